@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Shim: static_assert with one argument, before C23. */
+#ifndef RDD_SHIM_LINUX_BUILD_BUG_H
+#define RDD_SHIM_LINUX_BUILD_BUG_H
+
+/* First, so that its own definition does not come after this one. */
+#include <assert.h>
+
+#undef static_assert
+#define static_assert(expr)	_Static_assert(expr, #expr)
+
+#endif
