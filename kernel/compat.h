@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The differences between the kernels we build for (6.1 and 6.12), and the only
+ * place that asks for a version.
+ */
+#ifndef RDD_COMPAT_H
+#define RDD_COMPAT_H
+
+#include <linux/blkdev.h>
+#include <linux/device-mapper.h>
+#include <linux/version.h>
+
+#if BITS_PER_LONG != 64
+#error "dm-revdedup needs a 64-bit kernel"
+#endif
+
+static inline bool rdd_table_is_writable(struct dm_target *ti)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+	return dm_table_get_mode(ti->table) & BLK_OPEN_WRITE;
+#else
+	return dm_table_get_mode(ti->table) & FMODE_WRITE;
+#endif
+}
+
+/* Take discards whether or not the device below does (it may do so later). */
+static inline void rdd_limits_want_discard(struct queue_limits *limits)
+{
+	limits->discard_granularity = max(limits->discard_granularity,
+					  limits->logical_block_size);
+	if (limits->max_hw_discard_sectors)
+		return;
+	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
+	limits->max_discard_sectors = limits->max_hw_discard_sectors;
+#endif
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+static inline void bio_list_merge_init(struct bio_list *to,
+				       struct bio_list *from)
+{
+	bio_list_merge(to, from);
+	bio_list_init(from);
+}
+#endif
+
+#endif

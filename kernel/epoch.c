@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Epochs in two phases. The controller suspends the device, sends checkpoint E,
+ * resumes, copies what is frozen, makes the version durable in its catalog, and
+ * sends commit E N. If the copy fails it sends abort E.
+ *
+ * Each is one write of the superblock (super.c: it happened or it did not):
+ *
+ *   checkpoint E   epoch = E, FROZEN. Bits of epoch E start empty without a
+ *                  write, since all blocks of that parity are of an older epoch
+ *   commit E N     committed = E, version = N, not FROZEN
+ *   abort E        not FROZEN, after the frozen bits were added to the current
+ *                  ones and that is stable: a crash between leaves the frozen
+ *                  set in place and some of it in the current one, too
+ *
+ * Repeating a message whose answer was lost does nothing; a message for another
+ * epoch is refused and changes nothing.
+ */
+#include "rdd.h"
+
+/* Frozen bits into the current ones, on disk, then forget the frozen set. */
+static int drop_frozen(struct rdd_meta *meta)
+{
+	struct rdd_super super = meta->super;
+	u64 i, group;
+	int r;
+
+	for (i = 0; i < meta->nr_groups * RDD_BITS_LONGS; i++)
+		meta->want[i] |= meta->frozen[i];
+	for (group = 0; group < meta->nr_groups; group++)
+		__set_bit(group, meta->stale);
+	super.flags &= ~RDD_FLAG_FROZEN;
+
+	if (rdd_broken(union)) {
+		r = rdd_super_write(meta, &super);
+		return r ? r : rdd_track_flush(meta);
+	}
+	r = rdd_track_flush(meta);
+	return r ? r : rdd_super_write(meta, &super);
+}
+
+static void clear_bits(struct rdd_meta *meta, unsigned long *bits)
+{
+	memset(bits, 0, meta->nr_groups * RDD_BITS_LONGS * sizeof(u64));
+}
+
+static int can_write(struct rdd_meta *meta, const char *verb)
+{
+	if (meta->read_only) {
+		DMERR("%s: %s: the device is read-only", rdd_meta_name(meta),
+		      verb);
+		return -EROFS;
+	}
+	return 0;
+}
+
+static int may_checkpoint(struct rdd_meta *meta, u64 epoch)
+{
+	if (!meta->suspended) {
+		DMERR("%s: checkpoint %llu: suspend the device first",
+		      rdd_meta_name(meta), epoch);
+		return -EBUSY;
+	}
+	if (epoch != meta->super.epoch + 1) {
+		DMERR("%s: checkpoint %llu: the next one is %llu",
+		      rdd_meta_name(meta), epoch, meta->super.epoch + 1);
+		return -EINVAL;
+	}
+	return can_write(meta, "checkpoint");
+}
+
+int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
+{
+	struct rdd_super super;
+	int r;
+
+	/* The same again, at the same moment of the volume, does nothing. */
+	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch)
+		return 0;
+	r = may_checkpoint(meta, epoch);
+	if (r)
+		return r;
+
+	if (meta->super.flags & RDD_FLAG_FROZEN) {
+		r = drop_frozen(meta);
+		if (r)
+			return r;
+		clear_bits(meta, meta->frozen);
+	}
+	r = rdd_track_flush(meta);
+	if (r)
+		return r;
+
+	super = meta->super;
+	super.epoch = epoch;
+	super.flags |= RDD_FLAG_FROZEN;
+	r = rdd_super_write(meta, &super);
+	if (r)
+		return r;
+	swap(meta->want, meta->frozen);
+	clear_bits(meta, meta->want);
+	clear_bits(meta, meta->stable);
+	meta->checkpoint_is_fresh = true;
+	return 0;
+}
+
+/* Is E the uncommitted checkpoint? 1: yes, 0: it was and is done with. */
+static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
+		      bool done)
+{
+	if (rdd_broken(epoch) && (meta->super.flags & RDD_FLAG_FROZEN))
+		return 1;
+	if (epoch == meta->super.epoch) {
+		if (meta->super.flags & RDD_FLAG_FROZEN)
+			return 1;
+		if (done)
+			return 0;
+	}
+	DMERR("%s: %s %llu: no such checkpoint waits (epoch %llu, committed %llu)",
+	      rdd_meta_name(meta), verb, epoch, meta->super.epoch,
+	      meta->super.committed);
+	return -EINVAL;
+}
+
+int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
+{
+	struct rdd_super super = meta->super;
+	int r;
+
+	r = is_pending(meta, "commit", epoch,
+		       super.committed == epoch && epoch &&
+		       super.version_nr == version);
+	if (r <= 0)
+		return r;
+	r = can_write(meta, "commit");
+	if (r)
+		return r;
+
+	super.flags &= ~RDD_FLAG_FROZEN;
+	super.committed = super.epoch;
+	super.version_nr = version;
+	/* What was lost before the checkpoint is in its frozen set: all is. */
+	if (super.lost_epoch < super.epoch && !meta->outage)
+		super.flags &= ~RDD_FLAG_LOST;
+	r = rdd_super_write(meta, &super);
+	if (r)
+		return r;
+	meta->lost_before = super.flags & RDD_FLAG_LOST;
+	clear_bits(meta, meta->frozen);
+	return 0;
+}
+
+int rdd_abort(struct rdd_meta *meta, u64 epoch)
+{
+	int r;
+
+	r = is_pending(meta, "abort", epoch,
+		       epoch && meta->super.committed != epoch);
+	if (r <= 0)
+		return r;
+	r = can_write(meta, "abort");
+	if (r)
+		return r;
+	r = drop_frozen(meta);
+	if (r)
+		return r;
+	clear_bits(meta, meta->frozen);
+	return 0;
+}
+
+int rdd_mark(struct rdd_meta *meta, const char *ranges)
+{
+	struct rdd_range range;
+	int r;
+
+	r = rdd_ranges_check(ranges, meta->nr_segs);
+	if (r) {
+		DMERR("%s: mark: not ranges \"first,len;...\" in hex within %llu segments",
+		      rdd_meta_name(meta), meta->nr_segs);
+		return r;
+	}
+	r = can_write(meta, "mark");
+	if (r)
+		return r;
+	while (rdd_range_next(&ranges, meta->nr_segs, &range) > 0)
+		rdd_track_set(meta, range.first, range.len);
+	return rdd_track_flush(meta);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Layout arithmetic, packing and checking of the metadata device. Pure; also
+ * built in user space. The format itself is described in format.h.
+ */
+#include <linux/build_bug.h>
+#include <linux/crc32c.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
+
+#include "format.h"
+
+#define ENTRY_KIND_MASK		0x3ULL
+#define ENTRY_BLOCK_SHIFT	2
+#define ENTRY_CHECK_SHIFT	48
+#define ENTRY_BODY_MASK		((1ULL << ENTRY_CHECK_SHIFT) - 1)
+
+static_assert(sizeof(struct rdd_super_disk) == 512);
+static_assert(sizeof(struct rdd_bits_disk) == RDD_BLOCK_SIZE);
+static_assert(RDD_GROUP_SEGS % RDD_SEG_BLOCKS == 0);
+static_assert(RDD_GROUP_SEGS % 64 == 0);
+
+u64 rdd_nr_segs(u64 volume_sectors)
+{
+	/* Not DIV_ROUND_UP: the sum would overflow on the largest volumes. */
+	return (volume_sectors >> RDD_SEG_SECTOR_SHIFT) +
+	       !!(volume_sectors & (RDD_SEG_SECTORS - 1));
+}
+
+/* 64-bit division by a constant that 32-bit kernels can link. */
+static u64 group_of(u64 seg, u32 *ret_rest)
+{
+	/* 32256 = 512 * 63; seg <= 2^32, so seg / 512 fits 32 bits. */
+	u32 units = seg / RDD_SEG_BLOCKS;
+
+	*ret_rest = (units % RDD_GROUP_WORD_BLOCKS) * RDD_SEG_BLOCKS +
+		    (u32)(seg % RDD_SEG_BLOCKS);
+	return units / RDD_GROUP_WORD_BLOCKS;
+}
+
+u64 rdd_nr_groups(u64 nr_segs)
+{
+	u32 rest;
+	u64 group = group_of(nr_segs, &rest);
+
+	return group + !!rest;
+}
+
+static u64 group_start(u64 group, u32 flags)
+{
+	return 1 + group * (flags & RDD_FLAG_TABLE ?
+			    RDD_STRIDE_TABLE : RDD_STRIDE_BITS);
+}
+
+u64 rdd_meta_blocks_needed(u64 nr_segs, u32 flags)
+{
+	u32 rest;
+	u64 group = group_of(nr_segs, &rest);
+	u64 blocks = group_start(group, flags);
+
+	/* The last group needs pages only for the segments it has. */
+	if (rest && (flags & RDD_FLAG_TABLE))
+		blocks += RDD_STRIDE_BITS + RDD_GROUP_WORD_BLOCKS + rest;
+	else if (rest)
+		blocks += RDD_STRIDE_BITS;
+	return blocks + 1;
+}
+
+u64 rdd_bits_block(u64 group, u64 epoch, u32 flags)
+{
+	return group_start(group, flags) + (epoch & 1);
+}
+
+u64 rdd_word_block(u64 seg)
+{
+	u32 rest;
+	u64 group = group_of(seg, &rest);
+
+	return group_start(group, RDD_FLAG_TABLE) + RDD_STRIDE_BITS +
+	       rest / RDD_SEG_BLOCKS;
+}
+
+u64 rdd_page_block(u64 seg)
+{
+	u32 rest;
+	u64 group = group_of(seg, &rest);
+
+	return group_start(group, RDD_FLAG_TABLE) + RDD_STRIDE_BITS +
+	       RDD_GROUP_WORD_BLOCKS + rest;
+}
+
+bool rdd_is_zero(const void *p, size_t len)
+{
+	return !memchr_inv(p, 0, len);
+}
+
+u32 rdd_seed(const u8 *meta_uuid)
+{
+	return crc32c(~0U, meta_uuid, RDD_UUID_SIZE);
+}
+
+static u32 block_csum(u32 seed, u64 block_nr, const void *body, size_t len)
+{
+	__le64 nr = cpu_to_le64(block_nr);
+
+	return crc32c(crc32c(seed, &nr, sizeof(nr)), body, len);
+}
+
+static __le32 super_csum(const struct rdd_super_disk *disk, u64 block_nr)
+{
+	return cpu_to_le32(block_csum(~0U, block_nr, &disk->version,
+				      sizeof(*disk) - sizeof(disk->csum)));
+}
+
+void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
+		    struct rdd_super_disk *disk)
+{
+	memset(disk, 0, sizeof(*disk));
+	disk->version = cpu_to_le32(RDD_FORMAT_VERSION);
+	memcpy(disk->magic, RDD_MAGIC, sizeof(disk->magic));
+	memcpy(disk->meta_uuid, super->meta_uuid, RDD_UUID_SIZE);
+	memcpy(disk->volume_uuid, super->volume_uuid, RDD_UUID_SIZE);
+	memcpy(disk->pool_uuid, super->pool_uuid, RDD_UUID_SIZE);
+	disk->compat = cpu_to_le32(super->compat);
+	disk->compat_ro = cpu_to_le32(super->compat_ro);
+	disk->flags = cpu_to_le32(super->flags);
+	disk->seq = cpu_to_le64(super->seq);
+	disk->volume_sectors = cpu_to_le64(super->volume_sectors);
+	disk->meta_blocks = cpu_to_le64(super->meta_blocks);
+	disk->epoch = cpu_to_le64(super->epoch);
+	disk->committed = cpu_to_le64(super->committed);
+	disk->version_nr = cpu_to_le64(super->version_nr);
+	disk->lost_epoch = cpu_to_le64(super->lost_epoch);
+	disk->csum = super_csum(disk, block_nr);
+}
+
+static void super_fields(const struct rdd_super_disk *disk,
+			 struct rdd_super *super)
+{
+	memcpy(super->meta_uuid, disk->meta_uuid, RDD_UUID_SIZE);
+	memcpy(super->volume_uuid, disk->volume_uuid, RDD_UUID_SIZE);
+	memcpy(super->pool_uuid, disk->pool_uuid, RDD_UUID_SIZE);
+	super->compat = le32_to_cpu(disk->compat);
+	super->compat_ro = le32_to_cpu(disk->compat_ro);
+	super->flags = le32_to_cpu(disk->flags);
+	super->seq = le64_to_cpu(disk->seq);
+	super->volume_sectors = le64_to_cpu(disk->volume_sectors);
+	super->meta_blocks = le64_to_cpu(disk->meta_blocks);
+	super->epoch = le64_to_cpu(disk->epoch);
+	super->committed = le64_to_cpu(disk->committed);
+	super->version_nr = le64_to_cpu(disk->version_nr);
+	super->lost_epoch = le64_to_cpu(disk->lost_epoch);
+}
+
+/* A good checksum proves that we wrote it, not that it makes sense. */
+static bool super_is_sane(const struct rdd_super *super, u64 block_nr)
+{
+	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
+
+	return nr_segs && nr_segs <= RDD_MAX_SEGS &&
+	       !(super->flags & ~RDD_FLAGS_ALL) &&
+	       super->meta_blocks >= rdd_meta_blocks_needed(nr_segs, super->flags) &&
+	       (!block_nr || block_nr == super->meta_blocks - 1) &&
+	       super->committed <= super->epoch &&
+	       super->lost_epoch <= super->epoch &&
+	       (!(super->flags & RDD_FLAG_FROZEN) ||
+		super->committed < super->epoch) &&
+	       super->seq;
+}
+
+int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
+		     struct rdd_super *super, const char **why)
+{
+	if (memcmp(disk->magic, RDD_MAGIC, sizeof(disk->magic))) {
+		*why = rdd_is_zero(disk, sizeof(*disk)) ?
+			"the superblock is all zeros" :
+			"not a revdedup metadata device (no magic), and not zeroed for one";
+		return -ENODATA;
+	}
+	if (disk->csum != super_csum(disk, block_nr)) {
+		*why = "the superblock is damaged (checksum)";
+		return -EBADMSG;
+	}
+	if (le32_to_cpu(disk->version) != RDD_FORMAT_VERSION) {
+		*why = "the metadata's format version is not supported";
+		return -EOPNOTSUPP;
+	}
+	if (disk->incompat) {
+		*why = "the metadata uses a feature that is not supported (incompat)";
+		return -EOPNOTSUPP;
+	}
+	super_fields(disk, super);
+	if (!super_is_sane(super, block_nr)) {
+		*why = "the superblock is damaged (values that contradict each other)";
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+int rdd_super_choose(const struct rdd_super *a, int ra,
+		     const struct rdd_super *b, int rb,
+		     struct rdd_super *super)
+{
+	if (ra && rb)
+		return ra;
+
+	/* Never believe a copy over one that a newer version wrote. */
+	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return -EOPNOTSUPP;
+
+	/* Copy B of an earlier life of the device is no copy. */
+	if (!ra && !rb && memcmp(a->meta_uuid, b->meta_uuid, RDD_UUID_SIZE))
+		rb = -EBADMSG;
+
+	if (!ra && !rb) {
+		*super = a->seq >= b->seq ? *a : *b;
+		return 0;
+	}
+
+	*super = ra ? *b : *a;
+	super->flags |= RDD_FLAG_LOST;
+	super->lost_epoch = super->epoch;
+	return 0;
+}
+
+static __le32 bits_csum(u32 seed, u64 block_nr,
+			const struct rdd_bits_disk *disk)
+{
+	return cpu_to_le32(block_csum(seed, block_nr, &disk->reserved0,
+				      sizeof(*disk) - sizeof(disk->csum)));
+}
+
+void rdd_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
+		   struct rdd_bits_disk *disk)
+{
+	unsigned int i;
+
+	memset(disk, 0, offsetof(struct rdd_bits_disk, bits));
+	disk->epoch = cpu_to_le64(epoch);
+	for (i = 0; i < RDD_BITS_LONGS; i++)
+		disk->bits[i] = cpu_to_le64(bits[i]);
+	disk->csum = bits_csum(seed, block_nr, disk);
+}
+
+bool rdd_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
+		     const struct rdd_bits_disk *disk, u64 *bits)
+{
+	u64 found = le64_to_cpu(disk->epoch);
+	unsigned int i;
+
+	if (disk->csum != bits_csum(seed, block_nr, disk) || found > epoch) {
+		memset(bits, 0xff, RDD_BITS_LONGS * sizeof(*bits));
+		return false;
+	}
+	for (i = 0; i < RDD_BITS_LONGS; i++)
+		bits[i] = found == epoch ? le64_to_cpu(disk->bits[i]) : 0;
+	return true;
+}
+
+static u16 entry_check(u32 seed, bool word, u64 index, u64 body)
+{
+	struct {
+		__le64 body;
+		__le64 index;
+		__le64 word;
+	} key = {
+		.body = cpu_to_le64(body),
+		.index = cpu_to_le64(index),
+		.word = cpu_to_le64(word),
+	};
+	u32 crc = crc32c(seed, &key, sizeof(key));
+	u16 check = crc ^ (crc >> 16);
+
+	return check ? check : 1;
+}
+
+u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry)
+{
+	u64 body = (u64)entry.kind | entry.block << ENTRY_BLOCK_SHIFT;
+
+	return body | (u64)entry_check(seed, word, index, body) <<
+		      ENTRY_CHECK_SHIFT;
+}
+
+bool rdd_entry_unpack(u32 seed, bool word, u64 index, u64 value,
+		      struct rdd_entry *entry)
+{
+	u64 body = value & ENTRY_BODY_MASK;
+
+	if (value >> ENTRY_CHECK_SHIFT != entry_check(seed, word, index, body))
+		return false;
+
+	entry->kind = body & ENTRY_KIND_MASK;
+	entry->block = body >> ENTRY_BLOCK_SHIFT;
+	if (entry->kind == RDD_PAGE && !word)
+		return false;
+	return entry->kind == RDD_POOL || !entry->block;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The metadata device of a revdedup volume: every byte of it.
+ *
+ * This header and format.c are pure: no I/O, no allocation, no locks. The
+ * kernel target, the offline tool and the tests build the same two files, so
+ * there is one opinion of what a metadata device says.
+ *
+ * All numbers are little-endian. A block is 4 KiB, a segment 2 MiB of the
+ * volume's address space (512 blocks). The device is laid out in groups of
+ * 32256 segments (63 GiB of volume), and where something lies follows from the
+ * number of its segment alone, so a volume grows by appending groups and
+ * nothing ever moves:
+ *
+ *   block 0            superblock, copy A
+ *   block 1            group 0
+ *   block 1 + stride   group 1
+ *   ...
+ *   last block         superblock, copy B
+ *
+ * A group, with a remap table (stride 32321) and without (stride 2):
+ *
+ *   +------------+------------+---------------------+------------------------+
+ *   | bitmap     | bitmap     | 63 blocks of words  | 32256 pages of entries |
+ *   | even epoch | odd epoch  | 8 bytes a segment   | 4 KiB a segment        |
+ *   +------------+------------+---------------------+------------------------+
+ *         always present      |     only where RDD_FLAG_TABLE is set
+ *
+ * Epochs and bitmaps
+ * ------------------
+ * Epoch E is the run of writes between checkpoint E and checkpoint E + 1. Its
+ * dirty bits live in the bitmap of its parity, and each bitmap block carries
+ * the epoch it was written in. A block that carries an older epoch than the one
+ * asked for says "no segment is dirty": so checkpoint E + 1 is one write of the
+ * superblock, no bitmap has to be zeroed before it, and none can be half zeroed
+ * by a crash. A block with a bad checksum, or from an epoch that has not come
+ * yet, says "every segment is dirty".
+ *
+ * The frozen set of checkpoint E is the bitmap of epoch E - 1. It stands until
+ * commit E or abort E (RDD_FLAG_FROZEN).
+ *
+ * What a crash can leave
+ * ----------------------
+ * Superblock copy A is written and flushed before copy B, with a sequence
+ * number that grows by one with each write; the valid copy with the greater
+ * number is the state. A copy that is unreadable or damaged might have been the
+ * newer one, so the other is believed for all but the dirty bits: the volume
+ * counts as RDD_FLAG_LOST, every segment as dirty.
+ *
+ * A bitmap block is written and flushed before the first write it stands for is
+ * issued, so the bits say too much after a crash, never too little.
+ */
+#ifndef RDD_FORMAT_H
+#define RDD_FORMAT_H
+
+#include <linux/types.h>
+
+#define RDD_FORMAT_VERSION	1
+
+#define RDD_BLOCK_SHIFT		12
+#define RDD_BLOCK_SIZE		(1U << RDD_BLOCK_SHIFT)
+#define RDD_BLOCK_SECTORS	(RDD_BLOCK_SIZE >> 9)
+
+#define RDD_SEG_SECTOR_SHIFT	12
+#define RDD_SEG_SECTORS		(1U << RDD_SEG_SECTOR_SHIFT)
+#define RDD_SEG_BLOCKS		512U
+
+#define RDD_GROUP_SEGS		32256U
+#define RDD_GROUP_WORD_BLOCKS	(RDD_GROUP_SEGS / RDD_SEG_BLOCKS)
+#define RDD_STRIDE_BITS		2U
+#define RDD_STRIDE_TABLE	(2U + RDD_GROUP_WORD_BLOCKS + RDD_GROUP_SEGS)
+
+/* Volumes of more than 2^32 segments (8 EiB) are refused. */
+#define RDD_MAX_SEGS		(1ULL << 32)
+
+#define RDD_UUID_SIZE		16
+
+/*
+ * Superblock: 512 bytes that a disk writes whole or not at all; the rest of
+ * its block is zero. The checksum is CRC-32C over bytes 4..511, seeded with
+ * the block number, so a copy in the wrong place does not pass. Every format
+ * version keeps checksum, version and magic as they are, so that "from another
+ * version" can be told from "damaged".
+ */
+struct rdd_super_disk {
+	__le32 csum;
+	__le32 version;			/* RDD_FORMAT_VERSION */
+	__u8 magic[16];			/* RDD_MAGIC */
+	__u8 meta_uuid[RDD_UUID_SIZE];	/* random, made at format; seeds all other checks */
+	__u8 volume_uuid[RDD_UUID_SIZE];/* zero: not told yet */
+	__u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not told yet */
+	__le32 compat;			/* unknown bits: go on */
+	__le32 compat_ro;		/* unknown bits: read only */
+	__le32 incompat;		/* unknown bits: refuse */
+	__le32 flags;			/* RDD_FLAG_* */
+	__le64 seq;			/* of this write of the superblock */
+	__le64 volume_sectors;
+	__le64 meta_blocks;		/* copy B is in block meta_blocks - 1 */
+	__le64 epoch;			/* current epoch = last checkpoint */
+	__le64 committed;		/* last committed checkpoint; 0: none */
+	__le64 version_nr;		/* version recorded by that commit */
+	__le64 lost_epoch;		/* with RDD_FLAG_LOST: epoch in which it happened */
+	__u8 reserved[368];		/* zero */
+};
+
+#define RDD_MAGIC		"revdedup-meta\r\n\x1a"
+
+/* A frozen set exists: checkpoint `epoch` is neither committed nor aborted. */
+#define RDD_FLAG_FROZEN		(1U << 0)
+/* Writes of epoch `lost_epoch` or before may be missing from the bits. */
+#define RDD_FLAG_LOST		(1U << 1)
+/*
+ * Every block is BASE: words and pages are not read and may hold anything, and
+ * a linear table over the base is the same device. They are initialised, all
+ * BASE and stable, before this flag is cleared for the first other entry.
+ */
+#define RDD_FLAG_LINEAR_OK	(1U << 2)
+/* A batch of `set` was begun and not ended: the table must not be used. */
+#define RDD_FLAG_INCOMPLETE	(1U << 3)
+/* The groups have room for words and pages. */
+#define RDD_FLAG_TABLE		(1U << 4)
+#define RDD_FLAGS_ALL		((1U << 5) - 1)
+
+/*
+ * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past
+ * the end of the volume mean nothing. CRC-32C over bytes 4..4095, seeded with
+ * the metadata UUID and the block number.
+ */
+#define RDD_BITS_LONGS		(RDD_GROUP_SEGS / 64)
+
+struct rdd_bits_disk {
+	__le32 csum;
+	__le32 reserved0;
+	__le64 epoch;
+	__u8 reserved[48];
+	__le64 bits[RDD_BITS_LONGS];
+};
+
+/*
+ * Table entry, in words (one for each segment) and in pages (one for each
+ * block):
+ *
+ *    63        48 47                                2 1    0
+ *   +------------+-----------------------------------+------+
+ *   |   check    |   pool block (kind POOL), else 0   | kind |
+ *   +------------+-----------------------------------+------+
+ *
+ * A word of kind POOL maps the whole segment to 512 pool blocks in a row, one
+ * of kind PAGE says "look in the segment's page"; in a page PAGE is invalid.
+ * The check is over kind, block, the entry's index (segment or volume block),
+ * whether it is a word, and the metadata UUID. It is never zero, so an entry of
+ * all zeros is never valid. Entries are independent: a torn page or word block
+ * is a mix of old and new entries, each of them right.
+ */
+enum rdd_kind {
+	RDD_PAGE = 0,
+	RDD_BASE = 1,
+	RDD_ZERO = 2,
+	RDD_POOL = 3,
+};
+
+#define RDD_ENTRY_BLOCK_BITS	46
+
+/* In-core superblock: the fields above, native. */
+struct rdd_super {
+	u8 meta_uuid[RDD_UUID_SIZE];
+	u8 volume_uuid[RDD_UUID_SIZE];
+	u8 pool_uuid[RDD_UUID_SIZE];
+	u32 compat;
+	u32 compat_ro;
+	u32 flags;
+	u64 seq;
+	u64 volume_sectors;
+	u64 meta_blocks;
+	u64 epoch;
+	u64 committed;
+	u64 version_nr;
+	u64 lost_epoch;
+};
+
+/*
+ * Where things are. All arithmetic in 64 bits; @flags are the superblock's.
+ */
+u64 rdd_nr_segs(u64 volume_sectors);
+u64 rdd_nr_groups(u64 nr_segs);
+u64 rdd_meta_blocks_needed(u64 nr_segs, u32 flags);
+u64 rdd_bits_block(u64 group, u64 epoch, u32 flags);
+u64 rdd_word_block(u64 seg);
+u64 rdd_page_block(u64 seg);
+
+/* @block_nr: where the copy is (to be) written. */
+void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
+		    struct rdd_super_disk *disk);
+
+/*
+ * 0 and *@super filled, or -errno and *@why, a sentence for the user:
+ * -ENODATA: not metadata of ours: all zeros (rdd_is_zero) or foreign
+ * -EBADMSG: ours, and damaged
+ * -EOPNOTSUPP: ours, from a version or with a feature we do not know
+ */
+int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
+		     struct rdd_super *super, const char **why);
+
+/*
+ * Choose between two copies that were read and unpacked with results @ra and
+ * @rb (0, or -errno as above or from the read). On success *@super is the
+ * state; if one copy could not be had it carries RDD_FLAG_LOST. Returns 0 or
+ * the error that stands for both.
+ */
+int rdd_super_choose(const struct rdd_super *a, int ra,
+		     const struct rdd_super *b, int rb,
+		     struct rdd_super *super);
+
+bool rdd_is_zero(const void *p, size_t len);
+
+/* Seed of all checks but the superblock's own. */
+u32 rdd_seed(const u8 *meta_uuid);
+
+/* @bits: RDD_BITS_LONGS words of 64 bits. */
+void rdd_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
+		   struct rdd_bits_disk *disk);
+
+/*
+ * What bitmap block @disk says of @epoch. Always an answer: a block that is
+ * damaged fills @bits with ones and returns false.
+ */
+bool rdd_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
+		     const struct rdd_bits_disk *disk, u64 *bits);
+
+struct rdd_entry {
+	enum rdd_kind kind;
+	u64 block;
+};
+
+u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry);
+
+/* False where @value is no valid entry for this place. */
+bool rdd_entry_unpack(u32 seed, bool word, u64 index, u64 value,
+		      struct rdd_entry *entry);
+
+#endif

@@ -1,0 +1,711 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The state of a metadata device: found or made by the constructor, formatted
+ * or loaded before the first I/O, resized when the table has another size.
+ *
+ * Nothing here takes a volume down that could run: where bits cannot be read
+ * they count as dirty, and where they cannot be written an outage begins
+ * (track.c). Only a metadata device that is not ours, or whose state nobody can
+ * know, is refused, and only before the volume runs.
+ */
+#include <linux/bitops.h>
+#include <linux/err.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uuid.h>
+
+#include "rdd.h"
+
+/* dm-bufio: no thread of ours holds more than one buffer. */
+#define RESERVED_BUFFERS	1
+
+static LIST_HEAD(rdd_metas);
+static DEFINE_MUTEX(rdd_meta_list_lock);
+
+const char *rdd_meta_name(struct rdd_meta *meta)
+{
+	return meta->ti ? dm_table_device_name(meta->ti->table) :
+			  dm_device_name(meta->owner);
+}
+
+/* ------------------------------------------------------------------
+ * Bitmaps in memory
+ */
+
+static unsigned long *alloc_bits(u64 nr_groups)
+{
+	return kvcalloc(nr_groups, RDD_BITS_LONGS * sizeof(u64), GFP_KERNEL);
+}
+
+static unsigned long *group_bits(unsigned long *bits, u64 group)
+{
+	return bits + group * RDD_BITS_LONGS;
+}
+
+struct bits {
+	u64 nr_groups;
+	unsigned long *want;
+	unsigned long *stable;
+	unsigned long *frozen;
+	unsigned long *stale;
+};
+
+static void free_bits(struct bits *bits)
+{
+	kvfree(bits->want);
+	kvfree(bits->stable);
+	kvfree(bits->frozen);
+	kvfree(bits->stale);
+}
+
+static int new_bits(struct bits *bits, u64 nr_segs)
+{
+	bits->nr_groups = rdd_nr_groups(nr_segs);
+	bits->want = alloc_bits(bits->nr_groups);
+	bits->stable = alloc_bits(bits->nr_groups);
+	bits->frozen = alloc_bits(bits->nr_groups);
+	bits->stale = kvcalloc(BITS_TO_LONGS(bits->nr_groups),
+			       sizeof(long), GFP_KERNEL);
+	if (bits->want && bits->stable && bits->frozen && bits->stale)
+		return 0;
+	free_bits(bits);
+	return -ENOMEM;
+}
+
+/* Take @bits in the place of what @meta has, which it gives back in @bits. */
+static void swap_bits(struct rdd_meta *meta, struct bits *bits)
+{
+	swap(meta->nr_groups, bits->nr_groups);
+	swap(meta->want, bits->want);
+	swap(meta->stable, bits->stable);
+	swap(meta->frozen, bits->frozen);
+	swap(meta->stale, bits->stale);
+}
+
+static void set_bits(unsigned long *bits, u64 first, u64 end)
+{
+	for (; first < end; first++)
+		__set_bit(first, bits);
+}
+
+static void clear_bits(unsigned long *bits, u64 first, u64 end)
+{
+	for (; first < end; first++)
+		__clear_bit(first, bits);
+}
+
+/* ------------------------------------------------------------------
+ * Bitmaps on disk
+ */
+
+int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+			const unsigned long *bits)
+{
+	u64 block = rdd_bits_block(group, epoch, meta->super.flags);
+	struct dm_buffer *buf;
+	void *data = dm_bufio_new(meta->bufio, block, &buf);
+
+	if (IS_ERR(data))
+		return PTR_ERR(data);
+	rdd_bits_pack(meta->seed, block, epoch,
+		      (const u64 *)group_bits((unsigned long *)bits, group),
+		      data);
+	dm_bufio_mark_buffer_dirty(buf);
+	dm_bufio_release(buf);
+	return 0;
+}
+
+/* What cannot be read is dirty. False: the block must be written again. */
+static bool read_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+		      unsigned long *bits)
+{
+	u64 block = rdd_bits_block(group, epoch, meta->super.flags);
+	u64 *to = (u64 *)group_bits(bits, group);
+	struct dm_buffer *buf;
+	void *data = dm_bufio_read(meta->bufio, block, &buf);
+	bool good;
+
+	if (IS_ERR(data)) {
+		memset(to, 0xff, RDD_BITS_LONGS * sizeof(*to));
+		good = false;
+	} else {
+		good = rdd_bits_unpack(meta->seed, block, epoch, data, to);
+		dm_bufio_release(buf);
+	}
+	if (!good)
+		DMWARN("%s: bitmap block %llu is %s; its segments count as dirty",
+		       rdd_meta_name(meta), block,
+		       IS_ERR(data) ? "unreadable" : "damaged");
+	return good;
+}
+
+/* ------------------------------------------------------------------
+ * Format
+ */
+
+static u64 device_blocks(struct rdd_meta *meta)
+{
+	return dm_bufio_get_device_size(meta->bufio);
+}
+
+static u32 geometry_for(struct rdd_meta *meta, u64 nr_segs)
+{
+	return device_blocks(meta) >=
+	       rdd_meta_blocks_needed(nr_segs, RDD_FLAG_TABLE) ?
+	       RDD_FLAG_TABLE : 0;
+}
+
+/* Both bitmap slots of the groups from @group on: @want, and none before. */
+static int write_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
+{
+	u64 epoch = meta->super.epoch;
+	int r = 0;
+
+	for (; !r && group < bits->nr_groups; group++) {
+		r = rdd_meta_write_bits(meta, group, epoch, bits->want);
+		/*
+		 * The other slot holds the frozen set, if there is one, and
+		 * else anything older than the next epoch.
+		 */
+		if (!r && epoch)
+			r = rdd_meta_write_bits(meta, group, epoch - 1,
+						bits->frozen);
+	}
+	return r ? r : dm_bufio_write_dirty_buffers(meta->bufio);
+}
+
+/*
+ * In epoch 0 there is no epoch before to write the other slot in: it is written
+ * as an empty block of epoch 0 in the place of epoch 1.
+ */
+static int write_first_odd_slots(struct rdd_meta *meta, struct bits *bits,
+				 u64 group)
+{
+	for (; group < bits->nr_groups; group++) {
+		u64 block = rdd_bits_block(group, 1, meta->super.flags);
+		struct dm_buffer *buf;
+		void *data = dm_bufio_new(meta->bufio, block, &buf);
+
+		if (IS_ERR(data))
+			return PTR_ERR(data);
+		rdd_bits_pack(meta->seed, block, 0,
+			      (const u64 *)group_bits(bits->frozen, group),
+			      data);
+		dm_bufio_mark_buffer_dirty(buf);
+		dm_bufio_release(buf);
+	}
+	return 0;
+}
+
+static int write_new_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
+{
+	int r = 0;
+
+	if (!meta->super.epoch)
+		r = write_first_odd_slots(meta, bits, group);
+	return r ? r : write_groups(meta, bits, group);
+}
+
+static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
+		       sector_t volume_sectors)
+{
+	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	struct rdd_super super = {
+		.flags = RDD_FLAG_LINEAR_OK | geometry_for(meta, nr_segs),
+		.volume_sectors = volume_sectors,
+		.meta_blocks = device_blocks(meta),
+	};
+	struct bits bits;
+	int r;
+
+	r = new_bits(&bits, nr_segs);
+	if (r)
+		return r;
+	generate_random_uuid(super.meta_uuid);
+	memcpy(super.volume_uuid, rt->volume_uuid, RDD_UUID_SIZE);
+	memcpy(super.pool_uuid, rt->pool_uuid, RDD_UUID_SIZE);
+
+	meta->super = super;
+	meta->seed = rdd_seed(super.meta_uuid);
+	meta->last_seq = 0;
+	/* Nothing is known of the past: every segment is dirty. */
+	set_bits(bits.want, 0, nr_segs);
+	r = write_new_groups(meta, &bits, 0);
+	if (!r)
+		r = rdd_super_write(meta, &super);
+	if (r) {
+		meta->outage = false;
+		free_bits(&bits);
+		DMERR("%s: cannot format the metadata device: error %d",
+		      rdd_meta_name(meta), r);
+		return r;
+	}
+
+	set_bits(bits.stable, 0, nr_segs);
+	swap_bits(meta, &bits);
+	meta->nr_segs = nr_segs;
+	DMINFO("%s: formatted the metadata device, %s a remap table: every segment is dirty",
+	       rdd_meta_name(meta),
+	       super.flags & RDD_FLAG_TABLE ? "with room for" : "too small for");
+	return 0;
+}
+
+/* ------------------------------------------------------------------
+ * Load
+ */
+
+static void load_group(struct rdd_meta *meta, struct bits *bits, u64 group)
+{
+	u64 epoch = meta->super.epoch;
+
+	if (!read_bits(meta, group, epoch, bits->want))
+		__set_bit(group, bits->stale);
+	else
+		memcpy(group_bits(bits->stable, group),
+		       group_bits(bits->want, group),
+		       RDD_BITS_LONGS * sizeof(u64));
+	if (meta->super.flags & RDD_FLAG_FROZEN)
+		read_bits(meta, group, epoch - 1, bits->frozen);
+}
+
+static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
+{
+	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
+	struct bits bits;
+	u64 group, end;
+	int r;
+
+	r = new_bits(&bits, nr_segs);
+	if (r)
+		return r;
+	meta->super = *super;
+	meta->last_seq = super->seq;
+	meta->seed = rdd_seed(super->meta_uuid);
+	for (group = 0; group < bits.nr_groups; group++)
+		load_group(meta, &bits, group);
+
+	end = bits.nr_groups * RDD_GROUP_SEGS;
+	clear_bits(bits.want, nr_segs, end);
+	clear_bits(bits.stable, nr_segs, end);
+	clear_bits(bits.frozen, nr_segs, end);
+
+	swap_bits(meta, &bits);
+	meta->nr_segs = nr_segs;
+	if (super->flags & RDD_FLAG_LOST) {
+		DMWARN("%s: tracking was lost in epoch %llu: every segment is dirty until a later checkpoint is committed",
+		       rdd_meta_name(meta), super->lost_epoch);
+		meta->lost_before = true;
+		rdd_track_set(meta, 0, nr_segs);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------
+ * Size
+ */
+
+static void copy_bits(struct rdd_meta *meta, struct bits *to)
+{
+	u64 groups = min(meta->nr_groups, to->nr_groups);
+	size_t len = groups * RDD_BITS_LONGS * sizeof(u64);
+
+	memcpy(to->want, meta->want, len);
+	memcpy(to->stable, meta->stable, len);
+	memcpy(to->frozen, meta->frozen, len);
+	memcpy(to->stale, meta->stale,
+	       BITS_TO_LONGS(groups) * sizeof(long));
+}
+
+/* What is cut off is cleared, what is new is dirty. */
+static void resize_bits(struct bits *bits, u64 first, u64 end, u64 nr_segs)
+{
+	clear_bits(bits->want, nr_segs, end);
+	clear_bits(bits->stable, nr_segs, end);
+	clear_bits(bits->frozen, nr_segs, end);
+	set_bits(bits->want, first, nr_segs);
+}
+
+/*
+ * The bits of new segments are stable before the superblock that counts them;
+ * bits beyond the end that it counts mean nothing.
+ */
+static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
+{
+	u64 old_sectors = meta->super.volume_sectors;
+	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	/* A last segment that is part of one changes with the size, too. */
+	u64 first = rdd_sector_seg(min_t(u64, old_sectors, volume_sectors));
+	struct rdd_super super = meta->super;
+	struct bits bits;
+	u64 group;
+	int r;
+
+	/* Copy B has moved to the end of a larger device; see adopt(). */
+	if (meta->super.meta_blocks != device_blocks(meta))
+		return -EIO;
+	r = new_bits(&bits, nr_segs);
+	if (r)
+		return r;
+	copy_bits(meta, &bits);
+	resize_bits(&bits, first, bits.nr_groups * RDD_GROUP_SEGS, nr_segs);
+
+	group = div_u64(first, RDD_GROUP_SEGS);
+	r = write_new_groups(meta, &bits, group);
+	super.volume_sectors = volume_sectors;
+	if (!r)
+		r = rdd_super_write(meta, &super);
+	if (r) {
+		free_bits(&bits);
+		DMERR("%s: cannot record the new size: error %d; nothing was changed, load a table of the old size",
+		      rdd_meta_name(meta), r);
+		return r;
+	}
+	/* Groups from `group` on were just written as they are. */
+	for (; group < bits.nr_groups; group++) {
+		memcpy(group_bits(bits.stable, group),
+		       group_bits(bits.want, group),
+		       RDD_BITS_LONGS * sizeof(u64));
+		__clear_bit(group, bits.stale);
+	}
+	swap_bits(meta, &bits);
+	free_bits(&bits);
+	meta->nr_segs = nr_segs;
+	DMINFO("%s: the volume has %llu sectors now, had %llu",
+	       rdd_meta_name(meta), (u64)volume_sectors, old_sectors);
+	return 0;
+}
+
+/* ------------------------------------------------------------------
+ * What the constructor and preresume check
+ */
+
+static bool uuid_mismatch(const u8 *given, const u8 *found)
+{
+	return !rdd_is_zero(given, RDD_UUID_SIZE) &&
+	       !rdd_is_zero(found, RDD_UUID_SIZE) &&
+	       memcmp(given, found, RDD_UUID_SIZE);
+}
+
+/* Does the metadata that was found go with this table line? */
+static int check_belongs(struct dm_target *ti, struct rdd_target *rt,
+			 const struct rdd_super *super, const char **why)
+{
+	if (uuid_mismatch(rt->volume_uuid, super->volume_uuid)) {
+		*why = "the metadata belongs to another volume (volume_uuid)";
+		return -EXDEV;
+	}
+	if (uuid_mismatch(rt->pool_uuid, super->pool_uuid)) {
+		*why = "the metadata belongs to another pool (pool_uuid)";
+		return -EXDEV;
+	}
+	if (super->flags & RDD_FLAG_INCOMPLETE) {
+		*why = "the remap table is incomplete: repeat the batch that was cut off";
+		return -EUCLEAN;
+	}
+	if (!(super->flags & RDD_FLAG_LINEAR_OK)) {
+		*why = "blocks of this volume are remapped, which this version of the target does not support";
+		return -EOPNOTSUPP;
+	}
+	if (super->compat_ro && rdd_table_is_writable(ti)) {
+		*why = "the metadata uses a feature that this version can only read (compat_ro)";
+		return -EROFS;
+	}
+	return 0;
+}
+
+static int check_size(struct rdd_meta *meta, sector_t volume_sectors, u32 flags,
+		      const char **why)
+{
+	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	u64 needed;
+
+	if (nr_segs > RDD_MAX_SEGS) {
+		*why = "the volume is larger than 2^32 segments";
+		return -EFBIG;
+	}
+	needed = rdd_meta_blocks_needed(nr_segs, flags);
+	if (device_blocks(meta) < needed) {
+		DMERR("metadata device %pg has %llu blocks of 4 KiB, a volume of %llu sectors needs %llu",
+		      meta->bdev, device_blocks(meta), (u64)volume_sectors,
+		      needed);
+		*why = "the metadata device is too small for the volume";
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Read the superblock and see whether the table line can work with it. */
+static int probe_meta(struct rdd_meta *meta, struct dm_target *ti,
+		      struct rdd_target *rt, const char **why)
+{
+	struct rdd_super super;
+	int r;
+
+	r = rdd_super_read(meta, &super, why);
+	if (r == -ENODATA) {
+		if (!rdd_table_is_writable(ti)) {
+			*why = "the metadata device is not formatted, and the table is read-only";
+			return -EROFS;
+		}
+		return check_size(meta, ti->len, 0, why);
+	}
+	if (!r)
+		r = check_belongs(ti, rt, &super, why);
+	if (!r)
+		r = check_size(meta, ti->len, super.flags, why);
+	return r;
+}
+
+static int check_loaded(struct rdd_meta *meta, struct dm_target *ti,
+			struct rdd_target *rt, const char **why)
+{
+	int r = check_belongs(ti, rt, &meta->super, why);
+
+	return r ? r : check_size(meta, ti->len, meta->super.flags, why);
+}
+
+/* ------------------------------------------------------------------
+ * Life of the object
+ */
+
+static void free_meta(struct rdd_meta *meta)
+{
+	if (meta->wq)
+		destroy_workqueue(meta->wq);
+	if (meta->bufio)
+		dm_bufio_client_destroy(meta->bufio);
+	kvfree(meta->want);
+	kvfree(meta->stable);
+	kvfree(meta->frozen);
+	kvfree(meta->stale);
+	mutex_destroy(&meta->lock);
+	kfree(meta);
+}
+
+static struct rdd_meta *new_meta(struct block_device *bdev,
+				 struct mapped_device *owner)
+{
+	struct rdd_meta *meta = kzalloc(sizeof(*meta), GFP_KERNEL);
+	struct dm_bufio_client *bufio;
+
+	if (!meta)
+		return ERR_PTR(-ENOMEM);
+	refcount_set(&meta->refs, 1);
+	mutex_init(&meta->lock);
+	meta->bdev = bdev;
+	meta->owner = owner;
+	rdd_track_init(meta);
+
+	bufio = dm_bufio_client_create(bdev, RDD_BLOCK_SIZE, RESERVED_BUFFERS,
+				       0, NULL, NULL, 0);
+	if (IS_ERR(bufio)) {
+		free_meta(meta);
+		return ERR_CAST(bufio);
+	}
+	meta->bufio = bufio;
+	meta->wq = alloc_workqueue("revdedup", WQ_MEM_RECLAIM, 0);
+	if (!meta->wq) {
+		free_meta(meta);
+		return ERR_PTR(-ENOMEM);
+	}
+	return meta;
+}
+
+static struct rdd_meta *find_meta(dev_t dev)
+{
+	struct rdd_meta *meta;
+
+	list_for_each_entry(meta, &rdd_metas, list) {
+		if (meta->bdev->bd_dev == dev)
+			return meta;
+	}
+	return NULL;
+}
+
+static struct rdd_meta *join_meta(struct rdd_meta *meta, struct dm_target *ti,
+				  struct rdd_target *rt, int *ret_r,
+				  const char **why)
+{
+	if (meta->owner != dm_table_get_md(ti->table)) {
+		*why = "the metadata device is in use by another revdedup device";
+		*ret_r = -EBUSY;
+		return NULL;
+	}
+	mutex_lock(&meta->lock);
+	*ret_r = meta->loaded ? check_loaded(meta, ti, rt, why) :
+				probe_meta(meta, ti, rt, why);
+	mutex_unlock(&meta->lock);
+	if (*ret_r)
+		return NULL;
+	refcount_inc(&meta->refs);
+	return meta;
+}
+
+static struct rdd_meta *add_meta(struct dm_target *ti, struct rdd_target *rt,
+				 int *ret_r, const char **why)
+{
+	struct block_device *bdev = rt->meta_dev->bdev;
+	struct rdd_meta *meta;
+
+	/* Two superblocks and a pair of bitmap blocks. */
+	if (bdev_nr_bytes(bdev) < 4 * RDD_BLOCK_SIZE) {
+		*why = "the metadata device is too small: it needs 4 blocks of 4 KiB at least";
+		*ret_r = -ENOSPC;
+		return NULL;
+	}
+	meta = new_meta(bdev, dm_table_get_md(ti->table));
+	if (IS_ERR(meta)) {
+		*why = "cannot allocate the state of the metadata device";
+		*ret_r = PTR_ERR(meta);
+		return NULL;
+	}
+	mutex_lock(&meta->lock);
+	*ret_r = probe_meta(meta, ti, rt, why);
+	mutex_unlock(&meta->lock);
+	if (*ret_r) {
+		free_meta(meta);
+		return NULL;
+	}
+	list_add(&meta->list, &rdd_metas);
+	return meta;
+}
+
+struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
+			      int *ret_r)
+{
+	const char *why = "cannot use the metadata device";
+	struct rdd_meta *meta;
+
+	mutex_lock(&rdd_meta_list_lock);
+	meta = find_meta(rt->meta_dev->bdev->bd_dev);
+	if (meta)
+		meta = join_meta(meta, ti, rt, ret_r, &why);
+	else
+		meta = add_meta(ti, rt, ret_r, &why);
+	mutex_unlock(&rdd_meta_list_lock);
+	if (!meta)
+		ti->error = (char *)why;
+	return meta;
+}
+
+/* Last chance to write what an outage kept in memory only. */
+static void last_words(struct rdd_meta *meta)
+{
+	mutex_lock(&meta->lock);
+	if (meta->outage && (rdd_track_flush(meta) || rdd_super_refresh(meta)))
+		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
+		      rdd_meta_name(meta), meta->bdev);
+	mutex_unlock(&meta->lock);
+}
+
+void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti)
+{
+	mutex_lock(&rdd_meta_list_lock);
+	mutex_lock(&meta->lock);
+	if (meta->ti == ti)
+		meta->ti = NULL;
+	mutex_unlock(&meta->lock);
+
+	if (!refcount_dec_and_test(&meta->refs)) {
+		mutex_unlock(&rdd_meta_list_lock);
+		return;
+	}
+	/* No target is left, so nobody queues work but the work itself. */
+	cancel_delayed_work_sync(&meta->work);
+	last_words(meta);
+	/* What the last words may have queued. */
+	cancel_delayed_work_sync(&meta->work);
+	list_del(&meta->list);
+	free_meta(meta);
+	mutex_unlock(&rdd_meta_list_lock);
+}
+
+static int open_meta(struct rdd_meta *meta, struct dm_target *ti,
+		     struct rdd_target *rt)
+{
+	const char *why = "cannot use the metadata device";
+	struct rdd_super super;
+	int r;
+
+	/* The constructor looked, but that may be long ago. */
+	r = rdd_super_read(meta, &super, &why);
+	if (r == -ENODATA && !meta->read_only)
+		return format_meta(meta, rt, ti->len);
+	if (!r)
+		r = check_belongs(ti, rt, &super, &why);
+	if (!r)
+		r = check_size(meta, ti->len, super.flags, &why);
+	if (r) {
+		DMERR("%s: %s", rdd_meta_name(meta), why);
+		return r;
+	}
+	return load_meta(meta, &super);
+}
+
+static bool adopt_uuid(u8 *known, const u8 *given)
+{
+	if (!rdd_is_zero(known, RDD_UUID_SIZE) ||
+	    rdd_is_zero(given, RDD_UUID_SIZE))
+		return false;
+	memcpy(known, given, RDD_UUID_SIZE);
+	return true;
+}
+
+/* Uuids that the table tells and the metadata did not know, a larger device. */
+static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
+{
+	struct rdd_super super = meta->super;
+	bool news = adopt_uuid(super.volume_uuid, rt->volume_uuid);
+
+	news |= adopt_uuid(super.pool_uuid, rt->pool_uuid);
+	news |= super.meta_blocks != device_blocks(meta);
+	super.meta_blocks = device_blocks(meta);
+	if (news)
+		rdd_super_write(meta, &super);
+}
+
+static int take_over(struct rdd_meta *meta, struct dm_target *ti,
+		     struct rdd_target *rt)
+{
+	int r;
+
+	if (!meta->loaded) {
+		r = open_meta(meta, ti, rt);
+		if (r)
+			return r;
+		meta->loaded = true;
+	}
+	if (meta->read_only)
+		return 0;
+	/*
+	 * Errors of these begin an outage and the volume runs on; only a new
+	 * size that cannot be recorded stops it.
+	 */
+	adopt(meta, rt);
+	rdd_track_flush(meta);
+	rdd_super_refresh(meta);
+	if (meta->super.volume_sectors == ti->len)
+		return 0;
+	return resize_meta(meta, ti->len);
+}
+
+int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
+		    struct rdd_target *rt)
+{
+	unsigned int noio = memalloc_noio_save();
+	int r;
+
+	mutex_lock(&meta->lock);
+	meta->ti = ti;
+	meta->read_only = !rdd_table_is_writable(ti);
+	r = take_over(meta, ti, rt);
+	if (!r) {
+		meta->suspended = false;
+		meta->checkpoint_is_fresh = false;
+	}
+	mutex_unlock(&meta->lock);
+	memalloc_noio_restore(noio);
+	return r;
+}

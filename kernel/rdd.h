@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Private structures of dm-revdedup, and who may touch what.
+ *
+ *   target.c   table line, map, suspend and resume, status
+ *   message.c  messages: parse, check, call
+ *   track.c    first writes to a segment: hold, make the bit stable, let go
+ *   epoch.c    checkpoint, commit, abort, mark
+ *   meta.c     the state of a metadata device: find, load, format, resize
+ *   super.c    the two copies of the superblock
+ *   format.c, ranges.c   pure: on-disk format, text of messages
+ *
+ * Lock order: rdd_meta_list_lock, rdd_meta.lock, dm-bufio's, rdd_meta.defer_lock.
+ * The map function takes only the last, and only for a first write.
+ */
+#ifndef RDD_H
+#define RDD_H
+
+#include <linux/bio.h>
+#include <linux/device-mapper.h>
+#include <linux/dm-bufio.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "break.h"
+#include "compat.h"
+#include "format.h"
+#include "ranges.h"
+
+#define DM_MSG_PREFIX "revdedup"
+
+/*
+ * A metadata device in use. The state belongs to the device, not to a table:
+ * when a table is reloaded the new target takes the same object over, because
+ * what memory knows (bits not yet stable after a write error, say) may be more
+ * than the disk does. One mapped device owns it as long as it lives.
+ */
+struct rdd_meta {
+	struct list_head list;		/* under rdd_meta_list_lock */
+	refcount_t refs;		/* one a constructed target */
+	struct block_device *bdev;	/* open as long as a target is */
+	struct mapped_device *owner;
+
+	struct dm_bufio_client *bufio;
+	struct workqueue_struct *wq;
+
+	/*
+	 * Everything from here to the next lock is under it, and so is every
+	 * write to the metadata device. Exception: map reads `stable` without.
+	 */
+	struct mutex lock;
+	struct dm_target *ti;		/* the live target; NULL while none is */
+	bool loaded:1;			/* what follows is valid */
+	bool suspended:1;		/* between postsuspend and preresume */
+	bool read_only:1;
+	bool checkpoint_is_fresh:1;	/* no resume since the last one */
+
+	struct rdd_super super;		/* what the newest copy on disk says */
+	u64 last_seq;			/* of any attempt to write it */
+	bool super_is_stale;		/* a copy is not what super says */
+	bool lost_before;		/* the lost mark was there at load */
+	u32 seed;
+
+	/*
+	 * A bit a segment, whole groups of them:
+	 *   want    dirty in the current epoch
+	 *   stable  the same, and on disk: what map asks. Replaced only while
+	 *           the device is suspended, bits are added under the lock
+	 *   frozen  dirty in the epoch before, with RDD_FLAG_FROZEN
+	 * and a bit a group:
+	 *   stale   the block on disk lacks bits that want has
+	 */
+	u64 nr_segs;
+	u64 nr_groups;
+	unsigned long *want;
+	unsigned long *stable;
+	unsigned long *frozen;
+	unsigned long *stale;
+
+	struct bio_list held;		/* first writes whose bits are in want */
+
+	/* An outage: the metadata device failed a write; see track.c. */
+	bool outage;
+	bool outage_is_marked;		/* a superblock copy has the lost mark */
+	bool outage_is_noted;		/* lost-noted came */
+	unsigned long outage_start;	/* jiffies */
+	unsigned long next_retry;	/* jiffies */
+
+	/* Group commit, worker only; see gather() in track.c. */
+	unsigned int expected;
+	ktime_t gather_until;
+
+	spinlock_t defer_lock;
+	struct bio_list deferred;	/* first writes as map left them */
+	unsigned int nr_deferred;
+	struct bio_list zeroes;		/* write zeroes that the base refused */
+	bool requeue;			/* noflush suspend: push first writes back */
+
+	wait_queue_head_t arrived;	/* nr_deferred or requeue changed */
+	struct delayed_work work;
+	struct work_struct zero_work;
+};
+
+/* A constructed table line. */
+struct rdd_target {
+	struct dm_dev *base;
+	struct dm_dev *meta_dev;
+	struct rdd_meta *meta;
+	u8 volume_uuid[RDD_UUID_SIZE];	/* zero: not given */
+	u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not given */
+	unsigned int nr_opts;		/* words, for the table line */
+};
+
+/* Per bio: where a write-zeroes began, in case we must do it ourselves. */
+struct rdd_io {
+	sector_t sector;
+	unsigned int sectors;
+};
+
+static inline u64 rdd_sector_seg(sector_t sector)
+{
+	return sector >> RDD_SEG_SECTOR_SHIFT;
+}
+
+/* super.c: the caller holds meta->lock, or nobody else knows meta yet. */
+
+/* 0; -ENODATA for a device to be formatted; else -errno and *@why. */
+int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
+		   const char **why);
+/*
+ * Make @next the state, on at least one copy: 0. Or neither could be written,
+ * memory keeps the old state, and an outage has begun: -errno.
+ */
+int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next);
+/* Write the state again where a copy lacks it. */
+int rdd_super_refresh(struct rdd_meta *meta);
+
+/* meta.c */
+
+/*
+ * Find or make the object of @ti's metadata device. Reads the superblock,
+ * writes nothing. NULL and ti->error, *@ret_r set, on failure.
+ */
+struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
+			      int *ret_r);
+void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti);
+/* Format or load, adopt uuids and size of the table: before any I/O. */
+int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
+		    struct rdd_target *rt);
+/* Write one bitmap block, of epoch @epoch, from @bits; not flushed. */
+int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+			const unsigned long *bits);
+const char *rdd_meta_name(struct rdd_meta *meta);
+
+/* track.c */
+
+void rdd_track_init(struct rdd_meta *meta);
+/* map: @bio is the first write to a segment; it is issued when it may be. */
+void rdd_track_defer(struct rdd_meta *meta, struct bio *bio);
+/* end_io: the base refused this write zeroes; write them. */
+void rdd_track_zero(struct rdd_meta *meta, struct bio *bio);
+/* For a noflush suspend: push back what is deferred, until told otherwise. */
+void rdd_track_requeue(struct rdd_meta *meta, bool requeue);
+
+/* The caller of these holds meta->lock. */
+
+/* Put bits of segments [@first, @first + @len) into want. */
+void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len);
+/* Make want stable. An error begins an outage. */
+int rdd_track_flush(struct rdd_meta *meta);
+/* A write to the metadata device failed: begin an outage if none is. */
+void rdd_track_failed(struct rdd_meta *meta, const char *what, int r);
+/* Have the worker look again soon. */
+void rdd_track_kick(struct rdd_meta *meta);
+
+static inline bool rdd_is_lost(struct rdd_meta *meta)
+{
+	return meta->outage || (meta->super.flags & RDD_FLAG_LOST);
+}
+
+/* epoch.c: the caller holds meta->lock; 0 or -errno, logged. */
+
+int rdd_checkpoint(struct rdd_meta *meta, u64 epoch);
+int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version);
+int rdd_abort(struct rdd_meta *meta, u64 epoch);
+int rdd_mark(struct rdd_meta *meta, const char *ranges);
+
+/* message.c */
+int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
+		char *result, unsigned int maxlen);
+
+#endif

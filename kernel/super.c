@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The two copies of the superblock.
+ *
+ * Copy A (first block) is written and flushed before copy B (last block): a
+ * crash leaves at least one of them whole, and the one with the greater
+ * sequence number is the state. A state that one copy holds is therefore the
+ * state after any crash, and the write that brought it there has succeeded; the
+ * other copy is refreshed later. If neither could be written it is unknown
+ * which state the disk holds: memory keeps the old one, under a sequence number
+ * beyond the failed one, and the outage machinery writes it until it is there.
+ */
+#include <linux/err.h>
+
+#include "rdd.h"
+
+static u64 device_blocks(struct rdd_meta *meta)
+{
+	return dm_bufio_get_device_size(meta->bufio);
+}
+
+static int read_copy(struct rdd_meta *meta, u64 block_nr,
+		     struct rdd_super *super, const char **why)
+{
+	struct dm_buffer *buf;
+	void *data;
+	int r;
+
+	/* A buffer may be left from an earlier look at the device. */
+	dm_bufio_forget(meta->bufio, block_nr);
+	data = dm_bufio_read(meta->bufio, block_nr, &buf);
+	if (IS_ERR(data)) {
+		*why = "cannot read the superblock";
+		return PTR_ERR(data);
+	}
+	r = rdd_super_unpack(data, block_nr, super, why);
+	if (r == -ENODATA && !rdd_is_zero(data, RDD_BLOCK_SIZE))
+		r = -EMEDIUMTYPE;
+	dm_bufio_release(buf);
+	return r;
+}
+
+int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
+		   const char **why)
+{
+	u64 last = device_blocks(meta) - 1;
+	struct rdd_super a, b;
+	const char *why_b;
+	int ra, rb, r;
+
+	ra = read_copy(meta, 0, &a, why);
+	if (ra == -EMEDIUMTYPE || ra == -EOPNOTSUPP)
+		return ra;
+	if (!ra && a.meta_blocks - 1 > last) {
+		*why = "the metadata device is smaller than when it was formatted: give it its size back";
+		return -ENOSPC;
+	}
+	rb = read_copy(meta, ra ? last : a.meta_blocks - 1, &b, &why_b);
+	if (ra == -ENODATA) {
+		if (rb == -ENODATA || rb == -EMEDIUMTYPE)
+			return -ENODATA;
+		*why = "the first block is zero, but the last one is a superblock or unreadable: zero both to start afresh";
+		return -EEXIST;
+	}
+
+	r = rdd_super_choose(&a, ra, &b, rb, super);
+	if (r) {
+		*why = ra ? *why : why_b;
+		return r;
+	}
+	if (ra || rb)
+		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
+		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
+	meta->super_is_stale = ra || rb || a.seq != b.seq;
+	return 0;
+}
+
+static int write_copy(struct rdd_meta *meta, const struct rdd_super *super,
+		      u64 block_nr)
+{
+	struct dm_buffer *buf;
+	void *data = dm_bufio_new(meta->bufio, block_nr, &buf);
+
+	if (IS_ERR(data))
+		return PTR_ERR(data);
+	memset(data, 0, RDD_BLOCK_SIZE);
+	rdd_super_pack(super, block_nr, data);
+	dm_bufio_mark_buffer_dirty(buf);
+	dm_bufio_release(buf);
+	return dm_bufio_write_dirty_buffers(meta->bufio);
+}
+
+int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
+{
+	struct rdd_super super = *next;
+	bool moved = super.meta_blocks != meta->super.meta_blocks;
+	int ra, rb = 0;
+
+	super.seq = ++meta->last_seq;
+
+	/*
+	 * Copy A tells where copy B is: when the device has grown, there must
+	 * be one at the new place before A points to it.
+	 */
+	if (moved)
+		rb = write_copy(meta, &super, super.meta_blocks - 1);
+	ra = rb ? rb : write_copy(meta, &super, 0);
+	if (!moved)
+		rb = write_copy(meta, &super, super.meta_blocks - 1);
+
+	meta->super_is_stale = ra || rb;
+	if (ra && (rb || moved)) {
+		rdd_track_failed(meta, "writing the superblock", ra);
+		return ra;
+	}
+
+	meta->super = super;
+	if (meta->super_is_stale) {
+		DMWARN("%s: cannot write superblock copy %c: error %d; the other holds the state, will try again",
+		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
+		rdd_track_kick(meta);
+	}
+	return 0;
+}
+
+int rdd_super_refresh(struct rdd_meta *meta)
+{
+	struct rdd_super super = meta->super;
+
+	return meta->super_is_stale ? rdd_super_write(meta, &super) : 0;
+}

@@ -1,0 +1,1014 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The on-disk format: layout, superblock, bitmap blocks, table entries. What is
+ * expected is written down here a second time, naively (an area after the other,
+ * a bit after the other, byte offsets as numbers), so that a mistake would have
+ * to be made twice.
+ *
+ * Also built in user space under sanitizers, see tests/unit/.
+ */
+#include <kunit/test.h>
+#include <linux/crc32c.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "../format.h"
+
+#define TIB_SECTORS	(1ULL << 31)
+#define MAX_SECTORS	(RDD_MAX_SEGS * RDD_SEG_SECTORS)
+
+/* CRC-32C bit by bit, not inverted. */
+static u32 naive_crc(u32 crc, const void *data, size_t len)
+{
+	const u8 *byte = data;
+	int bit;
+
+	for (; len; len--, byte++) {
+		for (bit = 0; bit < 8; bit++) {
+			bool carry = (crc ^ (*byte >> bit)) & 1;
+
+			crc = (crc >> 1) ^ (carry ? 0x82f63b78 : 0);
+		}
+	}
+	return crc;
+}
+
+static u32 naive_block_csum(u32 seed, u64 block_nr, const void *block,
+			    size_t len)
+{
+	u8 nr[8];
+	int i;
+
+	for (i = 0; i < 8; i++)
+		nr[i] = block_nr >> (8 * i);
+	return naive_crc(naive_crc(seed, nr, 8), (const u8 *)block + 4, len - 4);
+}
+
+static void put_le(u8 *to, u64 value, unsigned int bytes)
+{
+	for (; bytes; bytes--, value >>= 8)
+		*to++ = value;
+}
+
+static u64 get_le(const u8 *from, unsigned int bytes)
+{
+	u64 value = 0;
+
+	while (bytes--)
+		value = value << 8 | from[bytes];
+	return value;
+}
+
+static void flip(void *p, unsigned int bit)
+{
+	((u8 *)p)[bit / 8] ^= 1 << bit % 8;
+}
+
+static void crc_vector(struct kunit *test)
+{
+	/* The check value of the CRC catalogues, and of RFC 3720. */
+	KUNIT_EXPECT_EQ(test, ~naive_crc(~0U, "123456789", 9), 0xe3069283);
+	KUNIT_EXPECT_EQ(test, ~crc32c(~0U, "123456789", 9), 0xe3069283);
+	KUNIT_EXPECT_EQ(test, crc32c(0, "123456789", 9),
+			naive_crc(0, "123456789", 9));
+	KUNIT_EXPECT_EQ(test, crc32c(5, "", 0), 5);
+}
+
+/* Layout */
+
+static const struct geometry {
+	const char *name;
+	u64 sectors;
+	u64 segs;
+} geometries[] = {
+	{ "one sector", 1, 1 },
+	{ "a segment less a sector", RDD_SEG_SECTORS - 1, 1 },
+	{ "a segment", RDD_SEG_SECTORS, 1 },
+	{ "a segment and a sector", RDD_SEG_SECTORS + 1, 2 },
+	{ "words of one block", 512ULL << 12, 512 },
+	{ "words of one block and one", 513ULL << 12, 513 },
+	{ "a group less a segment", 32255ULL << 12, 32255 },
+	{ "a group less a sector", (32256ULL << 12) - 1, 32256 },
+	{ "a group", 32256ULL << 12, 32256 },
+	{ "a group and a sector", (32256ULL << 12) + 1, 32257 },
+	{ "three groups and a bit", 100000ULL << 12, 100000 },
+	{ "2 TiB less a segment", 2 * TIB_SECTORS - 4096, 1048575 },
+	{ "2 TiB less a sector", 2 * TIB_SECTORS - 1, 1048576 },
+	{ "2 TiB", 2 * TIB_SECTORS, 1048576 },
+	{ "2 TiB and a sector", 2 * TIB_SECTORS + 1, 1048577 },
+	{ "2 TiB and a segment", 2 * TIB_SECTORS + 4096, 1048577 },
+	{ "16 TiB less a segment", 16 * TIB_SECTORS - 4096, 8388607 },
+	{ "16 TiB less a sector", 16 * TIB_SECTORS - 1, 8388608 },
+	{ "16 TiB", 16 * TIB_SECTORS, 8388608 },
+	{ "16 TiB and a sector", 16 * TIB_SECTORS + 1, 8388609 },
+	{ "16 TiB and a segment", 16 * TIB_SECTORS + 4096, 8388609 },
+	{ "largest less a segment", MAX_SECTORS - 4096, 4294967295ULL },
+	{ "largest less a sector", MAX_SECTORS - 1, 4294967296ULL },
+	{ "largest", MAX_SECTORS, 4294967296ULL },
+};
+
+static void geometry_desc(const struct geometry *geometry, char *desc)
+{
+	strscpy(desc, geometry->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
+
+static void segments_of_volume(struct kunit *test)
+{
+	const struct geometry *geometry = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, rdd_nr_segs(geometry->sectors), geometry->segs);
+}
+
+static void segments_beyond_largest(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, rdd_nr_segs(0), 0);
+	KUNIT_EXPECT_EQ(test, rdd_nr_segs(MAX_SECTORS + 1), RDD_MAX_SEGS + 1);
+	KUNIT_EXPECT_EQ(test, rdd_nr_segs(MAX_SECTORS + 4096), RDD_MAX_SEGS + 1);
+	KUNIT_EXPECT_EQ(test, rdd_nr_segs(U64_MAX), 1ULL << 52);
+}
+
+/* The words and pages of one group from @seg on, which must begin at @block. */
+static u64 walk_table(struct kunit *test, u64 seg, u64 here, u64 block)
+{
+	static const u32 probes[] = { 0, 1, 511, 512, 513, 16383, 32254, 32255 };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(probes); i++) {
+		if (probes[i] >= here)
+			break;
+		KUNIT_ASSERT_EQ(test, rdd_word_block(seg + probes[i]),
+				block + probes[i] / 512);
+		KUNIT_ASSERT_EQ(test, rdd_page_block(seg + probes[i]),
+				block + 63 + probes[i]);
+	}
+	KUNIT_ASSERT_EQ(test, rdd_word_block(seg + here - 1),
+			block + (here - 1) / 512);
+	KUNIT_ASSERT_EQ(test, rdd_page_block(seg + here - 1),
+			block + 63 + here - 1);
+	return block + 63 + here;
+}
+
+/* Area after area, as the drawing in format.h has it. */
+static void walk_layout(struct kunit *test, u64 nr_segs, u32 flags)
+{
+	u64 block = 1, groups = 0, seg = 0;
+
+	while (seg < nr_segs) {
+		u64 here = nr_segs - seg < 32256 ? nr_segs - seg : 32256;
+
+		KUNIT_ASSERT_EQ(test, rdd_bits_block(groups, 0, flags), block);
+		KUNIT_ASSERT_EQ(test, rdd_bits_block(groups, 1, flags), block + 1);
+		block += 2;
+		if (flags & RDD_FLAG_TABLE)
+			block = walk_table(test, seg, here, block);
+		seg += here;
+		groups++;
+	}
+	KUNIT_EXPECT_EQ(test, rdd_nr_groups(nr_segs), groups);
+	KUNIT_EXPECT_EQ(test, rdd_meta_blocks_needed(nr_segs, flags), block + 1);
+}
+
+static void layout_with_table(struct kunit *test)
+{
+	const struct geometry *geometry = test->param_value;
+
+	walk_layout(test, geometry->segs, RDD_FLAG_TABLE);
+}
+
+static void layout_without_table(struct kunit *test)
+{
+	const struct geometry *geometry = test->param_value;
+
+	/* All the other flags, to see that only the one counts. */
+	walk_layout(test, geometry->segs, RDD_FLAGS_ALL & ~RDD_FLAG_TABLE);
+}
+
+static void bits_block_parity(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, 0, 0), 1);
+	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, 7, 0), 2);
+	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, U64_MAX, 0), 2);
+	KUNIT_EXPECT_EQ(test, rdd_bits_block(1, U64_MAX - 1, 0), 3);
+	KUNIT_EXPECT_EQ(test, rdd_bits_block(1, 2, RDD_FLAG_TABLE), 32322);
+}
+
+static void claim(struct kunit *test, u8 *owned, u64 nr_blocks, u64 block)
+{
+	KUNIT_ASSERT_LT(test, block, nr_blocks);
+	KUNIT_ASSERT_EQ(test, owned[block], 0);
+	owned[block] = 1;
+}
+
+/* Nothing overlaps, nothing is left over, and nothing moves when it grows. */
+static void no_overlap(struct kunit *test)
+{
+	const u64 nr_segs = 2 * 32256 + 700;
+	u64 nr_blocks = rdd_meta_blocks_needed(nr_segs, RDD_FLAG_TABLE);
+	u8 *owned = kunit_kzalloc(test, nr_blocks, GFP_KERNEL);
+	u64 group, seg;
+
+	KUNIT_ASSERT_NOT_NULL(test, owned);
+	claim(test, owned, nr_blocks, 0);
+	claim(test, owned, nr_blocks, nr_blocks - 1);
+	for (group = 0; group < rdd_nr_groups(nr_segs); group++) {
+		claim(test, owned, nr_blocks,
+		      rdd_bits_block(group, 4, RDD_FLAG_TABLE));
+		claim(test, owned, nr_blocks,
+		      rdd_bits_block(group, 5, RDD_FLAG_TABLE));
+	}
+	/* The last group has all its blocks of words. */
+	for (seg = 0; seg < 3 * 32256; seg += 512)
+		claim(test, owned, nr_blocks, rdd_word_block(seg));
+	for (seg = 0; seg < nr_segs; seg++)
+		claim(test, owned, nr_blocks, rdd_page_block(seg));
+	KUNIT_EXPECT_FALSE(test, memchr_inv(owned, 1, nr_blocks));
+}
+
+static void words_share_blocks_by_512(struct kunit *test)
+{
+	u64 seg;
+
+	for (seg = 1; seg < 32256; seg++)
+		KUNIT_ASSERT_EQ(test, rdd_word_block(seg) - rdd_word_block(seg - 1),
+				seg % 512 == 0);
+}
+
+/* Superblock */
+
+static void fill_super(struct rdd_super *super)
+{
+	int i;
+
+	memset(super, 0, sizeof(*super));
+	for (i = 0; i < RDD_UUID_SIZE; i++) {
+		super->meta_uuid[i] = 0x10 + i;
+		super->volume_uuid[i] = 0x30 + i;
+		super->pool_uuid[i] = 0x50 + i;
+	}
+	super->compat = 0x01020304;
+	super->compat_ro = 0x05060708;
+	super->flags = RDD_FLAG_FROZEN | RDD_FLAG_LINEAR_OK;
+	super->seq = 0x1122334455667788;
+	super->volume_sectors = 1000 * 4096 + 8;
+	super->meta_blocks = 4099;
+	super->epoch = 0x99;
+	super->committed = 0x97;
+	super->version_nr = 0xa1a2a3a4a5a6a7a8;
+	super->lost_epoch = 0x98;
+}
+
+/* Byte offsets are the format: these numbers never change. */
+static const struct field {
+	const char *name;
+	u16 offset;
+	u16 bytes;
+	u64 value;
+} super_fields[] = {
+	{ "version", 4, 4, 1 },
+	{ "magic", 8, 8, 0x7075646564766572 },		/* revdedup */
+	{ "magic, end", 16, 8, 0x1a0a0d6174656d2d },	/* -meta, CR LF SUB */
+	{ "meta_uuid", 24, 8, 0x1716151413121110 },
+	{ "meta_uuid, end", 32, 8, 0x1f1e1d1c1b1a1918 },
+	{ "volume_uuid", 40, 8, 0x3736353433323130 },
+	{ "volume_uuid, end", 48, 8, 0x3f3e3d3c3b3a3938 },
+	{ "pool_uuid", 56, 8, 0x5756555453525150 },
+	{ "pool_uuid, end", 64, 8, 0x5f5e5d5c5b5a5958 },
+	{ "compat", 72, 4, 0x01020304 },
+	{ "compat_ro", 76, 4, 0x05060708 },
+	{ "incompat", 80, 4, 0 },
+	{ "flags", 84, 4, 5 },
+	{ "seq", 88, 8, 0x1122334455667788 },
+	{ "volume_sectors", 96, 8, 4096008 },
+	{ "meta_blocks", 104, 8, 4099 },
+	{ "epoch", 112, 8, 0x99 },
+	{ "committed", 120, 8, 0x97 },
+	{ "version_nr", 128, 8, 0xa1a2a3a4a5a6a7a8 },
+	{ "lost_epoch", 136, 8, 0x98 },
+};
+
+static void super_offsets(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	const u8 *bytes = (const u8 *)&disk;
+	struct rdd_super super;
+	int i;
+
+	memset(&disk, 0xee, sizeof(disk));
+	fill_super(&super);
+	rdd_super_pack(&super, 0, &disk);
+	for (i = 0; i < ARRAY_SIZE(super_fields); i++)
+		KUNIT_EXPECT_EQ_MSG(test, super_fields[i].value,
+				    get_le(bytes + super_fields[i].offset,
+					   super_fields[i].bytes),
+				    "%s", super_fields[i].name);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(bytes + 144, 0, 368));
+	KUNIT_EXPECT_EQ(test, get_le(bytes, 4),
+			naive_block_csum(~0U, 0, bytes, 512));
+
+	rdd_super_pack(&super, 4098, &disk);
+	KUNIT_EXPECT_EQ(test, get_le(bytes, 4),
+			naive_block_csum(~0U, 4098, bytes, 512));
+}
+
+static void expect_same_super(struct kunit *test, const struct rdd_super *got,
+			      const struct rdd_super *wanted)
+{
+	KUNIT_EXPECT_FALSE(test, memcmp(got->meta_uuid, wanted->meta_uuid, 16));
+	KUNIT_EXPECT_FALSE(test, memcmp(got->volume_uuid, wanted->volume_uuid, 16));
+	KUNIT_EXPECT_FALSE(test, memcmp(got->pool_uuid, wanted->pool_uuid, 16));
+	KUNIT_EXPECT_EQ(test, got->compat, wanted->compat);
+	KUNIT_EXPECT_EQ(test, got->compat_ro, wanted->compat_ro);
+	KUNIT_EXPECT_EQ(test, got->flags, wanted->flags);
+	KUNIT_EXPECT_EQ(test, got->seq, wanted->seq);
+	KUNIT_EXPECT_EQ(test, got->volume_sectors, wanted->volume_sectors);
+	KUNIT_EXPECT_EQ(test, got->meta_blocks, wanted->meta_blocks);
+	KUNIT_EXPECT_EQ(test, got->epoch, wanted->epoch);
+	KUNIT_EXPECT_EQ(test, got->committed, wanted->committed);
+	KUNIT_EXPECT_EQ(test, got->version_nr, wanted->version_nr);
+	KUNIT_EXPECT_EQ(test, got->lost_epoch, wanted->lost_epoch);
+}
+
+static void super_round_trip(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+
+	fill_super(&super);
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	expect_same_super(test, &got, &super);
+
+	memset(&got, 0, sizeof(got));
+	rdd_super_pack(&super, 4098, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4098, &got, &why), 0);
+	expect_same_super(test, &got, &super);
+	KUNIT_EXPECT_NULL(test, why);
+}
+
+/* Each geometry, in the smallest device that holds it, and in one too small. */
+static void super_geometry(struct kunit *test)
+{
+	const struct geometry *geometry = test->param_value;
+	u32 flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK;
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+
+	fill_super(&super);
+	super.flags = flags;
+	super.volume_sectors = geometry->sectors;
+	super.meta_blocks = rdd_meta_blocks_needed(geometry->segs, flags);
+	rdd_super_pack(&super, super.meta_blocks - 1, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, super.meta_blocks - 1,
+					       &got, &why), 0);
+	expect_same_super(test, &got, &super);
+
+	super.meta_blocks--;
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+}
+
+static int flipped_super_error(unsigned int bit)
+{
+	unsigned int byte = bit / 8;
+
+	if (byte >= 8 && byte < 24)
+		return -ENODATA;	/* magic */
+	if (byte >= 4 && byte < 8)
+		return -EOPNOTSUPP;	/* version */
+	return -EBADMSG;
+}
+
+static void super_bit_flips(struct kunit *test)
+{
+	static const u64 places[] = { 0, 4098 };
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why;
+	unsigned int bit, i;
+
+	fill_super(&super);
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		rdd_super_pack(&super, places[i], &disk);
+		for (bit = 0; bit < 8 * sizeof(disk); bit++) {
+			why = NULL;
+			flip(&disk, bit);
+			KUNIT_ASSERT_EQ_MSG(test,
+					    rdd_super_unpack(&disk, places[i],
+							     &got, &why),
+					    flipped_super_error(bit),
+					    "bit %u", bit);
+			KUNIT_ASSERT_NOT_NULL(test, why);
+			flip(&disk, bit);
+		}
+	}
+}
+
+static void super_in_wrong_place(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+
+	fill_super(&super);
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4098, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_STREQ(test, why, "the superblock is damaged (checksum)");
+	rdd_super_pack(&super, 4098, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
+
+	/* Made for this block, but its own size says another one. */
+	rdd_super_pack(&super, 4097, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_STREQ(test, why,
+			   "the superblock is damaged (values that contradict each other)");
+}
+
+#define WHY_ZERO	"the superblock is all zeros"
+#define WHY_FOREIGN	"not a revdedup metadata device (no magic), and not zeroed for one"
+#define WHY_VERSION	"the metadata's format version is not supported"
+#define WHY_CSUM	"the superblock is damaged (checksum)"
+#define WHY_INCOMPAT	"the metadata uses a feature that is not supported (incompat)"
+#define WHY_SANE	"the superblock is damaged (values that contradict each other)"
+
+/* One number put at a byte offset of a good superblock, the checksum made good. */
+static const struct damage {
+	const char *name;
+	u16 offset;
+	u16 bytes;
+	u64 value;
+	int r;
+	const char *why;
+} damages[] = {
+	{ "none", 72, 4, 0, 0, NULL },
+	{ "version 0", 4, 4, 0, -EOPNOTSUPP, WHY_VERSION },
+	{ "version 2", 4, 4, 2, -EOPNOTSUPP, WHY_VERSION },
+	{ "version largest", 4, 4, U32_MAX, -EOPNOTSUPP, WHY_VERSION },
+	{ "magic in capitals", 8, 1, 'R', -ENODATA, WHY_FOREIGN },
+	{ "magic cut", 23, 1, 0, -ENODATA, WHY_FOREIGN },
+	{ "compat unknown", 72, 4, U32_MAX, 0, NULL },
+	{ "compat_ro unknown", 76, 4, U32_MAX, 0, NULL },
+	{ "incompat first", 80, 4, 1, -EOPNOTSUPP, WHY_INCOMPAT },
+	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },
+	{ "flags unknown", 84, 4, 1U << 5 | 4, -EBADMSG, WHY_SANE },
+	{ "flags last", 84, 4, 1U << 31 | 4, -EBADMSG, WHY_SANE },
+	{ "table without room", 84, 4, 5 | RDD_FLAG_TABLE, -EBADMSG, WHY_SANE },
+	{ "seq 0", 88, 8, 0, -EBADMSG, WHY_SANE },
+	{ "seq largest", 88, 8, U64_MAX, 0, NULL },
+	{ "no sectors", 96, 8, 0, -EBADMSG, WHY_SANE },
+	{ "one sector", 96, 8, 1, 0, NULL },
+	{ "most sectors of the device", 96, 8, 2048ULL * 32256 * 4096, 0, NULL },
+	{ "a sector more", 96, 8, 2048ULL * 32256 * 4096 + 1, -EBADMSG, WHY_SANE },
+	{ "sectors over the largest", 96, 8, MAX_SECTORS + 1, -EBADMSG, WHY_SANE },
+	{ "sectors largest number", 96, 8, U64_MAX, -EBADMSG, WHY_SANE },
+	{ "no blocks", 104, 8, 0, -EBADMSG, WHY_SANE },
+	{ "a block too few", 104, 8, 3, -EBADMSG, WHY_SANE },
+	{ "just enough blocks", 104, 8, 4, 0, NULL },
+	{ "blocks largest number", 104, 8, U64_MAX, 0, NULL },
+	{ "epoch of the commit, frozen", 112, 8, 0x97, -EBADMSG, WHY_SANE },
+	{ "epoch before the loss", 112, 8, 0x97, -EBADMSG, WHY_SANE },
+	{ "epoch 0", 112, 8, 0, -EBADMSG, WHY_SANE },
+	{ "epoch largest", 112, 8, U64_MAX, 0, NULL },
+	{ "committed is frozen", 120, 8, 0x99, -EBADMSG, WHY_SANE },
+	{ "committed to come", 120, 8, 0x9a, -EBADMSG, WHY_SANE },
+	{ "committed none", 120, 8, 0, 0, NULL },
+	{ "version number 0", 128, 8, 0, 0, NULL },
+	{ "version number largest", 128, 8, U64_MAX, 0, NULL },
+	{ "lost now", 136, 8, 0x99, 0, NULL },
+	{ "lost in an epoch to come", 136, 8, 0x9a, -EBADMSG, WHY_SANE },
+};
+
+static void damage_desc(const struct damage *damage, char *desc)
+{
+	strscpy(desc, damage->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(damage, damages, damage_desc);
+
+static void super_damaged(struct kunit *test)
+{
+	const struct damage *damage = test->param_value;
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+	u8 *bytes = (u8 *)&disk;
+
+	fill_super(&super);
+	rdd_super_pack(&super, 0, &disk);
+	put_le(bytes + damage->offset, damage->value, damage->bytes);
+	put_le(bytes, naive_block_csum(~0U, 0, bytes, 512), 4);
+
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), damage->r);
+	KUNIT_EXPECT_STREQ(test, why ?: "", damage->why ?: "");
+}
+
+static void super_nothing_there(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	struct rdd_super got;
+	const char *why = NULL;
+
+	memset(&disk, 0, sizeof(disk));
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_STREQ(test, why, WHY_ZERO);
+
+	disk.reserved[sizeof(disk.reserved) - 1] = 1;
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_STREQ(test, why, WHY_FOREIGN);
+
+	memset(&disk, 0xff, sizeof(disk));
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_STREQ(test, why, WHY_FOREIGN);
+}
+
+/* Whoever has both a wrong version and a wrong checksum is of that version. */
+static void super_version_before_csum(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+
+	fill_super(&super);
+	rdd_super_pack(&super, 0, &disk);
+	disk.version = cpu_to_le32(RDD_FORMAT_VERSION + 1);
+	disk.csum = 0;
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EOPNOTSUPP);
+	KUNIT_EXPECT_STREQ(test, why, WHY_VERSION);
+}
+
+/* What is known of a copy, for the pairs below. */
+enum copy { OLD, SAME, NEW, EIO_, ENODATA_, EBADMSG_, EOPNOTSUPP_, NR_COPY };
+
+static int make_copy(enum copy copy, struct rdd_super *super)
+{
+	static const int errors[NR_COPY] = {
+		[EIO_] = -EIO,
+		[ENODATA_] = -ENODATA,
+		[EBADMSG_] = -EBADMSG,
+		[EOPNOTSUPP_] = -EOPNOTSUPP,
+	};
+
+	fill_super(super);
+	super->seq = copy == OLD ? 10 : copy == SAME ? 11 : 12;
+	super->epoch = 0x99 + copy;
+	super->lost_epoch = 0;
+	/* A copy that was not had must not be looked at. */
+	if (errors[copy])
+		memset(super, 0xff, sizeof(*super));
+	return errors[copy];
+}
+
+/*
+ * Which copy is the state: 'A' or 'B' unharmed, 'a' or 'b' with the other one
+ * missing (lost); or the error of A ('1') or of B ('2').
+ */
+static const char choices[NR_COPY][NR_COPY + 1] = {
+	/*          B: OLD SAME NEW EIO ENODATA EBADMSG EOPNOTSUPP */
+	[OLD]         = "ABB" "aaaa",
+	[SAME]        = "AAB" "aaaa",
+	[NEW]         = "AAA" "aaaa",
+	[EIO_]        = "bbb" "1112",
+	[ENODATA_]    = "bbb" "2122",
+	[EBADMSG_]    = "bbb" "1112",
+	[EOPNOTSUPP_] = "111" "1111",
+};
+
+static void choose_pair(struct kunit *test, enum copy ca, enum copy cb)
+{
+	char choice = choices[ca][cb];
+	struct rdd_super a, b, got;
+	int ra = make_copy(ca, &a), rb = make_copy(cb, &b);
+	struct rdd_super *wanted = choice == 'A' || choice == 'a' ? &a : &b;
+	int r = rdd_super_choose(&a, ra, &b, rb, &got);
+
+	if (choice == '1' || choice == '2') {
+		KUNIT_EXPECT_EQ_MSG(test, r, choice == '1' ? ra : rb,
+				    "pair %d %d", ca, cb);
+		return;
+	}
+	KUNIT_EXPECT_EQ_MSG(test, r, 0, "pair %d %d", ca, cb);
+	if (choice == 'a' || choice == 'b') {
+		wanted->flags |= RDD_FLAG_LOST;
+		wanted->lost_epoch = wanted->epoch;
+	}
+	expect_same_super(test, &got, wanted);
+}
+
+static void choose_all_pairs(struct kunit *test)
+{
+	int a, b;
+
+	for (a = 0; a < NR_COPY; a++)
+		for (b = 0; b < NR_COPY; b++)
+			choose_pair(test, a, b);
+}
+
+/* A copy B from an earlier life of the device, however great its number. */
+static void choose_other_life(struct kunit *test)
+{
+	struct rdd_super a, b, got;
+
+	make_copy(OLD, &a);
+	make_copy(NEW, &b);
+	b.meta_uuid[15] ^= 1;
+	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
+	a.flags |= RDD_FLAG_LOST;
+	a.lost_epoch = a.epoch;
+	expect_same_super(test, &got, &a);
+}
+
+/* Where a loss is on record already, an older one does not replace a newer. */
+static void choose_keeps_lost(struct kunit *test)
+{
+	struct rdd_super a, b, got;
+
+	make_copy(NEW, &a);
+	make_copy(OLD, &b);
+	a.flags |= RDD_FLAG_LOST;
+	a.lost_epoch = 3;
+	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
+	KUNIT_EXPECT_EQ(test, got.lost_epoch, 3);
+	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, -EIO, &got), 0);
+	KUNIT_EXPECT_EQ(test, got.lost_epoch, a.epoch);
+}
+
+/* Bitmap blocks */
+
+struct bits_test {
+	u64 bits[RDD_BITS_LONGS];
+	u64 got[RDD_BITS_LONGS];
+	struct rdd_bits_disk disk;
+};
+
+#define BITS_SEED	0x12345678
+#define BITS_BLOCK	77
+#define BITS_EPOCH	0x1122334455667788
+
+static struct bits_test *new_bits(struct kunit *test)
+{
+	struct bits_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	u64 x = 1;
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	for (i = 0; i < RDD_BITS_LONGS; i++) {
+		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+		t->bits[i] = x;
+	}
+	memset(&t->disk, 0xee, sizeof(t->disk));
+	rdd_bits_pack(BITS_SEED, BITS_BLOCK, BITS_EPOCH, t->bits, &t->disk);
+	return t;
+}
+
+static void expect_all(struct kunit *test, struct bits_test *t, u8 byte)
+{
+	KUNIT_EXPECT_FALSE(test, memchr_inv(t->got, byte, sizeof(t->got)));
+}
+
+static void bits_offsets(struct kunit *test)
+{
+	struct bits_test *t = new_bits(test);
+	const u8 *bytes = (const u8 *)&t->disk;
+	unsigned int seg;
+
+	KUNIT_EXPECT_EQ(test, get_le(bytes, 4),
+			naive_block_csum(BITS_SEED, BITS_BLOCK, bytes, 4096));
+	KUNIT_EXPECT_EQ(test, get_le(bytes + 4, 4), 0);
+	KUNIT_EXPECT_EQ(test, get_le(bytes + 8, 8), BITS_EPOCH);
+	KUNIT_EXPECT_FALSE(test, memchr_inv(bytes + 16, 0, 48));
+	/* Segment s of the group is bit s % 8 of byte 64 + s / 8. */
+	for (seg = 0; seg < RDD_GROUP_SEGS; seg++)
+		KUNIT_ASSERT_EQ(test, bytes[64 + seg / 8] >> seg % 8 & 1,
+				t->bits[seg / 64] >> seg % 64 & 1);
+}
+
+static void bits_round_trip(struct kunit *test)
+{
+	struct bits_test *t = new_bits(test);
+
+	KUNIT_EXPECT_TRUE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK, BITS_EPOCH,
+						&t->disk, t->got));
+	KUNIT_EXPECT_FALSE(test, memcmp(t->bits, t->got, sizeof(t->bits)));
+}
+
+static void bits_of_older_epoch(struct kunit *test)
+{
+	static const u64 later[] = { BITS_EPOCH + 1, BITS_EPOCH + 2, U64_MAX };
+	struct bits_test *t = new_bits(test);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(later); i++) {
+		memset(t->got, 0xee, sizeof(t->got));
+		KUNIT_EXPECT_TRUE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+							later[i], &t->disk, t->got));
+		expect_all(test, t, 0);
+	}
+}
+
+static void bits_of_coming_epoch(struct kunit *test)
+{
+	static const u64 earlier[] = { 0, 1, BITS_EPOCH - 2, BITS_EPOCH - 1 };
+	struct bits_test *t = new_bits(test);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(earlier); i++) {
+		memset(t->got, 0xee, sizeof(t->got));
+		KUNIT_EXPECT_FALSE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+							 earlier[i], &t->disk,
+							 t->got));
+		expect_all(test, t, 0xff);
+	}
+}
+
+static void expect_refused(struct kunit *test, struct bits_test *t, u32 seed,
+			   u64 block_nr)
+{
+	memset(t->got, 0, sizeof(t->got));
+	KUNIT_EXPECT_FALSE(test, rdd_bits_unpack(seed, block_nr, BITS_EPOCH,
+						 &t->disk, t->got));
+	expect_all(test, t, 0xff);
+}
+
+static void bits_from_elsewhere(struct kunit *test)
+{
+	struct bits_test *t = new_bits(test);
+
+	expect_refused(test, t, BITS_SEED, BITS_BLOCK - 1);
+	expect_refused(test, t, BITS_SEED, BITS_BLOCK | 1ULL << 32);
+	expect_refused(test, t, BITS_SEED, BITS_BLOCK | 1ULL << 63);
+	expect_refused(test, t, BITS_SEED ^ 1, BITS_BLOCK);
+	memset(&t->disk, 0, sizeof(t->disk));
+	expect_refused(test, t, BITS_SEED, BITS_BLOCK);
+	memset(&t->disk, 0xff, sizeof(t->disk));
+	expect_refused(test, t, BITS_SEED, BITS_BLOCK);
+}
+
+static void bits_bit_flips(struct kunit *test)
+{
+	struct bits_test *t = new_bits(test);
+	unsigned int bit;
+
+	for (bit = 0; bit < 8 * sizeof(t->disk); bit++) {
+		flip(&t->disk, bit);
+		t->got[bit % RDD_BITS_LONGS] = 0;
+		KUNIT_ASSERT_FALSE_MSG(test,
+				       rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+						       BITS_EPOCH, &t->disk,
+						       t->got),
+				       "bit %u", bit);
+		KUNIT_ASSERT_EQ(test, t->got[bit % RDD_BITS_LONGS], U64_MAX);
+		flip(&t->disk, bit);
+	}
+}
+
+static void seed_is_of_uuid(struct kunit *test)
+{
+	u8 uuid[RDD_UUID_SIZE] = "0123456789abcdef";
+	u32 seed = rdd_seed(uuid);
+
+	KUNIT_EXPECT_EQ(test, seed, naive_crc(~0U, uuid, 16));
+	uuid[15] ^= 1;
+	KUNIT_EXPECT_NE(test, seed, rdd_seed(uuid));
+}
+
+static void zero_is_zero(struct kunit *test)
+{
+	u8 buf[64];
+	int i;
+
+	memset(buf, 0, sizeof(buf));
+	for (i = 0; i < sizeof(buf); i++) {
+		KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, sizeof(buf)));
+		buf[i] = 0x80;
+		KUNIT_EXPECT_FALSE(test, rdd_is_zero(buf, sizeof(buf)));
+		KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, i));
+		buf[i] = 0;
+	}
+	KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, 0));
+}
+
+/* Table entries */
+
+#define MAX_POOL_BLOCK	((1ULL << RDD_ENTRY_BLOCK_BITS) - 1)
+
+static const struct entry_case {
+	const char *name;
+	bool word;
+	struct rdd_entry entry;
+	bool valid;
+} entry_cases[] = {
+	{ "word BASE", true, { RDD_BASE, 0 }, true },
+	{ "word ZERO", true, { RDD_ZERO, 0 }, true },
+	{ "word POOL first", true, { RDD_POOL, 0 }, true },
+	{ "word POOL last", true, { RDD_POOL, MAX_POOL_BLOCK }, true },
+	{ "word PAGE", true, { RDD_PAGE, 0 }, true },
+	{ "word BASE with a block", true, { RDD_BASE, 1 }, false },
+	{ "word ZERO with a block", true, { RDD_ZERO, MAX_POOL_BLOCK }, false },
+	{ "word PAGE with a block", true, { RDD_PAGE, 1 }, false },
+	{ "page BASE", false, { RDD_BASE, 0 }, true },
+	{ "page ZERO", false, { RDD_ZERO, 0 }, true },
+	{ "page POOL first", false, { RDD_POOL, 0 }, true },
+	{ "page POOL second", false, { RDD_POOL, 1 }, true },
+	{ "page POOL last", false, { RDD_POOL, MAX_POOL_BLOCK }, true },
+	{ "page BASE with a block", false, { RDD_BASE, 512 }, false },
+	{ "page ZERO with a block", false, { RDD_ZERO, 1 }, false },
+	{ "page PAGE", false, { RDD_PAGE, 0 }, false },
+};
+
+static void entry_desc(const struct entry_case *entry, char *desc)
+{
+	strscpy(desc, entry->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(entry, entry_cases, entry_desc);
+
+static const u64 entry_indices[] = {
+	0, 1, 511, 512, U32_MAX, 1ULL << 32, (1ULL << 41) - 1,
+};
+
+#define ENTRY_SEED	0xcafe0123
+
+static void entry_round_trip(struct kunit *test)
+{
+	const struct entry_case *c = test->param_value;
+	struct rdd_entry got;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(entry_indices); i++) {
+		u64 value = rdd_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
+					   c->entry);
+
+		/* The bits as format.h draws them, and a check that is not 0. */
+		KUNIT_EXPECT_EQ(test, value & 3, c->entry.kind);
+		KUNIT_EXPECT_EQ(test, value << 16 >> 18, c->entry.block);
+		KUNIT_EXPECT_NE(test, value >> 48, 0);
+		KUNIT_EXPECT_EQ(test, c->valid,
+				rdd_entry_unpack(ENTRY_SEED, c->word,
+						 entry_indices[i], value, &got));
+		if (!c->valid)
+			continue;
+		KUNIT_EXPECT_EQ(test, got.kind, c->entry.kind);
+		KUNIT_EXPECT_EQ(test, got.block, c->entry.block);
+	}
+}
+
+static void entry_bit_flips(struct kunit *test)
+{
+	const struct entry_case *c = test->param_value;
+	struct rdd_entry got;
+	int i, bit;
+
+	for (i = 0; i < ARRAY_SIZE(entry_indices); i++) {
+		u64 value = rdd_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
+					   c->entry);
+
+		for (bit = 0; bit < 64; bit++)
+			KUNIT_EXPECT_FALSE_MSG(test,
+					       rdd_entry_unpack(ENTRY_SEED, c->word,
+								entry_indices[i],
+								value ^ 1ULL << bit,
+								&got),
+					       "bit %d", bit);
+	}
+}
+
+/* An entry that came to stand in another place, or is of another device. */
+static void entry_elsewhere(struct kunit *test)
+{
+	const struct entry_case *c = test->param_value;
+	const u64 index = 0x123456;
+	u64 value = rdd_entry_pack(ENTRY_SEED, c->word, index, c->entry);
+	struct rdd_entry got;
+	int bit;
+
+	KUNIT_EXPECT_FALSE(test, rdd_entry_unpack(ENTRY_SEED, !c->word, index,
+						  value, &got));
+	for (bit = 0; bit < 64; bit++)
+		KUNIT_EXPECT_FALSE_MSG(test,
+				       rdd_entry_unpack(ENTRY_SEED, c->word,
+							index ^ 1ULL << bit,
+							value, &got),
+				       "index bit %d", bit);
+	for (bit = 0; bit < 32; bit++)
+		KUNIT_EXPECT_FALSE_MSG(test,
+				       rdd_entry_unpack(ENTRY_SEED ^ 1U << bit,
+							c->word, index, value,
+							&got),
+				       "seed bit %d", bit);
+}
+
+static void entry_check_is_of_everything(struct kunit *test)
+{
+	struct rdd_entry entry = { RDD_POOL, 0x123456789abc & MAX_POOL_BLOCK };
+	u64 value = rdd_entry_pack(ENTRY_SEED, true, 42, entry);
+	u8 key[24] = { 0 };
+	u32 crc;
+
+	put_le(key, value << 16 >> 16, 8);
+	put_le(key + 8, 42, 8);
+	put_le(key + 16, 1, 8);
+	crc = naive_crc(ENTRY_SEED, key, sizeof(key));
+	KUNIT_EXPECT_EQ(test, value >> 48, (crc ^ crc >> 16) & 0xffff);
+}
+
+/* Neither all zeros nor all ones is an entry, wherever it stands. */
+static void entry_all_zeros(struct kunit *test)
+{
+	struct rdd_entry got;
+	u64 index;
+	u32 seed;
+
+	for (seed = 0; seed < 200; seed++) {
+		for (index = 0; index < 2000; index++) {
+			KUNIT_ASSERT_FALSE(test, rdd_entry_unpack(seed, true, index,
+								  0, &got));
+			KUNIT_ASSERT_FALSE(test, rdd_entry_unpack(seed, false, index,
+								  0, &got));
+		}
+	}
+}
+
+/* Of the 65536 checks that a body could have, one is right. */
+static void entry_one_check(struct kunit *test)
+{
+	struct rdd_entry entry = { RDD_POOL, 4711 }, got;
+	u64 body = rdd_entry_pack(ENTRY_SEED, false, 9, entry) << 16 >> 16;
+	unsigned int right = 0;
+	u64 check;
+
+	for (check = 0; check < 65536; check++)
+		right += rdd_entry_unpack(ENTRY_SEED, false, 9,
+					  body | check << 48, &got);
+	KUNIT_EXPECT_EQ(test, right, 1);
+}
+
+/* Wherever a page write is torn, each entry is the old or the new one. */
+static void entry_torn_page(struct kunit *test)
+{
+	static const struct rdd_entry old = { RDD_BASE, 0 };
+	unsigned int tear, i;
+	struct rdd_entry got;
+	u64 value;
+
+	for (tear = 0; tear <= 512; tear += 8) {
+		for (i = 0; i < 512; i++) {
+			struct rdd_entry entry = { RDD_POOL, 1000 + i };
+
+			if (i >= tear)
+				entry = old;
+			value = rdd_entry_pack(ENTRY_SEED, false, i, entry);
+			KUNIT_ASSERT_TRUE(test, rdd_entry_unpack(ENTRY_SEED, false,
+								 i, value, &got));
+			KUNIT_ASSERT_EQ(test, got.kind, i < tear ? RDD_POOL : RDD_BASE);
+			KUNIT_ASSERT_EQ(test, got.block, i < tear ? 1000 + i : 0);
+		}
+	}
+}
+
+static struct kunit_case format_cases[] = {
+	KUNIT_CASE(crc_vector),
+	KUNIT_CASE_PARAM(segments_of_volume, geometry_gen_params),
+	KUNIT_CASE(segments_beyond_largest),
+	KUNIT_CASE_PARAM(layout_with_table, geometry_gen_params),
+	KUNIT_CASE_PARAM(layout_without_table, geometry_gen_params),
+	KUNIT_CASE(bits_block_parity),
+	KUNIT_CASE(no_overlap),
+	KUNIT_CASE(words_share_blocks_by_512),
+	KUNIT_CASE(super_offsets),
+	KUNIT_CASE(super_round_trip),
+	KUNIT_CASE_PARAM(super_geometry, geometry_gen_params),
+	KUNIT_CASE(super_bit_flips),
+	KUNIT_CASE(super_in_wrong_place),
+	KUNIT_CASE_PARAM(super_damaged, damage_gen_params),
+	KUNIT_CASE(super_nothing_there),
+	KUNIT_CASE(super_version_before_csum),
+	KUNIT_CASE(choose_all_pairs),
+	KUNIT_CASE(choose_other_life),
+	KUNIT_CASE(choose_keeps_lost),
+	KUNIT_CASE(bits_offsets),
+	KUNIT_CASE(bits_round_trip),
+	KUNIT_CASE(bits_of_older_epoch),
+	KUNIT_CASE(bits_of_coming_epoch),
+	KUNIT_CASE(bits_from_elsewhere),
+	KUNIT_CASE(bits_bit_flips),
+	KUNIT_CASE(seed_is_of_uuid),
+	KUNIT_CASE(zero_is_zero),
+	KUNIT_CASE_PARAM(entry_round_trip, entry_gen_params),
+	KUNIT_CASE_PARAM(entry_bit_flips, entry_gen_params),
+	KUNIT_CASE_PARAM(entry_elsewhere, entry_gen_params),
+	KUNIT_CASE(entry_check_is_of_everything),
+	KUNIT_CASE(entry_all_zeros),
+	KUNIT_CASE(entry_one_check),
+	KUNIT_CASE(entry_torn_page),
+	{}
+};
+
+static struct kunit_suite format_suite = {
+	.name = "rdd_format",
+	.test_cases = format_cases,
+};
+kunit_test_suite(format_suite);

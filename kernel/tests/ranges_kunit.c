@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Numbers and ranges as messages carry them.
+ *
+ * Also built in user space under sanitizers, see tests/unit/.
+ */
+#include <kunit/test.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "../ranges.h"
+
+static const struct number {
+	const char *text;
+	int r;
+	u64 value;
+} numbers[] = {
+	{ "0", 0, 0 },
+	{ "1", 0, 1 },
+	{ "9", 0, 9 },
+	{ "10", 0, 10 },
+	{ "007", 0, 7 },
+	{ "4294967295", 0, 4294967295ULL },
+	{ "4294967296", 0, 4294967296ULL },
+	{ "18446744073709551609", 0, 18446744073709551609ULL },
+	{ "18446744073709551610", 0, 18446744073709551610ULL },
+	{ "18446744073709551614", 0, 18446744073709551614ULL },
+	{ "18446744073709551615", 0, U64_MAX },
+	{ "00000000000000000018446744073709551615", 0, U64_MAX },
+	{ "18446744073709551616", -EINVAL },
+	{ "18446744073709551620", -EINVAL },
+	{ "18446744073709551625", -EINVAL },
+	{ "27670116110564327424", -EINVAL },	/* 1.5 * 2^64 */
+	{ "184467440737095516150", -EINVAL },
+	{ "99999999999999999999999999999999", -EINVAL },
+	{ "", -EINVAL },
+	{ " ", -EINVAL },
+	{ " 1", -EINVAL },
+	{ "1 ", -EINVAL },
+	{ "1\n", -EINVAL },
+	{ "+1", -EINVAL },
+	{ "-1", -EINVAL },
+	{ "-0", -EINVAL },
+	{ "0x10", -EINVAL },
+	{ "1a", -EINVAL },
+	{ "a", -EINVAL },
+	{ "1.0", -EINVAL },
+	{ "1,0", -EINVAL },
+	{ "1/", -EINVAL },			/* below '0' */
+	{ "1:", -EINVAL },			/* above '9' */
+	{ "\xb2", -EINVAL },
+	{ "1\xff", -EINVAL },
+};
+
+static void number_desc(const struct number *number, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "row %d",
+		 (int)(number - numbers));
+}
+
+KUNIT_ARRAY_PARAM(number, numbers, number_desc);
+
+static void parse_number(struct kunit *test)
+{
+	const struct number *number = test->param_value;
+	u64 value = 0x5555;
+
+	KUNIT_EXPECT_EQ(test, rdd_parse_u64(number->text, &value), number->r);
+	/* A refused number leaves what was there. */
+	KUNIT_EXPECT_EQ(test, value, number->r ? 0x5555 : number->value);
+}
+
+#define MAX_RANGES 3
+
+static const struct text {
+	const char *text;
+	u64 limit;
+	int r;			/* of the whole text */
+	int nr;			/* ranges read before the end or the error */
+	struct rdd_range ranges[MAX_RANGES];
+} texts[] = {
+	{ "0,1", 1, 0, 1, { { 0, 1 } } },
+	{ "0,1", 0, -EINVAL },
+	{ "0,1", U64_MAX, 0, 1, { { 0, 1 } } },
+	{ "1,1", 1, -EINVAL },
+	{ "1,1", 2, 0, 1, { { 1, 1 } } },
+	{ "0,2", 1, -EINVAL },
+	{ "1,2", 2, -EINVAL },
+	{ "0,0", 10, -EINVAL },
+	{ "a,0", 10, -EINVAL },
+	{ "a,6", 16, 0, 1, { { 10, 6 } } },
+	{ "a,7", 16, -EINVAL },
+	{ "f,1", 16, 0, 1, { { 15, 1 } } },
+	{ "10,1", 16, -EINVAL },
+	{ "0f,01", 16, 0, 1, { { 15, 1 } } },
+	{ "ff,1", 256, 0, 1, { { 255, 1 } } },
+	{ "0,100000000", 1ULL << 32, 0, 1, { { 0, 1ULL << 32 } } },
+	{ "0,100000001", 1ULL << 32, -EINVAL },
+	{ "ffffffff,1", 1ULL << 32, 0, 1, { { U32_MAX, 1 } } },
+	{ "100000000,1", 1ULL << 32, -EINVAL },
+	{ "0,ffffffffffffffff", U64_MAX, 0, 1, { { 0, U64_MAX } } },
+	{ "fffffffffffffffe,1", U64_MAX, 0, 1, { { U64_MAX - 1, 1 } } },
+	{ "ffffffffffffffff,1", U64_MAX, -EINVAL },
+	/* first + len is 0, and 1, in 64 bits */
+	{ "ffffffffffffffff,1", 1ULL << 32, -EINVAL },
+	{ "1,ffffffffffffffff", 1ULL << 32, -EINVAL },
+	{ "2,ffffffffffffffff", 1ULL << 32, -EINVAL },
+	{ "0000000000000001,1", 16, 0, 1, { { 1, 1 } } },
+	{ "00000000000000001,1", 16, -EINVAL },	/* 17 digits */
+	{ "1,00000000000000001", 16, -EINVAL },
+	{ "10000000000000000,1", 16, -EINVAL },
+	{ "0,1;2,3", 16, 0, 2, { { 0, 1 }, { 2, 3 } } },
+	{ "0,1;0,1;0,1", 16, 0, 3, { { 0, 1 }, { 0, 1 }, { 0, 1 } } },
+	{ "9,1;2,3;0,10", 16, 0, 3, { { 9, 1 }, { 2, 3 }, { 0, 16 } } },
+	/* A bad one after good ones: the check must see it. */
+	{ "0,1;2,3;0,11", 16, -EINVAL, 2, { { 0, 1 }, { 2, 3 } } },
+	{ "0,1;2,3;", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ "0,1;;2,3", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ "0,1; 2,3", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ "0,1;2", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ "0,1;2,", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ "0,1;x", 16, -EINVAL, 1, { { 0, 1 } } },
+	{ ";0,1", 16, -EINVAL },
+	{ ";", 16, -EINVAL },
+	{ ",", 16, -EINVAL },
+	{ "0", 16, -EINVAL },
+	{ "0,", 16, -EINVAL },
+	{ ",1", 16, -EINVAL },
+	{ "0;1", 16, -EINVAL },
+	{ "0,1,2", 16, -EINVAL },
+	{ "0,1 ", 16, -EINVAL },
+	{ " 0,1", 16, -EINVAL },
+	{ "0, 1", 16, -EINVAL },
+	{ "0,1\n", 16, -EINVAL },
+	{ "0,+1", 16, -EINVAL },
+	{ "-1,1", 16, -EINVAL },
+	{ "0x0,1", 16, -EINVAL },
+	{ "0,0x1", 16, -EINVAL },
+	{ "A,1", 16, -EINVAL },
+	{ "g,1", 16, -EINVAL },
+	{ "`,1", 16, -EINVAL },				/* below 'a' */
+	{ "0,1\xff", 16, -EINVAL },
+	{ "-", 16, -EINVAL },
+};
+
+static void text_desc(const struct text *text, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "row %d", (int)(text - texts));
+}
+
+KUNIT_ARRAY_PARAM(text, texts, text_desc);
+
+static void parse_ranges(struct kunit *test)
+{
+	const struct text *text = test->param_value;
+	const char *p = text->text;
+	struct rdd_range range;
+	int i;
+
+	for (i = 0; i < text->nr; i++) {
+		KUNIT_ASSERT_EQ(test, rdd_range_next(&p, text->limit, &range), 1);
+		KUNIT_EXPECT_EQ(test, range.first, text->ranges[i].first);
+		KUNIT_EXPECT_EQ(test, range.len, text->ranges[i].len);
+	}
+	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, text->limit, &range), text->r);
+	if (!text->r)
+		KUNIT_EXPECT_EQ(test, *p, 0);
+}
+
+static void check_ranges(struct kunit *test)
+{
+	const struct text *text = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text->text, text->limit), text->r);
+}
+
+static void no_ranges(struct kunit *test)
+{
+	const char *p = "";
+	struct rdd_range range;
+
+	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, 16, &range), 0);
+	KUNIT_EXPECT_EQ(test, rdd_ranges_check("", 16), -EINVAL);
+}
+
+/* Some thousand ranges, the most that one message is meant to carry. */
+static void many_ranges(struct kunit *test)
+{
+	const int nr = 8192;
+	char *text = kunit_kzalloc(test, nr * 20, GFP_KERNEL);
+	const char *p = text;
+	struct rdd_range range;
+	int i, len = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	for (i = 0; i < nr; i++)
+		len += snprintf(text + len, nr * 20 - len, "%s%x,%x",
+				i ? ";" : "", 3 * i, i % 3 + 1);
+	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text, 3 * nr), 0);
+	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text, 3 * nr - 3), -EINVAL);
+	for (i = 0; i < nr; i++) {
+		KUNIT_ASSERT_EQ(test, rdd_range_next(&p, 3 * nr, &range), 1);
+		KUNIT_ASSERT_EQ(test, range.first, 3 * i);
+		KUNIT_ASSERT_EQ(test, range.len, i % 3 + 1);
+	}
+	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, 3 * nr, &range), 0);
+}
+
+/* Cut anywhere, a good text is either refused or good up to there. */
+static void cut_anywhere(struct kunit *test)
+{
+	static const char whole[] = "0,1;2,30;456,7";
+	char text[sizeof(whole)];
+	int len;
+
+	for (len = 0; len < sizeof(whole); len++) {
+		char last = len ? whole[len - 1] : ';';
+		bool good = last != ';' && last != ',' && len >= 3 &&
+			    /* inside a first number: "2", "4", "45", "456" */
+			    len != 5 && (len < 10 || len > 12);
+
+		strscpy(text, whole, len + 1);
+		KUNIT_EXPECT_EQ_MSG(test, rdd_ranges_check(text, 4096),
+				    good ? 0 : -EINVAL, "%s", text);
+	}
+}
+
+static struct kunit_case ranges_cases[] = {
+	KUNIT_CASE_PARAM(parse_number, number_gen_params),
+	KUNIT_CASE_PARAM(parse_ranges, text_gen_params),
+	KUNIT_CASE_PARAM(check_ranges, text_gen_params),
+	KUNIT_CASE(no_ranges),
+	KUNIT_CASE(many_ranges),
+	KUNIT_CASE(cut_anywhere),
+	{}
+};
+
+static struct kunit_suite ranges_suite = {
+	.name = "rdd_ranges",
+	.test_cases = ranges_cases,
+};
+kunit_test_suite(ranges_suite);

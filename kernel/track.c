@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * First writes: the rule that no write is forgotten.
+ *
+ * A write to a segment whose bit map does not see in `stable` is deferred to
+ * the worker, which
+ *
+ *   1. puts the bits of all that wait into `want`,
+ *   2. writes the bitmap blocks that changed, and flushes,
+ *   3. puts the same bits into `stable`,
+ *   4. issues the writes.
+ *
+ * A crash between 2 and 4 leaves bits that say too much. Later writes to the
+ * segment test one bit and pass.
+ *
+ * Outages
+ * -------
+ * When the metadata device fails a write, `want` stays right in memory, and the
+ * worker tries again every second until all of it is stable. Until then the
+ * disk may say too little, so first writes are held until whoever looks after a
+ * crash will know: one superblock copy has the lost mark, or the controller
+ * says that it has recorded the loss (lost-noted), or HOLD_MS are over. Then
+ * they pass, their bits in `want` only. A backup tool must not take the guest
+ * down: what cannot be marked anywhere by then is the documented gap.
+ */
+#include <linux/bitops.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/sched/mm.h>
+
+#include "rdd.h"
+
+#define HOLD_MS		10000
+#define RETRY_MS	1000
+
+/* Longest that a first write waits for company, in ns. */
+#define GATHER_MAX_NS	(2 * NSEC_PER_MSEC)
+
+static void track_event(struct rdd_meta *meta)
+{
+	if (meta->ti)
+		dm_table_event(meta->ti->table);
+}
+
+/* ------------------------------------------------------------------
+ * Bits
+ */
+
+void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len)
+{
+	u64 seg;
+
+	lockdep_assert_held(&meta->lock);
+	for (seg = first; seg < first + len; seg++)
+		__set_bit(seg, meta->want);
+	for (seg = first - first % RDD_GROUP_SEGS; seg < first + len;
+	     seg += RDD_GROUP_SEGS)
+		__set_bit(seg / RDD_GROUP_SEGS, meta->stale);
+}
+
+/* Called when the group is on disk; map reads `stable` meanwhile. */
+static void group_is_stable(struct rdd_meta *meta, u64 group)
+{
+	u64 i = group * RDD_BITS_LONGS;
+	u64 end = i + RDD_BITS_LONGS;
+
+	for (; i < end; i++)
+		WRITE_ONCE(meta->stable[i], meta->want[i]);
+}
+
+static int write_stale(struct rdd_meta *meta)
+{
+	unsigned long group;
+	int r;
+
+	for_each_set_bit(group, meta->stale, meta->nr_groups) {
+		if (rdd_broken(early))
+			group_is_stable(meta, group);
+		r = rdd_meta_write_bits(meta, group, meta->super.epoch,
+					meta->want);
+		if (r)
+			return r;
+	}
+	if (rdd_broken(flush)) {
+		dm_bufio_write_dirty_buffers_async(meta->bufio);
+		return 0;
+	}
+	return dm_bufio_write_dirty_buffers(meta->bufio);
+}
+
+int rdd_track_flush(struct rdd_meta *meta)
+{
+	unsigned long group;
+	int r;
+
+	lockdep_assert_held(&meta->lock);
+	if (find_first_bit(meta->stale, meta->nr_groups) >= meta->nr_groups)
+		return 0;
+	r = write_stale(meta);
+	if (r) {
+		rdd_track_failed(meta, "writing dirty bits", r);
+		return r;
+	}
+	for_each_set_bit(group, meta->stale, meta->nr_groups) {
+		group_is_stable(meta, group);
+		__clear_bit(group, meta->stale);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------
+ * Outages
+ */
+
+void rdd_track_failed(struct rdd_meta *meta, const char *what, int r)
+{
+	lockdep_assert_held(&meta->lock);
+	if (meta->outage)
+		return;
+	DMERR("%s: %s on %pg failed: error %d; tracking counts as lost until it can be written",
+	      rdd_meta_name(meta), what, meta->bdev, r);
+	meta->outage = true;
+	meta->outage_is_marked = false;
+	meta->outage_is_noted = false;
+	meta->outage_start = jiffies;
+	meta->next_retry = jiffies;
+	rdd_track_kick(meta);
+	track_event(meta);
+}
+
+void rdd_track_kick(struct rdd_meta *meta)
+{
+	mod_delayed_work(meta->wq, &meta->work, 0);
+}
+
+static void write_mark(struct rdd_meta *meta)
+{
+	struct rdd_super super = meta->super;
+
+	super.flags |= RDD_FLAG_LOST;
+	super.lost_epoch = super.epoch;
+	meta->outage_is_marked = !rdd_super_write(meta, &super);
+}
+
+/* All bits are stable again, and they were right all the time. */
+static int remove_mark(struct rdd_meta *meta)
+{
+	struct rdd_super super = meta->super;
+
+	if (!meta->lost_before)
+		super.flags &= ~RDD_FLAG_LOST;
+	return rdd_super_write(meta, &super);
+}
+
+static void try_again(struct rdd_meta *meta)
+{
+	meta->next_retry = jiffies + msecs_to_jiffies(RETRY_MS);
+	if (!rdd_track_flush(meta) && !remove_mark(meta)) {
+		meta->outage = false;
+		DMINFO("%s: the metadata device can be written again, nothing was lost",
+		       rdd_meta_name(meta));
+		track_event(meta);
+	} else if (!meta->outage_is_marked) {
+		write_mark(meta);
+	}
+}
+
+static bool hold_is_over(struct rdd_meta *meta)
+{
+	return meta->outage_is_marked || meta->outage_is_noted ||
+	       time_after_eq(jiffies, meta->outage_start +
+				      msecs_to_jiffies(HOLD_MS));
+}
+
+/* ------------------------------------------------------------------
+ * The worker
+ */
+
+/*
+ * Wait for company: one metadata write and flush serve all writers that arrive
+ * together, and in a closed loop of W writers the k that the last commit served
+ * come back while the W - k that came during it wait. So W is known: those of
+ * the last commit and those that came meanwhile. Wait until as many are here,
+ * but never longer than a commit takes, and not at all after a quiet time.
+ */
+static void gather(struct rdd_meta *meta)
+{
+	ktime_t left = ktime_sub(meta->gather_until, ktime_get());
+
+	if (ktime_to_ns(left) > 0 && READ_ONCE(meta->nr_deferred))
+		wait_event_hrtimeout(meta->arrived,
+				     READ_ONCE(meta->requeue) ||
+				     READ_ONCE(meta->nr_deferred) >=
+						meta->expected, left);
+}
+
+static void note_commit(struct rdd_meta *meta, ktime_t start, unsigned int served)
+{
+	ktime_t now = ktime_get();
+	u64 took = min_t(u64, ktime_to_ns(ktime_sub(now, start)), GATHER_MAX_NS);
+
+	WRITE_ONCE(meta->expected, served + READ_ONCE(meta->nr_deferred));
+	meta->gather_until = ktime_add_ns(now, took);
+}
+
+/* Move what map deferred to `held`, its bits into `want`. */
+static unsigned int take_deferred(struct rdd_meta *meta, bool *ret_requeue)
+{
+	struct bio_list bios;
+	unsigned int nr;
+	struct bio *bio;
+
+	spin_lock_irq(&meta->defer_lock);
+	bios = meta->deferred;
+	bio_list_init(&meta->deferred);
+	nr = meta->nr_deferred;
+	WRITE_ONCE(meta->nr_deferred, 0);
+	*ret_requeue = meta->requeue;
+	spin_unlock_irq(&meta->defer_lock);
+
+	bio_list_for_each(bio, &bios) {
+		u64 first = rdd_sector_seg(bio->bi_iter.bi_sector);
+		u64 last = rdd_sector_seg(bio_end_sector(bio) - 1);
+
+		rdd_track_set(meta, first, last - first + 1);
+	}
+	bio_list_merge_init(&meta->held, &bios);
+	return nr;
+}
+
+static void issue(struct bio_list *bios)
+{
+	struct blk_plug plug;
+	struct bio *bio;
+
+	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(bios)))
+		submit_bio_noacct(bio);
+	blk_finish_plug(&plug);
+}
+
+static void push_back(struct bio_list *bios)
+{
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(bios))) {
+		bio->bi_status = BLK_STS_DM_REQUEUE;
+		bio_endio(bio);
+	}
+}
+
+/* Under the lock: what may go goes into @ready. */
+static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
+{
+	ktime_t start = ktime_get();
+	bool requeue;
+	unsigned int served = take_deferred(meta, &requeue);
+
+	if (!meta->outage && !rdd_track_flush(meta))
+		rdd_super_refresh(meta);
+	if (meta->outage && time_after_eq(jiffies, meta->next_retry))
+		try_again(meta);
+	if (requeue)
+		push_back(&meta->held);
+	else if (!meta->outage || hold_is_over(meta))
+		bio_list_merge_init(ready, &meta->held);
+	if (served)
+		note_commit(meta, start, served);
+	if (meta->outage || meta->super_is_stale)
+		queue_delayed_work(meta->wq, &meta->work,
+				   msecs_to_jiffies(RETRY_MS));
+}
+
+static void do_work(struct work_struct *work)
+{
+	struct rdd_meta *meta = container_of(to_delayed_work(work),
+					     struct rdd_meta, work);
+	unsigned int noio = memalloc_noio_save();
+
+	do {
+		struct bio_list ready = BIO_EMPTY_LIST;
+
+		gather(meta);
+		mutex_lock(&meta->lock);
+		settle_held(meta, &ready);
+		mutex_unlock(&meta->lock);
+		issue(&ready);
+		cond_resched();
+	} while (READ_ONCE(meta->nr_deferred));
+	memalloc_noio_restore(noio);
+}
+
+void rdd_track_defer(struct rdd_meta *meta, struct bio *bio)
+{
+	unsigned long flags;
+	unsigned int nr;
+
+	spin_lock_irqsave(&meta->defer_lock, flags);
+	bio_list_add(&meta->deferred, bio);
+	nr = meta->nr_deferred + 1;
+	WRITE_ONCE(meta->nr_deferred, nr);
+	spin_unlock_irqrestore(&meta->defer_lock, flags);
+
+	if (nr == 1)
+		rdd_track_kick(meta);
+	/* Pairs with the barrier of prepare_to_wait in gather(). */
+	if (nr >= READ_ONCE(meta->expected) && wq_has_sleeper(&meta->arrived))
+		wake_up(&meta->arrived);
+}
+
+void rdd_track_requeue(struct rdd_meta *meta, bool requeue)
+{
+	spin_lock_irq(&meta->defer_lock);
+	WRITE_ONCE(meta->requeue, requeue);
+	spin_unlock_irq(&meta->defer_lock);
+	wake_up(&meta->arrived);
+	rdd_track_kick(meta);
+}
+
+/* ------------------------------------------------------------------
+ * Write zeroes that the base refused
+ *
+ * The base could write zeroes when the table was loaded, so those above us send
+ * them; when a snapshot-origin comes under us it cannot any more. The callers
+ * of a block device take that for an error, so write zeros instead. In a work
+ * of its own, since it may take long and first writes must not wait for it.
+ */
+
+static void zero_one(struct bio *bio)
+{
+	struct rdd_io *io = dm_per_bio_data(bio, sizeof(*io));
+	int r;
+
+	r = blkdev_issue_zeroout(bio->bi_bdev, io->sector, io->sectors,
+				 GFP_NOIO, BLKDEV_ZERO_NOUNMAP);
+	if (!r && (bio->bi_opf & REQ_FUA))
+		r = blkdev_issue_flush(bio->bi_bdev);
+	bio->bi_status = errno_to_blk_status(r);
+	bio_endio(bio);
+}
+
+static void do_zeroes(struct work_struct *work)
+{
+	struct rdd_meta *meta = container_of(work, struct rdd_meta, zero_work);
+	struct bio_list bios;
+	struct bio *bio;
+
+	spin_lock_irq(&meta->defer_lock);
+	bios = meta->zeroes;
+	bio_list_init(&meta->zeroes);
+	spin_unlock_irq(&meta->defer_lock);
+
+	while ((bio = bio_list_pop(&bios)))
+		zero_one(bio);
+}
+
+void rdd_track_zero(struct rdd_meta *meta, struct bio *bio)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&meta->defer_lock, flags);
+	bio_list_add(&meta->zeroes, bio);
+	spin_unlock_irqrestore(&meta->defer_lock, flags);
+	queue_work(meta->wq, &meta->zero_work);
+}
+
+void rdd_track_init(struct rdd_meta *meta)
+{
+	bio_list_init(&meta->held);
+	spin_lock_init(&meta->defer_lock);
+	bio_list_init(&meta->deferred);
+	bio_list_init(&meta->zeroes);
+	init_waitqueue_head(&meta->arrived);
+	INIT_DELAYED_WORK(&meta->work, do_work);
+	INIT_WORK(&meta->zero_work, do_zeroes);
+}
