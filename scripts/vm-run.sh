@@ -1,0 +1,247 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: vm-run.sh [OPTION]... -- COMMAND [ARG]...
+#
+# Boot a guest in QEMU, run COMMAND in its directory /rdd as root, print what it
+# prints, and exit with its exit code. Options:
+#
+#   --kernel 6.1|6.12       Debian's kernel of that series (default 6.12)
+#   --payload SRC[:PATH]    put the file or directory SRC at /rdd/PATH
+#   --disk FILE             a raw disk; the guest sees /dev/disk/disk0, disk1, ...
+#                           in the order of --disk and --nbd-disk
+#   --nbd-disk FILE         the same behind a write-back cache, which loses at a
+#                           power cut what the guest has not flushed
+#   --power-cut             COMMAND ends by asking for a power cut (power_cut in
+#                           tests/guest/lib.bash)
+#   --cut-after SEC         cut the power SEC seconds after COMMAND has started
+#   --mem MIB               memory of the guest (default 1024)
+#   --smp N                 virtual CPUs (default 2)
+#   --icount                count instructions: guest time is then the same in
+#                           every run (one CPU, no KVM)
+#   --append WORDS          for the kernel command line
+#   --timeout SEC           kill the guest after this time (default 600)
+#   --console FILE          keep the console's log there
+#   --accel kvm|tcg         do not find out which one works
+#   --verbose               say how long the boot took
+#
+# Exit code: 0 also after a power cut that was asked for; 124 when the time is
+# over, 125 when the guest ended without a verdict (a panic, for one), else that
+# of COMMAND.
+# The verdict comes on a port of its own, in a line that begins with a random
+# word, so nothing that the guest prints, and no hang or panic, can pass for it.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+scripts=${BASH_SOURCE[0]%/*}
+
+kernel=6.12 mem=1024 smp=2 timeout=600 append='' console='' accel=''
+icount=false power_cut=false cut_after='' verbose=false
+payloads=() disks=()
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) show_help; exit ;;
+	--icount) icount=true; shift; continue ;;
+	--power-cut) power_cut=true; shift; continue ;;
+	--verbose) verbose=true; shift; continue ;;
+	--) shift; break ;;
+	esac
+	[ $# -ge 2 ] || usage_error "'$1' is no option, or lacks its value"
+	case $1 in
+	--kernel) kernel=$2 ;;
+	--payload) payloads+=("$2") ;;
+	--disk) disks+=("file:$2") ;;
+	--nbd-disk) disks+=("nbd:$2") ;;
+	--cut-after) cut_after=$2 ;;
+	--mem) mem=$2 ;;
+	--smp) smp=$2 ;;
+	--append) append=$2 ;;
+	--timeout) timeout=$2 ;;
+	--console) console=$2 ;;
+	--accel) accel=$2 ;;
+	*) usage_error "no such option: '$1'" ;;
+	esac
+	shift 2
+done
+[ $# -gt 0 ] || usage_error "what shall the guest run?"
+
+"$scripts/setup.sh" vm
+kernel_dir=$("$scripts/kernels.sh" "$kernel")
+rootfs=$("$scripts/rootfs.sh")
+initramfs=$("$scripts/vm-initramfs.sh" "$kernel_dir")
+[ -n "$accel" ] || accel=$("$scripts/vm-probe.sh")
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-vm.XXXXXX")
+console=${console:-$dir/console}
+qemu_pid='' nbd_pids=()
+
+# The power goes for the machine and for the caches of its disks at once. The
+# guest is stopped first, so that it cannot see a disk fail before it dies.
+cut_power() {
+	[ -z "$qemu_pid" ] || kill -STOP "$qemu_pid" 2>/dev/null || :
+	[ "${#nbd_pids[@]}" -eq 0 ] || kill -KILL "${nbd_pids[@]}" 2>/dev/null || :
+	[ -z "$qemu_pid" ] || kill -KILL "$qemu_pid" 2>/dev/null || :
+}
+
+clean_up() {
+	cut_power
+	rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+fail() {
+	local code=$1
+	shift
+	note "$@"
+	if [ -s "$console" ]; then
+		note "the console's last lines:"
+		tail -n 40 "$console" >&2
+	fi
+	cat "$dir/qemu.log" >&2
+	exit "$code"
+}
+
+# The payload is a tar file, with the command as a script in it.
+pack_payload() {
+	local root=$dir/payload spec src path
+	mkdir "$root"
+	for spec in "${payloads[@]}"; do
+		src=${spec%%:*}
+		path=${src##*/}
+		[[ $spec != *:* ]] || path=${spec#*:}
+		mkdir -p "$root/$path"
+		[ -d "$src" ] || rmdir "$root/$path"
+		[ -e "$src" ] || die "no such payload: '$src'"
+		cp -rT "$src" "$root/$path"
+	done
+	printf 'cd /rdd\nexec' >"$root/command"
+	printf ' %q' "$@" >>"$root/command"
+	tar -c -C "$root" --owner=0 --group=0 -f "$dir/payload.tar" .
+}
+
+# add_disk NAME BLOCKDEV-OPTIONS
+add_disk() {
+	qemu+=(-blockdev "node-name=$1,$2"
+		-device "virtio-blk-pci,drive=$1,serial=$1")
+}
+
+add_file() {
+	add_disk "$1" "driver=file,filename=${2//,/,,},$3"
+}
+
+# add_nbd NAME FILE: the cache is nbdkit's; it forgets itself when killed.
+add_nbd() {
+	local socket=$dir/$1.sock
+	setpriv --pdeathsig KILL nbdkit --foreground --unix "$socket" \
+		--filter=cache file "$2" cache=writeback >>"$dir/qemu.log" 2>&1 &
+	nbd_pids+=("$!")
+	until [ -S "$socket" ]; do
+		kill -0 "$!" 2>/dev/null || fail 1 "nbdkit does not start"
+		sleep 0.01
+	done
+	add_disk "$1" "driver=nbd,server.type=unix,server.path=$socket,discard=unmap"
+}
+
+# A virtio port, and the file that what the guest writes there goes to.
+add_port() {
+	qemu+=(-chardev "file,id=$2,append=on,path=$3"
+		-device "virtserialport,chardev=$2,nr=$1")
+}
+
+now_ms() {
+	local us=${EPOCHREALTIME/[.,]/}
+	echo $((us / 1000))
+}
+
+# ms SEC: a number of seconds, which may have a fraction, in milliseconds.
+ms() { printf '%.0f' "${1}e3"; }
+
+pack_payload "$@"
+: >"$console"
+: >"$dir/qemu.log"
+read -r token </proc/sys/kernel/random/uuid
+
+cmdline=(console=ttyS0 quiet loglevel=5 panic=-1 oops=panic mitigations=off
+	log_buf_len=4M rdd.root=/dev/vda rdd.modules=/dev/vdb rdd.payload=/dev/vdc
+	rdd.control=/dev/vport0p1 rdd.out=/dev/vport0p2 "rdd.token=$token" "$append")
+qemu=(qemu-system-x86_64 -M q35 -nodefaults -display none -no-reboot
+	-cpu max -m "$mem" -kernel "$kernel_dir/vmlinux" -initrd "$initramfs"
+	-append "${cmdline[*]}" -serial "file:$console" -device virtio-serial-pci)
+if $icount; then
+	qemu+=(-smp 1 -accel "tcg,thread=single" -icount "shift=1,sleep=off")
+elif [ "$accel" = kvm ]; then
+	qemu+=(-smp "$smp" -accel kvm)
+else
+	qemu+=(-smp "$smp" -accel "tcg,thread=multi")
+fi
+add_file rootfs "$rootfs" read-only=on
+add_file modules "$kernel_dir/modules.ext4" read-only=on
+add_file payload "$dir/payload.tar" read-only=on
+nr=0
+for disk in ${disks[@]+"${disks[@]}"}; do
+	case $disk in
+	file:*) add_file "disk$nr" "${disk#*:}" discard=unmap ;;
+	nbd:*) add_nbd "disk$nr" "${disk#*:}" ;;
+	esac
+	nr=$((nr + 1))
+done
+add_port 1 control /dev/fd/1
+add_port 2 out "$dir/out"
+mkfifo "$dir/out"
+cat "$dir/out" &
+cat_pid=$!
+# Holds the pipe open until QEMU is gone, even if it never comes.
+exec {out}>"$dir/out"
+
+# QEMU's standard output is the control port, so its end is the end of QEMU.
+begin=$(now_ms)
+end=$((begin + $(ms "$timeout")))
+exec {control}< <(exec setpriv --pdeathsig KILL "${qemu[@]}" 2>>"$dir/qemu.log")
+qemu_pid=$!
+
+verdict='' cut_at='' ended=false
+until $ended; do
+	now=$(now_ms)
+	left=$(((cut_at ? cut_at : end) - now))
+	[ "$left" -gt 0 ] || break
+	printf -v left '%d.%03d' $((left / 1000)) $((left % 1000))
+	line='' r=0
+	read -r -t "$left" -u "$control" line || r=$?
+	case $line in
+	"$token start")
+		! $verbose || note "the command starts after $(($(now_ms) - begin)) ms"
+		[ -z "$cut_after" ] || cut_at=$(($(now_ms) + $(ms "$cut_after")))
+		;;
+	"$token cut")
+		$power_cut || fail 1 "the guest asked for a power cut: is --power-cut missing?"
+		cut_at=$(now_ms)
+		;;
+	"$token exit "*)
+		verdict=${line##* }
+		# What remains is to sync the disks.
+		cut_at='' end=$(($(now_ms) + 60000))
+		;;
+	esac
+	# Without a line, read ends with over 128 by the clock, with 1 by QEMU.
+	[ "$r" -ne 1 ] || ended=true
+done
+
+# Three ways out of the loop: QEMU ended, the power goes, or the time is over.
+$ended || cut_power
+exec {control}<&- {out}>&-
+wait "$cat_pid"
+
+if ! $ended && [ -n "$cut_at" ]; then
+	exit 0
+elif ! $ended && [ -n "$verdict" ]; then
+	fail 124 "the command ended ($verdict), and then the guest did not"
+elif ! $ended; then
+	fail 124 "the time is over ($timeout s)"
+elif [ -z "$verdict" ] || grep -q 'Kernel panic' "$console"; then
+	fail 125 "the guest ended without a verdict"
+elif [ "$verdict" -ne 0 ]; then
+	fail "$verdict" "the command failed ($verdict)"
+elif $power_cut || [ -n "$cut_after" ]; then
+	fail 1 "the command ended before the power was cut"
+fi
