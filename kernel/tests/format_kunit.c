@@ -374,12 +374,9 @@ static void super_geometry(struct kunit *test)
 static int flipped_super_error(unsigned int bit)
 {
 	unsigned int byte = bit / 8;
+	bool is_magic = byte >= 8 && byte < 24;
 
-	if (byte >= 8 && byte < 24)
-		return -ENODATA;	/* magic */
-	if (byte >= 4 && byte < 8)
-		return -EOPNOTSUPP;	/* version */
-	return -EBADMSG;
+	return is_magic ? -ENODATA : -EBADMSG;
 }
 
 static void super_bit_flips(struct kunit *test)
@@ -456,7 +453,8 @@ static const struct damage {
 	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "flags unknown", 84, 4, 1U << 5 | 4, -EBADMSG, WHY_SANE },
 	{ "flags last", 84, 4, 1U << 31 | 4, -EBADMSG, WHY_SANE },
-	{ "table without room", 84, 4, 5 | RDD_FLAG_TABLE, -EBADMSG, WHY_SANE },
+	{ "flags none", 84, 4, 0, 0, NULL },
+	{ "flags with a table", 84, 4, 5 | RDD_FLAG_TABLE, 0, NULL },
 	{ "seq 0", 88, 8, 0, -EBADMSG, WHY_SANE },
 	{ "seq largest", 88, 8, U64_MAX, 0, NULL },
 	{ "no sectors", 96, 8, 0, -EBADMSG, WHY_SANE },
@@ -525,8 +523,8 @@ static void super_nothing_there(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, why, WHY_FOREIGN);
 }
 
-/* Whoever has both a wrong version and a wrong checksum is of that version. */
-static void super_version_before_csum(struct kunit *test)
+/* A version with a wrong checksum is damage, not a version. */
+static void super_csum_before_version(struct kunit *test)
 {
 	struct rdd_super_disk disk;
 	struct rdd_super super, got;
@@ -535,9 +533,8 @@ static void super_version_before_csum(struct kunit *test)
 	fill_super(&super);
 	rdd_super_pack(&super, 0, &disk);
 	disk.version = cpu_to_le32(RDD_FORMAT_VERSION + 1);
-	disk.csum = 0;
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EOPNOTSUPP);
-	KUNIT_EXPECT_STREQ(test, why, WHY_VERSION);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_STREQ(test, why, WHY_CSUM);
 }
 
 /* What is known of a copy, for the pairs below. */
@@ -568,12 +565,12 @@ static int make_copy(enum copy copy, struct rdd_super *super)
  */
 static const char choices[NR_COPY][NR_COPY + 1] = {
 	/*          B: OLD SAME NEW EIO ENODATA EBADMSG EOPNOTSUPP */
-	[OLD]         = "ABB" "aaaa",
-	[SAME]        = "AAB" "aaaa",
-	[NEW]         = "AAA" "aaaa",
-	[EIO_]        = "bbb" "1112",
-	[ENODATA_]    = "bbb" "2122",
-	[EBADMSG_]    = "bbb" "1112",
+	[OLD]         = "ABB" "aaa2",
+	[SAME]        = "AAB" "aaa2",
+	[NEW]         = "AAA" "aaa2",
+	[EIO_]        = "bbb" "1111",
+	[ENODATA_]    = "bbb" "1111",
+	[EBADMSG_]    = "bbb" "1111",
 	[EOPNOTSUPP_] = "111" "1111",
 };
 
@@ -985,7 +982,7 @@ static struct kunit_case format_cases[] = {
 	KUNIT_CASE(super_in_wrong_place),
 	KUNIT_CASE_PARAM(super_damaged, damage_gen_params),
 	KUNIT_CASE(super_nothing_there),
-	KUNIT_CASE(super_version_before_csum),
+	KUNIT_CASE(super_csum_before_version),
 	KUNIT_CASE(choose_all_pairs),
 	KUNIT_CASE(choose_other_life),
 	KUNIT_CASE(choose_keeps_lost),
