@@ -161,13 +161,16 @@ static bool super_is_sane(const struct rdd_super *super, u64 block_nr)
 
 	return nr_segs && nr_segs <= RDD_MAX_SEGS &&
 	       !(super->flags & ~RDD_FLAGS_ALL) &&
+	       /* Without a table there is nowhere to keep other places. */
+	       (super->flags & (RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK)) &&
 	       super->meta_blocks >= rdd_meta_blocks_needed(nr_segs, super->flags) &&
 	       (!block_nr || block_nr == super->meta_blocks - 1) &&
 	       super->committed <= super->epoch &&
 	       super->lost_epoch <= super->epoch &&
 	       (!(super->flags & RDD_FLAG_FROZEN) ||
 		super->committed < super->epoch) &&
-	       super->seq;
+	       /* There must be a next one. */
+	       super->epoch < U64_MAX && super->seq && super->seq < U64_MAX;
 }
 
 int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
