@@ -53,16 +53,17 @@
 #ifndef RDD_FORMAT_H
 #define RDD_FORMAT_H
 
+#include <linux/bits.h>
 #include <linux/types.h>
 
 #define RDD_FORMAT_VERSION	1
 
 #define RDD_BLOCK_SHIFT		12
-#define RDD_BLOCK_SIZE		(1U << RDD_BLOCK_SHIFT)
+#define RDD_BLOCK_SIZE		BIT(RDD_BLOCK_SHIFT)
 #define RDD_BLOCK_SECTORS	(RDD_BLOCK_SIZE >> 9)
 
 #define RDD_SEG_SECTOR_SHIFT	12
-#define RDD_SEG_SECTORS		(1U << RDD_SEG_SECTOR_SHIFT)
+#define RDD_SEG_SECTORS		BIT(RDD_SEG_SECTOR_SHIFT)
 #define RDD_SEG_BLOCKS		512U
 
 #define RDD_GROUP_SEGS		32256U
@@ -71,7 +72,7 @@
 #define RDD_STRIDE_TABLE	(2U + RDD_GROUP_WORD_BLOCKS + RDD_GROUP_SEGS)
 
 /* Volumes of more than 2^32 segments (8 EiB) are refused. */
-#define RDD_MAX_SEGS		(1ULL << 32)
+#define RDD_MAX_SEGS		BIT_ULL(32)
 
 #define RDD_UUID_SIZE		16
 
@@ -106,20 +107,20 @@ struct rdd_super_disk {
 #define RDD_MAGIC		"revdedup-meta\r\n\x1a"
 
 /* A frozen set exists: checkpoint `epoch` is neither committed nor aborted. */
-#define RDD_FLAG_FROZEN		(1U << 0)
+#define RDD_FLAG_FROZEN		BIT(0)
 /* Writes of epoch `lost_epoch` or before may be missing from the bits. */
-#define RDD_FLAG_LOST		(1U << 1)
+#define RDD_FLAG_LOST		BIT(1)
 /*
  * Every block is BASE: words and pages are not read and may hold anything, and
  * a linear table over the base is the same device. They are initialised, all
  * BASE and stable, before this flag is cleared for the first other entry.
  */
-#define RDD_FLAG_LINEAR_OK	(1U << 2)
+#define RDD_FLAG_LINEAR_OK	BIT(2)
 /* A batch of `set` was begun and not ended: the table must not be used. */
-#define RDD_FLAG_INCOMPLETE	(1U << 3)
+#define RDD_FLAG_INCOMPLETE	BIT(3)
 /* The groups have room for words and pages. */
-#define RDD_FLAG_TABLE		(1U << 4)
-#define RDD_FLAGS_ALL		((1U << 5) - 1)
+#define RDD_FLAG_TABLE		BIT(4)
+#define RDD_FLAGS_ALL		(BIT(5) - 1)
 
 /*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past

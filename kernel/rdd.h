@@ -94,7 +94,7 @@ struct rdd_meta {
 	unsigned int expected;
 	ktime_t gather_until;
 
-	spinlock_t defer_lock;
+	spinlock_t defer_lock;		/* the next four */
 	struct bio_list deferred;	/* first writes as map left them */
 	unsigned int nr_deferred;
 	struct bio_list zeroes;		/* write zeroes that the base refused */
