@@ -31,7 +31,8 @@ static int read_copy(struct rdd_meta *meta, u64 block_nr,
 	data = dm_bufio_read(meta->bufio, block_nr, &buf);
 	if (IS_ERR(data)) {
 		*why = "cannot read the superblock";
-		return PTR_ERR(data);
+		/* A bad sector is -ENODATA, which must not look like zeros. */
+		return -EIO;
 	}
 	r = rdd_super_unpack(data, block_nr, super, why);
 	if (r == -ENODATA && !rdd_is_zero(data, RDD_BLOCK_SIZE))
