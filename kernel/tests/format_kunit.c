@@ -14,7 +14,7 @@
 
 #include "../format.h"
 
-#define TIB_SECTORS	(1ULL << 31)
+#define TIB_SECTORS	(2048ULL * 1024 * 1024)
 #define MAX_SECTORS	(RDD_MAX_SEGS * RDD_SEG_SECTORS)
 
 /* CRC-32C bit by bit, not inverted. */
@@ -567,14 +567,14 @@ static int make_copy(enum copy copy, struct rdd_super *super)
  * missing (lost); or the error of A ('1') or of B ('2').
  */
 static const char choices[NR_COPY][NR_COPY + 1] = {
-	/*          B: OLD SAME NEW EIO ENODATA EBADMSG EOPNOTSUPP */
-	[OLD]         = "ABB" "aaa2",
-	[SAME]        = "AAB" "aaa2",
-	[NEW]         = "AAA" "aaa2",
-	[EIO_]        = "bbb" "1111",
-	[ENODATA_]    = "bbb" "1111",
-	[EBADMSG_]    = "bbb" "1111",
-	[EOPNOTSUPP_] = "111" "1111",
+	/*          B: OLD SAME NEW, EIO ENODATA EBADMSG EOPNOTSUPP */
+	[OLD]         = "ABBaaa2",
+	[SAME]        = "AABaaa2",
+	[NEW]         = "AAAaaa2",
+	[EIO_]        = "bbb1111",
+	[ENODATA_]    = "bbb1111",
+	[EBADMSG_]    = "bbb1111",
+	[EOPNOTSUPP_] = "1111111",
 };
 
 static void choose_pair(struct kunit *test, enum copy ca, enum copy cb)
@@ -1011,4 +1011,5 @@ static struct kunit_suite format_suite = {
 	.name = "rdd_format",
 	.test_cases = format_cases,
 };
+
 kunit_test_suite(format_suite);

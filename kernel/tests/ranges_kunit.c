@@ -239,4 +239,5 @@ static struct kunit_suite ranges_suite = {
 	.name = "rdd_ranges",
 	.test_cases = ranges_cases,
 };
+
 kunit_test_suite(ranges_suite);

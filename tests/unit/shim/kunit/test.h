@@ -63,7 +63,9 @@ void kunit_register(struct kunit_suite *suite);
 void *kunit_kzalloc(struct kunit *test, size_t size, int gfp);
 #define GFP_KERNEL	0
 
-__attribute__((format(printf, 4, 5)))
+#define __printf(fmt, first)	__attribute__((format(printf, fmt, first)))
+
+__printf(4, 5)
 void kunit_fail(struct kunit *test, const char *where, const char *what,
 		const char *fmt, ...);
 
