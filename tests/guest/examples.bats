@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# The examples of the target's page do what the page says. Its "Examples"
+# section is read as a session: a line that begins with "# " is a command, what
+# follows it up to the next one is what it prints.
+
+load lib
+
+page=$rdd/doc/dm-revdedup.rst
+
+# The indented lines of the section, without their indent.
+session() {
+	awk '/^Examples$/ { on = 1 } /^Known issues$/ { on = 0 }
+		on && sub(/^  /, "")' "$page"
+}
+
+# Run what stands in $command and compare its output with $expected.
+check_command() {
+	local printed
+	[ -n "$command" ] || return 0
+	printed=$(eval "$command") || {
+		echo "failed: $command"
+		return 1
+	}
+	dmsetup mknodes
+	ran=$((ran + 1))
+	[ "$printed" = "$expected" ] || {
+		printf 'command:  %s\nexpected: %s\nprinted:  %s\n' \
+			"$command" "$expected" "$printed"
+		return 1
+	}
+}
+
+@test "the examples of the page are true" {
+	load_module
+	ramdisk 256
+	vgcreate vg /dev/ram0
+	command='' expected='' ran=0
+	while read -r line; do
+		if [[ $line == "# "* ]]; then
+			check_command
+			command=${line#\# } expected=''
+		else
+			expected+=${expected:+$'\n'}$line
+		fi
+	done < <(session)
+	check_command
+	[ "$ran" -ge 20 ]
+}
+
+teardown() {
+	! [ -e /dev/mapper/vm1 ] || dmsetup remove vm1
+	vgremove -qq --force --yes vg
+	rdd_teardown
+}
