@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+#   make               the tools, and the module for the running kernel (KDIR=)
+#   make modules-all   the module for Debian's 6.1 and 6.12
+#   make lint          checkpatch, sparse, W=1, shellcheck, mandoc
+#   make check-fast    what needs no guest: under 3 minutes
+#   make check         all tests, in guests of both kernels and the debug kernel
+#   make soak          the same for hours
+#   make bench-target  what the target costs beside its peers, as a table
+#   make demo          see it work in a guest
+#   make install       module by DKMS, tools, man pages
+#
+# A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
+# what they need. All output goes to build/.
+
+VERSION := 0.1.0
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+PREFIX ?= /usr/local
+SBINDIR ?= $(PREFIX)/sbin
+MANDIR ?= $(PREFIX)/share/man
+DKMS_SRC := /usr/src/revdedup-$(VERSION)
+
+export PREFIX SBINDIR MANDIR
+
+all: tools module
+
+tools:
+	$(MAKE) -C tools
+
+# Where there are no headers, the tools alone are worth having.
+module:
+	@if [ -f "$(KDIR)/Makefile" ]; then \
+		scripts/module-build.sh --kdir "$(KDIR)" --out build/module; \
+	else \
+		echo "no kernel headers in $(KDIR): module not built (KDIR= says where they are)"; \
+	fi
+
+modules-all:
+	for series in 6.1 6.12; do \
+		scripts/module-build.sh --kdir "$$(scripts/headers.sh $$series)" \
+			--out "build/modules/$$series" || exit; \
+	done
+
+lint:
+	scripts/lint.sh
+
+check-fast:
+	scripts/check.sh fast
+
+check:
+	scripts/check.sh
+
+soak:
+	scripts/check.sh soak
+
+bench-target:
+	tests/bench/run.sh
+
+demo:
+	scripts/demo.sh
+
+install: install-tools install-module
+
+install-tools: tools
+	$(MAKE) -C tools install
+	install -D -m 644 Documentation/revdedup-meta.8 \
+		"$(DESTDIR)$(MANDIR)/man8/revdedup-meta.8"
+
+# DKMS builds the module, now and again for each new kernel.
+install-module:
+	install -d "$(DESTDIR)$(DKMS_SRC)/kernel"
+	install -m 644 Kbuild "$(DESTDIR)$(DKMS_SRC)"
+	install -m 644 kernel/*.[ch] kernel/Kbuild "$(DESTDIR)$(DKMS_SRC)/kernel"
+	sed 's/@VERSION@/$(VERSION)/' scripts/dkms.conf.in \
+		>"$(DESTDIR)$(DKMS_SRC)/dkms.conf"
+	@if [ -n "$(DESTDIR)" ]; then \
+		echo "staged: run 'dkms install revdedup/$(VERSION)' on the machine"; \
+	elif command -v dkms >/dev/null; then \
+		dkms install --force "revdedup/$(VERSION)"; \
+	else \
+		echo "dkms is missing: apt-get install dkms, then 'dkms install revdedup/$(VERSION)'" >&2; \
+		exit 1; \
+	fi
+
+uninstall:
+	-dkms remove "revdedup/$(VERSION)" --all
+	rm -rf "$(DESTDIR)$(DKMS_SRC)"
+	rm -f "$(DESTDIR)$(MANDIR)/man8/revdedup-meta.8"
+	$(MAKE) -C tools uninstall
+
+clean:
+	rm -rf build
+
+.PHONY: all tools module modules-all lint check-fast check soak bench-target \
+	demo install install-tools install-module uninstall clean
