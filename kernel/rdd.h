@@ -88,7 +88,7 @@ struct rdd_meta {
 	bool outage_is_marked;		/* a superblock copy has the lost mark */
 	bool outage_is_noted;		/* lost-noted came */
 	unsigned long outage_start;	/* jiffies */
-	unsigned long next_retry;	/* jiffies */
+	unsigned long next_retry;	/* jiffies; or of a stale superblock copy */
 
 	/* Group commit, worker only; see gather() in track.c. */
 	unsigned int expected;

@@ -109,18 +109,20 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 	if (!moved)
 		rb = write_copy(meta, &super, super.meta_blocks - 1);
 
-	meta->super_is_stale = ra || rb;
 	if (ra && (rb || moved)) {
+		meta->super_is_stale = true;
 		rdd_track_failed(meta, "writing the superblock", ra);
 		return ra;
 	}
 
 	meta->super = super;
-	if (meta->super_is_stale) {
+	if ((ra || rb) && !meta->super_is_stale) {
 		DMWARN("%s: cannot write superblock copy %c: error %d; the other holds the state, will try again",
 		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
+		meta->next_retry = jiffies;
 		rdd_track_kick(meta);
 	}
+	meta->super_is_stale = ra || rb;
 	return 0;
 }
 

@@ -33,6 +33,9 @@
 #define HOLD_MS		10000
 #define RETRY_MS	1000
 
+/* A superblock copy that cannot be written, while the other can, is not urgent. */
+#define REFRESH_MS	60000
+
 /* Longest that a first write waits for company, in ns. */
 #define GATHER_MAX_NS	(2 * NSEC_PER_MSEC)
 
@@ -154,7 +157,6 @@ static int remove_mark(struct rdd_meta *meta)
 
 static void try_again(struct rdd_meta *meta)
 {
-	meta->next_retry = jiffies + msecs_to_jiffies(RETRY_MS);
 	if (!rdd_track_flush(meta) && !remove_mark(meta)) {
 		meta->outage = false;
 		DMINFO("%s: the metadata device can be written again, nothing was lost",
@@ -249,6 +251,23 @@ static void push_back(struct bio_list *bios)
 	}
 }
 
+/* What has to be tried again from time to time; re-arms the worker for it. */
+static void retry_if_due(struct rdd_meta *meta)
+{
+	unsigned int ms = meta->outage ? RETRY_MS : REFRESH_MS;
+
+	if (!meta->outage && !meta->super_is_stale)
+		return;
+	if (time_after_eq(jiffies, meta->next_retry)) {
+		meta->next_retry = jiffies + msecs_to_jiffies(ms);
+		if (meta->outage)
+			try_again(meta);
+		else
+			rdd_super_refresh(meta);
+	}
+	queue_delayed_work(meta->wq, &meta->work, msecs_to_jiffies(ms));
+}
+
 /* Under the lock: what may go goes into @ready. */
 static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 {
@@ -256,19 +275,15 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	bool requeue;
 	unsigned int served = take_deferred(meta, &requeue);
 
-	if (!meta->outage && !rdd_track_flush(meta))
-		rdd_super_refresh(meta);
-	if (meta->outage && time_after_eq(jiffies, meta->next_retry))
-		try_again(meta);
+	if (!meta->outage)
+		rdd_track_flush(meta);
+	retry_if_due(meta);
 	if (requeue)
 		push_back(&meta->held);
 	else if (!meta->outage || hold_is_over(meta))
 		bio_list_merge_init(ready, &meta->held);
 	if (served)
 		note_commit(meta, start, served);
-	if (meta->outage || meta->super_is_stale)
-		queue_delayed_work(meta->wq, &meta->work,
-				   msecs_to_jiffies(RETRY_MS));
 }
 
 static void do_work(struct work_struct *work)
@@ -335,7 +350,8 @@ static void zero_one(struct bio *bio)
 				 GFP_NOIO, BLKDEV_ZERO_NOUNMAP);
 	if (!r && (bio->bi_opf & REQ_FUA))
 		r = blkdev_issue_flush(bio->bi_bdev);
-	bio->bi_status = errno_to_blk_status(r);
+	/* Not "not supported", which would bring it here again. */
+	bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
 	bio_endio(bio);
 }
 
