@@ -76,11 +76,8 @@ install-module:
 		>"$(DESTDIR)$(DKMS_SRC)/dkms.conf"
 	@if [ -n "$(DESTDIR)" ]; then \
 		echo "staged: run 'dkms install revdedup/$(VERSION)' on the machine"; \
-	elif command -v dkms >/dev/null; then \
-		dkms install --force "revdedup/$(VERSION)"; \
 	else \
-		echo "dkms is missing: apt-get install dkms, then 'dkms install revdedup/$(VERSION)'" >&2; \
-		exit 1; \
+		scripts/dkms-install.sh "$(VERSION)"; \
 	fi
 
 uninstall:

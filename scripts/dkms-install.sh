@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: dkms-install.sh VERSION
+#
+# Have DKMS build and install the module, whose source "make install" has put in
+# place, for each kernel that has its headers here. A kernel without headers is
+# named and left out: DKMS builds for it when they come.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+case ${1:-} in
+-h | --help) show_help; exit ;;
+'') usage_error "which version?" ;;
+esac
+name=revdedup/$1
+
+command -v dkms >/dev/null ||
+	die "dkms is missing: apt-get install dkms, then run this again"
+
+# A second install of the same version takes the new source.
+dkms status "$name" | grep -q . && dkms remove "$name" --all >/dev/null
+dkms add "$name" >/dev/null
+built=0
+for modules in /lib/modules/*/; do
+	kernel=$(basename "$modules")
+	if [ -f "$modules/build/Makefile" ]; then
+		dkms install "$name" -k "$kernel"
+		built=$((built + 1))
+	elif [ -d "$modules/kernel" ]; then
+		note "no headers of kernel $kernel: install them for the module"
+	fi
+done
+[ "$built" -gt 0 ] ||
+	die "no kernel headers here: apt-get install linux-headers-$(dpkg --print-architecture), then run this again"
