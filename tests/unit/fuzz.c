@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random damage to metadata devices, random text to the parsers of messages.
+ *
+ *   fuzz [seed [rounds]]
+ *
+ * Prints its seed; a failure prints the round, and `fuzz SEED` repeats it. Under
+ * sanitizers, so whatever reads where it should not is found as well. What must
+ * hold, however the device was damaged: the dirty segments are all in the
+ * answer, or the device is refused. (Except where the damage is a forgery: old
+ * blocks put back with a checksum that is right.)
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "../../userspace/meta_check.h"
+#include "image.h"
+
+#define MAX_SEGS	100000U
+
+/* xorshift64*: the same numbers everywhere, and 64 bits of them. */
+static u64 state;
+
+static u64 rnd(void)
+{
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return state * 2685821657736338717ULL;
+}
+
+static u64 below(u64 n)
+{
+	return rnd() % n;
+}
+
+static const char *failed;
+
+static void expect(bool ok, const char *what)
+{
+	if (!ok && !failed)
+		failed = what;
+}
+
+/* Devices */
+
+struct device {
+	struct image image;
+	u64 nr_segs;
+	u64 first[8];		/* dirty: ranges of the current epoch */
+	u64 len[8];
+	bool forged;
+};
+
+static void random_super(struct rdd_super *super, u64 nr_segs)
+{
+	image_default_super(super);
+	super->volume_sectors = nr_segs * RDD_SEG_SECTORS - below(4096);
+	super->flags = 0;
+	if (nr_segs < 200 && below(2))
+		super->flags |= RDD_FLAG_TABLE;
+	if (!(super->flags & RDD_FLAG_TABLE) || below(2))
+		super->flags |= RDD_FLAG_LINEAR_OK;
+	super->epoch = 1 + below(100);
+	super->committed = below(super->epoch);
+	if (below(2))
+		super->flags |= RDD_FLAG_FROZEN;
+	super->meta_blocks = rdd_meta_blocks_needed(nr_segs, super->flags) +
+			     below(3);
+}
+
+static void make_device(struct device *device)
+{
+	struct rdd_super super;
+	int i;
+
+	memset(device, 0, sizeof(*device));
+	device->nr_segs = 1 + below(below(4) ? 190 : MAX_SEGS);
+	random_super(&super, device->nr_segs);
+	image_init(&device->image, &super);
+	for (i = 0; i < 8; i++) {
+		device->first[i] = below(device->nr_segs);
+		device->len[i] = 1 + below(device->nr_segs - device->first[i]);
+		if (below(2))
+			device->len[i] = 1;
+		image_mark(&device->image, super.epoch, device->first[i],
+			   device->len[i]);
+	}
+}
+
+/* A number somewhere in a superblock, with a good checksum. */
+static void forge_super(struct device *device)
+{
+	struct rdd_super super = device->image.super;
+	u64 *fields[] = { &super.seq, &super.volume_sectors, &super.meta_blocks,
+			  &super.epoch, &super.committed, &super.lost_epoch };
+	u64 value = below(2) ? below(200) : rnd() >> below(64);
+
+	if (below(3))
+		*fields[below(ARRAY_SIZE(fields))] = value;
+	else
+		super.flags = value;
+	device->forged = true;
+	image_put_super(&device->image,
+			below(2) ? 0 : device->image.super.meta_blocks - 1,
+			&super);
+}
+
+static void damage(struct device *device)
+{
+	struct image *image = &device->image;
+	u64 blocks = image->super.meta_blocks, block = below(blocks);
+	u8 *bytes = image_block(image, block);
+
+	switch (below(8)) {
+	case 0:
+		bytes[below(RDD_BLOCK_SIZE)] ^= 1 << below(8);
+		return;
+	case 1:		/* where a superblock is, if any */
+		bytes[below(sizeof(struct rdd_super_disk))] = rnd();
+		return;
+	case 2:
+		memset(bytes, below(2) ? 0 : rnd(), RDD_BLOCK_SIZE);
+		return;
+	case 3:		/* a write that went elsewhere */
+		memcpy(bytes, image_block(image, below(blocks)), RDD_BLOCK_SIZE);
+		return;
+	case 4:		/* a torn write */
+		memset(bytes + 512 * below(8), rnd(), 512);
+		return;
+	case 5:
+		image->nr_blocks = below(blocks + 1);
+		return;
+	case 6:
+		image->unreadable = block;
+		return;
+	case 7:
+		forge_super(device);
+		return;
+	}
+}
+
+static bool is_in_answer(const struct device *device, const struct rd_meta *meta)
+{
+	static bool dirty[MAX_SEGS];
+	struct rd_meta_walk walk;
+	struct rdd_range range;
+	int i;
+
+	memset(dirty, 0, device->nr_segs);
+	rd_meta_walk_init(&walk, meta, RD_META_CURRENT);
+	while (rd_meta_walk_next(&walk, &range))
+		memset(dirty + range.first, 1, range.len);
+	for (i = 0; i < 8; i++)
+		if (memchr_inv(dirty + device->first[i], 1, device->len[i]))
+			return false;
+	return true;
+}
+
+static void ignore(struct rd_check *check, const struct rd_finding *finding)
+{
+	(void)check;
+	expect(strlen(finding->what) > 10, "a finding says nothing");
+	expect(strlen(finding->effect) > 5, "a finding has no effect");
+}
+
+static void fuzz_device(void)
+{
+	struct rd_check check = { .report = ignore };
+	struct rd_meta_source source;
+	struct device device;
+	struct rd_meta meta;
+	u64 n;
+
+	make_device(&device);
+	for (n = below(4); n; n--)
+		damage(&device);
+	image_source(&device.image, &source);
+	rd_meta_open(&meta, &source);
+	expect(meta.r || device.forged || is_in_answer(&device, &meta),
+	       "a dirty segment is missing");
+	expect(strlen(rd_meta_advice(&meta)) > 10, "no advice");
+	if (!meta.r || rd_meta_is_damaged(&meta)) {
+		rd_meta_check(&meta, &check);
+		expect(!meta.r || check.nr[RD_DAMAGE], "damage, and no finding");
+	}
+	image_free(&device.image);
+}
+
+/* Text */
+
+static void random_text(char *text, size_t size, const char *alphabet)
+{
+	size_t len = below(size), i;
+
+	for (i = 0; i < len; i++)
+		text[i] = below(50) ? alphabet[below(strlen(alphabet))] :
+				      (char)(1 + below(255));
+	text[len] = 0;
+}
+
+/* A second opinion by way of the C library. */
+static int naive_number(const char *text, u64 *ret)
+{
+	size_t len = strlen(text);
+
+	if (!len || strspn(text, "0123456789") != len)
+		return -EINVAL;
+	errno = 0;
+	*ret = strtoull(text, NULL, 10);
+	return errno ? -EINVAL : 0;
+}
+
+static bool naive_hex(char **text, u64 *ret)
+{
+	size_t len = strspn(*text, "0123456789abcdef");
+
+	if (!len || len > 16)
+		return false;
+	*ret = strtoull(*text, text, 16);
+	return true;
+}
+
+static int naive_ranges(char *text, u64 limit)
+{
+	u64 first, len;
+
+	do {
+		if (!naive_hex(&text, &first) || *text++ != ',' ||
+		    !naive_hex(&text, &len))
+			return -EINVAL;
+		if (!len || first + len < first || first + len > limit)
+			return -EINVAL;
+	} while (*text++ == ';');
+	return text[-1] ? -EINVAL : 0;
+}
+
+static void fuzz_number(void)
+{
+	char text[32];
+	u64 a = 0, b = 0;
+
+	random_text(text, below(2) ? 4 : sizeof(text), "0123456789");
+	expect(rdd_parse_u64(text, &a) == naive_number(text, &b),
+	       "a number is read in one way only");
+	expect(a == b || naive_number(text, &b), "two values of a number");
+}
+
+static void fuzz_ranges(void)
+{
+	char text[64];
+	u64 limit = below(2) ? below(1000) : rnd() >> below(64);
+
+	if (below(2))
+		random_text(text, sizeof(text), "0123456789abcdef,;,;");
+	else
+		sprintf(text, "%llx,%llx;%llx,%llx", rnd() >> below(64),
+			rnd() >> below(64), below(100), below(100));
+	expect(rdd_ranges_check(text, limit) == naive_ranges(text, limit),
+	       "ranges are read in one way only");
+}
+
+int main(int argc, char **argv)
+{
+	u64 seed = argc > 1 ? strtoull(argv[1], NULL, 0) :
+			      (u64)time(NULL);
+	u64 rounds = argc > 2 ? strtoull(argv[2], NULL, 0) : 4000;
+	u64 i;
+
+	printf("fuzz: seed %llu, %llu rounds\n", seed, rounds);
+	fflush(stdout);
+	for (i = 0; i < rounds && !failed; i++) {
+		state = (seed + i) * 0x9e3779b97f4a7c15ULL + 1;
+		fuzz_number();
+		fuzz_ranges();
+		fuzz_device();
+	}
+	if (!failed)
+		return 0;
+	printf("fuzz: %s: repeat with 'fuzz %llu 1'\n", failed, seed + i - 1);
+	return 1;
+}
