@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What tests in the guest share: devices to put targets on, our module, the
+# kernel's log, a power cut. In a bats file: `load lib`. Then each test starts
+# with a line in the kernel's log, and all that it made is gone after it.
+#
+# Every dm device and volume group that a test makes has a name that begins with
+# "rdt-"; that is how its remains are found.
+
+module_file=/rdd/modules/dm-revdedup.ko
+
+# Not so where the runner sources this.
+! declare -F bats_require_minimum_version >/dev/null ||
+	bats_require_minimum_version 1.5.0
+
+# --- waiting and skipping
+
+# retry TIMES DELAY COMMAND...: until it succeeds. Instead of a bare sleep.
+retry() {
+	local times=$1 delay=$2
+	shift 2
+	until "$@"; do
+		times=$((times - 1))
+		[ "$times" -gt 0 ] || return 1
+		sleep "$delay"
+	done
+}
+
+# requires WORD...: skip the test where one is lacking. (The runner takes a
+# skipped test for a failed one, unless told otherwise.)
+requires() {
+	local word
+	for word; do
+		case $word in
+		smp) [ "$(nproc)" -gt 1 ] || skip "one CPU only" ;;
+		target:*) has_target "${word#*:}" || skip "no target ${word#*:}" ;;
+		*)
+			echo "BUG: requires: no such word: '$word'" >&2
+			return 1
+			;;
+		esac
+	done
+}
+
+# --- the kernel's log
+
+# What a healthy kernel never says.
+dmesg_bad_pattern='WARNING:|BUG[: ]|Oops|Kernel panic|general protection'
+dmesg_bad_pattern+='|Call Trace|refcount_t:|list_(add|del) corruption'
+dmesg_bad_pattern+='|possible (circular|recursive|irq lock|deadlock)'
+dmesg_bad_pattern+='|inconsistent lock state|suspicious RCU|lock held|held lock'
+dmesg_bad_pattern+='|bad unlock|INFO: (task|rcu)|rcu: INFO|blocked for more than'
+dmesg_bad_pattern+='|(detected|self-detected) stall|soft lockup|hard LOCKUP'
+dmesg_bad_pattern+='|UBSAN|K[AFMC]*SAN:|KFENCE|unreferenced object|suspected memory leak'
+dmesg_bad_pattern+='|ODEBUG|Slab corruption|Redzone|sleeping function called'
+dmesg_bad_pattern+='|scheduling while atomic|Unknown symbol|Invalid module format'
+
+# Those lines of stdin that a healthy kernel would not have said; fails when
+# there are none.
+dmesg_bad() { grep -E "$dmesg_bad_pattern"; }
+
+# dmesg_mark TEXT: put a line into the kernel's log, and print it.
+dmesg_mark() {
+	echo "rdt: $1" >/dev/kmsg
+	echo "rdt: $1"
+}
+
+# dmesg_since MARK: what of stdin comes after the line with MARK.
+dmesg_since() {
+	MARK=$1 awk 'found { print } index($0, ENVIRON["MARK"]) { found = 1 }'
+}
+
+# --- our module
+
+has_target() {
+	dmsetup targets | grep -q "^$1 "
+}
+
+# load_module [PARAM=VALUE...]
+load_module() {
+	local depends
+	! has_target revdedup || return 0
+	depends=$(modinfo -F depends "$module_file")
+	# shellcheck disable=SC2086 # one word a module
+	[ -z "$depends" ] || modprobe -a ${depends//,/ }
+	insmod "$module_file" "$@"
+}
+
+# --- devices
+
+# ramdisk SIZE_MIB [COUNT]: make /dev/ram0, /dev/ram1, ... new and all zeros.
+ramdisk() {
+	! [ -d /sys/module/brd ] || rmmod brd
+	modprobe brd rd_size=$(($1 * 1024)) rd_nr="${2:-1}" max_part=0
+}
+
+# loopdev FILE: print the loop device that now shows FILE.
+loopdev() {
+	modprobe loop
+	losetup --show --find "$1"
+}
+
+# There is no udev here. A node that is missing must not become a file that
+# the test then writes to.
+mknodes() {
+	dmsetup mknodes "$1"
+	[ -b "/dev/mapper/$1" ] || {
+		echo "'/dev/mapper/$1' is no block device" >&2
+		return 1
+	}
+}
+
+# dm_create NAME TABLE [OPTION...]
+dm_create() {
+	local name=$1 table=$2
+	shift 2
+	[[ $name == rdt-* ]] || {
+		echo "BUG: dm_create: '$name' does not begin with 'rdt-'" >&2
+		return 1
+	}
+	dmsetup create "$name" --table "$table" "$@"
+	mknodes "$name"
+}
+
+# dm_remove NAME: tries again, as somebody may just look at the device.
+dm_remove() { dmsetup remove --retry "$1"; }
+
+# sectors DEVICE: its size in sectors of 512 bytes, as tables have it.
+sectors() { blockdev --getsz "$1"; }
+
+# dm_devices: the names of all dm devices.
+dm_devices() { dmsetup info -c --noheadings -o name 2>/dev/null | grep -v '^No devices' || :; }
+
+# Remove what tests made: mounts, dm devices in whatever order they let go of
+# each other, loop devices, ram disks.
+clean_up_devices() {
+	local name tries
+	grep -o '^/dev/\(mapper/rdt-\|ram\|loop\)[^ ]*' /proc/mounts | sort -u |
+		xargs -r umount -A
+	for tries in 1 2 3 4 5 6 7 8; do
+		: "$tries"
+		for name in $(dm_devices | grep '^rdt-'); do
+			dmsetup remove "$name" >/dev/null 2>&1 || :
+		done
+		dm_devices | grep -q '^rdt-' || break
+		sleep 0.1
+	done
+	losetup -D 2>/dev/null || :
+	! [ -d /sys/module/brd ] || rmmod brd
+}
+
+# --- power
+
+# Ask the host to cut the power (vm-run.sh --power-cut). Nothing is synced.
+power_cut() {
+	echo "$RDD_TOKEN cut" >"$RDD_CONTROL"
+	sleep 3600
+}
+
+# --- bats
+
+# A file that needs more in these calls them from its own.
+rdd_setup() { dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null; }
+rdd_teardown() { clean_up_devices; }
+setup() { rdd_setup; }
+teardown() { rdd_teardown; }
