@@ -42,6 +42,9 @@ modules-all:
 			--out "build/modules/$$series" || exit; \
 	done
 
+help:
+	@sed -n '/^#   make/,/^#$$/{s/^#   //p}' Makefile
+
 lint:
 	scripts/lint.sh
 
@@ -89,5 +92,5 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all tools module modules-all lint check-fast check soak bench-target \
+.PHONY: all help tools module modules-all lint check-fast check soak bench-target \
 	demo install install-tools install-module uninstall clean
