@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: check.sh [fast|all|soak] [JOB...]
+#
+# Run the tests, after installing the Debian packages they need:
+#
+#   fast  lint, unit tests, the tools: no guest, under 3 minutes
+#   all   these, and all guest tests on both kernels and on the debug kernel
+#         (the default; under 30 minutes with an empty cache)
+#   soak  like all, with many times the rounds: some hours
+#
+# Two jobs run at a time, with their output in build/check/JOB.log. Naming jobs
+# runs only these: "check.sh all guest-6.12". The last line counts tests.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+scripts=$(realpath "${BASH_SOURCE[0]%/*}")
+cd "$scripts/.."
+
+case ${1:-all} in
+-h | --help) show_help; exit ;;
+fast | all | soak) tier=${1:-all} ;;
+*) usage_error "no such tier: '$1'" ;;
+esac
+wanted=("${@:2}")
+
+logs=build/check
+mkdir -p "$logs"
+passed=0 failed=0 started=$SECONDS
+declare -A job_of=() start_of=()
+
+series_list=(6.12 6.1)
+breaks=(flush early epoch union)
+
+# Rounds of the random tests, for each kernel. The debug kernel runs natively,
+# so it does most of the crashes.
+case $tier in
+soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000) ;;
+*) rounds=() ;;
+esac
+guest_timeout=1500
+[ "$tier" != soak ] || guest_timeout=36000
+
+# --- jobs
+
+job_lint() { "$scripts/lint.sh"; }
+
+job_unit() {
+	make -s -C tests/unit check
+	make -s -C tools
+	bats --tap tests/cli
+}
+
+# What a guest gets: the module, its broken siblings, the judge, the programs.
+job_modules() {
+	local series kdir out
+	for series in "${series_list[@]}"; do
+		kdir=$("$scripts/headers.sh" "$series")
+		out=build/modules/$series
+		build_modules "$out" --kdir "$kdir"
+	done
+	make -s -C tests/guest OUT="$PWD/build/guest-bin"
+	make -s -C tools
+}
+
+# build_modules OUT MODULE-BUILD-OPTION...
+build_modules() {
+	local out=$1 broken
+	shift
+	"$scripts/module-build.sh" --out "$out" "$@" JUDGE=1
+	for broken in "${breaks[@]}"; do
+		"$scripts/module-build.sh" --out "$out/broken/$broken" "$@" \
+			BREAK="$broken"
+	done
+}
+
+job_debug_kernel() {
+	build_modules build/modules/uml --kdir "$("$scripts/uml-build.sh")" --arch um
+}
+
+job_kunit() { "$scripts/kunit-run.sh"; }
+
+# payload SERIES: prints the options that vm-run.sh and uml-run.sh take.
+payload() {
+	printf '%s\n' --payload "build/modules/$1:modules" \
+		--payload build/guest-bin:bin --payload build/tools:tools \
+		--payload tests/guest:tests/guest --payload Documentation:doc
+}
+
+# guest SERIES FILE...: in one boot.
+guest() {
+	local series=$1 options run=("$scripts/vm-run.sh" --kernel "$1")
+	shift
+	[ "$series" != uml ] || run=("$scripts/uml-run.sh")
+	mapfile -t options < <(payload "$series")
+	"${run[@]}" "${options[@]}" --timeout "$guest_timeout" \
+		-- env "${rounds[@]}" /rdd/tests/guest/run.sh "${@/#//rdd/tests/guest/}"
+}
+
+guest_files=(00-bench.bats examples.bats target.bats cost.bats survive.bats
+	fuzz.bats)
+
+job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
+job_guest_6.1() { guest 6.1 "${guest_files[@]}"; }
+job_crash_6.12() { guest 6.12 crash.bats logwrites.bats; }
+job_crash_6.1() { guest 6.1 crash.bats logwrites.bats; }
+job_debug() { guest uml "${guest_files[@]}" faults.bats; }
+job_debug_crash() { guest uml crash.bats logwrites.bats; }
+job_power_cuts() { tests/power-cuts.sh; }
+
+# --- running them
+
+is_wanted() {
+	[ "${#wanted[@]}" -eq 0 ] || printf '%s\n' "${wanted[@]}" | grep -qxF "$1"
+}
+
+# Wait for one job and say how it went.
+reap() {
+	local pid status=0 job log counts line
+	wait -n -p pid || status=$?
+	job=${job_of[$pid]} log=$logs/$job.log
+	unset "job_of[$pid]"
+	counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1) || :
+	if [[ $counts =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+		passed=$((passed + BASH_REMATCH[1]))
+		failed=$((failed + BASH_REMATCH[2]))
+		[ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] ||
+			failed=$((failed + 1))
+	else
+		line=$(grep -c '^ok ' "$log") || :
+		passed=$((passed + line + (status == 0 && line == 0)))
+		failed=$((failed + (status != 0)))
+	fi
+	printf '%-6s %-16s %4d s  %s\n' "$([ "$status" -eq 0 ] && echo ok || echo FAILED)" \
+		"$job" $((SECONDS - start_of[$pid])) "$counts"
+	[ "$status" -eq 0 ] || sed 's/^/    /' < <(
+		grep -E '^not ok|^# .*(failed|missed|error)' "$log" | head -n 40
+		echo "..."
+		tail -n 40 "$log"
+	)
+}
+
+# run_jobs JOB...: two at a time, then wait for all.
+run_jobs() {
+	local job name
+	for job; do
+		name=${job//_/-}
+		is_wanted "$name" || continue
+		[ "${#job_of[@]}" -lt 2 ] || reap
+		(set -e; "job_$job") </dev/null >"$logs/$name.log" 2>&1 &
+		job_of[$!]=$name start_of[$!]=$SECONDS
+	done
+	while [ "${#job_of[@]}" -gt 0 ]; do
+		reap
+	done
+}
+
+if [ "$tier" = fast ]; then
+	"$scripts/setup.sh" build lint test
+	run_jobs lint unit
+else
+	"$scripts/setup.sh" build lint test vm kunit
+	run_jobs unit modules lint debug_kernel
+	run_jobs kunit guest_6.12 guest_6.1 power_cuts debug_crash debug \
+		crash_6.12 crash_6.1
+fi
+
+note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s," \
+	"logs are in $logs/"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
