@@ -405,7 +405,7 @@ static int check_belongs(struct dm_target *ti, struct rdd_target *rt,
 		return -EUCLEAN;
 	}
 	if (!(super->flags & RDD_FLAG_LINEAR_OK)) {
-		*why = "blocks of this volume are remapped, which this version of the target does not support";
+		*why = "blocks are remapped, which this version of the target does not support";
 		return -EOPNOTSUPP;
 	}
 	if (super->compat_ro && rdd_table_is_writable(ti)) {

@@ -53,14 +53,14 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 	if (ra == -EMEDIUMTYPE || ra == -EOPNOTSUPP)
 		return ra;
 	if (!ra && a.meta_blocks - 1 > last) {
-		*why = "the metadata device is smaller than when it was formatted: give it its size back";
+		*why = "the metadata device is smaller than when it was formatted";
 		return -ENOSPC;
 	}
 	rb = read_copy(meta, ra ? last : a.meta_blocks - 1, &b, &why_b);
 	if (ra == -ENODATA) {
 		if (rb == -ENODATA || rb == -EMEDIUMTYPE)
 			return -ENODATA;
-		*why = "the first block is zero, but the last one is a superblock or unreadable: zero both to start afresh";
+		*why = "the first block is zero, but the last one is a superblock or unreadable";
 		return -EEXIST;
 	}
 
