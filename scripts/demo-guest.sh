@@ -26,6 +26,7 @@ show() {
 
 attach() {
 	local table
+	# shellcheck disable=SC2119 # no parameters
 	load_module
 	table="0 $(sectors /dev/vg/vm1) revdedup /dev/vg/vm1 /dev/vg/vm1-meta -"
 	show dmsetup create vm1 --table "$table"
