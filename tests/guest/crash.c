@@ -605,8 +605,15 @@ static void abort_checkpoint(void)
 static void checkpoint(void)
 {
 	struct state between = c.now, next = c.now;
+	uint32_t *content = oracle_copy(&c.oracle, c.base_fd);
 	bool over = c.now.frozen;
 	char message[64];
+
+	if (!content) {
+		if (!may_fail(0))
+			die("cannot read the base");
+		return;
+	}
 
 	if (one_in(&c.random, 4)) {
 		try_message(-EINVAL, "checkpoint %" PRIu64, c.now.epoch);
@@ -616,7 +623,7 @@ static void checkpoint(void)
 	next.epoch++;
 	next.frozen = true;
 	c.may_commit = false;
-	add_copy(next.epoch, oracle_copy(&c.oracle, c.base_fd));
+	add_copy(next.epoch, content);
 	snprintf(message, sizeof(message), "checkpoint %" PRIu64, next.epoch);
 	reached(over ? AT_OVER_CHECKPOINT : AT_CHECKPOINT);
 	if (!change_state(&next, over ? &between : NULL, message))

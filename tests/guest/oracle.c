@@ -165,7 +165,7 @@ static uint32_t parse_sector(const uint64_t *p, uint64_t sector)
 }
 
 /* Read @sectors from @first on into @words. */
-static void read_words(int fd, uint64_t first, uint64_t sectors, uint32_t *words)
+static bool read_words(int fd, uint64_t first, uint64_t sectors, uint32_t *words)
 {
 	static const size_t size = SEG_SECTORS * SECTOR;
 	static void *buf;
@@ -178,19 +178,19 @@ static void read_words(int fd, uint64_t first, uint64_t sectors, uint32_t *words
 	for (done = 0; done < sectors; done += n) {
 		n = sectors - done < SEG_SECTORS ? sectors - done : SEG_SECTORS;
 		if (pread(fd, buf, n * SECTOR, (first + done) * SECTOR) !=
-		    (ssize_t)(n * SECTOR)) {
-			perror("cannot read the base");
-			exit(1);
-		}
+		    (ssize_t)(n * SECTOR))
+			return false;
 		for (i = 0; i < n; i++)
 			words[done + i] = parse_sector((uint64_t *)buf + i * WORDS_A_SECTOR,
 						       first + done + i);
 	}
+	return true;
 }
 
 uint32_t *oracle_copy(struct oracle *o, int fd)
 {
 	uint32_t *copy = zalloc(o->sectors, sizeof(*copy));
+	bool good = true;
 	unsigned int i;
 
 	pthread_mutex_lock(&o->lock);
@@ -198,10 +198,13 @@ uint32_t *oracle_copy(struct oracle *o, int fd)
 	for (i = 0; i < MAX_THREADS; i++) {
 		const struct op *op = &o->pending[i];
 
-		read_words(fd, op->first, op->sectors, copy + op->first);
+		good &= read_words(fd, op->first, op->sectors, copy + op->first);
 	}
 	pthread_mutex_unlock(&o->lock);
-	return copy;
+	if (good)
+		return copy;
+	free(copy);
+	return NULL;
 }
 
 /*
@@ -230,7 +233,10 @@ static uint64_t recover_seg(struct oracle *o, int fd, uint64_t seg)
 	uint64_t first = seg * SEG_SECTORS, i, bad = 0;
 	uint64_t n = o->sectors - first < SEG_SECTORS ? o->sectors - first : SEG_SECTORS;
 
-	read_words(fd, first, n, words);
+	if (!read_words(fd, first, n, words)) {
+		perror("cannot read the base");
+		exit(1);
+	}
 	for (i = 0; i < n && bad < 3; i++)
 		bad += !recover_sector(o, first + i, words[i]);
 	return bad;

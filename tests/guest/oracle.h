@@ -71,7 +71,8 @@ void oracle_flush_end(struct oracle *o, size_t mark);
 
 /*
  * A copy of the content at this moment, at which no write is on its way below:
- * where one was and has not been told us yet, @fd is read. To be freed.
+ * where one was and has not been told us yet, @fd is read. To be freed. NULL if
+ * that cannot be read.
  */
 uint32_t *oracle_copy(struct oracle *o, int fd);
 
