@@ -89,7 +89,7 @@ static int usage_error(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-static int cannot(const char *what, const char *path, int r)
+static int complain(const char *what, const char *path, int r)
 {
 	const char *why = r == -ENOTBLK ?
 		"neither a block device nor a file" : strerror(-r);
@@ -103,7 +103,7 @@ static int run_on(const struct command *command, struct rd_tool *tool, int fd)
 	int r = rd_meta_source_fd(&tool->source, fd);
 
 	if (r)
-		return cannot("read", tool->path, r);
+		return complain("read", tool->path, r);
 	if (tool->in_use)
 		fprintf(stderr,
 			"revdedup-meta: warning: '%s' is in use, and what it says may be changing; ask the target (dmsetup message) instead\n",
@@ -112,7 +112,7 @@ static int run_on(const struct command *command, struct rd_tool *tool, int fd)
 	r = command->run(tool);
 	/* An answer that did not arrive is none. */
 	if (fflush(stdout) || ferror(stdout))
-		return cannot("write to", "stdout", -errno);
+		return complain("write to", "stdout", -errno);
 	return r;
 }
 
@@ -122,7 +122,7 @@ static int run(const struct command *command, struct rd_tool *tool)
 	int r;
 
 	if (fd < 0)
-		return cannot("open", tool->path, fd);
+		return complain("open", tool->path, fd);
 	r = run_on(command, tool, fd);
 	close(fd);
 	return r;
@@ -153,7 +153,7 @@ static int print(const char *text)
 {
 	fputs(text, stdout);
 	if (fflush(stdout) || ferror(stdout))
-		return cannot("write to", "stdout", -errno);
+		return complain("write to", "stdout", -errno);
 	return EXIT_FINE;
 }
 

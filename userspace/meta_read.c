@@ -149,14 +149,14 @@ static int choose(struct rd_meta *meta)
 	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
 }
 
+#define REMAPPED	"blocks of this volume are remapped, which this version of the target does not support"
+
 /* check_belongs(), without what depends on the table line */
 static const char *why_refused(const struct rdd_super *super)
 {
 	if (super->flags & RDD_FLAG_INCOMPLETE)
 		return "the remap table is incomplete";
-	if (!(super->flags & RDD_FLAG_LINEAR_OK))
-		return "blocks of this volume are remapped, which this version of the target does not support";
-	return NULL;
+	return super->flags & RDD_FLAG_LINEAR_OK ? NULL : REMAPPED;
 }
 
 int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
@@ -182,46 +182,89 @@ int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
 	return 0;
 }
 
-/* Both copies tell, or the one that is left, whether the table was in use. */
-static bool may_be_remapped(const struct rd_meta *meta)
+/* Advice */
+
+enum advice {
+	REPEAT_BATCH,
+	UPGRADE_TARGET,
+	UPGRADE,
+	NOTHING,
+	WRONG_DEVICE,
+	RESTORE_OVERWRITTEN,
+	ZERO_OVERWRITTEN,
+	RESTORE,
+	ZERO,
+	MORE_SPACE,
+	GIVE_SIZE_BACK,
+	RESTORE_OR_ZERO,
+	LOOK_AT_DISK,
+};
+
+static const char *const advices[] = {
+	[REPEAT_BATCH] =
+		"repeat the batch that was cut off",
+	[UPGRADE_TARGET] =
+		"use a later version of dm-revdedup",
+	[UPGRADE] =
+		"use a later version of dm-revdedup and of this program; do not format the device",
+	[NOTHING] =
+		"nothing to do: a target formats it when it is first resumed, with every segment dirty",
+	[WRONG_DEVICE] =
+		"look whether this is the right device; to have it formatted, zero its first 4 KiB",
+	[RESTORE_OVERWRITTEN] =
+		"copy B at the end is good, something overwrote the beginning: restore the device from a copy, for its remap table says where blocks of the volume are",
+	[ZERO_OVERWRITTEN] =
+		"copy B at the end is good, something overwrote the beginning: zero the first and the last 4 KiB to start afresh, with every segment dirty",
+	[RESTORE] =
+		"restore the device from a copy, for its remap table says where blocks of the volume are",
+	[ZERO] =
+		"zero the first and the last 4 KiB to start afresh, with every segment dirty",
+	[MORE_SPACE] =
+		"give it more space, or another device",
+	[GIVE_SIZE_BACK] =
+		"give it its size back (lvextend), or copy the whole image",
+	[RESTORE_OR_ZERO] =
+		"restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty",
+	[LOOK_AT_DISK] =
+		"look for errors of the disk in the kernel's log, and copy the device to another one",
+};
+
+/* A good copy says that the remap table was in use: it must not be zeroed. */
+static bool is_remapped(const struct rd_meta *meta)
 {
 	return (!meta->a.r && !(meta->a.super.flags & RDD_FLAG_LINEAR_OK)) ||
 	       (!meta->b.r && !(meta->b.super.flags & RDD_FLAG_LINEAR_OK));
 }
 
-static const char *advice_overwritten(const struct rd_meta *meta)
+static enum advice advise(const struct rd_meta *meta)
 {
-	if (meta->b.r)
-		return "look whether this is the right device; to have it formatted, zero its first 4 KiB";
-	if (may_be_remapped(meta))
-		return "copy B at the end is good, something overwrote the beginning: restore the device from a copy, for its remap table says where blocks of the volume are";
-	return "copy B at the end is good, something overwrote the beginning: zero the first and the last 4 KiB to start afresh, with every segment dirty";
+	switch (-meta->r) {
+	case 0:
+		return meta->super.flags & RDD_FLAG_INCOMPLETE ?
+		       REPEAT_BATCH : UPGRADE_TARGET;
+	case ENODATA:
+		return NOTHING;
+	case EMEDIUMTYPE:
+		if (meta->b.r)
+			return WRONG_DEVICE;
+		return is_remapped(meta) ? RESTORE_OVERWRITTEN : ZERO_OVERWRITTEN;
+	case EEXIST:
+		if (meta->b.r)
+			return meta->b.r == -EOPNOTSUPP ? UPGRADE : RESTORE_OR_ZERO;
+		return is_remapped(meta) ? RESTORE : ZERO;
+	case EOPNOTSUPP:
+		return UPGRADE;
+	case ENOSPC:
+		return meta->a.r ? MORE_SPACE : GIVE_SIZE_BACK;
+	case EBADMSG:
+		return RESTORE_OR_ZERO;
+	}
+	return LOOK_AT_DISK;
 }
 
 const char *rd_meta_advice(const struct rd_meta *meta)
 {
-	switch (-meta->r) {
-	case 0:
-		if (meta->super.flags & RDD_FLAG_INCOMPLETE)
-			return "repeat the batch that was cut off";
-		return "use a later version of dm-revdedup";
-	case ENODATA:
-		return "nothing to do: a target formats it when it is first resumed, with every segment dirty";
-	case EMEDIUMTYPE:
-		return advice_overwritten(meta);
-	case EEXIST:
-		return may_be_remapped(meta) ?
-			"restore the device from a copy, for its remap table says where blocks of the volume are" :
-			"zero the first and the last 4 KiB to start afresh, with every segment dirty";
-	case EOPNOTSUPP:
-		return "use a later version of dm-revdedup and of this program; do not format the device";
-	case ENOSPC:
-		return meta->a.r ? "give it more space, or another device" :
-				   "give it its size back (lvextend), or copy the whole image";
-	case EBADMSG:
-		return "restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty";
-	}
-	return "look for errors of the disk in the kernel's log, and copy the device to another one";
+	return advices[advise(meta)];
 }
 
 /* Bitmaps */

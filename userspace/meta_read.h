@@ -24,8 +24,8 @@ struct rd_meta_source {
 
 /*
  * Open a device or an image to read it past the page cache, where that can be.
- * Returns an fd or -errno, -ENOTBLK for what is neither. *@ret_in_use (may be NULL): a block device that
- * somebody has claimed, so that what is read may be in motion.
+ * Returns an fd or -errno, -ENOTBLK for what is neither. *@ret_in_use (may be
+ * NULL): a block device that somebody has claimed, so what is read may move.
  */
 int rd_meta_open_path(const char *path, bool *ret_in_use);
 

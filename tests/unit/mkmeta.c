@@ -30,7 +30,7 @@ static void die(const char *what, const char *arg)
 	exit(2);
 }
 
-static u64 number(const char *text)
+static u64 parse(const char *text)
 {
 	char *end;
 	u64 value;
@@ -72,7 +72,7 @@ static bool set_field(struct rdd_super *super, const char *arg)
 
 		if (strlen(field->name) != len || strncmp(field->name, arg, len))
 			continue;
-		value = number(arg + len + 1);
+		value = parse(arg + len + 1);
 		small = value;
 		if (field->size == RDD_UUID_SIZE)
 			memset(p, (int)value, RDD_UUID_SIZE);
@@ -89,6 +89,15 @@ static const char *value_of(const char *arg, const char *name)
 	size_t len = strlen(name);
 
 	return strncmp(arg, name, len) || arg[len] != '=' ? NULL : arg + len + 1;
+}
+
+static bool set_u32(u32 *to, const char *arg, const char *name)
+{
+	const char *value = value_of(arg, name);
+
+	if (value)
+		*to = parse(value);
+	return value;
 }
 
 static bool mark(struct image *image, const char *ranges, u64 epoch)
@@ -122,8 +131,8 @@ static bool put_entry(struct image *image, const char *text,
 	if (i == 4)
 		die("no such kind", kind);
 	entry.kind = i;
-	entry.block = number(block);
-	put(image, number(index), entry);
+	entry.block = parse(block);
+	put(image, parse(index), entry);
 	return true;
 }
 
@@ -181,20 +190,16 @@ static void put_super(const char *path, u64 block, char **args)
 {
 	struct rdd_super_disk disk;
 	struct rdd_super super;
-	const char *value, *why;
+	const char *why;
 	u32 version = RDD_FORMAT_VERSION, incompat = 0;
 
 	read_at(path, &disk, sizeof(disk), 0);
 	if (rdd_super_unpack(&disk, 0, &super, &why))
 		die(why, path);
 	for (; *args; args++) {
-		if (set_field(&super, *args))
-			continue;
-		if ((value = value_of(*args, "format_version")))
-			version = number(value);
-		else if ((value = value_of(*args, "incompat")))
-			incompat = number(value);
-		else
+		if (!set_field(&super, *args) &&
+		    !set_u32(&version, *args, "format_version") &&
+		    !set_u32(&incompat, *args, "incompat"))
 			die("what is", *args);
 	}
 	rdd_super_pack(&super, block, &disk);
@@ -218,9 +223,9 @@ int main(int argc, char **argv)
 	if (argc > 2 && !strcmp(argv[1], "make"))
 		make(argv[2], argv + 3);
 	else if (argc > 3 && !strcmp(argv[1], "super"))
-		put_super(argv[2], number(argv[3]), argv + 4);
+		put_super(argv[2], parse(argv[3]), argv + 4);
 	else if (argc == 5 && !strcmp(argv[1], "flip"))
-		flip(argv[2], number(argv[3]), number(argv[4]));
+		flip(argv[2], parse(argv[3]), parse(argv[4]));
 	else
 		die("usage: see mkmeta.c, not", argc > 1 ? argv[1] : "");
 	return 0;

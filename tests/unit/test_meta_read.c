@@ -74,6 +74,7 @@ static void expect_ranges(struct fixture *f, enum rd_meta_set set,
 static const struct rdd_range current[] = {
 	{ 0, 2 }, { 60, 10 }, { 999, 1 }, { 0, 0 }
 };
+
 static const struct rdd_range frozen[] = { { 500, 1 }, { 0, 0 } };
 static const struct rdd_range all[] = { { 0, 1000 }, { 0, 0 } };
 static const struct rdd_range none[] = { { 0, 0 } };
