@@ -507,6 +507,33 @@ static void super_damaged(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, why ?: "", damage->why ?: "");
 }
 
+/* Contradictions that take more than one number. */
+static void super_contradictions(struct kunit *test)
+{
+	struct rdd_super_disk disk;
+	struct rdd_super super, got;
+	const char *why = NULL;
+
+	fill_super(&super);
+	super.flags = RDD_FLAG_LINEAR_OK;
+	super.committed = super.epoch;
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	super.committed++;
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+
+	fill_super(&super);
+	super.meta_blocks = U64_MAX;
+	super.volume_sectors = MAX_SECTORS;
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	super.volume_sectors++;
+	rdd_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_STREQ(test, why, WHY_SANE);
+}
+
 static void super_nothing_there(struct kunit *test)
 {
 	struct rdd_super_disk disk;
@@ -984,6 +1011,7 @@ static struct kunit_case format_cases[] = {
 	KUNIT_CASE(super_bit_flips),
 	KUNIT_CASE(super_in_wrong_place),
 	KUNIT_CASE_PARAM(super_damaged, damage_gen_params),
+	KUNIT_CASE(super_contradictions),
 	KUNIT_CASE(super_nothing_there),
 	KUNIT_CASE(super_csum_before_version),
 	KUNIT_CASE(choose_all_pairs),

@@ -136,9 +136,10 @@ static const struct text {
 	{ "-1,1", 16, -EINVAL },
 	{ "0x0,1", 16, -EINVAL },
 	{ "0,0x1", 16, -EINVAL },
-	{ "A,1", 16, -EINVAL },
-	{ "g,1", 16, -EINVAL },
-	{ "`,1", 16, -EINVAL },				/* below 'a' */
+	{ "A,1", 256, -EINVAL },
+	{ "g,1", 256, -EINVAL },
+	{ "`,1", 256, -EINVAL },			/* below 'a' */
+	{ "0,1g", 256, -EINVAL },
 	{ "0,1\xff", 16, -EINVAL },
 	{ "-", 16, -EINVAL },
 };

@@ -581,6 +581,25 @@ static void walk_against_array(u64 nr_segs)
 	tear_down(&f);
 }
 
+static void bits_beyond_the_end(void **state)
+{
+	static const struct rdd_range whole[] = { { 0, 999 }, { 0, 0 } };
+	struct rdd_super super;
+	struct rd_meta_bits bits;
+	struct fixture f;
+
+	(void)state;
+	image_default_super(&super);
+	super.volume_sectors = 999 * RDD_SEG_SECTORS;
+	image_init(&f.image, &super);
+	image_mark(&f.image, 7, 0, 2000);
+	assert_int_equal(open_image(&f), 0);
+	expect_ranges(&f, RD_META_CURRENT, whole);
+	rd_meta_read_bits(&f.meta, 0, 7, &bits);
+	assert_int_equal(bits.nr_dirty, 999);
+	tear_down(&f);
+}
+
 static void walk_sizes(void **state)
 {
 	static const u64 sizes[] = {
@@ -617,6 +636,7 @@ int main(void)
 		cmocka_unit_test(refused_though_known),
 		cmocka_unit_test(table_is_checked),
 		cmocka_unit_test(first_epoch),
+		cmocka_unit_test(bits_beyond_the_end),
 		cmocka_unit_test(walk_sizes),
 	};
 
