@@ -74,6 +74,17 @@ static void random_super(struct rdd_super *super, u64 nr_segs)
 			     below(3);
 }
 
+/* Copy B as a crash in the middle of checkpoint `epoch` leaves it. */
+static void age_copy_b(struct image *image)
+{
+	struct rdd_super super = image->super;
+
+	super.seq--;
+	super.epoch--;
+	super.flags &= ~RDD_FLAG_FROZEN;
+	image_put_super(image, super.meta_blocks - 1, &super);
+}
+
 static void make_device(struct device *device)
 {
 	struct rdd_super super;
@@ -83,6 +94,8 @@ static void make_device(struct device *device)
 	device->nr_segs = 1 + below(below(4) ? 190 : MAX_SEGS);
 	random_super(&super, device->nr_segs);
 	image_init(&device->image, &super);
+	if (below(2))
+		age_copy_b(&device->image);
 	for (i = 0; i < 8; i++) {
 		device->first[i] = below(device->nr_segs);
 		device->len[i] = 1 + below(device->nr_segs - device->first[i]);
