@@ -232,10 +232,13 @@ static int naive_number(const char *text, u64 *ret)
 static bool naive_hex(char **text, u64 *ret)
 {
 	size_t len = strspn(*text, "0123456789abcdef");
+	char digits[17] = "";
 
 	if (!len || len > 16)
 		return false;
-	*ret = strtoull(*text, text, 16);
+	/* By themselves: strtoull() would step over an 0x. */
+	*ret = strtoull(memcpy(digits, *text, len), NULL, 16);
+	*text += len;
 	return true;
 }
 
