@@ -170,7 +170,7 @@ static bool super_is_sane(const struct rdd_super *super, u64 block_nr)
 	       (!(super->flags & RDD_FLAG_FROZEN) ||
 		super->committed < super->epoch) &&
 	       /* There must be a next one. */
-	       super->epoch < U64_MAX && super->seq && super->seq < U64_MAX;
+	       super->epoch < U64_MAX && super->seq && super->seq < RDD_MAX_SEQ;
 }
 
 int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
@@ -225,6 +225,11 @@ int rdd_super_choose(const struct rdd_super *a, int ra,
 	*super = ra ? *b : *a;
 	super->flags |= RDD_FLAG_LOST;
 	super->lost_epoch = super->epoch;
+	/*
+	 * The other one may be newer, stay where it is because it cannot be
+	 * written either, and come back one day: be beyond it.
+	 */
+	super->seq += RDD_SEQ_LEAP;
 	return 0;
 }
 

@@ -45,7 +45,8 @@
  * number that grows by one with each write; the valid copy with the greater
  * number is the state. A copy that is unreadable or damaged might have been the
  * newer one, so the other is believed for all but the dirty bits: the volume
- * counts as RDD_FLAG_LOST, every segment as dirty.
+ * counts as RDD_FLAG_LOST, every segment as dirty. The next write leaps over
+ * every number that the missing copy can have, should it come back.
  *
  * A bitmap block is written and flushed before the first write it stands for is
  * issued, so the bits say too much after a crash, never too little.
@@ -103,6 +104,11 @@ struct rdd_super_disk {
 	__le64 lost_epoch;		/* with RDD_FLAG_LOST: epoch in which it happened */
 	__u8 reserved[368];		/* zero */
 };
+
+/* Writes that one copy may be behind the other; see rdd_super_choose(). */
+#define RDD_SEQ_LEAP		BIT_ULL(32)
+/* Far more than are ever written, so that adding to it never wraps. */
+#define RDD_MAX_SEQ		BIT_ULL(63)
 
 #define RDD_MAGIC		"revdedup-meta\r\n\x1a"
 
@@ -205,8 +211,9 @@ int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
 /*
  * Choose between two copies that were read and unpacked with results @ra and
  * @rb (0, or -errno as above or from the read). On success *@super is the
- * state; if one copy could not be had it carries RDD_FLAG_LOST. Returns 0 or
- * the error that stands for both.
+ * state; if one copy could not be had it carries RDD_FLAG_LOST, and a sequence
+ * number RDD_SEQ_LEAP greater than that on disk. Returns 0 or the error that
+ * stands for both.
  */
 int rdd_super_choose(const struct rdd_super *a, int ra,
 		     const struct rdd_super *b, int rb,

@@ -174,7 +174,8 @@ int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
 	meta->other_life = !a->r && !b->r &&
 			   memcmp(a->super.meta_uuid, b->super.meta_uuid,
 				  RDD_UUID_SIZE);
-	meta->chosen = a->r || meta->super.seq != a->super.seq ? 'B' : 'A';
+	meta->chosen = a->r || (!b->r && !meta->other_life &&
+				b->super.seq > a->super.seq) ? 'B' : 'A';
 	meta->seed = rdd_seed(meta->super.meta_uuid);
 	meta->nr_segs = rdd_nr_segs(meta->super.volume_sectors);
 	meta->nr_groups = rdd_nr_groups(meta->nr_segs);

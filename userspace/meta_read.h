@@ -66,7 +66,8 @@ struct rd_meta {
 	int r;
 	const char *why;	/* a sentence, where r is not 0 */
 
-	struct rdd_super super;	/* what a target takes for the state */
+	/* What a target takes for the state; its seq may leap, see format.h. */
+	struct rdd_super super;
 	char chosen;		/* the copy it is from, 'A' or 'B' */
 	u32 seed;
 	u64 nr_segs;

@@ -457,8 +457,9 @@ static const struct damage {
 	{ "flags table", 84, 4, RDD_FLAG_TABLE, 0, NULL },
 	{ "flags of neither", 84, 4, 0, -EBADMSG, WHY_SANE },
 	{ "seq 0", 88, 8, 0, -EBADMSG, WHY_SANE },
-	{ "seq largest", 88, 8, U64_MAX - 1, 0, NULL },
-	{ "seq without a next", 88, 8, U64_MAX, -EBADMSG, WHY_SANE },
+	{ "seq largest", 88, 8, RDD_MAX_SEQ - 1, 0, NULL },
+	{ "seq without a next", 88, 8, RDD_MAX_SEQ, -EBADMSG, WHY_SANE },
+	{ "seq largest number", 88, 8, U64_MAX, -EBADMSG, WHY_SANE },
 	{ "no sectors", 96, 8, 0, -EBADMSG, WHY_SANE },
 	{ "one sector", 96, 8, 1, 0, NULL },
 	{ "most sectors of the device", 96, 8, 2048ULL * 32256 * 4096, 0, NULL },
@@ -621,6 +622,7 @@ static void choose_pair(struct kunit *test, enum copy ca, enum copy cb)
 	if (choice == 'a' || choice == 'b') {
 		wanted->flags |= RDD_FLAG_LOST;
 		wanted->lost_epoch = wanted->epoch;
+		wanted->seq += BIT_ULL(32);
 	}
 	expect_same_super(test, &got, wanted);
 }
@@ -645,7 +647,27 @@ static void choose_other_life(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
 	a.flags |= RDD_FLAG_LOST;
 	a.lost_epoch = a.epoch;
+	a.seq += BIT_ULL(32);
 	expect_same_super(test, &got, &a);
+}
+
+/*
+ * Copy A, the newer one, is unreadable when the device is loaded and cannot be
+ * written either; what is written then to copy B alone must win over copy A
+ * when that can be read again.
+ */
+static void choose_after_return(struct kunit *test)
+{
+	struct rdd_super a, b, got;
+
+	make_copy(NEW, &a);
+	make_copy(OLD, &b);
+	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, -EIO, &b, 0, &got), 0);
+	b = got;
+	b.seq++;
+	b.version_nr = 4711;
+	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
+	KUNIT_EXPECT_EQ(test, got.version_nr, 4711);
 }
 
 /* Where a loss is on record already, an older one does not replace a newer. */
@@ -1016,6 +1038,7 @@ static struct kunit_case format_cases[] = {
 	KUNIT_CASE(super_csum_before_version),
 	KUNIT_CASE(choose_all_pairs),
 	KUNIT_CASE(choose_other_life),
+	KUNIT_CASE(choose_after_return),
 	KUNIT_CASE(choose_keeps_lost),
 	KUNIT_CASE(bits_offsets),
 	KUNIT_CASE(bits_round_trip),
