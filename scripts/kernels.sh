@@ -29,7 +29,8 @@ download() {
 		die "no package $1=$2: upgrade linux-headers-*-cloud-amd64 and try again"
 }
 
-# A bzImage carries the kernel compressed; find it by the magic of zstd (6.12) or lz4 (6.1).
+# A bzImage carries the kernel compressed. Find it by the magic of zstd (6.12) or
+# lz4 (6.1).
 unpack_kernel() {
 	local image=$1 out=$2 try magic offset
 	for try in 'zstd:\x28\xb5\x2f\xfd' 'lz4:\x02\x21\x4c\x18'; do
@@ -65,9 +66,10 @@ make_kernel() {
 	depmod -b "$dir/modules" "$release"
 	rm -rf "$deb"
 
+	truncate -s "$(du -s --apparent-size -m "$dir/modules" |
+		awk '{ print int($1 * 1.3) + 4 "M" }')" "$dir/modules.ext4"
 	mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$dir/modules/lib/modules" \
-		"$dir/modules.ext4" "$(du -s --apparent-size -k "$dir/modules" |
-			awk '{ print int($1 * 1.3) + 4096 "k" }')"
+		"$dir/modules.ext4"
 }
 
 case ${1:-} in

@@ -29,13 +29,17 @@ modules() {
 make_initramfs() {
 	local kernel=$1 dir=$2
 	local root=$dir/root nr=10 name module
-	mkdir -p "$root"/{bin,dev,proc,sys,modules}
+	mkdir -p "$root"/{bin,dev,proc,sbin,sys,modules}
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	for name in $(applets); do
 		ln -s busybox "$root/bin/$name"
 	done
 	cp "$init" "$root/init"
-	chmod 755 "$root/init"
+	# The kernel calls this to load a module by itself, and it looks here, as
+	# the first process stays in the initramfs.
+	printf '%s\n' '#!/bin/sh' 'exec chroot /new /sbin/modprobe "$@"' \
+		>"$root/sbin/modprobe"
+	chmod 755 "$root/init" "$root/sbin/modprobe"
 	# By number: the guest inserts them in this order.
 	while read -r module; do
 		cp "$module" "$root/modules/$nr-${module##*/}"

@@ -90,16 +90,15 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
+# fail CODE MESSAGE, with what is known about the reason.
 fail() {
-	local code=$1
-	shift
-	note "$@"
+	note "$2"
 	if [ -s "$console" ]; then
 		note "the console's last lines:"
-		tail -n 40 "$console" >&2
+		tail -n 80 "$console" >&2
 	fi
 	cat "$dir/qemu.log" >&2
-	exit "$code"
+	exit "$1"
 }
 
 # The payload is a tar file, with the command as a script in it.
@@ -136,6 +135,8 @@ add_nbd() {
 	setpriv --pdeathsig KILL nbdkit --foreground --unix "$socket" \
 		--filter=cache file "$2" cache=writeback >>"$dir/qemu.log" 2>&1 &
 	nbd_pids+=("$!")
+	# Or else bash reports that it was killed.
+	disown "$!"
 	until [ -S "$socket" ]; do
 		kill -0 "$!" 2>/dev/null || fail 1 "nbdkit does not start"
 		sleep 0.01
@@ -169,7 +170,7 @@ read -r token </proc/sys/kernel/random/uuid
 # a translated block at each access to user memory (smap).
 # shellcheck disable=SC2054 # the commas are the kernel's
 cmdline=(console=ttyS0 quiet loglevel=5 panic=-1 oops=panic log_buf_len=4M
-	mitigations=off norandmaps cryptomgr.notests
+	mitigations=off no_timer_check norandmaps cryptomgr.notests
 	initcall_blacklist=jent_mod_init,load_system_certificate_list,bpf_tcp_ca_kfunc_init
 	rdd.root=/dev/vda rdd.modules=/dev/vdb rdd.payload=/dev/vdc
 	rdd.control=/dev/vport0p1 rdd.out=/dev/vport0p2 "rdd.token=$token" "$append")
@@ -251,7 +252,10 @@ elif ! $ended; then
 elif [ -z "$verdict" ] || grep -q 'Kernel panic' "$console"; then
 	fail 125 "the guest ended without a verdict"
 elif [ "$verdict" -ne 0 ]; then
-	fail "$verdict" "the command failed ($verdict)"
+	# Its own output is likely to say why.
+	note "the command failed ($verdict)"
+	tail -n 10 "$console" >&2
+	exit "$verdict"
 elif $power_cut || [ -n "$cut_after" ]; then
 	fail 1 "the command ended before the power was cut"
 fi
