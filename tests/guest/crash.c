@@ -73,6 +73,8 @@ struct copy {
 /* When to crash. */
 enum event {
 	AT_TIME,
+	AT_MOVE,			/* of the crowd, to a clean segment */
+	AT_OVERTAKE,			/* a later write was quicker than a first one */
 	AT_RESUME,
 	AT_CHECKPOINT,
 	AT_OVER_CHECKPOINT,		/* one that finds another uncommitted */
@@ -85,7 +87,7 @@ enum event {
 };
 
 static const char * const event_names[NR_EVENTS] = {
-	"a random time", "a resume", "a checkpoint", "a checkpoint over another",
+	"a random time", "first writes", "a write that overtook", "a resume", "a checkpoint", "a checkpoint over another",
 	"a commit", "an abort", "a mark", "a reload", "an outage",
 };
 
@@ -103,7 +105,7 @@ static struct {
 	uint64_t use_meta_sectors;	/* of them, in this life */
 	int base_raw;			/* the ramdisk */
 	int base_fd;			/* the judge on it */
-	unsigned int flush_us;
+	unsigned int flush_us;		/* of the metadata; the base's is less */
 
 	/* The model. */
 	struct oracle oracle;
@@ -129,6 +131,8 @@ static struct {
 	atomic_bool drained;		/* the crasher has nothing to do any more */
 	atomic_uint nr_writing;		/* threads at work */
 	atomic_uint hot_seg;
+	atomic_bool *written;		/* a segment: since the last checkpoint, about */
+	atomic_uint first_seg[NR_WRITERS]; /* first write to it is under way; + 1 */
 	uint64_t random;		/* of the controller */
 } c = {
 	.cycles = 100,
@@ -224,10 +228,12 @@ static uint64_t crash_at;		/* us; 0: not armed */
 
 static void arm(uint64_t delay_us)
 {
+	uint64_t at = now_us() + delay_us;
+
 	pthread_mutex_lock(&gate_lock);
-	/* Not a moment of the next cycle. */
-	if (!atomic_load(&c.crashing))
-		crash_at = now_us() + delay_us;
+	/* The earliest moment counts, and only for this cycle. */
+	if (!atomic_load(&c.crashing) && (!crash_at || at < crash_at))
+		crash_at = at;
 	pthread_cond_broadcast(&gate);
 	pthread_mutex_unlock(&gate_lock);
 }
@@ -236,7 +242,7 @@ static void arm(uint64_t delay_us)
 static void reached(enum event event)
 {
 	if (event == c.event && !--c.event_nr)
-		arm(below(&c.random, 8 * c.flush_us + 500));
+		arm(below(&c.random, (event == AT_MOVE ? 2 : 8) * c.flush_us + 500));
 }
 
 /*
@@ -340,6 +346,32 @@ static bool write_zeros(struct writer *w, const struct op *op)
 	return !ioctl(w->fd, one_in(&w->random, 2) ? BLKDISCARD : BLKZEROOUT, range);
 }
 
+static void note_begin(struct writer *w, const struct op *op)
+{
+	uint64_t seg, last = (op->first + op->sectors - 1) / SEG_SECTORS;
+
+	for (seg = op->first / SEG_SECTORS; seg <= last; seg++)
+		if (!atomic_exchange(&c.written[seg], true))
+			atomic_store(&c.first_seg[w->nr], seg + 1);
+}
+
+/*
+ * A write that is acknowledged while an earlier one, the first to the segment,
+ * still waits, may be one that saw a bit too early.
+ */
+static void note_end(struct writer *w, const struct op *op)
+{
+	uint64_t seg = op->first / SEG_SECTORS;
+	unsigned int i;
+
+	atomic_store(&c.first_seg[w->nr], 0);
+	if (c.event != AT_OVERTAKE)
+		return;
+	for (i = 0; i < NR_WRITERS; i++)
+		if (atomic_load(&c.first_seg[i]) == seg + 1)
+			arm(below(&w->random, c.flush_us / 2 + 1));
+}
+
 static bool write_some(struct writer *w)
 {
 	bool sync = one_in(&w->random, 8);
@@ -350,8 +382,10 @@ static bool write_some(struct writer *w)
 	op.zeros = one_in(&w->random, 6);
 	if (!oracle_begin(&c.oracle, w->nr, &op))
 		return true;
+	note_begin(w, &op);
 	good = op.zeros ? write_zeros(w, &op) : write_data(w, &op, sync);
 	oracle_end(&c.oracle, w->nr, good, sync && !op.zeros);
+	note_end(w, &op);
 	__atomic_add_fetch(&count.writes, 1, __ATOMIC_RELAXED);
 	return good;
 }
@@ -370,6 +404,12 @@ static bool flush_all(struct writer *w)
 static void write_until_crash(struct writer *w)
 {
 	for (;;) {
+		/*
+		 * Not all at once to each new segment: some shall come while
+		 * the bits for the others are on their way.
+		 */
+		if (one_in(&w->random, 3))
+			usleep(below(&w->random, c.flush_us + 500));
 		if (one_in(&w->random, 20) ? flush_all(w) : write_some(w))
 			continue;
 		if (!atomic_load(&c.crashing))
@@ -608,6 +648,7 @@ static void checkpoint(void)
 	uint32_t *content = oracle_copy(&c.oracle, c.base_fd);
 	bool over = c.now.frozen;
 	char message[64];
+	uint64_t seg;
 
 	if (!content) {
 		if (!may_fail(0))
@@ -629,6 +670,8 @@ static void checkpoint(void)
 	if (!change_state(&next, over ? &between : NULL, message))
 		return;
 	c.may_commit = true;
+	for (seg = 0; seg < c.oracle.segs; seg++)
+		atomic_store(&c.written[seg], false);
 	count.checkpoints++;
 	count.over += over;
 	if (one_in(&c.random, 4))
@@ -810,21 +853,20 @@ static void *listener(void *arg)
  * ---- a cycle ----
  */
 
-static void make_table(const char *name, uint64_t sectors, const char *path)
+static void make_table(const char *name, uint64_t sectors, const char *path,
+		       unsigned int flush_us)
 {
-	must(dm_load(name, sectors, "judge", "%s rdt 2 flush_delay_us %u", path, c.flush_us),
+	must(dm_load(name, sectors, "judge", "%s rdt 2 flush_delay_us %u", path, flush_us),
 	     "load a judge");
 	must(dm_resume(name), "resume a judge");
 }
 
 static void build_stack(void)
 {
-	static const unsigned int flush_us[] = { 0, 300, 1000, 3000 };
 	int r;
 
-	c.flush_us = flush_us[below(&c.random, 4)];
-	make_table(BASE, c.sectors, c.base_path);
-	make_table(META, c.use_meta_sectors, c.meta_path);
+	make_table(BASE, c.sectors, c.base_path, c.flush_us / 4);
+	make_table(META, c.use_meta_sectors, c.meta_path, c.flush_us);
 	must(dm_create(VOL), "create the volume");
 	must(dm_node(VOL, VOL_NODE), "make a device node");
 	r = load_volume();
@@ -856,55 +898,70 @@ static void count_dropped(void)
 	count.dropped_meta += meta;
 }
 
+/* Mostly a checkpoint and its commit in turn, as only commits make clean. */
+static void turn_epoch(void)
+{
+	unsigned int dice = below(&c.random, 10);
+
+	if (!c.now.frozen || dice < 2)
+		suspended(checkpoint);
+	else if (dice < 4)
+		abort_checkpoint();
+	else if (c.may_commit)
+		commit();
+}
+
 static void do_something(void)
 {
 	switch (below(&c.random, c.outages ? 12 : 10)) {
 	case 0:
+		mark();
+		break;
 	case 1:
+		try_wrong_epochs();
+		break;
 	case 2:
-		suspended(checkpoint);
-		break;
-	case 3:
-	case 4:
-	case 5:
-		if (c.now.frozen && c.may_commit)
-			commit();
-		else
-			suspended(checkpoint);
-		break;
-	case 6:
-		if (c.now.frozen)
-			abort_checkpoint();
-		break;
-	case 7:
-		if (one_in(&c.random, 3))
-			mark();
-		else
-			try_wrong_epochs();
-		break;
-	case 8:
 		suspended(NULL);
 		break;
-	case 9:
+	case 3:
 		reload();
 		break;
-	default:
+	case 10:
+	case 11:
 		outage();
 		break;
+	default:
+		turn_epoch();
+		break;
 	}
+}
+
+/* Let the crowd move to a segment that is clean, if we find one. */
+static void move(void)
+{
+	unsigned int tries;
+	uint64_t seg;
+
+	for (tries = 0; tries < 16; tries++) {
+		seg = below(&c.random, c.oracle.segs);
+		if (!atomic_load(&c.written[seg]))
+			break;
+	}
+	/* What is frozen is dirty, too, so most can be seen after a commit. */
+	if (tries < 16 && (!c.now.frozen || one_in(&c.random, 4)))
+		reached(AT_MOVE);
+	atomic_store(&c.hot_seg, seg);
+	pause_us(below(&c.random, 2 * c.flush_us + 1000));
 }
 
 static void control_until_crash(void)
 {
 	while (!atomic_load(&c.crashing)) {
-		unsigned int i, n = below(&c.random, 6);
+		unsigned int n = below(&c.random, 6);
 
 		do_something();
-		/* Move the crowd through some clean segments. */
-		for (i = 0; i < n && !atomic_load(&c.crashing); i++) {
-			atomic_store(&c.hot_seg, below(&c.random, c.oracle.segs));
-			pause_us(below(&c.random, 2 * c.flush_us + 1000));
-		}
+		while (n-- && !atomic_load(&c.crashing))
+			move();
 	}
 	/* Let nobody wait for a resume, and all I/O fail. */
 	while (!atomic_load(&c.crashed))
@@ -912,10 +969,20 @@ static void control_until_crash(void)
 	dm_resume(VOL);
 }
 
+static void draw_event(void)
+{
+	static const unsigned int flush_us[] = { 0, 300, 1000, 3000, 10000 };
+
+	c.event = one_in(&c.random, 6) ? AT_MOVE :
+		  one_in(&c.random, 6) ? AT_OVERTAKE :
+		  below(&c.random, c.outages ? NR_EVENTS : AT_OUTAGE);
+	c.event_nr = 1 + below(&c.random, c.event == AT_MOVE ? 12 :
+					  c.event == AT_RESUME ? 4 : 2);
+	c.flush_us = flush_us[c.event == AT_OVERTAKE ? 4 : below(&c.random, 5)];
+}
+
 static void run_until_crash(void)
 {
-	c.event = below(&c.random, c.outages ? NR_EVENTS : AT_OUTAGE);
-	c.event_nr = 1 + below(&c.random, c.event == AT_RESUME ? 6 : 2);
 	c.listen = c.outages && one_in(&c.random, 2);
 	c.had_outage = false;
 	c.has_outage = false;
@@ -1055,6 +1122,7 @@ static void run_cycle(bool all)
 {
 	if (c.cycle % CYCLES_A_LIFE == 0)
 		begin_life();
+	draw_event();
 	build_stack();
 	check_recovery(all);
 	run_until_crash();
@@ -1129,14 +1197,17 @@ static void set_up(void)
 	/* Not a whole number of segments, nor of blocks. */
 	c.sectors = device_sectors(c.base_raw) - 1003;
 	oracle_init(&c.oracle, c.sectors);
+	c.written = calloc(c.oracle.segs, sizeof(*c.written));
+	if (!c.written)
+		die("no memory");
 	prefill();
 
 	c.random = c.seed;
 	must(dm_create(BASE), "create a judge");
 	must(dm_create(META), "create a judge");
 	c.use_meta_sectors = c.meta_sectors;
-	make_table(BASE, c.sectors, c.base_path);
-	make_table(META, c.meta_sectors, c.meta_path);
+	make_table(BASE, c.sectors, c.base_path, 0);
+	make_table(META, c.meta_sectors, c.meta_path, 0);
 	must(dm_node(META, META_NODE), "make a device node");
 	c.base_fd = open_device(BASE, BASE_NODE);
 	start_threads();
