@@ -130,23 +130,35 @@ dm_remove() { dmsetup remove --retry "$1"; }
 sectors() { blockdev --getsz "$1"; }
 
 # dm_devices: the names of all dm devices.
-dm_devices() { dmsetup info -c --noheadings -o name 2>/dev/null | grep -v '^No devices' || :; }
+dm_devices() {
+	local names
+	names=$(dmsetup info -c --noheadings -o name 2>/dev/null)
+	[[ -z $names || $names == 'No devices found' ]] || echo "$names"
+}
 
 # Remove what tests made: mounts, dm devices in whatever order they let go of
-# each other, loop devices, ram disks.
+# each other, loop devices, ram disks. (After every test, so with few forks.)
 clean_up_devices() {
-	local name tries
-	grep -o '^/dev/\(mapper/rdt-\|ram\|loop\)[^ ]*' /proc/mounts | sort -u |
-		xargs -r umount -A
-	for tries in 1 2 3 4 5 6 7 8; do
-		: "$tries"
-		for name in $(dm_devices | grep '^rdt-'); do
-			dmsetup remove "$name" >/dev/null 2>&1 || :
+	local dev dir mounts=() left name tries=0 loops
+	while read -r dev dir _; do
+		case $dev in
+		/dev/mapper/rdt-* | /dev/ram* | /dev/loop*)
+			mounts=("$dir" "${mounts[@]}")
+			;;
+		esac
+	done </proc/mounts
+	[ "${#mounts[@]}" -eq 0 ] || umount "${mounts[@]}" || :
+
+	while left=$(dm_devices) && [[ $left == *rdt-* && $tries -lt 10 ]]; do
+		[ "$tries" -eq 0 ] || sleep 0.1
+		for name in $left; do
+			[[ $name != rdt-* ]] || dmsetup remove "$name" 2>/dev/null || :
 		done
-		dm_devices | grep -q '^rdt-' || break
-		sleep 0.1
+		tries=$((tries + 1))
 	done
-	losetup -D 2>/dev/null || :
+
+	loops=(/sys/block/loop*/loop/backing_file)
+	! [ -e "${loops[0]}" ] || losetup -D
 	! [ -d /sys/module/brd ] || rmmod brd
 }
 
