@@ -29,7 +29,7 @@ usage_error() {
 
 # Print the comment at the head of the calling script: that is its help.
 show_help() {
-	sed -n '1,3d; /^#/!q; s/^# \{0,1\}//p' "$0"
+	sed -n '1,3d; /^#/!q; /^# shellcheck/d; s/^# \{0,1\}//p' "$0"
 }
 
 as_root() {
