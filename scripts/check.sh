@@ -106,7 +106,9 @@ job_crash_6.12() { guest 6.12 crash.bats logwrites.bats; }
 job_crash_6.1() { guest 6.1 crash.bats logwrites.bats; }
 job_debug() { guest uml "${guest_files[@]}" faults.bats; }
 job_debug_crash() { guest uml crash.bats logwrites.bats; }
-job_power_cuts() { tests/power-cuts.sh; }
+job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
+job_power_cuts_6.1() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.1; }
+job_bench() { tests/vm-selftest.sh; }
 
 # --- running them
 
@@ -161,8 +163,8 @@ if [ "$tier" = fast ]; then
 else
 	"$scripts/setup.sh" build lint test vm kunit
 	run_jobs unit modules lint debug_kernel
-	run_jobs kunit guest_6.12 guest_6.1 power_cuts debug_crash debug \
-		crash_6.12 crash_6.1
+	run_jobs kunit bench guest_6.12 guest_6.1 power_cuts_6.12 power_cuts_6.1 \
+		debug_crash debug crash_6.12 crash_6.1
 fi
 
 note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s," \
