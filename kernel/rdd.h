@@ -91,8 +91,11 @@ struct rdd_meta {
 	unsigned long next_retry;	/* jiffies; or of a stale superblock copy */
 
 	/* Group commit, worker only; see gather() in track.c. */
-	unsigned int expected;
-	ktime_t gather_until;
+	u64 commit_ns;			/* how long the last one took */
+	unsigned int crowd;		/* writers seen around it */
+	unsigned int expected;		/* to wait for; map reads it, too */
+	unsigned int probe_gap;
+	unsigned int probe_left;
 
 	spinlock_t defer_lock;		/* the next four */
 	struct bio_list deferred;	/* first writes as map left them */

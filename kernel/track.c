@@ -36,8 +36,11 @@
 /* A superblock copy that cannot be written, while the other can, is not urgent. */
 #define REFRESH_MS	60000
 
-/* Longest that a first write waits for company, in ns. */
+/* About the longest that a first write waits for company. */
 #define GATHER_MAX_NS	(2 * NSEC_PER_MSEC)
+
+/* Commits between two of them that wait for more writers than are known. */
+#define PROBE_MAX	64U
 
 static void track_event(struct rdd_meta *meta)
 {
@@ -64,11 +67,12 @@ void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len)
 /* Called when the group is on disk; map reads `stable` meanwhile. */
 static void group_is_stable(struct rdd_meta *meta, u64 group)
 {
-	u64 i = group * RDD_BITS_LONGS;
-	u64 end = i + RDD_BITS_LONGS;
+	unsigned long *stable = meta->stable + group * RDD_BITS_LONGS;
+	unsigned long *want = meta->want + group * RDD_BITS_LONGS;
+	unsigned int i;
 
-	for (; i < end; i++)
-		WRITE_ONCE(meta->stable[i], meta->want[i]);
+	for (i = 0; i < RDD_BITS_LONGS; i++)
+		WRITE_ONCE(stable[i], want[i]);
 }
 
 static int write_stale(struct rdd_meta *meta)
@@ -182,27 +186,52 @@ static bool hold_is_over(struct rdd_meta *meta)
  * Wait for company: one metadata write and flush serve all writers that arrive
  * together, and in a closed loop of W writers the k that the last commit served
  * come back while the W - k that came during it wait. So W is known: those of
- * the last commit and those that came meanwhile. Wait until as many are here,
- * but never longer than a commit takes, and not at all after a quiet time.
+ * the last commit and those that came meanwhile. Wait until as many are here.
+ *
+ * Where writers and worker share a CPU the W - k may never get to show up: the
+ * worker wakes when k are here, and nobody runs while it commits. So now and
+ * then it waits for twice as many, the less often the less it helps.
+ *
+ * Give up when nobody came for as long as a commit takes: what each of them
+ * saves is a commit. (To look at each arrival would cost as much, so the looks
+ * become rarer.) So writers that have gone for good cost one commit's time,
+ * once, and a single writer waits as long once in PROBE_MAX writes.
  */
 static void gather(struct rdd_meta *meta)
 {
-	ktime_t left = ktime_sub(meta->gather_until, ktime_get());
+	u64 slice = meta->commit_ns;
+	u64 waited = 0;
+	unsigned int seen;
 
-	if (ktime_to_ns(left) > 0 && READ_ONCE(meta->nr_deferred))
-		wait_event_hrtimeout(meta->arrived,
-				     READ_ONCE(meta->requeue) ||
-				     READ_ONCE(meta->nr_deferred) >=
-						meta->expected, left);
+	while (waited < GATHER_MAX_NS) {
+		seen = READ_ONCE(meta->nr_deferred);
+		if (!seen || !wait_event_hrtimeout(meta->arrived,
+						   READ_ONCE(meta->requeue) ||
+						   READ_ONCE(meta->nr_deferred) >=
+							meta->expected,
+						   ns_to_ktime(slice)) ||
+		    READ_ONCE(meta->nr_deferred) == seen)
+			return;
+		waited += slice;
+		slice *= 2;
+	}
 }
 
 static void note_commit(struct rdd_meta *meta, ktime_t start, unsigned int served)
 {
-	ktime_t now = ktime_get();
-	u64 took = min_t(u64, ktime_to_ns(ktime_sub(now, start)), GATHER_MAX_NS);
+	s64 took = ktime_to_ns(ktime_sub(ktime_get(), start));
+	unsigned int crowd = served + READ_ONCE(meta->nr_deferred);
 
-	WRITE_ONCE(meta->expected, served + READ_ONCE(meta->nr_deferred));
-	meta->gather_until = ktime_add_ns(now, took);
+	meta->commit_ns = clamp_t(s64, took, 1, GATHER_MAX_NS);
+	if (!meta->probe_left) {
+		bool helped = 4 * crowd > 5 * meta->crowd;
+
+		meta->probe_gap = helped ? 1 : min(2 * meta->probe_gap + 1, PROBE_MAX);
+		meta->probe_left = meta->probe_gap;
+	}
+	meta->crowd = crowd;
+	meta->probe_left--;
+	WRITE_ONCE(meta->expected, meta->probe_left ? crowd : 2 * crowd);
 }
 
 /* Move what map deferred to `held`, its bits into `want`. */
