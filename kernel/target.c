@@ -206,10 +206,13 @@ static int map_write(struct rdd_meta *meta, struct bio *bio)
 	}
 	if (likely(is_stable(meta, bio)))
 		return DM_MAPIO_REMAPPED;
-	if (bio->bi_opf & REQ_NOWAIT)
-		bio_wouldblock_error(bio);
-	else
-		rdd_track_defer(meta, bio);
+	/*
+	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
+	 * io_uring would have a worker thread of its own send each first write
+	 * again. But our worker, which issues it, may block.
+	 */
+	bio->bi_opf &= ~REQ_NOWAIT;
+	rdd_track_defer(meta, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
