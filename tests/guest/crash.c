@@ -973,9 +973,15 @@ static void draw_event(void)
 {
 	static const unsigned int flush_us[] = { 0, 300, 1000, 3000, 10000 };
 
-	c.event = one_in(&c.random, 6) ? AT_MOVE :
-		  one_in(&c.random, 6) ? AT_OVERTAKE :
-		  below(&c.random, c.outages ? NR_EVENTS : AT_OUTAGE);
+	/* Those that are worth more than others. */
+	if (one_in(&c.random, 6))
+		c.event = AT_MOVE;
+	else if (one_in(&c.random, 5))
+		c.event = AT_OVERTAKE;
+	else if (c.outages && one_in(&c.random, 2))
+		c.event = AT_OUTAGE;
+	else
+		c.event = below(&c.random, c.outages ? NR_EVENTS : AT_OUTAGE);
 	c.event_nr = 1 + below(&c.random, c.event == AT_MOVE ? 12 :
 					  c.event == AT_RESUME ? 4 : 2);
 	c.flush_us = flush_us[c.event == AT_OVERTAKE ? 4 : below(&c.random, 5)];
@@ -1239,7 +1245,8 @@ static void parse_args(int argc, char **argv)
 	};
 	int opt;
 
-	c.seed = now_us() ^ (uint64_t)getpid() << 32;
+	if (getentropy(&c.seed, 4))
+		die("no random number");
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 'n')
 			c.cycles = strtoul(optarg, NULL, 10);
