@@ -32,12 +32,12 @@ declare -A job_of=() start_of=()
 series_list=(6.12 6.1)
 breaks=(flush early epoch union)
 
-# Rounds of the random tests, for each kernel. The debug kernel runs natively,
-# so it does most of the crashes.
+# Rounds of the random tests, for each kernel.
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000) ;;
 *) rounds=() ;;
 esac
+more_rounds=()
 guest_timeout=1500
 [ "$tier" != soak ] || guest_timeout=36000
 
@@ -94,7 +94,7 @@ guest() {
 	[ "$series" != uml ] || run=("$scripts/uml-run.sh")
 	mapfile -t options < <(payload "$series")
 	"${run[@]}" "${options[@]}" --timeout "$guest_timeout" \
-		-- env "${rounds[@]}" /rdd/tests/guest/run.sh "${@/#//rdd/tests/guest/}"
+		-- env "${rounds[@]}" "${more_rounds[@]}" /rdd/tests/guest/run.sh "${@/#//rdd/tests/guest/}"
 }
 
 guest_files=(00-bench.bats examples.bats target.bats cost.bats survive.bats
@@ -105,7 +105,11 @@ job_guest_6.1() { guest 6.1 "${guest_files[@]}"; }
 job_crash_6.12() { guest 6.12 crash.bats logwrites.bats; }
 job_crash_6.1() { guest 6.1 crash.bats logwrites.bats; }
 job_debug() { guest uml "${guest_files[@]}" faults.bats; }
-job_debug_crash() { guest uml crash.bats logwrites.bats; }
+# It runs natively, so most of the crashes are here.
+job_debug_crash() {
+	[ "$tier" = soak ] || more_rounds=(CRASH_CYCLES=1000)
+	guest uml crash.bats logwrites.bats
+}
 job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
 job_power_cuts_6.1() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.1; }
 job_bench() { tests/vm-selftest.sh; }
