@@ -84,6 +84,7 @@ struct copy {
 
 static struct {
 	u64 seed;
+	u64 random;
 	u64 base_sectors;
 	u64 meta_sectors;
 	u64 segs;
@@ -132,7 +133,7 @@ static void *zalloc(size_t nr, size_t size)
 static u64 rnd(void)
 {
 	/* splitmix64 */
-	u64 z = (c.seed += 0x9e3779b97f4a7c15ULL);
+	u64 z = (c.random += 0x9e3779b97f4a7c15ULL);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -527,6 +528,7 @@ int main(int argc, char **argv)
 	u64 entries = parse_args(argc, argv);
 
 	printf("seed %llu, %llu entries\n", c.seed, entries);
+	c.random = c.seed;
 	c.hashes = zalloc(c.base_sectors, sizeof(*c.hashes));
 	/* Whatever it was, it is no hash of what is in the log. */
 	memset(c.hashes, 0xff, c.base_sectors * sizeof(*c.hashes));

@@ -45,545 +45,21 @@
  * Status: <reads> <write bios> <sectors written> <flushes> <cached sectors>
  *         <sectors dropped by crashes> <ok|crashed>
  * Write bios are writes, discards and write zeroes; each version cached counts.
- *
- * Locks
- * -----
- * group->mutex       members of the group, crashes; may sleep
- *   judge->io_mutex  writing to <dev>, and removal of versions; may sleep
- *     group->lock    insertion of versions, counters, state; one for all members,
- *                    so that a crash is one instant for all of them
- *
- * Versions of a block are a list from the newest to the oldest. Insertion is at
- * the head, under group->lock. Whoever holds io_mutex and has read the head
- * under group->lock can walk the list: nobody else removes.
  */
-#include <linux/bio.h>
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/delay.h>
-#include <linux/device-mapper.h>
 #include <linux/module.h>
-#include <linux/mutex.h>
-#include <linux/prandom.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/vmalloc.h>
-#include <linux/wait.h>
-#include <linux/workqueue.h>
 
-#define DM_MSG_PREFIX		"judge"
+#include "judge.h"
 
-#define BLOCK_SECTORS		8U
-#define BLOCK_SIZE_BYTES	(BLOCK_SECTORS << SECTOR_SHIFT)
-#define ALL_SECTORS		0xff
 #define DEFAULT_CACHE_BLOCKS	4096U
 #define MAX_FLUSH_DELAY_US	1000000U
-#define NEVER			U64_MAX
-
-/* What some of a block's sectors became by one write. Immutable once inserted. */
-struct version {
-	struct version *older;
-	struct page *page;		/* NULL: zeros */
-	u64 seq;
-	u8 mask;			/* of sectors */
-};
-
-struct group {
-	struct list_head list;
-	struct list_head members;	/* judges that are live */
-	struct mutex mutex;
-	spinlock_t lock;		/* see above */
-	unsigned int refs;		/* under groups_mutex */
-	char name[];
-};
-
-struct judge {
-	struct dm_target *ti;
-	struct dm_dev *dev;
-	struct group *group;
-	struct list_head member;	/* of group->members */
-	struct mutex io_mutex;
-	struct bio_set bios;
-	struct workqueue_struct *wq;
-	struct work_struct work;
-	wait_queue_head_t room;		/* cached_blocks went down, or a crash */
-	unsigned int cache_limit;	/* in blocks */
-	unsigned int flush_delay_us;
-	unsigned long nr_blocks;
-
-	/* The rest is under group->lock. */
-	struct version **newest;	/* of each block */
-	unsigned long *cached;		/* bitmap: blocks with versions */
-	struct bio_list deferred;
-	u64 seq;			/* of the last version inserted */
-	unsigned long cached_blocks;	/* versions, in fact */
-	u64 cached_sectors;
-	bool crashed;
-	bool fail_writes;
-	bool fail_discards;
-	sector_t fail_first;
-	sector_t fail_sectors;		/* 0: everything, and flushes */
-	u64 nr_reads;
-	u64 nr_writes;
-	u64 written_sectors;
-	u64 nr_flushes;
-	u64 dropped_sectors;
-};
-
-struct judge_io {
-	u64 seq;			/* versions up to this one are meant */
-	bool failed;			/* a flush to be failed by the worker */
-};
 
 static LIST_HEAD(groups);
 static DEFINE_MUTEX(groups_mutex);
-
-/*
- * ---- Versions ----
- */
-
-static void version_free(struct version *v)
-{
-	if (v->page)
-		__free_page(v->page);
-	kfree(v);
-}
-
-static void versions_free(struct version *v)
-{
-	while (v) {
-		struct version *older = v->older;
-
-		version_free(v);
-		v = older;
-	}
-}
-
-static struct version *version_alloc(u8 mask, bool zeros, gfp_t gfp)
-{
-	struct version *v = kmalloc(sizeof(*v), gfp);
-
-	if (!v)
-		return NULL;
-	v->older = NULL;
-	v->mask = mask;
-	v->page = zeros ? NULL : alloc_page(gfp);
-	if (!zeros && !v->page) {
-		kfree(v);
-		return NULL;
-	}
-	return v;
-}
-
-/* The sectors of @block that lie in [@first, @first + @count). */
-static u8 block_mask(unsigned long block, sector_t first, sector_t count)
-{
-	sector_t start = (sector_t)block * BLOCK_SECTORS;
-	unsigned int from = first > start ? first - start : 0;
-	sector_t end = first + count - start;
-	unsigned int to = min_t(sector_t, end, BLOCK_SECTORS);
-
-	return (ALL_SECTORS << from) & (ALL_SECTORS >> (BLOCK_SECTORS - to));
-}
-
-static sector_t bio_first(struct bio *bio)
-{
-	return bio->bi_iter.bi_sector;
-}
-
-static unsigned long bio_first_block(struct bio *bio)
-{
-	return bio_first(bio) / BLOCK_SECTORS;
-}
-
-static unsigned long bio_last_block(struct bio *bio)
-{
-	return (bio_end_sector(bio) - 1) / BLOCK_SECTORS;
-}
-
-/* Copy a bio's data into its versions, which are linked in order of address. */
-static void copy_from_bio(struct bio *bio, struct version *v)
-{
-	size_t pos = (bio_first(bio) % BLOCK_SECTORS) << SECTOR_SHIFT;
-	struct bvec_iter iter;
-	struct bio_vec bv;
-
-	bio_for_each_segment(bv, bio, iter) {
-		unsigned int done = 0;
-
-		while (done < bv.bv_len) {
-			unsigned int len = min_t(size_t, bv.bv_len - done,
-						 BLOCK_SIZE_BYTES - pos);
-
-			memcpy_page(v->page, pos, bv.bv_page,
-				    bv.bv_offset + done, len);
-			done += len;
-			pos += len;
-			if (pos == BLOCK_SIZE_BYTES) {
-				pos = 0;
-				v = v->older;
-			}
-		}
-	}
-}
-
-/*
- * One version for each block of @bio, linked in order of address through
- * ->older until they are inserted. May sleep.
- */
-static struct version *versions_of_bio(struct bio *bio)
-{
-	bool zeros = bio_op(bio) != REQ_OP_WRITE;
-	struct version *first = NULL, **link = &first;
-	unsigned long b;
-
-	for (b = bio_first_block(bio); b <= bio_last_block(bio); b++) {
-		u8 mask = block_mask(b, bio_first(bio), bio_sectors(bio));
-		struct version *v = version_alloc(mask, zeros, GFP_NOIO);
-
-		if (!v) {
-			versions_free(first);
-			return NULL;
-		}
-		*link = v;
-		link = &v->older;
-	}
-	if (!zeros)
-		copy_from_bio(bio, first);
-	return first;
-}
-
-static void __count_version(struct judge *j, struct version *v, int sign)
-{
-	lockdep_assert_held(&j->group->lock);
-	j->cached_blocks += sign;
-	j->cached_sectors += sign * (int)hweight8(v->mask);
-}
-
-/* Under group->lock. */
-static void __insert_versions(struct judge *j, struct bio *bio, struct version *v)
-{
-	unsigned long b = bio_first_block(bio);
-
-	lockdep_assert_held(&j->group->lock);
-	j->seq++;
-	while (v) {
-		struct version *next = v->older;
-
-		v->seq = j->seq;
-		v->older = j->newest[b];
-		j->newest[b] = v;
-		__set_bit(b, j->cached);
-		__count_version(j, v, 1);
-		v = next;
-		b++;
-	}
-}
-
-static struct version *newest_version(struct judge *j, unsigned long block)
-{
-	struct version *v;
-
-	spin_lock(&j->group->lock);
-	v = j->newest[block];
-	spin_unlock(&j->group->lock);
-	return v;
-}
-
-/* Forget the versions of @block up to @seq. Under io_mutex. */
-static void remove_versions(struct judge *j, unsigned long block, u64 seq)
-{
-	struct version **link, *v, *gone;
-
-	lockdep_assert_held(&j->io_mutex);
-	spin_lock(&j->group->lock);
-	link = &j->newest[block];
-	while (*link && (*link)->seq > seq)
-		link = &(*link)->older;
-	gone = *link;
-	*link = NULL;
-	if (!j->newest[block])
-		__clear_bit(block, j->cached);
-	for (v = gone; v; v = v->older)
-		__count_version(j, v, -1);
-	spin_unlock(&j->group->lock);
-	versions_free(gone);
-}
-
-/* First block with versions at or after @block, nr_blocks if there is none. */
-static unsigned long next_cached(struct judge *j, unsigned long block)
-{
-	spin_lock(&j->group->lock);
-	block = find_next_bit(j->cached, j->nr_blocks, block);
-	spin_unlock(&j->group->lock);
-	return block;
-}
-
-/*
- * ---- Which version a sector gets. All of this is under io_mutex. ----
- */
-
-static struct version *version_upto(struct version *v, unsigned int sector, u64 seq)
-{
-	while (v && (v->seq > seq || !(v->mask & (1U << sector))))
-		v = v->older;
-	return v;
-}
-
-/*
- * Policies. Dropping everything, keeping the newest of everything, and keeping
- * what was written up to some moment, as a disk that writes back in order, are
- * all UP_TO_SEQ.
- */
-enum policy {
-	UP_TO_SEQ,		/* newest version up to chooser->seq */
-	BY_BLOCK,		/* UP_TO_SEQ, with another seq for each block */
-	BY_SECTOR,		/* any version, or none, for each sector */
-};
-
-struct chooser {
-	enum policy policy;
-	u64 seq;
-	struct rnd_state *rnd;
-};
-
-static u64 random_upto(struct rnd_state *rnd, u64 limit)
-{
-	u64 r = (u64)prandom_u32_state(rnd) << 32 | prandom_u32_state(rnd);
-
-	return r % (limit + 1);
-}
-
-/* Any version that touches @mask, or NULL, which is the stable content. */
-static struct version *random_version(struct rnd_state *rnd, struct version *v, u8 mask)
-{
-	struct version *pick = NULL;
-	unsigned int nr = 0;
-
-	for (; v; v = v->older)
-		if ((v->mask & mask) && !random_upto(rnd, ++nr))
-			pick = v;
-	return pick;
-}
-
-/* Pick a version for each sector of a block; NULL: leave the device as it is. */
-static void choose(struct chooser *c, struct version *newest, struct version **picks)
-{
-	u64 seq = c->seq;
-	unsigned int s;
-
-	if (c->policy == BY_BLOCK) {
-		struct version *last = random_version(c->rnd, newest, ALL_SECTORS);
-
-		seq = last ? last->seq : 0;
-	}
-	for (s = 0; s < BLOCK_SECTORS; s++) {
-		if (c->policy == BY_SECTOR)
-			picks[s] = random_version(c->rnd, newest, 1U << s);
-		else
-			picks[s] = version_upto(newest, s, seq);
-	}
-}
-
-/*
- * ---- Writing to the device. All of this is under io_mutex. ----
- */
-
-/* Gathers pages for adjacent sectors into bios. */
-struct writer {
-	struct judge *j;
-	struct bio *bio;
-	int r;
-};
-
-static void writer_submit(struct writer *w)
-{
-	int r;
-
-	if (!w->bio)
-		return;
-	r = submit_bio_wait(w->bio);
-	if (r && !w->r)
-		w->r = r;
-	bio_put(w->bio);
-	w->bio = NULL;
-}
-
-static void writer_add(struct writer *w, sector_t sector, struct page *page,
-		       unsigned int from, unsigned int nr)
-{
-	unsigned int len = nr << SECTOR_SHIFT, offset = from << SECTOR_SHIFT;
-
-	if (w->bio && bio_end_sector(w->bio) == sector &&
-	    bio_add_page(w->bio, page, len, offset) == len)
-		return;
-
-	writer_submit(w);
-	w->bio = bio_alloc(w->j->dev->bdev, BIO_MAX_VECS, REQ_OP_WRITE, GFP_NOIO);
-	w->bio->bi_iter.bi_sector = sector;
-	__bio_add_page(w->bio, page, len, offset);
-}
-
-/* Write @picks, one for each sector of @block: runs of one version at a time. */
-static void writer_block(struct writer *w, unsigned long block, struct version **picks)
-{
-	sector_t start = (sector_t)block * BLOCK_SECTORS;
-	unsigned int from, to;
-
-	for (from = 0; from < BLOCK_SECTORS; from = to) {
-		struct version *v = picks[from];
-
-		for (to = from + 1; to < BLOCK_SECTORS && picks[to] == v; to++)
-			;
-		if (v)
-			writer_add(w, start + from, v->page ? v->page : ZERO_PAGE(0),
-				   from, to - from);
-	}
-}
-
-static u64 count_dropped(struct version *newest, struct version **picks)
-{
-	unsigned int s;
-	u64 nr = 0;
-
-	for (s = 0; s < BLOCK_SECTORS; s++)
-		nr += version_upto(newest, s, NEVER) != picks[s];
-	return nr;
-}
-
-/*
- * Make stable what @c chooses in blocks @first to @last. Adds the sectors whose
- * newest version was not chosen to @dropped. Versions stay in the cache.
- */
-static int write_back(struct judge *j, unsigned long first, unsigned long last,
-		      struct chooser *c, u64 *dropped)
-{
-	struct writer w = { .j = j };
-	unsigned long b;
-
-	lockdep_assert_held(&j->io_mutex);
-	for (b = next_cached(j, first); b <= last; b = next_cached(j, b + 1)) {
-		struct version *newest = newest_version(j, b);
-		struct version *picks[BLOCK_SECTORS];
-
-		if (b == j->nr_blocks)
-			break;
-		choose(c, newest, picks);
-		writer_block(&w, b, picks);
-		if (dropped)
-			*dropped += count_dropped(newest, picks);
-	}
-	writer_submit(&w);
-	return w.r;
-}
-
-static void forget(struct judge *j, unsigned long first, unsigned long last, u64 seq)
-{
-	unsigned long b;
-
-	for (b = next_cached(j, first); b <= last && b < j->nr_blocks;
-	     b = next_cached(j, b + 1))
-		remove_versions(j, b, seq);
-	wake_up_all(&j->room);
-}
-
-static int write_back_upto(struct judge *j, unsigned long first, unsigned long last, u64 seq)
-{
-	struct chooser c = { .policy = UP_TO_SEQ, .seq = seq };
-	int r = write_back(j, first, last, &c, NULL);
-
-	if (!r)
-		forget(j, first, last, seq);
-	return r;
-}
-
-static int write_back_all(struct judge *j)
-{
-	int r;
-
-	mutex_lock(&j->io_mutex);
-	r = write_back_upto(j, 0, j->nr_blocks - 1, NEVER);
-	mutex_unlock(&j->io_mutex);
-	return r;
-}
-
-/* A failed flush: of what it should have made stable a random part is gone. */
-static void lose_some(struct judge *j, u64 seq)
-{
-	struct rnd_state rnd;
-	unsigned long b;
-
-	prandom_seed_state(&rnd, seq);
-	mutex_lock(&j->io_mutex);
-	for (b = next_cached(j, 0); b < j->nr_blocks; b = next_cached(j, b + 1))
-		if (random_upto(&rnd, 1))
-			remove_versions(j, b, seq);
-	mutex_unlock(&j->io_mutex);
-	wake_up_all(&j->room);
-}
-
-/*
- * ---- Crash ----
- */
-
-static void choose_policy(struct judge *j, struct rnd_state *rnd, struct chooser *c)
-{
-	c->rnd = rnd;
-	c->policy = UP_TO_SEQ;
-	c->seq = 0;
-
-	switch (random_upto(rnd, 4)) {
-	case 0:
-		break;
-	case 1:
-		c->seq = NEVER;
-		break;
-	case 2:
-		c->seq = random_upto(rnd, j->seq);
-		break;
-	case 3:
-		c->policy = BY_BLOCK;
-		break;
-	case 4:
-		c->policy = BY_SECTOR;
-		break;
-	}
-}
-
-static void crash_one(struct judge *j, struct rnd_state *rnd)
-{
-	struct chooser c;
-	u64 dropped = 0;
-
-	choose_policy(j, rnd, &c);
-	mutex_lock(&j->io_mutex);
-	if (write_back(j, 0, j->nr_blocks - 1, &c, &dropped))
-		DMERR("%s: the crash itself failed to write", j->dev->name);
-	forget(j, 0, j->nr_blocks - 1, NEVER);
-	mutex_unlock(&j->io_mutex);
-
-	spin_lock(&j->group->lock);
-	j->dropped_sectors += dropped;
-	spin_unlock(&j->group->lock);
-}
-
-static int crash_group(struct group *g, u64 seed)
-{
-	struct rnd_state rnd;
-	struct judge *j;
-
-	prandom_seed_state(&rnd, seed);
-	mutex_lock(&g->mutex);
-	spin_lock(&g->lock);
-	list_for_each_entry(j, &g->members, member)
-		j->crashed = true;
-	spin_unlock(&g->lock);
-
-	list_for_each_entry(j, &g->members, member)
-		crash_one(j, &rnd);
-	mutex_unlock(&g->mutex);
-	return 0;
-}
 
 /*
  * ---- I/O ----
@@ -608,7 +84,7 @@ static void overlay(struct judge *j, struct bio *bio)
 			unsigned int s = sector % BLOCK_SECTORS;
 			struct version *v;
 
-			v = newest_version(j, sector / BLOCK_SECTORS);
+			v = cache_newest(j, sector / BLOCK_SECTORS);
 			v = version_upto(v, s, NEVER);
 			if (v && v->page)
 				memcpy_page(bv.bv_page, bv.bv_offset + done, v->page,
@@ -644,14 +120,14 @@ static int do_sync(struct judge *j, struct bio *bio)
 	int r;
 
 	if (io->failed) {
-		lose_some(j, io->seq);
+		cache_lose_some(j, io->seq);
 		return -EIO;
 	}
 	mutex_lock(&j->io_mutex);
 	if (bio_sectors(bio))
-		r = write_back_upto(j, bio_first_block(bio), bio_last_block(bio), io->seq);
+		r = cache_write_back(j, bio_first_block(bio), bio_last_block(bio), io->seq);
 	else
-		r = write_back_upto(j, 0, j->nr_blocks - 1, io->seq);
+		r = cache_write_back(j, 0, j->nr_blocks - 1, io->seq);
 	mutex_unlock(&j->io_mutex);
 	return r;
 }
@@ -687,25 +163,6 @@ static void do_syncs(struct judge *j, struct bio_list *syncs)
 	}
 }
 
-/* Write back part of an address space that is cut at a random place. */
-static void shrink_cache(struct judge *j)
-{
-	unsigned long cut, last = j->nr_blocks - 1;
-	struct rnd_state rnd;
-	int r = 0;
-
-	while (!r && READ_ONCE(j->cached_blocks) > j->cache_limit) {
-		prandom_seed_state(&rnd, j->seq);
-		cut = random_upto(&rnd, last);
-		mutex_lock(&j->io_mutex);
-		if (random_upto(&rnd, 1))
-			r = write_back_upto(j, 0, cut, NEVER);
-		else
-			r = write_back_upto(j, cut, last, NEVER);
-		mutex_unlock(&j->io_mutex);
-	}
-}
-
 /*
  * Reads before flushes, so that they do not wait for the delay: an order among
  * I/Os that are in flight at the same time is nobody's right.
@@ -727,7 +184,7 @@ static void do_work(struct work_struct *work)
 	while ((bio = bio_list_pop(&reads)))
 		do_read(j, bio);
 	do_syncs(j, &syncs);
-	shrink_cache(j);
+	cache_shrink(j);
 }
 
 /* Under group->lock. */
@@ -807,7 +264,7 @@ static bool insert_write(struct judge *j, struct bio *bio, struct version *v)
 	j->written_sectors += bio_sectors(bio);
 	bio->bi_status = __write_status(j, bio);
 	if (!bio->bi_status) {
-		__insert_versions(j, bio, v);
+		__cache_insert(j, bio, v);
 		v = NULL;
 		if (bio->bi_opf & REQ_FUA) {
 			__defer(j, bio, false);
@@ -817,7 +274,7 @@ static bool insert_write(struct judge *j, struct bio *bio, struct version *v)
 		}
 	}
 	spin_unlock(&j->group->lock);
-	versions_free(v);
+	cache_free_versions(v);
 	return deferred;
 }
 
@@ -834,7 +291,7 @@ static int map_write(struct judge *j, struct bio *bio)
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	v = versions_of_bio(bio);
+	v = cache_make_versions(bio);
 	if (!v) {
 		bio->bi_status = BLK_STS_RESOURCE;
 		bio_endio(bio);
@@ -922,23 +379,34 @@ static void group_put(struct group *g)
 	mutex_unlock(&groups_mutex);
 }
 
+static int crash_group(struct group *g, u64 seed)
+{
+	struct rnd_state rnd;
+	struct judge *j;
+
+	prandom_seed_state(&rnd, seed);
+	mutex_lock(&g->mutex);
+	spin_lock(&g->lock);
+	list_for_each_entry(j, &g->members, member)
+		j->crashed = true;
+	spin_unlock(&g->lock);
+
+	list_for_each_entry(j, &g->members, member)
+		cache_crash(j, &rnd);
+	mutex_unlock(&g->mutex);
+	return 0;
+}
+
 /*
  * ---- Constructor, suspend, status, messages ----
  */
-
-static void forget_all(struct judge *j)
-{
-	mutex_lock(&j->io_mutex);
-	forget(j, 0, j->nr_blocks - 1, NEVER);
-	mutex_unlock(&j->io_mutex);
-}
 
 static void judge_destroy(struct judge *j)
 {
 	if (j->wq)
 		destroy_workqueue(j->wq);
 	if (j->group && j->newest && j->cached)
-		forget_all(j);
+		cache_forget_all(j);
 	bioset_exit(&j->bios);
 	bitmap_free(j->cached);
 	kvfree(j->newest);
@@ -1060,7 +528,7 @@ static void judge_postsuspend(struct dm_target *ti)
 
 	flush_workqueue(j->wq);
 	leave_group(j);
-	if (write_back_all(j))
+	if (cache_write_back_all(j))
 		DMERR("%s: cannot write back", j->dev->name);
 }
 
