@@ -96,6 +96,16 @@ static void clear_bits(unsigned long *bits, u64 first, u64 end)
 		__clear_bit(first, bits);
 }
 
+/* There is nothing beyond the end. */
+static void cut_bits(struct bits *bits, u64 nr_segs)
+{
+	u64 end = bits->nr_groups * RDD_GROUP_SEGS;
+
+	clear_bits(bits->want, nr_segs, end);
+	clear_bits(bits->stable, nr_segs, end);
+	clear_bits(bits->frozen, nr_segs, end);
+}
+
 /* ------------------------------------------------------------------
  * Bitmaps on disk
  */
@@ -274,7 +284,7 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
 {
 	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
 	struct bits bits;
-	u64 group, end;
+	u64 group;
 	int r;
 
 	r = new_bits(&bits, nr_segs);
@@ -286,10 +296,7 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
 	for (group = 0; group < bits.nr_groups; group++)
 		load_group(meta, &bits, group);
 
-	end = bits.nr_groups * RDD_GROUP_SEGS;
-	clear_bits(bits.want, nr_segs, end);
-	clear_bits(bits.stable, nr_segs, end);
-	clear_bits(bits.frozen, nr_segs, end);
+	cut_bits(&bits, nr_segs);
 
 	swap_bits(meta, &bits);
 	meta->nr_segs = nr_segs;
@@ -318,18 +325,11 @@ static void copy_bits(struct rdd_meta *meta, struct bits *to)
 	       BITS_TO_LONGS(groups) * sizeof(long));
 }
 
-/* What is cut off is cleared, what is new is dirty. */
-static void resize_bits(struct bits *bits, u64 first, u64 end, u64 nr_segs)
-{
-	clear_bits(bits->want, nr_segs, end);
-	clear_bits(bits->stable, nr_segs, end);
-	clear_bits(bits->frozen, nr_segs, end);
-	set_bits(bits->want, first, nr_segs);
-}
-
 /*
- * The bits of new segments are stable before the superblock that counts them;
- * bits beyond the end that it counts mean nothing.
+ * The bits of new segments are stable before the superblock that counts them.
+ * Those of segments that are cut off stay on disk, beyond the end that the new
+ * superblock counts, where they mean nothing: before it is stable, and if it
+ * never is, the volume still has these segments.
  */
 static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 {
@@ -349,7 +349,7 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 	if (r)
 		return r;
 	copy_bits(meta, &bits);
-	resize_bits(&bits, first, bits.nr_groups * RDD_GROUP_SEGS, nr_segs);
+	set_bits(bits.want, first, nr_segs);
 
 	group = div_u64(first, RDD_GROUP_SEGS);
 	r = write_new_groups(meta, &bits, group);
@@ -369,6 +369,7 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 		       RDD_BITS_LONGS * sizeof(u64));
 		__clear_bit(group, bits.stale);
 	}
+	cut_bits(&bits, nr_segs);
 	swap_bits(meta, &bits);
 	free_bits(&bits);
 	meta->nr_segs = nr_segs;
