@@ -246,7 +246,9 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 	if (!r)
 		r = rdd_super_write(meta, &super);
 	if (r) {
+		/* Nothing to try again for the worker. */
 		meta->outage = false;
+		meta->super_is_stale = false;
 		free_bits(&bits);
 		DMERR("%s: cannot format the metadata device: error %d",
 		      rdd_meta_name(meta), r);
