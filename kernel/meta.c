@@ -344,9 +344,12 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 	u64 group;
 	int r;
 
-	/* Copy B has moved to the end of a larger device; see adopt(). */
-	if (meta->super.meta_blocks != device_blocks(meta))
+	/* Not without a copy B at the end, as far as we know; see adopt(). */
+	if (meta->super.meta_blocks != device_blocks(meta)) {
+		DMERR("%s: cannot record the new size: the size of the metadata device is not recorded either",
+		      rdd_meta_name(meta));
 		return -EIO;
+	}
 	r = new_bits(&bits, nr_segs);
 	if (r)
 		return r;
@@ -656,15 +659,26 @@ static bool adopt_uuid(u8 *known, const u8 *given)
 	return true;
 }
 
-/* Uuids that the table tells and the metadata did not know, a larger device. */
+/*
+ * Uuids that the table tells and the metadata did not know, a larger device. Of
+ * a smaller one copy B is lost for now; it stays where it was, since closer to
+ * the beginning it could lie on something else.
+ */
 static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
 {
 	struct rdd_super super = meta->super;
+	u64 blocks = device_blocks(meta);
 	bool news = adopt_uuid(super.volume_uuid, rt->volume_uuid);
 
 	news |= adopt_uuid(super.pool_uuid, rt->pool_uuid);
-	news |= super.meta_blocks != device_blocks(meta);
-	super.meta_blocks = device_blocks(meta);
+	if (blocks > super.meta_blocks) {
+		super.meta_blocks = blocks;
+		news = true;
+	} else if (blocks < super.meta_blocks) {
+		DMERR("%s: the metadata device %pg is smaller than when it was formatted: it will be refused when the volume is set up again",
+		      rdd_meta_name(meta), meta->bdev);
+		meta->super_is_stale = true;
+	}
 	if (news)
 		rdd_super_write(meta, &super);
 }
