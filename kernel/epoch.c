@@ -74,8 +74,12 @@ int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 	struct rdd_super super;
 	int r;
 
-	/* The same again, at the same moment of the volume, does nothing. */
-	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch)
+	/*
+	 * The same again, at the same moment of the volume, does nothing; but
+	 * not after an abort or a commit, or it would seem to wait still.
+	 */
+	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch &&
+	    (meta->super.flags & RDD_FLAG_FROZEN))
 		return 0;
 	r = may_checkpoint(meta, epoch);
 	if (r)
