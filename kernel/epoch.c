@@ -149,7 +149,9 @@ int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 	r = rdd_super_write(meta, &super);
 	if (r)
 		return r;
-	meta->lost_before = super.flags & RDD_FLAG_LOST;
+	/* If it is set still, it may be the mark of an outage. */
+	if (!(super.flags & RDD_FLAG_LOST))
+		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
 	return 0;
 }
