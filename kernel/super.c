@@ -35,8 +35,10 @@ static int read_copy(struct rdd_meta *meta, u64 block_nr,
 		return -EIO;
 	}
 	r = rdd_super_unpack(data, block_nr, super, why);
-	if (r == -ENODATA && !rdd_is_zero(data, RDD_BLOCK_SIZE))
+	if (r == -ENODATA && !rdd_is_zero(data, RDD_BLOCK_SIZE)) {
+		*why = "not a revdedup metadata device (no magic), and not zeroed for one";
 		r = -EMEDIUMTYPE;
+	}
 	dm_bufio_release(buf);
 	return r;
 }
