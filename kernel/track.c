@@ -285,7 +285,7 @@ static void retry_if_due(struct rdd_meta *meta)
 {
 	unsigned int ms = meta->outage ? RETRY_MS : REFRESH_MS;
 
-	if (!meta->outage && !meta->super_is_stale)
+	if (!meta->outage && (!meta->super_is_stale || meta->read_only))
 		return;
 	if (time_after_eq(jiffies, meta->next_retry)) {
 		meta->next_retry = jiffies + msecs_to_jiffies(ms);
@@ -304,7 +304,11 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	bool requeue;
 	unsigned int served = take_deferred(meta, &requeue);
 
-	if (!meta->outage)
+	/*
+	 * A read-only table has no first writes and mends nothing, but an
+	 * outage that began before it was loaded must still end.
+	 */
+	if (!meta->outage && !meta->read_only)
 		rdd_track_flush(meta);
 	retry_if_due(meta);
 	if (requeue)
