@@ -311,7 +311,11 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	if (!meta->outage && !meta->read_only)
 		rdd_track_flush(meta);
 	retry_if_due(meta);
-	if (requeue)
+	/*
+	 * When the suspend is interrupted, device-mapper takes nothing back any
+	 * more already before it tells us so.
+	 */
+	if (requeue && meta->ti && dm_noflush_suspending(meta->ti))
 		push_back(&meta->held);
 	else if (!meta->outage || hold_is_over(meta))
 		bio_list_merge_init(ready, &meta->held);
