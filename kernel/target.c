@@ -81,7 +81,7 @@ static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
 		      struct dm_arg_set *as)
 {
 	static const struct dm_arg nr_opts_arg = {
-		0, 4, "the number of option words must be 0 to 4",
+		0, 4, "the number of option words must be 0 to 4, and so many must follow",
 	};
 	unsigned int nr_opts;
 	int r;
