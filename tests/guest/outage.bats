@@ -1,0 +1,328 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# The metadata device fails: the volume must go on, no write may be forgotten,
+# and what cannot be remembered for sure must be called lost.
+
+# shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
+load lib
+load volume
+
+setup_file() { need_targets flakey; }
+
+setup() {
+	volume_setup
+	vol_create
+	snapshot
+	poke 3
+	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw"
+}
+
+teardown() { volume_teardown; }
+
+# first_write SEGMENT: begin one in the background: $writer, since $start.
+first_write() {
+	now_ms
+	start=$now
+	slow_poke "$1" &
+	writer=$!
+}
+
+# passed_within FROM TO: $writer ends well, so many seconds after its $start.
+passed_within() {
+	wait "$writer"
+	now_ms
+	local ms=$((now - start))
+	[ "$ms" -lt $(($1 * 1000)) ] || [ "$ms" -gt $(($2 * 1000)) ] || return 0
+	is "ms that the write took" "$ms" "from $1 to $2 s"
+}
+
+still_waits() {
+	kill -0 "$writer" 2>/dev/null && return
+	echo "the first write did not wait"
+	return 1
+}
+
+event_nr() {
+	events
+	event_nr=$reply
+}
+
+# heal: the device can be written again, and soon all is well.
+heal() {
+	meta_set ok
+	within 10 tracking_is ok
+	meta_is_fine
+}
+
+@test "a first write waits 10 s, and everything else goes on" {
+	event_nr
+	before=$event_nr
+	log_begin
+	meta_set nowrite
+	first_write 5
+	within 5 tracking_is lost
+	said "failed: error -5; tracking counts as lost"
+	event_nr
+	[ "$event_nr" -gt "$before" ]
+	poke 3
+	dm hash $vol $((vol_sectors * 512))
+	dirty_is "3,1;5,1"
+	still_waits
+	passed_within 10 40
+	# The next one comes 10 s after, so it need not wait.
+	first_write 6
+	passed_within 0 8
+	dirty_is "3,1;5,2"
+	disk_dirty_is "3,1"
+
+	before=$event_nr
+	heal
+	said "can be written again, nothing was lost"
+	event_nr
+	[ "$event_nr" -gt "$before" ]
+	disk_dirty_is "3,1;5,2"
+	vol_remove
+	vol_create
+	status_is "1 1 - 1 3/32 16384 0 0 0 ok rw"
+}
+
+@test "an event wakes those who wait for it" {
+	event_nr
+	dmsetup wait rdt-v "$event_nr" &
+	waiter=$!
+	meta_set dead
+	first_write 5
+	wait $waiter
+	tracking_is lost
+	still_waits
+	meta_set ok
+	passed_within 0 9
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "a first write waits no longer than for the controller's note" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	still_waits
+	msg lost-noted
+	passed_within 0 9
+	# Nor do others, from now on.
+	poke 6
+	dirty_is "3,1;5,2"
+	tracking_is lost
+	heal
+	disk_dirty_is "3,1;5,2"
+	# A note is for one outage only.
+	meta_set dead
+	first_write 9
+	within 5 tracking_is lost
+	still_waits
+	meta_set ok
+	passed_within 0 9
+}
+
+@test "a first write waits no longer than for the lost mark" {
+	meta_set dead $bitmap_sectors
+	first_write 5
+	passed_within 0 9
+	tracking_is lost
+	dirty_is "3,1;5,1"
+	heal
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "one copy of the superblock is enough for the lost mark" {
+	meta_set dead 0 24
+	first_write 5
+	passed_within 0 9
+	tracking_is lost
+	heal
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "a crash in an outage: with the mark, all is dirty" {
+	meta_set dead $bitmap_sectors
+	poke 5
+	log_begin
+	vol_remove
+	said "take a full snapshot next"
+	meta_set ok
+	vol_create
+	status_is "1 1 - 1 32/32 16384 0 0 0 lost rw"
+	dirty_is "$all"
+	snapshot
+	status_is "1 2 - 2 0/32 16384 0 0 0 ok rw"
+	vol_remove
+	meta_is_fine
+}
+
+@test "a removal after an outage has the last word" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	msg lost-noted
+	wait "$writer"
+	dm suspend rdt-v
+	meta_set ok
+	# Maybe before the worker tries again; then the removal does it.
+	vol_remove
+	vol_create
+	status_is "1 1 - 1 2/32 16384 0 0 0 ok rw"
+	dirty_is "3,1;5,1"
+}
+
+@test "an outage over a reload" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	msg lost-noted
+	wait "$writer"
+	vol_reload
+	dm suspend rdt-v
+	dm resume rdt-v
+	dirty_is "3,1;5,1"
+	vol_reload_ro
+	status_is "1 1 - 1 2/32 16384 0 0 0 lost ro"
+	vol_reload
+	dirty_is "3,1;5,1"
+	heal
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "an outage that ends under a read-only table" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	msg lost-noted
+	wait "$writer"
+	vol_reload_ro
+	meta_set ok
+	within 10 tracking_is ok
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "suspend in an outage: noflush does not wait for first writes" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	dm suspend rdt-v noflush
+	still_waits
+	dm resume rdt-v
+	still_waits
+	dm suspend rdt-v noflush
+	meta_set ok
+	dm resume rdt-v
+	passed_within 0 9
+	within 10 tracking_is ok
+	dirty_is "3,1;5,1"
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "suspend in an outage: without noflush, first writes pass before" {
+	meta_set dead
+	first_write 5
+	within 5 tracking_is lost
+	dm suspend rdt-v
+	passed_within 10 40
+	dirty_is "3,1;5,1"
+	dm resume rdt-v
+	heal
+	disk_dirty_is "3,1;5,1"
+}
+
+@test "messages in an outage: refused, and true when it is over" {
+	checkpoint
+	poke 4
+	meta_set dead
+	refused "Input/output error" "" msg mark 8,2
+	# What was said to be dirty is, at least.
+	dirty_is "4,1;8,2"
+	tracking_is lost
+	refused "Input/output error" "" msg commit 2 2
+	refused "Input/output error" "" msg abort 2
+	frozen_is "3,1"
+	dm suspend rdt-v
+	refused "Input/output error" "" msg checkpoint 3
+	dm resume rdt-v
+	status
+	is "epoch" "${field[f_epoch]}" 2
+	heal
+	msg commit 2 2
+	# The abort and the checkpoint got as far as the union in memory.
+	status_is "1 2 - 2 4/32 16384 0 0 0 ok rw"
+	dirty_is "3,2;8,2"
+	disk_dirty_is "3,2;8,2"
+}
+
+@test "a commit in an outage: nothing was lost after all" {
+	checkpoint
+	meta_set dead $bitmap_sectors
+	poke 5
+	tracking_is lost
+	msg commit 2 2
+	tracking_is lost
+	heal
+	status_is "1 2 - 2 1/32 16384 0 0 0 ok rw"
+	disk_dirty_is "5,1"
+}
+
+@test "a loss from before stays one, whatever outage comes and goes" {
+	checkpoint
+	vol_remove
+	edit b damage
+	vol_create
+	tracking_is lost
+	meta_set dead
+	refused "Input/output error" "" msg mark 8,2
+	meta_set ok
+	within 10 meta_is_fine
+	msg commit 2 2
+	tracking_is lost
+	snapshot
+	tracking_is ok
+}
+
+@test "one copy of the superblock that cannot be written is no outage" {
+	local copy
+	for copy in "A 0" "B $((meta_sectors - 8))"; do
+		meta_set dead "${copy#* }" 8
+		log_begin
+		snapshot
+		said "cannot write superblock copy ${copy% *}"
+		tracking_is ok
+		poke 4
+		dirty_is "4,1"
+		status
+		before=$reply
+		meta_set ok
+		# Either it was written again by now, or the newer one counts.
+		vol_remove
+		vol_create
+		status_is "$before"
+		meta_is_fine
+	done
+}
+
+@test "flushes that fail are outages, too" {
+	vol_remove
+	dm remove rdt-m
+	# A ram disk has no cache, so that nobody flushes it.
+	truncate -s 1M "$BATS_TEST_TMPDIR/meta-ground"
+	meta_ground=$(loopdev "$BATS_TEST_TMPDIR/meta-ground")
+	make rdt-m "0 $meta_sectors linear $meta_ground 0"
+	vol_create
+	snapshot
+	poke 3
+	# The bitmap's block is written, but nobody knows whether it stays.
+	meta_set nowrite $((meta_sectors - 64)) 8
+	first_write 5
+	within 5 tracking_is lost
+	still_waits
+	dirty_is "3,1;5,1"
+	meta_set ok
+	passed_within 0 9
+	within 10 tracking_is ok
+	disk_dirty_is "3,1;5,1"
+}
