@@ -149,7 +149,7 @@ static int choose(struct rd_meta *meta)
 	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
 }
 
-#define REMAPPED	"blocks of this volume are remapped, which this version of the target does not support"
+#define REMAPPED	"blocks are remapped, which this version of the target does not support"
 
 /* check_belongs(), without what depends on the table line */
 static const char *why_refused(const struct rdd_super *super)

@@ -318,7 +318,7 @@ field() {
 	meta check a.img
 	# The page that word 4 names was never written: all zeros.
 	expect 4 <<-'END'
-		note: block 0: blocks of this volume are remapped, which this version of the target does not support
+		note: block 0: blocks are remapped, which this version of the target does not support
 		    a target refuses the device
 		damage: block 70: the page of segment 4: 512 of 512 entries are invalid, the first is block 2048 of the volume
 		    where these blocks are is not known
