@@ -7,7 +7,8 @@
 #
 #   build   the module for both kernels, programs and tools
 #   vm      the test bench: QEMU, guest kernels, guest file system
-#   lint    checkpatch, sparse, shellcheck
+#   lint    checkpatch, sparse, shellcheck, mandoc
+#   test    what the tests on this machine want
 #   kunit   a kernel of our own from Debian's source (user-mode Linux)
 #
 # A fresh Debian 12 has none of them, not even make, so the other scripts call
@@ -21,7 +22,8 @@ declare -A packages=(
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
-	[lint]="shellcheck sparse perl git python3 python3-git python3-ply xz-utils
+	[test]="bats libcmocka-dev mandoc"
+	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		linux-source-6.12"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils
 		linux-source-6.12"
