@@ -71,6 +71,11 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 		*why = ra ? *why : why_b;
 		return r;
 	}
+	/* A copy B from an earlier life of the device was no choice. */
+	if (!ra && !rb && memcmp(a.meta_uuid, b.meta_uuid, RDD_UUID_SIZE)) {
+		why_b = "from an earlier use of the device";
+		rb = -EBADMSG;
+	}
 	if (ra || rb)
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
 		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
