@@ -15,6 +15,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uuid.h>
+#include <linux/vmalloc.h>
 
 #include "rdd.h"
 
@@ -34,9 +35,10 @@ const char *rdd_meta_name(struct rdd_meta *meta)
  * Bitmaps in memory
  */
 
+/* Not kvcalloc, which would round up to a power of two. */
 static unsigned long *alloc_bits(u64 nr_groups)
 {
-	return kvcalloc(nr_groups, RDD_BITS_LONGS * sizeof(u64), GFP_KERNEL);
+	return vzalloc(array_size(nr_groups, RDD_BITS_LONGS * sizeof(u64)));
 }
 
 static unsigned long *group_bits(unsigned long *bits, u64 group)
