@@ -55,6 +55,7 @@
 #define MAX_IO		(4U << 20)
 #define BLOCK		4096U
 #define CYCLES_A_LIFE	20		/* then the metadata is formatted anew */
+#define SLOW_US		1000		/* a tick on a slow kernel */
 #define OK_WITHIN_MS	3000		/* after an outage: retries are a second apart */
 
 /* What the target says of itself, or should. */
@@ -106,6 +107,7 @@ static struct {
 	int base_raw;			/* the ramdisk */
 	int base_fd;			/* the judge on it */
 	unsigned int flush_us;		/* of the metadata; the base's is less */
+	unsigned int tick_us;		/* what a small write takes on this kernel */
 
 	/* The model. */
 	struct oracle oracle;
@@ -125,11 +127,11 @@ static struct {
 	enum event event;
 	unsigned int event_nr;		/* crash at the how-manieth of them */
 	bool listen;
-	atomic_bool running;
+	atomic_bool running;		/* until all writers have stopped */
 	atomic_bool crashing;		/* from now on anything may fail */
 	atomic_bool crashed;
 	atomic_bool drained;		/* the crasher has nothing to do any more */
-	atomic_uint nr_writing;		/* threads at work */
+	unsigned int nr_writing;	/* under gate_lock */
 	atomic_uint hot_seg;
 	atomic_bool *written;		/* a segment: since the last checkpoint, about */
 	atomic_uint first_seg[NR_WRITERS]; /* first write to it is under way; + 1 */
@@ -144,7 +146,7 @@ static struct {
 } count;
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gate = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t gate;		/* anything under gate_lock changed */
 
 /*
  * ---- small things ----
@@ -224,7 +226,43 @@ static int open_device(const char *name, const char *node)
  * ---- the crash ----
  */
 
-static uint64_t crash_at;		/* us; 0: not armed */
+static uint64_t crash_at;		/* us, under gate_lock; 0: not armed */
+
+static void set_up_gate(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&gate, &attr);
+}
+
+/* Until something changes or, if that is not 0, the time is @us. */
+static void gate_wait(uint64_t us)
+{
+	struct timespec ts = { us / 1000000, us % 1000000 * 1000 };
+
+	if (us)
+		pthread_cond_timedwait(&gate, &gate_lock, &ts);
+	else
+		pthread_cond_wait(&gate, &gate_lock);
+}
+
+static void set_flag(atomic_bool *flag, bool value)
+{
+	pthread_mutex_lock(&gate_lock);
+	atomic_store(flag, value);
+	pthread_cond_broadcast(&gate);
+	pthread_mutex_unlock(&gate_lock);
+}
+
+static void wait_for_flag(atomic_bool *flag)
+{
+	pthread_mutex_lock(&gate_lock);
+	while (!atomic_load(flag))
+		gate_wait(0);
+	pthread_mutex_unlock(&gate_lock);
+}
 
 static void arm(uint64_t delay_us)
 {
@@ -241,8 +279,10 @@ static void arm(uint64_t delay_us)
 /* The controller is about to do @event. */
 static void reached(enum event event)
 {
+	unsigned int n = event == AT_MOVE ? 2 : 8;
+
 	if (event == c.event && !--c.event_nr)
-		arm(below(&c.random, (event == AT_MOVE ? 2 : 8) * c.flush_us + 500));
+		arm(below(&c.random, n * (c.flush_us + 2 * c.tick_us)));
 }
 
 /*
@@ -251,33 +291,25 @@ static void reached(enum event event)
  */
 static void drain(void)
 {
-	while (atomic_load(&c.running)) {
-		dm_message(VOL, "lost-noted");
-		usleep(500);
-	}
-}
-
-/* Sleep until the moment has come; gate_lock is held, but not asleep. */
-static void sleep_until_moment(void)
-{
-	int64_t left = crash_at - now_us();
-
-	pthread_mutex_unlock(&gate_lock);
-	/* Not all at once, as the moment may be put forward. */
-	if (left > 0)
-		usleep(left > 300 ? 300 : left);
 	pthread_mutex_lock(&gate_lock);
+	while (atomic_load(&c.running)) {
+		pthread_mutex_unlock(&gate_lock);
+		dm_message(VOL, "lost-noted");
+		pthread_mutex_lock(&gate_lock);
+		if (atomic_load(&c.running))
+			gate_wait(now_us() + 1000);
+	}
+	pthread_mutex_unlock(&gate_lock);
 }
 
 static void wait_for_moment(void)
 {
 	pthread_mutex_lock(&gate_lock);
-	while (!crash_at)
-		pthread_cond_wait(&gate, &gate_lock);
-	while (now_us() < crash_at)
-		sleep_until_moment();
+	while (!crash_at || now_us() < crash_at)
+		gate_wait(crash_at);
 	crash_at = 0;
 	atomic_store(&c.crashing, true);
+	pthread_cond_broadcast(&gate);
 	pthread_mutex_unlock(&gate_lock);
 }
 
@@ -289,9 +321,9 @@ static void *crasher(void *arg)
 	for (;;) {
 		wait_for_moment();
 		must(dm_message(BASE, "crash %" PRIu64, rnd(&random)), "crash");
-		atomic_store(&c.crashed, true);
+		set_flag(&c.crashed, true);
 		drain();
-		atomic_store(&c.drained, true);
+		set_flag(&c.drained, true);
 	}
 	return NULL;
 }
@@ -311,7 +343,9 @@ struct writer {
 static void choose_range(struct writer *w, struct op *op)
 {
 	static const unsigned int limits[] = { 1, 8, 8, 16, 128, 128, 1024, 8192 };
-	unsigned int limit = limits[below(&w->random, 8)];
+	/* On a debug kernel large ones would take all the time. */
+	bool small = c.tick_us > SLOW_US && !one_in(&w->random, 8);
+	unsigned int limit = limits[below(&w->random, small ? 6 : 8)];
 	uint64_t seg = one_in(&w->random, 8) ? below(&w->random, c.oracle.segs) :
 					       atomic_load(&c.hot_seg);
 	int64_t first = seg * SEG_SECTORS + below(&w->random, SEG_SECTORS);
@@ -409,7 +443,7 @@ static void write_until_crash(struct writer *w)
 		 * the bits for the others are on their way.
 		 */
 		if (one_in(&w->random, 3))
-			usleep(below(&w->random, c.flush_us + 500));
+			usleep(below(&w->random, c.flush_us + 4 * c.tick_us));
 		if (one_in(&w->random, 20) ? flush_all(w) : write_some(w))
 			continue;
 		if (!atomic_load(&c.crashing))
@@ -427,7 +461,7 @@ static void *writer(void *arg)
 	for (;;) {
 		pthread_mutex_lock(&gate_lock);
 		while (!atomic_load(&c.running) || c.cycle == cycle)
-			pthread_cond_wait(&gate, &gate_lock);
+			gate_wait(0);
 		cycle = c.cycle;
 		pthread_mutex_unlock(&gate_lock);
 
@@ -437,7 +471,11 @@ static void *writer(void *arg)
 			die("cannot open %s: %s", VOL_NODE, strerror(errno));
 		write_until_crash(w);
 		close(w->fd);
-		atomic_fetch_sub(&c.nr_writing, 1);
+		pthread_mutex_lock(&gate_lock);
+		if (!--c.nr_writing)
+			atomic_store(&c.running, false);
+		pthread_cond_broadcast(&gate);
+		pthread_mutex_unlock(&gate_lock);
 	}
 	return NULL;
 }
@@ -778,8 +816,10 @@ static void pause_us(uint64_t us)
 {
 	uint64_t end = now_us() + us;
 
+	pthread_mutex_lock(&gate_lock);
 	while (!atomic_load(&c.crashing) && now_us() < end)
-		usleep(end - now_us() < 500 ? 100 : 500);
+		gate_wait(end);
+	pthread_mutex_unlock(&gate_lock);
 }
 
 /* The metadata can be written again: the target must find out by itself. */
@@ -867,8 +907,6 @@ static void build_stack(void)
 
 	make_table(BASE, c.sectors, c.base_path, c.flush_us / 4);
 	make_table(META, c.use_meta_sectors, c.meta_path, c.flush_us);
-	must(dm_create(VOL), "create the volume");
-	must(dm_node(VOL, VOL_NODE), "make a device node");
 	r = load_volume();
 	if (r)
 		miss("cannot load the volume: %s", strerror(-r));
@@ -877,12 +915,19 @@ static void build_stack(void)
 		miss("cannot resume the volume: %s", strerror(-r));
 }
 
-/* Judges stay as devices, but with a new table each time. */
+/*
+ * The devices stay, as to make and remove one takes longer than all else, but
+ * each gets a new table. Without a table of its own in the volume the target
+ * forgets its state, as it does when the device is removed.
+ */
 static void tear_down_stack(void)
 {
-	must(dm_remove(VOL), "remove the volume");
+	must(dm_load(VOL, c.sectors, "error", "%s", ""), "load the error target");
+	must(dm_suspend(VOL, DM_NOFLUSH | DM_NOLOCKFS), "suspend the volume");
+	must(dm_resume(VOL), "resume the error target");
 	must(dm_suspend(BASE, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
 	must(dm_suspend(META, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
+	must(dm_suspend(VOL, DM_NOFLUSH | DM_NOLOCKFS), "suspend the error target");
 }
 
 static void count_dropped(void)
@@ -951,7 +996,7 @@ static void move(void)
 	if (tries < 16 && (!c.now.frozen || one_in(&c.random, 4)))
 		reached(AT_MOVE);
 	atomic_store(&c.hot_seg, seg);
-	pause_us(below(&c.random, 2 * c.flush_us + 1000));
+	pause_us(below(&c.random, 2 * c.flush_us + 8 * c.tick_us));
 }
 
 static void control_until_crash(void)
@@ -964,8 +1009,7 @@ static void control_until_crash(void)
 			move();
 	}
 	/* Let nobody wait for a resume, and all I/O fail. */
-	while (!atomic_load(&c.crashed))
-		usleep(100);
+	wait_for_flag(&c.crashed);
 	dm_resume(VOL);
 }
 
@@ -995,10 +1039,10 @@ static void run_until_crash(void)
 	atomic_store(&c.crashing, false);
 	atomic_store(&c.crashed, false);
 	atomic_store(&c.drained, false);
-	atomic_store(&c.nr_writing, NR_WRITERS);
+	c.nr_writing = NR_WRITERS;
 	/* Also where the event does not come. */
-	arm(c.event == AT_TIME ? below(&c.random, 100000) :
-				 c.outages ? 3000000 : 250000);
+	arm(c.event == AT_TIME ? below(&c.random, 800 * c.tick_us) :
+				 2000 * c.tick_us + (c.outages ? 3000000 : 0));
 
 	pthread_mutex_lock(&gate_lock);
 	c.cycle++;
@@ -1007,11 +1051,7 @@ static void run_until_crash(void)
 	pthread_mutex_unlock(&gate_lock);
 
 	control_until_crash();
-	while (atomic_load(&c.nr_writing))
-		usleep(100);
-	atomic_store(&c.running, false);
-	while (!atomic_load(&c.drained))
-		usleep(100);
+	wait_for_flag(&c.drained);
 }
 
 /*
@@ -1176,6 +1216,30 @@ static uint64_t device_sectors(int fd)
 	return bytes / SECTOR;
 }
 
+/*
+ * Debug kernels are slow; the rhythm of all that happens follows. The least
+ * counts, as whatever else the machine does is not the kernel's.
+ */
+static unsigned int measure_tick(void)
+{
+	struct op op = { .sectors = 32, .stamp = 1 };
+	void *buf = xalloc(op.sectors * SECTOR);
+	unsigned int i, least = 5000;
+
+	op_fill(&op, buf);
+	for (i = 0; i < 32; i++) {
+		uint64_t start = now_us(), took;
+
+		if (pwrite(c.base_fd, buf, op.sectors * SECTOR, 0) < 0)
+			die("cannot write to a judge: %s", strerror(errno));
+		took = now_us() - start;
+		if (took < least)
+			least = took;
+	}
+	free(buf);
+	return least < 200 ? 200 : least;
+}
+
 static void start_threads(void)
 {
 	static struct writer writers[NR_WRITERS];
@@ -1196,6 +1260,7 @@ static void set_up(void)
 {
 	int meta = open(c.meta_path, O_RDWR | O_CLOEXEC);
 
+	set_up_gate();
 	must(dm_open(), "open device-mapper");
 	c.meta_sectors = device_sectors(meta);
 	close(meta);
@@ -1211,11 +1276,14 @@ static void set_up(void)
 	c.random = c.seed;
 	must(dm_create(BASE), "create a judge");
 	must(dm_create(META), "create a judge");
+	must(dm_create(VOL), "create the volume");
 	c.use_meta_sectors = c.meta_sectors;
 	make_table(BASE, c.sectors, c.base_path, 0);
 	make_table(META, c.meta_sectors, c.meta_path, 0);
 	must(dm_node(META, META_NODE), "make a device node");
+	must(dm_node(VOL, VOL_NODE), "make a device node");
 	c.base_fd = open_device(BASE, BASE_NODE);
+	c.tick_us = measure_tick();
 	start_threads();
 }
 
@@ -1271,15 +1339,16 @@ int main(int argc, char **argv)
 
 	parse_args(argc, argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("seed %" PRIu64 "\n", c.seed);
 	set_up();
 
+	printf("seed %" PRIu64 ", tick %u us\n", c.seed, c.tick_us);
 	start = now_us();
 	while (c.cycle < c.cycles)
 		run_cycle(one_in(&c.random, 8));
 	check_last();
 	summary(now_us() - start);
 	close(c.base_fd);
+	must(dm_remove(VOL), "remove the volume");
 	must(dm_remove(META), "remove a judge");
 	must(dm_remove(BASE), "remove a judge");
 	if (!count.clean || !count.commits || !count.dropped_base || !count.dropped_meta) {
