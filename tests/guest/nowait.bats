@@ -76,15 +76,14 @@ limit() {
 		--verify=crc32c --verify_backlog=64 --time_based --runtime=8 \
 		>"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- &
 	fio=$!
-	while kill -0 $fio 2>/dev/null; do
-		kill -0 $user
+	while kill -0 $fio 2>/dev/null && kill -0 $user 2>/dev/null; do
 		snapshot_comes
 		sleep 0.1
 		snapshot_goes
 		sleep 0.1
 		rounds=$((rounds + 1))
 	done
-	kill -TERM $user
+	kill -TERM $user 2>/dev/null || echo "nowait ended by itself"
 	wait $user || status=$?
 	cat "$BATS_TEST_TMPDIR/said"
 	[ "$status" -eq 0 ]

@@ -10,7 +10,9 @@
  *   rw       reads and writes with RWF_NOWAIT, direct. What gets EAGAIN is done
  *            again without the flag. Reads must find what was written last.
  *   discard  BLKDISCARD
- *   zero     writes, BLKZEROOUT, reads that must find zeros
+ *   zero     writes, BLKZEROOUT or fallocate, reads that must find zeros. (For
+ *            the former, the kernel itself writes zeros where the device does
+ *            not take write zeroes; for the latter it does not.)
  *
  * Prints how often each did what. Exit code: 0 only if nothing was wrong.
  */
@@ -155,8 +157,13 @@ static void work_zero(struct worker *w)
 	draw_range(w, range);
 	memset(w->buf, 0xff, range[1]);
 	check_full(w, "write", pwrite(fd, w->buf, range[1], range[0]), range[1]);
-	if (ioctl(fd, BLKZEROOUT, range))
-		wrong(w, "BLKZEROOUT: %s", strerror(errno));
+	if (draw(w, 2)) {
+		if (ioctl(fd, BLKZEROOUT, range))
+			wrong(w, "BLKZEROOUT: %s", strerror(errno));
+	} else if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			     range[0], range[1])) {
+		wrong(w, "fallocate: %s", strerror(errno));
+	}
 	check_full(w, "read", pread(fd, w->buf, range[1], range[0]), range[1]);
 	for (i = 0; !failed && i < range[1]; i++) {
 		if (w->buf[i])
