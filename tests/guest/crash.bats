@@ -17,7 +17,8 @@ setup() {
 	rdd_setup
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
-	ramdisk 64 2
+	# They take memory only for what is written.
+	ramdisk 7300 2
 	modprobe dm-mod
 	insmod "$judge_module"
 }
@@ -55,7 +56,7 @@ finds() {
 
 @test "crash: no write is forgotten when the metadata device fails, too" {
 	load_module
-	crash --cycles $((cycles / 10 + 1)) --outages
+	crash --cycles $((cycles / 10 + 10)) --outages
 	[ "$status" -eq 0 ]
 }
 

@@ -29,10 +29,16 @@ void oracle_init(struct oracle *o, uint64_t sectors)
 	pthread_mutex_init(&o->lock, NULL);
 	o->sectors = sectors;
 	o->segs = (sectors + SEG_SECTORS - 1) / SEG_SECTORS;
+	o->half = o->segs / 2 * SEG_SECTORS;
 	o->content = zalloc(sectors, sizeof(*o->content));
 	o->flushed = zalloc(sectors, sizeof(*o->flushed));
 	o->zeroed = zalloc(sectors, sizeof(*o->zeroed));
 	o->touched = zalloc(o->segs, sizeof(*o->touched));
+}
+
+uint64_t oracle_place(const struct oracle *o, uint64_t sector)
+{
+	return sector < o->half ? sector : sector + o->gap;
 }
 
 /*
@@ -41,7 +47,8 @@ void oracle_init(struct oracle *o, uint64_t sectors)
 
 static bool overlaps(const struct op *a, const struct op *b)
 {
-	return a->first < b->first + b->sectors && b->first < a->first + a->sectors;
+	return b->sectors && a->first < b->first + b->sectors &&
+	       b->first < a->first + a->sectors;
 }
 
 static void touch(struct oracle *o, const struct op *op)
@@ -165,7 +172,8 @@ static uint32_t parse_sector(const uint64_t *p, uint64_t sector)
 }
 
 /* Read @sectors from @first on into @words. */
-static bool read_words(int fd, uint64_t first, uint64_t sectors, uint32_t *words)
+static bool read_words(struct oracle *o, int fd, uint64_t first, uint64_t sectors,
+		       uint32_t *words)
 {
 	static const size_t size = SEG_SECTORS * SECTOR;
 	static void *buf;
@@ -177,7 +185,7 @@ static bool read_words(int fd, uint64_t first, uint64_t sectors, uint32_t *words
 	}
 	for (done = 0; done < sectors; done += n) {
 		n = sectors - done < SEG_SECTORS ? sectors - done : SEG_SECTORS;
-		if (pread(fd, buf, n * SECTOR, (first + done) * SECTOR) !=
+		if (pread(fd, buf, n * SECTOR, oracle_place(o, first + done) * SECTOR) !=
 		    (ssize_t)(n * SECTOR))
 			return false;
 		for (i = 0; i < n; i++)
@@ -198,7 +206,7 @@ uint32_t *oracle_copy(struct oracle *o, int fd)
 	for (i = 0; i < MAX_THREADS; i++) {
 		const struct op *op = &o->pending[i];
 
-		good &= read_words(fd, op->first, op->sectors, copy + op->first);
+		good &= read_words(o, fd, op->first, op->sectors, copy + op->first);
 	}
 	pthread_mutex_unlock(&o->lock);
 	if (good)
@@ -233,7 +241,7 @@ static uint64_t recover_seg(struct oracle *o, int fd, uint64_t seg)
 	uint64_t first = seg * SEG_SECTORS, i, bad = 0;
 	uint64_t n = o->sectors - first < SEG_SECTORS ? o->sectors - first : SEG_SECTORS;
 
-	if (!read_words(fd, first, n, words)) {
+	if (!read_words(o, fd, first, n, words)) {
 		perror("cannot read the base");
 		exit(1);
 	}

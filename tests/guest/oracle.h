@@ -39,6 +39,12 @@ struct op {
 struct oracle {
 	uint64_t sectors;
 	uint64_t segs;
+	/*
+	 * On the device the second half lies further back, so that what is kept
+	 * of its segments is far from what is kept of the first.
+	 */
+	uint64_t half;			/* a multiple of SEG_SECTORS */
+	uint64_t gap;
 	pthread_mutex_t lock;		/* what follows */
 	uint32_t last_stamp;
 	uint32_t *content;		/* as acknowledged */
@@ -53,6 +59,9 @@ struct oracle {
 };
 
 void oracle_init(struct oracle *o, uint64_t sectors);
+
+/* Where @sector is on the device. Nothing that is read or written crosses the half. */
+uint64_t oracle_place(const struct oracle *o, uint64_t sector);
 
 /*
  * Announce a write by @thread to where op->first and op->sectors say. False: it
