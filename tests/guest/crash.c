@@ -914,11 +914,9 @@ static void *listener(void *arg)
  * ---- a cycle ----
  */
 
-static void make_table(const char *name, uint64_t sectors, const char *path,
-		       unsigned int flush_us)
+static void make_table(const char *name, uint64_t sectors, const char *path)
 {
-	must(dm_load(name, sectors, "judge", "%s rdt 2 flush_delay_us %u", path, flush_us),
-	     "load a judge");
+	must(dm_load(name, sectors, "judge", "%s rdt", path), "load a judge");
 	must(dm_resume(name), "resume a judge");
 }
 
@@ -926,8 +924,8 @@ static void build_stack(void)
 {
 	int r;
 
-	make_table(BASE, c.sectors, c.base_path, c.flush_us / 4);
-	make_table(META, c.use_meta_sectors, c.meta_path, c.flush_us);
+	make_table(BASE, c.sectors, c.base_path);
+	make_table(META, c.use_meta_sectors, c.meta_path);
 	r = load_volume();
 	if (r)
 		miss("cannot load the volume: %s", strerror(-r));
@@ -1061,9 +1059,9 @@ static void run_until_crash(void)
 	atomic_store(&c.crashed, false);
 	atomic_store(&c.drained, false);
 	c.nr_writing = NR_WRITERS;
-	/* Also where the event does not come. */
-	arm(c.event == AT_TIME ? below(&c.random, 800 * c.tick_us) :
-				 2000 * c.tick_us + (c.outages ? 3000000 : 0));
+	/* Not before, as there is nothing to see in a slow recovery. */
+	must(dm_message(BASE, "flush-delay %u", c.flush_us / 4), "slow down a judge");
+	must(dm_message(META, "flush-delay %u", c.flush_us), "slow down a judge");
 
 	pthread_mutex_lock(&gate_lock);
 	c.cycle++;
@@ -1071,6 +1069,9 @@ static void run_until_crash(void)
 	pthread_cond_broadcast(&gate);
 	pthread_mutex_unlock(&gate_lock);
 
+	/* Also where the event does not come. */
+	arm(c.event == AT_TIME ? below(&c.random, 800 * c.tick_us) :
+				 1000 * c.tick_us + (c.outages ? 3000000 : 0));
 	control_until_crash();
 	wait_for_flag(&c.drained);
 }
@@ -1314,8 +1315,8 @@ static void set_up(void)
 	must(dm_create(META), "create a judge");
 	must(dm_create(VOL), "create the volume");
 	c.use_meta_sectors = c.meta_sectors;
-	make_table(BASE, c.sectors, c.base_path, 0);
-	make_table(META, c.meta_sectors, c.meta_path, 0);
+	make_table(BASE, c.sectors, c.base_path);
+	make_table(META, c.meta_sectors, c.meta_path);
 	must(dm_node(META, META_NODE), "make a device node");
 	must(dm_node(VOL, VOL_NODE), "make a device node");
 	c.base_fd = open_device(BASE, BASE_NODE);
