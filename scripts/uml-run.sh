@@ -125,8 +125,9 @@ memory_dir() {
 	die "no directory can hold the guest's memory ($mem MiB, and not mounted noexec): set TMPDIR"
 }
 
-# add_disk LETTER FLAG NAME FILE: the name is also the serial number. UML splits
-# its command line at blanks and colons, so it gets no path, but a link.
+# add_disk LETTER FLAGS NAME FILE: the name is also the serial number. UML splits
+# its command line at blanks and colons, so it gets no path, but a link. Flag r
+# is for read-only, c for no lock: with UML's lock on it, QEMU opens no image.
 add_disk() {
 	ln -s "$(realpath "$4")" "$dir/$3"
 	cmdline+=("ubd$1$2=$3,,$3")
@@ -159,11 +160,11 @@ cat_pid=$!
 exec {out}>"$dir/out"
 
 cmdline=("mem=${mem}M" "uml_dir=$dir/" umid=uml "hostfs=$dir" initrd=initramfs
-	quiet loglevel=5 panic=-1 oops=panic stderr=1 "con0=null,fd:2"
+	quiet loglevel=5 panic=-1 oops=panic kasan_multi_shot stderr=1 "con0=null,fd:2"
 	"ssl0=null,fd:1" "ssl1=null,fd:$out")
-add_disk a r rootfs "$rootfs"
-add_disk b r modules "$kernel_dir/modules.ext4"
-add_disk c r payload "$dir/payload.tar"
+add_disk a rc rootfs "$rootfs"
+add_disk b rc modules "$kernel_dir/modules.ext4"
+add_disk c rc payload "$dir/payload.tar"
 [ "${#disks[@]}" -le 13 ] || usage_error "more than 13 disks"
 letters=defghijklmnop
 for nr in "${!disks[@]}"; do

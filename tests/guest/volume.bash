@@ -29,10 +29,12 @@ reply='' dm_error=''
 # --- dmserve
 
 dm_begin() {
-	local dir=$BATS_TEST_TMPDIR
-	mkfifo "$dir/to-dm" "$dir/from-dm"
-	/rdd/bin/dmserve <"$dir/to-dm" >"$dir/from-dm" 3>&- &
-	exec {dm_to}>"$dir/to-dm" {dm_from}<"$dir/from-dm"
+	# bats waits for whoever has file 3.
+	coproc dmserve { exec /rdd/bin/dmserve 3>&-; }
+	# Subshells have no coproc, but they have these.
+	exec {dm_to}>&"${dmserve[1]}" {dm_from}<&"${dmserve[0]}"
+	# shellcheck disable=SC1083 # shellcheck knows no such array
+	exec {dmserve[1]}>&- {dmserve[0]}<&-
 }
 
 # dm COMMAND [WORD...]: see dmserve.c. What it prints is in $reply; when it
@@ -123,7 +125,7 @@ volume_setup() {
 	trace_test_only
 	rdd_setup
 	[ -b /dev/ram2 ] || ramdisk 64 3
-	load_module
+	[ -d /sys/module/dm_revdedup ] || load_module
 	dm_begin
 	dm zero $meta_ground 0 $((4 << 20))
 	make rdt-m "0 $meta_sectors linear $meta_ground 0"
