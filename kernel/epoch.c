@@ -8,7 +8,9 @@
  *
  *   checkpoint E   epoch = E, FROZEN. Bits of epoch E start empty without a
  *                  write, since all blocks of that parity are of an older epoch
- *   commit E N     committed = E, version = N, not FROZEN
+ *   commit E N     committed = E, version = N, not FROZEN, after a flush of the
+ *                  base: a cache that a power cut empties would else take a
+ *                  segment back behind the version, and it would be clean
  *   abort E        not FROZEN, after the frozen bits were added to the current
  *                  ones and that is stable: a crash between leaves the frozen
  *                  set in place and some of it in the current one, too
@@ -126,20 +128,27 @@ static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
 	return -EINVAL;
 }
 
+int rdd_may_commit(struct rdd_meta *meta, u64 epoch, u64 version)
+{
+	struct rdd_super *super = &meta->super;
+	int r = is_pending(meta, "commit", epoch,
+			   super->committed == epoch && epoch &&
+			   super->version_nr == version);
+
+	if (r <= 0)
+		return r;
+	r = can_write(meta, "commit");
+	return r ? r : 1;
+}
+
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 {
 	struct rdd_super super = meta->super;
 	int r;
 
-	r = is_pending(meta, "commit", epoch,
-		       super.committed == epoch && epoch &&
-		       super.version_nr == version);
+	r = rdd_may_commit(meta, epoch, version);
 	if (r <= 0)
 		return r;
-	r = can_write(meta, "commit");
-	if (r)
-		return r;
-
 	super.flags &= ~RDD_FLAG_FROZEN;
 	super.committed = super.epoch;
 	super.version_nr = version;

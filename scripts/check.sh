@@ -30,7 +30,7 @@ passed=0 failed=0 started=$SECONDS
 declare -A job_of=() start_of=()
 
 series_list=(6.12 6.1)
-breaks=(flush early epoch union)
+breaks=(flush early epoch base union)
 
 # Rounds of the random tests, for each kernel.
 case $tier in

@@ -72,6 +72,10 @@ finds() {
 	finds epoch
 }
 
+@test "crash: a commit without a flush of the base is found" {
+	finds base
+}
+
 @test "crash: an abort that drops the frozen set first is found" {
 	finds union
 }
