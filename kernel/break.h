@@ -7,7 +7,7 @@
  *   flush   data goes out when the bit is written but not flushed
  *   early   map sees a bit before it is stable
  *   epoch   commit clears the frozen set of whatever epoch
- *   base    commit does not flush the base
+ *   base    checkpoint does not flush the base
  *   union   abort drops the frozen set before the union is stable
  */
 #ifndef RDD_BREAK_H

@@ -7,10 +7,11 @@
  * Each is one write of the superblock (super.c: it happened or it did not):
  *
  *   checkpoint E   epoch = E, FROZEN. Bits of epoch E start empty without a
- *                  write, since all blocks of that parity are of an older epoch
- *   commit E N     committed = E, version = N, not FROZEN, after a flush of the
- *                  base: a cache that a power cut empties would else take a
- *                  segment back behind the version, and it would be clean
+ *                  write, since all blocks of that parity are of an older epoch.
+ *                  The base is flushed before: the version will hold what the
+ *                  volume says now, and a segment that a power cut could take
+ *                  back behind that would be clean after the commit
+ *   commit E N     committed = E, version = N, not FROZEN
  *   abort E        not FROZEN, after the frozen bits were added to the current
  *                  ones and that is stable: a crash between leaves the frozen
  *                  set in place and some of it in the current one, too
@@ -18,6 +19,8 @@
  * Repeating a message whose answer was lost does nothing; a message for another
  * epoch is refused and changes nothing.
  */
+#include <linux/blkdev.h>
+
 #include "rdd.h"
 
 /* Frozen bits into the current ones, on disk, then forget the frozen set. */
@@ -71,6 +74,20 @@ static int may_checkpoint(struct rdd_meta *meta, u64 epoch)
 	return can_write(meta, "checkpoint");
 }
 
+static int flush_base(struct rdd_meta *meta)
+{
+	struct rdd_target *rt = meta->ti->private;
+	int r;
+
+	if (rdd_broken(base))
+		return 0;
+	r = blkdev_issue_flush(rt->base->bdev);
+	if (r)
+		DMERR("%s: checkpoint: cannot flush the base device: error %d",
+		      rdd_meta_name(meta), r);
+	return r;
+}
+
 int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 {
 	struct rdd_super super;
@@ -84,6 +101,8 @@ int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 	    (meta->super.flags & RDD_FLAG_FROZEN))
 		return 0;
 	r = may_checkpoint(meta, epoch);
+	if (!r)
+		r = flush_base(meta);
 	if (r)
 		return r;
 
@@ -128,27 +147,20 @@ static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
 	return -EINVAL;
 }
 
-int rdd_may_commit(struct rdd_meta *meta, u64 epoch, u64 version)
-{
-	struct rdd_super *super = &meta->super;
-	int r = is_pending(meta, "commit", epoch,
-			   super->committed == epoch && epoch &&
-			   super->version_nr == version);
-
-	if (r <= 0)
-		return r;
-	r = can_write(meta, "commit");
-	return r ? r : 1;
-}
-
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 {
 	struct rdd_super super = meta->super;
 	int r;
 
-	r = rdd_may_commit(meta, epoch, version);
+	r = is_pending(meta, "commit", epoch,
+		       super.committed == epoch && epoch &&
+		       super.version_nr == version);
 	if (r <= 0)
 		return r;
+	r = can_write(meta, "commit");
+	if (r)
+		return r;
+
 	super.flags &= ~RDD_FLAG_FROZEN;
 	super.committed = super.epoch;
 	super.version_nr = version;

@@ -5,7 +5,6 @@
  * side effect, because libdevmapper sends it again when the result did not fit.
  */
 #include <linux/bitops.h>
-#include <linux/blkdev.h>
 #include <linux/sched/mm.h>
 #include <linux/string.h>
 
@@ -13,7 +12,6 @@
 
 struct message {
 	struct rdd_meta *meta;
-	struct block_device *base;
 	char **argv;		/* after the verb */
 	char *result;
 	unsigned int maxlen;
@@ -37,22 +35,6 @@ static int msg_checkpoint(struct message *m)
 	return r ? r : rdd_checkpoint(m->meta, epoch);
 }
 
-/* Without the lock: a flush of the base may take long, and first writes go on. */
-static int flush_base(struct message *m)
-{
-	int r;
-
-	if (rdd_broken(base))
-		return 0;
-	mutex_unlock(&m->meta->lock);
-	r = blkdev_issue_flush(m->base);
-	mutex_lock(&m->meta->lock);
-	if (r)
-		DMERR("%s: commit: cannot flush the base device: error %d",
-		      rdd_meta_name(m->meta), r);
-	return r;
-}
-
 static int msg_commit(struct message *m)
 {
 	u64 epoch, version;
@@ -60,11 +42,6 @@ static int msg_commit(struct message *m)
 
 	if (!r)
 		r = parse_number(m, 1, &version);
-	if (!r)
-		r = rdd_may_commit(m->meta, epoch, version);
-	if (r <= 0)
-		return r;
-	r = flush_base(m);
 	return r ? r : rdd_commit(m->meta, epoch, version);
 }
 
@@ -182,7 +159,6 @@ int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
 	struct rdd_target *rt = ti->private;
 	struct message m = {
 		.meta = rt->meta,
-		.base = rt->base->bdev,
 		.argv = argv + 1,
 		.result = result,
 		.maxlen = maxlen,

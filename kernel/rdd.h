@@ -188,9 +188,6 @@ static inline bool rdd_is_lost(struct rdd_meta *meta)
 /* epoch.c: the caller holds meta->lock; 0 or -errno, logged. */
 
 int rdd_checkpoint(struct rdd_meta *meta, u64 epoch);
-/* 1: to be done; 0: done before. */
-int rdd_may_commit(struct rdd_meta *meta, u64 epoch, u64 version);
-/* The base was flushed since the checkpoint. */
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version);
 int rdd_abort(struct rdd_meta *meta, u64 epoch);
 int rdd_mark(struct rdd_meta *meta, const char *ranges);

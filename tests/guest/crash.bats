@@ -72,7 +72,7 @@ finds() {
 	finds epoch
 }
 
-@test "crash: a commit without a flush of the base is found" {
+@test "crash: a checkpoint without a flush of the base is found" {
 	finds base
 }
 
