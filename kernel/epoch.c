@@ -150,6 +150,7 @@ static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 {
 	struct rdd_super super = meta->super;
+	bool healed;
 	int r;
 
 	r = is_pending(meta, "commit", epoch,
@@ -165,13 +166,14 @@ int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 	super.committed = super.epoch;
 	super.version_nr = version;
 	/* What was lost before the checkpoint is in its frozen set: all is. */
-	if (super.lost_epoch < super.epoch && !meta->outage)
+	healed = meta->lost_before_epoch < super.epoch;
+	/* In an outage it may be the mark of that, too. */
+	if (healed && !meta->outage)
 		super.flags &= ~RDD_FLAG_LOST;
 	r = rdd_super_write(meta, &super);
 	if (r)
 		return r;
-	/* If it is set still, it may be the mark of an outage. */
-	if (!(super.flags & RDD_FLAG_LOST))
+	if (healed)
 		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
 	return 0;

@@ -308,6 +308,7 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
 		DMWARN("%s: tracking was lost in epoch %llu: every segment is dirty until a later checkpoint is committed",
 		       rdd_meta_name(meta), super->lost_epoch);
 		meta->lost_before = true;
+		meta->lost_before_epoch = super->lost_epoch;
 		rdd_track_set(meta, 0, nr_segs);
 	}
 	return 0;

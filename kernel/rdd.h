@@ -62,7 +62,8 @@ struct rdd_meta {
 	struct rdd_super super;		/* what the newest copy on disk says */
 	u64 last_seq;			/* of any attempt to write it */
 	bool super_is_stale;		/* a copy is not what super says */
-	bool lost_before;		/* the lost mark was there at load */
+	bool lost_before;		/* the lost mark was there at load, */
+	u64 lost_before_epoch;		/* with this epoch */
 	u32 seed;
 
 	/*

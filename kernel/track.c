@@ -154,7 +154,9 @@ static int remove_mark(struct rdd_meta *meta)
 {
 	struct rdd_super super = meta->super;
 
-	if (!meta->lost_before)
+	if (meta->lost_before)
+		super.lost_epoch = meta->lost_before_epoch;
+	else
 		super.flags &= ~RDD_FLAG_LOST;
 	return rdd_super_write(meta, &super);
 }

@@ -284,6 +284,20 @@ heal() {
 	tracking_is ok
 }
 
+@test "a loss from before ends with a commit in an outage, too" {
+	vol_remove
+	edit b damage
+	vol_create
+	tracking_is lost
+	checkpoint
+	meta_set dead $bitmap_sectors
+	poke 5
+	msg commit 2 2
+	tracking_is lost
+	heal
+	status_is "1 2 - 2 1/32 16384 0 0 0 ok rw"
+}
+
 @test "one copy of the superblock that cannot be written is no outage" {
 	local copy
 	for copy in "A 0" "B $((meta_sectors - 8))"; do
