@@ -8,128 +8,12 @@
 #
 #   LOG_EPOCHS    how many checkpoints (default 12)
 
+# shellcheck disable=SC2154 # by logwrites.bash
 load lib
+load logwrites
 
-epochs=${LOG_EPOCHS:-12}
-base_sectors=$((64 * 2048 - 24))
-meta_sectors=2048
-log_mib=400
-cpu1=/sys/devices/system/cpu/cpu1/online
-mnt=/tmp/mnt
-
-setup() {
-	rdd_setup
-	ramdisk $log_mib 2
-	modprobe dm-log-writes
-	# dm-log-writes takes notice of a flush twice, when it comes and when it
-	# ends. If another can begin and end in between, the log has them in the
-	# wrong order, with the writes that they cover. One CPU and no preemption
-	# prevent that; where there is preemption, only the target shall flush.
-	mount_options=noatime sync=--fdatasync=4
-	! [ -e $cpu1 ] || echo 0 >$cpu1
-	if [[ $(uname -v) == *" PREEMPT "* ]]; then
-		mount_options+=,barrier=0 sync=--fdatasync=0
-	fi
-}
-
-teardown() {
-	touch /tmp/stop
-	wait
-	rdd_teardown
-	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
-	! [ -e $cpu1 ] || echo 1 >$cpu1
-}
-
-make_volume() {
-	dm_create rdt-log \
-		"0 $((base_sectors + meta_sectors)) log-writes /dev/ram0 /dev/ram1"
-	dm_create rdt-base "0 $base_sectors linear /dev/mapper/rdt-log 0"
-	dm_create rdt-meta "0 $meta_sectors linear /dev/mapper/rdt-log $base_sectors"
-	dm_create rdt-vol \
-		"0 $base_sectors revdedup /dev/mapper/rdt-base /dev/mapper/rdt-meta -"
-	mkfs.ext4 -q -m 0 -J size=4 /dev/mapper/rdt-vol
-	mkdir -p $mnt
-	mount -o "$mount_options" /dev/mapper/rdt-vol $mnt
-}
-
-# Files written in place at random, and others that come and go.
-workload() {
-	rm -f /tmp/stop
-	fio --directory=$mnt --rate=3m --time_based --runtime=600 --output=/tmp/fio.out \
-		--name=small --size=12m --rw=randwrite --direct=1 --bsrange=4k-64k "$sync" \
-		--name=large --size=12m --rw=randwrite --direct=0 --bsrange=512-1m &
-	fio=$!
-	while ! [ -e /tmp/stop ]; do
-		dd if=/dev/urandom of=$mnt/file bs=64k count=$((RANDOM % 30 + 1)) status=none
-		rm $mnt/file
-		fstrim $mnt
-		sleep 0.2
-	done &
-}
-
-stop_workload() {
-	touch /tmp/stop
-	kill "$fio"
-	wait
-}
-
-message() { dmsetup message "$1" 0 "$2"; }
-
-# take EPOCH OPTION...: the mark comes before the first write of the epoch.
-take() {
-	local epoch=$1
-	shift
-	dmsetup suspend "$@" rdt-vol
-	message rdt-vol "checkpoint $epoch"
-	message rdt-log "mark checkpoint=$epoch"
-	dmsetup resume rdt-vol
-}
-
-# Mostly committed; some are aborted, and some meet the next checkpoint.
-finish() {
-	case $(($1 % 5)) in
-	3) message rdt-vol "abort $1" ;;
-	4) ;;
-	*)
-		message rdt-vol "commit $1 $1"
-		message rdt-log "mark committed=$1"
-		;;
-	esac
-}
-
-write_log() {
-	local epoch options=('' --nolockfs --noflush)
-	make_volume
-	workload
-	for ((epoch = 1; epoch <= epochs; epoch++)); do
-		sleep 0.5
-		# shellcheck disable=SC2086 # an option or nothing
-		take $epoch ${options[epoch % 3]}
-		sleep 0.5
-		finish $epoch
-	done
-	sleep 0.5
-	stop_workload
-	umount $mnt
-	run dmsetup status rdt-log
-	echo "$output"
-	[[ $output != *logging_disabled* ]]
-	clean_up_dm
-}
-
-# The log's own end is written when the device goes.
-clean_up_dm() {
-	local name
-	for name in rdt-vol rdt-base rdt-meta rdt-log; do
-		dm_remove $name
-	done
-}
-
-check_log() {
-	run /rdd/bin/logcheck /dev/ram1 $base_sectors $meta_sectors
-	# Shown also when the test passes.
-	printf '# %s\n' "${lines[@]}" >&3
-}
+setup() { log_setup; }
+teardown() { log_teardown; }
 
 @test "log-writes: no write is forgotten at any point of the log" {
 	load_module
@@ -138,14 +22,4 @@ check_log() {
 	[ "$status" -eq 0 ]
 	[[ $output =~ ([0-9]+)\ points ]]
 	[ "${BASH_REMATCH[1]}" -ge 1000 ]
-}
-
-@test "log-writes: a missing flush of the bits is found" {
-	# shellcheck disable=SC2034 # of load_module
-	module_file=/rdd/modules/broken/flush/dm-revdedup.ko
-	load_module
-	write_log
-	check_log
-	[ "$status" -eq 1 ]
-	[[ $output == *MISS:* ]]
 }

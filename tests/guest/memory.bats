@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# A guest of 256 MiB that lacks memory, and that can get some only by writing to
+# volumes: its swap space is on one, a file system with dirty pages on another.
+# If a first write needed memory that only another write can free, this hangs.
+#
+# Wants four disks: base and metadata of the two.
+
+# shellcheck disable=SC2030,SC2031,SC2154 # by lib.bash
+load lib
+
+rounds=3
+hog_mib=320
+volume_mib=512
+mnt=/tmp/mnt
+
+setup() {
+	rdd_setup
+	[ -b /dev/disk/disk3 ] || skip "no disks to swap to"
+	load_module
+	make_volume rdt-swap /dev/disk/disk0 /dev/disk/disk1
+	make_volume rdt-fs /dev/disk/disk2 /dev/disk/disk3
+}
+
+teardown() {
+	swapoff -a
+	rdd_teardown
+}
+
+make_volume() {
+	local sectors
+	sectors=$(sectors "$2")
+	[ "$sectors" -eq $((volume_mib * 2048)) ]
+	dm_create "$1" "0 $sectors revdedup $2 $3 -"
+}
+
+# status_word NAME N: the Nth of its status line, from 1 on.
+status_word() {
+	local words
+	read -ra words < <(dmsetup status "$1")
+	echo "${words[$2 + 2]}"
+}
+
+# snapshot NAME EPOCH: after it every write is a first one.
+snapshot() {
+	dmsetup suspend "$1"
+	dmsetup message "$1" 0 "checkpoint $2"
+	dmsetup resume "$1"
+	dmsetup message "$1" 0 "commit $2 $2"
+}
+
+@test "memory that is short comes back by writing to volumes" {
+	local round fio before after
+	[ "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)" -lt 300 ]
+	mkswap -q /dev/mapper/rdt-swap
+	mkfs.ext4 -q /dev/mapper/rdt-fs
+	mkdir -p $mnt
+	mount /dev/mapper/rdt-fs $mnt
+	for ((round = 1; round <= rounds; round++)); do
+		snapshot rdt-swap $round
+		swapon /dev/mapper/rdt-swap
+		fio --name=dirty --directory=$mnt --size=48m --rw=randwrite --bs=4k \
+			--ioengine=psync --verify=crc32c --do_verify=1 \
+			--output="$BATS_TEST_TMPDIR/fio" 3>&- &
+		fio=$!
+		snapshot rdt-fs $round
+		before=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
+		timeout 400 /rdd/bin/hog $hog_mib 2
+		after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
+		wait $fio || {
+			cat "$BATS_TEST_TMPDIR/fio"
+			return 1
+		}
+		echo "# $(((after - before) / 256)) MiB swapped out, dirty: swap" \
+			"$(status_word rdt-swap 5), file system $(status_word rdt-fs 5)" >&3
+		# More than a quarter of all that the hog has, or it was no test.
+		[ $((after - before)) -gt $((hog_mib * 256 / 4)) ]
+		swapoff /dev/mapper/rdt-swap
+	done
+	[ "$(status_word rdt-swap 10)" = ok ]
+	[ "$(status_word rdt-fs 10)" = ok ]
+}
