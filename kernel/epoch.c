@@ -10,7 +10,7 @@
  *                  write, since all blocks of that parity are of an older epoch.
  *                  The base is flushed before: the version will hold what the
  *                  volume says now, and a segment that a power cut could take
- *                  back behind that would be clean after the commit
+ *                  back behind that would be clean once it is committed
  *   commit E N     committed = E, version = N, not FROZEN
  *   abort E        not FROZEN, after the frozen bits were added to the current
  *                  ones and that is stable: a crash between leaves the frozen

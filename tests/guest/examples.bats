@@ -7,7 +7,7 @@
 
 load lib
 
-page=${rdd:?}/doc/dm-revdedup.rst
+page=/rdd/doc/dm-revdedup.rst
 
 # The indented lines of the section, without their indent.
 session() {

@@ -276,8 +276,9 @@ heal() {
 	tracking_is lost
 	meta_set dead
 	refused "Input/output error" "" msg mark 8,2
+	log_begin
 	meta_set ok
-	within 10 meta_is_fine
+	within 10 said "can be written again"
 	msg commit 2 2
 	tracking_is lost
 	snapshot

@@ -136,7 +136,7 @@ if [ "$1" = -- ]; then
 	run_test "$*" "$@"
 else
 	for file; do
-		run_test "$file" bats --tap "$file"
+		run_test "$file" bats --tap --timing "$file"
 	done
 fi
 rm -f "$output"

@@ -319,32 +319,32 @@ all_pages() {
 }
 
 @test "the dirty set in pages" {
-	local segs=12000 i sent=() found pages
+	local segs=3000 i sent=() found pages
 	make rdt-base "0 $((segs * seg_sectors)) zero"
 	base=/dev/mapper/rdt-base
 	vol_create $((segs * seg_sectors))
 	snapshot
-	# Every second segment of 4000 to 11999, in a reply of about 28 KiB.
-	for ((i = 4000; i < segs; i += 2)); do
+	# Every second segment of 1000 to 2999, in a reply of about 6 KiB.
+	for ((i = 1000; i < segs; i += 2)); do
 		printf -v 'sent[i]' '%x,1' "$i"
 	done
 	ranges=$(IFS=';' && echo "${sent[*]}")
 	msg mark "$ranges"
 	status
-	is "dirty" "${field[f_dirty]}" "4000/12000"
-	for size in 1000000 16384 4096; do
+	is "dirty" "${field[f_dirty]}" "1000/3000"
+	for size in 1000000 4096 1400; do
 		all_pages $size
 		[ "$found" = "$ranges" ] || is "ranges" "${found:0:200}..." "${ranges:0:200}..."
 		is "pages of $size bytes" "$pages" \
-			$(((${#ranges} + size - 1) / size + (size == 4096)))
+			$(((${#ranges} + size - 1) / size + (size == 1400)))
 	done
 	# The smallest that anybody can use: the header, and two ranges.
 	first=$(dm message rdt-v "dirty current 0 $segs" 400 && echo "$reply")
-	is "first page of 400 bytes" "${first%%;*} ${first##* }" "fa0,1 $((4000 + 2 * $(tr -cd , <<<"$first" | wc -c)))"
+	is "first page of 400 bytes" "${first%%;*} ${first##* }" "3e8,1 $((1000 + 2 * $(tr -cd , <<<"$first" | wc -c)))"
 	is "pages of libdevmapper" "$(dmsetup message rdt-v 0 dirty current 0 $segs | wc -w)" 2
 	checkpoint
 	msg dirty frozen $((segs - 10)) 100
-	is "page of the frozen set" "$reply" "2ed6,1;2ed8,1;2eda,1;2edc,1;2ede,1 12000"
+	is "page of the frozen set" "$reply" "bae,1;bb0,1;bb2,1;bb4,1;bb6,1 3000"
 }
 
 @test "part of the dirty set" {

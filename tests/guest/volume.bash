@@ -138,7 +138,8 @@ volume_teardown() {
 		: "$tries"
 		dm names >/dev/null
 		[ -n "$reply" ] || break
-		for name in $reply; do
+		# First those that hold others: a busy one would be waited for.
+		for name in rdt-v $reply; do
 			dm resume "$name" >/dev/null || :
 			dm remove "$name" >/dev/null || :
 		done
