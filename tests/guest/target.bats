@@ -508,6 +508,31 @@ base_hash() { dm hash $base $((vol_sectors * 512)); }
 		cmp - "$BATS_TEST_TMPDIR/data"
 }
 
+@test "a checkpoint is refused where the base cannot be flushed" {
+	local file=$BATS_TEST_TMPDIR/base
+	# A ram disk has no cache, so that nobody flushes it.
+	truncate -s $((vol_sectors * 512)) "$file"
+	base_ground=$(loopdev "$file")
+	make rdt-b "0 $vol_sectors linear $base_ground 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	snapshot
+	poke 1
+	checkpoint
+	poke 2
+	dm suspend rdt-v
+	reload rdt-b "0 $vol_sectors flakey $base_ground 0 0 3600 1 error_writes"
+	# Not even the set of the checkpoint before has moved.
+	unchanged refused "Input/output error" "cannot flush the base device" \
+		msg checkpoint 3
+	reload rdt-b "0 $vol_sectors linear $base_ground 0"
+	msg checkpoint 3
+	dm resume rdt-v
+	frozen_is "1,2"
+	msg commit 3 2
+	dirty_is "-"
+}
+
 # --- suspend, resume, reload
 
 # waits PID: it does, for as long as we look.
