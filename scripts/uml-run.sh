@@ -63,15 +63,16 @@ initramfs=$("$scripts/vm-initramfs.sh")
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-uml.XXXXXX")
 console=$(realpath -m "${console:-$dir/console}")
-uml_pid=''
+# shellcheck source=scripts/guest-lib.sh
+. "$scripts/guest-lib.sh"
 
 # The guest leads a session, in which each of its processes is a process too.
 # They must all be killed at once: one that outlived the kernel would do its
 # next system call on the host. (The session is not there before UML's main().)
 cut_power() {
-	[ -z "$uml_pid" ] || kill -KILL -- "-$uml_pid" 2>/dev/null ||
-		kill -KILL "$uml_pid" 2>/dev/null || :
-	uml_pid=''
+	[ -z "$guest_pid" ] || kill -KILL -- "-$guest_pid" 2>/dev/null ||
+		kill -KILL "$guest_pid" 2>/dev/null || :
+	guest_pid=''
 }
 
 clean_up() {
@@ -80,36 +81,6 @@ clean_up() {
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
-
-fail() {
-	local code=$1
-	shift
-	note "$@"
-	if [ -s "$console" ]; then
-		note "the console's last lines:"
-		tail -n 40 "$console" >&2
-	fi
-	exit "$code"
-}
-
-# The payload is a tar file, with the command as a script in it. (Its output goes
-# to a terminal, which must not add carriage returns.)
-pack_payload() {
-	local root=$dir/root spec src path
-	mkdir "$root"
-	for spec in "${payloads[@]}"; do
-		src=${spec%%:*}
-		path=${src##*/}
-		[[ $spec != *:* ]] || path=${spec#*:}
-		[ -e "$src" ] || die "no such payload: '$src'"
-		mkdir -p "$root/$path"
-		[ -d "$src" ] || rmdir "$root/$path"
-		cp -rT "$src" "$root/$path"
-	done
-	printf 'cd /rdd\nstty -onlcr <&1\nexec' >"$root/command"
-	printf ' %q' "$@" >>"$root/command"
-	tar -c -C "$root" --owner=0 --group=0 -f "$dir/payload.tar" .
-}
 
 # Where the guest's memory can be: a file that can be executed from, and that is
 # written back to no disk if that can be had. It takes only what the guest uses.
@@ -133,32 +104,19 @@ add_disk() {
 	cmdline+=("ubd$1$2=$3,,$3")
 }
 
-now_ms() {
-	local us=${EPOCHREALTIME/[.,]/}
-	echo $((us / 1000))
-}
-
-# ms SEC: a number of seconds, which may have a fraction, in milliseconds.
-ms() { printf '%.0f' "${1}e3"; }
-
-run_uml() {
+start_guest() {
 	cd "$dir"
 	ulimit -c 0
 	TMPDIR=$memory exec setpriv --pdeathsig KILL "$kernel_dir/linux" \
 		"${cmdline[@]}" </dev/null 2>>"$console"
 }
 
-pack_payload "$@"
+# Its output goes to a terminal, which must not add carriage returns.
+pack_payload $'cd /rdd\nstty -onlcr <&1' "$@"
 memory=$(memory_dir)
 : >"$console"
 ln -s "$initramfs" "$dir/initramfs"
-read -r token </proc/sys/kernel/random/uuid
-mkfifo "$dir/out"
-cat "$dir/out" &
-cat_pid=$!
-# Holds the pipe open until UML is gone, even if it never comes.
-exec {out}>"$dir/out"
-
+open_out
 cmdline=("mem=${mem}M" "uml_dir=$dir/" umid=uml "hostfs=$dir" initrd=initramfs
 	quiet loglevel=5 panic=-1 oops=panic kasan_multi_shot stderr=1 "con0=null,fd:2"
 	"ssl0=null,fd:1" "ssl1=null,fd:$out")
@@ -176,58 +134,4 @@ cmdline+=(rdd.root=/dev/ubda rdd.modules=/dev/ubdb rdd.payload=/dev/ubdc
 
 # UML's standard output is the control line, and all processes of the guest
 # have it open, so its end is their end.
-begin=$(now_ms)
-end=$((begin + $(ms "$timeout")))
-exec {control}< <(run_uml)
-uml_pid=$!
-
-verdict='' cut_at='' ended=false
-until $ended; do
-	now=$(now_ms)
-	left=$(((cut_at ? cut_at : end) - now))
-	[ "$left" -gt 0 ] || break
-	printf -v left '%d.%03d' $((left / 1000)) $((left % 1000))
-	line='' r=0
-	read -r -t "$left" -u "$control" line || r=$?
-	line=${line%$'\r'}
-	case $line in
-	"$token start")
-		! $verbose || note "the command starts after $(($(now_ms) - begin)) ms"
-		[ -z "$cut_after" ] || cut_at=$(($(now_ms) + $(ms "$cut_after")))
-		;;
-	"$token cut")
-		$power_cut || fail 1 "the guest asked for a power cut: is --power-cut missing?"
-		cut_at=$(now_ms)
-		;;
-	"$token exit "*)
-		verdict=${line##* }
-		# What remains is to sync the disks.
-		cut_at='' end=$(($(now_ms) + 60000))
-		;;
-	esac
-	# Without a line, read ends with over 128 by the clock, with 1 by UML.
-	[ "$r" -ne 1 ] || ended=true
-done
-
-# Three ways out of the loop: UML ended, the power goes, or the time is over.
-if $ended; then
-	uml_pid=''
-else
-	cut_power
-fi
-exec {control}<&- {out}>&-
-wait "$cat_pid"
-
-if ! $ended && [ -n "$cut_at" ]; then
-	exit 0
-elif ! $ended && [ -n "$verdict" ]; then
-	fail 124 "the command ended ($verdict), and then the guest did not"
-elif ! $ended; then
-	fail 124 "the time is over ($timeout s)"
-elif [ -z "$verdict" ] || grep -q 'Kernel panic' "$console"; then
-	fail 125 "the guest ended without a verdict"
-elif [ "$verdict" -ne 0 ]; then
-	fail "$verdict" "the command failed ($verdict)"
-elif $power_cut || [ -n "$cut_after" ]; then
-	fail 1 "the command ended before the power was cut"
-fi
+run_guest

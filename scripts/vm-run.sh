@@ -73,14 +73,16 @@ initramfs=$("$scripts/vm-initramfs.sh" "$kernel_dir")
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-vm.XXXXXX")
 console=${console:-$dir/console}
-qemu_pid='' nbd_pids=()
+nbd_pids=()
+# shellcheck source=scripts/guest-lib.sh
+. "$scripts/guest-lib.sh"
 
 # The power goes for the machine and for the caches of its disks at once. The
 # guest is stopped first, so that it cannot see a disk fail before it dies.
 cut_power() {
-	[ -z "$qemu_pid" ] || kill -STOP "$qemu_pid" 2>/dev/null || :
+	[ -z "$guest_pid" ] || kill -STOP "$guest_pid" 2>/dev/null || :
 	[ "${#nbd_pids[@]}" -eq 0 ] || kill -KILL "${nbd_pids[@]}" 2>/dev/null || :
-	[ -z "$qemu_pid" ] || kill -KILL "$qemu_pid" 2>/dev/null || :
+	[ -z "$guest_pid" ] || kill -KILL "$guest_pid" 2>/dev/null || :
 }
 
 clean_up() {
@@ -89,35 +91,6 @@ clean_up() {
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
-
-# fail CODE MESSAGE, with what is known about the reason.
-fail() {
-	note "$2"
-	if [ -s "$console" ]; then
-		note "the console's last lines:"
-		tail -n 80 "$console" >&2
-	fi
-	cat "$dir/qemu.log" >&2
-	exit "$1"
-}
-
-# The payload is a tar file, with the command as a script in it.
-pack_payload() {
-	local root=$dir/payload spec src path
-	mkdir "$root"
-	for spec in "${payloads[@]}"; do
-		src=${spec%%:*}
-		path=${src##*/}
-		[[ $spec != *:* ]] || path=${spec#*:}
-		mkdir -p "$root/$path"
-		[ -d "$src" ] || rmdir "$root/$path"
-		[ -e "$src" ] || die "no such payload: '$src'"
-		cp -rT "$src" "$root/$path"
-	done
-	printf 'cd /rdd\nexec' >"$root/command"
-	printf ' %q' "$@" >>"$root/command"
-	tar -c -C "$root" --owner=0 --group=0 -f "$dir/payload.tar" .
-}
 
 # add_disk NAME BLOCKDEV-OPTIONS
 add_disk() {
@@ -133,7 +106,7 @@ add_file() {
 add_nbd() {
 	local socket=$dir/$1.sock
 	setpriv --pdeathsig KILL nbdkit --foreground --unix "$socket" \
-		--filter=cache file "$2" cache=writeback >>"$dir/qemu.log" 2>&1 &
+		--filter=cache file "$2" cache=writeback >>"$dir/log" 2>&1 &
 	nbd_pids+=("$!")
 	# Or else bash reports that it was killed.
 	disown "$!"
@@ -150,18 +123,8 @@ add_port() {
 		-device "virtserialport,chardev=$2,nr=$1")
 }
 
-now_ms() {
-	local us=${EPOCHREALTIME/[.,]/}
-	echo $((us / 1000))
-}
-
-# ms SEC: a number of seconds, which may have a fraction, in milliseconds.
-ms() { printf '%.0f' "${1}e3"; }
-
-pack_payload "$@"
+pack_payload "cd /rdd" "$@"
 : >"$console"
-: >"$dir/qemu.log"
-read -r token </proc/sys/kernel/random/uuid
 
 # For speed under TCG, where boot and tests are twice as quick with all this:
 # norandmaps as code is translated anew for each address that it is mapped at;
@@ -199,63 +162,8 @@ for disk in ${disks[@]+"${disks[@]}"}; do
 done
 add_port 1 control /dev/fd/1
 add_port 2 out "$dir/out"
-mkfifo "$dir/out"
-cat "$dir/out" &
-cat_pid=$!
-# Holds the pipe open until QEMU is gone, even if it never comes.
-exec {out}>"$dir/out"
+open_out
 
-# QEMU's standard output is the control port, so its end is the end of QEMU.
-begin=$(now_ms)
-end=$((begin + $(ms "$timeout")))
-exec {control}< <(exec setpriv --pdeathsig KILL "${qemu[@]}" 2>>"$dir/qemu.log")
-qemu_pid=$!
-
-verdict='' cut_at='' ended=false
-until $ended; do
-	now=$(now_ms)
-	left=$(((cut_at ? cut_at : end) - now))
-	[ "$left" -gt 0 ] || break
-	printf -v left '%d.%03d' $((left / 1000)) $((left % 1000))
-	line='' r=0
-	read -r -t "$left" -u "$control" line || r=$?
-	case $line in
-	"$token start")
-		! $verbose || note "the command starts after $(($(now_ms) - begin)) ms"
-		[ -z "$cut_after" ] || cut_at=$(($(now_ms) + $(ms "$cut_after")))
-		;;
-	"$token cut")
-		$power_cut || fail 1 "the guest asked for a power cut: is --power-cut missing?"
-		cut_at=$(now_ms)
-		;;
-	"$token exit "*)
-		verdict=${line##* }
-		# What remains is to sync the disks.
-		cut_at='' end=$(($(now_ms) + 60000))
-		;;
-	esac
-	# Without a line, read ends with over 128 by the clock, with 1 by QEMU.
-	[ "$r" -ne 1 ] || ended=true
-done
-
-# Three ways out of the loop: QEMU ended, the power goes, or the time is over.
-$ended || cut_power
-exec {control}<&- {out}>&-
-wait "$cat_pid"
-
-if ! $ended && [ -n "$cut_at" ]; then
-	exit 0
-elif ! $ended && [ -n "$verdict" ]; then
-	fail 124 "the command ended ($verdict), and then the guest did not"
-elif ! $ended; then
-	fail 124 "the time is over ($timeout s)"
-elif [ -z "$verdict" ] || grep -q 'Kernel panic' "$console"; then
-	fail 125 "the guest ended without a verdict"
-elif [ "$verdict" -ne 0 ]; then
-	# Its own output is likely to say why.
-	note "the command failed ($verdict)"
-	tail -n 10 "$console" >&2
-	exit "$verdict"
-elif $power_cut || [ -n "$cut_after" ]; then
-	fail 1 "the command ended before the power was cut"
-fi
+# QEMU's standard output is the control port.
+start_guest() { exec setpriv --pdeathsig KILL "${qemu[@]}" 2>>"$dir/log"; }
+run_guest
