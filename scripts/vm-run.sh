@@ -102,7 +102,9 @@ add_file() {
 	add_disk "$1" "driver=file,filename=${2//,/,,},$3"
 }
 
-# add_nbd NAME FILE: the cache is nbdkit's; it forgets itself when killed.
+# add_nbd NAME FILE: the cache is nbdkit's; it forgets itself when killed. A
+# discard does nothing: the cache would let it through to the file at once and go
+# on showing what it holds of the blocks, also after a flush.
 add_nbd() {
 	local socket=$dir/$1.sock
 	setpriv --pdeathsig KILL nbdkit --foreground --unix "$socket" \
@@ -114,7 +116,7 @@ add_nbd() {
 		kill -0 "$!" 2>/dev/null || fail 1 "nbdkit does not start"
 		sleep 0.01
 	done
-	add_disk "$1" "driver=nbd,server.type=unix,server.path=$socket,discard=unmap"
+	add_disk "$1" "driver=nbd,server.type=unix,server.path=$socket,discard=ignore"
 }
 
 # A virtio port, and the file that what the guest writes there goes to.

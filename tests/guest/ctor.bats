@@ -159,7 +159,8 @@ teardown() { volume_teardown; }
 	{
 		head -c 4095 /dev/zero
 		printf '\x80'
-	} | meta_block 0
+	} >"$BATS_TEST_TMPDIR/block"
+	meta_block 0 <"$BATS_TEST_TMPDIR/block"
 	refused "Wrong medium type" "and not zeroed for one" vol_create
 	mkfs.ext4 -q $meta
 	blockdev --flushbufs $meta
