@@ -23,25 +23,22 @@
 
 #include "rdd.h"
 
-/* Frozen bits into the current ones, on disk, then forget the frozen set. */
-static int drop_frozen(struct rdd_meta *meta)
+static void all_stale(struct rdd_meta *meta)
 {
-	struct rdd_super super = meta->super;
-	u64 i, group;
-	int r;
+	u64 group;
+
+	for (group = 0; group < meta->nr_groups; group++)
+		__set_bit(group, meta->stale);
+}
+
+/* Frozen bits into the current ones; not flushed. */
+static void add_frozen(struct rdd_meta *meta)
+{
+	u64 i;
 
 	for (i = 0; i < meta->nr_groups * RDD_BITS_LONGS; i++)
 		meta->want[i] |= meta->frozen[i];
-	for (group = 0; group < meta->nr_groups; group++)
-		__set_bit(group, meta->stale);
-	super.flags &= ~RDD_FLAG_FROZEN;
-
-	if (rdd_broken(union)) {
-		r = rdd_super_write(meta, &super);
-		return r ? r : rdd_track_flush(meta);
-	}
-	r = rdd_track_flush(meta);
-	return r ? r : rdd_super_write(meta, &super);
+	all_stale(meta);
 }
 
 static void clear_bits(struct rdd_meta *meta, unsigned long *bits)
@@ -106,12 +103,9 @@ int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 	if (r)
 		return r;
 
-	if (meta->super.flags & RDD_FLAG_FROZEN) {
-		r = drop_frozen(meta);
-		if (r)
-			return r;
-		clear_bits(meta, meta->frozen);
-	}
+	/* The set of the checkpoint before is part of the epoch that ends now. */
+	if (meta->super.flags & RDD_FLAG_FROZEN)
+		add_frozen(meta);
 	r = rdd_track_flush(meta);
 	if (r)
 		return r;
@@ -120,8 +114,12 @@ int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 	super.epoch = epoch;
 	super.flags |= RDD_FLAG_FROZEN;
 	r = rdd_super_write(meta, &super);
-	if (r)
+	if (r) {
+		/* If it is on disk all the same, the set there is empty. */
+		clear_bits(meta, meta->stable);
+		all_stale(meta);
 		return r;
+	}
 	swap(meta->want, meta->frozen);
 	clear_bits(meta, meta->want);
 	clear_bits(meta, meta->stable);
@@ -150,6 +148,7 @@ static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 {
 	struct rdd_super super = meta->super;
+	bool was_lost = rdd_is_lost(meta);
 	bool healed;
 	int r;
 
@@ -176,7 +175,25 @@ int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 	if (healed)
 		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
+	if (was_lost && !rdd_is_lost(meta))
+		rdd_track_event(meta);
 	return 0;
+}
+
+/* The union is on disk before the frozen set is not. */
+static int drop_frozen(struct rdd_meta *meta)
+{
+	struct rdd_super super = meta->super;
+	int r;
+
+	add_frozen(meta);
+	super.flags &= ~RDD_FLAG_FROZEN;
+	if (rdd_broken(union)) {
+		r = rdd_super_write(meta, &super);
+		return r ? r : rdd_track_flush(meta);
+	}
+	r = rdd_track_flush(meta);
+	return r ? r : rdd_super_write(meta, &super);
 }
 
 int rdd_abort(struct rdd_meta *meta, u64 epoch)

@@ -27,8 +27,7 @@ static DEFINE_MUTEX(rdd_meta_list_lock);
 
 const char *rdd_meta_name(struct rdd_meta *meta)
 {
-	return meta->ti ? dm_table_device_name(meta->ti->table) :
-			  dm_device_name(meta->owner);
+	return dm_device_name(meta->owner);
 }
 
 /* ------------------------------------------------------------------
@@ -245,6 +244,8 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 	/* Nothing is known of the past: every segment is dirty. */
 	set_bits(bits.want, 0, nr_segs);
 	r = write_new_groups(meta, &bits, 0);
+	/* Or else the first block would say that this was never formatted. */
+	meta->super_needs_a = true;
 	if (!r)
 		r = rdd_super_write(meta, &super);
 	if (r) {
@@ -522,113 +523,97 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	return meta;
 }
 
-static struct rdd_meta *find_meta(dev_t dev)
+/* A reference to the object of @bdev, which is a new one where there was none. */
+static struct rdd_meta *join_meta(struct block_device *bdev,
+				  struct mapped_device *owner, const char **why)
 {
 	struct rdd_meta *meta;
 
+	lockdep_assert_held(&rdd_meta_list_lock);
 	list_for_each_entry(meta, &rdd_metas, list) {
-		if (meta->bdev->bd_dev == dev)
+		if (meta->bdev->bd_dev != bdev->bd_dev)
+			continue;
+		if (meta->owner == owner && refcount_inc_not_zero(&meta->refs))
 			return meta;
-	}
-	return NULL;
-}
-
-static struct rdd_meta *join_meta(struct rdd_meta *meta, struct dm_target *ti,
-				  struct rdd_target *rt, int *ret_r,
-				  const char **why)
-{
-	if (meta->owner != dm_table_get_md(ti->table)) {
 		*why = "the metadata device is in use by another revdedup device";
-		*ret_r = -EBUSY;
-		return NULL;
+		return ERR_PTR(-EBUSY);
 	}
-	mutex_lock(&meta->lock);
-	*ret_r = meta->loaded ? check_loaded(meta, ti, rt, why) :
-				probe_meta(meta, ti, rt, why);
-	mutex_unlock(&meta->lock);
-	if (*ret_r)
-		return NULL;
-	refcount_inc(&meta->refs);
-	return meta;
-}
-
-static struct rdd_meta *add_meta(struct dm_target *ti, struct rdd_target *rt,
-				 int *ret_r, const char **why)
-{
-	struct block_device *bdev = rt->meta_dev->bdev;
-	struct rdd_meta *meta;
-
-	/* Two superblocks and a pair of bitmap blocks. */
-	if (bdev_nr_bytes(bdev) < 4 * RDD_BLOCK_SIZE) {
-		*why = "the metadata device is too small: it needs 4 blocks of 4 KiB at least";
-		*ret_r = -ENOSPC;
-		return NULL;
-	}
-	meta = new_meta(bdev, dm_table_get_md(ti->table));
-	if (IS_ERR(meta)) {
+	meta = new_meta(bdev, owner);
+	if (IS_ERR(meta))
 		*why = "cannot allocate the state of the metadata device";
-		*ret_r = PTR_ERR(meta);
-		return NULL;
-	}
-	mutex_lock(&meta->lock);
-	*ret_r = probe_meta(meta, ti, rt, why);
-	mutex_unlock(&meta->lock);
-	if (*ret_r) {
-		free_meta(meta);
-		return NULL;
-	}
-	list_add(&meta->list, &rdd_metas);
+	else
+		list_add(&meta->list, &rdd_metas);
 	return meta;
 }
 
 struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
 			      int *ret_r)
 {
+	struct block_device *bdev = rt->meta_dev->bdev;
 	const char *why = "cannot use the metadata device";
 	struct rdd_meta *meta;
 
+	/* Two superblocks and a pair of bitmap blocks. */
+	if (bdev_nr_bytes(bdev) < 4 * RDD_BLOCK_SIZE) {
+		ti->error = "the metadata device is too small: it needs 4 blocks of 4 KiB at least";
+		*ret_r = -ENOSPC;
+		return NULL;
+	}
 	mutex_lock(&rdd_meta_list_lock);
-	meta = find_meta(rt->meta_dev->bdev->bd_dev);
-	if (meta)
-		meta = join_meta(meta, ti, rt, ret_r, &why);
-	else
-		meta = add_meta(ti, rt, ret_r, &why);
+	meta = join_meta(bdev, dm_table_get_md(ti->table), &why);
 	mutex_unlock(&rdd_meta_list_lock);
-	if (!meta)
+	if (IS_ERR(meta)) {
 		ti->error = (char *)why;
+		*ret_r = PTR_ERR(meta);
+		return NULL;
+	}
+
+	mutex_lock(&meta->lock);
+	*ret_r = meta->loaded ? check_loaded(meta, ti, rt, &why) :
+				probe_meta(meta, ti, rt, &why);
+	mutex_unlock(&meta->lock);
+	if (*ret_r) {
+		rdd_meta_put(meta, ti);
+		ti->error = (char *)why;
+		return NULL;
+	}
 	return meta;
 }
 
-/* Last chance to write what an outage kept in memory only. */
+/* Last chance to write what is in memory only. */
 static void last_words(struct rdd_meta *meta)
 {
 	mutex_lock(&meta->lock);
-	if (meta->outage && (rdd_track_flush(meta) || rdd_super_refresh(meta)))
+	if (meta->outage && !rdd_track_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
 		      rdd_meta_name(meta), meta->bdev);
+	else if (meta->loaded && !meta->read_only)
+		rdd_super_refresh(meta);
 	mutex_unlock(&meta->lock);
 }
 
 void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti)
 {
-	mutex_lock(&rdd_meta_list_lock);
 	mutex_lock(&meta->lock);
 	if (meta->ti == ti)
 		meta->ti = NULL;
 	mutex_unlock(&meta->lock);
 
-	if (!refcount_dec_and_test(&meta->refs)) {
-		mutex_unlock(&rdd_meta_list_lock);
+	if (!refcount_dec_and_test(&meta->refs))
 		return;
-	}
-	/* No target is left, so nobody queues work but the work itself. */
+	/*
+	 * It stays in the list, so that nobody else uses the device meanwhile.
+	 * No target is left, so nobody queues work but the work itself.
+	 */
 	cancel_delayed_work_sync(&meta->work);
 	last_words(meta);
 	/* What the last words may have queued. */
 	cancel_delayed_work_sync(&meta->work);
+
+	mutex_lock(&rdd_meta_list_lock);
 	list_del(&meta->list);
-	free_meta(meta);
 	mutex_unlock(&rdd_meta_list_lock);
+	free_meta(meta);
 }
 
 static int open_meta(struct rdd_meta *meta, struct dm_target *ti,

@@ -10,8 +10,10 @@
  *   super.c    the two copies of the superblock
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
- * Lock order: rdd_meta_list_lock, rdd_meta.lock, dm-bufio's, rdd_meta.defer_lock.
- * The map function takes only the last, and only for a first write.
+ * Lock order: rdd_meta.lock, dm-bufio's, rdd_meta.defer_lock. The map function
+ * takes only the last, and only for a first write. rdd_meta_list_lock is taken
+ * with none of them and held over no I/O: a metadata device that hangs is no
+ * other volume's business.
  */
 #ifndef RDD_H
 #define RDD_H
@@ -41,7 +43,7 @@
  */
 struct rdd_meta {
 	struct list_head list;		/* under rdd_meta_list_lock */
-	refcount_t refs;		/* one a constructed target */
+	refcount_t refs;		/* one a constructed target; 0: it goes */
 	struct block_device *bdev;	/* open as long as a target is */
 	struct mapped_device *owner;
 
@@ -59,9 +61,11 @@ struct rdd_meta {
 	bool read_only:1;
 	bool checkpoint_is_fresh:1;	/* no resume since the last one */
 
-	struct rdd_super super;		/* what the newest copy on disk says */
+	struct rdd_super super;		/* the state; see super.c */
 	u64 last_seq;			/* of any attempt to write it */
 	bool super_is_stale;		/* a copy is not what super says */
+	bool super_is_unsure;		/* perhaps both are not */
+	bool super_needs_a;		/* copy B alone may not be found */
 	bool lost_before;		/* the lost mark was there at load, */
 	u64 lost_before_epoch;		/* with this epoch */
 	u32 seed;
@@ -117,6 +121,7 @@ struct rdd_target {
 	u8 volume_uuid[RDD_UUID_SIZE];	/* zero: not given */
 	u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not given */
 	unsigned int nr_opts;		/* words, for the table line */
+	bool read_only;
 };
 
 /* Per bio: where a write-zeroes began, in case we must do it ourselves. */
@@ -140,7 +145,7 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
  * memory keeps the old state, and an outage has begun: -errno.
  */
 int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next);
-/* Write the state again where a copy lacks it. */
+/* Write the state again where a copy lacks it, or may lack it. */
 int rdd_super_refresh(struct rdd_meta *meta);
 
 /* meta.c */
@@ -178,8 +183,12 @@ void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len);
 int rdd_track_flush(struct rdd_meta *meta);
 /* A write to the metadata device failed: begin an outage if none is. */
 void rdd_track_failed(struct rdd_meta *meta, const char *what, int r);
+/* What an outage kept in memory only is written: then it is over. */
+bool rdd_track_end_outage(struct rdd_meta *meta);
 /* Have the worker look again soon. */
 void rdd_track_kick(struct rdd_meta *meta);
+/* What rdd_is_lost() says has changed. */
+void rdd_track_event(struct rdd_meta *meta);
 
 static inline bool rdd_is_lost(struct rdd_meta *meta)
 {

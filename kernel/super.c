@@ -6,9 +6,15 @@
  * crash leaves at least one of them whole, and the one with the greater
  * sequence number is the state. A state that one copy holds is therefore the
  * state after any crash, and the write that brought it there has succeeded; the
- * other copy is refreshed later. If neither could be written it is unknown
- * which state the disk holds: memory keeps the old one, under a sequence number
- * beyond the failed one, and the outage machinery writes it until it is there.
+ * other copy is refreshed later.
+ *
+ * A write that failed may have reached the disk all the same. So if neither copy
+ * could be written, the disk holds the old state or the new one: memory keeps the
+ * old one, is unsure, and writes it, under a sequence number beyond the failed
+ * one, until it is there. Bits count as stable only where the state is sure.
+ *
+ * Copy A tells where copy B is. After a failed attempt to make it point to a new
+ * place, copy B at the old one may not be found: only copy A will do.
  */
 #include <linux/err.h>
 
@@ -80,6 +86,8 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
 		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
 	meta->super_is_stale = ra || rb || a.seq != b.seq;
+	/* What was made of a single copy is in memory only. */
+	meta->super_is_unsure = ra || rb;
 	return 0;
 }
 
@@ -107,17 +115,20 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 	super.seq = ++meta->last_seq;
 
 	/*
-	 * Copy A tells where copy B is: when the device has grown, there must
-	 * be one at the new place before A points to it.
+	 * When the device has grown, there must be a copy B at the new place
+	 * before A points to it.
 	 */
 	if (moved)
 		rb = write_copy(meta, &super, super.meta_blocks - 1);
+	if (moved && !rb)
+		meta->super_needs_a = true;
 	ra = rb ? rb : write_copy(meta, &super, 0);
 	if (!moved)
 		rb = write_copy(meta, &super, super.meta_blocks - 1);
 
-	if (ra && (rb || moved)) {
+	if (ra && (rb || meta->super_needs_a)) {
 		meta->super_is_stale = true;
+		meta->super_is_unsure = true;
 		rdd_track_failed(meta, "writing the superblock", ra);
 		return ra;
 	}
@@ -130,6 +141,9 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 		rdd_track_kick(meta);
 	}
 	meta->super_is_stale = ra || rb;
+	meta->super_is_unsure = false;
+	if (!ra)
+		meta->super_needs_a = false;
 	return 0;
 }
 

@@ -42,12 +42,6 @@
 /* Commits between two of them that wait for more writers than are known. */
 #define PROBE_MAX	64U
 
-static void track_event(struct rdd_meta *meta)
-{
-	if (meta->ti)
-		dm_table_event(meta->ti->table);
-}
-
 /* ------------------------------------------------------------------
  * Bits
  */
@@ -103,6 +97,12 @@ int rdd_track_flush(struct rdd_meta *meta)
 	lockdep_assert_held(&meta->lock);
 	if (find_first_bit(meta->stale, meta->nr_groups) >= meta->nr_groups)
 		return 0;
+	/* In which epoch the disk is decides what these bits mean there. */
+	if (meta->super_is_unsure) {
+		r = rdd_super_refresh(meta);
+		if (r)
+			return r;
+	}
 	r = write_stale(meta);
 	if (r) {
 		rdd_track_failed(meta, "writing dirty bits", r);
@@ -119,6 +119,12 @@ int rdd_track_flush(struct rdd_meta *meta)
  * Outages
  */
 
+void rdd_track_event(struct rdd_meta *meta)
+{
+	if (meta->ti)
+		dm_table_event(meta->ti->table);
+}
+
 void rdd_track_failed(struct rdd_meta *meta, const char *what, int r)
 {
 	lockdep_assert_held(&meta->lock);
@@ -132,7 +138,7 @@ void rdd_track_failed(struct rdd_meta *meta, const char *what, int r)
 	meta->outage_start = jiffies;
 	meta->next_retry = jiffies;
 	rdd_track_kick(meta);
-	track_event(meta);
+	rdd_track_event(meta);
 }
 
 void rdd_track_kick(struct rdd_meta *meta)
@@ -153,24 +159,37 @@ static void write_mark(struct rdd_meta *meta)
 static int remove_mark(struct rdd_meta *meta)
 {
 	struct rdd_super super = meta->super;
+	int r;
 
 	if (meta->lost_before)
 		super.lost_epoch = meta->lost_before_epoch;
 	else
 		super.flags &= ~RDD_FLAG_LOST;
-	return rdd_super_write(meta, &super);
+	r = rdd_super_write(meta, &super);
+	if (r && meta->outage_is_marked) {
+		/* It may be gone all the same: first writes wait again. */
+		meta->outage_is_marked = false;
+		meta->outage_start = jiffies;
+	}
+	return r;
+}
+
+bool rdd_track_end_outage(struct rdd_meta *meta)
+{
+	lockdep_assert_held(&meta->lock);
+	if (rdd_track_flush(meta) || remove_mark(meta))
+		return false;
+	meta->outage = false;
+	DMINFO("%s: the metadata device can be written again, nothing was lost",
+	       rdd_meta_name(meta));
+	rdd_track_event(meta);
+	return true;
 }
 
 static void try_again(struct rdd_meta *meta)
 {
-	if (!rdd_track_flush(meta) && !remove_mark(meta)) {
-		meta->outage = false;
-		DMINFO("%s: the metadata device can be written again, nothing was lost",
-		       rdd_meta_name(meta));
-		track_event(meta);
-	} else if (!meta->outage_is_marked) {
+	if (!rdd_track_end_outage(meta) && !meta->outage_is_marked)
 		write_mark(meta);
-	}
 }
 
 static bool hold_is_over(struct rdd_meta *meta)
@@ -307,20 +326,20 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	unsigned int served = take_deferred(meta, &requeue);
 
 	/*
-	 * A read-only table has no first writes and mends nothing, but an
-	 * outage that began before it was loaded must still end.
+	 * A read-only table lets no writes in and mends nothing, but an outage
+	 * that began before it was loaded must still end.
 	 */
 	if (!meta->outage && !meta->read_only)
 		rdd_track_flush(meta);
 	retry_if_due(meta);
 	/*
-	 * When the suspend is interrupted, device-mapper takes nothing back any
-	 * more already before it tells us so.
+	 * Nothing is pushed back without need: when the suspend is interrupted,
+	 * device-mapper takes nothing back any more already before it tells us.
 	 */
-	if (requeue && meta->ti && dm_noflush_suspending(meta->ti))
-		push_back(&meta->held);
-	else if (!meta->outage || hold_is_over(meta))
+	if (!meta->outage || hold_is_over(meta))
 		bio_list_merge_init(ready, &meta->held);
+	else if (requeue && meta->ti && dm_noflush_suspending(meta->ti))
+		push_back(&meta->held);
 	if (served)
 		note_commit(meta, start, served);
 }
@@ -415,8 +434,9 @@ void rdd_track_zero(struct rdd_meta *meta, struct bio *bio)
 
 	spin_lock_irqsave(&meta->defer_lock, flags);
 	bio_list_add(&meta->zeroes, bio);
-	spin_unlock_irqrestore(&meta->defer_lock, flags);
+	/* Under the lock: once @bio can be taken and ended, meta may go. */
 	queue_work(meta->wq, &meta->zero_work);
+	spin_unlock_irqrestore(&meta->defer_lock, flags);
 }
 
 void rdd_track_init(struct rdd_meta *meta)
