@@ -158,6 +158,7 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		ti->error = "cannot allocate the target";
 		return -ENOMEM;
 	}
+	rt->read_only = !rdd_table_is_writable(ti);
 	r = parse_pool(ti, argv[2]);
 	if (!r)
 		r = parse_opts(ti, rt, &as);
@@ -209,9 +210,10 @@ static int map_write(struct rdd_meta *meta, struct bio *bio)
 	/*
 	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
 	 * io_uring would have a worker thread of its own send each first write
-	 * again. But our worker, which issues it, may block.
+	 * again. But our worker, which issues it, may block. And nobody may poll
+	 * for what another thread has yet to issue.
 	 */
-	bio->bi_opf &= ~REQ_NOWAIT;
+	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 	rdd_track_defer(meta, bio);
 	return DM_MAPIO_SUBMITTED;
 }
@@ -233,6 +235,10 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
 	}
 	if (!op_is_write(bio_op(bio)) || !bio_sectors(bio))
 		return DM_MAPIO_REMAPPED;
+
+	/* Those above us that had it open for writing still can. */
+	if (unlikely(rt->read_only))
+		return DM_MAPIO_KILL;
 
 	/* What the base does not take at the moment changes nothing. */
 	if (unlikely(bio_op(bio) == REQ_OP_DISCARD &&
@@ -321,7 +327,7 @@ static u64 count_dirty(struct rdd_meta *meta)
 /*
  * <format version> <epoch> <uncommitted checkpoint|-> <last version>
  * <dirty>/<total segments> <base> <zero> <pool blocks> <hydration left>
- * <ok|lost> <rw|ro|fail>
+ * <ok|lost> <rw|ro>
  */
 static void status_info(struct dm_target *ti, struct rdd_meta *meta,
 			char *result, unsigned int maxlen)
