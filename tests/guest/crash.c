@@ -803,13 +803,13 @@ static void mark(void)
  * ---- outages ----
  */
 
-/* All of the metadata device, or parts: the bits, either superblock. */
+/* All of the metadata device, or parts: the bits, either superblock, both. */
 static void fail_writes(void)
 {
 	uint64_t last = c.use_meta_sectors - 8;
 	int r;
 
-	switch (below(&c.random, 5)) {
+	switch (below(&c.random, 6)) {
 	case 0:
 		r = dm_message(META, "fail-writes on 8 16");
 		break;
@@ -821,6 +821,9 @@ static void fail_writes(void)
 		break;
 	case 3:
 		r = dm_message(META, "fail-writes on 0 %" PRIu64, last);
+		break;
+	case 4:
+		r = dm_message(META, "fail-writes except 8 16");
 		break;
 	default:
 		r = dm_message(META, "fail-writes on");
@@ -880,6 +883,13 @@ static void outage(void)
 		suspended(checkpoint);
 	else if (c.now.frozen && c.may_commit)
 		commit();
+	/* It gets better or worse before it is over. */
+	if (one_in(&c.random, 2)) {
+		fail_writes();
+		pause_us(below(&c.random, 1500000));
+		if (atomic_load(&c.crashing))
+			return;
+	}
 	must(dm_message(META, "fail-writes off"), "end the outage");
 	c.has_outage = false;
 	if (one_in(&c.random, 2))

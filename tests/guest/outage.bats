@@ -55,6 +55,19 @@ heal() {
 	meta_is_fine
 }
 
+# on_flushed_meta: the same volume with metadata on a device that has a cache. A
+# ram disk has none, so that nobody flushes it.
+on_flushed_meta() {
+	vol_remove
+	dm remove rdt-m
+	truncate -s 1M "$BATS_TEST_TMPDIR/meta-ground"
+	meta_ground=$(loopdev "$BATS_TEST_TMPDIR/meta-ground")
+	make rdt-m "0 $meta_sectors linear $meta_ground 0"
+	vol_create
+	snapshot
+	poke 3
+}
+
 @test "a first write waits 10 s, and everything else goes on" {
 	event_nr
 	before=$event_nr
@@ -321,15 +334,7 @@ heal() {
 }
 
 @test "flushes that fail are outages, too" {
-	vol_remove
-	dm remove rdt-m
-	# A ram disk has no cache, so that nobody flushes it.
-	truncate -s 1M "$BATS_TEST_TMPDIR/meta-ground"
-	meta_ground=$(loopdev "$BATS_TEST_TMPDIR/meta-ground")
-	make rdt-m "0 $meta_sectors linear $meta_ground 0"
-	vol_create
-	snapshot
-	poke 3
+	on_flushed_meta
 	# The bitmap's block is written, but nobody knows whether it stays.
 	meta_set nowrite $((meta_sectors - 64)) 8
 	first_write 5
@@ -340,4 +345,69 @@ heal() {
 	passed_within 0 9
 	within 10 tracking_is ok
 	disk_dirty_is "3,1;5,1"
+}
+
+@test "a checkpoint that failed may be on disk: dirty segments are not known there" {
+	on_flushed_meta
+	dm suspend rdt-v
+	# Copy A is written, but nobody knows whether it stays; copy B is not.
+	meta_set nowrite $((meta_sectors - 8)) 8
+	refused "Input/output error" "" msg checkpoint 2
+	dm resume rdt-v
+	status_is "1 1 - 1 1/32 16384 0 0 0 lost rw"
+	first_write 3
+	sleep 2
+	still_waits
+	meta_set ok
+	passed_within 0 9
+	within 10 tracking_is ok
+	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw"
+	disk_dirty_is "3,1"
+	vol_remove
+	vol_create
+	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw"
+}
+
+@test "a removal right after an outage leaves no lost mark" {
+	meta_set dead $bitmap_sectors
+	first_write 5
+	within 5 tracking_is lost
+	# It passes because of the mark.
+	passed_within 0 9
+	meta_set ok
+	vol_remove
+	vol_create
+	status_is "1 1 - 1 2/32 16384 0 0 0 ok rw"
+}
+
+@test "an event when a commit ends a loss from before" {
+	vol_remove
+	edit b damage
+	vol_create
+	tracking_is lost
+	checkpoint
+	event_nr
+	before=$event_nr
+	msg commit 2 2
+	tracking_is ok
+	event_nr
+	[ "$event_nr" -gt "$before" ]
+}
+
+@test "metadata that hangs is no other volume's business" {
+	dm suspend rdt-m
+	first_write 5
+	# It waits for the worker, which waits for the device.
+	table
+	dmsetup load rdt-v --table "$table" &
+	loader=$!
+	sleep 1
+	kill -0 $loader
+	truncate -s 1M "$BATS_TEST_TMPDIR/meta2"
+	make rdt-w "0 4096 revdedup /dev/ram2 $(loopdev "$BATS_TEST_TMPDIR/meta2") -"
+	dm remove rdt-w
+	dm resume rdt-m
+	wait $loader
+	wait "$writer"
+	tracking_is ok
 }

@@ -684,6 +684,19 @@ waits() {
 	meta_is "$before"
 }
 
+@test "a read-only table lets no write in, from whoever could write before" {
+	vol_create
+	snapshot
+	make rdt-top "0 $vol_sectors linear $vol 0"
+	vol_reload_ro
+	refused "Input/output error" "" dm poke /dev/mapper/rdt-top 0 4096
+	dm hash /dev/mapper/rdt-top 4096
+	vol_reload
+	dirty_is "-"
+	dm poke /dev/mapper/rdt-top 0 4096
+	dirty_is "0,1"
+}
+
 @test "read-only and back by reload" {
 	vol_create
 	snapshot

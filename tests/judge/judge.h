@@ -74,6 +74,7 @@ struct judge {
 	bool fail_discards;
 	sector_t fail_first;
 	sector_t fail_sectors;		/* 0: everything, and flushes */
+	bool fail_except;		/* not that range, but the rest */
 	u64 nr_reads;
 	u64 nr_writes;
 	u64 written_sectors;

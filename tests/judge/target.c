@@ -24,6 +24,8 @@
  * - A failed flush (see below) throws a random part of what it should have made
  *   stable away: a disk that lost its power for a moment does that, and whoever
  *   does not write again after a failed flush has lost data.
+ * - A failed write has been cached or not, by a coin: a disk that lost its cable
+ *   for a moment does that.
  *
  * A crash hits all live devices of a group at one instant: whatever was
  * acknowledged before it is in, whatever comes after fails with EIO, and so
@@ -37,8 +39,9 @@
  * --------
  *   crash <seed>              crash the group of this device; returns when it is over
  *   fail-writes on [<first sector> <sectors>]
- *   fail-writes off           writes (to that range) fail with EIO; without a range
- *                             flushes fail too; reads go on
+ *   fail-writes except <first sector> <sectors>
+ *   fail-writes off           writes (to that range, or to the rest) fail with EIO;
+ *                             without a range flushes fail too; reads go on
  *   fail-discards on|off      discards are refused as not supported
  *   flush-delay <us>
  *
@@ -241,17 +244,22 @@ static int map_read(struct judge *j, struct bio *bio)
 }
 
 /* Under group->lock. */
+static bool __is_to_fail(struct judge *j, struct bio *bio)
+{
+	bool touches = bio_first(bio) < j->fail_first + j->fail_sectors &&
+		       bio_end_sector(bio) > j->fail_first;
+
+	return j->fail_writes && (!j->fail_sectors || touches != j->fail_except);
+}
+
+/* Under group->lock. */
 static blk_status_t __write_status(struct judge *j, struct bio *bio)
 {
 	if (j->crashed)
 		return BLK_STS_IOERR;
 	if (j->fail_discards && bio_op(bio) == REQ_OP_DISCARD)
 		return BLK_STS_NOTSUPP;
-	if (j->fail_writes &&
-	    (!j->fail_sectors || (bio_first(bio) < j->fail_first + j->fail_sectors &&
-				  bio_end_sector(bio) > j->fail_first)))
-		return BLK_STS_IOERR;
-	return BLK_STS_OK;
+	return __is_to_fail(j, bio) ? BLK_STS_IOERR : BLK_STS_OK;
 }
 
 /* Returns whether the write goes on in the worker. */
@@ -272,6 +280,9 @@ static bool insert_write(struct judge *j, struct bio *bio, struct version *v)
 		} else if (j->cached_blocks > j->cache_limit) {
 			queue_work(j->wq, &j->work);
 		}
+	} else if (!j->crashed && __is_to_fail(j, bio) && get_random_u32() & 1) {
+		__cache_insert(j, bio, v);
+		v = NULL;
 	}
 	spin_unlock(&j->group->lock);
 	cache_free_versions(v);
@@ -596,10 +607,11 @@ static void judge_status(struct dm_target *ti, status_type_t type,
 	}
 }
 
-static int fail_writes(struct judge *j, bool on, u64 first, u64 sectors)
+static int fail_writes(struct judge *j, bool on, bool except, u64 first, u64 sectors)
 {
 	spin_lock(&j->group->lock);
 	j->fail_writes = on;
+	j->fail_except = except;
 	j->fail_first = first;
 	j->fail_sectors = sectors;
 	spin_unlock(&j->group->lock);
@@ -608,18 +620,19 @@ static int fail_writes(struct judge *j, bool on, u64 first, u64 sectors)
 
 static int message_fail_writes(struct judge *j, unsigned int argc, char **argv)
 {
+	bool except = argc == 4 && !strcmp(argv[1], "except");
 	u64 first, sectors;
 
 	if (argc == 2 && !strcmp(argv[1], "off"))
-		return fail_writes(j, false, 0, 0);
-	if (argc < 2 || strcmp(argv[1], "on"))
+		return fail_writes(j, false, false, 0, 0);
+	if (argc < 2 || (strcmp(argv[1], "on") && !except))
 		return -EINVAL;
 	if (argc == 2)
-		return fail_writes(j, true, 0, 0);
+		return fail_writes(j, true, false, 0, 0);
 	if (argc != 4 || kstrtou64(argv[2], 10, &first) ||
 	    kstrtou64(argv[3], 10, &sectors) || !sectors)
 		return -EINVAL;
-	return fail_writes(j, true, first, sectors);
+	return fail_writes(j, true, except, first, sectors);
 }
 
 static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
