@@ -8,7 +8,8 @@
 #   fast  lint, unit tests, the tools: no guest, under 3 minutes
 #   all   these, and all guest tests on both kernels and on the debug kernel
 #         (the default; under 30 minutes with an empty cache)
-#   soak  like all, with many times the rounds: some hours
+#   soak  like all, with many times the rounds, and with all on the debug kernel:
+#         some hours
 #
 # Two jobs run at a time, with their output in build/check/JOB.log. Naming jobs
 # runs only these: "check.sh all guest-6.12". The last line counts tests.
@@ -121,9 +122,16 @@ job_memory_6.12() { memory 6.12; }
 job_memory_6.1() { memory 6.1; }
 
 # What can go wrong with locks, memory and errors, more than with timing.
-job_debug() { guest uml "${guest_files[@]}" faults; }
+debug_files=(ctor target resize outage nowait)
+[ "$tier" != soak ] || debug_files=("${guest_files[@]}")
+job_debug() { guest uml "${debug_files[@]}"; }
+job_debug_faults() {
+	# A load alone has 700 places that can fail.
+	[ "$tier" = soak ] || rounds+=(FAULT_STEP=16)
+	guest uml faults
+}
 job_debug_crash() {
-	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=100)
+	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=60 LOG_EPOCHS=6)
 	guest uml crash logwrites
 }
 job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
@@ -183,7 +191,7 @@ if [ "$tier" = fast ]; then
 else
 	"$scripts/setup.sh" build lint test vm kunit
 	run_jobs unit modules lint debug_kernel
-	run_jobs debug debug_crash guest_6.12 guest_6.1 crash_6.12 crash_6.1 \
+	run_jobs debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12 crash_6.1 \
 		breaks power_cuts_6.12 power_cuts_6.1 memory_6.12 memory_6.1 \
 		bench kunit
 fi

@@ -118,8 +118,8 @@ memory=$(memory_dir)
 ln -s "$initramfs" "$dir/initramfs"
 open_out
 cmdline=("mem=${mem}M" "uml_dir=$dir/" umid=uml "hostfs=$dir" initrd=initramfs
-	quiet loglevel=5 panic=-1 oops=panic kasan_multi_shot stderr=1 "con0=null,fd:2"
-	"ssl0=null,fd:1" "ssl1=null,fd:$out")
+	quiet loglevel=5 log_buf_len=4M panic=-1 oops=panic kasan_multi_shot
+	rcupdate.rcu_expedited=1 stderr=1 "con0=null,fd:2" "ssl0=null,fd:1" "ssl1=null,fd:$out")
 add_disk a rc rootfs "$rootfs"
 add_disk b rc modules "$kernel_dir/modules.ext4"
 add_disk c rc payload "$dir/payload.tar"

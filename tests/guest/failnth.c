@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * failnth [OPERATION...]: make every allocation and every metadata I/O of each
- * operation fail once, one at a time.
+ * failnth [STEP [OPERATION...]]: make every allocation and every metadata I/O of
+ * each operation fail once, one at a time. With a STEP only one in so many, from a
+ * random one on.
  *
  * For n = 1, 2, 3, ... until no n-th fault came: bring a volume into a known
  * state, let the n-th point in this thread's way through the kernel that can
@@ -314,13 +315,6 @@ static void make_image(void)
 	read_meta(image);
 }
 
-static void clean_up(void)
-{
-	must(remove_retry(VOL), "remove");
-	must(load(META, META_SECTORS, "linear", META_GROUND " 0", 0), "load");
-	must(resume(META), "resume");
-}
-
 /*
  * ---- Operations ----
  */
@@ -439,42 +433,50 @@ static bool ends_with(const char *s, const char *end)
 	return len >= end_len && !strcmp(s + len - end_len, end);
 }
 
-/* Wait for the worker to get over an outage: the last status is in @text. */
-static bool wait_for(const char *end, char *text, size_t size)
-{
-	struct timespec now, start;
-
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
-		must(query(0, text, size), "status");
-		if (ends_with(text, end))
-			return true;
-		usleep(10000);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (now.tv_sec - start.tv_sec < 10);
-	return false;
-}
-
 static uint32_t all_of(const struct state *state)
 {
 	return state == &state_large ? ALL(NR_SEGS + 4) :
 	       state == &state_small ? ALL(8) : ALL(NR_SEGS);
 }
 
+/* The end of the status line @text, from the tracking on. */
+static bool tracking_is(const char *tracking, const struct op *op, const char *text)
+{
+	char end[32];
+
+	snprintf(end, sizeof(end), " %s %s", tracking, op->state->rest);
+	return ends_with(text, end);
+}
+
+/*
+ * Wait for the worker to get over an outage: the last status is in @text. What
+ * was lost by a read that failed stays so, but then all is dirty.
+ */
+static bool is_lost(const struct op *op, char *text, size_t size)
+{
+	struct timespec now, start;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		must(query(0, text, size), "status");
+		if (tracking_is("ok", op, text))
+			return false;
+		if (op->reads && tracking_is("lost", op, text) &&
+		    dirty("current") == all_of(op->state))
+			return true;
+		usleep(10000);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - start.tv_sec < 10);
+	die("status is '%s'", text);
+}
+
 static void check_state(const struct op *op)
 {
 	const struct state *want = op->state;
 	uint32_t current, frozen = 0;
-	char end[32], text[256];
-	bool lost = false;
+	char text[256];
+	bool lost = is_lost(op, text, sizeof(text));
 
-	snprintf(end, sizeof(end), " ok %s", want->rest);
-	if (!wait_for(end, text, sizeof(text))) {
-		snprintf(end, sizeof(end), " lost %s", want->rest);
-		lost = op->reads && ends_with(text, end);
-		if (!lost)
-			die("status is '%s'", text);
-	}
 	if (strncmp(text, want->status, strlen(want->status)) ||
 	    text[strlen(want->status)] != ' ')
 		die("status is '%s', must begin with '%s'", text, want->status);
@@ -485,10 +487,19 @@ static void check_state(const struct op *op)
 	    (frozen & want->frozen) != want->frozen)
 		die("dirty is %x, frozen %x; at least %x and %x must be", current,
 		    frozen, want->current, want->frozen);
-	if (lost ? current != all_of(want) :
-	    !op->reads && (current != want->current || frozen != want->frozen))
+	if (!lost && !op->reads &&
+	    (current != want->current || frozen != want->frozen))
 		die("dirty is %x, frozen %x; must be %x and %x", current, frozen,
 		    want->current, want->frozen);
+}
+
+static void clean_up(const struct op *op)
+{
+	must(remove_retry(VOL), "remove");
+	if (op->prepare != live_meta_large)
+		return;
+	must(load(META, META_SECTORS, "linear", META_GROUND " 0", 0), "load");
+	must(resume(META), "resume");
 }
 
 /* One try. True if the fault came. */
@@ -516,26 +527,27 @@ static bool try_nth(const struct op *op)
 	if (op->finish >= RESUME)
 		must(resume(VOL), "resume");
 	check_state(op);
-	clean_up();
+	clean_up(op);
 	return fault;
 }
 
-static unsigned int run_op(const struct op *op)
+static unsigned int run_op(const struct op *op, unsigned int step)
 {
+	unsigned int faults = 0;
+
 	op_name = op->name;
-	for (nth = 1; nth <= MAX_POINTS; nth++) {
+	for (nth = 1 + rand() % step; nth <= MAX_POINTS; nth += step) {
 		if (!try_nth(op))
 			break;
+		faults++;
 	}
-	printf("%-32s %3u faults\n", op->name, nth - 1);
+	printf("%-32s %3u faults\n", op->name, faults);
 	fflush(stdout);
-	return nth - 1;
+	return faults;
 }
 
 static bool is_wanted(const char *name, char **names)
 {
-	if (!*names)
-		return true;
 	while (*names) {
 		if (!strcmp(*names++, name))
 			return true;
@@ -558,10 +570,12 @@ static void node(const char *path, const char *name)
 
 int main(int argc, char **argv)
 {
-	unsigned int total = 0;
+	unsigned int step = argc > 1 ? atoi(argv[1]) : 1, total = 0;
 	size_t i;
 
-	(void)argc;
+	if (!step)
+		errx(2, "usage: failnth [STEP [OPERATION...]]");
+	srand(time(NULL));
 	dmreq_open();
 	fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
 	if (fail_nth_fd < 0)
@@ -577,8 +591,8 @@ int main(int argc, char **argv)
 
 	make_image();
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		if (is_wanted(ops[i].name, argv + 1))
-			total += run_op(&ops[i]);
+		if (argc < 3 || is_wanted(ops[i].name, argv + 2))
+			total += run_op(&ops[i], step);
 	}
 	printf("%u faults in all\n", total);
 	return 0;
