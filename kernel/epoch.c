@@ -71,21 +71,20 @@ static int may_checkpoint(struct rdd_meta *meta, u64 epoch)
 	return can_write(meta, "checkpoint");
 }
 
-static int flush_base(struct rdd_meta *meta)
+static int flush_base(struct rdd_meta *meta, struct block_device *base)
 {
-	struct rdd_target *rt = meta->ti->private;
 	int r;
 
 	if (rdd_broken(base))
 		return 0;
-	r = blkdev_issue_flush(rt->base->bdev);
+	r = blkdev_issue_flush(base);
 	if (r)
 		DMERR("%s: checkpoint: cannot flush the base device: error %d",
 		      rdd_meta_name(meta), r);
 	return r;
 }
 
-int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
+int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch)
 {
 	struct rdd_super super;
 	int r;
@@ -99,7 +98,7 @@ int rdd_checkpoint(struct rdd_meta *meta, u64 epoch)
 		return 0;
 	r = may_checkpoint(meta, epoch);
 	if (!r)
-		r = flush_base(meta);
+		r = flush_base(meta, base);
 	if (r)
 		return r;
 

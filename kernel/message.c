@@ -12,6 +12,7 @@
 
 struct message {
 	struct rdd_meta *meta;
+	struct block_device *base;
 	char **argv;		/* after the verb */
 	char *result;
 	unsigned int maxlen;
@@ -32,7 +33,7 @@ static int msg_checkpoint(struct message *m)
 	u64 epoch;
 	int r = parse_number(m, 0, &epoch);
 
-	return r ? r : rdd_checkpoint(m->meta, epoch);
+	return r ? r : rdd_checkpoint(m->meta, m->base, epoch);
 }
 
 static int msg_commit(struct message *m)
@@ -159,6 +160,7 @@ int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
 	struct rdd_target *rt = ti->private;
 	struct message m = {
 		.meta = rt->meta,
+		.base = rt->base->bdev,
 		.argv = argv + 1,
 		.result = result,
 		.maxlen = maxlen,

@@ -244,14 +244,13 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 	/* Nothing is known of the past: every segment is dirty. */
 	set_bits(bits.want, 0, nr_segs);
 	r = write_new_groups(meta, &bits, 0);
-	/* Or else the first block would say that this was never formatted. */
-	meta->super_needs_a = true;
 	if (!r)
 		r = rdd_super_write(meta, &super);
 	if (r) {
 		/* Nothing to try again for the worker. */
 		meta->outage = false;
 		meta->super_is_stale = false;
+		meta->epoch_is_unsure = false;
 		free_bits(&bits);
 		DMERR("%s: cannot format the metadata device: error %d",
 		      rdd_meta_name(meta), r);
@@ -275,7 +274,7 @@ static void load_group(struct rdd_meta *meta, struct bits *bits, u64 group)
 {
 	u64 epoch = meta->super.epoch;
 
-	if (!read_bits(meta, group, epoch, bits->want))
+	if (!read_bits(meta, group, epoch, bits->want) || meta->epoch_is_unsure)
 		__set_bit(group, bits->stale);
 	else
 		memcpy(group_bits(bits->stable, group),

@@ -64,8 +64,8 @@ struct rdd_meta {
 	struct rdd_super super;		/* the state; see super.c */
 	u64 last_seq;			/* of any attempt to write it */
 	bool super_is_stale;		/* a copy is not what super says */
-	bool super_is_unsure;		/* perhaps both are not */
 	bool super_needs_a;		/* copy B alone may not be found */
+	bool epoch_is_unsure;		/* the disk may be in another than super */
 	bool lost_before;		/* the lost mark was there at load, */
 	u64 lost_before_epoch;		/* with this epoch */
 	u32 seed;
@@ -197,7 +197,7 @@ static inline bool rdd_is_lost(struct rdd_meta *meta)
 
 /* epoch.c: the caller holds meta->lock; 0 or -errno, logged. */
 
-int rdd_checkpoint(struct rdd_meta *meta, u64 epoch);
+int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch);
 int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version);
 int rdd_abort(struct rdd_meta *meta, u64 epoch);
 int rdd_mark(struct rdd_meta *meta, const char *ranges);

@@ -10,11 +10,12 @@
  *
  * A write that failed may have reached the disk all the same. So if neither copy
  * could be written, the disk holds the old state or the new one: memory keeps the
- * old one, is unsure, and writes it, under a sequence number beyond the failed
- * one, until it is there. Bits count as stable only where the state is sure.
+ * old one, and writes it, under a sequence number beyond the failed one, until it
+ * is there. No bit counts as stable while the disk may be in another epoch.
  *
  * Copy A tells where copy B is. After a failed attempt to make it point to a new
- * place, copy B at the old one may not be found: only copy A will do.
+ * place, copy B at the old one may not be found: only copy A will do. So there is
+ * no attempt before copy A was seen to take a write.
  */
 #include <linux/err.h>
 
@@ -87,7 +88,7 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
 	meta->super_is_stale = ra || rb || a.seq != b.seq;
 	/* What was made of a single copy is in memory only. */
-	meta->super_is_unsure = ra || rb;
+	meta->epoch_is_unsure = ra || rb;
 	return 0;
 }
 
@@ -106,29 +107,53 @@ static int write_copy(struct rdd_meta *meta, const struct rdd_super *super,
 	return dm_bufio_write_dirty_buffers(meta->bufio);
 }
 
+/*
+ * The device has grown, and the state is to have its copy B at the new end. That
+ * one must be there before copy A points to it.
+ */
+static int prepare_move(struct rdd_meta *meta, struct rdd_super *next)
+{
+	struct rdd_super same = meta->super;
+	int r;
+
+	same.seq = ++meta->last_seq;
+	next->seq = ++meta->last_seq;
+	r = write_copy(meta, &same, 0);
+	if (!r)
+		r = write_copy(meta, next, next->meta_blocks - 1);
+	if (r) {
+		DMWARN("%s: cannot write the superblock: error %d; the new size of the metadata device is not recorded",
+		       rdd_meta_name(meta), r);
+		meta->super_is_stale = true;
+		return r;
+	}
+	meta->super_needs_a = true;
+	return 0;
+}
+
 int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 {
 	struct rdd_super super = *next;
-	bool moved = super.meta_blocks != meta->super.meta_blocks;
+	bool first = !meta->super.seq;
 	int ra, rb = 0;
 
-	super.seq = ++meta->last_seq;
-
-	/*
-	 * When the device has grown, there must be a copy B at the new place
-	 * before A points to it.
-	 */
-	if (moved)
-		rb = write_copy(meta, &super, super.meta_blocks - 1);
-	if (moved && !rb)
-		meta->super_needs_a = true;
-	ra = rb ? rb : write_copy(meta, &super, 0);
-	if (!moved)
-		rb = write_copy(meta, &super, super.meta_blocks - 1);
+	if (super.meta_blocks != meta->super.meta_blocks) {
+		rb = prepare_move(meta, &super);
+		if (rb)
+			return rb;
+		ra = write_copy(meta, &super, 0);
+	} else {
+		super.seq = ++meta->last_seq;
+		ra = write_copy(meta, &super, 0);
+		/* Alone, copy B of a new format would look like a stranger's. */
+		rb = ra && first ? ra :
+		     write_copy(meta, &super, super.meta_blocks - 1);
+	}
 
 	if (ra && (rb || meta->super_needs_a)) {
 		meta->super_is_stale = true;
-		meta->super_is_unsure = true;
+		if (super.epoch != meta->super.epoch)
+			meta->epoch_is_unsure = true;
 		rdd_track_failed(meta, "writing the superblock", ra);
 		return ra;
 	}
@@ -141,7 +166,7 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 		rdd_track_kick(meta);
 	}
 	meta->super_is_stale = ra || rb;
-	meta->super_is_unsure = false;
+	meta->epoch_is_unsure = false;
 	if (!ra)
 		meta->super_needs_a = false;
 	return 0;

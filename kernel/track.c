@@ -98,7 +98,7 @@ int rdd_track_flush(struct rdd_meta *meta)
 	if (find_first_bit(meta->stale, meta->nr_groups) >= meta->nr_groups)
 		return 0;
 	/* In which epoch the disk is decides what these bits mean there. */
-	if (meta->super_is_unsure) {
+	if (meta->epoch_is_unsure) {
 		r = rdd_super_refresh(meta);
 		if (r)
 			return r;

@@ -187,7 +187,7 @@ teardown() { volume_teardown; }
 @test "metadata that cannot be formatted: the device does not run, and can later" {
 	dm create rdt-v
 	vol_load
-	for part in "0 $meta_sectors" "$bitmap_sectors" "0 8 $((meta_sectors - 8)) 8"; do
+	for part in "0 $meta_sectors" "$bitmap_sectors" "0 8 $((meta_sectors - 8)) 8" "0 8"; do
 		meta_set nowrite $part
 		refused "Input/output error" "cannot format the metadata device" \
 			dm resume rdt-v

@@ -411,3 +411,22 @@ on_flushed_meta() {
 	wait "$writer"
 	tracking_is ok
 }
+
+@test "a metadata device that grows while copy A of the superblock takes no writes" {
+	dm suspend rdt-v
+	meta_sectors=4096
+	meta_set nowrite 0 8
+	dm resume rdt-v
+	poke 5
+	checkpoint
+	msg abort 2
+	status_is "1 2 - 1 2/32 16384 0 0 0 ok rw"
+	# What copy B has is what a crash leaves, until A can be written.
+	disk_dirty_is "3,1;5,1"
+	meta_set ok
+	vol_reload
+	vol_remove
+	meta_is_fine
+	vol_create
+	status_is "1 2 - 1 2/32 16384 0 0 0 ok rw"
+}
