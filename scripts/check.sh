@@ -125,11 +125,7 @@ job_memory_6.1() { memory 6.1; }
 debug_files=(ctor target resize outage nowait)
 [ "$tier" != soak ] || debug_files=("${guest_files[@]}")
 job_debug() { guest uml "${debug_files[@]}"; }
-job_debug_faults() {
-	# A load alone has 700 places that can fail.
-	[ "$tier" = soak ] || rounds+=(FAULT_STEP=16)
-	guest uml faults
-}
+job_debug_faults() { guest uml faults; }
 job_debug_crash() {
 	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=60 LOG_EPOCHS=6)
 	guest uml crash logwrites

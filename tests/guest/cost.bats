@@ -14,6 +14,9 @@ tracing=/sys/kernel/tracing
 setup() {
 	rdd_setup
 	mountpoint -q $tracing || mount -t tracefs tracefs $tracing
+	# Names of tasks come from a probe in the scheduler, and to patch that in
+	# while it runs is more than an emulated CPU can always take.
+	echo 0 >$tracing/options/record-cmd
 	load_module
 }
 

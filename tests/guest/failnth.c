@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * failnth [STEP [OPERATION...]]: make every allocation and every metadata I/O of
- * each operation fail once, one at a time. With a STEP only one in so many, from a
- * random one on.
+ * failnth [OPERATION...]: make every allocation and every metadata I/O of each
+ * operation fail once, one at a time.
  *
  * For n = 1, 2, 3, ... until no n-th fault came: bring a volume into a known
  * state, let the n-th point in this thread's way through the kernel that can
@@ -517,6 +516,11 @@ static bool try_nth(const struct op *op)
 	fault = fault_disarm();
 	if (r && !fault)
 		die("%s", strerror(-r));
+	/* A disk that could not be added is none that can be added again. */
+	if (r && (op->prepare == none || op->prepare == known)) {
+		must(remove_retry(VOL), "remove");
+		must(create(VOL), "create");
+	}
 	if (r)
 		must(op->act(), "once more, and without a fault");
 
@@ -531,19 +535,16 @@ static bool try_nth(const struct op *op)
 	return fault;
 }
 
-static unsigned int run_op(const struct op *op, unsigned int step)
+static unsigned int run_op(const struct op *op)
 {
-	unsigned int faults = 0;
-
 	op_name = op->name;
-	for (nth = 1 + rand() % step; nth <= MAX_POINTS; nth += step) {
+	for (nth = 1; nth <= MAX_POINTS; nth++) {
 		if (!try_nth(op))
 			break;
-		faults++;
 	}
-	printf("%-32s %3u faults\n", op->name, faults);
+	printf("%-32s %3u faults\n", op->name, nth - 1);
 	fflush(stdout);
-	return faults;
+	return nth - 1;
 }
 
 static bool is_wanted(const char *name, char **names)
@@ -570,12 +571,9 @@ static void node(const char *path, const char *name)
 
 int main(int argc, char **argv)
 {
-	unsigned int step = argc > 1 ? atoi(argv[1]) : 1, total = 0;
+	unsigned int total = 0;
 	size_t i;
 
-	if (!step)
-		errx(2, "usage: failnth [STEP [OPERATION...]]");
-	srand(time(NULL));
 	dmreq_open();
 	fail_nth_fd = open("/proc/thread-self/fail-nth", O_RDWR);
 	if (fail_nth_fd < 0)
@@ -591,8 +589,8 @@ int main(int argc, char **argv)
 
 	make_image();
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		if (argc < 3 || is_wanted(ops[i].name, argv + 2))
-			total += run_op(&ops[i], step);
+		if (argc < 2 || is_wanted(ops[i].name, argv + 1))
+			total += run_op(&ops[i]);
 	}
 	printf("%u faults in all\n", total);
 	return 0;
