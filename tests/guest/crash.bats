@@ -5,13 +5,13 @@
 # (tests/judge), and see that every segment that changed since the last committed
 # checkpoint is known. See crash.c for how.
 #
-#   CRASH_CYCLES    how many crashes (default 450)
+#   CRASH_CYCLES    how many crashes (default 420)
 
 # shellcheck disable=SC2154 # by crash.bash
 load lib
 load crash
 
-cycles=${CRASH_CYCLES:-450}
+cycles=${CRASH_CYCLES:-420}
 
 setup() { crash_setup; }
 teardown() { crash_teardown; }

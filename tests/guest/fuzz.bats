@@ -10,7 +10,7 @@
 load lib
 load volume
 
-rounds=${FUZZ_ROUNDS:-16000}
+rounds=${FUZZ_ROUNDS:-9000}
 seed=${FUZZ_SEED:-$RANDOM$RANDOM}
 
 setup() {
