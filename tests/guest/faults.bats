@@ -23,10 +23,10 @@ setup() {
 	# dm-bufio makes a slab cache for each client, and where one cannot be made
 	# the kernel itself complains and leaks: in the 700 allocations of sysfs
 	# entries for it, all smaller than what we and dm-bufio allocate, and in
-	# single pages. For a vmalloc that fails, with its 64 bytes, it complains,
+	# single pages. For a vmalloc that fails, with its 96 bytes, it complains,
 	# too.
 	echo Y >/sys/kernel/debug/failslab/cache-filter
-	for cache in /sys/kernel/slab/kmalloc-{96,128,192,256,512,1k,2k,4k,8k}; do
+	for cache in /sys/kernel/slab/kmalloc-{64,128,192,256,512,1k,2k,4k,8k}; do
 		echo 1 >"$cache/failslab"
 	done
 	echo 1 >/sys/kernel/debug/fail_page_alloc/min-order
