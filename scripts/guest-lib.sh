@@ -64,10 +64,12 @@ now_ms() {
 # ms SEC: a number of seconds, which may have a fraction, in milliseconds.
 ms() { printf '%.0f' "${1}e3"; }
 
-# Start the guest and wait for its verdict, which is the exit code. The standard
-# output of start_guest is the control line, so its end is that of the guest.
-run_guest() {
-	local control verdict='' cut_at='' ended=false begin end now left line r
+# Start the guest and see how it comes out: sets $started, $verdict, $cut_at and
+# $ended. The standard output of start_guest is the control line, so its end is
+# that of the guest.
+watch_guest() {
+	local control begin end now left line r
+	started=false verdict='' cut_at='' ended=false
 	begin=$(now_ms)
 	end=$((begin + $(ms "$timeout")))
 	exec {control}< <(start_guest)
@@ -82,6 +84,7 @@ run_guest() {
 		line=${line%$'\r'}
 		case $line in
 		"$token start")
+			started=true
 			! $verbose ||
 				note "the command starts after $(($(now_ms) - begin)) ms"
 			[ -z "$cut_after" ] || cut_at=$(($(now_ms) + $(ms "$cut_after")))
@@ -108,7 +111,20 @@ run_guest() {
 	else
 		cut_power
 	fi
-	exec {control}<&- {out}>&-
+	exec {control}<&-
+}
+
+# Start the guest and exit as its verdict says.
+run_guest() {
+	local started verdict cut_at ended tries=3
+	while watch_guest; $ended && ! $started && [ "$tries" -gt 1 ]; do
+		# A kernel that patches itself while another CPU runs there can die
+		# of it under emulation (Oops: int3). Nothing of ours was there yet.
+		note "the guest died before the command started: once more"
+		tail -n 3 "$console" >&2
+		tries=$((tries - 1))
+	done
+	exec {out}>&-
 	wait "$cat_pid"
 
 	if ! $ended && [ -n "$cut_at" ]; then
