@@ -67,8 +67,6 @@ install: install-tools install-module
 
 install-tools: tools
 	$(MAKE) -C tools install
-	install -D -m 644 Documentation/revdedup-meta.8 \
-		"$(DESTDIR)$(MANDIR)/man8/revdedup-meta.8"
 
 # DKMS builds the module, now and again for each new kernel.
 install-module:
@@ -86,7 +84,6 @@ install-module:
 uninstall:
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
-	rm -f "$(DESTDIR)$(MANDIR)/man8/revdedup-meta.8"
 	$(MAKE) -C tools uninstall
 
 clean:

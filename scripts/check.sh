@@ -51,6 +51,12 @@ job_unit() {
 	bats --tap tests/cli
 }
 
+job_pool() {
+	local rounds=()
+	[ "$tier" != soak ] || rounds=(STEPS=20000 FAILURES=50000)
+	make -s -C tests/pool check "${rounds[@]}"
+}
+
 # What a guest gets: the module, the judge, its broken siblings, the programs.
 job_modules() {
 	local series kdir broken
@@ -183,10 +189,10 @@ run_jobs() {
 
 if [ "$tier" = fast ]; then
 	"$scripts/setup.sh" build lint test
-	run_jobs lint unit
+	run_jobs lint unit pool
 else
 	"$scripts/setup.sh" build lint test vm kunit
-	run_jobs unit modules lint debug_kernel
+	run_jobs unit modules lint pool debug_kernel
 	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12
 		crash_6.1 breaks power_cuts_6.12 power_cuts_6.1 memory_6.12
 		bench kunit)

@@ -59,6 +59,8 @@ compat_ignore=$kernel_ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON
 user_ignore=$kernel_ignore,PREFER_KERNEL_TYPES,SSCANF_TO_KSTRTO,NAKED_SSCANF
 user_ignore+=,BIT_MACRO,MACRO_ARG_REUSE,ARRAY_SIZE,EMBEDDED_FUNCTION_NAME,NEW_TYPEDEFS,VOLATILE,CAMELCASE
 user_ignore+=,PREFER_DEFINED_ATTRIBUTE_MACRO,AVOID_EXTERNS,USLEEP_RANGE
+# SQL is not a message that somebody looks for in one piece.
+user_ignore+=,SPLIT_STRING
 
 sparse_modules() {
 	local series

@@ -9,6 +9,7 @@
 #   vm      the test bench: QEMU, guest kernels, guest file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    what the tests on this machine want
+#   pool    a series of real disk images
 #   kunit   a kernel of our own from Debian's source (user-mode Linux)
 #
 # A fresh Debian 12 has none of them, not even make, so the other scripts call
@@ -18,11 +19,13 @@
 
 declare -A packages=(
 	[build]="gcc libc6-dev make pkg-config kmod libdevmapper-dev
+		libsqlite3-dev liburing-dev libssl-dev
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats libcmocka-dev mandoc"
+	[pool]="mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		linux-source-6.12"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils

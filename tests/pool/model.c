@@ -1,0 +1,840 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: model [--seed N] [--steps N] [--cover N] [--fail] DIRECTORY
+ *
+ * Drive a pool in DIRECTORY at random and compare it with a model: volumes are
+ * lists of versions, a version is an array with the number of each block's
+ * content, of which there are about fifty, so that all collides. After each step
+ * everything is recounted (rd_check), and some versions are restored whole.
+ *
+ * The run fails unless each of the cases that are hard came up --cover times.
+ *
+ * With --fail each step is done by a process that is killed, or gets an error,
+ * at a step of the engine chosen at random (see failpoint.h). What it was doing
+ * must be done or not begun after that, and nothing else may have changed; the
+ * next command just works. In the end it prints which steps were hit how often.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../userspace/pool/check.h"
+#include "../../userspace/pool/engine.h"
+#include "../../userspace/pool/log.h"
+#include "../../userspace/pool/recipes.h"
+#include "../../userspace/pool/restore.h"
+#include "../../userspace/pool/snapshot.h"
+
+#define NR_VOLUMES	3
+#define MAX_VERSIONS	12
+#define MAX_SEGS	5
+#define MAX_BLOCKS	(MAX_SEGS * RD_SEG_BLOCKS)
+#define NR_CONTENTS	50
+
+struct model_version {
+	i64 number;
+	u64 size;		/* bytes */
+	u8 blocks[MAX_BLOCKS];	/* 0: zeros */
+};
+
+struct model_volume {
+	char name[16];
+	unsigned int nr;
+	struct model_version *versions[MAX_VERSIONS + 1];
+};
+
+enum coverage {
+	HIT_HOLED,
+	TWICE_IN_VERSION,
+	SHARED_FIRST,
+	SHARED_SECOND,
+	AT_ACROSS,
+	CHAIN,
+	DELETE_NEWEST,
+	DELETE_MIDDLE,
+	DELETE_POINTED_AT,
+	REUSED_FRAME,
+	NR_COVERAGE,
+};
+
+static const char *const coverage_names[NR_COVERAGE] = {
+	[HIT_HOLED] = "content that the pool has in pieces",
+	[TWICE_IN_VERSION] = "the same content twice in a version",
+	[SHARED_FIRST] = "a new version shares content with a later volume",
+	[SHARED_SECOND] = "a new version shares content with an earlier volume",
+	[AT_ACROSS] = "a reference to another offset",
+	[CHAIN] = "a chain of 5 references",
+	[DELETE_NEWEST] = "the newest version deleted",
+	[DELETE_MIDDLE] = "a version in the middle deleted",
+	[DELETE_POINTED_AT] = "a version deleted that others point at",
+	[REUSED_FRAME] = "a freed frame used again",
+};
+
+static u64 seed, rng_state;
+static unsigned int step, nr_steps = 200;
+static const char *directory;
+static struct rd_pool *pool;
+static struct model_volume volumes[NR_VOLUMES];
+static u64 covered[NR_COVERAGE];
+static u8 contents[NR_CONTENTS + 1][RD_BLOCK_SIZE];
+
+__attribute__((format(printf, 1, 2), noreturn))
+static void fail(const char *fmt, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "model: seed %llu, step %u: ", seed, step);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* xorshift64* */
+static u64 rnd(void)
+{
+	rng_state ^= rng_state >> 12;
+	rng_state ^= rng_state << 25;
+	rng_state ^= rng_state >> 27;
+	return rng_state * 0x2545f4914f6cdd1dULL;
+}
+
+static u64 below(u64 limit)
+{
+	return (rnd() >> 11) % limit;
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[4][512];
+	static unsigned int next;
+	char *to = path[next++ % 4];
+
+	snprintf(to, sizeof(path[0]), "%s/%s", directory, name);
+	return to;
+}
+
+/* --- images */
+
+static void write_image(const char *path, const struct model_version *version)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	unsigned int i;
+
+	if (fd < 0 || ftruncate(fd, version->size))
+		fail("cannot make '%s': %s", path, strerror(errno));
+	for (i = 0; (u64)i * RD_BLOCK_SIZE < version->size; i++) {
+		size_t len = rd_min(version->size - (u64)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+
+		if (version->blocks[i] &&
+		    pwrite(fd, contents[version->blocks[i]], len, (off_t)i * RD_BLOCK_SIZE) !=
+		    (ssize_t)len)
+			fail("cannot write '%s': %s", path, strerror(errno));
+	}
+	close(fd);
+}
+
+static void compare_image(const char *path, const struct model_volume *volume,
+			  const struct model_version *version)
+{
+	static const u8 zeros[RD_BLOCK_SIZE];
+	int fd = open(path, O_RDONLY);
+	u8 block[RD_BLOCK_SIZE];
+	struct stat st;
+	unsigned int i;
+
+	if (fd < 0 || fstat(fd, &st) || (u64)st.st_size != version->size)
+		fail("%s@%lld: the restored file has %lld bytes, wanted %llu", volume->name,
+		     version->number, (long long)st.st_size, version->size);
+	for (i = 0; (u64)i * RD_BLOCK_SIZE < version->size; i++) {
+		size_t len = rd_min(version->size - (u64)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+		const u8 *want = version->blocks[i] ? contents[version->blocks[i]] : zeros;
+
+		if (pread(fd, block, len, (off_t)i * RD_BLOCK_SIZE) != (ssize_t)len)
+			fail("cannot read '%s'", path);
+		if (memcmp(block, want, len))
+			fail("%s@%lld: block %u (segment %u) is wrong: wanted content %u, found one that begins with %02x%02x",
+			     volume->name, version->number, i, i / RD_SEG_BLOCKS,
+			     version->blocks[i], block[0], block[1]);
+	}
+	close(fd);
+}
+
+/* --- the pool */
+
+static void open_pool(void)
+{
+	if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+		fail("cannot open the pool");
+}
+
+static void close_pool(void)
+{
+	if (rd_pool_close(pool, 0))
+		fail("cannot close the pool");
+}
+
+static void print_wrong(void *ctx, const char *text)
+{
+	(void)ctx;
+	fprintf(stderr, "model: check: %s\n", text);
+}
+
+static void check_pool(void)
+{
+	struct rd_check_report report = { .wrong = print_wrong };
+
+	if (rd_check(pool, &report))
+		fail("check failed");
+	if (report.nr_wrong)
+		fail("check found %llu wrong", report.nr_wrong);
+}
+
+static void check_restore(struct model_volume *volume, const struct model_version *version)
+{
+	struct rd_restore_options options = { .mode = RD_RESTORE_NEW };
+	struct rd_restore_report report = { 0 };
+	const char *path = path_of("restored");
+	bool delta = below(3) == 0;
+	i64 id;
+
+	if (!delta)
+		unlink(path);
+	else
+		options.mode = below(2) ? RD_RESTORE_DELTA : RD_RESTORE_FULL;
+	options.fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (options.fd < 0 || ftruncate(options.fd, version->size))
+		fail("cannot make '%s'", path);
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, version->number, &options.version))
+		fail("%s@%lld is missing", volume->name, version->number);
+	if (rd_restore(pool, &options, &report))
+		fail("restore of %s@%lld failed", volume->name, version->number);
+	if (report.bad.len)
+		fail("%s@%lld is damaged", volume->name, version->number);
+	if (ftruncate(options.fd, version->size))
+		fail("cannot cut '%s'", path);
+	close(options.fd);
+	rd_buffer_free(&report.bad);
+	compare_image(path, volume, version);
+}
+
+/* --- coverage, seen in the catalog */
+
+static i64 number(const char *text)
+{
+	i64 value = 0;
+
+	if (rd_sql_number(pool->sql, &value, text, ""))
+		fail("cannot count");
+	return value;
+}
+
+static unsigned int chain_length(i64 id, unsigned int slot)
+{
+	static struct rd_recipe recipe;
+	unsigned int n = 0;
+
+	for (;;) {
+		if (rd_recipe_load(pool->sql, id, &recipe))
+			fail("recipe %lld is missing", id);
+		if (rd_place_kind(recipe.map.at[slot]) != RD_AT)
+			return n;
+		n++;
+		id = rd_place_id(recipe.map.at[slot]);
+		slot = rd_place_slot(recipe.map.at[slot]);
+	}
+}
+
+static void see_maps(void)
+{
+	RD_ROW struct rd_row *row = NULL;
+	static struct rd_recipe recipe;
+	bool across = false, chain = false;
+	unsigned int i;
+
+	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT source FROM at ORDER BY source DESC LIMIT 8",
+		       ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0) {
+		i64 id = rd_row_i64(row, 0);
+
+		if (rd_recipe_load(pool->sql, id, &recipe))
+			fail("recipe %lld is missing", id);
+		for (i = 0; i < RD_SEG_BLOCKS; i++) {
+			if (rd_place_kind(recipe.map.at[i]) != RD_AT)
+				continue;
+			across |= rd_place_slot(recipe.map.at[i]) != i;
+		}
+	}
+	rd_row_done(row);
+	row = NULL;
+	if (rd_sql_ask(pool->sql, &row, "SELECT source FROM at ORDER BY source LIMIT 4", ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0 && !chain) {
+		i64 id = rd_row_i64(row, 0);
+
+		if (rd_recipe_load(pool->sql, id, &recipe))
+			fail("recipe %lld is missing", id);
+		for (i = 0; i < RD_SEG_BLOCKS && !chain; i += 7)
+			if (rd_place_kind(recipe.map.at[i]) == RD_AT)
+				chain = chain_length(id, i) >= 5;
+	}
+	covered[AT_ACROSS] += across;
+	covered[CHAIN] += chain;
+}
+
+/* --- steps */
+
+static struct model_volume *any_volume(void)
+{
+	return &volumes[below(NR_VOLUMES)];
+}
+
+static void change_blocks(struct model_version *version, unsigned int nr)
+{
+	unsigned int i = below(nr), n = 1 + below(below(3) ? 8 : 600);
+
+	switch (below(6)) {
+	case 0:		/* a run of one content */
+		memset(&version->blocks[i], below(NR_CONTENTS + 1), rd_min(n, nr - i));
+		break;
+	case 1: {	/* blocks move */
+		unsigned int to = below(nr);
+
+		n = rd_min(n, rd_min(nr - i, nr - to));
+		memmove(&version->blocks[to], &version->blocks[i], n);
+		break;
+	}
+	default:
+		while (n--)
+			version->blocks[below(nr)] = below(NR_CONTENTS + 1);
+	}
+}
+
+static const struct model_version *any_version(void)
+{
+	const struct model_volume *volume = any_volume();
+
+	return volume->nr ? volume->versions[below(volume->nr)] : NULL;
+}
+
+static void change_image(struct model_version *version)
+{
+	unsigned int nr, times = 1 + below(4), seg, to;
+	const struct model_version *other;
+
+	if (!version->size || !below(8))
+		version->size = (1 + below(MAX_BLOCKS)) * RD_BLOCK_SIZE +
+			(below(3) ? 0 : 512 * below(8));
+	version->size = rd_min(version->size, (u64)MAX_BLOCKS * RD_BLOCK_SIZE);
+	nr = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	while (times--) {
+		other = any_version();
+		seg = below(MAX_SEGS);
+		switch (below(8)) {
+		case 0:		/* a whole segment from somewhere */
+		case 1:
+			to = below(2) ? seg : below(MAX_SEGS);
+			if (other)
+				memcpy(&version->blocks[to * RD_SEG_BLOCKS],
+				       &other->blocks[seg * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
+			break;
+		case 2:		/* all of another image */
+			if (other && !below(4))
+				*version = *other;
+			nr = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+			break;
+		default:
+			change_blocks(version, nr);
+		}
+	}
+	/* What is beyond the end is not there; a part of a block has no second part. */
+	memset(&version->blocks[nr], 0, MAX_BLOCKS - nr);
+	if (version->size % RD_BLOCK_SIZE)
+		version->blocks[nr - 1] = 0;
+}
+
+static bool has_twice(const struct model_version *version)
+{
+	unsigned int a, b;
+
+	for (a = 0; a < MAX_SEGS; a++)
+		for (b = a + 1; b < MAX_SEGS; b++)
+			if (version->blocks[a * RD_SEG_BLOCKS] &&
+			    !memcmp(&version->blocks[a * RD_SEG_BLOCKS],
+				    &version->blocks[b * RD_SEG_BLOCKS], RD_SEG_BLOCKS))
+				return true;
+	return false;
+}
+
+/* The ranges that changed, and some that did not. */
+static void list_changes(const struct model_version *old, const struct model_version *new,
+			 struct rd_changed *changed)
+{
+	static struct rd_changed_range ranges[MAX_BLOCKS];
+	unsigned int i;
+
+	changed->base = old->number;
+	changed->ranges = ranges;
+	changed->nr = 0;
+	for (i = 0; i < MAX_BLOCKS; i++)
+		if (old->blocks[i] != new->blocks[i] || !below(2000))
+			ranges[changed->nr++] = (struct rd_changed_range){
+				.offset = (u64)i * RD_BLOCK_SIZE,
+				.len = RD_BLOCK_SIZE,
+			};
+}
+
+static struct model_version *prepare_snapshot(struct model_volume *volume)
+{
+	struct model_version *version = calloc(1, sizeof(*version));
+
+	if (!version)
+		fail("no memory");
+	if (volume->nr)
+		*version = *volume->versions[volume->nr - 1];
+	change_image(version);
+	write_image(path_of("image"), version);
+	return version;
+}
+
+static int take_snapshot(struct model_volume *volume, struct model_version *version)
+{
+	struct model_version *newest = volume->nr ? volume->versions[volume->nr - 1] : NULL;
+	struct rd_snapshot_options options = {
+		.volume = volume->name,
+		.from = path_of("image"),
+	};
+	struct rd_snapshot_report report;
+	struct rd_changed changed;
+	int r;
+
+	if (newest && newest->size == version->size && below(2)) {
+		list_changes(newest, version, &changed);
+		options.changed = &changed;
+	}
+	r = rd_snapshot(pool, &options, &report);
+	if (r)
+		return r;
+	version->number = report.version.number;
+	if (options.changed && strcmp(report.mode, "changed"))
+		fail("a list of changes was not believed: %s", report.reason);
+	return 0;
+}
+
+static void add_version(struct model_volume *volume, struct model_version *version)
+{
+	volume->versions[volume->nr++] = version;
+}
+
+/*
+ * Recipes that this volume's newest version names beside another volume's: which
+ * of the two lets go first is what matters.
+ */
+static void see_shared(const struct model_volume *volume)
+{
+	i64 id, shared, other;
+
+	if (rd_volume_find(pool->sql, volume->name, &id))
+		return;
+	shared = 0;
+	if (rd_sql_number(pool->sql, &shared, "SELECT count(*) FROM segment AS s JOIN segment AS o"
+			  " ON o.recipe = s.recipe AND o.volume <> s.volume JOIN uses ON"
+			  " uses.recipe = s.recipe WHERE s.volume = ? AND s.recipe <> 0"
+			  " AND s.born = (SELECT max(number) FROM version WHERE volume = s.volume)",
+			  "i", id) ||
+	    rd_sql_number(pool->sql, &other, "SELECT count(*) FROM segment AS s JOIN segment AS o"
+			  " ON o.recipe = s.recipe AND o.volume > s.volume WHERE s.volume = ?"
+			  " AND s.recipe <> 0", "i", id))
+		fail("cannot count");
+	covered[SHARED_FIRST] += shared && other;
+	covered[SHARED_SECOND] += shared && !other;
+}
+
+static void do_snapshot(struct model_volume *volume)
+{
+	struct model_version *version = prepare_snapshot(volume);
+	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0");
+	i64 high = number("SELECT coalesce(max(frame), 0) FROM here");
+	i64 used = number("SELECT count(*) FROM here");
+
+	if (take_snapshot(volume, version))
+		fail("snapshot of %s failed", volume->name);
+	add_version(volume, version);
+	see_shared(volume);
+	covered[TWICE_IN_VERSION] += has_twice(version);
+	covered[HIT_HOLED] += number("SELECT count(*) FROM uses WHERE whole = 0") < pieces;
+	covered[REUSED_FRAME] += number("SELECT count(*) FROM here") > used &&
+		number("SELECT coalesce(max(frame), 0) FROM here") <= high;
+}
+
+static int delete_version(struct model_volume *volume, unsigned int nr)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	struct rd_version version;
+	i64 id;
+	int r;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, volume->versions[nr]->number, &version))
+		fail("%s@%lld is missing", volume->name, volume->versions[nr]->number);
+	r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, id, true, "the volume");
+	if (!r)
+		r = rd_delete(pool, &version);
+	rd_lock_drop(&lock);
+	return r ? r : rd_free_queue(pool);
+}
+
+static void forget_version(struct model_volume *volume, unsigned int nr)
+{
+	free(volume->versions[nr]);
+	volume->nr--;
+	memmove(&volume->versions[nr], &volume->versions[nr + 1],
+		(volume->nr - nr) * sizeof(*volume->versions));
+}
+
+static void do_delete(struct model_volume *volume, unsigned int nr)
+{
+	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
+	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
+	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM at") && nr;
+	if (delete_version(volume, nr))
+		fail("delete of %s@%lld failed", volume->name, volume->versions[nr]->number);
+	forget_version(volume, nr);
+}
+
+static bool wants_delete(const struct model_volume *volume)
+{
+	return volume->nr == MAX_VERSIONS || (volume->nr && !below(3));
+}
+
+static unsigned int any_to_delete(const struct model_volume *volume)
+{
+	switch (below(4)) {
+	case 0:
+		return 0;
+	case 1:
+		return volume->nr - 1;
+	default:
+		return below(volume->nr);
+	}
+}
+
+static void check_some(void)
+{
+	struct model_volume *volume = any_volume();
+
+	check_pool();
+	if (volume->nr)
+		check_restore(volume, volume->versions[below(volume->nr)]);
+}
+
+static void do_step(void)
+{
+	struct model_volume *volume = any_volume();
+
+	if (wants_delete(volume))
+		do_delete(volume, any_to_delete(volume));
+	else
+		do_snapshot(volume);
+	see_maps();
+	check_some();
+	if (!below(16)) {
+		close_pool();
+		open_pool();
+	}
+}
+
+/* --- steps that fail */
+
+static struct {
+	const char *name;
+	u64 nr;
+} hits[] = {
+	{ "area-punch", 0 }, { "area-sync", 0 }, { "area-write", 0 },
+	{ "catalog-begin", 0 }, { "catalog-commit", 0 },
+	{ "compact-commit", 0 }, { "compact-write", 0 },
+	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
+	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
+	{ "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
+	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
+	{ "write", 0 },
+};
+
+#define NR_STEPS (sizeof(hits) / sizeof(*hits))
+
+/* The step that acted, from the log; none: the command ended before. */
+static void note_hit(void)
+{
+	char line[64] = "", acted[64] = "";
+	FILE *log = fopen(path_of("steps"), "r");
+	unsigned int i;
+
+	while (log && fgets(line, sizeof(line), log))
+		if (line[0] == '!')
+			snprintf(acted, sizeof(acted), "%s", line + 1);
+	if (log)
+		fclose(log);
+	acted[strcspn(acted, "\n")] = 0;
+	for (i = 0; i < NR_STEPS && strcmp(hits[i].name, acted); i++)
+		;
+	if (i == NR_STEPS)
+		fail("the command failed, and no step did: '%s'", acted);
+	hits[i].nr++;
+}
+
+static int print_hits(u64 wanted)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < NR_STEPS; i++) {
+		printf("%6llu  failed at %s\n", hits[i].nr, hits[i].name);
+		r |= hits[i].nr < wanted;
+	}
+	return r;
+}
+
+static const char *rarest_step(void)
+{
+	unsigned int i, rarest = 0;
+
+	for (i = 1; i < NR_STEPS; i++)
+		if (hits[i].nr < hits[rarest].nr)
+			rarest = i;
+	return hits[rarest].name;
+}
+
+/* One of the first steps, whichever, or one that has a name. */
+static void choose_failure(char *wish, size_t size)
+{
+	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC" };
+	const char *name = below(2) ? "any" : below(2) ? rarest_step() :
+		hits[below(NR_STEPS)].name;
+	unsigned int nth = 1 + (!strcmp(name, "any") ? below(60) : !below(4));
+
+	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(4)]);
+}
+
+/*
+ * Without a volume it only opens the pool, which is work where something was
+ * left. Returns 0: done; 1: failed, as it may; -1: killed.
+ */
+static int run_failing(struct model_volume *volume, struct model_version *version,
+		       unsigned int nr)
+{
+	char wish[64];
+	int status, r;
+	pid_t pid;
+
+	choose_failure(wish, sizeof(wish));
+	unlink(path_of("steps"));
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		fail("cannot fork");
+	if (!pid) {
+		setenv("REVDEDUP_FAIL", wish, 1);
+		setenv("REVDEDUP_FAIL_LOG", path_of("steps"), 1);
+		/* It is meant to fail. */
+		if (!freopen(path_of("stderr"), "w", stderr))
+			_exit(9);
+		if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+			_exit(1);
+		r = !volume ? 0 : version ? take_snapshot(volume, version) :
+			delete_version(volume, nr);
+		_exit(rd_pool_close(pool, r) ? 1 : 0);
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		fail("cannot wait");
+	if (WIFEXITED(status) && WEXITSTATUS(status) < 2)
+		return WEXITSTATUS(status);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return -1;
+	fail("the process that was to fail died of %s %d (%s)",
+	     WIFSIGNALED(status) ? "signal" : "exit",
+	     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), wish);
+}
+
+/* Fail in the work that a failure left, too. */
+static int run_and_fail(struct model_volume *volume, struct model_version *version,
+			unsigned int nr)
+{
+	int r = run_failing(volume, version, nr);
+
+	if (r)
+		note_hit();
+	while (r && below(2) && run_failing(NULL, NULL, 0))
+		note_hit();
+	return r;
+}
+
+static i64 newest_number(const struct model_volume *volume)
+{
+	struct rd_version version;
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, 0, &version))
+		return 0;
+	return version.number;
+}
+
+static bool exists(const struct model_volume *volume, i64 wanted)
+{
+	struct rd_version version;
+	i64 id;
+
+	return !rd_volume_find(pool->sql, volume->name, &id) &&
+		!rd_version_load(pool->sql, id, wanted, &version);
+}
+
+static void do_failing_snapshot(struct model_volume *volume)
+{
+	struct model_version *version = prepare_snapshot(volume);
+	i64 before = newest_number(volume);
+	int r;
+
+	close_pool();
+	r = run_and_fail(volume, version, 0);
+	open_pool();
+	version->number = newest_number(volume);
+	if (version->number > before) {
+		add_version(volume, version);
+		check_pool();
+		check_restore(volume, version);
+		return;
+	}
+	if (!r)
+		fail("snapshot of %s made nothing", volume->name);
+	free(version);
+}
+
+static void do_failing_delete(struct model_volume *volume, unsigned int nr)
+{
+	int r;
+
+	close_pool();
+	r = run_and_fail(volume, NULL, nr);
+	open_pool();
+	if (!exists(volume, volume->versions[nr]->number))
+		forget_version(volume, nr);
+	else if (!r)
+		fail("delete of %s@%lld did nothing", volume->name, volume->versions[nr]->number);
+}
+
+static void do_failing_step(void)
+{
+	struct model_volume *volume = any_volume();
+
+	if (wants_delete(volume))
+		do_failing_delete(volume, any_to_delete(volume));
+	else
+		do_failing_snapshot(volume);
+	check_some();
+}
+
+static void restore_all(void)
+{
+	unsigned int v, i;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		for (i = 0; i < volumes[v].nr; i++)
+			check_restore(&volumes[v], volumes[v].versions[i]);
+}
+
+static void delete_all(void)
+{
+	unsigned int v;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		while (volumes[v].nr)
+			do_delete(&volumes[v], below(volumes[v].nr));
+	check_pool();
+	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM here"))
+		fail("something is left when all is deleted");
+}
+
+static void set_up(void)
+{
+	struct rd_pool_options options = { .size = 2ULL << 30 };
+	unsigned int i, j;
+
+	for (i = 0; i <= NR_CONTENTS; i++)
+		for (j = 0; j < RD_BLOCK_SIZE; j++)
+			contents[i][j] = i ? (j < 2 ? i : rnd()) : 0;
+	for (i = 0; i < NR_VOLUMES; i++)
+		snprintf(volumes[i].name, sizeof(volumes[i].name), "vm%u", i);
+	if (rd_pool_create(path_of("pool"), &options))
+		fail("cannot make the pool");
+	open_pool();
+}
+
+static int print_coverage(u64 wanted)
+{
+	int r = 0, i;
+
+	for (i = 0; i < NR_COVERAGE; i++) {
+		printf("%6llu  %s\n", covered[i], coverage_names[i]);
+		r |= covered[i] < wanted;
+	}
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seed", required_argument, NULL, 's' },
+		{ "steps", required_argument, NULL, 'n' },
+		{ "cover", required_argument, NULL, 'c' },
+		{ "fail", no_argument, NULL, 'f' },
+		{ NULL, 0, NULL, 0 },
+	};
+	bool failing = false;
+	u64 wanted = 0;
+	int c;
+
+	if (getrandom(&seed, 4, 0) != 4)
+		return 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == 's')
+			seed = strtoull(optarg, NULL, 0);
+		else if (c == 'n')
+			nr_steps = strtoul(optarg, NULL, 0);
+		else if (c == 'c')
+			wanted = strtoull(optarg, NULL, 0);
+		else if (c == 'f')
+			failing = true;
+		else
+			return 2;
+	}
+	if (optind != argc - 1)
+		return 2;
+	directory = argv[optind];
+	rng_state = seed * 2654435761ULL + 88172645463325252ULL;
+	printf("model: seed %llu, %u steps\n", seed, nr_steps);
+	set_up();
+	for (step = 1; step <= nr_steps; step++) {
+		if (failing)
+			do_failing_step();
+		else
+			do_step();
+	}
+	restore_all();
+	delete_all();
+	close_pool();
+	if (failing ? print_hits(wanted) : print_coverage(wanted)) {
+		fprintf(stderr, "model: a case came up less than %llu times\n", wanted);
+		return 1;
+	}
+	return 0;
+}

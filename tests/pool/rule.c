@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the rule of reverse deduplication leaves of a series of disk images, by
+ * a program that shares nothing with the engine. It keeps no data, only which
+ * block of which segment would still be there.
+ *
+ *	rule ORDERFILE
+ *
+ * Each line of ORDERFILE, "VOLUME FILE", is a snapshot of VOLUME, in the order in
+ * which they were taken; FILE is relative to the directory of ORDERFILE.
+ *
+ * The rule. A recipe is the content of one segment, whichever versions have it.
+ * A snapshot first takes the recipe of each of its segments, which makes it whole
+ * (new, or with the blocks again that it had given up). Then each segment that
+ * changed lets go of the recipe that it had. A recipe that no newest version
+ * names any more gives up each block whose content the new version has, anywhere.
+ *
+ * After each snapshot it prints "after VOLUME FILE BYTES CHANGED", the bytes that
+ * are present and the number of segments that changed, and at the end
+ *
+ *	logical BYTES		all versions
+ *	nonzero BYTES		their blocks that are not all zeros
+ *	distinct BYTES		each content of a block once: no rule leaves less
+ *	distinct-segments BYTES	the blocks of each content of a segment once
+ *	rule BYTES		what the rule leaves
+ *
+ * Exits 1 where it cannot read something, or where its own sums are wrong.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#define BLOCK		4096
+#define SEG_BLOCKS	512
+#define SEGMENT		((size_t)BLOCK * SEG_BLOCKS)
+#define BLOCK_FP	16
+#define SEG_FP		32
+
+/* What is all zeros is the first item of each table, and never counted. */
+#define ZERO		0
+
+/* The content of a block. */
+struct content {
+	uint8_t fp[BLOCK_FP];
+	uint32_t seen;		/* the last snapshot that has it */
+};
+
+/* The content of a segment. */
+struct recipe {
+	uint8_t fp[SEG_FP];
+	uint32_t latest;	/* places in newest versions that name it */
+	uint32_t blocks[SEG_BLOCKS];
+	bool present[SEG_BLOCKS];
+};
+
+struct volume {
+	struct volume *next;
+	const char *name;
+	uint32_t *recipes;	/* of the newest version */
+	size_t nr_segs;
+};
+
+/* Items that begin with their key, found by it, and numbered as they come. */
+struct table {
+	const size_t item_size, key_size;
+	size_t nr, nr_slots;	/* slots: a power of two, at least twice nr */
+	uint8_t *items;
+	uint32_t *slots;	/* number + 1, or 0 */
+};
+
+static struct table contents = { sizeof(struct content), BLOCK_FP, 0, 0, NULL, NULL };
+static struct table recipes = { sizeof(struct recipe), SEG_FP, 0, 0, NULL, NULL };
+
+static struct volume *volumes;
+static EVP_MD_CTX *sha_ctx;
+static uint32_t snapshot_nr;
+static size_t logical, nonzero_blocks, distinct_seg_blocks, present_blocks;
+
+static void *resize(void *p, size_t nr, size_t size)
+{
+	p = reallocarray(p, nr + !nr, size);
+	if (!p)
+		err(1, "out of memory");
+	return p;
+}
+
+/* Keys are hashes already. */
+static uint32_t *find_slot(const struct table *t, const void *key)
+{
+	uint64_t i;
+
+	memcpy(&i, key, sizeof(i));
+	for (;; i++) {
+		uint32_t *slot = &t->slots[i & (t->nr_slots - 1)];
+
+		if (!*slot || !memcmp(t->items + (*slot - 1) * t->item_size,
+				      key, t->key_size))
+			return slot;
+	}
+}
+
+static void table_grow(struct table *t)
+{
+	size_t i;
+
+	t->nr_slots = t->nr_slots ? t->nr_slots * 2 : 1024;
+	t->slots = resize(t->slots, t->nr_slots, sizeof(*t->slots));
+	memset(t->slots, 0, t->nr_slots * sizeof(*t->slots));
+	t->items = resize(t->items, t->nr_slots / 2, t->item_size);
+	for (i = 0; i < t->nr; i++)
+		*find_slot(t, t->items + i * t->item_size) = i + 1;
+}
+
+/* The number of the item with this key; a new one has zeros for all else. */
+static uint32_t table_get(struct table *t, const void *key, bool *is_new)
+{
+	uint32_t *slot;
+
+	if (t->nr >= t->nr_slots / 2)
+		table_grow(t);
+	slot = find_slot(t, key);
+	*is_new = !*slot;
+	if (*is_new) {
+		memset(t->items + t->nr * t->item_size, 0, t->item_size);
+		memcpy(t->items + t->nr * t->item_size, key, t->key_size);
+		*slot = ++t->nr;
+	}
+	return *slot - 1;
+}
+
+static struct content *content(uint32_t nr)
+{
+	return (struct content *)contents.items + nr;
+}
+
+static struct recipe *recipe(uint32_t nr)
+{
+	return (struct recipe *)recipes.items + nr;
+}
+
+static void sha256(const void *data, size_t len, uint8_t *digest)
+{
+	if (!EVP_DigestInit_ex(sha_ctx, EVP_sha256(), NULL) ||
+	    !EVP_DigestUpdate(sha_ctx, data, len) ||
+	    !EVP_DigestFinal_ex(sha_ctx, digest, NULL))
+		errx(1, "cannot compute SHA-256");
+}
+
+/* Notes that this snapshot has it. A block of zeros has zeros for a fingerprint. */
+static uint32_t block_content(const uint8_t *data, uint8_t *ret_fp)
+{
+	static const uint8_t zeros[BLOCK];
+	uint8_t digest[SEG_FP] = {0};
+	bool is_new;
+	uint32_t nr;
+
+	if (memcmp(data, zeros, BLOCK))
+		sha256(data, BLOCK, digest);
+	memcpy(ret_fp, digest, BLOCK_FP);
+	nr = table_get(&contents, digest, &is_new);
+	content(nr)->seen = snapshot_nr;
+	return nr;
+}
+
+/* The recipe of a segment of the new version, whole from now on. */
+static uint32_t take_segment(const uint8_t *data)
+{
+	uint8_t fps[SEG_BLOCKS * BLOCK_FP], fp[SEG_FP];
+	uint32_t blocks[SEG_BLOCKS], nr;
+	struct recipe *r;
+	bool is_new;
+	size_t i;
+
+	for (i = 0; i < SEG_BLOCKS; i++)
+		blocks[i] = block_content(data + i * BLOCK, fps + i * BLOCK_FP);
+	sha256(fps, sizeof(fps), fp);
+	nr = table_get(&recipes, fp, &is_new);
+	r = recipe(nr);
+	if (is_new)
+		memcpy(r->blocks, blocks, sizeof(blocks));
+
+	for (i = 0; i < SEG_BLOCKS; i++) {
+		if (blocks[i] == ZERO)
+			continue;
+		nonzero_blocks++;
+		distinct_seg_blocks += is_new;
+		present_blocks += !r->present[i];
+		r->present[i] = true;
+	}
+	return nr;
+}
+
+static void give_up(struct recipe *r)
+{
+	size_t i;
+
+	for (i = 0; i < SEG_BLOCKS; i++) {
+		if (r->present[i] && content(r->blocks[i])->seen == snapshot_nr) {
+			r->present[i] = false;
+			present_blocks--;
+		}
+	}
+}
+
+/* Returns how many segments changed. */
+static size_t supersede(const struct volume *v, const uint32_t *new)
+{
+	size_t i, changed = 0;
+
+	for (i = 0; i < v->nr_segs; i++) {
+		if (v->recipes[i] != new[i]) {
+			changed++;
+			recipe(new[i])->latest++;
+		}
+	}
+	for (i = 0; i < v->nr_segs; i++) {
+		struct recipe *old = recipe(v->recipes[i]);
+
+		if (v->recipes[i] != new[i] && v->recipes[i] != ZERO &&
+		    !--old->latest)
+			give_up(old);
+	}
+	return changed;
+}
+
+/* False where the whole segment is a hole. */
+static bool read_segment(int fd, const char *file, off_t offset, uint8_t *buf)
+{
+	off_t data = lseek(fd, offset, SEEK_DATA);
+	size_t done;
+	ssize_t r;
+
+	if (data < 0 && errno != ENXIO)
+		err(1, "cannot seek in '%s'", file);
+	if (data < 0 || data >= offset + (off_t)SEGMENT)
+		return false;
+	memset(buf, 0, SEGMENT);
+	for (done = 0; done < SEGMENT; done += r) {
+		r = pread(fd, buf + done, SEGMENT - done, offset + done);
+		if (r < 0)
+			err(1, "cannot read '%s'", file);
+		if (!r)
+			break;
+	}
+	return true;
+}
+
+static struct volume *find_volume(const char *name)
+{
+	struct volume *v = volumes;
+
+	while (v && strcmp(v->name, name))
+		v = v->next;
+	if (!v) {
+		v = resize(NULL, 1, sizeof(*v));
+		*v = (struct volume){ .name = strdup(name), .next = volumes };
+		if (!v->name)
+			err(1, "out of memory");
+		volumes = v;
+	}
+	return v;
+}
+
+static void take_snapshot(const char *name, const char *file)
+{
+	static uint8_t buf[SEGMENT];
+	struct volume *v = find_volume(name);
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	size_t i, nr_segs, changed;
+	struct stat st;
+	uint32_t *new;
+
+	if (fd < 0 || fstat(fd, &st))
+		err(1, "cannot open '%s'", file);
+	snapshot_nr++;
+	logical += st.st_size;
+
+	/* What is beyond the end of either version is zeros. */
+	nr_segs = (st.st_size + SEGMENT - 1) / SEGMENT;
+	if (nr_segs < v->nr_segs)
+		nr_segs = v->nr_segs;
+	v->recipes = resize(v->recipes, nr_segs, sizeof(*v->recipes));
+	while (v->nr_segs < nr_segs)
+		v->recipes[v->nr_segs++] = ZERO;
+	new = resize(NULL, nr_segs, sizeof(*new));
+	for (i = 0; i < nr_segs; i++)
+		new[i] = read_segment(fd, file, i * SEGMENT, buf) ?
+			take_segment(buf) : ZERO;
+	close(fd);
+
+	changed = supersede(v, new);
+	free(v->recipes);
+	v->recipes = new;
+	printf("after %s %s %zu %zu\n", name, file, present_blocks * BLOCK, changed);
+}
+
+static void take_all(char *order)
+{
+	FILE *f = fopen(order, "re");
+	size_t size = 0, nr = 0;
+	char *line = NULL;
+
+	if (!f)
+		err(1, "cannot open '%s'", order);
+	if (chdir(dirname(order)))
+		err(1, "cannot enter '%s'", order);
+	while (getline(&line, &size, f) > 0) {
+		char *file;
+
+		nr++;
+		line[strcspn(line, "\n")] = '\0';
+		file = strchr(line, ' ');
+		if (!file || file == line || !file[1])
+			errx(1, "line %zu: '%s' is not VOLUME FILE", nr, line);
+		*file++ = '\0';
+		take_snapshot(line, file);
+	}
+	if (ferror(f))
+		err(1, "cannot read the order of snapshots");
+	free(line);
+	fclose(f);
+}
+
+/* Each content must still be somewhere, and the newest versions must be whole. */
+static void check_present(void)
+{
+	size_t present = 0, i, j;
+
+	for (i = 0; i < recipes.nr; i++) {
+		const struct recipe *r = recipe(i);
+
+		for (j = 0; j < SEG_BLOCKS; j++) {
+			if (r->present[j])
+				content(r->blocks[j])->seen = 0;
+			else if (r->blocks[j] != ZERO && r->latest)
+				errx(1, "a newest version has lost a block");
+			present += r->present[j];
+		}
+	}
+	for (i = 1; i < contents.nr; i++)
+		if (content(i)->seen)
+			errx(1, "the content of a block was lost");
+	if (present != present_blocks)
+		errx(1, "%zu blocks are present, not %zu", present, present_blocks);
+}
+
+int main(int argc, char **argv)
+{
+	static const uint8_t zeros[SEGMENT];
+
+	if (argc != 2 || argv[1][0] == '-') {
+		fputs("Usage: rule ORDERFILE\n", stderr);
+		return 2;
+	}
+	setlinebuf(stdout);
+	sha_ctx = EVP_MD_CTX_new();
+	if (!sha_ctx)
+		err(1, "out of memory");
+	/* So that ZERO is what it says in both tables. */
+	take_segment(zeros);
+	take_all(argv[1]);
+	check_present();
+	printf("logical %zu\n", logical);
+	printf("nonzero %zu\n", nonzero_blocks * BLOCK);
+	printf("distinct %zu\n", (contents.nr - 1) * BLOCK);
+	printf("distinct-segments %zu\n", distinct_seg_blocks * BLOCK);
+	printf("rule %zu\n", present_blocks * BLOCK);
+	if (fclose(stdout))
+		err(1, "cannot write");
+	return 0;
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The data area: where things are in it, its superblock, plain reads and writes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/crc32c.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "area.h"
+#include "cleanup.h"
+#include "failpoint.h"
+#include "log.h"
+
+#define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
+#define SUPER_FORMAT	1
+#define COPY_A		0
+#define COPY_B		(1ULL << 20)
+#define FIRST_GROUP	((u64)RD_SEG_SIZE)
+#define GROUP_SIZE	((RD_GROUP_FRAMES + 1ULL) * RD_SEG_SIZE)
+
+struct super_disk {
+	__le64 magic;
+	__le32 crc;
+	__le32 format;
+	u8 uuid[16];
+	__le64 nr_frames;
+	__le64 seq;
+	__le64 journal_id;
+	__le64 journal_frame;
+	__le64 compat;
+	__le64 compat_ro;
+	__le64 incompat;
+	u8 zeros[RD_BLOCK_SIZE - 88];
+};
+
+_Static_assert(sizeof(struct super_disk) == RD_BLOCK_SIZE, "superblock");
+
+u64 rd_frame_offset(u64 frame)
+{
+	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
+		(frame % RD_GROUP_FRAMES + 1) * RD_SEG_SIZE;
+}
+
+u64 rd_frame_fps_offset(u64 frame)
+{
+	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
+		frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
+}
+
+u64 rd_frames_in(u64 bytes)
+{
+	u64 groups, rest;
+
+	if (bytes < FIRST_GROUP)
+		return 0;
+	bytes -= FIRST_GROUP;
+	groups = bytes / GROUP_SIZE;
+	rest = bytes % GROUP_SIZE / RD_SEG_SIZE;
+	return groups * RD_GROUP_FRAMES + (rest ? rest - 1 : 0);
+}
+
+static u32 super_crc(const struct super_disk *disk)
+{
+	struct super_disk copy = *disk;
+
+	copy.crc = 0;
+	return ~crc32c(~0U, &copy, sizeof(copy));
+}
+
+void rd_super_pack(const struct rd_super *super, void *block)
+{
+	struct super_disk disk = {
+		.magic = cpu_to_le64(SUPER_MAGIC),
+		.format = cpu_to_le32(SUPER_FORMAT),
+		.nr_frames = cpu_to_le64(super->nr_frames),
+		.seq = cpu_to_le64(super->seq),
+		.journal_id = cpu_to_le64(super->journal_id),
+		.journal_frame = cpu_to_le64(super->journal_frame),
+	};
+
+	memcpy(disk.uuid, super->uuid, sizeof(disk.uuid));
+	disk.crc = cpu_to_le32(super_crc(&disk));
+	memcpy(block, &disk, sizeof(disk));
+}
+
+int rd_super_unpack(struct rd_super *super, const void *block)
+{
+	struct super_disk disk;
+
+	memcpy(&disk, block, sizeof(disk));
+	if (rd_is_zero(&disk, sizeof(disk)))
+		return -ENODATA;
+	if (le64_to_cpu(disk.magic) != SUPER_MAGIC)
+		return -EMEDIUMTYPE;
+	if (le32_to_cpu(disk.crc) != super_crc(&disk))
+		return -EBADMSG;
+	if (le32_to_cpu(disk.format) != SUPER_FORMAT || disk.incompat || disk.compat_ro)
+		return -EOPNOTSUPP;
+	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
+	super->nr_frames = le64_to_cpu(disk.nr_frames);
+	super->seq = le64_to_cpu(disk.seq);
+	super->journal_id = le64_to_cpu(disk.journal_id);
+	super->journal_frame = le64_to_cpu(disk.journal_frame);
+	/* The arithmetic above must not run over. */
+	if (super->nr_frames > 1ULL << 40 || super->journal_frame >= super->nr_frames)
+		return -EBADMSG;
+	return 0;
+}
+
+static int size_of(int fd, u64 *ret_bytes, bool *ret_is_device)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	*ret_is_device = S_ISBLK(st.st_mode);
+	if (S_ISREG(st.st_mode)) {
+		*ret_bytes = st.st_size;
+		return 0;
+	}
+	if (!S_ISBLK(st.st_mode))
+		return -ENOTBLK;
+	return ioctl(fd, BLKGETSIZE64, ret_bytes) ? -errno : 0;
+}
+
+int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
+{
+	RD_FREE void *bounce = NULL;
+	size_t have = 0;
+
+	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
+		return -ENOMEM;
+	while (have < len) {
+		ssize_t r = pread(area->fd, (u8 *)bounce + have, len - have, offset + have);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (!r || (offset + have + r) % 512) {
+			have += r;
+			memset((u8 *)bounce + have, 0, len - have);
+			break;
+		}
+		have += r;
+	}
+	memcpy(buf, bounce, len);
+	return 0;
+}
+
+int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
+{
+	RD_FREE void *bounce = NULL;
+	size_t have = 0;
+	int r;
+
+	r = rd_point("area-write");
+	if (r)
+		return r;
+	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
+		return -ENOMEM;
+	memcpy(bounce, buf, len);
+	while (have < len) {
+		ssize_t nr = pwrite(area->fd, (u8 *)bounce + have, len - have,
+				    offset + have);
+
+		if (nr < 0 && errno == EINTR)
+			continue;
+		if (nr <= 0)
+			return nr ? -errno : -EIO;
+		have += nr;
+	}
+	return 0;
+}
+
+int rd_area_sync(const struct rd_area *area)
+{
+	int r;
+
+	r = rd_point("area-sync");
+	if (r)
+		return r;
+	if (fdatasync(area->fd))
+		return rd_err(-errno, "cannot flush the data area");
+	return 0;
+}
+
+int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
+{
+	u64 range[2] = { offset, len };
+	int r;
+
+	r = rd_point("area-punch");
+	if (r)
+		return r;
+	if (area->is_device) {
+		/* A favour to thin volumes and SSDs; nothing relies on it. */
+		if (ioctl(area->fd, BLKDISCARD, range) && errno != EOPNOTSUPP)
+			return -errno;
+		return 0;
+	}
+	if (fallocate(area->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, len))
+		return -errno;
+	return 0;
+}
+
+int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
+		     struct rd_fp *fps)
+{
+	return rd_area_read(area, fps, nr * RD_FPS_SIZE, rd_frame_fps_offset(frame));
+}
+
+static int read_super(struct rd_area *area, u64 offset, struct rd_super *super)
+{
+	u8 block[RD_BLOCK_SIZE];
+	int r = rd_area_read(area, block, sizeof(block), offset);
+
+	return r ? r : rd_super_unpack(super, block);
+}
+
+static int choose_super(struct rd_area *area, const char *path)
+{
+	struct rd_super a, b;
+	int ra = read_super(area, COPY_A, &a);
+	int rb = read_super(area, COPY_B, &b);
+
+	if (ra && rb) {
+		switch (ra) {
+		case -ENODATA:
+		case -EMEDIUMTYPE:
+			return rd_err(0, "'%s' is not the data area of a pool", path), ra;
+		case -EOPNOTSUPP:
+			rd_err(0, "'%s' is of a format that this version does not know", path);
+			rd_hint("install a newer revdedup; nothing was changed");
+			return ra;
+		default:
+			return rd_err(ra, "both superblocks of '%s' are unreadable", path);
+		}
+	}
+	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return rd_err(-EOPNOTSUPP, "'%s' is of a format that this version does not know",
+			      path);
+	area->super = !ra && (rb || a.seq >= b.seq) ? a : b;
+	return 0;
+}
+
+int rd_area_open(struct rd_area *area, const char *path, bool writable)
+{
+	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+	int r;
+
+	*area = (struct rd_area){ .writable = writable };
+	area->fd = open(path, flags | O_DIRECT);
+	/* tmpfs, for one, has no O_DIRECT. */
+	if (area->fd < 0 && errno == EINVAL)
+		area->fd = open(path, flags);
+	if (area->fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	r = size_of(area->fd, &area->bytes, &area->is_device);
+	if (r)
+		rd_err(r, "cannot use '%s'", path);
+	else
+		r = choose_super(area, path);
+	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
+		rd_warn("'%s' is cut off: it has %llu bytes, and its last frame ends at %llu",
+			path, (unsigned long long)area->bytes,
+			(unsigned long long)rd_frame_offset(area->super.nr_frames - 1) +
+			RD_SEG_SIZE);
+		rd_hint("'scrub' says what is lost");
+	}
+	if (r) {
+		rd_area_close(area);
+		return r;
+	}
+	area->zeroes_on_discard = !area->is_device;
+	return 0;
+}
+
+void rd_area_close(struct rd_area *area)
+{
+	if (area->fd >= 0)
+		close(area->fd);
+	area->fd = -1;
+}
+
+int rd_area_reread_super(struct rd_area *area)
+{
+	return choose_super(area, "data");
+}
+
+int rd_area_write_super(struct rd_area *area)
+{
+	u8 block[RD_BLOCK_SIZE];
+	int r;
+
+	area->super.seq++;
+	rd_super_pack(&area->super, block);
+	r = rd_area_write(area, block, sizeof(block), COPY_A);
+	if (!r)
+		r = rd_area_sync(area);
+	if (!r)
+		r = rd_area_write(area, block, sizeof(block), COPY_B);
+	if (!r)
+		r = rd_area_sync(area);
+	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
+}
+
+static int check_is_empty(const struct rd_area *area, const char *path)
+{
+	u8 block[RD_BLOCK_SIZE];
+	struct rd_super super;
+	int r = rd_area_read(area, block, sizeof(block), 0);
+
+	if (r)
+		return rd_err(r, "cannot read '%s'", path);
+	r = rd_super_unpack(&super, block);
+	if (r == -ENODATA)
+		return 0;
+	rd_err(0, r == -EMEDIUMTYPE ? "'%s' is not empty" :
+	       "'%s' is the data area of a pool already", path);
+	rd_hint("--force uses it all the same, and what is there is lost");
+	return -EEXIST;
+}
+
+int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
+		   u64 journal_id)
+{
+	struct rd_area area = { .writable = true };
+	int r;
+
+	area.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (area.fd < 0)
+		return rd_err(-errno, "cannot make '%s'", path);
+	r = size_of(area.fd, &area.bytes, &area.is_device);
+	if (!r && !area.is_device && !area.bytes) {
+		if (ftruncate(area.fd, bytes))
+			r = -errno;
+		area.bytes = bytes;
+	}
+	if (r)
+		rd_err(r, "cannot use '%s'", path);
+	else if (!force)
+		r = check_is_empty(&area, path);
+	if (!r && rd_frames_in(area.bytes) < 16)
+		r = rd_err(-ENOSPC, "'%s' is too small: at least 40 MiB are needed", path);
+	if (!r) {
+		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
+		area.super.nr_frames = rd_frames_in(area.bytes);
+		area.super.journal_id = journal_id;
+		r = rd_area_write_super(&area);
+	}
+	rd_area_close(&area);
+	return r;
+}

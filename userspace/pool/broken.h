@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Ways to break the engine on purpose, to see that the tests catch it:
+ * -DRD_BREAK=RD_BREAK_SYNC builds one that does not flush, and so on.
+ */
+#ifndef RD_BROKEN_H
+#define RD_BROKEN_H
+
+#include <stdbool.h>
+
+enum rd_break {
+	RD_BREAK_NOTHING,
+	RD_BREAK_NORMAL,	/* the catalog does not flush each transaction */
+	RD_BREAK_SYNC,		/* data is not flushed before the catalog names it */
+	RD_BREAK_MOVE_SYNC,	/* nor what compaction moved */
+	RD_BREAK_PUNCH,		/* places go before the journal knows */
+	RD_BREAK_HIT,		/* what the pool had is not looked up again */
+};
+
+#ifndef RD_BREAK
+#define RD_BREAK RD_BREAK_NOTHING
+#endif
+
+static inline bool rd_is_broken(enum rd_break how)
+{
+	return how == RD_BREAK;
+}
+
+#endif

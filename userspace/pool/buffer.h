@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Bytes that grow. Out of memory is remembered, and told at the end. */
+#ifndef RD_BUFFER_H
+#define RD_BUFFER_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "units.h"
+
+struct rd_buffer {
+	u8 *data;
+	size_t len;
+	size_t size;
+	bool failed;
+};
+
+static inline void rd_buffer_free(struct rd_buffer *buffer)
+{
+	free(buffer->data);
+	memset(buffer, 0, sizeof(*buffer));
+}
+
+static inline u8 *rd_buffer_grow(struct rd_buffer *buffer, size_t len)
+{
+	size_t size = buffer->size ? buffer->size : 4096;
+	u8 *data;
+
+	while (size - buffer->len < len)
+		size *= 2;
+	if (size != buffer->size) {
+		data = realloc(buffer->data, size);
+		if (!data) {
+			buffer->failed = true;
+			return NULL;
+		}
+		buffer->data = data;
+		buffer->size = size;
+	}
+	buffer->len += len;
+	return buffer->data + buffer->len - len;
+}
+
+static inline void rd_buffer_put(struct rd_buffer *buffer, const void *data, size_t len)
+{
+	u8 *to = rd_buffer_grow(buffer, len);
+
+	if (to && len)
+		memcpy(to, data, len);
+}
+
+static inline void rd_buffer_put_u8(struct rd_buffer *buffer, u8 byte)
+{
+	rd_buffer_put(buffer, &byte, 1);
+}
+
+static inline void rd_buffer_put_varint(struct rd_buffer *buffer, u64 value)
+{
+	for (; value >= 0x80; value >>= 7)
+		rd_buffer_put_u8(buffer, value | 0x80);
+	rd_buffer_put_u8(buffer, value);
+}
+
+#endif

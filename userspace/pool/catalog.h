@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The catalog: a SQLite database in the pool's directory. Its tables are
+ * described in catalog.c.
+ *
+ * A transaction that changed something that the journal keeps gets the next
+ * generation, and leaves its changes in the table outbox, from where they go
+ * into the journal.
+ */
+#ifndef RD_CATALOG_H
+#define RD_CATALOG_H
+
+#include "sql.h"
+
+/* The tables that the journal keeps; all others can be made from these. */
+enum rd_table {
+	RD_TABLE_VOLUME,
+	RD_TABLE_VERSION,
+	RD_TABLE_TAG,
+	RD_TABLE_SEGMENT,
+	RD_TABLE_RECIPE,
+	RD_TABLE_SUPERSEDED,
+	RD_TABLE_LEASE,
+	RD_NR_TABLES,
+};
+
+extern const struct rd_sql_table rd_tables[RD_NR_TABLES];
+
+/* A new one, empty but for the pool's identity. */
+int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
+
+/* -EMEDIUMTYPE: not a catalog; -EOPNOTSUPP: of another version. */
+int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
+
+int rd_catalog_begin(struct rd_sql *sql);
+/* On failure everything is as it was before begin. */
+int rd_catalog_commit(struct rd_sql *sql);
+
+/*
+ * @r 0: commit. Else roll back, and return @r: the last line of a function
+ * that has begun.
+ */
+int rd_catalog_end(struct rd_sql *sql, int r);
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Named steps for tests. See failpoint.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "failpoint.h"
+
+#ifdef RD_TEST
+
+static void write_name(const char *mark, const char *name)
+{
+	const char *path = getenv("REVDEDUP_FAIL_LOG");
+	char line[128];
+	int fd, len;
+
+	if (!path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return;
+	len = snprintf(line, sizeof(line), "%s%s\n", mark, name);
+	if (write(fd, line, len) != len)
+		abort();
+	close(fd);
+}
+
+static int act(const char *action)
+{
+	if (!strcmp(action, "kill"))
+		raise(SIGKILL);
+	if (!strcmp(action, "stop")) {
+		raise(SIGSTOP);
+		return 0;
+	}
+	if (!strcmp(action, "EIO"))
+		return -EIO;
+	if (!strcmp(action, "ENOSPC"))
+		return -ENOSPC;
+	fprintf(stderr, "REVDEDUP_FAIL: no such action: '%s'\n", action);
+	abort();
+}
+
+int rd_point(const char *name)
+{
+	static int seen;
+	const char *wish = getenv("REVDEDUP_FAIL");
+	const char *action;
+	size_t len;
+	int nth = 1;
+
+	write_name("", name);
+	if (!wish)
+		return 0;
+	action = strchr(wish, '=');
+	if (!action)
+		abort();
+	len = strcspn(wish, ":=");
+	if (wish[len] == ':')
+		nth = atoi(wish + len + 1);
+	if (strncmp(wish, "any", len) && (strlen(name) != len || strncmp(wish, name, len)))
+		return 0;
+	if (__atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) != nth)
+		return 0;
+	write_name("!", name);
+	return act(action + 1);
+}
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fingerprints by OpenSSL. A context is made once for each thread: making one
+ * for each block would cost as much as hashing a tenth of it.
+ */
+#include <stdlib.h>
+#include <openssl/evp.h>
+
+#include "fp.h"
+
+struct rd_hasher {
+	EVP_MD_CTX *ctx;
+	EVP_MD *md;
+};
+
+struct rd_hasher *rd_hasher_new(void)
+{
+	struct rd_hasher *hasher = calloc(1, sizeof(*hasher));
+
+	if (!hasher)
+		return NULL;
+	hasher->ctx = EVP_MD_CTX_new();
+	hasher->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	if (!hasher->ctx || !hasher->md) {
+		rd_hasher_free(hasher);
+		return NULL;
+	}
+	return hasher;
+}
+
+void rd_hasher_free(struct rd_hasher *hasher)
+{
+	if (!hasher)
+		return;
+	EVP_MD_CTX_free(hasher->ctx);
+	EVP_MD_free(hasher->md);
+	free(hasher);
+}
+
+bool rd_is_zero(const void *data, size_t len)
+{
+	const u8 *byte = data;
+
+	/* Most that is not zero says so at once; the rest is memcmp's speed. */
+	return !byte[0] && !byte[len - 1] && !memcmp(byte, byte + 1, len - 1);
+}
+
+/*
+ * SHA-256 of memory cannot fail in a library that gave us the algorithm. If it
+ * did, going on would store content under a wrong name.
+ */
+static void sha256(struct rd_hasher *hasher, const void *data, size_t len, u8 ret[32])
+{
+	if (EVP_DigestInit_ex2(hasher->ctx, hasher->md, NULL) != 1 ||
+	    EVP_DigestUpdate(hasher->ctx, data, len) != 1 ||
+	    EVP_DigestFinal_ex(hasher->ctx, ret, NULL) != 1)
+		abort();
+}
+
+void rd_fp_block(struct rd_hasher *hasher, const void *block, struct rd_fp *ret)
+{
+	u8 digest[32];
+
+	if (rd_is_zero(block, RD_BLOCK_SIZE)) {
+		memset(ret, 0, sizeof(*ret));
+		return;
+	}
+	sha256(hasher, block, RD_BLOCK_SIZE, digest);
+	memcpy(ret->b, digest, sizeof(ret->b));
+}
+
+void rd_fp_of_fps(struct rd_hasher *hasher, const struct rd_fp fps[RD_SEG_BLOCKS],
+		  struct rd_seg_fp *ret)
+{
+	sha256(hasher, fps, RD_FPS_SIZE, ret->b);
+}
+
+void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
+		   struct rd_fp fps[RD_SEG_BLOCKS], struct rd_seg_fp *ret)
+{
+	unsigned int i, nr = len / RD_BLOCK_SIZE;
+
+	for (i = 0; i < nr; i++)
+		rd_fp_block(hasher, (const u8 *)data + (size_t)i * RD_BLOCK_SIZE, &fps[i]);
+	memset(&fps[nr], 0, (RD_SEG_BLOCKS - nr) * sizeof(*fps));
+	rd_fp_of_fps(hasher, fps, ret);
+}
+
+rd_sum rd_fp_sum(struct rd_hasher *hasher, u64 segment, const struct rd_seg_fp *fp)
+{
+	u8 input[8 + sizeof(fp->b)], digest[32];
+	__le64 le = cpu_to_le64(segment);
+	rd_sum sum;
+
+	memcpy(input, &le, 8);
+	memcpy(input + 8, fp->b, sizeof(fp->b));
+	sha256(hasher, input, sizeof(input), digest);
+	memcpy(&sum, digest, sizeof(sum));
+	return sum;
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who has which frame. */
+#include <errno.h>
+
+#include "frames.h"
+
+static int add_extent(struct rd_sql *sql, i64 start, i64 len)
+{
+	i64 other, other_len;
+	int r;
+
+	/* Grow the one that ends here, and swallow the one that begins there. */
+	r = rd_sql_number(sql, &other_len, "DELETE FROM extent WHERE start = ? RETURNING len",
+			  "i", start + len);
+	if (!r)
+		len += other_len;
+	else if (r != -ENOENT)
+		return r;
+	r = rd_sql_number(sql, &other,
+			  "SELECT start FROM extent WHERE start < ? ORDER BY start DESC LIMIT 1",
+			  "i", start);
+	if (!r) {
+		r = rd_sql_run(sql, "UPDATE extent SET len = len + ? WHERE start = ? AND start + len = ?",
+			       "iii", len, other, start);
+		if (r || rd_sql_changed(sql))
+			return r;
+	} else if (r != -ENOENT) {
+		return r;
+	}
+	return rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, len);
+}
+
+/* The first extent that is long enough, else the longest. */
+static int find_extent(struct rd_sql *sql, i64 want, i64 *ret_start, i64 *ret_len)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len FROM extent"
+		       " ORDER BY len >= ?1 DESC, CASE WHEN len >= ?1 THEN start ELSE -len END"
+		       " LIMIT 1", "i", want);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOSPC;
+	*ret_start = rd_row_i64(row, 0);
+	*ret_len = rd_row_i64(row, 1);
+	return 0;
+}
+
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 *ret_start,
+		      u64 *ret_len)
+{
+	i64 start, len, take;
+	int r;
+
+	r = find_extent(sql, want, &start, &len);
+	if (r)
+		return r;
+	take = rd_min(len, want);
+	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
+	if (!r && take < len)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start + take,
+			       len - take);
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start, take,
+			       session);
+	if (r)
+		return r;
+	*ret_start = start;
+	*ret_len = take;
+	return 0;
+}
+
+/* [@at, @at + @nr) is not reserved any more. */
+static int unreserve(struct rd_sql *sql, i64 at, i64 nr)
+{
+	i64 start, len, session;
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len, session FROM reserved"
+		       " WHERE start <= ? ORDER BY start DESC LIMIT 1", "i", at);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -EUCLEAN;
+	start = rd_row_i64(row, 0);
+	len = rd_row_i64(row, 1);
+	session = rd_row_i64(row, 2);
+	if (at + nr > start + len)
+		return -EUCLEAN;
+	r = rd_sql_run(sql, "DELETE FROM reserved WHERE start = ?", "i", start);
+	if (!r && at > start)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start,
+			       at - start, session);
+	if (!r && at + nr < start + len)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", at + nr,
+			       start + len - at - nr, session);
+	return r;
+}
+
+int rd_frames_use(struct rd_sql *sql, u64 frame)
+{
+	return unreserve(sql, frame, 1);
+}
+
+int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
+{
+	int r = unreserve(sql, start, len);
+
+	return r ? r : add_extent(sql, start, len);
+}
+
+int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
+{
+	struct rd_slots sum = *slots;
+	const struct rd_slots *old;
+	struct rd_row *row;
+	unsigned int i;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
+	if (r)
+		return r;
+	r = rd_row_next(row);
+	if (r > 0) {
+		old = rd_row_blob(row, 0, &len);
+		if (len != sizeof(*old))
+			r = -EUCLEAN;
+		for (i = 0; r > 0 && i < RD_SEG_BLOCKS / 64; i++)
+			sum.bits[i] |= old->bits[i];
+	}
+	rd_row_done(row);
+	if (r < 0)
+		return r;
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO queue VALUES(?, ?)", "ib", (i64)frame,
+			  &sum, sizeof(sum));
+}
+
+int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
+{
+	struct rd_slots all;
+
+	memset(&all, 0xff, sizeof(all));
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO queue VALUES(?, ?)", "ib", (i64)frame,
+			  &all, sizeof(all));
+}
+
+int rd_frames_release(struct rd_sql *sql, i64 session)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len FROM reserved WHERE session = ?", "i",
+		       session);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		i64 start = rd_row_i64(row, 0), len = rd_row_i64(row, 1);
+
+		for (r = 0; len && !r; start++, len--)
+			r = rd_frames_queue_whole(sql, start);
+	}
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
+	return r;
+}
+
+int rd_frames_free(struct rd_sql *sql, u64 frame)
+{
+	return add_extent(sql, frame, 1);
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Give back what is in the queue:
+ *
+ *	1. a frame in which something lives is emptied into packed frames where
+ *	   that costs less than the holes would (then all of it is in the queue)
+ *	2. the journal is made to know all that was committed
+ *	3. the places are given back to the file system
+ *	4. one transaction takes them off the queue, and whole frames are free
+ *
+ * A crash leaves the queue as it is, and giving back twice does no harm: until
+ * step 4 nobody can get these places.
+ */
+#include <errno.h>
+
+#include "broken.h"
+#include "compact.h"
+#include "engine.h"
+#include "failpoint.h"
+#include "frames.h"
+#include "journal.h"
+#include "log.h"
+
+#define BATCH		8192		/* frames at a time */
+
+/*
+ * What they cost, measured on ext4: a hole splits an extent, and is a
+ * transaction of the file system; a slot is read and written among many.
+ */
+#define HOLE_US		70
+#define MOVE_US		6
+
+struct entry {
+	u64 frame;
+	unsigned int live;	/* slots that are recipes' */
+	struct rd_slots slots;
+};
+
+struct freeing {
+	struct rd_pool *pool;
+	unsigned int nr;
+	struct entry *entries;
+	/* The range that is about to be given back. */
+	u64 offset, len;
+};
+
+/* --- the queue */
+
+static int read_queue(struct freeing *f)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	f->nr = 0;
+	r = rd_sql_ask(f->pool->sql, &row, "SELECT frame, slots,"
+		       " (SELECT coalesce(sum(n), 0) FROM here WHERE here.frame = queue.frame)"
+		       " FROM queue ORDER BY frame LIMIT ?", "i", (i64)BATCH);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		struct entry *entry = &f->entries[f->nr++];
+		const void *slots;
+		size_t len;
+
+		entry->frame = rd_row_i64(row, 0);
+		entry->live = rd_row_i64(row, 2);
+		slots = rd_row_blob(row, 1, &len);
+		if (len != sizeof(entry->slots))
+			return rd_err(-EUCLEAN, "the queue of what to free is damaged");
+		memcpy(&entry->slots, slots, len);
+		r = 0;
+	}
+	return r;
+}
+
+static unsigned int nr_holes(const struct rd_slots *slots)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		nr += rd_slots_test(slots, i) && (!i || !rd_slots_test(slots, i - 1));
+	return nr;
+}
+
+static bool should_compact(const struct freeing *f, const struct entry *entry)
+{
+	if (!entry->live)
+		return false;
+	/* A device has no holes: what is free there is free by frames. */
+	if (f->pool->area.is_device)
+		return entry->live <= RD_SEG_BLOCKS * 3 / 4;
+	return HOLE_US + entry->live * MOVE_US < nr_holes(&entry->slots) * HOLE_US;
+}
+
+static bool is_packing(struct rd_pool *pool, u64 frame)
+{
+	i64 one;
+
+	return !rd_sql_number(pool->sql, &one, "SELECT 1 FROM packing WHERE frame = ?", "i",
+			      (i64)frame);
+}
+
+/* Returns with *@ret_moved whether the queue has changed by it. */
+static int compact(struct freeing *f, bool *ret_moved)
+{
+	u64 frames[RD_COMPACT_SLOTS];
+	unsigned int i, nr = 0, live = 0;
+	int r = 0;
+
+	*ret_moved = false;
+	for (i = 0; i < f->nr && !r; i++) {
+		struct entry *entry = &f->entries[i];
+
+		if (!should_compact(f, entry) || is_packing(f->pool, entry->frame))
+			continue;
+		if (live + entry->live > RD_COMPACT_SLOTS) {
+			r = rd_compact(f->pool, frames, nr);
+			nr = 0;
+			live = 0;
+		}
+		frames[nr++] = entry->frame;
+		live += entry->live;
+		*ret_moved = true;
+	}
+	if (!r && nr)
+		r = rd_compact(f->pool, frames, nr);
+	return r;
+}
+
+/* --- giving back */
+
+static int punch_now(struct freeing *f)
+{
+	int r = f->len ? rd_area_punch(&f->pool->area, f->offset, f->len) : 0;
+
+	f->len = 0;
+	return r ? rd_err(r, "cannot give space back") : 0;
+}
+
+/* Ranges come in order; those that touch are one. */
+static int punch(struct freeing *f, u64 offset, u64 len)
+{
+	int r;
+
+	if (f->len && f->offset + f->len == offset) {
+		f->len += len;
+		return 0;
+	}
+	r = punch_now(f);
+	f->offset = offset;
+	f->len = len;
+	return r;
+}
+
+static int punch_slots(struct freeing *f, const struct entry *entry)
+{
+	unsigned int i, first;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (!rd_slots_test(&entry->slots, i))
+			continue;
+		first = i;
+		while (i < RD_SEG_BLOCKS && rd_slots_test(&entry->slots, i))
+			i++;
+		r = punch(f, rd_frame_offset(entry->frame) + (u64)first * RD_BLOCK_SIZE,
+			  (u64)(i - first) * RD_BLOCK_SIZE);
+	}
+	return r;
+}
+
+static int punch_all(struct freeing *f)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < f->nr && !r; i++) {
+		const struct entry *entry = &f->entries[i];
+
+		if (!entry->live)
+			r = punch(f, rd_frame_offset(entry->frame), RD_SEG_SIZE);
+		else if (!f->pool->area.is_device)
+			r = punch_slots(f, entry);
+	}
+	for (i = 0; i < f->nr && !r; i++)
+		if (!f->entries[i].live)
+			r = punch(f, rd_frame_fps_offset(f->entries[i].frame), RD_FPS_SIZE);
+	return r ? r : punch_now(f);
+}
+
+/* --- taking off the queue */
+
+/* Nobody had it, and nobody can have got it since. */
+static int free_frame(struct rd_sql *sql, const struct entry *entry)
+{
+	i64 frame = entry->frame;
+	int r;
+
+	r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", frame);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", frame);
+	return r ? r : rd_frames_free(sql, frame);
+}
+
+/* More of it may have been queued since. */
+static int take_off(struct rd_sql *sql, const struct entry *entry)
+{
+	struct rd_slots left;
+	RD_ROW struct rd_row *row = NULL;
+	const void *slots;
+	bool any = false;
+	unsigned int i;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "DELETE FROM queue WHERE frame = ? RETURNING slots", "i",
+		       (i64)entry->frame);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r;
+	slots = rd_row_blob(row, 0, &len);
+	if (len != sizeof(left))
+		return -EUCLEAN;
+	memcpy(&left, slots, sizeof(left));
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++) {
+		left.bits[i] &= ~entry->slots.bits[i];
+		any |= left.bits[i];
+	}
+	rd_row_done(row);
+	row = NULL;
+	return any ? rd_frames_queue(sql, entry->frame, &left) : 0;
+}
+
+/*
+ * A frame of which the last slot has died since stays in the queue by that slot;
+ * it is freed as a whole the next time.
+ */
+static int take_all_off(struct freeing *f)
+{
+	struct rd_sql *sql = f->pool->sql;
+	unsigned int i;
+	int r;
+
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	for (i = 0; i < f->nr && !r; i++)
+		r = f->entries[i].live ? take_off(sql, &f->entries[i]) :
+			free_frame(sql, &f->entries[i]);
+	return rd_catalog_end(sql, r);
+}
+
+static int free_batch(struct freeing *f)
+{
+	bool moved;
+	int r;
+
+	r = read_queue(f);
+	if (!r)
+		r = compact(f, &moved);
+	if (!r && moved)
+		r = read_queue(f);
+	if (r || !f->nr)
+		return r;
+	if (!rd_is_broken(RD_BREAK_PUNCH))
+		r = rd_journal_flush(f->pool);
+	if (!r)
+		r = rd_point("free-punch");
+	if (!r)
+		r = punch_all(f);
+	if (!r)
+		r = rd_point("free-commit");
+	return r ? r : take_all_off(f);
+}
+
+static int free_all(struct rd_pool *pool)
+{
+	struct freeing f = { .pool = pool };
+	i64 leases, left, before = -1;
+	int r;
+
+	r = rd_sql_number(pool->sql, &leases, "SELECT count(*) FROM lease", "");
+	if (r)
+		return r;
+	if (leases) {
+		rd_info("%lld devices name places in the pool: nothing is given back now",
+			(long long)leases);
+		return 0;
+	}
+	f.entries = malloc(BATCH * sizeof(*f.entries));
+	if (!f.entries)
+		return -ENOMEM;
+	for (;;) {
+		r = rd_sql_number(pool->sql, &left, "SELECT count(*) FROM queue", "");
+		/* What was queued meanwhile is somebody else's, who comes here too. */
+		if (r || !left || left == before)
+			break;
+		before = left;
+		r = free_batch(&f);
+		if (r)
+			break;
+	}
+	free(f.entries);
+	return r;
+}
+
+int rd_free_queue(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "what is to be freed");
+	if (r)
+		return r;
+	r = free_all(pool);
+	rd_lock_drop(&lock);
+	/* What a command has done is in the journal when it returns. */
+	return r ? r : rd_journal_flush(pool);
+}

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The copy of the catalog in the data area. */
+#include <errno.h>
+#include <linux/crc32c.h>
+#include <sys/random.h>
+
+#include "changes.h"
+#include "cleanup.h"
+#include "failpoint.h"
+#include "frames.h"
+#include "journal.h"
+#include "log.h"
+
+#define MAGIC		0x314a4452U	/* "RDJ1" */
+#define PART_MAX	(256U << 10)	/* payload */
+#define LAST_BLOCK	(RD_SEG_BLOCKS - 1)
+/* Blocks of changes that are not worth a new journal. */
+#ifdef RD_TEST
+#define MIN_ROLL	64
+#else
+#define MIN_ROLL	2048
+#endif
+
+enum part_kind {
+	PART_CHANGES = 1,
+	PART_MORE,
+	PART_DUMP,
+	PART_LINK,
+	NR_PART_KINDS,
+};
+
+struct part {
+	__le32 magic;
+	__le32 crc;
+	__le64 journal;
+	__le64 seq;
+	__le64 generation;
+	__le32 len;
+	__le32 kind;
+	__le64 link;
+	u8 zeros[16];
+	u8 payload[];
+};
+
+_Static_assert(sizeof(struct part) == 64, "journal part");
+
+static u32 part_crc(struct part *part, size_t len)
+{
+	__le32 crc = part->crc;
+	u32 sum;
+
+	part->crc = 0;
+	sum = ~crc32c(~0U, part, sizeof(*part) + len);
+	part->crc = crc;
+	return sum;
+}
+
+static unsigned int part_blocks(size_t len)
+{
+	return (sizeof(struct part) + len + RD_BLOCK_SIZE - 1) / RD_BLOCK_SIZE;
+}
+
+/* --- reading */
+
+/*
+ * The part at @end, in @buf, which has room for any. 0 if there is one, -ENODATA
+ * at the end of the journal.
+ */
+static int read_part(const struct rd_area *area, const struct rd_journal_end *end,
+		     struct part *part)
+{
+	u64 offset = rd_frame_offset(end->frame) + (u64)end->block * RD_BLOCK_SIZE;
+	size_t len;
+	int r;
+
+	r = rd_area_read(area, part, RD_BLOCK_SIZE, offset);
+	if (r)
+		return r;
+	len = le32_to_cpu(part->len);
+	if (le32_to_cpu(part->magic) != MAGIC || len > PART_MAX ||
+	    le64_to_cpu(part->journal) != area->super.journal_id ||
+	    le64_to_cpu(part->seq) != end->seq ||
+	    end->block + part_blocks(len) > RD_SEG_BLOCKS)
+		return -ENODATA;
+	if (part_blocks(len) > 1)
+		r = rd_area_read(area, (u8 *)part + RD_BLOCK_SIZE,
+				 (part_blocks(len) - 1) * RD_BLOCK_SIZE, offset + RD_BLOCK_SIZE);
+	if (!r && part_crc(part, len) != le32_to_cpu(part->crc))
+		r = -ENODATA;
+	return r;
+}
+
+static int read_changes(const struct rd_journal_reader *reader, const u8 *data, size_t len)
+{
+	struct rd_change change;
+	int r = 0;
+
+	while (len && !r) {
+		ssize_t used = rd_change_unpack(&change, rd_tables, RD_NR_TABLES, data, len);
+
+		if (used < 0)
+			return rd_err(used, "the journal is damaged");
+		r = reader->change(reader->ctx, &change);
+		data += used;
+		len -= used;
+	}
+	return r;
+}
+
+/* Take @part in: @whole collects a transaction's changes until the last part. */
+static int take_part(const struct rd_journal_reader *reader, const struct part *part,
+		     struct rd_journal_end *end, struct rd_buffer *whole)
+{
+	size_t len = le32_to_cpu(part->len);
+	int r = 0;
+
+	end->seq++;
+	end->block += part_blocks(len);
+	switch (le32_to_cpu(part->kind)) {
+	case PART_LINK:
+		end->frame = le64_to_cpu(part->link);
+		end->block = 0;
+		if (end->frame >= 1ULL << 40)
+			return -EBADMSG;
+		return reader->frame ? reader->frame(reader->ctx, end->frame) : 0;
+	case PART_DUMP:
+		end->dump_blocks += part_blocks(len);
+		end->generation = le64_to_cpu(part->generation);
+		return reader->change ? read_changes(reader, part->payload, len) : 0;
+	case PART_MORE:
+		if (reader->change)
+			rd_buffer_put(whole, part->payload, len);
+		return whole->failed ? -ENOMEM : 0;
+	case PART_CHANGES:
+		end->generation = le64_to_cpu(part->generation);
+		if (!reader->change)
+			return 0;
+		rd_buffer_put(whole, part->payload, len);
+		r = whole->failed ? -ENOMEM : read_changes(reader, whole->data, whole->len);
+		whole->len = 0;
+		return r;
+	default:
+		return -EBADMSG;
+	}
+}
+
+int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
+		    const struct rd_journal_reader *reader)
+{
+	RD_FREE struct part *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	struct rd_journal_end whole_end = *end;
+	struct rd_buffer whole = { 0 };
+	int r = part ? 0 : -ENOMEM;
+
+	while (!r) {
+		r = read_part(area, end, part);
+		if (!r)
+			r = take_part(reader, part, end, &whole);
+		/* A transaction with parts missing is not there. */
+		if (!r && le32_to_cpu(part->kind) != PART_MORE)
+			whole_end = *end;
+	}
+	rd_buffer_free(&whole);
+	*end = whole_end;
+	return r == -ENODATA ? 0 : r;
+}
+
+/* --- writing */
+
+struct writer {
+	struct rd_pool *pool;
+	u64 journal;
+	struct rd_journal_end end;
+	struct part *part;	/* the buffer */
+	/* Frames taken in advance, or none: u64 each, of which @next is next. */
+	struct rd_buffer frames;
+	size_t next;
+};
+
+static int get_state(struct rd_sql *sql, u64 *journal, u64 *generation,
+		     struct rd_journal_end *end)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT journal_id, generation, journal_frame, journal_block,"
+		       " journal_seq, journal_generation, dump_blocks FROM state", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -EUCLEAN;
+	*journal = rd_row_i64(row, 0);
+	*generation = rd_row_i64(row, 1);
+	*end = (struct rd_journal_end){
+		.frame = rd_row_i64(row, 2),
+		.block = rd_row_i64(row, 3),
+		.seq = rd_row_i64(row, 4),
+		.generation = rd_row_i64(row, 5),
+		.dump_blocks = rd_row_i64(row, 6),
+	};
+	return 0;
+}
+
+static int put_state(struct rd_sql *sql, u64 journal, const struct rd_journal_end *end)
+{
+	return rd_sql_run(sql, "UPDATE state SET journal_id = ?, journal_frame = ?,"
+			  " journal_block = ?, journal_seq = ?, journal_generation = ?,"
+			  " dump_blocks = ?", "iiiiii", (i64)journal, (i64)end->frame,
+			  (i64)end->block, (i64)end->seq, (i64)end->generation,
+			  (i64)end->dump_blocks);
+}
+
+/* A frame for the journal, before anything is written there. */
+static int add_frame(struct writer *writer, u64 *ret)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	u64 frame = 0, len;
+	int r;
+
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	r = rd_frames_reserve(sql, writer->pool->session, 1, &frame, &len);
+	if (!r)
+		r = rd_frames_use(sql, frame);
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(?, ?)", "ii", (i64)frame,
+			       (i64)writer->journal);
+	*ret = frame;
+	return rd_catalog_end(sql, r);
+}
+
+/* Write writer->part, whose payload is there, at the end. */
+static int write_part(struct writer *writer, enum part_kind kind, u64 generation, size_t len,
+		      u64 link)
+{
+	struct rd_journal_end *end = &writer->end;
+	struct part *part = writer->part;
+	unsigned int blocks = part_blocks(len);
+	int r;
+
+	memset(part, 0, sizeof(*part));
+	part->magic = cpu_to_le32(MAGIC);
+	part->journal = cpu_to_le64(writer->journal);
+	part->seq = cpu_to_le64(end->seq);
+	part->generation = cpu_to_le64(generation);
+	part->len = cpu_to_le32(len);
+	part->kind = cpu_to_le32(kind);
+	part->link = cpu_to_le64(link);
+	part->crc = cpu_to_le32(part_crc(part, len));
+	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
+	r = rd_area_write(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
+			  rd_frame_offset(end->frame) + (u64)end->block * RD_BLOCK_SIZE);
+	if (r)
+		return rd_err(r, "cannot write the journal");
+	end->seq++;
+	end->block += blocks;
+	return 0;
+}
+
+/* A dump cannot take frames while it reads: it has taken them before. */
+static int next_frame(struct writer *writer, u64 *ret)
+{
+	if (!writer->frames.data)
+		return add_frame(writer, ret);
+	if (writer->next == writer->frames.len)
+		return rd_err(-ENOSPC, "the copy of the catalog is longer than expected");
+	memcpy(ret, writer->frames.data + writer->next, sizeof(*ret));
+	writer->next += sizeof(*ret);
+	return 0;
+}
+
+static int go_on_in_next_frame(struct writer *writer)
+{
+	u64 next;
+	int r;
+
+	r = next_frame(writer, &next);
+	if (!r)
+		r = write_part(writer, PART_LINK, writer->end.generation, 0, next);
+	if (r)
+		return r;
+	writer->end.frame = next;
+	writer->end.block = 0;
+	return 0;
+}
+
+static int append(struct writer *writer, const u8 *data, size_t len, bool dump, u64 generation)
+{
+	int r = 0;
+
+	while (len && !r) {
+		size_t now = rd_min(len, PART_MAX);
+		enum part_kind kind = dump ? PART_DUMP : now < len ? PART_MORE : PART_CHANGES;
+
+		if (writer->end.block + part_blocks(now) > LAST_BLOCK) {
+			r = go_on_in_next_frame(writer);
+			if (r)
+				return r;
+		}
+		memcpy(writer->part->payload, data, now);
+		r = write_part(writer, kind, generation, now, 0);
+		if (!r && dump)
+			writer->end.dump_blocks += part_blocks(now);
+		data += now;
+		len -= now;
+	}
+	if (!r)
+		writer->end.generation = generation;
+	return r;
+}
+
+/* Append what is in the outbox and not in the journal yet. */
+static int append_outbox(struct writer *writer)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	struct rd_buffer changes = { 0 };
+	struct rd_row *row;
+	const void *blob;
+	i64 generation;
+	size_t len;
+	int r;
+
+	for (;;) {
+		/* A row at a time: a frame may have to be added in between. */
+		r = rd_sql_ask(sql, &row, "SELECT generation, changes FROM outbox"
+			       " WHERE generation > ? ORDER BY generation LIMIT 1", "i",
+			       (i64)writer->end.generation);
+		if (r)
+			break;
+		r = rd_row_next(row);
+		if (r > 0) {
+			generation = rd_row_i64(row, 0);
+			blob = rd_row_blob(row, 1, &len);
+			changes.len = 0;
+			rd_buffer_put(&changes, blob, len);
+		}
+		rd_row_done(row);
+		if (r <= 0)
+			break;
+		r = changes.failed ? -ENOMEM :
+			append(writer, changes.data, changes.len, false, generation);
+		if (r)
+			break;
+	}
+	rd_buffer_free(&changes);
+	return r;
+}
+
+static int clear_outbox(struct writer *writer)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	int r;
+
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	r = rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i",
+		       (i64)writer->end.generation);
+	if (!r)
+		r = put_state(sql, writer->journal, &writer->end);
+	return rd_catalog_end(sql, r);
+}
+
+/* --- a new journal */
+
+static int dump_table(struct writer *writer, unsigned int table, const char *text,
+		      u64 generation, struct rd_buffer *rows)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, text, "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		rd_row_note(row, table, rows);
+		r = rows->failed ? -ENOMEM : 0;
+		if (!r && rows->len > PART_MAX - (16U << 10)) {
+			r = append(writer, rows->data, rows->len, true, generation);
+			rows->len = 0;
+		}
+	}
+	return r;
+}
+
+static const char *const dump_texts[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = "SELECT * FROM volume",
+	[RD_TABLE_VERSION] = "SELECT * FROM version",
+	[RD_TABLE_TAG] = "SELECT * FROM tag",
+	[RD_TABLE_SEGMENT] = "SELECT * FROM segment",
+	[RD_TABLE_RECIPE] = "SELECT * FROM recipe",
+	[RD_TABLE_SUPERSEDED] = "SELECT * FROM superseded",
+	[RD_TABLE_LEASE] = "SELECT * FROM lease",
+};
+
+static int dump(struct writer *writer)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	struct rd_buffer rows = { 0 };
+	struct rd_journal_end end;
+	u64 journal, generation;
+	unsigned int table;
+	int r;
+
+	r = rd_sql_begin_read(sql);
+	if (r)
+		return r;
+	r = get_state(sql, &journal, &generation, &end);
+	for (table = 0; table < RD_NR_TABLES && !r; table++)
+		r = dump_table(writer, table, dump_texts[table], generation, &rows);
+	if (!r)
+		r = append(writer, rows.data, rows.len, true, generation);
+	rd_sql_end_read(sql);
+	rd_buffer_free(&rows);
+	return r;
+}
+
+/* Frames for all of the database: a dump has neither indexes nor free pages. */
+static int take_frames(struct writer *writer)
+{
+	i64 pages, nr;
+	u64 frame;
+	int r;
+
+	r = rd_sql_number(writer->pool->sql, &pages, "PRAGMA page_count", "");
+	for (nr = pages / LAST_BLOCK + 2; nr && !r; nr--) {
+		r = add_frame(writer, &frame);
+		if (!r)
+			rd_buffer_put(&writer->frames, &frame, sizeof(frame));
+	}
+	return r ? r : writer->frames.failed ? -ENOMEM : 0;
+}
+
+/* Those of @journal, or of all but it, are nobody's any more. */
+static int forget_frames(struct rd_sql *sql, u64 journal, bool others)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT frame FROM journal_frame WHERE (journal <> ?) = ?",
+		       "ii", (i64)journal, (i64)others);
+	while (!r && (r = rd_row_next(row)) > 0)
+		r = rd_frames_queue_whole(sql, rd_row_i64(row, 0));
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM journal_frame WHERE (journal <> ?) = ?", "ii",
+			       (i64)journal, (i64)others);
+	return r;
+}
+
+/* The new journal holds. What the old one had, and frames not needed, go. */
+static int settle(struct writer *writer)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	u64 frame;
+	int r;
+
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	r = forget_frames(sql, writer->journal, true);
+	while (!r && writer->next < writer->frames.len) {
+		memcpy(&frame, writer->frames.data + writer->next, sizeof(frame));
+		writer->next += sizeof(frame);
+		r = rd_sql_run(sql, "DELETE FROM journal_frame WHERE frame = ?", "i", (i64)frame);
+		if (!r)
+			r = rd_frames_free(sql, frame);
+	}
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i",
+			       (i64)writer->end.generation);
+	if (!r)
+		r = put_state(sql, writer->journal, &writer->end);
+	return rd_catalog_end(sql, r);
+}
+
+static int write_new(struct writer *writer, u64 *ret_first)
+{
+	int r;
+
+	r = take_frames(writer);
+	if (!r)
+		r = next_frame(writer, ret_first);
+	if (r)
+		return r;
+	writer->end.frame = *ret_first;
+	r = dump(writer);
+	if (!r)
+		r = rd_area_sync(&writer->pool->area);
+	return r;
+}
+
+static int begin_new(struct rd_pool *pool, struct part *part)
+{
+	struct writer writer = { .pool = pool, .part = part };
+	struct rd_super *super = &pool->area.super;
+	struct rd_super old = *super;
+	u64 first;
+	int r;
+
+	if (getrandom(&writer.journal, sizeof(writer.journal), 0) != sizeof(writer.journal))
+		return rd_err(-errno, "no random number");
+	writer.journal >>= 1;	/* SQLite's numbers have a sign */
+	r = write_new(&writer, &first);
+	if (!r)
+		r = rd_point("journal-switch");
+	if (!r) {
+		super->journal_id = writer.journal;
+		super->journal_frame = first;
+		r = rd_area_write_super(&pool->area);
+		if (r)
+			*super = old;
+		if (!r)
+			r = rd_point("journal-switched");
+		if (!r)
+			r = settle(&writer);
+	}
+	/* If it failed, its frames go when the next one has come. */
+	rd_buffer_free(&writer.frames);
+	return r;
+}
+
+/* --- in step with the catalog */
+
+static int append_and_sync(struct writer *writer)
+{
+	struct rd_journal_end before = writer->end;
+	int r;
+
+	r = append_outbox(writer);
+	if (!r)
+		r = rd_point("journal-appended");
+	/* The caller relies on this one even if there was nothing to append. */
+	if (!r)
+		r = rd_area_sync(&writer->pool->area);
+	if (r || writer->end.seq == before.seq)
+		return r;
+	return clear_outbox(writer);
+}
+
+static int flush(struct rd_pool *pool)
+{
+	struct writer writer = { .pool = pool };
+	RD_FREE void *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	u64 generation;
+	u64 blocks;
+	int r;
+
+	if (!part)
+		return -ENOMEM;
+	writer.part = part;
+	r = get_state(pool->sql, &writer.journal, &generation, &writer.end);
+	if (!r && writer.journal != pool->area.super.journal_id)
+		/* Somebody else began a new one. */
+		r = rd_area_reread_super(&pool->area);
+	if (!r && writer.journal != pool->area.super.journal_id)
+		r = rd_err(-EUCLEAN, "the data area is not that of the catalog");
+	if (!r)
+		r = append_and_sync(&writer);
+	if (r)
+		return r;
+	/* At least a block a part. */
+	blocks = writer.end.seq;
+	if (blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
+		r = begin_new(pool, part);
+	return r;
+}
+
+int rd_journal_flush(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = flush(pool);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+/*
+ * A crash came between the superblock and the catalog: the new journal, whose
+ * frames the catalog knows, holds.
+ */
+static int adopt_new(struct rd_pool *pool)
+{
+	struct writer writer = { .pool = pool, .journal = pool->area.super.journal_id };
+	struct rd_journal_reader reader = { .change = NULL };
+	i64 known;
+	int r;
+
+	r = rd_sql_number(pool->sql, &known, "SELECT count(*) FROM journal_frame"
+			  " WHERE journal = ?", "i", (i64)writer.journal);
+	if (r)
+		return r;
+	if (!known)
+		return -ESTALE;
+	writer.end.frame = pool->area.super.journal_frame;
+	r = rd_journal_read(&pool->area, &writer.end, &reader);
+	return r ? r : settle(&writer);
+}
+
+/* The superblock and the catalog name different journals. */
+static int check_switch(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	struct rd_journal_end end;
+	u64 journal, generation;
+	i64 known;
+	int r;
+
+	if (!pool->area.writable) {
+		r = rd_sql_number(pool->sql, &known, "SELECT count(*) FROM journal_frame"
+				  " WHERE journal = ?", "i", (i64)pool->area.super.journal_id);
+		return r ? r : known ? 0 : -ESTALE;
+	}
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = get_state(pool->sql, &journal, &generation, &end);
+	if (!r && journal != pool->area.super.journal_id)
+		r = adopt_new(pool);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+int rd_journal_check(struct rd_pool *pool)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end;
+	u64 journal, generation;
+	int r;
+
+	r = get_state(pool->sql, &journal, &generation, &end);
+	if (!r)
+		r = rd_area_reread_super(&pool->area);
+	if (r)
+		return r;
+	if (journal != pool->area.super.journal_id)
+		return check_switch(pool);
+	r = rd_journal_read(&pool->area, &end, &reader);
+	if (r)
+		return r;
+	/* Others go on: what the journal has now, the catalog has had before. */
+	r = rd_sql_number(pool->sql, (i64 *)&generation, "SELECT generation FROM state", "");
+	return r ? r : end.generation > generation ? -ESTALE : 0;
+}

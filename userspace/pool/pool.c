@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pools: making, opening and closing them, and the sessions of commands. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include "cleanup.h"
+#include "failpoint.h"
+#include "frames.h"
+#include "journal.h"
+#include "log.h"
+#include "pool.h"
+#include "recover.h"
+
+#define DEFAULT_RESERVE	(16ULL << 20)
+
+static char *path_in(const char *pool, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", pool, name) < 0 ? NULL : path;
+}
+
+/* --- making one */
+
+static int sync_directory(const char *path)
+{
+	RD_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd))
+		return rd_err(-errno, "cannot flush '%s'", path);
+	return 0;
+}
+
+static int write_file(const char *path, const char *text)
+{
+	RD_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ssize_t len = strlen(text);
+
+	if (fd < 0 || write(fd, text, len) != len || fsync(fd))
+		return rd_err(-errno, "cannot write '%s'", path);
+	return 0;
+}
+
+static int make_reserve(const char *pool, u64 bytes)
+{
+	RD_FREE char *path = path_in(pool, "reserve");
+	RD_CLOSE int fd = -1;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	if (!bytes)
+		return 0;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return rd_err(-errno, "cannot make '%s'", path);
+	r = -posix_fallocate(fd, 0, bytes);
+	return r ? rd_err(r, "cannot reserve %llu bytes", (unsigned long long)bytes) : 0;
+}
+
+static int default_size(const char *path, u64 *ret)
+{
+	struct statvfs vfs;
+
+	if (statvfs(path, &vfs))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	/* The largest file of ext4 with 4 KiB blocks is just below 16 TiB. */
+	*ret = rd_min((u64)vfs.f_blocks * vfs.f_frsize, 15ULL << 40);
+	return 0;
+}
+
+static int make_data(const char *pool, const struct rd_pool_options *options,
+		     const u8 uuid[16], u64 journal, u64 *ret_frames)
+{
+	RD_FREE char *path = path_in(pool, "data");
+	struct rd_area area;
+	u64 size = options->size;
+	int r = 0;
+
+	if (!path)
+		return -ENOMEM;
+	if (options->data) {
+		RD_FREE char *target = realpath(options->data, NULL);
+
+		if (!target)
+			return rd_err(-errno, "cannot find '%s'", options->data);
+		if (symlink(target, path))
+			return rd_err(-errno, "cannot make '%s'", path);
+	} else if (!size) {
+		r = default_size(pool, &size);
+	}
+	if (!r)
+		r = rd_area_format(path, size, options->force, uuid, journal);
+	if (!r)
+		r = rd_area_open(&area, path, false);
+	if (r)
+		return r;
+	*ret_frames = area.super.nr_frames;
+	rd_area_close(&area);
+	return 0;
+}
+
+static int make_catalog(const char *pool, const u8 uuid[16], u64 frames, u64 journal)
+{
+	RD_FREE char *tmp = path_in(pool, "catalog.new");
+	RD_FREE char *path = path_in(pool, "catalog.db");
+	int r;
+
+	if (!tmp || !path)
+		return -ENOMEM;
+	r = rd_catalog_create(tmp, uuid, frames, journal);
+	if (!r && rename(tmp, path))
+		r = rd_err(-errno, "cannot make '%s'", path);
+	return r;
+}
+
+static void format_uuid(const u8 uuid[16], char text[37])
+{
+	snprintf(text, 37,
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		 uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7],
+		 uuid[8], uuid[9], uuid[10], uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
+}
+
+static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
+{
+	RD_FREE char *path = path_in(pool, "pool.json");
+	char text[256], uuid_text[37];
+
+	if (!path)
+		return -ENOMEM;
+	format_uuid(uuid, uuid_text);
+	snprintf(text, sizeof(text),
+		 "{\"what\": \"revdedup pool\", \"format\": 1, \"uuid\": \"%s\", \"reserve\": %llu}\n",
+		 uuid_text, (unsigned long long)reserve);
+	return write_file(path, text);
+}
+
+/* The catalog comes last: a directory without one is not a pool. */
+static int fill_directory(const char *path, const struct rd_pool_options *options)
+{
+	u64 reserve = options->reserve ? options->reserve : DEFAULT_RESERVE;
+	u64 journal, frames = 0;
+	u8 uuid[16];
+	int r;
+
+	if (getrandom(uuid, sizeof(uuid), 0) != sizeof(uuid) ||
+	    getrandom(&journal, sizeof(journal), 0) != sizeof(journal))
+		return rd_err(-errno, "no random number");
+	uuid[6] = (uuid[6] & 0x0f) | 0x40;
+	uuid[8] = (uuid[8] & 0x3f) | 0x80;
+	journal >>= 1;
+	r = make_data(path, options, uuid, journal, &frames);
+	if (!r)
+		r = make_reserve(path, reserve);
+	if (!r)
+		r = make_about(path, uuid, reserve);
+	if (!r)
+		r = make_catalog(path, uuid, frames, journal);
+	if (!r)
+		r = sync_directory(path);
+	return r;
+}
+
+int rd_pool_create(const char *path, const struct rd_pool_options *options)
+{
+	RD_FREE char *catalog = path_in(path, "catalog.db");
+	int r;
+
+	if (!catalog)
+		return -ENOMEM;
+	if (!access(catalog, F_OK)) {
+		rd_err(-EEXIST, "'%s' is a pool already", path);
+		return -EEXIST;
+	}
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return rd_err(-errno, "cannot make '%s'", path);
+	r = fill_directory(path, options);
+	if (r)
+		rd_hint("'%s' is not a pool; what is in it may be removed", path);
+	return r;
+}
+
+/* --- sessions */
+
+static int begin_session(struct rd_pool *pool, const char *verb)
+{
+	int r;
+
+	r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_sql_run(pool->sql, "INSERT INTO session(pid, verb, started, version)"
+		       " VALUES(?, ?, ?, 0)", "iti", (i64)getpid(), verb, (i64)time(NULL));
+	if (!r) {
+		pool->session = rd_sql_last_id(pool->sql);
+		/* Before anybody can see the row and find nobody behind it. */
+		r = rd_lock_take(&pool->session_lock, pool->lock_fd, RD_LOCK_SESSION,
+				 pool->session, true, 0);
+	}
+	return rd_catalog_end(pool->sql, r);
+}
+
+static int end_session(struct rd_pool *pool)
+{
+	int r;
+
+	if (!pool->session)
+		return 0;
+	r = rd_end_session(pool->sql, pool->session);
+	rd_lock_drop(&pool->session_lock);
+	pool->session = 0;
+	return r;
+}
+
+/* --- opening */
+
+/* A file for locks: the data area itself, or one named after the device. */
+static int open_lock_file(struct rd_pool *pool, const char *data)
+{
+	struct stat st;
+	char path[64];
+	int flags = O_CLOEXEC | (pool->area.writable ? O_RDWR : O_RDONLY);
+
+	if (!pool->area.is_device) {
+		pool->lock_fd = open(data, flags);
+		return pool->lock_fd < 0 ? rd_err(-errno, "cannot open '%s'", data) : 0;
+	}
+	/* Two paths to one device must meet. */
+	if (fstat(pool->area.fd, &st))
+		return -errno;
+	mkdir("/run/lock/revdedup", 0755);
+	snprintf(path, sizeof(path), "/run/lock/revdedup/%u:%u", major(st.st_rdev),
+		 minor(st.st_rdev));
+	pool->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	return pool->lock_fd < 0 ? rd_err(-errno, "cannot open '%s'", path) : 0;
+}
+
+static int check_identity(struct rd_pool *pool)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *uuid;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(pool->sql, &row, "SELECT uuid FROM state", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -EUCLEAN;
+	uuid = rd_row_blob(row, 0, &len);
+	if (len == 16 && !memcmp(uuid, pool->area.super.uuid, 16))
+		return 0;
+	rd_err(0, "'%s': the catalog and the data area are of different pools", pool->path);
+	rd_hint("nothing was changed; bring the right catalog.db, or make it anew with 'repair --rebuild-catalog'");
+	return -ESTALE;
+}
+
+static int check_life(struct rd_pool *pool)
+{
+	int r = check_identity(pool);
+
+	if (r)
+		return r;
+	r = rd_journal_check(pool);
+	if (r == -ESTALE) {
+		rd_err(0, "'%s': the catalog is older than the data area", pool->path);
+		rd_hint("nothing was changed; bring the newer catalog.db, or make it anew with 'repair --rebuild-catalog'");
+	}
+	return r;
+}
+
+static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
+{
+	RD_FREE char *data = path_in(pool->path, "data");
+	RD_FREE char *catalog = path_in(pool->path, "catalog.db");
+	bool writable = mode != RD_POOL_READ;
+	int r;
+
+	if (!data || !catalog)
+		return -ENOMEM;
+	if (access(data, F_OK)) {
+		rd_err(0, "'%s' is not a pool", pool->path);
+		rd_hint("make one with 'revdedupctl init %s', or name another with --pool",
+			pool->path);
+		return -ENOENT;
+	}
+	r = rd_area_open(&pool->area, data, writable);
+	if (!r)
+		r = open_lock_file(pool, data);
+	if (!r)
+		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode == RD_POOL_REPAIR,
+				 "the pool");
+	if (r || mode == RD_POOL_REPAIR)
+		return r;
+	if (access(catalog, F_OK)) {
+		rd_err(0, "'%s': there is no catalog", pool->path);
+		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+		return -EUCLEAN;
+	}
+	r = rd_catalog_open(&pool->sql, catalog, writable);
+	if (!r)
+		r = check_life(pool);
+	if (!r && writable)
+		r = begin_session(pool, verb);
+	return r ? r : writable ? rd_recover(pool) : 0;
+}
+
+int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
+		 const char *verb, unsigned int wait_ms)
+{
+	struct rd_pool *pool = calloc(1, sizeof(*pool));
+	int r;
+
+	if (!pool)
+		return -ENOMEM;
+	pool->area.fd = -1;
+	pool->lock_fd = -1;
+	pool->lock = RD_LOCK_NONE;
+	pool->session_lock = RD_LOCK_NONE;
+	pool->wait_ms = wait_ms;
+	pool->path = strdup(path);
+	r = pool->path ? open_parts(pool, mode, verb) : -ENOMEM;
+	if (r) {
+		rd_pool_close(pool, r);
+		return r;
+	}
+	*ret = pool;
+	return 0;
+}
+
+int rd_pool_close(struct rd_pool *pool, int r)
+{
+	int end = 0;
+
+	if (pool->sql)
+		end = end_session(pool);
+	rd_sql_close(pool->sql);
+	rd_area_close(&pool->area);
+	/* Drops every lock. */
+	if (pool->lock_fd >= 0)
+		close(pool->lock_fd);
+	free(pool->path);
+	free(pool);
+	return r ? r : end;
+}
+
+/* --- what all commands do */
+
+int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total)
+{
+	const struct rd_progress *progress = pool->progress;
+
+	if (!progress)
+		return 0;
+	if (progress->tell)
+		progress->tell(progress, what, done, total);
+	return progress->stop && *progress->stop ? -EINTR : 0;
+}
+
+/* The commands that run now may be the ones that have the lock. */
+static void say_who(struct rd_pool *pool)
+{
+	RD_ROW struct rd_row *row = NULL;
+	char started[32];
+	struct tm tm;
+	time_t when;
+
+	if (!pool->sql || rd_sql_ask(pool->sql, &row, "SELECT pid, verb, started FROM session"
+				     " WHERE id <> ?", "i", pool->session))
+		return;
+	while (rd_row_next(row) > 0) {
+		when = rd_row_i64(row, 2);
+		strftime(started, sizeof(started), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
+		rd_hint("running: %s, pid %lld, since %s", rd_row_text(row, 1),
+			(long long)rd_row_i64(row, 0), started);
+	}
+}
+
+int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
+		 u64 id, bool exclusive, const char *what)
+{
+	unsigned int wait_ms = pool->wait_ms;
+	int r;
+
+	/* These are held for a moment only, or by who does our work as well. */
+	if (class == RD_LOCK_JOURNAL || class == RD_LOCK_FREE)
+		wait_ms = rd_max(wait_ms, 600 * 1000);
+	r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive, wait_ms);
+	if (r == -EAGAIN) {
+		rd_err(0, "another command is using %s", what);
+		say_who(pool);
+		rd_hint("try again later, or wait for it with --lock-wait SECONDS");
+		return -EBUSY;
+	}
+	return r ? rd_err(r, "cannot lock %s", what) : 0;
+}

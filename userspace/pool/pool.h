@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A pool: a directory with the catalog (catalog.db), the data area (data, a
+ * file or a link to a block device), and a reserve of space (reserve).
+ * Documentation/pool.rst has the whole design.
+ */
+#ifndef RD_POOL_H
+#define RD_POOL_H
+
+#include "area.h"
+#include "catalog.h"
+#include "lock.h"
+
+struct rd_pool {
+	char *path;
+	struct rd_sql *sql;
+	struct rd_area area;
+	int lock_fd;
+	struct rd_lock lock;		/* shared: it is open */
+	unsigned int wait_ms;		/* for locks of others */
+	const struct rd_progress *progress;	/* or NULL */
+
+	/* Of a pool that is open for writing. */
+	i64 session;
+	struct rd_lock session_lock;
+};
+
+/* What long work tells: how much of what. */
+struct rd_progress {
+	void (*tell)(const struct rd_progress *progress, const char *what,
+		     u64 done, u64 total);
+	/* Set by a signal: end as soon as that is clean. */
+	volatile int *stop;
+};
+
+struct rd_pool_options {
+	const char *data;	/* NULL: a file in the directory */
+	u64 size;		/* of the file; 0: as large as its file system */
+	u64 reserve;		/* bytes kept for deleting in a full pool */
+	bool force;
+};
+
+int rd_pool_create(const char *path, const struct rd_pool_options *options);
+
+enum rd_pool_mode {
+	RD_POOL_READ,
+	RD_POOL_WRITE,
+	RD_POOL_REPAIR,		/* alone */
+};
+
+/*
+ * Open the pool @path for the command @verb. Opening it for writing finishes or
+ * undoes what commands that died have left. -ENOENT: there is no pool.
+ */
+int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
+		 const char *verb, unsigned int wait_ms);
+/*
+ * Ends the session; @r, and an error of its own if @r is 0, is returned.
+ */
+int rd_pool_close(struct rd_pool *pool, int r);
+
+/* -EINTR once the user has asked to stop. Also tells how far the work is. */
+int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total);
+
+/* Take a lock of others', or say who has it and return -EBUSY. */
+int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
+		 u64 id, bool exclusive, const char *what);
+
+#endif

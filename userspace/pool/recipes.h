@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Recipes: the tables recipe, uses, at and here of the catalog. A recipe is one
+ * content of a segment, known by its fingerprint; it exists as long as a row of
+ * the table segment names it.
+ *
+ * A recipe is whole if its blocks are in one frame in order. One that a newest
+ * version names never gives a block up. When the last such goes, the recipe is
+ * superseded, and reverse.c makes of its blocks what the newer version also has
+ * references to there: AT. A place that is HERE belongs to one recipe, so no
+ * place needs a count.
+ *
+ * An AT is only ever made to an entry that is HERE, so a chain of them ends.
+ *
+ * All of it happens in the caller's transaction.
+ */
+#ifndef RD_RECIPES_H
+#define RD_RECIPES_H
+
+#include "fp.h"
+#include "map.h"
+#include "sql.h"
+
+struct rd_recipe {
+	i64 id;
+	u64 frame;
+	struct rd_seg_fp fp;
+	struct rd_map map;
+};
+
+/* -ENOENT: there is none. -EUCLEAN: its map cannot be read. */
+int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe);
+int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
+		   bool *ret_whole);
+int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole);
+
+bool rd_map_is_whole(const struct rd_map *map, u64 frame);
+
+/* The map of a segment with @fps that lies in @frame. */
+void rd_map_in_frame(struct rd_map *map, u64 frame, const struct rd_fp fps[RD_SEG_BLOCKS]);
+
+/* A new one, whole in @frame, that nothing names yet. */
+int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
+		     const struct rd_map *map, i64 *ret_id);
+
+/*
+ * Change the map of @recipe, and its frame, in memory and in the catalog. Slots
+ * that were its own and are no more go to the queue.
+ */
+int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
+		     const struct rd_map *map);
+
+/* Rows name it (@names more), and newest versions do (@latest more). */
+int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest);
+
+/*
+ * The same with less: a recipe that nothing names goes, and hands the blocks
+ * that others still want to these; one that only older versions name is
+ * superseded by the newest version of @volume.
+ */
+int rd_recipe_unname(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);
+
+#endif

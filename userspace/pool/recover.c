@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finish or undo what commands that died have left.
+ *
+ * A session whose lock nobody holds is dead. The version that it was writing
+ * does not exist yet: its rows go, and what it had reserved is given back. What
+ * exists and is not reversed, or is half deleted, is gone on with, volume by
+ * volume, where nobody else works on the volume.
+ */
+#include <errno.h>
+
+#include "engine.h"
+#include "failpoint.h"
+#include "frames.h"
+#include "log.h"
+#include "recipes.h"
+#include "recover.h"
+
+#define BATCH	2048
+
+struct unborn {
+	i64 segment, recipe;
+};
+
+static int read_unborn(struct rd_sql *sql, const struct rd_version *version,
+		       struct unborn *rows, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT segment, recipe FROM segment"
+		       " WHERE volume = ? AND born = ? LIMIT ?", "iii", version->volume,
+		       version->number, (i64)BATCH);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		rows[nr++] = (struct unborn){ rd_row_i64(row, 0), rd_row_i64(row, 1) };
+		r = 0;
+	}
+	*ret_nr = nr;
+	return r;
+}
+
+static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
+		      struct unborn *rows, bool *ret_more)
+{
+	unsigned int i, nr;
+	int r;
+
+	r = read_unborn(sql, version, rows, &nr);
+	for (i = 0; i < nr && !r; i++) {
+		r = rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ?"
+			       " AND born = ?", "iii", version->volume, rows[i].segment,
+			       version->number);
+		if (!r && rows[i].recipe)
+			r = rd_recipe_unname(sql, rows[i].recipe, 1, 1, version->volume);
+	}
+	*ret_more = nr == BATCH;
+	if (!r && !*ret_more)
+		r = rd_version_remove(sql, version);
+	return r;
+}
+
+static int undo_version(struct rd_sql *sql, i64 id)
+{
+	struct unborn *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_version version;
+	bool more = true;
+	int r = rows ? 0 : -ENOMEM;
+
+	if (!r)
+		r = rd_version_by_id(sql, id, &version);
+	while (!r && more) {
+		r = rd_point("recover-undo");
+		if (!r)
+			r = rd_catalog_begin(sql);
+		if (!r)
+			r = rd_catalog_end(sql, undo_batch(sql, &version, rows, &more));
+	}
+	free(rows);
+	return r == -ENOENT ? 0 : r;
+}
+
+int rd_end_session(struct rd_sql *sql, i64 session)
+{
+	i64 version;
+	int r;
+
+	r = rd_sql_number(sql, &version, "SELECT version FROM session WHERE id = ?", "i", session);
+	if (!r && version)
+		r = undo_version(sql, version);
+	if (!r)
+		r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	r = rd_frames_release(sql, session);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM session WHERE id = ?", "i", session);
+	return rd_catalog_end(sql, r);
+}
+
+/* The next session after *@id. */
+static int next_session(struct rd_pool *pool, i64 *id)
+{
+	return rd_sql_number(pool->sql, id, "SELECT id FROM session WHERE id > ? AND id <> ?"
+			     " ORDER BY id LIMIT 1", "ii", *id, pool->session);
+}
+
+static int bury_dead(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	i64 id = 0;
+	int r;
+
+	while (!(r = next_session(pool, &id))) {
+		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_SESSION, id, true, 0);
+		if (r == -EAGAIN)
+			continue;
+		if (r)
+			return r;
+		rd_info("undoing what session %lld left", (long long)id);
+		r = rd_end_session(pool->sql, id);
+		rd_lock_drop(&lock);
+		/* It has ended by itself while we were looking. */
+		if (r && r != -ENOENT)
+			return r;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+/* The oldest version of @volume that is not finished. */
+static int next_unfinished(struct rd_pool *pool, i64 volume, struct rd_version *version)
+{
+	i64 id;
+	int r;
+
+	r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
+			  " AND state IN (1, 3) ORDER BY number LIMIT 1", "i", volume);
+	return r ? r : rd_version_by_id(pool->sql, id, version);
+}
+
+int rd_finish_volume(struct rd_pool *pool, i64 volume)
+{
+	struct rd_version version;
+	int r;
+
+	while (!(r = next_unfinished(pool, volume, &version))) {
+		if (version.state == RD_VERSION_DELETING)
+			r = rd_delete_go_on(pool, &version);
+		else
+			r = rd_reverse(pool, &version);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? rd_reverse_superseded(pool, volume) : r;
+}
+
+static int next_volume(struct rd_pool *pool, i64 *id)
+{
+	return rd_sql_number(pool->sql, id, "SELECT min(volume) FROM"
+			     " (SELECT volume FROM version WHERE state IN (1, 3)"
+			     " UNION SELECT volume FROM superseded) WHERE volume > ?"
+			     " HAVING min(volume) IS NOT NULL", "i", *id);
+}
+
+int rd_recover(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	i64 queued, volume = 0;
+	int r;
+
+	r = bury_dead(pool);
+	while (!r && !(r = next_volume(pool, &volume))) {
+		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_VOLUME, volume, true, 0);
+		if (r == -EAGAIN) {
+			r = 0;
+			continue;
+		}
+		if (!r)
+			r = rd_finish_volume(pool, volume);
+		rd_lock_drop(&lock);
+	}
+	if (r && r != -ENOENT)
+		return r;
+	r = rd_sql_number(pool->sql, &queued, "SELECT count(*) FROM queue", "");
+	return r || !queued ? r : rd_free_queue(pool);
+}

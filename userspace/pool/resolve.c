@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Follow recipes to places, with a bounded cache of recipes. */
+#include <errno.h>
+
+#include "log.h"
+#include "resolve.h"
+
+#define NR_CACHED	1024		/* 4 MiB of maps */
+#define MAX_HOPS	1000000
+
+struct rd_resolver {
+	struct rd_sql *sql;
+	struct rd_recipe cache[NR_CACHED];	/* by number; 0: none */
+};
+
+struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
+{
+	struct rd_resolver *resolver = calloc(1, sizeof(*resolver));
+
+	if (resolver)
+		resolver->sql = sql;
+	return resolver;
+}
+
+void rd_resolver_free(struct rd_resolver *resolver)
+{
+	free(resolver);
+}
+
+void rd_resolver_forget(struct rd_resolver *resolver)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_CACHED; i++)
+		resolver->cache[i].id = 0;
+}
+
+/* Holds until the next call. */
+static int get(struct rd_resolver *resolver, i64 id, struct rd_recipe **ret)
+{
+	struct rd_recipe *recipe = &resolver->cache[id % NR_CACHED];
+	int r = 0;
+
+	if (recipe->id != id) {
+		recipe->id = 0;
+		r = rd_recipe_load(resolver->sql, id, recipe);
+		if (r)
+			recipe->id = 0;
+	}
+	*ret = recipe;
+	return r;
+}
+
+/* One step for each entry that points at a recipe. */
+static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_more)
+{
+	struct rd_recipe *target = NULL;
+	unsigned int i;
+	int r;
+
+	*ret_more = false;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = map->at[i];
+
+		if (rd_place_kind(place) != RD_AT)
+			continue;
+		if (!target || target->id != (i64)rd_place_id(place)) {
+			r = get(resolver, rd_place_id(place), &target);
+			if (r)
+				return r;
+		}
+		place = target->map.at[rd_place_slot(place)];
+		if (rd_place_kind(place) == RD_ZERO)
+			return -EUCLEAN;
+		map->at[i] = place;
+		*ret_more |= rd_place_kind(place) == RD_AT;
+	}
+	return 0;
+}
+
+int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
+	       struct rd_seg_fp *ret_fp)
+{
+	struct rd_recipe *recipe;
+	unsigned int hops = 0;
+	bool more = true;
+	int r;
+
+	r = get(resolver, id, &recipe);
+	if (r)
+		return r;
+	*ret_map = recipe->map;
+	*ret_fp = recipe->fp;
+	while (more) {
+		r = follow(resolver, ret_map, &more);
+		/* Whom a recipe points at exists, and is not itself. */
+		if (r == -ENOENT || ++hops > MAX_HOPS)
+			r = -EUCLEAN;
+		if (r)
+			return rd_err(r, "recipe %lld cannot be followed", (long long)id);
+	}
+	return 0;
+}
+
+int rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
+		    struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	struct rd_fp page[RD_SEG_BLOCKS];
+	u64 frame = U64_MAX;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(map->at[i]) != RD_HERE) {
+			memset(&fps[i], 0, sizeof(fps[i]));
+			continue;
+		}
+		if (rd_place_id(map->at[i]) != frame) {
+			frame = rd_place_id(map->at[i]);
+			r = rd_area_read_fps(area, frame, 1, page);
+			if (r)
+				return r;
+		}
+		fps[i] = page[rd_place_slot(map->at[i])];
+	}
+	return 0;
+}

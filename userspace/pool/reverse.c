@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reverse deduplication.
+ *
+ * First the version before is left: each recipe that it had where the new one
+ * has another is one newest version less. What no newest version names is
+ * superseded. (In batches; version.cursor says how far that is.)
+ *
+ * Then superseded recipes give up each block that the newest version of the
+ * volume has as well, wherever: it becomes AT there. In passes:
+ *
+ *	1. take up to NR_WORKS recipes; a block that the segment that took the
+ *	   place has at the same offset is found at once
+ *	2. all others go into a hash table by their fingerprints, past which the
+ *	   newest version's fingerprints stream, in the order they lie in
+ *	3. one transaction changes the maps of those that are still superseded,
+ *	   and only to targets that are where they were
+ *
+ * Fingerprints are read without a lock. That is why step 3 looks again: what
+ * has changed since is left for the next pass.
+ */
+#include <errno.h>
+
+#include "engine.h"
+#include "failpoint.h"
+#include "log.h"
+#include "recipes.h"
+#include "resolve.h"
+
+#define BATCH		2048		/* segments a transaction */
+#define NR_WORKS	1024		/* recipes a pass */
+#define NR_WANTED	(NR_WORKS * RD_SEG_BLOCKS)
+#define NR_HEADS	(1U << 20)
+#define WINDOW		1024		/* segments whose recipes are read at a time */
+#define CHUNK		64		/* frames whose fingerprints are read at a time */
+#define MAX_ROUNDS	3
+#define NONE		U32_MAX
+
+struct target {
+	rd_place at;		/* what the block becomes; 0: nothing was found */
+	rd_place here;		/* where the target was then */
+};
+
+struct work {
+	struct rd_recipe recipe;
+	struct target targets[RD_SEG_BLOCKS];
+};
+
+struct wanted {
+	struct rd_fp fp;
+	u32 work;
+	u16 slot;
+	u32 next;		/* with the same fingerprint, or NONE */
+};
+
+struct reverse {
+	struct rd_pool *pool;
+	i64 volume;
+	struct rd_version newest;
+	unsigned int nr_works;
+	struct work *works;
+	unsigned int nr_wanted;
+	unsigned int nr_fps;	/* different ones among them that are not found */
+	struct wanted *wanted;
+	u32 *heads;
+	/* Fingerprints read last. */
+	u64 chunk;
+	struct rd_fp (*chunk_fps)[RD_SEG_BLOCKS];
+};
+
+/* --- leaving the version before */
+
+static int leave_segment(struct rd_sql *sql, const struct rd_version *version, i64 segment)
+{
+	i64 recipe;
+	int r;
+
+	r = rd_sql_number(sql, &recipe, "SELECT recipe FROM segment WHERE volume = ?"
+			  " AND segment = ? AND born < ? ORDER BY born DESC LIMIT 1", "iii",
+			  version->volume, segment, version->number);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return recipe ? rd_recipe_unname(sql, recipe, 0, 1, version->volume) : 0;
+}
+
+static int leave_batch(struct rd_sql *sql, struct rd_version *version, bool *ret_more)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+	i64 segment;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT segment FROM segment WHERE volume = ? AND born = ?"
+		       " AND segment >= ? ORDER BY segment LIMIT ?", "iiii", version->volume,
+		       version->number, version->cursor, (i64)BATCH);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		segment = rd_row_i64(row, 0);
+		r = leave_segment(sql, version, segment);
+		version->cursor = segment + 1;
+		nr++;
+	}
+	*ret_more = nr == BATCH;
+	if (!r && !*ret_more)
+		version->state = RD_VERSION_DONE;
+	return r ? r : rd_version_update(sql, version);
+}
+
+static int leave_before(struct rd_pool *pool, struct rd_version *version)
+{
+	bool more = true;
+	int r = 0;
+
+	while (!r && more) {
+		r = rd_point("reverse-leave");
+		if (!r)
+			r = rd_catalog_begin(pool->sql);
+		if (!r)
+			r = rd_catalog_end(pool->sql,
+					   leave_batch(pool->sql, version, &more));
+	}
+	return r;
+}
+
+/* --- finding */
+
+static int read_chunk(struct reverse *rev, u64 frame)
+{
+	u64 chunk = frame / CHUNK;
+	int r;
+
+	if (rev->chunk == chunk)
+		return 0;
+	rev->chunk = U64_MAX;
+	/* A group of frames is made of whole chunks. */
+	r = rd_area_read_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[0]);
+	if (!r)
+		rev->chunk = chunk;
+	return r;
+}
+
+static int fp_at(struct reverse *rev, rd_place here, struct rd_fp *ret)
+{
+	u64 frame = rd_place_id(here);
+	int r = read_chunk(rev, frame);
+
+	if (!r)
+		*ret = rev->chunk_fps[frame % CHUNK][rd_place_slot(here)];
+	return r;
+}
+
+/* What the newest version has where the recipe was, or was once. */
+static int find_heir(struct reverse *rev, i64 id, struct rd_recipe *heir)
+{
+	struct rd_sql *sql = rev->pool->sql;
+	i64 segment, recipe;
+	int r;
+
+	r = rd_sql_number(sql, &segment, "SELECT segment FROM segment WHERE recipe = ?"
+			  " AND volume = ? LIMIT 1", "ii", id, rev->volume);
+	if (!r)
+		r = rd_segments_read(sql, rev->volume, rev->newest.number, segment, 1, &recipe);
+	if (!r)
+		r = recipe ? rd_recipe_load(sql, recipe, heir) : -ENOENT;
+	return r;
+}
+
+static int match_heir(struct reverse *rev, struct work *work, const struct rd_fp *fps)
+{
+	struct rd_recipe heir;
+	struct rd_fp fp;
+	unsigned int i;
+	int r;
+
+	r = find_heir(rev, work->recipe.id, &heir);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (rd_place_kind(work->recipe.map.at[i]) != RD_HERE ||
+		    rd_place_kind(heir.map.at[i]) != RD_HERE)
+			continue;
+		r = fp_at(rev, heir.map.at[i], &fp);
+		if (r || !rd_fp_equal(&fp, &fps[i]))
+			continue;
+		work->targets[i] = (struct target){
+			.at = rd_place_make(RD_AT, heir.id, i),
+			.here = heir.map.at[i],
+		};
+	}
+	return r;
+}
+
+static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
+{
+	u32 hash;
+
+	memcpy(&hash, fp->b, sizeof(hash));
+	for (hash %= NR_HEADS; rev->heads[hash] != NONE; hash = (hash + 1) % NR_HEADS)
+		if (rd_fp_equal(&rev->wanted[rev->heads[hash]].fp, fp))
+			break;
+	return &rev->heads[hash];
+}
+
+static void want(struct reverse *rev, u32 work, unsigned int slot, const struct rd_fp *fp)
+{
+	u32 *head = head_of(rev, fp);
+
+	rev->nr_fps += *head == NONE;
+	rev->wanted[rev->nr_wanted] = (struct wanted){
+		.fp = *fp,
+		.work = work,
+		.slot = slot,
+		.next = *head,
+	};
+	*head = rev->nr_wanted++;
+}
+
+static int take_recipe(struct reverse *rev, i64 id)
+{
+	struct work *work = &rev->works[rev->nr_works];
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	unsigned int i;
+	int r;
+
+	memset(work->targets, 0, sizeof(work->targets));
+	r = rd_recipe_load(rev->pool->sql, id, &work->recipe);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_place_kind(work->recipe.map.at[i]) == RD_HERE)
+			r = fp_at(rev, work->recipe.map.at[i], &fps[i]);
+	if (!r)
+		r = match_heir(rev, work, fps);
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_place_kind(work->recipe.map.at[i]) == RD_HERE && !work->targets[i].at)
+			want(rev, rev->nr_works, i, &fps[i]);
+	rev->nr_works++;
+	return r;
+}
+
+static int take_recipes(struct reverse *rev)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	rev->nr_works = 0;
+	rev->nr_wanted = 0;
+	rev->nr_fps = 0;
+	memset(rev->heads, 0xff, NR_HEADS * sizeof(*rev->heads));
+	r = rd_sql_ask(rev->pool->sql, &row, "SELECT recipe FROM superseded WHERE volume = ?"
+		       " ORDER BY recipe LIMIT ?", "ii", rev->volume, (i64)NR_WORKS);
+	while (!r && (r = rd_row_next(row)) > 0)
+		r = take_recipe(rev, rd_row_i64(row, 0));
+	return r;
+}
+
+/* Does a block of the newest version answer somebody's want? */
+static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_place here)
+{
+	u32 *head = head_of(rev, fp);
+	u32 i;
+
+	if (*head == NONE)
+		return;
+	i = *head;
+	if (rev->works[rev->wanted[i].work].targets[rev->wanted[i].slot].at)
+		return;
+	rev->nr_fps--;
+	for (; i != NONE; i = rev->wanted[i].next)
+		rev->works[rev->wanted[i].work].targets[rev->wanted[i].slot] =
+			(struct target){ .at = at, .here = here };
+}
+
+static int offer_recipe(struct reverse *rev, i64 id)
+{
+	struct rd_recipe recipe;
+	struct rd_fp fp;
+	unsigned int i;
+	int r;
+
+	r = rd_recipe_load(rev->pool->sql, id, &recipe);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (rd_place_kind(recipe.map.at[i]) != RD_HERE)
+			continue;
+		r = fp_at(rev, recipe.map.at[i], &fp);
+		if (!r)
+			offer(rev, &fp, rd_place_make(RD_AT, id, i), recipe.map.at[i]);
+	}
+	return r;
+}
+
+static int stream_newest(struct reverse *rev)
+{
+	u64 nr = rd_nr_segs(rev->newest.size), first;
+	i64 recipes[WINDOW];
+	unsigned int i;
+	int r = 0;
+
+	for (first = 0; first < nr && rev->nr_fps && !r; first += WINDOW) {
+		r = rd_segments_read(rev->pool->sql, rev->volume, rev->newest.number, first,
+				     WINDOW, recipes);
+		for (i = 0; i < WINDOW && rev->nr_fps && !r; i++)
+			if (recipes[i])
+				r = offer_recipe(rev, recipes[i]);
+		if (!r)
+			r = rd_pool_tell(rev->pool, "reverse", first, nr);
+	}
+	return r;
+}
+
+/* --- changing */
+
+struct checked {
+	i64 id;
+	bool usable;
+	struct rd_map map;
+};
+
+/* Is @target still what it was? @checked: the recipe that was looked at last. */
+static int check_target(struct rd_sql *sql, const struct target *target,
+			struct checked *checked, bool *ret_good)
+{
+	i64 id = rd_place_id(target->at), latest;
+	struct rd_recipe recipe;
+	int r;
+
+	if (checked->id != id) {
+		checked->id = id;
+		checked->usable = false;
+		r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i",
+				  id);
+		if (!r && latest) {
+			r = rd_recipe_load(sql, id, &recipe);
+			checked->map = recipe.map;
+			checked->usable = !r;
+		}
+		if (r && r != -ENOENT)
+			return r;
+	}
+	*ret_good = checked->usable &&
+		checked->map.at[rd_place_slot(target->at)] == target->here;
+	return 0;
+}
+
+/* *@ret_done: nothing of it is left to be done. */
+static int change_recipe(struct reverse *rev, struct work *work, struct checked *checked,
+			 bool *ret_done)
+{
+	struct rd_sql *sql = rev->pool->sql;
+	struct rd_recipe now;
+	struct rd_map map;
+	unsigned int i;
+	i64 latest;
+	bool good;
+	int r;
+
+	*ret_done = true;
+	r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i",
+			  work->recipe.id);
+	if (r || latest)
+		return r == -ENOENT ? 0 : r;
+	r = rd_recipe_load(sql, work->recipe.id, &now);
+	if (r)
+		return r;
+	if (memcmp(&now.map, &work->recipe.map, sizeof(now.map)) ||
+	    memcmp(&now.fp, &work->recipe.fp, sizeof(now.fp))) {
+		*ret_done = false;
+		return 0;
+	}
+	map = now.map;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (!work->targets[i].at)
+			continue;
+		r = check_target(sql, &work->targets[i], checked, &good);
+		if (r)
+			break;
+		if (good)
+			map.at[i] = work->targets[i].at;
+		else
+			*ret_done = false;
+	}
+	return r ? r : rd_recipe_change(sql, &now, now.frame, &map);
+}
+
+static int change_all(struct reverse *rev)
+{
+	struct rd_sql *sql = rev->pool->sql;
+	struct checked checked = { .id = 0 };
+	unsigned int i;
+	bool done;
+	int r;
+
+	r = rd_point("reverse-change");
+	if (!r)
+		r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	for (i = 0; i < rev->nr_works && !r; i++) {
+		r = change_recipe(rev, &rev->works[i], &checked, &done);
+		if (!r && done)
+			r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i",
+				       rev->works[i].recipe.id);
+	}
+	return rd_catalog_end(sql, r);
+}
+
+/* --- passes */
+
+static int allocate(struct reverse *rev)
+{
+	rev->works = malloc(NR_WORKS * sizeof(*rev->works));
+	rev->wanted = malloc(NR_WANTED * sizeof(*rev->wanted));
+	rev->heads = malloc(NR_HEADS * sizeof(*rev->heads));
+	rev->chunk_fps = malloc(CHUNK * sizeof(*rev->chunk_fps));
+	rev->chunk = U64_MAX;
+	return rev->works && rev->wanted && rev->heads && rev->chunk_fps ? 0 : -ENOMEM;
+}
+
+static void release(struct reverse *rev)
+{
+	free(rev->works);
+	free(rev->wanted);
+	free(rev->heads);
+	free(rev->chunk_fps);
+}
+
+static int pass(struct reverse *rev)
+{
+	int r;
+
+	/* What is freed and used for something else meanwhile is read anew. */
+	rev->chunk = U64_MAX;
+	r = take_recipes(rev);
+	if (!r && rev->nr_works)
+		r = stream_newest(rev);
+	if (!r && rev->nr_works)
+		r = change_all(rev);
+	return r;
+}
+
+static int run_passes(struct reverse *rev)
+{
+	unsigned int rounds = 0;
+	i64 before = INT64_MAX, left;
+	int r = allocate(rev);
+
+	while (!r) {
+		r = rd_sql_number(rev->pool->sql, &left, "SELECT count(*) FROM superseded"
+				  " WHERE volume = ?", "i", rev->volume);
+		if (r || !left)
+			break;
+		/* Others change what this one wants to: let the next command try. */
+		rounds = left < before ? 0 : rounds + 1;
+		if (rounds > MAX_ROUNDS)
+			break;
+		before = left;
+		r = pass(rev);
+	}
+	release(rev);
+	return r;
+}
+
+int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
+{
+	struct reverse rev = { .pool = pool, .volume = volume };
+	i64 left;
+	int r;
+
+	r = rd_sql_number(pool->sql, &left, "SELECT count(*) FROM superseded WHERE volume = ?",
+			  "i", volume);
+	if (r || !left)
+		return r;
+	r = rd_version_load(pool->sql, volume, 0, &rev.newest);
+	if (r == -ENOENT) {
+		/* Nothing has taken their place. */
+		r = rd_catalog_begin(pool->sql);
+		if (r)
+			return r;
+		r = rd_sql_run(pool->sql, "DELETE FROM superseded WHERE volume = ?", "i", volume);
+		return rd_catalog_end(pool->sql, r);
+	}
+	return r ? r : run_passes(&rev);
+}
+
+int rd_reverse(struct rd_pool *pool, struct rd_version *version)
+{
+	int r = leave_before(pool, version);
+
+	return r ? r : rd_reverse_superseded(pool, version->volume);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Take a version of a volume from an image. */
+#ifndef RD_SNAPSHOT_H
+#define RD_SNAPSHOT_H
+
+#include "pool.h"
+#include "versions.h"
+
+/* What is known to have changed since @base, and nothing else has. */
+struct rd_changed {
+	i64 base;
+	unsigned int nr;
+	struct rd_changed_range {
+		u64 offset;
+		u64 len;
+	} *ranges;
+};
+
+struct rd_snapshot_options {
+	const char *volume;
+	const char *from;
+	const struct rd_changed *changed;	/* NULL: compare everything */
+	const char *comment;
+	const char *tag;
+};
+
+struct rd_snapshot_report {
+	struct rd_version version;
+	const char *mode;	/* "full" or "changed" */
+	const char *reason;	/* why full, or NULL */
+	u64 segments_changed;
+	u64 segments_shared;	/* of these, what the pool had */
+	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
+};
+
+int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
+		struct rd_snapshot_report *report);
+
+#endif
