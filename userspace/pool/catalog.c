@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The catalog's tables, and its transactions. */
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "catalog.h"
 #include "log.h"
@@ -148,7 +149,11 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 	r = rd_sql_open(&sql, path, true, true, rd_tables, RD_NR_TABLES);
 	if (r)
 		return r;
-	r = rd_sql_script(sql, schema);
+	/* What SQLite puts beside it gets the same mode. */
+	if (chmod(path, 0600))
+		r = rd_err(-errno, "cannot set the mode of '%s'", path);
+	if (!r)
+		r = rd_sql_script(sql, schema);
 	if (!r)
 		r = rd_sql_begin(sql);
 	if (!r) {

@@ -26,7 +26,7 @@ enum rd_table {
 
 extern const struct rd_sql_table rd_tables[RD_NR_TABLES];
 
-/* A new one, empty but for the pool's identity. */
+/* A new one, empty but for the pool's identity, whose journal is in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
 
 /* -EMEDIUMTYPE: not a catalog; -EOPNOTSUPP: of another version. */

@@ -51,8 +51,4 @@ struct rd_change {
 ssize_t rd_change_unpack(struct rd_change *change, const struct rd_sql_table *tables,
 			 unsigned int nr_tables, const void *data, size_t len);
 
-/* Make the change in @sql, in the transaction that runs. */
-int rd_change_apply(struct rd_sql *sql, const struct rd_sql_table *tables,
-		    const struct rd_change *change);
-
 #endif

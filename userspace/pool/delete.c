@@ -161,6 +161,6 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version)
 	if (r)
 		return r;
 	version->state = RD_VERSION_DELETING;
-	r = rd_catalog_end(pool->sql, rd_version_update(pool->sql, version));
+	r = rd_catalog_end(pool->sql, rd_version_set_state(pool->sql, version));
 	return r ? r : rd_delete_go_on(pool, version);
 }

@@ -166,6 +166,11 @@ int rd_frames_release(struct rd_sql *sql, i64 session)
 	return r;
 }
 
+int rd_frames_found_free(struct rd_sql *sql, u64 start, u64 len)
+{
+	return add_extent(sql, start, len);
+}
+
 int rd_frames_free(struct rd_sql *sql, u64 frame)
 {
 	return add_extent(sql, frame, 1);

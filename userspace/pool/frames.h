@@ -44,6 +44,9 @@ int rd_frames_use(struct rd_sql *sql, u64 frame);
 /* These are reserved and were never written to: they are free again. */
 int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
 
+/* Nobody has these, as a count of all that is used has found. */
+int rd_frames_found_free(struct rd_sql *sql, u64 start, u64 len);
+
 /*
  * @session is over. What it had reserved has perhaps been written to: it goes
  * to the queue.

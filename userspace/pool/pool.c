@@ -18,6 +18,8 @@
 #include "recover.h"
 
 #define DEFAULT_RESERVE	(16ULL << 20)
+/* How often one who waits looks whether the user has lost patience. */
+#define WAIT_STEP_MS	100
 
 static char *path_in(const char *pool, const char *name)
 {
@@ -187,6 +189,51 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options)
 	return r;
 }
 
+/* --- the reserve */
+
+static int open_reserve(const struct rd_pool *pool, off_t *ret_size, bool *ret_is_there)
+{
+	RD_FREE char *path = path_in(pool->path, "reserve");
+	struct stat st;
+	int fd;
+
+	if (!path)
+		return -ENOMEM;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st)) {
+		close(fd);
+		return -EIO;
+	}
+	*ret_size = st.st_size;
+	*ret_is_there = st.st_blocks * 512 >= st.st_size;
+	return fd;
+}
+
+/* The file keeps its size, and so remembers how much it is to be. */
+void rd_reserve_give_up(struct rd_pool *pool)
+{
+	bool is_there;
+	off_t size;
+	RD_CLOSE int fd = open_reserve(pool, &size, &is_there);
+
+	if (fd >= 0 && size &&
+	    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size))
+		rd_info("the reserve cannot be given up");
+}
+
+/* Where there is no room for it, it comes back when there is. */
+static void take_reserve(struct rd_pool *pool)
+{
+	bool is_there = true;
+	off_t size = 0;
+	RD_CLOSE int fd = open_reserve(pool, &size, &is_there);
+
+	if (fd >= 0 && !is_there && posix_fallocate(fd, 0, size))
+		rd_info("there is no room for the reserve");
+}
+
 /* --- sessions */
 
 static int begin_session(struct rd_pool *pool, const char *verb)
@@ -341,6 +388,8 @@ int rd_pool_close(struct rd_pool *pool, int r)
 
 	if (pool->sql)
 		end = end_session(pool);
+	if (pool->sql && pool->area.writable)
+		take_reserve(pool);
 	rd_sql_close(pool->sql);
 	rd_area_close(&pool->area);
 	/* Drops every lock. */
@@ -353,6 +402,11 @@ int rd_pool_close(struct rd_pool *pool, int r)
 
 /* --- what all commands do */
 
+static bool is_stopped(const struct rd_pool *pool)
+{
+	return pool->progress && pool->progress->stop && *pool->progress->stop;
+}
+
 int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total)
 {
 	const struct rd_progress *progress = pool->progress;
@@ -361,7 +415,7 @@ int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total)
 		return 0;
 	if (progress->tell)
 		progress->tell(progress, what, done, total);
-	return progress->stop && *progress->stop ? -EINTR : 0;
+	return is_stopped(pool) ? -EINTR : 0;
 }
 
 /* The commands that run now may be the ones that have the lock. */
@@ -386,13 +440,19 @@ static void say_who(struct rd_pool *pool)
 int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
 		 u64 id, bool exclusive, const char *what)
 {
-	unsigned int wait_ms = pool->wait_ms;
+	unsigned int wait_ms = pool->wait_ms, waited = 0;
 	int r;
 
 	/* These are held for a moment only, or by who does our work as well. */
 	if (class == RD_LOCK_JOURNAL || class == RD_LOCK_FREE)
 		wait_ms = rd_max(wait_ms, 600 * 1000);
-	r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive, wait_ms);
+	do {
+		r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive,
+				 rd_min(wait_ms - waited, WAIT_STEP_MS));
+		waited += rd_min(wait_ms - waited, WAIT_STEP_MS);
+		if (r == -EAGAIN && is_stopped(pool))
+			return -EINTR;
+	} while (r == -EAGAIN && waited < wait_ms);
 	if (r == -EAGAIN) {
 		rd_err(0, "another command is using %s", what);
 		say_who(pool);

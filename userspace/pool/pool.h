@@ -59,6 +59,12 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
  */
 int rd_pool_close(struct rd_pool *pool, int r);
 
+/*
+ * Make room for the work of deleting in a file system that is full. The reserve
+ * comes back when the pool is closed.
+ */
+void rd_reserve_give_up(struct rd_pool *pool);
+
 /* -EINTR once the user has asked to stop. Also tells how far the work is. */
 int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total);
 

@@ -325,12 +325,13 @@ static int note_bad(struct restore *restore, const struct piece *piece)
 	unsigned int i;
 
 	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
-		struct rd_bad_range *last = (struct rd_bad_range *)(list->data + list->len) - 1;
 		u64 offset = piece_offset(piece) + (u64)i * RD_BLOCK_SIZE;
+		struct rd_bad_range *last;
 
 		if (!piece->bad[i])
 			continue;
-		if (list->len && last->offset + last->len == offset) {
+		last = list->len ? (struct rd_bad_range *)(list->data + list->len) - 1 : NULL;
+		if (last && last->offset + last->len == offset) {
 			last->len += RD_BLOCK_SIZE;
 			continue;
 		}
@@ -590,6 +591,12 @@ static bool window_is_free(struct restore *restore)
 	return true;
 }
 
+static bool needs_zeros(const struct restore *restore)
+{
+	return restore->options->mode != RD_RESTORE_NEW &&
+		restore->options->mode != RD_RESTORE_NONE;
+}
+
 static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 {
 	struct piece *piece = restore->pieces[segment % NR_PIECES];
@@ -615,8 +622,9 @@ static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 	if (restore->options->mode == RD_RESTORE_DELTA) {
 		read_target(piece);
 	} else {
-		want_piece(piece);
-		/* Zeros need neither reading nor checking. */
+		/* Zeros need no checking, and a target that has them nothing at all. */
+		if (recipe || needs_zeros(restore))
+			want_piece(piece);
 		if (!recipe)
 			piece->state = PIECE_CHECKED;
 	}

@@ -102,7 +102,7 @@ static int leave_batch(struct rd_sql *sql, struct rd_version *version, bool *ret
 	*ret_more = nr == BATCH;
 	if (!r && !*ret_more)
 		version->state = RD_VERSION_DONE;
-	return r ? r : rd_version_update(sql, version);
+	return r ? r : rd_version_set_state(sql, version);
 }
 
 static int leave_before(struct rd_pool *pool, struct rd_version *version)
@@ -304,7 +304,8 @@ static int stream_newest(struct reverse *rev)
 			if (recipes[i])
 				r = offer_recipe(rev, recipes[i]);
 		if (!r)
-			r = rd_pool_tell(rev->pool, "reverse", first, nr);
+			r = rd_pool_tell(rev->pool, "reverse", first << RD_SEG_SHIFT,
+					 nr << RD_SEG_SHIFT);
 	}
 	return r;
 }

@@ -977,7 +977,7 @@ static int finish_version(struct snapshot *s)
 	if (r)
 		return r;
 	version->state = RD_VERSION_NEW;
-	r = rd_version_update(sql, version);
+	r = rd_version_finish(sql, version);
 	if (!r)
 		r = rd_sql_run(sql, "UPDATE session SET version = 0 WHERE id = ?", "i",
 			       s->pool->session);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The only user of SQLite. */
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define SQLITE_ENABLE_PREUPDATE_HOOK
 #include <sqlite3.h>
 
 #include "broken.h"
 #include "changes.h"
+#include "cleanup.h"
 #include "failpoint.h"
 #include "log.h"
 #include "sql.h"
@@ -302,6 +305,39 @@ int rd_sql_run(struct rd_sql *sql, const char *text, const char *types, ...)
 	return r;
 }
 
+static int bind_value(sqlite3_stmt *stmt, int i, const struct rd_value *value)
+{
+	switch (value->type) {
+	case RD_VALUE_NUMBER:
+		return sqlite3_bind_int64(stmt, i, value->number);
+	case RD_VALUE_TEXT:
+		return sqlite3_bind_text64(stmt, i, value->data, value->len, SQLITE_TRANSIENT,
+					   SQLITE_UTF8);
+	case RD_VALUE_BLOB:
+		return sqlite3_bind_blob64(stmt, i, value->data, value->len, SQLITE_TRANSIENT);
+	default:
+		return sqlite3_bind_null(stmt, i);
+	}
+}
+
+int rd_sql_run_values(struct rd_sql *sql, const char *text, const struct rd_value *values,
+		      unsigned int nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int i;
+	int r;
+
+	r = get_row(sql, &row, text);
+	if (r)
+		return r;
+	for (i = 0; i < nr; i++) {
+		r = bind_value(row->stmt, i + 1, &values[i]);
+		if (r)
+			return fail(sql, r, text);
+	}
+	return rd_row_next(row);
+}
+
 int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -449,18 +485,64 @@ static int set_up(struct rd_sql *sql)
 	return r;
 }
 
+/*
+ * A reader makes files beside the database, to see writers and be seen. Where it
+ * may not, nobody can be writing either if there is no log (-wal).
+ */
+static bool nobody_writes(const char *path)
+{
+	RD_FREE char *wal = NULL, *dir = strdup(path);
+
+	if (!dir || asprintf(&wal, "%s-wal", path) < 0)
+		return false;
+	return access(dirname(dir), W_OK) && access(wal, F_OK);
+}
+
+/* @path as a URI, with what has a meaning there escaped. */
+static char *immutable_uri(const char *path)
+{
+	char *uri = malloc(3 * strlen(path) + sizeof("file:?immutable=1"));
+	char *to = uri;
+
+	if (!uri)
+		return NULL;
+	to += sprintf(to, "file:");
+	for (; *path; path++) {
+		if (strchr("%?#", *path))
+			to += sprintf(to, "%%%02x", *path);
+		else
+			*to++ = *path;
+	}
+	strcpy(to, "?immutable=1");
+	return uri;
+}
+
+static int open_file(sqlite3 **ret, const char *path, bool create, bool writable)
+{
+	int flags = SQLITE_OPEN_NOMUTEX;
+	RD_FREE char *uri = NULL;
+
+	if (!writable && nobody_writes(path)) {
+		uri = immutable_uri(path);
+		if (!uri)
+			return SQLITE_NOMEM;
+		return sqlite3_open_v2(uri, ret, flags | SQLITE_OPEN_URI | SQLITE_OPEN_READONLY,
+				       NULL);
+	}
+	flags |= create ? SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE :
+		writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	return sqlite3_open_v2(path, ret, flags, NULL);
+}
+
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables)
 {
 	struct rd_sql *sql = calloc(1, sizeof(*sql));
-	int flags = SQLITE_OPEN_NOMUTEX;
 	int r;
 
 	if (!sql)
 		return -ENOMEM;
-	flags |= create ? SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE :
-		writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-	r = sqlite3_open_v2(path, &sql->db, flags, NULL);
+	r = open_file(&sql->db, path, create, writable);
 	if (r) {
 		rd_err(0, "cannot open '%s': %s", path, sqlite3_errmsg(sql->db));
 		r = errno_of(sql, r);

@@ -38,6 +38,12 @@ int rd_sql_script(struct rd_sql *sql, const char *text);
 
 int rd_sql_run(struct rd_sql *sql, const char *text, const char *types, ...);
 
+/* The same with values that are known at run time only. */
+struct rd_value;
+
+int rd_sql_run_values(struct rd_sql *sql, const char *text, const struct rd_value *values,
+		      unsigned int nr);
+
 /*
  * For rows: 1 a row, 0 no more (and the row is given back), -errno.
  *

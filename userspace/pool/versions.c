@@ -129,16 +129,25 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 			  session);
 }
 
-int rd_version_update(struct rd_sql *sql, const struct rd_version *version)
+int rd_version_finish(struct rd_sql *sql, const struct rd_version *version)
 {
 	return rd_sql_run(sql, "UPDATE version SET state = ?, sum = ?, dirty = ?, bytes_read = ?,"
-			  " blocks_changed = ?, bytes_stored = ?, protected = ?, comment = ?,"
-			  " cursor = ? WHERE id = ?", "ibiiiiitii",
+			  " blocks_changed = ?, bytes_stored = ? WHERE id = ?", "ibiiiii",
 			  (i64)version->state, &version->sum, sizeof(version->sum),
 			  (i64)version->dirty, (i64)version->bytes_read,
-			  (i64)version->blocks_changed, (i64)version->bytes_stored,
-			  (i64)version->is_protected, version->comment, version->cursor,
-			  version->id);
+			  (i64)version->blocks_changed, (i64)version->bytes_stored, version->id);
+}
+
+int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect)
+{
+	return rd_sql_run(sql, "UPDATE version SET protected = ? WHERE id = ?", "ii",
+			  (i64)protect, version->id);
+}
+
+int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version)
+{
+	return rd_sql_run(sql, "UPDATE version SET state = ?, cursor = ? WHERE id = ?", "iii",
+			  (i64)version->state, version->cursor, version->id);
 }
 
 int rd_version_remove(struct rd_sql *sql, const struct rd_version *version)

@@ -48,7 +48,11 @@ int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
 /* In a transaction. */
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 session);
-int rd_version_update(struct rd_sql *sql, const struct rd_version *version);
+/* All that is known in the end; before it exists, so nobody else changes it. */
+int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
+int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);
+/* Its state and cursor. */
+int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_remove(struct rd_sql *sql, const struct rd_version *version);
 
 /*

@@ -1,0 +1,1150 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl through its command line, on small images: what it makes of them,
+# what it prints, what it refuses, and how it exits. BUILD is where
+# tests/unit/Makefile built it with sanitizers.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+
+setup() {
+	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}
+	cd "$BATS_TEST_TMPDIR" || return
+	export TZ=UTC
+	unset REVDEDUP_POOL
+}
+
+teardown() {
+	if [ -n "${holder:-}" ]; then
+		kill "$holder" 2>/dev/null || :
+		wait "$holder" || :
+	fi
+	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
+}
+
+ctl() {
+	run "$build/tools/revdedupctl" "$@"
+}
+
+# must COMMAND...: it ends with 0; its output is there.
+must() {
+	ctl "$@"
+	[ "$status" -eq 0 ] || {
+		echo "status $status: revdedupctl $*"
+		echo "$output"
+		return 1
+	}
+}
+
+# expect STATUS: the status, and all of the output from standard input.
+expect() {
+	local wanted
+	wanted=$(cat)
+	if [ "$status" -ne "$1" ] || [ "$output" != "$wanted" ]; then
+		echo "status $status, wanted $1; < is wanted, > is what came"
+		diff <(echo "$wanted") <(echo "$output")
+		return 1
+	fi
+}
+
+# field LINE EXPRESSION: of that line of the output, which is JSON; from 0 on.
+field() {
+	python3 -c 'import json, sys
+lines = [json.loads(line) for line in sys.stdin]
+print(lines[int(sys.argv[1])]'"$2"')' "$1" <<<"$output"
+}
+
+# blocks FILE FIRST NR: fill these blocks of 4 KiB with what is nowhere else.
+blocks() {
+	dd if=/dev/urandom of="$1" bs=4096 seek="$2" count="$3" iflag=fullblock \
+		conv=notrunc status=none
+}
+
+# make_pool SIZE: and REVDEDUP_POOL. Its data area is sparse.
+make_pool() {
+	must init pool --size "$1"
+	export REVDEDUP_POOL=$PWD/pool
+}
+
+# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others.
+make_versions() {
+	make_pool 1G
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	cp --sparse=always 1.img 2.img
+	blocks 2.img 10 2
+	cp --sparse=always 2.img 3.img
+	blocks 3.img 510 4
+	for nr in 1 2 3; do
+		must snapshot vm1 --from "$nr.img"
+	done
+}
+
+# Set the time of a version, which no command does.
+set_time() {
+	python3 -c 'import sqlite3, sys
+db = sqlite3.connect("pool/catalog.db")
+db.execute("UPDATE version SET time = ? WHERE number = ?", sys.argv[1:])
+db.commit()' "$(date -d "$2" +%s)" "$1"
+}
+
+# hold CLASS ID [shared]: have a lock of the pool, as in userspace/pool/lock.h,
+# until the test ends. POOL is 0, VOLUME 4, VERSION 5.
+hold() {
+	python3 -c 'import fcntl, struct, sys, time
+data = open("pool/data", "r+b")
+kind = fcntl.F_RDLCK if len(sys.argv) > 3 else fcntl.F_WRLCK
+lock = (int(sys.argv[1]) + 1 << 48) + int(sys.argv[2])
+fcntl.fcntl(data, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, 0, lock, 1, 0))
+open("held", "w").close()
+time.sleep(60)' "$@" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
+drop() {
+	kill "$holder"
+	wait "$holder" || :
+	holder=
+	rm held
+}
+
+# damage FILE BLOCK: the copy that the pool has of a block of an image.
+damage() {
+	python3 -c 'import sys
+block = open(sys.argv[1], "rb").read()[int(sys.argv[2]) * 4096:][:4096]
+with open("pool/data", "r+b") as data:
+    at = data.read().find(block)
+    assert at >= 0
+    data.seek(at + 1234)
+    data.write(b"damaged")' "$@"
+}
+
+@test "init: a pool, and what is in the way of one" {
+	ctl init pool --size 100M
+	expect 0 <<<"made pool 'pool'"
+	[ "$(stat -c %s pool/data)" -eq $((100 << 20)) ]
+	ctl init pool
+	[ "$status" -eq 1 ]
+	[[ $output == *"'pool' is a pool already"* ]]
+
+	ctl create-pool other --size 64M --reserve 1M --json
+	expect 0 <<<'{"type": "init", "pool": "other"}'
+	[ "$(stat -c %s other/reserve)" -eq $((1 << 20)) ]
+	must init quiet -q --size 64M
+	[ -z "$output" ]
+
+	ctl init small --size 63M
+	[ "$status" -eq 2 ]
+	ctl init bad --size 1.5G
+	expect 2 <<<"revdedupctl: --size needs a size such as 500M or 10G, not '1.5G' (try 'revdedupctl help init')"
+	ctl init pool2 --data no-such-file
+	[ "$status" -eq 1 ]
+	ctl -p pool init pool3
+	expect 2 <<<"revdedupctl: 'init' does not take --pool (try 'revdedupctl help init')"
+}
+
+@test "init: data elsewhere" {
+	truncate -s 100M area
+	must init pool --data area
+	[ "$(readlink pool/data)" = "$PWD/area" ]
+	ctl init again --data area
+	[ "$status" -eq 1 ]
+	[[ $output == *"is the data area of a pool already"*--force* ]]
+	rm -r again
+	truncate -s 100M used
+	blocks used 0 1
+	ctl init pool2 --data used
+	[ "$status" -eq 1 ]
+	[[ $output == *"'pool2/data' is not empty"* ]]
+	rm -r pool2
+	must init pool2 --data used --force
+	ctl init pool3 --data used --size 1G
+	expect 2 <<<"revdedupctl: --size is for a new file, and 'used' has a size (try 'revdedupctl help init')"
+}
+
+@test "which pool" {
+	ctl list
+	expect 2 <<<"revdedupctl: which pool? name it with --pool, or set REVDEDUP_POOL (try 'revdedupctl help list')"
+	ctl list --pool nowhere
+	[ "$status" -eq 10 ]
+	[ "${lines[0]}" = "revdedupctl: 'nowhere' is not a pool" ]
+	mkdir empty
+	ctl -p empty check
+	[ "$status" -eq 10 ]
+
+	must init pool --size 64M
+	must init other --size 64M
+	truncate -s 1M a.img
+	must -p pool snapshot vm1 --from a.img
+	must list -p pool
+	[[ $output == *vm1@1* ]]
+	# The option wins.
+	REVDEDUP_POOL=nowhere must --pool=pool list
+	REVDEDUP_POOL=pool must list
+	[[ $output == *vm1@1* ]]
+	must list -p other
+	[ -z "$output" ]
+}
+
+@test "snapshot: the three numbers" {
+	make_pool 1G
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	ctl snapshot vm1 --from 1.img
+	expect 0 <<-'END'
+		made vm1@1: full, because it is the first version
+		2 segments read, 4.0 MiB; 600 blocks of 4 KiB changed; 2.3 MiB stored
+	END
+	blocks 1.img 511 2
+	ctl backup vm1 --from 1.img --json
+	[ "$status" -eq 0 ]
+	[ "$(field 0 '["type"]')" = snapshot ]
+	[ "$(field 0 '["version"]')" = vm1@2 ]
+	[ "$(field 0 '["mode"]')" = full ]
+	[ "$(field 0 '["reason"]')" = "there is no list of changes" ]
+	[ "$(field 0 '["segments_read"]')" = 2 ]
+	[ "$(field 0 '["bytes_read"]')" = $((4 << 20)) ]
+	[ "$(field 0 '["blocks_changed"]')" = 2 ]
+	[ "$(field 0 '["bytes_stored"]')" = $((600 * 4096)) ]
+	ctl create vm1 --from 1.img --full-scan -v
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "made vm1@3: full, because it was asked for" ]
+	[ "${lines[1]}" = "2 segments read, 4.0 MiB; 0 blocks of 4 KiB changed; 0 B stored" ]
+	# What another volume has is not stored again.
+	ctl snapshot vm2 --from 1.img --json
+	[ "$(field 0 '["segments_shared"]')" = 2 ]
+	[ "$(field 0 '["bytes_stored"]')" = 0 ]
+	must snapshot vm1 --from 1.img -q
+	[ -z "$output" ]
+}
+
+@test "snapshot: with a list of changes" {
+	make_pool 1G
+	truncate -s 64M 1.img
+	blocks 1.img 0 10
+	must snapshot vm1 --from 1.img
+	blocks 1.img 512 1
+	blocks 1.img 5000 2
+	# The second range was written with what was there.
+	cat >list <<-'END'
+		# from nowhere
+		version vm1@1
+
+		20480000 0x2000
+		0 4096
+		0x200000 4096
+	END
+	ctl snapshot vm1 --from 1.img --changed list --json
+	[ "$status" -eq 0 ]
+	[ "$(field 0 '["mode"]')" = changed ]
+	[ "$(field 0 '["reason"]')" = None ]
+	[ "$(field 0 '["blocks_changed"]')" = 3 ]
+	# These three, and some of what did not change, to be sure.
+	(($(field 0 '["segments_read"]') < 9))
+	must dump vm1@2 >/dev/null
+	"$build/tools/revdedupctl" dump vm1@2 | cmp - 1.img
+
+	# The list is of version 1, and there is another one.
+	ctl snapshot vm1 --from 1.img --changed list
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "made vm1@3: full, because the list of changes is not based on the newest version" ]
+	sed -i 's/^version.*/version 3/' list
+	truncate -s 66M 1.img
+	ctl snapshot vm1 --from 1.img --changed list
+	[ "${lines[0]}" = "made vm1@4: full, because the size has changed" ]
+	ctl snapshot vm1 --from 1.img --changed no-such-list --full-scan
+	[ "$status" -eq 0 ]
+}
+
+@test "snapshot: a list of changes that is none" {
+	make_pool 1G
+	truncate -s 4M 1.img
+	must snapshot vm1 --from 1.img
+	printf 'version vm1@1\n0 4096\nrubbish\n' >list
+	ctl snapshot vm1 --from 1.img --changed list
+	expect 1 <<-'END'
+		revdedupctl: 'list', line 3: a range is 'OFFSET LENGTH'
+		revdedupctl: no version was made; --full-scan goes without the list
+	END
+	printf 'version vm1@1\n0 4096\n8192 40' >list
+	ctl snapshot vm1 --from 1.img --changed list
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: 'list', line 3: the last line has no end: the list was cut off" ]
+	printf 'version vm2@1\n' >list
+	ctl snapshot vm1 --from 1.img --changed list
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: 'list' is about 'vm2', not 'vm1'" ]
+	ctl snapshot vm1 --from 1.img --changed no-such-list
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot open 'no-such-list': No such file"* ]]
+	must list
+	[ "${#lines[@]}" -eq 2 ]
+}
+
+@test "snapshot: what it refuses" {
+	make_pool 1G
+	truncate -s 4M 1.img
+	ctl snapshot vm1
+	expect 2 <<<"revdedupctl: what of? name an image or device with --from (try 'revdedupctl help snapshot')"
+	ctl snapshot vm1@2 --from 1.img
+	expect 2 <<<"revdedupctl: 'vm1@2' is a version, and 'snapshot' wants a volume: 'vm1' (try 'revdedupctl help snapshot')"
+	ctl snapshot "a b" --from 1.img
+	[ "$status" -eq 2 ]
+	ctl snapshot vm1 --from 1.img --tag latest
+	[ "$status" -eq 2 ]
+	ctl snapshot vm1 --from 1.img --comment "$(printf %256s x)"
+	expect 2 <<<"revdedupctl: the comment is longer than 255 bytes (try 'revdedupctl help snapshot')"
+	must snapshot vm2 --from 1.img --comment "$(printf %255s x)"
+
+	ctl snapshot vm1 --from no-such-image
+	expect 1 <<-'END'
+		revdedupctl: cannot open 'no-such-image': No such file or directory
+		revdedupctl: no version was made; the others are as they were
+	END
+	ctl snapshot vm1 --from .
+	[ "$status" -eq 1 ]
+	ctl snapshot vm1 --from pool/data
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: 'pool/data' is part of the pool" ]
+	ln pool/data link
+	ctl snapshot vm1 --from link
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: 'link' is part of the pool" ]
+	ctl list vm1
+	[ "${#lines[@]}" -eq 0 ] || [ "$status" -eq 1 ]
+}
+
+@test "snapshot: a full pool is as it was" {
+	make_pool 64M
+	truncate -s 40M 1.img
+	blocks 1.img 0 10000
+	must snapshot vm1 --from 1.img
+	truncate -s 40M 2.img
+	blocks 2.img 0 10000
+	ctl snapshot vm2 --from 2.img
+	[ "$status" -eq 12 ]
+	[ "${lines[0]}" = "revdedupctl: the pool is full" ]
+	[ "${lines[2]}" = "revdedupctl: no version was made; the others are as they were" ]
+	must check
+	must list
+	[ "${#lines[@]}" -eq 2 ]
+	must delete vm1@1
+	must snapshot vm2 --from 2.img
+	must check
+}
+
+@test "list, show, stats" {
+	make_versions
+	set_time 1 "2026-11-18 02:00:13"
+	set_time 2 "2026-11-19 02:00:13"
+	set_time 3 "2026-11-20 02:00:13"
+	must tag vm1@2 +b +a
+	must protect vm1@1
+	must snapshot vg/another-volume --from 1.img --comment $'tab\there'
+	set_time 1 "2026-11-18 02:00:13"
+	ctl list
+	expect 0 <<-'END'
+		VERSION              TIME                       SIZE     CHANGED      STORED  STATE       TAGS
+		vg/another-volume@1  2026-11-18 02:00:13     6.0 MiB     2.3 MiB     2.3 MiB  done        -  tab?here
+		vm1@1                2026-11-18 02:00:13     6.0 MiB     2.3 MiB     2.3 MiB  protected   -
+		vm1@2                2026-11-19 02:00:13     6.0 MiB     8.0 KiB     2.0 MiB  done        a,b
+		vm1@3                2026-11-20 02:00:13     6.0 MiB    16.0 KiB     2.3 MiB  done        -
+	END
+	for alias in ls versions snapshots; do
+		must "$alias" vm1
+		[ "${#lines[@]}" -eq 4 ]
+	done
+	must list --json
+	[ "$(field 0 '["comment"]')" = $'tab\there' ]
+	[ "$(field 1 '["protected"]')" = True ]
+	[ "$(field 2 '["tags"]')" = "['a', 'b']" ]
+	[ "$(field 3 '["time"]')" = "$(date -d "2026-11-20 02:00:13" +%s)" ]
+	[ "$(field 3 '["blocks_changed"]')" = 4 ]
+
+	must show vm1@a
+	[ "${lines[0]}" = "version:        vm1@2" ]
+	[ "${lines[6]}" = "tags:           a,b" ]
+	[ "${lines[12]}" = "segments:       3: 1 zeros, 1 in one piece, 1 in several" ]
+	must info vm1 --json
+	[ "$(field 0 '["version"]')" = vm1@3 ]
+	[ "$(field 0 '["segments"]')" = 3 ]
+	[ "$(field 0 '["segments_zero"]')" = 1 ]
+	[ "$(field 0 '["segments_whole"]')" = 2 ]
+
+	must stats --json
+	[ "$(field 1 '["volume"]')" = vm1 ]
+	[ "$(field 1 '["versions"]')" = 3 ]
+	[ "$(field 1 '["bytes_logical"]')" = $((18 << 20)) ]
+	[ "$(field 2 '["type"]')" = pool ]
+	[ "$(field 2 '["versions"]')" = 4 ]
+	# Both newest versions are whole, and vm1@2 has two blocks of its own.
+	[ "$(field 2 '["bytes_data"]')" = $((1202 * 4096)) ]
+	must du
+	[[ $output == *"data:     4.7 MiB, 1/5.1 of it"* ]]
+
+	ctl list vm2
+	expect 1 <<-'END'
+		revdedupctl: there is no volume 'vm2' in the pool
+		revdedupctl: 'revdedupctl list' shows what there is
+	END
+	ctl list vm1@2
+	[ "$status" -eq 2 ]
+}
+
+@test "names of versions" {
+	make_versions
+	set_time 1 "2026-11-18 02:00:13"
+	set_time 2 "2026-11-20 02:00:13"
+	set_time 3 "2026-11-20 14:00:00"
+	must tag vm1@1 +gold
+	while read -r name nr; do
+		must show "vm1@$name"
+		[ "${lines[0]}" = "version:        vm1@$nr" ]
+	done <<-'END'
+		2 2
+		latest 3
+		-0 3
+		-1 2
+		-2 1
+		gold 1
+		2026-11-18 1
+		2026-11-19 1
+		2026-11-20 3
+		2027-01-01 3
+		2026-11-20T02:00 2
+		2026-11-20T02:00:13 2
+		2026-11-20T02:00:12 1
+		2026-11-20T13:59 2
+		2026-11-20T14:00 3
+	END
+	while read -r name why; do
+		ctl show "vm1@$name"
+		expect 1 <<-END
+			revdedupctl: $why
+			revdedupctl: 'revdedupctl list vm1' shows what there is
+		END
+	done <<-'END'
+		4 there is no version 4 of 'vm1'
+		-3 'vm1' has not as many as 3 versions before the newest
+		silver no version of 'vm1' has the tag 'silver'
+		2026-11-17 there is no version of 'vm1' from 2026-11-17 23:59:59 or before
+		2026-11-18T02:00:12 there is no version of 'vm1' from 2026-11-18 02:00:12 or before
+	END
+	for name in 0 "" - 1x 2026-02-30 "a b"; do
+		ctl show "vm1@$name"
+		[ "$status" -eq 2 ]
+	done
+	ctl restore vm1 --to r.img
+	expect 2 <<<"revdedupctl: which version of 'vm1'? say vm1@latest, or vm1@N (try 'revdedupctl help restore')"
+	# A day ends when it does here.
+	TZ=UTC-12 must show vm1@2026-11-19
+	[ "${lines[0]}" = "version:        vm1@1" ]
+	TZ=UTC+4 must show vm1@2026-11-19
+	[ "${lines[0]}" = "version:        vm1@2" ]
+}
+
+@test "restore: a new file" {
+	make_versions
+	for nr in 1 2 3; do
+		must restore "vm1@$nr" --to "r$nr.img"
+		cmp "$nr.img" "r$nr.img"
+	done
+	[ "$output" = "wrote 2.3 MiB of 6.0 MiB: 'r3.img' is vm1@3" ]
+	# What is zeros takes no space.
+	(($(stat -c %b r3.img) * 512 < 3 << 20))
+	[ "$(stat -c %a r3.img)" = 600 ]
+	must extract vm1@-1 --to r.img -q
+	[ -z "$output" ]
+	cmp 2.img r.img
+	ctl restore vm1@1 --to no-such-directory/r.img
+	[ "$status" -eq 1 ]
+	ctl restore vm1@1
+	[ "$status" -eq 2 ]
+}
+
+@test "restore: over a file, what differs" {
+	make_versions
+	cp 3.img r.img
+	ctl restore vm1@1 --to r.img </dev/null
+	expect 1 <<-'END'
+		revdedupctl: file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it
+		revdedupctl: nothing was changed; to do it, say --yes
+	END
+	cmp 3.img r.img
+	must restore vm1@1 --to r.img --yes --json
+	[ "$(field 0 '["bytes_written"]')" = $((6 * 4096)) ]
+	[ "$(field 0 '["bytes_same"]')" = $(((1536 - 6) * 4096)) ]
+	[ "$(field 0 '["damaged"]')" = "[]" ]
+	cmp 1.img r.img
+	must restore vm1@1 --to r.img --yes
+	[ "$output" = "wrote 0 B of 6.0 MiB: 'r.img' is vm1@1" ]
+	must restore vm1@2 --to r.img --yes --full
+	[ "$output" = "wrote 6.0 MiB of 6.0 MiB: 'r.img' is vm1@2" ]
+	cmp 2.img r.img
+	# Longer, shorter, empty: the size is that of the version.
+	truncate -s 20M r.img
+	must restore vm1@2 --to r.img --yes
+	cmp 2.img r.img
+	truncate -s 1234567 r.img
+	must restore vm1@3 --to r.img -y
+	cmp 3.img r.img
+	: >r.img
+	must restore vm1@3 --to r.img </dev/null
+	cmp 3.img r.img
+}
+
+@test "restore: somebody is asked" {
+	make_versions
+	cp 3.img r.img
+	script -qec "'$build/tools/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<n >out || code=$?
+	[ "$code" -eq 1 ]
+	grep -q "file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it. Do it? \[y/n\]" out
+	cmp 3.img r.img
+	script -qec "'$build/tools/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<y >out
+	cmp 1.img r.img
+}
+
+@test "restore: sizes that are not those of blocks" {
+	make_pool 1G
+	local nr=0
+	for size in 0 1 511 4095 4097 2097151 2097153 5000001; do
+		nr=$((nr + 1))
+		head -c "$size" /dev/urandom >"$nr.img"
+		must snapshot vm1 --from "$nr.img"
+	done
+	for nr in 1 2 3 4 5 6 7 8; do
+		must restore "vm1@$nr" --to r.img --yes
+		cmp "$nr.img" r.img
+		must restore "vm1@$nr" --to "new$nr.img"
+		cmp "$nr.img" "new$nr.img"
+		"$build/tools/revdedupctl" dump "vm1@$nr" | cmp "$nr.img"
+	done
+	must check
+}
+
+@test "restore: what it refuses" {
+	make_versions
+	ctl restore vm1@1 --to pool/r.img
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: 'pool/r.img' is part of the pool" ]
+	[ ! -e pool/r.img ]
+	ln pool/data link
+	for target in pool/data pool/catalog.db link; do
+		ctl restore vm1@1 --to "$target" --yes --force
+		[ "$status" -eq 1 ]
+		[[ $output == *"is part of the pool"* ]]
+	done
+	must check
+	mkfifo fifo
+	for target in . fifo /dev/null; do
+		ctl restore vm1@1 --to "$target" --yes
+		[ "$status" -eq 1 ]
+		[[ $output == *"is neither a file nor a block device"* ]]
+	done
+}
+
+@test "restore: to a block device" {
+	make_versions
+	truncate -s 8M disk.img
+	loop=$(losetup --find --show disk.img 2>&1) || skip "no loop device: $loop"
+	ctl restore vm1@1 --to "$loop" </dev/null
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: device '$loop' (8.0 MiB) exists, and vm1@1 would overwrite it" ]
+	must restore vm1@1 --to "$loop" --yes
+	cmp -n $((6 << 20)) 1.img "$loop"
+	must restore vm1@3 --to "$loop" --yes
+	[ "$output" = "wrote 24.0 KiB of 6.0 MiB: '$loop' is vm1@3" ]
+	cmp -n $((6 << 20)) 3.img "$loop"
+	must restore vm1@2 --to "$loop" --yes --full
+	cmp -n $((6 << 20)) 2.img "$loop"
+
+	# An end that is not one of a sector, and what is behind it stays.
+	truncate -s $(((2 << 20) + 777)) odd.img
+	blocks odd.img 0 4
+	printf end | dd of=odd.img bs=1 seek=$(((2 << 20) + 774)) conv=notrunc status=none
+	must snapshot odd --from odd.img
+	must restore odd@1 --to "$loop" --yes
+	cmp -n $(((2 << 20) + 777)) odd.img "$loop"
+	cmp -i $(((2 << 20) + 777)) -n 100000 2.img "$loop"
+
+	# In use, as a mounted one is.
+	python3 -c 'import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)
+open("held", "w").close()
+time.sleep(60)' "$loop" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+	ctl restore vm1@1 --to "$loop" --yes
+	expect 1 <<-END
+		revdedupctl: '$loop' is in use: mounted, or part of something
+		revdedupctl: nothing was changed; unmount it first, or say --force
+	END
+	must restore vm1@1 --to "$loop" --yes --force
+	cmp -n $((6 << 20)) 1.img "$loop"
+	drop
+
+	truncate -s 10M 4.img
+	must snapshot vm1 --from 4.img
+	for force in "" --force; do
+		ctl restore vm1@4 --to "$loop" --yes $force
+		expect 1 <<-END
+			revdedupctl: '$loop' has 8388608 bytes, and vm1@4 has 10485760
+			revdedupctl: nothing was changed; restore it to a larger device
+		END
+	done
+	cmp -n $((6 << 20)) 1.img "$loop"
+}
+
+@test "snapshot: of a block device, and a pool on one" {
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	truncate -s 200M disk.img
+	loop=$(losetup --find --show disk.img 2>&1) || skip "no loop device: $loop"
+	ctl init pool --data "$loop" --size 1G
+	[ "$status" -eq 2 ]
+	must init pool --data "$loop"
+	export REVDEDUP_POOL=pool
+	must snapshot vm1 --from 1.img
+	must restore vm1@1 --to r.img
+	cmp 1.img r.img
+	ctl restore vm1@1 --to "$loop" --yes --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"is part of the pool"* ]]
+	must delete vm1@1
+	must check
+	losetup --detach "$loop"
+
+	must init other --size 100M
+	export REVDEDUP_POOL=other
+	loop=$(losetup --find --show --read-only 1.img)
+	must snapshot vm1 --from "$loop"
+	must restore vm1@1 --to r.img --yes
+	[[ $output == "wrote 0 B"* ]]
+	cmp 1.img r.img
+}
+
+@test "dump: an image on stdout" {
+	make_versions
+	"$build/tools/revdedupctl" dump vm1@1 | cmp 1.img
+	"$build/tools/revdedupctl" cat vm1@2 >o.img
+	cmp 2.img o.img
+	"$build/tools/revdedupctl" restore vm1@latest --to - | cmp 3.img
+	ctl dump --json vm1@1
+	[ "$status" -eq 2 ]
+	ctl restore vm1@1 --to - --json
+	[ "$status" -eq 2 ]
+	[[ $output == *"no place for --json"* ]]
+	script -qec "'$build/tools/revdedupctl' dump vm1@1" /dev/null >out </dev/null || code=$?
+	[ "$code" -eq 2 ]
+	grep -q "an image is not for a terminal" out
+}
+
+@test "diff" {
+	make_versions
+	ctl diff vm1@1 vm1@2
+	expect 0 <<<"$((10 * 4096)) 8192"
+	ctl diff vm1@3 vm1@1
+	expect 0 <<-END
+		$((10 * 4096)) 8192
+		$((510 * 4096)) 16384
+	END
+	ctl diff vm1@2 vm1@2
+	expect 0 </dev/null
+	ctl diff vm1@2 vm1@3 --json
+	expect 0 <<-END
+		{"type": "range", "offset": $((510 * 4096)), "length": 16384}
+		{"type": "diff", "from": "vm1@2", "to": "vm1@3", "ranges": 1, "bytes": 16384, "segments_damaged": 0}
+	END
+	# Of two volumes and two sizes; a block that is not whole.
+	truncate -s $(((8 << 20) + 100)) 4.img
+	dd if=3.img of=4.img conv=notrunc status=none
+	printf x | dd of=4.img bs=1 seek=$((8 << 20)) conv=notrunc status=none
+	must snapshot vm2 --from 4.img
+	ctl diff vm1@3 vm2@1
+	expect 0 <<<"$((8 << 20)) 100"
+	# It is what a snapshot wants to have.
+	{
+		echo "version vm1@3"
+		"$build/tools/revdedupctl" diff vm1@3 vm1@1
+	} >list
+	must snapshot vm1 --from 1.img --changed list --json
+	[ "$(field 0 '["mode"]')" = changed ]
+	[ "$(field 0 '["blocks_changed"]')" = 6 ]
+	ctl diff vm1@4 vm1@1
+	expect 0 </dev/null
+	ctl diff vm1@1
+	[ "$status" -eq 2 ]
+}
+
+@test "delete: in any order, and space comes back" {
+	make_versions
+	ctl delete vm1@2 --dry-run
+	expect 0 <<<"would delete vm1@2"
+	ctl delete vm1@2
+	expect 0 <<-'END'
+		deleted vm1@2
+		freed 0 B
+	END
+	must check
+	ctl delete vm1@2
+	[ "$status" -eq 1 ]
+	must restore vm1@1 --to r1.img
+	cmp 1.img r1.img
+	ctl rm vm1@latest --json
+	expect 0 <<-'END'
+		{"type": "delete", "version": "vm1@3"}
+		{"type": "freed", "bytes": 24576}
+	END
+	must check
+	must restore vm1@1 --to r2.img
+	cmp 1.img r2.img
+	must forget vm1@1 -q
+	[ -z "$output" ]
+	must check
+	must stats --json
+	[ "$(field 0 '["bytes_data"]')" = 0 ]
+	must list vm1
+	[ -z "$output" ]
+	# A number is never used again.
+	must snapshot vm1 --from 1.img
+	[ "${lines[0]}" = "made vm1@4: full, because it is the first version" ]
+}
+
+@test "delete: several, all or none of them" {
+	make_versions
+	must protect vm1@2
+	ctl delete vm1@1 vm1@2
+	expect 1 <<-'END'
+		revdedupctl: vm1@2 is protected
+		revdedupctl: it was not deleted; 'revdedupctl unprotect vm1@2' lets it be
+		revdedupctl: none was deleted
+	END
+	ctl delete vm1@1 vm1@9
+	[ "$status" -eq 1 ]
+	ctl delete vm1@1 vm1
+	[ "$status" -eq 2 ]
+	must list
+	[ "${#lines[@]}" -eq 4 ]
+	must unprotect vm1@2
+	# Names mean what they did before any was deleted; one may come twice.
+	must tag vm1@2 +twin
+	ctl delete vm1@-1 vm1@latest vm1@twin
+	expect 0 <<-'END'
+		deleted vm1@2
+		deleted vm1@3
+		freed 24.0 KiB
+	END
+	must restore vm1@1 --to r.img
+	cmp 1.img r.img
+	must check
+}
+
+@test "protect, unprotect" {
+	make_versions
+	ctl protect vm1@1 vm1@3
+	expect 0 <<-'END'
+		vm1@1 is protected
+		vm1@3 is protected
+	END
+	must hold vm1@1 -q
+	[ -z "$output" ]
+	must show vm1@3
+	[ "${lines[5]}" = "protected:      yes" ]
+	ctl delete vm1@1
+	[ "$status" -eq 1 ]
+	ctl release vm1@1 --json
+	expect 0 <<<'{"type": "unprotect", "version": "vm1@1"}'
+	must delete vm1@1
+	must check
+	ctl protect vm1@2 vm1@1
+	[ "$status" -eq 3 ]
+	[[ $output == *"those before 'vm1@1' were changed"* ]]
+}
+
+@test "tag" {
+	make_versions
+	ctl tag vm1@2 +gold +before-upgrade
+	expect 0 <<<"vm1@2: before-upgrade gold"
+	ctl tag vm1@3 +gold
+	expect 0 <<-'END'
+		revdedupctl: warning: 'gold' was the tag of vm1@2, and moves
+		vm1@3: gold
+	END
+	ctl tag --json vm1@gold -gold +x
+	expect 0 <<<'{"type": "tag", "version": "vm1@3", "tags": ["x"]}'
+	ctl label vm1@3 +y -gold
+	expect 1 <<-'END'
+		revdedupctl: vm1@3 has no tag 'gold'
+		revdedupctl: nothing was changed; 'revdedupctl show vm1@3' says what it has
+	END
+	ctl tag vm1@3 -x
+	expect 0 <<<"vm1@3: no tags"
+	for tag in x +latest +1 + - --json; do
+		ctl tag vm1@3 "$tag"
+		[ "$status" -eq 2 ]
+	done
+	must snapshot vm1 --from 1.img --tag nightly
+	must show vm1@nightly
+	[ "${lines[0]}" = "version:        vm1@4" ]
+	# It goes with its version.
+	must delete vm1@nightly
+	ctl show vm1@nightly
+	[ "$status" -eq 1 ]
+	must check
+}
+
+@test "prune: what and why" {
+	make_versions
+	set_time 1 "2026-11-18 02:00:13"
+	set_time 2 "2026-11-20 02:00:13"
+	set_time 3 "2026-11-20 14:00:00"
+	must tag vm1@1 +gold
+	ctl prune vm1 --keep-daily 1 --keep-last 1 -n
+	expect 0 <<-'END'
+		would delete  vm1@1                 2026-11-18 02:00:13
+		would delete  vm1@2                 2026-11-20 02:00:13
+		keep          vm1@3                 2026-11-20 14:00:00  last, daily
+	END
+	ctl expire --keep-within 12h --keep-tag silver --keep-tag gold --dry-run --json
+	expect 0 <<-'END'
+		{"type": "plan", "version": "vm1@1", "time": 1794967213, "keep": true, "reasons": ["tag"], "dry_run": true}
+		{"type": "plan", "version": "vm1@2", "time": 1795140013, "keep": true, "reasons": ["within"], "dry_run": true}
+		{"type": "plan", "version": "vm1@3", "time": 1795183200, "keep": true, "reasons": ["within"], "dry_run": true}
+	END
+	must list
+	[ "${#lines[@]}" -eq 4 ]
+	ctl prune --keep-last 3
+	expect 0 <<<"freed 0 B"
+	must protect vm1@2
+	ctl prune --keep-last 1
+	expect 0 <<-'END'
+		deleted vm1@1
+		freed 8.0 KiB
+	END
+	must check
+	must restore vm1@2 --to r.img
+	cmp 2.img r.img
+}
+
+@test "prune: what it refuses" {
+	make_versions
+	must snapshot vm2 --from 1.img --tag gold
+	ctl prune
+	expect 2 <<<"revdedupctl: what is to be kept? say --keep-last N, --keep-daily N or the like (try 'revdedupctl help prune')"
+	ctl prune --keep-tag gold
+	expect 1 <<-'END'
+		revdedupctl: this would delete all versions of 'vm1'
+		revdedupctl: nothing was deleted; keep more, or say --unsafe-allow-remove-all
+	END
+	for option in --keep-last=0 --keep-daily=x --keep-last=-1 --keep-last= --keep-within=30 \
+		--keep-within=0d --keep-tag=1; do
+		ctl prune "$option"
+		[ "$status" -eq 2 ]
+	done
+	ctl prune --unsafe-allow-remove-all
+	[ "$status" -eq 2 ]
+	ctl prune vm3 --keep-last 1
+	[ "$status" -eq 1 ]
+	must list
+	[ "${#lines[@]}" -eq 5 ]
+	must prune --keep-tag gold --unsafe-allow-remove-all
+	must list
+	[ "${#lines[@]}" -eq 2 ]
+	must prune vm2 --unsafe-allow-remove-all
+	must list
+	[ -z "$output" ]
+	must check
+}
+
+@test "check: a catalog that is not in order" {
+	make_versions
+	ctl check
+	expect 0 <<<"'$PWD/pool' is in order: 3 versions, 5 recipes, 2.4 MiB of data"
+	must fsck --json
+	[ "$(field 0 '["versions"]')" = 3 ]
+	[ "$(field 0 '["wrong"]')" = 0 ]
+	[ "$(field 0 '["bytes_live"]')" = $((606 * 4096)) ]
+	python3 -c 'import sqlite3
+db = sqlite3.connect("pool/catalog.db")
+db.execute("UPDATE uses SET names = names + 1")
+db.commit()'
+	ctl check
+	[ "$status" -eq 4 ]
+	[[ ${lines[0]} == "wrong: names of a recipe"* ]]
+	[[ $output == *"'$PWD/pool' is not in order: 5 things are wrong"* ]]
+	ctl check --json
+	[ "$status" -eq 4 ]
+	[ "$(field 0 '["type"]')" = wrong ]
+	[ "$(field -1 '["wrong"]')" = 5 ]
+}
+
+@test "scrub: damage is named, and everything else restored" {
+	make_versions
+	ctl scrub
+	expect 0 <<<"read 3 versions, 7.0 MiB: 0 damaged"
+	must verify vm1@2 --json
+	[ "$(field 0 '["damaged"]')" = "[]" ]
+	[ "$(field 1 '["versions"]')" = 1 ]
+
+	# Block 3 is all versions', block 510 was in the first two.
+	damage 1.img 3
+	damage 1.img 510
+	ctl scrub
+	expect 4 <<-'END'
+		revdedupctl: vm1@1: damaged: offset 12288, length 4096
+		revdedupctl: vm1@1: damaged: offset 2088960, length 4096
+		revdedupctl: vm1@2: damaged: offset 12288, length 4096
+		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
+		revdedupctl: vm1@3: damaged: offset 12288, length 4096
+		read 3 versions, 7.0 MiB: 3 damaged
+		revdedupctl: nothing was changed; 'restore' writes all that is not damaged
+	END
+	ctl scrub vm1@3 --json
+	[ "$status" -eq 4 ]
+	[ "$(field 0 '["damaged"][0]["offset"]')" = 12288 ]
+	[ "$(field 1 '["versions_damaged"]')" = 1 ]
+
+	ctl restore vm1@1 --to r.img
+	[ "$status" -eq 4 ]
+	[ "${lines[0]}" = "wrote 2.3 MiB of 6.0 MiB: 'r.img' is vm1@1 but for what is damaged" ]
+	[ "${lines[1]}" = "revdedupctl: vm1@1: damaged: offset 12288, length 4096, not written" ]
+	cp 1.img wanted.img
+	dd if=/dev/zero of=wanted.img bs=4096 seek=3 count=1 conv=notrunc status=none
+	dd if=/dev/zero of=wanted.img bs=4096 seek=510 count=1 conv=notrunc status=none
+	cmp wanted.img r.img
+	code=0
+	"$build/tools/revdedupctl" dump vm1@1 >o.img 2>err || code=$?
+	[ "$code" -eq 4 ]
+	cmp wanted.img o.img
+	grep -q "offset 12288, length 4096, zeros in its place" err
+	# A target that has the block needs none.
+	cp 1.img r.img
+	must restore vm1@1 --to r.img --yes --json
+	cp 3.img r.img
+	ctl restore vm1@1 --to r.img --yes --json
+	[ "$status" -eq 4 ]
+	output=${lines[0]}
+	[ "$(field 0 '["damaged"]')" = "[{'offset': 2088960, 'length': 4096}]" ]
+}
+
+@test "locks: who waits for whom" {
+	make_versions
+	# Somebody works on the volume: readers do not mind.
+	hold 4 1
+	for command in "snapshot vm1 --from 1.img" "delete vm1@1" \
+		"prune --keep-last 1"; do
+		# shellcheck disable=SC2086 # words
+		ctl $command
+		[ "$status" -eq 11 ]
+		[[ $output == *"another command is using"*"--lock-wait SECONDS"* ]]
+	done
+	must list
+	must restore vm1@1 --to r.img
+	must scrub
+	must check
+	must snapshot vm2 --from 1.img
+	(sleep 1; kill "$holder") 3>&- &
+	must delete vm1@1 --lock-wait 60
+	rm held
+
+	# Somebody reads the version: it is not deleted, and can be read.
+	id=$(python3 -c 'import sqlite3
+print(*sqlite3.connect("pool/catalog.db").execute(
+	"SELECT id FROM version WHERE number = 2 AND volume = 1").fetchone())')
+	hold 5 "$id" shared
+	ctl delete vm1@2
+	[ "$status" -eq 11 ]
+	[ "${lines[0]}" = "revdedupctl: another command is using vm1@2" ]
+	must restore vm1@2 --to r2.img
+	drop
+	# Somebody deletes it: nobody begins to read it, and the others are read.
+	hold 5 "$id"
+	ctl restore vm1@2 --to r3.img
+	[ "$status" -eq 11 ]
+	[ ! -e r3.img ]
+	ctl scrub
+	[ "$status" -eq 3 ]
+	[[ $output == *"read 2 versions"* ]]
+	drop
+	# Somebody repairs the pool.
+	hold 0 0
+	ctl list
+	[ "$status" -eq 11 ]
+	ctl list --retry-lock 1
+	[ "$status" -eq 11 ]
+	drop
+	must check
+}
+
+@test "a pool that one cannot write to" {
+	make_versions
+	chmod -R a-w pool
+	# Nothing is forbidden to root, but for what it gives up.
+	weak=()
+	[ ! -w pool/catalog.db ] ||
+		weak=(setpriv "--bounding-set=-dac_override,-dac_read_search" --)
+	weakly() {
+		run "${weak[@]}" "$build/tools/revdedupctl" "$@"
+	}
+	weakly restore vm1@1 --to r.img
+	[ "$status" -eq 0 ]
+	cmp 1.img r.img
+	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2"; do
+		# shellcheck disable=SC2086 # words
+		weakly $command
+		[ "$status" -eq 0 ]
+	done
+	weakly snapshot vm1 --from 1.img
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == *"Permission denied"* ]]
+	chmod -R u+w pool
+	must check
+}
+
+@test "interrupted: at once, and nothing is lost" {
+	make_versions
+	mkfifo fifo
+	code=0
+	"$build/tools/revdedupctl" dump vm1@1 >fifo 2>err 3>&- &
+	exec 4<fifo
+	# It has begun, and has to wait for us.
+	head -c 1 <&4 >/dev/null
+	kill -INT $!
+	cat <&4 >/dev/null
+	exec 4<&-
+	wait $! || code=$?
+	[ "$code" -eq 130 ]
+	[ "$(cat err)" = "revdedupctl: interrupted" ]
+	must check
+}
+
+@test "progress" {
+	make_versions
+	must restore vm1@1 --to r.img --json --progress=always
+	[ "$(field 0 '["type"]')" = progress ]
+	[ "$(field 0 '["version"]')" = vm1@1 ]
+	[ "$(field 0 '["done"]')" = $((6 << 20)) ]
+	[ "$(field 0 '["total"]')" = $((6 << 20)) ]
+	[ "$(field 1 '["type"]')" = restore ]
+	must snapshot vm1 --from 1.img --progress=always
+	[[ $output == *"snapshot: 6.0 MiB of 6.0 MiB, 100 %"* ]]
+	must snapshot vm1 --from 2.img
+	[[ $output != *%* ]]
+	must snapshot vm1 --from 2.img --json --progress never
+	[ "${#lines[@]}" -eq 1 ]
+	ctl scrub --progress=sometimes
+	[ "$status" -eq 2 ]
+	ctl list --progress=always
+	[ "$status" -eq 2 ]
+}
+
+@test "output that does not arrive is a failure" {
+	[ -w /dev/full ] || skip "no /dev/full"
+	make_versions
+	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2" help; do
+		run sh -c "'$build/tools/revdedupctl' $command >/dev/full"
+		expect 1 <<<"revdedupctl: cannot write to stdout: not all was printed"
+	done
+	run sh -c "'$build/tools/revdedupctl' dump vm1@1 >/dev/full"
+	[ "$status" -eq 12 ]
+}
+
+@test "wrong usage" {
+	ctl
+	expect 2 <<<"revdedupctl: which command? (try 'revdedupctl help')"
+	ctl frobnicate
+	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
+	ctl list --frobnicate
+	expect 2 <<<"revdedupctl: there is no option '--frobnicate' (try 'revdedupctl help list')"
+	ctl list -qz
+	expect 2 <<<"revdedupctl: there is no option '-z' (try 'revdedupctl help list')"
+	ctl list -p
+	expect 2 <<<"revdedupctl: '-p' needs a value (try 'revdedupctl help list')"
+	ctl list --pool
+	expect 2 <<<"revdedupctl: '--pool' needs a value (try 'revdedupctl help list')"
+	ctl list --dry-run
+	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
+	ctl ls -n
+	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
+	ctl list a b
+	expect 2 <<<"revdedupctl: 'b' is one too many (try 'revdedupctl help list')"
+	ctl diff vm1@1
+	expect 2 <<<"revdedupctl: 'diff' needs VOL@A VOL@B (try 'revdedupctl help diff')"
+	ctl list -p x --lock-wait forever
+	expect 2 <<<"revdedupctl: --lock-wait needs a number from 0 to 2592000, not 'forever' (try 'revdedupctl help list')"
+	ctl completion zsh
+	[ "$status" -eq 2 ]
+}
+
+@test "a catalog that is lost or too old is made anew" {
+	make_versions
+	cp pool/catalog.db old.db
+	blocks 3.img 30 5
+	must snapshot vm1 --from 3.img
+
+	cp old.db pool/catalog.db
+	rm -f pool/catalog.db-wal pool/catalog.db-shm
+	for verb in list "snapshot vm1 --from 3.img"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb
+		[ "$status" -eq 1 ]
+		[[ $output == *"the catalog is older than the data area"* ]]
+	done
+
+	rm pool/catalog.db
+	ctl list
+	[ "$status" -eq 4 ]
+	[[ $output == *"repair --rebuild-catalog"* ]]
+	ctl repair
+	[ "$status" -eq 2 ]
+	must repair --rebuild-catalog
+	must check
+	must scrub
+	for nr in 1 2; do
+		must restore "vm1@$nr" --to back
+		cmp "$nr.img" back
+		rm back
+	done
+	must restore vm1@4 --to back
+	cmp 3.img back
+	must snapshot vm1 --from 1.img
+	must check
+}
+
+@test "help, version, completion" {
+	for help in --help help "help list" "list --help" "ls --help --nothing-else"; do
+		# shellcheck disable=SC2086 # words
+		ctl $help
+		case $help in
+		*else*) [ "$status" -eq 2 ] ;;
+		*) [ "$status" -eq 0 ] && [[ ${lines[0]} == "Usage: revdedupctl "* ]] ;;
+		esac
+	done
+	ctl help frobnicate
+	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
+	for version in --version version; do
+		must "$version"
+		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 1$ ]]
+	done
+	# Each command that there is has help, and its aliases are there.
+	must help
+	for verb in init snapshot list show stats diff restore dump delete prune protect \
+		unprotect tag check scrub repair completion help version; do
+		[[ $output == *"  $verb "* ]]
+	done
+	for alias in create-pool backup create ls versions snapshots info du df extract receive \
+		cat rm remove forget expire hold release pin label fsck verify; do
+		must help "$alias"
+	done
+
+	must completion bash
+	echo "$output" >script
+	shellcheck -s bash script || [ $? -eq 127 ]
+	complete_line() {
+		bash -c '. ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _revdedupctl
+			echo "${COMPREPLY[*]}"' bash "$@"
+	}
+	[ "$(complete_line revdedupctl snaps)" = "snapshot snapshots" ]
+	[ "$(complete_line revdedupctl -p x restore --f)" = "--force --full" ]
+	[ -z "$(complete_line revdedupctl restore vm)" ]
+}

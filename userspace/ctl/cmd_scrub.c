@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl scrub: read versions, and compare them with their fingerprints. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "../pool/restore.h"
+#include "ctl.h"
+
+struct scrub {
+	struct ctl *ctl;
+	u64 nr_versions, nr_damaged, nr_left_out, bytes_read;
+};
+
+static void print_json(struct ctl *ctl, const struct ctl_version *version,
+		       const struct rd_restore_report *report)
+{
+	ctl_json_begin(ctl, "version");
+	rd_json_string(&ctl->out, "version", version->name);
+	rd_json_string(&ctl->out, "volume", version->volume);
+	rd_json_u64(&ctl->out, "number", version->version.number);
+	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
+	ctl_json_bad(ctl, report);
+	ctl_json_end(ctl);
+}
+
+static int read_version(struct scrub *scrub, const struct ctl_version *version)
+{
+	struct rd_restore_options options = {
+		.version = version->version,
+		.mode = RD_RESTORE_NONE,
+		.fd = -1,
+	};
+	struct rd_restore_report report = { 0 };
+	struct ctl *ctl = scrub->ctl;
+	int r;
+
+	ctl_progress_begin(&ctl->progress, version->name);
+	r = rd_restore(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	scrub->bytes_read += report.bytes_read;
+	scrub->nr_versions += !r;
+	scrub->nr_damaged += !r && report.bad.len;
+	if (!r && ctl->json)
+		print_json(ctl, version, &report);
+	else if (!r)
+		ctl_print_bad(version, &report, "");
+	rd_buffer_free(&report.bad);
+	return r;
+}
+
+/* Or was it deleted since it was listed? Then it need not be read. */
+static int still_exists(struct ctl *ctl, struct ctl_version *version, bool *ret)
+{
+	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
+
+	*ret = !r && version->version.state != RD_VERSION_DELETING;
+	return r == -ENOENT ? 0 : r;
+}
+
+static int scrub_version(struct scrub *scrub, struct ctl_version *version)
+{
+	struct ctl *ctl = scrub->ctl;
+	struct rd_lock lock = RD_LOCK_NONE;
+	bool exists = false;
+	int r;
+
+	r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, false,
+			 version->name);
+	if (r == -EBUSY) {
+		scrub->nr_left_out++;
+		return 0;
+	}
+	if (!r)
+		r = still_exists(ctl, version, &exists);
+	if (!r && exists)
+		r = read_version(scrub, version);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+/* --- which */
+
+static int scrub_volumes(struct scrub *scrub, const char *name)
+{
+	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	size_t i, nr;
+	int r;
+
+	r = ctl_volumes(scrub->ctl, name, &volumes);
+	nr = volumes.len / sizeof(struct ctl_volume);
+	for (i = 0; i < nr && !r; i++)
+		r = ctl_versions(scrub->ctl, (struct ctl_volume *)volumes.data + i, &versions);
+	nr = versions.len / sizeof(struct ctl_version);
+	for (i = 0; i < nr && !r; i++)
+		r = scrub_version(scrub, (struct ctl_version *)versions.data + i);
+	rd_buffer_free(&volumes);
+	rd_buffer_free(&versions);
+	return r;
+}
+
+static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
+{
+	struct ctl_version version;
+	int r;
+
+	r = ctl_find(scrub->ctl, name, &version);
+	if (!r)
+		r = ctl_lock_version(scrub->ctl, &version);
+	return r ? r : read_version(scrub, &version);
+}
+
+static void tell(const struct scrub *scrub)
+{
+	struct ctl *ctl = scrub->ctl;
+	char read[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "scrub");
+		rd_json_u64(&ctl->out, "versions", scrub->nr_versions);
+		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
+		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
+		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
+		ctl_json_end(ctl);
+		return;
+	}
+	if (!ctl->quiet)
+		printf("read %llu versions, %s: %llu damaged\n", scrub->nr_versions,
+		       ctl_size_print(read, scrub->bytes_read), scrub->nr_damaged);
+	if (scrub->nr_damaged)
+		rd_hint("nothing was changed; 'restore' writes all that is not damaged");
+}
+
+int cmd_scrub(struct ctl *ctl)
+{
+	struct scrub scrub = { .ctl = ctl };
+	struct ctl_name name;
+	int r = 0;
+
+	if (ctl->nr_operands)
+		r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r && ctl->nr_operands && name.kind != CTL_NAME_VOLUME)
+		r = scrub_one(&scrub, &name);
+	else if (!r)
+		r = scrub_volumes(&scrub, ctl->nr_operands ? name.volume : NULL);
+	if (r)
+		return ctl_close(ctl, r);
+	tell(&scrub);
+	return ctl_close(ctl, scrub.nr_damaged ? CTL_DAMAGE :
+			 scrub.nr_left_out ? CTL_PARTLY : 0);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl snapshot: take a version of a volume. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "../pool/snapshot.h"
+#include "changed.h"
+#include "ctl.h"
+
+/* --- the list of changes */
+
+static int read_all(const char *path, struct rd_buffer *ret)
+{
+	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = 1;
+	u8 *to;
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	while (len) {
+		to = rd_buffer_grow(ret, 65536);
+		if (!to)
+			return -ENOMEM;
+		len = read(fd, to, 65536);
+		if (len < 0 && errno != EINTR)
+			return rd_err(-errno, "cannot read '%s'", path);
+		ret->len -= 65536 - (len < 0 ? 0 : len);
+	}
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : 0;
+}
+
+static int read_changed(const char *path, const char *volume, struct ctl_changed *ret)
+{
+	struct rd_buffer text = { 0 };
+	const char *wrong = NULL;
+	unsigned int line;
+	int r;
+
+	r = read_all(path, &text);
+	if (!r) {
+		wrong = ctl_changed_parse(ret, (char *)text.data, text.len - 1, &line);
+		rd_buffer_free(&text);
+	}
+	if (wrong)
+		rd_err(0, "'%s', line %u: %s", path, line, wrong);
+	else if (!r && ret->volume[0] && strcmp(ret->volume, volume))
+		rd_err(0, "'%s' is about '%s', not '%s'", path, ret->volume, volume);
+	else
+		return r;
+	rd_hint("no version was made; --full-scan goes without the list");
+	return CTL_FAILED;
+}
+
+/* --- the report */
+
+static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *report)
+{
+	if (report->reason || strcmp(report->mode, "full"))
+		return report->reason;
+	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "it was asked for" :
+		"there is no list of changes";
+}
+
+static void print_json(struct ctl *ctl, const char *volume, const char *name,
+		       const struct rd_snapshot_report *report)
+{
+	const struct rd_version *version = &report->version;
+	struct rd_json *out = &ctl->out;
+
+	ctl_json_begin(ctl, "snapshot");
+	rd_json_string(out, "version", name);
+	rd_json_string(out, "volume", volume);
+	rd_json_u64(out, "number", version->number);
+	rd_json_u64(out, "time", version->time);
+	rd_json_u64(out, "size", version->size);
+	rd_json_string(out, "mode", report->mode);
+	rd_json_string(out, "reason", reason_of(ctl, report));
+	rd_json_u64(out, "segments_read", version->dirty);
+	rd_json_u64(out, "bytes_read", version->bytes_read);
+	rd_json_u64(out, "blocks_changed", version->blocks_changed);
+	rd_json_u64(out, "segments_changed", report->segments_changed);
+	rd_json_u64(out, "segments_shared", report->segments_shared);
+	rd_json_u64(out, "segments_pieces", report->segments_pieces);
+	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	ctl_json_end(ctl);
+}
+
+static void print_text(struct ctl *ctl, const char *name,
+		       const struct rd_snapshot_report *report)
+{
+	const struct rd_version *version = &report->version;
+	const char *reason = reason_of(ctl, report);
+	char read[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
+
+	if (ctl->quiet)
+		return;
+	printf("made %s: %s%s%s\n", name, report->mode, reason ? ", because " : "",
+	       reason ? reason : "");
+	printf("%llu segments read, %s; %llu blocks of 4 KiB changed; %s stored\n",
+	       version->dirty, ctl_size_print(read, version->bytes_read),
+	       version->blocks_changed, ctl_size_print(stored, version->bytes_stored));
+	if (rd_verbosity > 0)
+		printf("%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
+		       report->segments_changed, report->segments_shared,
+		       report->segments_pieces);
+}
+
+/* What there is after an error: that may have come after the version was made. */
+static void explain_failure(struct ctl *ctl, const char *name,
+			    const struct rd_snapshot_report *report)
+{
+	struct rd_version version;
+
+	if (report->version.id &&
+	    !rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
+	    version.state != RD_VERSION_WRITING)
+		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
+			name);
+	else
+		rd_hint("no version was made; the others are as they were");
+}
+
+/* --- */
+
+static int take(struct ctl *ctl, struct rd_snapshot_options *options)
+{
+	struct rd_snapshot_report report = { 0 };
+	char name[CTL_VERSION_TEXT];
+	int r;
+
+	if (ctl_is_of_pool(ctl, options->from)) {
+		rd_err(0, "'%s' is part of the pool", options->from);
+		rd_hint("no version was made; --from names an image or a device that is to be kept");
+		return CTL_FAILED;
+	}
+	r = rd_snapshot(ctl->pool, options, &report);
+	ctl_progress_clear(&ctl->progress);
+	ctl_name_print(name, options->volume, report.version.number);
+	if (r)
+		explain_failure(ctl, name, &report);
+	else if (ctl->json)
+		print_json(ctl, options->volume, name, &report);
+	else
+		print_text(ctl, name, &report);
+	return r;
+}
+
+static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
+{
+	if (!options->from)
+		return ctl_usage(ctl, "what of? name an image or device with --from");
+	if (options->tag && !ctl_is_tag(options->tag))
+		return ctl_usage(ctl, "'%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
+				 options->tag);
+	if (options->comment &&
+	    strlen(options->comment) >= sizeof(((struct rd_version *)NULL)->comment))
+		return ctl_usage(ctl, "the comment is longer than 255 bytes");
+	return 0;
+}
+
+int cmd_snapshot(struct ctl *ctl)
+{
+	struct rd_snapshot_options options = {
+		.from = ctl_value(ctl, CTL_OPT_FROM),
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+	};
+	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
+	struct ctl_changed changed = { 0 };
+	struct ctl_name name;
+	int r;
+
+	r = ctl_volume_operand(ctl, 0, &name);
+	if (!r)
+		r = check_options(ctl, &options);
+	if (r)
+		return r;
+	options.volume = name.volume;
+	if (list && !ctl_has(ctl, CTL_OPT_FULL_SCAN)) {
+		r = read_changed(list, name.volume, &changed);
+		options.changed = &changed.changed;
+	}
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = take(ctl, &options);
+	ctl_changed_free(&changed);
+	return ctl_close(ctl, r);
+}

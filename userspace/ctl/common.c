@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the commands of revdedupctl have in common. */
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "../pool/restore.h"
+#include "ctl.h"
+
+#define MAX_WAIT_S	(30 * 86400)
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	u64 seconds = 0;
+	int r;
+
+	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, MAX_WAIT_S, &seconds);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, MAX_WAIT_S, &seconds);
+	if (r)
+		return r;
+	if (!path)
+		path = getenv("REVDEDUP_POOL");
+	if (!path || !path[0])
+		return ctl_usage(ctl, "which pool? name it with --pool, or set REVDEDUP_POOL");
+	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, seconds * 1000);
+	if (r == -ENOENT)
+		return CTL_NO_POOL;
+	if (!r)
+		ctl->pool->progress = &ctl->progress.progress;
+	return r;
+}
+
+int ctl_close(struct ctl *ctl, int r)
+{
+	if (!ctl->pool)
+		return r;
+	r = rd_pool_close(ctl->pool, r);
+	ctl->pool = NULL;
+	ctl_progress_clear(&ctl->progress);
+	return r;
+}
+
+void ctl_json_begin(struct ctl *ctl, const char *type)
+{
+	ctl->out = (struct rd_json){ .out = stdout };
+	rd_json_begin(&ctl->out, NULL, '{');
+	rd_json_string(&ctl->out, "type", type);
+}
+
+void ctl_json_end(struct ctl *ctl)
+{
+	rd_json_end(&ctl->out, '}');
+	putchar('\n');
+}
+
+int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
+{
+	char text[512], answer[16] = "";
+	va_list args;
+
+	if (ctl_has(ctl, CTL_OPT_YES))
+		return 0;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+		rd_err(0, "%s", text);
+		rd_hint("nothing was changed; to do it, say --yes");
+		return CTL_FAILED;
+	}
+	fprintf(stderr, "%s. Do it? [y/n]: ", text);
+	if (fgets(answer, sizeof(answer), stdin) &&
+	    (!strcasecmp(answer, "y\n") || !strcasecmp(answer, "yes\n")))
+		return 0;
+	rd_hint("nothing was changed");
+	return CTL_FAILED;
+}
+
+/* --- */
+
+static bool is_in_directory(const char *path, const char *directory)
+{
+	RD_FREE char *copy = strdup(path);
+	RD_FREE char *parent = copy ? realpath(dirname(copy), NULL) : NULL;
+	RD_FREE char *pool = realpath(directory, NULL);
+	size_t len = pool ? strlen(pool) : 0;
+
+	return parent && pool && !strncmp(parent, pool, len) &&
+		(!parent[len] || parent[len] == '/');
+}
+
+bool ctl_is_of_pool(const struct ctl *ctl, const char *path)
+{
+	struct stat data, st;
+
+	if (is_in_directory(path, ctl->pool->path))
+		return true;
+	if (stat(path, &st) || fstat(ctl->pool->area.fd, &data))
+		return false;
+	if (S_ISBLK(data.st_mode))
+		return S_ISBLK(st.st_mode) && st.st_rdev == data.st_rdev;
+	return st.st_dev == data.st_dev && st.st_ino == data.st_ino;
+}
+
+/* --- damage */
+
+static size_t bad_ranges(const struct rd_restore_report *report,
+			 const struct rd_bad_range **ret)
+{
+	*ret = (const struct rd_bad_range *)report->bad.data;
+	return report->bad.len / sizeof(**ret);
+}
+
+void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report)
+{
+	const struct rd_bad_range *ranges;
+	size_t i, nr = bad_ranges(report, &ranges);
+
+	rd_json_begin(&ctl->out, "damaged", '[');
+	for (i = 0; i < nr; i++) {
+		rd_json_begin(&ctl->out, NULL, '{');
+		rd_json_u64(&ctl->out, "offset", ranges[i].offset);
+		rd_json_u64(&ctl->out, "length", ranges[i].len);
+		rd_json_end(&ctl->out, '}');
+	}
+	rd_json_end(&ctl->out, ']');
+}
+
+void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
+		   const char *became)
+{
+	const struct rd_bad_range *ranges;
+	size_t i, nr = bad_ranges(report, &ranges);
+
+	for (i = 0; i < nr; i++)
+		rd_err(0, "%s: damaged: offset %llu, length %llu%s", version->name,
+		       ranges[i].offset, ranges[i].len, became);
+}

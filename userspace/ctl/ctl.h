@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the commands of revdedupctl share.
+ *
+ * A command checks its operands and options, opens the pool, calls the engine and
+ * prints. It returns an exit code, or -errno of something that was told already:
+ * main makes an exit code of that.
+ */
+#ifndef CTL_H
+#define CTL_H
+
+#include "../json.h"
+#include "../pool/buffer.h"
+#include "../pool/log.h"
+#include "../pool/pool.h"
+#include "../pool/versions.h"
+#include "names.h"
+#include "progress.h"
+#include "sizes.h"
+
+/* As in the man page. */
+enum ctl_exit {
+	CTL_FINE = 0,
+	CTL_FAILED = 1,
+	CTL_USAGE = 2,
+	CTL_PARTLY = 3,
+	CTL_DAMAGE = 4,
+	CTL_NO_POOL = 10,
+	CTL_LOCKED = 11,
+	CTL_NO_SPACE = 12,
+	CTL_INTERRUPTED = 130,
+};
+
+enum ctl_option {
+	CTL_OPT_POOL,
+	CTL_OPT_LOCK_WAIT,
+	CTL_OPT_RETRY_LOCK,	/* another name for it */
+	CTL_OPT_JSON,
+	CTL_OPT_QUIET,
+	CTL_OPT_VERBOSE,
+	CTL_OPT_PROGRESS,
+	CTL_OPT_DRY_RUN,
+	CTL_OPT_YES,
+	CTL_OPT_FORCE,
+	CTL_OPT_DATA,
+	CTL_OPT_SIZE,
+	CTL_OPT_RESERVE,
+	CTL_OPT_FROM,
+	CTL_OPT_CHANGED,
+	CTL_OPT_FULL_SCAN,
+	CTL_OPT_COMMENT,
+	CTL_OPT_TAG,
+	CTL_OPT_TO,
+	CTL_OPT_FULL,
+	CTL_OPT_KEEP_LAST,	/* these six are as in enum ctl_keep_rule */
+	CTL_OPT_KEEP_HOURLY,
+	CTL_OPT_KEEP_DAILY,
+	CTL_OPT_KEEP_WEEKLY,
+	CTL_OPT_KEEP_MONTHLY,
+	CTL_OPT_KEEP_YEARLY,
+	CTL_OPT_KEEP_WITHIN,
+	CTL_OPT_KEEP_TAG,
+	CTL_OPT_REMOVE_ALL,
+	CTL_OPT_REBUILD_CATALOG,
+	CTL_OPT_HELP,
+	CTL_OPT_VERSION,
+	CTL_OPTIONS,
+};
+
+struct ctl;
+
+struct ctl_command {
+	const char *name;
+	const char *aliases[4];
+	const char *operands;		/* for people */
+	const char *help;
+	u64 options;			/* a bit for each that it knows */
+	int min, max;			/* operands */
+	/* Operands may begin with -, so options come before the first. */
+	bool options_first;
+	int (*run)(struct ctl *ctl);
+};
+
+/* Ends with one without a name. */
+extern const struct ctl_command ctl_commands[];
+
+struct ctl_given {
+	enum ctl_option option;
+	const char *value;		/* NULL: it takes none */
+};
+
+struct ctl {
+	const struct ctl_command *command;
+	int nr_operands;
+	char **operands;
+	struct ctl_given *given;	/* options, in order */
+	unsigned int nr_given;
+	int first_operand;		/* in what was parsed last */
+
+	bool json;
+	bool quiet;
+	struct ctl_progress progress;
+	struct rd_pool *pool;
+	struct rd_json out;
+};
+
+/* --- options.c */
+
+/*
+ * Add the options in @argv to ctl->given, up to the first operand, or moving the
+ * operands behind them. Sets ctl->first_operand.
+ */
+int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand);
+
+/* "pool" */
+const char *ctl_option_name(enum ctl_option option);
+
+bool ctl_has(const struct ctl *ctl, enum ctl_option option);
+/* Its last value, or NULL. */
+const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
+
+/* Has @ret as it was where the option was not given. 0 or CTL_USAGE. */
+int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
+int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
+
+/* All options that @command knows, one a line, to be read or to be chosen from. */
+void ctl_print_options(const struct ctl_command *command);
+void ctl_print_option_names(const struct ctl_command *command);
+
+const struct ctl_command *ctl_find_command(const char *name);
+
+/* Says it, and where to read more. Returns CTL_USAGE. */
+__attribute__((format(printf, 2, 3)))
+int ctl_usage(const struct ctl *ctl, const char *fmt, ...);
+
+/* --- common.c */
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
+/* @r, or what went wrong with closing where @r is 0. */
+int ctl_close(struct ctl *ctl, int r);
+
+/* A line of JSON, an object. */
+void ctl_json_begin(struct ctl *ctl, const char *type);
+void ctl_json_end(struct ctl *ctl);
+
+/* 0: go on. Asks where there is a terminal and no --yes; says why not. */
+__attribute__((format(printf, 2, 3)))
+int ctl_ask(const struct ctl *ctl, const char *fmt, ...);
+
+/* @path is the data area, or in the pool's directory: not for images. */
+bool ctl_is_of_pool(const struct ctl *ctl, const char *path);
+
+/* --- find.c: all of these say what is wrong */
+
+/* A version, and its name. */
+struct ctl_version {
+	struct rd_version version;
+	char volume[CTL_NAME_MAX + 1];
+	char name[CTL_VERSION_TEXT];
+};
+
+/* Parses operand @nr as the name of a volume. 0 or CTL_USAGE. */
+int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
+/* The same of a version; @or_volume: "vm1" alone will do. */
+int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret);
+
+/* CTL_NAME_VOLUME: the newest. */
+int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
+/* ctl_find() of operand @nr, which was parsed without complaint before. */
+int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
+
+/*
+ * Find it again after a lock was taken: -ENOENT, and that is said, if it was
+ * deleted meanwhile.
+ */
+int ctl_find_again(struct ctl *ctl, struct ctl_version *version);
+
+/* A shared lock, for who reads it; it lasts until the pool is closed. */
+int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
+
+/* Append struct ctl_volume: all of them, or the one with that name. */
+struct ctl_volume {
+	i64 id;
+	char name[CTL_NAME_MAX + 1];
+};
+
+int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret);
+
+/* Append struct ctl_version, oldest first. */
+int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret);
+
+/* Append the tags of a version, each with its zero. */
+int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer *ret);
+
+/* --- what several commands print */
+
+struct rd_restore_report;
+
+/* Of @version, as one array. */
+void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
+/* One line for each range on stderr, which says what @became of it. */
+void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
+		   const char *became);
+
+/* --- cmd_delete.c */
+
+/* Delete them all, and say so. The pool is open for writing. */
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr);
+
+/* --- the commands */
+
+int cmd_init(struct ctl *ctl);
+int cmd_snapshot(struct ctl *ctl);
+int cmd_list(struct ctl *ctl);
+int cmd_show(struct ctl *ctl);
+int cmd_stats(struct ctl *ctl);
+int cmd_diff(struct ctl *ctl);
+int cmd_restore(struct ctl *ctl);
+int cmd_dump(struct ctl *ctl);
+int cmd_delete(struct ctl *ctl);
+int cmd_prune(struct ctl *ctl);
+int cmd_protect(struct ctl *ctl);
+int cmd_unprotect(struct ctl *ctl);
+int cmd_tag(struct ctl *ctl);
+int cmd_check(struct ctl *ctl);
+int cmd_scrub(struct ctl *ctl);
+int cmd_repair(struct ctl *ctl);
+int cmd_completion(struct ctl *ctl);
+int cmd_help(struct ctl *ctl);
+int cmd_version(struct ctl *ctl);
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Numbers, sizes and times as people write and read them. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "sizes.h"
+
+static const char units[] = "KMGTPE";
+
+/* Leaves *@text after the digits. */
+static int take_number(const char **text, u64 max, u64 *ret)
+{
+	u64 value = 0;
+
+	if (!isdigit((unsigned char)**text))
+		return -EINVAL;
+	for (; isdigit((unsigned char)**text); (*text)++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (u64)(**text - '0'), &value))
+			return -ERANGE;
+	*ret = value;
+	return value > max ? -ERANGE : 0;
+}
+
+int ctl_number_parse(const char *text, u64 max, u64 *ret)
+{
+	u64 value;
+	int r = take_number(&text, max, &value);
+
+	/* What is no number is that first, however long. */
+	if (text[strspn(text, "0123456789")])
+		return -EINVAL;
+	if (!r)
+		*ret = value;
+	return r;
+}
+
+int ctl_size_parse(const char *text, u64 *ret)
+{
+	const char *unit;
+	unsigned int shift = 0;
+	u64 value;
+	int r = take_number(&text, U64_MAX, &value);
+
+	if (r)
+		return r;
+	if (*text) {
+		unit = strchr(units, toupper((unsigned char)*text));
+		if (!unit || (text[1] && strcmp(text + 1, "iB")))
+			return -EINVAL;
+		shift = 10 * (unit - units + 1);
+	}
+	if (value > U64_MAX >> shift)
+		return -ERANGE;
+	*ret = value << shift;
+	return 0;
+}
+
+int ctl_duration_parse(const char *text, i64 *ret)
+{
+	u64 value, unit;
+	int r = take_number(&text, U64_MAX, &value);
+
+	if (r)
+		return r;
+	switch (text[0]) {
+	case 'h':
+		unit = 3600;
+		break;
+	case 'd':
+		unit = 86400;
+		break;
+	case 'w':
+		unit = 7 * 86400;
+		break;
+	case 'y':
+		unit = 365 * 86400;
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (text[1])
+		return -EINVAL;
+	if (value > INT64_MAX / unit)
+		return -ERANGE;
+	*ret = value * unit;
+	return 0;
+}
+
+const char *ctl_size_print(char *text, u64 bytes)
+{
+	double value = bytes;
+	const char *unit = units;
+
+	if (bytes < 1024) {
+		snprintf(text, CTL_SIZE_TEXT, "%llu B", bytes);
+		return text;
+	}
+	/* 1023.96 would be printed as 1024.0 of the smaller unit. */
+	for (value /= 1024; value >= 1023.95 && unit[1]; value /= 1024)
+		unit++;
+	snprintf(text, CTL_SIZE_TEXT, "%.1f %ciB", value, *unit);
+	return text;
+}
+
+const char *ctl_duration_print(char *text, u64 seconds)
+{
+	if (seconds < 3600)
+		snprintf(text, CTL_TIME_TEXT, "%llu:%02llu", seconds / 60, seconds % 60);
+	else
+		snprintf(text, CTL_TIME_TEXT, "%llu:%02llu:%02llu", seconds / 3600,
+			 seconds / 60 % 60, seconds % 60);
+	return text;
+}
+
+const char *ctl_time_print(char *text, i64 when)
+{
+	time_t seconds = when;
+	struct tm tm;
+
+	if (!localtime_r(&seconds, &tm) ||
+	    !strftime(text, CTL_TIME_TEXT, "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(text, CTL_TIME_TEXT, "%lld", when);
+	return text;
+}

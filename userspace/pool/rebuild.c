@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Make the catalog anew.
+ *
+ * The journal has the tables that cannot be made from others. Everything that
+ * counts is counted here from the maps, frames that nothing names are free, and
+ * slots of used frames that nothing names go to the queue, because a command
+ * that died may have written there. Versions that were being made when the
+ * journal ends belong to a session that is dead: the next command undoes them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "changes.h"
+#include "cleanup.h"
+#include "frames.h"
+#include "journal.h"
+#include "log.h"
+#include "rebuild.h"
+#include "recipes.h"
+
+struct rebuild {
+	struct rd_sql *sql;
+	const struct rd_area *area;
+	i64 journal;
+};
+
+/* --- the journal's tables */
+
+static const char *const put_texts[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = "INSERT OR REPLACE INTO volume VALUES(?, ?, ?, ?)",
+	[RD_TABLE_VERSION] = "INSERT OR REPLACE INTO version"
+		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[RD_TABLE_TAG] = "INSERT OR REPLACE INTO tag VALUES(?, ?, ?)",
+	[RD_TABLE_SEGMENT] = "INSERT OR REPLACE INTO segment VALUES(?, ?, ?, ?)",
+	[RD_TABLE_RECIPE] = "INSERT OR REPLACE INTO recipe VALUES(?, ?, ?, ?)",
+	[RD_TABLE_SUPERSEDED] = "INSERT OR REPLACE INTO superseded VALUES(?, ?)",
+	[RD_TABLE_LEASE] = "INSERT OR REPLACE INTO lease VALUES(?, ?, ?, ?, ?)",
+};
+
+static const char *const delete_texts[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = "DELETE FROM volume WHERE id = ?",
+	[RD_TABLE_VERSION] = "DELETE FROM version WHERE id = ?",
+	[RD_TABLE_TAG] = "DELETE FROM tag WHERE volume = ? AND tag = ?",
+	[RD_TABLE_SEGMENT] = "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
+	[RD_TABLE_RECIPE] = "DELETE FROM recipe WHERE id = ?",
+	[RD_TABLE_SUPERSEDED] = "DELETE FROM superseded WHERE recipe = ? AND volume = ?",
+	[RD_TABLE_LEASE] = "DELETE FROM lease WHERE id = ?",
+};
+
+static int apply(void *ctx, const struct rd_change *change)
+{
+	struct rebuild *rebuild = ctx;
+	const char *const *texts = change->what == RD_CHANGE_PUT ? put_texts : delete_texts;
+
+	return rd_sql_run_values(rebuild->sql, texts[change->table], change->values,
+				 change->nr_values);
+}
+
+static int note_frame(void *ctx, u64 frame)
+{
+	struct rebuild *rebuild = ctx;
+
+	return rd_sql_run(rebuild->sql, "INSERT OR IGNORE INTO journal_frame VALUES(?, ?)", "ii",
+			  (i64)frame, rebuild->journal);
+}
+
+static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
+{
+	const struct rd_super *super = &rebuild->area->super;
+	struct rd_journal_reader reader = { .change = apply, .frame = note_frame, .ctx = rebuild };
+	struct rd_journal_end end = { .frame = super->journal_frame };
+	int r;
+
+	r = rd_sql_run(rebuild->sql, "DELETE FROM journal_frame", "");
+	if (!r)
+		r = note_frame(rebuild, super->journal_frame);
+	if (!r)
+		r = rd_journal_read(rebuild->area, &end, &reader);
+	*ret_generation = end.generation;
+	if (r)
+		return r;
+	return rd_sql_run(rebuild->sql, "UPDATE state SET generation = ?1, journal_frame = ?2,"
+			  " journal_block = ?3, journal_seq = ?4, journal_generation = ?1,"
+			  " dump_blocks = ?5", "iiiii", (i64)end.generation, (i64)end.frame,
+			  (i64)end.block, (i64)end.seq, (i64)end.dump_blocks);
+}
+
+/* --- what is counted */
+
+static int count_map(struct rebuild *rebuild, const struct rd_recipe *recipe)
+{
+	unsigned int i, n;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i += n) {
+		enum rd_kind kind = rd_place_kind(recipe->map.at[i]);
+		u64 id = rd_place_id(recipe->map.at[i]);
+
+		for (n = 1; i + n < RD_SEG_BLOCKS; n++)
+			if (rd_place_kind(recipe->map.at[i + n]) != kind ||
+			    rd_place_id(recipe->map.at[i + n]) != id)
+				break;
+		if (kind == RD_HERE)
+			r = rd_sql_run(rebuild->sql, "INSERT INTO here VALUES(?1, ?2, ?3)"
+				       " ON CONFLICT DO UPDATE SET n = n + ?3", "iii", (i64)id,
+				       recipe->id, (i64)n);
+		else if (kind == RD_AT)
+			r = rd_sql_run(rebuild->sql, "INSERT INTO at VALUES(?1, ?2, ?3)"
+				       " ON CONFLICT DO UPDATE SET n = n + ?3", "iii", (i64)id,
+				       recipe->id, (i64)n);
+	}
+	return r;
+}
+
+static int count_recipes(struct rebuild *rebuild)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_recipe recipe;
+	int r;
+
+	r = rd_sql_ask(rebuild->sql, &row, "SELECT id FROM recipe", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
+		if (!r)
+			r = count_map(rebuild, &recipe);
+		if (!r)
+			r = rd_sql_run(rebuild->sql, "INSERT INTO uses VALUES(?, 0, 0, ?)", "ii",
+				       recipe.id,
+				       (i64)rd_map_is_whole(&recipe.map, recipe.frame));
+	}
+	return r;
+}
+
+/*
+ * Newest versions: the rows born last. A version that is NEW has left the one
+ * before up to its cursor only, and the rest still counts.
+ */
+static int count_uses(struct rebuild *rebuild)
+{
+	int r;
+
+	r = rd_sql_run(rebuild->sql, "UPDATE uses SET names ="
+		       " (SELECT count(*) FROM segment WHERE segment.recipe = uses.recipe)", "");
+	if (!r)
+		r = rd_sql_run(rebuild->sql, "UPDATE uses SET latest ="
+			       " (SELECT count(*) FROM segment AS s WHERE s.recipe = uses.recipe"
+			       " AND NOT EXISTS (SELECT 1 FROM segment AS t"
+			       " WHERE t.volume = s.volume AND t.segment = s.segment"
+			       " AND t.born > s.born AND NOT EXISTS"
+			       " (SELECT 1 FROM version AS v WHERE v.volume = t.volume"
+			       " AND v.number = t.born AND (v.state = 0"
+			       " OR (v.state = 1 AND v.cursor <= t.segment)))))", "");
+	return r;
+}
+
+/* --- frames */
+
+static int queue_unnamed(struct rebuild *rebuild, i64 frame)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_recipe recipe;
+	struct rd_slots slots;
+	unsigned int i;
+	int r;
+
+	memset(&slots, 0xff, sizeof(slots));
+	r = rd_sql_ask(rebuild->sql, &row, "SELECT recipe FROM here WHERE frame = ?", "i", frame);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
+		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+			rd_place place = recipe.map.at[i];
+
+			if (rd_place_kind(place) == RD_HERE && rd_place_id(place) == (u64)frame)
+				slots.bits[rd_place_slot(place) / 64] &=
+					~(1ULL << rd_place_slot(place) % 64);
+		}
+	}
+	return r ? r : rd_frames_queue(rebuild->sql, frame, &slots);
+}
+
+/* What is between two frames that somebody has. */
+static int add_free(struct rebuild *rebuild, u64 start, u64 end)
+{
+	u64 group_end;
+	int r = 0;
+
+	if (start >= end)
+		return 0;
+	r = rd_frames_found_free(rebuild->sql, start, end - start);
+	for (; start < end && !r; start = group_end) {
+		group_end = rd_min(end, (start / RD_GROUP_FRAMES + 1) * RD_GROUP_FRAMES);
+		r = rd_area_punch(rebuild->area, rd_frame_offset(start),
+				  (group_end - start) * RD_SEG_SIZE);
+		if (!r)
+			r = rd_area_punch(rebuild->area, rd_frame_fps_offset(start),
+					  (group_end - start) * RD_FPS_SIZE);
+	}
+	return r;
+}
+
+static int find_frames(struct rebuild *rebuild)
+{
+	RD_ROW struct rd_row *row = NULL;
+	u64 next = 0;
+	int r;
+
+	r = rd_sql_run(rebuild->sql, "DELETE FROM extent", "");
+	if (!r)
+		r = rd_sql_ask(rebuild->sql, &row, "SELECT frame, 1 FROM here GROUP BY frame UNION"
+			       " SELECT frame, 0 FROM journal_frame ORDER BY frame", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		u64 frame = rd_row_i64(row, 0);
+
+		if (frame >= rebuild->area->super.nr_frames || frame < next)
+			return rd_err(-EUCLEAN, "the journal names a frame twice, or beyond the end");
+		r = add_free(rebuild, next, frame);
+		if (!r && rd_row_i64(row, 1))
+			r = queue_unnamed(rebuild, frame);
+		next = frame + 1;
+	}
+	return r ? r : add_free(rebuild, next, rebuild->area->super.nr_frames);
+}
+
+/* --- */
+
+static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
+{
+	i64 nr;
+	int r;
+
+	r = read_journal(rebuild, &report->generation);
+	if (!r)
+		r = count_recipes(rebuild);
+	if (!r)
+		r = count_uses(rebuild);
+	if (!r)
+		r = find_frames(rebuild);
+	if (!r)
+		r = rd_sql_run(rebuild->sql, "INSERT INTO session(pid, verb, started, version)"
+			       " SELECT 0, 'before the repair', 0, id FROM version WHERE state = 0",
+			       "");
+	if (!r)
+		r = rd_sql_number(rebuild->sql, &nr, "SELECT count(*) FROM version"
+				  " WHERE state IN (1, 2)", "");
+	report->nr_versions = r ? 0 : nr;
+	return r;
+}
+
+static int make_new(struct rd_pool *pool, const char *path, struct rd_rebuild_report *report)
+{
+	const struct rd_super *super = &pool->area.super;
+	struct rebuild rebuild = { .area = &pool->area, .journal = super->journal_id };
+	int r;
+
+	r = rd_catalog_create(path, super->uuid, super->nr_frames, super->journal_id);
+	if (!r)
+		r = rd_catalog_open(&rebuild.sql, path, true);
+	if (r)
+		return r;
+	r = rd_sql_begin(rebuild.sql);
+	if (!r) {
+		r = fill(&rebuild, report);
+		if (r)
+			rd_sql_rollback(rebuild.sql);
+		else
+			r = rd_sql_commit(rebuild.sql);
+	}
+	rd_sql_close(rebuild.sql);
+	return r;
+}
+
+static int path_of(const struct rd_pool *pool, const char *name, char **ret)
+{
+	return asprintf(ret, "%s/%s", pool->path, name) < 0 ? -ENOMEM : 0;
+}
+
+/* SQLite must not find the old one's log beside the new one. */
+static int put_aside(const struct rd_pool *pool, const char *suffix)
+{
+	RD_FREE char *from = NULL, *to = NULL;
+
+	if (asprintf(&from, "%s/catalog.db%s", pool->path, suffix) < 0 ||
+	    asprintf(&to, "%s/catalog.old%s", pool->path, suffix) < 0)
+		return -ENOMEM;
+	if (rename(from, to) && errno != ENOENT)
+		return rd_err(-errno, "cannot rename '%s'", from);
+	return 0;
+}
+
+static int sync_directory(const struct rd_pool *pool)
+{
+	RD_CLOSE int fd = open(pool->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) ? rd_err(-errno, "cannot flush '%s'", pool->path) : 0;
+}
+
+static int switch_to(struct rd_pool *pool, const char *new)
+{
+	RD_FREE char *path = NULL;
+	int r;
+
+	r = path_of(pool, "catalog.db", &path);
+	if (!r)
+		r = put_aside(pool, "-wal");
+	if (!r)
+		r = put_aside(pool, "-shm");
+	if (!r)
+		r = put_aside(pool, "");
+	if (!r && rename(new, path))
+		r = rd_err(-errno, "cannot rename '%s'", new);
+	return r ? r : sync_directory(pool);
+}
+
+int rd_rebuild_catalog(struct rd_pool *pool, struct rd_rebuild_report *report)
+{
+	RD_FREE char *new = NULL;
+	int r;
+
+	memset(report, 0, sizeof(*report));
+	r = path_of(pool, "catalog.new", &new);
+	if (r)
+		return r;
+	/* What an earlier try has left. */
+	if (unlink(new) && errno != ENOENT)
+		return rd_err(-errno, "cannot remove '%s'", new);
+	r = make_new(pool, new, report);
+	return r ? r : switch_to(pool, new);
+}

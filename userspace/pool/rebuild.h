@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Make the catalog anew from the journal in the data area. */
+#ifndef RD_REBUILD_H
+#define RD_REBUILD_H
+
+#include "pool.h"
+
+struct rd_rebuild_report {
+	u64 nr_versions;
+	u64 generation;
+};
+
+/*
+ * @pool is open for repair. The catalog that is there, if any, is kept as
+ * catalog.old; on failure nothing has changed.
+ */
+int rd_rebuild_catalog(struct rd_pool *pool, struct rd_rebuild_report *report);
+
+#endif
