@@ -7,7 +7,7 @@
 #   make check         all tests, in guests of both kernels and the debug kernel
 #   make soak          the same for hours
 #   make bench-target  what the target costs beside its peers, as a table
-#   make demo          see it work in a guest
+#   make demo          see the pool at work; demo-target: the target, in a guest
 #   make install       module by DKMS, tools, man pages
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
@@ -63,6 +63,9 @@ bench-target:
 demo:
 	scripts/demo.sh
 
+demo-target:
+	scripts/demo-target.sh
+
 install: install-tools install-module
 
 install-tools: tools
@@ -90,4 +93,4 @@ clean:
 	rm -rf build
 
 .PHONY: all help tools module modules-all lint check-fast check soak bench-target \
-	demo install install-tools install-module uninstall clean
+	demo demo-target install install-tools install-module uninstall clean

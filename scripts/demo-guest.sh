@@ -3,7 +3,7 @@
 #
 # Usage: demo-guest.sh before|after
 #
-# The guest's part of demo.sh: what happens before the power is cut, and after.
+# The guest's part of demo-target.sh: what happens before the power is cut, and after.
 # shellcheck source=tests/guest/lib.bash
 . /rdd/tests/guest/lib.bash
 set -euo pipefail

@@ -539,6 +539,10 @@ static int check_all(struct check *check)
 	return r;
 }
 
+static const char found_tables[] =
+"CREATE TEMP TABLE found_at(target, source, n, PRIMARY KEY(target, source)) WITHOUT ROWID;"
+"CREATE TEMP TABLE found_here(frame, recipe, n, PRIMARY KEY(frame, recipe)) WITHOUT ROWID;";
+
 int rd_check(struct rd_pool *pool, struct rd_check_report *report)
 {
 	struct check check = { .pool = pool, .sql = pool->sql, .report = report };
@@ -550,11 +554,7 @@ int rd_check(struct rd_pool *pool, struct rd_check_report *report)
 		return -ENOMEM;
 	r = rd_sql_number(pool->sql, &generation, "SELECT generation FROM state", "");
 	if (!r)
-		r = rd_sql_script(pool->sql,
-			  "CREATE TEMP TABLE found_at(target, source, n, PRIMARY KEY(target, source))"
-			  " WITHOUT ROWID;"
-			  "CREATE TEMP TABLE found_here(frame, recipe, n, PRIMARY KEY(frame, recipe))"
-			  " WITHOUT ROWID;");
+		r = rd_sql_script(pool->sql, found_tables);
 	if (!r)
 		r = rd_sql_begin_read(pool->sql);
 	if (!r) {

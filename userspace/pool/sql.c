@@ -513,7 +513,7 @@ static char *immutable_uri(const char *path)
 		else
 			*to++ = *path;
 	}
-	strcpy(to, "?immutable=1");
+	sprintf(to, "?immutable=1");
 	return uri;
 }
 
