@@ -348,7 +348,11 @@ static void change_image(struct model_version *version)
 				memcpy(&version->blocks[to * RD_SEG_BLOCKS],
 				       &other->blocks[seg * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
 			break;
-		case 2:		/* all of another image */
+		case 2:		/* a segment twice */
+			memmove(&version->blocks[below(MAX_SEGS) * RD_SEG_BLOCKS],
+				&version->blocks[below(MAX_SEGS) * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
+			break;
+		case 3:		/* all of another image */
 			if (other && !below(4))
 				*version = *other;
 			nr = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
@@ -365,11 +369,12 @@ static void change_image(struct model_version *version)
 
 static bool has_twice(const struct model_version *version)
 {
+	static const u8 zeros[RD_SEG_BLOCKS];
 	unsigned int a, b;
 
 	for (a = 0; a < MAX_SEGS; a++)
 		for (b = a + 1; b < MAX_SEGS; b++)
-			if (version->blocks[a * RD_SEG_BLOCKS] &&
+			if (memcmp(&version->blocks[a * RD_SEG_BLOCKS], zeros, sizeof(zeros)) &&
 			    !memcmp(&version->blocks[a * RD_SEG_BLOCKS],
 				    &version->blocks[b * RD_SEG_BLOCKS], RD_SEG_BLOCKS))
 				return true;
