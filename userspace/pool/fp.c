@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fingerprints by OpenSSL. A context is made once for each thread: making one
- * for each block would cost as much as hashing a tenth of it.
+ * Fingerprints by OpenSSL, and by lanes.c where that is faster. A context is made
+ * once for each thread: making one for each block would cost as much as hashing a
+ * tenth of it.
  */
 #include <stdlib.h>
 #include <openssl/evp.h>
 
 #include "fp.h"
+#include "lanes.h"
 
 struct rd_hasher {
 	EVP_MD_CTX *ctx;
 	EVP_MD *md;
+	unsigned int lanes;
 };
 
 struct rd_hasher *rd_hasher_new(void)
@@ -21,6 +24,7 @@ struct rd_hasher *rd_hasher_new(void)
 		return NULL;
 	hasher->ctx = EVP_MD_CTX_new();
 	hasher->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	hasher->lanes = rd_lanes();
 	if (!hasher->ctx || !hasher->md) {
 		rd_hasher_free(hasher);
 		return NULL;
@@ -75,12 +79,56 @@ void rd_fp_of_fps(struct rd_hasher *hasher, const struct rd_fp fps[RD_SEG_BLOCKS
 	sha256(hasher, fps, RD_FPS_SIZE, ret->b);
 }
 
+/* Blocks that wait until there is one for each lane. */
+struct waiting {
+	unsigned int nr;
+	const void *blocks[RD_LANES_MAX];
+	struct rd_fp *fps[RD_LANES_MAX];
+};
+
+static void hash_waiting(struct rd_hasher *hasher, struct waiting *waiting)
+{
+	u8 digests[RD_LANES_MAX][32];
+	unsigned int i;
+
+	if (!waiting->nr)
+		return;
+	/* What no block is there for does one again, for nothing. */
+	for (i = waiting->nr; i < hasher->lanes; i++)
+		waiting->blocks[i] = waiting->blocks[0];
+	rd_lanes_sha256(waiting->blocks, digests);
+	for (i = 0; i < waiting->nr; i++)
+		memcpy(waiting->fps[i]->b, digests[i], sizeof(waiting->fps[i]->b));
+	waiting->nr = 0;
+}
+
+static void fp_blocks_in_lanes(struct rd_hasher *hasher, const u8 *data, unsigned int nr,
+			       struct rd_fp *fps)
+{
+	struct waiting waiting = { .nr = 0 };
+	unsigned int i;
+
+	for (i = 0; i < nr; i++, data += RD_BLOCK_SIZE) {
+		if (rd_is_zero(data, RD_BLOCK_SIZE)) {
+			memset(&fps[i], 0, sizeof(*fps));
+			continue;
+		}
+		waiting.blocks[waiting.nr] = data;
+		waiting.fps[waiting.nr++] = &fps[i];
+		if (waiting.nr == hasher->lanes)
+			hash_waiting(hasher, &waiting);
+	}
+	hash_waiting(hasher, &waiting);
+}
+
 void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
 		   struct rd_fp fps[RD_SEG_BLOCKS], struct rd_seg_fp *ret)
 {
 	unsigned int i, nr = len / RD_BLOCK_SIZE;
 
-	for (i = 0; i < nr; i++)
+	if (hasher->lanes)
+		fp_blocks_in_lanes(hasher, data, nr, fps);
+	for (i = 0; !hasher->lanes && i < nr; i++)
 		rd_fp_block(hasher, (const u8 *)data + (size_t)i * RD_BLOCK_SIZE, &fps[i]);
 	memset(&fps[nr], 0, (RD_SEG_BLOCKS - nr) * sizeof(*fps));
 	rd_fp_of_fps(hasher, fps, ret);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fingerprints: SHA-256 in lanes, for each instruction set that this machine has,
+ * against OpenSSL's; and segments, whichever way they are hashed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <openssl/sha.h>
+
+/* For the functions that it chooses from. */
+#include "../../userspace/pool/lanes.c"
+#include "../../userspace/pool/fp.h"
+
+static u8 data[RD_SEG_SIZE];
+
+static int fill(void **state)
+{
+	size_t i;
+
+	(void)state;
+	srandom(1);
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = random();
+	/* What is all bits is where carries are. */
+	memset(data, 0xff, RD_BLOCK_SIZE);
+	/* Zeros here and there, and blocks that differ in their last bit. */
+	memset(data + 7 * RD_BLOCK_SIZE, 0, 5 * RD_BLOCK_SIZE);
+	memcpy(data + 20 * RD_BLOCK_SIZE, data + 21 * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+	data[21 * RD_BLOCK_SIZE - 1] ^= 1;
+	return 0;
+}
+
+#ifdef __x86_64__
+static void check_lanes(unsigned int lanes,
+			void (*sha256)(const void *const blocks[], u8 digests[][32]))
+{
+	u8 digests[RD_LANES_MAX][32], want[32];
+	const void *blocks[RD_LANES_MAX];
+	unsigned int i, first;
+
+	for (first = 0; first < RD_SEG_BLOCKS; first += lanes) {
+		for (i = 0; i < lanes; i++)
+			blocks[i] = data + (size_t)(first + i) * RD_BLOCK_SIZE;
+		sha256(blocks, digests);
+		for (i = 0; i < lanes; i++) {
+			SHA256(blocks[i], RD_BLOCK_SIZE, want);
+			assert_memory_equal(digests[i], want, sizeof(want));
+		}
+	}
+}
+
+static void test_avx512(void **state)
+{
+	(void)state;
+	if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw"))
+		skip();
+	check_lanes(16, sha256_16);
+}
+
+static void test_avx2(void **state)
+{
+	(void)state;
+	if (!__builtin_cpu_supports("avx2"))
+		skip();
+	check_lanes(8, sha256_8);
+}
+#endif
+
+static void check_segment(size_t len)
+{
+	struct rd_fp fps[RD_SEG_BLOCKS], zero = { 0 };
+	struct rd_hasher *hasher = rd_hasher_new();
+	struct rd_seg_fp fp;
+	u8 want[32];
+	unsigned int i;
+
+	assert_non_null(hasher);
+	rd_fp_segment(hasher, data, len, fps, &fp);
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		const u8 *block = data + (size_t)i * RD_BLOCK_SIZE;
+
+		SHA256(block, RD_BLOCK_SIZE, want);
+		if (i >= len / RD_BLOCK_SIZE || rd_is_zero(block, RD_BLOCK_SIZE))
+			assert_memory_equal(&fps[i], &zero, sizeof(zero));
+		else
+			assert_memory_equal(&fps[i], want, sizeof(zero));
+	}
+	SHA256((u8 *)fps, sizeof(fps), want);
+	assert_memory_equal(fp.b, want, sizeof(want));
+	rd_hasher_free(hasher);
+}
+
+static void test_segment(void **state)
+{
+	(void)state;
+	check_segment(RD_SEG_SIZE);
+	check_segment(RD_SEG_SIZE - RD_BLOCK_SIZE);
+	check_segment(17 * RD_BLOCK_SIZE);
+	check_segment(RD_BLOCK_SIZE);
+	check_segment(0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#ifdef __x86_64__
+		cmocka_unit_test(test_avx512),
+		cmocka_unit_test(test_avx2),
+#endif
+		cmocka_unit_test(test_segment),
+	};
+
+	return cmocka_run_group_tests_name("fp", tests, fill, NULL);
+}
