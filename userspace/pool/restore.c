@@ -5,7 +5,8 @@
  * Windows of WINDOW segments are resolved in one short transaction. What they
  * need of the pool is read in the order in which it lies there, neighbours
  * together; a segment that has all of its blocks is checked by a thread and goes
- * on to the target. Two windows are under way at a time.
+ * on to the target. Windows are small, and several are under way at a time: the
+ * next one begins as soon as there is room for it.
  *
  * Places are read without a lock, so a block may have moved, and its place may
  * have something else by now. Then the fingerprint of the segment is wrong; it is
@@ -25,8 +26,8 @@
 #include "ring.h"
 #include "workers.h"
 
-#define WINDOW		16
-#define NR_PIECES	(2 * WINDOW)
+#define WINDOW		4
+#define NR_PIECES	(8 * WINDOW)
 #define MAX_TRIES	5
 #define MAX_IOVS	256
 
