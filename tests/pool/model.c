@@ -7,7 +7,8 @@
  * content, of which there are about fifty, so that all collides. After each step
  * everything is recounted (rd_check), and some versions are restored whole.
  *
- * The run fails unless each of the cases that are hard came up --cover times.
+ * The run goes on, and fails in the end, until each of the cases that are hard
+ * came up --cover times.
  *
  * With --fail each step is done by a process that is killed, or gets an error,
  * at a step of the engine chosen at random (see failpoint.h). What it was doing
@@ -80,6 +81,7 @@ static const char *const coverage_names[NR_COVERAGE] = {
 static u64 seed, rng_state;
 static unsigned int step, nr_steps = 200;
 static const char *directory;
+static bool failing;
 static struct rd_pool *pool;
 static struct model_volume volumes[NR_VOLUMES];
 static u64 covered[NR_COVERAGE];
@@ -597,16 +599,22 @@ static void note_hit(void)
 	hits[i].nr++;
 }
 
-static int print_hits(u64 wanted)
+static void print_hits(void)
 {
 	unsigned int i;
-	int r = 0;
 
-	for (i = 0; i < NR_STEPS; i++) {
+	for (i = 0; i < NR_STEPS; i++)
 		printf("%6llu  failed at %s\n", hits[i].nr, hits[i].name);
-		r |= hits[i].nr < wanted;
-	}
-	return r;
+}
+
+static bool are_hit(u64 wanted)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_STEPS; i++)
+		if (hits[i].nr < wanted)
+			return false;
+	return true;
 }
 
 static const char *rarest_step(void)
@@ -784,15 +792,27 @@ static void set_up(void)
 	open_pool();
 }
 
-static int print_coverage(u64 wanted)
+static void print_coverage(void)
 {
-	int r = 0, i;
+	unsigned int i;
 
-	for (i = 0; i < NR_COVERAGE; i++) {
+	for (i = 0; i < NR_COVERAGE; i++)
 		printf("%6llu  %s\n", covered[i], coverage_names[i]);
-		r |= covered[i] < wanted;
-	}
-	return r;
+}
+
+static bool are_covered(u64 wanted)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_COVERAGE; i++)
+		if (covered[i] < wanted)
+			return false;
+	return true;
+}
+
+static bool is_enough(u64 wanted)
+{
+	return failing ? are_hit(wanted) : are_covered(wanted);
 }
 
 int main(int argc, char **argv)
@@ -804,8 +824,8 @@ int main(int argc, char **argv)
 		{ "fail", no_argument, NULL, 'f' },
 		{ NULL, 0, NULL, 0 },
 	};
-	bool failing = false;
 	u64 wanted = 0;
+	bool enough;
 	int c;
 
 	if (getrandom(&seed, 4, 0) != 4)
@@ -828,16 +848,22 @@ int main(int argc, char **argv)
 	rng_state = seed * 2654435761ULL + 88172645463325252ULL;
 	printf("model: seed %llu, %u steps\n", seed, nr_steps);
 	set_up();
-	for (step = 1; step <= nr_steps; step++) {
+	while (step < nr_steps || (step < 10 * nr_steps && !is_enough(wanted))) {
+		step++;
 		if (failing)
 			do_failing_step();
 		else
 			do_step();
 	}
+	enough = is_enough(wanted);
 	restore_all();
 	delete_all();
 	close_pool();
-	if (failing ? print_hits(wanted) : print_coverage(wanted)) {
+	if (failing)
+		print_hits();
+	else
+		print_coverage();
+	if (!enough) {
 		fprintf(stderr, "model: a case came up less than %llu times\n", wanted);
 		return 1;
 	}

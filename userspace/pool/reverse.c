@@ -33,6 +33,7 @@
 #define NR_HEADS	(1U << 20)
 #define WINDOW		1024		/* segments whose recipes are read at a time */
 #define CHUNK		64		/* frames whose fingerprints are read at a time */
+#define NR_CHUNKS	8		/* and are kept */
 #define MAX_ROUNDS	3
 #define NONE		U32_MAX
 
@@ -63,9 +64,10 @@ struct reverse {
 	unsigned int nr_fps;	/* different ones among them that are not found */
 	struct wanted *wanted;
 	u32 *heads;
-	/* Fingerprints read last. */
-	u64 chunk;
-	struct rd_fp (*chunk_fps)[RD_SEG_BLOCKS];
+	/* Fingerprints read last: those of old recipes and of new ones take turns. */
+	unsigned int next_chunk;
+	u64 chunks[NR_CHUNKS];
+	struct rd_fp (*chunk_fps)[CHUNK][RD_SEG_BLOCKS];
 };
 
 /* --- leaving the version before */
@@ -123,28 +125,42 @@ static int leave_before(struct rd_pool *pool, struct rd_version *version)
 
 /* --- finding */
 
-static int read_chunk(struct reverse *rev, u64 frame)
+static void forget_chunks(struct reverse *rev)
 {
-	u64 chunk = frame / CHUNK;
+	memset(rev->chunks, 0xff, sizeof(rev->chunks));
+}
+
+static int read_chunk(struct reverse *rev, u64 chunk, unsigned int *ret)
+{
+	unsigned int i;
 	int r;
 
-	if (rev->chunk == chunk)
-		return 0;
-	rev->chunk = U64_MAX;
+	for (i = 0; i < NR_CHUNKS; i++) {
+		if (rev->chunks[i] == chunk) {
+			*ret = i;
+			return 0;
+		}
+	}
+	i = rev->next_chunk;
+	rev->next_chunk = (i + 1) % NR_CHUNKS;
+	rev->chunks[i] = U64_MAX;
 	/* A group of frames is made of whole chunks. */
-	r = rd_area_read_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[0]);
+	r = rd_area_read_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[i][0]);
 	if (!r)
-		rev->chunk = chunk;
+		rev->chunks[i] = chunk;
+	*ret = i;
 	return r;
 }
 
 static int fp_at(struct reverse *rev, rd_place here, struct rd_fp *ret)
 {
 	u64 frame = rd_place_id(here);
-	int r = read_chunk(rev, frame);
+	unsigned int nr;
+	int r;
 
+	r = read_chunk(rev, frame / CHUNK, &nr);
 	if (!r)
-		*ret = rev->chunk_fps[frame % CHUNK][rd_place_slot(here)];
+		*ret = rev->chunk_fps[nr][frame % CHUNK][rd_place_slot(here)];
 	return r;
 }
 
@@ -413,8 +429,7 @@ static int allocate(struct reverse *rev)
 	rev->works = malloc(NR_WORKS * sizeof(*rev->works));
 	rev->wanted = malloc(NR_WANTED * sizeof(*rev->wanted));
 	rev->heads = malloc(NR_HEADS * sizeof(*rev->heads));
-	rev->chunk_fps = malloc(CHUNK * sizeof(*rev->chunk_fps));
-	rev->chunk = U64_MAX;
+	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
 	return rev->works && rev->wanted && rev->heads && rev->chunk_fps ? 0 : -ENOMEM;
 }
 
@@ -431,7 +446,7 @@ static int pass(struct reverse *rev)
 	int r;
 
 	/* What is freed and used for something else meanwhile is read anew. */
-	rev->chunk = U64_MAX;
+	forget_chunks(rev);
 	r = take_recipes(rev);
 	if (!r && rev->nr_works)
 		r = stream_newest(rev);
