@@ -53,7 +53,10 @@ job_unit() {
 
 job_pool() {
 	local rounds=()
-	[ "$tier" != soak ] || rounds=(STEPS=20000 FAILURES=50000)
+	case $tier in
+	fast) rounds=(STEPS=100 FAILURES=100 COVER=0) ;;
+	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100) ;;
+	esac
 	make -s -C tests/pool check "${rounds[@]}"
 }
 
