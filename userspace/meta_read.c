@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 
+#include "direct.h"
 #include "meta_read.h"
 
 /* Two superblocks and a pair of bitmap blocks: add_meta(). */
@@ -38,11 +39,9 @@ int rd_meta_open_path(const char *path, bool *ret_in_use)
 	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
 		return -ENOTBLK;
 	/* The kernel writes past the page cache of the device: read past it. */
-	fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	if (fd < 0 && errno == EINVAL)
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = rd_open_direct(path, O_RDONLY, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	/* Without O_CREAT, O_EXCL means something for block devices only. */
 	if (ret_in_use)
 		*ret_in_use = S_ISBLK(st.st_mode) && is_claimed(path);

@@ -4,18 +4,11 @@
 # revdedup-meta through its command line: what it prints, exactly, and how it
 # exits. BUILD is where tests/unit/Makefile built it with sanitizers.
 
-setup() {
-	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}
-	cd "$BATS_TEST_TMPDIR" || return
-}
+# shellcheck disable=SC2154 # by lib.bash
+load lib
 
-teardown() {
-	if [ -n "${claimer:-}" ]; then
-		kill "$claimer" 2>/dev/null || :
-		wait "$claimer" || :
-	fi
-	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
-}
+setup() { cli_setup; }
+teardown() { cli_teardown "${claimer:-}"; }
 
 meta() {
 	run "$build/tools/revdedup-meta" "$@"
@@ -23,17 +16,6 @@ meta() {
 
 make_image() {
 	"$build/mkmeta" make "$@"
-}
-
-# expect STATUS: the status, and all of the output from standard input.
-expect() {
-	local wanted
-	wanted=$(cat)
-	if [ "$status" -ne "$1" ] || [ "$output" != "$wanted" ]; then
-		echo "status $status, wanted $1; < is wanted, > is what came"
-		diff <(echo "$wanted") <(echo "$output")
-		return 1
-	fi
 }
 
 # tail_is STATUS: the same for the last lines only, as many as are given.

@@ -6,20 +6,16 @@
 # tests/unit/Makefile built it with sanitizers.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
+# shellcheck disable=SC2154 # by lib.bash
+load lib
+
 setup() {
-	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}
-	cd "$BATS_TEST_TMPDIR" || return
+	cli_setup
 	export TZ=UTC
 	unset REVDEDUP_POOL
 }
 
-teardown() {
-	if [ -n "${holder:-}" ]; then
-		kill "$holder" 2>/dev/null || :
-		wait "$holder" || :
-	fi
-	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
-}
+teardown() { cli_teardown "${holder:-}"; }
 
 ctl() {
 	run "$build/tools/revdedupctl" "$@"
@@ -33,17 +29,6 @@ must() {
 		echo "$output"
 		return 1
 	}
-}
-
-# expect STATUS: the status, and all of the output from standard input.
-expect() {
-	local wanted
-	wanted=$(cat)
-	if [ "$status" -ne "$1" ] || [ "$output" != "$wanted" ]; then
-		echo "status $status, wanted $1; < is wanted, > is what came"
-		diff <(echo "$wanted") <(echo "$output")
-		return 1
-	fi
 }
 
 # field LINE EXPRESSION: of that line of the output, which is JSON; from 0 on.

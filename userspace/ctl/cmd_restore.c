@@ -8,14 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../direct.h"
 #include "../pool/cleanup.h"
 #include "../pool/restore.h"
 #include "ctl.h"
@@ -35,14 +34,9 @@ static int open_target(const char *path, int flags, bool direct)
 {
 	int fd;
 
-	flags |= O_RDWR | O_CLOEXEC | (direct ? O_DIRECT : 0);
-	fd = open(path, flags, 0600);
-	if (fd < 0 && errno == EINVAL && direct) {
-		/* It is there by now, though: that comes before the refusal. */
-		if (flags & O_CREAT)
-			flags &= ~O_EXCL;
-		fd = open(path, flags & ~O_DIRECT, 0600);
-	}
+	if (direct)
+		return rd_open_direct(path, flags | O_RDWR, 0600);
+	fd = open(path, flags | O_RDWR | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -60,8 +54,8 @@ static int open_device(struct ctl *ctl, struct target *target, const struct ctl_
 	bool force = ctl_has(ctl, CTL_OPT_FORCE);
 	/* The end of an image that is not one of a sector takes the page cache. */
 	bool direct = !(version->version.size % RD_BLOCK_SIZE);
+	int r;
 
-	target->is_device = true;
 	target->fd = open_target(target->path, force ? 0 : O_EXCL, direct);
 	if (target->fd == -EBUSY) {
 		rd_err(0, "'%s' is in use: mounted, or part of something", target->path);
@@ -70,8 +64,9 @@ static int open_device(struct ctl *ctl, struct target *target, const struct ctl_
 	}
 	if (target->fd < 0)
 		return rd_err(target->fd, "cannot open '%s'", target->path);
-	if (ioctl(target->fd, BLKGETSIZE64, &target->size))
-		return rd_err(-errno, "cannot look at '%s'", target->path);
+	r = rd_size_of(target->fd, &target->size, &target->is_device);
+	if (r)
+		return rd_err(r, "cannot look at '%s'", target->path);
 	if (target->size >= version->version.size)
 		return 0;
 	rd_err(0, "'%s' has %llu bytes, and %s has %llu", target->path, target->size,
@@ -137,20 +132,11 @@ static enum rd_restore_mode mode_for(const struct ctl *ctl, const struct target 
 	return ctl_has(ctl, CTL_OPT_FULL) ? RD_RESTORE_FULL : RD_RESTORE_DELTA;
 }
 
-static int sync_directory(const char *path)
-{
-	RD_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0 || fsync(fd))
-		return rd_err(-errno, "cannot flush '%s'", path);
-	return 0;
-}
-
 static int sync_parent(const char *path)
 {
 	RD_FREE char *copy = strdup(path);
 
-	return copy ? sync_directory(dirname(copy)) : -ENOMEM;
+	return copy ? rd_sync_directory(dirname(copy)) : -ENOMEM;
 }
 
 /* Whole blocks are written: a file must have room for the last one. */

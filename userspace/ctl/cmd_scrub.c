@@ -53,7 +53,7 @@ static int still_exists(struct ctl *ctl, struct ctl_version *version, bool *ret)
 {
 	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
 
-	*ret = !r && version->version.state != RD_VERSION_DELETING;
+	*ret = !r && rd_version_exists(&version->version);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -72,7 +72,7 @@ static int read_volumes(struct ctl *ctl, struct stats *stats, struct rd_buffer *
 	/* With max(), size is that of the row where the number is the greatest. */
 	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT name, count(*), sum(size), max(number), size"
 		       " FROM version JOIN volume ON volume.id = volume"
-		       " WHERE state IN (1, 2) GROUP BY volume ORDER BY name", "");
+		       " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 0));
 		volume.versions = rd_row_i64(row, 1);

@@ -6,9 +6,6 @@
 
 #include "ctl.h"
 
-/* Of a version that exists: RD_VERSION_NEW or RD_VERSION_DONE. */
-#define EXISTS	"state IN (1, 2)"
-
 /* --- operands */
 
 int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
@@ -49,14 +46,14 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 		return 0;
 	case CTL_NAME_TIME:
 		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
-				     " AND " EXISTS " AND time <= ?"
+				     " AND " RD_VERSION_EXISTS " AND time <= ?"
 				     " ORDER BY number DESC LIMIT 1", "ii", volume, name->number);
 	case CTL_NAME_TAG:
 		return rd_sql_number(sql, ret, "SELECT number FROM tag WHERE volume = ?"
 				     " AND tag = ?", "it", volume, name->tag);
 	default:
 		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
-				     " AND " EXISTS " ORDER BY number DESC LIMIT 1 OFFSET ?",
+				     " AND " RD_VERSION_EXISTS " ORDER BY number DESC LIMIT 1 OFFSET ?",
 				     "ii", volume, name->number);
 	}
 }
@@ -133,8 +130,7 @@ int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
 	/* Ids are not used again; the state is that of now. */
 	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
 
-	if (!r && version->version.state != RD_VERSION_NEW &&
-	    version->version.state != RD_VERSION_DONE)
+	if (!r && !rd_version_exists(&version->version))
 		r = -ENOENT;
 	if (r == -ENOENT)
 		rd_err(0, "%s was deleted meanwhile", version->name);
@@ -180,7 +176,7 @@ int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buf
 	int r;
 
 	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT id FROM version WHERE volume = ?"
-		       " AND " EXISTS " ORDER BY number", "i", volume->id);
+		       " AND " RD_VERSION_EXISTS " ORDER BY number", "i", volume->id);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		r = rd_version_by_id(ctl->pool->sql, rd_row_i64(row, 0), &version.version);
 		if (r)

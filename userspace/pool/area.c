@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "area.h"
+#include "../direct.h"
 #include "cleanup.h"
 #include "failpoint.h"
 #include "log.h"
@@ -111,45 +111,17 @@ int rd_super_unpack(struct rd_super *super, const void *block)
 	return 0;
 }
 
-static int size_of(int fd, u64 *ret_bytes, bool *ret_is_device)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return -errno;
-	*ret_is_device = S_ISBLK(st.st_mode);
-	if (S_ISREG(st.st_mode)) {
-		*ret_bytes = st.st_size;
-		return 0;
-	}
-	if (!S_ISBLK(st.st_mode))
-		return -ENOTBLK;
-	return ioctl(fd, BLKGETSIZE64, ret_bytes) ? -errno : 0;
-}
-
 int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 {
 	RD_FREE void *bounce = NULL;
-	size_t have = 0;
+	int r;
 
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
 		return -ENOMEM;
-	while (have < len) {
-		ssize_t r = pread(area->fd, (u8 *)bounce + have, len - have, offset + have);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return -errno;
-		if (!r || (offset + have + r) % 512) {
-			have += r;
-			memset((u8 *)bounce + have, 0, len - have);
-			break;
-		}
-		have += r;
-	}
-	memcpy(buf, bounce, len);
-	return 0;
+	r = rd_read_direct(area->fd, bounce, len, offset);
+	if (!r)
+		memcpy(buf, bounce, len);
+	return r;
 }
 
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
@@ -250,17 +222,13 @@ static int choose_super(struct rd_area *area, const char *path)
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable)
 {
-	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
 	int r;
 
 	*area = (struct rd_area){ .writable = writable };
-	area->fd = open(path, flags | O_DIRECT);
-	/* tmpfs, for one, has no O_DIRECT. */
-	if (area->fd < 0 && errno == EINVAL)
-		area->fd = open(path, flags);
+	area->fd = rd_open_direct(path, writable ? O_RDWR : O_RDONLY, 0);
 	if (area->fd < 0)
-		return rd_err(-errno, "cannot open '%s'", path);
-	r = size_of(area->fd, &area->bytes, &area->is_device);
+		return rd_err(area->fd, "cannot open '%s'", path);
+	r = rd_size_of(area->fd, &area->bytes, &area->is_device);
 	if (r)
 		rd_err(r, "cannot use '%s'", path);
 	else
@@ -276,7 +244,6 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 		rd_area_close(area);
 		return r;
 	}
-	area->zeroes_on_discard = !area->is_device;
 	return 0;
 }
 
@@ -335,7 +302,7 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	area.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (area.fd < 0)
 		return rd_err(-errno, "cannot make '%s'", path);
-	r = size_of(area.fd, &area.bytes, &area.is_device);
+	r = rd_size_of(area.fd, &area.bytes, &area.is_device);
 	if (!r && !area.is_device && !area.bytes) {
 		if (ftruncate(area.fd, bytes))
 			r = -errno;

@@ -51,7 +51,6 @@ struct rd_area {
 	int fd;
 	bool is_device;
 	bool writable;
-	bool zeroes_on_discard;	/* a freed place reads as zeros: files */
 	u64 bytes;		/* of the file or device */
 	struct rd_super super;
 };

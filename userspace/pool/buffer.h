@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "units.h"
+#include "varint.h"
 
 struct rd_buffer {
 	u8 *data;
@@ -57,9 +58,9 @@ static inline void rd_buffer_put_u8(struct rd_buffer *buffer, u8 byte)
 
 static inline void rd_buffer_put_varint(struct rd_buffer *buffer, u64 value)
 {
-	for (; value >= 0x80; value >>= 7)
-		rd_buffer_put_u8(buffer, value | 0x80);
-	rd_buffer_put_u8(buffer, value);
+	u8 bytes[RD_VARINT_MAX];
+
+	rd_buffer_put(buffer, bytes, rd_put_varint(bytes, value) - bytes);
 }
 
 #endif

@@ -3,53 +3,23 @@
 #include <errno.h>
 
 #include "changes.h"
+#include "varint.h"
 
-struct reader {
-	const u8 *at;
-	const u8 *end;
-	bool bad;
-};
-
-static u8 get_u8(struct reader *reader)
-{
-	if (reader->at == reader->end) {
-		reader->bad = true;
-		return 0;
-	}
-	return *reader->at++;
-}
-
-static u64 get_varint(struct reader *reader)
-{
-	unsigned int shift;
-	u64 value = 0;
-
-	for (shift = 0; shift < 64 && !reader->bad; shift += 7) {
-		u8 byte = get_u8(reader);
-
-		value |= (u64)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	reader->bad = true;
-	return 0;
-}
-
-static void get_value(struct reader *reader, struct rd_value *value)
+static void get_value(struct rd_reader *reader, struct rd_value *value)
 {
 	u64 number;
 
-	*value = (struct rd_value){ .type = get_u8(reader) };
+	*value = (struct rd_value){ .type = rd_get_u8(reader) };
 	switch (value->type) {
 	case RD_VALUE_NULL:
 		break;
 	case RD_VALUE_NUMBER:
-		number = get_varint(reader);
-		value->number = (i64)(number >> 1) ^ -(i64)(number & 1);
+		number = rd_get_varint(reader, 64);
+		value->number = rd_unzigzag(number);
 		break;
 	case RD_VALUE_TEXT:
 	case RD_VALUE_BLOB:
-		number = get_varint(reader);
+		number = rd_get_varint(reader, 64);
 		if (number > (u64)(reader->end - reader->at)) {
 			reader->bad = true;
 			break;
@@ -66,11 +36,11 @@ static void get_value(struct reader *reader, struct rd_value *value)
 ssize_t rd_change_unpack(struct rd_change *change, const struct rd_sql_table *tables,
 			 unsigned int nr_tables, const void *data, size_t len)
 {
-	struct reader reader = { .at = data, .end = (const u8 *)data + len };
+	struct rd_reader reader = { .at = data, .end = (const u8 *)data + len };
 	unsigned int i;
 
-	change->what = get_u8(&reader);
-	change->table = get_u8(&reader);
+	change->what = rd_get_u8(&reader);
+	change->table = rd_get_u8(&reader);
 	if (reader.bad || change->table >= nr_tables)
 		return -EBADMSG;
 	switch (change->what) {

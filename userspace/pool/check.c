@@ -264,7 +264,7 @@ static int check_versions(struct check *check)
 	int r;
 
 	r = rd_sql_ask(check->sql, &row, "SELECT version.id, name FROM version"
-		       " JOIN volume ON volume.id = volume WHERE state IN (1, 2)", "");
+		       " JOIN volume ON volume.id = volume WHERE " RD_VERSION_EXISTS, "");
 	while (!r && (r = rd_row_next(row)) > 0)
 		r = check_version(check, rd_row_i64(row, 0), rd_row_text(row, 1));
 	return r;

@@ -4,7 +4,7 @@
 
 #include "frames.h"
 
-static int add_extent(struct rd_sql *sql, i64 start, i64 len)
+int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
 {
 	i64 other, other_len;
 	int r;
@@ -109,7 +109,7 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
 {
 	int r = unreserve(sql, start, len);
 
-	return r ? r : add_extent(sql, start, len);
+	return r ? r : rd_frames_free(sql, start, len);
 }
 
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
@@ -164,14 +164,4 @@ int rd_frames_release(struct rd_sql *sql, i64 session)
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
 	return r;
-}
-
-int rd_frames_found_free(struct rd_sql *sql, u64 start, u64 len)
-{
-	return add_extent(sql, start, len);
-}
-
-int rd_frames_free(struct rd_sql *sql, u64 frame)
-{
-	return add_extent(sql, frame, 1);
 }

@@ -44,9 +44,6 @@ int rd_frames_use(struct rd_sql *sql, u64 frame);
 /* These are reserved and were never written to: they are free again. */
 int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
 
-/* Nobody has these, as a count of all that is used has found. */
-int rd_frames_found_free(struct rd_sql *sql, u64 start, u64 len);
-
 /*
  * @session is over. What it had reserved has perhaps been written to: it goes
  * to the queue.
@@ -57,7 +54,7 @@ int rd_frames_release(struct rd_sql *sql, i64 session);
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 
-/* Nothing is in @frame, nor queued: it is free. */
-int rd_frames_free(struct rd_sql *sql, u64 frame);
+/* Nothing is in these, nor queued: they are free. */
+int rd_frames_free(struct rd_sql *sql, u64 start, u64 len);
 
 #endif

@@ -197,7 +197,7 @@ static int free_frame(struct rd_sql *sql, const struct entry *entry)
 	r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", frame);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", frame);
-	return r ? r : rd_frames_free(sql, frame);
+	return r ? r : rd_frames_free(sql, frame, 1);
 }
 
 /* More of it may have been queued since. */

@@ -26,7 +26,6 @@ enum part_kind {
 	PART_MORE,
 	PART_DUMP,
 	PART_LINK,
-	NR_PART_KINDS,
 };
 
 struct part {
@@ -463,7 +462,7 @@ static int settle(struct writer *writer)
 		writer->next += sizeof(frame);
 		r = rd_sql_run(sql, "DELETE FROM journal_frame WHERE frame = ?", "i", (i64)frame);
 		if (!r)
-			r = rd_frames_free(sql, frame);
+			r = rd_frames_free(sql, frame, 1);
 	}
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i",

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "map.h"
+#include "varint.h"
 
 enum run_kind {
 	RUN_ZERO,
@@ -13,23 +14,8 @@ enum run_kind {
 
 #define RUN_LONG	63
 
-static u8 *put_varint(u8 *to, u64 value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*to++ = value | 0x80;
-	*to++ = value;
-	return to;
-}
-
-static u64 zigzag(i64 value)
-{
-	return (u64)value << 1 ^ (u64)(value >> 63);
-}
-
-static i64 unzigzag(u64 value)
-{
-	return (i64)(value >> 1) ^ -(i64)(value & 1);
-}
+/* So that no sum runs over. */
+#define VARINT_BITS	63
 
 static enum run_kind run_kind_of(rd_place place, unsigned int block, u64 frame)
 {
@@ -76,45 +62,23 @@ size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob)
 		len = run_length(map, i, frame);
 		*to++ = kind << 6 | (len - 1 < RUN_LONG ? len - 1 : RUN_LONG);
 		if (len - 1 >= RUN_LONG)
-			to = put_varint(to, len - 1 - RUN_LONG);
+			to = rd_put_varint(to, len - 1 - RUN_LONG);
 		if (kind == RUN_HERE) {
-			to = put_varint(to, zigzag((i64)(id - last_frame)));
-			to = put_varint(to, slot);
+			to = rd_put_varint(to, rd_zigzag((i64)(id - last_frame)));
+			to = rd_put_varint(to, slot);
 			last_frame = id;
 		} else if (kind == RUN_AT) {
-			to = put_varint(to, zigzag((i64)(id - last_recipe)));
-			to = put_varint(to, zigzag((i64)slot - (i64)i));
+			to = rd_put_varint(to, rd_zigzag((i64)(id - last_recipe)));
+			to = rd_put_varint(to, rd_zigzag((i64)slot - (i64)i));
 			last_recipe = id;
 		}
 	}
 	return to - blob;
 }
 
-struct reader {
-	const u8 *at;
-	const u8 *end;
-	bool bad;
-};
-
-static u64 get_varint(struct reader *reader)
+static u64 get_id(struct rd_reader *reader, u64 *last)
 {
-	unsigned int shift;
-	u64 value = 0;
-
-	for (shift = 0; shift < 63 && reader->at < reader->end; shift += 7) {
-		u8 byte = *reader->at++;
-
-		value |= (u64)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	reader->bad = true;
-	return 0;
-}
-
-static u64 get_id(struct reader *reader, u64 *last)
-{
-	*last += (u64)unzigzag(get_varint(reader));
+	*last += (u64)rd_unzigzag(rd_get_varint(reader, VARINT_BITS));
 	if (*last > RD_PLACE_ID_MAX)
 		reader->bad = true;
 	return *last;
@@ -123,7 +87,7 @@ static u64 get_id(struct reader *reader, u64 *last)
 int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 		  size_t size)
 {
-	struct reader reader = { .at = blob, .end = (const u8 *)blob + size };
+	struct rd_reader reader = { .at = blob, .end = (const u8 *)blob + size };
 	u64 last_frame = frame, last_recipe = recipe;
 	unsigned int block = 0;
 
@@ -137,7 +101,7 @@ int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 		kind = *reader.at >> 6;
 		len = (*reader.at++ & RUN_LONG) + 1;
 		if (len == RUN_LONG + 1)
-			len += get_varint(&reader);
+			len += rd_get_varint(&reader, VARINT_BITS);
 
 		switch (kind) {
 		case RUN_ZERO:
@@ -149,12 +113,12 @@ int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 			break;
 		case RUN_HERE:
 			get_id(&reader, &last_frame);
-			slot = get_varint(&reader);
+			slot = rd_get_varint(&reader, VARINT_BITS);
 			place = rd_place_make(RD_HERE, last_frame, slot % RD_SEG_BLOCKS);
 			break;
 		case RUN_AT:
 			get_id(&reader, &last_recipe);
-			slot = block + (u64)unzigzag(get_varint(&reader));
+			slot = block + (u64)rd_unzigzag(rd_get_varint(&reader, VARINT_BITS));
 			place = rd_place_make(RD_AT, last_recipe, slot % RD_SEG_BLOCKS);
 			break;
 		}

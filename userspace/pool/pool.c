@@ -21,7 +21,7 @@
 /* How often one who waits looks whether the user has lost patience. */
 #define WAIT_STEP_MS	100
 
-static char *path_in(const char *pool, const char *name)
+char *rd_path_in(const char *pool, const char *name)
 {
 	char *path;
 
@@ -30,7 +30,7 @@ static char *path_in(const char *pool, const char *name)
 
 /* --- making one */
 
-static int sync_directory(const char *path)
+int rd_sync_directory(const char *path)
 {
 	RD_CLOSE int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -51,7 +51,7 @@ static int write_file(const char *path, const char *text)
 
 static int make_reserve(const char *pool, u64 bytes)
 {
-	RD_FREE char *path = path_in(pool, "reserve");
+	RD_FREE char *path = rd_path_in(pool, "reserve");
 	RD_CLOSE int fd = -1;
 	int r;
 
@@ -80,7 +80,7 @@ static int default_size(const char *path, u64 *ret)
 static int make_data(const char *pool, const struct rd_pool_options *options,
 		     const u8 uuid[16], u64 journal, u64 *ret_frames)
 {
-	RD_FREE char *path = path_in(pool, "data");
+	RD_FREE char *path = rd_path_in(pool, "data");
 	struct rd_area area;
 	u64 size = options->size;
 	int r = 0;
@@ -110,8 +110,8 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 
 static int make_catalog(const char *pool, const u8 uuid[16], u64 frames, u64 journal)
 {
-	RD_FREE char *tmp = path_in(pool, "catalog.new");
-	RD_FREE char *path = path_in(pool, "catalog.db");
+	RD_FREE char *tmp = rd_path_in(pool, "catalog.new");
+	RD_FREE char *path = rd_path_in(pool, "catalog.db");
 	int r;
 
 	if (!tmp || !path)
@@ -132,7 +132,7 @@ static void format_uuid(const u8 uuid[16], char text[37])
 
 static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
 {
-	RD_FREE char *path = path_in(pool, "pool.json");
+	RD_FREE char *path = rd_path_in(pool, "pool.json");
 	char text[256], uuid_text[37];
 
 	if (!path)
@@ -166,13 +166,13 @@ static int fill_directory(const char *path, const struct rd_pool_options *option
 	if (!r)
 		r = make_catalog(path, uuid, frames, journal);
 	if (!r)
-		r = sync_directory(path);
+		r = rd_sync_directory(path);
 	return r;
 }
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options)
 {
-	RD_FREE char *catalog = path_in(path, "catalog.db");
+	RD_FREE char *catalog = rd_path_in(path, "catalog.db");
 	int r;
 
 	if (!catalog)
@@ -193,7 +193,7 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options)
 
 static int open_reserve(const struct rd_pool *pool, off_t *ret_size, bool *ret_is_there)
 {
-	RD_FREE char *path = path_in(pool->path, "reserve");
+	RD_FREE char *path = rd_path_in(pool->path, "reserve");
 	struct stat st;
 	int fd;
 
@@ -325,8 +325,8 @@ static int check_life(struct rd_pool *pool)
 
 static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 {
-	RD_FREE char *data = path_in(pool->path, "data");
-	RD_FREE char *catalog = path_in(pool->path, "catalog.db");
+	RD_FREE char *data = rd_path_in(pool->path, "data");
+	RD_FREE char *catalog = rd_path_in(pool->path, "catalog.db");
 	bool writable = mode != RD_POOL_READ;
 	int r;
 

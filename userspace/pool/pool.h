@@ -42,6 +42,11 @@ struct rd_pool_options {
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
+/* What @name is called in the directory @pool; NULL: no memory. */
+char *rd_path_in(const char *pool, const char *name);
+/* Names made and removed there are stable after it. */
+int rd_sync_directory(const char *path);
+
 enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,

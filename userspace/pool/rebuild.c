@@ -9,7 +9,6 @@
  * journal ends belong to a session that is dead: the next command undoes them.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 
 #include "changes.h"
@@ -19,6 +18,7 @@
 #include "log.h"
 #include "rebuild.h"
 #include "recipes.h"
+#include "versions.h"
 
 struct rebuild {
 	struct rd_sql *sql;
@@ -89,31 +89,6 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 
 /* --- what is counted */
 
-static int count_map(struct rebuild *rebuild, const struct rd_recipe *recipe)
-{
-	unsigned int i, n;
-	int r = 0;
-
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i += n) {
-		enum rd_kind kind = rd_place_kind(recipe->map.at[i]);
-		u64 id = rd_place_id(recipe->map.at[i]);
-
-		for (n = 1; i + n < RD_SEG_BLOCKS; n++)
-			if (rd_place_kind(recipe->map.at[i + n]) != kind ||
-			    rd_place_id(recipe->map.at[i + n]) != id)
-				break;
-		if (kind == RD_HERE)
-			r = rd_sql_run(rebuild->sql, "INSERT INTO here VALUES(?1, ?2, ?3)"
-				       " ON CONFLICT DO UPDATE SET n = n + ?3", "iii", (i64)id,
-				       recipe->id, (i64)n);
-		else if (kind == RD_AT)
-			r = rd_sql_run(rebuild->sql, "INSERT INTO at VALUES(?1, ?2, ?3)"
-				       " ON CONFLICT DO UPDATE SET n = n + ?3", "iii", (i64)id,
-				       recipe->id, (i64)n);
-	}
-	return r;
-}
-
 static int count_recipes(struct rebuild *rebuild)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -124,7 +99,7 @@ static int count_recipes(struct rebuild *rebuild)
 	while (!r && (r = rd_row_next(row)) > 0) {
 		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
 		if (!r)
-			r = count_map(rebuild, &recipe);
+			r = rd_recipe_count(rebuild->sql, &recipe);
 		if (!r)
 			r = rd_sql_run(rebuild->sql, "INSERT INTO uses VALUES(?, 0, 0, ?)", "ii",
 				       recipe.id,
@@ -188,7 +163,7 @@ static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 
 	if (start >= end)
 		return 0;
-	r = rd_frames_found_free(rebuild->sql, start, end - start);
+	r = rd_frames_free(rebuild->sql, start, end - start);
 	for (; start < end && !r; start = group_end) {
 		group_end = rd_min(end, (start / RD_GROUP_FRAMES + 1) * RD_GROUP_FRAMES);
 		r = rd_area_punch(rebuild->area, rd_frame_offset(start),
@@ -243,7 +218,7 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 			       "");
 	if (!r)
 		r = rd_sql_number(rebuild->sql, &nr, "SELECT count(*) FROM version"
-				  " WHERE state IN (1, 2)", "");
+				  " WHERE " RD_VERSION_EXISTS, "");
 	report->nr_versions = r ? 0 : nr;
 	return r;
 }
@@ -271,57 +246,42 @@ static int make_new(struct rd_pool *pool, const char *path, struct rd_rebuild_re
 	return r;
 }
 
-static int path_of(const struct rd_pool *pool, const char *name, char **ret)
-{
-	return asprintf(ret, "%s/%s", pool->path, name) < 0 ? -ENOMEM : 0;
-}
-
 /* SQLite must not find the old one's log beside the new one. */
-static int put_aside(const struct rd_pool *pool, const char *suffix)
+static int put_aside(const struct rd_pool *pool, const char *from_name, const char *to_name)
 {
-	RD_FREE char *from = NULL, *to = NULL;
+	RD_FREE char *from = rd_path_in(pool->path, from_name);
+	RD_FREE char *to = rd_path_in(pool->path, to_name);
 
-	if (asprintf(&from, "%s/catalog.db%s", pool->path, suffix) < 0 ||
-	    asprintf(&to, "%s/catalog.old%s", pool->path, suffix) < 0)
+	if (!from || !to)
 		return -ENOMEM;
 	if (rename(from, to) && errno != ENOENT)
 		return rd_err(-errno, "cannot rename '%s'", from);
 	return 0;
 }
 
-static int sync_directory(const struct rd_pool *pool)
-{
-	RD_CLOSE int fd = open(pool->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 || fsync(fd) ? rd_err(-errno, "cannot flush '%s'", pool->path) : 0;
-}
-
 static int switch_to(struct rd_pool *pool, const char *new)
 {
-	RD_FREE char *path = NULL;
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
 	int r;
 
-	r = path_of(pool, "catalog.db", &path);
+	r = path ? put_aside(pool, "catalog.db-wal", "catalog.old-wal") : -ENOMEM;
 	if (!r)
-		r = put_aside(pool, "-wal");
+		r = put_aside(pool, "catalog.db-shm", "catalog.old-shm");
 	if (!r)
-		r = put_aside(pool, "-shm");
-	if (!r)
-		r = put_aside(pool, "");
+		r = put_aside(pool, "catalog.db", "catalog.old");
 	if (!r && rename(new, path))
 		r = rd_err(-errno, "cannot rename '%s'", new);
-	return r ? r : sync_directory(pool);
+	return r ? r : rd_sync_directory(pool->path);
 }
 
 int rd_rebuild_catalog(struct rd_pool *pool, struct rd_rebuild_report *report)
 {
-	RD_FREE char *new = NULL;
+	RD_FREE char *new = rd_path_in(pool->path, "catalog.new");
 	int r;
 
+	if (!new)
+		return -ENOMEM;
 	memset(report, 0, sizeof(*report));
-	r = path_of(pool, "catalog.new", &new);
-	if (r)
-		return r;
 	/* What an earlier try has left. */
 	if (unlink(new) && errno != ENOENT)
 		return rd_err(-errno, "cannot remove '%s'", new);

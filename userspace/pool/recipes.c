@@ -87,15 +87,6 @@ int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret
 	return r ? r : one_recipe(row, NULL, ret_fp, ret_whole);
 }
 
-void rd_map_in_frame(struct rd_map *map, u64 frame, const struct rd_fp fps[RD_SEG_BLOCKS])
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		map->at[i] = rd_fp_is_zero(&fps[i]) ? rd_place_make(RD_ZERO, 0, 0) :
-			rd_place_make(RD_HERE, frame, i);
-}
-
 /* --- who points where: at and here */
 
 /* How many entries of a map are of a kind and an id; mostly there are few ids. */
@@ -243,6 +234,13 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		r = put_counts(sql, id, NULL, map, RD_HERE);
 	*ret_id = id;
 	return r;
+}
+
+int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe)
+{
+	int r = put_counts(sql, recipe->id, NULL, &recipe->map, RD_HERE);
+
+	return r ? r : put_counts(sql, recipe->id, NULL, &recipe->map, RD_AT);
 }
 
 static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,

@@ -36,12 +36,12 @@ int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret
 
 bool rd_map_is_whole(const struct rd_map *map, u64 frame);
 
-/* The map of a segment with @fps that lies in @frame. */
-void rd_map_in_frame(struct rd_map *map, u64 frame, const struct rd_fp fps[RD_SEG_BLOCKS]);
-
 /* A new one, whole in @frame, that nothing names yet. */
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		     const struct rd_map *map, i64 *ret_id);
+
+/* Count its places, which were never counted: of a catalog that is made anew. */
+int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe);
 
 /*
  * Change the map of @recipe, and its frame, in memory and in the catalog. Slots

@@ -257,14 +257,14 @@ static void want_piece(struct piece *piece)
 
 static void check(struct rd_job *job, struct rd_hasher *hasher)
 {
-	struct piece *piece = (struct piece *)((char *)job - offsetof(struct piece, job));
+	struct piece *piece = job->ctx;
 
 	rd_fp_segment(hasher, piece->data, piece->len, piece->fps, &piece->fp);
 }
 
 static void checked(struct rd_job *job)
 {
-	struct piece *piece = (struct piece *)((char *)job - offsetof(struct piece, job));
+	struct piece *piece = job->ctx;
 
 	piece->state = piece->state == PIECE_TARGET ? PIECE_COMPARE : PIECE_CHECKED;
 }
@@ -273,7 +273,7 @@ static void start_check(struct piece *piece)
 {
 	if (piece->state == PIECE_READ)
 		piece->state = PIECE_CHECK;
-	piece->job = (struct rd_job){ .run = check, .done = checked };
+	piece->job = (struct rd_job){ .run = check, .done = checked, .ctx = piece };
 	rd_workers_give(piece->restore->workers, &piece->job);
 }
 

@@ -19,13 +19,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "../direct.h"
 #include "broken.h"
 #include "cleanup.h"
 #include "engine.h"
@@ -134,22 +132,16 @@ struct snapshot {
 
 static int open_image(struct snapshot *s, const char *path)
 {
-	struct stat st;
+	int r;
 
-	s->fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-	if (s->fd < 0 && errno == EINVAL)
-		s->fd = open(path, O_RDONLY | O_CLOEXEC);
+	s->fd = rd_open_direct(path, O_RDONLY, 0);
 	if (s->fd < 0)
-		return rd_err(-errno, "cannot open '%s'", path);
-	if (fstat(s->fd, &st))
-		return rd_err(-errno, "cannot look at '%s'", path);
-	s->is_device = S_ISBLK(st.st_mode);
-	if (S_ISREG(st.st_mode))
-		s->size = st.st_size;
-	else if (!s->is_device || ioctl(s->fd, BLKGETSIZE64, &s->size))
-		return rd_err(0, "'%s' is neither a file nor a block device", path), -ENOTBLK;
+		return rd_err(s->fd, "cannot open '%s'", path);
+	r = rd_size_of(s->fd, &s->size, &s->is_device);
+	if (r == -ENOTBLK)
+		return rd_err(0, "'%s' is neither a file nor a block device", path), r;
 	s->nr_segs = rd_nr_segs(s->size);
-	return 0;
+	return r ? rd_err(r, "cannot look at '%s'", path) : 0;
 }
 
 /* Nothing but a hole in the segment. */
@@ -484,26 +476,6 @@ static int drain(struct snapshot *s)
 	return s->r;
 }
 
-static int read_plainly(struct snapshot *s, struct buffer *buffer, u64 segment)
-{
-	size_t have = 0;
-	u64 start = segment << RD_SEG_SHIFT;
-
-	memset(buffer->data, 0, RD_SEG_SIZE);
-	while (have < RD_SEG_SIZE && start + have < s->size && !(have % 512)) {
-		ssize_t r = pread(s->fd, buffer->data + have, RD_SEG_SIZE - have, start + have);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return rd_err(-errno, "cannot read '%s'", s->options->from);
-		if (!r)
-			break;
-		have += r;
-	}
-	return 0;
-}
-
 /* What the pool had is gone: read it once more, as it is now, and write it. */
 static int write_again(struct snapshot *s, struct item *item)
 {
@@ -512,9 +484,9 @@ static int write_again(struct snapshot *s, struct item *item)
 	unsigned int i;
 	int r;
 
-	r = read_plainly(s, buffer, item->segment);
+	r = rd_read_direct(s->fd, buffer->data, RD_SEG_SIZE, item->segment << RD_SEG_SHIFT);
 	if (r)
-		return r;
+		return rd_err(r, "cannot read '%s'", s->options->from);
 	*sum -= rd_fp_sum(s->hasher, item->segment, &item->fp);
 	memset(&item->nonzero, 0, sizeof(item->nonzero));
 	buffer->len = RD_SEG_SIZE;
@@ -681,14 +653,14 @@ static int decide_all(struct snapshot *s)
 
 static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
 {
-	struct buffer *buffer = (struct buffer *)((char *)job - offsetof(struct buffer, job));
+	struct buffer *buffer = job->ctx;
 
 	rd_fp_segment(hasher, buffer->data, buffer->len, buffer->fps, &buffer->fp);
 }
 
 static void fingerprinted(struct rd_job *job)
 {
-	struct buffer *buffer = (struct buffer *)((char *)job - offsetof(struct buffer, job));
+	struct buffer *buffer = job->ctx;
 
 	buffer->state = BUFFER_READY;
 }
@@ -704,7 +676,11 @@ static void read_done(struct rd_op *op, int r)
 				      (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
 		return;
 	}
-	buffer->job = (struct rd_job){ .run = fingerprint, .done = fingerprinted };
+	buffer->job = (struct rd_job){
+		.run = fingerprint,
+		.done = fingerprinted,
+		.ctx = buffer,
+	};
 	rd_workers_give(s->workers, &buffer->job);
 }
 

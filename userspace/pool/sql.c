@@ -82,24 +82,17 @@ static int fail(struct rd_sql *sql, int code, const char *text)
 
 static void note_value(struct rd_buffer *to, sqlite3_value *value)
 {
-	i64 number;
-	int len;
+	int type = sqlite3_value_type(value), len;
 
-	switch (sqlite3_value_type(value)) {
+	switch (type) {
 	case SQLITE_INTEGER:
-		number = sqlite3_value_int64(value);
 		rd_buffer_put_u8(to, RD_VALUE_NUMBER);
-		rd_buffer_put_varint(to, (u64)number << 1 ^ (u64)(number >> 63));
+		rd_buffer_put_varint(to, rd_zigzag(sqlite3_value_int64(value)));
 		break;
 	case SQLITE_TEXT:
-		len = sqlite3_value_bytes(value);
-		rd_buffer_put_u8(to, RD_VALUE_TEXT);
-		rd_buffer_put_varint(to, len);
-		rd_buffer_put(to, sqlite3_value_text(value), len);
-		break;
 	case SQLITE_BLOB:
 		len = sqlite3_value_bytes(value);
-		rd_buffer_put_u8(to, RD_VALUE_BLOB);
+		rd_buffer_put_u8(to, type == SQLITE_TEXT ? RD_VALUE_TEXT : RD_VALUE_BLOB);
 		rd_buffer_put_varint(to, len);
 		rd_buffer_put(to, sqlite3_value_blob(value), len);
 		break;
@@ -362,11 +355,6 @@ i64 rd_row_i64(struct rd_row *row, unsigned int column)
 	return sqlite3_column_int64(row->stmt, column);
 }
 
-bool rd_row_is_null(struct rd_row *row, unsigned int column)
-{
-	return sqlite3_column_type(row->stmt, column) == SQLITE_NULL;
-}
-
 const char *rd_row_text(struct rd_row *row, unsigned int column)
 {
 	return (const char *)sqlite3_column_text(row->stmt, column);
@@ -456,11 +444,6 @@ void rd_sql_rollback(struct rd_sql *sql)
 	if (!sqlite3_get_autocommit(sql->db))
 		rd_sql_run(sql, "ROLLBACK", "");
 	sql->writing = false;
-}
-
-bool rd_sql_in_transaction(struct rd_sql *sql)
-{
-	return sql->writing;
 }
 
 /* --- opening */

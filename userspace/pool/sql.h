@@ -55,7 +55,6 @@ int rd_sql_ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
 	       const char *types, ...);
 int rd_row_next(struct rd_row *row);
 i64 rd_row_i64(struct rd_row *row, unsigned int column);
-bool rd_row_is_null(struct rd_row *row, unsigned int column);
 /* These last until the next row. */
 const char *rd_row_text(struct rd_row *row, unsigned int column);
 const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len);
@@ -83,7 +82,6 @@ void rd_sql_end_read(struct rd_sql *sql);
 int rd_sql_begin(struct rd_sql *sql);
 int rd_sql_commit(struct rd_sql *sql);
 void rd_sql_rollback(struct rd_sql *sql);
-bool rd_sql_in_transaction(struct rd_sql *sql);
 
 /* What the transaction changed so far, see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);

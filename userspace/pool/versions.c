@@ -9,8 +9,6 @@
 
 #define COLUMNS "id, volume, number, uid, state, size, time, sum, dirty, bytes_read," \
 	" blocks_changed, bytes_stored, protected, comment, cursor"
-/* RD_VERSION_NEW and RD_VERSION_DONE */
-#define EXISTS "state IN (1, 2)"
 
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id)
 {
@@ -73,7 +71,8 @@ int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_versio
 	if (!number)
 		return rd_version_before(sql, volume, INT64_MAX, version);
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number = ? AND " EXISTS, "ii", volume, number);
+		       " WHERE volume = ? AND number = ? AND " RD_VERSION_EXISTS, "ii",
+		       volume, number);
 	return r ? r : one_version(row, version);
 }
 
@@ -83,7 +82,7 @@ int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_vers
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number < ? AND " EXISTS
+		       " WHERE volume = ? AND number < ? AND " RD_VERSION_EXISTS
 		       " ORDER BY number DESC LIMIT 1", "ii", volume, number);
 	return r ? r : one_version(row, version);
 }
@@ -94,7 +93,7 @@ int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_versi
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number > ? AND " EXISTS
+		       " WHERE volume = ? AND number > ? AND " RD_VERSION_EXISTS
 		       " ORDER BY number LIMIT 1", "ii", volume, number);
 	return r ? r : one_version(row, version);
 }

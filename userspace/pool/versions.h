@@ -13,6 +13,9 @@ enum rd_version_state {
 	RD_VERSION_DELETING,	/* does not exist any more */
 };
 
+/* Those that exist, for SQL and for C. */
+#define RD_VERSION_EXISTS	"state IN (1, 2)"
+
 struct rd_version {
 	i64 id;
 	i64 volume;
@@ -30,6 +33,11 @@ struct rd_version {
 	char comment[256];
 	i64 cursor;
 };
+
+static inline bool rd_version_exists(const struct rd_version *version)
+{
+	return version->state == RD_VERSION_NEW || version->state == RD_VERSION_DONE;
+}
 
 /* -ENOENT */
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id);

@@ -118,14 +118,14 @@ static void start_polling(struct rd_workers *workers)
 		.kind = RD_OP_POLL,
 		.fd = workers->event,
 		.done = take_ready,
+		.ctx = workers,
 	};
 	rd_ring_submit(workers->ring, &workers->poll);
 }
 
 static void take_ready(struct rd_op *op, int r)
 {
-	struct rd_workers *workers = (struct rd_workers *)
-		((char *)op - offsetof(struct rd_workers, poll));
+	struct rd_workers *workers = op->ctx;
 	struct rd_job *job;
 	struct queue ready;
 	u64 count;
@@ -214,9 +214,4 @@ void rd_workers_give(struct rd_workers *workers, struct rd_job *job)
 	pthread_cond_signal(&workers->work);
 	pthread_mutex_unlock(&workers->lock);
 	start_polling(workers);
-}
-
-unsigned int rd_workers_busy(const struct rd_workers *workers)
-{
-	return workers->busy;
 }

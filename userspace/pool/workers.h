@@ -13,6 +13,7 @@
 struct rd_job {
 	void (*run)(struct rd_job *job, struct rd_hasher *hasher);
 	void (*done)(struct rd_job *job);
+	void *ctx;
 	struct rd_job *next;
 };
 
@@ -27,8 +28,5 @@ int rd_workers_new(struct rd_workers **ret, struct rd_ring *ring);
 void rd_workers_free(struct rd_workers *workers);
 
 void rd_workers_give(struct rd_workers *workers, struct rd_job *job);
-
-/* How many were given and are not done. */
-unsigned int rd_workers_busy(const struct rd_workers *workers);
 
 #endif

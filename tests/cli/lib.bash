@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For tests of programs through their command lines, which `load lib`.
+# shellcheck disable=SC2034,SC2154 # its users have some of the variables, and bats
+
+# $build: where tests/unit/Makefile put the programs.
+cli_setup() {
+	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}
+	cd "$BATS_TEST_TMPDIR" || return
+}
+
+# cli_teardown PID: end that process, if there is one, and detach $loop.
+cli_teardown() {
+	if [ -n "$1" ]; then
+		kill "$1" 2>/dev/null || :
+		wait "$1" || :
+	fi
+	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
+}
+
+# expect STATUS: the status, and all of the output from standard input.
+expect() {
+	local wanted
+	wanted=$(cat)
+	if [ "$status" -ne "$1" ] || [ "$output" != "$wanted" ]; then
+		echo "status $status, wanted $1; < is wanted, > is what came"
+		diff <(echo "$wanted") <(echo "$output")
+		return 1
+	fi
+}
