@@ -54,10 +54,22 @@ job_unit() {
 job_pool() {
 	local rounds=()
 	case $tier in
-	fast) rounds=(STEPS=100 FAILURES=100 COVER=0) ;;
+	fast) rounds=(STEPS=80 FAILURES=100 COVER=0) ;;
 	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100) ;;
 	esac
 	make -s -C tests/pool check "${rounds[@]}"
+}
+
+job_pool_long() {
+	local rounds=()
+	[ "$tier" != soak ] || rounds=(LONG_STEPS=100000)
+	make -s -C tests/pool check-long "${rounds[@]}"
+}
+
+job_pool_power() {
+	local rounds=()
+	[ "$tier" != soak ] || rounds=(CUTS=20000)
+	make -s -C tests/pool check-power "${rounds[@]}"
 }
 
 # What a guest gets: the module, the judge, its broken siblings, the programs.
@@ -195,7 +207,7 @@ if [ "$tier" = fast ]; then
 	run_jobs lint unit pool
 else
 	"$scripts/setup.sh" build lint test vm kunit
-	run_jobs unit modules lint pool debug_kernel
+	run_jobs unit modules lint pool pool_long pool_power debug_kernel
 	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12
 		crash_6.1 breaks power_cuts_6.12 power_cuts_6.1 memory_6.12
 		bench kunit)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: model [--seed N] [--steps N] [--cover N] [--fail] DIRECTORY
+ * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS] DIRECTORY
  *
  * Drive a pool in DIRECTORY at random and compare it with a model: volumes are
  * lists of versions, a version is an array with the number of each block's
@@ -14,6 +14,11 @@
  * at a step of the engine chosen at random (see failpoint.h). What it was doing
  * must be done or not begun after that, and nothing else may have changed; the
  * next command just works. In the end it prints which steps were hit how often.
+ *
+ * With --power all that the steps write is noted, and then played back up to
+ * CUTS random moments, with a random part of what was not flushed then left out
+ * (see power.h). What had been done must be there, what was being done must be
+ * there or not, and the pool must work.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +34,11 @@
 #include "../../userspace/pool/check.h"
 #include "../../userspace/pool/engine.h"
 #include "../../userspace/pool/log.h"
+#include "../../userspace/pool/rebuild.h"
 #include "../../userspace/pool/recipes.h"
 #include "../../userspace/pool/restore.h"
 #include "../../userspace/pool/snapshot.h"
+#include "power.h"
 
 #define NR_VOLUMES	3
 #define MAX_VERSIONS	12
@@ -68,8 +75,8 @@ enum coverage {
 static const char *const coverage_names[NR_COVERAGE] = {
 	[HIT_HOLED] = "content that the pool has in pieces",
 	[TWICE_IN_VERSION] = "the same content twice in a version",
-	[SHARED_FIRST] = "a new version shares content with a later volume",
-	[SHARED_SECOND] = "a new version shares content with an earlier volume",
+	[SHARED_FIRST] = "shared content superseded in the first volume, then the second",
+	[SHARED_SECOND] = "shared content superseded in the second volume, then the first",
 	[AT_ACROSS] = "a reference to another offset",
 	[CHAIN] = "a chain of 5 references",
 	[DELETE_NEWEST] = "the newest version deleted",
@@ -81,7 +88,9 @@ static const char *const coverage_names[NR_COVERAGE] = {
 static u64 seed, rng_state;
 static unsigned int step, nr_steps = 200;
 static const char *directory;
+static unsigned int nr_segs = MAX_SEGS;
 static bool failing;
+static unsigned int nr_cuts;
 static struct rd_pool *pool;
 static struct model_volume volumes[NR_VOLUMES];
 static u64 covered[NR_COVERAGE];
@@ -172,9 +181,11 @@ static void compare_image(const char *path, const struct model_volume *volume,
 
 /* --- the pool */
 
+static const char *pool_name = "pool";
+
 static void open_pool(void)
 {
-	if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
 		fail("cannot open the pool");
 }
 
@@ -301,9 +312,13 @@ static struct model_volume *any_volume(void)
 	return &volumes[below(NR_VOLUMES)];
 }
 
+/* Most changes stay in a segment, so that the others may be shared for a while. */
 static void change_blocks(struct model_version *version, unsigned int nr)
 {
-	unsigned int i = below(nr), n = 1 + below(below(3) ? 8 : 600);
+	bool is_wide = !below(4);
+	unsigned int first = is_wide ? 0 : below(nr) / RD_SEG_BLOCKS * RD_SEG_BLOCKS;
+	unsigned int span = is_wide ? nr : rd_min(nr - first, RD_SEG_BLOCKS);
+	unsigned int i = first + below(span), n = 1 + below(below(3) ? 8 : 600);
 
 	switch (below(6)) {
 	case 0:		/* a run of one content */
@@ -318,43 +333,69 @@ static void change_blocks(struct model_version *version, unsigned int nr)
 	}
 	default:
 		while (n--)
-			version->blocks[below(nr)] = below(NR_CONTENTS + 1);
+			version->blocks[first + below(span)] = below(NR_CONTENTS + 1);
 	}
 }
 
+/* More often a newest one. */
 static const struct model_version *any_version(void)
 {
 	const struct model_volume *volume = any_volume();
 
-	return volume->nr ? volume->versions[below(volume->nr)] : NULL;
+	if (!volume->nr)
+		return NULL;
+	return volume->versions[below(2) ? volume->nr - 1 : below(volume->nr)];
+}
+
+static unsigned int any_seg(const struct model_version *version)
+{
+	return below(rd_nr_segs(version->size));
+}
+
+/* A segment from somewhere, or the same one twice. */
+static void copy_seg(struct model_version *version)
+{
+	const struct model_version *other = below(3) ? any_version() : version;
+
+	if (other && other->size)
+		memcpy(&version->blocks[any_seg(version) * RD_SEG_BLOCKS],
+		       &other->blocks[any_seg(other) * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
+}
+
+/* New content for a whole segment: perhaps others had the old one, too. */
+static void fill_seg(struct model_version *version, unsigned int seg)
+{
+	unsigned int i = seg * RD_SEG_BLOCKS;
+	unsigned int end = rd_min(i + RD_SEG_BLOCKS, version->size / RD_BLOCK_SIZE);
+
+	for (; i < end; i++)
+		version->blocks[i] = below(NR_CONTENTS + 1);
 }
 
 static void change_image(struct model_version *version)
 {
-	unsigned int nr, times = 1 + below(4), seg, to;
+	unsigned int nr, times = 1 + below(4);
 	const struct model_version *other;
 
 	if (!version->size || !below(8))
-		version->size = (1 + below(MAX_BLOCKS)) * RD_BLOCK_SIZE +
-			(below(3) ? 0 : 512 * below(8));
-	version->size = rd_min(version->size, (u64)MAX_BLOCKS * RD_BLOCK_SIZE);
+		version->size = (1 + rd_max(below(nr_segs * RD_SEG_BLOCKS),
+					    below(nr_segs * RD_SEG_BLOCKS))) *
+			RD_BLOCK_SIZE + (below(3) ? 0 : 512 * below(8));
+	version->size = rd_min(version->size, (u64)nr_segs * RD_SEG_SIZE);
 	nr = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
 	while (times--) {
 		other = any_version();
-		seg = below(MAX_SEGS);
 		switch (below(8)) {
-		case 0:		/* a whole segment from somewhere */
+		case 0:
 		case 1:
-			to = below(2) ? seg : below(MAX_SEGS);
-			if (other)
-				memcpy(&version->blocks[to * RD_SEG_BLOCKS],
-				       &other->blocks[seg * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
+		case 2:
+			copy_seg(version);
 			break;
-		case 2:		/* a segment twice */
-			memmove(&version->blocks[below(MAX_SEGS) * RD_SEG_BLOCKS],
-				&version->blocks[below(MAX_SEGS) * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
+		case 3:
+		case 4:
+			fill_seg(version, any_seg(version));
 			break;
-		case 3:		/* all of another image */
+		case 5:		/* all of another image */
 			if (other && !below(4))
 				*version = *other;
 			nr = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
@@ -371,12 +412,11 @@ static void change_image(struct model_version *version)
 
 static bool has_twice(const struct model_version *version)
 {
-	static const u8 zeros[RD_SEG_BLOCKS];
 	unsigned int a, b;
 
 	for (a = 0; a < MAX_SEGS; a++)
 		for (b = a + 1; b < MAX_SEGS; b++)
-			if (memcmp(&version->blocks[a * RD_SEG_BLOCKS], zeros, sizeof(zeros)) &&
+			if (!rd_is_zero(&version->blocks[a * RD_SEG_BLOCKS], RD_SEG_BLOCKS) &&
 			    !memcmp(&version->blocks[a * RD_SEG_BLOCKS],
 				    &version->blocks[b * RD_SEG_BLOCKS], RD_SEG_BLOCKS))
 				return true;
@@ -401,32 +441,44 @@ static void list_changes(const struct model_version *old, const struct model_ver
 			};
 }
 
-static struct model_version *prepare_snapshot(struct model_volume *volume)
+static struct model_version *newest(const struct model_volume *volume)
+{
+	return volume->nr ? volume->versions[volume->nr - 1] : NULL;
+}
+
+static struct model_version *copy_newest(const struct model_volume *volume)
 {
 	struct model_version *version = calloc(1, sizeof(*version));
 
 	if (!version)
 		fail("no memory");
 	if (volume->nr)
-		*version = *volume->versions[volume->nr - 1];
+		*version = *newest(volume);
+	return version;
+}
+
+static struct model_version *prepare_snapshot(struct model_volume *volume)
+{
+	struct model_version *version = copy_newest(volume);
+
 	change_image(version);
-	write_image(path_of("image"), version);
 	return version;
 }
 
 static int take_snapshot(struct model_volume *volume, struct model_version *version)
 {
-	struct model_version *newest = volume->nr ? volume->versions[volume->nr - 1] : NULL;
+	struct model_version *last = newest(volume);
 	struct rd_snapshot_options options = {
 		.volume = volume->name,
-		.from = path_of("image"),
+		.from = path_of(volume->name),
 	};
 	struct rd_snapshot_report report;
 	struct rd_changed changed;
 	int r;
 
-	if (newest && newest->size == version->size && below(2)) {
-		list_changes(newest, version, &changed);
+	write_image(path_of(volume->name), version);
+	if (last && last->size == version->size && below(2)) {
+		list_changes(last, version, &changed);
 		options.changed = &changed;
 	}
 	r = rd_snapshot(pool, &options, &report);
@@ -443,45 +495,127 @@ static void add_version(struct model_volume *volume, struct model_version *versi
 	volume->versions[volume->nr++] = version;
 }
 
-/*
- * Recipes that this volume's newest version names beside another volume's: which
- * of the two lets go first is what matters.
- */
-static void see_shared(const struct model_volume *volume)
-{
-	i64 id, shared, other;
+/* --- more coverage */
 
-	if (rd_volume_find(pool->sql, volume->name, &id))
-		return;
-	shared = 0;
-	if (rd_sql_number(pool->sql, &shared, "SELECT count(*) FROM segment AS s JOIN segment AS o"
-			  " ON o.recipe = s.recipe AND o.volume <> s.volume JOIN uses ON"
-			  " uses.recipe = s.recipe WHERE s.volume = ? AND s.recipe <> 0"
-			  " AND s.born = (SELECT max(number) FROM version WHERE volume = s.volume)",
-			  "i", id) ||
-	    rd_sql_number(pool->sql, &other, "SELECT count(*) FROM segment AS s JOIN segment AS o"
-			  " ON o.recipe = s.recipe AND o.volume > s.volume WHERE s.volume = ?"
-			  " AND s.recipe <> 0", "i", id))
-		fail("cannot count");
-	covered[SHARED_FIRST] += shared && other;
-	covered[SHARED_SECOND] += shared && !other;
+static const u8 *seg_blocks(const struct model_version *version, unsigned int seg)
+{
+	return &version->blocks[seg * RD_SEG_BLOCKS];
+}
+
+static bool is_zero_seg(const u8 *blocks)
+{
+	return rd_is_zero(blocks, RD_SEG_BLOCKS);
+}
+
+static bool has_seg(const struct model_version *version, const u8 *blocks)
+{
+	unsigned int seg;
+
+	for (seg = 0; seg < MAX_SEGS; seg++)
+		if (!memcmp(seg_blocks(version, seg), blocks, RD_SEG_BLOCKS))
+			return true;
+	return false;
+}
+
+static bool another_has(const struct model_volume *volume, const u8 *blocks)
+{
+	unsigned int v;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		if (&volumes[v] != volume && volumes[v].nr &&
+		    has_seg(newest(&volumes[v]), blocks))
+			return true;
+	return false;
+}
+
+/* Which volume was the first to let go of content that several newest versions had. */
+static u8 let_go[1 << 16];
+
+static u8 *who_let_go(const u8 *blocks)
+{
+	u64 hash = 0;
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		hash = (hash ^ blocks[i]) * 0x100000001b3ULL;
+	return &let_go[hash >> 48];
+}
+
+/* @new supersedes the version before it. */
+static void see_superseded(const struct model_volume *volume, const struct model_version *new)
+{
+	const struct model_version *old = newest(volume);
+	unsigned int seg, me = volume - volumes + 1;
+
+	for (seg = 0; old && seg < MAX_SEGS; seg++) {
+		const u8 *blocks = seg_blocks(old, seg);
+		u8 *who = who_let_go(blocks);
+
+		if (is_zero_seg(blocks) || has_seg(new, blocks))
+			continue;
+		if (another_has(volume, blocks)) {
+			*who = me;
+		} else if (*who && *who != me) {
+			covered[*who < me ? SHARED_FIRST : SHARED_SECOND]++;
+			*who = 0;
+		}
+	}
+}
+
+/* Frames that had been in use, then were not, and now are. */
+static void see_frames(void)
+{
+	static enum { NEW, IN_USE, FREED } frames[2048];
+	static bool is_used[2048];
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int i;
+
+	memset(is_used, 0, sizeof(is_used));
+	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT frame FROM here", ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0)
+		is_used[rd_row_i64(row, 0)] = true;
+	for (i = 0; i < 2048; i++) {
+		covered[REUSED_FRAME] += is_used[i] && frames[i] == FREED;
+		frames[i] = is_used[i] ? IN_USE : frames[i] == NEW ? NEW : FREED;
+	}
+}
+
+static void make_version(struct model_volume *volume, struct model_version *version)
+{
+	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
+
+	if (take_snapshot(volume, version))
+		fail("snapshot of %s failed", volume->name);
+	see_superseded(volume, version);
+	add_version(volume, version);
+	covered[TWICE_IN_VERSION] += has_twice(version);
+	now = number("SELECT count(*) FROM uses WHERE whole = 0");
+	covered[HIT_HOLED] += now < pieces ? pieces - now : 0;
 }
 
 static void do_snapshot(struct model_volume *volume)
 {
-	struct model_version *version = prepare_snapshot(volume);
-	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0");
-	i64 high = number("SELECT coalesce(max(frame), 0) FROM here");
-	i64 used = number("SELECT count(*) FROM here");
+	make_version(volume, prepare_snapshot(volume));
+}
 
-	if (take_snapshot(volume, version))
-		fail("snapshot of %s failed", volume->name);
-	add_version(volume, version);
-	see_shared(volume);
-	covered[TWICE_IN_VERSION] += has_twice(version);
-	covered[HIT_HOLED] += number("SELECT count(*) FROM uses WHERE whole = 0") < pieces;
-	covered[REUSED_FRAME] += number("SELECT count(*) FROM here") > used &&
-		number("SELECT coalesce(max(frame), 0) FROM here") <= high;
+/* Two volumes come to share a segment, and let go of it one after the other. */
+static void do_share(struct model_volume *a, struct model_volume *b)
+{
+	struct model_version *version = copy_newest(a);
+	const struct model_version *other = newest(b);
+	unsigned int seg = any_seg(other);
+
+	memcpy(&version->blocks[seg * RD_SEG_BLOCKS], &other->blocks[seg * RD_SEG_BLOCKS],
+	       RD_SEG_BLOCKS);
+	version->size = rd_max(version->size, other->size);
+	make_version(a, version);
+	version = copy_newest(a);
+	fill_seg(version, seg);
+	make_version(a, version);
+	version = copy_newest(b);
+	fill_seg(version, seg);
+	make_version(b, version);
 }
 
 static int delete_version(struct model_volume *volume, unsigned int nr)
@@ -503,7 +637,9 @@ static int delete_version(struct model_volume *volume, unsigned int nr)
 
 static void forget_version(struct model_volume *volume, unsigned int nr)
 {
-	free(volume->versions[nr]);
+	/* A cut goes back to when it was there. */
+	if (!nr_cuts)
+		free(volume->versions[nr]);
 	volume->nr--;
 	memmove(&volume->versions[nr], &volume->versions[nr + 1],
 		(volume->nr - nr) * sizeof(*volume->versions));
@@ -536,6 +672,69 @@ static unsigned int any_to_delete(const struct model_volume *volume)
 	}
 }
 
+static i64 newest_number(const struct model_volume *volume)
+{
+	struct rd_version version;
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, 0, &version))
+		return 0;
+	return version.number;
+}
+
+/* Somebody takes a snapshot and stops in the middle, where nobody need wait for him. */
+static pid_t begin_stopped_snapshot(struct model_volume *volume, struct model_version *version)
+{
+	static const char *const steps[] = { "snapshot-hit", "snapshot-batch", "write" };
+	pid_t pid;
+	char wish[64];
+
+	snprintf(wish, sizeof(wish), "%s:%u=stop", steps[below(3)], (unsigned int)(1 + below(4)));
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		fail("cannot fork");
+	if (pid)
+		return pid;
+	setenv("REVDEDUP_FAIL", wish, 1);
+	open_pool();
+	_exit(rd_pool_close(pool, take_snapshot(volume, version)) ? 1 : 0);
+}
+
+/* A version of @other is deleted, often that of which the snapshot has segments. */
+static void do_racing_snapshot(struct model_volume *volume)
+{
+	struct model_volume *other = &volumes[(volume - volumes + 1 + below(NR_VOLUMES - 1)) %
+					      NR_VOLUMES];
+	struct model_version *version = prepare_snapshot(volume);
+	unsigned int nr = other->nr ? any_to_delete(other) : 0;
+	int status;
+	pid_t pid;
+
+	if (other->nr && below(2))
+		*version = *other->versions[nr];
+	close_pool();
+	pid = begin_stopped_snapshot(volume, version);
+	if (waitpid(pid, &status, WUNTRACED) != pid)
+		fail("cannot wait");
+	open_pool();
+	if (WIFSTOPPED(status)) {
+		if (other->nr)
+			do_delete(other, nr);
+		else
+			do_snapshot(other);
+		kill(pid, SIGCONT);
+		if (waitpid(pid, &status, 0) != pid)
+			fail("cannot wait");
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail("a snapshot of %s failed beside other work", volume->name);
+	version->number = newest_number(volume);
+	see_superseded(volume, version);
+	add_version(volume, version);
+}
+
 static void check_some(void)
 {
 	struct model_volume *volume = any_volume();
@@ -547,13 +746,19 @@ static void check_some(void)
 
 static void do_step(void)
 {
-	struct model_volume *volume = any_volume();
+	struct model_volume *volume = any_volume(), *other = any_volume();
 
 	if (wants_delete(volume))
 		do_delete(volume, any_to_delete(volume));
+	else if (!below(4))
+		do_racing_snapshot(volume);
+	else if (!below(4) && other != volume && other->nr && other->nr < MAX_VERSIONS &&
+		 volume->nr < MAX_VERSIONS - 1)
+		do_share(volume, other);
 	else
 		do_snapshot(volume);
 	see_maps();
+	see_frames();
 	check_some();
 	if (!below(16)) {
 		close_pool();
@@ -568,7 +773,8 @@ static struct {
 	u64 nr;
 } hits[] = {
 	{ "area-punch", 0 }, { "area-sync", 0 }, { "area-write", 0 },
-	{ "catalog-begin", 0 }, { "catalog-commit", 0 },
+	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
+	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
@@ -627,13 +833,13 @@ static const char *rarest_step(void)
 	return hits[rarest].name;
 }
 
-/* One of the first steps, whichever, or one that has a name. */
+/* Any step, more often an early one, or one that has a name. */
 static void choose_failure(char *wish, size_t size)
 {
 	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC" };
 	const char *name = below(2) ? "any" : below(2) ? rarest_step() :
 		hits[below(NR_STEPS)].name;
-	unsigned int nth = 1 + (!strcmp(name, "any") ? below(60) : !below(4));
+	unsigned int nth = 1 + (strcmp(name, "any") ? !below(4) : below(below(2) ? 60 : 600));
 
 	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(4)]);
 }
@@ -691,17 +897,6 @@ static int run_and_fail(struct model_volume *volume, struct model_version *versi
 	return r;
 }
 
-static i64 newest_number(const struct model_volume *volume)
-{
-	struct rd_version version;
-	i64 id;
-
-	if (rd_volume_find(pool->sql, volume->name, &id) ||
-	    rd_version_load(pool->sql, id, 0, &version))
-		return 0;
-	return version.number;
-}
-
 static bool exists(const struct model_volume *volume, i64 wanted)
 {
 	struct rd_version version;
@@ -756,15 +951,6 @@ static void do_failing_step(void)
 	check_some();
 }
 
-static void restore_all(void)
-{
-	unsigned int v, i;
-
-	for (v = 0; v < NR_VOLUMES; v++)
-		for (i = 0; i < volumes[v].nr; i++)
-			check_restore(&volumes[v], volumes[v].versions[i]);
-}
-
 static void delete_all(void)
 {
 	unsigned int v;
@@ -775,6 +961,148 @@ static void delete_all(void)
 	check_pool();
 	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM here"))
 		fail("something is left when all is deleted");
+}
+
+/* --- steps that lose power */
+
+/* What there was when so many writes had been noted. */
+struct moment {
+	size_t noted;
+	struct model_volume volumes[NR_VOLUMES];
+};
+
+static void remember(struct moment *moment)
+{
+	moment->noted = power_now();
+	memcpy(moment->volumes, volumes, sizeof(volumes));
+}
+
+static bool has_versions(const struct model_volume *volume)
+{
+	i64 id, nr = 0;
+	unsigned int i;
+
+	if (!rd_volume_find(pool->sql, volume->name, &id) &&
+	    rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM version WHERE volume = ?"
+			  " AND " RD_VERSION_EXISTS, "i", id))
+		fail("cannot count");
+	for (i = 0; i < volume->nr; i++)
+		if (!exists(volume, volume->versions[i]->number))
+			return false;
+	return nr == volume->nr;
+}
+
+/* What had been done is there; what was being done is there, or it is not. */
+static void find_versions(const struct moment *before)
+{
+	const struct moment *after = before + 1;
+	unsigned int v;
+
+	for (v = 0; v < NR_VOLUMES; v++) {
+		volumes[v] = before->volumes[v];
+		if (has_versions(&volumes[v]))
+			continue;
+		volumes[v] = after->volumes[v];
+		if (!has_versions(&volumes[v]))
+			fail("after the cut, %s has other versions than before", volumes[v].name);
+	}
+}
+
+static void restore_all(void)
+{
+	unsigned int v, i;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		for (i = 0; i < volumes[v].nr; i++)
+			check_restore(&volumes[v], volumes[v].versions[i]);
+}
+
+static void note_steps(struct moment *moments)
+{
+	close_pool();
+	power_begin(path_of("pool"));
+	open_pool();
+	remember(&moments[0]);
+	while (step++ < nr_steps) {
+		struct model_volume *volume = any_volume();
+
+		if (wants_delete(volume))
+			do_delete(volume, any_to_delete(volume));
+		else
+			do_snapshot(volume);
+		remember(&moments[step]);
+		if (!below(8)) {
+			close_pool();
+			open_pool();
+		}
+	}
+	close_pool();
+	/* The end of the last moment. */
+	moments[nr_steps + 1] = moments[nr_steps];
+	moments[nr_steps + 1].noted = power_now() + 1;
+	power_end();
+}
+
+/* The catalog is lost as well, and its copy must do. */
+static void rebuild(void)
+{
+	struct rd_rebuild_report report;
+
+	unlink(path_of("cut/catalog.db"));
+	unlink(path_of("cut/catalog.db-wal"));
+	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0) ||
+	    rd_pool_close(pool, rd_rebuild_catalog(pool, &report)))
+		fail("the catalog cannot be made anew");
+}
+
+static void see_after_cut(const struct moment *before)
+{
+	unlink(path_of("cut/catalog.db-shm"));
+	if (!below(3))
+		rebuild();
+	open_pool();
+	find_versions(before);
+	check_pool();
+	restore_all();
+	if (!below(4)) {
+		do_snapshot(any_volume());
+		check_pool();
+	}
+	close_pool();
+}
+
+static void copy_file(const char *from, const char *to)
+{
+	char command[1200];
+
+	snprintf(command, sizeof(command), "cp '%s' '%s'", from, to);
+	if (system(command))
+		fail("cannot copy");
+}
+
+static void do_power(void)
+{
+	struct moment *moments = calloc(nr_steps + 2, sizeof(*moments)), *moment = moments;
+	size_t at, first;
+	unsigned int i;
+
+	if (!moments || mkdir(path_of("cut"), 0700))
+		fail("cannot begin");
+	note_steps(moments);
+	copy_file(path_of("pool/pool.json"), path_of("cut"));
+	pool_name = "cut";
+	first = moments->noted;
+	for (i = 0; i < nr_cuts; i++) {
+		u64 span = power_now() - first;
+
+		at = first + span * i / nr_cuts + below(span / nr_cuts + 1);
+		while (moment[1].noted <= at)
+			moment++;
+		step = moment - moments + 1;
+		power_cut(at, path_of("cut"), below);
+		see_after_cut(moment);
+	}
+	printf("%6u cuts in %zu writes, holes and flushes\n", nr_cuts, power_now());
 }
 
 static void set_up(void)
@@ -822,6 +1150,7 @@ int main(int argc, char **argv)
 		{ "steps", required_argument, NULL, 'n' },
 		{ "cover", required_argument, NULL, 'c' },
 		{ "fail", no_argument, NULL, 'f' },
+		{ "power", required_argument, NULL, 'p' },
 		{ NULL, 0, NULL, 0 },
 	};
 	u64 wanted = 0;
@@ -839,6 +1168,8 @@ int main(int argc, char **argv)
 			wanted = strtoull(optarg, NULL, 0);
 		else if (c == 'f')
 			failing = true;
+		else if (c == 'p')
+			nr_cuts = strtoul(optarg, NULL, 0);
 		else
 			return 2;
 	}
@@ -847,7 +1178,14 @@ int main(int argc, char **argv)
 	directory = argv[optind];
 	rng_state = seed * 2654435761ULL + 88172645463325252ULL;
 	printf("model: seed %llu, %u steps\n", seed, nr_steps);
+	/* So that a thousand pools are soon compared. */
+	if (nr_cuts)
+		nr_segs = 2;
 	set_up();
+	if (nr_cuts) {
+		do_power();
+		return 0;
+	}
 	while (step < nr_steps || (step < 10 * nr_steps && !is_enough(wanted))) {
 		step++;
 		if (failing)

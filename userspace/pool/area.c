@@ -14,6 +14,7 @@
 #include "cleanup.h"
 #include "failpoint.h"
 #include "log.h"
+#include "trace.h"
 
 #define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
 #define SUPER_FORMAT	1
@@ -128,6 +129,7 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 {
 	RD_FREE void *bounce = NULL;
 	size_t have = 0;
+	u64 id;
 	int r;
 
 	r = rd_point("area-write");
@@ -136,6 +138,7 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
 		return -ENOMEM;
 	memcpy(bounce, buf, len);
+	id = rd_trace_buffer(area->fd, buf, len, offset);
 	while (have < len) {
 		ssize_t nr = pwrite(area->fd, (u8 *)bounce + have, len - have,
 				    offset + have);
@@ -146,18 +149,22 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 			return nr ? -errno : -EIO;
 		have += nr;
 	}
+	rd_trace_written(id);
 	return 0;
 }
 
 int rd_area_sync(const struct rd_area *area)
 {
+	u64 id;
 	int r;
 
 	r = rd_point("area-sync");
 	if (r)
 		return r;
+	id = rd_trace_sync(area->fd);
 	if (fdatasync(area->fd))
 		return rd_err(-errno, "cannot flush the data area");
+	rd_trace_synced(id);
 	return 0;
 }
 
@@ -169,6 +176,7 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 	r = rd_point("area-punch");
 	if (r)
 		return r;
+	rd_trace_punch(area->fd, offset, len);
 	if (area->is_device) {
 		/* A favour to thin volumes and SSDs; nothing relies on it. */
 		if (ioctl(area->fd, BLKDISCARD, range) && errno != EOPNOTSUPP)
@@ -218,6 +226,18 @@ static int choose_super(struct rd_area *area, const char *path)
 			      path);
 	area->super = !ra && (rb || a.seq >= b.seq) ? a : b;
 	return 0;
+}
+
+static bool is_super_bad(struct rd_area *area, u64 offset, bool stale)
+{
+	struct rd_super super;
+
+	return read_super(area, offset, &super) || (stale && super.seq != area->super.seq);
+}
+
+unsigned int rd_area_bad_supers(struct rd_area *area, bool stale)
+{
+	return is_super_bad(area, COPY_A, stale) + is_super_bad(area, COPY_B, stale);
 }
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable)

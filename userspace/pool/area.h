@@ -79,6 +79,12 @@ void rd_area_close(struct rd_area *area);
 /* Write area->super with the next sequence number to both copies, and flush. */
 int rd_area_write_super(struct rd_area *area);
 
+/*
+ * How many of the two copies cannot be read; @stale counts one of before a crash
+ * too.
+ */
+unsigned int rd_area_bad_supers(struct rd_area *area, bool stale);
+
 /* What another process has made of it. */
 int rd_area_reread_super(struct rd_area *area);
 

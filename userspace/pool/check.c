@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "frames.h"
+#include "journal.h"
 #include "log.h"
 #include "recipes.h"
 #include "resolve.h"
@@ -68,6 +69,50 @@ static int ask_wrong(struct check *check, const char *what, const char *text)
 		r = 0;
 	}
 	return r;
+}
+
+/* --- the files */
+
+/* Every page, those too that SQLite has no use for; then what is in them. */
+static int check_database(struct check *check, bool *ret_is_good)
+{
+	RD_ROW struct rd_row *row = NULL;
+	u64 page;
+	int r;
+
+	r = rd_sql_check_pages(check->sql, &page);
+	if (r == -EUCLEAN) {
+		wrong(check, "page %llu of the catalog is damaged", (unsigned long long)page);
+		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew; nothing else was looked at");
+		*ret_is_good = false;
+		return 0;
+	}
+	*ret_is_good = true;
+	if (!r)
+		r = rd_sql_ask(check->sql, &row, "PRAGMA integrity_check(20)", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		if (strcmp(rd_row_text(row, 0), "ok"))
+			wrong(check, "catalog: %s", rd_row_text(row, 0));
+		r = 0;
+	}
+	return r;
+}
+
+/* These are written while it reads, by whoever else works. */
+static int check_copies(struct check *check)
+{
+	unsigned int nr;
+	int r = rd_journal_verify(check->pool);
+
+	if (r == -EUCLEAN)
+		doubt(check, "the copy of the catalog in the data area is damaged");
+	else if (r)
+		return r;
+	nr = rd_area_bad_supers(&check->pool->area, false);
+	if (nr)
+		doubt(check, "%u of the 2 superblocks of the data area cannot be read: the next command that writes makes it anew",
+		      nr);
+	return 0;
 }
 
 /* --- maps, counted into temporary tables */
@@ -523,6 +568,8 @@ static int check_all(struct check *check)
 
 	r = see_who_works(check);
 	if (!r)
+		r = check_copies(check);
+	if (!r)
 		r = check_recipes(check);
 	if (!r)
 		r = check_counts(check);
@@ -543,29 +590,39 @@ static const char found_tables[] =
 "CREATE TEMP TABLE found_at(target, source, n, PRIMARY KEY(target, source)) WITHOUT ROWID;"
 "CREATE TEMP TABLE found_here(frame, recipe, n, PRIMARY KEY(frame, recipe)) WITHOUT ROWID;";
 
+static int check_contents(struct check *check)
+{
+	struct rd_sql *sql = check->sql;
+	i64 generation;
+	int r;
+
+	r = rd_sql_number(sql, &generation, "SELECT generation FROM state", "");
+	if (!r)
+		r = rd_sql_script(sql, found_tables);
+	if (!r)
+		r = rd_sql_begin_read(sql);
+	if (!r) {
+		r = check_all(check);
+		rd_sql_end_read(sql);
+	}
+	if (!r)
+		r = settle_doubts(check, generation);
+	return r ? r : rd_sql_script(sql, "DROP TABLE found_at; DROP TABLE found_here;");
+}
+
 int rd_check(struct rd_pool *pool, struct rd_check_report *report)
 {
 	struct check check = { .pool = pool, .sql = pool->sql, .report = report };
-	i64 generation;
+	bool is_good = false;
 	int r;
 
 	check.hasher = rd_hasher_new();
 	if (!check.hasher)
 		return -ENOMEM;
-	r = rd_sql_number(pool->sql, &generation, "SELECT generation FROM state", "");
-	if (!r)
-		r = rd_sql_script(pool->sql, found_tables);
-	if (!r)
-		r = rd_sql_begin_read(pool->sql);
-	if (!r) {
-		r = check_all(&check);
-		rd_sql_end_read(pool->sql);
-	}
-	if (!r)
-		r = settle_doubts(&check, generation);
+	r = check_database(&check, &is_good);
+	if (!r && is_good)
+		r = check_contents(&check);
 	rd_buffer_free(&check.doubtful);
-	if (!r)
-		r = rd_sql_script(pool->sql, "DROP TABLE found_at; DROP TABLE found_here;");
 	rd_hasher_free(check.hasher);
 	return r;
 }

@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "failpoint.h"
+#include "trace.h"
 
 #ifdef RD_TEST
+
+const struct rd_tracer *rd_tracer;
 
 static void write_name(const char *mark, const char *name)
 {

@@ -183,7 +183,10 @@ static int punch_all(struct freeing *f)
 	for (i = 0; i < f->nr && !r; i++)
 		if (!f->entries[i].live)
 			r = punch(f, rd_frame_fps_offset(f->entries[i].frame), RD_FPS_SIZE);
-	return r ? r : punch_now(f);
+	if (!r)
+		r = punch_now(f);
+	/* After step 4 nobody remembers that it was to be given back. */
+	return r || f->pool->area.is_device ? r : rd_area_sync(&f->pool->area);
 }
 
 /* --- taking off the queue */

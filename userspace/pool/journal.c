@@ -536,7 +536,8 @@ static int append_and_sync(struct writer *writer)
 	return clear_outbox(writer);
 }
 
-static int flush(struct rd_pool *pool)
+/* Bring the journal up to date, and begin a new one where it is long, or @anyway. */
+static int flush(struct rd_pool *pool, bool anyway)
 {
 	struct writer writer = { .pool = pool };
 	RD_FREE void *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
@@ -559,12 +560,12 @@ static int flush(struct rd_pool *pool)
 		return r;
 	/* At least a block a part. */
 	blocks = writer.end.seq;
-	if (blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
+	if (anyway || blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
 		r = begin_new(pool, part);
 	return r;
 }
 
-int rd_journal_flush(struct rd_pool *pool)
+static int flush_locked(struct rd_pool *pool, bool anyway)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
@@ -572,9 +573,37 @@ int rd_journal_flush(struct rd_pool *pool)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = flush(pool);
+	r = flush(pool, anyway);
 	rd_lock_drop(&lock);
 	return r;
+}
+
+int rd_journal_flush(struct rd_pool *pool)
+{
+	return flush_locked(pool, false);
+}
+
+int rd_journal_renew(struct rd_pool *pool)
+{
+	return flush_locked(pool, true);
+}
+
+int rd_journal_verify(struct rd_pool *pool)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end known, end = { .frame = 0 };
+	u64 journal, generation;
+	int r;
+
+	r = get_state(pool->sql, &journal, &generation, &known);
+	if (!r)
+		r = rd_area_reread_super(&pool->area);
+	/* The next one who writes finishes the switch. */
+	if (r || journal != pool->area.super.journal_id)
+		return r;
+	end.frame = pool->area.super.journal_frame;
+	r = rd_journal_read(&pool->area, &end, &reader);
+	return r ? r : end.seq < known.seq ? -EUCLEAN : 0;
 }
 
 /*
@@ -625,6 +654,24 @@ static int check_switch(struct rd_pool *pool)
 	return r;
 }
 
+/* A crash between its two copies, or something worse, left one of them bad. */
+static int mend_super(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	if (!pool->area.writable || !rd_area_bad_supers(&pool->area, true))
+		return 0;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = rd_area_reread_super(&pool->area);
+	if (!r && rd_area_bad_supers(&pool->area, true))
+		r = rd_area_write_super(&pool->area);
+	rd_lock_drop(&lock);
+	return r;
+}
+
 int rd_journal_check(struct rd_pool *pool)
 {
 	struct rd_journal_reader reader = { .change = NULL };
@@ -635,6 +682,8 @@ int rd_journal_check(struct rd_pool *pool)
 	r = get_state(pool->sql, &journal, &generation, &end);
 	if (!r)
 		r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = mend_super(pool);
 	if (r)
 		return r;
 	if (journal != pool->area.super.journal_id)

@@ -43,6 +43,12 @@ int rd_journal_flush(struct rd_pool *pool);
 /* The catalog and the journal are of one life: 0; -ESTALE: an older catalog. */
 int rd_journal_check(struct rd_pool *pool);
 
+/* Read all of it: -EUCLEAN where it is shorter than the catalog knows it to be. */
+int rd_journal_verify(struct rd_pool *pool);
+
+/* Begin a new one with all that the catalog has; the pool is open for writing. */
+int rd_journal_renew(struct rd_pool *pool);
+
 /* Where the end of the journal is. */
 struct rd_journal_end {
 	u64 frame;

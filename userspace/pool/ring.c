@@ -10,6 +10,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "ring.h"
+#include "trace.h"
 
 struct rd_ring {
 	struct io_uring uring;
@@ -88,6 +89,8 @@ static void fill_zeros(struct rd_op *op)
 static void finish(struct rd_ring *ring, struct rd_op *op, int r)
 {
 	ring->busy--;
+	if (op->kind == RD_OP_WRITE && !r)
+		rd_trace_written(op->traced);
 	op->done(op, r);
 }
 
@@ -125,7 +128,11 @@ static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 {
 	op->left = op->kind == RD_OP_POLL ? 0 : iov_bytes(op);
-	op->r = op->kind == RD_OP_WRITE ? rd_point("write") : 0;
+	op->r = 0;
+	if (op->kind == RD_OP_WRITE) {
+		op->r = rd_point("write");
+		op->traced = rd_trace_write(op->fd, op->iov, op->nr_iov, op->offset);
+	}
 	ring->busy++;
 	enqueue(ring, op);
 }

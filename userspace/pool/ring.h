@@ -36,6 +36,7 @@ struct rd_op {
 	struct rd_op *next;
 	u64 left;
 	int r;			/* it fails before it begins, as a test wishes */
+	u64 traced;
 };
 
 struct rd_ring;

@@ -427,7 +427,7 @@ static int commit_item(struct snapshot *s, const struct item *item)
 	if (r && r != -ENOENT)
 		return r;
 	if (r == -ENOENT || !is_whole) {
-		if (item->frame == NO_FRAME && rd_is_broken(RD_BREAK_HIT) && !r)
+		if (item->frame == NO_FRAME && rd_is_broken(RD_BREAK_HIT))
 			return put_segment(s, item, recipe);
 		if (item->frame == NO_FRAME)
 			return -EAGAIN;

@@ -15,6 +15,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "sql.h"
+#include "vfs.h"
 
 #define NR_CACHED	256
 
@@ -59,6 +60,8 @@ static int errno_of(struct rd_sql *sql, int code)
 	case SQLITE_READONLY:
 		return -EROFS;
 	case SQLITE_IOERR:
+		if (code == SQLITE_IOERR_DATA)
+			return -EUCLEAN;
 		/* A full file system ends here as well. */
 		return sqlite3_system_errno(sql->db) == ENOSPC ? -ENOSPC : -EIO;
 	default:
@@ -383,6 +386,11 @@ int rd_sql_script(struct rd_sql *sql, const char *text)
 	return fail(sql, sqlite3_exec(sql->db, text, NULL, NULL, NULL), text);
 }
 
+int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page)
+{
+	return rd_vfs_check(sql->db, ret_page);
+}
+
 /* --- transactions */
 
 int rd_sql_begin_read(struct rd_sql *sql)
@@ -398,8 +406,8 @@ int rd_sql_begin_read(struct rd_sql *sql)
 
 void rd_sql_end_read(struct rd_sql *sql)
 {
-	/* Nothing was changed, so nothing is lost. */
-	if (!--sql->readers && !sql->writing)
+	/* Nothing was changed, so nothing is lost; and some errors end it at once. */
+	if (!--sql->readers && !sql->writing && !sqlite3_get_autocommit(sql->db))
 		rd_sql_run(sql, "COMMIT", "");
 }
 
@@ -505,23 +513,27 @@ static int open_file(sqlite3 **ret, const char *path, bool create, bool writable
 	int flags = SQLITE_OPEN_NOMUTEX;
 	RD_FREE char *uri = NULL;
 
+	const char *vfs = rd_vfs_name();
+
+	if (!vfs)
+		return SQLITE_NOMEM;
 	if (!writable && nobody_writes(path)) {
 		uri = immutable_uri(path);
 		if (!uri)
 			return SQLITE_NOMEM;
 		return sqlite3_open_v2(uri, ret, flags | SQLITE_OPEN_URI | SQLITE_OPEN_READONLY,
-				       NULL);
+				       vfs);
 	}
 	flags |= create ? SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE :
 		writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-	return sqlite3_open_v2(path, ret, flags, NULL);
+	return sqlite3_open_v2(path, ret, flags, vfs);
 }
 
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables)
 {
 	struct rd_sql *sql = calloc(1, sizeof(*sql));
-	int r;
+	int r, reserved = RD_VFS_RESERVED;
 
 	if (!sql)
 		return -ENOMEM;
@@ -535,6 +547,8 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	}
 	sql->tables = tables;
 	sql->nr_tables = nr_tables;
+	if (create)
+		sqlite3_file_control(sql->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
 	sqlite3_busy_timeout(sql->db, BUSY_MS);
 	sqlite3_extended_result_codes(sql->db, 1);
 	sqlite3_preupdate_hook(sql->db, note_change, sql);

@@ -74,6 +74,9 @@ int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *ty
 i64 rd_sql_last_id(struct rd_sql *sql);
 int rd_sql_changed(struct rd_sql *sql);
 
+/* Read all pages of the file: -EUCLEAN and the number of the first bad one. */
+int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page);
+
 /* A transaction that reads sees one state; it may be inside another one. */
 int rd_sql_begin_read(struct rd_sql *sql);
 void rd_sql_end_read(struct rd_sql *sql);

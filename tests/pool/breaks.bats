@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Engines that are broken on purpose (userspace/pool/broken.h): the model must
+# find each of them out. O names the directory where they are built.
+
+setup() {
+	tmp=$(mktemp -d "${BATS_TEST_TMPDIR}/broken-XXXXXX")
+}
+
+# found_out BREAK WHAT OPTION...: within a few seeds it says WHAT.
+found_out() {
+	local seed
+	for seed in 1 2 3 4 5 6 7 8; do
+		rm -rf "$tmp/run"
+		mkdir "$tmp/run"
+		if ! "$O/broken/$1/model" --seed "$seed" "${@:3}" "$tmp/run" >"$tmp/log" 2>&1; then
+			grep -E "$2" "$tmp/log" && return
+			cat "$tmp/log"
+			return 1
+		fi
+	done
+	echo "nobody noticed that the engine is broken: $1"
+	return 1
+}
+
+power=(--steps 40 --power 200)
+
+@test "a catalog that does not flush its transactions" {
+	found_out NORMAL 'is lost|has other versions|check found|is older than' "${power[@]}"
+}
+
+@test "data not flushed before the catalog names it" {
+	found_out SYNC 'is damaged|are holes of the data area' "${power[@]}"
+}
+
+@test "moved data not flushed before the catalog names it" {
+	found_out MOVE_SYNC 'is damaged|are holes of the data area' "${power[@]}"
+}
+
+@test "places given back before the copy of the catalog knows" {
+	found_out PUNCH 'is damaged|are holes of the data area' "${power[@]}"
+}
+
+@test "content that the pool had not looked up again before it is named" {
+	found_out HIT 'has not the segments that it was made with' --steps 200
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What lies between SQLite and the catalog's files: a VFS that gives each page
+ * of the database a check, so that no bit of it can turn without a word. The last
+ * RD_VFS_RESERVED bytes of a page, which SQLite leaves alone, are
+ *
+ *	 0  4  CRC-32C of the page's number (from 1, 4 bytes, little endian) and of
+ *	       the rest of the page
+ *	 4  4  magic
+ *
+ * set when the page is written to the database and looked at when it is read
+ * there. The log (-wal) has checks of its own. A page of zeros is one that was
+ * never written.
+ */
+#ifndef RD_VFS_H
+#define RD_VFS_H
+
+#include <sqlite3.h>
+
+#include "units.h"
+
+#define RD_VFS_RESERVED	8
+
+/* For sqlite3_open_v2(); NULL: no memory. */
+const char *rd_vfs_name(void);
+
+/*
+ * Read every page of the database @db, whether anything is in it or not. Others
+ * may be writing. 0, or -EUCLEAN with the number of the first bad page.
+ */
+int rd_vfs_check(sqlite3 *db, u64 *ret_page);
+
+#endif
