@@ -13,7 +13,8 @@
  * With --fail each step is done by a process that is killed, or gets an error,
  * at a step of the engine chosen at random (see failpoint.h). What it was doing
  * must be done or not begun after that, and nothing else may have changed; the
- * next command just works. In the end it prints which steps were hit how often.
+ * next command just works. Or its reads and writes are short, which it must not
+ * be kept from anything by. In the end it prints which steps were hit how often.
  *
  * With --power all that the steps write is noted, and then played back up to
  * CUTS random moments, with a random part of what was not flushed then left out
@@ -772,13 +773,13 @@ static struct {
 	const char *name;
 	u64 nr;
 } hits[] = {
-	{ "area-punch", 0 }, { "area-sync", 0 }, { "area-write", 0 },
+	{ "area-punch", 0 }, { "area-read", 0 }, { "area-sync", 0 }, { "area-write", 0 },
 	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
-	{ "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
+	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
 	{ "write", 0 },
 };
@@ -836,12 +837,12 @@ static const char *rarest_step(void)
 /* Any step, more often an early one, or one that has a name. */
 static void choose_failure(char *wish, size_t size)
 {
-	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC" };
+	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC", "short" };
 	const char *name = below(2) ? "any" : below(2) ? rarest_step() :
 		hits[below(NR_STEPS)].name;
 	unsigned int nth = 1 + (strcmp(name, "any") ? !below(4) : below(below(2) ? 60 : 600));
 
-	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(4)]);
+	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(5)]);
 }
 
 /*
@@ -875,6 +876,8 @@ static int run_failing(struct model_volume *volume, struct model_version *versio
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		fail("cannot wait");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(wish, "short"))
+		fail("short transfers made it fail (%s)", wish);
 	if (WIFEXITED(status) && WEXITSTATUS(status) < 2)
 		return WEXITSTATUS(status);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)

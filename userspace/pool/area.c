@@ -117,6 +117,9 @@ int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 	RD_FREE void *bounce = NULL;
 	int r;
 
+	r = rd_point("area-read");
+	if (r)
+		return r;
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
 		return -ENOMEM;
 	r = rd_read_direct(area->fd, bounce, len, offset);
@@ -128,11 +131,12 @@ int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
 {
 	RD_FREE void *bounce = NULL;
-	size_t have = 0;
+	size_t have = 0, part;
+	bool cut;
 	u64 id;
 	int r;
 
-	r = rd_point("area-write");
+	r = rd_transfer_point("area-write", &cut);
 	if (r)
 		return r;
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
@@ -140,9 +144,10 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 	memcpy(bounce, buf, len);
 	id = rd_trace_buffer(area->fd, buf, len, offset);
 	while (have < len) {
-		ssize_t nr = pwrite(area->fd, (u8 *)bounce + have, len - have,
-				    offset + have);
+		ssize_t nr;
 
+		part = cut ? rd_cut(len - have) : len - have;
+		nr = pwrite(area->fd, (u8 *)bounce + have, part, offset + have);
 		if (nr < 0 && errno == EINTR)
 			continue;
 		if (nr <= 0)

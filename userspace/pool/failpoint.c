@@ -32,8 +32,12 @@ static void write_name(const char *mark, const char *name)
 	close(fd);
 }
 
-static int act(const char *action)
+static int act(const char *action, bool *ret_short)
 {
+	if (!strcmp(action, "short")) {
+		*ret_short = true;
+		return 0;
+	}
 	if (!strcmp(action, "kill"))
 		raise(SIGKILL);
 	if (!strcmp(action, "stop")) {
@@ -48,14 +52,15 @@ static int act(const char *action)
 	abort();
 }
 
-int rd_point(const char *name)
+int rd_transfer_point(const char *name, bool *ret_short)
 {
 	static int seen;
 	const char *wish = getenv("REVDEDUP_FAIL");
 	const char *action;
+	int nth = 1, now;
 	size_t len;
-	int nth = 1;
 
+	*ret_short = false;
 	write_name("", name);
 	if (!wish)
 		return 0;
@@ -67,10 +72,18 @@ int rd_point(const char *name)
 		nth = atoi(wish + len + 1);
 	if (strncmp(wish, "any", len) && (strlen(name) != len || strncmp(wish, name, len)))
 		return 0;
-	if (__atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) != nth)
+	now = __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
+	if (now != nth && (now < nth || strcmp(action, "=short")))
 		return 0;
 	write_name("!", name);
-	return act(action + 1);
+	return act(action + 1, ret_short);
+}
+
+int rd_point(const char *name)
+{
+	bool is_short;
+
+	return rd_transfer_point(name, &is_short);
 }
 
 #endif

@@ -129,19 +129,45 @@ void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 {
 	op->left = op->kind == RD_OP_POLL ? 0 : iov_bytes(op);
 	op->r = 0;
-	if (op->kind == RD_OP_WRITE) {
-		op->r = rd_point("write");
+	op->cut = false;
+	if (op->kind != RD_OP_POLL)
+		op->r = rd_transfer_point(op->kind == RD_OP_WRITE ? "write" : "read", &op->cut);
+	if (op->kind == RD_OP_WRITE)
 		op->traced = rd_trace_write(op->fd, op->iov, op->nr_iov, op->offset);
-	}
 	ring->busy++;
 	enqueue(ring, op);
+}
+
+/* A transfer that is to be short: the beginning of its first vector. */
+static bool take_cut(struct rd_op *op, struct iovec *ret)
+{
+	if (!op->cut)
+		return false;
+	op->cut = false;
+	*ret = *op->iov;
+	ret->iov_len = rd_cut(ret->iov_len);
+	return true;
+}
+
+static void prepare_cut(struct io_uring_sqe *sqe, struct rd_op *op, const struct iovec *cut)
+{
+	if (op->kind == RD_OP_READ)
+		io_uring_prep_read(sqe, op->fd, cut->iov_base, cut->iov_len, op->offset);
+	else
+		io_uring_prep_write(sqe, op->fd, cut->iov_base, cut->iov_len, op->offset);
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 {
 	/* The kernel takes no more at once. */
 	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
+	struct iovec cut;
 
+	if (take_cut(op, &cut)) {
+		prepare_cut(sqe, op, &cut);
+		io_uring_sqe_set_data(sqe, op);
+		return;
+	}
 	switch (op->kind) {
 	case RD_OP_READ:
 		io_uring_prep_readv(sqe, op->fd, op->iov, nr, op->offset);
@@ -160,14 +186,20 @@ static int run_plainly(struct rd_op *op)
 {
 	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
 	struct pollfd pollfd = { .fd = op->fd, .events = POLLIN };
+	const struct iovec *iov = op->iov;
+	struct iovec cut;
 	ssize_t r;
 
+	if (take_cut(op, &cut)) {
+		iov = &cut;
+		nr = 1;
+	}
 	switch (op->kind) {
 	case RD_OP_READ:
-		r = preadv(op->fd, op->iov, nr, op->offset);
+		r = preadv(op->fd, iov, nr, op->offset);
 		break;
 	case RD_OP_WRITE:
-		r = pwritev(op->fd, op->iov, nr, op->offset);
+		r = pwritev(op->fd, iov, nr, op->offset);
 		break;
 	default:
 		r = poll(&pollfd, 1, -1);

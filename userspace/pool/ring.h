@@ -11,6 +11,7 @@
 #ifndef RD_RING_H
 #define RD_RING_H
 
+#include <stdbool.h>
 #include <sys/uio.h>
 
 #include "units.h"
@@ -35,7 +36,9 @@ struct rd_op {
 	/* The ring's. */
 	struct rd_op *next;
 	u64 left;
-	int r;			/* it fails before it begins, as a test wishes */
+	/* What a test wishes: it fails before it begins; its first part is short. */
+	int r;
+	bool cut;
 	u64 traced;
 };
 
