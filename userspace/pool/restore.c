@@ -386,8 +386,11 @@ static int try_again(struct restore *restore, struct piece *piece)
 		if (r)
 			break;
 		read_alone(restore, piece);
-		if (is_good(restore, piece))
+		if (is_good(restore, piece)) {
+			/* What looked bad was elsewhere. */
+			memset(piece->bad, 0, sizeof(piece->bad));
 			return 0;
+		}
 		if (tries && !memcmp(&before, &piece->map, sizeof(before)))
 			break;
 	}
