@@ -25,6 +25,8 @@
 /* Frames at a time. Of the first few it is learned what a hole costs. */
 #define FIRST_BATCH	64
 #define BATCH		8192
+/* How often one that gives back looks for what others have queued meanwhile. */
+#define MAX_TURNS	8
 
 /*
  * What they cost, to begin with. A hole splits an extent: 5 us in memory, 70 on
@@ -293,27 +295,23 @@ static int free_batch(struct freeing *f, unsigned int max)
 	return r ? r : take_all_off(f);
 }
 
+static int queue_length(struct rd_pool *pool, i64 *ret)
+{
+	return rd_sql_number(pool->sql, ret, "SELECT count(*) FROM queue", "");
+}
+
 static int free_all(struct rd_pool *pool)
 {
 	struct freeing f = { .pool = pool, .hole_us = HOLE_US };
 	unsigned int max = FIRST_BATCH;
-	i64 leases, left, before = -1;
+	i64 left, before = -1;
 	int r;
 
-	r = rd_sql_number(pool->sql, &leases, "SELECT count(*) FROM lease", "");
-	if (r)
-		return r;
-	if (leases) {
-		rd_info("%lld devices name places in the pool: nothing is given back now",
-			(long long)leases);
-		return 0;
-	}
 	f.entries = malloc(BATCH * sizeof(*f.entries));
 	if (!f.entries)
 		return -ENOMEM;
 	for (;;) {
-		r = rd_sql_number(pool->sql, &left, "SELECT count(*) FROM queue", "");
-		/* What was queued meanwhile is somebody else's, who comes here too. */
+		r = queue_length(pool, &left);
 		if (r || !left || left == before)
 			break;
 		before = left;
@@ -326,16 +324,51 @@ static int free_all(struct rd_pool *pool)
 	return r;
 }
 
-int rd_free_queue(struct rd_pool *pool)
+/*
+ * Nobody has to wait for the one that is at it. What was queued before somebody
+ * found the lock taken is seen by who had it, after dropping it; if that one
+ * dies before, by the next command.
+ */
+static int free_in_turn(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
+	unsigned int turns;
+	i64 left;
+	int r = 0;
+
+	for (turns = 0; turns < MAX_TURNS && !r; turns++) {
+		r = queue_length(pool, &left);
+		if (r || !left)
+			return r;
+		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_FREE, 0, true, pool->wait_ms);
+		if (r == -EAGAIN) {
+			rd_info("another command is giving space back, and ours with it");
+			return 0;
+		}
+		if (!r)
+			r = free_all(pool);
+		rd_lock_drop(&lock);
+	}
+	return r;
+}
+
+static int free_queue(struct rd_pool *pool)
+{
+	i64 leases;
 	int r;
 
-	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "what is to be freed");
-	if (r)
-		return r;
-	r = free_all(pool);
-	rd_lock_drop(&lock);
+	r = rd_sql_number(pool->sql, &leases, "SELECT count(*) FROM lease", "");
+	if (r || !leases)
+		return r ? r : free_in_turn(pool);
+	rd_info("%lld devices name places in the pool: nothing is given back now",
+		(long long)leases);
+	return 0;
+}
+
+int rd_free_queue(struct rd_pool *pool)
+{
+	int r = free_queue(pool);
+
 	/* What a command has done is in the journal when it returns. */
 	return r ? r : rd_journal_flush(pool);
 }

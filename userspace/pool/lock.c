@@ -2,6 +2,7 @@
 /* Locks between commands: OFD locks on ranges of a byte. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,17 @@ static int set(int fd, u64 offset, short type)
 	};
 
 	return fcntl(fd, F_OFD_SETLK, &flock) ? -errno : 0;
+}
+
+unsigned int rd_patience_ms(unsigned int ms)
+{
+#ifdef RD_TEST
+	const char *text = getenv("REVDEDUP_PATIENCE");
+
+	if (text)
+		return atoi(text);
+#endif
+	return ms;
 }
 
 int rd_lock_take(struct rd_lock *ret, int fd, enum rd_lock_class class, u64 id,

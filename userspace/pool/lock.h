@@ -27,6 +27,16 @@ struct rd_lock {
 	u64 offset;
 };
 
+/* Who waits as long as this says so. */
+#ifdef RD_TEST
+#define RD_TELL_MS	200
+#else
+#define RD_TELL_MS	2000
+#endif
+
+/* @ms; in a test what REVDEDUP_PATIENCE says, in ms. */
+unsigned int rd_patience_ms(unsigned int ms);
+
 #define RD_LOCK_NONE	((struct rd_lock){ .fd = -1 })
 
 /*

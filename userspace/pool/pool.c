@@ -20,6 +20,8 @@
 #define DEFAULT_RESERVE	(16ULL << 20)
 /* How often one who waits looks whether the user has lost patience. */
 #define WAIT_STEP_MS	100
+/* The journal's lock is held for a moment only, so this is long. */
+#define JOURNAL_WAIT_MS	(10 * 60 * 1000)
 
 char *rd_path_in(const char *pool, const char *name)
 {
@@ -437,27 +439,39 @@ static void say_who(struct rd_pool *pool)
 	}
 }
 
+static int wait_for_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
+			 u64 id, bool exclusive, const char *what)
+{
+	unsigned int wait_ms = pool->wait_ms, waited = 0, now;
+	int r;
+
+	if (class == RD_LOCK_JOURNAL)
+		wait_ms = rd_max(wait_ms, rd_patience_ms(JOURNAL_WAIT_MS));
+	for (;;) {
+		now = rd_min(wait_ms - waited, WAIT_STEP_MS);
+		r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive, now);
+		if (r != -EAGAIN || waited + now >= wait_ms)
+			return r;
+		if (is_stopped(pool))
+			return -EINTR;
+		if (waited < RD_TELL_MS && waited + now >= RD_TELL_MS) {
+			rd_warn("waiting for another command that is using %s", what);
+			say_who(pool);
+		}
+		waited += now;
+	}
+}
+
 int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
 		 u64 id, bool exclusive, const char *what)
 {
-	unsigned int wait_ms = pool->wait_ms, waited = 0;
-	int r;
+	int r = wait_for_lock(pool, ret, class, id, exclusive, what);
 
-	/* These are held for a moment only, or by who does our work as well. */
-	if (class == RD_LOCK_JOURNAL || class == RD_LOCK_FREE)
-		wait_ms = rd_max(wait_ms, 600 * 1000);
-	do {
-		r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive,
-				 rd_min(wait_ms - waited, WAIT_STEP_MS));
-		waited += rd_min(wait_ms - waited, WAIT_STEP_MS);
-		if (r == -EAGAIN && is_stopped(pool))
-			return -EINTR;
-	} while (r == -EAGAIN && waited < wait_ms);
 	if (r == -EAGAIN) {
 		rd_err(0, "another command is using %s", what);
 		say_who(pool);
 		rd_hint("try again later, or wait for it with --lock-wait SECONDS");
 		return -EBUSY;
 	}
-	return r ? rd_err(r, "cannot lock %s", what) : 0;
+	return r && r != -EINTR ? rd_err(r, "cannot lock %s", what) : r;
 }

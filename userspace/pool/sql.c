@@ -13,6 +13,7 @@
 #include "changes.h"
 #include "cleanup.h"
 #include "failpoint.h"
+#include "lock.h"
 #include "log.h"
 #include "sql.h"
 #include "vfs.h"
@@ -21,6 +22,7 @@
 
 /* Transactions are short, so this is long. */
 #define BUSY_MS		(10 * 60 * 1000)
+#define BUSY_STEP_MS	10
 
 struct rd_row {
 	struct rd_sql *sql;
@@ -37,6 +39,7 @@ struct rd_sql {
 	struct rd_buffer changes;
 	unsigned int readers;
 	bool writing;
+	bool gave_up;			/* waiting for another one */
 	struct rd_row cache[NR_CACHED];
 };
 
@@ -421,9 +424,10 @@ int rd_sql_begin(struct rd_sql *sql)
 	r = rd_point("catalog-begin");
 	if (!r)
 		r = rd_sql_run(sql, "BEGIN IMMEDIATE", "");
-	if (r == -EBUSY)
-		rd_err(r, "somebody else has been writing to the catalog for %d minutes",
-		       BUSY_MS / 60000);
+	if (r == -EBUSY) {
+		rd_err(0, "another command does not end writing to the catalog");
+		rd_hint("if it was stopped, let it go on or kill it: what it has left is finished or undone then");
+	}
 	if (r)
 		return r;
 	sql->writing = true;
@@ -452,6 +456,27 @@ void rd_sql_rollback(struct rd_sql *sql)
 	if (!sqlite3_get_autocommit(sql->db))
 		rd_sql_run(sql, "ROLLBACK", "");
 	sql->writing = false;
+}
+
+/* --- waiting */
+
+/*
+ * Another process has the lock, and has had it for @times steps. Once that was
+ * too long it is not waited for again: what is left to do is to go.
+ */
+static int wait_busy(void *ctx, int times)
+{
+	struct rd_sql *sql = ctx;
+	unsigned int waited = times * BUSY_STEP_MS;
+
+	if (sql->gave_up || waited >= rd_patience_ms(BUSY_MS)) {
+		sql->gave_up = true;
+		return 0;
+	}
+	if (waited == RD_TELL_MS)
+		rd_warn("waiting for another command that is writing to the catalog");
+	usleep(BUSY_STEP_MS * 1000);
+	return 1;
 }
 
 /* --- opening */
@@ -549,7 +574,7 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	sql->nr_tables = nr_tables;
 	if (create)
 		sqlite3_file_control(sql->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
-	sqlite3_busy_timeout(sql->db, BUSY_MS);
+	sqlite3_busy_handler(sql->db, wait_busy, sql);
 	sqlite3_extended_result_codes(sql->db, 1);
 	sqlite3_preupdate_hook(sql->db, note_change, sql);
 	r = writable ? set_up(sql) : 0;
