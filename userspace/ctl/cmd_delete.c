@@ -45,7 +45,6 @@ static int delete_one(struct ctl *ctl, struct ctl_version *version)
 	char what[CTL_NAME_MAX + 16];
 	int r;
 
-	rd_reserve_give_up(ctl->pool);
 	snprintf(what, sizeof(what), "the volume '%s'", version->volume);
 	r = rd_pool_lock(ctl->pool, &volume, RD_LOCK_VOLUME, version->version.volume, true, what);
 	if (!r)
@@ -187,7 +186,7 @@ static int delete(struct ctl *ctl, struct ctl_version *versions)
 	size_t nr;
 	int r;
 
-	r = ctl_open(ctl, dry ? RD_POOL_READ : RD_POOL_WRITE);
+	r = ctl_open(ctl, dry ? RD_POOL_READ : RD_POOL_DELETE);
 	if (!r)
 		r = find_all(ctl, versions);
 	if (r)

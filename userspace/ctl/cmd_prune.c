@@ -215,7 +215,7 @@ int cmd_prune(struct ctl *ctl)
 	if (!r)
 		r = check_options(&prune);
 	if (!r)
-		r = ctl_open(ctl, prune.dry ? RD_POOL_READ : RD_POOL_WRITE);
+		r = ctl_open(ctl, prune.dry ? RD_POOL_READ : RD_POOL_DELETE);
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
 	if (!r && !prune.dry)

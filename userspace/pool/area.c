@@ -193,6 +193,20 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 	return 0;
 }
 
+int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr)
+{
+	u64 end = frame + nr, now;
+	int r = 0;
+
+	for (; frame < end && !r; frame += now) {
+		now = rd_min(end - frame, RD_GROUP_FRAMES - frame % RD_GROUP_FRAMES);
+		r = rd_area_punch(area, rd_frame_offset(frame), now * RD_SEG_SIZE);
+		if (!r)
+			r = rd_area_punch(area, rd_frame_fps_offset(frame), now * RD_FPS_SIZE);
+	}
+	return r;
+}
+
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps)
 {

@@ -98,6 +98,9 @@ int rd_area_sync(const struct rd_area *area);
 /* Give the place back to the file system or device, where that can be done. */
 int rd_area_punch(const struct rd_area *area, u64 offset, u64 len);
 
+/* The same of frames, and their fingerprints. */
+int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr);
+
 /* The fingerprints of @nr frames from @frame on, all in one group. */
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps);

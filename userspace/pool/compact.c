@@ -95,8 +95,9 @@ static void transferred(struct rd_op *op, int r)
 {
 	struct compact *c = op->ctx;
 
+	/* Where there is no room, the caller does without. */
 	if (r && !c->r)
-		c->r = rd_err(r, "cannot move blocks in the data area");
+		c->r = r == -ENOSPC ? r : rd_err(r, "cannot move blocks in the data area");
 }
 
 static u64 offset_of(rd_place place)
@@ -216,7 +217,7 @@ static int take_dest(struct compact *c)
 	rd_row_done(row);
 	row = NULL;
 	for (; have < c->nr && !r; have += RD_SEG_BLOCKS) {
-		r = rd_frames_reserve(sql, c->pool->session, 1, &frame, &len);
+		r = rd_frames_reserve(sql, c->pool->session, 1, 0, &frame, &len);
 		c->dest[c->nr_dest++] = frame;
 	}
 	return rd_catalog_end(sql, r);

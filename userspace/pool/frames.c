@@ -48,13 +48,41 @@ static int find_extent(struct rd_sql *sql, i64 want, i64 *ret_start, i64 *ret_le
 	return 0;
 }
 
-int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 *ret_start,
+int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
+{
+	i64 pages;
+	int r;
+
+	/* A new journal is as long as the catalog at most, and grows to thrice that. */
+	r = rd_sql_number(sql, &pages, "PRAGMA page_count", "");
+	*ret = r ? 0 : rd_min(12 + 3 * (u64)pages / RD_SEG_BLOCKS, nr_frames / 4);
+	return r;
+}
+
+/* No more than leaves @keep. */
+static int limit(struct rd_sql *sql, u64 keep, u64 *want)
+{
+	i64 nr;
+	int r;
+
+	if (!keep)
+		return 0;
+	r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(len), 0) FROM extent", "");
+	if (r)
+		return r;
+	*want = rd_min(*want, (u64)nr > keep ? nr - keep : 0);
+	return *want ? 0 : -ENOSPC;
+}
+
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
 		      u64 *ret_len)
 {
 	i64 start, len, take;
 	int r;
 
-	r = find_extent(sql, want, &start, &len);
+	r = limit(sql, keep, &want);
+	if (!r)
+		r = find_extent(sql, want, &start, &len);
 	if (r)
 		return r;
 	take = rd_min(len, want);

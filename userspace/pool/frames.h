@@ -32,11 +32,17 @@ static inline bool rd_slots_test(const struct rd_slots *slots, unsigned int slot
 }
 
 /*
- * Take up to @want frames in a row, as many as there are, for @session.
- * -ENOSPC: none is free.
+ * Take up to @want frames in a row, as many as there are, for @session, and leave
+ * @keep for others. -ENOSPC: there are no more than these.
  */
-int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 *ret_start,
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
 		      u64 *ret_len);
+
+/*
+ * How many are kept of @nr_frames for what gives frames back: for the journal to
+ * grow until a new one is begun, for that one, and for compaction.
+ */
+int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret);
 
 /* Frame @frame, which is reserved, is a recipe's now. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);

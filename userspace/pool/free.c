@@ -39,6 +39,7 @@
 struct entry {
 	u64 frame;
 	unsigned int live;	/* slots that are recipes' */
+	bool waits;		/* for room to move what lives */
 	struct rd_slots slots;
 };
 
@@ -69,6 +70,7 @@ static int read_queue(struct freeing *f, unsigned int max)
 
 		entry->frame = rd_row_i64(row, 0);
 		entry->live = rd_row_i64(row, 2);
+		entry->waits = false;
 		slots = rd_row_blob(row, 1, &len);
 		if (len != sizeof(entry->slots))
 			return rd_err(-EUCLEAN, "the queue of what to free is damaged");
@@ -103,6 +105,18 @@ static bool is_packing(struct rd_pool *pool, u64 frame)
 
 	return !rd_sql_number(pool->sql, &one, "SELECT 1 FROM packing WHERE frame = ?", "i",
 			      (i64)frame);
+}
+
+/*
+ * There is no room to move what lives. Holes will do instead, and where there are
+ * none the frames stay in the queue: what is freed now is room the next time.
+ */
+static void do_without(struct freeing *f)
+{
+	unsigned int i;
+
+	for (i = 0; i < f->nr && f->pool->area.is_device; i++)
+		f->entries[i].waits = should_compact(f, &f->entries[i]);
 }
 
 /* Returns with *@ret_moved whether the queue has changed by it. */
@@ -195,6 +209,8 @@ static int punch_all(struct freeing *f)
 	for (i = 0; i < f->nr && !r; i++) {
 		const struct entry *entry = &f->entries[i];
 
+		if (entry->waits)
+			continue;
 		if (!entry->live)
 			r = punch(f, rd_frame_offset(entry->frame), RD_SEG_SIZE);
 		else if (!f->pool->area.is_device)
@@ -267,23 +283,27 @@ static int take_all_off(struct freeing *f)
 	if (r)
 		return r;
 	for (i = 0; i < f->nr && !r; i++)
-		r = f->entries[i].live ? take_off(sql, &f->entries[i]) :
-			free_frame(sql, &f->entries[i]);
+		if (!f->entries[i].waits)
+			r = f->entries[i].live ? take_off(sql, &f->entries[i]) :
+				free_frame(sql, &f->entries[i]);
 	return rd_catalog_end(sql, r);
 }
 
 static int free_batch(struct freeing *f, unsigned int max)
 {
-	bool moved;
+	bool moved, is_full;
 	int r;
 
 	r = read_queue(f, max);
 	if (!r)
 		r = compact(f, &moved);
-	if (!r && moved)
+	is_full = r == -ENOSPC;
+	if ((!r && moved) || is_full)
 		r = read_queue(f, max);
 	if (r || !f->nr)
 		return r;
+	if (is_full)
+		do_without(f);
 	if (!rd_is_broken(RD_BREAK_PUNCH))
 		r = rd_journal_flush(f->pool);
 	if (!r)

@@ -219,7 +219,9 @@ static int add_frame(struct writer *writer, u64 *ret)
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_frames_reserve(sql, writer->pool->session, 1, &frame, &len);
+	r = rd_frames_reserve(sql, writer->pool->session, 1, 0, &frame, &len);
+	if (r == -ENOSPC)
+		rd_err(0, "the pool is full: there is no place for the copy of the catalog");
 	if (!r)
 		r = rd_frames_use(sql, frame);
 	if (!r)
@@ -488,6 +490,19 @@ static int write_new(struct writer *writer, u64 *ret_first)
 	return r;
 }
 
+/* There was no room for it. What it had taken must not be missing as well. */
+static int give_up_new(struct writer *writer)
+{
+	struct rd_sql *sql = writer->pool->sql;
+	int r;
+
+	rd_info("there is no room for a new copy of the catalog: the old one goes on");
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	return rd_catalog_end(sql, forget_frames(sql, writer->journal, false));
+}
+
 static int begin_new(struct rd_pool *pool, struct part *part)
 {
 	struct writer writer = { .pool = pool, .part = part };
@@ -500,6 +515,10 @@ static int begin_new(struct rd_pool *pool, struct part *part)
 		return rd_err(-errno, "no random number");
 	writer.journal >>= 1;	/* SQLite's numbers have a sign */
 	r = write_new(&writer, &first);
+	if (r == -ENOSPC) {
+		rd_buffer_free(&writer.frames);
+		return give_up_new(&writer);
+	}
 	if (!r)
 		r = rd_point("journal-switch");
 	if (!r) {

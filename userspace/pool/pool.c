@@ -18,6 +18,8 @@
 #include "recover.h"
 
 #define DEFAULT_RESERVE	(16ULL << 20)
+#define ROOM_TO_OPEN	(128ULL << 10)
+#define NEARLY_FULL	(16ULL << 20)
 /* How often one who waits looks whether the user has lost patience. */
 #define WAIT_STEP_MS	100
 /* The journal's lock is held for a moment only, so this is long. */
@@ -213,16 +215,61 @@ static int open_reserve(const struct rd_pool *pool, off_t *ret_size, bool *ret_i
 	return fd;
 }
 
-/* The file keeps its size, and so remembers how much it is to be. */
-void rd_reserve_give_up(struct rd_pool *pool)
+/*
+ * Make room for the work of deleting in a file system that is full. The file keeps
+ * its size, and so remembers how much it is to be when the pool is closed.
+ */
+static void give_up_reserve(struct rd_pool *pool, u64 bytes)
 {
 	bool is_there;
 	off_t size;
 	RD_CLOSE int fd = open_reserve(pool, &size, &is_there);
 
-	if (fd >= 0 && size &&
-	    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size))
+	if (fd < 0 || !size)
+		return;
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, rd_min(size, bytes)))
 		rd_info("the reserve cannot be given up");
+	else
+		pool->gave_up_reserve = true;
+}
+
+/*
+ * How much a file system keeps for itself, and for whom, it does not say: where it
+ * is nearly full, try.
+ */
+static bool has_room(const struct rd_pool *pool)
+{
+	struct statvfs vfs;
+	RD_CLOSE int fd = -1;
+
+	if (statvfs(pool->path, &vfs) || (u64)vfs.f_bavail * vfs.f_frsize >= NEARLY_FULL)
+		return true;
+	fd = open(pool->path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno != ENOSPC;
+	return posix_fallocate(fd, 0, ROOM_TO_OPEN) != ENOSPC;
+}
+
+/*
+ * Even to open the catalog takes some blocks, for what SQLite puts beside it (and
+ * maps: where there are none for that, a small file system has SIGBUS for it). Who
+ * reads takes no more than these of the reserve, and only where there are none.
+ */
+static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
+{
+	if (mode == RD_POOL_DELETE || mode == RD_POOL_REPAIR) {
+		give_up_reserve(pool, INT64_MAX);
+		return 0;
+	}
+	if (has_room(pool))
+		return 0;
+	if (mode == RD_POOL_READ) {
+		give_up_reserve(pool, 2 * ROOM_TO_OPEN);
+		return 0;
+	}
+	rd_err(-ENOSPC, "'%s'", pool->path);
+	rd_hint("nothing was changed; 'revdedupctl delete' and 'prune' make room");
+	return -ENOSPC;
 }
 
 /* Where there is no room for it, it comes back when there is. */
@@ -256,12 +303,15 @@ static int begin_session(struct rd_pool *pool, const char *verb)
 	return rd_catalog_end(pool->sql, r);
 }
 
-static int end_session(struct rd_pool *pool)
+static int end_session(struct rd_pool *pool, bool has_failed)
 {
 	int r;
 
 	if (!pool->session)
 		return 0;
+	/* If that fails, the next command does it. */
+	if (has_failed)
+		rd_undo(pool);
 	r = rd_end_session(pool->sql, pool->session);
 	rd_lock_drop(&pool->session_lock);
 	pool->session = 0;
@@ -346,6 +396,8 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 	if (!r)
 		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode == RD_POOL_REPAIR,
 				 "the pool");
+	if (!r)
+		r = make_room(pool, mode);
 	if (r || mode == RD_POOL_REPAIR)
 		return r;
 	if (access(catalog, F_OK)) {
@@ -386,13 +438,15 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 
 int rd_pool_close(struct rd_pool *pool, int r)
 {
+	bool is_ours = pool->gave_up_reserve || (pool->sql && pool->area.writable);
 	int end = 0;
 
 	if (pool->sql)
-		end = end_session(pool);
-	if (pool->sql && pool->area.writable)
-		take_reserve(pool);
+		end = end_session(pool, r);
 	rd_sql_close(pool->sql);
+	/* SQLite was the last that could need it. */
+	if (is_ours)
+		take_reserve(pool);
 	rd_area_close(&pool->area);
 	/* Drops every lock. */
 	if (pool->lock_fd >= 0)

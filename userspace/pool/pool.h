@@ -15,6 +15,7 @@ struct rd_pool {
 	char *path;
 	struct rd_sql *sql;
 	struct rd_area area;
+	bool gave_up_reserve;		/* some of it: it comes back in the end */
 	int lock_fd;
 	struct rd_lock lock;		/* shared: it is open */
 	unsigned int wait_ms;		/* for locks of others */
@@ -50,7 +51,8 @@ int rd_sync_directory(const char *path);
 enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,
-	RD_POOL_REPAIR,		/* alone */
+	RD_POOL_DELETE,		/* the same, and the reserve is given up for it */
+	RD_POOL_REPAIR,		/* alone; the reserve as well */
 };
 
 /*
@@ -63,12 +65,6 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
  * Ends the session; @r, and an error of its own if @r is 0, is returned.
  */
 int rd_pool_close(struct rd_pool *pool, int r);
-
-/*
- * Make room for the work of deleting in a file system that is full. The reserve
- * comes back when the pool is closed.
- */
-void rd_reserve_give_up(struct rd_pool *pool);
 
 /* -EINTR once the user has asked to stop. Also tells how far the work is. */
 int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total);

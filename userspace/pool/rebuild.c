@@ -158,21 +158,12 @@ static int queue_unnamed(struct rebuild *rebuild, i64 frame)
 /* What is between two frames that somebody has. */
 static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 {
-	u64 group_end;
-	int r = 0;
+	int r;
 
 	if (start >= end)
 		return 0;
 	r = rd_frames_free(rebuild->sql, start, end - start);
-	for (; start < end && !r; start = group_end) {
-		group_end = rd_min(end, (start / RD_GROUP_FRAMES + 1) * RD_GROUP_FRAMES);
-		r = rd_area_punch(rebuild->area, rd_frame_offset(start),
-				  (group_end - start) * RD_SEG_SIZE);
-		if (!r)
-			r = rd_area_punch(rebuild->area, rd_frame_fps_offset(start),
-					  (group_end - start) * RD_FPS_SIZE);
-	}
-	return r;
+	return r ? r : rd_area_punch_frames(rebuild->area, start, end - start);
 }
 
 static int find_frames(struct rebuild *rebuild)

@@ -98,6 +98,45 @@ int rd_end_session(struct rd_sql *sql, i64 session)
 	return rd_catalog_end(sql, r);
 }
 
+/*
+ * What was written into frames that are still reserved is nobody's: it goes at
+ * once, and makes the room that the catalog needs for the rest.
+ */
+static int punch_reserved(struct rd_pool *pool)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(pool->sql, &row, "SELECT start, len FROM reserved WHERE session = ?", "i",
+		       pool->session);
+	while (!r && (r = rd_row_next(row)) > 0)
+		r = rd_area_punch_frames(&pool->area, rd_row_i64(row, 0), rd_row_i64(row, 1));
+	return r;
+}
+
+int rd_undo(struct rd_pool *pool)
+{
+	i64 version;
+	int r;
+
+	r = punch_reserved(pool);
+	if (!r)
+		r = rd_sql_number(pool->sql, &version, "SELECT version FROM session WHERE id = ?",
+				  "i", pool->session);
+	if (!r && version)
+		r = undo_version(pool->sql, version);
+	if (!r)
+		r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_frames_release(pool->sql, pool->session);
+	if (!r)
+		r = rd_sql_run(pool->sql, "UPDATE session SET version = 0 WHERE id = ?", "i",
+			       pool->session);
+	r = rd_catalog_end(pool->sql, r);
+	return r ? r : rd_free_queue(pool);
+}
+
 /* The next session after *@id. */
 static int next_session(struct rd_pool *pool, i64 *id)
 {

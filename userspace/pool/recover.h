@@ -10,6 +10,13 @@ struct rd_pool;
 int rd_recover(struct rd_pool *pool);
 
 /*
+ * Undo what @pool's session has not finished, and give back what it took; it goes
+ * on. Of a command that failed, which would else leave the space taken until the
+ * next one.
+ */
+int rd_undo(struct rd_pool *pool);
+
+/*
  * Undo what @session has not finished, and forget it. Whoever calls this has
  * its lock. If it fails, the next command that opens the pool does it.
  */

@@ -269,13 +269,15 @@ static u64 next_segment(struct snapshot *s, bool *ret_audit)
 static int get_frames(struct snapshot *s)
 {
 	struct rd_sql *sql = s->pool->sql;
-	u64 len;
+	u64 len, keep;
 	int r;
 
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_frames_reserve(sql, s->pool->session, RESERVE, &s->frame, &len);
+	r = rd_frames_to_keep(sql, s->pool->area.super.nr_frames, &keep);
+	if (!r)
+		r = rd_frames_reserve(sql, s->pool->session, RESERVE, keep, &s->frame, &len);
 	r = rd_catalog_end(sql, r);
 	if (r == -ENOSPC) {
 		rd_err(0, "the pool is full");

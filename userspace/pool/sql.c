@@ -78,7 +78,8 @@ static int fail(struct rd_sql *sql, int code, const char *text)
 
 	if (!r || r == -EBUSY)
 		return r;
-	rd_err(0, "catalog: %s (%s)", sqlite3_errmsg(sql->db), text);
+	/* To SQLite some of these are errors like any other. */
+	rd_err(r == -ENOSPC ? r : 0, "catalog: %s (%s)", sqlite3_errmsg(sql->db), text);
 	if (r == -EUCLEAN)
 		rd_hint("the catalog is damaged; 'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
 	return r;

@@ -1,0 +1,217 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Pools that are full: nothing is lost, delete and prune work, and so does the
+# next snapshot. Needs root, for loop devices.
+
+load live
+
+setup() {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, for loop devices"
+	live_setup
+	loops=()
+	mounts=()
+}
+
+teardown() {
+	local it
+	for it in "${mounts[@]}"; do
+		umount "$it"
+	done
+	for it in "${loops[@]}"; do
+		losetup --detach "$it"
+	done
+}
+
+# loop_device NAME MIB: sets $loop.
+loop_device() {
+	truncate -s "$2M" "out/$1"
+	loop=$(losetup --find --show "out/$1")
+	loops+=("$loop")
+}
+
+# small_fs MIB [BLOCK]: a file system in fs/.
+small_fs() {
+	loop_device fs.img "$1"
+	mkfs.ext4 -q -F -m 0 -b "${2:-4096}" "$loop"
+	mkdir fs
+	mount "$loop" fs
+	mounts=("$PWD/fs")
+	export REVDEDUP_POOL=$PWD/fs/pool
+}
+
+# leave KIB: all but so much of the file system is taken.
+leave() {
+	local free
+	rm -f fs/ballast
+	sync -f fs
+	free=$(df --output=avail -k fs | tail -n 1)
+	head -c $(((free - $1) * 1024)) /dev/zero 2>/dev/null >fs/ballast || :
+}
+
+# fill_image VOL MIB: with what is nowhere else.
+fill_image() {
+	head -c "$2M" /dev/urandom >"img/$1"
+}
+
+# try_snapshot VOL: $status is 0 or 12. With that it may have been made as well, if
+# it is what comes after that there was no room for.
+try_snapshot() {
+	local version
+	run "${ctl[@]}" snapshot "$1" --from "img/$1"
+	echo "$output" >out/try
+	case $status in
+	0) took "$1" out/try ;;
+	12)
+		grep -q "No space left\|is full" out/try || fail_test "no reason: $output"
+		version=$(sed -n 's/.*: \(.*\) was made and can be used.*/\1/p' out/try)
+		[ -z "$version" ] || cp "img/$1" "want/$version"
+		;;
+	*) fail_test "status $status: $output" ;;
+	esac
+}
+
+# fill_up MIB: with versions of so much, until there is no room for one more.
+fill_up() {
+	local nr
+	for ((nr = 0; nr < 100; nr++)); do
+		fill_image "vol$((nr % 3))" "$1"
+		try_snapshot "vol$((nr % 3))"
+		[ "$status" -eq 0 ] || return 0
+	done
+	fail_test "it never is full"
+}
+
+# lose VERSION COMMAND...: the command deletes that one.
+lose() {
+	local version=$1
+	shift
+	must "$@"
+	grep -qx "deleted $version" out/must || fail_test "$*: $(cat out/must)"
+	rm "want/$version"
+}
+
+# oldest: prints it.
+oldest() {
+	"${ctl[@]}" list | awk 'NR == 2 { print $1 }'
+}
+
+# work_when_full: what one does then, some times.
+work_when_full() {
+	local round
+	for round in 1 2 3; do
+		fill_up "$1"
+		all_right || fail_test "after it was full" || return
+		lose "$(oldest)" delete "$(oldest)"
+		all_right || return
+		fill_image vol9 $(($1 / 2))
+		try_snapshot vol9
+		[ "$status" -eq 0 ] || fail_test "the next snapshot: $output" || return
+		fill_up "$1"
+		if [ -e want/vol9@1 ]; then
+			must protect vol9@latest
+			must prune --keep-last 1 vol0
+			sed -n 's|^deleted |want/|p' out/must | xargs -r rm
+		fi
+		all_right || return
+		try_snapshot vol9
+	done
+	# And all of it comes back.
+	while read -r version; do
+		must unprotect "$version"
+	done < <(cd want && ls -d vol9@*)
+	must prune --keep-tag none --unsafe-allow-remove-all
+	rm -f want/*
+	all_right
+	must stats
+	cat out/must
+}
+
+@test "a file system that is full of versions" {
+	small_fs 96
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	work_when_full 6
+}
+
+@test "a data area on a device that is full" {
+	loop_device data.img 100
+	must init pool --data "$loop" --reserve 1M
+	work_when_full 6
+}
+
+# Versions that differ in every other block: all frames are in use, and none has
+# much that lives.
+@test "a device that is full of pieces" {
+	local nr at
+	loop_device data.img 64
+	must init pool --data "$loop" --reserve 1M
+	fill_image vol1 16
+	for ((nr = 0; nr < 60; nr++)); do
+		try_snapshot vol1
+		[ "$status" -eq 0 ] || break
+		for ((at = nr % 9; at < 4096; at += 9)); do
+			dd if=/dev/urandom of=img/vol1 bs=4K count=1 seek="$at" conv=notrunc \
+				status=none
+		done
+	done
+	[ "$status" -eq 12 ]
+	all_right
+	for version in $("${ctl[@]}" list | awk 'NR > 1 { print $1 }' | head -n 4); do
+		lose "$version" delete "$version"
+		all_right
+	done
+	try_snapshot vol1
+	[ "$status" -eq 0 ]
+	all_right
+}
+
+# It is full of something else, but for so many KiB. ROOMS="N..." says which.
+each_room() {
+	local room
+	for room in ${ROOMS:-0 40 96 136 600}; do
+		echo "# $room KiB"
+		fill_image vol0 6
+		leave "$room"
+		try_snapshot vol0
+		[ "$room" -gt 0 ] || [ "$status" -eq 12 ] || fail_test "there was room" || return
+		all_right || return
+		lose "$(oldest)" delete "$(oldest)" || return
+		all_right || return
+		rm -f fs/ballast fs/more
+		fill_image vol0 6
+		try_snapshot vol0
+		[ "$status" -eq 0 ] || fail_test "no room when there is: $output" || return
+		all_right || return
+	done
+}
+
+@test "a file system that is full of something else" {
+	local nr
+	small_fs 128
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	for nr in 1 2 3 4 5; do
+		fill_image "vol$nr" 6
+		try_snapshot "vol$nr"
+	done
+	each_room
+}
+
+@test "a file system with small blocks that is full of something else" {
+	small_fs 128 1024
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	fill_image vol1 6
+	try_snapshot vol1
+	each_room
+}
+
+@test "the catalog's file system is full, and the device is not" {
+	local nr
+	small_fs 32
+	loop_device data.img 200
+	must init "$REVDEDUP_POOL" --data "$loop" --reserve 4M
+	for nr in 1 2 3 4 5; do
+		fill_image "vol$nr" 6
+		try_snapshot "vol$nr"
+	done
+	each_room
+}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# For tests that run revdedupctl on a pool and know what each version must be,
+# which `load live`. SEED=N repeats a run as far as one can: what processes that
+# run side by side do to each other is up to the machine.
+#
+#   img/VOL		the image of a volume, as it is now
+#   want/VOL@N		what that version must be
+# shellcheck disable=SC2034,SC2154 # its users have some of the variables, and bats
+
+bats_require_minimum_version 1.5.0
+
+# live_setup: an empty directory, and no pool.
+live_setup() {
+	build=$(realpath "${BUILD:-$BATS_TEST_DIRNAME/../../build/pool}")
+	# With sanitizers, or what else there is to run it in.
+	read -r -a ctl <<<"${CTL:-$build/ctl/revdedupctl}"
+	cd "$BATS_TEST_TMPDIR" || return
+	export REVDEDUP_POOL=$PWD/pool TZ=UTC
+	mkdir img want out
+	seed=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+	RANDOM=$seed
+	echo "SEED=$seed"
+}
+
+# fail_test TEXT: say it, and end the test.
+fail_test() {
+	echo "SEED=$seed: $*"
+	return 1
+}
+
+# must COMMAND...: it ends with 0. Its output is in out/must.
+must() {
+	"${ctl[@]}" "$@" >out/must 2>&1 ||
+		fail_test "status $?: revdedupctl $*"$'\n'"$(cat out/must)"
+}
+
+# scribble VOL: change the image of a volume, or make it.
+scribble() {
+	"$build/scribble" "$RANDOM" "img/$1" "${blocks:-3000}"
+}
+
+# made FILE: prints the version that the snapshot with this output has made.
+made() {
+	sed -n 's/^made \([^:]*\):.*/\1/p' "$1"
+}
+
+# took VOL FILE: the snapshot with that output has taken the image as it is.
+took() {
+	local version
+	version=$(made "$2")
+	[ -n "$version" ] || fail_test "no version was made: $(cat "$2")"
+	cp --sparse=always "img/$1" "want/$version"
+}
+
+# take VOL...: change each, and take a version.
+take() {
+	local vol
+	for vol; do
+		scribble "$vol"
+		must snapshot "$vol" --from "img/$vol"
+		took "$vol" out/must
+	done
+}
+
+# is_right VERSION: it can be read, and is what it must be.
+is_right() {
+	timeout 60 "${ctl[@]}" dump "$1" 2>out/dump-errors | cmp - "want/$1" ||
+		fail_test "$1 is not what it was: $(cat out/dump-errors)"
+}
+
+# all_right: there are the versions that there must be, and they are what they
+# must be, and what the catalog counts is what there is.
+all_right() {
+	local version
+	must list || return
+	diff <(ls want) <(awk 'NR > 1 { print $1 }' out/must | sort) ||
+		fail_test "< must be there, > are there" || return
+	for version in want/*; do
+		[ ! -e "$version" ] || is_right "${version#want/}" || return
+	done
+	must check
+}
+
+# say TEXT: it is printed with the test.
+say() {
+	echo "# $*" >&3
+}
