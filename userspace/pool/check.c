@@ -474,6 +474,22 @@ static int queued_slots(struct check *check, i64 frame, struct rd_slots *slots)
 	return 0;
 }
 
+/*
+ * Where compaction will write next, it may have written already, and been
+ * interrupted.
+ */
+static int packing_slots(struct check *check, i64 frame, struct rd_slots *slots)
+{
+	i64 next;
+	int r;
+
+	r = rd_sql_number(check->sql, &next, "SELECT next FROM packing WHERE frame = ?", "i",
+			  frame);
+	for (; !r && next >= 0 && next < RD_SEG_BLOCKS; next++)
+		rd_slots_set(slots, next);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int check_used(struct check *check)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -493,6 +509,8 @@ static int check_used(struct check *check)
 		r = live_slots(check, frame, &live);
 		if (!r)
 			r = queued_slots(check, frame, &queued);
+		if (!r)
+			r = packing_slots(check, frame, &queued);
 		if (!r && !check->pool->area.is_device)
 			r = check_allocated(check, rd_frame_offset(frame), RD_SEG_SIZE, &live,
 					    &queued, "frame", frame);
