@@ -102,13 +102,12 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	return 0;
 }
 
-int rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
-		    struct rd_fp fps[RD_SEG_BLOCKS])
+void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
+		     struct rd_fp fps[RD_SEG_BLOCKS])
 {
 	struct rd_fp page[RD_SEG_BLOCKS];
 	u64 frame = U64_MAX;
 	unsigned int i;
-	int r;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		if (rd_place_kind(map->at[i]) != RD_HERE) {
@@ -117,11 +116,9 @@ int rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		}
 		if (rd_place_id(map->at[i]) != frame) {
 			frame = rd_place_id(map->at[i]);
-			r = rd_area_read_fps(area, frame, 1, page);
-			if (r)
-				return r;
+			if (rd_area_read_fps(area, frame, 1, page))
+				memset(page, 0, sizeof(page));
 		}
 		fps[i] = page[rd_place_slot(map->at[i])];
 	}
-	return 0;
 }

@@ -21,8 +21,11 @@ void rd_resolver_forget(struct rd_resolver *resolver);
 int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp);
 
-/* The fingerprints of the blocks that @map (resolved) names. */
-int rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
+/*
+ * The fingerprints of the blocks that @map (resolved) names; zeros for what cannot
+ * be read, and then the segment's is another one.
+ */
+void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		    struct rd_fp fps[RD_SEG_BLOCKS]);
 
 #endif

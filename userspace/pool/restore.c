@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "blame.h"
 #include "log.h"
 #include "resolve.h"
 #include "restore.h"
@@ -277,37 +278,27 @@ static void start_check(struct piece *piece)
 	rd_workers_give(piece->restore->workers, &piece->job);
 }
 
-/*
- * Blocks of the pool that are not what their fingerprints say. Only where the
- * fingerprints are what the recipe says, it is the blocks that are wrong.
- */
-static int find_bad(struct restore *restore, struct piece *piece, bool *ret_any)
+/* Blocks of the pool that are not what they were; what was not read is not asked. */
+static bool find_bad(struct restore *restore, struct piece *piece)
 {
-	struct rd_fp fps[RD_SEG_BLOCKS];
-	struct rd_seg_fp fp;
-	bool fps_are_good;
-	unsigned int i;
-	int r;
+	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
+	unsigned int i, nr = piece->len / RD_BLOCK_SIZE;
+	struct rd_blame blame;
+	bool any = false;
 
-	*ret_any = false;
-	memset(piece->bad, 0, sizeof(piece->bad));
-	r = rd_read_map_fps(&restore->pool->area, &piece->map, fps);
-	if (!r)
-		rd_fp_of_fps(restore->hasher, fps, &fp);
-	fps_are_good = !r && !memcmp(&fp, &piece->want, sizeof(fp));
-	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
-		if (!is_wanted(piece, i))
-			continue;
-		piece->bad[i] = !fps_are_good || !rd_fp_equal(&fps[i], &piece->fps[i]);
-		*ret_any |= piece->bad[i];
+	rd_read_map_fps(&restore->pool->area, &piece->map, stored);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		found[i] = i < nr && is_wanted(piece, i) ? piece->fps[i] : stored[i];
+	rd_blame(restore->hasher, &piece->map, &piece->want, stored, found, &blame);
+	for (i = 0; i < nr; i++) {
+		piece->bad[i] = is_wanted(piece, i) && blame.bad[i] & RD_BAD_CONTENT;
+		any |= piece->bad[i];
 	}
-	return 0;
+	return any;
 }
 
 static bool is_good(struct restore *restore, struct piece *piece)
 {
-	bool any;
-
 	if (!piece->recipe)
 		return true;
 	if (!piece->r && !memcmp(&piece->fp, &piece->want, sizeof(piece->fp)))
@@ -315,8 +306,7 @@ static bool is_good(struct restore *restore, struct piece *piece)
 	/* Of a delta not all is here. */
 	if (restore->options->mode != RD_RESTORE_DELTA)
 		return false;
-	find_bad(restore, piece, &any);
-	return !piece->r && !any;
+	return !find_bad(restore, piece) && !piece->r;
 }
 
 static int note_bad(struct restore *restore, const struct piece *piece)
@@ -368,7 +358,6 @@ static int try_again(struct restore *restore, struct piece *piece)
 {
 	struct rd_map before;
 	unsigned int tries;
-	bool any;
 	int r;
 
 	for (tries = 0; tries < MAX_TRIES; tries++) {
@@ -400,7 +389,7 @@ static int try_again(struct restore *restore, struct piece *piece)
 		/* Where its blocks are is not known: all of them are lost. */
 		memset(piece->bad, 1, sizeof(piece->bad));
 	else
-		find_bad(restore, piece, &any);
+		find_bad(restore, piece);
 	return note_bad(restore, piece);
 }
 
@@ -561,11 +550,8 @@ static int compare_target(struct restore *restore, struct piece *piece)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS];
 	unsigned int i;
-	int r;
 
-	r = rd_read_map_fps(&restore->pool->area, &piece->map, fps);
-	if (r)
-		return r;
+	rd_read_map_fps(&restore->pool->area, &piece->map, fps);
 	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
 		piece->need[i] = !rd_fp_equal(&fps[i], &piece->fps[i]);
 		if (!piece->need[i])
