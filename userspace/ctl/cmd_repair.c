@@ -27,7 +27,7 @@ int cmd_repair(struct ctl *ctl)
 		return ctl_usage(ctl, "'repair' needs --rebuild-catalog");
 	r = ctl_open(ctl, RD_POOL_REPAIR);
 	if (!r)
-		r = rd_rebuild_catalog(ctl->pool, &report);
+		r = rd_rebuild_catalog(ctl->pool, false, &report);
 	if (!r)
 		print(ctl, ctl->pool->path, &report);
 	return ctl_close(ctl, r);

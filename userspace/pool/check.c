@@ -98,23 +98,6 @@ static int check_database(struct check *check, bool *ret_is_good)
 	return r;
 }
 
-/* These are written while it reads, by whoever else works. */
-static int check_copies(struct check *check)
-{
-	unsigned int nr;
-	int r = rd_journal_verify(check->pool);
-
-	if (r == -EUCLEAN)
-		doubt(check, "the copy of the catalog in the data area is damaged");
-	else if (r)
-		return r;
-	nr = rd_area_bad_supers(&check->pool->area, false);
-	if (nr)
-		doubt(check, "%u of the 2 superblocks of the data area cannot be read: the next command that writes makes it anew",
-		      nr);
-	return 0;
-}
-
 /* --- maps, counted into temporary tables */
 
 /* How many entries a map has of each frame or recipe. */
@@ -544,6 +527,21 @@ static int check_free(struct check *check)
 	return r;
 }
 
+/* --- what is there twice */
+
+static int check_copies(struct check *check)
+{
+	bool good;
+	int r;
+
+	if (rd_area_bad_supers(&check->pool->area, false))
+		doubt(check, "a superblock of the data area is damaged; the next command that writes makes it anew");
+	r = rd_journal_verify(check->pool, &good);
+	if (!r && !good)
+		doubt(check, "the copy of the catalog is damaged; 'repair' makes it anew");
+	return r;
+}
+
 /* --- */
 
 static int see_who_works(struct check *check)
@@ -586,8 +584,6 @@ static int check_all(struct check *check)
 
 	r = see_who_works(check);
 	if (!r)
-		r = check_copies(check);
-	if (!r)
 		r = check_recipes(check);
 	if (!r)
 		r = check_counts(check);
@@ -601,6 +597,8 @@ static int check_all(struct check *check)
 		r = check_used(check);
 	if (!r && !check->pool->area.is_device)
 		r = check_free(check);
+	if (!r)
+		r = check_copies(check);
 	return r;
 }
 

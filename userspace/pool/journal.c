@@ -164,6 +164,82 @@ int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
 	return r == -ENODATA ? 0 : r;
 }
 
+/* --- what comes after the end */
+
+/*
+ * Is this block of the part that should be next? A bit that has flipped leaves two
+ * of the three as they were, and so does a crash in the middle of writing it.
+ */
+static bool is_next(const struct rd_area *area, const struct part *part, u64 seq)
+{
+	return (le32_to_cpu(part->magic) == MAGIC) +
+		(le64_to_cpu(part->journal) == area->super.journal_id) +
+		(le64_to_cpu(part->seq) == seq) > 1;
+}
+
+static bool is_later(const struct rd_area *area, const struct part *part, u64 seq)
+{
+	return le32_to_cpu(part->magic) == MAGIC && le64_to_cpu(part->seq) > seq &&
+		le64_to_cpu(part->journal) == area->super.journal_id;
+}
+
+/* In the rest of the frame. */
+static int find_later(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	u8 block[RD_BLOCK_SIZE];
+	struct part *part = (struct part *)block;
+	unsigned int i;
+
+	for (i = end->block; i < RD_SEG_BLOCKS && !*ret; i++) {
+		int r = rd_area_read(area, block, sizeof(block),
+				     rd_frame_offset(end->frame) + (u64)i * RD_BLOCK_SIZE);
+
+		/* What was there is not known. */
+		*ret = r || is_later(area, part, end->seq) ||
+			(i == end->block && is_next(area, part, end->seq));
+	}
+	return 0;
+}
+
+/* The way to the next frame may be what is lost; it was written near the end. */
+static int find_next_frame(const struct rd_area *area, const struct rd_journal_end *end,
+			   bool *ret)
+{
+	u8 block[RD_BLOCK_SIZE];
+	struct part *part = (struct part *)block;
+	u64 frame;
+
+	if (end->block + part_blocks(PART_MAX) <= LAST_BLOCK)
+		return 0;
+	for (frame = 0; frame < area->super.nr_frames && !*ret; frame++) {
+		if (rd_area_read(area, block, sizeof(block), rd_frame_offset(frame)))
+			continue;
+		*ret = is_later(area, part, end->seq);
+	}
+	return 0;
+}
+
+int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	RD_FREE struct part *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end at = *end;
+	struct rd_buffer unused = { 0 };
+	int r = part ? 0 : -ENOMEM;
+
+	*ret = false;
+	/* Parts of a transaction that was never whole are no damage. */
+	while (!r) {
+		r = read_part(area, &at, part);
+		if (!r)
+			r = take_part(&reader, part, &at, &unused);
+	}
+	if (r == -ENOMEM)
+		return r;
+	r = find_later(area, &at, ret);
+	return r || *ret ? r : find_next_frame(area, &at, ret);
+}
+
 /* --- writing */
 
 struct writer {
@@ -555,8 +631,7 @@ static int append_and_sync(struct writer *writer)
 	return clear_outbox(writer);
 }
 
-/* Bring the journal up to date, and begin a new one where it is long, or @anyway. */
-static int flush(struct rd_pool *pool, bool anyway)
+static int flush(struct rd_pool *pool)
 {
 	struct writer writer = { .pool = pool };
 	RD_FREE void *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
@@ -579,12 +654,12 @@ static int flush(struct rd_pool *pool, bool anyway)
 		return r;
 	/* At least a block a part. */
 	blocks = writer.end.seq;
-	if (anyway || blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
+	if (blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
 		r = begin_new(pool, part);
 	return r;
 }
 
-static int flush_locked(struct rd_pool *pool, bool anyway)
+int rd_journal_flush(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
@@ -592,37 +667,74 @@ static int flush_locked(struct rd_pool *pool, bool anyway)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = flush(pool, anyway);
+	r = flush(pool);
 	rd_lock_drop(&lock);
 	return r;
 }
 
-int rd_journal_flush(struct rd_pool *pool)
+/* --- making it whole again */
+
+static bool is_at_or_after(const struct rd_journal_end *a, const struct rd_journal_end *b)
 {
-	return flush_locked(pool, false);
+	if (a->seq != b->seq)
+		return a->seq > b->seq;
+	return a->frame == b->frame && a->block == b->block;
+}
+
+int rd_journal_verify(struct rd_pool *pool, bool *ret_good)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end, known;
+	u64 journal, generation, id;
+	int r;
+
+	*ret_good = true;
+	do {
+		id = pool->area.super.journal_id;
+		r = get_state(pool->sql, &journal, &generation, &known);
+		/* Somebody is beginning a new one. */
+		if (r || journal != id)
+			return r;
+		end = (struct rd_journal_end){ .frame = pool->area.super.journal_frame };
+		r = rd_journal_read(&pool->area, &end, &reader);
+		*ret_good = !r && is_at_or_after(&end, &known);
+		if (r != -ENOMEM)
+			r = rd_area_reread_super(&pool->area);
+	} while (!r && !*ret_good && pool->area.super.journal_id != id);
+	return r;
 }
 
 int rd_journal_renew(struct rd_pool *pool)
 {
-	return flush_locked(pool, true);
-}
-
-int rd_journal_verify(struct rd_pool *pool)
-{
-	struct rd_journal_reader reader = { .change = NULL };
-	struct rd_journal_end known, end = { .frame = 0 };
-	u64 journal, generation;
+	RD_FREE void *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
 
-	r = get_state(pool->sql, &journal, &generation, &known);
-	if (!r)
-		r = rd_area_reread_super(&pool->area);
-	/* The next one who writes finishes the switch. */
-	if (r || journal != pool->area.super.journal_id)
+	if (!part)
+		return -ENOMEM;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
 		return r;
-	end.frame = pool->area.super.journal_frame;
-	r = rd_journal_read(&pool->area, &end, &reader);
-	return r ? r : end.seq < known.seq ? -EUCLEAN : 0;
+	r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = begin_new(pool, part);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+int rd_journal_write_super(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = rd_area_write_super(&pool->area);
+	rd_lock_drop(&lock);
+	return r;
 }
 
 /*

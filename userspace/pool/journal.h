@@ -40,14 +40,17 @@
  */
 int rd_journal_flush(struct rd_pool *pool);
 
+/* Is all of it there that the catalog says is? */
+int rd_journal_verify(struct rd_pool *pool, bool *ret_good);
+
+/* Begin a new one with all that the catalog has; the old one goes. */
+int rd_journal_renew(struct rd_pool *pool);
+
+/* Both copies of the superblock anew, as they are. */
+int rd_journal_write_super(struct rd_pool *pool);
+
 /* The catalog and the journal are of one life: 0; -ESTALE: an older catalog. */
 int rd_journal_check(struct rd_pool *pool);
-
-/* Read all of it: -EUCLEAN where it is shorter than the catalog knows it to be. */
-int rd_journal_verify(struct rd_pool *pool);
-
-/* Begin a new one with all that the catalog has; the pool is open for writing. */
-int rd_journal_renew(struct rd_pool *pool);
 
 /* Where the end of the journal is. */
 struct rd_journal_end {
@@ -70,5 +73,9 @@ struct rd_journal_reader {
 /* Read the journal from @end on, and move @end to its end. */
 int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
 		    const struct rd_journal_reader *reader);
+
+/* Does something of the journal come after @end, which cannot be read? */
+int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end,
+		      bool *ret);
 
 #endif

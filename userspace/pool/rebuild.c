@@ -24,6 +24,7 @@ struct rebuild {
 	struct rd_sql *sql;
 	const struct rd_area *area;
 	i64 journal;
+	bool force;
 };
 
 /* --- the journal's tables */
@@ -66,6 +67,26 @@ static int note_frame(void *ctx, u64 frame)
 			  (i64)frame, rebuild->journal);
 }
 
+/* An end that is none would make versions go that are there. */
+static int check_end(const struct rebuild *rebuild, const struct rd_journal_end *end)
+{
+	bool cut;
+	int r;
+
+	r = rd_journal_is_cut(rebuild->area, end, &cut);
+	if (r || !cut)
+		return r;
+	if (rebuild->force) {
+		rd_warn("the copy of the catalog is damaged: what was done after generation %llu is lost",
+			(unsigned long long)end->generation);
+		return 0;
+	}
+	rd_err(0, "the copy of the catalog is damaged, or was being written when the machine stopped: it can be read up to generation %llu",
+	       (unsigned long long)end->generation);
+	rd_hint("nothing was changed; --force makes a catalog of that, and versions made later are lost");
+	return -EUCLEAN;
+}
+
 static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 {
 	const struct rd_super *super = &rebuild->area->super;
@@ -78,6 +99,8 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 		r = note_frame(rebuild, super->journal_frame);
 	if (!r)
 		r = rd_journal_read(rebuild->area, &end, &reader);
+	if (!r)
+		r = check_end(rebuild, &end);
 	*ret_generation = end.generation;
 	if (r)
 		return r;
@@ -214,10 +237,15 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 	return r;
 }
 
-static int make_new(struct rd_pool *pool, const char *path, struct rd_rebuild_report *report)
+static int make_new(struct rd_pool *pool, const char *path, bool force,
+		    struct rd_rebuild_report *report)
 {
 	const struct rd_super *super = &pool->area.super;
-	struct rebuild rebuild = { .area = &pool->area, .journal = super->journal_id };
+	struct rebuild rebuild = {
+		.area = &pool->area,
+		.journal = super->journal_id,
+		.force = force,
+	};
 	int r;
 
 	r = rd_catalog_create(path, super->uuid, super->nr_frames, super->journal_id);
@@ -265,7 +293,7 @@ static int switch_to(struct rd_pool *pool, const char *new)
 	return r ? r : rd_sync_directory(pool->path);
 }
 
-int rd_rebuild_catalog(struct rd_pool *pool, struct rd_rebuild_report *report)
+int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report)
 {
 	RD_FREE char *new = rd_path_in(pool->path, "catalog.new");
 	int r;
@@ -276,6 +304,6 @@ int rd_rebuild_catalog(struct rd_pool *pool, struct rd_rebuild_report *report)
 	/* What an earlier try has left. */
 	if (unlink(new) && errno != ENOENT)
 		return rd_err(-errno, "cannot remove '%s'", new);
-	r = make_new(pool, new, report);
+	r = make_new(pool, new, force, report);
 	return r ? r : switch_to(pool, new);
 }
