@@ -865,7 +865,10 @@ db.commit()'
 
 @test "scrub: damage is named, and everything else restored" {
 	make_versions
+	# Each block once.
 	ctl scrub
+	expect 0 <<<"read 3 versions, 2.4 MiB: 0 damaged"
+	must scrub vm1
 	expect 0 <<<"read 3 versions, 7.0 MiB: 0 damaged"
 	must verify vm1@2 --json
 	[ "$(field 0 '["damaged"]')" = "[]" ]
@@ -881,9 +884,16 @@ db.commit()'
 		revdedupctl: vm1@2: damaged: offset 12288, length 4096
 		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
 		revdedupctl: vm1@3: damaged: offset 12288, length 4096
-		read 3 versions, 7.0 MiB: 3 damaged
-		revdedupctl: nothing was changed; 'restore' writes all that is not damaged
+		read 3 versions, 2.4 MiB: 3 damaged
+		revdedupctl: nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged
 	END
+	all=$output
+	ctl scrub vm1
+	expect 4 <<<"${all/2.4 MiB/7.0 MiB}"
+	ctl scrub --json --progress=never
+	[ "$status" -eq 4 ]
+	[ "$(field 0 '["damaged"][1]["offset"]')" = 2088960 ]
+	[ "$(field 3 '["versions_damaged"]')" = 3 ]
 	ctl scrub vm1@3 --json
 	[ "$status" -eq 4 ]
 	[ "$(field 0 '["damaged"][0]["offset"]')" = 12288 ]
@@ -910,6 +920,58 @@ db.commit()'
 	[ "$status" -eq 4 ]
 	output=${lines[0]}
 	[ "$(field 0 '["damaged"]')" = "[{'offset': 2088960, 'length': 4096}]" ]
+}
+
+@test "repair: heals from another copy" {
+	make_versions
+	ctl repair
+	expect 0 <<<"read 2.4 MiB: 0 blocks damaged, 0 healed"
+	# Of blocks 3 and 4 vm2 has a copy elsewhere, of block 510 nobody does.
+	truncate -s 4M b.img
+	dd if=1.img of=b.img bs=4096 skip=3 seek=77 count=2 conv=notrunc status=none
+	must snapshot vm2 --from b.img
+	damage 1.img 3
+	damage 1.img 4
+	damage 1.img 510
+	before=$(md5sum pool/data)
+	ctl repair --dry-run
+	expect 4 <<-'END'
+		revdedupctl: vm1@1: damaged: offset 2088960, length 4096
+		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
+		read 2.4 MiB: 3 blocks damaged, 2 would be healed
+		revdedupctl: 2 of 4 versions are still damaged
+		revdedupctl: an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'
+	END
+	[ "$(md5sum pool/data)" = "$before" ]
+	code=0
+	output=$("$build/tools/revdedupctl" repair --json --progress=never 2>/dev/null) || code=$?
+	[ "$code" -eq 4 ]
+	[ "$(field 0 '["damaged"][0]["offset"]')" = 2088960 ]
+	[ "$(field -1 '["blocks_damaged"]')" = 3 ]
+	[ "$(field -1 '["blocks_healed"]')" = 2 ]
+	ctl repair --from nowhere
+	[ "$status" -eq 1 ]
+	ctl repair --from pool/data
+	expect 1 <<-'END'
+		revdedupctl: 'pool/data' is part of the pool
+		revdedupctl: what the pool itself has is looked for anyway
+	END
+	ctl repair --from 3.img --from 2.img --progress=always
+	[ "$status" -eq 0 ]
+	[[ $output == *"1 blocks damaged, 1 healed"* ]]
+	must scrub
+	must check
+	for nr in 1 2 3; do
+		must restore "vm1@$nr" --to "r$nr.img"
+		cmp "$nr.img" "r$nr.img"
+	done
+
+	ctl repair --force
+	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog (try 'revdedupctl help repair')"
+	ctl repair --rebuild-catalog -n
+	[ "$status" -eq 2 ]
+	ctl repair --rebuild-catalog --from 1.img
+	[ "$status" -eq 2 ]
 }
 
 @test "locks: who waits for whom" {
@@ -947,9 +1009,10 @@ print(*sqlite3.connect("pool/catalog.db").execute(
 	ctl restore vm1@2 --to r3.img
 	[ "$status" -eq 11 ]
 	[ ! -e r3.img ]
-	ctl scrub
+	must scrub
+	ctl scrub vm1
 	[ "$status" -eq 3 ]
-	[[ $output == *"read 2 versions"* ]]
+	[[ $output == *"read 1 versions"* ]]
 	drop
 	# Somebody repairs the pool.
 	hold 0 0
@@ -1081,7 +1144,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(
 	[ "$status" -eq 4 ]
 	[[ $output == *"repair --rebuild-catalog"* ]]
 	ctl repair
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 4 ]
 	must repair --rebuild-catalog
 	must check
 	must scrub

@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl repair: make the catalog anew from the pool alone. */
+/*
+ * revdedupctl repair: heal what is damaged from another copy of it, or make the
+ * catalog anew from the pool alone.
+ */
+#include <errno.h>
 #include <stdio.h>
 
+#include "../pool/cleanup.h"
+#include "../pool/heal.h"
 #include "../pool/rebuild.h"
 #include "ctl.h"
 
-static void print(struct ctl *ctl, const char *path, const struct rd_rebuild_report *report)
+/* More is for 'scrub' to list. */
+#define MAX_LINES	100
+
+/* --- the catalog */
+
+static void print_rebuilt(struct ctl *ctl, const char *path,
+			  const struct rd_rebuild_report *report)
 {
 	if (ctl->json) {
 		ctl_json_begin(ctl, "repair");
@@ -18,17 +30,128 @@ static void print(struct ctl *ctl, const char *path, const struct rd_rebuild_rep
 	}
 }
 
-int cmd_repair(struct ctl *ctl)
+static int rebuild_catalog(struct ctl *ctl)
 {
 	struct rd_rebuild_report report;
 	int r;
 
-	if (!ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
-		return ctl_usage(ctl, "'repair' needs --rebuild-catalog");
+	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--rebuild-catalog is done as a whole and from the pool alone: without --%s",
+				 ctl_has(ctl, CTL_OPT_FROM) ? "from" : "dry-run");
 	r = ctl_open(ctl, RD_POOL_REPAIR);
 	if (!r)
-		r = rd_rebuild_catalog(ctl->pool, false, &report);
+		r = rd_rebuild_catalog(ctl->pool, ctl_has(ctl, CTL_OPT_FORCE), &report);
 	if (!r)
-		print(ctl, ctl->pool->path, &report);
+		print_rebuilt(ctl, ctl->pool->path, &report);
 	return ctl_close(ctl, r);
+}
+
+/* --- the data */
+
+static u64 nr_left(const struct rd_damage_report *report)
+{
+	return report->blocks_bad - report->blocks_healed + report->fps_bad -
+		report->fps_healed + report->recipes_lost;
+}
+
+static void print_json(struct ctl *ctl, const struct rd_damage_report *report)
+{
+	ctl_json_begin(ctl, "repair");
+	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
+	rd_json_u64(&ctl->out, "blocks_damaged", report->blocks_bad);
+	rd_json_u64(&ctl->out, "blocks_healed", report->blocks_healed);
+	rd_json_u64(&ctl->out, "fingerprints_damaged", report->fps_bad);
+	rd_json_u64(&ctl->out, "fingerprints_healed", report->fps_healed);
+	rd_json_u64(&ctl->out, "segments_lost", report->recipes_lost);
+	rd_json_u64(&ctl->out, "superblocks_healed", report->super_bad);
+	rd_json_bool(&ctl->out, "catalog_copy_healed", report->journal_bad);
+	ctl_json_end(ctl);
+}
+
+static void print_text(const struct ctl *ctl, const struct rd_damage_report *report)
+{
+	const char *would = ctl_has(ctl, CTL_OPT_DRY_RUN) ? "would be " : "";
+	char read[CTL_SIZE_TEXT];
+
+	printf("read %s: %llu blocks damaged, %llu %shealed\n",
+	       ctl_size_print(read, report->bytes_read), report->blocks_bad,
+	       report->blocks_healed, would);
+	if (report->fps_bad)
+		printf("%llu fingerprints damaged, %llu %smade anew\n", report->fps_bad,
+		       report->fps_healed, would);
+	if (report->super_bad)
+		printf("%u of 2 superblocks damaged, %swritten anew\n", report->super_bad, would);
+	if (report->journal_bad)
+		printf("the copy of the catalog was damaged, and %s\n",
+		       *would ? "would be made anew" : "is made anew");
+}
+
+static int tell(struct ctl *ctl, const struct rd_damage_report *report)
+{
+	u64 versions, damaged;
+	int r;
+
+	r = ctl_tell_damage(ctl, report, MAX_LINES, &versions, &damaged);
+	if (r)
+		return r;
+	if (ctl->json)
+		print_json(ctl, report);
+	else if (!ctl->quiet)
+		print_text(ctl, report);
+	if (!nr_left(report))
+		return 0;
+	rd_err(0, "%llu of %llu versions are still damaged", damaged, versions);
+	rd_hint("an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'");
+	return CTL_DAMAGE;
+}
+
+/* Fills in @from, which has room for all that was given. */
+static int get_images(struct ctl *ctl, struct rd_heal_options *options, const char **from)
+{
+	unsigned int i;
+
+	options->from = from;
+	for (i = 0; i < ctl->nr_given; i++) {
+		const char *path = ctl->given[i].value;
+
+		if (ctl->given[i].option != CTL_OPT_FROM)
+			continue;
+		if (ctl_is_of_pool(ctl, path)) {
+			rd_err(0, "'%s' is part of the pool", path);
+			rd_hint("what the pool itself has is looked for anyway");
+			return CTL_FAILED;
+		}
+		from[options->nr_from++] = path;
+	}
+	return 0;
+}
+
+static int heal(struct ctl *ctl)
+{
+	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
+	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
+	struct rd_damage_report report = { 0 };
+	int r;
+
+	if (!from)
+		return -ENOMEM;
+	r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
+	if (!r)
+		r = get_images(ctl, &options, from);
+	if (!r)
+		r = rd_heal(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		r = tell(ctl, &report);
+	rd_buffer_free(&report.rows);
+	return ctl_close(ctl, r);
+}
+
+int cmd_repair(struct ctl *ctl)
+{
+	if (ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
+		return rebuild_catalog(ctl);
+	if (ctl_has(ctl, CTL_OPT_FORCE))
+		return ctl_usage(ctl, "--force is for --rebuild-catalog");
+	return heal(ctl);
 }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl scrub: read versions, and compare them with their fingerprints. */
+/*
+ * revdedupctl scrub: read, and compare with the fingerprints. Everything is read in
+ * the order in which it lies, each block once; a volume or a version as it is
+ * restored.
+ */
 #include <errno.h>
 #include <stdio.h>
 
+#include "../pool/damage.h"
 #include "../pool/restore.h"
 #include "ctl.h"
 
 struct scrub {
 	struct ctl *ctl;
-	u64 nr_versions, nr_damaged, nr_left_out, bytes_read;
+	u64 nr_versions, nr_damaged, nr_left_out, bytes_read, nr_fps;
 };
 
 static void print_json(struct ctl *ctl, const struct ctl_version *version,
@@ -80,7 +85,7 @@ static int scrub_version(struct scrub *scrub, struct ctl_version *version)
 
 /* --- which */
 
-static int scrub_volumes(struct scrub *scrub, const char *name)
+static int scrub_volume(struct scrub *scrub, const char *name)
 {
 	struct rd_buffer volumes = { 0 }, versions = { 0 };
 	size_t i, nr;
@@ -109,6 +114,25 @@ static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
 	return r ? r : read_version(scrub, &version);
 }
 
+static int scrub_all(struct scrub *scrub)
+{
+	struct rd_damage_report report;
+	struct ctl *ctl = scrub->ctl;
+	int r;
+
+	r = rd_damage_find(ctl->pool, NULL, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		r = ctl_tell_damage(ctl, &report, U64_MAX, &scrub->nr_versions,
+				    &scrub->nr_damaged);
+	scrub->bytes_read = report.bytes_read;
+	scrub->nr_fps = report.fps_bad;
+	rd_buffer_free(&report.rows);
+	return r;
+}
+
+/* --- */
+
 static void tell(const struct scrub *scrub)
 {
 	struct ctl *ctl = scrub->ctl;
@@ -119,6 +143,7 @@ static void tell(const struct scrub *scrub)
 		rd_json_u64(&ctl->out, "versions", scrub->nr_versions);
 		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
 		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
+		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
 		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
 		ctl_json_end(ctl);
 		return;
@@ -126,8 +151,11 @@ static void tell(const struct scrub *scrub)
 	if (!ctl->quiet)
 		printf("read %llu versions, %s: %llu damaged\n", scrub->nr_versions,
 		       ctl_size_print(read, scrub->bytes_read), scrub->nr_damaged);
-	if (scrub->nr_damaged)
-		rd_hint("nothing was changed; 'restore' writes all that is not damaged");
+	if (scrub->nr_fps)
+		rd_err(0, "%llu fingerprints are damaged, and the blocks beside them are not",
+		       scrub->nr_fps);
+	if (scrub->nr_damaged || scrub->nr_fps)
+		rd_hint("nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged");
 }
 
 int cmd_scrub(struct ctl *ctl)
@@ -142,11 +170,13 @@ int cmd_scrub(struct ctl *ctl)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r && ctl->nr_operands && name.kind != CTL_NAME_VOLUME)
 		r = scrub_one(&scrub, &name);
+	else if (!r && ctl->nr_operands)
+		r = scrub_volume(&scrub, name.volume);
 	else if (!r)
-		r = scrub_volumes(&scrub, ctl->nr_operands ? name.volume : NULL);
+		r = scrub_all(&scrub);
 	if (r)
 		return ctl_close(ctl, r);
 	tell(&scrub);
-	return ctl_close(ctl, scrub.nr_damaged ? CTL_DAMAGE :
+	return ctl_close(ctl, scrub.nr_damaged || scrub.nr_fps ? CTL_DAMAGE :
 			 scrub.nr_left_out ? CTL_PARTLY : 0);
 }

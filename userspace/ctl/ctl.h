@@ -202,6 +202,17 @@ void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
 void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
 		   const char *became);
 
+/* --- damage.c */
+
+struct rd_damage_report;
+
+/*
+ * Tell which versions have what is in @report: a line of JSON each, or up to
+ * @max_lines on stderr.
+ */
+int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
+		    u64 *ret_versions, u64 *ret_damaged);
+
 /* --- cmd_delete.c */
 
 /* Delete them all, and say so. The pool is open for writing. */

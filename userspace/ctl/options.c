@@ -25,7 +25,7 @@ static const struct option_info {
 	[CTL_OPT_PROGRESS] = { "progress", 0, "auto|always|never", "tell how far it is" },
 	[CTL_OPT_DRY_RUN] = { "dry-run", 'n', NULL, "only say what would be done" },
 	[CTL_OPT_YES] = { "yes", 'y', NULL, "do not ask" },
-	[CTL_OPT_FORCE] = { "force", 'f', NULL, "even if there is something on it, or it is used" },
+	[CTL_OPT_FORCE] = { "force", 'f', NULL, "even if there is something on it, or it is used, or lost" },
 	[CTL_OPT_DATA] = { "data", 0, "DEVICE|FILE", "keep the data there" },
 	[CTL_OPT_SIZE] = { "size", 0, "SIZE", "of the file with the data, which is sparse" },
 	[CTL_OPT_RESERVE] = { "reserve", 0, "SIZE", "kept for deleting in a full pool" },
