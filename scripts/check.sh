@@ -54,8 +54,9 @@ job_unit() {
 job_pool() {
 	local rounds=()
 	case $tier in
-	fast) rounds=(STEPS=80 FAILURES=100 COVER=0) ;;
-	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100) ;;
+	fast) rounds=(STEPS=80 FAILURES=100 COVER=0 ROUNDS=1) ;;
+	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 ROUNDS=200
+		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
 	make -s -C tests/pool check "${rounds[@]}"
 }

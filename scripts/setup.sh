@@ -24,7 +24,7 @@ declare -A packages=(
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
-	[test]="bats libcmocka-dev mandoc"
+	[test]="bats libcmocka-dev mandoc python3"
 	[pool]="mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		linux-source-6.12"

@@ -221,25 +221,30 @@ static int read_super(struct rd_area *area, u64 offset, struct rd_super *super)
 	return r ? r : rd_super_unpack(super, block);
 }
 
+static bool is_nothing(int r)
+{
+	return r == -ENODATA || r == -EMEDIUMTYPE;
+}
+
+static int refuse_supers(const char *path, int ra, int rb)
+{
+	if (is_nothing(ra) && is_nothing(rb))
+		return rd_err(0, "'%s' is not the data area of a pool", path), ra;
+	if (ra != -EOPNOTSUPP && rb != -EOPNOTSUPP)
+		return rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
+	rd_err(0, "'%s' is of a format that this version does not know", path);
+	rd_hint("install a newer revdedup; nothing was changed");
+	return -EOPNOTSUPP;
+}
+
 static int choose_super(struct rd_area *area, const char *path)
 {
 	struct rd_super a, b;
 	int ra = read_super(area, COPY_A, &a);
 	int rb = read_super(area, COPY_B, &b);
 
-	if (ra && rb) {
-		switch (ra) {
-		case -ENODATA:
-		case -EMEDIUMTYPE:
-			return rd_err(0, "'%s' is not the data area of a pool", path), ra;
-		case -EOPNOTSUPP:
-			rd_err(0, "'%s' is of a format that this version does not know", path);
-			rd_hint("install a newer revdedup; nothing was changed");
-			return ra;
-		default:
-			return rd_err(ra, "both superblocks of '%s' are unreadable", path);
-		}
-	}
+	if (ra && rb)
+		return refuse_supers(path, ra, rb);
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
 		return rd_err(-EOPNOTSUPP, "'%s' is of a format that this version does not know",
 			      path);

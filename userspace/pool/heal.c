@@ -43,6 +43,8 @@ struct heal {
 	struct rd_resolver *resolver;
 	/* Bad blocks whose copies are wanted, by fingerprint. */
 	size_t nr_wanted;
+	/* Those whose fingerprint is lost as well; only a whole segment helps. */
+	size_t nr_unproven;
 	struct rd_bad_list *list;
 	u32 heads[NR_HEADS];
 	/* What is to be written next. */
@@ -77,10 +79,12 @@ static void want_all(struct heal *heal)
 
 	memset(heal->heads, 0xff, sizeof(heal->heads));
 	heal->nr_wanted = 0;
+	heal->nr_unproven = 0;
 	for (i = 0; i < heal->list->nr; i++) {
 		struct rd_bad_block *block = &heal->list->blocks[i];
 		u32 *head = head_of(heal, &block->fp);
 
+		heal->nr_unproven += block->what && !block->is_proven;
 		if (!block->is_proven || !(block->what & RD_BAD_CONTENT))
 			continue;
 		block->next = *head;
@@ -263,6 +267,14 @@ static int add_fix(struct heal *heal, struct rd_bad_block *block, unsigned int d
 	return heal->nr_fixes == BATCH ? flush(heal) : 0;
 }
 
+static int add_data(struct heal *heal, struct rd_bad_block *block, const void *data)
+{
+	unsigned int nr = heal->nr_data++;
+
+	memcpy(heal->data + (size_t)nr * RD_BLOCK_SIZE, data, RD_BLOCK_SIZE);
+	return add_fix(heal, block, nr);
+}
+
 /* --- looking for copies */
 
 /* @data is a block that has @fp: everybody who wants it gets it. */
@@ -271,12 +283,8 @@ static int found(struct heal *heal, const struct rd_fp *fp, const void *data)
 	struct rd_bad_block *block;
 	int r = 0;
 
-	while (!r && (block = take_wanted(heal, fp))) {
-		unsigned int nr = heal->nr_data++;
-
-		memcpy(heal->data + (size_t)nr * RD_BLOCK_SIZE, data, RD_BLOCK_SIZE);
-		r = add_fix(heal, block, nr);
-	}
+	while (!r && (block = take_wanted(heal, fp)))
+		r = add_data(heal, block, data);
 	return r;
 }
 
@@ -375,15 +383,38 @@ static void read_image(struct heal *heal, int fd, u64 offset)
 	}
 }
 
+/* This is the whole of segment @fp: it has what even the fingerprints of are lost. */
+static int found_segment(struct heal *heal, const struct rd_seg_fp *fp,
+			 const struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < heal->list->nr && !r && heal->nr_unproven; i++) {
+		struct rd_bad_block *block = &heal->list->blocks[i];
+
+		if (!block->what || block->is_proven ||
+		    memcmp(&block->recipe_fp, fp, sizeof(*fp)))
+			continue;
+		block->fp = fps[block->block];
+		block->is_proven = true;
+		heal->nr_unproven--;
+		r = add_data(heal, block,
+			     heal->buffer + (size_t)block->block * RD_BLOCK_SIZE);
+	}
+	return r;
+}
+
 static int search_segment(struct heal *heal, int fd, u64 offset)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS];
-	struct rd_seg_fp unused;
+	struct rd_seg_fp fp;
 	unsigned int i;
-	int r = 0;
+	int r;
 
 	read_image(heal, fd, offset);
-	rd_fp_segment(heal->hasher, heal->buffer, RD_SEG_SIZE, fps, &unused);
+	rd_fp_segment(heal->hasher, heal->buffer, RD_SEG_SIZE, fps, &fp);
+	r = found_segment(heal, &fp, fps);
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
 		if (is_wanted(heal, &fps[i]))
 			r = found(heal, &fps[i], heal->buffer + (size_t)i * RD_BLOCK_SIZE);
@@ -420,13 +451,18 @@ static int check_images(const struct rd_heal_options *options)
 	return 0;
 }
 
+static bool is_wanting(const struct heal *heal)
+{
+	return heal->nr_wanted || heal->nr_unproven;
+}
+
 static int search_image(struct heal *heal, const char *path)
 {
 	u64 size, at;
 	RD_CLOSE int fd = open_image(path, &size);
 	int r = fd < 0 ? fd : 0;
 
-	for (at = 0; !r && at < size && heal->nr_wanted; at += RD_SEG_SIZE) {
+	for (at = 0; !r && at < size && is_wanting(heal); at += RD_SEG_SIZE) {
 		r = search_segment(heal, fd, at);
 		if (!r)
 			r = rd_pool_tell(heal->pool, "read", at, size);
@@ -464,7 +500,7 @@ static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_b
 		return r;
 	want_all(heal);
 	r = search_pool(heal);
-	for (i = 0; i < heal->options->nr_from && !r && heal->nr_wanted; i++)
+	for (i = 0; i < heal->options->nr_from && !r && is_wanting(heal); i++)
 		r = search_image(heal, heal->options->from[i]);
 	return r ? r : flush(heal);
 }

@@ -1,0 +1,361 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Damage: whatever bit of a pool flips, is cut off or is not the one that belongs
+# there, it is found and named; everything else is restored; and 'repair' brings back
+# what is anywhere else. Through revdedupctl alone; damage.py does the damage.
+#
+# SEED repeats a run, ROUNDS is how often what is random is done, CTL the program.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+
+: "${ROUNDS:=5}"
+
+setup_file() {
+	export SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+	echo "# seed $SEED" >&3
+	CTL=${CTL:-$BATS_TEST_DIRNAME/../../build/pool/tools/revdedupctl}
+	export CTL
+	cd "$BATS_FILE_TMPDIR" || return
+	"$BATS_TEST_DIRNAME/damage.py" images "$SEED"
+	make_pool pool
+}
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	export REVDEDUP_POOL=$PWD/pool
+	cp "$BATS_FILE_TMPDIR"/{*.img,order} .
+	fresh
+}
+
+# make_pool DIR: with all of the images.
+make_pool() {
+	local volume image
+	"$CTL" init "$1" --size 100M --reserve 4K -q
+	while read -r volume image; do
+		"$CTL" -p "$1" snapshot "$volume" --from "$image" -q
+	done <order
+}
+
+# fresh: the pool as it was made.
+fresh() {
+	rm -rf pool wanted.json
+	cp -r --sparse=always "$BATS_FILE_TMPDIR/pool" pool
+}
+
+damage() {
+	"$BATS_TEST_DIRNAME/damage.py" "$@"
+}
+
+# is STATUS COMMAND...: revdedupctl ends with that.
+is() {
+	local wanted=$1
+	shift
+	run "$CTL" "$@"
+	[ "$status" -eq "$wanted" ] || {
+		echo "status $status, wanted $wanted: revdedupctl $*"
+		echo "$output"
+		return 1
+	}
+}
+
+# scrub_finds: exactly what was damaged.
+scrub_finds() {
+	local status=0
+	"$CTL" scrub --json >scrub.json 2>errors || status=$?
+	[ "$status" -eq 4 ] || { cat errors; return 1; }
+	damage found scrub.json
+}
+
+# restore_all [NR]: what scrub.json lists is left out, all else is right, and NR
+# versions have damage.
+restore_all() {
+	local nr found=()
+	[ ! -e scrub.json ] || found=(scrub.json)
+	nr=$(damage restore "$CTL" "${found[@]}")
+	[ "$nr" -eq "${1:-$nr}" ]
+}
+
+# is_whole: nothing is wrong, and every version is there.
+is_whole() {
+	rm -f scrub.json
+	is 0 check
+	[[ $output == *" 5 versions"* ]]
+	is 0 scrub
+	restore_all 0
+}
+
+from_all() {
+	local image
+	for image in *.?.img; do
+		echo "--from $image"
+	done
+}
+
+# refused_or_whole: what is there is all, or it is said that it is not, and a catalog
+# made anew brings it back.
+refused_or_whole() {
+	local status=0
+	"$CTL" check >/dev/null 2>errors || status=$?
+	if [ "$status" -ne 0 ]; then
+		is 0 repair --rebuild-catalog
+	fi
+	is_whole
+	return "$((status != 0))"
+}
+
+@test "a bit of data" {
+	for ((round = 0; round < ROUNDS; round++)); do
+		fresh
+		damage flip pool $((SEED + round)) 40 data
+		scrub_finds
+		restore_all
+		rm scrub.json
+	done
+	is 0 check
+	# Some of it vm2 has as well; the images have the rest.
+	run "$CTL" repair --json --progress=never
+	[ "$status" -eq 4 ]
+	[[ $output =~ \"blocks_healed\":\ [1-9] ]]
+	# shellcheck disable=SC2046 # words
+	is 0 repair $(from_all)
+	is_whole
+}
+
+@test "a bit of a fingerprint" {
+	damage flip pool "$SEED" 60 fps
+	scrub_finds
+	rm scrub.json
+	restore_all
+	nr=$(python3 -c 'import json; print(json.load(open("wanted.json"))["fps"])')
+	is 0 repair
+	[[ $output == *"$nr fingerprints damaged, $nr made anew"* ]]
+	is_whole
+}
+
+@test "bits of blocks and of fingerprints" {
+	damage flip pool "$SEED" 10 data fps
+	scrub_finds
+	restore_all
+	# A block and its own fingerprint.
+	fresh
+	damage flip pool "$SEED" 6 pair
+	scrub_finds
+	restore_all
+	is 4 repair
+	# Nothing tells what it was but the whole segment.
+	# shellcheck disable=SC2046 # words
+	is 0 repair $(from_all)
+	is_whole
+}
+
+@test "a block of fingerprints" {
+	# All of the first frames': whichever are used.
+	for at in 1 2 3 4; do
+		fresh
+		dd if=/dev/urandom of=pool/data bs=4096 seek=$((512 + at)) count=1 \
+			conv=notrunc status=none
+		rm -f scrub.json
+		restore_all
+		is 0 repair
+		is_whole
+	done
+}
+
+@test "where nothing means anything" {
+	damage flip pool "$SEED" 20 dead padding
+	is_whole
+}
+
+@test "a superblock" {
+	for copy in super0 super1; do
+		for ((round = 0; round < ROUNDS; round++)); do
+			fresh
+			damage flip pool $((SEED + round)) 1 $copy
+			is 4 check
+			[[ $output == *"a copy of the superblock is damaged"* ]]
+			is 0 scrub
+			is 0 repair
+			is 0 check
+		done
+		restore_all
+	done
+	fresh
+	damage flip pool "$SEED" 1 super0 super1
+	before=$(md5sum pool/data)
+	for verb in list check scrub repair "repair --rebuild-catalog" \
+		"snapshot vm1 --from vm1.1.img"; do
+		# shellcheck disable=SC2086 # words
+		is 4 $verb
+		[[ $output == *superblocks* ]]
+	done
+	[ "$(md5sum pool/data)" = "$before" ]
+}
+
+@test "a bit of the journal" {
+	for ((round = 0; round < 2 * ROUNDS; round++)); do
+		fresh
+		damage flip pool $((SEED + round)) 1 journal
+		is 4 check
+		[[ $output == *"the copy of the catalog is damaged"* ]]
+		is 0 scrub
+		# The catalog is lost as well: no version goes without a word.
+		mv pool/catalog.db lost
+		is 4 repair --rebuild-catalog
+		[[ $output == *"--force"* ]]
+		[ ! -e pool/catalog.db ]
+		mv lost pool/catalog.db
+		is 0 repair
+		is 0 check
+		rm pool/catalog.db*
+		is 0 repair --rebuild-catalog
+		is 0 check
+		[[ $output == *" 5 versions"* ]]
+	done
+	is_whole
+}
+
+@test "a journal of which only the beginning can be read" {
+	damage flip pool "$SEED" 1 journal
+	rm pool/catalog.db*
+	is 0 repair --rebuild-catalog --force
+	is 0 check
+	is 0 scrub
+}
+
+@test "data that is cut off" {
+	size=$(stat -c %s pool/data)
+	# In a superblock, in fingerprints, in frames, and at last a byte.
+	for length in 4095 4096 1048577 $(((2 << 20) + 5000)) $(((7 << 20) + 1)) \
+		$(((10 << 20) + 123456)) $((17 << 20)) $((size - 1)); do
+		fresh
+		truncate -s "$length" pool/data
+		status=0
+		"$CTL" scrub --json >scrub.json 2>errors || status=$?
+		if [ "$length" -lt 4096 ]; then
+			[ "$status" -eq 4 ] || [ "$status" -eq 1 ]
+			continue
+		fi
+		grep -q "is cut off" errors
+		restore_all
+		is 4 check || [ "$length" -ge $((17 << 20)) ]
+		# shellcheck disable=SC2046 # words
+		is 0 repair $(from_all)
+		is_whole
+	done
+}
+
+@test "catalogs of two pools" {
+	(cd "$BATS_FILE_TMPDIR" && make_pool "$BATS_TEST_TMPDIR/other")
+	mv pool/catalog.db mine
+	mv other/catalog.db pool/catalog.db
+	mv mine other/catalog.db
+	for pool in pool other; do
+		is 1 -p $pool list
+		[[ $output == *"are of different pools"*"nothing was changed"* ]]
+		is 1 -p $pool snapshot vm1 --from vm1.1.img
+		is 0 -p $pool repair --rebuild-catalog
+		REVDEDUP_POOL=$pool is_whole
+	done
+}
+
+@test "an older catalog" {
+	cp pool/catalog.db old.db
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	is 0 delete vm1@2
+	rm vm1.2.img pool/catalog.db*
+	cp old.db pool/catalog.db
+	before=$(md5sum pool/data)
+	for verb in list check scrub "delete vm1@1" repair; do
+		# shellcheck disable=SC2086 # words
+		is 1 $verb
+		[[ $output == *"the catalog is older than the data area"* ]]
+	done
+	[ "$(md5sum pool/data)" = "$before" ]
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+@test "a catalog that is gone" {
+	rm pool/catalog.db
+	is 4 list
+	is 4 repair
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+# leave_log: a version more, which the catalog has in its log only.
+leave_log() {
+	# A reader that ends without closing leaves it; it waits for its pipe.
+	mkfifo pipe
+	"$CTL" dump vm1@1 >pipe 2>/dev/null 3>&- &
+	reader=$!
+	exec 4<pipe
+	until head -c 1 <&4 | grep -q .; do :; done
+	cp vm1.3.img vm2.3.img
+	dd if=/dev/urandom of=vm2.3.img bs=4096 seek=99 count=9 conv=notrunc status=none
+	is 0 snapshot vm2 --from vm2.3.img
+	rm vm2.2.img
+	is 0 delete vm2@2
+	kill -9 $reader
+	wait $reader || :
+	exec 4<&-
+	rm pipe
+	[ -s pool/catalog.db-wal ]
+	rm -rf whole
+	cp -r --sparse=always pool whole
+}
+
+@test "a catalog without its log" {
+	leave_log
+	rm pool/catalog.db-wal
+	is 1 list
+	[[ $output == *"the catalog is older than the data area"* ]]
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+@test "a log of the catalog that is damaged" {
+	leave_log
+	size=$(stat -c %s pool/catalog.db-wal)
+	for length in 1 32 5000 $((size - 1)); do
+		rm -rf pool
+		cp -r --sparse=always whole pool
+		truncate -s "$length" pool/catalog.db-wal
+		refused_or_whole || :
+	done
+	for ((round = 0; round < ROUNDS; round++)); do
+		rm -rf pool
+		cp -r --sparse=always whole pool
+		damage flip1 pool/catalog.db-wal $((SEED + round))
+		refused_or_whole || :
+	done
+}
+
+@test "a catalog that is cut off" {
+	size=$(stat -c %s pool/catalog.db)
+	for length in 0 100 4096 $((size / 2)) $((size / 2 / 4096 * 4096)) $((size - 4096)); do
+		fresh
+		truncate -s "$length" pool/catalog.db
+		run "$CTL" check
+		[ "$status" -ne 0 ] || { echo "at $length of $size bytes"; false; }
+		is 0 repair --rebuild-catalog
+		is_whole
+	done
+}
+
+@test "a bit of the catalog" {
+	missed=()
+	for ((round = 0; round < 8 * ROUNDS; round++)); do
+		fresh
+		at=$(damage flip1 pool/catalog.db $((SEED + round)))
+		run "$CTL" check
+		[ "$status" -ne 0 ] || missed+=("$at")
+		is 0 repair --rebuild-catalog
+		is 0 check
+		[[ $output == *" 5 versions"* ]]
+	done
+	is_whole
+	[ "${#missed[@]}" -eq 0 ] || { echo "not found: bytes ${missed[*]}"; false; }
+}
