@@ -88,6 +88,9 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "segments_shared", report->segments_shared);
 	rd_json_u64(out, "segments_pieces", report->segments_pieces);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_u64(out, "usec_copy", report->usec_copy);
+	rd_json_u64(out, "usec_reverse", report->usec_reverse);
+	rd_json_u64(out, "usec_free", report->usec_free);
 	ctl_json_end(ctl);
 }
 

@@ -1001,11 +1001,29 @@ static int take(struct snapshot *s)
 	return r;
 }
 
+static u64 now_usec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (u64)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* How long it is since *@mark, which becomes now. */
+static u64 usec_since(u64 *mark)
+{
+	u64 before = *mark;
+
+	*mark = now_usec();
+	return *mark - before;
+}
+
 int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		struct rd_snapshot_report *report)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	struct snapshot *s;
+	u64 mark;
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -1015,6 +1033,7 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 				 "the volume");
 	if (r)
 		return r;
+	mark = now_usec();
 	s = calloc(1, sizeof(*s));
 	if (s) {
 		s->fd = -1;
@@ -1029,11 +1048,14 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 	} else {
 		r = -ENOMEM;
 	}
+	report->usec_copy = usec_since(&mark);
 	/* It exists: whatever fails now, the next command goes on with. */
 	if (!r)
 		r = rd_reverse(pool, &report->version);
 	rd_lock_drop(&lock);
+	report->usec_reverse = usec_since(&mark);
 	if (!r)
 		r = rd_free_queue(pool);
+	report->usec_free = usec_since(&mark);
 	return r;
 }

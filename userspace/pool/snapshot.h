@@ -31,6 +31,10 @@ struct rd_snapshot_report {
 	u64 segments_changed;
 	u64 segments_shared;	/* of these, what the pool had */
 	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
+	/* How long it took, in microseconds. */
+	u64 usec_copy;		/* until the version existed */
+	u64 usec_reverse;
+	u64 usec_free;
 };
 
 int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
