@@ -10,6 +10,7 @@
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    what the tests on this machine want
 #   pool    a series of real disk images
+#   bench   what the pool is measured with, and beside
 #   kunit   a kernel of our own from Debian's source (user-mode Linux)
 #
 # A fresh Debian 12 has none of them, not even make, so the other scripts call
@@ -26,6 +27,7 @@ declare -A packages=(
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats libcmocka-dev mandoc python3"
 	[pool]="mmdebstrap e2fsprogs"
+	[bench]="borgbackup restic sqlite3 time e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		linux-source-6.12"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # what others here set
+# A disk that changes all the time, of which the last versions are kept: what there
+# is of it, and how fast the oldest comes back, must not depend on how many there
+# have been.
+
+churn_versions=300
+churn_keep=20
+churn_mib=512
+
+count_rows() {
+	sqlite3 -readonly "$REVDEDUP_POOL/catalog.db" "SELECT
+		(SELECT count(*) FROM segment) + (SELECT count(*) FROM recipe) +
+		(SELECT count(*) FROM at) + (SELECT count(*) FROM here)"
+}
+
+restore_oldest() {
+	rm -f "$dir/out"
+	turn revdedupctl -q restore "v@$(($1 - churn_keep + 1))" --to "$dir/out"
+}
+
+# Prints a line, and adds to $dir/churned: ms, rows, bytes.
+look_at() {
+	local times=() rows bytes
+	for _ in 1 2 3; do
+		restore_oldest "$1"
+		times+=("$usec")
+	done
+	usec=$(median "${times[@]}")
+	rows=$(count_rows)
+	bytes=$(bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*)
+	printf '%-10s %20s %12s %20s\n' "$1" $((usec / 1000)) "$rows" \
+		"$(calc "$bytes / $churn_keep / $mib" %.2f)"
+	echo "$usec $rows $bytes" >>"$dir/churned"
+}
+
+# flat_row WHAT COLUMN GREATEST
+flat_row() {
+	local ratio
+	ratio=$(awk -v n="$2" 'NR == 1 { min = max = $n } $n < min { min = $n }
+		$n > max { max = $n } END { printf "%.3f", max / min }' "$dir/churned")
+	row "$1, greatest / least" "$ratio" "<= $3" "$ratio <= $3"
+}
+
+part_churn() {
+	local number begin=$SECONDS
+	: >"$dir/churned"
+	new_pool
+	image random "$dir/image" $((churn_mib * mib)) 1
+	title "churn: $churn_versions versions of $churn_mib MiB, the last $churn_keep kept" \
+		"1 % of the blocks change each time, half of them to what others have"
+	printf '\n%-10s %20s %12s %20s\n' versions "oldest back, ms" "rows" "MiB a kept version"
+	for ((number = 1; number <= churn_versions; number++)); do
+		[ "$number" -eq 1 ] ||
+			image churn "$dir/image" $((churn_mib * 256 / 100)) "$number" >/dev/null
+		revdedupctl -q snapshot v --from "$dir/image"
+		[ "$number" -le "$churn_keep" ] ||
+			revdedupctl -q prune v --keep-last "$churn_keep"
+		((number % 50)) || look_at "$number"
+	done
+	header
+	flat_row "restore of the oldest kept" 1 1.25
+	flat_row "rows in the catalog" 2 1.1
+	flat_row "bytes in the pool" 3 1.1
+	note "churn took $((SECONDS - begin)) s"
+	rm -f "$dir/image" "$dir/out"
+}

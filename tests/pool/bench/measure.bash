@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034,SC2154,SC2119,SC2120 # others use it
+# What all parts measure and print with.
+
+gib=$((1 << 30))
+mib=$((1 << 20))
+
+# calc EXPRESSION [FORMAT]: what bash has no numbers for.
+calc() { awk "BEGIN { printf \"${2:-%.3f}\", ($1) }"; }
+
+# --- tables
+
+title() {
+	printf '\n=== %s ===\n' "$1"
+	[ $# -eq 1 ] || printf '%s\n' "${@:2}"
+}
+
+header() {
+	printf '\n%-56s %22s %10s\n' what measured wanted
+}
+
+# row WHAT MEASURED [WANTED CONDITION]: an awk condition says whether it is ok.
+row() {
+	local verdict=''
+	if [ $# -ge 4 ]; then
+		verdict=ok
+		if [ "$(calc "($4) ? 1 : 0" %d)" = 0 ]; then
+			verdict=short
+			short=$((short + 1))
+		fi
+	fi
+	printf '%-56s %22s %10s  %s\n' "$1" "$2" "${3:-}" "$verdict"
+}
+
+# --- time
+
+cold() {
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+}
+
+# timed COMMAND...: sets usec.
+timed() {
+	local begin=${EPOCHREALTIME/[.,]/}
+	"$@" >/dev/null
+	usec=$((${EPOCHREALTIME/[.,]/} - begin))
+}
+
+# turn COMMAND...: the same from cold caches.
+turn() {
+	cold
+	timed "$@"
+}
+
+# compare PREPARE OURS RAW [ROUNDS]: three functions. Sets ratios: in order, how
+# fast OURS is as a share of RAW, in each round.
+compare() {
+	local i ours raw n=${4:-$rounds}
+	ratios=()
+	for ((i = 0; i < n; i++)); do
+		# Neither is always the one that comes after the other.
+		if ((i % 2)); then
+			"$1"; turn "$3"; raw=$usec
+			"$1"; turn "$2"; ours=$usec
+		else
+			"$1"; turn "$2"; ours=$usec
+			"$1"; turn "$3"; raw=$usec
+		fi
+		ratios+=("$(calc "$raw / $ours")")
+	done
+	mapfile -t ratios < <(printf '%s\n' "${ratios[@]}" | sort -n)
+}
+
+# median NUMBER...
+median() {
+	printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"
+}
+
+spread() { printf '%s (%s-%s)' "$(median "${ratios[@]}")" "${ratios[0]}" "${ratios[-1]}"; }
+
+# ratio_row WHAT LEAST: of what compare() has found.
+ratio_row() {
+	row "$1" "$(spread)" ">= $2" "$(median "${ratios[@]}") >= $2"
+}
+
+# --- space
+
+# What files take on the disk.
+bytes_of() { du -cB1 "$@" | awk 'END { print $1 }'; }
+
+# field NAME: of the JSON objects on standard input, a number a line.
+field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
+
+# --- pools
+
+# new_pool [OPTION...]
+new_pool() {
+	rm -rf "$REVDEDUP_POOL"
+	revdedupctl init "$@" "$REVDEDUP_POOL" >/dev/null
+}
+
+# on_memory NAME BYTES: mount an ext4 that lies in memory. Sets mounted.
+on_memory() {
+	local bytes=$2
+	mounted=$dir/$1
+	: "${shm:=$(mktemp -d /dev/shm/revdedup-bench.XXXXXX)}"
+	truncate -s "$bytes" "$shm/$1"
+	on_file "$shm/$1" "$mounted"
+}
+
+# on_file FILE DIRECTORY: an ext4 in a file, which never discards anything.
+on_file() {
+	mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1"
+	mkdir "$2"
+	mount -o loop,nodiscard "$1" "$2"
+	mounts+=("$2")
+}
+
+# --- the series
+
+# The directory of the images, made if the cache has them not.
+find_series() {
+	series=${series:-$("$here/../series.sh" --size full)}
+}
+
+# take_series [HOOK]: all snapshots in a new pool, each from cold caches. Their
+# reports go to $dir/reports, the microseconds of all to series_usec. HOOK VOLUME
+# FILE is called after each.
+take_series() {
+	local volume file
+	find_series
+	new_pool
+	: >"$dir/reports"
+	series_usec=0
+	while read -r volume file; do
+		cold
+		timed snapshot_to_reports "$volume" "$series/$file"
+		series_usec=$((series_usec + usec))
+		[ $# -eq 0 ] || "$1" "$volume" "$file"
+	done <"$series/order"
+}
+
+snapshot_to_reports() {
+	revdedupctl snapshot "$1" --from "$2" --json >>"$dir/reports"
+}
+
+# sum_of NAME: of all reports.
+sum_of() { field "$1" <"$dir/reports" | awk '{ n += $1 } END { printf "%d", n }'; }

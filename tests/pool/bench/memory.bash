@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # what others here set
+# What a command has of memory at most: on an image of 1 TiB that has one block in
+# each segment, and on a rewrite of a large disk. On an ext4 that discards nothing,
+# as only memory is measured.
+
+memory_limit=128
+
+# peak WHAT ARGUMENT...: of revdedupctl.
+peak() {
+	local what=$1 begin=$SECONDS kib
+	shift
+	/usr/bin/time -q -o "$dir/peak" -f %M revdedupctl -q "$@" >/dev/null ||
+		note "$what: exit status $?"
+	kib=$(tail -n 1 "$dir/peak")
+	row "$what: MiB ($((SECONDS - begin)) s)" "$(calc "$kib / 1024" %.1f)" \
+		"<= $memory_limit" "$kib <= $memory_limit * 1024"
+}
+
+# peak_of_all NAME: of a pool with two versions of v, the newest that of the image.
+peak_of_all() {
+	peak "$1, list" list
+	peak "$1, show" show v
+	peak "$1, stats" stats
+	peak "$1, diff" diff v@1 v@2
+	peak "$1, check" check
+	peak "$1, scrub" scrub
+	peak "$1, restore" restore v@1 --to "$work/out"
+	peak "$1, restore over it" restore v@2 --to "$work/out" --yes
+	rm "$work/out"
+	peak "$1, dump" dump v@2
+	peak "$1, repair" repair --rebuild-catalog
+	peak "$1, snapshot again" snapshot v --from "$work/image"
+	peak "$1, delete" delete v@1
+	peak "$1, prune" prune v --keep-last 1
+}
+
+of_sparse() {
+	new_pool --size 4T
+	image sparse "$work/image" $((1024 * gib)) 1
+	peak "1 TiB, snapshot" snapshot v --from "$work/image"
+	image sparse "$work/image" $((1024 * gib)) 2
+	peak "1 TiB, snapshot of a rewrite" snapshot v --from "$work/image"
+	peak_of_all "1 TiB"
+	rm "$work/image"
+}
+
+of_rewrite() {
+	local bytes=$(($1 * gib))
+	new_pool
+	image random "$work/image" "$bytes" 1
+	peak "$1 GiB, snapshot" snapshot v --from "$work/image"
+	image random "$work/image" "$bytes" 2
+	peak "$1 GiB, snapshot of a rewrite" snapshot v --from "$work/image"
+	peak_of_all "$1 GiB"
+}
+
+part_memory() {
+	local free size=16
+	free=$(($(df --output=avail -B1 "$dir" | tail -n 1) / gib))
+	# Image, two versions, and one that is restored.
+	while [ $((size * 4 + 2)) -gt "$free" ]; do
+		size=$((size / 2))
+	done
+	title "memory: the most that a command has" \
+		"$free GiB are free here, so the large disk has $size GiB"
+	work=$dir/work
+	truncate -s $((free - 1))G "$dir/filesystem"
+	on_file "$dir/filesystem" "$work"
+	REVDEDUP_POOL=$work/pool
+	header
+	of_sparse
+	of_rewrite "$size"
+	rm -rf "$REVDEDUP_POOL"
+	REVDEDUP_POOL=$dir/pool
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: run.sh [OPTION]... [PART]...
+#
+# Measure the pool on this machine, and print tables: what was measured, what is
+# wanted, and whether it is that. All parts, or these:
+#
+#   storage  what a series of real disks takes in the pool
+#   speed    snapshot and restore beside a raw copy, along the series
+#   peers    the series in borg and restic
+#   delete   deleting beside plain holes in files
+#   churn    300 versions of a disk of which the last 20 are kept
+#   memory   what each command has at most
+#
+# Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
+# ending in fsync). Both have their turn in each round, from cold caches; a ratio
+# is the median of the rounds', with the least and the greatest behind it.
+#
+#   --rounds N   default 5
+#   --dir DIR    where to work: on the disk that is to be measured (default
+#                /var/tmp); up to 60 GiB are needed there
+#   --check      exit with 1 where something is short of what is wanted
+#
+# Takes half an hour and needs root. Installs the Debian packages that it lacks.
+tree=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
+here=$tree/tests/pool/bench
+# shellcheck source=scripts/lib.sh
+. "$tree/scripts/lib.sh"
+
+all=(storage speed peers delete churn memory)
+rounds=5 where=/var/tmp check=false parts=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) show_help; exit ;;
+	--check) check=true ;;
+	--rounds) rounds=${2:?how many rounds?}; shift ;;
+	--dir) where=${2:?which directory?}; shift ;;
+	-*) usage_error "no such option: '$1'" ;;
+	*)
+		[[ " ${all[*]} " == *" $1 "* ]] || usage_error "no such part: '$1'"
+		parts+=("$1")
+		;;
+	esac
+	shift
+done
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of rounds: '$rounds'"
+[ "$(id -u)" -eq 0 ] || die "it drops caches and mounts file systems: run it as root"
+[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
+
+"$tree/scripts/setup.sh" build pool bench
+dir=$(mktemp -d "$where/revdedup-bench.XXXXXX")
+# The other file systems that something is measured on.
+mounts=() shm=''
+clean_up() {
+	local mount
+	for mount in "${mounts[@]}"; do
+		umount "$mount" || :
+	done
+	rm -rf "$dir" ${shm:+"$shm"}
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+note "building"
+make -s -C "$tree/tools" O="$dir/bin"
+PATH=$dir/bin:$PATH
+for program in rawcopy image punch; do
+	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
+done
+gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$here/../rule.c" -lcrypto
+export REVDEDUP_POOL=$dir/pool
+# How much is not as it should be; row() counts.
+short=0
+
+# shellcheck source=tests/pool/bench/measure.bash
+. "$here/measure.bash"
+for part in "${all[@]}"; do
+	[[ " ${parts[*]} " == *" $part "* ]] || continue
+	note "$part"
+	# shellcheck source=/dev/null
+	. "$here/$part.bash"
+	"part_$part"
+	rm -rf "$REVDEDUP_POOL"
+done
+[ "$short" -eq 0 ] || note "$short short of what is wanted"
+! $check || [ "$short" -eq 0 ]

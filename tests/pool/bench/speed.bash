@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # what others here set
+# Snapshots and restores beside a raw copy of the same image.
+
+# Versions of vm1 after which the newest is restored.
+points=" 1 4 7 10 13 "
+seed=1
+
+# --- what has its turn. In $image is the image, in $version what is restored.
+
+take_first() { revdedupctl -q snapshot vm1 --from "$image"; }
+copy_raw() { rawcopy "$image" "$dir/out"; }
+read_raw() { rawcopy "$image"; }
+restore_version() { revdedupctl -q restore "$version" --to "$dir/out"; }
+
+fresh_pool() {
+	rm -f "$dir/out"
+	new_pool
+}
+
+no_output() { rm -f "$dir/out"; }
+
+# A block in each of some segments.
+change_little() {
+	image every "$image" 65536 "$((seed++))" >/dev/null
+}
+
+# --- one after the other
+
+snapshots_full() {
+	image=$series/vm1-13.img
+	compare fresh_pool take_first copy_raw
+	ratio_row "first snapshot / raw copy" 0.85
+	no_output
+	compare true take_first read_raw
+	ratio_row "snapshot, nothing changed / raw read" 0.85
+	image=$dir/little.img
+	cp --sparse=always "$series/vm1-13.img" "$image"
+	compare change_little take_first read_raw
+	ratio_row "snapshot, 16 segments changed / raw read" 0.85
+	rm "$image"
+}
+
+# The report goes to $dir/reports.
+take_changed() {
+	revdedupctl snapshot vm1 --from "$image" --changed "$dir/changed" --json \
+		>"$dir/reports"
+}
+
+# list_changes SEGMENTS: make them, and the list of them.
+list_changes() {
+	printf 'version %s\n' "$(revdedupctl list vm1 --json | field number | tail -n 1)" \
+		>"$dir/changed"
+	[ "$1" -eq 0 ] ||
+		image every "$image" $((524288 / $1)) $((seed++)) >>"$dir/changed"
+}
+
+# time_changes SEGMENTS: sets usec and copy_usec, medians of three.
+time_changes() {
+	local all=() copies=()
+	for _ in 1 2 3; do
+		list_changes "$1"
+		turn take_changed
+		all+=("$usec")
+		copies+=("$(sum_of usec_copy)")
+	done
+	usec=$(median "${all[@]}")
+	copy_usec=$(median "${copies[@]}")
+}
+
+# Time against the number of segments that changed, a block in each.
+snapshots_changed() {
+	local nr none none_copy each=()
+	new_pool
+	image=$dir/changing.img
+	image random "$image" $((2 * gib)) 1
+	take_first
+	printf '\n%-36s %12s %16s %18s\n' "snapshot --changed of 2 GiB" ms "ms a segment" \
+		"without freeing"
+	for nr in 0 32 128 512 1024; do
+		time_changes "$nr"
+		if [ "$nr" -eq 0 ]; then
+			none=$usec none_copy=$copy_usec
+			printf '%-36s %12s\n' "0 segments" $((usec / 1000))
+			continue
+		fi
+		each+=("$(calc "($usec - $none) / 1000 / $nr")")
+		printf '%-36s %12s %16s %18s\n' "$nr segments" $((usec / 1000)) "${each[-1]}" \
+			"$(calc "($copy_usec - $none_copy) / 1000 / $nr")"
+	done
+	rm "$image"
+	header
+	mapfile -t each < <(printf '%s\n' "${each[@]}" | sort -n)
+	row "ms a changed segment, greatest / least" "$(calc "${each[-1]} / ${each[0]}" %.2f)" \
+		"<= 1.5" "${each[-1]} / ${each[0]} <= 1.5"
+}
+
+restore_newest() {
+	[[ $1 = vm1 ]] || return 0
+	local number=${2#vm1-}
+	number=${number%.img}
+	[[ $points == *" $number "* ]] || return 0
+	image=$series/$2 version=vm1@latest
+	compare no_output restore_version copy_raw
+	ratio_row "restore of the newest, after vm1@$number / raw copy" 0.95
+	no_output
+}
+
+along_the_series() {
+	local reverse free share
+	take_series restore_newest
+	reverse=$(sum_of usec_reverse)
+	free=$(sum_of usec_free)
+	row "backup of the whole series, s" "$(calc "$series_usec / 1e6" %.1f)"
+	share=$(calc "$reverse / $series_usec" %.4f)
+	row "  of it reverse deduplication" "$(calc "100 * $share" '%.1f %%')" "<= 15 %" \
+		"$share <= 0.15"
+	row "  and giving space back" "$(calc "100 * $free / $series_usec" '%.1f %%')"
+}
+
+restores_of_old() {
+	local number
+	for number in 1 {2..13}; do
+		image=$series/vm1-$number.img version=vm1@$number
+		if [ "$number" -eq 1 ]; then
+			compare no_output restore_version copy_raw
+			ratio_row "restore of the oldest, vm1@1 / raw copy" 0.85
+		else
+			compare no_output restore_version copy_raw 1
+			row "restore of vm1@$number / raw copy (once)" "${ratios[0]}"
+		fi
+	done
+	no_output
+}
+
+part_speed() {
+	find_series
+	title "speed: shares of that of a raw copy (median, least-greatest)"
+	header
+	snapshots_full
+	along_the_series
+	restores_of_old
+	snapshots_changed
+}
