@@ -18,4 +18,10 @@ int rd_size_of(int fd, u64 *ret_bytes, bool *ret_is_device);
  */
 int rd_read_direct(int fd, void *buf, size_t len, u64 offset);
 
+/*
+ * Memory to read to and write from, in huge pages where there are any: of these
+ * the kernel makes one request where of others it makes hundreds of pieces.
+ */
+void *rd_alloc_direct(size_t len);
+
 #endif

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "../direct.h"
 #include "blame.h"
 #include "log.h"
 #include "resolve.h"
@@ -96,6 +97,8 @@ struct restore {
 	u64 nr_segs;
 	u64 next;			/* segment to begin with */
 	u64 out;			/* segment that the target gets next */
+	u8 *data;			/* a segment for each piece */
+	struct rd_fp *fps;		/* and its blocks' fingerprints */
 	struct piece *pieces[NR_PIECES];	/* segment % NR_PIECES */
 	struct want *wants;
 	unsigned int nr_wants;
@@ -717,10 +720,29 @@ static int run(struct restore *restore)
 
 /* --- */
 
-static int set_up(struct restore *restore)
+static int make_pieces(struct restore *restore)
 {
 	unsigned int i;
-	void *data;
+
+	restore->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
+	restore->fps = malloc(NR_PIECES * RD_FPS_SIZE);
+	if (!restore->data || !restore->fps)
+		return -ENOMEM;
+	for (i = 0; i < NR_PIECES; i++) {
+		struct piece *piece = calloc(1, sizeof(*piece));
+
+		restore->pieces[i] = piece;
+		if (!piece)
+			return -ENOMEM;
+		piece->restore = restore;
+		piece->data = restore->data + (size_t)i * RD_SEG_SIZE;
+		piece->fps = restore->fps + (size_t)i * RD_SEG_BLOCKS;
+	}
+	return 0;
+}
+
+static int set_up(struct restore *restore)
+{
 	int r;
 
 	restore->resolver = rd_resolver_new(restore->pool->sql);
@@ -728,16 +750,9 @@ static int set_up(struct restore *restore)
 	restore->wants = malloc(WINDOW * RD_SEG_BLOCKS * sizeof(*restore->wants));
 	if (!restore->resolver || !restore->hasher || !restore->wants)
 		return -ENOMEM;
-	for (i = 0; i < NR_PIECES; i++) {
-		struct piece *piece = calloc(1, sizeof(*piece));
-
-		restore->pieces[i] = piece;
-		if (!piece || posix_memalign(&data, RD_BLOCK_SIZE, RD_SEG_SIZE + RD_FPS_SIZE))
-			return -ENOMEM;
-		piece->restore = restore;
-		piece->data = data;
-		piece->fps = (struct rd_fp *)(piece->data + RD_SEG_SIZE);
-	}
+	r = make_pieces(restore);
+	if (r)
+		return r;
 	r = rd_ring_new(&restore->ring, 64);
 	return r ? r : rd_workers_new(&restore->workers, restore->ring);
 }
@@ -749,11 +764,10 @@ static void tear_down(struct restore *restore)
 
 	rd_workers_free(restore->workers);
 	rd_ring_free(restore->ring);
-	for (i = 0; i < NR_PIECES; i++) {
-		if (restore->pieces[i])
-			free(restore->pieces[i]->data);
+	for (i = 0; i < NR_PIECES; i++)
 		free(restore->pieces[i]);
-	}
+	free(restore->fps);
+	free(restore->data);
 	while (restore->spare) {
 		gather = restore->spare;
 		restore->spare = gather->next;

@@ -69,8 +69,8 @@ struct buffer {
 	u64 segment;
 	i64 old;
 	bool is_audit;
-	u8 *data;		/* a segment, and then: */
-	struct rd_fp *fps;
+	u8 *data;		/* a segment */
+	struct rd_fp *fps;	/* of its blocks */
 	struct rd_seg_fp fp;
 	size_t len;
 	struct rd_op read;
@@ -113,6 +113,8 @@ struct snapshot {
 
 	struct rd_ring *ring;
 	struct rd_workers *workers;
+	u8 *data;			/* of all buffers */
+	struct rd_fp *fps;
 	/* The last one is not for the pipeline. */
 	struct buffer *buffers[NR_BUFFERS + 1];
 	/* Those that are not decided upon, in order. */
@@ -834,18 +836,22 @@ static int run_pipeline(struct snapshot *s)
 
 static int make_buffers(struct snapshot *s)
 {
-	unsigned int i;
+	size_t nr = NR_BUFFERS + 1, i;
+	void *fps;
 
-	for (i = 0; i <= NR_BUFFERS; i++) {
+	s->data = rd_alloc_direct(nr * RD_SEG_SIZE);
+	if (!s->data || posix_memalign(&fps, RD_BLOCK_SIZE, nr * RD_FPS_SIZE))
+		return -ENOMEM;
+	s->fps = fps;
+	for (i = 0; i < nr; i++) {
 		struct buffer *buffer = calloc(1, sizeof(*buffer));
-		void *data;
 
 		s->buffers[i] = buffer;
-		if (!buffer || posix_memalign(&data, RD_BLOCK_SIZE, RD_SEG_SIZE + RD_FPS_SIZE))
+		if (!buffer)
 			return -ENOMEM;
 		buffer->snapshot = s;
-		buffer->data = data;
-		buffer->fps = (struct rd_fp *)(buffer->data + RD_SEG_SIZE);
+		buffer->data = s->data + i * RD_SEG_SIZE;
+		buffer->fps = s->fps + i * RD_SEG_BLOCKS;
 	}
 	return 0;
 }
@@ -872,11 +878,10 @@ static void tear_down(struct snapshot *s)
 
 	rd_workers_free(s->workers);
 	rd_ring_free(s->ring);
-	for (i = 0; i <= NR_BUFFERS; i++) {
-		if (s->buffers[i])
-			free(s->buffers[i]->data);
+	for (i = 0; i <= NR_BUFFERS; i++)
 		free(s->buffers[i]);
-	}
+	free(s->fps);
+	free(s->data);
 	free(s->seen);
 	rd_resolver_free(s->resolver);
 	rd_hasher_free(s->hasher);
