@@ -6,12 +6,13 @@
 
 churn_versions=300
 churn_keep=20
-churn_mib=512
+churn_mib=256
 
+# Prints "SEGMENT RECIPE AT HERE".
 count_rows() {
-	sqlite3 -readonly "$REVDEDUP_POOL/catalog.db" "SELECT
-		(SELECT count(*) FROM segment) + (SELECT count(*) FROM recipe) +
-		(SELECT count(*) FROM at) + (SELECT count(*) FROM here)"
+	sqlite3 -readonly -separator ' ' "$REVDEDUP_POOL/catalog.db" "SELECT
+		(SELECT count(*) FROM segment), (SELECT count(*) FROM recipe),
+		(SELECT count(*) FROM at), (SELECT count(*) FROM here)"
 }
 
 restore_oldest() {
@@ -19,7 +20,7 @@ restore_oldest() {
 	turn revdedupctl -q restore "v@$(($1 - churn_keep + 1))" --to "$dir/out"
 }
 
-# Prints a line, and adds to $dir/churned: ms, rows, bytes.
+# Prints a line, and adds to $dir/churned: microseconds, rows, bytes.
 look_at() {
 	local times=() rows bytes
 	for _ in 1 2 3; do
@@ -27,11 +28,11 @@ look_at() {
 		times+=("$usec")
 	done
 	usec=$(median "${times[@]}")
-	rows=$(count_rows)
+	read -r -a rows <<<"$(count_rows)"
 	bytes=$(bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*)
-	printf '%-10s %20s %12s %20s\n' "$1" $((usec / 1000)) "$rows" \
+	printf '%-10s %15s %9s %9s %9s %9s %20s\n' "$1" $((usec / 1000)) "${rows[@]}" \
 		"$(calc "$bytes / $churn_keep / $mib" %.2f)"
-	echo "$usec $rows $bytes" >>"$dir/churned"
+	echo "$usec $((rows[0] + rows[1] + rows[2] + rows[3])) $bytes" >>"$dir/churned"
 }
 
 # flat_row WHAT COLUMN GREATEST
@@ -46,10 +47,13 @@ part_churn() {
 	local number begin=$SECONDS
 	: >"$dir/churned"
 	new_pool
+	# First as often as it takes until it has as many blocks twice as ever.
 	image random "$dir/image" $((churn_mib * mib)) 1
+	image churn "$dir/image" $((churn_mib * 256 * 5)) 0 >/dev/null
 	title "churn: $churn_versions versions of $churn_mib MiB, the last $churn_keep kept" \
 		"1 % of the blocks change each time, half of them to what others have"
-	printf '\n%-10s %20s %12s %20s\n' versions "oldest back, ms" "rows" "MiB a kept version"
+	printf '\n%-10s %15s %9s %9s %9s %9s %20s\n' versions "oldest back, ms" \
+		segments recipes at here "MiB a kept version"
 	for ((number = 1; number <= churn_versions; number++)); do
 		[ "$number" -eq 1 ] ||
 			image churn "$dir/image" $((churn_mib * 256 / 100)) "$number" >/dev/null

@@ -32,7 +32,7 @@ print_delete() {
 	[ -z "${plain:-}" ] || row "  plain holes of that size: s, and our share of it" \
 		"$(calc "$plain / 1e6") $(calc "$usec / $plain" %.2f)"
 	# The map of a file with many holes, and the journal, are of the same file.
-	row "  space back, KiB" $((back / 1024)) ">= $((freed / 1024 * 99 / 100 - 64))" \
+	row "  space back, KiB" $((back / 1024)) ">= $((freed * 99 / 102400 - 64))" \
 		"$back >= 0.99 * $freed - 65536"
 }
 
