@@ -172,7 +172,7 @@ refused_or_whole() {
 			fresh
 			damage flip pool $((SEED + round)) 1 $copy
 			is 4 check
-			[[ $output == *"a copy of the superblock is damaged"* ]]
+			[[ $output == *"a superblock of the data area is damaged"* ]]
 			is 0 scrub
 			is 0 repair
 			is 0 check

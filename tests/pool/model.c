@@ -1046,15 +1046,24 @@ static void note_steps(struct moment *moments)
 	power_end();
 }
 
-/* The catalog is lost as well, and its copy must do. */
-static void rebuild(void)
+static int try_rebuild(bool force)
 {
 	struct rd_rebuild_report report;
 
+	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
+		fail("the pool cannot be opened for repair");
+	return rd_pool_close(pool, rd_rebuild_catalog(pool, force, &report));
+}
+
+/*
+ * The catalog is lost as well, and its copy must do. If the last write to it was
+ * torn, that may be damage for all the engine knows: it wants to be forced.
+ */
+static void rebuild(void)
+{
 	unlink(path_of("cut/catalog.db"));
 	unlink(path_of("cut/catalog.db-wal"));
-	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0) ||
-	    rd_pool_close(pool, rd_rebuild_catalog(pool, &report)))
+	if (try_rebuild(false) && try_rebuild(true))
 		fail("the catalog cannot be made anew");
 }
 

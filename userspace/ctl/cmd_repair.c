@@ -63,7 +63,6 @@ static void print_json(struct ctl *ctl, const struct rd_damage_report *report)
 	rd_json_u64(&ctl->out, "fingerprints_damaged", report->fps_bad);
 	rd_json_u64(&ctl->out, "fingerprints_healed", report->fps_healed);
 	rd_json_u64(&ctl->out, "segments_lost", report->recipes_lost);
-	rd_json_u64(&ctl->out, "superblocks_healed", report->super_bad);
 	rd_json_bool(&ctl->out, "catalog_copy_healed", report->journal_bad);
 	ctl_json_end(ctl);
 }
@@ -79,8 +78,6 @@ static void print_text(const struct ctl *ctl, const struct rd_damage_report *rep
 	if (report->fps_bad)
 		printf("%llu fingerprints damaged, %llu %smade anew\n", report->fps_bad,
 		       report->fps_healed, would);
-	if (report->super_bad)
-		printf("%u of 2 superblocks damaged, %swritten anew\n", report->super_bad, would);
 	if (report->journal_bad)
 		printf("the copy of the catalog was damaged, and %s\n",
 		       *would ? "would be made anew" : "is made anew");

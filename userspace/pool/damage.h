@@ -23,9 +23,7 @@ struct rd_damage_report {
 	u64 fps_bad;		/* fingerprints that are, of blocks that are not */
 	u64 fps_healed;
 	u64 recipes_lost;	/* whose map leads nowhere, or to the wrong blocks */
-	/* Of what is there twice; these are healed always. Only by rd_heal(). */
-	unsigned int super_bad;	/* copies of the superblock */
-	bool journal_bad;
+	bool journal_bad;	/* which is healed always; only by rd_heal() */
 	/* struct rd_bad_row each, by volume, segment and block: what is left. */
 	struct rd_buffer rows;
 	u64 rows_left_out;	/* more than these is not listed */

@@ -505,20 +505,13 @@ static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_b
 	return r ? r : flush(heal);
 }
 
-/* What the pool has twice: a superblock, and the catalog. */
-static int heal_copies(struct heal *heal, struct rd_damage_report *report)
+/* The superblocks are whole since the pool was opened for writing. */
+static int heal_journal(struct heal *heal, struct rd_damage_report *report)
 {
 	struct rd_pool *pool = heal->pool;
 	bool good;
-	int r;
+	int r = rd_journal_verify(pool, &good);
 
-	report->super_bad = rd_area_bad_supers(&pool->area);
-	if (report->super_bad && !heal->options->dry_run)
-		r = rd_journal_write_super(pool);
-	else
-		r = 0;
-	if (!r)
-		r = rd_journal_verify(pool, &good);
 	if (r || good)
 		return r;
 	report->journal_bad = true;
@@ -571,7 +564,7 @@ int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	if (!r)
 		r = rd_damage_find(pool, &heal->healer, report);
 	if (!r)
-		r = heal_copies(heal, report);
+		r = heal_journal(heal, report);
 	rd_hasher_free(heal->hasher);
 	rd_resolver_free(heal->resolver);
 	free(heal->data);

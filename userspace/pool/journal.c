@@ -722,21 +722,6 @@ int rd_journal_renew(struct rd_pool *pool)
 	return r;
 }
 
-int rd_journal_write_super(struct rd_pool *pool)
-{
-	struct rd_lock lock = RD_LOCK_NONE;
-	int r;
-
-	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
-	if (r)
-		return r;
-	r = rd_area_reread_super(&pool->area);
-	if (!r)
-		r = rd_area_write_super(&pool->area);
-	rd_lock_drop(&lock);
-	return r;
-}
-
 /*
  * A crash came between the superblock and the catalog: the new journal, whose
  * frames the catalog knows, holds.
@@ -797,6 +782,8 @@ static int mend_super(struct rd_pool *pool)
 	if (r)
 		return r;
 	r = rd_area_reread_super(&pool->area);
+	if (!r && rd_area_bad_supers(&pool->area, false))
+		rd_warn("a superblock of the data area was damaged, and is written anew");
 	if (!r && rd_area_bad_supers(&pool->area, true))
 		r = rd_area_write_super(&pool->area);
 	rd_lock_drop(&lock);

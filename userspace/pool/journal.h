@@ -46,9 +46,6 @@ int rd_journal_verify(struct rd_pool *pool, bool *ret_good);
 /* Begin a new one with all that the catalog has; the old one goes. */
 int rd_journal_renew(struct rd_pool *pool);
 
-/* Both copies of the superblock anew, as they are. */
-int rd_journal_write_super(struct rd_pool *pool);
-
 /* The catalog and the journal are of one life: 0; -ESTALE: an older catalog. */
 int rd_journal_check(struct rd_pool *pool);
 
