@@ -73,6 +73,13 @@ job_pool_power() {
 	make -s -C tests/pool check-power "${rounds[@]}"
 }
 
+job_fuzz_tools() {
+	local seconds=4
+	[ "$tier" != soak ] || seconds=1800
+	make -s -j2 -C tests/fuzz all
+	make -s -C tests/fuzz check SECS=$seconds
+}
+
 # What a guest gets: the module, the judge, its broken siblings, the programs.
 job_modules() {
 	local series kdir broken
@@ -207,8 +214,8 @@ if [ "$tier" = fast ]; then
 	"$scripts/setup.sh" build lint test
 	run_jobs lint unit pool
 else
-	"$scripts/setup.sh" build lint test vm kunit
-	run_jobs unit modules lint pool pool_long pool_power debug_kernel
+	"$scripts/setup.sh" build lint test fuzz vm kunit
+	run_jobs unit modules lint pool pool_long pool_power fuzz_tools debug_kernel
 	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12
 		crash_6.1 breaks power_cuts_6.12 power_cuts_6.1 memory_6.12
 		bench kunit)

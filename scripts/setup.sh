@@ -9,6 +9,7 @@
 #   vm      the test bench: QEMU, guest kernels, guest file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    what the tests on this machine want
+#   fuzz    libFuzzer, for the parsers of the tools
 #   pool    a series of real disk images
 #   bench   what the pool is measured with, and beside
 #   kunit   a kernel of our own from Debian's source (user-mode Linux)
@@ -26,6 +27,7 @@ declare -A packages=(
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats libcmocka-dev mandoc python3"
+	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic sqlite3 time e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils

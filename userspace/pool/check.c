@@ -353,7 +353,8 @@ static int check_frames(struct check *check)
 			      " AND queue.frame < start + len)");
 	list = (struct span *)spans.data;
 	nr = spans.len / sizeof(*list);
-	qsort(list, nr, sizeof(*list), compare_spans);
+	if (nr)
+		qsort(list, nr, sizeof(*list), compare_spans);
 	for (i = 0; i < nr && !r; i++) {
 		if (list[i].start > next)
 			wrong(check, "frames %llu to %llu are nobody's", (unsigned long long)next,
@@ -560,7 +561,7 @@ static int see_who_works(struct check *check)
 static int settle_doubts(struct check *check, i64 generation)
 {
 	const char *text = (const char *)check->doubtful.data;
-	const char *end = text + check->doubtful.len;
+	size_t at;
 	i64 now;
 	int r;
 
@@ -573,8 +574,8 @@ static int settle_doubts(struct check *check, i64 generation)
 		rd_info("others are at work: what the data area has was not compared");
 		return 0;
 	}
-	for (; text < end; text += strlen(text) + 1)
-		wrong(check, "%s", text);
+	for (at = 0; at < check->doubtful.len; at += strlen(text + at) + 1)
+		wrong(check, "%s", text + at);
 	return 0;
 }
 
