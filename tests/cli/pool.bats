@@ -66,10 +66,8 @@ make_versions() {
 
 # Set the time of a version, which no command does.
 set_time() {
-	python3 -c 'import sqlite3, sys
-db = sqlite3.connect("pool/catalog.db")
-db.execute("UPDATE version SET time = ? WHERE number = ?", sys.argv[1:])
-db.commit()' "$(date -d "$2" +%s)" "$1"
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db \
+		"UPDATE version SET time = ? WHERE number = ?" "$(date -d "$2" +%s)" "$1"
 }
 
 # hold CLASS ID [shared]: have a lock of the pool, as in userspace/pool/lock.h,
@@ -849,10 +847,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
 	[ "$(field 0 '["bytes_live"]')" = $((606 * 4096)) ]
-	python3 -c 'import sqlite3
-db = sqlite3.connect("pool/catalog.db")
-db.execute("UPDATE uses SET names = names + 1")
-db.commit()'
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "UPDATE uses SET names = names + 1"
 	ctl check
 	[ "$status" -eq 4 ]
 	[[ ${lines[0]} == "wrong: names of a recipe"* ]]

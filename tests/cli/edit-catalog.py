@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: edit-catalog.py FILE SQL [VALUE...]
+#
+# Change a catalog as no command does, and give the pages that changed the checks
+# that userspace/pool/vfs.h describes.
+import sqlite3
+import struct
+import sys
+
+PAGE = 4096
+TABLE = []
+for i in range(256):
+    crc = i
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    TABLE.append(crc)
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
+    return crc ^ 0xffffffff
+
+
+def check_of(number, page):
+    return struct.pack("<I4s", crc32c(struct.pack("<I", number) + page[:-8]), b"RVPC")
+
+
+path, statement, *values = sys.argv[1:]
+db = sqlite3.connect(path)
+db.execute(statement, values)
+db.commit()
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+db.close()
+with open(path, "r+b") as file:
+    pages = file.read()
+    for start in range(0, len(pages), PAGE):
+        page = pages[start:start + PAGE]
+        if any(page):
+            file.seek(start + PAGE - 8)
+            file.write(check_of(start // PAGE + 1, page))
