@@ -745,6 +745,64 @@ static void check_some(void)
 		check_restore(volume, volume->versions[below(volume->nr)]);
 }
 
+/* --- what the recount must find */
+
+static const char *const plants[] = {
+	"UPDATE uses SET names = names + 1 WHERE recipe ="
+	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
+	"UPDATE uses SET latest = latest + 1 WHERE recipe ="
+	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
+	"UPDATE uses SET whole = 1 - whole WHERE recipe ="
+	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
+	"DELETE FROM uses WHERE recipe = (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
+	"UPDATE at SET n = n + 1 WHERE (target, source) ="
+	" (SELECT target, source FROM at LIMIT 1 OFFSET ?)",
+	"DELETE FROM at WHERE (target, source) ="
+	" (SELECT target, source FROM at LIMIT 1 OFFSET ?)",
+	"UPDATE here SET n = n + 1 WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM here LIMIT 1 OFFSET ?)",
+	"DELETE FROM here WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM here LIMIT 1 OFFSET ?)",
+	"DELETE FROM segment WHERE (volume, segment, born) ="
+	" (SELECT volume, segment, born FROM segment WHERE recipe <> 0 LIMIT 1 OFFSET ?)",
+	"UPDATE segment SET recipe = 0 WHERE (volume, segment, born) ="
+	" (SELECT volume, segment, born FROM segment WHERE recipe <> 0 LIMIT 1 OFFSET ?)",
+	"DELETE FROM recipe WHERE id = (SELECT id FROM recipe LIMIT 1 OFFSET ?)",
+	"UPDATE recipe SET fp = zeroblob(32) WHERE id = (SELECT id FROM recipe LIMIT 1 OFFSET ?)",
+	"UPDATE extent SET len = len + 1 WHERE start = (SELECT start FROM extent LIMIT 1 OFFSET ?)",
+	"DELETE FROM extent WHERE start = (SELECT start FROM extent LIMIT 1 OFFSET ?)",
+	"UPDATE version SET sum = zeroblob(16) WHERE id ="
+	" (SELECT s.id FROM version AS s JOIN segment ON segment.volume = s.volume"
+	" WHERE recipe <> 0 AND born = number LIMIT 1 OFFSET ?)",
+};
+
+#define NR_PLANTS (sizeof(plants) / sizeof(*plants))
+
+static u64 planted[NR_PLANTS];
+
+/* A change that no command makes, which is undone after the recount. */
+static void plant_error(void)
+{
+	struct rd_check_report report = { .wrong = NULL };
+	unsigned int nr = below(NR_PLANTS);
+	i64 offset;
+
+	if (rd_catalog_begin(pool->sql))
+		fail("cannot begin");
+	for (offset = below(4); offset >= 0; offset--) {
+		if (rd_sql_run(pool->sql, plants[nr], "i", offset))
+			fail("cannot plant an error");
+		if (rd_sql_changed(pool->sql))
+			break;
+	}
+	if (offset >= 0) {
+		planted[nr]++;
+		if (!rd_check(pool, &report) && !report.nr_wrong)
+			fail("check does not find: %s", plants[nr]);
+	}
+	rd_sql_rollback(pool->sql);
+}
+
 static void do_step(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
@@ -761,6 +819,8 @@ static void do_step(void)
 	see_maps();
 	see_frames();
 	check_some();
+	if (!below(4))
+		plant_error();
 	if (!below(16)) {
 		close_pool();
 		open_pool();
@@ -1135,9 +1195,13 @@ static void set_up(void)
 static void print_coverage(void)
 {
 	unsigned int i;
+	u64 nr = 0;
 
 	for (i = 0; i < NR_COVERAGE; i++)
 		printf("%6llu  %s\n", covered[i], coverage_names[i]);
+	for (i = 0; i < NR_PLANTS; i++)
+		nr += planted[i];
+	printf("%6llu  errors planted and found\n", nr);
 }
 
 static bool are_covered(u64 wanted)

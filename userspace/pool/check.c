@@ -152,6 +152,29 @@ static int count_entries(struct check *check, const struct rd_recipe *recipe)
 	return r ? r : put_tally(check, &at, recipe->id, "INSERT INTO found_at VALUES(?, ?, ?)");
 }
 
+/* Is it in one frame in order, as is noted? */
+static int check_whole(struct check *check, const struct rd_recipe *recipe)
+{
+	bool is_whole = true;
+	unsigned int i;
+	i64 noted;
+	int r;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = recipe->map.at[i];
+
+		is_whole &= rd_place_kind(place) == RD_ZERO ||
+			place == rd_place_make(RD_HERE, recipe->frame, i);
+	}
+	r = rd_sql_number(check->sql, &noted, "SELECT whole FROM uses WHERE recipe = ?", "i",
+			  recipe->id);
+	if (!r && noted != is_whole)
+		wrong(check, "recipe %lld is %s, and noted to be %s", (long long)recipe->id,
+		      is_whole ? "whole" : "in pieces", noted ? "whole" : "in pieces");
+	/* That it is missing is found by check_counts(). */
+	return r == -ENOENT ? 0 : r;
+}
+
 static int check_recipe(struct check *check, struct rd_resolver *resolver, i64 id)
 {
 	struct rd_recipe recipe;
@@ -167,6 +190,8 @@ static int check_recipe(struct check *check, struct rd_resolver *resolver, i64 i
 	}
 	if (!r)
 		r = count_entries(check, &recipe);
+	if (!r)
+		r = check_whole(check, &recipe);
 	if (r)
 		return r;
 	r = rd_resolve(resolver, id, &map, &fp);
