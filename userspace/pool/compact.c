@@ -40,11 +40,12 @@ struct compact {
 	struct rd_op ops[RD_COMPACT_SLOTS];
 	struct iovec iovs[RD_COMPACT_SLOTS];
 	u8 *data;		/* a block a move */
+	struct rd_fp fps[RD_COMPACT_SLOTS];	/* and what it is */
 	/* The packed frames, the first of which may have been begun before. */
 	unsigned int nr_dest, next;
 	u64 dest[NR_DEST];
 	bool dest_was_open;
-	struct rd_fp fps[NR_DEST][RD_SEG_BLOCKS];
+	struct rd_fp dest_fps[NR_DEST][RD_SEG_BLOCKS];
 };
 
 /* --- what to move */
@@ -152,11 +153,12 @@ static int transfer(struct compact *c, enum rd_op_kind kind)
 /* What is not what it was stays, and is for scrub to find. */
 static int check_blocks(struct compact *c)
 {
-	struct rd_fp page[RD_SEG_BLOCKS], fp;
+	struct rd_fp page[RD_SEG_BLOCKS];
 	u64 frame = U64_MAX;
 	unsigned int i;
 	int r;
 
+	rd_fp_blocks(c->hasher, c->data, c->nr, c->fps);
 	for (i = 0; i < c->nr; i++) {
 		struct move *move = &c->moves[i];
 
@@ -166,8 +168,7 @@ static int check_blocks(struct compact *c)
 			if (r)
 				return r;
 		}
-		rd_fp_block(c->hasher, c->data + (size_t)i * RD_BLOCK_SIZE, &fp);
-		move->is_bad = !rd_fp_equal(&fp, &page[rd_place_slot(move->from)]);
+		move->is_bad = !rd_fp_equal(&c->fps[i], &page[rd_place_slot(move->from)]);
 		if (move->is_bad)
 			rd_warn("a block in frame %llu is damaged and stays there; 'scrub' says whose it is",
 				(unsigned long long)frame);
@@ -186,6 +187,7 @@ static void drop_bad(struct compact *c)
 		if (nr != i)
 			memcpy(c->data + (size_t)nr * RD_BLOCK_SIZE,
 			       c->data + (size_t)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+		c->fps[nr] = c->fps[i];
 		c->moves[nr++] = c->moves[i];
 	}
 	c->nr = nr;
@@ -223,22 +225,21 @@ static int take_dest(struct compact *c)
 	return rd_catalog_end(sql, r);
 }
 
-static int assign(struct compact *c, struct rd_hasher *hasher)
+static int assign(struct compact *c)
 {
 	unsigned int i, slot = c->next, dest = 0;
 	int r = 0;
 
-	memset(c->fps, 0, sizeof(c->fps));
+	memset(c->dest_fps, 0, sizeof(c->dest_fps));
 	if (c->dest_was_open)
-		r = rd_area_read_fps(&c->pool->area, c->dest[0], 1, c->fps[0]);
+		r = rd_area_read_fps(&c->pool->area, c->dest[0], 1, c->dest_fps[0]);
 	for (i = 0; i < c->nr && !r; i++) {
 		if (slot == RD_SEG_BLOCKS) {
 			slot = 0;
 			dest++;
 		}
 		c->moves[i].to = rd_place_make(RD_HERE, c->dest[dest], slot);
-		rd_fp_block(hasher, c->data + (size_t)i * RD_BLOCK_SIZE, &c->fps[dest][slot]);
-		slot++;
+		c->dest_fps[dest][slot++] = c->fps[i];
 	}
 	c->next = slot;
 	return r;
@@ -250,7 +251,7 @@ static int write_fps(struct compact *c)
 	int r = 0;
 
 	for (i = 0; i < c->nr_dest && !r; i++)
-		r = rd_area_write(&c->pool->area, c->fps[i], RD_FPS_SIZE,
+		r = rd_area_write(&c->pool->area, c->dest_fps[i], RD_FPS_SIZE,
 				  rd_frame_fps_offset(c->dest[i]));
 	return r;
 }
@@ -361,7 +362,7 @@ static int run(struct compact *c, const u64 *frames, unsigned int nr)
 		return r;
 	r = take_dest(c);
 	if (!r)
-		r = assign(c, c->hasher);
+		r = assign(c);
 	if (!r)
 		r = rd_point("compact-write");
 	if (!r)

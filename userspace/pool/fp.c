@@ -61,7 +61,7 @@ static void sha256(struct rd_hasher *hasher, const void *data, size_t len, u8 re
 		abort();
 }
 
-void rd_fp_block(struct rd_hasher *hasher, const void *block, struct rd_fp *ret)
+static void fp_block(struct rd_hasher *hasher, const void *block, struct rd_fp *ret)
 {
 	u8 digest[32];
 
@@ -121,15 +121,23 @@ static void fp_blocks_in_lanes(struct rd_hasher *hasher, const u8 *data, unsigne
 	hash_waiting(hasher, &waiting);
 }
 
-void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
-		   struct rd_fp fps[RD_SEG_BLOCKS], struct rd_seg_fp *ret)
+void rd_fp_blocks(struct rd_hasher *hasher, const void *data, unsigned int nr,
+		  struct rd_fp *fps)
 {
-	unsigned int i, nr = len / RD_BLOCK_SIZE;
+	unsigned int i;
 
 	if (hasher->lanes)
 		fp_blocks_in_lanes(hasher, data, nr, fps);
 	for (i = 0; !hasher->lanes && i < nr; i++)
-		rd_fp_block(hasher, (const u8 *)data + (size_t)i * RD_BLOCK_SIZE, &fps[i]);
+		fp_block(hasher, (const u8 *)data + (size_t)i * RD_BLOCK_SIZE, &fps[i]);
+}
+
+void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
+		   struct rd_fp fps[RD_SEG_BLOCKS], struct rd_seg_fp *ret)
+{
+	unsigned int nr = len / RD_BLOCK_SIZE;
+
+	rd_fp_blocks(hasher, data, nr, fps);
 	memset(&fps[nr], 0, (RD_SEG_BLOCKS - nr) * sizeof(*fps));
 	rd_fp_of_fps(hasher, fps, ret);
 }

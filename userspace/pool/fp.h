@@ -30,8 +30,9 @@ void rd_hasher_free(struct rd_hasher *hasher);
 
 bool rd_is_zero(const void *data, size_t len);
 
-/* Of one block. */
-void rd_fp_block(struct rd_hasher *hasher, const void *block, struct rd_fp *ret);
+/* Of @nr blocks. */
+void rd_fp_blocks(struct rd_hasher *hasher, const void *data, unsigned int nr,
+		  struct rd_fp *fps);
 
 /* Of @len bytes of a segment, a multiple of the block size; the rest is zeros. */
 void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
