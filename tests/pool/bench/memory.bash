@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
 # What a command has of memory at most: on an image of 1 TiB that has one block in
-# each segment, and on a rewrite of a large disk. On an ext4 that discards nothing,
+# each segment (--sparse), and on a rewrite of a large disk. On an ext4 that discards nothing,
 # as only memory is measured.
 
 memory_limit=128
@@ -37,11 +37,11 @@ peak_of_all() {
 
 of_sparse() {
 	new_pool --size 4T
-	image sparse "$work/image" $((1024 * gib)) 1
-	peak "1 TiB, snapshot" snapshot v --from "$work/image"
-	image sparse "$work/image" $((1024 * gib)) 2
-	peak "1 TiB, snapshot of a rewrite" snapshot v --from "$work/image"
-	peak_of_all "1 TiB"
+	image sparse "$work/image" $((sparse_gib * gib)) 1
+	peak "sparse, snapshot" snapshot v --from "$work/image"
+	image sparse "$work/image" $((sparse_gib * gib)) 2
+	peak "sparse, snapshot of a rewrite" snapshot v --from "$work/image"
+	peak_of_all sparse
 	rm "$work/image"
 }
 
@@ -49,10 +49,10 @@ of_rewrite() {
 	local bytes=$(($1 * gib))
 	new_pool
 	image random "$work/image" "$bytes" 1
-	peak "$1 GiB, snapshot" snapshot v --from "$work/image"
+	peak "full, snapshot" snapshot v --from "$work/image"
 	image random "$work/image" "$bytes" 2
-	peak "$1 GiB, snapshot of a rewrite" snapshot v --from "$work/image"
-	peak_of_all "$1 GiB"
+	peak "full, snapshot of a rewrite" snapshot v --from "$work/image"
+	peak_of_all full
 }
 
 part_memory() {
@@ -63,7 +63,8 @@ part_memory() {
 		size=$((size / 2))
 	done
 	title "memory: the most that a command has" \
-		"$free GiB are free here, so the large disk has $size GiB"
+		"sparse: $sparse_gib GiB with a block in each segment" \
+		"full: $size GiB, all of it rewritten, as $free GiB are free here"
 	work=$dir/work
 	truncate -s $((free - 1))G "$dir/filesystem"
 	on_file "$dir/filesystem" "$work"

@@ -6,7 +6,7 @@
 export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes RESTIC_PASSWORD=bench
 export RESTIC_PROGRESS_FPS=0.01
 
-# Each peer: PEER_init, PEER_save NAME FILE, PEER_back NAME FILE DIRECTORY. Its
+# Each peer: PEER_init, PEER_save NAME FILE, PEER_back NAME to $dir/back. Its
 # repository is $repo, its options $options.
 
 borg_init() {
@@ -17,12 +17,12 @@ borg_save() {
 	# shellcheck disable=SC2086 # it is a list of words
 	borg create $options "$repo::$1" "$2"
 }
-borg_back() { (cd "$3" && borg extract --sparse "$repo::$1"); }
+borg_back() { (cd "$dir/back" && borg extract --sparse "$repo::$1"); }
 
 restic_() { restic --quiet --repo "$repo" --cache-dir "$dir/restic" "$@"; }
 restic_init() { restic_ init; }
 restic_save() { restic_ backup --tag "$1" "$2"; }
-restic_back() { restic_ restore latest --tag "$1" --target "$3"; }
+restic_back() { restic_ restore latest --tag "$1" --target "$dir/back"; }
 
 # back_and_sync COMMAND...: with what it wrote to $dir/back on the disk.
 back_and_sync() {
@@ -61,7 +61,7 @@ measure_peer() {
 		timed "$1_save" "$name" "$series/$file"
 		total=$((total + usec))
 	done <"$series/order"
-	time_back "$1_back" "$name" "$series/$file"
+	time_back "$1_back" "$name"
 	print_peer "$1 $2" "$total" "$(bytes_of "$repo")" "$usec"
 	rm -rf "$repo" "$dir/back"
 }

@@ -3,9 +3,10 @@
  * What the pool's speed is compared with: copy what is allocated of a file, or
  * only read it, as fast as the disk can.
  *
- *	rawcopy FROM [TO]
+ *	rawcopy [--huge] FROM [TO]
  *
  * Past the page cache, in pieces of 2 MiB, 16 at a time; TO is stable at the end.
+ * --huge: by way of huge pages.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,7 +58,8 @@ static void start_read(struct copy *c, struct piece *piece)
 		if (c->next < 0 && errno != ENXIO)
 			err(1, "SEEK_DATA");
 		if (c->next < 0) {
-			c->next = c->hole = INT64_MAX;
+			c->next = INT64_MAX;
+			c->hole = INT64_MAX;
 			return;
 		}
 		c->hole = lseek(c->from, c->next, SEEK_HOLE);
@@ -106,35 +109,47 @@ static void go_on(struct copy *c)
 	start_read(c, piece);
 }
 
-static void open_files(struct copy *c, char **argv)
+static void open_files(struct copy *c, const char *from, const char *to)
 {
 	struct stat st;
 
-	c->from = open(argv[1], O_RDONLY | O_DIRECT);
+	c->from = open(from, O_RDONLY | O_DIRECT);
 	if (c->from < 0 || fstat(c->from, &st))
-		err(1, "'%s'", argv[1]);
+		err(1, "'%s'", from);
 	c->to = -1;
-	if (!argv[2])
+	if (!to)
 		return;
-	c->to = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, 0600);
+	c->to = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, 0600);
 	if (c->to < 0 || ftruncate(c->to, st.st_size))
-		err(1, "'%s'", argv[2]);
+		err(1, "'%s'", to);
+}
+
+static char *get_memory(bool huge)
+{
+	char *data = aligned_alloc(PIECE, PIECE);
+
+	if (!data)
+		err(1, "no memory");
+	if (huge && madvise(data, PIECE, MADV_HUGEPAGE))
+		err(1, "no huge pages");
+	return data;
 }
 
 int main(int argc, char **argv)
 {
+	bool huge = argc > 1 && !strcmp(argv[1], "--huge");
 	struct copy c = { .busy = 0 };
 	unsigned int i;
 
+	argc -= huge;
+	argv += huge;
 	if (argc != 2 && argc != 3)
-		errx(2, "usage: rawcopy FROM [TO]");
-	open_files(&c, argv);
+		errx(2, "usage: rawcopy [--huge] FROM [TO]");
+	open_files(&c, argv[1], argv[2]);
 	if (io_uring_queue_init(2 * NR_PIECES, &c.ring, 0))
 		errx(1, "no io_uring");
 	for (i = 0; i < NR_PIECES; i++) {
-		c.pieces[i].data = aligned_alloc(BLOCK, PIECE);
-		if (!c.pieces[i].data)
-			err(1, "no memory");
+		c.pieces[i].data = get_memory(huge);
 		start_read(&c, &c.pieces[i]);
 	}
 	while (c.busy)

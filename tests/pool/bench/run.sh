@@ -20,6 +20,8 @@
 #   --rounds N   default 5
 #   --dir DIR    where to work: on the disk that is to be measured (default
 #                /var/tmp); up to 60 GiB are needed there
+#   --sparse N   GiB of the sparse disk that memory is measured with (default 1024,
+#                which takes hours where it is slow)
 #   --check      exit with 1 where something is short of what is wanted
 #
 # Takes half an hour and needs root. Installs the Debian packages that it lacks.
@@ -29,13 +31,14 @@ here=$tree/tests/pool/bench
 . "$tree/scripts/lib.sh"
 
 all=(storage speed peers delete churn memory)
-rounds=5 where=/var/tmp check=false parts=()
+rounds=5 where=/var/tmp sparse_gib=1024 check=false parts=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--check) check=true ;;
 	--rounds) rounds=${2:?how many rounds?}; shift ;;
 	--dir) where=${2:?which directory?}; shift ;;
+	--sparse) sparse_gib=${2:?how many GiB?}; shift ;;
 	-*) usage_error "no such option: '$1'" ;;
 	*)
 		[[ " ${all[*]} " == *" $1 "* ]] || usage_error "no such part: '$1'"
@@ -45,6 +48,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of rounds: '$rounds'"
+[[ $sparse_gib =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of GiB: '$sparse_gib'"
 [ "$(id -u)" -eq 0 ] || die "it drops caches and mounts file systems: run it as root"
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
@@ -55,7 +59,8 @@ mounts=() shm=''
 clean_up() {
 	local mount
 	for mount in "${mounts[@]}"; do
-		umount "$mount" || :
+		# What was interrupted may still have a file open.
+		umount "$mount" || umount --lazy "$mount" || :
 	done
 	rm -rf "$dir" ${shm:+"$shm"}
 }

@@ -11,6 +11,8 @@ seed=1
 take_first() { revdedupctl -q snapshot vm1 --from "$image"; }
 copy_raw() { rawcopy "$image" "$dir/out"; }
 read_raw() { rawcopy "$image"; }
+copy_huge() { rawcopy --huge "$image" "$dir/out"; }
+read_huge() { rawcopy --huge "$image"; }
 restore_version() { revdedupctl -q restore "$version" --to "$dir/out"; }
 
 fresh_pool() {
@@ -31,9 +33,13 @@ snapshots_full() {
 	image=$series/vm1-13.img
 	compare fresh_pool take_first copy_raw
 	ratio_row "first snapshot / raw copy" 0.85
+	compare fresh_pool take_first copy_huge
+	row "first snapshot / raw copy in huge pages" "$(spread)"
 	no_output
 	compare true take_first read_raw
 	ratio_row "snapshot, nothing changed / raw read" 0.85
+	compare true take_first read_huge
+	row "snapshot, nothing changed / raw read in huge pages" "$(spread)"
 	image=$dir/little.img
 	cp --sparse=always "$series/vm1-13.img" "$image"
 	compare change_little take_first read_raw
@@ -125,6 +131,8 @@ restores_of_old() {
 		if [ "$number" -eq 1 ]; then
 			compare no_output restore_version copy_raw
 			ratio_row "restore of the oldest, vm1@1 / raw copy" 0.85
+			compare no_output restore_version copy_huge
+			row "restore of the oldest / raw copy in huge pages" "$(spread)"
 		else
 			compare no_output restore_version copy_raw 1
 			row "restore of vm1@$number / raw copy (once)" "${ratios[0]}"
