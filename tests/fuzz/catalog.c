@@ -11,8 +11,8 @@
 #include "../../userspace/pool/snapshot.h"
 #include "fuzz.h"
 
-static char directory[] = "/dev/shm/fuzz-catalog-XXXXXX";
-static char catalog_path[64];
+static char directory[64];
+static char catalog_path[96];
 static u8 *pristine;
 static size_t pristine_len;
 static struct rd_area area;
@@ -83,7 +83,7 @@ static void make_pool(void)
 	struct rd_snapshot_options snapshot = { .volume = "vm1" };
 	struct rd_snapshot_report report;
 	struct rd_pool *pool;
-	char path[64];
+	char path[96];
 	int i;
 
 	must(!rd_pool_create(directory, &options));
@@ -102,11 +102,12 @@ static void make_pool(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	char path[64];
+	char path[96];
 	FILE *file;
 
 	(void)argc;
 	(void)argv;
+	snprintf(directory, sizeof(directory), "/dev/shm/fuzz-catalog-XXXXXX");
 	must(mkdtemp(directory));
 	atexit(clean_up);
 	make_pool();

@@ -14,6 +14,7 @@
 static struct rd_area area = {
 	.super = { .nr_frames = NR_FRAMES, .journal_id = JOURNAL },
 };
+
 static u64 nr_changes;
 
 static void put(const void *data, size_t len, u64 offset)

@@ -125,8 +125,8 @@ static int get_images(struct ctl *ctl, struct rd_heal_options *options, const ch
 
 static int heal(struct ctl *ctl)
 {
-	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
 	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
+	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
 	struct rd_damage_report report = { 0 };
 	int r;
 

@@ -301,14 +301,14 @@ static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
 /* Frames from *@next on, of one group, that recipes have something in. */
 static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *ret_nr)
 {
-	u64 last = heal->pool->area.super.nr_frames - 1;
 	RD_ROW struct rd_row *row = NULL;
+	i64 first = *next, last = heal->pool->area.super.nr_frames - 1;
 	unsigned int nr = 0;
 	int r;
 
 	r = rd_sql_ask(heal->pool->sql, &row, "SELECT DISTINCT frame FROM here"
-		       " WHERE frame BETWEEN ? AND ? ORDER BY frame LIMIT ?", "iii", (i64)*next,
-		       (i64)last, (i64)FRAMES);
+		       " WHERE frame BETWEEN ? AND ? ORDER BY frame LIMIT ?", "iii", first, last,
+		       (i64)FRAMES);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		u64 frame = rd_row_i64(row, 0);
 
@@ -458,10 +458,13 @@ static bool is_wanting(const struct heal *heal)
 
 static int search_image(struct heal *heal, const char *path)
 {
+	RD_CLOSE int fd = -1;
 	u64 size, at;
-	RD_CLOSE int fd = open_image(path, &size);
-	int r = fd < 0 ? fd : 0;
+	int r = 0;
 
+	fd = open_image(path, &size);
+	if (fd < 0)
+		return fd;
 	for (at = 0; !r && at < size && is_wanting(heal); at += RD_SEG_SIZE) {
 		r = search_segment(heal, fd, at);
 		if (!r)

@@ -26,6 +26,6 @@ int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
  * be read, and then the segment's is another one.
  */
 void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
-		    struct rd_fp fps[RD_SEG_BLOCKS]);
+		     struct rd_fp fps[RD_SEG_BLOCKS]);
 
 #endif

@@ -214,9 +214,9 @@ static bool fits(const struct scan *scan, u64 frame)
 /* The frames from survey->next_frame on, as many as go into a window. */
 static int find_window(struct scan *scan)
 {
+	RD_ROW struct rd_row *row = NULL;
 	struct rd_survey *survey = scan->survey;
 	u64 next = U64_MAX, nr_frames = scan->pool->area.super.nr_frames;
-	RD_ROW struct rd_row *row = NULL;
 	struct piece *piece = NULL;
 	int r;
 
