@@ -19,7 +19,10 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
 /* Give back what is in the queue. */
 int rd_free_queue(struct rd_pool *pool);
 
-/* Go on with versions of @volume that are new, or half deleted; it is locked. */
+/*
+ * Undo versions of @volume that were being made, and go on with those that are new
+ * or half deleted. It is locked.
+ */
 int rd_finish_volume(struct rd_pool *pool, i64 volume);
 
 /* Delete a version that exists. The caller has the lock of the volume. */

@@ -144,6 +144,39 @@ static int next_session(struct rd_pool *pool, i64 *id)
 			     " ORDER BY id LIMIT 1", "ii", *id, pool->session);
 }
 
+/*
+ * The lock of the volume that dead session @id was making a version of: a version
+ * made now would have its rows below it. -EAGAIN: who has the lock has seen, or
+ * will see, what was left.
+ */
+static int lock_its_volume(struct rd_pool *pool, i64 id, struct rd_lock *ret)
+{
+	i64 volume;
+	int r;
+
+	r = rd_sql_number(pool->sql, &volume, "SELECT volume FROM version WHERE id ="
+			  " (SELECT version FROM session WHERE id = ?)", "i", id);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return rd_lock_take(ret, pool->lock_fd, RD_LOCK_VOLUME, volume, true, 0);
+}
+
+/* Its lock is ours. */
+static int bury(struct rd_pool *pool, i64 id)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	r = lock_its_volume(pool, id, &lock);
+	if (r)
+		return r == -EAGAIN ? 0 : r;
+	rd_info("undoing what session %lld left", (long long)id);
+	r = rd_end_session(pool->sql, id);
+	rd_lock_drop(&lock);
+	/* It has ended by itself while we were looking. */
+	return r == -ENOENT ? 0 : r;
+}
+
 static int bury_dead(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
@@ -156,11 +189,9 @@ static int bury_dead(struct rd_pool *pool)
 			continue;
 		if (r)
 			return r;
-		rd_info("undoing what session %lld left", (long long)id);
-		r = rd_end_session(pool->sql, id);
+		r = bury(pool, id);
 		rd_lock_drop(&lock);
-		/* It has ended by itself while we were looking. */
-		if (r && r != -ENOENT)
+		if (r)
 			return r;
 	}
 	return r == -ENOENT ? 0 : r;
@@ -177,11 +208,29 @@ static int next_unfinished(struct rd_pool *pool, i64 volume, struct rd_version *
 	return r ? r : rd_version_by_id(pool->sql, id, version);
 }
 
+/* Who was making these had the lock of the volume, and so is gone. */
+static int undo_unborn(struct rd_pool *pool, i64 volume)
+{
+	i64 id;
+	int r;
+
+	while (!(r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
+				   " AND state = 0 LIMIT 1", "i", volume))) {
+		r = undo_version(pool->sql, id);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
 int rd_finish_volume(struct rd_pool *pool, i64 volume)
 {
 	struct rd_version version;
 	int r;
 
+	r = undo_unborn(pool, volume);
+	if (r)
+		return r;
 	while (!(r = next_unfinished(pool, volume, &version))) {
 		if (version.state == RD_VERSION_DELETING)
 			r = rd_delete_go_on(pool, &version);
