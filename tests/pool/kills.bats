@@ -1,0 +1,239 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl is killed: at each of its steps (see userspace/pool/failpoint.h), and
+# at random moments; or calls of the system fail, or do a part only. Then the next
+# command just works, what was being done is done or not begun, the counts are
+# right, and all other versions are what they were.
+#
+# KILLS=N kills at random, ROUNDS=N rounds of errors, EVERY=N: each Nth step only.
+
+load live
+
+setup() {
+	live_setup
+	blocks=1300
+}
+
+# settle COMMAND...: that one may or may not have done what it was to do: want/ is
+# what must be there in either case.
+settle() {
+	local version
+	must list || return
+	awk 'NR > 1 { print $1 }' out/must | sort >out/are
+	[ "$(comm -13 <(ls want) out/are | wc -l)" -le 1 ] ||
+		fail_test "'$*' has made more than one: $(comm -13 <(ls want) out/are)" || return
+	for version in $(comm -13 <(ls want) out/are); do
+		[ "$1" = snapshot ] && [ "${version%@*}" = "$2" ] ||
+			fail_test "'$*' has made $version" || return
+		cp --sparse=always "${@: -1}" "want/$version"
+	done
+	for version in $(comm -23 <(ls want) out/are); do
+		case $1,$2 in
+		delete,"$version" | prune,"${version%@*}") rm "want/$version" ;;
+		*) fail_test "'$*' has lost $version" || return ;;
+		esac
+	done
+}
+
+# works COMMAND...: it does, and has nothing to ask for.
+works() {
+	must "$@" || return
+	! grep -i "repair" out/must || fail_test "'$*' wants a repair" || return
+}
+
+some_versions() {
+	local vol
+	must init pool --size 1G --reserve 1M
+	for vol in vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1; do
+		take "$vol"
+	done
+	for vol in vm1 vm2; do
+		scribble "$vol"
+	done
+	cp img/vm1 img/vm9
+}
+
+# kill_everywhere COMMAND...: at each step that comes after other two than before.
+kill_everywhere() {
+	local number name kills=0 status
+	rm -rf base pool want
+	mkdir want
+	some_versions
+	mkdir base
+	cp -r --sparse=always pool base
+	cp -rl want base
+	rm -f log
+	REVDEDUP_FAIL_LOG=$PWD/log must "$@"
+	awk -v every="${EVERY:-1}" '
+		!seen[before, last, $1]++ && nr++ % every == 0 { print NR, $1 }
+		{ before = last; last = $1 }' log >steps
+	while read -r number name <&4; do
+		rm -rf pool want
+		cp -r --sparse=always base/pool .
+		cp -rl base/want .
+		status=0
+		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" "$@" >out/killed 2>&1 || status=$?
+		[ "$status" -eq 137 ] || [ "$status" -eq 0 ] || fail_test "status $status"
+		[ "$status" -eq 0 ] || kills=$((kills + 1))
+		works tag vm2@1 +gold && settle "$@" && works snapshot vm2 --from img/vm2 &&
+			took vm2 out/must && all_right ||
+			fail_test "'$*' killed at step $number, $name: see above"
+	done 4<steps
+	say "$1: $kills kills"
+}
+
+@test "kills at each step" {
+	kill_everywhere snapshot vm1 --from img/vm1
+	kill_everywhere snapshot vm9 --from img/vm9
+	kill_everywhere delete vm1@2
+	kill_everywhere delete vm1@4
+	kill_everywhere prune vm1 --keep-last 1
+	kill_everywhere protect vm1@1
+	kill_everywhere tag vm1@1 +x
+}
+
+any_of() { echo "${@:RANDOM % $# + 1:1}"; }
+
+# choose_command: sets $command. Volumes are kept from growing without end.
+choose_command() {
+	local versions=(want/*) vol
+	vol=$(any_of vm1 vm2 vm3)
+	RANDOM=$((RANDOM + ${#versions[@]} + kills))
+	local version=${versions[RANDOM % ${#versions[@]}]#want/}
+	case $((RANDOM % 16)) in
+	[0-5]) command=(snapshot "$vol" --from "img/$vol") ;;
+	[67]) command=(delete "$version") ;;
+	8 | 9) command=(prune "$vol" --keep-last $((2 + RANDOM % 3))) ;;
+	10) command=(tag "$version" +gold) ;;
+	11) command=(protect "$version") ;;
+	12) command=(restore "$version" --yes --to out/restored) ;;
+	13) command=(scrub) ;;
+	14) command=(repair --rebuild-catalog) ;;
+	15) command=(check) ;;
+	esac
+	[ "${#versions[@]}" -gt 4 ] || command=(snapshot "$vol" --from "img/$vol")
+	[ "${#versions[@]}" -lt 20 ] || command=(prune "$vol" --keep-last 2)
+	[ "${command[0]}" != snapshot ] || scribble "$vol"
+	case ${command[0]} in
+	# It only knows what commands have done that came to their end.
+	repair) must tag "${versions[0]#want/}" +before ;;
+	# They would be refused.
+	delete | prune)
+		versions=(want/*)
+		must unprotect "${versions[@]#want/}"
+		;;
+	esac
+}
+
+# recovered: the next command works. Of repair itself, another one may be needed.
+recovered() {
+	if [ "${command[0]}" = repair ] && ! "${ctl[@]}" list >out/list 2>&1; then
+		grep -q "repair --rebuild-catalog" out/list || fail_test "$(cat out/list)" || return
+		must repair --rebuild-catalog || return
+		repairs=$((repairs + 1))
+	fi
+	case $((RANDOM % 3)) in
+	0) works tag "$(ls want | head -n 1)" +next ;;
+	1) works check ;;
+	2) works list ;;
+	esac
+}
+
+# all_is_well: after something went wrong with $command.
+all_is_well() {
+	local versions
+	# The first one may be what it deleted.
+	settle "${command[@]}" && recovered && settle "${command[@]}" || return
+	versions=(want/*)
+	is_right "$(any_of "${versions[@]#want/}")" || return
+	must check || return
+	[ $((kills % ${OFTEN:-20})) -ne 0 ] || all_right
+}
+
+@test "kills at random moments" {
+	local kills=0 repairs=0 pid after status verb
+	local -A span=() by=()
+	some_versions
+	while [ "$kills" -lt "${KILLS:-300}" ]; do
+		choose_command
+		verb=${command[0]}
+		after=$((RANDOM % ${span[$verb]:-40} + 1))
+		"${ctl[@]}" "${command[@]}" >out/killed 2>&1 3>&- &
+		pid=$!
+		sleep "$(printf '0.%03d' "$after")"
+		kill -KILL "$pid" 2>/dev/null || :
+		status=0
+		wait "$pid" 2>/dev/null || status=$?
+		echo "$after ms, status $status: ${command[*]}" >>out/history
+		case $status in
+		0)
+			# Too late; earlier the next time.
+			span[$verb]=$((${span[$verb]:-40} * 9 / 10 + 1))
+			settle "${command[@]}" || fail_test "'${command[*]}': see above"
+			;;
+		137)
+			span[$verb]=$((${span[$verb]:-40} + 2))
+			kills=$((kills + 1))
+			by[$verb]=$((${by[$verb]:-0} + 1))
+			all_is_well ||
+				fail_test "kill $kills: see above"$'\n'"$(tail -n 20 out/history)"
+			;;
+		*) fail_test "'${command[*]}': status $status: $(cat out/killed)" ;;
+		esac
+	done
+	all_right
+	must scrub
+	for verb in "${!by[@]}"; do
+		echo "${by[$verb]} $verb"
+	done | sort -rn >out/by
+	say "$kills kills: $(paste -sd , out/by); repair had to be repeated $repairs times"
+}
+
+# unlucky KIND: run $command with bad luck; $status.
+unlucky() {
+	local uring=() luck=$RANDOM:$((20 + RANDOM % 300)):$1
+	[ $((RANDOM % 2)) -eq 0 ] || uring=(REVDEDUP_NO_URING=1)
+	rm -f out/luck
+	status=0
+	# The sanitizers, if any, want to be first.
+	env "${uring[@]}" ASAN_OPTIONS=verify_asan_link_order=0 \
+		LD_PRELOAD="$build/unlucky.so${LD_PRELOAD:+:$LD_PRELOAD}" \
+		UNLUCKY="$luck" UNLUCKY_LOG=out/luck \
+		"${ctl[@]}" "${command[@]}" >out/killed 2>&1 || status=$?
+	what="'${command[*]}' ${uring[*]} UNLUCKY=$luck"
+}
+
+@test "transfers that are short" {
+	local round kills=0 repairs=0 what hits=0
+	some_versions
+	for ((round = 0; round < ${ROUNDS:-60}; round++)); do
+		choose_command
+		unlucky short
+		[ "$status" -eq 0 ] || fail_test "$what: status $status: $(cat out/killed)"
+		[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
+		kills=$((kills + 1))
+		all_is_well || fail_test "$what: see above"
+	done
+	all_right
+	say "$round commands, $hits transfers cut"
+}
+
+@test "errors of reads and writes, and no space, at random calls" {
+	local round kills=0 repairs=0 what hits=0 failed=0
+	some_versions
+	for ((round = 0; round < ${ROUNDS:-60} * 3; round++)); do
+		choose_command
+		unlucky error
+		case $status in
+		0) ;;
+		1 | 3 | 4 | 12) failed=$((failed + 1)) ;;
+		*) fail_test "$what: status $status: $(cat out/killed)" ;;
+		esac
+		[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
+		kills=$((kills + 1))
+		all_is_well || fail_test "$what: status $status: $(cat out/killed out/luck)"
+	done
+	all_right
+	say "$round commands, $hits errors, $failed commands failed"
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Usage: LD_PRELOAD=unlucky.so UNLUCKY=SEED:ONE_IN:KIND PROGRAM...
+ *
+ * One in ONE_IN reads and writes of files, whoever makes them, SQLite as well,
+ *
+ *	short	does a part, as a kernel may that was interrupted
+ *	error	fails with EIO or ENOSPC, and so does what flushes, cuts or punches
+ *
+ * Terminals, pipes and sockets are left alone. UNLUCKY_LOG=FILE says what was done.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* glibc's own, which those below stand before. */
+#define REAL(name)	((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static unsigned long long state;
+static unsigned int one_in;
+static int want_errors;
+
+__attribute__((constructor))
+static void begin(void)
+{
+	char kind[16] = "";
+	const char *wish = getenv("UNLUCKY");
+
+	if (!wish || sscanf(wish, "%llu:%u:%15s", &state, &one_in, kind) != 3)
+		one_in = 0;
+	state = state * 2654435761ULL + 88172645463325252ULL;
+	want_errors = !strcmp(kind, "error");
+}
+
+/* xorshift64*; that threads mix it up does no harm. */
+static unsigned int below(unsigned int limit)
+{
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return (state * 0x2545f4914f6cdd1dULL >> 33) % limit;
+}
+
+static void note(const char *what, int fd, long long number)
+{
+	const char *path = getenv("UNLUCKY_LOG");
+	FILE *log = path ? fopen(path, "a") : NULL;
+
+	if (!log)
+		return;
+	fprintf(log, "%s of %d: %lld\n", what, fd, number);
+	fclose(log);
+}
+
+static int is_hit(int fd)
+{
+	struct stat st;
+
+	if (!one_in || fd <= 2 || below(one_in))
+		return 0;
+	return !fstat(fd, &st) && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+/* 0, or -1 with errno; those that read have no ENOSPC. */
+static int fails(const char *what, int fd, int reads)
+{
+	int error = reads || below(2) ? EIO : ENOSPC;
+
+	if (!want_errors || !is_hit(fd))
+		return 0;
+	note(what, fd, -error);
+	errno = error;
+	return -1;
+}
+
+/* How much of @len: in whole sectors, for O_DIRECT. */
+static size_t part(const char *what, int fd, size_t len)
+{
+	if (want_errors || len <= 512 || !is_hit(fd))
+		return len;
+	len = (1 + below((len - 1) / 512)) * 512;
+	note(what, fd, len);
+	return len;
+}
+
+ssize_t pread64(int fd, void *buf, size_t len, off_t offset)
+{
+	if (fails("pread", fd, 1))
+		return -1;
+	return REAL(pread64)(fd, buf, part("pread", fd, len), offset);
+}
+
+ssize_t pwrite64(int fd, const void *buf, size_t len, off_t offset)
+{
+	if (fails("pwrite", fd, 0))
+		return -1;
+	return REAL(pwrite64)(fd, buf, part("pwrite", fd, len), offset);
+}
+
+/* The first vector is enough of a part. */
+ssize_t preadv64(int fd, const struct iovec *iov, int nr, off_t offset)
+{
+	size_t len = iov->iov_len;
+
+	if (fails("preadv", fd, 1))
+		return -1;
+	len = part("preadv", fd, len);
+	if (len < iov->iov_len)
+		return REAL(pread64)(fd, iov->iov_base, len, offset);
+	return REAL(preadv64)(fd, iov, nr, offset);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *iov, int nr, off_t offset)
+{
+	size_t len = iov->iov_len;
+
+	if (fails("pwritev", fd, 0))
+		return -1;
+	len = part("pwritev", fd, len);
+	if (len < iov->iov_len)
+		return REAL(pwrite64)(fd, iov->iov_base, len, offset);
+	return REAL(pwritev64)(fd, iov, nr, offset);
+}
+
+int fdatasync(int fd)
+{
+	return fails("fdatasync", fd, 0) ? -1 : REAL(fdatasync)(fd);
+}
+
+int fsync(int fd)
+{
+	return fails("fsync", fd, 0) ? -1 : REAL(fsync)(fd);
+}
+
+int ftruncate64(int fd, off_t size)
+{
+	return fails("ftruncate", fd, 0) ? -1 : REAL(ftruncate64)(fd, size);
+}
+
+int fallocate64(int fd, int mode, off_t offset, off_t len)
+{
+	return fails("fallocate", fd, 0) ? -1 : REAL(fallocate64)(fd, mode, offset, len);
+}
