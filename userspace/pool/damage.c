@@ -191,7 +191,7 @@ static void read_blocks(struct damage *damage, const struct rd_map *map, bool al
 			continue;
 		if (read_block(damage, map->at[i], damage->data))
 			memset(damage->data, 0, RD_BLOCK_SIZE);
-		rd_fp_block(damage->hasher, damage->data, &damage->found[i]);
+		rd_fp_blocks(damage->hasher, damage->data, 1, &damage->found[i]);
 	}
 }
 

@@ -219,7 +219,7 @@ static void read_back(struct heal *heal, struct fix *fix)
 	    rd_area_read(area, heal->block, RD_BLOCK_SIZE, offset_of(place)) ||
 	    rd_area_read_fps(area, rd_place_id(place), 1, heal->page))
 		return;
-	rd_fp_block(heal->hasher, heal->block, &fp);
+	rd_fp_blocks(heal->hasher, heal->block, 1, &fp);
 	fix->block->is_healed = rd_fp_equal(&fp, &fix->block->fp) &&
 		rd_fp_equal(&heal->page[rd_place_slot(place)], &fp);
 }
@@ -294,7 +294,7 @@ static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
 
 	if (rd_area_read(&heal->pool->area, heal->buffer, RD_BLOCK_SIZE, offset_of(place)))
 		return 0;
-	rd_fp_block(heal->hasher, heal->buffer, &real);
+	rd_fp_blocks(heal->hasher, heal->buffer, 1, &real);
 	return rd_fp_equal(&real, fp) ? found(heal, fp, heal->buffer) : 0;
 }
 
