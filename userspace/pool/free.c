@@ -23,7 +23,7 @@
 #include "log.h"
 
 /* Frames at a time. Of the first few it is learned what a hole costs. */
-#define FIRST_BATCH	64
+#define FIRST_BATCH	4
 #define BATCH		8192
 /* How often one that gives back looks for what others have queued meanwhile. */
 #define MAX_TURNS	8
