@@ -24,7 +24,8 @@
 #                which takes hours where it is slow)
 #   --check      exit with 1 where something is short of what is wanted
 #
-# Takes half an hour and needs root. Installs the Debian packages that it lacks.
+# Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
+# root. Installs the Debian packages that it lacks.
 tree=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
 here=$tree/tests/pool/bench
 # shellcheck source=scripts/lib.sh
