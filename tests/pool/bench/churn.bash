@@ -15,24 +15,20 @@ count_rows() {
 		(SELECT count(*) FROM at), (SELECT count(*) FROM here)"
 }
 
-restore_oldest() {
-	rm -f "$dir/out"
-	turn revdedupctl -q restore "v@$(($1 - churn_keep + 1))" --to "$dir/out"
-}
+no_out() { rm -f "$dir/out"; }
+restore_oldest() { revdedupctl -q restore "v@$oldest" --to "$dir/out"; }
+copy_newest() { rawcopy "$dir/image" "$dir/out"; }
 
-# Prints a line, and adds to $dir/churned: microseconds, rows, bytes.
+# Prints a line, and adds to $dir/churned: the share of a raw copy's speed, which is
+# not that of whatever else this machine does, rows, bytes.
 look_at() {
-	local times=() rows bytes
-	for _ in 1 2 3; do
-		restore_oldest "$1"
-		times+=("$usec")
-	done
-	usec=$(median "${times[@]}")
+	local oldest=$(($1 - churn_keep + 1)) rows bytes
+	compare no_out restore_oldest copy_newest
 	read -r -a rows <<<"$(count_rows)"
 	bytes=$(bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*)
-	printf '%-10s %15s %9s %9s %9s %9s %20s\n' "$1" $((usec / 1000)) "${rows[@]}" \
+	printf '%-10s %21s %9s %9s %9s %9s %20s\n' "$1" "$(spread)" "${rows[@]}" \
 		"$(calc "$bytes / $churn_keep / $mib" %.2f)"
-	echo "$usec $((rows[0] + rows[1] + rows[2] + rows[3])) $bytes" >>"$dir/churned"
+	echo "$(median "${ratios[@]}") $((rows[0] + rows[1] + rows[2] + rows[3])) $bytes" >>"$dir/churned"
 }
 
 # flat_row WHAT COLUMN GREATEST
@@ -52,7 +48,7 @@ part_churn() {
 	image churn "$dir/image" $((churn_mib * 256 * 5)) 0 >/dev/null
 	title "churn: $churn_versions versions of $churn_mib MiB, the last $churn_keep kept" \
 		"1 % of the blocks change each time, half of them to what others have"
-	printf '\n%-10s %15s %9s %9s %9s %9s %20s\n' versions "oldest back, ms" \
+	printf '\n%-10s %21s %9s %9s %9s %9s %20s\n' versions "oldest / raw copy" \
 		segments recipes at here "MiB a kept version"
 	for ((number = 1; number <= churn_versions; number++)); do
 		[ "$number" -eq 1 ] ||
