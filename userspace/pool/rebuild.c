@@ -4,7 +4,7 @@
  *
  * The journal has the tables that cannot be made from others. Everything that
  * counts is counted here from the maps, frames that nothing names are free, and
- * slots of used frames that nothing names go to the queue, because a command
+ * what nothing names and has something in it goes to the queue, because a command
  * that died may have written there. Versions that were being made when the
  * journal ends belong to a session that is dead: the next command undoes them.
  */
@@ -20,11 +20,17 @@
 #include "recipes.h"
 #include "versions.h"
 
+/* There is no data in the file between these. */
+struct hole {
+	u64 start, end;
+};
+
 struct rebuild {
 	struct rd_sql *sql;
 	const struct rd_area *area;
 	i64 journal;
 	bool force;
+	struct hole frames, fps;	/* found last, where these are */
 };
 
 /* --- the journal's tables */
@@ -178,15 +184,43 @@ static int queue_unnamed(struct rebuild *rebuild, i64 frame)
 	return r ? r : rd_frames_queue(rebuild->sql, frame, &slots);
 }
 
-/* What is between two frames that somebody has. */
+/* May any of it take space? Asks once for a hole, however long. */
+static bool has_data(const struct rd_area *area, struct hole *hole, u64 offset, u64 len)
+{
+	off_t data;
+
+	if (area->is_device)
+		return false;
+	if (offset < hole->start || offset >= hole->end) {
+		data = lseek(area->fd, offset, SEEK_DATA);
+		hole->start = offset;
+		hole->end = data >= 0 ? (u64)data : errno == ENXIO ? U64_MAX : offset;
+	}
+	return hole->end < offset + len;
+}
+
+/*
+ * What is between two frames that somebody has. Nothing is given back here: until
+ * this catalog is the pool's, the one that it has may name what is there. Where
+ * there is something, the next command gives it back.
+ */
 static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 {
-	int r;
+	const struct rd_area *area = rebuild->area;
+	u64 frame;
+	int r = 0;
 
-	if (start >= end)
-		return 0;
-	r = rd_frames_free(rebuild->sql, start, end - start);
-	return r ? r : rd_area_punch_frames(rebuild->area, start, end - start);
+	for (frame = start; frame < end && !r; frame++) {
+		if (!has_data(area, &rebuild->frames, rd_frame_offset(frame), RD_SEG_SIZE) &&
+		    !has_data(area, &rebuild->fps, rd_frame_fps_offset(frame), RD_FPS_SIZE))
+			continue;
+		if (start < frame)
+			r = rd_frames_free(rebuild->sql, start, frame - start);
+		if (!r)
+			r = rd_frames_queue_whole(rebuild->sql, frame);
+		start = frame + 1;
+	}
+	return r || start >= end ? r : rd_frames_free(rebuild->sql, start, end - start);
 }
 
 static int find_frames(struct rebuild *rebuild)
