@@ -51,26 +51,50 @@ job_unit() {
 	bats --tap tests/cli
 }
 
+# What several of these jobs need, which run at the same time.
+pool_programs() {
+	mkdir -p build
+	flock build/pool.lock make -s -C tests/pool programs "$@"
+}
+
 job_pool() {
 	local rounds=()
 	case $tier in
-	fast) rounds=(STEPS=80 FAILURES=100 COVER=0 ROUNDS=1) ;;
-	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 ROUNDS=200
+	fast) rounds=(STEPS=80 FAILURES=100 COVER=0 DAMAGES=1) ;;
+	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 DAMAGES=200
 		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
+	pool_programs "${rounds[@]}"
 	make -s -C tests/pool check "${rounds[@]}"
 }
 
-job_pool_long() {
-	local rounds=()
-	[ "$tier" != soak ] || rounds=(LONG_STEPS=100000)
-	make -s -C tests/pool check-long "${rounds[@]}"
+# The model until all that is hard came up often, and with power cuts.
+job_pool_power() {
+	local much=()
+	[ "$tier" != soak ] || much=(LONG_STEPS=100000 CUTS=20000)
+	make -s -C tests/pool check-power check-long "${much[@]}"
 }
 
-job_pool_power() {
-	local rounds=()
-	[ "$tier" != soak ] || rounds=(CUTS=20000)
-	make -s -C tests/pool check-power "${rounds[@]}"
+# Commands that are stopped, killed, and run side by side.
+job_pool_live() {
+	local much=()
+	pool_programs
+	case $tier in
+	# A taste of it.
+	fast)
+		EVERY=12 KILLS=20 ROUNDS=3 BUILD=$PWD/build/pool bats --tap \
+			tests/pool/together.bats tests/pool/kills.bats \
+			--filter "side|at once|random moments|short"
+		return
+		;;
+	soak) much=(EVERY=1 KILLS=5000 ROUNDS=1000) ;;
+	esac
+	make -s -C tests/pool live "${much[@]}"
+}
+
+job_pool_sanitized() {
+	pool_programs
+	make -s -C tests/pool sanitized
 }
 
 job_fuzz_tools() {
@@ -212,10 +236,11 @@ run_jobs() {
 
 if [ "$tier" = fast ]; then
 	"$scripts/setup.sh" build lint test
-	run_jobs lint unit pool
+	run_jobs lint unit pool pool_live
 else
 	"$scripts/setup.sh" build lint test fuzz vm kunit
-	run_jobs unit modules lint pool pool_long pool_power fuzz_tools debug_kernel
+	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
+		debug_kernel
 	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12
 		crash_6.1 breaks power_cuts_6.12 power_cuts_6.1 memory_6.12
 		bench kunit)

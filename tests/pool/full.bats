@@ -3,6 +3,7 @@
 #
 # Pools that are full: nothing is lost, delete and prune work, and so does the
 # next snapshot. Needs root, for loop devices.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # each test is a subshell; live.bash has the rest
 
 load live
 

@@ -7,6 +7,7 @@
 # right, and all other versions are what they were.
 #
 # KILLS=N kills at random, ROUNDS=N rounds of errors, EVERY=N: each Nth step only.
+# shellcheck disable=SC2012,SC2015,SC2034,SC2154 # live.bash has the other half
 
 load live
 
@@ -91,6 +92,40 @@ kill_everywhere() {
 	kill_everywhere prune vm1 --keep-last 1
 	kill_everywhere protect vm1@1
 	kill_everywhere tag vm1@1 +x
+}
+
+# What a killed snapshot has made is in the catalog, and not yet in the copy of it
+# that repair reads: either that version is there in the end, or it is not.
+@test "a repair is killed, or fails, at each step" {
+	local step number name action
+	for step in reverse-leave reverse-change journal-appended free-commit; do
+		rm -rf base pool want
+		mkdir want
+		some_versions
+		! REVDEDUP_FAIL=$step=kill "${ctl[@]}" snapshot vm1 --from img/vm1 || return
+		cp --sparse=always img/vm1 want/vm1@5
+		rm -rf base
+		mkdir base
+		cp -r --sparse=always pool base
+		cp -rl want base
+		rm -f log
+		REVDEDUP_FAIL_LOG=$PWD/log must repair --rebuild-catalog
+		awk '!seen[last, $1]++ { print NR, $1 } { last = $1 }' log >steps
+		while read -r number name <&4; do
+			for action in kill EIO; do
+				rm -rf pool want
+				cp -r --sparse=always base/pool .
+				cp -rl base/want .
+				# One of the superblocks alone would do.
+				REVDEDUP_FAIL=any:$number=$action \
+					"${ctl[@]}" repair --rebuild-catalog >out/repair 2>&1 || :
+				"${ctl[@]}" list >out/list 2>&1 || must repair --rebuild-catalog
+				"${ctl[@]}" show vm1@5 >/dev/null 2>&1 || rm want/vm1@5
+				all_right && works tag vm2@1 +x && all_right ||
+					fail_test "after $step, $action at $number, $name: see above"
+			done
+		done 4<steps
+	done
 }
 
 any_of() { echo "${@:RANDOM % $# + 1:1}"; }

@@ -9,6 +9,7 @@
 # within a transaction of the catalog, or while it appended to the journal (there
 # is no other way: its change is half done), says so, and goes on with it. What is
 # not both of these waits for nothing either. EVERY=N tries each Nth step only.
+# shellcheck disable=SC2034,SC2154 # live.bash has the other half
 
 load live
 

@@ -3,6 +3,7 @@
 #
 # Commands side by side: four volumes get versions while others are deleted,
 # restored, scrubbed and checked. ROUNDS=N versions of each volume.
+# shellcheck disable=SC2015,SC2030,SC2031,SC2034,SC2154 # each test is a subshell; live.bash has the rest
 
 load live
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* glibc's own, which those below stand before. */
-#define REAL(name)	((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define REAL(name)	((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
 static unsigned long long state;
 static unsigned int one_in;
