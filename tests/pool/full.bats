@@ -3,8 +3,9 @@
 #
 # Pools that are full: nothing is lost, delete and prune work, and so does the
 # next snapshot. Needs root, for loop devices.
-# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # each test is a subshell; live.bash has the rest
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
+# shellcheck disable=SC2154 # by live.bash
 load live
 
 setup() {
@@ -99,8 +100,7 @@ oldest() {
 
 # work_when_full: what one does then, some times.
 work_when_full() {
-	local round
-	for round in 1 2 3; do
+	for _ in 1 2 3; do
 		fill_up "$1"
 		all_right || fail_test "after it was full" || return
 		lose "$(oldest)" delete "$(oldest)"

@@ -4,16 +4,16 @@
 # Every command once under valgrind's memcheck. It does not see what the kernel
 # writes for io_uring, so reads and writes are plain calls here; and it has no
 # AVX-512, which it tells the program, so fingerprints come from AVX2 or OpenSSL.
-# shellcheck disable=SC2034,SC2054 # live.bash has the other half; commas of valgrind
 
+# shellcheck disable=SC2154 # by live.bash
 load live
 
 setup() {
 	live_setup
-	blocks=700
+	export blocks=700
 	export REVDEDUP_NO_URING=1
 	ctl=(valgrind -q --error-exitcode=99 --leak-check=full
-		--errors-for-leak-kinds=definite,indirect "${ctl[@]}")
+		"--errors-for-leak-kinds=definite,indirect" "${ctl[@]}")
 }
 
 @test "a short series under memcheck" {

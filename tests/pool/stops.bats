@@ -9,13 +9,13 @@
 # within a transaction of the catalog, or while it appended to the journal (there
 # is no other way: its change is half done), says so, and goes on with it. What is
 # not both of these waits for nothing either. EVERY=N tries each Nth step only.
-# shellcheck disable=SC2034,SC2154 # live.bash has the other half
 
+# shellcheck disable=SC2154 # by live.bash
 load live
 
 setup() {
 	live_setup
-	blocks=1300
+	export blocks=1300
 }
 
 teardown() {
