@@ -42,7 +42,7 @@ struct compact {
 	u8 *data;		/* a block a move */
 	struct rd_fp fps[RD_COMPACT_SLOTS];	/* and what it is */
 	/* The packed frames, the first of which may have been begun before. */
-	unsigned int nr_dest, next;
+	unsigned int nr_dest, next, first;	/* slots of the last one, of the first */
 	u64 dest[NR_DEST];
 	bool dest_was_open;
 	struct rd_fp dest_fps[NR_DEST][RD_SEG_BLOCKS];
@@ -212,6 +212,7 @@ static int take_dest(struct compact *c)
 	if (r > 0) {
 		c->dest[c->nr_dest++] = rd_row_i64(row, 0);
 		c->next = rd_row_i64(row, 1);
+		c->first = c->next;
 		c->dest_was_open = true;
 		have = RD_SEG_BLOCKS - c->next;
 		r = 0;
@@ -220,9 +221,13 @@ static int take_dest(struct compact *c)
 	row = NULL;
 	for (; have < c->nr && !r; have += RD_SEG_BLOCKS) {
 		r = rd_frames_reserve(sql, c->pool->session, 1, 0, &frame, &len);
-		c->dest[c->nr_dest++] = frame;
+		if (!r)
+			c->dest[c->nr_dest++] = frame;
 	}
-	return rd_catalog_end(sql, r);
+	r = rd_catalog_end(sql, r);
+	if (r)
+		c->nr_dest = 0;
+	return r;
 }
 
 static int assign(struct compact *c)
@@ -344,6 +349,41 @@ static int commit(struct compact *c)
 
 /* --- */
 
+/*
+ * There was no room for all of it, and the caller does without: what was written
+ * is nobody's, and is in the way. (After a transaction that failed it is left for
+ * the next try: in the end that may have been stable all the same.)
+ */
+static int clear_dest(struct compact *c)
+{
+	u64 skip = (u64)c->first * RD_BLOCK_SIZE;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < c->nr_dest && !c->pool->area.is_device && !r; i++, skip = 0)
+		r = rd_area_punch(&c->pool->area, rd_frame_offset(c->dest[i]) + skip,
+				  RD_SEG_SIZE - skip);
+	return r ? rd_err(r, "cannot give space back") : 1;
+}
+
+static int write_all(struct compact *c)
+{
+	int r;
+
+	r = take_dest(c);
+	if (!r)
+		r = assign(c);
+	if (!r)
+		r = rd_point("compact-write");
+	if (!r)
+		r = transfer(c, RD_OP_WRITE);
+	if (!r)
+		r = write_fps(c);
+	if (!r && !rd_is_broken(RD_BREAK_MOVE_SYNC))
+		r = rd_area_sync(&c->pool->area);
+	return r == -ENOSPC ? clear_dest(c) : r;
+}
+
 static int run(struct compact *c, const u64 *frames, unsigned int nr)
 {
 	unsigned int i;
@@ -360,17 +400,7 @@ static int run(struct compact *c, const u64 *frames, unsigned int nr)
 	drop_bad(c);
 	if (r || !c->nr)
 		return r;
-	r = take_dest(c);
-	if (!r)
-		r = assign(c);
-	if (!r)
-		r = rd_point("compact-write");
-	if (!r)
-		r = transfer(c, RD_OP_WRITE);
-	if (!r)
-		r = write_fps(c);
-	if (!r && !rd_is_broken(RD_BREAK_MOVE_SYNC))
-		r = rd_area_sync(&c->pool->area);
+	r = write_all(c);
 	if (!r)
 		r = rd_point("compact-commit");
 	return r ? r : commit(c);

@@ -11,7 +11,7 @@
 /*
  * Empty the frames @frames, which have up to RD_COMPACT_SLOTS slots in use
  * together. What was damaged stays where it is. The caller has the lock of
- * freeing. -ENOSPC is not told: nothing has moved then.
+ * freeing. 1: there is no room for them; nothing has moved.
  */
 int rd_compact(struct rd_pool *pool, const u64 *frames, unsigned int nr);
 

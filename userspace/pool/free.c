@@ -119,7 +119,7 @@ static void do_without(struct freeing *f)
 		f->entries[i].waits = should_compact(f, &f->entries[i]);
 }
 
-/* Returns with *@ret_moved whether the queue has changed by it. */
+/* Returns with *@ret_moved whether the queue has changed by it. 1: no room. */
 static int compact(struct freeing *f, bool *ret_moved)
 {
 	u64 frames[RD_COMPACT_SLOTS];
@@ -297,8 +297,8 @@ static int free_batch(struct freeing *f, unsigned int max)
 	r = read_queue(f, max);
 	if (!r)
 		r = compact(f, &moved);
-	is_full = r == -ENOSPC;
-	if ((!r && moved) || is_full)
+	is_full = r > 0;
+	if (is_full || (!r && moved))
 		r = read_queue(f, max);
 	if (r || !f->nr)
 		return r;
