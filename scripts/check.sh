@@ -80,11 +80,8 @@ job_pool_live() {
 	local much=()
 	pool_programs
 	case $tier in
-	# A taste of it.
 	fast)
-		EVERY=12 KILLS=20 ROUNDS=3 BUILD=$PWD/build/pool bats --tap \
-			tests/pool/together.bats tests/pool/kills.bats \
-			--filter "side|at once|random moments|short"
+		make -s -C tests/pool live-fast
 		return
 		;;
 	soak) much=(EVERY=1 KILLS=5000 ROUNDS=1000) ;;
