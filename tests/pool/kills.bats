@@ -130,6 +130,25 @@ kill_everywhere() {
 	done
 }
 
+# What it says it has made is there.
+@test "a repair comes upon errors" {
+	local nr status luck failed=0
+	some_versions
+	for ((nr = 0; nr < 40; nr++)); do
+		luck=$RANDOM:$((30 + RANDOM % 150)):error
+		status=0
+		LD_PRELOAD=$build/unlucky.so UNLUCKY=$luck \
+			"${ctl[@]}" repair --rebuild-catalog >out/repair 2>&1 || status=$?
+		[ "$status" -eq 0 ] || failed=$((failed + 1))
+		if ! "${ctl[@]}" list >out/list 2>&1; then
+			[ "$status" -ne 0 ] || fail_test "UNLUCKY=$luck: $(cat out/list)"
+			must repair --rebuild-catalog
+		fi
+		all_right || fail_test "UNLUCKY=$luck: status $status: see above"
+	done
+	say "$nr repairs, $failed failed"
+}
+
 any_of() { echo "${@:RANDOM % $# + 1:1}"; }
 
 # choose_command: sets $command. Volumes are kept from growing without end.

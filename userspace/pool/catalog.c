@@ -168,6 +168,8 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 				       (i64)nr_frames - 1);
 		r = rd_catalog_end(sql, r);
 	}
+	if (!r)
+		r = rd_sql_settle(sql);
 	rd_sql_close(sql);
 	return r;
 }

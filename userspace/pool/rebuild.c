@@ -295,6 +295,8 @@ static int make_new(struct rd_pool *pool, const char *path, bool force,
 		else
 			r = rd_sql_commit(rebuild.sql);
 	}
+	if (!r)
+		r = rd_sql_settle(rebuild.sql);
 	rd_sql_close(rebuild.sql);
 	return r;
 }

@@ -395,6 +395,14 @@ int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page)
 	return rd_vfs_check(sql->db, ret_page);
 }
 
+int rd_sql_settle(struct rd_sql *sql)
+{
+	i64 busy;
+	int r = rd_sql_number(sql, &busy, "PRAGMA wal_checkpoint(TRUNCATE)", "");
+
+	return r ? r : busy ? -EBUSY : 0;
+}
+
 /* --- transactions */
 
 int rd_sql_begin_read(struct rd_sql *sql)

@@ -33,6 +33,12 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 		const struct rd_sql_table *tables, unsigned int nr_tables);
 void rd_sql_close(struct rd_sql *sql);
 
+/*
+ * Have everything in the file itself, stable, and nothing beside it: after that it
+ * may be closed and renamed. Closing does the same, and does not say if it failed.
+ */
+int rd_sql_settle(struct rd_sql *sql);
+
 /* Several statements, no arguments. */
 int rd_sql_script(struct rd_sql *sql, const char *text);
 
