@@ -9,6 +9,15 @@
  *   epoch   commit clears the frozen set of whatever epoch
  *   base    checkpoint does not flush the base
  *   union   abort drops the frozen set before the union is stable
+ *   home    entries say BASE before the base is flushed
+ *   word    words are written before the pages that they name
+ *   compare remap does not look what the old place is
+ *   settle  punch does not settle
+ *   drain   watch does not wait for writes that saw no mark
+ *   copyup  blocks that are written or copied home are not locked
+ *   setbits set does not set dirty bits
+ *   noflush the target sees no flushes where the base has no cache
+ *   forget  what a failed commit had taken counts as stable
  */
 #ifndef RDD_BREAK_H
 #define RDD_BREAK_H

@@ -8,6 +8,8 @@
 
 #include <linux/blkdev.h>
 #include <linux/device-mapper.h>
+#include <linux/dm-io.h>
+#include <linux/ioprio.h>
 #include <linux/version.h>
 
 #if BITS_PER_LONG != 64
@@ -33,6 +35,17 @@ static inline void rdd_limits_want_discard(struct queue_limits *limits)
 	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
 	limits->max_discard_sectors = limits->max_hw_discard_sectors;
+#endif
+}
+
+/* It came with 6.9, and to some of the stable kernels: our Kbuild looks. */
+static inline int rdd_dm_io(struct dm_io_request *req, unsigned int nr,
+			    struct dm_io_region *where, unsigned long *errors)
+{
+#ifdef RDD_DM_IO_HAS_IOPRIO
+	return dm_io(req, nr, where, errors, IOPRIO_DEFAULT);
+#else
+	return dm_io(req, nr, where, errors);
 #endif
 }
 

@@ -215,10 +215,11 @@ int rdd_abort(struct rdd_meta *meta, u64 epoch)
 
 int rdd_mark(struct rdd_meta *meta, const char *ranges)
 {
+	const struct rdd_range_rules rules = { .limit = meta->nr_segs };
 	struct rdd_range range;
 	int r;
 
-	r = rdd_ranges_check(ranges, meta->nr_segs);
+	r = rdd_ranges_check(ranges, &rules);
 	if (r) {
 		DMERR("%s: mark: not ranges \"first,len;...\" in hex within %llu segments",
 		      rdd_meta_name(meta), meta->nr_segs);
@@ -227,7 +228,7 @@ int rdd_mark(struct rdd_meta *meta, const char *ranges)
 	r = can_write(meta, "mark");
 	if (r)
 		return r;
-	while (rdd_range_next(&ranges, meta->nr_segs, &range) > 0)
+	while (rdd_range_next(&ranges, &rules, &range) > 0)
 		rdd_track_set(meta, range.first, range.len);
 	return rdd_track_flush(meta);
 }

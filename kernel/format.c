@@ -12,7 +12,6 @@
 
 #include "format.h"
 
-#define ENTRY_KIND_MASK		0x3ULL
 #define ENTRY_BLOCK_SHIFT	2
 #define ENTRY_CHECK_SHIFT	48
 #define ENTRY_BODY_MASK		((1ULL << ENTRY_CHECK_SHIFT) - 1)
@@ -133,6 +132,7 @@ void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
 	disk->committed = cpu_to_le64(super->committed);
 	disk->version_nr = cpu_to_le64(super->version_nr);
 	disk->lost_epoch = cpu_to_le64(super->lost_epoch);
+	disk->hydrate_mib = cpu_to_le32(super->hydrate_mib);
 	disk->csum = super_csum(disk, block_nr);
 }
 
@@ -152,6 +152,7 @@ static void super_fields(const struct rdd_super_disk *disk,
 	super->committed = le64_to_cpu(disk->committed);
 	super->version_nr = le64_to_cpu(disk->version_nr);
 	super->lost_epoch = le64_to_cpu(disk->lost_epoch);
+	super->hydrate_mib = le32_to_cpu(disk->hydrate_mib);
 }
 
 /* A good checksum proves that we wrote it, not that it makes sense. */
@@ -292,17 +293,21 @@ u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry)
 		      ENTRY_CHECK_SHIFT;
 }
 
+static bool hints_are_sane(u64 hints)
+{
+	return !(hints >> 20) &&
+	       rdd_hint_base(hints) + rdd_hint_zero(hints) <= RDD_SEG_BLOCKS;
+}
+
 bool rdd_entry_unpack(u32 seed, bool word, u64 index, u64 value,
 		      struct rdd_entry *entry)
 {
-	u64 body = value & ENTRY_BODY_MASK;
-
-	if (value >> ENTRY_CHECK_SHIFT != entry_check(seed, word, index, body))
+	if (value >> ENTRY_CHECK_SHIFT !=
+	    entry_check(seed, word, index, value & ENTRY_BODY_MASK))
 		return false;
 
-	entry->kind = body & ENTRY_KIND_MASK;
-	entry->block = body >> ENTRY_BLOCK_SHIFT;
-	if (entry->kind == RDD_PAGE && !word)
-		return false;
+	*entry = rdd_entry_body(value);
+	if (entry->kind == RDD_PAGE)
+		return word && hints_are_sane(entry->block);
 	return entry->kind == RDD_POOL || !entry->block;
 }

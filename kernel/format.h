@@ -50,6 +50,11 @@
  *
  * A bitmap block is written and flushed before the first write it stands for is
  * issued, so the bits say too much after a crash, never too little.
+ *
+ * A page is written and flushed before the word that names it, and an entry
+ * becomes BASE on disk only after the base was flushed behind the data that it
+ * then stands for. So each entry names a place that holds what the block was at
+ * the last flush, or something written to it later.
  */
 #ifndef RDD_FORMAT_H
 #define RDD_FORMAT_H
@@ -102,7 +107,8 @@ struct rdd_super_disk {
 	__le64 committed;		/* last committed checkpoint; 0: none */
 	__le64 version_nr;		/* version recorded by that commit */
 	__le64 lost_epoch;		/* with RDD_FLAG_LOST: epoch in which it happened */
-	__u8 reserved[368];		/* zero */
+	__le32 hydrate_mib;		/* with RDD_FLAG_HYDRATE: MiB/s; 0: no limit */
+	__u8 reserved[364];		/* zero */
 };
 
 /* Writes that one copy may be behind the other; see rdd_super_choose(). */
@@ -126,7 +132,9 @@ struct rdd_super_disk {
 #define RDD_FLAG_INCOMPLETE	BIT(3)
 /* The groups have room for words and pages. */
 #define RDD_FLAG_TABLE		BIT(4)
-#define RDD_FLAGS_ALL		(BIT(5) - 1)
+/* Blocks are being copied home: goes on when the device is set up again. */
+#define RDD_FLAG_HYDRATE	BIT(5)
+#define RDD_FLAGS_ALL		(BIT(6) - 1)
 
 /*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past
@@ -154,6 +162,11 @@ struct rdd_bits_disk {
  *
  * A word of kind POOL maps the whole segment to 512 pool blocks in a row, one
  * of kind PAGE says "look in the segment's page"; in a page PAGE is invalid.
+ * Instead of a block, a PAGE word has how many of its 512 entries are BASE (bits
+ * 0..9) and ZERO (bits 10..19). These two are hints: after a crash they may be
+ * those of an earlier page. Entries of blocks past the end of the volume are
+ * BASE.
+ *
  * The check is over kind, block, the entry's index (segment or volume block),
  * whether it is a word, and the metadata UUID. It is never zero, so an entry of
  * all zeros is never valid. Entries are independent: a torn page or word block
@@ -167,6 +180,7 @@ enum rdd_kind {
 };
 
 #define RDD_ENTRY_BLOCK_BITS	46
+#define RDD_ENTRY_BLOCK_MAX	(BIT_ULL(RDD_ENTRY_BLOCK_BITS) - 1)
 
 /* In-core superblock: the fields above, native. */
 struct rdd_super {
@@ -183,6 +197,7 @@ struct rdd_super {
 	u64 committed;
 	u64 version_nr;
 	u64 lost_epoch;
+	u32 hydrate_mib;
 };
 
 /*
@@ -237,8 +252,34 @@ bool rdd_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
 
 struct rdd_entry {
 	enum rdd_kind kind;
-	u64 block;
+	u64 block;		/* of kind POOL, and the hints of kind PAGE */
 };
+
+static inline u64 rdd_page_hints(unsigned int nr_base, unsigned int nr_zero)
+{
+	return nr_base | (u64)nr_zero << 10;
+}
+
+static inline unsigned int rdd_hint_base(u64 hints)
+{
+	return hints & 1023;
+}
+
+static inline unsigned int rdd_hint_zero(u64 hints)
+{
+	return hints >> 10 & 1023;
+}
+
+/* What an entry says, whether or not its check is right. */
+static inline struct rdd_entry rdd_entry_body(u64 value)
+{
+	struct rdd_entry entry = {
+		.kind = value & 3,
+		.block = value >> 2 & RDD_ENTRY_BLOCK_MAX,
+	};
+
+	return entry;
+}
 
 u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry);
 

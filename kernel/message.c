@@ -8,12 +8,14 @@
 #include <linux/sched/mm.h>
 #include <linux/string.h>
 
-#include "rdd.h"
+#include "table.h"
 
 struct message {
 	struct rdd_meta *meta;
+	struct rdd_table *table;
 	struct block_device *base;
 	char **argv;		/* after the verb */
+	unsigned int argc;
 	char *result;
 	unsigned int maxlen;
 };
@@ -33,7 +35,17 @@ static int msg_checkpoint(struct message *m)
 	u64 epoch;
 	int r = parse_number(m, 0, &epoch);
 
+	/* The suspend did that, but it may have failed there. */
+	if (!r && m->table)
+		r = rdd_table_commit(m->table);
 	return r ? r : rdd_checkpoint(m->meta, m->base, epoch);
+}
+
+/* It stops while a checkpoint waits. */
+static void resume_hydration(struct message *m)
+{
+	if (m->table)
+		rdd_hydrate_kick(m->table);
 }
 
 static int msg_commit(struct message *m)
@@ -43,7 +55,11 @@ static int msg_commit(struct message *m)
 
 	if (!r)
 		r = parse_number(m, 1, &version);
-	return r ? r : rdd_commit(m->meta, epoch, version);
+	if (!r)
+		r = rdd_commit(m->meta, epoch, version);
+	if (!r)
+		resume_hydration(m);
+	return r;
 }
 
 static int msg_abort(struct message *m)
@@ -51,7 +67,11 @@ static int msg_abort(struct message *m)
 	u64 epoch;
 	int r = parse_number(m, 0, &epoch);
 
-	return r ? r : rdd_abort(m->meta, epoch);
+	if (!r)
+		r = rdd_abort(m->meta, epoch);
+	if (!r)
+		resume_hydration(m);
+	return r;
 }
 
 static int msg_mark(struct message *m)
@@ -130,17 +150,115 @@ static int msg_dirty(struct message *m)
 			  first + min(count, meta->nr_segs - first));
 }
 
+/* ------------------------------------------------------------------
+ * The remap table
+ */
+
+static int msg_remap(struct message *m)
+{
+	return rdd_edit_remap(m->table, m->argv[0]);
+}
+
+static int msg_begin(struct message *m)
+{
+	return rdd_edit_begin(m->table);
+}
+
+static int msg_set(struct message *m)
+{
+	return rdd_edit_set(m->table, m->argv[0]);
+}
+
+static int msg_end(struct message *m)
+{
+	return rdd_edit_end(m->table);
+}
+
+static int msg_watch(struct message *m)
+{
+	return rdd_edit_watch(m->table, m->argv[0]);
+}
+
+static int msg_alias(struct message *m)
+{
+	return rdd_edit_alias(m->table, m->argv[0]);
+}
+
+static int msg_punch(struct message *m)
+{
+	return rdd_edit_punch(m->table, m->argv[0]);
+}
+
+static int msg_table(struct message *m)
+{
+	u64 first, count;
+
+	if (parse_number(m, 0, &first) || parse_number(m, 1, &count))
+		return -EINVAL;
+	return rdd_edit_print(m->table, first, count, m->result, m->maxlen);
+}
+
+static int set_hydration(struct message *m, bool on, u64 mib)
+{
+	int r;
+
+	mutex_lock(&m->meta->lock);
+	if (m->meta->read_only)
+		r = -EROFS;
+	else
+		r = on ? rdd_hydrate_start(m->table, mib) :
+			 rdd_hydrate_stop(m->table);
+	mutex_unlock(&m->meta->lock);
+	return r;
+}
+
+static int msg_hydrate(struct message *m)
+{
+	u64 mib = 0;
+
+	if (m->argc == 1 && !strcasecmp(m->argv[0], "stop"))
+		return set_hydration(m, false, 0);
+	if (strcasecmp(m->argv[0], "start")) {
+		DMERR("%s: hydrate: say start, start <MiB/s> or stop",
+		      rdd_meta_name(m->meta));
+		return -EINVAL;
+	}
+	if (m->argc == 2 && parse_number(m, 1, &mib))
+		return -EINVAL;
+	if (mib > U32_MAX || (m->argc == 2 && !mib)) {
+		DMERR("%s: hydrate: the limit is 1 to %u MiB/s",
+		      rdd_meta_name(m->meta), U32_MAX);
+		return -EINVAL;
+	}
+	return set_hydration(m, true, mib);
+}
+
+/* ------------------------------------------------------------------
+ * All of them
+ */
+
 static const struct verb {
 	const char *name;
-	unsigned int nr_args;
+	unsigned int min_args;
+	unsigned int max_args;
+	bool table;		/* needs one, and takes the lock itself */
 	int (*run)(struct message *m);
 } verbs[] = {
-	{ "checkpoint",	1, msg_checkpoint },	/* E */
-	{ "commit",	2, msg_commit },	/* E N */
-	{ "abort",	1, msg_abort },		/* E */
-	{ "dirty",	3, msg_dirty },		/* current|frozen first count */
-	{ "mark",	1, msg_mark },		/* ranges */
-	{ "lost-noted",	0, msg_lost_noted },
+	{ "checkpoint",	1, 1, false, msg_checkpoint },	/* E */
+	{ "commit",	2, 2, false, msg_commit },	/* E N */
+	{ "abort",	1, 1, false, msg_abort },	/* E */
+	{ "dirty",	3, 3, false, msg_dirty },	/* current|frozen first count */
+	{ "mark",	1, 1, false, msg_mark },	/* ranges */
+	{ "lost-noted",	0, 0, false, msg_lost_noted },
+	{ "remap",	1, 1, true, msg_remap },	/* ranges with old and new */
+	{ "begin",	0, 0, true, msg_begin },
+	{ "set",	1, 1, true, msg_set },		/* ranges with a place */
+	{ "end",	0, 0, true, msg_end },
+	{ "watch",	1, 1, true, msg_watch },	/* ranges or - */
+	{ "alias",	1, 1, true, msg_alias },	/* ranges with a place */
+	{ "punch",	1, 1, true, msg_punch },	/* ranges of the pool */
+	{ "table",	2, 2, true, msg_table },	/* first count */
+	{ "hydrate",	1, 2, true, msg_hydrate },	/* start [MiB/s] | stop */
 };
 
 static const struct verb *find_verb(const char *name)
@@ -154,14 +272,41 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
+static int run_on_table(struct message *m, const struct verb *verb)
+{
+	/* It outlives a table line without a pool. */
+	if (!m->table || !m->table->pool) {
+		DMERR("%s: %s: there is no remap table: it needs a pool device, and room on the metadata device",
+		      rdd_meta_name(m->meta), verb->name);
+		return -EOPNOTSUPP;
+	}
+	return verb->run(m);
+}
+
+static int run_verb(struct message *m, const struct verb *verb)
+{
+	bool loaded;
+	int r = -ENXIO;
+
+	mutex_lock(&m->meta->lock);
+	/* Live tables only, but preresume may have failed. */
+	loaded = m->meta->loaded;
+	m->table = m->meta->table;
+	if (loaded && !verb->table)
+		r = verb->run(m);
+	mutex_unlock(&m->meta->lock);
+	return loaded && verb->table ? run_on_table(m, verb) : r;
+}
+
 int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
 		char *result, unsigned int maxlen)
 {
 	struct rdd_target *rt = ti->private;
 	struct message m = {
 		.meta = rt->meta,
-		.base = rt->base->bdev,
+		.base = rt->base ? rt->base->bdev : NULL,
 		.argv = argv + 1,
+		.argc = argc - 1,
 		.result = result,
 		.maxlen = maxlen,
 	};
@@ -174,19 +319,19 @@ int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
 		      argv[0]);
 		return -EINVAL;
 	}
-	if (argc - 1 != verb->nr_args) {
+	if (m.argc < verb->min_args || m.argc > verb->max_args) {
 		DMERR("%s: %s takes %u arguments, not %u",
-		      rdd_meta_name(rt->meta), verb->name, verb->nr_args,
-		      argc - 1);
+		      rdd_meta_name(rt->meta), verb->name,
+		      m.argc < verb->min_args ? verb->min_args : verb->max_args,
+		      m.argc);
 		return -EINVAL;
 	}
 
 	/* The device may be suspended: reclaim must not write to it. */
 	noio = memalloc_noio_save();
-	mutex_lock(&rt->meta->lock);
-	/* Live tables only, but preresume may have failed. */
-	r = rt->meta->loaded ? verb->run(&m) : -ENXIO;
-	mutex_unlock(&rt->meta->lock);
+	mutex_lock(&rt->meta->message_lock);
+	r = run_verb(&m, verb);
+	mutex_unlock(&rt->meta->message_lock);
 	memalloc_noio_restore(noio);
 	return r;
 }

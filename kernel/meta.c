@@ -17,10 +17,13 @@
 #include <linux/uuid.h>
 #include <linux/vmalloc.h>
 
-#include "rdd.h"
+#include "table.h"
 
 /* dm-bufio: no thread of ours holds more than one buffer. */
 #define RESERVED_BUFFERS	1
+
+/* Pages of the remap table, if the table line does not say. */
+#define DEFAULT_CACHE_MIB	64U
 
 static LIST_HEAD(rdd_metas);
 static DEFINE_MUTEX(rdd_meta_list_lock);
@@ -409,13 +412,13 @@ static int check_belongs(struct dm_target *ti, struct rdd_target *rt,
 		*why = "the metadata belongs to another pool (pool_uuid)";
 		return -EXDEV;
 	}
-	if (super->flags & RDD_FLAG_INCOMPLETE) {
-		*why = "the remap table is incomplete: repeat the batch that was cut off";
-		return -EUCLEAN;
+	if (!(super->flags & RDD_FLAG_LINEAR_OK) && !rt->pool) {
+		*why = "blocks of the volume lie in a pool: give the pool device";
+		return -ENODEV;
 	}
-	if (!(super->flags & RDD_FLAG_LINEAR_OK)) {
-		*why = "blocks are remapped, which this version of the target does not support";
-		return -EOPNOTSUPP;
+	if (!rt->base && !(super->flags & RDD_FLAG_TABLE)) {
+		*why = "without a base device there must be a remap table";
+		return -ENODEV;
 	}
 	if (super->compat_ro && rdd_table_is_writable(ti)) {
 		*why = "the metadata uses a feature that this version can only read (compat_ro)";
@@ -481,6 +484,8 @@ static int check_loaded(struct rdd_meta *meta, struct dm_target *ti,
 
 static void free_meta(struct rdd_meta *meta)
 {
+	if (meta->table)
+		rdd_table_destroy(meta->table);
 	if (meta->wq)
 		destroy_workqueue(meta->wq);
 	if (meta->bufio)
@@ -489,6 +494,7 @@ static void free_meta(struct rdd_meta *meta)
 	kvfree(meta->stable);
 	kvfree(meta->frozen);
 	kvfree(meta->stale);
+	mutex_destroy(&meta->message_lock);
 	mutex_destroy(&meta->lock);
 	kfree(meta);
 }
@@ -502,6 +508,7 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	if (!meta)
 		return ERR_PTR(-ENOMEM);
 	refcount_set(&meta->refs, 1);
+	mutex_init(&meta->message_lock);
 	mutex_init(&meta->lock);
 	meta->bdev = bdev;
 	meta->owner = owner;
@@ -583,6 +590,10 @@ struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
 static void last_words(struct rdd_meta *meta)
 {
 	mutex_lock(&meta->lock);
+	if (meta->table && rdd_table_waits(meta->table) &&
+	    rdd_table_commit(meta->table))
+		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
+		      rdd_meta_name(meta));
 	if (meta->outage && !rdd_track_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
 		      rdd_meta_name(meta), meta->bdev);
@@ -604,9 +615,13 @@ void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti)
 	 * It stays in the list, so that nobody else uses the device meanwhile.
 	 * No target is left, so nobody queues work but the work itself.
 	 */
+	if (meta->table)
+		rdd_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
 	last_words(meta);
 	/* What the last words may have queued. */
+	if (meta->table)
+		rdd_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
 
 	mutex_lock(&rdd_meta_list_lock);
@@ -670,19 +685,83 @@ static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
 		rdd_super_write(meta, &super);
 }
 
+/* The table of @meta, with the devices of @rt. */
+static int take_table(struct rdd_meta *meta, struct rdd_target *rt)
+{
+	const u32 flags = meta->super.flags;
+	unsigned int pages = (rt->cache_mib ? rt->cache_mib : DEFAULT_CACHE_MIB) *
+			     (SZ_1M / RDD_BLOCK_SIZE);
+	struct rdd_table *t;
+	int r;
+
+	if (!meta->table && (!rt->pool || !(flags & RDD_FLAG_TABLE)))
+		return 0;
+	if (!meta->table) {
+		t = rdd_table_create(meta, pages);
+		if (IS_ERR(t))
+			return PTR_ERR(t);
+		r = rdd_table_load(t, flags & RDD_FLAG_LINEAR_OK);
+		if (r) {
+			DMERR("%s: cannot read the remap table: error %d",
+			      rdd_meta_name(meta), r);
+			rdd_table_destroy(t);
+			return r;
+		}
+		meta->table = t;
+	}
+	rdd_table_use(meta->table, rt, pages);
+	return 0;
+}
+
+/* The volume has another size: what is new is BASE before it counts. */
+static int resize(struct rdd_meta *meta, u64 sectors)
+{
+	struct rdd_table *t = meta->table;
+	int r = 0;
+
+	if (t && sectors > t->volume_sectors)
+		r = rdd_table_resize(t, sectors);
+	if (!r && meta->super.volume_sectors != sectors)
+		r = resize_meta(meta, sectors);
+	if (r && t && t->volume_sectors > meta->super.volume_sectors)
+		rdd_table_resize(t, meta->super.volume_sectors);
+	if (!r && t && t->volume_sectors > sectors)
+		r = rdd_table_resize(t, sectors);
+	return r;
+}
+
 static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 		     struct rdd_target *rt)
 {
+	const char *why = "cannot use the metadata device";
 	int r;
 
-	if (!meta->loaded) {
-		r = open_meta(meta, ti, rt);
+	if (meta->loaded) {
+		/* It may have changed since the constructor looked. */
+		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)
-			return r;
-		meta->loaded = true;
+			DMERR("%s: %s", rdd_meta_name(meta), why);
+	} else {
+		r = open_meta(meta, ti, rt);
+		meta->loaded = !r;
+		meta->suspended = true;
 	}
-	if (meta->read_only)
-		return 0;
+	if (r)
+		return r;
+	r = take_table(meta, rt);
+	if (!r && (meta->super.flags & RDD_FLAG_INCOMPLETE)) {
+		DMERR("%s: the remap table is incomplete: repeat the batch that was cut off (begin, set, end), then resume",
+		      rdd_meta_name(meta));
+		r = -EUCLEAN;
+	}
+	if (!r && meta->table && meta->read_only &&
+	    ti->len > meta->super.volume_sectors) {
+		DMERR("%s: a read-only table line cannot make the volume larger",
+		      rdd_meta_name(meta));
+		r = -EROFS;
+	}
+	if (r || meta->read_only)
+		return r;
 	/*
 	 * Errors of these begin an outage and the volume runs on; only a new
 	 * size that cannot be recorded stops it.
@@ -690,9 +769,7 @@ static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 	adopt(meta, rt);
 	rdd_track_flush(meta);
 	rdd_super_refresh(meta);
-	if (meta->super.volume_sectors == ti->len)
-		return 0;
-	return resize_meta(meta, ti->len);
+	return resize(meta, ti->len);
 }
 
 int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
@@ -701,6 +778,8 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 	unsigned int noio = memalloc_noio_save();
 	int r;
 
+	/* A message could be looking at a segment that is being cut off. */
+	mutex_lock(&meta->message_lock);
 	mutex_lock(&meta->lock);
 	meta->ti = ti;
 	meta->read_only = !rdd_table_is_writable(ti);
@@ -710,6 +789,20 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 		meta->checkpoint_is_fresh = false;
 	}
 	mutex_unlock(&meta->lock);
+	mutex_unlock(&meta->message_lock);
 	memalloc_noio_restore(noio);
 	return r;
+}
+
+void rdd_meta_suspend(struct rdd_meta *meta)
+{
+	mutex_lock(&meta->lock);
+	/* Of hints, too; errors are said there, and the changes stay. */
+	if (meta->table && !meta->read_only) {
+		rdd_table_write_hints(meta->table);
+		if (!rdd_table_commit(meta->table))
+			rdd_table_note_linear(meta->table);
+	}
+	meta->suspended = true;
+	mutex_unlock(&meta->lock);
 }

@@ -54,27 +54,74 @@ int rdd_parse_u64(const char *text, u64 *ret)
 	return 0;
 }
 
-int rdd_range_next(const char **text, u64 limit, struct rdd_range *range)
+static int parse_place(const char **text, struct rdd_entry *place)
+{
+	place->block = 0;
+	switch (*(*text)++) {
+	case 'b':
+		place->kind = RDD_BASE;
+		return 0;
+	case 'z':
+		place->kind = RDD_ZERO;
+		return 0;
+	case 'p':
+		place->kind = RDD_POOL;
+		return parse_hex(text, &place->block);
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Does [@first, @first + @len) end within @limit? */
+static bool is_within(u64 first, u64 len, u64 limit)
+{
+	return first < limit && len <= limit - first;
+}
+
+static int check_range(const struct rdd_range *range,
+		       const struct rdd_range_rules *rules)
+{
+	unsigned int i;
+
+	if (!is_within(range->first, range->len, rules->limit))
+		return -EINVAL;
+	for (i = 0; i < rules->nr_places; i++) {
+		if (range->place[i].kind == RDD_POOL &&
+		    !is_within(range->place[i].block, range->len,
+			       rules->pool_blocks))
+			return -ERANGE;
+	}
+	return 0;
+}
+
+int rdd_range_next(const char **text, const struct rdd_range_rules *rules,
+		   struct rdd_range *range)
 {
 	const char *p = *text;
+	unsigned int i;
+	int r;
 
 	if (!*p)
 		return 0;
 	if (parse_hex(&p, &range->first) || *p++ != ',' ||
-	    parse_hex(&p, &range->len))
+	    parse_hex(&p, &range->len) || !range->len)
 		return -EINVAL;
-	if (!range->len || range->first >= limit ||
-	    range->len > limit - range->first)
-		return -EINVAL;
+	for (i = 0; i < rules->nr_places; i++) {
+		if (*p++ != ',' || parse_place(&p, &range->place[i]))
+			return -EINVAL;
+	}
 	if (*p == ';' && p[1])
 		p++;
 	else if (*p)
 		return -EINVAL;
+	r = check_range(range, rules);
+	if (r)
+		return r;
 	*text = p;
 	return 1;
 }
 
-int rdd_ranges_check(const char *text, u64 limit)
+int rdd_ranges_check(const char *text, const struct rdd_range_rules *rules)
 {
 	struct rdd_range range;
 	int r;
@@ -82,7 +129,7 @@ int rdd_ranges_check(const char *text, u64 limit)
 	if (!*text)
 		return -EINVAL;
 	do {
-		r = rdd_range_next(&text, limit, &range);
+		r = rdd_range_next(&text, rules, &range);
 	} while (r > 0);
 	return r;
 }

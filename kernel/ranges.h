@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ranges of segments as messages carry them: "<first>,<len>;<first>,<len>...",
- * numbers in hex without 0x. Pure; also built in user space.
+ * Ranges as messages carry them: "<first>,<len>;<first>,<len>...", numbers in
+ * hex without 0x. Where they say what lies where, each range has one place or
+ * two behind it: "<first>,<len>,<place>" or "<first>,<len>,<old>,<new>". A place
+ * is b (base), z (zeros), or p and the pool block of the range's first block in
+ * hex, the others following in a row. Pure; also built in user space.
  */
 #ifndef RDD_RANGES_H
 #define RDD_RANGES_H
 
 #include <linux/types.h>
 
+#include "format.h"
+
 struct rdd_range {
 	u64 first;
 	u64 len;
+	struct rdd_entry place[2];
+};
+
+/* What the ranges of a message must be. */
+struct rdd_range_rules {
+	u64 limit;			/* no range reaches beyond this */
+	unsigned int nr_places;		/* 0 to 2 */
+	u64 pool_blocks;		/* no place reaches beyond this */
 };
 
 /* An unsigned decimal number and nothing else; 0 or -EINVAL. */
@@ -19,11 +32,13 @@ int rdd_parse_u64(const char *text, u64 *ret);
 /*
  * Read the range at *@text and step over it and its separator. Returns 1 with
  * *@range filled, 0 at the end of the text, -EINVAL for anything that is not
- * exactly the grammar above or lies beyond @limit.
+ * exactly the grammar above or lies beyond the limit, -ERANGE for a place that is
+ * not in the pool.
  */
-int rdd_range_next(const char **text, u64 limit, struct rdd_range *range);
+int rdd_range_next(const char **text, const struct rdd_range_rules *rules,
+		   struct rdd_range *range);
 
 /* Check a whole text before anything of it is used; at least one range. */
-int rdd_ranges_check(const char *text, u64 limit);
+int rdd_ranges_check(const char *text, const struct rdd_range_rules *rules);
 
 #endif

@@ -8,12 +8,14 @@
  *   epoch.c    checkpoint, commit, abort, mark
  *   meta.c     the state of a metadata device: find, load, format, resize
  *   super.c    the two copies of the superblock
+ *   table.h    the remap table: table.c, remap.c, commit.c, edit.c, hydrate.c
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
- * Lock order: rdd_meta.lock, dm-bufio's, rdd_meta.defer_lock. The map function
- * takes only the last, and only for a first write. rdd_meta_list_lock is taken
- * with none of them and held over no I/O: a metadata device that hangs is no
- * other volume's business.
+ * Lock order: rdd_meta.message_lock, rdd_meta.lock, dm-bufio's or those of the
+ * remap table (table.h), rdd_meta.defer_lock. The map function takes only the
+ * last, and only for a first write, and rdd_table.lock. rdd_meta_list_lock is
+ * taken with none of them and held over no I/O: a metadata device that hangs is
+ * no other volume's business.
  */
 #ifndef RDD_H
 #define RDD_H
@@ -49,6 +51,9 @@ struct rdd_meta {
 
 	struct dm_bufio_client *bufio;
 	struct workqueue_struct *wq;
+	struct rdd_table *table;	/* NULL: all is BASE, and no pool */
+
+	struct mutex message_lock;	/* one message at a time */
 
 	/*
 	 * Everything from here to the next lock is under it, and so is every
@@ -66,6 +71,7 @@ struct rdd_meta {
 	bool super_is_stale;		/* a copy is not what super says */
 	bool super_needs_a;		/* copy B alone may not be found */
 	bool epoch_is_unsure;		/* the disk may be in another than super */
+	bool event_is_due;		/* the worker raises it */
 	bool lost_before;		/* the lost mark was there at load, */
 	u64 lost_before_epoch;		/* with this epoch */
 	u32 seed;
@@ -115,24 +121,56 @@ struct rdd_meta {
 
 /* A constructed table line. */
 struct rdd_target {
-	struct dm_dev *base;
+	struct dm_dev *base;		/* NULL: none, a version */
 	struct dm_dev *meta_dev;
+	struct dm_dev *pool;		/* NULL: none */
 	struct rdd_meta *meta;
 	u8 volume_uuid[RDD_UUID_SIZE];	/* zero: not given */
 	u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not given */
+	unsigned int cache_mib;		/* 0: not given */
 	unsigned int nr_opts;		/* words, for the table line */
 	bool read_only;
 };
 
-/* Per bio: where a write-zeroes began, in case we must do it ourselves. */
+struct rdd_page;
+struct rdd_table;
+
+/* Per bio. */
 struct rdd_io {
+	/* Where a write zeroes began, in case we must do it ourselves. */
 	sector_t sector;
 	unsigned int sectors;
+
+	/* With a remap table; see remap.c. */
+	u8 phase;		/* it is counted in */
+	bool counted:1;
+	bool fua:1;		/* the block layer may take it off the bio */
+	bool homing:1;		/* blocks of page are busy with it */
+	bool committed:1;	/* what a FUA write waits for */
+	bool in_work:1;		/* it came to the worker */
+	bool copy_failed:1;
+	u16 first;
+	u16 nr;
+	struct rdd_page *page;
+	atomic_t copies;
 };
 
 static inline u64 rdd_sector_seg(sector_t sector)
 {
 	return sector >> RDD_SEG_SECTOR_SHIFT;
+}
+
+/* Are the dirty bits of all that @bio writes on disk? */
+static inline bool rdd_is_stable(struct rdd_meta *meta, struct bio *bio)
+{
+	u64 seg = rdd_sector_seg(bio->bi_iter.bi_sector);
+	u64 last = rdd_sector_seg(bio_end_sector(bio) - 1);
+
+	for (; seg <= last; seg++) {
+		if (!test_bit(seg, meta->stable))
+			return false;
+	}
+	return true;
 }
 
 /* super.c: the caller holds meta->lock, or nobody else knows meta yet. */
@@ -163,6 +201,8 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 /* Write one bitmap block, of epoch @epoch, from @bits; not flushed. */
 int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
 			const unsigned long *bits);
+/* All I/O has ended: make stable what is in memory only. */
+void rdd_meta_suspend(struct rdd_meta *meta);
 const char *rdd_meta_name(struct rdd_meta *meta);
 
 /* track.c */

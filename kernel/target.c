@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dm-revdedup: a volume passes through unchanged, and every 2 MiB segment that
- * was written since the last committed snapshot is known, whatever crashes.
+ * dm-revdedup: every 2 MiB segment of a volume that was written since the last
+ * committed snapshot is known, whatever crashes; and each 4 KiB block reads from
+ * the volume, from zeros or from a pool, while writes go home.
  *
- *   revdedup <base dev> <meta dev> <pool dev|-> [<#opts> <opt>...]
+ *   revdedup <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]
  *
  * This file is what device-mapper calls: the table line, map, suspend and
  * resume, status. See rdd.h for the other files and the lock order, format.h
@@ -17,7 +18,9 @@
 #include <linux/module.h>
 #include <linux/uuid.h>
 
-#include "rdd.h"
+#include "table.h"
+
+#define MAX_CACHE_MIB	65536U
 
 /* ------------------------------------------------------------------
  * Table line
@@ -29,13 +32,20 @@ static int parse_base(struct dm_target *ti, struct rdd_target *rt,
 	int r;
 
 	if (!strcmp(path, "-")) {
-		ti->error = "a base device is needed: volumes without one are not supported yet";
+		if (rt->read_only && rt->pool)
+			return 0;
+		ti->error = "only a read-only table with a pool device needs no base device";
 		return -EINVAL;
 	}
 	r = dm_get_device(ti, path, dm_table_get_mode(ti->table), &rt->base);
 	if (r)
 		ti->error = "cannot open the base device";
 	return r;
+}
+
+static bool is_same(struct dm_dev *a, struct dm_dev *b)
+{
+	return a && b && a->bdev->bd_dev == b->bdev->bd_dev;
 }
 
 static int parse_meta_dev(struct dm_target *ti, struct rdd_target *rt,
@@ -49,19 +59,45 @@ static int parse_meta_dev(struct dm_target *ti, struct rdd_target *rt,
 		ti->error = "cannot open the metadata device";
 		return r;
 	}
-	if (rt->meta_dev->bdev->bd_dev == rt->base->bdev->bd_dev) {
-		ti->error = "base and metadata must be two devices";
+	if (is_same(rt->meta_dev, rt->base) || is_same(rt->meta_dev, rt->pool)) {
+		ti->error = "metadata must not lie on the base or pool device";
+		return -EINVAL;
+	}
+	if (is_same(rt->base, rt->pool)) {
+		ti->error = "base and pool must be two devices";
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int parse_pool(struct dm_target *ti, const char *path)
+static int parse_pool(struct dm_target *ti, struct rdd_target *rt,
+		      const char *path)
 {
+	int r;
+
 	if (!strcmp(path, "-"))
 		return 0;
-	ti->error = "a pool device is not supported yet: say -";
-	return -EINVAL;
+	r = dm_get_device(ti, path, dm_table_get_mode(ti->table), &rt->pool);
+	if (r)
+		ti->error = "cannot open the pool device";
+	return r;
+}
+
+static int parse_cache(struct dm_target *ti, struct rdd_target *rt,
+		       const char *text)
+{
+	u64 mib;
+
+	if (rdd_parse_u64(text, &mib) || !mib || mib > MAX_CACHE_MIB) {
+		ti->error = "cache_mib must be 1 to 65536";
+		return -EINVAL;
+	}
+	if (rt->cache_mib) {
+		ti->error = "an option is given twice";
+		return -EINVAL;
+	}
+	rt->cache_mib = mib;
+	return 0;
 }
 
 static int parse_uuid(struct dm_target *ti, const char *text, u8 *uuid)
@@ -81,8 +117,10 @@ static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
 		      struct dm_arg_set *as)
 {
 	static const struct dm_arg nr_opts_arg = {
-		0, 4, "the number of option words must be 0 to 4, and so many must follow",
+		0, 6, "the number of option words must be 0 to 6, and so many must follow",
 	};
+	static char bad_option[] =
+		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>";
 	unsigned int nr_opts;
 	int r;
 
@@ -103,8 +141,14 @@ static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
 			   !strcasecmp(name, "pool_uuid") ? rt->pool_uuid :
 			   NULL;
 
+		if (value && !strcasecmp(name, "cache_mib")) {
+			r = parse_cache(ti, rt, value);
+			if (r)
+				return r;
+			continue;
+		}
 		if (!uuid || !value) {
-			ti->error = "options are volume_uuid <uuid> and pool_uuid <uuid>";
+			ti->error = bad_option;
 			return -EINVAL;
 		}
 		if (!rdd_is_zero(uuid, RDD_UUID_SIZE)) {
@@ -124,6 +168,8 @@ static void rdd_destroy(struct dm_target *ti, struct rdd_target *rt)
 		rdd_meta_put(rt->meta, ti);
 	if (rt->meta_dev)
 		dm_put_device(ti, rt->meta_dev);
+	if (rt->pool)
+		dm_put_device(ti, rt->pool);
 	if (rt->base)
 		dm_put_device(ti, rt->base);
 	kfree(rt);
@@ -134,6 +180,8 @@ static void rdd_init_target(struct dm_target *ti, struct rdd_target *rt)
 	ti->private = rt;
 	ti->per_io_data_size = sizeof(struct rdd_io);
 	ti->num_flush_bios = 1;
+	/* Entries may wait in memory even where the base has no cache. */
+	ti->flush_supported = rt->pool && !rdd_broken(noflush);
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*
@@ -150,7 +198,7 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	int r;
 
 	if (argc < 3) {
-		ti->error = "arguments are <base dev> <meta dev> <pool dev|-> [<#opts> <opt>...]";
+		ti->error = "arguments are <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]";
 		return -EINVAL;
 	}
 	rt = kzalloc(sizeof(*rt), GFP_KERNEL);
@@ -159,7 +207,7 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		return -ENOMEM;
 	}
 	rt->read_only = !rdd_table_is_writable(ti);
-	r = parse_pool(ti, argv[2]);
+	r = parse_pool(ti, rt, argv[2]);
 	if (!r)
 		r = parse_opts(ti, rt, &as);
 	if (!r)
@@ -185,18 +233,6 @@ static void rdd_dtr(struct dm_target *ti)
  * I/O
  */
 
-static bool is_stable(struct rdd_meta *meta, struct bio *bio)
-{
-	u64 seg = rdd_sector_seg(bio->bi_iter.bi_sector);
-	u64 last = rdd_sector_seg(bio_end_sector(bio) - 1);
-
-	for (; seg <= last; seg++) {
-		if (!test_bit(seg, meta->stable))
-			return false;
-	}
-	return true;
-}
-
 static int map_write(struct rdd_meta *meta, struct bio *bio)
 {
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
@@ -205,7 +241,7 @@ static int map_write(struct rdd_meta *meta, struct bio *bio)
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}
-	if (likely(is_stable(meta, bio)))
+	if (likely(rdd_is_stable(meta, bio)))
 		return DM_MAPIO_REMAPPED;
 	/*
 	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
@@ -221,6 +257,9 @@ static int map_write(struct rdd_meta *meta, struct bio *bio)
 static int rdd_map(struct dm_target *ti, struct bio *bio)
 {
 	struct rdd_target *rt = ti->private;
+
+	if (rt->meta->table)
+		return rdd_remap_map(rt->meta->table, rt, bio);
 
 	bio_set_dev(bio, rt->base->bdev);
 
@@ -254,19 +293,19 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
 	struct rdd_target *rt = ti->private;
+	struct rdd_table *t = rt->meta->table;
 
-	if (likely(*error != BLK_STS_NOTSUPP))
-		return DM_ENDIO_DONE;
-
-	if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-		rdd_track_zero(rt->meta, bio);
-		return DM_ENDIO_INCOMPLETE;
+	if (unlikely(*error == BLK_STS_NOTSUPP)) {
+		if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
+			rdd_track_zero(rt->meta, bio);
+			return DM_ENDIO_INCOMPLETE;
+		}
+		if (bio_op(bio) == REQ_OP_DISCARD)
+			*error = BLK_STS_OK;
+		else if (bio->bi_opf & REQ_NOWAIT)
+			*error = BLK_STS_AGAIN;
 	}
-	if (bio_op(bio) == REQ_OP_DISCARD)
-		*error = BLK_STS_OK;
-	else if (bio->bi_opf & REQ_NOWAIT)
-		*error = BLK_STS_AGAIN;
-	return DM_ENDIO_DONE;
+	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }
 
 /* ------------------------------------------------------------------
@@ -280,6 +319,8 @@ static void rdd_presuspend(struct dm_target *ti)
 	/* First writes that wait would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
 		rdd_track_requeue(rt->meta, true);
+	if (rt->meta->table)
+		rdd_hydrate_pause(rt->meta->table);
 }
 
 static void rdd_presuspend_undo(struct dm_target *ti)
@@ -287,6 +328,8 @@ static void rdd_presuspend_undo(struct dm_target *ti)
 	struct rdd_target *rt = ti->private;
 
 	rdd_track_requeue(rt->meta, false);
+	if (rt->meta->table)
+		rdd_hydrate_go_on(rt->meta->table);
 }
 
 /*
@@ -296,12 +339,9 @@ static void rdd_presuspend_undo(struct dm_target *ti)
 static void rdd_postsuspend(struct dm_target *ti)
 {
 	struct rdd_target *rt = ti->private;
-	struct rdd_meta *meta = rt->meta;
 
-	rdd_track_requeue(meta, false);
-	mutex_lock(&meta->lock);
-	meta->suspended = true;
-	mutex_unlock(&meta->lock);
+	rdd_track_requeue(rt->meta, false);
+	rdd_meta_suspend(rt->meta);
 }
 
 static int rdd_preresume(struct dm_target *ti)
@@ -309,6 +349,14 @@ static int rdd_preresume(struct dm_target *ti)
 	struct rdd_target *rt = ti->private;
 
 	return rdd_meta_resume(rt->meta, ti, rt);
+}
+
+static void rdd_resume(struct dm_target *ti)
+{
+	struct rdd_target *rt = ti->private;
+
+	if (rt->meta->table)
+		rdd_hydrate_go_on(rt->meta->table);
 }
 
 /* ------------------------------------------------------------------
@@ -324,14 +372,50 @@ static u64 count_dirty(struct rdd_meta *meta)
 	return nr;
 }
 
+/* What the status line says of the remap table. */
+struct counts {
+	u64 base;
+	u64 zero;
+	u64 pool;
+	u64 left;
+	u64 page_reads;
+	unsigned int waiting;
+	bool failed;
+	const char *hydrate;
+};
+
+static void get_counts(struct rdd_meta *meta, struct dm_target *ti,
+		       struct counts *counts)
+{
+	struct rdd_table *t = meta->table;
+
+	memset(counts, 0, sizeof(*counts));
+	counts->hydrate = "off";
+	counts->base = DIV_ROUND_UP_ULL(ti->len, RDD_BLOCK_SECTORS);
+	if (!t)
+		return;
+	spin_lock_irq(&t->lock);
+	counts->base = t->nr[RDD_BASE];
+	counts->zero = t->nr[RDD_ZERO];
+	counts->pool = t->nr[RDD_POOL];
+	counts->waiting = t->nr_dirty;
+	counts->page_reads = t->page_reads;
+	counts->failed = t->commit_failed;
+	spin_unlock_irq(&t->lock);
+	if (meta->super.flags & RDD_FLAG_HYDRATE)
+		counts->left = counts->zero + counts->pool;
+	counts->hydrate = rdd_hydrate_state(t);
+}
+
 /*
  * <format version> <epoch> <uncommitted checkpoint|-> <last version>
  * <dirty>/<total segments> <base> <zero> <pool blocks> <hydration left>
- * <ok|lost> <rw|ro>
+ * <ok|lost> <rw|ro|fail> <off|on|paused> <waiting segments> <page reads>
  */
 static void status_info(struct dm_target *ti, struct rdd_meta *meta,
 			char *result, unsigned int maxlen)
 {
+	struct counts counts;
 	unsigned int sz = 0;
 
 	mutex_lock(&meta->lock);
@@ -343,14 +427,20 @@ static void status_info(struct dm_target *ti, struct rdd_meta *meta,
 			DMEMIT("%llu", meta->super.epoch);
 		else
 			DMEMIT("-");
-		DMEMIT(" %llu %llu/%llu %llu 0 0 0 %s %s",
+		get_counts(meta, ti, &counts);
+		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu",
 		       meta->super.version_nr, count_dirty(meta),
-		       meta->nr_segs,
-		       DIV_ROUND_UP_ULL(ti->len, RDD_BLOCK_SECTORS),
-		       rdd_is_lost(meta) ? "lost" : "ok",
-		       meta->read_only ? "ro" : "rw");
+		       meta->nr_segs, counts.base, counts.zero, counts.pool,
+		       counts.left, rdd_is_lost(meta) ? "lost" : "ok",
+		       meta->read_only ? "ro" : counts.failed ? "fail" : "rw",
+		       counts.hydrate, counts.waiting, counts.page_reads);
 	}
 	mutex_unlock(&meta->lock);
+}
+
+static const char *name_of(struct dm_dev *dev)
+{
+	return dev ? dev->name : "-";
 }
 
 static void status_table(struct rdd_target *rt, char *result,
@@ -358,7 +448,8 @@ static void status_table(struct rdd_target *rt, char *result,
 {
 	unsigned int sz = 0;
 
-	DMEMIT("%s %s -", rt->base->name, rt->meta_dev->name);
+	DMEMIT("%s %s %s", name_of(rt->base), rt->meta_dev->name,
+	       name_of(rt->pool));
 	if (!rt->nr_opts)
 		return;
 	DMEMIT(" %u", rt->nr_opts);
@@ -366,6 +457,8 @@ static void status_table(struct rdd_target *rt, char *result,
 		DMEMIT(" volume_uuid %pUb", rt->volume_uuid);
 	if (!rdd_is_zero(rt->pool_uuid, RDD_UUID_SIZE))
 		DMEMIT(" pool_uuid %pUb", rt->pool_uuid);
+	if (rt->cache_mib)
+		DMEMIT(" cache_mib %u", rt->cache_mib);
 }
 
 static void status_ima(struct dm_target *ti, struct rdd_target *rt,
@@ -374,7 +467,8 @@ static void status_ima(struct dm_target *ti, struct rdd_target *rt,
 	unsigned int sz = 0;
 
 	DMEMIT_TARGET_NAME_VERSION(ti->type);
-	DMEMIT(",base=%s,meta=%s,pool=-;", rt->base->name, rt->meta_dev->name);
+	DMEMIT(",base=%s,meta=%s,pool=%s;", name_of(rt->base),
+	       rt->meta_dev->name, name_of(rt->pool));
 }
 
 static void rdd_status(struct dm_target *ti, status_type_t type,
@@ -404,8 +498,13 @@ static int rdd_iterate_devices(struct dm_target *ti,
 			       iterate_devices_callout_fn fn, void *data)
 {
 	struct rdd_target *rt = ti->private;
+	int r = 0;
 
-	return fn(ti, rt->base, 0, ti->len, data);
+	if (rt->base)
+		r = fn(ti, rt->base, 0, ti->len, data);
+	if (!r && rt->pool)
+		r = fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
+	return r;
 }
 
 static void rdd_io_hints(struct dm_target *ti, struct queue_limits *limits)
@@ -427,6 +526,7 @@ static struct target_type rdd_target_type = {
 	.presuspend_undo = rdd_presuspend_undo,
 	.postsuspend = rdd_postsuspend,
 	.preresume = rdd_preresume,
+	.resume = rdd_resume,
 	.status = rdd_status,
 	.message = rdd_message,
 	.iterate_devices = rdd_iterate_devices,
@@ -446,5 +546,5 @@ static void __exit rdd_exit(void)
 module_init(rdd_init);
 module_exit(rdd_exit);
 
-MODULE_DESCRIPTION("device-mapper target that knows what was written since the last snapshot");
+MODULE_DESCRIPTION("device-mapper target that knows what was written since the last snapshot, and reads any block from elsewhere");
 MODULE_LICENSE("GPL");

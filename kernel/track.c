@@ -28,7 +28,7 @@
 #include <linux/ktime.h>
 #include <linux/sched/mm.h>
 
-#include "rdd.h"
+#include "table.h"
 
 #define HOLD_MS		10000
 #define RETRY_MS	1000
@@ -280,14 +280,18 @@ static unsigned int take_deferred(struct rdd_meta *meta, bool *ret_requeue)
 	return nr;
 }
 
-static void issue(struct bio_list *bios)
+static void issue(struct rdd_meta *meta, struct bio_list *bios)
 {
 	struct blk_plug plug;
 	struct bio *bio;
 
 	blk_start_plug(&plug);
-	while ((bio = bio_list_pop(bios)))
-		submit_bio_noacct(bio);
+	while ((bio = bio_list_pop(bios))) {
+		if (meta->table)
+			rdd_remap_go_on(meta->table, bio);
+		else
+			submit_bio_noacct(bio);
+	}
 	blk_finish_plug(&plug);
 }
 
@@ -331,6 +335,8 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	 */
 	if (!meta->outage && !meta->read_only)
 		rdd_track_flush(meta);
+	if (xchg(&meta->event_is_due, false))
+		rdd_track_event(meta);
 	retry_if_due(meta);
 	/*
 	 * Nothing is pushed back without need: when the suspend is interrupted,
@@ -357,7 +363,7 @@ static void do_work(struct work_struct *work)
 		mutex_lock(&meta->lock);
 		settle_held(meta, &ready);
 		mutex_unlock(&meta->lock);
-		issue(&ready);
+		issue(meta, &ready);
 		cond_resched();
 	} while (READ_ONCE(meta->nr_deferred));
 	memalloc_noio_restore(noio);

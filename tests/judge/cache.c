@@ -423,21 +423,36 @@ void cache_crash(struct judge *j, struct rnd_state *rnd)
 	spin_unlock(&j->group->lock);
 }
 
-/* Write back part of an address space that is cut at a random place. */
+static u64 last_seq(struct judge *j)
+{
+	u64 seq;
+
+	spin_lock(&j->group->lock);
+	seq = j->seq;
+	spin_unlock(&j->group->lock);
+	return seq;
+}
+
+/*
+ * Write back part of an address space that is cut at a random place. What comes
+ * meanwhile stays in the cache: it may be in a block that was written already.
+ */
 void cache_shrink(struct judge *j)
 {
 	unsigned long cut, last = j->nr_blocks - 1;
 	struct rnd_state rnd;
 	int r = 0;
 
+	prandom_seed_state(&rnd, last_seq(j));
 	while (!r && READ_ONCE(j->cached_blocks) > j->cache_limit) {
-		prandom_seed_state(&rnd, j->seq);
+		u64 seq = last_seq(j);
+
 		cut = random_upto(&rnd, last);
 		mutex_lock(&j->io_mutex);
 		if (random_upto(&rnd, 1))
-			r = cache_write_back(j, 0, cut, NEVER);
+			r = cache_write_back(j, 0, cut, seq);
 		else
-			r = cache_write_back(j, cut, last, NEVER);
+			r = cache_write_back(j, cut, last, seq);
 		mutex_unlock(&j->io_mutex);
 	}
 }

@@ -35,6 +35,9 @@
  * block kept, so each device draws one of several policies at each crash (enum
  * policy); all of them produce subsets that independent coins could.
  *
+ * With cache_blocks 0 it is a disk without a cache: nobody sends it a flush, and a
+ * crash only makes all I/O fail. Discards and write zeroes are not for such a disk.
+ *
  * Messages
  * --------
  *   crash <seed>              crash the group of this device; returns when it is over
@@ -314,6 +317,18 @@ static int map_write(struct judge *j, struct bio *bio)
 	return DM_MAPIO_SUBMITTED;
 }
 
+/* Without a cache. */
+static int map_through(struct judge *j, struct bio *bio)
+{
+	int r = DM_MAPIO_REMAPPED;
+
+	spin_lock(&j->group->lock);
+	if (j->crashed || (op_is_write(bio_op(bio)) && __is_to_fail(j, bio)))
+		r = DM_MAPIO_KILL;
+	spin_unlock(&j->group->lock);
+	return r;
+}
+
 static int judge_map(struct dm_target *ti, struct bio *bio)
 {
 	struct judge *j = ti->private;
@@ -321,6 +336,8 @@ static int judge_map(struct dm_target *ti, struct bio *bio)
 	bio_set_dev(bio, j->dev->bdev);
 	bio->bi_iter.bi_sector = dm_target_offset(ti, bio->bi_iter.bi_sector);
 
+	if (!j->cache_limit)
+		return map_through(j, bio);
 	if (bio->bi_opf & REQ_PREFLUSH)
 		return map_flush(j, bio);
 	switch (bio_op(bio)) {
@@ -335,12 +352,12 @@ static int judge_map(struct dm_target *ti, struct bio *bio)
 	}
 }
 
-/* Reads that were under way when the crash came fail too. */
+/* What was under way when the crash came fails, too. Writes did that in insert_write(). */
 static int judge_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct judge *j = ti->private;
 
-	if (bio_op(bio) == REQ_OP_READ && READ_ONCE(j->crashed))
+	if ((bio_op(bio) == REQ_OP_READ || !j->cache_limit) && READ_ONCE(j->crashed))
 		*error = BLK_STS_IOERR;
 	return DM_ENDIO_DONE;
 }
@@ -450,7 +467,7 @@ static int parse_options(struct judge *j, struct dm_arg_set *as, char **error)
 			r = kstrtouint(value, 10, &j->cache_limit);
 		else
 			r = -EINVAL;
-		if (r || !j->cache_limit || j->flush_delay_us > MAX_FLUSH_DELAY_US)
+		if (r || j->flush_delay_us > MAX_FLUSH_DELAY_US)
 			return -EINVAL;
 	}
 	return argc || as->argc ? -EINVAL : 0;
@@ -513,10 +530,12 @@ static int judge_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	}
 	ti->private = j;
 	ti->num_flush_bios = 1;
-	ti->num_discard_bios = 1;
-	ti->num_write_zeroes_bios = 1;
-	ti->flush_supported = true;
-	ti->discards_supported = true;
+	if (j->cache_limit) {
+		ti->num_discard_bios = 1;
+		ti->num_write_zeroes_bios = 1;
+		ti->flush_supported = true;
+		ti->discards_supported = true;
+	}
 	ti->per_io_data_size = sizeof(struct judge_io);
 	return 0;
 }
@@ -552,7 +571,8 @@ static void judge_resume(struct dm_target *ti)
 	 * dm offers write zeroes only where the device below has them. The cache
 	 * needs no help for that.
 	 */
-	disk->queue->limits.max_write_zeroes_sectors = UINT_MAX >> SECTOR_SHIFT;
+	if (j->cache_limit)
+		disk->queue->limits.max_write_zeroes_sectors = UINT_MAX >> SECTOR_SHIFT;
 
 	mutex_lock(&j->group->mutex);
 	list_add(&j->member, &j->group->members);
@@ -561,6 +581,10 @@ static void judge_resume(struct dm_target *ti)
 
 static void judge_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
+	struct judge *j = ti->private;
+
+	if (!j->cache_limit)
+		return;
 	limits->discard_granularity = SECTOR_SIZE;
 	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 	limits->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;

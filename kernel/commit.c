@@ -1,0 +1,604 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waiting changes of the remap table become stable.
+ *
+ * A commit
+ *
+ *   1. takes the pages that were changed, of the home bits those that are set now
+ *   2. flushes the base: what the writes and copies behind these bits wrote is
+ *      stable
+ *   3. writes the pages, with BASE for the bits taken, and flushes
+ *   4. makes a word of each page that is all BASE; writes the blocks of words
+ *      that have changed, and flushes
+ *
+ * A crash between leaves entries old or new, each right; pages before the words
+ * that name them. If a step fails all that was taken waits again, FLUSH and FUA
+ * fail, and it is tried again every second; what is in memory stays right.
+ *
+ * FLUSH and FUA writes wait for a commit that began after they came, since
+ * others may have made changes that they stand for. So does a settle, which then
+ * waits for all bios and copies that may have looked at the table before: when
+ * it returns neither I/O in flight, nor memory, nor the table that a crash finds
+ * names a place that was replaced.
+ */
+#include <linux/blkdev.h>
+#include <linux/delay.h>
+#include <linux/list_sort.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "table.h"
+
+/* Blocks that are written at a time. */
+#define NR_BOUNCE	64U
+
+#define RETRY		HZ
+
+/* ------------------------------------------------------------------
+ * Writing blocks
+ */
+
+/* A batch of blocks on their way. */
+struct batch {
+	struct rdd_table *t;
+	unsigned int nr;
+	atomic_t pending;
+	int error;
+	struct completion done;
+	struct blk_plug plug;
+};
+
+static void batch_put(struct batch *batch)
+{
+	if (atomic_dec_and_test(&batch->pending))
+		complete(&batch->done);
+}
+
+static void block_was_written(unsigned long error, void *context)
+{
+	struct batch *batch = context;
+
+	if (error)
+		WRITE_ONCE(batch->error, -EIO);
+	batch_put(batch);
+}
+
+static void batch_begin(struct batch *batch, struct rdd_table *t)
+{
+	batch->t = t;
+	batch->nr = 0;
+	batch->error = 0;
+	atomic_set(&batch->pending, 1);
+	init_completion(&batch->done);
+	blk_start_plug(&batch->plug);
+}
+
+static int batch_wait(struct batch *batch)
+{
+	blk_finish_plug(&batch->plug);
+	batch_put(batch);
+	wait_for_completion_io(&batch->done);
+	return batch->error;
+}
+
+/* Room for another block; the last NR_BOUNCE are written then. */
+static void *batch_next(struct batch *batch)
+{
+	if (batch->nr == NR_BOUNCE) {
+		int r = batch_wait(batch);
+
+		batch_begin(batch, batch->t);
+		batch->error = r;
+	}
+	return batch->t->bounce[batch->nr];
+}
+
+static void batch_write(struct batch *batch, u64 block)
+{
+	struct dm_io_region where = {
+		.bdev = batch->t->meta->bdev,
+		.sector = block * RDD_BLOCK_SECTORS,
+		.count = RDD_BLOCK_SECTORS,
+	};
+	struct dm_io_request req = {
+		.bi_opf = REQ_OP_WRITE | REQ_META,
+		.mem.type = DM_IO_KMEM,
+		.mem.ptr.addr = batch->t->bounce[batch->nr++],
+		.notify.fn = block_was_written,
+		.notify.context = batch,
+		.client = batch->t->io,
+	};
+
+	atomic_inc(&batch->pending);
+	rdd_dm_io(&req, 1, &where, NULL);
+}
+
+/* ------------------------------------------------------------------
+ * The steps
+ */
+
+static bool has_changes(struct rdd_page *page)
+{
+	return page->changed || !bitmap_empty(page->home, RDD_SEG_BLOCKS);
+}
+
+/* One that was to be written home to, and was not. */
+static void is_clean(struct rdd_page *page)
+{
+	struct rdd_table *t = page->table;
+
+	page->state = RDD_PAGE_CLEAN;
+	list_move_tail(&page->list, &t->clean);
+	WRITE_ONCE(t->nr_dirty, t->nr_dirty - 1);
+}
+
+/* Step 1. */
+static void take_changes(struct rdd_table *t, struct list_head *pages,
+			 struct bio_list *flushes)
+{
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	struct rdd_page *page, *next;
+
+	spin_lock_irq(&t->lock);
+	t->commit_now = false;
+	list_for_each_entry_safe(page, next, &t->dirty, list) {
+		if (!has_changes(page)) {
+			if (!page->nr_pins)
+				is_clean(page);
+			continue;
+		}
+		page->state = RDD_PAGE_COMMITTING;
+		page->changed = false;
+		bitmap_copy(page->taken, page->home, RDD_SEG_BLOCKS);
+		list_move_tail(&page->list, pages);
+	}
+	/* Until the words of new pages are written, too. */
+	if (!list_empty(pages))
+		WRITE_ONCE(t->words_wait, true);
+	bitmap_copy(t->words_taken, t->words_dirty, nr);
+	bitmap_zero(t->words_dirty, nr);
+	bio_list_merge_init(flushes, &t->flushes);
+	spin_unlock_irq(&t->lock);
+}
+
+static int flush_base(struct rdd_table *t)
+{
+	return t->base ? blkdev_issue_flush(t->base) : 0;
+}
+
+/* What is taken has its data on the base, stable: the entries follow. */
+static void apply_taken(struct rdd_page *page)
+{
+	static const struct rdd_entry base = { .kind = RDD_BASE };
+	unsigned int i;
+	__le64 packed;
+
+	for_each_set_bit(i, page->taken, RDD_SEG_BLOCKS) {
+		rdd_table_pack(page->table, page->seg, i, 1, base, &packed);
+		spin_lock_irq(&page->table->lock);
+		/* Not where `alias` came between. */
+		if (test_bit(i, page->taken))
+			WRITE_ONCE(page->entries[i], packed);
+		spin_unlock_irq(&page->table->lock);
+	}
+}
+
+/* By entries: others change them meanwhile, old or new is right, a mix is not. */
+static void copy_entries(__le64 *to, const __le64 *from)
+{
+	unsigned int i;
+
+	for (i = 0; i < RDD_SEG_BLOCKS; i++)
+		to[i] = READ_ONCE(from[i]);
+}
+
+static int seg_cmp(void *priv, const struct list_head *a, const struct list_head *b)
+{
+	u64 seg_a = list_entry(a, struct rdd_page, list)->seg;
+	u64 seg_b = list_entry(b, struct rdd_page, list)->seg;
+
+	return seg_a < seg_b ? -1 : seg_a > seg_b;
+}
+
+/* Step 3. */
+static int write_pages(struct rdd_table *t, struct list_head *pages)
+{
+	struct rdd_page *page;
+	struct batch batch;
+	int r;
+
+	if (list_empty(pages))
+		return 0;
+	list_sort(NULL, pages, seg_cmp);
+	batch_begin(&batch, t);
+	list_for_each_entry(page, pages, list) {
+		__le64 *to = batch_next(&batch);
+
+		apply_taken(page);
+		copy_entries(to, page->entries);
+		batch_write(&batch, rdd_page_block(page->seg));
+	}
+	r = batch_wait(&batch);
+	return r ? r : blkdev_issue_flush(t->meta->bdev);
+}
+
+/* Of a page that was written. */
+static void page_is_stable(struct rdd_page *page)
+{
+	struct rdd_table *t = page->table;
+	u64 word_block = page->seg / RDD_SEG_BLOCKS;
+
+	/* Pairs with the barrier in rdd_page_entry(): entries are there before. */
+	smp_wmb();
+	bitmap_andnot(page->home, page->home, page->taken, RDD_SEG_BLOCKS);
+	bitmap_zero(page->taken, RDD_SEG_BLOCKS);
+	if (!page->on_disk)
+		__set_bit(word_block, t->words_taken);
+	else
+		__set_bit(word_block, t->hints_stale);
+	page->on_disk = true;
+
+	if (page->nr_base == RDD_SEG_BLOCKS && !has_changes(page) &&
+	    !page->nr_pins) {
+		rdd_page_replace(page, RDD_WORD_BASE);
+		__set_bit(word_block, t->words_taken);
+	} else if (has_changes(page) || page->nr_pins) {
+		page->state = RDD_PAGE_DIRTY;
+		list_move_tail(&page->list, &t->dirty);
+	} else {
+		is_clean(page);
+	}
+}
+
+static void pages_are_stable(struct rdd_table *t, struct list_head *pages)
+{
+	struct rdd_page *page, *next;
+
+	spin_lock_irq(&t->lock);
+	list_for_each_entry_safe(page, next, pages, list)
+		page_is_stable(page);
+	/* Words of pages that became BASE are written now. */
+	bitmap_andnot(t->words_dirty, t->words_dirty, t->words_taken,
+		      DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS));
+	spin_unlock_irq(&t->lock);
+}
+
+/* No entry has all bits set before it is packed. */
+#define DAMAGED		U64_MAX
+
+/* What the word of @seg has to be on disk now, not packed. Under the lock. */
+static u64 disk_word(struct rdd_table *t, u64 seg)
+{
+	u64 word = t->words[seg];
+	struct rdd_page *page;
+
+	if (word == RDD_WORD_BAD)
+		return DAMAGED;
+	if (rdd_word_is_whole(word))
+		return word;
+	if ((word & RDD_WORD_TAGS) == RDD_WORD_AWAY)
+		return word >> 4 << 2;
+	page = rdd_word_page(word);
+	if (rdd_word_is_here(word) && !page->on_disk && !rdd_broken(word))
+		return page->disk_word;
+	return rdd_page_hints(page->nr_base, page->nr_zero) << 2;
+}
+
+static void pack_words(struct rdd_table *t, u64 word_block, __le64 *to)
+{
+	u64 first = word_block * RDD_SEG_BLOCKS;
+	unsigned int nr = min_t(u64, t->nr_segs - first, RDD_SEG_BLOCKS);
+	unsigned int i;
+
+	memset(to, 0, RDD_BLOCK_SIZE);
+	spin_lock_irq(&t->lock);
+	for (i = 0; i < nr; i++)
+		to[i] = cpu_to_le64(disk_word(t, first + i));
+	__clear_bit(word_block, t->hints_stale);
+	spin_unlock_irq(&t->lock);
+
+	for (i = 0; i < nr; i++) {
+		u64 word = le64_to_cpu(to[i]);
+
+		/* What is damaged stays so: invalid. */
+		to[i] = word == DAMAGED ? 0 :
+			cpu_to_le64(rdd_entry_pack(t->seed, true, first + i,
+						   rdd_entry_body(word)));
+	}
+}
+
+/* Step 4. */
+static int write_words(struct rdd_table *t)
+{
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	struct batch batch;
+	unsigned long i;
+	int r;
+
+	if (bitmap_empty(t->words_taken, nr))
+		return 0;
+	batch_begin(&batch, t);
+	for_each_set_bit(i, t->words_taken, nr) {
+		pack_words(t, i, batch_next(&batch));
+		batch_write(&batch, rdd_word_block(i * RDD_SEG_BLOCKS));
+	}
+	r = batch_wait(&batch);
+	return r ? r : blkdev_issue_flush(t->meta->bdev);
+}
+
+/* The base is flushed even if no entry waits: a suspend counts on it. */
+static int run_steps(struct rdd_table *t, struct list_head *pages)
+{
+	int r = 0;
+
+	/* Changes from before it became so would have to be written. */
+	if (t->meta->read_only)
+		return rdd_table_waits(t) ? -EROFS : 0;
+
+	if (!rdd_broken(home))
+		r = flush_base(t);
+	if (!r && rdd_broken(word))
+		r = write_words(t);
+	if (!r)
+		r = write_pages(t, pages);
+	if (r)
+		return r;
+	pages_are_stable(t, pages);
+	INIT_LIST_HEAD(pages);
+	r = write_words(t);
+	if (!r && rdd_broken(home))
+		r = flush_base(t);
+	return r;
+}
+
+/* ------------------------------------------------------------------
+ * Success and failure
+ */
+
+/* Soon, by who may look at the target: the caller may hold meta->lock, or not. */
+static void event(struct rdd_table *t)
+{
+	WRITE_ONCE(t->meta->event_is_due, true);
+	rdd_track_kick(t->meta);
+}
+
+/* What was taken and is not stable waits again. */
+static void put_back(struct rdd_table *t, struct list_head *pages)
+{
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	struct rdd_page *page, *next;
+
+	spin_lock_irq(&t->lock);
+	list_for_each_entry_safe(page, next, pages, list) {
+		page->state = RDD_PAGE_DIRTY;
+		page->changed = true;
+		bitmap_zero(page->taken, RDD_SEG_BLOCKS);
+		list_move_tail(&page->list, &t->dirty);
+	}
+	bitmap_or(t->words_dirty, t->words_dirty, t->words_taken, nr);
+	spin_unlock_irq(&t->lock);
+}
+
+static void note_result(struct rdd_table *t, int r)
+{
+	if (r && !t->commit_failed)
+		DMERR("%s: cannot write the remap table: error %d; flushes fail until it can be written",
+		      rdd_meta_name(t->meta), r);
+	else if (!r && t->commit_failed)
+		DMINFO("%s: the remap table can be written again, nothing was lost",
+		       rdd_meta_name(t->meta));
+	if (!!r != t->commit_failed) {
+		WRITE_ONCE(t->commit_failed, r);
+		event(t);
+	}
+}
+
+/* After a commit: what waited for it, and what came meanwhile. */
+static void go_on(struct rdd_table *t, struct bio_list *flushes, int r)
+{
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	struct bio *bio;
+
+	spin_lock_irq(&t->lock);
+	bitmap_zero(t->words_taken, nr);
+	WRITE_ONCE(t->words_wait, !bitmap_empty(t->words_dirty, nr));
+	if (!r || t->is_paused)
+		rdd_remap_defer(t, &t->throttled);
+	if (!bio_list_empty(&t->deferred))
+		queue_work(t->wq, &t->io_work);
+	if (rdd_table_waits(t))
+		queue_delayed_work(t->wq, &t->commit_work, RETRY);
+	wake_up_all(&t->page_wait);
+	spin_unlock_irq(&t->lock);
+
+	while ((bio = bio_list_pop(flushes))) {
+		bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
+		bio_endio(bio);
+	}
+}
+
+int rdd_table_commit(struct rdd_table *t)
+{
+	struct bio_list flushes = BIO_EMPTY_LIST;
+	unsigned int noio = memalloc_noio_save();
+	LIST_HEAD(pages);
+	int r;
+
+	mutex_lock(&t->commit_lock);
+	take_changes(t, &pages, &flushes);
+	r = run_steps(t, &pages);
+	note_result(t, r);
+	if (r && rdd_broken(forget)) {
+		pages_are_stable(t, &pages);
+		r = 0;
+	}
+	if (r)
+		put_back(t, &pages);
+	go_on(t, &flushes, r);
+	mutex_unlock(&t->commit_lock);
+	memalloc_noio_restore(noio);
+	return r;
+}
+
+bool rdd_table_is_linear(struct rdd_table *t)
+{
+	bool is;
+
+	spin_lock_irq(&t->lock);
+	is = !t->nr[RDD_ZERO] && !t->nr[RDD_POOL] && !rdd_table_waits(t);
+	spin_unlock_irq(&t->lock);
+	return is;
+}
+
+/*
+ * All is home: a linear table over the base is the same device. Not when
+ * somebody has the lock, who may be about to change that; the next commit or
+ * suspend will look again.
+ */
+static void note_linear(struct rdd_table *t)
+{
+	struct rdd_meta *meta = t->meta;
+
+	if ((READ_ONCE(meta->super.flags) & RDD_FLAG_LINEAR_OK) ||
+	    !rdd_table_is_linear(t))
+		return;
+	if (!mutex_trylock(&meta->lock)) {
+		mod_delayed_work(t->wq, &t->commit_work, RETRY);
+		return;
+	}
+	rdd_table_note_linear(t);
+	mutex_unlock(&meta->lock);
+}
+
+void rdd_table_note_linear(struct rdd_table *t)
+{
+	struct rdd_meta *meta = t->meta;
+	struct rdd_super super = meta->super;
+
+	lockdep_assert_held(&meta->lock);
+	if ((super.flags & (RDD_FLAG_LINEAR_OK | RDD_FLAG_INCOMPLETE)) ||
+	    meta->read_only || !rdd_table_is_linear(t))
+		return;
+	super.flags |= RDD_FLAG_LINEAR_OK;
+	super.flags &= ~RDD_FLAG_HYDRATE;
+	if (rdd_super_write(meta, &super))
+		return;
+	DMINFO("%s: all blocks are on the base device", rdd_meta_name(meta));
+	event(t);
+}
+
+static void do_commit(struct work_struct *work)
+{
+	struct rdd_table *t = container_of(to_delayed_work(work),
+					   struct rdd_table, commit_work);
+
+	if (!rdd_table_commit(t))
+		note_linear(t);
+}
+
+void rdd_commit_defer(struct rdd_table *t, struct bio *bio)
+{
+	unsigned long flags;
+
+	bio->bi_opf &= ~REQ_POLLED;
+	spin_lock_irqsave(&t->lock, flags);
+	bio_list_add(&t->flushes, bio);
+	mod_delayed_work(t->wq, &t->commit_work, 0);
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+void rdd_commit_kick(struct rdd_table *t)
+{
+	lockdep_assert_held(&t->lock);
+	/* Once for a commit; and not all the time where it fails. */
+	if (t->commit_now || t->commit_failed)
+		return;
+	t->commit_now = true;
+	mod_delayed_work(t->wq, &t->commit_work, 0);
+}
+
+/* ------------------------------------------------------------------
+ * Settle
+ */
+
+static long in_flight(struct rdd_table *t, unsigned int phase)
+{
+	long nr = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		nr += READ_ONCE(per_cpu_ptr(t->flight, cpu)->nr[phase]);
+	return nr;
+}
+
+static int wait_for_phase(struct rdd_table *t, unsigned int phase)
+{
+	while (in_flight(t, phase)) {
+		if (signal_pending(current))
+			return -EINTR;
+		msleep_interruptible(1);
+	}
+	return 0;
+}
+
+/*
+ * Wait for all that began before. Those who come now are counted in the other
+ * phase, which must be empty first: the last drain may have been interrupted.
+ * After the grace period nobody is between reading the phase and the count.
+ */
+static int drain(struct rdd_table *t)
+{
+	unsigned int old = t->phase;
+	int r = wait_for_phase(t, !old);
+
+	if (r)
+		return r;
+	/* Pairs with rdd_flight_begin(): who has the new phase sees new places. */
+	smp_store_release(&t->phase, !old);
+	synchronize_rcu();
+	return wait_for_phase(t, old);
+}
+
+int rdd_table_settle(struct rdd_table *t)
+{
+	int r = rdd_table_commit(t);
+
+	lockdep_assert_held(&t->meta->message_lock);
+	return r ? r : drain(t);
+}
+
+/* ------------------------------------------------------------------
+ * Life
+ */
+
+void rdd_commit_init(struct rdd_table *t)
+{
+	bio_list_init(&t->flushes);
+	INIT_DELAYED_WORK(&t->commit_work, do_commit);
+}
+
+int rdd_commit_alloc(struct rdd_table *t)
+{
+	unsigned int i;
+
+	t->bounce = kcalloc(NR_BOUNCE, sizeof(*t->bounce), GFP_KERNEL);
+	if (!t->bounce)
+		return -ENOMEM;
+	for (i = 0; i < NR_BOUNCE; i++) {
+		t->bounce[i] = (void *)__get_free_page(GFP_KERNEL);
+		if (!t->bounce[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void rdd_commit_exit(struct rdd_table *t)
+{
+	unsigned int i;
+
+	for (i = 0; t->bounce && i < NR_BOUNCE; i++)
+		free_page((unsigned long)t->bounce[i]);
+	kfree(t->bounce);
+}

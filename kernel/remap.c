@@ -1,0 +1,918 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bios on their way through the table.
+ *
+ * map sends a bio on at once where it can: a read to the place that the longest
+ * run from its first block lies at, a write to the base. What has to wait or to
+ * sleep goes to the worker, which does the same by pieces.
+ *
+ * A write that touches blocks which are not BASE comes home:
+ *
+ *   1. its blocks are made busy: other writes to them wait in the page, and no
+ *      copy home starts. Where one is busy already, it waits itself. Reads go on
+ *      from the old place
+ *   2. what it does not cover of its first and last block is copied home
+ *   3. the write goes to the base
+ *   4. when it has completed its blocks are home: reads find them on the base,
+ *      and the change waits for a commit. They are not busy any more
+ *
+ * A write that fails leaves the old place, of which nothing was overwritten.
+ */
+#include <linux/blkdev.h>
+#include <linux/sched/mm.h>
+
+#include "table.h"
+
+enum route {
+	GO,		/* its device and sector are set: submit it */
+	TAKEN,		/* it was ended, or waits for something */
+	WORK,		/* only the worker can do this */
+	FAIL,
+};
+
+/* What a write leaves of its first or last block. */
+struct piece {
+	sector_t sector;
+	sector_t count;
+	struct rdd_entry place;		/* of the block */
+};
+
+struct pieces {
+	unsigned int nr;
+	struct piece piece[2];
+};
+
+static u64 first_block(struct bio *bio)
+{
+	return bio->bi_iter.bi_sector / RDD_BLOCK_SECTORS;
+}
+
+static u64 last_block(struct bio *bio)
+{
+	return (bio_end_sector(bio) - 1) / RDD_BLOCK_SECTORS;
+}
+
+static struct rdd_io *io_of(struct bio *bio)
+{
+	return dm_per_bio_data(bio, sizeof(struct rdd_io));
+}
+
+static enum route to_base(struct rdd_table *t, struct bio *bio)
+{
+	if (!t->base)
+		return FAIL;
+	bio_set_dev(bio, t->base);
+	return GO;
+}
+
+/* ------------------------------------------------------------------
+ * Waiting
+ */
+
+void rdd_remap_defer(struct rdd_table *t, struct bio_list *bios)
+{
+	lockdep_assert_held(&t->lock);
+	if (bio_list_empty(bios))
+		return;
+	bio_list_merge_init(&t->deferred, bios);
+	queue_work(t->wq, &t->io_work);
+}
+
+static void defer(struct rdd_table *t, struct bio *bio)
+{
+	unsigned long flags;
+
+	/* Nobody may poll for what another thread issues; see map_write(). */
+	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
+	spin_lock_irqsave(&t->lock, flags);
+	bio_list_add(&t->deferred, bio);
+	queue_work(t->wq, &t->io_work);
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+static void wait_in(struct bio_list *list, struct bio *bio)
+{
+	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
+	bio_list_add(list, bio);
+}
+
+/* ------------------------------------------------------------------
+ * Writes
+ */
+
+/* Are blocks @first to @last of the page BASE? */
+static bool all_base(struct rdd_page *page, unsigned int first, unsigned int last)
+{
+	for (; first <= last; first++) {
+		if (rdd_page_entry(page, first).kind != RDD_BASE)
+			return false;
+	}
+	return true;
+}
+
+static void add_piece(struct pieces *pieces, sector_t sector, sector_t end,
+		      struct rdd_entry place)
+{
+	struct piece *piece = &pieces->piece[pieces->nr];
+
+	if (sector >= end || place.kind == RDD_BASE)
+		return;
+	piece->sector = sector;
+	piece->count = end - sector;
+	piece->place = place;
+	pieces->nr++;
+}
+
+/* What must be copied home before @bio may go; false: it cannot be. */
+static bool find_pieces(struct rdd_table *t, struct rdd_page *page,
+			struct bio *bio, struct pieces *pieces)
+{
+	sector_t start = bio->bi_iter.bi_sector, end = bio_end_sector(bio);
+	u64 first = first_block(bio), last = last_block(bio);
+	sector_t last_end = min_t(sector_t, (last + 1) * RDD_BLOCK_SECTORS,
+				  t->volume_sectors);
+	unsigned int i;
+
+	pieces->nr = 0;
+	add_piece(pieces, first * RDD_BLOCK_SECTORS, start,
+		  rdd_page_entry(page, rdd_block_index(first)));
+	add_piece(pieces, end, last_end,
+		  rdd_page_entry(page, rdd_block_index(last)));
+	for (i = 0; i < pieces->nr; i++) {
+		struct rdd_entry place = pieces->piece[i].place;
+
+		if (place.kind == RDD_PAGE ||
+		    (place.kind == RDD_POOL && place.block >= t->pool_blocks))
+			return false;
+	}
+	return true;
+}
+
+static bool is_busy(struct rdd_page *page, unsigned int first, unsigned int nr)
+{
+	return find_next_bit(page->busy, first + nr, first) < first + nr;
+}
+
+/* Under the lock. WORK with *@pieces: all is ready but them. */
+static enum route lock_home(struct rdd_table *t, struct bio *bio,
+			    struct pieces *pieces)
+{
+	u64 block = first_block(bio);
+	unsigned int first = rdd_block_index(block);
+	unsigned int nr = last_block(bio) - block + 1;
+	u64 word = t->words[rdd_block_seg(block)];
+	struct rdd_io *io = io_of(bio);
+	struct rdd_page *page;
+
+	if (word == RDD_WORD_BASE)
+		return GO;
+	if (word == RDD_WORD_BAD)
+		return FAIL;
+	if (!rdd_word_is_here(word))
+		return WORK;
+	page = rdd_word_page(word);
+	if (all_base(page, first, first + nr - 1))
+		return GO;
+	if (is_busy(page, first, nr)) {
+		wait_in(&page->waiters, bio);
+		return TAKEN;
+	}
+	if (rdd_page_is_throttled(page)) {
+		wait_in(&t->throttled, bio);
+		rdd_commit_kick(t);
+		return TAKEN;
+	}
+	if (!find_pieces(t, page, bio, pieces))
+		return FAIL;
+	/* map cannot copy. */
+	if (pieces->nr && !io->in_work)
+		return WORK;
+	rdd_page_make_busy(page, first, nr);
+	io->homing = true;
+	io->page = page;
+	io->first = first;
+	io->nr = nr;
+	return pieces->nr ? WORK : GO;
+}
+
+/* Without the lock, where nothing has to change. */
+static bool is_home(struct rdd_table *t, struct bio *bio)
+{
+	u64 first = first_block(bio);
+	u64 word = rdd_table_word(t, rdd_block_seg(first));
+
+	if (word == RDD_WORD_BASE)
+		return true;
+	return rdd_word_is_here(word) &&
+	       all_base(rdd_word_page(word), rdd_block_index(first),
+			rdd_block_index(last_block(bio)));
+}
+
+/* @bio is within a segment. The caller is in an RCU read-side critical section. */
+static enum route route_write(struct rdd_table *t, struct bio *bio,
+			      struct pieces *pieces)
+{
+	bool watched = rdd_is_watched(t);
+	unsigned long flags;
+	enum route route;
+	u64 block;
+
+	pieces->nr = 0;
+	if (likely(!watched) && is_home(t, bio))
+		return to_base(t, bio);
+
+	block = first_block(bio);
+	spin_lock_irqsave(&t->lock, flags);
+	if (watched)
+		rdd_watch_clear(t, rdd_block_seg(block), rdd_block_index(block),
+				last_block(bio) - block + 1);
+	route = lock_home(t, bio, pieces);
+	spin_unlock_irqrestore(&t->lock, flags);
+	return route == GO ? to_base(t, bio) : route;
+}
+
+/* The part of a write that is in one segment. */
+static void accept_segment(struct bio *bio)
+{
+	sector_t start = bio->bi_iter.bi_sector;
+	unsigned int room = RDD_SEG_SECTORS - (start & (RDD_SEG_SECTORS - 1));
+
+	if (bio_sectors(bio) > room)
+		dm_accept_partial_bio(bio, room);
+}
+
+/* ------------------------------------------------------------------
+ * Reads and discards
+ */
+
+static unsigned int run_sectors(struct rdd_table *t, struct bio *bio,
+				struct rdd_entry place)
+{
+	unsigned int into = bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS;
+	u64 max = last_block(bio) - first_block(bio) + 1;
+	u64 len;
+
+	/* A pool that has become smaller; see send_read(). */
+	if (place.kind == RDD_POOL && place.block < t->pool_blocks)
+		max = min(max, t->pool_blocks - place.block);
+	len = rdd_table_run(t, first_block(bio), max, place);
+	return min_t(u64, len * RDD_BLOCK_SECTORS - into, bio_sectors(bio));
+}
+
+static enum route route_read(struct rdd_table *t, struct bio *bio,
+			     struct rdd_entry place)
+{
+	unsigned int into = bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS;
+
+	switch (place.kind) {
+	case RDD_BASE:
+		return to_base(t, bio);
+	case RDD_ZERO:
+		zero_fill_bio(bio);
+		bio_endio(bio);
+		return TAKEN;
+	case RDD_POOL:
+		if (unlikely(place.block >= t->pool_blocks))
+			return FAIL;
+		bio_set_dev(bio, t->pool);
+		bio->bi_iter.bi_sector = place.block * RDD_BLOCK_SECTORS + into;
+		return GO;
+	case RDD_PAGE:
+		break;
+	}
+	return FAIL;
+}
+
+/* What the base does not take at the moment changes nothing. */
+static enum route discard_base(struct rdd_table *t, struct bio *bio)
+{
+	if (t->base && bdev_max_discard_sectors(t->base))
+		return to_base(t, bio);
+	bio_endio(bio);
+	return TAKEN;
+}
+
+/* The longest run of @place; in map, or for the worker a part of its own. */
+static enum route map_read(struct rdd_table *t, struct bio *bio)
+{
+	struct rdd_entry place;
+	unsigned int len;
+
+	if (!rdd_table_look_up(t, first_block(bio), &place))
+		return WORK;
+	len = run_sectors(t, bio, place);
+	if (len < bio_sectors(bio))
+		dm_accept_partial_bio(bio, len);
+	return route_read(t, bio, place);
+}
+
+static enum route map_discard(struct rdd_table *t, struct bio *bio)
+{
+	struct rdd_entry place;
+	unsigned int len;
+
+	if (rdd_is_watched(t) ||
+	    !rdd_table_look_up(t, first_block(bio), &place) ||
+	    place.kind != RDD_BASE)
+		return WORK;
+	len = run_sectors(t, bio, place);
+	if (len < bio_sectors(bio))
+		dm_accept_partial_bio(bio, len);
+	return discard_base(t, bio);
+}
+
+/* ------------------------------------------------------------------
+ * map
+ */
+
+static int map_result(struct rdd_table *t, struct bio *bio, enum route route)
+{
+	switch (route) {
+	case GO:
+		return DM_MAPIO_REMAPPED;
+	case WORK:
+		defer(t, bio);
+		break;
+	case FAIL:
+		bio_io_error(bio);
+		break;
+	case TAKEN:
+		break;
+	}
+	return DM_MAPIO_SUBMITTED;
+}
+
+static int map_flush(struct rdd_table *t, struct bio *bio)
+{
+	if (!t->base) {
+		bio_endio(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	bio_set_dev(bio, t->base);
+	if (likely(!rdd_table_waits(t)))
+		return DM_MAPIO_REMAPPED;
+	rdd_commit_defer(t, bio);
+	return DM_MAPIO_SUBMITTED;
+}
+
+static bool would_block(struct rdd_table *t, struct bio *bio)
+{
+	return (bio->bi_opf & REQ_NOWAIT) &&
+	       ((t->base && !bdev_nowait(t->base)) ||
+		(t->pool && !bdev_nowait(t->pool)));
+}
+
+static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio,
+		     struct rdd_io *io)
+{
+	struct pieces pieces;
+
+	if (likely(bio_op(bio) != REQ_OP_DISCARD)) {
+		accept_segment(bio);
+	} else if (!READ_ONCE(t->nr[RDD_POOL]) &&
+		   !bdev_max_discard_sectors(t->base)) {
+		bio_endio(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	io->fua = !!(bio->bi_opf & REQ_FUA);
+	io->sector = bio->bi_iter.bi_sector;
+	io->sectors = bio_sectors(bio);
+	if (unlikely(!rdd_is_stable(rt->meta, bio))) {
+		bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
+		rdd_track_defer(rt->meta, bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	if (bio_op(bio) == REQ_OP_DISCARD)
+		return map_result(t, bio, map_discard(t, bio));
+	return map_result(t, bio, route_write(t, bio, &pieces));
+}
+
+int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
+{
+	struct rdd_io *io = io_of(bio);
+	bool write = op_is_write(bio_op(bio));
+	int r;
+
+	io->counted = false;
+	io->fua = false;
+	io->homing = false;
+	io->committed = false;
+	io->in_work = false;
+	io->copy_failed = false;
+	if (!bio_sectors(bio))
+		return map_flush(t, bio);
+	if (unlikely(would_block(t, bio))) {
+		bio_wouldblock_error(bio);
+		return DM_MAPIO_SUBMITTED;
+	}
+	/* Those above us that had it open for writing still can. */
+	if (unlikely(write && rt->read_only))
+		return DM_MAPIO_KILL;
+	rcu_read_lock();
+	io->phase = rdd_flight_begin(t);
+	io->counted = true;
+	if (write)
+		r = map_write(t, rt, bio, io);
+	else
+		r = map_result(t, bio, map_read(t, bio));
+	rcu_read_unlock();
+	return r;
+}
+
+int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
+			blk_status_t *error)
+{
+	if (io->homing) {
+		io->homing = false;
+		rdd_remap_came_home(io->page, io->first, io->nr, !*error);
+	}
+	/* Its entry may be in memory only, even if another write changed it. */
+	if (io->fua && !*error && !io->committed && rdd_table_waits(t)) {
+		io->committed = true;
+		rdd_commit_defer(t, bio);
+		return DM_ENDIO_INCOMPLETE;
+	}
+	return DM_ENDIO_DONE;
+}
+
+/* ------------------------------------------------------------------
+ * The worker: pages
+ */
+
+static void page_was_read(unsigned long error, void *context)
+{
+	struct rdd_page *page = context;
+	struct rdd_table *t = page->table;
+	unsigned long flags;
+
+	page->load_error = error ? -EIO : 0;
+	spin_lock_irqsave(&t->lock, flags);
+	list_add_tail(&page->list, &t->loaded);
+	queue_work(t->wq, &t->io_work);
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+static void start_read(struct rdd_page *page)
+{
+	struct rdd_table *t = page->table;
+	struct dm_io_region where = {
+		.bdev = t->meta->bdev,
+		.sector = rdd_page_block(page->seg) * RDD_BLOCK_SECTORS,
+		.count = RDD_BLOCK_SECTORS,
+	};
+	struct dm_io_request req = {
+		.bi_opf = REQ_OP_READ | REQ_META,
+		.mem.type = DM_IO_KMEM,
+		.mem.ptr.addr = page->entries,
+		.notify.fn = page_was_read,
+		.notify.context = page,
+		.client = t->io,
+	};
+
+	rdd_dm_io(&req, 1, &where, NULL);
+}
+
+static void finish_loads(struct rdd_table *t)
+{
+	struct bio_list failed = BIO_EMPTY_LIST;
+	struct rdd_page *page, *next;
+	struct bio *bio;
+	LIST_HEAD(loaded);
+
+	spin_lock_irq(&t->lock);
+	list_splice_init(&t->loaded, &loaded);
+	spin_unlock_irq(&t->lock);
+	list_for_each_entry_safe(page, next, &loaded, list) {
+		int r = page->load_error;
+
+		list_del_init(&page->list);
+		if (r)
+			DMERR_LIMIT("%s: cannot read the table's page of segment %llu: error %d",
+				    rdd_meta_name(t->meta), page->seg, r);
+		else
+			rdd_page_check(page);
+		spin_lock_irq(&t->lock);
+		rdd_page_end_load(page, r, &failed);
+		spin_unlock_irq(&t->lock);
+	}
+	while ((bio = bio_list_pop(&failed)))
+		bio_io_error(bio);
+}
+
+enum page_is {
+	HERE,		/* look again */
+	COMING,		/* @bio waits for it */
+	NO_MEMORY,	/* for now */
+	DAMAGED,
+};
+
+/* Have the page of @seg read, or made of its word if @split. */
+static enum page_is want_page(struct rdd_table *t, struct bio *bio, u64 seg,
+			      bool split)
+{
+	struct rdd_page *page = NULL;
+	enum page_is is = HERE;
+	u64 word;
+
+	spin_lock_irq(&t->lock);
+	word = t->words[seg];
+	if (word == RDD_WORD_BASE) {
+		is = HERE;
+	} else if (word == RDD_WORD_BAD) {
+		is = DAMAGED;
+	} else if ((word & RDD_WORD_TAGS) == RDD_WORD_LOADING) {
+		wait_in(&rdd_word_page(word)->waiters, bio);
+		is = COMING;
+	} else if (!rdd_word_is_here(word) && (split || !rdd_word_is_whole(word))) {
+		page = rdd_page_take(t);
+		if (!page)
+			is = NO_MEMORY;
+	}
+	if (page && !rdd_word_is_whole(word)) {
+		rdd_page_begin_load(t, page, seg);
+		wait_in(&page->waiters, bio);
+		is = COMING;
+	}
+	spin_unlock_irq(&t->lock);
+	if (!page)
+		return is;
+	if (rdd_word_is_whole(word))
+		rdd_page_split(t, page, seg, word);
+	else
+		start_read(page);
+	return is;
+}
+
+/* ------------------------------------------------------------------
+ * The worker: bios. False: no page is to be had, try again later.
+ */
+
+static void submit_or_end(struct bio *bio, enum route route)
+{
+	if (route == GO)
+		submit_bio_noacct(bio);
+	else if (route == FAIL)
+		bio_io_error(bio);
+}
+
+/* The first @sectors of @bio, which is what remains, or @bio itself. */
+static struct bio *cut_off(struct rdd_table *t, struct bio *bio,
+			   unsigned int sectors)
+{
+	struct bio *part;
+
+	if (sectors >= bio_sectors(bio))
+		return bio;
+	part = bio_split(bio, sectors, GFP_NOIO, &t->bios);
+	bio_chain(part, bio);
+	return part;
+}
+
+/* 1: goes on; 0: @bio waits or has ended; -1: no memory. */
+static int have_page(struct rdd_table *t, struct bio *bio, bool split)
+{
+	switch (want_page(t, bio, rdd_block_seg(first_block(bio)), split)) {
+	case HERE:
+		return 1;
+	case NO_MEMORY:
+		return -1;
+	case DAMAGED:
+		bio_io_error(bio);
+		break;
+	case COMING:
+		break;
+	}
+	return 0;
+}
+
+static bool work_read(struct rdd_table *t, struct bio *bio)
+{
+	struct rdd_entry place;
+	unsigned int len;
+	struct bio *part;
+	bool found;
+	int r;
+
+	do {
+		rcu_read_lock();
+		found = rdd_table_look_up(t, first_block(bio), &place);
+		len = found ? run_sectors(t, bio, place) : 0;
+		rcu_read_unlock();
+		if (!found) {
+			r = have_page(t, bio, false);
+			if (r <= 0)
+				return !r;
+			part = NULL;
+			continue;
+		}
+		part = cut_off(t, bio, len);
+		submit_or_end(part, route_read(t, part, place));
+	} while (part != bio);
+	return true;
+}
+
+/* A piece of a copy-up has ended; the last sends the write. */
+static void copied(int read_err, unsigned long write_err, void *context)
+{
+	struct bio *bio = context;
+	struct rdd_io *io = io_of(bio);
+
+	if (read_err || write_err)
+		io->copy_failed = true;
+	if (!atomic_dec_and_test(&io->copies))
+		return;
+	if (io->copy_failed)
+		bio_io_error(bio);
+	else
+		submit_bio_noacct(bio);
+}
+
+static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
+{
+	unsigned int i;
+
+	bio_set_dev(bio, t->base);
+	atomic_set(&io_of(bio)->copies, pieces->nr);
+	for (i = 0; i < pieces->nr; i++) {
+		struct piece *piece = &pieces->piece[i];
+
+		rdd_copy_home(t, piece->place, piece->sector, piece->count,
+			      copied, bio);
+	}
+}
+
+static bool work_write(struct rdd_table *t, struct bio *bio)
+{
+	struct pieces pieces;
+	enum route route;
+	int r;
+
+	io_of(bio)->in_work = true;
+	for (;;) {
+		rcu_read_lock();
+		route = route_write(t, bio, &pieces);
+		rcu_read_unlock();
+		if (route != WORK)
+			break;
+		if (pieces.nr) {
+			copy_up(t, bio, &pieces);
+			return true;
+		}
+		r = have_page(t, bio, true);
+		if (r <= 0)
+			return !r;
+	}
+	submit_or_end(bio, route);
+	return true;
+}
+
+/* Whole blocks of [@start, @end), as indices of @seg. */
+static bool whole_blocks(struct rdd_table *t, u64 seg, sector_t start,
+			 sector_t end, unsigned int *ret_first,
+			 unsigned int *ret_end)
+{
+	sector_t seg_start = seg * RDD_SEG_SECTORS;
+
+	if (end == t->volume_sectors)
+		end = round_up(end, RDD_BLOCK_SECTORS);
+	*ret_first = DIV_ROUND_UP_ULL(start - seg_start, RDD_BLOCK_SECTORS);
+	*ret_end = (end - seg_start) / RDD_BLOCK_SECTORS;
+	return *ret_first < *ret_end;
+}
+
+/* POOL blocks become ZERO; those that are being written or copied stay. */
+static void discard_entries(struct rdd_table *t, struct rdd_page *page,
+			    unsigned int first, unsigned int end)
+{
+	lockdep_assert_held(&t->lock);
+	for (; first < end; first++) {
+		if (rdd_page_entry(page, first).kind == RDD_POOL &&
+		    !test_bit(first, page->busy))
+			rdd_page_change(page, first, RDD_ZERO, t->io_scratch[first]);
+	}
+}
+
+enum discarded {
+	DONE,
+	NEEDS_PAGE,
+	THROTTLED,
+};
+
+/* Of @seg, in which the first block is not BASE: blocks [@first, @end). */
+static enum discarded discard_in(struct rdd_table *t, struct bio *bio, u64 seg,
+				 unsigned int first, unsigned int end)
+{
+	static const struct rdd_entry zero = { .kind = RDD_ZERO };
+	bool all = !first && end == rdd_table_blocks_in(t, seg);
+	enum discarded done = DONE;
+	struct rdd_page *page;
+	u64 word;
+
+	rdd_table_pack(t, seg, first, end - first, zero, t->io_scratch + first);
+	spin_lock_irq(&t->lock);
+	word = t->words[seg];
+	page = rdd_word_page(word);
+	if ((word & RDD_WORD_KIND) == RDD_POOL && all)
+		rdd_table_set_word(t, seg, RDD_WORD_ZERO);
+	else if ((word & RDD_WORD_KIND) == RDD_POOL ||
+		 (!rdd_word_is_whole(word) && !rdd_word_is_here(word)))
+		done = NEEDS_PAGE;
+	else if (rdd_word_is_whole(word))
+		done = DONE;
+	else if (rdd_page_is_throttled(page))
+		done = THROTTLED;
+	else
+		discard_entries(t, page, first, end);
+	if (done == THROTTLED) {
+		wait_in(&t->throttled, bio);
+		rdd_commit_kick(t);
+	}
+	spin_unlock_irq(&t->lock);
+	return done;
+}
+
+/* Sectors of @bio from its first, within a segment, until one is BASE. */
+static unsigned int not_base_sectors(struct rdd_table *t, struct bio *bio)
+{
+	u64 block = first_block(bio), last = last_block(bio);
+	sector_t start = bio->bi_iter.bi_sector;
+	struct rdd_entry place;
+
+	last = min(last, block | (RDD_SEG_BLOCKS - 1));
+	while (block < last) {
+		if (!rdd_table_look_up(t, block + 1, &place) ||
+		    place.kind == RDD_BASE)
+			break;
+		block++;
+	}
+	return min_t(u64, (block + 1) * RDD_BLOCK_SECTORS - start,
+		     bio_sectors(bio));
+}
+
+/* A part whose first block is not BASE. 1: it is done; else as have_page(). */
+static int work_discard_part(struct rdd_table *t, struct bio *bio,
+			     unsigned int len)
+{
+	sector_t start = bio->bi_iter.bi_sector;
+	u64 seg = rdd_block_seg(first_block(bio));
+	unsigned int first, end;
+	int r;
+
+	while (whole_blocks(t, seg, start, start + len, &first, &end)) {
+		switch (discard_in(t, bio, seg, first, end)) {
+		case DONE:
+			return 1;
+		case THROTTLED:
+			return 0;
+		case NEEDS_PAGE:
+			r = have_page(t, bio, true);
+			if (r <= 0)
+				return r;
+		}
+	}
+	return 1;
+}
+
+static void forget_marks(struct rdd_table *t, struct bio *bio)
+{
+	u64 block = first_block(bio), end = last_block(bio) + 1;
+
+	while (rdd_is_watched(t) && block < end) {
+		unsigned int first = rdd_block_index(block);
+		unsigned int nr = min_t(u64, end - block, RDD_SEG_BLOCKS - first);
+
+		spin_lock_irq(&t->lock);
+		rdd_watch_clear(t, rdd_block_seg(block), first, nr);
+		spin_unlock_irq(&t->lock);
+		block += nr;
+	}
+}
+
+static bool work_discard(struct rdd_table *t, struct bio *bio)
+{
+	struct rdd_entry place;
+	unsigned int len;
+	struct bio *part;
+	bool found;
+	int r;
+
+	forget_marks(t, bio);
+	do {
+		part = NULL;
+		rcu_read_lock();
+		found = rdd_table_look_up(t, first_block(bio), &place);
+		if (found)
+			len = place.kind == RDD_BASE ?
+			      run_sectors(t, bio, place) :
+			      not_base_sectors(t, bio);
+		rcu_read_unlock();
+		r = 1;
+		if (!found)
+			r = have_page(t, bio, false);
+		else if (place.kind != RDD_BASE)
+			r = work_discard_part(t, bio, len);
+		if (r <= 0)
+			return !r;
+		if (!found)
+			continue;
+		part = cut_off(t, bio, len);
+		if (place.kind == RDD_BASE)
+			submit_or_end(part, discard_base(t, part));
+		else
+			bio_endio(part);
+	} while (part != bio);
+	return true;
+}
+
+static bool work_bio(struct rdd_table *t, struct bio *bio)
+{
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		return work_read(t, bio);
+	case REQ_OP_DISCARD:
+		return work_discard(t, bio);
+	default:
+		return work_write(t, bio);
+	}
+}
+
+/*
+ * A suspend waits for all bios. Those that wait themselves for a commit, or for a
+ * page that only a commit can give, while none succeeds, go back where they came
+ * from (noflush), or fail.
+ */
+static void give_up(struct rdd_table *t, struct bio_list *bios)
+{
+	struct dm_target *ti = READ_ONCE(t->meta->ti);
+	struct bio *bio;
+
+	if (!READ_ONCE(t->is_paused) || !READ_ONCE(t->commit_failed) || !ti)
+		return;
+	spin_lock_irq(&t->lock);
+	bio_list_merge_init(bios, &t->throttled);
+	spin_unlock_irq(&t->lock);
+	while ((bio = bio_list_pop(bios))) {
+		bio->bi_status = dm_noflush_suspending(ti) ?
+				 BLK_STS_DM_REQUEUE : BLK_STS_IOERR;
+		bio_endio(bio);
+	}
+}
+
+static void do_io(struct work_struct *work)
+{
+	struct rdd_table *t = container_of(work, struct rdd_table, io_work);
+	unsigned int noio = memalloc_noio_save();
+	struct bio_list bios;
+	struct blk_plug plug;
+	struct bio *bio;
+
+	finish_loads(t);
+	spin_lock_irq(&t->lock);
+	bios = t->deferred;
+	bio_list_init(&t->deferred);
+	spin_unlock_irq(&t->lock);
+
+	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(&bios))) {
+		if (work_bio(t, bio))
+			continue;
+		/* Whoever makes a page free queues us again. */
+		bio_list_add_head(&bios, bio);
+		break;
+	}
+	blk_finish_plug(&plug);
+	give_up(t, &bios);
+	if (!bio_list_empty(&bios)) {
+		spin_lock_irq(&t->lock);
+		bio_list_merge_head(&t->deferred, &bios);
+		/* Who made one free meanwhile could not see that these wait. */
+		if (!list_empty(&t->free))
+			queue_work(t->wq, &t->io_work);
+		queue_delayed_work(t->wq, &t->commit_work, HZ);
+		spin_unlock_irq(&t->lock);
+	}
+	memalloc_noio_restore(noio);
+}
+
+void rdd_remap_go_on(struct rdd_table *t, struct bio *bio)
+{
+	struct pieces pieces;
+	enum route route = WORK;
+
+	rcu_read_lock();
+	if (bio_op(bio) != REQ_OP_DISCARD)
+		route = route_write(t, bio, &pieces);
+	rcu_read_unlock();
+	if (route == WORK)
+		defer(t, bio);
+	else
+		submit_or_end(bio, route);
+}
+
+void rdd_remap_init(struct rdd_table *t)
+{
+	bio_list_init(&t->deferred);
+	bio_list_init(&t->throttled);
+	INIT_LIST_HEAD(&t->loaded);
+	INIT_WORK(&t->io_work, do_io);
+}
