@@ -5,6 +5,7 @@
 #include <string.h>
 #include <linux/kernel.h>
 
+#include "../userspace/uuid.h"
 #include "revdedup-meta.h"
 
 /* Superblocks: a field is a line of text, or a JSON member of the same name. */
@@ -36,20 +37,16 @@ static void field_hex(struct rd_tool *tool, const char *name, u32 value)
 /* All zeros mean that nobody has told. */
 static void field_uuid(struct rd_tool *tool, const char *name, const u8 *uuid)
 {
-	char text[40], *p = text;
-	int i;
+	char text[RD_UUID_TEXT];
 
-	for (i = 0; i < RDD_UUID_SIZE; i++)
-		p += sprintf(p, "%s%02x",
-			     i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			     uuid[i]);
-	field_text(tool, name, rdd_is_zero(uuid, RDD_UUID_SIZE) ? NULL : text);
+	field_text(tool, name, rdd_is_zero(uuid, RDD_UUID_SIZE) ? NULL :
+		   rd_uuid_print(text, uuid));
 }
 
 static void field_flags(struct rd_tool *tool, u32 flags)
 {
 	static const char *const names[] = {
-		"frozen", "lost", "linear_ok", "incomplete", "table",
+		"frozen", "lost", "linear_ok", "incomplete", "table", "hydrate",
 	};
 	char text[128], *p = text;
 	u32 bit;
@@ -78,6 +75,7 @@ static void dump_disk(struct rd_tool *tool, const struct rdd_super_disk *disk)
 	field_u64(tool, "committed", le64_to_cpu(disk->committed));
 	field_u64(tool, "version_nr", le64_to_cpu(disk->version_nr));
 	field_u64(tool, "lost_epoch", le64_to_cpu(disk->lost_epoch));
+	field_u64(tool, "hydrate_mib", le32_to_cpu(disk->hydrate_mib));
 	field_hex(tool, "csum", le32_to_cpu(disk->csum));
 }
 
@@ -217,6 +215,12 @@ static const char *action(const struct rd_meta *meta)
 	return meta->r || meta->refused ? "refuse" : "load";
 }
 
+/* Blocks may be elsewhere than on the base. */
+static bool needs_pool(const struct rd_meta *meta)
+{
+	return !(meta->super.flags & RDD_FLAG_LINEAR_OK);
+}
+
 static void text_target(const struct rd_meta *meta, const struct totals *totals)
 {
 	const struct rdd_super *super = &meta->super;
@@ -232,7 +236,8 @@ static void text_target(const struct rd_meta *meta, const struct totals *totals)
 	}
 	printf("a target would %s", action(meta));
 	if (!meta->r && !meta->refused)
-		puts(super->compat_ro ? " it, for reading only" : " it");
+		printf(" it%s%s\n", super->compat_ro ? ", for reading only" : "",
+		       needs_pool(meta) ? ", with the pool device" : "");
 	else
 		printf(" it: %s\n%s\n", meta->r ? meta->why : meta->refused,
 		       rd_meta_advice(meta));
@@ -259,6 +264,7 @@ static void json_target(struct rd_tool *tool, const struct totals *totals)
 		rd_json_u64(&tool->out, "version", super->version_nr);
 		rd_json_u64(&tool->out, "segments", meta->nr_segs);
 		rd_json_u64(&tool->out, "dirty", totals->current);
+		rd_json_bool(&tool->out, "needs_pool", needs_pool(meta));
 		rd_json_bool(&tool->out, "waits", super->flags & RDD_FLAG_FROZEN);
 		rd_json_u64(&tool->out, "frozen", totals->frozen);
 	}

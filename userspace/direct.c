@@ -63,6 +63,22 @@ int rd_read_direct(int fd, void *buf, size_t len, u64 offset)
 	return 0;
 }
 
+int rd_write_direct(int fd, const void *buf, size_t len, u64 offset)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t r = pwrite(fd, (const u8 *)buf + done, len - done, offset + done);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return r ? -errno : -EIO;
+		done += r;
+	}
+	return 0;
+}
+
 #define HUGE_PAGE	(2 << 20)
 
 void *rd_alloc_direct(size_t len)

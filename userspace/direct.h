@@ -18,6 +18,9 @@ int rd_size_of(int fd, u64 *ret_bytes, bool *ret_is_device);
  */
 int rd_read_direct(int fd, void *buf, size_t len, u64 offset);
 
+/* Write all of it. */
+int rd_write_direct(int fd, const void *buf, size_t len, u64 offset);
+
 /*
  * Memory to read to and write from, in huge pages where there are any: of these
  * the kernel makes one request where of others it makes hundreds of pieces.

@@ -11,6 +11,7 @@
 #include <linux/kernel.h>
 
 #include "meta_check.h"
+#include "table_read.h"
 
 #define __printf(fmt, first)	__attribute__((format(printf, fmt, first)))
 
@@ -138,9 +139,9 @@ static void check_flags(struct rd_check *check, const struct rd_meta *meta)
 		found(check, RD_DAMAGE, block,
 		      "a target refuses the device until the batch is repeated",
 		      "a batch of changes to the remap table was cut off");
-	else if (meta->refused)
-		found(check, RD_NOTE, block, "a target refuses the device",
-		      "%s", meta->refused);
+	if ((super->flags & RDD_FLAG_HYDRATE) && !(super->flags & RDD_FLAG_LINEAR_OK))
+		found(check, RD_NOTE, block, "a target goes on with it",
+		      "blocks were being copied home");
 }
 
 /* Bitmaps */
@@ -193,13 +194,8 @@ static void check_group(struct rd_check *check, const struct rd_meta *meta,
 
 /* Words and pages */
 
-struct entry_block {
-	u64 block;
-	__le64 entries[RDD_SEG_BLOCKS];
-};
-
 static int read_entries(const struct rd_meta *meta, u64 block,
-			struct entry_block *to)
+			struct rd_entries *to)
 {
 	to->block = block;
 	return meta->source->read(meta->source->ctx, block, to->entries);
@@ -208,19 +204,41 @@ static int read_entries(const struct rd_meta *meta, u64 block,
 /* Blocks of the volume in segment @seg. */
 static unsigned int blocks_in(const struct rd_meta *meta, u64 seg)
 {
-	u64 sectors = meta->super.volume_sectors - seg * RDD_SEG_SECTORS;
+	u64 rest = rd_nr_blocks(meta->super.volume_sectors) - seg * RDD_SEG_BLOCKS;
 
-	if (sectors >= RDD_SEG_SECTORS)
-		return RDD_SEG_BLOCKS;
-	return (sectors + RDD_BLOCK_SECTORS - 1) / RDD_BLOCK_SECTORS;
+	return rest < RDD_SEG_BLOCKS ? rest : RDD_SEG_BLOCKS;
+}
+
+/* What the entries of a page come to. */
+struct tally {
+	unsigned int nr[RDD_POOL + 1];
+	unsigned int nr_bad, first_bad;
+	unsigned int nr_beyond;		/* the end of the volume, and not BASE */
+};
+
+static void tally_page(const struct rd_meta *meta, u64 seg,
+		       const struct rd_entries *page, struct tally *tally)
+{
+	unsigned int nr = blocks_in(meta, seg), i;
+
+	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
+		struct rdd_entry entry = { .kind = RDD_PAGE };
+		bool good = rdd_entry_unpack(meta->seed, false, seg * RDD_SEG_BLOCKS + i,
+					     le64_to_cpu(page->entries[i]), &entry);
+
+		tally->nr[entry.kind]++;
+		if (i >= nr)
+			tally->nr_beyond += !good || entry.kind != RDD_BASE;
+		else if (!good && !tally->nr_bad++)
+			tally->first_bad = i;
+	}
 }
 
 static void check_page(struct rd_check *check, const struct rd_meta *meta,
-		       u64 seg)
+		       u64 seg, u64 hints)
 {
-	unsigned int i, nr_bad = 0, first_bad = 0;
-	struct entry_block page;
-	struct rdd_entry entry;
+	struct tally tally = { .nr_bad = 0 };
+	struct rd_entries page;
 	int r = read_entries(meta, rdd_page_block(seg), &page);
 
 	check->nr_pages++;
@@ -231,27 +249,25 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 		      strerror(-r));
 		return;
 	}
-	for (i = 0; i < blocks_in(meta, seg); i++) {
-		if (rdd_entry_unpack(meta->seed, false, seg * RDD_SEG_BLOCKS + i,
-				     le64_to_cpu(page.entries[i]), &entry))
-			continue;
-		if (!nr_bad++)
-			first_bad = i;
-	}
-	if (nr_bad)
+	tally_page(meta, seg, &page, &tally);
+	if (tally.nr_bad)
 		found(check, RD_DAMAGE, page.block,
 		      "where these blocks are is not known",
 		      "the page of segment %llu: %u of %u entries are invalid, the first is block %llu of the volume",
-		      seg, nr_bad, blocks_in(meta, seg),
-		      seg * RDD_SEG_BLOCKS + first_bad);
-}
-
-static bool word_is_good(const struct rd_meta *meta, u64 seg, u64 word,
-			 struct rdd_entry *entry)
-{
-	return rdd_entry_unpack(meta->seed, true, seg, word, entry) &&
-	       (entry->kind != RDD_POOL ||
-		entry->block <= BIT_ULL(RDD_ENTRY_BLOCK_BITS) - RDD_SEG_BLOCKS);
+		      seg, tally.nr_bad, blocks_in(meta, seg),
+		      seg * RDD_SEG_BLOCKS + tally.first_bad);
+	else if (tally.nr_beyond)
+		found(check, RD_NOTE, page.block,
+		      "nothing, as long as the volume does not grow",
+		      "the page of segment %llu: %u entries beyond the end of the volume are not BASE",
+		      seg, tally.nr_beyond);
+	else if (rdd_hint_base(hints) != tally.nr[RDD_BASE] ||
+		 rdd_hint_zero(hints) != tally.nr[RDD_ZERO])
+		found(check, RD_NOTE, rdd_word_block(seg),
+		      "a target's counts are off until it reads the page",
+		      "the word of segment %llu counts %u blocks on the base and %u of zeros, its page %u and %u: a crash came between them",
+		      seg, rdd_hint_base(hints), rdd_hint_zero(hints),
+		      tally.nr[RDD_BASE], tally.nr[RDD_ZERO]);
 }
 
 /* The words of one block, from segment @first on, and the pages they name. */
@@ -259,7 +275,7 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 			u64 first)
 {
 	u64 seg, end = first + RDD_SEG_BLOCKS, nr_bad = 0, first_bad = 0;
-	struct entry_block words;
+	struct rd_entries words;
 	struct rdd_entry entry;
 	int r = read_entries(meta, rdd_word_block(first), &words);
 
@@ -276,11 +292,11 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 	for (seg = first; seg < end; seg++) {
 		u64 word = le64_to_cpu(words.entries[seg - first]);
 
-		if (!word_is_good(meta, seg, word, &entry)) {
+		if (!rd_word_unpack(meta, seg, word, &entry)) {
 			if (!nr_bad++)
 				first_bad = seg;
 		} else if (entry.kind == RDD_PAGE) {
-			check_page(check, meta, seg);
+			check_page(check, meta, seg, entry.block);
 		}
 	}
 	if (nr_bad)

@@ -148,14 +148,10 @@ static int choose(struct rd_meta *meta)
 	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
 }
 
-#define REMAPPED	"blocks are remapped, which this version of the target does not support"
-
 /* check_belongs(), without what depends on the table line */
 static const char *why_refused(const struct rdd_super *super)
 {
-	if (super->flags & RDD_FLAG_INCOMPLETE)
-		return "the remap table is incomplete";
-	return super->flags & RDD_FLAG_LINEAR_OK ? NULL : REMAPPED;
+	return super->flags & RDD_FLAG_INCOMPLETE ? "the remap table is incomplete" : NULL;
 }
 
 int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
@@ -186,7 +182,6 @@ int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
 
 enum advice {
 	REPEAT_BATCH,
-	UPGRADE_TARGET,
 	UPGRADE,
 	NOTHING,
 	WRONG_DEVICE,
@@ -203,8 +198,6 @@ enum advice {
 static const char *const advices[] = {
 	[REPEAT_BATCH] =
 		"repeat the batch that was cut off",
-	[UPGRADE_TARGET] =
-		"use a later version of dm-revdedup",
 	[UPGRADE] =
 		"use a later version of dm-revdedup and of this program; do not format the device",
 	[NOTHING] =
@@ -240,8 +233,7 @@ static enum advice advise(const struct rd_meta *meta)
 {
 	switch (-meta->r) {
 	case 0:
-		return meta->super.flags & RDD_FLAG_INCOMPLETE ?
-		       REPEAT_BATCH : UPGRADE_TARGET;
+		return REPEAT_BATCH;
 	case ENODATA:
 		return NOTHING;
 	case EMEDIUMTYPE:

@@ -14,6 +14,13 @@
 #include "../kernel/format.h"
 #include "../kernel/ranges.h"
 
+/* Blocks of a volume; the last one may be part of one. */
+static inline u64 rd_nr_blocks(u64 volume_sectors)
+{
+	return volume_sectors / RDD_BLOCK_SECTORS +
+	       !!(volume_sectors % RDD_BLOCK_SECTORS);
+}
+
 /* Where the blocks come from. */
 struct rd_meta_source {
 	/* Fill @buf, RDD_BLOCK_SIZE bytes, with block @block: 0 or -errno. */

@@ -19,6 +19,7 @@
 #include <linux/string.h>
 
 #include "../../userspace/meta_check.h"
+#include "../../userspace/table_read.h"
 #include "image.h"
 
 #define MAX_SEGS	100000U
@@ -55,6 +56,9 @@ struct device {
 	u64 first[8];		/* dirty: ranges of the current epoch */
 	u64 len[8];
 	bool forged;
+	/* Where the blocks are: word, or PAGE and its entries; NULL: all BASE. */
+	struct rdd_entry *words;
+	struct rdd_entry (*pages)[RDD_SEG_BLOCKS];
 };
 
 static void random_super(struct rdd_super *super, u64 nr_segs)
@@ -85,6 +89,88 @@ static void age_copy_b(struct image *image)
 	image_put_super(image, super.meta_blocks - 1, &super);
 }
 
+static struct rdd_entry random_place(void)
+{
+	struct rdd_entry place = { .kind = RDD_BASE + below(3) };
+
+	if (place.kind == RDD_POOL)
+		place.block = below(2) ? below(10) : rnd() >> (below(20) + 20);
+	return place;
+}
+
+static void make_page(struct device *device, u64 seg)
+{
+	struct rdd_entry *page = device->pages[seg];
+	unsigned int i;
+
+	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
+		page[i] = below(20) && i ? page[i - 1] : random_place();
+		page[i].block += page[i].kind == RDD_POOL;
+		image_put_entry(&device->image, seg * RDD_SEG_BLOCKS + i, page[i]);
+	}
+}
+
+/* Each segment at random, with any hints. */
+static void make_table(struct device *device)
+{
+	u64 seg;
+
+	device->words = calloc(device->nr_segs, sizeof(*device->words));
+	device->pages = calloc(device->nr_segs, sizeof(*device->pages));
+	if (!device->words || !device->pages)
+		abort();
+	for (seg = 0; seg < device->nr_segs; seg++) {
+		device->words[seg] = random_place();
+		if (!below(4)) {
+			device->words[seg] = (struct rdd_entry){ RDD_PAGE, below(513) };
+			make_page(device, seg);
+		}
+		image_put_word(&device->image, seg, device->words[seg]);
+	}
+}
+
+static struct rdd_entry place_of(const struct device *device, u64 block)
+{
+	u64 seg = block / RDD_SEG_BLOCKS, i = block % RDD_SEG_BLOCKS;
+	struct rdd_entry place = { .kind = RDD_BASE };
+
+	if (!device->words)
+		return place;
+	place = device->words[seg];
+	if (place.kind == RDD_PAGE)
+		return device->pages[seg][i];
+	place.block += place.kind == RDD_POOL ? i : 0;
+	return place;
+}
+
+/* Runs cover all blocks, in order; those that are known are right. */
+static void check_table(const struct device *device, const struct rd_meta *meta,
+			u64 first, u64 len)
+{
+	u64 nr = rd_nr_blocks(meta->super.volume_sectors), i;
+	bool linear = meta->super.flags & RDD_FLAG_LINEAR_OK;
+	struct rd_table_walk walk;
+	struct rd_run run;
+
+	rd_table_walk_init(&walk, meta, first, len);
+	while (rd_table_walk_next(&walk, &run)) {
+		expect(run.first == first && run.len, "runs do not follow each other");
+		first += run.len;
+		if (device->forged || run.state != RD_RUN_KNOWN)
+			continue;
+		for (i = 0; i < run.len; i++) {
+			struct rdd_entry place = place_of(device, run.first + i);
+
+			if (linear)
+				place = (struct rdd_entry){ .kind = RDD_BASE };
+			expect(run.place.kind == place.kind, "a place of another kind");
+			expect(run.place.kind != RDD_POOL ||
+			       run.place.block + i == place.block, "another pool block");
+		}
+	}
+	expect(first == nr || len < nr, "runs end before the volume");
+}
+
 static void make_device(struct device *device)
 {
 	struct rdd_super super;
@@ -104,6 +190,8 @@ static void make_device(struct device *device)
 		image_mark(&device->image, super.epoch, device->first[i],
 			   device->len[i]);
 	}
+	if ((super.flags & RDD_FLAG_TABLE) && !below(4))
+		make_table(device);
 }
 
 /* A number somewhere in a superblock, with a good checksum. */
@@ -198,10 +286,18 @@ static void fuzz_device(void)
 	expect(meta.r || device.forged || is_in_answer(&device, &meta),
 	       "a dirty segment is missing");
 	expect(strlen(rd_meta_advice(&meta)) > 10, "no advice");
+	if (!meta.r && !(meta.nr_segs >> 10)) {
+		u64 first = below(rd_nr_blocks(meta.super.volume_sectors));
+
+		check_table(&device, &meta, 0, U64_MAX);
+		check_table(&device, &meta, first, below(2000));
+	}
 	if (!meta.r || rd_meta_is_damaged(&meta)) {
 		rd_meta_check(&meta, &check);
 		expect(!meta.r || check.nr[RD_DAMAGE], "damage, and no finding");
 	}
+	free(device.words);
+	free(device.pages);
 	image_free(&device.image);
 }
 
@@ -242,18 +338,49 @@ static bool naive_hex(char **text, u64 *ret)
 	return true;
 }
 
-static int naive_ranges(char *text, u64 limit)
+static bool naive_place(char **text, u64 len, u64 pool_blocks, int *r)
 {
+	u64 block;
+
+	if (*(*text)++ != ',')
+		return false;
+	switch (*(*text)++) {
+	case 'b':
+	case 'z':
+		return true;
+	case 'p':
+		if (!naive_hex(text, &block))
+			return false;
+		if (block + len < block || block + len > pool_blocks)
+			*r = -ERANGE;
+		return true;
+	}
+	return false;
+}
+
+static int naive_ranges(char *text, const struct rdd_range_rules *rules)
+{
+	unsigned int i;
 	u64 first, len;
+	int r;
 
 	do {
+		r = 0;
 		if (!naive_hex(&text, &first) || *text++ != ',' ||
-		    !naive_hex(&text, &len))
+		    !naive_hex(&text, &len) || !len)
 			return -EINVAL;
-		if (!len || first + len < first || first + len > limit)
+		for (i = 0; i < rules->nr_places; i++) {
+			if (!naive_place(&text, len, rules->pool_blocks, &r))
+				return -EINVAL;
+		}
+		if (*text && (*text != ';' || !text[1]))
 			return -EINVAL;
+		if (first + len < first || first + len > rules->limit)
+			return -EINVAL;
+		if (r)
+			return r;
 	} while (*text++ == ';');
-	return text[-1] ? -EINVAL : 0;
+	return 0;
 }
 
 static void fuzz_number(void)
@@ -269,15 +396,26 @@ static void fuzz_number(void)
 
 static void fuzz_ranges(void)
 {
+	static const char *const places[] = { "", ",b", ",z", ",p3", ",pffff" };
 	char text[64];
-	u64 limit = below(2) ? below(1000) : rnd() >> below(64);
+	struct rdd_range_rules rules = {
+		.limit = below(2) ? below(1000) : rnd() >> below(64),
+		.nr_places = below(3),
+		.pool_blocks = below(100),
+	};
 
 	if (below(2))
-		random_text(text, sizeof(text), "0123456789abcdef,;,;");
+		random_text(text, sizeof(text), "0123456789abcdef,;,;,pzb");
+	else if (below(2))
+		sprintf(text, "%llx,%llx%s%s;%llx,%llx%s", rnd() >> below(64),
+			rnd() >> below(64), places[below(5)],
+			places[below(5)], below(100), below(100),
+			places[below(5)]);
 	else
-		sprintf(text, "%llx,%llx;%llx,%llx", rnd() >> below(64),
-			rnd() >> below(64), below(100), below(100));
-	expect(rdd_ranges_check(text, limit) == naive_ranges(text, limit),
+		sprintf(text, "%llx,%llx%s;%llx,%llx%s", below(100), below(9),
+			places[1 + below(4)], below(100), below(9),
+			places[1 + below(4)]);
+	expect(rdd_ranges_check(text, &rules) == naive_ranges(text, &rules),
 	       "ranges are read in one way only");
 }
 

@@ -56,7 +56,7 @@ static const struct field fields[] = {
 	FIELD(meta_uuid), FIELD(volume_uuid), FIELD(pool_uuid), FIELD(compat),
 	FIELD(compat_ro), FIELD(flags), FIELD(seq), FIELD(volume_sectors),
 	FIELD(meta_blocks), FIELD(epoch), FIELD(committed), FIELD(version_nr),
-	FIELD(lost_epoch),
+	FIELD(lost_epoch), FIELD(hydrate_mib),
 };
 
 /* False where @arg names no field. */
@@ -102,13 +102,14 @@ static bool set_u32(u32 *to, const char *arg, const char *name)
 
 static bool mark(struct image *image, const char *ranges, u64 epoch)
 {
+	const struct rdd_range_rules rules = { .limit = RDD_MAX_SEGS };
 	struct rdd_range range;
 
 	if (!ranges)
 		return false;
-	if (rdd_ranges_check(ranges, RDD_MAX_SEGS))
+	if (rdd_ranges_check(ranges, &rules))
 		die("not ranges:", ranges);
-	while (rdd_range_next(&ranges, RDD_MAX_SEGS, &range) > 0)
+	while (rdd_range_next(&ranges, &rules, &range) > 0)
 		image_mark(image, epoch, range.first, range.len);
 	return true;
 }

@@ -71,13 +71,15 @@ static void expect_ranges(struct fixture *f, enum rd_meta_set set,
 	assert_false(rd_meta_walk_next(&walk, &range));
 }
 
+#define RANGE(from, nr) { .first = (from), .len = (nr) }
+
 static const struct rdd_range current[] = {
-	{ 0, 2 }, { 60, 10 }, { 999, 1 }, { 0, 0 }
+	RANGE(0, 2), RANGE(60, 10), RANGE(999, 1), RANGE(0, 0)
 };
 
-static const struct rdd_range frozen[] = { { 500, 1 }, { 0, 0 } };
-static const struct rdd_range all[] = { { 0, 1000 }, { 0, 0 } };
-static const struct rdd_range none[] = { { 0, 0 } };
+static const struct rdd_range frozen[] = { RANGE(500, 1), RANGE(0, 0) };
+static const struct rdd_range all[] = { RANGE(0, 1000), RANGE(0, 0) };
+static const struct rdd_range none[] = { RANGE(0, 0) };
 
 static void expect_lost(struct fixture *f, char chosen)
 {
@@ -456,9 +458,10 @@ static void refused_though_known(void **state)
 	super.flags = RDD_FLAG_TABLE;
 	set_up_super(&f, &super);
 	assert_int_equal(open_image(&f), 0);
-	assert_non_null(f.meta.refused);
+	assert_null(f.meta.refused);
 	expect_ranges(&f, RD_META_CURRENT, current);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
+	assert_int_equal(count_findings(&f, RD_NOTE), 0);
 	tear_down(&f);
 
 	super.flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK | RDD_FLAG_INCOMPLETE;
@@ -493,6 +496,20 @@ static void table_is_checked(void **state)
 	assert_int_equal(check.nr[RD_DAMAGE], 0);
 	assert_int_equal(check.nr_words, 1000);
 	assert_int_equal(check.nr_pages, 1);
+
+	/* Entries beyond the end, which are all zeros here, ought to be BASE. */
+	assert_int_equal(check.nr[RD_NOTE], 1);
+	for (block = 999 * 512 + 4; block < 1000 * 512; block++)
+		image_put_entry(&f.image, block, (struct rdd_entry){ RDD_BASE, 0 });
+	/* And then the word's hints are those of another page. */
+	assert_int_equal(count_findings(&f, RD_NOTE), 1);
+	image_put_word(&f.image, 999, (struct rdd_entry){
+		RDD_PAGE, rdd_page_hints(508, 0) });
+	assert_int_equal(count_findings(&f, RD_NOTE), 0);
+	image_put_word(&f.image, 999, (struct rdd_entry){
+		RDD_PAGE, rdd_page_hints(508, 1) });
+	assert_int_equal(count_findings(&f, RD_NOTE), 1);
+	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
 
 	/* An entry of all zeros, which the last block does have. */
 	memset((u8 *)image_block(&f.image, rdd_page_block(999)) + 24, 0, 8);
@@ -540,7 +557,7 @@ static void first_epoch(void **state)
 static void walk_against_array(u64 nr_segs)
 {
 	bool *dirty = calloc(nr_segs, sizeof(*dirty));
-	struct rdd_range range = { 0, 0 };
+	struct rdd_range range = RANGE(0, 0);
 	struct rd_meta_walk walk;
 	struct rdd_super super;
 	u64 seg, run, end = 0;
@@ -583,7 +600,7 @@ static void walk_against_array(u64 nr_segs)
 
 static void bits_beyond_the_end(void **state)
 {
-	static const struct rdd_range whole[] = { { 0, 999 }, { 0, 0 } };
+	static const struct rdd_range whole[] = { RANGE(0, 999), RANGE(0, 0) };
 	struct rdd_super super;
 	struct rd_meta_bits bits;
 	struct fixture f;

@@ -1,0 +1,738 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tables as user space writes, reads and ends them: against an array with a place
+ * for each block, and a reader that knows no runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <linux/kernel.h>
+
+/* Both ways, whichever the processor has. */
+#include "../../userspace/crc32c.c"
+#include "../../userspace/finish.h"
+#include "../../userspace/meta_check.h"
+#include "../../userspace/table_write.h"
+#include "image.h"
+
+#define BASE	((struct rdd_entry){ RDD_BASE, 0 })
+#define ZERO	((struct rdd_entry){ RDD_ZERO, 0 })
+#define POOL(n)	((struct rdd_entry){ RDD_POOL, (n) })
+
+static u64 below(u64 n)
+{
+	return (((u64)rand() << 31) ^ rand()) % n;
+}
+
+/* CRC-32C */
+
+static void crc_is_one(void **state)
+{
+	u8 data[600];
+	size_t i, from, len;
+
+	(void)state;
+	assert_int_equal(~crc32c(~0U, "123456789", 9), 0xe3069283U);
+	assert_int_equal(~by_table(~0U, "123456789", 9), 0xe3069283U);
+	if (!has_instruction())
+		skip();
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = rand();
+	for (from = 0; from < 9; from++)
+		for (len = 0; from + len <= sizeof(data); len++)
+			assert_int_equal(by_table(len, data + from, len),
+					 by_instruction(len, data + from, len));
+}
+
+/* A volume in an array, and its image in memory */
+
+struct volume {
+	u64 sectors;
+	u64 nr_blocks;
+	struct rdd_entry *places;
+	int fd;
+	struct rd_meta_source source;
+	struct rd_meta meta;
+};
+
+static int new_file(u64 bytes)
+{
+	int fd = memfd_create("test", MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, bytes), 0);
+	return fd;
+}
+
+static void new_volume(struct volume *volume, u64 sectors)
+{
+	u64 i;
+
+	volume->sectors = sectors;
+	volume->nr_blocks = rd_nr_blocks(sectors);
+	volume->places = calloc(volume->nr_blocks, sizeof(*volume->places));
+	assert_non_null(volume->places);
+	for (i = 0; i < volume->nr_blocks; i++)
+		volume->places[i] = BASE;
+	volume->fd = -1;
+}
+
+static void free_volume(struct volume *volume)
+{
+	free(volume->places);
+	if (volume->fd >= 0)
+		close(volume->fd);
+}
+
+static void put(struct volume *volume, u64 first, u64 len, struct rdd_entry place)
+{
+	u64 i;
+
+	for (i = 0; i < len && first + i < volume->nr_blocks; i++) {
+		volume->places[first + i] = place;
+		if (place.kind == RDD_POOL)
+			place.block++;
+	}
+}
+
+/* Whole segments, pieces of them, and single blocks. */
+static void put_randomly(struct volume *volume, u64 pool_blocks)
+{
+	unsigned int n = 1 + below(60);
+
+	while (n--) {
+		u64 len = below(3) ? 1 + below(3) : below(2) ? 512 : 1 + below(2000);
+		u64 first = below(volume->nr_blocks);
+		struct rdd_entry place = below(4) ? POOL(below(pool_blocks - len)) :
+					 below(2) ? ZERO : BASE;
+
+		if (len >= 512 && below(2))
+			first -= first % 512;
+		put(volume, first, len, place);
+	}
+}
+
+static bool goes_on(const struct rdd_entry *a, const struct rdd_entry *b)
+{
+	return a->kind == b->kind &&
+	       (a->kind != RDD_POOL || b->block == a->block + 1);
+}
+
+static u64 run_len(const struct volume *volume, u64 first)
+{
+	u64 i = first + 1;
+
+	while (i < volume->nr_blocks &&
+	       goes_on(&volume->places[i - 1], &volume->places[i]))
+		i++;
+	return i - first;
+}
+
+static struct rdd_super super_of(const struct volume *volume, unsigned int more)
+{
+	struct rdd_super super = { .volume_sectors = volume->sectors };
+
+	memset(super.meta_uuid, 7, RDD_UUID_SIZE);
+	memset(super.volume_uuid, 8, RDD_UUID_SIZE);
+	memset(super.pool_uuid, 9, RDD_UUID_SIZE);
+	super.meta_blocks = more +
+		rdd_meta_blocks_needed(rdd_nr_segs(volume->sectors), RDD_FLAG_TABLE);
+	return super;
+}
+
+/* Ranges of any cut, BASE told or left out, onto what was there before. */
+static void write_volume(struct volume *volume)
+{
+	struct rdd_super super = super_of(volume, below(3));
+	struct rd_table_writer table;
+	u64 first, len;
+
+	volume->fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+	assert_int_equal(rd_table_begin(&table, volume->fd, &super), 0);
+	for (first = 0; first < volume->nr_blocks; first += len) {
+		struct rdd_range range = { .first = first };
+
+		len = run_len(volume, first);
+		if (!below(4))
+			len = 1 + below(len);
+		range.len = len;
+		range.place[0] = volume->places[first];
+		if (range.place[0].kind == RDD_BASE && below(2))
+			continue;
+		assert_int_equal(rd_table_add(&table, &range), 0);
+	}
+	assert_int_equal(rd_table_end(&table), 0);
+	rd_table_free(&table);
+}
+
+static void open_volume(struct volume *volume)
+{
+	assert_int_equal(rd_meta_source_fd(&volume->source, volume->fd), 0);
+	assert_int_equal(rd_meta_open(&volume->meta, &volume->source), 0);
+}
+
+static bool is_away(const struct volume *volume)
+{
+	u64 i;
+
+	for (i = 0; i < volume->nr_blocks; i++)
+		if (volume->places[i].kind != RDD_BASE)
+			return true;
+	return false;
+}
+
+/* A reader that looks at one block at a time, and only at what format.h says. */
+static u64 entry_at(struct volume *volume, u64 block, u64 index)
+{
+	__le64 entry;
+
+	assert_int_equal(pread(volume->fd, &entry, sizeof(entry),
+			       (block << RDD_BLOCK_SHIFT) + index % 512 * 8),
+			 sizeof(entry));
+	return le64_to_cpu(entry);
+}
+
+static struct rdd_entry naive_place(struct volume *volume, u64 block)
+{
+	u32 seed = rdd_seed(volume->meta.super.meta_uuid);
+	struct rdd_entry entry;
+	u64 seg = block / 512;
+
+	assert_true(rdd_entry_unpack(seed, true, seg,
+				     entry_at(volume, rdd_word_block(seg), seg), &entry));
+	if (entry.kind == RDD_POOL)
+		entry.block += block % 512;
+	if (entry.kind != RDD_PAGE)
+		return entry;
+	assert_true(rdd_entry_unpack(seed, false, block,
+				     entry_at(volume, rdd_page_block(seg), block), &entry));
+	return entry;
+}
+
+static void expect_places(struct volume *volume)
+{
+	u64 i;
+
+	for (i = 0; i < volume->nr_blocks; i++) {
+		struct rdd_entry found = naive_place(volume, i);
+
+		assert_int_equal(found.kind, volume->places[i].kind);
+		assert_int_equal(found.block, volume->places[i].block);
+	}
+	for (; i % 512; i++)
+		assert_int_equal(naive_place(volume, i).kind, RDD_BASE);
+}
+
+static void expect_walk(struct volume *volume, u64 first, u64 len)
+{
+	struct rd_table_walk walk;
+	struct rd_run run;
+	u64 end = len < volume->nr_blocks - first ? first + len : volume->nr_blocks;
+
+	rd_table_walk_init(&walk, &volume->meta, first, len);
+	while (rd_table_walk_next(&walk, &run)) {
+		u64 longest = run_len(volume, first);
+
+		assert_int_equal(run.state, RD_RUN_KNOWN);
+		assert_int_equal(run.first, first);
+		assert_int_equal(run.len, longest < end - first ? longest : end - first);
+		assert_int_equal(run.place.kind, volume->places[first].kind);
+		assert_int_equal(run.place.block, volume->places[first].block);
+		first += run.len;
+	}
+	assert_int_equal(first, end);
+}
+
+static void print_finding(struct rd_check *check, const struct rd_finding *finding)
+{
+	(void)check;
+	print_message("%s\n", finding->what);
+}
+
+static void ignore(struct rd_check *check, const struct rd_finding *finding)
+{
+	(void)check;
+	(void)finding;
+}
+
+/* As a target formats: epoch 0, everything dirty, nothing to say against it. */
+static void expect_fresh(struct volume *volume)
+{
+	struct rd_check check = { .report = print_finding };
+	const struct rdd_super *super = &volume->meta.super;
+	struct rd_meta_walk walk;
+	struct rdd_range range;
+
+	assert_int_equal(super->flags, is_away(volume) ? RDD_FLAG_TABLE :
+			 RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK);
+	assert_int_equal(super->epoch, 0);
+	assert_int_equal(super->seq, 1);
+	assert_int_equal(super->committed, 0);
+	assert_int_equal(super->volume_uuid[3], 8);
+	assert_int_equal(super->pool_uuid[3], 9);
+	rd_meta_walk_init(&walk, &volume->meta, RD_META_CURRENT);
+	assert_true(rd_meta_walk_next(&walk, &range));
+	assert_int_equal(range.first, 0);
+	assert_int_equal(range.len, volume->meta.nr_segs);
+	rd_meta_check(&volume->meta, &check);
+	assert_int_equal(check.nr[RD_DAMAGE] + check.nr[RD_UNREADABLE], 0);
+	assert_int_equal(check.nr[RD_NOTE], 0);
+}
+
+static void expect_volume(struct volume *volume)
+{
+	u64 first = below(volume->nr_blocks);
+
+	open_volume(volume);
+	expect_fresh(volume);
+	expect_places(volume);
+	expect_walk(volume, 0, U64_MAX);
+	expect_walk(volume, first, 1 + below(volume->nr_blocks));
+}
+
+static void random_tables(void **state)
+{
+	unsigned int round;
+
+	(void)state;
+	for (round = 0; round < 60; round++) {
+		struct volume volume;
+
+		new_volume(&volume, 1 + below(6 * RDD_SEG_SECTORS));
+		if (round % 10)
+			put_randomly(&volume, 1 << 20);
+		write_volume(&volume);
+		expect_volume(&volume);
+		free_volume(&volume);
+	}
+}
+
+/* The last segment of a group and the first of the next, and a gap before. */
+static void two_groups(void **state)
+{
+	static const u64 segs[] = { RDD_GROUP_SEGS, RDD_GROUP_SEGS + 1, RDD_GROUP_SEGS + 40 };
+	struct rd_table_walk walk;
+	struct rd_run run;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(segs); i++) {
+		u64 at = (u64)RDD_GROUP_SEGS * 512;
+		struct volume volume;
+
+		new_volume(&volume, segs[i] * RDD_SEG_SECTORS);
+		put(&volume, 5, 1, ZERO);
+		put(&volume, at - 700, 1400, POOL(1ULL << 40));
+		put(&volume, volume.nr_blocks - 1, 1, POOL(3));
+		write_volume(&volume);
+		open_volume(&volume);
+		expect_fresh(&volume);
+		expect_walk(&volume, 0, U64_MAX);
+		rd_table_walk_init(&walk, &volume.meta, at - 700, 600);
+		assert_true(rd_table_walk_next(&walk, &run));
+		assert_int_equal(naive_place(&volume, at - 512).kind, RDD_POOL);
+		free_volume(&volume);
+	}
+}
+
+/* What is whole has no page, what is not has hints. */
+static void words_and_pages(void **state)
+{
+	static const u64 kinds[] = { RDD_POOL, RDD_ZERO, RDD_BASE, RDD_PAGE, RDD_PAGE };
+	struct rdd_entry entry;
+	struct volume volume;
+	u64 seg;
+
+	(void)state;
+	new_volume(&volume, 4 * RDD_SEG_SECTORS + 3 * 8);
+	put(&volume, 0, 512, POOL(77));
+	put(&volume, 512, 512, ZERO);
+	put(&volume, 3 * 512 + 10, 20, ZERO);
+	put(&volume, 3 * 512 + 100, 1, POOL(1));
+	/* All there is of the last one; but the rest of it is BASE. */
+	put(&volume, 4 * 512, 3, POOL(1000));
+	write_volume(&volume);
+	open_volume(&volume);
+	for (seg = 0; seg < ARRAY_SIZE(kinds); seg++) {
+		assert_true(rd_word_unpack(&volume.meta, seg,
+					   entry_at(&volume, rdd_word_block(seg), seg),
+					   &entry));
+		assert_int_equal(entry.kind, kinds[seg]);
+		if (seg == 3)
+			assert_int_equal(entry.block, rdd_page_hints(512 - 21, 20));
+		if (seg == 4)
+			assert_int_equal(entry.block, rdd_page_hints(509, 0));
+	}
+	expect_volume(&volume);
+	free_volume(&volume);
+}
+
+static int add(struct rd_table_writer *table, u64 first, u64 len, struct rdd_entry place)
+{
+	struct rdd_range range = { .first = first, .len = len, .place[0] = place };
+
+	return rd_table_add(table, &range);
+}
+
+static void bad_ranges(void **state)
+{
+	u64 last = RDD_ENTRY_BLOCK_MAX;
+	struct rdd_super super;
+	struct volume volume;
+	struct rd_table_writer table;
+
+	(void)state;
+	new_volume(&volume, 4000);
+	super = super_of(&volume, 0);
+	volume.fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+	assert_int_equal(rd_table_begin(&table, volume.fd, &super), 0);
+	assert_int_equal(add(&table, 10, 0, ZERO), -EINVAL);
+	assert_int_equal(add(&table, 500, 1, ZERO), -ERANGE);
+	assert_int_equal(add(&table, 499, 2, ZERO), -ERANGE);
+	assert_int_equal(add(&table, 0, U64_MAX, ZERO), -ERANGE);
+	assert_int_equal(add(&table, U64_MAX, 1, ZERO), -ERANGE);
+	assert_int_equal(add(&table, 0, 1, POOL(last + 1)), -EOVERFLOW);
+	assert_int_equal(add(&table, 0, 2, POOL(last)), -EOVERFLOW);
+	assert_int_equal(add(&table, 0, 2, POOL(U64_MAX)), -EOVERFLOW);
+	assert_int_equal(add(&table, 10, 2, POOL(last - 1)), 0);
+	assert_int_equal(add(&table, 11, 1, ZERO), -EINVAL);
+	assert_int_equal(add(&table, 9, 1, ZERO), -EINVAL);
+	assert_int_equal(add(&table, 12, 1, ZERO), 0);
+	assert_int_equal(add(&table, 499, 1, ZERO), 0);
+	assert_int_equal(rd_table_end(&table), 0);
+	rd_table_free(&table);
+	put(&volume, 10, 2, POOL(last - 1));
+	put(&volume, 12, 1, ZERO);
+	put(&volume, 499, 1, ZERO);
+	expect_volume(&volume);
+
+	super.meta_blocks--;
+	assert_int_equal(rd_table_begin(&table, volume.fd, &super), -ENOSPC);
+	super.volume_sectors = 0;
+	assert_int_equal(rd_table_begin(&table, volume.fd, &super), -EFBIG);
+	super.volume_sectors = U64_MAX;
+	assert_int_equal(rd_table_begin(&table, volume.fd, &super), -EFBIG);
+	rd_table_free(&table);
+	free_volume(&volume);
+}
+
+/* What is cut off anywhere before the end is not ours, whatever was there. */
+static void unfinished(void **state)
+{
+	struct volume volume;
+	struct rdd_super super;
+	struct rd_table_writer table;
+
+	(void)state;
+	new_volume(&volume, 4000);
+	write_volume(&volume);
+	open_volume(&volume);
+	super = volume.meta.super;
+	assert_int_equal(rd_table_begin(&table, volume.fd, &super), 0);
+	assert_int_equal(rd_meta_open(&volume.meta, &volume.source), -ENODATA);
+	assert_int_equal(add(&table, 0, 500, ZERO), 0);
+	assert_int_equal(rd_meta_open(&volume.meta, &volume.source), -ENODATA);
+	rd_table_free(&table);
+	free_volume(&volume);
+}
+
+/* What cannot be known is in the walk, and no more than that. */
+static void damaged_tables(void **state)
+{
+	static const struct {
+		u64 first, len;
+		enum rd_run_state state;
+	} wanted[] = {
+		{ 0, 512, RD_RUN_DAMAGED }, { 512, 600, RD_RUN_KNOWN },
+		{ 1112, 2, RD_RUN_DAMAGED }, { 1114, 422, RD_RUN_KNOWN },
+		{ 1536, 512, RD_RUN_UNREADABLE }, { 2048, 512, RD_RUN_KNOWN },
+	};
+	struct rd_check check = { .report = ignore };
+	struct rd_meta_source source;
+	struct rd_table_walk walk;
+	struct rdd_super super;
+	struct rd_meta meta;
+	struct image image;
+	struct rd_run run;
+	unsigned int i;
+
+	(void)state;
+	image_default_super(&super);
+	super.volume_sectors = 5 * RDD_SEG_SECTORS;
+	super.meta_blocks = 80;
+	super.flags = RDD_FLAG_TABLE;
+	image_init(&image, &super);
+	image_put_word(&image, 2, (struct rdd_entry){ RDD_PAGE, 510 });
+	image_put_word(&image, 3, (struct rdd_entry){ RDD_PAGE, 512 });
+	for (i = 1024; i < 1536; i++)
+		image_put_entry(&image, i, BASE);
+	((u8 *)image_block(&image, rdd_word_block(0)))[0] ^= 4;
+	((u8 *)image_block(&image, rdd_page_block(2)))[88 * 8 + 7] ^= 1;
+	((u8 *)image_block(&image, rdd_page_block(2)))[89 * 8] ^= 2;
+	image.unreadable = rdd_page_block(3);
+	image_source(&image, &source);
+	assert_int_equal(rd_meta_open(&meta, &source), 0);
+	rd_table_walk_init(&walk, &meta, 0, U64_MAX);
+	for (i = 0; i < ARRAY_SIZE(wanted); i++) {
+		assert_true(rd_table_walk_next(&walk, &run));
+		assert_int_equal(run.first, wanted[i].first);
+		assert_int_equal(run.len, wanted[i].len);
+		assert_int_equal(run.state, wanted[i].state);
+		if (run.state == RD_RUN_KNOWN)
+			assert_int_equal(run.place.kind, RDD_BASE);
+	}
+	assert_false(rd_table_walk_next(&walk, &run));
+	rd_meta_check(&meta, &check);
+	assert_int_equal(check.nr[RD_DAMAGE], 2);
+	assert_int_equal(check.nr[RD_UNREADABLE], 1);
+	image.unreadable = rdd_word_block(0);
+	rd_table_walk_init(&walk, &meta, 100, 1000);
+	assert_true(rd_table_walk_next(&walk, &run));
+	assert_int_equal(run.len, 1000);
+	assert_int_equal(run.state, RD_RUN_UNREADABLE);
+	image_free(&image);
+}
+
+/* Home */
+
+static void fill(int fd, u64 bytes)
+{
+	u8 data[RDD_BLOCK_SIZE];
+	u64 at, n;
+
+	for (at = 0; at < bytes; at += n) {
+		n = bytes - at < sizeof(data) ? bytes - at : sizeof(data);
+		memset(data, rand(), sizeof(data));
+		memcpy(data, &at, sizeof(at));
+		assert_int_equal(pwrite(fd, data, n, at), n);
+	}
+}
+
+struct home {
+	struct volume volume;
+	struct rd_finish finish;
+	int old_base;		/* a copy of the base before */
+	u64 base_bytes;
+};
+
+static void new_home(struct home *home, u64 sectors, u64 pool_blocks, u64 more)
+{
+	memset(home, 0, sizeof(*home));
+	new_volume(&home->volume, sectors);
+	put_randomly(&home->volume, pool_blocks);
+	write_volume(&home->volume);
+	open_volume(&home->volume);
+	home->base_bytes = (sectors << 9) + more;
+	home->finish.meta = &home->volume.meta;
+	home->finish.meta_fd = home->volume.fd;
+	home->finish.pool_blocks = pool_blocks;
+	home->finish.pool_fd = new_file(pool_blocks << RDD_BLOCK_SHIFT);
+	fill(home->finish.pool_fd, pool_blocks << RDD_BLOCK_SHIFT);
+	home->finish.base_fd = new_file(home->base_bytes);
+	home->old_base = new_file(home->base_bytes);
+	fill(home->finish.base_fd, home->base_bytes);
+	assert_int_equal(lseek(home->finish.base_fd, 0, SEEK_END), home->base_bytes);
+	assert_int_equal(copy_file_range(home->finish.base_fd, &(off_t){ 0 }, home->old_base,
+					 &(off_t){ 0 }, home->base_bytes, 0),
+			 home->base_bytes);
+}
+
+static void free_home(struct home *home)
+{
+	close(home->finish.pool_fd);
+	close(home->finish.base_fd);
+	close(home->old_base);
+	free_volume(&home->volume);
+}
+
+static void get(int fd, u8 *data, u64 len, u64 offset)
+{
+	assert_int_equal(pread(fd, data, len, offset), len);
+}
+
+/* Byte for byte what the array says, and what is behind the volume untouched. */
+static void expect_home(struct home *home)
+{
+	u64 at, end = home->volume.sectors << 9;
+	u8 wanted[RDD_BLOCK_SIZE], found[RDD_BLOCK_SIZE];
+
+	for (at = 0; at < home->base_bytes; at += sizeof(wanted)) {
+		u64 len = home->base_bytes - at < sizeof(wanted) ?
+			  home->base_bytes - at : sizeof(wanted);
+		u64 ours = at >= end ? 0 : end - at < len ? end - at : len;
+		const struct rdd_entry *place = &home->volume.places[at / RDD_BLOCK_SIZE];
+
+		get(home->old_base, wanted, len, at);
+		if (ours && place->kind == RDD_ZERO)
+			memset(wanted, 0, ours);
+		if (ours && place->kind == RDD_POOL)
+			get(home->finish.pool_fd, wanted, ours,
+			    place->block << RDD_BLOCK_SHIFT);
+		get(home->finish.base_fd, found, len, at);
+		assert_memory_equal(wanted, found, len);
+	}
+}
+
+static void count_of(const struct home *home, u64 *pool, u64 *zero)
+{
+	u64 i;
+
+	*pool = 0;
+	*zero = 0;
+	for (i = 0; i < home->volume.nr_blocks; i++) {
+		*pool += home->volume.places[i].kind == RDD_POOL;
+		*zero += home->volume.places[i].kind == RDD_ZERO;
+	}
+}
+
+static void come_home(u64 sectors, u64 more)
+{
+	u64 pool, zero;
+	struct home home;
+	u32 flags;
+
+	new_home(&home, sectors, 5000, more);
+	flags = home.volume.meta.super.flags;
+	count_of(&home, &pool, &zero);
+	assert_int_equal(rd_finish_plan(&home.finish), 0);
+	assert_int_equal(home.finish.nr_pool, pool);
+	assert_int_equal(home.finish.nr_zero, zero);
+	assert_int_equal(rd_finish_copy(&home.finish), 0);
+	expect_home(&home);
+	/* The table stands as it was until the end, and it may all be repeated. */
+	open_volume(&home.volume);
+	assert_int_equal(home.volume.meta.super.flags, flags);
+	assert_int_equal(rd_finish_copy(&home.finish), 0);
+	assert_int_equal(rd_finish_seal(&home.finish), 0);
+	expect_home(&home);
+	open_volume(&home.volume);
+	assert_int_equal(home.volume.meta.super.flags, RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK);
+	assert_int_equal(home.volume.meta.super.seq, 2);
+	assert_int_equal(home.volume.meta.a.super.seq, 2);
+	assert_int_equal(home.volume.meta.b.super.seq, 2);
+	free_home(&home);
+}
+
+static void all_come_home(void **state)
+{
+	unsigned int round;
+
+	(void)state;
+	for (round = 0; round < 15; round++)
+		come_home(1 + below(6 * RDD_SEG_SECTORS), below(2) * below(10000));
+	/* More than one window. */
+	come_home(40 * RDD_SEG_SECTORS + 3, 512);
+	come_home(33 * RDD_SEG_SECTORS, 0);
+}
+
+/* One block in three, over windows and their ends; and zeros in between. */
+static void in_pieces(void **state)
+{
+	struct home home;
+	u64 i;
+
+	(void)state;
+	new_home(&home, 70 * RDD_SEG_SECTORS, 9000, 0);
+	for (i = 0; i < home.volume.nr_blocks; i++)
+		home.volume.places[i] = i % 3 ? BASE : i % 2 ? ZERO : POOL(below(9000));
+	for (i = 16300; i < 16384 + 600; i++)
+		home.volume.places[i] = ZERO;
+	close(home.volume.fd);
+	write_volume(&home.volume);
+	open_volume(&home.volume);
+	home.finish.meta_fd = home.volume.fd;
+	assert_int_equal(rd_finish_plan(&home.finish), 0);
+	assert_int_equal(rd_finish_copy(&home.finish), 0);
+	expect_home(&home);
+	free_home(&home);
+}
+
+static unsigned int nr_bad;
+
+static void count_bad(struct rd_finish *finish, const struct rd_run *run)
+{
+	(void)finish;
+	(void)run;
+	nr_bad++;
+}
+
+static void refused_plans(void **state)
+{
+	struct home home;
+	__le64 nothing = 0;
+
+	(void)state;
+	new_home(&home, 3 * RDD_SEG_SECTORS, 5000, 0);
+	put(&home.volume, 0, 3 * 512, BASE);
+	put(&home.volume, 100, 50, POOL(4950));
+	put(&home.volume, 700, 1, POOL(4999));
+	close(home.volume.fd);
+	write_volume(&home.volume);
+	open_volume(&home.volume);
+	home.finish.bad = count_bad;
+	assert_int_equal(rd_finish_plan(&home.finish), 0);
+	home.finish.pool_blocks = 4999;
+	nr_bad = 0;
+	assert_int_equal(rd_finish_plan(&home.finish), -ERANGE);
+	assert_int_equal(nr_bad, 2);
+	assert_int_equal(home.finish.nr_outside, 51);
+	home.finish.pool_blocks = 5000;
+	assert_int_equal(pwrite(home.volume.fd, &nothing, 8,
+				(rdd_page_block(1) << RDD_BLOCK_SHIFT) + 88), 8);
+	assert_int_equal(rd_finish_plan(&home.finish), -EBADMSG);
+	assert_int_equal(home.finish.nr_damaged, 1);
+	/* What was right in the plan may be gone when it is read again. */
+	assert_int_equal(rd_finish_copy(&home.finish), -EIO);
+	assert_string_equal(home.finish.what, "cannot read the table again");
+	free_home(&home);
+}
+
+static void failing_devices(void **state)
+{
+	struct home home;
+
+	(void)state;
+	new_home(&home, 3 * RDD_SEG_SECTORS, 5000, 0);
+	put(&home.volume, 0, 2 * 512, POOL(3000));
+	close(home.volume.fd);
+	write_volume(&home.volume);
+	open_volume(&home.volume);
+	assert_int_equal(ftruncate(home.finish.pool_fd, 3500 << 12), 0);
+	assert_int_equal(rd_finish_copy(&home.finish), -EIO);
+	assert_string_equal(home.finish.what, "cannot read the pool");
+	assert_int_equal(ftruncate(home.finish.pool_fd, 5000 << 12), 0);
+	assert_int_equal(fcntl(home.finish.base_fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	assert_int_equal(rd_finish_copy(&home.finish), -EPERM);
+	assert_string_equal(home.finish.what, "cannot write the base");
+	free_home(&home);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(crc_is_one),
+		cmocka_unit_test(random_tables),
+		cmocka_unit_test(two_groups),
+		cmocka_unit_test(words_and_pages),
+		cmocka_unit_test(bad_ranges),
+		cmocka_unit_test(unfinished),
+		cmocka_unit_test(damaged_tables),
+		cmocka_unit_test(all_come_home),
+		cmocka_unit_test(in_pieces),
+		cmocka_unit_test(refused_plans),
+		cmocka_unit_test(failing_devices),
+	};
+	const char *wish = getenv("SEED");
+	unsigned int seed = wish ? atoi(wish) : getpid();
+
+	print_message("# test_table: SEED=%u\n", seed);
+	srand(seed);
+	return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Finish a roll-back that is half home, without the kernel: copy every block that
+ * is not BASE to the base, make that stable, then say in the superblock that no
+ * block is anywhere else.
+ *
+ * Until then the table stands as it was, and what it calls BASE is not touched: so
+ * whatever a crash leaves, beginning anew is right. The content of the volume is
+ * the same before, in between and after, so the dirty bits stay.
+ */
+#ifndef RD_FINISH_H
+#define RD_FINISH_H
+
+#include "table_read.h"
+
+struct rd_finish {
+	const struct rd_meta *meta;
+	int meta_fd;
+	int base_fd;
+	int pool_fd;
+	u64 pool_blocks;	/* that the pool has */
+
+	/* May be NULL: a run that cannot be copied. */
+	void (*bad)(struct rd_finish *finish, const struct rd_run *run);
+	/* May be NULL: how much is done of nr_pool + nr_zero. */
+	void (*tell)(struct rd_finish *finish, u64 done);
+
+	/* Filled by rd_finish_plan(): blocks */
+	u64 nr_pool;
+	u64 nr_zero;
+	u64 nr_damaged;
+	u64 nr_unreadable;
+	u64 nr_outside;		/* of the pool */
+
+	/* What failed, where rd_finish_copy() or rd_finish_seal() did. */
+	const char *what;
+};
+
+/*
+ * Look at all of the table and change nothing: 0, or what is wrong with it:
+ * -EBADMSG (damaged), -EIO (unreadable) or -ERANGE (outside of the pool).
+ */
+int rd_finish_plan(struct rd_finish *finish);
+
+/* Bring the blocks home, and flush the base: 0 or -errno. */
+int rd_finish_copy(struct rd_finish *finish);
+
+/* After rd_finish_copy(): all is BASE. 0 or -errno. */
+int rd_finish_seal(struct rd_finish *finish);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Where the blocks of a volume are; see table_read.h. */
+#include <string.h>
+#include <linux/kernel.h>
+
+#include "table_read.h"
+
+void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
+			u64 first, u64 len)
+{
+	u64 nr_blocks = rd_nr_blocks(meta->super.volume_sectors);
+
+	memset(walk, 0, sizeof(*walk));
+	walk->meta = meta;
+	walk->next = first < nr_blocks ? first : nr_blocks;
+	walk->end = len < nr_blocks - walk->next ? walk->next + len : nr_blocks;
+}
+
+static void load(const struct rd_meta *meta, u64 block, struct rd_entries *to)
+{
+	if (to->block == block)
+		return;
+	to->block = block;
+	to->r = meta->source->read(meta->source->ctx, block, to->entries);
+}
+
+bool rd_word_unpack(const struct rd_meta *meta, u64 seg, u64 value,
+		    struct rdd_entry *entry)
+{
+	return rdd_entry_unpack(meta->seed, true, seg, value, entry) &&
+	       (entry->kind != RDD_POOL ||
+		entry->block <= BIT_ULL(RDD_ENTRY_BLOCK_BITS) - RDD_SEG_BLOCKS);
+}
+
+/* What the page says of one block, or that it cannot be read. */
+static void look_in_page(struct rd_table_walk *walk, struct rd_run *run)
+{
+	const struct rd_meta *meta = walk->meta;
+
+	load(meta, rdd_page_block(run->first / RDD_SEG_BLOCKS), &walk->page);
+	run->block = walk->page.block;
+	if (walk->page.r) {
+		run->state = RD_RUN_UNREADABLE;
+		return;
+	}
+	run->len = 1;
+	if (!rdd_entry_unpack(meta->seed, false, run->first,
+			      le64_to_cpu(walk->page.entries[run->first % RDD_SEG_BLOCKS]),
+			      &run->place))
+		run->state = RD_RUN_DAMAGED;
+}
+
+/* What is known of @first at one look, to the end of its segment at most. */
+static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
+{
+	const struct rd_meta *meta = walk->meta;
+	u64 seg = first / RDD_SEG_BLOCKS, left = walk->end - first, word;
+
+	*run = (struct rd_run){ .first = first, .len = left, .state = RD_RUN_KNOWN };
+	run->place.kind = RDD_BASE;
+	/* Words and pages mean nothing. */
+	if (meta->super.flags & RDD_FLAG_LINEAR_OK)
+		return;
+	load(meta, rdd_word_block(seg), &walk->words);
+	run->block = walk->words.block;
+	run->len = RDD_SEG_BLOCKS - first % RDD_SEG_BLOCKS;
+	if (run->len > left)
+		run->len = left;
+	word = le64_to_cpu(walk->words.entries[seg % RDD_SEG_BLOCKS]);
+	if (walk->words.r)
+		run->state = RD_RUN_UNREADABLE;
+	else if (!rd_word_unpack(meta, seg, word, &run->place))
+		run->state = RD_RUN_DAMAGED;
+	else if (run->place.kind == RDD_PAGE)
+		look_in_page(walk, run);
+	else if (run->place.kind == RDD_POOL)
+		run->place.block += first % RDD_SEG_BLOCKS;
+}
+
+static bool goes_on(const struct rd_run *run, const struct rd_run *more)
+{
+	if (run->state != more->state)
+		return false;
+	if (run->state != RD_RUN_KNOWN)
+		return run->block == more->block;
+	return run->place.kind == more->place.kind &&
+	       (run->place.kind != RDD_POOL ||
+		run->place.block + run->len == more->place.block);
+}
+
+bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run)
+{
+	struct rd_run more;
+
+	if (walk->next >= walk->end)
+		return false;
+	look(walk, walk->next, run);
+	while (run->first + run->len < walk->end) {
+		look(walk, run->first + run->len, &more);
+		if (!goes_on(run, &more))
+			break;
+		run->len += more.len;
+	}
+	walk->next = run->first + run->len;
+	return true;
+}
