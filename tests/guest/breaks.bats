@@ -10,27 +10,49 @@ load crash
 load logwrites
 
 setup() { :; }
-teardown() {
-	if [ -d /sys/module/dm_judge ]; then
-		crash_teardown
-	else
-		log_teardown
-	fi
+teardown() { "${kind}_teardown"; }
+
+# broken KIND HOW: what crashes (crash), or is logged (log), has that module.
+broken() {
+	kind=$1
+	"${kind}_setup"
+	load_broken "$2"
 }
 
-# load_broken HOW
-load_broken() {
-	module_file=/rdd/modules/broken/$1/dm-revdedup.ko
-	load_module
+is_found() {
+	[ "$status" -eq 1 ]
+	[[ $output == *MISS:* ]]
 }
 
 # crash_finds HOW
 crash_finds() {
-	crash_setup
-	load_broken "$1"
+	broken crash "$1"
 	crash --cycles 1000
-	[ "$status" -eq 1 ]
-	[[ $output == *MISS:* ]]
+	is_found
+}
+
+# tablecrash_finds HOW OPTION...
+tablecrash_finds() {
+	broken crash "$1"
+	tablecrash --cycles 1000 "${@:2}"
+	is_found
+}
+
+# log_finds HOW
+log_finds() {
+	broken log "$1"
+	write_log
+	check_log
+	is_found
+}
+
+# table_log_finds HOW
+table_log_finds() {
+	table_seconds=3
+	broken log "$1"
+	write_table_log
+	check_table_log
+	is_found
 }
 
 @test "crash: a missing flush of the bits is found" {
@@ -54,10 +76,21 @@ crash_finds() {
 }
 
 @test "log-writes: a missing flush of the bits is found" {
-	log_setup
-	load_broken flush
-	write_log
-	check_log
-	[ "$status" -eq 1 ]
-	[[ $output == *MISS:* ]]
+	log_finds flush
+}
+
+@test "tablecrash: flushes that the target does not see are found" {
+	tablecrash_finds noflush --no-cache
+}
+
+@test "tablecrash: a failed commit that is forgotten is found" {
+	tablecrash_finds forget --outages
+}
+
+@test "log-writes: entries that are ahead of the base are found" {
+	table_log_finds home
+}
+
+@test "log-writes: words that are ahead of their pages are found" {
+	table_log_finds word
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Crashes by the judge (tests/judge), for bats files that `load lib` and then
-# this. What a run does is told in crash.c.
+# this. What a run does is told in crash.c and tablecrash.c.
 #
 #   CRASH_SEED      to repeat a run, as far as its threads go along
 
@@ -11,7 +11,7 @@ crash_setup() {
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
 	# They take memory only for what is written.
-	ramdisk 7300 2
+	ramdisk 7300 3
 	modprobe dm-mod
 	insmod /rdd/modules/dm-judge.ko
 }
@@ -23,11 +23,17 @@ crash_teardown() {
 	dmesg -n 8
 }
 
-# crash OPTION...: runs it, and shows what it prints also when the test passes.
-crash() {
+# run_crash PROGRAM OPTION... DEVICE...: and show what it prints also when the test
+# passes.
+run_crash() {
+	local program=$1
+	shift
 	# shellcheck disable=SC2086 # no word without a seed
-	run timeout 7200 /rdd/bin/crash ${CRASH_SEED:+--seed $CRASH_SEED} "$@" \
-		/dev/ram0 /dev/ram1
+	run timeout 7200 "/rdd/bin/$program" ${CRASH_SEED:+--seed $CRASH_SEED} "$@"
 	# shellcheck disable=SC2154 # run sets it
 	printf '# %s\n' "${lines[@]}" >&3
 }
+
+# crash OPTION..., tablecrash OPTION...
+crash() { run_crash crash "$@" /dev/ram0 /dev/ram1; }
+tablecrash() { run_crash tablecrash "$@" /dev/ram0 /dev/ram1 /dev/ram2; }

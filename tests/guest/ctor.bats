@@ -24,31 +24,38 @@ teardown() { volume_teardown; }
 		refused "$error" "$text" \
 			load_table rdt-v rw "0 $vol_sectors revdedup $args"
 	done <<-END
-		Invalid argument||arguments are <base dev> <meta dev> <pool dev|->
-		Invalid argument|/dev/ram0|arguments are <base dev> <meta dev> <pool dev|->
-		Invalid argument|/dev/ram0 META|arguments are <base dev> <meta dev> <pool dev|->
-		Invalid argument|- META -|a base device is needed
-		Invalid argument|- META /dev/ram2|a pool device is not supported yet
-		Invalid argument|/dev/ram0 META /dev/ram2|a pool device is not supported yet
+		Invalid argument||arguments are <base dev|-> <meta dev> <pool dev|->
+		Invalid argument|/dev/ram0|arguments are <base dev|-> <meta dev> <pool dev|->
+		Invalid argument|/dev/ram0 META|arguments are <base dev|-> <meta dev> <pool dev|->
+		Invalid argument|- META -|only a read-only table with a pool device needs no base device
+		Invalid argument|- META /dev/ram2|only a read-only table with a pool device needs no base device
 		$absent|/dev/nothing META -|cannot open the base device
 		$absent|/dev/ram0 /dev/nothing -|cannot open the metadata device
 		$other|/dev/null META -|cannot open the base device
-		Invalid argument|/dev/ram0 /dev/ram0 -|base and metadata must be two devices
-		Invalid argument|META META -|base and metadata must be two devices
-		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 4
-		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 4
-		Invalid argument|/dev/ram0 META - 5 a b c d e|the number of option words must be 0 to 4
+		$absent|/dev/ram0 META /dev/nothing|cannot open the pool device
+		Invalid argument|/dev/ram0 /dev/ram0 -|metadata must not lie on the base or pool device
+		Invalid argument|META META -|metadata must not lie on the base or pool device
+		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
+		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
+		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 6
+		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 6
+		Invalid argument|/dev/ram0 META - 7 a b c d e f g|the number of option words must be 0 to 6
 		Invalid argument|/dev/ram0 META - 0 volume_uuid|the number of option words is not what follows
-		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 4, and so many must follow
+		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 6, and so many must follow
 		Invalid argument|/dev/ram0 META - 2 volume_uuid $some_uuid more|the number of option words is not what follows
-		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid <uuid> and pool_uuid <uuid>
-		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid <uuid> and pool_uuid <uuid>
-		Invalid argument|/dev/ram0 META - 2 colour blue|options are volume_uuid <uuid> and pool_uuid <uuid>
+		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
+		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
+		Invalid argument|/dev/ram0 META - 2 colour blue|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
 		Invalid argument|/dev/ram0 META - 2 volume_uuid 1234|a uuid must be 36 characters
 		Invalid argument|/dev/ram0 META - 2 volume_uuid ${some_uuid}0|a uuid must be 36 characters
 		Invalid argument|/dev/ram0 META - 2 volume_uuid ${some_uuid/1/g}|a uuid must be 36 characters
 		Invalid argument|/dev/ram0 META - 2 pool_uuid 00000000-0000-0000-0000-000000000000|a uuid must be 36 characters, and not all zeros
 		Invalid argument|/dev/ram0 META - 4 pool_uuid $some_uuid pool_uuid $some_uuid|an option is given twice
+		Invalid argument|/dev/ram0 META - 4 cache_mib 1 cache_mib 1|an option is given twice
+		Invalid argument|/dev/ram0 META - 2 cache_mib 0|cache_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 2 cache_mib 65537|cache_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 2 cache_mib 1x|cache_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 1 cache_mib|options are volume_uuid
 	END
 	# Our target is alone in its table.
 	refused "Invalid argument" "must appear alone in table" load_table rdt-v rw \
@@ -225,7 +232,7 @@ teardown() { volume_teardown; }
 		Operation not supported|incompat=0x80000000|a feature that is not supported (incompat)
 		Read-only file system|compat_ro=1|a feature that this version can only read (compat_ro)
 		Structure needs cleaning|flags=0x1c|the remap table is incomplete
-		Operation not supported|flags=0x10|blocks are remapped
+		No such device|flags=0x10|blocks of the volume lie in a pool
 		Bad message|flags=0x114|values that contradict each other
 		Bad message|flags=0x00|values that contradict each other
 		Bad message|committed=1|values that contradict each other

@@ -21,6 +21,10 @@
  *   hash PATH BYTES			of that many, read past the page cache
  *   zero PATH FIRST BYTES
  *   poke PATH OFFSET BYTES		write random data
+ *   fill PATH FIRST SECTORS LETTER	write sectors that say so: letter and number
+ *   read PATH FIRST SECTORS		what they say, in ranges "b10,8;z,8;p800,8":
+ *				letter, number of the first in hex, count. z: zeros,
+ *				e: an I/O error, ?: something else
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -334,6 +338,118 @@ static int do_poke(const struct words *w)
 }
 
 /*
+ * ---- Sectors that say where they were written ----
+ */
+
+#define SECTOR	512U
+#define WORDS	(SECTOR / sizeof(uint64_t))
+
+static void label(uint64_t *sector, char letter, uint64_t number)
+{
+	size_t i;
+
+	for (i = 0; i < WORDS; i++)
+		sector[i] = (uint64_t)letter << 56 | number;
+}
+
+static int do_fill(const struct words *w)
+{
+	uint64_t first = strtoull(word(w, 2), NULL, 0);
+	uint64_t left = strtoull(word(w, 3), NULL, 0);
+	int fd = open(word(w, 1), O_WRONLY | O_DIRECT);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (left && !r) {
+		uint64_t n = left < CHUNK / SECTOR ? left : CHUNK / SECTOR, i;
+
+		for (i = 0; i < n; i++)
+			label((uint64_t *)chunk + i * WORDS, *word(w, 4), first + i);
+		if (pwrite(fd, chunk, n * SECTOR, first * SECTOR) != (ssize_t)(n * SECTOR))
+			r = -errno;
+		first += n;
+		left -= n;
+	}
+	close(fd);
+	return r;
+}
+
+/* A run of sectors; its letter is 0 before the first. */
+struct run {
+	char letter;
+	uint64_t first;
+	uint64_t len;
+	bool printed;
+};
+
+static void end_run(struct run *run)
+{
+	if (run->letter)
+		printf("%s%c", run->printed ? ";" : " ", run->letter);
+	if (run->letter && !strchr("ze?", run->letter))
+		printf("%llx", (unsigned long long)run->first);
+	if (run->letter)
+		printf(",%llx", (unsigned long long)run->len);
+	run->printed = run->letter;
+}
+
+static void add_sector(struct run *run, char letter, uint64_t number)
+{
+	if (letter != run->letter || number != run->first + run->len) {
+		end_run(run);
+		run->letter = letter;
+		run->first = number;
+		run->len = 0;
+	}
+	run->len++;
+}
+
+static void read_sector(struct run *run, const uint64_t *sector)
+{
+	uint64_t same = 0, next = run->first + run->len;
+	char letter = sector[0] >> 56;
+	size_t i;
+
+	for (i = 1; i < WORDS; i++)
+		same |= sector[i] ^ sector[0];
+	/* Those that say nothing follow each other. */
+	if (same || (sector[0] && (letter < 'A' || letter > 'z')))
+		add_sector(run, '?', next);
+	else if (!sector[0])
+		add_sector(run, 'z', next);
+	else
+		add_sector(run, letter, sector[0] & ((1ULL << 56) - 1));
+}
+
+static int do_read(const struct words *w)
+{
+	uint64_t at = strtoull(word(w, 2), NULL, 0);
+	uint64_t end = at + strtoull(word(w, 3), NULL, 0), n, i;
+	int fd = open(word(w, 1), O_RDONLY | O_DIRECT);
+	struct run run = { 0 };
+
+	if (fd < 0)
+		return -errno;
+	for (; at < end; at += n) {
+		/* By blocks, so that an error is where it belongs. */
+		n = 8 - at % 8;
+		if (n > end - at)
+			n = end - at;
+		if (pread(fd, chunk, n * SECTOR, at * SECTOR) == (ssize_t)(n * SECTOR))
+			for (i = 0; i < n; i++)
+				read_sector(&run, (uint64_t *)chunk + i * WORDS);
+		else
+			for (i = 0; i < n; i++)
+				add_sector(&run, 'e', run.first + run.len);
+	}
+	close(fd);
+	end_run(&run);
+	printf("\n");
+	return 0;
+}
+
+/*
  * ---- Requests ----
  */
 
@@ -346,7 +462,7 @@ static const struct command {
 	{ "message", do_message }, { "status", do_status }, { "table", do_table },
 	{ "events", do_events }, { "names", do_names }, { "devno", do_devno },
 	{ "log", do_log }, { "hash", do_hash }, { "zero", do_zero },
-	{ "poke", do_poke },
+	{ "poke", do_poke }, { "fill", do_fill }, { "read", do_read },
 };
 
 static int run_line(char *line)

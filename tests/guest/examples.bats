@@ -50,7 +50,10 @@ check_command() {
 }
 
 teardown() {
-	! [ -e /dev/mapper/vm1 ] || dmsetup remove vm1
+	local vm
+	for vm in vm1 vm2; do
+		! [ -e "/dev/mapper/$vm" ] || dmsetup remove "$vm"
+	done
 	vgremove -qq --force --yes vg
 	rdd_teardown
 }

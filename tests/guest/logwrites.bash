@@ -7,6 +7,7 @@
 # shellcheck disable=SC2154 # by lib.bash and bats
 
 epochs=${LOG_EPOCHS:-12}
+table_seconds=${TABLE_LOG_SECONDS:-5}
 base_sectors=$((64 * 2048 - 24))
 meta_sectors=2048
 log_mib=400
@@ -15,7 +16,7 @@ mnt=/tmp/mnt
 
 log_setup() {
 	rdd_setup
-	ramdisk $log_mib 2
+	ramdisk $log_mib 3
 	modprobe dm-log-writes
 	# dm-log-writes takes notice of a flush twice, when it comes and when it
 	# ends. If another can begin and end in between, the log has them in the
@@ -33,7 +34,9 @@ log_teardown() {
 	wait
 	rdd_teardown
 	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
+	! [ -d /sys/module/dm_judge ] || rmmod dm_judge
 	! [ -e $cpu1 ] || echo 1 >$cpu1
+	dmesg -n 8
 }
 
 make_volume() {
@@ -124,5 +127,30 @@ clean_up_dm() {
 check_log() {
 	run /rdd/bin/logcheck /dev/ram1 $base_sectors $meta_sectors
 	# Shown also when the test passes.
+	printf '# %s\n' "${lines[@]}" >&3
+}
+
+# The same with a remap table: tablecrash writes, and a journal of what it does. The
+# pool is not in the log. For the log a discard leaves zeros, of each sector; so it
+# must on the disk: a judge does that.
+write_table_log() {
+	# What is refused on purpose would fill a slow console.
+	dmesg -n 3
+	insmod /rdd/modules/dm-judge.ko
+	dm_create rdt-disk "0 65536 judge /dev/ram0 rdt-disk"
+	dm_create rdt-log "0 65536 log-writes /dev/mapper/rdt-disk /dev/ram1"
+	run timeout 600 /rdd/bin/tablecrash --log rdt-log --journal /tmp/journal \
+		--seconds "$table_seconds" /dev/ram2
+	printf '# %s\n' "${lines[@]}" >&3
+	[ "$status" -eq 0 ]
+	run dmsetup status rdt-log
+	echo "# $output" >&3
+	[[ $output != *logging_disabled* ]]
+	dm_remove rdt-log
+	dm_remove rdt-disk
+}
+
+check_table_log() {
+	run /rdd/bin/tablelog /dev/ram1 /tmp/journal
 	printf '# %s\n' "${lines[@]}" >&3
 }

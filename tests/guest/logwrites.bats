@@ -6,7 +6,11 @@
 # and at each of its writes what the metadata says must cover what has changed.
 # See logcheck.c.
 #
-#   LOG_EPOCHS    how many checkpoints (default 12)
+# And a volume with a remap table, whose table, base and pool must give at each
+# point sectors that may be: see tablelog.c.
+#
+#   LOG_EPOCHS           how many checkpoints (default 12)
+#   TABLE_LOG_SECONDS    how long the other one is written to (default 5)
 
 # shellcheck disable=SC2154 # by logwrites.bash
 load lib
@@ -22,4 +26,13 @@ teardown() { log_teardown; }
 	[ "$status" -eq 0 ]
 	[[ $output =~ ([0-9]+)\ points ]]
 	[ "${BASH_REMATCH[1]}" -ge 1000 ]
+}
+
+@test "log-writes: at any point of the log the table finds what was flushed" {
+	load_module
+	write_table_log
+	check_table_log
+	[ "$status" -eq 0 ]
+	[[ $output =~ ([0-9]+)\ points ]]
+	[ "${BASH_REMATCH[1]}" -ge 200 ]
 }

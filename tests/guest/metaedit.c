@@ -5,6 +5,8 @@
  * target what no version of ours ever wrote: a future one, for example.
  *
  * metaedit DEVICE a|b damage: one bit of it changes, the checksum does not.
+ * metaedit DEVICE word SEGMENT, metaedit DEVICE entry BLOCK: the same of an entry of
+ * the remap table.
  *
  * Numbers are as strtoull() has them. Fields: version compat compat_ro incompat
  * flags seq volume_sectors meta_blocks epoch committed version_nr lost_epoch.
@@ -13,6 +15,7 @@
 #include <endian.h>
 #include <err.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -82,6 +85,23 @@ static void fix_checksum(struct rdd_super_disk *super, uint64_t block)
 	super->csum = htole32(sum);
 }
 
+static int damage_entry(int fd, const char *what, uint64_t index)
+{
+	uint64_t *block = aligned_alloc(RDD_BLOCK_SIZE, RDD_BLOCK_SIZE);
+	bool word = !strcmp(what, "word");
+	off_t at = (word ? rdd_word_block(index) : rdd_page_block(index / RDD_SEG_BLOCKS)) *
+		   RDD_BLOCK_SIZE;
+
+	if (word)
+		index %= RDD_GROUP_SEGS;
+	if (pread(fd, block, RDD_BLOCK_SIZE, at) != RDD_BLOCK_SIZE)
+		err(1, "read");
+	block[index % RDD_SEG_BLOCKS] ^= 4;
+	if (pwrite(fd, block, RDD_BLOCK_SIZE, at) != RDD_BLOCK_SIZE || fsync(fd))
+		err(1, "write");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	union {
@@ -91,11 +111,14 @@ int main(int argc, char **argv)
 	uint64_t block = 0, bytes;
 	int fd, i;
 
-	if (argc < 4 || (strcmp(argv[2], "a") && strcmp(argv[2], "b")))
+	if (argc < 4 || (strcmp(argv[2], "a") && strcmp(argv[2], "b") &&
+			 strcmp(argv[2], "word") && strcmp(argv[2], "entry")))
 		errx(2, "usage: metaedit DEVICE a|b damage|FIELD=VALUE...");
 	fd = open(argv[1], O_RDWR | O_DIRECT);
 	if (fd < 0)
 		err(1, "%s", argv[1]);
+	if (strlen(argv[2]) > 1)
+		return damage_entry(fd, argv[2], strtoull(argv[3], NULL, 0));
 	if (ioctl(fd, BLKGETSIZE64, &bytes))
 		err(1, "%s: size", argv[1]);
 	if (*argv[2] == 'b')

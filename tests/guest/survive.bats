@@ -6,34 +6,13 @@
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load lib
 load volume
+load writers
 
-seconds=${SURVIVE_SECONDS:-20}
+seconds=${SURVIVE_SECONDS:-$seconds}
 fio_mib=40		# of the volume, from its beginning on
 
 setup() { volume_setup; }
 teardown() { volume_teardown; }
-
-# writer NAME ENGINE OFFSET_MIB OPTION...: verifies what it wrote, for a while. (At
-# the end of a pass over its part fio begins another while writes are in flight;
-# two of them to one block would be its own fault.)
-writer() {
-	local name=$1 engine=$2 offset=$3
-	shift 3
-	fio --name="$name" --ioengine="$engine" --filename=$vol --offset="${offset}m" \
-		--size=$((fio_mib / 4))m --rw=randwrite --iodepth=8 \
-		--verify=crc32c --verify_fatal=1 --verify_backlog=128 \
-		--serialize_overlap=1 \
-		--time_based --runtime="$seconds" "$@" \
-		>"$BATS_TEST_TMPDIR/$name" 2>&1 3>&- &
-	pids[$name]=$!
-}
-
-writers_run() {
-	local pid
-	for pid in "${pids[@]}"; do
-		kill -0 "$pid" 2>/dev/null || return 1
-	done
-}
 
 # Something that can happen, by chance.
 something() {
@@ -56,27 +35,16 @@ something() {
 }
 
 @test "fio verifies while snapshots, reloads and new sizes come and go" {
-	local -A pids=()
-	local name rounds=0 seed=$RANDOM good=true
+	local rounds=0 seed=$RANDOM
 	RANDOM=$seed
 	echo "seed $seed" | tee /dev/kmsg
 	vol_create
-	writer direct libaio 0 --bsrange=512-64k --blockalign=512 --direct=1
-	writer uring io_uring $((fio_mib / 4)) --bs=4k --direct=1
-	writer large libaio $((fio_mib / 2)) --bs=1m --direct=1
-	writer cached psync $((3 * fio_mib / 4)) --bs=4k --fdatasync=32
+	writers_start
 	while writers_run; do
 		something
 		rounds=$((rounds + 1))
 	done
-	for name in "${!pids[@]}"; do
-		wait "${pids[$name]}" || {
-			echo "fio '$name' failed:"
-			cat "$BATS_TEST_TMPDIR/$name"
-			good=false
-		}
-	done
-	$good
+	writers_are_content
 	echo "# $rounds things happened" >&3
 	[ "$rounds" -ge 20 ]
 	tracking_is ok

@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Hundreds of thousands of random operations on a volume with a remap table, each
+# of which must do what a model says. See table.c for what they are.
+
+# shellcheck disable=SC2154 # by model.bash
+load lib
+load model
+
+ops=${TABLE_OPS:-500000}
+
+setup() {
+	model_setup
+	load_module
+}
+teardown() { model_teardown; }
+
+# The pool on a loop device, which takes discards and answers from a thread.
+@test "model: a volume of 64 MiB less an odd piece" {
+	model_disks 64
+	truncate -s $((model_pool_sectors * 512)) "$BATS_TEST_TMPDIR/pool"
+	dm_create rdt-b "0 $((131072 - 1003)) linear /dev/ram0 0"
+	dm_create rdt-p "0 $model_pool_sectors linear $(loopdev "$BATS_TEST_TMPDIR/pool") 0"
+	model $((ops * 45 / 100))
+	[ "$status" -eq 0 ]
+}
+
+@test "model: more pages than the cache holds" {
+	model_disks 800
+	dm_create rdt-b "0 $((800 * 2048)) linear /dev/ram0 0"
+	dm_create rdt-p "0 $model_pool_sectors linear /dev/ram2 0"
+	model $((ops * 40 / 100))
+	[ "$status" -eq 0 ]
+}
+
+@test "model: devices that take their time" {
+	model_slow_devices
+	model $((ops * 15 / 100))
+	[ "$status" -eq 0 ]
+}

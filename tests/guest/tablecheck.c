@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the target says of a volume, what the disks say, and whether that is what
+ * it must be. The disks are read with the code of the target (kernel/format.c),
+ * which has tests of its own.
+ */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <linux/fs.h>
+
+#include <linux/kernel.h>
+#include <linux/types.h>
+
+#include "../../kernel/format.h"
+
+#include "table.h"
+
+/*
+ * ---- the target ----
+ */
+
+static bool follows(struct place a, uint64_t len, struct place b)
+{
+	return a.kind == b.kind && (a.kind != 'p' || a.block + len == b.block);
+}
+
+static bool parse_place(const char **text, struct place *place)
+{
+	char *end;
+
+	place->kind = *(*text)++;
+	place->block = 0;
+	if (place->kind == 'b' || place->kind == 'z')
+		return true;
+	if (place->kind != 'p')
+		return false;
+	place->block = strtoull(*text, &end, 16);
+	if (end == *text)
+		return false;
+	*text = end;
+	return true;
+}
+
+struct range {
+	uint64_t first;
+	uint64_t len;
+	struct place place;
+};
+
+/* The next range of @text, which must begin at block @at. */
+static bool parse_range(const char **text, uint64_t at, struct range *range)
+{
+	char *end;
+
+	range->first = strtoull(*text, &end, 16);
+	if (end == *text || *end != ',' || range->first != at)
+		return false;
+	*text = end + 1;
+	range->len = strtoull(*text, &end, 16);
+	if (end == *text || *end != ',' || !range->len)
+		return false;
+	*text = end + 1;
+	return parse_place(text, &range->place);
+}
+
+/* One answer, for blocks from @first to @end: returns the next block. */
+static uint64_t parse_table(const char *text, uint64_t first, uint64_t end,
+			    struct place *places)
+{
+	const char *reply = text;
+	struct range range, before = { 0 };
+	uint64_t at = first, i;
+
+	do {
+		if (text > reply && *text++ != ';')
+			die("'table' gave '%.200s'", reply);
+		if (!parse_range(&text, at, &range) || range.len > end - at)
+			die("'table' for blocks %#" PRIx64 " to %#" PRIx64 " gave '%.200s'",
+			    first, end, reply);
+		if (before.len && follows(before.place, before.len, range.place))
+			die("'table' gave two ranges for one at %#" PRIx64 ": '%.200s'", at,
+			    reply);
+		for (i = 0; i < range.len; i++) {
+			places[i] = range.place;
+			if (range.place.kind == 'p')
+				places[i].block += i;
+		}
+		places += range.len;
+		at += range.len;
+		before = range;
+	} while (*text == ';');
+	if (*text != ' ' || strtoull(text + 1, NULL, 10) != at)
+		die("'table' ends at block %" PRIu64 " with '%.200s'", at, text);
+	return at;
+}
+
+void ask_table(uint64_t first, uint64_t nr, struct place *places)
+{
+	uint64_t at = first, end = first + nr;
+	char reply[16384];
+
+	while (at < end) {
+		must(dm_ask(VOL, reply, sizeof(reply), "table %" PRIu64 " %" PRIu64, at,
+			    end - at), "ask for the table");
+		at = parse_table(reply, at, end, places + (at - first));
+	}
+}
+
+void place_to_text(struct place place, char *text, size_t size)
+{
+	if (place.kind == 'p')
+		snprintf(text, size, "p%" PRIx64, place.block);
+	else
+		snprintf(text, size, "%c", place.kind);
+}
+
+void ask_status(struct status *s)
+{
+	char line[256], frozen[32];
+	uint64_t segs;
+
+	must(dm_status(VOL, line, sizeof(line)), "get the status");
+	if (sscanf(line, "1 %" SCNu64 " %31s %*u %" SCNu64 "/%" SCNu64 " %" SCNu64 " %" SCNu64
+		   " %" SCNu64 " %" SCNu64 " %15s %15s %15s %" SCNu64 " %" SCNu64, &s->epoch,
+		   frozen, &s->dirty, &segs, &s->base, &s->zero, &s->pool, &s->left, s->tracking,
+		   s->mode, s->hydrate, &s->waiting, &s->page_reads) != 13)
+		die("cannot understand the status line '%s'", line);
+	s->frozen = strcmp(frozen, "-");
+	if (segs != c.b.segs || strcmp(s->tracking, "ok") || strcmp(s->mode, "rw") ||
+	    s->base + s->zero + s->pool != c.b.nr)
+		die("MISS: %" PRIu64 " segments, %" PRIu64 " blocks, and the status is '%s'",
+		    c.b.segs, c.b.nr, line);
+}
+
+/*
+ * ---- the metadata on disk ----
+ */
+
+static void read_meta(uint64_t nr, void *block)
+{
+	static void *buf;
+
+	if (!buf)
+		buf = xalloc(RDD_BLOCK_SIZE);
+	if (pread(c.meta_fd, buf, RDD_BLOCK_SIZE, nr * RDD_BLOCK_SIZE) != RDD_BLOCK_SIZE)
+		die("cannot read the metadata");
+	memcpy(block, buf, RDD_BLOCK_SIZE);
+}
+
+static void read_super(struct rdd_super *super)
+{
+	union {
+		struct rdd_super_disk disk;
+		char block[RDD_BLOCK_SIZE];
+	} a, b;
+	struct rdd_super sa, sb;
+	uint64_t bytes, last;
+	const char *why;
+	int ra, rb;
+
+	if (ioctl(c.meta_fd, BLKGETSIZE64, &bytes))
+		die("cannot get the size of the metadata device");
+	last = bytes / RDD_BLOCK_SIZE - 1;
+	read_meta(0, &a);
+	read_meta(last, &b);
+	ra = rdd_super_unpack(&a.disk, 0, &sa, &why);
+	rb = rdd_super_unpack(&b.disk, last, &sb, &why);
+	if (ra || rb || rdd_super_choose(&sa, ra, &sb, rb, super))
+		die("MISS: a superblock is damaged");
+}
+
+static struct place entry_place(struct rdd_entry entry)
+{
+	static const char kinds[] = { '?', 'b', 'z', 'p' };
+	struct place place = { .kind = kinds[entry.kind], .block = entry.block };
+
+	if (entry.kind != RDD_POOL)
+		place.block = 0;
+	return place;
+}
+
+/*
+ * Read block @nr, until all of its entries are valid. Somebody may be writing the
+ * same again just now, and a memory that is read meanwhile gives a part of each.
+ */
+static void read_entries(const struct rdd_super *super, bool word, uint64_t nr, uint64_t index,
+			 unsigned int count, struct rdd_entry *entries)
+{
+	u32 seed = rdd_seed(super->meta_uuid);
+	__le64 values[RDD_SEG_BLOCKS];
+	unsigned int tries, i;
+
+	for (tries = 0; tries < 100; tries++) {
+		read_meta(nr, values);
+		for (i = 0; i < count; i++)
+			if (!rdd_entry_unpack(seed, word, index + i, le64_to_cpu(values[i]),
+					      &entries[i]))
+				break;
+		if (i == count)
+			return;
+		usleep(1000);
+	}
+	die("MISS: on disk the %s %#" PRIx64 " is damaged: %#" PRIx64,
+	    word ? "word of segment" : "entry of block", index + i,
+	    (uint64_t)le64_to_cpu(values[i]));
+}
+
+/* What a crash would leave of the segment. */
+static void read_disk_seg(const struct rdd_super *super, uint64_t seg, struct place *places)
+{
+	uint64_t first = seg / SEG_BLOCKS * SEG_BLOCKS, i;
+	struct rdd_entry entries[RDD_SEG_BLOCKS], entry;
+
+	read_entries(super, true, rdd_word_block(seg), first, seg - first + 1, entries);
+	entry = entries[seg - first];
+	if (entry.kind == RDD_PAGE) {
+		read_entries(super, false, rdd_page_block(seg), seg * SEG_BLOCKS, SEG_BLOCKS,
+			     entries);
+		for (i = 0; i < SEG_BLOCKS; i++)
+			places[i] = entry_place(entries[i]);
+		return;
+	}
+	for (i = 0; i < SEG_BLOCKS; i++) {
+		places[i] = entry_place(entry);
+		entry.block++;
+	}
+}
+
+static uint64_t seg_blocks(uint64_t seg)
+{
+	uint64_t left = c.b.nr - seg * SEG_BLOCKS;
+
+	return left < SEG_BLOCKS ? left : SEG_BLOCKS;
+}
+
+/* The disk must say what the target said, as that comes after a settle. */
+static void check_disk_seg(const struct rdd_super *super, uint64_t seg,
+			   const struct place *places)
+{
+	struct place disk[SEG_BLOCKS];
+	uint64_t i;
+
+	for (i = 0; i < SEG_BLOCKS; i++)
+		disk[i] = (struct place){ .kind = 'b' };
+	if (!(super->flags & RDD_FLAG_LINEAR_OK))
+		read_disk_seg(super, seg, disk);
+	for (i = 0; i < seg_blocks(seg); i++) {
+		char is[32], must_be[32];
+
+		if (disk[i].kind == places[i].kind && disk[i].block == places[i].block)
+			continue;
+		place_to_text(disk[i], is, sizeof(is));
+		place_to_text(places[i], must_be, sizeof(must_be));
+		die("MISS: block %#" PRIx64 " is at %s on disk%s, and at %s says the target",
+		    seg * SEG_BLOCKS + i, is,
+		    super->flags & RDD_FLAG_LINEAR_OK ? " (which says that all are)" : "", must_be);
+	}
+	came_up(H_DISK);
+}
+
+/*
+ * ---- content ----
+ */
+
+/* What is said by @places may be, and from now on we know. */
+static void take_places(uint64_t first, uint64_t nr, const struct place *places)
+{
+	uint64_t i, block;
+	char text[32];
+
+	for (i = 0; i < nr; i++) {
+		block = first + i;
+		place_to_text(places[i], text, sizeof(text));
+		if (places[i].kind == 'p' && places[i].block >= c.b.pool_nr)
+			die("MISS: block %#" PRIx64 " is at %s, beyond the pool", block, text);
+		if (!may_be(&c.b, block, places[i]))
+			die("MISS: block %#" PRIx64 " is at %s; possible is %#" PRIx64
+			    " (see MAY_BASE)", block, text, may_get(&c.b, block));
+		if (places[i].kind != 'b' && !blocks_explains(&c.b, block, places[i]))
+			die("MISS: block %#" PRIx64 " is at %s, which is not its content", block,
+			    text);
+		if (places[i].kind == 'b' && (may_get(&c.b, block) & (MAY_POOL | MAY_ZERO)) &&
+		    atomic_load(&c.b.going_home))
+			came_up(H_HYDRATED);
+		may_pin(&c.b, block, places[i]);
+	}
+}
+
+static void check_words(uint64_t first, uint64_t sectors, const uint64_t *words,
+			const struct place *places, bool base)
+{
+	char text[32];
+	uint64_t i;
+
+	for (i = 0; i < sectors; i++) {
+		struct place place = places[i / BLOCK_SECTORS];
+
+		if ((base && place.kind != 'b') || words[i] == c.b.word[first + i])
+			continue;
+		place_to_text(place, text, sizeof(text));
+		die("MISS: %s sector %" PRIu64 " (block %#" PRIx64 ", at %s) is %#" PRIx64
+		    ", and must be %#" PRIx64, base ? "on the base," : "", first + i,
+		    (first + i) / BLOCK_SECTORS, text, words[i], c.b.word[first + i]);
+	}
+}
+
+static void check_seg(uint64_t seg, const struct rdd_super *super)
+{
+	static uint64_t words[SEG_SECTORS];
+	static struct place places[SEG_BLOCKS];
+	uint64_t first = seg * SEG_BLOCKS, nr = seg_blocks(seg);
+	uint64_t sectors = c.b.sectors - seg * SEG_SECTORS;
+
+	if (sectors > SEG_SECTORS)
+		sectors = SEG_SECTORS;
+	ask_table(first, nr, places);
+	must(read_words(c.fd, seg * SEG_SECTORS, sectors, words), "read the volume");
+	check_words(seg * SEG_SECTORS, sectors, words, places, false);
+	must(read_words(c.base_fd, seg * SEG_SECTORS, sectors, words), "read the base");
+	check_words(seg * SEG_SECTORS, sectors, words, places, true);
+	take_places(first, nr, places);
+	if (super)
+		check_disk_seg(super, seg, places);
+}
+
+void check_segs(uint64_t first, uint64_t nr)
+{
+	bool going_home = atomic_load(&c.b.going_home);
+	struct rdd_super super;
+
+	if (!going_home)
+		read_super(&super);
+	for (; nr-- && first < c.b.segs; first++)
+		check_seg(first, going_home ? NULL : &super);
+	came_up(H_CHECK);
+}
+
+/*
+ * ---- the whole ----
+ */
+
+static void count_page_reads(const struct status *status)
+{
+	static uint64_t before;
+
+	/* It begins anew with each device. */
+	if (status->page_reads < before)
+		before = 0;
+	c.hard[H_PAGE_READ] += status->page_reads - before;
+	before = status->page_reads;
+}
+
+static void check_counts(const struct place *places)
+{
+	uint64_t nr[128] = { 0 }, i, left;
+	struct status status;
+
+	for (i = 0; i < c.b.nr; i++)
+		nr[(unsigned char)places[i].kind]++;
+	ask_status(&status);
+	count_page_reads(&status);
+	left = strcmp(status.hydrate, "off") ? nr['z'] + nr['p'] : 0;
+	if (nr['b'] != status.base || nr['z'] != status.zero || nr['p'] != status.pool ||
+	    left != status.left || status.waiting)
+		die("MISS: %" PRIu64 " blocks are BASE, %" PRIu64 " ZERO, %" PRIu64
+		    " in the pool, %" PRIu64 " left; the status says %" PRIu64 ", %" PRIu64
+		    ", %" PRIu64 ", %" PRIu64 ", and %" PRIu64 " segments are waiting",
+		    nr['b'], nr['z'], nr['p'], left, status.base, status.zero, status.pool,
+		    status.left, status.waiting);
+}
+
+void check_table(bool hydrating)
+{
+	static struct place *places;
+
+	if (!places)
+		places = xalloc((c.b.max_sectors / BLOCK_SECTORS + 1) * sizeof(*places));
+	ask_table(0, c.b.nr, places);
+	take_places(0, c.b.nr, places);
+	if (!hydrating)
+		check_counts(places);
+}
+
+static void ask_dirty(bool *dirty)
+{
+	uint64_t first = 0, start, len, total = 0;
+	char reply[16384], *p, *q;
+	struct status status;
+
+	while (first < c.b.segs) {
+		must(dm_ask(VOL, reply, sizeof(reply), "dirty current %" PRIu64 " 100000",
+			    first), "ask for dirty segments");
+		p = strchr(reply, ' ');
+		if (!p)
+			die("'dirty' gave '%s'", reply);
+		first = strtoull(p, NULL, 10);
+		*p = '\0';
+		for (p = strtok_r(reply, ";", &q); p && *p != '-'; p = strtok_r(NULL, ";", &q)) {
+			if (sscanf(p, "%" SCNx64 ",%" SCNx64, &start, &len) != 2 ||
+			    start + len > c.b.segs)
+				die("'dirty' gave '%s'", p);
+			for (; len--; total++)
+				dirty[start++] = true;
+		}
+	}
+	ask_status(&status);
+	if (status.dirty != total)
+		die("MISS: %" PRIu64 " segments are dirty, the status says %" PRIu64, total,
+		    status.dirty);
+}
+
+/* Moving a block does not make it dirty, and changing it does. */
+void check_dirty(void)
+{
+	bool *dirty = calloc(c.b.segs, sizeof(*dirty));
+	uint64_t seg;
+
+	if (!dirty)
+		die("no memory");
+	ask_dirty(dirty);
+	for (seg = 0; seg < c.b.segs; seg++) {
+		if (!dirty[seg] && atomic_load(&c.touched[seg]))
+			die("MISS: segment %" PRIu64 " has changed and is not dirty", seg);
+		if (dirty[seg] && !atomic_load(&c.touched[seg]) &&
+		    !atomic_load(&c.may_be_touched[seg]))
+			die("MISS: segment %" PRIu64 " is dirty, and nobody touched it", seg);
+	}
+	free(dirty);
+}
