@@ -4,8 +4,9 @@
 # Usage: run.sh [OPTION]...
 #
 # Measure in guests what the target costs beside its peers, and print tables:
-# speed as a ratio to that of dm-linear, and for first writes to dm-era's.
-# Each number is a median of rounds; in a round all devices have their turn.
+# speed as a ratio to that of dm-linear, and for first writes to dm-era's. Each
+# number is a median of rounds; in a round all devices have their turn. One table
+# is about volumes that lie on their base, the other about blocks in a pool.
 #
 # The first guest counts instructions. That is exact, whatever else this machine
 # does, and sees no locks and no two CPUs at work. So a second guest with two
@@ -15,17 +16,18 @@
 #   --kernel 6.1|6.12    Debian's kernel of that series (default 6.12)
 #   --rounds N           default 3
 #   --only counted|time  only one of the two guests
+#   --table steady|mapped  only one of the two tables
 #   --check              exit with 1 where a target was missed by more than
 #                        the noise
 #   --raw FILE           keep what was measured there
 #
-# Takes a quarter of an hour without KVM.
+# Takes three quarters of an hour without KVM.
 tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
 scripts=$tree/scripts
 # shellcheck source=scripts/lib.sh
 . "$scripts/lib.sh"
 
-kernel=6.12 rounds=3 only='' check=0 raw=''
+kernel=6.12 rounds=3 only='' table='' check=0 raw=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
@@ -36,6 +38,7 @@ while [ $# -gt 0 ]; do
 	--kernel) kernel=$2 ;;
 	--rounds) rounds=$2 ;;
 	--only) only=$2 ;;
+	--table) table=$2 ;;
 	--raw) raw=$2 ;;
 	*) usage_error "no such option: '$1'" ;;
 	esac
@@ -43,6 +46,7 @@ while [ $# -gt 0 ]; do
 done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of rounds: '$rounds'"
 [[ $only =~ ^(|counted|time)$ ]] || usage_error "no such guest: '$only'"
+[[ $table =~ ^(|steady|mapped)$ ]] || usage_error "no such table: '$table'"
 
 "$scripts/setup.sh" build vm
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-bench.XXXXXX")
@@ -54,33 +58,44 @@ modules=$tree/build/modules/$kernel
 mkdir "$dir/modules"
 cp "$modules"/*.ko "$dir/modules"
 
-# measure NAME VM-OPTION...: prints the name of the file with the lines.
+make -s -C "$tree/tests/guest" OUT="$dir/bin"
+
+# measure NAME SCRIPT VM-OPTION...: leaves the lines in the file of that name.
 measure() {
-	local name=$1
-	shift
+	local name=$1 script=$2
+	shift 2
 	note "measuring ($name, Linux $kernel)"
-	"$scripts/vm-run.sh" --kernel "$kernel" --mem 1536 --timeout 3600 "$@" \
-		--payload "$dir/modules:modules" \
+	"$scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 "$@" \
+		--payload "$dir/modules:modules" --payload "$dir/bin:bin" \
 		--payload "$tree/tests/guest:tests/guest" \
 		--payload "$tree/tests/bench:tests/bench" \
-		-- tests/bench/target.sh "$rounds" >"$dir/$name"
+		-- "tests/bench/$script" "$rounds" >"$dir/$name"
+	[ -z "$raw" ] || sed "s/^/$kernel $name /" "$dir/$name" >>"$raw"
 }
 
 missed=false
-# report NAME TITLE
+# report NAME TITLE AWK-FILE
 report() {
-	[ -z "$raw" ] || sed "s/^/$kernel $1 /" "$dir/$1" >>"$raw"
 	printf '\n=== Linux %s, %s ===\n' "$kernel" "$2"
-	awk -v check="$check" -f "$tree/tests/bench/table.awk" "$dir/$1" || missed=true
+	awk -v check="$check" -v timed="$([[ $1 != *time ]] || echo 1)" \
+		-f "$tree/tests/bench/lib.awk" -f "$tree/tests/bench/$3" "$dir/$1" ||
+		missed=true
+}
+
+# guests TABLE SCRIPT AWK-FILE MIB: of memory.
+guests() {
+	[ -z "$table" ] || [ "$table" = "$1" ] || return 0
+	if [ "$only" != time ]; then
+		measure "$1-counted" "$2" --icount --mem "$4"
+		report "$1-counted" "$1, counted instructions" "$3"
+	fi
+	if [ "$only" != counted ]; then
+		measure "$1-time" "$2" --smp 2 --mem "$4"
+		report "$1-time" "$1, time with two virtual CPUs" "$3"
+	fi
 }
 
 [ -z "$raw" ] || : >"$raw"
-if [ "$only" != time ]; then
-	measure counted --icount
-	report counted "counted instructions"
-fi
-if [ "$only" != counted ]; then
-	measure time --smp 2
-	report time "time with two virtual CPUs"
-fi
+guests steady target.sh table.awk 1536
+guests mapped mapped.sh mapped.awk 3072
 ! $missed

@@ -9,40 +9,29 @@
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   count ENGINE WORKLOAD DEVICE ROUND FIRST-WRITES METADATA-WRITES FLUSHES
 #
-# What makes the numbers comparable:
+# The seconds are those that a GiB takes. See lib.bash for what makes the numbers
+# comparable; and here
 #
-# - The devices share one ramdisk and the same part of it, which is all there
-#   before the first round. (A snapshot-origin with a snapshot has one of its
-#   own, because device-mapper knows it by its ramdisk.)
-# - In a round, a workload goes over all devices in one fio, and each round
-#   begins with another device.
-# - The number of I/Os is fixed. In a guest that counts instructions, time is
-#   then a number of instructions.
-# - fio's buffers are huge pages, or else the number of pieces that 1 MiB is made
-#   of depends on what is free where in the guest's memory.
-# - The store of the snapshot is larger than the origin, the snapshot is there
-#   before the origin runs, and all chunks that we write to are copied before.
-# - First writes: one write of 4 KiB to each segment of the volume, in random
-#   order, the same for all, replayed from an I/O log. Not "time_based".
+# - a snapshot-origin with a snapshot has a ramdisk of its own, because
+#   device-mapper knows it by that
+# - the store of the snapshot is larger than the origin, the snapshot is there
+#   before the origin runs, and all chunks that we write to are copied before
+# - first writes: one write of 4 KiB to each segment of the volume, in random
+#   order, the same for all, replayed from an I/O log. Not "time_based"
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
 # shellcheck source=tests/guest/lib.bash
 . "$here/../guest/lib.bash"
+# shellcheck source=tests/bench/lib.bash
+. "$here/lib.bash"
 
 rounds=$1
-engines=(libaio io_uring)
-ios_4k=20480
-ios_1m=512
-
 nr_segs=4096		# of the volume, which is sparse
 seg_sectors=4096	# 2 MiB
 volume=$((nr_segs * seg_sectors))
 region_mib=128		# of it that I/O other than first writes goes to
 judge_sectors=131072	# metadata, where it is on a judge
-
-tmp=$(mktemp -d)
-trap 'cd /; clean_up_devices; rm -rf "$tmp"' EXIT
 
 # --- devices
 
@@ -79,48 +68,7 @@ make_devices() {
 		"0 $volume revdedup /dev/ram0 /dev/mapper/rdt-meta-revdedup -"
 }
 
-# device NAME: where it is.
-device() {
-	case $1 in
-	raw) echo /dev/ram0 ;;
-	*) echo "/dev/mapper/rdt-$1" ;;
-	esac
-}
-
-# Write to all that steady I/O will go to, on all devices.
-fill() {
-	local name
-	for name; do
-		dd if=/dev/zero of="$(device "$name")" bs=1M count="$region_mib" \
-			oflag=direct status=none
-	done
-}
-
-# --- fio
-
-# run ENGINE WORKLOAD ROUND DEVICE...: measure. The I/O is described on stdin, in
-# fio's words.
-run() {
-	local engine=$1 workload=$2 round=$3 io name i
-	io=$(cat)
-	shift 3
-	{
-		printf '%s\n' '[global]' direct=1 iodepth=16 thread iomem=mmaphuge \
-			stonewall "ioengine=$engine"
-		for ((i = 0; i < $#; i++)); do
-			name=${*:1 + (i + round) % $#:1}
-			printf '%s\n' "[$name]" "filename=$(device "$name")" "$io"
-		done
-		# fio takes some ms longer to see that its last job has ended.
-		printf '%s\n' '[last]' filename=/dev/ram0 rw=read size=4k
-	} >"$tmp/job"
-	fio --output-format=terse --terse-version=3 --output="$tmp/out" "$tmp/job"
-	# Of the two directions one has a run time, in ms.
-	awk -F ';' -v what="$engine $workload" -v round="$round" '
-		$5 { print "fio: error " $5 " on " $3 >"/dev/stderr"; exit 1 }
-		$3 != "last" { print "time", what, $3, round, ($9 + $50) / 1000 }' \
-		"$tmp/out"
-}
+# --- steady I/O
 
 steady() {
 	local engine=$1 round=$2
@@ -225,11 +173,11 @@ set_flush_delay() {
 
 # --- main
 
-echo 16 >/proc/sys/vm/nr_hugepages
+huge_pages 1
 make_devices
 make_log
 peers=(raw linear-a linear-b era origin origin-snap revdedup)
-fill "${peers[@]}"
+fill "$region_mib" "${peers[@]}"
 first libaio warm-up 0 linear-a >/dev/null
 
 for ((round = 0; round < rounds; round++)); do
