@@ -43,6 +43,14 @@ void fuzz_seed(const void *data, size_t len)
 	must(file && fwrite(data, 1, len, file) == len && !fclose(file));
 }
 
+void fuzz_seed_texts(const char *const *texts, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		fuzz_seed(texts[i], strlen(texts[i]));
+}
+
 int fuzz_file(size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);

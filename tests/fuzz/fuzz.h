@@ -27,6 +27,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /* An example to begin with, made by the code that writes what is parsed here. */
 void fuzz_seed(const void *data, size_t len);
+void fuzz_seed_texts(const char *const *texts, unsigned int nr);
 
 /* The next bytes of the input, zeros behind its end. */
 struct fuzz_input {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The kernel's metadata device, as revdedup-meta reads it: a small one that is
- * right, of which bytes are changed, and perhaps a superblock made right again.
+ * right, with a table, of which bytes are changed, and perhaps a superblock made
+ * right again.
  * tests/unit/fuzz.c says what must be in the answer; here it is only to end.
  */
 #include "../../userspace/meta_check.h"
+#include "../../userspace/table_read.h"
 #include "../unit/image.h"
 #include "fuzz.h"
 
@@ -43,6 +45,22 @@ static void forge(struct fuzz_input *input)
 	image_put_super(&image, i % 2 ? 0 : image.super.meta_blocks - 1, &super);
 }
 
+/* Each block of a small volume in one run; of a forged one, some. */
+static void walk_table(const struct rd_meta *meta)
+{
+	struct rd_table_walk walk;
+	struct rd_run run;
+	u64 next = 0;
+
+	rd_table_walk_init(&walk, meta, 0, 1 << 16);
+	while (rd_table_walk_next(&walk, &run)) {
+		must(run.len && run.first == next);
+		must(run.state != RD_RUN_KNOWN || run.place.kind != RDD_PAGE);
+		next = run.first + run.len;
+	}
+	must(next == walk.end);
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct fuzz_input input = { data, size };
@@ -66,6 +84,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			next = range.first + range.len;
 			must(next <= meta.nr_segs);
 		}
+		walk_table(&meta);
 	}
 	if (!meta.r || rd_meta_is_damaged(&meta))
 		rd_meta_check(&meta, &check);
@@ -76,17 +95,27 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct rdd_super super;
 	size_t bytes;
+	u64 block;
 
 	(void)argc;
 	(void)argv;
 	image_default_super(&super);
+	super.volume_sectors = 4 * RDD_SEG_SECTORS - 100;
+	super.meta_blocks = 71;
+	super.flags = RDD_FLAG_TABLE;
 	image_init(&image, &super);
 	image_mark(&image, super.epoch, 1, 3);
+	image_put_word(&image, 1, (struct rdd_entry){ RDD_ZERO, 0 });
+	image_put_word(&image, 2, (struct rdd_entry){ RDD_POOL, 1000 });
+	image_put_word(&image, 3, (struct rdd_entry){ RDD_PAGE, 100 });
+	for (block = 3 * RDD_SEG_BLOCKS; block < 4 * RDD_SEG_BLOCKS; block++)
+		image_put_entry(&image, block, (struct rdd_entry){ RDD_POOL, block / 3 });
 	bytes = image.super.meta_blocks * RDD_BLOCK_SIZE;
 	pristine = malloc(bytes);
 	must(pristine);
 	memcpy(pristine, image.blocks, bytes);
 	fuzz_seed("\1\0\0\7", 4);
 	fuzz_seed("\377\0\20\1\1\0\40\2\2", 9);
+	fuzz_seed("\377\10\60\0\1\7\60\0\2", 9);
 	return 0;
 }

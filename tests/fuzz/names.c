@@ -41,11 +41,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		"vm1", "vg/vm-1@3", "a@latest", "a@-2", "a@2026-11-20",
 		"a@2026-11-20T02:00", "a@2026-11-20T02:00:30", "a@gold",
 	};
-	unsigned int i;
 
 	(void)argc;
 	(void)argv;
-	for (i = 0; i < ARRAY_SIZE(good); i++)
-		fuzz_seed(good[i], strlen(good[i]));
+	fuzz_seed_texts(good, ARRAY_SIZE(good));
 	return 0;
 }

@@ -72,11 +72,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		"0", "4096", "18446744073709551615", "18446744073709551616", "10G",
 		"5TiB", "16383P", "30d", "2w", "1y",
 	};
-	unsigned int i;
 
 	(void)argc;
 	(void)argv;
-	for (i = 0; i < ARRAY_SIZE(good); i++)
-		fuzz_seed(good[i], strlen(good[i]));
+	fuzz_seed_texts(good, ARRAY_SIZE(good));
 	return 0;
 }

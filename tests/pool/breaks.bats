@@ -33,8 +33,9 @@ power=(--steps 40 --power 200)
 	found_out SYNC 'is damaged|are holes of the data area' "${power[@]}"
 }
 
+# Little is moved in a few steps.
 @test "moved data not flushed before the catalog names it" {
-	found_out MOVE_SYNC 'is damaged|are holes of the data area' "${power[@]}"
+	found_out MOVE_SYNC 'is damaged|are holes of the data area' --steps 100 --power 300
 }
 
 @test "places given back before the copy of the catalog knows" {
@@ -43,4 +44,12 @@ power=(--steps 40 --power 200)
 
 @test "content that the pool had not looked up again before it is named" {
 	found_out HIT 'has not the segments that it was made with' --steps 200
+}
+
+@test "places given back before the devices that read them have left" {
+	found_out LEAVE 'reads what it must not' --steps 200
+}
+
+@test "what a device reads deleted as all else" {
+	found_out HOLD 'that .* reads is gone|check found|reads what it must not' --steps 200
 }

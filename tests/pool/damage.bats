@@ -191,6 +191,91 @@ refused_or_whole() {
 	[ "$(md5sum pool/data)" = "$before" ]
 }
 
+# lose_supers: and say what the data area is then.
+lose_supers() {
+	local at
+	for at in 0 256; do
+		dd if="${1:-/dev/zero}" of=pool/data bs=4096 seek=$at count=1 conv=notrunc \
+			status=none
+	done
+	before=$(md5sum pool/data)
+}
+
+@test "both superblocks, and the catalog is there" {
+	for with in /dev/zero /dev/urandom; do
+		fresh
+		lose_supers $with
+		run "$CTL" list
+		[ "$status" -ne 0 ]
+		[[ $output == *"repair --force"* ]]
+		is 2 repair --force --dry-run
+		[ "$(md5sum pool/data)" = "$before" ]
+		is 0 repair --force
+		[[ $output == *"written anew from the catalog"* ]]
+		is_whole
+		is 2 repair --force
+	done
+	# A new journal was begun since, and other data is damaged as well.
+	fresh
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	damage flip pool "$SEED" 5 fps
+	lose_supers
+	is 0 repair --force
+	is_whole
+	is 0 snapshot vm1 --from vm1.1.img
+	is 0 delete vm1@latest
+	is_whole
+}
+
+# refuses PATTERN: to make superblocks, because of that, and leaves all as it is.
+refuses() {
+	lose_supers
+	is 4 repair --force
+	[[ $output == *$1*"nothing was changed"* ]]
+	[ "$(md5sum pool/data)" = "$before" ]
+}
+
+@test "both superblocks, and the catalog does not agree" {
+	(cd "$BATS_FILE_TMPDIR" && make_pool "$BATS_TEST_TMPDIR/other")
+	cp other/catalog.db pool/catalog.db
+	refuses "is not where the catalog says"
+	# An older one, of the same journal, and of the one before.
+	fresh
+	cp pool/catalog.db old.db
+	is 0 tag vm1@1 +x
+	cp old.db pool/catalog.db
+	refuses "older than the data area"
+	fresh
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	cp old.db pool/catalog.db
+	refuses "not where the catalog says"
+	# Even where the one before can still be read.
+	fresh
+	cp --sparse=always pool/data old
+	is 0 tag vm1@1 +x
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	cp old.db pool/catalog.db
+	dd if=old of=pool/data bs=2M skip=2 seek=2 count=1 conv=notrunc status=none
+	refuses "older than the data area"
+	# One that is damaged, or none.
+	fresh
+	damage flip1 pool/catalog.db "$SEED"
+	lose_supers
+	is 4 repair --force
+	[ "$(md5sum pool/data)" = "$before" ]
+	rm pool/catalog.db
+	is 4 repair --force
+	[[ $output == *"there is no catalog"* ]]
+	# Most of the data is gone.
+	fresh
+	dd if=/dev/zero of=pool/data bs=2M seek=3 count=44 conv=notrunc status=none
+	lose_supers
+	is 4 repair --force
+}
+
 @test "a bit of the journal" {
 	for ((round = 0; round < 2 * ROUNDS; round++)); do
 		fresh

@@ -7,6 +7,7 @@
 # right, and all other versions are what they were.
 #
 # KILLS=N kills at random, ROUNDS=N rounds of errors, EVERY=N: each Nth step only.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by live.bash
 load live
@@ -43,36 +44,17 @@ works() {
 	! grep -i "repair" out/must || fail_test "'$*' wants a repair" || return
 }
 
-some_versions() {
-	local vol
-	must init pool --size 1G --reserve 1M
-	for vol in vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1; do
-		take "$vol"
-	done
-	for vol in vm1 vm2; do
-		scribble "$vol"
-	done
-	cp img/vm1 img/vm9
-}
-
 # kill_everywhere COMMAND...: at each step that comes after other two than before.
 kill_everywhere() {
 	local number name kills=0 status
-	rm -rf base pool want
+	rm -rf pool want
 	mkdir want
 	some_versions
-	mkdir base
-	cp -r --sparse=always pool base
-	cp -rl want base
-	rm -f log
-	REVDEDUP_FAIL_LOG=$PWD/log must "$@"
-	awk -v every="${EVERY:-1}" '
-		!seen[before, last, $1]++ && nr++ % every == 0 { print NR, $1 }
-		{ before = last; last = $1 }' log >steps
+	keep_base
+	log_steps "$@"
+	some_steps 2 "${EVERY:-1}" >steps
 	while read -r number name <&4; do
-		rm -rf pool want
-		cp -r --sparse=always base/pool .
-		cp -rl base/want .
+		from_base
 		status=0
 		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" "$@" >out/killed 2>&1 || status=$?
 		[ "$status" -eq 137 ] || [ "$status" -eq 0 ] || fail_test "status $status"
@@ -97,32 +79,28 @@ kill_everywhere() {
 }
 
 # What a killed snapshot has made is in the catalog, and not yet in the copy of it
-# that repair reads: either that version is there in the end, or it is not.
+# that repair reads. It is there in the end, unless the catalog could not be read.
 @test "a repair is killed, or fails, at each step" {
 	local step number name action
 	for step in reverse-leave reverse-change journal-appended free-commit; do
-		rm -rf base pool want
+		rm -rf pool want
 		mkdir want
 		some_versions
 		! REVDEDUP_FAIL=$step=kill "${ctl[@]}" snapshot vm1 --from img/vm1 || return
 		cp --sparse=always img/vm1 want/vm1@5
-		rm -rf base
-		mkdir base
-		cp -r --sparse=always pool base
-		cp -rl want base
-		rm -f log
-		REVDEDUP_FAIL_LOG=$PWD/log must repair --rebuild-catalog
-		awk '!seen[last, $1]++ { print NR, $1 } { last = $1 }' log >steps
+		keep_base
+		log_steps repair --rebuild-catalog
+		all_right || fail_test "after $step: see above"
+		some_steps 1 >steps
 		while read -r number name <&4; do
 			for action in kill EIO; do
-				rm -rf pool want
-				cp -r --sparse=always base/pool .
-				cp -rl base/want .
+				from_base
 				# One of the superblocks alone would do.
 				REVDEDUP_FAIL=any:$number=$action \
 					"${ctl[@]}" repair --rebuild-catalog >out/repair 2>&1 || :
 				"${ctl[@]}" list >out/list 2>&1 || must repair --rebuild-catalog
-				"${ctl[@]}" show vm1@5 >/dev/null 2>&1 || rm want/vm1@5
+				[ "$action" = kill ] || "${ctl[@]}" show vm1@5 >/dev/null 2>&1 ||
+					rm want/vm1@5
 				{ all_right && works tag vm2@1 +x && all_right; } ||
 					fail_test "after $step, $action at $number, $name: see above"
 			done
@@ -172,7 +150,8 @@ choose_command() {
 	[ "${#versions[@]}" -lt 20 ] || command=(prune "$vol" --keep-last 2)
 	[ "${command[0]}" != snapshot ] || scribble "$vol"
 	case ${command[0]} in
-	# It only knows what commands have done that came to their end.
+	# Where it cannot read the catalog, it only knows what commands have done that
+	# came to their end.
 	repair) must tag "${versions[0]#want/}" +before ;;
 	# They would be refused.
 	delete | prune)
@@ -182,13 +161,17 @@ choose_command() {
 	esac
 }
 
-# recovered: the next command works. Of repair itself, another one may be needed.
-recovered() {
-	if [ "${command[0]}" = repair ] && ! "${ctl[@]}" list >out/list 2>&1; then
-		grep -q "repair --rebuild-catalog" out/list || fail_test "$(cat out/list)" || return
-		must repair --rebuild-catalog || return
-		repairs=$((repairs + 1))
-	fi
+# repaired: of repair itself, another one may be needed.
+repaired() {
+	[ "${command[0]}" = repair ] || return 0
+	! "${ctl[@]}" list >out/list 2>&1 || return 0
+	grep -q "repair --rebuild-catalog" out/list || fail_test "$(cat out/list)" || return
+	must repair --rebuild-catalog || return
+	repairs=$((repairs + 1))
+}
+
+# next_works: whatever it is.
+next_works() {
 	local versions=(want/*)
 	case $((RANDOM % 3)) in
 	0) works tag "${versions[0]#want/}" +next ;;
@@ -201,7 +184,7 @@ recovered() {
 all_is_well() {
 	local versions
 	# The first one may be what it deleted.
-	settle "${command[@]}" && recovered && settle "${command[@]}" || return
+	repaired && settle "${command[@]}" && next_works && settle "${command[@]}" || return
 	versions=(want/*)
 	is_right "$(any_of "${versions[@]#want/}")" || return
 	must check || return
@@ -258,7 +241,9 @@ unlucky() {
 		LD_PRELOAD="$build/unlucky.so${LD_PRELOAD:+:$LD_PRELOAD}" \
 		UNLUCKY="$luck" UNLUCKY_LOG=out/luck \
 		"${ctl[@]}" "${command[@]}" >out/killed 2>&1 || status=$?
-	what="'${command[*]}' ${uring[*]} UNLUCKY=$luck"
+	what="'${command[*]}' ${uring[*]} UNLUCKY=$luck: status $status: $(cat out/killed)"
+	[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
+	kills=$((kills + 1))
 }
 
 @test "transfers that are short" {
@@ -267,9 +252,7 @@ unlucky() {
 	for ((round = 0; round < ${ROUNDS:-60}; round++)); do
 		choose_command
 		unlucky short
-		[ "$status" -eq 0 ] || fail_test "$what: status $status: $(cat out/killed)"
-		[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
-		kills=$((kills + 1))
+		[ "$status" -eq 0 ] || fail_test "$what"
 		all_is_well || fail_test "$what: see above"
 	done
 	all_right
@@ -285,11 +268,9 @@ unlucky() {
 		case $status in
 		0) ;;
 		1 | 3 | 4 | 12) failed=$((failed + 1)) ;;
-		*) fail_test "$what: status $status: $(cat out/killed)" ;;
+		*) fail_test "$what" ;;
 		esac
-		[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
-		kills=$((kills + 1))
-		all_is_well || fail_test "$what: status $status: $(cat out/killed out/luck)"
+		all_is_well || fail_test "$what: see above; $(cat out/luck)"
 	done
 	all_right
 	say "$round commands, $hits errors, $failed commands failed"

@@ -64,6 +64,47 @@ take() {
 	done
 }
 
+# some_versions VOL...: of three volumes, and then of these; and what comes next is
+# in their images.
+some_versions() {
+	local vol
+	must init pool --size 1G --reserve 1M
+	take vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1 "$@"
+	for vol in vm1 vm2; do
+		scribble "$vol"
+	done
+	cp img/vm1 img/vm9
+}
+
+# keep_base: what there is now is what from_base brings back.
+keep_base() {
+	rm -rf base
+	mkdir base
+	cp -r --sparse=always pool base
+	cp -rl want base
+}
+
+from_base() {
+	rm -rf pool want
+	cp -r --sparse=always base/pool .
+	cp -rl base/want .
+}
+
+# log_steps COMMAND...: run it; the steps it comes through are in log.
+log_steps() {
+	rm -f log
+	REVDEDUP_FAIL_LOG=$PWD/log must "$@"
+}
+
+# some_steps BEFORE [EVERY [SKIP]]: prints number and name of one for each step in log
+# and those one or two that it comes after; each EVERYth only, and none like SKIP.
+some_steps() {
+	awk -v two="$(($1 - 1))" -v every="${2:-1}" -v skip="${3:-^$}" '
+		$1 ~ skip { next }
+		!seen[two ? before : "", last, $1]++ && nr++ % every == 0 { print NR, $1 }
+		{ before = last; last = $1 }' log
+}
+
 # is_right VERSION: it can be read, and is what it must be.
 is_right() {
 	timeout 60 "${ctl[@]}" dump "$1" 2>out/dump-errors | cmp - "want/$1" ||

@@ -7,6 +7,10 @@
  * content, of which there are about fifty, so that all collides. After each step
  * everything is recounted (rd_check), and some versions are restored whole.
  *
+ * Devices (see devices.h) read some of the versions all the while, by themselves,
+ * whatever is deleted, moved and given back; now and then one cannot be reached, or
+ * is gone without a word. In the end it is as if they had never been.
+ *
  * The run goes on, and fails in the end, until each of the cases that are hard
  * came up --cover times.
  *
@@ -39,6 +43,7 @@
 #include "../../userspace/pool/recipes.h"
 #include "../../userspace/pool/restore.h"
 #include "../../userspace/pool/snapshot.h"
+#include "devices.h"
 #include "power.h"
 
 #define NR_VOLUMES	3
@@ -50,6 +55,7 @@
 struct model_version {
 	i64 number;
 	u64 size;		/* bytes */
+	u64 epoch;		/* and the tracker is all bytes of this; 0: none */
 	u8 blocks[MAX_BLOCKS];	/* 0: zeros */
 };
 
@@ -70,6 +76,12 @@ enum coverage {
 	DELETE_MIDDLE,
 	DELETE_POINTED_AT,
 	REUSED_FRAME,
+	HELD_NEWEST,
+	HELD_OTHER,
+	LEFT,
+	UNREACHABLE,
+	GONE,
+	STUCK,
 	NR_COVERAGE,
 };
 
@@ -84,6 +96,12 @@ static const char *const coverage_names[NR_COVERAGE] = {
 	[DELETE_MIDDLE] = "a version in the middle deleted",
 	[DELETE_POINTED_AT] = "a version deleted that others point at",
 	[REUSED_FRAME] = "a freed frame used again",
+	[HELD_NEWEST] = "the newest version deleted while a device reads it",
+	[HELD_OTHER] = "an older version deleted while a device reads it",
+	[LEFT] = "blocks that devices have left",
+	[UNREACHABLE] = "times that a device could not be reached",
+	[GONE] = "devices that were gone without a word",
+	[STUCK] = "a queue that stays as it is, for a device out of reach",
 };
 
 static u64 seed, rng_state;
@@ -92,6 +110,7 @@ static const char *directory;
 static unsigned int nr_segs = MAX_SEGS;
 static bool failing;
 static unsigned int nr_cuts;
+static bool keep_versions;	/* that were deleted */
 static struct rd_pool *pool;
 static struct model_volume volumes[NR_VOLUMES];
 static u64 covered[NR_COVERAGE];
@@ -182,18 +201,37 @@ static void compare_image(const char *path, const struct model_volume *volume,
 
 /* --- the pool */
 
+static void copy(const char *from, const char *to)
+{
+	char command[1200];
+
+	snprintf(command, sizeof(command), "cp -r --sparse=always '%s' '%s'", from, to);
+	if (system(command))
+		fail("cannot copy");
+}
+
 static const char *pool_name = "pool";
 
 static void open_pool(void)
 {
 	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
 		fail("cannot open the pool");
+	pool->lessor = &devices_lessor;
 }
 
 static void close_pool(void)
 {
 	if (rd_pool_close(pool, 0))
 		fail("cannot close the pool");
+}
+
+static int try_rebuild(bool force)
+{
+	struct rd_rebuild_report report;
+
+	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
+		fail("the pool cannot be opened for repair");
+	return rd_pool_close(pool, rd_rebuild_catalog(pool, force, &report));
 }
 
 static void print_wrong(void *ctx, const char *text)
@@ -230,6 +268,8 @@ static void check_restore(struct model_volume *volume, const struct model_versio
 	if (rd_volume_find(pool->sql, volume->name, &id) ||
 	    rd_version_load(pool->sql, id, version->number, &options.version))
 		fail("%s@%lld is missing", volume->name, version->number);
+	if (options.version.epoch != version->epoch || options.version.tracker[0] != version->epoch)
+		fail("%s@%lld is not of its tracker and epoch", volume->name, version->number);
 	if (rd_restore(pool, &options, &report))
 		fail("restore of %s@%lld failed", volume->name, version->number);
 	if (report.bad.len)
@@ -463,7 +503,19 @@ static struct model_version *prepare_snapshot(struct model_volume *volume)
 	struct model_version *version = copy_newest(volume);
 
 	change_image(version);
+	version->epoch = below(3);
 	return version;
+}
+
+/* Users may have deleted what the next version is based on. */
+static bool is_base(const struct model_volume *volume, const struct model_version *version)
+{
+	struct rd_version base;
+	i64 id;
+
+	return !rd_volume_find(pool->sql, volume->name, &id) &&
+		!rd_version_before(pool->sql, id, INT64_MAX, &base) &&
+		base.number == version->number;
 }
 
 static int take_snapshot(struct model_volume *volume, struct model_version *version)
@@ -475,9 +527,14 @@ static int take_snapshot(struct model_volume *volume, struct model_version *vers
 	};
 	struct rd_snapshot_report report;
 	struct rd_changed changed;
+	u8 tracker[RD_TRACKER_SIZE];
+	bool based = last && is_base(volume, last);
 	int r;
 
 	write_image(path_of(volume->name), version);
+	memset(tracker, version->epoch, sizeof(tracker));
+	options.tracker = version->epoch ? tracker : NULL;
+	options.epoch = version->epoch;
 	if (last && last->size == version->size && below(2)) {
 		list_changes(last, version, &changed);
 		options.changed = &changed;
@@ -486,7 +543,7 @@ static int take_snapshot(struct model_volume *volume, struct model_version *vers
 	if (r)
 		return r;
 	version->number = report.version.number;
-	if (options.changed && strcmp(report.mode, "changed"))
+	if (options.changed && based && strcmp(report.mode, "changed"))
 		fail("a list of changes was not believed: %s", report.reason);
 	return 0;
 }
@@ -619,17 +676,24 @@ static void do_share(struct model_volume *a, struct model_volume *b)
 	make_version(b, version);
 }
 
+static void load_version(const struct model_volume *volume, unsigned int nr,
+			 struct rd_version *version)
+{
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, volume->versions[nr]->number, version))
+		fail("%s@%lld is missing", volume->name, volume->versions[nr]->number);
+}
+
 static int delete_version(struct model_volume *volume, unsigned int nr)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	struct rd_version version;
-	i64 id;
 	int r;
 
-	if (rd_volume_find(pool->sql, volume->name, &id) ||
-	    rd_version_load(pool->sql, id, volume->versions[nr]->number, &version))
-		fail("%s@%lld is missing", volume->name, volume->versions[nr]->number);
-	r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, id, true, "the volume");
+	load_version(volume, nr, &version);
+	r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, version.volume, true, "the volume");
 	if (!r)
 		r = rd_delete(pool, &version);
 	rd_lock_drop(&lock);
@@ -639,20 +703,62 @@ static int delete_version(struct model_volume *volume, unsigned int nr)
 static void forget_version(struct model_volume *volume, unsigned int nr)
 {
 	/* A cut goes back to when it was there. */
-	if (!nr_cuts)
+	if (!nr_cuts && !keep_versions)
 		free(volume->versions[nr]);
 	volume->nr--;
 	memmove(&volume->versions[nr], &volume->versions[nr + 1],
 		(volume->nr - nr) * sizeof(*volume->versions));
 }
 
+static i64 nr_held(void)
+{
+	return number("SELECT count(*) FROM version WHERE state = 4");
+}
+
+static i64 data_blocks(void)
+{
+	return number("SELECT coalesce(sum(n), 0) FROM here");
+}
+
+/* What would be free if these went: of @volume's versions @first and those after. */
+static i64 estimate(const struct model_volume *volume, unsigned int first, unsigned int nr)
+{
+	char ids[32 * MAX_VERSIONS] = "[";
+	struct rd_version version;
+	u64 bytes;
+
+	for (; nr; first++, nr--) {
+		load_version(volume, first, &version);
+		sprintf(ids + strlen(ids), "%lld,", version.id);
+	}
+	ids[strlen(ids) - 1] = ']';
+	if (rd_delete_estimate(pool, ids, &bytes))
+		fail("no estimate of what %s has", volume->name);
+	return bytes / RD_BLOCK_SIZE;
+}
+
+static void check_estimate(i64 said, i64 before, bool exact)
+{
+	i64 freed = before - data_blocks();
+
+	if (said > freed || (exact && said != freed))
+		fail("%lld blocks are free, and %lld would be", freed, said);
+}
+
 static void do_delete(struct model_volume *volume, unsigned int nr)
 {
+	i64 said = estimate(volume, nr, 1), before = data_blocks(), held = nr_held();
+	bool is_newest = nr == volume->nr - 1, orphans = devices_orphans(pool);
+
 	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
 	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
 	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM at") && nr;
 	if (delete_version(volume, nr))
 		fail("delete of %s@%lld failed", volume->name, volume->versions[nr]->number);
+	/* What only a device had held that is gone may go as well. */
+	check_estimate(said, before, !is_newest && !orphans);
+	if (nr_held() > held)
+		covered[is_newest ? HELD_NEWEST : HELD_OTHER]++;
 	forget_version(volume, nr);
 }
 
@@ -661,13 +767,36 @@ static bool wants_delete(const struct model_volume *volume)
 	return volume->nr == MAX_VERSIONS || (volume->nr && !below(3));
 }
 
+/* One that a device reads, or any. */
+static unsigned int any_read(const struct model_volume *volume)
+{
+	unsigned int nr = below(volume->nr), i, d;
+	const struct device *device;
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id))
+		return nr;
+	/* Newer ones first: they are soon not the newest any more. */
+	for (i = volume->nr; i--; )
+		for (d = 0; d < NR_DEVICES; d++) {
+			device = &devices->device[d];
+			if (device->exists && device->volume == id &&
+			    device->number == volume->versions[i]->number)
+				return i;
+		}
+	return nr;
+}
+
 static unsigned int any_to_delete(const struct model_volume *volume)
 {
-	switch (below(4)) {
+	switch (below(6)) {
 	case 0:
 		return 0;
 	case 1:
 		return volume->nr - 1;
+	case 2:
+	case 3:
+		return any_read(volume);
 	default:
 		return below(volume->nr);
 	}
@@ -736,11 +865,103 @@ static void do_racing_snapshot(struct model_volume *volume)
 	add_version(volume, version);
 }
 
+/* --- devices */
+
+static void check_devices(void)
+{
+	if (!devices_are_right(path_of("pool/data"), contents))
+		fail("a device reads what it must not");
+	covered[LEFT] = devices->nr_left;
+	covered[UNREACHABLE] = devices->nr_unreachable;
+	covered[GONE] = devices->nr_gone;
+}
+
+static int make_device(struct device *device, struct model_volume *volume, unsigned int nr)
+{
+	struct rd_version version;
+
+	load_version(volume, nr, &version);
+	return device_make(device, pool, &version, volume->versions[nr]->blocks);
+}
+
+static struct device *any_device(void)
+{
+	return &devices->device[below(NR_DEVICES)];
+}
+
+/* Device-mapper knows no better whether its devices can be reached. */
+static void shake_devices(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		devices->device[i].is_reachable = below(4);
+	if (!below(24))
+		device_vanish(any_device());
+}
+
+/* Nor is anything moved that could not be freed then. */
+static void check_stuck(void)
+{
+	i64 queued = number("SELECT count(*) FROM queue"), before;
+	bool stuck = false;
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		stuck |= devices->device[i].exists && !devices->device[i].is_reachable;
+	if (!stuck || !queued || devices_orphans(pool))
+		return;
+	before = number("SELECT generation FROM state");
+	if (rd_free_queue(pool))
+		fail("a device out of reach is an error");
+	if (number("SELECT generation FROM state") != before ||
+	    number("SELECT count(*) FROM queue") != queued)
+		fail("a device cannot be reached, and something is freed or moved");
+	covered[STUCK]++;
+}
+
+static void do_device(struct device *device, struct model_volume *volume)
+{
+	int r = 0;
+
+	if (device->exists)
+		r = device_drop(device, pool, below(2));
+	else if (volume->nr)
+		r = make_device(device, volume, below(2) ? volume->nr - 1 : below(volume->nr));
+	if (r)
+		fail("a device could not come or go");
+}
+
+/* All of them, and what has been held for any. */
+static void drop_devices(void)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *list;
+	unsigned int i;
+	size_t nr;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		device_vanish(&devices->device[i]);
+	if (rd_lease_list(pool->sql, NULL, &leases))
+		fail("cannot list leases");
+	list = (const struct rd_lease *)leases.data;
+	for (nr = leases.len / sizeof(*list); nr--; list++)
+		if (rd_lease_drop(pool, list->id))
+			fail("cannot drop the lease of %s", list->device);
+	rd_buffer_free(&leases);
+	if (rd_free_queue(pool))
+		fail("cannot free");
+	check_pool();
+	if (nr_held() || number("SELECT count(*) FROM queue"))
+		fail("there are no devices, and something is kept for one");
+}
+
 static void check_some(void)
 {
 	struct model_volume *volume = any_volume();
 
 	check_pool();
+	check_devices();
 	if (volume->nr)
 		check_restore(volume, volume->versions[below(volume->nr)]);
 }
@@ -771,6 +992,12 @@ static const char *const plants[] = {
 	"UPDATE recipe SET fp = zeroblob(32) WHERE id = (SELECT id FROM recipe LIMIT 1 OFFSET ?)",
 	"UPDATE extent SET len = len + 1 WHERE start = (SELECT start FROM extent LIMIT 1 OFFSET ?)",
 	"DELETE FROM extent WHERE start = (SELECT start FROM extent LIMIT 1 OFFSET ?)",
+	"UPDATE lease SET number = number + 1000 WHERE id ="
+	" (SELECT id FROM lease LIMIT 1 OFFSET ?)",
+	/* All but each eighth slot. */
+	"INSERT OR REPLACE INTO queue"
+	" SELECT frame, CAST(replace(hex(zeroblob(64)), '00', char(127)) AS BLOB)"
+	" FROM here GROUP BY frame HAVING sum(n) > 64 LIMIT 1 OFFSET ?",
 	"UPDATE version SET sum = zeroblob(16) WHERE id ="
 	" (SELECT s.id FROM version AS s JOIN segment ON segment.volume = s.volume"
 	" WHERE recipe <> 0 AND born = number LIMIT 1 OFFSET ?)",
@@ -807,7 +1034,10 @@ static void do_step(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
 
-	if (wants_delete(volume))
+	shake_devices();
+	if (!below(3))
+		do_device(any_device(), volume);
+	else if (wants_delete(volume))
 		do_delete(volume, any_to_delete(volume));
 	else if (!below(4))
 		do_racing_snapshot(volume);
@@ -816,6 +1046,7 @@ static void do_step(void)
 		do_share(volume, other);
 	else
 		do_snapshot(volume);
+	check_stuck();
 	see_maps();
 	see_frames();
 	check_some();
@@ -823,7 +1054,11 @@ static void do_step(void)
 		plant_error();
 	if (!below(16)) {
 		close_pool();
+		if (below(2) && try_rebuild(false))
+			fail("the catalog cannot be made anew");
 		open_pool();
+		check_pool();
+		check_devices();
 	}
 }
 
@@ -838,7 +1073,9 @@ static struct {
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
+	{ "free-leave", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
+	{ "lease-add", 0 }, { "lease-drop", 0 },
 	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
 	{ "write", 0 },
@@ -905,12 +1142,28 @@ static void choose_failure(char *wish, size_t size)
 	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(5)]);
 }
 
+/* What is to fail. */
+struct job {
+	struct model_volume *volume;
+	struct model_version *version;	/* to be made; NULL: number @nr goes */
+	unsigned int nr;
+	struct device *device;		/* comes to read number @nr, or goes */
+};
+
+static int run_job(const struct job *job)
+{
+	if (job->device)
+		return job->device->exists ? device_drop(job->device, pool, false) :
+			make_device(job->device, job->volume, job->nr);
+	return job->version ? take_snapshot(job->volume, job->version) :
+		delete_version(job->volume, job->nr);
+}
+
 /*
- * Without a volume it only opens the pool, which is work where something was
- * left. Returns 0: done; 1: failed, as it may; -1: killed.
+ * Without a job it only opens the pool, which is work where something was left.
+ * Returns 0: done; 1: failed, as it may; -1: killed.
  */
-static int run_failing(struct model_volume *volume, struct model_version *version,
-		       unsigned int nr)
+static int run_failing(const struct job *job)
 {
 	char wish[64];
 	int status, r;
@@ -930,8 +1183,8 @@ static int run_failing(struct model_volume *volume, struct model_version *versio
 			_exit(9);
 		if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
 			_exit(1);
-		r = !volume ? 0 : version ? take_snapshot(volume, version) :
-			delete_version(volume, nr);
+		pool->lessor = &devices_lessor;
+		r = job ? run_job(job) : 0;
 		_exit(rd_pool_close(pool, r) ? 1 : 0);
 	}
 	if (waitpid(pid, &status, 0) != pid)
@@ -948,14 +1201,13 @@ static int run_failing(struct model_volume *volume, struct model_version *versio
 }
 
 /* Fail in the work that a failure left, too. */
-static int run_and_fail(struct model_volume *volume, struct model_version *version,
-			unsigned int nr)
+static int run_and_fail(const struct job *job)
 {
-	int r = run_failing(volume, version, nr);
+	int r = run_failing(job);
 
 	if (r)
 		note_hit();
-	while (r && below(2) && run_failing(NULL, NULL, 0))
+	while (r && below(2) && run_failing(NULL))
 		note_hit();
 	return r;
 }
@@ -976,7 +1228,7 @@ static void do_failing_snapshot(struct model_volume *volume)
 	int r;
 
 	close_pool();
-	r = run_and_fail(volume, version, 0);
+	r = run_and_fail(&(struct job){ .volume = volume, .version = version });
 	open_pool();
 	version->number = newest_number(volume);
 	if (version->number > before) {
@@ -995,7 +1247,7 @@ static void do_failing_delete(struct model_volume *volume, unsigned int nr)
 	int r;
 
 	close_pool();
-	r = run_and_fail(volume, NULL, nr);
+	r = run_and_fail(&(struct job){ .volume = volume, .nr = nr });
 	open_pool();
 	if (!exists(volume, volume->versions[nr]->number))
 		forget_version(volume, nr);
@@ -1003,27 +1255,178 @@ static void do_failing_delete(struct model_volume *volume, unsigned int nr)
 		fail("delete of %s@%lld did nothing", volume->name, volume->versions[nr]->number);
 }
 
+/* Whatever comes of it: one that is there has its lease. */
+static void do_failing_device(struct device *device, struct model_volume *volume)
+{
+	struct job job = { .volume = volume, .device = device };
+	bool existed = device->exists;
+	int r;
+
+	if (!existed && !volume->nr)
+		return;
+	if (!existed)
+		job.nr = below(2) ? volume->nr - 1 : below(volume->nr);
+	close_pool();
+	r = run_and_fail(&job);
+	open_pool();
+	if (!r && existed == device->exists)
+		fail("a device did not come or go");
+}
+
 static void do_failing_step(void)
 {
 	struct model_volume *volume = any_volume();
 
-	if (wants_delete(volume))
+	shake_devices();
+	if (!below(3))
+		do_failing_device(any_device(), volume);
+	else if (wants_delete(volume))
 		do_failing_delete(volume, any_to_delete(volume));
 	else
 		do_failing_snapshot(volume);
 	check_some();
 }
 
+/* All but the newest, in whatever order. */
+static void delete_old(struct model_volume *volume)
+{
+	i64 said = estimate(volume, 0, volume->nr - 1), before = data_blocks();
+
+	while (volume->nr > 1)
+		do_delete(volume, below(volume->nr - 1));
+	check_estimate(said, before, true);
+}
+
 static void delete_all(void)
 {
 	unsigned int v;
 
-	for (v = 0; v < NR_VOLUMES; v++)
+	for (v = 0; v < NR_VOLUMES; v++) {
+		if (volumes[v].nr > 1 && below(2))
+			delete_old(&volumes[v]);
 		while (volumes[v].nr)
 			do_delete(&volumes[v], below(volumes[v].nr));
+	}
 	check_pool();
 	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM here"))
 		fail("something is left when all is deleted");
+}
+
+/* --- a pool with devices, and its twin without */
+
+static const char *const counted[] = {
+	"SELECT count(*) FROM version", "SELECT count(*) FROM segment",
+	"SELECT count(*) FROM recipe", "SELECT sum(names) FROM uses",
+	"SELECT sum(latest) FROM uses", "SELECT sum(n) FROM at", "SELECT sum(n) FROM here",
+	"SELECT count(*) FROM superseded", "SELECT count(*) FROM queue",
+	"SELECT count(*) FROM lease",
+};
+
+#define NR_COUNTED (sizeof(counted) / sizeof(*counted))
+
+struct goner {
+	struct model_volume *volume;
+	unsigned int nr;		/* when those before are gone */
+};
+
+static unsigned int choose_goners(struct goner goners[NR_DEVICES])
+{
+	unsigned int left[NR_VOLUMES], v, i, nr = 0;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		left[v] = volumes[v].nr;
+	for (i = 0; i < NR_DEVICES; i++) {
+		v = below(NR_VOLUMES);
+		if (left[v])
+			goners[nr++] = (struct goner){ &volumes[v], below(left[v]--) };
+	}
+	return nr;
+}
+
+static void delete_goner(const struct goner *goner)
+{
+	if (delete_version(goner->volume, goner->nr))
+		fail("delete of one of %s failed", goner->volume->name);
+	forget_version(goner->volume, goner->nr);
+}
+
+static void count_all(i64 counts[NR_COUNTED])
+{
+	unsigned int i;
+
+	check_pool();
+	for (i = 0; i < NR_COUNTED; i++)
+		counts[i] = number(counted[i]);
+}
+
+static void delete_in_twin(const struct goner *goners, unsigned int nr, i64 counts[NR_COUNTED])
+{
+	unsigned int i;
+
+	copy(path_of("pool"), path_of("twin"));
+	pool_name = "twin";
+	open_pool();
+	for (i = 0; i < nr; i++)
+		delete_goner(&goners[i]);
+	count_all(counts);
+	close_pool();
+	pool_name = "pool";
+}
+
+static void delete_with_devices(const struct goner *goners, unsigned int nr,
+				i64 counts[NR_COUNTED])
+{
+	unsigned int i;
+
+	open_pool();
+	for (i = 0; i < nr; i++) {
+		if (make_device(&devices->device[i], goners[i].volume, goners[i].nr))
+			fail("a device could not come");
+		delete_goner(&goners[i]);
+		check_devices();
+	}
+	for (i = 0; i < nr; i++) {
+		if (device_drop(&devices->device[i], pool, i % 2))
+			fail("a device could not go");
+		check_devices();
+	}
+	count_all(counts);
+}
+
+/* What was there @before and is not now. */
+static void free_goners(const struct model_volume before[NR_VOLUMES])
+{
+	unsigned int v, i, j;
+
+	for (v = 0; v < NR_VOLUMES; v++)
+		for (i = j = 0; i < before[v].nr; i++) {
+			if (j < volumes[v].nr && volumes[v].versions[j] == before[v].versions[i])
+				j++;
+			else
+				free(before[v].versions[i]);
+		}
+}
+
+/* The same are deleted in one where devices come to read them all, and then go. */
+static void compare_twins(void)
+{
+	i64 counts[NR_COUNTED], twin[NR_COUNTED];
+	struct model_volume before[NR_VOLUMES];
+	struct goner goners[NR_DEVICES];
+	unsigned int i, nr = choose_goners(goners);
+
+	close_pool();
+	keep_versions = true;
+	memcpy(before, volumes, sizeof(before));
+	delete_in_twin(goners, nr, twin);
+	memcpy(volumes, before, sizeof(before));
+	delete_with_devices(goners, nr, counts);
+	keep_versions = false;
+	for (i = 0; i < NR_COUNTED; i++)
+		if (counts[i] != twin[i])
+			fail("%s: %lld, and %lld where no device ever was", counted[i], counts[i],
+			     twin[i]);
+	free_goners(before);
 }
 
 /* --- steps that lose power */
@@ -1106,15 +1509,6 @@ static void note_steps(struct moment *moments)
 	power_end();
 }
 
-static int try_rebuild(bool force)
-{
-	struct rd_rebuild_report report;
-
-	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
-		fail("the pool cannot be opened for repair");
-	return rd_pool_close(pool, rd_rebuild_catalog(pool, force, &report));
-}
-
 /*
  * The catalog is lost as well, and its copy must do. If the last write to it was
  * torn, that may be damage for all the engine knows: it wants to be forced.
@@ -1143,15 +1537,6 @@ static void see_after_cut(const struct moment *before)
 	close_pool();
 }
 
-static void copy_file(const char *from, const char *to)
-{
-	char command[1200];
-
-	snprintf(command, sizeof(command), "cp '%s' '%s'", from, to);
-	if (system(command))
-		fail("cannot copy");
-}
-
 static void do_power(void)
 {
 	struct moment *moments = calloc(nr_steps + 2, sizeof(*moments)), *moment = moments;
@@ -1161,7 +1546,7 @@ static void do_power(void)
 	if (!moments || mkdir(path_of("cut"), 0700))
 		fail("cannot begin");
 	note_steps(moments);
-	copy_file(path_of("pool/pool.json"), path_of("cut"));
+	copy(path_of("pool/pool.json"), path_of("cut"));
 	pool_name = "cut";
 	first = moments->noted;
 	for (i = 0; i < nr_cuts; i++) {
@@ -1257,6 +1642,7 @@ int main(int argc, char **argv)
 	/* So that a thousand pools are soon compared. */
 	if (nr_cuts)
 		nr_segs = 2;
+	devices_begin();
 	set_up();
 	if (nr_cuts) {
 		do_power();
@@ -1270,6 +1656,9 @@ int main(int argc, char **argv)
 			do_step();
 	}
 	enough = is_enough(wanted);
+	restore_all();
+	drop_devices();
+	compare_twins();
 	restore_all();
 	delete_all();
 	close_pool();

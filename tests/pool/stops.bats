@@ -28,28 +28,12 @@ teardown() {
 
 # make_base: a pool in base/, and images for what comes next.
 make_base() {
-	local vol
-	must init pool --size 1G --reserve 1M
-	for vol in vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1 vm2 vm3; do
-		take "$vol"
-	done
-	for vol in vm1 vm2; do
-		scribble "$vol"
-	done
-	cp img/vm1 img/vm9
+	some_versions vm2 vm3
 	keep_base
 }
 
-keep_base() {
-	mkdir base
-	cp -r --sparse=always pool base
-	cp -r want base
-}
-
 new_pool() {
-	rm -rf pool want
-	cp -r --sparse=always base/pool .
-	cp -rl base/want .
+	from_base
 	"${prepare:-:}"
 }
 
@@ -57,12 +41,8 @@ new_pool() {
 # and those two that it comes after.
 steps() {
 	new_pool
-	rm -f log
-	REVDEDUP_FAIL_LOG=$PWD/log must "$@"
-	awk -v every="${EVERY:-1}" '
-		/^catalog-(write|sync)$/ { next }
-		!seen[before, last, $1]++ && nr++ % every == 0 { print NR, $1 }
-		{ before = last; last = $1 }' log
+	log_steps "$@"
+	some_steps 2 "${EVERY:-1}" '^catalog-(write|sync)$'
 }
 
 # holds PID LOCK...: has it one of these? A byte of the data area, as in
@@ -271,10 +251,9 @@ stop_everywhere() {
 
 # broken_base STEP: as a snapshot leaves it that was killed there.
 broken_base() {
-	rm -rf pool base want
+	rm -rf pool want
 	mkdir want
-	make_base
-	rm -r base
+	some_versions vm2 vm3
 	! REVDEDUP_FAIL=$1=kill "${ctl[@]}" snapshot vm1 --from img/vm1 || return
 	if [ "$1" != snapshot-finish ]; then
 		cp --sparse=always img/vm1 want/vm1@5
@@ -296,7 +275,6 @@ fail_tags() {
 	while REVDEDUP_FAIL=$1=kill "${ctl[@]}" tag -q "vm1@$n" +x 2>/dev/null; do
 		n=$((5 - n))
 	done
-	rm -r base
 	keep_base
 }
 

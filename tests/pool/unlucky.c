@@ -103,28 +103,28 @@ ssize_t pwrite64(int fd, const void *buf, size_t len, off_t offset)
 }
 
 /* The first vector is enough of a part. */
+static ssize_t transfer(const char *what, int fd, const struct iovec *iov, int nr, off_t offset,
+			int reads)
+{
+	size_t len;
+
+	if (fails(what, fd, reads))
+		return -1;
+	len = part(what, fd, iov->iov_len);
+	if (len < iov->iov_len)
+		return reads ? REAL(pread64)(fd, iov->iov_base, len, offset) :
+			REAL(pwrite64)(fd, iov->iov_base, len, offset);
+	return reads ? REAL(preadv64)(fd, iov, nr, offset) : REAL(pwritev64)(fd, iov, nr, offset);
+}
+
 ssize_t preadv64(int fd, const struct iovec *iov, int nr, off_t offset)
 {
-	size_t len = iov->iov_len;
-
-	if (fails("preadv", fd, 1))
-		return -1;
-	len = part("preadv", fd, len);
-	if (len < iov->iov_len)
-		return REAL(pread64)(fd, iov->iov_base, len, offset);
-	return REAL(preadv64)(fd, iov, nr, offset);
+	return transfer("preadv", fd, iov, nr, offset, 1);
 }
 
 ssize_t pwritev64(int fd, const struct iovec *iov, int nr, off_t offset)
 {
-	size_t len = iov->iov_len;
-
-	if (fails("pwritev", fd, 0))
-		return -1;
-	len = part("pwritev", fd, len);
-	if (len < iov->iov_len)
-		return REAL(pwrite64)(fd, iov->iov_base, len, offset);
-	return REAL(pwritev64)(fd, iov, nr, offset);
+	return transfer("pwritev", fd, iov, nr, offset, 0);
 }
 
 int fdatasync(int fd)

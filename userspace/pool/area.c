@@ -52,6 +52,20 @@ u64 rd_frame_fps_offset(u64 frame)
 		frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
 }
 
+bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot)
+{
+	u64 group, nr;
+
+	if (offset < FIRST_GROUP)
+		return false;
+	group = (offset - FIRST_GROUP) / GROUP_SIZE;
+	nr = (offset - FIRST_GROUP) % GROUP_SIZE / RD_SEG_SIZE;
+	*ret_frame = group * RD_GROUP_FRAMES + nr - 1;
+	*ret_slot = offset % RD_SEG_SIZE / RD_BLOCK_SIZE;
+	/* The first is of fingerprints. */
+	return nr;
+}
+
 u64 rd_frames_in(u64 bytes)
 {
 	u64 groups, rest;
@@ -213,6 +227,18 @@ int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 	return rd_area_read(area, fps, nr * RD_FPS_SIZE, rd_frame_fps_offset(frame));
 }
 
+void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
+		     struct rd_fp *fps)
+{
+	unsigned int i;
+
+	if (!rd_area_read_fps(area, frame, nr, fps))
+		return;
+	memset(fps, 0, nr * RD_FPS_SIZE);
+	for (i = 0; i < nr && nr > 1; i++)
+		rd_area_get_fps(area, frame + i, 1, fps + (size_t)i * RD_SEG_BLOCKS);
+}
+
 static int read_super(struct rd_area *area, u64 offset, struct rd_super *super)
 {
 	u8 block[RD_BLOCK_SIZE];
@@ -228,10 +254,16 @@ static bool is_nothing(int r)
 
 static int refuse_supers(const char *path, int ra, int rb)
 {
-	if (is_nothing(ra) && is_nothing(rb))
-		return rd_err(0, "'%s' is not the data area of a pool", path), ra;
-	if (ra != -EOPNOTSUPP && rb != -EOPNOTSUPP)
-		return rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
+	if (is_nothing(ra) && is_nothing(rb)) {
+		rd_err(0, "'%s' is not the data area of a pool", path);
+		rd_hint("if it was, 'revdedupctl repair --force' makes its superblocks from the catalog");
+		return ra;
+	}
+	if (ra != -EOPNOTSUPP && rb != -EOPNOTSUPP) {
+		rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
+		rd_hint("'revdedupctl repair --force' makes them from the catalog");
+		return -EUCLEAN;
+	}
 	rd_err(0, "'%s' is of a format that this version does not know", path);
 	rd_hint("install a newer revdedup; nothing was changed");
 	return -EOPNOTSUPP;
@@ -264,7 +296,7 @@ unsigned int rd_area_bad_supers(struct rd_area *area, bool stale)
 	return is_super_bad(area, COPY_A, stale) + is_super_bad(area, COPY_B, stale);
 }
 
-int rd_area_open(struct rd_area *area, const char *path, bool writable)
+static int open_area(struct rd_area *area, const char *path, bool writable)
 {
 	int r;
 
@@ -273,9 +305,15 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 	if (area->fd < 0)
 		return rd_err(area->fd, "cannot open '%s'", path);
 	r = rd_size_of(area->fd, &area->bytes, &area->is_device);
-	if (r)
-		rd_err(r, "cannot use '%s'", path);
-	else
+	return r ? rd_err(r, "cannot use '%s'", path) : 0;
+}
+
+int rd_area_open(struct rd_area *area, const char *path, bool writable)
+{
+	int r;
+
+	r = open_area(area, path, writable);
+	if (!r)
 		r = choose_super(area, path);
 	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
 		rd_warn("'%s' is cut off: it has %llu bytes, and its last frame ends at %llu",
@@ -284,11 +322,28 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 			RD_SEG_SIZE);
 		rd_hint("'scrub' says what is lost");
 	}
-	if (r) {
+	if (r)
 		rd_area_close(area);
-		return r;
+	return r;
+}
+
+int rd_area_open_lost(struct rd_area *area, const char *path)
+{
+	struct rd_super a, b;
+	int r, ra, rb;
+
+	r = open_area(area, path, true);
+	if (!r) {
+		ra = read_super(area, COPY_A, &a);
+		rb = read_super(area, COPY_B, &b);
+		if (!ra || !rb)
+			r = -EEXIST;
+		else if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+			r = refuse_supers(path, ra, rb);
 	}
-	return 0;
+	if (r)
+		rd_area_close(area);
+	return r;
 }
 
 void rd_area_close(struct rd_area *area)

@@ -35,6 +35,7 @@
 #include <stdbool.h>
 
 #include "fp.h"
+#include "map.h"
 #include "ring.h"
 
 #define RD_GROUP_FRAMES	256
@@ -59,6 +60,20 @@ struct rd_area {
 u64 rd_frame_offset(u64 frame);
 u64 rd_frame_fps_offset(u64 frame);
 
+static inline u64 rd_slot_offset(u64 frame, unsigned int slot)
+{
+	return rd_frame_offset(frame) + (u64)slot * RD_BLOCK_SIZE;
+}
+
+/* The other way round; false: there is no slot. */
+bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot);
+
+/* @place: HERE. */
+static inline u64 rd_place_offset(rd_place place)
+{
+	return rd_slot_offset(rd_place_id(place), rd_place_slot(place));
+}
+
 /* How many frames there is place for in @bytes. */
 u64 rd_frames_in(u64 bytes);
 
@@ -74,6 +89,8 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		   u64 journal_id);
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable);
+/* One of which both superblocks are lost; -EEXIST, without a word: one is not. */
+int rd_area_open_lost(struct rd_area *area, const char *path);
 void rd_area_close(struct rd_area *area);
 
 /* Write area->super with the next sequence number to both copies, and flush. */
@@ -103,6 +120,10 @@ int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr);
 
 /* The fingerprints of @nr frames from @frame on, all in one group. */
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
+		     struct rd_fp *fps);
+
+/* The same, with zeros for those of a frame that cannot be read. */
+void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps);
 
 #endif

@@ -21,10 +21,7 @@ struct blame {
 
 static bool is_proven(const struct blame *blame)
 {
-	struct rd_seg_fp fp;
-
-	rd_fp_of_fps(blame->hasher, blame->truth, &fp);
-	return !memcmp(&fp, blame->want, sizeof(fp));
+	return rd_fps_are_of(blame->hasher, blame->truth, blame->want);
 }
 
 static void choose(struct blame *blame, unsigned int nr, bool found)
@@ -109,23 +106,22 @@ static void blame_proven(const struct blame *blame, u8 *bad)
 			(rd_fp_equal(&blame->truth[i], &blame->stored[i]) ? 0 : RD_BAD_FP);
 }
 
-static void blame_unproven(const struct blame *blame, u8 *bad)
+static void blame_unproven(const struct blame *blame, struct rd_blame *ret)
 {
-	bool any = false;
+	const u8 is_bad = RD_BAD_CONTENT | RD_BAD_UNPROVEN;
 	unsigned int i;
 
+	ret->is_map_wrong = true;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		bool is_here = rd_place_kind(blame->map->at[i]) == RD_HERE;
 
-		/* No block that has a place is zeros: those are lost, both. */
-		bad[i] = is_here && (rd_fp_is_zero(&blame->stored[i]) ||
-				     !rd_fp_equal(&blame->stored[i], &blame->found[i])) ?
-			RD_BAD_CONTENT | RD_BAD_UNPROVEN : 0;
-		any |= bad[i];
+		ret->bad[i] = is_here && !rd_fp_agrees(&blame->stored[i], &blame->found[i]) ?
+			is_bad : 0;
+		ret->is_map_wrong &= !ret->bad[i];
 	}
-	for (i = 0; i < RD_SEG_BLOCKS && !any; i++)
+	for (i = 0; i < RD_SEG_BLOCKS && ret->is_map_wrong; i++)
 		if (rd_place_kind(blame->map->at[i]) == RD_HERE)
-			bad[i] = RD_BAD_CONTENT | RD_BAD_UNPROVEN;
+			ret->bad[i] = is_bad;
 }
 
 bool rd_blame(struct rd_hasher *hasher, const struct rd_map *map,
@@ -141,12 +137,13 @@ bool rd_blame(struct rd_hasher *hasher, const struct rd_map *map,
 		.truth = ret->truth,
 	};
 
+	ret->is_map_wrong = false;
 	find_differing(&blame);
 	if (is_proven(&blame) || try_found(&blame) || try_fps_blocks(&blame) ||
 	    try_all(&blame)) {
 		blame_proven(&blame, ret->bad);
 		return true;
 	}
-	blame_unproven(&blame, ret->bad);
+	blame_unproven(&blame, ret);
 	return false;
 }

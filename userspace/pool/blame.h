@@ -20,6 +20,7 @@ enum rd_bad {
 struct rd_blame {
 	struct rd_fp truth[RD_SEG_BLOCKS];	/* where all is proven */
 	u8 bad[RD_SEG_BLOCKS];			/* of enum rd_bad */
+	bool is_map_wrong;			/* it names other blocks, and these are good */
 };
 
 /*
@@ -28,7 +29,8 @@ struct rd_blame {
  *
  * Where it does not, more than can be told apart is rotten. Then blocks that are
  * what their own fingerprints say count as good, because two places have not
- * rotted in step; but if all of them are, it is the map that is wrong, and none.
+ * rotted in step; but if all of them are, it is the map that is wrong, and none is
+ * what the segment should have there.
  */
 bool rd_blame(struct rd_hasher *hasher, const struct rd_map *map,
 	      const struct rd_seg_fp *want, const struct rd_fp stored[RD_SEG_BLOCKS],

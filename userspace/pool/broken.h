@@ -15,6 +15,8 @@ enum rd_break {
 	RD_BREAK_MOVE_SYNC,	/* nor what compaction moved */
 	RD_BREAK_PUNCH,		/* places go before the journal knows */
 	RD_BREAK_HIT,		/* what the pool had is not looked up again */
+	RD_BREAK_LEAVE,		/* places go before the devices have left them */
+	RD_BREAK_HOLD,		/* what a device reads is deleted as all else */
 };
 
 #ifndef RD_BREAK

@@ -7,11 +7,11 @@
 #include "log.h"
 
 #define APPLICATION_ID	0x52445043	/* "RDPC" */
-#define SCHEMA_VERSION	1
+#define SCHEMA_VERSION	2
 
 const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = { "volume", 1, 4 },
-	[RD_TABLE_VERSION] = { "version", 1, 15 },
+	[RD_TABLE_VERSION] = { "version", 1, 17 },
 	[RD_TABLE_TAG] = { "tag", 2, 3 },
 	[RD_TABLE_SEGMENT] = { "segment", 3, 4 },
 	[RD_TABLE_RECIPE] = { "recipe", 1, 4 },
@@ -21,7 +21,7 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 
 static const char schema[] =
 "PRAGMA application_id = 1380208707;"
-"PRAGMA user_version = 1;"
+"PRAGMA user_version = 2;"
 "BEGIN;"
 /* One row: whose catalog it is, and how far it and the journal are. */
 "CREATE TABLE state("
@@ -56,6 +56,8 @@ static const char schema[] =
 "	protected INTEGER NOT NULL,"
 "	comment TEXT,"
 "	cursor INTEGER NOT NULL,"	/* rows below it are reversed */
+"	tracker BLOB,"			/* UUID of what told the changes; NULL: nobody */
+"	epoch INTEGER NOT NULL,"	/* up to when; 0: none */
 "	UNIQUE(volume, number));"
 "CREATE TABLE tag("
 "	volume INTEGER NOT NULL,"

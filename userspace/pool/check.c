@@ -304,7 +304,7 @@ static int check_version(struct check *check, i64 id, const char *volume)
 		r = sum_version(check, &version, &sum);
 	if (r)
 		return r;
-	check->report->nr_versions++;
+	check->report->nr_versions += rd_version_exists(&version);
 	if (sum != version.sum)
 		wrong(check, "%s@%lld has not the segments that it was made with", volume,
 		      (long long)version.number);
@@ -317,10 +317,19 @@ static int check_versions(struct check *check)
 	int r;
 
 	r = rd_sql_ask(check->sql, &row, "SELECT version.id, name FROM version"
-		       " JOIN volume ON volume.id = volume WHERE " RD_VERSION_EXISTS, "");
+		       " JOIN volume ON volume.id = volume WHERE " RD_VERSION_KEPT, "");
 	while (!r && (r = rd_row_next(row)) > 0)
 		r = check_version(check, rd_row_i64(row, 0), rd_row_text(row, 1));
 	return r;
+}
+
+/* What a device reads is there, even if the user has deleted it. */
+static int check_leases(struct check *check)
+{
+	return ask_wrong(check, "a lease of a version that is missing (lease, version)",
+		"SELECT id, number FROM lease WHERE NOT EXISTS"
+		" (SELECT 1 FROM version AS v WHERE v.volume = lease.volume"
+		" AND v.number = lease.number AND v." RD_VERSION_KEPT ")");
 }
 
 /* --- frames */
@@ -499,6 +508,19 @@ static int packing_slots(struct check *check, i64 frame, struct rd_slots *slots)
 	return r == -ENOENT ? 0 : r;
 }
 
+/* What is to be given back is nobody's. */
+static void check_queued(struct check *check, i64 frame, const struct rd_slots *live,
+			 const struct rd_slots *queued)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		nr += rd_slots_test(live, i) && rd_slots_test(queued, i);
+	if (nr)
+		wrong(check, "frame %lld: %u blocks that are in use are to be given back",
+		      (long long)frame, nr);
+}
+
 static int check_used(struct check *check)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -518,6 +540,8 @@ static int check_used(struct check *check)
 		r = live_slots(check, frame, &live);
 		if (!r)
 			r = queued_slots(check, frame, &queued);
+		if (!r)
+			check_queued(check, frame, &live, &queued);
 		if (!r)
 			r = packing_slots(check, frame, &queued);
 		if (!r && !check->pool->area.is_device)
@@ -617,6 +641,8 @@ static int check_all(struct check *check)
 		r = check_rows(check);
 	if (!r)
 		r = check_versions(check);
+	if (!r)
+		r = check_leases(check);
 	if (!r)
 		r = check_frames(check);
 	if (!r)

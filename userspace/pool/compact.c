@@ -101,11 +101,6 @@ static void transferred(struct rd_op *op, int r)
 		c->r = r == -ENOSPC ? r : rd_err(r, "cannot move blocks in the data area");
 }
 
-static u64 offset_of(rd_place place)
-{
-	return rd_frame_offset(rd_place_id(place)) + (u64)rd_place_slot(place) * RD_BLOCK_SIZE;
-}
-
 /* Moves @first to @first + @nr are next to each other on one side. */
 static void submit(struct compact *c, enum rd_op_kind kind, unsigned int first, unsigned int nr,
 		   rd_place place)
@@ -117,7 +112,7 @@ static void submit(struct compact *c, enum rd_op_kind kind, unsigned int first, 
 	c->ops[first] = (struct rd_op){
 		.kind = kind,
 		.fd = c->pool->area.fd,
-		.offset = offset_of(place),
+		.offset = rd_place_offset(place),
 		.iov = &c->iovs[first],
 		.nr_iov = 1,
 		.done = transferred,

@@ -39,7 +39,7 @@ struct damage {
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
 	struct page *pages;		/* by frame; U64_MAX: none */
-	u8 *data;			/* a segment */
+	u8 *data;			/* a block */
 	struct rd_fp found[RD_SEG_BLOCKS];
 	struct rd_fp stored[RD_SEG_BLOCKS];
 	struct rd_blame blame;
@@ -90,7 +90,6 @@ static void forget_pages(struct damage *damage)
 		damage->pages[i].frame = U64_MAX;
 }
 
-/* What cannot be read is as if it were not there. */
 static const struct rd_fp *get_page(struct damage *damage, u64 frame)
 {
 	struct page *page = &damage->pages[frame % NR_PAGES];
@@ -98,8 +97,7 @@ static const struct rd_fp *get_page(struct damage *damage, u64 frame)
 	if (page->frame == frame)
 		return page->fps;
 	page->frame = frame;
-	if (rd_area_read_fps(&damage->pool->area, frame, 1, page->fps))
-		memset(page->fps, 0, sizeof(page->fps));
+	rd_area_get_fps(&damage->pool->area, frame, 1, page->fps);
 	return page->fps;
 }
 
@@ -120,14 +118,6 @@ static void get_fps(struct damage *damage, const struct rd_map *map)
 			damage->stored[i] =
 				get_page(damage, rd_place_id(place))[rd_place_slot(place)];
 	}
-}
-
-static bool fps_are_good(struct damage *damage, const struct rd_seg_fp *want)
-{
-	struct rd_seg_fp fp;
-
-	rd_fp_of_fps(damage->hasher, damage->stored, &fp);
-	return !memcmp(&fp, want, sizeof(fp));
 }
 
 /* --- whose it is */
@@ -174,9 +164,7 @@ static int read_block(struct damage *damage, rd_place place, u8 *to)
 {
 	if (!is_in_area(damage, place))
 		return -EUCLEAN;
-	return rd_area_read(&damage->pool->area, to, RD_BLOCK_SIZE,
-			    rd_frame_offset(rd_place_id(place)) +
-			    (u64)rd_place_slot(place) * RD_BLOCK_SIZE);
+	return rd_area_read(&damage->pool->area, to, RD_BLOCK_SIZE, rd_place_offset(place));
 }
 
 /* All blocks of @map, or those that are suspect; the others count as good. */
@@ -216,19 +204,6 @@ static int note_lost(struct damage *damage, i64 id, const struct rd_map *map)
 		r = note_rows(damage, id, first, i - first, NO_BLOCK);
 	}
 	return r;
-}
-
-/* Is there no block that is not what its fingerprint says? */
-static bool all_agree(const struct damage *damage, const struct rd_map *map)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(map->at[i]) == RD_HERE &&
-		    (rd_fp_is_zero(&damage->stored[i]) ||
-		     !rd_fp_equal(&damage->stored[i], &damage->found[i])))
-			return false;
-	return true;
 }
 
 /* Proof is better than none, and the same from whomever. */
@@ -274,11 +249,11 @@ static int examine(struct damage *damage, i64 id)
 	if (r)
 		return r == -EUCLEAN || r == -ENOENT ? note_lost(damage, id, NULL) : r;
 	get_fps(damage, &recipe.map);
-	good = fps_are_good(damage, &recipe.fp);
+	good = rd_fps_are_of(damage->hasher, damage->stored, &recipe.fp);
 	read_blocks(damage, &recipe.map, !good);
 	proven = rd_blame(damage->hasher, &recipe.map, &recipe.fp, damage->stored, damage->found,
 			  &damage->blame);
-	if (!proven && all_agree(damage, &recipe.map))
+	if (damage->blame.is_map_wrong)
 		return note_lost(damage, id, &recipe.map);
 	return note_bad(damage, &recipe, proven);
 }
@@ -324,7 +299,7 @@ static int look_at(struct damage *damage, i64 id, bool *ret_doubtful)
 	if (*ret_doubtful || !damage->is_first)
 		return 0;
 	get_fps(damage, &map);
-	*ret_doubtful = !fps_are_good(damage, &fp);
+	*ret_doubtful = !rd_fps_are_of(damage->hasher, damage->stored, &fp);
 	return 0;
 }
 

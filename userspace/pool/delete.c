@@ -2,13 +2,15 @@
 /*
  * Delete a version, whichever.
  *
- * Its state becomes DELETING: it does not exist any more. Then, in batches, the
+ * Its state becomes DELETING: it does not exist any more. (If a device reads it,
+ * HELD, and the rest is done when no device does.) Then, in batches, the
  * rows that no other version sees go: those born after the version before it
  * and not later than it, unless the version after it still sees them. Where the
  * newest version goes, the one before is the newest from then on.
  */
 #include <errno.h>
 
+#include "broken.h"
 #include "engine.h"
 #include "failpoint.h"
 #include "log.h"
@@ -153,6 +155,22 @@ int rd_delete_go_on(struct rd_pool *pool, struct rd_version *version)
 	return r ? r : rd_reverse_superseded(pool, version->volume);
 }
 
+/* Leases come and go without the lock of the volume. */
+static int end_version(struct rd_sql *sql, struct rd_version *version)
+{
+	i64 leases;
+	int r;
+
+	r = rd_sql_number(sql, &leases, "SELECT count(*) FROM lease WHERE volume = ?"
+			  " AND number = ?", "ii", version->volume, version->number);
+	if (r)
+		return r;
+	version->state = RD_VERSION_DELETING;
+	if (leases && !rd_is_broken(RD_BREAK_HOLD))
+		version->state = RD_VERSION_HELD;
+	return rd_version_end(sql, version);
+}
+
 int rd_delete(struct rd_pool *pool, struct rd_version *version)
 {
 	int r;
@@ -160,7 +178,6 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version)
 	r = rd_catalog_begin(pool->sql);
 	if (r)
 		return r;
-	version->state = RD_VERSION_DELETING;
-	r = rd_catalog_end(pool->sql, rd_version_set_state(pool->sql, version));
-	return r ? r : rd_delete_go_on(pool, version);
+	r = rd_catalog_end(pool->sql, end_version(pool->sql, version));
+	return r || version->state == RD_VERSION_HELD ? r : rd_delete_go_on(pool, version);
 }

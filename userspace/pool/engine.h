@@ -16,7 +16,10 @@
 int rd_reverse(struct rd_pool *pool, struct rd_version *version);
 int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
 
-/* Give back what is in the queue. */
+/*
+ * Give back what is in the queue. The caller has no lock of a volume: a device that
+ * turns out to be gone may have been the last that held a version.
+ */
 int rd_free_queue(struct rd_pool *pool);
 
 /*
@@ -24,10 +27,21 @@ int rd_free_queue(struct rd_pool *pool);
  * or half deleted. It is locked.
  */
 int rd_finish_volume(struct rd_pool *pool, i64 volume);
+/* The same of each volume that nobody has locked. */
+int rd_finish_volumes(struct rd_pool *pool);
 
-/* Delete a version that exists. The caller has the lock of the volume. */
+/*
+ * Delete a version that exists, of a volume that is locked and finished. Its state is
+ * HELD then if it is still there for a device.
+ */
 int rd_delete(struct rd_pool *pool, struct rd_version *version);
 /* Go on with one whose state is DELETING. */
 int rd_delete_go_on(struct rd_pool *pool, struct rd_version *version);
+
+/*
+ * How many bytes would be free if these versions were deleted: @ids, as a list in JSON.
+ * Exact, unless one is the newest of its volume: then it may become more.
+ */
+int rd_delete_estimate(struct rd_pool *pool, const char *ids, u64 *ret_bytes);
 
 #endif

@@ -142,6 +142,15 @@ void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
 	rd_fp_of_fps(hasher, fps, ret);
 }
 
+bool rd_fps_are_of(struct rd_hasher *hasher, const struct rd_fp fps[RD_SEG_BLOCKS],
+		   const struct rd_seg_fp *fp)
+{
+	struct rd_seg_fp real;
+
+	rd_fp_of_fps(hasher, fps, &real);
+	return rd_seg_fp_equal(&real, fp);
+}
+
 rd_sum rd_fp_sum(struct rd_hasher *hasher, u64 segment, const struct rd_seg_fp *fp)
 {
 	u8 input[8 + sizeof(fp->b)], digest[32];

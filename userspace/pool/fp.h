@@ -42,6 +42,10 @@ void rd_fp_segment(struct rd_hasher *hasher, const void *data, size_t len,
 void rd_fp_of_fps(struct rd_hasher *hasher, const struct rd_fp fps[RD_SEG_BLOCKS],
 		  struct rd_seg_fp *ret);
 
+/* Is @fp that segment's? */
+bool rd_fps_are_of(struct rd_hasher *hasher, const struct rd_fp fps[RD_SEG_BLOCKS],
+		   const struct rd_seg_fp *fp);
+
 /*
  * The part that @segment has in the sum of a version, which is the sum of all
  * its segments' parts modulo 2^128: a segment that is missing, or that names
@@ -60,6 +64,20 @@ static inline bool rd_fp_is_zero(const struct rd_fp *fp)
 static inline bool rd_fp_equal(const struct rd_fp *a, const struct rd_fp *b)
 {
 	return !memcmp(a, b, sizeof(*a));
+}
+
+static inline bool rd_seg_fp_equal(const struct rd_seg_fp *a, const struct rd_seg_fp *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+/*
+ * Is a block in the data area, which is @found, what the fingerprint beside it says?
+ * Zeros have no place there, so one that is zero is lost, and so is the block.
+ */
+static inline bool rd_fp_agrees(const struct rd_fp *stored, const struct rd_fp *found)
+{
+	return !rd_fp_is_zero(stored) && rd_fp_equal(stored, found);
 }
 
 #endif

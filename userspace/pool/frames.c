@@ -176,6 +176,27 @@ int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
 			  &all, sizeof(all));
 }
 
+int rd_frames_queued(struct rd_sql *sql, u64 *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const struct rd_slots *slots;
+	unsigned int i;
+	size_t len;
+	int r;
+
+	*ret = 0;
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		slots = rd_row_blob(row, 0, &len);
+		if (len != sizeof(*slots))
+			return -EUCLEAN;
+		for (i = 0; i < RD_SEG_BLOCKS; i++)
+			*ret += rd_slots_test(slots, i);
+		r = 0;
+	}
+	return r;
+}
+
 int rd_frames_release(struct rd_sql *sql, i64 session)
 {
 	RD_ROW struct rd_row *row = NULL;

@@ -60,6 +60,9 @@ int rd_frames_release(struct rd_sql *sql, i64 session);
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 
+/* How many slots are in the queue. */
+int rd_frames_queued(struct rd_sql *sql, u64 *ret);
+
 /* Nothing is in these, nor queued: they are free. */
 int rd_frames_free(struct rd_sql *sql, u64 start, u64 len);
 

@@ -5,21 +5,24 @@
  *	1. a frame in which something lives is emptied into packed frames where
  *	   that costs less than the holes would (then all of it is in the queue)
  *	2. the journal is made to know all that was committed
- *	3. the places are given back to the file system
- *	4. one transaction takes them off the queue, and whole frames are free
+ *	3. devices that read the data area leave the places (see lease.h)
+ *	4. the places are given back to the file system
+ *	5. one transaction takes them off the queue, and whole frames are free
  *
  * A crash leaves the queue as it is, and giving back twice does no harm: until
- * step 4 nobody can get these places.
+ * step 5 nobody can get these places. Where a device cannot be reached nothing
+ * happens at all, and the queue waits for a later command.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "broken.h"
+#include "clock.h"
 #include "compact.h"
 #include "engine.h"
 #include "failpoint.h"
 #include "frames.h"
 #include "journal.h"
+#include "lease.h"
 #include "log.h"
 
 /* Frames at a time. Of the first few it is learned what a hole costs. */
@@ -50,6 +53,7 @@ struct freeing {
 	u64 hole_us;		/* of late */
 	/* The range that is about to be given back. */
 	u64 offset, len;
+	bool forgot_lease;
 };
 
 /* --- the queue */
@@ -146,26 +150,121 @@ static int compact(struct freeing *f, bool *ret_moved)
 	return r;
 }
 
-/* --- giving back */
+/* --- devices */
 
-static u64 now_us(void)
+/* On a device what is free is free by frames. */
+static bool goes(const struct freeing *f, const struct entry *entry)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000ULL + ts.tv_nsec / 1000;
+	return !entry->waits && !(entry->live && f->pool->area.is_device);
 }
+
+static int list_going(const struct freeing *f, struct rd_going *going)
+{
+	unsigned int i;
+
+	going->nr = 0;
+	going->frames = malloc((f->nr + !f->nr) * sizeof(*going->frames));
+	if (!going->frames)
+		return -ENOMEM;
+	for (i = 0; i < f->nr; i++) {
+		struct rd_going_frame *frame = &going->frames[going->nr];
+
+		if (!goes(f, &f->entries[i]))
+			continue;
+		frame->frame = f->entries[i].frame;
+		frame->slots = f->entries[i].slots;
+		if (!f->entries[i].live)
+			memset(&frame->slots, 0xff, sizeof(frame->slots));
+		going->nr++;
+	}
+	return 0;
+}
+
+static void set_bounds(struct rd_going *going)
+{
+	const struct rd_going_frame *first = going->frames;
+	const struct rd_going_frame *last = first + going->nr - 1;
+	unsigned int slot = 0;
+
+	while (!rd_slots_test(&first->slots, slot))
+		slot++;
+	going->first = rd_slot_offset(first->frame, slot) / RD_BLOCK_SIZE;
+	slot = RD_SEG_BLOCKS - 1;
+	while (!rd_slots_test(&last->slots, slot))
+		slot--;
+	going->last = rd_slot_offset(last->frame, slot) / RD_BLOCK_SIZE;
+}
+
+static int leave_one(struct freeing *f, const struct rd_lease *lease,
+		     const struct rd_going *going)
+{
+	struct rd_pool *pool = f->pool;
+	int r;
+
+	r = pool->lessor ? pool->lessor->leave(pool->lessor, pool, lease, going) : -ENODEV;
+	if (r > 0) {
+		f->forgot_lease = true;
+		return rd_lease_forget(pool, lease->id);
+	}
+	if (r < 0 && !pool->told_unreachable) {
+		rd_info("device '%s' reads the pool and cannot be reached: nothing is given back until a later command can",
+			lease->device);
+		pool->told_unreachable = true;
+	}
+	return r < 0;
+}
+
+static int leave_each(struct freeing *f, const struct rd_buffer *leases)
+{
+	const struct rd_lease *list = (const struct rd_lease *)leases->data;
+	size_t i, nr = leases->len / sizeof(*list);
+	struct rd_going going;
+	int r;
+
+	r = list_going(f, &going);
+	if (!r && going.nr) {
+		set_bounds(&going);
+		for (i = 0; i < nr && !r; i++)
+			r = leave_one(f, &list[i], &going);
+	}
+	free(going.frames);
+	return r;
+}
+
+/*
+ * What is in the batch is named by nobody after it: neither by a catalog that can be
+ * made of the journal nor by a device. 1: one cannot be reached.
+ */
+static int settle(struct freeing *f)
+{
+	struct rd_buffer leases = { 0 };
+	int r = 0;
+
+	if (!rd_is_broken(RD_BREAK_PUNCH))
+		r = rd_journal_flush(f->pool);
+	if (!r)
+		r = rd_point("free-leave");
+	if (!r)
+		r = rd_lease_list(f->pool->sql, NULL, &leases);
+	if (!r && leases.len && !rd_is_broken(RD_BREAK_LEAVE))
+		r = leave_each(f, &leases);
+	rd_buffer_free(&leases);
+	return r;
+}
+
+/* --- giving back */
 
 static int punch_now(struct freeing *f)
 {
-	u64 began = now_us();
+	u64 began;
 	int r;
 
 	if (!f->len)
 		return 0;
+	began = rd_now_us();
 	r = rd_area_punch(&f->pool->area, f->offset, f->len);
 	f->len = 0;
-	f->hole_us = (7 * f->hole_us + now_us() - began) / 8;
+	f->hole_us = (7 * f->hole_us + rd_now_us() - began) / 8;
 	return r ? rd_err(r, "cannot give space back") : 0;
 }
 
@@ -195,7 +294,7 @@ static int punch_slots(struct freeing *f, const struct entry *entry)
 		first = i;
 		while (i < RD_SEG_BLOCKS && rd_slots_test(&entry->slots, i))
 			i++;
-		r = punch(f, rd_frame_offset(entry->frame) + (u64)first * RD_BLOCK_SIZE,
+		r = punch(f, rd_slot_offset(entry->frame, first),
 			  (u64)(i - first) * RD_BLOCK_SIZE);
 	}
 	return r;
@@ -289,23 +388,43 @@ static int take_all_off(struct freeing *f)
 	return rd_catalog_end(sql, r);
 }
 
+/*
+ * What is moved adds to the queue, and so it is seen first whether that can be
+ * emptied: with a device out of reach each command would move some more.
+ */
+static int settle_devices(struct freeing *f, bool *ret_settled)
+{
+	i64 leases;
+	int r;
+
+	r = rd_sql_number(f->pool->sql, &leases, "SELECT count(*) FROM lease", "");
+	*ret_settled = leases;
+	return r || !leases ? r : settle(f);
+}
+
+/* 1: a device cannot be reached. */
 static int free_batch(struct freeing *f, unsigned int max)
 {
-	bool moved, is_full;
+	bool moved, is_full, settled;
 	int r;
 
 	r = read_queue(f, max);
 	if (!r)
-		r = compact(f, &moved);
+		r = settle_devices(f, &settled);
+	if (r)
+		return r;
+	r = compact(f, &moved);
 	is_full = r > 0;
-	if (is_full || (!r && moved))
+	if (is_full || (!r && moved)) {
 		r = read_queue(f, max);
+		settled = false;
+	}
 	if (r || !f->nr)
 		return r;
 	if (is_full)
 		do_without(f);
-	if (!rd_is_broken(RD_BREAK_PUNCH))
-		r = rd_journal_flush(f->pool);
+	if (!settled)
+		r = settle(f);
 	if (!r)
 		r = rd_point("free-punch");
 	if (!r)
@@ -320,7 +439,8 @@ static int queue_length(struct rd_pool *pool, i64 *ret)
 	return rd_sql_number(pool->sql, ret, "SELECT count(*) FROM queue", "");
 }
 
-static int free_all(struct rd_pool *pool)
+/* 1: no more can be done now. */
+static int free_all(struct rd_pool *pool, bool *forgot_lease)
 {
 	struct freeing f = { .pool = pool, .hole_us = HOLE_US };
 	unsigned int max = FIRST_BATCH;
@@ -341,6 +461,7 @@ static int free_all(struct rd_pool *pool)
 		max = BATCH;
 	}
 	free(f.entries);
+	*forgot_lease |= f.forgot_lease;
 	return r;
 }
 
@@ -349,7 +470,7 @@ static int free_all(struct rd_pool *pool)
  * found the lock taken is seen by who had it, after dropping it; if that one
  * dies before, by the next command.
  */
-static int free_in_turn(struct rd_pool *pool)
+static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	unsigned int turns;
@@ -366,29 +487,24 @@ static int free_in_turn(struct rd_pool *pool)
 			return 0;
 		}
 		if (!r)
-			r = free_all(pool);
+			r = free_all(pool, forgot_lease);
 		rd_lock_drop(&lock);
 	}
-	return r;
-}
-
-static int free_queue(struct rd_pool *pool)
-{
-	i64 leases;
-	int r;
-
-	r = rd_sql_number(pool->sql, &leases, "SELECT count(*) FROM lease", "");
-	if (r || !leases)
-		return r ? r : free_in_turn(pool);
-	rd_info("%lld devices name places in the pool: nothing is given back now",
-		(long long)leases);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 int rd_free_queue(struct rd_pool *pool)
 {
-	int r = free_queue(pool);
+	bool forgot_lease;
+	int r;
 
+	do {
+		forgot_lease = false;
+		r = free_in_turn(pool, &forgot_lease);
+		/* What it alone had held goes as well. */
+		if (!r && forgot_lease)
+			r = rd_finish_volumes(pool);
+	} while (!r && forgot_lease);
 	/* What a command has done is in the journal when it returns. */
 	return r ? r : rd_journal_flush(pool);
 }

@@ -58,11 +58,6 @@ struct heal {
 	struct rd_fp page[RD_SEG_BLOCKS];
 };
 
-static u64 offset_of(rd_place place)
-{
-	return rd_frame_offset(rd_place_id(place)) + (u64)rd_place_slot(place) * RD_BLOCK_SIZE;
-}
-
 /* --- what is wanted */
 
 static u32 *head_of(struct heal *heal, const struct rd_fp *fp)
@@ -141,7 +136,7 @@ static int is_still(struct heal *heal, const struct rd_bad_block *block, bool *r
 	if (r)
 		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
 	*ret = map.at[block->block] == block->place &&
-		!memcmp(&fp, &block->recipe_fp, sizeof(fp));
+		rd_seg_fp_equal(&fp, &block->recipe_fp);
 	return 0;
 }
 
@@ -152,7 +147,7 @@ static bool write_content(struct heal *heal, const struct fix *fix)
 	if (fix->data == NO_BLOCK)
 		return true;
 	r = rd_area_write(&heal->pool->area, heal->data + (size_t)fix->data * RD_BLOCK_SIZE,
-			  RD_BLOCK_SIZE, offset_of(fix->block->place));
+			  RD_BLOCK_SIZE, rd_place_offset(fix->block->place));
 	if (r)
 		rd_warn("frame %llu cannot be written to: %s",
 			(unsigned long long)rd_place_id(fix->block->place), strerror(-r));
@@ -168,8 +163,7 @@ static void write_fps(struct heal *heal, unsigned int first, unsigned int nr)
 	unsigned int i;
 	int r;
 
-	if (rd_area_read_fps(area, frame, 1, page))
-		memset(page, 0, RD_FPS_SIZE);
+	rd_area_get_fps(area, frame, 1, page);
 	for (i = first; i < first + nr; i++)
 		if (heal->fixes[i].is_written)
 			page[rd_place_slot(heal->fixes[i].block->place)] =
@@ -216,7 +210,7 @@ static void read_back(struct heal *heal, struct fix *fix)
 	struct rd_fp fp;
 
 	if (!fix->is_written ||
-	    rd_area_read(area, heal->block, RD_BLOCK_SIZE, offset_of(place)) ||
+	    rd_area_read(area, heal->block, RD_BLOCK_SIZE, rd_place_offset(place)) ||
 	    rd_area_read_fps(area, rd_place_id(place), 1, heal->page))
 		return;
 	rd_fp_blocks(heal->hasher, heal->block, 1, &fp);
@@ -292,7 +286,7 @@ static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
 {
 	struct rd_fp real;
 
-	if (rd_area_read(&heal->pool->area, heal->buffer, RD_BLOCK_SIZE, offset_of(place)))
+	if (rd_area_read(&heal->pool->area, heal->buffer, RD_BLOCK_SIZE, rd_place_offset(place)))
 		return 0;
 	rd_fp_blocks(heal->hasher, heal->buffer, 1, &real);
 	return rd_fp_equal(&real, fp) ? found(heal, fp, heal->buffer) : 0;
@@ -323,18 +317,6 @@ static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *
 	return r;
 }
 
-static void read_fps(struct heal *heal, u64 first, unsigned int nr)
-{
-	const struct rd_area *area = &heal->pool->area;
-	unsigned int i;
-
-	if (!rd_area_read_fps(area, first, nr, heal->fps[0]))
-		return;
-	for (i = 0; i < nr; i++)
-		if (rd_area_read_fps(area, first + i, 1, heal->fps[i]))
-			memset(heal->fps[i], 0, RD_FPS_SIZE);
-}
-
 static int search_frame(struct heal *heal, u64 frame, const struct rd_fp *fps)
 {
 	unsigned int i;
@@ -356,7 +338,8 @@ static int search_pool(struct heal *heal)
 		r = next_frames(heal, &next, frames, &nr);
 		if (r || !nr)
 			break;
-		read_fps(heal, frames[0], frames[nr - 1] - frames[0] + 1);
+		rd_area_get_fps(&heal->pool->area, frames[0], frames[nr - 1] - frames[0] + 1,
+				heal->fps[0]);
 		for (i = 0; i < nr && !r; i++)
 			r = search_frame(heal, frames[i], heal->fps[frames[i] - frames[0]]);
 		if (!r)
@@ -394,7 +377,7 @@ static int found_segment(struct heal *heal, const struct rd_seg_fp *fp,
 		struct rd_bad_block *block = &heal->list->blocks[i];
 
 		if (!block->what || block->is_proven ||
-		    memcmp(&block->recipe_fp, fp, sizeof(*fp)))
+		    !rd_seg_fp_equal(&block->recipe_fp, fp))
 			continue;
 		block->fp = fps[block->block];
 		block->is_proven = true;
@@ -537,15 +520,12 @@ static int grow(struct rd_pool *pool)
 
 static int set_up(struct heal *heal)
 {
-	void *buffer;
-
 	heal->hasher = rd_hasher_new();
 	heal->resolver = rd_resolver_new(heal->pool->sql);
 	heal->data = malloc((size_t)BATCH * RD_BLOCK_SIZE);
-	if (!heal->hasher || !heal->resolver || !heal->data ||
-	    posix_memalign(&buffer, RD_BLOCK_SIZE, RD_SEG_SIZE))
+	heal->buffer = rd_alloc_direct(RD_SEG_SIZE);
+	if (!heal->hasher || !heal->resolver || !heal->data || !heal->buffer)
 		return -ENOMEM;
-	heal->buffer = buffer;
 	return heal->options->dry_run ? 0 : grow(heal->pool);
 }
 

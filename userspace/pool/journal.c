@@ -68,7 +68,7 @@ static unsigned int part_blocks(size_t len)
 static int read_part(const struct rd_area *area, const struct rd_journal_end *end,
 		     struct part *part)
 {
-	u64 offset = rd_frame_offset(end->frame) + (u64)end->block * RD_BLOCK_SIZE;
+	u64 offset = rd_slot_offset(end->frame, end->block);
 	size_t len;
 	int r;
 
@@ -191,8 +191,7 @@ static int find_later(const struct rd_area *area, const struct rd_journal_end *e
 	unsigned int i;
 
 	for (i = end->block; i < RD_SEG_BLOCKS && !*ret; i++) {
-		int r = rd_area_read(area, block, sizeof(block),
-				     rd_frame_offset(end->frame) + (u64)i * RD_BLOCK_SIZE);
+		int r = rd_area_read(area, block, sizeof(block), rd_slot_offset(end->frame, i));
 
 		/* What was there is not known. */
 		*ret = r || is_later(area, part, end->seq) ||
@@ -327,7 +326,7 @@ static int write_part(struct writer *writer, enum part_kind kind, u64 generation
 	part->crc = cpu_to_le32(part_crc(part, len));
 	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
 	r = rd_area_write(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
-			  rd_frame_offset(end->frame) + (u64)end->block * RD_BLOCK_SIZE);
+			  rd_slot_offset(end->frame, end->block));
 	if (r)
 		return rd_err(r, "cannot write the journal");
 	end->seq++;
@@ -812,4 +811,107 @@ int rd_journal_check(struct rd_pool *pool)
 	/* Others go on: what the journal has now, the catalog has had before. */
 	r = rd_sql_number(pool->sql, (i64 *)&generation, "SELECT generation FROM state", "");
 	return r ? r : end.generation > generation ? -ESTALE : 0;
+}
+
+/* --- without a superblock */
+
+/* @frame, which the catalog says is the journal's: is it the first one? */
+static int try_first(struct rd_pool *pool, u64 frame, const struct rd_journal_end *known,
+		     struct rd_journal_end *end, bool *ret)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	int r;
+
+	*ret = false;
+	if (frame >= pool->area.super.nr_frames)
+		return 0;
+	*end = (struct rd_journal_end){ .frame = frame };
+	r = rd_journal_read(&pool->area, end, &reader);
+	*ret = !r && is_at_or_after(end, known);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int find_first(struct rd_pool *pool, const struct rd_journal_end *known,
+		      struct rd_journal_end *end)
+{
+	struct rd_super *super = &pool->area.super;
+	RD_ROW struct rd_row *row = NULL;
+	bool is_first;
+	int r;
+
+	r = rd_sql_ask(pool->sql, &row, "SELECT frame FROM journal_frame WHERE journal = ?",
+		       "i", (i64)super->journal_id);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		super->journal_frame = rd_row_i64(row, 0);
+		r = try_first(pool, super->journal_frame, known, end, &is_first);
+		if (!r && is_first)
+			return 0;
+	}
+	return r ? r : rd_err(-EUCLEAN, "the copy of the catalog is not where the catalog says");
+}
+
+/* Is what looks like a part of a journal the content of a recipe? */
+static int is_content(struct rd_pool *pool, u64 frame, const void *block, bool *ret)
+{
+	struct rd_hasher *hasher = rd_hasher_new();
+	struct rd_fp fps[RD_SEG_BLOCKS], fp;
+	i64 nr;
+	int r;
+
+	if (!hasher)
+		return -ENOMEM;
+	r = rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM here WHERE frame = ?", "i",
+			  (i64)frame);
+	rd_area_get_fps(&pool->area, frame, 1, fps);
+	rd_fp_blocks(hasher, block, 1, &fp);
+	rd_hasher_free(hasher);
+	*ret = nr && rd_fp_equal(&fp, &fps[0]);
+	return r;
+}
+
+/* A journal that is newer than the catalog began in the first block of some frame. */
+static int find_newer(struct rd_pool *pool, u64 generation)
+{
+	const struct rd_area *area = &pool->area;
+	u8 block[RD_BLOCK_SIZE];
+	struct part *part = (struct part *)block;
+	bool content;
+	u64 frame;
+	off_t data = 0;
+	int r;
+
+	for (frame = 0; frame < area->super.nr_frames; frame++) {
+		u64 offset = rd_frame_offset(frame);
+
+		if (!area->is_device && (u64)data <= offset)
+			data = lseek(area->fd, offset, SEEK_DATA);
+		if (data < 0)
+			break;
+		if ((!area->is_device && (u64)data > offset) ||
+		    rd_area_read(area, block, sizeof(block), offset))
+			continue;
+		if (le32_to_cpu(part->magic) != MAGIC ||
+		    le64_to_cpu(part->generation) <= generation)
+			continue;
+		r = is_content(pool, frame, block, &content);
+		if (r || !content)
+			return r ? r : rd_err(-EUCLEAN, "the catalog is older than the data area");
+	}
+	return 0;
+}
+
+int rd_journal_find(struct rd_pool *pool)
+{
+	struct rd_journal_end known, end;
+	u64 journal, generation;
+	int r;
+
+	r = get_state(pool->sql, &journal, &generation, &known);
+	if (r)
+		return r;
+	pool->area.super.journal_id = journal;
+	r = find_first(pool, &known, &end);
+	if (!r && end.generation > generation)
+		r = rd_err(-EUCLEAN, "the catalog is older than the data area");
+	return r ? r : find_newer(pool, generation);
 }

@@ -49,6 +49,13 @@ int rd_journal_renew(struct rd_pool *pool);
 /* The catalog and the journal are of one life: 0; -ESTALE: an older catalog. */
 int rd_journal_check(struct rd_pool *pool);
 
+/*
+ * There is no superblock that says which journal holds: set both of its fields in
+ * pool->area.super. -EUCLEAN: what is there is not the journal of this catalog, or
+ * is newer, and that was said.
+ */
+int rd_journal_find(struct rd_pool *pool);
+
 /* Where the end of the journal is. */
 struct rd_journal_end {
 	u64 frame;

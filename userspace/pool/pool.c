@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 
+#include "../uuid.h"
 #include "cleanup.h"
 #include "failpoint.h"
 #include "frames.h"
@@ -22,8 +23,8 @@
 #define NEARLY_FULL	(16ULL << 20)
 /* How often one who waits looks whether the user has lost patience. */
 #define WAIT_STEP_MS	100
-/* The journal's lock is held for a moment only, so this is long. */
-#define JOURNAL_WAIT_MS	(10 * 60 * 1000)
+/* For locks that are held for a while at most, so this is long. */
+#define LONG_WAIT_MS	(10 * 60 * 1000)
 
 char *rd_path_in(const char *pool, const char *name)
 {
@@ -126,25 +127,16 @@ static int make_catalog(const char *pool, const u8 uuid[16], u64 frames, u64 jou
 	return r;
 }
 
-static void format_uuid(const u8 uuid[16], char text[37])
-{
-	snprintf(text, 37,
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		 uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7],
-		 uuid[8], uuid[9], uuid[10], uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
-}
-
 static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
 {
 	RD_FREE char *path = rd_path_in(pool, "pool.json");
-	char text[256], uuid_text[37];
+	char text[256], uuid_text[RD_UUID_TEXT];
 
 	if (!path)
 		return -ENOMEM;
-	format_uuid(uuid, uuid_text);
 	snprintf(text, sizeof(text),
 		 "{\"what\": \"revdedup pool\", \"format\": 1, \"uuid\": \"%s\", \"reserve\": %llu}\n",
-		 uuid_text, (unsigned long long)reserve);
+		 rd_uuid_print(uuid_text, uuid), (unsigned long long)reserve);
 	return write_file(path, text);
 }
 
@@ -257,7 +249,7 @@ static bool has_room(const struct rd_pool *pool)
  */
 static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 {
-	if (mode == RD_POOL_DELETE || mode == RD_POOL_REPAIR) {
+	if (mode >= RD_POOL_DELETE) {
 		give_up_reserve(pool, INT64_MAX);
 		return 0;
 	}
@@ -390,11 +382,12 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 			pool->path);
 		return -ENOENT;
 	}
-	r = rd_area_open(&pool->area, data, writable);
+	r = mode == RD_POOL_LOST ? rd_area_open_lost(&pool->area, data) :
+		rd_area_open(&pool->area, data, writable);
 	if (!r)
 		r = open_lock_file(pool, data);
 	if (!r)
-		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode == RD_POOL_REPAIR,
+		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode >= RD_POOL_REPAIR,
 				 "the pool");
 	if (!r)
 		r = make_room(pool, mode);
@@ -402,12 +395,14 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 		return r;
 	if (access(catalog, F_OK)) {
 		rd_err(0, "'%s': there is no catalog", pool->path);
-		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+		if (mode != RD_POOL_LOST)
+			rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
 		return -EUCLEAN;
 	}
-	r = rd_catalog_open(&pool->sql, catalog, writable);
-	if (!r)
-		r = check_life(pool);
+	r = rd_catalog_open(&pool->sql, catalog, writable && mode != RD_POOL_LOST);
+	if (r || mode == RD_POOL_LOST)
+		return r;
+	r = check_life(pool);
 	if (!r && writable)
 		r = begin_session(pool, verb);
 	return r ? r : writable ? rd_recover(pool) : 0;
@@ -499,8 +494,8 @@ static int wait_for_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock
 	unsigned int wait_ms = pool->wait_ms, waited = 0, now;
 	int r;
 
-	if (class == RD_LOCK_JOURNAL)
-		wait_ms = rd_max(wait_ms, rd_patience_ms(JOURNAL_WAIT_MS));
+	if (class == RD_LOCK_JOURNAL || class == RD_LOCK_FREE)
+		wait_ms = rd_max(wait_ms, rd_patience_ms(LONG_WAIT_MS));
 	for (;;) {
 		now = rd_min(wait_ms - waited, WAIT_STEP_MS);
 		r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive, now);

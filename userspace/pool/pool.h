@@ -11,6 +11,8 @@
 #include "catalog.h"
 #include "lock.h"
 
+struct rd_lessor;
+
 struct rd_pool {
 	char *path;
 	struct rd_sql *sql;
@@ -20,6 +22,8 @@ struct rd_pool {
 	struct rd_lock lock;		/* shared: it is open */
 	unsigned int wait_ms;		/* for locks of others */
 	const struct rd_progress *progress;	/* or NULL */
+	struct rd_lessor *lessor;	/* or NULL: see lease.h */
+	bool told_unreachable;		/* that a device is */
 
 	/* Of a pool that is open for writing. */
 	i64 session;
@@ -53,11 +57,14 @@ enum rd_pool_mode {
 	RD_POOL_WRITE,
 	RD_POOL_DELETE,		/* the same, and the reserve is given up for it */
 	RD_POOL_REPAIR,		/* alone; the reserve as well */
+	/* The same; both superblocks are lost, and the catalog can be read. */
+	RD_POOL_LOST,
 };
 
 /*
  * Open the pool @path for the command @verb. Opening it for writing finishes or
- * undoes what commands that died have left. -ENOENT: there is no pool.
+ * undoes what commands that died have left. -ENOENT: there is no pool. -EEXIST,
+ * without a word: the superblocks are not lost.
  */
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 		 const char *verb, unsigned int wait_ms);

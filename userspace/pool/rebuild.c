@@ -5,8 +5,12 @@
  * The journal has the tables that cannot be made from others. Everything that
  * counts is counted here from the maps, frames that nothing names are free, and
  * what nothing names and has something in it goes to the queue, because a command
- * that died may have written there. Versions that were being made when the
- * journal ends belong to a session that is dead: the next command undoes them.
+ * that died may have written there, or a device with a lease may read it. Versions
+ * that were being made when the journal ends belong to a session that is dead: the
+ * next command undoes them.
+ *
+ * A command that died may have left changes that only the catalog has. Where that
+ * one is sound, they go into the journal first, as the next command would do it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +34,7 @@ struct rebuild {
 	const struct rd_area *area;
 	i64 journal;
 	bool force;
+	bool all_may_be_read;		/* by devices, and holes do not tell otherwise */
 	struct hole frames, fps;	/* found last, where these are */
 };
 
@@ -38,7 +43,7 @@ struct rebuild {
 static const char *const put_texts[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = "INSERT OR REPLACE INTO volume VALUES(?, ?, ?, ?)",
 	[RD_TABLE_VERSION] = "INSERT OR REPLACE INTO version"
-		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[RD_TABLE_TAG] = "INSERT OR REPLACE INTO tag VALUES(?, ?, ?)",
 	[RD_TABLE_SEGMENT] = "INSERT OR REPLACE INTO segment VALUES(?, ?, ?, ?)",
 	[RD_TABLE_RECIPE] = "INSERT OR REPLACE INTO recipe VALUES(?, ?, ?, ?)",
@@ -211,7 +216,8 @@ static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 	int r = 0;
 
 	for (frame = start; frame < end && !r; frame++) {
-		if (!has_data(area, &rebuild->frames, rd_frame_offset(frame), RD_SEG_SIZE) &&
+		if (!rebuild->all_may_be_read &&
+		    !has_data(area, &rebuild->frames, rd_frame_offset(frame), RD_SEG_SIZE) &&
 		    !has_data(area, &rebuild->fps, rd_frame_fps_offset(frame), RD_FPS_SIZE))
 			continue;
 		if (start < frame)
@@ -227,8 +233,15 @@ static int find_frames(struct rebuild *rebuild)
 {
 	RD_ROW struct rd_row *row = NULL;
 	u64 next = 0;
+	i64 leases;
 	int r;
 
+	r = rd_sql_number(rebuild->sql, &leases, "SELECT count(*) FROM lease", "");
+	if (r)
+		return r;
+	rebuild->all_may_be_read = leases && rebuild->area->is_device;
+	if (rebuild->all_may_be_read)
+		rd_warn("devices read the pool: what is not in use is free when they have been asked to leave it");
 	r = rd_sql_run(rebuild->sql, "DELETE FROM extent", "");
 	if (!r)
 		r = rd_sql_ask(rebuild->sql, &row, "SELECT frame, 1 FROM here GROUP BY frame UNION"
@@ -301,6 +314,78 @@ static int make_new(struct rd_pool *pool, const char *path, bool force,
 	return r;
 }
 
+/* --- what only the present catalog has */
+
+/* -ESTALE: it is another pool's. */
+static int look_at_present(const struct rd_pool *pool, const char *path, i64 *ret_waiting)
+{
+	struct rd_sql *sql;
+	i64 ours;
+	u64 page;
+	int r;
+
+	/* Who only reads leaves the file and its log as they are. */
+	r = rd_catalog_open(&sql, path, false);
+	if (r)
+		return r;
+	r = rd_sql_check_pages(sql, &page);
+	if (!r)
+		r = rd_sql_number(sql, &ours, "SELECT count(*) FROM state WHERE uuid = ?", "b",
+				  pool->area.super.uuid, sizeof(pool->area.super.uuid));
+	if (!r)
+		r = rd_sql_number(sql, ret_waiting, "SELECT count(*) FROM outbox", "");
+	rd_sql_close(sql);
+	return r || ours ? r : -ESTALE;
+}
+
+/* Not from one that is older than the journal, nor into one that is damaged. */
+static int flush_present(struct rd_pool *pool, const char *path)
+{
+	bool good = true;
+	int r;
+
+	r = rd_catalog_open(&pool->sql, path, true);
+	if (r)
+		return r;
+	r = rd_journal_check(pool);
+	if (!r)
+		r = rd_journal_verify(pool, &good);
+	if (!r && good)
+		r = rd_journal_flush(pool);
+	rd_sql_close(pool->sql);
+	pool->sql = NULL;
+	return r == -ESTALE ? 0 : r;
+}
+
+static int save_present(struct rd_pool *pool, bool force)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	i64 waiting = 0;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	if (access(path, F_OK))
+		return 0;
+	r = look_at_present(pool, path, &waiting);
+	if (r == -ENOMEM || r == -EBUSY)
+		return r;
+	if (r && r != -ESTALE)
+		rd_warn("the catalog that is there cannot be used: what it alone has is left out");
+	if (r || !waiting)
+		return 0;
+	r = flush_present(pool, path);
+	if (r && force) {
+		rd_warn("what a command that died has left in the catalog is left out");
+		return 0;
+	}
+	if (r)
+		rd_hint("the catalog is as it was, and has what its copy has not; --force makes one without that");
+	return r;
+}
+
+/* --- putting it in its place */
+
 /* SQLite must not find the old one's log beside the new one. */
 static int put_aside(const struct rd_pool *pool, const char *from_name, const char *to_name)
 {
@@ -340,6 +425,9 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	/* What an earlier try has left. */
 	if (unlink(new) && errno != ENOENT)
 		return rd_err(-errno, "cannot remove '%s'", new);
+	r = save_present(pool, force);
+	if (r)
+		return r;
 	r = make_new(pool, new, force, report);
 	return r ? r : switch_to(pool, new);
 }

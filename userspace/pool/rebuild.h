@@ -12,8 +12,9 @@ struct rd_rebuild_report {
 
 /*
  * @pool is open for repair. The catalog that is there, if any, is kept as
- * catalog.old; on failure nothing has changed. What the journal has behind a
- * damaged part is lost: that is refused unless @force.
+ * catalog.old; on failure it is as it was. If it is sound, what it has and the
+ * journal has not is brought there first. Where that fails, or the journal has
+ * something behind a damaged part, this is lost: that is refused unless @force.
  */
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report);
 

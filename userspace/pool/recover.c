@@ -4,8 +4,8 @@
  *
  * A session whose lock nobody holds is dead. The version that it was writing
  * does not exist yet: its rows go, and what it had reserved is given back. What
- * exists and is not reversed, or is half deleted, is gone on with, volume by
- * volume, where nobody else works on the volume.
+ * exists and is not reversed, is half deleted, or was held by a lease that is gone,
+ * is gone on with, volume by volume, where nobody else works on the volume.
  */
 #include <errno.h>
 
@@ -197,14 +197,18 @@ static int bury_dead(struct rd_pool *pool)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* The oldest version of @volume that is not finished. */
+/*
+ * The version of @volume that is to be finished next: one that is NEW before the one
+ * it has not left yet may go.
+ */
 static int next_unfinished(struct rd_pool *pool, i64 volume, struct rd_version *version)
 {
 	i64 id;
 	int r;
 
 	r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
-			  " AND state IN (1, 3) ORDER BY number LIMIT 1", "i", volume);
+			  " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
+			  " ORDER BY state, number LIMIT 1", "i", volume);
 	return r ? r : rd_version_by_id(pool->sql, id, version);
 }
 
@@ -232,10 +236,12 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 	if (r)
 		return r;
 	while (!(r = next_unfinished(pool, volume, &version))) {
-		if (version.state == RD_VERSION_DELETING)
-			r = rd_delete_go_on(pool, &version);
-		else
+		if (version.state == RD_VERSION_NEW)
 			r = rd_reverse(pool, &version);
+		else if (version.state == RD_VERSION_HELD)
+			r = rd_delete(pool, &version);
+		else
+			r = rd_delete_go_on(pool, &version);
 		if (r)
 			return r;
 	}
@@ -246,17 +252,17 @@ static int next_volume(struct rd_pool *pool, i64 *id)
 {
 	return rd_sql_number(pool->sql, id, "SELECT min(volume) FROM"
 			     " (SELECT volume FROM version WHERE state IN (1, 3)"
+			     " OR " RD_VERSION_RELEASED
 			     " UNION SELECT volume FROM superseded) WHERE volume > ?"
 			     " HAVING min(volume) IS NOT NULL", "i", *id);
 }
 
-int rd_recover(struct rd_pool *pool)
+int rd_finish_volumes(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
-	i64 queued, volume = 0;
-	int r;
+	i64 volume = 0;
+	int r = 0;
 
-	r = bury_dead(pool);
 	while (!r && !(r = next_volume(pool, &volume))) {
 		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_VOLUME, volume, true, 0);
 		if (r == -EAGAIN) {
@@ -267,8 +273,20 @@ int rd_recover(struct rd_pool *pool)
 			r = rd_finish_volume(pool, volume);
 		rd_lock_drop(&lock);
 	}
-	if (r && r != -ENOENT)
-		return r;
-	r = rd_sql_number(pool->sql, &queued, "SELECT count(*) FROM queue", "");
+	return r == -ENOENT ? 0 : r;
+}
+
+int rd_recover(struct rd_pool *pool)
+{
+	i64 queued;
+	int r;
+
+	r = bury_dead(pool);
+	if (!r)
+		r = rd_finish_volumes(pool);
+	/* Who knows the devices is not known yet: then the command does it. */
+	if (!r)
+		r = rd_sql_number(pool->sql, &queued, "SELECT count(*) FROM queue"
+				  " WHERE NOT EXISTS (SELECT 1 FROM lease)", "");
 	return r || !queued ? r : rd_free_queue(pool);
 }

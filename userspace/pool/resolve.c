@@ -116,8 +116,7 @@ void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		}
 		if (rd_place_id(map->at[i]) != frame) {
 			frame = rd_place_id(map->at[i]);
-			if (rd_area_read_fps(area, frame, 1, page))
-				memset(page, 0, sizeof(page));
+			rd_area_get_fps(area, frame, 1, page);
 		}
 		fps[i] = page[rd_place_slot(map->at[i])];
 	}

@@ -117,11 +117,6 @@ static bool is_wanted(const struct piece *piece, unsigned int block)
 	return rd_place_kind(piece->map.at[block]) == RD_HERE && piece->need[block];
 }
 
-static u64 place_offset(rd_place place)
-{
-	return rd_frame_offset(rd_place_id(place)) + (u64)rd_place_slot(place) * RD_BLOCK_SIZE;
-}
-
 static int resolve_piece(struct restore *restore, struct piece *piece)
 {
 	unsigned int i;
@@ -248,7 +243,7 @@ static void want_piece(struct piece *piece)
 	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
 		if (is_wanted(piece, i))
 			restore->wants[restore->nr_wants++] = (struct want){
-				.offset = place_offset(piece->map.at[i]),
+				.offset = rd_place_offset(piece->map.at[i]),
 				.piece = piece,
 				.block = i,
 			};
@@ -304,7 +299,7 @@ static bool is_good(struct restore *restore, struct piece *piece)
 {
 	if (!piece->recipe)
 		return true;
-	if (!piece->r && !memcmp(&piece->fp, &piece->want, sizeof(piece->fp)))
+	if (!piece->r && rd_seg_fp_equal(&piece->fp, &piece->want))
 		return true;
 	/* Of a delta not all is here. */
 	if (restore->options->mode != RD_RESTORE_DELTA)
@@ -349,7 +344,7 @@ static void read_alone(struct restore *restore, struct piece *piece)
 		if (!is_wanted(piece, i))
 			continue;
 		r = rd_area_read(&restore->pool->area, to, RD_BLOCK_SIZE,
-				 place_offset(piece->map.at[i]));
+				 rd_place_offset(piece->map.at[i]));
 		if (r)
 			memset(to, 0, RD_BLOCK_SIZE);
 	}
@@ -561,13 +556,8 @@ static int compare_target(struct restore *restore, struct piece *piece)
 			restore->report->bytes_same += RD_BLOCK_SIZE;
 	}
 	/* Where the fingerprints are not what the recipe says, trust none. */
-	if (piece->recipe) {
-		struct rd_seg_fp fp;
-
-		rd_fp_of_fps(restore->hasher, fps, &fp);
-		if (memcmp(&fp, &piece->want, sizeof(fp)))
-			memset(piece->need, 1, sizeof(piece->need));
-	}
+	if (piece->recipe && !rd_fps_are_of(restore->hasher, fps, &piece->want))
+		memset(piece->need, 1, sizeof(piece->need));
 	want_piece(piece);
 	return 0;
 }

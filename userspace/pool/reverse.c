@@ -381,7 +381,7 @@ static int change_recipe(struct reverse *rev, struct work *work, struct checked 
 	if (r)
 		return r;
 	if (memcmp(&now.map, &work->recipe.map, sizeof(now.map)) ||
-	    memcmp(&now.fp, &work->recipe.fp, sizeof(now.fp))) {
+	    !rd_seg_fp_equal(&now.fp, &work->recipe.fp)) {
 		*ret_done = false;
 		return 0;
 	}
@@ -487,7 +487,7 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 			  "i", volume);
 	if (r || !left)
 		return r;
-	r = rd_version_load(pool->sql, volume, 0, &rev.newest);
+	r = rd_version_before(pool->sql, volume, INT64_MAX, &rev.newest);
 	if (r == -ENOENT) {
 		/* Nothing has taken their place. */
 		r = rd_catalog_begin(pool->sql);

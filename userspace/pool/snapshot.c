@@ -26,6 +26,7 @@
 #include "../direct.h"
 #include "broken.h"
 #include "cleanup.h"
+#include "clock.h"
 #include "engine.h"
 #include "failpoint.h"
 #include "frames.h"
@@ -367,7 +368,7 @@ static u32 *hash_slot(struct snapshot *s, const struct rd_seg_fp *fp)
 
 	memcpy(&hash, fp->b, sizeof(hash));
 	for (i = hash % HASH_SIZE; s->by_fp[i]; i = (i + 1) % HASH_SIZE)
-		if (!memcmp(&s->items[s->by_fp[i] - 1].fp, fp, sizeof(*fp)))
+		if (rd_seg_fp_equal(&s->items[s->by_fp[i] - 1].fp, fp))
 			break;
 	return &s->by_fp[i];
 }
@@ -614,7 +615,7 @@ static int decide(struct snapshot *s, struct buffer *buffer)
 		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &is_whole);
 		if (r)
 			return r == -ENOENT ? -EUCLEAN : r;
-		if (!is_zero && !memcmp(&old_fp, &buffer->fp, sizeof(old_fp))) {
+		if (!is_zero && rd_seg_fp_equal(&old_fp, &buffer->fp)) {
 			if (is_whole)
 				return 0;
 			s->report->segments_pieces++;
@@ -903,7 +904,7 @@ static void choose_mode(struct snapshot *s)
 	if (!s->base.id)
 		report->reason = "it is the first version";
 	else if (!changed)
-		report->reason = NULL;
+		report->reason = s->options->why_full;
 	else if (changed->base != s->base.number)
 		report->reason = "the list of changes is not based on the newest version";
 	else if (s->size != s->base.size)
@@ -960,6 +961,9 @@ static int finish_version(struct snapshot *s)
 	if (r)
 		return r;
 	version->state = RD_VERSION_NEW;
+	if (s->options->tracker)
+		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
+	version->epoch = s->options->epoch;
 	r = rd_version_finish(sql, version);
 	if (!r)
 		r = rd_sql_run(sql, "UPDATE session SET version = 0 WHERE id = ?", "i",
@@ -1006,20 +1010,12 @@ static int take(struct snapshot *s)
 	return r;
 }
 
-static u64 now_usec(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (u64)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* How long it is since *@mark, which becomes now. */
 static u64 usec_since(u64 *mark)
 {
 	u64 before = *mark;
 
-	*mark = now_usec();
+	*mark = rd_now_us();
 	return *mark - before;
 }
 
@@ -1038,7 +1034,7 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 				 "the volume");
 	if (r)
 		return r;
-	mark = now_usec();
+	mark = rd_now_us();
 	s = calloc(1, sizeof(*s));
 	if (s) {
 		s->fd = -1;
@@ -1054,6 +1050,8 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		r = -ENOMEM;
 	}
 	report->usec_copy = usec_since(&mark);
+	if (!r && options->copied)
+		r = options->copied(options->ctx, &report->version);
 	/* It exists: whatever fails now, the next command goes on with. */
 	if (!r)
 		r = rd_reverse(pool, &report->version);

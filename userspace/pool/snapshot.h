@@ -22,6 +22,17 @@ struct rd_snapshot_options {
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
 	const char *tag;
+	/* Whose list of changes it is, and up to when; NULL and 0 for images. */
+	const u8 *tracker;
+	u64 epoch;
+	/* Why @changed is NULL, if the caller has a reason. */
+	const char *why_full;
+	/*
+	 * May be NULL: called once the version exists and nothing more is read from
+	 * @from, before what can take longer.
+	 */
+	int (*copied)(void *ctx, const struct rd_version *version);
+	void *ctx;
 };
 
 struct rd_snapshot_report {

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 
+#include "../direct.h"
 #include "frames.h"
 #include "log.h"
 #include "recipes.h"
@@ -31,7 +32,7 @@ struct piece {
 	u64 frame;
 	struct rd_slots live;
 	u8 *data;
-	struct rd_fp *found;			/* of what is in data */
+	struct rd_fp found[RD_SEG_BLOCKS];	/* of what is in data */
 	struct rd_fp stored[RD_SEG_BLOCKS];
 	struct rd_seg_fp unused;
 	unsigned int busy;			/* reads that have not ended */
@@ -46,6 +47,7 @@ struct scan {
 	struct rd_survey *survey;
 	struct rd_ring *ring;
 	struct rd_workers *workers;
+	u8 *data;				/* a segment for each piece */
 	struct piece *pieces[NR_PIECES];
 	unsigned int busy;
 	/* The window that is being begun. */
@@ -63,7 +65,6 @@ static void hash(struct rd_job *job, struct rd_hasher *hasher)
 	rd_fp_segment(hasher, piece->data, RD_SEG_SIZE, piece->found, &piece->unused);
 }
 
-/* Zeros have no place, so a slot without a fingerprint has lost it. */
 static void hashed(struct rd_job *job)
 {
 	struct piece *piece = job->ctx;
@@ -74,8 +75,7 @@ static void hashed(struct rd_job *job)
 		rd_place place = rd_place_make(RD_HERE, piece->frame, i);
 
 		if (rd_slots_test(&piece->live, i) &&
-		    (rd_fp_is_zero(&piece->stored[i]) ||
-		     !rd_fp_equal(&piece->stored[i], &piece->found[i])))
+		    !rd_fp_agrees(&piece->stored[i], &piece->found[i]))
 			rd_buffer_put(suspects, &place, sizeof(place));
 	}
 	piece->in_use = false;
@@ -92,8 +92,7 @@ static void read_again(struct piece *piece)
 		u8 *to = piece->data + (size_t)i * RD_BLOCK_SIZE;
 
 		if (rd_slots_test(&piece->live, i) &&
-		    rd_area_read(area, to, RD_BLOCK_SIZE,
-				 rd_frame_offset(piece->frame) + (u64)i * RD_BLOCK_SIZE))
+		    rd_area_read(area, to, RD_BLOCK_SIZE, rd_slot_offset(piece->frame, i)))
 			memset(to, 0, RD_BLOCK_SIZE);
 	}
 }
@@ -125,7 +124,7 @@ static void read_run(struct piece *piece, unsigned int first, unsigned int end)
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_READ,
 		.fd = piece->scan->pool->area.fd,
-		.offset = rd_frame_offset(piece->frame) + (u64)first * RD_BLOCK_SIZE,
+		.offset = rd_slot_offset(piece->frame, first),
 		.iov = &piece->iovs[nr],
 		.nr_iov = 1,
 		.done = read_ended,
@@ -155,17 +154,12 @@ static void read_piece(struct piece *piece)
 	piece->in_use = nr;
 }
 
-/* What cannot be read is as if it were not there. */
 static void read_fps(struct scan *scan)
 {
-	u64 first = scan->window[0]->frame, last = scan->window[scan->nr - 1]->frame, frame;
+	u64 first = scan->window[0]->frame, last = scan->window[scan->nr - 1]->frame;
 	unsigned int i;
-	int r;
 
-	r = rd_area_read_fps(&scan->pool->area, first, last - first + 1, scan->fps[0]);
-	for (frame = first; frame <= last && r; frame++)
-		if (rd_area_read_fps(&scan->pool->area, frame, 1, scan->fps[frame - first]))
-			memset(scan->fps[frame - first], 0, RD_FPS_SIZE);
+	rd_area_get_fps(&scan->pool->area, first, last - first + 1, scan->fps[0]);
 	for (i = 0; i < scan->nr; i++)
 		memcpy(scan->window[i]->stored, scan->fps[scan->window[i]->frame - first],
 		       RD_FPS_SIZE);
@@ -299,7 +293,6 @@ static int compare_places(const void *a, const void *b)
 static int set_up(struct scan *scan)
 {
 	unsigned int i;
-	void *data;
 	i64 blocks;
 	int r;
 
@@ -307,15 +300,17 @@ static int set_up(struct scan *scan)
 	if (r)
 		return r;
 	scan->survey->bytes_total = (u64)blocks * RD_BLOCK_SIZE;
+	scan->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
+	if (!scan->data)
+		return -ENOMEM;
 	for (i = 0; i < NR_PIECES; i++) {
 		struct piece *piece = calloc(1, sizeof(*piece));
 
 		scan->pieces[i] = piece;
-		if (!piece || posix_memalign(&data, RD_BLOCK_SIZE, RD_SEG_SIZE + RD_FPS_SIZE))
+		if (!piece)
 			return -ENOMEM;
 		piece->scan = scan;
-		piece->data = data;
-		piece->found = (struct rd_fp *)(piece->data + RD_SEG_SIZE);
+		piece->data = scan->data + (size_t)i * RD_SEG_SIZE;
 	}
 	r = rd_ring_new(&scan->ring, 64);
 	return r ? r : rd_workers_new(&scan->workers, scan->ring);
@@ -327,11 +322,9 @@ static void tear_down(struct scan *scan)
 
 	rd_workers_free(scan->workers);
 	rd_ring_free(scan->ring);
-	for (i = 0; i < NR_PIECES; i++) {
-		if (scan->pieces[i])
-			free(scan->pieces[i]->data);
+	for (i = 0; i < NR_PIECES; i++)
 		free(scan->pieces[i]);
-	}
+	free(scan->data);
 }
 
 int rd_survey(struct rd_pool *pool, struct rd_survey *survey, size_t max_suspects)

@@ -8,7 +8,7 @@
 #include "versions.h"
 
 #define COLUMNS "id, volume, number, uid, state, size, time, sum, dirty, bytes_read," \
-	" blocks_changed, bytes_stored, protected, comment, cursor"
+	" blocks_changed, bytes_stored, protected, comment, cursor, tracker, epoch"
 
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id)
 {
@@ -30,7 +30,7 @@ int rd_volume_get(struct rd_sql *sql, const char *name, i64 *ret_id)
 static void read_version(struct rd_row *row, struct rd_version *version)
 {
 	const char *comment = rd_row_text(row, 13);
-	const void *sum;
+	const void *sum, *tracker;
 	size_t len;
 
 	memset(version, 0, sizeof(*version));
@@ -51,6 +51,10 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	version->is_protected = rd_row_i64(row, 12);
 	snprintf(version->comment, sizeof(version->comment), "%s", comment ? comment : "");
 	version->cursor = rd_row_i64(row, 14);
+	tracker = rd_row_blob(row, 15, &len);
+	if (tracker && len == sizeof(version->tracker))
+		memcpy(version->tracker, tracker, len);
+	version->epoch = rd_row_i64(row, 16);
 }
 
 static int one_version(struct rd_row *row, struct rd_version *version)
@@ -68,11 +72,9 @@ int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_versio
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	if (!number)
-		return rd_version_before(sql, volume, INT64_MAX, version);
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number = ? AND " RD_VERSION_EXISTS, "ii",
-		       volume, number);
+		       " WHERE volume = ?1 AND (number = ?2 OR ?2 = 0) AND " RD_VERSION_EXISTS
+		       " ORDER BY number DESC LIMIT 1", "ii", volume, number);
 	return r ? r : one_version(row, version);
 }
 
@@ -82,7 +84,7 @@ int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_vers
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number < ? AND " RD_VERSION_EXISTS
+		       " WHERE volume = ? AND number < ? AND " RD_VERSION_KEPT
 		       " ORDER BY number DESC LIMIT 1", "ii", volume, number);
 	return r ? r : one_version(row, version);
 }
@@ -93,7 +95,7 @@ int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_versi
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
-		       " WHERE volume = ? AND number > ? AND " RD_VERSION_EXISTS
+		       " WHERE volume = ? AND number > ? AND " RD_VERSION_KEPT
 		       " ORDER BY number LIMIT 1", "ii", volume, number);
 	return r ? r : one_version(row, version);
 }
@@ -116,8 +118,8 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 	if (!r)
 		r = rd_sql_run(sql, "INSERT INTO version(volume, number, uid, state, size, time,"
 			       " sum, dirty, bytes_read, blocks_changed, bytes_stored, protected,"
-			       " comment, cursor)"
-			       " VALUES(?, ?, ?, ?, ?, ?, NULL, 0, 0, 0, 0, 0, ?, 0)", "iiiiiit",
+			       " comment, cursor, epoch)"
+			       " VALUES(?, ?, ?, ?, ?, ?, NULL, 0, 0, 0, 0, 0, ?, 0, 0)", "iiiiiit",
 			       version->volume, version->number, version->uid,
 			       (i64)version->state, (i64)version->size, version->time,
 			       version->comment);
@@ -130,11 +132,16 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version)
 {
+	bool tracked = rd_version_is_tracked(version);
+
 	return rd_sql_run(sql, "UPDATE version SET state = ?, sum = ?, dirty = ?, bytes_read = ?,"
-			  " blocks_changed = ?, bytes_stored = ? WHERE id = ?", "ibiiiii",
+			  " blocks_changed = ?, bytes_stored = ?, tracker = ?, epoch = ?"
+			  " WHERE id = ?", "ibiiiibii",
 			  (i64)version->state, &version->sum, sizeof(version->sum),
 			  (i64)version->dirty, (i64)version->bytes_read,
-			  (i64)version->blocks_changed, (i64)version->bytes_stored, version->id);
+			  (i64)version->blocks_changed, (i64)version->bytes_stored,
+			  tracked ? version->tracker : NULL, sizeof(version->tracker),
+			  (i64)version->epoch, version->id);
 }
 
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect)
@@ -149,13 +156,18 @@ int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version)
 			  (i64)version->state, version->cursor, version->id);
 }
 
-int rd_version_remove(struct rd_sql *sql, const struct rd_version *version)
+int rd_version_end(struct rd_sql *sql, const struct rd_version *version)
 {
 	int r;
 
 	r = rd_sql_run(sql, "DELETE FROM tag WHERE volume = ? AND number = ?", "ii",
 		       version->volume, version->number);
-	return r ? r : rd_sql_run(sql, "DELETE FROM version WHERE id = ?", "i", version->id);
+	return r ? r : rd_version_set_state(sql, version);
+}
+
+int rd_version_remove(struct rd_sql *sql, const struct rd_version *version)
+{
+	return rd_sql_run(sql, "DELETE FROM version WHERE id = ?", "i", version->id);
 }
 
 int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,

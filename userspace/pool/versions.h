@@ -6,15 +6,24 @@
 #include "fp.h"
 #include "pool.h"
 
+/* A UUID: that of the metadata device of a target that tracks changes. */
+#define RD_TRACKER_SIZE	16
+
 enum rd_version_state {
 	RD_VERSION_WRITING,	/* does not exist yet */
 	RD_VERSION_NEW,		/* exists; the one before is not reversed yet */
 	RD_VERSION_DONE,
 	RD_VERSION_DELETING,	/* does not exist any more */
+	RD_VERSION_HELD,	/* nor does this, to users: a lease holds its blocks */
 };
 
 /* Those that exist, for SQL and for C. */
 #define RD_VERSION_EXISTS	"state IN (1, 2)"
+/* Those that are versions of their volume to the engine. */
+#define RD_VERSION_KEPT		"state IN (1, 2, 4)"
+/* Held, by nothing any more: to be deleted by who has the lock of the volume. */
+#define RD_VERSION_RELEASED	"(state = 4 AND NOT EXISTS (SELECT 1 FROM lease" \
+	" WHERE lease.volume = version.volume AND lease.number = version.number))"
 
 struct rd_version {
 	i64 id;
@@ -32,11 +41,19 @@ struct rd_version {
 	bool is_protected;
 	char comment[256];
 	i64 cursor;
+	/* Made of what a tracker said had changed; zeros and 0 for images. */
+	u8 tracker[RD_TRACKER_SIZE];
+	u64 epoch;
 };
 
 static inline bool rd_version_exists(const struct rd_version *version)
 {
 	return version->state == RD_VERSION_NEW || version->state == RD_VERSION_DONE;
+}
+
+static inline bool rd_version_is_tracked(const struct rd_version *version)
+{
+	return !rd_is_zero(version->tracker, sizeof(version->tracker));
 }
 
 /* -ENOENT */
@@ -48,7 +65,10 @@ int rd_volume_get(struct rd_sql *sql, const char *name, i64 *ret_id);
  * Versions that exist. @number 0: the newest. -ENOENT.
  */
 int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
-/* The newest below @number, the oldest above it. */
+/*
+ * The newest below @number, the oldest above it, of those that the engine keeps: the
+ * newest of all is what the next one is based on.
+ */
 int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 
@@ -59,6 +79,8 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 /* All that is known in the end; before it exists, so nobody else changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);
+/* It does not exist any more: its tags go, and its state is that of @version. */
+int rd_version_end(struct rd_sql *sql, const struct rd_version *version);
 /* Its state and cursor. */
 int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_remove(struct rd_sql *sql, const struct rd_version *version);

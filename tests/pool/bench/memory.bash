@@ -17,7 +17,8 @@ peak() {
 		"<= $memory_limit" "$kib <= $memory_limit * 1024"
 }
 
-# peak_of_all NAME: of a pool with two versions of v, the newest that of the image.
+# peak_of_all NAME KIND BYTES: of a pool with two versions of v, the newest that of
+# the image of this kind.
 peak_of_all() {
 	peak "$1, list" list
 	peak "$1, show" show v
@@ -25,9 +26,12 @@ peak_of_all() {
 	peak "$1, diff" diff v@1 v@2
 	peak "$1, check" check
 	peak "$1, scrub" scrub
+	# The disk need not have room for both.
+	rm "$work/image"
 	peak "$1, restore" restore v@1 --to "$work/out"
 	peak "$1, restore over it" restore v@2 --to "$work/out" --yes
 	rm "$work/out"
+	image "$2" "$work/image" "$3" 2
 	peak "$1, dump" dump v@2
 	peak "$1, repair" repair --rebuild-catalog
 	peak "$1, snapshot again" snapshot v --from "$work/image"
@@ -35,31 +39,22 @@ peak_of_all() {
 	peak "$1, prune" prune v --keep-last 1
 }
 
-of_sparse() {
-	new_pool --size 4T
-	image sparse "$work/image" $((sparse_gib * gib)) 1
-	peak "sparse, snapshot" snapshot v --from "$work/image"
-	image sparse "$work/image" $((sparse_gib * gib)) 2
-	peak "sparse, snapshot of a rewrite" snapshot v --from "$work/image"
-	peak_of_all sparse
+# peak_on NAME KIND BYTES: on an image of this kind that is rewritten as a whole.
+peak_on() {
+	local nr
+	for nr in 1 2; do
+		image "$2" "$work/image" "$3" $nr
+		peak "$1, snapshot $nr" snapshot v --from "$work/image"
+	done
+	peak_of_all "$@"
 	rm "$work/image"
-}
-
-of_rewrite() {
-	local bytes=$(($1 * gib))
-	new_pool
-	image random "$work/image" "$bytes" 1
-	peak "full, snapshot" snapshot v --from "$work/image"
-	image random "$work/image" "$bytes" 2
-	peak "full, snapshot of a rewrite" snapshot v --from "$work/image"
-	peak_of_all full
 }
 
 part_memory() {
 	local free size=16
 	free=$(($(df --output=avail -B1 "$dir" | tail -n 1) / gib))
-	# Image, two versions, and one that is restored.
-	while [ $((size * 4 + 2)) -gt "$free" ]; do
+	# Two versions, and the image or one that is restored.
+	while [ $((size * 3 + 2)) -gt "$free" ]; do
 		size=$((size / 2))
 	done
 	title "memory: the most that a command has" \
@@ -70,8 +65,10 @@ part_memory() {
 	on_file "$dir/filesystem" "$work"
 	REVDEDUP_POOL=$work/pool
 	header
-	of_sparse
-	of_rewrite "$size"
+	new_pool
+	peak_on full random $((size * gib))
+	new_pool --size 4T
+	peak_on sparse sparse $((sparse_gib * gib))
 	rm -rf "$REVDEDUP_POOL"
 	REVDEDUP_POOL=$dir/pool
 }

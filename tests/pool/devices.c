@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Devices that read the data area by themselves. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../userspace/pool/engine.h"
+#include "../../userspace/pool/resolve.h"
+#include "devices.h"
+
+struct devices *devices;
+
+void devices_begin(void)
+{
+	devices = mmap(NULL, sizeof(*devices), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (devices == MAP_FAILED)
+		abort();
+}
+
+/* --- the table */
+
+/* NULL: all blocks. */
+static bool is_asked(const struct device *device, const struct rd_going *going, unsigned int i)
+{
+	return !going || (device->places[i] && rd_going_has(going, device->places[i]));
+}
+
+static bool any_asked(const struct device *device, const struct rd_going *going, u64 seg)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (is_asked(device, going, seg * RD_SEG_BLOCKS + i))
+			return true;
+	return false;
+}
+
+static void set_place(struct device *device, unsigned int i, rd_place place,
+		      const struct rd_going *going)
+{
+	u64 block = 0;
+
+	if (rd_place_kind(place) == RD_HERE)
+		block = rd_place_offset(place) / RD_BLOCK_SIZE;
+	if (block && going && rd_going_has(going, block)) {
+		fprintf(stderr, "devices: block %u of %s is to go where it goes from\n", i,
+			device->name);
+		_exit(9);
+	}
+	device->places[i] = block;
+	devices->nr_left += !!going;
+}
+
+static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resolver *resolver,
+		    const struct rd_going *going, u64 seg)
+{
+	struct rd_map map = { 0 };
+	struct rd_seg_fp fp;
+	unsigned int i;
+	i64 recipe;
+	int r;
+
+	r = rd_segments_read(pool->sql, device->volume, device->number, seg, 1, &recipe);
+	if (!r && recipe)
+		r = rd_resolve(resolver, recipe, &map, &fp);
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (is_asked(device, going, seg * RD_SEG_BLOCKS + i))
+			set_place(device, seg * RD_SEG_BLOCKS + i, recipe ? map.at[i] : 0, going);
+	return r;
+}
+
+/* What is @going, or all of it, from the catalog. */
+static int load(struct device *device, struct rd_pool *pool, const struct rd_going *going)
+{
+	struct rd_resolver *resolver = rd_resolver_new(pool->sql);
+	u64 seg;
+	int r;
+
+	if (!resolver)
+		return -ENOMEM;
+	r = rd_sql_begin_read(pool->sql);
+	if (!r) {
+		for (seg = 0; seg < device->nr_segs && !r; seg++)
+			if (any_asked(device, going, seg))
+				r = load_seg(device, pool, resolver, going, seg);
+		rd_sql_end_read(pool->sql);
+	}
+	rd_resolver_free(resolver);
+	return r;
+}
+
+/* --- leaving */
+
+static struct device *find(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		if (devices->device[i].exists && !strcmp(devices->device[i].name, name))
+			return &devices->device[i];
+	return NULL;
+}
+
+static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd_lease *lease,
+		 const struct rd_going *going)
+{
+	struct device *device = find(lease->device);
+	struct rd_version version;
+
+	(void)lessor;
+	if (!device) {
+		devices->nr_gone++;
+		return 1;
+	}
+	if (!device->is_reachable) {
+		devices->nr_unreachable++;
+		return -EIO;
+	}
+	if (rd_lease_version(pool->sql, lease, &version)) {
+		fprintf(stderr, "devices: the version that %s reads is gone\n", device->name);
+		_exit(9);
+	}
+	return load(device, pool, going);
+}
+
+struct rd_lessor devices_lessor = { .leave = leave };
+
+unsigned int devices_orphans(struct rd_pool *pool)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *list;
+	unsigned int nr = 0;
+	size_t i;
+
+	if (rd_lease_list(pool->sql, NULL, &leases))
+		abort();
+	list = (const struct rd_lease *)leases.data;
+	for (i = 0; i < leases.len / sizeof(*list); i++)
+		nr += !find(list[i].device);
+	rd_buffer_free(&leases);
+	return nr;
+}
+
+/* --- coming and going */
+
+static int make_locked(struct device *device, struct rd_pool *pool,
+		       const struct rd_version *version)
+{
+	int r;
+
+	r = rd_lease_add(pool, version, device->name, &device->lease);
+	if (!r)
+		r = load(device, pool, NULL);
+	if (!r)
+		device->exists = true;
+	return r;
+}
+
+int device_make(struct device *device, struct rd_pool *pool, const struct rd_version *version,
+		const u8 *blocks)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	*device = (struct device){
+		.is_reachable = true,
+		.volume = version->volume,
+		.number = version->number,
+		.nr_segs = rd_nr_segs(version->size),
+	};
+	snprintf(device->name, sizeof(device->name), "REVDEDUP-%llu", ++devices->nr_made);
+	memcpy(device->want, blocks, DEVICE_BLOCKS);
+	r = rd_lease_shut(pool, &lock);
+	if (!r)
+		r = make_locked(device, pool, version);
+	rd_lock_drop(&lock);
+	return r ? r : rd_free_queue(pool);
+}
+
+void device_vanish(struct device *device)
+{
+	device->exists = false;
+}
+
+int device_drop(struct device *device, struct rd_pool *pool, bool by_name)
+{
+	device_vanish(device);
+	return by_name ? rd_lease_drop_device(pool, device->name) :
+		rd_lease_drop(pool, device->lease);
+}
+
+/* --- reading */
+
+static bool is_right(const struct device *device, int fd, const u8 contents[][RD_BLOCK_SIZE])
+{
+	static const u8 zeros[RD_BLOCK_SIZE];
+	u8 block[RD_BLOCK_SIZE];
+	unsigned int i;
+
+	for (i = 0; i < device->nr_segs * RD_SEG_BLOCKS; i++) {
+		const u8 *want = device->want[i] ? contents[device->want[i]] : zeros;
+
+		if (!device->places[i])
+			memset(block, 0, sizeof(block));
+		else if (pread(fd, block, sizeof(block), device->places[i] * RD_BLOCK_SIZE) !=
+			 sizeof(block))
+			return false;
+		if (!memcmp(block, want, sizeof(block)))
+			continue;
+		fprintf(stderr, "devices: %s reads block %u of %lld@%lld at %llu: wanted content %u, found one that begins with %02x%02x\n",
+			device->name, i, device->volume, device->number, device->places[i],
+			device->want[i], block[0], block[1]);
+		return false;
+	}
+	return true;
+}
+
+bool devices_are_right(const char *data, const u8 contents[][RD_BLOCK_SIZE])
+{
+	int fd = open(data, O_RDONLY);
+	bool good = fd >= 0;
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES && good; i++)
+		if (devices->device[i].exists)
+			good = is_right(&devices->device[i], fd, contents);
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
