@@ -7,6 +7,7 @@
 #   make check         all tests, in guests of both kernels and the debug kernel
 #   make soak          the same for hours
 #   make bench-target  what the target costs beside its peers, as a table
+#   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make demo          see the pool at work; demo-target: the target, in a guest
 #   make install       module by DKMS, tools, man pages
@@ -61,6 +62,9 @@ soak:
 bench-target:
 	tests/bench/run.sh
 
+bench-table:
+	tests/bench/table-write.sh
+
 bench-pool:
 	tests/pool/bench/run.sh
 
@@ -97,4 +101,4 @@ clean:
 	rm -rf build
 
 .PHONY: all help tools module modules-all lint check-fast check soak bench-target \
-	bench-pool demo demo-target install install-tools install-module uninstall clean
+	bench-table bench-pool demo demo-target install install-tools install-module uninstall clean

@@ -268,7 +268,7 @@ with open("pool/data", "r+b") as data:
 	make_pool 1G
 	truncate -s 4M 1.img
 	ctl snapshot vm1
-	expect 2 <<<"revdedupctl: what of? name an image or device with --from (try 'revdedupctl help snapshot')"
+	expect 2 <<<"revdedupctl: 'vm1' is not attached: name an image or device with --from (try 'revdedupctl help snapshot')"
 	ctl snapshot vm1@2 --from 1.img
 	expect 2 <<<"revdedupctl: 'vm1@2' is a version, and 'snapshot' wants a volume: 'vm1' (try 'revdedupctl help snapshot')"
 	ctl snapshot "a b" --from 1.img
@@ -662,7 +662,23 @@ time.sleep(60)' "$loop" 3>&- &
 @test "delete: in any order, and space comes back" {
 	make_versions
 	ctl delete vm1@2 --dry-run
-	expect 0 <<<"would delete vm1@2"
+	expect 0 <<-'END'
+		would delete vm1@2
+		would free 0 B
+	END
+	ctl delete vm1@latest -n --json
+	expect 0 <<-'END'
+		{"type": "delete", "version": "vm1@3", "dry_run": true}
+		{"type": "freed", "bytes": 16384, "dry_run": true}
+	END
+	ctl delete vm1@2 vm1@3 -n
+	expect 0 <<-'END'
+		would delete vm1@2
+		would delete vm1@3
+		would free 24.0 KiB
+	END
+	ctl delete vm1@{1,2,3} -n
+	[ "${lines[3]}" = "would free 2.4 MiB" ]
 	ctl delete vm1@2
 	expect 0 <<-'END'
 		deleted vm1@2
@@ -787,12 +803,14 @@ time.sleep(60)' "$loop" 3>&- &
 		would delete  vm1@1                 2026-11-18 02:00:13
 		would delete  vm1@2                 2026-11-20 02:00:13
 		keep          vm1@3                 2026-11-20 14:00:00  last, daily
+		would free 24.0 KiB
 	END
 	ctl expire --keep-within 12h --keep-tag silver --keep-tag gold --dry-run --json
 	expect 0 <<-'END'
 		{"type": "plan", "version": "vm1@1", "time": 1794967213, "keep": true, "reasons": ["tag"], "dry_run": true}
 		{"type": "plan", "version": "vm1@2", "time": 1795140013, "keep": true, "reasons": ["within"], "dry_run": true}
 		{"type": "plan", "version": "vm1@3", "time": 1795183200, "keep": true, "reasons": ["within"], "dry_run": true}
+		{"type": "freed", "bytes": 0, "dry_run": true}
 	END
 	must list
 	[ "${#lines[@]}" -eq 4 ]
@@ -847,7 +865,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
 	[ "$(field 0 '["bytes_live"]')" = $((606 * 4096)) ]
-	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "UPDATE uses SET names = names + 1"
+	edit "UPDATE uses SET names = names + 1"
 	ctl check
 	[ "$status" -eq 4 ]
 	[[ ${lines[0]} == "wrong: names of a recipe"* ]]
@@ -858,6 +876,73 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$(field -1 '["wrong"]')" = 5 ]
 }
 
+# edit SQL: change the catalog as no command does.
+edit() {
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "$@"
+}
+
+@test "delete: what a device reads" {
+	make_versions
+	must tag vm1@3 +gold
+	edit "INSERT INTO lease VALUES(1, 'REVDEDUP-a', (SELECT id FROM volume), 3, 0)"
+	edit "INSERT INTO lease VALUES(2, 'REVDEDUP-b', (SELECT id FROM volume), 3, 0)"
+	edit "INSERT INTO lease VALUES(3, 'REVDEDUP-c', (SELECT id FROM volume), 1, 0)"
+	must delete -n vm1@3
+	[ "${lines[1]}" = "would free 0 B" ]
+	ctl delete vm1@3
+	expect 0 <<-'END'
+		vm1@3 is deleted; its space comes back when REVDEDUP-a, REVDEDUP-b no longer read it
+		freed 0 B
+	END
+	ctl delete vm1@1 --json --progress=never
+	[ "$status" -eq 0 ]
+	[ "$(field 0 '["held_by"]')" = "['REVDEDUP-c']" ]
+	# For users they are gone.
+	must list
+	[[ $output != *vm1@1* && $output != *vm1@3* ]]
+	ctl show vm1@3
+	[ "$status" -eq 1 ]
+	ctl show vm1@gold
+	[ "$status" -eq 1 ]
+	must show vm1@latest
+	[ "${lines[0]}" = "version:        vm1@2" ]
+	must stats --json
+	[ "$(field 1 '["versions"]')" = 1 ]
+	must check
+	must snapshot vm1 --from 1.img
+	must dump vm1@2 >o.img
+	# Nothing is given back, and it is said which device is in the way.
+	ctl delete vm1@2 -v
+	[ "$status" -eq 0 ]
+	[[ $output == *"device 'REVDEDUP-a' reads the pool and cannot be reached"* ]]
+	must check
+	# The last one lets go; the next command deletes the rest.
+	edit "DELETE FROM lease"
+	must tag vm1@4 +now
+	must check
+	must delete vm1@4
+	must stats --json
+	[ "$(field 0 '["bytes_data"]')" = 0 ]
+
+	edit "INSERT INTO lease VALUES(4, 'REVDEDUP-d', 1, 4, 0)"
+	ctl check
+	[ "$status" -ne 0 ]
+	[[ $output == *"a lease of a version that is missing"* ]]
+}
+
+@test "show: what told the changes" {
+	make_versions
+	must show vm1@3
+	[[ $output != *tracker* ]]
+	edit "UPDATE version SET tracker = x'000102030405060708090a0b0c0d0e0f', epoch = 7 WHERE number = 3"
+	must show vm1@3
+	[[ $output == *"tracker:        00010203-0405-0607-0809-0a0b0c0d0e0f"* ]]
+	[[ $output == *"epoch:          7"* ]]
+	must show vm1@3 --json
+	[ "$(field 0 '["tracker"]')" = 00010203-0405-0607-0809-0a0b0c0d0e0f ]
+	[ "$(field 0 '["epoch"]')" = 7 ]
+}
+
 @test "scrub: damage is named, and everything else restored" {
 	make_versions
 	# Each block once.
@@ -865,7 +950,7 @@ time.sleep(60)' "$loop" 3>&- &
 	expect 0 <<<"read 3 versions, 2.4 MiB: 0 damaged"
 	must scrub vm1
 	expect 0 <<<"read 3 versions, 7.0 MiB: 0 damaged"
-	must verify vm1@2 --json
+	must verify vm1@2 --json --progress=never
 	[ "$(field 0 '["damaged"]')" = "[]" ]
 	[ "$(field 1 '["versions"]')" = 1 ]
 
@@ -889,7 +974,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$status" -eq 4 ]
 	[ "$(field 0 '["damaged"][1]["offset"]')" = 2088960 ]
 	[ "$(field 3 '["versions_damaged"]')" = 3 ]
-	ctl scrub vm1@3 --json
+	ctl scrub vm1@3 --json --progress=never
 	[ "$status" -eq 4 ]
 	[ "$(field 0 '["damaged"][0]["offset"]')" = 12288 ]
 	[ "$(field 1 '["versions_damaged"]')" = 1 ]
@@ -962,7 +1047,7 @@ time.sleep(60)' "$loop" 3>&- &
 	done
 
 	ctl repair --force
-	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog (try 'revdedupctl help repair')"
+	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog, and for a pool both of whose superblocks are lost (try 'revdedupctl help repair')"
 	ctl repair --rebuild-catalog -n
 	[ "$status" -eq 2 ]
 	ctl repair --rebuild-catalog --from 1.img
@@ -985,6 +1070,15 @@ time.sleep(60)' "$loop" 3>&- &
 	must scrub
 	must check
 	must snapshot vm2 --from 1.img
+	# Of more than one volume prune does what it can.
+	must snapshot vm2 --from 2.img
+	ctl prune --keep-last 1
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"using the volume 'vm1'"*"vm1@1 was skipped"*"vm1@2 was skipped"* ]]
+	[[ $output == *"deleted vm2@1"*"1 of 3 versions were deleted"*"freed"* ]]
+	[ "$(grep -c "is using" <<<"$output")" -eq 1 ]
+	must check
 	(sleep 1; kill "$holder") 3>&- &
 	must delete vm1@1 --lock-wait 60
 	rm held
@@ -998,6 +1092,11 @@ print(*sqlite3.connect("pool/catalog.db").execute(
 	[ "$status" -eq 11 ]
 	[ "${lines[0]}" = "revdedupctl: another command is using vm1@2" ]
 	must restore vm1@2 --to r2.img
+	must snapshot vm1 --from 1.img
+	ctl prune vm1 --keep-last 1 --json 2>/dev/null
+	[ "$status" -eq 11 ]
+	[[ $output == *'{"type": "skipped", "version": "vm1@2"}'* ]]
+	[[ $output == *'{"type": "delete", "version": "vm1@3"}'* ]]
 	drop
 	# Somebody deletes it: nobody begins to read it, and the others are read.
 	hold 5 "$id"

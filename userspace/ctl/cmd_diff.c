@@ -82,7 +82,7 @@ static int find_blocks(struct diff *diff, const struct rd_version *version, u64 
 static int read_fps(struct diff *diff, const struct rd_version *version, u64 segment,
 		    struct rd_fp fps[RD_SEG_BLOCKS])
 {
-	struct rd_seg_fp want, fp;
+	struct rd_seg_fp want;
 	struct rd_map map;
 	unsigned int tries;
 	i64 recipe;
@@ -97,8 +97,7 @@ static int read_fps(struct diff *diff, const struct rd_version *version, u64 seg
 			return 0;
 		}
 		rd_read_map_fps(&diff->ctl->pool->area, &map, fps);
-		rd_fp_of_fps(diff->hasher, fps, &fp);
-		if (!memcmp(&fp, &want, sizeof(fp)))
+		if (rd_fps_are_of(diff->hasher, fps, &want))
 			return 0;
 	}
 	return -EUCLEAN;

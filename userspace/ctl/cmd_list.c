@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../uuid.h"
 #include "ctl.h"
 
 #define WINDOW	1024
@@ -15,7 +16,7 @@ static const char *state_of(const struct rd_version *version)
 
 /* --- fields that both print */
 
-static void json_fields(struct ctl *ctl, const struct ctl_version *v, struct rd_buffer *tags)
+static void json_begin(struct ctl *ctl, const struct ctl_version *v, struct rd_buffer *tags)
 {
 	const struct rd_version *version = &v->version;
 	struct rd_json *out = &ctl->out;
@@ -23,9 +24,7 @@ static void json_fields(struct ctl *ctl, const struct ctl_version *v, struct rd_
 	char uid[20];
 
 	snprintf(uid, sizeof(uid), "%016llx", (u64)version->uid);
-	rd_json_string(out, "version", v->name);
-	rd_json_string(out, "volume", v->volume);
-	rd_json_u64(out, "number", version->number);
+	ctl_json_version_begin(ctl, v);
 	rd_json_string(out, "uid", uid);
 	rd_json_u64(out, "time", version->time);
 	rd_json_u64(out, "size", version->size);
@@ -91,8 +90,7 @@ static int list_version(struct ctl *ctl, const struct ctl_version *version, int 
 
 	r = ctl_tags(ctl, &version->version, &tags);
 	if (!r && ctl->json) {
-		ctl_json_begin(ctl, "version");
-		json_fields(ctl, version, &tags);
+		json_begin(ctl, version, &tags);
 		ctl_json_end(ctl);
 	} else if (!r) {
 		print_row(version, width, &tags);
@@ -191,7 +189,7 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 		      struct rd_buffer *tags)
 {
 	const struct rd_version *version = &v->version;
-	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT];
+	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
 	const char *names = join(tags);
 
 	printf("version:        %s\n", v->name);
@@ -213,6 +211,26 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
 	       counts->segments, counts->zero, counts->whole,
 	       counts->segments - counts->zero - counts->whole);
+	if (!rd_version_is_tracked(version))
+		return;
+	printf("tracker:        %s\n", rd_uuid_print(tracker, version->tracker));
+	printf("epoch:          %llu\n", version->epoch);
+}
+
+static void show_json(struct ctl *ctl, const struct ctl_version *v, const struct counts *counts,
+		      struct rd_buffer *tags)
+{
+	char tracker[RD_UUID_TEXT];
+
+	json_begin(ctl, v, tags);
+	rd_json_u64(&ctl->out, "segments", counts->segments);
+	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
+	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
+	if (rd_version_is_tracked(&v->version)) {
+		rd_json_string(&ctl->out, "tracker", rd_uuid_print(tracker, v->version.tracker));
+		rd_json_u64(&ctl->out, "epoch", v->version.epoch);
+	}
+	ctl_json_end(ctl);
 }
 
 static int show(struct ctl *ctl, const struct ctl_version *version)
@@ -224,16 +242,10 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
 		r = ctl_tags(ctl, &version->version, &tags);
-	if (!r && ctl->json) {
-		ctl_json_begin(ctl, "version");
-		json_fields(ctl, version, &tags);
-		rd_json_u64(&ctl->out, "segments", counts.segments);
-		rd_json_u64(&ctl->out, "segments_zero", counts.zero);
-		rd_json_u64(&ctl->out, "segments_whole", counts.whole);
-		ctl_json_end(ctl);
-	} else if (!r) {
+	if (!r && ctl->json)
+		show_json(ctl, version, &counts, &tags);
+	else if (!r)
 		show_text(version, &counts, &tags);
-	}
 	rd_buffer_free(&tags);
 	return r;
 }

@@ -205,6 +205,15 @@ static int plan(struct prune *prune, const char *name)
 	return r;
 }
 
+static int prune_planned(struct prune *prune)
+{
+	struct ctl_version *versions = (struct ctl_version *)prune->delete.data;
+	size_t nr = prune->delete.len / sizeof(*versions);
+
+	return prune->dry ? ctl_delete_dry(prune->ctl, versions, nr) :
+		ctl_delete(prune->ctl, versions, nr, true);
+}
+
 int cmd_prune(struct ctl *ctl)
 {
 	struct prune prune = { .ctl = ctl, .dry = ctl_has(ctl, CTL_OPT_DRY_RUN) };
@@ -218,9 +227,8 @@ int cmd_prune(struct ctl *ctl)
 		r = ctl_open(ctl, prune.dry ? RD_POOL_READ : RD_POOL_DELETE);
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
-	if (!r && !prune.dry)
-		r = ctl_delete(ctl, (struct ctl_version *)prune.delete.data,
-			       prune.delete.len / sizeof(struct ctl_version));
+	if (!r)
+		r = prune_planned(&prune);
 	rd_buffer_free(&prune.delete);
 	return ctl_close(ctl, r);
 }

@@ -9,6 +9,7 @@
 #include "../pool/cleanup.h"
 #include "../pool/heal.h"
 #include "../pool/rebuild.h"
+#include "../pool/supers.h"
 #include "ctl.h"
 
 /* More is for 'scrub' to list. */
@@ -144,11 +145,29 @@ static int heal(struct ctl *ctl)
 	return ctl_close(ctl, r);
 }
 
+/* --- the superblocks */
+
+static int make_supers(struct ctl *ctl)
+{
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--force is done: without --dry-run");
+	r = ctl_open(ctl, RD_POOL_LOST);
+	if (r == -EEXIST)
+		return ctl_usage(ctl, "--force is for --rebuild-catalog, and for a pool both of whose superblocks are lost");
+	if (!r)
+		r = rd_supers_make(ctl->pool);
+	return ctl_close(ctl, r);
+}
+
 int cmd_repair(struct ctl *ctl)
 {
+	int r = 0;
+
 	if (ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
 		return rebuild_catalog(ctl);
 	if (ctl_has(ctl, CTL_OPT_FORCE))
-		return ctl_usage(ctl, "--force is for --rebuild-catalog");
-	return heal(ctl);
+		r = make_supers(ctl);
+	return r ? r : heal(ctl);
 }

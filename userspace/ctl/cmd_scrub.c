@@ -19,10 +19,7 @@ struct scrub {
 static void print_json(struct ctl *ctl, const struct ctl_version *version,
 		       const struct rd_restore_report *report)
 {
-	ctl_json_begin(ctl, "version");
-	rd_json_string(&ctl->out, "version", version->name);
-	rd_json_string(&ctl->out, "volume", version->volume);
-	rd_json_u64(&ctl->out, "number", version->version.number);
+	ctl_json_version_begin(ctl, version);
 	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
 	ctl_json_bad(ctl, report);
 	ctl_json_end(ctl);

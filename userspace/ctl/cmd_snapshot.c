@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../host/attachment.h"
 #include "../pool/cleanup.h"
 #include "../pool/snapshot.h"
 #include "changed.h"
@@ -68,7 +69,7 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 }
 
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
-		       const struct rd_snapshot_report *report)
+		       const struct rd_snapshot_report *report, u64 pause_us)
 {
 	const struct rd_version *version = &report->version;
 	struct rd_json *out = &ctl->out;
@@ -88,6 +89,8 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "segments_shared", report->segments_shared);
 	rd_json_u64(out, "segments_pieces", report->segments_pieces);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	if (pause_us)
+		rd_json_u64(out, "usec_pause", pause_us);
 	rd_json_u64(out, "usec_copy", report->usec_copy);
 	rd_json_u64(out, "usec_reverse", report->usec_reverse);
 	rd_json_u64(out, "usec_free", report->usec_free);
@@ -95,7 +98,7 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 }
 
 static void print_text(struct ctl *ctl, const char *name,
-		       const struct rd_snapshot_report *report)
+		       const struct rd_snapshot_report *report, u64 pause_us)
 {
 	const struct rd_version *version = &report->version;
 	const char *reason = reason_of(ctl, report);
@@ -108,6 +111,9 @@ static void print_text(struct ctl *ctl, const char *name,
 	printf("%llu segments read, %s; %llu blocks of 4 KiB changed; %s stored\n",
 	       version->dirty, ctl_size_print(read, version->bytes_read),
 	       version->blocks_changed, ctl_size_print(stored, version->bytes_stored));
+	if (pause_us)
+		printf("who writes to it was held up for %llu.%llu ms\n", pause_us / 1000,
+		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
 		printf("%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
 		       report->segments_changed, report->segments_shared,
@@ -131,33 +137,34 @@ static void explain_failure(struct ctl *ctl, const char *name,
 
 /* --- */
 
-static int take(struct ctl *ctl, struct rd_snapshot_options *options)
+/* @at: the volume is attached; NULL: options->from is read. */
+static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
 {
 	struct rd_snapshot_report report = { 0 };
 	char name[CTL_VERSION_TEXT];
+	u64 pause_us = 0;
 	int r;
 
-	if (ctl_is_of_pool(ctl, options->from)) {
+	if (!at && ctl_is_of_pool(ctl, options->from)) {
 		rd_err(0, "'%s' is part of the pool", options->from);
 		rd_hint("no version was made; --from names an image or a device that is to be kept");
 		return CTL_FAILED;
 	}
-	r = rd_snapshot(ctl->pool, options, &report);
+	r = at ? ctl_snapshot_live(ctl, at, options, &report, &pause_us) :
+		rd_snapshot(ctl->pool, options, &report);
 	ctl_progress_clear(&ctl->progress);
 	ctl_name_print(name, options->volume, report.version.number);
 	if (r)
 		explain_failure(ctl, name, &report);
 	else if (ctl->json)
-		print_json(ctl, options->volume, name, &report);
+		print_json(ctl, options->volume, name, &report, pause_us);
 	else
-		print_text(ctl, name, &report);
+		print_text(ctl, name, &report, pause_us);
 	return r;
 }
 
 static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
 {
-	if (!options->from)
-		return ctl_usage(ctl, "what of? name an image or device with --from");
 	if (options->tag && !ctl_is_tag(options->tag))
 		return ctl_usage(ctl, "'%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
 				 options->tag);
@@ -167,8 +174,34 @@ static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
 	return 0;
 }
 
+/* 0, and *@ret is NULL where options->from is to be read. */
+static int find_source(struct ctl *ctl, const struct rd_snapshot_options *options,
+		       struct rd_attachment **ret)
+{
+	struct rd_attachment *at = malloc(sizeof(*at));
+	int r;
+
+	*ret = at;
+	if (!at)
+		return -ENOMEM;
+	r = rd_attachment_load(at, options->volume);
+	if (!r && (options->from || ctl_has(ctl, CTL_OPT_CHANGED)))
+		return ctl_usage(ctl, "'%s' is attached: without --from and --changed",
+				 options->volume);
+	if (r != -ENOENT)
+		return r;
+	free(at);
+	*ret = NULL;
+	if (!options->from)
+		return ctl_usage(ctl, "'%s' is not attached: name an image or device with --from",
+				 options->volume);
+	return ctl_has(ctl, CTL_OPT_COW_SIZE) ?
+		ctl_usage(ctl, "--cow-size is for a volume that is attached") : 0;
+}
+
 int cmd_snapshot(struct ctl *ctl)
 {
+	RD_FREE struct rd_attachment *at = NULL;
 	struct rd_snapshot_options options = {
 		.from = ctl_value(ctl, CTL_OPT_FROM),
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
@@ -185,14 +218,15 @@ int cmd_snapshot(struct ctl *ctl)
 	if (r)
 		return r;
 	options.volume = name.volume;
-	if (list && !ctl_has(ctl, CTL_OPT_FULL_SCAN)) {
+	r = find_source(ctl, &options, &at);
+	if (!r && list && !ctl_has(ctl, CTL_OPT_FULL_SCAN)) {
 		r = read_changed(list, name.volume, &changed);
 		options.changed = &changed.changed;
 	}
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
-		r = take(ctl, &options);
+		r = take(ctl, &options, at);
 	ctl_changed_free(&changed);
 	return ctl_close(ctl, r);
 }

@@ -8,33 +8,46 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../host/lessor.h"
 #include "../pool/cleanup.h"
 #include "../pool/restore.h"
 #include "ctl.h"
 
 #define MAX_WAIT_S	(30 * 86400)
 
-int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
 {
-	const char *path = ctl_value(ctl, CTL_OPT_POOL);
 	u64 seconds = 0;
 	int r;
 
 	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, MAX_WAIT_S, &seconds);
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, MAX_WAIT_S, &seconds);
+	*ret_ms = seconds * 1000;
+	return r;
+}
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	unsigned int wait_ms;
+	int r;
+
+	r = ctl_lock_wait(ctl, &wait_ms);
 	if (r)
 		return r;
 	if (!path)
 		path = getenv("REVDEDUP_POOL");
 	if (!path || !path[0])
 		return ctl_usage(ctl, "which pool? name it with --pool, or set REVDEDUP_POOL");
-	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, seconds * 1000);
+	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
-	if (!r)
-		ctl->pool->progress = &ctl->progress.progress;
-	return r;
+	if (r)
+		return r;
+	ctl->pool->progress = &ctl->progress.progress;
+	ctl->pool->lessor = &rd_host_lessor;
+	return 0;
 }
 
 int ctl_close(struct ctl *ctl, int r)
@@ -58,6 +71,14 @@ void ctl_json_end(struct ctl *ctl)
 {
 	rd_json_end(&ctl->out, '}');
 	putchar('\n');
+}
+
+void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
+{
+	ctl_json_begin(ctl, "version");
+	rd_json_string(&ctl->out, "version", version->name);
+	rd_json_string(&ctl->out, "volume", version->volume);
+	rd_json_u64(&ctl->out, "number", version->version.number);
 }
 
 int ctl_ask(const struct ctl *ctl, const char *fmt, ...)

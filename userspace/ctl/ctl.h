@@ -9,6 +9,7 @@
 #ifndef CTL_H
 #define CTL_H
 
+#include "../host/stack.h"
 #include "../json.h"
 #include "../pool/buffer.h"
 #include "../pool/log.h"
@@ -28,6 +29,7 @@ enum ctl_exit {
 	CTL_NO_POOL = 10,
 	CTL_LOCKED = 11,
 	CTL_NO_SPACE = 12,
+	CTL_NO_MODULE = 13,
 	CTL_INTERRUPTED = 130,
 };
 
@@ -62,6 +64,11 @@ enum ctl_option {
 	CTL_OPT_KEEP_TAG,
 	CTL_OPT_REMOVE_ALL,
 	CTL_OPT_REBUILD_CATALOG,
+	CTL_OPT_ALL,
+	CTL_OPT_META,
+	CTL_OPT_COW_SIZE,
+	CTL_OPT_WRITABLE,
+	CTL_OPT_NO_SNAPSHOT,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -196,6 +203,9 @@ int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer
 
 struct rd_restore_report;
 
+/* Begin a line of JSON with what a version is called. */
+void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version);
+
 /* Of @version, as one array. */
 void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
 /* One line for each range on stderr, which says what @became of it. */
@@ -215,11 +225,48 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 
 /* --- cmd_delete.c */
 
-/* Delete them all, and say so. The pool is open for writing. */
-int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr);
+/*
+ * Delete them all, and say so. The pool is open for writing. @skip_locked: those that
+ * another command has a lock of are left, and then it is CTL_LOCKED.
+ */
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked);
+
+/* Say what it would free. The pool is open. */
+int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
+
+/* --- live.c */
+
+struct rd_snapshot_options;
+struct rd_snapshot_report;
+
+/*
+ * Lock its devices, and have them there: see stack.h. A roll-back that was cut short
+ * is finished.
+ */
+int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state *ret_state);
+
+/*
+ * Take a version of an attached volume: what its target says is dirty. The pool is
+ * open for writing. *@ret_pause_us: how long those above had to wait.
+ */
+int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,
+		      struct rd_snapshot_options *options, struct rd_snapshot_report *report,
+		      u64 *ret_pause_us);
+
+/* 0, or CTL_NO_MODULE, and that is said. */
+int ctl_need_module(void);
+
+/* How long to wait for locks, in ms. 0 or CTL_USAGE. */
+int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
 
 /* --- the commands */
 
+int cmd_attach(struct ctl *ctl);
+int cmd_detach(struct ctl *ctl);
+int cmd_status(struct ctl *ctl);
+int cmd_map(struct ctl *ctl);
+int cmd_unmap(struct ctl *ctl);
+int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);
 int cmd_snapshot(struct ctl *ctl);
 int cmd_list(struct ctl *ctl);

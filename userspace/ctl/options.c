@@ -50,6 +50,13 @@ static const struct option_info {
 				 "even if nothing would be left" },
 	[CTL_OPT_REBUILD_CATALOG] = { "rebuild-catalog", 0, NULL,
 				      "make the catalog anew from its copy in the pool" },
+	[CTL_OPT_ALL] = { "all", 0, NULL, "all volumes that are attached on this host" },
+	[CTL_OPT_META] = { "meta", 0, "DEVICE", "for the metadata of the target" },
+	[CTL_OPT_COW_SIZE] = { "cow-size", 0, "SIZE",
+			       "room for what is overwritten while it is copied" },
+	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
+			       "can be written to; what was is thrown away in the end" },
+	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep what was before" },
 	[CTL_OPT_HELP] = { "help", 0, NULL, "print this" },
 	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
 };

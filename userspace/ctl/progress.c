@@ -6,22 +6,14 @@
  * a carriage return: what anybody prints next goes over it.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "../json.h"
+#include "../pool/clock.h"
 #include "progress.h"
 #include "sizes.h"
 
 #define LINE_MS		200
 #define JSON_MS		1000
-
-static u64 now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (u64)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void print_line(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
 {
@@ -62,7 +54,7 @@ static void print_json(const struct ctl_progress *progress, u64 done, u64 total,
 static void tell(const struct rd_progress *base, const char *what, u64 done, u64 total)
 {
 	struct ctl_progress *progress = (struct ctl_progress *)base;
-	u64 now = now_ms(), wait = progress->json ? JSON_MS : LINE_MS;
+	u64 now = rd_now_us() / 1000, wait = progress->json ? JSON_MS : LINE_MS;
 
 	if (progress->what != what) {
 		progress->what = what;

@@ -13,10 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../host/dm.h"
 #include "ctl.h"
 
 #define O(name)		(1ULL << CTL_OPT_##name)
 #define COMMON		(O(POOL) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | O(VERBOSE))
+/* Of commands that need no pool. */
+#define HOST		(COMMON & ~O(POOL))
 #define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
 			 O(REMOVE_ALL))
@@ -26,10 +29,16 @@ const struct ctl_command ctl_commands[] = {
 	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
 	  O(DATA) | O(SIZE) | O(RESERVE) | O(FORCE) | O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
 	  false, cmd_init },
-	{ "snapshot", { "backup", "create" }, "VOL --from PATH",
-	  "take a version of VOL from an image or a device",
-	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG), 1, 1,
-	  false, cmd_snapshot },
+	{ "attach", { "track" }, "VOL|--all", "put the target over a volume, so that it is tracked",
+	  HOST | O(FROM) | O(META) | O(ALL), 0, 1, false, cmd_attach },
+	{ "detach", { "untrack" }, "VOL", "take the target off; what was known of changes is lost",
+	  HOST | O(YES), 1, 1, false, cmd_detach },
+	{ "status", { NULL }, "[VOL]", "say how attached volumes are; 1: one needs somebody",
+	  HOST, 0, 1, false, cmd_status },
+	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]",
+	  "take a version of VOL: of an attached volume, or from an image or a device",
+	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
+	  O(COW_SIZE), 1, 1, false, cmd_snapshot },
 	{ "list", { "ls", "versions", "snapshots" }, "[VOL]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
 	{ "show", { "info" }, "VOL[@VERSION]", "say more about a version",
@@ -43,6 +52,14 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(PROGRESS) | O(TO) | O(FULL) | O(YES) | O(FORCE), 1, 1, false, cmd_restore },
 	{ "dump", { "cat" }, "VOL@VERSION", "write a version to stdout",
 	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
+	{ "map", { "activate" }, "VOL[@VERSION] [NAME]", "have a version as a block device",
+	  COMMON | O(WRITABLE), 1, 2, false, cmd_map },
+	{ "unmap", { "deactivate" }, "NAME", "remove such a device",
+	  COMMON, 1, 1, false, cmd_unmap },
+	{ "rollback", { "revert", "merge" }, "VOL@VERSION",
+	  "have an attached volume be an earlier version, at once",
+	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE), 1, 1, false,
+	  cmd_rollback },
 	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
 	{ "prune", { "expire" }, "[VOL] --keep-...", "delete versions that no rule keeps",
@@ -152,6 +169,8 @@ static int exit_code(int r)
 		return CTL_LOCKED;
 	case -ENOSPC:
 		return CTL_NO_SPACE;
+	case -ENOPKG:
+		return CTL_NO_MODULE;
 	case -EUCLEAN:
 		return CTL_DAMAGE;
 	case -EINTR:
@@ -222,6 +241,7 @@ int main(int argc, char **argv)
 	if (!ctl.given)
 		return CTL_FAILED;
 	set_signals();
+	rd_dm_init();
 	/* In one file with stderr, lines are to be in the order of things. */
 	setlinebuf(stdout);
 	r = run_line(&ctl, argc, argv);

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # its users use them; bats and lib.bash set them
+#
+# Volumes on LVM that revdedupctl attaches, for bats files that `load lib` and `load
+# live`: group rdt-vg on /dev/ram0, and a pool on an ext4 on /dev/ram1.
+
+export REVDEDUP_CONFIG=/tmp/rdt-etc
+export REVDEDUP_POOL=/tmp/rdt-pool/pool
+export LVM_SUPPRESS_FD_WARNINGS=1
+PATH=/rdd/ctl:$PATH
+vg=rdt-vg
+
+live_setup() {
+	rdd_setup
+	load_module
+	ramdisk "${1:-320}" 2
+	vgcreate -qq $vg /dev/ram0
+	mkdir -p /tmp/rdt-pool "$REVDEDUP_CONFIG"
+	mkfs.ext4 -q /dev/ram1
+	mount /dev/ram1 /tmp/rdt-pool
+	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
+}
+
+# What a failed test leaves is in the way of the next.
+live_teardown() {
+	local name
+	pkill -x sleep || :
+	rm -f /tmp/go
+	for name in $(dm_devices | grep '^revdedup-' | sort -r); do
+		dmsetup resume "$name" 2>/dev/null || :
+	done
+	grep -o ' /tmp/rdt-mnt[^ ]*' /proc/mounts | xargs -r umount || :
+	for _ in 1 2 3; do
+		for name in $(dm_devices | grep '^revdedup-' | sort -r); do
+			dmsetup remove --retry "$name" 2>/dev/null || :
+		done
+	done
+	umount /tmp/rdt-pool 2>/dev/null || :
+	vgremove -qq --force --yes $vg 2>/dev/null || :
+	rm -rf "$REVDEDUP_CONFIG"
+	rdd_teardown
+}
+
+# make_lv NAME MIB
+make_lv() { lvcreate -qq --yes -Wy -Zy --size "$2M" --name "$1" $vg; }
+
+# device_of LV: what is used instead of it.
+device_of() { echo "/dev/mapper/revdedup-${vg//-/--}-$1"; }
+
+# is_version VERSION FILE|DEVICE: that is what the version holds.
+is_version() {
+	revdedupctl -q restore "$1" --yes --to /tmp/rdt-pool/out &&
+		cmp "$2" /tmp/rdt-pool/out
+}
+
+# json KEY: of the one object that is on stdin.
+json() { sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }

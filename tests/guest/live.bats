@@ -1,0 +1,384 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl on logical volumes with the target over them: attach, snapshot while it
+# is written to, detach, and what is in its way.
+
+# Each test is a subshell; no name here has blanks; who sleeps holds a device open.
+# shellcheck disable=SC2030,SC2031,SC2086,SC2154,SC2217
+load lib
+load live
+
+setup() { live_setup; }
+teardown() { live_teardown; }
+
+@test "live: a volume is attached, its versions are what it was, it is detached" {
+	make_lv vm1 64
+	revdedupctl attach $vg/vm1
+	vol=$(device_of vm1)
+	mkfs.ext4 -q "$vol"
+	mkdir -p /tmp/rdt-mnt
+	mount "$vol" /tmp/rdt-mnt
+	dd if=/dev/urandom of=/tmp/rdt-mnt/one bs=1M count=9 status=none
+	sync
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = full ]
+	umount /tmp/rdt-mnt
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	is_version $vg/vm1@2 "$vol"
+	dd if=/dev/urandom of="$vol" bs=4k seek=5000 count=1 conv=fsync status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json blocks_changed </tmp/said)" = 1 ]
+	is_version $vg/vm1@3 "$vol"
+	revdedupctl check
+	revdedupctl status
+	[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
+	# shellcheck disable=SC2012
+	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1 vm1_rdmeta" ]
+	cp "$vol" /tmp/rdt-pool/was
+	revdedupctl detach $vg/vm1
+	cmp /dev/$vg/vm1 /tmp/rdt-pool/was
+	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
+}
+
+# A volume with a version and a file system's worth of random content.
+some_volume() {
+	make_lv "$1" "${2:-48}"
+	revdedupctl -q attach "$vg/$1"
+	vol=$(device_of "$1")
+	dd if=/dev/urandom of="$vol" bs=1M count="${2:-48}" oflag=direct status=none
+	revdedupctl -q snapshot "$vg/$1"
+}
+
+# Write to it until the file /tmp/go is gone.
+writer() {
+	touch /tmp/go
+	while [ -e /tmp/go ]; do
+		dd if=/dev/urandom of="$vol" bs=$((RANDOM % 200 + 1))k count=1 iflag=fullblock \
+			oflag=direct,seek_bytes conv=notrunc seek=$((RANDOM % 8000 * 4096)) \
+			status=none || exit
+	done 3>&- &
+	writer=$!
+}
+
+is_frozen() { dmsetup status | grep -q ':snap.*snapshot [0-9]*/'; }
+
+end_writer() {
+	rm -f /tmp/go
+	wait "$writer"
+}
+
+# The command stops while the volume is suspended, so that it can be copied: what is
+# in the version must be that, whatever is written afterwards.
+@test "live: a version is what the volume was when it was suspended" {
+	some_volume vm1
+	writer
+	for nr in 2 3 4; do
+		REVDEDUP_FAIL=freeze-checkpoint=stop revdedupctl -q snapshot $vg/vm1 3>&- &
+		pid=$!
+		retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+		dd if=/dev/$vg/vm1 of=/tmp/rdt-pool/was bs=1M iflag=direct status=none
+		kill -CONT $pid
+		# Most of it is overwritten before it is copied, or while it is.
+		retry 100 0.1 is_frozen
+		dd if=/dev/urandom of="$vol" bs=3M count=10 oflag=direct conv=notrunc status=none
+		wait $pid
+		is_version "$vg/vm1@$nr" /tmp/rdt-pool/was
+	done
+	end_writer
+	revdedupctl -q snapshot $vg/vm1
+	is_version $vg/vm1@5 "$vol"
+	revdedupctl -q check
+}
+
+@test "live: killed at each step, the volume goes on and the next version is right" {
+	some_volume vm1 32
+	writer
+	touch /tmp/log
+	REVDEDUP_FAIL_LOG=/tmp/log revdedupctl -q snapshot $vg/vm1
+	grep -n . /tmp/log | tr : ' ' | awk '!seen[$2]++' >/tmp/steps
+	cat /tmp/steps
+	grep -q freeze-suspended /tmp/steps
+	while read -r nr name <&4; do
+		case $name in
+		freeze-* | live-* | snapshot-* | reverse-batch) ;;
+		*) continue ;;
+		esac
+		echo "# $name"
+		status=0
+		REVDEDUP_FAIL=$name=kill revdedupctl -q snapshot $vg/vm1 3>&- || status=$?
+		[ "$status" -eq 137 ]
+		# Nobody is held up for good.
+		timeout 30 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none
+		kill -0 "$writer"
+		revdedupctl status
+		end_writer
+		revdedupctl -q snapshot $vg/vm1
+		is_version $vg/vm1@latest "$vol"
+		[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
+		writer
+	done 4</tmp/steps
+	end_writer
+	revdedupctl -q check
+	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1 vm1_rdmeta" ]
+}
+
+# A step that fails, not one that is killed: it cleans up itself.
+@test "live: a snapshot that fails leaves the bits and the pool as they were" {
+	some_volume vm1 32
+	dd if=/dev/urandom of="$vol" bs=4k seek=3000 count=1 oflag=direct status=none
+	for name in ${STEPS:-freeze-prepared freeze-suspended freeze-checkpoint freeze-resumed \
+		snapshot-finish live-commit}; do
+		run revdedupctl -q snapshot $vg/vm1
+		[ "$status" -eq 0 ]
+		dd if=/dev/urandom of="$vol" bs=4k seek=5000 count=1 oflag=direct status=none
+		REVDEDUP_FAIL=$name=EIO run revdedupctl snapshot $vg/vm1
+		echo "$name: $status: $output"
+		[ "$status" -eq 1 ]
+		[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
+		revdedupctl status $vg/vm1 --json | tee /tmp/said
+		[ "$name" = live-commit ] || [ "$(json segments_dirty </tmp/said)" = 1 ]
+		run revdedupctl snapshot $vg/vm1 --json
+		echo "$output"
+		[[ $output == *'"mode": "changed"'* ]]
+		is_version $vg/vm1@latest "$vol"
+	done
+	# What is overwritten has no room.
+	dd if=/dev/urandom of="$vol" bs=1M count=20 oflag=direct status=none
+	REVDEDUP_FAIL=freeze-resumed=stop revdedupctl snapshot $vg/vm1 --cow-size 1M \
+		>/tmp/said 2>&1 3>&- &
+	pid=$!
+	retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+	dd if=/dev/urandom of="$vol" bs=1M count=20 oflag=direct status=none
+	kill -CONT $pid
+	status=0
+	wait $pid || status=$?
+	cat /tmp/said
+	[ "$status" -eq 1 ]
+	grep -q "cow-size" /tmp/said
+	revdedupctl -q snapshot $vg/vm1
+	is_version $vg/vm1@latest "$vol"
+	revdedupctl -q check
+}
+
+@test "live: what is in the way is said, and nothing was changed" {
+	make_lv vm1 32
+	mkfs.ext4 -q /dev/$vg/vm1
+	mkdir -p /tmp/rdt-mnt
+	mount /dev/$vg/vm1 /tmp/rdt-mnt
+	run revdedupctl attach $vg/vm1
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *mounted* ]]
+	umount /tmp/rdt-mnt
+	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
+	run revdedupctl attach nothing
+	[ "$status" -eq 1 ]
+	run revdedupctl attach other --from /dev/ram1
+	[ "$status" -eq 11 ]
+	run revdedupctl detach $vg/vm1
+	[ "$status" -eq 1 ]
+	[[ $output == *"not attached"* ]]
+	run revdedupctl snapshot $vg/vm1
+	[ "$status" -eq 2 ]
+	# A device of that name that is not ours.
+	dm_create rdt-x "0 8 zero"
+	dmsetup rename rdt-x "revdedup-rdt--vg-vm1"
+	run revdedupctl attach $vg/vm1
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"another device"* ]]
+	dmsetup remove revdedup-rdt--vg-vm1
+	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
+	# Twice does no harm.
+	revdedupctl attach $vg/vm1
+	revdedupctl attach $vg/vm1
+	# A pool that would copy itself.
+	vol=$(device_of vm1)
+	mkfs.ext4 -q "$vol"
+	mount "$vol" /tmp/rdt-mnt
+	revdedupctl -q init --size 100M --reserve 1M /tmp/rdt-mnt/pool
+	run revdedupctl -p /tmp/rdt-mnt/pool snapshot $vg/vm1
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"lies on"* ]]
+	umount /tmp/rdt-mnt
+}
+
+@test "live: without the module, resized, renamed, with other metadata: noticed" {
+	some_volume vm1 32
+	# Gone, as after a boot, and no module for this kernel.
+	dmsetup remove "${vol##*/}"
+	dmsetup remove "${vol##*/}:meta"
+	rmmod dm_revdedup
+	run revdedupctl attach --all
+	echo "$output"
+	[ "$status" -eq 3 ]
+	[[ $output == *"not tracked"* ]]
+	dd if=/dev/urandom of="$vol" bs=4k seek=100 count=1 oflag=direct status=none
+	run revdedupctl status
+	[ "$status" -eq 1 ]
+	run revdedupctl snapshot $vg/vm1
+	[ "$status" -eq 13 ]
+	load_module
+	# While it is in use.
+	sleep 1000 <"$vol" 3>&- &
+	revdedupctl attach $vg/vm1
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json reason </tmp/said)" = "track of changes was lost" ]
+	is_version $vg/vm1@latest "$vol"
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	# Larger.
+	lvextend -qq --size 40M $vg/vm1
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=33 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json size </tmp/said)" = $((40 << 20)) ]
+	is_version $vg/vm1@latest "$vol"
+	kill %%
+	wait || :
+	# Under another name.
+	dmsetup remove "${vol##*/}"
+	dmsetup remove "${vol##*/}:meta"
+	lvrename -qq $vg vm1 vm7
+	revdedupctl attach --all
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	# With metadata that know nothing.
+	dmsetup remove "${vol##*/}"
+	dmsetup remove "${vol##*/}:meta"
+	blkdiscard -z /dev/$vg/vm1_rdmeta
+	revdedupctl attach --all
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json reason </tmp/said)" = "the target does not know the version before" ]
+	is_version $vg/vm1@latest "$vol"
+	revdedupctl -q check
+}
+
+@test "live: versions are devices, at once, and stay right while the pool changes" {
+	some_volume vm1 32
+	cp "$vol" /tmp/rdt-pool/one
+	revdedupctl map $vg/vm1@1
+	revdedupctl map $vg/vm1@1 rdt-one --writable
+	one=$vol@1
+	cmp "$one" /tmp/rdt-pool/one
+	run revdedupctl unmap "${vol##*/}"
+	[ "$status" -eq 1 ]
+	for nr in 2 3 4; do
+		dd if=/dev/urandom of="$vol" bs=64k seek=$((RANDOM % 400)) count=100 oflag=direct \
+			conv=notrunc status=none
+		revdedupctl -q snapshot $vg/vm1
+		cmp "$one" /tmp/rdt-pool/one
+	done
+	# What is written to one device is on no other.
+	dd if=/dev/zero of=/dev/mapper/rdt-one bs=1M count=3 oflag=direct status=none
+	cmp -n 3145728 /dev/mapper/rdt-one /dev/zero
+	cmp -i 3145728 /dev/mapper/rdt-one /tmp/rdt-pool/one
+	cmp "$one" /tmp/rdt-pool/one
+	run revdedupctl delete $vg/vm1@1
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"no longer"* ]]
+	run revdedupctl list
+	[[ $output != *vm1@1* ]]
+	revdedupctl -q prune $vg/vm1 --keep-last 1
+	cmp "$one" /tmp/rdt-pool/one
+	# In use.
+	sleep 1000 <"$one" 3>&- &
+	run revdedupctl unmap "$one"
+	echo "$output"
+	[ "$status" -eq 11 ]
+	kill %%
+	wait || :
+	revdedupctl stats --json >/tmp/before
+	revdedupctl unmap "$one"
+	revdedupctl unmap rdt-one
+	revdedupctl stats --json >/tmp/after
+	cat /tmp/before /tmp/after
+	revdedupctl check
+	is_version $vg/vm1@latest "$vol"
+	[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
+	[ -z "$(losetup -a)" ]
+}
+
+# is_home: all blocks have been copied.
+is_home() {
+	revdedupctl status $vg/vm1 --json | grep -q '"blocks_away": 0,'
+}
+
+@test "live: rolled back at once, with a writer, and home after a while" {
+	some_volume vm1 32
+	cp "$vol" /tmp/rdt-pool/one
+	dd if=/dev/urandom of="$vol" bs=1M seek=3 count=20 oflag=direct conv=notrunc status=none
+	revdedupctl -q snapshot $vg/vm1
+	dd if=/dev/urandom of="$vol" bs=64k seek=37 count=7 oflag=direct conv=notrunc status=none
+	cp "$vol" /tmp/rdt-pool/now
+	# It is in use, as by a guest.
+	sleep 1000 <"$vol" 3>&- &
+	run revdedupctl rollback $vg/vm1@1
+	[ "$status" -eq 1 ]
+	[[ $output == *--yes* ]]
+	revdedupctl rollback $vg/vm1@1 --yes
+	cmp "$vol" /tmp/rdt-pool/one
+	is_version $vg/vm1@3 /tmp/rdt-pool/now
+	# The next version, home or not; the origin of what is on its way is deleted.
+	revdedupctl delete $vg/vm1@1
+	revdedupctl -q snapshot $vg/vm1
+	is_version $vg/vm1@4 /tmp/rdt-pool/one
+	retry 100 0.3 is_home
+	cmp "$vol" /tmp/rdt-pool/one
+	cmp /dev/$vg/vm1 /tmp/rdt-pool/one
+	revdedupctl -q prune $vg/vm1 --keep-last 2
+	revdedupctl -q check
+	kill %%
+	wait || :
+	revdedupctl detach $vg/vm1
+	cmp /dev/$vg/vm1 /tmp/rdt-pool/one
+	# Nothing is held for it any more.
+	run revdedupctl -v prune $vg/vm1 --keep-last 1
+	echo "$output"
+	[[ $output != *reached* ]]
+	revdedupctl -q check
+}
+
+@test "live: a volume that is mounted is not rolled back" {
+	some_volume vm1 16
+	mkfs.ext4 -q "$vol"
+	mkdir -p /tmp/rdt-mnt
+	mount "$vol" /tmp/rdt-mnt
+	run revdedupctl rollback $vg/vm1@1 --yes
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"mounted at '/tmp/rdt-mnt'"* ]]
+	umount /tmp/rdt-mnt
+	# Nor to what is not there, nor one that is not attached.
+	run revdedupctl rollback $vg/vm1@7 --yes
+	[ "$status" -eq 1 ]
+	run revdedupctl rollback $vg/vm8@1 --yes
+	[ "$status" -eq 1 ]
+}
+
+@test "live: a roll-back that is killed has happened or not, or is finished" {
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	for name in rollback-suspended rollback-begun rollback-set rollback-ended; do
+		dd if=/dev/urandom of="$vol" bs=1M count=9 oflag=direct conv=notrunc status=none
+		cp "$vol" /tmp/rdt-pool/now
+		status=0
+		REVDEDUP_FAIL=$name=kill revdedupctl -q rollback $vg/vm1@1 --yes 3>&- || status=$?
+		[ "$status" -eq 137 ]
+		# The guard has resumed it.
+		retry 100 0.2 timeout 5 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none
+		case $name in
+		rollback-suspended) cmp "$vol" /tmp/rdt-pool/now ;;
+		*) cmp "$vol" /tmp/rdt-pool/one ;;
+		esac
+		revdedupctl attach $vg/vm1
+		run dmsetup message "${vol##*/}" 0 hydrate start
+		retry 100 0.3 is_home
+		revdedupctl -q snapshot $vg/vm1
+		is_version $vg/vm1@latest "$vol"
+	done
+	revdedupctl -q check
+}

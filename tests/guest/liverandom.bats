@@ -1,0 +1,204 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Three volumes on LVM, one of them thin, for which revdedupctl does all that it can,
+# in random order, and is killed at random steps. Every version, every device and every
+# volume must hold what it did.
+#
+#   LIVE_ROUNDS   how many things are done (default 40)
+#   LIVE_SEED     of what is random (default: another one each time)
+
+# Each test is a subshell; no name here has blanks.
+# shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154,SC2206
+load lib
+load live
+
+rounds=${LIVE_ROUNDS:-40}
+want=/tmp/rdt-pool/want
+mib=16
+
+setup() { live_setup 400; }
+teardown() { live_teardown; }
+
+# --- what is where
+
+any_of() { [ $# -eq 0 ] || echo "${@:RANDOM % $# + 1:1}"; }
+
+# Versions of the volume $1 (all), of which there is a copy each.
+versions() { (cd $want && shopt -s nullglob && echo ${1:-*}@*); }
+
+same() {
+	cmp "$1" "$want/$2" || {
+		echo "$1 is not $2"
+		return 1
+	}
+}
+
+# version_is NAME
+version_is() {
+	revdedupctl -q restore $vg/$1 --yes --to /tmp/rdt-pool/out 3>&- &&
+		same /tmp/rdt-pool/out $1
+}
+
+volume_is() {
+	cmp "$(device_of $1)" $want/$1 || {
+		echo "$1 has changed"
+		return 1
+	}
+}
+
+scribble() {
+	local i offset len
+	for ((i = 0; i < RANDOM % 6 + 1; i++)); do
+		len=$((RANDOM % 300 + 1)) offset=$((RANDOM % (mib * 1024 - 300)))
+		dd if=/dev/urandom of="$(device_of $1)" bs=1k count=$len seek=$offset \
+			oflag=direct conv=notrunc status=none
+	done
+	# Some of it is zeros, and some of one is on another.
+	[ $((RANDOM % 4)) -ne 0 ] || dd if=/dev/zero of="$(device_of $1)" bs=64k count=9 \
+		seek=$((RANDOM % 200)) oflag=direct conv=notrunc status=none
+	[ $((RANDOM % 4)) -ne 0 ] || dd if="$(device_of "$(any_of vm1 vm2 vm3)")" \
+		of="$(device_of $1)" bs=2M count=2 skip=$((RANDOM % 6)) seek=$((RANDOM % 6)) \
+		iflag=direct oflag=direct conv=notrunc status=none
+	cp --sparse=always "$(device_of $1)" $want/$1
+}
+
+# A version that is there and of which there is no copy is what the volume is.
+take_new() {
+	local name
+	revdedupctl list $vg/$1 >/tmp/list 2>/tmp/err || grep -q "no volume" /tmp/err
+	while read -r name _; do
+		name=${name#"$vg/"}
+		[[ $name == $1@* ]] || continue
+		! [ -e $want/$name ] || continue
+		cp --sparse=always $want/$1 $want/$name
+		echo "  there is $name"
+	done </tmp/list
+}
+
+# --- what is done
+
+do_snapshot() {
+	scribble $1
+	revdedupctl -q snapshot $vg/$1 3>&-
+	take_new $1
+}
+
+do_killed() {
+	local status=0 step=$((RANDOM % 70 + 1))
+	scribble $1
+	REVDEDUP_FAIL=any:$step=kill revdedupctl -q snapshot $vg/$1 3>&- || status=$?
+	echo "  step $step: $status"
+	[ "$status" -eq 137 ] || [ "$status" -eq 0 ]
+	volume_is $1
+	take_new $1
+}
+
+do_map() {
+	local version
+	version=$(any_of $(versions))
+	nr_mapped=$((nr_mapped + 1))
+	echo "  $version is rdt-map$nr_mapped"
+	revdedupctl -q map $vg/$version rdt-map$nr_mapped 3>&-
+	cp --sparse=always $want/$version $want/=rdt-map$nr_mapped
+	mapped+=(rdt-map$nr_mapped)
+}
+
+do_unmap() {
+	local name
+	[ ${#mapped[@]} -gt 0 ] || return 0
+	name=${mapped[0]}
+	mapped=("${mapped[@]:1}")
+	same /dev/mapper/$name =$name
+	revdedupctl -q unmap $name 3>&-
+	rm $want/=$name
+}
+
+do_delete() {
+	local version
+	version=$(any_of $(versions))
+	echo "  $version"
+	revdedupctl -q delete $vg/$version 3>&-
+	rm $want/$version
+}
+
+do_prune() {
+	local left version
+	revdedupctl -q prune $vg/$1 --keep-last 2 3>&- || return 0
+	left=$(revdedupctl list $vg/$1)
+	for version in $(versions $1); do
+		[[ $left == *"$vg/$version "* ]] || rm $want/$version
+	done
+}
+
+do_rollback() {
+	local version status=0
+	version=$(any_of $(versions $1))
+	[ -n "$version" ] || return 0
+	echo "  to $version"
+	revdedupctl -q rollback $vg/$version --yes 3>&- >/tmp/said 2>&1 || status=$?
+	cat /tmp/said
+	# The one before is not home.
+	[ "$status" -ne 11 ] || {
+		take_new $1
+		return 0
+	}
+	[ "$status" -eq 0 ]
+	take_new $1
+	cp --sparse=always $want/$version $want/$1
+	volume_is $1
+}
+
+one_round() {
+	local vol what
+	vol=$(any_of vm1 vm2 vm3)
+	what=$(any_of snapshot snapshot snapshot killed killed map map unmap delete prune rollback)
+	[ -n "$(versions)" ] || what=snapshot
+	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
+	[ "$(versions | wc -w)" -lt 12 ] || what=prune
+	echo "round $round: $what $vol"
+	do_$what $vol
+	count[$what]=$((${count[$what]:-0} + 1))
+}
+
+all_is_well() {
+	local name
+	for name in "${mapped[@]}"; do
+		same /dev/mapper/$name =$name
+	done
+	for name in vm1 vm2 vm3; do
+		volume_is $name
+	done
+	for name in $(versions); do
+		version_is $name
+	done
+	revdedupctl -q check
+}
+
+@test "live: whatever is done, everything is what it was" {
+	local round mapped=() nr_mapped=0
+	local -A count=()
+	RANDOM=${LIVE_SEED:=$RANDOM}
+	echo "# LIVE_SEED=$LIVE_SEED" >&3
+	mkdir $want
+	make_lv vm1 $mib
+	make_lv vm2 $mib
+	lvcreate -qq --yes --type thin-pool --size 64M --name thin $vg
+	lvcreate -qq --yes --thin --virtualsize ${mib}M --name vm3 $vg/thin
+	for vol in vm1 vm2 vm3; do
+		revdedupctl -q attach $vg/$vol
+		cp --sparse=always "$(device_of $vol)" $want/$vol
+	done
+	for ((round = 1; round <= rounds; round++)); do
+		one_round
+		[ $((round % 8)) -ne 0 ] || all_is_well
+	done
+	all_is_well
+	for name in "${mapped[@]}"; do
+		revdedupctl -q unmap $name
+	done
+	revdedupctl -q check
+	for what in "${!count[@]}"; do
+		echo "# ${count[$what]} times: $what" >&3
+	done
+}

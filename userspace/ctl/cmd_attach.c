@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl attach and detach: put the target over a volume, and take it off. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../host/block.h"
+#include "../host/freeze.h"
+#include "../host/lvm.h"
+#include "../host/stack.h"
+#include "../../kernel/format.h"
+#include "../pool/cleanup.h"
+#include "../pool/lease.h"
+#include "ctl.h"
+
+/* --- the metadata device */
+
+static int name_meta(struct rd_lv *lv, const char *base)
+{
+	int r = rd_lv_beside(base, "_rdmeta", lv);
+
+	if (r == -ENODEV) {
+		rd_err(0, "'%s' is no logical volume, so no metadata device can be made beside it",
+		       base);
+		rd_hint("name one with --meta: a small device whose first and last 4 KiB are zeros");
+	}
+	return r;
+}
+
+/* With room for a remap table, and to grow to twice the size. */
+static u64 meta_bytes(u64 sectors)
+{
+	return rdd_meta_blocks_needed(rdd_nr_segs(sectors) * 2, RDD_FLAG_TABLE) *
+		RDD_BLOCK_SIZE;
+}
+
+static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
+{
+	struct rd_lv lv;
+	u64 sectors;
+	int r;
+
+	r = rd_block_sectors(base, &sectors);
+	if (!r)
+		r = name_meta(&lv, base);
+	if (!r)
+		r = rd_lv_create(&lv, meta_bytes(sectors));
+	if (r == -EEXIST) {
+		rd_err(0, "there is a volume '%s/%s', and '%s' is not attached", lv.vg, lv.name,
+		       base);
+		rd_hint("'lvremove %s/%s' removes what a command that died has left", lv.vg,
+			lv.name);
+	}
+	*ret_made = !r;
+	if (!r)
+		rd_lv_path(path, &lv);
+	return r;
+}
+
+static void remove_meta(const char *base)
+{
+	struct rd_lv lv;
+
+	if (!rd_lv_beside(base, "_rdmeta", &lv))
+		rd_lv_remove(&lv);
+}
+
+/* --- attach */
+
+static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
+			   enum rd_stack_state state)
+{
+	char path[RD_DM_PATH_MAX];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "attach");
+		rd_json_string(&ctl->out, "volume", at->volume);
+		rd_json_string(&ctl->out, "device", rd_dm_path(path, at->device));
+		rd_json_bool(&ctl->out, "tracked", state == RD_STACK_UP);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("%s: use %s%s\n", at->volume, rd_dm_path(path, at->device),
+		       state == RD_STACK_UP ? "" : " (not tracked)");
+	}
+}
+
+static int up(struct ctl *ctl, struct rd_attachment *at)
+{
+	enum rd_stack_state state;
+	int r = ctl_volume_up(ctl, at, &state);
+
+	if (!r)
+		print_attached(ctl, at, state);
+	return r ? r : state == RD_STACK_UP ? 0 : CTL_NO_MODULE;
+}
+
+/* The devices of one that was not attached before. */
+static int attach_new(struct ctl *ctl, const char *volume)
+{
+	RD_FREE char *implied = NULL;
+	const char *base = ctl_value(ctl, CTL_OPT_FROM);
+	const char *meta = ctl_value(ctl, CTL_OPT_META);
+	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
+	char path[PATH_MAX];
+	bool made = false;
+	int r;
+
+	if (!at || asprintf(&implied, "/dev/%s", volume) < 0)
+		return -ENOMEM;
+	base = base ? base : implied;
+	r = ctl_need_module();
+	if (r)
+		return r;
+	r = rd_block_is_free(base);
+	if (r) {
+		rd_hint("nothing was changed; stop what uses it, and let it use the new device afterwards");
+		return r;
+	}
+	r = meta ? rd_block_is_free(meta) : make_meta(base, path, &made);
+	if (!r)
+		r = rd_attachment_init(at, volume, base, meta ? meta : path);
+	/* What is made first is what brings the rest back after a crash. */
+	if (!r)
+		r = rd_attachment_save(at);
+	if (!r) {
+		r = up(ctl, at);
+		if (r)
+			rd_attachment_remove(at);
+	}
+	if (r && made)
+		remove_meta(base);
+	return r;
+}
+
+static int attach_one(struct ctl *ctl)
+{
+	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
+	struct ctl_name name;
+	int r;
+
+	if (!at)
+		return -ENOMEM;
+	r = ctl_volume_operand(ctl, 0, &name);
+	if (r)
+		return r;
+	r = rd_attachment_load(at, name.volume);
+	if (r == -ENOENT)
+		return attach_new(ctl, name.volume);
+	if (!r && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
+		return ctl_usage(ctl, "'%s' is attached: --from and --meta are for a new one",
+				 name.volume);
+	return r ? r : up(ctl, at);
+}
+
+/* At boot: one that cannot be had keeps no other from it. */
+static int attach_all(struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	struct rd_attachment *at;
+	unsigned int failed = 0, nr;
+	int r;
+
+	r = rd_attachments(&all);
+	failed += r != 0;
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr--; at++)
+		failed += up(ctl, at) != 0;
+	rd_buffer_free(&all);
+	return failed ? CTL_PARTLY : 0;
+}
+
+int cmd_attach(struct ctl *ctl)
+{
+	bool all = ctl_has(ctl, CTL_OPT_ALL);
+
+	if (all == !!ctl->nr_operands)
+		return ctl_usage(ctl, "which? name a volume, or say --all");
+	return all ? attach_all(ctl) : attach_one(ctl);
+}
+
+/* --- detach */
+
+static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool is_open)
+{
+	char path[RD_DM_PATH_MAX];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "detach");
+		rd_json_string(&ctl->out, "volume", at->volume);
+		rd_json_bool(&ctl->out, "device_stays", is_open);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet && is_open) {
+		printf("%s: not tracked any more; %s is in use and stays until the next boot, as a linear device: from then on use %s\n",
+		       at->volume, rd_dm_path(path, at->device), at->base);
+	} else if (!ctl->quiet) {
+		printf("%s: not tracked any more; use %s\n", at->volume, at->base);
+	}
+}
+
+/* It was rolled back once; nobody will be able to ask the device. */
+static void drop_leases(struct ctl *ctl, const struct rd_attachment *at)
+{
+	char device[RD_DM_NAME_MAX];
+	struct rd_pool *pool;
+	unsigned int wait_ms;
+	int r;
+
+	if (!at->pool[0] || ctl_lock_wait(ctl, &wait_ms))
+		return;
+	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
+	if (!r) {
+		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
+		r = rd_pool_close(pool, r);
+	}
+	if (r)
+		rd_warn("the pool '%s' was not told, and keeps what '%s' was rolled back to",
+			at->pool, at->volume);
+}
+
+int cmd_detach(struct ctl *ctl)
+{
+	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
+	unsigned int wait_ms;
+	struct ctl_name name;
+	bool is_open;
+	int r;
+
+	if (!at)
+		return -ENOMEM;
+	r = ctl_volume_operand(ctl, 0, &name);
+	if (!r)
+		r = ctl_lock_wait(ctl, &wait_ms);
+	if (r)
+		return r;
+	r = rd_attachment_load(at, name.volume);
+	if (r == -ENOENT) {
+		rd_err(0, "'%s' is not attached", name.volume);
+		rd_hint("'revdedupctl status' lists what is");
+		return CTL_FAILED;
+	}
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	if (!r)
+		r = rd_freeze_end(at);
+	if (!r)
+		r = rd_stack_down(at, &is_open);
+	if (!r)
+		r = rd_attachment_remove(at);
+	if (r)
+		return r;
+	drop_leases(ctl, at);
+	remove_meta(at->base);
+	print_detached(ctl, at, is_open);
+	return 0;
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Take a version of a volume that is attached, while it is written to.
+ *
+ *	1. what a command that died has left is cleaned up
+ *	2. the volume is held still for a moment (freeze.h): checkpoint E
+ *	3. what was dirty then is copied; the version exists, and knows E
+ *	4. commit E: the target forgets what was dirty; then what holds it still goes
+ *
+ * After a crash in 2 or 3 there is no version, and checkpoint E is aborted: what was
+ * dirty is so again. After one in 4 the pool has the version of E, and the commit is
+ * repeated. Nothing is dirty that is not, or the other way round, in any of them.
+ *
+ * The target knows the number of the last version, and the catalog the tracker of
+ * that. Where these are not one and the same, everything is read.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../host/block.h"
+#include "../host/freeze.h"
+#include "../host/rollback.h"
+#include "../host/stack.h"
+#include "../pool/cleanup.h"
+#include "../pool/failpoint.h"
+#include "../pool/lease.h"
+#include "../pool/snapshot.h"
+#include "ctl.h"
+
+struct live {
+	struct ctl *ctl;
+	const struct rd_attachment *at;
+	struct rd_freeze freeze;
+	struct rd_lock shut;	/* where the view reads the pool */
+	bool committed;
+};
+
+/* --- its devices */
+
+int ctl_need_module(void)
+{
+	if (rd_dm_has_target(RD_TARGET))
+		return 0;
+	rd_err(0, "there is no module dm-revdedup for this kernel");
+	rd_hint("nothing was changed; install it for this kernel: 'make install', or dkms");
+	return CTL_NO_MODULE;
+}
+
+static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
+{
+	int r = rd_rollback_repeat(pool, at);
+
+	if (r == -ENOENT)
+		return rd_err(-EUCLEAN, "the pool does not know to which version '%s' was rolled back",
+			      at->volume);
+	if (!r)
+		rd_warn("a roll-back of '%s' had been cut short, and is done now", at->volume);
+	return r;
+}
+
+/*
+ * The device cannot be resumed, because a roll-back was cut short in the middle. The
+ * pool knows to which version.
+ */
+static int finish_rollback(struct ctl *ctl, struct rd_attachment *at)
+{
+	struct rd_pool *pool;
+	unsigned int wait_ms;
+	int r;
+
+	if (ctl->pool)
+		return repeat_rollback(ctl->pool, at);
+	if (!at->pool[0])
+		return rd_err(-EUCLEAN, "it is not known from which pool '%s' was rolled back",
+			      at->volume);
+	r = ctl_lock_wait(ctl, &wait_ms);
+	if (!r)
+		r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
+	return r ? r : rd_pool_close(pool, repeat_rollback(pool, at));
+}
+
+int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state *ret_state)
+{
+	unsigned int wait_ms;
+	int r;
+
+	r = ctl_lock_wait(ctl, &wait_ms);
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	if (!r)
+		r = rd_stack_up(at, ret_state);
+	if (r == -EUCLEAN) {
+		*ret_state = RD_STACK_UP;
+		r = finish_rollback(ctl, at);
+	}
+	return r;
+}
+
+/* --- before */
+
+static int newest(struct ctl *ctl, i64 volume, struct rd_version *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	return volume ? rd_version_before(ctl->pool->sql, volume, INT64_MAX, ret) : -ENOENT;
+}
+
+static bool is_its(const struct rd_attachment *at, const struct rd_version *version, u64 epoch)
+{
+	return !memcmp(version->tracker, at->uuid, sizeof(at->uuid)) && version->epoch == epoch;
+}
+
+/*
+ * What a command that died has left: the checkpoint is committed if the pool has its
+ * version, else aborted. @volume: in the catalog, 0: it is not there.
+ */
+static int recover(struct ctl *ctl, const struct rd_attachment *at, i64 volume)
+{
+	struct rd_target_status status;
+	struct rd_version version;
+	int r;
+
+	r = rd_freeze_end(at);
+	if (!r)
+		r = rd_target_status(at->device, &status);
+	if (r || !status.has_checkpoint)
+		return r;
+	r = newest(ctl, volume, &version);
+	if (r && r != -ENOENT)
+		return r;
+	if (!r && is_its(at, &version, status.checkpoint))
+		return rd_target_commit(at->device, status.checkpoint, version.number);
+	return rd_target_abort(at->device, status.checkpoint);
+}
+
+/* The pool on the volume would copy itself, and wait for itself while it is held. */
+static int check_places(struct ctl *ctl, const struct rd_attachment *at)
+{
+	RD_FREE char *data = rd_path_in(ctl->pool->path, "data");
+	char path[RD_DM_PATH_MAX];
+	struct stat st;
+
+	if (!data)
+		return -ENOMEM;
+	if (stat(rd_dm_path(path, at->device), &st))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	if (!rd_lies_on(ctl->pool->path, st.st_rdev) && !rd_lies_on(data, st.st_rdev))
+		return 0;
+	rd_err(0, "the pool lies on '%s' itself", at->volume);
+	rd_hint("no version was made; a pool belongs on a disk that is not tracked");
+	return CTL_FAILED;
+}
+
+/* Why everything is to be read, or NULL. */
+static const char *why_all(struct ctl *ctl, const struct rd_attachment *at,
+			   const struct rd_target_status *status, const struct rd_version *last)
+{
+	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
+		return "it was asked for";
+	if (!last->id)
+		return "it is the first";
+	if (status->is_lost)
+		return "track of changes was lost";
+	if (memcmp(last->tracker, at->uuid, sizeof(at->uuid)))
+		return "the version before was not made by this target";
+	if ((i64)status->version != last->number)
+		return "the target does not know the version before";
+	return NULL;
+}
+
+/* --- copying */
+
+/* The version exists. */
+static int copied(void *ctx, const struct rd_version *version)
+{
+	struct live *live = ctx;
+	int r;
+
+	r = rd_point("live-commit");
+	if (!r)
+		r = rd_target_commit(live->at->device, live->freeze.epoch, version->number);
+	live->committed = !r;
+	if (!r)
+		r = rd_point("live-committed");
+	if (!r)
+		r = rd_freeze_end(live->at);
+	rd_lock_drop(&live->shut);
+	return r;
+}
+
+static int copy(struct live *live, struct rd_snapshot_options *options, bool all, i64 base,
+		struct rd_snapshot_report *report)
+{
+	struct rd_buffer ranges = { 0 };
+	struct rd_target_status status;
+	struct rd_changed changed = { .base = base };
+	int r;
+
+	r = rd_target_status(live->at->device, &status);
+	if (!r && !all)
+		r = rd_target_dirty(live->at->device, "frozen", status.nr_segs, &ranges);
+	if (r) {
+		rd_buffer_free(&ranges);
+		return r;
+	}
+	changed.nr = ranges.len / sizeof(*changed.ranges);
+	changed.ranges = (struct rd_changed_range *)ranges.data;
+	options->changed = all ? NULL : &changed;
+	options->from = live->freeze.source;
+	options->tracker = live->at->uuid;
+	options->epoch = live->freeze.epoch;
+	options->copied = copied;
+	options->ctx = live;
+	r = rd_snapshot(live->ctl->pool, options, report);
+	options->changed = NULL;
+	rd_buffer_free(&ranges);
+	return r;
+}
+
+/* No version was made, or it was and the target was not told. */
+static void give_up(struct live *live, i64 volume)
+{
+	if (live->committed)
+		return;
+	rd_freeze_check(&live->freeze);
+	recover(live->ctl, live->at, volume);
+}
+
+static int take(struct live *live, struct rd_snapshot_options *options,
+		struct rd_snapshot_report *report)
+{
+	struct ctl *ctl = live->ctl;
+	struct rd_freeze_options freeze = { .dir = ctl->pool->path };
+	struct rd_target_status status;
+	struct rd_version last;
+	const char *why;
+	i64 volume = 0;
+	int r;
+
+	r = rd_volume_find(ctl->pool->sql, options->volume, &volume);
+	if (r && r != -ENOENT)
+		return r;
+	r = recover(ctl, live->at, volume);
+	if (!r)
+		r = ctl_value_size(ctl, CTL_OPT_COW_SIZE, &freeze.cow_bytes);
+	if (!r)
+		r = rd_target_status(live->at->device, &status);
+	if (r)
+		return r;
+	r = newest(ctl, volume, &last);
+	if (r && r != -ENOENT)
+		return r;
+	r = 0;
+	why = why_all(ctl, live->at, &status, &last);
+	options->why_full = why;
+	/* What is copied may lie in the pool, and nobody tells the view that it moves. */
+	if (!rd_target_is_home(&status))
+		r = rd_lease_shut(ctl->pool, &live->shut);
+	if (r)
+		return r;
+	r = rd_freeze_begin(&live->freeze, live->at, &freeze);
+	if (r)
+		return r;
+	r = copy(live, options, !!why, last.number, report);
+	if (r)
+		give_up(live, report->version.volume);
+	return r;
+}
+
+int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,
+		      struct rd_snapshot_options *options, struct rd_snapshot_report *report,
+		      u64 *ret_pause_us)
+{
+	struct live live = { .ctl = ctl, .at = at, .shut = RD_LOCK_NONE };
+	enum rd_stack_state state;
+	int r;
+
+	r = ctl_volume_up(ctl, at, &state);
+	if (!r && state != RD_STACK_UP)
+		r = CTL_NO_MODULE;
+	if (!r)
+		r = check_places(ctl, at);
+	if (!r)
+		r = take(&live, options, report);
+	rd_lock_drop(&live.shut);
+	*ret_pause_us = live.freeze.pause_us;
+	return r;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Block devices as such. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "../pool/log.h"
+#include "block.h"
+
+/* A device on a file on a device on a file. */
+#define MAX_DEPTH	32
+
+int rd_block_sectors(const char *path, u64 *ret_sectors)
+{
+	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t bytes;
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	if (ioctl(fd, BLKGETSIZE64, &bytes))
+		return rd_err(-errno, "'%s' is no block device", path);
+	*ret_sectors = bytes / 512;
+	return 0;
+}
+
+const char *rd_block_number(char text[32], const char *path)
+{
+	struct stat st = { 0 };
+
+	stat(path, &st);
+	snprintf(text, 32, "%u:%u", major(st.st_rdev), minor(st.st_rdev));
+	return text;
+}
+
+/* Devices that lie on it, for people; "" where there are none. */
+static void list_holders(const char *path, char *text, size_t size)
+{
+	char dir[64], number[32], name[280], file[400];
+	struct dirent *entry;
+	size_t at = 0;
+	DIR *holders;
+
+	text[0] = '\0';
+	snprintf(dir, sizeof(dir), "/sys/dev/block/%s/holders", rd_block_number(number, path));
+	holders = opendir(dir);
+	while (holders && (entry = readdir(holders))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/dm/name", dir, entry->d_name);
+		RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+		ssize_t len = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
+
+		name[len > 0 ? len : 0] = '\0';
+		name[strcspn(name, "\n")] = '\0';
+		at += snprintf(text + at, size - at, "%s%s", at ? ", " : "",
+			       name[0] ? name : entry->d_name);
+		if (at >= size)
+			break;
+	}
+	if (holders)
+		closedir(holders);
+}
+
+int rd_block_is_free(const char *path)
+{
+	RD_CLOSE int fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+	char holders[256];
+
+	if (fd >= 0)
+		return 0;
+	if (errno != EBUSY)
+		return rd_err(-errno, "cannot open '%s'", path);
+	list_holders(path, holders, sizeof(holders));
+	if (holders[0])
+		return rd_err(-EBUSY, "'%s' is used by the device %s", path, holders);
+	return rd_err(-EBUSY, "'%s' is mounted, or a program has it for itself", path);
+}
+
+/* --- what lies on what */
+
+static bool device_lies_on(dev_t top, dev_t device, unsigned int depth);
+
+static bool path_lies_on(const char *path, dev_t device, unsigned int depth)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	return device_lies_on(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev, device, depth);
+}
+
+static bool file_of_loop_lies_on(dev_t loop, dev_t device, unsigned int depth)
+{
+	char name[64], path[4096];
+	ssize_t len;
+
+	snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/loop/backing_file", major(loop),
+		 minor(loop));
+	RD_CLOSE int fd = open(name, O_RDONLY | O_CLOEXEC);
+
+	len = fd < 0 ? 0 : read(fd, path, sizeof(path) - 1);
+	if (len <= 0)
+		return false;
+	path[len] = '\0';
+	path[strcspn(path, "\n")] = '\0';
+	return path_lies_on(path, device, depth);
+}
+
+static bool slaves_lie_on(dev_t top, dev_t device, unsigned int depth)
+{
+	char dir[64], file[400], number[32];
+	unsigned int ma, mi;
+	struct dirent *entry;
+	bool found = false;
+	DIR *slaves;
+
+	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u/slaves", major(top), minor(top));
+	slaves = opendir(dir);
+	while (slaves && !found && (entry = readdir(slaves))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
+		RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+		ssize_t len = fd < 0 ? 0 : read(fd, number, sizeof(number) - 1);
+
+		number[len > 0 ? len : 0] = '\0';
+		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
+			found = device_lies_on(makedev(ma, mi), device, depth);
+	}
+	if (slaves)
+		closedir(slaves);
+	return found;
+}
+
+static bool device_lies_on(dev_t top, dev_t device, unsigned int depth)
+{
+	if (top == device)
+		return true;
+	if (depth >= MAX_DEPTH)
+		return false;
+	return slaves_lie_on(top, device, depth + 1) ||
+		file_of_loop_lies_on(top, device, depth + 1);
+}
+
+bool rd_lies_on(const char *path, dev_t device)
+{
+	return path_lies_on(path, device, 0);
+}
+
+bool rd_is_mounted(dev_t device, char *where)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	unsigned int ma, mi;
+	char line[8192];
+	bool found = false;
+
+	while (mounts && !found && fgets(line, sizeof(line), mounts))
+		found = sscanf(line, "%*u %*u %u:%u %*s %4095s", &ma, &mi, where) == 3 &&
+			device_lies_on(makedev(ma, mi), device, 0);
+	if (mounts)
+		fclose(mounts);
+	return found;
+}

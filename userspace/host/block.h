@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Block devices as such. All of these say what went wrong. */
+#ifndef RD_BLOCK_H
+#define RD_BLOCK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "../pool/units.h"
+
+/* In sectors of 512 bytes. */
+int rd_block_sectors(const char *path, u64 *ret_sectors);
+
+/*
+ * -EBUSY, and it is said by whom as far as that can be known: somebody has it open
+ * for himself (a mount, another device, a lock).
+ */
+int rd_block_is_free(const char *path);
+
+/* "253:4"; returns @text */
+const char *rd_block_number(char text[32], const char *path);
+
+/* Is a file system mounted that lies on it? @where: of PATH_MAX bytes. */
+bool rd_is_mounted(dev_t device, char *where);
+
+/* Does what is at @path lie, however deep, on the block device @device? */
+bool rd_lies_on(const char *path, dev_t device);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a version is as a remap table of the target. */
+#ifndef RD_IMAGE_H
+#define RD_IMAGE_H
+
+#include "../../kernel/ranges.h"
+#include "../pool/pool.h"
+#include "../pool/resolve.h"
+#include "../pool/versions.h"
+
+static inline u64 rd_version_sectors(const struct rd_version *version)
+{
+	return rd_round_up(version->size, 512) / 512;
+}
+
+/*
+ * Calls @take with each run of blocks of segments @first to @first + @nr - 1 that lie
+ * in a row, in order, until it returns an error. What is beyond the version's end is
+ * not spoken of. A place may be left in the next moment, but it is not given back as
+ * long as the caller has rd_lease_shut().
+ */
+int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
+		  int (*take)(void *ctx, const struct rdd_range *range), void *ctx);
+
+/*
+ * A whole metadata device with this table, for a target of that UUID (NULL: any), on
+ * @fd, which has room for it: see rd_image_bytes().
+ */
+int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
+		   const u8 *volume_uuid, int fd, u64 bytes);
+u64 rd_image_bytes(const struct rd_version *version);
+
+#endif

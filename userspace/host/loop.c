@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Loop devices, which make block devices of files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "../pool/log.h"
+#include "loop.h"
+#include "run.h"
+
+/* Somebody else may take the one that was free. */
+#define MAX_TRIES	64
+
+int rd_temporary_file(const char *dir, u64 bytes)
+{
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot make a file in '%s'", dir);
+	if (!ftruncate(fd, bytes))
+		return fd;
+	close(fd);
+	return rd_err(-errno, "cannot make a file of %llu MiB in '%s'", bytes >> 20, dir);
+}
+
+static int configure(int loop, int fd, bool read_only)
+{
+	struct loop_config config = {
+		.fd = fd,
+		/* Past the page cache, where the file system can. */
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO |
+			(read_only ? LO_FLAGS_READ_ONLY : 0),
+	};
+
+	return ioctl(loop, LOOP_CONFIGURE, &config) ? -errno : 0;
+}
+
+static int try_one(int control, int fd, bool read_only, char path[RD_LOOP_PATH])
+{
+	int nr = ioctl(control, LOOP_CTL_GET_FREE), loop, r;
+
+	if (nr < 0)
+		return -errno;
+	snprintf(path, RD_LOOP_PATH, "/dev/loop%d", nr);
+	loop = open(path, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	if (loop < 0)
+		return -errno;
+	r = configure(loop, fd, read_only);
+	if (!r)
+		return loop;
+	close(loop);
+	return r;
+}
+
+static int open_control(void)
+{
+	char *const argv[] = { "modprobe", "-q", "loop", NULL };
+	int fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0 || errno != ENOENT || rd_run(argv, NULL) < 0)
+		return fd;
+	return open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+}
+
+int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH])
+{
+	RD_CLOSE int control = open_control();
+	unsigned int i;
+	int r = -EBUSY;
+
+	if (control < 0) {
+		r = rd_err(-errno, "cannot open '/dev/loop-control'");
+		rd_hint("'modprobe loop' loads the driver of loop devices");
+		return r;
+	}
+	for (i = 0; i < MAX_TRIES && r == -EBUSY; i++)
+		r = try_one(control, fd, read_only, path);
+	return r < 0 ? rd_err(r, "cannot make a loop device") : r;
+}

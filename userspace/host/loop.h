@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Loop devices, which make block devices of files. */
+#ifndef RD_LOOP_H
+#define RD_LOOP_H
+
+#include <stdbool.h>
+
+#include "../pool/units.h"
+
+#define RD_LOOP_PATH	32
+
+/* A file without a name in the directory @dir: its fd, or -errno, and that is said. */
+int rd_temporary_file(const char *dir, u64 bytes);
+
+/*
+ * A loop device over the file @fd. It goes away by itself with the last who has it
+ * open, so that nothing is left behind, whoever dies. Returns an fd of it, to be
+ * closed once a table has it, or -errno, and that is said.
+ */
+int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
+
+#endif

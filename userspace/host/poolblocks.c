@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The data area of a pool as the block device that a table can name. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "../pool/log.h"
+#include "../pool/pool.h"
+#include "loop.h"
+#include "poolblocks.h"
+
+int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)
+{
+	RD_FREE char *data = rd_path_in(pool, "data");
+	char loop[RD_LOOP_PATH];
+	struct stat st;
+
+	*blocks = RD_POOLBLOCKS_NONE;
+	if (!data)
+		return -ENOMEM;
+	RD_CLOSE int fd = open(data, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))
+		return rd_err(-errno, "cannot open '%s'", data);
+	if (S_ISBLK(st.st_mode))
+		return 0;
+	blocks->fd = rd_loop_open(fd, read_only, loop);
+	if (blocks->fd < 0)
+		return blocks->fd;
+	snprintf(blocks->path, sizeof(blocks->path), "%s", loop);
+	return 0;
+}
+
+void rd_poolblocks_close(struct rd_poolblocks *blocks)
+{
+	if (blocks->fd >= 0)
+		close(blocks->fd);
+	blocks->fd = -1;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The data area of a pool as the block device that a table can name. */
+#ifndef RD_POOLBLOCKS_H
+#define RD_POOLBLOCKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+struct rd_poolblocks {
+	char path[PATH_MAX];
+	int fd;			/* keeps a loop device until a table has it; or -1 */
+};
+
+#define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
+
+/* @pool: the directory. A table that is read-only wants a device that is. */
+int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
+void rd_poolblocks_close(struct rd_poolblocks *blocks);
+
+#endif

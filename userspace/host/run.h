@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Other programs. */
+#ifndef RD_RUN_H
+#define RD_RUN_H
+
+#include "../pool/buffer.h"
+
+/*
+ * Run a program (the last of @argv is NULL) with its stdout in @ret_output, with a
+ * NUL behind it, or thrown away where that is NULL. Its stderr is ours. Returns its
+ * exit status, or -errno, and that is said.
+ */
+int rd_run(char *const *argv, struct rd_buffer *ret_output);
+
+#endif
