@@ -7,7 +7,7 @@
 #
 #   fast  lint, unit tests, the tools: no guest, under 3 minutes
 #   all   these, and all guest tests on both kernels and on the debug kernel
-#         (the default; under 30 minutes with an empty cache)
+#         (the default; about an hour on two cores)
 #   soak  like all, with many times the rounds, and with all on the debug kernel:
 #         some hours
 #
@@ -31,12 +31,14 @@ passed=0 failed=0 started=$SECONDS
 declare -A job_of=() start_of=()
 
 series_list=(6.12 6.1)
-breaks=(flush early epoch base union)
+breaks=(flush early epoch base union home word noflush forget
+	compare settle drain copyup setbits)
 
 # Rounds of the random tests, for each kernel.
 case $tier in
-soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000) ;;
-*) rounds=() ;;
+soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
+	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000) ;;
+*) rounds=(POWER_CUTS=6 TABLE_CYCLES=100 LIVE_ROUNDS=25) ;;
 esac
 guest_timeout=1500
 [ "$tier" != soak ] || guest_timeout=36000
@@ -117,6 +119,9 @@ job_modules() {
 	done
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	make -s -C tools
+	# With named steps (see userspace/pool/failpoint.h).
+	make -s -C tools O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
+	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl
 }
 
 job_debug_kernel() {
@@ -130,6 +135,7 @@ job_kunit() { "$scripts/kunit-run.sh"; }
 payload() {
 	printf '%s\n' --payload "build/modules/$1:modules" \
 		--payload build/guest-bin:bin --payload build/tools:tools \
+		--payload build/guest-ctl:ctl \
 		--payload tests/guest:tests/guest --payload Documentation:doc
 }
 
@@ -147,13 +153,23 @@ guest() {
 		-- env "${rounds[@]}" /rdd/tests/guest/run.sh "${files[@]}"
 }
 
-guest_files=(00-bench ctor target resize outage cost nowait survive fuzz examples)
+guest_files=(00-bench ctor target resize outage cost nowait survive mapped fuzz
+	examples)
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${guest_files[@]}"; }
+job_live_6.12() { guest 6.12 live; }
+job_live_6.1() { guest 6.1 live; }
+job_liverandom_6.12() { guest 6.12 liverandom; }
+job_liverandom_6.1() { guest 6.1 liverandom; }
+job_table_6.12() { guest 6.12 table model; }
+job_table_6.1() { guest 6.1 table model; }
 job_crash_6.12() { guest 6.12 crash logwrites; }
 job_crash_6.1() { guest 6.1 crash logwrites; }
+job_tablecrash_6.12() { guest 6.12 tablecrash; }
+job_tablecrash_6.1() { guest 6.1 tablecrash; }
 job_breaks() { guest 6.12 breaks; }
+job_modelbreaks() { guest 6.12 modelbreaks; }
 
 # Little memory, and disks to swap to.
 memory() {
@@ -171,10 +187,37 @@ memory() {
 job_memory_6.12() { memory 6.12; }
 job_memory_6.1() { memory 6.1; }
 
+# Metadata of 1 TiB and a base of as much, which take 2 GiB here; little memory.
+bounds() {
+	local dir=build/bounds-$1 kind
+	rm -rf "$dir"
+	mkdir "$dir"
+	for kind in whole pages; do
+		truncate -s 2100M "$dir/$kind"
+		build/guest-bin/pattern print "$kind" $((1 << 28)) $((16 << 8)) |
+			build/tools/revdedup-meta --sectors $((1 << 31)) make "$dir/$kind" -
+	done
+	truncate -s 1T "$dir/base"
+	guest "$1" bounds -- --mem 512 --disk "$dir/whole" --disk "$dir/pages" \
+		--disk "$dir/base"
+	# It would take ten minutes in there.
+	build/tools/revdedup-meta check "$dir/pages"
+	rm -r "$dir"
+}
+job_bounds_6.12() { bounds 6.12; }
+job_bounds_6.1() { bounds 6.1; }
+
 # What can go wrong with locks, memory and errors, more than with timing.
-debug_files=(ctor target resize outage nowait)
+debug_files=(resize outage nowait)
 [ "$tier" != soak ] || debug_files=("${guest_files[@]}")
-job_debug() { guest uml "${debug_files[@]}"; }
+job_debug() {
+	[ "$tier" != soak ] || rounds+=(MAPPED_MIB=16)
+	guest uml "${debug_files[@]}"
+}
+job_debug_table() {
+	[ "$tier" = soak ] || rounds+=(TABLE_OPS=20000)
+	guest uml table model
+}
 job_debug_faults() { guest uml faults; }
 job_debug_crash() {
 	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=60 LOG_EPOCHS=6)
@@ -238,11 +281,13 @@ else
 	"$scripts/setup.sh" build lint test fuzz vm kunit
 	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
 		debug_kernel
-	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 crash_6.12
-		crash_6.1 breaks power_cuts_6.12 power_cuts_6.1 memory_6.12
-		bench kunit)
-	# It is about our code more than the kernel's.
-	[ "$tier" != soak ] || jobs+=(memory_6.1)
+	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 table_6.12
+		table_6.1 live_6.12 live_6.1 liverandom_6.12 crash_6.12 crash_6.1
+		tablecrash_6.12 tablecrash_6.1 breaks power_cuts_6.12 power_cuts_6.1
+		memory_6.12 bench kunit)
+	# They take long, or are about our code more than the kernel's.
+	[ "$tier" != soak ] || jobs+=(memory_6.1 bounds_6.12 bounds_6.1 modelbreaks
+		debug_table liverandom_6.1)
 	run_jobs "${jobs[@]}"
 fi
 
