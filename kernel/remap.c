@@ -362,29 +362,42 @@ static bool would_block(struct rdd_table *t, struct bio *bio)
 		(t->pool && !bdev_nowait(t->pool)));
 }
 
-static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio,
-		     struct rdd_io *io)
+/* Not inline: many kernels zero all that a function has on its stack. */
+static noinline int map_change(struct rdd_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 
-	if (likely(bio_op(bio) != REQ_OP_DISCARD)) {
+	return map_result(t, bio, route_write(t, bio, &pieces));
+}
+
+static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio,
+		     struct rdd_io *io)
+{
+	enum req_op op = bio_op(bio);
+
+	if (likely(op != REQ_OP_DISCARD)) {
 		accept_segment(bio);
 	} else if (!READ_ONCE(t->nr[RDD_POOL]) &&
 		   !bdev_max_discard_sectors(t->base)) {
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	io->fua = !!(bio->bi_opf & REQ_FUA);
-	io->sector = bio->bi_iter.bi_sector;
-	io->sectors = bio_sectors(bio);
+	if (unlikely(bio->bi_opf & REQ_FUA))
+		io->fua = true;
+	if (unlikely(op == REQ_OP_WRITE_ZEROES)) {
+		io->sector = bio->bi_iter.bi_sector;
+		io->sectors = bio_sectors(bio);
+	}
 	if (unlikely(!rdd_is_stable(rt->meta, bio))) {
 		bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 		rdd_track_defer(rt->meta, bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	if (bio_op(bio) == REQ_OP_DISCARD)
+	if (unlikely(op == REQ_OP_DISCARD))
 		return map_result(t, bio, map_discard(t, bio));
-	return map_result(t, bio, route_write(t, bio, &pieces));
+	if (likely(!rdd_is_watched(t) && is_home(t, bio)))
+		return map_result(t, bio, to_base(t, bio));
+	return map_change(t, bio);
 }
 
 int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
