@@ -13,8 +13,11 @@
  * An operation that reads the metadata may find less than is there, because a
  * read failed: then more is dirty than must be, or all, as lost.
  *
+ * Operations of a remap table begin with one that maps some blocks, and in the end
+ * the table is what it must be, block for block.
+ *
  * faults.bats makes /dev/mapper/rdt-m and lets its I/O fail (make-it-fail); the
- * base is /dev/ram0.
+ * base is /dev/ram0, the pool /dev/ram2.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -38,6 +41,7 @@
 #define META_PATH	"/dev/mapper/rdt-m"
 #define META_GROUND	"/dev/ram1"
 #define BASE		"/dev/ram0"
+#define POOL		"/dev/ram2"
 #define META_SECTORS	2048U
 #define META_BYTES	(META_SECTORS * 512)
 #define SEG_SECTORS	4096U
@@ -46,6 +50,8 @@
 
 static int fail_nth_fd;
 static char *image;		/* what a used volume leaves on rdt-m */
+static char *mapped_image;	/* and one with a table */
+static bool mapped;		/* the operation is one of the table */
 static char *zeros;
 static char *page;
 static unsigned int nth;
@@ -111,7 +117,8 @@ static int load(const char *name, uint64_t sectors, const char *type,
 
 static int load_vol(uint64_t segs, uint32_t flags)
 {
-	return load(VOL, segs * SEG_SECTORS, "revdedup", BASE " " META_PATH " -", flags);
+	return load(VOL, segs * SEG_SECTORS, "revdedup",
+		    mapped ? BASE " " META_PATH " " POOL : BASE " " META_PATH " -", flags);
 }
 
 static int create(const char *name)
@@ -192,6 +199,8 @@ static uint32_t dirty(const char *set)
  * ---- States ----
  */
 
+#define SET		"set 210,20,p200;c00,1,z"
+
 static void write_meta(const char *data)
 {
 	int fd = open(META_PATH, O_WRONLY | O_DIRECT);
@@ -210,17 +219,22 @@ static void read_meta(char *data)
 	close(fd);
 }
 
-static int write_seg(unsigned int seg)
+static int write_at(off_t offset, size_t bytes)
 {
 	int fd = open(VOL_PATH, O_WRONLY | O_DIRECT);
 	int r = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (pwrite(fd, page, 4096, (off_t)seg * SEG_SECTORS * 512) != 4096)
+	if (pwrite(fd, page, bytes, offset) != (ssize_t)bytes)
 		r = -errno;
 	close(fd);
 	return r;
+}
+
+static int write_seg(unsigned int seg)
+{
+	return write_at((off_t)seg * SEG_SECTORS * 512, 4096);
 }
 
 static void none(void)
@@ -237,7 +251,7 @@ static void none_loaded(void)
 
 static void known(void)
 {
-	write_meta(image);
+	write_meta(mapped ? mapped_image : image);
 	must(create(VOL), "create");
 }
 
@@ -297,6 +311,40 @@ static void live_meta_large(void)
 	must(resume(META), "resume");
 }
 
+/* A batch, in which SET has not been sent. */
+static void live_begun(void)
+{
+	live_suspended();
+	must(message("begin"), "begin");
+}
+
+static void live_set(void)
+{
+	live_begun();
+	must(message(SET), "set");
+}
+
+static void live_watched(void)
+{
+	live();
+	must(message("watch 600,8"), "watch");
+}
+
+static void make_mapped_image(void)
+{
+	mapped = true;
+	none_loaded();
+	must(resume(VOL), "resume");
+	must(suspend(VOL, 0), "suspend");
+	must(message("begin"), "begin");
+	must(message("set 0,200,p0;200,200,z;a00,100,p400"), "set");
+	must(message("end"), "end");
+	must(resume(VOL), "resume");
+	must(remove_retry(VOL), "remove");
+	read_meta(mapped_image);
+	mapped = false;
+}
+
 static void make_image(void)
 {
 	none_loaded();
@@ -336,6 +384,16 @@ static int do_dirty(void) { return message("dirty frozen 0 32"); }
 static int do_lost_noted(void) { return message("lost-noted"); }
 static int do_garbage(void) { return message("garbage") == -EINVAL ? 0 : -EPROTO; }
 static int do_first_write(void) { return write_seg(11); }
+static int do_begin(void) { return message("begin"); }
+static int do_set(void) { return message(SET); }
+static int do_end(void) { return message("end"); }
+static int do_remap(void) { return message("remap 0,10,p0,p100;210,8,z,p300"); }
+static int do_print(void) { return message("table 0 8192"); }
+static int do_watch(void) { return message("watch 600,8"); }
+static int do_alias(void) { return message("alias 600,4,p500"); }
+static int do_punch(void) { return message("punch 700,10"); }
+static int do_hydrate(void) { return message("hydrate start"); }
+static int do_write_part(void) { return write_at(3 * 4096 + 512, 1024); }
 
 static int do_load_opts(void)
 {
@@ -361,24 +419,42 @@ struct state {
 	uint32_t current;
 	uint32_t frozen;
 	const char *rest;	/* behind, after the tracking */
+	const char *table;	/* or NULL: has none */
 };
 
 #define SEG(n)		(1U << (n))
 #define ALL(n)		((1U << (n)) - 1)
 
-static const struct state state_new = { "1 0 - 0", ALL(NR_SEGS), 0, "rw" };
-static const struct state state_same = { "1 2 2 1", SEG(9), SEG(7), "rw" };
-static const struct state state_same_ro = { "1 2 2 1", SEG(9), SEG(7), "ro" };
-static const struct state state_checkpoint = { "1 3 3 1", 0, SEG(7) | SEG(9), "rw" };
-static const struct state state_commit = { "1 2 - 2", SEG(9), 0, "rw" };
-static const struct state state_abort = { "1 2 - 1", SEG(7) | SEG(9), 0, "rw" };
-static const struct state state_mark = { "1 2 2 1", SEG(9) | SEG(0) | SEG(1), SEG(7), "rw" };
-static const struct state state_write = { "1 2 2 1", SEG(9) | SEG(11), SEG(7), "rw" };
-static const struct state state_large = { "1 2 2 1", SEG(9) | 0xf0000, SEG(7), "rw" };
-static const struct state state_small = { "1 2 2 1", 0, SEG(7), "rw" };
+static const struct state state_new = { "1 0 - 0", ALL(NR_SEGS), 0, "rw", NULL };
+static const struct state state_same = { "1 2 2 1", SEG(9), SEG(7), "rw", NULL };
+static const struct state state_same_ro = { "1 2 2 1", SEG(9), SEG(7), "ro", NULL };
+static const struct state state_checkpoint = { "1 3 3 1", 0, SEG(7) | SEG(9), "rw", NULL };
+static const struct state state_commit = { "1 2 - 2", SEG(9), 0, "rw", NULL };
+static const struct state state_abort = { "1 2 - 1", SEG(7) | SEG(9), 0, "rw", NULL };
+static const struct state state_mark = { "1 2 2 1", SEG(9) | SEG(0) | SEG(1), SEG(7), "rw", NULL };
+static const struct state state_write = { "1 2 2 1", SEG(9) | SEG(11), SEG(7), "rw", NULL };
+static const struct state state_large = { "1 2 2 1", SEG(9) | 0xf0000, SEG(7), "rw", NULL };
+static const struct state state_small = { "1 2 2 1", 0, SEG(7), "rw", NULL };
+
+/* A volume with a table, of which all is dirty and nothing committed. */
+#define MAPPED(text)	{ "1 0 - 0", ALL(NR_SEGS), 0, "rw", text " 8192" }
+
+static const struct state mapped_same =
+	MAPPED("0,200,p0;200,200,z;400,600,b;a00,100,p400;b00,1500,b");
+static const struct state mapped_set =
+	MAPPED("0,200,p0;200,10,z;210,20,p200;230,1d0,z;400,600,b;a00,100,p400;b00,100,b;"
+	       "c00,1,z;c01,13ff,b");
+static const struct state mapped_remap =
+	MAPPED("0,10,p100;10,1f0,p10;200,10,z;210,8,p300;218,1e8,z;400,600,b;a00,100,p400;"
+	       "b00,1500,b");
+static const struct state mapped_alias =
+	MAPPED("0,200,p0;200,200,z;400,200,b;600,4,p500;604,3fc,b;a00,100,p400;b00,1500,b");
+static const struct state mapped_write =
+	MAPPED("0,3,p0;3,1,b;4,1fc,p4;200,200,z;400,600,b;a00,100,p400;b00,1500,b");
+static const struct state mapped_home = MAPPED("0,2000,b");
 
 /* After @act: what makes the volume live, if it is not. */
-enum finish { NOTHING, RESUME, LOAD_RESUME, CREATE_LOAD_RESUME };
+enum finish { NOTHING, RESUME, LOAD_RESUME, CREATE_LOAD_RESUME, END_RESUME, HYDRATED };
 
 static const struct op {
 	const char *name;
@@ -420,18 +496,25 @@ static const struct op {
 	{ "message lost-noted", live, do_lost_noted, NOTHING, &state_same, false },
 	{ "message that is wrong", live, do_garbage, NOTHING, &state_same, false },
 	{ "first write", live, do_first_write, NOTHING, &state_write, false },
+
+	{ "load, mapped", known, do_load, RESUME, &mapped_same, true },
+	{ "resume, mapped", known_loaded, do_resume, NOTHING, &mapped_same, true },
+	{ "suspend, mapped", live, do_suspend, RESUME, &mapped_same, false },
+	{ "message begin", live_suspended, do_begin, END_RESUME, &mapped_same, false },
+	{ "message set", live_begun, do_set, END_RESUME, &mapped_set, false },
+	{ "message end", live_set, do_end, RESUME, &mapped_set, false },
+	{ "message remap", live, do_remap, NOTHING, &mapped_remap, false },
+	{ "message table", live, do_print, NOTHING, &mapped_same, false },
+	{ "message watch", live, do_watch, NOTHING, &mapped_same, false },
+	{ "message alias", live_watched, do_alias, NOTHING, &mapped_alias, false },
+	{ "message punch", live, do_punch, NOTHING, &mapped_same, false },
+	{ "message hydrate", live, do_hydrate, HYDRATED, &mapped_home, false },
+	{ "write to a part of a block", live, do_write_part, NOTHING, &mapped_write, false },
 };
 
 /*
  * ---- Checks ----
  */
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t len = strlen(s), end_len = strlen(end);
-
-	return len >= end_len && !strcmp(s + len - end_len, end);
-}
 
 static uint32_t all_of(const struct state *state)
 {
@@ -439,13 +522,13 @@ static uint32_t all_of(const struct state *state)
 	       state == &state_small ? ALL(8) : ALL(NR_SEGS);
 }
 
-/* The end of the status line @text, from the tracking on. */
+/* The status line @text says that; what follows is about a table. */
 static bool tracking_is(const char *tracking, const struct op *op, const char *text)
 {
-	char end[32];
+	char words[32];
 
-	snprintf(end, sizeof(end), " %s %s", tracking, op->state->rest);
-	return ends_with(text, end);
+	snprintf(words, sizeof(words), " %s %s ", tracking, op->state->rest);
+	return strstr(text, words);
 }
 
 /*
@@ -493,6 +576,33 @@ static void check_state(const struct op *op)
 		    want->current, want->frozen);
 }
 
+static void check_table(const char *want)
+{
+	struct dmreq rq;
+	const char *text;
+
+	dmreq_begin(&rq, VOL);
+	dmreq_set_message(&rq, 0, "table 0 8192", sizeof("table 0 8192"));
+	must(dmreq_send(&rq, DM_TARGET_MSG, 4096), "table");
+	text = dmreq_text(&rq);
+	if (!text || strcmp(text, want))
+		die("the table is '%s', must be '%s'", text ? text : "", want);
+}
+
+static void wait_hydrated(void)
+{
+	unsigned int tries;
+	char text[256];
+
+	for (tries = 0; tries < 1000; tries++) {
+		must(query(0, text, sizeof(text)), "status");
+		if (strstr(text, " off "))
+			return;
+		usleep(10000);
+	}
+	die("not all comes home: status is '%s'", text);
+}
+
 static void clean_up(const struct op *op)
 {
 	must(remove_retry(VOL), "remove");
@@ -508,6 +618,7 @@ static bool try_nth(const struct op *op)
 	bool fault;
 	int r;
 
+	mapped = op->state->table;
 	if (op->prepare)
 		op->prepare();
 	else
@@ -527,11 +638,17 @@ static bool try_nth(const struct op *op)
 
 	if (op->finish == CREATE_LOAD_RESUME)
 		must(create(VOL), "create");
-	if (op->finish >= LOAD_RESUME)
+	if (op->finish == LOAD_RESUME || op->finish == CREATE_LOAD_RESUME)
 		must(load_vol(NR_SEGS, 0), "load");
-	if (op->finish >= RESUME)
+	if (op->finish == END_RESUME)
+		must(message("end"), "end");
+	if (op->finish == HYDRATED)
+		wait_hydrated();
+	else if (op->finish != NOTHING)
 		must(resume(VOL), "resume");
 	check_state(op);
+	if (op->state->table)
+		check_table(op->state->table);
 	clean_up(op);
 	return fault;
 }
@@ -580,15 +697,17 @@ int main(int argc, char **argv)
 	if (fail_nth_fd < 0)
 		err(1, "/proc/thread-self/fail-nth");
 	image = aligned_alloc(4096, META_BYTES);
+	mapped_image = aligned_alloc(4096, META_BYTES);
 	zeros = aligned_alloc(4096, META_BYTES);
 	page = aligned_alloc(4096, 4096);
-	if (!image || !zeros || !page)
+	if (!image || !mapped_image || !zeros || !page)
 		err(1, "malloc");
 	memset(zeros, 0, META_BYTES);
 	memset(page, 0x5a, 4096);
 	node(VOL_PATH, VOL);
 
 	make_image();
+	make_mapped_image();
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (argc < 2 || is_wanted(ops[i].name, argv + 1))
 			total += run_op(&ops[i]);
