@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: run-live.sh [--kernel 6.1|6.12] [--segments N]
+#
+# Measure in a guest what a snapshot of a volume on LVM takes whose segments (default:
+# 4096, of 2 MiB) are all written and of which one percent changes, how long the volume
+# is held still, and what a program notices that writes to it; and print tables. The
+# disks take two times the volume in TMPDIR. Without KVM it takes half an hour.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
+top=$(realpath "${BASH_SOURCE[0]%/*}/../..")
+
+kernel=6.12 segments=4096
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) show_help; exit ;;
+	--kernel) kernel=${2:?which kernel?}; shift 2 ;;
+	--segments) segments=${2:?how many?}; shift 2 ;;
+	*) usage_error "no such argument: '$1'" ;;
+	esac
+done
+
+"$top/scripts/setup.sh" build vm
+dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-live.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+module=$top/build/modules/$kernel
+"$top/scripts/module-build.sh" --kdir "$("$top/scripts/headers.sh" "$kernel")" --out "$module" \
+	JUDGE=1
+make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
+make -s -C "$top/tools"
+truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
+
+"$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 \
+	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
+	--payload "$top/build/tools:ctl" --payload "$top/tests/guest:tests/guest" \
+	--payload "$top/tests/bench:tests/bench" \
+	--disk "$dir/volumes" --disk "$dir/pool" \
+	-- tests/bench/live.sh "$segments" >"$dir/lines"
+printf '\n=== Linux %s\n\n' "$kernel"
+awk -f "$top/tests/bench/live.awk" "$dir/lines"
