@@ -9,7 +9,7 @@
 #   make bench-target  what the target costs beside its peers, as a table
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
-#   make demo          see the pool at work; demo-target: the target, in a guest
+#   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, tools, man pages
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
@@ -71,8 +71,8 @@ bench-pool:
 demo:
 	scripts/demo.sh
 
-demo-target:
-	scripts/demo-target.sh
+demo-host:
+	scripts/demo-host.sh
 
 install: install-tools install-module
 
@@ -101,4 +101,4 @@ clean:
 	rm -rf build
 
 .PHONY: all help tools module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool demo demo-target install install-tools install-module uninstall clean
+	bench-table bench-pool demo demo-host install install-tools install-module uninstall clean

@@ -3,16 +3,16 @@
 #
 # Usage: demo-guest.sh before|after
 #
-# The guest's part of demo-target.sh: what happens before the power is cut, and after.
+# The guest's part of demo-host.sh: what happens before the power is cut, and after.
 # shellcheck source=tests/guest/lib.bash
 . /rdd/tests/guest/lib.bash
 set -euo pipefail
 modprobe dm-mod
-mkdir -p /mnt
-
-disk=/dev/disk/disk0
-segs=64
-log=/run/demo.log
+export PATH=/rdd/tools:$PATH LVM_SUPPRESS_FD_WARNINGS=1
+# The guest's own disk forgets; on a host this is /etc/revdedup.
+export REVDEDUP_CONFIG=/backup/etc REVDEDUP_POOL=/backup/pool
+vol=/dev/mapper/revdedup-vg-vm1
+mkdir -p /mnt/vm1 /mnt/old /backup
 
 say() { printf '\n%s\n' "$*"; }
 
@@ -24,102 +24,101 @@ show() {
 	"$@" 2>&1 | sed 's/^/  /'
 }
 
-attach() {
-	local table
+# put_file NAME SIZE: and wait until it is really there.
+put_file() {
+	head -c "$2" /dev/urandom >"/mnt/vm1/$1"
+	sync "/mnt/vm1/$1"
+}
+
+# What goes on in the volume meanwhile.
+writer() {
+	local nr
+	for ((nr = 1; ; nr++)); do
+		put_file "log-$((nr % 8))" 300K || return 0
+		sleep 0.1
+	done
+}
+
+end_writer() {
+	kill "$writer"
+	wait "$writer" 2>/dev/null || :
+}
+
+begin() {
+	vgcreate -qq vg /dev/disk/disk0
+	lvcreate -qq -y -n vm1 -L 128M vg
+	mkfs.ext4 -q /dev/disk/disk1
+	mount /dev/disk/disk1 /backup
+	mkdir $REVDEDUP_CONFIG
 	# shellcheck disable=SC2119 # no parameters
 	load_module
-	table="0 $(sectors /dev/vg/vm1) revdedup /dev/vg/vm1 /dev/vg/vm1-meta -"
-	show dmsetup create vm1 --table "$table"
-	mknodes vm1
-}
-
-# Wait until what is written is really there.
-put_file() {
-	head -c "$2" /dev/urandom >"/mnt/$1"
-	sync "/mnt/$1"
-}
-
-take_snapshot() {
-	show dmsetup suspend vm1
-	show dmsetup message vm1 0 checkpoint 1
-	# A real one would copy the dirty segments of an LVM snapshot, later.
-	dd if=/dev/vg/vm1 of=/dev/vg/copy bs=1M iflag=direct oflag=direct \
-		conv=fsync status=none
-	show dmsetup resume vm1
-	show dmsetup message vm1 0 commit 1 1
 }
 
 before() {
-	say "A volume group with a volume of 128 MiB and a little one for our metadata:"
-	{
-		vgcreate vg "$disk"
-		lvcreate -y -n vm1 -L 128M vg
-		lvcreate -y -n copy -L 128M vg
-		lvcreate -y -n vm1-meta -L 4M --zero y vg
-	} >/dev/null 2>"$log" || { cat "$log"; exit 1; }
-	show lvs --noheadings -o lv_name,lv_size vg
+	local writer
+	begin
+	say "A volume of 128 MiB, a pool on another disk, and the target over the volume:"
+	show revdedupctl init $REVDEDUP_POOL
+	show revdedupctl attach vg/vm1
+	mkfs.ext4 -q $vol
+	mount $vol /mnt/vm1
+	put_file report 20M
+	md5sum </mnt/vm1/report >/backup/report.md5
+	writer &
+	writer=$!
 
-	say "The target goes over it, and a file system goes onto the target:"
-	attach
-	mkfs.ext4 -q /dev/mapper/vm1
-	mount /dev/mapper/vm1 /mnt
-	put_file first 20M
+	say "The first version reads all, while the file system is written to:"
+	show revdedupctl snapshot vg/vm1
+	say "Somebody removes the report. The next version reads what has changed:"
+	show rm /mnt/vm1/report
+	sync
+	show revdedupctl snapshot vg/vm1
+	show revdedupctl list
 
-	say "A snapshot. All 64 segments were dirty, as nothing was known; now none is:"
-	take_snapshot
-	show dmsetup status vm1
+	say "The version before is mounted at once, and there it is:"
+	show revdedupctl mount vg/vm1@1 /mnt/old
+	show ls -l /mnt/old/report
+	md5sum </mnt/old/report | cmp - /backup/report.md5
+	show revdedupctl umount /mnt/old
 
-	say "The guest writes a file of 6 MB. These segments are dirty now" \
-		"(first,length in hex):"
-	put_file second 6M
-	show dmsetup message vm1 0 dirty current 0 "$segs"
+	say "The volume is rolled back. It can be used at once; what lies in the pool is" \
+		$'\ncopied home behind:'
+	end_writer
+	umount /mnt/vm1
+	show revdedupctl rollback vg/vm1@1 --yes
+	mount $vol /mnt/vm1
+	md5sum </mnt/vm1/report | cmp - /backup/report.md5
+	show ls -l /mnt/vm1/report
+	show revdedupctl status
+	put_file precious 5M
+	md5sum </mnt/vm1/precious >/backup/precious.md5
+	sync -f /backup
 
 	say "The power is cut now, with more being written."
-	cp /mnt/first /mnt/third &
-	retry 50 0.02 test -s /mnt/third
+	writer &
+	sleep 1
 	power_cut
 }
 
-# The segments in which the volume and its copy differ, one a line. The journal
-# is replayed only when the file system is mounted, so this is what the crash left.
-changed_segments() {
-	local seg
-	for ((seg = 0; seg < segs; seg++)); do
-		cmp -s -n $((2 << 20)) -i $((seg << 21)) /dev/vg/vm1 /dev/vg/copy ||
-			echo "$seg"
-	done
-}
-
-dirty_segments() {
-	local ranges range
-	ranges=$(dmsetup message vm1 0 dirty current 0 "$segs")
-	for range in ${ranges//;/ }; do
-		[[ $range == *,* ]] || continue
-		seq $((16#${range%,*})) $((16#${range%,*} + 16#${range#*,} - 1))
-	done
-}
-
 after() {
-	local missed
+	mount /dev/disk/disk1 /backup
 	vgchange -qq -ay vg >/dev/null 2>&1
-	say "The same volume after the power cut:"
-	attach
-	show dmsetup status vm1
-	show dmsetup message vm1 0 dirty current 0 "$segs"
-
-	say "Compared byte by byte with the copy that was made at the snapshot:"
-	missed=$(comm -23 <(changed_segments | sort) <(dirty_segments | sort))
-	echo "  $(changed_segments | wc -l) segments differ," \
-		"$(dirty_segments | wc -l) are known as dirty," \
-		"$(printf '%s' "$missed" | wc -w) were missed."
-
-	say "And the file system:"
-	mount /dev/mapper/vm1 /mnt
-	show ls -l /mnt
-	umount /mnt
-	show dmsetup remove vm1
-	vgchange -qq -an vg
-	[ -z "$missed" ]
+	# shellcheck disable=SC2119 # no parameters
+	load_module
+	say "The host boots. All that was attached is so again, and knows what has changed:"
+	show revdedupctl attach --all
+	show revdedupctl status
+	mount $vol /mnt/vm1
+	show ls -l /mnt/vm1/report /mnt/vm1/precious
+	md5sum </mnt/vm1/report | cmp - /backup/report.md5
+	md5sum </mnt/vm1/precious | cmp - /backup/precious.md5
+	echo "  Both are what they were."
+	say "And on it goes:"
+	show revdedupctl snapshot vg/vm1
+	show revdedupctl list
+	show revdedupctl check
+	show revdedupctl scrub
+	umount /mnt/vm1
 }
 
 "$1"

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: demo-target.sh
+# Usage: demo-host.sh
 #
-# Show the kernel target at work: a guest with LVM puts it over a volume, writes
-# to a file system on it and asks which segments are dirty; then its power is
-# cut, and after the next boot they are still known. Nothing of this machine but
-# build/ and the cache is touched. Installs the Debian packages that it lacks.
+# Show the whole at work, in a guest that is a host of VMs: a volume on LVM is attached,
+# its file system is written to while versions are taken, an old version is mounted, the
+# volume is rolled back, and then the power is cut. Nothing of this machine but build/
+# and the cache is touched. Installs the Debian packages that it lacks.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
-scripts=${BASH_SOURCE[0]%/*}
+scripts=$(realpath "${BASH_SOURCE[0]%/*}")
 
 case ${1:-} in
 -h | --help) show_help; exit ;;
@@ -17,13 +17,15 @@ case ${1:-} in
 esac
 
 "$scripts/setup.sh" build vm
-note "building the module"
+note "building the module and revdedupctl"
 module=$scripts/../build/modules/6.12
 "$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" 6.12)" --out "$module"
+make -s -C "$scripts/../tools"
 
 disks=$(mktemp -d "${TMPDIR:-/tmp}/rdd-demo.XXXXXX")
 trap 'rm -rf "$disks"' EXIT
-truncate -s 320M "$disks/vg"
+truncate -s 400M "$disks/volumes"
+truncate -s 1G "$disks/pool"
 
 # boot PHASE [OPTION...]
 boot() {
@@ -31,8 +33,10 @@ boot() {
 	shift
 	"$scripts/vm-run.sh" --payload "$module:modules" \
 		--payload "$scripts/../tests/guest:tests/guest" \
+		--payload "$scripts/../build/tools:tools" \
 		--payload "$scripts/demo-guest.sh:demo.sh" \
-		--nbd-disk "$disks/vg" "$@" -- bash /rdd/demo.sh "$phase"
+		--nbd-disk "$disks/volumes" --nbd-disk "$disks/pool" \
+		"$@" -- bash /rdd/demo.sh "$phase"
 }
 
 note "booting a guest with Debian's 6.12 kernel (the first time takes some minutes)"
