@@ -69,6 +69,8 @@ enum ctl_option {
 	CTL_OPT_COW_SIZE,
 	CTL_OPT_WRITABLE,
 	CTL_OPT_NO_SNAPSHOT,
+	CTL_OPT_HOOK_TIMEOUT,
+	CTL_OPT_OUTPUT,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -247,7 +249,8 @@ int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state
 
 /*
  * Take a version of an attached volume: what its target says is dirty. The pool is
- * open for writing. *@ret_pause_us: how long those above had to wait.
+ * open for writing. *@ret_pause_us: how long those above had to wait. CTL_PARTLY: the
+ * version was made, and what was asked to hold still could not all be let go.
  */
 int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,
 		      struct rd_snapshot_options *options, struct rd_snapshot_report *report,
@@ -264,6 +267,7 @@ int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
 int cmd_attach(struct ctl *ctl);
 int cmd_detach(struct ctl *ctl);
 int cmd_status(struct ctl *ctl);
+int cmd_metrics(struct ctl *ctl);
 int cmd_map(struct ctl *ctl);
 int cmd_unmap(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);

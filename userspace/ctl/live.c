@@ -233,6 +233,7 @@ static int take(struct live *live, struct rd_snapshot_options *options,
 {
 	struct ctl *ctl = live->ctl;
 	struct rd_freeze_options freeze = { .dir = ctl->pool->path };
+	u64 hook_seconds = RD_HOLD_SECONDS;
 	struct rd_target_status status;
 	struct rd_version last;
 	const char *why;
@@ -245,6 +246,9 @@ static int take(struct live *live, struct rd_snapshot_options *options,
 	r = recover(ctl, live->at, volume);
 	if (!r)
 		r = ctl_value_size(ctl, CTL_OPT_COW_SIZE, &freeze.cow_bytes);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_HOOK_TIMEOUT, 1, 3600, &hook_seconds);
+	freeze.hook_seconds = hook_seconds;
 	if (!r)
 		r = rd_target_status(live->at->device, &status);
 	if (r)
@@ -266,7 +270,7 @@ static int take(struct live *live, struct rd_snapshot_options *options,
 	r = copy(live, options, !!why, last.number, report);
 	if (r)
 		give_up(live, report->version.volume);
-	return r;
+	return r ? r : live->freeze.undo_failed ? CTL_PARTLY : 0;
 }
 
 int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,

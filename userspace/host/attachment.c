@@ -155,11 +155,16 @@ int rd_attachment_init(struct rd_attachment *at, const char *volume, const char 
 
 /* --- files */
 
-static char *directory(void)
+char *rd_config_path(const char *name)
 {
 	const char *config = getenv("REVDEDUP_CONFIG");
 
-	return rd_path_in(config && config[0] ? config : "/etc/revdedup", "volumes");
+	return rd_path_in(config && config[0] ? config : "/etc/revdedup", name);
+}
+
+static char *directory(void)
+{
+	return rd_config_path("volumes");
 }
 
 /* Each directory on the way to it. */
@@ -247,24 +252,28 @@ int rd_attachment_remove(const struct rd_attachment *at)
 }
 
 /* The file may be replaced by another: what is locked is the directory's, by name. */
+static char *lock_path(const char *dir, const struct rd_attachment *at)
+{
+	char name[RD_DM_NAME_MAX + 8];
+
+	snprintf(name, sizeof(name), ".%.120s.lock", at->device);
+	return dir ? rd_path_in(dir, name) : NULL;
+}
+
 int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms)
 {
 	RD_FREE char *dir = directory();
-	char name[RD_DM_NAME_MAX + 8];
-	RD_FREE char *path = NULL;
+	RD_FREE char *path = lock_path(dir, at);
 	unsigned int waited = 0;
 	int fd;
 
 	if (at->is_locked)
 		return 0;
-	snprintf(name, sizeof(name), ".%.120s.lock", at->device);
-	path = dir ? rd_path_in(dir, name) : NULL;
 	if (!path)
 		return -ENOMEM;
 	fd = make_directory(dir) ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return rd_err(-errno, "cannot open '%s'", path);
-	/* It ends with the process. */
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EINTR && errno != EWOULDBLOCK)
 			return rd_err(-errno, "cannot lock '%s'", path);
@@ -277,7 +286,24 @@ int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms)
 		waited += 100;
 	}
 	at->is_locked = true;
+	at->lock_fd = fd;
 	return 0;
+}
+
+void rd_attachment_unlock(struct rd_attachment *at)
+{
+	if (at->is_locked)
+		close(at->lock_fd);
+	at->is_locked = false;
+}
+
+bool rd_attachment_is_busy(const struct rd_attachment *at)
+{
+	RD_FREE char *dir = directory();
+	RD_FREE char *path = lock_path(dir, at);
+	RD_CLOSE int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 
 /* --- reading them */

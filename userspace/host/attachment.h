@@ -39,7 +39,11 @@ struct rd_attachment {
 	char meta_uuid[RD_DM_NAME_MAX];
 	char pool[PATH_MAX];
 	bool is_locked;			/* by us */
+	int lock_fd;			/* if so */
 };
+
+/* What @name is called in the directory of our configuration; NULL: no memory. */
+char *rd_config_path(const char *name);
 
 /* The name of the device for a volume. -ENAMETOOLONG, and that is said. */
 int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX]);
@@ -55,10 +59,13 @@ int rd_attachment_save(const struct rd_attachment *at);
 int rd_attachment_remove(const struct rd_attachment *at);
 
 /*
- * One command at a time changes its devices. Lasts until the process ends.
- * -EBUSY, and that is said.
+ * One command at a time changes its devices. Lasts until the process ends, if nobody
+ * unlocks it. -EBUSY, and that is said.
  */
 int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms);
+void rd_attachment_unlock(struct rd_attachment *at);
+/* Does another command change its devices just now? */
+bool rd_attachment_is_busy(const struct rd_attachment *at);
 
 /* Append a struct rd_attachment for each. */
 int rd_attachments(struct rd_buffer *ret);

@@ -155,6 +155,11 @@ bool rd_lies_on(const char *path, dev_t device)
 	return path_lies_on(path, device, 0);
 }
 
+bool rd_device_lies_on(dev_t top, dev_t device)
+{
+	return device_lies_on(top, device, 0);
+}
+
 bool rd_is_mounted(dev_t device, char *where)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");

@@ -25,5 +25,6 @@ bool rd_is_mounted(dev_t device, char *where);
 
 /* Does what is at @path lie, however deep, on the block device @device? */
 bool rd_lies_on(const char *path, dev_t device);
+bool rd_device_lies_on(dev_t top, dev_t device);
 
 #endif

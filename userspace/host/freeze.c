@@ -179,6 +179,20 @@ static int pause_volume(struct rd_freeze *freeze)
 	return r;
 }
 
+static int hold_and_pause(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+{
+	struct rd_hold hold;
+	int undone, r = rd_hold_begin(&hold, freeze->at, options->hook_seconds);
+
+	if (r)
+		return r;
+	r = pause_volume(freeze);
+	undone = rd_hold_end(&hold);
+	freeze->pause_us = rd_max(freeze->pause_us, hold.usec);
+	freeze->undo_failed = undone == -EIO;
+	return r ? r : undone == -EIO ? 0 : undone;
+}
+
 static int make_view(struct rd_freeze *freeze)
 {
 	const struct rd_attachment *at = freeze->at;
@@ -231,7 +245,7 @@ static int begin(struct rd_freeze *freeze, const struct rd_freeze_options *optio
 	if (!r)
 		r = rd_point("freeze-prepared");
 	if (!r)
-		r = pause_volume(freeze);
+		r = hold_and_pause(freeze, options);
 	if (!r)
 		r = rd_point("freeze-resumed");
 	return r ? r : set_source(freeze);

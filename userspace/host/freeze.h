@@ -10,14 +10,15 @@
  *	:metasnap, :view	where a block is not home: snapshot of the metadata, and
  *				the target over both, which is what is copied then
  *
- * All tables are loaded before the volume is suspended, so that in between there is
- * next to nothing to do.
+ * All tables are loaded before the volume is suspended, and before anybody is asked to
+ * hold still (hold.h), so that in between there is next to nothing to do.
  */
 #ifndef RD_FREEZE_H
 #define RD_FREEZE_H
 
 #include "attachment.h"
 #include "cow.h"
+#include "hold.h"
 
 struct rd_freeze {
 	const struct rd_attachment *at;
@@ -25,11 +26,13 @@ struct rd_freeze {
 	bool has_view;
 	char source[RD_DM_PATH_MAX];	/* what to copy */
 	u64 pause_us;		/* that those above felt */
+	bool undo_failed;	/* something of hold.h; the rest is fine */
 };
 
 struct rd_freeze_options {
 	const char *dir;	/* for what is overwritten, see cow.h */
 	u64 cow_bytes;		/* 0: by what is dirty */
+	unsigned int hook_seconds;	/* see hold.h */
 };
 
 /* After it the volume goes on, also where it fails, and its bits are as they were. */

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Do something while a device is suspended. */
+/* What must be undone, whatever the command dies of. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,10 +14,70 @@
 #include "../pool/log.h"
 #include "guard.h"
 
-struct guard {
-	pid_t pid;
-	int fd;
-};
+/* --- guards */
+
+/* How the process ends. */
+enum { DONE, FAILED, LATE };
+
+/* A byte says that it is time; the end of the stream alone, that nobody is there. */
+static int watch(const struct rd_guard *guard, int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	ssize_t len = 0;
+	bool failed;
+	char byte;
+	int r;
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	setsid();
+	/* The disk that it would be paged in from may be the one that is suspended. */
+	mlockall(MCL_CURRENT | MCL_FUTURE);
+	/* All signals that could interrupt it are ignored. */
+	r = poll(&wait, 1, guard->limit_ms);
+	if (r)
+		len = read(fd, &byte, 1);
+	failed = guard->end(guard->ctx, len < 1);
+	return !r ? LATE : failed ? FAILED : DONE;
+}
+
+int rd_guard_begin(struct rd_guard *guard)
+{
+	int ends[2];
+
+	/* Not a pipe: to write to one that nobody reads any more would kill us. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return rd_err(-errno, "cannot make a socket");
+	guard->pid = fork();
+	if (!guard->pid) {
+		close(ends[1]);
+		_exit(watch(guard, ends[0]));
+	}
+	close(ends[0]);
+	guard->fd = ends[1];
+	if (guard->pid > 0)
+		return 0;
+	close(ends[1]);
+	return rd_err(-errno, "cannot start a process");
+}
+
+int rd_guard_end(struct rd_guard *guard)
+{
+	int status;
+
+	send(guard->fd, "", 1, MSG_NOSIGNAL);
+	close(guard->fd);
+	while (waitpid(guard->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status)) {
+		rd_warn("the process that guards the device was killed");
+		return guard->end(guard->ctx, false) ? -EIO : 0;
+	}
+	return WEXITSTATUS(status) == LATE ? -ETIME : WEXITSTATUS(status) ? -EIO : 0;
+}
+
+/* --- a pause */
 
 static int resume(const char *name)
 {
@@ -26,72 +88,29 @@ static int resume(const char *name)
 	return rd_dm_resume(name, 0);
 }
 
-static void resume_all(const struct rd_pause *pause)
+static int resume_all(void *ctx, bool is_alone)
 {
+	const struct rd_pause *pause = ctx;
+
+	if (!is_alone)
+		return 0;
 	resume(pause->inner);
 	if (!resume(pause->device) || !pause->repeat)
-		return;
+		return 0;
 	/* In a test: the one that was meant is dead. */
 	unsetenv("REVDEDUP_FAIL");
 	execv("/proc/self/exe", pause->repeat);
-}
-
-/* A byte says that all is well; the end of the pipe alone, that nobody is there. */
-static void watch(int fd, const struct rd_pause *pause)
-{
-	ssize_t len;
-	char byte;
-
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	setsid();
-	/* The disk that it would be paged in from may be the one that is suspended. */
-	mlockall(MCL_CURRENT | MCL_FUTURE);
-	do {
-		len = read(fd, &byte, 1);
-	} while (len < 0 && errno == EINTR);
-	if (len < 1)
-		resume_all(pause);
-}
-
-static int begin_guard(struct guard *guard, const struct rd_pause *pause)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC))
-		return rd_err(-errno, "cannot make a pipe");
-	guard->pid = fork();
-	if (!guard->pid) {
-		close(ends[1]);
-		watch(ends[0], pause);
-		_exit(0);
-	}
-	close(ends[0]);
-	guard->fd = ends[1];
-	if (guard->pid > 0)
-		return 0;
-	close(ends[1]);
-	return rd_err(-errno, "cannot start a process");
-}
-
-static void end_guard(struct guard *guard)
-{
-	if (write(guard->fd, "", 1) != 1)
-		rd_warn("the process that guards the device is gone");
-	close(guard->fd);
-	while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	return -errno;
 }
 
 int rd_pause(struct rd_pause *pause, int *ret_resumed)
 {
-	struct guard guard = { .fd = -1 };
+	struct rd_guard guard = { .end = resume_all, .ctx = pause, .limit_ms = -1 };
 	u64 began;
 	int r;
 
 	*ret_resumed = 0;
-	r = begin_guard(&guard, pause);
+	r = rd_guard_begin(&guard);
 	if (r)
 		return r;
 	/* Nothing of us may have to be read from the disk that is suspended. */
@@ -108,6 +127,6 @@ int rd_pause(struct rd_pause *pause, int *ret_resumed)
 	pause->usec = rd_now_us() - began;
 	rd_dm_settle();
 	munlockall();
-	end_guard(&guard);
+	rd_guard_end(&guard);
 	return r;
 }

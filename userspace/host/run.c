@@ -2,12 +2,15 @@
 /* Other programs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
+#include "../pool/clock.h"
 #include "../pool/log.h"
 #include "run.h"
 
@@ -18,6 +21,7 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
+	sigset_t signals;
 	int r;
 
 	posix_spawn_file_actions_init(&actions);
@@ -25,7 +29,13 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
 	posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+	/* A guard ignores these, and who it runs must not. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	posix_spawnattr_setsigdefault(&attr, &signals);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
 	r = posix_spawnp(ret_pid, argv[0], &actions, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
@@ -79,4 +89,38 @@ int rd_run(char *const *argv, struct rd_buffer *ret_output)
 	}
 	close(ends[0]);
 	return r;
+}
+
+/* --- with a limit */
+
+/* false: the time is over. */
+static bool ends_within(pid_t pid, unsigned int seconds)
+{
+	u64 end = rd_now_us() + seconds * 1000000ULL, now;
+	struct pollfd wait = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+	int r = 0;
+
+	while (wait.fd >= 0 && r <= 0 && (now = rd_now_us()) < end)
+		r = poll(&wait, 1, (end - now + 999) / 1000);
+	if (wait.fd >= 0)
+		close(wait.fd);
+	return r > 0;
+}
+
+int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running)
+{
+	bool in_time;
+	pid_t pid;
+	int r;
+
+	r = start(argv, STDERR_FILENO, &pid);
+	if (r)
+		return r;
+	*running = pid;
+	in_time = ends_within(pid, seconds);
+	if (!in_time)
+		kill(-pid, SIGKILL);
+	r = wait_for(pid);
+	*running = 0;
+	return in_time ? r : -ETIME;
 }

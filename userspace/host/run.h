@@ -3,6 +3,8 @@
 #ifndef RD_RUN_H
 #define RD_RUN_H
 
+#include <sys/types.h>
+
 #include "../pool/buffer.h"
 
 /*
@@ -11,5 +13,12 @@
  * exit status, or -errno, and that is said.
  */
 int rd_run(char *const *argv, struct rd_buffer *ret_output);
+
+/*
+ * The same, with its stdout on our stderr. It and all that it has started is killed
+ * when the time is over: -ETIME, without a word. *@running: its process group while
+ * it runs, 0 before and after.
+ */
+int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running);
 
 #endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What those above a volume are asked to do before it is suspended, and to undo
+ * after it was resumed:
+ *
+ *	the user's hooks say pre	hooks.h
+ *	file systems are frozen		fsfreeze.h
+ *	  (the volume is suspended and resumed)
+ *	file systems are thawed
+ *	each hook that was begun says post
+ *
+ * The last two are done by a guard, so they come once, and always: whatever the
+ * command dies of, where a hook before failed, and where all of it takes too long.
+ */
+#ifndef RD_HOLD_H
+#define RD_HOLD_H
+
+#include "guard.h"
+#include "hooks.h"
+
+#define RD_HOLD_SECONDS	60
+
+struct rd_hold {
+	const struct rd_attachment *at;
+	unsigned int seconds;		/* for each hook */
+	struct rd_hooks hooks;
+	struct rd_buffer fss;		/* struct rd_fs */
+	struct rd_hold_shared *shared;
+	struct rd_guard guard;
+	u64 began;			/* to freeze */
+	u64 usec;			/* that file systems were frozen; 0: none was */
+};
+
+/* After an error all is undone. */
+int rd_hold_begin(struct rd_hold *hold, const struct rd_attachment *at, unsigned int seconds);
+
+/*
+ * 0; -EIO: something could not be undone; -ETIME: it was undone before, and what the
+ * volume held then is nothing that anybody has prepared. All of this is said.
+ */
+int rd_hold_end(struct rd_hold *hold);
+
+#endif
