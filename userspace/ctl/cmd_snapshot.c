@@ -154,12 +154,14 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 		rd_snapshot(ctl->pool, options, &report);
 	ctl_progress_clear(&ctl->progress);
 	ctl_name_print(name, options->volume, report.version.number);
-	if (r)
+	if (r && r != CTL_PARTLY)
 		explain_failure(ctl, name, &report);
 	else if (ctl->json)
 		print_json(ctl, options->volume, name, &report, pause_us);
 	else
 		print_text(ctl, name, &report, pause_us);
+	if (r == CTL_PARTLY)
+		rd_hint("%s was made and can be used; see what the message before says", name);
 	return r;
 }
 
@@ -199,7 +201,9 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 		ctl_usage(ctl, "--cow-size is for a volume that is attached") : 0;
 }
 
-int cmd_snapshot(struct ctl *ctl)
+/* --- one, or all */
+
+static int snapshot_one(struct ctl *ctl)
 {
 	RD_FREE struct rd_attachment *at = NULL;
 	struct rd_snapshot_options options = {
@@ -229,4 +233,71 @@ int cmd_snapshot(struct ctl *ctl)
 		r = take(ctl, &options, at);
 	ctl_changed_free(&changed);
 	return ctl_close(ctl, r);
+}
+
+/* The pool is opened for each: what one that failed has left is not in its way. */
+static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
+{
+	struct rd_snapshot_options options = {
+		.volume = at->volume,
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+	};
+	int r = ctl_open(ctl, RD_POOL_WRITE);
+
+	if (!r)
+		r = take(ctl, &options, at);
+	rd_attachment_unlock(at);
+	return ctl_close(ctl, r);
+}
+
+/* Without a pool, or when the user wants it to stop, the next one fails as well. */
+static bool is_for_all(int r)
+{
+	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
+}
+
+static int snapshot_all(struct ctl *ctl)
+{
+	unsigned int nr, made = 0, failed = 0;
+	struct rd_buffer all = { 0 };
+	struct rd_attachment *at;
+	int one = 0, r = 0;
+
+	/* A file that is wrong is one that fails; the others are there. */
+	failed += rd_attachments(&all) != 0;
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {
+		one = snapshot_attached(ctl, at);
+		made += !one;
+		failed += one != 0;
+		r = r ? r : one;
+		if (one && !is_for_all(one))
+			rd_err(0, "'%s' failed, see above", at->volume);
+	}
+	rd_buffer_free(&all);
+	if (is_for_all(one))
+		return one;
+	if (!made && !failed)
+		rd_warn("no volume is attached on this host");
+	return !failed ? 0 : made || !r ? CTL_PARTLY : r;
+}
+
+int cmd_snapshot(struct ctl *ctl)
+{
+	struct rd_snapshot_options options = {
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+	};
+	bool all = ctl_has(ctl, CTL_OPT_ALL);
+	int r;
+
+	if (all == !!ctl->nr_operands)
+		return ctl_usage(ctl, "which? name a volume, or say --all");
+	if (!all)
+		return snapshot_one(ctl);
+	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED))
+		return ctl_usage(ctl, "--from and --changed are for one volume");
+	r = check_options(ctl, &options);
+	return r ? r : snapshot_all(ctl);
 }

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl metrics: numbers of the pool and of the attached volumes, as Prometheus
+ * reads them.
+ *
+ * A number that is not known is left out. Where the pool cannot be read the rest is
+ * there all the same, so that somebody is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "../pool/cleanup.h"
+#include "ctl.h"
+#include "health.h"
+
+#define UNKNOWN		U64_MAX
+
+/* Each begins with the value of its label. */
+struct pool_row {
+	char name[PATH_MAX];
+	u64 up, logical, data, catalog, size, free, avail, held, waiting;
+};
+
+struct volume_row {
+	char name[CTL_NAME_MAX + 1];
+	u64 versions, logical, latest, time, read, changed, stored;
+};
+
+struct device_row {
+	char name[RD_VOLUME_MAX + 1];
+	u64 tracked, attention, version, dirty, segments, lost, away, coming;
+};
+
+struct metric {
+	const char *name;
+	const char *help;
+	size_t at;
+};
+
+#define POOL(field)	offsetof(struct pool_row, field)
+#define VOLUME(field)	offsetof(struct volume_row, field)
+#define DEVICE(field)	offsetof(struct device_row, field)
+
+static const struct metric pool_metrics[] = {
+	{ "pool_up", "Whether the pool could be read.", POOL(up) },
+	{ "pool_logical_bytes", "The sizes of all versions together.", POOL(logical) },
+	{ "pool_data_bytes", "Blocks that are kept for them.", POOL(data) },
+	{ "pool_catalog_bytes", "Size of the catalog.", POOL(catalog) },
+	{ "pool_size_bytes", "What the data area can hold.", POOL(size) },
+	{ "pool_free_bytes", "What of it nobody has.", POOL(free) },
+	{ "pool_filesystem_avail_bytes", "Space left in the file system of a sparse data area.",
+	  POOL(avail) },
+	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
+	{ "pool_waiting_frames", "Frames with space that is still to be given back.",
+	  POOL(waiting) },
+};
+
+static const struct metric volume_metrics[] = {
+	{ "volume_versions", "Versions in the pool.", VOLUME(versions) },
+	{ "volume_logical_bytes", "Their sizes together.", VOLUME(logical) },
+	{ "volume_latest_bytes", "Size of the newest version.", VOLUME(latest) },
+	{ "volume_latest_timestamp_seconds", "When the newest version was taken.",
+	  VOLUME(time) },
+	{ "volume_latest_read_bytes", "What was read for it.", VOLUME(read) },
+	{ "volume_latest_changed_blocks", "Blocks of 4 KiB that were not as before.",
+	  VOLUME(changed) },
+	{ "volume_latest_stored_bytes", "What was written to the pool for it.",
+	  VOLUME(stored) },
+};
+
+static const struct metric device_metrics[] = {
+	{ "device_needs_attention", "Whether somebody has to do something: see status.",
+	  DEVICE(attention) },
+	{ "device_tracked", "Whether changes are tracked.", DEVICE(tracked) },
+	{ "device_tracking_lost", "Whether the next snapshot reads everything.", DEVICE(lost) },
+	{ "device_version", "The last version that the target knows.", DEVICE(version) },
+	{ "device_segments", "Segments of 2 MiB.", DEVICE(segments) },
+	{ "device_dirty_segments", "Those that the next snapshot reads.", DEVICE(dirty) },
+	{ "device_away_bytes", "Content that lies in the pool, or is zeros.", DEVICE(away) },
+	{ "device_hydration_left_bytes", "What of it is still to be copied home.",
+	  DEVICE(coming) },
+};
+
+/* --- printing */
+
+static void print_label(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' || *text == '"')
+			fputc('\\', out);
+		if (*text == '\n')
+			fputs("\\n", out);
+		else
+			fputc(*text, out);
+	}
+}
+
+/* All samples of a metric are to be in one piece, behind its two comments. */
+static void print_metric(FILE *out, const struct metric *metric, const char *label,
+			 const struct rd_buffer *rows, size_t size)
+{
+	bool begun = false;
+	size_t at;
+	u64 value;
+
+	for (at = 0; at < rows->len; at += size) {
+		memcpy(&value, rows->data + at + metric->at, sizeof(value));
+		if (value == UNKNOWN)
+			continue;
+		if (!begun)
+			fprintf(out, "# HELP revdedup_%s %s\n# TYPE revdedup_%s gauge\n",
+				metric->name, metric->help, metric->name);
+		begun = true;
+		fprintf(out, "revdedup_%s{%s=\"", metric->name, label);
+		print_label(out, (const char *)rows->data + at);
+		fprintf(out, "\"} %llu\n", value);
+	}
+}
+
+#define PRINT(out, metrics, label, rows, type)						\
+	do {										\
+		unsigned int nr_;							\
+											\
+		for (nr_ = 0; nr_ < ARRAY_SIZE(metrics); nr_++)				\
+			print_metric(out, &(metrics)[nr_], label, rows, sizeof(type));	\
+	} while (0)
+
+/* --- the pool */
+
+static void add_file(const struct ctl *ctl, const char *name, u64 *bytes)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
+	struct stat st;
+
+	/* The log of the catalog need not be there. */
+	if (path && !stat(path, &st))
+		*bytes += st.st_size;
+}
+
+static int read_pool(struct ctl *ctl, struct pool_row *row)
+{
+	static const char *const questions[] = {
+		"SELECT coalesce(sum(n), 0) FROM here",
+		"SELECT coalesce(sum(len), 0) FROM extent",
+		"SELECT count(*) FROM version WHERE state = 4",
+		"SELECT count(*) FROM queue",
+		"SELECT coalesce(sum(size), 0) FROM version WHERE " RD_VERSION_EXISTS,
+	};
+	const struct rd_area *area = &ctl->pool->area;
+	i64 answers[ARRAY_SIZE(questions)];
+	struct statvfs fs;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < ARRAY_SIZE(questions) && !r; i++)
+		r = rd_sql_number(ctl->pool->sql, &answers[i], questions[i], "");
+	if (r)
+		return r;
+	row->data = answers[0] * RD_BLOCK_SIZE;
+	row->free = answers[1] * RD_SEG_SIZE;
+	row->held = answers[2];
+	row->waiting = answers[3];
+	row->logical = answers[4];
+	row->size = area->super.nr_frames * RD_SEG_SIZE;
+	row->catalog = 0;
+	add_file(ctl, "catalog.db", &row->catalog);
+	add_file(ctl, "catalog.db-wal", &row->catalog);
+	if (!area->is_device && !fstatvfs(area->fd, &fs))
+		row->avail = (u64)fs.f_bavail * fs.f_frsize;
+	return 0;
+}
+
+static int read_volumes(struct ctl *ctl, struct rd_buffer *rows)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct volume_row volume;
+	int r;
+
+	/* With max(), the other columns are those of the row where it is. */
+	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT name, count(*), sum(size), max(number), size,"
+		       " time, bytes_read, blocks_changed, bytes_stored"
+		       " FROM version JOIN volume ON volume.id = volume"
+		       " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 0));
+		volume.versions = rd_row_i64(row, 1);
+		volume.logical = rd_row_i64(row, 2);
+		volume.latest = rd_row_i64(row, 4);
+		volume.time = rd_row_i64(row, 5);
+		volume.read = rd_row_i64(row, 6);
+		volume.changed = rd_row_i64(row, 7);
+		volume.stored = rd_row_i64(row, 8);
+		rd_buffer_put(rows, &volume, sizeof(volume));
+		r = rows->failed ? -ENOMEM : 0;
+	}
+	return r;
+}
+
+static int read_catalog(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
+{
+	int r = rd_sql_begin_read(ctl->pool->sql);
+
+	if (r)
+		return r;
+	r = read_pool(ctl, row);
+	if (!r)
+		r = read_volumes(ctl, volumes);
+	rd_sql_end_read(ctl->pool->sql);
+	return r;
+}
+
+/* Without a word where no pool is named. */
+static int print_pool(struct ctl *ctl, FILE *out)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	struct rd_buffer pools = { 0 }, volumes = { 0 };
+	struct pool_row row;
+	int r;
+
+	path = path ? path : getenv("REVDEDUP_POOL");
+	if (!path || !path[0])
+		return 0;
+	/* All numbers of it: not known. */
+	memset(&row, 0xff, sizeof(row));
+	snprintf(row.name, sizeof(row.name), "%s", path);
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = read_catalog(ctl, &row, &volumes);
+	r = ctl_close(ctl, r);
+	row.up = !r;
+	rd_buffer_put(&pools, &row, sizeof(row));
+	PRINT(out, pool_metrics, "pool", &pools, struct pool_row);
+	PRINT(out, volume_metrics, "volume", &volumes, struct volume_row);
+	r = pools.failed ? -ENOMEM : r;
+	rd_buffer_free(&pools);
+	rd_buffer_free(&volumes);
+	return r;
+}
+
+/* --- devices */
+
+static void read_device(const struct rd_attachment *at, struct device_row *row)
+{
+	const struct rd_target_status *target;
+	struct ctl_health health;
+
+	memset(row, 0xff, sizeof(*row));
+	snprintf(row->name, sizeof(row->name), "%s", at->volume);
+	ctl_health(&health, at);
+	target = &health.target;
+	row->attention = !!health.problem;
+	row->tracked = health.stack == RD_STACK_UP;
+	if (!row->tracked)
+		return;
+	row->version = target->version;
+	row->dirty = target->nr_dirty;
+	row->segments = target->nr_segs;
+	row->lost = target->is_lost;
+	row->away = (target->nr_zero + target->nr_pool) * RD_BLOCK_SIZE;
+	row->coming = target->hydration_left * RD_BLOCK_SIZE;
+}
+
+static int print_devices(FILE *out)
+{
+	struct rd_buffer all = { 0 }, rows = { 0 };
+	const struct rd_attachment *at;
+	struct device_row row;
+	size_t nr;
+	int r;
+
+	r = rd_attachments(&all);
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+		read_device(at, &row);
+		rd_buffer_put(&rows, &row, sizeof(row));
+	}
+	PRINT(out, device_metrics, "volume", &rows, struct device_row);
+	r = rows.failed ? -ENOMEM : r;
+	rd_buffer_free(&all);
+	rd_buffer_free(&rows);
+	return r;
+}
+
+/* --- where to */
+
+static int print_all(struct ctl *ctl, FILE *out)
+{
+	int pool, devices;
+
+	fputs("# HELP revdedup_build_info The program that has found this out.\n"
+	      "# TYPE revdedup_build_info gauge\n"
+	      "revdedup_build_info{version=\"" RD_VERSION "\"} 1\n", out);
+	pool = print_pool(ctl, out);
+	devices = print_devices(out);
+	return pool ? pool : devices;
+}
+
+static int finish_file(FILE *out, const char *tmp, const char *path)
+{
+	int r = fflush(out) || ferror(out) || fchmod(fileno(out), 0644) ? -errno : 0;
+
+	if (fclose(out) && !r)
+		r = -errno;
+	if (!r && rename(tmp, path))
+		r = -errno;
+	return r;
+}
+
+/* Who reads it meanwhile finds the old one, or the new one. */
+static int print_to_file(struct ctl *ctl, const char *path)
+{
+	RD_FREE char *tmp = NULL;
+	FILE *out = NULL;
+	int fd, r, done;
+
+	/* No name that ends in .prom: the node exporter reads all of these. */
+	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
+		tmp = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd >= 0)
+		out = fdopen(fd, "w");
+	if (!out)
+		return rd_err(-errno, "cannot write '%s'", path);
+	r = print_all(ctl, out);
+	done = finish_file(out, tmp, path);
+	if (done) {
+		unlink(tmp);
+		rd_err(done, "cannot write '%s'", path);
+	}
+	return r ? r : done;
+}
+
+int cmd_metrics(struct ctl *ctl)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_OUTPUT);
+
+	return path ? print_to_file(ctl, path) : print_all(ctl, stdout);
+}
