@@ -10,7 +10,8 @@
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make demo          see the pool at work; demo-host: the whole, in a guest
-#   make install       module by DKMS, tools, man pages
+#   make install       module by DKMS, tools, man pages, units, rules for udev
+#   make deb           the same as two Debian packages, in build/deb
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
@@ -21,6 +22,10 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+DEFAULTDIR ?= /etc/default
 DKMS_SRC := /usr/src/revdedup-$(VERSION)
 
 export PREFIX SBINDIR MANDIR
@@ -74,10 +79,26 @@ demo:
 demo-host:
 	scripts/demo-host.sh
 
-install: install-tools install-module
+install: install-tools install-host install-module
 
 install-tools: tools
 	$(MAKE) -C tools install
+
+# What a host starts by itself. The units name the program where it is installed.
+units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
+install-host: tools
+	install -d "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(COMPLETIONDIR)"
+	for unit in $(units); do \
+		sed 's|/usr/sbin/|$(SBINDIR)/|' "systemd/$$unit" \
+			>"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
+	done
+	install -D -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
+	build/tools/revdedupctl completion bash >"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
+	[ -e "$(DESTDIR)$(DEFAULTDIR)/revdedup" ] || \
+		install -D -m 644 systemd/revdedup.default "$(DESTDIR)$(DEFAULTDIR)/revdedup"
+
+deb:
+	scripts/deb.sh
 
 # DKMS builds the module, now and again for each new kernel.
 install-module:
@@ -95,10 +116,14 @@ install-module:
 uninstall:
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
+	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
+		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules" \
+		"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
 	$(MAKE) -C tools uninstall
 
 clean:
 	rm -rf build
 
 .PHONY: all help tools module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool demo demo-host install install-tools install-module uninstall clean
+	bench-table bench-pool demo demo-host install install-tools install-host \
+	install-module deb uninstall clean

@@ -5,7 +5,7 @@
 #
 # Everything that a reader of the code should never have to say. Kernel code:
 # checkpatch --strict, sparse, W=1. Other C code: checkpatch. Scripts: shellcheck.
-# Man pages: mandoc. Exits 1 if any of them has a word to say.
+# Man pages: mandoc. Units: systemd-analyze. Exits 1 if any of them has a word to say.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=${BASH_SOURCE[0]%/*}
@@ -70,11 +70,22 @@ sparse_modules() {
 	done
 }
 
+# What units name need not be installed here.
+verify_units() {
+	local unit dir=build/lint/units
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	for unit in systemd/*.service systemd/*.timer; do
+		sed 's|/usr/sbin/revdedupctl|/bin/true|' "$unit" >"$dir/${unit##*/}"
+	done
+	systemd-analyze verify --man=no "$dir"/*
+}
+
 mapfile -t kernel_c < <(git ls-files 'kernel/*.[ch]' 'tests/judge/*.[ch]' |
 	grep -v '/compat.h$')
 mapfile -t compat_h < <(git ls-files '*/compat.h')
 mapfile -t user_c < <(git ls-files '*.[ch]' | grep -v '^kernel/\|^tests/judge/\|/shim/')
-mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run |
+mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run 'debian/*.prerm' |
 	xargs -r grep -lE '^#!.*(ba)?sh|shellcheck shell|^#!.*bats')
 mapfile -t man < <(git ls-files 'Documentation/*.[1-8]')
 
@@ -85,4 +96,5 @@ check "W=1 and sparse, 6.1 and 6.12" sparse_modules
 # Functions that only check() calls are not unreachable.
 check "shellcheck" shellcheck -x -P SCRIPTDIR -e SC2317 "${shell[@]}"
 [ "${#man[@]}" -eq 0 ] || check "mandoc" mandoc -T lint -W warning "${man[@]}"
+check "systemd-analyze" verify_units
 exit "$bad"

@@ -12,6 +12,7 @@
 #   fuzz    libFuzzer, for the parsers of the tools
 #   pool    a series of real disk images
 #   bench   what the pool is measured with, and beside
+#   deb     the Debian packages, and a machine that they are tried on
 #   kunit   a kernel of our own from Debian's source (user-mode Linux)
 #
 # A fresh Debian 12 has none of them, not even make, so the other scripts call
@@ -30,8 +31,9 @@ declare -A packages=(
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic sqlite3 time e2fsprogs"
+	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
-		linux-source-6.12"
+		systemd linux-source-6.12"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils
 		linux-source-6.12"
 )
