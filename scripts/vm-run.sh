@@ -7,6 +7,8 @@
 # prints, and exit with its exit code. Options:
 #
 #   --kernel 6.1|6.12       Debian's kernel of that series (default 6.12)
+#   --rootfs IMAGE          the guest's file system (ext4), which has the kernel's
+#                           modules, instead of that of rootfs.sh
 #   --payload SRC[:PATH]    put the file or directory SRC at /rdd/PATH
 #   --disk FILE             a raw disk; the guest sees /dev/disk/disk0, disk1, ...
 #                           in the order of --disk and --nbd-disk
@@ -34,7 +36,7 @@
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=${BASH_SOURCE[0]%/*}
 
-kernel=6.12 mem=1024 smp=2 timeout=600 append='' console='' accel=''
+kernel=6.12 mem=1024 smp=2 timeout=600 append='' console='' accel='' rootfs=''
 icount=false power_cut=false cut_after='' verbose=false
 payloads=() disks=()
 
@@ -49,6 +51,7 @@ while [ $# -gt 0 ]; do
 	[ $# -ge 2 ] || usage_error "'$1' is no option, or lacks its value"
 	case $1 in
 	--kernel) kernel=$2 ;;
+	--rootfs) rootfs=$2 ;;
 	--payload) payloads+=("$2") ;;
 	--disk) disks+=("file:$2") ;;
 	--nbd-disk) disks+=("nbd:$2") ;;
@@ -67,7 +70,11 @@ done
 
 "$scripts/setup.sh" vm
 kernel_dir=$("$scripts/kernels.sh" "$kernel")
-rootfs=$("$scripts/rootfs.sh")
+modules=
+if [ -z "$rootfs" ]; then
+	rootfs=$("$scripts/rootfs.sh")
+	modules=$kernel_dir/modules.ext4
+fi
 initramfs=$("$scripts/vm-initramfs.sh" "$kernel_dir")
 [ -n "$accel" ] || accel=$("$scripts/vm-probe.sh")
 
@@ -137,7 +144,7 @@ pack_payload "cd /rdd" "$@"
 cmdline=(console=ttyS0 quiet loglevel=5 panic=-1 oops=panic log_buf_len=4M
 	mitigations=off no_timer_check norandmaps cryptomgr.notests
 	initcall_blacklist=jent_mod_init,load_system_certificate_list,bpf_tcp_ca_kfunc_init
-	rdd.root=/dev/vda rdd.modules=/dev/vdb rdd.payload=/dev/vdc
+	rdd.root=/dev/vda rdd.payload=/dev/vdb ${modules:+rdd.modules=/dev/vdc}
 	rdd.control=/dev/vport0p1 rdd.out=/dev/vport0p2 "rdd.token=$token" "$append")
 cpu=max,-erms,-fsrm,-smap,-smep,-pku,-la57
 qemu=(qemu-system-x86_64 -M "q35,sata=off,smbus=off,usb=off,vmport=off"
@@ -152,8 +159,8 @@ else
 	qemu+=(-smp "$smp" -accel "tcg,thread=multi")
 fi
 add_file rootfs "$rootfs" read-only=on
-add_file modules "$kernel_dir/modules.ext4" read-only=on
 add_file payload "$dir/payload.tar" read-only=on
+[ -z "$modules" ] || add_file modules "$modules" read-only=on
 nr=0
 for disk in ${disks[@]+"${disks[@]}"}; do
 	case $disk in

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: deb.sh
+#
+# Make the Debian packages of what git knows of this tree, in build/deb, and have
+# lintian look at them. Prints their names.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+scripts=$(realpath "${BASH_SOURCE[0]%/*}")
+
+case ${1:-} in
+-h | --help) show_help; exit ;;
+?*) usage_error "'$1' is one argument too many" ;;
+esac
+
+"$scripts/setup.sh" build deb
+cd "$scripts/.."
+
+# In a copy: the build leaves files all over its tree.
+tree=build/deb/tree
+rm -rf build/deb
+mkdir -p "$tree"
+git ls-files -z | tar -c --null -T - | tar -x -C "$tree"
+(cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >build/deb/log 2>&1 || {
+	tail -n 30 build/deb/log >&2
+	die "no packages were made; all of the log is in build/deb/log"
+}
+lintian --fail-on error,warning --tag-display-limit 0 build/deb/*.deb >&2 ||
+	die "lintian finds fault with the packages"
+ls build/deb/*.deb

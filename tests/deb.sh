@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: deb.sh
+#
+# The Debian packages on a machine: they are made, installed in a Debian 12 with DKMS,
+# a compiler and kernel headers, where DKMS builds the module, and taken off and
+# installed again; then that Debian is booted, see deb-guest.bash.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
+cd "${BASH_SOURCE[0]%/*}/.."
+
+case ${1:-} in
+-h | --help) show_help; exit ;;
+?*) usage_error "'$1' is one argument too many" ;;
+esac
+[ "$(id -u)" -eq 0 ] || die "this makes a chroot: run it as root"
+
+scripts/setup.sh build deb vm
+build=$PWD/build/deb-test
+root=$build/root
+
+# --- a machine
+
+packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers kmod
+	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2
+	linux-headers-6.12-cloud-amd64 lvm2 make mount procps systemd udev util-linux xxd)
+
+make_base() {
+	note "making a Debian to install the packages on (some two minutes)"
+	mmdebstrap --quiet --variant=apt --include="$(IFS=, && echo "${packages[*]}")" \
+		--dpkgopt=path-exclude='/usr/share/doc/*' \
+		--dpkgopt=path-exclude='/usr/share/locale/*' bookworm "$1/root.tar"
+}
+
+release=$(<"$(scripts/kernels.sh 6.12)/release")
+base=$(cached "deb/$release-$(sha256sum <"$0" | head -c 8)" make_base)
+
+clean_up() { ! mountpoint -q "$root/proc" || umount "$root/proc"; }
+trap clean_up EXIT
+
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "$@"; }
+
+# ok WHAT COMMAND...
+number=0
+ok() {
+	local what=$1
+	shift
+	number=$((number + 1))
+	if "$@" >"$build/output" 2>&1; then
+		echo "ok $number $what"
+	else
+		echo "not ok $number $what"
+		sed 's/^/# /' "$build/output"
+		exit 1
+	fi
+}
+
+# fails COMMAND...
+fails() { ! "$@"; }
+
+# later NAME: the same package, called newer.
+later() {
+	local dir=$build/later
+	rm -rf "$dir"
+	dpkg-deb -R "$build"/debs/"$1"_*.deb "$dir"
+	sed -i 's/^Version: .*/&+later/' "$dir/DEBIAN/control"
+	dpkg-deb --root-owner-group -b "$dir" "$build/later-debs/$1.deb"
+}
+
+rm -rf "$build"
+mkdir -p "$root" "$build"/{debs,later-debs}
+ok "packages are made, and lintian finds no fault" scripts/deb.sh
+cp build/deb/*.deb "$build/debs"
+rm "$build"/debs/*dbgsym* 2>/dev/null || :
+ok "a newer one of each" eval 'later revdedup && later revdedup-dkms'
+tar -x -C "$root" -f "$base/root.tar"
+[ -d "$root/lib/modules/$release" ] ||
+	die "the headers here are of another kernel than $release: upgrade them"
+mount -t proc proc "$root/proc"
+mkdir "$root/debs" "$root/rdd"
+cp "$build"/debs/*.deb "$root/debs"
+cp -r "$build/later-debs" "$root/later"
+
+# --- on it
+
+module=/lib/modules/$release/updates/dkms/dm-revdedup.ko
+ok "they install, and DKMS builds the module" inside sh -c 'dpkg -i /debs/*.deb'
+ok "the module is there" inside modinfo -k "$release" dm-revdedup
+ok "programs, pages and completion" inside bash -euc '
+	revdedupctl version && revdedup-meta --version
+	ls /usr/share/man/man8/revdedupctl.8.gz /usr/share/man/man8/revdedup-meta.8.gz
+	. /usr/share/bash-completion/completions/revdedupctl
+	complete -p revdedupctl'
+ok "units are right" inside bash -c 'systemd-analyze verify --man=no /lib/systemd/system/revdedup-*'
+ok "volumes are attached at boot" inside systemctl is-enabled revdedup-attach.service
+for timer in snapshot prune scrub metrics; do
+	ok "nothing is begun that nobody asked for: $timer" \
+		fails inside systemctl is-enabled "revdedup-$timer.timer"
+done
+inside bash -c 'echo REVDEDUP_POOL=/mine >>/etc/default/revdedup'
+ok "they are upgraded" inside sh -c 'dpkg -i /later/*.deb'
+ok "what the user wrote is kept" inside grep -q /mine /etc/default/revdedup
+ok "the module was built again" inside modinfo -k "$release" dm-revdedup
+ok "they are removed" inside dpkg -r revdedup revdedup-dkms
+ok "and the module is" fails inside sh -c "ls $module*"
+ok "they are purged" inside dpkg -P revdedup revdedup-dkms
+ok "and nothing of them is left" eval '! find "$root"/{etc,usr,var/lib/dkms,lib/modules} \
+	-name "*revdedup*" | grep .'
+ok "they install again" inside sh -c 'dpkg -i /debs/*.deb'
+
+# --- booted: what it was built with it needs no more
+
+umount "$root/proc"
+rm -rf "$root"/usr/lib/gcc "$root"/usr/src/linux-* "$root/lib/modules/$release/build" \
+	"$root/lib/modules/$release/source" "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
+cp -r "$(scripts/kernels.sh 6.12)/modules/lib/modules/$release/." "$root/lib/modules/$release"
+depmod -b "$root" "$release"
+truncate -s "$(du -s --apparent-size -m "$root" | awk '{ print int($1 * 1.2) + 64 "M" }')" \
+	"$build/root.ext4"
+ok "an image of it" mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$root" "$build/root.ext4"
+rm -rf "$root"
+scripts/vm-run.sh --kernel 6.12 --rootfs "$build/root.ext4" --mem 1536 --timeout 600 \
+	--payload tests/guest/lib.bash:lib.bash --payload tests/deb-guest.bash:deb-guest.bash \
+	--payload Documentation/host.rst:host.rst \
+	-- /usr/bin/bash /rdd/deb-guest.bash
