@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# What of the host's side needs no device: metrics of a pool, and what is installed.
+# shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; lib.bash
+load lib
+
+setup() {
+	cli_setup
+	top=$BATS_TEST_DIRNAME/../..
+	export REVDEDUP_CONFIG=$PWD/etc
+	unset REVDEDUP_POOL
+}
+
+teardown() { cli_teardown ""; }
+
+ctl() { run "$build/tools/revdedupctl" "$@"; }
+
+# number METRIC{LABELS} NUMBER: so it is in the output.
+number() { grep -xF "revdedup_$1 $2" <<<"$output"; }
+
+is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
+
+@test "metrics: numbers of a pool, as Prometheus reads them" {
+	ctl metrics
+	[ "$status" -eq 0 ]
+	is_good
+	[[ $output != *pool* ]]
+
+	export REVDEDUP_POOL=$PWD/'a "pool"'
+	ctl init "$REVDEDUP_POOL" --size 1G
+	dd if=/dev/urandom of=image bs=1M count=3 status=none
+	ctl snapshot vm1 --from image
+	ctl snapshot vm1 --from image
+	ctl snapshot vg/vm-2 --from image
+	now=$(date +%s)
+	ctl metrics
+	echo "$output"
+	[ "$status" -eq 0 ]
+	is_good
+	label="{pool=\"$PWD/a \\\"pool\\\"\"}"
+	number "pool_up$label" 1
+	number "pool_data_bytes$label" $((3 << 20))
+	number "pool_logical_bytes$label" $((9 << 20))
+	number "pool_held_versions$label" 0
+	number 'volume_versions{volume="vm1"}' 2
+	number 'volume_versions{volume="vg/vm-2"}' 1
+	number 'volume_latest_bytes{volume="vm1"}' $((3 << 20))
+	number 'volume_latest_stored_bytes{volume="vm1"}' 0
+	at=$(sed -n 's/^revdedup_volume_latest_timestamp_seconds{volume="vm1"} //p' <<<"$output")
+	[ $((now - at)) -ge 0 ]
+	[ $((now - at)) -lt 60 ]
+}
+
+@test "metrics: a file is there as a whole, or as it was" {
+	mkdir out
+	ctl metrics --output out/x.prom
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	[ "$(ls -A out)" = x.prom ]
+	[ "$(stat -c %a out/x.prom)" = 644 ]
+	# Without the pool it says so, and fails.
+	ctl metrics --pool nowhere --output out/x.prom
+	[ "$status" -eq 10 ]
+	output=$(<out/x.prom)
+	is_good
+	number 'pool_up{pool="nowhere"}' 0
+	[[ $output != *pool_data* ]]
+	# Nowhere to write.
+	ctl metrics --output none/x.prom
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot write 'none/x.prom'"* ]]
+	mkdir out/y.prom
+	ctl metrics --output out/y.prom
+	[ "$status" -eq 1 ]
+	[ "$(ls -A out | xargs)" = "x.prom y.prom" ]
+	ctl metrics --json
+	[ "$status" -eq 2 ]
+	run bash -c "'$build/tools/revdedupctl' metrics >/dev/full"
+	[ "$status" -eq 1 ]
+}
+
+@test "snapshot --all: with nothing attached, and what it does not take" {
+	ctl snapshot --all
+	[ "$status" -eq 0 ]
+	[[ $output == *"no volume is attached"* ]]
+	ctl snapshot
+	[ "$status" -eq 2 ]
+	ctl snapshot --all vm1
+	[ "$status" -eq 2 ]
+	ctl snapshot --all --changed list
+	[ "$status" -eq 2 ]
+	ctl snapshot --all --tag 7
+	[ "$status" -eq 2 ]
+	ctl status
+	[ "$status" -eq 0 ]
+	# What was attached once, and nobody can read: others would be shown.
+	mkdir -p etc/volumes
+	echo nonsense >etc/volumes/revdedup-vm1
+	ctl status
+	[ "$status" -eq 1 ]
+	[[ $output == *"'nonsense' is not understood"* ]]
+}
+
+@test "install: programs, units and rules are where they are looked for" {
+	cp -r "$top"/{Makefile,tools,userspace,kernel,systemd,Documentation,scripts,Kbuild} .
+	mkdir build
+	cp -r "$top/build/tools" build
+	run make -s install-tools install-host install-module DESTDIR="$PWD/root"
+	echo "$output"
+	[ "$status" -eq 0 ]
+	cd root
+	[ -x usr/local/sbin/revdedupctl ]
+	for page in revdedupctl revdedup-meta; do
+		[ -s usr/local/share/man/man8/$page.8 ]
+	done
+	grep -q '^ExecStart=/usr/local/sbin/revdedupctl attach --all' \
+		usr/local/lib/systemd/system/revdedup-attach.service
+	[ -s usr/local/lib/udev/rules.d/56-revdedup.rules ]
+	bash -c '. usr/local/share/bash-completion/completions/revdedupctl; complete -p revdedupctl'
+	echo mine >etc/default/revdedup
+	cd ..
+	make -s install-host DESTDIR="$PWD/root"
+	[ "$(<root/etc/default/revdedup)" = mine ]
+	make -s uninstall DESTDIR="$PWD/root"
+	[ "$(find root -type f)" = root/etc/default/revdedup ]
+	# The two numbers that are kept by hand.
+	grep -q "^revdedup ($(sed -n 's/^VERSION := //p' Makefile)) " "$top/debian/changelog"
+}
+
+@test "install: units say what revdedupctl understands" {
+	for unit in "$top"/systemd/*.service; do
+		# shellcheck disable=SC2016 # not for this shell
+		read -r -a line < <(sed -n 's/^ExecStart=//p' "$unit")
+		echo "${line[*]}"
+		[ "${line[0]}" = /usr/sbin/revdedupctl ]
+		ctl help "${line[1]}"
+		[ "$status" -eq 0 ]
+		for word in "${line[@]:2}"; do
+			[[ $word != --* || $output == *" $word "* ]]
+		done
+	done
+	. "$top/systemd/revdedup.default"
+	ctl help prune
+	for word in $REVDEDUP_KEEP; do
+		[[ $word != --* || $output == *" $word "* ]]
+	done
+}
