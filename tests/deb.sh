@@ -72,7 +72,6 @@ rm -rf "$build"
 mkdir -p "$root" "$build"/{debs,later-debs}
 ok "packages are made, and lintian finds no fault" scripts/deb.sh
 cp build/deb/*.deb "$build/debs"
-rm "$build"/debs/*dbgsym* 2>/dev/null || :
 ok "a newer one of each" eval 'later revdedup && later revdedup-dkms'
 tar -x -C "$root" -f "$base/root.tar"
 [ -d "$root/lib/modules/$release" ] ||

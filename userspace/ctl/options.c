@@ -57,7 +57,7 @@ static const struct option_info {
 	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
 			       "can be written to; what was is thrown away in the end" },
 	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep what was before" },
-	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS", "that each hook may take" },
+	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS", "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "write to it, at once or not at all" },
 	[CTL_OPT_HELP] = { "help", 0, NULL, "print this" },
 	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
