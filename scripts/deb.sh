@@ -22,7 +22,8 @@ tree=build/deb/tree
 rm -rf build/deb
 mkdir -p "$tree"
 git ls-files -z | tar -c --null -T - | tar -x -C "$tree"
-(cd "$tree" && DEB_BUILD_OPTIONS="noautodbgsym parallel=2" dpkg-buildpackage --build=binary --no-sign) >build/deb/log 2>&1 || {
+export DEB_BUILD_OPTIONS="noautodbgsym parallel=2"
+(cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >build/deb/log 2>&1 || {
 	tail -n 30 build/deb/log >&2
 	die "no packages were made; all of the log is in build/deb/log"
 }

@@ -36,6 +36,9 @@ said() {
 	diff <(printf '%s\n' "$@") $said && : >$said
 }
 
+# A guard that outlives its command has the locks of that until it has ended.
+ctl() { revdedupctl "$1" --lock-wait 60 "${@:2}"; }
+
 volume() {
 	make_lv "$1" "${2:-16}"
 	revdedupctl -q attach "$vg/$1"
@@ -120,7 +123,7 @@ is_free() {
 		for action in kill EIO; do
 			: >$said
 			echo "# $name $action"
-			REVDEDUP_FAIL=$name=$action run revdedupctl snapshot $vg/vm1
+			REVDEDUP_FAIL=$name=$action run ctl snapshot $vg/vm1
 			[ "$status" -ne 0 ]
 			retry 100 0.1 grep -q "^10-one post" $said
 			said "10-one pre $vg/vm1 $vol" "20-two pre $vg/vm1 $vol" \
@@ -132,7 +135,7 @@ is_free() {
 	: >$said
 	hook 20-two '[ "$1" = post ] || { sleep 5; echo late >>'$said'; }'
 	hook 30-three
-	revdedupctl snapshot $vg/vm1 3>&- &
+	revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
 	pid=$!
 	retry 100 0.1 grep -q "^20-two pre" $said
 	# Its shell sleeps: it is known to the guard.
@@ -146,7 +149,7 @@ is_free() {
 	# The guard itself: the command sees that, and does it.
 	: >$said
 	hook 20-two
-	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 3>&- &
+	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
 	pid=$!
 	retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
 	kill -KILL "$(pgrep -P $pid)"
@@ -156,7 +159,7 @@ is_free() {
 		"30-three post $vg/vm1 $vol" "20-two post $vg/vm1 $vol" "10-one post $vg/vm1 $vol"
 	# One that hangs in between: they are let go, and there is no version.
 	before=$(versions vm1)
-	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --hook-timeout 1 \
+	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 --hook-timeout 1 \
 		>/tmp/said 2>&1 3>&- &
 	pid=$!
 	retry 100 0.2 grep -q "^10-one post" $said
@@ -203,7 +206,7 @@ is_clean() {
 	for name in hold-frozen freeze-suspended freeze-resumed; do
 		for action in kill EIO; do
 			echo "# $name $action"
-			REVDEDUP_FAIL=$name=$action run revdedupctl snapshot $vg/vm1
+			REVDEDUP_FAIL=$name=$action run ctl snapshot $vg/vm1
 			[ "$status" -ne 0 ]
 			# Its guard may still be at it.
 			timeout 20 dd if=/dev/zero of="$mnt/x" bs=4k count=1 conv=fsync status=none
@@ -211,7 +214,7 @@ is_clean() {
 	done
 	# Of one that is frozen by somebody else it takes no notice.
 	fsfreeze --freeze "$mnt"
-	revdedupctl -q snapshot $vg/vm1
+	ctl snapshot -q $vg/vm1
 	! fsfreeze --freeze "$mnt"
 	fsfreeze --unfreeze "$mnt"
 	is_clean $vg/vm1@latest
