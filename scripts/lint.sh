@@ -85,7 +85,7 @@ mapfile -t kernel_c < <(git ls-files 'kernel/*.[ch]' 'tests/judge/*.[ch]' |
 	grep -v '/compat.h$')
 mapfile -t compat_h < <(git ls-files '*/compat.h')
 mapfile -t user_c < <(git ls-files '*.[ch]' | grep -v '^kernel/\|^tests/judge/\|/shim/')
-mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run 'debian/*.prerm' |
+mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run 'debian/*.p*rm' |
 	xargs -r grep -lE '^#!.*(ba)?sh|shellcheck shell|^#!.*bats')
 mapfile -t man < <(git ls-files 'Documentation/*.[1-8]')
 

@@ -8,7 +8,7 @@ set -euo pipefail
 # shellcheck source=tests/guest/lib.bash
 . /rdd/lib.bash
 
-# ok WHAT COMMAND...
+# ok WHAT COMMAND... (In a function set -e has no effect then.)
 passed=0
 ok() {
 	local what=$1
@@ -71,17 +71,17 @@ fs=$(blkid -p -o value -s UUID $vol)
 ok "no rule is wrong" fails grep -i revdedup /tmp/udev.log
 is_left_alone() {
 	property "$1" | tee /tmp/property
-	grep -qx SYSTEMD_READY=0 /tmp/property
-	grep -qx DM_UDEV_DISABLE_OTHER_RULES_FLAG=1 /tmp/property
-	! grep ID_FS_ /tmp/property
+	grep -qx SYSTEMD_READY=0 /tmp/property &&
+		grep -qx DM_UDEV_DISABLE_OTHER_RULES_FLAG=1 /tmp/property &&
+		! grep ID_FS_ /tmp/property
 }
 ok "a mapped version is not looked into" is_left_alone "$vol@1"
 ok "nor the metadata's device" is_left_alone "$vol:meta"
 is_ready() {
 	property $vol | tee /tmp/property
-	grep -qx SYSTEMD_READY=1 /tmp/property
-	grep -qx DM_UDEV_DISABLE_OTHER_RULES_FLAG=1 /tmp/property
-	[ "$(readlink -f "/dev/disk/by-uuid/$fs")" = "$(readlink -f $vol)" ]
+	grep -qx SYSTEMD_READY=1 /tmp/property &&
+		grep -qx DM_UDEV_DISABLE_OTHER_RULES_FLAG=1 /tmp/property &&
+		[ "$(readlink -f "/dev/disk/by-uuid/$fs")" = "$(readlink -f $vol)" ]
 }
 ok "links by UUID lead to the volume" is_ready
 # Somebody who knows nothing of us: no flags, and all events again.
@@ -98,8 +98,10 @@ pvcreate -qq /dev/mapper/revdedup-vg-vm2
 vgcreate -qq guest /dev/mapper/revdedup-vg-vm2
 ok "a guest's volume group is seen" eval 'vgs guest'
 filter=$(sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /rdd/host.rst)
-ok "and with the documented filter it is not" eval '[ -n "$filter" ] &&
-	! vgs --config "$filter" guest && vgs --config "$filter" vg'
+is_filtered() {
+	[ -n "$filter" ] && ! vgs --config "$filter" guest && vgs --config "$filter" vg
+}
+ok "and with the documented filter it is not" is_filtered
 vgremove -qq --yes guest
 pvremove -qq /dev/mapper/revdedup-vg-vm2
 
@@ -131,10 +133,10 @@ umount /mnt
 revdedupctl detach vg/vm1
 revdedupctl detach vg/vm2
 ok "they go when nothing is attached" dpkg -P revdedup revdedup-dkms
-ok "nothing is left in /etc" eval '! find /etc -name "*revdedup*" | grep .'
-ok "no device is left" eval '! dm_devices | grep revdedup'
+nothing_left() { ! find /etc -name "*revdedup*" | grep . && ! dm_devices | grep revdedup; }
+ok "nothing is left, and no device" nothing_left
 ok "the module is unloaded" retry 20 0.2 rmmod dm_revdedup
 dmesg >/tmp/log
-ok "the kernel said nothing that it should not" eval 'grep -qF "$mark" /tmp/log &&
-	! dmesg_since "$mark" </tmp/log | dmesg_bad'
+is_quiet() { grep -qF "$mark" /tmp/log && ! dmesg_since "$mark" </tmp/log | dmesg_bad; }
+ok "the kernel said nothing that it should not" is_quiet
 echo "$passed passed, 0 failed"

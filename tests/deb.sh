@@ -59,12 +59,12 @@ ok() {
 # fails COMMAND...
 fails() { ! "$@"; }
 
-# later NAME: the same package, called newer.
+# later NAME: the same package, called newer. (Nothing in here ends it by failing.)
 later() {
 	local dir=$build/later
 	rm -rf "$dir"
-	dpkg-deb -R "$build"/debs/"$1"_*.deb "$dir"
-	sed -i 's/^Version: .*/&+later/' "$dir/DEBIAN/control"
+	dpkg-deb -R "$build"/debs/"$1"_*.deb "$dir" &&
+	sed -i 's/^Version: .*/&+later/' "$dir/DEBIAN/control" &&
 	dpkg-deb --root-owner-group -b "$dir" "$build/later-debs/$1.deb"
 }
 
@@ -72,7 +72,8 @@ rm -rf "$build"
 mkdir -p "$root" "$build"/{debs,later-debs}
 ok "packages are made, and lintian finds no fault" scripts/deb.sh
 cp build/deb/*.deb "$build/debs"
-ok "a newer one of each" eval 'later revdedup && later revdedup-dkms'
+newer() { later revdedup && later revdedup-dkms; }
+ok "a newer one of each" newer
 tar -x -C "$root" -f "$base/root.tar"
 [ -d "$root/lib/modules/$release" ] ||
 	die "the headers here are of another kernel than $release: upgrade them"
@@ -104,8 +105,10 @@ ok "the module was built again" inside modinfo -k "$release" dm-revdedup
 ok "they are removed" inside dpkg -r revdedup revdedup-dkms
 ok "and the module is" fails inside sh -c "ls $module*"
 ok "they are purged" inside dpkg -P revdedup revdedup-dkms
-ok "and nothing of them is left" eval '! find "$root"/{etc,usr,var/lib/dkms,lib/modules} \
-	-name "*revdedup*" | grep .'
+nothing_left() {
+	! find "$root"/{etc,usr,var/lib/dkms,lib/modules} -name "*revdedup*" | grep .
+}
+ok "and nothing of them is left" nothing_left
 ok "they install again" inside sh -c 'dpkg -i /debs/*.deb'
 
 # --- booted: what it was built with it needs no more

@@ -73,7 +73,8 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	mkdir out/y.prom
 	ctl metrics --output out/y.prom
 	[ "$status" -eq 1 ]
-	[ "$(ls -A out | xargs)" = "x.prom y.prom" ]
+	[ "$(find out -mindepth 1 | sort)" = "out/x.prom
+out/y.prom" ]
 	ctl metrics --json
 	[ "$status" -eq 2 ]
 	run bash -c "'$build/tools/revdedupctl' metrics >/dev/full"
@@ -109,7 +110,7 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	run make -s install-tools install-host install-module DESTDIR="$PWD/root"
 	echo "$output"
 	[ "$status" -eq 0 ]
-	cd root
+	cd root || return
 	[ -x usr/local/sbin/revdedupctl ]
 	for page in revdedupctl revdedup-meta; do
 		[ -s usr/local/share/man/man8/$page.8 ]
