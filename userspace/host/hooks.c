@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Programs of the user that are run around a snapshot. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,10 +17,11 @@
 /* As run-parts does: no backups of editors, nothing that dpkg has left. */
 static int is_hook(const struct dirent *entry)
 {
-	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-		"0123456789-_";
+	const char *at = entry->d_name;
 
-	return strspn(entry->d_name, good) == strlen(entry->d_name);
+	while (isalnum((unsigned char)*at) || *at == '-' || *at == '_')
+		at++;
+	return !*at;
 }
 
 int rd_hooks_find(struct rd_hooks *hooks)
