@@ -908,6 +908,11 @@ edit() {
 	[ "${lines[0]}" = "version:        vm1@2" ]
 	must stats --json
 	[ "$(field 1 '["versions"]')" = 1 ]
+	[ "$(field 1 '["bytes_logical"]')" = $((6 << 20)) ]
+	[ "$(field 1 '["versions_held"]')" = 2 ]
+	[ "$(field 1 '["bytes_held"]')" = $((12 << 20)) ]
+	must stats
+	[[ $output == *"held:     12.0 MiB, 2 deleted that devices still read"* ]]
 	must check
 	must snapshot vm1 --from 1.img
 	must dump vm1@2 >o.img
@@ -923,6 +928,9 @@ edit() {
 	must delete vm1@4
 	must stats --json
 	[ "$(field 0 '["bytes_data"]')" = 0 ]
+	[ "$(field 0 '["versions_held"]')" = 0 ]
+	must stats
+	[[ $output != *held:* ]]
 
 	edit "INSERT INTO lease VALUES(4, 'REVDEDUP-d', 1, 4, 0)"
 	ctl check

@@ -3,7 +3,8 @@
  * revdedupctl stats: how much is in the pool.
  *
  *	logical	the sizes of versions together
- *	data	the blocks that are kept for them, each once
+ *	held	versions that are deleted, and that a device still reads
+ *	data	the blocks that are kept for all of them, each once
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct volume {
 };
 
 struct stats {
-	u64 volumes, versions, logical, data, catalog;
+	u64 volumes, versions, logical, held, held_logical, data, catalog;
 	u64 frames, frames_free;
 };
 
@@ -87,6 +88,22 @@ static int read_volumes(struct ctl *ctl, struct stats *stats, struct rd_buffer *
 	return r;
 }
 
+static int read_held(struct ctl *ctl, struct stats *stats)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT count(*), coalesce(sum(size), 0) FROM version"
+		       " WHERE state = ?", "i", (i64)RD_VERSION_HELD);
+	if (!r)
+		r = rd_row_next(row);
+	if (r < 0)
+		return r;
+	stats->held = rd_row_i64(row, 0);
+	stats->held_logical = rd_row_i64(row, 1);
+	return 0;
+}
+
 /* --- printing */
 
 static void print_json(struct ctl *ctl, const struct stats *stats,
@@ -108,6 +125,8 @@ static void print_json(struct ctl *ctl, const struct stats *stats,
 	rd_json_u64(out, "volumes", stats->volumes);
 	rd_json_u64(out, "versions", stats->versions);
 	rd_json_u64(out, "bytes_logical", stats->logical);
+	rd_json_u64(out, "versions_held", stats->held);
+	rd_json_u64(out, "bytes_held", stats->held_logical);
 	rd_json_u64(out, "bytes_data", stats->data);
 	rd_json_u64(out, "bytes_catalog", stats->catalog);
 	rd_json_u64(out, "frames", stats->frames);
@@ -126,6 +145,9 @@ static void print_text(const struct stats *stats, const struct volume *volumes)
 		       ctl_size_print(a, volumes[i].logical),
 		       ctl_size_print(b, volumes[i].latest));
 	printf("\nlogical:  %s\n", ctl_size_print(a, stats->logical));
+	if (stats->held)
+		printf("held:     %s, %llu deleted that devices still read\n",
+		       ctl_size_print(a, stats->held_logical), stats->held);
 	printf("data:     %s", ctl_size_print(a, stats->data));
 	if (stats->data)
 		printf(", 1/%.1f of it", (double)stats->logical / stats->data);
@@ -144,6 +166,8 @@ static int read_all(struct ctl *ctl, struct stats *stats, struct rd_buffer *volu
 	r = read_pool(ctl, stats);
 	if (!r)
 		r = read_volumes(ctl, stats, volumes);
+	if (!r)
+		r = read_held(ctl, stats);
 	rd_sql_end_read(ctl->pool->sql);
 	return r;
 }
