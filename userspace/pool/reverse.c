@@ -9,15 +9,23 @@
  * Then superseded recipes give up each block that the newest version of the
  * volume has as well, wherever: it becomes AT there. In passes:
  *
- *	1. take up to NR_WORKS recipes; a block that the segment that took the
- *	   place has at the same offset is found at once
- *	2. all others go into a hash table by their fingerprints, past which the
+ *	1. take recipes until NR_WANTED blocks are HERE in them; one that the
+ *	   segment that took the place has at the same offset is found at once
+ *	2. all others are in a hash table by their fingerprints, past which the
  *	   newest version's fingerprints stream, in the order they lie in
- *	3. one transaction changes the maps of those that are still superseded,
- *	   and only to targets that are where they were
+ *	3. transactions change the maps of those that are still superseded, and
+ *	   only where a block and its target are where they were
+ *
+ * What a pass holds, and how often the newest version streams, follows the blocks
+ * and not the recipes: a disk with little in each segment has many of these.
+ *
+ *	works	[recipe 17]       [recipe 18]  [recipe 23]
+ *	           |                 |            |
+ *	wanted	[slot 0][slot 1]  [slot 9]     [slot 3][slot 4][slot 511]
  *
  * Fingerprints are read without a lock. That is why step 3 looks again: what
- * has changed since is left for the next pass.
+ * has changed since is left for the next pass. A transaction of step 3 that ended
+ * is done for good, and a crash leaves the rest superseded, as it was.
  */
 #include <errno.h>
 
@@ -28,30 +36,35 @@
 #include "resolve.h"
 
 #define BATCH		2048		/* segments a transaction */
-#define NR_WORKS	1024		/* recipes a pass */
-#define NR_WANTED	(NR_WORKS * RD_SEG_BLOCKS)
+#define CHANGES		1024		/* recipes a transaction: they have longer maps */
+/*
+ * Blocks, and recipes, a pass. Of 1 TiB with a block in each segment, all; with 48
+ * bytes for each it takes 58 MiB of the 128 that a command may have.
+ */
+#define NR_WANTED	((1U << 19) + RD_SEG_BLOCKS)
+#define NR_WORKS	(1U << 19)
 #define NR_HEADS	(1U << 20)
-#define WINDOW		1024		/* segments whose recipes are read at a time */
+#define WINDOW		1024		/* recipes that are looked up at a time */
 #define CHUNK		64		/* frames whose fingerprints are read at a time */
 #define NR_CHUNKS	8		/* and are kept */
 #define MAX_ROUNDS	3
 #define NONE		U32_MAX
 
-struct target {
-	rd_place at;		/* what the block becomes; 0: nothing was found */
-	rd_place here;		/* where the target was then */
-};
-
-struct work {
-	struct rd_recipe recipe;
-	struct target targets[RD_SEG_BLOCKS];
-};
-
+/* A block of a superseded recipe. */
 struct wanted {
 	struct rd_fp fp;
-	u32 work;
-	u16 slot;
+	rd_place was;		/* where it is */
+	rd_place at;		/* what it becomes; 0: nothing was found */
+	rd_place here;		/* where the target was then */
 	u32 next;		/* with the same fingerprint, or NONE */
+	u16 slot;
+};
+
+/* A superseded recipe, and which of its blocks: @nr of them in the order of slots. */
+struct work {
+	i64 id;
+	struct rd_seg_fp fp;	/* a number may be another recipe's some day */
+	u32 first, nr;
 };
 
 struct reverse {
@@ -180,31 +193,6 @@ static int find_heir(struct reverse *rev, i64 id, struct rd_recipe *heir)
 	return r;
 }
 
-static int match_heir(struct reverse *rev, struct work *work, const struct rd_fp *fps)
-{
-	struct rd_recipe heir;
-	struct rd_fp fp;
-	unsigned int i;
-	int r;
-
-	r = find_heir(rev, work->recipe.id, &heir);
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (rd_place_kind(work->recipe.map.at[i]) != RD_HERE ||
-		    rd_place_kind(heir.map.at[i]) != RD_HERE)
-			continue;
-		r = fp_at(rev, heir.map.at[i], &fp);
-		if (r || !rd_fp_equal(&fp, &fps[i]))
-			continue;
-		work->targets[i] = (struct target){
-			.at = rd_place_make(RD_AT, heir.id, i),
-			.here = heir.map.at[i],
-		};
-	}
-	return r;
-}
-
 static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
 {
 	u32 hash;
@@ -216,74 +204,137 @@ static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
 	return &rev->heads[hash];
 }
 
-static void want(struct reverse *rev, u32 work, unsigned int slot, const struct rd_fp *fp)
+static void put_in_table(struct reverse *rev, u32 nr)
 {
-	u32 *head = head_of(rev, fp);
+	struct wanted *wanted = &rev->wanted[nr];
+	u32 *head = head_of(rev, &wanted->fp);
 
 	rev->nr_fps += *head == NONE;
-	rev->wanted[rev->nr_wanted] = (struct wanted){
-		.fp = *fp,
-		.work = work,
-		.slot = slot,
-		.next = *head,
-	};
-	*head = rev->nr_wanted++;
+	wanted->next = *head;
+	*head = nr;
+}
+
+/* Does @heir have the block at the same offset? NULL: there is no heir. */
+static int match_heir(struct reverse *rev, const struct rd_recipe *heir, struct wanted *wanted)
+{
+	struct rd_fp fp;
+	rd_place here;
+	int r;
+
+	if (!heir)
+		return 0;
+	here = heir->map.at[wanted->slot];
+	if (rd_place_kind(here) != RD_HERE)
+		return 0;
+	r = fp_at(rev, here, &fp);
+	if (!r && rd_fp_equal(&fp, &wanted->fp)) {
+		wanted->at = rd_place_make(RD_AT, heir->id, wanted->slot);
+		wanted->here = here;
+	}
+	return r;
+}
+
+static int want(struct reverse *rev, rd_place was, unsigned int slot,
+		const struct rd_recipe *heir)
+{
+	struct wanted *wanted = &rev->wanted[rev->nr_wanted];
+	int r;
+
+	*wanted = (struct wanted){ .was = was, .slot = slot, .next = NONE };
+	r = fp_at(rev, was, &wanted->fp);
+	/* One that is lost, and so is zeros, says nothing: another lost one is not it. */
+	if (!r && !rd_fp_is_zero(&wanted->fp)) {
+		r = match_heir(rev, heir, wanted);
+		if (!r && !wanted->at)
+			put_in_table(rev, rev->nr_wanted);
+	}
+	rev->nr_wanted++;
+	return r;
 }
 
 static int take_recipe(struct reverse *rev, i64 id)
 {
 	struct work *work = &rev->works[rev->nr_works];
-	struct rd_fp fps[RD_SEG_BLOCKS];
+	struct rd_recipe recipe, heir;
+	bool has_heir;
 	unsigned int i;
 	int r;
 
-	memset(work->targets, 0, sizeof(work->targets));
-	r = rd_recipe_load(rev->pool->sql, id, &work->recipe);
+	r = rd_recipe_load(rev->pool->sql, id, &recipe);
 	if (r)
-		return r == -ENOENT ? -EUCLEAN : r;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
-		if (rd_place_kind(work->recipe.map.at[i]) == RD_HERE)
-			r = fp_at(rev, work->recipe.map.at[i], &fps[i]);
-	if (!r)
-		r = match_heir(rev, work, fps);
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
-		if (rd_place_kind(work->recipe.map.at[i]) == RD_HERE && !work->targets[i].at)
-			want(rev, rev->nr_works, i, &fps[i]);
+		/* Since it was listed, a version of another volume may have gone. */
+		return r == -ENOENT ? 0 : r;
+	r = find_heir(rev, id, &heir);
+	if (r && r != -ENOENT)
+		return r;
+	has_heir = !r;
 	rev->nr_works++;
+	*work = (struct work){ .id = id, .fp = recipe.fp, .first = rev->nr_wanted };
+	for (i = 0, r = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_place_kind(recipe.map.at[i]) == RD_HERE)
+			r = want(rev, recipe.map.at[i], i, has_heir ? &heir : NULL);
+	work->nr = rev->nr_wanted - work->first;
+	return r;
+}
+
+static bool is_full(const struct reverse *rev)
+{
+	return rev->nr_works == NR_WORKS || rev->nr_wanted > NR_WANTED - RD_SEG_BLOCKS;
+}
+
+/* A statement that is open for long would keep the catalog's log from ending. */
+static int list_superseded(struct reverse *rev, i64 after, i64 *ids, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+	int r;
+
+	r = rd_sql_ask(rev->pool->sql, &row, "SELECT recipe FROM superseded WHERE volume = ?"
+		       " AND recipe > ? ORDER BY recipe LIMIT ?", "iii", rev->volume, after,
+		       (i64)WINDOW);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		ids[nr++] = rd_row_i64(row, 0);
+		r = 0;
+	}
+	*ret_nr = nr;
 	return r;
 }
 
 static int take_recipes(struct reverse *rev)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	u64 size = rev->newest.size;
+	i64 ids[WINDOW], last = 0;
+	unsigned int i, nr = WINDOW;
+	int r = 0;
 
 	rev->nr_works = 0;
 	rev->nr_wanted = 0;
 	rev->nr_fps = 0;
 	memset(rev->heads, 0xff, NR_HEADS * sizeof(*rev->heads));
-	r = rd_sql_ask(rev->pool->sql, &row, "SELECT recipe FROM superseded WHERE volume = ?"
-		       " ORDER BY recipe LIMIT ?", "ii", rev->volume, (i64)NR_WORKS);
-	while (!r && (r = rd_row_next(row)) > 0)
-		r = take_recipe(rev, rd_row_i64(row, 0));
+	while (!r && nr == WINDOW && !is_full(rev)) {
+		r = list_superseded(rev, last, ids, &nr);
+		for (i = 0; i < nr && !is_full(rev) && !r; i++)
+			r = take_recipe(rev, ids[i]);
+		if (!r && nr)
+			last = ids[nr - 1];
+		if (!r)
+			r = rd_pool_tell(rev->pool, "reverse", 0, size);
+	}
 	return r;
 }
 
 /* Does a block of the newest version answer somebody's want? */
 static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_place here)
 {
-	u32 *head = head_of(rev, fp);
-	u32 i;
+	u32 i = *head_of(rev, fp);
 
-	if (*head == NONE)
-		return;
-	i = *head;
-	if (rev->works[rev->wanted[i].work].targets[rev->wanted[i].slot].at)
+	if (i == NONE || rev->wanted[i].at)
 		return;
 	rev->nr_fps--;
-	for (; i != NONE; i = rev->wanted[i].next)
-		rev->works[rev->wanted[i].work].targets[rev->wanted[i].slot] =
-			(struct target){ .at = at, .here = here };
+	for (; i != NONE; i = rev->wanted[i].next) {
+		rev->wanted[i].at = at;
+		rev->wanted[i].here = here;
+	}
 }
 
 static int offer_recipe(struct reverse *rev, i64 id)
@@ -334,11 +385,11 @@ struct checked {
 	struct rd_map map;
 };
 
-/* Is @target still what it was? @checked: the recipe that was looked at last. */
-static int check_target(struct rd_sql *sql, const struct target *target,
+/* Is the target still what it was? @checked: the recipe that was looked at last. */
+static int check_target(struct rd_sql *sql, const struct wanted *wanted,
 			struct checked *checked, bool *ret_good)
 {
-	i64 id = rd_place_id(target->at), latest;
+	i64 id = rd_place_id(wanted->at), latest;
 	struct rd_recipe recipe;
 	int r;
 
@@ -356,55 +407,73 @@ static int check_target(struct rd_sql *sql, const struct target *target,
 			return r;
 	}
 	*ret_good = checked->usable &&
-		checked->map.at[rd_place_slot(target->at)] == target->here;
+		checked->map.at[rd_place_slot(wanted->at)] == wanted->here;
 	return 0;
 }
 
+/*
+ * What @now, as it is now, becomes. *@ret_all: each block that it has was looked for,
+ * and what was found for it is still there.
+ */
+static int change_map(struct reverse *rev, const struct work *work, struct checked *checked,
+		      const struct rd_map *now, struct rd_map *map, bool *ret_all)
+{
+	const struct wanted *wanted = &rev->wanted[work->first], *end = wanted + work->nr;
+	unsigned int i;
+	bool good;
+	int r = 0;
+
+	*map = *now;
+	*ret_all = true;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (rd_place_kind(now->at[i]) != RD_HERE)
+			continue;
+		while (wanted < end && wanted->slot < i)
+			wanted++;
+		good = wanted < end && wanted->slot == i && wanted->was == now->at[i];
+		if (good && wanted->at) {
+			r = check_target(rev->pool->sql, wanted, checked, &good);
+			if (!r && good)
+				map->at[i] = wanted->at;
+		}
+		*ret_all &= good;
+	}
+	return r;
+}
+
 /* *@ret_done: nothing of it is left to be done. */
-static int change_recipe(struct reverse *rev, struct work *work, struct checked *checked,
+static int change_recipe(struct reverse *rev, const struct work *work, struct checked *checked,
 			 bool *ret_done)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	struct rd_recipe now;
 	struct rd_map map;
-	unsigned int i;
 	i64 latest;
-	bool good;
 	int r;
 
 	*ret_done = true;
-	r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i",
-			  work->recipe.id);
+	r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i", work->id);
 	if (r || latest)
 		return r == -ENOENT ? 0 : r;
-	r = rd_recipe_load(sql, work->recipe.id, &now);
+	r = rd_recipe_load(sql, work->id, &now);
 	if (r)
 		return r;
-	if (memcmp(&now.map, &work->recipe.map, sizeof(now.map)) ||
-	    !rd_seg_fp_equal(&now.fp, &work->recipe.fp)) {
+	if (!rd_seg_fp_equal(&now.fp, &work->fp)) {
 		*ret_done = false;
 		return 0;
 	}
-	map = now.map;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (!work->targets[i].at)
-			continue;
-		r = check_target(sql, &work->targets[i], checked, &good);
-		if (r)
-			break;
-		if (good)
-			map.at[i] = work->targets[i].at;
-		else
-			*ret_done = false;
-	}
-	return r ? r : rd_recipe_change(sql, &now, now.frame, &map);
+	r = change_map(rev, work, checked, &now.map, &map, ret_done);
+	if (r || !memcmp(&map, &now.map, sizeof(map)))
+		return r;
+	return rd_recipe_change(sql, &now, now.frame, &map);
 }
 
-static int change_all(struct reverse *rev)
+/* Those from @first on that fit in a transaction. */
+static int change_some(struct reverse *rev, unsigned int first)
 {
 	struct rd_sql *sql = rev->pool->sql;
+	unsigned int i, end = rd_min(first + CHANGES, rev->nr_works);
 	struct checked checked = { .id = 0 };
-	unsigned int i;
 	bool done;
 	int r;
 
@@ -413,13 +482,27 @@ static int change_all(struct reverse *rev)
 		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	for (i = 0; i < rev->nr_works && !r; i++) {
+	for (i = first; i < end && !r; i++) {
 		r = change_recipe(rev, &rev->works[i], &checked, &done);
 		if (!r && done)
 			r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i",
-				       rev->works[i].recipe.id);
+				       rev->works[i].id);
 	}
 	return rd_catalog_end(sql, r);
+}
+
+static int change_all(struct reverse *rev)
+{
+	u64 size = rev->newest.size;
+	unsigned int first;
+	int r = 0;
+
+	for (first = 0; first < rev->nr_works && !r; first += CHANGES) {
+		r = change_some(rev, first);
+		if (!r)
+			r = rd_pool_tell(rev->pool, "reverse", size, size);
+	}
+	return r;
 }
 
 /* --- passes */
