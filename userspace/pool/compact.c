@@ -163,7 +163,7 @@ static int check_blocks(struct compact *c)
 			if (r)
 				return r;
 		}
-		move->is_bad = !rd_fp_equal(&c->fps[i], &page[rd_place_slot(move->from)]);
+		move->is_bad = !rd_fp_agrees(&page[rd_place_slot(move->from)], &c->fps[i]);
 		if (move->is_bad)
 			rd_warn("a block in frame %llu is damaged and stays there; 'scrub' says whose it is",
 				(unsigned long long)frame);
