@@ -27,6 +27,12 @@ setup() {
 	fresh
 }
 
+teardown() {
+	if [ -n "${disk:-}" ]; then
+		losetup --detach "$disk"
+	fi
+}
+
 # make_pool DIR: with all of the images.
 make_pool() {
 	local volume image
@@ -159,6 +165,48 @@ refused_or_whole() {
 		is 0 repair
 		is_whole
 	done
+}
+
+@test "fingerprints that are zeros are not the same" {
+	dd if=/dev/zero of=pool/data bs=4096 seek=512 count=512 conv=notrunc status=none
+	# A segment is superseded, and the newest version still has such as well.
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 count=512 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	is 0 repair
+	is 0 check
+	is 0 scrub
+	restore_all 0
+}
+
+# zero_first_block: of the pool's first segment, and its fingerprint.
+zero_first_block() {
+	cmp -n 4096 -i $((6 << 20)):0 pool/data "$1"
+	dd if=/dev/zero of=pool/data bs=4096 seek=1536 count=1 conv=notrunc status=none
+	dd if=/dev/zero of=pool/data bs=16 seek=$((((2 << 20) + 8192) / 16)) count=1 \
+		conv=notrunc status=none
+}
+
+@test "what is lost does not move" {
+	rm -r pool ./*.img
+	"$CTL" init pool --size 100M --reserve 4K -q
+	head -c 2M /dev/urandom >vm1.1.img
+	cp vm1.1.img vm1.2.img
+	for ((at = 0; at < 512; at += 8)); do
+		dd if=/dev/urandom of=vm1.2.img bs=4096 seek=$at count=1 conv=notrunc \
+			status=none
+	done
+	is 0 snapshot vm1 --from vm1.1.img
+	zero_first_block vm1.1.img
+	# What is left to the first version is less than its holes, and moves.
+	is 0 snapshot vm1 --from vm1.2.img
+	[[ $output == *"is damaged and stays there"* ]]
+	"$CTL" scrub --json >scrub.json || [ $? -eq 4 ]
+	restore_all 1
+	rm scrub.json
+	is 0 repair --from vm1.1.img
+	is 0 scrub
+	restore_all 0
 }
 
 @test "where nothing means anything" {
@@ -367,6 +415,33 @@ refuses() {
 	is 4 list
 	is 4 repair
 	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+# on_disk NR: a pool on the disk, with so many versions.
+on_disk() {
+	local volume image
+	rm -rf pool
+	"$CTL" init pool --data "$disk" --force --reserve 4K -q
+	head -n "$1" order | while read -r volume image; do
+		"$CTL" snapshot "$volume" --from "$image" -q
+	done
+}
+
+@test "a block device that had a pool before" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, for loop devices"
+	truncate -s 100M disk.bin
+	disk=$(losetup --find --show disk.bin)
+	for ((nr = 0; nr < 5; nr++)); do
+		on_disk 5
+		# Its journal is longer, and much of it is where this one ends.
+		on_disk $nr
+		rm pool/catalog.db*
+		is 0 repair --rebuild-catalog
+		is 0 check
+		[[ $output == *" $nr versions"* ]] || [ $nr -lt 2 ]
+	done
+	is 0 snapshot vm1 --from vm1.3.img
 	is_whole
 }
 

@@ -221,6 +221,18 @@ int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr)
 	return r;
 }
 
+int rd_area_clear_frame(const struct rd_area *area, u64 frame)
+{
+	RD_FREE void *zeros = NULL;
+	int r;
+
+	if (!area->is_device)
+		return 0;
+	zeros = calloc(1, RD_SEG_SIZE);
+	r = zeros ? rd_area_write(area, zeros, RD_SEG_SIZE, rd_frame_offset(frame)) : -ENOMEM;
+	return r ? r : rd_area_sync(area);
+}
+
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps)
 {
@@ -392,6 +404,18 @@ static int check_is_empty(const struct rd_area *area, const char *path)
 	return -EEXIST;
 }
 
+/* Nothing of what was there before may be seen: a file has holes to be zeros. */
+static int clear(const struct rd_area *area, const char *path)
+{
+	int r = 0;
+
+	if (area->is_device)
+		r = rd_area_clear_frame(area, 0);
+	else if (ftruncate(area->fd, 0) || ftruncate(area->fd, area->bytes))
+		r = -errno;
+	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
+}
+
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		   u64 journal_id)
 {
@@ -402,17 +426,16 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	if (area.fd < 0)
 		return rd_err(-errno, "cannot make '%s'", path);
 	r = rd_size_of(area.fd, &area.bytes, &area.is_device);
-	if (!r && !area.is_device && !area.bytes) {
-		if (ftruncate(area.fd, bytes))
-			r = -errno;
-		area.bytes = bytes;
-	}
 	if (r)
 		rd_err(r, "cannot use '%s'", path);
-	else if (!force)
+	else if (area.bytes && !force)
 		r = check_is_empty(&area, path);
+	if (!r && !area.is_device && !area.bytes)
+		area.bytes = bytes;
 	if (!r && rd_frames_in(area.bytes) < 16)
 		r = rd_err(-ENOSPC, "'%s' is too small: at least 40 MiB are needed", path);
+	if (!r)
+		r = clear(&area, path);
 	if (!r) {
 		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
 		area.super.nr_frames = rd_frames_in(area.bytes);

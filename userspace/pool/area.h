@@ -118,6 +118,12 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len);
 /* The same of frames, and their fingerprints. */
 int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr);
 
+/*
+ * Have zeros in a frame that the journal is to go to, stable: after its end, what was
+ * there before must not look like a part of it. Holes of a file have them.
+ */
+int rd_area_clear_frame(const struct rd_area *area, u64 frame);
+
 /* The fingerprints of @nr frames from @frame on, all in one group. */
 int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		     struct rd_fp *fps);

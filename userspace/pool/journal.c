@@ -303,7 +303,12 @@ static int add_frame(struct writer *writer, u64 *ret)
 		r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(?, ?)", "ii", (i64)frame,
 			       (i64)writer->journal);
 	*ret = frame;
-	return rd_catalog_end(sql, r);
+	r = rd_catalog_end(sql, r);
+	if (r)
+		return r;
+	/* Stable before the link that leads there. */
+	r = rd_area_clear_frame(&writer->pool->area, frame);
+	return r ? rd_err(r, "cannot write the journal") : 0;
 }
 
 /* Write writer->part, whose payload is there, at the end. */

@@ -18,7 +18,9 @@
  * It begins with the rows of all tables (DUMP, until the first part of another
  * kind), then has the changes of each transaction. The first block that is not
  * the next part is its end: a part that a crash tore is not there. A link takes
- * one block, and the last block of a frame is kept for it.
+ * one block, and the last block of a frame is kept for it. Each frame is zeros,
+ * stable, before something leads there: whatever else comes after the end is a part
+ * that is damaged, and never what a disk had from an earlier life.
  *
  * The order of things: a transaction commits, with its changes in the outbox;
  * these are appended and flushed; then they leave the outbox. So the journal is
