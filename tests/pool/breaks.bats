@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Engines that are broken on purpose (userspace/pool/broken.h): the model must
-# find each of them out. O names the directory where they are built.
+# find each of them out. O names the directory where that is built.
 
 setup() {
 	tmp=$(mktemp -d "${BATS_TEST_TMPDIR}/broken-XXXXXX")
@@ -13,7 +13,8 @@ found_out() {
 	for seed in 1 2 3 4 5 6 7 8; do
 		rm -rf "$tmp/run"
 		mkdir "$tmp/run"
-		if ! "$O/broken/$1/model" --seed "$seed" "${@:3}" "$tmp/run" >"$tmp/log" 2>&1; then
+		if ! "$O/plain/model" --break "$1" --seed "$seed" "${@:3}" "$tmp/run" \
+			>"$tmp/log" 2>&1; then
 			grep -E "$2" "$tmp/log" && return
 			cat "$tmp/log"
 			return 1
@@ -26,30 +27,30 @@ found_out() {
 power=(--steps 40 --power 200)
 
 @test "a catalog that does not flush its transactions" {
-	found_out NORMAL 'is lost|has other versions|check found|is older than' "${power[@]}"
+	found_out normal 'is lost|has other versions|check found|is older than' "${power[@]}"
 }
 
 @test "data not flushed before the catalog names it" {
-	found_out SYNC 'is damaged|are holes of the data area' "${power[@]}"
+	found_out sync 'is damaged|are holes of the data area' "${power[@]}"
 }
 
 # Little is moved in a few steps.
 @test "moved data not flushed before the catalog names it" {
-	found_out MOVE_SYNC 'is damaged|are holes of the data area' --steps 100 --power 300
+	found_out move-sync 'is damaged|are holes of the data area' --steps 100 --power 300
 }
 
 @test "places given back before the copy of the catalog knows" {
-	found_out PUNCH 'is damaged|are holes of the data area' "${power[@]}"
+	found_out punch 'is damaged|are holes of the data area' "${power[@]}"
 }
 
 @test "content that the pool had not looked up again before it is named" {
-	found_out HIT 'has not the segments that it was made with' --steps 200
+	found_out hit 'has not the segments that it was made with' --steps 200
 }
 
 @test "places given back before the devices that read them have left" {
-	found_out LEAVE 'reads what it must not' --steps 200
+	found_out leave 'reads what it must not' --steps 200
 }
 
 @test "what a device reads deleted as all else" {
-	found_out HOLD 'that .* reads is gone|check found|reads what it must not' --steps 200
+	found_out hold 'that .* reads is gone|check found|reads what it must not' --steps 200
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS] DIRECTORY
+ * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS]
+ *              [--break NAME] DIRECTORY
  *
  * Drive a pool in DIRECTORY at random and compare it with a model: volumes are
  * lists of versions, a version is an array with the number of each block's
@@ -24,6 +25,8 @@
  * CUTS random moments, with a random part of what was not flushed then left out
  * (see power.h). What had been done must be there, what was being done must be
  * there or not, and the pool must work.
+ *
+ * With --break the engine is broken in a way of broken.h, and this must see it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +39,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../userspace/pool/broken.h"
 #include "../../userspace/pool/check.h"
 #include "../../userspace/pool/engine.h"
 #include "../../userspace/pool/log.h"
@@ -1599,6 +1603,26 @@ static bool are_covered(u64 wanted)
 	return true;
 }
 
+static enum rd_break break_of(const char *name)
+{
+	static const char *const names[] = {
+		[RD_BREAK_NORMAL] = "normal",
+		[RD_BREAK_SYNC] = "sync",
+		[RD_BREAK_MOVE_SYNC] = "move-sync",
+		[RD_BREAK_PUNCH] = "punch",
+		[RD_BREAK_HIT] = "hit",
+		[RD_BREAK_LEAVE] = "leave",
+		[RD_BREAK_HOLD] = "hold",
+	};
+	unsigned int i;
+
+	for (i = RD_BREAK_NORMAL; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(names[i], name))
+			return i;
+	fprintf(stderr, "model: no such way to break it: '%s'\n", name);
+	exit(2);
+}
+
 static bool is_enough(u64 wanted)
 {
 	return failing ? are_hit(wanted) : are_covered(wanted);
@@ -1612,6 +1636,7 @@ int main(int argc, char **argv)
 		{ "cover", required_argument, NULL, 'c' },
 		{ "fail", no_argument, NULL, 'f' },
 		{ "power", required_argument, NULL, 'p' },
+		{ "break", required_argument, NULL, 'b' },
 		{ NULL, 0, NULL, 0 },
 	};
 	u64 wanted = 0;
@@ -1631,6 +1656,8 @@ int main(int argc, char **argv)
 			failing = true;
 		else if (c == 'p')
 			nr_cuts = strtoul(optarg, NULL, 0);
+		else if (c == 'b')
+			rd_break = break_of(optarg);
 		else
 			return 2;
 	}

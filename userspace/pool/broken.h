@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ways to break the engine on purpose, to see that the tests catch it:
- * -DRD_BREAK=RD_BREAK_SYNC builds one that does not flush, and so on.
+ * Ways to break the engine on purpose, to see that the tests catch it: a test sets
+ * rd_break, and then the engine does not flush, and so on. A build without RD_TEST
+ * has none of this.
  */
 #ifndef RD_BROKEN_H
 #define RD_BROKEN_H
@@ -19,13 +20,19 @@ enum rd_break {
 	RD_BREAK_HOLD,		/* what a device reads is deleted as all else */
 };
 
-#ifndef RD_BREAK
-#define RD_BREAK RD_BREAK_NOTHING
-#endif
+#ifdef RD_TEST
+extern enum rd_break rd_break;
 
 static inline bool rd_is_broken(enum rd_break how)
 {
-	return how == RD_BREAK;
+	return how == rd_break;
 }
+#else
+static inline bool rd_is_broken(enum rd_break how)
+{
+	(void)how;
+	return false;
+}
+#endif
 
 #endif

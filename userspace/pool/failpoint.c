@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Named steps for tests. See failpoint.h. */
+/* What tests need of the engine: see failpoint.h, trace.h and broken.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broken.h"
 #include "failpoint.h"
 #include "trace.h"
 
 #ifdef RD_TEST
 
 const struct rd_tracer *rd_tracer;
+enum rd_break rd_break;
 
 static void write_name(const char *mark, const char *name)
 {
