@@ -176,9 +176,10 @@ with open("pool/data", "r+b") as data:
 	ctl snapshot vm1 --from 1.img
 	expect 0 <<-'END'
 		made vm1@1: full, because it is the first version
-		2 segments read, 4.0 MiB; 600 blocks of 4 KiB changed; 2.3 MiB stored
+		2 segments read, 2.3 MiB; 600 blocks of 4 KiB changed; 2.3 MiB stored
 	END
 	blocks 1.img 511 2
+	# What the second ends with is a hole, and not read.
 	ctl backup vm1 --from 1.img --json
 	[ "$status" -eq 0 ]
 	[ "$(field 0 '["type"]')" = snapshot ]
@@ -186,13 +187,13 @@ with open("pool/data", "r+b") as data:
 	[ "$(field 0 '["mode"]')" = full ]
 	[ "$(field 0 '["reason"]')" = "there is no list of changes" ]
 	[ "$(field 0 '["segments_read"]')" = 2 ]
-	[ "$(field 0 '["bytes_read"]')" = $((4 << 20)) ]
+	[ "$(field 0 '["bytes_read"]')" = $((600 * 4096)) ]
 	[ "$(field 0 '["blocks_changed"]')" = 2 ]
 	[ "$(field 0 '["bytes_stored"]')" = $((600 * 4096)) ]
 	ctl create vm1 --from 1.img --full-scan -v
 	[ "$status" -eq 0 ]
 	[ "${lines[0]}" = "made vm1@3: full, because it was asked for" ]
-	[ "${lines[1]}" = "2 segments read, 4.0 MiB; 0 blocks of 4 KiB changed; 0 B stored" ]
+	[ "${lines[1]}" = "2 segments read, 2.3 MiB; 0 blocks of 4 KiB changed; 0 B stored" ]
 	# What another volume has is not stored again.
 	ctl snapshot vm2 --from 1.img --json
 	[ "$(field 0 '["segments_shared"]')" = 2 ]

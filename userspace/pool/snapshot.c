@@ -73,7 +73,7 @@ struct buffer {
 	u8 *data;		/* a segment */
 	struct rd_fp *fps;	/* of its blocks */
 	struct rd_seg_fp fp;
-	size_t len;
+	size_t skip, len;	/* what is not between these is a hole, and not read */
 	struct rd_op read;
 	struct iovec read_iov;
 	struct rd_job job;
@@ -99,6 +99,7 @@ struct snapshot {
 	u64 nr_segs;
 	u64 data_end;			/* no data between here ... */
 	u64 data_start;			/* ... and there */
+	u64 run, run_end;		/* and no hole between these */
 
 	/* Which segment is next, and what the version before has there. */
 	u64 next;
@@ -163,6 +164,37 @@ static bool is_hole(struct snapshot *s, u64 segment)
 		s->data_start = data < 0 ? U64_MAX : (u64)data;
 	}
 	return s->data_start >= start + RD_SEG_SIZE;
+}
+
+/*
+ * A segment that is_hole() said is none: what is left of it without the hole that
+ * it begins with and the one that it ends with. A disk may have little in each.
+ */
+static void trim(struct snapshot *s, u64 start, u64 *ret_from, u64 *ret_to)
+{
+	u64 end = start + RD_SEG_SIZE;
+	off_t hole, data;
+
+	*ret_from = start;
+	*ret_to = end;
+	if (s->data_start < start || s->data_start >= end ||
+	    (start >= s->run && end <= s->run_end))
+		return;
+	*ret_from = s->data_start / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
+	hole = lseek(s->fd, s->data_start, SEEK_HOLE);
+	if (hole < 0)
+		return;
+	s->run = s->data_start;
+	s->run_end = hole;
+	if (s->run_end >= end)
+		return;
+	data = lseek(s->fd, hole, SEEK_DATA);
+	if (data < 0 && errno != ENXIO)
+		return;
+	s->data_end = hole;
+	s->data_start = data < 0 ? U64_MAX : (u64)data;
+	if (s->data_start >= end)
+		*ret_to = rd_round_up(hole, RD_BLOCK_SIZE);
 }
 
 /* --- which segments */
@@ -338,18 +370,21 @@ static void submit_write(struct buffer *buffer, void *data, size_t len, u64 offs
 static void write_buffer(struct buffer *buffer, u64 frame)
 {
 	struct snapshot *s = buffer->snapshot;
+	bool is_device = s->pool->area.is_device;
 	u64 offset = rd_frame_offset(frame);
 	unsigned int i, start;
 
 	buffer->state = BUFFER_WRITING;
 	s->written = true;
-	memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
+	if (is_device) {
+		memset(buffer->data, 0, buffer->skip);
+		memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
+	}
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_fp_is_zero(&buffer->fps[i]) && !s->pool->area.is_device)
+		if (rd_fp_is_zero(&buffer->fps[i]) && !is_device)
 			continue;
 		start = i;
-		while (i < RD_SEG_BLOCKS &&
-		       (s->pool->area.is_device || !rd_fp_is_zero(&buffer->fps[i])))
+		while (i < RD_SEG_BLOCKS && (is_device || !rd_fp_is_zero(&buffer->fps[i])))
 			i++;
 		submit_write(buffer, buffer->data + (size_t)start * RD_BLOCK_SIZE,
 			     (size_t)(i - start) * RD_BLOCK_SIZE,
@@ -494,6 +529,7 @@ static int write_again(struct snapshot *s, struct item *item)
 		return rd_err(r, "cannot read '%s'", s->options->from);
 	*sum -= rd_fp_sum(s->hasher, item->segment, &item->fp);
 	memset(&item->nonzero, 0, sizeof(item->nonzero));
+	buffer->skip = 0;
 	buffer->len = RD_SEG_SIZE;
 	rd_fp_segment(s->hasher, buffer->data, RD_SEG_SIZE, buffer->fps, &item->fp);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
@@ -660,7 +696,11 @@ static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
 {
 	struct buffer *buffer = job->ctx;
 
-	rd_fp_segment(hasher, buffer->data, buffer->len, buffer->fps, &buffer->fp);
+	memset(buffer->fps, 0, RD_FPS_SIZE);
+	rd_fp_blocks(hasher, buffer->data + buffer->skip,
+		     (buffer->len - buffer->skip) / RD_BLOCK_SIZE,
+		     buffer->fps + buffer->skip / RD_BLOCK_SIZE);
+	rd_fp_of_fps(hasher, buffer->fps, &buffer->fp);
 }
 
 static void fingerprinted(struct rd_job *job)
@@ -691,18 +731,24 @@ static void read_done(struct rd_op *op, int r)
 
 static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, bool is_audit)
 {
-	u64 start = segment << RD_SEG_SHIFT;
+	u64 start = segment << RD_SEG_SHIFT, from, to;
 
+	trim(s, start, &from, &to);
+	to = rd_min(to, rd_round_up(s->size, RD_BLOCK_SIZE));
 	buffer->state = BUFFER_BUSY;
 	buffer->segment = segment;
 	buffer->is_audit = is_audit;
 	buffer->old = old_recipe(s, segment);
-	buffer->len = rd_round_up(rd_min(s->size - start, RD_SEG_SIZE), RD_BLOCK_SIZE);
-	buffer->read_iov = (struct iovec){ .iov_base = buffer->data, .iov_len = buffer->len };
+	buffer->skip = from - start;
+	buffer->len = to - start;
+	buffer->read_iov = (struct iovec){
+		.iov_base = buffer->data + buffer->skip,
+		.iov_len = to - from,
+	};
 	buffer->read = (struct rd_op){
 		.kind = RD_OP_READ,
 		.fd = s->fd,
-		.offset = start,
+		.offset = from,
 		.iov = &buffer->read_iov,
 		.nr_iov = 1,
 		.done = read_done,
@@ -710,7 +756,7 @@ static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, b
 	};
 	s->order[(s->first + s->nr++) % NR_BUFFERS] = buffer;
 	s->version->dirty++;
-	s->version->bytes_read += rd_min(s->size - start, RD_SEG_SIZE);
+	s->version->bytes_read += rd_min(s->size, to) - from;
 	rd_ring_submit(s->ring, &buffer->read);
 }
 
