@@ -8,9 +8,16 @@
 #define NR_CACHED	1024		/* 4 MiB of maps */
 #define MAX_HOPS	1000000
 
+/* What was read before the last time that all was forgotten does not count. */
+struct cached {
+	u64 age;
+	struct rd_recipe recipe;
+};
+
 struct rd_resolver {
 	struct rd_sql *sql;
-	struct rd_recipe cache[NR_CACHED];	/* by number; 0: none */
+	u64 age;
+	struct cached cache[NR_CACHED];		/* by number; 0: none */
 };
 
 struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
@@ -29,23 +36,22 @@ void rd_resolver_free(struct rd_resolver *resolver)
 
 void rd_resolver_forget(struct rd_resolver *resolver)
 {
-	unsigned int i;
-
-	for (i = 0; i < NR_CACHED; i++)
-		resolver->cache[i].id = 0;
+	resolver->age++;
 }
 
 /* Holds until the next call. */
 static int get(struct rd_resolver *resolver, i64 id, struct rd_recipe **ret)
 {
-	struct rd_recipe *recipe = &resolver->cache[id % NR_CACHED];
+	struct cached *cached = &resolver->cache[id % NR_CACHED];
+	struct rd_recipe *recipe = &cached->recipe;
 	int r = 0;
 
-	if (recipe->id != id) {
+	if (recipe->id != id || cached->age != resolver->age) {
 		recipe->id = 0;
 		r = rd_recipe_load(resolver->sql, id, recipe);
 		if (r)
 			recipe->id = 0;
+		cached->age = resolver->age;
 	}
 	*ret = recipe;
 	return r;

@@ -99,7 +99,7 @@ struct restore {
 	u64 out;			/* segment that the target gets next */
 	u8 *data;			/* a segment for each piece */
 	struct rd_fp *fps;		/* and its blocks' fingerprints */
-	struct piece *pieces[NR_PIECES];	/* segment % NR_PIECES */
+	struct piece *pieces;		/* segment % NR_PIECES; large, and mostly unused */
 	struct want *wants;
 	unsigned int nr_wants;
 	struct gather *spare;
@@ -569,7 +569,7 @@ static bool window_is_free(struct restore *restore)
 	unsigned int i;
 
 	for (i = 0; i < WINDOW; i++)
-		if (restore->pieces[(restore->next + i) % NR_PIECES]->state != PIECE_FREE)
+		if (restore->pieces[(restore->next + i) % NR_PIECES].state != PIECE_FREE)
 			return false;
 	return true;
 }
@@ -582,7 +582,7 @@ static bool needs_zeros(const struct restore *restore)
 
 static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 {
-	struct piece *piece = restore->pieces[segment % NR_PIECES];
+	struct piece *piece = &restore->pieces[segment % NR_PIECES];
 	u64 left = restore->options->version.size - (segment << RD_SEG_SHIFT);
 	int r;
 
@@ -665,7 +665,7 @@ static int step_all(struct restore *restore, bool *ret_any)
 
 	*ret_any = false;
 	for (i = 0; i < NR_PIECES && !r; i++) {
-		struct piece *piece = restore->pieces[(restore->out + i) % NR_PIECES];
+		struct piece *piece = &restore->pieces[(restore->out + i) % NR_PIECES];
 		enum piece_state before = piece->state;
 
 		if (before == PIECE_FREE)
@@ -682,7 +682,7 @@ static bool is_idle(const struct restore *restore)
 	unsigned int i;
 
 	for (i = 0; i < NR_PIECES; i++)
-		if (restore->pieces[i]->state != PIECE_FREE)
+		if (restore->pieces[i].state != PIECE_FREE)
 			return false;
 	return true;
 }
@@ -716,14 +716,12 @@ static int make_pieces(struct restore *restore)
 
 	restore->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
 	restore->fps = malloc(NR_PIECES * RD_FPS_SIZE);
-	if (!restore->data || !restore->fps)
+	restore->pieces = calloc(NR_PIECES, sizeof(*restore->pieces));
+	if (!restore->data || !restore->fps || !restore->pieces)
 		return -ENOMEM;
 	for (i = 0; i < NR_PIECES; i++) {
-		struct piece *piece = calloc(1, sizeof(*piece));
+		struct piece *piece = &restore->pieces[i];
 
-		restore->pieces[i] = piece;
-		if (!piece)
-			return -ENOMEM;
 		piece->restore = restore;
 		piece->data = restore->data + (size_t)i * RD_SEG_SIZE;
 		piece->fps = restore->fps + (size_t)i * RD_SEG_BLOCKS;
@@ -750,12 +748,10 @@ static int set_up(struct restore *restore)
 static void tear_down(struct restore *restore)
 {
 	struct gather *gather;
-	unsigned int i;
 
 	rd_workers_free(restore->workers);
 	rd_ring_free(restore->ring);
-	for (i = 0; i < NR_PIECES; i++)
-		free(restore->pieces[i]);
+	free(restore->pieces);
 	free(restore->fps);
 	free(restore->data);
 	while (restore->spare) {

@@ -32,9 +32,8 @@ struct piece {
 	u64 frame;
 	struct rd_slots live;
 	u8 *data;
-	struct rd_fp found[RD_SEG_BLOCKS];	/* of what is in data */
+	struct rd_fp found[RD_SEG_BLOCKS];	/* of what is live in data */
 	struct rd_fp stored[RD_SEG_BLOCKS];
-	struct rd_seg_fp unused;
 	unsigned int busy;			/* reads that have not ended */
 	bool failed;
 	struct rd_job job;
@@ -56,13 +55,30 @@ struct scan {
 	struct rd_fp fps[MAX_SPAN][RD_SEG_BLOCKS];
 };
 
+/* The next slots in a row that live, from *@first up to *@end; false: none. */
+static bool next_run(const struct piece *piece, unsigned int *first, unsigned int *end)
+{
+	unsigned int i = *end;
+
+	while (i < RD_SEG_BLOCKS && !rd_slots_test(&piece->live, i))
+		i++;
+	*first = i;
+	while (i < RD_SEG_BLOCKS && rd_slots_test(&piece->live, i))
+		i++;
+	*end = i;
+	return *first < i;
+}
+
 /* --- checking */
 
 static void hash(struct rd_job *job, struct rd_hasher *hasher)
 {
 	struct piece *piece = job->ctx;
+	unsigned int first, end = 0;
 
-	rd_fp_segment(hasher, piece->data, RD_SEG_SIZE, piece->found, &piece->unused);
+	while (next_run(piece, &first, &end))
+		rd_fp_blocks(hasher, piece->data + (size_t)first * RD_BLOCK_SIZE, end - first,
+			     &piece->found[first]);
 }
 
 static void hashed(struct rd_job *job)
@@ -135,23 +151,15 @@ static void read_run(struct piece *piece, unsigned int first, unsigned int end)
 
 static void read_piece(struct piece *piece)
 {
-	unsigned int i, first, nr = 0;
+	unsigned int first, end = 0;
 
 	piece->failed = false;
 	piece->busy = 0;
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (!rd_slots_test(&piece->live, i)) {
-			memset(piece->data + (size_t)i * RD_BLOCK_SIZE, 0, RD_BLOCK_SIZE);
-			continue;
-		}
-		for (first = i; i < RD_SEG_BLOCKS && rd_slots_test(&piece->live, i); i++)
-			;
-		nr++;
-		read_run(piece, first, i--);
-	}
-	if (nr)
+	while (next_run(piece, &first, &end))
+		read_run(piece, first, end);
+	if (piece->busy)
 		piece->scan->busy++;
-	piece->in_use = nr;
+	piece->in_use = piece->busy;
 }
 
 static void read_fps(struct scan *scan)
