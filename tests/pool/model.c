@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -1550,6 +1551,8 @@ static void do_power(void)
 	if (!moments || mkdir(path_of("cut"), 0700))
 		fail("cannot begin");
 	note_steps(moments);
+	/* From here on it is read, mostly, from memory: plain calls take half as long. */
+	setenv("REVDEDUP_NO_URING", "1", 1);
 	copy(path_of("pool/pool.json"), path_of("cut"));
 	pool_name = "cut";
 	first = moments->noted;
@@ -1643,6 +1646,8 @@ int main(int argc, char **argv)
 	bool enough;
 	int c;
 
+	/* The engine's large buffers are mostly unused: from mmap, they need no clearing. */
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	if (getrandom(&seed, 4, 0) != 4)
 		return 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
