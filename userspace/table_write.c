@@ -230,7 +230,9 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct rdd_super
 	table->super.volume_sectors = super->volume_sectors;
 	table->super.meta_blocks = super->meta_blocks;
 	/* Until there is a block somewhere else. */
-	table->super.flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK;
+	table->super.flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK |
+		(super->flags & RDD_FLAG_HYDRATE);
+	table->super.hydrate_mib = super->hydrate_mib;
 	table->super.seq = 1;
 	table->seed = rdd_seed(super->meta_uuid);
 	table->nr_segs = nr_segs;
@@ -271,6 +273,11 @@ int rd_table_end(struct rd_table_writer *table)
 	/* Blocks beyond the end of the volume, in its last segment, are BASE. */
 	int r = put_base_until(table, table->nr_segs * RDD_SEG_BLOCKS);
 
+	/* There is nothing to bring home. */
+	if (table->super.flags & RDD_FLAG_LINEAR_OK) {
+		table->super.flags &= ~RDD_FLAG_HYDRATE;
+		table->super.hydrate_mib = 0;
+	}
 	if (!r)
 		r = write_pages(table);
 	if (!r)

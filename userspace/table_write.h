@@ -39,9 +39,10 @@ struct rd_table_writer {
 };
 
 /*
- * Begin on @fd, which holds super->meta_blocks blocks. Of @super the uuids and
- * the two sizes count. Returns 0 or -errno, -EFBIG for a volume that is too large
- * (or of no size), -ENOSPC where the blocks are too few for the table.
+ * Begin on @fd, which holds super->meta_blocks blocks. Of @super the uuids, the
+ * two sizes, and RDD_FLAG_HYDRATE with its rate count. Returns 0 or -errno, -EFBIG
+ * for a volume that is too large (or of no size), -ENOSPC where the blocks are too
+ * few for the table.
  */
 int rd_table_begin(struct rd_table_writer *table, int fd, const struct rdd_super *super);
 

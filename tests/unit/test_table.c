@@ -423,6 +423,34 @@ static void bad_ranges(void **state)
 	free_volume(&volume);
 }
 
+/* The order to bring all home is kept where there is something to bring. */
+static void hydrated(void **state)
+{
+	struct rd_table_writer table;
+	struct rdd_super super;
+	struct volume volume;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		new_volume(&volume, 4000);
+		super = super_of(&volume, 0);
+		super.flags = RDD_FLAG_HYDRATE | RDD_FLAG_LOST;
+		super.hydrate_mib = 7;
+		volume.fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+		assert_int_equal(rd_table_begin(&table, volume.fd, &super), 0);
+		if (i)
+			assert_int_equal(add(&table, 10, 1, ZERO), 0);
+		assert_int_equal(rd_table_end(&table), 0);
+		rd_table_free(&table);
+		open_volume(&volume);
+		assert_int_equal(volume.meta.super.flags,
+				 RDD_FLAG_TABLE | (i ? RDD_FLAG_HYDRATE : RDD_FLAG_LINEAR_OK));
+		assert_int_equal(volume.meta.super.hydrate_mib, i ? 7 : 0);
+		free_volume(&volume);
+	}
+}
+
 /* What is cut off anywhere before the end is not ours, whatever was there. */
 static void unfinished(void **state)
 {
@@ -723,6 +751,7 @@ int main(void)
 		cmocka_unit_test(words_and_pages),
 		cmocka_unit_test(bad_ranges),
 		cmocka_unit_test(unfinished),
+		cmocka_unit_test(hydrated),
 		cmocka_unit_test(damaged_tables),
 		cmocka_unit_test(all_come_home),
 		cmocka_unit_test(in_pieces),
