@@ -579,6 +579,74 @@ time.sleep(60)' "$loop" 3>&- &
 	cmp -n $((6 << 20)) 1.img "$loop"
 }
 
+@test "restore: to a device that is something to somebody" {
+	make_versions
+	export REVDEDUP_CONFIG=$PWD/etc
+	truncate -s 8M base.img
+	truncate -s 200M disk.img
+	mkdir -p etc/volumes
+	loop=$(losetup --find --show base.img 2>&1) || skip "no loop device: $loop"
+	for what in base meta; do
+		printf '%s\n' volume=vm9 uuid=1b4e28ba-2fa1-41d2-883f-0016d3cca427 \
+			base=/dev/null meta=/dev/null >etc/volumes/revdedup-vm9
+		sed -i "s|^$what=.*|$what=$loop|" etc/volumes/revdedup-vm9
+		for force in "" --force; do
+			ctl restore vm1@1 --to "$loop" --yes $force
+			[ "$status" -eq 1 ]
+			[[ $output == *"attached volume 'vm9'"* || $output == *"metadata device of 'vm9'"* ]]
+			[[ ${lines[1]} == "revdedupctl: nothing was changed; "* ]]
+		done
+		cmp -n $((8 << 20)) "$loop" /dev/zero
+	done
+	rm -r etc
+	# What is there is named.
+	mkfs.ext4 -q "$loop"
+	ctl restore vm1@1 --to "$loop" </dev/null
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: device '$loop' (8.0 MiB, holds ext4) exists, and vm1@1 would overwrite it" ]
+	losetup --detach "$loop"
+	# The data area of another pool.
+	loop=$(losetup --find --show disk.img)
+	must init two --data "$loop"
+	ctl restore vm1@1 --to "$loop" --yes
+	expect 1 <<-END
+		revdedupctl: '$loop' is the data area of a pool
+		revdedupctl: nothing was changed; --force writes to it all the same
+	END
+	must --pool two check
+	must restore vm1@1 --to "$loop" --yes --force
+	cmp -n $((6 << 20)) 1.img "$loop"
+}
+
+@test "mount, umount, clone: what they want" {
+	make_versions
+	ctl mount vm1@1 no-such-directory
+	expect 1 <<-'END'
+		revdedupctl: 'no-such-directory' is not a directory
+		revdedupctl: nothing was mounted; 'mkdir no-such-directory' makes one
+	END
+	for number in 0 x -1; do
+		ctl mount vm1@1 . --partition "$number"
+		[ "$status" -eq 2 ]
+		[[ $output == *"--partition needs a number"* ]]
+	done
+	ctl umount .
+	expect 1 <<-'END'
+		revdedupctl: no version is mounted at '.'
+		revdedupctl: nothing was changed; /proc/mounts lists what is mounted where
+	END
+	ctl clone vm1@1 new
+	[ "$status" -eq 2 ]
+	[[ $output == *"'new' is not the name of a logical volume: GROUP/NAME"* ]]
+	ctl clone vm1@1 vg/new@3
+	[ "$status" -eq 2 ]
+	for words in "mount vm1@1" "clone vm1@1" umount "clone vm1 vg/new --writable"; do
+		# shellcheck disable=SC2086 # words
+		ctl $words
+		[ "$status" -eq 2 ]
+	done
+}
+
 @test "snapshot: of a block device, and a pool on one" {
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
@@ -1280,11 +1348,13 @@ print(*sqlite3.connect("pool/catalog.db").execute(
 	# Each command that there is has help, and its aliases are there.
 	must help
 	for verb in init snapshot list show stats diff restore dump delete prune protect \
-		unprotect tag check scrub repair completion help version; do
+		unprotect tag check scrub repair completion help version attach detach status \
+		map unmap mount umount clone rollback; do
 		[[ $output == *"  $verb "* ]]
 	done
 	for alias in create-pool backup create ls versions snapshots info du df extract receive \
-		cat rm remove forget expire hold release pin label fsck verify; do
+		cat rm remove forget expire hold release pin label fsck verify \
+		unmount; do
 		must help "$alias"
 	done
 
@@ -1297,5 +1367,6 @@ print(*sqlite3.connect("pool/catalog.db").execute(
 	}
 	[ "$(complete_line revdedupctl snaps)" = "snapshot snapshots" ]
 	[ "$(complete_line revdedupctl -p x restore --f)" = "--force --full" ]
+	[ "$(complete_line revdedupctl clone vm1 vg/new --th)" = "--thinpool" ]
 	[ -z "$(complete_line revdedupctl restore vm)" ]
 }

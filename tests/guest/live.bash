@@ -56,3 +56,32 @@ is_version() {
 
 # json KEY: of the one object that is on stdin.
 json() { sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
+
+# some_volume LV [MIB]: attached, with a version of random content; $vol: its device.
+some_volume() {
+	make_lv "$1" "${2:-48}"
+	revdedupctl -q attach "$vg/$1"
+	vol=$(device_of "$1")
+	dd if=/dev/urandom of="$vol" bs=1M count="${2:-48}" oflag=direct status=none
+	revdedupctl -q snapshot "$vg/$1"
+}
+
+# is_home [LV]: all blocks have been copied.
+is_home() { revdedupctl status "$vg/${1:-vm1}" --json | grep -q '"blocks_away": 0,'; }
+
+# lvs_are NAME...: these and no others are in the group.
+lvs_are() {
+	local have
+	have=$(lvs --noheadings -o lv_name $vg | xargs)
+	[ "$have" = "$*" ] || {
+		echo "there are: $have; wanted: $*"
+		return 1
+	}
+}
+
+# nothing_held: no version that is gone is held for a device.
+nothing_held() {
+	revdedupctl -v prune --keep-last 1 >/tmp/held 2>&1 || :
+	cat /tmp/held
+	! grep -q reached /tmp/held
+}

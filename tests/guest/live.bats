@@ -42,15 +42,6 @@ teardown() { live_teardown; }
 	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1" ]
 }
 
-# A volume with a version and a file system's worth of random content.
-some_volume() {
-	make_lv "$1" "${2:-48}"
-	revdedupctl -q attach "$vg/$1"
-	vol=$(device_of "$1")
-	dd if=/dev/urandom of="$vol" bs=1M count="${2:-48}" oflag=direct status=none
-	revdedupctl -q snapshot "$vg/$1"
-}
-
 # Write to it until the file /tmp/go is gone.
 writer() {
 	touch /tmp/go
@@ -300,11 +291,6 @@ end_writer() {
 	is_version $vg/vm1@latest "$vol"
 	[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
 	[ -z "$(losetup -a)" ]
-}
-
-# is_home: all blocks have been copied.
-is_home() {
-	revdedupctl status $vg/vm1 --json | grep -q '"blocks_away": 0,'
 }
 
 @test "live: rolled back at once, with a writer, and home after a while" {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Three volumes on LVM, one of them thin, for which revdedupctl does all that it can,
-# in random order, and is killed at random steps. Every version, every device and every
-# volume must hold what it did.
+# Three volumes on LVM, one of them thin, and a clone now and then, for which revdedupctl
+# does all that it can, in random order, and is killed at random steps. Every version,
+# every device and every volume must hold what it did.
 #
 #   LIVE_ROUNDS   how many things are done (default 40)
 #   LIVE_SEED     of what is random (default: another one each time)
@@ -57,7 +57,7 @@ scribble() {
 	# Some of it is zeros, and some of one is on another.
 	[ $((RANDOM % 4)) -ne 0 ] || dd if=/dev/zero of="$(device_of $1)" bs=64k count=9 \
 		seek=$((RANDOM % 200)) oflag=direct conv=notrunc status=none
-	[ $((RANDOM % 4)) -ne 0 ] || dd if="$(device_of "$(any_of vm1 vm2 vm3)")" \
+	[ $((RANDOM % 4)) -ne 0 ] || dd if="$(device_of "$(any_of "${vols[@]}")")" \
 		of="$(device_of $1)" bs=2M count=2 skip=$((RANDOM % 6)) seek=$((RANDOM % 6)) \
 		iflag=direct oflag=direct conv=notrunc status=none
 	cp --sparse=always "$(device_of $1)" $want/$1
@@ -149,10 +149,49 @@ do_rollback() {
 	volume_is $1
 }
 
+# One at a time; half home or not, it goes as it came.
+drop_clone() {
+	local name=${vols[3]}
+	echo "  drop $name"
+	volume_is $name
+	revdedupctl -q detach $vg/$name --force --yes 3>&-
+	lvremove -qq --yes $vg/$name
+	rm $want/$name
+	vols=(vm1 vm2 vm3)
+}
+
+do_clone() {
+	local version name how=() fail=() status=0
+	[ ${#vols[@]} -eq 3 ] || {
+		drop_clone
+		return
+	}
+	version=$(any_of $(versions))
+	name=cl$((nr_clones += 1))
+	[ $((RANDOM % 2)) -eq 0 ] || how=(--thinpool thin)
+	[ $((RANDOM % 3)) -ne 0 ] || how+=(--no-hydrate)
+	[ $((RANDOM % 3)) -ne 0 ] || fail=("REVDEDUP_FAIL=any:$((RANDOM % 20 + 1))=kill")
+	echo "  $version is $name ${how[*]} ${fail[*]}"
+	env "${fail[@]}" revdedupctl -q clone $vg/$version $vg/$name "${how[@]}" 3>&- || status=$?
+	[ "$status" -eq 0 ] || {
+		[ "$status" -eq 137 ]
+		revdedupctl attach --all 3>&-
+		[ -b "$(device_of $name)" ] || {
+			echo "  it is gone"
+			! lvs $vg/$name 2>/dev/null
+			return
+		}
+	}
+	cp --sparse=always $want/$version $want/$name
+	vols+=($name)
+	volume_is $name
+}
+
 one_round() {
 	local vol what
-	vol=$(any_of vm1 vm2 vm3)
-	what=$(any_of snapshot snapshot snapshot killed killed map map unmap delete prune rollback)
+	vol=$(any_of "${vols[@]}")
+	what=$(any_of snapshot snapshot snapshot killed killed map map unmap delete prune rollback clone \
+		clone)
 	[ -n "$(versions)" ] || what=snapshot
 	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
 	[ "$(versions | wc -w)" -lt 12 ] || what=prune
@@ -166,7 +205,7 @@ all_is_well() {
 	for name in "${mapped[@]}"; do
 		same /dev/mapper/$name =$name
 	done
-	for name in vm1 vm2 vm3; do
+	for name in "${vols[@]}"; do
 		volume_is $name
 	done
 	for name in $(versions); do
@@ -176,7 +215,7 @@ all_is_well() {
 }
 
 @test "live: whatever is done, everything is what it was" {
-	local round mapped=() nr_mapped=0
+	local round mapped=() nr_mapped=0 vols=(vm1 vm2 vm3) nr_clones=0
 	local -A count=()
 	RANDOM=${LIVE_SEED:=$RANDOM}
 	echo "# LIVE_SEED=$LIVE_SEED" >&3
@@ -197,6 +236,7 @@ all_is_well() {
 	for name in "${mapped[@]}"; do
 		revdedupctl -q unmap $name
 	done
+	[ ${#vols[@]} -eq 3 ] || drop_clone
 	revdedupctl -q check
 	for what in "${!count[@]}"; do
 		echo "# ${count[$what]} times: $what" >&3

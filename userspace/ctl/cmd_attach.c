@@ -11,7 +11,6 @@
 #include "../host/freeze.h"
 #include "../host/lvm.h"
 #include "../host/stack.h"
-#include "../../kernel/format.h"
 #include "../pool/cleanup.h"
 #include "../pool/lease.h"
 #include "ctl.h"
@@ -30,13 +29,6 @@ static int name_meta(struct rd_lv *lv, const char *base)
 	return r;
 }
 
-/* With room for a remap table, and to grow to twice the size. */
-static u64 meta_bytes(u64 sectors)
-{
-	return rdd_meta_blocks_needed(rdd_nr_segs(sectors) * 2, RDD_FLAG_TABLE) *
-		RDD_BLOCK_SIZE;
-}
-
 static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
 {
 	struct rd_lv lv;
@@ -47,7 +39,7 @@ static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
 	if (!r)
 		r = name_meta(&lv, base);
 	if (!r)
-		r = rd_lv_create(&lv, meta_bytes(sectors));
+		r = rd_lv_create(&lv, rd_stack_meta_bytes(sectors));
 	if (r == -EEXIST) {
 		rd_err(0, "there is a volume '%s/%s', and '%s' is not attached", lv.vg, lv.name,
 		       base);
@@ -90,8 +82,11 @@ static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
 static int up(struct ctl *ctl, struct rd_attachment *at)
 {
 	enum rd_stack_state state;
-	int r = ctl_volume_up(ctl, at, &state);
+	int r = ctl_clear_unfinished(ctl, at);
 
+	if (r)
+		return r < 0 ? r : 0;
+	r = ctl_volume_up(ctl, at, &state);
 	if (!r)
 		print_attached(ctl, at, state);
 	return r ? r : state == RD_STACK_UP ? 0 : CTL_NO_MODULE;
@@ -112,6 +107,8 @@ static int attach_new(struct ctl *ctl, const char *volume)
 		return -ENOMEM;
 	base = base ? base : implied;
 	r = ctl_need_module();
+	if (!r)
+		r = ctl_check_attach(base, meta);
 	if (r)
 		return r;
 	r = rd_block_is_free(base);
@@ -122,6 +119,8 @@ static int attach_new(struct ctl *ctl, const char *volume)
 	r = meta ? rd_block_is_free(meta) : make_meta(base, path, &made);
 	if (!r)
 		r = rd_attachment_init(at, volume, base, meta ? meta : path);
+	if (!r)
+		r = rd_attachment_identify(at);
 	/* What is made first is what brings the rest back after a crash. */
 	if (!r)
 		r = rd_attachment_save(at);
@@ -147,7 +146,9 @@ static int attach_one(struct ctl *ctl)
 	if (r)
 		return r;
 	r = rd_attachment_load(at, name.volume);
-	if (r == -ENOENT)
+	if (!r)
+		r = ctl_clear_unfinished(ctl, at);
+	if (r == -ENOENT || r == 1)
 		return attach_new(ctl, name.volume);
 	if (!r && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
 		return ctl_usage(ctl, "'%s' is attached: --from and --meta are for a new one",
@@ -220,6 +221,23 @@ static void drop_leases(struct ctl *ctl, const struct rd_attachment *at)
 			at->pool, at->volume);
 }
 
+static int take_off(struct ctl *ctl, const struct rd_attachment *at, bool *ret_open)
+{
+	bool is_home;
+	int r;
+
+	*ret_open = false;
+	if (!ctl_has(ctl, CTL_OPT_FORCE))
+		return rd_stack_down(at, ret_open);
+	r = rd_stack_is_home(at, &is_home);
+	if (!r && is_home)
+		return rd_stack_down(at, ret_open);
+	/* What cannot be read any more is in nobody's way. */
+	r = ctl_ask(ctl, "blocks of '%s' lie in the pool: '%s' alone is worth nothing then",
+		    at->volume, at->base);
+	return r ? r : rd_stack_abandon(at);
+}
+
 int cmd_detach(struct ctl *ctl)
 {
 	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
@@ -242,11 +260,19 @@ int cmd_detach(struct ctl *ctl)
 		return CTL_FAILED;
 	}
 	if (!r)
-		r = rd_attachment_lock(at, wait_ms);
+		r = ctl_clear_unfinished(ctl, at);
+	if (r)
+		return r < 0 ? r : 0;
+	r = rd_attachment_lock(at, wait_ms);
+	if (!r)
+		r = rd_attachment_refresh(at);
+	/* Under another name there may be something to lose; if it is gone, that is said. */
+	if (!r && access(at->meta, F_OK))
+		rd_attachment_locate(at);
 	if (!r)
 		r = rd_freeze_end(at);
 	if (!r)
-		r = rd_stack_down(at, &is_open);
+		r = take_off(ctl, at, &is_open);
 	if (!r)
 		r = rd_attachment_remove(at);
 	if (r)

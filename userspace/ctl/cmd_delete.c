@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl delete: delete versions. prune does it here as well. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../host/block.h"
+#include "../host/dm.h"
 #include "../pool/cleanup.h"
 #include "../pool/engine.h"
 #include "../pool/frames.h"
@@ -106,6 +109,20 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	return r;
 }
 
+/* The device, by a name that people know it by. */
+static void print_device(const struct rd_lease *lease)
+{
+	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX], where[PATH_MAX];
+
+	if (rd_dm_find(lease->device, name)) {
+		printf("%s", lease->device);
+		return;
+	}
+	printf("%s", name);
+	if (rd_path_is_mounted(rd_dm_path(path, name), where))
+		printf(" (mounted at %s)", where);
+}
+
 static void print_one(struct ctl *ctl, const struct ctl_version *version,
 		      const struct rd_lease *leases, size_t nr)
 {
@@ -118,8 +135,10 @@ static void print_one(struct ctl *ctl, const struct ctl_version *version,
 		return;
 	}
 	printf("%s is deleted; its space comes back when ", version->name);
-	for (i = 0; i < nr; i++)
-		printf("%s%s", i ? ", " : "", leases[i].device);
+	for (i = 0; i < nr; i++) {
+		printf("%s", i ? ", " : "");
+		print_device(&leases[i]);
+	}
 	printf(" no longer read%s it\n", nr == 1 ? "s" : "");
 }
 

@@ -8,14 +8,14 @@
 #include "../host/mapped.h"
 #include "ctl.h"
 
-/* "revdedup-vg-vm1@3" */
-static int name_device(const struct ctl_version *version, char ret[RD_DM_NAME_MAX])
+int ctl_device_name(const struct ctl_version *version, const char *what,
+		    char ret[RD_DM_NAME_MAX])
 {
 	int r = rd_device_name(version->volume, ret);
 
 	if (!r)
-		snprintf(ret + strlen(ret), RD_DM_NAME_MAX - strlen(ret), "@%lld",
-			 version->version.number);
+		snprintf(ret + strlen(ret), RD_DM_NAME_MAX - strlen(ret), "@%lld%s",
+			 version->version.number, what);
 	return r;
 }
 
@@ -44,7 +44,7 @@ static int map(struct ctl *ctl)
 	if (!r)
 		r = ctl_lock_version(ctl, &version);
 	if (!r)
-		r = name_device(&version, name);
+		r = ctl_device_name(&version, "", name);
 	if (r)
 		return r;
 	options.name = ctl->nr_operands > 1 ? ctl->operands[1] : name;

@@ -87,6 +87,7 @@ static int open_file(struct target *target, const struct stat *st)
 static int open_any(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	struct stat st;
+	int r;
 
 	if (ctl_is_of_pool(ctl, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);
@@ -99,8 +100,10 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 			return rd_err(-errno, "cannot look at '%s'", target->path);
 		return open_new(target);
 	}
-	if (S_ISBLK(st.st_mode))
-		return open_device(ctl, target, version);
+	if (S_ISBLK(st.st_mode)) {
+		r = ctl_check_overwrite(ctl, target->path, version);
+		return r ? r : open_device(ctl, target, version);
+	}
 	if (S_ISREG(st.st_mode))
 		return open_file(target, &st);
 	rd_err(0, "'%s' is neither a file nor a block device", target->path);
@@ -113,14 +116,15 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 			 const struct ctl_version *version)
 {
-	char size[CTL_SIZE_TEXT];
+	char text[256];
 
 	/* There is nothing in it. */
 	if (!target->size)
 		return 0;
 	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
 		       target->is_device ? "device" : "file", target->path,
-		       ctl_size_print(size, target->size), version->name);
+		       ctl_describe_device(text, sizeof(text), target->path, target->size),
+		       version->name);
 }
 
 /* --- writing */

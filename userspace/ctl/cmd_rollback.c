@@ -136,8 +136,9 @@ int cmd_rollback(struct ctl *ctl)
 	if (!r)
 		r = ctl_find_operand(ctl, 0, &rb->to);
 	if (!r)
-		r = ctl_ask(ctl, "what '%s' holds now will be replaced by %s", rb->to.volume,
-			    rb->to.name);
+		r = ctl_ask(ctl, "what '%s' holds now will be replaced by %s, and %s",
+			    rb->to.volume, rb->to.name, ctl_has(ctl, CTL_OPT_NO_SNAPSHOT) ?
+			    "will be lost" : "is kept as a version");
 	if (!r)
 		r = find_volume(rb, rb->to.volume);
 	if (!r)

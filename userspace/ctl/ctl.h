@@ -71,6 +71,9 @@ enum ctl_option {
 	CTL_OPT_NO_SNAPSHOT,
 	CTL_OPT_HOOK_TIMEOUT,
 	CTL_OPT_OUTPUT,
+	CTL_OPT_THINPOOL,
+	CTL_OPT_NO_HYDRATE,
+	CTL_OPT_PARTITION,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -236,6 +239,21 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 /* Say what it would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
 
+/* --- overwrite.c: these say what is wrong, and that nothing was changed */
+
+/* May the block device @path, or what else it is, be written over with @version? */
+int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version);
+/* May @base be attached, with metadata on @meta (NULL: on a new volume)? */
+int ctl_check_attach(const char *base, const char *meta);
+/* "vg-vm1, 8.0 MiB, holds ext4": returns @text. */
+const char *ctl_describe_device(char *text, size_t size, const char *path, u64 bytes);
+
+/* --- cmd_map.c */
+
+/* What a version's device is called: "revdedup-vg-vm1@3", and @what behind it. */
+int ctl_device_name(const struct ctl_version *version, const char *what,
+		    char ret[RD_DM_NAME_MAX]);
+
 /* --- live.c */
 
 struct rd_snapshot_options;
@@ -246,6 +264,12 @@ struct rd_snapshot_report;
  * is finished.
  */
 int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state *ret_state);
+
+/*
+ * Take away what there is of a clone that was cut short: see clone.h. 1: so it was,
+ * and there is no such volume; 0: it is none, or is whole by now.
+ */
+int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at);
 
 /*
  * Take a version of an attached volume: what its target says is dirty. The pool is
@@ -270,6 +294,9 @@ int cmd_status(struct ctl *ctl);
 int cmd_metrics(struct ctl *ctl);
 int cmd_map(struct ctl *ctl);
 int cmd_unmap(struct ctl *ctl);
+int cmd_mount(struct ctl *ctl);
+int cmd_umount(struct ctl *ctl);
+int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);
 int cmd_snapshot(struct ctl *ctl);

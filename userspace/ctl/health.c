@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /* How an attached volume is. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../host/freeze.h"
 #include "../pool/cleanup.h"
+#include "ctl.h"
 #include "health.h"
+
+static const char cut_short[] =
+	"is a clone that is being made, or was cut short: 'revdedupctl attach' clears up";
 
 /* What is wrong with a device that tracks. */
 static const char *problem_of(const struct ctl_health *health, bool is_suspended)
@@ -20,14 +25,23 @@ static const char *problem_of(const struct ctl_health *health, bool is_suspended
 	return NULL;
 }
 
-static const char *note_of(const struct ctl_health *health)
+static const char *print_left(struct ctl_health *health)
+{
+	char size[CTL_SIZE_TEXT];
+
+	snprintf(health->left, sizeof(health->left), "is on its way home: %s to go",
+		 ctl_size_print(size, health->target.hydration_left * RD_BLOCK_SIZE));
+	return health->left;
+}
+
+static const char *note_of(struct ctl_health *health)
 {
 	const struct rd_target_status *target = &health->target;
 
 	if (!rd_target_is_home(target) && !strcmp(target->hydration, "off"))
 		return "has blocks in the pool, and they stay there";
 	if (target->hydration_left)
-		return "is on its way home from a roll-back";
+		return print_left(health);
 	if (target->is_lost)
 		return "has lost track of changes: the next snapshot reads all of it";
 	if (health->is_frozen || target->has_checkpoint)
@@ -37,6 +51,10 @@ static const char *note_of(const struct ctl_health *health)
 
 static void judge(struct ctl_health *health, bool is_suspended)
 {
+	if (health->at->is_unfinished) {
+		health->problem = cut_short;
+		return;
+	}
 	switch (health->stack) {
 	case RD_STACK_DOWN:
 		health->problem = "has no device: 'revdedupctl attach' makes it";

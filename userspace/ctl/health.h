@@ -13,6 +13,7 @@ struct ctl_health {
 	/* What somebody has to do, and what nobody has to: NULL where it is nothing. */
 	const char *problem;
 	const char *note;
+	char left[64];		/* a note */
 };
 
 /* What cannot be asked is a problem of that volume, and said. */

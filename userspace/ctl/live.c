@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #include "../host/block.h"
+#include "../host/clone.h"
 #include "../host/freeze.h"
 #include "../host/rollback.h"
 #include "../host/stack.h"
@@ -91,12 +92,44 @@ int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state
 	if (!r)
 		r = rd_attachment_lock(at, wait_ms);
 	if (!r)
+		r = rd_attachment_refresh(at);
+	if (!r && at->is_unfinished) {
+		rd_err(0, "'%s' is a clone that was cut short", at->volume);
+		rd_hint("'revdedupctl clone' makes it anew, 'revdedupctl detach' takes away what there is of it");
+		return CTL_FAILED;
+	}
+	if (!r)
 		r = rd_stack_up(at, ret_state);
 	if (r == -EUCLEAN) {
 		*ret_state = RD_STACK_UP;
 		r = finish_rollback(ctl, at);
 	}
 	return r;
+}
+
+int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at)
+{
+	struct rd_pool *pool;
+	unsigned int wait_ms;
+	int r;
+
+	if (!at->is_unfinished)
+		return 0;
+	r = ctl_lock_wait(ctl, &wait_ms);
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	if (!r)
+		r = rd_attachment_refresh(at);
+	if (r || !at->is_unfinished)
+		return r;
+	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
+	if (!r)
+		r = rd_pool_close(pool, rd_clone_undo(pool, at));
+	if (r)
+		return r;
+	rd_warn("'%s' was a clone that had been cut short: what there was of it is gone",
+		at->volume);
+	return 1;
 }
 
 /* --- before */

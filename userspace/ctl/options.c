@@ -60,6 +60,9 @@ static const struct option_info {
 	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
 				   "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "write to it, at once or not at all" },
+	[CTL_OPT_THINPOOL] = { "thinpool", 0, "POOL", "thin, in this pool of the group" },
+	[CTL_OPT_NO_HYDRATE] = { "no-hydrate", 0, NULL, "leave what is in the pool there" },
+	[CTL_OPT_PARTITION] = { "partition", 0, "N", "the file system is in the partition N" },
 	[CTL_OPT_HELP] = { "help", 0, NULL, "print this" },
 	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
 };

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
 #include "../pool/pool.h"
 #include "attachment.h"
+#include "block.h"
 
 /* --- names */
 
@@ -85,24 +85,14 @@ int rd_part_remove(const struct rd_attachment *at, const char *part)
 /* What device-mapper calls the device that @path is, if it is one of its own. */
 static int read_dm_uuid(const char *path, char ret[RD_DM_NAME_MAX])
 {
-	char file[64];
 	struct stat st;
-	ssize_t len;
 
 	ret[0] = '\0';
 	if (stat(path, &st))
 		return -errno;
 	if (!S_ISBLK(st.st_mode))
 		return -ENOTBLK;
-	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/dm/uuid", major(st.st_rdev),
-		 minor(st.st_rdev));
-	RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return 0;
-	len = read(fd, ret, RD_DM_NAME_MAX - 1);
-	ret[len > 0 ? len : 0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
+	rd_block_dm(st.st_rdev, "uuid", ret);
 	return 0;
 }
 
@@ -144,13 +134,17 @@ int rd_attachment_init(struct rd_attachment *at, const char *volume, const char 
 	if (r)
 		return r;
 	r = rd_uuid_make(at->uuid);
+	return r ? rd_err(r, "no random number") : 0;
+}
+
+int rd_attachment_identify(struct rd_attachment *at)
+{
+	int r = read_dm_uuid(at->base, at->base_uuid);
+
 	if (r)
-		return rd_err(r, "no random number");
-	r = read_dm_uuid(base, at->base_uuid);
-	if (r)
-		return rd_err(r, "'%s' cannot be a volume", base);
-	r = read_dm_uuid(meta, at->meta_uuid);
-	return r ? rd_err(r, "'%s' cannot be a metadata device", meta) : 0;
+		return rd_err(r, "'%s' cannot be a volume", at->base);
+	r = read_dm_uuid(at->meta, at->meta_uuid);
+	return r ? rd_err(r, "'%s' cannot be a metadata device", at->meta) : 0;
 }
 
 /* --- files */
@@ -206,6 +200,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "meta", at->meta);
 	put_line(file, "meta_uuid", at->meta_uuid);
 	put_line(file, "pool", at->pool);
+	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
 
 static int write_file(const char *path, const struct rd_attachment *at)
@@ -326,6 +321,8 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		return true;
 	if (take(uuid, sizeof(uuid), line, "uuid"))
 		return rd_uuid_parse(at->uuid, uuid);
+	if (!strcmp(line, "unfinished=yes"))
+		return at->is_unfinished = true;
 	return take(at->volume, sizeof(at->volume), line, "volume") ||
 		take(at->base, sizeof(at->base), line, "base") ||
 		take(at->base_uuid, sizeof(at->base_uuid), line, "base_uuid") ||
@@ -373,6 +370,18 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 		return -ENOMEM;
 	r = rd_device_name(volume, name);
 	return r ? r : load_file(at, dir, name);
+}
+
+int rd_attachment_refresh(struct rd_attachment *at)
+{
+	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
+	int r = now ? rd_attachment_load(now, at->volume) : -ENOMEM;
+
+	if (r)
+		return r == -ENOENT ? rd_err(r, "'%s' was detached meanwhile", at->volume) : r;
+	now->is_locked = at->is_locked;
+	*at = *now;
+	return 0;
 }
 
 static int is_ours(const struct dirent *entry)

@@ -12,6 +12,8 @@
  *	meta=/dev/vg/vm1_rdmeta
  *	meta_uuid=LVM-...
  *	pool=/srv/pool			may be left out: none yet
+ *	unfinished=yes			a clone that is being made, see clone.h, or was cut
+ *					short: nobody uses it yet
  *
  * REVDEDUP_CONFIG names another directory than /etc/revdedup.
  *
@@ -38,6 +40,7 @@ struct rd_attachment {
 	char meta[PATH_MAX];
 	char meta_uuid[RD_DM_NAME_MAX];
 	char pool[PATH_MAX];
+	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */
 };
@@ -48,9 +51,13 @@ char *rd_config_path(const char *name);
 /* The name of the device for a volume. -ENAMETOOLONG, and that is said. */
 int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX]);
 
-/* Fill in what follows from the name and the two devices. Says what went wrong. */
+/*
+ * Fill in what follows from the name, and then, as soon as they are there, from the
+ * two devices. Say what went wrong.
+ */
 int rd_attachment_init(struct rd_attachment *at, const char *volume, const char *base,
 		       const char *meta);
+int rd_attachment_identify(struct rd_attachment *at);
 
 /* -ENOENT, without a word: it is not attached. */
 int rd_attachment_load(struct rd_attachment *at, const char *volume);
@@ -66,6 +73,12 @@ int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms);
 void rd_attachment_unlock(struct rd_attachment *at);
 /* Does another command change its devices just now? */
 bool rd_attachment_is_busy(const struct rd_attachment *at);
+
+/*
+ * Read it again once it is locked: who had the lock may have changed it. -ENOENT, and
+ * that is said: he detached it.
+ */
+int rd_attachment_refresh(struct rd_attachment *at);
 
 /* Append a struct rd_attachment for each. */
 int rd_attachments(struct rd_buffer *ret);

@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -29,6 +31,20 @@ int rd_block_sectors(const char *path, u64 *ret_sectors)
 		return rd_err(-errno, "'%s' is no block device", path);
 	*ret_sectors = bytes / 512;
 	return 0;
+}
+
+void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX])
+{
+	char file[64];
+	ssize_t len;
+
+	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/dm/%s", major(device), minor(device),
+		 what);
+	RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+	len = fd < 0 ? 0 : read(fd, ret, RD_DM_NAME_MAX - 1);
+	ret[len > 0 ? len : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
 }
 
 const char *rd_block_number(char text[32], const char *path)
@@ -160,17 +176,91 @@ bool rd_device_lies_on(dev_t top, dev_t device)
 	return device_lies_on(top, device, 0);
 }
 
+/* --- mounts */
+
+/* \040 is a blank, and so on. */
+static void unescape(char *text)
+{
+	char *to = text;
+	unsigned int c;
+
+	for (; *text; text++) {
+		if (*text == '\\' && sscanf(text, "\\%3o", &c) == 1) {
+			*to++ = c;
+			text += 3;
+		} else {
+			*to++ = *text;
+		}
+	}
+	*to = '\0';
+}
+
+/* A line of mountinfo: see proc_pid_mountinfo(5). @where: of PATH_MAX bytes. */
+static bool parse_mount(const char *line, dev_t *ret, char *where)
+{
+	const char *dash = strstr(line, " - ");
+	char source[PATH_MAX];
+	unsigned int ma, mi;
+	struct stat st;
+
+	if (!dash || sscanf(line, "%*u %*u %u:%u %*s %4095s", &ma, &mi, where) != 3)
+		return false;
+	unescape(where);
+	*ret = makedev(ma, mi);
+	/* btrfs has a number of its own: what it was mounted from is the device. */
+	if (!ma && sscanf(dash, " - %*s %4095s", source) == 1) {
+		unescape(source);
+		if (source[0] == '/' && !stat(source, &st) && S_ISBLK(st.st_mode))
+			*ret = st.st_rdev;
+	}
+	return true;
+}
+
+static bool next_mount(FILE *mounts, dev_t *ret, char *where)
+{
+	char line[3 * PATH_MAX];
+
+	while (fgets(line, sizeof(line), mounts))
+		if (parse_mount(line, ret, where))
+			return true;
+	return false;
+}
+
 bool rd_is_mounted(dev_t device, char *where)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
-	unsigned int ma, mi;
-	char line[8192];
 	bool found = false;
+	dev_t mounted;
 
-	while (mounts && !found && fgets(line, sizeof(line), mounts))
-		found = sscanf(line, "%*u %*u %u:%u %*s %4095s", &ma, &mi, where) == 3 &&
-			device_lies_on(makedev(ma, mi), device, 0);
+	while (mounts && !found && next_mount(mounts, &mounted, where))
+		found = device_lies_on(mounted, device, 0);
 	if (mounts)
 		fclose(mounts);
 	return found;
+}
+
+bool rd_path_is_mounted(const char *path, char *where)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISBLK(st.st_mode) && rd_is_mounted(st.st_rdev, where);
+}
+
+int rd_mounted_at(const char *dir, dev_t *ret)
+{
+	RD_FREE char *path = realpath(dir, NULL);
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char where[PATH_MAX];
+	dev_t mounted;
+	int r = -ENODEV;
+
+	/* Of several, the last one covers the others. */
+	while (mounts && path && next_mount(mounts, &mounted, where))
+		if (!strcmp(where, path)) {
+			*ret = mounted;
+			r = 0;
+		}
+	if (mounts)
+		fclose(mounts);
+	return r;
 }

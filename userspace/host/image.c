@@ -120,39 +120,73 @@ int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 fi
 
 /* --- images */
 
+struct writer {
+	const struct rd_image *image;
+	struct rd_table_writer table;
+};
+
 static int add_to_table(void *ctx, const struct rdd_range *range)
 {
-	return rd_table_add(ctx, range);
+	struct writer *writer = ctx;
+
+	if (range->place[0].kind == RDD_ZERO && writer->image->base_is_zeros)
+		return 0;
+	return rd_table_add(&writer->table, range);
 }
 
-u64 rd_image_bytes(const struct rd_version *version)
+/* What lies on the base there is not the version's, and may be somebody else's. */
+static int add_beyond(struct writer *writer, const struct rd_version *version)
 {
-	return rdd_meta_blocks_needed(rdd_nr_segs(rd_version_sectors(version)), RDD_FLAG_TABLE) *
-		RD_BLOCK_SIZE;
+	u64 end = rd_round_up(writer->image->sectors, 8) / 8;
+	struct rdd_range range = {
+		.first = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE,
+		.place[0].kind = RDD_ZERO,
+	};
+
+	if (range.first >= end)
+		return 0;
+	range.len = end - range.first;
+	return add_to_table(writer, &range);
+}
+
+u64 rd_image_bytes(u64 sectors)
+{
+	return rdd_meta_blocks_needed(rdd_nr_segs(sectors), RDD_FLAG_TABLE) * RD_BLOCK_SIZE;
+}
+
+static int write_table(struct rd_pool *pool, const struct rd_version *version,
+		       struct writer *writer, int fd, const struct rdd_super *super)
+{
+	int r = rd_table_begin(&writer->table, fd, super);
+
+	if (!r)
+		r = rd_image_walk(pool, version, 0, rd_nr_segs(version->size), add_to_table,
+				  writer);
+	if (!r)
+		r = add_beyond(writer, version);
+	if (!r)
+		r = rd_table_end(&writer->table);
+	rd_table_free(&writer->table);
+	return r ? rd_err(r, "cannot write the table of the version") : 0;
 }
 
 int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
-		   const u8 *volume_uuid, int fd, u64 bytes)
+		   const struct rd_image *image, int fd, u64 bytes)
 {
+	struct writer writer = { .image = image };
 	struct rdd_super super = {
-		.volume_sectors = rd_version_sectors(version),
+		.volume_sectors = image->sectors,
 		.meta_blocks = bytes / RD_BLOCK_SIZE,
+		.flags = image->hydrate ? RDD_FLAG_HYDRATE : 0,
+		.hydrate_mib = image->rate_mib,
 	};
-	struct rd_table_writer table;
 	int r;
 
-	if (volume_uuid)
-		memcpy(super.volume_uuid, volume_uuid, sizeof(super.volume_uuid));
+	if (image->volume_uuid)
+		memcpy(super.volume_uuid, image->volume_uuid, sizeof(super.volume_uuid));
 	memcpy(super.pool_uuid, pool->area.super.uuid, sizeof(super.pool_uuid));
 	r = rd_uuid_make(super.meta_uuid);
 	if (r)
 		return rd_err(r, "no random number");
-	r = rd_table_begin(&table, fd, &super);
-	if (!r)
-		r = rd_image_walk(pool, version, 0, rd_nr_segs(version->size), add_to_table,
-				  &table);
-	if (!r)
-		r = rd_table_end(&table);
-	rd_table_free(&table);
-	return r ? rd_err(r, "cannot write the table of the version") : 0;
+	return write_table(pool, version, &writer, fd, &super);
 }

@@ -22,12 +22,21 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
 int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
 		  int (*take)(void *ctx, const struct rdd_range *range), void *ctx);
 
+struct rd_image {
+	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */
+	u64 sectors;		/* of its device: behind the version's end are zeros */
+	/* The base reads as zeros where nobody has written: zeros are home already. */
+	bool base_is_zeros;
+	bool hydrate;		/* as soon as there is a device */
+	u64 rate_mib;		/* for that, a second; 0: as fast as it goes */
+};
+
 /*
- * A whole metadata device with this table, for a target of that UUID (NULL: any), on
- * @fd, which has room for it: see rd_image_bytes().
+ * A whole metadata device with this table on @fd, which has @bytes: as many as
+ * rd_image_bytes() at least. Stable when it returns.
  */
 int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
-		   const u8 *volume_uuid, int fd, u64 bytes);
-u64 rd_image_bytes(const struct rd_version *version);
+		   const struct rd_image *image, int fd, u64 bytes);
+u64 rd_image_bytes(u64 sectors);
 
 #endif

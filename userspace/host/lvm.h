@@ -31,6 +31,23 @@ int rd_lv_create(const struct rd_lv *lv, u64 bytes);
 /* Only one of ours; nothing where there is none. */
 int rd_lv_remove(const struct rd_lv *lv);
 
+/*
+ * The same with a tag of the caller's, so that he takes away only what he has made;
+ * @thin_pool: a thin one in this pool of the group, NULL: a plain one.
+ */
+int rd_lv_create_tagged(const struct rd_lv *lv, u64 bytes, const char *thin_pool,
+			const char *tag);
+int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag);
+
+/* Is there one, whosever it is? */
+int rd_lv_exists(const struct rd_lv *lv, bool *ret);
+
+/*
+ * -ENODEV, and that is said: there is no such thin pool. *@ret_zeros: what nobody has
+ * written to in a volume of it reads as zeros, and goes on doing so.
+ */
+int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros);
+
 /* "/dev/VG/LV"; returns @path */
 const char *rd_lv_path(char path[RD_DM_PATH_MAX], const struct rd_lv *lv);
 

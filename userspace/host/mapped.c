@@ -2,6 +2,7 @@
 /* A version as a block device. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "../pool/engine.h"
 #include "../pool/failpoint.h"
 #include "../pool/log.h"
+#include "block.h"
 #include "image.h"
 #include "lessor.h"
 #include "loop.h"
@@ -26,12 +28,15 @@
 static int open_image(struct rd_pool *pool, const struct rd_version *version,
 		      char path[RD_LOOP_PATH])
 {
-	RD_CLOSE int fd = rd_temporary_file(pool->path, rd_image_bytes(version));
+	u64 bytes = rd_image_bytes(rd_version_sectors(version));
+	struct rd_image image = { .sectors = rd_version_sectors(version) };
 	int r;
+
+	RD_CLOSE int fd = rd_temporary_file(pool->path, bytes);
 
 	if (fd < 0)
 		return fd;
-	r = rd_image_write(pool, version, NULL, fd, rd_image_bytes(version));
+	r = rd_image_write(pool, version, &image, fd, bytes);
 	return r ? r : rd_loop_open(fd, true, path);
 }
 
@@ -120,6 +125,11 @@ static int make_overlay(struct rd_pool *pool, const struct rd_version *version,
 	return r;
 }
 
+void rd_mapped_part(char ret[RD_DM_NAME_MAX], const char *name)
+{
+	snprintf(ret, RD_DM_NAME_MAX, "%.120s:part", name);
+}
+
 static void name_below(char ret[RD_DM_NAME_MAX], const char *name)
 {
 	snprintf(ret, RD_DM_NAME_MAX, "%.120s:ro", name);
@@ -161,6 +171,40 @@ static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
 	return r ? r : rd_lease_drop_device(pool, uuid);
 }
 
+static bool is_ours(const struct rd_dm_info *info)
+{
+	return info->exists && !strncmp(info->uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
+}
+
+static int refuse_used(const char *name)
+{
+	char path[RD_DM_PATH_MAX], where[PATH_MAX];
+
+	if (rd_path_is_mounted(rd_dm_path(path, name), where)) {
+		rd_err(0, "'%s' is mounted at '%s'", name, where);
+		rd_hint("nothing was changed; 'revdedupctl umount %s' unmounts it, and removes the device",
+			where);
+	} else {
+		rd_err(0, "'%s' is in use", name);
+		rd_hint("nothing was changed; unmount it first, or stop what reads it");
+	}
+	return -EBUSY;
+}
+
+/* One that a mount had, and that nobody has open any more. */
+static int remove_part(const char *name)
+{
+	char part[RD_DM_NAME_MAX];
+	struct rd_dm_info info;
+	int r;
+
+	rd_mapped_part(part, name);
+	r = rd_dm_info(part, &info);
+	if (r || !is_ours(&info))
+		return r;
+	return info.open_count ? refuse_used(part) : rd_dm_remove(part);
+}
+
 int rd_mapped_remove(struct rd_pool *pool, const char *name)
 {
 	char below[RD_DM_NAME_MAX];
@@ -170,21 +214,22 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 	r = rd_dm_info(name, &info);
 	if (r)
 		return r;
-	if (!info.exists || strncmp(info.uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID))) {
+	if (!is_ours(&info)) {
 		rd_err(0, "'%s' is not a mapped version", name);
 		rd_hint("nothing was changed; 'dmsetup ls' lists all devices");
 		return -ENODEV;
 	}
-	if (info.open_count) {
-		rd_err(0, "'%s' is in use", name);
-		rd_hint("nothing was changed; unmount it first, or stop what reads it");
-		return -EBUSY;
-	}
-	r = remove_one(pool, name, info.uuid);
+	r = remove_part(name);
+	if (!r)
+		r = rd_dm_info(name, &info);
+	if (!r && info.open_count)
+		r = refuse_used(name);
+	if (!r)
+		r = remove_one(pool, name, info.uuid);
 	name_below(below, name);
 	if (!r)
 		r = rd_dm_info(below, &info);
-	if (!r && info.exists && !strncmp(info.uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID)))
+	if (!r && is_ours(&info))
 		r = remove_one(pool, below, info.uuid);
 	return r;
 }

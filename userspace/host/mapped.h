@@ -9,6 +9,10 @@
  *
  *	NAME			snapshot of
  *	  +-- NAME:ro		the same
+ *
+ * Of either there may be one partition more, see mount.h:
+ *
+ *	NAME:part		linear, over NAME
  */
 #ifndef RD_MAPPED_H
 #define RD_MAPPED_H
@@ -33,7 +37,13 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 /* Have it read all from where it is in the pool now. */
 int rd_mapped_refresh(struct rd_pool *pool, const struct rd_version *version, const char *name);
 
-/* -ENODEV, and that is said: there is no such device of ours. */
+/*
+ * And its parts. -ENODEV, and that is said: there is no such device of ours; -EBUSY:
+ * it is mounted, and it is said where, or somebody has it open.
+ */
 int rd_mapped_remove(struct rd_pool *pool, const char *name);
+
+/* "NAME:part" */
+void rd_mapped_part(char ret[RD_DM_NAME_MAX], const char *name);
 
 #endif

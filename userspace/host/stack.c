@@ -71,6 +71,11 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
 	return r ? rd_err(r, "cannot write down that tracking is lost") : 0;
 }
 
+u64 rd_stack_meta_bytes(u64 sectors)
+{
+	return rdd_meta_blocks_needed(rdd_nr_segs(sectors) * 2, RDD_FLAG_TABLE) * RDD_BLOCK_SIZE;
+}
+
 /* --- making them */
 
 static int make_meta(const struct rd_attachment *at)
@@ -218,16 +223,56 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 
 /* --- taking them off */
 
-static int check_home(const struct rd_attachment *at)
+/* -ENODATA: there is no such device. */
+static int count_away(const struct rd_attachment *at, u64 *ret)
 {
 	struct rd_target_status status;
-	int r = rd_target_status(at->device, &status);
+	struct rd_dm_info info;
+	int r;
 
-	if (r || rd_target_is_home(&status))
-		return r == -ENODATA ? 0 : r;
-	rd_err(0, "%llu blocks of '%s' lie in the pool", status.nr_pool + status.nr_zero,
-	       at->volume);
-	rd_hint("nothing was changed; 'revdedupctl status' says how far they are on their way home");
+	*ret = 0;
+	r = rd_part_info(at, NULL, &info);
+	if (r || !info.exists || !info.has_table)
+		return r ? r : -ENODATA;
+	r = rd_target_status(at->device, &status);
+	*ret = r ? 0 : status.nr_pool + status.nr_zero;
+	/* It is linear. */
+	return r == -ENODATA ? 0 : r;
+}
+
+int rd_stack_is_home(const struct rd_attachment *at, bool *ret)
+{
+	struct metadata metadata;
+	u64 away;
+	int r = count_away(at, &away);
+
+	*ret = !r && !away;
+	if (r != -ENODATA)
+		return r;
+	r = read_metadata(at, &metadata, false);
+	*ret = !r && (metadata.is_new || metadata.is_home);
+	return r;
+}
+
+static int check_home(const struct rd_attachment *at)
+{
+	bool is_home;
+	u64 away;
+	int r = count_away(at, &away);
+
+	/* There is nothing to lose in metadata that are gone. */
+	if (r == -ENODATA && access(at->meta, F_OK))
+		return 0;
+	if (r == -ENODATA)
+		r = rd_stack_is_home(at, &is_home);
+	else
+		is_home = !away;
+	if (r)
+		rd_hint("nothing was changed; --force takes the target off all the same");
+	if (r || is_home)
+		return r;
+	rd_err(0, "blocks of '%s' lie in the pool", at->volume);
+	rd_hint("nothing was changed; 'revdedupctl status' says how far they are on their way home, and --force gives them up");
 	return -EBUSY;
 }
 
@@ -249,9 +294,7 @@ int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
 
 	*ret_open = false;
 	r = rd_part_info(at, NULL, &info);
-	if (r)
-		return r;
-	if (info.exists && info.has_table)
+	if (!r)
 		r = check_home(at);
 	if (r)
 		return r;
@@ -263,4 +306,20 @@ int rd_stack_down(const struct rd_attachment *at, bool *ret_open)
 	if (!r)
 		rd_part_remove(at, "meta");
 	return r;
+}
+
+int rd_stack_abandon(const struct rd_attachment *at)
+{
+	struct rd_dm_info info;
+	int r;
+
+	r = rd_part_info(at, NULL, &info);
+	if (!r && info.exists && info.open_count) {
+		rd_err(0, "'%s' is in use", at->device);
+		rd_hint("nothing was changed; unmount it first, or stop what uses it");
+		return -EBUSY;
+	}
+	if (!r && info.exists)
+		r = rd_dm_remove(at->device);
+	return r ? r : rd_part_remove(at, "meta");
 }

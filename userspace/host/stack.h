@@ -38,4 +38,16 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
  */
 int rd_stack_down(const struct rd_attachment *at, bool *ret_open);
 
+/* Is all of it on the base? By the device, or where there is none by the metadata. */
+int rd_stack_is_home(const struct rd_attachment *at, bool *ret);
+
+/*
+ * The devices go, whatever of the volume is not home: that is lost to it. -EBUSY, and
+ * that is said: somebody has it open.
+ */
+int rd_stack_abandon(const struct rd_attachment *at);
+
+/* For the metadata of a volume with a remap table, which may grow to twice the size. */
+u64 rd_stack_meta_bytes(u64 sectors);
+
 #endif

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a block device may not be that somebody wants to write over, or to have as a
+ * volume: where a name was mistaken, this is the last who can say so.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../host/block.h"
+#include "../host/owner.h"
+#include "../host/probe.h"
+#include "ctl.h"
+
+#define OWNER_TEXT	256
+
+/* --- to be written over */
+
+static int refuse_owner(const char *path, const struct rd_owner *owner)
+{
+	char text[OWNER_TEXT];
+
+	rd_err(0, "'%s' %s", path, rd_owner_print(text, sizeof(text), owner));
+	return CTL_FAILED;
+}
+
+/* Of what it is no --force can make something else. */
+static int check_never(const char *path, const struct rd_owner *owner)
+{
+	bool is_meta = owner->kind == RD_OWNER_META && owner->volume[0];
+
+	if (owner->kind != RD_OWNER_BASE && !is_meta)
+		return 0;
+	refuse_owner(path, owner);
+	if (is_meta)
+		rd_hint("nothing was changed; 'revdedupctl detach %s' gives it up", owner->volume);
+	else
+		rd_hint("nothing was changed; what is written there is not tracked: use 'revdedupctl rollback', or write to /dev/mapper/%s",
+			owner->device);
+	return CTL_FAILED;
+}
+
+static int check_owner(const char *path, const struct rd_owner *owner,
+		       const struct ctl_version *version)
+{
+	if (owner->kind == RD_OWNER_NONE)
+		return 0;
+	refuse_owner(path, owner);
+	if (owner->kind == RD_OWNER_VOLUME && !strcmp(owner->volume, version->volume))
+		rd_hint("nothing was changed; 'revdedupctl rollback %s' is there at once; --force writes to it all the same",
+			version->name);
+	else
+		rd_hint("nothing was changed; --force writes to it all the same");
+	return CTL_FAILED;
+}
+
+/* Of equal disks one is easily taken for another. */
+static int check_others(struct ctl *ctl, const char *path, const struct ctl_version *version)
+{
+	struct rd_buffer volumes = { 0 };
+	const struct ctl_volume *volume;
+	size_t i;
+	int r;
+
+	r = ctl_volumes(ctl, NULL, &volumes);
+	volume = (const struct ctl_volume *)volumes.data;
+	for (i = 0; !r && i < volumes.len / sizeof(*volume); i++, volume++) {
+		if (!strcmp(volume->name, version->volume) || !rd_is_lv(path, volume->name))
+			continue;
+		rd_err(0, "'%s' is the volume '%s', and %s is of another one", path, volume->name,
+		       version->name);
+		rd_hint("nothing was changed; --force writes to it all the same");
+		r = CTL_FAILED;
+	}
+	rd_buffer_free(&volumes);
+	return r;
+}
+
+int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
+{
+	struct rd_owner owner;
+	int r = rd_owner_find(path, &owner);
+
+	if (!r)
+		r = check_never(path, &owner);
+	if (r || ctl_has(ctl, CTL_OPT_FORCE))
+		return r;
+	r = check_owner(path, &owner, version);
+	return r ? r : check_others(ctl, path, version);
+}
+
+const char *ctl_describe_device(char *text, size_t size, const char *path, u64 bytes)
+{
+	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
+	struct rd_content content;
+	const char *holds = "";
+	struct stat st;
+
+	if (!stat(path, &st) && S_ISBLK(st.st_mode)) {
+		rd_block_dm(st.st_rdev, "name", name);
+		if (!rd_probe(path, &content))
+			holds = content.type[0] ? content.type : content.table;
+	}
+	snprintf(text, size, "%s%s%s%s%s", name, name[0] ? ", " : "",
+		 ctl_size_print(number, bytes), holds[0] ? ", holds " : "", holds);
+	return text;
+}
+
+/* --- to be attached */
+
+int ctl_check_attach(const char *base, const char *meta)
+{
+	struct rd_owner owner;
+	struct stat st;
+	int r = rd_owner_find(base, &owner);
+
+	if (!r && owner.kind != RD_OWNER_NONE) {
+		refuse_owner(base, &owner);
+		rd_hint("nothing was changed; what is tracked is the disk of a machine, or a plain device");
+		return CTL_FAILED;
+	}
+	if (r || !meta)
+		return r;
+	/* Of a volume that was attached before it may be had again. */
+	r = rd_owner_find(meta, &owner);
+	if (!r && owner.kind != RD_OWNER_NONE &&
+	    (owner.kind != RD_OWNER_META || owner.volume[0])) {
+		refuse_owner(meta, &owner);
+		rd_hint("nothing was changed; name another device with --meta");
+		return CTL_FAILED;
+	}
+	if (r || stat(base, &st) || !rd_lies_on(meta, st.st_rdev))
+		return r;
+	rd_err(0, "the metadata device '%s' lies on '%s' itself", meta, base);
+	rd_hint("nothing was changed; name another device with --meta");
+	return CTL_FAILED;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a block device is to us. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../kernel/format.h"
+#include "../direct.h"
+#include "../pool/area.h"
+#include "../pool/cleanup.h"
+#include "../pool/log.h"
+#include "block.h"
+#include "owner.h"
+
+/* --- by what is attached */
+
+/* By its UUID, as names may change, where it has one. */
+static bool is_it(const char *path, const char *uuid, dev_t device, const char *device_uuid)
+{
+	struct stat st;
+
+	if (uuid[0])
+		return !strcmp(uuid, device_uuid);
+	return !stat(path, &st) && S_ISBLK(st.st_mode) && st.st_rdev == device;
+}
+
+static enum rd_owner_kind kind_of(const struct rd_attachment *at, dev_t device, const char *uuid)
+{
+	char own[RD_DM_NAME_MAX];
+
+	if (!strcmp(uuid, rd_part_uuid(own, at, NULL)))
+		return RD_OWNER_VOLUME;
+	if (!strcmp(uuid, rd_part_uuid(own, at, "meta")))
+		return RD_OWNER_META;
+	if (is_it(at->base, at->base_uuid, device, uuid))
+		return RD_OWNER_BASE;
+	if (is_it(at->meta, at->meta_uuid, device, uuid))
+		return RD_OWNER_META;
+	return RD_OWNER_NONE;
+}
+
+static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_attachment *at;
+	size_t nr;
+	int r;
+
+	r = rd_attachments(&all);
+	nr = all.len / sizeof(*at);
+	for (at = (const struct rd_attachment *)all.data; nr-- && !ret->kind; at++) {
+		ret->kind = kind_of(at, device, uuid);
+		if (!ret->kind)
+			continue;
+		snprintf(ret->volume, sizeof(ret->volume), "%s", at->volume);
+		snprintf(ret->device, sizeof(ret->device), "%s", at->device);
+	}
+	rd_buffer_free(&all);
+	return r;
+}
+
+/* --- by what is on it */
+
+static enum rd_owner_kind kind_of_content(const u8 *block)
+{
+	const struct rdd_super_disk *meta = (const struct rdd_super_disk *)block;
+	struct rd_super super;
+	int r = rd_super_unpack(&super, block);
+
+	/* One that is damaged is one all the same. */
+	if (r != -ENODATA && r != -EMEDIUMTYPE)
+		return RD_OWNER_POOL;
+	return memcmp(meta->magic, RDD_MAGIC, sizeof(meta->magic)) ? RD_OWNER_NONE :
+		RD_OWNER_META;
+}
+
+static int find_content(const char *path, struct rd_owner *ret)
+{
+	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	int r;
+
+	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
+
+	r = fd < 0 ? fd : rd_read_direct(fd, block, RD_BLOCK_SIZE, 0);
+	if (r)
+		return rd_err(r, "cannot read '%s'", path);
+	ret->kind = kind_of_content(block);
+	return 0;
+}
+
+/* --- */
+
+int rd_owner_find(const char *path, struct rd_owner *ret)
+{
+	char uuid[RD_DM_NAME_MAX];
+	struct stat st;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return 0;
+	rd_block_dm(st.st_rdev, "uuid", uuid);
+	r = find_attached(st.st_rdev, uuid, ret);
+	if (r || ret->kind)
+		return r;
+	if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)))
+		ret->kind = RD_OWNER_DEVICE;
+	return ret->kind ? 0 : find_content(path, ret);
+}
+
+const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner)
+{
+	static const char *const words[] = {
+		[RD_OWNER_NONE] = "is nobody's",
+		[RD_OWNER_VOLUME] = "is the device of the attached volume",
+		[RD_OWNER_BASE] = "lies below the attached volume",
+		[RD_OWNER_META] = "is the metadata device of",
+		[RD_OWNER_DEVICE] = "is a device of revdedup's own",
+		[RD_OWNER_POOL] = "is the data area of a pool",
+	};
+
+	if (owner->volume[0])
+		snprintf(text, size, "%s '%s'", words[owner->kind], owner->volume);
+	else if (owner->kind == RD_OWNER_META)
+		snprintf(text, size, "holds the metadata of a volume");
+	else
+		snprintf(text, size, "%s", words[owner->kind]);
+	return text;
+}
+
+bool rd_is_lv(const char *path, const char *volume)
+{
+	char name[RD_DM_NAME_MAX], uuid[RD_DM_NAME_MAX], ours[RD_DM_NAME_MAX];
+	struct stat st;
+
+	if (!strchr(volume, '/') || stat(path, &st) || !S_ISBLK(st.st_mode) ||
+	    rd_device_name(volume, ours))
+		return false;
+	rd_block_dm(st.st_rdev, "name", name);
+	rd_block_dm(st.st_rdev, "uuid", uuid);
+	return !strncmp(uuid, "LVM-", 4) && !strcmp(name, ours + strlen("revdedup-"));
+}

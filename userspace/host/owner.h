@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a block device is to us, before something is done to it that would destroy
+ * that: by the volumes that are attached on this host, and by what is on it.
+ */
+#ifndef RD_OWNER_H
+#define RD_OWNER_H
+
+#include "attachment.h"
+
+enum rd_owner_kind {
+	RD_OWNER_NONE,
+	RD_OWNER_VOLUME,	/* what is used instead of an attached volume */
+	RD_OWNER_BASE,		/* what lies below that */
+	RD_OWNER_META,		/* its metadata, or such of a volume that is not attached */
+	RD_OWNER_DEVICE,	/* another of our devices, such as a mapped version */
+	RD_OWNER_POOL,		/* the data area of a pool */
+};
+
+struct rd_owner {
+	enum rd_owner_kind kind;
+	char volume[RD_VOLUME_MAX + 1];		/* "": of none that is attached */
+	char device[RD_DM_NAME_MAX];		/* with a volume: what is used instead */
+};
+
+/* Says what went wrong. A path that is no block device is nobody's. */
+int rd_owner_find(const char *path, struct rd_owner *ret);
+
+/*
+ * "is the metadata device of 'vg/vm1'", to follow its name in a sentence. Not of NONE.
+ */
+const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner);
+
+/*
+ * Is @path the logical volume that is called so? By what LVM has made of the name in
+ * its device, so that no path hides it.
+ */
+bool rd_is_lv(const char *path, const char *volume);
+
+#endif

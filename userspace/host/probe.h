@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a block device holds, as blkid(8) sees it. */
+#ifndef RD_PROBE_H
+#define RD_PROBE_H
+
+#define RD_FS_TYPE_MAX	32
+
+struct rd_content {
+	char type[RD_FS_TYPE_MAX];	/* "ext4"; "" where there is nothing that is known */
+	char table[RD_FS_TYPE_MAX];	/* of partitions: "gpt", "" */
+};
+
+int rd_probe(const char *path, struct rd_content *ret);
+
+#endif
