@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../host/block.h"
 #include "../host/dm.h"
+#include "../host/mounts.h"
 #include "../pool/cleanup.h"
 #include "../pool/engine.h"
 #include "../pool/frames.h"

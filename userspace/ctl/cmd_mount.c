@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../host/block.h"
 #include "../host/lessor.h"
 #include "../host/mapped.h"
 #include "../host/mount.h"
+#include "../host/mounts.h"
 #include "ctl.h"
 
 static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *name,

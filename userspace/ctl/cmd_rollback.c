@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../host/block.h"
+#include "../host/mounts.h"
 #include "../host/rollback.h"
 #include "../host/stack.h"
 #include "../pool/cleanup.h"

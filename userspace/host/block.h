@@ -27,13 +27,6 @@ void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX]);
 /* "253:4"; returns @text */
 const char *rd_block_number(char text[32], const char *path);
 
-/* Is a file system mounted that lies on it? @where: of PATH_MAX bytes. */
-bool rd_is_mounted(dev_t device, char *where);
-bool rd_path_is_mounted(const char *path, char *where);
-
-/* The block device whose file system is mounted at the directory @dir. -ENODEV. */
-int rd_mounted_at(const char *dir, dev_t *ret);
-
 /* Does what is at @path lie, however deep, on the block device @device? */
 bool rd_lies_on(const char *path, dev_t device);
 bool rd_device_lies_on(dev_t top, dev_t device);

@@ -7,29 +7,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../pool/log.h"
 #include "block.h"
 #include "fsfreeze.h"
-
-/* The kernel writes a blank, and some others, as \040. */
-static void unescape(char *text)
-{
-	unsigned int byte;
-	char *to = text;
-
-	while (*text) {
-		if (*text == '\\' && sscanf(text + 1, "%3o", &byte) == 1) {
-			*to++ = byte;
-			text += 4;
-		} else {
-			*to++ = *text++;
-		}
-	}
-	*to = '\0';
-}
+#include "mounts.h"
 
 static bool is_known(const struct rd_buffer *fss, dev_t dev)
 {
@@ -42,18 +25,15 @@ static bool is_known(const struct rd_buffer *fss, dev_t dev)
 	return false;
 }
 
-static int look(const char *line, dev_t device, struct rd_buffer *ret)
+static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *ret)
 {
-	unsigned int ma, mi;
-	struct rd_fs fs;
+	struct rd_fs fs = { .dev = mount->number };
 	struct stat st;
 
-	if (sscanf(line, "%*u %*u %u:%u %*s %4095s", &ma, &mi, fs.where) != 3)
+	if (mount->device == device || is_known(ret, fs.dev) ||
+	    !rd_device_lies_on(mount->device, device))
 		return 0;
-	fs.dev = makedev(ma, mi);
-	if (fs.dev == device || is_known(ret, fs.dev) || !rd_device_lies_on(fs.dev, device))
-		return 0;
-	unescape(fs.where);
+	strcpy(fs.where, mount->where);
 	fs.fd = open(fs.where, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
 	if (fs.fd < 0)
 		return rd_err(-errno, "cannot open '%s', which lies on the volume", fs.where);
@@ -84,18 +64,18 @@ static void turn_round(struct rd_buffer *fss)
 
 int rd_fs_find(const char *device, struct rd_buffer *ret)
 {
-	char line[8192];
+	struct rd_mount mount;
 	struct stat st;
 	FILE *mounts;
 	int r = 0;
 
 	if (stat(device, &st))
 		return rd_err(-errno, "cannot look at '%s'", device);
-	mounts = fopen("/proc/self/mountinfo", "re");
+	mounts = rd_mounts_open();
 	if (!mounts)
 		return rd_err(-errno, "cannot read what is mounted");
-	while (!r && fgets(line, sizeof(line), mounts))
-		r = look(line, st.st_rdev, ret);
+	while (!r && rd_mounts_next(mounts, &mount))
+		r = look(&mount, st.st_rdev, ret);
 	fclose(mounts);
 	turn_round(ret);
 	return r;

@@ -5,7 +5,7 @@
  * itself is frozen by device-mapper when it suspends the volume; of these it knows
  * nothing.
  *
- * Not found: btrfs, which has no device that its mount is known by, and mounts of other
+ * Not found: btrfs, whose files say another device than its mount, and mounts of other
  * namespaces. What they hold is as after a power cut.
  */
 #ifndef RD_FSFREEZE_H

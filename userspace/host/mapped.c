@@ -12,11 +12,11 @@
 #include "../pool/engine.h"
 #include "../pool/failpoint.h"
 #include "../pool/log.h"
-#include "block.h"
 #include "image.h"
 #include "lessor.h"
 #include "loop.h"
 #include "mapped.h"
+#include "mounts.h"
 #include "poolblocks.h"
 #include "target.h"
 

@@ -10,6 +10,7 @@
 #include "lessor.h"
 #include "mapped.h"
 #include "mount.h"
+#include "mounts.h"
 #include "run.h"
 
 static int refuse_content(const char *name, const struct rd_content *content)
