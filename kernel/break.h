@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ways to break the order of writes on purpose, chosen at build time
- * (make BREAK=flush ...). The crash tests must find each of them, or they would
- * not find a real one either. A normal build has none: rdd_broken() is 0.
+ * Ways to break the order of writes on purpose. The crash tests must find each of
+ * them, or they would not find a real one either. A build for tests (BREAKS=1) has
+ * them all, and the parameter "break" of the module chooses one; a normal build has
+ * none: rdd_broken() is false.
  *
  *   flush   data goes out when the bit is written but not flushed
  *   early   map sees a bit before it is stable
@@ -22,8 +23,14 @@
 #ifndef RDD_BREAK_H
 #define RDD_BREAK_H
 
-#include <linux/kconfig.h>
+#ifdef RDD_BREAKS
+#include <linux/string.h>
 
-#define rdd_broken(how)	__is_defined(RDD_BREAK_##how)
+extern char *rdd_break;
+
+#define rdd_broken(how)	(!strcmp(rdd_break, #how))
+#else
+#define rdd_broken(how)	false
+#endif
 
 #endif

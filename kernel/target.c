@@ -22,6 +22,12 @@
 
 #define MAX_CACHE_MIB	65536U
 
+#ifdef RDD_BREAKS
+char *rdd_break = "";
+module_param_named(break, rdd_break, charp, 0444);
+MODULE_PARM_DESC(break, "what is broken on purpose, for tests: see break.h");
+#endif
+
 /* ------------------------------------------------------------------
  * Table line
  */

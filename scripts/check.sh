@@ -31,14 +31,12 @@ passed=0 failed=0 started=$SECONDS
 declare -A job_of=() start_of=()
 
 series_list=(6.12 6.1)
-breaks=(flush early epoch base union home word noflush forget
-	compare settle drain copyup setbits)
 
 # Rounds of the random tests, for each kernel.
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
-	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000) ;;
-*) rounds=(POWER_CUTS=6 TABLE_CYCLES=100 LIVE_ROUNDS=25) ;;
+	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
+*) rounds=(POWER_CUTS=6 TABLE_CYCLES=100 LIVE_ROUNDS=25 E2E_CUTS=3) ;;
 esac
 guest_timeout=1500
 [ "$tier" != soak ] || guest_timeout=36000
@@ -103,9 +101,9 @@ job_fuzz_tools() {
 	make -s -C tests/fuzz check SECS=$seconds
 }
 
-# What a guest gets: the module, the judge, its broken siblings, the programs.
+# What a guest gets: the module, the judge, its broken sibling, the programs.
 job_modules() {
-	local series kdir broken
+	local series kdir
 	for series in "${series_list[@]}"; do
 		kdir=$("$scripts/headers.sh" "$series")
 		"$scripts/module-build.sh" --out "build/modules/$series" \
@@ -113,10 +111,7 @@ job_modules() {
 	done
 	# The tests that must find a fault need no second kernel.
 	kdir=$("$scripts/headers.sh" 6.12)
-	for broken in "${breaks[@]}"; do
-		"$scripts/module-build.sh" --kdir "$kdir" \
-			--out "build/modules/6.12/broken/$broken" BREAK="$broken"
-	done
+	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	make -s -C tools
 	# With named steps (see userspace/pool/failpoint.h).
@@ -158,8 +153,11 @@ guest_files=(00-bench ctor target resize outage cost nowait survive mapped fuzz
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${guest_files[@]}"; }
+# The controller on LVM.
 job_live_6.12() { guest 6.12 live; }
 job_live_6.1() { guest 6.1 live; }
+job_host_6.12() { guest 6.12 mount overwrite hold clone; }
+job_host_6.1() { guest 6.1 mount overwrite hold clone; }
 job_liverandom_6.12() { guest 6.12 liverandom; }
 job_liverandom_6.1() { guest 6.1 liverandom; }
 job_table_6.12() { guest 6.12 table model; }
@@ -223,6 +221,9 @@ job_debug_crash() {
 	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=60 LOG_EPOCHS=6)
 	guest uml crash logwrites
 }
+job_end_to_end_6.12() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.12; }
+job_end_to_end_6.1() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.1; }
+job_deb() { tests/deb.sh; }
 job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
 job_power_cuts_6.1() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.1; }
 job_bench() { tests/vm-selftest.sh; }
@@ -282,9 +283,10 @@ else
 	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
 		debug_kernel
 	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 table_6.12
-		table_6.1 live_6.12 live_6.1 liverandom_6.12 crash_6.12 crash_6.1
+		table_6.1 live_6.12 live_6.1 host_6.12 host_6.1 liverandom_6.12
+		end_to_end_6.12 end_to_end_6.1 crash_6.12 crash_6.1
 		tablecrash_6.12 tablecrash_6.1 breaks power_cuts_6.12 power_cuts_6.1
-		memory_6.12 bench kunit)
+		memory_6.12 bench kunit deb)
 	# They take long, or are about our code more than the kernel's.
 	[ "$tier" != soak ] || jobs+=(memory_6.1 bounds_6.12 bounds_6.1 modelbreaks
 		debug_table liverandom_6.1)

@@ -77,23 +77,24 @@ has_target() {
 	dmsetup targets | grep -q "^$1 "
 }
 
+# load_module [PARAMETER=VALUE...]
 load_module() {
 	local depends
 	! has_target revdedup || return 0
 	depends=$(modinfo -F depends "$module_file")
 	# shellcheck disable=SC2086 # one word a module
 	[ -z "$depends" ] || modprobe -a ${depends//,/ }
-	insmod "$module_file"
+	insmod "$module_file" "$@"
 }
 
-# load_broken HOW: the one that is broken in this way (kernel/break.h).
+# load_broken HOW: broken in this way (kernel/break.h).
 load_broken() {
 	if has_target revdedup; then
 		echo "there is another module already" >&2
 		return 1
 	fi
-	module_file=/rdd/modules/broken/$1/dm-revdedup.ko
-	load_module
+	module_file=/rdd/modules/broken/dm-revdedup.ko
+	load_module "break=$1"
 }
 
 # --- devices
