@@ -23,14 +23,22 @@
 #ifndef RDD_BREAK_H
 #define RDD_BREAK_H
 
-#ifdef RDD_BREAKS
 #include <linux/string.h>
 
+#ifdef RDD_BREAKS
 extern char *rdd_break;
 
-#define rdd_broken(how)	(!strcmp(rdd_break, #how))
+static inline bool rdd_is_broken(const char *how)
+{
+	return !strcmp(rdd_break, how);
+}
 #else
-#define rdd_broken(how)	false
+static inline bool rdd_is_broken(const char *how)
+{
+	return false;
+}
 #endif
+
+#define rdd_broken(how)	rdd_is_broken(#how)
 
 #endif

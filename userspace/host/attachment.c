@@ -294,10 +294,12 @@ void rd_attachment_unlock(struct rd_attachment *at)
 
 bool rd_attachment_is_busy(const struct rd_attachment *at)
 {
+	RD_CLOSE int fd = -1;
 	RD_FREE char *dir = directory();
 	RD_FREE char *path = lock_path(dir, at);
-	RD_CLOSE int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 
+	if (path)
+		fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
 }
 

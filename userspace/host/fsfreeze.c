@@ -33,7 +33,7 @@ static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *re
 	if (mount->device == device || is_known(ret, fs.dev) ||
 	    !rd_device_lies_on(mount->device, device))
 		return 0;
-	strcpy(fs.where, mount->where);
+	memcpy(fs.where, mount->where, sizeof(fs.where));
 	fs.fd = open(fs.where, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
 	if (fs.fd < 0)
 		return rd_err(-errno, "cannot open '%s', which lies on the volume", fs.where);

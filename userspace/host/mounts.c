@@ -72,7 +72,7 @@ bool rd_is_mounted(dev_t device, char *where)
 	while (mounts && !found && rd_mounts_next(mounts, &mount))
 		found = rd_device_lies_on(mount.device, device);
 	if (found)
-		strcpy(where, mount.where);
+		memcpy(where, mount.where, sizeof(mount.where));
 	if (mounts)
 		fclose(mounts);
 	return found;
