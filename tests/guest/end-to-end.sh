@@ -87,7 +87,7 @@ churn() {
 		sync $file $dir
 		echo "+ ${file##*/} ${sum%% *}" >>$log
 		sync $log
-		sleep 0.2
+		sleep 0.5
 		files=($dir/f-*)
 		[ ${#files[@]} -gt 24 ] || continue
 		echo "- ${files[0]##*/}" >>$log
@@ -103,7 +103,7 @@ begin_load() {
 	churn $1 &
 	churn_pid[$1]=$!
 	fio --name=load --filename=/tmp/rdt-mnt/$1/load --size=4m --rw=randwrite --bs=4k \
-		--rate_iops=20 --time_based --runtime=1d >/dev/null 2>&1 &
+		--rate_iops=10 --time_based --runtime=1d >/dev/null 2>&1 &
 	fio_pid[$1]=$!
 }
 
@@ -376,7 +376,7 @@ work() {
 		begin_load $vol
 	done
 	reader &
-	(sleep "$((RANDOM % 50 + 10)).$((RANDOM % 10))"; power_cut) &
+	(sleep "$((RANDOM % 80 + 20)).$((RANDOM % 10))"; power_cut) &
 	while :; do one_thing; done
 }
 
