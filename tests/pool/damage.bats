@@ -263,9 +263,11 @@ lose_supers() {
 		is_whole
 		is 2 repair --force
 	done
-	# A new journal was begun since, and other data is damaged as well.
+	# A new journal was begun since, and other data is damaged as well. Not any bit of
+	# the old one: with another generation it looks newer than the catalog, and then
+	# nothing may be written.
 	fresh
-	damage flip pool "$SEED" 1 journal
+	damage flip pool 1 1 journal
 	is 0 repair
 	damage flip pool "$SEED" 5 fps
 	lose_supers
