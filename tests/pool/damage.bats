@@ -263,11 +263,11 @@ lose_supers() {
 		is_whole
 		is 2 repair --force
 	done
-	# A new journal was begun since, and other data is damaged as well. Not any bit of
-	# the old one: with another generation it looks newer than the catalog, and then
-	# nothing may be written.
+	# A new journal was begun since, and other data is damaged as well. (Not the head of
+	# a part: with another generation it looks newer than the catalog, and then nothing
+	# may be written.)
 	fresh
-	damage flip pool 1 1 journal
+	damage flip pool "$SEED" 1 payload
 	is 0 repair
 	damage flip pool "$SEED" 5 fps
 	lose_supers

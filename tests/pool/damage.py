@@ -15,7 +15,8 @@ What damage.bats knows of images and of the data area.
     flip1 FILE SEED       flip a bit anywhere, and print of which byte
 
 Blocks of the images are random, so that a block of the data area tells by itself
-whose it is. Kinds: data, fps, super0, super1, journal, padding (behind a part of
+whose it is. Kinds: data, fps, super0, super1, journal, payload (a part of it
+without its head), padding (behind a part of
 the journal, where nothing means anything), pair (a block and its fingerprint),
 dead (data and fingerprints that are nobody's).
 """
@@ -144,13 +145,16 @@ class Area:
 
 def find_targets(area, owners):
     """For each kind a list of (offset, length, the block or None): bytes to flip."""
-    targets = {kind: [] for kind in ("data", "fps", "pair", "journal", "padding", "dead")}
+    targets = {kind: [] for kind in ("data", "fps", "pair", "journal", "payload", "padding",
+                                    "dead")}
     slots = list(area.slots())
     parts = {at: block for at, _, block in slots if block[:4] == b"RDJ1"}
     inside = set()
     for at, block in parts.items():
         length = 64 + struct.unpack_from("<I", block, 32)[0]
         targets["journal"].append((at, length, None))
+        if length > 64:
+            targets["payload"].append((at + 64, length - 64, None))
         inside.update(range(at, at + length, BLOCK))
         if length % BLOCK:
             targets["padding"].append((at + length, BLOCK - length % BLOCK, None))
