@@ -308,6 +308,8 @@ static int back_to_base(const struct rd_attachment *at)
 	struct rd_target_devices devices;
 	int r;
 
+	if (!exists(at, NULL))
+		return 0;
 	/* What was loaded and never resumed. */
 	rd_dm_unload(at->device);
 	r = rd_target_devices(at->device, &devices);
