@@ -51,10 +51,6 @@ static const char *note_of(struct ctl_health *health)
 
 static void judge(struct ctl_health *health, bool is_suspended)
 {
-	if (health->at->is_unfinished) {
-		health->problem = cut_short;
-		return;
-	}
 	switch (health->stack) {
 	case RD_STACK_DOWN:
 		health->problem = "has no device: 'revdedupctl attach' makes it";
@@ -106,6 +102,11 @@ void ctl_health(struct ctl_health *health, const struct rd_attachment *at)
 
 	memset(health, 0, sizeof(*health));
 	health->at = at;
+	/* Any part of it may not be there. */
+	if (at->is_unfinished) {
+		health->problem = cut_short;
+		return;
+	}
 	if (ask(health, &is_suspended)) {
 		health->stack = RD_STACK_DOWN;
 		health->problem = "cannot be asked how it is";
