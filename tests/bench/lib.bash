@@ -48,6 +48,7 @@ run() {
 	local engine=$1 workload=$2 round=$3 io name i
 	io=$(cat)
 	shift 3
+	[ -z "${only:-}" ] || [ "$only" = "$workload" ] || return 0
 	{
 		printf '%s\n' '[global]' direct=1 iodepth=16 thread iomem=mmaphuge \
 			group_reporting stonewall "ioengine=$engine"

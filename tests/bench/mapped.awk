@@ -7,6 +7,8 @@
 # row(e, w, dev, wanted, peer, words): wanted is 0 where nothing is, "peer" where it
 # is to be as fast as its peer.
 function row(e, w, dev, wanted, peer, words,   is, theirs, mark) {
+	if (!((e, w, dev, 0) in time))
+		return
 	is = speed(e, w, dev)
 	theirs = peer ? speed(e, w, peer) : 0
 	mark = " "

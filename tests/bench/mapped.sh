@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: mapped.sh ROUNDS
+# Usage: mapped.sh ROUNDS [WORKLOAD]
 #
 # In the guest: measure what a dm-revdedup device costs whose blocks lie in a
 # pool, beside its peers, in ROUNDS rounds. Prints a line for each measurement,
-# for mapped.awk:
+# for mapped.awk; or does only one WORKLOAD of the reads:
 #
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   reads ENGINE WORKLOAD DEVICE ROUND I/Os PAGES
@@ -30,7 +30,7 @@ shopt -s inherit_errexit
 # shellcheck source=tests/bench/lib.bash
 . "$here/lib.bash"
 
-rounds=$1
+rounds=$1 only=${2:-}
 bin=/rdd/bin
 mib=2048		# sectors
 block_mib=256		# blocks
@@ -218,6 +218,6 @@ make_devices
 for ((round = 0; round < rounds; round++)); do
 	for engine in "${engines[@]}"; do
 		reads "$engine" "$round"
-		writes "$engine" "$round"
+		[ -n "$only" ] || writes "$engine" "$round"
 	done
 done

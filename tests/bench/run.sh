@@ -17,6 +17,8 @@
 #   --rounds N           default 3
 #   --only counted|time  only one of the two guests
 #   --table steady|mapped  only one of the two tables
+#   --reads WORKLOAD     only this one of the reads of mapped.sh: more rounds of what
+#                        differs much
 #   --check              exit with 1 where a target was missed by more than
 #                        the noise
 #   --raw FILE           keep what was measured there
@@ -27,7 +29,7 @@ scripts=$tree/scripts
 # shellcheck source=scripts/lib.sh
 . "$scripts/lib.sh"
 
-kernel=6.12 rounds=3 only='' table='' check=0 raw=''
+kernel=6.12 rounds=3 only='' table='' reads='' check=0 raw=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
@@ -39,6 +41,7 @@ while [ $# -gt 0 ]; do
 	--rounds) rounds=$2 ;;
 	--only) only=$2 ;;
 	--table) table=$2 ;;
+	--reads) table=mapped reads=$2 ;;
 	--raw) raw=$2 ;;
 	*) usage_error "no such option: '$1'" ;;
 	esac
@@ -69,7 +72,7 @@ measure() {
 		--payload "$dir/modules:modules" --payload "$dir/bin:bin" \
 		--payload "$tree/tests/guest:tests/guest" \
 		--payload "$tree/tests/bench:tests/bench" \
-		-- "tests/bench/$script" "$rounds" >"$dir/$name"
+		-- "tests/bench/$script" "$rounds" ${reads:+"$reads"} >"$dir/$name"
 	[ -z "$raw" ] || sed "s/^/$kernel $name /" "$dir/$name" >>"$raw"
 }
 
