@@ -16,12 +16,13 @@ mkdir -p /mnt/vm1 /mnt/old /backup
 
 say() { printf '\n%s\n' "$*"; }
 
-# Print a command as a user would type it, and run it.
+# Print a command as a user would type it, and run it. LVM says each time that it cannot
+# write to the guest's /etc.
 show() {
 	printf '  #'
 	printf ' %s' "${@@Q}" | sed "s/'\([^' ]*\)'/\1/g"
 	echo
-	"$@" 2>&1 | sed 's/^/  /'
+	"$@" 2>&1 | sed '/NOT backed up/d; s/^/  /'
 }
 
 # put_file NAME SIZE: and wait until it is really there.
@@ -45,8 +46,8 @@ end_writer() {
 }
 
 begin() {
-	vgcreate -qq vg /dev/disk/disk0
-	lvcreate -qq -y -n vm1 -L 128M vg
+	vgcreate -qq vg /dev/disk/disk0 2>/dev/null
+	lvcreate -qq -y -n vm1 -L 128M vg 2>/dev/null
 	mkfs.ext4 -q /dev/disk/disk1
 	mount /dev/disk/disk1 /backup
 	mkdir $REVDEDUP_CONFIG
