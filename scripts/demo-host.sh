@@ -18,7 +18,7 @@ esac
 
 "$scripts/setup.sh" build vm
 note "building the module and revdedupctl"
-module=$scripts/../build/modules/6.12
+module=$scripts/../build/modules/demo
 "$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" 6.12)" --out "$module"
 make -s -C "$scripts/../tools"
 
