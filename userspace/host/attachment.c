@@ -382,6 +382,7 @@ int rd_attachment_refresh(struct rd_attachment *at)
 	if (r)
 		return r == -ENOENT ? rd_err(r, "'%s' was detached meanwhile", at->volume) : r;
 	now->is_locked = at->is_locked;
+	now->lock_fd = at->lock_fd;
 	*at = *now;
 	return 0;
 }
