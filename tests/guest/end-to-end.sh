@@ -387,7 +387,7 @@ take_down() {
 		revdedupctl -q detach $vg/$vol
 		same /dev/$vg/$vol /tmp/rdt-pool/out
 	done
-	sort $copies/done | uniq -c | sed 's/^ *\([0-9]*\) /  done \1 times: /'
+	tr -d '\000' <$copies/done | sort | uniq -c | sed 's/^ *\([0-9]*\) /  done \1 times: /'
 }
 
 echo "E2E_SEED=$E2E_SEED"
