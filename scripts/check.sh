@@ -36,7 +36,7 @@ series_list=(6.12 6.1)
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
-*) rounds=(POWER_CUTS=6 TABLE_CYCLES=100 LIVE_ROUNDS=20 E2E_CUTS=2) ;;
+*) rounds=(POWER_CUTS=6 TABLE_CYCLES=60 LIVE_ROUNDS=40 E2E_CUTS=2) ;;
 esac
 guest_timeout=2400
 [ "$tier" != soak ] || guest_timeout=36000
@@ -70,7 +70,7 @@ job_pool() {
 
 # The model until all that is hard came up often, and with power cuts.
 job_pool_power() {
-	local much=()
+	local much=(LONG_COVER=50 CUTS=500)
 	[ "$tier" != soak ] || much=(LONG_STEPS=100000 CUTS=20000)
 	make -s -C tests/pool check-power check-long "${much[@]}"
 }
@@ -283,14 +283,13 @@ else
 	"$scripts/setup.sh" build lint test fuzz vm kunit
 	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
 		debug_kernel
-	jobs=(debug debug_faults debug_crash guest_6.12 guest_6.1 table_6.12
-		table_6.1 live_6.12 live_6.1 host_6.12 liverandom_6.12 end_to_end_6.12
-		crash_6.12 crash_6.1 tablecrash_6.12 breaks power_cuts_6.12
-		memory_6.12 bench kunit)
+	jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
+		live_6.12 live_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
+		power_cuts_6.12 memory_6.12 bench kunit)
 	# They take long, or are about our code more than the kernel's.
-	[ "$tier" != soak ] || jobs+=(host_6.1 liverandom_6.1 end_to_end_6.1
-		tablecrash_6.1 power_cuts_6.1 memory_6.1 bounds_6.12 bounds_6.1
-		modelbreaks debug_table deb)
+	[ "$tier" != soak ] || jobs+=(crash_6.1 tablecrash_6.1 power_cuts_6.1 debug_crash
+		debug_table memory_6.1 bounds_6.12 bounds_6.1 modelbreaks host_6.1
+		liverandom_6.12 liverandom_6.1 end_to_end_6.1 deb)
 	run_jobs "${jobs[@]}"
 fi
 
