@@ -73,9 +73,11 @@ function print_all(   i) {
 		write_rows(engines[i])
 	print ""
 	for (i = 1; i <= nr_engines; i++)
-		printf "%s: with a table four times the cache %.1f %% of the reads found their page there\n",
-			engines[i], 100 * hit_rate(engines[i])
-	printf "segments with changes that waited for a commit, at most: %d%s(in first writes %d, with fsyncs %d; the limit is %d)\n",
+		if ((engines[i], 0) in io_count)
+			printf "%s: with a table four times the cache %.1f %% of the reads found their page there\n",
+				engines[i], 100 * hit_rate(engines[i])
+	if (most_of_all)
+		printf "segments with changes that waited for a commit, at most: %d%s(in first writes %d, with fsyncs %d; the limit is %d)\n",
 		most_of_all, at_most("waiting", most_of_all, limit, "segments"),
 		most["overwrite-4k"], most["fsync-16"], limit
 }

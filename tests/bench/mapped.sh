@@ -155,6 +155,7 @@ reads() {
 		size=${pool_mib}m
 		numjobs=2
 		END
+	[[ $only =~ ^(|randread-large)$ ]] || return 0
 	before=$(status_word large $f_page_reads)
 	run "$engine" randread-large "$round" linear-a linear-b large <<-END
 	$random
