@@ -76,7 +76,7 @@ static int run_parts(struct rdd_table *t, const char *ranges,
 	return r;
 }
 
-/* Is a kind among the places that the ranges have at @which? */
+/* Is @kind among the places that the ranges name? */
 static bool names_kind(const char *ranges, const struct rdd_range_rules *rules,
 		       enum rdd_kind kind)
 {
@@ -100,14 +100,29 @@ static int may_change(struct rdd_table *t, const char *verb)
 	return -EROFS;
 }
 
-/* The page of a part's segment, pinned, with room among what waits. */
-static int get_page_to_change(struct rdd_table *t, u64 seg, struct rdd_page **ret)
+/* Swap what is to change: the page is pinned, the new entries are in t->scratch. */
+typedef void (*change_fn)(struct rdd_table *t, const struct part *part,
+			  struct rdd_page *page);
+
+/* Have @change swap a part's entries to @to, with room among what waits. */
+static int change_part(struct rdd_table *t, const struct part *part,
+		       struct rdd_entry to, change_fn change)
 {
+	struct rdd_page *page;
 	int r = 0;
 
 	if (READ_ONCE(t->nr_dirty) >= t->max_dirty)
 		r = rdd_table_commit(t);
-	return r ? r : rdd_page_get(t, seg, ret);
+	if (!r)
+		r = rdd_page_get(t, part->seg, &page);
+	if (r)
+		return r;
+	rdd_table_pack(t, part->seg, part->first, part->nr, to, t->scratch);
+	spin_lock_irq(&t->lock);
+	change(t, part, page);
+	rdd_page_unpin(page);
+	spin_unlock_irq(&t->lock);
+	return 0;
 }
 
 static bool covers(struct rdd_table *t, const struct part *part)
@@ -139,20 +154,11 @@ static int remap_whole(struct rdd_table *t, const struct part *part)
 	return r;
 }
 
-static int remap_part(struct rdd_table *t, const struct part *part)
+static void swap_equal(struct rdd_table *t, const struct part *part,
+		       struct rdd_page *page)
 {
-	struct rdd_page *page;
 	unsigned int i;
-	int r;
 
-	if (remap_whole(t, part))
-		return 0;
-	r = get_page_to_change(t, part->seg, &page);
-	if (r)
-		return r;
-	rdd_table_pack(t, part->seg, part->first, part->nr, part->place[1],
-		       t->scratch);
-	spin_lock_irq(&t->lock);
 	for (i = 0; i < part->nr; i++) {
 		struct rdd_entry old = rdd_page_entry(page, part->first + i);
 
@@ -161,9 +167,13 @@ static int remap_part(struct rdd_table *t, const struct part *part)
 			rdd_page_change(page, part->first + i,
 					part->place[1].kind, t->scratch[i]);
 	}
-	rdd_page_unpin(page);
-	spin_unlock_irq(&t->lock);
-	return 0;
+}
+
+static int remap_part(struct rdd_table *t, const struct part *part)
+{
+	if (remap_whole(t, part))
+		return 0;
+	return change_part(t, part, part->place[1], swap_equal);
 }
 
 int rdd_edit_remap(struct rdd_table *t, const char *ranges)
@@ -288,28 +298,22 @@ static void set_whole(struct rdd_table *t, const struct part *part)
 	mutex_unlock(&t->commit_lock);
 }
 
-static int set_part(struct rdd_table *t, const struct part *part)
+static void swap_all(struct rdd_table *t, const struct part *part,
+		     struct rdd_page *page)
 {
-	struct rdd_page *page;
 	unsigned int i;
-	int r;
 
-	if (covers(t, part)) {
-		set_whole(t, part);
-		return 0;
-	}
-	r = get_page_to_change(t, part->seg, &page);
-	if (r)
-		return r;
-	rdd_table_pack(t, part->seg, part->first, part->nr, part->place[0],
-		       t->scratch);
-	spin_lock_irq(&t->lock);
 	rdd_watch_clear(t, part->seg, part->first, part->nr);
 	for (i = 0; i < part->nr; i++)
 		rdd_page_change(page, part->first + i, part->place[0].kind,
 				t->scratch[i]);
-	rdd_page_unpin(page);
-	spin_unlock_irq(&t->lock);
+}
+
+static int set_part(struct rdd_table *t, const struct part *part)
+{
+	if (!covers(t, part))
+		return change_part(t, part, part->place[0], swap_all);
+	set_whole(t, part);
 	return 0;
 }
 
@@ -500,21 +504,9 @@ static void swap_marked(struct rdd_table *t, const struct part *part,
 
 static int alias_part(struct rdd_table *t, const struct part *part)
 {
-	struct rdd_page *page;
-	int r;
-
 	if (!has_marks(t, part))
 		return 0;
-	r = get_page_to_change(t, part->seg, &page);
-	if (r)
-		return r;
-	rdd_table_pack(t, part->seg, part->first, part->nr, part->place[0],
-		       t->scratch);
-	spin_lock_irq(&t->lock);
-	swap_marked(t, part, page);
-	rdd_page_unpin(page);
-	spin_unlock_irq(&t->lock);
-	return 0;
+	return change_part(t, part, part->place[0], swap_marked);
 }
 
 int rdd_edit_alias(struct rdd_table *t, const char *ranges)

@@ -465,26 +465,6 @@ static void page_was_read(unsigned long error, void *context)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-static void start_read(struct rdd_page *page)
-{
-	struct rdd_table *t = page->table;
-	struct dm_io_region where = {
-		.bdev = t->meta->bdev,
-		.sector = rdd_page_block(page->seg) * RDD_BLOCK_SECTORS,
-		.count = RDD_BLOCK_SECTORS,
-	};
-	struct dm_io_request req = {
-		.bi_opf = REQ_OP_READ | REQ_META,
-		.mem.type = DM_IO_KMEM,
-		.mem.ptr.addr = page->entries,
-		.notify.fn = page_was_read,
-		.notify.context = page,
-		.client = t->io,
-	};
-
-	rdd_dm_io(&req, 1, &where, NULL);
-}
-
 static void finish_loads(struct rdd_table *t)
 {
 	struct bio_list failed = BIO_EMPTY_LIST;
@@ -552,7 +532,7 @@ static enum page_is want_page(struct rdd_table *t, struct bio *bio, u64 seg,
 	if (rdd_word_is_whole(word))
 		rdd_page_split(t, page, seg, word);
 	else
-		start_read(page);
+		rdd_page_read(page, page_was_read);
 	return is;
 }
 

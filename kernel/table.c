@@ -452,7 +452,7 @@ int rdd_table_io(struct rdd_table *t, blk_opf_t opf, u64 block, unsigned int nr,
 	return rdd_dm_io(&req, 1, &where, NULL);
 }
 
-static int read_page(struct rdd_page *page)
+int rdd_page_read(struct rdd_page *page, io_notify_fn done)
 {
 	struct rdd_table *t = page->table;
 	struct dm_io_region where = {
@@ -464,13 +464,12 @@ static int read_page(struct rdd_page *page)
 		.bi_opf = REQ_OP_READ | REQ_META,
 		.mem.type = DM_IO_KMEM,
 		.mem.ptr.addr = page->entries,
+		.notify.fn = done,
+		.notify.context = page,
 		.client = t->io,
 	};
-	int r = rdd_dm_io(&req, 1, &where, NULL);
 
-	if (!r)
-		rdd_page_check(page);
-	return r;
+	return rdd_dm_io(&req, 1, &where, NULL);
 }
 
 static bool is_loading(struct rdd_table *t, u64 seg)
@@ -512,8 +511,10 @@ static int load_now(struct rdd_table *t, struct rdd_page *page)
 {
 	struct bio_list failed = BIO_EMPTY_LIST;
 	struct bio *bio;
-	int r = read_page(page);
+	int r = rdd_page_read(page, NULL);
 
+	if (!r)
+		rdd_page_check(page);
 	spin_lock_irq(&t->lock);
 	rdd_page_end_load(page, r, &failed);
 	spin_unlock_irq(&t->lock);

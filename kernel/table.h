@@ -324,6 +324,8 @@ void rdd_page_put(struct rdd_page *page);
  * mapped by something else meanwhile. Without the lock.
  */
 void rdd_page_split(struct rdd_table *t, struct rdd_page *page, u64 seg, u64 word);
+/* Read the page of its segment; @done is called with @page, NULL: it waits. */
+int rdd_page_read(struct rdd_page *page, io_notify_fn done);
 /* Check what was read into @page. Without the lock. */
 void rdd_page_check(struct rdd_page *page);
 int rdd_table_io(struct rdd_table *t, blk_opf_t opf, u64 block, unsigned int nr,
