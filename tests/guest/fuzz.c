@@ -642,18 +642,31 @@ static void check_dirty(void)
  * ---- Table lines ----
  */
 
-/* 1 or 0: the kernel must take it for a device or must not; -1: who knows. */
-static int names_device(const char *s, const char *device)
+/* Does @s name some device? Numbers and labels can mean one, too. */
+static bool may_name_device(const char *s)
 {
 	struct stat st;
 
+	return !s[strspn(s, " 0123456789abcdefABCDEFxX:")] || strchr(s, '=') ||
+	       (!stat(s, &st) && S_ISBLK(st.st_mode));
+}
+
+/* 1 or 0: the kernel must take it for @device or must not; -1: who knows. */
+static int names_device(const char *s, const char *device)
+{
 	if (!strcmp(s, device))
 		return 1;
-	/* Numbers and labels can mean a device, too. */
-	if (!s[strspn(s, "0123456789abcdefABCDEFxX:")] || strchr(s, '=') ||
-	    (!stat(s, &st) && S_ISBLK(st.st_mode)))
-		return -1;
-	return 0;
+	return may_name_device(s) ? -1 : 0;
+}
+
+/* The same of a pool: none is right, and neither of the other two devices is. */
+static int names_pool(const char *s, const char *base, const char *meta)
+{
+	if (!strcmp(s, "-"))
+		return 1;
+	if (!strcmp(s, base) || !strcmp(s, meta))
+		return 0;
+	return may_name_device(s) ? -1 : 0;
 }
 
 static bool is_uuid(const char *s)
@@ -685,7 +698,9 @@ static bool right_opts(char **opt, int nr)
 
 	if (!nr)
 		return true;
-	/* As dm_read_arg() reads it. */
+	/* As dm_read_arg() reads it, but that takes no sign. */
+	if (strpbrk(opt[0], "+-"))
+		return false;
 	if (sscanf(opt[0], "%u%c", &nr_said, &dummy) != 1 ||
 	    nr_said != (unsigned int)(nr - 1) || nr - 1 > 4 || (nr - 1) % 2)
 		return false;
@@ -705,7 +720,7 @@ static int model_table(const char *text)
 {
 	static char copy[MAX_TEXT];
 	char *words[MAX_WORDS];
-	int nr, base, meta;
+	int nr, base, meta, pool;
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	nr = split(copy, words);
@@ -716,9 +731,10 @@ static int model_table(const char *text)
 	/* The one of rdt-v is taken, and base and metadata must be two. */
 	if (!strcmp(words[1], META) || !strcmp(words[0], words[1]))
 		return 0;
-	if (base < 0 || meta < 0)
+	pool = names_pool(words[2], words[0], words[1]);
+	if (base < 0 || meta < 0 || pool < 0)
 		return -1;
-	return base && meta && !strcmp(words[2], "-") && right_opts(words + 3, nr - 3);
+	return base && meta && pool && right_opts(words + 3, nr - 3);
 }
 
 static void try_table(struct text *t)
