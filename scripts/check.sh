@@ -255,7 +255,9 @@ reap() {
 	printf '%-6s %-16s %4d s  %s\n' "$([ "$status" -eq 0 ] && echo ok || echo FAILED)" \
 		"$job" $((SECONDS - start_of[$pid])) "$counts"
 	[ "$status" -eq 0 ] || sed 's/^/    /' < <(
-		grep -E '^not ok|^# .*(failed|missed|error)' "$log" | head -n 40
+		# What a test that failed printed stands below its line.
+		grep -E -A 15 '^not ok|^# .*(failed|FAILED|missed|error)' "$log" |
+			cut -c 1-300 | head -n 80
 		echo "..."
 		tail -n 40 "$log"
 	)
