@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
-#include "ctl.h"
 #include "health.h"
+#include "poolstats.h"
 
 #define UNKNOWN		U64_MAX
 
@@ -26,11 +26,6 @@
 struct pool_row {
 	char name[PATH_MAX];
 	u64 up, logical, data, catalog, size, free, avail, held, waiting;
-};
-
-struct volume_row {
-	char name[CTL_NAME_MAX + 1];
-	u64 versions, logical, latest, time, read, changed, stored;
 };
 
 struct device_row {
@@ -45,7 +40,7 @@ struct metric {
 };
 
 #define POOL(field)	offsetof(struct pool_row, field)
-#define VOLUME(field)	offsetof(struct volume_row, field)
+#define VOLUME(field)	offsetof(struct ctl_volume_stats, field)
 #define DEVICE(field)	offsetof(struct device_row, field)
 
 static const struct metric pool_metrics[] = {
@@ -134,86 +129,26 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 
 /* --- the pool */
 
-static void add_file(const struct ctl *ctl, const char *name, u64 *bytes)
+static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
-	struct stat st;
-
-	/* The log of the catalog need not be there. */
-	if (path && !stat(path, &st))
-		*bytes += st.st_size;
-}
-
-static int read_pool(struct ctl *ctl, struct pool_row *row)
-{
-	static const char *const questions[] = {
-		"SELECT coalesce(sum(n), 0) FROM here",
-		"SELECT coalesce(sum(len), 0) FROM extent",
-		"SELECT count(*) FROM version WHERE state = 4",
-		"SELECT count(*) FROM queue",
-		"SELECT coalesce(sum(size), 0) FROM version WHERE " RD_VERSION_EXISTS,
-	};
 	const struct rd_area *area = &ctl->pool->area;
-	i64 answers[ARRAY_SIZE(questions)];
+	struct ctl_pool_stats stats;
 	struct statvfs fs;
-	unsigned int i;
-	int r = 0;
+	int r;
 
-	for (i = 0; i < ARRAY_SIZE(questions) && !r; i++)
-		r = rd_sql_number(ctl->pool->sql, &answers[i], questions[i], "");
+	r = ctl_pool_stats(ctl, &stats, volumes);
 	if (r)
 		return r;
-	row->data = answers[0] * RD_BLOCK_SIZE;
-	row->free = answers[1] * RD_SEG_SIZE;
-	row->held = answers[2];
-	row->waiting = answers[3];
-	row->logical = answers[4];
-	row->size = area->super.nr_frames * RD_SEG_SIZE;
-	row->catalog = 0;
-	add_file(ctl, "catalog.db", &row->catalog);
-	add_file(ctl, "catalog.db-wal", &row->catalog);
+	row->logical = stats.logical;
+	row->data = stats.data;
+	row->catalog = stats.catalog;
+	row->size = stats.frames * RD_SEG_SIZE;
+	row->free = stats.frames_free * RD_SEG_SIZE;
+	row->held = stats.held;
+	row->waiting = stats.waiting;
 	if (!area->is_device && !fstatvfs(area->fd, &fs))
 		row->avail = (u64)fs.f_bavail * fs.f_frsize;
 	return 0;
-}
-
-static int read_volumes(struct ctl *ctl, struct rd_buffer *rows)
-{
-	RD_ROW struct rd_row *row = NULL;
-	struct volume_row volume;
-	int r;
-
-	/* With max(), the other columns are those of the row where it is. */
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT name, count(*), sum(size), max(number), size,"
-		       " time, bytes_read, blocks_changed, bytes_stored"
-		       " FROM version JOIN volume ON volume.id = volume"
-		       " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
-	while (!r && (r = rd_row_next(row)) > 0) {
-		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 0));
-		volume.versions = rd_row_i64(row, 1);
-		volume.logical = rd_row_i64(row, 2);
-		volume.latest = rd_row_i64(row, 4);
-		volume.time = rd_row_i64(row, 5);
-		volume.read = rd_row_i64(row, 6);
-		volume.changed = rd_row_i64(row, 7);
-		volume.stored = rd_row_i64(row, 8);
-		rd_buffer_put(rows, &volume, sizeof(volume));
-		r = rows->failed ? -ENOMEM : 0;
-	}
-	return r;
-}
-
-static int read_catalog(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
-{
-	int r = rd_sql_begin_read(ctl->pool->sql);
-
-	if (r)
-		return r;
-	r = read_pool(ctl, row);
-	if (!r)
-		r = read_volumes(ctl, volumes);
-	rd_sql_end_read(ctl->pool->sql);
-	return r;
 }
 
 /* Without a word where no pool is named. */
@@ -232,12 +167,12 @@ static int print_pool(struct ctl *ctl, FILE *out)
 	snprintf(row.name, sizeof(row.name), "%s", path);
 	r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = read_catalog(ctl, &row, &volumes);
+		r = read_pool(ctl, &row, &volumes);
 	r = ctl_close(ctl, r);
 	row.up = !r;
 	rd_buffer_put(&pools, &row, sizeof(row));
 	PRINT(out, pool_metrics, "pool", &pools, struct pool_row);
-	PRINT(out, volume_metrics, "volume", &volumes, struct volume_row);
+	PRINT(out, volume_metrics, "volume", &volumes, struct ctl_volume_stats);
 	r = pools.failed ? -ENOMEM : r;
 	rd_buffer_free(&pools);
 	rd_buffer_free(&volumes);

@@ -1,113 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * revdedupctl stats: how much is in the pool.
- *
- *	logical	the sizes of versions together
- *	held	versions that are deleted, and that a device still reads
- *	data	the blocks that are kept for all of them, each once
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "../pool/cleanup.h"
-#include "ctl.h"
+#include "poolstats.h"
 
-struct volume {
-	char name[CTL_NAME_MAX + 1];
-	u64 versions, logical, latest;
-};
-
-struct stats {
-	u64 volumes, versions, logical, held, held_logical, data, catalog;
-	u64 frames, frames_free;
-};
-
-/* --- numbers */
-
-static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
-{
-	RD_FREE char *path = NULL;
-	struct stat st;
-
-	if (asprintf(&path, "%s/%s", ctl->pool->path, name) < 0) {
-		path = NULL;
-		return -ENOMEM;
-	}
-	/* The log of the catalog need not be there. */
-	if (!stat(path, &st))
-		*bytes += st.st_size;
-	return 0;
-}
-
-static int read_pool(struct ctl *ctl, struct stats *stats)
-{
-	struct rd_sql *sql = ctl->pool->sql;
-	i64 blocks, frames_free;
-	int r;
-
-	r = rd_sql_number(sql, &blocks, "SELECT coalesce(sum(n), 0) FROM here", "");
-	if (!r)
-		r = rd_sql_number(sql, &frames_free,
-				  "SELECT coalesce(sum(len), 0) FROM extent", "");
-	if (!r)
-		r = add_file(ctl, "catalog.db", &stats->catalog);
-	if (!r)
-		r = add_file(ctl, "catalog.db-wal", &stats->catalog);
-	if (r)
-		return r;
-	stats->data = (u64)blocks * RD_BLOCK_SIZE;
-	stats->frames = ctl->pool->area.super.nr_frames;
-	stats->frames_free = frames_free;
-	return 0;
-}
-
-static int read_volumes(struct ctl *ctl, struct stats *stats, struct rd_buffer *volumes)
-{
-	RD_ROW struct rd_row *row = NULL;
-	struct volume volume;
-	int r;
-
-	/* With max(), size is that of the row where the number is the greatest. */
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT name, count(*), sum(size), max(number), size"
-		       " FROM version JOIN volume ON volume.id = volume"
-		       " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
-	while (!r && (r = rd_row_next(row)) > 0) {
-		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 0));
-		volume.versions = rd_row_i64(row, 1);
-		volume.logical = rd_row_i64(row, 2);
-		volume.latest = rd_row_i64(row, 4);
-		stats->volumes++;
-		stats->versions += volume.versions;
-		stats->logical += volume.logical;
-		rd_buffer_put(volumes, &volume, sizeof(volume));
-		r = volumes->failed ? -ENOMEM : 0;
-	}
-	return r;
-}
-
-static int read_held(struct ctl *ctl, struct stats *stats)
-{
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT count(*), coalesce(sum(size), 0) FROM version"
-		       " WHERE state = ?", "i", (i64)RD_VERSION_HELD);
-	if (!r)
-		r = rd_row_next(row);
-	if (r < 0)
-		return r;
-	stats->held = rd_row_i64(row, 0);
-	stats->held_logical = rd_row_i64(row, 1);
-	return 0;
-}
-
-/* --- printing */
-
-static void print_json(struct ctl *ctl, const struct stats *stats,
-		       const struct volume *volumes)
+static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
+		       const struct ctl_volume_stats *volumes)
 {
 	struct rd_json *out = &ctl->out;
 	u64 i;
@@ -134,7 +34,8 @@ static void print_json(struct ctl *ctl, const struct stats *stats,
 	ctl_json_end(ctl);
 }
 
-static void print_text(const struct stats *stats, const struct volume *volumes)
+static void print_text(const struct ctl_pool_stats *stats,
+		       const struct ctl_volume_stats *volumes)
 {
 	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT];
 	u64 i;
@@ -156,35 +57,19 @@ static void print_text(const struct stats *stats, const struct volume *volumes)
 	       ctl_size_print(a, stats->frames_free * RD_SEG_SIZE));
 }
 
-static int read_all(struct ctl *ctl, struct stats *stats, struct rd_buffer *volumes)
-{
-	int r;
-
-	r = rd_sql_begin_read(ctl->pool->sql);
-	if (r)
-		return r;
-	r = read_pool(ctl, stats);
-	if (!r)
-		r = read_volumes(ctl, stats, volumes);
-	if (!r)
-		r = read_held(ctl, stats);
-	rd_sql_end_read(ctl->pool->sql);
-	return r;
-}
-
 int cmd_stats(struct ctl *ctl)
 {
 	struct rd_buffer volumes = { 0 };
-	struct stats stats = { 0 };
+	struct ctl_pool_stats stats;
 	int r;
 
 	r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = read_all(ctl, &stats, &volumes);
+		r = ctl_pool_stats(ctl, &stats, &volumes);
 	if (!r && ctl->json)
-		print_json(ctl, &stats, (struct volume *)volumes.data);
+		print_json(ctl, &stats, (struct ctl_volume_stats *)volumes.data);
 	else if (!r)
-		print_text(&stats, (struct volume *)volumes.data);
+		print_text(&stats, (struct ctl_volume_stats *)volumes.data);
 	rd_buffer_free(&volumes);
 	return ctl_close(ctl, r);
 }

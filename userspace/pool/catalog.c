@@ -203,6 +203,25 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 	return 0;
 }
 
+int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16])
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT uuid FROM state", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : 1;
+	blob = rd_row_blob(row, 0, &len);
+	if (len != 16)
+		return 1;
+	memcpy(uuid, blob, 16);
+	return 0;
+}
+
 int rd_catalog_begin(struct rd_sql *sql)
 {
 	return rd_sql_begin(sql);

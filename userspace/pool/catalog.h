@@ -32,6 +32,9 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 /* -EMEDIUMTYPE: not a catalog; -EOPNOTSUPP: of another version. */
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 
+/* Whose it is. 1: it does not say. */
+int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16]);
+
 int rd_catalog_begin(struct rd_sql *sql);
 /* On failure everything is as it was before begin. */
 int rd_catalog_commit(struct rd_sql *sql);

@@ -335,18 +335,13 @@ static int open_lock_file(struct rd_pool *pool, const char *data)
 
 static int check_identity(struct rd_pool *pool)
 {
-	RD_ROW struct rd_row *row = NULL;
-	const void *uuid;
-	size_t len;
+	u8 uuid[16];
 	int r;
 
-	r = rd_sql_ask(pool->sql, &row, "SELECT uuid FROM state", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -EUCLEAN;
-	uuid = rd_row_blob(row, 0, &len);
-	if (len == 16 && !memcmp(uuid, pool->area.super.uuid, 16))
+	r = rd_catalog_uuid(pool->sql, uuid);
+	if (r < 0)
+		return r;
+	if (!r && !memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
 		return 0;
 	rd_err(0, "'%s': the catalog and the data area are of different pools", pool->path);
 	rd_hint("nothing was changed; bring the right catalog.db, or make it anew with 'repair --rebuild-catalog'");

@@ -34,25 +34,6 @@ struct samples {
 
 /* --- what the catalog knows */
 
-static int read_uuid(struct rd_pool *pool)
-{
-	RD_ROW struct rd_row *row = NULL;
-	const void *uuid;
-	size_t len;
-	int r;
-
-	r = rd_sql_ask(pool->sql, &row, "SELECT uuid FROM state", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : -EUCLEAN;
-	uuid = rd_row_blob(row, 0, &len);
-	if (len != sizeof(pool->area.super.uuid))
-		return -EUCLEAN;
-	memcpy(pool->area.super.uuid, uuid, len);
-	return 0;
-}
-
 /* Each frame is free, or somebody's. */
 static int read_nr_frames(struct rd_pool *pool)
 {
@@ -82,8 +63,10 @@ static int read_catalog(struct rd_pool *pool)
 
 	if (r)
 		return rd_err(r, "page %llu of the catalog is damaged", (unsigned long long)page);
-	r = read_uuid(pool);
-	return r ? r : read_nr_frames(pool);
+	r = rd_catalog_uuid(pool->sql, pool->area.super.uuid);
+	if (r)
+		return r < 0 ? r : -EUCLEAN;
+	return read_nr_frames(pool);
 }
 
 /* --- is that what is there? */
