@@ -59,7 +59,7 @@ END {
 	print "\nfrom suspend to resume"
 	pauses("while a program writes", busy, nr_busy)
 	pauses("while nobody does", quiet, nr_quiet)
-	print "\na program that writes 4 KiB 200 times a second, beside"
+	print "\na program that writes 4 KiB 200 times a second within 64 MiB, beside"
 	printf "%-20s %8s %10s %10s %10s\n", "", "writes", "mean ms", "99 % ms", "worst ms"
 	for (i = 1; i <= nr_fio; i++) {
 		w = order[i]

@@ -18,7 +18,7 @@
 set -euo pipefail
 
 segments=$1
-load_seconds=30
+load_seconds=60
 
 # now: microseconds
 now() { echo "${EPOCHREALTIME/./}"; }
@@ -34,9 +34,9 @@ measure() {
 		"$(json usec_free </tmp/said) $((ended - began))"
 }
 
-# load BESIDE DEVICE: what a program sees that writes to it.
+# load BESIDE DEVICE: what a program sees that writes to 64 MiB of it.
 load() {
-	fio --name="$1" --filename="$2" --rw=randwrite --bs=4k --direct=1 --ioengine=libaio \
+	fio --name="$1" --filename="$2" --size=64m --rw=randwrite --bs=4k --direct=1 --ioengine=libaio \
 		--iodepth=1 --rate_iops=200 --time_based --runtime=$load_seconds \
 		--output-format=terse --terse-version=3 --percentile_list=99 >/tmp/fio
 	awk -F';' -v name="$1" '{
