@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "blocks.h"
 
 #define WORDS_A_SECTOR	(SECTOR / sizeof(uint64_t))
@@ -69,17 +70,6 @@ FOR_EMULATORS void parse_sectors(const void *buf, uint64_t *words, size_t nr)
 /*
  * ---- the volume ----
  */
-
-static void *zalloc(size_t nr, size_t size)
-{
-	void *p = calloc(nr, size);
-
-	if (!p) {
-		perror("calloc");
-		exit(1);
-	}
-	return p;
-}
 
 void blocks_init(struct blocks *b, uint64_t max_sectors, uint64_t pool_nr)
 {

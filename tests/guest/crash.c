@@ -303,16 +303,9 @@ static void outage(void)
  */
 
 /* Mostly a checkpoint and its commit in turn, as only commits make clean. */
-static void turn_epoch(void)
+static void suspend_for_checkpoint(void)
 {
-	unsigned int dice = below(&c.random, 10);
-
-	if (!epochs.now.frozen || dice < 2)
-		suspended(take_checkpoint);
-	else if (dice < 4)
-		abort_checkpoint();
-	else if (epochs.may_commit)
-		commit();
+	suspended(take_checkpoint);
 }
 
 static void do_something(void)
@@ -335,7 +328,7 @@ static void do_something(void)
 		outage();
 		break;
 	default:
-		turn_epoch();
+		turn_epoch(suspend_for_checkpoint);
 		break;
 	}
 }

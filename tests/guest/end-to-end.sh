@@ -41,8 +41,6 @@ die() {
 # All that the disk of copies was given is on it.
 stable() { sync -f $copies; }
 
-any_of() { [ $# -eq 0 ] || echo "${@:RANDOM % $# + 1:1}"; }
-
 # Versions of the volume $1 (all) that must be there.
 versions() { (cd $copies/versions && echo ${1:-*}@*); }
 

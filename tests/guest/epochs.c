@@ -264,6 +264,18 @@ uint64_t place_seg(uint64_t seg)
 	return oracle_place(&c.oracle, seg * SEG_SECTORS) / SEG_SECTORS;
 }
 
+void turn_epoch(void (*take)(void))
+{
+	unsigned int dice = below(&c.random, 10);
+
+	if (!epochs.now.frozen || dice < 2)
+		take();
+	else if (dice < 4)
+		abort_checkpoint();
+	else if (epochs.may_commit)
+		commit();
+}
+
 /*
  * From here on the segments count as changed: their content differs from what
  * it was at every checkpoint that there was.

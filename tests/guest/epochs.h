@@ -56,6 +56,8 @@ void commit(void);
 void abort_checkpoint(void);
 /* The device is suspended; @read tells what it holds. True: it was taken. */
 bool checkpoint(oracle_reader read);
+/* Take a checkpoint by @take, or end the one that waits, or leave it waiting. */
+void turn_epoch(void (*take)(void));
 /* Mark some segments dirty by hand. */
 void mark(void);
 

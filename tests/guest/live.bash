@@ -57,6 +57,9 @@ is_version() {
 # json KEY: of the one object that is on stdin.
 json() { sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
 
+# any_of WORD...: one of them, if there is one.
+any_of() { [ $# -eq 0 ] || echo "${@:RANDOM % $# + 1:1}"; }
+
 # some_volume LV [MIB]: attached, with a version of random content; $vol: its device.
 some_volume() {
 	make_lv "$1" "${2:-48}"

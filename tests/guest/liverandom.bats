@@ -22,8 +22,6 @@ teardown() { live_teardown; }
 
 # --- what is where
 
-any_of() { [ $# -eq 0 ] || echo "${@:RANDOM % $# + 1:1}"; }
-
 # Versions of the volume $1 (all), of which there is a copy each.
 versions() { (cd $want && shopt -s nullglob && echo ${1:-*}@*); }
 

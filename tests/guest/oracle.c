@@ -10,21 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "oracle.h"
 
 #define WORDS_A_SECTOR	(SECTOR / sizeof(uint64_t))
 #define BLOCK_SECTORS	8U
-
-static void *zalloc(size_t nr, size_t size)
-{
-	void *p = calloc(nr, size);
-
-	if (!p) {
-		perror("calloc");
-		exit(1);
-	}
-	return p;
-}
 
 void oracle_init(struct oracle *o, uint64_t sectors)
 {

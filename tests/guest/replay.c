@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "random.h"
 #include "replay.h"
 
@@ -58,15 +59,6 @@ void die(const char *format, ...)
 	va_end(args);
 	printf("\nentry %llu of the log, seed %llu\n", replay.entry, replay.seed);
 	exit(1);
-}
-
-void *zalloc(size_t nr, size_t size)
-{
-	void *p = calloc(nr, size);
-
-	if (!p)
-		die("no memory");
-	return p;
 }
 
 char **replay_args(int argc, char **argv, int nr, const char *usage)

@@ -55,8 +55,6 @@ extern struct replay replay;
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 #define miss(format, ...) die("MISS: " format, ##__VA_ARGS__)
 
-void *zalloc(size_t nr, size_t size);
-
 /*
  * Take --seed, and return the @nr words that come after it. What they are called is
  * in @usage.

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "oracle.h"
 #include "replay.h"
 
