@@ -43,7 +43,8 @@
  */
 #define NR_WANTED	((1U << 19) + RD_SEG_BLOCKS)
 #define NR_WORKS	(1U << 19)
-#define NR_HEADS	(1U << 20)
+#define MAX_HEADS	(1U << 20)
+#define MIN_HEADS	(1U << 10)
 #define WINDOW		1024		/* recipes that are looked up at a time */
 #define CHUNK		64		/* frames whose fingerprints are read at a time */
 #define NR_CHUNKS	8		/* and are kept */
@@ -76,6 +77,7 @@ struct reverse {
 	unsigned int nr_wanted;
 	unsigned int nr_fps;	/* different ones among them that are not found */
 	struct wanted *wanted;
+	unsigned int nr_heads;	/* a power of two */
 	u32 *heads;
 	/* Fingerprints read last: those of old recipes and of new ones take turns. */
 	unsigned int next_chunk;
@@ -198,20 +200,16 @@ static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
 	u32 hash;
 
 	memcpy(&hash, fp->b, sizeof(hash));
-	for (hash %= NR_HEADS; rev->heads[hash] != NONE; hash = (hash + 1) % NR_HEADS)
+	for (hash %= rev->nr_heads; rev->heads[hash] != NONE; hash = (hash + 1) % rev->nr_heads)
 		if (rd_fp_equal(&rev->wanted[rev->heads[hash]].fp, fp))
 			break;
 	return &rev->heads[hash];
 }
 
-static void put_in_table(struct reverse *rev, u32 nr)
+/* One that is lost, and so is zeros, says nothing: another lost one is not it. */
+static bool is_good(const struct rd_fp *fp)
 {
-	struct wanted *wanted = &rev->wanted[nr];
-	u32 *head = head_of(rev, &wanted->fp);
-
-	rev->nr_fps += *head == NONE;
-	wanted->next = *head;
-	*head = nr;
+	return !rd_fp_is_zero(fp);
 }
 
 /* Does @heir have the block at the same offset? NULL: there is no heir. */
@@ -227,7 +225,7 @@ static int match_heir(struct reverse *rev, const struct rd_recipe *heir, struct 
 	if (rd_place_kind(here) != RD_HERE)
 		return 0;
 	r = fp_at(rev, here, &fp);
-	if (!r && rd_fp_equal(&fp, &wanted->fp)) {
+	if (!r && is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
 		wanted->at = rd_place_make(RD_AT, heir->id, wanted->slot);
 		wanted->here = here;
 	}
@@ -242,12 +240,8 @@ static int want(struct reverse *rev, rd_place was, unsigned int slot,
 
 	*wanted = (struct wanted){ .was = was, .slot = slot, .next = NONE };
 	r = fp_at(rev, was, &wanted->fp);
-	/* One that is lost, and so is zeros, says nothing: another lost one is not it. */
-	if (!r && !rd_fp_is_zero(&wanted->fp)) {
+	if (!r)
 		r = match_heir(rev, heir, wanted);
-		if (!r && !wanted->at)
-			put_in_table(rev, rev->nr_wanted);
-	}
 	rev->nr_wanted++;
 	return r;
 }
@@ -300,27 +294,68 @@ static int list_superseded(struct reverse *rev, i64 after, i64 *ids, unsigned in
 	return r;
 }
 
+/* As of one moment, so that the catalog is locked once. */
+static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
+{
+	unsigned int i;
+	int r = rd_sql_begin_read(rev->pool->sql);
+
+	if (r)
+		return r;
+	for (i = 0; i < nr && !is_full(rev) && !r; i++)
+		r = take_recipe(rev, ids[i]);
+	rd_sql_end_read(rev->pool->sql);
+	return r;
+}
+
 static int take_recipes(struct reverse *rev)
 {
 	u64 size = rev->newest.size;
 	i64 ids[WINDOW], last = 0;
-	unsigned int i, nr = WINDOW;
+	unsigned int nr = WINDOW;
 	int r = 0;
 
 	rev->nr_works = 0;
 	rev->nr_wanted = 0;
-	rev->nr_fps = 0;
-	memset(rev->heads, 0xff, NR_HEADS * sizeof(*rev->heads));
 	while (!r && nr == WINDOW && !is_full(rev)) {
 		r = list_superseded(rev, last, ids, &nr);
-		for (i = 0; i < nr && !is_full(rev) && !r; i++)
-			r = take_recipe(rev, ids[i]);
+		if (!r)
+			r = take_window(rev, ids, nr);
 		if (!r && nr)
 			last = ids[nr - 1];
 		if (!r)
 			r = rd_pool_tell(rev->pool, "reverse", 0, size);
 	}
 	return r;
+}
+
+static bool is_open(const struct wanted *wanted)
+{
+	return !wanted->at && is_good(&wanted->fp);
+}
+
+/* As small as it can be: mostly little is open, and all of the newest version passes. */
+static void make_table(struct reverse *rev)
+{
+	struct wanted *wanted, *end = rev->wanted + rev->nr_wanted;
+	unsigned int nr = 0;
+	u32 *head;
+
+	for (wanted = rev->wanted; wanted < end; wanted++)
+		nr += is_open(wanted);
+	for (rev->nr_heads = MIN_HEADS; rev->nr_heads < MAX_HEADS; rev->nr_heads *= 2)
+		if (rev->nr_heads / 8 >= nr)
+			break;
+	memset(rev->heads, 0xff, rev->nr_heads * sizeof(*rev->heads));
+	rev->nr_fps = 0;
+	for (wanted = rev->wanted; wanted < end; wanted++) {
+		if (!is_open(wanted))
+			continue;
+		head = head_of(rev, &wanted->fp);
+		rev->nr_fps += *head == NONE;
+		wanted->next = *head;
+		*head = wanted - rev->wanted;
+	}
 }
 
 /* Does a block of the newest version answer somebody's want? */
@@ -357,19 +392,30 @@ static int offer_recipe(struct reverse *rev, i64 id)
 	return r;
 }
 
+static int offer_window(struct reverse *rev, u64 first)
+{
+	struct rd_sql *sql = rev->pool->sql;
+	i64 recipes[WINDOW];
+	unsigned int i;
+	int r = rd_sql_begin_read(sql);
+
+	if (r)
+		return r;
+	r = rd_segments_read(sql, rev->volume, rev->newest.number, first, WINDOW, recipes);
+	for (i = 0; i < WINDOW && rev->nr_fps && !r; i++)
+		if (recipes[i])
+			r = offer_recipe(rev, recipes[i]);
+	rd_sql_end_read(sql);
+	return r;
+}
+
 static int stream_newest(struct reverse *rev)
 {
 	u64 nr = rd_nr_segs(rev->newest.size), first;
-	i64 recipes[WINDOW];
-	unsigned int i;
 	int r = 0;
 
 	for (first = 0; first < nr && rev->nr_fps && !r; first += WINDOW) {
-		r = rd_segments_read(rev->pool->sql, rev->volume, rev->newest.number, first,
-				     WINDOW, recipes);
-		for (i = 0; i < WINDOW && rev->nr_fps && !r; i++)
-			if (recipes[i])
-				r = offer_recipe(rev, recipes[i]);
+		r = offer_window(rev, first);
 		if (!r)
 			r = rd_pool_tell(rev->pool, "reverse", first << RD_SEG_SHIFT,
 					 nr << RD_SEG_SHIFT);
@@ -511,7 +557,7 @@ static int allocate(struct reverse *rev)
 {
 	rev->works = malloc(NR_WORKS * sizeof(*rev->works));
 	rev->wanted = malloc(NR_WANTED * sizeof(*rev->wanted));
-	rev->heads = malloc(NR_HEADS * sizeof(*rev->heads));
+	rev->heads = malloc(MAX_HEADS * sizeof(*rev->heads));
 	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
 	return rev->works && rev->wanted && rev->heads && rev->chunk_fps ? 0 : -ENOMEM;
 }
@@ -531,11 +577,11 @@ static int pass(struct reverse *rev)
 	/* What is freed and used for something else meanwhile is read anew. */
 	forget_chunks(rev);
 	r = take_recipes(rev);
-	if (!r && rev->nr_works)
-		r = stream_newest(rev);
-	if (!r && rev->nr_works)
-		r = change_all(rev);
-	return r;
+	if (r || !rev->nr_works)
+		return r;
+	make_table(rev);
+	r = stream_newest(rev);
+	return r ? r : change_all(rev);
 }
 
 static int run_passes(struct reverse *rev)
