@@ -14,12 +14,19 @@ function median(values, nr,   i, j, tmp) {
 	return nr % 2 ? values[(nr + 1) / 2] : (values[nr / 2] + values[nr / 2 + 1]) / 2
 }
 
-function pauses(words, values, nr,   middle) {
+function times(words, values, nr,   middle) {
 	if (!nr)
 		return
 	middle = median(values, nr)
 	printf "%-36s %3d times: median %7.1f ms, worst %7.1f ms\n", words, nr,
 	       middle / 1000, values[nr] / 1000
+}
+
+# The same of the command, whose times are taken[command, 1..].
+function command_times(command,   i, values) {
+	for (i = 1; i <= nr_taken[command]; i++)
+		values[i] = taken[command, i]
+	times(command, values, nr_taken[command])
 }
 
 $1 == "snapshot" {
@@ -42,6 +49,8 @@ $1 == "fio" {
 	worst[$2] = $6
 }
 
+$1 == "command" { taken[$2, ++nr_taken[$2]] = $3 }
+
 END {
 	print "snapshots of one volume: what was read, and how long copy, reverse deduplication"
 	print "and freeing took; the rest is the same for all\n"
@@ -57,8 +66,8 @@ END {
 		print ""
 	}
 	print "\nfrom suspend to resume"
-	pauses("while a program writes", busy, nr_busy)
-	pauses("while nobody does", quiet, nr_quiet)
+	times("while a program writes", busy, nr_busy)
+	times("while nobody does", quiet, nr_quiet)
 	print "\na program that writes 4 KiB 200 times a second within 64 MiB, beside"
 	printf "%-20s %8s %10s %10s %10s\n", "", "writes", "mean ms", "99 % ms", "worst ms"
 	for (i = 1; i <= nr_fio; i++) {
@@ -66,4 +75,10 @@ END {
 		printf "%-20s %8d %10.2f %10.2f %10.2f\n", w == "lvm" ? "LVM's own snapshot" : w,
 		       ios[w], mean[w] / 1000, p99[w] / 1000, worst[w] / 1000
 	}
+	print "\nwhole commands, with what a shell takes to start them"
+	command_times("map")
+	command_times("unmap")
+	command_times("mount")
+	command_times("umount")
+	command_times("rollback")
 }

@@ -9,6 +9,7 @@
 #   snapshot WHAT SEGMENTS BYTES-READ COPY REVERSE FREE ALL     (times in microseconds)
 #   pause MICROSECONDS
 #   fio BESIDE-WHAT I/OS MEAN P99 WORST                         (microseconds)
+#   command WHAT MICROSECONDS
 #
 # Disk 0 is for volumes, disk 1 for the pool.
 # shellcheck source=tests/guest/lib.bash
@@ -100,6 +101,37 @@ latency() {
 	done
 }
 
+# timed COMMAND ARGUMENT...
+timed() {
+	local began ended
+	began=$(now)
+	revdedupctl -q "$@" >/dev/null
+	ended=$(now)
+	echo "command $1 $((ended - began))"
+}
+
+# What is to be there at once: a version as a device, as files, and as the volume.
+at_once() {
+	local i
+	make_lv files 1024
+	revdedupctl -q attach $vg/files
+	mkfs.ext4 -q "$(device_of files)"
+	revdedupctl -q snapshot $vg/files
+	mkdir /tmp/files
+	for ((i = 0; i < 10; i++)); do
+		dd if=/dev/urandom of="$(device_of files)" bs=1M count=16 seek=$((i * 64 + 32)) \
+			oflag=direct conv=notrunc status=none
+		timed map $vg/files@1 version
+		timed unmap version
+		timed mount $vg/files@1 /tmp/files
+		timed umount /tmp/files
+		timed rollback $vg/files@1 --yes --no-snapshot
+		until is_home files; do
+			sleep 1
+		done
+	done
+}
+
 # shellcheck disable=SC2119 # no parameters
 load_module
 vgcreate -qq $vg /dev/disk/disk0
@@ -109,3 +141,4 @@ mount /dev/disk/disk1 /tmp/rdt-pool
 revdedupctl -q init "$REVDEDUP_POOL"
 incremental
 latency
+at_once

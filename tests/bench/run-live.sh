@@ -36,6 +36,9 @@ truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
 	--payload "$top/build/tools:ctl" --payload "$top/tests/guest:tests/guest" \
 	--payload "$top/tests/bench:tests/bench" \
 	--disk "$dir/volumes" --disk "$dir/pool" \
-	-- tests/bench/live.sh "$segments" >"$dir/lines"
+	-- tests/bench/live.sh "$segments" >"$dir/lines" || {
+	cat "$dir/lines" >&2
+	exit 1
+}
 printf '\n=== Linux %s\n\n' "$kernel"
 awk -f "$top/tests/bench/live.awk" "$dir/lines"

@@ -15,7 +15,9 @@
 #   before/VOL             what the volume was before a roll-back, or a kill
 #   acked/VOL              a line a file: "+ NAME SUM" when it is stable, "- NAME"
 #                          before it is removed
-#   intent                 what is being done: delete VOL@N..., rollback VOL VOL@N
+#   clone                  what the volume "new" is: a clone, which nobody writes to
+#   intent                 what is being done: delete VOL@N..., rollback VOL VOL@N,
+#                          clone, unclone
 #   done                   a word for each thing done
 #
 # No name here has blanks.
@@ -256,6 +258,30 @@ do_prune() {
 	forget_deleted $list
 }
 
+is_clone() { same "$(device_of new)" $copies/clone; }
+
+# Make one, or take it away.
+do_clone() {
+	local version
+	if [ -e $copies/clone ]; then
+		is_clone
+		intend unclone
+		revdedupctl -q detach $vg/new --force --yes
+		lvremove -qq --yes $vg/new
+		rm $copies/clone
+	else
+		version=$(any_of $(versions))
+		[ -n "$version" ] || return 0
+		intend clone
+		ln $copies/versions/$version/image $copies/clone
+		stable
+		revdedupctl -q clone $vg/$version $vg/new
+		is_clone
+	fi
+	rm $copies/intent
+	stable
+}
+
 # Mapped versions stay what they are, whatever is done beside.
 reader() {
 	local name file
@@ -282,7 +308,7 @@ is_home() {
 one_thing() {
 	local vol what
 	vol=$(any_of "${vols[@]}")
-	what=$(any_of busy busy busy busy killed map map unmap restore delete rollback)
+	what=$(any_of busy busy busy busy killed map map unmap restore delete rollback clone)
 	[ "$(versions $vol | wc -w)" -lt 5 ] || what=prune
 	# What lies in the pool cannot be read past the target.
 	[ $what != busy ] || is_home $vol || what=restore
@@ -342,12 +368,32 @@ check_rollback() {
 	stable
 }
 
+# A clone that power was lost in is there as a whole or not at all. One that was taken
+# away may have left its logical volume.
+check_clone() {
+	local what=
+	[ ! -e $copies/intent ] || read -r what _ <$copies/intent
+	if dmsetup info "$(device_of new)" >/dev/null 2>&1; then
+		is_clone
+		echo "  the clone is what it was"
+	else
+		[[ $what == *clone || ! -e $copies/clone ]] || die "the clone is gone"
+		[ "$what" != unclone ] || ! lvs $vg/new >/dev/null 2>&1 ||
+			lvremove -qq --yes $vg/new
+		! lvs $vg/new >/dev/null 2>&1 || die "a part of a clone is there"
+		rm -f $copies/clone
+	fi
+	[[ $what != *clone ]] || rm $copies/intent
+	stable
+}
+
 check_all() {
 	local vol name list
 	echo "after the cut:"
 	revdedupctl status || die "somebody is needed"
 	revdedupctl -q check
 	[ ! -e $copies/intent ] || check_rollback
+	check_clone
 	for vol in "${vols[@]}"; do
 		settle $vol
 	done
@@ -379,6 +425,7 @@ work() {
 }
 
 take_down() {
+	[ ! -e $copies/clone ] || do_clone
 	for vol in "${vols[@]}"; do
 		retry 300 0.2 is_home $vol || die "$vol does not come home"
 		cp "$(device_of $vol)" /tmp/rdt-pool/out
