@@ -33,9 +33,10 @@ $1 == "snapshot" {
 	nr_snapshots++
 	what[nr_snapshots] = $2
 	segments[nr_snapshots] = $3
-	bytes[nr_snapshots] = $4
-	steps[nr_snapshots] = $5 + $6 + $7
-	all[nr_snapshots] = $8
+	audited[nr_snapshots] = $4
+	bytes[nr_snapshots] = $5
+	steps[nr_snapshots] = $6 + $7 + $8
+	all[nr_snapshots] = $9
 }
 
 $1 == "pause" { busy[++nr_busy] = $2 }
@@ -54,11 +55,11 @@ $1 == "command" { taken[$2, ++nr_taken[$2]] = $3 }
 END {
 	print "snapshots of one volume: what was read, and how long copy, reverse deduplication"
 	print "and freeing took; the rest is the same for all\n"
-	printf "%-10s %9s %12s %9s %9s %9s  %s\n", "changed", "segments", "MiB read",
+	printf "%-10s %9s %9s %12s %9s %9s %9s  %s\n", "changed", "dirty", "audited", "MiB read",
 	       "steps", "the rest", "all", "steps / first"
 	for (i = 1; i <= nr_snapshots; i++) {
-		printf "%-10s %9d %12.1f %7.2f s %7.2f s %7.2f s", what[i], segments[i],
-		       bytes[i] / 1048576, seconds(steps[i]), seconds(all[i] - steps[i]),
+		printf "%-10s %9d %9d %12.1f %7.2f s %7.2f s %7.2f s", what[i],
+		       segments[i] - audited[i], audited[i], bytes[i] / 1048576, seconds(steps[i]), seconds(all[i] - steps[i]),
 		       seconds(all[i])
 		if (i > 1)
 			printf "  %.4f%s", steps[i] / steps[1],

@@ -6,7 +6,7 @@
 # In the guest: measure what a snapshot of a volume on LVM takes, and what a program
 # notices that writes to it. Prints lines for live.awk:
 #
-#   snapshot WHAT SEGMENTS BYTES-READ COPY REVERSE FREE ALL     (times in microseconds)
+#   snapshot WHAT SEGMENTS AUDITED BYTES-READ COPY REVERSE FREE ALL     (times in microseconds)
 #   pause MICROSECONDS
 #   fio BESIDE-WHAT I/OS MEAN P99 WORST                         (microseconds)
 #   command WHAT MICROSECONDS
@@ -30,7 +30,8 @@ measure() {
 	began=$(now)
 	revdedupctl snapshot "$vg/$2" --json >/tmp/said
 	ended=$(now)
-	echo "snapshot $1 $(json segments_read </tmp/said) $(json bytes_read </tmp/said)" \
+	echo "snapshot $1 $(json segments_read </tmp/said)" \
+		"$(json segments_audited </tmp/said) $(json bytes_read </tmp/said)" \
 		"$(json usec_copy </tmp/said) $(json usec_reverse </tmp/said)" \
 		"$(json usec_free </tmp/said) $((ended - began))"
 }

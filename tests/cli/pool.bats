@@ -225,6 +225,7 @@ with open("pool/data", "r+b") as data:
 	[ "$(field 0 '["blocks_changed"]')" = 3 ]
 	# These three, and some of what did not change, to be sure.
 	(($(field 0 '["segments_read"]') < 9))
+	[ "$(field 0 '["segments_read"]')" = $((3 + $(field 0 '["segments_audited"]'))) ]
 	must dump vm1@2 >/dev/null
 	"$build/tools/revdedupctl" dump vm1@2 | cmp - 1.img
 

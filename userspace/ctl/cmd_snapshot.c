@@ -83,6 +83,7 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_string(out, "mode", report->mode);
 	rd_json_string(out, "reason", reason_of(ctl, report));
 	rd_json_u64(out, "segments_read", version->dirty);
+	rd_json_u64(out, "segments_audited", report->segments_audited);
 	rd_json_u64(out, "bytes_read", version->bytes_read);
 	rd_json_u64(out, "blocks_changed", version->blocks_changed);
 	rd_json_u64(out, "segments_changed", report->segments_changed);
@@ -115,8 +116,9 @@ static void print_text(struct ctl *ctl, const char *name,
 		printf("who writes to it was held up for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
-		printf("%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
-		       report->segments_changed, report->segments_shared,
+		printf("%llu segments read to be sure that they had not changed\n"
+		       "%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
+		       report->segments_audited, report->segments_changed, report->segments_shared,
 		       report->segments_pieces);
 }
 

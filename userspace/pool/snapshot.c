@@ -755,6 +755,7 @@ static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, b
 		.ctx = buffer,
 	};
 	s->order[(s->first + s->nr++) % NR_BUFFERS] = buffer;
+	s->report->segments_audited += is_audit;
 	s->version->dirty++;
 	s->version->bytes_read += rd_min(s->size, to) - from;
 	rd_ring_submit(s->ring, &buffer->read);

@@ -39,6 +39,7 @@ struct rd_snapshot_report {
 	struct rd_version version;
 	const char *mode;	/* "full" or "changed" */
 	const char *reason;	/* why full, or NULL */
+	u64 segments_audited;	/* read though nobody says that they changed */
 	u64 segments_changed;
 	u64 segments_shared;	/* of these, what the pool had */
 	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
