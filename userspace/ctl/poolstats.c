@@ -52,8 +52,8 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 			struct rd_buffer *volumes)
 {
-	struct ctl_volume_stats volume;
 	RD_ROW struct rd_row *row = NULL;
+	struct ctl_volume_stats volume;
 	int r;
 
 	/* With max(), the other columns are those of the row where it is. */
