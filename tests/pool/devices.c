@@ -109,8 +109,15 @@ static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd
 {
 	struct device *device = find(lease->device);
 	struct rd_version version;
+	unsigned int i;
 
 	(void)lessor;
+	for (i = 0; i < going->nr; i++)
+		if (rd_slots_are_none(&going->frames[i].slots)) {
+			fprintf(stderr, "devices: nothing of frame %llu is going\n",
+				going->frames[i].frame);
+			_exit(9);
+		}
 	if (!device) {
 		devices->nr_gone++;
 		return 1;

@@ -149,6 +149,8 @@ int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 	size_t len;
 	int r;
 
+	if (rd_slots_are_none(slots))
+		return 0;
 	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
 	if (r)
 		return r;

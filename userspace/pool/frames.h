@@ -31,6 +31,16 @@ static inline bool rd_slots_test(const struct rd_slots *slots, unsigned int slot
 	return slots->bits[slot / 64] >> slot % 64 & 1;
 }
 
+static inline bool rd_slots_are_none(const struct rd_slots *slots)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
+		if (slots->bits[i])
+			return false;
+	return true;
+}
+
 /*
  * Take up to @want frames in a row, as many as there are, for @session, and leave
  * @keep for others. -ENOSPC: there are no more than these.
@@ -56,7 +66,7 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
  */
 int rd_frames_release(struct rd_sql *sql, i64 session);
 
-/* No recipe has these slots any more. */
+/* No recipe has these slots any more; there may be none. */
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 

@@ -175,7 +175,7 @@ static int list_going(const struct freeing *f, struct rd_going *going)
 		frame->slots = f->entries[i].slots;
 		if (!f->entries[i].live)
 			memset(&frame->slots, 0xff, sizeof(frame->slots));
-		going->nr++;
+		going->nr += !rd_slots_are_none(&frame->slots);
 	}
 	return 0;
 }

@@ -45,7 +45,7 @@ struct rd_lease {
 struct rd_going {
 	u64 first, last;		/* all are between these, which are of them */
 	unsigned int nr;
-	struct rd_going_frame {		/* in order */
+	struct rd_going_frame {		/* in order; something of each */
 		u64 frame;
 		struct rd_slots slots;
 	} *frames;
