@@ -650,6 +650,12 @@ static int load_words(struct rdd_table *t, u64 seg, unsigned int nr, __le64 *buf
 	return 0;
 }
 
+/* Who loads the table is told if there is none: that needs no stack in the log. */
+static void *alloc_quietly(size_t size)
+{
+	return __vmalloc(size, GFP_KERNEL | __GFP_NOWARN);
+}
+
 int rdd_table_load(struct rdd_table *t, bool fresh)
 {
 	u64 group_segs = RDD_GROUP_SEGS, seg;
@@ -663,7 +669,7 @@ int rdd_table_load(struct rdd_table *t, bool fresh)
 		}
 		return 0;
 	}
-	buf = vmalloc(RDD_GROUP_WORD_BLOCKS * RDD_BLOCK_SIZE);
+	buf = alloc_quietly(RDD_GROUP_WORD_BLOCKS * RDD_BLOCK_SIZE);
 	if (!buf)
 		return -ENOMEM;
 	for (seg = 0; !r && seg < t->nr_segs; seg += group_segs) {
@@ -678,7 +684,7 @@ int rdd_table_load(struct rdd_table *t, bool fresh)
 
 static u64 *alloc_words(u64 nr_segs)
 {
-	return vmalloc(array_size(nr_segs, sizeof(u64)));
+	return alloc_quietly(array_size(nr_segs, sizeof(u64)));
 }
 
 static unsigned long *alloc_word_bits(u64 nr_segs)
