@@ -201,6 +201,26 @@ is_as_before() {
 	revdedupctl -q check
 }
 
+@test "clone: cut short, and its pool is gone" {
+	one 16
+	run env REVDEDUP_FAIL=clone-leased=kill revdedupctl -q clone $vg/vm1@1 $vg/new
+	[ "$status" -eq 137 ]
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/away
+	run revdedupctl detach $vg/new
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing was changed"*"detach $vg/new --force"* ]]
+	[ "$(ls $REVDEDUP_CONFIG/volumes | wc -l)" -eq 2 ]
+	revdedupctl detach $vg/new --force
+	is_as_before
+	# It was not gone for good.
+	mv /tmp/rdt-pool/away "$REVDEDUP_POOL"
+	is_version $vg/vm1@1 /tmp/rdt-pool/one
+	revdedupctl delete $vg/vm1@1
+	nothing_held
+	revdedupctl -q check
+}
+
 @test "clone: one that fails leaves nothing" {
 	one 16
 	for name in clone-base lease-add clone-up; do

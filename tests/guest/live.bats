@@ -10,7 +10,11 @@ load lib
 load live
 
 setup() { live_setup; }
-teardown() { live_teardown; }
+teardown() {
+	# If a test renamed it.
+	vgrename -qq rdt-renamed $vg 2>/dev/null || :
+	live_teardown
+}
 
 @test "live: a volume is attached, its versions are what it was, it is detached" {
 	make_lv vm1 64
@@ -243,6 +247,59 @@ end_writer() {
 	revdedupctl attach --all
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json reason </tmp/said)" = "the target does not know the version before" ]
+	is_version $vg/vm1@latest "$vol"
+	revdedupctl -q check
+}
+
+# down VOLUME...: as after a boot.
+down() {
+	local device
+	for device in "$@"; do
+		dmsetup remove "${device##*/}"
+		dmsetup remove "${device##*/}:meta"
+	done
+}
+
+@test "live: another pool, names exchanged, a renamed group: noticed" {
+	some_volume vm2 16
+	other=$vol
+	some_volume vm1 16
+	# Where the pool was there is one of another host.
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
+	revdedupctl -q init "$REVDEDUP_POOL"
+	dd if=/dev/urandom of="$vol" bs=1M seek=3 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = full ]
+	is_version $vg/vm1@latest "$vol"
+	# And the one that was there first, which knows nothing of that.
+	rm -r "$REVDEDUP_POOL"
+	mv /tmp/rdt-pool/mine "$REVDEDUP_POOL"
+	dd if=/dev/urandom of="$vol" bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = full ]
+	is_version $vg/vm1@latest "$vol"
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	# A volume is what it is, whatever LVM calls it.
+	down "$vol" "$other"
+	lvrename -qq $vg vm1 vm0
+	lvrename -qq $vg vm2 vm1
+	lvrename -qq $vg vm0 vm2
+	cp /dev/$vg/vm2 /tmp/rdt-pool/one
+	revdedupctl attach --all
+	cmp "$vol" /tmp/rdt-pool/one
+	dd if=/dev/urandom of="$vol" bs=1M seek=7 count=1 oflag=direct conv=notrunc status=none
+	dd if=/dev/urandom of="$other" bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot --all
+	is_version $vg/vm1@latest "$vol"
+	is_version $vg/vm2@latest "$other"
+	# And its group.
+	down "$vol" "$other"
+	vgrename -qq $vg rdt-renamed
+	revdedupctl attach --all
+	dd if=/dev/urandom of="$vol" bs=1M seek=11 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
 	is_version $vg/vm1@latest "$vol"
 	revdedupctl -q check
 }

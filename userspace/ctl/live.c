@@ -11,8 +11,8 @@
  * dirty is so again. After one in 4 the pool has the version of E, and the commit is
  * repeated. Nothing is dirty that is not, or the other way round, in any of them.
  *
- * The target knows the number of the last version, and the catalog the tracker of
- * that. Where these are not one and the same, everything is read.
+ * The target knows the number of the last version, the file of the attachment its uid,
+ * and the catalog its tracker. Where these are not one and the same, everything is read.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@
 
 struct live {
 	struct ctl *ctl;
-	const struct rd_attachment *at;
+	struct rd_attachment *at;
 	struct rd_freeze freeze;
 	struct rd_lock shut;	/* where the view reads the pool */
 	bool committed;
@@ -107,9 +107,24 @@ int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state
 	return r;
 }
 
-int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at)
+/* With --force without its pool, if that cannot be opened. */
+static int undo_clone(struct ctl *ctl, const struct rd_attachment *at, unsigned int wait_ms)
 {
 	struct rd_pool *pool;
+	int r;
+
+	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
+	if (!r)
+		return rd_pool_close(pool, rd_clone_undo(pool, at));
+	if (ctl_has(ctl, CTL_OPT_FORCE))
+		return rd_clone_undo(NULL, at);
+	rd_hint("nothing was changed; if the pool does not come back: 'revdedupctl detach %s --force'",
+		at->volume);
+	return r;
+}
+
+int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at)
+{
 	unsigned int wait_ms;
 	int r;
 
@@ -122,9 +137,7 @@ int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at)
 		r = rd_attachment_refresh(at);
 	if (r || !at->is_unfinished)
 		return r;
-	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
-	if (!r)
-		r = rd_pool_close(pool, rd_clone_undo(pool, at));
+	r = undo_clone(ctl, at, wait_ms);
 	if (r)
 		return r;
 	rd_warn("'%s' was a clone that had been cut short: what there was of it is gone",
@@ -200,6 +213,9 @@ static const char *why_all(struct ctl *ctl, const struct rd_attachment *at,
 		return "the version before was not made by this target";
 	if ((i64)status->version != last->number)
 		return "the target does not know the version before";
+	/* There is another pool now, or a copy of it that went other ways. */
+	if (at->version_uid != last->uid)
+		return "the pool's version before is another one";
 	return NULL;
 }
 
@@ -211,7 +227,14 @@ static int copied(void *ctx, const struct rd_version *version)
 	struct live *live = ctx;
 	int r;
 
-	r = rd_point("live-commit");
+	/*
+	 * First: if the target is not told, what it has as changed is that and more. The
+	 * other way round the pool that was here before could be taken for this one.
+	 */
+	live->at->version_uid = version->uid;
+	r = rd_attachment_save(live->at);
+	if (!r)
+		r = rd_point("live-commit");
 	if (!r)
 		r = rd_target_commit(live->at->device, live->freeze.epoch, version->number);
 	live->committed = !r;

@@ -190,8 +190,10 @@ static void put_line(FILE *file, const char *key, const char *value)
 
 static void put_all(FILE *file, const struct rd_attachment *at)
 {
-	char uuid[RD_UUID_TEXT];
+	char uuid[RD_UUID_TEXT], uid[24] = "";
 
+	if (at->version_uid)
+		snprintf(uid, sizeof(uid), "%lld", at->version_uid);
 	fprintf(file, "# by 'revdedupctl attach', which needs it at boot\n");
 	put_line(file, "volume", at->volume);
 	put_line(file, "uuid", rd_uuid_print(uuid, at->uuid));
@@ -200,6 +202,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "meta", at->meta);
 	put_line(file, "meta_uuid", at->meta_uuid);
 	put_line(file, "pool", at->pool);
+	put_line(file, "version_uid", uid);
 	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
 
@@ -317,10 +320,14 @@ static bool take(char *to, size_t size, const char *line, const char *key)
 
 static bool take_line(struct rd_attachment *at, const char *line)
 {
-	char uuid[RD_UUID_TEXT];
+	char uuid[RD_UUID_TEXT], uid[24], *end;
 
 	if (!line[0] || line[0] == '#')
 		return true;
+	if (take(uid, sizeof(uid), line, "version_uid")) {
+		at->version_uid = strtoll(uid, &end, 10);
+		return end != uid && !*end;
+	}
 	if (take(uuid, sizeof(uuid), line, "uuid"))
 		return rd_uuid_parse(at->uuid, uuid);
 	if (!strcmp(line, "unfinished=yes"))

@@ -12,6 +12,8 @@
  *	meta=/dev/vg/vm1_rdmeta
  *	meta_uuid=LVM-...
  *	pool=/srv/pool			may be left out: none yet
+ *	version_uid=5103...		the version that the next one is based on, as its pool
+ *					knows it: another pool may have one of that number
  *	unfinished=yes			a clone that is being made, see clone.h, or was cut
  *					short: nobody uses it yet
  *
@@ -40,6 +42,7 @@ struct rd_attachment {
 	char meta[PATH_MAX];
 	char meta_uuid[RD_DM_NAME_MAX];
 	char pool[PATH_MAX];
+	i64 version_uid;		/* 0: none yet */
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

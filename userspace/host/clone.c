@@ -284,7 +284,8 @@ int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
 		r = rd_lv_remove_tagged(&base, tag);
 	if (!r)
 		r = rd_lv_remove(&meta);
-	if (!r)
+	/* Without the pool the lease stays: it does no harm, and goes by itself. */
+	if (!r && pool)
 		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
 	/* Last: it is what tells that there is something to take away. */
 	return r ? r : rd_attachment_remove(at);
