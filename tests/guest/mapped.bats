@@ -210,7 +210,7 @@ fio_on() {
 	done
 	writers_are_content
 	rest_is_unchanged
-	[ $rounds -ge 10 ]
+	[ $rounds -ge 5 ]
 	# What was written with a flush behind it is there after a restart.
 	once --do_verify=0 --end_fsync=1
 	restart
