@@ -241,6 +241,28 @@ with open("pool/data", "r+b") as data:
 	[ "$status" -eq 0 ]
 }
 
+@test "snapshot: what changed and is in no list is found within 64 versions" {
+	local seg victim number=0 found=0
+	make_pool 1G
+	truncate -s 256M 1.img
+	for seg in {0..127}; do
+		blocks 1.img $((seg * 512 + seg)) 1
+	done
+	must snapshot vm1 --from 1.img
+	victim=$((RANDOM % 128))
+	blocks 1.img $((victim * 512 + victim)) 1
+	while [ "$found" = 0 ]; do
+		number=$((number + 1))
+		[ "$number" -le 64 ]
+		echo "version vm1@$number" >list
+		ctl snapshot vm1 --from 1.img --changed list
+		[ "$status" -eq 0 ]
+		[[ $output != *"had changed"* ]] || found=$number
+	done
+	# By then all was read.
+	"$build/tools/revdedupctl" dump "vm1@$((found + 1))" | cmp - 1.img
+}
+
 @test "snapshot: a list of changes that is none" {
 	make_pool 1G
 	truncate -s 4M 1.img
