@@ -210,7 +210,7 @@ is_as_before() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"nothing was changed"*"detach $vg/new --force"* ]]
-	[ "$(ls $REVDEDUP_CONFIG/volumes | wc -l)" -eq 2 ]
+	[ -e "$REVDEDUP_CONFIG/volumes/${new##*/}" ]
 	revdedupctl detach $vg/new --force
 	is_as_before
 	# It was not gone for good.
