@@ -515,8 +515,14 @@ static void parse_args(int argc, char **argv)
 	c.meta = (struct ground){ "judge", argv[optind + 1], "rdt" };
 }
 
+static bool has_checked(void)
+{
+	return epochs.clean && epochs.commits && c.dropped_base + c.dropped_meta;
+}
+
 int main(int argc, char **argv)
 {
+	unsigned long most;
 	uint64_t start;
 
 	parse_args(argc, argv);
@@ -525,13 +531,15 @@ int main(int argc, char **argv)
 
 	printf("seed %" PRIu64 ", tick %u us\n", c.seed, c.tick_us);
 	start = now_us();
-	while (c.cycle < c.cycles)
+	/* On a slow machine few cycles may see none of what is to be seen: some more. */
+	most = 10 * c.cycles;
+	while (c.cycle < c.cycles || (c.cycle < most && !has_checked()))
 		run_cycle(one_in(&c.random, 8));
 	recover(true);
 	tear_down_stack();
 	summary(now_us() - start);
 	crash_clean_up();
-	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta)) {
+	if (!has_checked()) {
 		printf("this checked nothing\n");
 		return 1;
 	}

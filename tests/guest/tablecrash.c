@@ -841,9 +841,22 @@ static void run_cycle(void)
 	end_cycle();
 }
 
+static bool has_checked(void)
+{
+	if (t.log)
+		return true;
+	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta))
+		return false;
+	return t.no_table || (count.remapped && count.aliased && count.came_home &&
+			      count.rollbacks);
+}
+
+/* On a slow machine few cycles may see none of what is to be seen: some more, then. */
 static void run_cycles(void)
 {
-	while (c.cycle < c.cycles)
+	unsigned long most = 10 * c.cycles;
+
+	while (c.cycle < c.cycles || (c.cycle < most && !has_checked()))
 		run_cycle();
 	recover();
 	end_cycle();
@@ -962,16 +975,6 @@ static void summary(uint64_t us)
 	printf("%" PRIu64 " base and %" PRIu64 " metadata sectors dropped\n",
 	       c.dropped_base, c.dropped_meta);
 	printf("%" PRIu64 " segments checked clean\n", epochs.clean);
-}
-
-static bool has_checked(void)
-{
-	if (t.log)
-		return true;
-	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta))
-		return false;
-	return t.no_table || (count.remapped && count.aliased && count.came_home &&
-			      count.rollbacks);
 }
 
 static void usage(void)
