@@ -167,15 +167,25 @@ static int read_chunk(struct reverse *rev, u64 chunk, unsigned int *ret)
 	return r;
 }
 
-static int fp_at(struct reverse *rev, rd_place here, struct rd_fp *ret)
+/* Those of a frame, until another is read. */
+static int frame_fps(struct reverse *rev, u64 frame, const struct rd_fp **ret)
 {
-	u64 frame = rd_place_id(here);
 	unsigned int nr;
 	int r;
 
 	r = read_chunk(rev, frame / CHUNK, &nr);
+	*ret = rev->chunk_fps[nr][frame % CHUNK];
+	return r;
+}
+
+static int fp_at(struct reverse *rev, rd_place here, struct rd_fp *ret)
+{
+	const struct rd_fp *fps;
+	int r;
+
+	r = frame_fps(rev, rd_place_id(here), &fps);
 	if (!r)
-		*ret = rev->chunk_fps[nr][frame % CHUNK][rd_place_slot(here)];
+		*ret = fps[rd_place_slot(here)];
 	return r;
 }
 
@@ -374,20 +384,27 @@ static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_p
 
 static int offer_recipe(struct reverse *rev, i64 id)
 {
+	const struct rd_fp *fps = NULL;
 	struct rd_recipe recipe;
-	struct rd_fp fp;
+	u64 frame = U64_MAX;
 	unsigned int i;
+	rd_place here;
 	int r;
 
 	r = rd_recipe_load(rev->pool->sql, id, &recipe);
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (rd_place_kind(recipe.map.at[i]) != RD_HERE)
+		here = recipe.map.at[i];
+		if (rd_place_kind(here) != RD_HERE)
 			continue;
-		r = fp_at(rev, recipe.map.at[i], &fp);
+		/* Mostly all of a recipe is in one. */
+		if (rd_place_id(here) != frame) {
+			frame = rd_place_id(here);
+			r = frame_fps(rev, frame, &fps);
+		}
 		if (!r)
-			offer(rev, &fp, rd_place_make(RD_AT, id, i), recipe.map.at[i]);
+			offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_AT, id, i), here);
 	}
 	return r;
 }
