@@ -36,7 +36,8 @@ series_list=(6.12 6.1)
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
-*) rounds=(POWER_CUTS=6 TABLE_CYCLES=60 LIVE_ROUNDS=40 E2E_CUTS=2 FUZZ_SEED=1) ;;
+*) rounds=(POWER_CUTS=6 TABLE_CYCLES=60 LIVE_ROUNDS=40 E2E_CUTS=2
+	E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
 # What is landed is not to depend on chance where that can be had; soak takes chances.
 [ "$tier" = soak ] || export SEED=1

@@ -1,24 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: end-to-end.sh [--kernel 6.1|6.12] [--cuts N]
+# Usage: end-to-end.sh [--kernel 6.1|6.12] [--cuts N] [--snapshots N]
 #
 # Three LVM volumes in a guest, one of them thin, with file systems that are written to
 # while revdedupctl takes snapshots, maps, restores, rolls back, deletes and prunes at
-# random, and is killed at random steps. N times (default 20) the power is cut, together
-# with the write caches of the disks; after each cut every version must be what the
-# volume was when it was suspended, and every file that was stable must be there: see
-# tests/guest/end-to-end.sh. Wants what scripts/check.sh builds for a guest.
+# random, and is killed at random steps. Some times (--cuts, default 20) the power is
+# cut, together with the write caches of the disks; after each cut every version must be
+# what the volume was when it was suspended, and every file that was stable must be
+# there. It goes on after the last until each volume has had its snapshots (default 30).
+# See tests/guest/end-to-end.sh. Wants what scripts/check.sh builds for a guest.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
 top=$(realpath "${BASH_SOURCE[0]%/*}/..")
 
-kernel=6.12 cuts=${E2E_CUTS:-20}
+kernel=6.12 cuts=${E2E_CUTS:-20} snapshots=${E2E_SNAPSHOTS:-30}
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--kernel) kernel=${2:?which kernel?}; shift 2 ;;
 	--cuts) cuts=${2:?how many?}; shift 2 ;;
+	--snapshots) snapshots=${2:?how many?}; shift 2 ;;
 	*) usage_error "no such argument: '$1'" ;;
 	esac
 done
@@ -41,8 +43,8 @@ boot() {
 	"$top/scripts/vm-run.sh" --kernel "$kernel" --payload "$module:modules" \
 		--payload "$top/tests/guest:tests/guest" --payload "$ctl:ctl" \
 		--nbd-disk "$dir/volumes" --nbd-disk "$dir/pool" \
-		--disk "$dir/copies" "$@" -- \
-		bash /rdd/tests/guest/end-to-end.sh "$phase"
+		--disk "$dir/copies" --timeout 7200 "$@" -- \
+		env E2E_SNAPSHOTS="$snapshots" bash /rdd/tests/guest/end-to-end.sh "$phase"
 }
 
 boot first --power-cut

@@ -5,7 +5,7 @@
 #
 # The guest's part of tests/end-to-end.sh. See what the last power cut left (but for
 # the first time); then write files on three volumes, and do all that revdedupctl can,
-# until the next one (but for the last time).
+# until the next one; the last time, until each volume has had E2E_SNAPSHOTS.
 #
 # What must be there is kept on a disk that loses nothing:
 #
@@ -33,6 +33,7 @@ vols=(vm1 vm2 vm3)
 copies=/tmp/rdt-copies
 export REVDEDUP_CONFIG=/tmp/rdt-pool/etc
 mapped=()
+declare -A churn_pid=() fio_pid=()
 RANDOM=${E2E_SEED:=$RANDOM}
 
 die() {
@@ -140,6 +141,7 @@ settle() {
 		[ $found -eq 1 ] || die "$name has come from nowhere"
 		[ -e $copies/pending/$1 ] || die "$name is there, and was not made"
 		mv $copies/pending/$1 $copies/versions/$name
+		count "snapshot of $1"
 		stable
 		echo "  there is $name"
 	done </tmp/list
@@ -325,6 +327,7 @@ make_all() {
 	mkdir -p $copies /tmp/rdt-pool
 	mount /dev/disk/disk2 $copies
 	mkdir $copies/{versions,pending,before,acked}
+	: >$copies/done
 	vgcreate -qq $vg /dev/disk/disk0
 	mkfs.ext4 -q /dev/disk/disk1
 	mount /dev/disk/disk1 /tmp/rdt-pool
@@ -414,17 +417,53 @@ check_all() {
 	done
 }
 
-work() {
-	local -A churn_pid=() fio_pid=()
+begin_work() {
+	local vol
 	for vol in "${vols[@]}"; do
 		begin_load $vol
 	done
 	reader &
+	reader_pid=$!
+}
+
+end_work() {
+	local vol
+	while [ ${#mapped[@]} -gt 0 ]; do
+		do_unmap
+	done
+	kill $reader_pid || :
+	[ ! -e /run/failed ] || die "$(</run/failed)"
+	for vol in "${vols[@]}"; do
+		end_load $vol
+	done
+}
+
+work_until_cut() {
+	begin_work
 	(sleep "$((RANDOM % 80 + 20)).$((RANDOM % 10))"; power_cut) &
 	while :; do one_thing; done
 }
 
+work_to_the_end() {
+	have_enough && return
+	begin_work
+	until have_enough; do
+		one_thing
+	done
+	end_work
+}
+
+# Each volume has had that many snapshots.
+have_enough() {
+	local vol
+	for vol in "${vols[@]}"; do
+		[ "$(grep -c "^snapshot of $vol\$" $copies/done)" -ge "$E2E_SNAPSHOTS" ] ||
+			return 1
+	done
+}
+
 take_down() {
+	local vol
 	[ ! -e $copies/clone ] || do_clone
 	for vol in "${vols[@]}"; do
 		retry 300 0.2 is_home $vol || die "$vol does not come home"
@@ -439,4 +478,9 @@ echo "E2E_SEED=$E2E_SEED"
 # shellcheck disable=SC2119 # no parameters
 load_module
 if [ "$1" = first ]; then make_all; else start_all; check_all; fi
-if [ "$1" = last ]; then take_down; else work; fi
+if [ "$1" = last ]; then
+	work_to_the_end
+	take_down
+else
+	work_until_cut
+fi
