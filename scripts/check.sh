@@ -36,7 +36,7 @@ series_list=(6.12 6.1)
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
-*) rounds=(POWER_CUTS=6 TABLE_CYCLES=60 LIVE_ROUNDS=40 E2E_CUTS=2
+*) rounds=(POWER_CUTS=6 CRASH_CYCLES=240 TABLE_CYCLES=60 LIVE_ROUNDS=40 E2E_CUTS=2
 	E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
 # What is landed is not to depend on chance where that can be had; soak takes chances.
@@ -156,7 +156,7 @@ guest() {
 guest_files=(00-bench ctor target resize outage cost nowait survive mapped fuzz
 	examples)
 # What an older kernel could do otherwise.
-older_files=(00-bench ctor target nowait mapped)
+older_files=(00-bench ctor target nowait)
 [ "$tier" != soak ] || older_files=("${guest_files[@]}")
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }

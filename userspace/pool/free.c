@@ -50,7 +50,8 @@ struct freeing {
 	struct rd_pool *pool;
 	unsigned int nr;
 	struct entry *entries;
-	u64 hole_us;		/* of late */
+	u64 hole_us;		/* of late, */
+	u64 move_us;		/* and a slot */
 	/* The range that is about to be given back. */
 	u64 offset, len;
 	bool forgot_lease;
@@ -100,7 +101,7 @@ static bool should_compact(const struct freeing *f, const struct entry *entry)
 	/* A device has no holes: what is free there is free by frames. */
 	if (f->pool->area.is_device)
 		return entry->live <= RD_SEG_BLOCKS * 3 / 4;
-	return f->hole_us + entry->live * MOVE_US < nr_holes(&entry->slots) * f->hole_us;
+	return f->hole_us + entry->live * f->move_us < nr_holes(&entry->slots) * f->hole_us;
 }
 
 static bool is_packing(struct rd_pool *pool, u64 frame)
@@ -123,6 +124,18 @@ static void do_without(struct freeing *f)
 		f->entries[i].waits = should_compact(f, &f->entries[i]);
 }
 
+/* A few slots say little about what one costs: most of that is to flush once. */
+static int compact_now(struct freeing *f, const u64 *frames, unsigned int nr,
+		       unsigned int live)
+{
+	u64 began = rd_now_us();
+	int r = rd_compact(f->pool, frames, nr);
+
+	f->move_us = (f->move_us * (2 * RD_COMPACT_SLOTS - live) + rd_now_us() - began) /
+		     (2 * RD_COMPACT_SLOTS);
+	return r;
+}
+
 /* Returns with *@ret_moved whether the queue has changed by it. 1: no room. */
 static int compact(struct freeing *f, bool *ret_moved)
 {
@@ -137,7 +150,7 @@ static int compact(struct freeing *f, bool *ret_moved)
 		if (!should_compact(f, entry) || is_packing(f->pool, entry->frame))
 			continue;
 		if (live + entry->live > RD_COMPACT_SLOTS) {
-			r = rd_compact(f->pool, frames, nr);
+			r = compact_now(f, frames, nr, live);
 			nr = 0;
 			live = 0;
 		}
@@ -146,7 +159,7 @@ static int compact(struct freeing *f, bool *ret_moved)
 		*ret_moved = true;
 	}
 	if (!r && nr)
-		r = rd_compact(f->pool, frames, nr);
+		r = compact_now(f, frames, nr, live);
 	return r;
 }
 
@@ -442,7 +455,7 @@ static int queue_length(struct rd_pool *pool, i64 *ret)
 /* 1: no more can be done now. */
 static int free_all(struct rd_pool *pool, bool *forgot_lease)
 {
-	struct freeing f = { .pool = pool, .hole_us = HOLE_US };
+	struct freeing f = { .pool = pool, .hole_us = HOLE_US, .move_us = MOVE_US };
 	unsigned int max = FIRST_BATCH;
 	i64 left, before = -1;
 	int r;
