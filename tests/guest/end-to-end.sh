@@ -438,9 +438,15 @@ end_work() {
 	done
 }
 
+# Some things are done, and then the power goes at any moment of the next few, however
+# slow this machine is.
 work_until_cut() {
+	local first=$SECONDS nr=$((RANDOM % 6 + 1)) i
 	begin_work
-	(sleep "$((RANDOM % 80 + 20)).$((RANDOM % 10))"; power_cut) &
+	for ((i = 0; i < nr; i++)); do
+		one_thing
+	done
+	(sleep "$((RANDOM % (2 * (SECONDS - first) / nr + 4))).$((RANDOM % 10))"; power_cut) &
 	while :; do one_thing; done
 }
 
