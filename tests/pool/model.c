@@ -1082,6 +1082,7 @@ static struct {
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
 	{ "lease-add", 0 }, { "lease-drop", 0 },
 	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
+	{ "reverse-stream", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
 	{ "write", 0 },
 };

@@ -287,6 +287,48 @@ fail_tags() {
 	stop_everywhere tag vm1@2 +gold
 }
 
+# segment NAME: one that nobody else has.
+segment() { head -c $((2 << 20)) /dev/urandom >"img/$1"; }
+
+# blocks_of FROM TO FIRST NR
+blocks_of() {
+	dd if="img/$1" of="img/$2" bs=4k skip="$3" seek="$3" count="$4" conv=notrunc status=none
+}
+
+# In one chunk of fingerprints: what is read of it before it is somebody else's says
+# nothing of him.
+@test "a frame is freed and used again while fingerprints are compared" {
+	local name
+	must init pool --size 162M --reserve 1M
+	for name in alone new pieces last d; do
+		segment $name
+	done
+	head -c $((80 << 20)) /dev/urandom >img/b
+	# Of d@1 all but the last block is b's, and so is what a ends with.
+	blocks_of b d 0 511
+	blocks_of new pieces 0 10
+	cat img/new img/alone >img/a1
+	cat img/pieces img/d >img/a2
+	must snapshot b --from img/b
+	must snapshot d --from img/d
+	cp img/d want/d@1
+	must snapshot a --from img/a1
+	cp img/a1 want/a@1
+	must snapshot a --from img/a2
+	must snapshot d --from img/last
+	cp img/last want/d@2
+	stopped="delete stopped before fingerprints are compared"
+	stop_at reverse-stream delete a@2
+	grep -q State:.*stopped "/proc/$pid/status" || fail_test "it was not stopped"
+	must delete b@1
+	# It gets the first frame that was b's.
+	must snapshot c --from img/new
+	cp img/new want/c@1
+	go_on
+	all_right
+	must scrub
+}
+
 no_target() { rm -f out/slowly; }
 
 # Of which a part will do.

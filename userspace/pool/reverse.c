@@ -23,7 +23,9 @@
  *	           |                 |            |
  *	wanted	[slot 0][slot 1]  [slot 9]     [slot 3][slot 4][slot 511]
  *
- * Fingerprints are read without a lock. That is why step 3 looks again: what
+ * Fingerprints are read without a lock, and a frame may be freed and be somebody
+ * else's meanwhile. What is found is only a hint: step 3 looks again at maps and at
+ * fingerprints, within its transaction, while nobody can free what they name. What
  * has changed since is left for the next pass. A transaction of step 3 that ended
  * is done for good, and a crash leaves the rest superseded, as it was.
  */
@@ -312,6 +314,7 @@ static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
 
 	if (r)
 		return r;
+	forget_chunks(rev);
 	for (i = 0; i < nr && !is_full(rev) && !r; i++)
 		r = take_recipe(rev, ids[i]);
 	rd_sql_end_read(rev->pool->sql);
@@ -418,6 +421,8 @@ static int offer_window(struct reverse *rev, u64 first)
 
 	if (r)
 		return r;
+	/* None may be older than the maps. */
+	forget_chunks(rev);
 	r = rd_segments_read(sql, rev->volume, rev->newest.number, first, WINDOW, recipes);
 	for (i = 0; i < WINDOW && rev->nr_fps && !r; i++)
 		if (recipes[i])
@@ -474,6 +479,19 @@ static int check_target(struct rd_sql *sql, const struct wanted *wanted,
 	return 0;
 }
 
+/* Are both the same block, and is it the one that was wanted? */
+static int check_content(struct reverse *rev, const struct wanted *wanted, bool *ret_good)
+{
+	struct rd_fp was, here;
+	int r;
+
+	r = fp_at(rev, wanted->was, &was);
+	if (!r)
+		r = fp_at(rev, wanted->here, &here);
+	*ret_good = !r && rd_fp_equal(&was, &wanted->fp) && rd_fp_equal(&here, &wanted->fp);
+	return r;
+}
+
 /*
  * What @now, as it is now, becomes. *@ret_all: each block that it has was looked for,
  * and what was found for it is still there.
@@ -496,6 +514,8 @@ static int change_map(struct reverse *rev, const struct work *work, struct check
 		good = wanted < end && wanted->slot == i && wanted->was == now->at[i];
 		if (good && wanted->at) {
 			r = check_target(rev->pool->sql, wanted, checked, &good);
+			if (!r && good)
+				r = check_content(rev, wanted, &good);
 			if (!r && good)
 				map->at[i] = wanted->at;
 		}
@@ -545,6 +565,7 @@ static int change_some(struct reverse *rev, unsigned int first)
 		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
+	forget_chunks(rev);
 	for (i = first; i < end && !r; i++) {
 		r = change_recipe(rev, &rev->works[i], &checked, &done);
 		if (!r && done)
@@ -591,13 +612,13 @@ static int pass(struct reverse *rev)
 {
 	int r;
 
-	/* What is freed and used for something else meanwhile is read anew. */
-	forget_chunks(rev);
 	r = take_recipes(rev);
 	if (r || !rev->nr_works)
 		return r;
 	make_table(rev);
-	r = stream_newest(rev);
+	r = rd_point("reverse-stream");
+	if (!r)
+		r = stream_newest(rev);
 	return r ? r : change_all(rev);
 }
 
