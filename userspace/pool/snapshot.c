@@ -956,6 +956,8 @@ static void choose_mode(struct snapshot *s)
 		report->reason = "the list of changes is not based on the newest version";
 	else if (s->size != s->base.size)
 		report->reason = "the size has changed";
+	else if (!s->nr_segs)
+		report->reason = "there is nothing to be read";
 	else
 		s->all = false;
 	if (s->all)
