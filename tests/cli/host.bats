@@ -52,6 +52,26 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	[ $((now - at)) -lt 60 ]
 }
 
+@test "a file of an attachment that is about another volume is for nobody" {
+	local command
+	mkdir -p etc/volumes
+	cat >etc/volumes/revdedup-vg-vm2 <<-'END'
+		volume=vg/vm1
+		uuid=1b4e28ba-2fa1-41d2-883f-0016d3cca427
+		base=/dev/vg/vm1
+		meta=/dev/vg/vm1_rdmeta
+	END
+	for command in status "attach vg/vm2" "detach vg/vm2" "snapshot vg/vm2"; do
+		# shellcheck disable=SC2086 # words
+		ctl $command
+		echo "$output"
+		[ "$status" -eq 1 ]
+		[[ $output == *"revdedup-vg-vm2' is about 'vg/vm1'"* ]]
+	done
+	ctl attach --all
+	[ "$status" -eq 3 ]
+}
+
 @test "metrics: a file is there as a whole, or as it was" {
 	mkdir out
 	ctl metrics --output out/x.prom

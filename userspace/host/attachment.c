@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
+#include "../pool/failpoint.h"
 #include "../pool/log.h"
 #include "../pool/pool.h"
 #include "attachment.h"
@@ -220,10 +221,20 @@ static int write_file(const char *path, const struct rd_attachment *at)
 	return r ? rd_err(r, "cannot write '%s'", path) : 0;
 }
 
+/* What else there is of the one with that device in the directory: ".NAME.word" */
+static char *hidden_path(const char *dir, const struct rd_attachment *at, const char *word)
+{
+	char name[RD_DM_NAME_MAX + 8];
+
+	snprintf(name, sizeof(name), ".%.120s.%.5s", at->device, word);
+	return dir ? rd_path_in(dir, name) : NULL;
+}
+
 int rd_attachment_save(const struct rd_attachment *at)
 {
 	RD_FREE char *dir = directory();
-	RD_FREE char *tmp = dir ? rd_path_in(dir, ".new") : NULL;
+	/* Its own: another command may save another one at the same time. */
+	RD_FREE char *tmp = hidden_path(dir, at, "new");
 	RD_FREE char *path = dir ? rd_path_in(dir, at->device) : NULL;
 	int r;
 
@@ -232,6 +243,8 @@ int rd_attachment_save(const struct rd_attachment *at)
 	r = make_directory(dir);
 	if (!r)
 		r = write_file(tmp, at);
+	if (!r)
+		r = rd_point("attachment-rename");
 	if (!r && rename(tmp, path))
 		r = rd_err(-errno, "cannot write '%s'", path);
 	return r ? r : rd_sync_directory(dir);
@@ -249,19 +262,11 @@ int rd_attachment_remove(const struct rd_attachment *at)
 	return rd_sync_directory(dir);
 }
 
-/* The file may be replaced by another: what is locked is the directory's, by name. */
-static char *lock_path(const char *dir, const struct rd_attachment *at)
-{
-	char name[RD_DM_NAME_MAX + 8];
-
-	snprintf(name, sizeof(name), ".%.120s.lock", at->device);
-	return dir ? rd_path_in(dir, name) : NULL;
-}
-
+/* The file may be replaced by another, so what is locked lies beside it. */
 int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms)
 {
 	RD_FREE char *dir = directory();
-	RD_FREE char *path = lock_path(dir, at);
+	RD_FREE char *path = hidden_path(dir, at, "lock");
 	unsigned int waited = 0;
 	int fd;
 
@@ -299,7 +304,7 @@ bool rd_attachment_is_busy(const struct rd_attachment *at)
 {
 	RD_CLOSE int fd = -1;
 	RD_FREE char *dir = directory();
-	RD_FREE char *path = lock_path(dir, at);
+	RD_FREE char *path = hidden_path(dir, at, "lock");
 
 	if (path)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -340,6 +345,19 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		take(at->pool, sizeof(at->pool), line, "pool");
 }
 
+/* It may have been copied, or renamed, by hand. */
+static int check_name(const struct rd_attachment *at, const char *path)
+{
+	char name[RD_DM_NAME_MAX];
+	int r = rd_device_name(at->volume, name);
+
+	if (r || !strcmp(name, at->device))
+		return r;
+	rd_err(0, "'%s' is about '%s', and would have to be called '%s'", path, at->volume, name);
+	rd_hint("which volume is it? rename the file, or mend the line 'volume='");
+	return -EINVAL;
+}
+
 static int load_file(struct rd_attachment *at, const char *dir, const char *name)
 {
 	RD_FREE char *path = rd_path_in(dir, name);
@@ -366,7 +384,7 @@ static int load_file(struct rd_attachment *at, const char *dir, const char *name
 		   !memcmp(at->uuid, none, sizeof(none))))
 		r = rd_err(-EINVAL, "'%s' lacks a line: volume, uuid, base and meta are needed",
 			   path);
-	return r;
+	return r ? r : check_name(at, path);
 }
 
 int rd_attachment_load(struct rd_attachment *at, const char *volume)
@@ -378,7 +396,13 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 	if (!dir)
 		return -ENOMEM;
 	r = rd_device_name(volume, name);
-	return r ? r : load_file(at, dir, name);
+	if (!r)
+		r = load_file(at, dir, name);
+	if (r || !strcmp(at->volume, volume))
+		return r;
+	/* What is not of LVM may be called "a-/b" and "a/-b". */
+	return rd_err(-EEXIST, "the device of '%s' would be called as that of '%s' is", volume,
+		      at->volume);
 }
 
 int rd_attachment_refresh(struct rd_attachment *at)
