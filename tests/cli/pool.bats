@@ -241,6 +241,16 @@ with open("pool/data", "r+b") as data:
 	[ "$status" -eq 0 ]
 }
 
+@test "snapshot: a list of changes for an image of nothing" {
+	make_pool 1G
+	: >1.img
+	ctl snapshot vm1 --from 1.img
+	echo "version 1" >list
+	ctl snapshot vm1 --from 1.img --changed list
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "made vm1@2: full, because there is nothing to be read" ]
+}
+
 @test "snapshot: what changed and is in no list is found within 64 versions" {
 	local seg victim number=0 found=0
 	make_pool 1G
@@ -548,6 +558,31 @@ with open("pool/data", "r+b") as data:
 		[ "$status" -eq 1 ]
 		[[ $output == *"is neither a file nor a block device"* ]]
 	done
+}
+
+@test "init: on a device that holds something, or is in use" {
+	truncate -s 200M disk.img
+	loop=$(losetup --find --show disk.img 2>&1) || skip "no loop device: $loop"
+	# Its first block is empty.
+	printf _BHRfS_M | dd of="$loop" bs=1 seek=65600 conv=notrunc status=none
+	sync
+	export REVDEDUP_POOL=$PWD/of-device
+	ctl init "$REVDEDUP_POOL" --data "$loop"
+	expect 1 <<-END
+		revdedupctl: '$loop' is not empty, it holds btrfs
+		revdedupctl: nothing was changed; --force uses it all the same, and what is there is lost
+	END
+	[ ! -e "$REVDEDUP_POOL" ]
+	mke2fs -q -F "$loop"
+	mkdir mounted
+	mount "$loop" mounted
+	ctl init "$REVDEDUP_POOL" --data "$loop" --force
+	umount mounted
+	[ "$status" -eq 11 ]
+	[[ $output == *"is mounted, or a program has it for itself"* ]]
+	e2fsck -fn "$loop"
+	must init "$REVDEDUP_POOL" --data "$loop" --force
+	[ "$(readlink "$REVDEDUP_POOL/data")" = "$loop" ]
 }
 
 @test "restore: to a block device" {

@@ -93,7 +93,9 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 	if (!path)
 		return -ENOMEM;
 	if (options->data) {
-		RD_FREE char *target = realpath(options->data, NULL);
+		/* One from the root is kept: what a link in /dev leads to changes. */
+		RD_FREE char *target = options->data[0] == '/' ? strdup(options->data) :
+			realpath(options->data, NULL);
 
 		if (!target)
 			return rd_err(-errno, "cannot find '%s'", options->data);
