@@ -222,7 +222,8 @@ static int leave_linear(struct rdd_table *t, u32 flags)
 		super.flags &= ~RDD_FLAG_LINEAR_OK;
 	}
 	super.flags |= flags;
-	if (!r && super.flags != meta->super.flags)
+	/* A write that failed may have left others on disk than we have here. */
+	if (!r && (super.flags != meta->super.flags || meta->super_is_stale))
 		r = rdd_super_write(meta, &super);
 	return r;
 }
