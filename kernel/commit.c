@@ -165,7 +165,7 @@ static void take_changes(struct rdd_table *t, struct list_head *pages,
 
 static int flush_base(struct rdd_table *t)
 {
-	return t->base ? blkdev_issue_flush(t->base) : 0;
+	return t->base ? rdd_flush_base(t->meta, t->base) : 0;
 }
 
 /* What is taken has its data on the base, stable: the entries follow. */
@@ -408,7 +408,8 @@ static void go_on(struct rdd_table *t, struct bio_list *flushes, int r)
 		rdd_remap_defer(t, &t->throttled);
 	if (!bio_list_empty(&t->deferred))
 		queue_work(t->wq, &t->io_work);
-	if (rdd_table_waits(t))
+	/* Even if nothing waits: it is to be seen that it works again. */
+	if (r || rdd_table_waits(t))
 		queue_delayed_work(t->wq, &t->commit_work, RETRY);
 	wake_up_all(&t->page_wait);
 	spin_unlock_irq(&t->lock);

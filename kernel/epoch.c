@@ -77,7 +77,7 @@ static int flush_base(struct rdd_meta *meta, struct block_device *base)
 
 	if (rdd_broken(base))
 		return 0;
-	r = blkdev_issue_flush(base);
+	r = rdd_flush_base(meta, base);
 	if (r)
 		DMERR("%s: checkpoint: cannot flush the base device: error %d",
 		      rdd_meta_name(meta), r);

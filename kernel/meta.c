@@ -350,12 +350,6 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 	u64 group;
 	int r;
 
-	/* Not without a copy B at the end, as far as we know; see adopt(). */
-	if (meta->super.meta_blocks != device_blocks(meta)) {
-		DMERR("%s: cannot record the new size: the size of the metadata device is not recorded either",
-		      rdd_meta_name(meta));
-		return -EIO;
-	}
 	r = new_bits(&bits, nr_segs);
 	if (r)
 		return r;
@@ -685,19 +679,23 @@ static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
 		rdd_super_write(meta, &super);
 }
 
+static unsigned int cache_pages(const struct rdd_target *rt)
+{
+	return (rt->cache_mib ? rt->cache_mib : DEFAULT_CACHE_MIB) *
+	       (SZ_1M / RDD_BLOCK_SIZE);
+}
+
 /* The table of @meta, with the devices of @rt. */
 static int take_table(struct rdd_meta *meta, struct rdd_target *rt)
 {
 	const u32 flags = meta->super.flags;
-	unsigned int pages = (rt->cache_mib ? rt->cache_mib : DEFAULT_CACHE_MIB) *
-			     (SZ_1M / RDD_BLOCK_SIZE);
 	struct rdd_table *t;
 	int r;
 
 	if (!meta->table && (!rt->pool || !(flags & RDD_FLAG_TABLE)))
 		return 0;
 	if (!meta->table) {
-		t = rdd_table_create(meta, pages);
+		t = rdd_table_create(meta, cache_pages(rt));
 		if (IS_ERR(t))
 			return PTR_ERR(t);
 		r = rdd_table_load(t, flags & RDD_FLAG_LINEAR_OK);
@@ -709,7 +707,7 @@ static int take_table(struct rdd_meta *meta, struct rdd_target *rt)
 		}
 		meta->table = t;
 	}
-	rdd_table_use(meta->table, rt, pages);
+	rdd_table_use(meta->table, rt, cache_pages(rt));
 	return 0;
 }
 
@@ -719,6 +717,16 @@ static int resize(struct rdd_meta *meta, u64 sectors)
 	struct rdd_table *t = meta->table;
 	int r = 0;
 
+	/*
+	 * Not without a copy B at the end, as far as we know, see adopt(): what is
+	 * new of the table could lie where it is.
+	 */
+	if (meta->super.volume_sectors != sectors &&
+	    meta->super.meta_blocks != device_blocks(meta)) {
+		DMERR("%s: cannot record the new size: the size of the metadata device is not recorded either",
+		      rdd_meta_name(meta));
+		return -EIO;
+	}
 	if (t && sectors > t->volume_sectors)
 		r = rdd_table_resize(t, sectors);
 	if (!r && meta->super.volume_sectors != sectors)
@@ -737,6 +745,9 @@ static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 	int r;
 
 	if (meta->loaded) {
+		/* Whatever comes of it: the devices of the one before are gone. */
+		if (meta->table)
+			rdd_table_use(meta->table, rt, cache_pages(rt));
 		/* It may have changed since the constructor looked. */
 		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)

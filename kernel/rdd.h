@@ -92,6 +92,12 @@ struct rdd_meta {
 	unsigned long *frozen;
 	unsigned long *stale;
 
+	/*
+	 * A flush of the base that nobody asked us for has failed, and nobody
+	 * above knows. Bit 0; under no lock.
+	 */
+	unsigned long flush_failed;
+
 	struct bio_list held;		/* first writes whose bits are in want */
 
 	/* An outage: the metadata device failed a write; see track.c. */
@@ -149,6 +155,7 @@ struct rdd_io {
 	bool committed:1;	/* what a FUA write waits for */
 	bool in_work:1;		/* it came to the worker */
 	bool copy_failed:1;
+	bool copied_again:1;
 	u16 first;
 	u16 nr;
 	struct rdd_page *page;
@@ -159,6 +166,9 @@ static inline u64 rdd_sector_seg(sector_t sector)
 {
 	return sector >> RDD_SEG_SECTOR_SHIFT;
 }
+
+/* Flush the base for ourselves; see target.c. Sleeps. */
+int rdd_flush_base(struct rdd_meta *meta, struct block_device *base);
 
 /* Are the dirty bits of all that @bio writes on disk? */
 static inline bool rdd_is_stable(struct rdd_meta *meta, struct bio *bio)

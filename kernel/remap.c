@@ -412,6 +412,7 @@ int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
 	io->committed = false;
 	io->in_work = false;
 	io->copy_failed = false;
+	io->copied_again = false;
 	if (!bio_sectors(bio))
 		return map_flush(t, bio);
 	if (unlikely(would_block(t, bio))) {
@@ -604,6 +605,26 @@ static bool work_read(struct rdd_table *t, struct bio *bio)
 	return true;
 }
 
+/*
+ * kcopyd asks what the base can do before it makes zeros there, and that may have
+ * changed when they arrive. Not here: kcopyd must not wait for itself.
+ */
+static bool copy_again(struct rdd_table *t, struct bio *bio)
+{
+	struct rdd_io *io = io_of(bio);
+	unsigned long flags;
+
+	if (io->copied_again || bdev_write_zeroes_sectors(t->base))
+		return false;
+	io->copied_again = true;
+	io->copy_failed = false;
+	spin_lock_irqsave(&t->lock, flags);
+	bio_list_add(&t->recopies, bio);
+	queue_work(t->wq, &t->io_work);
+	spin_unlock_irqrestore(&t->lock, flags);
+	return true;
+}
+
 /* A piece of a copy-up has ended; the last sends the write. */
 static void copied(int read_err, unsigned long write_err, void *context)
 {
@@ -614,10 +635,10 @@ static void copied(int read_err, unsigned long write_err, void *context)
 		io->copy_failed = true;
 	if (!atomic_dec_and_test(&io->copies))
 		return;
-	if (io->copy_failed)
-		bio_io_error(bio);
-	else
+	if (!io->copy_failed)
 		submit_bio_noacct(bio);
+	else if (!copy_again(io->page->table, bio))
+		bio_io_error(bio);
 }
 
 static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
@@ -632,6 +653,21 @@ static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
 		rdd_copy_home(t, piece->place, piece->sector, piece->count,
 			      copied, bio);
 	}
+}
+
+/* Its blocks are busy, so that their entries are what they were. */
+static void work_recopy(struct rdd_table *t, struct bio *bio)
+{
+	struct pieces pieces;
+	bool found;
+
+	spin_lock_irq(&t->lock);
+	found = find_pieces(t, io_of(bio)->page, bio, &pieces);
+	spin_unlock_irq(&t->lock);
+	if (found)
+		copy_up(t, bio, &pieces);
+	else
+		bio_io_error(bio);
 }
 
 static bool work_write(struct rdd_table *t, struct bio *bio)
@@ -832,19 +868,22 @@ static bool work_bio(struct rdd_table *t, struct bio *bio)
 /*
  * A suspend waits for all bios. Those that wait themselves for a commit, or for a
  * page that only a commit can give, while none succeeds, go back where they came
- * from (noflush), or fail.
+ * from (noflush), or fail. Pages that are not dirty are to be had by and by.
  */
 static void give_up(struct rdd_table *t, struct bio_list *bios)
 {
 	struct dm_target *ti = READ_ONCE(t->meta->ti);
+	struct bio_list lost = BIO_EMPTY_LIST;
 	struct bio *bio;
 
 	if (!READ_ONCE(t->is_paused) || !READ_ONCE(t->commit_failed) || !ti)
 		return;
 	spin_lock_irq(&t->lock);
-	bio_list_merge_init(bios, &t->throttled);
+	bio_list_merge_init(&lost, &t->throttled);
+	if (t->nr_pages >= t->max_pages && t->nr_dirty >= t->nr_pages)
+		bio_list_merge_init(&lost, bios);
 	spin_unlock_irq(&t->lock);
-	while ((bio = bio_list_pop(bios))) {
+	while ((bio = bio_list_pop(&lost))) {
 		bio->bi_status = dm_noflush_suspending(ti) ?
 				 BLK_STS_DM_REQUEUE : BLK_STS_IOERR;
 		bio_endio(bio);
@@ -855,7 +894,7 @@ static void do_io(struct work_struct *work)
 {
 	struct rdd_table *t = container_of(work, struct rdd_table, io_work);
 	unsigned int noio = memalloc_noio_save();
-	struct bio_list bios;
+	struct bio_list bios, recopies;
 	struct blk_plug plug;
 	struct bio *bio;
 
@@ -863,9 +902,13 @@ static void do_io(struct work_struct *work)
 	spin_lock_irq(&t->lock);
 	bios = t->deferred;
 	bio_list_init(&t->deferred);
+	recopies = t->recopies;
+	bio_list_init(&t->recopies);
 	spin_unlock_irq(&t->lock);
 
 	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(&recopies)))
+		work_recopy(t, bio);
 	while ((bio = bio_list_pop(&bios))) {
 		if (work_bio(t, bio))
 			continue;
@@ -906,6 +949,7 @@ void rdd_remap_init(struct rdd_table *t)
 {
 	bio_list_init(&t->deferred);
 	bio_list_init(&t->throttled);
+	bio_list_init(&t->recopies);
 	INIT_LIST_HEAD(&t->loaded);
 	INIT_WORK(&t->io_work, do_io);
 }

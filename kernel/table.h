@@ -154,6 +154,7 @@ struct rdd_table {
 	/* Bios for the worker of remap.c. */
 	struct bio_list deferred;
 	struct bio_list throttled;	/* until the next commit */
+	struct bio_list recopies;	/* what they do not cover is copied again */
 	struct list_head loaded;	/* pages that were read */
 	struct work_struct io_work;
 	struct bio_set bios;

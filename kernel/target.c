@@ -295,6 +295,25 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
 }
 
 /* The base may have changed between our look at it in map and its own. */
+/*
+ * A device says once that what it had in its cache is lost. If it says so to us, the
+ * next one who asks from above must hear it: he would take his data for stable.
+ */
+int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
+{
+	int r = blkdev_issue_flush(base);
+
+	if (r)
+		set_bit(0, &meta->flush_failed);
+	return r;
+}
+
+static void tell_of_flush(struct rdd_meta *meta, blk_status_t *error)
+{
+	if (test_and_clear_bit(0, &meta->flush_failed) && !*error)
+		*error = BLK_STS_IOERR;
+}
+
 static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
@@ -311,6 +330,9 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		else if (bio->bi_opf & REQ_NOWAIT)
 			*error = BLK_STS_AGAIN;
 	}
+	if (unlikely(READ_ONCE(rt->meta->flush_failed)) &&
+	    (bio->bi_opf & REQ_PREFLUSH))
+		tell_of_flush(rt->meta, error);
 	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }
 
