@@ -1005,6 +1005,88 @@ env_pool_none() {
 	reads 0 32 "w0,8;p808,a;w12,3;p815,b"
 }
 
+@test "a flush of ours that the base fails is told to who flushes next" {
+	local ground
+	# A RAM disk has no cache, and so no flush comes to it.
+	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
+	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	make rdt-b "0 $vol_sectors linear $ground 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	writes 0 8
+	# Its commit comes in a second, or with a message, and what that flushes is lost.
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	refused "Input/output error" "cannot write the remap table" msg remap 1,1,p101,p201
+	mode_is fail
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	within 10 mode_is rw
+	run ! sync $vol
+	sync $vol
+	# At a checkpoint as well, where nothing else waits.
+	dm suspend rdt-v
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	status
+	refused "Input/output error" "" msg checkpoint $((field[f_epoch] + 1))
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	dm resume rdt-v
+	run ! sync $vol
+	sync $vol
+	mode_is rw
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
+@test "a part of a block of zeros is written while a snapshot comes to the base" {
+	local ground writer
+	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
+	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	make rdt-real "0 $vol_sectors linear $ground 0"
+	make rdt-b "0 $vol_sectors linear $ground 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,z"
+	snapshot
+	writes 80 8
+	dm suspend rdt-b
+	# What it leaves of its block is made zeros by a request that waits there, and
+	# then nobody takes it.
+	dd if=/dev/zero bs=512 count=1 status=none | tr '\0' x |
+		dd of=$vol bs=512 seek=3 oflag=direct status=none 3>&- &
+	writer=$!
+	sleep 1
+	load_table rdt-b rw "0 $vol_sectors snapshot-origin /dev/mapper/rdt-real"
+	dm resume rdt-b
+	wait $writer
+	places_are 0 2 "0,1,b;1,1,z"
+	[ "$(dd if=$vol bs=512 count=8 iflag=direct status=none | tr -d '\0')" = "$(printf 'x%.0s' {1..512})" ]
+	dm remove rdt-v
+	dm remove rdt-b
+	dm remove rdt-real
+}
+
+@test "a table line that cannot be resumed is no danger to messages" {
+	vol_create
+	batch "0,10,p100"
+	writes 0 64
+	writes 64 64
+	within 10 counts 16384 0 0
+	vol_remove
+	vol_create
+	# All is home, and so it need not have the pool.
+	load_table rdt-v rw "0 $vol_sectors revdedup $base $meta -"
+	msg watch 0,1
+	msg alias 0,1,p7
+	dm suspend rdt-v
+	refused "No such device" "give the pool device" dm resume rdt-v
+	dm remove rdt-p
+	refused "Operation not supported" "there is no remap table" msg punch 0,1
+	make rdt-p "0 $pool_sectors linear /dev/ram2 0"
+	vol_reload
+	reads 0 8 "p38,8"
+}
+
 # --- hydration
 
 @test "hydration copies all home, says so, and the pool is not needed any more" {
