@@ -52,11 +52,12 @@ static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
 	return r;
 }
 
-static void remove_meta(const char *base)
+/* If we have made it. */
+static void remove_meta(const char *path)
 {
 	struct rd_lv lv;
 
-	if (!rd_lv_beside(base, "_rdmeta", &lv))
+	if (!rd_lv_find(path, &lv))
 		rd_lv_remove(&lv);
 }
 
@@ -130,7 +131,7 @@ static int attach_new(struct ctl *ctl, const char *volume)
 			rd_attachment_remove(at);
 	}
 	if (r && made)
-		remove_meta(base);
+		remove_meta(path);
 	return r;
 }
 
@@ -221,12 +222,32 @@ static void drop_leases(struct ctl *ctl, const struct rd_attachment *at)
 			at->pool, at->volume);
 }
 
+/*
+ * Where base and metadata are now: what has their names may be somebody else's. Where
+ * they are not found there is nothing to lose, or it was said that it may be lost.
+ */
+static int find_devices(struct ctl *ctl, struct rd_attachment *at, bool *ret_found)
+{
+	struct rd_dm_info info;
+	int r;
+
+	*ret_found = !rd_attachment_locate(at);
+	if (*ret_found)
+		return 0;
+	r = rd_part_info(at, NULL, &info);
+	if (r || (!info.exists && !at->pool[0]))
+		return r;
+	if (ctl_has(ctl, CTL_OPT_FORCE))
+		return ctl_ask(ctl, "what '%s' has in the pool alone is lost", at->volume);
+	rd_hint("nothing was changed; activate its devices first, or give it up with --force");
+	return CTL_FAILED;
+}
+
 static int take_off(struct ctl *ctl, const struct rd_attachment *at, bool *ret_open)
 {
 	bool is_home;
 	int r;
 
-	*ret_open = false;
 	if (!ctl_has(ctl, CTL_OPT_FORCE))
 		return rd_stack_down(at, ret_open);
 	r = rd_stack_is_home(at, &is_home);
@@ -243,7 +264,7 @@ int cmd_detach(struct ctl *ctl)
 	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
 	unsigned int wait_ms;
 	struct ctl_name name;
-	bool is_open;
+	bool is_open = false, found;
 	int r;
 
 	if (!at)
@@ -266,19 +287,19 @@ int cmd_detach(struct ctl *ctl)
 	r = rd_attachment_lock(at, wait_ms);
 	if (!r)
 		r = rd_attachment_refresh(at);
-	/* Under another name there may be something to lose; if it is gone, that is said. */
-	if (!r && access(at->meta, F_OK))
-		rd_attachment_locate(at);
 	if (!r)
+		r = find_devices(ctl, at, &found);
+	if (!r && found)
 		r = rd_freeze_end(at);
 	if (!r)
-		r = take_off(ctl, at, &is_open);
+		r = found ? take_off(ctl, at, &is_open) : rd_stack_abandon(at);
 	if (!r)
 		r = rd_attachment_remove(at);
 	if (r)
 		return r;
 	drop_leases(ctl, at);
-	remove_meta(at->base);
+	if (found && at->meta_uuid[0])
+		remove_meta(at->meta);
 	print_detached(ctl, at, is_open);
 	return 0;
 }

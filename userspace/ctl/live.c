@@ -199,6 +199,18 @@ static int check_places(struct ctl *ctl, const struct rd_attachment *at)
 	return CTL_FAILED;
 }
 
+/* While a version is copied its pool keeps what is read from it: no other pool would. */
+static int check_pool(struct ctl *ctl, const struct rd_attachment *at)
+{
+	RD_FREE char *path = realpath(ctl->pool->path, NULL);
+
+	if (path && !strcmp(path, at->pool))
+		return 0;
+	rd_err(0, "blocks of '%s' lie in another pool, '%s'", at->volume, at->pool);
+	rd_hint("no version was made; 'revdedupctl status' says when all are home");
+	return CTL_FAILED;
+}
+
 /* Why everything is to be read, or NULL. */
 static const char *why_all(struct ctl *ctl, const struct rd_attachment *at,
 			   const struct rd_target_status *status, const struct rd_version *last)
@@ -316,8 +328,11 @@ static int take(struct live *live, struct rd_snapshot_options *options,
 	why = why_all(ctl, live->at, &status, &last);
 	options->why_full = why;
 	/* What is copied may lie in the pool, and nobody tells the view that it moves. */
-	if (!rd_target_is_home(&status))
-		r = rd_lease_shut(ctl->pool, &live->shut);
+	if (!rd_target_is_home(&status)) {
+		r = check_pool(ctl, live->at);
+		if (!r)
+			r = rd_lease_shut(ctl->pool, &live->shut);
+	}
 	if (r)
 		return r;
 	r = rd_freeze_begin(&live->freeze, live->at, &freeze);

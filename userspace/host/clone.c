@@ -235,7 +235,7 @@ static int take_name(struct rd_pool *pool, const char *volume)
 
 static int begin(struct clone *clone, unsigned int wait_ms)
 {
-	char base[RD_DM_PATH_MAX], meta[RD_DM_PATH_MAX];
+	char base[RD_LV_PATH_MAX], meta[RD_LV_PATH_MAX];
 	const char *volume = clone->options->volume;
 	struct rd_attachment *at = clone->at;
 	int r;

@@ -11,7 +11,7 @@
 #include "lvm.h"
 
 struct rd_cow {
-	char path[RD_DM_PATH_MAX];
+	char path[RD_LV_PATH_MAX];
 	int fd;			/* keeps a loop device; or -1 */
 };
 

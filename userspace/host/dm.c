@@ -225,14 +225,17 @@ int rd_dm_suspend(const char *name, unsigned int flags)
 	return r ? rd_err(r, "cannot suspend '%s'", name) : 0;
 }
 
-int rd_dm_resume(const char *name, unsigned int flags)
+static int resume(const char *name, unsigned int flags)
 {
 	TASK *task = new_task(DM_DEVICE_RESUME, name);
-	int r;
 
-	if (!task)
-		return -ENOMEM;
-	r = run_with_udev(task, flags);
+	return task ? run_with_udev(task, flags) : -ENOMEM;
+}
+
+int rd_dm_resume(const char *name, unsigned int flags)
+{
+	int r = resume(name, flags);
+
 	if (!r)
 		return 0;
 	rd_err(r, "cannot resume '%s'", name);
@@ -244,7 +247,13 @@ int rd_dm_swap(const char *name, unsigned int flags)
 {
 	int r = rd_dm_suspend(name, flags);
 
-	return r ? r : rd_dm_resume(name, flags);
+	if (r)
+		return r;
+	r = rd_dm_resume(name, flags);
+	/* A table that cannot be used is gone then: better the old one than none. */
+	if (r && !resume(name, flags))
+		rd_warn("'%s' goes on as it was", name);
+	return r;
 }
 
 int rd_dm_remove(const char *name)

@@ -51,7 +51,7 @@ static int prepare(const struct rd_attachment *at, const char *word, u64 sectors
 static int prepare_snapshot(const struct rd_attachment *at, const char *word, u64 sectors,
 			    const char *origin, const struct rd_cow *cow)
 {
-	char params[PATH_MAX + RD_DM_PATH_MAX + 32];
+	char params[PATH_MAX + RD_LV_PATH_MAX + 32];
 
 	/* Not persistent: after a crash nobody wants it. */
 	snprintf(params, sizeof(params), "%s %s N %u", origin, cow->path, CHUNK);
@@ -296,10 +296,12 @@ int rd_freeze_check(const struct rd_freeze *freeze)
 
 /* --- ending */
 
-static bool is_on_origin(const struct rd_attachment *at, const struct rd_target_devices *devices)
+static int is_on_origin(const struct rd_attachment *at, const struct rd_target_devices *devices)
 {
 	char base[32];
 
+	if (access(at->base, F_OK))
+		return rd_err(-errno, "'%s' is not there", at->base);
 	return strcmp(devices->base, rd_block_number(base, at->base)) != 0;
 }
 
@@ -315,7 +317,9 @@ static int back_to_base(const struct rd_attachment *at)
 	r = rd_target_devices(at->device, &devices);
 	if (r == -ENODATA)
 		return 0;
-	if (r || !is_on_origin(at, &devices))
+	if (!r)
+		r = is_on_origin(at, &devices);
+	if (r <= 0)
 		return r;
 	rd_block_number(devices.base, at->base);
 	r = rd_target_reload(at->device, &devices);

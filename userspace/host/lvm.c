@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Logical volumes, by the commands of LVM. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
+#include "block.h"
 #include "lvm.h"
 #include "run.h"
 
 /* What we make bears it, and only what bears it do we remove. */
 #define TAG		"revdedup"
 
-const char *rd_lv_path(char path[RD_DM_PATH_MAX], const struct rd_lv *lv)
+const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv)
 {
-	snprintf(path, RD_DM_PATH_MAX, "/dev/%.60s/%.60s", lv->vg, lv->name);
+	snprintf(path, RD_LV_PATH_MAX, "/dev/%s/%s", lv->vg, lv->name);
 	return path;
 }
 
@@ -105,13 +108,35 @@ static int make(const struct rd_lv *lv, char *const *argv)
 		r;
 }
 
+/*
+ * LVM makes zeros of the beginning only, and what was here before may have been our
+ * metadata, whose end says so.
+ */
+static int zero_end(const struct rd_lv *lv)
+{
+	static const u8 zeros[4096] __attribute__((aligned(4096)));
+	char path[RD_LV_PATH_MAX];
+	u64 sectors;
+	int r = rd_block_sectors(rd_lv_path(path, lv), &sectors);
+
+	if (r)
+		return r;
+	RD_CLOSE int fd = open(path, O_WRONLY | O_EXCL | O_CLOEXEC | O_DIRECT);
+
+	if (fd < 0 || pwrite(fd, zeros, sizeof(zeros), (sectors << 9) - sizeof(zeros)) !=
+	    sizeof(zeros) || fsync(fd))
+		return rd_err(-errno, "cannot write to '%s'", path);
+	return 0;
+}
+
 static int make_plain(const struct rd_lv *lv, char *size, const char *tag)
 {
 	char *const argv[] = { "lvcreate", "-qq", "--yes", "--type", "linear", "--zero", "y",
 			 "--wipesignatures", "y", "--addtag", (char *)tag, "--size", size,
 			 "--name", (char *)lv->name, (char *)lv->vg, NULL };
+	int r = make(lv, argv);
 
-	return make(lv, argv);
+	return r ? r : zero_end(lv);
 }
 
 static int make_thin(const struct rd_lv *lv, char *size, const char *thin_pool, const char *tag)

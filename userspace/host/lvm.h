@@ -7,6 +7,7 @@
 #include "dm.h"
 
 #define RD_LV_NAME_MAX	128
+#define RD_LV_PATH_MAX	(2 * RD_LV_NAME_MAX + 8)
 
 struct rd_lv {
 	char vg[RD_LV_NAME_MAX];
@@ -23,7 +24,7 @@ int rd_lv_beside(const char *path, const char *suffix, struct rd_lv *ret);
 int rd_vg_free(const char *vg, u64 *ret_bytes);
 
 /*
- * Make @lv, its beginning zeros, with a tag that says that it is ours: a plain one of
+ * Make @lv, its beginning and its end zeros, with a tag that says that it is ours: a plain one of
  * at least so many bytes. -EEXIST, without a word: there is one of ours.
  */
 int rd_lv_create(const struct rd_lv *lv, u64 bytes);
@@ -49,6 +50,6 @@ int rd_lv_exists(const struct rd_lv *lv, bool *ret);
 int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros);
 
 /* "/dev/VG/LV"; returns @path */
-const char *rd_lv_path(char path[RD_DM_PATH_MAX], const struct rd_lv *lv);
+const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv);
 
 #endif

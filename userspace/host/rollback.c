@@ -179,8 +179,23 @@ static int send_messages(const struct rollback *rb)
 
 /* --- doing it */
 
-/* The table that the next resume brings has the pool, whatever it has now. */
-static int load_with_pool(struct rollback *rb)
+/* The metadata say which pool they know, and that may be one that was given up. */
+static int load_table(const struct rollback *rb, const struct rd_target_table *table)
+{
+	int r = rd_target_load(rb->at->device, table, 0);
+
+	if (r == -EXDEV)
+		rd_hint("nothing was changed; blocks of '%s' have come from another pool: 'revdedupctl detach' and 'attach' forget that",
+			rb->at->volume);
+	return r;
+}
+
+/*
+ * The table gets the pool. With @keep it has it, if it has any: it was suspended while
+ * places were set. Without, all is home, and what it has may be the pool of a roll-back
+ * before.
+ */
+static int load_with_pool(struct rollback *rb, bool keep)
 {
 	struct rd_poolblocks blocks = RD_POOLBLOCKS_NONE;
 	struct rd_target_devices devices;
@@ -201,12 +216,12 @@ static int load_with_pool(struct rollback *rb)
 	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
 	if (!rb->wanted)
 		return -ENOMEM;
-	if (strcmp(devices.pool, "-"))
+	if (keep && strcmp(devices.pool, "-"))
 		return 0;
 	table.sectors = devices.sectors;
 	r = rd_poolblocks_open(&blocks, rb->pool->path, false);
 	if (!r)
-		r = rd_target_load(rb->at->device, &table, 0);
+		r = load_table(rb, &table);
 	/* It must be the one that takes the messages. */
 	if (!r)
 		r = rd_dm_swap(rb->at->device, 0);
@@ -274,9 +289,7 @@ static int roll_back(struct rollback *rb)
 {
 	int r;
 
-	r = load_with_pool(rb);
-	if (!r)
-		r = want_different(rb);
+	r = want_different(rb);
 	if (!r)
 		r = want_dirty(rb);
 	if (!r)
@@ -369,6 +382,8 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	rd_part_uuid(device, at, NULL);
 	r = rd_rollback_check(at);
 	if (!r)
+		r = load_with_pool(&rb, false);
+	if (!r)
 		r = note_pool(pool, at);
 	if (!r)
 		r = take_lease(pool, version, device, &shut);
@@ -383,7 +398,7 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 
 static int repeat(struct rollback *rb)
 {
-	int r = load_with_pool(rb);
+	int r = load_with_pool(rb, true);
 
 	if (!r)
 		r = want_different(rb);

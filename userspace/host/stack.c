@@ -11,6 +11,7 @@
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
 #include "block.h"
+#include "freeze.h"
 #include "poolblocks.h"
 #include "stack.h"
 
@@ -117,6 +118,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 				      at->volume);
 		r = rd_poolblocks_open(&pool, at->pool, false);
 		table.pool = pool.path;
+		table.pool_uuid = pool.uuid;
 	}
 	if (!r)
 		r = rd_target_load(at->device, &table, 0);
@@ -131,6 +133,12 @@ static int follow_size(const struct rd_attachment *at, u64 sectors)
 
 	r = rd_target_devices(at->device, &devices);
 	if (r || devices.sectors == sectors)
+		return r;
+	/* A snapshot that died may have left it over a device that has the old size. */
+	r = rd_freeze_end(at);
+	if (!r)
+		r = rd_target_devices(at->device, &devices);
+	if (r)
 		return r;
 	rd_info("'%s' has another size than before: %llu MiB", at->volume, sectors >> 11);
 	devices.sectors = sectors;
@@ -260,9 +268,6 @@ static int check_home(const struct rd_attachment *at)
 	u64 away;
 	int r = count_away(at, &away);
 
-	/* There is nothing to lose in metadata that are gone. */
-	if (r == -ENODATA && access(at->meta, F_OK))
-		return 0;
 	if (r == -ENODATA)
 		r = rd_stack_is_home(at, &is_home);
 	else
