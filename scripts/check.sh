@@ -164,8 +164,8 @@ job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 # The controller on LVM.
 job_live_6.12() { guest 6.12 live; }
 job_live_6.1() { guest 6.1 live; }
-job_host_6.12() { guest 6.12 mount overwrite hold clone; }
-job_host_6.1() { guest 6.1 mount overwrite hold clone; }
+job_host_6.12() { guest 6.12 mount overwrite hold clone mixups; }
+job_host_6.1() { guest 6.1 mount overwrite hold clone mixups; }
 job_liverandom_6.12() { guest 6.12 liverandom; }
 job_liverandom_6.1() { guest 6.1 liverandom; }
 job_table_6.12() { guest 6.12 table model; }

@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# What could be taken for something else: by two commands at a time, with two pools, and
+# with devices that are not what they were.
+
+# Each test is a subshell; no name here has blanks.
+# shellcheck disable=SC2030,SC2031,SC2086,SC2154
+load lib
+load live
+
+setup() { live_setup; }
+teardown() { live_teardown; }
+
+# file_of LV: of its attachment.
+file_of() { echo "$REVDEDUP_CONFIG/volumes/revdedup-${vg//-/--}-$1"; }
+
+# put MIB: new content of $vol.
+put() {
+	dd if=/dev/urandom of="$vol" bs=1M seek=$1 count=1 oflag=direct conv=notrunc status=none
+}
+
+@test "mixups: two commands that write down at the same time what they did" {
+	local pid
+	some_volume vm2 16
+	some_volume vm1 16
+	put 3
+	REVDEDUP_FAIL=attachment-rename=stop revdedupctl snapshot $vg/vm1 3>&- &
+	pid=$!
+	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	revdedupctl snapshot $vg/vm2
+	kill -CONT $pid
+	wait $pid
+	grep -x volume=$vg/vm1 "$(file_of vm1)"
+	grep -x volume=$vg/vm2 "$(file_of vm2)"
+	for vol in vm1 vm2; do
+		revdedupctl snapshot $vg/$vol --json | tee /tmp/said
+		[ "$(json mode </tmp/said)" = changed ]
+		is_version $vg/$vol@latest "$(device_of $vol)"
+	done
+}
+
+@test "mixups: a snapshot was killed, and the volume is larger then" {
+	some_volume vm1 16
+	put 3
+	run env REVDEDUP_FAIL=freeze-resumed=kill revdedupctl snapshot $vg/vm1
+	[ "$status" -eq 137 ]
+	lvextend -qq --size 24M $vg/vm1
+	# A guest goes on, whatever command comes next.
+	revdedupctl attach $vg/vm1
+	timeout 10 dd if=/dev/urandom of="$vol" bs=1M seek=5 count=1 oflag=direct \
+		conv=notrunc status=none
+	timeout 10 dd if=/dev/urandom of="$vol" bs=1M seek=23 count=1 oflag=direct \
+		conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
+	[ "$(json size </tmp/said)" = $((24 << 20)) ]
+	is_version $vg/vm1@latest "$vol"
+}
+
+@test "mixups: rolled back from one pool, and then from another" {
+	local other=/tmp/rdt-pool/other
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	put 3
+	revdedupctl -q rollback $vg/vm1@1 --yes
+	# While it is on its way home another pool does not know what it is given.
+	revdedupctl -q init --size 256M $other
+	if ! is_home; then
+		run revdedupctl -p $other snapshot $vg/vm1
+		echo "$output"
+		[ "$status" -eq 1 ]
+		[[ $output == *"lie in another pool, '$REVDEDUP_POOL'"*"no version was made"* ]]
+	fi
+	retry 300 0.1 is_home
+	revdedupctl -q -p $other snapshot $vg/vm1
+	put 5
+	run revdedupctl -p $other rollback $vg/vm1@1 --yes
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"have come from another pool"* ]]
+	# What the first one has is still to be had, at another place, too.
+	revdedupctl -q snapshot $vg/vm1
+	cp -r --sparse=always "$REVDEDUP_POOL" /tmp/rdt-pool/copy
+	rm -r "$REVDEDUP_POOL"
+	revdedupctl -q -p /tmp/rdt-pool/copy rollback $vg/vm1@1 --yes
+	cmp "$vol" /tmp/rdt-pool/one
+	retry 300 0.1 is_home
+	# And who starts anew can change to the other one.
+	revdedupctl -q detach $vg/vm1
+	revdedupctl -q attach $vg/vm1
+	revdedupctl -q -p $other rollback $vg/vm1@1 --yes
+	cmp "$vol" /tmp/rdt-pool/one
+}
+
+@test "mixups: at boot another pool lies where the pool was" {
+	some_volume vm1 16
+	revdedupctl -q snapshot $vg/vm1
+	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
+	dmsetup remove "$(basename "$(device_of new)")"
+	dmsetup remove "$(basename "$(device_of new)"):meta"
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
+	revdedupctl -q init --size 256M "$REVDEDUP_POOL"
+	run revdedupctl attach $vg/new
+	[ "$status" -ne 0 ]
+	! dm_devices | grep -x "$(basename "$(device_of new)")" || return
+	# Nor is what it is thrown away with its devices.
+	lvchange -qq -an $vg/new $vg/new_rdmeta
+	run revdedupctl detach $vg/new
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing was changed"* ]]
+	lvchange -qq -ay $vg/new $vg/new_rdmeta
+	rm -r "$REVDEDUP_POOL"
+	mv /tmp/rdt-pool/mine "$REVDEDUP_POOL"
+	revdedupctl attach $vg/new
+	is_version $vg/vm1@1 "$(device_of new)"
+	revdedupctl -q detach $vg/new --force --yes
+}
+
+@test "mixups: a volume was renamed, and another has its name" {
+	some_volume vm1 16
+	put 3
+	lvrename -qq $vg vm1 old
+	make_lv vm1 16
+	cp /dev/$vg/vm1 /tmp/rdt-pool/new
+	cp "$vol" /tmp/rdt-pool/one
+	revdedupctl detach $vg/vm1
+	cmp /dev/$vg/vm1 /tmp/rdt-pool/new
+	cmp /dev/$vg/old /tmp/rdt-pool/one
+	lvs_are old vm1
+}
