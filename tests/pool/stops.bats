@@ -319,7 +319,7 @@ blocks_of() {
 	cp img/last want/d@2
 	stopped="delete stopped before fingerprints are compared"
 	stop_at reverse-stream delete a@2
-	grep -q State:.*stopped "/proc/$pid/status" || fail_test "it was not stopped"
+	grep -q "State:.*stopped" "/proc/$pid/status" || fail_test "it was not stopped"
 	must delete b@1
 	# It gets the first frame that was b's.
 	must snapshot c --from img/new
