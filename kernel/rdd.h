@@ -93,10 +93,10 @@ struct rdd_meta {
 	unsigned long *stale;
 
 	/*
-	 * A flush of the base that nobody asked us for has failed, and nobody
-	 * above knows. Bit 0; under no lock.
+	 * A flush of the base that nobody asked us for has failed: how often that
+	 * is still to be told. Under no lock.
 	 */
-	unsigned long flush_failed;
+	atomic_t flush_failed;
 
 	struct bio_list held;		/* first writes whose bits are in want */
 

@@ -294,26 +294,27 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
 	return map_write(rt->meta, bio);
 }
 
-/* The base may have changed between our look at it in map and its own. */
 /*
- * A device says once that what it had in its cache is lost. If it says so to us, the
- * next one who asks from above must hear it: he would take his data for stable.
+ * A device says once that what it had in its cache is lost. If it says so to us, those
+ * above must hear it: they would take their data for stable. Twice, because where a
+ * flush comes with data device-mapper sends it apart, and does not look at its error.
  */
 int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 {
 	int r = blkdev_issue_flush(base);
 
 	if (r)
-		set_bit(0, &meta->flush_failed);
+		atomic_set(&meta->flush_failed, 2);
 	return r;
 }
 
 static void tell_of_flush(struct rdd_meta *meta, blk_status_t *error)
 {
-	if (test_and_clear_bit(0, &meta->flush_failed) && !*error)
+	if (atomic_dec_if_positive(&meta->flush_failed) >= 0 && !*error)
 		*error = BLK_STS_IOERR;
 }
 
+/* The base may have changed between our look at it in map and its own. */
 static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
@@ -330,8 +331,8 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		else if (bio->bi_opf & REQ_NOWAIT)
 			*error = BLK_STS_AGAIN;
 	}
-	if (unlikely(READ_ONCE(rt->meta->flush_failed)) &&
-	    (bio->bi_opf & REQ_PREFLUSH))
+	if (unlikely(atomic_read(&rt->meta->flush_failed)) &&
+	    (bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)))
 		tell_of_flush(rt->meta, error);
 	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }

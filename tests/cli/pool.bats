@@ -120,8 +120,12 @@ with open("pool/data", "r+b") as data:
 	[ "$status" -eq 2 ]
 	ctl init bad --size 1.5G
 	expect 2 <<<"revdedupctl: --size needs a size such as 500M or 10G, not '1.5G' (try 'revdedupctl help init')"
-	ctl init pool2 --data no-such-file
-	[ "$status" -eq 1 ]
+	for file in no-such-file "$PWD/no-such-file"; do
+		ctl init pool2 --data "$file" --size 1G
+		[ "$status" -eq 1 ]
+		[[ $output == *"cannot find '$file'"* ]]
+		[ ! -e "$file" ]
+	done
 	ctl -p pool init pool3
 	expect 2 <<<"revdedupctl: 'init' does not take --pool (try 'revdedupctl help init')"
 }

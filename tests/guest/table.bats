@@ -1018,10 +1018,11 @@ env_pool_none() {
 	writes 0 8
 	# Its commit comes in a second, or with a message, and what that flushes is lost.
 	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
-	refused "Input/output error" "cannot write the remap table" msg remap 1,1,p101,p201
+	refused "Input/output error" "" msg remap 1,1,p101,p201
 	mode_is fail
 	reload rdt-b "0 $vol_sectors linear $ground 0"
 	within 10 mode_is rw
+	run ! sync $vol
 	run ! sync $vol
 	sync $vol
 	# At a checkpoint as well, where nothing else waits.
@@ -1031,9 +1032,23 @@ env_pool_none() {
 	refused "Input/output error" "" msg checkpoint $((field[f_epoch] + 1))
 	reload rdt-b "0 $vol_sectors linear $ground 0"
 	dm resume rdt-v
+	within 10 mode_is rw
+	run ! sync $vol
 	run ! sync $vol
 	sync $vol
-	mode_is rw
+	# A file system's flush comes with the end of a commit of its journal.
+	mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $vol
+	mkdir -p "$BATS_TEST_TMPDIR/mnt"
+	mount $vol "$BATS_TEST_TMPDIR/mnt"
+	dd if=/dev/urandom of="$BATS_TEST_TMPDIR/mnt/one" bs=4096 count=1 conv=fsync status=none
+	sync
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	refused "Input/output error" "" msg remap 1,1,p101,p201
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	within 10 mode_is rw
+	run ! dd if=/dev/urandom of="$BATS_TEST_TMPDIR/mnt/two" bs=4096 count=1 conv=fsync \
+		status=none
+	umount "$BATS_TEST_TMPDIR/mnt"
 	dm remove rdt-v
 	dm remove rdt-b
 }

@@ -293,6 +293,8 @@ int cmd_detach(struct ctl *ctl)
 		r = rd_freeze_end(at);
 	if (!r)
 		r = found ? take_off(ctl, at, &is_open) : rd_stack_abandon(at);
+	if (!r && !found)
+		r = rd_freeze_abandon(at);
 	if (!r)
 		r = rd_attachment_remove(at);
 	if (r)
@@ -300,6 +302,8 @@ int cmd_detach(struct ctl *ctl)
 	drop_leases(ctl, at);
 	if (found && at->meta_uuid[0])
 		remove_meta(at->meta);
+	else if (at->meta_uuid[0])
+		rd_hint("if '%s' is still somewhere, 'lvremove' removes it", at->meta);
 	print_detached(ctl, at, is_open);
 	return 0;
 }

@@ -252,7 +252,7 @@ int rd_dm_swap(const char *name, unsigned int flags)
 	r = rd_dm_resume(name, flags);
 	/* A table that cannot be used is gone then: better the old one than none. */
 	if (r && !resume(name, flags))
-		rd_warn("'%s' goes on as it was", name);
+		rd_warn("'%s' goes on all the same", name);
 	return r;
 }
 

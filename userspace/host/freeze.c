@@ -350,20 +350,29 @@ bool rd_freeze_is_there(const struct rd_attachment *at)
 		exists(at, "view");
 }
 
-/* Every part of it is tried, so that as little as can be is left. */
-int rd_freeze_end(const struct rd_attachment *at)
+int rd_freeze_abandon(const struct rd_attachment *at)
 {
 	static const char *const parts[] = { "view", "metasnap", "snap", "origin" };
 	unsigned int i;
+	int one, r = 0;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		one = rd_part_remove(at, parts[i]);
+		r = r ? r : one;
+	}
+	return r;
+}
+
+/* Every part of it is tried, so that as little as can be is left. */
+int rd_freeze_end(const struct rd_attachment *at)
+{
 	int r, one;
 
 	r = back_to_base(at);
 	one = meta_back(at);
 	r = r ? r : one;
-	for (i = 0; i < ARRAY_SIZE(parts); i++) {
-		one = rd_part_remove(at, parts[i]);
-		r = r ? r : one;
-	}
+	one = rd_freeze_abandon(at);
+	r = r ? r : one;
 	one = rd_cow_remove(at->base);
 	return r ? r : one;
 }

@@ -44,6 +44,8 @@ int rd_freeze_check(const struct rd_freeze *freeze);
 
 /* The volume is as before; also of a command that died, and where there is nothing. */
 int rd_freeze_end(const struct rd_attachment *at);
+/* Only its devices, of a volume that has none any more. */
+int rd_freeze_abandon(const struct rd_attachment *at);
 /* Is there anything to end? */
 bool rd_freeze_is_there(const struct rd_attachment *at);
 

@@ -123,10 +123,14 @@ static int zero_end(const struct rd_lv *lv)
 		return r;
 	RD_CLOSE int fd = open(path, O_WRONLY | O_EXCL | O_CLOEXEC | O_DIRECT);
 
-	if (fd < 0 || pwrite(fd, zeros, sizeof(zeros), (sectors << 9) - sizeof(zeros)) !=
-	    sizeof(zeros) || fsync(fd))
-		return rd_err(-errno, "cannot write to '%s'", path);
-	return 0;
+	ssize_t len = fd < 0 ? -1 :
+		pwrite(fd, zeros, sizeof(zeros), (sectors << 9) - sizeof(zeros));
+
+	if (len >= 0 && len != sizeof(zeros))
+		r = -EIO;
+	else if (len < 0 || fsync(fd))
+		r = -errno;
+	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
 }
 
 static int make_plain(const struct rd_lv *lv, char *size, const char *tag)
@@ -136,7 +140,12 @@ static int make_plain(const struct rd_lv *lv, char *size, const char *tag)
 			 "--name", (char *)lv->name, (char *)lv->vg, NULL };
 	int r = make(lv, argv);
 
-	return r ? r : zero_end(lv);
+	if (r)
+		return r;
+	r = zero_end(lv);
+	if (r)
+		rd_lv_remove_tagged(lv, tag);
+	return r;
 }
 
 static int make_thin(const struct rd_lv *lv, char *size, const char *thin_pool, const char *tag)

@@ -6,6 +6,9 @@
 #include "probe.h"
 #include "run.h"
 
+/* The exit status of blkid -p. */
+#define AMBIVALENT	8
+
 /* The value of a line KEY=VALUE, "" where there is none. */
 static void take_value(const char *text, const char *key, char ret[RD_FS_TYPE_MAX])
 {
@@ -29,8 +32,10 @@ int rd_probe(const char *path, struct rd_content *ret)
 	int r = rd_run(argv, &text);
 
 	memset(ret, 0, sizeof(*ret));
-	/* Its exit status says no more than that there is nothing, or too much. */
-	if (r >= 0) {
+	if (r == AMBIVALENT) {
+		snprintf(ret->type, sizeof(ret->type), "more than one thing");
+	} else if (r >= 0) {
+		/* Its exit status says no more than that there is nothing. */
 		take_value((char *)text.data, "TYPE", ret->type);
 		take_value((char *)text.data, "PTTYPE", ret->table);
 	}

@@ -93,6 +93,9 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 	if (!path)
 		return -ENOMEM;
 	if (options->data) {
+		/* What is formatted would be made if it were not there. */
+		if (access(options->data, F_OK))
+			return rd_err(-errno, "cannot find '%s'", options->data);
 		/* One from the root is kept: what a link in /dev leads to changes. */
 		RD_FREE char *target = options->data[0] == '/' ? strdup(options->data) :
 			realpath(options->data, NULL);
