@@ -685,29 +685,27 @@ static unsigned int cache_pages(const struct rdd_target *rt)
 	       (SZ_1M / RDD_BLOCK_SIZE);
 }
 
-/* The table of @meta, with the devices of @rt. */
+/* The table of @meta, where it has none yet, with the devices of @rt. */
 static int take_table(struct rdd_meta *meta, struct rdd_target *rt)
 {
 	const u32 flags = meta->super.flags;
 	struct rdd_table *t;
 	int r;
 
-	if (!meta->table && (!rt->pool || !(flags & RDD_FLAG_TABLE)))
+	if (meta->table || !rt->pool || !(flags & RDD_FLAG_TABLE))
 		return 0;
-	if (!meta->table) {
-		t = rdd_table_create(meta, cache_pages(rt));
-		if (IS_ERR(t))
-			return PTR_ERR(t);
-		r = rdd_table_load(t, flags & RDD_FLAG_LINEAR_OK);
-		if (r) {
-			DMERR("%s: cannot read the remap table: error %d",
-			      rdd_meta_name(meta), r);
-			rdd_table_destroy(t);
-			return r;
-		}
-		meta->table = t;
+	t = rdd_table_create(meta, cache_pages(rt));
+	if (IS_ERR(t))
+		return PTR_ERR(t);
+	r = rdd_table_load(t, flags & RDD_FLAG_LINEAR_OK);
+	if (r) {
+		DMERR("%s: cannot read the remap table: error %d",
+		      rdd_meta_name(meta), r);
+		rdd_table_destroy(t);
+		return r;
 	}
-	rdd_table_use(meta->table, rt, cache_pages(rt));
+	meta->table = t;
+	rdd_table_use(t, rt, cache_pages(rt));
 	return 0;
 }
 

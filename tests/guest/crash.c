@@ -522,7 +522,6 @@ static bool has_checked(void)
 
 int main(int argc, char **argv)
 {
-	unsigned long most;
 	uint64_t start;
 
 	parse_args(argc, argv);
@@ -531,9 +530,7 @@ int main(int argc, char **argv)
 
 	printf("seed %" PRIu64 ", tick %u us\n", c.seed, c.tick_us);
 	start = now_us();
-	/* On a slow machine few cycles may see none of what is to be seen: some more. */
-	most = 10 * c.cycles;
-	while (c.cycle < c.cycles || (c.cycle < most && !has_checked()))
+	while (crash_goes_on(has_checked()))
 		run_cycle(one_in(&c.random, 8));
 	recover(true);
 	tear_down_stack();

@@ -475,6 +475,11 @@ void crash_set_up(void)
 	start_thread(crasher);
 }
 
+bool crash_goes_on(bool has_checked)
+{
+	return c.cycle < c.cycles || (!has_checked && c.cycle / 10 < c.cycles);
+}
+
 void crash_clean_up(void)
 {
 	close(c.base_fd);

@@ -160,6 +160,8 @@ void stop_work(void);
 /* After c.base and so on are set: the devices, and whoever crashes them. */
 void crash_set_up(void);
 void crash_clean_up(void);
+/* After --cycles, too, while nothing was checked, as on a slow machine; to ten times that. */
+bool crash_goes_on(bool has_checked);
 void make_ground(const char *name, uint64_t sectors, const struct ground *ground);
 /* The judges anew, and the volume's table on them, which is not resumed yet. */
 void build_stack(void);

@@ -48,6 +48,15 @@ make_lv() { lvcreate -qq --yes -Wy -Zy --size "$2M" --name "$1" $vg; }
 # device_of LV: what is used instead of it.
 device_of() { echo "/dev/mapper/revdedup-${vg//-/--}-$1"; }
 
+# down DEVICE...: volumes are as after a boot.
+down() {
+	local device
+	for device in "$@"; do
+		dmsetup remove "${device##*/}"
+		dmsetup remove "${device##*/}:meta"
+	done
+}
+
 # is_version VERSION FILE|DEVICE: that is what the version holds.
 is_version() {
 	revdedupctl -q restore "$1" --yes --to /tmp/rdt-pool/out &&

@@ -251,15 +251,6 @@ end_writer() {
 	revdedupctl -q check
 }
 
-# down VOLUME...: as after a boot.
-down() {
-	local device
-	for device in "$@"; do
-		dmsetup remove "${device##*/}"
-		dmsetup remove "${device##*/}:meta"
-	done
-}
-
 @test "live: another pool, names exchanged, a renamed group: noticed" {
 	some_volume vm2 16
 	other=$vol

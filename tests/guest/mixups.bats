@@ -96,8 +96,7 @@ put() {
 	some_volume vm1 16
 	revdedupctl -q snapshot $vg/vm1
 	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
-	dmsetup remove "$(basename "$(device_of new)")"
-	dmsetup remove "$(basename "$(device_of new)"):meta"
+	down "$(device_of new)"
 	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
 	revdedupctl -q init --size 256M "$REVDEDUP_POOL"
 	run revdedupctl attach $vg/new

@@ -851,12 +851,9 @@ static bool has_checked(void)
 			      count.rollbacks);
 }
 
-/* On a slow machine few cycles may see none of what is to be seen: some more, then. */
 static void run_cycles(void)
 {
-	unsigned long most = 10 * c.cycles;
-
-	while (c.cycle < c.cycles || (c.cycle < most && !has_checked()))
+	while (crash_goes_on(has_checked()))
 		run_cycle();
 	recover();
 	end_cycle();

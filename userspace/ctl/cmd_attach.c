@@ -47,9 +47,7 @@ static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
 			lv.name);
 	}
 	*ret_made = !r;
-	if (!r)
-		rd_lv_path(path, &lv);
-	return r;
+	return r ? r : rd_stack_clear_meta_end(rd_lv_path(path, &lv));
 }
 
 /* If we have made it. */
@@ -293,8 +291,6 @@ int cmd_detach(struct ctl *ctl)
 		r = rd_freeze_end(at);
 	if (!r)
 		r = found ? take_off(ctl, at, &is_open) : rd_stack_abandon(at);
-	if (!r && !found)
-		r = rd_freeze_abandon(at);
 	if (!r)
 		r = rd_attachment_remove(at);
 	if (r)

@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 
 #include "../host/block.h"
-#include "../host/owner.h"
-#include "../host/probe.h"
 #include "ctl.h"
 
 /* The smallest that has place for anything. */
@@ -36,39 +34,8 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 	return 0;
 }
 
-/* --force is for what is there, not for what is being used. */
-static int check_owner(const char *path)
-{
-	char text[256];
-	struct rd_owner owner;
-	int r = rd_owner_find(path, &owner);
-
-	if (r || owner.kind == RD_OWNER_NONE || owner.kind == RD_OWNER_POOL ||
-	    (owner.kind == RD_OWNER_META && !owner.volume[0]))
-		return r;
-	rd_err(0, "'%s' %s", path, rd_owner_print(text, sizeof(text), &owner));
-	rd_hint("nothing was changed; a pool belongs on a device of its own");
-	return CTL_FAILED;
-}
-
-static int check_content(struct ctl *ctl, const char *path)
-{
-	struct rd_content content;
-	int r;
-
-	if (ctl_has(ctl, CTL_OPT_FORCE))
-		return 0;
-	r = rd_probe(path, &content);
-	if (r || (!content.type[0] && !content.table[0]))
-		return r;
-	rd_err(0, "'%s' is not empty, it holds %s", path,
-	       content.type[0] ? content.type : content.table);
-	rd_hint("nothing was changed; --force uses it all the same, and what is there is lost");
-	return CTL_FAILED;
-}
-
 /*
- * A device: it is written over. /dev/dm-7 is another one after the next boot, and so the
+ * Of a device, which is written over: /dev/dm-7 is another one after the next boot, and so the
  * pool names it as device-mapper does. @name: of PATH_MAX bytes.
  */
 static int check_device(struct ctl *ctl, struct rd_pool_options *options, char *name)
@@ -79,11 +46,7 @@ static int check_device(struct ctl *ctl, struct rd_pool_options *options, char *
 
 	if (!options->data || stat(options->data, &st) || !S_ISBLK(st.st_mode))
 		return 0;
-	r = check_owner(options->data);
-	if (!r)
-		r = rd_block_is_free(options->data);
-	if (!r)
-		r = check_content(ctl, options->data);
+	r = ctl_check_data(ctl, options->data);
 	if (r)
 		return r;
 	rd_block_dm(st.st_rdev, "name", dm_name);

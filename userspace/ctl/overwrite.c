@@ -90,6 +90,12 @@ int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_vers
 	return r ? r : check_others(ctl, path, version);
 }
 
+/* "" where there is nothing that is known. */
+static const char *what_it_holds(const struct rd_content *content)
+{
+	return content->type[0] ? content->type : content->table;
+}
+
 const char *ctl_describe_device(char *text, size_t size, const char *path, u64 bytes)
 {
 	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
@@ -100,11 +106,42 @@ const char *ctl_describe_device(char *text, size_t size, const char *path, u64 b
 	if (!stat(path, &st) && S_ISBLK(st.st_mode)) {
 		rd_block_dm(st.st_rdev, "name", name);
 		if (!rd_probe(path, &content))
-			holds = content.type[0] ? content.type : content.table;
+			holds = what_it_holds(&content);
 	}
 	snprintf(text, size, "%s%s%s%s%s", name, name[0] ? ", " : "",
 		 ctl_size_print(number, bytes), holds[0] ? ", holds " : "", holds);
 	return text;
+}
+
+/* --- to be the data area of a pool */
+
+static int check_empty(const char *path)
+{
+	struct rd_content content;
+	int r = rd_probe(path, &content);
+
+	if (r || !what_it_holds(&content)[0])
+		return r;
+	rd_err(0, "'%s' is not empty, it holds %s", path, what_it_holds(&content));
+	rd_hint("nothing was changed; --force uses it all the same, and what is there is lost");
+	return CTL_FAILED;
+}
+
+/* --force is for what is there, not for what is being used. */
+int ctl_check_data(struct ctl *ctl, const char *path)
+{
+	struct rd_owner owner;
+	int r = rd_owner_find(path, &owner);
+
+	if (!r && owner.kind != RD_OWNER_NONE && owner.kind != RD_OWNER_POOL &&
+	    (owner.kind != RD_OWNER_META || owner.volume[0])) {
+		refuse_owner(path, &owner);
+		rd_hint("nothing was changed; a pool belongs on a device of its own");
+		return CTL_FAILED;
+	}
+	if (!r)
+		r = rd_block_is_free(path);
+	return r || ctl_has(ctl, CTL_OPT_FORCE) ? r : check_empty(path);
 }
 
 /* --- to be attached */

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Logical volumes, by the commands of LVM. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
-#include "block.h"
 #include "lvm.h"
 #include "run.h"
 
@@ -108,44 +105,13 @@ static int make(const struct rd_lv *lv, char *const *argv)
 		r;
 }
 
-/*
- * LVM makes zeros of the beginning only, and what was here before may have been our
- * metadata, whose end says so.
- */
-static int zero_end(const struct rd_lv *lv)
-{
-	static const u8 zeros[4096] __attribute__((aligned(4096)));
-	char path[RD_LV_PATH_MAX];
-	u64 sectors;
-	int r = rd_block_sectors(rd_lv_path(path, lv), &sectors);
-
-	if (r)
-		return r;
-	RD_CLOSE int fd = open(path, O_WRONLY | O_EXCL | O_CLOEXEC | O_DIRECT);
-
-	ssize_t len = fd < 0 ? -1 :
-		pwrite(fd, zeros, sizeof(zeros), (sectors << 9) - sizeof(zeros));
-
-	if (len >= 0 && len != sizeof(zeros))
-		r = -EIO;
-	else if (len < 0 || fsync(fd))
-		r = -errno;
-	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
-}
-
 static int make_plain(const struct rd_lv *lv, char *size, const char *tag)
 {
 	char *const argv[] = { "lvcreate", "-qq", "--yes", "--type", "linear", "--zero", "y",
 			 "--wipesignatures", "y", "--addtag", (char *)tag, "--size", size,
 			 "--name", (char *)lv->name, (char *)lv->vg, NULL };
-	int r = make(lv, argv);
 
-	if (r)
-		return r;
-	r = zero_end(lv);
-	if (r)
-		rd_lv_remove_tagged(lv, tag);
-	return r;
+	return make(lv, argv);
 }
 
 static int make_thin(const struct rd_lv *lv, char *size, const char *thin_pool, const char *tag)

@@ -24,7 +24,7 @@ int rd_lv_beside(const char *path, const char *suffix, struct rd_lv *ret);
 int rd_vg_free(const char *vg, u64 *ret_bytes);
 
 /*
- * Make @lv, its beginning and its end zeros, with a tag that says that it is ours: a plain one of
+ * Make @lv, its beginning zeros, with a tag that says that it is ours: a plain one of
  * at least so many bytes. -EEXIST, without a word: there is one of ours.
  */
 int rd_lv_create(const struct rd_lv *lv, u64 bytes);

@@ -14,12 +14,15 @@
 #include "loop.h"
 #include "poolblocks.h"
 
-/* Says what went wrong. */
-static int read_uuid(const char *data, u8 uuid[16])
+int rd_poolblocks_uuid(const char *pool, u8 uuid[16])
 {
+	RD_FREE char *data = rd_path_in(pool, "data");
 	struct rd_area area;
-	int r = rd_area_open(&area, data, false);
+	int r;
 
+	if (!data)
+		return -ENOMEM;
+	r = rd_area_open(&area, data, false);
 	if (r)
 		return r;
 	memcpy(uuid, area.super.uuid, sizeof(area.super.uuid));
@@ -32,7 +35,6 @@ int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read
 	RD_FREE char *data = rd_path_in(pool, "data");
 	char loop[RD_LOOP_PATH];
 	struct stat st;
-	int r;
 
 	*blocks = RD_POOLBLOCKS_NONE;
 	if (!data)
@@ -41,9 +43,6 @@ int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read
 
 	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))
 		return rd_err(-errno, "cannot open '%s'", data);
-	r = read_uuid(data, blocks->uuid);
-	if (r)
-		return r;
 	if (S_ISBLK(st.st_mode))
 		return 0;
 	blocks->fd = rd_loop_open(fd, read_only, loop);

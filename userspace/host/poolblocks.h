@@ -10,18 +10,19 @@
 
 struct rd_poolblocks {
 	char path[PATH_MAX];
-	u8 uuid[16];		/* of the pool, as its superblock has it */
 	int fd;			/* keeps a loop device until a table has it; or -1 */
 };
 
 #define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
 
-/*
- * @pool: the directory. What it leads to may be another device than it was: the caller
- * says to the target which pool it is, who knows what it must be. A table that is
- * read-only wants a device that is.
- */
+/* @pool: the directory. A table that is read-only wants a device that is. */
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
 void rd_poolblocks_close(struct rd_poolblocks *blocks);
+
+/*
+ * Of the pool, as its superblock has it, for who has not opened it: what the directory
+ * leads to may be another device than it was. Says what went wrong.
+ */
+int rd_poolblocks_uuid(const char *pool, u8 uuid[16]);
 
 #endif

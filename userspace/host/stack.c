@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
+#include "../direct.h"
 #include "../meta_read.h"
 #include "../meta_write.h"
 #include "../pool/cleanup.h"
@@ -77,6 +78,21 @@ u64 rd_stack_meta_bytes(u64 sectors)
 	return rdd_meta_blocks_needed(rdd_nr_segs(sectors) * 2, RDD_FLAG_TABLE) * RDD_BLOCK_SIZE;
 }
 
+int rd_stack_clear_meta_end(const char *path)
+{
+	static const u8 zeros[RDD_BLOCK_SIZE] __attribute__((aligned(RDD_BLOCK_SIZE)));
+	RD_CLOSE int fd = rd_open_direct(path, O_WRONLY | O_EXCL, 0);
+	bool is_device;
+	u64 bytes;
+	int r = fd < 0 ? fd : rd_size_of(fd, &bytes, &is_device);
+
+	if (!r)
+		r = rd_write_direct(fd, zeros, sizeof(zeros), bytes - sizeof(zeros));
+	if (!r && fsync(fd))
+		r = -errno;
+	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
+}
+
 /* --- making them */
 
 static int make_meta(const struct rd_attachment *at)
@@ -104,6 +120,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 {
 	struct rd_poolblocks pool = RD_POOLBLOCKS_NONE;
 	char name[RD_DM_NAME_MAX], meta[RD_DM_PATH_MAX];
+	u8 uuid[16];
 	struct rd_target_table table = {
 		.sectors = sectors,
 		.base = at->base,
@@ -116,9 +133,11 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 		if (!at->pool[0])
 			return rd_err(-ENODEV, "blocks of '%s' lie in a pool, and it is not known in which",
 				      at->volume);
-		r = rd_poolblocks_open(&pool, at->pool, false);
+		r = rd_poolblocks_uuid(at->pool, uuid);
+		if (!r)
+			r = rd_poolblocks_open(&pool, at->pool, false);
 		table.pool = pool.path;
-		table.pool_uuid = pool.uuid;
+		table.pool_uuid = uuid;
 	}
 	if (!r)
 		r = rd_target_load(at->device, &table, 0);
@@ -326,5 +345,7 @@ int rd_stack_abandon(const struct rd_attachment *at)
 	}
 	if (!r && info.exists)
 		r = rd_dm_remove(at->device);
-	return r ? r : rd_part_remove(at, "meta");
+	if (!r)
+		r = rd_part_remove(at, "meta");
+	return r ? r : rd_freeze_abandon(at);
 }

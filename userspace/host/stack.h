@@ -47,6 +47,12 @@ int rd_stack_is_home(const struct rd_attachment *at, bool *ret);
  */
 int rd_stack_abandon(const struct rd_attachment *at);
 
+/*
+ * A new logical volume has zeros at its beginning only, and what was there before may
+ * have been our metadata, whose end says so.
+ */
+int rd_stack_clear_meta_end(const char *path);
+
 /* For the metadata of a volume with a remap table, which may grow to twice the size. */
 u64 rd_stack_meta_bytes(u64 sectors);
 

@@ -93,16 +93,12 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 	if (!path)
 		return -ENOMEM;
 	if (options->data) {
-		/* What is formatted would be made if it were not there. */
-		if (access(options->data, F_OK))
-			return rd_err(-errno, "cannot find '%s'", options->data);
-		/* One from the root is kept: what a link in /dev leads to changes. */
-		RD_FREE char *target = options->data[0] == '/' ? strdup(options->data) :
-			realpath(options->data, NULL);
+		RD_FREE char *target = realpath(options->data, NULL);
 
 		if (!target)
 			return rd_err(-errno, "cannot find '%s'", options->data);
-		if (symlink(target, path))
+		/* One from the root is kept: what a link in /dev leads to changes. */
+		if (symlink(options->data[0] == '/' ? options->data : target, path))
 			return rd_err(-errno, "cannot make '%s'", path);
 	} else if (!size) {
 		r = default_size(pool, &size);

@@ -101,9 +101,9 @@ snapshots_changed() {
 		"<= 1.2" "${each[-1]} / ${each[0]} <= 1.2"
 }
 
-# One segment of a hundred, of 4,096 that all have data: what a snapshot of that
-# takes until what it can give up is free, beside the first. (Some 27 of 1,000 are read: a 64th of
-# what is not said to have changed is read to see that it has not.)
+# One segment of a hundred, of 4,096 that all have data: what a snapshot of that takes
+# until what it can give up is free, beside the first. (Some 27 of 1,000 are read: a 64th
+# of what is not said to have changed is read to see that it has not.)
 snapshots_of_few() {
 	local first all=()
 	new_pool
