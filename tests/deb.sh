@@ -23,7 +23,7 @@ root=$build/root
 # --- a machine
 
 packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers kmod
-	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2
+	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0
 	linux-headers-6.12-cloud-amd64 lvm2 make mount procps systemd udev util-linux xxd)
 
 make_base() {

@@ -277,6 +277,57 @@ with open("pool/data", "r+b") as data:
 	"$build/tools/revdedupctl" dump "vm1@$((found + 1))" | cmp - 1.img
 }
 
+# audit_all: take 64 versions of 1.img of which nobody says that something changed, so
+# that each segment is audited. Sets found to how many found something.
+audit_all() {
+	local newest nr
+	newest=$(ask "SELECT max(number) FROM version")
+	found=0
+	for nr in {0..63}; do
+		echo "version vm1@$((newest + nr))" >list
+		must snapshot vm1 --from 1.img --changed list
+		[[ $output != *"had changed"* ]] || found=$((found + 1))
+	done
+}
+
+@test "snapshot: an audit whose quick sums are wrong, or not known" {
+	local seg found
+	make_pool 1G
+	truncate -s 32M 1.img
+	for seg in {0..15}; do
+		blocks 1.img $((seg * 512 + seg)) 1
+	done
+	must snapshot vm1 --from 1.img
+	edit "UPDATE uses SET quick = recipe"
+	audit_all
+	[ "$found" = 0 ]
+	[ "$(ask "SELECT count(*) FROM uses WHERE quick = recipe")" = 0 ]
+	edit "UPDATE uses SET quick = NULL"
+	audit_all
+	[ "$found" = 0 ]
+	[ "$(ask "SELECT count(*) FROM uses WHERE quick IS NULL")" = 0 ]
+	must check
+	# These are right: they tell what did change, and that one time.
+	blocks 1.img $((3 * 512 + 3)) 1
+	audit_all
+	[ "$found" = 1 ]
+	"$build/tools/revdedupctl" dump vm1@latest | cmp - 1.img
+}
+
+@test "a catalog from before quick sums" {
+	make_versions
+	edit "ALTER TABLE uses DROP COLUMN quick"
+	edit "PRAGMA user_version = 2"
+	must list
+	must snapshot vm1 --from 1.img
+	[ "$(ask "PRAGMA user_version")" = 3 ]
+	must check
+	edit "PRAGMA user_version = 1"
+	ctl list
+	[ "$status" -eq 1 ]
+	[[ $output == *"is a catalog of version 1, and this program knows 3"* ]]
+}
+
 @test "snapshot: a list of changes that is none" {
 	make_pool 1G
 	truncate -s 4M 1.img
@@ -1012,6 +1063,12 @@ edit() {
 	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "$@"
 }
 
+# ask SQL: the one value that it gives.
+ask() {
+	python3 -c 'import sqlite3, sys
+print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
+}
+
 @test "delete: what a device reads" {
 	make_versions
 	must tag vm1@3 +gold
@@ -1223,9 +1280,7 @@ edit() {
 	rm held
 
 	# Somebody reads the version: it is not deleted, and can be read.
-	id=$(python3 -c 'import sqlite3
-print(*sqlite3.connect("pool/catalog.db").execute(
-	"SELECT id FROM version WHERE number = 2 AND volume = 1").fetchone())')
+	id=$(ask "SELECT id FROM version WHERE number = 2 AND volume = 1")
 	hold 5 "$id" shared
 	ctl delete vm1@2
 	[ "$status" -eq 11 ]

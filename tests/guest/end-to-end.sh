@@ -111,7 +111,8 @@ begin_load() {
 end_load() {
 	rm /run/churn.$1
 	wait ${churn_pid[$1]}
-	kill -INT ${fio_pid[$1]}
+	# Until it has a handler of its own it ignores SIGINT, as all in the background do.
+	kill -TERM ${fio_pid[$1]}
 	wait ${fio_pid[$1]} || :
 	umount /tmp/rdt-mnt/$1
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Fingerprints: SHA-256 in lanes, for each instruction set that this machine has,
- * against OpenSSL's; and segments, whichever way they are hashed.
+ * against OpenSSL's; and segments, whichever way they are hashed. Quick sums.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 /* For the functions that it chooses from. */
 #include "../../userspace/pool/lanes.c"
 #include "../../userspace/pool/fp.h"
+#include "../../userspace/pool/quick.h"
 
 static u8 data[RD_SEG_SIZE];
 
@@ -105,6 +106,40 @@ static void test_segment(void **state)
 	check_segment(0);
 }
 
+static void swap_blocks(u8 *a, u8 *b)
+{
+	u8 block[RD_BLOCK_SIZE];
+
+	memcpy(block, a, sizeof(block));
+	memcpy(a, b, sizeof(block));
+	memcpy(b, block, sizeof(block));
+}
+
+static void test_quick_sum(void **state)
+{
+	u8 *block = data + 30 * RD_BLOCK_SIZE;
+	u64 sum = rd_quick_sum(data, 0, RD_SEG_BLOCKS);
+	unsigned int bit;
+
+	(void)state;
+	/* In parts, without the zeros between. */
+	assert_true(rd_quick_sum(data, 0, 7) +
+		    rd_quick_sum(data + 12 * RD_BLOCK_SIZE, 12, RD_SEG_BLOCKS - 12) == sum);
+	for (bit = 0; bit < 8 * RD_BLOCK_SIZE; bit += 1021) {
+		block[bit / 8] ^= 1 << bit % 8;
+		assert_false(rd_quick_sum(data, 0, RD_SEG_BLOCKS) == sum);
+		block[bit / 8] ^= 1 << bit % 8;
+	}
+	swap_blocks(block, block + RD_BLOCK_SIZE);
+	assert_false(rd_quick_sum(data, 0, RD_SEG_BLOCKS) == sum);
+	/* A block and zeros, too. */
+	swap_blocks(block, block + RD_BLOCK_SIZE);
+	swap_blocks(data + 6 * RD_BLOCK_SIZE, data + 7 * RD_BLOCK_SIZE);
+	assert_false(rd_quick_sum(data, 0, RD_SEG_BLOCKS) == sum);
+	swap_blocks(data + 6 * RD_BLOCK_SIZE, data + 7 * RD_BLOCK_SIZE);
+	assert_true(rd_quick_sum(data, 0, RD_SEG_BLOCKS) == sum);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +148,7 @@ int main(void)
 		cmocka_unit_test(test_avx2),
 #endif
 		cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_quick_sum),
 	};
 
 	return cmocka_run_group_tests_name("fp", tests, fill, NULL);

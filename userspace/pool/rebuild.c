@@ -135,7 +135,7 @@ static int count_recipes(struct rebuild *rebuild)
 		if (!r)
 			r = rd_recipe_count(rebuild->sql, &recipe);
 		if (!r)
-			r = rd_sql_run(rebuild->sql, "INSERT INTO uses VALUES(?, 0, 0, ?)", "ii",
+			r = rd_sql_run(rebuild->sql, "INSERT INTO uses VALUES(?, 0, 0, ?, NULL)", "ii",
 				       recipe.id,
 				       (i64)rd_map_is_whole(&recipe.map, recipe.frame));
 	}

@@ -87,6 +87,23 @@ int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret
 	return r ? r : one_recipe(row, NULL, ret_fp, ret_whole);
 }
 
+int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum)
+{
+	i64 sum;
+	int r;
+
+	r = rd_sql_number(sql, &sum, "SELECT quick FROM uses WHERE recipe = ? AND whole"
+			  " AND quick IS NOT NULL", "i", id);
+	if (!r)
+		*ret_sum = sum;
+	return r;
+}
+
+int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum)
+{
+	return rd_sql_run(sql, "UPDATE uses SET quick = ? WHERE recipe = ?", "ii", (i64)sum, id);
+}
+
 /* --- who points where: at and here */
 
 /* How many entries of a map are of a kind and an id; mostly there are few ids. */
@@ -229,7 +246,7 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	if (r)
 		return r;
 	id = rd_sql_last_id(sql);
-	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1)", "i", id);
+	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, NULL)", "i", id);
 	if (!r)
 		r = put_counts(sql, id, NULL, map, RD_HERE);
 	*ret_id = id;

@@ -34,6 +34,10 @@ int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
 		   bool *ret_whole);
 int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole);
 
+/* The quick sum of one that is whole. -ENOENT: that is not known. */
+int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum);
+int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
+
 bool rd_map_is_whole(const struct rd_map *map, u64 frame);
 
 /* A new one, whole in @frame, that nothing names yet. */

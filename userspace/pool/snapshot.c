@@ -16,6 +16,11 @@
  * That the pool has a segment is looked up while the image is read, and looked
  * up again in the transaction: reverse deduplication for another volume may have
  * taken it apart in between. Then it is read once more, and written.
+ *
+ * What is audited has been said to be unchanged by what tracks the changes, which
+ * sees all that a guest writes. An audit is for what came past it by accident: a
+ * quick sum finds that, and spares most of the time that small snapshots take. Only
+ * where it differs, or is not known, the content is fingerprinted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +36,7 @@
 #include "failpoint.h"
 #include "frames.h"
 #include "log.h"
+#include "quick.h"
 #include "recipes.h"
 #include "resolve.h"
 #include "snapshot.h"
@@ -49,7 +55,9 @@
 struct item {
 	u64 segment;
 	i64 old;		/* the recipe that the version before has here */
+	bool is_same;		/* content, whose quick sum is to be known */
 	bool is_zero;
+	u64 quick;
 	u64 frame;		/* where it was written, or NO_FRAME: the pool has it */
 	struct rd_seg_fp fp;
 	struct rd_slots nonzero;
@@ -70,6 +78,9 @@ struct buffer {
 	u64 segment;
 	i64 old;
 	bool is_audit;
+	bool has_sum;		/* old_sum: of what was here before */
+	bool is_same;		/* by the sum, and the fingerprints are not known */
+	u64 old_sum, quick;
 	u8 *data;		/* a segment */
 	struct rd_fp *fps;	/* of its blocks */
 	struct rd_seg_fp fp;
@@ -461,6 +472,8 @@ static int commit_item(struct snapshot *s, const struct item *item)
 	i64 recipe = 0;
 	int r;
 
+	if (item->is_same)
+		return rd_recipe_set_quick(s->pool->sql, item->old, item->quick);
 	if (item->is_zero)
 		return put_segment(s, item, 0);
 	r = rd_recipe_find(s->pool->sql, &item->fp, &recipe, &is_whole);
@@ -477,7 +490,8 @@ static int commit_item(struct snapshot *s, const struct item *item)
 	} else if (item->frame == NO_FRAME) {
 		s->report->segments_shared++;
 	}
-	return put_segment(s, item, recipe);
+	r = put_segment(s, item, recipe);
+	return r ? r : rd_recipe_set_quick(s->pool->sql, recipe, item->quick);
 }
 
 /* Of the items, those that must be written after all are left. */
@@ -532,6 +546,7 @@ static int write_again(struct snapshot *s, struct item *item)
 	buffer->skip = 0;
 	buffer->len = RD_SEG_SIZE;
 	rd_fp_segment(s->hasher, buffer->data, RD_SEG_SIZE, buffer->fps, &item->fp);
+	item->quick = rd_quick_sum(buffer->data, 0, RD_SEG_BLOCKS);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (!rd_fp_is_zero(&buffer->fps[i]))
 			rd_slots_set(&item->nonzero, i);
@@ -618,6 +633,7 @@ static int place_buffer(struct snapshot *s, struct buffer *buffer, bool must_wri
 	int r;
 
 	item->fp = buffer->fp;
+	item->quick = buffer->quick;
 	slot = hash_slot(s, &item->fp);
 	if (*slot)
 		return 0;
@@ -640,18 +656,32 @@ static int place_buffer(struct snapshot *s, struct buffer *buffer, bool must_wri
 	return r;
 }
 
+/* The next audit of this content need not fingerprint it. */
+static void learn_sum(struct snapshot *s, const struct buffer *buffer)
+{
+	struct item *item = add_item(s, buffer->segment, buffer->old);
+
+	item->is_same = true;
+	item->quick = buffer->quick;
+}
+
 static int decide(struct snapshot *s, struct buffer *buffer)
 {
-	bool is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE), is_whole = true;
 	rd_sum *sum = &s->version->sum;
+	bool is_zero, is_whole = true;
 	struct rd_seg_fp old_fp;
 	int r = 0;
 
+	if (buffer->is_same)
+		return 0;
+	is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
 	if (buffer->old) {
 		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &is_whole);
 		if (r)
 			return r == -ENOENT ? -EUCLEAN : r;
 		if (!is_zero && rd_seg_fp_equal(&old_fp, &buffer->fp)) {
+			if (is_whole && buffer->is_audit)
+				learn_sum(s, buffer);
 			if (is_whole)
 				return 0;
 			s->report->segments_pieces++;
@@ -695,11 +725,16 @@ static int decide_all(struct snapshot *s)
 static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
 {
 	struct buffer *buffer = job->ctx;
+	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
+	unsigned int nr = buffer->len / RD_BLOCK_SIZE - first;
+	const u8 *data = buffer->data + buffer->skip;
 
+	buffer->quick = rd_quick_sum(data, first, nr);
+	buffer->is_same = buffer->has_sum && buffer->quick == buffer->old_sum;
+	if (buffer->is_same)
+		return;
 	memset(buffer->fps, 0, RD_FPS_SIZE);
-	rd_fp_blocks(hasher, buffer->data + buffer->skip,
-		     (buffer->len - buffer->skip) / RD_BLOCK_SIZE,
-		     buffer->fps + buffer->skip / RD_BLOCK_SIZE);
+	rd_fp_blocks(hasher, data, nr, buffer->fps + first);
 	rd_fp_of_fps(hasher, buffer->fps, &buffer->fp);
 }
 
@@ -739,6 +774,7 @@ static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, b
 	buffer->segment = segment;
 	buffer->is_audit = is_audit;
 	buffer->old = old_recipe(s, segment);
+	buffer->has_sum = is_audit && !rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
 	buffer->skip = from - start;
 	buffer->len = to - start;
 	buffer->read_iov = (struct iovec){
