@@ -52,6 +52,56 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	[ $((now - at)) -lt 60 ]
 }
 
+@test "metrics: what the last scrub found" {
+	local label
+	export REVDEDUP_POOL=$PWD/pool
+	label="{pool=\"$REVDEDUP_POOL\"}"
+	ctl init "$REVDEDUP_POOL" --size 1G
+	dd if=/dev/urandom of=image bs=1M count=3 status=none
+	ctl snapshot vm1 --from image
+	ctl metrics
+	[[ $output != *scrub* ]]
+	ctl scrub
+	[ "$status" -eq 0 ]
+	touch -d @1700000000 pool/last-scrub
+	ctl metrics
+	is_good
+	number "pool_scrub_timestamp_seconds$label" 1700000000
+	number "pool_scrub_damaged_versions$label" 0
+	number "pool_scrub_damaged_fingerprints$label" 0
+
+	# Of a volume alone it is not said.
+	python3 -c 'block = open("image", "rb").read(4096)
+with open("pool/data", "r+b") as data:
+    data.seek(data.read().find(block) + 1234)
+    data.write(b"damaged")'
+	ctl scrub vm1
+	[ "$status" -eq 4 ]
+	ctl repair --dry-run
+	ctl metrics
+	number "pool_scrub_timestamp_seconds$label" 1700000000
+	ctl scrub
+	[ "$status" -eq 4 ]
+	ctl metrics
+	is_good
+	number "pool_scrub_damaged_versions$label" 1
+	[ "$(stat -c %Y pool/last-scrub)" -gt 1700000000 ]
+
+	ctl repair --from image
+	[ "$status" -eq 0 ]
+	ctl metrics
+	number "pool_scrub_damaged_versions$label" 0
+	# Without a scrub that can be noted all else is as it is.
+	mkdir not && mv pool/last-scrub not && mkdir pool/last-scrub
+	ctl scrub
+	[ "$status" -eq 0 ]
+	[[ $output == *"'metrics' will not know of this: cannot write '"*"last-scrub'"* ]]
+	ctl metrics
+	[ "$status" -eq 0 ]
+	is_good
+	[[ $output != *scrub* ]]
+}
+
 @test "a file of an attachment that is about another volume is for nobody" {
 	local command
 	mkdir -p etc/volumes

@@ -18,6 +18,7 @@
 
 #include "../pool/cleanup.h"
 #include "health.h"
+#include "lastscrub.h"
 #include "poolstats.h"
 
 #define UNKNOWN		U64_MAX
@@ -26,6 +27,7 @@
 struct pool_row {
 	char name[PATH_MAX];
 	u64 up, logical, data, catalog, size, free, avail, held, waiting;
+	u64 scrubbed, damaged, fps_damaged;
 };
 
 struct device_row {
@@ -55,6 +57,11 @@ static const struct metric pool_metrics[] = {
 	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
 	{ "pool_waiting_frames", "Frames with space that is still to be given back.",
 	  POOL(waiting) },
+	{ "pool_scrub_timestamp_seconds", "When all of it was last read by scrub or repair.",
+	  POOL(scrubbed) },
+	{ "pool_scrub_damaged_versions", "Versions that were damaged then.", POOL(damaged) },
+	{ "pool_scrub_damaged_fingerprints", "Fingerprints that were damaged then.",
+	  POOL(fps_damaged) },
 };
 
 static const struct metric volume_metrics[] = {
@@ -132,6 +139,7 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
 {
 	const struct rd_area *area = &ctl->pool->area;
+	struct ctl_last_scrub scrub;
 	struct ctl_pool_stats stats;
 	struct statvfs fs;
 	int r;
@@ -148,6 +156,11 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	row->waiting = stats.waiting;
 	if (!area->is_device && !fstatvfs(area->fd, &fs))
 		row->avail = (u64)fs.f_bavail * fs.f_frsize;
+	if (ctl_last_scrub_read(ctl, &scrub)) {
+		row->scrubbed = scrub.time;
+		row->damaged = scrub.versions;
+		row->fps_damaged = scrub.fingerprints;
+	}
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "../pool/rebuild.h"
 #include "../pool/supers.h"
 #include "ctl.h"
+#include "lastscrub.h"
 
 /* More is for 'scrub' to list. */
 #define MAX_LINES	100
@@ -92,6 +93,8 @@ static int tell(struct ctl *ctl, const struct rd_damage_report *report)
 	r = ctl_tell_damage(ctl, report, MAX_LINES, &versions, &damaged);
 	if (r)
 		return r;
+	if (!ctl_has(ctl, CTL_OPT_DRY_RUN))
+		ctl_last_scrub_write(ctl, damaged, report->fps_bad - report->fps_healed);
 	if (ctl->json)
 		print_json(ctl, report);
 	else if (!ctl->quiet)

@@ -10,6 +10,7 @@
 #include "../pool/damage.h"
 #include "../pool/restore.h"
 #include "ctl.h"
+#include "lastscrub.h"
 
 struct scrub {
 	struct ctl *ctl;
@@ -124,6 +125,8 @@ static int scrub_all(struct scrub *scrub)
 				    &scrub->nr_damaged);
 	scrub->bytes_read = report.bytes_read;
 	scrub->nr_fps = report.fps_bad;
+	if (!r)
+		ctl_last_scrub_write(ctl, scrub->nr_damaged, scrub->nr_fps);
 	rd_buffer_free(&report.rows);
 	return r;
 }
