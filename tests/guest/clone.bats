@@ -265,6 +265,10 @@ refused() {
 	lvextend -qq -l +100%FREE $vg/big
 	refused 12 "--thinpool" clone $vg/vm1@1 $vg/new
 	lvremove -qq --yes $vg/big
+	make_lv left_rdmeta 4
+	lvs="left_rdmeta there vm1 vm1_rdmeta"
+	refused 1 "'lvremove $vg/left_rdmeta' removes what" clone $vg/vm1@1 $vg/left
+	lvremove -qq --yes $vg/left_rdmeta
 	lvs="there vm1 vm1_rdmeta"
 	# A volume that is lost is had again, and its versions go on.
 	revdedupctl detach $vg/vm1

@@ -372,8 +372,15 @@ check_rollback() {
 	stable
 }
 
+remove_clone_lvs() {
+	local lv
+	for lv in $(lvs --noheadings -o lv_name -S 'lv_name=~^new' $vg); do
+		lvremove -qq --yes $vg/$lv
+	done
+}
+
 # A clone that power was lost in is there as a whole or not at all. One that was taken
-# away may have left its logical volume.
+# away may have left its logical volumes.
 check_clone() {
 	local what=
 	[ ! -e $copies/intent ] || read -r what _ <$copies/intent
@@ -382,9 +389,9 @@ check_clone() {
 		echo "  the clone is what it was"
 	else
 		[[ $what == *clone || ! -e $copies/clone ]] || die "the clone is gone"
-		[ "$what" != unclone ] || ! lvs $vg/new >/dev/null 2>&1 ||
-			lvremove -qq --yes $vg/new
-		! lvs $vg/new >/dev/null 2>&1 || die "a part of a clone is there"
+		[ "$what" != unclone ] || remove_clone_lvs
+		[ -z "$(lvs --noheadings -o lv_name -S 'lv_name=~^new' $vg)" ] ||
+			die "a part of a clone is there"
 		rm -f $copies/clone
 	fi
 	[[ $what != *clone ]] || rm $copies/intent

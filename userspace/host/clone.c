@@ -59,7 +59,8 @@ static void make_tag(const struct rd_attachment *at, char ret[64])
 
 /* --- what is in its way */
 
-static int check_name(const struct rd_lv *lv)
+/* A detach that died leaves the metadata alone, of a volume that may be there or not. */
+static int check_name(const struct rd_lv *lv, bool is_meta)
 {
 	bool exists;
 	int r = rd_lv_exists(lv, &exists);
@@ -67,7 +68,11 @@ static int check_name(const struct rd_lv *lv)
 	if (r || !exists)
 		return r;
 	rd_err(0, "there is a logical volume '%s/%s'", lv->vg, lv->name);
-	rd_hint("nothing was changed; a clone makes a new one: give it another name");
+	if (is_meta)
+		rd_hint("nothing was changed; 'lvremove %s/%s' removes what a command that died has left",
+			lv->vg, lv->name);
+	else
+		rd_hint("nothing was changed; a clone makes a new one: give it another name");
 	return -EEXIST;
 }
 
@@ -101,9 +106,9 @@ static int check(struct clone *clone)
 	const char *thin_pool = clone->options->thin_pool;
 	int r;
 
-	r = check_name(&clone->base);
+	r = check_name(&clone->base, false);
 	if (!r)
-		r = check_name(&clone->meta);
+		r = check_name(&clone->meta, true);
 	if (!r)
 		r = check_room(clone);
 	if (r || !thin_pool)
