@@ -308,9 +308,10 @@ is_home() {
 	[ "$left" = 0 ]
 }
 
+# one_thing VOLUME...: with one of these.
 one_thing() {
 	local vol what
-	vol=$(any_of "${vols[@]}")
+	vol=$(any_of "$@")
 	what=$(any_of busy busy busy busy killed map map unmap restore delete rollback clone)
 	[ "$(versions $vol | wc -w)" -lt 5 ] || what=prune
 	# What lies in the pool cannot be read past the target.
@@ -452,27 +453,30 @@ work_until_cut() {
 	local first=$SECONDS nr=$((RANDOM % 6 + 1)) i
 	begin_work
 	for ((i = 0; i < nr; i++)); do
-		one_thing
+		one_thing "${vols[@]}"
 	done
 	(sleep "$((RANDOM % (2 * (SECONDS - first) / nr + 4))).$((RANDOM % 10))"; power_cut) &
-	while :; do one_thing; done
+	while :; do one_thing "${vols[@]}"; done
 }
 
 work_to_the_end() {
-	have_enough && return
+	local wanting
+	wanting=$(vols_wanting)
+	[ -n "$wanting" ] || return 0
 	begin_work
-	until have_enough; do
-		one_thing
+	while [ -n "$wanting" ]; do
+		one_thing $wanting
+		wanting=$(vols_wanting)
 	done
 	end_work
 }
 
-# Each volume has had that many snapshots.
-have_enough() {
+# Volumes that have not had that many snapshots.
+vols_wanting() {
 	local vol
 	for vol in "${vols[@]}"; do
 		[ "$(grep -c "^snapshot of $vol\$" $copies/done)" -ge "$E2E_SNAPSHOTS" ] ||
-			return 1
+			echo $vol
 	done
 }
 

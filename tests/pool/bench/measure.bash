@@ -24,7 +24,8 @@ row() {
 	local verdict=''
 	if [ $# -ge 4 ]; then
 		verdict=ok
-		if [ "$(calc "($4) ? 1 : 0" %d)" = 0 ]; then
+		# Not 1 also where what was to be measured failed.
+		if [ "$(calc "($4) ? 1 : 0" %d)" != 1 ]; then
 			verdict=short
 			short=$((short + 1))
 		fi
