@@ -300,6 +300,7 @@ static int make_new(struct rd_pool *pool, const char *path, bool force,
 		r = rd_catalog_open(&rebuild.sql, path, true);
 	if (r)
 		return r;
+	rd_sql_note_nothing(rebuild.sql);
 	r = rd_sql_begin(rebuild.sql);
 	if (!r) {
 		r = fill(&rebuild, report);

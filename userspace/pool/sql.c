@@ -146,6 +146,11 @@ struct rd_buffer *rd_sql_changes(struct rd_sql *sql)
 	return &sql->changes;
 }
 
+void rd_sql_note_nothing(struct rd_sql *sql)
+{
+	sqlite3_preupdate_hook(sql->db, NULL, NULL);
+}
+
 void rd_row_note(struct rd_row *row, unsigned int table, struct rd_buffer *to)
 {
 	unsigned int i;

@@ -95,6 +95,9 @@ void rd_sql_rollback(struct rd_sql *sql);
 /* What the transaction changed so far, see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 
+/* What comes from the journal need not go there, nor be in memory as a whole. */
+void rd_sql_note_nothing(struct rd_sql *sql);
+
 /* Note the row as if it had just been put into table number @table. */
 void rd_row_note(struct rd_row *row, unsigned int table, struct rd_buffer *to);
 
