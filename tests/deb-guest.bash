@@ -26,6 +26,16 @@ ok() {
 
 fails() { ! "$@"; }
 
+# refused WORDS COMMAND...: it ends with an error, and says this. The output of a test
+# is not for the next one to read: that begins anew with each.
+refused() {
+	local words=$1
+	shift
+	fails "$@" >/tmp/error 2>&1 || return 1
+	cat /tmp/error
+	grep -qF -- "$words" /tmp/error
+}
+
 # property DEVICE: what udev knows of it.
 property() { udevadm info --query=property --name="$1"; }
 
@@ -125,8 +135,8 @@ ok "the module is still there" [ "$(</sys/module/dm_revdedup/refcnt)" -gt 0 ]
 ok "changes are tracked" eval 'revdedupctl status --json | grep -q "\"state\": \"tracked\""'
 ok "who writes was not stopped" kill -0 "$writer"
 ok "versions are taken" revdedupctl snapshot --all
-ok "the programs do not go while volumes are attached" fails dpkg -r revdedup
-ok "and say what to do" grep -q "revdedupctl detach" /tmp/output
+ok "the programs do not go while volumes are attached, and say what to do" \
+	refused "revdedupctl detach" dpkg -r revdedup
 rm /tmp/go
 wait "$writer"
 ok "the pool is sound" revdedupctl check
