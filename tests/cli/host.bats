@@ -71,10 +71,7 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	number "pool_scrub_damaged_fingerprints$label" 0
 
 	# Of a volume alone it is not said.
-	python3 -c 'block = open("image", "rb").read(4096)
-with open("pool/data", "r+b") as data:
-    data.seek(data.read().find(block) + 1234)
-    data.write(b"damaged")'
+	damage image 0
 	ctl scrub vm1
 	[ "$status" -eq 4 ]
 	ctl repair --dry-run

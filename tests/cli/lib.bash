@@ -29,3 +29,14 @@ expect() {
 		return 1
 	fi
 }
+
+# damage FILE BLOCK: the copy that the pool has of a block of an image.
+damage() {
+	python3 -c 'import sys
+block = open(sys.argv[1], "rb").read()[int(sys.argv[2]) * 4096:][:4096]
+with open("pool/data", "r+b") as data:
+    at = data.read().find(block)
+    assert at >= 0
+    data.seek(at + 1234)
+    data.write(b"damaged")' "$@"
+}

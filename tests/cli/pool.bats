@@ -91,17 +91,6 @@ drop() {
 	rm held
 }
 
-# damage FILE BLOCK: the copy that the pool has of a block of an image.
-damage() {
-	python3 -c 'import sys
-block = open(sys.argv[1], "rb").read()[int(sys.argv[2]) * 4096:][:4096]
-with open("pool/data", "r+b") as data:
-    at = data.read().find(block)
-    assert at >= 0
-    data.seek(at + 1234)
-    data.write(b"damaged")' "$@"
-}
-
 @test "init: a pool, and what is in the way of one" {
 	ctl init pool --size 100M
 	expect 0 <<<"made pool 'pool'"
@@ -255,22 +244,32 @@ with open("pool/data", "r+b") as data:
 	[ "${lines[0]}" = "made vm1@2: full, because there is nothing to be read" ]
 }
 
-@test "snapshot: what changed and is in no list is found within 64 versions" {
-	local seg victim number=0 found=0
-	make_pool 1G
-	truncate -s 256M 1.img
-	for seg in {0..127}; do
-		blocks 1.img $((seg * 512 + seg)) 1
+# block_in_each FILE NR: an image of so many segments, with a block of data in each.
+block_in_each() {
+	local seg
+	truncate -s $(($2 * 2))M "$1"
+	for ((seg = 0; seg < $2; seg++)); do
+		blocks "$1" $((seg * 512 + seg)) 1
 	done
+}
+
+# unchanged_since N: a version of 1.img; nobody says that something changed since vm1@N.
+unchanged_since() {
+	echo "version vm1@$1" >list
+	must snapshot vm1 --from 1.img --changed list
+}
+
+@test "snapshot: what changed and is in no list is found within 64 versions" {
+	local victim number=0 found=0
+	make_pool 1G
+	block_in_each 1.img 128
 	must snapshot vm1 --from 1.img
 	victim=$((RANDOM % 128))
 	blocks 1.img $((victim * 512 + victim)) 1
 	while [ "$found" = 0 ]; do
 		number=$((number + 1))
 		[ "$number" -le 64 ]
-		echo "version vm1@$number" >list
-		ctl snapshot vm1 --from 1.img --changed list
-		[ "$status" -eq 0 ]
+		unchanged_since "$number"
 		[[ $output != *"had changed"* ]] || found=$number
 	done
 	# By then all was read.
@@ -284,19 +283,15 @@ audit_all() {
 	newest=$(ask "SELECT max(number) FROM version")
 	found=0
 	for nr in {0..63}; do
-		echo "version vm1@$((newest + nr))" >list
-		must snapshot vm1 --from 1.img --changed list
+		unchanged_since "$((newest + nr))"
 		[[ $output != *"had changed"* ]] || found=$((found + 1))
 	done
 }
 
 @test "snapshot: an audit whose quick sums are wrong, or not known" {
-	local seg found
+	local found
 	make_pool 1G
-	truncate -s 32M 1.img
-	for seg in {0..15}; do
-		blocks 1.img $((seg * 512 + seg)) 1
-	done
+	block_in_each 1.img 16
 	must snapshot vm1 --from 1.img
 	edit "UPDATE uses SET quick = recipe"
 	audit_all

@@ -373,9 +373,11 @@ check_rollback() {
 	stable
 }
 
+clone_lvs() { lvs --noheadings -o lv_name -S 'lv_name=~^new' $vg; }
+
 remove_clone_lvs() {
 	local lv
-	for lv in $(lvs --noheadings -o lv_name -S 'lv_name=~^new' $vg); do
+	for lv in $(clone_lvs); do
 		lvremove -qq --yes $vg/$lv
 	done
 }
@@ -391,8 +393,7 @@ check_clone() {
 	else
 		[[ $what == *clone || ! -e $copies/clone ]] || die "the clone is gone"
 		[ "$what" != unclone ] || remove_clone_lvs
-		[ -z "$(lvs --noheadings -o lv_name -S 'lv_name=~^new' $vg)" ] ||
-			die "a part of a clone is there"
+		[ -z "$(clone_lvs)" ] || die "a part of a clone is there"
 		rm -f $copies/clone
 	fi
 	[[ $what != *clone ]] || rm $copies/intent

@@ -7,19 +7,17 @@
  * there all the same, so that somebody is told.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "health.h"
 #include "lastscrub.h"
 #include "poolstats.h"
+#include "replace.h"
 
 #define UNKNOWN		U64_MAX
 
@@ -250,40 +248,18 @@ static int print_all(struct ctl *ctl, FILE *out)
 	return pool ? pool : devices;
 }
 
-static int finish_file(FILE *out, const char *tmp, const char *path)
-{
-	int r = fflush(out) || ferror(out) || fchmod(fileno(out), 0644) ? -errno : 0;
-
-	if (fclose(out) && !r)
-		r = -errno;
-	if (!r && rename(tmp, path))
-		r = -errno;
-	return r;
-}
-
-/* Who reads it meanwhile finds the old one, or the new one. */
 static int print_to_file(struct ctl *ctl, const char *path)
 {
 	RD_FREE char *tmp = NULL;
-	FILE *out = NULL;
-	int fd, r, done;
+	FILE *out = ctl_replace_begin(path, &tmp);
+	int r, done;
 
-	/* No name that ends in .prom: the node exporter reads all of these. */
-	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
-		tmp = NULL;
-		return -ENOMEM;
-	}
-	fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd >= 0)
-		out = fdopen(fd, "w");
 	if (!out)
 		return rd_err(-errno, "cannot write '%s'", path);
 	r = print_all(ctl, out);
-	done = finish_file(out, tmp, path);
-	if (done) {
-		unlink(tmp);
+	done = ctl_replace_end(out, tmp, path, 0644);
+	if (done)
 		rd_err(done, "cannot write '%s'", path);
-	}
 	return r ? r : done;
 }
 

@@ -1,42 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The file last-scrub of a pool. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "../pool/pool.h"
 #include "lastscrub.h"
+#include "replace.h"
 
 #define NAME	"last-scrub"
 #define FORMAT	"versions %llu\nfingerprints %llu\n"
 
-/* Who reads it meanwhile finds the old one, or the new one. */
-static int replace(const char *path, char *tmp, u64 versions, u64 fingerprints)
+static int write_to(const char *path, u64 versions, u64 fingerprints)
 {
-	int fd = mkostemp(tmp, O_CLOEXEC), r = 0;
+	RD_FREE char *tmp = NULL;
+	FILE *out = ctl_replace_begin(path, &tmp);
 
-	if (fd < 0)
+	if (!out)
 		return -errno;
-	if (dprintf(fd, FORMAT, versions, fingerprints) < 0)
-		r = -errno;
-	if (close(fd) && !r)
-		r = -errno;
-	if (!r && rename(tmp, path))
-		r = -errno;
-	if (r)
-		unlink(tmp);
-	return r;
+	fprintf(out, FORMAT, versions, fingerprints);
+	return ctl_replace_end(out, tmp, path, 0600);
 }
 
 void ctl_last_scrub_write(const struct ctl *ctl, u64 versions, u64 fingerprints)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
-	RD_FREE char *tmp = rd_path_in(ctl->pool->path, NAME ".XXXXXX");
-	int r = path && tmp ? replace(path, tmp, versions, fingerprints) : -ENOMEM;
+	int r = path ? write_to(path, versions, fingerprints) : -ENOMEM;
 
 	if (r)
 		rd_err(r, "'metrics' will not know of this: cannot write '%s'", path ? path : NAME);

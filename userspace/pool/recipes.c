@@ -233,7 +233,7 @@ static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct
 /* --- changing them */
 
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
-		     const struct rd_map *map, i64 *ret_id)
+		     const struct rd_map *map, u64 quick, i64 *ret_id)
 {
 	u8 blob[RD_MAP_MAX];
 	i64 id;
@@ -246,7 +246,8 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	if (r)
 		return r;
 	id = rd_sql_last_id(sql);
-	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, NULL)", "i", id);
+	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, ?)", "ii", id,
+		       (i64)quick);
 	if (!r)
 		r = put_counts(sql, id, NULL, map, RD_HERE);
 	*ret_id = id;

@@ -40,9 +40,9 @@ int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
 
 bool rd_map_is_whole(const struct rd_map *map, u64 frame);
 
-/* A new one, whole in @frame, that nothing names yet. */
+/* A new one, whole in @frame, with the quick sum @quick, that nothing names yet. */
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
-		     const struct rd_map *map, i64 *ret_id);
+		     const struct rd_map *map, u64 quick, i64 *ret_id);
 
 /* Count its places, which were never counted: of a catalog that is made anew. */
 int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe);

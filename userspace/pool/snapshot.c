@@ -460,7 +460,8 @@ static int use_frame(struct snapshot *s, const struct item *item, bool is_new, i
 	if (r)
 		return r;
 	if (is_new)
-		return rd_recipe_insert(sql, &item->fp, item->frame, &map, recipe_id);
+		return rd_recipe_insert(sql, &item->fp, item->frame, &map, item->quick,
+					recipe_id);
 	r = rd_recipe_load(sql, *recipe_id, &recipe);
 	return r ? r : rd_recipe_change(sql, &recipe, item->frame, &map);
 }
@@ -490,8 +491,7 @@ static int commit_item(struct snapshot *s, const struct item *item)
 	} else if (item->frame == NO_FRAME) {
 		s->report->segments_shared++;
 	}
-	r = put_segment(s, item, recipe);
-	return r ? r : rd_recipe_set_quick(s->pool->sql, recipe, item->quick);
+	return put_segment(s, item, recipe);
 }
 
 /* Of the items, those that must be written after all are left. */

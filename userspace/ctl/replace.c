@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Files that are replaced as a whole. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "replace.h"
+
+FILE *ctl_replace_begin(const char *path, char **ret_tmp)
+{
+	int fd;
+
+	/* No name that ends in .prom: the node exporter reads all of these. */
+	if (asprintf(ret_tmp, "%s.XXXXXX", path) < 0) {
+		*ret_tmp = NULL;
+		errno = ENOMEM;
+		return NULL;
+	}
+	fd = mkostemp(*ret_tmp, O_CLOEXEC);
+	return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+int ctl_replace_end(FILE *out, const char *tmp, const char *path, mode_t mode)
+{
+	int r = fflush(out) || ferror(out) || fchmod(fileno(out), mode) ? -errno : 0;
+
+	if (fclose(out) && !r)
+		r = -errno;
+	if (!r && rename(tmp, path))
+		r = -errno;
+	if (r)
+		unlink(tmp);
+	return r;
+}
