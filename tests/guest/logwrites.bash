@@ -96,11 +96,19 @@ finish() {
 	esac
 }
 
+# On a slow machine an epoch takes long, and the workload goes on.
+log_has_space() {
+	local sector
+	sector=$(dmsetup status rdt-log | cut -d' ' -f5)
+	[ "$sector" -lt $((log_mib * 2048 * 3 / 4)) ]
+}
+
 write_log() {
 	local epoch options=('' --nolockfs --noflush)
 	make_volume
 	workload
 	for ((epoch = 1; epoch <= epochs; epoch++)); do
+		log_has_space || break
 		sleep 0.5
 		# shellcheck disable=SC2086 # an option or nothing
 		take $epoch ${options[epoch % 3]}
@@ -111,7 +119,7 @@ write_log() {
 	stop_workload
 	umount $mnt
 	run dmsetup status rdt-log
-	echo "$output"
+	echo "# $((epoch - 1)) checkpoints: $output" >&3
 	[[ $output != *logging_disabled* ]]
 	clean_up_dm
 }
