@@ -503,7 +503,15 @@ void rdd_page_end_load(struct rdd_page *page, int r, struct bio_list *failed)
 	page->on_disk = true;
 	page_recount(page, page_hints(page));
 	page_install(page);
-	rdd_remap_defer(t, &page->waiters);
+	/*
+	 * Before those that want a page themselves: they would put this one out, and
+	 * where more wait than there are pages nobody would ever get anywhere.
+	 */
+	if (!bio_list_empty(&page->waiters)) {
+		bio_list_merge_head(&t->deferred, &page->waiters);
+		bio_list_init(&page->waiters);
+		queue_work(t->wq, &t->io_work);
+	}
 	wake_up_all(&t->page_wait);
 }
 

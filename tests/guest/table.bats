@@ -1053,6 +1053,20 @@ env_pool_none() {
 	dm remove rdt-b
 }
 
+@test "more I/O at a time than there are pages gets on" {
+	local segs=700 disk=$BATS_TEST_TMPDIR/disk
+	truncate -s 16M "$disk"
+	/rdd/bin/pattern print pages $((segs * 512)) $((pool_sectors / 8)) |
+		/rdd/tools/revdedup-meta --sectors $((segs * seg_sectors)) make "$disk" -
+	make rdt-v "0 $((segs * seg_sectors)) revdedup - $(loopdev "$disk") $pool 2 cache_mib 1" ro
+	timeout 100 fio --name=many --filename=$vol --readonly --rw=randread --bs=4k --direct=1 \
+		--ioengine=libaio --iodepth=700 --number_ios=4000 >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- || {
+		cat "$BATS_TEST_TMPDIR/fio"
+		return 1
+	}
+	dm remove rdt-v
+}
+
 @test "a part of a block of zeros is written while a snapshot comes to the base" {
 	local ground writer
 	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
