@@ -504,6 +504,7 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	refcount_set(&meta->refs, 1);
 	mutex_init(&meta->message_lock);
 	mutex_init(&meta->lock);
+	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;
 	rdd_track_init(meta);

@@ -93,10 +93,11 @@ struct rdd_meta {
 	unsigned long *stale;
 
 	/*
-	 * A flush of the base that nobody asked us for has failed: how often that
-	 * is still to be told. Under no lock.
+	 * A flush of the base that nobody asked us for has failed: how often, and
+	 * until when, that is still to be told. Under no lock.
 	 */
 	atomic_t flush_failed;
+	unsigned long tell_until;	/* jiffies */
 
 	struct bio_list held;		/* first writes whose bits are in want */
 

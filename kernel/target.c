@@ -296,21 +296,28 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
 
 /*
  * A device says once that what it had in its cache is lost. If it says so to us, those
- * above must hear it: they would take their data for stable. Twice, because where a
- * flush comes with data device-mapper sends it apart, and does not look at its error.
+ * above must hear it: they would take their data for stable. Where a flush comes with
+ * data device-mapper sends it apart, and does not look at its error, so it is told
+ * more than once: to all who come within a second, and to two of them at least.
  */
+#define TELL_FOR	HZ
+
 int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 {
 	int r = blkdev_issue_flush(base);
 
-	if (r)
+	if (r) {
+		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
+	}
 	return r;
 }
 
+/* One that fails anyway, with the commit whose flush it was, tells nobody. */
 static void tell_of_flush(struct rdd_meta *meta, blk_status_t *error)
 {
-	if (atomic_dec_if_positive(&meta->flush_failed) >= 0 && !*error)
+	if (!*error && (atomic_dec_if_positive(&meta->flush_failed) >= 0 ||
+			time_before(jiffies, READ_ONCE(meta->tell_until))))
 		*error = BLK_STS_IOERR;
 }
 
@@ -331,8 +338,7 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		else if (bio->bi_opf & REQ_NOWAIT)
 			*error = BLK_STS_AGAIN;
 	}
-	if (unlikely(atomic_read(&rt->meta->flush_failed)) &&
-	    (bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)))
+	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)))
 		tell_of_flush(rt->meta, error);
 	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }

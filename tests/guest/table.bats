@@ -1005,6 +1005,14 @@ env_pool_none() {
 	reads 0 32 "w0,8;p808,a;w12,3;p815,b"
 }
 
+# is_told: of a flush that failed, to two who flush, once the base can again.
+is_told() {
+	within 10 mode_is rw
+	run ! sync $vol
+	run ! sync $vol
+	within 10 sync $vol
+}
+
 @test "a flush of ours that the base fails is told to who flushes next" {
 	local ground
 	# A RAM disk has no cache, and so no flush comes to it.
@@ -1021,10 +1029,14 @@ env_pool_none() {
 	refused "Input/output error" "" msg remap 1,1,p101,p201
 	mode_is fail
 	reload rdt-b "0 $vol_sectors linear $ground 0"
-	within 10 mode_is rw
+	is_told
+	# One that failed with the commit itself has told nobody else.
+	writes 8 8
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
 	run ! sync $vol
-	run ! sync $vol
-	sync $vol
+	mode_is fail
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	is_told
 	# At a checkpoint as well, where nothing else waits.
 	dm suspend rdt-v
 	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
@@ -1032,10 +1044,7 @@ env_pool_none() {
 	refused "Input/output error" "" msg checkpoint $((field[f_epoch] + 1))
 	reload rdt-b "0 $vol_sectors linear $ground 0"
 	dm resume rdt-v
-	within 10 mode_is rw
-	run ! sync $vol
-	run ! sync $vol
-	sync $vol
+	is_told
 	# A file system's flush comes with the end of a commit of its journal.
 	mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $vol
 	mkdir -p "$BATS_TEST_TMPDIR/mnt"
