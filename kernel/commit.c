@@ -205,6 +205,7 @@ static int seg_cmp(void *priv, const struct list_head *a, const struct list_head
 /* Step 3. */
 static int write_pages(struct rdd_table *t, struct list_head *pages)
 {
+	unsigned int errors = rdd_meta_flush_errors(t->meta);
 	struct rdd_page *page;
 	struct batch batch;
 	int r;
@@ -221,7 +222,7 @@ static int write_pages(struct rdd_table *t, struct list_head *pages)
 		batch_write(&batch, rdd_page_block(page->seg));
 	}
 	r = batch_wait(&batch);
-	return r ? r : blkdev_issue_flush(t->meta->bdev);
+	return r ? r : rdd_meta_flush(t->meta, errors);
 }
 
 /* Of a page that was written. */
@@ -313,6 +314,7 @@ static void pack_words(struct rdd_table *t, u64 word_block, __le64 *to)
 static int write_words(struct rdd_table *t)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	unsigned int errors = rdd_meta_flush_errors(t->meta);
 	struct batch batch;
 	unsigned long i;
 	int r;
@@ -325,7 +327,7 @@ static int write_words(struct rdd_table *t)
 		batch_write(&batch, rdd_word_block(i * RDD_SEG_BLOCKS));
 	}
 	r = batch_wait(&batch);
-	return r ? r : blkdev_issue_flush(t->meta->bdev);
+	return r ? r : rdd_meta_flush(t->meta, errors);
 }
 
 /* The base is flushed even if no entry waits: a suspend counts on it. */

@@ -164,6 +164,37 @@ static u64 device_blocks(struct rdd_meta *meta)
 	return dm_bufio_get_device_size(meta->bufio);
 }
 
+/* Has a flush since then told of a cache that is lost? Also if it was not ours. */
+static int end_flush(struct rdd_meta *meta, unsigned int errors, int r)
+{
+	lockdep_assert_held(&meta->flush_lock);
+	if (r)
+		WRITE_ONCE(meta->flush_errors, meta->flush_errors + 1);
+	else if (meta->flush_errors != errors)
+		r = -EIO;
+	return r;
+}
+
+int rdd_meta_write_out(struct rdd_meta *meta, unsigned int errors)
+{
+	int r;
+
+	mutex_lock(&meta->flush_lock);
+	r = end_flush(meta, errors, dm_bufio_write_dirty_buffers(meta->bufio));
+	mutex_unlock(&meta->flush_lock);
+	return r;
+}
+
+int rdd_meta_flush(struct rdd_meta *meta, unsigned int errors)
+{
+	int r;
+
+	mutex_lock(&meta->flush_lock);
+	r = end_flush(meta, errors, blkdev_issue_flush(meta->bdev));
+	mutex_unlock(&meta->flush_lock);
+	return r;
+}
+
 static u32 geometry_for(struct rdd_meta *meta, u64 nr_segs)
 {
 	return device_blocks(meta) >=
@@ -174,6 +205,7 @@ static u32 geometry_for(struct rdd_meta *meta, u64 nr_segs)
 /* Both bitmap slots of the groups from @group on: @want, and none before. */
 static int write_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
 {
+	unsigned int errors = rdd_meta_flush_errors(meta);
 	u64 epoch = meta->super.epoch;
 	int r = 0;
 
@@ -187,7 +219,7 @@ static int write_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
 			r = rdd_meta_write_bits(meta, group, epoch - 1,
 						bits->frozen);
 	}
-	return r ? r : dm_bufio_write_dirty_buffers(meta->bufio);
+	return r ? r : rdd_meta_write_out(meta, errors);
 }
 
 /*
@@ -490,6 +522,7 @@ static void free_meta(struct rdd_meta *meta)
 	kvfree(meta->stale);
 	mutex_destroy(&meta->message_lock);
 	mutex_destroy(&meta->lock);
+	mutex_destroy(&meta->flush_lock);
 	kfree(meta);
 }
 
@@ -504,6 +537,7 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	refcount_set(&meta->refs, 1);
 	mutex_init(&meta->message_lock);
 	mutex_init(&meta->lock);
+	mutex_init(&meta->flush_lock);
 	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;

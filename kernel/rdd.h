@@ -11,11 +11,11 @@
  *   table.h    the remap table: table.c, remap.c, commit.c, edit.c, hydrate.c
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
- * Lock order: rdd_meta.message_lock, rdd_meta.lock, dm-bufio's or those of the
- * remap table (table.h), rdd_meta.defer_lock. The map function takes only the
- * last, and only for a first write, and rdd_table.lock. rdd_meta_list_lock is
- * taken with none of them and held over no I/O: a metadata device that hangs is
- * no other volume's business.
+ * Lock order: rdd_meta.message_lock, rdd_meta.lock, those of the remap table that
+ * sleep (table.h), rdd_meta.flush_lock, dm-bufio's, rdd_meta.defer_lock. The map
+ * function takes only the last, and only for a first write, and rdd_table.lock.
+ * rdd_meta_list_lock is taken with none of them and held over no I/O: a metadata
+ * device that hangs is no other volume's business.
  */
 #ifndef RDD_H
 #define RDD_H
@@ -98,6 +98,15 @@ struct rdd_meta {
 	 */
 	atomic_t flush_failed;
 	unsigned long tell_until;	/* jiffies */
+
+	/*
+	 * Bits and superblocks are written under this lock, the remap table under
+	 * another: of two who flush one is told that the device has lost its cache,
+	 * and with it what the other wrote. So they flush one after the other, and
+	 * count (under flush_lock) how often that failed.
+	 */
+	struct mutex flush_lock;
+	unsigned int flush_errors;
 
 	struct bio_list held;		/* first writes whose bits are in want */
 
@@ -212,6 +221,18 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 /* Write one bitmap block, of epoch @epoch, from @bits; not flushed. */
 int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
 			const unsigned long *bits);
+/*
+ * Make stable what was written since @errors was asked for: what is in dm-bufio, or
+ * what went past it. -errno: it may not be there.
+ */
+int rdd_meta_write_out(struct rdd_meta *meta, unsigned int errors);
+int rdd_meta_flush(struct rdd_meta *meta, unsigned int errors);
+
+static inline unsigned int rdd_meta_flush_errors(struct rdd_meta *meta)
+{
+	return READ_ONCE(meta->flush_errors);
+}
+
 /* All I/O has ended: make stable what is in memory only. */
 void rdd_meta_suspend(struct rdd_meta *meta);
 const char *rdd_meta_name(struct rdd_meta *meta);

@@ -95,6 +95,7 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 static int write_copy(struct rdd_meta *meta, const struct rdd_super *super,
 		      u64 block_nr)
 {
+	unsigned int errors = rdd_meta_flush_errors(meta);
 	struct dm_buffer *buf;
 	void *data = dm_bufio_new(meta->bufio, block_nr, &buf);
 
@@ -104,7 +105,7 @@ static int write_copy(struct rdd_meta *meta, const struct rdd_super *super,
 	rdd_super_pack(super, block_nr, data);
 	dm_bufio_mark_buffer_dirty(buf);
 	dm_bufio_release(buf);
-	return dm_bufio_write_dirty_buffers(meta->bufio);
+	return rdd_meta_write_out(meta, errors);
 }
 
 /*

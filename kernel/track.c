@@ -71,6 +71,7 @@ static void group_is_stable(struct rdd_meta *meta, u64 group)
 
 static int write_stale(struct rdd_meta *meta)
 {
+	unsigned int errors = rdd_meta_flush_errors(meta);
 	unsigned long group;
 	int r;
 
@@ -86,7 +87,7 @@ static int write_stale(struct rdd_meta *meta)
 		dm_bufio_write_dirty_buffers_async(meta->bufio);
 		return 0;
 	}
-	return dm_bufio_write_dirty_buffers(meta->bufio);
+	return rdd_meta_write_out(meta, errors);
 }
 
 int rdd_track_flush(struct rdd_meta *meta)
