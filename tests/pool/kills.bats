@@ -78,6 +78,39 @@ kill_everywhere() {
 	kill_everywhere tag vm1@1 +x
 }
 
+# init takes no pool that is there for a new one, and says how to go on with what there is.
+@test "init is killed, or fails, at each step" {
+	local number=0 status=137 kills=0
+	export REVDEDUP_POOL=$PWD/new
+	scribble vm1
+	while [ "$status" -ne 0 ]; do
+		number=$((number + 1))
+		rm -rf new
+		status=0
+		REVDEDUP_FAIL=any:$number=EIO "${ctl[@]}" init new --size 64M >out/init 2>&1 || status=$?
+		[ "$status" -eq 0 ] || [ ! -e new ] ||
+			fail_test "step $number: $(cat out/init; ls new)"
+		rm -rf new
+		status=0
+		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" init new --size 64M >out/init 2>&1 || status=$?
+		[ "$status" -eq 137 ] || break
+		kills=$((kills + 1))
+		if ! "${ctl[@]}" init new --size 64M >out/init 2>&1; then
+			if grep -q 'repair --rebuild-catalog' out/init; then
+				"${ctl[@]}" repair --rebuild-catalog >out/init 2>&1
+			else
+				"${ctl[@]}" init new --size 64M --force >out/init 2>&1
+			fi || fail_test "step $number: $(cat out/init)"
+		fi
+		{
+			"${ctl[@]}" snapshot vm1 --from img/vm1 && "${ctl[@]}" check &&
+				"${ctl[@]}" restore vm1@1 --to restored --yes && cmp restored img/vm1
+		} >out/init 2>&1 || fail_test "step $number: $(cat out/init)"
+	done
+	[ "$status" -eq 0 ] && [ "$kills" -gt 9 ] || fail_test "only $kills kills: status $status: $(cat out/init)"
+	say "init: $kills kills"
+}
+
 # What a killed snapshot has made is in the catalog, and not yet in the copy of it
 # that repair reads. It is there in the end, unless the catalog could not be read.
 @test "a repair is killed, or fails, at each step" {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Usage: LD_PRELOAD=unlucky.so UNLUCKY=SEED:ONE_IN:KIND PROGRAM...
+ *        LD_PRELOAD=unlucky.so UNLUCKY=OFFSET:LEN:bad PROGRAM...
  *
  * One in ONE_IN reads and writes of files, whoever makes them, SQLite as well,
  *
- *	short	does a part, as a kernel may that was interrupted
+ *	short	does a part, as a kernel may that was interrupted, or has no memory for
+ *		an io_uring's submission just now
  *	error	fails with EIO or ENOSPC, and so does what flushes, cuts or punches
+ *
+ * The second: what touches these bytes of a file "data" cannot be read.
  *
  * Terminals, pipes and sockets are left alone. UNLUCKY_LOG=FILE says what was done.
  */
@@ -24,6 +28,7 @@
 static unsigned long long state;
 static unsigned int one_in;
 static int want_errors;
+static unsigned long long bad_begin, bad_end;
 
 __attribute__((constructor))
 static void begin(void)
@@ -35,6 +40,27 @@ static void begin(void)
 		one_in = 0;
 	state = state * 2654435761ULL + 88172645463325252ULL;
 	want_errors = !strcmp(kind, "error");
+	if (!strcmp(kind, "bad")) {
+		sscanf(wish, "%llu", &bad_begin);
+		bad_end = bad_begin + one_in;
+		one_in = 0;
+	}
+}
+
+static int is_bad(int fd, off_t offset, size_t len)
+{
+	char link[64], path[4096] = "";
+	unsigned long long at = offset;
+	size_t end;
+
+	if (at >= bad_end || at + len <= bad_begin)
+		return 0;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	end = readlink(link, path, sizeof(path) - 1) < 0 ? 0 : strlen(path);
+	if (end < 5 || strcmp(path + end - 5, "/data"))
+		return 0;
+	errno = EIO;
+	return 1;
 }
 
 /* xorshift64*; that threads mix it up does no harm. */
@@ -90,7 +116,7 @@ static size_t part(const char *what, int fd, size_t len)
 
 ssize_t pread64(int fd, void *buf, size_t len, off_t offset)
 {
-	if (fails("pread", fd, 1))
+	if (is_bad(fd, offset, len) || fails("pread", fd, 1))
 		return -1;
 	return REAL(pread64)(fd, buf, part("pread", fd, len), offset);
 }
@@ -106,9 +132,12 @@ ssize_t pwrite64(int fd, const void *buf, size_t len, off_t offset)
 static ssize_t transfer(const char *what, int fd, const struct iovec *iov, int nr, off_t offset,
 			int reads)
 {
-	size_t len;
+	size_t len = 0;
+	int i;
 
-	if (fails(what, fd, reads))
+	for (i = 0; i < nr; i++)
+		len += iov[i].iov_len;
+	if ((reads && is_bad(fd, offset, len)) || fails(what, fd, reads))
 		return -1;
 	len = part(what, fd, iov->iov_len);
 	if (len < iov->iov_len)
@@ -145,4 +174,16 @@ int ftruncate64(int fd, off_t size)
 int fallocate64(int fd, int mode, off_t offset, off_t len)
 {
 	return fails("fallocate", fd, 0) ? -1 : REAL(fallocate64)(fd, mode, offset, len);
+}
+
+struct io_uring;
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr);
+
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned int wait_nr)
+{
+	if (one_in && !want_errors && !below(one_in)) {
+		note("submit", -1, -EAGAIN);
+		return -EAGAIN;
+	}
+	return REAL(io_uring_submit_and_wait)(ring, wait_nr);
 }

@@ -24,6 +24,8 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
 	if (r)
 		return r;
+	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)
+		return ctl_usage(ctl, "--reserve needs some: nothing could be deleted in a pool that is full");
 	if (!ctl_has(ctl, CTL_OPT_SIZE))
 		return 0;
 	if (options->size < MIN_SIZE)

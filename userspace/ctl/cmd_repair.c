@@ -28,7 +28,9 @@ static void print_rebuilt(struct ctl *ctl, const char *path,
 	} else if (!ctl->quiet) {
 		printf("made the catalog of '%s' anew: %llu versions\n", path,
 		       report->nr_versions);
-		printf("what was there before is catalog.old; 'revdedupctl check' and 'scrub' say whether all is well\n");
+		if (report->old[0])
+			printf("what was there before is %s\n", report->old);
+		printf("'revdedupctl check' and 'scrub' say whether all is well\n");
 	}
 }
 

@@ -197,9 +197,8 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 		return r;
 	rd_trace_punch(area->fd, offset, len);
 	if (area->is_device) {
-		/* A favour to thin volumes and SSDs; nothing relies on it. */
-		if (ioctl(area->fd, BLKDISCARD, range) && errno != EOPNOTSUPP)
-			return -errno;
+		/* A favour to thin volumes and SSDs: nothing relies on it, if it fails or not. */
+		(void)!ioctl(area->fd, BLKDISCARD, range);
 		return 0;
 	}
 	if (fallocate(area->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, len))
@@ -387,20 +386,43 @@ int rd_area_write_super(struct rd_area *area)
 	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
 }
 
-static int check_is_empty(const struct rd_area *area, const char *path)
+int rd_area_has_super(int fd, bool both)
+{
+	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	struct rd_super super;
+	int r;
+
+	r = rd_read_direct(fd, block, sizeof(block), COPY_A);
+	/* Behind something else it would be that of the first partition. */
+	if (!r && both && rd_super_unpack(&super, block) == -ENODATA)
+		r = rd_read_direct(fd, block, sizeof(block), COPY_B);
+	return r ? r : !is_nothing(rd_super_unpack(&super, block));
+}
+
+/* A new logical volume has zeros at its beginning, and then what was there before. */
+static int has_content(const struct rd_area *area)
 {
 	u8 block[RD_BLOCK_SIZE];
-	struct rd_super super;
-	int r = rd_area_read(area, block, sizeof(block), 0);
+	int r;
 
-	if (r)
+	if (!area->is_device)
+		return lseek(area->fd, 0, SEEK_DATA) >= 0 || errno != ENXIO;
+	r = rd_area_read(area, block, sizeof(block), 0);
+	return r ? r : !rd_is_zero(block, sizeof(block));
+}
+
+static int check_is_empty(const struct rd_area *area, const char *path)
+{
+	int r, is_pool = rd_area_has_super(area->fd, true);
+
+	r = is_pool < 0 ? is_pool : has_content(area);
+	if (r < 0)
 		return rd_err(r, "cannot read '%s'", path);
-	r = rd_super_unpack(&super, block);
-	if (r == -ENODATA)
+	if (!r && !is_pool)
 		return 0;
-	rd_err(0, r == -EMEDIUMTYPE ? "'%s' is not empty" :
-	       "'%s' is the data area of a pool already", path);
-	rd_hint("--force uses it all the same, and what is there is lost");
+	rd_err(0, is_pool ? "'%s' is the data area of a pool already" : "'%s' is not empty",
+	       path);
+	rd_hint("nothing was changed; --force uses it all the same, and what is there is lost");
 	return -EEXIST;
 }
 
@@ -414,6 +436,14 @@ static int clear(const struct rd_area *area, const char *path)
 	else if (ftruncate(area->fd, 0) || ftruncate(area->fd, area->bytes))
 		r = -errno;
 	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
+}
+
+static int too_small(const char *path, bool is_device)
+{
+	rd_err(0, "'%s' is too small: at least 40 MiB are needed", path);
+	if (!is_device)
+		rd_hint("--size gives a new or empty file its size");
+	return -EINVAL;
 }
 
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
@@ -433,7 +463,7 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	if (!r && !area.is_device && !area.bytes)
 		area.bytes = bytes;
 	if (!r && rd_frames_in(area.bytes) < 16)
-		r = rd_err(-ENOSPC, "'%s' is too small: at least 40 MiB are needed", path);
+		r = too_small(path, area.is_device);
 	if (!r)
 		r = clear(&area, path);
 	if (!r) {

@@ -23,7 +23,8 @@
  *	48  8  journal: its number
  *	56  8  journal: its first frame
  *	64  8  features: compatible		unknown ones are ignored
- *	72  8  features: compatible for reading	unknown ones forbid writing
+ *	72  8  features: compatible for reading	unknown ones forbid writing,
+ *						and all by this version
  *	80  8  features: incompatible		unknown ones forbid all
  *	88     zeros
  *
@@ -82,11 +83,19 @@ void rd_super_pack(const struct rd_super *super, void *block);
 int rd_super_unpack(struct rd_super *super, const void *block);
 
 /*
- * Make an area of the file or block device @path, which must be new or empty
- * (its first block zeros) unless @force. @bytes: size of a new file.
+ * Make an area of the file or block device @path, which must be new or empty (a file:
+ * all of it a hole; a device: its first block zeros) unless @force. @bytes: size of a
+ * new file.
  */
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		   u64 journal_id);
+
+/*
+ * Is there a superblock in @fd, or what was one? @both: or the second one alone, which
+ * may as well be of a pool that was there before. -errno: it cannot be read, which is not
+ * said.
+ */
+int rd_area_has_super(int fd, bool both);
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable);
 /* One of which both superblocks are lost; -EEXIST, without a word: one is not. */

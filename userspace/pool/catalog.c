@@ -198,6 +198,13 @@ static int add_sums(struct rd_sql *sql)
 	return rd_catalog_end(sql, r);
 }
 
+static int refuse_file(const char *path)
+{
+	rd_err(0, "'%s' is not a catalog", path);
+	rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+	return -EUCLEAN;
+}
+
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 {
 	struct rd_sql *sql;
@@ -211,7 +218,7 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 	if (!r)
 		r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
 	if (!r && id != APPLICATION_ID)
-		r = rd_err(-EMEDIUMTYPE, "'%s' is not a catalog", path);
+		r = refuse_file(path);
 	if (!r && version == SCHEMA_WITHOUT_SUMS) {
 		r = writable ? add_sums(sql) : 0;
 	} else if (!r && version != SCHEMA_VERSION) {

@@ -29,7 +29,7 @@ extern const struct rd_sql_table rd_tables[RD_NR_TABLES];
 /* A new one, empty but for the pool's identity, whose journal is in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
 
-/* -EMEDIUMTYPE: not a catalog; -EOPNOTSUPP: of another version. */
+/* -EUCLEAN: not a catalog; -EOPNOTSUPP: of another version. */
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 
 /* Whose it is. 1: it does not say. */

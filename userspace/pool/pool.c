@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pools: making, opening and closing them, and the sessions of commands. */
+/* Pools: opening and closing them, and the sessions of commands. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 
-#include "../uuid.h"
 #include "cleanup.h"
 #include "failpoint.h"
 #include "frames.h"
@@ -18,7 +16,6 @@
 #include "pool.h"
 #include "recover.h"
 
-#define DEFAULT_RESERVE	(16ULL << 20)
 #define ROOM_TO_OPEN	(128ULL << 10)
 #define NEARLY_FULL	(16ULL << 20)
 /* How often one who waits looks whether the user has lost patience. */
@@ -33,7 +30,12 @@ char *rd_path_in(const char *pool, const char *name)
 	return asprintf(&path, "%s/%s", pool, name) < 0 ? NULL : path;
 }
 
-/* --- making one */
+bool rd_is_in(const char *pool, const char *name)
+{
+	RD_FREE char *path = rd_path_in(pool, name);
+
+	return path && !access(path, F_OK);
+}
 
 int rd_sync_directory(const char *path)
 {
@@ -42,148 +44,6 @@ int rd_sync_directory(const char *path)
 	if (fd < 0 || fsync(fd))
 		return rd_err(-errno, "cannot flush '%s'", path);
 	return 0;
-}
-
-static int write_file(const char *path, const char *text)
-{
-	RD_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	ssize_t len = strlen(text);
-
-	if (fd < 0 || write(fd, text, len) != len || fsync(fd))
-		return rd_err(-errno, "cannot write '%s'", path);
-	return 0;
-}
-
-static int make_reserve(const char *pool, u64 bytes)
-{
-	RD_FREE char *path = rd_path_in(pool, "reserve");
-	RD_CLOSE int fd = -1;
-	int r;
-
-	if (!path)
-		return -ENOMEM;
-	if (!bytes)
-		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return rd_err(-errno, "cannot make '%s'", path);
-	r = -posix_fallocate(fd, 0, bytes);
-	return r ? rd_err(r, "cannot reserve %llu bytes", (unsigned long long)bytes) : 0;
-}
-
-static int default_size(const char *path, u64 *ret)
-{
-	struct statvfs vfs;
-
-	if (statvfs(path, &vfs))
-		return rd_err(-errno, "cannot look at '%s'", path);
-	/* The largest file of ext4 with 4 KiB blocks is just below 16 TiB. */
-	*ret = rd_min((u64)vfs.f_blocks * vfs.f_frsize, 15ULL << 40);
-	return 0;
-}
-
-static int make_data(const char *pool, const struct rd_pool_options *options,
-		     const u8 uuid[16], u64 journal, u64 *ret_frames)
-{
-	RD_FREE char *path = rd_path_in(pool, "data");
-	struct rd_area area;
-	u64 size = options->size;
-	int r = 0;
-
-	if (!path)
-		return -ENOMEM;
-	if (options->data) {
-		RD_FREE char *target = realpath(options->data, NULL);
-
-		if (!target)
-			return rd_err(-errno, "cannot find '%s'", options->data);
-		/* One from the root is kept: what a link in /dev leads to changes. */
-		if (symlink(options->data[0] == '/' ? options->data : target, path))
-			return rd_err(-errno, "cannot make '%s'", path);
-	} else if (!size) {
-		r = default_size(pool, &size);
-	}
-	if (!r)
-		r = rd_area_format(path, size, options->force, uuid, journal);
-	if (!r)
-		r = rd_area_open(&area, path, false);
-	if (r)
-		return r;
-	*ret_frames = area.super.nr_frames;
-	rd_area_close(&area);
-	return 0;
-}
-
-static int make_catalog(const char *pool, const u8 uuid[16], u64 frames, u64 journal)
-{
-	RD_FREE char *tmp = rd_path_in(pool, "catalog.new");
-	RD_FREE char *path = rd_path_in(pool, "catalog.db");
-	int r;
-
-	if (!tmp || !path)
-		return -ENOMEM;
-	r = rd_catalog_create(tmp, uuid, frames, journal);
-	if (!r && rename(tmp, path))
-		r = rd_err(-errno, "cannot make '%s'", path);
-	return r;
-}
-
-static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
-{
-	RD_FREE char *path = rd_path_in(pool, "pool.json");
-	char text[256], uuid_text[RD_UUID_TEXT];
-
-	if (!path)
-		return -ENOMEM;
-	snprintf(text, sizeof(text),
-		 "{\"what\": \"revdedup pool\", \"format\": 1, \"uuid\": \"%s\", \"reserve\": %llu}\n",
-		 rd_uuid_print(uuid_text, uuid), (unsigned long long)reserve);
-	return write_file(path, text);
-}
-
-/* The catalog comes last: a directory without one is not a pool. */
-static int fill_directory(const char *path, const struct rd_pool_options *options)
-{
-	u64 reserve = options->reserve ? options->reserve : DEFAULT_RESERVE;
-	u64 journal, frames = 0;
-	u8 uuid[16];
-	int r;
-
-	if (getrandom(uuid, sizeof(uuid), 0) != sizeof(uuid) ||
-	    getrandom(&journal, sizeof(journal), 0) != sizeof(journal))
-		return rd_err(-errno, "no random number");
-	uuid[6] = (uuid[6] & 0x0f) | 0x40;
-	uuid[8] = (uuid[8] & 0x3f) | 0x80;
-	journal >>= 1;
-	r = make_data(path, options, uuid, journal, &frames);
-	if (!r)
-		r = make_reserve(path, reserve);
-	if (!r)
-		r = make_about(path, uuid, reserve);
-	if (!r)
-		r = make_catalog(path, uuid, frames, journal);
-	if (!r)
-		r = rd_sync_directory(path);
-	return r;
-}
-
-int rd_pool_create(const char *path, const struct rd_pool_options *options)
-{
-	RD_FREE char *catalog = rd_path_in(path, "catalog.db");
-	int r;
-
-	if (!catalog)
-		return -ENOMEM;
-	if (!access(catalog, F_OK)) {
-		rd_err(-EEXIST, "'%s' is a pool already", path);
-		return -EEXIST;
-	}
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return rd_err(-errno, "cannot make '%s'", path);
-	r = fill_directory(path, options);
-	if (r)
-		rd_hint("'%s' is not a pool; what is in it may be removed", path);
-	return r;
 }
 
 /* --- the reserve */
@@ -363,6 +223,24 @@ static int check_life(struct rd_pool *pool)
 	return r;
 }
 
+/* Why there is nothing at @data, which is in the directory @path. */
+static int refuse_path(const char *path, const char *data, int error)
+{
+	struct stat st;
+
+	if (!lstat(data, &st) && S_ISLNK(st.st_mode) && error == -ENOENT) {
+		rd_err(0, "what '%s' leads to is not there", data);
+		rd_hint("a volume may have to be activated, with 'vgchange -ay', or a disk to be mounted");
+		return -ENODEV;
+	}
+	if (error != -ENOENT && error != -ENOTDIR)
+		return rd_err(error, "cannot look at '%s'", data);
+	rd_err(0, "'%s' is not a pool", path);
+	rd_hint("is its file system mounted? Make one with 'revdedupctl init %s', or name another with --pool",
+		path);
+	return -ENOENT;
+}
+
 static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 {
 	RD_FREE char *data = rd_path_in(pool->path, "data");
@@ -372,14 +250,13 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 
 	if (!data || !catalog)
 		return -ENOMEM;
-	if (access(data, F_OK)) {
-		rd_err(0, "'%s' is not a pool", pool->path);
-		rd_hint("make one with 'revdedupctl init %s', or name another with --pool",
-			pool->path);
-		return -ENOENT;
-	}
+	if (access(data, F_OK))
+		return refuse_path(pool->path, data, -errno);
 	r = mode == RD_POOL_LOST ? rd_area_open_lost(&pool->area, data) :
 		rd_area_open(&pool->area, data, writable);
+	/* Of what has a catalog both superblocks were written over. */
+	if ((r == -ENODATA || r == -EMEDIUMTYPE) && !access(catalog, F_OK))
+		r = -EUCLEAN;
 	if (!r)
 		r = open_lock_file(pool, data);
 	if (!r)
@@ -393,6 +270,8 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 		rd_err(0, "'%s': there is no catalog", pool->path);
 		if (mode != RD_POOL_LOST)
 			rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+		else
+			rd_hint("nothing was changed; the superblocks are lost as well, and nothing else makes them: bring a copy of catalog.db");
 		return -EUCLEAN;
 	}
 	r = rd_catalog_open(&pool->sql, catalog, writable && mode != RD_POOL_LOST);

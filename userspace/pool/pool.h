@@ -49,6 +49,8 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
 /* What @name is called in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
+/* Is it there? A link counts if what it leads to is. */
+bool rd_is_in(const char *pool, const char *name);
 /* Names made and removed there are stable after it. */
 int rd_sync_directory(const char *path);
 

@@ -400,16 +400,29 @@ static int put_aside(const struct rd_pool *pool, const char *from_name, const ch
 	return 0;
 }
 
-static int switch_to(struct rd_pool *pool, const char *new)
+/* One that was put aside before may know more than the one that was made of it. */
+static void choose_old(const struct rd_pool *pool, char ret[RD_REBUILD_OLD])
+{
+	unsigned int nr = 1;
+
+	snprintf(ret, RD_REBUILD_OLD, "catalog.old");
+	while (rd_is_in(pool->path, ret))
+		snprintf(ret, RD_REBUILD_OLD, "catalog.old.%u", ++nr);
+}
+
+static int switch_to(struct rd_pool *pool, const char *new, const char *old)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	char name[RD_REBUILD_OLD + 8];
 	int r;
 
-	r = path ? put_aside(pool, "catalog.db-wal", "catalog.old-wal") : -ENOMEM;
+	snprintf(name, sizeof(name), "%s-wal", old);
+	r = path ? put_aside(pool, "catalog.db-wal", name) : -ENOMEM;
+	snprintf(name, sizeof(name), "%s-shm", old);
 	if (!r)
-		r = put_aside(pool, "catalog.db-shm", "catalog.old-shm");
+		r = put_aside(pool, "catalog.db-shm", name);
 	if (!r)
-		r = put_aside(pool, "catalog.db", "catalog.old");
+		r = put_aside(pool, "catalog.db", old);
 	if (!r && rename(new, path))
 		r = rd_err(-errno, "cannot rename '%s'", new);
 	return r ? r : rd_sync_directory(pool->path);
@@ -418,6 +431,7 @@ static int switch_to(struct rd_pool *pool, const char *new)
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report)
 {
 	RD_FREE char *new = rd_path_in(pool->path, "catalog.new");
+	char old[RD_REBUILD_OLD];
 	int r;
 
 	if (!new)
@@ -430,5 +444,10 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (r)
 		return r;
 	r = make_new(pool, new, force, report);
-	return r ? r : switch_to(pool, new);
+	if (r)
+		return r;
+	choose_old(pool, old);
+	if (rd_is_in(pool->path, "catalog.db"))
+		snprintf(report->old, sizeof(report->old), "%s", old);
+	return switch_to(pool, new, old);
 }

@@ -5,16 +5,20 @@
 
 #include "pool.h"
 
+#define RD_REBUILD_OLD	32
+
 struct rd_rebuild_report {
 	u64 nr_versions;
 	u64 generation;
+	char old[RD_REBUILD_OLD];	/* what the one before is called; "": none */
 };
 
 /*
  * @pool is open for repair. The catalog that is there, if any, is kept as
- * catalog.old; on failure it is as it was. If it is sound, what it has and the
- * journal has not is brought there first. Where that fails, or the journal has
- * something behind a damaged part, this is lost: that is refused unless @force.
+ * catalog.old, or catalog.old.2 and so on; on failure it is as it was. If it is
+ * sound, what it has and the journal has not is brought there first. Where that
+ * fails, or the journal has something behind a damaged part, this is lost: that is
+ * refused unless @force.
  */
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report);
 
