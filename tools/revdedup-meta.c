@@ -18,6 +18,7 @@
 
 #include "../userspace/direct.h"
 #include "../userspace/meta_check.h"
+#include "../userspace/standard.h"
 #include "revdedup-meta.h"
 
 static const char help[] =
@@ -295,6 +296,8 @@ int main(int argc, char **argv)
 	unsigned int given = 0;
 	int c;
 
+	if (!rd_hold_standard_files())
+		return EXIT_FAILED;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 'h')

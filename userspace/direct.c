@@ -12,8 +12,12 @@
 
 int rd_open_direct(const char *path, int flags, mode_t mode)
 {
+	struct stat st;
 	int fd;
 
+	/* To open a fifo is to wait for somebody. */
+	if (!stat(path, &st) && S_ISFIFO(st.st_mode))
+		return -ENOTBLK;
 	flags |= O_CLOEXEC;
 	fd = open(path, flags | O_DIRECT, mode);
 	/* tmpfs, for one, has no O_DIRECT. */

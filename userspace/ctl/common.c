@@ -2,6 +2,7 @@
 /* What the commands of revdedupctl have in common. */
 #include <errno.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,9 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 		return CTL_NO_POOL;
 	if (r)
 		return r;
+	/* What is begun is done, even if nobody reads any more what is said of it. */
+	if (mode != RD_POOL_READ)
+		signal(SIGPIPE, SIG_IGN);
 	ctl->pool->progress = &ctl->progress.progress;
 	ctl->pool->lessor = &rd_host_lessor;
 	return 0;

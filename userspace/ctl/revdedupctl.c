@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../host/dm.h"
+#include "../standard.h"
 #include "ctl.h"
 
 #define O(name)		(1ULL << CTL_OPT_##name)
@@ -57,7 +58,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "map", { "activate" }, "VOL[@VERSION] [NAME]", "have a version as a block device",
 	  COMMON | O(WRITABLE), 1, 2, false, cmd_map },
 	{ "unmap", { "deactivate" }, "NAME", "remove such a device",
-	  COMMON, 1, 1, false, cmd_unmap },
+	  COMMON | O(YES) | O(FORCE), 1, 1, false, cmd_unmap },
 	{ "mount", { NULL }, "VOL[@VERSION] DIR", "mount the file system in a version",
 	  COMMON | O(WRITABLE) | O(PARTITION), 2, 2, false, cmd_mount },
 	{ "umount", { "unmount" }, "DIR", "unmount it, and remove its device",
@@ -247,7 +248,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .given = calloc(argc + 1, sizeof(*ctl.given)) };
 	int r;
 
-	if (!ctl.given)
+	if (!ctl.given || !rd_hold_standard_files())
 		return CTL_FAILED;
 	set_signals();
 	rd_dm_init();

@@ -31,6 +31,8 @@ static int watch(const struct rd_guard *guard, int fd)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	/* Who reads what we say may be gone. */
+	signal(SIGPIPE, SIG_IGN);
 	setsid();
 	/* The disk that it would be paged in from may be the one that is suspended. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);

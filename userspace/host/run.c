@@ -34,6 +34,7 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGPIPE);
 	posix_spawnattr_setsigdefault(&attr, &signals);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
 	r = posix_spawnp(ret_pid, argv[0], &actions, &attr, argv, environ);
