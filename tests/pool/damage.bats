@@ -187,7 +187,10 @@ zero_first_block() {
 		conv=notrunc status=none
 }
 
-@test "what is lost does not move" {
+# A pool of its own with the first of two images: what is left to it once the second is
+# there is less than its holes, and moves.
+less_than_its_holes() {
+	local at
 	rm -r pool ./*.img
 	"$CTL" init pool --size 100M --reserve 4K -q
 	head -c 2M /dev/urandom >vm1.1.img
@@ -197,8 +200,11 @@ zero_first_block() {
 			status=none
 	done
 	is 0 snapshot vm1 --from vm1.1.img
+}
+
+@test "what is lost does not move" {
+	less_than_its_holes
 	zero_first_block vm1.1.img
-	# What is left to the first version is less than its holes, and moves.
 	is 0 snapshot vm1 --from vm1.2.img
 	[[ $output == *"is damaged and stays there"* ]]
 	"$CTL" scrub --json >scrub.json || [ $? -eq 4 ]
@@ -207,6 +213,29 @@ zero_first_block() {
 	is 0 repair --from vm1.1.img
 	is 0 scrub
 	restore_all 0
+}
+
+@test "a sector that cannot be read keeps nobody from the pool" {
+	local bad build=${CTL%/tools/*}
+	less_than_its_holes
+	cp -r pool pool.1
+	# The first block, which would move; and what says what is in the frame.
+	for bad in $((6 << 20)) $(((2 << 20) + 8192)); do
+		rm -r pool
+		cp -r pool.1 pool
+		export LD_PRELOAD=$build/unlucky.so UNLUCKY=$bad:512:bad REVDEDUP_NO_URING=1
+		is 0 snapshot vm1 --from vm1.2.img
+		is 0 snapshot vm2 --from vm1.2.img
+		is 0 delete vm1@2
+		# Where writing does not help either, repair says so.
+		is 4 scrub
+		is 4 repair --from vm1.1.img
+		unset LD_PRELOAD
+		is 0 repair --from vm1.1.img
+		is 0 scrub
+		is 0 restore vm1@1 --to out.img --yes
+		cmp out.img vm1.1.img
+	done
 }
 
 @test "where nothing means anything" {

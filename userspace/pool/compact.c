@@ -140,18 +140,34 @@ static int transfer(struct compact *c, enum rd_op_kind kind)
 				break;
 		submit(c, kind, first, nr, kind == RD_OP_READ ? move->from : move->to);
 	}
-	while (!r && !c->r && rd_ring_busy(c->ring))
+	while (!r && rd_ring_busy(c->ring))
 		r = rd_ring_wait(c->ring);
 	return r ? r : c->r;
 }
 
+/* A sector that is gone must not keep everybody from the pool: what can be read moves. */
+static int read_blocks(struct compact *c)
+{
+	unsigned int i;
+	int r = transfer(c, RD_OP_READ);
+
+	if (!r || r != c->r)
+		return r;
+	c->r = 0;
+	for (i = 0; i < c->nr; i++)
+		c->moves[i].is_bad = rd_area_read(&c->pool->area,
+						  c->data + (size_t)i * RD_BLOCK_SIZE,
+						  RD_BLOCK_SIZE,
+						  rd_place_offset(c->moves[i].from)) < 0;
+	return 0;
+}
+
 /* What is not what it was stays, and is for scrub to find. */
-static int check_blocks(struct compact *c)
+static void check_blocks(struct compact *c)
 {
 	struct rd_fp page[RD_SEG_BLOCKS];
 	u64 frame = U64_MAX;
 	unsigned int i;
-	int r;
 
 	rd_fp_blocks(c->hasher, c->data, c->nr, c->fps);
 	for (i = 0; i < c->nr; i++) {
@@ -159,16 +175,13 @@ static int check_blocks(struct compact *c)
 
 		if (rd_place_id(move->from) != frame) {
 			frame = rd_place_id(move->from);
-			r = rd_area_read_fps(&c->pool->area, frame, 1, page);
-			if (r)
-				return r;
+			rd_area_get_fps(&c->pool->area, frame, 1, page);
 		}
-		move->is_bad = !rd_fp_agrees(&page[rd_place_slot(move->from)], &c->fps[i]);
+		move->is_bad |= !rd_fp_agrees(&page[rd_place_slot(move->from)], &c->fps[i]);
 		if (move->is_bad)
 			rd_warn("a block in frame %llu is damaged and stays there; 'scrub' says whose it is",
 				(unsigned long long)frame);
 	}
-	return 0;
 }
 
 /* Leave out the bad ones, and close the gaps in the data. */
@@ -389,12 +402,13 @@ static int run(struct compact *c, const u64 *frames, unsigned int nr)
 	if (r || !c->nr)
 		return r;
 	qsort(c->moves, c->nr, sizeof(*c->moves), compare_from);
-	r = transfer(c, RD_OP_READ);
-	if (!r)
-		r = check_blocks(c);
-	drop_bad(c);
-	if (r || !c->nr)
+	r = read_blocks(c);
+	if (r)
 		return r;
+	check_blocks(c);
+	drop_bad(c);
+	if (!c->nr)
+		return 0;
 	r = write_all(c);
 	if (!r)
 		r = rd_point("compact-commit");

@@ -619,6 +619,43 @@ static int begin_new(struct rd_pool *pool, struct part *part)
 
 /* --- in step with the catalog */
 
+/*
+ * A crash came between the superblock and the catalog: the new journal, whose
+ * frames the catalog knows, holds.
+ */
+static int adopt_new(struct rd_pool *pool)
+{
+	struct writer writer = { .pool = pool, .journal = pool->area.super.journal_id };
+	struct rd_journal_reader reader = { .change = NULL };
+	i64 known;
+	int r;
+
+	r = rd_sql_number(pool->sql, &known, "SELECT count(*) FROM journal_frame"
+			  " WHERE journal = ?", "i", (i64)writer.journal);
+	if (r)
+		return r;
+	if (!known)
+		return -ESTALE;
+	writer.end.frame = pool->area.super.journal_frame;
+	r = rd_journal_read(&pool->area, &writer.end, &reader);
+	return r ? r : settle(&writer);
+}
+
+/* The superblock as it is now, and a catalog in step with it. -ESTALE: it is of another. */
+static int follow_super(struct rd_pool *pool)
+{
+	struct rd_journal_end end;
+	u64 journal, generation;
+	int r;
+
+	r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = get_state(pool->sql, &journal, &generation, &end);
+	if (!r && journal != pool->area.super.journal_id)
+		r = adopt_new(pool);
+	return r;
+}
+
 static int append_and_sync(struct writer *writer)
 {
 	struct rd_journal_end before = writer->end;
@@ -646,12 +683,12 @@ static int flush(struct rd_pool *pool)
 	if (!part)
 		return -ENOMEM;
 	writer.part = part;
-	r = get_state(pool->sql, &writer.journal, &generation, &writer.end);
-	if (!r && writer.journal != pool->area.super.journal_id)
-		/* Somebody else began a new one. */
-		r = rd_area_reread_super(&pool->area);
-	if (!r && writer.journal != pool->area.super.journal_id)
+	/* Somebody else may have begun a new one, and died before the catalog knew. */
+	r = follow_super(pool);
+	if (r == -ESTALE)
 		r = rd_err(-EUCLEAN, "the data area is not that of the catalog");
+	if (!r)
+		r = get_state(pool->sql, &writer.journal, &generation, &writer.end);
 	if (!r)
 		r = append_and_sync(&writer);
 	if (r)
@@ -726,34 +763,10 @@ int rd_journal_renew(struct rd_pool *pool)
 	return r;
 }
 
-/*
- * A crash came between the superblock and the catalog: the new journal, whose
- * frames the catalog knows, holds.
- */
-static int adopt_new(struct rd_pool *pool)
-{
-	struct writer writer = { .pool = pool, .journal = pool->area.super.journal_id };
-	struct rd_journal_reader reader = { .change = NULL };
-	i64 known;
-	int r;
-
-	r = rd_sql_number(pool->sql, &known, "SELECT count(*) FROM journal_frame"
-			  " WHERE journal = ?", "i", (i64)writer.journal);
-	if (r)
-		return r;
-	if (!known)
-		return -ESTALE;
-	writer.end.frame = pool->area.super.journal_frame;
-	r = rd_journal_read(&pool->area, &writer.end, &reader);
-	return r ? r : settle(&writer);
-}
-
 /* The superblock and the catalog name different journals. */
 static int check_switch(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
-	struct rd_journal_end end;
-	u64 journal, generation;
 	i64 known;
 	int r;
 
@@ -765,11 +778,7 @@ static int check_switch(struct rd_pool *pool)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = rd_area_reread_super(&pool->area);
-	if (!r)
-		r = get_state(pool->sql, &journal, &generation, &end);
-	if (!r && journal != pool->area.super.journal_id)
-		r = adopt_new(pool);
+	r = follow_super(pool);
 	rd_lock_drop(&lock);
 	return r;
 }

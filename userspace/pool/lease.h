@@ -16,7 +16,8 @@
  *
  * To load a table: rd_lease_shut(), rd_lease_add(), read the version's map, load,
  * rd_lock_drop(), and rd_free_queue(), for those who could not free meanwhile. A
- * lease without a device does no harm: it goes when the device is asked.
+ * lease without a device does no harm where it is known that there is none: it goes when
+ * the device is asked.
  *
  * pool->lessor is set by the caller when the pool is open, and stays until it is
  * closed. A pool with leases that has none gives nothing back.

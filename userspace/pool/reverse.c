@@ -147,48 +147,31 @@ static void forget_chunks(struct reverse *rev)
 	memset(rev->chunks, 0xff, sizeof(rev->chunks));
 }
 
-static int read_chunk(struct reverse *rev, u64 chunk, unsigned int *ret)
+/* What cannot be read is as what is lost: nothing is found for it. */
+static unsigned int read_chunk(struct reverse *rev, u64 chunk)
 {
 	unsigned int i;
-	int r;
 
-	for (i = 0; i < NR_CHUNKS; i++) {
-		if (rev->chunks[i] == chunk) {
-			*ret = i;
-			return 0;
-		}
-	}
+	for (i = 0; i < NR_CHUNKS; i++)
+		if (rev->chunks[i] == chunk)
+			return i;
 	i = rev->next_chunk;
 	rev->next_chunk = (i + 1) % NR_CHUNKS;
-	rev->chunks[i] = U64_MAX;
 	/* A group of frames is made of whole chunks. */
-	r = rd_area_read_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[i][0]);
-	if (!r)
-		rev->chunks[i] = chunk;
-	*ret = i;
-	return r;
+	rd_area_get_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[i][0]);
+	rev->chunks[i] = chunk;
+	return i;
 }
 
 /* Those of a frame, until another is read. */
-static int frame_fps(struct reverse *rev, u64 frame, const struct rd_fp **ret)
+static const struct rd_fp *frame_fps(struct reverse *rev, u64 frame)
 {
-	unsigned int nr;
-	int r;
-
-	r = read_chunk(rev, frame / CHUNK, &nr);
-	*ret = rev->chunk_fps[nr][frame % CHUNK];
-	return r;
+	return rev->chunk_fps[read_chunk(rev, frame / CHUNK)][frame % CHUNK];
 }
 
-static int fp_at(struct reverse *rev, rd_place here, struct rd_fp *ret)
+static struct rd_fp fp_at(struct reverse *rev, rd_place here)
 {
-	const struct rd_fp *fps;
-	int r;
-
-	r = frame_fps(rev, rd_place_id(here), &fps);
-	if (!r)
-		*ret = fps[rd_place_slot(here)];
-	return r;
+	return frame_fps(rev, rd_place_id(here))[rd_place_slot(here)];
 }
 
 /* What the newest version has where the recipe was, or was once. */
@@ -225,37 +208,36 @@ static bool is_good(const struct rd_fp *fp)
 }
 
 /* Does @heir have the block at the same offset? NULL: there is no heir. */
-static int match_heir(struct reverse *rev, const struct rd_recipe *heir, struct wanted *wanted)
+static void match_heir(struct reverse *rev, const struct rd_recipe *heir,
+		       struct wanted *wanted)
 {
 	struct rd_fp fp;
 	rd_place here;
-	int r;
 
 	if (!heir)
-		return 0;
+		return;
 	here = heir->map.at[wanted->slot];
 	if (rd_place_kind(here) != RD_HERE)
-		return 0;
-	r = fp_at(rev, here, &fp);
-	if (!r && is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
+		return;
+	fp = fp_at(rev, here);
+	if (is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
 		wanted->at = rd_place_make(RD_AT, heir->id, wanted->slot);
 		wanted->here = here;
 	}
-	return r;
 }
 
-static int want(struct reverse *rev, rd_place was, unsigned int slot,
-		const struct rd_recipe *heir)
+static void want(struct reverse *rev, rd_place was, unsigned int slot,
+		 const struct rd_recipe *heir)
 {
-	struct wanted *wanted = &rev->wanted[rev->nr_wanted];
-	int r;
+	struct wanted *wanted = &rev->wanted[rev->nr_wanted++];
 
-	*wanted = (struct wanted){ .was = was, .slot = slot, .next = NONE };
-	r = fp_at(rev, was, &wanted->fp);
-	if (!r)
-		r = match_heir(rev, heir, wanted);
-	rev->nr_wanted++;
-	return r;
+	*wanted = (struct wanted){
+		.was = was,
+		.slot = slot,
+		.next = NONE,
+		.fp = fp_at(rev, was),
+	};
+	match_heir(rev, heir, wanted);
 }
 
 static int take_recipe(struct reverse *rev, i64 id)
@@ -276,11 +258,11 @@ static int take_recipe(struct reverse *rev, i64 id)
 	has_heir = !r;
 	rev->nr_works++;
 	*work = (struct work){ .id = id, .fp = recipe.fp, .first = rev->nr_wanted };
-	for (i = 0, r = 0; i < RD_SEG_BLOCKS && !r; i++)
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (rd_place_kind(recipe.map.at[i]) == RD_HERE)
-			r = want(rev, recipe.map.at[i], i, has_heir ? &heir : NULL);
+			want(rev, recipe.map.at[i], i, has_heir ? &heir : NULL);
 	work->nr = rev->nr_wanted - work->first;
-	return r;
+	return 0;
 }
 
 static bool is_full(const struct reverse *rev)
@@ -397,19 +379,18 @@ static int offer_recipe(struct reverse *rev, i64 id)
 	r = rd_recipe_load(rev->pool->sql, id, &recipe);
 	if (r)
 		return r == -ENOENT ? 0 : r;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		here = recipe.map.at[i];
 		if (rd_place_kind(here) != RD_HERE)
 			continue;
 		/* Mostly all of a recipe is in one. */
 		if (rd_place_id(here) != frame) {
 			frame = rd_place_id(here);
-			r = frame_fps(rev, frame, &fps);
+			fps = frame_fps(rev, frame);
 		}
-		if (!r)
-			offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_AT, id, i), here);
+		offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_AT, id, i), here);
 	}
-	return r;
+	return 0;
 }
 
 static int offer_window(struct reverse *rev, u64 first)
@@ -480,16 +461,11 @@ static int check_target(struct rd_sql *sql, const struct wanted *wanted,
 }
 
 /* Are both the same block, and is it the one that was wanted? */
-static int check_content(struct reverse *rev, const struct wanted *wanted, bool *ret_good)
+static bool is_same_content(struct reverse *rev, const struct wanted *wanted)
 {
-	struct rd_fp was, here;
-	int r;
+	struct rd_fp was = fp_at(rev, wanted->was), here = fp_at(rev, wanted->here);
 
-	r = fp_at(rev, wanted->was, &was);
-	if (!r)
-		r = fp_at(rev, wanted->here, &here);
-	*ret_good = !r && rd_fp_equal(&was, &wanted->fp) && rd_fp_equal(&here, &wanted->fp);
-	return r;
+	return rd_fp_equal(&was, &wanted->fp) && rd_fp_equal(&here, &wanted->fp);
 }
 
 /*
@@ -514,9 +490,8 @@ static int change_map(struct reverse *rev, const struct work *work, struct check
 		good = wanted < end && wanted->slot == i && wanted->was == now->at[i];
 		if (good && wanted->at) {
 			r = check_target(rev->pool->sql, wanted, checked, &good);
-			if (!r && good)
-				r = check_content(rev, wanted, &good);
-			if (!r && good)
+			good = !r && good && is_same_content(rev, wanted);
+			if (good)
 				map->at[i] = wanted->at;
 		}
 		*ret_all &= good;

@@ -222,10 +222,8 @@ static int wait_plainly(struct rd_ring *ring)
 	return 0;
 }
 
-static int fill_uring(struct rd_ring *ring)
+static void fill_uring(struct rd_ring *ring)
 {
-	int r;
-
 	while (ring->waiting && ring->in_flight < ring->depth) {
 		struct io_uring_sqe *sqe;
 
@@ -241,7 +239,15 @@ static int fill_uring(struct rd_ring *ring)
 		prepare(sqe, dequeue(ring));
 		ring->in_flight++;
 	}
-	r = io_uring_submit(&ring->uring);
+}
+
+/* What the kernel has no memory for just now stays in the queue. */
+static int submit_uring(struct rd_ring *ring, unsigned int wait_for)
+{
+	int r = io_uring_submit_and_wait(&ring->uring, wait_for);
+
+	if (r == -EAGAIN)
+		usleep(1000);
 	return r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN ? r : 0;
 }
 
@@ -261,20 +267,20 @@ static void reap(struct rd_ring *ring)
 
 int rd_ring_wait(struct rd_ring *ring)
 {
-	struct io_uring_cqe *cqe;
 	int r;
 
 	if (!ring->busy)
 		return 0;
 	if (!ring->has_uring)
 		return wait_plainly(ring);
-	r = fill_uring(ring);
-	if (!r && ring->in_flight)
-		r = io_uring_wait_cqe(&ring->uring, &cqe);
-	if (r && r != -EINTR)
-		return rd_err(r, "io_uring failed");
-	reap(ring);
-	return fill_uring(ring);
+	fill_uring(ring);
+	r = submit_uring(ring, ring->in_flight ? 1 : 0);
+	if (!r) {
+		reap(ring);
+		fill_uring(ring);
+		r = submit_uring(ring, 0);
+	}
+	return r ? rd_err(r, "io_uring failed") : 0;
 }
 
 unsigned int rd_ring_busy(const struct rd_ring *ring)
@@ -290,7 +296,8 @@ void rd_ring_free(struct rd_ring *ring)
 		return;
 	if (ring->has_uring) {
 		/* The kernel may still write into buffers that go next. */
-		while (ring->in_flight && !io_uring_wait_cqe(&ring->uring, &cqe)) {
+		while (ring->in_flight > io_uring_sq_ready(&ring->uring) &&
+		       !io_uring_wait_cqe(&ring->uring, &cqe)) {
 			io_uring_cqe_seen(&ring->uring, cqe);
 			ring->in_flight--;
 		}

@@ -899,9 +899,11 @@ static int run_pipeline(struct snapshot *s)
 		r = start_reads(s, &more);
 		if (!r)
 			r = decide_all(s);
-		/* Deciding may have found a reason to begin again. */
-		if (!r && !more && s->next < end_of_all(s) && s->all)
+		/* Deciding may have found a reason to begin again, in the very last one. */
+		if (!r && !more && s->next < end_of_all(s) && s->all) {
+			more = true;
 			continue;
+		}
 		if (!r && s->nr && s->order[s->first]->state != BUFFER_READY)
 			r = rd_ring_wait(s->ring);
 		else if (!r && more && !s->nr && !free_buffer(s))
