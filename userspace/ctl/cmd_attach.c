@@ -9,6 +9,7 @@
 
 #include "../host/block.h"
 #include "../host/freeze.h"
+#include "../host/lessor.h"
 #include "../host/lvm.h"
 #include "../host/stack.h"
 #include "../pool/cleanup.h"
@@ -91,6 +92,18 @@ static int up(struct ctl *ctl, struct rd_attachment *at)
 	return r ? r : state == RD_STACK_UP ? 0 : CTL_NO_MODULE;
 }
 
+/* Until it was locked another command may have attached it. */
+static int is_new(const char *volume)
+{
+	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
+	int r = now ? rd_attachment_load(now, volume) : -ENOMEM;
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	rd_err(0, "'%s' has been attached by another command just now", volume);
+	return -EBUSY;
+}
+
 /* The devices of one that was not attached before. */
 static int attach_new(struct ctl *ctl, const char *volume)
 {
@@ -99,6 +112,7 @@ static int attach_new(struct ctl *ctl, const char *volume)
 	const char *meta = ctl_value(ctl, CTL_OPT_META);
 	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
 	char path[PATH_MAX];
+	unsigned int wait_ms;
 	bool made = false;
 	int r;
 
@@ -111,6 +125,9 @@ static int attach_new(struct ctl *ctl, const char *volume)
 	if (r)
 		return r;
 	r = rd_block_is_free(base);
+	/* QEMU has its disks open as any file. */
+	if (!r && rd_block_is_open(base))
+		r = rd_err(-EBUSY, "a program has '%s' open ('fuser -v' says which)", base);
 	if (r) {
 		rd_hint("nothing was changed; stop what uses it, and let it use the new device afterwards");
 		return r;
@@ -120,6 +137,12 @@ static int attach_new(struct ctl *ctl, const char *volume)
 		r = rd_attachment_init(at, volume, base, meta ? meta : path);
 	if (!r)
 		r = rd_attachment_identify(at);
+	if (!r)
+		r = ctl_lock_wait(ctl, &wait_ms);
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	if (!r)
+		r = is_new(volume);
 	/* What is made first is what brings the rest back after a crash. */
 	if (!r)
 		r = rd_attachment_save(at);
@@ -178,6 +201,8 @@ int cmd_attach(struct ctl *ctl)
 
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "which? name a volume, or say --all");
+	if (all && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
+		return ctl_usage(ctl, "--from and --meta are for one volume");
 	return all ? attach_all(ctl) : attach_one(ctl);
 }
 
@@ -200,24 +225,41 @@ static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool
 	}
 }
 
-/* It was rolled back once; nobody will be able to ask the device. */
-static void drop_leases(struct ctl *ctl, const struct rd_attachment *at)
+/*
+ * The pool that it was rolled back from once, or is a clone of: when the device is gone
+ * nobody can ask it any more, and what is kept for it would be for ever. With --force
+ * without, if it cannot be opened. *@ret is NULL where there is none.
+ */
+static int open_its_pool(struct ctl *ctl, const struct rd_attachment *at, unsigned int wait_ms,
+			 struct rd_pool **ret)
 {
-	char device[RD_DM_NAME_MAX];
-	struct rd_pool *pool;
-	unsigned int wait_ms;
 	int r;
 
-	if (!at->pool[0] || ctl_lock_wait(ctl, &wait_ms))
-		return;
-	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
-	if (!r) {
-		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
-		r = rd_pool_close(pool, r);
-	}
-	if (r)
-		rd_warn("the pool '%s' was not told, and keeps what '%s' was rolled back to",
-			at->pool, at->volume);
+	*ret = NULL;
+	if (!at->pool[0])
+		return 0;
+	r = rd_pool_open(ret, at->pool, RD_POOL_WRITE, ctl->command->name, wait_ms);
+	if (!r)
+		return 0;
+	*ret = NULL;
+	if (ctl_has(ctl, CTL_OPT_FORCE))
+		return 0;
+	rd_hint("nothing was changed; '%s' is to be told that the volume reads nothing there any more; --force does without",
+		at->pool);
+	return r;
+}
+
+/* Before the file is gone, which says whose they are. */
+static int drop_leases(struct rd_pool *pool, const struct rd_attachment *at)
+{
+	char device[RD_DM_NAME_MAX];
+
+	rd_part_uuid(device, at, NULL);
+	if (pool)
+		return rd_lease_drop_device(pool, device);
+	if (at->pool[0])
+		rd_untold(at->pool, device);
+	return 0;
 }
 
 /*
@@ -257,12 +299,28 @@ static int take_off(struct ctl *ctl, const struct rd_attachment *at, bool *ret_o
 	return r ? r : rd_stack_abandon(at);
 }
 
+/* Devices, then what the pool keeps for them, then the file. */
+static int detach(struct ctl *ctl, struct rd_attachment *at, struct rd_pool *pool, bool found,
+		  bool *ret_open)
+{
+	int r = 0;
+
+	if (found)
+		r = rd_freeze_end(at);
+	if (!r)
+		r = found ? take_off(ctl, at, ret_open) : rd_stack_abandon(at);
+	if (!r)
+		r = drop_leases(pool, at);
+	return r ? r : rd_attachment_remove(at);
+}
+
 int cmd_detach(struct ctl *ctl)
 {
 	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
 	unsigned int wait_ms;
 	struct ctl_name name;
-	bool is_open = false, found;
+	bool is_open = false, found = false;
+	struct rd_pool *pool = NULL;
 	int r;
 
 	if (!at)
@@ -287,15 +345,14 @@ int cmd_detach(struct ctl *ctl)
 		r = rd_attachment_refresh(at);
 	if (!r)
 		r = find_devices(ctl, at, &found);
-	if (!r && found)
-		r = rd_freeze_end(at);
 	if (!r)
-		r = found ? take_off(ctl, at, &is_open) : rd_stack_abandon(at);
+		r = open_its_pool(ctl, at, wait_ms, &pool);
 	if (!r)
-		r = rd_attachment_remove(at);
+		r = detach(ctl, at, pool, found, &is_open);
+	if (pool)
+		r = rd_pool_close(pool, r);
 	if (r)
 		return r;
-	drop_leases(ctl, at);
 	if (found && at->meta_uuid[0])
 		remove_meta(at->meta);
 	else if (at->meta_uuid[0])

@@ -14,8 +14,8 @@ static void help_all(void)
 
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
-	      "Versions of disk images and block devices, in a pool that has each block once,\n"
-	      "and the newest version in one piece.\n"
+	      "Versions of disk images and block devices, in a pool that shares what is the\n"
+	      "same, and has the newest version in one piece.\n"
 	      "\n", stdout);
 	for (command = ctl_commands; command->name; command++) {
 		snprintf(text, sizeof(text), "%s %s", command->name, command->operands);
@@ -28,7 +28,8 @@ static void help_all(void)
 	      "'revdedupctl help COMMAND' says more, and revdedupctl(8) all.\n"
 	      "\n"
 	      "Exit: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 damage found, 10 no\n"
-	      "pool, 11 locked by another command, 12 no space, 130 interrupted.\n", stdout);
+	      "pool, 11 locked or in use, 12 no space, 13 no kernel module,\n"
+	      "130 interrupted.\n", stdout);
 }
 
 static void help_one(const struct ctl_command *command)

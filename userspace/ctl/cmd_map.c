@@ -6,6 +6,8 @@
 
 #include "../host/attachment.h"
 #include "../host/mapped.h"
+#include "../pool/engine.h"
+#include "../pool/lease.h"
 #include "ctl.h"
 
 int ctl_device_name(const struct ctl_version *version, const char *what,
@@ -72,6 +74,73 @@ int cmd_map(struct ctl *ctl)
 	return ctl_close(ctl, r);
 }
 
+/* --- devices that will not come back */
+
+static int is_kept_for(struct ctl *ctl, const char *device)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_lease *leases;
+	bool found = false;
+	size_t i;
+	int r;
+
+	r = rd_lease_list(ctl->pool->sql, NULL, &all);
+	leases = (const struct rd_lease *)all.data;
+	for (i = 0; !r && i < all.len / sizeof(*leases); i++)
+		found |= !strcmp(leases[i].device, device);
+	rd_buffer_free(&all);
+	if (r || found)
+		return r;
+	rd_err(0, "nothing is kept for a device '%s'", device);
+	rd_hint("nothing was changed; a command that deletes says for which it is");
+	return CTL_FAILED;
+}
+
+/* Of an attached volume whose devices are not there now. */
+static int is_attached(const char *device)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_attachment *at;
+	char uuid[RD_DM_NAME_MAX];
+	size_t i;
+	int r;
+
+	r = rd_attachments(&all);
+	at = (const struct rd_attachment *)all.data;
+	for (i = 0; !r && i < all.len / sizeof(*at); i++) {
+		if (strcmp(rd_part_uuid(uuid, &at[i], NULL), device))
+			continue;
+		rd_err(0, "'%s' is that of '%s', which is attached", device, at[i].volume);
+		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool",
+			at[i].volume);
+		r = -EBUSY;
+	}
+	rd_buffer_free(&all);
+	return r;
+}
+
+static int forget(struct ctl *ctl, const char *device)
+{
+	char name[RD_DM_NAME_MAX];
+	int r = is_kept_for(ctl, device);
+
+	if (!r)
+		r = is_attached(device);
+	if (r)
+		return r;
+	r = rd_dm_find(device, name);
+	if (r != -ENODEV) {
+		rd_err(r, "'%s' is there, or cannot be looked for", device);
+		rd_hint("nothing was changed; without --force a device that is there is removed by its name");
+		return -EBUSY;
+	}
+	r = ctl_ask(ctl, "if '%s' is still somewhere, on another host, it will read what is not its own",
+		    device);
+	if (!r)
+		r = rd_lease_drop_device(ctl->pool, device);
+	return r ? r : rd_free_queue(ctl->pool);
+}
+
 int cmd_unmap(struct ctl *ctl)
 {
 	const char *name = ctl->operands[0];
@@ -81,6 +150,7 @@ int cmd_unmap(struct ctl *ctl)
 		name += 12;
 	r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
-		r = rd_mapped_remove(ctl->pool, name);
+		r = ctl_has(ctl, CTL_OPT_FORCE) ? forget(ctl, name) :
+			rd_mapped_remove(ctl->pool, name);
 	return ctl_close(ctl, r);
 }

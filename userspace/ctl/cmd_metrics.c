@@ -222,6 +222,9 @@ static int print_devices(FILE *out)
 	int r;
 
 	r = rd_attachments(&all);
+	fprintf(out, "# HELP revdedup_attachments_up 1: what this host knows of its attached volumes could be read, all of it.\n"
+		"# TYPE revdedup_attachments_up gauge\n"
+		"revdedup_attachments_up %d\n", !r);
 	nr = all.len / sizeof(*at);
 	for (at = (struct rd_attachment *)all.data; nr--; at++) {
 		read_device(at, &row);

@@ -100,12 +100,13 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 			return rd_err(-errno, "cannot look at '%s'", target->path);
 		return open_new(target);
 	}
-	if (S_ISBLK(st.st_mode)) {
+	if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
 		r = ctl_check_overwrite(ctl, target->path, version);
-		return r ? r : open_device(ctl, target, version);
+		if (r)
+			return r;
+		return S_ISBLK(st.st_mode) ? open_device(ctl, target, version) :
+			open_file(target, &st);
 	}
-	if (S_ISREG(st.st_mode))
-		return open_file(target, &st);
 	rd_err(0, "'%s' is neither a file nor a block device", target->path);
 	rd_hint("nothing was changed; - writes to stdout");
 	return CTL_FAILED;

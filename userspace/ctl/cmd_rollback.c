@@ -63,7 +63,11 @@ static int keep(struct rollback *rb)
 	}
 	rb->kept.version = report.version;
 	ctl_name_print(rb->kept.name, rb->to.volume, report.version.number);
-	return 0;
+	/* What it has tells which segments differ: nobody may delete it meanwhile. */
+	r = ctl_lock_version(rb->ctl, &rb->kept);
+	if (r)
+		rd_hint("the volume was not rolled back");
+	return r;
 }
 
 static int roll_back(struct rollback *rb)

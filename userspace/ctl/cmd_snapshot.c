@@ -152,6 +152,9 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 		rd_hint("no version was made; --from names an image or a device that is to be kept");
 		return CTL_FAILED;
 	}
+	r = at ? 0 : ctl_check_image(options->from);
+	if (r)
+		return r;
 	r = at ? ctl_snapshot_live(ctl, at, options, &report, &pause_us) :
 		rd_snapshot(ctl->pool, options, &report);
 	ctl_progress_clear(&ctl->progress);
@@ -199,8 +202,9 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 	if (!options->from)
 		return ctl_usage(ctl, "'%s' is not attached: name an image or device with --from",
 				 options->volume);
-	return ctl_has(ctl, CTL_OPT_COW_SIZE) ?
-		ctl_usage(ctl, "--cow-size is for a volume that is attached") : 0;
+	if (ctl_has(ctl, CTL_OPT_COW_SIZE) || ctl_has(ctl, CTL_OPT_HOOK_TIMEOUT))
+		return ctl_usage(ctl, "--cow-size and --hook-timeout are for a volume that is attached");
+	return 0;
 }
 
 /* --- one, or all */

@@ -243,6 +243,8 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /* May the block device @path, or what else it is, be written over with @version? */
 int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version);
+/* May it be read as an image? A warning where it is in use. */
+int ctl_check_image(const char *path);
 /* May the block device @path become the data area of a pool? */
 int ctl_check_data(struct ctl *ctl, const char *path);
 /* May @base be attached, with metadata on @meta (NULL: on a new volume)? */

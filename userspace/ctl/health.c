@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../host/block.h"
 #include "../host/freeze.h"
 #include "../pool/cleanup.h"
 #include "ctl.h"
@@ -12,6 +13,9 @@
 
 static const char cut_short[] =
 	"is a clone that is being made, or was cut short: 'revdedupctl attach' clears up";
+
+static const char used_past_it[] =
+	"is used past its device, which is not tracked: 'fuser -v' of what it lies on says by whom";
 
 /* What is wrong with a device that tracks. */
 static const char *problem_of(const struct ctl_health *health, bool is_suspended)
@@ -86,18 +90,22 @@ static int ask(struct ctl_health *health, bool *ret_suspended)
 }
 
 /* The volume below may be gone, or be another one, under a device that is there. */
-static bool is_below(const struct rd_attachment *at)
+static const char *problem_below(const struct ctl_health *health)
 {
 	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
 
-	if (!now)
-		return false;
-	*now = *at;
-	return !rd_attachment_locate(now);
+	if (now)
+		*now = *health->at;
+	if (!now || rd_attachment_locate(now))
+		return "has lost what it lies on: see 'lvs', and 'vgchange -ay'";
+	if (health->problem || health->stack != RD_STACK_UP)
+		return NULL;
+	return rd_block_is_open(now->base) ? used_past_it : NULL;
 }
 
 void ctl_health(struct ctl_health *health, const struct rd_attachment *at)
 {
+	const char *below;
 	bool is_suspended;
 
 	memset(health, 0, sizeof(*health));
@@ -113,8 +121,9 @@ void ctl_health(struct ctl_health *health, const struct rd_attachment *at)
 		return;
 	}
 	judge(health, is_suspended);
-	if (!is_below(at))
-		health->problem = "has lost what it lies on: see 'lvs', and 'vgchange -ay'";
+	below = problem_below(health);
+	if (below)
+		health->problem = below;
 }
 
 const char *ctl_stack_name(enum rd_stack_state stack)

@@ -37,6 +37,7 @@ struct live {
 	struct rd_freeze freeze;
 	struct rd_lock shut;	/* where the view reads the pool */
 	bool committed;
+	bool is_shared;		/* somebody writes past the target, or could */
 };
 
 /* --- its devices */
@@ -48,6 +49,14 @@ int ctl_need_module(void)
 	rd_err(0, "there is no module dm-revdedup for this kernel");
 	rd_hint("nothing was changed; install it for this kernel: 'make install', or dkms");
 	return CTL_NO_MODULE;
+}
+
+/* Is it the pool that blocks of the volume lie in? */
+static bool is_its_pool(const struct ctl *ctl, const struct rd_attachment *at)
+{
+	RD_FREE char *path = realpath(ctl->pool->path, NULL);
+
+	return path && !strcmp(path, at->pool);
 }
 
 static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
@@ -72,7 +81,7 @@ static int finish_rollback(struct ctl *ctl, struct rd_attachment *at)
 	unsigned int wait_ms;
 	int r;
 
-	if (ctl->pool)
+	if (ctl->pool && is_its_pool(ctl, at))
 		return repeat_rollback(ctl->pool, at);
 	if (!at->pool[0])
 		return rd_err(-EUCLEAN, "it is not known from which pool '%s' was rolled back",
@@ -202,9 +211,7 @@ static int check_places(struct ctl *ctl, const struct rd_attachment *at)
 /* While a version is copied its pool keeps what is read from it: no other pool would. */
 static int check_pool(struct ctl *ctl, const struct rd_attachment *at)
 {
-	RD_FREE char *path = realpath(ctl->pool->path, NULL);
-
-	if (path && !strcmp(path, at->pool))
+	if (is_its_pool(ctl, at))
 		return 0;
 	rd_err(0, "blocks of '%s' lie in another pool, '%s'", at->volume, at->pool);
 	rd_hint("no version was made; 'revdedupctl status' says when all are home");
@@ -212,10 +219,12 @@ static int check_pool(struct ctl *ctl, const struct rd_attachment *at)
 }
 
 /* Why everything is to be read, or NULL. */
-static const char *why_all(struct ctl *ctl, const struct rd_attachment *at,
-			   const struct rd_target_status *status, const struct rd_version *last)
+static const char *why_all(const struct live *live, const struct rd_target_status *status,
+			   const struct rd_version *last)
 {
-	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
+	const struct rd_attachment *at = live->at;
+
+	if (ctl_has(live->ctl, CTL_OPT_FULL_SCAN))
 		return "it was asked for";
 	if (!last->id)
 		return "it is the first";
@@ -225,10 +234,12 @@ static const char *why_all(struct ctl *ctl, const struct rd_attachment *at,
 		return "the version before was not made by this target";
 	if ((i64)status->version != last->number)
 		return "the target does not know the version before";
+	if (!at->version_uid)
+		return "what it lies on was used by others";
 	/* There is another pool now, or a copy of it that went other ways. */
 	if (at->version_uid != last->uid)
 		return "the pool's version before is another one";
-	return NULL;
+	return live->is_shared ? "what it lies on is used by others" : NULL;
 }
 
 /* --- copying */
@@ -240,10 +251,13 @@ static int copied(void *ctx, const struct rd_version *version)
 	int r;
 
 	/*
+	 * What is written past the target while it is copied, and after that, is in no
+	 * list: 0 has the next version read all of it once more.
+	 *
 	 * First: if the target is not told, what it has as changed is that and more. The
 	 * other way round the pool that was here before could be taken for this one.
 	 */
-	live->at->version_uid = version->uid;
+	live->at->version_uid = live->is_shared ? 0 : version->uid;
 	r = rd_attachment_save(live->at);
 	if (!r)
 		r = rd_point("live-commit");
@@ -325,7 +339,11 @@ static int take(struct live *live, struct rd_snapshot_options *options,
 	if (r && r != -ENOENT)
 		return r;
 	r = 0;
-	why = why_all(ctl, live->at, &status, &last);
+	live->is_shared = rd_block_is_open(live->at->base);
+	if (live->is_shared)
+		rd_warn("a program has '%s' open ('fuser -v' says which), and is to use '/dev/mapper/%s': what it writes is not tracked",
+			live->at->base, live->at->device);
+	why = why_all(live, &status, &last);
 	options->why_full = why;
 	/* What is copied may lie in the pool, and nobody tells the view that it moves. */
 	if (!rd_target_is_home(&status)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a block device may not be that somebody wants to write over, or to have as a
- * volume: where a name was mistaken, this is the last who can say so.
+ * What a block device or file may not be that somebody wants to write over, to read, or
+ * to have as a volume: where a name was mistaken, this is the last who can say so.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,6 +77,16 @@ static int check_others(struct ctl *ctl, const char *path, const struct ctl_vers
 	return r;
 }
 
+static int check_lock(const char *path)
+{
+	if (!rd_file_is_locked(path))
+		return 0;
+	rd_err(0, "a program has a lock on '%s', as QEMU has on the disk of a guest that runs",
+	       path);
+	rd_hint("nothing was changed; stop that first, or say --force");
+	return -EBUSY;
+}
+
 int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
 {
 	struct rd_owner owner;
@@ -87,7 +97,30 @@ int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_vers
 	if (r || ctl_has(ctl, CTL_OPT_FORCE))
 		return r;
 	r = check_owner(path, &owner, version);
+	if (!r)
+		r = check_lock(path);
 	return r ? r : check_others(ctl, path, version);
+}
+
+/* --- to be read, as an image */
+
+int ctl_check_image(const char *path)
+{
+	struct rd_owner owner;
+
+	/* A file of another volume that is wrong is no reason. */
+	rd_owner_find(path, &owner);
+	if (owner.kind == RD_OWNER_BASE) {
+		refuse_owner(path, &owner);
+		rd_hint("no version was made; 'revdedupctl snapshot %s' takes one, and what others write there is in none",
+			owner.volume);
+		return CTL_FAILED;
+	}
+	if (rd_file_is_locked(path)) {
+		rd_warn("a program has a lock on '%s', as QEMU has on the disk of a guest that runs: what it writes meanwhile is in the version, or not",
+			path);
+	}
+	return 0;
 }
 
 /* "" where there is nothing that is known. */

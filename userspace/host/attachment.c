@@ -19,7 +19,7 @@
 
 /* --- names */
 
-int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX])
+static bool print_device_name(const char *volume, char ret[RD_DM_NAME_MAX])
 {
 	size_t at = sprintf(ret, "revdedup-");
 
@@ -30,8 +30,13 @@ int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX])
 		ret[at++] = *volume == '/' ? '-' : *volume;
 	}
 	ret[at] = '\0';
-	return *volume ? rd_err(-ENAMETOOLONG, "the name of the volume is too long for a device") :
-		0;
+	return !*volume;
+}
+
+int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX])
+{
+	return print_device_name(volume, ret) ? 0 :
+		rd_err(-ENAMETOOLONG, "the name of the volume is too long for a device");
 }
 
 const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,
@@ -70,6 +75,15 @@ int rd_part_info(const struct rd_attachment *at, const char *part, struct rd_dm_
 	rd_err(0, "there is another device '%s'", name);
 	rd_hint("nothing was changed; 'dmsetup info %s' says more of it", name);
 	return -EEXIST;
+}
+
+int rd_part_wake(const struct rd_attachment *at, const char *part, unsigned int flags)
+{
+	char name[RD_DM_NAME_MAX];
+	struct rd_dm_info info;
+	int r = rd_part_info(at, part, &info);
+
+	return r || !info.suspended ? r : rd_dm_resume(name_of(name, at, part), flags);
 }
 
 int rd_part_remove(const struct rd_attachment *at, const char *part)
@@ -384,7 +398,10 @@ static int load_file(struct rd_attachment *at, const char *dir, const char *name
 		   !memcmp(at->uuid, none, sizeof(none))))
 		r = rd_err(-EINVAL, "'%s' lacks a line: volume, uuid, base and meta are needed",
 			   path);
-	return r ? r : check_name(at, path);
+	if (!r)
+		return check_name(at, path);
+	rd_hint("nothing was done with it; 'attach' wrote it, and only a copy of it, or who knows the volume's devices, can mend it");
+	return r;
 }
 
 int rd_attachment_load(struct rd_attachment *at, const char *volume)
@@ -395,9 +412,8 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 
 	if (!dir)
 		return -ENOMEM;
-	r = rd_device_name(volume, name);
-	if (!r)
-		r = load_file(at, dir, name);
+	/* One that is too long for it cannot have been attached. */
+	r = print_device_name(volume, name) ? load_file(at, dir, name) : -ENOENT;
 	if (r || !strcmp(at->volume, volume))
 		return r;
 	/* What is not of LVM may be called "a-/b" and "a/-b". */

@@ -13,7 +13,8 @@
  *	meta_uuid=LVM-...
  *	pool=/srv/pool			may be left out: none yet
  *	version_uid=5103...		the version that the next one is based on, as its pool
- *					knows it: another pool may have one of that number
+ *					knows it: another pool may have one of that number;
+ *					0: none, or it may lack what was written past the target
  *	unfinished=yes			a clone that is being made, see clone.h, or was cut
  *					short: nobody uses it yet
  *
@@ -100,6 +101,8 @@ const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *a
  * is said: there is one of that name that is not ours.
  */
 int rd_part_info(const struct rd_attachment *at, const char *part, struct rd_dm_info *ret);
+/* Resume it, if a command that died has left it suspended. */
+int rd_part_wake(const struct rd_attachment *at, const char *part, unsigned int flags);
 /* Nothing where there is none. */
 int rd_part_remove(const struct rd_attachment *at, const char *part);
 /* Its dm UUID; @part NULL: the device itself */

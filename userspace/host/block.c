@@ -11,12 +11,16 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
 #include "block.h"
 
+/* Who looks at a new device, as udev does, is done by then. */
+#define LOOKS		20
+#define LOOK_MS		50
 /* A device on a file on a device on a file. */
 #define MAX_DEPTH	32
 
@@ -33,18 +37,23 @@ int rd_block_sectors(const char *path, u64 *ret_sectors)
 	return 0;
 }
 
+/* Of a file in sysfs; "" where there is none. */
+static void read_line(const char *file, char *ret, size_t size)
+{
+	RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, ret, size - 1);
+
+	ret[len > 0 ? len : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
 void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX])
 {
 	char file[64];
-	ssize_t len;
 
 	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/dm/%s", major(device), minor(device),
 		 what);
-	RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-
-	len = fd < 0 ? 0 : read(fd, ret, RD_DM_NAME_MAX - 1);
-	ret[len > 0 ? len : 0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
+	read_line(file, ret, RD_DM_NAME_MAX);
 }
 
 const char *rd_block_number(char text[32], const char *path)
@@ -56,26 +65,49 @@ const char *rd_block_number(char text[32], const char *path)
 	return text;
 }
 
+/* NULL: there are none. */
+static DIR *open_holders(const char *path, char dir[64])
+{
+	char number[32];
+
+	snprintf(dir, 64, "/sys/dev/block/%s/holders", rd_block_number(number, path));
+	return opendir(dir);
+}
+
+/* Devices of ours that lie on it. */
+static int count_ours(const char *path)
+{
+	char dir[64], uuid[RD_DM_NAME_MAX], file[400];
+	DIR *holders = open_holders(path, dir);
+	struct dirent *entry;
+	int nr = 0;
+
+	while (holders && (entry = readdir(holders))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/dm/uuid", dir, entry->d_name);
+		read_line(file, uuid, sizeof(uuid));
+		nr += !strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID));
+	}
+	if (holders)
+		closedir(holders);
+	return nr;
+}
+
 /* Devices that lie on it, for people; "" where there are none. */
 static void list_holders(const char *path, char *text, size_t size)
 {
-	char dir[64], number[32], name[280], file[400];
+	char dir[64], name[280], file[400];
 	struct dirent *entry;
 	size_t at = 0;
-	DIR *holders;
+	DIR *holders = open_holders(path, dir);
 
 	text[0] = '\0';
-	snprintf(dir, sizeof(dir), "/sys/dev/block/%s/holders", rd_block_number(number, path));
-	holders = opendir(dir);
 	while (holders && (entry = readdir(holders))) {
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(file, sizeof(file), "%s/%s/dm/name", dir, entry->d_name);
-		RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-		ssize_t len = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
-
-		name[len > 0 ? len : 0] = '\0';
-		name[strcspn(name, "\n")] = '\0';
+		read_line(file, name, sizeof(name));
 		at += snprintf(text + at, size - at, "%s%s", at ? ", " : "",
 			       name[0] ? name : entry->d_name);
 		if (at >= size)
@@ -100,6 +132,41 @@ int rd_block_is_free(const char *path)
 	return rd_err(-EBUSY, "'%s' is mounted, or a program has it for itself", path);
 }
 
+bool rd_block_is_open(const char *path)
+{
+	struct timespec nap = { .tv_nsec = LOOK_MS * 1000000L };
+	char name[RD_DM_NAME_MAX];
+	struct rd_dm_info info;
+	struct stat st;
+	unsigned int i;
+
+	if (stat(path, &st))
+		return false;
+	rd_block_dm(st.st_rdev, "name", name);
+	if (!name[0])
+		return rd_file_is_locked(path);
+	for (i = 0; i < LOOKS; i++) {
+		if (i)
+			nanosleep(&nap, NULL);
+		if (rd_dm_info(name, &info) || info.open_count <= count_ours(path))
+			return false;
+	}
+	return true;
+}
+
+bool rd_file_is_locked(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	RD_CLOSE int fd = -1;
+	struct stat st;
+
+	/* To open a fifo is to wait for somebody. */
+	if (stat(path, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
 /* --- what lies on what */
 
 static bool device_lies_on(dev_t top, dev_t device, unsigned int depth);
@@ -116,17 +183,12 @@ static bool path_lies_on(const char *path, dev_t device, unsigned int depth)
 static bool file_of_loop_lies_on(dev_t loop, dev_t device, unsigned int depth)
 {
 	char name[64], path[4096];
-	ssize_t len;
 
 	snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/loop/backing_file", major(loop),
 		 minor(loop));
-	RD_CLOSE int fd = open(name, O_RDONLY | O_CLOEXEC);
-
-	len = fd < 0 ? 0 : read(fd, path, sizeof(path) - 1);
-	if (len <= 0)
+	read_line(name, path, sizeof(path));
+	if (!path[0])
 		return false;
-	path[len] = '\0';
-	path[strcspn(path, "\n")] = '\0';
 	return path_lies_on(path, device, depth);
 }
 
@@ -144,10 +206,7 @@ static bool slaves_lie_on(dev_t top, dev_t device, unsigned int depth)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
-		RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-		ssize_t len = fd < 0 ? 0 : read(fd, number, sizeof(number) - 1);
-
-		number[len > 0 ? len : 0] = '\0';
+		read_line(file, number, sizeof(number));
 		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
 			found = device_lies_on(makedev(ma, mi), device, depth);
 	}

@@ -15,6 +15,7 @@
 #include "block.h"
 #include "clone.h"
 #include "image.h"
+#include "lessor.h"
 #include "lvm.h"
 #include "stack.h"
 
@@ -224,15 +225,22 @@ static int make(struct clone *clone)
 /* --- */
 
 /* The name is ours: there is none, or one that was cut short, which goes. */
-static int take_name(struct rd_pool *pool, const char *volume)
+static int take_name(const struct clone *clone, const char *volume)
 {
 	RD_FREE struct rd_attachment *was = malloc(sizeof(*was));
 	int r = was ? rd_attachment_load(was, volume) : -ENOMEM;
 
 	if (r)
 		return r == -ENOENT ? 0 : r;
-	if (was->is_unfinished)
-		return rd_clone_undo(pool, was);
+	if (was->is_unfinished && !strcmp(was->pool, clone->at->pool))
+		return rd_clone_undo(clone->pool, was);
+	if (was->is_unfinished) {
+		rd_err(0, "'%s' is a clone from the pool '%s' that was cut short", volume,
+		       was->pool);
+		rd_hint("nothing was changed; 'revdedupctl detach %s' takes away what there is of it",
+			volume);
+		return -EEXIST;
+	}
 	rd_err(0, "'%s' is attached already", volume);
 	rd_hint("nothing was changed; a clone makes a new volume: give it another name");
 	return -EEXIST;
@@ -249,14 +257,12 @@ static int begin(struct clone *clone, unsigned int wait_ms)
 			       rd_lv_path(meta, &clone->meta));
 	if (!r)
 		r = rd_attachment_lock(at, wait_ms);
-	/* Until then another command may have been making it. */
-	if (!r)
-		r = take_name(clone->pool, volume);
-	if (!r)
-		r = check(clone);
 	if (!r && !realpath(clone->pool->path, at->pool))
 		r = rd_err(-errno, "cannot find the path of the pool");
-	return r;
+	/* Until it was locked another command may have been making it. */
+	if (!r)
+		r = take_name(clone, volume);
+	return r ? r : check(clone);
 }
 
 int rd_clone(struct rd_pool *pool, const struct rd_version *version,
@@ -289,9 +295,11 @@ int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
 		r = rd_lv_remove_tagged(&base, tag);
 	if (!r)
 		r = rd_lv_remove(&meta);
-	/* Without the pool the lease stays: it does no harm, and goes by itself. */
+	rd_part_uuid(device, at, NULL);
 	if (!r && pool)
-		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
+		r = rd_lease_drop_device(pool, device);
+	else if (!r)
+		rd_untold(at->pool, device);
 	/* Last: it is what tells that there is something to take away. */
 	return r ? r : rd_attachment_remove(at);
 }

@@ -46,15 +46,24 @@ static void end_task(struct dm_task **task)
 
 #define TASK	__attribute__((cleanup(end_task))) struct dm_task
 
+/* Why there is none. */
+static struct dm_task *no_task(struct dm_task *task, const char *name)
+{
+	if (task) {
+		dm_task_destroy(task);
+		rd_err(0, "'%s' is no name of a device", name);
+		return NULL;
+	}
+	rd_err(0, "device-mapper cannot be used");
+	rd_hint("it wants root, and the module dm_mod: 'dmsetup version' says whether it is there");
+	return NULL;
+}
+
 static struct dm_task *new_task(int type, const char *name)
 {
 	struct dm_task *task = dm_task_create(type);
 
-	if (task && name && !dm_task_set_name(task, name)) {
-		dm_task_destroy(task);
-		return NULL;
-	}
-	return task;
+	return task && dm_task_set_name(task, name) ? task : no_task(task, name);
 }
 
 static int run(struct dm_task *task)
@@ -104,7 +113,7 @@ static int run_with_udev(struct dm_task *task, unsigned int flags)
 
 static bool find_target(const char *name)
 {
-	TASK *task = new_task(DM_DEVICE_LIST_VERSIONS, NULL);
+	TASK *task = dm_task_create(DM_DEVICE_LIST_VERSIONS);
 	struct dm_versions *at, *next;
 
 	if (!task || run(task))
@@ -138,7 +147,7 @@ int rd_dm_info(const char *name, struct rd_dm_info *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	if (!task)
-		return -ENOMEM;
+		return -EIO;
 	if (run(task) || !dm_task_get_info(task, &info))
 		return rd_err(-EIO, "device-mapper does not answer");
 	ret->exists = info.exists;
@@ -154,10 +163,15 @@ int rd_dm_find(const char *uuid, char name[RD_DM_NAME_MAX])
 {
 	TASK *task = dm_task_create(DM_DEVICE_INFO);
 	struct dm_info info;
+	int r;
 
+	/* Who may not ask does not know that there is none. */
 	if (!task || !dm_task_set_uuid(task, uuid))
-		return -ENOMEM;
-	if (run(task) || !dm_task_get_info(task, &info) || !info.exists)
+		return -EIO;
+	r = run(task);
+	if (r || !dm_task_get_info(task, &info))
+		return r && r != -ENODEV ? r : -EIO;
+	if (!info.exists)
 		return -ENODEV;
 	snprintf(name, RD_DM_NAME_MAX, "%s", dm_task_get_name(task));
 	return 0;
@@ -174,7 +188,9 @@ int rd_dm_create(const char *name, const char *uuid)
 	TASK *task = new_task(DM_DEVICE_CREATE, name);
 	int r;
 
-	if (!task || !dm_task_set_uuid(task, uuid))
+	if (!task)
+		return -EIO;
+	if (!dm_task_set_uuid(task, uuid))
 		return -ENOMEM;
 	r = run(task);
 	return r ? rd_err(r, "cannot make the device '%s'", name) : 0;
@@ -186,7 +202,9 @@ int rd_dm_load(const char *name, u64 sectors, const char *target, const char *pa
 	TASK *task = new_task(DM_DEVICE_RELOAD, name);
 	int r;
 
-	if (!task || !dm_task_add_target(task, 0, sectors, target, params) ||
+	if (!task)
+		return -EIO;
+	if (!dm_task_add_target(task, 0, sectors, target, params) ||
 	    ((flags & RD_DM_READ_ONLY) && !dm_task_set_ro(task)))
 		return -ENOMEM;
 	r = run(task);
@@ -218,7 +236,9 @@ int rd_dm_suspend(const char *name, unsigned int flags)
 	TASK *task = new_task(DM_DEVICE_SUSPEND, name);
 	int r;
 
-	if (!task || ((flags & RD_DM_NOFLUSH) && !dm_task_no_flush(task)) ||
+	if (!task)
+		return -EIO;
+	if (((flags & RD_DM_NOFLUSH) && !dm_task_no_flush(task)) ||
 	    ((flags & RD_DM_NOLOCKFS) && !dm_task_skip_lockfs(task)))
 		return -ENOMEM;
 	r = run(task);
@@ -229,7 +249,7 @@ static int resume(const char *name, unsigned int flags)
 {
 	TASK *task = new_task(DM_DEVICE_RESUME, name);
 
-	return task ? run_with_udev(task, flags) : -ENOMEM;
+	return task ? run_with_udev(task, flags) : -EIO;
 }
 
 int rd_dm_resume(const char *name, unsigned int flags)
@@ -261,7 +281,9 @@ int rd_dm_remove(const char *name)
 	TASK *task = new_task(DM_DEVICE_REMOVE, name);
 	int r;
 
-	if (!task || !dm_task_retry_remove(task))
+	if (!task)
+		return -EIO;
+	if (!dm_task_retry_remove(task))
 		return -ENOMEM;
 	r = run_with_udev(task, 0);
 	return r ? rd_err(r, "cannot remove the device '%s'", name) : 0;
@@ -276,7 +298,9 @@ static int get_target(int type, const char *name, u64 *ret_sectors,
 	int r;
 
 	*ret_params = NULL;
-	if (!task || (type == DM_DEVICE_STATUS && !dm_task_no_flush(task)))
+	if (!task)
+		return -EIO;
+	if (type == DM_DEVICE_STATUS && !dm_task_no_flush(task))
 		return -ENOMEM;
 	r = run(task);
 	if (r)
@@ -310,7 +334,9 @@ int rd_dm_try_message(const char *name, const char *text, char **ret_answer)
 
 	if (ret_answer)
 		*ret_answer = NULL;
-	if (!task || !dm_task_set_sector(task, 0) || !dm_task_set_message(task, text))
+	if (!task)
+		return -EIO;
+	if (!dm_task_set_sector(task, 0) || !dm_task_set_message(task, text))
 		return -ENOMEM;
 	r = run(task);
 	if (r || !ret_answer)

@@ -133,12 +133,16 @@ static int prepare_meta(struct rd_freeze *freeze, const struct rd_freeze_options
 static int freeze_meta(const struct rd_attachment *at)
 {
 	char meta[RD_DM_NAME_MAX];
-	int r;
+	int r, resumed;
 
 	r = rd_dm_suspend(rd_part_name(meta, at, "meta"), 0);
+	if (r)
+		return r;
+	r = rd_point("freeze-meta");
 	if (!r)
 		r = resume_part(at, "metasnap", RD_DM_LATER);
-	return r ? r : rd_dm_resume(meta, RD_DM_PRIVATE | RD_DM_LATER);
+	resumed = rd_dm_resume(meta, RD_DM_PRIVATE | RD_DM_LATER);
+	return r ? r : resumed;
 }
 
 static int checkpoint(struct rd_freeze *freeze)
@@ -337,6 +341,9 @@ static int meta_back(const struct rd_attachment *at)
 	if (!exists(at, "meta"))
 		return 0;
 	rd_dm_unload(rd_part_name(name, at, "meta"));
+	r = rd_part_wake(at, "meta", RD_DM_PRIVATE);
+	if (r)
+		return r;
 	r = rd_dm_table(name, &sectors, target, &text);
 	if (r || !strcmp(target, "linear"))
 		return r;

@@ -12,6 +12,7 @@
 #include "image.h"
 #include "lessor.h"
 #include "mapped.h"
+#include "poolblocks.h"
 #include "target.h"
 
 #define MESSAGE_MAX	8192
@@ -22,6 +23,7 @@ struct leaving {
 	const struct rd_going *going;
 	struct rd_version version;
 	bool names_pool;	/* any block of it */
+	char device[32];	/* where it reads that */
 	struct rd_buffer runs;	/* struct rdd_range, of what must go */
 	struct rd_buffer message;
 };
@@ -117,6 +119,7 @@ static int read_table(struct leaving *leaving)
 	r = rd_target_devices(leaving->name, &devices);
 	if (r || !strcmp(devices.pool, "-"))
 		return r;
+	memcpy(leaving->device, devices.pool, sizeof(leaving->device));
 	end = rd_round_up(devices.sectors, 8) / 8;
 	while (!r && next < end) {
 		RD_FREE char *answer = NULL;
@@ -235,15 +238,26 @@ static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd
 	/* A volume that has all of it at home. */
 	if (!r && !leaving.names_pool)
 		r = 1;
+	/* A copy of a pool has its leases, and other blocks by the same numbers. */
+	if (!r)
+		r = rd_poolblocks_compare(&pool->area, leaving.device);
 	if (!r && leaving.runs.len)
 		r = is_mapped(lease->device) ?
 			rd_mapped_refresh(pool, &leaving.version, name) : move_all(&leaving);
-	if (r < 0)
+	if (r == -EXDEV)
+		rd_info("'%s' reads another copy of this pool", name);
+	else if (r < 0)
 		rd_info("'%s' cannot be made to leave what is to be given back: %s", name,
 			strerror(-r));
 	rd_buffer_free(&leaving.runs);
 	rd_buffer_free(&leaving.message);
 	return r;
+}
+
+void rd_untold(const char *path, const char *device)
+{
+	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", path, device);
+	rd_hint("'revdedupctl --pool %s unmap --force %s' tells it", path, device);
 }
 
 struct rd_lessor rd_host_lessor = { .leave = leave };

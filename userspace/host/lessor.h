@@ -22,4 +22,7 @@ int rd_device_names_pool(const char *name, bool *ret);
 /* Makes a new one, and returns 0 or -errno. */
 int rd_mapped_uuid(char ret[RD_DEVICE_MAX]);
 
+/* Warn: the pool at @path was not told that @device is gone, and goes on keeping for it. */
+void rd_untold(const char *path, const char *device);
+
 #endif

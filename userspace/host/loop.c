@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -80,4 +81,37 @@ int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH])
 	for (i = 0; i < MAX_TRIES && r == -EBUSY; i++)
 		r = try_one(control, fd, read_only, path);
 	return r < 0 ? rd_err(r, "cannot make a loop device") : r;
+}
+
+/* The kernel's name of it: its number has a part that says which partition it is. */
+static int path_of(const char *number, char path[RD_LOOP_PATH])
+{
+	char link[64], target[256];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/sys/dev/block/%s", number);
+	len = readlink(link, target, sizeof(target) - 1);
+	if (len < 0)
+		return -errno;
+	target[len] = '\0';
+	snprintf(path, RD_LOOP_PATH, "/dev/%.20s", strrchr(target, '/') + 1);
+	return 0;
+}
+
+int rd_loop_is_over(const char *number, const struct stat *file)
+{
+	struct loop_info64 info;
+	char path[RD_LOOP_PATH];
+	int r = path_of(number, path);
+
+	if (r)
+		return r;
+	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	/* Those that say ENOTTY are none. */
+	if (ioctl(fd, LOOP_GET_STATUS64, &info))
+		return errno == ENOTTY || errno == ENXIO ? 0 : -errno;
+	return info.lo_device == file->st_dev && info.lo_inode == file->st_ino;
 }

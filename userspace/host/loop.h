@@ -4,6 +4,7 @@
 #define RD_LOOP_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "../pool/units.h"
 
@@ -18,5 +19,8 @@ int rd_temporary_file(const char *dir, u64 bytes);
  * closed once a table has it, or -errno, and that is said.
  */
 int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
+
+/* 1: the block device with this number, "7:0", is a loop device over this file. 0: not. */
+int rd_loop_is_over(const char *number, const struct stat *file);
 
 #endif

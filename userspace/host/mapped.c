@@ -114,7 +114,9 @@ static int make_overlay(struct rd_pool *pool, const struct rd_version *version,
 		return file < 0 ? file : cow;
 	snprintf(id, sizeof(id), "%.100s-rw", uuid);
 	snprintf(params, sizeof(params), "%s %s N %u", rd_dm_path(path, below), loop, CHUNK);
-	r = rd_dm_create(name, id);
+	r = rd_point("map-overlay");
+	if (!r)
+		r = rd_dm_create(name, id);
 	if (r)
 		return r;
 	r = rd_dm_load(name, sectors, "snapshot", params, 0);
@@ -135,6 +137,27 @@ static void name_below(char ret[RD_DM_NAME_MAX], const char *name)
 	snprintf(ret, RD_DM_NAME_MAX, "%.120s:ro", name);
 }
 
+static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
+{
+	int r = rd_dm_remove(name);
+
+	return r ? r : rd_lease_drop_device(pool, uuid);
+}
+
+static bool is_ours(const struct rd_dm_info *info)
+{
+	return info->exists && !strncmp(info->uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
+}
+
+/* Of a command that died before there was what is above it. */
+static int clear_below(struct rd_pool *pool, const char *below)
+{
+	struct rd_dm_info info;
+	int r = rd_dm_info(below, &info);
+
+	return r || !is_ours(&info) || info.open_count ? r : remove_one(pool, below, info.uuid);
+}
+
 int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		   const struct rd_mapped_options *options)
 {
@@ -152,6 +175,10 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 	if (r)
 		return r;
 	name_below(below, options->name);
+	if (options->writable)
+		r = clear_below(pool, below);
+	if (r)
+		return r;
 	r = make_read_only(pool, version, options->writable ? below : options->name, uuid);
 	if (!r && options->writable) {
 		r = make_overlay(pool, version, options->name, below, uuid);
@@ -163,18 +190,6 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 }
 
 /* --- and removing it */
-
-static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
-{
-	int r = rd_dm_remove(name);
-
-	return r ? r : rd_lease_drop_device(pool, uuid);
-}
-
-static bool is_ours(const struct rd_dm_info *info)
-{
-	return info->exists && !strncmp(info->uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
-}
 
 static int refuse_used(const char *name)
 {
@@ -208,13 +223,17 @@ static int remove_part(const char *name)
 int rd_mapped_remove(struct rd_pool *pool, const char *name)
 {
 	char below[RD_DM_NAME_MAX];
-	struct rd_dm_info info;
+	struct rd_dm_info info, info_below;
 	int r;
 
+	name_below(below, name);
 	r = rd_dm_info(name, &info);
+	if (!r)
+		r = rd_dm_info(below, &info_below);
 	if (r)
 		return r;
-	if (!is_ours(&info)) {
+	/* A command that died may have left what is below it alone. */
+	if (!is_ours(&info) && (info.exists || !is_ours(&info_below))) {
 		rd_err(0, "'%s' is not a mapped version", name);
 		rd_hint("nothing was changed; 'dmsetup ls' lists all devices");
 		return -ENODEV;
@@ -224,12 +243,9 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 		r = rd_dm_info(name, &info);
 	if (!r && info.open_count)
 		r = refuse_used(name);
-	if (!r)
+	if (!r && info.exists)
 		r = remove_one(pool, name, info.uuid);
-	name_below(below, name);
-	if (!r)
-		r = rd_dm_info(below, &info);
-	if (!r && is_ours(&info))
-		r = remove_one(pool, below, info.uuid);
+	if (!r && is_ours(&info_below))
+		r = remove_one(pool, below, info_below.uuid);
 	return r;
 }

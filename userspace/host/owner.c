@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a block device is to us. */
+/* What a block device or a file is to us. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "../pool/area.h"
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
+#include "../pool/pool.h"
 #include "block.h"
 #include "owner.h"
 
@@ -64,31 +66,47 @@ static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
 
 /* --- by what is on it */
 
-static enum rd_owner_kind kind_of_content(const u8 *block)
+static bool is_meta(const u8 *block)
 {
 	const struct rdd_super_disk *meta = (const struct rdd_super_disk *)block;
-	struct rd_super super;
-	int r = rd_super_unpack(&super, block);
 
-	/* One that is damaged is one all the same. */
-	if (r != -ENODATA && r != -EMEDIUMTYPE)
-		return RD_OWNER_POOL;
-	return memcmp(meta->magic, RDD_MAGIC, sizeof(meta->magic)) ? RD_OWNER_NONE :
-		RD_OWNER_META;
+	return !memcmp(meta->magic, RDD_MAGIC, sizeof(meta->magic));
 }
 
-static int find_content(const char *path, struct rd_owner *ret)
+/* A new logical volume may have all of an old pool but its beginning. */
+static int find_content(const char *path, bool is_file, struct rd_owner *ret)
 {
 	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
 	int r;
 
 	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
 
-	r = fd < 0 ? fd : rd_read_direct(fd, block, RD_BLOCK_SIZE, 0);
-	if (r)
+	/* One that is damaged is one all the same. */
+	r = fd < 0 ? fd : rd_area_has_super(fd, is_file);
+	if (r > 0)
+		ret->kind = RD_OWNER_POOL;
+	if (!r)
+		r = rd_read_direct(fd, block, RD_BLOCK_SIZE, 0);
+	if (r < 0)
 		return rd_err(r, "cannot read '%s'", path);
-	ret->kind = kind_of_content(block);
+	if (!ret->kind && is_meta(block))
+		ret->kind = RD_OWNER_META;
 	return 0;
+}
+
+/* --- by where it is */
+
+/* Its directory has what a pool has: the catalog may be lost, or the data's device. */
+static bool is_in_pool(const char *path)
+{
+	RD_FREE char *dir = realpath(path, NULL);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return rd_is_in(dir, "pool.json") &&
+		(rd_is_in(dir, "catalog.db") || rd_is_in(dir, "data"));
 }
 
 /* --- */
@@ -100,7 +118,15 @@ int rd_owner_find(const char *path, struct rd_owner *ret)
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
-	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+	if (stat(path, &st))
+		return 0;
+	if (S_ISREG(st.st_mode)) {
+		r = find_content(path, true, ret);
+		if (!ret->kind && is_in_pool(path))
+			ret->kind = RD_OWNER_PART;
+		return r;
+	}
+	if (!S_ISBLK(st.st_mode))
 		return 0;
 	rd_block_dm(st.st_rdev, "uuid", uuid);
 	r = find_attached(st.st_rdev, uuid, ret);
@@ -108,7 +134,7 @@ int rd_owner_find(const char *path, struct rd_owner *ret)
 		return r;
 	if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)))
 		ret->kind = RD_OWNER_DEVICE;
-	return ret->kind ? 0 : find_content(path, ret);
+	return ret->kind ? 0 : find_content(path, false, ret);
 }
 
 const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner)
@@ -120,6 +146,7 @@ const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner
 		[RD_OWNER_META] = "is the metadata device of",
 		[RD_OWNER_DEVICE] = "is a device of revdedup's own",
 		[RD_OWNER_POOL] = "is the data area of a pool",
+		[RD_OWNER_PART] = "is part of a pool",
 	};
 
 	if (owner->volume[0])

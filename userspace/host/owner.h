@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a block device is to us, before something is done to it that would destroy
- * that: by the volumes that are attached on this host, and by what is on it.
+ * What a block device or a file is to us, before something is done to it that would
+ * destroy that: by the volumes that are attached on this host, and by what is on it.
  */
 #ifndef RD_OWNER_H
 #define RD_OWNER_H
@@ -15,6 +15,7 @@ enum rd_owner_kind {
 	RD_OWNER_META,		/* its metadata, or such of a volume that is not attached */
 	RD_OWNER_DEVICE,	/* another of our devices, such as a mapped version */
 	RD_OWNER_POOL,		/* the data area of a pool */
+	RD_OWNER_PART,		/* another file of a pool */
 };
 
 struct rd_owner {
@@ -23,7 +24,7 @@ struct rd_owner {
 	char device[RD_DM_NAME_MAX];		/* with a volume: what is used instead */
 };
 
-/* Says what went wrong. A path that is no block device is nobody's. */
+/* Says what went wrong. A path that is neither a block device nor a file is nobody's. */
 int rd_owner_find(const char *path, struct rd_owner *ret);
 
 /*

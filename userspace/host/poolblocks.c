@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <fcntl.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../pool/cleanup.h"
@@ -28,6 +29,22 @@ int rd_poolblocks_uuid(const char *pool, u8 uuid[16])
 	memcpy(uuid, area.super.uuid, sizeof(area.super.uuid));
 	rd_area_close(&area);
 	return 0;
+}
+
+int rd_poolblocks_compare(const struct rd_area *area, const char *number)
+{
+	unsigned int major, minor;
+	struct stat st;
+	int r;
+
+	if (fstat(area->fd, &st))
+		return -errno;
+	if (sscanf(number, "%u:%u", &major, &minor) != 2)
+		return -EINVAL;
+	if (S_ISBLK(st.st_mode))
+		return st.st_rdev == makedev(major, minor) ? 0 : -EXDEV;
+	r = rd_loop_is_over(number, &st);
+	return r < 0 ? r : r ? 0 : -EXDEV;
 }
 
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)

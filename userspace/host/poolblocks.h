@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "../pool/units.h"
+#include "../pool/area.h"
 
 struct rd_poolblocks {
 	char path[PATH_MAX];
@@ -18,6 +18,12 @@ struct rd_poolblocks {
 /* @pool: the directory. A table that is read-only wants a device that is. */
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
 void rd_poolblocks_close(struct rd_poolblocks *blocks);
+
+/*
+ * Is the device with this number, as a table names it, the data area @area? -EXDEV: it
+ * is another's, maybe that of a copy of the pool.
+ */
+int rd_poolblocks_compare(const struct rd_area *area, const char *number);
 
 /*
  * Of the pool, as its superblock has it, for who has not opened it: what the directory

@@ -216,8 +216,11 @@ static int load_with_pool(struct rollback *rb, bool keep)
 	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
 	if (!rb->wanted)
 		return -ENOMEM;
-	if (keep && strcmp(devices.pool, "-"))
-		return 0;
+	if (keep && strcmp(devices.pool, "-")) {
+		r = rd_poolblocks_compare(&rb->pool->area, devices.pool);
+		return r ? rd_err(r, "'%s' was rolled back from another pool than '%s'",
+				  rb->at->volume, rb->pool->path) : 0;
+	}
 	table.sectors = devices.sectors;
 	r = rd_poolblocks_open(&blocks, rb->pool->path, false);
 	if (!r)

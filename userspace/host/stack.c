@@ -212,10 +212,9 @@ static int make_volume(struct rd_attachment *at, enum rd_stack_state before,
 /* What a command that died has left suspended. -EUCLEAN: see rollback.h. */
 static int wake(const struct rd_attachment *at)
 {
-	struct rd_dm_info info;
-	int r = rd_part_info(at, NULL, &info);
+	int r = rd_part_wake(at, "meta", RD_DM_PRIVATE);
 
-	return r || !info.suspended ? r : rd_dm_resume(at->device, 0);
+	return r ? r : rd_part_wake(at, NULL, 0);
 }
 
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
