@@ -4,8 +4,8 @@
 #   make modules-all   the module for Debian's 6.1 and 6.12
 #   make lint          checkpatch, sparse, W=1, shellcheck, mandoc
 #   make check-fast    what needs no guest: under 3 minutes
-#   make check         all tests, in guests of both kernels and the debug kernel
-#   make soak          the same for hours
+#   make check         the tests, in guests of both kernels and the debug kernel
+#   make soak          for hours, and what takes too long for each time
 #   make bench-target  what the target costs beside its peers, as a table
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
@@ -96,6 +96,12 @@ install-host: tools
 	build/tools/revdedupctl completion bash >"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
 	[ -e "$(DESTDIR)$(DEFAULTDIR)/revdedup" ] || \
 		install -D -m 644 systemd/revdedup.default "$(DESTDIR)$(DEFAULTDIR)/revdedup"
+	@# Otherwise attached volumes have no device after the next boot.
+	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then \
+		systemctl daemon-reload; \
+		systemctl enable "$(UNITDIR)/revdedup-attach.service" || \
+			echo "enable it by hand, or attached volumes have no device after a boot"; \
+	fi
 
 deb:
 	scripts/deb.sh
@@ -114,6 +120,14 @@ install-module:
 	fi
 
 uninstall:
+	@for file in "$(DESTDIR)"/etc/revdedup/volumes/revdedup-*; do \
+		if [ -e "$$file" ]; then \
+			echo "volumes are attached: 'revdedupctl status' lists them," \
+				"'revdedupctl detach VOL' first"; \
+			exit 1; \
+		fi; \
+	done
+	-[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl disable --now $(units)
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
