@@ -137,6 +137,7 @@ ok "who writes was not stopped" kill -0 "$writer"
 ok "versions are taken" revdedupctl snapshot --all
 ok "the programs do not go while volumes are attached, and say what to do" \
 	refused "revdedupctl detach" dpkg -r revdedup
+ok "nor does the module" refused "revdedupctl detach" dpkg -r revdedup-dkms
 rm /tmp/go
 wait "$writer"
 ok "the pool is sound" revdedupctl check

@@ -117,6 +117,11 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 	done
 	ctl attach --all
 	[ "$status" -eq 3 ]
+	ctl metrics
+	number attachments_up 0
+	rm etc/volumes/*
+	ctl metrics
+	number attachments_up 1
 }
 
 @test "metrics: a file is there as a whole, or as it was" {

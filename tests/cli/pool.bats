@@ -107,6 +107,8 @@ drop() {
 
 	ctl init small --size 63M
 	[ "$status" -eq 2 ]
+	ctl init small --size 64M --reserve 0
+	[ "$status" -eq 2 ]
 	ctl init bad --size 1.5G
 	expect 2 <<<"revdedupctl: --size needs a size such as 500M or 10G, not '1.5G' (try 'revdedupctl help init')"
 	for file in no-such-file "$PWD/no-such-file"; do
@@ -125,17 +127,178 @@ drop() {
 	[ "$(readlink pool/data)" = "$PWD/area" ]
 	ctl init again --data area
 	[ "$status" -eq 1 ]
-	[[ $output == *"is the data area of a pool already"*--force* ]]
-	rm -r again
+	[[ $output == *"'area' is the data area of a pool already"*--force* ]]
+	[ ! -e again ]
+	# Its first superblock is lost.
+	dd if=/dev/zero of=area bs=4k count=1 conv=notrunc status=none
+	ctl init again --data area
+	[ "$status" -eq 1 ]
+	[[ $output == *"'area' is the data area of a pool already"* ]]
+	must -p pool repair
 	truncate -s 100M used
-	blocks used 0 1
+	# Wherever there is something.
+	blocks used 500 501
 	ctl init pool2 --data used
 	[ "$status" -eq 1 ]
-	[[ $output == *"'pool2/data' is not empty"* ]]
-	rm -r pool2
+	[[ $output == *"'used' is not empty"* ]]
+	# Nothing is left that a second try would use.
+	[ ! -e pool2 ]
 	must init pool2 --data used --force
+	: >nothing
+	ctl init pool4 --data nothing
+	[ "$status" -eq 1 ]
+	[[ $output == *"'nothing' is too small"*--size* ]]
 	ctl init pool3 --data used --size 1G
 	expect 2 <<<"revdedupctl: --size is for a new file, and 'used' has a size (try 'revdedupctl help init')"
+}
+
+@test "init: what is not its own stays" {
+	mkdir mine
+	echo mine | tee mine/pool.json mine/reserve >mine/disk
+	cp -r mine before
+	ctl init mine --size 64M
+	[ "$status" -eq 1 ]
+	[[ $output == *"'mine' is not empty: it has '"*"nothing was changed"*"a directory of its own"* ]]
+	diff -r before mine
+	# With --force what fails removes only what it made.
+	rm mine/pool.json mine/reserve
+	ctl init mine --force --data no-such-file
+	[ "$status" -eq 1 ]
+	[ "$(ls mine)" = disk ]
+	ctl init mine/disk
+	[ "$status" -eq 1 ]
+	[[ $output == *"Not a directory"* ]]
+	mkdir -p disk/lost+found
+	must init disk --size 64M
+
+	# A link that was left leads to what nobody has named.
+	truncate -s 64M other
+	mkdir left
+	ln -s "$PWD/other" left/data
+	for force in "" --force; do
+		ctl init left --size 64M $force
+		expect 1 <<-END
+			revdedupctl: 'left/data' is a link to '$PWD/other'
+			revdedupctl: nothing was changed; remove the link, and name what is to be used with --data
+		END
+	done
+
+	# Without its catalog it is a pool that can be mended.
+	must init pool --size 64M
+	blocks a.img 0 10
+	must -p pool snapshot vm1 --from a.img
+	rm pool/catalog.db*
+	ctl init pool
+	[ "$status" -eq 1 ]
+	[[ $output == *"there is no catalog"*"repair --rebuild-catalog --pool pool"* ]]
+	must -p pool repair --rebuild-catalog
+	must -p pool restore vm1@1 --to b.img
+	cmp a.img b.img
+}
+
+@test "a catalog that is put aside stays" {
+	make_versions
+	for old in catalog.old catalog.old.2; do
+		cp "$REVDEDUP_POOL/catalog.db" was
+		must repair --rebuild-catalog
+		[[ $output == *"what was there before is $old"$'\n'* ]]
+		must list
+	done
+	: >"$REVDEDUP_POOL/catalog.db"
+	rm -f "$REVDEDUP_POOL"/catalog.db-*
+	ctl list
+	[ "$status" -eq 4 ]
+	[[ $output == *"is not a catalog"*--rebuild-catalog* ]]
+	must repair --rebuild-catalog
+	must check
+	# Superblocks with a catalog are another matter than none at all.
+	for at in 0 256; do
+		dd if=/dev/urandom of="$REVDEDUP_POOL/data" bs=4k seek=$at count=1 conv=notrunc status=none
+	done
+	ctl list
+	[ "$status" -eq 4 ]
+	[[ $output == *"repair --force"* ]]
+}
+
+@test "restore: to a file that is something to somebody" {
+	make_versions
+	must init two --size 64M
+	must -p two snapshot x --from 1.img
+	for file in data catalog.db pool.json; do
+		ctl restore vm1@1 --to two/$file --yes
+		[ "$status" -eq 1 ]
+		[[ ${lines[0]} == *"'two/$file' is "*" of a pool" ]]
+		[ "${lines[1]}" = "revdedupctl: nothing was changed; --force writes to it all the same" ]
+	done
+	must -p two check
+	# A guest runs from it.
+	cp 1.img guest.img
+	python3 -c 'import fcntl, struct, sys, time
+file = open(sys.argv[1], "r+b")
+lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 100, 1, 0)
+fcntl.fcntl(file, 37, lock) # F_OFD_SETLK
+open("held", "w").close()
+time.sleep(60)' guest.img 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+	ctl restore vm1@2 --to guest.img --yes
+	[ "$status" -eq 11 ]
+	[[ $output == *"a program has a lock on 'guest.img'"*"nothing was changed"* ]]
+	cmp 1.img guest.img
+	must snapshot guest --from guest.img
+	[[ $output == *"a program has a lock on 'guest.img'"* ]]
+	must restore vm1@2 --to guest.img --yes --force
+	drop
+	must restore vm1@3 --to guest.img --yes
+	cmp 3.img guest.img
+}
+
+@test "what is printed goes nowhere else" {
+	make_versions
+	local program=$build/tools/revdedupctl
+	# The next file that it opens would be one of these.
+	for closed in 1 2 "0 1" "0 2" "1 2" "0 1 2"; do
+		for command in "tag vm1@1 +gold" "snapshot vm1 --from no-such-file" list; do
+			(
+				for fd in $closed; do
+					exec {fd}>&-
+				done
+				# shellcheck disable=SC2086
+				exec "$program" $command
+			) || status=$?
+			# Who wanted to know does not.
+			[[ $command != list || $closed != *1* ]] || [ "$status" -eq 1 ]
+			must check
+		done
+	done
+	must scrub
+}
+
+@test "who reads what is said is gone, and all is done" {
+	make_versions
+	"$build/tools/revdedupctl" delete vm1@1 vm1@2 vm1@3 | head -n 0
+	must list
+	[[ $output != *vm1@[123]* ]]
+}
+
+@test "names that are too long for a device are not attached" {
+	make_pool 64M
+	truncate -s 1M a.img
+	name=$(printf 'a%.0s' {1..128})
+	must snapshot "$name" --from a.img
+	must show "$name"
+	ctl snapshot "$name"a --from a.img
+	[ "$status" -eq 2 ]
+}
+
+@test "a fifo is no image" {
+	make_versions
+	mkfifo fifo
+	for command in "snapshot vm2 --from fifo" "repair --from fifo"; do
+		# shellcheck disable=SC2086
+		run timeout 20 "$build/tools/revdedupctl" $command
+		[ "$status" -eq 1 ]
+	done
 }
 
 @test "which pool" {
@@ -144,9 +307,15 @@ drop() {
 	ctl list --pool nowhere
 	[ "$status" -eq 10 ]
 	[ "${lines[0]}" = "revdedupctl: 'nowhere' is not a pool" ]
+	[[ ${lines[1]} == *"is its file system mounted?"* ]]
 	mkdir empty
 	ctl -p empty check
 	[ "$status" -eq 10 ]
+	# What it leads to may come back.
+	ln -s no-such-device empty/data
+	ctl -p empty check
+	[ "$status" -eq 1 ]
+	[[ $output == *"what 'empty/data' leads to is not there"*vgchange* ]]
 
 	must init pool --size 64M
 	must init other --size 64M
@@ -274,6 +443,25 @@ unchanged_since() {
 	done
 	# By then all was read.
 	"$build/tools/revdedupctl" dump "vm1@$((found + 1))" | cmp - 1.img
+}
+
+@test "snapshot: an audit that finds a change in the last segment reads all" {
+	local number=0
+	make_pool 1G
+	truncate -s 128M 1.img
+	blocks 1.img $((3 * 512)) 512
+	blocks 1.img $((7 * 512)) 512
+	must snapshot vm1 --from 1.img
+	# One of them is audited, and nothing else with it.
+	blocks 1.img $((3 * 512)) 1
+	blocks 1.img $((7 * 512)) 1
+	output=
+	while [[ $output != *"had changed"* ]]; do
+		number=$((number + 1))
+		[ "$number" -le 64 ]
+		unchanged_since "$number"
+	done
+	"$build/tools/revdedupctl" dump vm1@latest | cmp - 1.img
 }
 
 # audit_all: take 64 versions of 1.img of which nobody says that something changed, so

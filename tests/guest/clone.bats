@@ -211,13 +211,27 @@ is_as_before() {
 	[ "$status" -eq 1 ]
 	[[ $output == *"nothing was changed"*"detach $vg/new --force"* ]]
 	[ -e "$REVDEDUP_CONFIG/volumes/${new##*/}" ]
-	revdedupctl detach $vg/new --force
+	run revdedupctl detach $vg/new --force
+	echo "$output"
+	[ "$status" -eq 0 ]
 	is_as_before
-	# It was not gone for good.
+	# It was not gone for good, and is told what it could not be told then.
+	[[ $output =~ unmap\ --force\ (REVDEDUP-[-0-9a-f]+) ]]
+	device=${BASH_REMATCH[1]}
 	mv /tmp/rdt-pool/away "$REVDEDUP_POOL"
 	is_version $vg/vm1@1 /tmp/rdt-pool/one
 	revdedupctl delete $vg/vm1@1
+	revdedupctl stats --json | grep -q '"versions_held": 1'
+	run revdedupctl unmap --force "$device"
+	[ "$status" -eq 1 ]
+	[[ $output == *--yes* ]]
+	revdedupctl unmap --force "$device" --yes
+	revdedupctl stats --json | grep -q '"versions_held": 0'
 	nothing_held
+	run revdedupctl unmap --force "$device" --yes
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing is kept for a device"* ]]
 	revdedupctl -q check
 }
 
@@ -281,4 +295,36 @@ refused() {
 	cmp "$vol" /tmp/rdt-pool/one
 	revdedupctl -q snapshot $vg/vm1
 	is_version $vg/vm1@3 /tmp/rdt-pool/one
+}
+
+@test "clone: its metadata are not left suspended, and its pool is told" {
+	one 16
+	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
+	run env REVDEDUP_FAIL=freeze-meta=EIO revdedupctl snapshot $vg/new
+	echo "$output"
+	[ "$status" -eq 1 ]
+	# A first write to a segment is one to the metadata, too.
+	timeout 10 dd if=/dev/urandom of="$new" bs=4k count=1 oflag=direct conv=notrunc status=none
+	# A command and its guard were killed together.
+	dmsetup suspend "${new##*/}:meta"
+	revdedupctl attach $vg/new
+	timeout 10 dd if=/dev/urandom of="$new" bs=4k count=1 seek=600 oflag=direct \
+		conv=notrunc status=none
+	revdedupctl -q snapshot $vg/new
+	is_version $vg/new@1 "$new"
+	# As long as its device is there it is not one that does not come back.
+	device=REVDEDUP-$(dmsetup info -c --noheadings -o uuid "${new##*/}" | cut -d- -f2-)
+	run revdedupctl unmap --force "$device" --yes
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"nothing was changed"* ]]
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/away
+	run revdedupctl detach $vg/new
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"nothing was changed"*--force* ]]
+	mv /tmp/rdt-pool/away "$REVDEDUP_POOL"
+	is_version $vg/new@1 "$new"
+	revdedupctl detach $vg/new --force --yes
+	nothing_held
 }

@@ -416,3 +416,24 @@ end_writer() {
 	done
 	revdedupctl -q check
 }
+
+@test "live: who read what is said of a roll-back is gone, and then the command" {
+	local pid reader
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	dd if=/dev/urandom of="$vol" bs=1M count=9 oflag=direct conv=notrunc status=none
+	mkfifo /tmp/said-to-nobody
+	sleep 1000 </tmp/said-to-nobody 3>&- &
+	reader=$!
+	REVDEDUP_FAIL=rollback-set=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- \
+		2>/tmp/said-to-nobody &
+	pid=$!
+	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	kill $reader
+	kill -KILL $pid
+	wait || :
+	rm /tmp/said-to-nobody
+	# The guard has something to say before it resumes the volume.
+	retry 100 0.2 timeout 5 dd if="$vol" of=/dev/null bs=4k count=1 iflag=direct status=none
+	cmp "$vol" /tmp/rdt-pool/one
+}

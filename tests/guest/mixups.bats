@@ -57,6 +57,65 @@ put() {
 	is_version $vg/vm1@latest "$vol"
 }
 
+@test "mixups: what is kept before a roll-back is not deleted meanwhile" {
+	local pid
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	put 3
+	REVDEDUP_FAIL=rollback-suspended=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- &
+	pid=$!
+	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	# It says which segments differ from what is wanted.
+	run timeout 60 revdedupctl delete $vg/vm1@2
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"another command is using"*"running: rollback"* ]]
+	kill -CONT $pid
+	wait $pid
+	cmp "$vol" /tmp/rdt-pool/one
+	revdedupctl delete $vg/vm1@2
+	revdedupctl -q check
+}
+
+@test "mixups: a program has the volume itself open, as a guest that was not told" {
+	make_lv vm1 16
+	exec 8<>/dev/$vg/vm1
+	run revdedupctl attach $vg/vm1
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"a program has '/dev/$vg/vm1' open"*"nothing was changed"* ]]
+	lvs_are vm1
+	exec 8>&-
+	revdedupctl attach $vg/vm1
+	vol=$(device_of vm1)
+	put 3
+	revdedupctl -q snapshot $vg/vm1
+	revdedupctl status $vg/vm1
+	# Its domain still names the old path.
+	exec 8<>/dev/$vg/vm1
+	run revdedupctl status $vg/vm1
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"used past its device"* ]]
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
+	revdedupctl snapshot $vg/vm1 2>&1 | tee /tmp/said
+	grep "a program has '/dev/$vg/vm1' open" /tmp/said
+	grep "full, because what it lies on is used by others" /tmp/said
+	is_version $vg/vm1@latest /dev/$vg/vm1
+	# What it writes after that is in the next one, even if it is gone by then.
+	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
+	exec 8>&-
+	revdedupctl status $vg/vm1
+	revdedupctl snapshot $vg/vm1 | grep "full, because what it lies on was used by others"
+	is_version $vg/vm1@latest /dev/$vg/vm1
+	revdedupctl snapshot $vg/vm1 | grep ': changed'
+	# Nor is it an image.
+	run revdedupctl snapshot other --from /dev/$vg/vm1
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"lies below the attached volume '$vg/vm1'"*"no version was made"* ]]
+}
+
 @test "mixups: rolled back from one pool, and then from another" {
 	local other=/tmp/rdt-pool/other
 	some_volume vm1 16
@@ -90,6 +149,49 @@ put() {
 	revdedupctl -q attach $vg/vm1
 	revdedupctl -q -p $other rollback $vg/vm1@1 --yes
 	cmp "$vol" /tmp/rdt-pool/one
+}
+
+@test "mixups: a copy of the pool moves what a device reads" {
+	local copy=/tmp/rdt-pool/copy seg
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
+	revdedupctl -q map $vg/vm1@1 rdt-map
+	cp -r --sparse=always "$REVDEDUP_POOL" $copy
+	# What is left to the first version in the copy is given back there, or moves.
+	for seg in {0..7}; do
+		dd if=/dev/urandom of="$vol" bs=4k seek=$((seg * 512 + seg)) count=200 oflag=direct \
+			conv=notrunc status=none
+	done
+	run revdedupctl -v -p $copy snapshot $vg/vm1
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"reads another copy of this pool"* ]]
+	revdedupctl -q -p $copy snapshot vm2 --from "$vol"
+	cmp "$(device_of new)" /tmp/rdt-pool/one
+	cmp /dev/mapper/rdt-map /tmp/rdt-pool/one
+	# In the one that they read it goes as it should.
+	revdedupctl -q snapshot $vg/vm1
+	revdedupctl -q snapshot vm2 --from "$vol"
+	cmp "$(device_of new)" /tmp/rdt-pool/one
+	cmp /dev/mapper/rdt-map /tmp/rdt-pool/one
+	revdedupctl unmap rdt-map
+	revdedupctl -q detach $vg/new --force --yes
+	is_version $vg/vm1@1 /tmp/rdt-pool/one
+}
+
+@test "mixups: who may not ask device-mapper gives nothing back" {
+	some_volume vm1 16
+	cp "$vol" /tmp/rdt-pool/one
+	revdedupctl -q map $vg/vm1@1 rdt-map
+	chown -R 65534 /tmp/rdt-pool
+	dd if=/dev/urandom of=/tmp/rdt-pool/two bs=1M count=16 status=none
+	setpriv --reuid=65534 --clear-groups revdedupctl -q delete $vg/vm1@1
+	setpriv --reuid=65534 --clear-groups revdedupctl -q snapshot vm2 --from /tmp/rdt-pool/two
+	cmp /dev/mapper/rdt-map /tmp/rdt-pool/one
+	chown -R root /tmp/rdt-pool
+	revdedupctl unmap rdt-map
+	revdedupctl stats --json | grep -q '"versions_held": 0'
 }
 
 @test "mixups: at boot another pool lies where the pool was" {

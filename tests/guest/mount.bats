@@ -37,6 +37,9 @@ as_before() {
 	[ -z "$(losetup -a)" ]
 }
 
+# is_in DIR PID
+is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
+
 @test "mount: an ext4 that is in use, read-only, and what is in the way of its end" {
 	in_use ext4
 	revdedupctl mount $vg/vm1@1 /tmp/rdt-mnt2 --json | tee /tmp/said
@@ -58,7 +61,7 @@ as_before() {
 	[[ $output == *"is mounted at '/tmp/rdt-mnt2'"* ]]
 	# Somebody is in it.
 	(cd /tmp/rdt-mnt2 && exec sleep 1000) 3>&- &
-	retry 50 0.1 test "$(readlink /proc/$!/cwd)" = /tmp/rdt-mnt2
+	retry 50 0.1 is_in /tmp/rdt-mnt2 $!
 	run revdedupctl umount /tmp/rdt-mnt2
 	echo "$output"
 	[ "$status" -eq 11 ]
@@ -172,4 +175,26 @@ as_before() {
 	revdedupctl mount $vg/vm1 "/tmp/rdt-mnt2/a b"
 	revdedupctl umount "/tmp/rdt-mnt2/a b"
 	as_before
+}
+
+@test "mount: one that was killed between its two devices is in nobody's way" {
+	in_use ext4
+	umount /tmp/rdt-mnt
+	for name in revdedup-rdt--vg-vm1@1 rdt-map; do
+		run env REVDEDUP_FAIL=map-overlay=kill revdedupctl map $vg/vm1@1 $name --writable
+		[ "$status" -eq 137 ]
+		[ -e /dev/mapper/$name:ro ]
+	done
+	revdedupctl map $vg/vm1@1 rdt-map --writable
+	cmp -n 4096 -i 8192 /dev/mapper/rdt-map "$vol@1:ro"
+	revdedupctl unmap rdt-map
+	revdedupctl unmap "$vol@1"
+	run env REVDEDUP_FAIL=map-overlay=kill revdedupctl mount $vg/vm1@1 /tmp/rdt-mnt2 --writable
+	[ "$status" -eq 137 ]
+	revdedupctl mount $vg/vm1@1 /tmp/rdt-mnt2 --writable
+	cmp -n 10 /tmp/rdt-mnt2/file /dev/zero && return 1
+	revdedupctl umount /tmp/rdt-mnt2
+	as_before
+	revdedupctl delete $vg/vm1@1
+	revdedupctl stats --json | grep -q '"versions_held": 0'
 }
