@@ -394,16 +394,26 @@ on_flushed_meta() {
 	[ "$event_nr" -gt "$before" ]
 }
 
+# is_in_flight: a write to the volume has come, and has not ended.
+is_in_flight() {
+	local writes
+	read -r _ writes <"/sys/dev/block/$(stat -Lc %Hr:%Lr $vol)/inflight"
+	[ "$writes" -gt 0 ]
+}
+
 # other_volume_while_hanging SEGMENT: make and remove another volume while the
 # metadata of this one hangs, for 8 s. In $took: how many that has taken.
 other_volume_while_hanging() {
-	local loader waker began=$SECONDS
+	local loader waker began
 	dm suspend rdt-m
 	first_write "$1"
-	# It waits for the worker, which waits for the device.
+	within 30 is_in_flight
+	# In a moment the worker waits for the device, and who loads a table for the worker.
+	sleep 1
 	table
 	dmsetup load rdt-v --table "$table" &
 	loader=$!
+	began=$SECONDS
 	(sleep 8 && dmsetup resume rdt-m) &
 	waker=$!
 	sleep 1
