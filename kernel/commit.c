@@ -6,7 +6,7 @@
  *
  *   1. takes the pages that were changed, of the home bits those that are set now
  *   2. flushes the base: what the writes and copies behind these bits wrote is
- *      stable
+ *      stable. If it is not, blocks that were copied are where they were again
  *   3. writes the pages, with BASE for the bits taken, and flushes
  *   4. makes a word of each page that is all BASE; writes the blocks of words
  *      that have changed, and flushes
@@ -168,6 +168,44 @@ static int flush_base(struct rdd_table *t)
 	return t->base ? rdd_flush_base(t->meta, t->base) : 0;
 }
 
+void rdd_commit_base_lost(struct rdd_table *t)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->lock, flags);
+	/* Where nothing waits, nothing has come home that is not stable. */
+	if (t->nr_dirty)
+		t->base_lost = true;
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+/*
+ * What was written since the last flush may be lost. Who wrote it is told, but nobody
+ * above knows what we have copied: that is where it was, and is copied again.
+ */
+static void take_back(struct rdd_table *t, struct list_head *pages)
+{
+	struct rdd_page *page;
+	unsigned int i, nr = 0;
+
+	spin_lock_irq(&t->lock);
+	list_for_each_entry(page, pages, list)
+		nr += rdd_page_take_back(page);
+	list_for_each_entry(page, &t->dirty, list)
+		nr += rdd_page_take_back(page);
+	for (i = 0; i < RDD_MAX_COPIES; i++)
+		t->copies[i].lost = true;
+	/* Not at once. */
+	if (nr)
+		t->hydrate_errors++;
+	WRITE_ONCE(t->losses, t->losses + 1);
+	t->base_lost = false;
+	spin_unlock_irq(&t->lock);
+	if (nr)
+		DMERR_LIMIT("%s: the base device has failed a flush: %u blocks that were copied there are to be copied again",
+			    rdd_meta_name(t->meta), nr);
+}
+
 /* What is taken has its data on the base, stable: the entries follow. */
 static void apply_taken(struct rdd_page *page)
 {
@@ -179,8 +217,10 @@ static void apply_taken(struct rdd_page *page)
 		rdd_table_pack(page->table, page->seg, i, 1, base, &packed);
 		spin_lock_irq(&page->table->lock);
 		/* Not where `alias` came between. */
-		if (test_bit(i, page->taken))
+		if (test_bit(i, page->taken)) {
 			WRITE_ONCE(page->entries[i], packed);
+			__clear_bit(i, page->copied);
+		}
 		spin_unlock_irq(&page->table->lock);
 	}
 }
@@ -341,6 +381,11 @@ static int run_steps(struct rdd_table *t, struct list_head *pages)
 
 	if (!rdd_broken(home))
 		r = flush_base(t);
+	/* It says so once, maybe to a flush from above. */
+	if (READ_ONCE(t->base_lost)) {
+		take_back(t, pages);
+		r = -EIO;
+	}
 	if (!r && rdd_broken(word))
 		r = write_words(t);
 	if (!r)
@@ -564,11 +609,20 @@ static int drain(struct rdd_table *t)
 	return wait_for_phase(t, old);
 }
 
+void rdd_table_begin_settle(struct rdd_table *t)
+{
+	lockdep_assert_held(&t->meta->message_lock);
+	t->losses_before = READ_ONCE(t->losses);
+}
+
 int rdd_table_settle(struct rdd_table *t)
 {
 	int r = rdd_table_commit(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
+	/* Blocks that were home may have gone back to a place that was to be replaced. */
+	if (!r && READ_ONCE(t->losses) != t->losses_before)
+		r = -EIO;
 	return r ? r : drain(t);
 }
 

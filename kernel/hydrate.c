@@ -63,7 +63,10 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	if (!ok)
 		DMERR_LIMIT("%s: cannot copy blocks of segment %llu home",
 			    rdd_meta_name(t->meta), copy->page->seg);
-	rdd_remap_came_home(copy->page, copy->first, copy->nr, ok);
+	spin_lock_irqsave(&t->lock, flags);
+	ok = ok && !copy->lost;
+	rdd_page_came_home(copy->page, copy->first, copy->nr, ok, true);
+	spin_unlock_irqrestore(&t->lock, flags);
 	rdd_flight_end(t, copy->phase);
 
 	/* When the lock is free again, and no copy is left, the table may go. */
@@ -126,6 +129,7 @@ static void lock_run(struct rdd_table *t, struct rdd_copy *copy)
 {
 	rdd_page_make_busy(copy->page, copy->first, copy->nr);
 	copy->phase = rdd_flight_begin(t);
+	copy->lost = false;
 	t->nr_copies++;
 	t->hydrate_cursor = copy->page->seg * RDD_SEG_BLOCKS + copy->first + copy->nr;
 }

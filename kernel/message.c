@@ -280,6 +280,7 @@ static int run_on_table(struct message *m, const struct verb *verb)
 		      rdd_meta_name(m->meta), verb->name);
 		return -EOPNOTSUPP;
 	}
+	rdd_table_begin_settle(m->table);
 	return verb->run(m);
 }
 

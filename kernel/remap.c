@@ -171,8 +171,10 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 	if (!rdd_word_is_here(word))
 		return WORK;
 	page = rdd_word_page(word);
-	if (all_base(page, first, first + nr - 1))
+	if (all_base(page, first, first + nr - 1)) {
+		bitmap_clear(page->copied, first, nr);
 		return GO;
+	}
 	if (is_busy(page, first, nr)) {
 		wait_in(&page->waiters, bio);
 		return TAKEN;
@@ -198,14 +200,21 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 /* Without the lock, where nothing has to change. */
 static bool is_home(struct rdd_table *t, struct bio *bio)
 {
-	u64 first = first_block(bio);
-	u64 word = rdd_table_word(t, rdd_block_seg(first));
+	unsigned int first = rdd_block_index(first_block(bio));
+	unsigned int last = rdd_block_index(last_block(bio));
+	u64 word = rdd_table_word(t, rdd_block_seg(first_block(bio)));
+	struct rdd_page *page;
 
 	if (word == RDD_WORD_BASE)
 		return true;
-	return rdd_word_is_here(word) &&
-	       all_base(rdd_word_page(word), rdd_block_index(first),
-			rdd_block_index(last_block(bio)));
+	if (!rdd_word_is_here(word))
+		return false;
+	page = rdd_word_page(word);
+	if (!all_base(page, first, last))
+		return false;
+	/* Pairs with set_home(). What is copied could be taken back from under it. */
+	smp_rmb();
+	return find_next_bit(page->copied, last + 1, first) > last;
 }
 
 /* @bio is within a segment. The caller is in an RCU read-side critical section. */
@@ -351,6 +360,7 @@ static int map_flush(struct rdd_table *t, struct bio *bio)
 	bio_set_dev(bio, t->base);
 	if (likely(!rdd_table_waits(t)))
 		return DM_MAPIO_REMAPPED;
+	io_of(bio)->committed = true;
 	rdd_commit_defer(t, bio);
 	return DM_MAPIO_SUBMITTED;
 }
@@ -436,9 +446,13 @@ int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
 int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
 			blk_status_t *error)
 {
+	unsigned long flags;
+
 	if (io->homing) {
 		io->homing = false;
-		rdd_remap_came_home(io->page, io->first, io->nr, !*error);
+		spin_lock_irqsave(&t->lock, flags);
+		rdd_page_came_home(io->page, io->first, io->nr, !*error, false);
+		spin_unlock_irqrestore(&t->lock, flags);
 	}
 	/* Its entry may be in memory only, even if another write changed it. */
 	if (io->fua && !*error && !io->committed && rdd_table_waits(t)) {
@@ -447,6 +461,14 @@ int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
 		return DM_ENDIO_INCOMPLETE;
 	}
 	return DM_ENDIO_DONE;
+}
+
+/* If the base itself has failed it, its cache may be lost. */
+void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t error)
+{
+	if (!io_of(bio)->committed && error != BLK_STS_AGAIN &&
+	    error != BLK_STS_DM_REQUEUE)
+		rdd_commit_base_lost(t);
 }
 
 /* ------------------------------------------------------------------

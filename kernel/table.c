@@ -225,6 +225,7 @@ struct rdd_page *rdd_page_take(struct rdd_table *t)
 	}
 	if (page) {
 		bitmap_zero(page->home, RDD_SEG_BLOCKS);
+		bitmap_zero(page->copied, RDD_SEG_BLOCKS);
 		bitmap_zero(page->taken, RDD_SEG_BLOCKS);
 		bitmap_zero(page->busy, RDD_SEG_BLOCKS);
 		page->changed = false;
@@ -321,7 +322,7 @@ void rdd_page_change(struct rdd_page *page, unsigned int i, enum rdd_kind kind,
 }
 
 /* The write or copy home of block @i has completed. */
-static void set_home(struct rdd_page *page, unsigned int i)
+static void set_home(struct rdd_page *page, unsigned int i, bool copied)
 {
 	enum rdd_kind kind = rdd_page_entry(page, i).kind;
 
@@ -329,7 +330,31 @@ static void set_home(struct rdd_page *page, unsigned int i)
 		return;
 	count_entry(page, kind, -1);
 	count_entry(page, RDD_BASE, 1);
+	if (copied) {
+		__set_bit(i, page->copied);
+		/* Pairs with is_home(): who sees that it is home sees how it came. */
+		smp_wmb();
+	}
 	set_bit(i, page->home);
+}
+
+unsigned int rdd_page_take_back(struct rdd_page *page)
+{
+	unsigned int i, nr = 0;
+
+	lockdep_assert_held(&page->table->lock);
+	for_each_set_bit(i, page->copied, RDD_SEG_BLOCKS) {
+		/* Not where `remap` or `alias` came between. */
+		if (!test_bit(i, page->home))
+			continue;
+		clear_bit(i, page->taken);
+		clear_bit(i, page->home);
+		count_entry(page, RDD_BASE, -1);
+		count_entry(page, rdd_page_entry(page, i).kind, 1);
+		nr++;
+	}
+	bitmap_zero(page->copied, RDD_SEG_BLOCKS);
+	return nr;
 }
 
 void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int nr)
@@ -337,6 +362,7 @@ void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int 
 	lockdep_assert_held(&page->table->lock);
 	if (!rdd_broken(copyup))
 		bitmap_set(page->busy, first, nr);
+	bitmap_clear(page->copied, first, nr);
 	rdd_page_pin(page);
 	/* Before it is: so there is a limit on what waits for a commit. */
 	rdd_page_mark_dirty(page);
@@ -364,20 +390,17 @@ void rdd_page_unpin(struct rdd_page *page)
 	wake_up_all(&t->page_wait);
 }
 
-void rdd_remap_came_home(struct rdd_page *page, unsigned int first,
-			 unsigned int nr, bool ok)
+void rdd_page_came_home(struct rdd_page *page, unsigned int first,
+			unsigned int nr, bool ok, bool copied)
 {
-	struct rdd_table *t = page->table;
-	unsigned long flags;
 	unsigned int i;
 
-	spin_lock_irqsave(&t->lock, flags);
+	lockdep_assert_held(&page->table->lock);
 	bitmap_clear(page->busy, first, nr);
 	for (i = first; ok && i < first + nr; i++)
-		set_home(page, i);
-	rdd_remap_defer(t, &page->waiters);
+		set_home(page, i, copied);
+	rdd_remap_defer(page->table, &page->waiters);
 	rdd_page_unpin(page);
-	spin_unlock_irqrestore(&t->lock, flags);
 }
 
 void rdd_table_pack(struct rdd_table *t, u64 seg, unsigned int first,

@@ -30,7 +30,9 @@
  *
  *   home bit      set when a write or copy home has completed; cleared when the
  *                 entry on disk says BASE, too. The entry itself follows in
- *                 memory between the two (commit.c)
+ *                 memory between the two (commit.c). Cleared as well if the base
+ *                 has lost what was copied, of which nobody above would know; not
+ *                 where they have written to the block since (`copied`)
  *   entry, word   in place, in any order with anything: ZERO by discard, what
  *                 remap, set and alias say; the places have the same content or
  *                 the device is suspended. Then the page, or the block that the
@@ -72,6 +74,7 @@ enum rdd_page_state {
 struct rdd_page {
 	__le64 *entries;		/* RDD_SEG_BLOCKS of them */
 	DECLARE_BITMAP(home, RDD_SEG_BLOCKS);
+	DECLARE_BITMAP(copied, RDD_SEG_BLOCKS);	/* of home: not flushed, nor written to */
 	bool referenced;		/* map sets it, the clock clears it */
 
 	u64 seg;
@@ -104,6 +107,7 @@ struct rdd_copy {
 	unsigned int first;
 	unsigned int nr;
 	unsigned int phase;
+	bool lost;			/* the base has lost its cache since it began */
 };
 
 #define RDD_MAX_COPIES		8U
@@ -163,6 +167,9 @@ struct rdd_table {
 	struct bio_list flushes;	/* and FUA writes: end after a commit */
 	bool commit_now;
 	bool commit_failed;		/* the last one */
+	bool base_lost;			/* its cache, and with it what came home */
+	unsigned int losses;		/* how often, and when a message began */
+	unsigned int losses_before;
 	struct delayed_work commit_work;
 	void **bounce;			/* blocks on their way to the disk */
 	unsigned long *words_taken;	/* words_dirty of the running commit */
@@ -304,8 +311,13 @@ void rdd_page_end_load(struct rdd_page *page, int r, struct bio_list *failed);
 void rdd_page_begin_load(struct rdd_table *t, struct rdd_page *page, u64 seg);
 /* Blocks that are about to be written or copied home. */
 void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int nr);
+/* They are home now (@ok), or not; @copied: nobody above has written them. */
+void rdd_page_came_home(struct rdd_page *page, unsigned int first,
+			unsigned int nr, bool ok, bool copied);
 /* So much waits for a commit that no other page may. */
 bool rdd_page_is_throttled(struct rdd_page *page);
+/* What was copied home since the last flush is where it was: how many blocks. */
+unsigned int rdd_page_take_back(struct rdd_page *page);
 void rdd_page_pin(struct rdd_page *page);
 void rdd_page_unpin(struct rdd_page *page);
 void rdd_table_word_dirty(struct rdd_table *t, u64 seg);
@@ -338,11 +350,10 @@ void rdd_remap_init(struct rdd_table *t);
 int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio);
 int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
 			blk_status_t *error);
+/* A FLUSH or FUA write has failed. */
+void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t error);
 /* A first write, whose bit is stable now. */
 void rdd_remap_go_on(struct rdd_table *t, struct bio *bio);
-/* Blocks of a page, which were busy, are home now (@ok), or not. */
-void rdd_remap_came_home(struct rdd_page *page, unsigned int first,
-			 unsigned int nr, bool ok);
 /* Bios to the worker; the caller holds t->lock. */
 void rdd_remap_defer(struct rdd_table *t, struct bio_list *bios);
 
@@ -382,8 +393,12 @@ void rdd_commit_exit(struct rdd_table *t);
 int rdd_table_commit(struct rdd_table *t);
 /* Commit, then wait for all I/O that was mapped before. */
 int rdd_table_settle(struct rdd_table *t);
+/* What is looked at from here on must not change but by ourselves until we settle. */
+void rdd_table_begin_settle(struct rdd_table *t);
 /* @bio ends when a commit has ended that begins after this. */
 void rdd_commit_defer(struct rdd_table *t, struct bio *bio);
+/* A flush of the base has failed. */
+void rdd_commit_base_lost(struct rdd_table *t);
 /* Soon; the caller holds t->lock. */
 void rdd_commit_kick(struct rdd_table *t);
 /* Are all blocks BASE, and is that stable? */

@@ -309,6 +309,8 @@ int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 	if (r) {
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
+		if (meta->table)
+			rdd_commit_base_lost(meta->table);
 	}
 	return r;
 }
@@ -338,8 +340,11 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 		else if (bio->bi_opf & REQ_NOWAIT)
 			*error = BLK_STS_AGAIN;
 	}
-	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)))
+	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))) {
+		if (t && *error)
+			rdd_remap_note_error(t, bio, *error);
 		tell_of_flush(rt->meta, error);
+	}
 	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }
 
