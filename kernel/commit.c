@@ -168,14 +168,17 @@ static int flush_base(struct rdd_table *t)
 	return t->base ? rdd_flush_base(t->meta, t->base) : 0;
 }
 
-void rdd_commit_base_lost(struct rdd_table *t)
+void rdd_commit_base_lost(struct rdd_table *t, bool at_once)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&t->lock, flags);
 	/* Where nothing waits, nothing has come home that is not stable. */
-	if (t->nr_dirty)
+	if (t->nr_dirty) {
 		t->base_lost = true;
+		if (at_once)
+			mod_delayed_work(t->wq, &t->commit_work, 0);
+	}
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
@@ -189,16 +192,17 @@ static void take_back(struct rdd_table *t, struct list_head *pages)
 	unsigned int i, nr = 0;
 
 	spin_lock_irq(&t->lock);
+	write_seqcount_begin(&t->losses);
 	list_for_each_entry(page, pages, list)
 		nr += rdd_page_take_back(page);
 	list_for_each_entry(page, &t->dirty, list)
 		nr += rdd_page_take_back(page);
+	write_seqcount_end(&t->losses);
 	for (i = 0; i < RDD_MAX_COPIES; i++)
 		t->copies[i].lost = true;
 	/* Not at once. */
 	if (nr)
 		t->hydrate_errors++;
-	WRITE_ONCE(t->losses, t->losses + 1);
 	t->base_lost = false;
 	spin_unlock_irq(&t->lock);
 	if (nr)
@@ -381,11 +385,9 @@ static int run_steps(struct rdd_table *t, struct list_head *pages)
 
 	if (!rdd_broken(home))
 		r = flush_base(t);
-	/* It says so once, maybe to a flush from above. */
-	if (READ_ONCE(t->base_lost)) {
+	/* It says so once, maybe to a flush from above; ours did what it could then. */
+	if (READ_ONCE(t->base_lost))
 		take_back(t, pages);
-		r = -EIO;
-	}
 	if (!r && rdd_broken(word))
 		r = write_words(t);
 	if (!r)
@@ -442,8 +444,11 @@ static void note_result(struct rdd_table *t, int r)
 	}
 }
 
-/* After a commit: what waited for it, and what came meanwhile. */
-static void go_on(struct rdd_table *t, struct bio_list *flushes, int r)
+/*
+ * After a commit: what waited for it, and what came meanwhile. @lost: who flushes may
+ * have written what the base has lost.
+ */
+static void go_on(struct rdd_table *t, struct bio_list *flushes, int r, bool lost)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
 	struct bio *bio;
@@ -462,7 +467,7 @@ static void go_on(struct rdd_table *t, struct bio_list *flushes, int r)
 	spin_unlock_irq(&t->lock);
 
 	while ((bio = bio_list_pop(flushes))) {
-		bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
+		bio->bi_status = r || lost ? BLK_STS_IOERR : BLK_STS_OK;
 		bio_endio(bio);
 	}
 }
@@ -471,10 +476,12 @@ int rdd_table_commit(struct rdd_table *t)
 {
 	struct bio_list flushes = BIO_EMPTY_LIST;
 	unsigned int noio = memalloc_noio_save();
+	unsigned int losses;
 	LIST_HEAD(pages);
 	int r;
 
 	mutex_lock(&t->commit_lock);
+	losses = raw_seqcount_begin(&t->losses);
 	take_changes(t, &pages, &flushes);
 	r = run_steps(t, &pages);
 	note_result(t, r);
@@ -484,7 +491,7 @@ int rdd_table_commit(struct rdd_table *t)
 	}
 	if (r)
 		put_back(t, &pages);
-	go_on(t, &flushes, r);
+	go_on(t, &flushes, r, read_seqcount_retry(&t->losses, losses));
 	mutex_unlock(&t->commit_lock);
 	memalloc_noio_restore(noio);
 	return r;
@@ -612,7 +619,7 @@ static int drain(struct rdd_table *t)
 void rdd_table_begin_settle(struct rdd_table *t)
 {
 	lockdep_assert_held(&t->meta->message_lock);
-	t->losses_before = READ_ONCE(t->losses);
+	t->losses_before = raw_seqcount_begin(&t->losses);
 }
 
 int rdd_table_settle(struct rdd_table *t)
@@ -621,7 +628,7 @@ int rdd_table_settle(struct rdd_table *t)
 
 	lockdep_assert_held(&t->meta->message_lock);
 	/* Blocks that were home may have gone back to a place that was to be replaced. */
-	if (!r && READ_ONCE(t->losses) != t->losses_before)
+	if (!r && read_seqcount_retry(&t->losses, t->losses_before))
 		r = -EIO;
 	return r ? r : drain(t);
 }

@@ -162,7 +162,8 @@ struct rdd_io {
 	bool counted:1;
 	bool fua:1;		/* the block layer may take it off the bio */
 	bool homing:1;		/* blocks of page are busy with it */
-	bool committed:1;	/* a FLUSH or FUA write ends with a commit */
+	bool committed:1;	/* what a FUA write waits for */
+	bool at_base:1;		/* it was sent there */
 	bool in_work:1;		/* it came to the worker */
 	bool copy_failed:1;
 	bool copied_again:1;

@@ -65,6 +65,13 @@ static enum route to_base(struct rdd_table *t, struct bio *bio)
 	return GO;
 }
 
+/* Not of a read, which may be a part of a bio and has no struct rdd_io then. */
+static enum route write_to_base(struct rdd_table *t, struct bio *bio)
+{
+	io_of(bio)->at_base = true;
+	return to_base(t, bio);
+}
+
 /* ------------------------------------------------------------------
  * Waiting
  */
@@ -204,17 +211,21 @@ static bool is_home(struct rdd_table *t, struct bio *bio)
 	unsigned int last = rdd_block_index(last_block(bio));
 	u64 word = rdd_table_word(t, rdd_block_seg(first_block(bio)));
 	struct rdd_page *page;
+	unsigned int losses;
 
 	if (word == RDD_WORD_BASE)
 		return true;
 	if (!rdd_word_is_here(word))
 		return false;
+	/* What is copied can be taken back, and must not be from under a write. */
+	losses = raw_seqcount_begin(&t->losses);
 	page = rdd_word_page(word);
 	if (!all_base(page, first, last))
 		return false;
-	/* Pairs with set_home(). What is copied could be taken back from under it. */
+	/* Pairs with set_home(). */
 	smp_rmb();
-	return find_next_bit(page->copied, last + 1, first) > last;
+	return find_next_bit(page->copied, last + 1, first) > last &&
+	       !read_seqcount_retry(&t->losses, losses);
 }
 
 /* @bio is within a segment. The caller is in an RCU read-side critical section. */
@@ -228,7 +239,7 @@ static enum route route_write(struct rdd_table *t, struct bio *bio,
 
 	pieces->nr = 0;
 	if (likely(!watched) && is_home(t, bio))
-		return to_base(t, bio);
+		return write_to_base(t, bio);
 
 	block = first_block(bio);
 	spin_lock_irqsave(&t->lock, flags);
@@ -237,7 +248,7 @@ static enum route route_write(struct rdd_table *t, struct bio *bio,
 				last_block(bio) - block + 1);
 	route = lock_home(t, bio, pieces);
 	spin_unlock_irqrestore(&t->lock, flags);
-	return route == GO ? to_base(t, bio) : route;
+	return route == GO ? write_to_base(t, bio) : route;
 }
 
 /* The part of a write that is in one segment. */
@@ -358,9 +369,10 @@ static int map_flush(struct rdd_table *t, struct bio *bio)
 		return DM_MAPIO_SUBMITTED;
 	}
 	bio_set_dev(bio, t->base);
-	if (likely(!rdd_table_waits(t)))
+	if (likely(!rdd_table_waits(t))) {
+		io_of(bio)->at_base = true;
 		return DM_MAPIO_REMAPPED;
-	io_of(bio)->committed = true;
+	}
 	rdd_commit_defer(t, bio);
 	return DM_MAPIO_SUBMITTED;
 }
@@ -406,7 +418,7 @@ static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio
 	if (unlikely(op == REQ_OP_DISCARD))
 		return map_result(t, bio, map_discard(t, bio));
 	if (likely(!rdd_is_watched(t) && is_home(t, bio)))
-		return map_result(t, bio, to_base(t, bio));
+		return map_result(t, bio, write_to_base(t, bio));
 	return map_change(t, bio);
 }
 
@@ -420,6 +432,7 @@ int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
 	io->fua = false;
 	io->homing = false;
 	io->committed = false;
+	io->at_base = false;
 	io->in_work = false;
 	io->copy_failed = false;
 	io->copied_again = false;
@@ -457,18 +470,19 @@ int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
 	/* Its entry may be in memory only, even if another write changed it. */
 	if (io->fua && !*error && !io->committed && rdd_table_waits(t)) {
 		io->committed = true;
+		io->at_base = false;
 		rdd_commit_defer(t, bio);
 		return DM_ENDIO_INCOMPLETE;
 	}
 	return DM_ENDIO_DONE;
 }
 
-/* If the base itself has failed it, its cache may be lost. */
+/* If it is the base that has failed it, its cache may be lost. */
 void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t error)
 {
-	if (!io_of(bio)->committed && error != BLK_STS_AGAIN &&
-	    error != BLK_STS_DM_REQUEUE)
-		rdd_commit_base_lost(t);
+	if (io_of(bio)->at_base && error != BLK_STS_AGAIN &&
+	    error != BLK_STS_DM_REQUEUE && error != BLK_STS_NOSPC)
+		rdd_commit_base_lost(t, true);
 }
 
 /* ------------------------------------------------------------------
@@ -657,10 +671,12 @@ static void copied(int read_err, unsigned long write_err, void *context)
 		io->copy_failed = true;
 	if (!atomic_dec_and_test(&io->copies))
 		return;
-	if (!io->copy_failed)
+	if (!io->copy_failed) {
+		io->at_base = true;
 		submit_bio_noacct(bio);
-	else if (!copy_again(io->page->table, bio))
+	} else if (!copy_again(io->page->table, bio)) {
 		bio_io_error(bio);
+	}
 }
 
 static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)

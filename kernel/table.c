@@ -332,7 +332,7 @@ static void set_home(struct rdd_page *page, unsigned int i, bool copied)
 	count_entry(page, RDD_BASE, 1);
 	if (copied) {
 		__set_bit(i, page->copied);
-		/* Pairs with is_home(): who sees that it is home sees how it came. */
+		/* Pairs with is_home(), which sees how it came if that it did. */
 		smp_wmb();
 	}
 	set_bit(i, page->home);
@@ -349,6 +349,7 @@ unsigned int rdd_page_take_back(struct rdd_page *page)
 			continue;
 		clear_bit(i, page->taken);
 		clear_bit(i, page->home);
+		rdd_watch_clear(page->table, page->seg, i, 1);
 		count_entry(page, RDD_BASE, -1);
 		count_entry(page, rdd_page_entry(page, i).kind, 1);
 		nr++;
@@ -1012,6 +1013,7 @@ struct rdd_table *rdd_table_create(struct rdd_meta *meta, unsigned int max_pages
 	t->nr_segs = rdd_nr_segs(t->volume_sectors);
 	t->max_pages = max(max_pages, MIN_PAGES);
 	spin_lock_init(&t->lock);
+	seqcount_spinlock_init(&t->losses, &t->lock);
 	mutex_init(&t->commit_lock);
 	INIT_LIST_HEAD(&t->free);
 	INIT_LIST_HEAD(&t->clean);

@@ -51,6 +51,7 @@
 #include <linux/dm-kcopyd.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
+#include <linux/seqlock.h>
 #include <linux/xarray.h>
 
 #include "rdd.h"
@@ -167,9 +168,9 @@ struct rdd_table {
 	struct bio_list flushes;	/* and FUA writes: end after a commit */
 	bool commit_now;
 	bool commit_failed;		/* the last one */
-	bool base_lost;			/* its cache, and with it what came home */
-	unsigned int losses;		/* how often, and when a message began */
-	unsigned int losses_before;
+	bool base_lost;			/* its cache: a commit is to take back */
+	seqcount_spinlock_t losses;	/* of what was taken back */
+	unsigned int losses_before;	/* a message */
 	struct delayed_work commit_work;
 	void **bounce;			/* blocks on their way to the disk */
 	unsigned long *words_taken;	/* words_dirty of the running commit */
@@ -397,8 +398,8 @@ int rdd_table_settle(struct rdd_table *t);
 void rdd_table_begin_settle(struct rdd_table *t);
 /* @bio ends when a commit has ended that begins after this. */
 void rdd_commit_defer(struct rdd_table *t, struct bio *bio);
-/* A flush of the base has failed. */
-void rdd_commit_base_lost(struct rdd_table *t);
+/* A flush of the base has failed: one of ours, or, @at_once, one from above. */
+void rdd_commit_base_lost(struct rdd_table *t, bool at_once);
 /* Soon; the caller holds t->lock. */
 void rdd_commit_kick(struct rdd_table *t);
 /* Are all blocks BASE, and is that stable? */

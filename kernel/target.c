@@ -310,7 +310,7 @@ int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
 		if (meta->table)
-			rdd_commit_base_lost(meta->table);
+			rdd_commit_base_lost(meta->table, false);
 	}
 	return r;
 }

@@ -15,7 +15,7 @@ pool=/dev/mapper/rdt-p
 pool_sectors=16384	# 0x800 blocks
 filled=16384		# sectors of the base that say where they are
 
-setup_file() { need_targets flakey zero snapshot-origin; }
+setup_file() { need_targets delay flakey zero snapshot-origin; }
 
 setup() {
 	volume_setup
@@ -1111,6 +1111,44 @@ base_table() {
 	reads 4096 8 "p1800,8"
 	dm remove rdt-v
 	dm remove rdt-b
+}
+
+# It comes to the base where nothing waits for a commit. Then something is copied home,
+# and the base says that its cache is lost.
+@test "what was copied home is not relied on where a flush from above fails" {
+	local ground behind flusher
+	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
+	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	truncate -s 4096 "$BATS_TEST_TMPDIR/behind"
+	behind=$(loopdev "$BATS_TEST_TMPDIR/behind")
+	make rdt-x "0 8 linear $behind 0"
+	make rdt-b "$(base_table "linear /dev/mapper/rdt-x 0")"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100;200,300,p300;800,10,z"
+	snapshot
+	reload rdt-x "0 8 flakey $behind 0 0 3600 1 error_writes"
+	# Each flush takes 6 s.
+	slow="/dev/mapper/rdt-x 0"
+	reload rdt-b "$(base_table "delay $slow 0 $slow 0 $slow 6000")"
+	sync $vol &
+	flusher=$!
+	sleep 3
+	msg hydrate start
+	within 20 left_is 0
+	if wait $flusher; then
+		echo "the flush did not fail"
+		return 1
+	fi
+	# What comes to it after that is well again: the commit's own flush, if it is not late.
+	reload rdt-x "0 8 linear $behind 0"
+	within 10 left_is $((0x320))
+	within 60 hydrate_is off
+	reads 0 128 "p800,80"
+	reads 4096 8 "p1800,8"
+	dm remove rdt-v
+	dm remove rdt-b
+	dm remove rdt-x
 }
 
 @test "more I/O at a time than there are pages gets on" {
