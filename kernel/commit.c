@@ -176,7 +176,8 @@ void rdd_commit_base_lost(struct rdd_table *t, bool at_once)
 	/* Where nothing waits, nothing has come home that is not stable. */
 	if (t->nr_dirty) {
 		t->base_lost = true;
-		if (at_once)
+		/* Where commits fail they are tried again soon enough. */
+		if (at_once && !t->commit_failed)
 			mod_delayed_work(t->wq, &t->commit_work, 0);
 	}
 	spin_unlock_irqrestore(&t->lock, flags);

@@ -332,7 +332,7 @@ static void set_home(struct rdd_page *page, unsigned int i, bool copied)
 	count_entry(page, RDD_BASE, 1);
 	if (copied) {
 		__set_bit(i, page->copied);
-		/* Pairs with is_home(), which sees how it came if that it did. */
+		/* Pairs with is_home(). */
 		smp_wmb();
 	}
 	set_bit(i, page->home);

@@ -169,8 +169,8 @@ struct rdd_table {
 	bool commit_now;
 	bool commit_failed;		/* the last one */
 	bool base_lost;			/* its cache: a commit is to take back */
-	seqcount_spinlock_t losses;	/* of what was taken back */
-	unsigned int losses_before;	/* a message */
+	seqcount_spinlock_t losses;	/* how often something was taken back */
+	unsigned int losses_before;	/* when the running message began */
 	struct delayed_work commit_work;
 	void **bounce;			/* blocks on their way to the disk */
 	unsigned long *words_taken;	/* words_dirty of the running commit */
@@ -394,7 +394,7 @@ void rdd_commit_exit(struct rdd_table *t);
 int rdd_table_commit(struct rdd_table *t);
 /* Commit, then wait for all I/O that was mapped before. */
 int rdd_table_settle(struct rdd_table *t);
-/* What is looked at from here on must not change but by ourselves until we settle. */
+/* A message begins: its settle fails if something is taken back from here on. */
 void rdd_table_begin_settle(struct rdd_table *t);
 /* @bio ends when a commit has ended that begins after this. */
 void rdd_commit_defer(struct rdd_table *t, struct bio *bio);
