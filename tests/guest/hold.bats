@@ -149,7 +149,7 @@ is_free() {
 	hook 20-two
 	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
 	pid=$!
-	retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+	retry 200 0.1 is_stopped $pid
 	kill -KILL "$(pgrep -P $pid)"
 	kill -CONT $pid
 	wait $pid
@@ -309,7 +309,7 @@ metrics() {
 	hook one 'revdedupctl status >/tmp/status; echo $? >>/tmp/status'
 	REVDEDUP_FAIL=freeze-suspended=stop revdedupctl -q snapshot $vg/vm1 3>&- &
 	pid=$!
-	retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+	retry 200 0.1 is_stopped $pid
 	revdedupctl status
 	kill -CONT $pid
 	wait $pid

@@ -111,6 +111,12 @@ loopdev() {
 	losetup --show --find "$1"
 }
 
+# loop_of SECTORS NAME: the same of a new file of that size, for this test.
+loop_of() {
+	truncate -s $(($1 * 512)) "$BATS_TEST_TMPDIR/$2"
+	loopdev "$BATS_TEST_TMPDIR/$2"
+}
+
 # There is no udev here. A node that is missing must not become a file that
 # the test then writes to.
 mknodes() {

@@ -22,6 +22,9 @@ live_setup() {
 	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
 }
 
+# is_stopped PID: a command, where REVDEDUP_FAIL has it stop.
+is_stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
+
 # What a failed test leaves is in the way of the next.
 live_teardown() {
 	local name

@@ -72,7 +72,7 @@ end_writer() {
 	for nr in 2 3 4; do
 		REVDEDUP_FAIL=freeze-checkpoint=stop revdedupctl -q snapshot $vg/vm1 3>&- &
 		pid=$!
-		retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+		retry 200 0.1 is_stopped $pid
 		dd if=/dev/$vg/vm1 of=/tmp/rdt-pool/was bs=1M iflag=direct status=none
 		kill -CONT $pid
 		# Most of it is overwritten before it is copied, or while it is.
@@ -144,7 +144,7 @@ end_writer() {
 	REVDEDUP_FAIL=freeze-resumed=stop revdedupctl snapshot $vg/vm1 --cow-size 1M \
 		>/tmp/said 2>&1 3>&- &
 	pid=$!
-	retry 200 0.1 grep -q '^State:.*stopped' /proc/$pid/status
+	retry 200 0.1 is_stopped $pid
 	dd if=/dev/urandom of="$vol" bs=1M count=20 oflag=direct status=none
 	kill -CONT $pid
 	status=0
@@ -428,7 +428,7 @@ end_writer() {
 	REVDEDUP_FAIL=rollback-set=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- \
 		2>/tmp/said-to-nobody &
 	pid=$!
-	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	retry 300 0.1 is_stopped $pid
 	kill $reader
 	kill -KILL $pid
 	wait || :

@@ -27,7 +27,7 @@ put() {
 	put 3
 	REVDEDUP_FAIL=attachment-rename=stop revdedupctl snapshot $vg/vm1 3>&- &
 	pid=$!
-	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	retry 300 0.1 is_stopped $pid
 	revdedupctl snapshot $vg/vm2
 	kill -CONT $pid
 	wait $pid
@@ -64,7 +64,7 @@ put() {
 	put 3
 	REVDEDUP_FAIL=rollback-suspended=stop revdedupctl -q rollback $vg/vm1@1 --yes 3>&- &
 	pid=$!
-	retry 300 0.1 grep -q 'State:.*stopped' /proc/$pid/status
+	retry 300 0.1 is_stopped $pid
 	# It says which segments differ from what is wanted.
 	run timeout 60 revdedupctl delete $vg/vm1@2
 	echo "$output"

@@ -19,9 +19,9 @@ teardown() { model_teardown; }
 # The pool on a loop device, which takes discards and answers from a thread.
 @test "model: a volume of 64 MiB less an odd piece" {
 	model_disks 64
-	truncate -s $((model_pool_sectors * 512)) "$BATS_TEST_TMPDIR/pool"
+	pool_ground=$(loop_of "$model_pool_sectors" pool)
 	dm_create rdt-b "0 $((131072 - 1003)) linear /dev/ram0 0"
-	dm_create rdt-p "0 $model_pool_sectors linear $(loopdev "$BATS_TEST_TMPDIR/pool") 0"
+	dm_create rdt-p "0 $model_pool_sectors linear $pool_ground 0"
 	model $((ops * 45 / 100))
 	[ "$status" -eq 0 ]
 }

@@ -17,8 +17,7 @@ setup_file() { need_targets zero snapshot snapshot-origin; }
 # The base lies on a loop device: that can do all of these.
 setup() {
 	volume_setup
-	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
-	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	ground=$(loop_of $vol_sectors disk)
 	make rdt-real "0 $vol_sectors linear $ground 0"
 	make rdt-base "0 $vol_sectors linear $ground 0"
 	vol_create

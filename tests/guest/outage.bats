@@ -60,8 +60,7 @@ heal() {
 on_flushed_meta() {
 	vol_remove
 	dm remove rdt-m
-	truncate -s 1M "$BATS_TEST_TMPDIR/meta-ground"
-	meta_ground=$(loopdev "$BATS_TEST_TMPDIR/meta-ground")
+	meta_ground=$(loop_of 2048 meta-ground)
 	make rdt-m "0 $meta_sectors linear $meta_ground 0"
 	vol_create
 	snapshot
@@ -430,8 +429,7 @@ other_volume_while_hanging() {
 # Every 30 s dm-bufio looks through all its clients, and waits for the one whose
 # write hangs, with the lock that a new client needs. Once that is bad luck.
 @test "metadata that hangs is no other volume's business" {
-	truncate -s 1M "$BATS_TEST_TMPDIR/meta2"
-	other_meta=$(loopdev "$BATS_TEST_TMPDIR/meta2")
+	other_meta=$(loop_of 2048 meta2)
 	other_volume_while_hanging 5
 	[ "$took" -lt 7 ] || other_volume_while_hanging 6
 	[ "$took" -lt 7 ]

@@ -103,8 +103,7 @@ many_segs() {
 
 # on_loop_pool: the pool is on a device that takes discards, whatever the kernel.
 on_loop_pool() {
-	truncate -s 8M "$BATS_TEST_TMPDIR/pool"
-	pool_ground=$(loopdev "$BATS_TEST_TMPDIR/pool")
+	pool_ground=$(loop_of $pool_sectors pool)
 	dm fill $pool_ground 0 $pool_sectors p
 	reload rdt-p "0 $pool_sectors linear $pool_ground 0"
 }
@@ -1016,8 +1015,7 @@ is_told() {
 @test "a flush of ours that the base fails is told to who flushes next" {
 	local ground
 	# A RAM disk has no cache, and so no flush comes to it.
-	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
-	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	ground=$(loop_of $vol_sectors disk)
 	make rdt-b "0 $vol_sectors linear $ground 0"
 	base=/dev/mapper/rdt-b
 	vol_create
@@ -1073,8 +1071,7 @@ base_table() {
 
 @test "what was copied home is not relied on where the base has lost its cache" {
 	local ground block
-	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
-	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	ground=$(loop_of $vol_sectors disk)
 	make rdt-b "$(base_table)"
 	base=/dev/mapper/rdt-b
 	vol_create
@@ -1117,10 +1114,8 @@ base_table() {
 # and the base says that its cache is lost.
 @test "what was copied home is not relied on where a flush from above fails" {
 	local ground behind flusher
-	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
-	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
-	truncate -s 4096 "$BATS_TEST_TMPDIR/behind"
-	behind=$(loopdev "$BATS_TEST_TMPDIR/behind")
+	ground=$(loop_of $vol_sectors disk)
+	behind=$(loop_of 8 behind)
 	make rdt-x "0 8 linear $behind 0"
 	make rdt-b "$(base_table "linear /dev/mapper/rdt-x 0")"
 	base=/dev/mapper/rdt-b
@@ -1167,8 +1162,7 @@ base_table() {
 
 @test "a part of a block of zeros is written while a snapshot comes to the base" {
 	local ground writer
-	truncate -s $((vol_sectors * 512)) "$BATS_TEST_TMPDIR/disk"
-	ground=$(loopdev "$BATS_TEST_TMPDIR/disk")
+	ground=$(loop_of $vol_sectors disk)
 	make rdt-real "0 $vol_sectors linear $ground 0"
 	make rdt-b "0 $vol_sectors linear $ground 0"
 	base=/dev/mapper/rdt-b

@@ -395,8 +395,7 @@ all_pages() {
 
 # The volume on a loop device that can discard; rdt-b between them.
 volume_with_discards() {
-	truncate -s 64M "$BATS_TEST_TMPDIR/base"
-	loop=$(loopdev "$BATS_TEST_TMPDIR/base")
+	loop=$(loop_of $vol_sectors base)
 	make rdt-b "0 $vol_sectors linear $loop 0"
 	base=/dev/mapper/rdt-b
 	vol_create
@@ -509,10 +508,8 @@ base_hash() { dm hash $base $((vol_sectors * 512)); }
 }
 
 @test "a checkpoint is refused where the base cannot be flushed" {
-	local file=$BATS_TEST_TMPDIR/base
 	# A ram disk has no cache, so that nobody flushes it.
-	truncate -s $((vol_sectors * 512)) "$file"
-	base_ground=$(loopdev "$file")
+	base_ground=$(loop_of $vol_sectors base)
 	make rdt-b "0 $vol_sectors linear $base_ground 0"
 	base=/dev/mapper/rdt-b
 	vol_create
