@@ -66,11 +66,7 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	spin_lock_irqsave(&t->lock, flags);
 	ok = ok && !copy->lost;
 	rdd_page_came_home(copy->page, copy->first, copy->nr, ok, true);
-	spin_unlock_irqrestore(&t->lock, flags);
 	rdd_flight_end(t, copy->phase);
-
-	/* When the lock is free again, and no copy is left, the table may go. */
-	spin_lock_irqsave(&t->lock, flags);
 	if (!ok)
 		t->hydrate_errors++;
 	copy->page = NULL;
@@ -78,6 +74,7 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	if (!t->is_paused)
 		again(t, 0);
 	wake_up_all(&t->page_wait);
+	/* When the lock is free again, and no copy is left, the table may go. */
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
