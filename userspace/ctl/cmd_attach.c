@@ -13,7 +13,6 @@
 #include "../host/lvm.h"
 #include "../host/stack.h"
 #include "../pool/cleanup.h"
-#include "../pool/lease.h"
 #include "ctl.h"
 
 /* --- the metadata device */
@@ -249,19 +248,6 @@ static int open_its_pool(struct ctl *ctl, const struct rd_attachment *at, unsign
 	return r;
 }
 
-/* Before the file is gone, which says whose they are. */
-static int drop_leases(struct rd_pool *pool, const struct rd_attachment *at)
-{
-	char device[RD_DM_NAME_MAX];
-
-	rd_part_uuid(device, at, NULL);
-	if (pool)
-		return rd_lease_drop_device(pool, device);
-	if (at->pool[0])
-		rd_untold(at->pool, device);
-	return 0;
-}
-
 /*
  * Where base and metadata are now: what has their names may be somebody else's. Where
  * they are not found there is nothing to lose, or it was said that it may be lost.
@@ -299,7 +285,7 @@ static int take_off(struct ctl *ctl, const struct rd_attachment *at, bool *ret_o
 	return r ? r : rd_stack_abandon(at);
 }
 
-/* Devices, then what the pool keeps for them, then the file. */
+/* Devices, then what the pool keeps for them, then the file, which says whose they are. */
 static int detach(struct ctl *ctl, struct rd_attachment *at, struct rd_pool *pool, bool found,
 		  bool *ret_open)
 {
@@ -310,7 +296,7 @@ static int detach(struct ctl *ctl, struct rd_attachment *at, struct rd_pool *poo
 	if (!r)
 		r = found ? take_off(ctl, at, ret_open) : rd_stack_abandon(at);
 	if (!r)
-		r = drop_leases(pool, at);
+		r = rd_tell_gone(pool, at);
 	return r ? r : rd_attachment_remove(at);
 }
 

@@ -283,8 +283,8 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 
 int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
 {
-	char tag[64], device[RD_DM_NAME_MAX];
 	struct rd_lv base, meta;
+	char tag[64];
 	int r;
 
 	make_tag(at, tag);
@@ -295,11 +295,8 @@ int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
 		r = rd_lv_remove_tagged(&base, tag);
 	if (!r)
 		r = rd_lv_remove(&meta);
-	rd_part_uuid(device, at, NULL);
-	if (!r && pool)
-		r = rd_lease_drop_device(pool, device);
-	else if (!r)
-		rd_untold(at->pool, device);
+	if (!r)
+		r = rd_tell_gone(pool, at);
 	/* Last: it is what tells that there is something to take away. */
 	return r ? r : rd_attachment_remove(at);
 }

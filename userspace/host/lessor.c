@@ -254,10 +254,18 @@ static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd
 	return r;
 }
 
-void rd_untold(const char *path, const char *device)
+int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 {
-	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", path, device);
-	rd_hint("'revdedupctl --pool %s unmap --force %s' tells it", path, device);
+	char device[RD_DM_NAME_MAX];
+
+	rd_part_uuid(device, at, NULL);
+	if (pool)
+		return rd_lease_drop_device(pool, device);
+	if (!at->pool[0])
+		return 0;
+	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", at->pool, device);
+	rd_hint("'revdedupctl --pool %s unmap --force %s' tells it", at->pool, device);
+	return 0;
 }
 
 struct rd_lessor rd_host_lessor = { .leave = leave };

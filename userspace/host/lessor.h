@@ -8,6 +8,7 @@
 #define RD_LESSOR_H
 
 #include "../pool/lease.h"
+#include "attachment.h"
 
 extern struct rd_lessor rd_host_lessor;
 
@@ -22,7 +23,10 @@ int rd_device_names_pool(const char *name, bool *ret);
 /* Makes a new one, and returns 0 or -errno. */
 int rd_mapped_uuid(char ret[RD_DEVICE_MAX]);
 
-/* Warn: the pool at @path was not told that @device is gone, and goes on keeping for it. */
-void rd_untold(const char *path, const char *device);
+/*
+ * The device of @at is gone, and nobody can ask it any more: tell @pool, which is the one
+ * that it could read. NULL: that cannot be opened; a warning, as it goes on keeping for it.
+ */
+int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at);
 
 #endif

@@ -641,19 +641,23 @@ static int adopt_new(struct rd_pool *pool)
 	return r ? r : settle(&writer);
 }
 
-/* The superblock as it is now, and a catalog in step with it. -ESTALE: it is of another. */
-static int follow_super(struct rd_pool *pool)
+/*
+ * The superblock as it is now, and a catalog in step with it, from which @writer goes on.
+ * -ESTALE: it is of another.
+ */
+static int follow_super(struct writer *writer)
 {
-	struct rd_journal_end end;
-	u64 journal, generation;
+	struct rd_pool *pool = writer->pool;
+	u64 generation;
 	int r;
 
 	r = rd_area_reread_super(&pool->area);
 	if (!r)
-		r = get_state(pool->sql, &journal, &generation, &end);
-	if (!r && journal != pool->area.super.journal_id)
-		r = adopt_new(pool);
-	return r;
+		r = get_state(pool->sql, &writer->journal, &generation, &writer->end);
+	if (r || writer->journal == pool->area.super.journal_id)
+		return r;
+	r = adopt_new(pool);
+	return r ? r : get_state(pool->sql, &writer->journal, &generation, &writer->end);
 }
 
 static int append_and_sync(struct writer *writer)
@@ -676,7 +680,6 @@ static int flush(struct rd_pool *pool)
 {
 	struct writer writer = { .pool = pool };
 	RD_FREE void *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
-	u64 generation;
 	u64 blocks;
 	int r;
 
@@ -684,11 +687,9 @@ static int flush(struct rd_pool *pool)
 		return -ENOMEM;
 	writer.part = part;
 	/* Somebody else may have begun a new one, and died before the catalog knew. */
-	r = follow_super(pool);
+	r = follow_super(&writer);
 	if (r == -ESTALE)
 		r = rd_err(-EUCLEAN, "the data area is not that of the catalog");
-	if (!r)
-		r = get_state(pool->sql, &writer.journal, &generation, &writer.end);
 	if (!r)
 		r = append_and_sync(&writer);
 	if (r)
@@ -767,6 +768,7 @@ int rd_journal_renew(struct rd_pool *pool)
 static int check_switch(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
+	struct writer writer = { .pool = pool };
 	i64 known;
 	int r;
 
@@ -778,7 +780,7 @@ static int check_switch(struct rd_pool *pool)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = follow_super(pool);
+	r = follow_super(&writer);
 	rd_lock_drop(&lock);
 	return r;
 }
