@@ -4,7 +4,8 @@
 # Usage: edit-catalog.py FILE SQL [VALUE...]
 #
 # Change a catalog as no command does, and give the pages that changed the checks
-# that userspace/pool/vfs.h describes.
+# that userspace/pool/vfs.h describes, and their entries of pages.h.
+import hashlib
 import sqlite3
 import struct
 import sys
@@ -35,10 +36,15 @@ db.execute(statement, values)
 db.commit()
 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 db.close()
-with open(path, "r+b") as file:
+with open(path, "r+b") as file, open(path + "-pages", "r+b") as entries:
     pages = file.read()
+    entries.seek(PAGE)
     for start in range(0, len(pages), PAGE):
         page = pages[start:start + PAGE]
+        entry = bytes(8)
         if any(page):
             file.seek(start + PAGE - 8)
             file.write(check_of(start // PAGE + 1, page))
+            entry = hashlib.sha256(page[:-8]).digest()[:8]
+        entries.write(entry)
+    entries.truncate()

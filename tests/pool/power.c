@@ -16,9 +16,11 @@
 #define SECTOR	512
 #define NEVER	((size_t)-1)
 
-enum file { DATA, CATALOG, LOG, NR_FILES };
+enum file { DATA, CATALOG, PAGES, LOG, NR_FILES };
 
-static const char *const names[NR_FILES] = { "data", "catalog.db", "catalog.db-wal" };
+static const char *const names[NR_FILES] = {
+	"data", "catalog.db", "catalog.db-pages", "catalog.db-wal",
+};
 
 enum kind { WRITE, PUNCH, CUT, SYNC, REMOVE };
 
@@ -35,7 +37,7 @@ static size_t nr_events, max_events;
 static ino_t data_ino;
 
 /* What is stable at the last cut, in files of our own, and what was not. */
-static int stable[NR_FILES] = { -1, -1, -1 };
+static int stable[NR_FILES] = { -1, -1, -1, -1 };
 static size_t done, *pending, nr_pending;
 /* The log as it is now begins after this event. */
 static size_t log_begin;
@@ -74,8 +76,8 @@ static bool is_ours(int fd, enum file *ret)
 {
 	struct stat st;
 
-	if (fd == RD_TRACE_CATALOG || fd == RD_TRACE_LOG) {
-		*ret = fd == RD_TRACE_CATALOG ? CATALOG : LOG;
+	if (fd <= RD_TRACE_CATALOG) {
+		*ret = fd == RD_TRACE_CATALOG ? CATALOG : fd == RD_TRACE_PAGES ? PAGES : LOG;
 		return true;
 	}
 	*ret = DATA;
@@ -321,7 +323,7 @@ static void cut_log(size_t at, const char *to, unsigned int of_4, u64 (*below)(u
 void power_cut(size_t at, const char *to, u64 (*below)(u64 limit))
 {
 	/* What was not flushed, of each file: all of it, most, some, little, nothing. */
-	unsigned int of_4[NR_FILES] = { below(5), below(5), below(5) };
+	unsigned int of_4[NR_FILES] = { below(5), below(5), below(5), below(5) };
 	enum file file;
 	size_t i;
 	int fd;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The catalog's tables, and its transactions. */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "catalog.h"
+#include "cleanup.h"
 #include "log.h"
+#include "pages.h"
 
 #define APPLICATION_ID	0x52445043	/* "RDPC" */
 #define SCHEMA_VERSION	3
@@ -35,7 +38,11 @@ static const char schema[] =
 "	journal_block INTEGER NOT NULL,"
 "	journal_seq INTEGER NOT NULL,"
 "	journal_generation INTEGER NOT NULL,"
-"	dump_blocks INTEGER NOT NULL);"	/* of the dump that it begins with */
+"	dump_blocks INTEGER NOT NULL,"	/* of the dump that it begins with */
+"	last_frame INTEGER NOT NULL,"	/* of the last part before its end */
+"	last_block INTEGER NOT NULL,"
+"	last_crc INTEGER NOT NULL,"
+"	super_seq INTEGER NOT NULL);"	/* the superblock was that far */
 /* Volumes stay when their last version goes: numbers are not used again. */
 "CREATE TABLE volume("
 "	id INTEGER PRIMARY KEY,"
@@ -166,7 +173,7 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 		r = rd_sql_begin(sql);
 	if (!r) {
 		/* The journal begins in frame 0, which is nobody else's. */
-		r = rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0)",
+		r = rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
 			       "bi", uuid, (size_t)16, (i64)journal_id);
 		if (!r)
 			r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(0, ?)", "i",
@@ -180,6 +187,24 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 		r = rd_sql_settle(sql);
 	rd_sql_close(sql);
 	return r;
+}
+
+/* The catalog itself comes last: without it the others are nothing. */
+int rd_catalog_rename(const char *from, const char *to)
+{
+	static const char *const parts[] = { "-wal", "-shm", RD_PAGES_SUFFIX, "" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		RD_FREE char *old = NULL, *new = NULL;
+
+		if (asprintf(&old, "%s%s", from, parts[i]) < 0 ||
+		    asprintf(&new, "%s%s", to, parts[i]) < 0)
+			return -ENOMEM;
+		if (rename(old, new) && errno != ENOENT)
+			return rd_err(-errno, "cannot rename '%s'", old);
+	}
+	return 0;
 }
 
 /* Somebody else may have been quicker. */

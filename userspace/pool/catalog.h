@@ -29,6 +29,12 @@ extern const struct rd_sql_table rd_tables[RD_NR_TABLES];
 /* A new one, empty but for the pool's identity, whose journal is in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
 
+/*
+ * The catalog @from, with the files that belong to it, is called @to from now on. It is
+ * not open, and @to is not there. The directory is the caller's to flush.
+ */
+int rd_catalog_rename(const char *from, const char *to);
+
 /* -EUCLEAN: not a catalog; -EOPNOTSUPP: of another version. */
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 

@@ -105,9 +105,7 @@ static int make_catalog(const char *pool, const u8 uuid[16], u64 frames, u64 jou
 	if (!tmp || !path)
 		return -ENOMEM;
 	r = rd_catalog_create(tmp, uuid, frames, journal);
-	if (!r && rename(tmp, path))
-		r = rd_err(-errno, "cannot make '%s'", path);
-	return r;
+	return r ? r : rd_catalog_rename(tmp, path);
 }
 
 static int make_about(const char *pool, const u8 uuid[16], u64 reserve)
@@ -153,8 +151,8 @@ static int fill_directory(const char *path, const struct rd_pool_options *option
 
 /* In the order in which they are made. */
 static const char *const parts[] = {
-	"data", "reserve", "pool.json", "catalog.new", "catalog.new-journal", "catalog.new-wal",
-	"catalog.new-shm", "catalog.db",
+	"data", "reserve", "pool.json", "catalog.new-pages", "catalog.new", "catalog.new-journal",
+	"catalog.new-wal", "catalog.new-shm", "catalog.db-pages", "catalog.db",
 };
 
 #define NR_PARTS	(sizeof(parts) / sizeof(*parts))

@@ -106,6 +106,16 @@ static int read_changes(const struct rd_journal_reader *reader, const u8 *data, 
 	return r;
 }
 
+/* @part is at @end: move that behind it. */
+static void pass_part(struct rd_journal_end *end, const struct part *part)
+{
+	end->last_frame = end->frame;
+	end->last_block = end->block;
+	end->last_crc = le32_to_cpu(part->crc);
+	end->seq++;
+	end->block += part_blocks(le32_to_cpu(part->len));
+}
+
 /* Take @part in: @whole collects a transaction's changes until the last part. */
 static int take_part(const struct rd_journal_reader *reader, const struct part *part,
 		     struct rd_journal_end *end, struct rd_buffer *whole)
@@ -113,8 +123,7 @@ static int take_part(const struct rd_journal_reader *reader, const struct part *
 	size_t len = le32_to_cpu(part->len);
 	int r = 0;
 
-	end->seq++;
-	end->block += part_blocks(len);
+	pass_part(end, part);
 	switch (le32_to_cpu(part->kind)) {
 	case PART_LINK:
 		end->frame = le64_to_cpu(part->link);
@@ -258,7 +267,8 @@ static int get_state(struct rd_sql *sql, u64 *journal, u64 *generation,
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT journal_id, generation, journal_frame, journal_block,"
-		       " journal_seq, journal_generation, dump_blocks FROM state", "");
+		       " journal_seq, journal_generation, dump_blocks, last_frame, last_block,"
+		       " last_crc FROM state", "");
 	if (!r)
 		r = rd_row_next(row);
 	if (r <= 0)
@@ -271,17 +281,23 @@ static int get_state(struct rd_sql *sql, u64 *journal, u64 *generation,
 		.seq = rd_row_i64(row, 4),
 		.generation = rd_row_i64(row, 5),
 		.dump_blocks = rd_row_i64(row, 6),
+		.last_frame = rd_row_i64(row, 7),
+		.last_block = rd_row_i64(row, 8),
+		.last_crc = rd_row_i64(row, 9),
 	};
 	return 0;
 }
 
-static int put_state(struct rd_sql *sql, u64 journal, const struct rd_journal_end *end)
+int rd_journal_put_end(struct rd_sql *sql, const struct rd_super *super,
+		       const struct rd_journal_end *end)
 {
 	return rd_sql_run(sql, "UPDATE state SET journal_id = ?, journal_frame = ?,"
 			  " journal_block = ?, journal_seq = ?, journal_generation = ?,"
-			  " dump_blocks = ?", "iiiiii", (i64)journal, (i64)end->frame,
-			  (i64)end->block, (i64)end->seq, (i64)end->generation,
-			  (i64)end->dump_blocks);
+			  " dump_blocks = ?, last_frame = ?, last_block = ?, last_crc = ?,"
+			  " super_seq = ?", "iiiiiiiiii", (i64)super->journal_id,
+			  (i64)end->frame, (i64)end->block, (i64)end->seq, (i64)end->generation,
+			  (i64)end->dump_blocks, (i64)end->last_frame, (i64)end->last_block,
+			  (i64)end->last_crc, (i64)super->seq);
 }
 
 /* A frame for the journal, before anything is written there. */
@@ -334,8 +350,7 @@ static int write_part(struct writer *writer, enum part_kind kind, u64 generation
 			  rd_slot_offset(end->frame, end->block));
 	if (r)
 		return rd_err(r, "cannot write the journal");
-	end->seq++;
-	end->block += blocks;
+	pass_part(end, part);
 	return 0;
 }
 
@@ -439,7 +454,7 @@ static int clear_outbox(struct writer *writer)
 	r = rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i",
 		       (i64)writer->end.generation);
 	if (!r)
-		r = put_state(sql, writer->journal, &writer->end);
+		r = rd_journal_put_end(sql, &writer->pool->area.super, &writer->end);
 	return rd_catalog_end(sql, r);
 }
 
@@ -550,7 +565,7 @@ static int settle(struct writer *writer)
 		r = rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i",
 			       (i64)writer->end.generation);
 	if (!r)
-		r = put_state(sql, writer->journal, &writer->end);
+		r = rd_journal_put_end(sql, &writer->pool->area.super, &writer->end);
 	return rd_catalog_end(sql, r);
 }
 
@@ -764,24 +779,85 @@ int rd_journal_renew(struct rd_pool *pool)
 	return r;
 }
 
-/* The superblock and the catalog name different journals. */
-static int check_switch(struct rd_pool *pool)
+/* --- of one life? */
+
+/*
+ * The superblock and the catalog name different journals. They may still be in step:
+ * somebody died between the two, and the catalog knows the frames of the new one.
+ */
+static int see_switch(struct rd_pool *pool, enum rd_life *ret)
 {
-	struct rd_lock lock = RD_LOCK_NONE;
-	struct writer writer = { .pool = pool };
-	i64 known;
+	const struct rd_super *super = &pool->area.super;
+	i64 frames, seq;
 	int r;
 
-	if (!pool->area.writable) {
-		r = rd_sql_number(pool->sql, &known, "SELECT count(*) FROM journal_frame"
-				  " WHERE journal = ?", "i", (i64)pool->area.super.journal_id);
-		return r ? r : known ? 0 : -ESTALE;
-	}
+	r = rd_sql_number(pool->sql, &frames, "SELECT count(*) FROM journal_frame"
+			  " WHERE journal = ?", "i", (i64)super->journal_id);
+	if (!r)
+		r = rd_sql_number(pool->sql, &seq, "SELECT super_seq FROM state", "");
+	if (r)
+		return r;
+	*ret = frames ? RD_LIFE_ONE : super->seq < (u64)seq ? RD_LIFE_OLD_DATA :
+		super->seq == (u64)seq ? RD_LIFE_APART : RD_LIFE_OLD_CATALOG;
+	return 0;
+}
+
+/* Go over to the journal that the superblock names. */
+static int follow_switch(struct rd_pool *pool)
+{
+	struct writer writer = { .pool = pool };
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
 	r = follow_super(&writer);
 	rd_lock_drop(&lock);
+	return r;
+}
+
+/* The catalog has seen the part before @end stable. Is it still there? */
+static int see_last_part(const struct rd_area *area, const struct rd_journal_end *end,
+			 enum rd_life *ret)
+{
+	RD_FREE struct part *part = malloc(part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	struct rd_journal_end last = {
+		.frame = end->last_frame,
+		.block = end->last_block,
+		.seq = end->seq - 1,
+	};
+	int r;
+
+	if (!part)
+		return -ENOMEM;
+	*ret = RD_LIFE_ONE;
+	if (!end->seq)
+		return 0;
+	r = read_part(area, &last, part);
+	if (!r && le32_to_cpu(part->crc) != end->last_crc)
+		*ret = RD_LIFE_APART;
+	else if (r == -ENODATA && !is_next(area, part, last.seq))
+		*ret = RD_LIFE_OLD_DATA;
+	/* Else it is the part, or what is left of it, which who verifies it tells. */
+	return 0;
+}
+
+/* As far as the journal goes, the catalog has been. */
+static int see_generation(struct rd_pool *pool, const struct rd_journal_end *known,
+			  enum rd_life *ret)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end = *known;
+	i64 generation;
+	int r;
+
+	r = rd_journal_read(&pool->area, &end, &reader);
+	/* Others go on: what the journal has now, the catalog has had before. */
+	if (!r)
+		r = rd_sql_number(pool->sql, &generation, "SELECT generation FROM state", "");
+	if (!r && end.generation > (u64)generation)
+		*ret = RD_LIFE_OLD_CATALOG;
 	return r;
 }
 
@@ -805,28 +881,45 @@ static int mend_super(struct rd_pool *pool)
 	return r;
 }
 
-int rd_journal_check(struct rd_pool *pool)
+static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
+		    bool *ret_changed)
 {
-	struct rd_journal_reader reader = { .change = NULL };
-	struct rd_journal_end end;
-	u64 journal, generation;
+	struct rd_journal_end end, now;
+	u64 journal, journal_now, generation;
 	int r;
 
+	*ret_changed = false;
 	r = get_state(pool->sql, &journal, &generation, &end);
 	if (!r)
 		r = rd_area_reread_super(&pool->area);
+	if (r)
+		return r;
+	*ret_switched = journal != pool->area.super.journal_id;
+	if (*ret_switched)
+		return see_switch(pool, ret);
+	r = see_last_part(&pool->area, &end, ret);
+	if (!r && *ret == RD_LIFE_ONE)
+		return see_generation(pool, &end, ret);
+	/* Or has somebody begun a new journal meanwhile? */
 	if (!r)
-		r = mend_super(pool);
-	if (r)
-		return r;
-	if (journal != pool->area.super.journal_id)
-		return check_switch(pool);
-	r = rd_journal_read(&pool->area, &end, &reader);
-	if (r)
-		return r;
-	/* Others go on: what the journal has now, the catalog has had before. */
-	r = rd_sql_number(pool->sql, (i64 *)&generation, "SELECT generation FROM state", "");
-	return r ? r : end.generation > generation ? -ESTALE : 0;
+		r = get_state(pool->sql, &journal_now, &generation, &now);
+	*ret_changed = !r && (journal_now != journal || now.seq != end.seq);
+	return r;
+}
+
+int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
+{
+	bool switched, changed;
+	int r;
+
+	r = mend_super(pool);
+	do {
+		if (!r)
+			r = see_life(pool, ret, &switched, &changed);
+	} while (!r && changed);
+	if (!r && *ret == RD_LIFE_ONE && switched && pool->area.writable)
+		r = follow_switch(pool);
+	return r;
 }
 
 /* --- without a superblock */

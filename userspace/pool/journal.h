@@ -25,7 +25,9 @@
  * The order of things: a transaction commits, with its changes in the outbox;
  * these are appended and flushed; then they leave the outbox. So the journal is
  * never ahead of the catalog, and a catalog that is behind the journal is an
- * older one that somebody put back. Nothing is freed before the journal knows
+ * older one that somebody put back. As they leave the outbox, the catalog notes
+ * the last part, which is stable: a data area that has not that part is the
+ * older one. Nothing is freed before the journal knows
  * that it is not used any more.
  *
  * When the changes are longer than the dump, a new journal is begun in other
@@ -48,8 +50,8 @@ int rd_journal_verify(struct rd_pool *pool, bool *ret_good);
 /* Begin a new one with all that the catalog has; the old one goes. */
 int rd_journal_renew(struct rd_pool *pool);
 
-/* The catalog and the journal are of one life: 0; -ESTALE: an older catalog. */
-int rd_journal_check(struct rd_pool *pool);
+/* Superblocks that a crash has left behind are made whole, where that is allowed. */
+int rd_journal_life(struct rd_pool *pool, enum rd_life *ret);
 
 /*
  * There is no superblock that says which journal holds: set both of its fields in
@@ -58,14 +60,21 @@ int rd_journal_check(struct rd_pool *pool);
  */
 int rd_journal_find(struct rd_pool *pool);
 
-/* Where the end of the journal is. */
+/* Where the end of the journal is, and the part before it, unless @seq is 0. */
 struct rd_journal_end {
 	u64 frame;
 	unsigned int block;
 	u64 seq;
 	u64 generation;
 	u64 dump_blocks;
+	u64 last_frame;
+	unsigned int last_block;
+	u32 last_crc;
 };
+
+/* The catalog @sql is in step with the journal that @super names, up to @end. */
+int rd_journal_put_end(struct rd_sql *sql, const struct rd_super *super,
+		       const struct rd_journal_end *end);
 
 struct rd_change;
 

@@ -209,18 +209,52 @@ static int check_identity(struct rd_pool *pool)
 	return -ESTALE;
 }
 
-static int check_life(struct rd_pool *pool)
+static const char *const life_texts[] = {
+	[RD_LIFE_OLD_CATALOG] = "the catalog is older than the data area",
+	[RD_LIFE_OLD_DATA] = "the data area is older than the catalog, or has lost the end of the copy of the catalog",
+	[RD_LIFE_APART] = "the catalog and the data area have each gone on without the other",
+};
+
+const char *rd_life_text(enum rd_life life)
 {
+	return life_texts[life];
+}
+
+/* Both ways out keep what the other side knows. */
+static void hint_ways_out(enum rd_life life)
+{
+	rd_hint("nothing was changed; bring the %s, or go on from what the data area says with 'revdedupctl repair --rebuild-catalog', or from what the catalog says with 'revdedupctl repair --force'",
+		life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
+		life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
+}
+
+/*
+ * Who only reads may: each block is checked as it is read, so what is not there any more
+ * is an error. An older catalog may name frames that have something else by now: nobody
+ * is told what it says, which was true once.
+ */
+static int check_life(struct rd_pool *pool, enum rd_pool_mode mode)
+{
+	enum rd_life life;
 	int r = check_identity(pool);
 
+	if (!r)
+		r = rd_journal_life(pool, &life);
 	if (r)
 		return r;
-	r = rd_journal_check(pool);
-	if (r == -ESTALE) {
-		rd_err(0, "'%s': the catalog is older than the data area", pool->path);
-		rd_hint("nothing was changed; bring the newer catalog.db, or make it anew with 'repair --rebuild-catalog'");
+	if (mode == RD_POOL_APART)
+		return life == RD_LIFE_ONE ? -EEXIST : 0;
+	pool->life = life;
+	if (life == RD_LIFE_ONE)
+		return 0;
+	if (mode == RD_POOL_READ && life != RD_LIFE_OLD_CATALOG) {
+		rd_warn("'%s': %s; versions may be damaged, and nothing can be written", pool->path,
+			rd_life_text(life));
+		return 0;
 	}
-	return r;
+	rd_err(0, "'%s': %s", pool->path, rd_life_text(life));
+	hint_ways_out(life);
+	return -ESTALE;
 }
 
 /* Why there is nothing at @data, which is in the directory @path. */
@@ -277,10 +311,10 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 	r = rd_catalog_open(&pool->sql, catalog, writable && mode != RD_POOL_LOST);
 	if (r || mode == RD_POOL_LOST)
 		return r;
-	r = check_life(pool);
+	r = check_life(pool, mode);
 	if (!r && writable)
 		r = begin_session(pool, verb);
-	return r ? r : writable ? rd_recover(pool) : 0;
+	return r || !writable || mode == RD_POOL_APART ? r : rd_recover(pool);
 }
 
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,

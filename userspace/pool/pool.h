@@ -13,6 +13,21 @@
 
 struct rd_lessor;
 
+/*
+ * Is the data area that of the catalog, as both were left? Each knows how far the other
+ * must be: the catalog has the last part of the journal that it has seen stable, and the
+ * sequence number of the superblock; each part of the journal has the generation of the
+ * catalog.
+ */
+enum rd_life {
+	RD_LIFE_ONE,
+	RD_LIFE_OLD_CATALOG,	/* the data area has gone on without it */
+	RD_LIFE_OLD_DATA,	/* the catalog has gone on without it */
+	RD_LIFE_APART,		/* both have gone on, each without the other */
+};
+
+const char *rd_life_text(enum rd_life life);
+
 struct rd_pool {
 	char *path;
 	struct rd_sql *sql;
@@ -24,6 +39,7 @@ struct rd_pool {
 	const struct rd_progress *progress;	/* or NULL */
 	struct rd_lessor *lessor;	/* or NULL: see lease.h */
 	bool told_unreachable;		/* that a device is */
+	enum rd_life life;		/* of one that is only read */
 
 	/* Of a pool that is open for writing. */
 	i64 session;
@@ -59,14 +75,16 @@ enum rd_pool_mode {
 	RD_POOL_WRITE,
 	RD_POOL_DELETE,		/* the same, and the reserve is given up for it */
 	RD_POOL_REPAIR,		/* alone; the reserve as well */
-	/* The same; both superblocks are lost, and the catalog can be read. */
+	/* Alone; catalog and data area are not of one life, and the catalog is to hold. */
+	RD_POOL_APART,
+	/* Alone; both superblocks are lost, and the catalog can be read. */
 	RD_POOL_LOST,
 };
 
 /*
  * Open the pool @path for the command @verb. Opening it for writing finishes or
  * undoes what commands that died have left. -ENOENT: there is no pool. -EEXIST,
- * without a word: the superblocks are not lost.
+ * without a word: the superblocks are not lost, catalog and data area are of one life.
  */
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 		 const char *verb, unsigned int wait_ms);

@@ -115,10 +115,9 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	*ret_generation = end.generation;
 	if (r)
 		return r;
-	return rd_sql_run(rebuild->sql, "UPDATE state SET generation = ?1, journal_frame = ?2,"
-			  " journal_block = ?3, journal_seq = ?4, journal_generation = ?1,"
-			  " dump_blocks = ?5", "iiiii", (i64)end.generation, (i64)end.frame,
-			  (i64)end.block, (i64)end.seq, (i64)end.dump_blocks);
+	r = rd_journal_put_end(rebuild->sql, super, &end);
+	return r ? r : rd_sql_run(rebuild->sql, "UPDATE state SET generation = ?", "i",
+				  (i64)end.generation);
 }
 
 /* --- what is counted */
@@ -342,20 +341,21 @@ static int look_at_present(const struct rd_pool *pool, const char *path, i64 *re
 /* Not from one that is older than the journal, nor into one that is damaged. */
 static int flush_present(struct rd_pool *pool, const char *path)
 {
+	enum rd_life life = RD_LIFE_ONE;
 	bool good = true;
 	int r;
 
 	r = rd_catalog_open(&pool->sql, path, true);
 	if (r)
 		return r;
-	r = rd_journal_check(pool);
-	if (!r)
+	r = rd_journal_life(pool, &life);
+	if (!r && life == RD_LIFE_ONE)
 		r = rd_journal_verify(pool, &good);
-	if (!r && good)
+	if (!r && life == RD_LIFE_ONE && good)
 		r = rd_journal_flush(pool);
 	rd_sql_close(pool->sql);
 	pool->sql = NULL;
-	return r == -ESTALE ? 0 : r;
+	return r;
 }
 
 static int save_present(struct rd_pool *pool, bool force)
@@ -387,19 +387,6 @@ static int save_present(struct rd_pool *pool, bool force)
 
 /* --- putting it in its place */
 
-/* SQLite must not find the old one's log beside the new one. */
-static int put_aside(const struct rd_pool *pool, const char *from_name, const char *to_name)
-{
-	RD_FREE char *from = rd_path_in(pool->path, from_name);
-	RD_FREE char *to = rd_path_in(pool->path, to_name);
-
-	if (!from || !to)
-		return -ENOMEM;
-	if (rename(from, to) && errno != ENOENT)
-		return rd_err(-errno, "cannot rename '%s'", from);
-	return 0;
-}
-
 /* One that was put aside before may know more than the one that was made of it. */
 static void choose_old(const struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 {
@@ -410,21 +397,16 @@ static void choose_old(const struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 		snprintf(ret, RD_REBUILD_OLD, "catalog.old.%u", ++nr);
 }
 
-static int switch_to(struct rd_pool *pool, const char *new, const char *old)
+/* SQLite must not find the old one's log beside the new one. */
+static int switch_to(struct rd_pool *pool, const char *new, const char *old_name)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
-	char name[RD_REBUILD_OLD + 8];
+	RD_FREE char *old = rd_path_in(pool->path, old_name);
 	int r;
 
-	snprintf(name, sizeof(name), "%s-wal", old);
-	r = path ? put_aside(pool, "catalog.db-wal", name) : -ENOMEM;
-	snprintf(name, sizeof(name), "%s-shm", old);
+	r = path && old ? rd_catalog_rename(path, old) : -ENOMEM;
 	if (!r)
-		r = put_aside(pool, "catalog.db-shm", name);
-	if (!r)
-		r = put_aside(pool, "catalog.db", old);
-	if (!r && rename(new, path))
-		r = rd_err(-errno, "cannot rename '%s'", new);
+		r = rd_catalog_rename(new, path);
 	return r ? r : rd_sync_directory(pool->path);
 }
 
@@ -450,4 +432,57 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
 	return switch_to(pool, new, old);
+}
+
+int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
+{
+	struct rd_rebuild_report report = { 0 };
+	RD_FREE char *path = NULL;
+	int r;
+
+	choose_old(pool, ret);
+	path = rd_path_in(pool->path, ret);
+	if (!path)
+		return -ENOMEM;
+	r = make_new(pool, path, true, &report);
+	if (r == -ENOMEM || r == -ENOSPC || r == -EINTR)
+		return r;
+	if (r) {
+		rd_warn("the copy of the catalog in the data area cannot be read, and is not kept");
+		unlink(path);
+		ret[0] = 0;
+		return 0;
+	}
+	return rd_sync_directory(pool->path);
+}
+
+int rd_rebuild_queue_unnamed(struct rd_pool *pool)
+{
+	struct rebuild rebuild = { .sql = pool->sql, .area = &pool->area };
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_buffer extents = { 0 };
+	const u64 *extent;
+	size_t i, nr;
+	u64 two[2];
+	int r;
+
+	r = rd_sql_ask(pool->sql, &row, "SELECT start, start + len FROM extent", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		two[0] = rd_row_i64(row, 0);
+		two[1] = rd_row_i64(row, 1);
+		rd_buffer_put(&extents, two, sizeof(two));
+		r = extents.failed ? -ENOMEM : 0;
+	}
+	extent = (const u64 *)extents.data;
+	nr = extents.len / sizeof(two);
+	if (!r)
+		r = rd_catalog_begin(pool->sql);
+	if (!r) {
+		r = rd_sql_run(pool->sql, "DELETE FROM extent", "");
+		for (i = 0; i < nr && !r; i++)
+			r = add_free(&rebuild, extent[2 * i], extent[2 * i + 1]);
+		r = rd_catalog_end(pool->sql, r);
+	}
+	rd_buffer_free(&extents);
+	return r;
 }

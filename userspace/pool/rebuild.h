@@ -22,4 +22,14 @@ struct rd_rebuild_report {
  */
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report);
 
+/*
+ * The same beside the catalog that @pool goes on with: what the journal says, as far as it
+ * can be read, is in catalog.old, or catalog.old.2 and so on, and @ret is its name; "":
+ * there is nothing to keep, which is told.
+ */
+int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD]);
+
+/* What takes space in frames that are free is to be given back. */
+int rd_rebuild_queue_unnamed(struct rd_pool *pool);
+
 #endif

@@ -78,8 +78,9 @@ static int fail(struct rd_sql *sql, int code, const char *text)
 
 	if (!r || r == -EBUSY)
 		return r;
-	/* To SQLite some of these are errors like any other. */
-	rd_err(r == -ENOSPC ? r : 0, "catalog: %s (%s)", sqlite3_errmsg(sql->db), text);
+	/* To SQLite some of these are errors like any other; the VFS has told of its own. */
+	if (code != SQLITE_IOERR_DATA)
+		rd_err(r == -ENOSPC ? r : 0, "catalog: %s (%s)", sqlite3_errmsg(sql->db), text);
 	if (r == -EUCLEAN)
 		rd_hint("the catalog is damaged; 'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
 	return r;
@@ -572,11 +573,16 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 		const struct rd_sql_table *tables, unsigned int nr_tables)
 {
 	struct rd_sql *sql = calloc(1, sizeof(*sql));
-	int r, reserved = RD_VFS_RESERVED;
+	int r, reserved = RD_PAGE_CHECK;
 
 	if (!sql)
 		return -ENOMEM;
 	r = open_file(&sql->db, path, create, writable);
+	if (r && sqlite3_extended_errcode(sql->db) == SQLITE_IOERR_DATA) {
+		r = fail(sql, SQLITE_IOERR_DATA, path);
+		rd_sql_close(sql);
+		return r;
+	}
 	if (r) {
 		rd_err(0, "cannot open '%s': %s", path, sqlite3_errmsg(sql->db));
 		r = errno_of(sql, r);

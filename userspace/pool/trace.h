@@ -13,6 +13,7 @@
 /* The catalog's files, where others have a file descriptor. */
 #define RD_TRACE_CATALOG	(-2)
 #define RD_TRACE_LOG		(-3)	/* catalog.db-wal */
+#define RD_TRACE_PAGES		(-4)	/* catalog.db-pages */
 
 struct rd_tracer {
 	/* A write begins, and has ended well: it may be stable at any moment between. */

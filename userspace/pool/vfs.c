@@ -4,16 +4,19 @@
 #include <linux/crc32c.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "cleanup.h"
 #include "failpoint.h"
 #include "fp.h"
 #include "log.h"
+#include "pages.h"
 #include "trace.h"
 #include "vfs.h"
 
-#define PAGE_SIZE	4096
+#define PAGE_SIZE	RD_PAGE_SIZE
 #define PAGE_MAGIC	0x43505652U	/* "RVPC" */
-#define CHECKED		(PAGE_SIZE - RD_VFS_RESERVED)
+#define CHECKED		(PAGE_SIZE - RD_PAGE_CHECK)
 
 /* SQLite never writes the page that has this byte, which is for locks. */
 #define LOCK_BYTE	0x40000000ULL
@@ -27,8 +30,18 @@ struct page_check {
 struct vfs_file {
 	sqlite3_file file;
 	int traced;		/* RD_TRACE_*, or -1 for neither */
-	bool is_database;
+	bool is_database, is_log;
+	int pages;		/* of either: the page map */
+	bool has_begun;		/* the log, which is not flushed yet */
 };
+
+/*
+ * The log begins with 32 bytes: a magic at 0, whose last bit tells how it is summed, and
+ * a salt of 8 bytes at 16. Each frame that follows has the salt, and all sums before it
+ * are in its own.
+ */
+#define LOG_HEADER	32
+#define LOG_MAGIC	0x377f0682U
 
 static sqlite3_vfs *below;
 
@@ -48,12 +61,29 @@ static struct page_check check_of(const void *page, u64 offset)
 	};
 }
 
-static bool is_good(const void *page, u64 offset)
+/* Is it what was last written there? Zeros are where nothing was. */
+static bool is_good(int pages, const void *page, u64 offset)
 {
 	struct page_check check = check_of(page, offset);
 
-	return !memcmp((const u8 *)page + CHECKED, &check, sizeof(check)) ||
-		rd_is_zero(page, PAGE_SIZE);
+	if (rd_is_zero(page, PAGE_SIZE))
+		return !rd_pages_has(pages, offset);
+	return !memcmp((const u8 *)page + CHECKED, &check, sizeof(check)) &&
+		rd_pages_agree(pages, page, offset);
+}
+
+static void tell_bad(const void *page, u64 offset)
+{
+	struct page_check check = check_of(page, offset);
+
+	if (memcmp((const u8 *)page + CHECKED, &check, sizeof(check))) {
+		rd_err(0, "page %llu of the catalog is damaged",
+		       (unsigned long long)offset / PAGE_SIZE + 1);
+		return;
+	}
+	rd_err(0, "page %llu of the catalog is not the one that was last written there",
+	       (unsigned long long)offset / PAGE_SIZE + 1);
+	rd_hint("a catalog.db that is put back needs the catalog.db" RD_PAGES_SUFFIX " of the same copy");
 }
 
 static int code_of(int r, int other)
@@ -65,18 +95,23 @@ static int code_of(int r, int other)
 
 static int vfs_close(sqlite3_file *file)
 {
+	struct vfs_file *f = (struct vfs_file *)file;
+
+	if (f->pages >= 0)
+		close(f->pages);
 	return file_below(file)->pMethods->xClose(file_below(file));
 }
 
 static int vfs_read(sqlite3_file *file, void *buf, int len, sqlite3_int64 offset)
 {
+	const struct vfs_file *f = (struct vfs_file *)file;
 	int r = file_below(file)->pMethods->xRead(file_below(file), buf, len, offset);
 
-	/* Of the first page, parts are read as well. */
-	if (r || !((struct vfs_file *)file)->is_database || len != PAGE_SIZE ||
-	    is_good(buf, offset))
+	/* Of the first page, parts are read as well. What is short has zeros at the end. */
+	if ((r && r != SQLITE_IOERR_SHORT_READ) || !f->is_database || len != PAGE_SIZE ||
+	    is_good(f->pages, buf, offset))
 		return r;
-	rd_err(0, "page %lld of the catalog is damaged", offset / PAGE_SIZE + 1);
+	tell_bad(buf, offset);
 	return SQLITE_IOERR_DATA;
 }
 
@@ -91,17 +126,33 @@ static int write_below(sqlite3_file *file, const void *buf, int len, sqlite3_int
 	return r;
 }
 
+static u64 salt_of(const u8 *header)
+{
+	__le64 salt;
+
+	memcpy(&salt, header + 16, sizeof(salt));
+	return le64_to_cpu(salt);
+}
+
 static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64 offset)
 {
+	struct vfs_file *f = (struct vfs_file *)file;
 	u8 page[PAGE_SIZE];
 	struct page_check check;
 	int r = rd_point("catalog-write");
 
+	if (!r && f->is_log && !offset && len == LOG_HEADER) {
+		r = rd_pages_begin_log(f->pages, salt_of(buf));
+		f->has_begun = !r;
+	}
 	if (r)
 		return code_of(r, SQLITE_IOERR_WRITE);
-	if (!((struct vfs_file *)file)->is_database || len != PAGE_SIZE)
+	if (!f->is_database || len != PAGE_SIZE)
 		return write_below(file, buf, len, offset);
 	memcpy(page, buf, CHECKED);
+	r = rd_pages_note(f->pages, page, offset);
+	if (r)
+		return code_of(r, SQLITE_IOERR_WRITE);
 	check = check_of(page, offset);
 	memcpy(page + CHECKED, &check, sizeof(check));
 	return write_below(file, page, len, offset);
@@ -109,22 +160,35 @@ static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64
 
 static int vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-	rd_trace_cut(((struct vfs_file *)file)->traced, size);
-	return file_below(file)->pMethods->xTruncate(file_below(file), size);
+	const struct vfs_file *f = (struct vfs_file *)file;
+	int r;
+
+	rd_trace_cut(f->traced, size);
+	r = file_below(file)->pMethods->xTruncate(file_below(file), size);
+	if (r || !f->is_database)
+		return r;
+	return rd_pages_cut(f->pages, size) ? SQLITE_IOERR_TRUNCATE : SQLITE_OK;
 }
 
 static int vfs_sync(sqlite3_file *file, int flags)
 {
+	struct vfs_file *f = (struct vfs_file *)file;
 	int r = rd_point("catalog-sync");
 	u64 id;
 
+	if (!r && f->is_database)
+		r = rd_pages_sync(f->pages);
 	if (r)
 		return code_of(r, SQLITE_IOERR_FSYNC);
-	id = rd_trace_sync(((struct vfs_file *)file)->traced);
+	id = rd_trace_sync(f->traced);
 	r = file_below(file)->pMethods->xSync(file_below(file), flags);
-	if (!r)
-		rd_trace_synced(id);
-	return r;
+	if (r)
+		return r;
+	rd_trace_synced(id);
+	if (f->has_begun && rd_pages_log_is_stable(f->pages))
+		return SQLITE_IOERR_FSYNC;
+	f->has_begun = false;
+	return SQLITE_OK;
 }
 
 static int vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)
@@ -205,6 +269,58 @@ static const sqlite3_io_methods methods = {
 
 /* --- the VFS */
 
+/* SQLite asks for more than it needs where it only reads. */
+static int open_pages(const char *catalog, int flags, int *ret)
+{
+	bool create = flags & SQLITE_OPEN_MAIN_DB && flags & SQLITE_OPEN_CREATE;
+	int r = rd_pages_open(ret, catalog, create, flags & SQLITE_OPEN_READWRITE);
+
+	if (r == -EACCES || r == -EROFS || r == -EPERM)
+		r = rd_pages_open(ret, catalog, false, false);
+	if (!r)
+		return SQLITE_OK;
+	rd_err(r, "cannot open '%s" RD_PAGES_SUFFIX "'", catalog);
+	if (r == -ENOENT)
+		rd_hint("it belongs to the catalog: bring both from the same copy");
+	return r == -ENOENT ? SQLITE_IOERR_DATA : SQLITE_CANTOPEN;
+}
+
+static int refuse_log(const char *name)
+{
+	rd_err(0, "'%s' is the log of another catalog, or of an earlier state of this one", name);
+	rd_hint("nothing was changed; a catalog.db that was put back needs the -wal that was beside it, or none: move this one away");
+	return SQLITE_IOERR_DATA;
+}
+
+/* Does the log that is there go on from this catalog? SQLite passes over what is none. */
+static int check_log(struct vfs_file *f, const char *name)
+{
+	sqlite3_file *log = file_below(&f->file);
+	u8 header[LOG_HEADER];
+	u32 magic;
+	bool known;
+	int r;
+
+	r = log->pMethods->xRead(log, header, sizeof(header), 0);
+	if (r)
+		return r == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : r;
+	magic = (u32)header[0] << 24 | header[1] << 16 | header[2] << 8 | header[3];
+	if ((magic & ~1U) != LOG_MAGIC)
+		return SQLITE_OK;
+	r = rd_pages_know_log(f->pages, salt_of(header), &known);
+	if (r)
+		rd_err(0, "the page map of '%s' is damaged", name);
+	return r ? SQLITE_IOERR_DATA : known ? SQLITE_OK : refuse_log(name);
+}
+
+static int open_log_pages(struct vfs_file *f, const char *name, int flags)
+{
+	RD_FREE char *catalog = strndup(name, strlen(name) - strlen("-wal"));
+	int r = catalog ? open_pages(catalog, flags, &f->pages) : SQLITE_NOMEM;
+
+	return r ? r : check_log(f, name);
+}
+
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
 		    int *ret_flags)
 {
@@ -215,11 +331,22 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	/* Where this stays NULL, SQLite does not call vfs_close(). */
 	file->pMethods = NULL;
 	f->is_database = flags & SQLITE_OPEN_MAIN_DB;
-	f->traced = flags & SQLITE_OPEN_MAIN_DB ? RD_TRACE_CATALOG :
-		flags & SQLITE_OPEN_WAL ? RD_TRACE_LOG : -1;
+	f->is_log = flags & SQLITE_OPEN_WAL;
+	f->traced = f->is_database ? RD_TRACE_CATALOG : f->is_log ? RD_TRACE_LOG : -1;
+	f->pages = -1;
+	f->has_begun = false;
 	r = below->xOpen(below, name, file_below(file), flags, ret_flags);
-	if (!r)
-		file->pMethods = &methods;
+	if (r)
+		return r;
+	file->pMethods = &methods;
+	if (f->is_database)
+		r = open_pages(name, flags, &f->pages);
+	else if (f->is_log)
+		r = open_log_pages(f, name, flags);
+	if (r) {
+		vfs_close(file);
+		file->pMethods = NULL;
+	}
 	return r;
 }
 
@@ -257,13 +384,12 @@ const char *rd_vfs_name(void)
  * Is page @number in the log? SQLite reads it there, and what the database has may
  * be half of it, if a crash came while it was copied.
  *
- * The log: a header of 32 bytes, with a salt of 8 bytes at 16; then frames of a
- * header of 24 bytes, with the page's number at 0 (big endian) and the salt at
- * 8, and the page. A frame with another salt is an old one.
+ * A frame of the log has a header of 24 bytes, with the page's number at 0 (big endian)
+ * and the salt at 8, and then the page. One with another salt is an old one.
  */
 static bool is_in_log(sqlite3_file *log, u64 number)
 {
-	u8 header[32], frame[24];
+	u8 header[LOG_HEADER], frame[24];
 	sqlite3_int64 size, offset;
 
 	if (!log || !log->pMethods || log->pMethods->xFileSize(log, &size) ||
@@ -281,14 +407,14 @@ static bool is_in_log(sqlite3_file *log, u64 number)
  * Good, or in the log; or neither for a moment, while another process copies it
  * from there.
  */
-static bool is_page_good(sqlite3_file *file, sqlite3_file *log, u64 offset)
+static bool is_page_good(sqlite3_file *file, int pages, sqlite3_file *log, u64 offset)
 {
 	const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
 	unsigned int tries = 20;
 	u8 page[PAGE_SIZE];
 
 	while (file->pMethods->xRead(file, page, sizeof(page), offset) ||
-	       !is_good(page, offset)) {
+	       !is_good(pages, page, offset)) {
 		if (is_in_log(log, offset / PAGE_SIZE + 1))
 			return true;
 		if (!--tries)
@@ -303,16 +429,18 @@ int rd_vfs_check(sqlite3 *db, u64 *ret_page)
 	sqlite3_file *file = NULL, *log = NULL;
 	sqlite3_int64 size;
 	u64 offset;
+	int pages;
 
 	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) || !file ||
 	    sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log))
 		return -EIO;
+	pages = ((struct vfs_file *)file)->pages;
 	file = file_below(file);
 	if (file->pMethods->xFileSize(file, &size))
 		return -EIO;
 	for (offset = 0; offset < (u64)size; offset += PAGE_SIZE) {
 		*ret_page = offset / PAGE_SIZE + 1;
-		if (offset != LOCK_BYTE && !is_page_good(file, log, offset))
+		if (offset != LOCK_BYTE && !is_page_good(file, pages, log, offset))
 			return -EUCLEAN;
 	}
 	return 0;

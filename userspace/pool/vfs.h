@@ -2,24 +2,23 @@
 /*
  * What lies between SQLite and the catalog's files: a VFS that gives each page
  * of the database a check, so that no bit of it can turn without a word. The last
- * RD_VFS_RESERVED bytes of a page, which SQLite leaves alone, are
+ * RD_PAGE_CHECK bytes of a page, which SQLite leaves alone, are
  *
  *	 0  4  CRC-32C of the page's number (from 1, 4 bytes, little endian) and of
  *	       the rest of the page
  *	 4  4  magic
  *
  * set when the page is written to the database and looked at when it is read
- * there. The log (-wal) has checks of its own. A page of zeros is one that was
- * never written.
+ * there, beside the page map (pages.h), which tells whether it is the newest one. The
+ * log (-wal) has checks of its own, and the map says which log it is. A page of zeros is
+ * one that was never written.
  */
 #ifndef RD_VFS_H
 #define RD_VFS_H
 
 #include <sqlite3.h>
 
-#include "units.h"
-
-#define RD_VFS_RESERVED	8
+#include "pages.h"
 
 /* For sqlite3_open_v2(); NULL: no memory. */
 const char *rd_vfs_name(void);
