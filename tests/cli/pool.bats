@@ -199,13 +199,12 @@ drop() {
 @test "a catalog that is put aside stays" {
 	make_versions
 	for old in catalog.old catalog.old.2; do
-		cp "$REVDEDUP_POOL/catalog.db" was
 		must repair --rebuild-catalog
-		[[ $output == *"what was there before is $old"$'\n'* ]]
+		[[ $output == *"what was there before is kept as $old: "* ]]
 		must list
 	done
 	: >"$REVDEDUP_POOL/catalog.db"
-	rm -f "$REVDEDUP_POOL"/catalog.db-*
+	rm -f "$REVDEDUP_POOL"/catalog.db-{wal,shm}
 	ctl list
 	[ "$status" -eq 4 ]
 	[[ $output == *"is not a catalog"*--rebuild-catalog* ]]
@@ -1426,7 +1425,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	done
 
 	ctl repair --force
-	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog, and for a pool both of whose superblocks are lost (try 'revdedupctl help repair')"
+	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life (try 'revdedupctl help repair')"
 	ctl repair --rebuild-catalog -n
 	[ "$status" -eq 2 ]
 	ctl repair --rebuild-catalog --from 1.img
@@ -1597,12 +1596,13 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 
 @test "a catalog that is lost or too old is made anew" {
 	make_versions
-	cp pool/catalog.db old.db
+	mkdir old
+	cp pool/catalog.db{,-pages} old
 	blocks 3.img 30 5
 	must snapshot vm1 --from 3.img
 
-	cp old.db pool/catalog.db
-	rm -f pool/catalog.db-wal pool/catalog.db-shm
+	rm -f pool/catalog.db*
+	cp old/* pool
 	for verb in list "snapshot vm1 --from 3.img"; do
 		# shellcheck disable=SC2086 # words
 		ctl $verb

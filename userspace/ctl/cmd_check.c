@@ -5,7 +5,7 @@
 #include "../pool/check.h"
 #include "ctl.h"
 
-static void print_wrong(void *ctx, const char *text)
+void ctl_print_wrong(void *ctx, const char *text)
 {
 	struct ctl *ctl = ctx;
 
@@ -46,7 +46,7 @@ static void print_text(const struct ctl *ctl, const struct rd_check_report *repo
 
 int cmd_check(struct ctl *ctl)
 {
-	struct rd_check_report report = { .wrong = print_wrong, .ctx = ctl };
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
 	int r;
 
 	r = ctl_open(ctl, RD_POOL_READ);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../pool/proof.h"
 #include "../pool/resolve.h"
 #include "ctl.h"
 
@@ -178,6 +179,10 @@ static int diff_versions(struct ctl *ctl)
 		r = ctl_lock_version(ctl, &diff.a);
 	if (!r)
 		r = ctl_lock_version(ctl, &diff.b);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &diff.a.version);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &diff.b.version);
 	if (r)
 		return r;
 	diff.resolver = rd_resolver_new(ctl->pool->sql);

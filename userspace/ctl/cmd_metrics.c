@@ -25,7 +25,7 @@
 struct pool_row {
 	char name[PATH_MAX];
 	u64 up, logical, data, catalog, size, free, avail, held, waiting;
-	u64 scrubbed, damaged, fps_damaged;
+	u64 scrubbed, damaged, fps_damaged, wrong;
 };
 
 struct device_row {
@@ -60,6 +60,8 @@ static const struct metric pool_metrics[] = {
 	{ "pool_scrub_damaged_versions", "Versions that were damaged then.", POOL(damaged) },
 	{ "pool_scrub_damaged_fingerprints", "Fingerprints that were damaged then.",
 	  POOL(fps_damaged) },
+	{ "pool_scrub_catalog_errors", "Errors of the catalog that were found then.",
+	  POOL(wrong) },
 };
 
 static const struct metric volume_metrics[] = {
@@ -158,6 +160,7 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 		row->scrubbed = scrub.time;
 		row->damaged = scrub.versions;
 		row->fps_damaged = scrub.fingerprints;
+		row->wrong = scrub.wrong;
 	}
 	return 0;
 }

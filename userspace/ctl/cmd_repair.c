@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * revdedupctl repair: heal what is damaged from another copy of it, or make the
- * catalog anew from the pool alone.
+ * catalog anew from the pool alone. It ends with 0 if afterwards every version can be
+ * restored, and check and scrub find nothing.
  */
 #include <errno.h>
 #include <stdio.h>
 
+#include "../pool/adopt.h"
+#include "../pool/check.h"
 #include "../pool/cleanup.h"
 #include "../pool/heal.h"
-#include "../pool/rebuild.h"
 #include "../pool/supers.h"
 #include "ctl.h"
 #include "lastscrub.h"
@@ -17,6 +19,13 @@
 #define MAX_LINES	100
 
 /* --- the catalog */
+
+static void print_kept(const char *old)
+{
+	if (old[0])
+		printf("what was there before is kept as %s: remove it when a scrub has passed\n",
+		       old);
+}
 
 static void print_rebuilt(struct ctl *ctl, const char *path,
 			  const struct rd_rebuild_report *report)
@@ -28,9 +37,7 @@ static void print_rebuilt(struct ctl *ctl, const char *path,
 	} else if (!ctl->quiet) {
 		printf("made the catalog of '%s' anew: %llu versions\n", path,
 		       report->nr_versions);
-		if (report->old[0])
-			printf("what was there before is %s\n", report->old);
-		printf("'revdedupctl check' and 'scrub' say whether all is well\n");
+		print_kept(report->old);
 	}
 }
 
@@ -87,22 +94,32 @@ static void print_text(const struct ctl *ctl, const struct rd_damage_report *rep
 		       *would ? "would be made anew" : "is made anew");
 }
 
-static int tell(struct ctl *ctl, const struct rd_damage_report *report)
+/* @nr_wrong: in the catalog, after it. */
+static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_wrong)
 {
+	struct ctl_last_scrub last = {
+		.fingerprints = report->fps_bad - report->fps_healed,
+		.wrong = nr_wrong,
+	};
 	u64 versions, damaged;
 	int r;
 
 	r = ctl_tell_damage(ctl, report, MAX_LINES, &versions, &damaged);
 	if (r)
 		return r;
+	last.versions = damaged;
 	if (!ctl_has(ctl, CTL_OPT_DRY_RUN))
-		ctl_last_scrub_write(ctl, damaged, report->fps_bad - report->fps_healed);
+		ctl_last_scrub_write(ctl, &last);
 	if (ctl->json)
 		print_json(ctl, report);
 	else if (!ctl->quiet)
 		print_text(ctl, report);
+	if (nr_wrong) {
+		rd_err(0, "the catalog still has %llu errors", nr_wrong);
+		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+	}
 	if (!nr_left(report))
-		return 0;
+		return nr_wrong ? CTL_DAMAGE : 0;
 	rd_err(0, "%llu of %llu versions are still damaged", damaged, versions);
 	rd_hint("an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'");
 	return CTL_DAMAGE;
@@ -129,11 +146,42 @@ static int get_images(struct ctl *ctl, struct rd_heal_options *options, const ch
 	return 0;
 }
 
-static int heal(struct ctl *ctl)
+/*
+ * A copy that is made of a catalog is only as good as that: one that is not sound must
+ * not replace the copy from which it can be made anew.
+ */
+static int check_before(struct ctl *ctl)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
+	int r = rd_check_catalog(ctl->pool, &report);
+
+	if (r || !report.nr_wrong)
+		return r;
+	rd_err(0, "the catalog has %llu errors", report.nr_wrong);
+	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+	return CTL_DAMAGE;
+}
+
+static int check_after(struct ctl *ctl, u64 *ret_wrong)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
+	int r;
+
+	*ret_wrong = 0;
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return 0;
+	r = rd_check(ctl->pool, &report);
+	*ret_wrong = report.nr_wrong;
+	return r;
+}
+
+/* @adopted: the data area may have what only the state that was given up needs. */
+static int heal(struct ctl *ctl, bool adopted)
 {
 	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
 	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
 	struct rd_damage_report report = { 0 };
+	u64 nr_wrong;
 	int r;
 
 	if (!from)
@@ -142,10 +190,16 @@ static int heal(struct ctl *ctl)
 	if (!r)
 		r = get_images(ctl, &options, from);
 	if (!r)
+		r = check_before(ctl);
+	if (!r)
 		r = rd_heal(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
+	if (!r && adopted && !nr_left(&report))
+		r = rd_adopt_finish(ctl->pool);
 	if (!r)
-		r = tell(ctl, &report);
+		r = check_after(ctl, &nr_wrong);
+	if (!r)
+		r = tell(ctl, &report, nr_wrong);
 	rd_buffer_free(&report.rows);
 	return ctl_close(ctl, r);
 }
@@ -154,25 +208,53 @@ static int heal(struct ctl *ctl)
 
 static int make_supers(struct ctl *ctl)
 {
-	int r;
+	int r = ctl_open(ctl, RD_POOL_LOST);
 
-	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
-		return ctl_usage(ctl, "--force is done: without --dry-run");
-	r = ctl_open(ctl, RD_POOL_LOST);
-	if (r == -EEXIST)
-		return ctl_usage(ctl, "--force is for --rebuild-catalog, and for a pool both of whose superblocks are lost");
 	if (!r)
 		r = rd_supers_make(ctl->pool);
 	return ctl_close(ctl, r);
 }
 
+/* --- catalog and data area that are not of one life */
+
+static int adopt_catalog(struct ctl *ctl)
+{
+	char old[RD_REBUILD_OLD];
+	int r;
+
+	r = ctl_open(ctl, RD_POOL_APART);
+	if (!r)
+		r = rd_adopt_catalog(ctl->pool, old);
+	if (!r && !ctl->quiet && !ctl->json)
+		print_kept(old);
+	return ctl_close(ctl, r);
+}
+
+static int force(struct ctl *ctl, bool *ret_adopted)
+{
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--force is done: without --dry-run");
+	r = make_supers(ctl);
+	if (r == -EEXIST) {
+		r = adopt_catalog(ctl);
+		*ret_adopted = !r;
+	}
+	if (r == -EEXIST)
+		r = ctl_usage(ctl, "--force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life");
+	return r;
+}
+
 int cmd_repair(struct ctl *ctl)
 {
+	bool adopted = false;
 	int r = 0;
 
 	if (ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
-		return rebuild_catalog(ctl);
-	if (ctl_has(ctl, CTL_OPT_FORCE))
-		r = make_supers(ctl);
-	return r ? r : heal(ctl);
+		r = rebuild_catalog(ctl);
+	else if (ctl_has(ctl, CTL_OPT_FORCE))
+		r = force(ctl, &adopted);
+	/* It is done when every version can be restored. */
+	return r ? r : heal(ctl, adopted);
 }

@@ -16,6 +16,7 @@
 
 #include "../direct.h"
 #include "../pool/cleanup.h"
+#include "../pool/proof.h"
 #include "../pool/restore.h"
 #include "ctl.h"
 
@@ -286,6 +287,8 @@ static int restore(struct ctl *ctl, const char *path)
 		r = ctl_find_operand(ctl, 0, &version);
 	if (!r)
 		r = ctl_lock_version(ctl, &version);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &version.version);
 	if (!r)
 		r = path ? restore_to(ctl, &target, &version) : stream(ctl, &version);
 	if (target.fd >= 0 && close(target.fd) && !r)

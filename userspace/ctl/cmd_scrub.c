@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl scrub: read, and compare with the fingerprints. Everything is read in
- * the order in which it lies, each block once; a volume or a version as it is
- * restored.
+ * revdedupctl scrub: read, and compare with the fingerprints. Of a pool first the catalog
+ * is recounted, then everything is read in the order in which it lies, each block once;
+ * a volume or a version is read as it is restored.
  */
 #include <errno.h>
 #include <stdio.h>
 
+#include "../pool/check.h"
 #include "../pool/damage.h"
 #include "../pool/restore.h"
 #include "ctl.h"
@@ -15,6 +16,7 @@
 struct scrub {
 	struct ctl *ctl;
 	u64 nr_versions, nr_damaged, nr_left_out, bytes_read, nr_fps;
+	u64 nr_wrong;			/* in the catalog */
 };
 
 static void print_json(struct ctl *ctl, const struct ctl_version *version,
@@ -41,6 +43,8 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	r = rd_restore(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
 	scrub->bytes_read += report.bytes_read;
+	/* What is told to be wrong with this one may not be with others. */
+	scrub->nr_wrong += r == -EUCLEAN;
 	scrub->nr_versions += !r;
 	scrub->nr_damaged += !r && report.bad.len;
 	if (!r && ctl->json)
@@ -48,7 +52,7 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	else if (!r)
 		ctl_print_bad(version, &report, "");
 	rd_buffer_free(&report.bad);
-	return r;
+	return r == -EUCLEAN ? 0 : r;
 }
 
 /* Or was it deleted since it was listed? Then it need not be read. */
@@ -112,7 +116,17 @@ static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
 	return r ? r : read_version(scrub, &version);
 }
 
-static int scrub_all(struct scrub *scrub)
+static int check_catalog(struct scrub *scrub, bool *ret_readable)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = scrub->ctl };
+	int r = rd_check(scrub->ctl->pool, &report);
+
+	scrub->nr_wrong = report.nr_wrong;
+	*ret_readable = !report.is_unreadable;
+	return r;
+}
+
+static int read_all(struct scrub *scrub)
 {
 	struct rd_damage_report report;
 	struct ctl *ctl = scrub->ctl;
@@ -125,13 +139,36 @@ static int scrub_all(struct scrub *scrub)
 				    &scrub->nr_damaged);
 	scrub->bytes_read = report.bytes_read;
 	scrub->nr_fps = report.fps_bad;
-	if (!r)
-		ctl_last_scrub_write(ctl, scrub->nr_damaged, scrub->nr_fps);
 	rd_buffer_free(&report.rows);
 	return r;
 }
 
+static int scrub_all(struct scrub *scrub)
+{
+	struct ctl_last_scrub last;
+	bool readable;
+	int r;
+
+	r = check_catalog(scrub, &readable);
+	if (!r && readable)
+		r = read_all(scrub);
+	if (r)
+		return r;
+	last = (struct ctl_last_scrub){
+		.versions = scrub->nr_damaged,
+		.fingerprints = scrub->nr_fps,
+		.wrong = scrub->nr_wrong,
+	};
+	ctl_last_scrub_write(scrub->ctl, &last);
+	return 0;
+}
+
 /* --- */
+
+static bool is_damaged(const struct scrub *scrub)
+{
+	return scrub->nr_damaged || scrub->nr_fps || scrub->nr_wrong;
+}
 
 static void tell(const struct scrub *scrub)
 {
@@ -144,6 +181,7 @@ static void tell(const struct scrub *scrub)
 		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
 		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
 		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
+		rd_json_u64(&ctl->out, "catalog_errors", scrub->nr_wrong);
 		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
 		ctl_json_end(ctl);
 		return;
@@ -154,7 +192,9 @@ static void tell(const struct scrub *scrub)
 	if (scrub->nr_fps)
 		rd_err(0, "%llu fingerprints are damaged, and the blocks beside them are not",
 		       scrub->nr_fps);
-	if (scrub->nr_damaged || scrub->nr_fps)
+	if (scrub->nr_wrong)
+		rd_err(0, "the catalog has %llu errors", scrub->nr_wrong);
+	if (is_damaged(scrub))
 		rd_hint("nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged");
 }
 
@@ -177,6 +217,6 @@ int cmd_scrub(struct ctl *ctl)
 	if (r)
 		return ctl_close(ctl, r);
 	tell(&scrub);
-	return ctl_close(ctl, scrub.nr_damaged || scrub.nr_fps ? CTL_DAMAGE :
+	return ctl_close(ctl, is_damaged(&scrub) ? CTL_DAMAGE :
 			 scrub.nr_left_out ? CTL_PARTLY : 0);
 }

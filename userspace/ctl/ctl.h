@@ -221,6 +221,9 @@ void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_re
 
 struct rd_damage_report;
 
+/* For struct rd_check_report: @ctx is the struct ctl. */
+void ctl_print_wrong(void *ctx, const char *text);
+
 /*
  * Tell which versions have what is in @report: a line of JSON each, or up to
  * @max_lines on stderr.

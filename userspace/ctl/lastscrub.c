@@ -10,23 +10,23 @@
 #include "replace.h"
 
 #define NAME	"last-scrub"
-#define FORMAT	"versions %llu\nfingerprints %llu\n"
+#define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
 
-static int write_to(const char *path, u64 versions, u64 fingerprints)
+static int write_to(const char *path, const struct ctl_last_scrub *scrub)
 {
 	RD_FREE char *tmp = NULL;
 	FILE *out = ctl_replace_begin(path, &tmp);
 
 	if (!out)
 		return -errno;
-	fprintf(out, FORMAT, versions, fingerprints);
+	fprintf(out, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
 	return ctl_replace_end(out, tmp, path, 0600);
 }
 
-void ctl_last_scrub_write(const struct ctl *ctl, u64 versions, u64 fingerprints)
+void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
-	int r = path ? write_to(path, versions, fingerprints) : -ENOMEM;
+	int r = path ? write_to(path, scrub) : -ENOMEM;
 
 	if (r)
 		rd_err(r, "'metrics' will not know of this: cannot write '%s'", path ? path : NAME);
@@ -42,7 +42,7 @@ bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
 	file = path ? fopen(path, "re") : NULL;
 	if (!file)
 		return false;
-	if (fscanf(file, FORMAT, &ret->versions, &ret->fingerprints) == 2 &&
+	if (fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
 	    !fstat(fileno(file), &st)) {
 		ret->time = st.st_mtime;
 		is_known = true;

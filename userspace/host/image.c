@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../pool/log.h"
+#include "../pool/proof.h"
 #include "../table_write.h"
 #include "../uuid.h"
 #include "image.h"
@@ -157,8 +158,10 @@ u64 rd_image_bytes(u64 sectors)
 static int write_table(struct rd_pool *pool, const struct rd_version *version,
 		       struct writer *writer, int fd, const struct rdd_super *super)
 {
-	int r = rd_table_begin(&writer->table, fd, super);
+	int r = rd_version_prove(pool, version);
 
+	if (!r)
+		r = rd_table_begin(&writer->table, fd, super);
 	if (!r)
 		r = rd_image_walk(pool, version, 0, rd_nr_segs(version->size), add_to_table,
 				  writer);

@@ -9,6 +9,7 @@
 
 #include "../pool/cleanup.h"
 #include "../pool/log.h"
+#include "../pool/proof.h"
 #include "image.h"
 #include "lessor.h"
 #include "mapped.h"
@@ -206,8 +207,10 @@ static int move_all(struct leaving *leaving)
 {
 	size_t i = 0, nr = leaving->runs.len / sizeof(struct rdd_range);
 	struct rd_resolver *resolver = rd_resolver_new(leaving->pool->sql);
-	int r = resolver ? rd_sql_begin_read(leaving->pool->sql) : -ENOMEM;
+	int r = resolver ? rd_version_prove(leaving->pool, &leaving->version) : -ENOMEM;
 
+	if (!r)
+		r = rd_sql_begin_read(leaving->pool->sql);
 	if (!r) {
 		while (!r && i < nr)
 			r = move_segment(leaving, resolver, i, &i);

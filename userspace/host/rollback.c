@@ -9,6 +9,7 @@
 #include "../pool/engine.h"
 #include "../pool/failpoint.h"
 #include "../pool/log.h"
+#include "../pool/proof.h"
 #include "guard.h"
 #include "image.h"
 #include "lessor.h"
@@ -43,6 +44,14 @@ static void want(struct rollback *rb, u64 segment)
 static bool is_wanted(const struct rollback *rb, u64 segment)
 {
 	return rb->wanted[segment / 8] >> segment % 8 & 1;
+}
+
+/* Both: where they name the same segment, the volume keeps what it has. */
+static int prove(struct rollback *rb)
+{
+	int r = rd_version_prove(rb->pool, rb->version);
+
+	return r || !rb->options->base ? r : rd_version_prove(rb->pool, rb->options->base);
 }
 
 static int want_different(struct rollback *rb)
@@ -385,6 +394,8 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	rd_part_uuid(device, at, NULL);
 	r = rd_rollback_check(at);
 	if (!r)
+		r = prove(&rb);
+	if (!r)
 		r = load_with_pool(&rb, false);
 	if (!r)
 		r = note_pool(pool, at);
@@ -401,8 +412,10 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 
 static int repeat(struct rollback *rb)
 {
-	int r = load_with_pool(rb, true);
+	int r = prove(rb);
 
+	if (!r)
+		r = load_with_pool(rb, true);
 	if (!r)
 		r = want_different(rb);
 	if (!r)

@@ -22,6 +22,7 @@ struct check {
 	struct rd_sql *sql;
 	struct rd_check_report *report;
 	struct rd_hasher *hasher;
+	bool with_area;		/* not the catalog alone */
 	bool alone;		/* nobody is in the middle of something */
 	/*
 	 * What does not agree with the data area: sentences, each with its zero.
@@ -84,6 +85,7 @@ static int check_database(struct check *check, bool *ret_is_good)
 	if (r == -EUCLEAN) {
 		wrong(check, "page %llu of the catalog is damaged", (unsigned long long)page);
 		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew; nothing else was looked at");
+		check->report->is_unreadable = true;
 		*ret_is_good = false;
 		return 0;
 	}
@@ -584,6 +586,10 @@ static int check_copies(struct check *check)
 	bool good;
 	int r;
 
+	if (check->pool->life != RD_LIFE_ONE) {
+		wrong(check, "%s", rd_life_text(check->pool->life));
+		return 0;
+	}
 	if (rd_area_bad_supers(&check->pool->area, false))
 		doubt(check, "a superblock of the data area is damaged; the next command that writes makes it anew");
 	r = rd_journal_verify(check->pool, &good);
@@ -628,7 +634,7 @@ static int settle_doubts(struct check *check, i64 generation)
 	return 0;
 }
 
-static int check_all(struct check *check)
+static int check_catalog(struct check *check)
 {
 	int r;
 
@@ -645,13 +651,17 @@ static int check_all(struct check *check)
 		r = check_leases(check);
 	if (!r)
 		r = check_frames(check);
-	if (!r)
-		r = check_used(check);
+	return r;
+}
+
+static int check_area(struct check *check)
+{
+	int r;
+
+	r = check_used(check);
 	if (!r && !check->pool->area.is_device)
 		r = check_free(check);
-	if (!r)
-		r = check_copies(check);
-	return r;
+	return r ? r : check_copies(check);
 }
 
 static const char found_tables[] =
@@ -670,7 +680,9 @@ static int check_contents(struct check *check)
 	if (!r)
 		r = rd_sql_begin_read(sql);
 	if (!r) {
-		r = check_all(check);
+		r = check_catalog(check);
+		if (!r && check->with_area)
+			r = check_area(check);
 		rd_sql_end_read(sql);
 	}
 	if (!r)
@@ -678,9 +690,14 @@ static int check_contents(struct check *check)
 	return r ? r : rd_sql_script(sql, "DROP TABLE found_at; DROP TABLE found_here;");
 }
 
-int rd_check(struct rd_pool *pool, struct rd_check_report *report)
+static int check_pool(struct rd_pool *pool, struct rd_check_report *report, bool with_area)
 {
-	struct check check = { .pool = pool, .sql = pool->sql, .report = report };
+	struct check check = {
+		.pool = pool,
+		.sql = pool->sql,
+		.report = report,
+		.with_area = with_area,
+	};
 	bool is_good = false;
 	int r;
 
@@ -693,4 +710,14 @@ int rd_check(struct rd_pool *pool, struct rd_check_report *report)
 	rd_buffer_free(&check.doubtful);
 	rd_hasher_free(check.hasher);
 	return r;
+}
+
+int rd_check_catalog(struct rd_pool *pool, struct rd_check_report *report)
+{
+	return check_pool(pool, report, false);
+}
+
+int rd_check(struct rd_pool *pool, struct rd_check_report *report)
+{
+	return check_pool(pool, report, true);
 }

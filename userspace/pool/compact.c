@@ -203,6 +203,33 @@ static void drop_bad(struct compact *c)
 
 /* --- where to */
 
+/* What is written to next is nobody's, whatever the table packing says. */
+static int check_packing(struct compact *c, i64 frame, unsigned int next)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_recipe recipe;
+	unsigned int i;
+	int r;
+
+	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM here WHERE frame = ?", "i", frame);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		r = rd_recipe_load(c->pool->sql, rd_row_i64(row, 0), &recipe);
+		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+			rd_place place = recipe.map.at[i];
+
+			if (rd_place_kind(place) == RD_HERE && rd_place_id(place) == (u64)frame &&
+			    rd_place_slot(place) >= next)
+				r = -EUCLEAN;
+		}
+	}
+	if (r != -EUCLEAN)
+		return r;
+	rd_err(0, "frame %lld is to be filled from slot %u on, and has blocks there already",
+	       (long long)frame, next);
+	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
+	return r;
+}
+
 static int take_dest(struct compact *c)
 {
 	struct rd_sql *sql = c->pool->sql;
@@ -223,7 +250,7 @@ static int take_dest(struct compact *c)
 		c->first = c->next;
 		c->dest_was_open = true;
 		have = RD_SEG_BLOCKS - c->next;
-		r = 0;
+		r = check_packing(c, c->dest[0], c->next);
 	}
 	rd_row_done(row);
 	row = NULL;

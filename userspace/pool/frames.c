@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "frames.h"
+#include "log.h"
 
 int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
 {
@@ -74,6 +75,33 @@ static int limit(struct rd_sql *sql, u64 keep, u64 *want)
 	return *want ? 0 : -ENOSPC;
 }
 
+/*
+ * A frame that is written to is lost to whoever has it, so what the catalog says to be
+ * free is not taken on its word alone.
+ */
+static int check_nobodys(struct rd_sql *sql, i64 start, i64 end)
+{
+	i64 frame;
+	int r;
+
+	r = rd_sql_number(sql, &frame, "SELECT frame FROM here WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM queue WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM journal_frame"
+			  " WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM packing WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT start FROM (SELECT start, len FROM reserved"
+			  " WHERE start < ?2 ORDER BY start DESC LIMIT 1) WHERE start + len > ?1"
+			  " LIMIT 1", "ii", start, end);
+	if (r == -ENOENT)
+		return 0;
+	if (r)
+		return r;
+	rd_err(0, "the catalog says that frame %lld is free, and that it is in use",
+	       (long long)frame);
+	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
+	return -EUCLEAN;
+}
+
 int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
 		      u64 *ret_len)
 {
@@ -86,7 +114,9 @@ int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *
 	if (r)
 		return r;
 	take = rd_min(len, want);
-	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
+	r = check_nobodys(sql, start, start + take);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
 	if (!r && take < len)
 		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start + take,
 			       len - take);

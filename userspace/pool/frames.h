@@ -43,7 +43,8 @@ static inline bool rd_slots_are_none(const struct rd_slots *slots)
 
 /*
  * Take up to @want frames in a row, as many as there are, for @session, and leave
- * @keep for others. -ENOSPC: there are no more than these.
+ * @keep for others. -ENOSPC: there are no more than these. -EUCLEAN, after a word:
+ * somebody has what is said to be free.
  */
 int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
 		      u64 *ret_len);

@@ -23,6 +23,7 @@
 #include "../direct.h"
 #include "blame.h"
 #include "log.h"
+#include "proof.h"
 #include "resolve.h"
 #include "restore.h"
 #include "ring.h"
@@ -58,6 +59,7 @@ struct piece {
 	struct rd_fp *fps;		/* of what is in data */
 	bool need[RD_SEG_BLOCKS];	/* to be written */
 	bool bad[RD_SEG_BLOCKS];
+	bool is_unknown;		/* what it should be */
 	struct rd_seg_fp fp;
 	unsigned int busy;		/* reads or writes that have not ended */
 	int r;				/* of the reads */
@@ -103,6 +105,8 @@ struct restore {
 	struct want *wants;
 	unsigned int nr_wants;
 	struct gather *spare;
+	rd_sum sum;			/* of what it has come from, see proof.h */
+	bool is_unknown;		/* of some of it that is not known */
 };
 
 static u64 piece_offset(const struct piece *piece)
@@ -383,6 +387,7 @@ static int try_again(struct restore *restore, struct piece *piece)
 	}
 	if (r && r != -EUCLEAN && r != -ENOENT)
 		return r;
+	piece->is_unknown = r;
 	if (r)
 		/* Where its blocks are is not known: all of them are lost. */
 		memset(piece->bad, 1, sizeof(piece->bad));
@@ -591,6 +596,7 @@ static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 	piece->len = rd_round_up(rd_min(left, RD_SEG_SIZE), RD_BLOCK_SIZE);
 	piece->busy = 0;
 	piece->r = 0;
+	piece->is_unknown = false;
 	memset(piece->bad, 0, sizeof(piece->bad));
 	memset(piece->need, 1, sizeof(piece->need));
 	r = resolve_piece(restore, piece);
@@ -655,7 +661,12 @@ static int step_piece(struct restore *restore, struct piece *piece)
 	restore->out++;
 	if (piece->recipe && !is_good(restore, piece))
 		r = try_again(restore, piece);
-	return r ? r : write_piece(piece);
+	if (r)
+		return r;
+	restore->is_unknown |= piece->is_unknown;
+	if (piece->recipe && !piece->is_unknown)
+		restore->sum += rd_fp_sum(restore->hasher, piece->segment, &piece->want);
+	return write_piece(piece);
 }
 
 static int step_all(struct restore *restore, bool *ret_any)
@@ -779,5 +790,7 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	if (!r)
 		r = run(&restore);
 	tear_down(&restore);
+	if (!r && !restore.is_unknown && restore.sum != options->version.sum)
+		r = rd_version_disproved(pool, &options->version);
 	return r;
 }

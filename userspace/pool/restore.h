@@ -40,7 +40,8 @@ struct rd_restore_report {
 
 /*
  * The caller has a shared lock of the version. 0 even where blocks are bad: see
- * the report, which is the caller's to free.
+ * the report, which is the caller's to free. -EUCLEAN, after a word: what was read is
+ * not the version; whoever writes over something asks rd_version_prove() first.
  */
 int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	       struct rd_restore_report *report);

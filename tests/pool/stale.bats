@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Files of a pool that are whole and not of one moment: a page or a log of the catalog
+# from before, a catalog or a data area that was put back alone, rows that are not the
+# version's. A version is restored right, or not at all; nothing that can still be had is
+# overwritten; and there is a way out.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+
+load damage
+
+# right_or_refused: each version that a restore ends well for is the one it is called.
+right_or_refused() {
+	local volume image nr status
+	for image in vm?.?.img; do
+		volume=${image%%.*} nr=${image#*.} nr=${nr%.img}
+		status=0
+		"$CTL" -q restore "$volume@$nr" --to back --yes 2>errors || status=$?
+		if [ "$status" -eq 0 ]; then
+			cmp "$image" back
+		fi
+		rm -f back
+	done
+}
+
+# refuses_all WORDS: no command that reads a version or writes ends well, for that reason.
+refuses_all() {
+	local verb
+	for verb in "restore vm1@2 --to back" "snapshot vm1 --from vm1.1.img" \
+		"delete vm2@1" prune\ --keep-last\ 1 scrub repair; do
+		# shellcheck disable=SC2086 # words
+		run "$CTL" $verb
+		[ "$status" -ne 0 ] || { echo "status 0: $verb"; return 1; }
+		[[ $output == *"$1"* ]] || { echo "$verb: $output"; return 1; }
+	done
+	[ ! -e back ]
+}
+
+edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
+
+# --- the catalog's files
+
+@test "a pool that is put back beside the log of what was there" {
+	cp -r --sparse=always pool mirror
+	cp vm2.2.img gone.img
+	leave_log
+	cp mirror/catalog.db{,-pages} mirror/data pool
+	before=$(cat pool/data pool/catalog.db | md5sum)
+	refuses_all "catalog.db-wal' is the log of another catalog"
+	[ "$(cat pool/data pool/catalog.db | md5sum)" = "$before" ]
+	# As the message says.
+	mv pool/catalog.db-wal moved
+	mv gone.img vm2.2.img
+	rm vm2.3.img
+	is_whole
+}
+
+@test "a catalog that is put back without its page map" {
+	keep_catalog
+	is 0 tag vm1@1 +x
+	is 0 delete vm2@1
+	rm vm2.1.img
+	cp kept/catalog.db pool
+	refuses_all "is not the one that was last written there"
+	is 0 repair --rebuild-catalog
+	[[ $output == *"is kept as catalog.old"* ]]
+	is 0 check
+	right_or_refused
+	rm pool/catalog.db-pages
+	run "$CTL" list
+	[ "$status" -ne 0 ]
+	[[ $output == *"catalog.db-pages"*"--rebuild-catalog"* ]]
+	is 0 repair --rebuild-catalog
+	is 0 check
+}
+
+# The disk said that it had written, and had not: each page that the last version changed.
+@test "a page of the catalog that was not written" {
+	keep_catalog
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	rm -rf whole
+	cp -r --sparse=always pool whole
+	pages=$(($(stat -c %s kept/catalog.db) / 4096)) tried=0
+	for ((page = 0; page < pages; page++)); do
+		cmp -s -n 4096 -i $((page * 4096)) kept/catalog.db whole/catalog.db && continue
+		tried=$((tried + 1))
+		rm -rf pool
+		cp -r --sparse=always whole pool
+		dd if=kept/catalog.db of=pool/catalog.db bs=4096 skip=$page seek=$page count=1 \
+			conv=notrunc status=none
+		is 4 check
+		[[ $output == *"page $((page + 1)) of the catalog"* ]]
+		run "$CTL" scrub
+		[ "$status" -eq 4 ]
+		run "$CTL" repair
+		[ "$status" -eq 4 ]
+		right_or_refused
+		# A version more, or none: nothing is written over.
+		run "$CTL" snapshot vm3 --from vm2.1.img
+		is 0 repair --rebuild-catalog
+		is 0 check
+		right_or_refused
+		is 0 restore vm1@4 --to back
+		cmp vm1.4.img back
+		rm back
+	done
+	[ "$tried" -gt 3 ]
+}
+
+# --- rows that are whole, and another version's
+
+@test "a version that the catalog names other segments for" {
+	before=$(md5sum <vm1.3.img)
+	# The newest version sees what the first one had.
+	edit "DELETE FROM segment WHERE born = 3 AND volume = (SELECT id FROM volume WHERE name = 'vm1')"
+	cp vm1.3.img target
+	for verb in "restore vm1@3 --to target --yes" "restore vm1@3 --to back" "dump vm1@3" \
+		"diff vm1@2 vm1@3" "diff vm1@3 vm1@1" "scrub vm1@3" "scrub vm1" scrub repair check; do
+		# shellcheck disable=SC2086 # words
+		run bash -c '"$CTL" "$@" >said 2>&1' - $verb
+		[ "$status" -eq 4 ] || { echo "$verb: $status"; cat said; false; }
+		grep -q "vm1@3" said || { echo "$verb"; cat said; false; }
+	done
+	[ "$(md5sum <target)" = "$before" ]
+	[ ! -e back ]
+	is 0 restore vm1@1 --to back
+	cmp vm1.1.img back
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+@test "what is free and in use is not written to" {
+	frame=$(python3 -c 'import sqlite3
+print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM here").fetchone()[0])')
+	edit "DELETE FROM extent"
+	edit "INSERT INTO extent VALUES(?, 20)" "$frame"
+	dd if=/dev/urandom of=new bs=1M count=1 status=none
+	is 4 snapshot vm3 --from new
+	[[ $output == *"frame $frame is free, and that it is in use"*--rebuild-catalog* ]]
+	restore_all 0
+	is 0 repair --rebuild-catalog
+	is_whole
+	is 0 snapshot vm3 --from new
+}
+
+# --- data areas from before
+
+# An old data area, as in a copy that was cut off, or an LV that was rolled back.
+old_data() {
+	cp -r --sparse=always pool whole
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	is 0 delete vm1@1
+	cp --sparse=always pool/data newer
+	cp --sparse=always whole/data pool/data
+}
+
+@test "a data area that is older than the catalog" {
+	old_data
+	before=$(md5sum <pool/data)
+	for verb in "snapshot vm1 --from vm1.1.img" "delete vm2@1" "prune --keep-last 1" repair \
+		"tag vm2@1 +x"; do
+		# shellcheck disable=SC2086 # words
+		is 1 $verb
+		[[ $output == *"the data area is older than the catalog"*"nothing was changed"* ]]
+	done
+	is 4 check
+	is 4 scrub
+	[ "$(md5sum <pool/data)" = "$before" ]
+	# What is there can be read.
+	is 0 restore vm2@2 --to back
+	cmp vm2.2.img back
+	right_or_refused
+	# The newer one is found.
+	cp -r --sparse=always pool aside
+	cp --sparse=always newer pool/data
+	is 0 check
+	is 0 restore vm1@4 --to back --yes
+	cmp vm1.4.img back
+	# It is not: go on from what the data area says.
+	rm -rf pool
+	mv aside pool
+	is 0 repair --rebuild-catalog
+	[[ $output == *"kept as catalog.old"* ]]
+	rm vm1.4.img
+	is_whole
+}
+
+@test "a data area that is older, and a catalog that is to hold" {
+	old_data
+	# Nothing of the older state is lost by it: that is a catalog of its own.
+	rm vm1.1.img
+	# shellcheck disable=SC2046 # words
+	is 0 repair --force $(from_all)
+	[[ $output == *"kept as catalog.old"* ]]
+	is 0 scrub
+	restore_all 0
+	is 2 repair --force
+	is 0 snapshot vm1 --from vm1.2.img
+	is 0 scrub
+}
+
+@test "an older catalog that is to hold" {
+	keep_catalog
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	rm pool/catalog.db*
+	cp kept/* pool
+	is 1 list
+	# shellcheck disable=SC2046 # words
+	is 0 repair --force $(from_all)
+	[[ $output == *"kept as catalog.old"* ]]
+	rm vm1.4.img
+	is_whole
+	# What it did not know is in the other, with which it can be looked at.
+	[ -s pool/catalog.old ]
+	[ -s pool/catalog.old-pages ]
+}
+
+@test "a catalog and a data area that both went on, apart" {
+	cp -r --sparse=always pool other
+	is 0 tag vm1@1 +here
+	is 0 -p other tag vm1@1 +there
+	cp other/data pool/data
+	is 1 tag vm1@2 +more
+	[[ $output == *"have each gone on without the other"*"nothing was changed"* ]]
+	is 4 check
+	is 0 repair --rebuild-catalog
+	is_whole
+	is 0 show vm1@there
+}
