@@ -54,3 +54,7 @@ power=(--steps 40 --power 200)
 @test "what a device reads deleted as all else" {
 	found_out hold 'that .* reads is gone|check found|reads what it must not' --steps 200
 }
+
+@test "a page map that is not flushed before the catalog and its log" {
+	found_out pages 'page .* of the catalog|is the log of another' "${power[@]}"
+}

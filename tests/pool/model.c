@@ -1618,6 +1618,7 @@ static enum rd_break break_of(const char *name)
 		[RD_BREAK_HIT] = "hit",
 		[RD_BREAK_LEAVE] = "leave",
 		[RD_BREAK_HOLD] = "hold",
+		[RD_BREAK_PAGES] = "pages",
 	};
 	unsigned int i;
 

@@ -18,6 +18,7 @@ enum rd_break {
 	RD_BREAK_HIT,		/* what the pool had is not looked up again */
 	RD_BREAK_LEAVE,		/* places go before the devices have left them */
 	RD_BREAK_HOLD,		/* what a device reads is deleted as all else */
+	RD_BREAK_PAGES,		/* the page map is not flushed before the catalog and its log */
 };
 
 #ifdef RD_TEST

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broken.h"
 #include "cleanup.h"
 #include "failpoint.h"
 #include "pages.h"
@@ -58,7 +59,7 @@ int rd_pages_sync(int fd)
 	int r = rd_point("pages-sync");
 	u64 id;
 
-	if (r)
+	if (r || rd_is_broken(RD_BREAK_PAGES))
 		return r;
 	id = rd_trace_sync(RD_TRACE_PAGES);
 	if (fdatasync(fd))
