@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A catalog that is damaged: a small one, of which bytes are changed, or that is
- * cut off, is opened, checked and read. Slow, because SQLite is.
+ * cut off, is opened, checked and read. Of every second one the pages get checks and
+ * entries in the page map as if SQLite had written them so, and what is in them is read.
+ * Slow, because SQLite is.
  */
 #include <fcntl.h>
+#include <linux/crc32c.h>
 #include <unistd.h>
 
 #include "../../userspace/pool/check.h"
+#include "../../userspace/pool/pages.h"
+#include "../../userspace/pool/proof.h"
 #include "../../userspace/pool/resolve.h"
 #include "../../userspace/pool/snapshot.h"
 #include "fuzz.h"
@@ -32,6 +37,37 @@ static void read_all(struct rd_sql *sql)
 	rd_resolver_free(resolver);
 }
 
+static void prove(struct rd_pool *pool)
+{
+	struct rd_version version;
+	i64 number;
+
+	for (number = 1; number <= 2; number++)
+		if (!rd_version_load(pool->sql, 1, number, &version))
+			rd_version_prove(pool, &version);
+}
+
+/* As vfs.h and pages.h have it. */
+static void pass_checks(int fd, size_t len)
+{
+	u8 page[RD_PAGE_SIZE];
+	int pages;
+	size_t at;
+
+	must(!rd_pages_open(&pages, catalog_path, true, true));
+	for (at = 0; at + sizeof(page) <= len; at += sizeof(page)) {
+		__le32 number = cpu_to_le32(at / sizeof(page) + 1), crc;
+
+		must(pread(fd, page, sizeof(page), at) == sizeof(page));
+		crc = cpu_to_le32(~crc32c(crc32c(~0U, &number, sizeof(number)), page,
+					  RD_PAGE_SIZE - RD_PAGE_CHECK));
+		memcpy(page + RD_PAGE_SIZE - RD_PAGE_CHECK, &crc, sizeof(crc));
+		must(pwrite(fd, page, sizeof(page), at) == sizeof(page));
+		must(!rd_pages_note(pages, page, at));
+	}
+	close(pages);
+}
+
 static void use(void)
 {
 	struct rd_pool pool = { .path = directory, .lock_fd = -1, .area = area };
@@ -41,13 +77,15 @@ static void use(void)
 		return;
 	rd_check(&pool, &report);
 	read_all(pool.sql);
+	prove(&pool);
 	rd_sql_close(pool.sql);
 }
 
-/* Three bytes of offset and one of value each; the first two may cut it off. */
+/* A byte for the checks, two that may cut it off; then three of offset and one of value. */
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct fuzz_input input = { data, size };
+	bool pass = fuzz_take(&input, 1) & 1;
 	u64 cut = fuzz_take(&input, 2) * 16;
 	size_t len = cut && cut < pristine_len ? cut : pristine_len;
 	int fd = open(catalog_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -59,6 +97,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 		must(pwrite(fd, &byte, 1, at) == 1);
 	}
+	if (pass)
+		pass_checks(fd, len);
 	close(fd);
 	use();
 	return 0;
@@ -121,8 +161,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	pristine = malloc(pristine_len);
 	must(pristine && fread(pristine, 1, pristine_len, file) == pristine_len);
 	fclose(file);
-	fuzz_seed("\0\0", 2);
-	fuzz_seed("\0\0\0\20\5\1\0\100\7\377", 10);
-	fuzz_seed("\4\0", 2);
+	fuzz_seed("\1\0\0", 3);
+	fuzz_seed("\0\0\0\0\20\5\1\0\100\7\377", 11);
+	fuzz_seed("\1\0\0\0\20\5\1\0\100\7\377", 11);
+	fuzz_seed("\1\4\0", 3);
 	return 0;
 }

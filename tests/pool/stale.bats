@@ -145,6 +145,22 @@ print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM here").
 	is 0 snapshot vm3 --from new
 }
 
+@test "a frame that is filled slot by slot is not filled where it has something" {
+	edit "UPDATE packing SET next = 0"
+	cp vm1.3.img new
+	for block in 33 36 39 42; do
+		dd if=/dev/urandom of=new bs=4096 seek=$block count=1 conv=notrunc status=none
+	done
+	is 4 snapshot vm1 --from new
+	[[ $output == *"is to be filled from slot 0 on, and has blocks there already"* ]]
+	restore_all 0
+	is 0 repair --rebuild-catalog
+	restore_all 0
+	is 0 restore vm1@4 --to back --yes
+	cmp new back
+	is 0 scrub
+}
+
 # --- data areas from before
 
 # An old data area, as in a copy that was cut off, or an LV that was rolled back.

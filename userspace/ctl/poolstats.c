@@ -40,6 +40,8 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 		r = add_file(ctl, "catalog.db", &stats->catalog);
 	if (!r)
 		r = add_file(ctl, "catalog.db-wal", &stats->catalog);
+	if (!r)
+		r = add_file(ctl, "catalog.db-pages", &stats->catalog);
 	if (r)
 		return r;
 	stats->data = answers[0] * RD_BLOCK_SIZE;
