@@ -109,6 +109,24 @@ edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 	[ "$tried" -gt 3 ]
 }
 
+@test "a bit of the page map" {
+	for ((round = 0; round < 4 * ROUNDS; round++)); do
+		fresh
+		# Of its head, or of an entry.
+		python3 -c 'import os, random, sys
+path, seed, of_head = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
+pages = bytearray(open(path, "rb").read())
+random.seed(seed)
+pages[random.randrange(64) if of_head else random.randrange(4096, len(pages))] ^= 16
+open(path, "wb").write(pages)' pool/catalog.db-pages $((SEED + round)) $((round % 2))
+		is 4 check
+		run "$CTL" snapshot vm3 --from vm2.1.img
+		right_or_refused
+		is 0 repair --rebuild-catalog
+		is 0 check
+	done
+}
+
 # --- rows that are whole, and another version's
 
 @test "a version that the catalog names other segments for" {

@@ -83,7 +83,11 @@ static int check_database(struct check *check, bool *ret_is_good)
 
 	r = rd_sql_check_pages(check->sql, &page);
 	if (r == -EUCLEAN) {
-		wrong(check, "page %llu of the catalog is damaged", (unsigned long long)page);
+		if (page)
+			wrong(check, "page %llu of the catalog is damaged",
+			      (unsigned long long)page);
+		else
+			wrong(check, "the page map of the catalog is damaged");
 		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew; nothing else was looked at");
 		check->report->is_unreadable = true;
 		*ret_is_good = false;

@@ -82,6 +82,13 @@ static int read_head(int fd, struct head *head)
 	return 0;
 }
 
+int rd_pages_check(int fd)
+{
+	struct head head;
+
+	return read_head(fd, &head);
+}
+
 static int write_head(int fd, u64 salt, u64 salt_before)
 {
 	struct head head = {

@@ -56,6 +56,9 @@ int rd_pages_cut(int fd, u64 size);
 
 int rd_pages_sync(int fd);
 
+/* Is the head sound? 0, -EUCLEAN or -errno. */
+int rd_pages_check(int fd);
+
 /* The log with @salt is about to begin; stable when this returns 0. */
 int rd_pages_begin_log(int fd, u64 salt);
 

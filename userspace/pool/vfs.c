@@ -91,6 +91,12 @@ static int code_of(int r, int other)
 	return r == -ENOSPC ? SQLITE_FULL : other;
 }
 
+static int refuse_pages(void)
+{
+	rd_err(0, "the page map of the catalog is damaged");
+	return SQLITE_IOERR_DATA;
+}
+
 /* --- a file */
 
 static int vfs_close(sqlite3_file *file)
@@ -146,7 +152,7 @@ static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64
 		f->has_begun = !r;
 	}
 	if (r)
-		return code_of(r, SQLITE_IOERR_WRITE);
+		return r == -EUCLEAN ? refuse_pages() : code_of(r, SQLITE_IOERR_WRITE);
 	if (!f->is_database || len != PAGE_SIZE)
 		return write_below(file, buf, len, offset);
 	memcpy(page, buf, CHECKED);
@@ -292,25 +298,38 @@ static int refuse_log(const char *name)
 	return SQLITE_IOERR_DATA;
 }
 
-/* Does the log that is there go on from this catalog? SQLite passes over what is none. */
-static int check_log(struct vfs_file *f, const char *name)
+/* The salt of the log @file; *@ret_any: SQLite would not pass over what is there. */
+static int read_salt(sqlite3_file *file, u64 *ret, bool *ret_any)
 {
-	sqlite3_file *log = file_below(&f->file);
 	u8 header[LOG_HEADER];
 	u32 magic;
-	bool known;
-	int r;
+	int r = file->pMethods->xRead(file, header, sizeof(header), 0);
 
-	r = log->pMethods->xRead(log, header, sizeof(header), 0);
+	*ret_any = false;
 	if (r)
 		return r == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : r;
 	magic = (u32)header[0] << 24 | header[1] << 16 | header[2] << 8 | header[3];
-	if ((magic & ~1U) != LOG_MAGIC)
-		return SQLITE_OK;
-	r = rd_pages_know_log(f->pages, salt_of(header), &known);
-	if (r)
-		rd_err(0, "the page map of '%s' is damaged", name);
-	return r ? SQLITE_IOERR_DATA : known ? SQLITE_OK : refuse_log(name);
+	*ret = salt_of(header);
+	*ret_any = (magic & ~1U) == LOG_MAGIC;
+	return SQLITE_OK;
+}
+
+/* Does the log that is there go on from this catalog? Others may begin new ones. */
+static int check_log(struct vfs_file *f, const char *name)
+{
+	u64 salt = 0, before;
+	bool any, known;
+	int r;
+
+	do {
+		before = salt;
+		r = read_salt(file_below(&f->file), &salt, &any);
+		if (r || !any)
+			return r;
+		if (rd_pages_know_log(f->pages, salt, &known))
+			return refuse_pages();
+	} while (!known && salt != before);
+	return known ? SQLITE_OK : refuse_log(name);
 }
 
 static int open_log_pages(struct vfs_file *f, const char *name, int flags)
@@ -436,6 +455,9 @@ int rd_vfs_check(sqlite3 *db, u64 *ret_page)
 		return -EIO;
 	pages = ((struct vfs_file *)file)->pages;
 	file = file_below(file);
+	*ret_page = 0;
+	if (rd_pages_check(pages))
+		return -EUCLEAN;
 	if (file->pMethods->xFileSize(file, &size))
 		return -EIO;
 	for (offset = 0; offset < (u64)size; offset += PAGE_SIZE) {

@@ -25,7 +25,7 @@ const char *rd_vfs_name(void);
 
 /*
  * Read every page of the database @db, whether anything is in it or not. Others
- * may be writing. 0, or -EUCLEAN with the number of the first bad page.
+ * may be writing. 0, or -EUCLEAN with the number of the first bad page; 0: the page map.
  */
 int rd_vfs_check(sqlite3 *db, u64 *ret_page);
 
