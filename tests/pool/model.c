@@ -49,6 +49,7 @@
 #include "../../userspace/pool/restore.h"
 #include "../../userspace/pool/snapshot.h"
 #include "devices.h"
+#include "lies.h"
 #include "power.h"
 
 #define NR_VOLUMES	3
@@ -87,6 +88,10 @@ enum coverage {
 	UNREACHABLE,
 	GONE,
 	STUCK,
+	LIE_ROW,
+	LIE_FREE,
+	OLD_CATALOG,
+	OLD_DATA,
 	NR_COVERAGE,
 };
 
@@ -107,6 +112,10 @@ static const char *const coverage_names[NR_COVERAGE] = {
 	[UNREACHABLE] = "times that a device could not be reached",
 	[GONE] = "devices that were gone without a word",
 	[STUCK] = "a queue that stays as it is, for a device out of reach",
+	[LIE_ROW] = "a row that names another content, and who reads it refused",
+	[LIE_FREE] = "a frame in use that is said to be free, and not given out",
+	[OLD_CATALOG] = "an older catalog put back, and refused",
+	[OLD_DATA] = "an older data area put back, and refused",
 };
 
 static u64 seed, rng_state;
@@ -1035,6 +1044,85 @@ static void plant_error(void)
 	rd_sql_rollback(pool->sql);
 }
 
+static void tell_lies(void)
+{
+	int r = lies_row(pool, below);
+
+	if (r < 0)
+		fail("a version was read that is not what it was made with");
+	covered[LIE_ROW] += r;
+	r = lies_free(pool, below);
+	if (r < 0)
+		fail("what is in use is taken for free");
+	covered[LIE_FREE] += r;
+}
+
+/* --- files of the pool that are put back */
+
+/* The generation of what is in kept/. */
+static i64 kept_generation;
+
+__attribute__((format(printf, 1, 2)))
+static void run_command(const char *format, ...)
+{
+	char command[1200];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	if (system(command))
+		fail("cannot run '%s'", command);
+}
+
+/* The pool is closed. */
+static void keep_files(i64 generation)
+{
+	const char *kept = path_of("kept");
+
+	run_command("rm -rf '%s' && mkdir '%s'", kept, kept);
+	run_command("cp --sparse=always '%s'/data '%s'", path_of("pool"), kept);
+	run_command("cp '%s'/catalog.db* '%s'", path_of("pool"), kept);
+	kept_generation = generation;
+}
+
+/* With @files of before, who writes is refused, and changes nothing. */
+static void put_back(const char *files, enum coverage what)
+{
+	const char *now = path_of("now");
+	int r;
+
+	run_command("rm -rf '%s' && mkdir '%s'", now, now);
+	run_command("mv '%s'/%s* '%s'", path_of("pool"), files, now);
+	run_command("cp --sparse=always '%s'/%s* '%s'", path_of("kept"), files,
+		    path_of("pool"));
+	r = rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0);
+	if (r != -ESTALE)
+		fail("%s: %d", coverage_names[what], r);
+	run_command("rm '%s'/%s* && mv '%s'/* '%s'", path_of("pool"), files, path_of("now"),
+		    path_of("pool"));
+	covered[what]++;
+}
+
+/* The pool is open, and is again after it. */
+static void travel(void)
+{
+	i64 generation;
+
+	if (rd_sql_number(pool->sql, &generation, "SELECT generation FROM state", ""))
+		fail("cannot read the catalog");
+	close_pool();
+	if (kept_generation && kept_generation < generation) {
+		put_back("catalog.db", OLD_CATALOG);
+		put_back("data", OLD_DATA);
+		if (!below(4))
+			kept_generation = 0;
+	}
+	if (!kept_generation)
+		keep_files(generation);
+	open_pool();
+}
+
 static void do_step(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
@@ -1057,6 +1145,10 @@ static void do_step(void)
 	check_some();
 	if (!below(4))
 		plant_error();
+	if (!below(4))
+		tell_lies();
+	if (!below(12))
+		travel();
 	if (!below(16)) {
 		close_pool();
 		if (below(2) && try_rebuild(false))
