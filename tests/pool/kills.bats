@@ -68,6 +68,54 @@ kill_everywhere() {
 	say "$1: $kills kills"
 }
 
+# put SOURCE BLOCK: a block of that file, or device, into the image of v.
+put() {
+	dd if="$1" of=img/v bs=4096 count=1 seek="$2" conv=notrunc status=none
+}
+
+# many_point_there: twelve segments of v@1 have a block that they gave up to one segment of
+# v@2. Nothing else has it.
+many_point_there() {
+	local i
+	must init pool --size 162M --reserve 1M
+	head -c 4096 /dev/urandom >common
+	for i in {1..12}; do
+		put /dev/urandom $((i * 512))
+		put common $((i * 512 + 1))
+	done
+	must snapshot v --from img/v
+	took v out/must
+	for i in {1..12}; do
+		put /dev/urandom $((i * 512 + 1))
+	done
+	put common 1
+	must snapshot v --from img/v
+	took v out/must
+	put /dev/urandom 1
+	must snapshot v --from img/v
+	took v out/must
+	keep_base
+}
+
+# A build for tests writes the map of one other recipe a transaction.
+@test "a recipe that many point at goes in several transactions" {
+	local step number
+	many_point_there
+	log_steps delete v@2
+	number=$(grep -c '^hand-over$' log)
+	[ "$number" -ge 10 ] || fail_test "all of it went in $number transactions"
+	for step in hand-over delete-rows; do
+		for ((number = 1; number <= $(grep -c "^$step\$" log); number++)); do
+			from_base
+			rm want/v@2
+			REVDEDUP_FAIL=$step:$number=kill run -137 "${ctl[@]}" delete v@2
+			# As it is, and when it has been gone on with.
+			all_right && works tag v@1 +gold && all_right ||
+				fail_test "killed at $step, $number: see above"
+		done
+	done
+}
+
 @test "kills at each step" {
 	kill_everywhere snapshot vm1 --from img/vm1
 	kill_everywhere snapshot vm9 --from img/vm9

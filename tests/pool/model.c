@@ -1170,7 +1170,7 @@ static struct {
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
-	{ "free-leave", 0 },
+	{ "free-leave", 0 }, { "hand-over", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
 	{ "lease-add", 0 }, { "lease-drop", 0 },
 	{ "pages-sync", 0 }, { "pages-write", 0 },

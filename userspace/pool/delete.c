@@ -54,7 +54,8 @@ static int restore_before(struct deletion *d, i64 segment)
 	return r || !recipe ? r : rd_recipe_name(d->pool->sql, recipe, 0, 1);
 }
 
-static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe)
+/* 1: its recipe is not ready to go, and the transaction is long enough. */
+static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe, unsigned int *maps)
 {
 	struct rd_sql *sql = d->pool->sql;
 	bool seen;
@@ -62,6 +63,9 @@ static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe)
 
 	r = is_seen(d, segment, born, &seen);
 	if (r || seen)
+		return r;
+	r = recipe ? rd_recipe_prepare(sql, recipe, maps) : 0;
+	if (r)
 		return r;
 	r = rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
 		       "iii", d->version->volume, segment, born);
@@ -102,17 +106,20 @@ static int read_rows(struct deletion *d, struct row *rows, unsigned int *ret_nr)
 
 static int delete_batch(struct deletion *d, struct row *rows, bool *ret_more)
 {
-	unsigned int i, nr;
+	unsigned int i, nr, maps = RD_HAND_OVERS;
 	int r;
 
 	r = read_rows(d, rows, &nr);
-	for (i = 0; i < nr && !r; i++)
-		r = delete_row(d, rows[i].segment, rows[i].born, rows[i].recipe);
-	*ret_more = nr == BATCH;
-	if (nr) {
-		d->born = rows[nr - 1].born;
-		d->segment = rows[nr - 1].segment;
+	for (i = 0; i < nr && !r; i++) {
+		r = delete_row(d, rows[i].segment, rows[i].born, rows[i].recipe, &maps);
+		if (r)
+			break;
+		d->born = rows[i].born;
+		d->segment = rows[i].segment;
 	}
+	*ret_more = r > 0 || nr == BATCH;
+	if (r > 0)
+		r = 0;
 	if (!r && !*ret_more)
 		r = rd_version_remove(d->pool->sql, d->version);
 	return r;
@@ -130,6 +137,8 @@ static int delete_rows(struct deletion *d)
 			r = rd_catalog_begin(d->pool->sql);
 		if (!r)
 			r = rd_catalog_end(d->pool->sql, delete_batch(d, rows, &more));
+		if (!r && more)
+			rd_sql_pause();
 	}
 	free(rows);
 	return r;

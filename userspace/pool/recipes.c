@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "cleanup.h"
+#include "failpoint.h"
 #include "frames.h"
 #include "log.h"
 #include "recipes.h"
@@ -354,14 +355,18 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 	return write_map(sql, &source, source.frame, &map);
 }
 
-/* Who points at @id, but for itself: what it has of its own goes with it. */
-static int find_sources(struct rd_sql *sql, i64 id, struct rd_buffer *sources)
+/*
+ * @max of those that point at @id, but for itself: what it has of its own goes with it.
+ * The first of them become the heirs. Retention deletes old versions first, so the
+ * youngest recipe will not have to hand the same blocks over again soon.
+ */
+static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *sources)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT source FROM at WHERE target = ?1 AND source <> ?1"
-		       " ORDER BY source", "i", id);
+		       " ORDER BY source DESC LIMIT ?2", "ii", id, max);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		i64 source = rd_row_i64(row, 0);
 
@@ -371,21 +376,65 @@ static int find_sources(struct rd_sql *sql, i64 id, struct rd_buffer *sources)
 	return r;
 }
 
-static int hand_over_all(struct rd_sql *sql, const struct rd_recipe *recipe,
-			 rd_place heirs[RD_SEG_BLOCKS])
+static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 max,
+			rd_place heirs[RD_SEG_BLOCKS])
 {
 	struct rd_buffer sources = { 0 };
 	size_t at;
 	i64 source;
 	int r;
 
-	r = find_sources(sql, recipe->id, &sources);
+	r = find_sources(sql, recipe->id, max, &sources);
 	for (at = 0; at < sources.len && !r; at += sizeof(source)) {
 		memcpy(&source, sources.data + at, sizeof(source));
 		r = hand_over(sql, recipe, heirs, source);
 	}
 	rd_buffer_free(&sources);
 	return r;
+}
+
+/* The recipe stays for now: what it has handed over, it has where the heirs have it. */
+static int hand_over_some(struct rd_sql *sql, i64 id, i64 max)
+{
+	rd_place heirs[RD_SEG_BLOCKS] = { 0 };
+	struct rd_recipe recipe;
+	struct rd_map left;
+	unsigned int i;
+	int r;
+
+	r = rd_point("hand-over");
+	if (!r)
+		r = rd_recipe_load(sql, id, &recipe);
+	if (!r)
+		r = hand_over_to(sql, &recipe, max, heirs);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	left = recipe.map;
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (heirs[i])
+			left.at[i] = heirs[i];
+	return write_map(sql, &recipe, recipe.frame, &left);
+}
+
+int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps)
+{
+	i64 nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT (SELECT count(*) FROM (SELECT 1 FROM at"
+			  " WHERE target = ?1 AND source <> ?1 LIMIT ?2))"
+			  " FROM uses WHERE recipe = ?1 AND names <= 1", "ii", id,
+			  (i64)*maps + 1);
+	if (r)
+		/* Another row names it, too. */
+		return r == -ENOENT ? 0 : r;
+	if (nr <= *maps) {
+		*maps -= nr;
+		return 0;
+	}
+	r = *maps ? hand_over_some(sql, id, *maps) : 0;
+	*maps = 0;
+	return r ? r : 1;
 }
 
 static int drop(struct rd_sql *sql, i64 id)
@@ -399,7 +448,7 @@ static int drop(struct rd_sql *sql, i64 id)
 	r = rd_recipe_load(sql, id, &recipe);
 	if (r)
 		return r == -ENOENT ? -EUCLEAN : r;
-	r = hand_over_all(sql, &recipe, heirs);
+	r = hand_over_to(sql, &recipe, -1, heirs);
 	if (r)
 		return r;
 	left = recipe.map;

@@ -58,8 +58,26 @@ int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest);
 
 /*
- * The same with less: a recipe that nothing names goes, and hands the blocks
- * that others still want to these; one that only older versions name is
+ * How many maps of others a transaction writes for recipes that go: nobody is to wait
+ * for it. A test has so few that recipes with little in them go in several.
+ */
+#ifdef RD_TEST
+#define RD_HAND_OVERS	1
+#else
+#define RD_HAND_OVERS	2048
+#endif
+
+/*
+ * Before rd_recipe_unname() with one name, in the same transaction. *@maps: how many maps
+ * may still be written, RD_HAND_OVERS at first. 1: more than these point at the recipe,
+ * which would go. It has handed its blocks over to as many as may be, and is in pieces
+ * now; the row that names it stays, and the next transaction asks again.
+ */
+int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
+
+/*
+ * The opposite of rd_recipe_name(): a recipe that nothing names goes, and hands the
+ * blocks that others still want to these; one that only older versions name is
  * superseded by the newest version of @volume.
  */
 int rd_recipe_unname(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);

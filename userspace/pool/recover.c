@@ -43,18 +43,25 @@ static int read_unborn(struct rd_sql *sql, const struct rd_version *version,
 static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
 		      struct unborn *rows, bool *ret_more)
 {
-	unsigned int i, nr;
+	unsigned int i, nr, maps = RD_HAND_OVERS;
 	int r;
 
 	r = read_unborn(sql, version, rows, &nr);
 	for (i = 0; i < nr && !r; i++) {
+		/* It may be the last one of a recipe that other versions had meanwhile. */
+		if (rows[i].recipe)
+			r = rd_recipe_prepare(sql, rows[i].recipe, &maps);
+		if (r)
+			break;
 		r = rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ?"
 			       " AND born = ?", "iii", version->volume, rows[i].segment,
 			       version->number);
 		if (!r && rows[i].recipe)
 			r = rd_recipe_unname(sql, rows[i].recipe, 1, 1, version->volume);
 	}
-	*ret_more = nr == BATCH;
+	*ret_more = r > 0 || nr == BATCH;
+	if (r > 0)
+		r = 0;
 	if (!r && !*ret_more)
 		r = rd_version_remove(sql, version);
 	return r;
@@ -75,6 +82,8 @@ static int undo_version(struct rd_sql *sql, i64 id)
 			r = rd_catalog_begin(sql);
 		if (!r)
 			r = rd_catalog_end(sql, undo_batch(sql, &version, rows, &more));
+		if (!r && more)
+			rd_sql_pause();
 	}
 	free(rows);
 	return r == -ENOENT ? 0 : r;

@@ -22,7 +22,9 @@
 
 /* Transactions are short, so this is long. */
 #define BUSY_MS		(10 * 60 * 1000)
-#define BUSY_STEP_MS	10
+#define BUSY_STEP_MS	1
+/* Who waits looks twice in this time. */
+#define PAUSE_US	(2 * BUSY_STEP_MS * 1000)
 
 struct rd_row {
 	struct rd_sql *sql;
@@ -471,6 +473,11 @@ void rd_sql_rollback(struct rd_sql *sql)
 	if (!sqlite3_get_autocommit(sql->db))
 		rd_sql_run(sql, "ROLLBACK", "");
 	sql->writing = false;
+}
+
+void rd_sql_pause(void)
+{
+	usleep(PAUSE_US);
 }
 
 /* --- waiting */

@@ -92,6 +92,12 @@ int rd_sql_begin(struct rd_sql *sql);
 int rd_sql_commit(struct rd_sql *sql);
 void rd_sql_rollback(struct rd_sql *sql);
 
+/*
+ * Between one transaction and the next of many: those who wait to write look now and then
+ * if they can, and would hardly ever hit on the moment in between.
+ */
+void rd_sql_pause(void);
+
 /* What the transaction changed so far, see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 
