@@ -117,7 +117,7 @@ struct snapshot {
 	bool all;			/* compare everything */
 	unsigned int range;		/* of options->changed */
 	u64 audit_random[AUDIT_RANDOM];
-	bool pieces_known;
+	u8 *pieces;			/* a bit for each segment in pieces; NULL: there is none */
 	u64 pieces_next;		/* next segment in pieces */
 	u8 *seen;			/* a bit for each segment that was looked at */
 	u64 window;			/* first segment of recipes[] */
@@ -271,24 +271,87 @@ static u64 next_in_audit(const struct snapshot *s, u64 from)
 	return next;
 }
 
-/* Segments of the version before that are in pieces are read, and made whole. */
-static u64 next_in_pieces(struct snapshot *s, u64 from)
+static bool test_bit(const u8 *bits, u64 segment)
 {
-	i64 segment = 0;
+	return bits[segment / 8] >> segment % 8 & 1;
+}
+
+static void set_bit(u8 *bits, u64 segment)
+{
+	bits[segment / 8] |= 1 << segment % 8;
+}
+
+/* The segments that have, or had, @recipe. */
+static int note_pieces(struct snapshot *s, i64 recipe)
+{
+	RD_ROW struct rd_row *row = NULL;
+	u64 end = end_of_all(s);
 	int r;
 
-	if (s->pieces_known && s->pieces_next >= from)
-		return s->pieces_next;
-	s->pieces_known = true;
-	r = rd_sql_number(s->pool->sql, &segment, "SELECT min(segment) FROM segment"
-			  " WHERE volume = ? AND segment >= ? AND recipe IN"
-			  " (SELECT recipe FROM uses WHERE latest > 0 AND whole = 0)"
-			  " HAVING min(segment) IS NOT NULL", "ii",
-			  s->base.volume, (i64)from);
-	if (r && r != -ENOENT)
-		s->r = s->r ? s->r : r;
-	s->pieces_next = r ? U64_MAX : (u64)segment;
-	return s->pieces_next;
+	r = rd_sql_ask(s->pool->sql, &row, "SELECT segment FROM segment"
+		       " WHERE recipe = ? AND volume = ? AND segment < ?", "iii", recipe,
+		       s->base.volume, (i64)end);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		if (!s->pieces)
+			s->pieces = calloc(1, end / 8 + 1);
+		if (s->pieces)
+			set_bit(s->pieces, rd_row_i64(row, 0));
+		r = s->pieces ? 0 : -ENOMEM;
+	}
+	return r;
+}
+
+static int list_in_pieces(struct snapshot *s, i64 after, i64 *ids, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+	int r;
+
+	r = rd_sql_ask(s->pool->sql, &row, "SELECT recipe FROM uses WHERE latest > 0"
+		       " AND whole = 0 AND recipe > ? ORDER BY recipe LIMIT ?", "ii", after,
+		       (i64)LOOK_AHEAD);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		ids[nr++] = rd_row_i64(row, 0);
+		r = 0;
+	}
+	*ret_nr = nr;
+	return r;
+}
+
+/*
+ * Segments of the version before that are in pieces are read, and made whole. They are
+ * listed once, from the recipes in pieces: mostly there are few, or none.
+ */
+static int find_pieces(struct snapshot *s)
+{
+	unsigned int i, nr = LOOK_AHEAD;
+	i64 ids[LOOK_AHEAD], last = 0;
+	int r = 0;
+
+	while (!r && nr == LOOK_AHEAD) {
+		r = rd_sql_begin_read(s->pool->sql);
+		if (r)
+			return r;
+		r = list_in_pieces(s, last, ids, &nr);
+		for (i = 0; i < nr && !r; i++)
+			r = note_pieces(s, ids[i]);
+		rd_sql_end_read(s->pool->sql);
+		if (nr)
+			last = ids[nr - 1];
+	}
+	return r;
+}
+
+static u64 next_in_pieces(struct snapshot *s, u64 from)
+{
+	u64 end = end_of_all(s), next = rd_max(from, s->pieces_next);
+
+	if (!s->pieces)
+		return U64_MAX;
+	while (next < end && !test_bit(s->pieces, next))
+		next += next % 8 || s->pieces[next / 8] ? 1 : 8;
+	s->pieces_next = next;
+	return next < end ? next : U64_MAX;
 }
 
 /*
@@ -818,17 +881,6 @@ static int take_zeros(struct snapshot *s, u64 segment, bool is_audit)
 	return s->nr_items == BATCH ? commit_batch(s) : 0;
 }
 
-/* Once an audit has failed it begins again, and passes by what it has. */
-static bool is_seen(const struct snapshot *s, u64 segment)
-{
-	return s->seen[segment / 8] >> segment % 8 & 1;
-}
-
-static void set_seen(struct snapshot *s, u64 segment)
-{
-	s->seen[segment / 8] |= 1 << segment % 8;
-}
-
 static struct buffer *free_buffer(struct snapshot *s)
 {
 	unsigned int i;
@@ -867,7 +919,8 @@ static int start_reads(struct snapshot *s, bool *ret_more)
 		*ret_more = segment != U64_MAX;
 		if (s->r || !*ret_more)
 			return s->r;
-		if (is_seen(s, segment)) {
+		/* Once an audit has failed it begins again, and passes by what it has. */
+		if (test_bit(s->seen, segment)) {
 			s->next = segment + 1;
 			continue;
 		}
@@ -875,7 +928,7 @@ static int start_reads(struct snapshot *s, bool *ret_more)
 			s->next = segment + 1;
 			if (s->all && segment < s->nr_segs)
 				s->next = skip_nothing(s, s->next);
-			set_seen(s, segment);
+			set_bit(s->seen, segment);
 			r = take_zeros(s, segment, is_audit);
 			if (r)
 				return r;
@@ -885,7 +938,7 @@ static int start_reads(struct snapshot *s, bool *ret_more)
 		if (!buffer || s->nr == NR_BUFFERS)
 			return 0;
 		s->next = segment + 1;
-		set_seen(s, segment);
+		set_bit(s->seen, segment);
 		start_read(s, buffer, segment, is_audit);
 	}
 }
@@ -968,6 +1021,7 @@ static void tear_down(struct snapshot *s)
 		free(s->buffers[i]);
 	free(s->fps);
 	free(s->data);
+	free(s->pieces);
 	free(s->seen);
 	rd_resolver_free(s->resolver);
 	rd_hasher_free(s->hasher);
@@ -1091,7 +1145,10 @@ static int take(struct snapshot *s)
 	if (!s->seen)
 		return -ENOMEM;
 	choose_mode(s);
-	r = run_pipeline(s);
+	/* Where all is compared, these are read anyway. */
+	r = s->all ? 0 : find_pieces(s);
+	if (!r)
+		r = run_pipeline(s);
 	if (!r)
 		r = finish_version(s);
 	return r;

@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# What commands take follows what they change. Each of these has a cause for taking far
+# more, and is measured against a bound that it misses by a wide margin then: in bytes
+# that it reads, or beside another command of the same run.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	ctl=${CTL:?revdedupctl}
+	export REVDEDUP_POOL=$PWD/pool
+	"$ctl" init -q --size 1T "$REVDEDUP_POOL"
+}
+
+# scatter FILE SEGMENTS FIRST STEP BLOCK SEED: random content in that block of each STEPth
+# segment from FIRST on. Prints the ranges, for --changed.
+scatter() {
+	python3 - "$@" <<-'END'
+		import os, random, sys
+		nr, first, step, block, seed = map(int, sys.argv[2:])
+		random.seed(seed)
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+		os.truncate(fd, nr << 21)
+		for segment in range(first, nr, step):
+		    offset = (segment << 21) + block * 4096
+		    os.pwrite(fd, random.randbytes(4096), offset)
+		    print(offset, 4096)
+	END
+}
+
+# cpu_ms COMMAND...: sets ms, the processor's time.
+cpu_ms() {
+	local TIMEFORMAT='%U %S' user system
+	{ time "$@" >out 2>&1; } 2>cpu || { cat out; return 1; }
+	read -r user system <cpu
+	ms=$((10#${user/./} + 10#${system/./}))
+}
+
+# bytes_read COMMAND...: sets bytes.
+bytes_read() {
+	local before after
+	read -r _ before </proc/$BASHPID/io
+	"$@"
+	read -r _ after </proc/$BASHPID/io
+	bytes=$((after - before))
+}
+
+@test "a newest version in pieces: the next snapshot follows their number" {
+	local first
+	scatter img 4096 0 1 0 1 >/dev/null
+	scatter img 4096 0 1 1 2 >/dev/null
+	cp --sparse=always img old
+	cpu_ms "$ctl" -q snapshot v --from img
+	first=$ms
+	scatter img 4096 0 1 0 3 >/dev/null
+	"$ctl" -q snapshot v --from img
+	"$ctl" -q delete v@2
+	echo "version 1" >changed
+	cpu_ms "$ctl" snapshot v --from old --changed changed --json
+	echo "first: $first ms, of pieces: $ms ms"
+	grep -q '"segments_pieces": 4096' out
+	[ "$ms" -le $((4 * first + 100)) ]
+}
