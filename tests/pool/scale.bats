@@ -63,3 +63,21 @@ bytes_read() {
 	grep -q '"segments_pieces": 4096' out
 	[ "$ms" -le $((4 * first + 100)) ]
 }
+
+@test "a volume that was changed here and there: fingerprints are read once" {
+	local i
+	scatter img 2048 0 1 0 1 >/dev/null
+	"$ctl" -q snapshot v --from img
+	for i in {1..16}; do
+		echo "version $i" >changed
+		scatter img 2048 $((i - 1)) 16 0 $((i + 1)) >>changed
+		"$ctl" -q snapshot v --from img --changed changed
+	done
+	# What it takes the place of is nowhere in the newest version, which is all looked at.
+	echo "version 17" >changed
+	scatter img 2048 2 2048 0 99 >>changed
+	bytes_read "$ctl" -q snapshot v --from img --changed changed
+	echo "$bytes bytes"
+	# There are 16 MiB of them, in chunks of which a part is of older versions.
+	[ "$bytes" -le $((96 << 20)) ]
+}

@@ -12,7 +12,8 @@
  *	1. take recipes until NR_WANTED blocks are HERE in them; one that the
  *	   segment that took the place has at the same offset is found at once
  *	2. all others are in a hash table by their fingerprints, past which the
- *	   newest version's fingerprints stream, in the order they lie in
+ *	   newest version's fingerprints stream, in the order they lie in (of NR_SORTED
+ *	   segments at a time)
  *	3. transactions change the maps of those that are still superseded, and
  *	   only where a block and its target are where they were
  *
@@ -48,6 +49,7 @@
 #define MAX_HEADS	(1U << 20)
 #define MIN_HEADS	(1U << 10)
 #define WINDOW		1024		/* recipes that are looked up at a time */
+#define NR_SORTED	(1U << 16)	/* and of the newest version, sorted by their places */
 #define CHUNK		64		/* frames whose fingerprints are read at a time */
 #define NR_CHUNKS	8		/* and are kept */
 #define MAX_ROUNDS	3
@@ -70,6 +72,12 @@ struct work {
 	u32 first, nr;
 };
 
+/* A recipe of the newest version, and the frame that it is in, or most of it. */
+struct sorted {
+	u64 frame;
+	i64 id;
+};
+
 struct reverse {
 	struct rd_pool *pool;
 	i64 volume;
@@ -81,6 +89,8 @@ struct reverse {
 	struct wanted *wanted;
 	unsigned int nr_heads;	/* a power of two */
 	u32 *heads;
+	unsigned int nr_sorted;
+	struct sorted *sorted;
 	/* Fingerprints read last: those of old recipes and of new ones take turns. */
 	unsigned int next_chunk;
 	u64 chunks[NR_CHUNKS];
@@ -136,6 +146,8 @@ static int leave_before(struct rd_pool *pool, struct rd_version *version)
 		if (!r)
 			r = rd_catalog_end(pool->sql,
 					   leave_batch(pool->sql, version, &more));
+		if (!r && more)
+			rd_sql_pause();
 	}
 	return r;
 }
@@ -393,22 +405,82 @@ static int offer_recipe(struct reverse *rev, i64 id)
 	return 0;
 }
 
-static int offer_window(struct reverse *rev, u64 first)
+static int sort_window(struct reverse *rev, u64 first)
 {
 	struct rd_sql *sql = rev->pool->sql;
-	i64 recipes[WINDOW];
+	i64 recipes[WINDOW], frame;
 	unsigned int i;
+	int r = rd_sql_begin_read(sql);
+
+	if (r)
+		return r;
+	r = rd_segments_read(sql, rev->volume, rev->newest.number, first, WINDOW, recipes);
+	for (i = 0; i < WINDOW && !r; i++) {
+		if (!recipes[i])
+			continue;
+		r = rd_sql_number(sql, &frame, "SELECT frame FROM recipe WHERE id = ?", "i",
+				  recipes[i]);
+		if (!r)
+			rev->sorted[rev->nr_sorted++] = (struct sorted){ frame, recipes[i] };
+		r = r == -ENOENT ? 0 : r;
+	}
+	rd_sql_end_read(sql);
+	return r;
+}
+
+static int compare_sorted(const void *a, const void *b)
+{
+	const struct sorted *x = a, *y = b;
+
+	if (x->frame != y->frame)
+		return x->frame < y->frame ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * Of a disk that was changed here and there many times, neighbours lie anywhere. In the
+ * order of their places each chunk of fingerprints is read once.
+ */
+static int sort_newest(struct reverse *rev, u64 first, u64 end)
+{
+	int r = 0;
+
+	rev->nr_sorted = 0;
+	for (; first < end && !r; first += WINDOW)
+		r = sort_window(rev, first);
+	qsort(rev->sorted, rev->nr_sorted, sizeof(*rev->sorted), compare_sorted);
+	return r;
+}
+
+static int offer_window(struct reverse *rev, unsigned int first)
+{
+	struct rd_sql *sql = rev->pool->sql;
+	unsigned int i, end = rd_min(first + WINDOW, rev->nr_sorted);
 	int r = rd_sql_begin_read(sql);
 
 	if (r)
 		return r;
 	/* None may be older than the maps. */
 	forget_chunks(rev);
-	r = rd_segments_read(sql, rev->volume, rev->newest.number, first, WINDOW, recipes);
-	for (i = 0; i < WINDOW && rev->nr_fps && !r; i++)
-		if (recipes[i])
-			r = offer_recipe(rev, recipes[i]);
+	for (i = first; i < end && rev->nr_fps && !r; i++)
+		/* A segment may be in many places. */
+		if (!i || rev->sorted[i].id != rev->sorted[i - 1].id)
+			r = offer_recipe(rev, rev->sorted[i].id);
 	rd_sql_end_read(sql);
+	return r;
+}
+
+static int offer_sorted(struct reverse *rev, u64 done, u64 size)
+{
+	unsigned int first;
+	int r = 0;
+
+	for (first = 0; first < rev->nr_sorted && rev->nr_fps && !r; first += WINDOW) {
+		r = offer_window(rev, first);
+		if (!r)
+			r = rd_pool_tell(rev->pool, "reverse",
+					 rd_min(done + ((u64)first << RD_SEG_SHIFT), size), size);
+	}
 	return r;
 }
 
@@ -417,11 +489,10 @@ static int stream_newest(struct reverse *rev)
 	u64 nr = rd_nr_segs(rev->newest.size), first;
 	int r = 0;
 
-	for (first = 0; first < nr && rev->nr_fps && !r; first += WINDOW) {
-		r = offer_window(rev, first);
+	for (first = 0; first < nr && rev->nr_fps && !r; first += NR_SORTED) {
+		r = sort_newest(rev, first, rd_min(first + NR_SORTED, nr));
 		if (!r)
-			r = rd_pool_tell(rev->pool, "reverse", first << RD_SEG_SHIFT,
-					 nr << RD_SEG_SHIFT);
+			r = offer_sorted(rev, first << RD_SEG_SHIFT, nr << RD_SEG_SHIFT);
 	}
 	return r;
 }
@@ -560,6 +631,8 @@ static int change_all(struct reverse *rev)
 		r = change_some(rev, first);
 		if (!r)
 			r = rd_pool_tell(rev->pool, "reverse", size, size);
+		if (!r && first + CHANGES < rev->nr_works)
+			rd_sql_pause();
 	}
 	return r;
 }
@@ -571,8 +644,9 @@ static int allocate(struct reverse *rev)
 	rev->works = malloc(NR_WORKS * sizeof(*rev->works));
 	rev->wanted = malloc(NR_WANTED * sizeof(*rev->wanted));
 	rev->heads = malloc(MAX_HEADS * sizeof(*rev->heads));
+	rev->sorted = malloc(NR_SORTED * sizeof(*rev->sorted));
 	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
-	return rev->works && rev->wanted && rev->heads && rev->chunk_fps ? 0 : -ENOMEM;
+	return rev->works && rev->wanted && rev->heads && rev->sorted && rev->chunk_fps ? 0 : -ENOMEM;
 }
 
 static void release(struct reverse *rev)
@@ -580,6 +654,7 @@ static void release(struct reverse *rev)
 	free(rev->works);
 	free(rev->wanted);
 	free(rev->heads);
+	free(rev->sorted);
 	free(rev->chunk_fps);
 }
 
