@@ -1123,6 +1123,39 @@ static void travel(void)
 	open_pool();
 }
 
+/*
+ * Entries that point at each other, with counts that agree: of a recipe at itself, or of
+ * two. It leads nowhere, and the recount must see it, and end.
+ */
+static void plant_circle(void)
+{
+	struct rd_check_report report = { .wrong = NULL };
+	struct rd_recipe recipes[2];
+	unsigned int i, nr = 1 + below(2);
+	struct rd_map map;
+	i64 id;
+
+	for (i = 0; i < nr; i++) {
+		if (rd_sql_number(pool->sql, &id, "SELECT id FROM recipe ORDER BY id LIMIT 1 OFFSET ?",
+				  "i", (i64)(i + below(3))) ||
+		    rd_recipe_load(pool->sql, id, &recipes[i]))
+			return;
+	}
+	if (nr == 2 && recipes[0].id == recipes[1].id)
+		return;
+	if (rd_catalog_begin(pool->sql))
+		fail("cannot begin");
+	for (i = 0; i < nr; i++) {
+		map = recipes[i].map;
+		map.at[1] = rd_place_make(RD_AT, recipes[nr - 1 - i].id, 1);
+		if (rd_recipe_change(pool->sql, &recipes[i], recipes[i].frame, &map))
+			fail("cannot plant a circle");
+	}
+	if (!rd_check(pool, &report) && !report.nr_wrong)
+		fail("check does not find recipes that point at each other");
+	rd_sql_rollback(pool->sql);
+}
+
 static void do_step(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
@@ -1149,6 +1182,8 @@ static void do_step(void)
 		tell_lies();
 	if (!below(12))
 		travel();
+	if (!below(8))
+		plant_circle();
 	if (!below(16)) {
 		close_pool();
 		if (below(2) && try_rebuild(false))

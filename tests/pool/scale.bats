@@ -81,3 +81,20 @@ bytes_read() {
 	# There are 16 MiB of them, in chunks of which a part is of older versions.
 	[ "$bytes" -le $((96 << 20)) ]
 }
+
+@test "check follows the number of versions" {
+	local i few
+	head -c $((2 << 20)) /dev/urandom >img
+	"$ctl" -q snapshot v --from img
+	for ((i = 1; i < 480; i++)); do
+		printf 'version %s\n0 4096\n' $i >changed
+		head -c 4096 /dev/urandom | dd of=img bs=4096 conv=notrunc status=none
+		"$ctl" -q snapshot v --from img --changed changed
+		[ $i -ne 120 ] || cp -r --sparse=always pool few
+	done
+	cpu_ms "$ctl" --pool few check
+	few=$ms
+	cpu_ms "$ctl" check
+	echo "$few ms, and four times as many versions $ms ms"
+	[ "$ms" -le $((6 * few)) ]
+}

@@ -181,11 +181,62 @@ static int check_whole(struct check *check, const struct rd_recipe *recipe)
 	return r == -ENOENT ? 0 : r;
 }
 
+/*
+ * Does an entry of recipe @id, which is not zeros, lead to a block? Recipes are looked at
+ * from the youngest to the oldest, so what a younger one has leads to a block, or has been
+ * told: each step of a long chain is taken once. What does not end is seen when it comes
+ * back to the place where it was after 2^n steps.
+ */
+static int follow(struct rd_resolver *resolver, i64 id, rd_place place, bool *ret_good)
+{
+	const struct rd_recipe *recipe;
+	unsigned int steps = 0, next = 1;
+	rd_place mark = place;
+	int r;
+
+	*ret_good = false;
+	while (rd_place_kind(place) == RD_AT) {
+		r = rd_resolver_load(resolver, rd_place_id(place), &recipe);
+		if (r)
+			return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+		place = recipe->map.at[rd_place_slot(place)];
+		if (recipe->id > id)
+			break;
+		if (place == mark)
+			return 0;
+		if (++steps == next) {
+			mark = place;
+			next *= 2;
+		}
+	}
+	*ret_good = rd_place_kind(place) != RD_ZERO;
+	return 0;
+}
+
+static int check_entries(struct check *check, struct rd_resolver *resolver,
+			 const struct rd_recipe *recipe)
+{
+	unsigned int i;
+	bool good;
+	int r;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(recipe->map.at[i]) == RD_ZERO)
+			continue;
+		r = follow(resolver, recipe->id, recipe->map.at[i], &good);
+		if (r)
+			return r;
+		if (!good) {
+			wrong(check, "recipe %lld leads nowhere", (long long)recipe->id);
+			break;
+		}
+	}
+	return 0;
+}
+
 static int check_recipe(struct check *check, struct rd_resolver *resolver, i64 id)
 {
 	struct rd_recipe recipe;
-	struct rd_seg_fp fp;
-	struct rd_map map;
 	int r;
 
 	check->report->nr_recipes++;
@@ -198,13 +249,7 @@ static int check_recipe(struct check *check, struct rd_resolver *resolver, i64 i
 		r = count_entries(check, &recipe);
 	if (!r)
 		r = check_whole(check, &recipe);
-	if (r)
-		return r;
-	r = rd_resolve(resolver, id, &map, &fp);
-	if (r != -EUCLEAN)
-		return r;
-	wrong(check, "recipe %lld leads nowhere", (long long)id);
-	return 0;
+	return r ? r : check_entries(check, resolver, &recipe);
 }
 
 static int check_recipes(struct check *check)
@@ -215,7 +260,7 @@ static int check_recipes(struct check *check)
 
 	if (!resolver)
 		return -ENOMEM;
-	r = rd_sql_ask(check->sql, &row, "SELECT id FROM recipe ORDER BY id", "");
+	r = rd_sql_ask(check->sql, &row, "SELECT id FROM recipe ORDER BY id DESC", "");
 	while (!r && (r = rd_row_next(row)) > 0)
 		r = check_recipe(check, resolver, rd_row_i64(row, 0));
 	rd_resolver_free(resolver);
@@ -274,44 +319,67 @@ static int check_rows(struct check *check)
 
 /* --- versions */
 
-static int sum_version(struct check *check, const struct rd_version *version, rd_sum *ret)
+/* What a version's sum has of a row; nothing of zeros, nor of a recipe that is missing. */
+static rd_sum sum_of(struct check *check, struct rd_row *row, unsigned int column)
 {
-	RD_ROW struct rd_row *row = NULL;
 	struct rd_seg_fp fp;
 	const void *blob;
 	size_t len;
-	int r;
 
-	*ret = 0;
-	r = rd_sql_ask(check->sql, &row, "SELECT segment, fp FROM segment AS s"
-		       " JOIN recipe ON recipe.id = s.recipe WHERE volume = ?1 AND born <= ?2"
-		       " AND NOT EXISTS (SELECT 1 FROM segment AS t WHERE t.volume = ?1"
-		       " AND t.segment = s.segment AND t.born > s.born AND t.born <= ?2)", "ii",
-		       version->volume, version->number);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		blob = rd_row_blob(row, 1, &len);
-		if (len != sizeof(fp.b))
-			return 0;
-		memcpy(fp.b, blob, len);
-		*ret += rd_fp_sum(check->hasher, rd_row_i64(row, 0), &fp);
-		r = 0;
-	}
-	return r;
+	blob = rd_row_blob(row, column, &len);
+	if (!blob || len != sizeof(fp.b))
+		return 0;
+	memcpy(fp.b, blob, len);
+	return rd_fp_sum(check->hasher, rd_row_i64(row, 0), &fp);
 }
 
-static int check_version(struct check *check, i64 id, const char *volume)
+/*
+ * The rows of a volume in the order of birth, and the sum of all that hold after those
+ * that were read: each row is read once, however many versions see it.
+ */
+struct walk {
+	struct rd_row *row;
+	int r;			/* 1: @row is one that was not added yet */
+	rd_sum sum;
+};
+
+/* Each row has the fingerprint of its content, and that of the row whose place it takes. */
+static void begin_walk(struct check *check, struct walk *walk, i64 volume)
+{
+	rd_row_done(walk->row);
+	*walk = (struct walk){ .row = NULL };
+	walk->r = rd_sql_ask(check->sql, &walk->row, "SELECT segment, born,"
+		" (SELECT fp FROM recipe WHERE id = s.recipe),"
+		" (SELECT fp FROM recipe WHERE id = (SELECT recipe FROM segment AS t"
+		" WHERE t.volume = s.volume AND t.segment = s.segment AND t.born < s.born"
+		" ORDER BY t.born DESC LIMIT 1))"
+		" FROM segment AS s WHERE volume = ? ORDER BY born", "i", volume);
+	if (!walk->r)
+		walk->r = rd_row_next(walk->row);
+}
+
+static int walk_to(struct check *check, struct walk *walk, i64 number)
+{
+	while (walk->r > 0 && rd_row_i64(walk->row, 1) <= number) {
+		walk->sum += sum_of(check, walk->row, 2);
+		walk->sum -= sum_of(check, walk->row, 3);
+		walk->r = rd_row_next(walk->row);
+	}
+	return walk->r < 0 ? walk->r : 0;
+}
+
+static int check_version(struct check *check, struct walk *walk, i64 id, const char *volume)
 {
 	struct rd_version version;
-	rd_sum sum;
 	int r;
 
 	r = rd_version_by_id(check->sql, id, &version);
 	if (!r)
-		r = sum_version(check, &version, &sum);
+		r = walk_to(check, walk, version.number);
 	if (r)
 		return r;
 	check->report->nr_versions += rd_version_exists(&version);
-	if (sum != version.sum)
+	if (walk->sum != version.sum)
 		wrong(check, "%s@%lld has not the segments that it was made with", volume,
 		      (long long)version.number);
 	return 0;
@@ -320,12 +388,21 @@ static int check_version(struct check *check, i64 id, const char *volume)
 static int check_versions(struct check *check)
 {
 	RD_ROW struct rd_row *row = NULL;
+	struct walk walk = { .row = NULL };
+	i64 volume = 0;
 	int r;
 
-	r = rd_sql_ask(check->sql, &row, "SELECT version.id, name FROM version"
-		       " JOIN volume ON volume.id = volume WHERE " RD_VERSION_KEPT, "");
-	while (!r && (r = rd_row_next(row)) > 0)
-		r = check_version(check, rd_row_i64(row, 0), rd_row_text(row, 1));
+	r = rd_sql_ask(check->sql, &row, "SELECT version.id, name, volume.id FROM version"
+		       " JOIN volume ON volume.id = volume WHERE " RD_VERSION_KEPT
+		       " ORDER BY volume.id, number", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		if (rd_row_i64(row, 2) != volume) {
+			volume = rd_row_i64(row, 2);
+			begin_walk(check, &walk, volume);
+		}
+		r = check_version(check, &walk, rd_row_i64(row, 0), rd_row_text(row, 1));
+	}
+	rd_row_done(walk.row);
 	return r;
 }
 

@@ -39,8 +39,7 @@ void rd_resolver_forget(struct rd_resolver *resolver)
 	resolver->age++;
 }
 
-/* Holds until the next call. */
-static int get(struct rd_resolver *resolver, i64 id, struct rd_recipe **ret)
+int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret)
 {
 	struct cached *cached = &resolver->cache[id % NR_CACHED];
 	struct rd_recipe *recipe = &cached->recipe;
@@ -60,7 +59,7 @@ static int get(struct rd_resolver *resolver, i64 id, struct rd_recipe **ret)
 /* One step for each entry that points at a recipe. */
 static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_more)
 {
-	struct rd_recipe *target = NULL;
+	const struct rd_recipe *target = NULL;
 	unsigned int i;
 	int r;
 
@@ -71,7 +70,7 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 		if (rd_place_kind(place) != RD_AT)
 			continue;
 		if (!target || target->id != (i64)rd_place_id(place)) {
-			r = get(resolver, rd_place_id(place), &target);
+			r = rd_resolver_load(resolver, rd_place_id(place), &target);
 			if (r)
 				return r;
 		}
@@ -87,12 +86,12 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp)
 {
-	struct rd_recipe *recipe;
+	const struct rd_recipe *recipe;
 	unsigned int hops = 0;
 	bool more = true;
 	int r;
 
-	r = get(resolver, id, &recipe);
+	r = rd_resolver_load(resolver, id, &recipe);
 	if (r)
 		return r;
 	*ret_map = recipe->map;

@@ -17,6 +17,9 @@ void rd_resolver_free(struct rd_resolver *resolver);
 /* What was seen of the catalog before may have changed: a new transaction. */
 void rd_resolver_forget(struct rd_resolver *resolver);
 
+/* The recipe as it is in the catalog; it holds until the next call. -ENOENT, -EUCLEAN. */
+int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret);
+
 /* All of @ret_map is HERE or ZERO. -ENOENT, -EUCLEAN. */
 int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp);
