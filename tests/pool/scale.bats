@@ -82,6 +82,30 @@ bytes_read() {
 	[ "$bytes" -le $((96 << 20)) ]
 }
 
+@test "restore over a file that is mostly a hole" {
+	truncate -s 4T img
+	for i in 0 1000000 4000000; do
+		dd if=/dev/urandom of=img bs=1M seek="$i" count=1 conv=notrunc status=none
+	done
+	"$ctl" -q snapshot v --from img
+	truncate -s 4T over
+	# There are data and zeros, zeros and data, and both.
+	for i in 0 7 4000000; do
+		dd if=/dev/urandom of=over bs=1M seek="$i" count=2 conv=notrunc status=none
+	done
+	timeout 30 "$ctl" restore v@1 --to over --yes --json | tee out
+	grep -q '"bytes_written": 3145728' out
+	# Of the rest nothing needed to be read, nor to be written.
+	grep -q "\"bytes_same\": $(((4 << 40) - (7 << 20)))," out
+	for i in 0 6 1000000 3999998 4000000; do
+		cmp -n $((8 << 20)) -i "$((i << 20))" img over
+	done
+	[ "$(stat -c %s over)" -eq $((4 << 40)) ]
+	# A new file takes no longer.
+	timeout 30 "$ctl" -q restore v@1 --to new
+	cmp -n $((8 << 20)) -i $((999998 << 20)) img new
+}
+
 @test "check follows the number of versions" {
 	local i few
 	head -c $((2 << 20)) /dev/urandom >img

@@ -14,7 +14,8 @@
  * damage.
  *
  * For a delta the target is read first, and compared with the fingerprints that
- * the pool keeps beside its blocks.
+ * the pool keeps beside its blocks. Long stretches that are zeros in the version and
+ * that a file has as a hole, or is new and has not at all, are passed by.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -99,6 +100,9 @@ struct restore {
 	u64 nr_segs;
 	u64 next;			/* segment to begin with */
 	u64 out;			/* segment that the target gets next */
+	u64 gap, gap_end;		/* when it comes to the gap, what follows is next */
+	u64 row, row_end;		/* no rows of the catalog between these segments */
+	u64 hole, hole_end;		/* and no data in the target */
 	u8 *data;			/* a segment for each piece */
 	struct rd_fp *fps;		/* and its blocks' fingerprints */
 	struct piece *pieces;		/* segment % NR_PIECES; large, and mostly unused */
@@ -639,6 +643,78 @@ static int begin_window(struct restore *restore)
 	return r ? r : read_wants(restore);
 }
 
+/* The first segment from restore->next on that a version of the volume says something of. */
+static int next_row(struct restore *restore, u64 *ret)
+{
+	u64 from = restore->next;
+	i64 segment;
+	int r;
+
+	if (from < restore->row || from >= restore->row_end) {
+		r = rd_sql_number(restore->pool->sql, &segment, "SELECT segment FROM segment"
+				  " WHERE volume = ? AND segment >= ? ORDER BY segment LIMIT 1",
+				  "ii", restore->options->version.volume, (i64)from);
+		if (r && r != -ENOENT)
+			return r;
+		restore->row = from;
+		restore->row_end = r ? U64_MAX : (u64)segment;
+	}
+	*ret = restore->row_end;
+	return 0;
+}
+
+/* The first one that the target has data in; what cannot say so has data everywhere. */
+static u64 next_data(struct restore *restore)
+{
+	u64 from = restore->next;
+	off_t data;
+
+	if (restore->options->mode != RD_RESTORE_DELTA)
+		return U64_MAX;
+	if (restore->options->is_device)
+		return from;
+	if (from < restore->hole || from >= restore->hole_end) {
+		data = lseek(restore->options->fd, from << RD_SEG_SHIFT, SEEK_DATA);
+		if (data < 0 && errno != ENXIO)
+			return from;
+		restore->hole = from;
+		restore->hole_end = data < 0 ? U64_MAX : (u64)data >> RD_SEG_SHIFT;
+	}
+	return restore->hole_end;
+}
+
+/* Pass by what is zeros and is to be zeros. One gap at a time is enough. */
+static int skip_zeros(struct restore *restore)
+{
+	u64 end, size = rd_round_up(restore->options->version.size, RD_BLOCK_SIZE);
+	int r;
+
+	if (restore->gap != U64_MAX || restore->options->mode == RD_RESTORE_STREAM ||
+	    restore->options->mode == RD_RESTORE_FULL)
+		return 0;
+	r = next_row(restore, &end);
+	if (r)
+		return r;
+	end = rd_min(restore->nr_segs, rd_min(end, next_data(restore)));
+	if (end <= restore->next)
+		return 0;
+	if (restore->options->mode == RD_RESTORE_DELTA)
+		restore->report->bytes_same += rd_min(end << RD_SEG_SHIFT, size) -
+			(restore->next << RD_SEG_SHIFT);
+	restore->gap = restore->next;
+	restore->gap_end = end;
+	restore->next = end;
+	return 0;
+}
+
+static void leave_gap(struct restore *restore)
+{
+	if (restore->out != restore->gap)
+		return;
+	restore->out = restore->gap_end;
+	restore->gap = U64_MAX;
+}
+
 /* What did not have to be read from the pool need not be checked. */
 static void skip_reading(struct piece *piece)
 {
@@ -659,6 +735,7 @@ static int step_piece(struct restore *restore, struct piece *piece)
 	if (piece->state != PIECE_CHECKED || piece->segment != restore->out)
 		return 0;
 	restore->out++;
+	leave_gap(restore);
 	if (piece->recipe && !is_good(restore, piece))
 		r = try_again(restore, piece);
 	if (r)
@@ -704,7 +781,11 @@ static int run(struct restore *restore)
 	int r = 0;
 
 	while (!r && (restore->next < restore->nr_segs || !is_idle(restore))) {
-		if (restore->next < restore->nr_segs && window_is_free(restore))
+		if (restore->next < restore->nr_segs && window_is_free(restore)) {
+			r = skip_zeros(restore);
+			leave_gap(restore);
+		}
+		if (!r && restore->next < restore->nr_segs && window_is_free(restore))
 			r = begin_window(restore);
 		if (!r)
 			r = step_all(restore, &any);
@@ -783,6 +864,7 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 		.options = options,
 		.report = report,
 		.nr_segs = rd_nr_segs(options->version.size),
+		.gap = U64_MAX,
 	};
 	int r;
 
