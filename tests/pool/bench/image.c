@@ -4,7 +4,10 @@
  *
  *	image random FILE BYTES SEED		all of it
  *	image sparse FILE BYTES SEED		one block in each 2 MiB, the rest a hole
- *	image every FILE STEP SEED		new content in each STEPth block
+ *	image pairs FILE BYTES SEED		the first block in each 2 MiB, and a second one
+ *						that is the same in all
+ *	image every FILE STEP SEED [FIRST]	new content in each STEPth block, from the
+ *						block FIRST on (0)
  *	image churn FILE BLOCKS SEED		in that many blocks anywhere: in one half
  *						new content, in the other half that of
  *						other blocks
@@ -86,11 +89,27 @@ static void make_sparse(off_t size)
 		put_random(BLOCK, offset + draw() % (SEGMENT / BLOCK) * BLOCK);
 }
 
-static void change_every(off_t blocks, off_t step)
+static void make_pairs(off_t size)
+{
+	uint64_t own;
+	off_t offset;
+
+	if (ftruncate(fd, size))
+		err(1, "cannot make it that large");
+	for (offset = 0; offset + SEGMENT <= size; offset += SEGMENT) {
+		put_random(BLOCK, offset);
+		own = state;
+		state = 0;
+		put_random(BLOCK, offset + BLOCK);
+		state = own;
+	}
+}
+
+static void change_every(off_t blocks, off_t step, off_t first)
 {
 	off_t i;
 
-	for (i = 0; i < blocks; i += step) {
+	for (i = first; i < blocks; i += step) {
 		put_random(BLOCK, i * BLOCK);
 		tell(i * BLOCK);
 	}
@@ -115,8 +134,8 @@ int main(int argc, char **argv)
 	struct stat st;
 	off_t nr;
 
-	if (argc != 5)
-		errx(2, "usage: image random|sparse|every|churn FILE NUMBER SEED");
+	if (argc != 5 && (argc != 6 || strcmp(argv[1], "every")))
+		errx(2, "usage: image random|sparse|pairs|every|churn FILE NUMBER SEED [FIRST]");
 	nr = strtoll(argv[3], NULL, 0);
 	state = strtoull(argv[4], NULL, 0);
 	fd = open(argv[2], O_RDWR | O_CREAT, 0600);
@@ -128,8 +147,10 @@ int main(int argc, char **argv)
 		make_random(nr);
 	else if (!strcmp(argv[1], "sparse"))
 		make_sparse(nr);
+	else if (!strcmp(argv[1], "pairs"))
+		make_pairs(nr);
 	else if (!strcmp(argv[1], "every"))
-		change_every(st.st_size / BLOCK, nr);
+		change_every(st.st_size / BLOCK, nr, argc > 5 ? strtoll(argv[5], NULL, 0) : 0);
 	else if (!strcmp(argv[1], "churn"))
 		churn(st.st_size / BLOCK, nr);
 	else

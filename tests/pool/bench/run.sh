@@ -12,6 +12,7 @@
 #   delete   deleting beside plain holes in files
 #   churn    300 versions of a disk of which the last 20 are kept
 #   memory   what each command has at most
+#   scale    what commands take of n and of 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
 # ending in fsync). Both have their turn in each round, from cold caches; a ratio
@@ -20,8 +21,8 @@
 #   --rounds N   default 5
 #   --dir DIR    where to work: on the disk that is to be measured (default
 #                /var/tmp); up to 60 GiB are needed there
-#   --sparse N   GiB of the sparse disk that memory is measured with (default 1024,
-#                which takes hours where it is slow)
+#   --sparse N   GiB of the sparse disk that memory and scale are measured with
+#                (default 1024, which takes hours where it is slow)
 #   --check      exit with 1 where something is short of what is wanted
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -31,7 +32,7 @@ here=$tree/tests/pool/bench
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory)
+all=(storage speed peers delete churn memory scale)
 rounds=5 where=/var/tmp sparse_gib=1024 check=false parts=()
 while [ $# -gt 0 ]; do
 	case $1 in
