@@ -271,8 +271,8 @@ static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	r = rd_sql_run(sql, "UPDATE recipe SET frame = ?, map = ? WHERE id = ?", "ibi",
 		       (i64)frame, blob, rd_map_pack(map, recipe->id, frame, blob), recipe->id);
 	if (!r)
-		r = rd_sql_run(sql, "UPDATE uses SET whole = ? WHERE recipe = ?", "ii",
-			       (i64)rd_map_is_whole(map, frame), recipe->id);
+		r = rd_sql_run(sql, "UPDATE uses SET whole = ?1 WHERE recipe = ?2 AND whole <> ?1",
+			       "ii", (i64)rd_map_is_whole(map, frame), recipe->id);
 	if (!r)
 		r = put_counts(sql, recipe->id, &recipe->map, map, RD_HERE);
 	if (!r)
