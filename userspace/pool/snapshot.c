@@ -78,12 +78,13 @@ struct buffer {
 	u64 segment;
 	i64 old;
 	bool is_audit;
-	bool has_sum;		/* old_sum: of what was here before */
+	bool has_fp;		/* old_fp: of what was here before */
+	bool has_sum;		/* the same of old_sum */
 	bool is_same;		/* by the sum, and the fingerprints are not known */
 	u64 old_sum, quick;
 	u8 *data;		/* a segment */
 	struct rd_fp *fps;	/* of its blocks */
-	struct rd_seg_fp fp;
+	struct rd_seg_fp fp, old_fp;
 	size_t skip, len;	/* what is not between these is a hole, and not read */
 	struct rd_op read;
 	struct iovec read_iov;
@@ -719,6 +720,14 @@ static int place_buffer(struct snapshot *s, struct buffer *buffer, bool must_wri
 	return r;
 }
 
+static void sum_up(struct buffer *buffer)
+{
+	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
+
+	buffer->quick = rd_quick_sum(buffer->data + buffer->skip, first,
+				     buffer->len / RD_BLOCK_SIZE - first);
+}
+
 /* The next audit of this content need not fingerprint it. */
 static void learn_sum(struct snapshot *s, const struct buffer *buffer)
 {
@@ -748,6 +757,7 @@ static int decide(struct snapshot *s, struct buffer *buffer)
 			if (is_whole)
 				return 0;
 			s->report->segments_pieces++;
+			sum_up(buffer);
 			return place_buffer(s, buffer, true);
 		}
 		*sum -= rd_fp_sum(s->hasher, buffer->segment, &old_fp);
@@ -790,15 +800,19 @@ static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
 	struct buffer *buffer = job->ctx;
 	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
 	unsigned int nr = buffer->len / RD_BLOCK_SIZE - first;
-	const u8 *data = buffer->data + buffer->skip;
 
-	buffer->quick = rd_quick_sum(data, first, nr);
+	if (buffer->has_sum)
+		sum_up(buffer);
 	buffer->is_same = buffer->has_sum && buffer->quick == buffer->old_sum;
 	if (buffer->is_same)
 		return;
 	memset(buffer->fps, 0, RD_FPS_SIZE);
-	rd_fp_blocks(hasher, data, nr, buffer->fps + first);
+	rd_fp_blocks(hasher, buffer->data + buffer->skip, nr, buffer->fps + first);
 	rd_fp_of_fps(hasher, buffer->fps, &buffer->fp);
+	/* What did not change has its sum, but for what an audit finds to have none. */
+	if (!buffer->has_sum && (buffer->is_audit || !buffer->has_fp ||
+				 !rd_seg_fp_equal(&buffer->fp, &buffer->old_fp)))
+		sum_up(buffer);
 }
 
 static void fingerprinted(struct rd_job *job)
@@ -830,6 +844,7 @@ static void read_done(struct rd_op *op, int r)
 static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, bool is_audit)
 {
 	u64 start = segment << RD_SEG_SHIFT, from, to;
+	bool is_whole;
 
 	trim(s, start, &from, &to);
 	to = rd_min(to, rd_round_up(s->size, RD_BLOCK_SIZE));
@@ -837,6 +852,9 @@ static void start_read(struct snapshot *s, struct buffer *buffer, u64 segment, b
 	buffer->segment = segment;
 	buffer->is_audit = is_audit;
 	buffer->old = old_recipe(s, segment);
+	/* If that fails, it does so again where it is decided upon. */
+	buffer->has_fp = buffer->old &&
+		!rd_recipe_fp(s->pool->sql, buffer->old, &buffer->old_fp, &is_whole);
 	buffer->has_sum = is_audit && !rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
 	buffer->skip = from - start;
 	buffer->len = to - start;
