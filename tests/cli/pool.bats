@@ -496,18 +496,51 @@ audit_all() {
 	"$build/tools/revdedupctl" dump vm1@latest | cmp - 1.img
 }
 
-@test "a catalog from before quick sums" {
+# super_format NUMBER FEATURES: what both superblocks say.
+super_format() {
+	"$BATS_TEST_DIRNAME/edit-super.py" pool/data "$@"
+}
+
+@test "a pool of another format is refused, and left alone" {
+	local older="nothing was changed; restore the versions with the program that made the pool, then make a new pool with 'init'"
+	local newer="nothing was changed; install a newer revdedup" verb
 	make_versions
-	edit "ALTER TABLE uses DROP COLUMN quick"
-	edit "PRAGMA user_version = 2"
-	must list
-	must snapshot vm1 --from 1.img
-	[ "$(ask "PRAGMA user_version")" = 3 ]
-	must check
-	edit "PRAGMA user_version = 1"
+	edit "PRAGMA user_version = 3"
+	ctl list
+	expect 1 <<-END
+		revdedupctl: '$PWD/pool/catalog.db' has format 3, and this program knows only 4
+		revdedupctl: $older
+	END
+	edit "PRAGMA user_version = 5"
+	ctl list
+	expect 1 <<-END
+		revdedupctl: '$PWD/pool/catalog.db' has format 5, and this program knows only 4
+		revdedupctl: $newer
+	END
+	edit "PRAGMA user_version = 4"
+	super_format 1 0
+	cp pool/data data
+	for verb in list "snapshot vm1 --from 1.img" "repair --force" "repair --rebuild-catalog"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb
+		expect 1 <<-END
+			revdedupctl: '$PWD/pool/data' has format 1, and this program knows only 2
+			revdedupctl: $older
+		END
+	done
+	cmp pool/data data
+	super_format 3 0
 	ctl list
 	[ "$status" -eq 1 ]
-	[[ $output == *"is a catalog of version 1, and this program knows 3"* ]]
+	[ "${lines[1]}" = "revdedupctl: $newer" ]
+	super_format 2 1
+	ctl list
+	expect 1 <<-END
+		revdedupctl: '$PWD/pool/data' has a feature that this program does not know
+		revdedupctl: $newer
+	END
+	super_format 2 0
+	must check
 }
 
 @test "snapshot: a list of changes that is none" {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Examples to begin with, files in memory, and messages that nobody reads. */
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,6 +28,14 @@ void rd_info(const char *fmt, ...)
 void rd_hint(const char *fmt, ...)
 {
 	(void)fmt;
+}
+
+int rd_err_format(const char *path, long long format, long long known)
+{
+	(void)path;
+	(void)format;
+	(void)known;
+	return -EOPNOTSUPP;
 }
 
 void fuzz_seed(const void *data, size_t len)

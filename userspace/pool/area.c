@@ -17,7 +17,7 @@
 #include "trace.h"
 
 #define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
-#define SUPER_FORMAT	1
+#define SUPER_FORMAT	2
 #define COPY_A		0
 #define COPY_B		(1ULL << 20)
 #define FIRST_GROUP	((u64)RD_SEG_SIZE)
@@ -113,7 +113,8 @@ int rd_super_unpack(struct rd_super *super, const void *block)
 		return -EMEDIUMTYPE;
 	if (le32_to_cpu(disk.crc) != super_crc(&disk))
 		return -EBADMSG;
-	if (le32_to_cpu(disk.format) != SUPER_FORMAT || disk.incompat || disk.compat_ro)
+	super->format = le32_to_cpu(disk.format);
+	if (super->format != SUPER_FORMAT || disk.incompat || disk.compat_ro)
 		return -EOPNOTSUPP;
 	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
 	super->nr_frames = le64_to_cpu(disk.nr_frames);
@@ -263,21 +264,21 @@ static bool is_nothing(int r)
 	return r == -ENODATA || r == -EMEDIUMTYPE;
 }
 
-static int refuse_supers(const char *path, int ra, int rb)
+/* @a, @b: what rd_super_unpack() made of the copies when it returned @ra and @rb. */
+static int refuse_supers(const char *path, const struct rd_super *a, int ra,
+			 const struct rd_super *b, int rb)
 {
+	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return rd_err_format(path, ra == -EOPNOTSUPP ? a->format : b->format,
+				     SUPER_FORMAT);
 	if (is_nothing(ra) && is_nothing(rb)) {
 		rd_err(0, "'%s' is not the data area of a pool", path);
 		rd_hint("if it was, 'revdedupctl repair --force' makes its superblocks from the catalog");
 		return ra;
 	}
-	if (ra != -EOPNOTSUPP && rb != -EOPNOTSUPP) {
-		rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
-		rd_hint("'revdedupctl repair --force' makes them from the catalog");
-		return -EUCLEAN;
-	}
-	rd_err(0, "'%s' is of a format that this version does not know", path);
-	rd_hint("install a newer revdedup; nothing was changed");
-	return -EOPNOTSUPP;
+	rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
+	rd_hint("'revdedupctl repair --force' makes them from the catalog");
+	return -EUCLEAN;
 }
 
 static int choose_super(struct rd_area *area, const char *path)
@@ -286,11 +287,8 @@ static int choose_super(struct rd_area *area, const char *path)
 	int ra = read_super(area, COPY_A, &a);
 	int rb = read_super(area, COPY_B, &b);
 
-	if (ra && rb)
-		return refuse_supers(path, ra, rb);
-	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
-		return rd_err(-EOPNOTSUPP, "'%s' is of a format that this version does not know",
-			      path);
+	if ((ra && rb) || ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return refuse_supers(path, &a, ra, &b, rb);
 	area->super = !ra && (rb || a.seq >= b.seq) ? a : b;
 	return 0;
 }
@@ -350,7 +348,7 @@ int rd_area_open_lost(struct rd_area *area, const char *path)
 		if (!ra || !rb)
 			r = -EEXIST;
 		else if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
-			r = refuse_supers(path, ra, rb);
+			r = refuse_supers(path, &a, ra, &b, rb);
 	}
 	if (r)
 		rd_area_close(area);

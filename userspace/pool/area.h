@@ -16,7 +16,7 @@
  *
  *	 0  8  magic
  *	 8  4  CRC-32C of the block with this field zero
- *	12  4  format, 1
+ *	12  4  format, 2: of this superblock, and of what the journal keeps
  *	16 16  UUID of the pool
  *	32  8  number of frames
  *	40  8  sequence number: of two good copies the higher one holds
@@ -42,6 +42,7 @@
 #define RD_GROUP_FRAMES	256
 
 struct rd_super {
+	u64 format;
 	u8 uuid[16];
 	u64 nr_frames;
 	u64 seq;

@@ -10,13 +10,11 @@
 #include "pages.h"
 
 #define APPLICATION_ID	0x52445043	/* "RDPC" */
-#define SCHEMA_VERSION	3
-/* The same without uses.quick, which who only reads does not need. */
-#define SCHEMA_WITHOUT_SUMS	2
+#define SCHEMA_VERSION	4
 
 const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = { "volume", 1, 4 },
-	[RD_TABLE_VERSION] = { "version", 1, 17 },
+	[RD_TABLE_VERSION] = { "version", 1, 18 },
 	[RD_TABLE_TAG] = { "tag", 2, 3 },
 	[RD_TABLE_SEGMENT] = { "segment", 3, 4 },
 	[RD_TABLE_RECIPE] = { "recipe", 1, 4 },
@@ -26,7 +24,7 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 
 static const char schema[] =
 "PRAGMA application_id = 1380208707;"
-"PRAGMA user_version = 3;"
+"PRAGMA user_version = 4;"
 "BEGIN;"
 /* One row: whose catalog it is, and how far it and the journal are. */
 "CREATE TABLE state("
@@ -67,6 +65,7 @@ static const char schema[] =
 "	cursor INTEGER NOT NULL,"	/* rows below it are reversed */
 "	tracker BLOB,"			/* UUID of what told the changes; NULL: nobody */
 "	epoch INTEGER NOT NULL,"	/* up to when; 0: none */
+"	consistent INTEGER NOT NULL,"	/* 0: may have been written while it was read */
 "	UNIQUE(volume, number));"
 "CREATE TABLE tag("
 "	volume INTEGER NOT NULL,"
@@ -207,22 +206,6 @@ int rd_catalog_rename(const char *from, const char *to)
 	return 0;
 }
 
-/* Somebody else may have been quicker. */
-static int add_sums(struct rd_sql *sql)
-{
-	i64 version;
-	int r;
-
-	r = rd_sql_begin(sql);
-	if (r)
-		return r;
-	r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
-	if (!r && version == SCHEMA_WITHOUT_SUMS)
-		r = rd_sql_script(sql, "ALTER TABLE uses ADD COLUMN quick INTEGER;"
-				  "PRAGMA user_version = 3;");
-	return rd_catalog_end(sql, r);
-}
-
 static int refuse_file(const char *path)
 {
 	rd_err(0, "'%s' is not a catalog", path);
@@ -244,13 +227,8 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 		r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
 	if (!r && id != APPLICATION_ID)
 		r = refuse_file(path);
-	if (!r && version == SCHEMA_WITHOUT_SUMS) {
-		r = writable ? add_sums(sql) : 0;
-	} else if (!r && version != SCHEMA_VERSION) {
-		r = -EOPNOTSUPP;
-		rd_err(0, "'%s' is a catalog of version %lld, and this program knows %d",
-		       path, (long long)version, SCHEMA_VERSION);
-	}
+	if (!r && version != SCHEMA_VERSION)
+		r = rd_err_format(path, version, SCHEMA_VERSION);
 	if (r) {
 		rd_sql_close(sql);
 		return r;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages to people. A line is one write, so that lines of threads stay whole. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,4 +62,18 @@ void rd_hint(const char *fmt, ...)
 	va_start(args, fmt);
 	say("", 0, fmt, args);
 	va_end(args);
+}
+
+int rd_err_format(const char *path, long long format, long long known)
+{
+	if (format == known)
+		rd_err(0, "'%s' has a feature that this program does not know", path);
+	else
+		rd_err(0, "'%s' has format %lld, and this program knows only %lld", path,
+		       format, known);
+	if (format < known)
+		rd_hint("nothing was changed; restore the versions with the program that made the pool, then make a new pool with 'init'");
+	else
+		rd_hint("nothing was changed; install a newer revdedup");
+	return -EOPNOTSUPP;
 }

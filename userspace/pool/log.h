@@ -29,4 +29,10 @@ void rd_info(const char *fmt, ...);
 __attribute__((format(printf, 1, 2)))
 void rd_hint(const char *fmt, ...);
 
+/*
+ * Say that @path is of a format that this program, which knows @known, does not read.
+ * Returns -EOPNOTSUPP.
+ */
+int rd_err_format(const char *path, long long format, long long known);
+
 #endif

@@ -1120,6 +1120,7 @@ static int finish_version(struct snapshot *s)
 	if (r)
 		return r;
 	version->state = RD_VERSION_NEW;
+	version->is_consistent = true;
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
 	version->epoch = s->options->epoch;

@@ -8,7 +8,8 @@
 #include "versions.h"
 
 #define COLUMNS "id, volume, number, uid, state, size, time, sum, dirty, bytes_read," \
-	" blocks_changed, bytes_stored, protected, comment, cursor, tracker, epoch"
+	" blocks_changed, bytes_stored, protected, comment, cursor, tracker, epoch,"	\
+	" consistent"
 
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id)
 {
@@ -55,6 +56,7 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	if (tracker && len == sizeof(version->tracker))
 		memcpy(version->tracker, tracker, len);
 	version->epoch = rd_row_i64(row, 16);
+	version->is_consistent = rd_row_i64(row, 17);
 }
 
 static int one_version(struct rd_row *row, struct rd_version *version)
@@ -118,8 +120,8 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 	if (!r)
 		r = rd_sql_run(sql, "INSERT INTO version(volume, number, uid, state, size, time,"
 			       " sum, dirty, bytes_read, blocks_changed, bytes_stored, protected,"
-			       " comment, cursor, epoch)"
-			       " VALUES(?, ?, ?, ?, ?, ?, NULL, 0, 0, 0, 0, 0, ?, 0, 0)", "iiiiiit",
+			       " comment, cursor, epoch, consistent)"
+			       " VALUES(?, ?, ?, ?, ?, ?, NULL, 0, 0, 0, 0, 0, ?, 0, 0, 1)", "iiiiiit",
 			       version->volume, version->number, version->uid,
 			       (i64)version->state, (i64)version->size, version->time,
 			       version->comment);
@@ -135,13 +137,13 @@ int rd_version_finish(struct rd_sql *sql, const struct rd_version *version)
 	bool tracked = rd_version_is_tracked(version);
 
 	return rd_sql_run(sql, "UPDATE version SET state = ?, sum = ?, dirty = ?, bytes_read = ?,"
-			  " blocks_changed = ?, bytes_stored = ?, tracker = ?, epoch = ?"
-			  " WHERE id = ?", "ibiiiibii",
+			  " blocks_changed = ?, bytes_stored = ?, tracker = ?, epoch = ?,"
+			  " consistent = ? WHERE id = ?", "ibiiiibiii",
 			  (i64)version->state, &version->sum, sizeof(version->sum),
 			  (i64)version->dirty, (i64)version->bytes_read,
 			  (i64)version->blocks_changed, (i64)version->bytes_stored,
 			  tracked ? version->tracker : NULL, sizeof(version->tracker),
-			  (i64)version->epoch, version->id);
+			  (i64)version->epoch, (i64)version->is_consistent, version->id);
 }
 
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect)

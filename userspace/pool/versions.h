@@ -44,6 +44,8 @@ struct rd_version {
 	/* Made of what a tracker said had changed; zeros and 0 for images. */
 	u8 tracker[RD_TRACKER_SIZE];
 	u64 epoch;
+	/* False: its source may have been written while it was read. */
+	bool is_consistent;
 };
 
 static inline bool rd_version_exists(const struct rd_version *version)

@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: edit-super.py FILE FORMAT FEATURES
+#
+# Give both superblocks of a data area, which userspace/pool/area.h describes, that
+# format and those incompatible features.
+import struct
+import sys
+
+from crc32c import crc32c
+
+path, number, features = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with open(path, "r+b") as data:
+    for offset in 0, 1 << 20:
+        data.seek(offset)
+        block = bytearray(data.read(4096))
+        struct.pack_into("<II", block, 8, 0, number)
+        struct.pack_into("<Q", block, 80, features)
+        struct.pack_into("<I", block, 8, crc32c(block))
+        data.seek(offset)
+        data.write(block)
