@@ -2,18 +2,61 @@
 /* A JSON writer that knows commas and escapes, and nothing else. */
 #include "json.h"
 
+/* Stands for what cannot be read: U+FFFD. */
+#define REPLACEMENT	"\xef\xbf\xbd"
+
+unsigned int rd_utf8_len(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	unsigned int len, i;
+	/* Of the second byte: no form that is too long, no surrogate, nothing too large. */
+	unsigned char low = 0x80, high = 0xbf;
+
+	if (at[0] < 0x80)
+		return 1;
+	if (at[0] < 0xc2 || at[0] > 0xf4)
+		return 0;
+	len = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+	if (at[0] == 0xe0)
+		low = 0xa0;
+	else if (at[0] == 0xed)
+		high = 0x9f;
+	else if (at[0] == 0xf0)
+		low = 0x90;
+	else if (at[0] == 0xf4)
+		high = 0x8f;
+	if (at[1] < low || at[1] > high)
+		return 0;
+	for (i = 2; i < len; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+unsigned int rd_utf8_put(const char *text, FILE *out)
+{
+	unsigned int len = rd_utf8_len(text);
+
+	if (!len) {
+		fputs(REPLACEMENT, out);
+		return 1;
+	}
+	fwrite(text, 1, len, out);
+	return len;
+}
+
 static void put_string(struct rd_json *json, const char *text)
 {
 	putc('"', json->out);
-	for (; *text; text++) {
+	while (*text) {
 		unsigned char c = *text;
 
-		if (c == '"' || c == '\\')
-			fprintf(json->out, "\\%c", c);
-		else if (c < ' ')
-			fprintf(json->out, "\\u%04x", c);
-		else
-			putc(c, json->out);
+		if (c >= ' ' && c != '"' && c != '\\') {
+			text += rd_utf8_put(text, json->out);
+			continue;
+		}
+		fprintf(json->out, c < ' ' ? "\\u%04x" : "\\%c", c);
+		text++;
 	}
 	putc('"', json->out);
 }

@@ -678,6 +678,27 @@ super_format() {
 	[ "$status" -eq 2 ]
 }
 
+@test "list, show: JSON and metrics are UTF-8, whatever a comment or a path is" {
+	local bad=$'caf\xe9 \xff \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80 cut \xe2\x82'
+	local name=$'p\xffl'
+	must init "$name" --size 100M
+	export REVDEDUP_POOL=$PWD/$name
+	truncate -s 1M 1.img
+	must snapshot vm1 --from 1.img --comment "$bad" --json
+	must snapshot vm1 --from 1.img --comment $'good: \u00e9 \u20ac \U1f600 \x7f "\\'
+	for verb in "list --json" "show vm1@1 --json" metrics; do
+		# shellcheck disable=SC2086 # words
+		"$build/tools/revdedupctl" $verb >out
+		python3 -c 'open("out", encoding="utf-8", errors="strict").read()' || {
+			echo "not UTF-8: $verb"
+			return 1
+		}
+	done
+	must list --json
+	[ "$(field 0 '["comment"]')" = $'caf\ufffd \ufffd \ufffd\ufffd \ufffd\ufffd\ufffd \ufffd\ufffd\ufffd\ufffd cut \ufffd\ufffd' ]
+	[ "$(field 1 '["comment"]')" = $'good: \u00e9 \u20ac \U1f600 \x7f "\\' ]
+}
+
 @test "names of versions" {
 	make_versions
 	set_time 1 "2026-11-18 02:00:13"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../pool/area.h"
 #include "ctl.h"
 
 /* --- help */
@@ -68,7 +69,7 @@ int cmd_help(struct ctl *ctl)
 int cmd_version(struct ctl *ctl)
 {
 	(void)ctl;
-	puts("revdedupctl " RD_VERSION ", pool format 1");
+	printf("revdedupctl " RD_VERSION ", pool format %d\n", RD_POOL_FORMAT);
 	return 0;
 }
 

@@ -94,13 +94,15 @@ static const struct metric device_metrics[] = {
 
 static void print_label(FILE *out, const char *text)
 {
-	for (; *text; text++) {
+	while (*text) {
 		if (*text == '\\' || *text == '"')
 			fputc('\\', out);
-		if (*text == '\n')
-			fputs("\\n", out);
-		else
-			fputc(*text, out);
+		if (*text != '\n') {
+			text += rd_utf8_put(text, out);
+			continue;
+		}
+		fputs("\\n", out);
+		text++;
 	}
 }
 

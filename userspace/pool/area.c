@@ -17,7 +17,6 @@
 #include "trace.h"
 
 #define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
-#define SUPER_FORMAT	2
 #define COPY_A		0
 #define COPY_B		(1ULL << 20)
 #define FIRST_GROUP	((u64)RD_SEG_SIZE)
@@ -90,7 +89,7 @@ void rd_super_pack(const struct rd_super *super, void *block)
 {
 	struct super_disk disk = {
 		.magic = cpu_to_le64(SUPER_MAGIC),
-		.format = cpu_to_le32(SUPER_FORMAT),
+		.format = cpu_to_le32(RD_POOL_FORMAT),
 		.nr_frames = cpu_to_le64(super->nr_frames),
 		.seq = cpu_to_le64(super->seq),
 		.journal_id = cpu_to_le64(super->journal_id),
@@ -114,7 +113,7 @@ int rd_super_unpack(struct rd_super *super, const void *block)
 	if (le32_to_cpu(disk.crc) != super_crc(&disk))
 		return -EBADMSG;
 	super->format = le32_to_cpu(disk.format);
-	if (super->format != SUPER_FORMAT || disk.incompat || disk.compat_ro)
+	if (super->format != RD_POOL_FORMAT || disk.incompat || disk.compat_ro)
 		return -EOPNOTSUPP;
 	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
 	super->nr_frames = le64_to_cpu(disk.nr_frames);
@@ -270,7 +269,7 @@ static int refuse_supers(const char *path, const struct rd_super *a, int ra,
 {
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
 		return rd_err_format(path, ra == -EOPNOTSUPP ? a->format : b->format,
-				     SUPER_FORMAT);
+				     RD_POOL_FORMAT);
 	if (is_nothing(ra) && is_nothing(rb)) {
 		rd_err(0, "'%s' is not the data area of a pool", path);
 		rd_hint("if it was, 'revdedupctl repair --force' makes its superblocks from the catalog");

@@ -39,6 +39,8 @@
 #include "map.h"
 #include "ring.h"
 
+#define RD_POOL_FORMAT	2
+
 #define RD_GROUP_FRAMES	256
 
 struct rd_super {
