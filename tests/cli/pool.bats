@@ -1210,6 +1210,77 @@ time.sleep(60)' "$loop" 3>&- &
 	must check
 }
 
+@test "a clock that was wrong once" {
+	local nr now
+	make_pool 1G
+	truncate -s 1M 1.img
+	for nr in 1 2 3 4; do
+		must snapshot vm1 --from 1.img
+		[[ $output != *"the clock"* ]]
+	done
+	set_time 1 "2026-11-18 10:00"
+	set_time 2 "2026-11-19 10:00"
+	set_time 3 "1970-01-02 00:00"
+	set_time 4 "2026-11-20 10:00"
+	# Of the same second the last one counts.
+	must snapshot vm1 --from 1.img
+	set_time 5 "2026-11-20 10:00"
+	must snapshot vm1 --from 1.img
+	set_time 6 "2037-01-01 00:00"
+	ctl snapshot vm1 --from 1.img
+	[[ ${lines[0]} == "revdedupctl: warning: the clock went back: vm1@6 is of 2037-01-01 00:00:00, and vm1@7 of 20"* ]]
+	must snapshot vm1 --from 1.img
+	[[ $output != *"the clock"* ]]
+	while read -r name nr; do
+		must show "vm1@$name"
+		[ "${lines[0]}" = "version:        vm1@$nr" ] || {
+			echo "vm1@$name: $output"
+			return 1
+		}
+	done <<-'END'
+		2026-11-18 1
+		2026-11-19 2
+		2026-11-19T10:00 2
+		2026-11-20 5
+		1970-01-02 3
+		2000-01-01 3
+		2037-01-01 6
+		latest 8
+		-1 7
+	END
+	must list
+	now=$(grep -n "(the clock went back)" <<<"$output" | cut -d : -f 1 | paste -s)
+	[ "$now" = $'4\t8' ]
+	must list --json
+	now=$(grep -n '"clock_went_back": true' <<<"$output" | cut -d : -f 1 | paste -s)
+	[ "$now" = $'3\t7' ]
+	must show vm1@3
+	[ "${lines[2]}" = "time:           1970-01-02 00:00:00, before that of the version before: the clock went back" ]
+	must show vm1@3 --json
+	[ "$(field 0 '["clock_went_back"]')" = True ]
+	must show vm1@4 --json
+	[ "$(field 0 '["clock_went_back"]')" = False ]
+	must delete vm1@2026-11-18
+	[[ $output == *"deleted vm1@1"* ]]
+	# Today and three days; the one of 1970 goes, the one of 2037 costs none of these.
+	must prune vm1 --keep-daily 3
+	must list --json
+	[ "$(field 0 '["number"]')" = 2 ]
+	[ "$(field 1 '["number"]')" = 5 ]
+	[ "$(field 2 '["number"]')" = 6 ]
+	[ "$(field 3 '["number"]')" = 8 ]
+	[ "${#lines[@]}" = 4 ]
+	# The last one stays, though its time is that of the oldest.
+	set_time 8 "1970-01-02 00:00"
+	must prune vm1 --keep-daily 1
+	must list --json
+	[ "$(field 0 '["number"]')" = 5 ]
+	[ "$(field 1 '["number"]')" = 6 ]
+	[ "$(field 2 '["number"]')" = 8 ]
+	[ "${#lines[@]}" = 3 ]
+	must check
+}
+
 @test "prune: what and why" {
 	make_versions
 	set_time 1 "2026-11-18 02:00:13"

@@ -33,6 +33,30 @@ static void check_text(const char *text)
 		must(seconds >= 0 && seconds % 3600 == 0);
 }
 
+/* A version more, with a time that is wrong, and not the last: all others stay kept. */
+static void check_clock(const struct ctl_keep_policy *policy,
+			const struct ctl_keep_item *items, unsigned int nr)
+{
+	struct ctl_keep_policy now = *policy;
+	struct ctl_keep_item more[17];
+	unsigned int i, wrong;
+
+	if (!nr)
+		return;
+	now.now = items[nr - 1].time;
+	/* By numbers it is one of the last. */
+	now.counts[CTL_KEEP_LAST] = 0;
+	for (wrong = 0; wrong < 2 * nr; wrong++) {
+		for (i = 0; i < nr; i++)
+			more[i + (i >= wrong / 2)] = items[i];
+		more[wrong / 2] = (struct ctl_keep_item){ .time = wrong % 2 ? now.now + 1 : 0 };
+		must(!ctl_keep(&now, more, nr + 1));
+		for (i = 0; i < nr; i++)
+			must(!(items[i].reasons & ~(1U << CTL_KEEP_LAST)) ||
+			     more[i + (i >= wrong / 2)].reasons);
+	}
+}
+
 static void check_keep(struct fuzz_input *input)
 {
 	struct ctl_keep_item items[16] = { { 0 } };
@@ -47,12 +71,14 @@ static void check_keep(struct fuzz_input *input)
 		items[i].time = time;
 		items[i].is_protected = fuzz_take(input, 1) % 8 == 1;
 	}
-	ctl_keep(&policy, items, nr);
+	policy.now = INT64_MAX;
+	must(!ctl_keep(&policy, items, nr));
 	for (i = 0; i < nr; i++) {
 		must(!items[i].is_protected || items[i].reasons >> CTL_KEEP_PROTECTED & 1);
 		last += items[i].reasons >> CTL_KEEP_LAST & 1;
 	}
 	must(last == rd_min(policy.counts[CTL_KEEP_LAST], nr));
+	check_clock(&policy, items, nr);
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)

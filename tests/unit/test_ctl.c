@@ -434,11 +434,14 @@ static void test_changed_random(void **state)
 static void kept_are(const struct ctl_keep_policy *policy, struct ctl_keep_item *items,
 		     size_t nr, const char *wanted)
 {
+	struct ctl_keep_policy at = *policy;
 	char have[512] = "";
 	unsigned int rule;
 	size_t i;
 
-	ctl_keep(policy, items, nr);
+	if (!at.now)
+		at.now = INT64_MAX;
+	assert_int_equal(ctl_keep(&at, items, nr), 0);
 	for (i = 0; i < nr; i++) {
 		char *at = have + strlen(have);
 
@@ -574,6 +577,41 @@ static void test_keep_within(void **state)
 	kept_are(&policy, items, 3, "w w w ");
 }
 
+/* Times that are wrong do not cost a version that is right. */
+static void test_keep_clock(void **state)
+{
+	struct ctl_keep_policy policy = {
+		.counts = { [CTL_KEEP_DAILY] = 2 },
+		.now = when(2026, 11, 23, 12, 0),
+	};
+	struct ctl_keep_item items[6] = {
+		{ .time = when(2026, 11, 20, 0, 0) }, { .time = when(2026, 11, 21, 0, 0) },
+		{ .time = when(2026, 11, 22, 0, 0) }, { .time = when(2026, 11, 19, 9, 0) },
+		{ .time = when(2026, 11, 19, 12, 0) }, { .time = when(2026, 11, 23, 0, 0) },
+	};
+
+	(void)state;
+	kept_are(&policy, items, 6, "- - d - - d ");
+	policy.counts[CTL_KEEP_DAILY] = 9;
+	kept_are(&policy, items, 6, "d d d - d d ");
+	policy.counts[CTL_KEEP_DAILY] = 2;
+	/* One that is yet to come takes the place of no other, and is no reason to go. */
+	items[3].time = when(2030, 1, 1, 0, 0);
+	kept_are(&policy, items, 6, "- - d d - d ");
+	/* The last one stays, and it is one more. */
+	items[5].time = 0;
+	kept_are(&policy, items, 6, "- d d d - d ");
+	/* A clock that is wrong now. */
+	policy.now = 86400;
+	kept_are(&policy, items, 6, "d d d d d d ");
+	policy = (struct ctl_keep_policy){ .within = 2 * 86400, .now = when(2026, 11, 23, 12, 0) };
+	items[5].time = when(2026, 11, 23, 0, 0);
+	kept_are(&policy, items, 6, "- w w w - w ");
+	items[5].time = when(2030, 1, 1, 0, 0);
+	items[4].time = when(2026, 11, 22, 12, 0);
+	kept_are(&policy, items, 6, "- w w w w w ");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -596,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_keep_nothing),
 		cmocka_unit_test(test_keep_last),
 		cmocka_unit_test(test_keep_daily),
+		cmocka_unit_test(test_keep_clock),
 		cmocka_unit_test(test_keep_periods),
 		cmocka_unit_test(test_keep_hourly),
 		cmocka_unit_test(test_keep_within),

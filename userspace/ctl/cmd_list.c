@@ -14,19 +14,33 @@ static const char *state_of(const struct rd_version *version)
 	return version->state == RD_VERSION_NEW ? "unfinished" : "done";
 }
 
+/* What is to be known of a version besides what the catalog has for it. */
+struct more {
+	struct rd_buffer tags;
+	bool clock_went_back;
+};
+
+static int read_more(struct ctl *ctl, const struct rd_version *version, struct more *more)
+{
+	int r = ctl_tags(ctl, version, &more->tags);
+
+	return r ? r : ctl_clock_went_back(ctl, version, &more->clock_went_back);
+}
+
 /* --- fields that both print */
 
-static void json_begin(struct ctl *ctl, const struct ctl_version *v, struct rd_buffer *tags)
+static void json_begin(struct ctl *ctl, const struct ctl_version *v, const struct more *more)
 {
 	const struct rd_version *version = &v->version;
 	struct rd_json *out = &ctl->out;
-	const char *tag, *end = (const char *)tags->data + tags->len;
+	const char *tag, *end = (const char *)more->tags.data + more->tags.len;
 	char uid[20];
 
 	snprintf(uid, sizeof(uid), "%016llx", (u64)version->uid);
 	ctl_json_version_begin(ctl, v);
 	rd_json_string(out, "uid", uid);
 	rd_json_u64(out, "time", version->time);
+	rd_json_bool(out, "clock_went_back", more->clock_went_back);
 	rd_json_u64(out, "size", version->size);
 	rd_json_u64(out, "segments_read", version->dirty);
 	rd_json_u64(out, "bytes_read", version->bytes_read);
@@ -35,7 +49,7 @@ static void json_begin(struct ctl *ctl, const struct ctl_version *v, struct rd_b
 	rd_json_string(out, "state", state_of(version));
 	rd_json_bool(out, "protected", version->is_protected);
 	rd_json_begin(out, "tags", '[');
-	for (tag = (const char *)tags->data; tag < end; tag += strlen(tag) + 1)
+	for (tag = (const char *)more->tags.data; tag < end; tag += strlen(tag) + 1)
 		rd_json_string(out, NULL, tag);
 	rd_json_end(out, ']');
 	rd_json_string(out, "comment", version->comment);
@@ -63,12 +77,12 @@ static void print_comment(const char *comment)
 
 /* --- list */
 
-static void print_row(const struct ctl_version *v, int width, struct rd_buffer *tags)
+static void print_row(const struct ctl_version *v, int width, struct more *more)
 {
 	const struct rd_version *version = &v->version;
 	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT];
 	char stored[CTL_SIZE_TEXT];
-	const char *names = join(tags);
+	const char *names = join(&more->tags);
 
 	printf("%-*s  %-19s  %10s  %10s  %10s  %-10s  %s", width, v->name,
 	       ctl_time_print(time, version->time), ctl_size_print(size, version->size),
@@ -76,6 +90,8 @@ static void print_row(const struct ctl_version *v, int width, struct rd_buffer *
 	       ctl_size_print(stored, version->bytes_stored),
 	       version->is_protected ? "protected" : state_of(version),
 	       names[0] ? names : "-");
+	if (more->clock_went_back)
+		fputs("  (the clock went back)", stdout);
 	if (version->comment[0]) {
 		fputs("  ", stdout);
 		print_comment(version->comment);
@@ -85,17 +101,17 @@ static void print_row(const struct ctl_version *v, int width, struct rd_buffer *
 
 static int list_version(struct ctl *ctl, const struct ctl_version *version, int width)
 {
-	struct rd_buffer tags = { 0 };
+	struct more more = { 0 };
 	int r;
 
-	r = ctl_tags(ctl, &version->version, &tags);
+	r = read_more(ctl, &version->version, &more);
 	if (!r && ctl->json) {
-		json_begin(ctl, version, &tags);
+		json_begin(ctl, version, &more);
 		ctl_json_end(ctl);
 	} else if (!r) {
-		print_row(version, width, &tags);
+		print_row(version, width, &more);
 	}
-	rd_buffer_free(&tags);
+	rd_buffer_free(&more.tags);
 	return r;
 }
 
@@ -186,15 +202,17 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 }
 
 static void show_text(const struct ctl_version *v, const struct counts *counts,
-		      struct rd_buffer *tags)
+		      struct more *more)
 {
 	const struct rd_version *version = &v->version;
 	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
-	const char *names = join(tags);
+	const char *names = join(&more->tags);
 
 	printf("version:        %s\n", v->name);
 	printf("uid:            %016llx\n", (u64)version->uid);
-	printf("time:           %s\n", ctl_time_print(time, version->time));
+	printf("time:           %s%s\n", ctl_time_print(time, version->time),
+	       more->clock_went_back ? ", before that of the version before: the clock went back" :
+	       "");
 	printf("size:           %llu bytes (%s)\n", version->size,
 	       ctl_size_print(size, version->size));
 	printf("state:          %s\n", state_of(version));
@@ -218,11 +236,11 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 }
 
 static void show_json(struct ctl *ctl, const struct ctl_version *v, const struct counts *counts,
-		      struct rd_buffer *tags)
+		      const struct more *more)
 {
 	char tracker[RD_UUID_TEXT];
 
-	json_begin(ctl, v, tags);
+	json_begin(ctl, v, more);
 	rd_json_u64(&ctl->out, "segments", counts->segments);
 	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
 	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
@@ -235,18 +253,18 @@ static void show_json(struct ctl *ctl, const struct ctl_version *v, const struct
 
 static int show(struct ctl *ctl, const struct ctl_version *version)
 {
-	struct rd_buffer tags = { 0 };
+	struct more more = { 0 };
 	struct counts counts;
 	int r;
 
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
-		r = ctl_tags(ctl, &version->version, &tags);
+		r = read_more(ctl, &version->version, &more);
 	if (!r && ctl->json)
-		show_json(ctl, version, &counts, &tags);
+		show_json(ctl, version, &counts, &more);
 	else if (!r)
-		show_text(version, &counts, &tags);
-	rd_buffer_free(&tags);
+		show_text(version, &counts, &more);
+	rd_buffer_free(&more.tags);
 	return r;
 }
 

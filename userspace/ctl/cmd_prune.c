@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../pool/cleanup.h"
 #include "ctl.h"
@@ -44,6 +45,7 @@ static int read_rules(struct prune *prune)
 		       !prune->policy.within))
 		return ctl_usage(ctl, "--keep-within needs a time such as 12h, 30d, 8w or 1y, not '%s'",
 				 within);
+	prune->policy.now = time(NULL);
 	prune->any_rule |= within || ctl_has(ctl, CTL_OPT_KEEP_TAG);
 	return 0;
 }
@@ -156,9 +158,10 @@ static int plan_versions(struct prune *prune, const struct ctl_volume *volume,
 
 	for (i = 0; i < nr && !r; i++)
 		r = fill_item(prune->ctl, &versions[i].version, &items[i]);
+	if (!r)
+		r = ctl_keep(&prune->policy, items, nr);
 	if (r)
 		return r;
-	ctl_keep(&prune->policy, items, nr);
 	for (i = 0; i < nr; i++)
 		kept += items[i].reasons != 0;
 	if (!kept && !ctl_has(prune->ctl, CTL_OPT_REMOVE_ALL))

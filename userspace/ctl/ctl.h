@@ -190,6 +190,9 @@ int ctl_find_again(struct ctl *ctl, struct ctl_version *version);
 /* A shared lock, for who reads it; it lasts until the pool is closed. */
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
 
+/* Is the time of @version before that of the version before it? */
+int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret);
+
 /* Append struct ctl_volume: all of them, or the one with that name. */
 struct ctl_volume {
 	i64 id;

@@ -45,9 +45,11 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 		*ret = name->number;
 		return 0;
 	case CTL_NAME_TIME:
+		/* A clock that was wrong once: numbers are not in the order of times. */
 		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
 				     " AND " RD_VERSION_EXISTS " AND time <= ?"
-				     " ORDER BY number DESC LIMIT 1", "ii", volume, name->number);
+				     " ORDER BY time DESC, number DESC LIMIT 1", "ii", volume,
+				     name->number);
 	case CTL_NAME_TAG:
 		return rd_sql_number(sql, ret, "SELECT number FROM tag WHERE volume = ?"
 				     " AND tag = ?", "it", volume, name->tag);
@@ -145,6 +147,19 @@ int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)
 	r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, false,
 			 version->name);
 	return r ? r : ctl_find_again(ctl, version);
+}
+
+int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret)
+{
+	i64 before;
+	int r;
+
+	r = rd_sql_number(ctl->pool->sql, &before, "SELECT time FROM version WHERE volume = ?"
+			  " AND number < ? AND " RD_VERSION_EXISTS
+			  " ORDER BY number DESC LIMIT 1", "ii", version->volume,
+			  version->number);
+	*ret = !r && version->time < before;
+	return r == -ENOENT ? 0 : r;
 }
 
 /* --- all of them */

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Which versions of a volume a policy keeps. */
+#include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "../pool/cleanup.h"
 #include "keep.h"
 
 const char *const ctl_keep_names[CTL_KEEP_RULES] = {
@@ -44,37 +47,83 @@ static i64 period(enum ctl_keep_rule rule, const struct ctl_keep_item *item, siz
 	}
 }
 
-static void apply_count(enum ctl_keep_rule rule, unsigned int count,
-			struct ctl_keep_item *items, size_t nr)
+static int compare_times(const void *a, const void *b)
 {
-	i64 last = -1, now;
+	const struct ctl_keep_item *const *x = a, *const *y = b;
 
+	if ((*x)->time != (*y)->time)
+		return (*x)->time < (*y)->time ? -1 : 1;
+	return *x < *y ? -1 : 1;
+}
+
+/* @sorted: those of @items in the order of the rule. */
+static void apply_count(enum ctl_keep_rule rule, const struct ctl_keep_policy *policy,
+			struct ctl_keep_item *items, struct ctl_keep_item **sorted, size_t nr)
+{
+	unsigned int count = policy->counts[rule];
+	i64 last = 0, now;
+	bool any = false;
+
+	if (!count || !nr)
+		return;
+	items[nr - 1].reasons |= 1U << rule;
 	while (nr-- && count) {
-		now = period(rule, &items[nr], nr);
-		if (now == last)
+		if (rule != CTL_KEEP_LAST && sorted[nr]->time > policy->now) {
+			sorted[nr]->reasons |= 1U << rule;
 			continue;
-		items[nr].reasons |= 1U << rule;
+		}
+		now = period(rule, sorted[nr], sorted[nr] - items);
+		if (any && now == last)
+			continue;
+		sorted[nr]->reasons |= 1U << rule;
+		any = true;
 		last = now;
 		count--;
 	}
 }
 
-void ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr)
+static void apply_within(const struct ctl_keep_policy *policy, struct ctl_keep_item *items,
+			 size_t nr)
 {
+	i64 from = policy->now;
+	size_t i;
+
+	if (!policy->within || !nr)
+		return;
+	for (i = nr; i--;) {
+		if (items[i].time <= policy->now) {
+			from = items[i].time;
+			break;
+		}
+	}
+	from -= policy->within;
+	for (i = 0; i < nr; i++)
+		if (items[i].time >= from || i == nr - 1)
+			items[i].reasons |= 1U << CTL_KEEP_WITHIN;
+}
+
+int ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr)
+{
+	RD_FREE struct ctl_keep_item **sorted = calloc(nr + 1, sizeof(*sorted));
 	unsigned int rule;
 	size_t i;
 
+	if (!sorted)
+		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
 		struct ctl_keep_item *item = &items[i];
 
+		sorted[i] = item;
 		item->reasons = 0;
-		if (policy->within && item->time >= items[nr - 1].time - policy->within)
-			item->reasons |= 1U << CTL_KEEP_WITHIN;
 		if (item->is_tagged)
 			item->reasons |= 1U << CTL_KEEP_TAGGED;
 		if (item->is_protected)
 			item->reasons |= 1U << CTL_KEEP_PROTECTED;
 	}
-	for (rule = 0; rule < CTL_KEEP_COUNTED; rule++)
-		apply_count(rule, policy->counts[rule], items, nr);
+	apply_within(policy, items, nr);
+	apply_count(CTL_KEEP_LAST, policy, items, sorted, nr);
+	qsort(sorted, nr, sizeof(*sorted), compare_times);
+	for (rule = CTL_KEEP_LAST + 1; rule < CTL_KEEP_COUNTED; rule++)
+		apply_count(rule, policy, items, sorted, nr);
+	return 0;
 }

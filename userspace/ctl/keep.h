@@ -7,6 +7,11 @@
  * (from Monday), months and years are those of local time. "Within" counts from
  * the newest version and not from now: of a volume that had none for a year no
  * less is kept than of any other.
+ *
+ * "Last" goes by numbers, all else by times, and a clock that was wrong costs no
+ * version that another rule would have kept: the last version is kept by every
+ * rule, whatever its time is, and so is one whose time has not come yet, which
+ * takes the place of no other.
  */
 #ifndef CTL_KEEP_H
 #define CTL_KEEP_H
@@ -36,6 +41,7 @@ extern const char *const ctl_keep_names[CTL_KEEP_RULES];
 struct ctl_keep_policy {
 	unsigned int counts[CTL_KEEP_COUNTED];
 	i64 within;		/* seconds; 0: no such rule */
+	i64 now;
 };
 
 struct ctl_keep_item {
@@ -45,7 +51,7 @@ struct ctl_keep_item {
 	unsigned int reasons;	/* result: a bit for each rule; 0: not kept */
 };
 
-/* @items: oldest first. */
-void ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr);
+/* @items: in the order of their numbers. -ENOMEM */
+int ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr);
 
 #endif

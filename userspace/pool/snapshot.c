@@ -1080,6 +1080,23 @@ static void choose_mode(struct snapshot *s)
 	}
 }
 
+/* A date names another version than it would, and only now is it easy to see why. */
+static void check_clock(const struct snapshot *s)
+{
+	char before[32], now[32];
+	time_t when = s->base.time;
+	struct tm tm;
+
+	if (!s->base.id || s->version->time >= s->base.time)
+		return;
+	strftime(before, sizeof(before), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
+	when = s->version->time;
+	strftime(now, sizeof(now), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
+	rd_warn("the clock went back: %s@%lld is of %s, and %s@%lld of %s", s->options->volume,
+		(long long)s->base.number, before, s->options->volume,
+		(long long)s->version->number, now);
+}
+
 static int begin_version(struct snapshot *s)
 {
 	struct rd_version *version = s->version;
@@ -1104,7 +1121,10 @@ static int begin_version(struct snapshot *s)
 	if (!r)
 		r = rd_version_insert(sql, version, s->pool->session);
 	version->sum = s->base.id ? s->base.sum : 0;
-	return rd_catalog_end(sql, r);
+	r = rd_catalog_end(sql, r);
+	if (!r)
+		check_clock(s);
+	return r;
 }
 
 /* From here on the version exists. */
