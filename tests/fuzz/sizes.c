@@ -41,7 +41,8 @@ static void check_clock(const struct ctl_keep_policy *policy,
 	struct ctl_keep_item more[17];
 	unsigned int i, wrong;
 
-	if (!nr)
+	/* Of the same time the wrong one would be as good. */
+	if (!nr || !items[0].time)
 		return;
 	now.now = items[nr - 1].time;
 	/* By numbers it is one of the last. */
