@@ -10,12 +10,13 @@ cli_setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# cli_teardown PID: end that process, if there is one, and detach $loop.
+# cli_teardown PID: end that process, if there is one, unmount mnt, and detach $loop.
 cli_teardown() {
 	if [ -n "$1" ]; then
 		kill "$1" 2>/dev/null || :
 		wait "$1" || :
 	fi
+	! mountpoint -q mnt || umount mnt
 	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
 }
 

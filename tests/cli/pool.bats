@@ -84,6 +84,30 @@ time.sleep(60)' "$@" 3>&- &
 	until [ -e held ]; do sleep 0.1; done
 }
 
+# hold_image FILE: have a lock of it as QEMU has, until drop.
+hold_image() {
+	python3 -c 'import fcntl, struct, sys, time
+file = open(sys.argv[1], "r+b")
+lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 100, 1, 0)
+fcntl.fcntl(file, 37, lock) # F_OFD_SETLK
+open("held", "w").close()
+time.sleep(60)' "$1" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
+# keep_on EXPRESSION: evaluate it again and again, with i counting and os, until drop.
+keep_on() {
+	python3 -c 'import os, sys, time
+for i in range(1000000):
+    eval(sys.argv[1])
+    if not i:
+        open("held", "w").close()
+    time.sleep(0.001)' "$1" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
 drop() {
 	kill "$holder"
 	wait "$holder" || :
@@ -232,20 +256,11 @@ drop() {
 	must -p two check
 	# A guest runs from it.
 	cp 1.img guest.img
-	python3 -c 'import fcntl, struct, sys, time
-file = open(sys.argv[1], "r+b")
-lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 100, 1, 0)
-fcntl.fcntl(file, 37, lock) # F_OFD_SETLK
-open("held", "w").close()
-time.sleep(60)' guest.img 3>&- &
-	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	hold_image guest.img
 	ctl restore vm1@2 --to guest.img --yes
 	[ "$status" -eq 11 ]
 	[[ $output == *"a program has a lock on 'guest.img'"*"nothing was changed"* ]]
 	cmp 1.img guest.img
-	must snapshot guest --from guest.img
-	[[ $output == *"a program has a lock on 'guest.img'"* ]]
 	must restore vm1@2 --to guest.img --yes --force
 	drop
 	must restore vm1@3 --to guest.img --yes
@@ -618,6 +633,114 @@ super_format() {
 	must delete vm1@1
 	must snapshot vm2 --from 2.img
 	must check
+}
+
+# is_marked VERSION True|False: is it consistent, as all tell it that can?
+is_marked() {
+	must show "$1" --json
+	[ "$(field 0 '["consistent"]')" = "$2" ]
+	must show "$1"
+	[ "${lines[13]}" = "consistent:     $([ "$2" = True ] && echo yes || echo "no: it may have been written while it was read")" ]
+	must list
+	[ "$(grep -c "^$1 .*(not consistent)" <<<"$output")" = "$([ "$2" = True ] && echo 0 || echo 1)" ]
+	must restore "$1" --to r.img --yes
+	[[ $2 == True || $output == *"warning: $1 is not consistent: it may have been written while it was read"* ]]
+	[[ $2 == False || $output != *"consistent"* ]]
+}
+
+@test "snapshot: an image that is in use or is written is refused, or marked" {
+	local hint="stop what writes to it, or say --force: the version is marked as not consistent then"
+	local none="no version was made; the others are as they were" file writer
+	make_pool 1G
+	truncate -s 64M 1.img
+	blocks 1.img 0 4096
+	must snapshot vm1 --from 1.img --json
+	[ "$(field 0 '["consistent"]')" = True ]
+	hold_image 1.img
+	ctl snapshot vm1 --from 1.img
+	expect 11 <<-'END'
+		revdedupctl: a program has a lock on '1.img', as QEMU has on the disk of a guest that runs
+		revdedupctl: no version was made; stop that first, or say --force: the version is marked as not consistent then
+	END
+	must snapshot vm1 --from 1.img --force
+	[[ ${lines[0]} == "revdedupctl: warning: a program has a lock on '1.img'"* ]]
+	drop
+	is_marked vm1@1 True
+	is_marked vm1@2 False
+	# By the times of the file, also where they are set back.
+	file=$PWD/1.img
+	for writer in "os.utime('$file', (1, 1))" "open('$file', 'r+b').write(b'%d' % i)"; do
+		keep_on "$writer"
+		ctl snapshot vm1 --from 1.img
+		expect 11 <<-END
+			revdedupctl: '1.img' was written while it was read
+			revdedupctl: $hint
+			revdedupctl: $none
+		END
+		ctl snapshot vm1 --from 1.img --force
+		drop
+		[ "$status" -eq 0 ]
+		[[ ${lines[0]} == "revdedupctl: warning: '1.img' was written while it was read: vm1@"*" is not consistent" ]]
+	done
+	must list --json
+	[ "${#lines[@]}" -eq 4 ]
+	is_marked "$(field 3 '["version"]')" False
+	must metrics
+	[[ $output == *'revdedup_volume_latest_consistent{volume="vm1"} 0'* ]]
+	[[ $output == *'revdedup_volume_inconsistent_versions{volume="vm1"} 3'* ]]
+	# What is cut off is lost, and no --force makes it a version.
+	keep_on "os.truncate('$file', (60 << 20) - i)"
+	truncate -s 64M 1.img
+	ctl snapshot vm1 --from 1.img --force
+	drop
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: '1.img' was cut off while it was read" ]
+	[ "${lines[1]}" = "revdedupctl: $none" ]
+	must list
+	[ "${#lines[@]}" -eq 5 ]
+	must snapshot vm1 --from 1.img --json
+	[ "$(field 0 '["consistent"]')" = True ]
+	must check
+	# It is kept in the copy of the catalog, too.
+	rm pool/catalog.db
+	must repair --rebuild-catalog
+	is_marked vm1@2 False
+	must check
+}
+
+@test "snapshot: a device that is mounted or is written is refused, or marked" {
+	make_pool 1G
+	truncate -s 64M 1.img
+	mkfs.ext4 -q 1.img
+	loop=$(losetup --find --show 1.img)
+	mkdir mnt
+	mount "$loop" mnt
+	ctl snapshot vm1 --from "$loop"
+	expect 11 <<-END
+		revdedupctl: '$loop' is mounted at '$PWD/mnt'
+		revdedupctl: no version was made; stop that first, or say --force: the version is marked as not consistent then
+	END
+	ctl snapshot vm1 --from "$loop" --force
+	umount mnt
+	[ "$status" -eq 0 ]
+	mount -o ro "$loop" mnt
+	ctl snapshot vm1 --from "$loop"
+	umount mnt
+	[ "$status" -eq 0 ]
+	# What is still in the page cache was written before.
+	dd if=/dev/urandom of="$loop" bs=1M count=20 status=none
+	must snapshot vm1 --from "$loop"
+	cmp <("$build/tools/revdedupctl" dump vm1@latest) 1.img
+	exec 8<>"$loop"
+	keep_on "os.write(8, b'x' * 4096) and os.lseek(8, 0, 0) or os.fsync(8)"
+	ctl snapshot vm1 --from "$loop"
+	drop
+	exec 8>&-
+	[ "$status" -eq 11 ]
+	[ "${lines[0]}" = "revdedupctl: '$loop' was written while it was read" ]
+	is_marked vm1@1 False
+	is_marked vm1@2 True
+	is_marked vm1@3 True
 }
 
 @test "list, show, stats" {

@@ -102,11 +102,14 @@ put() {
 	grep "a program has '/dev/$vg/vm1' open" /tmp/said
 	grep "full, because what it lies on is used by others" /tmp/said
 	is_version $vg/vm1@latest /dev/$vg/vm1
+	[ "$(revdedupctl list $vg/vm1 | grep -c '(not consistent)')" = 1 ]
+	revdedupctl show $vg/vm1 | grep 'consistent: *no'
 	# What it writes after that is in the next one, even if it is gone by then.
 	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
 	exec 8>&-
 	revdedupctl status $vg/vm1
 	revdedupctl snapshot $vg/vm1 | grep "full, because what it lies on was used by others"
+	revdedupctl show $vg/vm1 | grep 'consistent: *yes'
 	is_version $vg/vm1@latest /dev/$vg/vm1
 	revdedupctl snapshot $vg/vm1 | grep ': changed'
 	# Nor is it an image.

@@ -77,6 +77,8 @@ static int clone(struct ctl *ctl, const char *volume)
 	if (!r)
 		r = ctl_lock_version(ctl, &version);
 	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
 		r = check_history(ctl, &version, volume);
 	if (!r)
 		r = rd_clone(ctl->pool, &version.version, &options, wait_ms, at);

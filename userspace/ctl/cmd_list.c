@@ -47,6 +47,7 @@ static void json_begin(struct ctl *ctl, const struct ctl_version *v, const struc
 	rd_json_u64(out, "blocks_changed", version->blocks_changed);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
 	rd_json_string(out, "state", state_of(version));
+	rd_json_bool(out, "consistent", version->is_consistent);
 	rd_json_bool(out, "protected", version->is_protected);
 	rd_json_begin(out, "tags", '[');
 	for (tag = (const char *)more->tags.data; tag < end; tag += strlen(tag) + 1)
@@ -90,6 +91,8 @@ static void print_row(const struct ctl_version *v, int width, struct more *more)
 	       ctl_size_print(stored, version->bytes_stored),
 	       version->is_protected ? "protected" : state_of(version),
 	       names[0] ? names : "-");
+	if (!version->is_consistent)
+		fputs("  (not consistent)", stdout);
 	if (more->clock_went_back)
 		fputs("  (the clock went back)", stdout);
 	if (version->comment[0]) {
@@ -229,6 +232,8 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
 	       counts->segments, counts->zero, counts->whole,
 	       counts->segments - counts->zero - counts->whole);
+	printf("consistent:     %s\n", version->is_consistent ? "yes" :
+	       "no: it may have been written while it was read");
 	if (!rd_version_is_tracked(version))
 		return;
 	printf("tracker:        %s\n", rd_uuid_print(tracker, version->tracker));

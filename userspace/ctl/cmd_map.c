@@ -46,6 +46,8 @@ static int map(struct ctl *ctl)
 	if (!r)
 		r = ctl_lock_version(ctl, &version);
 	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
 		r = ctl_device_name(&version, "", name);
 	if (r)
 		return r;

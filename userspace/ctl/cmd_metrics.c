@@ -75,6 +75,10 @@ static const struct metric volume_metrics[] = {
 	  VOLUME(changed) },
 	{ "volume_latest_stored_bytes", "What was written to the pool for it.",
 	  VOLUME(stored) },
+	{ "volume_latest_consistent", "Whether nothing wrote to it while it was read.",
+	  VOLUME(consistent) },
+	{ "volume_inconsistent_versions", "Versions that may have been written while they were read.",
+	  VOLUME(inconsistent) },
 };
 
 static const struct metric device_metrics[] = {

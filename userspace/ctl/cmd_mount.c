@@ -59,6 +59,8 @@ static int mount_version(struct ctl *ctl, const struct rd_mount_options *options
 	if (!r)
 		r = ctl_lock_version(ctl, &version);
 	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
 		r = ctl_device_name(&version, ":mount", name);
 	if (!r)
 		r = take_name(ctl, &version, name);

@@ -290,6 +290,8 @@ static int restore(struct ctl *ctl, const char *path)
 	if (!r)
 		r = rd_version_prove(ctl->pool, &version.version);
 	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
 		r = path ? restore_to(ctl, &target, &version) : stream(ctl, &version);
 	if (target.fd >= 0 && close(target.fd) && !r)
 		r = rd_err(-errno, "cannot write to '%s'", path);

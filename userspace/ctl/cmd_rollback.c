@@ -80,6 +80,8 @@ static int roll_back(struct rollback *rb)
 	r = rd_rollback_check(&rb->at);
 	if (!r)
 		r = ctl_lock_version(ctl, &rb->to);
+	if (!r)
+		ctl_tell_consistency(&rb->to);
 	if (!r && !ctl_has(ctl, CTL_OPT_NO_SNAPSHOT))
 		r = keep(rb);
 	if (r)
@@ -100,7 +102,8 @@ static int check_mounts(struct rollback *rb)
 
 	if (stat(rd_dm_path(path, rb->at.device), &st))
 		return rd_err(-errno, "cannot look at '%s'", path);
-	if (ctl_has(rb->ctl, CTL_OPT_FORCE) || !rd_is_mounted(st.st_rdev, where))
+	if (ctl_has(rb->ctl, CTL_OPT_FORCE) ||
+	    !rd_is_mounted(st.st_rdev, false, where))
 		return 0;
 	rd_err(0, "'%s' is mounted at '%s'", path, where);
 	rd_hint("nothing was changed; unmount it first: what it has in memory is of the present");

@@ -82,6 +82,7 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "size", version->size);
 	rd_json_string(out, "mode", report->mode);
 	rd_json_string(out, "reason", reason_of(ctl, report));
+	rd_json_bool(out, "consistent", version->is_consistent);
 	rd_json_u64(out, "segments_read", version->dirty);
 	rd_json_u64(out, "segments_audited", report->segments_audited);
 	rd_json_u64(out, "bytes_read", version->bytes_read);
@@ -152,7 +153,7 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 		rd_hint("no version was made; --from names an image or a device that is to be kept");
 		return CTL_FAILED;
 	}
-	r = at ? 0 : ctl_check_image(options->from);
+	r = at ? 0 : ctl_check_image(ctl, options->from, &options->is_in_use);
 	if (r)
 		return r;
 	r = at ? ctl_snapshot_live(ctl, at, options, &report, &pause_us) :
@@ -192,8 +193,8 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 	if (!at)
 		return -ENOMEM;
 	r = rd_attachment_load(at, options->volume);
-	if (!r && (options->from || ctl_has(ctl, CTL_OPT_CHANGED)))
-		return ctl_usage(ctl, "'%s' is attached: without --from and --changed",
+	if (!r && (options->from || ctl_has(ctl, CTL_OPT_CHANGED) || options->may_change))
+		return ctl_usage(ctl, "'%s' is attached: without --from, --changed and --force",
 				 options->volume);
 	if (r != -ENOENT)
 		return r;
@@ -216,6 +217,7 @@ static int snapshot_one(struct ctl *ctl)
 		.from = ctl_value(ctl, CTL_OPT_FROM),
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
+		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
 	};
 	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
 	struct ctl_changed changed = { 0 };
@@ -302,8 +304,9 @@ int cmd_snapshot(struct ctl *ctl)
 		return ctl_usage(ctl, "which? name a volume, or say --all");
 	if (!all)
 		return snapshot_one(ctl);
-	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED))
-		return ctl_usage(ctl, "--from and --changed are for one volume");
+	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
+	    ctl_has(ctl, CTL_OPT_FORCE))
+		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
 	r = check_options(ctl, &options);
 	return r ? r : snapshot_all(ctl);
 }

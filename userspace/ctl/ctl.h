@@ -187,6 +187,9 @@ int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
  */
 int ctl_find_again(struct ctl *ctl, struct ctl_version *version);
 
+/* A warning where it is not consistent, for who gets what it holds. */
+void ctl_tell_consistency(const struct ctl_version *version);
+
 /* A shared lock, for who reads it; it lasts until the pool is closed. */
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
 
@@ -249,8 +252,11 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /* May the block device @path, or what else it is, be written over with @version? */
 int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version);
-/* May it be read as an image? A warning where it is in use. */
-int ctl_check_image(const char *path);
+/*
+ * May it be read as an image? Where it is in use only with --force, and then *@ret_in_use
+ * is true.
+ */
+int ctl_check_image(struct ctl *ctl, const char *path, bool *ret_in_use);
 /* May the block device @path become the data area of a pool? */
 int ctl_check_data(struct ctl *ctl, const char *path);
 /* May @base be attached, with metadata on @meta (NULL: on a new volume)? */

@@ -139,6 +139,13 @@ int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
 	return r;
 }
 
+void ctl_tell_consistency(const struct ctl_version *version)
+{
+	if (!version->version.is_consistent)
+		rd_warn("%s is not consistent: it may have been written while it was read",
+			version->name);
+}
+
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)
 {
 	struct rd_lock lock = RD_LOCK_NONE;

@@ -293,6 +293,9 @@ static int copy(struct live *live, struct rd_snapshot_options *options, bool all
 	options->from = live->freeze.source;
 	options->tracker = live->at->uuid;
 	options->epoch = live->freeze.epoch;
+	options->is_frozen = true;
+	/* What is written past the target may be in the copy, too. */
+	options->is_in_use = live->is_shared;
 	options->copied = copied;
 	options->ctx = live;
 	r = rd_snapshot(live->ctl->pool, options, report);

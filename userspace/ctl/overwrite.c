@@ -4,11 +4,14 @@
  * to have as a volume: where a name was mistaken, this is the last who can say so.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../host/block.h"
+#include "../host/mounts.h"
 #include "../host/owner.h"
 #include "../host/probe.h"
 #include "ctl.h"
@@ -104,8 +107,38 @@ int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_vers
 
 /* --- to be read, as an image */
 
-int ctl_check_image(const char *path)
+/* May it be written by others while it is read? Then @text says why. */
+static bool is_in_use(const char *path, char *text, size_t size)
 {
+	char where[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (rd_file_is_locked(path)) {
+		snprintf(text, size, "a program has a lock on '%s', as QEMU has on the disk of a guest that runs",
+			 path);
+		return true;
+	}
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return false;
+	if (rd_is_mounted(st.st_rdev, true, where)) {
+		snprintf(text, size, "'%s' is mounted at '%s'", path, where);
+		return true;
+	}
+	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	/* So it is where it is mounted to be read only. */
+	if (fd >= 0 || errno != EBUSY || rd_is_mounted(st.st_rdev, false, where))
+		return false;
+	snprintf(text, size, "'%s' is in use: it is part of something, or a program has it for itself",
+		 path);
+	return true;
+}
+
+int ctl_check_image(struct ctl *ctl, const char *path, bool *ret_in_use)
+{
+	char text[PATH_MAX + 256];
 	struct rd_owner owner;
 
 	/* A file of another volume that is wrong is no reason. */
@@ -116,11 +149,16 @@ int ctl_check_image(const char *path)
 			owner.volume);
 		return CTL_FAILED;
 	}
-	if (rd_file_is_locked(path)) {
-		rd_warn("a program has a lock on '%s', as QEMU has on the disk of a guest that runs: what it writes meanwhile is in the version, or not",
-			path);
+	*ret_in_use = is_in_use(path, text, sizeof(text));
+	if (!*ret_in_use)
+		return 0;
+	if (ctl_has(ctl, CTL_OPT_FORCE)) {
+		rd_warn("%s: what is written meanwhile is in the version, or not", text);
+		return 0;
 	}
-	return 0;
+	rd_err(0, "%s", text);
+	rd_hint("no version was made; stop that first, or say --force: the version is marked as not consistent then");
+	return -EBUSY;
 }
 
 /* "" where there is nothing that is known. */

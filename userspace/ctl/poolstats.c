@@ -60,7 +60,8 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 
 	/* With max(), the other columns are those of the row where it is. */
 	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT name, count(*), sum(size), max(number), size,"
-		       " time, bytes_read, blocks_changed, bytes_stored"
+		       " time, bytes_read, blocks_changed, bytes_stored, consistent,"
+		       " sum(NOT consistent)"
 		       " FROM version JOIN volume ON volume.id = volume"
 		       " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
 	while (!r && (r = rd_row_next(row)) > 0) {
@@ -72,6 +73,8 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 		volume.read = rd_row_i64(row, 6);
 		volume.changed = rd_row_i64(row, 7);
 		volume.stored = rd_row_i64(row, 8);
+		volume.consistent = rd_row_i64(row, 9);
+		volume.inconsistent = rd_row_i64(row, 10);
 		stats->volumes++;
 		stats->versions += volume.versions;
 		stats->logical += volume.logical;

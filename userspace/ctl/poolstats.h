@@ -18,10 +18,11 @@ struct ctl_pool_stats {
 	u64 frames, frames_free, waiting;
 };
 
-/* From time on: of the newest version. */
+/* From time to consistent: of the newest version. */
 struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
-	u64 versions, logical, latest, time, read, changed, stored;
+	u64 versions, logical, latest, time, read, changed, stored, consistent;
+	u64 inconsistent;	/* versions that are not */
 };
 
 /* As of one moment. @volumes becomes an array of struct ctl_volume_stats. */

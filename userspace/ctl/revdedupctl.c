@@ -41,7 +41,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]|--all",
 	  "take a version of VOL: of an attached volume, or from an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
-	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL), 0, 1, false, cmd_snapshot },
+	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(FORCE), 0, 1, false, cmd_snapshot },
 	{ "list", { "ls", "versions", "snapshots" }, "[VOL]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
 	{ "show", { "info" }, "VOL[@VERSION]", "say more about a version",

@@ -30,7 +30,7 @@ static void unescape(char *text)
 static bool parse(const char *line, struct rd_mount *ret)
 {
 	const char *dash = strstr(line, " - ");
-	char source[PATH_MAX];
+	char source[PATH_MAX], options[8] = "";
 	unsigned int ma, mi;
 	struct stat st;
 
@@ -39,6 +39,8 @@ static bool parse(const char *line, struct rd_mount *ret)
 	unescape(ret->where);
 	ret->number = makedev(ma, mi);
 	ret->device = ret->number;
+	sscanf(dash, " - %*s %*s %7[^,\n]", options);
+	ret->is_read_only = !strcmp(options, "ro");
 	/* btrfs has a number of its own: what it was mounted from is the device. */
 	if (!ma && sscanf(dash, " - %*s %4095s", source) == 1) {
 		unescape(source);
@@ -63,14 +65,15 @@ bool rd_mounts_next(FILE *mounts, struct rd_mount *ret)
 	return false;
 }
 
-bool rd_is_mounted(dev_t device, char *where)
+bool rd_is_mounted(dev_t device, bool writable, char *where)
 {
 	FILE *mounts = rd_mounts_open();
 	struct rd_mount mount;
 	bool found = false;
 
 	while (mounts && !found && rd_mounts_next(mounts, &mount))
-		found = rd_device_lies_on(mount.device, device);
+		found = !(writable && mount.is_read_only) &&
+			rd_device_lies_on(mount.device, device);
 	if (found)
 		memcpy(where, mount.where, sizeof(mount.where));
 	if (mounts)
@@ -82,7 +85,8 @@ bool rd_path_is_mounted(const char *path, char *where)
 {
 	struct stat st;
 
-	return !stat(path, &st) && S_ISBLK(st.st_mode) && rd_is_mounted(st.st_rdev, where);
+	return !stat(path, &st) && S_ISBLK(st.st_mode) &&
+		rd_is_mounted(st.st_rdev, false, where);
 }
 
 int rd_mounted_at(const char *dir, dev_t *ret)

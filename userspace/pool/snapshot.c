@@ -37,6 +37,7 @@
 #include "frames.h"
 #include "log.h"
 #include "quick.h"
+#include "source.h"
 #include "recipes.h"
 #include "resolve.h"
 #include "snapshot.h"
@@ -142,6 +143,8 @@ struct snapshot {
 	struct item items[BATCH];
 	u32 by_fp[HASH_SIZE];		/* number of the item + 1 */
 	bool written;			/* since the last flush */
+
+	struct rd_source source;	/* as it was before it was read */
 };
 
 /* --- the image */
@@ -157,7 +160,39 @@ static int open_image(struct snapshot *s, const char *path)
 	if (r == -ENOTBLK)
 		return rd_err(0, "'%s' is neither a file nor a block device", path), r;
 	s->nr_segs = rd_nr_segs(s->size);
+	if (!r && !s->options->is_frozen)
+		r = rd_source_look(s->fd, &s->source);
 	return r ? rd_err(r, "cannot look at '%s'", path) : 0;
+}
+
+/* All of it was read: was it one content that was read? */
+static int check_source(struct snapshot *s)
+{
+	const char *path = s->options->from;
+	struct rd_source now;
+	int r;
+
+	s->version->is_consistent = !s->options->is_in_use;
+	if (s->options->is_frozen)
+		return 0;
+	r = rd_source_look(s->fd, &now);
+	if (r)
+		return rd_err(r, "cannot look at '%s'", path);
+	if (rd_source_was_cut(&s->source, &now)) {
+		rd_err(0, "'%s' was cut off while it was read", path);
+		return -EIO;
+	}
+	if (!rd_source_has_changed(&s->source, &now))
+		return 0;
+	if (s->options->may_change) {
+		s->version->is_consistent = false;
+		rd_warn("'%s' was written while it was read: %s@%lld is not consistent", path,
+			s->options->volume, (long long)s->version->number);
+		return 0;
+	}
+	rd_err(0, "'%s' was written while it was read", path);
+	rd_hint("stop what writes to it, or say --force: the version is marked as not consistent then");
+	return -EBUSY;
 }
 
 /* Nothing but a hole in the segment. */
@@ -1140,7 +1175,6 @@ static int finish_version(struct snapshot *s)
 	if (r)
 		return r;
 	version->state = RD_VERSION_NEW;
-	version->is_consistent = true;
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
 	version->epoch = s->options->epoch;
@@ -1188,6 +1222,8 @@ static int take(struct snapshot *s)
 	r = s->all ? 0 : find_pieces(s);
 	if (!r)
 		r = run_pipeline(s);
+	if (!r)
+		r = check_source(s);
 	if (!r)
 		r = finish_version(s);
 	return r;

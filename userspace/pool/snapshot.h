@@ -25,6 +25,15 @@ struct rd_snapshot_options {
 	/* Whose list of changes it is, and up to when; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;
+	/*
+	 * @from is a block device that nobody writes to, whatever it lies on: what a
+	 * freeze made. Of all else it is found out.
+	 */
+	bool is_frozen;
+	/* @from may be written meanwhile: the version is marked as not consistent. */
+	bool is_in_use;
+	/* Make it even if @from turns out to have been written, and mark it as well. */
+	bool may_change;
 	/* Why @changed is NULL, if the caller has a reason. */
 	const char *why_full;
 	/*
