@@ -267,6 +267,57 @@ drop() {
 	cmp 3.img guest.img
 }
 
+@test "restore: what is in use or of the pool under another name" {
+	local file
+	make_versions
+	# Each file of it by another name, and one of its own through a loop device.
+	for file in data catalog.db pool.json; do
+		ln "pool/$file" hard
+		cp --sparse=always "pool/$file" was
+		ctl restore vm1@1 --to hard --yes --force
+		expect 1 <<-END
+			revdedupctl: 'hard' is part of the pool
+			revdedupctl: nothing was changed; restore to a place outside of '$PWD/pool'
+		END
+		cmp was "pool/$file"
+		rm hard
+	done
+	loop=$(losetup --find --show pool/data)
+	ctl restore vm1@1 --to "$loop" --yes --force
+	[ "$status" -eq 1 ]
+	[ "${lines[0]}" = "revdedupctl: '$loop' is part of the pool" ]
+	must check
+	losetup --detach "$loop"
+	# A file system that is mounted from a file.
+	truncate -s 100M disk
+	mkfs.ext4 -q disk
+	loop=$(losetup --find --show disk)
+	mkdir mnt
+	mount "$loop" mnt
+	cp disk was
+	ctl restore vm1@1 --to disk --yes
+	expect 11 <<-END
+		revdedupctl: 'disk' is in use: the loop device '$loop' is made of it
+		revdedupctl: nothing was changed; unmount that and 'losetup --detach' it first, or say --force
+	END
+	cmp was disk
+	# And the pool is in there.
+	must init mnt/pool --size 64M --reserve 1M
+	must -p mnt/pool snapshot small --from pool/pool.json
+	for file in disk "$loop"; do
+		ctl -p mnt/pool restore small@1 --to "$file" --yes --force
+		expect 1 <<-END
+			revdedupctl: the pool 'mnt/pool' lies on '$file'
+			revdedupctl: nothing was changed; restore to another place
+		END
+	done
+	umount mnt
+	losetup --detach "$loop"
+	loop=
+	must restore vm1@1 --to disk --yes
+	must check
+}
+
 @test "what is printed goes nowhere else" {
 	make_versions
 	local program=$build/tools/revdedupctl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the commands of revdedupctl have in common. */
+#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <signal.h>
@@ -7,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "../host/block.h"
 #include "../host/lessor.h"
+#include "../host/loop.h"
 #include "../pool/cleanup.h"
 #include "../pool/restore.h"
 #include "ctl.h"
@@ -121,17 +125,49 @@ static bool is_in_directory(const char *path, const char *directory)
 		(!parent[len] || parent[len] == '/');
 }
 
+/* @st is that of @file, or of a loop device over it. */
+static bool is_file_or_loop(const struct stat *st, const struct stat *file)
+{
+	char number[32];
+
+	if (S_ISBLK(file->st_mode))
+		return S_ISBLK(st->st_mode) && st->st_rdev == file->st_rdev;
+	if (st->st_dev == file->st_dev && st->st_ino == file->st_ino)
+		return true;
+	if (!S_ISBLK(st->st_mode))
+		return false;
+	snprintf(number, sizeof(number), "%u:%u", major(st->st_rdev), minor(st->st_rdev));
+	return rd_loop_is_over(number, file) > 0;
+}
+
 bool ctl_is_of_pool(const struct ctl *ctl, const char *path)
 {
-	struct stat data, st;
+	struct dirent *entry;
+	struct stat st, file;
+	bool found = false;
+	DIR *dir;
 
 	if (is_in_directory(path, ctl->pool->path))
 		return true;
-	if (stat(path, &st) || fstat(ctl->pool->area.fd, &data))
+	if (stat(path, &st))
 		return false;
-	if (S_ISBLK(data.st_mode))
-		return S_ISBLK(st.st_mode) && st.st_rdev == data.st_rdev;
-	return st.st_dev == data.st_dev && st.st_ino == data.st_ino;
+	/* Under whatever name. */
+	dir = opendir(ctl->pool->path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = !fstatat(dirfd(dir), entry->d_name, &file, 0) &&
+			!S_ISDIR(file.st_mode) && is_file_or_loop(&st, &file);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+bool ctl_is_below_pool(const struct ctl *ctl, const char *path)
+{
+	RD_FREE char *data = rd_path_in(ctl->pool->path, "data");
+	struct stat st;
+
+	return !stat(path, &st) && data && (rd_lies_on_that(ctl->pool->path, &st) ||
+					    rd_lies_on_that(data, &st));
 }
 
 /* --- damage */

@@ -159,8 +159,13 @@ void ctl_json_end(struct ctl *ctl);
 __attribute__((format(printf, 2, 3)))
 int ctl_ask(const struct ctl *ctl, const char *fmt, ...);
 
-/* @path is the data area, or in the pool's directory: not for images. */
+/*
+ * @path is the data area, in the pool's directory, another name of something there, or
+ * a loop device over it: not for images.
+ */
 bool ctl_is_of_pool(const struct ctl *ctl, const char *path);
+/* The pool lies on @path, a block device or the file of a loop device. */
+bool ctl_is_below_pool(const struct ctl *ctl, const char *path);
 
 /* --- find.c: all of these say what is wrong */
 

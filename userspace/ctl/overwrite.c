@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../host/block.h"
+#include "../host/loop.h"
 #include "../host/mounts.h"
 #include "../host/owner.h"
 #include "../host/probe.h"
@@ -29,10 +30,15 @@ static int refuse_owner(const char *path, const struct rd_owner *owner)
 }
 
 /* Of what it is no --force can make something else. */
-static int check_never(const char *path, const struct rd_owner *owner)
+static int check_never(const struct ctl *ctl, const char *path, const struct rd_owner *owner)
 {
 	bool is_meta = owner->kind == RD_OWNER_META && owner->volume[0];
 
+	if (ctl_is_below_pool(ctl, path)) {
+		rd_err(0, "the pool '%s' lies on '%s'", ctl->pool->path, path);
+		rd_hint("nothing was changed; restore to another place");
+		return CTL_FAILED;
+	}
 	if (owner->kind != RD_OWNER_BASE && !is_meta)
 		return 0;
 	refuse_owner(path, owner);
@@ -90,18 +96,33 @@ static int check_lock(const char *path)
 	return -EBUSY;
 }
 
+/* Whoever has the loop device would not see it, and write over it. */
+static int check_loop(const char *path)
+{
+	char loop[RD_LOOP_PATH];
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || !rd_loop_find(&st, loop))
+		return 0;
+	rd_err(0, "'%s' is in use: the loop device '%s' is made of it", path, loop);
+	rd_hint("nothing was changed; unmount that and 'losetup --detach' it first, or say --force");
+	return -EBUSY;
+}
+
 int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
 {
 	struct rd_owner owner;
 	int r = rd_owner_find(path, &owner);
 
 	if (!r)
-		r = check_never(path, &owner);
+		r = check_never(ctl, path, &owner);
 	if (r || ctl_has(ctl, CTL_OPT_FORCE))
 		return r;
 	r = check_owner(path, &owner, version);
 	if (!r)
 		r = check_lock(path);
+	if (!r)
+		r = check_loop(path);
 	return r ? r : check_others(ctl, path, version);
 }
 

@@ -169,18 +169,21 @@ bool rd_file_is_locked(const char *path)
 
 /* --- what lies on what */
 
-static bool device_lies_on(dev_t top, dev_t device, unsigned int depth);
+/* @what: a block device, or a file. */
+static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
 
-static bool path_lies_on(const char *path, dev_t device, unsigned int depth)
+static bool path_lies_on(const char *path, const struct stat *what, unsigned int depth)
 {
 	struct stat st;
 
 	if (stat(path, &st))
 		return false;
-	return device_lies_on(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev, device, depth);
+	if (S_ISREG(what->st_mode) && st.st_dev == what->st_dev && st.st_ino == what->st_ino)
+		return true;
+	return device_lies_on(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev, what, depth);
 }
 
-static bool file_of_loop_lies_on(dev_t loop, dev_t device, unsigned int depth)
+static bool file_of_loop_lies_on(dev_t loop, const struct stat *what, unsigned int depth)
 {
 	char name[64], path[4096];
 
@@ -189,10 +192,10 @@ static bool file_of_loop_lies_on(dev_t loop, dev_t device, unsigned int depth)
 	read_line(name, path, sizeof(path));
 	if (!path[0])
 		return false;
-	return path_lies_on(path, device, depth);
+	return path_lies_on(path, what, depth);
 }
 
-static bool slaves_lie_on(dev_t top, dev_t device, unsigned int depth)
+static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth)
 {
 	char dir[64], file[400], number[32];
 	unsigned int ma, mi;
@@ -208,29 +211,38 @@ static bool slaves_lie_on(dev_t top, dev_t device, unsigned int depth)
 		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
 		read_line(file, number, sizeof(number));
 		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
-			found = device_lies_on(makedev(ma, mi), device, depth);
+			found = device_lies_on(makedev(ma, mi), what, depth);
 	}
 	if (slaves)
 		closedir(slaves);
 	return found;
 }
 
-static bool device_lies_on(dev_t top, dev_t device, unsigned int depth)
+static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth)
 {
-	if (top == device)
+	if (S_ISBLK(what->st_mode) && top == what->st_rdev)
 		return true;
 	if (depth >= MAX_DEPTH)
 		return false;
-	return slaves_lie_on(top, device, depth + 1) ||
-		file_of_loop_lies_on(top, device, depth + 1);
+	return slaves_lie_on(top, what, depth + 1) ||
+		file_of_loop_lies_on(top, what, depth + 1);
 }
 
 bool rd_lies_on(const char *path, dev_t device)
 {
-	return path_lies_on(path, device, 0);
+	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
+
+	return path_lies_on(path, &what, 0);
+}
+
+bool rd_lies_on_that(const char *path, const struct stat *what)
+{
+	return path_lies_on(path, what, 0);
 }
 
 bool rd_device_lies_on(dev_t top, dev_t device)
 {
-	return device_lies_on(top, device, 0);
+	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
+
+	return device_lies_on(top, &what, 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Loop devices, which make block devices of files. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -114,4 +115,21 @@ int rd_loop_is_over(const char *number, const struct stat *file)
 	if (ioctl(fd, LOOP_GET_STATUS64, &info))
 		return errno == ENOTTY || errno == ENXIO ? 0 : -errno;
 	return info.lo_device == file->st_dev && info.lo_inode == file->st_ino;
+}
+
+bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH])
+{
+	DIR *blocks = opendir("/sys/dev/block");
+	struct dirent *entry;
+	char name[300];
+	bool found = false;
+
+	while (blocks && !found && (entry = readdir(blocks))) {
+		snprintf(name, sizeof(name), "/sys/dev/block/%s/loop", entry->d_name);
+		found = !access(name, F_OK) && rd_loop_is_over(entry->d_name, file) > 0 &&
+			!path_of(entry->d_name, path);
+	}
+	if (blocks)
+		closedir(blocks);
+	return found;
 }
