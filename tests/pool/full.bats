@@ -216,3 +216,112 @@ each_room() {
 	done
 	each_room
 }
+
+# small_btrfs MIB: in fs/. It writes nothing in place.
+small_btrfs() {
+	loop_device fs.img "$1"
+	mkfs.btrfs -q -f "$loop" 2>out/mkfs
+	mkdir fs
+	mount "$loop" fs
+	mounts=("$PWD/fs")
+	export REVDEDUP_POOL=$PWD/fs/pool
+}
+
+# fill_btrfs: until there is no room for a byte.
+fill_btrfs() {
+	cat /dev/zero >fs/ballast 2>/dev/null || :
+	sync -f fs
+	cat /dev/zero >>fs/ballast 2>/dev/null || :
+	sync -f fs
+}
+
+# reads_work: all that reads does so.
+reads_work() {
+	local verb
+	for verb in list stats "show vol1@1" "list --json" metrics check scrub; do
+		# shellcheck disable=SC2086 # words
+		must $verb || return
+	done
+	must restore vol1@1 --to out/restored --yes
+	cmp out/restored want/vol1@1
+	all_right
+}
+
+@test "a btrfs that is full" {
+	local nr pid
+	small_btrfs 256
+	must init "$REVDEDUP_POOL"
+	fill_image vol1 24
+	try_snapshot vol1
+	[ "$status" -eq 0 ]
+	fill_btrfs
+	reads_work || fail_test "without a log"
+	# Two that read at the same time, and one of them for long.
+	"${ctl[@]}" dump vol1@1 2>out/errors | (
+		head -c 1M
+		until [ -e listed ]; do sleep 0.1; done
+		cat
+	) >out/dump &
+	pid=$!
+	must list
+	must check
+	touch listed
+	wait "$pid"
+	cmp out/dump want/vol1@1 || fail_test "$(cat out/errors)"
+	# What does not find room says so, and is no harm.
+	for nr in 1 2 3; do
+		fill_image vol2 6
+		try_snapshot vol2
+		[ "$status" -eq 12 ] || fail_test "there was room"
+		rm -f want/vol2*
+	done
+	reads_work || fail_test "after a snapshot"
+	# A log that was left, by what did not end.
+	rm fs/ballast
+	sync -f fs
+	REVDEDUP_FAIL=snapshot-finish=kill run "${ctl[@]}" snapshot vol3 --from img/vol2
+	[ -s fs/pool/catalog.db-wal ]
+	fill_btrfs
+	reads_work || fail_test "with a log"
+	lose vol1@1 delete vol1@1
+	rm fs/ballast
+	try_snapshot vol2
+	[ "$status" -eq 0 ]
+	all_right
+}
+
+# The catalog's file system becomes full while commands use it.
+@test "a btrfs that becomes full" {
+	local nr filler
+	small_btrfs 256
+	must init "$REVDEDUP_POOL" --size 1G
+	fill_image vol1 8
+	try_snapshot vol1
+	[ "$status" -eq 0 ]
+	python3 -c 'import os
+while True:
+    with open("fs/ballast", "wb") as file:
+        try:
+            while True:
+                file.write(bytes(1 << 20))
+                file.flush()
+        except OSError:
+            os.sync()
+    os.unlink("fs/ballast")' 2>/dev/null 3>&- &
+	filler=$!
+	for nr in {1..40}; do
+		fill_image vol2 1
+		run "${ctl[@]}" snapshot vol2 --from img/vol2
+		[ "$status" -eq 0 ] || [ "$status" -eq 12 ] || break
+		run "${ctl[@]}" list
+		[ "$status" -eq 0 ] || break
+	done
+	kill "$filler"
+	wait "$filler" || :
+	[ "$status" -eq 0 ] || fail_test "round $nr: $status, $output"
+	rm -f fs/ballast
+	sync -f fs
+	is_right vol1@1
+	must check
+	must scrub
+}

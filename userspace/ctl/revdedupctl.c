@@ -106,12 +106,28 @@ static void on_signal(int signal)
 }
 
 /* The first one is a request; for a second one the default is still there. */
+/*
+ * A page of the catalog's index, a file that SQLite has mapped, for which there is no
+ * room. It is as if the command had been killed here, which does no harm.
+ */
+static void on_no_page(int signal)
+{
+	static const char text[] = "revdedupctl: there is no room for the index of the catalog, or it cannot be read\n"
+		"revdedupctl: what was begun is finished or undone by the next command that writes to the pool; 'revdedupctl delete' and 'prune' make room\n";
+
+	(void)signal;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	_exit(CTL_NO_SPACE);
+}
+
 static void set_signals(void)
 {
+	struct sigaction no_page = { .sa_handler = on_no_page };
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGBUS, &no_page, NULL);
 }
 
 /* --- options that many have */

@@ -104,9 +104,8 @@ static bool has_room(const struct rd_pool *pool)
 }
 
 /*
- * Even to open the catalog takes some blocks, for what SQLite puts beside it (and
- * maps: where there are none for that, a small file system has SIGBUS for it). Who
- * reads takes no more than these of the reserve, and only where there are none.
+ * Even to open the catalog takes some blocks, for what SQLite puts beside it, but of who
+ * only reads (see sql.c).
  */
 static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 {
@@ -114,12 +113,8 @@ static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 		give_up_reserve(pool, INT64_MAX);
 		return 0;
 	}
-	if (has_room(pool))
+	if (mode == RD_POOL_READ || has_room(pool))
 		return 0;
-	if (mode == RD_POOL_READ) {
-		give_up_reserve(pool, 2 * ROOM_TO_OPEN);
-		return 0;
-	}
 	rd_err(-ENOSPC, "'%s'", pool->path);
 	rd_hint("nothing was changed; 'revdedupctl delete' and 'prune' make room");
 	return -ENOSPC;

@@ -2,8 +2,10 @@
 /* The only user of SQLite. */
 #include <errno.h>
 #include <libgen.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define SQLITE_ENABLE_PREUPDATE_HOOK
@@ -25,6 +27,8 @@
 #define BUSY_STEP_MS	1
 /* Who waits looks twice in this time. */
 #define PAUSE_US	(2 * BUSY_STEP_MS * 1000)
+
+#define ROOM_FOR_INDEX	(16ULL << 20)
 
 struct rd_row {
 	struct rd_sql *sql;
@@ -536,10 +540,23 @@ static bool nobody_writes(const char *path)
 	return access(dirname(dir), W_OK) && access(wal, F_OK);
 }
 
-/* @path as a URI, with what has a meaning there escaped. */
-static char *immutable_uri(const char *path)
+/*
+ * The index of the log (-shm) is a file that is mapped. Where there is no room for a page
+ * of it, to write to it is a SIGBUS; btrfs wants room for each write, not for the first
+ * one only, and may be full a moment later.
+ */
+static bool is_index_safe(const char *path)
 {
-	char *uri = malloc(3 * strlen(path) + sizeof("file:?immutable=1"));
+	struct statfs fs;
+
+	return statfs(path, &fs) || (fs.f_type != BTRFS_SUPER_MAGIC &&
+				     (u64)fs.f_bavail * fs.f_bsize >= ROOM_FOR_INDEX);
+}
+
+/* @path as a URI with @option, with what has a meaning there escaped. */
+static char *make_uri(const char *path, const char *option)
+{
+	char *uri = malloc(3 * strlen(path) + strlen(option) + sizeof("file:?"));
 	char *to = uri;
 
 	if (!uri)
@@ -551,21 +568,29 @@ static char *immutable_uri(const char *path)
 		else
 			*to++ = *path;
 	}
-	sprintf(to, "?immutable=1");
+	sprintf(to, "?%s", option);
 	return uri;
 }
 
 static int open_file(sqlite3 **ret, const char *path, bool create, bool writable)
 {
 	int flags = SQLITE_OPEN_NOMUTEX;
+	const char *vfs = rd_vfs_name(), *option = NULL;
 	RD_FREE char *uri = NULL;
-
-	const char *vfs = rd_vfs_name();
 
 	if (!vfs)
 		return SQLITE_NOMEM;
 	if (!writable && nobody_writes(path)) {
-		uri = immutable_uri(path);
+		option = "immutable=1";
+	} else if (!writable && !is_index_safe(path)) {
+		/*
+		 * With the index that a writer keeps up, or with none: then SQLite makes
+		 * one in memory, and keeps those who write from overwriting what it reads.
+		 */
+		option = RD_VFS_READ_INDEX "=1";
+	}
+	if (option) {
+		uri = make_uri(path, option);
 		if (!uri)
 			return SQLITE_NOMEM;
 		return sqlite3_open_v2(uri, ret, flags | SQLITE_OPEN_URI | SQLITE_OPEN_READONLY,

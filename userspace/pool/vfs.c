@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Checks of the catalog's pages. See vfs.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/crc32c.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +32,7 @@ struct page_check {
 /* What SQLite has for a file of ours; that of the VFS below follows it. */
 struct vfs_file {
 	sqlite3_file file;
+	const char *name;	/* that SQLite opened it by, with what a URI had */
 	int traced;		/* RD_TRACE_*, or -1 for neither */
 	bool is_database, is_log;
 	int pages;		/* of either: the page map */
@@ -232,9 +236,47 @@ static int vfs_characteristics(sqlite3_file *file)
 	return file_below(file)->pMethods->xDeviceCharacteristics(file_below(file));
 }
 
+/*
+ * The index where there is none: what only reads it makes none, and does not go without.
+ * An empty one means nothing, and takes no room. Whoever removes it has the database for
+ * himself, and so not now.
+ */
+static int make_index(const char *database)
+{
+	RD_FREE char *index = NULL;
+	RD_CLOSE int fd = -1;
+	struct stat st;
+
+	if (asprintf(&index, "%s-shm", database) < 0)
+		return SQLITE_NOMEM;
+	fd = open(index, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == EEXIST ? SQLITE_OK : SQLITE_CANTOPEN;
+	/* For all who may open the database, as SQLite does it. */
+	if (stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
+	    (!geteuid() && fchown(fd, st.st_uid, st.st_gid)))
+		return SQLITE_CANTOPEN;
+	return SQLITE_OK;
+}
+
 static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void volatile **ret)
 {
-	return file_below(file)->pMethods->xShmMap(file_below(file), nr, size, extend, ret);
+	const char *name = ((struct vfs_file *)file)->name;
+	bool only_read = !nr && sqlite3_uri_boolean(name, RD_VFS_READ_INDEX, 0);
+	int r = only_read ? make_index(name) : SQLITE_OK;
+
+	if (r)
+		return r;
+	r = file_below(file)->pMethods->xShmMap(file_below(file), nr, size, extend, ret);
+	/*
+	 * The first who writes is about to fill it, which begins with a version. A reader
+	 * that cannot do that itself waits for it: to SQLite it would be an error.
+	 */
+	if (only_read && r == SQLITE_READONLY && (!*ret || !*(const volatile u32 *)*ret)) {
+		*ret = NULL;
+		return SQLITE_BUSY;
+	}
+	return r;
 }
 
 static int vfs_shm_lock(sqlite3_file *file, int offset, int n, int flags)
@@ -349,6 +391,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	(void)vfs;
 	/* Where this stays NULL, SQLite does not call vfs_close(). */
 	file->pMethods = NULL;
+	f->name = name;
 	f->is_database = flags & SQLITE_OPEN_MAIN_DB;
 	f->is_log = flags & SQLITE_OPEN_WAL;
 	f->traced = f->is_database ? RD_TRACE_CATALOG : f->is_log ? RD_TRACE_LOG : -1;

@@ -20,6 +20,9 @@
 
 #include "pages.h"
 
+/* In a URI: the index of the log is not written to. SQLite knows it as well. */
+#define RD_VFS_READ_INDEX	"readonly_shm"
+
 /* For sqlite3_open_v2(); NULL: no memory. */
 const char *rd_vfs_name(void);
 
