@@ -233,6 +233,23 @@ job_debug_crash() {
 job_end_to_end_6.12() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.12; }
 job_end_to_end_6.1() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.1; }
 job_deb() { tests/deb.sh; }
+# The command that README names; what comes of it is tried out by job_deb.
+job_packages() {
+	local file list unit
+	make deb
+	list=$(dpkg-deb -c build/deb/revdedup_*.deb)
+	for file in usr/sbin/revdedup{ctl,-meta} usr/share/man/man8/revdedupctl.8.gz \
+		lib/udev/rules.d/56-revdedup.rules lib/systemd/system/revdedup-attach.service; do
+		grep -q " \\./$file$" <<<"$list" || {
+			echo "not ok the package has no $file"
+			return 1
+		}
+	done
+	unit=$(dpkg-deb --fsys-tarfile build/deb/revdedup_*.deb |
+		tar -x -O ./lib/systemd/system/revdedup-attach.service)
+	grep '^ExecStart=/usr/sbin/' <<<"$unit"
+	echo "ok packages are made, and have what they are to have"
+}
 job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
 job_power_cuts_6.1() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.1; }
 job_bench() { tests/vm-selftest.sh; }
@@ -290,12 +307,14 @@ if [ "$tier" = fast ]; then
 	"$scripts/setup.sh" build lint test
 	run_jobs lint unit pool pool_live
 else
-	"$scripts/setup.sh" build lint test fuzz vm kunit
+	"$scripts/setup.sh" build lint test fuzz vm kunit deb
 	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
 		debug_kernel
 	jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
 		live_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
 		power_cuts_6.12 memory_6.12 bench kunit)
+	# In soak the job deb makes them.
+	[ "$tier" = soak ] || jobs+=(packages)
 	# They take long, or are about our code more than the kernel's.
 	[ "$tier" != soak ] || jobs+=(model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
 		debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1 modelbreaks

@@ -70,7 +70,7 @@ later() {
 
 rm -rf "$build"
 mkdir -p "$root" "$build"/{debs,later-debs}
-ok "packages are made, and lintian finds no fault" scripts/deb.sh
+ok "packages are made, and lintian finds no fault" make deb
 cp build/deb/*.deb "$build/debs"
 newer() { later revdedup && later revdedup-dkms; }
 ok "a newer one of each" newer
