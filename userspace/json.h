@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Write JSON, on one line. @key is NULL for the elements of an array and for
- * the outermost value. What is printed is UTF-8, whatever a string is. Errors are the stream's: ask ferror() at the end.
+ * the outermost value. What is printed is UTF-8, whatever a string is. Errors are
+ * the stream's: ask ferror() at the end.
  */
 #ifndef RD_JSON_H
 #define RD_JSON_H

@@ -1942,7 +1942,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
 	for version in --version version; do
 		must "$version"
-		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 1$ ]]
+		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 2$ ]]
 	done
 	# Each command that there is has help, and its aliases are there.
 	must help

@@ -244,8 +244,8 @@ static int vfs_characteristics(sqlite3_file *file)
 static int make_index(const char *database)
 {
 	RD_FREE char *index = NULL;
-	RD_CLOSE int fd = -1;
 	struct stat st;
+	RD_CLOSE int fd = -1;
 
 	if (asprintf(&index, "%s-shm", database) < 0)
 		return SQLITE_NOMEM;
