@@ -99,13 +99,13 @@ const struct ctl_command ctl_commands[] = {
 
 static volatile int stop;
 
+/* The first one is a request; for a second one the default is still there. */
 static void on_signal(int signal)
 {
 	(void)signal;
 	stop = 1;
 }
 
-/* The first one is a request; for a second one the default is still there. */
 /*
  * A page of the catalog's index, a file that SQLite has mapped, for which there is no
  * room. It is as if the command had been killed here, which does no harm.
