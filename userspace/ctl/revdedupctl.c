@@ -114,7 +114,8 @@ static void on_no_page(int signal)
 {
 	static const char text[] =
 		"revdedupctl: there is no room for the index of the catalog, or it cannot be read\n"
-		"revdedupctl: the next command that writes to the pool finishes or undoes what was begun; 'delete' and 'prune' make room\n";
+		"revdedupctl: the next command finishes or undoes what was begun\n"
+		"revdedupctl: 'revdedupctl delete' and 'prune' make room\n";
 
 	(void)signal;
 	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);

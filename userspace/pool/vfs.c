@@ -245,7 +245,7 @@ static int make_index(const char *database)
 {
 	RD_FREE char *index = NULL;
 	struct stat st;
-	RD_CLOSE int fd = -1;
+	int fd, r;
 
 	if (asprintf(&index, "%s-shm", database) < 0)
 		return SQLITE_NOMEM;
@@ -253,10 +253,10 @@ static int make_index(const char *database)
 	if (fd < 0)
 		return errno == EEXIST ? SQLITE_OK : SQLITE_CANTOPEN;
 	/* For all who may open the database, as SQLite does it. */
-	if (stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
-	    (!geteuid() && fchown(fd, st.st_uid, st.st_gid)))
-		return SQLITE_CANTOPEN;
-	return SQLITE_OK;
+	r = stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
+		(!geteuid() && fchown(fd, st.st_uid, st.st_gid));
+	close(fd);
+	return r ? SQLITE_CANTOPEN : SQLITE_OK;
 }
 
 static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void volatile **ret)
