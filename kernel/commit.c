@@ -173,6 +173,7 @@ void rdd_commit_base_lost(struct rdd_table *t, bool at_once)
 	unsigned long flags;
 
 	spin_lock_irqsave(&t->lock, flags);
+	WRITE_ONCE(t->nr_losses, t->nr_losses + 1);
 	/* Where nothing waits, nothing has come home that is not stable. */
 	if (t->nr_dirty) {
 		t->base_lost = true;
@@ -437,7 +438,7 @@ static void note_result(struct rdd_table *t, int r)
 		DMERR("%s: cannot write the remap table: error %d; flushes fail until it can be written",
 		      rdd_meta_name(t->meta), r);
 	else if (!r && t->commit_failed)
-		DMINFO("%s: the remap table can be written again, nothing was lost",
+		DMINFO("%s: the remap table can be written again, no change of it was lost",
 		       rdd_meta_name(t->meta));
 	if (!!r != t->commit_failed) {
 		WRITE_ONCE(t->commit_failed, r);
@@ -459,6 +460,8 @@ static void go_on(struct rdd_table *t, struct bio_list *flushes, int r, bool los
 	WRITE_ONCE(t->words_wait, !bitmap_empty(t->words_dirty, nr));
 	if (!r || t->is_paused)
 		rdd_remap_defer(t, &t->throttled);
+	/* Flushed even if the commit failed later, or taken back. */
+	rdd_remap_defer(t, &t->unflushed);
 	if (!bio_list_empty(&t->deferred))
 		queue_work(t->wq, &t->io_work);
 	/* Even if nothing waits: it is to be seen that it works again. */

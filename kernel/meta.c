@@ -523,6 +523,7 @@ static void free_meta(struct rdd_meta *meta)
 	mutex_destroy(&meta->message_lock);
 	mutex_destroy(&meta->lock);
 	mutex_destroy(&meta->flush_lock);
+	mutex_destroy(&meta->base_flush_lock);
 	kfree(meta);
 }
 
@@ -538,6 +539,7 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	mutex_init(&meta->message_lock);
 	mutex_init(&meta->lock);
 	mutex_init(&meta->flush_lock);
+	mutex_init(&meta->base_flush_lock);
 	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;

@@ -12,8 +12,9 @@
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
  * Lock order: rdd_meta.message_lock, rdd_meta.lock, those of the remap table that
- * sleep (table.h), rdd_meta.flush_lock, dm-bufio's, rdd_meta.defer_lock. The map
- * function takes only the last, and only for a first write, and rdd_table.lock.
+ * sleep (table.h), rdd_meta.flush_lock or base_flush_lock, dm-bufio's,
+ * rdd_meta.defer_lock. The map function takes only the last, and only for a first
+ * write, and rdd_table.lock.
  * rdd_meta_list_lock is taken with none of them and held over no I/O: a metadata
  * device that hangs is no other volume's business.
  */
@@ -98,6 +99,7 @@ struct rdd_meta {
 	 */
 	atomic_t flush_failed;
 	unsigned long tell_until;	/* jiffies */
+	struct mutex base_flush_lock;	/* such a flush begins when the last is noted */
 
 	/*
 	 * Bits and superblocks are written under this lock, the remap table under
@@ -171,6 +173,7 @@ struct rdd_io {
 	u16 nr;
 	struct rdd_page *page;
 	atomic_t copies;
+	unsigned int losses;	/* rdd_table.nr_losses when they began */
 };
 
 static inline u64 rdd_sector_seg(sector_t sector)

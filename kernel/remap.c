@@ -11,7 +11,9 @@
  *   1. its blocks are made busy: other writes to them wait in the page, and no
  *      copy home starts. Where one is busy already, it waits itself. Reads go on
  *      from the old place
- *   2. what it does not cover of its first and last block is copied home
+ *   2. a first or last block that it does not cover is copied home, and the base is
+ *      flushed: should it lose its cache later, the writer hears of it, and writes
+ *      again what it has written, but not the rest of the block
  *   3. the write goes to the base
  *   4. when it has completed its blocks are home: reads find them on the base,
  *      and the change waits for a commit. They are not busy any more
@@ -30,7 +32,7 @@ enum route {
 	FAIL,
 };
 
-/* What a write leaves of its first or last block. */
+/* A first or last block of which a write covers a part. */
 struct piece {
 	sector_t sector;
 	sector_t count;
@@ -117,15 +119,29 @@ static bool all_base(struct rdd_page *page, unsigned int first, unsigned int las
 	return true;
 }
 
-static void add_piece(struct pieces *pieces, sector_t sector, sector_t end,
-		      struct rdd_entry place)
+static bool covers_start(struct bio *bio)
 {
+	return !(bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS);
+}
+
+static bool covers_end(struct rdd_table *t, struct bio *bio)
+{
+	sector_t end = bio_end_sector(bio);
+
+	return !(end % RDD_BLOCK_SECTORS) || end == t->volume_sectors;
+}
+
+static void add_piece(struct rdd_table *t, struct rdd_page *page, u64 block,
+		      struct pieces *pieces)
+{
+	struct rdd_entry place = rdd_page_entry(page, rdd_block_index(block));
 	struct piece *piece = &pieces->piece[pieces->nr];
 
-	if (sector >= end || place.kind == RDD_BASE)
+	if (place.kind == RDD_BASE)
 		return;
-	piece->sector = sector;
-	piece->count = end - sector;
+	piece->sector = block * RDD_BLOCK_SECTORS;
+	piece->count = min_t(sector_t, RDD_BLOCK_SECTORS,
+			     t->volume_sectors - piece->sector);
 	piece->place = place;
 	pieces->nr++;
 }
@@ -134,17 +150,14 @@ static void add_piece(struct pieces *pieces, sector_t sector, sector_t end,
 static bool find_pieces(struct rdd_table *t, struct rdd_page *page,
 			struct bio *bio, struct pieces *pieces)
 {
-	sector_t start = bio->bi_iter.bi_sector, end = bio_end_sector(bio);
 	u64 first = first_block(bio), last = last_block(bio);
-	sector_t last_end = min_t(sector_t, (last + 1) * RDD_BLOCK_SECTORS,
-				  t->volume_sectors);
 	unsigned int i;
 
 	pieces->nr = 0;
-	add_piece(pieces, first * RDD_BLOCK_SECTORS, start,
-		  rdd_page_entry(page, rdd_block_index(first)));
-	add_piece(pieces, end, last_end,
-		  rdd_page_entry(page, rdd_block_index(last)));
+	if (!covers_start(bio))
+		add_piece(t, page, first, pieces);
+	if (!covers_end(t, bio) && (first != last || !pieces->nr))
+		add_piece(t, page, last, pieces);
 	for (i = 0; i < pieces->nr; i++) {
 		struct rdd_entry place = pieces->piece[i].place;
 
@@ -153,6 +166,21 @@ static bool find_pieces(struct rdd_table *t, struct rdd_page *page,
 			return false;
 	}
 	return true;
+}
+
+/* Home because it was copied there, which no flush has made stable yet. */
+static bool is_fresh_copy(struct rdd_page *page, u64 block)
+{
+	unsigned int i = rdd_block_index(block);
+
+	return test_bit(i, page->home) && test_bit(i, page->copied);
+}
+
+/* Would a part of such a block be the writer's, and a part still ours to take back? */
+static bool splits_copy(struct rdd_table *t, struct rdd_page *page, struct bio *bio)
+{
+	return (!covers_start(bio) && is_fresh_copy(page, first_block(bio))) ||
+	       (!covers_end(t, bio) && is_fresh_copy(page, last_block(bio)));
 }
 
 static bool is_busy(struct rdd_page *page, unsigned int first, unsigned int nr)
@@ -178,6 +206,11 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 	if (!rdd_word_is_here(word))
 		return WORK;
 	page = rdd_word_page(word);
+	if (splits_copy(t, page, bio)) {
+		wait_in(&t->unflushed, bio);
+		rdd_commit_kick(t);
+		return TAKEN;
+	}
 	if (all_base(page, first, first + nr - 1)) {
 		bitmap_clear(page->copied, first, nr);
 		return GO;
@@ -641,16 +674,13 @@ static bool work_read(struct rdd_table *t, struct bio *bio)
 	return true;
 }
 
-/*
- * kcopyd asks what the base can do before it makes zeros there, and that may have
- * changed when they arrive. Not here: kcopyd must not wait for itself.
- */
+/* Once. Not here: kcopyd must not wait for itself. */
 static bool copy_again(struct rdd_table *t, struct bio *bio)
 {
 	struct rdd_io *io = io_of(bio);
 	unsigned long flags;
 
-	if (io->copied_again || bdev_write_zeroes_sectors(t->base))
+	if (io->copied_again)
 		return false;
 	io->copied_again = true;
 	io->copy_failed = false;
@@ -661,22 +691,68 @@ static bool copy_again(struct rdd_table *t, struct bio *bio)
 	return true;
 }
 
-/* A piece of a copy-up has ended; the last sends the write. */
+/*
+ * Copies for these writes are on the base: they go when these are stable there. Should a
+ * flush fail meanwhile, any flush, they may be lost.
+ */
+static void do_flush(struct work_struct *work)
+{
+	struct rdd_table *t = container_of(work, struct rdd_table, flush_work);
+	unsigned int noio = memalloc_noio_save();
+	struct bio_list bios;
+	struct blk_plug plug;
+	struct bio *bio;
+	int r = 0;
+
+	spin_lock_irq(&t->lock);
+	bios = t->copied_up;
+	bio_list_init(&t->copied_up);
+	spin_unlock_irq(&t->lock);
+	if (!bio_list_empty(&bios))
+		r = rdd_flush_base(t->meta, t->base);
+	blk_start_plug(&plug);
+	while ((bio = bio_list_pop(&bios))) {
+		struct rdd_io *io = io_of(bio);
+
+		if (!r && io->losses == READ_ONCE(t->nr_losses)) {
+			io->at_base = true;
+			submit_bio_noacct(bio);
+		} else if (!copy_again(t, bio)) {
+			bio_io_error(bio);
+		}
+	}
+	blk_finish_plug(&plug);
+	memalloc_noio_restore(noio);
+}
+
+static void flush_copies(struct rdd_table *t, struct bio *bio)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->lock, flags);
+	bio_list_add(&t->copied_up, bio);
+	queue_work(t->wq, &t->flush_work);
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+/*
+ * A piece of a copy-up has ended. kcopyd asks what the base can do before it makes zeros
+ * there, and that may have changed when they arrive: it is asked again.
+ */
 static void copied(int read_err, unsigned long write_err, void *context)
 {
 	struct bio *bio = context;
 	struct rdd_io *io = io_of(bio);
+	struct rdd_table *t = io->page->table;
 
 	if (read_err || write_err)
 		io->copy_failed = true;
 	if (!atomic_dec_and_test(&io->copies))
 		return;
-	if (!io->copy_failed) {
-		io->at_base = true;
-		submit_bio_noacct(bio);
-	} else if (!copy_again(io->page->table, bio)) {
+	if (!io->copy_failed)
+		flush_copies(t, bio);
+	else if (bdev_write_zeroes_sectors(t->base) || !copy_again(t, bio))
 		bio_io_error(bio);
-	}
 }
 
 static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
@@ -684,6 +760,7 @@ static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
 	unsigned int i;
 
 	bio_set_dev(bio, t->base);
+	io_of(bio)->losses = READ_ONCE(t->nr_losses);
 	atomic_set(&io_of(bio)->copies, pieces->nr);
 	for (i = 0; i < pieces->nr; i++) {
 		struct piece *piece = &pieces->piece[i];
@@ -988,6 +1065,9 @@ void rdd_remap_init(struct rdd_table *t)
 	bio_list_init(&t->deferred);
 	bio_list_init(&t->throttled);
 	bio_list_init(&t->recopies);
+	bio_list_init(&t->copied_up);
+	bio_list_init(&t->unflushed);
 	INIT_LIST_HEAD(&t->loaded);
 	INIT_WORK(&t->io_work, do_io);
+	INIT_WORK(&t->flush_work, do_flush);
 }

@@ -32,7 +32,8 @@
  *                 entry on disk says BASE, too. The entry itself follows in
  *                 memory between the two (commit.c). Cleared as well if the base
  *                 has lost what was copied, of which nobody above would know; not
- *                 where they have written to the block since (`copied`)
+ *                 where they have written the block since (`copied`), which they can
+ *                 only do to all of it: a part waits until the copy is stable
  *   entry, word   in place, in any order with anything: ZERO by discard, what
  *                 remap, set and alias say; the places have the same content or
  *                 the device is suspended. Then the page, or the block that the
@@ -159,9 +160,12 @@ struct rdd_table {
 	/* Bios for the worker of remap.c. */
 	struct bio_list deferred;
 	struct bio_list throttled;	/* until the next commit */
-	struct bio_list recopies;	/* what they do not cover is copied again */
+	struct bio_list recopies;	/* their blocks are copied home again */
+	struct bio_list copied_up;	/* these were, and are to be flushed */
+	struct bio_list unflushed;	/* for a copy, until a commit has flushed it */
 	struct list_head loaded;	/* pages that were read */
 	struct work_struct io_work;
+	struct work_struct flush_work;
 	struct bio_set bios;
 
 	/* The worker of commit.c. */
@@ -169,6 +173,7 @@ struct rdd_table {
 	bool commit_now;
 	bool commit_failed;		/* the last one */
 	bool base_lost;			/* its cache: a commit is to take back */
+	unsigned int nr_losses;		/* flushes of the base that failed */
 	seqcount_spinlock_t losses;	/* how often something was taken back */
 	unsigned int losses_before;	/* when the running message began */
 	struct delayed_work commit_work;

@@ -304,14 +304,17 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
 
 int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 {
-	int r = blkdev_issue_flush(base);
+	int r;
 
+	mutex_lock(&meta->base_flush_lock);
+	r = blkdev_issue_flush(base);
 	if (r) {
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
 		if (meta->table)
 			rdd_commit_base_lost(meta->table, false);
 	}
+	mutex_unlock(&meta->base_flush_lock);
 	return r;
 }
 
