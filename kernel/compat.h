@@ -38,6 +38,27 @@ static inline void rdd_limits_want_discard(struct queue_limits *limits)
 #endif
 }
 
+/* Of a device that is only read, the shape of a bio: its length, and its memory. */
+static inline void rdd_limits_add_reads(struct queue_limits *limits,
+					struct block_device *bdev)
+{
+	struct queue_limits both = *limits;
+
+	blk_stack_limits(&both, &bdev_get_queue(bdev)->limits, 0);
+	limits->max_sectors = both.max_sectors;
+	limits->max_hw_sectors = both.max_hw_sectors;
+	limits->max_dev_sectors = both.max_dev_sectors;
+	limits->max_segments = both.max_segments;
+	limits->max_segment_size = both.max_segment_size;
+	limits->seg_boundary_mask = both.seg_boundary_mask;
+	limits->virt_boundary_mask = both.virt_boundary_mask;
+	limits->dma_alignment = both.dma_alignment;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+	/* Nor may who does not wait, or polls, be promised what it cannot do. */
+	limits->features &= both.features | ~(BLK_FEAT_NOWAIT | BLK_FEAT_POLL);
+#endif
+}
+
 /* It came with 6.9, and to some of the stable kernels: our Kbuild looks. */
 static inline int rdd_dm_io(struct dm_io_request *req, unsigned int nr,
 			    struct dm_io_region *where, unsigned long *errors)

@@ -89,6 +89,24 @@ static int parse_pool(struct dm_target *ti, struct rdd_target *rt,
 	return r;
 }
 
+/*
+ * What the pool cannot address the volume could not, and those above have laid out
+ * their data for blocks of the base: they must not become larger below them. Without a
+ * base it is a version, of a volume whose blocks nobody knows: the smallest will do.
+ */
+static int check_block_size(struct dm_target *ti, struct rdd_target *rt)
+{
+	unsigned int of_base = rt->base ? bdev_logical_block_size(rt->base->bdev) :
+			       SECTOR_SIZE;
+
+	if (!rt->pool || bdev_logical_block_size(rt->pool->bdev) <= of_base)
+		return 0;
+	ti->error = rt->base ?
+		    "the pool device has larger logical blocks than the base device" :
+		    "a pool without a base must have logical blocks of 512 bytes";
+	return -EINVAL;
+}
+
 static int parse_cache(struct dm_target *ti, struct rdd_target *rt,
 		       const char *text)
 {
@@ -218,6 +236,8 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		r = parse_opts(ti, rt, &as);
 	if (!r)
 		r = parse_base(ti, rt, argv[0]);
+	if (!r)
+		r = check_block_size(ti, rt);
 	if (!r)
 		r = parse_meta_dev(ti, rt, argv[1]);
 	if (!r)
@@ -537,21 +557,26 @@ static void rdd_status(struct dm_target *ti, status_type_t type,
  * The rest of the target type
  */
 
+/*
+ * A volume can do what its base can: all writes go there. What a pool says of write
+ * zeroes, discards and blocks is nothing to it; device-mapper does not hear of the pool.
+ */
 static int rdd_iterate_devices(struct dm_target *ti,
 			       iterate_devices_callout_fn fn, void *data)
 {
 	struct rdd_target *rt = ti->private;
-	int r = 0;
 
 	if (rt->base)
-		r = fn(ti, rt->base, 0, ti->len, data);
-	if (!r && rt->pool)
-		r = fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
-	return r;
+		return fn(ti, rt->base, 0, ti->len, data);
+	return fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
 }
 
 static void rdd_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
+	struct rdd_target *rt = ti->private;
+
+	if (rt->base && rt->pool)
+		rdd_limits_add_reads(limits, rt->pool->bdev);
 	rdd_limits_want_discard(limits);
 }
 

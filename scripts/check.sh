@@ -166,6 +166,9 @@ job_live_6.12() { guest 6.12 live; }
 job_live_6.1() { guest 6.1 live; }
 job_host_6.12() { guest 6.12 mount overwrite hold clone mixups; }
 job_host_6.1() { guest 6.1 mount overwrite hold clone mixups; }
+# Loop devices and limits are the kernel's affair.
+job_blocksize_6.12() { guest 6.12 blocksize; }
+job_blocksize_6.1() { guest 6.1 blocksize; }
 job_liverandom_6.12() { guest 6.12 liverandom; }
 job_liverandom_6.1() { guest 6.1 liverandom; }
 job_table_6.12() { guest 6.12 table model; }
@@ -311,7 +314,7 @@ else
 	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
 		debug_kernel
 	jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
-		live_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
+		live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
 		power_cuts_6.12 memory_6.12 bench kunit)
 	# In soak the job deb makes them.
 	[ "$tier" = soak ] || jobs+=(packages)

@@ -10,7 +10,7 @@
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-packages=(bash bats coreutils diffutils dmsetup e2fsprogs findutils fio gawk grep
+packages=(bash bats coreutils diffutils dmsetup e2fsprogs fdisk findutils fio gawk grep
 	kmod libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0 lvm2 mount procps sed tar
 	thin-provisioning-tools util-linux xfsprogs xxd)
 

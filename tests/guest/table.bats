@@ -835,16 +835,36 @@ env_pool_none() {
 	reads 0 8 "p38,8"
 }
 
-@test "limits are those of base and pool together" {
-	truncate -s 8M "$BATS_TEST_TMPDIR/pool"
-	pool=$(losetup --show --find --sector-size 4096 "$BATS_TEST_TMPDIR/pool")
-	dm fill $pool 0 $pool_sectors p
-	vol_create
-	is "logical block size" "$(blockdev --getss $vol)" 4096
+# limit NAME: of the volume, in $reply; as /sys/block/dm-N/queue has it.
+limit() { reply=$(<"/sys/dev/block/$(stat -c %Hr:%Lr $vol)/queue/$1"); }
+
+@test "limits are those of the base, whatever the pool can do" {
+	local name names wanted=()
+	# The base takes write zeroes and discards, the pool takes neither.
+	base=$(loop_of $vol_sectors base)
+	dm fill $base 0 $filled b
+	make rdt-q "0 $pool_sectors snapshot-origin /dev/ram2"
+	names=(logical_block_size physical_block_size minimum_io_size optimal_io_size
+		discard_granularity discard_max_bytes write_zeroes_max_bytes)
+	make rdt-v "0 $vol_sectors revdedup $base $meta -"
+	for name in "${names[@]}"; do
+		limit $name
+		wanted+=("$name $reply")
+	done
+	pool=/dev/mapper/rdt-q
+	vol_reload
+	for name in "${names[@]}"; do
+		limit $name
+		is "$name" "$name $reply" "${wanted[0]}"
+		wanted=("${wanted[@]:1}")
+	done
 	batch 0,10,p100
+	fallocate -p -o 1M -l 64K $vol
 	reads 0 128 "p800,80"
 	writes 8 8
 	reads 0 24 "p800,8;w8,8;p810,8"
+	dm remove rdt-v
+	dm remove rdt-q
 }
 
 # --- damage and errors

@@ -33,11 +33,20 @@ static int configure(int loop, int fd, bool read_only)
 {
 	struct loop_config config = {
 		.fd = fd,
-		/* Past the page cache, where the file system can. */
-		.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO |
-			(read_only ? LO_FLAGS_READ_ONLY : 0),
+		/* Whatever the disk has: those above count on blocks that are no larger. */
+		.block_size = 512,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0),
 	};
+	struct stat st;
 
+	if (fstat(fd, &st))
+		return -errno;
+	/*
+	 * Past the page cache, where the file system can do that in such blocks: the kernel
+	 * knows. Of a device some kernels do not ask.
+	 */
+	if (!S_ISBLK(st.st_mode))
+		config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
 	return ioctl(loop, LOOP_CONFIGURE, &config) ? -errno : 0;
 }
 
@@ -114,6 +123,9 @@ int rd_loop_is_over(const char *number, const struct stat *file)
 	/* Those that say ENOTTY are none. */
 	if (ioctl(fd, LOOP_GET_STATUS64, &info))
 		return errno == ENOTTY || errno == ENXIO ? 0 : -errno;
+	/* A device may have more than one node. */
+	if (S_ISBLK(file->st_mode))
+		return info.lo_rdevice == file->st_rdev;
 	return info.lo_device == file->st_dev && info.lo_inode == file->st_ino;
 }
 

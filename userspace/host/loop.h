@@ -14,13 +14,14 @@
 int rd_temporary_file(const char *dir, u64 bytes);
 
 /*
- * A loop device over the file @fd. It goes away by itself with the last who has it
- * open, so that nothing is left behind, whoever dies. Returns an fd of it, to be
- * closed once a table has it, or -errno, and that is said.
+ * A loop device over the file or block device @fd, with logical blocks of 512 bytes. It
+ * goes away by itself with the last who has it open, so that nothing is left behind,
+ * whoever dies. Returns an fd of it, to be closed once a table has it, or -errno, and that
+ * is said.
  */
 int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
 
-/* 1: the block device with this number, "7:0", is a loop device over this file. 0: not. */
+/* 1: the block device with this number, "7:0", is a loop device over @file. 0: not. */
 int rd_loop_is_over(const char *number, const struct stat *file);
 
 /* Is there a loop device over this file? Then @path is one. */

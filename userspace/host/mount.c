@@ -27,21 +27,37 @@ static int refuse_content(const char *name, const struct rd_content *content)
 
 /* --- partitions */
 
-static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64 *ret_sectors)
+/* -ENODEV, without a word: there is none, by a table that counts in blocks of this size. */
+static int ask_partition(const char *path, unsigned int nr, const char *block_size,
+			 u64 *ret_start, u64 *ret_sectors)
 {
 	char number[16];
 	char *const argv[] = { "partx", "-g", "-o", "START,SECTORS", "--nr", number,
-			 (char *)path, NULL };
+			 "--sector-size", (char *)block_size, (char *)path, NULL };
 	struct rd_buffer text = { 0 };
 	int r;
 
 	snprintf(number, sizeof(number), "%u", nr);
 	r = rd_run(argv, &text);
-	if (r >= 0 && (r || sscanf((char *)text.data, "%llu %llu", ret_start, ret_sectors) != 2)) {
-		r = rd_err(-ENODEV, "there is no partition %u on '%s'", nr, path);
-		rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version, and 'partx -s' lists what it has");
-	}
+	if (r >= 0 && (r || sscanf((char *)text.data, "%llu %llu", ret_start, ret_sectors) != 2))
+		r = -ENODEV;
 	rd_buffer_free(&text);
+	return r;
+}
+
+static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64 *ret_sectors)
+{
+	/* The disk that the version is of may have had blocks of 4096 bytes. */
+	static const char *const sizes[] = { "512", "4096" };
+	unsigned int i;
+	int r = -ENODEV;
+
+	for (i = 0; i < ARRAY_SIZE(sizes) && r == -ENODEV; i++)
+		r = ask_partition(path, nr, sizes[i], ret_start, ret_sectors);
+	if (r != -ENODEV)
+		return r;
+	rd_err(0, "there is no partition %u on '%s'", nr, path);
+	rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version, and 'partx -s' lists what it has");
 	return r;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The data area of a pool as the block device that a table can name. */
 #include <errno.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
@@ -41,10 +43,21 @@ int rd_poolblocks_compare(const struct rd_area *area, const char *number)
 		return -errno;
 	if (sscanf(number, "%u:%u", &major, &minor) != 2)
 		return -EINVAL;
-	if (S_ISBLK(st.st_mode))
-		return st.st_rdev == makedev(major, minor) ? 0 : -EXDEV;
+	if (S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor))
+		return 0;
 	r = rd_loop_is_over(number, &st);
 	return r < 0 ? r : r ? 0 : -EXDEV;
+}
+
+/*
+ * Can the device @fd be below any volume? The target refuses a pool of larger blocks than
+ * the base has, and a version must do for who has its file system from a disk of 512.
+ */
+static bool has_small_blocks(int fd)
+{
+	int size;
+
+	return !ioctl(fd, BLKSSZGET, &size) && size <= 512;
 }
 
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)
@@ -60,7 +73,7 @@ int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read
 
 	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))
 		return rd_err(-errno, "cannot open '%s'", data);
-	if (S_ISBLK(st.st_mode))
+	if (S_ISBLK(st.st_mode) && has_small_blocks(fd))
 		return 0;
 	blocks->fd = rd_loop_open(fd, read_only, loop);
 	if (blocks->fd < 0)

@@ -15,7 +15,10 @@ struct rd_poolblocks {
 
 #define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
 
-/* @pool: the directory. A table that is read-only wants a device that is. */
+/*
+ * @pool: the directory. A table that is read-only wants a device that is. Its logical
+ * blocks are of 512 bytes, whatever the disk has.
+ */
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
 void rd_poolblocks_close(struct rd_poolblocks *blocks);
 

@@ -145,13 +145,32 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	return r;
 }
 
-static int follow_size(const struct rd_attachment *at, u64 sectors)
+/* All that it had in the pool, by what the metadata say. */
+static int has_come_home(const struct rd_attachment *at, const struct rd_target_devices *devices,
+			 bool *ret)
+{
+	struct metadata metadata;
+	int r;
+
+	*ret = false;
+	if (!strcmp(devices->pool, "-"))
+		return 0;
+	r = read_metadata(at, &metadata, false);
+	*ret = !r && metadata.is_home;
+	return r;
+}
+
+/* The volume has another size now; or it needs no pool any more, which may go then. */
+static int follow(const struct rd_attachment *at, u64 sectors)
 {
 	struct rd_target_devices devices;
+	bool is_home = false;
 	int r;
 
 	r = rd_target_devices(at->device, &devices);
-	if (r || devices.sectors == sectors)
+	if (!r)
+		r = has_come_home(at, &devices, &is_home);
+	if (r || (devices.sectors == sectors && !is_home))
 		return r;
 	/* A snapshot that died may have left it over a device that has the old size. */
 	r = rd_freeze_end(at);
@@ -159,8 +178,11 @@ static int follow_size(const struct rd_attachment *at, u64 sectors)
 		r = rd_target_devices(at->device, &devices);
 	if (r)
 		return r;
-	rd_info("'%s' has another size than before: %llu MiB", at->volume, sectors >> 11);
+	if (devices.sectors != sectors)
+		rd_info("'%s' has another size than before: %llu MiB", at->volume, sectors >> 11);
 	devices.sectors = sectors;
+	if (is_home)
+		snprintf(devices.pool, sizeof(devices.pool), "-");
 	r = rd_target_reload(at->device, &devices);
 	return r ? r : rd_dm_swap(at->device, 0);
 }
@@ -232,7 +254,7 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 		r = wake(at);
 		if (!r)
 			r = rd_block_sectors(at->base, &sectors);
-		return r ? r : follow_size(at, sectors);
+		return r ? r : follow(at, sectors);
 	}
 	/* One that was never resumed is what a command that died has left. */
 	if (*ret_state == RD_STACK_DOWN && !rd_part_info(at, NULL, &info) && info.exists)

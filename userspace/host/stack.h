@@ -28,7 +28,8 @@ int rd_stack_state(const struct rd_attachment *at, enum rd_stack_state *ret);
 /*
  * Make the devices, as far as they are not there. *@ret_state: LINEAR where the
  * module cannot be had, and then the metadata say that tracking was lost. Where the
- * volume has another size than it had, its device follows.
+ * volume has another size than it had, its device follows; where all blocks have come
+ * home, the pool leaves its table.
  */
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
 
