@@ -309,6 +309,47 @@ on_loop_pool() {
 	reads 0 40 "w0,8;p808,8;w10,10;p820,8"
 }
 
+# fua BLOCK: write it. What sync I/O of a block device calls FUA ends with a FLUSH, which
+# would wait by itself.
+fua() {
+	fio --name=fua --filename=$vol --rw=write --bs=4k --offset=$(($1 * 4))k --size=4k \
+		--direct=1 --ioengine=libaio --sync=dsync >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&-
+}
+
+@test "a FUA write waits for a commit, with no FLUSH behind it" {
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	writes 0 8
+	sync $vol
+	fua 1
+	disk_places_are 0 4 "0,2,b;2,2,p102"
+	page_at 0
+	meta_set dead $page_at 8
+	run ! fua 2
+	# Home already, but the table does not say so yet.
+	run ! fua 2
+	meta_set ok
+	within 10 mode_is rw
+	fua 3
+	disk_places_are 0 5 "0,4,b;4,1,p104"
+}
+
+@test "what a commit that failed was to write, the next one does" {
+	vol_create
+	batch "0,10,p100;200,10,z"
+	snapshot
+	page_at 0
+	meta_set dead $page_at 8
+	refused "Input/output error" "" msg remap 0,10,p100,p200
+	mode_is fail
+	meta_set ok
+	within 10 mode_is rw
+	# It settles, so nobody names the old places any more.
+	places_are 0 16 "0,10,p200"
+	disk_places_are 0 16 "0,10,p200"
+}
+
 @test "a suspend and a removal while the table cannot be written" {
 	vol_create
 	batch "0,10,p100"
@@ -839,7 +880,7 @@ env_pool_none() {
 limit() { reply=$(<"/sys/dev/block/$(stat -c %Hr:%Lr $vol)/queue/$1"); }
 
 @test "limits are those of the base, whatever the pool can do" {
-	local name names wanted=()
+	local name wanted=() names
 	# The base takes write zeroes and discards, the pool takes neither.
 	base=$(loop_of $vol_sectors base)
 	dm fill $base 0 $filled b
