@@ -56,11 +56,11 @@ static void batch_put(struct batch *batch)
 		complete(&batch->done);
 }
 
-static void block_was_written(unsigned long error, void *context)
+static void block_was_written(RDD_DM_IO_ERRORS, void *context)
 {
 	struct batch *batch = context;
 
-	if (error)
+	if (RDD_DM_IO_FAILED)
 		WRITE_ONCE(batch->error, -EIO);
 	batch_put(batch);
 }

@@ -522,13 +522,13 @@ void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t err
  * The worker: pages
  */
 
-static void page_was_read(unsigned long error, void *context)
+static void page_was_read(RDD_DM_IO_ERRORS, void *context)
 {
 	struct rdd_page *page = context;
 	struct rdd_table *t = page->table;
 	unsigned long flags;
 
-	page->load_error = error ? -EIO : 0;
+	page->load_error = RDD_DM_IO_FAILED ? -EIO : 0;
 	spin_lock_irqsave(&t->lock, flags);
 	list_add_tail(&page->list, &t->loaded);
 	queue_work(t->wq, &t->io_work);
