@@ -646,7 +646,9 @@ static int allocate(struct reverse *rev)
 	rev->heads = malloc(MAX_HEADS * sizeof(*rev->heads));
 	rev->sorted = malloc(NR_SORTED * sizeof(*rev->sorted));
 	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
-	return rev->works && rev->wanted && rev->heads && rev->sorted && rev->chunk_fps ? 0 : -ENOMEM;
+	if (!rev->works || !rev->wanted || !rev->heads || !rev->sorted || !rev->chunk_fps)
+		return -ENOMEM;
+	return 0;
 }
 
 static void release(struct reverse *rev)
