@@ -1484,10 +1484,17 @@ static void delete_goner(const struct goner *goner)
 	forget_version(goner->volume, goner->nr);
 }
 
+/*
+ * What a journal that was full had is queued by the command that began a new one, and
+ * given back by the next: which command that was has nothing to do with devices.
+ */
 static void count_all(i64 counts[NR_COUNTED])
 {
 	unsigned int i;
 
+	for (i = 0; i < 2; i++)
+		if (rd_free_queue(pool))
+			fail("what is queued cannot be given back");
 	check_pool();
 	for (i = 0; i < NR_COUNTED; i++)
 		counts[i] = number(counted[i]);
