@@ -48,9 +48,15 @@ guest_timeout=2400
 
 job_lint() { "$scripts/lint.sh"; }
 
+# The tools as they are installed, which jobs that run at the same time want.
+tools() {
+	mkdir -p build
+	flock build/tools.lock make -s -C tools
+}
+
 job_unit() {
 	make -s -C tests/unit check
-	make -s -C tools
+	tools
 	bats --tap tests/cli
 }
 
@@ -118,7 +124,7 @@ job_modules() {
 	kdir=$("$scripts/headers.sh" 6.12)
 	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
-	make -s -C tools
+	tools
 	# With named steps (see userspace/pool/failpoint.h).
 	make -s -C tools O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
 	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # bats sets output and status
 #
 # A pool with five versions of two volumes, to be damaged through its files, for bats
 # files that `load damage`.
