@@ -67,6 +67,8 @@ static const char schema[] =
 "	epoch INTEGER NOT NULL,"	/* up to when; 0: none */
 "	consistent INTEGER NOT NULL,"	/* 0: may have been written while it was read */
 "	UNIQUE(volume, number));"
+/* Those that somebody has to finish, or is at work on: all but done ones. */
+"CREATE INDEX version_unfinished ON version(volume) WHERE state <> 2;"
 "CREATE TABLE tag("
 "	volume INTEGER NOT NULL,"
 "	tag TEXT NOT NULL,"

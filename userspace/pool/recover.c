@@ -216,7 +216,7 @@ static int next_unfinished(struct rd_pool *pool, i64 volume, struct rd_version *
 	int r;
 
 	r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
-			  " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
+			  " AND " RD_VERSION_UNFINISHED " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
 			  " ORDER BY state, number LIMIT 1", "i", volume);
 	return r ? r : rd_version_by_id(pool->sql, id, version);
 }
@@ -228,7 +228,8 @@ static int undo_unborn(struct rd_pool *pool, i64 volume)
 	int r;
 
 	while (!(r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
-				   " AND state = 0 LIMIT 1", "i", volume))) {
+				   " AND " RD_VERSION_UNFINISHED " AND state = 0 LIMIT 1", "i",
+				   volume))) {
 		r = undo_version(pool->sql, id);
 		if (r)
 			return r;
@@ -260,8 +261,8 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 static int next_volume(struct rd_pool *pool, i64 *id)
 {
 	return rd_sql_number(pool->sql, id, "SELECT min(volume) FROM"
-			     " (SELECT volume FROM version WHERE state IN (1, 3)"
-			     " OR " RD_VERSION_RELEASED
+			     " (SELECT volume FROM version WHERE " RD_VERSION_UNFINISHED
+			     " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
 			     " UNION SELECT volume FROM superseded) WHERE volume > ?"
 			     " HAVING min(volume) IS NOT NULL", "i", *id);
 }

@@ -21,6 +21,8 @@ enum rd_version_state {
 #define RD_VERSION_EXISTS	"state IN (1, 2)"
 /* Those that are versions of their volume to the engine. */
 #define RD_VERSION_KEPT		"state IN (1, 2, 4)"
+/* Not done: all that the index version_unfinished has, which is used where this stands. */
+#define RD_VERSION_UNFINISHED	"state <> 2"
 /* Held, by nothing any more: to be deleted by who has the lock of the volume. */
 #define RD_VERSION_RELEASED	"(state = 4 AND NOT EXISTS (SELECT 1 FROM lease" \
 	" WHERE lease.volume = version.volume AND lease.number = version.number))"
