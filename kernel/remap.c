@@ -211,10 +211,9 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 		rdd_commit_kick(t);
 		return TAKEN;
 	}
-	if (all_base(page, first, first + nr - 1)) {
-		bitmap_clear(page->copied, first, nr);
+	if (all_base(page, first, first + nr - 1) &&
+	    find_next_bit(page->copied, first + nr, first) >= first + nr)
 		return GO;
-	}
 	if (is_busy(page, first, nr)) {
 		wait_in(&page->waiters, bio);
 		return TAKEN;
@@ -710,6 +709,9 @@ static void do_flush(struct work_struct *work)
 	spin_unlock_irq(&t->lock);
 	if (!bio_list_empty(&bios))
 		r = rdd_flush_base(t->meta, t->base);
+	/* No commit follows that would act on it. */
+	if (r)
+		rdd_commit_base_lost(t, true);
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(&bios))) {
 		struct rdd_io *io = io_of(bio);

@@ -363,7 +363,6 @@ void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int 
 	lockdep_assert_held(&page->table->lock);
 	if (!rdd_broken(copyup))
 		bitmap_set(page->busy, first, nr);
-	bitmap_clear(page->copied, first, nr);
 	rdd_page_pin(page);
 	/* Before it is: so there is a limit on what waits for a commit. */
 	rdd_page_mark_dirty(page);
@@ -398,6 +397,9 @@ void rdd_page_came_home(struct rdd_page *page, unsigned int first,
 
 	lockdep_assert_held(&page->table->lock);
 	bitmap_clear(page->busy, first, nr);
+	/* Not before: a write that fails, or is not sent, leaves a copy to take back. */
+	if (ok && !copied)
+		bitmap_clear(page->copied, first, nr);
 	for (i = first; ok && i < first + nr; i++)
 		set_home(page, i, copied);
 	rdd_remap_defer(page->table, &page->waiters);

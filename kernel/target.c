@@ -410,7 +410,14 @@ static void rdd_postsuspend(struct dm_target *ti)
 static int rdd_preresume(struct dm_target *ti)
 {
 	struct rdd_target *rt = ti->private;
+	int r;
 
+	/* A device below may have got another table since this one was loaded. */
+	r = check_block_size(ti, rt);
+	if (r) {
+		DMERR("%s: %s", rdd_meta_name(rt->meta), ti->error);
+		return r;
+	}
 	return rdd_meta_resume(rt->meta, ti, rt);
 }
 
