@@ -318,6 +318,35 @@ drop() {
 	must check
 }
 
+@test "restore: over the disk that the pool lies on, on a partition or a btrfs of it" {
+	local kind part
+	make_versions
+	for kind in ext4 btrfs; do
+		truncate -s 300M disk
+		loop=$(losetup --partscan --find --show disk)
+		part=$loop
+		if [ $kind = ext4 ]; then
+			addpart "$loop" 1 2048 600000
+			part=${loop}p1
+			[ -b "$part" ] || mknod "$part" b $(tr : ' ' <"/sys/class/block/${part#/dev/}/dev")
+		fi
+		mkfs.$kind -q "$part"
+		mkdir -p mnt
+		mount "$part" mnt
+		must init mnt/pool --size 64M --reserve 1M
+		must -p mnt/pool snapshot small --from pool/pool.json
+		ctl -p mnt/pool restore small@1 --to "$loop" --yes --force
+		expect 1 <<-END
+			revdedupctl: the pool 'mnt/pool' lies on '$loop'
+			revdedupctl: nothing was changed; restore to another place
+		END
+		umount mnt
+		losetup --detach "$loop"
+		loop=
+		rm disk
+	done
+}
+
 @test "what is printed goes nowhere else" {
 	make_versions
 	local program=$build/tools/revdedupctl

@@ -388,8 +388,8 @@ on_disk() {
 @test "a catalog without its log" {
 	leave_log
 	rm pool/catalog.db-wal
-	is 1 list
-	[[ $output == *"the catalog is older than the data area"* ]]
+	is 4 list
+	[[ $output == *"catalog.db-wal', the log of the catalog, is missing"* ]]
 	is 0 repair --rebuild-catalog
 	is_whole
 }

@@ -189,6 +189,30 @@ many_point_there() {
 	done
 }
 
+# The data area is one from before; what the catalog says is there all the same.
+@test "going on from the catalog is killed, or fails, at each step" {
+	local number name action
+	some_versions
+	cp --sparse=always pool/data old-data
+	must tag vm2@1 +x
+	mv old-data pool/data
+	keep_base
+	log_steps repair --force
+	all_right
+	some_steps 1 4 >steps
+	while read -r number name <&4; do
+		for action in kill EIO; do
+			from_base
+			REVDEDUP_FAIL=any:$number=$action \
+				"${ctl[@]}" repair --force >out/repair 2>&1 || :
+			# It is as before, or the catalog holds, and what is kept may still be.
+			"${ctl[@]}" tag vm2@1 +y >out/tag 2>&1 || must repair --force
+			must repair
+			all_right || fail_test "$action at $number, $name: see above"
+		done
+	done 4<steps
+}
+
 # What it says it has made is there.
 @test "a repair comes upon errors" {
 	local nr status luck failed=0

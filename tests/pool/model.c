@@ -1208,7 +1208,7 @@ static struct {
 	{ "free-leave", 0 }, { "hand-over", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
 	{ "lease-add", 0 }, { "lease-drop", 0 },
-	{ "pages-sync", 0 }, { "pages-write", 0 },
+	{ "pages-begun", 0 }, { "pages-sync", 0 }, { "pages-write", 0 },
 	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
 	{ "reverse-stream", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },

@@ -255,6 +255,39 @@ old_data() {
 	[ -s pool/catalog.old-pages ]
 }
 
+@test "the state that was given up can be gone on with while the other one is not whole" {
+	keep_catalog
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 count=1200 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+	is 0 delete vm1@1
+	is 0 delete vm1@2
+	cp pool/catalog.db{,-pages} .
+	rm pool/catalog.db*
+	cp kept/* pool
+	# What is lost cannot be healed, so nothing of the other state is given back.
+	for verb in "repair --force" repair scrub; do
+		# shellcheck disable=SC2086 # words
+		is 4 $verb
+		[[ $output != *--rebuild-catalog* ]]
+	done
+	[[ $output != *"take space"* ]]
+	is 0 snapshot vm3 --from vm2.1.img
+	is 0 delete vm3@1
+	rm pool/catalog.db*
+	for part in "" -pages; do
+		mv pool/catalog.old$part pool/catalog.db$part
+	done
+	is 1 list
+	is 0 repair --force
+	[[ $output == *"kept as catalog.old"* ]]
+	rm vm1.1.img vm1.2.img
+	rm -f scrub.json
+	is 0 scrub
+	restore_all 0
+	is 0 repair
+}
+
 @test "a catalog and a data area that both went on, apart" {
 	cp -r --sparse=always pool other
 	is 0 tag vm1@1 +here

@@ -42,7 +42,7 @@ new_pool() {
 steps() {
 	new_pool
 	log_steps "$@"
-	some_steps 2 "${EVERY:-1}" '^catalog-(write|sync)$'
+	some_steps 2 "${EVERY:-1}" '^(catalog|pages)-(write|sync)$'
 }
 
 # holds PID LOCK...: has it one of these? A byte of the data area, as in

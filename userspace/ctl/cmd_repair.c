@@ -162,7 +162,8 @@ static int check_before(struct ctl *ctl)
 	return CTL_DAMAGE;
 }
 
-static int check_after(struct ctl *ctl, u64 *ret_wrong)
+/* Where blocks are lost, what the data area has is wrong as well, and was told. */
+static int check_after(struct ctl *ctl, bool is_whole, u64 *ret_wrong)
 {
 	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
 	int r;
@@ -170,13 +171,12 @@ static int check_after(struct ctl *ctl, u64 *ret_wrong)
 	*ret_wrong = 0;
 	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
 		return 0;
-	r = rd_check(ctl->pool, &report);
+	r = is_whole ? rd_check(ctl->pool, &report) : rd_check_catalog(ctl->pool, &report);
 	*ret_wrong = report.nr_wrong;
 	return r;
 }
 
-/* @adopted: the data area may have what only the state that was given up needs. */
-static int heal(struct ctl *ctl, bool adopted)
+static int heal(struct ctl *ctl)
 {
 	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
 	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
@@ -194,10 +194,10 @@ static int heal(struct ctl *ctl, bool adopted)
 	if (!r)
 		r = rd_heal(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
-	if (!r && adopted && !nr_left(&report))
+	if (!r && !options.dry_run && !nr_left(&report))
 		r = rd_adopt_finish(ctl->pool);
 	if (!r)
-		r = check_after(ctl, &nr_wrong);
+		r = check_after(ctl, !nr_left(&report), &nr_wrong);
 	if (!r)
 		r = tell(ctl, &report, nr_wrong);
 	rd_buffer_free(&report.rows);
@@ -230,17 +230,15 @@ static int adopt_catalog(struct ctl *ctl)
 	return ctl_close(ctl, r);
 }
 
-static int force(struct ctl *ctl, bool *ret_adopted)
+static int force(struct ctl *ctl)
 {
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
 		return ctl_usage(ctl, "--force is done: without --dry-run");
 	r = make_supers(ctl);
-	if (r == -EEXIST) {
+	if (r == -EEXIST)
 		r = adopt_catalog(ctl);
-		*ret_adopted = !r;
-	}
 	if (r == -EEXIST)
 		r = ctl_usage(ctl, "--force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life");
 	return r;
@@ -248,13 +246,12 @@ static int force(struct ctl *ctl, bool *ret_adopted)
 
 int cmd_repair(struct ctl *ctl)
 {
-	bool adopted = false;
 	int r = 0;
 
 	if (ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
 		r = rebuild_catalog(ctl);
 	else if (ctl_has(ctl, CTL_OPT_FORCE))
-		r = force(ctl, &adopted);
+		r = force(ctl);
 	/* It is done when every version can be restored. */
-	return r ? r : heal(ctl, adopted);
+	return r ? r : heal(ctl);
 }

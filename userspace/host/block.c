@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -172,15 +173,74 @@ bool rd_file_is_locked(const char *path)
 /* @what: a block device, or a file. */
 static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
 
+/* What the file system of @path was mounted from, whose number is none of a device. */
+static bool find_source(const char *path, struct stat *ret)
+{
+	char line[8192], source[4096];
+	unsigned long long id;
+	struct statx stx;
+	bool found = false;
+	FILE *mounts;
+
+	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID))
+		return false;
+	mounts = fopen("/proc/self/mountinfo", "re");
+	while (mounts && !found && fgets(line, sizeof(line), mounts)) {
+		const char *dash = strstr(line, " - ");
+
+		if (!dash || sscanf(line, "%llu", &id) != 1 || id != stx.stx_mnt_id)
+			continue;
+		found = sscanf(dash, " - %*s %4095s", source) == 1 && !stat(source, ret) &&
+			S_ISBLK(ret->st_mode);
+	}
+	if (mounts)
+		fclose(mounts);
+	return found;
+}
+
+/* A btrfs lies on all of its devices: @source is one of them. */
+static bool members_lie_on(dev_t source, const struct stat *what, unsigned int depth)
+{
+	char number[32], ours[32], of_ours[64];
+	unsigned int ma, mi;
+	bool found = false;
+	glob_t members;
+	size_t i;
+
+	snprintf(ours, sizeof(ours), "%u:%u", major(source), minor(source));
+	of_ours[0] = '\0';
+	if (glob("/sys/fs/btrfs/*/devices/*/dev", 0, NULL, &members))
+		return device_lies_on(source, what, depth);
+	for (i = 0; i < members.gl_pathc && !of_ours[0]; i++) {
+		read_line(members.gl_pathv[i], number, sizeof(number));
+		/* The directory, as far as the UUID. */
+		if (!strcmp(number, ours))
+			snprintf(of_ours, sizeof(of_ours), "%.51s", members.gl_pathv[i]);
+	}
+	for (i = 0; i < members.gl_pathc && !found && of_ours[0]; i++) {
+		if (strncmp(members.gl_pathv[i], of_ours, strlen(of_ours)))
+			continue;
+		read_line(members.gl_pathv[i], number, sizeof(number));
+		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
+			found = device_lies_on(makedev(ma, mi), what, depth);
+	}
+	globfree(&members);
+	return found || device_lies_on(source, what, depth);
+}
+
 static bool path_lies_on(const char *path, const struct stat *what, unsigned int depth)
 {
-	struct stat st;
+	struct stat st, source;
 
 	if (stat(path, &st))
 		return false;
 	if (S_ISREG(what->st_mode) && st.st_dev == what->st_dev && st.st_ino == what->st_ino)
 		return true;
-	return device_lies_on(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev, what, depth);
+	if (S_ISBLK(st.st_mode))
+		return device_lies_on(st.st_rdev, what, depth);
+	if (!major(st.st_dev) && find_source(path, &source))
+		return members_lie_on(source.st_rdev, what, depth);
+	return device_lies_on(st.st_dev, what, depth);
 }
 
 static bool file_of_loop_lies_on(dev_t loop, const struct stat *what, unsigned int depth)
@@ -218,13 +278,28 @@ static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth
 	return found;
 }
 
+/* A partition has no slaves: the disk is the directory above. */
+static bool disk_lies_on(dev_t part, const struct stat *what, unsigned int depth)
+{
+	char file[64], number[32];
+	unsigned int ma, mi;
+
+	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/partition", major(part), minor(part));
+	if (access(file, F_OK))
+		return false;
+	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
+	read_line(file, number, sizeof(number));
+	return sscanf(number, "%u:%u", &ma, &mi) == 2 &&
+		device_lies_on(makedev(ma, mi), what, depth);
+}
+
 static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth)
 {
 	if (S_ISBLK(what->st_mode) && top == what->st_rdev)
 		return true;
 	if (depth >= MAX_DEPTH)
 		return false;
-	return slaves_lie_on(top, what, depth + 1) ||
+	return slaves_lie_on(top, what, depth + 1) || disk_lies_on(top, what, depth + 1) ||
 		file_of_loop_lies_on(top, what, depth + 1);
 }
 

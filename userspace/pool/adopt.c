@@ -11,7 +11,9 @@
 
 #include "adopt.h"
 #include "check.h"
+#include "cleanup.h"
 #include "engine.h"
+#include "frames.h"
 #include "journal.h"
 #include "log.h"
 #include "recover.h"
@@ -29,6 +31,35 @@ static int check_catalog(struct rd_pool *pool)
 	return -EUCLEAN;
 }
 
+/* What the catalog @other has: its own, its journal's, and what it was about to give back. */
+static int keep_frames_of(struct rd_pool *pool, struct rd_sql *other)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(other, &row, "SELECT frame FROM here UNION SELECT frame FROM journal_frame"
+		       " UNION SELECT frame FROM queue", "");
+	while (!r && (r = rd_row_next(row)) > 0)
+		r = rd_frames_keep(pool->sql, rd_row_i64(row, 0));
+	return r;
+}
+
+static int keep_frames(struct rd_pool *pool, const char *old)
+{
+	RD_FREE char *path = rd_path_in(pool->path, old);
+	struct rd_sql *other;
+	int r;
+
+	r = path ? rd_catalog_open(&other, path, false) : -ENOMEM;
+	if (r)
+		return r;
+	r = rd_catalog_begin(pool->sql);
+	if (!r)
+		r = rd_catalog_end(pool->sql, keep_frames_of(pool, other));
+	rd_sql_close(other);
+	return r;
+}
+
 int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 {
 	int r;
@@ -36,6 +67,9 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 	r = check_catalog(pool);
 	if (!r)
 		r = rd_rebuild_keep(pool, old);
+	/* Before anything is written, or given back, that the other state needs. */
+	if (!r)
+		r = old[0] ? keep_frames(pool, old) : rd_rebuild_queue_unnamed(pool);
 	if (!r)
 		r = rd_journal_renew(pool);
 	return r ? r : rd_recover(pool);
@@ -43,7 +77,14 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 
 int rd_adopt_finish(struct rd_pool *pool)
 {
-	int r = rd_rebuild_queue_unnamed(pool);
+	i64 nr;
+	int r;
 
+	r = rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM kept", "");
+	if (r || !nr)
+		return r;
+	r = rd_catalog_begin(pool->sql);
+	if (!r)
+		r = rd_catalog_end(pool->sql, rd_rebuild_queue_kept(pool->sql));
 	return r ? r : rd_free_queue(pool);
 }

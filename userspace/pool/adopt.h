@@ -10,14 +10,15 @@
 
 /*
  * @pool is open as RD_POOL_APART. What the journal in the data area says is kept as a
- * catalog of its own, called @old, or "" where nothing of it can be read. -EUCLEAN: the
- * catalog is damaged, and nothing has changed.
+ * catalog of its own, called @old, or "" where nothing of it can be read; and frames that
+ * it names and that nobody has are kept, too. -EUCLEAN: the catalog is damaged, and
+ * nothing has changed.
  */
 int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD]);
 
 /*
- * All that the catalog names has been read, and is there: give back what only the other
- * state of the pool had, which @old could be read with until now.
+ * All that the catalog names has been read, and is there: the other state is not needed
+ * any more, and what is kept for it is given back.
  */
 int rd_adopt_finish(struct rd_pool *pool);
 

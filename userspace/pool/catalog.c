@@ -145,6 +145,8 @@ static const char schema[] =
 "	start INTEGER PRIMARY KEY,"
 "	len INTEGER NOT NULL,"
 "	session INTEGER NOT NULL);"
+/* Frames that only another state of the pool has, which this one took the place of. */
+"CREATE TABLE kept(frame INTEGER PRIMARY KEY);"
 "CREATE TABLE journal_frame(frame INTEGER PRIMARY KEY, journal INTEGER NOT NULL);"
 /* A device whose table points into the pool: what it may name is not freed. */
 "CREATE TABLE lease("

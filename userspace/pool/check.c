@@ -461,11 +461,14 @@ static int check_frames(struct check *check)
 	if (!r)
 		r = add_spans(check, &spans, "the journal's", "SELECT frame, 1 FROM journal_frame");
 	if (!r)
+		r = add_spans(check, &spans, "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM here)");
+	if (!r)
 		r = add_spans(check, &spans, "used", "SELECT DISTINCT frame, 1 FROM here");
 	/* A packed frame may have lost all that it had. */
 	if (!r)
 		r = add_spans(check, &spans, "queued",
 			      "SELECT frame, 1 FROM queue WHERE frame NOT IN (SELECT frame FROM here)"
+			      " AND frame NOT IN (SELECT frame FROM kept)"
 			      " AND NOT EXISTS (SELECT 1 FROM reserved WHERE queue.frame >= start"
 			      " AND queue.frame < start + len)");
 	list = (struct span *)spans.data;
@@ -591,6 +594,19 @@ static int packing_slots(struct check *check, i64 frame, struct rd_slots *slots)
 	return r == -ENOENT ? 0 : r;
 }
 
+/* Another state of the pool may have all that this one has not. */
+static int kept_slots(struct check *check, i64 frame, struct rd_slots *slots)
+{
+	i64 kept;
+	int r;
+
+	r = rd_sql_number(check->sql, &kept, "SELECT count(*) FROM kept WHERE frame = ?", "i",
+			  frame);
+	if (!r && kept)
+		memset(slots, 0xff, sizeof(*slots));
+	return r;
+}
+
 /* What is to be given back is nobody's. */
 static void check_queued(struct check *check, i64 frame, const struct rd_slots *live,
 			 const struct rd_slots *queued)
@@ -627,6 +643,8 @@ static int check_used(struct check *check)
 			check_queued(check, frame, &live, &queued);
 		if (!r)
 			r = packing_slots(check, frame, &queued);
+		if (!r)
+			r = kept_slots(check, frame, &queued);
 		if (!r && !check->pool->area.is_device)
 			r = check_allocated(check, rd_frame_offset(frame), RD_SEG_SIZE, &live,
 					    &queued, "frame", frame);

@@ -10,6 +10,10 @@ int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
 	i64 other, other_len;
 	int r;
 
+	r = rd_sql_run(sql, "DELETE FROM kept WHERE frame >= ?1 AND frame < ?1 + ?2", "ii", start,
+		       len);
+	if (r)
+		return r;
 	/* Grow the one that ends here, and swallow the one that begins there. */
 	r = rd_sql_number(sql, &other_len, "DELETE FROM extent WHERE start = ? RETURNING len",
 			  "i", start + len);
@@ -47,6 +51,50 @@ static int find_extent(struct rd_sql *sql, i64 want, i64 *ret_start, i64 *ret_le
 	*ret_start = rd_row_i64(row, 0);
 	*ret_len = rd_row_i64(row, 1);
 	return 0;
+}
+
+/* Take frame @at, which is in an extent or is not, out of it. */
+static int take_from_extent(struct rd_sql *sql, i64 at)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 start, end;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, start + len FROM extent WHERE start <= ?"
+		       " ORDER BY start DESC LIMIT 1", "i", at);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r;
+	start = rd_row_i64(row, 0);
+	end = rd_row_i64(row, 1);
+	if (at >= end)
+		return 0;
+	rd_row_done(row);
+	row = NULL;
+	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
+	if (!r && start < at)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, at - start);
+	if (!r && at + 1 < end)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", at + 1,
+			       end - at - 1);
+	return r;
+}
+
+int rd_frames_keep(struct rd_sql *sql, u64 frame)
+{
+	i64 at = frame, nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM journal_frame WHERE frame = ?", "i", at);
+	if (r || nr)
+		return r;
+	r = take_from_extent(sql, at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", at);
+	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
 }
 
 int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
@@ -88,6 +136,7 @@ static int check_nobodys(struct rd_sql *sql, i64 start, i64 end)
 			  " UNION ALL SELECT frame FROM queue WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM journal_frame"
 			  " WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM kept WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM packing WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT start FROM (SELECT start, len FROM reserved"
 			  " WHERE start < ?2 ORDER BY start DESC LIMIT 1) WHERE start + len > ?1"
@@ -170,17 +219,30 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
 	return r ? r : rd_frames_free(sql, start, len);
 }
 
+/* It is looked at again when nothing is kept any more. */
+static int is_kept(struct rd_sql *sql, u64 frame, bool *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM kept WHERE frame = ?", "i",
+			      (i64)frame);
+
+	*ret = nr;
+	return r;
+}
+
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 {
 	struct rd_slots sum = *slots;
 	const struct rd_slots *old;
 	struct rd_row *row;
 	unsigned int i;
+	bool kept;
 	size_t len;
 	int r;
 
-	if (rd_slots_are_none(slots))
-		return 0;
+	r = is_kept(sql, frame, &kept);
+	if (r || kept || rd_slots_are_none(slots))
+		return r;
 	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
 	if (r)
 		return r;
@@ -202,7 +264,12 @@ int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
 {
 	struct rd_slots all;
+	bool kept;
+	int r;
 
+	r = is_kept(sql, frame, &kept);
+	if (r || kept)
+		return r;
 	memset(&all, 0xff, sizeof(all));
 	return rd_sql_run(sql, "INSERT OR REPLACE INTO queue VALUES(?, ?)", "ib", (i64)frame,
 			  &all, sizeof(all));

@@ -67,6 +67,12 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
  */
 int rd_frames_release(struct rd_sql *sql, i64 session);
 
+/*
+ * Keep what is in frame @frame for another state of the pool (see adopt.h): it is not given
+ * out or filled, and nothing of it is given back that is not in use in this state.
+ */
+int rd_frames_keep(struct rd_sql *sql, u64 frame);
+
 /* No recipe has these slots any more; there may be none. */
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);

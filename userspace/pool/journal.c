@@ -653,6 +653,9 @@ static int adopt_new(struct rd_pool *pool)
 		return -ESTALE;
 	writer.end.frame = pool->area.super.journal_frame;
 	r = rd_journal_read(&pool->area, &writer.end, &reader);
+	/* Both copies, stable: who wrote the first may not have come to the second. */
+	if (!r)
+		r = rd_area_write_super(&pool->area);
 	return r ? r : settle(&writer);
 }
 
@@ -895,11 +898,9 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 	if (r)
 		return r;
 	*ret_switched = journal != pool->area.super.journal_id;
-	if (*ret_switched)
-		return see_switch(pool, ret);
-	r = see_last_part(&pool->area, &end, ret);
+	r = *ret_switched ? see_switch(pool, ret) : see_last_part(&pool->area, &end, ret);
 	if (!r && *ret == RD_LIFE_ONE)
-		return see_generation(pool, &end, ret);
+		return *ret_switched ? 0 : see_generation(pool, &end, ret);
 	/* Or has somebody begun a new journal meanwhile? */
 	if (!r)
 		r = get_state(pool->sql, &journal_now, &generation, &now);

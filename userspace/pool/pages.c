@@ -17,6 +17,9 @@
 #define MAGIC		0x3153454741504452ULL	/* "RDPAGES1" */
 #define FORMAT		1
 #define ENTRIES		4096			/* where they begin */
+#define NO_LOG		1			/* as a salt: there may be none */
+#define TRIES		20
+#define TRY_US		1000
 
 struct head {
 	__le64 magic;
@@ -70,7 +73,7 @@ int rd_pages_sync(int fd)
 
 /* --- the head */
 
-static int read_head(int fd, struct head *head)
+static int try_head(int fd, struct head *head)
 {
 	ssize_t n = pread(fd, head, sizeof(*head), 0);
 
@@ -80,6 +83,17 @@ static int read_head(int fd, struct head *head)
 	    head->crc != crc_of(head) || head->format != cpu_to_le32(FORMAT))
 		return -EUCLEAN;
 	return 0;
+}
+
+/* Another process may be in the middle of writing it. */
+static int read_head(int fd, struct head *head)
+{
+	unsigned int tries = TRIES;
+	int r;
+
+	while ((r = try_head(fd, head)) == -EUCLEAN && --tries)
+		usleep(TRY_US);
+	return r;
 }
 
 int rd_pages_check(int fd)
@@ -122,15 +136,18 @@ int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable)
 	return r;
 }
 
-int rd_pages_begin_log(int fd, u64 salt)
+int rd_pages_begin_log(int fd, u64 salt, u64 salt_before)
+{
+	int r = write_head(fd, salt, salt_before ? salt_before : NO_LOG);
+
+	return r ? r : rd_pages_sync(fd);
+}
+
+bool rd_pages_log_is_known(int fd)
 {
 	struct head head;
-	int r;
 
-	r = read_head(fd, &head);
-	if (!r)
-		r = write_head(fd, salt, le64_to_cpu(head.salt));
-	return r ? r : rd_pages_sync(fd);
+	return !read_head(fd, &head) && !head.salt_before;
 }
 
 int rd_pages_log_is_stable(int fd)
@@ -141,6 +158,29 @@ int rd_pages_log_is_stable(int fd)
 	r = read_head(fd, &head);
 	/* That this is stable as well does not matter. */
 	return r || !head.salt_before ? r : write_head(fd, le64_to_cpu(head.salt), 0);
+}
+
+int rd_pages_end_log(int fd)
+{
+	struct head head;
+	int r;
+
+	r = read_head(fd, &head);
+	if (!r && !head.salt)
+		return 0;
+	if (!r)
+		r = write_head(fd, 0, le64_to_cpu(head.salt));
+	return r ? r : rd_pages_sync(fd);
+}
+
+int rd_pages_need_log(int fd, bool *ret)
+{
+	struct head head;
+	int r;
+
+	r = read_head(fd, &head);
+	*ret = !r && head.salt && !head.salt_before;
+	return r;
 }
 
 int rd_pages_know_log(int fd, u64 salt, bool *ret)

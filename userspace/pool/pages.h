@@ -15,15 +15,17 @@
  *	 0  8  magic
  *	 8  4  CRC-32C of the 64 bytes with this field zero
  *	12  4  format, 1
- *	16  8  salt of the log that goes on from the catalog; 0: none was begun
- *	24  8  salt of the log before that one, until the new one is stable; or 0
+ *	16  8  salt of the log that goes on from the catalog; 0: there need be none
+ *	24  8  salt of what may still be there instead, or 1 for no log at all; 0: nothing,
+ *	       that log is stable and must be there
  *	32     zeros up to 64
  *
  * Order of writes. SQLite copies a page from its log to the catalog; the entry is written
  * just before the page. When SQLite flushes the catalog, the map is flushed first. Only
  * then SQLite may begin a new log. A crash in between leaves entries and pages out of
  * step only of pages that are in the log, and these are read there, until they are copied
- * anew. The head is stable with the salt of a new log before the log has it.
+ * anew. The head is stable with the salt of a new log before the log has it, and without
+ * one before SQLite empties or removes the log.
  */
 #ifndef RD_PAGES_H
 #define RD_PAGES_H
@@ -59,11 +61,23 @@ int rd_pages_sync(int fd);
 /* Is the head sound? 0, -EUCLEAN or -errno. */
 int rd_pages_check(int fd);
 
-/* The log with @salt is about to begin; stable when this returns 0. */
-int rd_pages_begin_log(int fd, u64 salt);
+/* Is the last log that began stable, as far as the map knows? */
+bool rd_pages_log_is_known(int fd);
+
+/*
+ * The log with @salt is about to begin, where @salt_before is in the file now; 0: nothing
+ * is. Stable when this returns 0.
+ */
+int rd_pages_begin_log(int fd, u64 salt, u64 salt_before);
 
 /* The log that began last is stable. */
 int rd_pages_log_is_stable(int fd);
+
+/* All of the log is in the catalog, stable, and it is about to go. Stable, too. */
+int rd_pages_end_log(int fd);
+
+/* Must there be a log? */
+int rd_pages_need_log(int fd, bool *ret);
 
 /* Does the log with @salt go on from the catalog? -EUCLEAN: the map is damaged. */
 int rd_pages_know_log(int fd, u64 salt, bool *ret);

@@ -436,24 +436,43 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 
 int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 {
+	RD_FREE char *new = rd_path_in(pool->path, "catalog.new"), *path = NULL;
 	struct rd_rebuild_report report = { 0 };
-	RD_FREE char *path = NULL;
 	int r;
 
 	choose_old(pool, ret);
 	path = rd_path_in(pool->path, ret);
-	if (!path)
+	if (!path || !new)
 		return -ENOMEM;
-	r = make_new(pool, path, true, &report);
+	/* What an earlier try has left. */
+	if (unlink(new) && errno != ENOENT)
+		return rd_err(-errno, "cannot remove '%s'", new);
+	r = make_new(pool, new, true, &report);
 	if (r == -ENOMEM || r == -ENOSPC || r == -EINTR)
 		return r;
 	if (r) {
 		rd_warn("the copy of the catalog in the data area cannot be read, and is not kept");
-		unlink(path);
 		ret[0] = 0;
 		return 0;
 	}
-	return rd_sync_directory(pool->path);
+	r = rd_catalog_rename(new, path);
+	return r ? r : rd_sync_directory(pool->path);
+}
+
+int rd_rebuild_queue_kept(struct rd_sql *sql)
+{
+	struct rebuild rebuild = { .sql = sql };
+	i64 frame = -1;
+	int r;
+
+	/* One that is kept is not queued. */
+	while (!(r = rd_sql_number(sql, &frame, "DELETE FROM kept WHERE frame ="
+				   " (SELECT min(frame) FROM kept) RETURNING frame", ""))) {
+		r = queue_unnamed(&rebuild, frame);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? 0 : r;
 }
 
 int rd_rebuild_queue_unnamed(struct rd_pool *pool)
@@ -466,6 +485,10 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 	u64 two[2];
 	int r;
 
+	/* What is free stays so until it is queued. */
+	r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
 	r = rd_sql_ask(pool->sql, &row, "SELECT start, start + len FROM extent", "");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		two[0] = rd_row_i64(row, 0);
@@ -476,13 +499,9 @@ int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 	extent = (const u64 *)extents.data;
 	nr = extents.len / sizeof(two);
 	if (!r)
-		r = rd_catalog_begin(pool->sql);
-	if (!r) {
 		r = rd_sql_run(pool->sql, "DELETE FROM extent", "");
-		for (i = 0; i < nr && !r; i++)
-			r = add_free(&rebuild, extent[2 * i], extent[2 * i + 1]);
-		r = rd_catalog_end(pool->sql, r);
-	}
+	for (i = 0; i < nr && !r; i++)
+		r = add_free(&rebuild, extent[2 * i], extent[2 * i + 1]);
 	rd_buffer_free(&extents);
-	return r;
+	return rd_catalog_end(pool->sql, r);
 }

@@ -29,6 +29,9 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
  */
 int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD]);
 
+/* In a transaction: what is kept (see rd_frames_keep()) and not in use is to be given back. */
+int rd_rebuild_queue_kept(struct rd_sql *sql);
+
 /* What takes space in frames that are free is to be given back. */
 int rd_rebuild_queue_unnamed(struct rd_pool *pool);
 

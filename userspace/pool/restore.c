@@ -872,7 +872,9 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	if (!r)
 		r = run(&restore);
 	tear_down(&restore);
-	if (!r && !restore.is_unknown && restore.sum != options->version.sum)
+	if (!r && restore.is_unknown)
+		rd_warn("the catalog has lost what some segments are: that all others are of this version is not proven");
+	else if (!r && restore.sum != options->version.sum)
 		r = rd_version_disproved(pool, &options->version);
 	return r;
 }

@@ -28,15 +28,15 @@ static u64 count_sectors(dev_t device)
 
 int rd_source_look(int fd, struct rd_source *ret)
 {
+	/*
+	 * What was written before through the page cache is not to count as written now; and
+	 * what is stored to a page that is mapped is seen only once that is clean.
+	 */
+	if (fsync(fd) && errno != EROFS && errno != EINVAL)
+		return -errno;
 	if (fstat(fd, &ret->st))
 		return -errno;
-	ret->sectors = 0;
-	if (!S_ISBLK(ret->st.st_mode))
-		return 0;
-	/* What was written before through the page cache is not to count as written now. */
-	if (fsync(fd) && errno != EROFS)
-		return -errno;
-	ret->sectors = count_sectors(ret->st.st_rdev);
+	ret->sectors = S_ISBLK(ret->st.st_mode) ? count_sectors(ret->st.st_rdev) : 0;
 	return 0;
 }
 

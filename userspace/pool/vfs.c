@@ -44,6 +44,9 @@ struct vfs_file {
  * a salt of 8 bytes at 16. Each frame that follows has the salt, and all sums before it
  * are in its own.
  */
+#define TRIES		20
+#define TRY_US		1000
+
 #define LOG_HEADER	32
 #define LOG_MAGIC	0x377f0682U
 
@@ -115,12 +118,20 @@ static int vfs_close(sqlite3_file *file)
 static int vfs_read(sqlite3_file *file, void *buf, int len, sqlite3_int64 offset)
 {
 	const struct vfs_file *f = (struct vfs_file *)file;
-	int r = file_below(file)->pMethods->xRead(file_below(file), buf, len, offset);
+	unsigned int tries = TRIES;
+	int r;
 
-	/* Of the first page, parts are read as well. What is short has zeros at the end. */
-	if ((r && r != SQLITE_IOERR_SHORT_READ) || !f->is_database || len != PAGE_SIZE ||
-	    is_good(f->pages, buf, offset))
-		return r;
+	for (;;) {
+		r = file_below(file)->pMethods->xRead(file_below(file), buf, len, offset);
+		/* Of the first page, parts are read as well. What is short ends with zeros. */
+		if ((r && r != SQLITE_IOERR_SHORT_READ) || !f->is_database ||
+		    len != PAGE_SIZE || is_good(f->pages, buf, offset))
+			return r;
+		if (!--tries)
+			break;
+		/* The first page is read before it is known that there is a log. */
+		usleep(TRY_US);
+	}
 	tell_bad(buf, offset);
 	return SQLITE_IOERR_DATA;
 }
@@ -144,6 +155,42 @@ static u64 salt_of(const u8 *header)
 	return le64_to_cpu(salt);
 }
 
+/* The salt of the log @file; *@ret_any: SQLite would not pass over what is there. */
+static int read_salt(sqlite3_file *file, u64 *ret, bool *ret_any)
+{
+	u8 header[LOG_HEADER];
+	u32 magic;
+	int r = file->pMethods->xRead(file, header, sizeof(header), 0);
+
+	*ret_any = false;
+	if (r)
+		return r == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : r;
+	magic = (u32)header[0] << 24 | header[1] << 16 | header[2] << 8 | header[3];
+	*ret = salt_of(header);
+	*ret_any = (magic & ~1U) == LOG_MAGIC;
+	return SQLITE_OK;
+}
+
+/*
+ * What the map says to be there may never have come, if somebody died on the way: what is
+ * in the file counts, and it is stable, or nobody knows what a crash leaves there.
+ */
+static int begin_log(struct vfs_file *f, const void *header)
+{
+	sqlite3_file *log = file_below(&f->file);
+	u64 before = 0;
+	bool any;
+	int r;
+
+	if (read_salt(log, &before, &any) ||
+	    (any && !rd_pages_log_is_known(f->pages) &&
+	     log->pMethods->xSync(log, SQLITE_SYNC_NORMAL)))
+		return -EIO;
+	r = rd_pages_begin_log(f->pages, salt_of(header), any ? before : 0);
+	f->has_begun = !r;
+	return r ? r : rd_point("pages-begun");
+}
+
 static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64 offset)
 {
 	struct vfs_file *f = (struct vfs_file *)file;
@@ -151,10 +198,8 @@ static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64
 	struct page_check check;
 	int r = rd_point("catalog-write");
 
-	if (!r && f->is_log && !offset && len == LOG_HEADER) {
-		r = rd_pages_begin_log(f->pages, salt_of(buf));
-		f->has_begun = !r;
-	}
+	if (!r && f->is_log && !offset && len == LOG_HEADER)
+		r = begin_log(f, buf);
 	if (r)
 		return r == -EUCLEAN ? refuse_pages() : code_of(r, SQLITE_IOERR_WRITE);
 	if (!f->is_database || len != PAGE_SIZE)
@@ -173,6 +218,8 @@ static int vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 	const struct vfs_file *f = (struct vfs_file *)file;
 	int r;
 
+	if (f->is_log && !size && rd_pages_end_log(f->pages))
+		return SQLITE_IOERR_TRUNCATE;
 	rd_trace_cut(f->traced, size);
 	r = file_below(file)->pMethods->xTruncate(file_below(file), size);
 	if (r || !f->is_database)
@@ -340,22 +387,6 @@ static int refuse_log(const char *name)
 	return SQLITE_IOERR_DATA;
 }
 
-/* The salt of the log @file; *@ret_any: SQLite would not pass over what is there. */
-static int read_salt(sqlite3_file *file, u64 *ret, bool *ret_any)
-{
-	u8 header[LOG_HEADER];
-	u32 magic;
-	int r = file->pMethods->xRead(file, header, sizeof(header), 0);
-
-	*ret_any = false;
-	if (r)
-		return r == SQLITE_IOERR_SHORT_READ ? SQLITE_OK : r;
-	magic = (u32)header[0] << 24 | header[1] << 16 | header[2] << 8 | header[3];
-	*ret = salt_of(header);
-	*ret_any = (magic & ~1U) == LOG_MAGIC;
-	return SQLITE_OK;
-}
-
 /* Does the log that is there go on from this catalog? Others may begin new ones. */
 static int check_log(struct vfs_file *f, const char *name)
 {
@@ -372,6 +403,28 @@ static int check_log(struct vfs_file *f, const char *name)
 			return refuse_pages();
 	} while (!known && salt != before);
 	return known ? SQLITE_OK : refuse_log(name);
+}
+
+/* Is the log there that must be? Who ends it says so in the map before, others begin one. */
+static int check_has_log(const struct vfs_file *f, const char *name)
+{
+	RD_FREE char *log = NULL;
+	unsigned int tries;
+	struct stat st;
+	bool needed;
+
+	if (asprintf(&log, "%s-wal", name) < 0)
+		return SQLITE_NOMEM;
+	for (tries = TRIES; tries; tries--) {
+		if (rd_pages_need_log(f->pages, &needed))
+			return refuse_pages();
+		if (!needed || (!stat(log, &st) && st.st_size))
+			return SQLITE_OK;
+		usleep(TRY_US);
+	}
+	rd_err(0, "'%s', the log of the catalog, is missing", log);
+	rd_hint("nothing was changed; the last changes of the catalog are in it: bring it from where the catalog was copied");
+	return SQLITE_IOERR_DATA;
 }
 
 static int open_log_pages(struct vfs_file *f, const char *name, int flags)
@@ -401,10 +454,13 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	if (r)
 		return r;
 	file->pMethods = &methods;
-	if (f->is_database)
+	if (f->is_database) {
 		r = open_pages(name, flags, &f->pages);
-	else if (f->is_log)
+		if (!r)
+			r = check_has_log(f, name);
+	} else if (f->is_log) {
 		r = open_log_pages(f, name, flags);
+	}
 	if (r) {
 		vfs_close(file);
 		file->pMethods = NULL;
@@ -412,13 +468,34 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	return r;
 }
 
+/* Beside a database without a page map SQLite removes what is no log of it. */
+static int end_log(const char *name)
+{
+	RD_FREE char *catalog = strndup(name, strlen(name) - strlen("-wal"));
+	int pages, r;
+
+	if (!catalog)
+		return SQLITE_NOMEM;
+	r = rd_pages_open(&pages, catalog, false, true);
+	if (r)
+		return r == -ENOENT ? SQLITE_OK : SQLITE_IOERR_DELETE;
+	r = rd_pages_end_log(pages);
+	close(pages);
+	return r ? SQLITE_IOERR_DELETE : SQLITE_OK;
+}
+
 static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync)
 {
 	size_t len = strlen(name);
+	int r = SQLITE_OK;
 
 	(void)vfs;
-	if (len > 4 && !strcmp(name + len - 4, "-wal"))
-		rd_trace_removed(RD_TRACE_LOG);
+	if (len <= 4 || strcmp(name + len - 4, "-wal"))
+		return below->xDelete(below, name, sync);
+	r = end_log(name);
+	if (r)
+		return r;
+	rd_trace_removed(RD_TRACE_LOG);
 	return below->xDelete(below, name, sync);
 }
 
