@@ -219,6 +219,9 @@ static int leave_one(struct freeing *f, const struct rd_lease *lease,
 		f->forgot_lease = true;
 		return rd_lease_forget(pool, lease->id);
 	}
+	/* The version that it reads is not known: that is not the device's fault. */
+	if (r == -EUCLEAN)
+		return r;
 	if (r < 0 && !pool->told_unreachable) {
 		rd_info("device '%s' reads the pool and cannot be reached: nothing is given back until a later command can",
 			lease->device);
