@@ -319,7 +319,7 @@ drop() {
 }
 
 @test "restore: over the disk that the pool lies on, on a partition or a btrfs of it" {
-	local kind part
+	local kind part major minor
 	make_versions
 	for kind in ext4 btrfs; do
 		truncate -s 300M disk
@@ -328,7 +328,8 @@ drop() {
 		if [ $kind = ext4 ]; then
 			addpart "$loop" 1 2048 600000
 			part=${loop}p1
-			[ -b "$part" ] || mknod "$part" b $(tr : ' ' <"/sys/class/block/${part#/dev/}/dev")
+			IFS=: read -r major minor <"/sys/class/block/${part#/dev/}/dev"
+			[ -b "$part" ] || mknod "$part" b "$major" "$minor"
 		fi
 		mkfs.$kind -q "$part"
 		mkdir -p mnt

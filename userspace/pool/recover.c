@@ -216,7 +216,8 @@ static int next_unfinished(struct rd_pool *pool, i64 volume, struct rd_version *
 	int r;
 
 	r = rd_sql_number(pool->sql, &id, "SELECT id FROM version WHERE volume = ?"
-			  " AND " RD_VERSION_UNFINISHED " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
+			  " AND " RD_VERSION_UNFINISHED
+			  " AND (state IN (1, 3) OR " RD_VERSION_RELEASED ")"
 			  " ORDER BY state, number LIMIT 1", "i", volume);
 	return r ? r : rd_version_by_id(pool->sql, id, version);
 }
