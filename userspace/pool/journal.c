@@ -910,7 +910,7 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
 {
-	bool switched, changed;
+	bool switched = false, changed = false;
 	int r;
 
 	r = mend_super(pool);
