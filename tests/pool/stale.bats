@@ -36,6 +36,13 @@ refuses_all() {
 	[ ! -e back ]
 }
 
+# next_version: vm1@4, of vm1.4.img.
+next_version() {
+	cp vm1.3.img vm1.4.img
+	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 0 snapshot vm1 --from vm1.4.img
+}
+
 edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 
 # --- the catalog's files
@@ -77,9 +84,7 @@ edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 # The disk said that it had written, and had not: each page that the last version changed.
 @test "a page of the catalog that was not written" {
 	keep_catalog
-	cp vm1.3.img vm1.4.img
-	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
-	is 0 snapshot vm1 --from vm1.4.img
+	next_version
 	rm -rf whole
 	cp -r --sparse=always pool whole
 	pages=$(($(stat -c %s kept/catalog.db) / 4096)) tried=0
@@ -184,9 +189,7 @@ print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM here").
 # An old data area, as in a copy that was cut off, or an LV that was rolled back.
 old_data() {
 	cp -r --sparse=always pool whole
-	cp vm1.3.img vm1.4.img
-	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
-	is 0 snapshot vm1 --from vm1.4.img
+	next_version
 	is 0 delete vm1@1
 	cp --sparse=always pool/data newer
 	cp --sparse=always whole/data pool/data
@@ -239,9 +242,7 @@ old_data() {
 
 @test "an older catalog that is to hold" {
 	keep_catalog
-	cp vm1.3.img vm1.4.img
-	dd if=/dev/urandom of=vm1.4.img bs=4096 seek=33 count=7 conv=notrunc status=none
-	is 0 snapshot vm1 --from vm1.4.img
+	next_version
 	rm pool/catalog.db*
 	cp kept/* pool
 	is 1 list

@@ -468,7 +468,6 @@ static int check_frames(struct check *check)
 	if (!r)
 		r = add_spans(check, &spans, "queued",
 			      "SELECT frame, 1 FROM queue WHERE frame NOT IN (SELECT frame FROM here)"
-			      " AND frame NOT IN (SELECT frame FROM kept)"
 			      " AND NOT EXISTS (SELECT 1 FROM reserved WHERE queue.frame >= start"
 			      " AND queue.frame < start + len)");
 	list = (struct span *)spans.data;
