@@ -298,16 +298,20 @@ reads_work() {
 	fill_image vol1 8
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
+	# A btrfs that is full refuses to make the file or to delete it, too.
 	python3 -c 'import os
 while True:
-    with open("fs/ballast", "wb") as file:
-        try:
+    try:
+        with open("fs/ballast", "wb") as file:
             while True:
                 file.write(bytes(1 << 20))
                 file.flush()
-        except OSError:
-            os.sync()
-    os.unlink("fs/ballast")' 2>/dev/null 3>&- &
+    except OSError:
+        os.sync()
+    try:
+        os.unlink("fs/ballast")
+    except OSError:
+        os.sync()' 2>/dev/null 3>&- &
 	filler=$!
 	for nr in {1..40}; do
 		fill_image vol2 1
