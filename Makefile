@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-#   make               the tools, and the module for the running kernel (KDIR=)
+#   make               the programs, and the module for the running kernel (KDIR=)
 #   make modules-all   the module for Debian's 6.1 and 6.12
 #   make lint          checkpatch, sparse, W=1, shellcheck, mandoc
 #   make check-fast    what needs no guest: under 3 minutes
@@ -10,7 +10,7 @@
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make demo          see the pool at work; demo-host: the whole, in a guest
-#   make install       module by DKMS, tools, man pages, units, rules for udev
+#   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as two Debian packages, in build/deb
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
@@ -30,12 +30,12 @@ DKMS_SRC := /usr/src/revdedup-$(VERSION)
 
 export PREFIX SBINDIR MANDIR
 
-all: tools module
+all: userspace module
 
-tools:
-	$(MAKE) -C tools
+userspace:
+	$(MAKE) -C userspace
 
-# Where there are no headers, the tools alone are worth having.
+# Where there are no headers, the programs alone are worth having.
 module:
 	@if [ -f "$(KDIR)/Makefile" ]; then \
 		scripts/module-build.sh --kdir "$(KDIR)" --out build/module; \
@@ -79,21 +79,21 @@ demo:
 demo-host:
 	scripts/demo-host.sh
 
-install: install-tools install-host install-module
+install: install-programs install-host install-module
 
-install-tools: tools
-	$(MAKE) -C tools install
+install-programs: userspace
+	$(MAKE) -C userspace install
 
 # What a host starts by itself. The units name the program where it is installed.
 units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
-install-host: tools
+install-host: userspace
 	install -d "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(COMPLETIONDIR)"
 	for unit in $(units); do \
 		sed 's|/usr/sbin/|$(SBINDIR)/|' "systemd/$$unit" \
 			>"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
 	done
 	install -D -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
-	build/tools/revdedupctl completion bash >"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
+	build/bin/revdedupctl completion bash >"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
 	[ -e "$(DESTDIR)$(DEFAULTDIR)/revdedup" ] || \
 		install -D -m 644 systemd/revdedup.default "$(DESTDIR)$(DEFAULTDIR)/revdedup"
 	@# Otherwise attached volumes have no device after the next boot.
@@ -133,11 +133,11 @@ uninstall:
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
 		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules" \
 		"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
-	$(MAKE) -C tools uninstall
+	$(MAKE) -C userspace uninstall
 
 clean:
 	rm -rf build
 
-.PHONY: all help tools module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool demo demo-host install install-tools install-host \
+.PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
+	bench-table bench-pool demo demo-host install install-programs install-host \
 	install-module deb uninstall clean

@@ -51,7 +51,7 @@ job_lint() { "$scripts/lint.sh"; }
 # The tools as they are installed, which jobs that run at the same time want.
 tools() {
 	mkdir -p build
-	flock build/tools.lock make -s -C tools
+	flock build/bin.lock make -s -C userspace
 }
 
 job_unit() {
@@ -125,8 +125,8 @@ job_modules() {
 	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	tools
-	# With named steps (see userspace/pool/failpoint.h).
-	make -s -C tools O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
+	# With named steps (see userspace/base/failpoint.h).
+	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
 	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl
 }
 
@@ -140,7 +140,7 @@ job_kunit() { "$scripts/kunit-run.sh"; }
 # payload SERIES: prints the options that vm-run.sh and uml-run.sh take.
 payload() {
 	printf '%s\n' --payload "build/modules/$1:modules" \
-		--payload build/guest-bin:bin --payload build/tools:tools \
+		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload build/guest-ctl:ctl \
 		--payload tests/guest:tests/guest --payload Documentation:doc
 }
@@ -211,13 +211,13 @@ bounds() {
 	for kind in whole pages; do
 		truncate -s 2100M "$dir/$kind"
 		build/guest-bin/pattern print "$kind" $((1 << 28)) $((16 << 8)) |
-			build/tools/revdedup-meta --sectors $((1 << 31)) make "$dir/$kind" -
+			build/bin/revdedup-meta --sectors $((1 << 31)) make "$dir/$kind" -
 	done
 	truncate -s 1T "$dir/base"
 	guest "$1" bounds -- --mem 512 --disk "$dir/whole" --disk "$dir/pages" \
 		--disk "$dir/base"
 	# It would take ten minutes in there.
-	build/tools/revdedup-meta check "$dir/pages"
+	build/bin/revdedup-meta check "$dir/pages"
 	rm -r "$dir"
 }
 job_bounds_6.12() { bounds 6.12; }

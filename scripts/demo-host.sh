@@ -20,7 +20,7 @@ esac
 note "building the module and revdedupctl"
 module=$scripts/../build/modules/demo
 "$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" 6.12)" --out "$module"
-make -s -C "$scripts/../tools"
+make -s -C "$scripts/../userspace"
 
 disks=$(mktemp -d "${TMPDIR:-/tmp}/rdd-demo.XXXXXX")
 trap 'rm -rf "$disks"' EXIT
@@ -33,7 +33,7 @@ boot() {
 	shift
 	"$scripts/vm-run.sh" --payload "$module:modules" \
 		--payload "$scripts/../tests/guest:tests/guest" \
-		--payload "$scripts/../build/tools:tools" \
+		--payload "$scripts/../build/bin:tools" \
 		--payload "$scripts/demo-guest.sh:demo.sh" \
 		--nbd-disk "$disks/volumes" --nbd-disk "$disks/pool" \
 		"$@" -- bash /rdd/demo.sh "$phase"

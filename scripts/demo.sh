@@ -20,8 +20,8 @@ esac
 
 "$scripts/setup.sh" build pool
 note "building revdedupctl"
-make -s -C "$scripts/../tools"
-ctl=$scripts/../build/tools/revdedupctl
+make -s -C "$scripts/../userspace"
+ctl=$scripts/../build/bin/revdedupctl
 note "making the disks of a VM, where the cache has none"
 series=$("$scripts/../tests/pool/series.sh" --size small)
 

@@ -28,12 +28,12 @@ module=$top/build/modules/$kernel
 "$top/scripts/module-build.sh" --kdir "$("$top/scripts/headers.sh" "$kernel")" --out "$module" \
 	JUDGE=1
 make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
-make -s -C "$top/tools"
+make -s -C "$top/userspace"
 truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
 
 "$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 \
 	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
-	--payload "$top/build/tools:ctl" --payload "$top/tests/guest:tests/guest" \
+	--payload "$top/build/bin:ctl" --payload "$top/tests/guest:tests/guest" \
 	--payload "$top/tests/bench:tests/bench" \
 	--disk "$dir/volumes" --disk "$dir/pool" \
 	-- tests/bench/live.sh "$segments" >"$dir/lines" || {

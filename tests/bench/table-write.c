@@ -18,8 +18,8 @@
 #include <unistd.h>
 #include <linux/kernel.h>
 
-#include "../../userspace/direct.h"
-#include "../../userspace/table_write.h"
+#include "base/direct.h"
+#include "meta/table_write.h"
 
 #define MAX_ROUNDS	99
 

@@ -5,7 +5,7 @@
 #
 # Measure how fast remap tables are written on this machine, and print a table:
 #
-#   library  userspace/table_write.c, every block a random block of the pool
+#   library  userspace/meta/table_write.c, every block a random block of the pool
 #   text     the same by way of "revdedup-meta make", from a text
 #   whole    the library, every segment whole in the pool: one word for 512 entries
 #
@@ -40,12 +40,12 @@ dir=$(mktemp -d "$where/revdedup-table.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 
-make -s -C "$tree/tools" O="$dir/bin" "$dir/bin/revdedup-meta"
+make -s -C "$tree/userspace" O="$dir/bin" "$dir/bin/revdedup-meta"
 (
 	cd "$tree/userspace"
-	gcc -std=gnu11 -O2 -Wall -Wextra -Werror -Ishim -D_GNU_SOURCE \
+	gcc -std=gnu11 -O2 -Wall -Wextra -Werror -I. -I.. -Ishim -D_GNU_SOURCE \
 		-D_FILE_OFFSET_BITS=64 -o "$dir/bin/table-write" \
-		../tests/bench/table-write.c table_write.c direct.c crc32c.c \
+		../tests/bench/table-write.c meta/table_write.c base/direct.c base/crc32c.c \
 		../kernel/format.c
 )
 "$dir/bin/table-write" "$dir/image" "$dir/text" "$dir/bin/revdedup-meta" \

@@ -4,7 +4,7 @@
 # Usage: edit-catalog.py FILE SQL [VALUE...]
 #
 # Change a catalog as no command does, and give the pages that changed the checks
-# that userspace/pool/vfs.h describes, and their entries of pages.h.
+# that userspace/pool/catalog/vfs.h describes, and their entries of pages.h.
 import hashlib
 import sqlite3
 import struct

@@ -3,7 +3,7 @@
 #
 # Usage: edit-super.py FILE FORMAT FEATURES
 #
-# Give both superblocks of a data area, which userspace/pool/area.h describes, that
+# Give both superblocks of a data area, which userspace/pool/data/area.h describes, that
 # format and those incompatible features.
 import struct
 import sys

@@ -14,7 +14,7 @@ setup() {
 
 teardown() { cli_teardown ""; }
 
-ctl() { run "$build/tools/revdedupctl" "$@"; }
+ctl() { run "$build/bin/revdedupctl" "$@"; }
 
 # number METRIC{LABELS} NUMBER: so it is in the output.
 number() { grep -xF "revdedup_$1 $2" <<<"$output"; }
@@ -149,7 +149,7 @@ is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
 out/y.prom" ]
 	ctl metrics --json
 	[ "$status" -eq 2 ]
-	run bash -c "'$build/tools/revdedupctl' metrics >/dev/full"
+	run bash -c "'$build/bin/revdedupctl' metrics >/dev/full"
 	[ "$status" -eq 1 ]
 }
 
@@ -176,10 +176,10 @@ out/y.prom" ]
 }
 
 @test "install: programs, units and rules are where they are looked for" {
-	cp -r "$top"/{Makefile,tools,userspace,kernel,systemd,Documentation,scripts,Kbuild} .
+	cp -r "$top"/{Makefile,userspace,kernel,systemd,Documentation,scripts,Kbuild} .
 	mkdir build
-	cp -r "$top/build/tools" build
-	run make -s install-tools install-host install-module DESTDIR="$PWD/root"
+	cp -r "$top/build/bin" build
+	run make -s install-programs install-host install-module DESTDIR="$PWD/root"
 	echo "$output"
 	[ "$status" -eq 0 ]
 	cd root || return

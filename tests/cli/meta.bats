@@ -19,7 +19,7 @@ teardown() {
 loops=()
 
 meta() {
-	run "$build/tools/revdedup-meta" "$@"
+	run "$build/bin/revdedup-meta" "$@"
 }
 
 make_image() {
@@ -343,7 +343,7 @@ field() {
 }
 
 @test "check: a page that its word counts wrongly, and what lies beyond the end" {
-	"$build/tools/revdedup-meta" make b.img --sectors 8200 - <<<'0,1,z;2,3,p9;400,1,p9'
+	"$build/bin/revdedup-meta" make b.img --sectors 8200 - <<<'0,1,z;2,3,p9;400,1,p9'
 	meta check b.img
 	expect 0 <<-'END'
 		checked: 2 superblocks, 2 bitmap blocks, 3 words, 2 pages
@@ -595,7 +595,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$status" -eq 0 ]
 	meta check b.img
 	[ "$status" -eq 0 ]
-	[[ $("$build/tools/revdedup-meta" dump b.img) == *"copy B, block 255: good"* ]]
+	[[ $("$build/bin/revdedup-meta" dump b.img) == *"copy B, block 255: good"* ]]
 }
 
 @test "make: random tables" {
@@ -607,10 +607,10 @@ time.sleep(60)' "$loop" 3>&- &
 			1000000 >text
 		python3 "$BATS_TEST_DIRNAME/places.py" whole $(((sectors + 7) / 8)) text >wanted
 		rm -f a.img
-		"$build/tools/revdedup-meta" make a.img --sectors "$sectors" text
-		"$build/tools/revdedup-meta" table a.img >found
+		"$build/bin/revdedup-meta" make a.img --sectors "$sectors" text
+		"$build/bin/revdedup-meta" table a.img >found
 		diff wanted found
-		"$build/tools/revdedup-meta" check a.img
+		"$build/bin/revdedup-meta" check a.img
 	done
 }
 
@@ -742,7 +742,7 @@ refused() {
 half_home() {
 	python3 "$BATS_TEST_DIRNAME/places.py" random "$1" $((($2 + 7) / 8)) 8192 >text
 	rm -f a.img
-	"$build/tools/revdedup-meta" make a.img --sectors "$2" text >/dev/null
+	"$build/bin/revdedup-meta" make a.img --sectors "$2" text >/dev/null
 	[ -e pool ] || head -c 32M /dev/urandom >pool
 	head -c $(($2 * 512 + 5000)) /dev/urandom >base
 	cp base right
@@ -769,7 +769,7 @@ half_home() {
 		meta check a.img
 		[ "$status" -eq 0 ]
 	done
-	[[ $("$build/tools/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
+	[[ $("$build/bin/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
 	meta finish --yes a.img base pool
 	expect 0 <<<"'base': nothing to do: 0 blocks from 'pool', 0 blocks of zeros"
 }
@@ -830,7 +830,7 @@ half_home() {
 	half_home 7 "$sectors"
 	cp a.img before.img
 	for round in {1..8}; do
-		"$build/tools/revdedup-meta" finish --yes a.img base pool >/dev/null 3>&- &
+		"$build/bin/revdedup-meta" finish --yes a.img base pool >/dev/null 3>&- &
 		claimer=$!
 		sleep "0.$((RANDOM % 5))$((RANDOM % 9))"
 		kill -9 "$claimer" 2>/dev/null || :
@@ -845,9 +845,9 @@ half_home() {
 		python3 "$BATS_TEST_DIRNAME/places.py" away "$sectors" text base
 	done
 	echo "killed $killed times in $round rounds"
-	"$build/tools/revdedup-meta" finish --yes a.img base pool
+	"$build/bin/revdedup-meta" finish --yes a.img base pool
 	cmp base right
-	[[ $("$build/tools/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
+	[[ $("$build/bin/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
 }
 
 # unchanged STATUS: it was refused, with the text from standard input.
@@ -978,7 +978,7 @@ time.sleep(60)' "$used" 3>&- &
 	[ -w /dev/full ] || skip "no /dev/full"
 	make_image a.img
 	for verb in dump check; do
-		run sh -c "'$build/tools/revdedup-meta' $verb a.img >/dev/full"
+		run sh -c "'$build/bin/revdedup-meta' $verb a.img >/dev/full"
 		expect 1 <<<"revdedup-meta: cannot write to 'stdout': No space left on device"
 	done
 }

@@ -18,7 +18,7 @@ setup() {
 teardown() { cli_teardown "${holder:-}"; }
 
 ctl() {
-	run "$build/tools/revdedupctl" "$@"
+	run "$build/bin/revdedupctl" "$@"
 }
 
 # must COMMAND...: it ends with 0; its output is there.
@@ -70,7 +70,7 @@ set_time() {
 		"UPDATE version SET time = ? WHERE number = ?" "$(date -d "$2" +%s)" "$1"
 }
 
-# hold CLASS ID [shared]: have a lock of the pool, as in userspace/pool/lock.h,
+# hold CLASS ID [shared]: have a lock of the pool, as in userspace/base/lock.h,
 # until the test ends. POOL is 0, VOLUME 4, VERSION 5.
 hold() {
 	python3 -c 'import fcntl, struct, sys, time
@@ -350,7 +350,7 @@ drop() {
 
 @test "what is printed goes nowhere else" {
 	make_versions
-	local program=$build/tools/revdedupctl
+	local program=$build/bin/revdedupctl
 	# The next file that it opens would be one of these.
 	for closed in 1 2 "0 1" "0 2" "1 2" "0 1 2"; do
 		for command in "tag vm1@1 +gold" "snapshot vm1 --from no-such-file" list; do
@@ -371,7 +371,7 @@ drop() {
 
 @test "who reads what is said is gone, and all is done" {
 	make_versions
-	"$build/tools/revdedupctl" delete vm1@1 vm1@2 vm1@3 | head -n 0
+	"$build/bin/revdedupctl" delete vm1@1 vm1@2 vm1@3 | head -n 0
 	must list
 	[[ $output != *vm1@[123]* ]]
 }
@@ -391,7 +391,7 @@ drop() {
 	mkfifo fifo
 	for command in "snapshot vm2 --from fifo" "repair --from fifo"; do
 		# shellcheck disable=SC2086
-		run timeout 20 "$build/tools/revdedupctl" $command
+		run timeout 20 "$build/bin/revdedupctl" $command
 		[ "$status" -eq 1 ]
 	done
 }
@@ -484,7 +484,7 @@ drop() {
 	(($(field 0 '["segments_read"]') < 9))
 	[ "$(field 0 '["segments_read"]')" = $((3 + $(field 0 '["segments_audited"]'))) ]
 	must dump vm1@2 >/dev/null
-	"$build/tools/revdedupctl" dump vm1@2 | cmp - 1.img
+	"$build/bin/revdedupctl" dump vm1@2 | cmp - 1.img
 
 	# The list is of version 1, and there is another one.
 	ctl snapshot vm1 --from 1.img --changed list
@@ -537,7 +537,7 @@ unchanged_since() {
 		[[ $output != *"had changed"* ]] || found=$number
 	done
 	# By then all was read.
-	"$build/tools/revdedupctl" dump "vm1@$((found + 1))" | cmp - 1.img
+	"$build/bin/revdedupctl" dump "vm1@$((found + 1))" | cmp - 1.img
 }
 
 @test "snapshot: an audit that finds a change in the last segment reads all" {
@@ -556,7 +556,7 @@ unchanged_since() {
 		[ "$number" -le 64 ]
 		unchanged_since "$number"
 	done
-	"$build/tools/revdedupctl" dump vm1@latest | cmp - 1.img
+	"$build/bin/revdedupctl" dump vm1@latest | cmp - 1.img
 }
 
 # audit_all: take 64 versions of 1.img of which nobody says that something changed, so
@@ -589,7 +589,7 @@ audit_all() {
 	blocks 1.img $((3 * 512 + 3)) 1
 	audit_all
 	[ "$found" = 1 ]
-	"$build/tools/revdedupctl" dump vm1@latest | cmp - 1.img
+	"$build/bin/revdedupctl" dump vm1@latest | cmp - 1.img
 }
 
 # super_format NUMBER FEATURES: what both superblocks say.
@@ -811,7 +811,7 @@ is_marked() {
 	# What is still in the page cache was written before.
 	dd if=/dev/urandom of="$loop" bs=1M count=20 status=none
 	must snapshot vm1 --from "$loop"
-	cmp <("$build/tools/revdedupctl" dump vm1@latest) 1.img
+	cmp <("$build/bin/revdedupctl" dump vm1@latest) 1.img
 	exec 8<>"$loop"
 	keep_on "os.write(8, b'x' * 4096) and os.lseek(8, 0, 0) or os.fsync(8)"
 	ctl snapshot vm1 --from "$loop"
@@ -892,7 +892,7 @@ is_marked() {
 	must snapshot vm1 --from 1.img --comment $'good: \u00e9 \u20ac \U1f600 \x7f "\\'
 	for verb in "list --json" "show vm1@1 --json" metrics; do
 		# shellcheck disable=SC2086 # words
-		"$build/tools/revdedupctl" $verb >out
+		"$build/bin/revdedupctl" $verb >out
 		python3 -c 'open("out", encoding="utf-8", errors="strict").read()' || {
 			echo "not UTF-8: $verb"
 			return 1
@@ -1008,11 +1008,11 @@ is_marked() {
 @test "restore: somebody is asked" {
 	make_versions
 	cp 3.img r.img
-	script -qec "'$build/tools/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<n >out || code=$?
+	script -qec "'$build/bin/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<n >out || code=$?
 	[ "$code" -eq 1 ]
 	grep -q "file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it. Do it? \[y/n\]" out
 	cmp 3.img r.img
-	script -qec "'$build/tools/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<y >out
+	script -qec "'$build/bin/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<y >out
 	cmp 1.img r.img
 }
 
@@ -1029,7 +1029,7 @@ is_marked() {
 		cmp "$nr.img" r.img
 		must restore "vm1@$nr" --to "new$nr.img"
 		cmp "$nr.img" "new$nr.img"
-		"$build/tools/revdedupctl" dump "vm1@$nr" | cmp "$nr.img"
+		"$build/bin/revdedupctl" dump "vm1@$nr" | cmp "$nr.img"
 	done
 	must check
 }
@@ -1230,16 +1230,16 @@ time.sleep(60)' "$loop" 3>&- &
 
 @test "dump: an image on stdout" {
 	make_versions
-	"$build/tools/revdedupctl" dump vm1@1 | cmp 1.img
-	"$build/tools/revdedupctl" cat vm1@2 >o.img
+	"$build/bin/revdedupctl" dump vm1@1 | cmp 1.img
+	"$build/bin/revdedupctl" cat vm1@2 >o.img
 	cmp 2.img o.img
-	"$build/tools/revdedupctl" restore vm1@latest --to - | cmp 3.img
+	"$build/bin/revdedupctl" restore vm1@latest --to - | cmp 3.img
 	ctl dump --json vm1@1
 	[ "$status" -eq 2 ]
 	ctl restore vm1@1 --to - --json
 	[ "$status" -eq 2 ]
 	[[ $output == *"no place for --json"* ]]
-	script -qec "'$build/tools/revdedupctl' dump vm1@1" /dev/null >out </dev/null || code=$?
+	script -qec "'$build/bin/revdedupctl' dump vm1@1" /dev/null >out </dev/null || code=$?
 	[ "$code" -eq 2 ]
 	grep -q "an image is not for a terminal" out
 }
@@ -1270,7 +1270,7 @@ time.sleep(60)' "$loop" 3>&- &
 	# It is what a snapshot wants to have.
 	{
 		echo "version vm1@3"
-		"$build/tools/revdedupctl" diff vm1@3 vm1@1
+		"$build/bin/revdedupctl" diff vm1@3 vm1@1
 	} >list
 	must snapshot vm1 --from 1.img --changed list --json
 	[ "$(field 0 '["mode"]')" = changed ]
@@ -1695,7 +1695,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	dd if=/dev/zero of=wanted.img bs=4096 seek=510 count=1 conv=notrunc status=none
 	cmp wanted.img r.img
 	code=0
-	"$build/tools/revdedupctl" dump vm1@1 >o.img 2>err || code=$?
+	"$build/bin/revdedupctl" dump vm1@1 >o.img 2>err || code=$?
 	[ "$code" -eq 4 ]
 	cmp wanted.img o.img
 	grep -q "offset 12288, length 4096, zeros in its place" err
@@ -1731,7 +1731,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	END
 	[ "$(md5sum pool/data)" = "$before" ]
 	code=0
-	output=$("$build/tools/revdedupctl" repair --json --progress=never 2>/dev/null) || code=$?
+	output=$("$build/bin/revdedupctl" repair --json --progress=never 2>/dev/null) || code=$?
 	[ "$code" -eq 4 ]
 	[ "$(field 0 '["damaged"][0]["offset"]')" = 2088960 ]
 	[ "$(field -1 '["blocks_damaged"]')" = 3 ]
@@ -1831,7 +1831,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	[ ! -w pool/catalog.db ] ||
 		weak=(setpriv "--bounding-set=-dac_override,-dac_read_search" --)
 	weakly() {
-		run "${weak[@]}" "$build/tools/revdedupctl" "$@"
+		run "${weak[@]}" "$build/bin/revdedupctl" "$@"
 	}
 	weakly restore vm1@1 --to r.img
 	[ "$status" -eq 0 ]
@@ -1852,7 +1852,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	make_versions
 	mkfifo fifo
 	code=0
-	"$build/tools/revdedupctl" dump vm1@1 >fifo 2>err 3>&- &
+	"$build/bin/revdedupctl" dump vm1@1 >fifo 2>err 3>&- &
 	exec 4<fifo
 	# It has begun, and has to wait for us.
 	head -c 1 <&4 >/dev/null
@@ -1889,10 +1889,10 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	[ -w /dev/full ] || skip "no /dev/full"
 	make_versions
 	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2" help; do
-		run sh -c "'$build/tools/revdedupctl' $command >/dev/full"
+		run sh -c "'$build/bin/revdedupctl' $command >/dev/full"
 		expect 1 <<<"revdedupctl: cannot write to stdout: not all was printed"
 	done
-	run sh -c "'$build/tools/revdedupctl' dump vm1@1 >/dev/full"
+	run sh -c "'$build/bin/revdedupctl' dump vm1@1 >/dev/full"
 	[ "$status" -eq 12 ]
 }
 

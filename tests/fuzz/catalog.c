@@ -9,11 +9,11 @@
 #include <linux/crc32c.h>
 #include <unistd.h>
 
-#include "../../userspace/pool/check.h"
-#include "../../userspace/pool/pages.h"
-#include "../../userspace/pool/proof.h"
-#include "../../userspace/pool/resolve.h"
-#include "../../userspace/pool/snapshot.h"
+#include "pool/catalog/pages.h"
+#include "pool/engine/check.h"
+#include "pool/engine/proof.h"
+#include "pool/engine/resolve.h"
+#include "pool/engine/snapshot.h"
 #include "fuzz.h"
 
 static char directory[64];

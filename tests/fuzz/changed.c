@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A list of changes, which somebody else's tool has written. */
-#include "../../userspace/ctl/changed.h"
+#include "cli/changed.h"
 #include "fuzz.h"
 
 static void check_list(const struct ctl_changed *list)

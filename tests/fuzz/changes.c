@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Changes of the catalog, as the journal has them. */
-#include "../../userspace/pool/buffer.h"
-#include "../../userspace/pool/catalog.h"
-#include "../../userspace/pool/changes.h"
+#include "base/buffer.h"
+#include "pool/catalog/catalog.h"
+#include "pool/catalog/changes.h"
 #include "fuzz.h"
 
 static void check_change(const struct rd_change *change, const char *begin, ssize_t used)

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../userspace/pool/log.h"
+#include "base/log.h"
 #include "fuzz.h"
 
 int rd_verbosity = -1;

@@ -5,7 +5,7 @@
  */
 #include <unistd.h>
 
-#include "../../userspace/pool/journal.c"
+#include "pool/engine/journal.c"
 #include "fuzz.h"
 
 #define NR_FRAMES	4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A recipe's map: the recipe, its frame, and the blob. */
-#include "../../userspace/pool/map.h"
+#include "pool/data/map.h"
 #include "fuzz.h"
 
 static void check_place(rd_place place)

@@ -5,9 +5,9 @@
  * right again.
  * tests/unit/fuzz.c says what must be in the answer; here it is only to end.
  */
-#include "../../userspace/meta_check.h"
-#include "../../userspace/table_read.h"
 #include "../unit/image.h"
+#include "meta/check.h"
+#include "meta/table_read.h"
 #include "fuzz.h"
 
 static struct image image;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Names of volumes and versions. */
-#include "../../userspace/ctl/names.h"
+#include "cli/names.h"
 #include "fuzz.h"
 
 static void check_number(const struct ctl_name *name)

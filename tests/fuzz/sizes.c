@@ -2,8 +2,8 @@
 /* Numbers, sizes and times of the command line, and what a policy keeps. */
 #include <errno.h>
 
-#include "../../userspace/ctl/keep.h"
-#include "../../userspace/ctl/sizes.h"
+#include "cli/keep.h"
+#include "cli/sizes.h"
 #include "fuzz.h"
 
 static void check_number(const char *text)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The superblock: as it is, and with its checksum made right. */
-#include "../../userspace/pool/area.c"
+#include "pool/data/area.c"
 #include "fuzz.h"
 
 static void check_one(const struct super_disk *disk)

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dm.h"
 #include "crashpool.h"
+#include "dm.h"
 
 #define CHUNK	256U			/* blocks that are written at a time */
 

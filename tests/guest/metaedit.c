@@ -27,7 +27,7 @@
 
 #include <linux/crc32c.h>
 
-#include "../../kernel/format.h"
+#include "kernel/format.h"
 
 static const struct field {
 	const char *name;

@@ -18,7 +18,7 @@
 #include <linux/kernel.h>
 #include <linux/types.h>
 
-#include "../../kernel/format.h"
+#include "kernel/format.h"
 
 #define SECTOR		512U
 

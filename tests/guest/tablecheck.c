@@ -16,7 +16,7 @@
 #include <linux/kernel.h>
 #include <linux/types.h>
 
-#include "../../kernel/format.h"
+#include "kernel/format.h"
 
 #include "table.h"
 

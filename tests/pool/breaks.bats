@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Engines that are broken on purpose (userspace/pool/broken.h): the model must
+# Engines that are broken on purpose (userspace/base/broken.h): the model must
 # find each of them out. O names the directory where that is built.
 
 setup() {

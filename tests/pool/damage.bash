@@ -11,7 +11,7 @@
 setup_file() {
 	export SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 	echo "# seed $SEED" >&3
-	CTL=${CTL:-$BATS_TEST_DIRNAME/../../build/pool/tools/revdedupctl}
+	CTL=${CTL:-$BATS_TEST_DIRNAME/../../build/pool/bin/revdedupctl}
 	export CTL
 	cd "$BATS_FILE_TMPDIR" || return
 	"$BATS_TEST_DIRNAME/damage.py" images "$SEED"

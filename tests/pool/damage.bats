@@ -117,7 +117,7 @@ less_than_its_holes() {
 }
 
 @test "a sector that cannot be read keeps nobody from the pool" {
-	local bad build=${CTL%/tools/*}
+	local bad build=${CTL%/bin/*}
 	less_than_its_holes
 	cp -r pool pool.1
 	# The first block, which would move; and what says what is in the frame.

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../userspace/pool/engine.h"
-#include "../../userspace/pool/resolve.h"
+#include "pool/engine/engine.h"
+#include "pool/engine/resolve.h"
 #include "devices.h"
 
 struct devices *devices;

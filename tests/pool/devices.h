@@ -8,7 +8,7 @@
 #ifndef DEVICES_H
 #define DEVICES_H
 
-#include "../../userspace/pool/lease.h"
+#include "pool/engine/lease.h"
 
 #define NR_DEVICES	4
 #define DEVICE_BLOCKS	(5 * 512)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl is killed: at each of its steps (see userspace/pool/failpoint.h), and
+# revdedupctl is killed: at each of its steps (see userspace/base/failpoint.h), and
 # at random moments; or calls of the system fail, or do a part only. Then the next
 # command just works, what was being done is done or not begun, the counts are
 # right, and all other versions are what they were.

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../../userspace/pool/frames.h"
-#include "../../userspace/pool/proof.h"
+#include "pool/catalog/frames.h"
+#include "pool/engine/proof.h"
 #include "lies.h"
 
 struct row {

@@ -6,7 +6,7 @@
 #ifndef LIES_H
 #define LIES_H
 
-#include "../../userspace/pool/pool.h"
+#include "pool/pool.h"
 
 /*
  * A row of a version names the content of another: whoever reads a version that sees the

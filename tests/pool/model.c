@@ -40,14 +40,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../userspace/pool/broken.h"
-#include "../../userspace/pool/check.h"
-#include "../../userspace/pool/engine.h"
-#include "../../userspace/pool/log.h"
-#include "../../userspace/pool/rebuild.h"
-#include "../../userspace/pool/recipes.h"
-#include "../../userspace/pool/restore.h"
-#include "../../userspace/pool/snapshot.h"
+#include "base/broken.h"
+#include "base/log.h"
+#include "pool/catalog/recipes.h"
+#include "pool/engine/check.h"
+#include "pool/engine/engine.h"
+#include "pool/engine/rebuild.h"
+#include "pool/engine/restore.h"
+#include "pool/engine/snapshot.h"
 #include "devices.h"
 #include "lies.h"
 #include "power.h"

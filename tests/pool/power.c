@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../userspace/pool/trace.h"
+#include "base/trace.h"
 #include "power.h"
 
 #define SECTOR	512

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "../../userspace/pool/units.h"
+#include "base/units.h"
 
 /* From now on; the pool in the directory @pool is closed. */
 void power_begin(const char *pool);

@@ -3,7 +3,7 @@
 #
 # A command is stopped (SIGSTOP) at a step, all others run to their end, then it
 # goes on; in the end everything is compared. Each step in each surrounding that
-# a command comes through, see userspace/pool/failpoint.h.
+# a command comes through, see userspace/base/failpoint.h.
 #
 # Whoever reads waits for nobody. Whoever writes waits for one that was stopped
 # within a transaction of the catalog, or while it appended to the journal (there
@@ -46,7 +46,7 @@ steps() {
 }
 
 # holds PID LOCK...: has it one of these? A byte of the data area, as in
-# userspace/pool/lock.h, or the lock of SQLite for writing.
+# userspace/base/lock.h, or the lock of SQLite for writing.
 holds() {
 	local process=$1 lock
 	shift

@@ -18,8 +18,8 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 
-#include "../../userspace/meta_check.h"
-#include "../../userspace/table_read.h"
+#include "meta/check.h"
+#include "meta/table_read.h"
 #include "image.h"
 
 #define MAX_SEGS	100000U

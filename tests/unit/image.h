@@ -3,7 +3,7 @@
 #ifndef RDD_TEST_IMAGE_H
 #define RDD_TEST_IMAGE_H
 
-#include "../../userspace/meta_read.h"
+#include "meta/read.h"
 
 struct image {
 	struct rdd_super super;	/* as image_init() was given it */

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "../../userspace/ctl/changed.h"
-#include "../../userspace/ctl/keep.h"
-#include "../../userspace/ctl/names.h"
-#include "../../userspace/ctl/sizes.h"
+#include "cli/changed.h"
+#include "cli/keep.h"
+#include "cli/names.h"
+#include "cli/sizes.h"
 
 static void set_zone(const char *zone)
 {

@@ -13,9 +13,9 @@
 #include <openssl/sha.h>
 
 /* For the functions that it chooses from. */
-#include "../../userspace/pool/lanes.c"
-#include "../../userspace/pool/fp.h"
-#include "../../userspace/pool/quick.h"
+#include "pool/data/lanes.c"
+#include "pool/data/fp.h"
+#include "pool/data/quick.h"
 
 static u8 data[RD_SEG_SIZE];
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <linux/kernel.h>
 
-#include "../../userspace/meta_check.h"
+#include "meta/check.h"
 #include "image.h"
 
 /* An image with three dirty ranges in the current epoch, one in that before. */

@@ -16,10 +16,10 @@
 #include <linux/kernel.h>
 
 /* Both ways, whichever the processor has. */
-#include "../../userspace/crc32c.c"
-#include "../../userspace/finish.h"
-#include "../../userspace/meta_check.h"
-#include "../../userspace/table_write.h"
+#include "base/crc32c.c"
+#include "meta/copy_home.h"
+#include "meta/check.h"
+#include "meta/table_write.h"
 #include "image.h"
 
 #define BASE	((struct rdd_entry){ RDD_BASE, 0 })

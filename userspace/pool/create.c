@@ -17,9 +17,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "../uuid.h"
-#include "cleanup.h"
-#include "log.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/uuid.h"
 #include "pool.h"
 
 #define DEFAULT_RESERVE	(16ULL << 20)

@@ -8,13 +8,13 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 
-#include "cleanup.h"
-#include "failpoint.h"
-#include "frames.h"
-#include "journal.h"
-#include "log.h"
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "pool/catalog/frames.h"
+#include "pool/engine/journal.h"
+#include "pool/engine/recover.h"
 #include "pool.h"
-#include "recover.h"
 
 #define ROOM_TO_OPEN	(128ULL << 10)
 #define NEARLY_FULL	(16ULL << 20)

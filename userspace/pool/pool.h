@@ -7,9 +7,9 @@
 #ifndef RD_POOL_H
 #define RD_POOL_H
 
-#include "area.h"
-#include "catalog.h"
-#include "lock.h"
+#include "base/lock.h"
+#include "pool/catalog/catalog.h"
+#include "pool/data/area.h"
 
 struct rd_lessor;
 

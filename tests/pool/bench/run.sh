@@ -70,7 +70,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 note "building"
-make -s -C "$tree/tools" O="$dir/bin"
+make -s -C "$tree/userspace" O="$dir/bin"
 PATH=$dir/bin:$PATH
 for program in rawcopy image punch; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Shim: userspace/crc32c.c implements it. */
+/* Shim: userspace/base/crc32c.c implements it. */
 #ifndef RDD_SHIM_LINUX_CRC32C_H
 #define RDD_SHIM_LINUX_CRC32C_H
 

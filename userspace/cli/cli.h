@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the commands of revdedupctl share.
+ *
+ * A command checks its operands and options, opens the pool, calls the engine and
+ * prints. It returns an exit code, or -errno of something that was told already:
+ * main makes an exit code of that.
+ */
+#ifndef CTL_H
+#define CTL_H
+
+#include "base/buffer.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "host/volume/stack.h"
+#include "pool/catalog/versions.h"
+#include "pool/pool.h"
+#include "names.h"
+#include "progress.h"
+#include "sizes.h"
+
+/* As in the man page. */
+enum ctl_exit {
+	CTL_FINE = 0,
+	CTL_FAILED = 1,
+	CTL_USAGE = 2,
+	CTL_PARTLY = 3,
+	CTL_DAMAGE = 4,
+	CTL_NO_POOL = 10,
+	CTL_LOCKED = 11,
+	CTL_NO_SPACE = 12,
+	CTL_NO_MODULE = 13,
+	CTL_INTERRUPTED = 130,
+};
+
+enum ctl_option {
+	CTL_OPT_POOL,
+	CTL_OPT_LOCK_WAIT,
+	CTL_OPT_RETRY_LOCK,	/* another name for it */
+	CTL_OPT_JSON,
+	CTL_OPT_QUIET,
+	CTL_OPT_VERBOSE,
+	CTL_OPT_PROGRESS,
+	CTL_OPT_DRY_RUN,
+	CTL_OPT_YES,
+	CTL_OPT_FORCE,
+	CTL_OPT_DATA,
+	CTL_OPT_SIZE,
+	CTL_OPT_RESERVE,
+	CTL_OPT_FROM,
+	CTL_OPT_CHANGED,
+	CTL_OPT_FULL_SCAN,
+	CTL_OPT_COMMENT,
+	CTL_OPT_TAG,
+	CTL_OPT_TO,
+	CTL_OPT_FULL,
+	CTL_OPT_KEEP_LAST,	/* these six are as in enum ctl_keep_rule */
+	CTL_OPT_KEEP_HOURLY,
+	CTL_OPT_KEEP_DAILY,
+	CTL_OPT_KEEP_WEEKLY,
+	CTL_OPT_KEEP_MONTHLY,
+	CTL_OPT_KEEP_YEARLY,
+	CTL_OPT_KEEP_WITHIN,
+	CTL_OPT_KEEP_TAG,
+	CTL_OPT_REMOVE_ALL,
+	CTL_OPT_REBUILD_CATALOG,
+	CTL_OPT_ALL,
+	CTL_OPT_META,
+	CTL_OPT_COW_SIZE,
+	CTL_OPT_WRITABLE,
+	CTL_OPT_NO_SNAPSHOT,
+	CTL_OPT_HOOK_TIMEOUT,
+	CTL_OPT_OUTPUT,
+	CTL_OPT_THINPOOL,
+	CTL_OPT_NO_HYDRATE,
+	CTL_OPT_PARTITION,
+	CTL_OPT_HELP,
+	CTL_OPT_VERSION,
+	CTL_OPTIONS,
+};
+
+struct ctl;
+
+struct ctl_command {
+	const char *name;
+	const char *aliases[4];
+	const char *operands;		/* for people */
+	const char *help;
+	u64 options;			/* a bit for each that it knows */
+	int min, max;			/* operands */
+	/* Operands may begin with -, so options come before the first. */
+	bool options_first;
+	int (*run)(struct ctl *ctl);
+};
+
+/* Ends with one without a name. */
+extern const struct ctl_command ctl_commands[];
+
+struct ctl_given {
+	enum ctl_option option;
+	const char *value;		/* NULL: it takes none */
+};
+
+struct ctl {
+	const struct ctl_command *command;
+	int nr_operands;
+	char **operands;
+	struct ctl_given *given;	/* options, in order */
+	unsigned int nr_given;
+	int first_operand;		/* in what was parsed last */
+
+	bool json;
+	bool quiet;
+	struct ctl_progress progress;
+	struct rd_pool *pool;
+	struct rd_json out;
+};
+
+/* --- options.c */
+
+/*
+ * Add the options in @argv to ctl->given, up to the first operand, or moving the
+ * operands behind them. Sets ctl->first_operand.
+ */
+int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand);
+
+/* "pool" */
+const char *ctl_option_name(enum ctl_option option);
+
+bool ctl_has(const struct ctl *ctl, enum ctl_option option);
+/* Its last value, or NULL. */
+const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
+
+/* Has @ret as it was where the option was not given. 0 or CTL_USAGE. */
+int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
+int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
+
+/* All options that @command knows, one a line, to be read or to be chosen from. */
+void ctl_print_options(const struct ctl_command *command);
+void ctl_print_option_names(const struct ctl_command *command);
+
+const struct ctl_command *ctl_find_command(const char *name);
+
+/* Says it, and where to read more. Returns CTL_USAGE. */
+__attribute__((format(printf, 2, 3)))
+int ctl_usage(const struct ctl *ctl, const char *fmt, ...);
+
+/* --- common.c */
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
+/* @r, or what went wrong with closing where @r is 0. */
+int ctl_close(struct ctl *ctl, int r);
+
+/* A line of JSON, an object. */
+void ctl_json_begin(struct ctl *ctl, const char *type);
+void ctl_json_end(struct ctl *ctl);
+
+/* 0: go on. Asks where there is a terminal and no --yes; says why not. */
+__attribute__((format(printf, 2, 3)))
+int ctl_ask(const struct ctl *ctl, const char *fmt, ...);
+
+/*
+ * @path is the data area, in the pool's directory, another name of something there, or
+ * a loop device over it: not for images.
+ */
+bool ctl_is_of_pool(const struct ctl *ctl, const char *path);
+/* The pool lies on @path, a block device or the file of a loop device. */
+bool ctl_is_below_pool(const struct ctl *ctl, const char *path);
+
+/* --- find.c: all of these say what is wrong */
+
+/* A version, and its name. */
+struct ctl_version {
+	struct rd_version version;
+	char volume[CTL_NAME_MAX + 1];
+	char name[CTL_VERSION_TEXT];
+};
+
+/* Parses operand @nr as the name of a volume. 0 or CTL_USAGE. */
+int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
+/* The same of a version; @or_volume: "vm1" alone will do. */
+int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret);
+
+/* CTL_NAME_VOLUME: the newest. */
+int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
+/* ctl_find() of operand @nr, which was parsed without complaint before. */
+int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
+
+/*
+ * Find it again after a lock was taken: -ENOENT, and that is said, if it was
+ * deleted meanwhile.
+ */
+int ctl_find_again(struct ctl *ctl, struct ctl_version *version);
+
+/* A warning where it is not consistent, for who gets what it holds. */
+void ctl_tell_consistency(const struct ctl_version *version);
+
+/* A shared lock, for who reads it; it lasts until the pool is closed. */
+int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
+
+/* Is the time of @version before that of the version before it? */
+int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret);
+
+/* Append struct ctl_volume: all of them, or the one with that name. */
+struct ctl_volume {
+	i64 id;
+	char name[CTL_NAME_MAX + 1];
+};
+
+int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret);
+
+/* Append struct ctl_version, oldest first. */
+int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret);
+
+/* Append the tags of a version, each with its zero. */
+int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer *ret);
+
+/* --- what several commands print */
+
+struct rd_restore_report;
+
+/* Begin a line of JSON with what a version is called. */
+void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version);
+
+/* Of @version, as one array. */
+void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
+/* One line for each range on stderr, which says what @became of it. */
+void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
+		   const char *became);
+
+/* --- damage.c */
+
+struct rd_damage_report;
+
+/* For struct rd_check_report: @ctx is the struct ctl. */
+void ctl_print_wrong(void *ctx, const char *text);
+
+/*
+ * Tell which versions have what is in @report: a line of JSON each, or up to
+ * @max_lines on stderr.
+ */
+int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
+		    u64 *ret_versions, u64 *ret_damaged);
+
+/* --- cmd_delete.c */
+
+/*
+ * Delete them all, and say so. The pool is open for writing. @skip_locked: those that
+ * another command has a lock of are left, and then it is CTL_LOCKED.
+ */
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked);
+
+/* Say what it would free. The pool is open. */
+int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
+
+/* --- overwrite.c: these say what is wrong, and that nothing was changed */
+
+/* May the block device @path, or what else it is, be written over with @version? */
+int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version);
+/*
+ * May it be read as an image? Where it is in use only with --force, and then *@ret_in_use
+ * is true.
+ */
+int ctl_check_image(struct ctl *ctl, const char *path, bool *ret_in_use);
+/* May the block device @path become the data area of a pool? */
+int ctl_check_data(struct ctl *ctl, const char *path);
+/* May @base be attached, with metadata on @meta (NULL: on a new volume)? */
+int ctl_check_attach(const char *base, const char *meta);
+/* "vg-vm1, 8.0 MiB, holds ext4": returns @text. */
+const char *ctl_describe_device(char *text, size_t size, const char *path, u64 bytes);
+
+/* --- cmd_map.c */
+
+/* What a version's device is called: "revdedup-vg-vm1@3", and @what behind it. */
+int ctl_device_name(const struct ctl_version *version, const char *what,
+		    char ret[RD_DM_NAME_MAX]);
+
+/* --- live.c */
+
+struct rd_snapshot_options;
+struct rd_snapshot_report;
+
+/*
+ * Lock its devices, and have them there: see stack.h. A roll-back that was cut short
+ * is finished.
+ */
+int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state *ret_state);
+
+/*
+ * Take away what there is of a clone that was cut short: see clone.h. 1: so it was,
+ * and there is no such volume; 0: it is none, or is whole by now.
+ */
+int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at);
+
+/*
+ * Take a version of an attached volume: what its target says is dirty. The pool is
+ * open for writing. *@ret_pause_us: how long those above had to wait. CTL_PARTLY: the
+ * version was made, and what was asked to hold still could not all be let go.
+ */
+int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,
+		      struct rd_snapshot_options *options, struct rd_snapshot_report *report,
+		      u64 *ret_pause_us);
+
+/* 0, or CTL_NO_MODULE, and that is said. */
+int ctl_need_module(void);
+
+/* How long to wait for locks, in ms. 0 or CTL_USAGE. */
+int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
+
+/* --- the commands */
+
+int cmd_attach(struct ctl *ctl);
+int cmd_detach(struct ctl *ctl);
+int cmd_status(struct ctl *ctl);
+int cmd_metrics(struct ctl *ctl);
+int cmd_map(struct ctl *ctl);
+int cmd_unmap(struct ctl *ctl);
+int cmd_mount(struct ctl *ctl);
+int cmd_umount(struct ctl *ctl);
+int cmd_clone(struct ctl *ctl);
+int cmd_rollback(struct ctl *ctl);
+int cmd_init(struct ctl *ctl);
+int cmd_snapshot(struct ctl *ctl);
+int cmd_list(struct ctl *ctl);
+int cmd_show(struct ctl *ctl);
+int cmd_stats(struct ctl *ctl);
+int cmd_diff(struct ctl *ctl);
+int cmd_restore(struct ctl *ctl);
+int cmd_dump(struct ctl *ctl);
+int cmd_delete(struct ctl *ctl);
+int cmd_prune(struct ctl *ctl);
+int cmd_protect(struct ctl *ctl);
+int cmd_unprotect(struct ctl *ctl);
+int cmd_tag(struct ctl *ctl);
+int cmd_check(struct ctl *ctl);
+int cmd_scrub(struct ctl *ctl);
+int cmd_repair(struct ctl *ctl);
+int cmd_completion(struct ctl *ctl);
+int cmd_help(struct ctl *ctl);
+int cmd_version(struct ctl *ctl);
+
+#endif

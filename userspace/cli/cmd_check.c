@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl check: is the catalog in order? No content is read. */
+#include <stdio.h>
+
+#include "pool/engine/check.h"
+#include "cli.h"
+
+void ctl_print_wrong(void *ctx, const char *text)
+{
+	struct ctl *ctl = ctx;
+
+	if (!ctl->json) {
+		printf("wrong: %s\n", text);
+		return;
+	}
+	ctl_json_begin(ctl, "wrong");
+	rd_json_string(&ctl->out, "what", text);
+	ctl_json_end(ctl);
+}
+
+static void print_json(struct ctl *ctl, const struct rd_check_report *report)
+{
+	ctl_json_begin(ctl, "check");
+	rd_json_u64(&ctl->out, "versions", report->nr_versions);
+	rd_json_u64(&ctl->out, "recipes", report->nr_recipes);
+	rd_json_u64(&ctl->out, "bytes_live", report->live_bytes);
+	rd_json_u64(&ctl->out, "bytes_allocated", report->allocated_bytes);
+	rd_json_u64(&ctl->out, "wrong", report->nr_wrong);
+	ctl_json_end(ctl);
+}
+
+static void print_text(const struct ctl *ctl, const struct rd_check_report *report)
+{
+	char live[CTL_SIZE_TEXT];
+
+	if (report->nr_wrong) {
+		rd_err(0, "'%s' is not in order: %llu things are wrong", ctl->pool->path,
+		       report->nr_wrong);
+		rd_hint("nothing was changed; 'revdedupctl scrub' says which versions can still be read");
+	} else if (!ctl->quiet) {
+		printf("'%s' is in order: %llu versions, %llu recipes, %s of data\n",
+		       ctl->pool->path, report->nr_versions, report->nr_recipes,
+		       ctl_size_print(live, report->live_bytes));
+	}
+}
+
+int cmd_check(struct ctl *ctl)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
+	int r;
+
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = rd_check(ctl->pool, &report);
+	if (r)
+		return ctl_close(ctl, r);
+	if (ctl->json)
+		print_json(ctl, &report);
+	else
+		print_text(ctl, &report);
+	return ctl_close(ctl, report.nr_wrong ? CTL_DAMAGE : 0);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl clone: a volume that begins as a version, at once. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "host/volume/clone.h"
+#include "cli.h"
+
+static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
+			 const struct rd_attachment *at, const struct rd_clone_options *options)
+{
+	char path[RD_DM_PATH_MAX];
+
+	rd_dm_path(path, at->device);
+	if (ctl->json) {
+		ctl_json_begin(ctl, "clone");
+		rd_json_string(&ctl->out, "version", version->name);
+		rd_json_string(&ctl->out, "volume", at->volume);
+		rd_json_string(&ctl->out, "device", path);
+		rd_json_bool(&ctl->out, "comes_home", !options->stay);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("%s begins as %s: use %s\n", at->volume, version->name, path);
+		if (!options->stay)
+			printf("it is on its way home from the pool: 'revdedupctl status' says how far it is\n");
+	}
+}
+
+/*
+ * Versions of another volume of that name would go on with something else. Of the same
+ * volume they go on: it was lost, and is had again.
+ */
+static int check_history(struct ctl *ctl, const struct ctl_version *from, const char *volume)
+{
+	i64 id, nr = 0;
+	int r;
+
+	if (!strcmp(from->volume, volume))
+		return 0;
+	r = rd_volume_find(ctl->pool->sql, volume, &id);
+	if (!r)
+		r = rd_sql_number(ctl->pool->sql, &nr, "SELECT count(*) FROM version"
+				  " WHERE volume = ? AND " RD_VERSION_EXISTS, "i", id);
+	if (r || !nr)
+		return r == -ENOENT ? 0 : r;
+	rd_err(0, "the pool has versions of a volume '%s'", volume);
+	rd_hint("nothing was changed; give the clone another name, or delete these versions");
+	return -EEXIST;
+}
+
+/* "pool", or with the group before it. */
+static const char *thin_pool_name(const struct ctl *ctl, const char *volume)
+{
+	const char *name = ctl_value(ctl, CTL_OPT_THINPOOL);
+	size_t len = strcspn(volume, "/") + 1;
+
+	return name && !strncmp(name, volume, len) ? name + len : name;
+}
+
+static int clone(struct ctl *ctl, const char *volume)
+{
+	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
+	struct rd_clone_options options = {
+		.volume = volume,
+		.thin_pool = thin_pool_name(ctl, volume),
+		.stay = ctl_has(ctl, CTL_OPT_NO_HYDRATE),
+	};
+	struct ctl_version version;
+	unsigned int wait_ms;
+	int r = at ? ctl_lock_wait(ctl, &wait_ms) : -ENOMEM;
+
+	if (!r)
+		r = ctl_find_operand(ctl, 0, &version);
+	if (!r)
+		r = ctl_lock_version(ctl, &version);
+	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
+		r = check_history(ctl, &version, volume);
+	if (!r)
+		r = rd_clone(ctl->pool, &version.version, &options, wait_ms, at);
+	if (!r)
+		print_cloned(ctl, &version, at, &options);
+	return r;
+}
+
+int cmd_clone(struct ctl *ctl)
+{
+	struct ctl_name from, to;
+	int r;
+
+	r = ctl_version_operand(ctl, 0, true, &from);
+	if (!r)
+		r = ctl_volume_operand(ctl, 1, &to);
+	if (!r && !strchr(to.volume, '/'))
+		r = ctl_usage(ctl, "'%s' is not the name of a logical volume: GROUP/NAME",
+			      to.volume);
+	if (!r)
+		r = ctl_need_module();
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = clone(ctl, to.volume);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl delete: delete versions. prune does it here as well. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "host/sys/dm.h"
+#include "host/sys/mounts.h"
+#include "pool/catalog/frames.h"
+#include "pool/engine/engine.h"
+#include "pool/engine/lease.h"
+#include "cli.h"
+
+static int refuse_protected(const struct ctl_version *version)
+{
+	rd_err(0, "%s is protected", version->name);
+	rd_hint("it was not deleted; 'revdedupctl unprotect %s' lets it be", version->name);
+	return -EPERM;
+}
+
+/* --- one version */
+
+/* Its volume and itself are locked. */
+static int delete_locked(struct ctl *ctl, struct ctl_version *version)
+{
+	int r;
+
+	/* What one that died in the middle has left comes first. */
+	r = rd_finish_volume(ctl->pool, version->version.volume);
+	if (!r)
+		r = ctl_find_again(ctl, version);
+	if (!r && version->version.is_protected)
+		return refuse_protected(version);
+	if (r)
+		return r;
+	r = rd_delete(ctl->pool, &version->version);
+	ctl_progress_clear(&ctl->progress);
+	if (r)
+		rd_hint("%s may be half deleted: then the next command that writes to the pool deletes the rest",
+			version->name);
+	return r;
+}
+
+/* What another command has a lock of. */
+struct locked {
+	i64 volume;		/* the last one */
+	bool is_it;		/* is it this version's, or its volume's? */
+};
+
+static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
+		       struct locked *locked, struct rd_lock *ret)
+{
+	char what[CTL_NAME_MAX + 16];
+	int r;
+
+	/* That was said, and who waits has waited. */
+	if (locked->volume == version->version.volume)
+		return -EBUSY;
+	snprintf(what, sizeof(what), "the volume '%s'", version->volume);
+	r = rd_pool_lock(ctl->pool, ret, RD_LOCK_VOLUME, version->version.volume, true, what);
+	if (r == -EBUSY)
+		locked->volume = version->version.volume;
+	return r;
+}
+
+static int delete_one(struct ctl *ctl, struct ctl_version *version, struct locked *locked)
+{
+	struct rd_lock volume = RD_LOCK_NONE, lock = RD_LOCK_NONE;
+	int r;
+
+	r = lock_volume(ctl, version, locked, &volume);
+	if (!r)
+		r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, true,
+				 version->name);
+	locked->is_it = r == -EBUSY;
+	if (!r)
+		r = delete_locked(ctl, version);
+	rd_lock_drop(&lock);
+	rd_lock_drop(&volume);
+	return r;
+}
+
+/* --- all of them */
+
+static int compare_versions(const void *a, const void *b)
+{
+	const struct ctl_version *x = a, *y = b;
+
+	if (x->version.volume != y->version.volume)
+		return x->version.volume < y->version.volume ? -1 : 1;
+	return x->version.number < y->version.number ? -1 :
+		x->version.number > y->version.number;
+}
+
+/* What is still to be given back has not been. */
+static int data_bytes(struct ctl *ctl, u64 *ret)
+{
+	u64 queued = 0;
+	i64 blocks;
+	int r;
+
+	r = rd_sql_number(ctl->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM here", "");
+	if (!r)
+		r = rd_frames_queued(ctl->pool->sql, &queued);
+	*ret = r ? 0 : (blocks + queued) * RD_BLOCK_SIZE;
+	return r;
+}
+
+/* The device, by a name that people know it by. */
+static void print_device(const struct rd_lease *lease)
+{
+	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX], where[PATH_MAX];
+
+	if (rd_dm_find(lease->device, name)) {
+		printf("%s", lease->device);
+		return;
+	}
+	printf("%s", name);
+	if (rd_path_is_mounted(rd_dm_path(path, name), where))
+		printf(" (mounted at %s)", where);
+}
+
+static void print_one(struct ctl *ctl, const struct ctl_version *version,
+		      const struct rd_lease *leases, size_t nr)
+{
+	size_t i;
+
+	if (ctl->quiet)
+		return;
+	if (!nr) {
+		printf("deleted %s\n", version->name);
+		return;
+	}
+	printf("%s is deleted; its space comes back when ", version->name);
+	for (i = 0; i < nr; i++) {
+		printf("%s", i ? ", " : "");
+		print_device(&leases[i]);
+	}
+	printf(" no longer read%s it\n", nr == 1 ? "s" : "");
+}
+
+static void json_one(struct ctl *ctl, const struct ctl_version *version,
+		     const struct rd_lease *leases, size_t nr)
+{
+	size_t i;
+
+	ctl_json_begin(ctl, "delete");
+	rd_json_string(&ctl->out, "version", version->name);
+	if (nr) {
+		rd_json_begin(&ctl->out, "held_by", '[');
+		for (i = 0; i < nr; i++)
+			rd_json_string(&ctl->out, NULL, leases[i].device);
+		rd_json_end(&ctl->out, ']');
+	}
+	ctl_json_end(ctl);
+}
+
+static int tell_one(struct ctl *ctl, const struct ctl_version *version)
+{
+	struct rd_buffer leases = { 0 };
+	int r = 0;
+
+	if (version->version.state == RD_VERSION_HELD)
+		r = rd_lease_list(ctl->pool->sql, &version->version, &leases);
+	if (!r && ctl->json)
+		json_one(ctl, version, (struct rd_lease *)leases.data,
+			 leases.len / sizeof(struct rd_lease));
+	else if (!r)
+		print_one(ctl, version, (struct rd_lease *)leases.data,
+			  leases.len / sizeof(struct rd_lease));
+	rd_buffer_free(&leases);
+	return r;
+}
+
+static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
+{
+	char text[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "freed");
+		rd_json_u64(&ctl->out, "bytes", freed);
+		if (dry)
+			rd_json_bool(&ctl->out, "dry_run", true);
+		ctl_json_end(ctl);
+	} else if (dry || !ctl->quiet) {
+		printf("%s %s\n", dry ? "would free" : "freed", ctl_size_print(text, freed));
+	}
+}
+
+int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr)
+{
+	struct rd_buffer ids = { 0 };
+	char id[24];
+	u64 bytes;
+	size_t i;
+	int r;
+
+	for (i = 0; i < nr; i++) {
+		snprintf(id, sizeof(id), "%c%lld", i ? ',' : '[', versions[i].version.id);
+		rd_buffer_put(&ids, id, strlen(id));
+	}
+	rd_buffer_put(&ids, nr ? "]" : "[]", nr ? 2 : 3);
+	r = ids.failed ? -ENOMEM :
+		rd_delete_estimate(ctl->pool, (const char *)ids.data, &bytes);
+	ctl_progress_clear(&ctl->progress);
+	rd_buffer_free(&ids);
+	if (!r)
+		tell_freed(ctl, bytes, true);
+	return r;
+}
+
+static void tell_skipped(struct ctl *ctl, const struct ctl_version *version)
+{
+	rd_err(0, "%s was skipped", version->name);
+	if (!ctl->json)
+		return;
+	ctl_json_begin(ctl, "skipped");
+	rd_json_string(&ctl->out, "version", version->name);
+	ctl_json_end(ctl);
+}
+
+static int delete_all(struct ctl *ctl, struct ctl_version *versions, size_t nr,
+		      bool skip_locked, size_t *ret_deleted, size_t *ret_skipped)
+{
+	struct locked locked = { .volume = 0 };
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < nr && !r; i++) {
+		r = delete_one(ctl, &versions[i], &locked);
+		if (!r) {
+			++*ret_deleted;
+			r = tell_one(ctl, &versions[i]);
+		} else if (skip_locked && locked.is_it) {
+			tell_skipped(ctl, &versions[i]);
+			++*ret_skipped;
+			r = 0;
+		}
+	}
+	return r;
+}
+
+int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked)
+{
+	size_t deleted = 0, skipped = 0;
+	u64 before, after;
+	int r, end;
+
+	r = data_bytes(ctl, &before);
+	if (r)
+		return r;
+	/* Oldest first: what would be the newest for a moment costs the most. */
+	if (nr)
+		qsort(versions, nr, sizeof(*versions), compare_versions);
+	r = delete_all(ctl, versions, nr, skip_locked, &deleted, &skipped);
+	if (deleted && (r || skipped))
+		rd_hint("%zu of %zu versions were deleted", deleted, nr);
+	/* What some have given up is free even if one of the others fails. */
+	if (r == -EINTR || (r && !deleted))
+		return r;
+	end = rd_free_queue(ctl->pool);
+	if (!end)
+		end = data_bytes(ctl, &after);
+	if (end)
+		return r ? r : end;
+	/* Others may have put something in meanwhile. */
+	tell_freed(ctl, before > after ? before - after : 0, false);
+	return r ? CTL_PARTLY : skipped ? CTL_LOCKED : 0;
+}
+
+/* --- the command */
+
+/* "vm1@2 vm1@gold" may be one. */
+static size_t remove_twins(struct ctl_version *versions, size_t nr)
+{
+	size_t i, left = 0;
+
+	qsort(versions, nr, sizeof(*versions), compare_versions);
+	for (i = 0; i < nr; i++)
+		if (!i || compare_versions(&versions[i], &versions[left - 1]))
+			versions[left++] = versions[i];
+	return left;
+}
+
+/* All names mean what they mean before anything is deleted. */
+static int find_all(struct ctl *ctl, struct ctl_version *versions)
+{
+	int i, r = 0;
+
+	for (i = 0; i < ctl->nr_operands && !r; i++) {
+		r = ctl_find_operand(ctl, i, &versions[i]);
+		if (!r && versions[i].version.is_protected)
+			r = refuse_protected(&versions[i]);
+	}
+	if (r && ctl->nr_operands > 1)
+		rd_hint("none was deleted");
+	return r;
+}
+
+static void tell_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (!ctl->json) {
+			printf("would delete %s\n", versions[i].name);
+			continue;
+		}
+		ctl_json_begin(ctl, "delete");
+		rd_json_string(&ctl->out, "version", versions[i].name);
+		rd_json_bool(&ctl->out, "dry_run", true);
+		ctl_json_end(ctl);
+	}
+}
+
+static int delete(struct ctl *ctl, struct ctl_version *versions)
+{
+	bool dry = ctl_has(ctl, CTL_OPT_DRY_RUN);
+	size_t nr;
+	int r;
+
+	r = ctl_open(ctl, dry ? RD_POOL_READ : RD_POOL_DELETE);
+	if (!r)
+		r = find_all(ctl, versions);
+	if (r)
+		return r;
+	nr = remove_twins(versions, ctl->nr_operands);
+	if (!dry)
+		return ctl_delete(ctl, versions, nr, false);
+	tell_dry(ctl, versions, nr);
+	return ctl_delete_dry(ctl, versions, nr);
+}
+
+int cmd_delete(struct ctl *ctl)
+{
+	RD_FREE struct ctl_version *versions = calloc(ctl->nr_operands, sizeof(*versions));
+	struct ctl_name name;
+	int i, r = versions ? 0 : -ENOMEM;
+
+	for (i = 0; i < ctl->nr_operands && !r; i++)
+		r = ctl_version_operand(ctl, i, false, &name);
+	if (!r)
+		r = delete(ctl, versions);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl diff: what differs between two versions, in blocks.
+ *
+ * A segment of which both name the same recipe is the same. Of any other the
+ * fingerprints are compared that the pool keeps beside its blocks, so no content
+ * is read. They are read without a lock: where they are not what the recipe
+ * says, the blocks may have moved, and are looked up again.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/engine/proof.h"
+#include "pool/engine/resolve.h"
+#include "cli.h"
+
+#define WINDOW		1024
+#define MAX_TRIES	5
+
+struct diff {
+	struct ctl *ctl;
+	struct ctl_version a, b;
+	struct rd_resolver *resolver;
+	struct rd_hasher *hasher;
+	u64 start, end;			/* the range that is not printed yet */
+	u64 nr_ranges, nr_bytes, nr_damaged;
+};
+
+/* --- ranges */
+
+static void print_range(struct diff *diff)
+{
+	struct ctl *ctl = diff->ctl;
+	u64 size = rd_max(diff->a.version.size, diff->b.version.size), len;
+
+	if (diff->start == diff->end)
+		return;
+	/* The last block of an image need not be whole. */
+	len = rd_min(diff->end, size) - diff->start;
+	diff->nr_ranges++;
+	diff->nr_bytes += len;
+	if (ctl->json) {
+		ctl_json_begin(ctl, "range");
+		rd_json_u64(&ctl->out, "offset", diff->start);
+		rd_json_u64(&ctl->out, "length", len);
+		ctl_json_end(ctl);
+	} else {
+		printf("%llu %llu\n", diff->start, len);
+	}
+}
+
+static void add_block(struct diff *diff, u64 offset)
+{
+	if (diff->end != offset || diff->start == diff->end) {
+		print_range(diff);
+		diff->start = offset;
+	}
+	diff->end = offset + RD_BLOCK_SIZE;
+}
+
+/* --- fingerprints */
+
+static int find_blocks(struct diff *diff, const struct rd_version *version, u64 segment,
+		       struct rd_map *map, struct rd_seg_fp *fp, i64 *recipe)
+{
+	struct rd_sql *sql = diff->ctl->pool->sql;
+	int r;
+
+	r = rd_sql_begin_read(sql);
+	if (r)
+		return r;
+	rd_resolver_forget(diff->resolver);
+	r = rd_segments_read(sql, version->volume, version->number, segment, 1, recipe);
+	if (!r && *recipe)
+		r = rd_resolve(diff->resolver, *recipe, map, fp);
+	rd_sql_end_read(sql);
+	return r;
+}
+
+/* -EUCLEAN: they cannot be known. */
+static int read_fps(struct diff *diff, const struct rd_version *version, u64 segment,
+		    struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	struct rd_seg_fp want;
+	struct rd_map map;
+	unsigned int tries;
+	i64 recipe;
+	int r;
+
+	for (tries = 0; tries < MAX_TRIES; tries++) {
+		r = find_blocks(diff, version, segment, &map, &want, &recipe);
+		if (r)
+			return r == -ENOENT ? -EUCLEAN : r;
+		if (!recipe) {
+			memset(fps, 0, RD_FPS_SIZE);
+			return 0;
+		}
+		rd_read_map_fps(&diff->ctl->pool->area, &map, fps);
+		if (rd_fps_are_of(diff->hasher, fps, &want))
+			return 0;
+	}
+	return -EUCLEAN;
+}
+
+static int diff_segment(struct diff *diff, u64 segment)
+{
+	struct rd_fp a[RD_SEG_BLOCKS], b[RD_SEG_BLOCKS];
+	u64 offset = segment << RD_SEG_SHIFT;
+	u64 size = rd_max(diff->a.version.size, diff->b.version.size);
+	unsigned int i, nr = rd_round_up(rd_min(size - offset, RD_SEG_SIZE),
+					 RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	bool damaged;
+	int r;
+
+	r = read_fps(diff, &diff->a.version, segment, a);
+	if (!r)
+		r = read_fps(diff, &diff->b.version, segment, b);
+	damaged = r == -EUCLEAN;
+	if (r && !damaged)
+		return r;
+	if (damaged) {
+		rd_err(0, "the fingerprints of segment %llu are damaged: all of it may differ",
+		       segment);
+		diff->nr_damaged++;
+	}
+	for (i = 0; i < nr; i++)
+		if (damaged || !rd_fp_equal(&a[i], &b[i]))
+			add_block(diff, offset + (u64)i * RD_BLOCK_SIZE);
+	return 0;
+}
+
+/* --- */
+
+static int read_recipes(struct diff *diff, u64 first, unsigned int nr, i64 *a, i64 *b)
+{
+	struct rd_sql *sql = diff->ctl->pool->sql;
+	int r;
+
+	r = rd_segments_read(sql, diff->a.version.volume, diff->a.version.number, first, nr, a);
+	return r ? r : rd_segments_read(sql, diff->b.version.volume, diff->b.version.number,
+					first, nr, b);
+}
+
+static int diff_all(struct diff *diff)
+{
+	u64 first, nr = rd_nr_segs(rd_max(diff->a.version.size, diff->b.version.size));
+	i64 a[WINDOW], b[WINDOW];
+	unsigned int i, len;
+	int r = 0;
+
+	for (first = 0; first < nr && !r; first += len) {
+		len = rd_min(WINDOW, nr - first);
+		r = read_recipes(diff, first, len, a, b);
+		for (i = 0; i < len && !r; i++) {
+			if (a[i] == b[i])
+				continue;
+			r = diff_segment(diff, first + i);
+			if (!r)
+				r = rd_pool_tell(diff->ctl->pool, "diff",
+						 (first + i) << RD_SEG_SHIFT, nr << RD_SEG_SHIFT);
+		}
+	}
+	if (!r)
+		print_range(diff);
+	return r;
+}
+
+static int diff_versions(struct ctl *ctl)
+{
+	struct diff diff = { .ctl = ctl };
+	int r;
+
+	r = ctl_find_operand(ctl, 0, &diff.a);
+	if (!r)
+		r = ctl_find_operand(ctl, 1, &diff.b);
+	if (!r)
+		r = ctl_lock_version(ctl, &diff.a);
+	if (!r)
+		r = ctl_lock_version(ctl, &diff.b);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &diff.a.version);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &diff.b.version);
+	if (r)
+		return r;
+	diff.resolver = rd_resolver_new(ctl->pool->sql);
+	diff.hasher = rd_hasher_new();
+	r = diff.resolver && diff.hasher ? diff_all(&diff) : -ENOMEM;
+	rd_resolver_free(diff.resolver);
+	rd_hasher_free(diff.hasher);
+	if (!r && ctl->json) {
+		ctl_json_begin(ctl, "diff");
+		rd_json_string(&ctl->out, "from", diff.a.name);
+		rd_json_string(&ctl->out, "to", diff.b.name);
+		rd_json_u64(&ctl->out, "ranges", diff.nr_ranges);
+		rd_json_u64(&ctl->out, "bytes", diff.nr_bytes);
+		rd_json_u64(&ctl->out, "segments_damaged", diff.nr_damaged);
+		ctl_json_end(ctl);
+	}
+	return r ? r : diff.nr_damaged ? CTL_DAMAGE : 0;
+}
+
+int cmd_diff(struct ctl *ctl)
+{
+	struct ctl_name name;
+	int r;
+
+	r = ctl_version_operand(ctl, 0, false, &name);
+	if (!r)
+		r = ctl_version_operand(ctl, 1, false, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = diff_versions(ctl);
+	return ctl_close(ctl, r);
+}

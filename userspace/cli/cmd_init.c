@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl init: make a pool. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/sys/block.h"
+#include "cli.h"
+
+/* The smallest that has place for anything. */
+#define MIN_SIZE	(64ULL << 20)
+
+static int check_options(struct ctl *ctl, struct rd_pool_options *options)
+{
+	struct stat st;
+	int r;
+
+	options->data = ctl_value(ctl, CTL_OPT_DATA);
+	options->force = ctl_has(ctl, CTL_OPT_FORCE);
+	r = ctl_value_size(ctl, CTL_OPT_SIZE, &options->size);
+	if (!r)
+		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
+	if (r)
+		return r;
+	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)
+		return ctl_usage(ctl, "--reserve needs some: nothing could be deleted in a pool that is full");
+	if (!ctl_has(ctl, CTL_OPT_SIZE))
+		return 0;
+	if (options->size < MIN_SIZE)
+		return ctl_usage(ctl, "--size needs 64M at least");
+	if (options->data && !stat(options->data, &st) && (S_ISBLK(st.st_mode) || st.st_size))
+		return ctl_usage(ctl, "--size is for a new file, and '%s' has a size",
+				 options->data);
+	return 0;
+}
+
+/*
+ * Of a device, which is written over: /dev/dm-7 is another one after the next boot, and so the
+ * pool names it as device-mapper does. @name: of PATH_MAX bytes.
+ */
+static int check_device(struct ctl *ctl, struct rd_pool_options *options, char *name)
+{
+	char dm_name[RD_DM_NAME_MAX] = "";
+	struct stat st;
+	int r;
+
+	if (!options->data || stat(options->data, &st) || !S_ISBLK(st.st_mode))
+		return 0;
+	r = ctl_check_data(ctl, options->data);
+	if (r)
+		return r;
+	rd_block_dm(st.st_rdev, "name", dm_name);
+	if (dm_name[0])
+		options->data = rd_dm_path(name, dm_name);
+	return 0;
+}
+
+int cmd_init(struct ctl *ctl)
+{
+	struct rd_pool_options options = { 0 };
+	const char *path = ctl->operands[0];
+	char name[PATH_MAX];
+	int r;
+
+	r = check_options(ctl, &options);
+	if (!r)
+		r = check_device(ctl, &options, name);
+	if (!r)
+		r = rd_pool_create(path, &options);
+	if (r)
+		return r;
+	if (ctl->json) {
+		ctl_json_begin(ctl, "init");
+		rd_json_string(&ctl->out, "pool", path);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("made pool '%s'\n", path);
+	}
+	return 0;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl metrics: numbers of the pool and of the attached volumes, as Prometheus
+ * reads them.
+ *
+ * A number that is not known is left out. Where the pool cannot be read the rest is
+ * there all the same, so that somebody is told.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/cleanup.h"
+#include "health.h"
+#include "lastscrub.h"
+#include "poolstats.h"
+#include "replace.h"
+
+#define UNKNOWN		U64_MAX
+
+/* Each begins with the value of its label. */
+struct pool_row {
+	char name[PATH_MAX];
+	u64 up, logical, data, catalog, size, free, avail, held, waiting;
+	u64 scrubbed, damaged, fps_damaged, wrong;
+};
+
+struct device_row {
+	char name[RD_VOLUME_MAX + 1];
+	u64 tracked, attention, version, dirty, segments, lost, away, coming;
+};
+
+struct metric {
+	const char *name;
+	const char *help;
+	size_t at;
+};
+
+#define POOL(field)	offsetof(struct pool_row, field)
+#define VOLUME(field)	offsetof(struct ctl_volume_stats, field)
+#define DEVICE(field)	offsetof(struct device_row, field)
+
+static const struct metric pool_metrics[] = {
+	{ "pool_up", "Whether the pool could be read.", POOL(up) },
+	{ "pool_logical_bytes", "The sizes of all versions together.", POOL(logical) },
+	{ "pool_data_bytes", "Blocks that are kept for them.", POOL(data) },
+	{ "pool_catalog_bytes", "Size of the catalog.", POOL(catalog) },
+	{ "pool_size_bytes", "What the data area can hold.", POOL(size) },
+	{ "pool_free_bytes", "What of it nobody has.", POOL(free) },
+	{ "pool_filesystem_avail_bytes", "Space left in the file system of a sparse data area.",
+	  POOL(avail) },
+	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
+	{ "pool_waiting_frames", "Frames with space that is still to be given back.",
+	  POOL(waiting) },
+	{ "pool_scrub_timestamp_seconds", "When all of it was last read by scrub or repair.",
+	  POOL(scrubbed) },
+	{ "pool_scrub_damaged_versions", "Versions that were damaged then.", POOL(damaged) },
+	{ "pool_scrub_damaged_fingerprints", "Fingerprints that were damaged then.",
+	  POOL(fps_damaged) },
+	{ "pool_scrub_catalog_errors", "Errors of the catalog that were found then.",
+	  POOL(wrong) },
+};
+
+static const struct metric volume_metrics[] = {
+	{ "volume_versions", "Versions in the pool.", VOLUME(versions) },
+	{ "volume_logical_bytes", "Their sizes together.", VOLUME(logical) },
+	{ "volume_latest_bytes", "Size of the newest version.", VOLUME(latest) },
+	{ "volume_latest_timestamp_seconds", "When the newest version was taken.",
+	  VOLUME(time) },
+	{ "volume_latest_read_bytes", "What was read for it.", VOLUME(read) },
+	{ "volume_latest_changed_blocks", "Blocks of 4 KiB that were not as before.",
+	  VOLUME(changed) },
+	{ "volume_latest_stored_bytes", "What was written to the pool for it.",
+	  VOLUME(stored) },
+	{ "volume_latest_consistent", "Whether nothing wrote to it while it was read.",
+	  VOLUME(consistent) },
+	{ "volume_inconsistent_versions", "Versions that may have been written while they were read.",
+	  VOLUME(inconsistent) },
+};
+
+static const struct metric device_metrics[] = {
+	{ "device_needs_attention", "Whether somebody has to do something: see status.",
+	  DEVICE(attention) },
+	{ "device_tracked", "Whether changes are tracked.", DEVICE(tracked) },
+	{ "device_tracking_lost", "Whether the next snapshot reads everything.", DEVICE(lost) },
+	{ "device_version", "The last version that the target knows.", DEVICE(version) },
+	{ "device_segments", "Segments of 2 MiB.", DEVICE(segments) },
+	{ "device_dirty_segments", "Those that the next snapshot reads.", DEVICE(dirty) },
+	{ "device_away_bytes", "Content that lies in the pool, or is zeros.", DEVICE(away) },
+	{ "device_hydration_left_bytes", "What of it is still to be copied home.",
+	  DEVICE(coming) },
+};
+
+/* --- printing */
+
+static void print_label(FILE *out, const char *text)
+{
+	while (*text) {
+		if (*text == '\\' || *text == '"')
+			fputc('\\', out);
+		if (*text != '\n') {
+			text += rd_utf8_put(text, out);
+			continue;
+		}
+		fputs("\\n", out);
+		text++;
+	}
+}
+
+/* All samples of a metric are to be in one piece, behind its two comments. */
+static void print_metric(FILE *out, const struct metric *metric, const char *label,
+			 const struct rd_buffer *rows, size_t size)
+{
+	bool begun = false;
+	size_t at;
+	u64 value;
+
+	for (at = 0; at < rows->len; at += size) {
+		memcpy(&value, rows->data + at + metric->at, sizeof(value));
+		if (value == UNKNOWN)
+			continue;
+		if (!begun)
+			fprintf(out, "# HELP revdedup_%s %s\n# TYPE revdedup_%s gauge\n",
+				metric->name, metric->help, metric->name);
+		begun = true;
+		fprintf(out, "revdedup_%s{%s=\"", metric->name, label);
+		print_label(out, (const char *)rows->data + at);
+		fprintf(out, "\"} %llu\n", value);
+	}
+}
+
+#define PRINT(out, metrics, label, rows, type)						\
+	do {										\
+		unsigned int nr_;							\
+											\
+		for (nr_ = 0; nr_ < ARRAY_SIZE(metrics); nr_++)				\
+			print_metric(out, &(metrics)[nr_], label, rows, sizeof(type));	\
+	} while (0)
+
+/* --- the pool */
+
+static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
+{
+	const struct rd_area *area = &ctl->pool->area;
+	struct ctl_last_scrub scrub;
+	struct ctl_pool_stats stats;
+	struct statvfs fs;
+	int r;
+
+	r = ctl_pool_stats(ctl, &stats, volumes);
+	if (r)
+		return r;
+	row->logical = stats.logical;
+	row->data = stats.data;
+	row->catalog = stats.catalog;
+	row->size = stats.frames * RD_SEG_SIZE;
+	row->free = stats.frames_free * RD_SEG_SIZE;
+	row->held = stats.held;
+	row->waiting = stats.waiting;
+	if (!area->is_device && !fstatvfs(area->fd, &fs))
+		row->avail = (u64)fs.f_bavail * fs.f_frsize;
+	if (ctl_last_scrub_read(ctl, &scrub)) {
+		row->scrubbed = scrub.time;
+		row->damaged = scrub.versions;
+		row->fps_damaged = scrub.fingerprints;
+		row->wrong = scrub.wrong;
+	}
+	return 0;
+}
+
+/* Without a word where no pool is named. */
+static int print_pool(struct ctl *ctl, FILE *out)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	struct rd_buffer pools = { 0 }, volumes = { 0 };
+	struct pool_row row;
+	int r;
+
+	path = path ? path : getenv("REVDEDUP_POOL");
+	if (!path || !path[0])
+		return 0;
+	/* All numbers of it: not known. */
+	memset(&row, 0xff, sizeof(row));
+	snprintf(row.name, sizeof(row.name), "%s", path);
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = read_pool(ctl, &row, &volumes);
+	r = ctl_close(ctl, r);
+	row.up = !r;
+	rd_buffer_put(&pools, &row, sizeof(row));
+	PRINT(out, pool_metrics, "pool", &pools, struct pool_row);
+	PRINT(out, volume_metrics, "volume", &volumes, struct ctl_volume_stats);
+	r = pools.failed ? -ENOMEM : r;
+	rd_buffer_free(&pools);
+	rd_buffer_free(&volumes);
+	return r;
+}
+
+/* --- devices */
+
+static void read_device(const struct rd_attachment *at, struct device_row *row)
+{
+	const struct rd_target_status *target;
+	struct ctl_health health;
+
+	memset(row, 0xff, sizeof(*row));
+	snprintf(row->name, sizeof(row->name), "%s", at->volume);
+	ctl_health(&health, at);
+	target = &health.target;
+	row->attention = !!health.problem;
+	row->tracked = health.stack == RD_STACK_UP;
+	if (!row->tracked)
+		return;
+	row->version = target->version;
+	row->dirty = target->nr_dirty;
+	row->segments = target->nr_segs;
+	row->lost = target->is_lost;
+	row->away = (target->nr_zero + target->nr_pool) * RD_BLOCK_SIZE;
+	row->coming = target->hydration_left * RD_BLOCK_SIZE;
+}
+
+static int print_devices(FILE *out)
+{
+	struct rd_buffer all = { 0 }, rows = { 0 };
+	const struct rd_attachment *at;
+	struct device_row row;
+	size_t nr;
+	int r;
+
+	r = rd_attachments(&all);
+	fprintf(out, "# HELP revdedup_attachments_up 1: what this host knows of its attached volumes could be read, all of it.\n"
+		"# TYPE revdedup_attachments_up gauge\n"
+		"revdedup_attachments_up %d\n", !r);
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+		read_device(at, &row);
+		rd_buffer_put(&rows, &row, sizeof(row));
+	}
+	PRINT(out, device_metrics, "volume", &rows, struct device_row);
+	r = rows.failed ? -ENOMEM : r;
+	rd_buffer_free(&all);
+	rd_buffer_free(&rows);
+	return r;
+}
+
+/* --- where to */
+
+static int print_all(struct ctl *ctl, FILE *out)
+{
+	int pool, devices;
+
+	fputs("# HELP revdedup_build_info The program that has found this out.\n"
+	      "# TYPE revdedup_build_info gauge\n"
+	      "revdedup_build_info{version=\"" RD_VERSION "\"} 1\n", out);
+	pool = print_pool(ctl, out);
+	devices = print_devices(out);
+	return pool ? pool : devices;
+}
+
+static int print_to_file(struct ctl *ctl, const char *path)
+{
+	RD_FREE char *tmp = NULL;
+	FILE *out = ctl_replace_begin(path, &tmp);
+	int r, done;
+
+	if (!out)
+		return rd_err(-errno, "cannot write '%s'", path);
+	r = print_all(ctl, out);
+	done = ctl_replace_end(out, tmp, path, 0644);
+	if (done)
+		rd_err(done, "cannot write '%s'", path);
+	return r ? r : done;
+}
+
+int cmd_metrics(struct ctl *ctl)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_OUTPUT);
+
+	return path ? print_to_file(ctl, path) : print_all(ctl, stdout);
+}

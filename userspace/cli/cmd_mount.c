@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl mount and umount: the file system in a version. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host/sys/mounts.h"
+#include "host/volume/lessor.h"
+#include "host/volume/mapped.h"
+#include "host/volume/mount.h"
+#include "cli.h"
+
+static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *name,
+			  const struct rd_mount_options *options, const char *type)
+{
+	char path[RD_DM_PATH_MAX];
+
+	rd_dm_path(path, name);
+	if (ctl->json) {
+		ctl_json_begin(ctl, "mount");
+		rd_json_string(&ctl->out, "version", version->name);
+		rd_json_string(&ctl->out, "device", path);
+		rd_json_string(&ctl->out, "directory", options->dir);
+		rd_json_string(&ctl->out, "file_system", type);
+		rd_json_bool(&ctl->out, "writable", options->writable);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("%s is at %s: %s%s\n", version->name, options->dir, type,
+		       options->writable ? "; what is written goes with it" : ", read-only");
+	}
+}
+
+/* A device of that name: it is mounted, or was left by a command that died. */
+static int take_name(struct ctl *ctl, const struct ctl_version *version, const char *name)
+{
+	char path[RD_DM_PATH_MAX], where[PATH_MAX];
+	struct rd_dm_info info;
+	int r = rd_dm_info(name, &info);
+
+	if (r || !info.exists)
+		return r;
+	if (!rd_path_is_mounted(rd_dm_path(path, name), where))
+		return rd_mapped_remove(ctl->pool, name);
+	rd_err(0, "%s is mounted at '%s'", version->name, where);
+	rd_hint("nothing was changed; 'revdedupctl umount %s' unmounts it", where);
+	return -EBUSY;
+}
+
+static int mount_version(struct ctl *ctl, const struct rd_mount_options *options)
+{
+	struct rd_mapped_options mapped = { .writable = options->writable };
+	char name[RD_DM_NAME_MAX], type[RD_FS_TYPE_MAX];
+	struct ctl_version version;
+	int r;
+
+	r = ctl_find_operand(ctl, 0, &version);
+	if (!r)
+		r = ctl_lock_version(ctl, &version);
+	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
+		r = ctl_device_name(&version, ":mount", name);
+	if (!r)
+		r = take_name(ctl, &version, name);
+	mapped.name = name;
+	if (!r)
+		r = rd_mapped_make(ctl->pool, &version.version, &mapped);
+	if (r)
+		return r;
+	r = rd_mount(name, options, type);
+	if (r)
+		rd_mapped_remove(ctl->pool, name);
+	else
+		print_mounted(ctl, &version, name, options, type);
+	return r;
+}
+
+static int check_directory(const char *dir)
+{
+	struct stat st;
+
+	if (!stat(dir, &st) && S_ISDIR(st.st_mode))
+		return 0;
+	rd_err(0, "'%s' is not a directory", dir);
+	rd_hint("nothing was mounted; 'mkdir %s' makes one", dir);
+	return CTL_FAILED;
+}
+
+int cmd_mount(struct ctl *ctl)
+{
+	struct rd_mount_options options = { .writable = ctl_has(ctl, CTL_OPT_WRITABLE) };
+	struct ctl_name name;
+	u64 partition = 0;
+	int r;
+
+	options.dir = ctl->operands[1];
+	r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_PARTITION, 1, 4096, &partition);
+	options.partition = partition;
+	if (!r)
+		r = check_directory(options.dir);
+	if (!r)
+		r = ctl_need_module();
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = mount_version(ctl, &options);
+	return ctl_close(ctl, r);
+}
+
+int cmd_umount(struct ctl *ctl)
+{
+	const char *dir = ctl->operands[0];
+	char name[RD_DM_NAME_MAX];
+	int r;
+
+	r = rd_mounted_version(dir, name);
+	/* First: without the pool there is no way to be rid of the device. */
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = rd_unmount(dir);
+	if (!r)
+		r = rd_mapped_remove(ctl->pool, name);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl protect, unprotect, tag: what people say about versions. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pool/engine/journal.h"
+#include "cli.h"
+
+/* What a command has done is in the pool's copy of the catalog when it ends. */
+static int end_change(struct ctl *ctl, int r)
+{
+	r = rd_catalog_end(ctl->pool->sql, r);
+	return r ? r : rd_journal_flush(ctl->pool);
+}
+
+/* --- protect */
+
+static int change_protected(struct ctl *ctl, struct ctl_version *version, bool protect)
+{
+	int r;
+
+	r = rd_catalog_begin(ctl->pool->sql);
+	if (r)
+		return r;
+	r = ctl_find_again(ctl, version);
+	if (!r && version->version.is_protected != protect)
+		r = rd_version_protect(ctl->pool->sql, &version->version, protect);
+	return end_change(ctl, r);
+}
+
+static int set_protected(struct ctl *ctl, struct ctl_version *version, bool protect)
+{
+	int r = change_protected(ctl, version, protect);
+
+	if (r)
+		return r;
+	if (ctl->json) {
+		ctl_json_begin(ctl, ctl->command->name);
+		rd_json_string(&ctl->out, "version", version->name);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("%s is %sprotected\n", version->name, protect ? "" : "not ");
+	}
+	return 0;
+}
+
+static int protect_all(struct ctl *ctl, bool protect)
+{
+	struct ctl_version version;
+	struct ctl_name name;
+	int i, r = 0;
+
+	for (i = 0; i < ctl->nr_operands && !r; i++)
+		r = ctl_version_operand(ctl, i, false, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	for (i = 0; i < ctl->nr_operands && !r; i++) {
+		r = ctl_find_operand(ctl, i, &version);
+		if (!r)
+			r = set_protected(ctl, &version, protect);
+	}
+	if (r < 0 && i > 1)
+		rd_hint("those before '%s' were changed", ctl->operands[i - 1]);
+	if (r < 0 && r != -EINTR && i > 1)
+		r = CTL_PARTLY;
+	return ctl_close(ctl, r);
+}
+
+int cmd_protect(struct ctl *ctl)
+{
+	return protect_all(ctl, true);
+}
+
+int cmd_unprotect(struct ctl *ctl)
+{
+	return protect_all(ctl, false);
+}
+
+/* --- tag */
+
+static int add_tag(struct ctl *ctl, const struct ctl_version *version, const char *tag)
+{
+	struct rd_sql *sql = ctl->pool->sql;
+	i64 before;
+	int r;
+
+	r = rd_sql_number(sql, &before, "SELECT number FROM tag WHERE volume = ? AND tag = ?",
+			  "it", version->version.volume, tag);
+	if (!r && before == version->version.number)
+		return 0;
+	if (r && r != -ENOENT)
+		return r;
+	if (!r)
+		rd_warn("'%s' was the tag of %s@%lld, and moves", tag, version->volume, before);
+	return rd_sql_run(sql, "INSERT INTO tag VALUES(?, ?, ?)"
+			  " ON CONFLICT DO UPDATE SET number = excluded.number", "iti",
+			  version->version.volume, tag, version->version.number);
+}
+
+static int remove_tag(struct ctl *ctl, const struct ctl_version *version, const char *tag)
+{
+	int r;
+
+	r = rd_sql_run(ctl->pool->sql, "DELETE FROM tag WHERE volume = ? AND tag = ?"
+		       " AND number = ?", "iti", version->version.volume, tag,
+		       version->version.number);
+	if (r || rd_sql_changed(ctl->pool->sql))
+		return r;
+	rd_err(0, "%s has no tag '%s'", version->name, tag);
+	rd_hint("nothing was changed; 'revdedupctl show %s' says what it has", version->name);
+	return -ENOENT;
+}
+
+static int change_tags(struct ctl *ctl, struct ctl_version *version)
+{
+	int i, r;
+
+	r = rd_catalog_begin(ctl->pool->sql);
+	if (r)
+		return r;
+	r = ctl_find_again(ctl, version);
+	/* These can fail, so they are first: that others move is not said in vain. */
+	for (i = 1; i < ctl->nr_operands && !r; i++)
+		if (ctl->operands[i][0] == '-')
+			r = remove_tag(ctl, version, ctl->operands[i] + 1);
+	for (i = 1; i < ctl->nr_operands && !r; i++)
+		if (ctl->operands[i][0] == '+')
+			r = add_tag(ctl, version, ctl->operands[i] + 1);
+	return end_change(ctl, r);
+}
+
+static int tell_tags(struct ctl *ctl, const struct ctl_version *version)
+{
+	struct rd_buffer tags = { 0 };
+	const char *tag, *end;
+	int r;
+
+	r = ctl_tags(ctl, &version->version, &tags);
+	end = (const char *)tags.data + tags.len;
+	if (!r && ctl->json) {
+		ctl_json_begin(ctl, "tag");
+		rd_json_string(&ctl->out, "version", version->name);
+		rd_json_begin(&ctl->out, "tags", '[');
+		for (tag = (const char *)tags.data; tag < end; tag += strlen(tag) + 1)
+			rd_json_string(&ctl->out, NULL, tag);
+		rd_json_end(&ctl->out, ']');
+		ctl_json_end(ctl);
+	} else if (!r && !ctl->quiet) {
+		printf("%s:", version->name);
+		for (tag = (const char *)tags.data; tag < end; tag += strlen(tag) + 1)
+			printf(" %s", tag);
+		printf("%s\n", tags.len ? "" : " no tags");
+	}
+	rd_buffer_free(&tags);
+	return r;
+}
+
+int cmd_tag(struct ctl *ctl)
+{
+	struct ctl_version version;
+	struct ctl_name name;
+	int i, r;
+
+	r = ctl_version_operand(ctl, 0, false, &name);
+	for (i = 1; i < ctl->nr_operands && !r; i++) {
+		const char *text = ctl->operands[i];
+
+		if ((text[0] != '+' && text[0] != '-') || !ctl_is_tag(text + 1))
+			r = ctl_usage(ctl, "'%s' is neither +TAG nor -TAG; options go before the version",
+				      text);
+	}
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = ctl_find(ctl, &name, &version);
+	if (!r)
+		r = change_tags(ctl, &version);
+	if (!r)
+		r = tell_tags(ctl, &version);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl prune: delete what a policy does not keep. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "cli.h"
+#include "keep.h"
+
+#define MAX_COUNT	1000000
+
+_Static_assert(CTL_OPT_KEEP_YEARLY - CTL_OPT_KEEP_LAST == CTL_KEEP_YEARLY - CTL_KEEP_LAST,
+	       "the counted options are in the order of the rules");
+
+struct prune {
+	struct ctl *ctl;
+	struct ctl_keep_policy policy;
+	bool any_rule;
+	bool dry;
+	struct rd_buffer delete;	/* struct ctl_version each */
+};
+
+/* --- the policy */
+
+static int read_rules(struct prune *prune)
+{
+	struct ctl *ctl = prune->ctl;
+	const char *within = ctl_value(ctl, CTL_OPT_KEEP_WITHIN);
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < CTL_KEEP_COUNTED; i++) {
+		u64 count = 0;
+
+		r = ctl_value_number(ctl, CTL_OPT_KEEP_LAST + i, 1, MAX_COUNT, &count);
+		if (r)
+			return r;
+		prune->policy.counts[i] = count;
+		prune->any_rule |= count;
+	}
+	if (within && (ctl_duration_parse(within, &prune->policy.within) ||
+		       !prune->policy.within))
+		return ctl_usage(ctl, "--keep-within needs a time such as 12h, 30d, 8w or 1y, not '%s'",
+				 within);
+	prune->policy.now = time(NULL);
+	prune->any_rule |= within || ctl_has(ctl, CTL_OPT_KEEP_TAG);
+	return 0;
+}
+
+static int check_options(struct prune *prune)
+{
+	struct ctl *ctl = prune->ctl;
+	unsigned int i;
+	int r;
+
+	r = read_rules(prune);
+	if (r)
+		return r;
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == CTL_OPT_KEEP_TAG && !ctl_is_tag(ctl->given[i].value))
+			return ctl_usage(ctl, "'%s' is not a tag", ctl->given[i].value);
+	if (prune->any_rule)
+		return 0;
+	/* A variable that was empty must not be the end of a whole pool. */
+	if (!ctl_has(ctl, CTL_OPT_REMOVE_ALL))
+		return ctl_usage(ctl, "what is to be kept? say --keep-last N, --keep-daily N or the like");
+	if (!ctl->nr_operands)
+		return ctl_usage(ctl, "to remove all versions, name the volume");
+	return 0;
+}
+
+/* --- what it means */
+
+static bool has_kept_tag(const struct ctl *ctl, const struct rd_buffer *tags)
+{
+	const char *tag, *end = (const char *)tags->data + tags->len;
+	unsigned int i;
+
+	for (tag = (const char *)tags->data; tag < end; tag += strlen(tag) + 1)
+		for (i = 0; i < ctl->nr_given; i++)
+			if (ctl->given[i].option == CTL_OPT_KEEP_TAG &&
+			    !strcmp(ctl->given[i].value, tag))
+				return true;
+	return false;
+}
+
+static int fill_item(struct ctl *ctl, const struct rd_version *version,
+		     struct ctl_keep_item *item)
+{
+	struct rd_buffer tags = { 0 };
+	int r = ctl_tags(ctl, version, &tags);
+
+	*item = (struct ctl_keep_item){
+		.time = version->time,
+		.is_protected = version->is_protected,
+		.is_tagged = !r && has_kept_tag(ctl, &tags),
+	};
+	rd_buffer_free(&tags);
+	return r;
+}
+
+static void print_json(struct prune *prune, const struct ctl_version *version,
+		       const struct ctl_keep_item *item)
+{
+	struct ctl *ctl = prune->ctl;
+	unsigned int i;
+
+	ctl_json_begin(ctl, "plan");
+	rd_json_string(&ctl->out, "version", version->name);
+	rd_json_u64(&ctl->out, "time", version->version.time);
+	rd_json_bool(&ctl->out, "keep", item->reasons);
+	rd_json_begin(&ctl->out, "reasons", '[');
+	for (i = 0; i < CTL_KEEP_RULES; i++)
+		if (item->reasons >> i & 1)
+			rd_json_string(&ctl->out, NULL, ctl_keep_names[i]);
+	rd_json_end(&ctl->out, ']');
+	rd_json_bool(&ctl->out, "dry_run", prune->dry);
+	ctl_json_end(ctl);
+}
+
+static void print_text(struct prune *prune, const struct ctl_version *version,
+		       const struct ctl_keep_item *item)
+{
+	const char *comma = "  ";
+	char time[CTL_TIME_TEXT];
+	unsigned int i;
+
+	/* The rest is told as it is done. */
+	if (!prune->dry && rd_verbosity < 1)
+		return;
+	printf("%-12s  %-20s  %s", item->reasons ? "keep" : prune->dry ? "would delete" : "delete",
+	       version->name, ctl_time_print(time, version->version.time));
+	for (i = 0; i < CTL_KEEP_RULES; i++) {
+		if (!(item->reasons >> i & 1))
+			continue;
+		printf("%s%s", comma, ctl_keep_names[i]);
+		comma = ", ";
+	}
+	putchar('\n');
+}
+
+static int refuse_all(const struct ctl_volume *volume)
+{
+	rd_err(0, "this would delete all versions of '%s'", volume->name);
+	rd_hint("nothing was deleted; keep more, or say --unsafe-allow-remove-all");
+	return -EPERM;
+}
+
+static int plan_versions(struct prune *prune, const struct ctl_volume *volume,
+			 const struct ctl_version *versions, size_t nr)
+{
+	RD_FREE struct ctl_keep_item *items = calloc(nr, sizeof(*items));
+	size_t i, kept = 0;
+	int r = items ? 0 : -ENOMEM;
+
+	for (i = 0; i < nr && !r; i++)
+		r = fill_item(prune->ctl, &versions[i].version, &items[i]);
+	if (!r)
+		r = ctl_keep(&prune->policy, items, nr);
+	if (r)
+		return r;
+	for (i = 0; i < nr; i++)
+		kept += items[i].reasons != 0;
+	if (!kept && !ctl_has(prune->ctl, CTL_OPT_REMOVE_ALL))
+		return refuse_all(volume);
+	for (i = 0; i < nr; i++) {
+		if (prune->ctl->json)
+			print_json(prune, &versions[i], &items[i]);
+		else
+			print_text(prune, &versions[i], &items[i]);
+		if (!items[i].reasons)
+			rd_buffer_put(&prune->delete, &versions[i], sizeof(versions[i]));
+	}
+	return prune->delete.failed ? -ENOMEM : 0;
+}
+
+static int plan_volume(struct prune *prune, const struct ctl_volume *volume)
+{
+	struct rd_buffer versions = { 0 };
+	int r;
+
+	r = ctl_versions(prune->ctl, volume, &versions);
+	if (!r && versions.len)
+		r = plan_versions(prune, volume, (struct ctl_version *)versions.data,
+				  versions.len / sizeof(struct ctl_version));
+	rd_buffer_free(&versions);
+	return r;
+}
+
+static int plan(struct prune *prune, const char *name)
+{
+	struct rd_buffer volumes = { 0 };
+	size_t i, nr;
+	int r;
+
+	r = rd_sql_begin_read(prune->ctl->pool->sql);
+	if (r)
+		return r;
+	r = ctl_volumes(prune->ctl, name, &volumes);
+	nr = volumes.len / sizeof(struct ctl_volume);
+	for (i = 0; i < nr && !r; i++)
+		r = plan_volume(prune, (struct ctl_volume *)volumes.data + i);
+	rd_sql_end_read(prune->ctl->pool->sql);
+	rd_buffer_free(&volumes);
+	return r;
+}
+
+static int prune_planned(struct prune *prune)
+{
+	struct ctl_version *versions = (struct ctl_version *)prune->delete.data;
+	size_t nr = prune->delete.len / sizeof(*versions);
+
+	return prune->dry ? ctl_delete_dry(prune->ctl, versions, nr) :
+		ctl_delete(prune->ctl, versions, nr, true);
+}
+
+int cmd_prune(struct ctl *ctl)
+{
+	struct prune prune = { .ctl = ctl, .dry = ctl_has(ctl, CTL_OPT_DRY_RUN) };
+	struct ctl_name name;
+	int r;
+
+	r = ctl->nr_operands ? ctl_volume_operand(ctl, 0, &name) : 0;
+	if (!r)
+		r = check_options(&prune);
+	if (!r)
+		r = ctl_open(ctl, prune.dry ? RD_POOL_READ : RD_POOL_DELETE);
+	if (!r)
+		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
+	if (!r)
+		r = prune_planned(&prune);
+	rd_buffer_free(&prune.delete);
+	return ctl_close(ctl, r);
+}

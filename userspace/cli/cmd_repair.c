@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl repair: heal what is damaged from another copy of it, or make the
+ * catalog anew from the pool alone. It ends with 0 if afterwards every version can be
+ * restored, and check and scrub find nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "pool/engine/adopt.h"
+#include "pool/engine/check.h"
+#include "pool/engine/heal.h"
+#include "pool/engine/supers.h"
+#include "cli.h"
+#include "lastscrub.h"
+
+/* More is for 'scrub' to list. */
+#define MAX_LINES	100
+
+/* --- the catalog */
+
+static void print_kept(const char *old)
+{
+	if (old[0])
+		printf("what was there before is kept as %s: remove it when a scrub has passed\n",
+		       old);
+}
+
+static void print_rebuilt(struct ctl *ctl, const char *path,
+			  const struct rd_rebuild_report *report)
+{
+	if (ctl->json) {
+		ctl_json_begin(ctl, "repair");
+		rd_json_u64(&ctl->out, "versions", report->nr_versions);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("made the catalog of '%s' anew: %llu versions\n", path,
+		       report->nr_versions);
+		print_kept(report->old);
+	}
+}
+
+static int rebuild_catalog(struct ctl *ctl)
+{
+	struct rd_rebuild_report report;
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--rebuild-catalog is done as a whole and from the pool alone: without --%s",
+				 ctl_has(ctl, CTL_OPT_FROM) ? "from" : "dry-run");
+	r = ctl_open(ctl, RD_POOL_REPAIR);
+	if (!r)
+		r = rd_rebuild_catalog(ctl->pool, ctl_has(ctl, CTL_OPT_FORCE), &report);
+	if (!r)
+		print_rebuilt(ctl, ctl->pool->path, &report);
+	return ctl_close(ctl, r);
+}
+
+/* --- the data */
+
+static u64 nr_left(const struct rd_damage_report *report)
+{
+	return report->blocks_bad - report->blocks_healed + report->fps_bad -
+		report->fps_healed + report->recipes_lost;
+}
+
+static void print_json(struct ctl *ctl, const struct rd_damage_report *report)
+{
+	ctl_json_begin(ctl, "repair");
+	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
+	rd_json_u64(&ctl->out, "blocks_damaged", report->blocks_bad);
+	rd_json_u64(&ctl->out, "blocks_healed", report->blocks_healed);
+	rd_json_u64(&ctl->out, "fingerprints_damaged", report->fps_bad);
+	rd_json_u64(&ctl->out, "fingerprints_healed", report->fps_healed);
+	rd_json_u64(&ctl->out, "segments_lost", report->recipes_lost);
+	rd_json_bool(&ctl->out, "catalog_copy_healed", report->journal_bad);
+	ctl_json_end(ctl);
+}
+
+static void print_text(const struct ctl *ctl, const struct rd_damage_report *report)
+{
+	const char *would = ctl_has(ctl, CTL_OPT_DRY_RUN) ? "would be " : "";
+	char read[CTL_SIZE_TEXT];
+
+	printf("read %s: %llu blocks damaged, %llu %shealed\n",
+	       ctl_size_print(read, report->bytes_read), report->blocks_bad,
+	       report->blocks_healed, would);
+	if (report->fps_bad)
+		printf("%llu fingerprints damaged, %llu %smade anew\n", report->fps_bad,
+		       report->fps_healed, would);
+	if (report->journal_bad)
+		printf("the copy of the catalog was damaged, and %s\n",
+		       *would ? "would be made anew" : "is made anew");
+}
+
+/* @nr_wrong: in the catalog, after it. */
+static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_wrong)
+{
+	struct ctl_last_scrub last = {
+		.fingerprints = report->fps_bad - report->fps_healed,
+		.wrong = nr_wrong,
+	};
+	u64 versions, damaged;
+	int r;
+
+	r = ctl_tell_damage(ctl, report, MAX_LINES, &versions, &damaged);
+	if (r)
+		return r;
+	last.versions = damaged;
+	if (!ctl_has(ctl, CTL_OPT_DRY_RUN))
+		ctl_last_scrub_write(ctl, &last);
+	if (ctl->json)
+		print_json(ctl, report);
+	else if (!ctl->quiet)
+		print_text(ctl, report);
+	if (nr_wrong) {
+		rd_err(0, "the catalog still has %llu errors", nr_wrong);
+		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+	}
+	if (!nr_left(report))
+		return nr_wrong ? CTL_DAMAGE : 0;
+	rd_err(0, "%llu of %llu versions are still damaged", damaged, versions);
+	rd_hint("an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'");
+	return CTL_DAMAGE;
+}
+
+/* Fills in @from, which has room for all that was given. */
+static int get_images(struct ctl *ctl, struct rd_heal_options *options, const char **from)
+{
+	unsigned int i;
+
+	options->from = from;
+	for (i = 0; i < ctl->nr_given; i++) {
+		const char *path = ctl->given[i].value;
+
+		if (ctl->given[i].option != CTL_OPT_FROM)
+			continue;
+		if (ctl_is_of_pool(ctl, path)) {
+			rd_err(0, "'%s' is part of the pool", path);
+			rd_hint("what the pool itself has is looked for anyway");
+			return CTL_FAILED;
+		}
+		from[options->nr_from++] = path;
+	}
+	return 0;
+}
+
+/*
+ * A copy that is made of a catalog is only as good as that: one that is not sound must
+ * not replace the copy from which it can be made anew.
+ */
+static int check_before(struct ctl *ctl)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
+	int r = rd_check_catalog(ctl->pool, &report);
+
+	if (r || !report.nr_wrong)
+		return r;
+	rd_err(0, "the catalog has %llu errors", report.nr_wrong);
+	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+	return CTL_DAMAGE;
+}
+
+/* Where blocks are lost, what the data area has is wrong as well, and was told. */
+static int check_after(struct ctl *ctl, bool is_whole, u64 *ret_wrong)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
+	int r;
+
+	*ret_wrong = 0;
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return 0;
+	r = is_whole ? rd_check(ctl->pool, &report) : rd_check_catalog(ctl->pool, &report);
+	*ret_wrong = report.nr_wrong;
+	return r;
+}
+
+static int heal(struct ctl *ctl)
+{
+	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
+	struct rd_heal_options options = { .dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN) };
+	struct rd_damage_report report = { 0 };
+	u64 nr_wrong;
+	int r;
+
+	if (!from)
+		return -ENOMEM;
+	r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
+	if (!r)
+		r = get_images(ctl, &options, from);
+	if (!r)
+		r = check_before(ctl);
+	if (!r)
+		r = rd_heal(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r && !options.dry_run && !nr_left(&report))
+		r = rd_adopt_finish(ctl->pool);
+	if (!r)
+		r = check_after(ctl, !nr_left(&report), &nr_wrong);
+	if (!r)
+		r = tell(ctl, &report, nr_wrong);
+	rd_buffer_free(&report.rows);
+	return ctl_close(ctl, r);
+}
+
+/* --- the superblocks */
+
+static int make_supers(struct ctl *ctl)
+{
+	int r = ctl_open(ctl, RD_POOL_LOST);
+
+	if (!r)
+		r = rd_supers_make(ctl->pool);
+	return ctl_close(ctl, r);
+}
+
+/* --- catalog and data area that are not of one life */
+
+static int adopt_catalog(struct ctl *ctl)
+{
+	char old[RD_REBUILD_OLD];
+	int r;
+
+	r = ctl_open(ctl, RD_POOL_APART);
+	if (!r)
+		r = rd_adopt_catalog(ctl->pool, old);
+	if (!r && !ctl->quiet && !ctl->json)
+		print_kept(old);
+	return ctl_close(ctl, r);
+}
+
+static int force(struct ctl *ctl)
+{
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--force is done: without --dry-run");
+	r = make_supers(ctl);
+	if (r == -EEXIST)
+		r = adopt_catalog(ctl);
+	if (r == -EEXIST)
+		r = ctl_usage(ctl, "--force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life");
+	return r;
+}
+
+int cmd_repair(struct ctl *ctl)
+{
+	int r = 0;
+
+	if (ctl_has(ctl, CTL_OPT_REBUILD_CATALOG))
+		r = rebuild_catalog(ctl);
+	else if (ctl_has(ctl, CTL_OPT_FORCE))
+		r = force(ctl);
+	/* It is done when every version can be restored. */
+	return r ? r : heal(ctl);
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl restore, dump: write a version to a file, a block device or stdout.
+ *
+ * Never to something that is in use, nor to the pool itself; to what has content
+ * only once somebody has said so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "pool/engine/proof.h"
+#include "pool/engine/restore.h"
+#include "cli.h"
+
+struct target {
+	const char *path;
+	int fd;
+	bool is_new;		/* made by us */
+	bool is_device;
+	u64 size;
+};
+
+/* --- opening it */
+
+/* What is written goes past the page cache where that can be: it would fill it. */
+static int open_target(const char *path, int flags, bool direct)
+{
+	int fd;
+
+	if (direct)
+		return rd_open_direct(path, flags | O_RDWR, 0600);
+	fd = open(path, flags | O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_new(struct target *target)
+{
+	target->is_new = true;
+	target->fd = open_target(target->path, O_CREAT | O_EXCL, true);
+	if (target->fd < 0)
+		return rd_err(target->fd, "cannot make '%s'", target->path);
+	return 0;
+}
+
+static int open_device(struct ctl *ctl, struct target *target, const struct ctl_version *version)
+{
+	bool force = ctl_has(ctl, CTL_OPT_FORCE);
+	/* The end of an image that is not one of a sector takes the page cache. */
+	bool direct = !(version->version.size % RD_BLOCK_SIZE);
+	int r;
+
+	target->fd = open_target(target->path, force ? 0 : O_EXCL, direct);
+	if (target->fd == -EBUSY) {
+		rd_err(0, "'%s' is in use: mounted, or part of something", target->path);
+		rd_hint("nothing was changed; unmount it first, or say --force");
+		return CTL_FAILED;
+	}
+	if (target->fd < 0)
+		return rd_err(target->fd, "cannot open '%s'", target->path);
+	r = rd_size_of(target->fd, &target->size, &target->is_device);
+	if (r)
+		return rd_err(r, "cannot look at '%s'", target->path);
+	if (target->size >= version->version.size)
+		return 0;
+	rd_err(0, "'%s' has %llu bytes, and %s has %llu", target->path, target->size,
+	       version->name, version->version.size);
+	rd_hint("nothing was changed; restore it to a larger device");
+	return CTL_FAILED;
+}
+
+static int open_file(struct target *target, const struct stat *st)
+{
+	target->size = st->st_size;
+	target->fd = open_target(target->path, 0, true);
+	if (target->fd < 0)
+		return rd_err(target->fd, "cannot open '%s'", target->path);
+	return 0;
+}
+
+static int open_any(struct ctl *ctl, struct target *target, const struct ctl_version *version)
+{
+	struct stat st;
+	int r;
+
+	if (ctl_is_of_pool(ctl, target->path)) {
+		rd_err(0, "'%s' is part of the pool", target->path);
+		rd_hint("nothing was changed; restore to a place outside of '%s'",
+			ctl->pool->path);
+		return CTL_FAILED;
+	}
+	if (stat(target->path, &st)) {
+		if (errno != ENOENT)
+			return rd_err(-errno, "cannot look at '%s'", target->path);
+		return open_new(target);
+	}
+	if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
+		r = ctl_check_overwrite(ctl, target->path, version);
+		if (r)
+			return r;
+		return S_ISBLK(st.st_mode) ? open_device(ctl, target, version) :
+			open_file(target, &st);
+	}
+	rd_err(0, "'%s' is neither a file nor a block device", target->path);
+	rd_hint("nothing was changed; - writes to stdout");
+	return CTL_FAILED;
+}
+
+/* --- may it be overwritten? */
+
+static int ask_overwrite(const struct ctl *ctl, const struct target *target,
+			 const struct ctl_version *version)
+{
+	char text[256];
+
+	/* There is nothing in it. */
+	if (!target->size)
+		return 0;
+	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
+		       target->is_device ? "device" : "file", target->path,
+		       ctl_describe_device(text, sizeof(text), target->path, target->size),
+		       version->name);
+}
+
+/* --- writing */
+
+static enum rd_restore_mode mode_for(const struct ctl *ctl, const struct target *target)
+{
+	if (!target->is_device && !target->size)
+		return RD_RESTORE_NEW;
+	return ctl_has(ctl, CTL_OPT_FULL) ? RD_RESTORE_FULL : RD_RESTORE_DELTA;
+}
+
+static int sync_parent(const char *path)
+{
+	RD_FREE char *copy = strdup(path);
+
+	return copy ? rd_sync_directory(dirname(copy)) : -ENOMEM;
+}
+
+/* Whole blocks are written: a file must have room for the last one. */
+static int grow(const struct target *target, u64 size)
+{
+	u64 bytes = rd_round_up(size, RD_BLOCK_SIZE);
+
+	if (target->is_device || target->size >= bytes)
+		return 0;
+	if (ftruncate(target->fd, bytes))
+		return rd_err(-errno, "cannot give '%s' its size", target->path);
+	return 0;
+}
+
+static int finish(const struct target *target, u64 size)
+{
+	if (!target->is_device && ftruncate(target->fd, size))
+		return rd_err(-errno, "cannot give '%s' its size", target->path);
+	if (fdatasync(target->fd))
+		return rd_err(-errno, "cannot flush '%s'", target->path);
+	return target->is_new ? sync_parent(target->path) : 0;
+}
+
+static int write_target(struct ctl *ctl, const struct target *target,
+			const struct ctl_version *version, struct rd_restore_report *report)
+{
+	struct rd_restore_options options = {
+		.version = version->version,
+		.mode = mode_for(ctl, target),
+		.fd = target->fd,
+		.is_device = target->is_device,
+	};
+	int r;
+
+	r = grow(target, version->version.size);
+	if (!r) {
+		ctl_progress_begin(&ctl->progress, version->name);
+		r = rd_restore(ctl->pool, &options, report);
+		ctl_progress_clear(&ctl->progress);
+	}
+	if (!r)
+		r = finish(target, version->version.size);
+	if (r)
+		rd_hint("'%s' is not complete: restore again, and what it has by now is not written again",
+			target->path);
+	return r;
+}
+
+/* --- telling */
+
+static void print_json(struct ctl *ctl, const struct target *target,
+		       const struct ctl_version *version, const struct rd_restore_report *report)
+{
+	ctl_json_begin(ctl, "restore");
+	rd_json_string(&ctl->out, "version", version->name);
+	rd_json_string(&ctl->out, "target", target->path);
+	rd_json_u64(&ctl->out, "size", version->version.size);
+	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
+	rd_json_u64(&ctl->out, "bytes_written", report->bytes_written);
+	rd_json_u64(&ctl->out, "bytes_same", report->bytes_same);
+	ctl_json_bad(ctl, report);
+	ctl_json_end(ctl);
+}
+
+static int tell(struct ctl *ctl, const struct target *target,
+		const struct ctl_version *version, const struct rd_restore_report *report)
+{
+	char wrote[CTL_SIZE_TEXT], size[CTL_SIZE_TEXT];
+
+	if (ctl->json)
+		print_json(ctl, target, version, report);
+	else if (!ctl->quiet)
+		printf("wrote %s of %s: '%s' is %s%s\n",
+		       ctl_size_print(wrote, report->bytes_written),
+		       ctl_size_print(size, version->version.size), target->path, version->name,
+		       report->bad.len ? " but for what is damaged" : "");
+	if (!report->bad.len)
+		return 0;
+	ctl_print_bad(version, report, ", not written");
+	rd_hint("'%s' has %s there; 'revdedupctl scrub' says which versions are damaged",
+		target->path, target->size ? "what it had before" : "zeros");
+	return CTL_DAMAGE;
+}
+
+static int restore_to(struct ctl *ctl, struct target *target, struct ctl_version *version)
+{
+	struct rd_restore_report report = { 0 };
+	int r;
+
+	r = open_any(ctl, target, version);
+	if (!r)
+		r = ask_overwrite(ctl, target, version);
+	if (!r)
+		r = write_target(ctl, target, version, &report);
+	if (!r)
+		r = tell(ctl, target, version, &report);
+	rd_buffer_free(&report.bad);
+	return r;
+}
+
+/* --- to stdout */
+
+static int stream(struct ctl *ctl, struct ctl_version *version)
+{
+	struct rd_restore_options options = {
+		.version = version->version,
+		.mode = RD_RESTORE_STREAM,
+		.fd = STDOUT_FILENO,
+	};
+	struct rd_restore_report report = { 0 };
+	int r;
+
+	ctl_progress_begin(&ctl->progress, version->name);
+	r = rd_restore(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r && report.bad.len) {
+		ctl_print_bad(version, &report, ", zeros in its place");
+		r = CTL_DAMAGE;
+	}
+	rd_buffer_free(&report.bad);
+	return r;
+}
+
+static int check_stream(const struct ctl *ctl)
+{
+	if (ctl->json)
+		return ctl_usage(ctl, "stdout is for the image, so there is no place for --json");
+	if (isatty(STDOUT_FILENO))
+		return ctl_usage(ctl, "an image is not for a terminal: redirect stdout");
+	return 0;
+}
+
+/* @path NULL: to stdout. */
+static int restore(struct ctl *ctl, const char *path)
+{
+	struct target target = { .path = path, .fd = -1 };
+	struct ctl_version version;
+	int r;
+
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = ctl_find_operand(ctl, 0, &version);
+	if (!r)
+		r = ctl_lock_version(ctl, &version);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &version.version);
+	if (!r)
+		ctl_tell_consistency(&version);
+	if (!r)
+		r = path ? restore_to(ctl, &target, &version) : stream(ctl, &version);
+	if (target.fd >= 0 && close(target.fd) && !r)
+		r = rd_err(-errno, "cannot write to '%s'", path);
+	return ctl_close(ctl, r);
+}
+
+int cmd_restore(struct ctl *ctl)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_TO);
+	struct ctl_name name;
+	int r;
+
+	r = ctl_version_operand(ctl, 0, false, &name);
+	if (!r && !path)
+		r = ctl_usage(ctl, "where to? name a file or device with --to, or - for stdout");
+	if (r)
+		return r;
+	if (strcmp(path, "-"))
+		return restore(ctl, path);
+	r = check_stream(ctl);
+	return r ? r : restore(ctl, NULL);
+}
+
+int cmd_dump(struct ctl *ctl)
+{
+	struct ctl_name name;
+	int r;
+
+	r = ctl_version_operand(ctl, 0, false, &name);
+	if (!r)
+		r = check_stream(ctl);
+	return r ? r : restore(ctl, NULL);
+}

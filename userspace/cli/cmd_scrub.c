@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl scrub: read, and compare with the fingerprints. Of a pool first the catalog
+ * is recounted, then everything is read in the order in which it lies, each block once;
+ * a volume or a version is read as it is restored.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "pool/engine/check.h"
+#include "pool/engine/damage.h"
+#include "pool/engine/restore.h"
+#include "cli.h"
+#include "lastscrub.h"
+
+struct scrub {
+	struct ctl *ctl;
+	u64 nr_versions, nr_damaged, nr_left_out, bytes_read, nr_fps;
+	u64 nr_wrong;			/* in the catalog */
+};
+
+static void print_json(struct ctl *ctl, const struct ctl_version *version,
+		       const struct rd_restore_report *report)
+{
+	ctl_json_version_begin(ctl, version);
+	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
+	ctl_json_bad(ctl, report);
+	ctl_json_end(ctl);
+}
+
+static int read_version(struct scrub *scrub, const struct ctl_version *version)
+{
+	struct rd_restore_options options = {
+		.version = version->version,
+		.mode = RD_RESTORE_NONE,
+		.fd = -1,
+	};
+	struct rd_restore_report report = { 0 };
+	struct ctl *ctl = scrub->ctl;
+	int r;
+
+	ctl_progress_begin(&ctl->progress, version->name);
+	r = rd_restore(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	scrub->bytes_read += report.bytes_read;
+	/* What is told to be wrong with this one may not be with others. */
+	scrub->nr_wrong += r == -EUCLEAN;
+	scrub->nr_versions += !r;
+	scrub->nr_damaged += !r && report.bad.len;
+	if (!r && ctl->json)
+		print_json(ctl, version, &report);
+	else if (!r)
+		ctl_print_bad(version, &report, "");
+	rd_buffer_free(&report.bad);
+	return r == -EUCLEAN ? 0 : r;
+}
+
+/* Or was it deleted since it was listed? Then it need not be read. */
+static int still_exists(struct ctl *ctl, struct ctl_version *version, bool *ret)
+{
+	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
+
+	*ret = !r && rd_version_exists(&version->version);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int scrub_version(struct scrub *scrub, struct ctl_version *version)
+{
+	struct ctl *ctl = scrub->ctl;
+	struct rd_lock lock = RD_LOCK_NONE;
+	bool exists = false;
+	int r;
+
+	r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, false,
+			 version->name);
+	if (r == -EBUSY) {
+		scrub->nr_left_out++;
+		return 0;
+	}
+	if (!r)
+		r = still_exists(ctl, version, &exists);
+	if (!r && exists)
+		r = read_version(scrub, version);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+/* --- which */
+
+static int scrub_volume(struct scrub *scrub, const char *name)
+{
+	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	size_t i, nr;
+	int r;
+
+	r = ctl_volumes(scrub->ctl, name, &volumes);
+	nr = volumes.len / sizeof(struct ctl_volume);
+	for (i = 0; i < nr && !r; i++)
+		r = ctl_versions(scrub->ctl, (struct ctl_volume *)volumes.data + i, &versions);
+	nr = versions.len / sizeof(struct ctl_version);
+	for (i = 0; i < nr && !r; i++)
+		r = scrub_version(scrub, (struct ctl_version *)versions.data + i);
+	rd_buffer_free(&volumes);
+	rd_buffer_free(&versions);
+	return r;
+}
+
+static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
+{
+	struct ctl_version version;
+	int r;
+
+	r = ctl_find(scrub->ctl, name, &version);
+	if (!r)
+		r = ctl_lock_version(scrub->ctl, &version);
+	return r ? r : read_version(scrub, &version);
+}
+
+static int check_catalog(struct scrub *scrub, bool *ret_readable)
+{
+	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = scrub->ctl };
+	int r = rd_check(scrub->ctl->pool, &report);
+
+	scrub->nr_wrong = report.nr_wrong;
+	*ret_readable = !report.is_unreadable;
+	return r;
+}
+
+static int read_all(struct scrub *scrub)
+{
+	struct rd_damage_report report;
+	struct ctl *ctl = scrub->ctl;
+	int r;
+
+	r = rd_damage_find(ctl->pool, NULL, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		r = ctl_tell_damage(ctl, &report, U64_MAX, &scrub->nr_versions,
+				    &scrub->nr_damaged);
+	scrub->bytes_read = report.bytes_read;
+	scrub->nr_fps = report.fps_bad;
+	rd_buffer_free(&report.rows);
+	return r;
+}
+
+static int scrub_all(struct scrub *scrub)
+{
+	struct ctl_last_scrub last;
+	bool readable;
+	int r;
+
+	r = check_catalog(scrub, &readable);
+	if (!r && readable)
+		r = read_all(scrub);
+	if (r)
+		return r;
+	last = (struct ctl_last_scrub){
+		.versions = scrub->nr_damaged,
+		.fingerprints = scrub->nr_fps,
+		.wrong = scrub->nr_wrong,
+	};
+	ctl_last_scrub_write(scrub->ctl, &last);
+	return 0;
+}
+
+/* --- */
+
+static bool is_damaged(const struct scrub *scrub)
+{
+	return scrub->nr_damaged || scrub->nr_fps || scrub->nr_wrong;
+}
+
+static void tell(const struct scrub *scrub)
+{
+	struct ctl *ctl = scrub->ctl;
+	char read[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "scrub");
+		rd_json_u64(&ctl->out, "versions", scrub->nr_versions);
+		rd_json_u64(&ctl->out, "versions_damaged", scrub->nr_damaged);
+		rd_json_u64(&ctl->out, "versions_left_out", scrub->nr_left_out);
+		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
+		rd_json_u64(&ctl->out, "catalog_errors", scrub->nr_wrong);
+		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
+		ctl_json_end(ctl);
+		return;
+	}
+	if (!ctl->quiet)
+		printf("read %llu versions, %s: %llu damaged\n", scrub->nr_versions,
+		       ctl_size_print(read, scrub->bytes_read), scrub->nr_damaged);
+	if (scrub->nr_fps)
+		rd_err(0, "%llu fingerprints are damaged, and the blocks beside them are not",
+		       scrub->nr_fps);
+	if (scrub->nr_wrong)
+		rd_err(0, "the catalog has %llu errors", scrub->nr_wrong);
+	if (is_damaged(scrub))
+		rd_hint("nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged");
+}
+
+int cmd_scrub(struct ctl *ctl)
+{
+	struct scrub scrub = { .ctl = ctl };
+	struct ctl_name name;
+	int r = 0;
+
+	if (ctl->nr_operands)
+		r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r && ctl->nr_operands && name.kind != CTL_NAME_VOLUME)
+		r = scrub_one(&scrub, &name);
+	else if (!r && ctl->nr_operands)
+		r = scrub_volume(&scrub, name.volume);
+	else if (!r)
+		r = scrub_all(&scrub);
+	if (r)
+		return ctl_close(ctl, r);
+	tell(&scrub);
+	return ctl_close(ctl, is_damaged(&scrub) ? CTL_DAMAGE :
+			 scrub.nr_left_out ? CTL_PARTLY : 0);
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl snapshot: take a version of a volume. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "host/volume/attachment.h"
+#include "pool/engine/snapshot.h"
+#include "changed.h"
+#include "cli.h"
+
+/* --- the list of changes */
+
+static int read_all(const char *path, struct rd_buffer *ret)
+{
+	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = 1;
+	u8 *to;
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	while (len) {
+		to = rd_buffer_grow(ret, 65536);
+		if (!to)
+			return -ENOMEM;
+		len = read(fd, to, 65536);
+		if (len < 0 && errno != EINTR)
+			return rd_err(-errno, "cannot read '%s'", path);
+		ret->len -= 65536 - (len < 0 ? 0 : len);
+	}
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : 0;
+}
+
+static int read_changed(const char *path, const char *volume, struct ctl_changed *ret)
+{
+	struct rd_buffer text = { 0 };
+	const char *wrong = NULL;
+	unsigned int line;
+	int r;
+
+	r = read_all(path, &text);
+	if (!r) {
+		wrong = ctl_changed_parse(ret, (char *)text.data, text.len - 1, &line);
+		rd_buffer_free(&text);
+	}
+	if (wrong)
+		rd_err(0, "'%s', line %u: %s", path, line, wrong);
+	else if (!r && ret->volume[0] && strcmp(ret->volume, volume))
+		rd_err(0, "'%s' is about '%s', not '%s'", path, ret->volume, volume);
+	else
+		return r;
+	rd_hint("no version was made; --full-scan goes without the list");
+	return CTL_FAILED;
+}
+
+/* --- the report */
+
+static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *report)
+{
+	if (report->reason || strcmp(report->mode, "full"))
+		return report->reason;
+	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "it was asked for" :
+		"there is no list of changes";
+}
+
+static void print_json(struct ctl *ctl, const char *volume, const char *name,
+		       const struct rd_snapshot_report *report, u64 pause_us)
+{
+	const struct rd_version *version = &report->version;
+	struct rd_json *out = &ctl->out;
+
+	ctl_json_begin(ctl, "snapshot");
+	rd_json_string(out, "version", name);
+	rd_json_string(out, "volume", volume);
+	rd_json_u64(out, "number", version->number);
+	rd_json_u64(out, "time", version->time);
+	rd_json_u64(out, "size", version->size);
+	rd_json_string(out, "mode", report->mode);
+	rd_json_string(out, "reason", reason_of(ctl, report));
+	rd_json_bool(out, "consistent", version->is_consistent);
+	rd_json_u64(out, "segments_read", version->dirty);
+	rd_json_u64(out, "segments_audited", report->segments_audited);
+	rd_json_u64(out, "bytes_read", version->bytes_read);
+	rd_json_u64(out, "blocks_changed", version->blocks_changed);
+	rd_json_u64(out, "segments_changed", report->segments_changed);
+	rd_json_u64(out, "segments_shared", report->segments_shared);
+	rd_json_u64(out, "segments_pieces", report->segments_pieces);
+	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	if (pause_us)
+		rd_json_u64(out, "usec_pause", pause_us);
+	rd_json_u64(out, "usec_copy", report->usec_copy);
+	rd_json_u64(out, "usec_reverse", report->usec_reverse);
+	rd_json_u64(out, "usec_free", report->usec_free);
+	ctl_json_end(ctl);
+}
+
+static void print_text(struct ctl *ctl, const char *name,
+		       const struct rd_snapshot_report *report, u64 pause_us)
+{
+	const struct rd_version *version = &report->version;
+	const char *reason = reason_of(ctl, report);
+	char read[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
+
+	if (ctl->quiet)
+		return;
+	printf("made %s: %s%s%s\n", name, report->mode, reason ? ", because " : "",
+	       reason ? reason : "");
+	printf("%llu segments read, %s; %llu blocks of 4 KiB changed; %s stored\n",
+	       version->dirty, ctl_size_print(read, version->bytes_read),
+	       version->blocks_changed, ctl_size_print(stored, version->bytes_stored));
+	if (pause_us)
+		printf("who writes to it was held up for %llu.%llu ms\n", pause_us / 1000,
+		       pause_us / 100 % 10);
+	if (rd_verbosity > 0)
+		printf("%llu segments read to be sure that they had not changed\n"
+		       "%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
+		       report->segments_audited, report->segments_changed, report->segments_shared,
+		       report->segments_pieces);
+}
+
+/* What there is after an error: that may have come after the version was made. */
+static void explain_failure(struct ctl *ctl, const char *name,
+			    const struct rd_snapshot_report *report)
+{
+	struct rd_version version;
+
+	if (report->version.id &&
+	    !rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
+	    version.state != RD_VERSION_WRITING)
+		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
+			name);
+	else
+		rd_hint("no version was made; the others are as they were");
+}
+
+/* --- */
+
+/* @at: the volume is attached; NULL: options->from is read. */
+static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
+{
+	struct rd_snapshot_report report = { 0 };
+	char name[CTL_VERSION_TEXT];
+	u64 pause_us = 0;
+	int r;
+
+	if (!at && ctl_is_of_pool(ctl, options->from)) {
+		rd_err(0, "'%s' is part of the pool", options->from);
+		rd_hint("no version was made; --from names an image or a device that is to be kept");
+		return CTL_FAILED;
+	}
+	r = at ? 0 : ctl_check_image(ctl, options->from, &options->is_in_use);
+	if (r)
+		return r;
+	r = at ? ctl_snapshot_live(ctl, at, options, &report, &pause_us) :
+		rd_snapshot(ctl->pool, options, &report);
+	ctl_progress_clear(&ctl->progress);
+	ctl_name_print(name, options->volume, report.version.number);
+	if (r && r != CTL_PARTLY)
+		explain_failure(ctl, name, &report);
+	else if (ctl->json)
+		print_json(ctl, options->volume, name, &report, pause_us);
+	else
+		print_text(ctl, name, &report, pause_us);
+	if (r == CTL_PARTLY)
+		rd_hint("%s was made and can be used; see what the message before says", name);
+	return r;
+}
+
+static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
+{
+	if (options->tag && !ctl_is_tag(options->tag))
+		return ctl_usage(ctl, "'%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
+				 options->tag);
+	if (options->comment &&
+	    strlen(options->comment) >= sizeof(((struct rd_version *)NULL)->comment))
+		return ctl_usage(ctl, "the comment is longer than 255 bytes");
+	return 0;
+}
+
+/* 0, and *@ret is NULL where options->from is to be read. */
+static int find_source(struct ctl *ctl, const struct rd_snapshot_options *options,
+		       struct rd_attachment **ret)
+{
+	struct rd_attachment *at = malloc(sizeof(*at));
+	int r;
+
+	*ret = at;
+	if (!at)
+		return -ENOMEM;
+	r = rd_attachment_load(at, options->volume);
+	if (!r && (options->from || ctl_has(ctl, CTL_OPT_CHANGED) || options->may_change))
+		return ctl_usage(ctl, "'%s' is attached: without --from, --changed and --force",
+				 options->volume);
+	if (r != -ENOENT)
+		return r;
+	free(at);
+	*ret = NULL;
+	if (!options->from)
+		return ctl_usage(ctl, "'%s' is not attached: name an image or device with --from",
+				 options->volume);
+	if (ctl_has(ctl, CTL_OPT_COW_SIZE) || ctl_has(ctl, CTL_OPT_HOOK_TIMEOUT))
+		return ctl_usage(ctl, "--cow-size and --hook-timeout are for a volume that is attached");
+	return 0;
+}
+
+/* --- one, or all */
+
+static int snapshot_one(struct ctl *ctl)
+{
+	RD_FREE struct rd_attachment *at = NULL;
+	struct rd_snapshot_options options = {
+		.from = ctl_value(ctl, CTL_OPT_FROM),
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
+	};
+	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
+	struct ctl_changed changed = { 0 };
+	struct ctl_name name;
+	int r;
+
+	r = ctl_volume_operand(ctl, 0, &name);
+	if (!r)
+		r = check_options(ctl, &options);
+	if (r)
+		return r;
+	options.volume = name.volume;
+	r = find_source(ctl, &options, &at);
+	if (!r && list && !ctl_has(ctl, CTL_OPT_FULL_SCAN)) {
+		r = read_changed(list, name.volume, &changed);
+		options.changed = &changed.changed;
+	}
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = take(ctl, &options, at);
+	ctl_changed_free(&changed);
+	return ctl_close(ctl, r);
+}
+
+/* The pool is opened for each: what one that failed has left is not in its way. */
+static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
+{
+	struct rd_snapshot_options options = {
+		.volume = at->volume,
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+	};
+	int r = ctl_open(ctl, RD_POOL_WRITE);
+
+	if (!r)
+		r = take(ctl, &options, at);
+	rd_attachment_unlock(at);
+	return ctl_close(ctl, r);
+}
+
+/* Without a pool, or when the user wants it to stop, the next one fails as well. */
+static bool is_for_all(int r)
+{
+	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
+}
+
+static int snapshot_all(struct ctl *ctl)
+{
+	unsigned int nr, made = 0, failed = 0;
+	struct rd_buffer all = { 0 };
+	struct rd_attachment *at;
+	int one = 0, r = 0;
+
+	/* A file that is wrong is one that fails; the others are there. */
+	failed += rd_attachments(&all) != 0;
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {
+		one = snapshot_attached(ctl, at);
+		made += !one;
+		failed += one != 0;
+		r = r ? r : one;
+		if (one && !is_for_all(one))
+			rd_err(0, "'%s' failed, see above", at->volume);
+	}
+	rd_buffer_free(&all);
+	if (is_for_all(one))
+		return one;
+	if (!made && !failed)
+		rd_warn("no volume is attached on this host");
+	return !failed ? 0 : made || !r ? CTL_PARTLY : r;
+}
+
+int cmd_snapshot(struct ctl *ctl)
+{
+	struct rd_snapshot_options options = {
+		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tag = ctl_value(ctl, CTL_OPT_TAG),
+	};
+	bool all = ctl_has(ctl, CTL_OPT_ALL);
+	int r;
+
+	if (all == !!ctl->nr_operands)
+		return ctl_usage(ctl, "which? name a volume, or say --all");
+	if (!all)
+		return snapshot_one(ctl);
+	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
+	    ctl_has(ctl, CTL_OPT_FORCE))
+		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
+	r = check_options(ctl, &options);
+	return r ? r : snapshot_all(ctl);
+}

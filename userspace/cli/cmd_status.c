@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl status: how the volumes that are attached on this host are. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "health.h"
+
+static void print_json(struct ctl *ctl, const struct ctl_health *health)
+{
+	const struct rd_target_status *target = &health->target;
+	struct rd_json *out = &ctl->out;
+	char path[RD_DM_PATH_MAX];
+
+	ctl_json_begin(ctl, "status");
+	rd_json_string(out, "volume", health->at->volume);
+	rd_json_string(out, "device", rd_dm_path(path, health->at->device));
+	rd_json_string(out, "base", health->at->base);
+	rd_json_string(out, "state", ctl_stack_name(health->stack));
+	if (health->stack == RD_STACK_UP) {
+		rd_json_u64(out, "version", target->version);
+		rd_json_u64(out, "segments_dirty", target->nr_dirty);
+		rd_json_u64(out, "segments", target->nr_segs);
+		rd_json_bool(out, "lost", target->is_lost);
+		rd_json_string(out, "mode", target->mode);
+		rd_json_u64(out, "blocks_away", target->nr_zero + target->nr_pool);
+		rd_json_u64(out, "blocks_coming_home", target->hydration_left);
+		rd_json_bool(out, "frozen", health->is_frozen);
+	}
+	rd_json_string(out, "problem", health->problem);
+	rd_json_string(out, "note", health->note);
+	ctl_json_end(ctl);
+}
+
+static void print_text(struct ctl *ctl, const struct ctl_health *health)
+{
+	const struct rd_target_status *target = &health->target;
+	char dirty[CTL_SIZE_TEXT], version[24] = "-";
+	const char *more = health->problem ? health->problem : health->note;
+
+	if (ctl->quiet)
+		return;
+	if (target->version)
+		snprintf(version, sizeof(version), "%llu", target->version);
+	printf("%-24s %-8s %8s %10s  %s\n", health->at->volume, ctl_stack_name(health->stack),
+	       version, health->stack == RD_STACK_UP ?
+			ctl_size_print(dirty, target->nr_dirty << RD_SEG_SHIFT) : "-",
+	       more ? more : "");
+}
+
+int cmd_status(struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	struct rd_attachment *at;
+	unsigned int nr, shown = 0, problems = 0;
+	struct ctl_name name = { 0 };
+	struct ctl_health health;
+	int r = 0;
+
+	if (ctl->nr_operands)
+		r = ctl_volume_operand(ctl, 0, &name);
+	if (r)
+		return r;
+	/* One that cannot be read hides no other. */
+	r = rd_attachments(&all);
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+		if (name.volume[0] && strcmp(name.volume, at->volume))
+			continue;
+		ctl_health(&health, at);
+		if (!shown++ && !ctl->json && !ctl->quiet)
+			printf("%-24s %-8s %8s %10s\n", "VOLUME", "STATE", "VERSION", "DIRTY");
+		if (ctl->json)
+			print_json(ctl, &health);
+		else
+			print_text(ctl, &health);
+		problems += !!health.problem;
+	}
+	rd_buffer_free(&all);
+	if (!r && name.volume[0] && !shown) {
+		rd_err(0, "'%s' is not attached", name.volume);
+		return CTL_FAILED;
+	}
+	return r ? r : problems ? CTL_FAILED : 0;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the commands of revdedupctl have in common. */
+#include <dirent.h>
+#include <errno.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "host/sys/block.h"
+#include "host/sys/loop.h"
+#include "host/volume/lessor.h"
+#include "pool/engine/restore.h"
+#include "cli.h"
+
+#define MAX_WAIT_S	(30 * 86400)
+
+int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
+{
+	u64 seconds = 0;
+	int r;
+
+	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, MAX_WAIT_S, &seconds);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, MAX_WAIT_S, &seconds);
+	*ret_ms = seconds * 1000;
+	return r;
+}
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	unsigned int wait_ms;
+	int r;
+
+	r = ctl_lock_wait(ctl, &wait_ms);
+	if (r)
+		return r;
+	if (!path)
+		path = getenv("REVDEDUP_POOL");
+	if (!path || !path[0])
+		return ctl_usage(ctl, "which pool? name it with --pool, or set REVDEDUP_POOL");
+	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
+	if (r == -ENOENT)
+		return CTL_NO_POOL;
+	if (r)
+		return r;
+	/* What is begun is done, even if nobody reads any more what is said of it. */
+	if (mode != RD_POOL_READ)
+		signal(SIGPIPE, SIG_IGN);
+	ctl->pool->progress = &ctl->progress.progress;
+	ctl->pool->lessor = &rd_host_lessor;
+	return 0;
+}
+
+int ctl_close(struct ctl *ctl, int r)
+{
+	if (!ctl->pool)
+		return r;
+	r = rd_pool_close(ctl->pool, r);
+	ctl->pool = NULL;
+	ctl_progress_clear(&ctl->progress);
+	return r;
+}
+
+void ctl_json_begin(struct ctl *ctl, const char *type)
+{
+	ctl->out = (struct rd_json){ .out = stdout };
+	rd_json_begin(&ctl->out, NULL, '{');
+	rd_json_string(&ctl->out, "type", type);
+}
+
+void ctl_json_end(struct ctl *ctl)
+{
+	rd_json_end(&ctl->out, '}');
+	putchar('\n');
+}
+
+void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
+{
+	ctl_json_begin(ctl, "version");
+	rd_json_string(&ctl->out, "version", version->name);
+	rd_json_string(&ctl->out, "volume", version->volume);
+	rd_json_u64(&ctl->out, "number", version->version.number);
+}
+
+int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
+{
+	char text[512], answer[16] = "";
+	va_list args;
+
+	if (ctl_has(ctl, CTL_OPT_YES))
+		return 0;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+		rd_err(0, "%s", text);
+		rd_hint("nothing was changed; to do it, say --yes");
+		return CTL_FAILED;
+	}
+	fprintf(stderr, "%s. Do it? [y/n]: ", text);
+	if (fgets(answer, sizeof(answer), stdin) &&
+	    (!strcasecmp(answer, "y\n") || !strcasecmp(answer, "yes\n")))
+		return 0;
+	rd_hint("nothing was changed");
+	return CTL_FAILED;
+}
+
+/* --- */
+
+static bool is_in_directory(const char *path, const char *directory)
+{
+	RD_FREE char *copy = strdup(path);
+	RD_FREE char *parent = copy ? realpath(dirname(copy), NULL) : NULL;
+	RD_FREE char *pool = realpath(directory, NULL);
+	size_t len = pool ? strlen(pool) : 0;
+
+	return parent && pool && !strncmp(parent, pool, len) &&
+		(!parent[len] || parent[len] == '/');
+}
+
+/* @st is that of @file, or of a loop device over it. */
+static bool is_file_or_loop(const struct stat *st, const struct stat *file)
+{
+	char number[32];
+
+	if (S_ISBLK(file->st_mode))
+		return S_ISBLK(st->st_mode) && st->st_rdev == file->st_rdev;
+	if (st->st_dev == file->st_dev && st->st_ino == file->st_ino)
+		return true;
+	if (!S_ISBLK(st->st_mode))
+		return false;
+	snprintf(number, sizeof(number), "%u:%u", major(st->st_rdev), minor(st->st_rdev));
+	return rd_loop_is_over(number, file) > 0;
+}
+
+bool ctl_is_of_pool(const struct ctl *ctl, const char *path)
+{
+	struct dirent *entry;
+	struct stat st, file;
+	bool found = false;
+	DIR *dir;
+
+	if (is_in_directory(path, ctl->pool->path))
+		return true;
+	if (stat(path, &st))
+		return false;
+	/* Under whatever name. */
+	dir = opendir(ctl->pool->path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = !fstatat(dirfd(dir), entry->d_name, &file, 0) &&
+			!S_ISDIR(file.st_mode) && is_file_or_loop(&st, &file);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+bool ctl_is_below_pool(const struct ctl *ctl, const char *path)
+{
+	RD_FREE char *data = rd_path_in(ctl->pool->path, "data");
+	struct stat st;
+
+	return !stat(path, &st) && data && (rd_lies_on_that(ctl->pool->path, &st) ||
+					    rd_lies_on_that(data, &st));
+}
+
+/* --- damage */
+
+static size_t bad_ranges(const struct rd_restore_report *report,
+			 const struct rd_bad_range **ret)
+{
+	*ret = (const struct rd_bad_range *)report->bad.data;
+	return report->bad.len / sizeof(**ret);
+}
+
+void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report)
+{
+	const struct rd_bad_range *ranges;
+	size_t i, nr = bad_ranges(report, &ranges);
+
+	rd_json_begin(&ctl->out, "damaged", '[');
+	for (i = 0; i < nr; i++) {
+		rd_json_begin(&ctl->out, NULL, '{');
+		rd_json_u64(&ctl->out, "offset", ranges[i].offset);
+		rd_json_u64(&ctl->out, "length", ranges[i].len);
+		rd_json_end(&ctl->out, '}');
+	}
+	rd_json_end(&ctl->out, ']');
+}
+
+void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
+		   const char *became)
+{
+	const struct rd_bad_range *ranges;
+	size_t i, nr = bad_ranges(report, &ranges);
+
+	for (i = 0; i < nr; i++)
+		rd_err(0, "%s: damaged: offset %llu, length %llu%s", version->name,
+		       ranges[i].offset, ranges[i].len, became);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Damage of the pool, told as damage of versions. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "pool/engine/damage.h"
+#include "pool/engine/restore.h"
+#include "cli.h"
+
+struct telling {
+	struct ctl *ctl;
+	const struct rd_bad_row *rows;	/* of the volume */
+	size_t nr_rows;
+	u64 lines_left;
+	u64 nr_not_told;
+	u64 nr_versions, nr_damaged;
+};
+
+/* The rows come in order, and those of one version do not overlap. */
+static void add_range(struct rd_buffer *list, const struct rd_version *version,
+		      const struct rd_bad_row *row)
+{
+	u64 offset = (row->segment << RD_SEG_SHIFT) + (u64)row->block * RD_BLOCK_SIZE;
+	u64 end = rd_min(offset + (u64)row->nr * RD_BLOCK_SIZE,
+			 rd_round_up(version->size, RD_BLOCK_SIZE));
+	struct rd_bad_range *last, range = { .offset = offset, .len = end - offset };
+
+	if (end <= offset)
+		return;
+	last = list->len ? (struct rd_bad_range *)(list->data + list->len) - 1 : NULL;
+	if (last && last->offset + last->len >= offset)
+		last->len = rd_max(last->len, end - last->offset);
+	else
+		rd_buffer_put(list, &range, sizeof(range));
+}
+
+static void print_json(struct ctl *ctl, const struct ctl_version *version,
+		       const struct rd_restore_report *report)
+{
+	ctl_json_version_begin(ctl, version);
+	ctl_json_bad(ctl, report);
+	ctl_json_end(ctl);
+}
+
+static void print_text(struct telling *telling, const struct ctl_version *version,
+		       struct rd_restore_report *report)
+{
+	u64 nr = report->bad.len / sizeof(struct rd_bad_range);
+	u64 told = rd_min(nr, telling->lines_left);
+
+	report->bad.len = told * sizeof(struct rd_bad_range);
+	ctl_print_bad(version, report, "");
+	telling->lines_left -= told;
+	telling->nr_not_told += nr - told;
+}
+
+static int tell_version(struct telling *telling, const struct ctl_version *version)
+{
+	struct rd_restore_report report = { 0 };
+	i64 number = version->version.number;
+	size_t i;
+	int r;
+
+	for (i = 0; i < telling->nr_rows; i++)
+		if (telling->rows[i].born <= number && number <= telling->rows[i].until)
+			add_range(&report.bad, &version->version, &telling->rows[i]);
+	r = report.bad.failed ? -ENOMEM : 0;
+	telling->nr_versions++;
+	telling->nr_damaged += report.bad.len != 0;
+	if (!r && telling->ctl->json)
+		print_json(telling->ctl, version, &report);
+	else if (!r)
+		print_text(telling, version, &report);
+	rd_buffer_free(&report.bad);
+	return r;
+}
+
+static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
+		       const struct rd_damage_report *report)
+{
+	const struct rd_bad_row *rows = (const struct rd_bad_row *)report->rows.data;
+	size_t i, nr = report->rows.len / sizeof(*rows);
+	struct rd_buffer versions = { 0 };
+	int r;
+
+	for (i = 0; i < nr && rows[i].volume != volume->id; i++)
+		;
+	telling->rows = rows + i;
+	for (telling->nr_rows = 0; i < nr && rows[i].volume == volume->id; i++)
+		telling->nr_rows++;
+	r = ctl_versions(telling->ctl, volume, &versions);
+	nr = versions.len / sizeof(struct ctl_version);
+	for (i = 0; i < nr && !r; i++)
+		r = tell_version(telling, (struct ctl_version *)versions.data + i);
+	rd_buffer_free(&versions);
+	return r;
+}
+
+int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
+		    u64 *ret_versions, u64 *ret_damaged)
+{
+	struct telling telling = { .ctl = ctl, .lines_left = max_lines };
+	struct rd_buffer volumes = { 0 };
+	size_t i, nr;
+	int r;
+
+	r = ctl_volumes(ctl, NULL, &volumes);
+	nr = volumes.len / sizeof(struct ctl_volume);
+	for (i = 0; i < nr && !r; i++)
+		r = tell_volume(&telling, (struct ctl_volume *)volumes.data + i, report);
+	rd_buffer_free(&volumes);
+	if (telling.nr_not_told)
+		rd_err(0, "and %llu ranges more: 'revdedupctl scrub' lists all of them",
+		       telling.nr_not_told);
+	if (report->rows_left_out)
+		rd_err(0, "and more than can be listed");
+	*ret_versions = telling.nr_versions;
+	*ret_damaged = telling.nr_damaged;
+	return r;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From names to volumes and versions of the catalog. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* --- operands */
+
+int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
+{
+	const char *text = ctl->operands[nr];
+	const char *wrong = ctl_name_parse(ret, text);
+
+	if (wrong)
+		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	if (ret->kind != CTL_NAME_VOLUME)
+		return ctl_usage(ctl, "'%s' is a version, and '%s' wants a volume: '%s'", text,
+				 ctl->command->name, ret->volume);
+	return 0;
+}
+
+int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret)
+{
+	const char *text = ctl->operands[nr];
+	const char *wrong = ctl_name_parse(ret, text);
+
+	if (wrong)
+		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	if (ret->kind == CTL_NAME_VOLUME && !or_volume)
+		return ctl_usage(ctl, "which version of '%s'? say %s@latest, or %s@N", text,
+				 text, text);
+	return 0;
+}
+
+/* --- one version */
+
+static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume, i64 *ret)
+{
+	struct rd_sql *sql = ctl->pool->sql;
+
+	switch (name->kind) {
+	case CTL_NAME_NUMBER:
+		*ret = name->number;
+		return 0;
+	case CTL_NAME_TIME:
+		/* A clock that was wrong once: numbers are not in the order of times. */
+		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
+				     " AND " RD_VERSION_EXISTS " AND time <= ?"
+				     " ORDER BY time DESC, number DESC LIMIT 1", "ii", volume,
+				     name->number);
+	case CTL_NAME_TAG:
+		return rd_sql_number(sql, ret, "SELECT number FROM tag WHERE volume = ?"
+				     " AND tag = ?", "it", volume, name->tag);
+	default:
+		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
+				     " AND " RD_VERSION_EXISTS " ORDER BY number DESC LIMIT 1 OFFSET ?",
+				     "ii", volume, name->number);
+	}
+}
+
+/* Says that there is none, with the words that it was asked for by. */
+static int no_version(const struct ctl_name *name)
+{
+	char when[CTL_TIME_TEXT];
+
+	switch (name->kind) {
+	case CTL_NAME_NUMBER:
+		rd_err(0, "there is no version %lld of '%s'", name->number, name->volume);
+		break;
+	case CTL_NAME_TIME:
+		rd_err(0, "there is no version of '%s' from %s or before", name->volume,
+		       ctl_time_print(when, name->number));
+		break;
+	case CTL_NAME_TAG:
+		rd_err(0, "no version of '%s' has the tag '%s'", name->volume, name->tag);
+		break;
+	default:
+		if (name->number)
+			rd_err(0, "'%s' has not as many as %lld versions before the newest",
+			       name->volume, name->number);
+		else
+			rd_err(0, "there is no version of '%s'", name->volume);
+	}
+	rd_hint("'revdedupctl list %s' shows what there is", name->volume);
+	return -ENOENT;
+}
+
+static int no_volume(const char *name)
+{
+	rd_err(0, "there is no volume '%s' in the pool", name);
+	rd_hint("'revdedupctl list' shows what there is");
+	return -ENOENT;
+}
+
+static void set_name(struct ctl_version *version, const char *volume)
+{
+	snprintf(version->volume, sizeof(version->volume), "%s", volume);
+	ctl_name_print(version->name, version->volume, version->version.number);
+}
+
+int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret)
+{
+	i64 volume, number;
+	int r;
+
+	r = rd_volume_find(ctl->pool->sql, name->volume, &volume);
+	if (r == -ENOENT)
+		return no_volume(name->volume);
+	if (!r)
+		r = find_number(ctl, name, volume, &number);
+	if (!r)
+		r = rd_version_load(ctl->pool->sql, volume, number, &ret->version);
+	if (r == -ENOENT)
+		return no_version(name);
+	if (!r)
+		set_name(ret, name->volume);
+	return r;
+}
+
+int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret)
+{
+	struct ctl_name name;
+
+	ctl_name_parse(&name, ctl->operands[nr]);
+	return ctl_find(ctl, &name, ret);
+}
+
+int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
+{
+	/* Ids are not used again; the state is that of now. */
+	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
+
+	if (!r && !rd_version_exists(&version->version))
+		r = -ENOENT;
+	if (r == -ENOENT)
+		rd_err(0, "%s was deleted meanwhile", version->name);
+	return r;
+}
+
+void ctl_tell_consistency(const struct ctl_version *version)
+{
+	if (!version->version.is_consistent)
+		rd_warn("%s is not consistent: it may have been written while it was read",
+			version->name);
+}
+
+int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, false,
+			 version->name);
+	return r ? r : ctl_find_again(ctl, version);
+}
+
+int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret)
+{
+	i64 before;
+	int r;
+
+	r = rd_sql_number(ctl->pool->sql, &before, "SELECT time FROM version WHERE volume = ?"
+			  " AND number < ? AND " RD_VERSION_EXISTS
+			  " ORDER BY number DESC LIMIT 1", "ii", version->volume,
+			  version->number);
+	*ret = !r && version->time < before;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* --- all of them */
+
+int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	size_t before = ret->len;
+	struct ctl_volume volume;
+	int r;
+
+	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT id, name FROM volume"
+		       " WHERE name = ?1 OR ?1 IS NULL ORDER BY name", "t", name);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		volume.id = rd_row_i64(row, 0);
+		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 1));
+		rd_buffer_put(ret, &volume, sizeof(volume));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	if (!r && name && ret->len == before)
+		return no_volume(name);
+	return r;
+}
+
+int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct ctl_version version;
+	int r;
+
+	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT id FROM version WHERE volume = ?"
+		       " AND " RD_VERSION_EXISTS " ORDER BY number", "i", volume->id);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		r = rd_version_by_id(ctl->pool->sql, rd_row_i64(row, 0), &version.version);
+		if (r)
+			break;
+		set_name(&version, volume->name);
+		rd_buffer_put(ret, &version, sizeof(version));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	return r;
+}
+
+int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const char *tag;
+	int r;
+
+	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT tag FROM tag WHERE volume = ?"
+		       " AND number = ? ORDER BY tag", "ii", version->volume, version->number);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		tag = rd_row_text(row, 0);
+		rd_buffer_put(ret, tag, strlen(tag) + 1);
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	return r;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which versions of a volume a policy keeps. Pure.
+ *
+ * Each rule is for itself, so a version may be kept by several. A rule "N daily"
+ * keeps the newest version of each of the last N days that have one; days, weeks
+ * (from Monday), months and years are those of local time. "Within" counts from
+ * the newest version and not from now: of a volume that had none for a year no
+ * less is kept than of any other.
+ *
+ * "Last" goes by numbers, all else by times, and a clock that was wrong costs no
+ * version that another rule would have kept: the last version is kept by every
+ * rule, whatever its time is, and so is one whose time has not come yet, which
+ * takes the place of no other.
+ */
+#ifndef CTL_KEEP_H
+#define CTL_KEEP_H
+
+#include <stdbool.h>
+
+#include "base/units.h"
+
+enum ctl_keep_rule {
+	CTL_KEEP_LAST,
+	CTL_KEEP_HOURLY,
+	CTL_KEEP_DAILY,
+	CTL_KEEP_WEEKLY,
+	CTL_KEEP_MONTHLY,
+	CTL_KEEP_YEARLY,
+	CTL_KEEP_COUNTED,	/* those above have a number */
+
+	CTL_KEEP_WITHIN = CTL_KEEP_COUNTED,
+	CTL_KEEP_TAGGED,
+	CTL_KEEP_PROTECTED,
+	CTL_KEEP_RULES,
+};
+
+/* "last", "hourly" and so on. */
+extern const char *const ctl_keep_names[CTL_KEEP_RULES];
+
+struct ctl_keep_policy {
+	unsigned int counts[CTL_KEEP_COUNTED];
+	i64 within;		/* seconds; 0: no such rule */
+	i64 now;
+};
+
+struct ctl_keep_item {
+	i64 time;
+	bool is_protected;
+	bool is_tagged;		/* with a tag that is to be kept */
+	unsigned int reasons;	/* result: a bit for each rule; 0: not kept */
+};
+
+/* @items: in the order of their numbers. -ENOMEM */
+int ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr);
+
+#endif

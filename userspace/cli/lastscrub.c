@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The file last-scrub of a pool. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "pool/pool.h"
+#include "lastscrub.h"
+#include "replace.h"
+
+#define NAME	"last-scrub"
+#define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
+
+static int write_to(const char *path, const struct ctl_last_scrub *scrub)
+{
+	RD_FREE char *tmp = NULL;
+	FILE *out = ctl_replace_begin(path, &tmp);
+
+	if (!out)
+		return -errno;
+	fprintf(out, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
+	return ctl_replace_end(out, tmp, path, 0600);
+}
+
+void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
+	int r = path ? write_to(path, scrub) : -ENOMEM;
+
+	if (r)
+		rd_err(r, "'metrics' will not know of this: cannot write '%s'", path ? path : NAME);
+}
+
+bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
+	bool is_known = false;
+	struct stat st;
+	FILE *file;
+
+	file = path ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
+	    !fstat(fileno(file), &st)) {
+		ret->time = st.st_mtime;
+		is_known = true;
+	}
+	fclose(file);
+	return is_known;
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The options, and which command knows which. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* getopt returns this and more for what has no letter. */
+#define NO_LETTER	256
+
+static const struct option_info {
+	const char *name;
+	char letter;
+	const char *value;	/* what it takes, for people */
+	const char *help;
+} infos[CTL_OPTIONS] = {
+	[CTL_OPT_POOL] = { "pool", 'p', "PATH", "the pool (or set REVDEDUP_POOL)" },
+	[CTL_OPT_LOCK_WAIT] = { "lock-wait", 0, "SECONDS", "wait so long for other commands" },
+	[CTL_OPT_RETRY_LOCK] = { "retry-lock", 0, "SECONDS", "the same" },
+	[CTL_OPT_JSON] = { "json", 0, NULL, "print JSON, an object on each line" },
+	[CTL_OPT_QUIET] = { "quiet", 'q', NULL, "say nothing but errors" },
+	[CTL_OPT_VERBOSE] = { "verbose", 'v', NULL, "say more" },
+	[CTL_OPT_PROGRESS] = { "progress", 0, "auto|always|never", "tell how far it is" },
+	[CTL_OPT_DRY_RUN] = { "dry-run", 'n', NULL, "only say what would be done" },
+	[CTL_OPT_YES] = { "yes", 'y', NULL, "do not ask" },
+	[CTL_OPT_FORCE] = { "force", 'f', NULL,
+			    "even if something is lost, or in the way: see revdedupctl(8)" },
+	[CTL_OPT_DATA] = { "data", 0, "DEVICE|FILE", "keep the data there" },
+	[CTL_OPT_SIZE] = { "size", 0, "SIZE", "of the file with the data, which is sparse" },
+	[CTL_OPT_RESERVE] = { "reserve", 0, "SIZE", "kept for deleting in a full pool" },
+	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
+	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of all that has changed" },
+	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever --changed says" },
+	[CTL_OPT_COMMENT] = { "comment", 0, "TEXT", "kept with the version" },
+	[CTL_OPT_TAG] = { "tag", 0, "TAG", "a name for the version" },
+	[CTL_OPT_TO] = { "to", 0, "TARGET", "a file, a block device, or - for stdout" },
+	[CTL_OPT_FULL] = { "full", 0, NULL, "write everything, not only what differs" },
+	[CTL_OPT_KEEP_LAST] = { "keep-last", 0, "N", "the last N versions" },
+	[CTL_OPT_KEEP_HOURLY] = { "keep-hourly", 0, "N", "one for each of N hours" },
+	[CTL_OPT_KEEP_DAILY] = { "keep-daily", 0, "N", "one for each of N days" },
+	[CTL_OPT_KEEP_WEEKLY] = { "keep-weekly", 0, "N", "one for each of N weeks" },
+	[CTL_OPT_KEEP_MONTHLY] = { "keep-monthly", 0, "N", "one for each of N months" },
+	[CTL_OPT_KEEP_YEARLY] = { "keep-yearly", 0, "N", "one for each of N years" },
+	[CTL_OPT_KEEP_WITHIN] = { "keep-within", 0, "TIME",
+				  "what is not older, such as 30d (h, d, w, y), than the newest" },
+	[CTL_OPT_KEEP_TAG] = { "keep-tag", 0, "TAG", "those with this tag; may come again" },
+	[CTL_OPT_REMOVE_ALL] = { "unsafe-allow-remove-all", 0, NULL,
+				 "even if nothing would be left" },
+	[CTL_OPT_REBUILD_CATALOG] = { "rebuild-catalog", 0, NULL,
+				      "make the catalog anew from its copy in the pool" },
+	[CTL_OPT_ALL] = { "all", 0, NULL, "all volumes that are attached on this host" },
+	[CTL_OPT_META] = { "meta", 0, "DEVICE", "for the metadata of the target" },
+	[CTL_OPT_COW_SIZE] = { "cow-size", 0, "SIZE",
+			       "room for what is overwritten while it is copied" },
+	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
+			       "can be written to; what was is thrown away in the end" },
+	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep what was before" },
+	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
+				   "how long each hook may take (60)" },
+	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "write to it, at once or not at all" },
+	[CTL_OPT_THINPOOL] = { "thinpool", 0, "POOL", "thin, in this pool of the group" },
+	[CTL_OPT_NO_HYDRATE] = { "no-hydrate", 0, NULL, "leave what is in the pool there" },
+	[CTL_OPT_PARTITION] = { "partition", 0, "N", "the file system is in the partition N" },
+	[CTL_OPT_HELP] = { "help", 0, NULL, "print this" },
+	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
+};
+
+int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	rd_err(0, "%s (try 'revdedupctl help%s%s')", text, ctl->command ? " " : "",
+	       ctl->command ? ctl->command->name : "");
+	return CTL_USAGE;
+}
+
+const struct ctl_command *ctl_find_command(const char *name)
+{
+	const struct ctl_command *command;
+	unsigned int i;
+
+	for (command = ctl_commands; command->name; command++) {
+		if (!strcmp(command->name, name))
+			return command;
+		for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
+			if (!strcmp(command->aliases[i], name))
+				return command;
+	}
+	return NULL;
+}
+
+/* --- parsing */
+
+static void fill_longs(struct option longs[CTL_OPTIONS + 1])
+{
+	unsigned int i;
+
+	memset(longs, 0, (CTL_OPTIONS + 1) * sizeof(*longs));
+	for (i = 0; i < CTL_OPTIONS; i++)
+		longs[i] = (struct option){
+			.name = infos[i].name,
+			.has_arg = infos[i].value ? required_argument : no_argument,
+			.val = NO_LETTER + i,
+		};
+}
+
+static enum ctl_option option_of(int c)
+{
+	unsigned int i;
+
+	for (i = 0; c < NO_LETTER && i < CTL_OPTIONS; i++)
+		if (infos[i].letter == c)
+			return i;
+	return c - NO_LETTER;
+}
+
+static int complain(const struct ctl *ctl, int c, char *const *argv)
+{
+	if (c == ':')
+		return ctl_usage(ctl, "'%s' needs a value", argv[optind - 1]);
+	/* A letter may be one of several behind one dash. */
+	if (optopt > 0 && optopt < NO_LETTER)
+		return ctl_usage(ctl, "there is no option '-%c'", optopt);
+	return ctl_usage(ctl, "there is no option '%s'", argv[optind - 1]);
+}
+
+int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand)
+{
+	const char *letters = until_operand ? "+:p:nyfqv" : ":p:nyfqv";
+	struct option longs[CTL_OPTIONS + 1];
+	int c;
+
+	fill_longs(longs);
+	opterr = 0;
+	optind = 0;
+	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		if (c == '?' || c == ':')
+			return complain(ctl, c, argv);
+		ctl->given[ctl->nr_given++] = (struct ctl_given){
+			.option = option_of(c),
+			.value = optarg,
+		};
+	}
+	ctl->first_operand = optind;
+	return 0;
+}
+
+/* --- values */
+
+const char *ctl_option_name(enum ctl_option option)
+{
+	return infos[option].name;
+}
+
+bool ctl_has(const struct ctl *ctl, enum ctl_option option)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == option)
+			return true;
+	return false;
+}
+
+const char *ctl_value(const struct ctl *ctl, enum ctl_option option)
+{
+	const char *value = NULL;
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == option)
+			value = ctl->given[i].value;
+	return value;
+}
+
+int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret)
+{
+	const char *text = ctl_value(ctl, option);
+	u64 value;
+
+	if (!text)
+		return 0;
+	if (ctl_number_parse(text, max, &value) || value < min)
+		return ctl_usage(ctl, "--%s needs a number from %llu to %llu, not '%s'",
+				 infos[option].name, min, max, text);
+	*ret = value;
+	return 0;
+}
+
+int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
+{
+	const char *text = ctl_value(ctl, option);
+
+	if (text && ctl_size_parse(text, ret))
+		return ctl_usage(ctl, "--%s needs a size such as 500M or 10G, not '%s'",
+				 infos[option].name, text);
+	return 0;
+}
+
+/* --- telling of them */
+
+void ctl_print_options(const struct ctl_command *command)
+{
+	char text[80];
+	unsigned int i;
+
+	for (i = 0; i < CTL_OPTIONS; i++) {
+		const struct option_info *info = &infos[i];
+
+		if (!(command->options >> i & 1))
+			continue;
+		snprintf(text, sizeof(text), "%c%c%c --%s%s%s", info->letter ? '-' : ' ',
+			 info->letter ? info->letter : ' ', info->letter ? ',' : ' ',
+			 info->name, info->value ? " " : "", info->value ? info->value : "");
+		printf("  %-32s %s\n", text, info->help);
+	}
+}
+
+void ctl_print_option_names(const struct ctl_command *command)
+{
+	unsigned int i;
+
+	for (i = 0; i < CTL_OPTIONS; i++)
+		if (command->options >> i & 1)
+			printf(" --%s", infos[i].name);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How far long work is.
+ *
+ * The engine tells at every step, so most of that is dropped. The line ends with
+ * a carriage return: what anybody prints next goes over it.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "progress.h"
+#include "sizes.h"
+
+#define LINE_MS		200
+#define JSON_MS		1000
+
+static void print_line(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
+{
+	char done_text[CTL_SIZE_TEXT], total_text[CTL_SIZE_TEXT], rate_text[CTL_SIZE_TEXT];
+	char left_text[CTL_TIME_TEXT];
+	u64 passed = now - progress->begun, moved = done - progress->first;
+	u64 rate = passed ? moved * 1000 / passed : 0;
+
+	fprintf(stderr, "\033[K%s: %s of %s, %llu %%",
+		progress->subject ? progress->subject : progress->what,
+		ctl_size_print(done_text, done), ctl_size_print(total_text, total),
+		total ? (u64)((double)done * 100 / total) : 100);
+	if (rate)
+		fprintf(stderr, ", %s/s, %s left", ctl_size_print(rate_text, rate),
+			ctl_duration_print(left_text, (total - done + rate - 1) / rate));
+	fputc('\r', stderr);
+	fflush(stderr);
+}
+
+static void print_json(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
+{
+	struct rd_json json = { .out = stdout };
+
+	rd_json_begin(&json, NULL, '{');
+	rd_json_string(&json, "type", "progress");
+	rd_json_string(&json, "what", progress->what);
+	if (progress->subject)
+		rd_json_string(&json, "version", progress->subject);
+	rd_json_u64(&json, "done", done);
+	rd_json_u64(&json, "total", total);
+	rd_json_u64(&json, "milliseconds", now - progress->begun);
+	rd_json_end(&json, '}');
+	putchar('\n');
+	/* Somebody waits for it. */
+	fflush(stdout);
+}
+
+static void tell(const struct rd_progress *base, const char *what, u64 done, u64 total)
+{
+	struct ctl_progress *progress = (struct ctl_progress *)base;
+	u64 now = rd_now_us() / 1000, wait = progress->json ? JSON_MS : LINE_MS;
+
+	if (progress->what != what) {
+		progress->what = what;
+		progress->begun = now;
+		progress->told = now;
+		progress->first = done;
+		progress->ended = false;
+	}
+	done = rd_min(done, total);
+	if (now - progress->told < wait &&
+	    !(progress->every && done == total && !progress->ended))
+		return;
+	progress->told = now;
+	progress->ended = done == total;
+	if (progress->json)
+		print_json(progress, done, total, now);
+	else
+		print_line(progress, done, total, now);
+	progress->on_screen = !progress->json;
+}
+
+void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
+		       volatile int *stop)
+{
+	*progress = (struct ctl_progress){
+		.progress.stop = stop,
+		.json = json,
+		.every = every,
+	};
+}
+
+void ctl_progress_show(struct ctl_progress *progress)
+{
+	progress->progress.tell = tell;
+}
+
+void ctl_progress_begin(struct ctl_progress *progress, const char *subject)
+{
+	progress->subject = subject;
+	progress->what = NULL;
+}
+
+void ctl_progress_clear(struct ctl_progress *progress)
+{
+	if (!progress->on_screen)
+		return;
+	fputs("\033[K", stderr);
+	progress->on_screen = false;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How far long work is: a line on a terminal, or lines of JSON. */
+#ifndef CTL_PROGRESS_H
+#define CTL_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "pool/pool.h"
+
+struct ctl_progress {
+	struct rd_progress progress;	/* the engine's: first */
+	bool json;
+	bool every;		/* tell of short work, too */
+	const char *subject;	/* a version, or NULL */
+	const char *what;	/* that goes on now */
+	u64 begun, told;	/* ms */
+	u64 first;		/* was done when it began */
+	bool ended;		/* the end of it was told */
+	bool on_screen;
+};
+
+/* @every: as in --progress=always; nothing is told before ctl_progress_tell(). */
+void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
+		       volatile int *stop);
+void ctl_progress_show(struct ctl_progress *progress);
+
+/* What comes is about @subject, which must last. */
+void ctl_progress_begin(struct ctl_progress *progress, const char *subject);
+
+/* Take the line off the screen, before something else is printed there. */
+void ctl_progress_clear(struct ctl_progress *progress);
+
+#endif

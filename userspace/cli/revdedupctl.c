@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl: versions of disk images and block devices in a pool. See
+ * Documentation/revdedupctl.8.
+ *
+ * Here: which commands there are, what options each of them knows, and how the
+ * program ends.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/standard.h"
+#include "host/sys/dm.h"
+#include "cli.h"
+
+#define O(name)		(1ULL << CTL_OPT_##name)
+#define COMMON		(O(POOL) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | O(VERBOSE))
+/* Of commands that need no pool. */
+#define HOST		(COMMON & ~O(POOL))
+#define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
+			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
+			 O(REMOVE_ALL))
+#define ANY		1000000
+
+const struct ctl_command ctl_commands[] = {
+	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
+	  O(DATA) | O(SIZE) | O(RESERVE) | O(FORCE) | O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
+	  false, cmd_init },
+	{ "attach", { "track" }, "VOL|--all", "put the target over a volume, so that it is tracked",
+	  HOST | O(FROM) | O(META) | O(ALL), 0, 1, false, cmd_attach },
+	{ "detach", { "untrack" }, "VOL", "take the target off; what was known of changes is lost",
+	  HOST | O(YES) | O(FORCE), 1, 1, false, cmd_detach },
+	{ "status", { NULL }, "[VOL]", "say how attached volumes are; 1: one needs somebody",
+	  HOST, 0, 1, false, cmd_status },
+	{ "metrics", { NULL }, "", "print numbers of pool and attached volumes for Prometheus",
+	  (COMMON | O(OUTPUT)) & ~O(JSON), 0, 0, false, cmd_metrics },
+	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]|--all",
+	  "take a version of VOL: of an attached volume, or from an image or a device",
+	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
+	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(FORCE), 0, 1, false, cmd_snapshot },
+	{ "list", { "ls", "versions", "snapshots" }, "[VOL]", "list versions",
+	  COMMON, 0, 1, false, cmd_list },
+	{ "show", { "info" }, "VOL[@VERSION]", "say more about a version",
+	  COMMON, 1, 1, false, cmd_show },
+	{ "stats", { "du", "df" }, "", "say how much is in the pool",
+	  COMMON, 0, 0, false, cmd_stats },
+	{ "diff", { NULL }, "VOL@A VOL@B", "list the ranges that differ, offset and length",
+	  COMMON | O(PROGRESS), 2, 2, false, cmd_diff },
+	{ "restore", { "extract", "receive" }, "VOL@VERSION --to TARGET",
+	  "write a version to a file or a device",
+	  COMMON | O(PROGRESS) | O(TO) | O(FULL) | O(YES) | O(FORCE), 1, 1, false, cmd_restore },
+	{ "dump", { "cat" }, "VOL@VERSION", "write a version to stdout",
+	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
+	{ "map", { "activate" }, "VOL[@VERSION] [NAME]", "have a version as a block device",
+	  COMMON | O(WRITABLE), 1, 2, false, cmd_map },
+	{ "unmap", { "deactivate" }, "NAME", "remove such a device",
+	  COMMON | O(YES) | O(FORCE), 1, 1, false, cmd_unmap },
+	{ "mount", { NULL }, "VOL[@VERSION] DIR", "mount the file system in a version",
+	  COMMON | O(WRITABLE) | O(PARTITION), 2, 2, false, cmd_mount },
+	{ "umount", { "unmount" }, "DIR", "unmount it, and remove its device",
+	  COMMON, 1, 1, false, cmd_umount },
+	{ "clone", { NULL }, "VOL[@VERSION] GROUP/NAME",
+	  "make a volume that begins as a version, at once",
+	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
+	{ "rollback", { "revert", "merge" }, "VOL@VERSION",
+	  "have an attached volume be an earlier version, at once",
+	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
+	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
+	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
+	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
+	{ "prune", { "expire" }, "[VOL] --keep-...", "delete versions that no rule keeps",
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP, 0, 1, false, cmd_prune },
+	{ "protect", { "hold", "pin" }, "VOL@VERSION...", "keep versions from being deleted",
+	  COMMON, 1, ANY, false, cmd_protect },
+	{ "unprotect", { "release", "unpin" }, "VOL@VERSION...", "let versions be deleted again",
+	  COMMON, 1, ANY, false, cmd_unprotect },
+	{ "tag", { "label" }, "VOL@VERSION +TAG|-TAG...", "add and remove tags",
+	  COMMON, 2, ANY, true, cmd_tag },
+	{ "check", { "fsck" }, "", "check the catalog; reads no content",
+	  COMMON, 0, 0, false, cmd_check },
+	{ "scrub", { "verify" }, "[VOL[@VERSION]]", "read everything, and look for damage",
+	  COMMON | O(PROGRESS), 0, 1, false, cmd_scrub },
+	{ "repair", { NULL }, "[--from PATH]...|--rebuild-catalog",
+	  "heal damage from other copies, or make a lost catalog anew",
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(FROM) | O(FORCE) | O(REBUILD_CATALOG), 0, 0, false,
+	  cmd_repair },
+	{ "completion", { NULL }, "bash", "print a script that completes commands", 0, 1, 1,
+	  false, cmd_completion },
+	{ "help", { NULL }, "[COMMAND]", "say more", 0, 0, 1, false, cmd_help },
+	{ "version", { NULL }, "", "print the version", 0, 0, 0, false, cmd_version },
+	{ NULL }
+};
+
+/* --- signals */
+
+static volatile int stop;
+
+/* The first one is a request; for a second one the default is still there. */
+static void on_signal(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+/*
+ * A page of the catalog's index, a file that SQLite has mapped, for which there is no
+ * room. It is as if the command had been killed here, which does no harm.
+ */
+static void on_no_page(int signal)
+{
+	static const char text[] =
+		"revdedupctl: there is no room for the index of the catalog, or it cannot be read\n"
+		"revdedupctl: the next command finishes or undoes what was begun\n"
+		"revdedupctl: 'revdedupctl delete' and 'prune' make room\n";
+
+	(void)signal;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	_exit(CTL_NO_SPACE);
+}
+
+static void set_signals(void)
+{
+	struct sigaction no_page = { .sa_handler = on_no_page };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGBUS, &no_page, NULL);
+}
+
+/* --- options that many have */
+
+static int set_progress(struct ctl *ctl)
+{
+	const char *when = ctl_value(ctl, CTL_OPT_PROGRESS);
+	bool always = when && !strcmp(when, "always");
+
+	if (when && !always && strcmp(when, "auto") && strcmp(when, "never"))
+		return ctl_usage(ctl, "--progress is auto, always or never, not '%s'", when);
+	ctl_progress_init(&ctl->progress, ctl->json, always, &stop);
+	if (!(ctl->command->options & O(PROGRESS)) || (when && !strcmp(when, "never")))
+		return 0;
+	if (always || (!ctl->quiet && (ctl->json || isatty(STDERR_FILENO))))
+		ctl_progress_show(&ctl->progress);
+	return 0;
+}
+
+static int set_common(struct ctl *ctl)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++) {
+		switch (ctl->given[i].option) {
+		case CTL_OPT_QUIET:
+			rd_verbosity = -1;
+			break;
+		case CTL_OPT_VERBOSE:
+			rd_verbosity = 1;
+			break;
+		case CTL_OPT_JSON:
+			ctl->json = true;
+			break;
+		default:
+			break;
+		}
+	}
+	ctl->quiet = rd_verbosity < 0;
+	return set_progress(ctl);
+}
+
+/* --- running one */
+
+static int check_usage(struct ctl *ctl)
+{
+	const struct ctl_command *command = ctl->command;
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (!(command->options >> ctl->given[i].option & 1))
+			return ctl_usage(ctl, "'%s' does not take --%s", command->name,
+					 ctl_option_name(ctl->given[i].option));
+	if (ctl->nr_operands < command->min)
+		return ctl_usage(ctl, "'%s' needs %s", command->name, command->operands);
+	if (ctl->nr_operands > command->max)
+		return ctl_usage(ctl, "'%s' is one too many", ctl->operands[command->max]);
+	return set_common(ctl);
+}
+
+static int exit_code(int r)
+{
+	switch (r) {
+	case -EBUSY:
+		return CTL_LOCKED;
+	case -ENOSPC:
+		return CTL_NO_SPACE;
+	case -ENOPKG:
+		return CTL_NO_MODULE;
+	case -EUCLEAN:
+		return CTL_DAMAGE;
+	case -EINTR:
+		rd_err(0, "interrupted");
+		return CTL_INTERRUPTED;
+	case -ENOMEM:
+		rd_err(0, "out of memory");
+		return CTL_FAILED;
+	}
+	return r < 0 ? CTL_FAILED : r;
+}
+
+static int run(struct ctl *ctl)
+{
+	int r = exit_code(ctl->command->run(ctl));
+
+	/* An answer that did not arrive is none; why is not known any more. */
+	if (fflush(stdout) || ferror(stdout)) {
+		rd_err(0, "cannot write to stdout: not all was printed");
+		return r ? r : CTL_FAILED;
+	}
+	return r;
+}
+
+/* "COMMAND --help" is "help COMMAND", whatever else is there. */
+static int run_help(struct ctl *ctl)
+{
+	char *name = ctl->command ? (char *)ctl->command->name : NULL;
+
+	ctl->operands = &name;
+	ctl->nr_operands = !!name;
+	ctl->command = ctl_find_command(ctl_has(ctl, CTL_OPT_HELP) ? "help" : "version");
+	return run(ctl);
+}
+
+static int run_line(struct ctl *ctl, int argc, char **argv)
+{
+	int r;
+
+	r = ctl_parse(ctl, argc, argv, true);
+	if (r)
+		return r;
+	argc -= ctl->first_operand;
+	argv += ctl->first_operand;
+	if (ctl_has(ctl, CTL_OPT_HELP) || ctl_has(ctl, CTL_OPT_VERSION))
+		return run_help(ctl);
+	if (!argc)
+		return ctl_usage(ctl, "which command?");
+	ctl->command = ctl_find_command(argv[0]);
+	if (!ctl->command)
+		return ctl_usage(ctl, "there is no command '%s'", argv[0]);
+	r = ctl_parse(ctl, argc, argv, ctl->command->options_first);
+	if (r)
+		return r;
+	if (ctl_has(ctl, CTL_OPT_HELP))
+		return run_help(ctl);
+	ctl->operands = argv + ctl->first_operand;
+	ctl->nr_operands = argc - ctl->first_operand;
+	r = check_usage(ctl);
+	return r ? r : run(ctl);
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl ctl = { .given = calloc(argc + 1, sizeof(*ctl.given)) };
+	int r;
+
+	if (!ctl.given || !rd_hold_standard_files())
+		return CTL_FAILED;
+	set_signals();
+	rd_dm_init();
+	/* In one file with stderr, lines are to be in the order of things. */
+	setlinebuf(stdout);
+	r = run_line(&ctl, argc, argv);
+	free(ctl.given);
+	return r;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Numbers, sizes and times as people write and read them. Pure. */
+#ifndef CTL_SIZES_H
+#define CTL_SIZES_H
+
+#include "base/units.h"
+
+/* Parsers return 0, -EINVAL, or -ERANGE: more than @max, or than fits. */
+
+/* Decimal digits and nothing else. */
+int ctl_number_parse(const char *text, u64 max, u64 *ret);
+
+/* Bytes, or with K, M, G, T or P (also KiB and so on) units of 1024. */
+int ctl_size_parse(const char *text, u64 *ret);
+
+/* Seconds, from a number with h, d, w or y (365 days). */
+int ctl_duration_parse(const char *text, i64 *ret);
+
+/* These have @text for the result, and return it. */
+#define CTL_SIZE_TEXT	32
+#define CTL_TIME_TEXT	32
+
+/* "312.0 MiB" */
+const char *ctl_size_print(char *text, u64 bytes);
+
+/* "2:05:09" or "5:09" */
+const char *ctl_duration_print(char *text, u64 seconds);
+
+/* "2026-11-20 02:00:13", local time */
+const char *ctl_time_print(char *text, i64 when);
+
+#endif

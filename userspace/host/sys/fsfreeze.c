@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* File systems on this host that lie on a volume, but not directly. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "block.h"
+#include "fsfreeze.h"
+#include "mounts.h"
+
+static bool is_known(const struct rd_buffer *fss, dev_t dev)
+{
+	const struct rd_fs *fs = (const struct rd_fs *)fss->data;
+	size_t nr = fss->len / sizeof(*fs);
+
+	for (; nr; nr--, fs++)
+		if (fs->dev == dev)
+			return true;
+	return false;
+}
+
+static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *ret)
+{
+	struct rd_fs fs = { .dev = mount->number };
+	struct stat st;
+
+	if (mount->device == device || is_known(ret, fs.dev) ||
+	    !rd_device_lies_on(mount->device, device))
+		return 0;
+	memcpy(fs.where, mount->where, sizeof(fs.where));
+	fs.fd = open(fs.where, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
+	if (fs.fd < 0)
+		return rd_err(-errno, "cannot open '%s', which lies on the volume", fs.where);
+	/* Something else may be mounted over it; that has a line of its own. */
+	if (fstat(fs.fd, &st) || st.st_dev != fs.dev) {
+		close(fs.fd);
+		return 0;
+	}
+	rd_buffer_put(ret, &fs, sizeof(fs));
+	if (!ret->failed)
+		return 0;
+	close(fs.fd);
+	return -ENOMEM;
+}
+
+/* A file system in a file of another one was mounted after that. */
+static void turn_round(struct rd_buffer *fss)
+{
+	struct rd_fs *fs = (struct rd_fs *)fss->data, other;
+	size_t i, nr = fss->len / sizeof(*fs);
+
+	for (i = 0; i < nr / 2; i++) {
+		other = fs[i];
+		fs[i] = fs[nr - 1 - i];
+		fs[nr - 1 - i] = other;
+	}
+}
+
+int rd_fs_find(const char *device, struct rd_buffer *ret)
+{
+	struct rd_mount mount;
+	struct stat st;
+	FILE *mounts;
+	int r = 0;
+
+	if (stat(device, &st))
+		return rd_err(-errno, "cannot look at '%s'", device);
+	mounts = rd_mounts_open();
+	if (!mounts)
+		return rd_err(-errno, "cannot read what is mounted");
+	while (!r && rd_mounts_next(mounts, &mount))
+		r = look(&mount, st.st_rdev, ret);
+	fclose(mounts);
+	turn_round(ret);
+	return r;
+}
+
+void rd_fs_close(struct rd_buffer *fss)
+{
+	struct rd_fs *fs = (struct rd_fs *)fss->data;
+	size_t nr = fss->len / sizeof(*fs);
+
+	for (; nr; nr--, fs++)
+		close(fs->fd);
+	rd_buffer_free(fss);
+}
+
+int rd_fs_freeze(const struct rd_fs *fs, bool *is_frozen)
+{
+	/* A guard must not find it false when it is frozen; to thaw too much does no harm. */
+	*is_frozen = true;
+	if (!ioctl(fs->fd, FIFREEZE, 0)) {
+		rd_info("froze '%s'", fs->where);
+		return 0;
+	}
+	*is_frozen = false;
+	if (errno == EBUSY) {
+		rd_info("'%s' is frozen by somebody else", fs->where);
+		return 0;
+	}
+	if (errno == EOPNOTSUPP) {
+		rd_warn("'%s' cannot be frozen: it was only synced", fs->where);
+		return 0;
+	}
+	return rd_err(-errno, "cannot freeze '%s'", fs->where);
+}
+
+int rd_fs_thaw(const struct rd_fs *fs)
+{
+	if (!ioctl(fs->fd, FITHAW, 0) || errno == EINVAL)
+		return 0;
+	rd_err(-errno, "cannot thaw '%s'", fs->where);
+	rd_hint("who writes to it waits: 'fsfreeze --unfreeze %s'", fs->where);
+	return -EIO;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Loop devices, which make block devices of files. */
+#ifndef RD_LOOP_H
+#define RD_LOOP_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "base/units.h"
+
+#define RD_LOOP_PATH	32
+
+/* A file without a name in the directory @dir: its fd, or -errno, and that is said. */
+int rd_temporary_file(const char *dir, u64 bytes);
+
+/*
+ * A loop device over the file or block device @fd, with logical blocks of 512 bytes. It
+ * goes away by itself with the last who has it open, so that nothing is left behind,
+ * whoever dies. Returns an fd of it, to be closed once a table has it, or -errno, and that
+ * is said.
+ */
+int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
+
+/* 1: the block device with this number, "7:0", is a loop device over @file. 0: not. */
+int rd_loop_is_over(const char *number, const struct stat *file);
+
+/* Is there a loop device over this file? Then @path is one. */
+bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH]);
+
+#endif

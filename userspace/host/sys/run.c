@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Other programs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "run.h"
+
+extern char **environ;
+
+/* In a group of its own, so that Ctrl-C is ours alone: LVM is not to be cut short. */
+static int start(char *const *argv, int out, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t signals;
+	int r;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+	posix_spawnattr_init(&attr);
+	/* A guard ignores these, and who it runs must not. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGPIPE);
+	posix_spawnattr_setsigdefault(&attr, &signals);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawnp(ret_pid, argv[0], &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return r ? rd_err(-r, "cannot run '%s'", argv[0]) : 0;
+}
+
+static int read_all(int fd, struct rd_buffer *ret)
+{
+	ssize_t len = 1;
+
+	while (len) {
+		u8 *to = rd_buffer_grow(ret, 4096);
+
+		if (!to)
+			return -ENOMEM;
+		len = read(fd, to, 4096);
+		ret->len -= 4096 - (len > 0 ? len : 0);
+		if (len < 0 && errno != EINTR)
+			return -errno;
+	}
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : 0;
+}
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int rd_run(char *const *argv, struct rd_buffer *ret_output)
+{
+	int ends[2], status, r = 0;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return rd_err(-errno, "cannot make a pipe");
+	r = start(argv, ends[1], &pid);
+	close(ends[1]);
+	if (!r) {
+		struct rd_buffer none = { 0 };
+
+		r = read_all(ends[0], ret_output ? ret_output : &none);
+		rd_buffer_free(&none);
+		status = wait_for(pid);
+		r = r ? rd_err(r, "cannot read what '%s' says", argv[0]) : status;
+	}
+	close(ends[0]);
+	return r;
+}
+
+/* --- with a limit */
+
+/* false: the time is over. */
+static bool ends_within(pid_t pid, unsigned int seconds)
+{
+	u64 end = rd_now_us() + seconds * 1000000ULL, now;
+	struct pollfd wait = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+	int r = 0;
+
+	while (wait.fd >= 0 && r <= 0 && (now = rd_now_us()) < end)
+		r = poll(&wait, 1, (end - now + 999) / 1000);
+	if (wait.fd >= 0)
+		close(wait.fd);
+	return r > 0;
+}
+
+int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running)
+{
+	bool in_time;
+	pid_t pid;
+	int r;
+
+	r = start(argv, STDERR_FILENO, &pid);
+	if (r)
+		return r;
+	*running = pid;
+	in_time = ends_within(pid, seconds);
+	if (!in_time)
+		kill(-pid, SIGKILL);
+	r = wait_for(pid);
+	*running = 0;
+	return in_time ? r : -ETIME;
+}

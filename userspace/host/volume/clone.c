@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A volume of its own that begins as a version. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "host/sys/block.h"
+#include "host/sys/lvm.h"
+#include "pool/engine/engine.h"
+#include "clone.h"
+#include "image.h"
+#include "lessor.h"
+#include "stack.h"
+
+struct clone {
+	struct rd_pool *pool;
+	const struct rd_version *version;
+	const struct rd_clone_options *options;
+	struct rd_attachment *at;
+	struct rd_lv base, meta;
+	bool base_is_zeros;
+};
+
+/* --- names */
+
+static int name_lvs(const char *volume, struct rd_lv *base, struct rd_lv *meta)
+{
+	const char *slash = strchr(volume, '/');
+	int vg = slash ? slash - volume : 0;
+
+	if (!vg || !slash[1] || strchr(slash + 1, '/')) {
+		rd_err(0, "'%s' is not the name of a logical volume", volume);
+		rd_hint("nothing was changed; say GROUP/NAME");
+		return -EINVAL;
+	}
+	/* A device's path has both, and a name beside it. */
+	if (vg > 60 || strlen(slash + 1) > 50)
+		return rd_err(-ENAMETOOLONG, "'%s' is too long for a logical volume", volume);
+	snprintf(base->vg, sizeof(base->vg), "%.*s", vg, volume);
+	snprintf(base->name, sizeof(base->name), "%s", slash + 1);
+	*meta = *base;
+	strcat(meta->name, "_rdmeta");
+	return 0;
+}
+
+/* Of this clone alone: what bears it has nobody else's data. */
+static void make_tag(const struct rd_attachment *at, char ret[64])
+{
+	char uuid[RD_UUID_TEXT];
+
+	snprintf(ret, 64, "revdedup-clone-%s", rd_uuid_print(uuid, at->uuid));
+}
+
+/* --- what is in its way */
+
+/* A detach that died leaves the metadata alone, of a volume that may be there or not. */
+static int check_name(const struct rd_lv *lv, bool is_meta)
+{
+	bool exists;
+	int r = rd_lv_exists(lv, &exists);
+
+	if (r || !exists)
+		return r;
+	rd_err(0, "there is a logical volume '%s/%s'", lv->vg, lv->name);
+	if (is_meta)
+		rd_hint("nothing was changed; 'lvremove %s/%s' removes what a command that died has left",
+			lv->vg, lv->name);
+	else
+		rd_hint("nothing was changed; a clone makes a new one: give it another name");
+	return -EEXIST;
+}
+
+static int check_room(const struct clone *clone)
+{
+	u64 sectors = rd_version_sectors(clone->version);
+	u64 wanted = rd_stack_meta_bytes(sectors), room;
+	int r;
+
+	if (!clone->options->thin_pool)
+		wanted += sectors * 512;
+	r = rd_vg_free(clone->base.vg, &room);
+	if (r) {
+		rd_hint("nothing was changed; 'vgs' lists the volume groups that there are");
+		return r;
+	}
+	/* Extents are not split: lvcreate has the last word. */
+	if (room >= wanted)
+		return 0;
+	rd_err(0, "volume group '%s' has %llu MiB free, and the clone needs %llu", clone->base.vg,
+	       room >> 20, rd_round_up(wanted, 1 << 20) >> 20);
+	if (clone->options->thin_pool)
+		rd_hint("nothing was changed; this is for its metadata, which are not thin");
+	else
+		rd_hint("nothing was changed; --thinpool makes a thin one, which takes what is written to it");
+	return -ENOSPC;
+}
+
+static int check(struct clone *clone)
+{
+	const char *thin_pool = clone->options->thin_pool;
+	int r;
+
+	r = check_name(&clone->base, false);
+	if (!r)
+		r = check_name(&clone->meta, true);
+	if (!r)
+		r = check_room(clone);
+	if (r || !thin_pool)
+		return r;
+	r = rd_thin_pool_check(clone->base.vg, thin_pool, &clone->base_is_zeros);
+	if (r)
+		rd_hint("nothing was changed; 'lvs' lists the volumes of the group");
+	return r;
+}
+
+/* --- making it */
+
+static int make_lvs(struct clone *clone)
+{
+	u64 sectors = rd_version_sectors(clone->version);
+	struct rd_attachment *at = clone->at;
+	char tag[64];
+	int r;
+
+	make_tag(at, tag);
+	r = rd_lv_create_tagged(&clone->base, sectors * 512, clone->options->thin_pool, tag);
+	if (!r)
+		r = rd_point("clone-base");
+	if (!r)
+		r = rd_block_sectors(at->base, &sectors);
+	if (!r)
+		r = rd_lv_create(&clone->meta, rd_stack_meta_bytes(sectors));
+	if (!r)
+		r = rd_point("clone-meta");
+	return r ? r : rd_attachment_identify(at);
+}
+
+static int write_table(const struct clone *clone)
+{
+	const struct rd_attachment *at = clone->at;
+	struct rd_image image = {
+		.volume_uuid = at->uuid,
+		.base_is_zeros = clone->base_is_zeros,
+		.hydrate = !clone->options->stay,
+	};
+	RD_CLOSE int fd = rd_open_direct(at->meta, O_RDWR | O_EXCL, 0);
+	u64 sectors;
+	int r;
+
+	if (fd < 0)
+		return rd_err(fd, "cannot open '%s'", at->meta);
+	r = rd_block_sectors(at->base, &image.sectors);
+	if (!r)
+		r = rd_block_sectors(at->meta, &sectors);
+	return r ? r : rd_image_write(clone->pool, clone->version, &image, fd, sectors * 512);
+}
+
+static int bring_up(struct rd_attachment *at)
+{
+	enum rd_stack_state state;
+	int r = rd_stack_up(at, &state);
+
+	return !r && state != RD_STACK_UP ? -ENOPKG : r;
+}
+
+/* Nothing that the table names is given back before the device is there to be asked. */
+static int make_device(struct clone *clone)
+{
+	struct rd_lock shut = RD_LOCK_NONE;
+	char device[RD_DM_NAME_MAX];
+	i64 lease;
+	int r;
+
+	r = rd_lease_shut(clone->pool, &shut);
+	if (!r)
+		r = rd_lease_add(clone->pool, clone->version,
+				 rd_part_uuid(device, clone->at, NULL), &lease);
+	if (!r)
+		r = rd_point("clone-leased");
+	if (!r)
+		r = write_table(clone);
+	if (!r)
+		r = rd_point("clone-table");
+	if (!r)
+		r = bring_up(clone->at);
+	if (!r)
+		r = rd_point("clone-up");
+	rd_lock_drop(&shut);
+	return r;
+}
+
+static int save(struct rd_attachment *at, bool is_unfinished)
+{
+	at->is_unfinished = is_unfinished;
+	return rd_attachment_save(at);
+}
+
+static int make(struct clone *clone)
+{
+	int r;
+
+	r = save(clone->at, true);
+	if (!r)
+		r = rd_point("clone-noted");
+	if (!r)
+		r = make_lvs(clone);
+	if (!r)
+		r = make_device(clone);
+	if (!r)
+		r = save(clone->at, false);
+	if (!r)
+		return 0;
+	if (!rd_clone_undo(clone->pool, clone->at))
+		rd_hint("nothing is left of the clone");
+	return r;
+}
+
+/* --- */
+
+/* The name is ours: there is none, or one that was cut short, which goes. */
+static int take_name(const struct clone *clone, const char *volume)
+{
+	RD_FREE struct rd_attachment *was = malloc(sizeof(*was));
+	int r = was ? rd_attachment_load(was, volume) : -ENOMEM;
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	if (was->is_unfinished && !strcmp(was->pool, clone->at->pool))
+		return rd_clone_undo(clone->pool, was);
+	if (was->is_unfinished) {
+		rd_err(0, "'%s' is a clone from the pool '%s' that was cut short", volume,
+		       was->pool);
+		rd_hint("nothing was changed; 'revdedupctl detach %s' takes away what there is of it",
+			volume);
+		return -EEXIST;
+	}
+	rd_err(0, "'%s' is attached already", volume);
+	rd_hint("nothing was changed; a clone makes a new volume: give it another name");
+	return -EEXIST;
+}
+
+static int begin(struct clone *clone, unsigned int wait_ms)
+{
+	char base[RD_LV_PATH_MAX], meta[RD_LV_PATH_MAX];
+	const char *volume = clone->options->volume;
+	struct rd_attachment *at = clone->at;
+	int r;
+
+	r = rd_attachment_init(at, volume, rd_lv_path(base, &clone->base),
+			       rd_lv_path(meta, &clone->meta));
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	if (!r && !realpath(clone->pool->path, at->pool))
+		r = rd_err(-errno, "cannot find the path of the pool");
+	/* Until it was locked another command may have been making it. */
+	if (!r)
+		r = take_name(clone, volume);
+	return r ? r : check(clone);
+}
+
+int rd_clone(struct rd_pool *pool, const struct rd_version *version,
+	     const struct rd_clone_options *options, unsigned int wait_ms,
+	     struct rd_attachment *at)
+{
+	struct clone clone = { pool, version, options, at, .base_is_zeros = false };
+	int r;
+
+	r = name_lvs(options->volume, &clone.base, &clone.meta);
+	if (!r)
+		r = begin(&clone, wait_ms);
+	if (!r)
+		r = make(&clone);
+	/* What others could not give back meanwhile. */
+	return r ? r : rd_free_queue(pool);
+}
+
+int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
+{
+	struct rd_lv base, meta;
+	char tag[64];
+	int r;
+
+	make_tag(at, tag);
+	r = name_lvs(at->volume, &base, &meta);
+	if (!r)
+		r = rd_stack_abandon(at);
+	if (!r)
+		r = rd_lv_remove_tagged(&base, tag);
+	if (!r)
+		r = rd_lv_remove(&meta);
+	if (!r)
+		r = rd_tell_gone(pool, at);
+	/* Last: it is what tells that there is something to take away. */
+	return r ? r : rd_attachment_remove(at);
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Hold a volume's content still while it is copied. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "host/sys/block.h"
+#include "freeze.h"
+#include "guard.h"
+
+/* In sectors: what is copied before it is overwritten, once. */
+#define CHUNK		32
+#define MIN_COW		(64ULL << 20)
+#define MAX_COW		(32ULL << 30)
+#define META_COW	(16ULL << 20)
+
+/* --- parts */
+
+struct part {
+	char name[RD_DM_NAME_MAX];
+	char path[RD_DM_PATH_MAX];
+};
+
+static void name_part(struct part *part, const struct rd_attachment *at, const char *word)
+{
+	rd_part_name(part->name, at, word);
+	rd_dm_path(part->path, part->name);
+}
+
+static bool exists(const struct rd_attachment *at, const char *word)
+{
+	struct rd_dm_info info;
+
+	return !rd_part_info(at, word, &info) && info.exists;
+}
+
+/* A device with this table, which the first resume brings. */
+static int prepare(const struct rd_attachment *at, const char *word, u64 sectors,
+		   const char *target, const char *params)
+{
+	char name[RD_DM_NAME_MAX], uuid[RD_DM_NAME_MAX];
+	int r;
+
+	r = rd_dm_create(rd_part_name(name, at, word), rd_part_uuid(uuid, at, word));
+	return r ? r : rd_dm_load(name, sectors, target, params, 0);
+}
+
+static int prepare_snapshot(const struct rd_attachment *at, const char *word, u64 sectors,
+			    const char *origin, const struct rd_cow *cow)
+{
+	char params[PATH_MAX + RD_LV_PATH_MAX + 32];
+
+	/* Not persistent: after a crash nobody wants it. */
+	snprintf(params, sizeof(params), "%s %s N %u", origin, cow->path, CHUNK);
+	return prepare(at, word, sectors, "snapshot", params);
+}
+
+static int resume_part(const struct rd_attachment *at, const char *word, unsigned int flags)
+{
+	char name[RD_DM_NAME_MAX];
+
+	return rd_dm_resume(rd_part_name(name, at, word), RD_DM_PRIVATE | flags);
+}
+
+/* --- beginning */
+
+static u64 cow_bytes(const struct rd_freeze_options *options,
+		     const struct rd_target_status *status)
+{
+	u64 dirty = status->nr_dirty << RD_SEG_SHIFT;
+
+	if (options->cow_bytes)
+		return options->cow_bytes;
+	return rd_min(rd_max(dirty / 4, MIN_COW), MAX_COW);
+}
+
+/* The devices for the base, and the volume's next table, on top of them. */
+static int prepare_base(struct rd_freeze *freeze, const struct rd_freeze_options *options,
+			const struct rd_target_status *status)
+{
+	const struct rd_attachment *at = freeze->at;
+	struct rd_cow cow = RD_COW_NONE;
+	struct rd_target_devices devices;
+	struct part origin;
+	u64 sectors;
+	int r;
+
+	name_part(&origin, at, "origin");
+	r = rd_block_sectors(at->base, &sectors);
+	if (!r)
+		r = rd_cow_open(&cow, at->base, options->dir, cow_bytes(options, status));
+	if (!r)
+		r = prepare_snapshot(at, "snap", sectors, at->base, &cow);
+	rd_cow_keep(&cow);
+	/*
+	 * After that: a snapshot-origin learns when it is resumed how long a write may
+	 * be so that it touches one chunk, and copies but the first of each write.
+	 */
+	if (!r)
+		r = prepare(at, "origin", sectors, "snapshot-origin", at->base);
+	if (!r)
+		r = resume_part(at, "origin", 0);
+	if (!r)
+		r = rd_target_devices(at->device, &devices);
+	if (r)
+		return r;
+	rd_block_number(devices.base, origin.path);
+	return rd_target_reload(at->device, &devices);
+}
+
+static int prepare_meta(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+{
+	const struct rd_attachment *at = freeze->at;
+	struct rd_cow cow = RD_COW_NONE;
+	struct part meta;
+	u64 sectors;
+	int r;
+
+	name_part(&meta, at, "meta");
+	r = rd_block_sectors(at->meta, &sectors);
+	if (!r)
+		r = rd_cow_open(&cow, NULL, options->dir, META_COW);
+	if (!r)
+		r = prepare_snapshot(at, "metasnap", sectors, at->meta, &cow);
+	rd_cow_keep(&cow);
+	return r ? r : rd_dm_load(meta.name, sectors, "snapshot-origin", at->meta, 0);
+}
+
+/* The table of this instant, while the volume is suspended and has committed all. */
+static int freeze_meta(const struct rd_attachment *at)
+{
+	char meta[RD_DM_NAME_MAX];
+	int r, resumed;
+
+	r = rd_dm_suspend(rd_part_name(meta, at, "meta"), 0);
+	if (r)
+		return r;
+	r = rd_point("freeze-meta");
+	if (!r)
+		r = resume_part(at, "metasnap", RD_DM_LATER);
+	resumed = rd_dm_resume(meta, RD_DM_PRIVATE | RD_DM_LATER);
+	return r ? r : resumed;
+}
+
+static int checkpoint(struct rd_freeze *freeze)
+{
+	struct rd_target_status status;
+	int r = rd_target_status(freeze->at->device, &status);
+
+	freeze->epoch = status.epoch + 1;
+	return r ? r : rd_target_checkpoint(freeze->at->device, freeze->epoch);
+}
+
+static int while_suspended(void *ctx)
+{
+	struct rd_freeze *freeze = ctx;
+	int r = rd_point("freeze-suspended");
+
+	if (!r && freeze->has_view)
+		r = freeze_meta(freeze->at);
+	if (!r)
+		r = resume_part(freeze->at, "snap", RD_DM_LATER);
+	if (!r)
+		r = checkpoint(freeze);
+	return r ? r : rd_point("freeze-checkpoint");
+}
+
+static int pause_volume(struct rd_freeze *freeze)
+{
+	char meta[RD_DM_NAME_MAX];
+	struct rd_pause pause = {
+		.device = freeze->at->device,
+		.inner = rd_part_name(meta, freeze->at, "meta"),
+		.work = while_suspended,
+		.ctx = freeze,
+	};
+	int resumed, r = rd_pause(&pause, &resumed);
+
+	freeze->pause_us = pause.usec;
+	return r;
+}
+
+static int hold_and_pause(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+{
+	struct rd_hold hold;
+	int undone, r = rd_hold_begin(&hold, freeze->at, options->hook_seconds);
+
+	if (r)
+		return r;
+	r = pause_volume(freeze);
+	undone = rd_hold_end(&hold);
+	freeze->pause_us = rd_max(freeze->pause_us, hold.usec);
+	freeze->undo_failed = undone == -EIO;
+	return r ? r : undone == -EIO ? 0 : undone;
+}
+
+static int make_view(struct rd_freeze *freeze)
+{
+	const struct rd_attachment *at = freeze->at;
+	char name[RD_DM_NAME_MAX], uuid[RD_DM_NAME_MAX];
+	struct part snap, metasnap;
+	struct rd_target_devices devices;
+	struct rd_target_table table;
+	int r;
+
+	name_part(&snap, at, "snap");
+	name_part(&metasnap, at, "metasnap");
+	r = rd_target_devices(at->device, &devices);
+	if (r)
+		return r;
+	table = (struct rd_target_table){
+		.sectors = devices.sectors,
+		.base = snap.path,
+		.meta = metasnap.path,
+		.pool = devices.pool,
+	};
+	r = rd_dm_create(rd_part_name(name, at, "view"), rd_part_uuid(uuid, at, "view"));
+	if (!r)
+		r = rd_target_load(name, &table, RD_DM_READ_ONLY);
+	if (!r)
+		r = rd_dm_resume(name, RD_DM_PRIVATE);
+	return r;
+}
+
+static int set_source(struct rd_freeze *freeze)
+{
+	struct part part;
+
+	name_part(&part, freeze->at, freeze->has_view ? "view" : "snap");
+	memcpy(freeze->source, part.path, sizeof(part.path));
+	return freeze->has_view ? make_view(freeze) : 0;
+}
+
+static int begin(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+{
+	struct rd_target_status status;
+	int r;
+
+	r = rd_target_status(freeze->at->device, &status);
+	if (r)
+		return rd_err(r, "'%s' is not tracked", freeze->at->volume);
+	freeze->has_view = !rd_target_is_home(&status);
+	r = prepare_base(freeze, options, &status);
+	if (!r && freeze->has_view)
+		r = prepare_meta(freeze, options);
+	if (!r)
+		r = rd_point("freeze-prepared");
+	if (!r)
+		r = hold_and_pause(freeze, options);
+	if (!r)
+		r = rd_point("freeze-resumed");
+	return r ? r : set_source(freeze);
+}
+
+int rd_freeze_begin(struct rd_freeze *freeze, const struct rd_attachment *at,
+		    const struct rd_freeze_options *options)
+{
+	int r;
+
+	memset(freeze, 0, sizeof(*freeze));
+	freeze->at = at;
+	r = begin(freeze, options);
+	if (!r)
+		return 0;
+	rd_freeze_end(at);
+	if (freeze->epoch)
+		rd_target_abort(at->device, freeze->epoch);
+	return r;
+}
+
+/* --- while it is copied */
+
+static int check_part(const struct rd_attachment *at, const char *word)
+{
+	RD_FREE char *text = NULL;
+	char name[RD_DM_NAME_MAX], target[RD_DM_NAME_MAX];
+	u64 sectors;
+	int r;
+
+	r = rd_dm_status(rd_part_name(name, at, word), &sectors, target, &text);
+	if (r)
+		return r;
+	if (text[0] >= '0' && text[0] <= '9')
+		return 0;
+	rd_err(0, "'%s' was written to faster than it was copied: there was no room for what was overwritten (%s)",
+	       at->volume, text);
+	rd_hint("--cow-size gives more room");
+	return -EIO;
+}
+
+int rd_freeze_check(const struct rd_freeze *freeze)
+{
+	int r = check_part(freeze->at, "snap");
+
+	return r || !freeze->has_view ? r : check_part(freeze->at, "metasnap");
+}
+
+/* --- ending */
+
+static int is_on_origin(const struct rd_attachment *at, const struct rd_target_devices *devices)
+{
+	char base[32];
+
+	if (access(at->base, F_OK))
+		return rd_err(-errno, "'%s' is not there", at->base);
+	return strcmp(devices->base, rd_block_number(base, at->base)) != 0;
+}
+
+static int back_to_base(const struct rd_attachment *at)
+{
+	struct rd_target_devices devices;
+	int r;
+
+	if (!exists(at, NULL))
+		return 0;
+	/* What was loaded and never resumed. */
+	rd_dm_unload(at->device);
+	r = rd_target_devices(at->device, &devices);
+	if (r == -ENODATA)
+		return 0;
+	if (!r)
+		r = is_on_origin(at, &devices);
+	if (r <= 0)
+		return r;
+	rd_block_number(devices.base, at->base);
+	r = rd_target_reload(at->device, &devices);
+	/* The content is the same, so there is nothing to flush. */
+	return r ? r : rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
+}
+
+static int meta_back(const struct rd_attachment *at)
+{
+	char name[RD_DM_NAME_MAX], target[RD_DM_NAME_MAX];
+	RD_FREE char *text = NULL;
+	u64 sectors;
+	int r;
+
+	if (!exists(at, "meta"))
+		return 0;
+	rd_dm_unload(rd_part_name(name, at, "meta"));
+	r = rd_part_wake(at, "meta", RD_DM_PRIVATE);
+	if (r)
+		return r;
+	r = rd_dm_table(name, &sectors, target, &text);
+	if (r || !strcmp(target, "linear"))
+		return r;
+	r = rd_dm_load_linear(name, sectors, at->meta);
+	return r ? r : rd_dm_swap(name, RD_DM_PRIVATE);
+}
+
+bool rd_freeze_is_there(const struct rd_attachment *at)
+{
+	return exists(at, "origin") || exists(at, "snap") || exists(at, "metasnap") ||
+		exists(at, "view");
+}
+
+int rd_freeze_abandon(const struct rd_attachment *at)
+{
+	static const char *const parts[] = { "view", "metasnap", "snap", "origin" };
+	unsigned int i;
+	int one, r = 0;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		one = rd_part_remove(at, parts[i]);
+		r = r ? r : one;
+	}
+	return r;
+}
+
+/* Every part of it is tried, so that as little as can be is left. */
+int rd_freeze_end(const struct rd_attachment *at)
+{
+	int r, one;
+
+	r = back_to_base(at);
+	one = meta_back(at);
+	r = r ? r : one;
+	one = rd_freeze_abandon(at);
+	r = r ? r : one;
+	one = rd_cow_remove(at->base);
+	return r ? r : one;
+}

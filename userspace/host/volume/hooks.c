@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Programs of the user that are run around a snapshot. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "host/sys/run.h"
+#include "pool/pool.h"
+#include "hooks.h"
+
+/* As run-parts does: no backups of editors, nothing that dpkg has left. */
+static int is_hook(const struct dirent *entry)
+{
+	const char *at = entry->d_name;
+
+	while (isalnum((unsigned char)*at) || *at == '-' || *at == '_')
+		at++;
+	return !*at;
+}
+
+int rd_hooks_find(struct rd_hooks *hooks)
+{
+	int nr;
+
+	memset(hooks, 0, sizeof(*hooks));
+	hooks->dir = rd_config_path("hooks.d");
+	if (!hooks->dir)
+		return -ENOMEM;
+	nr = scandir(hooks->dir, &hooks->entries, is_hook, alphasort);
+	if (nr < 0 && errno != ENOENT)
+		return rd_err(-errno, "cannot read '%s'", hooks->dir);
+	hooks->nr = nr < 0 ? 0 : nr;
+	return 0;
+}
+
+void rd_hooks_free(struct rd_hooks *hooks)
+{
+	while (hooks->nr)
+		free(hooks->entries[--hooks->nr]);
+	free(hooks->entries);
+	free(hooks->dir);
+	memset(hooks, 0, sizeof(*hooks));
+}
+
+int rd_hook_run(const struct rd_hooks *hooks, unsigned int nr, const char *when,
+		const struct rd_attachment *at, unsigned int seconds, pid_t *running)
+{
+	RD_FREE char *path = rd_path_in(hooks->dir, hooks->entries[nr]->d_name);
+	char device[RD_DM_PATH_MAX];
+	char *const argv[] = { path, (char *)when, (char *)at->volume,
+			       (char *)rd_dm_path(device, at->device), NULL };
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	/* One that is not executable is switched off. */
+	if (access(path, X_OK))
+		return 0;
+	r = rd_run_within(argv, seconds, running);
+	if (r == -ETIME)
+		rd_err(0, "the hook '%s %s %s' took longer than %u s and was killed", path, when,
+		       at->volume, seconds);
+	else if (r > 0)
+		rd_err(0, "the hook '%s %s %s' failed with exit status %d", path, when,
+		       at->volume, r);
+	return r > 0 ? -EIO : r;
+}

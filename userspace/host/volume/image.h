@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a version is as a remap table of the target. */
+#ifndef RD_IMAGE_H
+#define RD_IMAGE_H
+
+#include "kernel/ranges.h"
+#include "pool/catalog/versions.h"
+#include "pool/engine/resolve.h"
+#include "pool/pool.h"
+
+static inline u64 rd_version_sectors(const struct rd_version *version)
+{
+	return rd_round_up(version->size, 512) / 512;
+}
+
+/*
+ * Calls @take with each run of blocks of segments @first to @first + @nr - 1 that lie
+ * in a row, in order, until it returns an error. What is beyond the version's end is
+ * not spoken of. A place may be left in the next moment, but it is not given back as
+ * long as the caller has rd_lease_shut().
+ */
+int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
+		  int (*take)(void *ctx, const struct rdd_range *range), void *ctx);
+
+struct rd_image {
+	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */
+	u64 sectors;		/* of its device: behind the version's end are zeros */
+	/* The base reads as zeros where nobody has written: zeros are home already. */
+	bool base_is_zeros;
+	bool hydrate;		/* as soon as there is a device */
+	u64 rate_mib;		/* for that, a second; 0: as fast as it goes */
+};
+
+/*
+ * A whole metadata device with this table on @fd, which has @bytes: as many as
+ * rd_image_bytes() at least. Stable when it returns.
+ */
+int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
+		   const struct rd_image *image, int fd, u64 bytes);
+u64 rd_image_bytes(u64 sectors);
+
+#endif

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Reach the devices that read the pool. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pool/engine/proof.h"
+#include "image.h"
+#include "lessor.h"
+#include "mapped.h"
+#include "poolblocks.h"
+#include "target.h"
+
+#define MESSAGE_MAX	8192
+
+struct leaving {
+	struct rd_pool *pool;
+	const char *name;
+	const struct rd_going *going;
+	struct rd_version version;
+	bool names_pool;	/* any block of it */
+	char device[32];	/* where it reads that */
+	struct rd_buffer runs;	/* struct rdd_range, of what must go */
+	struct rd_buffer message;
+};
+
+/* --- where it is */
+
+static void host_id(char text[9])
+{
+	RD_CLOSE int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, text, 8) != 8)
+		memset(text, '0', 8);
+	text[8] = '\0';
+}
+
+int rd_mapped_uuid(char ret[RD_DEVICE_MAX])
+{
+	char host[9], text[RD_UUID_TEXT];
+	u8 uuid[16];
+	int r = rd_uuid_make(uuid);
+
+	if (r)
+		return rd_err(r, "no random number");
+	host_id(host);
+	snprintf(ret, RD_DEVICE_MAX, RD_MAPPED_UUID "%s-%s", host, rd_uuid_print(text, uuid));
+	return 0;
+}
+
+static bool is_mapped(const char *uuid)
+{
+	return !strncmp(uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
+}
+
+static bool is_mapped_here(const char *uuid)
+{
+	char prefix[sizeof(RD_MAPPED_UUID) + 10], host[9];
+
+	host_id(host);
+	snprintf(prefix, sizeof(prefix), RD_MAPPED_UUID "%s-", host);
+	return !strncmp(uuid, prefix, strlen(prefix));
+}
+
+/* --- what it names */
+
+/* Those of @range that are going, as ranges of their own. */
+static void take_range(struct leaving *leaving, const struct rdd_range *range)
+{
+	const struct rd_going *going = leaving->going;
+	u64 i, place = range->place[0].block;
+
+	if (range->place[0].kind != RDD_POOL)
+		return;
+	leaving->names_pool = true;
+	if (place > going->last || place + range->len <= going->first)
+		return;
+	for (i = 0; i < range->len; i++) {
+		struct rdd_range one = { .first = range->first + i, .len = 1 };
+
+		if (!rd_going_has(going, place + i))
+			continue;
+		one.place[0] = (struct rdd_entry){ .kind = RDD_POOL, .block = place + i };
+		rd_buffer_put(&leaving->runs, &one, sizeof(one));
+	}
+}
+
+/* "<first>,<len>,<place>;... <next>" */
+static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
+{
+	static const struct rdd_range_rules rules = {
+		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
+	};
+	char *blank = strrchr(answer, ' ');
+	const char *at = answer;
+	struct rdd_range range;
+	int r = 0;
+
+	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
+		return -EPROTO;
+	*blank = '\0';
+	while (strcmp(at, "-") && (r = rdd_range_next(&at, &rules, &range)) > 0)
+		take_range(leaving, &range);
+	return r;
+}
+
+/* Settles: what it does not name now, it names nowhere. */
+static int read_table(struct leaving *leaving)
+{
+	struct rd_target_devices devices;
+	u64 next = 0, end;
+	char text[80];
+	int r;
+
+	r = rd_target_devices(leaving->name, &devices);
+	if (r || !strcmp(devices.pool, "-"))
+		return r;
+	memcpy(leaving->device, devices.pool, sizeof(leaving->device));
+	end = rd_round_up(devices.sectors, 8) / 8;
+	while (!r && next < end) {
+		RD_FREE char *answer = NULL;
+		u64 before = next;
+
+		snprintf(text, sizeof(text), "table %llu %llu", next, end - next);
+		r = rd_dm_try_message(leaving->name, text, &answer);
+		if (!r)
+			r = answer ? take_answer(leaving, answer, &next) : -EPROTO;
+		if (!r && next <= before)
+			r = -EPROTO;
+	}
+	return !r && leaving->runs.failed ? -ENOMEM : r;
+}
+
+int rd_device_names_pool(const char *name, bool *ret)
+{
+	static const struct rd_going nothing = { .first = 1 };
+	struct leaving leaving = { .name = name, .going = &nothing };
+	int r = read_table(&leaving);
+
+	*ret = leaving.names_pool;
+	rd_buffer_free(&leaving.runs);
+	return r ? rd_err(r, "cannot read the table of '%s'", name) : 0;
+}
+
+/* --- sending it elsewhere */
+
+static int send(struct leaving *leaving)
+{
+	int r;
+
+	if (!leaving->message.len)
+		return 0;
+	rd_buffer_put_u8(&leaving->message, '\0');
+	if (leaving->message.failed)
+		return -ENOMEM;
+	r = rd_dm_try_message(leaving->name, (char *)leaving->message.data, NULL);
+	leaving->message.len = 0;
+	return r;
+}
+
+static int add_remap(struct leaving *leaving, u64 block, u64 old, u64 new)
+{
+	char text[80];
+	int len;
+
+	len = snprintf(text, sizeof(text), "%s%llx,1,p%llx,p%llx",
+		       leaving->message.len ? ";" : "remap ", block, old, new);
+	rd_buffer_put(&leaving->message, text, len);
+	return leaving->message.len > MESSAGE_MAX ? send(leaving) : 0;
+}
+
+/* The runs of one segment from @i on; *@ret_next: of the next segment. */
+static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, size_t i,
+			size_t *ret_next)
+{
+	const struct rdd_range *runs = (const struct rdd_range *)leaving->runs.data;
+	size_t nr = leaving->runs.len / sizeof(*runs);
+	u64 segment = runs[i].first / RD_SEG_BLOCKS;
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	i64 recipe;
+	int r;
+
+	r = rd_segments_read(leaving->pool->sql, leaving->version.volume,
+			     leaving->version.number, segment, 1, &recipe);
+	if (!r)
+		r = recipe ? rd_resolve(resolver, recipe, &map, &fp) : -EUCLEAN;
+	for (; !r && i < nr && runs[i].first / RD_SEG_BLOCKS == segment; i++) {
+		rd_place place = map.at[runs[i].first % RD_SEG_BLOCKS];
+		u64 new = rd_place_offset(place) / RD_BLOCK_SIZE;
+
+		/* The same place is what the catalog calls free: nobody would be right. */
+		if (rd_place_kind(place) != RD_HERE || rd_going_has(leaving->going, new))
+			return -EUCLEAN;
+		r = add_remap(leaving, runs[i].first, runs[i].place[0].block, new);
+	}
+	*ret_next = i;
+	return r;
+}
+
+static int move_all(struct leaving *leaving)
+{
+	size_t i = 0, nr = leaving->runs.len / sizeof(struct rdd_range);
+	struct rd_resolver *resolver = rd_resolver_new(leaving->pool->sql);
+	int r = resolver ? rd_version_prove(leaving->pool, &leaving->version) : -ENOMEM;
+
+	if (!r)
+		r = rd_sql_begin_read(leaving->pool->sql);
+	if (!r) {
+		while (!r && i < nr)
+			r = move_segment(leaving, resolver, i, &i);
+		rd_sql_end_read(leaving->pool->sql);
+	}
+	if (!r)
+		r = send(leaving);
+	rd_resolver_free(resolver);
+	return r;
+}
+
+static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd_lease *lease,
+		 const struct rd_going *going)
+{
+	struct leaving leaving = { .pool = pool, .going = going };
+	char name[RD_DM_NAME_MAX];
+	int r;
+
+	(void)lessor;
+	r = rd_dm_find(lease->device, name);
+	if (r == -ENODEV)
+		return is_mapped_here(lease->device) ? 1 : r;
+	leaving.name = name;
+	if (!r)
+		r = rd_lease_version(pool->sql, lease, &leaving.version);
+	if (!r)
+		r = read_table(&leaving);
+	/* A volume that has all of it at home. */
+	if (!r && !leaving.names_pool)
+		r = 1;
+	/* A copy of a pool has its leases, and other blocks by the same numbers. */
+	if (!r)
+		r = rd_poolblocks_compare(&pool->area, leaving.device);
+	if (!r && leaving.runs.len)
+		r = is_mapped(lease->device) ?
+			rd_mapped_refresh(pool, &leaving.version, name) : move_all(&leaving);
+	if (r == -EXDEV)
+		rd_info("'%s' reads another copy of this pool", name);
+	else if (r < 0)
+		rd_info("'%s' cannot be made to leave what is to be given back: %s", name,
+			strerror(-r));
+	rd_buffer_free(&leaving.runs);
+	rd_buffer_free(&leaving.message);
+	return r;
+}
+
+int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
+{
+	char device[RD_DM_NAME_MAX];
+
+	rd_part_uuid(device, at, NULL);
+	if (pool)
+		return rd_lease_drop_device(pool, device);
+	if (!at->pool[0])
+		return 0;
+	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", at->pool, device);
+	rd_hint("'revdedupctl --pool %s unmap --force %s' tells it", at->pool, device);
+	return 0;
+}
+
+struct rd_lessor rd_host_lessor = { .leave = leave };

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A version as a block device. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "host/sys/loop.h"
+#include "host/sys/mounts.h"
+#include "pool/engine/engine.h"
+#include "image.h"
+#include "lessor.h"
+#include "mapped.h"
+#include "poolblocks.h"
+#include "target.h"
+
+#define CHUNK	8	/* sectors; what is written is small, and goes */
+
+/* --- its parts */
+
+/* Returns the fd of a loop device over the version's table. */
+static int open_image(struct rd_pool *pool, const struct rd_version *version,
+		      char path[RD_LOOP_PATH])
+{
+	u64 bytes = rd_image_bytes(rd_version_sectors(version));
+	struct rd_image image = { .sectors = rd_version_sectors(version) };
+	int r;
+
+	RD_CLOSE int fd = rd_temporary_file(pool->path, bytes);
+
+	if (fd < 0)
+		return fd;
+	r = rd_image_write(pool, version, &image, fd, bytes);
+	return r ? r : rd_loop_open(fd, true, path);
+}
+
+static int load_version(struct rd_pool *pool, const struct rd_version *version,
+			const char *name)
+{
+	struct rd_poolblocks blocks = RD_POOLBLOCKS_NONE;
+	char meta[RD_LOOP_PATH];
+	RD_CLOSE int image = open_image(pool, version, meta);
+	struct rd_target_table table = {
+		.sectors = rd_version_sectors(version),
+		.meta = meta,
+		.pool = blocks.path,
+		.pool_uuid = pool->area.super.uuid,
+	};
+	int r;
+
+	if (image < 0)
+		return image;
+	r = rd_poolblocks_open(&blocks, pool->path, true);
+	if (!r)
+		r = rd_target_load(name, &table, RD_DM_READ_ONLY);
+	rd_poolblocks_close(&blocks);
+	return r;
+}
+
+int rd_mapped_refresh(struct rd_pool *pool, const struct rd_version *version, const char *name)
+{
+	int r = load_version(pool, version, name);
+
+	/* What is being read is waited for: it ends before anything is given back. */
+	return r ? r : rd_dm_swap(name, RD_DM_NOLOCKFS);
+}
+
+/* --- making one */
+
+static int make_read_only(struct rd_pool *pool, const struct rd_version *version,
+			  const char *name, const char *uuid)
+{
+	struct rd_lock shut = RD_LOCK_NONE;
+	i64 lease;
+	int r;
+
+	r = rd_dm_create(name, uuid);
+	if (r)
+		return r;
+	r = rd_lease_shut(pool, &shut);
+	if (!r) {
+		r = rd_lease_add(pool, version, uuid, &lease);
+		if (!r)
+			r = rd_point("map-leased");
+		if (!r)
+			r = load_version(pool, version, name);
+		if (!r)
+			r = rd_dm_resume(name, 0);
+		rd_lock_drop(&shut);
+	}
+	if (r) {
+		rd_dm_remove(name);
+		rd_lease_drop_device(pool, uuid);
+	}
+	return r;
+}
+
+static int make_overlay(struct rd_pool *pool, const struct rd_version *version,
+			const char *name, const char *below, const char *uuid)
+{
+	char path[RD_DM_PATH_MAX], params[256], loop[RD_LOOP_PATH], id[RD_DM_NAME_MAX];
+	u64 sectors = rd_version_sectors(version);
+	RD_CLOSE int file = rd_temporary_file(pool->path, sectors * 512 + (64 << 20));
+	RD_CLOSE int cow = file < 0 ? -1 : rd_loop_open(file, false, loop);
+	int r;
+
+	if (cow < 0)
+		return file < 0 ? file : cow;
+	snprintf(id, sizeof(id), "%.100s-rw", uuid);
+	snprintf(params, sizeof(params), "%s %s N %u", rd_dm_path(path, below), loop, CHUNK);
+	r = rd_point("map-overlay");
+	if (!r)
+		r = rd_dm_create(name, id);
+	if (r)
+		return r;
+	r = rd_dm_load(name, sectors, "snapshot", params, 0);
+	if (!r)
+		r = rd_dm_resume(name, 0);
+	if (r)
+		rd_dm_remove(name);
+	return r;
+}
+
+void rd_mapped_part(char ret[RD_DM_NAME_MAX], const char *name)
+{
+	snprintf(ret, RD_DM_NAME_MAX, "%.120s:part", name);
+}
+
+static void name_below(char ret[RD_DM_NAME_MAX], const char *name)
+{
+	snprintf(ret, RD_DM_NAME_MAX, "%.120s:ro", name);
+}
+
+static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
+{
+	int r = rd_dm_remove(name);
+
+	return r ? r : rd_lease_drop_device(pool, uuid);
+}
+
+static bool is_ours(const struct rd_dm_info *info)
+{
+	return info->exists && !strncmp(info->uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
+}
+
+/* Of a command that died before there was what is above it. */
+static int clear_below(struct rd_pool *pool, const char *below)
+{
+	struct rd_dm_info info;
+	int r = rd_dm_info(below, &info);
+
+	return r || !is_ours(&info) || info.open_count ? r : remove_one(pool, below, info.uuid);
+}
+
+int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
+		   const struct rd_mapped_options *options)
+{
+	char below[RD_DM_NAME_MAX], uuid[RD_DEVICE_MAX];
+	struct rd_dm_info info;
+	int r;
+
+	if (strlen(options->name) > RD_DM_NAME_MAX - 8)
+		return rd_err(-ENAMETOOLONG, "'%s' is too long for a device", options->name);
+	r = rd_dm_info(options->name, &info);
+	if (!r && info.exists)
+		r = rd_err(-EEXIST, "there is a device '%s'", options->name);
+	if (!r)
+		r = rd_mapped_uuid(uuid);
+	if (r)
+		return r;
+	name_below(below, options->name);
+	if (options->writable)
+		r = clear_below(pool, below);
+	if (r)
+		return r;
+	r = make_read_only(pool, version, options->writable ? below : options->name, uuid);
+	if (!r && options->writable) {
+		r = make_overlay(pool, version, options->name, below, uuid);
+		if (r && !rd_dm_remove(below))
+			rd_lease_drop_device(pool, uuid);
+	}
+	/* What others could not give back meanwhile. */
+	return r ? r : rd_free_queue(pool);
+}
+
+/* --- and removing it */
+
+static int refuse_used(const char *name)
+{
+	char path[RD_DM_PATH_MAX], where[PATH_MAX];
+
+	if (rd_path_is_mounted(rd_dm_path(path, name), where)) {
+		rd_err(0, "'%s' is mounted at '%s'", name, where);
+		rd_hint("nothing was changed; 'revdedupctl umount %s' unmounts it, and removes the device",
+			where);
+	} else {
+		rd_err(0, "'%s' is in use", name);
+		rd_hint("nothing was changed; unmount it first, or stop what reads it");
+	}
+	return -EBUSY;
+}
+
+/* One that a mount had, and that nobody has open any more. */
+static int remove_part(const char *name)
+{
+	char part[RD_DM_NAME_MAX];
+	struct rd_dm_info info;
+	int r;
+
+	rd_mapped_part(part, name);
+	r = rd_dm_info(part, &info);
+	if (r || !is_ours(&info))
+		return r;
+	return info.open_count ? refuse_used(part) : rd_dm_remove(part);
+}
+
+int rd_mapped_remove(struct rd_pool *pool, const char *name)
+{
+	char below[RD_DM_NAME_MAX];
+	struct rd_dm_info info, info_below;
+	int r;
+
+	name_below(below, name);
+	r = rd_dm_info(name, &info);
+	if (!r)
+		r = rd_dm_info(below, &info_below);
+	if (r)
+		return r;
+	/* A command that died may have left what is below it alone. */
+	if (!is_ours(&info) && (info.exists || !is_ours(&info_below))) {
+		rd_err(0, "'%s' is not a mapped version", name);
+		rd_hint("nothing was changed; 'dmsetup ls' lists all devices");
+		return -ENODEV;
+	}
+	r = remove_part(name);
+	if (!r)
+		r = rd_dm_info(name, &info);
+	if (!r && info.open_count)
+		r = refuse_used(name);
+	if (!r && info.exists)
+		r = remove_one(pool, name, info.uuid);
+	if (!r && is_ours(&info_below))
+		r = remove_one(pool, below, info_below.uuid);
+	return r;
+}

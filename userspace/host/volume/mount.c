@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Mount the file system that a mapped version holds. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "base/log.h"
+#include "host/sys/block.h"
+#include "host/sys/mounts.h"
+#include "host/sys/run.h"
+#include "lessor.h"
+#include "mapped.h"
+#include "mount.h"
+
+static int refuse_content(const char *name, const struct rd_content *content)
+{
+	if (content->table[0]) {
+		rd_err(0, "'%s' has partitions (%s)", name, content->table);
+		rd_hint("nothing was mounted; --partition N mounts one of them");
+	} else {
+		rd_err(0, "there is no file system on '%s' that is known", name);
+		rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version");
+	}
+	return -EMEDIUMTYPE;
+}
+
+/* --- partitions */
+
+/* -ENODEV, without a word: there is none, by a table that counts in blocks of this size. */
+static int ask_partition(const char *path, unsigned int nr, const char *block_size,
+			 u64 *ret_start, u64 *ret_sectors)
+{
+	char number[16];
+	char *const argv[] = { "partx", "-g", "-o", "START,SECTORS", "--nr", number,
+			 "--sector-size", (char *)block_size, (char *)path, NULL };
+	struct rd_buffer text = { 0 };
+	int r;
+
+	snprintf(number, sizeof(number), "%u", nr);
+	r = rd_run(argv, &text);
+	if (r >= 0 && (r || sscanf((char *)text.data, "%llu %llu", ret_start, ret_sectors) != 2))
+		r = -ENODEV;
+	rd_buffer_free(&text);
+	return r;
+}
+
+static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64 *ret_sectors)
+{
+	/* The disk that the version is of may have had blocks of 4096 bytes. */
+	static const char *const sizes[] = { "512", "4096" };
+	unsigned int i;
+	int r = -ENODEV;
+
+	for (i = 0; i < ARRAY_SIZE(sizes) && r == -ENODEV; i++)
+		r = ask_partition(path, nr, sizes[i], ret_start, ret_sectors);
+	if (r != -ENODEV)
+		return r;
+	rd_err(0, "there is no partition %u on '%s'", nr, path);
+	rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version, and 'partx -s' lists what it has");
+	return r;
+}
+
+static int make_part(const char *name, const struct rd_mount_options *options,
+		     char part[RD_DM_NAME_MAX])
+{
+	char path[RD_DM_PATH_MAX], params[RD_DM_PATH_MAX + 32], uuid[RD_DM_NAME_MAX];
+	struct rd_dm_info info;
+	u64 start, sectors;
+	int r;
+
+	r = find_partition(rd_dm_path(path, name), options->partition, &start, &sectors);
+	if (!r)
+		r = rd_dm_info(name, &info);
+	if (r)
+		return r;
+	rd_mapped_part(part, name);
+	snprintf(uuid, sizeof(uuid), "%.100s-part", info.uuid);
+	snprintf(params, sizeof(params), "%s %llu", path, start);
+	r = rd_dm_create(part, uuid);
+	if (r)
+		return r;
+	r = rd_dm_load(part, sectors, "linear", params, options->writable ? 0 : RD_DM_READ_ONLY);
+	if (!r)
+		r = rd_dm_resume(part, 0);
+	if (r)
+		rd_dm_remove(part);
+	return r;
+}
+
+/* --- mounting */
+
+static const char *options_for(const char *type, bool writable)
+{
+	static const struct {
+		const char *type, *read_only, *writable;
+	} known[] = {
+		{ "ext3", "noload", "" },
+		{ "ext4", "noload", "" },
+		/* nouuid: the original, or another version of it, may be mounted. */
+		{ "xfs", "norecovery,nouuid", "nouuid" },
+		{ "btrfs", "rescue=nologreplay", "" },
+		{ "f2fs", "norecovery", "" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strcmp(known[i].type, type))
+			return writable ? known[i].writable : known[i].read_only;
+	return "";
+}
+
+static int mount_device(const char *name, const struct rd_mount_options *options,
+			char ret_type[RD_FS_TYPE_MAX])
+{
+	/* What is in it a guest has written. */
+	unsigned long flags = MS_NOSUID | MS_NODEV | (options->writable ? 0 : MS_RDONLY);
+	char path[RD_DM_PATH_MAX];
+	struct rd_content content = { 0 };
+	int r;
+
+	r = rd_probe(rd_dm_path(path, name), &content);
+	if (r)
+		return r;
+	if (!content.type[0])
+		return refuse_content(name, &content);
+	memcpy(ret_type, content.type, RD_FS_TYPE_MAX);
+	if (!mount(path, options->dir, content.type, flags,
+		   options_for(content.type, options->writable)))
+		return 0;
+	r = rd_err(-errno, "cannot mount '%s', which holds '%s', at '%s'", path, content.type,
+		   options->dir);
+	if (r == -ENODEV)
+		rd_hint("the kernel has no file system '%s'; 'revdedupctl map' makes a device of the version",
+			content.type);
+	else
+		rd_hint("the kernel's log says why: see dmesg%s",
+			options->writable ? "" : "; --writable lets it replay a journal");
+	return r;
+}
+
+int rd_mount(const char *name, const struct rd_mount_options *options,
+	     char ret_type[RD_FS_TYPE_MAX])
+{
+	char part[RD_DM_NAME_MAX];
+	int r;
+
+	if (!options->partition)
+		return mount_device(name, options, ret_type);
+	r = make_part(name, options, part);
+	if (r)
+		return r;
+	r = mount_device(part, options, ret_type);
+	if (r)
+		rd_dm_remove(part);
+	return r;
+}
+
+/* --- and back */
+
+int rd_mounted_version(const char *dir, char ret[RD_DM_NAME_MAX])
+{
+	char uuid[RD_DM_NAME_MAX] = "", *part;
+	dev_t device;
+
+	if (!rd_mounted_at(dir, &device)) {
+		rd_block_dm(device, "name", ret);
+		rd_block_dm(device, "uuid", uuid);
+	}
+	if (strncmp(uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID))) {
+		rd_err(0, "no version is mounted at '%s'", dir);
+		rd_hint("nothing was changed; /proc/mounts lists what is mounted where");
+		return -ENODEV;
+	}
+	part = strrchr(ret, ':');
+	if (part && !strcmp(part, ":part"))
+		*part = '\0';
+	return 0;
+}
+
+int rd_unmount(const char *dir)
+{
+	int r = umount2(dir, UMOUNT_NOFOLLOW) ? -errno : 0;
+
+	if (!r)
+		return 0;
+	rd_err(r, "cannot unmount '%s'", dir);
+	rd_hint("nothing was changed%s", r == -EBUSY ? "; 'fuser -m' says who is in it" : "");
+	return r;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The data area of a pool as the block device that a table can name. */
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "host/sys/loop.h"
+#include "pool/pool.h"
+#include "poolblocks.h"
+
+int rd_poolblocks_uuid(const char *pool, u8 uuid[16])
+{
+	RD_FREE char *data = rd_path_in(pool, "data");
+	struct rd_area area;
+	int r;
+
+	if (!data)
+		return -ENOMEM;
+	r = rd_area_open(&area, data, false);
+	if (r)
+		return r;
+	memcpy(uuid, area.super.uuid, sizeof(area.super.uuid));
+	rd_area_close(&area);
+	return 0;
+}
+
+int rd_poolblocks_compare(const struct rd_area *area, const char *number)
+{
+	unsigned int major, minor;
+	struct stat st;
+	int r;
+
+	if (fstat(area->fd, &st))
+		return -errno;
+	if (sscanf(number, "%u:%u", &major, &minor) != 2)
+		return -EINVAL;
+	if (S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor))
+		return 0;
+	r = rd_loop_is_over(number, &st);
+	return r < 0 ? r : r ? 0 : -EXDEV;
+}
+
+/*
+ * Can the device @fd be below any volume? The target refuses a pool of larger blocks than
+ * the base has, and a version must do for who has its file system from a disk of 512.
+ */
+static bool has_small_blocks(int fd)
+{
+	int size;
+
+	return !ioctl(fd, BLKSSZGET, &size) && size <= 512;
+}
+
+int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)
+{
+	RD_FREE char *data = rd_path_in(pool, "data");
+	char loop[RD_LOOP_PATH];
+	struct stat st;
+
+	*blocks = RD_POOLBLOCKS_NONE;
+	if (!data)
+		return -ENOMEM;
+	RD_CLOSE int fd = open(data, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))
+		return rd_err(-errno, "cannot open '%s'", data);
+	if (S_ISBLK(st.st_mode) && has_small_blocks(fd))
+		return 0;
+	blocks->fd = rd_loop_open(fd, read_only, loop);
+	if (blocks->fd < 0)
+		return blocks->fd;
+	snprintf(blocks->path, sizeof(blocks->path), "%s", loop);
+	return 0;
+}
+
+void rd_poolblocks_close(struct rd_poolblocks *blocks)
+{
+	if (blocks->fd >= 0)
+		close(blocks->fd);
+	blocks->fd = -1;
+}

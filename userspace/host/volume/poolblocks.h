@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The data area of a pool as the block device that a table can name. */
+#ifndef RD_POOLBLOCKS_H
+#define RD_POOLBLOCKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "pool/data/area.h"
+
+struct rd_poolblocks {
+	char path[PATH_MAX];
+	int fd;			/* keeps a loop device until a table has it; or -1 */
+};
+
+#define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
+
+/*
+ * @pool: the directory. A table that is read-only wants a device that is. Its logical
+ * blocks are of 512 bytes, whatever the disk has.
+ */
+int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
+void rd_poolblocks_close(struct rd_poolblocks *blocks);
+
+/*
+ * Is the device with this number, as a table names it, the data area @area? -EXDEV: it
+ * is another's, maybe that of a copy of the pool.
+ */
+int rd_poolblocks_compare(const struct rd_area *area, const char *number);
+
+/*
+ * Of the pool, as its superblock has it, for who has not opened it: what the directory
+ * leads to may be another device than it was. Says what went wrong.
+ */
+int rd_poolblocks_uuid(const char *pool, u8 uuid[16]);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The target revdedup: its table line, its status line and its messages. See
+ * Documentation/dm-revdedup.rst. All of these say what went wrong, once.
+ */
+#ifndef RD_TARGET_H
+#define RD_TARGET_H
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/uuid.h"
+#include "host/sys/dm.h"
+#include "pool/engine/snapshot.h"
+
+#define RD_TARGET	"revdedup"
+
+struct rd_target_table {
+	u64 sectors;
+	const char *base;	/* NULL: none */
+	const char *meta;
+	const char *pool;	/* NULL: none */
+	const u8 *volume_uuid;	/* NULL: any */
+	const u8 *pool_uuid;	/* NULL: any */
+};
+
+int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags);
+
+/* The three devices in its table line, as the kernel prints them: "253:4" or "-". */
+struct rd_target_devices {
+	u64 sectors;
+	char base[32];
+	char meta[32];
+	char pool[32];
+	char options[128];
+};
+
+/* -ENODATA, without a word: it has no such table now. */
+int rd_target_devices(const char *name, struct rd_target_devices *ret);
+/* Load what it has now with these devices; the next resume brings it. */
+int rd_target_reload(const char *name, const struct rd_target_devices *devices);
+
+struct rd_target_status {
+	u64 epoch;
+	bool has_checkpoint;
+	u64 checkpoint;		/* that is neither committed nor aborted */
+	u64 version;		/* of the last commit */
+	u64 nr_dirty, nr_segs;
+	u64 nr_base, nr_zero, nr_pool;
+	u64 hydration_left;
+	bool is_lost;
+	char mode[8];
+	char hydration[8];
+};
+
+/* -ENODATA, without a word: it has no such table now, or was never resumed. */
+int rd_target_status(const char *name, struct rd_target_status *ret);
+
+static inline bool rd_target_is_home(const struct rd_target_status *status)
+{
+	return !status->nr_zero && !status->nr_pool;
+}
+
+int rd_target_checkpoint(const char *name, u64 epoch);
+int rd_target_commit(const char *name, u64 epoch, u64 version);
+int rd_target_abort(const char *name, u64 epoch);
+
+/*
+ * Append a struct rd_changed_range for each range of dirty segments, ascending;
+ * @which is "frozen" or "current".
+ */
+int rd_target_dirty(const char *name, const char *which, u64 nr_segs, struct rd_buffer *ret);
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The checks of a metadata device, block after block. One finding for a block,
+ * however many of its entries are wrong, so that an overwritten stretch of the
+ * device can be read by a human.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/kernel.h>
+
+#include "check.h"
+#include "table_read.h"
+
+#define __printf(fmt, first)	__attribute__((format(printf, fmt, first)))
+
+#define GOES_ON(other)							\
+	"a target goes on with copy " other				\
+	", takes every segment for dirty (tracking lost), and writes this copy again"
+
+#define ALL_DIRTY	"a target takes the segments of the group for dirty"
+
+__printf(5, 6)
+static void found(struct rd_check *check, enum rd_severity severity, u64 block,
+		  const char *effect, const char *fmt, ...)
+{
+	char what[256];
+	struct rd_finding finding = {
+		.severity = severity,
+		.block = block,
+		.what = what,
+		.effect = effect,
+	};
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	check->nr[severity]++;
+	check->report(check, &finding);
+}
+
+bool rd_meta_is_damaged(const struct rd_meta *meta)
+{
+	switch (-meta->r) {
+	case EEXIST:
+	case EBADMSG:
+		return true;
+	case ENOSPC:
+		return !meta->a.r;
+	case EMEDIUMTYPE:
+		return !meta->b.r;
+	}
+	return false;
+}
+
+/* Superblocks */
+
+static void check_copy(struct rd_check *check, const struct rd_meta *meta,
+		       const struct rd_meta_copy *copy, char name)
+{
+	const char *goes_on = name == 'A' ? GOES_ON("B") : GOES_ON("A");
+
+	if (copy->r) {
+		found(check, copy->r == -EIO ? RD_UNREADABLE : RD_DAMAGE,
+		      copy->block, meta->r ? "see below" : goes_on,
+		      "superblock copy %c: %s", name, copy->why);
+		return;
+	}
+	if (name == 'B' && meta->other_life)
+		found(check, RD_DAMAGE, copy->block, goes_on,
+		      "superblock copy B is of an earlier format of the device (metadata uuid)");
+	if (!copy->rest_is_zero)
+		found(check, RD_DAMAGE, copy->block,
+		      "a target does not look there, and clears it with the next write",
+		      "superblock copy %c: the rest of its block is not zero", name);
+	if (!rdd_is_zero(copy->disk.reserved, sizeof(copy->disk.reserved)))
+		found(check, RD_NOTE, copy->block,
+		      "a target does not look there, and clears them with the next write",
+		      "superblock copy %c: reserved bytes are not zero", name);
+}
+
+static void check_sequence(struct rd_check *check, const struct rd_meta *meta)
+{
+	const struct rd_meta_copy *a = &meta->a, *b = &meta->b;
+
+	if (a->r || b->r || meta->other_life || a->super.seq == b->super.seq)
+		return;
+	if (a->super.seq > b->super.seq)
+		found(check, RD_NOTE, b->block,
+		      "a target loads copy A and writes copy B again",
+		      "superblock copy B is %llu behind copy A: a crash came between them, or a write failed",
+		      a->super.seq - b->super.seq);
+	else
+		found(check, RD_NOTE, a->block,
+		      "a target loads copy B and writes copy A again",
+		      "superblock copy A is %llu behind copy B: a write of it failed",
+		      b->super.seq - a->super.seq);
+}
+
+static void check_features(struct rd_check *check, const struct rd_meta *meta)
+{
+	const struct rdd_super *super = &meta->super;
+	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
+
+	if (super->compat)
+		found(check, RD_NOTE, block, "a target goes on",
+		      "features that are not known (compat %#x)", super->compat);
+	if (super->compat_ro)
+		found(check, RD_NOTE, block,
+		      "a target takes a read-only table only",
+		      "features that can only be read (compat_ro %#x)",
+		      super->compat_ro);
+	if (super->meta_blocks < meta->source->nr_blocks)
+		found(check, RD_NOTE, block,
+		      "a target takes the new space with the next resume",
+		      "the device has grown from %llu to %llu blocks",
+		      super->meta_blocks, meta->source->nr_blocks);
+}
+
+static void check_flags(struct rd_check *check, const struct rd_meta *meta)
+{
+	const struct rdd_super *super = &meta->super;
+	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
+	bool one_copy = meta->a.r || meta->b.r || meta->other_life;
+
+	/* With one copy only the finding about the other says it. */
+	if ((super->flags & RDD_FLAG_LOST) && !one_copy)
+		found(check, RD_NOTE, block,
+		      "a target takes every segment for dirty until a later checkpoint is committed",
+		      "tracking was lost in epoch %llu", super->lost_epoch);
+	if (super->flags & RDD_FLAG_FROZEN)
+		found(check, RD_NOTE, block,
+		      "a target keeps the frozen set until commit or abort",
+		      "checkpoint %llu is neither committed nor aborted",
+		      super->epoch);
+	if (super->flags & RDD_FLAG_INCOMPLETE)
+		found(check, RD_DAMAGE, block,
+		      "a target refuses the device until the batch is repeated",
+		      "a batch of changes to the remap table was cut off");
+	if ((super->flags & RDD_FLAG_HYDRATE) && !(super->flags & RDD_FLAG_LINEAR_OK))
+		found(check, RD_NOTE, block, "a target goes on with it",
+		      "blocks were being copied home");
+}
+
+/* Bitmaps */
+
+static void report_bits(struct rd_check *check, const struct rd_meta_bits *bits,
+			u64 group, const char *role, const char *effect)
+{
+	check->nr_bitmaps++;
+	switch (bits->state) {
+	case RD_BITS_GOOD:
+	case RD_BITS_OLDER:
+		return;
+	case RD_BITS_UNREADABLE:
+		found(check, RD_UNREADABLE, bits->block, effect,
+		      "%s bitmap of group %llu cannot be read: %s", role, group,
+		      strerror(-bits->r));
+		return;
+	case RD_BITS_COMING:
+		found(check, RD_DAMAGE, bits->block, effect,
+		      "%s bitmap of group %llu is of epoch %llu, which has not come",
+		      role, group, bits->epoch);
+		return;
+	case RD_BITS_DAMAGED:
+		found(check, RD_DAMAGE, bits->block, effect,
+		      "%s bitmap of group %llu is damaged (checksum)", role,
+		      group);
+	}
+}
+
+static void check_group(struct rd_check *check, const struct rd_meta *meta,
+			u64 group)
+{
+	u64 epoch = meta->super.epoch;
+	struct rd_meta_bits bits;
+
+	rd_meta_read_bits(meta, group, epoch, &bits);
+	report_bits(check, &bits, group, "current", ALL_DIRTY);
+	if (meta->super.flags & RDD_FLAG_FROZEN) {
+		rd_meta_read_bits(meta, group, epoch - 1, &bits);
+		report_bits(check, &bits, group, "frozen", ALL_DIRTY " in the frozen set");
+	} else {
+		/* Its place is the next epoch's; any older one is right there. */
+		rd_meta_read_bits(meta, group, epoch + 1, &bits);
+		if (bits.state == RD_BITS_GOOD)
+			bits.state = RD_BITS_COMING;
+		report_bits(check, &bits, group, "spare",
+			    "nothing now; " ALL_DIRTY " when it loads after the next checkpoint");
+	}
+}
+
+/* Words and pages */
+
+static int read_entries(const struct rd_meta *meta, u64 block,
+			struct rd_entries *to)
+{
+	to->block = block;
+	return meta->source->read(meta->source->ctx, block, to->entries);
+}
+
+/* Blocks of the volume in segment @seg. */
+static unsigned int blocks_in(const struct rd_meta *meta, u64 seg)
+{
+	u64 rest = rd_nr_blocks(meta->super.volume_sectors) - seg * RDD_SEG_BLOCKS;
+
+	return rest < RDD_SEG_BLOCKS ? rest : RDD_SEG_BLOCKS;
+}
+
+/* What the entries of a page come to. */
+struct tally {
+	unsigned int nr[RDD_POOL + 1];
+	unsigned int nr_bad, first_bad;
+	unsigned int nr_beyond;		/* the end of the volume, and not BASE */
+};
+
+static void tally_page(const struct rd_meta *meta, u64 seg,
+		       const struct rd_entries *page, struct tally *tally)
+{
+	unsigned int nr = blocks_in(meta, seg), i;
+
+	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
+		struct rdd_entry entry = { .kind = RDD_PAGE };
+		bool good = rdd_entry_unpack(meta->seed, false, seg * RDD_SEG_BLOCKS + i,
+					     le64_to_cpu(page->entries[i]), &entry);
+
+		tally->nr[entry.kind]++;
+		if (i >= nr)
+			tally->nr_beyond += !good || entry.kind != RDD_BASE;
+		else if (!good && !tally->nr_bad++)
+			tally->first_bad = i;
+	}
+}
+
+static void check_page(struct rd_check *check, const struct rd_meta *meta,
+		       u64 seg, u64 hints)
+{
+	struct tally tally = { .nr_bad = 0 };
+	struct rd_entries page;
+	int r = read_entries(meta, rdd_page_block(seg), &page);
+
+	check->nr_pages++;
+	if (r) {
+		found(check, RD_UNREADABLE, page.block,
+		      "where the blocks of the segment are is not known",
+		      "the page of segment %llu cannot be read: %s", seg,
+		      strerror(-r));
+		return;
+	}
+	tally_page(meta, seg, &page, &tally);
+	if (tally.nr_bad)
+		found(check, RD_DAMAGE, page.block,
+		      "where these blocks are is not known",
+		      "the page of segment %llu: %u of %u entries are invalid, the first is block %llu of the volume",
+		      seg, tally.nr_bad, blocks_in(meta, seg),
+		      seg * RDD_SEG_BLOCKS + tally.first_bad);
+	else if (tally.nr_beyond)
+		found(check, RD_NOTE, page.block,
+		      "nothing, as long as the volume does not grow",
+		      "the page of segment %llu: %u entries beyond the end of the volume are not BASE",
+		      seg, tally.nr_beyond);
+	else if (rdd_hint_base(hints) != tally.nr[RDD_BASE] ||
+		 rdd_hint_zero(hints) != tally.nr[RDD_ZERO])
+		found(check, RD_NOTE, rdd_word_block(seg),
+		      "a target's counts are off until it reads the page",
+		      "the word of segment %llu counts %u blocks on the base and %u of zeros, its page %u and %u: a crash came between them",
+		      seg, rdd_hint_base(hints), rdd_hint_zero(hints),
+		      tally.nr[RDD_BASE], tally.nr[RDD_ZERO]);
+}
+
+/* The words of one block, from segment @first on, and the pages they name. */
+static void check_words(struct rd_check *check, const struct rd_meta *meta,
+			u64 first)
+{
+	u64 seg, end = first + RDD_SEG_BLOCKS, nr_bad = 0, first_bad = 0;
+	struct rd_entries words;
+	struct rdd_entry entry;
+	int r = read_entries(meta, rdd_word_block(first), &words);
+
+	if (end > meta->nr_segs)
+		end = meta->nr_segs;
+	check->nr_words += end - first;
+	if (r) {
+		found(check, RD_UNREADABLE, words.block,
+		      "where the blocks of the segments are is not known",
+		      "the words of segments %llu to %llu cannot be read: %s",
+		      first, end - 1, strerror(-r));
+		return;
+	}
+	for (seg = first; seg < end; seg++) {
+		u64 word = le64_to_cpu(words.entries[seg - first]);
+
+		if (!rd_word_unpack(meta, seg, word, &entry)) {
+			if (!nr_bad++)
+				first_bad = seg;
+		} else if (entry.kind == RDD_PAGE) {
+			check_page(check, meta, seg, entry.block);
+		}
+	}
+	if (nr_bad)
+		found(check, RD_DAMAGE, words.block,
+		      "where the blocks of these segments are is not known",
+		      "the words of segments %llu to %llu: %llu are invalid, the first is that of segment %llu",
+		      first, end - 1, nr_bad, first_bad);
+}
+
+void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
+{
+	u64 group, seg;
+
+	check_copy(check, meta, &meta->a, 'A');
+	check_copy(check, meta, &meta->b, 'B');
+	if (meta->r) {
+		found(check, RD_DAMAGE, 0, rd_meta_advice(meta),
+		      "a target refuses the device: %s", meta->why);
+		return;
+	}
+	check_sequence(check, meta);
+	check_features(check, meta);
+	check_flags(check, meta);
+	for (group = 0; group < meta->nr_groups; group++)
+		check_group(check, meta, group);
+	if (meta->super.flags & RDD_FLAG_LINEAR_OK)
+		return;
+	/* A group holds a whole number of blocks of words. */
+	for (seg = 0; seg < meta->nr_segs; seg += RDD_SEG_BLOCKS)
+		check_words(check, meta, seg);
+}

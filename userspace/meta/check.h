@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Check everything that a metadata device holds, and say of each thing that is
+ * wrong what a target will do about it.
+ */
+#ifndef RD_META_CHECK_H
+#define RD_META_CHECK_H
+
+#include "read.h"
+
+enum rd_severity {
+	RD_NOTE,	/* unusual, and right as it is */
+	RD_UNREADABLE,
+	RD_DAMAGE,
+	RD_SEVERITY_MAX
+};
+
+struct rd_finding {
+	enum rd_severity severity;
+	u64 block;
+	const char *what;
+	const char *effect;
+};
+
+struct rd_check {
+	/* Called for each finding, whose texts are valid during the call. */
+	void (*report)(struct rd_check *check, const struct rd_finding *finding);
+
+	/* Filled by rd_meta_check() */
+	u64 nr[RD_SEVERITY_MAX];	/* findings */
+	u64 nr_bitmaps;			/* blocks */
+	u64 nr_words;
+	u64 nr_pages;
+};
+
+/*
+ * @meta must have been opened, and something of ours been found: @meta->r is 0
+ * or rd_meta_is_damaged(). The words and pages are checked where the state says
+ * that they mean something (not RDD_FLAG_LINEAR_OK).
+ */
+void rd_meta_check(const struct rd_meta *meta, struct rd_check *check);
+
+/* The state cannot be known because of damage to metadata that is ours. */
+bool rd_meta_is_damaged(const struct rd_meta *meta);
+
+#endif

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Copying home, window after window: what of it lies in the pool is read in the
+ * order of the pool, by several threads, because an old version lies about in
+ * small pieces; then it is written in the order of the volume, zeros between the
+ * pieces along with them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+
+#include "base/direct.h"
+#include "copy_home.h"
+#include "write.h"
+
+#define WINDOW_BLOCKS	16384U		/* 64 MiB */
+#define READ_BLOCKS	1024U		/* IOV_MAX pieces at most */
+#define WRITE_BLOCKS	2048U
+/* Fewer zeros are written, because a write that is cut in three is slower. */
+#define PUNCH_BLOCKS	256U
+#define NR_THREADS	16U
+
+/* The plan */
+
+static void count(struct rd_finish *finish, const struct rd_run *run)
+{
+	bool outside = false;
+
+	if (run->state == RD_RUN_DAMAGED) {
+		finish->nr_damaged += run->len;
+	} else if (run->state == RD_RUN_UNREADABLE) {
+		finish->nr_unreadable += run->len;
+	} else if (run->place.kind == RDD_ZERO) {
+		finish->nr_zero += run->len;
+	} else if (run->place.kind == RDD_POOL) {
+		outside = run->place.block >= finish->pool_blocks ||
+			  run->len > finish->pool_blocks - run->place.block;
+		finish->nr_pool += run->len;
+		finish->nr_outside += outside ? run->len : 0;
+	}
+	if ((outside || run->state != RD_RUN_KNOWN) && finish->bad)
+		finish->bad(finish, run);
+}
+
+int rd_finish_plan(struct rd_finish *finish)
+{
+	struct rd_table_walk walk;
+	struct rd_run run;
+
+	finish->nr_pool = 0;
+	finish->nr_zero = 0;
+	finish->nr_damaged = 0;
+	finish->nr_unreadable = 0;
+	finish->nr_outside = 0;
+	rd_table_walk_init(&walk, finish->meta, 0, U64_MAX);
+	while (rd_table_walk_next(&walk, &run))
+		count(finish, &run);
+	if (finish->nr_damaged)
+		return -EBADMSG;
+	if (finish->nr_unreadable)
+		return -EIO;
+	return finish->nr_outside ? -ERANGE : 0;
+}
+
+/* Transfers */
+
+struct piece {
+	u64 pool_block;
+	unsigned int at;	/* in the window */
+};
+
+struct job {
+	u64 offset;
+	struct iovec *iov;	/* used up */
+	unsigned int nr_iov;
+};
+
+struct window {
+	struct rd_finish *finish;
+	u8 *data;
+	u64 first;		/* block of the volume */
+	unsigned int nr_blocks;	/* up to the last that is not BASE */
+	enum rdd_kind kinds[WINDOW_BLOCKS];
+	struct piece pieces[WINDOW_BLOCKS];
+	unsigned int nr_pieces;
+	u64 done;		/* blocks that came home, and those of this window */
+	bool lost;		/* what could be read before no longer can */
+
+	struct iovec iov[WINDOW_BLOCKS];
+	struct job jobs[WINDOW_BLOCKS];
+	unsigned int nr_jobs;
+
+	/* While threads run: */
+	int fd;
+	ssize_t (*transfer)(int fd, const struct iovec *iov, int nr, off_t offset);
+	unsigned int next_job;
+	int r;			/* the first error */
+};
+
+static int transfer_all(struct window *window, struct job *job)
+{
+	while (job->nr_iov) {
+		ssize_t n = window->transfer(window->fd, job->iov, job->nr_iov, job->offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		job->offset += n;
+		while (job->nr_iov && (size_t)n >= job->iov->iov_len) {
+			n -= job->iov->iov_len;
+			job->iov++;
+			job->nr_iov--;
+		}
+		if (n) {
+			job->iov->iov_base = (u8 *)job->iov->iov_base + n;
+			job->iov->iov_len -= n;
+		}
+	}
+	return 0;
+}
+
+static void *work(void *arg)
+{
+	struct window *window = arg;
+
+	while (!__atomic_load_n(&window->r, __ATOMIC_RELAXED)) {
+		unsigned int i = __atomic_fetch_add(&window->next_job, 1, __ATOMIC_RELAXED);
+		int none = 0, r;
+
+		if (i >= window->nr_jobs)
+			break;
+		r = transfer_all(window, &window->jobs[i]);
+		if (r)
+			__atomic_compare_exchange_n(&window->r, &none, r, false,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* All jobs, by this thread and as many others as can be had. */
+static int run_jobs(struct window *window)
+{
+	unsigned int nr = 0;
+	pthread_t threads[NR_THREADS];
+
+	window->next_job = 0;
+	window->r = 0;
+	while (nr < NR_THREADS && nr + 1 < window->nr_jobs &&
+	       !pthread_create(&threads[nr], NULL, work, window))
+		nr++;
+	work(window);
+	while (nr)
+		pthread_join(threads[--nr], NULL);
+	return window->r;
+}
+
+/* Reading */
+
+static int compare_pieces(const void *a, const void *b)
+{
+	const struct piece *left = a, *right = b;
+
+	if (left->pool_block != right->pool_block)
+		return left->pool_block < right->pool_block ? -1 : 1;
+	return 0;
+}
+
+static u8 *block_data(struct window *window, unsigned int at)
+{
+	return window->data + (u64)at * RDD_BLOCK_SIZE;
+}
+
+/* The pieces from @i on that lie in a row in the pool; returns the next one. */
+static unsigned int add_read(struct window *window, unsigned int i)
+{
+	struct job *job = &window->jobs[window->nr_jobs++];
+	unsigned int first = i;
+
+	job->offset = window->pieces[first].pool_block << RDD_BLOCK_SHIFT;
+	job->iov = &window->iov[first];
+	do {
+		window->iov[i].iov_base = block_data(window, window->pieces[i].at);
+		window->iov[i].iov_len = RDD_BLOCK_SIZE;
+		i++;
+	} while (i < window->nr_pieces && i - first < READ_BLOCKS &&
+		 window->pieces[i].pool_block ==
+		 window->pieces[first].pool_block + (i - first));
+	job->nr_iov = i - first;
+	return i;
+}
+
+static int read_pieces(struct window *window)
+{
+	unsigned int i = 0;
+	int r;
+
+	qsort(window->pieces, window->nr_pieces, sizeof(*window->pieces), compare_pieces);
+	window->nr_jobs = 0;
+	while (i < window->nr_pieces)
+		i = add_read(window, i);
+	window->fd = window->finish->pool_fd;
+	window->transfer = preadv;
+	r = run_jobs(window);
+	if (r)
+		window->finish->what = "cannot read the pool";
+	return r;
+}
+
+/* Writing */
+
+/* The block at @end is the first one behind @at that is of another kind. */
+static unsigned int kind_ends(const struct window *window, unsigned int at)
+{
+	unsigned int end = at;
+
+	while (end < window->nr_blocks && window->kinds[end] == window->kinds[at])
+		end++;
+	return end;
+}
+
+/* The last block of the volume may be part of one, and so may the base end. */
+static u64 bytes_of(const struct window *window, unsigned int at, unsigned int end)
+{
+	u64 offset = (window->first + at) << RDD_BLOCK_SHIFT;
+	u64 volume = window->finish->meta->super.volume_sectors << 9;
+	u64 len = (u64)(end - at) << RDD_BLOCK_SHIFT;
+
+	return len < volume - offset ? len : volume - offset;
+}
+
+static bool punch(struct window *window, unsigned int at, unsigned int end)
+{
+	return !fallocate(window->finish->base_fd,
+			  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (window->first + at) << RDD_BLOCK_SHIFT,
+			  bytes_of(window, at, end));
+}
+
+static void add_write(struct window *window, unsigned int at, unsigned int end)
+{
+	struct iovec *iov = &window->iov[window->nr_jobs];
+	struct job *job = &window->jobs[window->nr_jobs++];
+
+	iov->iov_base = block_data(window, at);
+	iov->iov_len = bytes_of(window, at, end);
+	job->iov = iov;
+	job->nr_iov = 1;
+	job->offset = (window->first + at) << RDD_BLOCK_SHIFT;
+}
+
+/* Where zeros end that the base was told to have; @at, where it was not. */
+static unsigned int skip_zeros(struct window *window, unsigned int at)
+{
+	unsigned int end = at;
+
+	if (window->kinds[at] == RDD_ZERO)
+		end = kind_ends(window, at);
+	return end - at >= PUNCH_BLOCKS && punch(window, at, end) ? end : at;
+}
+
+/* One write from @at on, which is not BASE; returns where it ends. */
+static unsigned int take_write(struct window *window, unsigned int at)
+{
+	unsigned int end = at;
+
+	while (end < window->nr_blocks && end - at < WRITE_BLOCKS &&
+	       window->kinds[end] != RDD_BASE) {
+		if (window->kinds[end] == RDD_ZERO)
+			memset(block_data(window, end), 0, RDD_BLOCK_SIZE);
+		end++;
+	}
+	add_write(window, at, end);
+	return end;
+}
+
+static int write_window(struct window *window)
+{
+	unsigned int at = 0, end;
+	int r;
+
+	window->nr_jobs = 0;
+	while (at < window->nr_blocks) {
+		end = window->kinds[at] == RDD_BASE ? kind_ends(window, at) :
+						      skip_zeros(window, at);
+		at = end > at ? end : take_write(window, at);
+	}
+	window->fd = window->finish->base_fd;
+	window->transfer = pwritev;
+	r = run_jobs(window);
+	if (r)
+		window->finish->what = "cannot write the base";
+	return r;
+}
+
+/* Windows */
+
+/* As much of @run as there is room for, and no more of it is left in @run. */
+static void take_run(struct window *window, struct rd_run *run)
+{
+	unsigned int at = run->first - window->first, i;
+	u64 nr = WINDOW_BLOCKS - at;
+
+	if (nr > run->len)
+		nr = run->len;
+	for (i = 0; i < nr; i++)
+		window->kinds[at + i] = run->place.kind;
+	for (i = 0; i < nr && run->place.kind == RDD_POOL; i++)
+		window->pieces[window->nr_pieces++] =
+			(struct piece){ run->place.block + i, at + i };
+	if (run->place.kind != RDD_BASE) {
+		window->nr_blocks = at + nr;
+		window->done += nr;
+	}
+	if (run->place.kind == RDD_POOL)
+		run->place.block += nr;
+	run->first += nr;
+	run->len -= nr;
+}
+
+static bool next_run(struct window *window, struct rd_table_walk *walk,
+		     struct rd_run *run)
+{
+	if (window->lost || !rd_table_walk_next(walk, run))
+		return false;
+	window->lost = run->state != RD_RUN_KNOWN;
+	return !window->lost;
+}
+
+/* A run that is not BASE, unless one is left. False at the end. */
+static bool next_away(struct window *window, struct rd_table_walk *walk,
+		      struct rd_run *run)
+{
+	while (!run->len || run->place.kind == RDD_BASE)
+		if (!next_run(window, walk, run))
+			return false;
+	return !window->lost;
+}
+
+/* From the first block on that is not BASE. */
+static void fill_window(struct window *window, struct rd_table_walk *walk,
+			struct rd_run *run)
+{
+	window->first = run->first;
+	window->nr_blocks = 0;
+	window->nr_pieces = 0;
+	do {
+		take_run(window, run);
+	} while (!run->len && next_run(window, walk, run) &&
+		 run->first - window->first < WINDOW_BLOCKS);
+}
+
+static int copy_windows(struct window *window)
+{
+	struct rd_finish *finish = window->finish;
+	struct rd_run run = { .len = 0 };
+	struct rd_table_walk walk;
+	int r = 0;
+
+	rd_table_walk_init(&walk, finish->meta, 0, U64_MAX);
+	while (!r && next_away(window, &walk, &run)) {
+		fill_window(window, &walk, &run);
+		r = read_pieces(window);
+		if (!r)
+			r = write_window(window);
+		if (!r && finish->tell)
+			finish->tell(finish, window->done);
+	}
+	if (!r && window->lost) {
+		finish->what = "cannot read the table again";
+		r = -EIO;
+	}
+	return r;
+}
+
+int rd_finish_copy(struct rd_finish *finish)
+{
+	struct window *window = calloc(1, sizeof(*window));
+	int r = -ENOMEM;
+
+	finish->what = "cannot begin";
+	if (window) {
+		window->finish = finish;
+		window->data = rd_alloc_direct((size_t)WINDOW_BLOCKS << RDD_BLOCK_SHIFT);
+		if (window->data)
+			r = copy_windows(window);
+		free(window->data);
+		free(window);
+	}
+	if (!r && fsync(finish->base_fd)) {
+		finish->what = "cannot flush the base";
+		r = -errno;
+	}
+	return r;
+}
+
+int rd_finish_seal(struct rd_finish *finish)
+{
+	struct rdd_super super = finish->meta->super;
+
+	super.flags |= RDD_FLAG_LINEAR_OK;
+	/* There is nothing left to copy. */
+	super.flags &= ~RDD_FLAG_HYDRATE;
+	super.hydrate_mib = 0;
+	super.seq++;
+	finish->what = "cannot write the superblock";
+	return rd_super_write(finish->meta_fd, &super);
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a target would make of a metadata device; see meta_read.h. Each decision
+ * names the kernel function that it repeats.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <linux/kernel.h>
+
+#include "base/direct.h"
+#include "read.h"
+
+/* Two superblocks and a pair of bitmap blocks: add_meta(). */
+#define MIN_BLOCKS	4
+
+/* Blocks from a file descriptor */
+
+static bool is_claimed(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && errno == EBUSY;
+}
+
+int rd_meta_open_path(const char *path, bool *ret_in_use)
+{
+	struct stat st;
+	int fd;
+
+	/* Before the open, which may block on a fifo or set off a device. */
+	if (stat(path, &st))
+		return -errno;
+	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
+		return -ENOTBLK;
+	/* The kernel writes past the page cache of the device: read past it. */
+	fd = rd_open_direct(path, O_RDONLY, 0);
+	if (fd < 0)
+		return fd;
+	/* Without O_CREAT, O_EXCL means something for block devices only. */
+	if (ret_in_use)
+		*ret_in_use = S_ISBLK(st.st_mode) && is_claimed(path);
+	return fd;
+}
+
+static int read_fd(void *ctx, u64 block, void *buf)
+{
+	_Alignas(RDD_BLOCK_SIZE) u8 aligned[RDD_BLOCK_SIZE];	/* for O_DIRECT */
+	off_t offset = block << RDD_BLOCK_SHIFT;
+	size_t done = 0;
+
+	while (done < sizeof(aligned)) {
+		ssize_t n = pread((int)(intptr_t)ctx, aligned + done,
+				  sizeof(aligned) - done, offset + done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		done += n;
+	}
+	memcpy(buf, aligned, sizeof(aligned));
+	return 0;
+}
+
+int rd_meta_source_fd(struct rd_meta_source *source, int fd)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+
+	if (end < 0)
+		return -errno;
+	source->read = read_fd;
+	source->ctx = (void *)(intptr_t)fd;
+	source->nr_blocks = (u64)end >> RDD_BLOCK_SHIFT;
+	return 0;
+}
+
+/* Superblocks */
+
+/* read_copy() */
+static void read_copy(const struct rd_meta_source *source, u64 block,
+		      struct rd_meta_copy *copy)
+{
+	u8 buf[RDD_BLOCK_SIZE];
+
+	memset(copy, 0, sizeof(*copy));
+	copy->block = block;
+	if (block >= source->nr_blocks) {
+		copy->r = -ENOSPC;
+		copy->why = "beyond the end of the device";
+		return;
+	}
+	if (source->read(source->ctx, block, buf)) {
+		/* Not the error itself: a bad sector is -ENODATA. */
+		copy->r = -EIO;
+		copy->why = "cannot read the superblock";
+		return;
+	}
+	copy->has_disk = true;
+	memcpy(&copy->disk, buf, sizeof(copy->disk));
+	copy->rest_is_zero = rdd_is_zero(buf + sizeof(copy->disk),
+					 sizeof(buf) - sizeof(copy->disk));
+	copy->r = rdd_super_unpack(&copy->disk, block, &copy->super, &copy->why);
+	if (copy->r == -ENODATA && !rdd_is_zero(buf, sizeof(buf))) {
+		copy->r = -EMEDIUMTYPE;
+		copy->why = "not a revdedup metadata device (no magic), and not zeroed for one";
+	}
+}
+
+static int fail(struct rd_meta *meta, int r, const char *why)
+{
+	meta->r = r;
+	meta->why = why;
+	return r;
+}
+
+static int first_block_is_zero(struct rd_meta *meta)
+{
+	if (meta->b.r == -ENODATA || meta->b.r == -EMEDIUMTYPE)
+		return fail(meta, -ENODATA, meta->a.why);
+	return fail(meta, -EEXIST,
+		    "the first block is zero, but the last one is a superblock or unreadable");
+}
+
+/* rdd_super_read() */
+static int choose(struct rd_meta *meta)
+{
+	struct rd_meta_copy *a = &meta->a, *b = &meta->b;
+	int r;
+
+	if (a->r == -EMEDIUMTYPE || a->r == -EOPNOTSUPP)
+		return fail(meta, a->r, a->why);
+	if (!a->r && b->r == -ENOSPC)
+		return fail(meta, -ENOSPC,
+			    "the metadata device is smaller than when it was formatted");
+	if (meta->source->nr_blocks < MIN_BLOCKS)
+		return fail(meta, -ENOSPC,
+			    "the metadata device is too small: it needs 4 blocks of 4 KiB at least");
+	if (a->r == -ENODATA)
+		return first_block_is_zero(meta);
+
+	r = rdd_super_choose(&a->super, a->r, &b->super, b->r, &meta->super);
+	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
+}
+
+/* check_belongs(), without what depends on the table line */
+static const char *why_refused(const struct rdd_super *super)
+{
+	return super->flags & RDD_FLAG_INCOMPLETE ? "the remap table is incomplete" : NULL;
+}
+
+int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
+{
+	struct rd_meta_copy *a = &meta->a, *b = &meta->b;
+	u64 last = source->nr_blocks ? source->nr_blocks - 1 : 0;
+
+	memset(meta, 0, sizeof(*meta));
+	meta->source = source;
+	read_copy(source, 0, a);
+	read_copy(source, a->r ? last : a->super.meta_blocks - 1, b);
+	if (choose(meta))
+		return meta->r;
+
+	meta->other_life = !a->r && !b->r &&
+			   memcmp(a->super.meta_uuid, b->super.meta_uuid,
+				  RDD_UUID_SIZE);
+	meta->chosen = a->r || (!b->r && !meta->other_life &&
+				b->super.seq > a->super.seq) ? 'B' : 'A';
+	meta->seed = rdd_seed(meta->super.meta_uuid);
+	meta->nr_segs = rdd_nr_segs(meta->super.volume_sectors);
+	meta->nr_groups = rdd_nr_groups(meta->nr_segs);
+	meta->refused = why_refused(&meta->super);
+	return 0;
+}
+
+/* Advice */
+
+enum advice {
+	REPEAT_BATCH,
+	UPGRADE,
+	NOTHING,
+	WRONG_DEVICE,
+	RESTORE_OVERWRITTEN,
+	ZERO_OVERWRITTEN,
+	RESTORE,
+	ZERO,
+	MORE_SPACE,
+	GIVE_SIZE_BACK,
+	RESTORE_OR_ZERO,
+	LOOK_AT_DISK,
+};
+
+static const char *const advices[] = {
+	[REPEAT_BATCH] =
+		"repeat the batch that was cut off",
+	[UPGRADE] =
+		"use a later version of dm-revdedup and of this program; do not format the device",
+	[NOTHING] =
+		"nothing to do: a target formats it when it is first resumed, with every segment dirty",
+	[WRONG_DEVICE] =
+		"look whether this is the right device; to have it formatted, zero its first 4 KiB",
+	[RESTORE_OVERWRITTEN] =
+		"copy B at the end is good, something overwrote the beginning: restore the device from a copy, for its remap table says where blocks of the volume are",
+	[ZERO_OVERWRITTEN] =
+		"copy B at the end is good, something overwrote the beginning: zero the first and the last 4 KiB to start afresh, with every segment dirty",
+	[RESTORE] =
+		"restore the device from a copy, for its remap table says where blocks of the volume are",
+	[ZERO] =
+		"zero the first and the last 4 KiB to start afresh, with every segment dirty",
+	[MORE_SPACE] =
+		"give it more space, or another device",
+	[GIVE_SIZE_BACK] =
+		"give it its size back (lvextend), or copy the whole image",
+	[RESTORE_OR_ZERO] =
+		"restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty",
+	[LOOK_AT_DISK] =
+		"look for errors of the disk in the kernel's log, and copy the device to another one",
+};
+
+/* A good copy says that the remap table was in use: it must not be zeroed. */
+static bool is_remapped(const struct rd_meta *meta)
+{
+	return (!meta->a.r && !(meta->a.super.flags & RDD_FLAG_LINEAR_OK)) ||
+	       (!meta->b.r && !(meta->b.super.flags & RDD_FLAG_LINEAR_OK));
+}
+
+static enum advice advise(const struct rd_meta *meta)
+{
+	switch (-meta->r) {
+	case 0:
+		return REPEAT_BATCH;
+	case ENODATA:
+		return NOTHING;
+	case EMEDIUMTYPE:
+		if (meta->b.r)
+			return WRONG_DEVICE;
+		return is_remapped(meta) ? RESTORE_OVERWRITTEN : ZERO_OVERWRITTEN;
+	case EEXIST:
+		if (meta->b.r)
+			return meta->b.r == -EOPNOTSUPP ? UPGRADE : RESTORE_OR_ZERO;
+		return is_remapped(meta) ? RESTORE : ZERO;
+	case EOPNOTSUPP:
+		return UPGRADE;
+	case ENOSPC:
+		return meta->a.r ? MORE_SPACE : GIVE_SIZE_BACK;
+	case EBADMSG:
+		return RESTORE_OR_ZERO;
+	}
+	return LOOK_AT_DISK;
+}
+
+const char *rd_meta_advice(const struct rd_meta *meta)
+{
+	return advices[advise(meta)];
+}
+
+/* Bitmaps */
+
+static void only_first_bits(struct rd_meta_bits *bits)
+{
+	unsigned int i;
+
+	bits->nr_dirty = 0;
+	for (i = 0; i < RDD_BITS_LONGS; i++) {
+		if (bits->nr_segs <= i * 64)
+			bits->bits[i] = 0;
+		else if (bits->nr_segs < i * 64 + 64)
+			bits->bits[i] &= U64_MAX >> (64 - bits->nr_segs % 64);
+		bits->nr_dirty += __builtin_popcountll(bits->bits[i]);
+	}
+}
+
+/* read_bits() */
+void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
+		       struct rd_meta_bits *bits)
+{
+	struct rdd_bits_disk disk;
+	u64 rest = meta->nr_segs - group * RDD_GROUP_SEGS;
+
+	bits->first = group * RDD_GROUP_SEGS;
+	bits->nr_segs = rest < RDD_GROUP_SEGS ? rest : RDD_GROUP_SEGS;
+	bits->block = rdd_bits_block(group, epoch, meta->super.flags);
+	bits->epoch = 0;
+	bits->r = meta->source->read(meta->source->ctx, bits->block, &disk);
+	if (bits->r) {
+		memset(bits->bits, 0xff, sizeof(bits->bits));
+		bits->state = RD_BITS_UNREADABLE;
+	} else if (rdd_bits_unpack(meta->seed, bits->block, epoch, &disk,
+				   bits->bits)) {
+		bits->epoch = le64_to_cpu(disk.epoch);
+		bits->state = bits->epoch == epoch ? RD_BITS_GOOD : RD_BITS_OLDER;
+	} else {
+		/* Damaged, unless its own epoch reads it. */
+		u64 scratch[RDD_BITS_LONGS];
+
+		bits->epoch = le64_to_cpu(disk.epoch);
+		bits->state = rdd_bits_unpack(meta->seed, bits->block,
+					      bits->epoch, &disk, scratch) ?
+			      RD_BITS_COMING : RD_BITS_DAMAGED;
+	}
+	only_first_bits(bits);
+}
+
+void rd_meta_walk_init(struct rd_meta_walk *walk, const struct rd_meta *meta,
+		       enum rd_meta_set set)
+{
+	walk->meta = meta;
+	walk->set = set;
+	walk->next = 0;
+	walk->loaded = U64_MAX;
+	if (set == RD_META_FROZEN && !(meta->super.flags & RDD_FLAG_FROZEN))
+		walk->next = meta->nr_segs;
+}
+
+static void walk_load(struct rd_meta_walk *walk, u64 group)
+{
+	u64 epoch = walk->meta->super.epoch - (walk->set == RD_META_FROZEN);
+
+	if (walk->loaded == group)
+		return;
+	rd_meta_read_bits(walk->meta, group, epoch, &walk->bits);
+	walk->loaded = group;
+}
+
+/* The first segment from walk->next on that is @dirty, or the end. */
+static u64 walk_find(struct rd_meta_walk *walk, bool dirty)
+{
+	while (walk->next < walk->meta->nr_segs) {
+		unsigned int bit = walk->next % RDD_GROUP_SEGS;
+		u64 bits;
+
+		walk_load(walk, walk->next / RDD_GROUP_SEGS);
+		bits = walk->bits.bits[bit / 64];
+		bits = (dirty ? bits : ~bits) >> bit % 64;
+		if (bits)
+			return walk->next += __builtin_ctzll(bits);
+		walk->next += 64 - bit % 64;
+	}
+	return walk->next = walk->meta->nr_segs;
+}
+
+bool rd_meta_walk_next(struct rd_meta_walk *walk, struct rdd_range *range)
+{
+	const struct rd_meta *meta = walk->meta;
+
+	range->first = walk->next;
+	if (walk->set == RD_META_CURRENT && (meta->super.flags & RDD_FLAG_LOST)) {
+		/* load_meta(): with the lost mark every segment is dirty. */
+		walk->next = meta->nr_segs;
+	} else {
+		range->first = walk_find(walk, true);
+		walk_find(walk, false);
+	}
+	range->len = walk->next - range->first;
+	return range->len;
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The catalog's tables, and its transactions. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "catalog.h"
+#include "pages.h"
+
+#define APPLICATION_ID	0x52445043	/* "RDPC" */
+#define SCHEMA_VERSION	4
+
+const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = { "volume", 1, 4 },
+	[RD_TABLE_VERSION] = { "version", 1, 18 },
+	[RD_TABLE_TAG] = { "tag", 2, 3 },
+	[RD_TABLE_SEGMENT] = { "segment", 3, 4 },
+	[RD_TABLE_RECIPE] = { "recipe", 1, 4 },
+	[RD_TABLE_SUPERSEDED] = { "superseded", 2, 2 },
+	[RD_TABLE_LEASE] = { "lease", 1, 5 },
+};
+
+static const char schema[] =
+"PRAGMA application_id = 1380208707;"
+"PRAGMA user_version = 4;"
+"BEGIN;"
+/* One row: whose catalog it is, and how far it and the journal are. */
+"CREATE TABLE state("
+"	one INTEGER PRIMARY KEY CHECK(one = 1),"
+"	uuid BLOB NOT NULL,"
+"	generation INTEGER NOT NULL,"
+"	journal_id INTEGER NOT NULL,"
+"	journal_frame INTEGER NOT NULL,"	/* of its end */
+"	journal_block INTEGER NOT NULL,"
+"	journal_seq INTEGER NOT NULL,"
+"	journal_generation INTEGER NOT NULL,"
+"	dump_blocks INTEGER NOT NULL,"	/* of the dump that it begins with */
+"	last_frame INTEGER NOT NULL,"	/* of the last part before its end */
+"	last_block INTEGER NOT NULL,"
+"	last_crc INTEGER NOT NULL,"
+"	super_seq INTEGER NOT NULL);"	/* the superblock was that far */
+/* Volumes stay when their last version goes: numbers are not used again. */
+"CREATE TABLE volume("
+"	id INTEGER PRIMARY KEY,"
+"	name TEXT NOT NULL UNIQUE,"
+"	next_number INTEGER NOT NULL,"
+"	created INTEGER NOT NULL);"
+"CREATE TABLE version("
+"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+"	volume INTEGER NOT NULL,"
+"	number INTEGER NOT NULL,"
+"	uid INTEGER NOT NULL,"		/* random */
+"	state INTEGER NOT NULL,"	/* enum rd_version_state */
+"	size INTEGER NOT NULL,"		/* bytes */
+"	time INTEGER NOT NULL,"
+"	sum BLOB,"
+"	dirty INTEGER NOT NULL,"	/* segments that were read */
+"	bytes_read INTEGER NOT NULL,"
+"	blocks_changed INTEGER NOT NULL,"
+"	bytes_stored INTEGER NOT NULL,"	/* written into the pool for it */
+"	protected INTEGER NOT NULL,"
+"	comment TEXT,"
+"	cursor INTEGER NOT NULL,"	/* rows below it are reversed */
+"	tracker BLOB,"			/* UUID of what told the changes; NULL: nobody */
+"	epoch INTEGER NOT NULL,"	/* up to when; 0: none */
+"	consistent INTEGER NOT NULL,"	/* 0: may have been written while it was read */
+"	UNIQUE(volume, number));"
+/* Those that somebody has to finish, or is at work on: all but done ones. */
+"CREATE INDEX version_unfinished ON version(volume) WHERE state <> 2;"
+"CREATE TABLE tag("
+"	volume INTEGER NOT NULL,"
+"	tag TEXT NOT NULL,"
+"	number INTEGER NOT NULL,"
+"	PRIMARY KEY(volume, tag)) WITHOUT ROWID;"
+/*
+ * From version @born on segment @segment has this content, 0 for zeros, until a
+ * row of a later version says otherwise. A row that no version sees goes.
+ */
+"CREATE TABLE segment("
+"	volume INTEGER NOT NULL,"
+"	segment INTEGER NOT NULL,"
+"	born INTEGER NOT NULL,"
+"	recipe INTEGER NOT NULL,"
+"	PRIMARY KEY(volume, segment, born)) WITHOUT ROWID;"
+"CREATE INDEX segment_born ON segment(volume, born);"
+"CREATE INDEX segment_recipe ON segment(recipe);"
+/* One for each content of a segment that any version has. See map.h. */
+"CREATE TABLE recipe("
+"	id INTEGER PRIMARY KEY,"
+"	fp BLOB NOT NULL UNIQUE,"
+"	frame INTEGER NOT NULL,"
+"	map BLOB NOT NULL);"
+/*
+ * Rows of segment that name it, and how many of these a newest version sees. All
+ * of it can be made anew but @quick, without which an audit takes longer.
+ */
+"CREATE TABLE uses("
+"	recipe INTEGER PRIMARY KEY,"
+"	names INTEGER NOT NULL CHECK(names >= 0),"
+"	latest INTEGER NOT NULL CHECK(latest >= 0),"
+"	whole INTEGER NOT NULL,"
+"	quick INTEGER);"		/* sum, see quick.h; NULL: not known */
+/* What a newest version has in pieces: the next snapshot makes it whole. */
+"CREATE INDEX uses_pieces ON uses(recipe) WHERE latest > 0 AND whole = 0;"
+/* How many blocks of @source are AT @target. */
+"CREATE TABLE at("
+"	target INTEGER NOT NULL,"
+"	source INTEGER NOT NULL,"
+"	n INTEGER NOT NULL CHECK(n > 0),"
+"	PRIMARY KEY(target, source)) WITHOUT ROWID;"
+/* How many slots of @frame are @recipe's. A slot is one recipe's or nobody's. */
+"CREATE TABLE here("
+"	frame INTEGER NOT NULL,"
+"	recipe INTEGER NOT NULL,"
+"	n INTEGER NOT NULL CHECK(n > 0),"
+"	PRIMARY KEY(frame, recipe)) WITHOUT ROWID;"
+/* No newest version names @recipe any more; @volume's was the last that did. */
+"CREATE TABLE superseded("
+"	recipe INTEGER NOT NULL,"
+"	volume INTEGER NOT NULL,"
+"	PRIMARY KEY(recipe, volume)) WITHOUT ROWID;"
+/* Frames that nobody has. */
+"CREATE TABLE extent("
+"	start INTEGER PRIMARY KEY,"
+"	len INTEGER NOT NULL CHECK(len > 0));"
+/* Slots that no recipe has any more and that are still to be given back. */
+"CREATE TABLE queue("
+"	frame INTEGER PRIMARY KEY,"
+"	slots BLOB NOT NULL);"		/* 512 bits */
+/* The frame that compaction fills slot by slot. */
+"CREATE TABLE packing("
+"	frame INTEGER PRIMARY KEY,"
+"	next INTEGER NOT NULL);"	/* slot */
+/* A command that runs, or ran and died: its byte of the lock tells. */
+"CREATE TABLE session("
+"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+"	pid INTEGER NOT NULL,"
+"	verb TEXT NOT NULL,"
+"	started INTEGER NOT NULL,"
+"	version INTEGER NOT NULL);"	/* that it is writing, or 0 */
+/* Frames that a session may write to. */
+"CREATE TABLE reserved("
+"	start INTEGER PRIMARY KEY,"
+"	len INTEGER NOT NULL,"
+"	session INTEGER NOT NULL);"
+/* Frames that only another state of the pool has, which this one took the place of. */
+"CREATE TABLE kept(frame INTEGER PRIMARY KEY);"
+"CREATE TABLE journal_frame(frame INTEGER PRIMARY KEY, journal INTEGER NOT NULL);"
+/* A device whose table points into the pool: what it may name is not freed. */
+"CREATE TABLE lease("
+"	id INTEGER PRIMARY KEY,"
+"	device TEXT NOT NULL,"
+"	volume INTEGER NOT NULL,"
+"	number INTEGER NOT NULL,"
+"	time INTEGER NOT NULL);"
+/* Changes that are committed here and not yet in the journal. */
+"CREATE TABLE outbox(generation INTEGER PRIMARY KEY, changes BLOB NOT NULL);"
+"COMMIT;";
+
+int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id)
+{
+	struct rd_sql *sql;
+	int r;
+
+	r = rd_sql_open(&sql, path, true, true, rd_tables, RD_NR_TABLES);
+	if (r)
+		return r;
+	/* What SQLite puts beside it gets the same mode. */
+	if (chmod(path, 0600))
+		r = rd_err(-errno, "cannot set the mode of '%s'", path);
+	if (!r)
+		r = rd_sql_script(sql, schema);
+	if (!r)
+		r = rd_sql_begin(sql);
+	if (!r) {
+		/* The journal begins in frame 0, which is nobody else's. */
+		r = rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
+			       "bi", uuid, (size_t)16, (i64)journal_id);
+		if (!r)
+			r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(0, ?)", "i",
+				       (i64)journal_id);
+		if (!r)
+			r = rd_sql_run(sql, "INSERT INTO extent VALUES(1, ?)", "i",
+				       (i64)nr_frames - 1);
+		r = rd_catalog_end(sql, r);
+	}
+	if (!r)
+		r = rd_sql_settle(sql);
+	rd_sql_close(sql);
+	return r;
+}
+
+/* The catalog itself comes last: without it the others are nothing. */
+int rd_catalog_rename(const char *from, const char *to)
+{
+	static const char *const parts[] = { "-wal", "-shm", RD_PAGES_SUFFIX, "" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		RD_FREE char *old = NULL, *new = NULL;
+
+		if (asprintf(&old, "%s%s", from, parts[i]) < 0 ||
+		    asprintf(&new, "%s%s", to, parts[i]) < 0)
+			return -ENOMEM;
+		if (rename(old, new) && errno != ENOENT)
+			return rd_err(-errno, "cannot rename '%s'", old);
+	}
+	return 0;
+}
+
+static int refuse_file(const char *path)
+{
+	rd_err(0, "'%s' is not a catalog", path);
+	rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+	return -EUCLEAN;
+}
+
+int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
+{
+	struct rd_sql *sql;
+	i64 id, version;
+	int r;
+
+	r = rd_sql_open(&sql, path, false, writable, rd_tables, RD_NR_TABLES);
+	if (r)
+		return r;
+	r = rd_sql_number(sql, &id, "PRAGMA application_id", "");
+	if (!r)
+		r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
+	if (!r && id != APPLICATION_ID)
+		r = refuse_file(path);
+	if (!r && version != SCHEMA_VERSION)
+		r = rd_err_format(path, version, SCHEMA_VERSION);
+	if (r) {
+		rd_sql_close(sql);
+		return r;
+	}
+	*ret = sql;
+	return 0;
+}
+
+int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16])
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT uuid FROM state", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : 1;
+	blob = rd_row_blob(row, 0, &len);
+	if (len != 16)
+		return 1;
+	memcpy(uuid, blob, 16);
+	return 0;
+}
+
+int rd_catalog_begin(struct rd_sql *sql)
+{
+	return rd_sql_begin(sql);
+}
+
+int rd_catalog_commit(struct rd_sql *sql)
+{
+	struct rd_buffer *changes = rd_sql_changes(sql);
+	int r = 0;
+
+	if (changes->failed) {
+		r = -ENOMEM;
+	} else if (changes->len) {
+		r = rd_sql_run(sql, "UPDATE state SET generation = generation + 1", "");
+		if (!r)
+			r = rd_sql_run(sql, "INSERT INTO outbox SELECT generation, ? FROM state",
+				       "b", changes->data, changes->len);
+	}
+	if (r) {
+		rd_sql_rollback(sql);
+		return r;
+	}
+	return rd_sql_commit(sql);
+}
+
+int rd_catalog_end(struct rd_sql *sql, int r)
+{
+	if (!r)
+		return rd_catalog_commit(sql);
+	rd_sql_rollback(sql);
+	return r;
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who has which frame. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "frames.h"
+
+int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
+{
+	i64 other, other_len;
+	int r;
+
+	r = rd_sql_run(sql, "DELETE FROM kept WHERE frame >= ?1 AND frame < ?1 + ?2", "ii", start,
+		       len);
+	if (r)
+		return r;
+	/* Grow the one that ends here, and swallow the one that begins there. */
+	r = rd_sql_number(sql, &other_len, "DELETE FROM extent WHERE start = ? RETURNING len",
+			  "i", start + len);
+	if (!r)
+		len += other_len;
+	else if (r != -ENOENT)
+		return r;
+	r = rd_sql_number(sql, &other,
+			  "SELECT start FROM extent WHERE start < ? ORDER BY start DESC LIMIT 1",
+			  "i", start);
+	if (!r) {
+		r = rd_sql_run(sql, "UPDATE extent SET len = len + ? WHERE start = ? AND start + len = ?",
+			       "iii", len, other, start);
+		if (r || rd_sql_changed(sql))
+			return r;
+	} else if (r != -ENOENT) {
+		return r;
+	}
+	return rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, len);
+}
+
+/* The first extent that is long enough, else the longest. */
+static int find_extent(struct rd_sql *sql, i64 want, i64 *ret_start, i64 *ret_len)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len FROM extent"
+		       " ORDER BY len >= ?1 DESC, CASE WHEN len >= ?1 THEN start ELSE -len END"
+		       " LIMIT 1", "i", want);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOSPC;
+	*ret_start = rd_row_i64(row, 0);
+	*ret_len = rd_row_i64(row, 1);
+	return 0;
+}
+
+/* Take frame @at, which is in an extent or is not, out of it. */
+static int take_from_extent(struct rd_sql *sql, i64 at)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 start, end;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, start + len FROM extent WHERE start <= ?"
+		       " ORDER BY start DESC LIMIT 1", "i", at);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r;
+	start = rd_row_i64(row, 0);
+	end = rd_row_i64(row, 1);
+	if (at >= end)
+		return 0;
+	rd_row_done(row);
+	row = NULL;
+	r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
+	if (!r && start < at)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, at - start);
+	if (!r && at + 1 < end)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", at + 1,
+			       end - at - 1);
+	return r;
+}
+
+int rd_frames_keep(struct rd_sql *sql, u64 frame)
+{
+	i64 at = frame, nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM journal_frame WHERE frame = ?", "i", at);
+	if (r || nr)
+		return r;
+	r = take_from_extent(sql, at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", at);
+	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
+}
+
+int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
+{
+	i64 pages;
+	int r;
+
+	/* A new journal is as long as the catalog at most, and grows to thrice that. */
+	r = rd_sql_number(sql, &pages, "PRAGMA page_count", "");
+	*ret = r ? 0 : rd_min(12 + 3 * (u64)pages / RD_SEG_BLOCKS, nr_frames / 4);
+	return r;
+}
+
+/* No more than leaves @keep. */
+static int limit(struct rd_sql *sql, u64 keep, u64 *want)
+{
+	i64 nr;
+	int r;
+
+	if (!keep)
+		return 0;
+	r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(len), 0) FROM extent", "");
+	if (r)
+		return r;
+	*want = rd_min(*want, (u64)nr > keep ? nr - keep : 0);
+	return *want ? 0 : -ENOSPC;
+}
+
+/*
+ * A frame that is written to is lost to whoever has it, so what the catalog says to be
+ * free is not taken on its word alone.
+ */
+static int check_nobodys(struct rd_sql *sql, i64 start, i64 end)
+{
+	i64 frame;
+	int r;
+
+	r = rd_sql_number(sql, &frame, "SELECT frame FROM here WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM queue WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM journal_frame"
+			  " WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM kept WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT frame FROM packing WHERE frame >= ?1 AND frame < ?2"
+			  " UNION ALL SELECT start FROM (SELECT start, len FROM reserved"
+			  " WHERE start < ?2 ORDER BY start DESC LIMIT 1) WHERE start + len > ?1"
+			  " LIMIT 1", "ii", start, end);
+	if (r == -ENOENT)
+		return 0;
+	if (r)
+		return r;
+	rd_err(0, "the catalog says that frame %lld is free, and that it is in use",
+	       (long long)frame);
+	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
+	return -EUCLEAN;
+}
+
+int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
+		      u64 *ret_len)
+{
+	i64 start, len, take;
+	int r;
+
+	r = limit(sql, keep, &want);
+	if (!r)
+		r = find_extent(sql, want, &start, &len);
+	if (r)
+		return r;
+	take = rd_min(len, want);
+	r = check_nobodys(sql, start, start + take);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
+	if (!r && take < len)
+		r = rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start + take,
+			       len - take);
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start, take,
+			       session);
+	if (r)
+		return r;
+	*ret_start = start;
+	*ret_len = take;
+	return 0;
+}
+
+/* [@at, @at + @nr) is not reserved any more. */
+static int unreserve(struct rd_sql *sql, i64 at, i64 nr)
+{
+	i64 start, len, session;
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len, session FROM reserved"
+		       " WHERE start <= ? ORDER BY start DESC LIMIT 1", "i", at);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -EUCLEAN;
+	start = rd_row_i64(row, 0);
+	len = rd_row_i64(row, 1);
+	session = rd_row_i64(row, 2);
+	if (at + nr > start + len)
+		return -EUCLEAN;
+	r = rd_sql_run(sql, "DELETE FROM reserved WHERE start = ?", "i", start);
+	if (!r && at > start)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", start,
+			       at - start, session);
+	if (!r && at + nr < start + len)
+		r = rd_sql_run(sql, "INSERT INTO reserved VALUES(?, ?, ?)", "iii", at + nr,
+			       start + len - at - nr, session);
+	return r;
+}
+
+int rd_frames_use(struct rd_sql *sql, u64 frame)
+{
+	return unreserve(sql, frame, 1);
+}
+
+int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
+{
+	int r = unreserve(sql, start, len);
+
+	return r ? r : rd_frames_free(sql, start, len);
+}
+
+/* It is looked at again when nothing is kept any more. */
+static int is_kept(struct rd_sql *sql, u64 frame, bool *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM kept WHERE frame = ?", "i",
+			      (i64)frame);
+
+	*ret = nr;
+	return r;
+}
+
+int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
+{
+	struct rd_slots sum = *slots;
+	const struct rd_slots *old;
+	struct rd_row *row;
+	unsigned int i;
+	bool kept;
+	size_t len;
+	int r;
+
+	r = is_kept(sql, frame, &kept);
+	if (r || kept || rd_slots_are_none(slots))
+		return r;
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
+	if (r)
+		return r;
+	r = rd_row_next(row);
+	if (r > 0) {
+		old = rd_row_blob(row, 0, &len);
+		if (len != sizeof(*old))
+			r = -EUCLEAN;
+		for (i = 0; r > 0 && i < RD_SEG_BLOCKS / 64; i++)
+			sum.bits[i] |= old->bits[i];
+	}
+	rd_row_done(row);
+	if (r < 0)
+		return r;
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO queue VALUES(?, ?)", "ib", (i64)frame,
+			  &sum, sizeof(sum));
+}
+
+int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
+{
+	struct rd_slots all;
+	bool kept;
+	int r;
+
+	r = is_kept(sql, frame, &kept);
+	if (r || kept)
+		return r;
+	memset(&all, 0xff, sizeof(all));
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO queue VALUES(?, ?)", "ib", (i64)frame,
+			  &all, sizeof(all));
+}
+
+int rd_frames_queued(struct rd_sql *sql, u64 *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const struct rd_slots *slots;
+	unsigned int i;
+	size_t len;
+	int r;
+
+	*ret = 0;
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue", "");
+	while (!r && (r = rd_row_next(row)) > 0) {
+		slots = rd_row_blob(row, 0, &len);
+		if (len != sizeof(*slots))
+			return -EUCLEAN;
+		for (i = 0; i < RD_SEG_BLOCKS; i++)
+			*ret += rd_slots_test(slots, i);
+		r = 0;
+	}
+	return r;
+}
+
+int rd_frames_release(struct rd_sql *sql, i64 session)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len FROM reserved WHERE session = ?", "i",
+		       session);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		i64 start = rd_row_i64(row, 0), len = rd_row_i64(row, 1);
+
+		for (r = 0; len && !r; start++, len--)
+			r = rd_frames_queue_whole(sql, start);
+	}
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
+	return r;
+}

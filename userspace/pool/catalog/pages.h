@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The page map of the catalog, in the file catalog.db-pages: what was last written to
+ * each page of catalog.db, and which log (-wal) goes on from there. A page's own check
+ * tells a bit that has turned. It cannot tell a page that is whole and old: one whose
+ * write was lost, one of a catalog that was put back alone, one that a log of another
+ * catalog leads to. The map can, as it is another file.
+ *
+ *	   0	the head
+ *	4096	8 bytes for each page, in order: those that the SHA-256 of the page
+ *		without its check begins with, and 1 for 0; 0: never written
+ *
+ * The head (little endian):
+ *
+ *	 0  8  magic
+ *	 8  4  CRC-32C of the 64 bytes with this field zero
+ *	12  4  format, 1
+ *	16  8  salt of the log that goes on from the catalog; 0: there need be none
+ *	24  8  salt of what may still be there instead, or 1 for no log at all; 0: nothing,
+ *	       that log is stable and must be there
+ *	32     zeros up to 64
+ *
+ * Order of writes. SQLite copies a page from its log to the catalog; the entry is written
+ * just before the page. When SQLite flushes the catalog, the map is flushed first. Only
+ * then SQLite may begin a new log. A crash in between leaves entries and pages out of
+ * step only of pages that are in the log, and these are read there, until they are copied
+ * anew. The head is stable with the salt of a new log before the log has it, and without
+ * one before SQLite empties or removes the log.
+ */
+#ifndef RD_PAGES_H
+#define RD_PAGES_H
+
+#include <stdbool.h>
+
+#include "base/units.h"
+
+#define RD_PAGES_SUFFIX	"-pages"
+
+/* As SQLite has them: the pages of the catalog. */
+#define RD_PAGE_SIZE	4096
+/* At the end of each, for its check. */
+#define RD_PAGE_CHECK	8
+
+/* Open the map of the catalog at @catalog, or make a new, empty one. -errno. */
+int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable);
+
+/* @page is being written to the catalog at @offset. 0 or -errno. */
+int rd_pages_note(int fd, const void *page, u64 offset);
+
+/* Is @page, which was read at @offset, the one that was last written there? */
+bool rd_pages_agree(int fd, const void *page, u64 offset);
+
+/* Was a page ever written at @offset? */
+bool rd_pages_has(int fd, u64 offset);
+
+/* The catalog has @size bytes from now on. */
+int rd_pages_cut(int fd, u64 size);
+
+int rd_pages_sync(int fd);
+
+/* Is the head sound? 0, -EUCLEAN or -errno. */
+int rd_pages_check(int fd);
+
+/* Is the last log that began stable, as far as the map knows? */
+bool rd_pages_log_is_known(int fd);
+
+/*
+ * The log with @salt is about to begin, where @salt_before is in the file now; 0: nothing
+ * is. Stable when this returns 0.
+ */
+int rd_pages_begin_log(int fd, u64 salt, u64 salt_before);
+
+/* The log that began last is stable. */
+int rd_pages_log_is_stable(int fd);
+
+/* All of the log is in the catalog, stable, and it is about to go. Stable, too. */
+int rd_pages_end_log(int fd);
+
+/* Must there be a log? */
+int rd_pages_need_log(int fd, bool *ret);
+
+/* Does the log with @salt go on from the catalog? -EUCLEAN: the map is damaged. */
+int rd_pages_know_log(int fd, u64 salt, bool *ret);
+
+#endif

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Recipes and who names them. */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "frames.h"
+#include "recipes.h"
+
+static int read_recipe(struct rd_row *row, struct rd_recipe *recipe)
+{
+	const void *fp, *blob;
+	size_t len;
+
+	recipe->id = rd_row_i64(row, 0);
+	fp = rd_row_blob(row, 1, &len);
+	if (len != sizeof(recipe->fp.b))
+		return rd_err(-EUCLEAN, "recipe %lld has no fingerprint", (long long)recipe->id);
+	memcpy(recipe->fp.b, fp, len);
+	recipe->frame = rd_row_i64(row, 2);
+	blob = rd_row_blob(row, 3, &len);
+	if (rd_map_unpack(&recipe->map, recipe->id, recipe->frame, blob, len))
+		return rd_err(-EUCLEAN, "the map of recipe %lld is damaged", (long long)recipe->id);
+	return 0;
+}
+
+int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE id = ?", "i", id);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	return read_recipe(row, recipe);
+}
+
+bool rd_map_is_whole(const struct rd_map *map, u64 frame)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) != RD_ZERO &&
+		    map->at[i] != rd_place_make(RD_HERE, frame, i))
+			return false;
+	return true;
+}
+
+static int one_recipe(struct rd_row *row, i64 *ret_id, struct rd_seg_fp *ret_fp,
+		      bool *ret_whole)
+{
+	struct rd_recipe recipe;
+	int r = rd_row_next(row);
+
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	r = read_recipe(row, &recipe);
+	if (r)
+		return r;
+	if (ret_id)
+		*ret_id = recipe.id;
+	if (ret_fp)
+		*ret_fp = recipe.fp;
+	*ret_whole = rd_map_is_whole(&recipe.map, recipe.frame);
+	return 0;
+}
+
+int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
+		   bool *ret_whole)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE fp = ?", "b",
+		       fp->b, sizeof(fp->b));
+	return r ? r : one_recipe(row, ret_id, NULL, ret_whole);
+}
+
+int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE id = ?", "i", id);
+	return r ? r : one_recipe(row, NULL, ret_fp, ret_whole);
+}
+
+int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum)
+{
+	i64 sum;
+	int r;
+
+	r = rd_sql_number(sql, &sum, "SELECT quick FROM uses WHERE recipe = ? AND whole"
+			  " AND quick IS NOT NULL", "i", id);
+	if (!r)
+		*ret_sum = sum;
+	return r;
+}
+
+int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum)
+{
+	return rd_sql_run(sql, "UPDATE uses SET quick = ? WHERE recipe = ?", "ii", (i64)sum, id);
+}
+
+/* --- who points where: at and here */
+
+/* How many entries of a map are of a kind and an id; mostly there are few ids. */
+struct counts {
+	unsigned int nr;
+	struct {
+		u64 id;
+		int n;
+	} of[2 * RD_SEG_BLOCKS];
+};
+
+static void count(struct counts *counts, u64 id, int n)
+{
+	unsigned int i = counts->nr;
+
+	/* What was counted last is likely the next. */
+	while (i--)
+		if (counts->of[i].id == id)
+			break;
+	if (i == -1U) {
+		i = counts->nr++;
+		counts->of[i].id = id;
+		counts->of[i].n = 0;
+	}
+	counts->of[i].n += n;
+}
+
+static void count_map(const struct rd_map *map, enum rd_kind kind, int n,
+		      struct counts *counts)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) == kind)
+			count(counts, rd_place_id(map->at[i]), n);
+}
+
+struct pair_sql {
+	const char *add, *take, *remove;
+};
+
+static const struct pair_sql pair_here = {
+	"INSERT INTO here VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
+	"UPDATE here SET n = n - ?3 WHERE frame = ?1 AND recipe = ?2 AND n > ?3",
+	"DELETE FROM here WHERE frame = ?1 AND recipe = ?2 AND n = ?3",
+};
+
+static const struct pair_sql pair_at = {
+	"INSERT INTO at VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
+	"UPDATE at SET n = n - ?3 WHERE target = ?1 AND source = ?2 AND n > ?3",
+	"DELETE FROM at WHERE target = ?1 AND source = ?2 AND n = ?3",
+};
+
+static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64 recipe, i64 n)
+{
+	int r;
+
+	if (n >= 0)
+		return n ? rd_sql_run(sql, pair->add, "iii", to, recipe, n) : 0;
+	r = rd_sql_run(sql, pair->take, "iii", to, recipe, -n);
+	if (r || rd_sql_changed(sql))
+		return r;
+	r = rd_sql_run(sql, pair->remove, "iii", to, recipe, -n);
+	if (!r && !rd_sql_changed(sql))
+		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", (long long)recipe);
+	return r;
+}
+
+static int put_counts(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
+		      const struct rd_map *new, enum rd_kind kind)
+{
+	const struct pair_sql *pair = kind == RD_HERE ? &pair_here : &pair_at;
+	struct counts counts = { .nr = 0 };
+	unsigned int i;
+	int r = 0;
+
+	if (old)
+		count_map(old, kind, -1, &counts);
+	if (new)
+		count_map(new, kind, 1, &counts);
+	for (i = 0; i < counts.nr && !r; i++)
+		r = put_pair(sql, pair, counts.of[i].id, recipe, counts.of[i].n);
+	return r;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	rd_place x = *(const rd_place *)a, y = *(const rd_place *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Queue the slots that @old has HERE and @new has not; NULL has none. */
+static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct rd_map *new)
+{
+	struct rd_slots slots = { 0 };
+	rd_place had[RD_SEG_BLOCKS], has[RD_SEG_BLOCKS];
+	unsigned int nr_had = 0, nr_has = 0, i, j = 0;
+	u64 frame = U64_MAX;
+	int r;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(old->at[i]) == RD_HERE)
+			had[nr_had++] = old->at[i];
+		if (new && rd_place_kind(new->at[i]) == RD_HERE)
+			has[nr_has++] = new->at[i];
+	}
+	qsort(had, nr_had, sizeof(*had), compare_places);
+	qsort(has, nr_has, sizeof(*has), compare_places);
+	for (i = 0; i < nr_had; i++) {
+		while (j < nr_has && has[j] < had[i])
+			j++;
+		if (j < nr_has && has[j] == had[i])
+			continue;
+		if (rd_place_id(had[i]) != frame && frame != U64_MAX) {
+			r = rd_frames_queue(sql, frame, &slots);
+			if (r)
+				return r;
+			memset(&slots, 0, sizeof(slots));
+		}
+		frame = rd_place_id(had[i]);
+		rd_slots_set(&slots, rd_place_slot(had[i]));
+	}
+	return frame == U64_MAX ? 0 : rd_frames_queue(sql, frame, &slots);
+}
+
+/* --- changing them */
+
+int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
+		     const struct rd_map *map, u64 quick, i64 *ret_id)
+{
+	u8 blob[RD_MAP_MAX];
+	i64 id;
+	int r;
+
+	/* The map's blob knows the number, if it has an AT: a new one has none. */
+	r = rd_sql_run(sql, "INSERT INTO recipe(fp, frame, map) VALUES(?, ?, ?)", "bib",
+		       fp->b, sizeof(fp->b), (i64)frame,
+		       blob, rd_map_pack(map, 0, frame, blob));
+	if (r)
+		return r;
+	id = rd_sql_last_id(sql);
+	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, ?)", "ii", id,
+		       (i64)quick);
+	if (!r)
+		r = put_counts(sql, id, NULL, map, RD_HERE);
+	*ret_id = id;
+	return r;
+}
+
+int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe)
+{
+	int r = put_counts(sql, recipe->id, NULL, &recipe->map, RD_HERE);
+
+	return r ? r : put_counts(sql, recipe->id, NULL, &recipe->map, RD_AT);
+}
+
+static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
+		     const struct rd_map *map)
+{
+	u8 blob[RD_MAP_MAX];
+	int r;
+
+	r = rd_sql_run(sql, "UPDATE recipe SET frame = ?, map = ? WHERE id = ?", "ibi",
+		       (i64)frame, blob, rd_map_pack(map, recipe->id, frame, blob), recipe->id);
+	if (!r)
+		r = rd_sql_run(sql, "UPDATE uses SET whole = ?1 WHERE recipe = ?2 AND whole <> ?1",
+			       "ii", (i64)rd_map_is_whole(map, frame), recipe->id);
+	if (!r)
+		r = put_counts(sql, recipe->id, &recipe->map, map, RD_HERE);
+	if (!r)
+		r = put_counts(sql, recipe->id, &recipe->map, map, RD_AT);
+	return r;
+}
+
+int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
+		     const struct rd_map *map)
+{
+	int r;
+
+	r = queue_lost(sql, &recipe->map, map);
+	if (!r)
+		r = write_map(sql, recipe, frame, map);
+	if (r)
+		return r;
+	recipe->frame = frame;
+	recipe->map = *map;
+	return 0;
+}
+
+int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest)
+{
+	int r;
+
+	r = rd_sql_run(sql, "UPDATE uses SET names = names + ?, latest = latest + ?"
+		       " WHERE recipe = ?", "iii", (i64)names, (i64)latest, id);
+	if (!r && !rd_sql_changed(sql))
+		return rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
+	if (!r && latest)
+		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
+	return r;
+}
+
+/* An entry may point at another one of its own recipe, which goes as well. */
+static unsigned int follow_self(const struct rd_recipe *recipe, unsigned int slot)
+{
+	while (rd_place_kind(recipe->map.at[slot]) == RD_AT &&
+	       rd_place_id(recipe->map.at[slot]) == (u64)recipe->id)
+		slot = rd_place_slot(recipe->map.at[slot]);
+	return slot;
+}
+
+/*
+ * Give what @source wants of @recipe, which goes, to @source. @heirs: where each
+ * of the blocks of @recipe is now, once somebody has it.
+ */
+static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
+		     rd_place heirs[RD_SEG_BLOCKS], i64 source_id)
+{
+	struct rd_recipe source;
+	struct rd_map map;
+	unsigned int i;
+	int r;
+
+	r = rd_recipe_load(sql, source_id, &source);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	map = source.map;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = map.at[i];
+		unsigned int slot = rd_place_slot(place);
+
+		if (rd_place_kind(place) != RD_AT || rd_place_id(place) != (u64)recipe->id)
+			continue;
+		slot = follow_self(recipe, slot);
+		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
+			return rd_err(-EUCLEAN, "recipe %lld points at nothing",
+				      (long long)source.id);
+		if (rd_place_kind(recipe->map.at[slot]) == RD_AT) {
+			map.at[i] = recipe->map.at[slot];
+		} else if (heirs[slot]) {
+			map.at[i] = heirs[slot];
+		} else {
+			map.at[i] = recipe->map.at[slot];
+			heirs[slot] = rd_place_make(RD_AT, source.id, i);
+		}
+	}
+	return write_map(sql, &source, source.frame, &map);
+}
+
+/*
+ * @max of those that point at @id, but for itself: what it has of its own goes with it.
+ * The first of them become the heirs. Retention deletes old versions first, so the
+ * youngest recipe will not have to hand the same blocks over again soon.
+ */
+static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *sources)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT source FROM at WHERE target = ?1 AND source <> ?1"
+		       " ORDER BY source DESC LIMIT ?2", "ii", id, max);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		i64 source = rd_row_i64(row, 0);
+
+		rd_buffer_put(sources, &source, sizeof(source));
+		r = sources->failed ? -ENOMEM : 0;
+	}
+	return r;
+}
+
+static int hand_over_to(struct rd_sql *sql, const struct rd_recipe *recipe, i64 max,
+			rd_place heirs[RD_SEG_BLOCKS])
+{
+	struct rd_buffer sources = { 0 };
+	size_t at;
+	i64 source;
+	int r;
+
+	r = find_sources(sql, recipe->id, max, &sources);
+	for (at = 0; at < sources.len && !r; at += sizeof(source)) {
+		memcpy(&source, sources.data + at, sizeof(source));
+		r = hand_over(sql, recipe, heirs, source);
+	}
+	rd_buffer_free(&sources);
+	return r;
+}
+
+/* The recipe stays for now: what it has handed over, it has where the heirs have it. */
+static int hand_over_some(struct rd_sql *sql, i64 id, i64 max)
+{
+	rd_place heirs[RD_SEG_BLOCKS] = { 0 };
+	struct rd_recipe recipe;
+	struct rd_map left;
+	unsigned int i;
+	int r;
+
+	r = rd_point("hand-over");
+	if (!r)
+		r = rd_recipe_load(sql, id, &recipe);
+	if (!r)
+		r = hand_over_to(sql, &recipe, max, heirs);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	left = recipe.map;
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (heirs[i])
+			left.at[i] = heirs[i];
+	return write_map(sql, &recipe, recipe.frame, &left);
+}
+
+int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps)
+{
+	i64 nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT (SELECT count(*) FROM (SELECT 1 FROM at"
+			  " WHERE target = ?1 AND source <> ?1 LIMIT ?2))"
+			  " FROM uses WHERE recipe = ?1 AND names <= 1", "ii", id,
+			  (i64)*maps + 1);
+	if (r)
+		/* Another row names it, too. */
+		return r == -ENOENT ? 0 : r;
+	if (nr <= *maps) {
+		*maps -= nr;
+		return 0;
+	}
+	r = *maps ? hand_over_some(sql, id, *maps) : 0;
+	*maps = 0;
+	return r ? r : 1;
+}
+
+static int drop(struct rd_sql *sql, i64 id)
+{
+	rd_place heirs[RD_SEG_BLOCKS] = { 0 };
+	struct rd_recipe recipe;
+	struct rd_map left;
+	unsigned int i;
+	int r;
+
+	r = rd_recipe_load(sql, id, &recipe);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	r = hand_over_to(sql, &recipe, -1, heirs);
+	if (r)
+		return r;
+	left = recipe.map;
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (heirs[i])
+			left.at[i] = rd_place_make(RD_ZERO, 0, 0);
+	r = queue_lost(sql, &left, NULL);
+	if (!r)
+		r = put_counts(sql, id, &recipe.map, NULL, RD_HERE);
+	if (!r)
+		r = put_counts(sql, id, &recipe.map, NULL, RD_AT);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM uses WHERE recipe = ?", "i", id);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM recipe WHERE id = ?", "i", id);
+	return r;
+}
+
+int rd_recipe_unname(struct rd_sql *sql, i64 id, int names, int latest, i64 volume)
+{
+	i64 names_left, latest_left;
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "UPDATE uses SET names = names - ?, latest = latest - ?"
+		       " WHERE recipe = ? RETURNING names, latest", "iii",
+		       (i64)names, (i64)latest, id);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
+	names_left = rd_row_i64(row, 0);
+	latest_left = rd_row_i64(row, 1);
+	if (!names_left)
+		return drop(sql, id);
+	if (!latest_left && latest)
+		return rd_sql_run(sql, "INSERT OR IGNORE INTO superseded VALUES(?, ?)", "ii", id,
+				  volume);
+	return 0;
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The data area: where things are in it, its superblock, plain reads and writes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/crc32c.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "area.h"
+
+#define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
+#define COPY_A		0
+#define COPY_B		(1ULL << 20)
+#define FIRST_GROUP	((u64)RD_SEG_SIZE)
+#define GROUP_SIZE	((RD_GROUP_FRAMES + 1ULL) * RD_SEG_SIZE)
+
+struct super_disk {
+	__le64 magic;
+	__le32 crc;
+	__le32 format;
+	u8 uuid[16];
+	__le64 nr_frames;
+	__le64 seq;
+	__le64 journal_id;
+	__le64 journal_frame;
+	__le64 compat;
+	__le64 compat_ro;
+	__le64 incompat;
+	u8 zeros[RD_BLOCK_SIZE - 88];
+};
+
+_Static_assert(sizeof(struct super_disk) == RD_BLOCK_SIZE, "superblock");
+
+u64 rd_frame_offset(u64 frame)
+{
+	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
+		(frame % RD_GROUP_FRAMES + 1) * RD_SEG_SIZE;
+}
+
+u64 rd_frame_fps_offset(u64 frame)
+{
+	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
+		frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
+}
+
+bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot)
+{
+	u64 group, nr;
+
+	if (offset < FIRST_GROUP)
+		return false;
+	group = (offset - FIRST_GROUP) / GROUP_SIZE;
+	nr = (offset - FIRST_GROUP) % GROUP_SIZE / RD_SEG_SIZE;
+	*ret_frame = group * RD_GROUP_FRAMES + nr - 1;
+	*ret_slot = offset % RD_SEG_SIZE / RD_BLOCK_SIZE;
+	/* The first is of fingerprints. */
+	return nr;
+}
+
+u64 rd_frames_in(u64 bytes)
+{
+	u64 groups, rest;
+
+	if (bytes < FIRST_GROUP)
+		return 0;
+	bytes -= FIRST_GROUP;
+	groups = bytes / GROUP_SIZE;
+	rest = bytes % GROUP_SIZE / RD_SEG_SIZE;
+	return groups * RD_GROUP_FRAMES + (rest ? rest - 1 : 0);
+}
+
+static u32 super_crc(const struct super_disk *disk)
+{
+	struct super_disk copy = *disk;
+
+	copy.crc = 0;
+	return ~crc32c(~0U, &copy, sizeof(copy));
+}
+
+void rd_super_pack(const struct rd_super *super, void *block)
+{
+	struct super_disk disk = {
+		.magic = cpu_to_le64(SUPER_MAGIC),
+		.format = cpu_to_le32(RD_POOL_FORMAT),
+		.nr_frames = cpu_to_le64(super->nr_frames),
+		.seq = cpu_to_le64(super->seq),
+		.journal_id = cpu_to_le64(super->journal_id),
+		.journal_frame = cpu_to_le64(super->journal_frame),
+	};
+
+	memcpy(disk.uuid, super->uuid, sizeof(disk.uuid));
+	disk.crc = cpu_to_le32(super_crc(&disk));
+	memcpy(block, &disk, sizeof(disk));
+}
+
+int rd_super_unpack(struct rd_super *super, const void *block)
+{
+	struct super_disk disk;
+
+	memcpy(&disk, block, sizeof(disk));
+	if (rd_is_zero(&disk, sizeof(disk)))
+		return -ENODATA;
+	if (le64_to_cpu(disk.magic) != SUPER_MAGIC)
+		return -EMEDIUMTYPE;
+	if (le32_to_cpu(disk.crc) != super_crc(&disk))
+		return -EBADMSG;
+	super->format = le32_to_cpu(disk.format);
+	if (super->format != RD_POOL_FORMAT || disk.incompat || disk.compat_ro)
+		return -EOPNOTSUPP;
+	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
+	super->nr_frames = le64_to_cpu(disk.nr_frames);
+	super->seq = le64_to_cpu(disk.seq);
+	super->journal_id = le64_to_cpu(disk.journal_id);
+	super->journal_frame = le64_to_cpu(disk.journal_frame);
+	/* The arithmetic above must not run over. */
+	if (super->nr_frames > 1ULL << 40 || super->journal_frame >= super->nr_frames)
+		return -EBADMSG;
+	return 0;
+}
+
+int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
+{
+	RD_FREE void *bounce = NULL;
+	int r;
+
+	r = rd_point("area-read");
+	if (r)
+		return r;
+	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
+		return -ENOMEM;
+	r = rd_read_direct(area->fd, bounce, len, offset);
+	if (!r)
+		memcpy(buf, bounce, len);
+	return r;
+}
+
+int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
+{
+	RD_FREE void *bounce = NULL;
+	size_t have = 0, part;
+	bool cut;
+	u64 id;
+	int r;
+
+	r = rd_transfer_point("area-write", &cut);
+	if (r)
+		return r;
+	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
+		return -ENOMEM;
+	memcpy(bounce, buf, len);
+	id = rd_trace_buffer(area->fd, buf, len, offset);
+	while (have < len) {
+		ssize_t nr;
+
+		part = cut ? rd_cut(len - have) : len - have;
+		nr = pwrite(area->fd, (u8 *)bounce + have, part, offset + have);
+		if (nr < 0 && errno == EINTR)
+			continue;
+		if (nr <= 0)
+			return nr ? -errno : -EIO;
+		have += nr;
+	}
+	rd_trace_written(id);
+	return 0;
+}
+
+int rd_area_sync(const struct rd_area *area)
+{
+	u64 id;
+	int r;
+
+	r = rd_point("area-sync");
+	if (r)
+		return r;
+	id = rd_trace_sync(area->fd);
+	if (fdatasync(area->fd))
+		return rd_err(-errno, "cannot flush the data area");
+	rd_trace_synced(id);
+	return 0;
+}
+
+int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
+{
+	u64 range[2] = { offset, len };
+	int r;
+
+	r = rd_point("area-punch");
+	if (r)
+		return r;
+	rd_trace_punch(area->fd, offset, len);
+	if (area->is_device) {
+		/* A favour to thin volumes and SSDs: nothing relies on it, if it fails or not. */
+		(void)!ioctl(area->fd, BLKDISCARD, range);
+		return 0;
+	}
+	if (fallocate(area->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, len))
+		return -errno;
+	return 0;
+}
+
+int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr)
+{
+	u64 end = frame + nr, now;
+	int r = 0;
+
+	for (; frame < end && !r; frame += now) {
+		now = rd_min(end - frame, RD_GROUP_FRAMES - frame % RD_GROUP_FRAMES);
+		r = rd_area_punch(area, rd_frame_offset(frame), now * RD_SEG_SIZE);
+		if (!r)
+			r = rd_area_punch(area, rd_frame_fps_offset(frame), now * RD_FPS_SIZE);
+	}
+	return r;
+}
+
+int rd_area_clear_frame(const struct rd_area *area, u64 frame)
+{
+	RD_FREE void *zeros = NULL;
+	int r;
+
+	if (!area->is_device)
+		return 0;
+	zeros = calloc(1, RD_SEG_SIZE);
+	r = zeros ? rd_area_write(area, zeros, RD_SEG_SIZE, rd_frame_offset(frame)) : -ENOMEM;
+	return r ? r : rd_area_sync(area);
+}
+
+int rd_area_read_fps(const struct rd_area *area, u64 frame, unsigned int nr,
+		     struct rd_fp *fps)
+{
+	return rd_area_read(area, fps, nr * RD_FPS_SIZE, rd_frame_fps_offset(frame));
+}
+
+void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
+		     struct rd_fp *fps)
+{
+	unsigned int i;
+
+	if (!rd_area_read_fps(area, frame, nr, fps))
+		return;
+	memset(fps, 0, nr * RD_FPS_SIZE);
+	for (i = 0; i < nr && nr > 1; i++)
+		rd_area_get_fps(area, frame + i, 1, fps + (size_t)i * RD_SEG_BLOCKS);
+}
+
+static int read_super(struct rd_area *area, u64 offset, struct rd_super *super)
+{
+	u8 block[RD_BLOCK_SIZE];
+	int r = rd_area_read(area, block, sizeof(block), offset);
+
+	return r ? r : rd_super_unpack(super, block);
+}
+
+static bool is_nothing(int r)
+{
+	return r == -ENODATA || r == -EMEDIUMTYPE;
+}
+
+/* @a, @b: what rd_super_unpack() made of the copies when it returned @ra and @rb. */
+static int refuse_supers(const char *path, const struct rd_super *a, int ra,
+			 const struct rd_super *b, int rb)
+{
+	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return rd_err_format(path, ra == -EOPNOTSUPP ? a->format : b->format,
+				     RD_POOL_FORMAT);
+	if (is_nothing(ra) && is_nothing(rb)) {
+		rd_err(0, "'%s' is not the data area of a pool", path);
+		rd_hint("if it was, 'revdedupctl repair --force' makes its superblocks from the catalog");
+		return ra;
+	}
+	rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
+	rd_hint("'revdedupctl repair --force' makes them from the catalog");
+	return -EUCLEAN;
+}
+
+static int choose_super(struct rd_area *area, const char *path)
+{
+	struct rd_super a, b;
+	int ra = read_super(area, COPY_A, &a);
+	int rb = read_super(area, COPY_B, &b);
+
+	if ((ra && rb) || ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+		return refuse_supers(path, &a, ra, &b, rb);
+	area->super = !ra && (rb || a.seq >= b.seq) ? a : b;
+	return 0;
+}
+
+static bool is_super_bad(struct rd_area *area, u64 offset, bool stale)
+{
+	struct rd_super super;
+
+	return read_super(area, offset, &super) || (stale && super.seq != area->super.seq);
+}
+
+unsigned int rd_area_bad_supers(struct rd_area *area, bool stale)
+{
+	return is_super_bad(area, COPY_A, stale) + is_super_bad(area, COPY_B, stale);
+}
+
+static int open_area(struct rd_area *area, const char *path, bool writable)
+{
+	int r;
+
+	*area = (struct rd_area){ .writable = writable };
+	area->fd = rd_open_direct(path, writable ? O_RDWR : O_RDONLY, 0);
+	if (area->fd < 0)
+		return rd_err(area->fd, "cannot open '%s'", path);
+	r = rd_size_of(area->fd, &area->bytes, &area->is_device);
+	return r ? rd_err(r, "cannot use '%s'", path) : 0;
+}
+
+int rd_area_open(struct rd_area *area, const char *path, bool writable)
+{
+	int r;
+
+	r = open_area(area, path, writable);
+	if (!r)
+		r = choose_super(area, path);
+	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
+		rd_warn("'%s' is cut off: it has %llu bytes, and its last frame ends at %llu",
+			path, (unsigned long long)area->bytes,
+			(unsigned long long)rd_frame_offset(area->super.nr_frames - 1) +
+			RD_SEG_SIZE);
+		rd_hint("'scrub' says what is lost");
+	}
+	if (r)
+		rd_area_close(area);
+	return r;
+}
+
+int rd_area_open_lost(struct rd_area *area, const char *path)
+{
+	struct rd_super a, b;
+	int r, ra, rb;
+
+	r = open_area(area, path, true);
+	if (!r) {
+		ra = read_super(area, COPY_A, &a);
+		rb = read_super(area, COPY_B, &b);
+		if (!ra || !rb)
+			r = -EEXIST;
+		else if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
+			r = refuse_supers(path, &a, ra, &b, rb);
+	}
+	if (r)
+		rd_area_close(area);
+	return r;
+}
+
+void rd_area_close(struct rd_area *area)
+{
+	if (area->fd >= 0)
+		close(area->fd);
+	area->fd = -1;
+}
+
+int rd_area_reread_super(struct rd_area *area)
+{
+	return choose_super(area, "data");
+}
+
+int rd_area_write_super(struct rd_area *area)
+{
+	u8 block[RD_BLOCK_SIZE];
+	int r;
+
+	area->super.seq++;
+	rd_super_pack(&area->super, block);
+	r = rd_area_write(area, block, sizeof(block), COPY_A);
+	if (!r)
+		r = rd_area_sync(area);
+	if (!r)
+		r = rd_area_write(area, block, sizeof(block), COPY_B);
+	if (!r)
+		r = rd_area_sync(area);
+	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
+}
+
+int rd_area_has_super(int fd, bool both)
+{
+	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	struct rd_super super;
+	int r;
+
+	r = rd_read_direct(fd, block, sizeof(block), COPY_A);
+	/* Behind something else it would be that of the first partition. */
+	if (!r && both && rd_super_unpack(&super, block) == -ENODATA)
+		r = rd_read_direct(fd, block, sizeof(block), COPY_B);
+	return r ? r : !is_nothing(rd_super_unpack(&super, block));
+}
+
+/* A new logical volume has zeros at its beginning, and then what was there before. */
+static int has_content(const struct rd_area *area)
+{
+	u8 block[RD_BLOCK_SIZE];
+	int r;
+
+	if (!area->is_device)
+		return lseek(area->fd, 0, SEEK_DATA) >= 0 || errno != ENXIO;
+	r = rd_area_read(area, block, sizeof(block), 0);
+	return r ? r : !rd_is_zero(block, sizeof(block));
+}
+
+static int check_is_empty(const struct rd_area *area, const char *path)
+{
+	int r, is_pool = rd_area_has_super(area->fd, true);
+
+	r = is_pool < 0 ? is_pool : has_content(area);
+	if (r < 0)
+		return rd_err(r, "cannot read '%s'", path);
+	if (!r && !is_pool)
+		return 0;
+	rd_err(0, is_pool ? "'%s' is the data area of a pool already" : "'%s' is not empty",
+	       path);
+	rd_hint("nothing was changed; --force uses it all the same, and what is there is lost");
+	return -EEXIST;
+}
+
+/* Nothing of what was there before may be seen: a file has holes to be zeros. */
+static int clear(const struct rd_area *area, const char *path)
+{
+	int r = 0;
+
+	if (area->is_device)
+		r = rd_area_clear_frame(area, 0);
+	else if (ftruncate(area->fd, 0) || ftruncate(area->fd, area->bytes))
+		r = -errno;
+	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
+}
+
+static int too_small(const char *path, bool is_device)
+{
+	rd_err(0, "'%s' is too small: at least 40 MiB are needed", path);
+	if (!is_device)
+		rd_hint("--size gives a new or empty file its size");
+	return -EINVAL;
+}
+
+int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
+		   u64 journal_id)
+{
+	struct rd_area area = { .writable = true };
+	int r;
+
+	area.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (area.fd < 0)
+		return rd_err(-errno, "cannot make '%s'", path);
+	r = rd_size_of(area.fd, &area.bytes, &area.is_device);
+	if (r)
+		rd_err(r, "cannot use '%s'", path);
+	else if (area.bytes && !force)
+		r = check_is_empty(&area, path);
+	if (!r && !area.is_device && !area.bytes)
+		area.bytes = bytes;
+	if (!r && rd_frames_in(area.bytes) < 16)
+		r = too_small(path, area.is_device);
+	if (!r)
+		r = clear(&area, path);
+	if (!r) {
+		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
+		area.super.nr_frames = rd_frames_in(area.bytes);
+		area.super.journal_id = journal_id;
+		r = rd_area_write_super(&area);
+	}
+	rd_area_close(&area);
+	return r;
+}

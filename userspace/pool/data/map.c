@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pack and unpack recipes' maps. Pure: no I/O, no memory, no messages. */
+#include <errno.h>
+
+#include "base/varint.h"
+#include "map.h"
+
+enum run_kind {
+	RUN_ZERO,
+	RUN_OWN,
+	RUN_HERE,
+	RUN_AT,
+};
+
+#define RUN_LONG	63
+
+/* So that no sum runs over. */
+#define VARINT_BITS	63
+
+static enum run_kind run_kind_of(rd_place place, unsigned int block, u64 frame)
+{
+	switch (rd_place_kind(place)) {
+	case RD_HERE:
+		return rd_place_id(place) == frame && rd_place_slot(place) == block ?
+			RUN_OWN : RUN_HERE;
+	case RD_AT:
+		return RUN_AT;
+	default:
+		return RUN_ZERO;
+	}
+}
+
+/* How many blocks from @first on make one run. */
+static unsigned int run_length(const struct rd_map *map, unsigned int first, u64 frame)
+{
+	enum run_kind kind = run_kind_of(map->at[first], first, frame);
+	unsigned int i;
+
+	for (i = first + 1; i < RD_SEG_BLOCKS; i++) {
+		if (run_kind_of(map->at[i], i, frame) != kind)
+			break;
+		if (kind == RUN_ZERO)
+			continue;
+		/* The next slot, and not one of the next frame or recipe. */
+		if (map->at[i] != map->at[i - 1] + 1 || !rd_place_slot(map->at[i]))
+			break;
+	}
+	return i - first;
+}
+
+size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob)
+{
+	u64 last_frame = frame, last_recipe = recipe;
+	unsigned int i, len;
+	u8 *to = blob;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i += len) {
+		enum run_kind kind = run_kind_of(map->at[i], i, frame);
+		u64 id = rd_place_id(map->at[i]);
+		unsigned int slot = rd_place_slot(map->at[i]);
+
+		len = run_length(map, i, frame);
+		*to++ = kind << 6 | (len - 1 < RUN_LONG ? len - 1 : RUN_LONG);
+		if (len - 1 >= RUN_LONG)
+			to = rd_put_varint(to, len - 1 - RUN_LONG);
+		if (kind == RUN_HERE) {
+			to = rd_put_varint(to, rd_zigzag((i64)(id - last_frame)));
+			to = rd_put_varint(to, slot);
+			last_frame = id;
+		} else if (kind == RUN_AT) {
+			to = rd_put_varint(to, rd_zigzag((i64)(id - last_recipe)));
+			to = rd_put_varint(to, rd_zigzag((i64)slot - (i64)i));
+			last_recipe = id;
+		}
+	}
+	return to - blob;
+}
+
+static u64 get_id(struct rd_reader *reader, u64 *last)
+{
+	*last += (u64)rd_unzigzag(rd_get_varint(reader, VARINT_BITS));
+	if (*last > RD_PLACE_ID_MAX)
+		reader->bad = true;
+	return *last;
+}
+
+int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
+		  size_t size)
+{
+	struct rd_reader reader = { .at = blob, .end = (const u8 *)blob + size };
+	u64 last_frame = frame, last_recipe = recipe;
+	unsigned int block = 0;
+
+	while (block < RD_SEG_BLOCKS) {
+		rd_place place = rd_place_make(RD_ZERO, 0, 0);
+		u64 len, slot = 0, step = 1;
+		enum run_kind kind;
+
+		if (reader.at == reader.end)
+			return -EBADMSG;
+		kind = *reader.at >> 6;
+		len = (*reader.at++ & RUN_LONG) + 1;
+		if (len == RUN_LONG + 1)
+			len += rd_get_varint(&reader, VARINT_BITS);
+
+		switch (kind) {
+		case RUN_ZERO:
+			step = 0;
+			break;
+		case RUN_OWN:
+			slot = block;
+			place = rd_place_make(RD_HERE, frame, block);
+			break;
+		case RUN_HERE:
+			get_id(&reader, &last_frame);
+			slot = rd_get_varint(&reader, VARINT_BITS);
+			place = rd_place_make(RD_HERE, last_frame, slot % RD_SEG_BLOCKS);
+			break;
+		case RUN_AT:
+			get_id(&reader, &last_recipe);
+			slot = block + (u64)rd_unzigzag(rd_get_varint(&reader, VARINT_BITS));
+			place = rd_place_make(RD_AT, last_recipe, slot % RD_SEG_BLOCKS);
+			break;
+		}
+		if (reader.bad || len > RD_SEG_BLOCKS - block ||
+		    (step && (slot >= RD_SEG_BLOCKS || len > RD_SEG_BLOCKS - slot)))
+			return -EBADMSG;
+		for (; len; len--, place += step)
+			map->at[block++] = place;
+	}
+	return reader.at == reader.end ? 0 : -EBADMSG;
+}

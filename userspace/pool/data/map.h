@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The map of a recipe: where each of the 512 blocks of a segment is.
+ *
+ *	ZERO	it is zeros, and nowhere
+ *	HERE	in slot @slot of frame @id of the data area
+ *	AT	where block @slot of recipe @id is
+ *
+ * As a blob of the catalog it is a list of runs, so that it is as short as its
+ * content is simple. A run begins with a byte: its kind in the upper two bits,
+ * its length - 1 in the lower six; 63 there means that the length - 64 follows
+ * as a varint. Then, by kind:
+ *
+ *	0  ZERO
+ *	1  HERE  in the recipe's own frame, in the slot of the same number
+ *	2  HERE  in another frame or slot: zigzag varint of frame - last frame,
+ *		 varint of the first slot; blocks in a run have slots in a row
+ *	3  AT    zigzag varint of recipe - last recipe, zigzag varint of the
+ *		 first slot - the first block's number; slots in a row
+ *
+ * "last" is that of the last run of the same kind, and at first the recipe's
+ * own frame (2) or own number (3). A varint has 7 bits a byte, low ones first;
+ * the upper bit says that more follow. The runs have 512 blocks together, and
+ * nothing follows them.
+ */
+#ifndef RD_MAP_H
+#define RD_MAP_H
+
+#include "base/units.h"
+
+enum rd_kind {
+	RD_ZERO,
+	RD_HERE,
+	RD_AT,
+};
+
+/* kind << 62 | id << 9 | slot */
+typedef u64 rd_place;
+
+#define RD_PLACE_ID_BITS	53
+#define RD_PLACE_ID_MAX		((1ULL << RD_PLACE_ID_BITS) - 1)
+
+static inline rd_place rd_place_make(enum rd_kind kind, u64 id, unsigned int slot)
+{
+	return (u64)kind << 62 | id << 9 | slot;
+}
+
+static inline enum rd_kind rd_place_kind(rd_place place)
+{
+	return place >> 62;
+}
+
+static inline u64 rd_place_id(rd_place place)
+{
+	return place >> 9 & RD_PLACE_ID_MAX;
+}
+
+static inline unsigned int rd_place_slot(rd_place place)
+{
+	return place & (RD_SEG_BLOCKS - 1);
+}
+
+struct rd_map {
+	rd_place at[RD_SEG_BLOCKS];
+};
+
+/* No map needs more, however wild. */
+#define RD_MAP_MAX	(RD_SEG_BLOCKS * 12)
+
+/* Returns the length of the blob in @blob, which has RD_MAP_MAX bytes. */
+size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob);
+
+/* 0, or -EBADMSG: that is not a map. */
+int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
+		  size_t len);
+
+#endif

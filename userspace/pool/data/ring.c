@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Reads and writes in flight. The only user of liburing. */
+#include <errno.h>
+#include <liburing.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "ring.h"
+
+struct rd_ring {
+	struct io_uring uring;
+	bool has_uring;
+	unsigned int depth;
+	unsigned int in_flight;		/* in the kernel */
+	unsigned int busy;		/* and those that wait for a place there */
+	struct rd_op *waiting, **waiting_end;
+};
+
+int rd_ring_new(struct rd_ring **ret, unsigned int depth)
+{
+	struct rd_ring *ring = calloc(1, sizeof(*ring));
+
+	if (!ring)
+		return -ENOMEM;
+	ring->depth = depth;
+	ring->waiting_end = &ring->waiting;
+	/* Forbidden on some hosts, and in some containers. */
+	ring->has_uring = !getenv("REVDEDUP_NO_URING") &&
+		!io_uring_queue_init(depth, &ring->uring, 0);
+	*ret = ring;
+	return 0;
+}
+
+static void enqueue(struct rd_ring *ring, struct rd_op *op)
+{
+	op->next = NULL;
+	*ring->waiting_end = op;
+	ring->waiting_end = &op->next;
+}
+
+static struct rd_op *dequeue(struct rd_ring *ring)
+{
+	struct rd_op *op = ring->waiting;
+
+	ring->waiting = op->next;
+	if (!ring->waiting)
+		ring->waiting_end = &ring->waiting;
+	return op;
+}
+
+static u64 iov_bytes(const struct rd_op *op)
+{
+	u64 bytes = 0;
+	unsigned int i;
+
+	for (i = 0; i < op->nr_iov; i++)
+		bytes += op->iov[i].iov_len;
+	return bytes;
+}
+
+/* Step over @bytes of what is left. */
+static void advance(struct rd_op *op, u64 bytes)
+{
+	op->offset += bytes;
+	op->left -= bytes;
+	while (op->nr_iov && bytes >= op->iov->iov_len) {
+		bytes -= op->iov->iov_len;
+		op->iov++;
+		op->nr_iov--;
+	}
+	if (bytes) {
+		op->iov->iov_base = (u8 *)op->iov->iov_base + bytes;
+		op->iov->iov_len -= bytes;
+	}
+}
+
+static void fill_zeros(struct rd_op *op)
+{
+	for (; op->nr_iov; op->iov++, op->nr_iov--)
+		memset(op->iov->iov_base, 0, op->iov->iov_len);
+	op->left = 0;
+}
+
+static void finish(struct rd_ring *ring, struct rd_op *op, int r)
+{
+	ring->busy--;
+	if (op->kind == RD_OP_WRITE && !r)
+		rd_trace_written(op->traced);
+	op->done(op, r);
+}
+
+/* @r: what the kernel says of one transfer. */
+static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
+{
+	if (r == -EINTR || r == -EAGAIN) {
+		enqueue(ring, op);
+		return;
+	}
+	if (r < 0 || op->kind == RD_OP_POLL) {
+		finish(ring, op, r < 0 ? r : 0);
+		return;
+	}
+	if (!r && op->kind == RD_OP_WRITE) {
+		finish(ring, op, -EIO);
+		return;
+	}
+	if (r)
+		advance(op, r);
+	else
+		fill_zeros(op);
+	/*
+	 * O_DIRECT stops at the end of a file in the middle of a block: what
+	 * follows cannot be asked for, and is not there.
+	 */
+	if (op->left && op->kind == RD_OP_READ && op->offset % 512)
+		fill_zeros(op);
+	if (op->left)
+		enqueue(ring, op);
+	else
+		finish(ring, op, 0);
+}
+
+void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
+{
+	op->left = op->kind == RD_OP_POLL ? 0 : iov_bytes(op);
+	op->r = 0;
+	op->cut = false;
+	if (op->kind != RD_OP_POLL)
+		op->r = rd_transfer_point(op->kind == RD_OP_WRITE ? "write" : "read", &op->cut);
+	if (op->kind == RD_OP_WRITE)
+		op->traced = rd_trace_write(op->fd, op->iov, op->nr_iov, op->offset);
+	ring->busy++;
+	enqueue(ring, op);
+}
+
+/* A transfer that is to be short: the beginning of its first vector. */
+static bool take_cut(struct rd_op *op, struct iovec *ret)
+{
+	if (!op->cut)
+		return false;
+	op->cut = false;
+	*ret = *op->iov;
+	ret->iov_len = rd_cut(ret->iov_len);
+	return true;
+}
+
+static void prepare_cut(struct io_uring_sqe *sqe, struct rd_op *op, const struct iovec *cut)
+{
+	if (op->kind == RD_OP_READ)
+		io_uring_prep_read(sqe, op->fd, cut->iov_base, cut->iov_len, op->offset);
+	else
+		io_uring_prep_write(sqe, op->fd, cut->iov_base, cut->iov_len, op->offset);
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
+{
+	/* The kernel takes no more at once. */
+	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
+	struct iovec cut;
+
+	if (take_cut(op, &cut)) {
+		prepare_cut(sqe, op, &cut);
+		io_uring_sqe_set_data(sqe, op);
+		return;
+	}
+	switch (op->kind) {
+	case RD_OP_READ:
+		io_uring_prep_readv(sqe, op->fd, op->iov, nr, op->offset);
+		break;
+	case RD_OP_WRITE:
+		io_uring_prep_writev(sqe, op->fd, op->iov, nr, op->offset);
+		break;
+	case RD_OP_POLL:
+		io_uring_prep_poll_add(sqe, op->fd, POLLIN);
+		break;
+	}
+	io_uring_sqe_set_data(sqe, op);
+}
+
+static int run_plainly(struct rd_op *op)
+{
+	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
+	struct pollfd pollfd = { .fd = op->fd, .events = POLLIN };
+	const struct iovec *iov = op->iov;
+	struct iovec cut;
+	ssize_t r;
+
+	if (take_cut(op, &cut)) {
+		iov = &cut;
+		nr = 1;
+	}
+	switch (op->kind) {
+	case RD_OP_READ:
+		r = preadv(op->fd, iov, nr, op->offset);
+		break;
+	case RD_OP_WRITE:
+		r = pwritev(op->fd, iov, nr, op->offset);
+		break;
+	default:
+		r = poll(&pollfd, 1, -1);
+	}
+	return r < 0 ? -errno : r;
+}
+
+/* A poll blocks, so it goes when nothing else is left to do. */
+static int wait_plainly(struct rd_ring *ring)
+{
+	struct rd_op *op = dequeue(ring);
+	unsigned int polls = 0;
+
+	while (op->kind == RD_OP_POLL && ring->waiting && polls < ring->busy) {
+		enqueue(ring, op);
+		op = dequeue(ring);
+		polls++;
+	}
+	transferred(ring, op, op->r ? op->r : run_plainly(op));
+	return 0;
+}
+
+static void fill_uring(struct rd_ring *ring)
+{
+	while (ring->waiting && ring->in_flight < ring->depth) {
+		struct io_uring_sqe *sqe;
+
+		if (ring->waiting->r) {
+			struct rd_op *op = dequeue(ring);
+
+			finish(ring, op, op->r);
+			continue;
+		}
+		sqe = io_uring_get_sqe(&ring->uring);
+		if (!sqe)
+			break;
+		prepare(sqe, dequeue(ring));
+		ring->in_flight++;
+	}
+}
+
+/* What the kernel has no memory for just now stays in the queue. */
+static int submit_uring(struct rd_ring *ring, unsigned int wait_for)
+{
+	int r = io_uring_submit_and_wait(&ring->uring, wait_for);
+
+	if (r == -EAGAIN)
+		usleep(1000);
+	return r < 0 && r != -EINTR && r != -EBUSY && r != -EAGAIN ? r : 0;
+}
+
+static void reap(struct rd_ring *ring)
+{
+	struct io_uring_cqe *cqe;
+
+	while (!io_uring_peek_cqe(&ring->uring, &cqe)) {
+		struct rd_op *op = io_uring_cqe_get_data(cqe);
+		int r = cqe->res;
+
+		io_uring_cqe_seen(&ring->uring, cqe);
+		ring->in_flight--;
+		transferred(ring, op, r);
+	}
+}
+
+int rd_ring_wait(struct rd_ring *ring)
+{
+	int r;
+
+	if (!ring->busy)
+		return 0;
+	if (!ring->has_uring)
+		return wait_plainly(ring);
+	fill_uring(ring);
+	r = submit_uring(ring, ring->in_flight ? 1 : 0);
+	if (!r) {
+		reap(ring);
+		fill_uring(ring);
+		r = submit_uring(ring, 0);
+	}
+	return r ? rd_err(r, "io_uring failed") : 0;
+}
+
+unsigned int rd_ring_busy(const struct rd_ring *ring)
+{
+	return ring->busy;
+}
+
+void rd_ring_free(struct rd_ring *ring)
+{
+	struct io_uring_cqe *cqe;
+
+	if (!ring)
+		return;
+	if (ring->has_uring) {
+		/* The kernel may still write into buffers that go next. */
+		while (ring->in_flight > io_uring_sq_ready(&ring->uring) &&
+		       !io_uring_wait_cqe(&ring->uring, &cqe)) {
+			io_uring_cqe_seen(&ring->uring, cqe);
+			ring->in_flight--;
+		}
+		io_uring_queue_exit(&ring->uring);
+	}
+	free(ring);
+}

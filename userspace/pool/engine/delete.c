@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Delete a version, whichever.
+ *
+ * Its state becomes DELETING: it does not exist any more. (If a device reads it,
+ * HELD, and the rest is done when no device does.) Then, in batches, the
+ * rows that no other version sees go: those born after the version before it
+ * and not later than it, unless the version after it still sees them. Where the
+ * newest version goes, the one before is the newest from then on.
+ */
+#include <errno.h>
+
+#include "base/broken.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "pool/catalog/recipes.h"
+#include "engine.h"
+
+#define BATCH	2048
+
+struct deletion {
+	struct rd_pool *pool;
+	struct rd_version *version;
+	i64 before;		/* number of the version before, or 0 */
+	i64 after;		/* of the version after, or 0: it was the newest */
+	i64 segment, born;	/* rows up to here are done */
+};
+
+/* Does the version after see the row, too? */
+static int is_seen(struct deletion *d, i64 segment, i64 born, bool *ret)
+{
+	i64 next;
+	int r;
+
+	*ret = false;
+	if (!d->after)
+		return 0;
+	r = rd_sql_number(d->pool->sql, &next, "SELECT born FROM segment WHERE volume = ?"
+			  " AND segment = ? AND born > ? ORDER BY born LIMIT 1", "iii",
+			  d->version->volume, segment, born);
+	*ret = r == -ENOENT || next > d->after;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What the newest version had here is gone: the version before has this. */
+static int restore_before(struct deletion *d, i64 segment)
+{
+	i64 recipe;
+	int r;
+
+	if (d->after || !d->before)
+		return 0;
+	r = rd_segments_read(d->pool->sql, d->version->volume, d->before, segment, 1, &recipe);
+	return r || !recipe ? r : rd_recipe_name(d->pool->sql, recipe, 0, 1);
+}
+
+/* 1: its recipe is not ready to go, and the transaction is long enough. */
+static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe, unsigned int *maps)
+{
+	struct rd_sql *sql = d->pool->sql;
+	bool seen;
+	int r;
+
+	r = is_seen(d, segment, born, &seen);
+	if (r || seen)
+		return r;
+	r = recipe ? rd_recipe_prepare(sql, recipe, maps) : 0;
+	if (r)
+		return r;
+	r = rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
+		       "iii", d->version->volume, segment, born);
+	if (!r)
+		r = restore_before(d, segment);
+	if (!r && recipe)
+		r = rd_recipe_unname(sql, recipe, 1, !d->after, d->version->volume);
+	return r;
+}
+
+struct row {
+	i64 segment, born, recipe;
+};
+
+/* The rows are read before any is deleted. */
+static int read_rows(struct deletion *d, struct row *rows, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+	int r;
+
+	r = rd_sql_ask(d->pool->sql, &row, "SELECT segment, born, recipe FROM segment"
+		       " WHERE volume = ?1 AND born > ?2 AND born <= ?3"
+		       " AND (born, segment) > (?4, ?5) ORDER BY born, segment LIMIT ?6",
+		       "iiiiii", d->version->volume, d->before, d->version->number, d->born,
+		       d->segment, (i64)BATCH);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		rows[nr++] = (struct row){
+			.segment = rd_row_i64(row, 0),
+			.born = rd_row_i64(row, 1),
+			.recipe = rd_row_i64(row, 2),
+		};
+		r = 0;
+	}
+	*ret_nr = nr;
+	return r;
+}
+
+static int delete_batch(struct deletion *d, struct row *rows, bool *ret_more)
+{
+	unsigned int i, nr, maps = RD_HAND_OVERS;
+	int r;
+
+	r = read_rows(d, rows, &nr);
+	for (i = 0; i < nr && !r; i++) {
+		r = delete_row(d, rows[i].segment, rows[i].born, rows[i].recipe, &maps);
+		if (r)
+			break;
+		d->born = rows[i].born;
+		d->segment = rows[i].segment;
+	}
+	*ret_more = r > 0 || nr == BATCH;
+	if (r > 0)
+		r = 0;
+	if (!r && !*ret_more)
+		r = rd_version_remove(d->pool->sql, d->version);
+	return r;
+}
+
+static int delete_rows(struct deletion *d)
+{
+	struct row *rows = malloc(BATCH * sizeof(*rows));
+	bool more = true;
+	int r = rows ? 0 : -ENOMEM;
+
+	while (!r && more) {
+		r = rd_point("delete-rows");
+		if (!r)
+			r = rd_catalog_begin(d->pool->sql);
+		if (!r)
+			r = rd_catalog_end(d->pool->sql, delete_batch(d, rows, &more));
+		if (!r && more)
+			rd_sql_pause();
+	}
+	free(rows);
+	return r;
+}
+
+int rd_delete_go_on(struct rd_pool *pool, struct rd_version *version)
+{
+	struct deletion d = { .pool = pool, .version = version, .segment = -1 };
+	struct rd_version other;
+	int r;
+
+	r = rd_version_before(pool->sql, version->volume, version->number, &other);
+	if (!r)
+		d.before = other.number;
+	else if (r != -ENOENT)
+		return r;
+	r = rd_version_after(pool->sql, version->volume, version->number, &other);
+	if (!r)
+		d.after = other.number;
+	else if (r != -ENOENT)
+		return r;
+	r = delete_rows(&d);
+	return r ? r : rd_reverse_superseded(pool, version->volume);
+}
+
+/* Leases come and go without the lock of the volume. */
+static int end_version(struct rd_sql *sql, struct rd_version *version)
+{
+	i64 leases;
+	int r;
+
+	r = rd_sql_number(sql, &leases, "SELECT count(*) FROM lease WHERE volume = ?"
+			  " AND number = ?", "ii", version->volume, version->number);
+	if (r)
+		return r;
+	version->state = RD_VERSION_DELETING;
+	if (leases && !rd_is_broken(RD_BREAK_HOLD))
+		version->state = RD_VERSION_HELD;
+	return rd_version_end(sql, version);
+}
+
+int rd_delete(struct rd_pool *pool, struct rd_version *version)
+{
+	int r;
+
+	r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_catalog_end(pool->sql, end_version(pool->sql, version));
+	return r || version->state == RD_VERSION_HELD ? r : rd_delete_go_on(pool, version);
+}

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Write what was lost back to where it was.
+ *
+ * The fingerprint of a bad block is known, so another block that has it is a copy
+ * of it, wherever that is: fingerprints of all frames are streamed past those that
+ * are wanted, and then the images that the user has named. A copy is read and
+ * hashed before it counts.
+ *
+ * What was found is written in batches, under the lock of those who move and free:
+ * the place must still be the one of the recipe that proved what belongs there.
+ * The place has nothing that is worth anything, so a crash in the middle of it
+ * loses nothing; content goes before its fingerprint.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "heal.h"
+#include "journal.h"
+#include "resolve.h"
+
+#define NR_HEADS	(64U << 10)
+#define NO_BLOCK	U32_MAX
+#define BATCH		1024		/* blocks that were found: 4 MiB */
+#define FRAMES		RD_GROUP_FRAMES	/* whose fingerprints are one read */
+
+struct fix {
+	struct rd_bad_block *block;
+	unsigned int data;		/* which of heal->data; NO_BLOCK: it is there */
+	bool is_written;
+};
+
+struct heal {
+	struct rd_healer healer;
+	struct rd_pool *pool;
+	const struct rd_heal_options *options;
+	struct rd_hasher *hasher;
+	struct rd_resolver *resolver;
+	/* Bad blocks whose copies are wanted, by fingerprint. */
+	size_t nr_wanted;
+	/* Those whose fingerprint is lost as well; only a whole segment helps. */
+	size_t nr_unproven;
+	struct rd_bad_list *list;
+	u32 heads[NR_HEADS];
+	/* What is to be written next. */
+	unsigned int nr_fixes, nr_data;
+	struct fix fixes[BATCH];
+	u8 *data;
+	u8 *buffer;			/* a segment, or the block that is tried */
+	struct rd_fp fps[FRAMES][RD_SEG_BLOCKS];
+	/* While that is written, these are for it. */
+	u8 block[RD_BLOCK_SIZE];
+	struct rd_fp page[RD_SEG_BLOCKS];
+};
+
+/* --- what is wanted */
+
+static u32 *head_of(struct heal *heal, const struct rd_fp *fp)
+{
+	u32 key;
+
+	memcpy(&key, fp->b, sizeof(key));
+	return &heal->heads[key % NR_HEADS];
+}
+
+static void want_all(struct heal *heal)
+{
+	size_t i;
+
+	memset(heal->heads, 0xff, sizeof(heal->heads));
+	heal->nr_wanted = 0;
+	heal->nr_unproven = 0;
+	for (i = 0; i < heal->list->nr; i++) {
+		struct rd_bad_block *block = &heal->list->blocks[i];
+		u32 *head = head_of(heal, &block->fp);
+
+		heal->nr_unproven += block->what && !block->is_proven;
+		if (!block->is_proven || !(block->what & RD_BAD_CONTENT))
+			continue;
+		block->next = *head;
+		*head = i;
+		heal->nr_wanted++;
+	}
+}
+
+/* Takes the next one that wants @fp out; NULL: nobody does. */
+static struct rd_bad_block *take_wanted(struct heal *heal, const struct rd_fp *fp)
+{
+	u32 *next = head_of(heal, fp);
+
+	while (*next != NO_BLOCK) {
+		struct rd_bad_block *block = &heal->list->blocks[*next];
+
+		if (rd_fp_equal(&block->fp, fp)) {
+			*next = block->next;
+			heal->nr_wanted--;
+			return block;
+		}
+		next = &block->next;
+	}
+	return NULL;
+}
+
+static bool is_wanted(struct heal *heal, const struct rd_fp *fp)
+{
+	u32 at = *head_of(heal, fp);
+
+	while (at != NO_BLOCK && !rd_fp_equal(&heal->list->blocks[at].fp, fp))
+		at = heal->list->blocks[at].next;
+	return at != NO_BLOCK;
+}
+
+/* --- writing */
+
+static int compare_fixes(const void *a, const void *b)
+{
+	const struct fix *x = a, *y = b;
+
+	return x->block->place < y->block->place ? -1 : x->block->place > y->block->place;
+}
+
+/* Where its recipe is not what it was, so is its place, and nothing is lost. */
+static int is_still(struct heal *heal, const struct rd_bad_block *block, bool *ret)
+{
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	int r;
+
+	*ret = false;
+	r = rd_resolve(heal->resolver, block->recipe, &map, &fp);
+	if (r)
+		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+	*ret = map.at[block->block] == block->place &&
+		rd_seg_fp_equal(&fp, &block->recipe_fp);
+	return 0;
+}
+
+static bool write_content(struct heal *heal, const struct fix *fix)
+{
+	int r;
+
+	if (fix->data == NO_BLOCK)
+		return true;
+	r = rd_area_write(&heal->pool->area, heal->data + (size_t)fix->data * RD_BLOCK_SIZE,
+			  RD_BLOCK_SIZE, rd_place_offset(fix->block->place));
+	if (r)
+		rd_warn("frame %llu cannot be written to: %s",
+			(unsigned long long)rd_place_id(fix->block->place), strerror(-r));
+	return !r;
+}
+
+/* The fingerprints of fixes @first to @first + @nr, which are in one frame. */
+static void write_fps(struct heal *heal, unsigned int first, unsigned int nr)
+{
+	const struct rd_area *area = &heal->pool->area;
+	u64 frame = rd_place_id(heal->fixes[first].block->place);
+	struct rd_fp *page = heal->page;
+	unsigned int i;
+	int r;
+
+	rd_area_get_fps(area, frame, 1, page);
+	for (i = first; i < first + nr; i++)
+		if (heal->fixes[i].is_written)
+			page[rd_place_slot(heal->fixes[i].block->place)] =
+				heal->fixes[i].block->fp;
+	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
+	if (r)
+		rd_warn("fingerprints of frame %llu cannot be written: %s",
+			(unsigned long long)frame, strerror(-r));
+}
+
+static int write_batch(struct heal *heal)
+{
+	unsigned int i, first;
+	bool still;
+	int r;
+
+	rd_resolver_forget(heal->resolver);
+	for (i = 0; i < heal->nr_fixes; i++) {
+		struct fix *fix = &heal->fixes[i];
+
+		r = is_still(heal, fix->block, &still);
+		if (r)
+			return r;
+		fix->block->is_gone = !still;
+		fix->is_written = still && write_content(heal, fix);
+	}
+	r = rd_point("heal-write");
+	for (first = 0; first < heal->nr_fixes && !r; first = i) {
+		u64 frame = rd_place_id(heal->fixes[first].block->place);
+
+		for (i = first; i < heal->nr_fixes; i++)
+			if (rd_place_id(heal->fixes[i].block->place) != frame)
+				break;
+		write_fps(heal, first, i - first);
+	}
+	return r ? r : rd_area_sync(&heal->pool->area);
+}
+
+/* What was written is there only if it can be read. */
+static void read_back(struct heal *heal, struct fix *fix)
+{
+	const struct rd_area *area = &heal->pool->area;
+	rd_place place = fix->block->place;
+	struct rd_fp fp;
+
+	if (!fix->is_written ||
+	    rd_area_read(area, heal->block, RD_BLOCK_SIZE, rd_place_offset(place)) ||
+	    rd_area_read_fps(area, rd_place_id(place), 1, heal->page))
+		return;
+	rd_fp_blocks(heal->hasher, heal->block, 1, &fp);
+	fix->block->is_healed = rd_fp_equal(&fp, &fix->block->fp) &&
+		rd_fp_equal(&heal->page[rd_place_slot(place)], &fp);
+}
+
+static int write_locked(struct heal *heal)
+{
+	struct rd_pool *pool = heal->pool;
+	struct rd_lock lock = RD_LOCK_NONE;
+	unsigned int i;
+	int r;
+
+	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "what is to be freed");
+	if (r)
+		return r;
+	r = rd_sql_begin_read(pool->sql);
+	if (!r) {
+		r = write_batch(heal);
+		rd_sql_end_read(pool->sql);
+	}
+	for (i = 0; i < heal->nr_fixes && !r; i++)
+		read_back(heal, &heal->fixes[i]);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+static int flush(struct heal *heal)
+{
+	unsigned int i;
+	int r = 0;
+
+	qsort(heal->fixes, heal->nr_fixes, sizeof(*heal->fixes), compare_fixes);
+	if (heal->options->dry_run)
+		for (i = 0; i < heal->nr_fixes; i++)
+			heal->fixes[i].block->is_healed = true;
+	else if (heal->nr_fixes)
+		r = write_locked(heal);
+	heal->nr_fixes = 0;
+	heal->nr_data = 0;
+	return r;
+}
+
+static int add_fix(struct heal *heal, struct rd_bad_block *block, unsigned int data)
+{
+	heal->fixes[heal->nr_fixes++] = (struct fix){ .block = block, .data = data };
+	return heal->nr_fixes == BATCH ? flush(heal) : 0;
+}
+
+static int add_data(struct heal *heal, struct rd_bad_block *block, const void *data)
+{
+	unsigned int nr = heal->nr_data++;
+
+	memcpy(heal->data + (size_t)nr * RD_BLOCK_SIZE, data, RD_BLOCK_SIZE);
+	return add_fix(heal, block, nr);
+}
+
+/* --- looking for copies */
+
+/* @data is a block that has @fp: everybody who wants it gets it. */
+static int found(struct heal *heal, const struct rd_fp *fp, const void *data)
+{
+	struct rd_bad_block *block;
+	int r = 0;
+
+	while (!r && (block = take_wanted(heal, fp)))
+		r = add_data(heal, block, data);
+	return r;
+}
+
+static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
+{
+	struct rd_fp real;
+
+	if (rd_area_read(&heal->pool->area, heal->buffer, RD_BLOCK_SIZE, rd_place_offset(place)))
+		return 0;
+	rd_fp_blocks(heal->hasher, heal->buffer, 1, &real);
+	return rd_fp_equal(&real, fp) ? found(heal, fp, heal->buffer) : 0;
+}
+
+/* Frames from *@next on, of one group, that recipes have something in. */
+static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 first = *next, last = heal->pool->area.super.nr_frames - 1;
+	unsigned int nr = 0;
+	int r;
+
+	r = rd_sql_ask(heal->pool->sql, &row, "SELECT DISTINCT frame FROM here"
+		       " WHERE frame BETWEEN ? AND ? ORDER BY frame LIMIT ?", "iii", first, last,
+		       (i64)FRAMES);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		u64 frame = rd_row_i64(row, 0);
+
+		r = 0;
+		if (nr && frame / RD_GROUP_FRAMES != frames[0] / RD_GROUP_FRAMES)
+			break;
+		frames[nr++] = frame;
+	}
+	*ret_nr = nr;
+	if (nr)
+		*next = frames[nr - 1] + 1;
+	return r;
+}
+
+static int search_frame(struct heal *heal, u64 frame, const struct rd_fp *fps)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r && heal->nr_wanted; i++)
+		if (is_wanted(heal, &fps[i]))
+			r = try_place(heal, rd_place_make(RD_HERE, frame, i), &fps[i]);
+	return r;
+}
+
+static int search_pool(struct heal *heal)
+{
+	u64 frames[FRAMES], next = 0;
+	unsigned int i, nr = 1;
+	int r = 0;
+
+	while (!r && heal->nr_wanted && nr) {
+		r = next_frames(heal, &next, frames, &nr);
+		if (r || !nr)
+			break;
+		rd_area_get_fps(&heal->pool->area, frames[0], frames[nr - 1] - frames[0] + 1,
+				heal->fps[0]);
+		for (i = 0; i < nr && !r; i++)
+			r = search_frame(heal, frames[i], heal->fps[frames[i] - frames[0]]);
+		if (!r)
+			r = rd_pool_tell(heal->pool, "search", rd_frame_offset(next),
+					 rd_frame_offset(heal->pool->area.super.nr_frames));
+	}
+	return r;
+}
+
+/* --- images */
+
+/* What cannot be read is zeros, which nobody wants. */
+static void read_image(struct heal *heal, int fd, u64 offset)
+{
+	unsigned int i;
+
+	if (!rd_read_direct(fd, heal->buffer, RD_SEG_SIZE, offset))
+		return;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		u8 *to = heal->buffer + (size_t)i * RD_BLOCK_SIZE;
+
+		if (rd_read_direct(fd, to, RD_BLOCK_SIZE, offset + (u64)i * RD_BLOCK_SIZE))
+			memset(to, 0, RD_BLOCK_SIZE);
+	}
+}
+
+/* This is the whole of segment @fp: it has what even the fingerprints of are lost. */
+static int found_segment(struct heal *heal, const struct rd_seg_fp *fp,
+			 const struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < heal->list->nr && !r && heal->nr_unproven; i++) {
+		struct rd_bad_block *block = &heal->list->blocks[i];
+
+		if (!block->what || block->is_proven ||
+		    !rd_seg_fp_equal(&block->recipe_fp, fp))
+			continue;
+		block->fp = fps[block->block];
+		block->is_proven = true;
+		heal->nr_unproven--;
+		r = add_data(heal, block,
+			     heal->buffer + (size_t)block->block * RD_BLOCK_SIZE);
+	}
+	return r;
+}
+
+static int search_segment(struct heal *heal, int fd, u64 offset)
+{
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	struct rd_seg_fp fp;
+	unsigned int i;
+	int r;
+
+	read_image(heal, fd, offset);
+	rd_fp_segment(heal->hasher, heal->buffer, RD_SEG_SIZE, fps, &fp);
+	r = found_segment(heal, &fp, fps);
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (is_wanted(heal, &fps[i]))
+			r = found(heal, &fps[i], heal->buffer + (size_t)i * RD_BLOCK_SIZE);
+	return r;
+}
+
+static int open_image(const char *path, u64 *ret_size)
+{
+	int fd = rd_open_direct(path, O_RDONLY, 0), r;
+	bool is_device;
+
+	if (fd < 0)
+		return rd_err(fd, "cannot open '%s'", path);
+	r = rd_size_of(fd, ret_size, &is_device);
+	if (!r)
+		return fd;
+	close(fd);
+	return rd_err(r, "cannot look at '%s'", path);
+}
+
+/* Before all the work. */
+static int check_images(const struct rd_heal_options *options)
+{
+	unsigned int i;
+	u64 size;
+	int fd;
+
+	for (i = 0; i < options->nr_from; i++) {
+		fd = open_image(options->from[i], &size);
+		if (fd < 0)
+			return fd;
+		close(fd);
+	}
+	return 0;
+}
+
+static bool is_wanting(const struct heal *heal)
+{
+	return heal->nr_wanted || heal->nr_unproven;
+}
+
+static int search_image(struct heal *heal, const char *path)
+{
+	RD_CLOSE int fd = -1;
+	u64 size, at;
+	int r = 0;
+
+	fd = open_image(path, &size);
+	if (fd < 0)
+		return fd;
+	for (at = 0; !r && at < size && is_wanting(heal); at += RD_SEG_SIZE) {
+		r = search_segment(heal, fd, at);
+		if (!r)
+			r = rd_pool_tell(heal->pool, "read", at, size);
+	}
+	return r;
+}
+
+/* --- */
+
+/* Fingerprints that are wrong beside blocks that are right. */
+static int heal_fps(struct heal *heal)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < heal->list->nr && !r; i++) {
+		struct rd_bad_block *block = &heal->list->blocks[i];
+
+		if (block->is_proven && block->what == RD_BAD_FP)
+			r = add_fix(heal, block, NO_BLOCK);
+	}
+	return r ? r : flush(heal);
+}
+
+static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_bad_list *list)
+{
+	struct heal *heal = (struct heal *)healer;
+	unsigned int i;
+	int r;
+
+	(void)pool;
+	heal->list = list;
+	r = heal_fps(heal);
+	if (r)
+		return r;
+	want_all(heal);
+	r = search_pool(heal);
+	for (i = 0; i < heal->options->nr_from && !r && is_wanting(heal); i++)
+		r = search_image(heal, heal->options->from[i]);
+	return r ? r : flush(heal);
+}
+
+/* The superblocks are whole since the pool was opened for writing. */
+static int heal_journal(struct heal *heal, struct rd_damage_report *report)
+{
+	struct rd_pool *pool = heal->pool;
+	bool good;
+	int r = rd_journal_verify(pool, &good);
+
+	if (r || good)
+		return r;
+	report->journal_bad = true;
+	return heal->options->dry_run ? 0 : rd_journal_renew(pool);
+}
+
+/* A file that was cut off gets its length back: what it lost are holes. */
+static int grow(struct rd_pool *pool)
+{
+	struct rd_area *area = &pool->area;
+	u64 bytes = rd_frame_offset(area->super.nr_frames - 1) + RD_SEG_SIZE;
+
+	if (area->is_device || area->bytes >= bytes)
+		return 0;
+	if (ftruncate(area->fd, bytes))
+		return rd_err(-errno, "cannot give the data area its size");
+	area->bytes = bytes;
+	return 0;
+}
+
+static int set_up(struct heal *heal)
+{
+	heal->hasher = rd_hasher_new();
+	heal->resolver = rd_resolver_new(heal->pool->sql);
+	heal->data = malloc((size_t)BATCH * RD_BLOCK_SIZE);
+	heal->buffer = rd_alloc_direct(RD_SEG_SIZE);
+	if (!heal->hasher || !heal->resolver || !heal->data || !heal->buffer)
+		return -ENOMEM;
+	return heal->options->dry_run ? 0 : grow(heal->pool);
+}
+
+int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
+	    struct rd_damage_report *report)
+{
+	struct heal *heal = calloc(1, sizeof(*heal));
+	int r;
+
+	memset(report, 0, sizeof(*report));
+	if (!heal)
+		return -ENOMEM;
+	heal->healer.heal = heal_list;
+	heal->pool = pool;
+	heal->options = options;
+	r = check_images(options);
+	if (!r)
+		r = set_up(heal);
+	if (!r)
+		r = rd_damage_find(pool, &heal->healer, report);
+	if (!r)
+		r = heal_journal(heal, report);
+	rd_hasher_free(heal->hasher);
+	rd_resolver_free(heal->resolver);
+	free(heal->data);
+	free(heal->buffer);
+	free(heal);
+	return r;
+}

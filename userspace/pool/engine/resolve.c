@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Follow recipes to places, with a bounded cache of recipes. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "resolve.h"
+
+#define NR_CACHED	1024		/* 4 MiB of maps */
+#define MAX_HOPS	1000000
+
+/* What was read before the last time that all was forgotten does not count. */
+struct cached {
+	u64 age;
+	struct rd_recipe recipe;
+};
+
+struct rd_resolver {
+	struct rd_sql *sql;
+	u64 age;
+	struct cached cache[NR_CACHED];		/* by number; 0: none */
+};
+
+struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
+{
+	struct rd_resolver *resolver = calloc(1, sizeof(*resolver));
+
+	if (resolver)
+		resolver->sql = sql;
+	return resolver;
+}
+
+void rd_resolver_free(struct rd_resolver *resolver)
+{
+	free(resolver);
+}
+
+void rd_resolver_forget(struct rd_resolver *resolver)
+{
+	resolver->age++;
+}
+
+int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret)
+{
+	struct cached *cached = &resolver->cache[id % NR_CACHED];
+	struct rd_recipe *recipe = &cached->recipe;
+	int r = 0;
+
+	if (recipe->id != id || cached->age != resolver->age) {
+		recipe->id = 0;
+		r = rd_recipe_load(resolver->sql, id, recipe);
+		if (r)
+			recipe->id = 0;
+		cached->age = resolver->age;
+	}
+	*ret = recipe;
+	return r;
+}
+
+/* One step for each entry that points at a recipe. */
+static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_more)
+{
+	const struct rd_recipe *target = NULL;
+	unsigned int i;
+	int r;
+
+	*ret_more = false;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = map->at[i];
+
+		if (rd_place_kind(place) != RD_AT)
+			continue;
+		if (!target || target->id != (i64)rd_place_id(place)) {
+			r = rd_resolver_load(resolver, rd_place_id(place), &target);
+			if (r)
+				return r;
+		}
+		place = target->map.at[rd_place_slot(place)];
+		if (rd_place_kind(place) == RD_ZERO)
+			return -EUCLEAN;
+		map->at[i] = place;
+		*ret_more |= rd_place_kind(place) == RD_AT;
+	}
+	return 0;
+}
+
+int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
+	       struct rd_seg_fp *ret_fp)
+{
+	const struct rd_recipe *recipe;
+	unsigned int hops = 0;
+	bool more = true;
+	int r;
+
+	r = rd_resolver_load(resolver, id, &recipe);
+	if (r)
+		return r;
+	*ret_map = recipe->map;
+	*ret_fp = recipe->fp;
+	while (more) {
+		r = follow(resolver, ret_map, &more);
+		/* Whom a recipe points at exists, and is not itself. */
+		if (r == -ENOENT || ++hops > MAX_HOPS)
+			r = -EUCLEAN;
+		if (r)
+			return rd_err(r, "recipe %lld cannot be followed", (long long)id);
+	}
+	return 0;
+}
+
+void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
+		     struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	struct rd_fp page[RD_SEG_BLOCKS];
+	u64 frame = U64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(map->at[i]) != RD_HERE) {
+			memset(&fps[i], 0, sizeof(fps[i]));
+			continue;
+		}
+		if (rd_place_id(map->at[i]) != frame) {
+			frame = rd_place_id(map->at[i]);
+			rd_area_get_fps(area, frame, 1, page);
+		}
+		fps[i] = page[rd_place_slot(map->at[i])];
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Read a version, check every block of it, and write it to a file, a device or a
+ * stream.
+ */
+#ifndef RD_RESTORE_H
+#define RD_RESTORE_H
+
+#include "base/buffer.h"
+#include "pool/catalog/versions.h"
+#include "pool/pool.h"
+
+enum rd_restore_mode {
+	RD_RESTORE_NEW,		/* @fd is all zeros: write what is not */
+	RD_RESTORE_DELTA,	/* write what differs */
+	RD_RESTORE_FULL,	/* write everything, zeros too */
+	RD_RESTORE_STREAM,	/* write everything in order; @fd may be a pipe */
+	RD_RESTORE_NONE,	/* read and check only */
+};
+
+struct rd_restore_options {
+	struct rd_version version;
+	enum rd_restore_mode mode;
+	int fd;
+	bool is_device;		/* @fd is */
+};
+
+/* What could not be read. */
+struct rd_bad_range {
+	u64 offset;
+	u64 len;
+};
+
+struct rd_restore_report {
+	u64 bytes_read;		/* from the pool */
+	u64 bytes_written;
+	u64 bytes_same;		/* that the target had */
+	struct rd_buffer bad;	/* struct rd_bad_range each, in order */
+};
+
+/*
+ * The caller has a shared lock of the version. 0 even where blocks are bad: see
+ * the report, which is the caller's to free. -EUCLEAN, after a word: what was read is
+ * not the version; whoever writes over something asks rd_version_prove() first.
+ */
+int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
+	       struct rd_restore_report *report);
+
+#endif

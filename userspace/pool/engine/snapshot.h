@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Take a version of a volume from an image. */
+#ifndef RD_SNAPSHOT_H
+#define RD_SNAPSHOT_H
+
+#include "pool/catalog/versions.h"
+#include "pool/pool.h"
+
+/* What is known to have changed since @base, and nothing else has. */
+struct rd_changed {
+	i64 base;
+	unsigned int nr;
+	struct rd_changed_range {
+		u64 offset;
+		u64 len;
+	} *ranges;
+};
+
+struct rd_snapshot_options {
+	const char *volume;
+	const char *from;
+	const struct rd_changed *changed;	/* NULL: compare everything */
+	const char *comment;
+	const char *tag;
+	/* Whose list of changes it is, and up to when; NULL and 0 for images. */
+	const u8 *tracker;
+	u64 epoch;
+	/*
+	 * @from is a block device that nobody writes to, whatever it lies on: what a
+	 * freeze made. Of all else it is found out.
+	 */
+	bool is_frozen;
+	/* @from may be written meanwhile: the version is marked as not consistent. */
+	bool is_in_use;
+	/* Make it even if @from turns out to have been written, and mark it as well. */
+	bool may_change;
+	/* Why @changed is NULL, if the caller has a reason. */
+	const char *why_full;
+	/*
+	 * May be NULL: called once the version exists and nothing more is read from
+	 * @from, before what can take longer.
+	 */
+	int (*copied)(void *ctx, const struct rd_version *version);
+	void *ctx;
+};
+
+struct rd_snapshot_report {
+	struct rd_version version;
+	const char *mode;	/* "full" or "changed" */
+	const char *reason;	/* why full, or NULL */
+	u64 segments_audited;	/* read though nobody says that they changed */
+	u64 segments_changed;
+	u64 segments_shared;	/* of these, what the pool had */
+	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
+	/* How long it took, in microseconds. */
+	u64 usec_copy;		/* until the version existed */
+	u64 usec_reverse;
+	u64 usec_free;
+};
+
+int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
+		struct rd_snapshot_report *report);
+
+#endif
