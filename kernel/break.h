@@ -3,7 +3,7 @@
  * Ways to break the order of writes on purpose. The crash tests must find each of
  * them, or they would not find a real one either. A build for tests (BREAKS=1) has
  * them all, and the parameter "break" of the module chooses one; a normal build has
- * none: rdd_broken() is false.
+ * none: dmr_broken() is false.
  *
  *   flush   data goes out when the bit is written but not flushed
  *   early   map sees a bit before it is stable
@@ -20,25 +20,25 @@
  *   noflush the target sees no flushes where the base has no cache
  *   forget  what a failed commit had taken counts as stable
  */
-#ifndef RDD_BREAK_H
-#define RDD_BREAK_H
+#ifndef DMR_BREAK_H
+#define DMR_BREAK_H
 
 #include <linux/string.h>
 
-#ifdef RDD_BREAKS
-extern char *rdd_break;
+#ifdef DMR_BREAKS
+extern char *dmr_break;
 
-static inline bool rdd_is_broken(const char *how)
+static inline bool dmr_is_broken(const char *how)
 {
-	return !strcmp(rdd_break, how);
+	return !strcmp(dmr_break, how);
 }
 #else
-static inline bool rdd_is_broken(const char *how)
+static inline bool dmr_is_broken(const char *how)
 {
 	return false;
 }
 #endif
 
-#define rdd_broken(how)	rdd_is_broken(#how)
+#define dmr_broken(how)	dmr_is_broken(#how)
 
 #endif

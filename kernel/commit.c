@@ -42,7 +42,7 @@
 
 /* A batch of blocks on their way. */
 struct batch {
-	struct rdd_table *t;
+	struct dmr_table *t;
 	unsigned int nr;
 	atomic_t pending;
 	int error;
@@ -56,16 +56,16 @@ static void batch_put(struct batch *batch)
 		complete(&batch->done);
 }
 
-static void block_was_written(RDD_DM_IO_ERRORS, void *context)
+static void block_was_written(DMR_DM_IO_ERRORS, void *context)
 {
 	struct batch *batch = context;
 
-	if (RDD_DM_IO_FAILED)
+	if (DMR_DM_IO_FAILED)
 		WRITE_ONCE(batch->error, -EIO);
 	batch_put(batch);
 }
 
-static void batch_begin(struct batch *batch, struct rdd_table *t)
+static void batch_begin(struct batch *batch, struct dmr_table *t)
 {
 	batch->t = t;
 	batch->nr = 0;
@@ -99,8 +99,8 @@ static void batch_write(struct batch *batch, u64 block)
 {
 	struct dm_io_region where = {
 		.bdev = batch->t->meta->bdev,
-		.sector = block * RDD_BLOCK_SECTORS,
-		.count = RDD_BLOCK_SECTORS,
+		.sector = block * DMR_BLOCK_SECTORS,
+		.count = DMR_BLOCK_SECTORS,
 	};
 	struct dm_io_request req = {
 		.bi_opf = REQ_OP_WRITE | REQ_META,
@@ -112,34 +112,34 @@ static void batch_write(struct batch *batch, u64 block)
 	};
 
 	atomic_inc(&batch->pending);
-	rdd_dm_io(&req, 1, &where, NULL);
+	dmr_dm_io(&req, 1, &where, NULL);
 }
 
 /* ------------------------------------------------------------------
  * The steps
  */
 
-static bool has_changes(struct rdd_page *page)
+static bool has_changes(struct dmr_page *page)
 {
-	return page->changed || !bitmap_empty(page->home, RDD_SEG_BLOCKS);
+	return page->changed || !bitmap_empty(page->home, DMR_SEG_BLOCKS);
 }
 
 /* One that was to be written home to, and was not. */
-static void is_clean(struct rdd_page *page)
+static void is_clean(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
-	page->state = RDD_PAGE_CLEAN;
+	page->state = DMR_PAGE_CLEAN;
 	list_move_tail(&page->list, &t->clean);
 	WRITE_ONCE(t->nr_dirty, t->nr_dirty - 1);
 }
 
 /* Step 1. */
-static void take_changes(struct rdd_table *t, struct list_head *pages,
+static void take_changes(struct dmr_table *t, struct list_head *pages,
 			 struct bio_list *flushes)
 {
-	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
-	struct rdd_page *page, *next;
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
+	struct dmr_page *page, *next;
 
 	spin_lock_irq(&t->lock);
 	t->commit_now = false;
@@ -149,9 +149,9 @@ static void take_changes(struct rdd_table *t, struct list_head *pages,
 				is_clean(page);
 			continue;
 		}
-		page->state = RDD_PAGE_COMMITTING;
+		page->state = DMR_PAGE_COMMITTING;
 		page->changed = false;
-		bitmap_copy(page->taken, page->home, RDD_SEG_BLOCKS);
+		bitmap_copy(page->taken, page->home, DMR_SEG_BLOCKS);
 		list_move_tail(&page->list, pages);
 	}
 	/* Until the words of new pages are written, too. */
@@ -163,12 +163,12 @@ static void take_changes(struct rdd_table *t, struct list_head *pages,
 	spin_unlock_irq(&t->lock);
 }
 
-static int flush_base(struct rdd_table *t)
+static int flush_base(struct dmr_table *t)
 {
-	return t->base ? rdd_flush_base(t->meta, t->base) : 0;
+	return t->base ? dmr_flush_base(t->meta, t->base) : 0;
 }
 
-void rdd_commit_base_lost(struct rdd_table *t, bool at_once)
+void dmr_commit_base_lost(struct dmr_table *t, bool at_once)
 {
 	unsigned long flags;
 
@@ -188,19 +188,19 @@ void rdd_commit_base_lost(struct rdd_table *t, bool at_once)
  * What was written since the last flush may be lost. Who wrote it is told, but nobody
  * above knows what we have copied: that is where it was, and is copied again.
  */
-static void take_back(struct rdd_table *t, struct list_head *pages)
+static void take_back(struct dmr_table *t, struct list_head *pages)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	unsigned int i, nr = 0;
 
 	spin_lock_irq(&t->lock);
 	write_seqcount_begin(&t->losses);
 	list_for_each_entry(page, pages, list)
-		nr += rdd_page_take_back(page);
+		nr += dmr_page_take_back(page);
 	list_for_each_entry(page, &t->dirty, list)
-		nr += rdd_page_take_back(page);
+		nr += dmr_page_take_back(page);
 	write_seqcount_end(&t->losses);
-	for (i = 0; i < RDD_MAX_COPIES; i++)
+	for (i = 0; i < DMR_MAX_COPIES; i++)
 		t->copies[i].lost = true;
 	/* Not at once. */
 	if (nr)
@@ -209,18 +209,18 @@ static void take_back(struct rdd_table *t, struct list_head *pages)
 	spin_unlock_irq(&t->lock);
 	if (nr)
 		DMERR_LIMIT("%s: the base device has failed a flush: %u blocks that were copied there are to be copied again",
-			    rdd_meta_name(t->meta), nr);
+			    dmr_meta_name(t->meta), nr);
 }
 
 /* What is taken has its data on the base, stable: the entries follow. */
-static void apply_taken(struct rdd_page *page)
+static void apply_taken(struct dmr_page *page)
 {
-	static const struct rdd_entry base = { .kind = RDD_BASE };
+	static const struct dmr_entry base = { .kind = DMR_BASE };
 	unsigned int i;
 	__le64 packed;
 
-	for_each_set_bit(i, page->taken, RDD_SEG_BLOCKS) {
-		rdd_table_pack(page->table, page->seg, i, 1, base, &packed);
+	for_each_set_bit(i, page->taken, DMR_SEG_BLOCKS) {
+		dmr_table_pack(page->table, page->seg, i, 1, base, &packed);
 		spin_lock_irq(&page->table->lock);
 		/* Not where `alias` came between. */
 		if (test_bit(i, page->taken)) {
@@ -236,23 +236,23 @@ static void copy_entries(__le64 *to, const __le64 *from)
 {
 	unsigned int i;
 
-	for (i = 0; i < RDD_SEG_BLOCKS; i++)
+	for (i = 0; i < DMR_SEG_BLOCKS; i++)
 		to[i] = READ_ONCE(from[i]);
 }
 
 static int seg_cmp(void *priv, const struct list_head *a, const struct list_head *b)
 {
-	u64 seg_a = list_entry(a, struct rdd_page, list)->seg;
-	u64 seg_b = list_entry(b, struct rdd_page, list)->seg;
+	u64 seg_a = list_entry(a, struct dmr_page, list)->seg;
+	u64 seg_b = list_entry(b, struct dmr_page, list)->seg;
 
 	return seg_a < seg_b ? -1 : seg_a > seg_b;
 }
 
 /* Step 3. */
-static int write_pages(struct rdd_table *t, struct list_head *pages)
+static int write_pages(struct dmr_table *t, struct list_head *pages)
 {
-	unsigned int errors = rdd_meta_flush_errors(t->meta);
-	struct rdd_page *page;
+	unsigned int errors = dmr_meta_flush_errors(t->meta);
+	struct dmr_page *page;
 	struct batch batch;
 	int r;
 
@@ -265,50 +265,50 @@ static int write_pages(struct rdd_table *t, struct list_head *pages)
 
 		apply_taken(page);
 		copy_entries(to, page->entries);
-		batch_write(&batch, rdd_page_block(page->seg));
+		batch_write(&batch, dmr_page_block(page->seg));
 	}
 	r = batch_wait(&batch);
-	return r ? r : rdd_meta_flush(t->meta, errors);
+	return r ? r : dmr_meta_flush(t->meta, errors);
 }
 
 /* Of a page that was written. */
-static void page_is_stable(struct rdd_page *page)
+static void page_is_stable(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
-	u64 word_block = page->seg / RDD_SEG_BLOCKS;
+	struct dmr_table *t = page->table;
+	u64 word_block = page->seg / DMR_SEG_BLOCKS;
 
-	/* Pairs with the barrier in rdd_page_entry(): entries are there before. */
+	/* Pairs with the barrier in dmr_page_entry(): entries are there before. */
 	smp_wmb();
-	bitmap_andnot(page->home, page->home, page->taken, RDD_SEG_BLOCKS);
-	bitmap_zero(page->taken, RDD_SEG_BLOCKS);
+	bitmap_andnot(page->home, page->home, page->taken, DMR_SEG_BLOCKS);
+	bitmap_zero(page->taken, DMR_SEG_BLOCKS);
 	if (!page->on_disk)
 		__set_bit(word_block, t->words_taken);
 	else
 		__set_bit(word_block, t->hints_stale);
 	page->on_disk = true;
 
-	if (page->nr_base == RDD_SEG_BLOCKS && !has_changes(page) &&
+	if (page->nr_base == DMR_SEG_BLOCKS && !has_changes(page) &&
 	    !page->nr_pins) {
-		rdd_page_replace(page, RDD_WORD_BASE);
+		dmr_page_replace(page, DMR_WORD_BASE);
 		__set_bit(word_block, t->words_taken);
 	} else if (has_changes(page) || page->nr_pins) {
-		page->state = RDD_PAGE_DIRTY;
+		page->state = DMR_PAGE_DIRTY;
 		list_move_tail(&page->list, &t->dirty);
 	} else {
 		is_clean(page);
 	}
 }
 
-static void pages_are_stable(struct rdd_table *t, struct list_head *pages)
+static void pages_are_stable(struct dmr_table *t, struct list_head *pages)
 {
-	struct rdd_page *page, *next;
+	struct dmr_page *page, *next;
 
 	spin_lock_irq(&t->lock);
 	list_for_each_entry_safe(page, next, pages, list)
 		page_is_stable(page);
 	/* Words of pages that became BASE are written now. */
 	bitmap_andnot(t->words_dirty, t->words_dirty, t->words_taken,
-		      DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS));
+		      DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS));
 	spin_unlock_irq(&t->lock);
 }
 
@@ -316,30 +316,30 @@ static void pages_are_stable(struct rdd_table *t, struct list_head *pages)
 #define DAMAGED		U64_MAX
 
 /* What the word of @seg has to be on disk now, not packed. Under the lock. */
-static u64 disk_word(struct rdd_table *t, u64 seg)
+static u64 disk_word(struct dmr_table *t, u64 seg)
 {
 	u64 word = t->words[seg];
-	struct rdd_page *page;
+	struct dmr_page *page;
 
-	if (word == RDD_WORD_BAD)
+	if (word == DMR_WORD_BAD)
 		return DAMAGED;
-	if (rdd_word_is_whole(word))
+	if (dmr_word_is_whole(word))
 		return word;
-	if ((word & RDD_WORD_TAGS) == RDD_WORD_AWAY)
+	if ((word & DMR_WORD_TAGS) == DMR_WORD_AWAY)
 		return word >> 4 << 2;
-	page = rdd_word_page(word);
-	if (rdd_word_is_here(word) && !page->on_disk && !rdd_broken(word))
+	page = dmr_word_page(word);
+	if (dmr_word_is_here(word) && !page->on_disk && !dmr_broken(word))
 		return page->disk_word;
-	return rdd_page_hints(page->nr_base, page->nr_zero) << 2;
+	return dmr_page_hints(page->nr_base, page->nr_zero) << 2;
 }
 
-static void pack_words(struct rdd_table *t, u64 word_block, __le64 *to)
+static void pack_words(struct dmr_table *t, u64 word_block, __le64 *to)
 {
-	u64 first = word_block * RDD_SEG_BLOCKS;
-	unsigned int nr = min_t(u64, t->nr_segs - first, RDD_SEG_BLOCKS);
+	u64 first = word_block * DMR_SEG_BLOCKS;
+	unsigned int nr = min_t(u64, t->nr_segs - first, DMR_SEG_BLOCKS);
 	unsigned int i;
 
-	memset(to, 0, RDD_BLOCK_SIZE);
+	memset(to, 0, DMR_BLOCK_SIZE);
 	spin_lock_irq(&t->lock);
 	for (i = 0; i < nr; i++)
 		to[i] = cpu_to_le64(disk_word(t, first + i));
@@ -351,16 +351,16 @@ static void pack_words(struct rdd_table *t, u64 word_block, __le64 *to)
 
 		/* What is damaged stays so: invalid. */
 		to[i] = word == DAMAGED ? 0 :
-			cpu_to_le64(rdd_entry_pack(t->seed, true, first + i,
-						   rdd_entry_body(word)));
+			cpu_to_le64(dmr_entry_pack(t->seed, true, first + i,
+						   dmr_entry_body(word)));
 	}
 }
 
 /* Step 4. */
-static int write_words(struct rdd_table *t)
+static int write_words(struct dmr_table *t)
 {
-	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
-	unsigned int errors = rdd_meta_flush_errors(t->meta);
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
+	unsigned int errors = dmr_meta_flush_errors(t->meta);
 	struct batch batch;
 	unsigned long i;
 	int r;
@@ -370,27 +370,27 @@ static int write_words(struct rdd_table *t)
 	batch_begin(&batch, t);
 	for_each_set_bit(i, t->words_taken, nr) {
 		pack_words(t, i, batch_next(&batch));
-		batch_write(&batch, rdd_word_block(i * RDD_SEG_BLOCKS));
+		batch_write(&batch, dmr_word_block(i * DMR_SEG_BLOCKS));
 	}
 	r = batch_wait(&batch);
-	return r ? r : rdd_meta_flush(t->meta, errors);
+	return r ? r : dmr_meta_flush(t->meta, errors);
 }
 
 /* The base is flushed even if no entry waits: a suspend counts on it. */
-static int run_steps(struct rdd_table *t, struct list_head *pages)
+static int run_steps(struct dmr_table *t, struct list_head *pages)
 {
 	int r = 0;
 
 	/* Changes from before it became so would have to be written. */
 	if (t->meta->read_only)
-		return rdd_table_waits(t) ? -EROFS : 0;
+		return dmr_table_waits(t) ? -EROFS : 0;
 
-	if (!rdd_broken(home))
+	if (!dmr_broken(home))
 		r = flush_base(t);
 	/* It says so once, maybe to a flush from above; ours did what it could then. */
 	if (READ_ONCE(t->base_lost))
 		take_back(t, pages);
-	if (!r && rdd_broken(word))
+	if (!r && dmr_broken(word))
 		r = write_words(t);
 	if (!r)
 		r = write_pages(t, pages);
@@ -399,7 +399,7 @@ static int run_steps(struct rdd_table *t, struct list_head *pages)
 	pages_are_stable(t, pages);
 	INIT_LIST_HEAD(pages);
 	r = write_words(t);
-	if (!r && rdd_broken(home))
+	if (!r && dmr_broken(home))
 		r = flush_base(t);
 	return r;
 }
@@ -409,37 +409,37 @@ static int run_steps(struct rdd_table *t, struct list_head *pages)
  */
 
 /* Soon, by who may look at the target: the caller may hold meta->lock, or not. */
-static void event(struct rdd_table *t)
+static void event(struct dmr_table *t)
 {
 	WRITE_ONCE(t->meta->event_is_due, true);
-	rdd_track_kick(t->meta);
+	dmr_track_kick(t->meta);
 }
 
 /* What was taken and is not stable waits again. */
-static void put_back(struct rdd_table *t, struct list_head *pages)
+static void put_back(struct dmr_table *t, struct list_head *pages)
 {
-	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
-	struct rdd_page *page, *next;
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
+	struct dmr_page *page, *next;
 
 	spin_lock_irq(&t->lock);
 	list_for_each_entry_safe(page, next, pages, list) {
-		page->state = RDD_PAGE_DIRTY;
+		page->state = DMR_PAGE_DIRTY;
 		page->changed = true;
-		bitmap_zero(page->taken, RDD_SEG_BLOCKS);
+		bitmap_zero(page->taken, DMR_SEG_BLOCKS);
 		list_move_tail(&page->list, &t->dirty);
 	}
 	bitmap_or(t->words_dirty, t->words_dirty, t->words_taken, nr);
 	spin_unlock_irq(&t->lock);
 }
 
-static void note_result(struct rdd_table *t, int r)
+static void note_result(struct dmr_table *t, int r)
 {
 	if (r && !t->commit_failed)
 		DMERR("%s: cannot write the remap table: error %d; flushes fail until it can be written",
-		      rdd_meta_name(t->meta), r);
+		      dmr_meta_name(t->meta), r);
 	else if (!r && t->commit_failed)
 		DMINFO("%s: the remap table can be written again, no change of it was lost",
-		       rdd_meta_name(t->meta));
+		       dmr_meta_name(t->meta));
 	if (!!r != t->commit_failed) {
 		WRITE_ONCE(t->commit_failed, r);
 		event(t);
@@ -450,22 +450,22 @@ static void note_result(struct rdd_table *t, int r)
  * After a commit: what waited for it, and what came meanwhile. @lost: who flushes may
  * have written what the base has lost.
  */
-static void go_on(struct rdd_table *t, struct bio_list *flushes, int r, bool lost)
+static void go_on(struct dmr_table *t, struct bio_list *flushes, int r, bool lost)
 {
-	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
 	struct bio *bio;
 
 	spin_lock_irq(&t->lock);
 	bitmap_zero(t->words_taken, nr);
 	WRITE_ONCE(t->words_wait, !bitmap_empty(t->words_dirty, nr));
 	if (!r || t->is_paused)
-		rdd_remap_defer(t, &t->throttled);
+		dmr_remap_defer(t, &t->throttled);
 	/* Flushed even if the commit failed later, or taken back. */
-	rdd_remap_defer(t, &t->unflushed);
+	dmr_remap_defer(t, &t->unflushed);
 	if (!bio_list_empty(&t->deferred))
 		queue_work(t->wq, &t->io_work);
 	/* Even if nothing waits: it is to be seen that it works again. */
-	if (r || rdd_table_waits(t))
+	if (r || dmr_table_waits(t))
 		queue_delayed_work(t->wq, &t->commit_work, RETRY);
 	wake_up_all(&t->page_wait);
 	spin_unlock_irq(&t->lock);
@@ -476,7 +476,7 @@ static void go_on(struct rdd_table *t, struct bio_list *flushes, int r, bool los
 	}
 }
 
-int rdd_table_commit(struct rdd_table *t)
+int dmr_table_commit(struct dmr_table *t)
 {
 	struct bio_list flushes = BIO_EMPTY_LIST;
 	unsigned int noio = memalloc_noio_save();
@@ -489,7 +489,7 @@ int rdd_table_commit(struct rdd_table *t)
 	take_changes(t, &pages, &flushes);
 	r = run_steps(t, &pages);
 	note_result(t, r);
-	if (r && rdd_broken(forget)) {
+	if (r && dmr_broken(forget)) {
 		pages_are_stable(t, &pages);
 		r = 0;
 	}
@@ -501,12 +501,12 @@ int rdd_table_commit(struct rdd_table *t)
 	return r;
 }
 
-bool rdd_table_is_linear(struct rdd_table *t)
+bool dmr_table_is_linear(struct dmr_table *t)
 {
 	bool is;
 
 	spin_lock_irq(&t->lock);
-	is = !t->nr[RDD_ZERO] && !t->nr[RDD_POOL] && !rdd_table_waits(t);
+	is = !t->nr[DMR_ZERO] && !t->nr[DMR_POOL] && !dmr_table_waits(t);
 	spin_unlock_irq(&t->lock);
 	return is;
 }
@@ -516,48 +516,48 @@ bool rdd_table_is_linear(struct rdd_table *t)
  * somebody has the lock, who may be about to change that; the next commit or
  * suspend will look again.
  */
-static void note_linear(struct rdd_table *t)
+static void note_linear(struct dmr_table *t)
 {
-	struct rdd_meta *meta = t->meta;
+	struct dmr_meta *meta = t->meta;
 
-	if ((READ_ONCE(meta->super.flags) & RDD_FLAG_LINEAR_OK) ||
-	    !rdd_table_is_linear(t))
+	if ((READ_ONCE(meta->super.flags) & DMR_FLAG_LINEAR_OK) ||
+	    !dmr_table_is_linear(t))
 		return;
 	if (!mutex_trylock(&meta->lock)) {
 		mod_delayed_work(t->wq, &t->commit_work, RETRY);
 		return;
 	}
-	rdd_table_note_linear(t);
+	dmr_table_note_linear(t);
 	mutex_unlock(&meta->lock);
 }
 
-void rdd_table_note_linear(struct rdd_table *t)
+void dmr_table_note_linear(struct dmr_table *t)
 {
-	struct rdd_meta *meta = t->meta;
-	struct rdd_super super = meta->super;
+	struct dmr_meta *meta = t->meta;
+	struct dmr_super super = meta->super;
 
 	lockdep_assert_held(&meta->lock);
-	if ((super.flags & (RDD_FLAG_LINEAR_OK | RDD_FLAG_INCOMPLETE)) ||
-	    meta->read_only || !rdd_table_is_linear(t))
+	if ((super.flags & (DMR_FLAG_LINEAR_OK | DMR_FLAG_INCOMPLETE)) ||
+	    meta->read_only || !dmr_table_is_linear(t))
 		return;
-	super.flags |= RDD_FLAG_LINEAR_OK;
-	super.flags &= ~RDD_FLAG_HYDRATE;
-	if (rdd_super_write(meta, &super))
+	super.flags |= DMR_FLAG_LINEAR_OK;
+	super.flags &= ~DMR_FLAG_HYDRATE;
+	if (dmr_super_write(meta, &super))
 		return;
-	DMINFO("%s: all blocks are on the base device", rdd_meta_name(meta));
+	DMINFO("%s: all blocks are on the base device", dmr_meta_name(meta));
 	event(t);
 }
 
 static void do_commit(struct work_struct *work)
 {
-	struct rdd_table *t = container_of(to_delayed_work(work),
-					   struct rdd_table, commit_work);
+	struct dmr_table *t = container_of(to_delayed_work(work),
+					   struct dmr_table, commit_work);
 
-	if (!rdd_table_commit(t))
+	if (!dmr_table_commit(t))
 		note_linear(t);
 }
 
-void rdd_commit_defer(struct rdd_table *t, struct bio *bio)
+void dmr_commit_defer(struct dmr_table *t, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -568,7 +568,7 @@ void rdd_commit_defer(struct rdd_table *t, struct bio *bio)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-void rdd_commit_kick(struct rdd_table *t)
+void dmr_commit_kick(struct dmr_table *t)
 {
 	lockdep_assert_held(&t->lock);
 	/* Once for a commit; and not all the time where it fails. */
@@ -582,7 +582,7 @@ void rdd_commit_kick(struct rdd_table *t)
  * Settle
  */
 
-static long in_flight(struct rdd_table *t, unsigned int phase)
+static long in_flight(struct dmr_table *t, unsigned int phase)
 {
 	long nr = 0;
 	int cpu;
@@ -592,7 +592,7 @@ static long in_flight(struct rdd_table *t, unsigned int phase)
 	return nr;
 }
 
-static int wait_for_phase(struct rdd_table *t, unsigned int phase)
+static int wait_for_phase(struct dmr_table *t, unsigned int phase)
 {
 	while (in_flight(t, phase)) {
 		if (signal_pending(current))
@@ -607,28 +607,28 @@ static int wait_for_phase(struct rdd_table *t, unsigned int phase)
  * phase, which must be empty first: the last drain may have been interrupted.
  * After the grace period nobody is between reading the phase and the count.
  */
-static int drain(struct rdd_table *t)
+static int drain(struct dmr_table *t)
 {
 	unsigned int old = t->phase;
 	int r = wait_for_phase(t, !old);
 
 	if (r)
 		return r;
-	/* Pairs with rdd_flight_begin(): who has the new phase sees new places. */
+	/* Pairs with dmr_flight_begin(): who has the new phase sees new places. */
 	smp_store_release(&t->phase, !old);
 	synchronize_rcu();
 	return wait_for_phase(t, old);
 }
 
-void rdd_table_begin_settle(struct rdd_table *t)
+void dmr_table_begin_settle(struct dmr_table *t)
 {
 	lockdep_assert_held(&t->meta->message_lock);
 	t->losses_before = raw_seqcount_begin(&t->losses);
 }
 
-int rdd_table_settle(struct rdd_table *t)
+int dmr_table_settle(struct dmr_table *t)
 {
-	int r = rdd_table_commit(t);
+	int r = dmr_table_commit(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
 	/* Blocks that were home may have gone back to a place that was to be replaced. */
@@ -641,13 +641,13 @@ int rdd_table_settle(struct rdd_table *t)
  * Life
  */
 
-void rdd_commit_init(struct rdd_table *t)
+void dmr_commit_init(struct dmr_table *t)
 {
 	bio_list_init(&t->flushes);
 	INIT_DELAYED_WORK(&t->commit_work, do_commit);
 }
 
-int rdd_commit_alloc(struct rdd_table *t)
+int dmr_commit_alloc(struct dmr_table *t)
 {
 	unsigned int i;
 
@@ -662,7 +662,7 @@ int rdd_commit_alloc(struct rdd_table *t)
 	return 0;
 }
 
-void rdd_commit_exit(struct rdd_table *t)
+void dmr_commit_exit(struct dmr_table *t)
 {
 	unsigned int i;
 

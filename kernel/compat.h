@@ -3,8 +3,8 @@
  * The differences between the kernels we build for, and the only place that asks for a
  * version. Tests run on 6.1 and 6.12; on others it is known to be built.
  */
-#ifndef RDD_COMPAT_H
-#define RDD_COMPAT_H
+#ifndef DMR_COMPAT_H
+#define DMR_COMPAT_H
 
 #include <linux/blkdev.h>
 #include <linux/device-mapper.h>
@@ -16,7 +16,7 @@
 #error "dm-revdedup needs a 64-bit kernel"
 #endif
 
-static inline bool rdd_table_is_writable(struct dm_target *ti)
+static inline bool dmr_table_is_writable(struct dm_target *ti)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 	return dm_table_get_mode(ti->table) & BLK_OPEN_WRITE;
@@ -26,7 +26,7 @@ static inline bool rdd_table_is_writable(struct dm_target *ti)
 }
 
 /* Take discards whether or not the device below does (it may do so later). */
-static inline void rdd_limits_want_discard(struct queue_limits *limits)
+static inline void dmr_limits_want_discard(struct queue_limits *limits)
 {
 	limits->discard_granularity = max(limits->discard_granularity,
 					  limits->logical_block_size);
@@ -39,7 +39,7 @@ static inline void rdd_limits_want_discard(struct queue_limits *limits)
 }
 
 /* Of a device that is only read, the shape of a bio: its length, and its memory. */
-static inline void rdd_limits_add_reads(struct queue_limits *limits,
+static inline void dmr_limits_add_reads(struct queue_limits *limits,
 					struct block_device *bdev)
 {
 	struct queue_limits both = *limits;
@@ -63,20 +63,20 @@ static inline void rdd_limits_add_reads(struct queue_limits *limits,
  * What a callback of dm_io() is told. Since 7.2 an error of a device that does not support
  * a request is apart from the others, and must not be taken for success.
  */
-#ifdef RDD_DM_IO_HAS_UNSUP
-#define RDD_DM_IO_ERRORS	unsigned long error, unsigned long unsup
-#define RDD_DM_IO_FAILED	(error || unsup)
+#ifdef DMR_DM_IO_HAS_UNSUP
+#define DMR_DM_IO_ERRORS	unsigned long error, unsigned long unsup
+#define DMR_DM_IO_FAILED	(error || unsup)
 #else
-#define RDD_DM_IO_ERRORS	unsigned long error
-#define RDD_DM_IO_FAILED	(error)
+#define DMR_DM_IO_ERRORS	unsigned long error
+#define DMR_DM_IO_FAILED	(error)
 #endif
 
 /* It came with 6.9, and to some of the stable kernels: our Kbuild looks. */
-static inline int rdd_dm_io(struct dm_io_request *req, unsigned int nr,
+static inline int dmr_dm_io(struct dm_io_request *req, unsigned int nr,
 			    struct dm_io_region *where, unsigned long *errors)
 {
-#ifdef RDD_DM_IO_HAS_IOPRIO
-#ifdef RDD_DM_IO_HAS_UNSUP
+#ifdef DMR_DM_IO_HAS_IOPRIO
+#ifdef DMR_DM_IO_HAS_UNSUP
 	return dm_io(req, nr, where, errors, NULL, IOPRIO_DEFAULT);
 #else
 	return dm_io(req, nr, where, errors, IOPRIO_DEFAULT);
@@ -86,7 +86,7 @@ static inline int rdd_dm_io(struct dm_io_request *req, unsigned int nr,
 #endif
 }
 
-#ifndef RDD_BIO_HAS_LIST_MERGE_INIT
+#ifndef DMR_BIO_HAS_LIST_MERGE_INIT
 static inline void bio_list_merge_init(struct bio_list *to,
 				       struct bio_list *from)
 {

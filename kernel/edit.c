@@ -23,52 +23,52 @@ struct part {
 	u64 seg;
 	unsigned int first;
 	unsigned int nr;
-	struct rdd_entry place[2];
+	struct dmr_entry place[2];
 };
 
-typedef int (*part_fn)(struct rdd_table *t, const struct part *part);
+typedef int (*part_fn)(struct dmr_table *t, const struct part *part);
 
-static u64 volume_blocks(struct rdd_table *t)
+static u64 volume_blocks(struct dmr_table *t)
 {
-	return DIV_ROUND_UP_ULL(t->volume_sectors, RDD_BLOCK_SECTORS);
+	return DIV_ROUND_UP_ULL(t->volume_sectors, DMR_BLOCK_SECTORS);
 }
 
-static int check(struct rdd_table *t, const char *verb, const char *ranges,
-		 const struct rdd_range_rules *rules)
+static int check(struct dmr_table *t, const char *verb, const char *ranges,
+		 const struct dmr_range_rules *rules)
 {
-	int r = rdd_ranges_check(ranges, rules);
+	int r = dmr_ranges_check(ranges, rules);
 
 	if (r == -ERANGE)
 		DMERR("%s: %s: a place is not within the %llu blocks of the pool",
-		      rdd_meta_name(t->meta), verb, rules->pool_blocks);
+		      dmr_meta_name(t->meta), verb, rules->pool_blocks);
 	else if (r)
 		DMERR("%s: %s: not ranges \"first,len%s;...\" in hex within %llu blocks",
-		      rdd_meta_name(t->meta), verb,
+		      dmr_meta_name(t->meta), verb,
 		      rules->nr_places == 2 ? ",old,new" :
 		      rules->nr_places ? ",place" : "", rules->limit);
 	return r;
 }
 
-static int run_parts(struct rdd_table *t, const char *ranges,
-		     const struct rdd_range_rules *rules, part_fn fn)
+static int run_parts(struct dmr_table *t, const char *ranges,
+		     const struct dmr_range_rules *rules, part_fn fn)
 {
-	struct rdd_range range;
+	struct dmr_range range;
 	int r = 0;
 
-	while (!r && rdd_range_next(&ranges, rules, &range) > 0) {
+	while (!r && dmr_range_next(&ranges, rules, &range) > 0) {
 		u64 done = 0;
 
 		while (!r && done < range.len) {
 			u64 block = range.first + done;
 			struct part part = {
-				.seg = rdd_block_seg(block),
-				.first = rdd_block_index(block),
-				.place[0] = rdd_entry_plus(range.place[0], done),
-				.place[1] = rdd_entry_plus(range.place[1], done),
+				.seg = dmr_block_seg(block),
+				.first = dmr_block_index(block),
+				.place[0] = dmr_entry_plus(range.place[0], done),
+				.place[1] = dmr_entry_plus(range.place[1], done),
 			};
 
 			part.nr = min_t(u64, range.len - done,
-					RDD_SEG_BLOCKS - part.first);
+					DMR_SEG_BLOCKS - part.first);
 			r = fn(t, &part);
 			done += part.nr;
 		}
@@ -77,13 +77,13 @@ static int run_parts(struct rdd_table *t, const char *ranges,
 }
 
 /* Is @kind among the places that the ranges name? */
-static bool names_kind(const char *ranges, const struct rdd_range_rules *rules,
-		       enum rdd_kind kind)
+static bool names_kind(const char *ranges, const struct dmr_range_rules *rules,
+		       enum dmr_kind kind)
 {
-	struct rdd_range range;
+	struct dmr_range range;
 	unsigned int i;
 
-	while (rdd_range_next(&ranges, rules, &range) > 0) {
+	while (dmr_range_next(&ranges, rules, &range) > 0) {
 		for (i = 0; i < rules->nr_places; i++) {
 			if (range.place[i].kind == kind)
 				return true;
@@ -92,42 +92,42 @@ static bool names_kind(const char *ranges, const struct rdd_range_rules *rules,
 	return false;
 }
 
-static int may_change(struct rdd_table *t, const char *verb)
+static int may_change(struct dmr_table *t, const char *verb)
 {
 	if (!t->meta->read_only)
 		return 0;
-	DMERR("%s: %s: the device is read-only", rdd_meta_name(t->meta), verb);
+	DMERR("%s: %s: the device is read-only", dmr_meta_name(t->meta), verb);
 	return -EROFS;
 }
 
 /* Swap what is to change: the page is pinned, the new entries are in t->scratch. */
-typedef void (*change_fn)(struct rdd_table *t, const struct part *part,
-			  struct rdd_page *page);
+typedef void (*change_fn)(struct dmr_table *t, const struct part *part,
+			  struct dmr_page *page);
 
 /* Have @change swap a part's entries to @to, with room among what waits. */
-static int change_part(struct rdd_table *t, const struct part *part,
-		       struct rdd_entry to, change_fn change)
+static int change_part(struct dmr_table *t, const struct part *part,
+		       struct dmr_entry to, change_fn change)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	int r = 0;
 
 	if (READ_ONCE(t->nr_dirty) >= t->max_dirty)
-		r = rdd_table_commit(t);
+		r = dmr_table_commit(t);
 	if (!r)
-		r = rdd_page_get(t, part->seg, &page);
+		r = dmr_page_get(t, part->seg, &page);
 	if (r)
 		return r;
-	rdd_table_pack(t, part->seg, part->first, part->nr, to, t->scratch);
+	dmr_table_pack(t, part->seg, part->first, part->nr, to, t->scratch);
 	spin_lock_irq(&t->lock);
 	change(t, part, page);
-	rdd_page_unpin(page);
+	dmr_page_unpin(page);
 	spin_unlock_irq(&t->lock);
 	return 0;
 }
 
-static bool covers(struct rdd_table *t, const struct part *part)
+static bool covers(struct dmr_table *t, const struct part *part)
 {
-	return !part->first && part->nr == rdd_table_blocks_in(t, part->seg);
+	return !part->first && part->nr == dmr_table_blocks_in(t, part->seg);
 }
 
 /* ------------------------------------------------------------------
@@ -135,66 +135,66 @@ static bool covers(struct rdd_table *t, const struct part *part)
  */
 
 /* 1: nothing is left to do. A segment that is mapped whole matches or does not. */
-static int remap_whole(struct rdd_table *t, const struct part *part)
+static int remap_whole(struct dmr_table *t, const struct part *part)
 {
 	u64 word;
 	int r = 0;
 
 	spin_lock_irq(&t->lock);
 	word = t->words[part->seg];
-	if (rdd_word_is_whole(word) &&
-	    !rdd_entry_equal(rdd_entry_plus(rdd_entry_body(word), part->first),
+	if (dmr_word_is_whole(word) &&
+	    !dmr_entry_equal(dmr_entry_plus(dmr_entry_body(word), part->first),
 			     part->place[0])) {
 		r = 1;
-	} else if (rdd_word_is_whole(word) && covers(t, part)) {
-		rdd_table_set_word(t, part->seg, rdd_word_of(part->place[1]));
+	} else if (dmr_word_is_whole(word) && covers(t, part)) {
+		dmr_table_set_word(t, part->seg, dmr_word_of(part->place[1]));
 		r = 1;
 	}
 	spin_unlock_irq(&t->lock);
 	return r;
 }
 
-static void swap_equal(struct rdd_table *t, const struct part *part,
-		       struct rdd_page *page)
+static void swap_equal(struct dmr_table *t, const struct part *part,
+		       struct dmr_page *page)
 {
 	unsigned int i;
 
 	for (i = 0; i < part->nr; i++) {
-		struct rdd_entry old = rdd_page_entry(page, part->first + i);
+		struct dmr_entry old = dmr_page_entry(page, part->first + i);
 
-		if (rdd_broken(compare) ||
-		    rdd_entry_equal(old, rdd_entry_plus(part->place[0], i)))
-			rdd_page_change(page, part->first + i,
+		if (dmr_broken(compare) ||
+		    dmr_entry_equal(old, dmr_entry_plus(part->place[0], i)))
+			dmr_page_change(page, part->first + i,
 					part->place[1].kind, t->scratch[i]);
 	}
 }
 
-static int remap_part(struct rdd_table *t, const struct part *part)
+static int remap_part(struct dmr_table *t, const struct part *part)
 {
 	if (remap_whole(t, part))
 		return 0;
 	return change_part(t, part, part->place[1], swap_equal);
 }
 
-int rdd_edit_remap(struct rdd_table *t, const char *ranges)
+int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 {
-	const struct rdd_range_rules rules = {
+	const struct dmr_range_rules rules = {
 		.limit = volume_blocks(t),
 		.nr_places = 2,
 		.pool_blocks = t->pool_blocks,
 	};
 	int r = check(t, "remap", ranges, &rules);
 
-	if (!r && names_kind(ranges, &rules, RDD_BASE)) {
+	if (!r && names_kind(ranges, &rules, DMR_BASE)) {
 		DMERR("%s: remap: neither from nor to the base, of which nobody knows what it holds: watch and alias do that",
-		      rdd_meta_name(t->meta));
+		      dmr_meta_name(t->meta));
 		r = -EINVAL;
 	}
 	if (!r)
 		r = may_change(t, "remap");
 	if (!r)
 		r = run_parts(t, ranges, &rules, remap_part);
-	return r ? r : rdd_table_settle(t);
+	return r ? r : dmr_table_settle(t);
 }
 
 /* ------------------------------------------------------------------
@@ -205,112 +205,112 @@ int rdd_edit_remap(struct rdd_table *t, const char *ranges)
  * Before the first entry that is not BASE: what the disk has for words is
  * nothing that anybody wrote. Then the superblock says that they are read.
  */
-static int leave_linear(struct rdd_table *t, u32 flags)
+static int leave_linear(struct dmr_table *t, u32 flags)
 {
-	struct rdd_meta *meta = t->meta;
-	struct rdd_super super = meta->super;
+	struct dmr_meta *meta = t->meta;
+	struct dmr_super super = meta->super;
 	int r = 0;
 	u64 seg;
 
 	lockdep_assert_held(&meta->lock);
-	if (super.flags & RDD_FLAG_LINEAR_OK) {
+	if (super.flags & DMR_FLAG_LINEAR_OK) {
 		spin_lock_irq(&t->lock);
-		for (seg = 0; seg < t->nr_segs; seg += RDD_SEG_BLOCKS)
-			rdd_table_word_dirty(t, seg);
+		for (seg = 0; seg < t->nr_segs; seg += DMR_SEG_BLOCKS)
+			dmr_table_word_dirty(t, seg);
 		spin_unlock_irq(&t->lock);
-		r = rdd_table_commit(t);
-		super.flags &= ~RDD_FLAG_LINEAR_OK;
+		r = dmr_table_commit(t);
+		super.flags &= ~DMR_FLAG_LINEAR_OK;
 	}
 	super.flags |= flags;
 	/* A write that failed may have left others on disk than we have here. */
 	if (!r && (super.flags != meta->super.flags || meta->super_is_stale))
-		r = rdd_super_write(meta, &super);
+		r = dmr_super_write(meta, &super);
 	return r;
 }
 
-static int check_suspended(struct rdd_table *t, const char *verb)
+static int check_suspended(struct dmr_table *t, const char *verb)
 {
 	if (t->meta->suspended)
 		return may_change(t, verb);
-	DMERR("%s: %s: suspend the device first", rdd_meta_name(t->meta), verb);
+	DMERR("%s: %s: suspend the device first", dmr_meta_name(t->meta), verb);
 	return -EBUSY;
 }
 
-static int check_in_batch(struct rdd_table *t, const char *verb)
+static int check_in_batch(struct dmr_table *t, const char *verb)
 {
 	int r = check_suspended(t, verb);
 
-	if (!r && !(t->meta->super.flags & RDD_FLAG_INCOMPLETE)) {
-		DMERR("%s: %s: send begin first", rdd_meta_name(t->meta), verb);
+	if (!r && !(t->meta->super.flags & DMR_FLAG_INCOMPLETE)) {
+		DMERR("%s: %s: send begin first", dmr_meta_name(t->meta), verb);
 		r = -EINVAL;
 	}
 	return r;
 }
 
-int rdd_edit_begin(struct rdd_table *t)
+int dmr_edit_begin(struct dmr_table *t)
 {
 	int r;
 
 	mutex_lock(&t->meta->lock);
 	r = check_suspended(t, "begin");
 	if (!r)
-		r = leave_linear(t, RDD_FLAG_INCOMPLETE);
+		r = leave_linear(t, DMR_FLAG_INCOMPLETE);
 	mutex_unlock(&t->meta->lock);
 	return r;
 }
 
-int rdd_edit_end(struct rdd_table *t)
+int dmr_edit_end(struct dmr_table *t)
 {
-	struct rdd_meta *meta = t->meta;
-	struct rdd_super super;
+	struct dmr_meta *meta = t->meta;
+	struct dmr_super super;
 	int r;
 
 	mutex_lock(&meta->lock);
 	r = check_in_batch(t, "end");
 	if (!r)
-		r = rdd_table_commit(t);
+		r = dmr_table_commit(t);
 	if (!r) {
 		super = meta->super;
-		super.flags &= ~RDD_FLAG_INCOMPLETE;
-		r = rdd_super_write(meta, &super);
+		super.flags &= ~DMR_FLAG_INCOMPLETE;
+		r = dmr_super_write(meta, &super);
 	}
 	if (!r)
-		rdd_table_note_linear(t);
+		dmr_table_note_linear(t);
 	mutex_unlock(&meta->lock);
 	return r;
 }
 
 /* The whole segment: whatever it was mapped by goes. */
-static void set_whole(struct rdd_table *t, const struct part *part)
+static void set_whole(struct dmr_table *t, const struct part *part)
 {
-	u64 word = rdd_word_of(part->place[0]);
+	u64 word = dmr_word_of(part->place[0]);
 	u64 old;
 
 	/* A commit has pages on lists of its own. */
 	mutex_lock(&t->commit_lock);
 	spin_lock_irq(&t->lock);
-	rdd_watch_clear(t, part->seg, part->first, part->nr);
+	dmr_watch_clear(t, part->seg, part->first, part->nr);
 	old = t->words[part->seg];
-	if (rdd_word_is_here(old))
-		rdd_page_replace(rdd_word_page(old), word);
+	if (dmr_word_is_here(old))
+		dmr_page_replace(dmr_word_page(old), word);
 	else
-		rdd_table_set_word(t, part->seg, word);
+		dmr_table_set_word(t, part->seg, word);
 	spin_unlock_irq(&t->lock);
 	mutex_unlock(&t->commit_lock);
 }
 
-static void swap_all(struct rdd_table *t, const struct part *part,
-		     struct rdd_page *page)
+static void swap_all(struct dmr_table *t, const struct part *part,
+		     struct dmr_page *page)
 {
 	unsigned int i;
 
-	rdd_watch_clear(t, part->seg, part->first, part->nr);
+	dmr_watch_clear(t, part->seg, part->first, part->nr);
 	for (i = 0; i < part->nr; i++)
-		rdd_page_change(page, part->first + i, part->place[0].kind,
+		dmr_page_change(page, part->first + i, part->place[0].kind,
 				t->scratch[i]);
 }
 
-static int set_part(struct rdd_table *t, const struct part *part)
+static int set_part(struct dmr_table *t, const struct part *part)
 {
 	if (!covers(t, part))
 		return change_part(t, part, part->place[0], swap_all);
@@ -318,15 +318,15 @@ static int set_part(struct rdd_table *t, const struct part *part)
 	return 0;
 }
 
-static int mark_part(struct rdd_table *t, const struct part *part)
+static int mark_part(struct dmr_table *t, const struct part *part)
 {
-	rdd_track_set(t->meta, part->seg, 1);
+	dmr_track_set(t->meta, part->seg, 1);
 	return 0;
 }
 
-int rdd_edit_set(struct rdd_table *t, const char *ranges)
+int dmr_edit_set(struct dmr_table *t, const char *ranges)
 {
-	const struct rdd_range_rules rules = {
+	const struct dmr_range_rules rules = {
 		.limit = volume_blocks(t),
 		.nr_places = 1,
 		.pool_blocks = t->pool_blocks,
@@ -338,9 +338,9 @@ int rdd_edit_set(struct rdd_table *t, const char *ranges)
 	mutex_lock(&t->meta->lock);
 	r = check_in_batch(t, "set");
 	/* It changes what the volume says: bits are stable before entries. */
-	if (!r && !rdd_broken(setbits)) {
+	if (!r && !dmr_broken(setbits)) {
 		run_parts(t, ranges, &rules, mark_part);
-		r = rdd_track_flush(t->meta);
+		r = dmr_track_flush(t->meta);
 	}
 	if (!r)
 		r = run_parts(t, ranges, &rules, set_part);
@@ -352,32 +352,32 @@ int rdd_edit_set(struct rdd_table *t, const char *ranges)
  * watch and alias
  */
 
-void rdd_watch_clear(struct rdd_table *t, u64 seg, unsigned int first,
+void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
 		     unsigned int nr)
 {
-	struct rdd_watch *watch = xa_load(&t->watches, seg);
+	struct dmr_watch *watch = xa_load(&t->watches, seg);
 
 	lockdep_assert_held(&t->lock);
 	if (watch)
 		bitmap_clear(watch->marks, first, nr);
 }
 
-static void drop_watch(struct rdd_table *t, u64 seg)
+static void drop_watch(struct dmr_table *t, u64 seg)
 {
 	kfree(xa_erase(&t->watches, seg));
-	/* Pairs with rdd_is_watched(). */
+	/* Pairs with dmr_is_watched(). */
 	smp_store_release(&t->nr_watches, t->nr_watches - 1);
 }
 
-static void drop_if_empty(struct rdd_table *t, u64 seg, struct rdd_watch *watch)
+static void drop_if_empty(struct dmr_table *t, u64 seg, struct dmr_watch *watch)
 {
-	if (watch && bitmap_empty(watch->marks, RDD_SEG_BLOCKS))
+	if (watch && bitmap_empty(watch->marks, DMR_SEG_BLOCKS))
 		drop_watch(t, seg);
 }
 
-void rdd_watch_drop_all(struct rdd_table *t)
+void dmr_watch_drop_all(struct dmr_table *t)
 {
-	struct rdd_watch *watch;
+	struct dmr_watch *watch;
 	unsigned long seg;
 
 	xa_for_each(&t->watches, seg, watch) {
@@ -387,16 +387,16 @@ void rdd_watch_drop_all(struct rdd_table *t)
 	}
 }
 
-static int new_watch(struct rdd_table *t, u64 seg)
+static int new_watch(struct dmr_table *t, u64 seg)
 {
-	struct rdd_watch *watch;
+	struct dmr_watch *watch;
 	int r;
 
 	if (xa_load(&t->watches, seg))
 		return 0;
-	if (t->nr_watches >= RDD_MAX_WATCHES) {
+	if (t->nr_watches >= DMR_MAX_WATCHES) {
 		DMERR("%s: watch: no more than %u segments at a time",
-		      rdd_meta_name(t->meta), RDD_MAX_WATCHES);
+		      dmr_meta_name(t->meta), DMR_MAX_WATCHES);
 		return -ENOSPC;
 	}
 	watch = kzalloc(sizeof(*watch), GFP_KERNEL);
@@ -411,22 +411,22 @@ static int new_watch(struct rdd_table *t, u64 seg)
 	return 0;
 }
 
-static void set_marks(struct rdd_table *t, const struct part *part,
-		      struct rdd_page *page)
+static void set_marks(struct dmr_table *t, const struct part *part,
+		      struct dmr_page *page)
 {
-	struct rdd_watch *watch = xa_load(&t->watches, part->seg);
+	struct dmr_watch *watch = xa_load(&t->watches, part->seg);
 	unsigned int i;
 
 	for (i = part->first; i < part->first + part->nr; i++) {
-		if (!page || (rdd_page_entry(page, i).kind == RDD_BASE &&
+		if (!page || (dmr_page_entry(page, i).kind == DMR_BASE &&
 			      !test_bit(i, page->busy)))
 			__set_bit(i, watch->marks);
 	}
 }
 
-static int watch_part(struct rdd_table *t, const struct part *part)
+static int watch_part(struct dmr_table *t, const struct part *part)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	bool done = false;
 	int r;
 
@@ -434,31 +434,31 @@ static int watch_part(struct rdd_table *t, const struct part *part)
 	if (r)
 		return r;
 	spin_lock_irq(&t->lock);
-	if (t->words[part->seg] == RDD_WORD_BASE) {
+	if (t->words[part->seg] == DMR_WORD_BASE) {
 		set_marks(t, part, NULL);
 		done = true;
 	}
 	spin_unlock_irq(&t->lock);
 	if (done)
 		return 0;
-	r = rdd_page_get(t, part->seg, &page);
+	r = dmr_page_get(t, part->seg, &page);
 	if (r)
 		return r;
 	spin_lock_irq(&t->lock);
 	set_marks(t, part, page);
 	drop_if_empty(t, part->seg, xa_load(&t->watches, part->seg));
-	rdd_page_unpin(page);
+	dmr_page_unpin(page);
 	spin_unlock_irq(&t->lock);
 	return 0;
 }
 
-int rdd_edit_watch(struct rdd_table *t, const char *ranges)
+int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 {
-	const struct rdd_range_rules rules = { .limit = volume_blocks(t) };
+	const struct dmr_range_rules rules = { .limit = volume_blocks(t) };
 	int r;
 
 	if (!strcmp(ranges, "-")) {
-		rdd_watch_drop_all(t);
+		dmr_watch_drop_all(t);
 		return 0;
 	}
 	r = check(t, "watch", ranges, &rules);
@@ -468,13 +468,13 @@ int rdd_edit_watch(struct rdd_table *t, const char *ranges)
 		r = run_parts(t, ranges, &rules, watch_part);
 	/* Writes that saw no marks are over then. */
 	if (!r)
-		r = rdd_broken(drain) ? rdd_table_commit(t) : rdd_table_settle(t);
+		r = dmr_broken(drain) ? dmr_table_commit(t) : dmr_table_settle(t);
 	return r;
 }
 
-static bool has_marks(struct rdd_table *t, const struct part *part)
+static bool has_marks(struct dmr_table *t, const struct part *part)
 {
-	struct rdd_watch *watch;
+	struct dmr_watch *watch;
 	unsigned int end = part->first + part->nr;
 	bool has;
 
@@ -486,42 +486,42 @@ static bool has_marks(struct rdd_table *t, const struct part *part)
 	return has;
 }
 
-static void swap_marked(struct rdd_table *t, const struct part *part,
-			struct rdd_page *page)
+static void swap_marked(struct dmr_table *t, const struct part *part,
+			struct dmr_page *page)
 {
-	struct rdd_watch *watch = xa_load(&t->watches, part->seg);
+	struct dmr_watch *watch = xa_load(&t->watches, part->seg);
 	unsigned int i, block;
 
 	for (i = 0; watch && i < part->nr; i++) {
 		block = part->first + i;
 		if (__test_and_clear_bit(block, watch->marks) &&
-		    rdd_page_entry(page, block).kind == RDD_BASE &&
+		    dmr_page_entry(page, block).kind == DMR_BASE &&
 		    !test_bit(block, page->busy))
-			rdd_page_change(page, block, part->place[0].kind,
+			dmr_page_change(page, block, part->place[0].kind,
 					t->scratch[i]);
 	}
 	drop_if_empty(t, part->seg, watch);
 }
 
-static int alias_part(struct rdd_table *t, const struct part *part)
+static int alias_part(struct dmr_table *t, const struct part *part)
 {
 	if (!has_marks(t, part))
 		return 0;
 	return change_part(t, part, part->place[0], swap_marked);
 }
 
-int rdd_edit_alias(struct rdd_table *t, const char *ranges)
+int dmr_edit_alias(struct dmr_table *t, const char *ranges)
 {
-	const struct rdd_range_rules rules = {
+	const struct dmr_range_rules rules = {
 		.limit = volume_blocks(t),
 		.nr_places = 1,
 		.pool_blocks = t->pool_blocks,
 	};
 	int r = check(t, "alias", ranges, &rules);
 
-	if (!r && names_kind(ranges, &rules, RDD_BASE)) {
+	if (!r && names_kind(ranges, &rules, DMR_BASE)) {
 		DMERR("%s: alias: the new place is z or in the pool",
-		      rdd_meta_name(t->meta));
+		      dmr_meta_name(t->meta));
 		r = -EINVAL;
 	}
 	if (r)
@@ -534,32 +534,32 @@ int rdd_edit_alias(struct rdd_table *t, const char *ranges)
 	if (!r)
 		r = run_parts(t, ranges, &rules, alias_part);
 	mutex_unlock(&t->meta->lock);
-	return r ? r : rdd_table_settle(t);
+	return r ? r : dmr_table_settle(t);
 }
 
 /* ------------------------------------------------------------------
  * punch
  */
 
-int rdd_edit_punch(struct rdd_table *t, const char *ranges)
+int dmr_edit_punch(struct dmr_table *t, const char *ranges)
 {
-	const struct rdd_range_rules rules = { .limit = t->pool_blocks };
-	struct rdd_range range;
+	const struct dmr_range_rules rules = { .limit = t->pool_blocks };
+	struct dmr_range range;
 	int r = check(t, "punch", ranges, &rules);
 
 	if (!r)
 		r = may_change(t, "punch");
 	if (!r && !bdev_max_discard_sectors(t->pool)) {
 		DMERR("%s: punch: the pool device %pg takes no discards",
-		      rdd_meta_name(t->meta), t->pool);
+		      dmr_meta_name(t->meta), t->pool);
 		r = -EOPNOTSUPP;
 	}
-	if (!r && !rdd_broken(settle))
-		r = rdd_table_settle(t);
-	while (!r && rdd_range_next(&ranges, &rules, &range) > 0)
+	if (!r && !dmr_broken(settle))
+		r = dmr_table_settle(t);
+	while (!r && dmr_range_next(&ranges, &rules, &range) > 0)
 		r = blkdev_issue_discard(t->pool,
-					 range.first * RDD_BLOCK_SECTORS,
-					 range.len * RDD_BLOCK_SECTORS, GFP_NOIO);
+					 range.first * DMR_BLOCK_SECTORS,
+					 range.len * DMR_BLOCK_SECTORS, GFP_NOIO);
 	return r;
 }
 
@@ -574,29 +574,29 @@ struct print {
 	unsigned int sz;
 	u64 first;
 	u64 len;			/* 0: none */
-	struct rdd_entry place;
+	struct dmr_entry place;
 };
 
 /* The place of @block and how many follow it, at most @max. */
-static int find_run(struct rdd_table *t, u64 block, u64 max,
-		    struct rdd_entry *place, u64 *ret_len)
+static int find_run(struct dmr_table *t, u64 block, u64 max,
+		    struct dmr_entry *place, u64 *ret_len)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	bool found;
 	int r;
 
 	for (;;) {
 		rcu_read_lock();
-		found = rdd_table_look_up(t, block, place);
+		found = dmr_table_look_up(t, block, place);
 		if (found)
-			*ret_len = rdd_table_run(t, block, max, *place);
+			*ret_len = dmr_table_run(t, block, max, *place);
 		rcu_read_unlock();
 		if (found)
 			return 0;
-		r = rdd_page_get(t, rdd_block_seg(block), &page);
+		r = dmr_page_get(t, dmr_block_seg(block), &page);
 		if (r)
 			return r;
-		rdd_page_put(page);
+		dmr_page_put(page);
 	}
 }
 
@@ -609,15 +609,15 @@ static bool print_run(struct print *p)
 	unsigned int sz = p->sz, maxlen = p->maxlen;
 	char *result = p->result;
 
-	if (!p->len || p->place.kind == RDD_PAGE)
+	if (!p->len || p->place.kind == DMR_PAGE)
 		return true;
 	if (sz && sz + room >= maxlen)
 		return false;
 	DMEMIT("%s%llx,%llx,", sz ? ";" : "", p->first, p->len);
-	if (p->place.kind == RDD_POOL)
+	if (p->place.kind == DMR_POOL)
 		DMEMIT("p%llx", p->place.block);
 	else
-		DMEMIT("%c", p->place.kind == RDD_BASE ? 'b' : 'z');
+		DMEMIT("%c", p->place.kind == DMR_BASE ? 'b' : 'z');
 	p->sz = sz;
 	return true;
 }
@@ -630,30 +630,30 @@ static void print_end(struct print *p, u64 next)
 	DMEMIT("%s %llu", sz ? "" : "-", next);
 }
 
-int rdd_edit_print(struct rdd_table *t, u64 first, u64 count, char *result,
+int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 		   unsigned int maxlen)
 {
 	struct print p = { .result = result, .maxlen = maxlen, .first = first };
-	struct rdd_entry place;
+	struct dmr_entry place;
 	u64 end, len;
 	int r;
 
 	if (first > volume_blocks(t)) {
 		DMERR("%s: table: the volume has %llu blocks only",
-		      rdd_meta_name(t->meta), volume_blocks(t));
+		      dmr_meta_name(t->meta), volume_blocks(t));
 		return -EINVAL;
 	}
 	end = first + min(count, volume_blocks(t) - first);
 	while (first < end) {
 		r = find_run(t, first, end - first, &place, &len);
 		if (r == -EUCLEAN) {
-			place.kind = RDD_PAGE;
+			place.kind = DMR_PAGE;
 			place.block = 0;
 			len = 1;
 		} else if (r) {
 			return r;
 		}
-		if (!p.len || !rdd_entry_equal(place, rdd_entry_plus(p.place, p.len))) {
+		if (!p.len || !dmr_entry_equal(place, dmr_entry_plus(p.place, p.len))) {
 			if (!print_run(&p))
 				break;
 			p.first = first;
@@ -672,6 +672,6 @@ int rdd_edit_print(struct rdd_table *t, u64 first, u64 count, char *result,
 	 * Behind it: a block that has come home since the last commit is on disk
 	 * where it was before, and who reads "b" here may give that place away.
 	 */
-	r = rdd_table_settle(t);
+	r = dmr_table_settle(t);
 	return r ? r : 1;
 }

@@ -21,9 +21,9 @@
  */
 #include <linux/blkdev.h>
 
-#include "rdd.h"
+#include "dmr.h"
 
-static void all_stale(struct rdd_meta *meta)
+static void all_stale(struct dmr_meta *meta)
 {
 	u64 group;
 
@@ -32,61 +32,61 @@ static void all_stale(struct rdd_meta *meta)
 }
 
 /* Frozen bits into the current ones; not flushed. */
-static void add_frozen(struct rdd_meta *meta)
+static void add_frozen(struct dmr_meta *meta)
 {
 	u64 i;
 
-	for (i = 0; i < meta->nr_groups * RDD_BITS_LONGS; i++)
+	for (i = 0; i < meta->nr_groups * DMR_BITS_LONGS; i++)
 		meta->want[i] |= meta->frozen[i];
 	all_stale(meta);
 }
 
-static void clear_bits(struct rdd_meta *meta, unsigned long *bits)
+static void clear_bits(struct dmr_meta *meta, unsigned long *bits)
 {
-	memset(bits, 0, meta->nr_groups * RDD_BITS_LONGS * sizeof(u64));
+	memset(bits, 0, meta->nr_groups * DMR_BITS_LONGS * sizeof(u64));
 }
 
-static int can_write(struct rdd_meta *meta, const char *verb)
+static int can_write(struct dmr_meta *meta, const char *verb)
 {
 	if (meta->read_only) {
-		DMERR("%s: %s: the device is read-only", rdd_meta_name(meta),
+		DMERR("%s: %s: the device is read-only", dmr_meta_name(meta),
 		      verb);
 		return -EROFS;
 	}
 	return 0;
 }
 
-static int may_checkpoint(struct rdd_meta *meta, u64 epoch)
+static int may_checkpoint(struct dmr_meta *meta, u64 epoch)
 {
 	if (!meta->suspended) {
 		DMERR("%s: checkpoint %llu: suspend the device first",
-		      rdd_meta_name(meta), epoch);
+		      dmr_meta_name(meta), epoch);
 		return -EBUSY;
 	}
 	if (epoch != meta->super.epoch + 1) {
 		DMERR("%s: checkpoint %llu: the next one is %llu",
-		      rdd_meta_name(meta), epoch, meta->super.epoch + 1);
+		      dmr_meta_name(meta), epoch, meta->super.epoch + 1);
 		return -EINVAL;
 	}
 	return can_write(meta, "checkpoint");
 }
 
-static int flush_base(struct rdd_meta *meta, struct block_device *base)
+static int flush_base(struct dmr_meta *meta, struct block_device *base)
 {
 	int r;
 
-	if (rdd_broken(base))
+	if (dmr_broken(base))
 		return 0;
-	r = rdd_flush_base(meta, base);
+	r = dmr_flush_base(meta, base);
 	if (r)
 		DMERR("%s: checkpoint: cannot flush the base device: error %d",
-		      rdd_meta_name(meta), r);
+		      dmr_meta_name(meta), r);
 	return r;
 }
 
-int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch)
+int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	int r;
 
 	/*
@@ -94,7 +94,7 @@ int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch)
 	 * not after an abort or a commit, or it would seem to wait still.
 	 */
 	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch &&
-	    (meta->super.flags & RDD_FLAG_FROZEN))
+	    (meta->super.flags & DMR_FLAG_FROZEN))
 		return 0;
 	r = may_checkpoint(meta, epoch);
 	if (!r)
@@ -103,16 +103,16 @@ int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch)
 		return r;
 
 	/* The set of the checkpoint before is part of the epoch that ends now. */
-	if (meta->super.flags & RDD_FLAG_FROZEN)
+	if (meta->super.flags & DMR_FLAG_FROZEN)
 		add_frozen(meta);
-	r = rdd_track_flush(meta);
+	r = dmr_track_flush(meta);
 	if (r)
 		return r;
 
 	super = meta->super;
 	super.epoch = epoch;
-	super.flags |= RDD_FLAG_FROZEN;
-	r = rdd_super_write(meta, &super);
+	super.flags |= DMR_FLAG_FROZEN;
+	r = dmr_super_write(meta, &super);
 	if (r) {
 		/* If it is on disk all the same, the set there is empty. */
 		clear_bits(meta, meta->stable);
@@ -127,27 +127,27 @@ int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch)
 }
 
 /* Is E the uncommitted checkpoint? 1: yes, 0: it was and is done with. */
-static int is_pending(struct rdd_meta *meta, const char *verb, u64 epoch,
+static int is_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
 		      bool done)
 {
-	if (rdd_broken(epoch) && (meta->super.flags & RDD_FLAG_FROZEN))
+	if (dmr_broken(epoch) && (meta->super.flags & DMR_FLAG_FROZEN))
 		return 1;
 	if (epoch == meta->super.epoch) {
-		if (meta->super.flags & RDD_FLAG_FROZEN)
+		if (meta->super.flags & DMR_FLAG_FROZEN)
 			return 1;
 		if (done)
 			return 0;
 	}
 	DMERR("%s: %s %llu: no such checkpoint waits (epoch %llu, committed %llu)",
-	      rdd_meta_name(meta), verb, epoch, meta->super.epoch,
+	      dmr_meta_name(meta), verb, epoch, meta->super.epoch,
 	      meta->super.committed);
 	return -EINVAL;
 }
 
-int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
+int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 {
-	struct rdd_super super = meta->super;
-	bool was_lost = rdd_is_lost(meta);
+	struct dmr_super super = meta->super;
+	bool was_lost = dmr_is_lost(meta);
 	bool healed;
 	int r;
 
@@ -160,42 +160,42 @@ int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version)
 	if (r)
 		return r;
 
-	super.flags &= ~RDD_FLAG_FROZEN;
+	super.flags &= ~DMR_FLAG_FROZEN;
 	super.committed = super.epoch;
 	super.version_nr = version;
 	/* What was lost before the checkpoint is in its frozen set: all is. */
 	healed = meta->lost_before_epoch < super.epoch;
 	/* In an outage it may be the mark of that, too. */
 	if (healed && !meta->outage)
-		super.flags &= ~RDD_FLAG_LOST;
-	r = rdd_super_write(meta, &super);
+		super.flags &= ~DMR_FLAG_LOST;
+	r = dmr_super_write(meta, &super);
 	if (r)
 		return r;
 	if (healed)
 		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
-	if (was_lost && !rdd_is_lost(meta))
-		rdd_track_event(meta);
+	if (was_lost && !dmr_is_lost(meta))
+		dmr_track_event(meta);
 	return 0;
 }
 
 /* The union is on disk before the frozen set is not. */
-static int drop_frozen(struct rdd_meta *meta)
+static int drop_frozen(struct dmr_meta *meta)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 	int r;
 
 	add_frozen(meta);
-	super.flags &= ~RDD_FLAG_FROZEN;
-	if (rdd_broken(union)) {
-		r = rdd_super_write(meta, &super);
-		return r ? r : rdd_track_flush(meta);
+	super.flags &= ~DMR_FLAG_FROZEN;
+	if (dmr_broken(union)) {
+		r = dmr_super_write(meta, &super);
+		return r ? r : dmr_track_flush(meta);
 	}
-	r = rdd_track_flush(meta);
-	return r ? r : rdd_super_write(meta, &super);
+	r = dmr_track_flush(meta);
+	return r ? r : dmr_super_write(meta, &super);
 }
 
-int rdd_abort(struct rdd_meta *meta, u64 epoch)
+int dmr_abort(struct dmr_meta *meta, u64 epoch)
 {
 	int r;
 
@@ -213,22 +213,22 @@ int rdd_abort(struct rdd_meta *meta, u64 epoch)
 	return 0;
 }
 
-int rdd_mark(struct rdd_meta *meta, const char *ranges)
+int dmr_mark(struct dmr_meta *meta, const char *ranges)
 {
-	const struct rdd_range_rules rules = { .limit = meta->nr_segs };
-	struct rdd_range range;
+	const struct dmr_range_rules rules = { .limit = meta->nr_segs };
+	struct dmr_range range;
 	int r;
 
-	r = rdd_ranges_check(ranges, &rules);
+	r = dmr_ranges_check(ranges, &rules);
 	if (r) {
 		DMERR("%s: mark: not ranges \"first,len;...\" in hex within %llu segments",
-		      rdd_meta_name(meta), meta->nr_segs);
+		      dmr_meta_name(meta), meta->nr_segs);
 		return r;
 	}
 	r = can_write(meta, "mark");
 	if (r)
 		return r;
-	while (rdd_range_next(&ranges, &rules, &range) > 0)
-		rdd_track_set(meta, range.first, range.len);
-	return rdd_track_flush(meta);
+	while (dmr_range_next(&ranges, &rules, &range) > 0)
+		dmr_track_set(meta, range.first, range.len);
+	return dmr_track_flush(meta);
 }

@@ -16,30 +16,30 @@
 #define ENTRY_CHECK_SHIFT	48
 #define ENTRY_BODY_MASK		((1ULL << ENTRY_CHECK_SHIFT) - 1)
 
-static_assert(sizeof(struct rdd_super_disk) == 512);
-static_assert(sizeof(struct rdd_bits_disk) == RDD_BLOCK_SIZE);
-static_assert(RDD_GROUP_SEGS % RDD_SEG_BLOCKS == 0);
-static_assert(RDD_GROUP_SEGS % 64 == 0);
+static_assert(sizeof(struct dmr_super_disk) == 512);
+static_assert(sizeof(struct dmr_bits_disk) == DMR_BLOCK_SIZE);
+static_assert(DMR_GROUP_SEGS % DMR_SEG_BLOCKS == 0);
+static_assert(DMR_GROUP_SEGS % 64 == 0);
 
-u64 rdd_nr_segs(u64 volume_sectors)
+u64 dmr_nr_segs(u64 volume_sectors)
 {
 	/* Not DIV_ROUND_UP: the sum would overflow on the largest volumes. */
-	return (volume_sectors >> RDD_SEG_SECTOR_SHIFT) +
-	       !!(volume_sectors & (RDD_SEG_SECTORS - 1));
+	return (volume_sectors >> DMR_SEG_SECTOR_SHIFT) +
+	       !!(volume_sectors & (DMR_SEG_SECTORS - 1));
 }
 
 /* 64-bit division by a constant that 32-bit kernels can link. */
 static u64 group_of(u64 seg, u32 *ret_rest)
 {
 	/* 32256 = 512 * 63; seg <= 2^32, so seg / 512 fits 32 bits. */
-	u32 units = seg / RDD_SEG_BLOCKS;
+	u32 units = seg / DMR_SEG_BLOCKS;
 
-	*ret_rest = (units % RDD_GROUP_WORD_BLOCKS) * RDD_SEG_BLOCKS +
-		    (u32)(seg % RDD_SEG_BLOCKS);
-	return units / RDD_GROUP_WORD_BLOCKS;
+	*ret_rest = (units % DMR_GROUP_WORD_BLOCKS) * DMR_SEG_BLOCKS +
+		    (u32)(seg % DMR_SEG_BLOCKS);
+	return units / DMR_GROUP_WORD_BLOCKS;
 }
 
-u64 rdd_nr_groups(u64 nr_segs)
+u64 dmr_nr_groups(u64 nr_segs)
 {
 	u32 rest;
 	u64 group = group_of(nr_segs, &rest);
@@ -49,55 +49,55 @@ u64 rdd_nr_groups(u64 nr_segs)
 
 static u64 group_start(u64 group, u32 flags)
 {
-	return 1 + group * (flags & RDD_FLAG_TABLE ?
-			    RDD_STRIDE_TABLE : RDD_STRIDE_BITS);
+	return 1 + group * (flags & DMR_FLAG_TABLE ?
+			    DMR_STRIDE_TABLE : DMR_STRIDE_BITS);
 }
 
-u64 rdd_meta_blocks_needed(u64 nr_segs, u32 flags)
+u64 dmr_meta_blocks_needed(u64 nr_segs, u32 flags)
 {
 	u32 rest;
 	u64 group = group_of(nr_segs, &rest);
 	u64 blocks = group_start(group, flags);
 
 	/* The last group needs pages only for the segments it has. */
-	if (rest && (flags & RDD_FLAG_TABLE))
-		blocks += RDD_STRIDE_BITS + RDD_GROUP_WORD_BLOCKS + rest;
+	if (rest && (flags & DMR_FLAG_TABLE))
+		blocks += DMR_STRIDE_BITS + DMR_GROUP_WORD_BLOCKS + rest;
 	else if (rest)
-		blocks += RDD_STRIDE_BITS;
+		blocks += DMR_STRIDE_BITS;
 	return blocks + 1;
 }
 
-u64 rdd_bits_block(u64 group, u64 epoch, u32 flags)
+u64 dmr_bits_block(u64 group, u64 epoch, u32 flags)
 {
 	return group_start(group, flags) + (epoch & 1);
 }
 
-u64 rdd_word_block(u64 seg)
+u64 dmr_word_block(u64 seg)
 {
 	u32 rest;
 	u64 group = group_of(seg, &rest);
 
-	return group_start(group, RDD_FLAG_TABLE) + RDD_STRIDE_BITS +
-	       rest / RDD_SEG_BLOCKS;
+	return group_start(group, DMR_FLAG_TABLE) + DMR_STRIDE_BITS +
+	       rest / DMR_SEG_BLOCKS;
 }
 
-u64 rdd_page_block(u64 seg)
+u64 dmr_page_block(u64 seg)
 {
 	u32 rest;
 	u64 group = group_of(seg, &rest);
 
-	return group_start(group, RDD_FLAG_TABLE) + RDD_STRIDE_BITS +
-	       RDD_GROUP_WORD_BLOCKS + rest;
+	return group_start(group, DMR_FLAG_TABLE) + DMR_STRIDE_BITS +
+	       DMR_GROUP_WORD_BLOCKS + rest;
 }
 
-bool rdd_is_zero(const void *p, size_t len)
+bool dmr_is_zero(const void *p, size_t len)
 {
 	return !memchr_inv(p, 0, len);
 }
 
-u32 rdd_seed(const u8 *meta_uuid)
+u32 dmr_seed(const u8 *meta_uuid)
 {
-	return crc32c(~0U, meta_uuid, RDD_UUID_SIZE);
+	return crc32c(~0U, meta_uuid, DMR_UUID_SIZE);
 }
 
 static u32 block_csum(u32 seed, u64 block_nr, const void *body, size_t len)
@@ -107,21 +107,21 @@ static u32 block_csum(u32 seed, u64 block_nr, const void *body, size_t len)
 	return crc32c(crc32c(seed, &nr, sizeof(nr)), body, len);
 }
 
-static __le32 super_csum(const struct rdd_super_disk *disk, u64 block_nr)
+static __le32 super_csum(const struct dmr_super_disk *disk, u64 block_nr)
 {
 	return cpu_to_le32(block_csum(~0U, block_nr, &disk->version,
 				      sizeof(*disk) - sizeof(disk->csum)));
 }
 
-void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
-		    struct rdd_super_disk *disk)
+void dmr_super_pack(const struct dmr_super *super, u64 block_nr,
+		    struct dmr_super_disk *disk)
 {
 	memset(disk, 0, sizeof(*disk));
-	disk->version = cpu_to_le32(RDD_FORMAT_VERSION);
-	memcpy(disk->magic, RDD_MAGIC, sizeof(disk->magic));
-	memcpy(disk->meta_uuid, super->meta_uuid, RDD_UUID_SIZE);
-	memcpy(disk->volume_uuid, super->volume_uuid, RDD_UUID_SIZE);
-	memcpy(disk->pool_uuid, super->pool_uuid, RDD_UUID_SIZE);
+	disk->version = cpu_to_le32(DMR_FORMAT_VERSION);
+	memcpy(disk->magic, DMR_MAGIC, sizeof(disk->magic));
+	memcpy(disk->meta_uuid, super->meta_uuid, DMR_UUID_SIZE);
+	memcpy(disk->volume_uuid, super->volume_uuid, DMR_UUID_SIZE);
+	memcpy(disk->pool_uuid, super->pool_uuid, DMR_UUID_SIZE);
 	disk->compat = cpu_to_le32(super->compat);
 	disk->compat_ro = cpu_to_le32(super->compat_ro);
 	disk->flags = cpu_to_le32(super->flags);
@@ -136,12 +136,12 @@ void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
 	disk->csum = super_csum(disk, block_nr);
 }
 
-static void super_fields(const struct rdd_super_disk *disk,
-			 struct rdd_super *super)
+static void super_fields(const struct dmr_super_disk *disk,
+			 struct dmr_super *super)
 {
-	memcpy(super->meta_uuid, disk->meta_uuid, RDD_UUID_SIZE);
-	memcpy(super->volume_uuid, disk->volume_uuid, RDD_UUID_SIZE);
-	memcpy(super->pool_uuid, disk->pool_uuid, RDD_UUID_SIZE);
+	memcpy(super->meta_uuid, disk->meta_uuid, DMR_UUID_SIZE);
+	memcpy(super->volume_uuid, disk->volume_uuid, DMR_UUID_SIZE);
+	memcpy(super->pool_uuid, disk->pool_uuid, DMR_UUID_SIZE);
 	super->compat = le32_to_cpu(disk->compat);
 	super->compat_ro = le32_to_cpu(disk->compat_ro);
 	super->flags = le32_to_cpu(disk->flags);
@@ -156,29 +156,29 @@ static void super_fields(const struct rdd_super_disk *disk,
 }
 
 /* A good checksum proves that we wrote it, not that it makes sense. */
-static bool super_is_sane(const struct rdd_super *super, u64 block_nr)
+static bool super_is_sane(const struct dmr_super *super, u64 block_nr)
 {
-	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
+	u64 nr_segs = dmr_nr_segs(super->volume_sectors);
 
-	return nr_segs && nr_segs <= RDD_MAX_SEGS &&
-	       !(super->flags & ~RDD_FLAGS_ALL) &&
+	return nr_segs && nr_segs <= DMR_MAX_SEGS &&
+	       !(super->flags & ~DMR_FLAGS_ALL) &&
 	       /* Without a table there is nowhere to keep other places. */
-	       (super->flags & (RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK)) &&
-	       super->meta_blocks >= rdd_meta_blocks_needed(nr_segs, super->flags) &&
+	       (super->flags & (DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK)) &&
+	       super->meta_blocks >= dmr_meta_blocks_needed(nr_segs, super->flags) &&
 	       (!block_nr || block_nr == super->meta_blocks - 1) &&
 	       super->committed <= super->epoch &&
 	       super->lost_epoch <= super->epoch &&
-	       (!(super->flags & RDD_FLAG_FROZEN) ||
+	       (!(super->flags & DMR_FLAG_FROZEN) ||
 		super->committed < super->epoch) &&
 	       /* There must be a next one. */
-	       super->epoch < U64_MAX && super->seq && super->seq < RDD_MAX_SEQ;
+	       super->epoch < U64_MAX && super->seq && super->seq < DMR_MAX_SEQ;
 }
 
-int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
-		     struct rdd_super *super, const char **why)
+int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
+		     struct dmr_super *super, const char **why)
 {
-	if (memcmp(disk->magic, RDD_MAGIC, sizeof(disk->magic))) {
-		*why = rdd_is_zero(disk, sizeof(*disk)) ?
+	if (memcmp(disk->magic, DMR_MAGIC, sizeof(disk->magic))) {
+		*why = dmr_is_zero(disk, sizeof(*disk)) ?
 			"the superblock is all zeros" :
 			"not a revdedup metadata device (no magic), and not zeroed for one";
 		return -ENODATA;
@@ -187,7 +187,7 @@ int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
 		*why = "the superblock is damaged (checksum)";
 		return -EBADMSG;
 	}
-	if (le32_to_cpu(disk->version) != RDD_FORMAT_VERSION) {
+	if (le32_to_cpu(disk->version) != DMR_FORMAT_VERSION) {
 		*why = "the metadata's format version is not supported";
 		return -EOPNOTSUPP;
 	}
@@ -203,9 +203,9 @@ int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
 	return 0;
 }
 
-int rdd_super_choose(const struct rdd_super *a, int ra,
-		     const struct rdd_super *b, int rb,
-		     struct rdd_super *super)
+int dmr_super_choose(const struct dmr_super *a, int ra,
+		     const struct dmr_super *b, int rb,
+		     struct dmr_super *super)
 {
 	if (ra && rb)
 		return ra;
@@ -215,7 +215,7 @@ int rdd_super_choose(const struct rdd_super *a, int ra,
 		return -EOPNOTSUPP;
 
 	/* Copy B of an earlier life of the device is no copy. */
-	if (!ra && !rb && memcmp(a->meta_uuid, b->meta_uuid, RDD_UUID_SIZE))
+	if (!ra && !rb && memcmp(a->meta_uuid, b->meta_uuid, DMR_UUID_SIZE))
 		rb = -EBADMSG;
 
 	if (!ra && !rb) {
@@ -224,46 +224,46 @@ int rdd_super_choose(const struct rdd_super *a, int ra,
 	}
 
 	*super = ra ? *b : *a;
-	super->flags |= RDD_FLAG_LOST;
+	super->flags |= DMR_FLAG_LOST;
 	super->lost_epoch = super->epoch;
 	/*
 	 * The other one may be newer, stay where it is because it cannot be
 	 * written either, and come back one day: be beyond it.
 	 */
-	super->seq += RDD_SEQ_LEAP;
+	super->seq += DMR_SEQ_LEAP;
 	return 0;
 }
 
 static __le32 bits_csum(u32 seed, u64 block_nr,
-			const struct rdd_bits_disk *disk)
+			const struct dmr_bits_disk *disk)
 {
 	return cpu_to_le32(block_csum(seed, block_nr, &disk->reserved0,
 				      sizeof(*disk) - sizeof(disk->csum)));
 }
 
-void rdd_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
-		   struct rdd_bits_disk *disk)
+void dmr_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
+		   struct dmr_bits_disk *disk)
 {
 	unsigned int i;
 
-	memset(disk, 0, offsetof(struct rdd_bits_disk, bits));
+	memset(disk, 0, offsetof(struct dmr_bits_disk, bits));
 	disk->epoch = cpu_to_le64(epoch);
-	for (i = 0; i < RDD_BITS_LONGS; i++)
+	for (i = 0; i < DMR_BITS_LONGS; i++)
 		disk->bits[i] = cpu_to_le64(bits[i]);
 	disk->csum = bits_csum(seed, block_nr, disk);
 }
 
-bool rdd_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
-		     const struct rdd_bits_disk *disk, u64 *bits)
+bool dmr_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
+		     const struct dmr_bits_disk *disk, u64 *bits)
 {
 	u64 found = le64_to_cpu(disk->epoch);
 	unsigned int i;
 
 	if (disk->csum != bits_csum(seed, block_nr, disk) || found > epoch) {
-		memset(bits, 0xff, RDD_BITS_LONGS * sizeof(*bits));
+		memset(bits, 0xff, DMR_BITS_LONGS * sizeof(*bits));
 		return false;
 	}
-	for (i = 0; i < RDD_BITS_LONGS; i++)
+	for (i = 0; i < DMR_BITS_LONGS; i++)
 		bits[i] = found == epoch ? le64_to_cpu(disk->bits[i]) : 0;
 	return true;
 }
@@ -285,7 +285,7 @@ static u16 entry_check(u32 seed, bool word, u64 index, u64 body)
 	return check ? check : 1;
 }
 
-u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry)
+u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry)
 {
 	u64 body = (u64)entry.kind | entry.block << ENTRY_BLOCK_SHIFT;
 
@@ -296,18 +296,18 @@ u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry)
 static bool hints_are_sane(u64 hints)
 {
 	return !(hints >> 20) &&
-	       rdd_hint_base(hints) + rdd_hint_zero(hints) <= RDD_SEG_BLOCKS;
+	       dmr_hint_base(hints) + dmr_hint_zero(hints) <= DMR_SEG_BLOCKS;
 }
 
-bool rdd_entry_unpack(u32 seed, bool word, u64 index, u64 value,
-		      struct rdd_entry *entry)
+bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
+		      struct dmr_entry *entry)
 {
 	if (value >> ENTRY_CHECK_SHIFT !=
 	    entry_check(seed, word, index, value & ENTRY_BODY_MASK))
 		return false;
 
-	*entry = rdd_entry_body(value);
-	if (entry->kind == RDD_PAGE)
+	*entry = dmr_entry_body(value);
+	if (entry->kind == DMR_PAGE)
 		return word && hints_are_sane(entry->block);
-	return entry->kind == RDD_POOL || !entry->block;
+	return entry->kind == DMR_POOL || !entry->block;
 }

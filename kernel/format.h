@@ -24,7 +24,7 @@
  *   | bitmap     | bitmap     | 63 blocks of words  | 32256 pages of entries |
  *   | even epoch | odd epoch  | 8 bytes a segment   | 4 KiB a segment        |
  *   +------------+------------+---------------------+------------------------+
- *         always present      |     only where RDD_FLAG_TABLE is set
+ *         always present      |     only where DMR_FLAG_TABLE is set
  *
  * Epochs and bitmaps
  * ------------------
@@ -37,7 +37,7 @@
  * yet, says "every segment is dirty".
  *
  * The frozen set of checkpoint E is the bitmap of epoch E - 1. It stands until
- * commit E or abort E (RDD_FLAG_FROZEN).
+ * commit E or abort E (DMR_FLAG_FROZEN).
  *
  * What a crash can leave
  * ----------------------
@@ -45,7 +45,7 @@
  * number that grows by one with each write; the valid copy with the greater
  * number is the state. A copy that is unreadable or damaged might have been the
  * newer one, so the other is believed for all but the dirty bits: the volume
- * counts as RDD_FLAG_LOST, every segment as dirty. The next write leaps over
+ * counts as DMR_FLAG_LOST, every segment as dirty. The next write leaps over
  * every number that the missing copy can have, should it come back.
  *
  * A bitmap block is written and flushed before the first write it stands for is
@@ -56,31 +56,31 @@
  * then stands for. So each entry names a place that holds what the block was at
  * the last flush, or something written to it later.
  */
-#ifndef RDD_FORMAT_H
-#define RDD_FORMAT_H
+#ifndef DMR_FORMAT_H
+#define DMR_FORMAT_H
 
 #include <linux/bits.h>
 #include <linux/types.h>
 
-#define RDD_FORMAT_VERSION	1
+#define DMR_FORMAT_VERSION	1
 
-#define RDD_BLOCK_SHIFT		12
-#define RDD_BLOCK_SIZE		BIT(RDD_BLOCK_SHIFT)
-#define RDD_BLOCK_SECTORS	(RDD_BLOCK_SIZE >> 9)
+#define DMR_BLOCK_SHIFT		12
+#define DMR_BLOCK_SIZE		BIT(DMR_BLOCK_SHIFT)
+#define DMR_BLOCK_SECTORS	(DMR_BLOCK_SIZE >> 9)
 
-#define RDD_SEG_SECTOR_SHIFT	12
-#define RDD_SEG_SECTORS		BIT(RDD_SEG_SECTOR_SHIFT)
-#define RDD_SEG_BLOCKS		512U
+#define DMR_SEG_SECTOR_SHIFT	12
+#define DMR_SEG_SECTORS		BIT(DMR_SEG_SECTOR_SHIFT)
+#define DMR_SEG_BLOCKS		512U
 
-#define RDD_GROUP_SEGS		32256U
-#define RDD_GROUP_WORD_BLOCKS	(RDD_GROUP_SEGS / RDD_SEG_BLOCKS)
-#define RDD_STRIDE_BITS		2U
-#define RDD_STRIDE_TABLE	(2U + RDD_GROUP_WORD_BLOCKS + RDD_GROUP_SEGS)
+#define DMR_GROUP_SEGS		32256U
+#define DMR_GROUP_WORD_BLOCKS	(DMR_GROUP_SEGS / DMR_SEG_BLOCKS)
+#define DMR_STRIDE_BITS		2U
+#define DMR_STRIDE_TABLE	(2U + DMR_GROUP_WORD_BLOCKS + DMR_GROUP_SEGS)
 
 /* Volumes of more than 2^32 segments (8 EiB) are refused. */
-#define RDD_MAX_SEGS		BIT_ULL(32)
+#define DMR_MAX_SEGS		BIT_ULL(32)
 
-#define RDD_UUID_SIZE		16
+#define DMR_UUID_SIZE		16
 
 /*
  * Superblock: 512 bytes that a disk writes whole or not at all; the rest of
@@ -89,66 +89,66 @@
  * version keeps checksum, version and magic as they are, so that "from another
  * version" can be told from "damaged".
  */
-struct rdd_super_disk {
+struct dmr_super_disk {
 	__le32 csum;
-	__le32 version;			/* RDD_FORMAT_VERSION */
-	__u8 magic[16];			/* RDD_MAGIC */
-	__u8 meta_uuid[RDD_UUID_SIZE];	/* random, made at format; seeds all other checks */
-	__u8 volume_uuid[RDD_UUID_SIZE];/* zero: not told yet */
-	__u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not told yet */
+	__le32 version;			/* DMR_FORMAT_VERSION */
+	__u8 magic[16];			/* DMR_MAGIC */
+	__u8 meta_uuid[DMR_UUID_SIZE];	/* random, made at format; seeds all other checks */
+	__u8 volume_uuid[DMR_UUID_SIZE];/* zero: not told yet */
+	__u8 pool_uuid[DMR_UUID_SIZE];	/* zero: not told yet */
 	__le32 compat;			/* unknown bits: go on */
 	__le32 compat_ro;		/* unknown bits: read only */
 	__le32 incompat;		/* unknown bits: refuse */
-	__le32 flags;			/* RDD_FLAG_* */
+	__le32 flags;			/* DMR_FLAG_* */
 	__le64 seq;			/* of this write of the superblock */
 	__le64 volume_sectors;
 	__le64 meta_blocks;		/* copy B is in block meta_blocks - 1 */
 	__le64 epoch;			/* current epoch = last checkpoint */
 	__le64 committed;		/* last committed checkpoint; 0: none */
 	__le64 version_nr;		/* version recorded by that commit */
-	__le64 lost_epoch;		/* with RDD_FLAG_LOST: epoch in which it happened */
-	__le32 hydrate_mib;		/* with RDD_FLAG_HYDRATE: MiB/s; 0: no limit */
+	__le64 lost_epoch;		/* with DMR_FLAG_LOST: epoch in which it happened */
+	__le32 hydrate_mib;		/* with DMR_FLAG_HYDRATE: MiB/s; 0: no limit */
 	__u8 reserved[364];		/* zero */
 };
 
-/* Writes that one copy may be behind the other; see rdd_super_choose(). */
-#define RDD_SEQ_LEAP		BIT_ULL(32)
+/* Writes that one copy may be behind the other; see dmr_super_choose(). */
+#define DMR_SEQ_LEAP		BIT_ULL(32)
 /* Far more than are ever written, so that adding to it never wraps. */
-#define RDD_MAX_SEQ		BIT_ULL(63)
+#define DMR_MAX_SEQ		BIT_ULL(63)
 
-#define RDD_MAGIC		"revdedup-meta\r\n\x1a"
+#define DMR_MAGIC		"revdedup-meta\r\n\x1a"
 
 /* A frozen set exists: checkpoint `epoch` is neither committed nor aborted. */
-#define RDD_FLAG_FROZEN		BIT(0)
+#define DMR_FLAG_FROZEN		BIT(0)
 /* Writes of epoch `lost_epoch` or before may be missing from the bits. */
-#define RDD_FLAG_LOST		BIT(1)
+#define DMR_FLAG_LOST		BIT(1)
 /*
  * Every block is BASE: words and pages are not read and may hold anything, and
  * a linear table over the base is the same device. They are initialised, all
  * BASE and stable, before this flag is cleared for the first other entry.
  */
-#define RDD_FLAG_LINEAR_OK	BIT(2)
+#define DMR_FLAG_LINEAR_OK	BIT(2)
 /* A batch of `set` was begun and not ended: the table must not be used. */
-#define RDD_FLAG_INCOMPLETE	BIT(3)
+#define DMR_FLAG_INCOMPLETE	BIT(3)
 /* The groups have room for words and pages. */
-#define RDD_FLAG_TABLE		BIT(4)
+#define DMR_FLAG_TABLE		BIT(4)
 /* Blocks are being copied home: goes on when the device is set up again. */
-#define RDD_FLAG_HYDRATE	BIT(5)
-#define RDD_FLAGS_ALL		(BIT(6) - 1)
+#define DMR_FLAG_HYDRATE	BIT(5)
+#define DMR_FLAGS_ALL		(BIT(6) - 1)
 
 /*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past
  * the end of the volume mean nothing. CRC-32C over bytes 4..4095, seeded with
  * the metadata UUID and the block number.
  */
-#define RDD_BITS_LONGS		(RDD_GROUP_SEGS / 64)
+#define DMR_BITS_LONGS		(DMR_GROUP_SEGS / 64)
 
-struct rdd_bits_disk {
+struct dmr_bits_disk {
 	__le32 csum;
 	__le32 reserved0;
 	__le64 epoch;
 	__u8 reserved[48];
-	__le64 bits[RDD_BITS_LONGS];
+	__le64 bits[DMR_BITS_LONGS];
 };
 
 /*
@@ -172,21 +172,21 @@ struct rdd_bits_disk {
  * all zeros is never valid. Entries are independent: a torn page or word block
  * is a mix of old and new entries, each of them right.
  */
-enum rdd_kind {
-	RDD_PAGE = 0,
-	RDD_BASE = 1,
-	RDD_ZERO = 2,
-	RDD_POOL = 3,
+enum dmr_kind {
+	DMR_PAGE = 0,
+	DMR_BASE = 1,
+	DMR_ZERO = 2,
+	DMR_POOL = 3,
 };
 
-#define RDD_ENTRY_BLOCK_BITS	46
-#define RDD_ENTRY_BLOCK_MAX	(BIT_ULL(RDD_ENTRY_BLOCK_BITS) - 1)
+#define DMR_ENTRY_BLOCK_BITS	46
+#define DMR_ENTRY_BLOCK_MAX	(BIT_ULL(DMR_ENTRY_BLOCK_BITS) - 1)
 
 /* In-core superblock: the fields above, native. */
-struct rdd_super {
-	u8 meta_uuid[RDD_UUID_SIZE];
-	u8 volume_uuid[RDD_UUID_SIZE];
-	u8 pool_uuid[RDD_UUID_SIZE];
+struct dmr_super {
+	u8 meta_uuid[DMR_UUID_SIZE];
+	u8 volume_uuid[DMR_UUID_SIZE];
+	u8 pool_uuid[DMR_UUID_SIZE];
 	u32 compat;
 	u32 compat_ro;
 	u32 flags;
@@ -203,88 +203,88 @@ struct rdd_super {
 /*
  * Where things are. All arithmetic in 64 bits; @flags are the superblock's.
  */
-u64 rdd_nr_segs(u64 volume_sectors);
-u64 rdd_nr_groups(u64 nr_segs);
-u64 rdd_meta_blocks_needed(u64 nr_segs, u32 flags);
-u64 rdd_bits_block(u64 group, u64 epoch, u32 flags);
-u64 rdd_word_block(u64 seg);
-u64 rdd_page_block(u64 seg);
+u64 dmr_nr_segs(u64 volume_sectors);
+u64 dmr_nr_groups(u64 nr_segs);
+u64 dmr_meta_blocks_needed(u64 nr_segs, u32 flags);
+u64 dmr_bits_block(u64 group, u64 epoch, u32 flags);
+u64 dmr_word_block(u64 seg);
+u64 dmr_page_block(u64 seg);
 
 /* @block_nr: where the copy is (to be) written. */
-void rdd_super_pack(const struct rdd_super *super, u64 block_nr,
-		    struct rdd_super_disk *disk);
+void dmr_super_pack(const struct dmr_super *super, u64 block_nr,
+		    struct dmr_super_disk *disk);
 
 /*
  * 0 and *@super filled, or -errno and *@why, a sentence for the user:
- * -ENODATA: not metadata of ours: all zeros (rdd_is_zero) or foreign
+ * -ENODATA: not metadata of ours: all zeros (dmr_is_zero) or foreign
  * -EBADMSG: ours, and damaged
  * -EOPNOTSUPP: ours, from a version or with a feature we do not know
  */
-int rdd_super_unpack(const struct rdd_super_disk *disk, u64 block_nr,
-		     struct rdd_super *super, const char **why);
+int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
+		     struct dmr_super *super, const char **why);
 
 /*
  * Choose between two copies that were read and unpacked with results @ra and
  * @rb (0, or -errno as above or from the read). On success *@super is the
- * state; if one copy could not be had it carries RDD_FLAG_LOST, and a sequence
- * number RDD_SEQ_LEAP greater than that on disk. Returns 0 or the error that
+ * state; if one copy could not be had it carries DMR_FLAG_LOST, and a sequence
+ * number DMR_SEQ_LEAP greater than that on disk. Returns 0 or the error that
  * stands for both.
  */
-int rdd_super_choose(const struct rdd_super *a, int ra,
-		     const struct rdd_super *b, int rb,
-		     struct rdd_super *super);
+int dmr_super_choose(const struct dmr_super *a, int ra,
+		     const struct dmr_super *b, int rb,
+		     struct dmr_super *super);
 
-bool rdd_is_zero(const void *p, size_t len);
+bool dmr_is_zero(const void *p, size_t len);
 
 /* Seed of all checks but the superblock's own. */
-u32 rdd_seed(const u8 *meta_uuid);
+u32 dmr_seed(const u8 *meta_uuid);
 
-/* @bits: RDD_BITS_LONGS words of 64 bits. */
-void rdd_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
-		   struct rdd_bits_disk *disk);
+/* @bits: DMR_BITS_LONGS words of 64 bits. */
+void dmr_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
+		   struct dmr_bits_disk *disk);
 
 /*
  * What bitmap block @disk says of @epoch. Always an answer: a block that is
  * damaged fills @bits with ones and returns false.
  */
-bool rdd_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
-		     const struct rdd_bits_disk *disk, u64 *bits);
+bool dmr_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
+		     const struct dmr_bits_disk *disk, u64 *bits);
 
-struct rdd_entry {
-	enum rdd_kind kind;
+struct dmr_entry {
+	enum dmr_kind kind;
 	u64 block;		/* of kind POOL, and the hints of kind PAGE */
 };
 
-static inline u64 rdd_page_hints(unsigned int nr_base, unsigned int nr_zero)
+static inline u64 dmr_page_hints(unsigned int nr_base, unsigned int nr_zero)
 {
 	return nr_base | (u64)nr_zero << 10;
 }
 
-static inline unsigned int rdd_hint_base(u64 hints)
+static inline unsigned int dmr_hint_base(u64 hints)
 {
 	return hints & 1023;
 }
 
-static inline unsigned int rdd_hint_zero(u64 hints)
+static inline unsigned int dmr_hint_zero(u64 hints)
 {
 	return hints >> 10 & 1023;
 }
 
 /* What an entry says, whether or not its check is right. */
-static inline struct rdd_entry rdd_entry_body(u64 value)
+static inline struct dmr_entry dmr_entry_body(u64 value)
 {
-	struct rdd_entry entry = {
+	struct dmr_entry entry = {
 		.kind = value & 3,
-		.block = value >> 2 & RDD_ENTRY_BLOCK_MAX,
+		.block = value >> 2 & DMR_ENTRY_BLOCK_MAX,
 	};
 
 	return entry;
 }
 
-u64 rdd_entry_pack(u32 seed, bool word, u64 index, struct rdd_entry entry);
+u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry);
 
 /* False where @value is no valid entry for this place. */
-bool rdd_entry_unpack(u32 seed, bool word, u64 index, u64 value,
-		      struct rdd_entry *entry);
+bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
+		      struct dmr_entry *entry);
 
 #endif

@@ -23,7 +23,7 @@
 #define ROUND_GAP	HZ
 #define ERROR_GAP	(10 * HZ)
 
-void rdd_copy_home(struct rdd_table *t, struct rdd_entry place, sector_t sector,
+void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
 		   sector_t count, dm_kcopyd_notify_fn fn, void *context)
 {
 	struct dm_io_region to = {
@@ -33,12 +33,12 @@ void rdd_copy_home(struct rdd_table *t, struct rdd_entry place, sector_t sector,
 	};
 	struct dm_io_region from = {
 		.bdev = t->pool,
-		.sector = place.block * RDD_BLOCK_SECTORS +
-			  sector % RDD_BLOCK_SECTORS,
+		.sector = place.block * DMR_BLOCK_SECTORS +
+			  sector % DMR_BLOCK_SECTORS,
 		.count = count,
 	};
 
-	if (place.kind == RDD_POOL)
+	if (place.kind == DMR_POOL)
 		dm_kcopyd_copy(t->kcopyd, &from, 1, &to, 0, fn, context);
 	else
 		dm_kcopyd_zero(t->kcopyd, 1, &to, 0, fn, context);
@@ -48,25 +48,25 @@ void rdd_copy_home(struct rdd_table *t, struct rdd_entry place, sector_t sector,
  * Copies
  */
 
-static void again(struct rdd_table *t, unsigned long delay)
+static void again(struct dmr_table *t, unsigned long delay)
 {
 	queue_delayed_work(system_long_wq, &t->hydrate_work, delay);
 }
 
 static void copy_ended(int read_err, unsigned long write_err, void *context)
 {
-	struct rdd_copy *copy = context;
-	struct rdd_table *t = copy->page->table;
+	struct dmr_copy *copy = context;
+	struct dmr_table *t = copy->page->table;
 	bool ok = !read_err && !write_err;
 	unsigned long flags;
 
 	if (!ok)
 		DMERR_LIMIT("%s: cannot copy blocks of segment %llu home",
-			    rdd_meta_name(t->meta), copy->page->seg);
+			    dmr_meta_name(t->meta), copy->page->seg);
 	spin_lock_irqsave(&t->lock, flags);
 	ok = ok && !copy->lost;
-	rdd_page_came_home(copy->page, copy->first, copy->nr, ok, true);
-	rdd_flight_end(t, copy->phase);
+	dmr_page_came_home(copy->page, copy->first, copy->nr, ok, true);
+	dmr_flight_end(t, copy->phase);
 	if (!ok)
 		t->hydrate_errors++;
 	copy->page = NULL;
@@ -78,43 +78,43 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-static void start_copy(struct rdd_table *t, struct rdd_copy *copy,
-		       struct rdd_entry place)
+static void start_copy(struct dmr_table *t, struct dmr_copy *copy,
+		       struct dmr_entry place)
 {
-	u64 block = copy->page->seg * RDD_SEG_BLOCKS + copy->first;
-	sector_t sector = block * RDD_BLOCK_SECTORS;
+	u64 block = copy->page->seg * DMR_SEG_BLOCKS + copy->first;
+	sector_t sector = block * DMR_BLOCK_SECTORS;
 
-	rdd_copy_home(t, place, sector,
-		      min_t(sector_t, copy->nr * RDD_BLOCK_SECTORS,
+	dmr_copy_home(t, place, sector,
+		      min_t(sector_t, copy->nr * DMR_BLOCK_SECTORS,
 			    t->volume_sectors - sector), copy_ended, copy);
 }
 
-static bool can_copy(struct rdd_table *t, struct rdd_page *page, unsigned int i)
+static bool can_copy(struct dmr_table *t, struct dmr_page *page, unsigned int i)
 {
-	struct rdd_entry place = rdd_page_entry(page, i);
+	struct dmr_entry place = dmr_page_entry(page, i);
 
 	if (test_bit(i, page->busy))
 		return false;
-	return place.kind == RDD_ZERO ||
-	       (place.kind == RDD_POOL && place.block < t->pool_blocks);
+	return place.kind == DMR_ZERO ||
+	       (place.kind == DMR_POOL && place.block < t->pool_blocks);
 }
 
 /* From block @i of the page on, for @copy: what can be copied at once. */
-static bool find_run(struct rdd_table *t, struct rdd_page *page, unsigned int i,
-		     struct rdd_copy *copy, struct rdd_entry *place)
+static bool find_run(struct dmr_table *t, struct dmr_page *page, unsigned int i,
+		     struct dmr_copy *copy, struct dmr_entry *place)
 {
 	unsigned int nr = 1;
 
 	lockdep_assert_held(&t->lock);
-	while (i < RDD_SEG_BLOCKS && !can_copy(t, page, i))
+	while (i < DMR_SEG_BLOCKS && !can_copy(t, page, i))
 		i++;
-	if (i == RDD_SEG_BLOCKS)
+	if (i == DMR_SEG_BLOCKS)
 		return false;
-	*place = rdd_page_entry(page, i);
-	while (nr < COPY_BLOCKS && i + nr < RDD_SEG_BLOCKS &&
+	*place = dmr_page_entry(page, i);
+	while (nr < COPY_BLOCKS && i + nr < DMR_SEG_BLOCKS &&
 	       can_copy(t, page, i + nr) &&
-	       rdd_entry_equal(rdd_page_entry(page, i + nr),
-			       rdd_entry_plus(*place, nr)))
+	       dmr_entry_equal(dmr_page_entry(page, i + nr),
+			       dmr_entry_plus(*place, nr)))
 		nr++;
 	copy->page = page;
 	copy->first = i;
@@ -122,18 +122,18 @@ static bool find_run(struct rdd_table *t, struct rdd_page *page, unsigned int i,
 	return true;
 }
 
-static void lock_run(struct rdd_table *t, struct rdd_copy *copy)
+static void lock_run(struct dmr_table *t, struct dmr_copy *copy)
 {
-	rdd_page_make_busy(copy->page, copy->first, copy->nr);
-	copy->phase = rdd_flight_begin(t);
+	dmr_page_make_busy(copy->page, copy->first, copy->nr);
+	copy->phase = dmr_flight_begin(t);
 	copy->lost = false;
 	t->nr_copies++;
-	t->hydrate_cursor = copy->page->seg * RDD_SEG_BLOCKS + copy->first + copy->nr;
+	t->hydrate_cursor = copy->page->seg * DMR_SEG_BLOCKS + copy->first + copy->nr;
 }
 
-static bool is_all_base(struct rdd_page *page)
+static bool is_all_base(struct dmr_page *page)
 {
-	return page->nr_base == RDD_SEG_BLOCKS;
+	return page->nr_base == DMR_SEG_BLOCKS;
 }
 
 enum step {
@@ -142,37 +142,37 @@ enum step {
 	LATER,		/* too much waits for a commit */
 };
 
-static enum step copy_from(struct rdd_table *t, struct rdd_copy *copy,
+static enum step copy_from(struct dmr_table *t, struct dmr_copy *copy,
 			   unsigned int *ret_nr)
 {
-	u64 seg = rdd_block_seg(t->hydrate_cursor);
-	struct rdd_entry place;
-	struct rdd_page *page;
+	u64 seg = dmr_block_seg(t->hydrate_cursor);
+	struct dmr_entry place;
+	struct dmr_page *page;
 	enum step step;
 
-	if (READ_ONCE(t->words[seg]) == RDD_WORD_BASE)
+	if (READ_ONCE(t->words[seg]) == DMR_WORD_BASE)
 		return NOTHING;
-	if (rdd_page_get(t, seg, &page)) {
+	if (dmr_page_get(t, seg, &page)) {
 		t->hydrate_errors++;
 		return NOTHING;
 	}
 	spin_lock_irq(&t->lock);
-	if (rdd_page_is_throttled(page)) {
-		rdd_commit_kick(t);
+	if (dmr_page_is_throttled(page)) {
+		dmr_commit_kick(t);
 		step = LATER;
-	} else if (find_run(t, page, rdd_block_index(t->hydrate_cursor), copy, &place)) {
+	} else if (find_run(t, page, dmr_block_index(t->hydrate_cursor), copy, &place)) {
 		lock_run(t, copy);
 		*ret_nr = copy->nr;
 		step = STARTED;
 	} else {
 		/* A crash came between its page and its word. */
-		if (is_all_base(page) && page->state == RDD_PAGE_CLEAN) {
+		if (is_all_base(page) && page->state == DMR_PAGE_CLEAN) {
 			page->changed = true;
-			rdd_page_mark_dirty(page);
+			dmr_page_mark_dirty(page);
 		}
 		step = NOTHING;
 	}
-	rdd_page_unpin(page);
+	dmr_page_unpin(page);
 	spin_unlock_irq(&t->lock);
 	if (step == STARTED)
 		start_copy(t, copy, place);
@@ -183,23 +183,23 @@ static enum step copy_from(struct rdd_table *t, struct rdd_copy *copy,
  * The worker
  */
 
-static bool is_on(struct rdd_table *t)
+static bool is_on(struct dmr_table *t)
 {
-	return READ_ONCE(t->meta->super.flags) & RDD_FLAG_HYDRATE;
+	return READ_ONCE(t->meta->super.flags) & DMR_FLAG_HYDRATE;
 }
 
-static bool may_copy(struct rdd_table *t)
+static bool may_copy(struct dmr_table *t)
 {
 	return is_on(t) && !READ_ONCE(t->is_paused) && t->base &&
 	       !t->meta->read_only &&
-	       !(READ_ONCE(t->meta->super.flags) & RDD_FLAG_FROZEN);
+	       !(READ_ONCE(t->meta->super.flags) & DMR_FLAG_FROZEN);
 }
 
-static struct rdd_copy *free_copy(struct rdd_table *t)
+static struct dmr_copy *free_copy(struct dmr_table *t)
 {
 	unsigned int i;
 
-	for (i = 0; i < RDD_MAX_COPIES; i++) {
+	for (i = 0; i < DMR_MAX_COPIES; i++) {
 		if (!READ_ONCE(t->copies[i].page))
 			return &t->copies[i];
 	}
@@ -207,14 +207,14 @@ static struct rdd_copy *free_copy(struct rdd_table *t)
 }
 
 /* May another copy begin in this slice? If not it is tried again in the next. */
-static bool has_time(struct rdd_table *t)
+static bool has_time(struct dmr_table *t)
 {
 	u32 mib = READ_ONCE(t->meta->super.hydrate_mib);
 
 	if (!mib)
 		return true;
 	if (time_after_eq(jiffies, t->slice_end)) {
-		s64 more = mib * (s64)(SZ_1M / RDD_BLOCK_SIZE) / SLICES_A_SECOND;
+		s64 more = mib * (s64)(SZ_1M / DMR_BLOCK_SIZE) / SLICES_A_SECOND;
 
 		/* A copy may take more than is left: the next slice pays. */
 		t->slice_left = min(t->slice_left + more, more);
@@ -226,7 +226,7 @@ static bool has_time(struct rdd_table *t)
 	return false;
 }
 
-static void end_of_round(struct rdd_table *t)
+static void end_of_round(struct dmr_table *t)
 {
 	bool failed;
 
@@ -239,18 +239,18 @@ static void end_of_round(struct rdd_table *t)
 	t->hydrate_cursor = 0;
 	spin_unlock_irq(&t->lock);
 	/* When nothing is left, a commit ends it; there may be none to come. */
-	if (rdd_table_is_linear(t))
+	if (dmr_table_is_linear(t))
 		mod_delayed_work(t->wq, &t->commit_work, 0);
 	again(t, failed ? ERROR_GAP : ROUND_GAP);
 }
 
 static void do_hydrate(struct work_struct *work)
 {
-	struct rdd_table *t = container_of(to_delayed_work(work),
-					   struct rdd_table, hydrate_work);
+	struct dmr_table *t = container_of(to_delayed_work(work),
+					   struct dmr_table, hydrate_work);
 	unsigned int noio = memalloc_noio_save();
-	u64 end = t->nr_segs * RDD_SEG_BLOCKS;
-	struct rdd_copy *copy;
+	u64 end = t->nr_segs * DMR_SEG_BLOCKS;
+	struct dmr_copy *copy;
 	unsigned int nr;
 
 	while (may_copy(t) && has_time(t)) {
@@ -266,8 +266,8 @@ static void do_hydrate(struct work_struct *work)
 			t->slice_left -= nr;
 			break;
 		case NOTHING:
-			t->hydrate_cursor = (rdd_block_seg(t->hydrate_cursor) + 1) *
-					    RDD_SEG_BLOCKS;
+			t->hydrate_cursor = (dmr_block_seg(t->hydrate_cursor) + 1) *
+					    DMR_SEG_BLOCKS;
 			break;
 		case LATER:
 			again(t, SLICE);
@@ -283,38 +283,38 @@ out:
  * Control
  */
 
-static int write_flag(struct rdd_table *t, bool on, u32 mib)
+static int write_flag(struct dmr_table *t, bool on, u32 mib)
 {
-	struct rdd_super super = t->meta->super;
+	struct dmr_super super = t->meta->super;
 
 	lockdep_assert_held(&t->meta->lock);
-	super.flags &= ~RDD_FLAG_HYDRATE;
+	super.flags &= ~DMR_FLAG_HYDRATE;
 	if (on)
-		super.flags |= RDD_FLAG_HYDRATE;
+		super.flags |= DMR_FLAG_HYDRATE;
 	super.hydrate_mib = mib;
-	return rdd_super_write(t->meta, &super);
+	return dmr_super_write(t->meta, &super);
 }
 
-int rdd_hydrate_start(struct rdd_table *t, u32 mib)
+int dmr_hydrate_start(struct dmr_table *t, u32 mib)
 {
 	int r;
 
-	if (t->meta->super.flags & RDD_FLAG_LINEAR_OK)
+	if (t->meta->super.flags & DMR_FLAG_LINEAR_OK)
 		return 0;
 	r = write_flag(t, true, mib);
 	if (r)
 		return r;
 	t->slice_end = jiffies;
-	rdd_hydrate_kick(t);
+	dmr_hydrate_kick(t);
 	return 0;
 }
 
-int rdd_hydrate_stop(struct rdd_table *t)
+int dmr_hydrate_stop(struct dmr_table *t)
 {
 	return is_on(t) ? write_flag(t, false, 0) : 0;
 }
 
-void rdd_hydrate_pause(struct rdd_table *t)
+void dmr_hydrate_pause(struct dmr_table *t)
 {
 	spin_lock_irq(&t->lock);
 	t->is_paused = true;
@@ -328,7 +328,7 @@ void rdd_hydrate_pause(struct rdd_table *t)
 	spin_unlock_irq(&t->lock);
 }
 
-void rdd_hydrate_kick(struct rdd_table *t)
+void dmr_hydrate_kick(struct dmr_table *t)
 {
 	spin_lock_irq(&t->lock);
 	if (!t->is_paused && is_on(t))
@@ -336,22 +336,22 @@ void rdd_hydrate_kick(struct rdd_table *t)
 	spin_unlock_irq(&t->lock);
 }
 
-void rdd_hydrate_go_on(struct rdd_table *t)
+void dmr_hydrate_go_on(struct dmr_table *t)
 {
 	spin_lock_irq(&t->lock);
 	t->is_paused = false;
 	spin_unlock_irq(&t->lock);
-	rdd_hydrate_kick(t);
+	dmr_hydrate_kick(t);
 }
 
-const char *rdd_hydrate_state(struct rdd_table *t)
+const char *dmr_hydrate_state(struct dmr_table *t)
 {
 	if (!is_on(t))
 		return "off";
 	return may_copy(t) ? "on" : "paused";
 }
 
-void rdd_hydrate_init(struct rdd_table *t)
+void dmr_hydrate_init(struct dmr_table *t)
 {
 	t->is_paused = true;
 	INIT_DELAYED_WORK(&t->hydrate_work, do_hydrate);

@@ -11,8 +11,8 @@
 #include "table.h"
 
 struct message {
-	struct rdd_meta *meta;
-	struct rdd_table *table;
+	struct dmr_meta *meta;
+	struct dmr_table *table;
 	struct block_device *base;
 	char **argv;		/* after the verb */
 	unsigned int argc;
@@ -22,11 +22,11 @@ struct message {
 
 static int parse_number(struct message *m, unsigned int i, u64 *ret)
 {
-	int r = rdd_parse_u64(m->argv[i], ret);
+	int r = dmr_parse_u64(m->argv[i], ret);
 
 	if (r)
 		DMERR("%s: '%s' is not a decimal number",
-		      rdd_meta_name(m->meta), m->argv[i]);
+		      dmr_meta_name(m->meta), m->argv[i]);
 	return r;
 }
 
@@ -37,15 +37,15 @@ static int msg_checkpoint(struct message *m)
 
 	/* The suspend did that, but it may have failed there. */
 	if (!r && m->table)
-		r = rdd_table_commit(m->table);
-	return r ? r : rdd_checkpoint(m->meta, m->base, epoch);
+		r = dmr_table_commit(m->table);
+	return r ? r : dmr_checkpoint(m->meta, m->base, epoch);
 }
 
 /* It stops while a checkpoint waits. */
 static void resume_hydration(struct message *m)
 {
 	if (m->table)
-		rdd_hydrate_kick(m->table);
+		dmr_hydrate_kick(m->table);
 }
 
 static int msg_commit(struct message *m)
@@ -56,7 +56,7 @@ static int msg_commit(struct message *m)
 	if (!r)
 		r = parse_number(m, 1, &version);
 	if (!r)
-		r = rdd_commit(m->meta, epoch, version);
+		r = dmr_commit(m->meta, epoch, version);
 	if (!r)
 		resume_hydration(m);
 	return r;
@@ -68,7 +68,7 @@ static int msg_abort(struct message *m)
 	int r = parse_number(m, 0, &epoch);
 
 	if (!r)
-		r = rdd_abort(m->meta, epoch);
+		r = dmr_abort(m->meta, epoch);
 	if (!r)
 		resume_hydration(m);
 	return r;
@@ -76,14 +76,14 @@ static int msg_abort(struct message *m)
 
 static int msg_mark(struct message *m)
 {
-	return rdd_mark(m->meta, m->argv[0]);
+	return dmr_mark(m->meta, m->argv[0]);
 }
 
 static int msg_lost_noted(struct message *m)
 {
 	if (m->meta->outage) {
 		m->meta->outage_is_noted = true;
-		rdd_track_kick(m->meta);
+		dmr_track_kick(m->meta);
 	}
 	return 0;
 }
@@ -121,7 +121,7 @@ static int emit_dirty(struct message *m, const unsigned long *bits,
 
 static int msg_dirty(struct message *m)
 {
-	struct rdd_meta *meta = m->meta;
+	struct dmr_meta *meta = m->meta;
 	const unsigned long *bits;
 	u64 first, count;
 
@@ -129,21 +129,21 @@ static int msg_dirty(struct message *m)
 		bits = meta->want;
 	} else if (!strcasecmp(m->argv[0], "frozen")) {
 		bits = meta->frozen;
-		if (!(meta->super.flags & RDD_FLAG_FROZEN)) {
+		if (!(meta->super.flags & DMR_FLAG_FROZEN)) {
 			DMERR("%s: dirty frozen: no checkpoint waits",
-			      rdd_meta_name(meta));
+			      dmr_meta_name(meta));
 			return -ENODATA;
 		}
 	} else {
 		DMERR("%s: dirty: say current or frozen, not '%s'",
-		      rdd_meta_name(meta), m->argv[0]);
+		      dmr_meta_name(meta), m->argv[0]);
 		return -EINVAL;
 	}
 	if (parse_number(m, 1, &first) || parse_number(m, 2, &count))
 		return -EINVAL;
 	if (first > meta->nr_segs) {
 		DMERR("%s: dirty: the volume has %llu segments only",
-		      rdd_meta_name(meta), meta->nr_segs);
+		      dmr_meta_name(meta), meta->nr_segs);
 		return -EINVAL;
 	}
 	return emit_dirty(m, bits, first,
@@ -156,37 +156,37 @@ static int msg_dirty(struct message *m)
 
 static int msg_remap(struct message *m)
 {
-	return rdd_edit_remap(m->table, m->argv[0]);
+	return dmr_edit_remap(m->table, m->argv[0]);
 }
 
 static int msg_begin(struct message *m)
 {
-	return rdd_edit_begin(m->table);
+	return dmr_edit_begin(m->table);
 }
 
 static int msg_set(struct message *m)
 {
-	return rdd_edit_set(m->table, m->argv[0]);
+	return dmr_edit_set(m->table, m->argv[0]);
 }
 
 static int msg_end(struct message *m)
 {
-	return rdd_edit_end(m->table);
+	return dmr_edit_end(m->table);
 }
 
 static int msg_watch(struct message *m)
 {
-	return rdd_edit_watch(m->table, m->argv[0]);
+	return dmr_edit_watch(m->table, m->argv[0]);
 }
 
 static int msg_alias(struct message *m)
 {
-	return rdd_edit_alias(m->table, m->argv[0]);
+	return dmr_edit_alias(m->table, m->argv[0]);
 }
 
 static int msg_punch(struct message *m)
 {
-	return rdd_edit_punch(m->table, m->argv[0]);
+	return dmr_edit_punch(m->table, m->argv[0]);
 }
 
 static int msg_table(struct message *m)
@@ -195,7 +195,7 @@ static int msg_table(struct message *m)
 
 	if (parse_number(m, 0, &first) || parse_number(m, 1, &count))
 		return -EINVAL;
-	return rdd_edit_print(m->table, first, count, m->result, m->maxlen);
+	return dmr_edit_print(m->table, first, count, m->result, m->maxlen);
 }
 
 static int set_hydration(struct message *m, bool on, u64 mib)
@@ -206,8 +206,8 @@ static int set_hydration(struct message *m, bool on, u64 mib)
 	if (m->meta->read_only)
 		r = -EROFS;
 	else
-		r = on ? rdd_hydrate_start(m->table, mib) :
-			 rdd_hydrate_stop(m->table);
+		r = on ? dmr_hydrate_start(m->table, mib) :
+			 dmr_hydrate_stop(m->table);
 	mutex_unlock(&m->meta->lock);
 	return r;
 }
@@ -220,14 +220,14 @@ static int msg_hydrate(struct message *m)
 		return set_hydration(m, false, 0);
 	if (strcasecmp(m->argv[0], "start")) {
 		DMERR("%s: hydrate: say start, start <MiB/s> or stop",
-		      rdd_meta_name(m->meta));
+		      dmr_meta_name(m->meta));
 		return -EINVAL;
 	}
 	if (m->argc == 2 && parse_number(m, 1, &mib))
 		return -EINVAL;
 	if (mib > U32_MAX || (m->argc == 2 && !mib)) {
 		DMERR("%s: hydrate: the limit is 1 to %u MiB/s",
-		      rdd_meta_name(m->meta), U32_MAX);
+		      dmr_meta_name(m->meta), U32_MAX);
 		return -EINVAL;
 	}
 	return set_hydration(m, true, mib);
@@ -277,10 +277,10 @@ static int run_on_table(struct message *m, const struct verb *verb)
 	/* It outlives a table line without a pool. */
 	if (!m->table || !m->table->pool) {
 		DMERR("%s: %s: there is no remap table: it needs a pool device, and room on the metadata device",
-		      rdd_meta_name(m->meta), verb->name);
+		      dmr_meta_name(m->meta), verb->name);
 		return -EOPNOTSUPP;
 	}
-	rdd_table_begin_settle(m->table);
+	dmr_table_begin_settle(m->table);
 	return verb->run(m);
 }
 
@@ -299,10 +299,10 @@ static int run_verb(struct message *m, const struct verb *verb)
 	return loaded && verb->table ? run_on_table(m, verb) : r;
 }
 
-int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
+int dmr_message(struct dm_target *ti, unsigned int argc, char **argv,
 		char *result, unsigned int maxlen)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 	struct message m = {
 		.meta = rt->meta,
 		.base = rt->base ? rt->base->bdev : NULL,
@@ -316,13 +316,13 @@ int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
 	int r;
 
 	if (!verb) {
-		DMERR("%s: unknown message '%s'", rdd_meta_name(rt->meta),
+		DMERR("%s: unknown message '%s'", dmr_meta_name(rt->meta),
 		      argv[0]);
 		return -EINVAL;
 	}
 	if (m.argc < verb->min_args || m.argc > verb->max_args) {
 		DMERR("%s: %s takes %u arguments, not %u",
-		      rdd_meta_name(rt->meta), verb->name,
+		      dmr_meta_name(rt->meta), verb->name,
 		      m.argc < verb->min_args ? verb->min_args : verb->max_args,
 		      m.argc);
 		return -EINVAL;

@@ -25,10 +25,10 @@
 /* Pages of the remap table, if the table line does not say. */
 #define DEFAULT_CACHE_MIB	64U
 
-static LIST_HEAD(rdd_metas);
-static DEFINE_MUTEX(rdd_meta_list_lock);
+static LIST_HEAD(dmr_metas);
+static DEFINE_MUTEX(dmr_meta_list_lock);
 
-const char *rdd_meta_name(struct rdd_meta *meta)
+const char *dmr_meta_name(struct dmr_meta *meta)
 {
 	return dm_device_name(meta->owner);
 }
@@ -40,12 +40,12 @@ const char *rdd_meta_name(struct rdd_meta *meta)
 /* Not kvcalloc, which would round up to a power of two. */
 static unsigned long *alloc_bits(u64 nr_groups)
 {
-	return vzalloc(array_size(nr_groups, RDD_BITS_LONGS * sizeof(u64)));
+	return vzalloc(array_size(nr_groups, DMR_BITS_LONGS * sizeof(u64)));
 }
 
 static unsigned long *group_bits(unsigned long *bits, u64 group)
 {
-	return bits + group * RDD_BITS_LONGS;
+	return bits + group * DMR_BITS_LONGS;
 }
 
 struct bits {
@@ -66,7 +66,7 @@ static void free_bits(struct bits *bits)
 
 static int new_bits(struct bits *bits, u64 nr_segs)
 {
-	bits->nr_groups = rdd_nr_groups(nr_segs);
+	bits->nr_groups = dmr_nr_groups(nr_segs);
 	bits->want = alloc_bits(bits->nr_groups);
 	bits->stable = alloc_bits(bits->nr_groups);
 	bits->frozen = alloc_bits(bits->nr_groups);
@@ -79,7 +79,7 @@ static int new_bits(struct bits *bits, u64 nr_segs)
 }
 
 /* Take @bits in the place of what @meta has, which it gives back in @bits. */
-static void swap_bits(struct rdd_meta *meta, struct bits *bits)
+static void swap_bits(struct dmr_meta *meta, struct bits *bits)
 {
 	swap(meta->nr_groups, bits->nr_groups);
 	swap(meta->want, bits->want);
@@ -103,7 +103,7 @@ static void clear_bits(unsigned long *bits, u64 first, u64 end)
 /* There is nothing beyond the end. */
 static void cut_bits(struct bits *bits, u64 nr_segs)
 {
-	u64 end = bits->nr_groups * RDD_GROUP_SEGS;
+	u64 end = bits->nr_groups * DMR_GROUP_SEGS;
 
 	clear_bits(bits->want, nr_segs, end);
 	clear_bits(bits->stable, nr_segs, end);
@@ -114,16 +114,16 @@ static void cut_bits(struct bits *bits, u64 nr_segs)
  * Bitmaps on disk
  */
 
-int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+int dmr_meta_write_bits(struct dmr_meta *meta, u64 group, u64 epoch,
 			const unsigned long *bits)
 {
-	u64 block = rdd_bits_block(group, epoch, meta->super.flags);
+	u64 block = dmr_bits_block(group, epoch, meta->super.flags);
 	struct dm_buffer *buf;
 	void *data = dm_bufio_new(meta->bufio, block, &buf);
 
 	if (IS_ERR(data))
 		return PTR_ERR(data);
-	rdd_bits_pack(meta->seed, block, epoch,
+	dmr_bits_pack(meta->seed, block, epoch,
 		      (const u64 *)group_bits((unsigned long *)bits, group),
 		      data);
 	dm_bufio_mark_buffer_dirty(buf);
@@ -132,25 +132,25 @@ int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
 }
 
 /* What cannot be read is dirty. False: the block must be written again. */
-static bool read_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+static bool read_bits(struct dmr_meta *meta, u64 group, u64 epoch,
 		      unsigned long *bits)
 {
-	u64 block = rdd_bits_block(group, epoch, meta->super.flags);
+	u64 block = dmr_bits_block(group, epoch, meta->super.flags);
 	u64 *to = (u64 *)group_bits(bits, group);
 	struct dm_buffer *buf;
 	void *data = dm_bufio_read(meta->bufio, block, &buf);
 	bool good;
 
 	if (IS_ERR(data)) {
-		memset(to, 0xff, RDD_BITS_LONGS * sizeof(*to));
+		memset(to, 0xff, DMR_BITS_LONGS * sizeof(*to));
 		good = false;
 	} else {
-		good = rdd_bits_unpack(meta->seed, block, epoch, data, to);
+		good = dmr_bits_unpack(meta->seed, block, epoch, data, to);
 		dm_bufio_release(buf);
 	}
 	if (!good)
 		DMWARN("%s: bitmap block %llu is %s; its segments count as dirty",
-		       rdd_meta_name(meta), block,
+		       dmr_meta_name(meta), block,
 		       IS_ERR(data) ? "unreadable" : "damaged");
 	return good;
 }
@@ -159,13 +159,13 @@ static bool read_bits(struct rdd_meta *meta, u64 group, u64 epoch,
  * Format
  */
 
-static u64 device_blocks(struct rdd_meta *meta)
+static u64 device_blocks(struct dmr_meta *meta)
 {
 	return dm_bufio_get_device_size(meta->bufio);
 }
 
 /* Has a flush since then told of a cache that is lost? Also if it was not ours. */
-static int end_flush(struct rdd_meta *meta, unsigned int errors, int r)
+static int end_flush(struct dmr_meta *meta, unsigned int errors, int r)
 {
 	lockdep_assert_held(&meta->flush_lock);
 	if (r)
@@ -175,7 +175,7 @@ static int end_flush(struct rdd_meta *meta, unsigned int errors, int r)
 	return r;
 }
 
-int rdd_meta_write_out(struct rdd_meta *meta, unsigned int errors)
+int dmr_meta_write_out(struct dmr_meta *meta, unsigned int errors)
 {
 	int r;
 
@@ -185,7 +185,7 @@ int rdd_meta_write_out(struct rdd_meta *meta, unsigned int errors)
 	return r;
 }
 
-int rdd_meta_flush(struct rdd_meta *meta, unsigned int errors)
+int dmr_meta_flush(struct dmr_meta *meta, unsigned int errors)
 {
 	int r;
 
@@ -195,48 +195,48 @@ int rdd_meta_flush(struct rdd_meta *meta, unsigned int errors)
 	return r;
 }
 
-static u32 geometry_for(struct rdd_meta *meta, u64 nr_segs)
+static u32 geometry_for(struct dmr_meta *meta, u64 nr_segs)
 {
 	return device_blocks(meta) >=
-	       rdd_meta_blocks_needed(nr_segs, RDD_FLAG_TABLE) ?
-	       RDD_FLAG_TABLE : 0;
+	       dmr_meta_blocks_needed(nr_segs, DMR_FLAG_TABLE) ?
+	       DMR_FLAG_TABLE : 0;
 }
 
 /* Both bitmap slots of the groups from @group on: @want, and none before. */
-static int write_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
+static int write_groups(struct dmr_meta *meta, struct bits *bits, u64 group)
 {
-	unsigned int errors = rdd_meta_flush_errors(meta);
+	unsigned int errors = dmr_meta_flush_errors(meta);
 	u64 epoch = meta->super.epoch;
 	int r = 0;
 
 	for (; !r && group < bits->nr_groups; group++) {
-		r = rdd_meta_write_bits(meta, group, epoch, bits->want);
+		r = dmr_meta_write_bits(meta, group, epoch, bits->want);
 		/*
 		 * The other slot holds the frozen set, if there is one, and
 		 * else anything older than the next epoch.
 		 */
 		if (!r && epoch)
-			r = rdd_meta_write_bits(meta, group, epoch - 1,
+			r = dmr_meta_write_bits(meta, group, epoch - 1,
 						bits->frozen);
 	}
-	return r ? r : rdd_meta_write_out(meta, errors);
+	return r ? r : dmr_meta_write_out(meta, errors);
 }
 
 /*
  * In epoch 0 there is no epoch before to write the other slot in: it is written
  * as an empty block of epoch 0 in the place of epoch 1.
  */
-static int write_first_odd_slots(struct rdd_meta *meta, struct bits *bits,
+static int write_first_odd_slots(struct dmr_meta *meta, struct bits *bits,
 				 u64 group)
 {
 	for (; group < bits->nr_groups; group++) {
-		u64 block = rdd_bits_block(group, 1, meta->super.flags);
+		u64 block = dmr_bits_block(group, 1, meta->super.flags);
 		struct dm_buffer *buf;
 		void *data = dm_bufio_new(meta->bufio, block, &buf);
 
 		if (IS_ERR(data))
 			return PTR_ERR(data);
-		rdd_bits_pack(meta->seed, block, 0,
+		dmr_bits_pack(meta->seed, block, 0,
 			      (const u64 *)group_bits(bits->frozen, group),
 			      data);
 		dm_bufio_mark_buffer_dirty(buf);
@@ -245,7 +245,7 @@ static int write_first_odd_slots(struct rdd_meta *meta, struct bits *bits,
 	return 0;
 }
 
-static int write_new_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
+static int write_new_groups(struct dmr_meta *meta, struct bits *bits, u64 group)
 {
 	int r = 0;
 
@@ -254,12 +254,12 @@ static int write_new_groups(struct rdd_meta *meta, struct bits *bits, u64 group)
 	return r ? r : write_groups(meta, bits, group);
 }
 
-static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
+static int format_meta(struct dmr_meta *meta, struct dmr_target *rt,
 		       sector_t volume_sectors)
 {
-	u64 nr_segs = rdd_nr_segs(volume_sectors);
-	struct rdd_super super = {
-		.flags = RDD_FLAG_LINEAR_OK | geometry_for(meta, nr_segs),
+	u64 nr_segs = dmr_nr_segs(volume_sectors);
+	struct dmr_super super = {
+		.flags = DMR_FLAG_LINEAR_OK | geometry_for(meta, nr_segs),
 		.volume_sectors = volume_sectors,
 		.meta_blocks = device_blocks(meta),
 	};
@@ -270,17 +270,17 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 	if (r)
 		return r;
 	generate_random_uuid(super.meta_uuid);
-	memcpy(super.volume_uuid, rt->volume_uuid, RDD_UUID_SIZE);
-	memcpy(super.pool_uuid, rt->pool_uuid, RDD_UUID_SIZE);
+	memcpy(super.volume_uuid, rt->volume_uuid, DMR_UUID_SIZE);
+	memcpy(super.pool_uuid, rt->pool_uuid, DMR_UUID_SIZE);
 
 	meta->super = super;
-	meta->seed = rdd_seed(super.meta_uuid);
+	meta->seed = dmr_seed(super.meta_uuid);
 	meta->last_seq = 0;
 	/* Nothing is known of the past: every segment is dirty. */
 	set_bits(bits.want, 0, nr_segs);
 	r = write_new_groups(meta, &bits, 0);
 	if (!r)
-		r = rdd_super_write(meta, &super);
+		r = dmr_super_write(meta, &super);
 	if (r) {
 		/* Nothing to try again for the worker. */
 		meta->outage = false;
@@ -288,7 +288,7 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 		meta->epoch_is_unsure = false;
 		free_bits(&bits);
 		DMERR("%s: cannot format the metadata device: error %d",
-		      rdd_meta_name(meta), r);
+		      dmr_meta_name(meta), r);
 		return r;
 	}
 
@@ -296,8 +296,8 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
 	swap_bits(meta, &bits);
 	meta->nr_segs = nr_segs;
 	DMINFO("%s: formatted the metadata device, %s a remap table: every segment is dirty",
-	       rdd_meta_name(meta),
-	       super.flags & RDD_FLAG_TABLE ? "with room for" : "too small for");
+	       dmr_meta_name(meta),
+	       super.flags & DMR_FLAG_TABLE ? "with room for" : "too small for");
 	return 0;
 }
 
@@ -305,7 +305,7 @@ static int format_meta(struct rdd_meta *meta, struct rdd_target *rt,
  * Load
  */
 
-static void load_group(struct rdd_meta *meta, struct bits *bits, u64 group)
+static void load_group(struct dmr_meta *meta, struct bits *bits, u64 group)
 {
 	u64 epoch = meta->super.epoch;
 
@@ -314,14 +314,14 @@ static void load_group(struct rdd_meta *meta, struct bits *bits, u64 group)
 	else
 		memcpy(group_bits(bits->stable, group),
 		       group_bits(bits->want, group),
-		       RDD_BITS_LONGS * sizeof(u64));
-	if (meta->super.flags & RDD_FLAG_FROZEN)
+		       DMR_BITS_LONGS * sizeof(u64));
+	if (meta->super.flags & DMR_FLAG_FROZEN)
 		read_bits(meta, group, epoch - 1, bits->frozen);
 }
 
-static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
+static int load_meta(struct dmr_meta *meta, const struct dmr_super *super)
 {
-	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
+	u64 nr_segs = dmr_nr_segs(super->volume_sectors);
 	struct bits bits;
 	u64 group;
 	int r;
@@ -331,7 +331,7 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
 		return r;
 	meta->super = *super;
 	meta->last_seq = super->seq;
-	meta->seed = rdd_seed(super->meta_uuid);
+	meta->seed = dmr_seed(super->meta_uuid);
 	for (group = 0; group < bits.nr_groups; group++)
 		load_group(meta, &bits, group);
 
@@ -339,12 +339,12 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
 
 	swap_bits(meta, &bits);
 	meta->nr_segs = nr_segs;
-	if (super->flags & RDD_FLAG_LOST) {
+	if (super->flags & DMR_FLAG_LOST) {
 		DMWARN("%s: tracking was lost in epoch %llu: every segment is dirty until a later checkpoint is committed",
-		       rdd_meta_name(meta), super->lost_epoch);
+		       dmr_meta_name(meta), super->lost_epoch);
 		meta->lost_before = true;
 		meta->lost_before_epoch = super->lost_epoch;
-		rdd_track_set(meta, 0, nr_segs);
+		dmr_track_set(meta, 0, nr_segs);
 	}
 	return 0;
 }
@@ -353,10 +353,10 @@ static int load_meta(struct rdd_meta *meta, const struct rdd_super *super)
  * Size
  */
 
-static void copy_bits(struct rdd_meta *meta, struct bits *to)
+static void copy_bits(struct dmr_meta *meta, struct bits *to)
 {
 	u64 groups = min(meta->nr_groups, to->nr_groups);
-	size_t len = groups * RDD_BITS_LONGS * sizeof(u64);
+	size_t len = groups * DMR_BITS_LONGS * sizeof(u64);
 
 	memcpy(to->want, meta->want, len);
 	memcpy(to->stable, meta->stable, len);
@@ -371,13 +371,13 @@ static void copy_bits(struct rdd_meta *meta, struct bits *to)
  * superblock counts, where they mean nothing: before it is stable, and if it
  * never is, the volume still has these segments.
  */
-static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
+static int resize_meta(struct dmr_meta *meta, sector_t volume_sectors)
 {
 	u64 old_sectors = meta->super.volume_sectors;
-	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	u64 nr_segs = dmr_nr_segs(volume_sectors);
 	/* A last segment that is part of one changes with the size, too. */
-	u64 first = rdd_sector_seg(min_t(u64, old_sectors, volume_sectors));
-	struct rdd_super super = meta->super;
+	u64 first = dmr_sector_seg(min_t(u64, old_sectors, volume_sectors));
+	struct dmr_super super = meta->super;
 	struct bits bits;
 	u64 group;
 	int r;
@@ -388,22 +388,22 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 	copy_bits(meta, &bits);
 	set_bits(bits.want, first, nr_segs);
 
-	group = div_u64(first, RDD_GROUP_SEGS);
+	group = div_u64(first, DMR_GROUP_SEGS);
 	r = write_new_groups(meta, &bits, group);
 	super.volume_sectors = volume_sectors;
 	if (!r)
-		r = rdd_super_write(meta, &super);
+		r = dmr_super_write(meta, &super);
 	if (r) {
 		free_bits(&bits);
 		DMERR("%s: cannot record the new size: error %d; nothing was changed, load a table of the old size",
-		      rdd_meta_name(meta), r);
+		      dmr_meta_name(meta), r);
 		return r;
 	}
 	/* Groups from `group` on were just written as they are. */
 	for (; group < bits.nr_groups; group++) {
 		memcpy(group_bits(bits.stable, group),
 		       group_bits(bits.want, group),
-		       RDD_BITS_LONGS * sizeof(u64));
+		       DMR_BITS_LONGS * sizeof(u64));
 		__clear_bit(group, bits.stale);
 	}
 	cut_bits(&bits, nr_segs);
@@ -411,7 +411,7 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 	free_bits(&bits);
 	meta->nr_segs = nr_segs;
 	DMINFO("%s: the volume has %llu sectors now, had %llu",
-	       rdd_meta_name(meta), (u64)volume_sectors, old_sectors);
+	       dmr_meta_name(meta), (u64)volume_sectors, old_sectors);
 	return 0;
 }
 
@@ -421,14 +421,14 @@ static int resize_meta(struct rdd_meta *meta, sector_t volume_sectors)
 
 static bool uuid_mismatch(const u8 *given, const u8 *found)
 {
-	return !rdd_is_zero(given, RDD_UUID_SIZE) &&
-	       !rdd_is_zero(found, RDD_UUID_SIZE) &&
-	       memcmp(given, found, RDD_UUID_SIZE);
+	return !dmr_is_zero(given, DMR_UUID_SIZE) &&
+	       !dmr_is_zero(found, DMR_UUID_SIZE) &&
+	       memcmp(given, found, DMR_UUID_SIZE);
 }
 
 /* Does the metadata that was found go with this table line? */
-static int check_belongs(struct dm_target *ti, struct rdd_target *rt,
-			 const struct rdd_super *super, const char **why)
+static int check_belongs(struct dm_target *ti, struct dmr_target *rt,
+			 const struct dmr_super *super, const char **why)
 {
 	if (uuid_mismatch(rt->volume_uuid, super->volume_uuid)) {
 		*why = "the metadata belongs to another volume (volume_uuid)";
@@ -438,32 +438,32 @@ static int check_belongs(struct dm_target *ti, struct rdd_target *rt,
 		*why = "the metadata belongs to another pool (pool_uuid)";
 		return -EXDEV;
 	}
-	if (!(super->flags & RDD_FLAG_LINEAR_OK) && !rt->pool) {
+	if (!(super->flags & DMR_FLAG_LINEAR_OK) && !rt->pool) {
 		*why = "blocks of the volume lie in a pool: give the pool device";
 		return -ENODEV;
 	}
-	if (!rt->base && !(super->flags & RDD_FLAG_TABLE)) {
+	if (!rt->base && !(super->flags & DMR_FLAG_TABLE)) {
 		*why = "without a base device there must be a remap table";
 		return -ENODEV;
 	}
-	if (super->compat_ro && rdd_table_is_writable(ti)) {
+	if (super->compat_ro && dmr_table_is_writable(ti)) {
 		*why = "the metadata uses a feature that this version can only read (compat_ro)";
 		return -EROFS;
 	}
 	return 0;
 }
 
-static int check_size(struct rdd_meta *meta, sector_t volume_sectors, u32 flags,
+static int check_size(struct dmr_meta *meta, sector_t volume_sectors, u32 flags,
 		      const char **why)
 {
-	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	u64 nr_segs = dmr_nr_segs(volume_sectors);
 	u64 needed;
 
-	if (nr_segs > RDD_MAX_SEGS) {
+	if (nr_segs > DMR_MAX_SEGS) {
 		*why = "the volume is larger than 2^32 segments";
 		return -EFBIG;
 	}
-	needed = rdd_meta_blocks_needed(nr_segs, flags);
+	needed = dmr_meta_blocks_needed(nr_segs, flags);
 	if (device_blocks(meta) < needed) {
 		DMERR("metadata device %pg has %llu blocks of 4 KiB, a volume of %llu sectors needs %llu",
 		      meta->bdev, device_blocks(meta), (u64)volume_sectors,
@@ -475,15 +475,15 @@ static int check_size(struct rdd_meta *meta, sector_t volume_sectors, u32 flags,
 }
 
 /* Read the superblock and see whether the table line can work with it. */
-static int probe_meta(struct rdd_meta *meta, struct dm_target *ti,
-		      struct rdd_target *rt, const char **why)
+static int probe_meta(struct dmr_meta *meta, struct dm_target *ti,
+		      struct dmr_target *rt, const char **why)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	int r;
 
-	r = rdd_super_read(meta, &super, why);
+	r = dmr_super_read(meta, &super, why);
 	if (r == -ENODATA) {
-		if (!rdd_table_is_writable(ti)) {
+		if (!dmr_table_is_writable(ti)) {
 			*why = "the metadata device is not formatted, and the table is read-only";
 			return -EROFS;
 		}
@@ -496,8 +496,8 @@ static int probe_meta(struct rdd_meta *meta, struct dm_target *ti,
 	return r;
 }
 
-static int check_loaded(struct rdd_meta *meta, struct dm_target *ti,
-			struct rdd_target *rt, const char **why)
+static int check_loaded(struct dmr_meta *meta, struct dm_target *ti,
+			struct dmr_target *rt, const char **why)
 {
 	int r = check_belongs(ti, rt, &meta->super, why);
 
@@ -508,10 +508,10 @@ static int check_loaded(struct rdd_meta *meta, struct dm_target *ti,
  * Life of the object
  */
 
-static void free_meta(struct rdd_meta *meta)
+static void free_meta(struct dmr_meta *meta)
 {
 	if (meta->table)
-		rdd_table_destroy(meta->table);
+		dmr_table_destroy(meta->table);
 	if (meta->wq)
 		destroy_workqueue(meta->wq);
 	if (meta->bufio)
@@ -527,10 +527,10 @@ static void free_meta(struct rdd_meta *meta)
 	kfree(meta);
 }
 
-static struct rdd_meta *new_meta(struct block_device *bdev,
+static struct dmr_meta *new_meta(struct block_device *bdev,
 				 struct mapped_device *owner)
 {
-	struct rdd_meta *meta = kzalloc(sizeof(*meta), GFP_KERNEL);
+	struct dmr_meta *meta = kzalloc(sizeof(*meta), GFP_KERNEL);
 	struct dm_bufio_client *bufio;
 
 	if (!meta)
@@ -543,9 +543,9 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;
-	rdd_track_init(meta);
+	dmr_track_init(meta);
 
-	bufio = dm_bufio_client_create(bdev, RDD_BLOCK_SIZE, RESERVED_BUFFERS,
+	bufio = dm_bufio_client_create(bdev, DMR_BLOCK_SIZE, RESERVED_BUFFERS,
 				       0, NULL, NULL, 0);
 	if (IS_ERR(bufio)) {
 		free_meta(meta);
@@ -561,13 +561,13 @@ static struct rdd_meta *new_meta(struct block_device *bdev,
 }
 
 /* A reference to the object of @bdev, which is a new one where there was none. */
-static struct rdd_meta *join_meta(struct block_device *bdev,
+static struct dmr_meta *join_meta(struct block_device *bdev,
 				  struct mapped_device *owner, const char **why)
 {
-	struct rdd_meta *meta;
+	struct dmr_meta *meta;
 
-	lockdep_assert_held(&rdd_meta_list_lock);
-	list_for_each_entry(meta, &rdd_metas, list) {
+	lockdep_assert_held(&dmr_meta_list_lock);
+	list_for_each_entry(meta, &dmr_metas, list) {
 		if (meta->bdev->bd_dev != bdev->bd_dev)
 			continue;
 		if (meta->owner == owner && refcount_inc_not_zero(&meta->refs))
@@ -579,26 +579,26 @@ static struct rdd_meta *join_meta(struct block_device *bdev,
 	if (IS_ERR(meta))
 		*why = "cannot allocate the state of the metadata device";
 	else
-		list_add(&meta->list, &rdd_metas);
+		list_add(&meta->list, &dmr_metas);
 	return meta;
 }
 
-struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
+struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 			      int *ret_r)
 {
 	struct block_device *bdev = rt->meta_dev->bdev;
 	const char *why = "cannot use the metadata device";
-	struct rdd_meta *meta;
+	struct dmr_meta *meta;
 
 	/* Two superblocks and a pair of bitmap blocks. */
-	if (bdev_nr_bytes(bdev) < 4 * RDD_BLOCK_SIZE) {
+	if (bdev_nr_bytes(bdev) < 4 * DMR_BLOCK_SIZE) {
 		ti->error = "the metadata device is too small: it needs 4 blocks of 4 KiB at least";
 		*ret_r = -ENOSPC;
 		return NULL;
 	}
-	mutex_lock(&rdd_meta_list_lock);
+	mutex_lock(&dmr_meta_list_lock);
 	meta = join_meta(bdev, dm_table_get_md(ti->table), &why);
-	mutex_unlock(&rdd_meta_list_lock);
+	mutex_unlock(&dmr_meta_list_lock);
 	if (IS_ERR(meta)) {
 		ti->error = (char *)why;
 		*ret_r = PTR_ERR(meta);
@@ -610,7 +610,7 @@ struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
 				probe_meta(meta, ti, rt, &why);
 	mutex_unlock(&meta->lock);
 	if (*ret_r) {
-		rdd_meta_put(meta, ti);
+		dmr_meta_put(meta, ti);
 		ti->error = (char *)why;
 		return NULL;
 	}
@@ -618,22 +618,22 @@ struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
 }
 
 /* Last chance to write what is in memory only. */
-static void last_words(struct rdd_meta *meta)
+static void last_words(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
-	if (meta->table && rdd_table_waits(meta->table) &&
-	    rdd_table_commit(meta->table))
+	if (meta->table && dmr_table_waits(meta->table) &&
+	    dmr_table_commit(meta->table))
 		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
-		      rdd_meta_name(meta));
-	if (meta->outage && !rdd_track_end_outage(meta))
+		      dmr_meta_name(meta));
+	if (meta->outage && !dmr_track_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
-		      rdd_meta_name(meta), meta->bdev);
+		      dmr_meta_name(meta), meta->bdev);
 	else if (meta->loaded && !meta->read_only)
-		rdd_super_refresh(meta);
+		dmr_super_refresh(meta);
 	mutex_unlock(&meta->lock);
 }
 
-void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti)
+void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
 {
 	mutex_lock(&meta->lock);
 	if (meta->ti == ti)
@@ -647,29 +647,29 @@ void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti)
 	 * No target is left, so nobody queues work but the work itself.
 	 */
 	if (meta->table)
-		rdd_table_stop(meta->table);
+		dmr_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
 	last_words(meta);
 	/* What the last words may have queued. */
 	if (meta->table)
-		rdd_table_stop(meta->table);
+		dmr_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
 
-	mutex_lock(&rdd_meta_list_lock);
+	mutex_lock(&dmr_meta_list_lock);
 	list_del(&meta->list);
-	mutex_unlock(&rdd_meta_list_lock);
+	mutex_unlock(&dmr_meta_list_lock);
 	free_meta(meta);
 }
 
-static int open_meta(struct rdd_meta *meta, struct dm_target *ti,
-		     struct rdd_target *rt)
+static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
+		     struct dmr_target *rt)
 {
 	const char *why = "cannot use the metadata device";
-	struct rdd_super super;
+	struct dmr_super super;
 	int r;
 
 	/* The constructor looked, but that may be long ago. */
-	r = rdd_super_read(meta, &super, &why);
+	r = dmr_super_read(meta, &super, &why);
 	if (r == -ENODATA && !meta->read_only)
 		return format_meta(meta, rt, ti->len);
 	if (!r)
@@ -677,7 +677,7 @@ static int open_meta(struct rdd_meta *meta, struct dm_target *ti,
 	if (!r)
 		r = check_size(meta, ti->len, super.flags, &why);
 	if (r) {
-		DMERR("%s: %s", rdd_meta_name(meta), why);
+		DMERR("%s: %s", dmr_meta_name(meta), why);
 		return r;
 	}
 	return load_meta(meta, &super);
@@ -685,10 +685,10 @@ static int open_meta(struct rdd_meta *meta, struct dm_target *ti,
 
 static bool adopt_uuid(u8 *known, const u8 *given)
 {
-	if (!rdd_is_zero(known, RDD_UUID_SIZE) ||
-	    rdd_is_zero(given, RDD_UUID_SIZE))
+	if (!dmr_is_zero(known, DMR_UUID_SIZE) ||
+	    dmr_is_zero(given, DMR_UUID_SIZE))
 		return false;
-	memcpy(known, given, RDD_UUID_SIZE);
+	memcpy(known, given, DMR_UUID_SIZE);
 	return true;
 }
 
@@ -697,9 +697,9 @@ static bool adopt_uuid(u8 *known, const u8 *given)
  * a smaller one copy B is lost for now; it stays where it was, since closer to
  * the beginning it could lie on something else.
  */
-static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
+static void adopt(struct dmr_meta *meta, struct dmr_target *rt)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 	u64 blocks = device_blocks(meta);
 	bool news = adopt_uuid(super.volume_uuid, rt->volume_uuid);
 
@@ -709,47 +709,47 @@ static void adopt(struct rdd_meta *meta, struct rdd_target *rt)
 		news = true;
 	} else if (blocks < super.meta_blocks) {
 		DMERR("%s: the metadata device %pg is smaller than when it was formatted: it will be refused when the volume is set up again",
-		      rdd_meta_name(meta), meta->bdev);
+		      dmr_meta_name(meta), meta->bdev);
 		meta->super_is_stale = true;
 	}
 	if (news)
-		rdd_super_write(meta, &super);
+		dmr_super_write(meta, &super);
 }
 
-static unsigned int cache_pages(const struct rdd_target *rt)
+static unsigned int cache_pages(const struct dmr_target *rt)
 {
 	return (rt->cache_mib ? rt->cache_mib : DEFAULT_CACHE_MIB) *
-	       (SZ_1M / RDD_BLOCK_SIZE);
+	       (SZ_1M / DMR_BLOCK_SIZE);
 }
 
 /* The table of @meta, where it has none yet, with the devices of @rt. */
-static int take_table(struct rdd_meta *meta, struct rdd_target *rt)
+static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 {
 	const u32 flags = meta->super.flags;
-	struct rdd_table *t;
+	struct dmr_table *t;
 	int r;
 
-	if (meta->table || !rt->pool || !(flags & RDD_FLAG_TABLE))
+	if (meta->table || !rt->pool || !(flags & DMR_FLAG_TABLE))
 		return 0;
-	t = rdd_table_create(meta, cache_pages(rt));
+	t = dmr_table_create(meta, cache_pages(rt));
 	if (IS_ERR(t))
 		return PTR_ERR(t);
-	r = rdd_table_load(t, flags & RDD_FLAG_LINEAR_OK);
+	r = dmr_table_load(t, flags & DMR_FLAG_LINEAR_OK);
 	if (r) {
 		DMERR("%s: cannot read the remap table: error %d",
-		      rdd_meta_name(meta), r);
-		rdd_table_destroy(t);
+		      dmr_meta_name(meta), r);
+		dmr_table_destroy(t);
 		return r;
 	}
 	meta->table = t;
-	rdd_table_use(t, rt, cache_pages(rt));
+	dmr_table_use(t, rt, cache_pages(rt));
 	return 0;
 }
 
 /* The volume has another size: what is new is BASE before it counts. */
-static int resize(struct rdd_meta *meta, u64 sectors)
+static int resize(struct dmr_meta *meta, u64 sectors)
 {
-	struct rdd_table *t = meta->table;
+	struct dmr_table *t = meta->table;
 	int r = 0;
 
 	/*
@@ -759,22 +759,22 @@ static int resize(struct rdd_meta *meta, u64 sectors)
 	if (meta->super.volume_sectors != sectors &&
 	    meta->super.meta_blocks != device_blocks(meta)) {
 		DMERR("%s: cannot record the new size: the size of the metadata device is not recorded either",
-		      rdd_meta_name(meta));
+		      dmr_meta_name(meta));
 		return -EIO;
 	}
 	if (t && sectors > t->volume_sectors)
-		r = rdd_table_resize(t, sectors);
+		r = dmr_table_resize(t, sectors);
 	if (!r && meta->super.volume_sectors != sectors)
 		r = resize_meta(meta, sectors);
 	if (r && t && t->volume_sectors > meta->super.volume_sectors)
-		rdd_table_resize(t, meta->super.volume_sectors);
+		dmr_table_resize(t, meta->super.volume_sectors);
 	if (!r && t && t->volume_sectors > sectors)
-		r = rdd_table_resize(t, sectors);
+		r = dmr_table_resize(t, sectors);
 	return r;
 }
 
-static int take_over(struct rdd_meta *meta, struct dm_target *ti,
-		     struct rdd_target *rt)
+static int take_over(struct dmr_meta *meta, struct dm_target *ti,
+		     struct dmr_target *rt)
 {
 	const char *why = "cannot use the metadata device";
 	int r;
@@ -782,11 +782,11 @@ static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 	if (meta->loaded) {
 		/* Whatever comes of it: the devices of the one before are gone. */
 		if (meta->table)
-			rdd_table_use(meta->table, rt, cache_pages(rt));
+			dmr_table_use(meta->table, rt, cache_pages(rt));
 		/* It may have changed since the constructor looked. */
 		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)
-			DMERR("%s: %s", rdd_meta_name(meta), why);
+			DMERR("%s: %s", dmr_meta_name(meta), why);
 	} else {
 		r = open_meta(meta, ti, rt);
 		meta->loaded = !r;
@@ -795,15 +795,15 @@ static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 	if (r)
 		return r;
 	r = take_table(meta, rt);
-	if (!r && (meta->super.flags & RDD_FLAG_INCOMPLETE)) {
+	if (!r && (meta->super.flags & DMR_FLAG_INCOMPLETE)) {
 		DMERR("%s: the remap table is incomplete: repeat the batch that was cut off (begin, set, end), then resume",
-		      rdd_meta_name(meta));
+		      dmr_meta_name(meta));
 		r = -EUCLEAN;
 	}
 	if (!r && meta->table && meta->read_only &&
 	    ti->len > meta->super.volume_sectors) {
 		DMERR("%s: a read-only table line cannot make the volume larger",
-		      rdd_meta_name(meta));
+		      dmr_meta_name(meta));
 		r = -EROFS;
 	}
 	if (r || meta->read_only)
@@ -813,13 +813,13 @@ static int take_over(struct rdd_meta *meta, struct dm_target *ti,
 	 * size that cannot be recorded stops it.
 	 */
 	adopt(meta, rt);
-	rdd_track_flush(meta);
-	rdd_super_refresh(meta);
+	dmr_track_flush(meta);
+	dmr_super_refresh(meta);
 	return resize(meta, ti->len);
 }
 
-int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
-		    struct rdd_target *rt)
+int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
+		    struct dmr_target *rt)
 {
 	unsigned int noio = memalloc_noio_save();
 	int r;
@@ -828,7 +828,7 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 	mutex_lock(&meta->message_lock);
 	mutex_lock(&meta->lock);
 	meta->ti = ti;
-	meta->read_only = !rdd_table_is_writable(ti);
+	meta->read_only = !dmr_table_is_writable(ti);
 	r = take_over(meta, ti, rt);
 	if (!r) {
 		meta->suspended = false;
@@ -840,14 +840,14 @@ int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
 	return r;
 }
 
-void rdd_meta_suspend(struct rdd_meta *meta)
+void dmr_meta_suspend(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
 	/* Of hints, too; errors are said there, and the changes stay. */
 	if (meta->table && !meta->read_only) {
-		rdd_table_write_hints(meta->table);
-		if (!rdd_table_commit(meta->table))
-			rdd_table_note_linear(meta->table);
+		dmr_table_write_hints(meta->table);
+		if (!dmr_table_commit(meta->table))
+			dmr_table_note_linear(meta->table);
 	}
 	meta->suspended = true;
 	mutex_unlock(&meta->lock);

@@ -35,7 +35,7 @@ static int parse_hex(const char **text, u64 *ret)
 	return 0;
 }
 
-int rdd_parse_u64(const char *text, u64 *ret)
+int dmr_parse_u64(const char *text, u64 *ret)
 {
 	u64 value = 0;
 
@@ -54,18 +54,18 @@ int rdd_parse_u64(const char *text, u64 *ret)
 	return 0;
 }
 
-static int parse_place(const char **text, struct rdd_entry *place)
+static int parse_place(const char **text, struct dmr_entry *place)
 {
 	place->block = 0;
 	switch (*(*text)++) {
 	case 'b':
-		place->kind = RDD_BASE;
+		place->kind = DMR_BASE;
 		return 0;
 	case 'z':
-		place->kind = RDD_ZERO;
+		place->kind = DMR_ZERO;
 		return 0;
 	case 'p':
-		place->kind = RDD_POOL;
+		place->kind = DMR_POOL;
 		return parse_hex(text, &place->block);
 	default:
 		return -EINVAL;
@@ -78,15 +78,15 @@ static bool is_within(u64 first, u64 len, u64 limit)
 	return first < limit && len <= limit - first;
 }
 
-static int check_range(const struct rdd_range *range,
-		       const struct rdd_range_rules *rules)
+static int check_range(const struct dmr_range *range,
+		       const struct dmr_range_rules *rules)
 {
 	unsigned int i;
 
 	if (!is_within(range->first, range->len, rules->limit))
 		return -EINVAL;
 	for (i = 0; i < rules->nr_places; i++) {
-		if (range->place[i].kind == RDD_POOL &&
+		if (range->place[i].kind == DMR_POOL &&
 		    !is_within(range->place[i].block, range->len,
 			       rules->pool_blocks))
 			return -ERANGE;
@@ -94,8 +94,8 @@ static int check_range(const struct rdd_range *range,
 	return 0;
 }
 
-int rdd_range_next(const char **text, const struct rdd_range_rules *rules,
-		   struct rdd_range *range)
+int dmr_range_next(const char **text, const struct dmr_range_rules *rules,
+		   struct dmr_range *range)
 {
 	const char *p = *text;
 	unsigned int i;
@@ -121,15 +121,15 @@ int rdd_range_next(const char **text, const struct rdd_range_rules *rules,
 	return 1;
 }
 
-int rdd_ranges_check(const char *text, const struct rdd_range_rules *rules)
+int dmr_ranges_check(const char *text, const struct dmr_range_rules *rules)
 {
-	struct rdd_range range;
+	struct dmr_range range;
 	int r;
 
 	if (!*text)
 		return -EINVAL;
 	do {
-		r = rdd_range_next(&text, rules, &range);
+		r = dmr_range_next(&text, rules, &range);
 	} while (r > 0);
 	return r;
 }

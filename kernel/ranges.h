@@ -6,28 +6,28 @@
  * is b (base), z (zeros), or p and the pool block of the range's first block in
  * hex, the others following in a row. Pure; also built in user space.
  */
-#ifndef RDD_RANGES_H
-#define RDD_RANGES_H
+#ifndef DMR_RANGES_H
+#define DMR_RANGES_H
 
 #include <linux/types.h>
 
 #include "format.h"
 
-struct rdd_range {
+struct dmr_range {
 	u64 first;
 	u64 len;
-	struct rdd_entry place[2];
+	struct dmr_entry place[2];
 };
 
 /* What the ranges of a message must be. */
-struct rdd_range_rules {
+struct dmr_range_rules {
 	u64 limit;			/* no range reaches beyond this */
 	unsigned int nr_places;		/* 0 to 2 */
 	u64 pool_blocks;		/* no place reaches beyond this */
 };
 
 /* An unsigned decimal number and nothing else; 0 or -EINVAL. */
-int rdd_parse_u64(const char *text, u64 *ret);
+int dmr_parse_u64(const char *text, u64 *ret);
 
 /*
  * Read the range at *@text and step over it and its separator. Returns 1 with
@@ -35,10 +35,10 @@ int rdd_parse_u64(const char *text, u64 *ret);
  * exactly the grammar above or lies beyond the limit, -ERANGE for a place that is
  * not in the pool.
  */
-int rdd_range_next(const char **text, const struct rdd_range_rules *rules,
-		   struct rdd_range *range);
+int dmr_range_next(const char **text, const struct dmr_range_rules *rules,
+		   struct dmr_range *range);
 
 /* Check a whole text before anything of it is used; at least one range. */
-int rdd_ranges_check(const char *text, const struct rdd_range_rules *rules);
+int dmr_ranges_check(const char *text, const struct dmr_range_rules *rules);
 
 #endif

@@ -36,7 +36,7 @@ enum route {
 struct piece {
 	sector_t sector;
 	sector_t count;
-	struct rdd_entry place;		/* of the block */
+	struct dmr_entry place;		/* of the block */
 };
 
 struct pieces {
@@ -46,20 +46,20 @@ struct pieces {
 
 static u64 first_block(struct bio *bio)
 {
-	return bio->bi_iter.bi_sector / RDD_BLOCK_SECTORS;
+	return bio->bi_iter.bi_sector / DMR_BLOCK_SECTORS;
 }
 
 static u64 last_block(struct bio *bio)
 {
-	return (bio_end_sector(bio) - 1) / RDD_BLOCK_SECTORS;
+	return (bio_end_sector(bio) - 1) / DMR_BLOCK_SECTORS;
 }
 
-static struct rdd_io *io_of(struct bio *bio)
+static struct dmr_io *io_of(struct bio *bio)
 {
-	return dm_per_bio_data(bio, sizeof(struct rdd_io));
+	return dm_per_bio_data(bio, sizeof(struct dmr_io));
 }
 
-static enum route to_base(struct rdd_table *t, struct bio *bio)
+static enum route to_base(struct dmr_table *t, struct bio *bio)
 {
 	if (!t->base)
 		return FAIL;
@@ -67,8 +67,8 @@ static enum route to_base(struct rdd_table *t, struct bio *bio)
 	return GO;
 }
 
-/* Not of a read, which may be a part of a bio and has no struct rdd_io then. */
-static enum route write_to_base(struct rdd_table *t, struct bio *bio)
+/* Not of a read, which may be a part of a bio and has no struct dmr_io then. */
+static enum route write_to_base(struct dmr_table *t, struct bio *bio)
 {
 	io_of(bio)->at_base = true;
 	return to_base(t, bio);
@@ -78,7 +78,7 @@ static enum route write_to_base(struct rdd_table *t, struct bio *bio)
  * Waiting
  */
 
-void rdd_remap_defer(struct rdd_table *t, struct bio_list *bios)
+void dmr_remap_defer(struct dmr_table *t, struct bio_list *bios)
 {
 	lockdep_assert_held(&t->lock);
 	if (bio_list_empty(bios))
@@ -87,7 +87,7 @@ void rdd_remap_defer(struct rdd_table *t, struct bio_list *bios)
 	queue_work(t->wq, &t->io_work);
 }
 
-static void defer(struct rdd_table *t, struct bio *bio)
+static void defer(struct dmr_table *t, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -110,10 +110,10 @@ static void wait_in(struct bio_list *list, struct bio *bio)
  */
 
 /* Are blocks @first to @last of the page BASE? */
-static bool all_base(struct rdd_page *page, unsigned int first, unsigned int last)
+static bool all_base(struct dmr_page *page, unsigned int first, unsigned int last)
 {
 	for (; first <= last; first++) {
-		if (rdd_page_entry(page, first).kind != RDD_BASE)
+		if (dmr_page_entry(page, first).kind != DMR_BASE)
 			return false;
 	}
 	return true;
@@ -121,33 +121,33 @@ static bool all_base(struct rdd_page *page, unsigned int first, unsigned int las
 
 static bool covers_start(struct bio *bio)
 {
-	return !(bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS);
+	return !(bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS);
 }
 
-static bool covers_end(struct rdd_table *t, struct bio *bio)
+static bool covers_end(struct dmr_table *t, struct bio *bio)
 {
 	sector_t end = bio_end_sector(bio);
 
-	return !(end % RDD_BLOCK_SECTORS) || end == t->volume_sectors;
+	return !(end % DMR_BLOCK_SECTORS) || end == t->volume_sectors;
 }
 
-static void add_piece(struct rdd_table *t, struct rdd_page *page, u64 block,
+static void add_piece(struct dmr_table *t, struct dmr_page *page, u64 block,
 		      struct pieces *pieces)
 {
-	struct rdd_entry place = rdd_page_entry(page, rdd_block_index(block));
+	struct dmr_entry place = dmr_page_entry(page, dmr_block_index(block));
 	struct piece *piece = &pieces->piece[pieces->nr];
 
-	if (place.kind == RDD_BASE)
+	if (place.kind == DMR_BASE)
 		return;
-	piece->sector = block * RDD_BLOCK_SECTORS;
-	piece->count = min_t(sector_t, RDD_BLOCK_SECTORS,
+	piece->sector = block * DMR_BLOCK_SECTORS;
+	piece->count = min_t(sector_t, DMR_BLOCK_SECTORS,
 			     t->volume_sectors - piece->sector);
 	piece->place = place;
 	pieces->nr++;
 }
 
 /* What must be copied home before @bio may go; false: it cannot be. */
-static bool find_pieces(struct rdd_table *t, struct rdd_page *page,
+static bool find_pieces(struct dmr_table *t, struct dmr_page *page,
 			struct bio *bio, struct pieces *pieces)
 {
 	u64 first = first_block(bio), last = last_block(bio);
@@ -159,56 +159,56 @@ static bool find_pieces(struct rdd_table *t, struct rdd_page *page,
 	if (!covers_end(t, bio) && (first != last || !pieces->nr))
 		add_piece(t, page, last, pieces);
 	for (i = 0; i < pieces->nr; i++) {
-		struct rdd_entry place = pieces->piece[i].place;
+		struct dmr_entry place = pieces->piece[i].place;
 
-		if (place.kind == RDD_PAGE ||
-		    (place.kind == RDD_POOL && place.block >= t->pool_blocks))
+		if (place.kind == DMR_PAGE ||
+		    (place.kind == DMR_POOL && place.block >= t->pool_blocks))
 			return false;
 	}
 	return true;
 }
 
 /* Home because it was copied there, which no flush has made stable yet. */
-static bool is_fresh_copy(struct rdd_page *page, u64 block)
+static bool is_fresh_copy(struct dmr_page *page, u64 block)
 {
-	unsigned int i = rdd_block_index(block);
+	unsigned int i = dmr_block_index(block);
 
 	return test_bit(i, page->home) && test_bit(i, page->copied);
 }
 
 /* Would a part of such a block be the writer's, and a part still ours to take back? */
-static bool splits_copy(struct rdd_table *t, struct rdd_page *page, struct bio *bio)
+static bool splits_copy(struct dmr_table *t, struct dmr_page *page, struct bio *bio)
 {
 	return (!covers_start(bio) && is_fresh_copy(page, first_block(bio))) ||
 	       (!covers_end(t, bio) && is_fresh_copy(page, last_block(bio)));
 }
 
-static bool is_busy(struct rdd_page *page, unsigned int first, unsigned int nr)
+static bool is_busy(struct dmr_page *page, unsigned int first, unsigned int nr)
 {
 	return find_next_bit(page->busy, first + nr, first) < first + nr;
 }
 
 /* Under the lock. WORK with *@pieces: all is ready but them. */
-static enum route lock_home(struct rdd_table *t, struct bio *bio,
+static enum route lock_home(struct dmr_table *t, struct bio *bio,
 			    struct pieces *pieces)
 {
 	u64 block = first_block(bio);
-	unsigned int first = rdd_block_index(block);
+	unsigned int first = dmr_block_index(block);
 	unsigned int nr = last_block(bio) - block + 1;
-	u64 word = t->words[rdd_block_seg(block)];
-	struct rdd_io *io = io_of(bio);
-	struct rdd_page *page;
+	u64 word = t->words[dmr_block_seg(block)];
+	struct dmr_io *io = io_of(bio);
+	struct dmr_page *page;
 
-	if (word == RDD_WORD_BASE)
+	if (word == DMR_WORD_BASE)
 		return GO;
-	if (word == RDD_WORD_BAD)
+	if (word == DMR_WORD_BAD)
 		return FAIL;
-	if (!rdd_word_is_here(word))
+	if (!dmr_word_is_here(word))
 		return WORK;
-	page = rdd_word_page(word);
+	page = dmr_word_page(word);
 	if (splits_copy(t, page, bio)) {
 		wait_in(&t->unflushed, bio);
-		rdd_commit_kick(t);
+		dmr_commit_kick(t);
 		return TAKEN;
 	}
 	if (all_base(page, first, first + nr - 1) &&
@@ -218,9 +218,9 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 		wait_in(&page->waiters, bio);
 		return TAKEN;
 	}
-	if (rdd_page_is_throttled(page)) {
+	if (dmr_page_is_throttled(page)) {
 		wait_in(&t->throttled, bio);
-		rdd_commit_kick(t);
+		dmr_commit_kick(t);
 		return TAKEN;
 	}
 	if (!find_pieces(t, page, bio, pieces))
@@ -228,7 +228,7 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 	/* map cannot copy. */
 	if (pieces->nr && !io->in_work)
 		return WORK;
-	rdd_page_make_busy(page, first, nr);
+	dmr_page_make_busy(page, first, nr);
 	io->homing = true;
 	io->page = page;
 	io->first = first;
@@ -237,21 +237,21 @@ static enum route lock_home(struct rdd_table *t, struct bio *bio,
 }
 
 /* Without the lock, where nothing has to change. */
-static bool is_home(struct rdd_table *t, struct bio *bio)
+static bool is_home(struct dmr_table *t, struct bio *bio)
 {
-	unsigned int first = rdd_block_index(first_block(bio));
-	unsigned int last = rdd_block_index(last_block(bio));
-	u64 word = rdd_table_word(t, rdd_block_seg(first_block(bio)));
-	struct rdd_page *page;
+	unsigned int first = dmr_block_index(first_block(bio));
+	unsigned int last = dmr_block_index(last_block(bio));
+	u64 word = dmr_table_word(t, dmr_block_seg(first_block(bio)));
+	struct dmr_page *page;
 	unsigned int losses;
 
-	if (word == RDD_WORD_BASE)
+	if (word == DMR_WORD_BASE)
 		return true;
-	if (!rdd_word_is_here(word))
+	if (!dmr_word_is_here(word))
 		return false;
 	/* What is copied can be taken back, and must not be from under a write. */
 	losses = raw_seqcount_begin(&t->losses);
-	page = rdd_word_page(word);
+	page = dmr_word_page(word);
 	if (!all_base(page, first, last))
 		return false;
 	/* Pairs with set_home(). */
@@ -261,10 +261,10 @@ static bool is_home(struct rdd_table *t, struct bio *bio)
 }
 
 /* @bio is within a segment. The caller is in an RCU read-side critical section. */
-static enum route route_write(struct rdd_table *t, struct bio *bio,
+static enum route route_write(struct dmr_table *t, struct bio *bio,
 			      struct pieces *pieces)
 {
-	bool watched = rdd_is_watched(t);
+	bool watched = dmr_is_watched(t);
 	unsigned long flags;
 	enum route route;
 	u64 block;
@@ -276,7 +276,7 @@ static enum route route_write(struct rdd_table *t, struct bio *bio,
 	block = first_block(bio);
 	spin_lock_irqsave(&t->lock, flags);
 	if (watched)
-		rdd_watch_clear(t, rdd_block_seg(block), rdd_block_index(block),
+		dmr_watch_clear(t, dmr_block_seg(block), dmr_block_index(block),
 				last_block(bio) - block + 1);
 	route = lock_home(t, bio, pieces);
 	spin_unlock_irqrestore(&t->lock, flags);
@@ -287,7 +287,7 @@ static enum route route_write(struct rdd_table *t, struct bio *bio,
 static void accept_segment(struct bio *bio)
 {
 	sector_t start = bio->bi_iter.bi_sector;
-	unsigned int room = RDD_SEG_SECTORS - (start & (RDD_SEG_SECTORS - 1));
+	unsigned int room = DMR_SEG_SECTORS - (start & (DMR_SEG_SECTORS - 1));
 
 	if (bio_sectors(bio) > room)
 		dm_accept_partial_bio(bio, room);
@@ -297,46 +297,46 @@ static void accept_segment(struct bio *bio)
  * Reads and discards
  */
 
-static unsigned int run_sectors(struct rdd_table *t, struct bio *bio,
-				struct rdd_entry place)
+static unsigned int run_sectors(struct dmr_table *t, struct bio *bio,
+				struct dmr_entry place)
 {
-	unsigned int into = bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS;
+	unsigned int into = bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS;
 	u64 max = last_block(bio) - first_block(bio) + 1;
 	u64 len;
 
 	/* A pool that has become smaller; see send_read(). */
-	if (place.kind == RDD_POOL && place.block < t->pool_blocks)
+	if (place.kind == DMR_POOL && place.block < t->pool_blocks)
 		max = min(max, t->pool_blocks - place.block);
-	len = rdd_table_run(t, first_block(bio), max, place);
-	return min_t(u64, len * RDD_BLOCK_SECTORS - into, bio_sectors(bio));
+	len = dmr_table_run(t, first_block(bio), max, place);
+	return min_t(u64, len * DMR_BLOCK_SECTORS - into, bio_sectors(bio));
 }
 
-static enum route route_read(struct rdd_table *t, struct bio *bio,
-			     struct rdd_entry place)
+static enum route route_read(struct dmr_table *t, struct bio *bio,
+			     struct dmr_entry place)
 {
-	unsigned int into = bio->bi_iter.bi_sector % RDD_BLOCK_SECTORS;
+	unsigned int into = bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS;
 
 	switch (place.kind) {
-	case RDD_BASE:
+	case DMR_BASE:
 		return to_base(t, bio);
-	case RDD_ZERO:
+	case DMR_ZERO:
 		zero_fill_bio(bio);
 		bio_endio(bio);
 		return TAKEN;
-	case RDD_POOL:
+	case DMR_POOL:
 		if (unlikely(place.block >= t->pool_blocks))
 			return FAIL;
 		bio_set_dev(bio, t->pool);
-		bio->bi_iter.bi_sector = place.block * RDD_BLOCK_SECTORS + into;
+		bio->bi_iter.bi_sector = place.block * DMR_BLOCK_SECTORS + into;
 		return GO;
-	case RDD_PAGE:
+	case DMR_PAGE:
 		break;
 	}
 	return FAIL;
 }
 
 /* What the base does not take at the moment changes nothing. */
-static enum route discard_base(struct rdd_table *t, struct bio *bio)
+static enum route discard_base(struct dmr_table *t, struct bio *bio)
 {
 	if (t->base && bdev_max_discard_sectors(t->base))
 		return to_base(t, bio);
@@ -345,12 +345,12 @@ static enum route discard_base(struct rdd_table *t, struct bio *bio)
 }
 
 /* The longest run of @place; in map, or for the worker a part of its own. */
-static enum route map_read(struct rdd_table *t, struct bio *bio)
+static enum route map_read(struct dmr_table *t, struct bio *bio)
 {
-	struct rdd_entry place;
+	struct dmr_entry place;
 	unsigned int len;
 
-	if (!rdd_table_look_up(t, first_block(bio), &place))
+	if (!dmr_table_look_up(t, first_block(bio), &place))
 		return WORK;
 	len = run_sectors(t, bio, place);
 	if (len < bio_sectors(bio))
@@ -358,14 +358,14 @@ static enum route map_read(struct rdd_table *t, struct bio *bio)
 	return route_read(t, bio, place);
 }
 
-static enum route map_discard(struct rdd_table *t, struct bio *bio)
+static enum route map_discard(struct dmr_table *t, struct bio *bio)
 {
-	struct rdd_entry place;
+	struct dmr_entry place;
 	unsigned int len;
 
-	if (rdd_is_watched(t) ||
-	    !rdd_table_look_up(t, first_block(bio), &place) ||
-	    place.kind != RDD_BASE)
+	if (dmr_is_watched(t) ||
+	    !dmr_table_look_up(t, first_block(bio), &place) ||
+	    place.kind != DMR_BASE)
 		return WORK;
 	len = run_sectors(t, bio, place);
 	if (len < bio_sectors(bio))
@@ -377,7 +377,7 @@ static enum route map_discard(struct rdd_table *t, struct bio *bio)
  * map
  */
 
-static int map_result(struct rdd_table *t, struct bio *bio, enum route route)
+static int map_result(struct dmr_table *t, struct bio *bio, enum route route)
 {
 	switch (route) {
 	case GO:
@@ -394,22 +394,22 @@ static int map_result(struct rdd_table *t, struct bio *bio, enum route route)
 	return DM_MAPIO_SUBMITTED;
 }
 
-static int map_flush(struct rdd_table *t, struct bio *bio)
+static int map_flush(struct dmr_table *t, struct bio *bio)
 {
 	if (!t->base) {
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
 	bio_set_dev(bio, t->base);
-	if (likely(!rdd_table_waits(t))) {
+	if (likely(!dmr_table_waits(t))) {
 		io_of(bio)->at_base = true;
 		return DM_MAPIO_REMAPPED;
 	}
-	rdd_commit_defer(t, bio);
+	dmr_commit_defer(t, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
-static bool would_block(struct rdd_table *t, struct bio *bio)
+static bool would_block(struct dmr_table *t, struct bio *bio)
 {
 	return (bio->bi_opf & REQ_NOWAIT) &&
 	       ((t->base && !bdev_nowait(t->base)) ||
@@ -417,21 +417,21 @@ static bool would_block(struct rdd_table *t, struct bio *bio)
 }
 
 /* Not inline: many kernels zero all that a function has on its stack. */
-static noinline int map_change(struct rdd_table *t, struct bio *bio)
+static noinline int map_change(struct dmr_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 
 	return map_result(t, bio, route_write(t, bio, &pieces));
 }
 
-static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio,
-		     struct rdd_io *io)
+static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio,
+		     struct dmr_io *io)
 {
 	enum req_op op = bio_op(bio);
 
 	if (likely(op != REQ_OP_DISCARD)) {
 		accept_segment(bio);
-	} else if (!READ_ONCE(t->nr[RDD_POOL]) &&
+	} else if (!READ_ONCE(t->nr[DMR_POOL]) &&
 		   !bdev_max_discard_sectors(t->base)) {
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
@@ -442,21 +442,21 @@ static int map_write(struct rdd_table *t, struct rdd_target *rt, struct bio *bio
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}
-	if (unlikely(!rdd_is_stable(rt->meta, bio))) {
+	if (unlikely(!dmr_is_stable(rt->meta, bio))) {
 		bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
-		rdd_track_defer(rt->meta, bio);
+		dmr_track_defer(rt->meta, bio);
 		return DM_MAPIO_SUBMITTED;
 	}
 	if (unlikely(op == REQ_OP_DISCARD))
 		return map_result(t, bio, map_discard(t, bio));
-	if (likely(!rdd_is_watched(t) && is_home(t, bio)))
+	if (likely(!dmr_is_watched(t) && is_home(t, bio)))
 		return map_result(t, bio, write_to_base(t, bio));
 	return map_change(t, bio);
 }
 
-int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
+int dmr_remap_map(struct dmr_table *t, struct dmr_target *rt, struct bio *bio)
 {
-	struct rdd_io *io = io_of(bio);
+	struct dmr_io *io = io_of(bio);
 	bool write = op_is_write(bio_op(bio));
 	int r;
 
@@ -478,7 +478,7 @@ int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
 	if (unlikely(write && rt->read_only))
 		return DM_MAPIO_KILL;
 	rcu_read_lock();
-	io->phase = rdd_flight_begin(t);
+	io->phase = dmr_flight_begin(t);
 	io->counted = true;
 	if (write)
 		r = map_write(t, rt, bio, io);
@@ -488,7 +488,7 @@ int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio)
 	return r;
 }
 
-int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
+int dmr_remap_end_write(struct dmr_table *t, struct bio *bio, struct dmr_io *io,
 			blk_status_t *error)
 {
 	unsigned long flags;
@@ -496,48 +496,48 @@ int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
 	if (io->homing) {
 		io->homing = false;
 		spin_lock_irqsave(&t->lock, flags);
-		rdd_page_came_home(io->page, io->first, io->nr, !*error, false);
+		dmr_page_came_home(io->page, io->first, io->nr, !*error, false);
 		spin_unlock_irqrestore(&t->lock, flags);
 	}
 	/* Its entry may be in memory only, even if another write changed it. */
-	if (io->fua && !*error && !io->committed && rdd_table_waits(t)) {
+	if (io->fua && !*error && !io->committed && dmr_table_waits(t)) {
 		io->committed = true;
 		io->at_base = false;
-		rdd_commit_defer(t, bio);
+		dmr_commit_defer(t, bio);
 		return DM_ENDIO_INCOMPLETE;
 	}
 	return DM_ENDIO_DONE;
 }
 
 /* If it is the base that has failed it, its cache may be lost. */
-void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t error)
+void dmr_remap_note_error(struct dmr_table *t, struct bio *bio, blk_status_t error)
 {
 	if (io_of(bio)->at_base && error != BLK_STS_AGAIN &&
 	    error != BLK_STS_DM_REQUEUE && error != BLK_STS_NOSPC)
-		rdd_commit_base_lost(t, true);
+		dmr_commit_base_lost(t, true);
 }
 
 /* ------------------------------------------------------------------
  * The worker: pages
  */
 
-static void page_was_read(RDD_DM_IO_ERRORS, void *context)
+static void page_was_read(DMR_DM_IO_ERRORS, void *context)
 {
-	struct rdd_page *page = context;
-	struct rdd_table *t = page->table;
+	struct dmr_page *page = context;
+	struct dmr_table *t = page->table;
 	unsigned long flags;
 
-	page->load_error = RDD_DM_IO_FAILED ? -EIO : 0;
+	page->load_error = DMR_DM_IO_FAILED ? -EIO : 0;
 	spin_lock_irqsave(&t->lock, flags);
 	list_add_tail(&page->list, &t->loaded);
 	queue_work(t->wq, &t->io_work);
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-static void finish_loads(struct rdd_table *t)
+static void finish_loads(struct dmr_table *t)
 {
 	struct bio_list failed = BIO_EMPTY_LIST;
-	struct rdd_page *page, *next;
+	struct dmr_page *page, *next;
 	struct bio *bio;
 	LIST_HEAD(loaded);
 
@@ -550,11 +550,11 @@ static void finish_loads(struct rdd_table *t)
 		list_del_init(&page->list);
 		if (r)
 			DMERR_LIMIT("%s: cannot read the table's page of segment %llu: error %d",
-				    rdd_meta_name(t->meta), page->seg, r);
+				    dmr_meta_name(t->meta), page->seg, r);
 		else
-			rdd_page_check(page);
+			dmr_page_check(page);
 		spin_lock_irq(&t->lock);
-		rdd_page_end_load(page, r, &failed);
+		dmr_page_end_load(page, r, &failed);
 		spin_unlock_irq(&t->lock);
 	}
 	while ((bio = bio_list_pop(&failed)))
@@ -569,39 +569,39 @@ enum page_is {
 };
 
 /* Have the page of @seg read, or made of its word if @split. */
-static enum page_is want_page(struct rdd_table *t, struct bio *bio, u64 seg,
+static enum page_is want_page(struct dmr_table *t, struct bio *bio, u64 seg,
 			      bool split)
 {
-	struct rdd_page *page = NULL;
+	struct dmr_page *page = NULL;
 	enum page_is is = HERE;
 	u64 word;
 
 	spin_lock_irq(&t->lock);
 	word = t->words[seg];
-	if (word == RDD_WORD_BASE) {
+	if (word == DMR_WORD_BASE) {
 		is = HERE;
-	} else if (word == RDD_WORD_BAD) {
+	} else if (word == DMR_WORD_BAD) {
 		is = DAMAGED;
-	} else if ((word & RDD_WORD_TAGS) == RDD_WORD_LOADING) {
-		wait_in(&rdd_word_page(word)->waiters, bio);
+	} else if ((word & DMR_WORD_TAGS) == DMR_WORD_LOADING) {
+		wait_in(&dmr_word_page(word)->waiters, bio);
 		is = COMING;
-	} else if (!rdd_word_is_here(word) && (split || !rdd_word_is_whole(word))) {
-		page = rdd_page_take(t);
+	} else if (!dmr_word_is_here(word) && (split || !dmr_word_is_whole(word))) {
+		page = dmr_page_take(t);
 		if (!page)
 			is = NO_MEMORY;
 	}
-	if (page && !rdd_word_is_whole(word)) {
-		rdd_page_begin_load(t, page, seg);
+	if (page && !dmr_word_is_whole(word)) {
+		dmr_page_begin_load(t, page, seg);
 		wait_in(&page->waiters, bio);
 		is = COMING;
 	}
 	spin_unlock_irq(&t->lock);
 	if (!page)
 		return is;
-	if (rdd_word_is_whole(word))
-		rdd_page_split(t, page, seg, word);
+	if (dmr_word_is_whole(word))
+		dmr_page_split(t, page, seg, word);
 	else
-		rdd_page_read(page, page_was_read);
+		dmr_page_read(page, page_was_read);
 	return is;
 }
 
@@ -618,7 +618,7 @@ static void submit_or_end(struct bio *bio, enum route route)
 }
 
 /* The first @sectors of @bio, which is what remains, or @bio itself. */
-static struct bio *cut_off(struct rdd_table *t, struct bio *bio,
+static struct bio *cut_off(struct dmr_table *t, struct bio *bio,
 			   unsigned int sectors)
 {
 	struct bio *part;
@@ -631,9 +631,9 @@ static struct bio *cut_off(struct rdd_table *t, struct bio *bio,
 }
 
 /* 1: goes on; 0: @bio waits or has ended; -1: no memory. */
-static int have_page(struct rdd_table *t, struct bio *bio, bool split)
+static int have_page(struct dmr_table *t, struct bio *bio, bool split)
 {
-	switch (want_page(t, bio, rdd_block_seg(first_block(bio)), split)) {
+	switch (want_page(t, bio, dmr_block_seg(first_block(bio)), split)) {
 	case HERE:
 		return 1;
 	case NO_MEMORY:
@@ -647,9 +647,9 @@ static int have_page(struct rdd_table *t, struct bio *bio, bool split)
 	return 0;
 }
 
-static bool work_read(struct rdd_table *t, struct bio *bio)
+static bool work_read(struct dmr_table *t, struct bio *bio)
 {
-	struct rdd_entry place;
+	struct dmr_entry place;
 	unsigned int len;
 	struct bio *part;
 	bool found;
@@ -657,7 +657,7 @@ static bool work_read(struct rdd_table *t, struct bio *bio)
 
 	do {
 		rcu_read_lock();
-		found = rdd_table_look_up(t, first_block(bio), &place);
+		found = dmr_table_look_up(t, first_block(bio), &place);
 		len = found ? run_sectors(t, bio, place) : 0;
 		rcu_read_unlock();
 		if (!found) {
@@ -674,9 +674,9 @@ static bool work_read(struct rdd_table *t, struct bio *bio)
 }
 
 /* Once. Not here: kcopyd must not wait for itself. */
-static bool copy_again(struct rdd_table *t, struct bio *bio)
+static bool copy_again(struct dmr_table *t, struct bio *bio)
 {
-	struct rdd_io *io = io_of(bio);
+	struct dmr_io *io = io_of(bio);
 	unsigned long flags;
 
 	if (io->copied_again)
@@ -696,7 +696,7 @@ static bool copy_again(struct rdd_table *t, struct bio *bio)
  */
 static void do_flush(struct work_struct *work)
 {
-	struct rdd_table *t = container_of(work, struct rdd_table, flush_work);
+	struct dmr_table *t = container_of(work, struct dmr_table, flush_work);
 	unsigned int noio = memalloc_noio_save();
 	struct bio_list bios;
 	struct blk_plug plug;
@@ -708,13 +708,13 @@ static void do_flush(struct work_struct *work)
 	bio_list_init(&t->copied_up);
 	spin_unlock_irq(&t->lock);
 	if (!bio_list_empty(&bios))
-		r = rdd_flush_base(t->meta, t->base);
+		r = dmr_flush_base(t->meta, t->base);
 	/* No commit follows that would act on it. */
 	if (r)
-		rdd_commit_base_lost(t, true);
+		dmr_commit_base_lost(t, true);
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(&bios))) {
-		struct rdd_io *io = io_of(bio);
+		struct dmr_io *io = io_of(bio);
 
 		if (!r && io->losses == READ_ONCE(t->nr_losses)) {
 			io->at_base = true;
@@ -727,7 +727,7 @@ static void do_flush(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-static void flush_copies(struct rdd_table *t, struct bio *bio)
+static void flush_copies(struct dmr_table *t, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -744,8 +744,8 @@ static void flush_copies(struct rdd_table *t, struct bio *bio)
 static void copied(int read_err, unsigned long write_err, void *context)
 {
 	struct bio *bio = context;
-	struct rdd_io *io = io_of(bio);
-	struct rdd_table *t = io->page->table;
+	struct dmr_io *io = io_of(bio);
+	struct dmr_table *t = io->page->table;
 
 	if (read_err || write_err)
 		io->copy_failed = true;
@@ -757,7 +757,7 @@ static void copied(int read_err, unsigned long write_err, void *context)
 		bio_io_error(bio);
 }
 
-static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
+static void copy_up(struct dmr_table *t, struct bio *bio, struct pieces *pieces)
 {
 	unsigned int i;
 
@@ -767,13 +767,13 @@ static void copy_up(struct rdd_table *t, struct bio *bio, struct pieces *pieces)
 	for (i = 0; i < pieces->nr; i++) {
 		struct piece *piece = &pieces->piece[i];
 
-		rdd_copy_home(t, piece->place, piece->sector, piece->count,
+		dmr_copy_home(t, piece->place, piece->sector, piece->count,
 			      copied, bio);
 	}
 }
 
 /* Its blocks are busy, so that their entries are what they were. */
-static void work_recopy(struct rdd_table *t, struct bio *bio)
+static void work_recopy(struct dmr_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 	bool found;
@@ -787,7 +787,7 @@ static void work_recopy(struct rdd_table *t, struct bio *bio)
 		bio_io_error(bio);
 }
 
-static bool work_write(struct rdd_table *t, struct bio *bio)
+static bool work_write(struct dmr_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 	enum route route;
@@ -813,28 +813,28 @@ static bool work_write(struct rdd_table *t, struct bio *bio)
 }
 
 /* Whole blocks of [@start, @end), as indices of @seg. */
-static bool whole_blocks(struct rdd_table *t, u64 seg, sector_t start,
+static bool whole_blocks(struct dmr_table *t, u64 seg, sector_t start,
 			 sector_t end, unsigned int *ret_first,
 			 unsigned int *ret_end)
 {
-	sector_t seg_start = seg * RDD_SEG_SECTORS;
+	sector_t seg_start = seg * DMR_SEG_SECTORS;
 
 	if (end == t->volume_sectors)
-		end = round_up(end, RDD_BLOCK_SECTORS);
-	*ret_first = DIV_ROUND_UP_ULL(start - seg_start, RDD_BLOCK_SECTORS);
-	*ret_end = (end - seg_start) / RDD_BLOCK_SECTORS;
+		end = round_up(end, DMR_BLOCK_SECTORS);
+	*ret_first = DIV_ROUND_UP_ULL(start - seg_start, DMR_BLOCK_SECTORS);
+	*ret_end = (end - seg_start) / DMR_BLOCK_SECTORS;
 	return *ret_first < *ret_end;
 }
 
 /* POOL blocks become ZERO; those that are being written or copied stay. */
-static void discard_entries(struct rdd_table *t, struct rdd_page *page,
+static void discard_entries(struct dmr_table *t, struct dmr_page *page,
 			    unsigned int first, unsigned int end)
 {
 	lockdep_assert_held(&t->lock);
 	for (; first < end; first++) {
-		if (rdd_page_entry(page, first).kind == RDD_POOL &&
+		if (dmr_page_entry(page, first).kind == DMR_POOL &&
 		    !test_bit(first, page->busy))
-			rdd_page_change(page, first, RDD_ZERO, t->io_scratch[first]);
+			dmr_page_change(page, first, DMR_ZERO, t->io_scratch[first]);
 	}
 }
 
@@ -845,62 +845,62 @@ enum discarded {
 };
 
 /* Of @seg, in which the first block is not BASE: blocks [@first, @end). */
-static enum discarded discard_in(struct rdd_table *t, struct bio *bio, u64 seg,
+static enum discarded discard_in(struct dmr_table *t, struct bio *bio, u64 seg,
 				 unsigned int first, unsigned int end)
 {
-	static const struct rdd_entry zero = { .kind = RDD_ZERO };
-	bool all = !first && end == rdd_table_blocks_in(t, seg);
+	static const struct dmr_entry zero = { .kind = DMR_ZERO };
+	bool all = !first && end == dmr_table_blocks_in(t, seg);
 	enum discarded done = DONE;
-	struct rdd_page *page;
+	struct dmr_page *page;
 	u64 word;
 
-	rdd_table_pack(t, seg, first, end - first, zero, t->io_scratch + first);
+	dmr_table_pack(t, seg, first, end - first, zero, t->io_scratch + first);
 	spin_lock_irq(&t->lock);
 	word = t->words[seg];
-	page = rdd_word_page(word);
-	if ((word & RDD_WORD_KIND) == RDD_POOL && all)
-		rdd_table_set_word(t, seg, RDD_WORD_ZERO);
-	else if ((word & RDD_WORD_KIND) == RDD_POOL ||
-		 (!rdd_word_is_whole(word) && !rdd_word_is_here(word)))
+	page = dmr_word_page(word);
+	if ((word & DMR_WORD_KIND) == DMR_POOL && all)
+		dmr_table_set_word(t, seg, DMR_WORD_ZERO);
+	else if ((word & DMR_WORD_KIND) == DMR_POOL ||
+		 (!dmr_word_is_whole(word) && !dmr_word_is_here(word)))
 		done = NEEDS_PAGE;
-	else if (rdd_word_is_whole(word))
+	else if (dmr_word_is_whole(word))
 		done = DONE;
-	else if (rdd_page_is_throttled(page))
+	else if (dmr_page_is_throttled(page))
 		done = THROTTLED;
 	else
 		discard_entries(t, page, first, end);
 	if (done == THROTTLED) {
 		wait_in(&t->throttled, bio);
-		rdd_commit_kick(t);
+		dmr_commit_kick(t);
 	}
 	spin_unlock_irq(&t->lock);
 	return done;
 }
 
 /* Sectors of @bio from its first, within a segment, until one is BASE. */
-static unsigned int not_base_sectors(struct rdd_table *t, struct bio *bio)
+static unsigned int not_base_sectors(struct dmr_table *t, struct bio *bio)
 {
 	u64 block = first_block(bio), last = last_block(bio);
 	sector_t start = bio->bi_iter.bi_sector;
-	struct rdd_entry place;
+	struct dmr_entry place;
 
-	last = min(last, block | (RDD_SEG_BLOCKS - 1));
+	last = min(last, block | (DMR_SEG_BLOCKS - 1));
 	while (block < last) {
-		if (!rdd_table_look_up(t, block + 1, &place) ||
-		    place.kind == RDD_BASE)
+		if (!dmr_table_look_up(t, block + 1, &place) ||
+		    place.kind == DMR_BASE)
 			break;
 		block++;
 	}
-	return min_t(u64, (block + 1) * RDD_BLOCK_SECTORS - start,
+	return min_t(u64, (block + 1) * DMR_BLOCK_SECTORS - start,
 		     bio_sectors(bio));
 }
 
 /* A part whose first block is not BASE. 1: it is done; else as have_page(). */
-static int work_discard_part(struct rdd_table *t, struct bio *bio,
+static int work_discard_part(struct dmr_table *t, struct bio *bio,
 			     unsigned int len)
 {
 	sector_t start = bio->bi_iter.bi_sector;
-	u64 seg = rdd_block_seg(first_block(bio));
+	u64 seg = dmr_block_seg(first_block(bio));
 	unsigned int first, end;
 	int r;
 
@@ -919,24 +919,24 @@ static int work_discard_part(struct rdd_table *t, struct bio *bio,
 	return 1;
 }
 
-static void forget_marks(struct rdd_table *t, struct bio *bio)
+static void forget_marks(struct dmr_table *t, struct bio *bio)
 {
 	u64 block = first_block(bio), end = last_block(bio) + 1;
 
-	while (rdd_is_watched(t) && block < end) {
-		unsigned int first = rdd_block_index(block);
-		unsigned int nr = min_t(u64, end - block, RDD_SEG_BLOCKS - first);
+	while (dmr_is_watched(t) && block < end) {
+		unsigned int first = dmr_block_index(block);
+		unsigned int nr = min_t(u64, end - block, DMR_SEG_BLOCKS - first);
 
 		spin_lock_irq(&t->lock);
-		rdd_watch_clear(t, rdd_block_seg(block), first, nr);
+		dmr_watch_clear(t, dmr_block_seg(block), first, nr);
 		spin_unlock_irq(&t->lock);
 		block += nr;
 	}
 }
 
-static bool work_discard(struct rdd_table *t, struct bio *bio)
+static bool work_discard(struct dmr_table *t, struct bio *bio)
 {
-	struct rdd_entry place;
+	struct dmr_entry place;
 	unsigned int len;
 	struct bio *part;
 	bool found;
@@ -946,23 +946,23 @@ static bool work_discard(struct rdd_table *t, struct bio *bio)
 	do {
 		part = NULL;
 		rcu_read_lock();
-		found = rdd_table_look_up(t, first_block(bio), &place);
+		found = dmr_table_look_up(t, first_block(bio), &place);
 		if (found)
-			len = place.kind == RDD_BASE ?
+			len = place.kind == DMR_BASE ?
 			      run_sectors(t, bio, place) :
 			      not_base_sectors(t, bio);
 		rcu_read_unlock();
 		r = 1;
 		if (!found)
 			r = have_page(t, bio, false);
-		else if (place.kind != RDD_BASE)
+		else if (place.kind != DMR_BASE)
 			r = work_discard_part(t, bio, len);
 		if (r <= 0)
 			return !r;
 		if (!found)
 			continue;
 		part = cut_off(t, bio, len);
-		if (place.kind == RDD_BASE)
+		if (place.kind == DMR_BASE)
 			submit_or_end(part, discard_base(t, part));
 		else
 			bio_endio(part);
@@ -970,7 +970,7 @@ static bool work_discard(struct rdd_table *t, struct bio *bio)
 	return true;
 }
 
-static bool work_bio(struct rdd_table *t, struct bio *bio)
+static bool work_bio(struct dmr_table *t, struct bio *bio)
 {
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
@@ -987,7 +987,7 @@ static bool work_bio(struct rdd_table *t, struct bio *bio)
  * page that only a commit can give, while none succeeds, go back where they came
  * from (noflush), or fail. Pages that are not dirty are to be had by and by.
  */
-static void give_up(struct rdd_table *t, struct bio_list *bios)
+static void give_up(struct dmr_table *t, struct bio_list *bios)
 {
 	struct dm_target *ti = READ_ONCE(t->meta->ti);
 	struct bio_list lost = BIO_EMPTY_LIST;
@@ -1009,7 +1009,7 @@ static void give_up(struct rdd_table *t, struct bio_list *bios)
 
 static void do_io(struct work_struct *work)
 {
-	struct rdd_table *t = container_of(work, struct rdd_table, io_work);
+	struct dmr_table *t = container_of(work, struct dmr_table, io_work);
 	unsigned int noio = memalloc_noio_save();
 	struct bio_list bios, recopies;
 	struct blk_plug plug;
@@ -1047,7 +1047,7 @@ static void do_io(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-void rdd_remap_go_on(struct rdd_table *t, struct bio *bio)
+void dmr_remap_go_on(struct dmr_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 	enum route route = WORK;
@@ -1062,7 +1062,7 @@ void rdd_remap_go_on(struct rdd_table *t, struct bio *bio)
 		submit_or_end(bio, route);
 }
 
-void rdd_remap_init(struct rdd_table *t)
+void dmr_remap_init(struct dmr_table *t)
 {
 	bio_list_init(&t->deferred);
 	bio_list_init(&t->throttled);

@@ -19,15 +19,15 @@
  */
 #include <linux/err.h>
 
-#include "rdd.h"
+#include "dmr.h"
 
-static u64 device_blocks(struct rdd_meta *meta)
+static u64 device_blocks(struct dmr_meta *meta)
 {
 	return dm_bufio_get_device_size(meta->bufio);
 }
 
-static int read_copy(struct rdd_meta *meta, u64 block_nr,
-		     struct rdd_super *super, const char **why)
+static int read_copy(struct dmr_meta *meta, u64 block_nr,
+		     struct dmr_super *super, const char **why)
 {
 	struct dm_buffer *buf;
 	void *data;
@@ -41,8 +41,8 @@ static int read_copy(struct rdd_meta *meta, u64 block_nr,
 		/* A bad sector is -ENODATA, which must not look like zeros. */
 		return -EIO;
 	}
-	r = rdd_super_unpack(data, block_nr, super, why);
-	if (r == -ENODATA && !rdd_is_zero(data, RDD_BLOCK_SIZE)) {
+	r = dmr_super_unpack(data, block_nr, super, why);
+	if (r == -ENODATA && !dmr_is_zero(data, DMR_BLOCK_SIZE)) {
 		*why = "not a revdedup metadata device (no magic), and not zeroed for one";
 		r = -EMEDIUMTYPE;
 	}
@@ -50,11 +50,11 @@ static int read_copy(struct rdd_meta *meta, u64 block_nr,
 	return r;
 }
 
-int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
+int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 		   const char **why)
 {
 	u64 last = device_blocks(meta) - 1;
-	struct rdd_super a, b;
+	struct dmr_super a, b;
 	const char *why_b;
 	int ra, rb, r;
 
@@ -73,48 +73,48 @@ int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
 		return -EEXIST;
 	}
 
-	r = rdd_super_choose(&a, ra, &b, rb, super);
+	r = dmr_super_choose(&a, ra, &b, rb, super);
 	if (r) {
 		*why = ra ? *why : why_b;
 		return r;
 	}
 	/* A copy B from an earlier life of the device was no choice. */
-	if (!ra && !rb && memcmp(a.meta_uuid, b.meta_uuid, RDD_UUID_SIZE)) {
+	if (!ra && !rb && memcmp(a.meta_uuid, b.meta_uuid, DMR_UUID_SIZE)) {
 		why_b = "from an earlier use of the device";
 		rb = -EBADMSG;
 	}
 	if (ra || rb)
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
-		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
+		       dmr_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
 	meta->super_is_stale = ra || rb || a.seq != b.seq;
 	/* What was made of a single copy is in memory only. */
 	meta->epoch_is_unsure = ra || rb;
 	return 0;
 }
 
-static int write_copy(struct rdd_meta *meta, const struct rdd_super *super,
+static int write_copy(struct dmr_meta *meta, const struct dmr_super *super,
 		      u64 block_nr)
 {
-	unsigned int errors = rdd_meta_flush_errors(meta);
+	unsigned int errors = dmr_meta_flush_errors(meta);
 	struct dm_buffer *buf;
 	void *data = dm_bufio_new(meta->bufio, block_nr, &buf);
 
 	if (IS_ERR(data))
 		return PTR_ERR(data);
-	memset(data, 0, RDD_BLOCK_SIZE);
-	rdd_super_pack(super, block_nr, data);
+	memset(data, 0, DMR_BLOCK_SIZE);
+	dmr_super_pack(super, block_nr, data);
 	dm_bufio_mark_buffer_dirty(buf);
 	dm_bufio_release(buf);
-	return rdd_meta_write_out(meta, errors);
+	return dmr_meta_write_out(meta, errors);
 }
 
 /*
  * The device has grown, and the state is to have its copy B at the new end. That
  * one must be there before copy A points to it.
  */
-static int prepare_move(struct rdd_meta *meta, struct rdd_super *next)
+static int prepare_move(struct dmr_meta *meta, struct dmr_super *next)
 {
-	struct rdd_super same = meta->super;
+	struct dmr_super same = meta->super;
 	int r;
 
 	same.seq = ++meta->last_seq;
@@ -124,7 +124,7 @@ static int prepare_move(struct rdd_meta *meta, struct rdd_super *next)
 		r = write_copy(meta, next, next->meta_blocks - 1);
 	if (r) {
 		DMWARN("%s: cannot write the superblock: error %d; the new size of the metadata device is not recorded",
-		       rdd_meta_name(meta), r);
+		       dmr_meta_name(meta), r);
 		meta->super_is_stale = true;
 		return r;
 	}
@@ -132,9 +132,9 @@ static int prepare_move(struct rdd_meta *meta, struct rdd_super *next)
 	return 0;
 }
 
-int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
+int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next)
 {
-	struct rdd_super super = *next;
+	struct dmr_super super = *next;
 	bool first = !meta->super.seq;
 	int ra, rb = 0;
 
@@ -155,16 +155,16 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 		meta->super_is_stale = true;
 		if (super.epoch != meta->super.epoch)
 			meta->epoch_is_unsure = true;
-		rdd_track_failed(meta, "writing the superblock", ra);
+		dmr_track_failed(meta, "writing the superblock", ra);
 		return ra;
 	}
 
 	meta->super = super;
 	if ((ra || rb) && !meta->super_is_stale) {
 		DMWARN("%s: cannot write superblock copy %c: error %d; the other holds the state, will try again",
-		       rdd_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
+		       dmr_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
 		meta->next_retry = jiffies;
-		rdd_track_kick(meta);
+		dmr_track_kick(meta);
 	}
 	meta->super_is_stale = ra || rb;
 	meta->epoch_is_unsure = false;
@@ -173,9 +173,9 @@ int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next)
 	return 0;
 }
 
-int rdd_super_refresh(struct rdd_meta *meta)
+int dmr_super_refresh(struct dmr_meta *meta)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 
-	return meta->super_is_stale ? rdd_super_write(meta, &super) : 0;
+	return meta->super_is_stale ? dmr_super_write(meta, &super) : 0;
 }

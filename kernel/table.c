@@ -30,94 +30,94 @@
  * Counting
  */
 
-unsigned int rdd_table_blocks_in(struct rdd_table *t, u64 seg)
+unsigned int dmr_table_blocks_in(struct dmr_table *t, u64 seg)
 {
-	u64 blocks = DIV_ROUND_UP_ULL(t->volume_sectors, RDD_BLOCK_SECTORS);
+	u64 blocks = DIV_ROUND_UP_ULL(t->volume_sectors, DMR_BLOCK_SECTORS);
 
-	return min_t(u64, blocks - seg * RDD_SEG_BLOCKS, RDD_SEG_BLOCKS);
+	return min_t(u64, blocks - seg * DMR_SEG_BLOCKS, DMR_SEG_BLOCKS);
 }
 
 /* Of a page, in all; those past the end of the volume are BASE, and no blocks. */
-static void count_page(struct rdd_table *t, u64 seg, unsigned int nr_base,
+static void count_page(struct dmr_table *t, u64 seg, unsigned int nr_base,
 		       unsigned int nr_zero, int sign)
 {
-	unsigned int past = RDD_SEG_BLOCKS - rdd_table_blocks_in(t, seg);
+	unsigned int past = DMR_SEG_BLOCKS - dmr_table_blocks_in(t, seg);
 
-	t->nr[RDD_BASE] += sign * ((s64)nr_base - past);
-	t->nr[RDD_ZERO] += sign * (s64)nr_zero;
-	t->nr[RDD_POOL] += sign * ((s64)RDD_SEG_BLOCKS - nr_base - nr_zero);
+	t->nr[DMR_BASE] += sign * ((s64)nr_base - past);
+	t->nr[DMR_ZERO] += sign * (s64)nr_zero;
+	t->nr[DMR_POOL] += sign * ((s64)DMR_SEG_BLOCKS - nr_base - nr_zero);
 }
 
-static void count_word(struct rdd_table *t, u64 seg, u64 word, int sign)
+static void count_word(struct dmr_table *t, u64 seg, u64 word, int sign)
 {
 	u64 hints = word >> 4;
 
-	if (rdd_word_is_whole(word))
-		t->nr[word & RDD_WORD_KIND] += sign * (s64)rdd_table_blocks_in(t, seg);
-	else if (word == RDD_WORD_BAD)
-		t->nr[RDD_POOL] += sign * (s64)rdd_table_blocks_in(t, seg);
-	else if ((word & RDD_WORD_TAGS) == RDD_WORD_AWAY)
-		count_page(t, seg, rdd_hint_base(hints), rdd_hint_zero(hints), sign);
+	if (dmr_word_is_whole(word))
+		t->nr[word & DMR_WORD_KIND] += sign * (s64)dmr_table_blocks_in(t, seg);
+	else if (word == DMR_WORD_BAD)
+		t->nr[DMR_POOL] += sign * (s64)dmr_table_blocks_in(t, seg);
+	else if ((word & DMR_WORD_TAGS) == DMR_WORD_AWAY)
+		count_page(t, seg, dmr_hint_base(hints), dmr_hint_zero(hints), sign);
 	else
-		count_page(t, seg, rdd_word_page(word)->nr_base,
-			   rdd_word_page(word)->nr_zero, sign);
+		count_page(t, seg, dmr_word_page(word)->nr_base,
+			   dmr_word_page(word)->nr_zero, sign);
 }
 
 /* ------------------------------------------------------------------
  * Words
  */
 
-static void store_word(struct rdd_table *t, u64 seg, u64 word)
+static void store_word(struct dmr_table *t, u64 seg, u64 word)
 {
-	/* Pairs with rdd_table_word(). */
+	/* Pairs with dmr_table_word(). */
 	smp_store_release(&t->words[seg], word);
 }
 
-void rdd_table_word_dirty(struct rdd_table *t, u64 seg)
+void dmr_table_word_dirty(struct dmr_table *t, u64 seg)
 {
-	__set_bit(seg / RDD_SEG_BLOCKS, t->words_dirty);
+	__set_bit(seg / DMR_SEG_BLOCKS, t->words_dirty);
 	WRITE_ONCE(t->words_wait, true);
 	queue_delayed_work(t->wq, &t->commit_work, HZ);
 }
 
-void rdd_table_set_word(struct rdd_table *t, u64 seg, u64 word)
+void dmr_table_set_word(struct dmr_table *t, u64 seg, u64 word)
 {
 	count_word(t, seg, t->words[seg], -1);
 	count_word(t, seg, word, 1);
 	store_word(t, seg, word);
-	rdd_table_word_dirty(t, seg);
+	dmr_table_word_dirty(t, seg);
 }
 
 /* A look at a word that is on disk, as it is in memory. */
-static u64 word_from_disk(struct rdd_table *t, u64 seg, __le64 value)
+static u64 word_from_disk(struct dmr_table *t, u64 seg, __le64 value)
 {
-	struct rdd_entry entry;
+	struct dmr_entry entry;
 
-	if (!rdd_entry_unpack(t->seed, true, seg, le64_to_cpu(value), &entry)) {
+	if (!dmr_entry_unpack(t->seed, true, seg, le64_to_cpu(value), &entry)) {
 		DMERR_LIMIT("%s: the table's word of segment %llu is damaged: its blocks cannot be read",
-			    rdd_meta_name(t->meta), seg);
-		return RDD_WORD_BAD;
+			    dmr_meta_name(t->meta), seg);
+		return DMR_WORD_BAD;
 	}
-	if (entry.kind != RDD_PAGE)
-		return rdd_word_of(entry);
+	if (entry.kind != DMR_PAGE)
+		return dmr_word_of(entry);
 	/* A hint; and that all of it is BASE only the page itself can say. */
-	if (rdd_hint_base(entry.block) == RDD_SEG_BLOCKS)
-		entry.block = rdd_page_hints(RDD_SEG_BLOCKS - 1, 0);
-	return entry.block << 4 | RDD_WORD_AWAY;
+	if (dmr_hint_base(entry.block) == DMR_SEG_BLOCKS)
+		entry.block = dmr_page_hints(DMR_SEG_BLOCKS - 1, 0);
+	return entry.block << 4 | DMR_WORD_AWAY;
 }
 
 /* ------------------------------------------------------------------
  * Pages
  */
 
-static u64 page_hints(struct rdd_page *page)
+static u64 page_hints(struct dmr_page *page)
 {
-	return rdd_page_hints(page->nr_base, page->nr_zero);
+	return dmr_page_hints(page->nr_base, page->nr_zero);
 }
 
-static struct rdd_page *new_page(struct rdd_table *t, gfp_t gfp)
+static struct dmr_page *new_page(struct dmr_table *t, gfp_t gfp)
 {
-	struct rdd_page *page = kzalloc(sizeof(*page), gfp);
+	struct dmr_page *page = kzalloc(sizeof(*page), gfp);
 
 	if (!page)
 		return NULL;
@@ -133,7 +133,7 @@ static struct rdd_page *new_page(struct rdd_table *t, gfp_t gfp)
 	return page;
 }
 
-static void free_page_struct(struct rdd_page *page)
+static void free_page_struct(struct dmr_page *page)
 {
 	free_page((unsigned long)page->entries);
 	kfree(page);
@@ -141,8 +141,8 @@ static void free_page_struct(struct rdd_page *page)
 
 static void is_free(struct rcu_head *rcu)
 {
-	struct rdd_page *page = container_of(rcu, struct rdd_page, rcu);
-	struct rdd_table *t = page->table;
+	struct dmr_page *page = container_of(rcu, struct dmr_page, rcu);
+	struct dmr_table *t = page->table;
 	unsigned long flags;
 
 	spin_lock_irqsave(&t->lock, flags);
@@ -154,38 +154,38 @@ static void is_free(struct rcu_head *rcu)
 }
 
 /* Nobody finds @page any more; some may be looking at it. */
-static void retire(struct rdd_page *page)
+static void retire(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
 	lockdep_assert_held(&t->lock);
-	if (page->state == RDD_PAGE_DIRTY || page->state == RDD_PAGE_COMMITTING)
+	if (page->state == DMR_PAGE_DIRTY || page->state == DMR_PAGE_COMMITTING)
 		WRITE_ONCE(t->nr_dirty, t->nr_dirty - 1);
 	list_del_init(&page->list);
-	page->state = RDD_PAGE_FREE;
+	page->state = DMR_PAGE_FREE;
 	t->nr_spare++;
-	rdd_remap_defer(t, &page->waiters);
+	dmr_remap_defer(t, &page->waiters);
 	call_rcu(&page->rcu, is_free);
 }
 
-void rdd_page_replace(struct rdd_page *page, u64 word)
+void dmr_page_replace(struct dmr_page *page, u64 word)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
-	rdd_table_set_word(t, page->seg, word);
+	dmr_table_set_word(t, page->seg, word);
 	retire(page);
 }
 
-static bool put_out_one(struct rdd_table *t)
+static bool put_out_one(struct dmr_table *t)
 {
 	unsigned int looks = CLOCK_MAX;
-	struct rdd_page *page, *next;
+	struct dmr_page *page, *next;
 
 	list_for_each_entry_safe(page, next, &t->clean, list) {
 		if (!page->nr_pins && bio_list_empty(&page->waiters) &&
 		    (!READ_ONCE(page->referenced) || looks < CLOCK_MAX / 2)) {
 			u64 word = page->on_disk ?
-				   page_hints(page) << 4 | RDD_WORD_AWAY :
+				   page_hints(page) << 4 | DMR_WORD_AWAY :
 				   page->disk_word;
 
 			/* Of the same entries, so nothing is to be counted. */
@@ -201,13 +201,13 @@ static bool put_out_one(struct rdd_table *t)
 	return false;
 }
 
-struct rdd_page *rdd_page_take(struct rdd_table *t)
+struct dmr_page *dmr_page_take(struct dmr_table *t)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	unsigned int puts;
 
 	lockdep_assert_held(&t->lock);
-	page = list_first_entry_or_null(&t->free, struct rdd_page, list);
+	page = list_first_entry_or_null(&t->free, struct dmr_page, list);
 	if (page) {
 		list_del_init(&page->list);
 		t->nr_spare--;
@@ -219,15 +219,15 @@ struct rdd_page *rdd_page_take(struct rdd_table *t)
 	     (!page || t->nr_pages >= t->max_pages); puts++) {
 		if (!put_out_one(t)) {
 			if (!t->nr_spare)
-				rdd_commit_kick(t);
+				dmr_commit_kick(t);
 			break;
 		}
 	}
 	if (page) {
-		bitmap_zero(page->home, RDD_SEG_BLOCKS);
-		bitmap_zero(page->copied, RDD_SEG_BLOCKS);
-		bitmap_zero(page->taken, RDD_SEG_BLOCKS);
-		bitmap_zero(page->busy, RDD_SEG_BLOCKS);
+		bitmap_zero(page->home, DMR_SEG_BLOCKS);
+		bitmap_zero(page->copied, DMR_SEG_BLOCKS);
+		bitmap_zero(page->taken, DMR_SEG_BLOCKS);
+		bitmap_zero(page->busy, DMR_SEG_BLOCKS);
 		page->changed = false;
 		page->on_disk = false;
 		page->nr_pins = 0;
@@ -236,11 +236,11 @@ struct rdd_page *rdd_page_take(struct rdd_table *t)
 	return page;
 }
 
-void rdd_page_give_back(struct rdd_page *page)
+void dmr_page_give_back(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
-	page->state = RDD_PAGE_FREE;
+	page->state = DMR_PAGE_FREE;
 	list_add(&page->list, &t->free);
 	t->nr_spare++;
 	if (!bio_list_empty(&t->deferred))
@@ -248,45 +248,45 @@ void rdd_page_give_back(struct rdd_page *page)
 	wake_up_all(&t->page_wait);
 }
 
-static void page_install(struct rdd_page *page)
+static void page_install(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
 	lockdep_assert_held(&t->lock);
-	page->state = RDD_PAGE_CLEAN;
+	page->state = DMR_PAGE_CLEAN;
 	list_add_tail(&page->list, &t->clean);
 	store_word(t, page->seg, (unsigned long)page);
 }
 
-void rdd_page_mark_dirty(struct rdd_page *page)
+void dmr_page_mark_dirty(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
-	if (page->state != RDD_PAGE_CLEAN)
+	if (page->state != DMR_PAGE_CLEAN)
 		return;
-	page->state = RDD_PAGE_DIRTY;
+	page->state = DMR_PAGE_DIRTY;
 	list_move_tail(&page->list, &t->dirty);
 	WRITE_ONCE(t->nr_dirty, t->nr_dirty + 1);
 	if (t->nr_dirty > t->max_dirty / 2)
-		rdd_commit_kick(t);
+		dmr_commit_kick(t);
 	else
 		queue_delayed_work(t->wq, &t->commit_work, HZ);
 }
 
-static void page_recount(struct rdd_page *page, u64 hints)
+static void page_recount(struct dmr_page *page, u64 hints)
 {
 	unsigned int i;
 
-	count_page(page->table, page->seg, rdd_hint_base(hints),
-		   rdd_hint_zero(hints), -1);
+	count_page(page->table, page->seg, dmr_hint_base(hints),
+		   dmr_hint_zero(hints), -1);
 	page->nr_base = 0;
 	page->nr_zero = 0;
-	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
-		switch (rdd_page_entry(page, i).kind) {
-		case RDD_BASE:
+	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
+		switch (dmr_page_entry(page, i).kind) {
+		case DMR_BASE:
 			page->nr_base++;
 			break;
-		case RDD_ZERO:
+		case DMR_ZERO:
 			page->nr_zero++;
 			break;
 		default:
@@ -297,20 +297,20 @@ static void page_recount(struct rdd_page *page, u64 hints)
 }
 
 /* One entry more (or less) of @kind. */
-static void count_entry(struct rdd_page *page, enum rdd_kind kind, int by)
+static void count_entry(struct dmr_page *page, enum dmr_kind kind, int by)
 {
-	if (kind == RDD_BASE)
+	if (kind == DMR_BASE)
 		page->nr_base += by;
-	else if (kind == RDD_ZERO)
+	else if (kind == DMR_ZERO)
 		page->nr_zero += by;
-	page->table->nr[kind ? kind : RDD_POOL] += by;
+	page->table->nr[kind ? kind : DMR_POOL] += by;
 }
 
-void rdd_page_change(struct rdd_page *page, unsigned int i, enum rdd_kind kind,
+void dmr_page_change(struct dmr_page *page, unsigned int i, enum dmr_kind kind,
 		     __le64 packed)
 {
 	lockdep_assert_held(&page->table->lock);
-	count_entry(page, rdd_page_entry(page, i).kind, -1);
+	count_entry(page, dmr_page_entry(page, i).kind, -1);
 	count_entry(page, kind, 1);
 	WRITE_ONCE(page->entries[i], packed);
 	clear_bit(i, page->taken);
@@ -318,18 +318,18 @@ void rdd_page_change(struct rdd_page *page, unsigned int i, enum rdd_kind kind,
 	smp_mb__before_atomic();
 	clear_bit(i, page->home);
 	page->changed = true;
-	rdd_page_mark_dirty(page);
+	dmr_page_mark_dirty(page);
 }
 
 /* The write or copy home of block @i has completed. */
-static void set_home(struct rdd_page *page, unsigned int i, bool copied)
+static void set_home(struct dmr_page *page, unsigned int i, bool copied)
 {
-	enum rdd_kind kind = rdd_page_entry(page, i).kind;
+	enum dmr_kind kind = dmr_page_entry(page, i).kind;
 
-	if (kind == RDD_BASE)
+	if (kind == DMR_BASE)
 		return;
 	count_entry(page, kind, -1);
-	count_entry(page, RDD_BASE, 1);
+	count_entry(page, DMR_BASE, 1);
 	if (copied) {
 		__set_bit(i, page->copied);
 		/* Pairs with is_home(). */
@@ -338,51 +338,51 @@ static void set_home(struct rdd_page *page, unsigned int i, bool copied)
 	set_bit(i, page->home);
 }
 
-unsigned int rdd_page_take_back(struct rdd_page *page)
+unsigned int dmr_page_take_back(struct dmr_page *page)
 {
 	unsigned int i, nr = 0;
 
 	lockdep_assert_held(&page->table->lock);
-	for_each_set_bit(i, page->copied, RDD_SEG_BLOCKS) {
+	for_each_set_bit(i, page->copied, DMR_SEG_BLOCKS) {
 		/* Not where `remap` or `alias` came between. */
 		if (!test_bit(i, page->home))
 			continue;
 		clear_bit(i, page->taken);
 		clear_bit(i, page->home);
-		rdd_watch_clear(page->table, page->seg, i, 1);
-		count_entry(page, RDD_BASE, -1);
-		count_entry(page, rdd_page_entry(page, i).kind, 1);
+		dmr_watch_clear(page->table, page->seg, i, 1);
+		count_entry(page, DMR_BASE, -1);
+		count_entry(page, dmr_page_entry(page, i).kind, 1);
 		nr++;
 	}
-	bitmap_zero(page->copied, RDD_SEG_BLOCKS);
+	bitmap_zero(page->copied, DMR_SEG_BLOCKS);
 	return nr;
 }
 
-void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int nr)
+void dmr_page_make_busy(struct dmr_page *page, unsigned int first, unsigned int nr)
 {
 	lockdep_assert_held(&page->table->lock);
-	if (!rdd_broken(copyup))
+	if (!dmr_broken(copyup))
 		bitmap_set(page->busy, first, nr);
-	rdd_page_pin(page);
+	dmr_page_pin(page);
 	/* Before it is: so there is a limit on what waits for a commit. */
-	rdd_page_mark_dirty(page);
+	dmr_page_mark_dirty(page);
 }
 
-bool rdd_page_is_throttled(struct rdd_page *page)
+bool dmr_page_is_throttled(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
-	return page->state == RDD_PAGE_CLEAN && t->nr_dirty >= t->max_dirty;
+	return page->state == DMR_PAGE_CLEAN && t->nr_dirty >= t->max_dirty;
 }
 
-void rdd_page_pin(struct rdd_page *page)
+void dmr_page_pin(struct dmr_page *page)
 {
 	page->nr_pins++;
 }
 
-void rdd_page_unpin(struct rdd_page *page)
+void dmr_page_unpin(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
 	page->nr_pins--;
 	if (!page->nr_pins && !t->nr_spare && !bio_list_empty(&t->deferred))
@@ -390,7 +390,7 @@ void rdd_page_unpin(struct rdd_page *page)
 	wake_up_all(&t->page_wait);
 }
 
-void rdd_page_came_home(struct rdd_page *page, unsigned int first,
+void dmr_page_came_home(struct dmr_page *page, unsigned int first,
 			unsigned int nr, bool ok, bool copied)
 {
 	unsigned int i;
@@ -402,50 +402,50 @@ void rdd_page_came_home(struct rdd_page *page, unsigned int first,
 		bitmap_clear(page->copied, first, nr);
 	for (i = first; ok && i < first + nr; i++)
 		set_home(page, i, copied);
-	rdd_remap_defer(page->table, &page->waiters);
-	rdd_page_unpin(page);
+	dmr_remap_defer(page->table, &page->waiters);
+	dmr_page_unpin(page);
 }
 
-void rdd_table_pack(struct rdd_table *t, u64 seg, unsigned int first,
-		    unsigned int nr, struct rdd_entry place, __le64 *to)
+void dmr_table_pack(struct dmr_table *t, u64 seg, unsigned int first,
+		    unsigned int nr, struct dmr_entry place, __le64 *to)
 {
-	u64 index = seg * RDD_SEG_BLOCKS + first;
+	u64 index = seg * DMR_SEG_BLOCKS + first;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++)
-		to[i] = cpu_to_le64(rdd_entry_pack(t->seed, false, index + i,
-						   rdd_entry_plus(place, i)));
+		to[i] = cpu_to_le64(dmr_entry_pack(t->seed, false, index + i,
+						   dmr_entry_plus(place, i)));
 }
 
-static void page_fill(struct rdd_page *page, u64 seg, u64 word)
+static void page_fill(struct dmr_page *page, u64 seg, u64 word)
 {
-	static const struct rdd_entry base = { .kind = RDD_BASE };
-	struct rdd_table *t = page->table;
-	struct rdd_entry place = rdd_entry_body(word);
-	unsigned int nr = rdd_table_blocks_in(t, seg);
+	static const struct dmr_entry base = { .kind = DMR_BASE };
+	struct dmr_table *t = page->table;
+	struct dmr_entry place = dmr_entry_body(word);
+	unsigned int nr = dmr_table_blocks_in(t, seg);
 
-	rdd_table_pack(t, seg, 0, nr, place, page->entries);
-	rdd_table_pack(t, seg, nr, RDD_SEG_BLOCKS - nr, base, page->entries + nr);
+	dmr_table_pack(t, seg, 0, nr, place, page->entries);
+	dmr_table_pack(t, seg, nr, DMR_SEG_BLOCKS - nr, base, page->entries + nr);
 	page->seg = seg;
 	page->disk_word = word;
-	page->nr_base = RDD_SEG_BLOCKS - nr + (place.kind == RDD_BASE ? nr : 0);
-	page->nr_zero = place.kind == RDD_ZERO ? nr : 0;
+	page->nr_base = DMR_SEG_BLOCKS - nr + (place.kind == DMR_BASE ? nr : 0);
+	page->nr_zero = place.kind == DMR_ZERO ? nr : 0;
 }
 
-void rdd_page_check(struct rdd_page *page)
+void dmr_page_check(struct dmr_page *page)
 {
-	struct rdd_table *t = page->table;
-	static const struct rdd_entry base = { .kind = RDD_BASE };
-	unsigned int nr = rdd_table_blocks_in(t, page->seg);
-	u64 index = page->seg * RDD_SEG_BLOCKS;
+	struct dmr_table *t = page->table;
+	static const struct dmr_entry base = { .kind = DMR_BASE };
+	unsigned int nr = dmr_table_blocks_in(t, page->seg);
+	u64 index = page->seg * DMR_SEG_BLOCKS;
 	unsigned int i, nr_bad = 0;
-	struct rdd_entry entry;
+	struct dmr_entry entry;
 
 	/* A crash can leave others there when the volume becomes smaller. */
-	rdd_table_pack(t, page->seg, nr, RDD_SEG_BLOCKS - nr, base,
+	dmr_table_pack(t, page->seg, nr, DMR_SEG_BLOCKS - nr, base,
 		       page->entries + nr);
 	for (i = 0; i < nr; i++) {
-		if (rdd_entry_unpack(t->seed, false, index + i,
+		if (dmr_entry_unpack(t->seed, false, index + i,
 				     le64_to_cpu(page->entries[i]), &entry))
 			continue;
 		page->entries[i] = 0;
@@ -453,20 +453,20 @@ void rdd_page_check(struct rdd_page *page)
 	}
 	if (nr_bad)
 		DMERR_LIMIT("%s: %u entries of the table's page of segment %llu are damaged: these blocks cannot be read",
-			    rdd_meta_name(t->meta), nr_bad, page->seg);
+			    dmr_meta_name(t->meta), nr_bad, page->seg);
 }
 
 /* ------------------------------------------------------------------
  * For those who may sleep
  */
 
-int rdd_table_io(struct rdd_table *t, blk_opf_t opf, u64 block, unsigned int nr,
+int dmr_table_io(struct dmr_table *t, blk_opf_t opf, u64 block, unsigned int nr,
 		 void *vmalloced)
 {
 	struct dm_io_region where = {
 		.bdev = t->meta->bdev,
-		.sector = block * RDD_BLOCK_SECTORS,
-		.count = nr * RDD_BLOCK_SECTORS,
+		.sector = block * DMR_BLOCK_SECTORS,
+		.count = nr * DMR_BLOCK_SECTORS,
 	};
 	struct dm_io_request req = {
 		.bi_opf = opf,
@@ -475,16 +475,16 @@ int rdd_table_io(struct rdd_table *t, blk_opf_t opf, u64 block, unsigned int nr,
 		.client = t->io,
 	};
 
-	return rdd_dm_io(&req, 1, &where, NULL);
+	return dmr_dm_io(&req, 1, &where, NULL);
 }
 
-int rdd_page_read(struct rdd_page *page, io_notify_fn done)
+int dmr_page_read(struct dmr_page *page, io_notify_fn done)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 	struct dm_io_region where = {
 		.bdev = t->meta->bdev,
-		.sector = rdd_page_block(page->seg) * RDD_BLOCK_SECTORS,
-		.count = RDD_BLOCK_SECTORS,
+		.sector = dmr_page_block(page->seg) * DMR_BLOCK_SECTORS,
+		.count = DMR_BLOCK_SECTORS,
 	};
 	struct dm_io_request req = {
 		.bi_opf = REQ_OP_READ | REQ_META,
@@ -495,35 +495,35 @@ int rdd_page_read(struct rdd_page *page, io_notify_fn done)
 		.client = t->io,
 	};
 
-	return rdd_dm_io(&req, 1, &where, NULL);
+	return dmr_dm_io(&req, 1, &where, NULL);
 }
 
-static bool is_loading(struct rdd_table *t, u64 seg)
+static bool is_loading(struct dmr_table *t, u64 seg)
 {
-	return (READ_ONCE(t->words[seg]) & RDD_WORD_TAGS) == RDD_WORD_LOADING;
+	return (READ_ONCE(t->words[seg]) & DMR_WORD_TAGS) == DMR_WORD_LOADING;
 }
 
-void rdd_page_begin_load(struct rdd_table *t, struct rdd_page *page, u64 seg)
+void dmr_page_begin_load(struct dmr_table *t, struct dmr_page *page, u64 seg)
 {
 	u64 hints = t->words[seg] >> 4;
 
 	page->seg = seg;
-	page->state = RDD_PAGE_LOADING;
-	page->nr_base = rdd_hint_base(hints);
-	page->nr_zero = rdd_hint_zero(hints);
-	store_word(t, seg, (unsigned long)page | RDD_WORD_LOADING);
+	page->state = DMR_PAGE_LOADING;
+	page->nr_base = dmr_hint_base(hints);
+	page->nr_zero = dmr_hint_zero(hints);
+	store_word(t, seg, (unsigned long)page | DMR_WORD_LOADING);
 }
 
-void rdd_page_end_load(struct rdd_page *page, int r, struct bio_list *failed)
+void dmr_page_end_load(struct dmr_page *page, int r, struct bio_list *failed)
 {
-	struct rdd_table *t = page->table;
+	struct dmr_table *t = page->table;
 
 	lockdep_assert_held(&t->lock);
 	t->page_reads++;
 	if (r) {
 		bio_list_merge_init(failed, &page->waiters);
-		store_word(t, page->seg, page_hints(page) << 4 | RDD_WORD_AWAY);
-		rdd_page_give_back(page);
+		store_word(t, page->seg, page_hints(page) << 4 | DMR_WORD_AWAY);
+		dmr_page_give_back(page);
 		return;
 	}
 	page->on_disk = true;
@@ -541,23 +541,23 @@ void rdd_page_end_load(struct rdd_page *page, int r, struct bio_list *failed)
 	wake_up_all(&t->page_wait);
 }
 
-static int load_now(struct rdd_table *t, struct rdd_page *page)
+static int load_now(struct dmr_table *t, struct dmr_page *page)
 {
 	struct bio_list failed = BIO_EMPTY_LIST;
 	struct bio *bio;
-	int r = rdd_page_read(page, NULL);
+	int r = dmr_page_read(page, NULL);
 
 	if (!r)
-		rdd_page_check(page);
+		dmr_page_check(page);
 	spin_lock_irq(&t->lock);
-	rdd_page_end_load(page, r, &failed);
+	dmr_page_end_load(page, r, &failed);
 	spin_unlock_irq(&t->lock);
 	while ((bio = bio_list_pop(&failed)))
 		bio_io_error(bio);
 	return r;
 }
 
-void rdd_page_split(struct rdd_table *t, struct rdd_page *page, u64 seg,
+void dmr_page_split(struct dmr_table *t, struct dmr_page *page, u64 seg,
 		    u64 word)
 {
 	page_fill(page, seg, word);
@@ -565,18 +565,18 @@ void rdd_page_split(struct rdd_table *t, struct rdd_page *page, u64 seg,
 	if (t->words[seg] == word)
 		page_install(page);
 	else
-		rdd_page_give_back(page);
+		dmr_page_give_back(page);
 	spin_unlock_irq(&t->lock);
 }
 
-static bool has_free(struct rdd_table *t)
+static bool has_free(struct dmr_table *t)
 {
 	return !list_empty_careful(&t->free);
 }
 
-int rdd_page_get(struct rdd_table *t, u64 seg, struct rdd_page **ret)
+int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret)
 {
-	struct rdd_page *page;
+	struct dmr_page *page;
 	u64 word;
 	long r = 0;
 
@@ -584,22 +584,22 @@ int rdd_page_get(struct rdd_table *t, u64 seg, struct rdd_page **ret)
 		page = NULL;
 		spin_lock_irq(&t->lock);
 		word = t->words[seg];
-		if (rdd_word_is_here(word)) {
-			*ret = rdd_word_page(word);
-			rdd_page_pin(*ret);
+		if (dmr_word_is_here(word)) {
+			*ret = dmr_word_page(word);
+			dmr_page_pin(*ret);
 			spin_unlock_irq(&t->lock);
 			return 0;
 		}
-		if (word != RDD_WORD_BAD && !is_loading(t, seg))
-			page = rdd_page_take(t);
-		if (page && !rdd_word_is_whole(word))
-			rdd_page_begin_load(t, page, seg);
+		if (word != DMR_WORD_BAD && !is_loading(t, seg))
+			page = dmr_page_take(t);
+		if (page && !dmr_word_is_whole(word))
+			dmr_page_begin_load(t, page, seg);
 		spin_unlock_irq(&t->lock);
 
-		if (word == RDD_WORD_BAD)
+		if (word == DMR_WORD_BAD)
 			return -EUCLEAN;
-		if (page && rdd_word_is_whole(word))
-			rdd_page_split(t, page, seg, word);
+		if (page && dmr_word_is_whole(word))
+			dmr_page_split(t, page, seg, word);
 		else if (page)
 			r = load_now(t, page);
 		else if (is_loading(t, seg))
@@ -612,10 +612,10 @@ int rdd_page_get(struct rdd_table *t, u64 seg, struct rdd_page **ret)
 	return r;
 }
 
-void rdd_page_put(struct rdd_page *page)
+void dmr_page_put(struct dmr_page *page)
 {
 	spin_lock_irq(&page->table->lock);
-	rdd_page_unpin(page);
+	dmr_page_unpin(page);
 	spin_unlock_irq(&page->table->lock);
 }
 
@@ -623,40 +623,40 @@ void rdd_page_put(struct rdd_page *page)
  * Looking up
  */
 
-bool rdd_table_look_up(struct rdd_table *t, u64 block, struct rdd_entry *place)
+bool dmr_table_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place)
 {
-	u64 word = rdd_table_word(t, rdd_block_seg(block));
-	struct rdd_page *page;
+	u64 word = dmr_table_word(t, dmr_block_seg(block));
+	struct dmr_page *page;
 
-	if (rdd_word_is_whole(word)) {
-		*place = rdd_entry_plus(rdd_entry_body(word), rdd_block_index(block));
+	if (dmr_word_is_whole(word)) {
+		*place = dmr_entry_plus(dmr_entry_body(word), dmr_block_index(block));
 		return true;
 	}
-	if (unlikely(!rdd_word_is_here(word))) {
-		place->kind = RDD_PAGE;
+	if (unlikely(!dmr_word_is_here(word))) {
+		place->kind = DMR_PAGE;
 		place->block = 0;
-		return word == RDD_WORD_BAD;
+		return word == DMR_WORD_BAD;
 	}
-	page = rdd_word_page(word);
+	page = dmr_word_page(word);
 	if (!READ_ONCE(page->referenced))
 		WRITE_ONCE(page->referenced, true);
-	*place = rdd_page_entry(page, rdd_block_index(block));
+	*place = dmr_page_entry(page, dmr_block_index(block));
 	return true;
 }
 
-u64 rdd_table_run(struct rdd_table *t, u64 block, u64 max, struct rdd_entry place)
+u64 dmr_table_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry place)
 {
-	struct rdd_entry next;
+	struct dmr_entry next;
 	u64 len = 1;
 
 	while (len < max) {
-		u64 word = rdd_table_word(t, rdd_block_seg(block + len));
+		u64 word = dmr_table_word(t, dmr_block_seg(block + len));
 		u64 step = 1;
 
-		if (rdd_word_is_whole(word))
-			step = RDD_SEG_BLOCKS - rdd_block_index(block + len);
-		if (!rdd_table_look_up(t, block + len, &next) ||
-		    !rdd_entry_equal(next, rdd_entry_plus(place, len)))
+		if (dmr_word_is_whole(word))
+			step = DMR_SEG_BLOCKS - dmr_block_index(block + len);
+		if (!dmr_table_look_up(t, block + len, &next) ||
+		    !dmr_entry_equal(next, dmr_entry_plus(place, len)))
 			break;
 		len += step;
 	}
@@ -668,13 +668,13 @@ u64 rdd_table_run(struct rdd_table *t, u64 block, u64 max, struct rdd_entry plac
  */
 
 /* The words in @nr blocks of them, the first of which is that of @seg. */
-static int load_words(struct rdd_table *t, u64 seg, unsigned int nr, __le64 *buf)
+static int load_words(struct dmr_table *t, u64 seg, unsigned int nr, __le64 *buf)
 {
-	u64 end = min(seg + (u64)nr * RDD_SEG_BLOCKS, t->nr_segs);
+	u64 end = min(seg + (u64)nr * DMR_SEG_BLOCKS, t->nr_segs);
 	unsigned int i;
 	int r;
 
-	r = rdd_table_io(t, REQ_OP_READ | REQ_META, rdd_word_block(seg), nr, buf);
+	r = dmr_table_io(t, REQ_OP_READ | REQ_META, dmr_word_block(seg), nr, buf);
 	if (r)
 		return r;
 	for (i = 0; seg < end; seg++, i++) {
@@ -690,26 +690,26 @@ static void *alloc_quietly(size_t size)
 	return __vmalloc(size, GFP_KERNEL | __GFP_NOWARN);
 }
 
-int rdd_table_load(struct rdd_table *t, bool fresh)
+int dmr_table_load(struct dmr_table *t, bool fresh)
 {
-	u64 group_segs = RDD_GROUP_SEGS, seg;
+	u64 group_segs = DMR_GROUP_SEGS, seg;
 	__le64 *buf;
 	int r = 0;
 
 	if (fresh) {
 		for (seg = 0; seg < t->nr_segs; seg++) {
-			t->words[seg] = RDD_WORD_BASE;
-			count_word(t, seg, RDD_WORD_BASE, 1);
+			t->words[seg] = DMR_WORD_BASE;
+			count_word(t, seg, DMR_WORD_BASE, 1);
 		}
 		return 0;
 	}
-	buf = alloc_quietly(RDD_GROUP_WORD_BLOCKS * RDD_BLOCK_SIZE);
+	buf = alloc_quietly(DMR_GROUP_WORD_BLOCKS * DMR_BLOCK_SIZE);
 	if (!buf)
 		return -ENOMEM;
 	for (seg = 0; !r && seg < t->nr_segs; seg += group_segs) {
 		u64 nr = min(t->nr_segs - seg, group_segs);
 
-		r = load_words(t, seg, DIV_ROUND_UP_ULL(nr, RDD_SEG_BLOCKS), buf);
+		r = load_words(t, seg, DIV_ROUND_UP_ULL(nr, DMR_SEG_BLOCKS), buf);
 		cond_resched();
 	}
 	vfree(buf);
@@ -723,40 +723,40 @@ static u64 *alloc_words(u64 nr_segs)
 
 static unsigned long *alloc_word_bits(u64 nr_segs)
 {
-	u64 nr = DIV_ROUND_UP_ULL(nr_segs, RDD_SEG_BLOCKS);
+	u64 nr = DIV_ROUND_UP_ULL(nr_segs, DMR_SEG_BLOCKS);
 
 	return kvcalloc(BITS_TO_LONGS(nr), sizeof(long), GFP_KERNEL);
 }
 
 /* Entries from block @end of @seg on, which are past the end, become BASE. */
-static int clear_past(struct rdd_table *t, u64 seg, unsigned int end)
+static int clear_past(struct dmr_table *t, u64 seg, unsigned int end)
 {
-	static const struct rdd_entry base = { .kind = RDD_BASE };
-	struct rdd_page *page;
+	static const struct dmr_entry base = { .kind = DMR_BASE };
+	struct dmr_page *page;
 	unsigned int i;
 	int r;
 
-	if (t->words[seg] == RDD_WORD_BASE)
+	if (t->words[seg] == DMR_WORD_BASE)
 		return 0;
-	r = rdd_page_get(t, seg, &page);
+	r = dmr_page_get(t, seg, &page);
 	if (r)
 		return r;
-	rdd_table_pack(t, seg, 0, RDD_SEG_BLOCKS, base, t->scratch);
+	dmr_table_pack(t, seg, 0, DMR_SEG_BLOCKS, base, t->scratch);
 	spin_lock_irq(&t->lock);
-	for (i = end; i < RDD_SEG_BLOCKS; i++) {
-		if (rdd_page_entry(page, i).kind != RDD_BASE)
-			rdd_page_change(page, i, RDD_BASE, t->scratch[i]);
+	for (i = end; i < DMR_SEG_BLOCKS; i++) {
+		if (dmr_page_entry(page, i).kind != DMR_BASE)
+			dmr_page_change(page, i, DMR_BASE, t->scratch[i]);
 	}
 	/* A page that was made for this only must not turn into its word again. */
 	page->changed = true;
-	rdd_page_mark_dirty(page);
-	rdd_page_unpin(page);
+	dmr_page_mark_dirty(page);
+	dmr_page_unpin(page);
 	spin_unlock_irq(&t->lock);
 	return 0;
 }
 
 /* The segments that @t has and a volume of @nr_segs has not. */
-static void cut_segs(struct rdd_table *t, u64 nr_segs)
+static void cut_segs(struct dmr_table *t, u64 nr_segs)
 {
 	u64 seg;
 
@@ -765,15 +765,15 @@ static void cut_segs(struct rdd_table *t, u64 nr_segs)
 		u64 word = t->words[seg];
 
 		count_word(t, seg, word, -1);
-		t->words[seg] = RDD_WORD_BASE;
-		if (rdd_word_is_here(word))
-			retire(rdd_word_page(word));
+		t->words[seg] = DMR_WORD_BASE;
+		if (dmr_word_is_here(word))
+			retire(dmr_word_page(word));
 	}
 	spin_unlock_irq(&t->lock);
 }
 
 /* Count all anew, since a last segment that is not whole changes, too. */
-static void count_all(struct rdd_table *t)
+static void count_all(struct dmr_table *t)
 {
 	u64 seg;
 
@@ -811,18 +811,18 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 }
 
 /* No commit runs, so words_taken is all zeros. */
-static void swap_words(struct rdd_table *t, struct new_words *new, u64 nr_segs)
+static void swap_words(struct dmr_table *t, struct new_words *new, u64 nr_segs)
 {
 	u64 old = min(t->nr_segs, nr_segs), seg;
-	u64 nr_longs = BITS_TO_LONGS(DIV_ROUND_UP_ULL(old, RDD_SEG_BLOCKS));
+	u64 nr_longs = BITS_TO_LONGS(DIV_ROUND_UP_ULL(old, DMR_SEG_BLOCKS));
 
-	memset64(new->words, RDD_WORD_BASE, nr_segs);
+	memset64(new->words, DMR_WORD_BASE, nr_segs);
 	spin_lock_irq(&t->lock);
 	memcpy(new->words, t->words, old * sizeof(u64));
 	memcpy(new->dirty, t->words_dirty, nr_longs * sizeof(long));
 	memcpy(new->stale, t->hints_stale, nr_longs * sizeof(long));
 	/* Bits past the end of a smaller volume. */
-	for (seg = DIV_ROUND_UP_ULL(nr_segs, RDD_SEG_BLOCKS);
+	for (seg = DIV_ROUND_UP_ULL(nr_segs, DMR_SEG_BLOCKS);
 	     seg < nr_longs * BITS_PER_LONG; seg++) {
 		__clear_bit(seg, new->dirty);
 		__clear_bit(seg, new->stale);
@@ -832,7 +832,7 @@ static void swap_words(struct rdd_table *t, struct new_words *new, u64 nr_segs)
 	swap(t->hints_stale, new->stale);
 	swap(t->words_taken, new->taken);
 	for (seg = t->nr_segs; seg < nr_segs; seg++)
-		rdd_table_word_dirty(t, seg);
+		dmr_table_word_dirty(t, seg);
 	t->nr_segs = nr_segs;
 	spin_unlock_irq(&t->lock);
 }
@@ -842,25 +842,25 @@ static void swap_words(struct rdd_table *t, struct new_words *new, u64 nr_segs)
  * is cut off is forgotten, and where a part of it is in the page of the last
  * segment, cleared; should a crash prevent that, it is when the volume grows.
  */
-int rdd_table_resize(struct rdd_table *t, u64 volume_sectors)
+int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 {
-	u64 old_blocks = DIV_ROUND_UP_ULL(t->volume_sectors, RDD_BLOCK_SECTORS);
-	u64 new_blocks = DIV_ROUND_UP_ULL(volume_sectors, RDD_BLOCK_SECTORS);
+	u64 old_blocks = DIV_ROUND_UP_ULL(t->volume_sectors, DMR_BLOCK_SECTORS);
+	u64 new_blocks = DIV_ROUND_UP_ULL(volume_sectors, DMR_BLOCK_SECTORS);
 	u64 end = min(old_blocks, new_blocks);
-	u64 nr_segs = rdd_nr_segs(volume_sectors);
+	u64 nr_segs = dmr_nr_segs(volume_sectors);
 	struct new_words new;
 	int r;
 
 	r = alloc_new(&new, nr_segs);
 	if (r)
 		return r;
-	rdd_watch_drop_all(t);
-	if (rdd_block_index(end))
-		r = clear_past(t, rdd_block_seg(end), rdd_block_index(end));
+	dmr_watch_drop_all(t);
+	if (dmr_block_index(end))
+		r = clear_past(t, dmr_block_seg(end), dmr_block_index(end));
 	if (r) {
 		free_new(&new);
 		DMERR("%s: the table's page of segment %llu, which has another end now, cannot be cleared: error %d",
-		      rdd_meta_name(t->meta), rdd_block_seg(end), r);
+		      dmr_meta_name(t->meta), dmr_block_seg(end), r);
 		return r;
 	}
 	mutex_lock(&t->commit_lock);
@@ -873,14 +873,14 @@ int rdd_table_resize(struct rdd_table *t, u64 volume_sectors)
 	spin_unlock_irq(&t->lock);
 	mutex_unlock(&t->commit_lock);
 	free_new(&new);
-	return t->meta->super.flags & RDD_FLAG_LINEAR_OK ? 0 : rdd_table_commit(t);
+	return t->meta->super.flags & DMR_FLAG_LINEAR_OK ? 0 : dmr_table_commit(t);
 }
 
 /* ------------------------------------------------------------------
  * Life
  */
 
-void rdd_table_use(struct rdd_table *t, struct rdd_target *rt,
+void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 		   unsigned int max_pages)
 {
 	/* A commit that is tried again may be at work with the old ones. */
@@ -889,7 +889,7 @@ void rdd_table_use(struct rdd_table *t, struct rdd_target *rt,
 	t->base = rt->base ? rt->base->bdev : NULL;
 	t->pool = rt->pool ? rt->pool->bdev : NULL;
 	t->pool_blocks = t->pool ?
-			 bdev_nr_sectors(t->pool) / RDD_BLOCK_SECTORS : 0;
+			 bdev_nr_sectors(t->pool) / DMR_BLOCK_SECTORS : 0;
 	/* Pages that exist already stay. */
 	t->max_pages = max(max_pages, MIN_PAGES);
 	t->max_dirty = min(t->max_pages / 2, MAX_DIRTY);
@@ -897,9 +897,9 @@ void rdd_table_use(struct rdd_table *t, struct rdd_target *rt,
 	mutex_unlock(&t->commit_lock);
 }
 
-void rdd_table_write_hints(struct rdd_table *t)
+void dmr_table_write_hints(struct dmr_table *t)
 {
-	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, RDD_SEG_BLOCKS);
+	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
 
 	spin_lock_irq(&t->lock);
 	if (!bitmap_empty(t->hints_stale, nr)) {
@@ -910,16 +910,16 @@ void rdd_table_write_hints(struct rdd_table *t)
 	spin_unlock_irq(&t->lock);
 }
 
-void rdd_table_stop(struct rdd_table *t)
+void dmr_table_stop(struct dmr_table *t)
 {
-	rdd_hydrate_pause(t);
+	dmr_hydrate_pause(t);
 	cancel_delayed_work_sync(&t->commit_work);
 	flush_work(&t->io_work);
 }
 
-void rdd_table_destroy(struct rdd_table *t)
+void dmr_table_destroy(struct dmr_table *t)
 {
-	struct rdd_page *page, *next;
+	struct dmr_page *page, *next;
 	u64 seg;
 
 	/* What a last commit that failed has queued. */
@@ -929,14 +929,14 @@ void rdd_table_destroy(struct rdd_table *t)
 	if (t->wq)
 		destroy_workqueue(t->wq);
 	for (seg = 0; t->words && seg < t->nr_segs; seg++) {
-		if (rdd_word_is_here(t->words[seg]))
-			free_page_struct(rdd_word_page(t->words[seg]));
+		if (dmr_word_is_here(t->words[seg]))
+			free_page_struct(dmr_word_page(t->words[seg]));
 	}
 	list_for_each_entry_safe(page, next, &t->free, list)
 		free_page_struct(page);
-	rdd_watch_drop_all(t);
+	dmr_watch_drop_all(t);
 	xa_destroy(&t->watches);
-	rdd_commit_exit(t);
+	dmr_commit_exit(t);
 	if (t->kcopyd)
 		dm_kcopyd_client_destroy(t->kcopyd);
 	if (t->io)
@@ -953,20 +953,20 @@ void rdd_table_destroy(struct rdd_table *t)
 	kfree(t);
 }
 
-static int alloc_table(struct rdd_table *t)
+static int alloc_table(struct dmr_table *t)
 {
 	int r;
 
 	t->words = alloc_words(t->nr_segs);
 	/* destroy() looks for pages there. */
 	if (t->words)
-		memset64(t->words, RDD_WORD_BASE, t->nr_segs);
+		memset64(t->words, DMR_WORD_BASE, t->nr_segs);
 	t->words_dirty = alloc_word_bits(t->nr_segs);
 	t->hints_stale = alloc_word_bits(t->nr_segs);
 	t->words_taken = alloc_word_bits(t->nr_segs);
-	t->scratch = kmalloc(RDD_BLOCK_SIZE, GFP_KERNEL);
-	t->io_scratch = kmalloc(RDD_BLOCK_SIZE, GFP_KERNEL);
-	t->flight = alloc_percpu(struct rdd_flight);
+	t->scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
+	t->io_scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
+	t->flight = alloc_percpu(struct dmr_flight);
 	t->wq = alloc_workqueue("revdedup_table", WQ_MEM_RECLAIM, 0);
 	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_taken ||
 	    !t->scratch || !t->io_scratch || !t->flight || !t->wq)
@@ -986,13 +986,13 @@ static int alloc_table(struct rdd_table *t)
 		t->kcopyd = NULL;
 		return r;
 	}
-	return rdd_commit_alloc(t);
+	return dmr_commit_alloc(t);
 }
 
-static int alloc_pages_of(struct rdd_table *t)
+static int alloc_pages_of(struct dmr_table *t)
 {
 	while (t->nr_pages < min(MIN_PAGES, t->max_pages)) {
-		struct rdd_page *page = new_page(t, GFP_KERNEL);
+		struct dmr_page *page = new_page(t, GFP_KERNEL);
 
 		if (!page)
 			return -ENOMEM;
@@ -1002,9 +1002,9 @@ static int alloc_pages_of(struct rdd_table *t)
 	return 0;
 }
 
-struct rdd_table *rdd_table_create(struct rdd_meta *meta, unsigned int max_pages)
+struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages)
 {
-	struct rdd_table *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	struct dmr_table *t = kzalloc(sizeof(*t), GFP_KERNEL);
 	int r;
 
 	if (!t)
@@ -1012,7 +1012,7 @@ struct rdd_table *rdd_table_create(struct rdd_meta *meta, unsigned int max_pages
 	t->meta = meta;
 	t->seed = meta->seed;
 	t->volume_sectors = meta->super.volume_sectors;
-	t->nr_segs = rdd_nr_segs(t->volume_sectors);
+	t->nr_segs = dmr_nr_segs(t->volume_sectors);
 	t->max_pages = max(max_pages, MIN_PAGES);
 	spin_lock_init(&t->lock);
 	seqcount_spinlock_init(&t->losses, &t->lock);
@@ -1022,14 +1022,14 @@ struct rdd_table *rdd_table_create(struct rdd_meta *meta, unsigned int max_pages
 	INIT_LIST_HEAD(&t->dirty);
 	init_waitqueue_head(&t->page_wait);
 	xa_init_flags(&t->watches, XA_FLAGS_LOCK_IRQ);
-	rdd_remap_init(t);
-	rdd_commit_init(t);
-	rdd_hydrate_init(t);
+	dmr_remap_init(t);
+	dmr_commit_init(t);
+	dmr_hydrate_init(t);
 	r = alloc_table(t);
 	if (!r)
 		r = alloc_pages_of(t);
 	if (r) {
-		rdd_table_destroy(t);
+		dmr_table_destroy(t);
 		return ERR_PTR(r);
 	}
 	return t;

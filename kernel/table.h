@@ -14,8 +14,8 @@
  *   +-----------------------------------------------+-+-+---+
  *   | 0            pool block << 2                      | K |  mapped whole: K is
  *   +-----------------------------------------------+-+-+---+  BASE, ZERO or POOL
- *   | address of struct rdd_page                    |0|0| 0 |  its page is here
- *   | address of struct rdd_page                    |1|1| 0 |  ... is being read
+ *   | address of struct dmr_page                    |0|0| 0 |  its page is here
+ *   | address of struct dmr_page                    |1|1| 0 |  ... is being read
  *   | hints                                         |0|1| 0 |  ... is on disk only
  *   | 0                                             |1|0| 0 |  damaged
  *   +-----------------------------------------------+-+-+---+
@@ -26,7 +26,7 @@
  * what is copied to disk is always entries that may be there.
  *
  * Reading words, entries and home needs RCU only. Changing them needs
- * rdd_table.lock, and so do all lists. Changes:
+ * dmr_table.lock, and so do all lists. Changes:
  *
  *   home bit      set when a write or copy home has completed; cleared when the
  *                 entry on disk says BASE, too. The entry itself follows in
@@ -39,14 +39,14 @@
  *                 the device is suspended. Then the page, or the block that the
  *                 word is in, waits for the next commit
  *   word to page  the page is there in memory; the old word stays on disk until
- *                 the page was written (rdd_page.disk_word)
+ *                 the page was written (dmr_page.disk_word)
  *   page to BASE  only a commit does that, behind its flush of the base
  *
- * Lock order: rdd_meta.message_lock, rdd_meta.lock, rdd_table.commit_lock, and
- * rdd_table.lock, which is taken in interrupts.
+ * Lock order: dmr_meta.message_lock, dmr_meta.lock, dmr_table.commit_lock, and
+ * dmr_table.lock, which is taken in interrupts.
  */
-#ifndef RDD_TABLE_H
-#define RDD_TABLE_H
+#ifndef DMR_TABLE_H
+#define DMR_TABLE_H
 
 #include <linux/dm-io.h>
 #include <linux/dm-kcopyd.h>
@@ -55,72 +55,72 @@
 #include <linux/seqlock.h>
 #include <linux/xarray.h>
 
-#include "rdd.h"
+#include "dmr.h"
 
-#define RDD_WORD_KIND		3ULL
-#define RDD_WORD_AWAY		4ULL
-#define RDD_WORD_LOADING	12ULL
-#define RDD_WORD_BAD		8ULL
-#define RDD_WORD_TAGS		15ULL
-#define RDD_WORD_BASE		((u64)RDD_BASE)
-#define RDD_WORD_ZERO		((u64)RDD_ZERO)
+#define DMR_WORD_KIND		3ULL
+#define DMR_WORD_AWAY		4ULL
+#define DMR_WORD_LOADING	12ULL
+#define DMR_WORD_BAD		8ULL
+#define DMR_WORD_TAGS		15ULL
+#define DMR_WORD_BASE		((u64)DMR_BASE)
+#define DMR_WORD_ZERO		((u64)DMR_ZERO)
 
-enum rdd_page_state {
-	RDD_PAGE_FREE,		/* on rdd_table.free, or on its way there */
-	RDD_PAGE_LOADING,
-	RDD_PAGE_CLEAN,		/* on rdd_table.clean */
-	RDD_PAGE_DIRTY,		/* on rdd_table.dirty; or may become so soon */
-	RDD_PAGE_COMMITTING,	/* on the list of a commit */
+enum dmr_page_state {
+	DMR_PAGE_FREE,		/* on dmr_table.free, or on its way there */
+	DMR_PAGE_LOADING,
+	DMR_PAGE_CLEAN,		/* on dmr_table.clean */
+	DMR_PAGE_DIRTY,		/* on dmr_table.dirty; or may become so soon */
+	DMR_PAGE_COMMITTING,	/* on the list of a commit */
 };
 
-struct rdd_page {
-	__le64 *entries;		/* RDD_SEG_BLOCKS of them */
-	DECLARE_BITMAP(home, RDD_SEG_BLOCKS);
-	DECLARE_BITMAP(copied, RDD_SEG_BLOCKS);	/* of home: not flushed, nor written to */
+struct dmr_page {
+	__le64 *entries;		/* DMR_SEG_BLOCKS of them */
+	DECLARE_BITMAP(home, DMR_SEG_BLOCKS);
+	DECLARE_BITMAP(copied, DMR_SEG_BLOCKS);	/* of home: not flushed, nor written to */
 	bool referenced;		/* map sets it, the clock clears it */
 
 	u64 seg;
-	enum rdd_page_state state;
+	enum dmr_page_state state;
 	struct list_head list;
 	bool changed;			/* entries, since the last commit took it */
 	bool on_disk;			/* it was written, and its word says so */
 	u64 disk_word;			/* what the word on disk is until then */
-	DECLARE_BITMAP(taken, RDD_SEG_BLOCKS);	/* of home, by a running commit */
-	DECLARE_BITMAP(busy, RDD_SEG_BLOCKS);	/* a write or copy home is in flight */
+	DECLARE_BITMAP(taken, DMR_SEG_BLOCKS);	/* of home, by a running commit */
+	DECLARE_BITMAP(busy, DMR_SEG_BLOCKS);	/* a write or copy home is in flight */
 	unsigned int nr_pins;		/* those, and who holds it by hand */
 	unsigned int nr_base;		/* entries by kind, home ones are BASE */
 	unsigned int nr_zero;
 	struct bio_list waiters;	/* for a load, or for busy blocks */
 	int load_error;
 	struct rcu_head rcu;
-	struct rdd_table *table;
+	struct dmr_table *table;
 };
 
 /* Marks of `watch`, a bit a block. */
-struct rdd_watch {
-	DECLARE_BITMAP(marks, RDD_SEG_BLOCKS);
+struct dmr_watch {
+	DECLARE_BITMAP(marks, DMR_SEG_BLOCKS);
 };
 
-#define RDD_MAX_WATCHES		4096
+#define DMR_MAX_WATCHES		4096
 
 /* Blocks that are being copied home; page is NULL in one that is not in use. */
-struct rdd_copy {
-	struct rdd_page *page;
+struct dmr_copy {
+	struct dmr_page *page;
 	unsigned int first;
 	unsigned int nr;
 	unsigned int phase;
 	bool lost;			/* the base has lost its cache since it began */
 };
 
-#define RDD_MAX_COPIES		8U
+#define DMR_MAX_COPIES		8U
 
 /* Bios between map and their end, by the phase in which they came. */
-struct rdd_flight {
+struct dmr_flight {
 	long nr[2];
 };
 
-struct rdd_table {
-	struct rdd_meta *meta;
+struct dmr_table {
+	struct dmr_meta *meta;
 	u32 seed;
 	u64 *words;			/* a segment each */
 	u64 nr_segs;
@@ -132,7 +132,7 @@ struct rdd_table {
 	u64 pool_blocks;
 
 	unsigned int phase;		/* 0 or 1 */
-	struct rdd_flight __percpu *flight;
+	struct dmr_flight __percpu *flight;
 	unsigned int nr_watches;	/* map reads it */
 
 	struct mutex commit_lock;	/* one commit at a time */
@@ -183,7 +183,7 @@ struct rdd_table {
 	/* hydrate.c */
 	bool is_paused;			/* from presuspend to resume */
 	unsigned int nr_copies;
-	struct rdd_copy copies[RDD_MAX_COPIES];
+	struct dmr_copy copies[DMR_MAX_COPIES];
 	u64 hydrate_cursor;		/* block */
 	u64 hydrate_errors;		/* in this round */
 	unsigned long slice_end;	/* jiffies */
@@ -197,137 +197,137 @@ struct rdd_table {
 	__le64 *io_scratch;		/* of the worker */
 };
 
-static inline u64 rdd_block_seg(u64 block)
+static inline u64 dmr_block_seg(u64 block)
 {
-	return block / RDD_SEG_BLOCKS;
+	return block / DMR_SEG_BLOCKS;
 }
 
-static inline unsigned int rdd_block_index(u64 block)
+static inline unsigned int dmr_block_index(u64 block)
 {
-	return block % RDD_SEG_BLOCKS;
+	return block % DMR_SEG_BLOCKS;
 }
 
-static inline bool rdd_word_is_whole(u64 word)
+static inline bool dmr_word_is_whole(u64 word)
 {
-	return word & RDD_WORD_KIND;
+	return word & DMR_WORD_KIND;
 }
 
 /* The page is in memory and may be read. */
-static inline bool rdd_word_is_here(u64 word)
+static inline bool dmr_word_is_here(u64 word)
 {
-	return !(word & RDD_WORD_TAGS);
+	return !(word & DMR_WORD_TAGS);
 }
 
-static inline struct rdd_page *rdd_word_page(u64 word)
+static inline struct dmr_page *dmr_word_page(u64 word)
 {
-	return (struct rdd_page *)(unsigned long)(word & ~RDD_WORD_TAGS);
+	return (struct dmr_page *)(unsigned long)(word & ~DMR_WORD_TAGS);
 }
 
-static inline u64 rdd_word_of(struct rdd_entry place)
+static inline u64 dmr_word_of(struct dmr_entry place)
 {
 	return place.kind | place.block << 2;
 }
 
-static inline struct rdd_entry rdd_page_entry(struct rdd_page *page, unsigned int i)
+static inline struct dmr_entry dmr_page_entry(struct dmr_page *page, unsigned int i)
 {
-	static const struct rdd_entry base = { .kind = RDD_BASE };
+	static const struct dmr_entry base = { .kind = DMR_BASE };
 
 	if (test_bit(i, page->home))
 		return base;
 	/* Pairs with the barriers where a home bit is cleared. */
 	smp_rmb();
-	return rdd_entry_body(le64_to_cpu(READ_ONCE(page->entries[i])));
+	return dmr_entry_body(le64_to_cpu(READ_ONCE(page->entries[i])));
 }
 
-static inline u64 rdd_table_word(struct rdd_table *t, u64 seg)
+static inline u64 dmr_table_word(struct dmr_table *t, u64 seg)
 {
 	/* Pairs with store_word(): a page is filled before its word is there. */
 	return smp_load_acquire(&t->words[seg]);
 }
 
-static inline bool rdd_is_watched(struct rdd_table *t)
+static inline bool dmr_is_watched(struct dmr_table *t)
 {
 	/* Pairs with drop_watch(): entries are new before there is no watch. */
 	return smp_load_acquire(&t->nr_watches);
 }
 
-static inline bool rdd_table_waits(struct rdd_table *t)
+static inline bool dmr_table_waits(struct dmr_table *t)
 {
 	return READ_ONCE(t->nr_dirty) || READ_ONCE(t->words_wait);
 }
 
 /* The same place, @by blocks on. */
-static inline struct rdd_entry rdd_entry_plus(struct rdd_entry entry, u64 by)
+static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
 {
-	if (entry.kind == RDD_POOL)
+	if (entry.kind == DMR_POOL)
 		entry.block += by;
 	return entry;
 }
 
-static inline bool rdd_entry_equal(struct rdd_entry a, struct rdd_entry b)
+static inline bool dmr_entry_equal(struct dmr_entry a, struct dmr_entry b)
 {
 	return a.kind == b.kind && a.block == b.block;
 }
 
 /* table.c */
 
-struct rdd_table *rdd_table_create(struct rdd_meta *meta, unsigned int max_pages);
-void rdd_table_destroy(struct rdd_table *t);
+struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages);
+void dmr_table_destroy(struct dmr_table *t);
 /* Read the words, or with @fresh make all BASE. May sleep; nobody else uses it. */
-int rdd_table_load(struct rdd_table *t, bool fresh);
+int dmr_table_load(struct dmr_table *t, bool fresh);
 /* The devices of the live target; it is suspended. */
-void rdd_table_use(struct rdd_table *t, struct rdd_target *rt,
+void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 		   unsigned int max_pages);
 /* Have the next commit write hints, too. */
-void rdd_table_write_hints(struct rdd_table *t);
+void dmr_table_write_hints(struct dmr_table *t);
 /* No target is left: end what goes on behind. */
-void rdd_table_stop(struct rdd_table *t);
+void dmr_table_stop(struct dmr_table *t);
 /* Another size of the volume; the device is suspended. */
-int rdd_table_resize(struct rdd_table *t, u64 volume_sectors);
+int dmr_table_resize(struct dmr_table *t, u64 volume_sectors);
 
 /* Blocks of the volume in @seg. */
-unsigned int rdd_table_blocks_in(struct rdd_table *t, u64 seg);
+unsigned int dmr_table_blocks_in(struct dmr_table *t, u64 seg);
 
 /* Entries of blocks @first, ... of the segment, packed: @place and what follows it. */
-void rdd_table_pack(struct rdd_table *t, u64 seg, unsigned int first,
-		    unsigned int nr, struct rdd_entry place, __le64 *to);
+void dmr_table_pack(struct dmr_table *t, u64 seg, unsigned int first,
+		    unsigned int nr, struct dmr_entry place, __le64 *to);
 
 /*
  * The place of @block. False if its page is not in memory. The caller is in an
  * RCU read-side critical section.
  */
-bool rdd_table_look_up(struct rdd_table *t, u64 block, struct rdd_entry *place);
+bool dmr_table_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place);
 /* How many blocks from @block on, at most @max, lie at @place and on. */
-u64 rdd_table_run(struct rdd_table *t, u64 block, u64 max, struct rdd_entry place);
+u64 dmr_table_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry place);
 
 /* The caller of these holds t->lock. */
 
 /* A page with which something can be done, or NULL: later. */
-struct rdd_page *rdd_page_take(struct rdd_table *t);
-void rdd_page_give_back(struct rdd_page *page);
+struct dmr_page *dmr_page_take(struct dmr_table *t);
+void dmr_page_give_back(struct dmr_page *page);
 /* The segment is mapped by @word now: nothing is lost with the page. */
-void rdd_page_replace(struct rdd_page *page, u64 word);
-void rdd_page_mark_dirty(struct rdd_page *page);
+void dmr_page_replace(struct dmr_page *page, u64 word);
+void dmr_page_mark_dirty(struct dmr_page *page);
 /* Entry @i is @packed now, which is of kind @kind. */
-void rdd_page_change(struct rdd_page *page, unsigned int i, enum rdd_kind kind,
+void dmr_page_change(struct dmr_page *page, unsigned int i, enum dmr_kind kind,
 		     __le64 packed);
 /* What was to be read into @page is there, or not. Ends waiting bios. */
-void rdd_page_end_load(struct rdd_page *page, int r, struct bio_list *failed);
+void dmr_page_end_load(struct dmr_page *page, int r, struct bio_list *failed);
 /* The page of @seg, which is on disk only, is going to be read into @page. */
-void rdd_page_begin_load(struct rdd_table *t, struct rdd_page *page, u64 seg);
+void dmr_page_begin_load(struct dmr_table *t, struct dmr_page *page, u64 seg);
 /* Blocks that are about to be written or copied home. */
-void rdd_page_make_busy(struct rdd_page *page, unsigned int first, unsigned int nr);
+void dmr_page_make_busy(struct dmr_page *page, unsigned int first, unsigned int nr);
 /* They are home now (@ok), or not; @copied: nobody above has written them. */
-void rdd_page_came_home(struct rdd_page *page, unsigned int first,
+void dmr_page_came_home(struct dmr_page *page, unsigned int first,
 			unsigned int nr, bool ok, bool copied);
 /* So much waits for a commit that no other page may. */
-bool rdd_page_is_throttled(struct rdd_page *page);
+bool dmr_page_is_throttled(struct dmr_page *page);
 /* What was copied home since the last flush is where it was: how many blocks. */
-unsigned int rdd_page_take_back(struct rdd_page *page);
-void rdd_page_pin(struct rdd_page *page);
-void rdd_page_unpin(struct rdd_page *page);
-void rdd_table_word_dirty(struct rdd_table *t, u64 seg);
-void rdd_table_set_word(struct rdd_table *t, u64 seg, u64 word);
+unsigned int dmr_page_take_back(struct dmr_page *page);
+void dmr_page_pin(struct dmr_page *page);
+void dmr_page_unpin(struct dmr_page *page);
+void dmr_table_word_dirty(struct dmr_table *t, u64 seg);
+void dmr_table_set_word(struct dmr_table *t, u64 seg, u64 word);
 
 /* These two sleep. */
 
@@ -335,35 +335,35 @@ void rdd_table_set_word(struct rdd_table *t, u64 seg, u64 word);
  * Have @seg mapped by a page in memory, pinned. -ERESTARTSYS when a signal came,
  * -EIO, -EUCLEAN for a damaged word.
  */
-int rdd_page_get(struct rdd_table *t, u64 seg, struct rdd_page **ret);
-void rdd_page_put(struct rdd_page *page);
+int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret);
+void dmr_page_put(struct dmr_page *page);
 
 /*
  * Map @seg by @page, which was taken for it, instead of by @word; unless it is
  * mapped by something else meanwhile. Without the lock.
  */
-void rdd_page_split(struct rdd_table *t, struct rdd_page *page, u64 seg, u64 word);
+void dmr_page_split(struct dmr_table *t, struct dmr_page *page, u64 seg, u64 word);
 /* Read the page of its segment; @done is called with @page, NULL: it waits. */
-int rdd_page_read(struct rdd_page *page, io_notify_fn done);
+int dmr_page_read(struct dmr_page *page, io_notify_fn done);
 /* Check what was read into @page. Without the lock. */
-void rdd_page_check(struct rdd_page *page);
-int rdd_table_io(struct rdd_table *t, blk_opf_t opf, u64 block, unsigned int nr,
+void dmr_page_check(struct dmr_page *page);
+int dmr_table_io(struct dmr_table *t, blk_opf_t opf, u64 block, unsigned int nr,
 		 void *vmalloced);
 
 /* remap.c */
 
-void rdd_remap_init(struct rdd_table *t);
-int rdd_remap_map(struct rdd_table *t, struct rdd_target *rt, struct bio *bio);
-int rdd_remap_end_write(struct rdd_table *t, struct bio *bio, struct rdd_io *io,
+void dmr_remap_init(struct dmr_table *t);
+int dmr_remap_map(struct dmr_table *t, struct dmr_target *rt, struct bio *bio);
+int dmr_remap_end_write(struct dmr_table *t, struct bio *bio, struct dmr_io *io,
 			blk_status_t *error);
 /* A FLUSH or FUA write has failed. */
-void rdd_remap_note_error(struct rdd_table *t, struct bio *bio, blk_status_t error);
+void dmr_remap_note_error(struct dmr_table *t, struct bio *bio, blk_status_t error);
 /* A first write, whose bit is stable now. */
-void rdd_remap_go_on(struct rdd_table *t, struct bio *bio);
+void dmr_remap_go_on(struct dmr_table *t, struct bio *bio);
 /* Bios to the worker; the caller holds t->lock. */
-void rdd_remap_defer(struct rdd_table *t, struct bio_list *bios);
+void dmr_remap_defer(struct dmr_table *t, struct bio_list *bios);
 
-static inline unsigned int rdd_flight_begin(struct rdd_table *t)
+static inline unsigned int dmr_flight_begin(struct dmr_table *t)
 {
 	/* Pairs with the change of phase in drain(). */
 	unsigned int phase = smp_load_acquire(&t->phase);
@@ -372,76 +372,76 @@ static inline unsigned int rdd_flight_begin(struct rdd_table *t)
 	return phase;
 }
 
-static inline void rdd_flight_end(struct rdd_table *t, unsigned int phase)
+static inline void dmr_flight_end(struct dmr_table *t, unsigned int phase)
 {
 	this_cpu_dec(t->flight->nr[phase]);
 }
 
-static inline int rdd_remap_end_io(struct rdd_table *t, struct bio *bio,
+static inline int dmr_remap_end_io(struct dmr_table *t, struct bio *bio,
 				   blk_status_t *error)
 {
-	struct rdd_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
 
 	if (unlikely(io->homing || io->fua) &&
-	    rdd_remap_end_write(t, bio, io, error) == DM_ENDIO_INCOMPLETE)
+	    dmr_remap_end_write(t, bio, io, error) == DM_ENDIO_INCOMPLETE)
 		return DM_ENDIO_INCOMPLETE;
 	if (likely(io->counted))
-		rdd_flight_end(t, io->phase);
+		dmr_flight_end(t, io->phase);
 	return DM_ENDIO_DONE;
 }
 
 /* commit.c */
 
-void rdd_commit_init(struct rdd_table *t);
-int rdd_commit_alloc(struct rdd_table *t);
-void rdd_commit_exit(struct rdd_table *t);
+void dmr_commit_init(struct dmr_table *t);
+int dmr_commit_alloc(struct dmr_table *t);
+void dmr_commit_exit(struct dmr_table *t);
 /* Make all changes stable that were made before: 0 or -errno. Sleeps. */
-int rdd_table_commit(struct rdd_table *t);
+int dmr_table_commit(struct dmr_table *t);
 /* Commit, then wait for all I/O that was mapped before. */
-int rdd_table_settle(struct rdd_table *t);
+int dmr_table_settle(struct dmr_table *t);
 /* A message begins: its settle fails if something is taken back from here on. */
-void rdd_table_begin_settle(struct rdd_table *t);
+void dmr_table_begin_settle(struct dmr_table *t);
 /* @bio ends when a commit has ended that begins after this. */
-void rdd_commit_defer(struct rdd_table *t, struct bio *bio);
+void dmr_commit_defer(struct dmr_table *t, struct bio *bio);
 /* A flush of the base has failed: one of ours, or, @at_once, one from above. */
-void rdd_commit_base_lost(struct rdd_table *t, bool at_once);
+void dmr_commit_base_lost(struct dmr_table *t, bool at_once);
 /* Soon; the caller holds t->lock. */
-void rdd_commit_kick(struct rdd_table *t);
+void dmr_commit_kick(struct dmr_table *t);
 /* Are all blocks BASE, and is that stable? */
-bool rdd_table_is_linear(struct rdd_table *t);
+bool dmr_table_is_linear(struct dmr_table *t);
 /* If so, the superblock says it. The caller holds meta->lock. */
-void rdd_table_note_linear(struct rdd_table *t);
+void dmr_table_note_linear(struct dmr_table *t);
 
 /* edit.c: messages; the caller holds message_lock only. */
 
-int rdd_edit_remap(struct rdd_table *t, const char *ranges);
-int rdd_edit_set(struct rdd_table *t, const char *ranges);
-int rdd_edit_watch(struct rdd_table *t, const char *ranges);
-int rdd_edit_alias(struct rdd_table *t, const char *ranges);
-int rdd_edit_punch(struct rdd_table *t, const char *ranges);
-int rdd_edit_begin(struct rdd_table *t);
-int rdd_edit_end(struct rdd_table *t);
-int rdd_edit_print(struct rdd_table *t, u64 first, u64 count, char *result,
+int dmr_edit_remap(struct dmr_table *t, const char *ranges);
+int dmr_edit_set(struct dmr_table *t, const char *ranges);
+int dmr_edit_watch(struct dmr_table *t, const char *ranges);
+int dmr_edit_alias(struct dmr_table *t, const char *ranges);
+int dmr_edit_punch(struct dmr_table *t, const char *ranges);
+int dmr_edit_begin(struct dmr_table *t);
+int dmr_edit_end(struct dmr_table *t);
+int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 		   unsigned int maxlen);
 /* Forget the marks of these blocks; the caller holds t->lock. */
-void rdd_watch_clear(struct rdd_table *t, u64 seg, unsigned int first,
+void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
 		     unsigned int nr);
-void rdd_watch_drop_all(struct rdd_table *t);
+void dmr_watch_drop_all(struct dmr_table *t);
 
 /* hydrate.c */
 
-void rdd_hydrate_init(struct rdd_table *t);
+void dmr_hydrate_init(struct dmr_table *t);
 /* @count sectors from @sector on, within blocks at @place and on, to the base. */
-void rdd_copy_home(struct rdd_table *t, struct rdd_entry place, sector_t sector,
+void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
 		   sector_t count, dm_kcopyd_notify_fn fn, void *context);
 /* The caller holds meta->lock. */
-int rdd_hydrate_start(struct rdd_table *t, u32 mib);
-int rdd_hydrate_stop(struct rdd_table *t);
+int dmr_hydrate_start(struct dmr_table *t, u32 mib);
+int dmr_hydrate_stop(struct dmr_table *t);
 /* No copies from the return of this until go_on. Sleeps. */
-void rdd_hydrate_pause(struct rdd_table *t);
-void rdd_hydrate_go_on(struct rdd_table *t);
+void dmr_hydrate_pause(struct dmr_table *t);
+void dmr_hydrate_go_on(struct dmr_table *t);
 /* There may be something to do now, unless it is paused. */
-void rdd_hydrate_kick(struct rdd_table *t);
-const char *rdd_hydrate_state(struct rdd_table *t);
+void dmr_hydrate_kick(struct dmr_table *t);
+const char *dmr_hydrate_state(struct dmr_table *t);
 
 #endif

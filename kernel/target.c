@@ -7,7 +7,7 @@
  *   revdedup <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]
  *
  * This file is what device-mapper calls: the table line, map, suspend and
- * resume, status. See rdd.h for the other files and the lock order, format.h
+ * resume, status. See dmr.h for the other files and the lock order, format.h
  * for the metadata device, track.c for the rule that no write is forgotten, and
  * Documentation/dm-revdedup.rst for users.
  *
@@ -22,9 +22,9 @@
 
 #define MAX_CACHE_MIB	65536U
 
-#ifdef RDD_BREAKS
-char *rdd_break = "";
-module_param_named(break, rdd_break, charp, 0444);
+#ifdef DMR_BREAKS
+char *dmr_break = "";
+module_param_named(break, dmr_break, charp, 0444);
 MODULE_PARM_DESC(break, "what is broken on purpose, for tests: see break.h");
 #endif
 
@@ -32,7 +32,7 @@ MODULE_PARM_DESC(break, "what is broken on purpose, for tests: see break.h");
  * Table line
  */
 
-static int parse_base(struct dm_target *ti, struct rdd_target *rt,
+static int parse_base(struct dm_target *ti, struct dmr_target *rt,
 		      const char *path)
 {
 	int r;
@@ -54,7 +54,7 @@ static bool is_same(struct dm_dev *a, struct dm_dev *b)
 	return a && b && a->bdev->bd_dev == b->bdev->bd_dev;
 }
 
-static int parse_meta_dev(struct dm_target *ti, struct rdd_target *rt,
+static int parse_meta_dev(struct dm_target *ti, struct dmr_target *rt,
 			  const char *path)
 {
 	int r;
@@ -76,7 +76,7 @@ static int parse_meta_dev(struct dm_target *ti, struct rdd_target *rt,
 	return 0;
 }
 
-static int parse_pool(struct dm_target *ti, struct rdd_target *rt,
+static int parse_pool(struct dm_target *ti, struct dmr_target *rt,
 		      const char *path)
 {
 	int r;
@@ -94,7 +94,7 @@ static int parse_pool(struct dm_target *ti, struct rdd_target *rt,
  * their data for blocks of the base: they must not become larger below them. Without a
  * base it is a version, of a volume whose blocks nobody knows: the smallest will do.
  */
-static int check_block_size(struct dm_target *ti, struct rdd_target *rt)
+static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
 {
 	unsigned int of_base = rt->base ? bdev_logical_block_size(rt->base->bdev) :
 			       SECTOR_SIZE;
@@ -107,12 +107,12 @@ static int check_block_size(struct dm_target *ti, struct rdd_target *rt)
 	return -EINVAL;
 }
 
-static int parse_cache(struct dm_target *ti, struct rdd_target *rt,
+static int parse_cache(struct dm_target *ti, struct dmr_target *rt,
 		       const char *text)
 {
 	u64 mib;
 
-	if (rdd_parse_u64(text, &mib) || !mib || mib > MAX_CACHE_MIB) {
+	if (dmr_parse_u64(text, &mib) || !mib || mib > MAX_CACHE_MIB) {
 		ti->error = "cache_mib must be 1 to 65536";
 		return -EINVAL;
 	}
@@ -137,7 +137,7 @@ static int parse_uuid(struct dm_target *ti, const char *text, u8 *uuid)
 	return 0;
 }
 
-static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
+static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		      struct dm_arg_set *as)
 {
 	static const struct dm_arg nr_opts_arg = {
@@ -175,7 +175,7 @@ static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
 			ti->error = bad_option;
 			return -EINVAL;
 		}
-		if (!rdd_is_zero(uuid, RDD_UUID_SIZE)) {
+		if (!dmr_is_zero(uuid, DMR_UUID_SIZE)) {
 			ti->error = "an option is given twice";
 			return -EINVAL;
 		}
@@ -186,10 +186,10 @@ static int parse_opts(struct dm_target *ti, struct rdd_target *rt,
 	return 0;
 }
 
-static void rdd_destroy(struct dm_target *ti, struct rdd_target *rt)
+static void dmr_destroy(struct dm_target *ti, struct dmr_target *rt)
 {
 	if (rt->meta)
-		rdd_meta_put(rt->meta, ti);
+		dmr_meta_put(rt->meta, ti);
 	if (rt->meta_dev)
 		dm_put_device(ti, rt->meta_dev);
 	if (rt->pool)
@@ -199,13 +199,13 @@ static void rdd_destroy(struct dm_target *ti, struct rdd_target *rt)
 	kfree(rt);
 }
 
-static void rdd_init_target(struct dm_target *ti, struct rdd_target *rt)
+static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 {
 	ti->private = rt;
-	ti->per_io_data_size = sizeof(struct rdd_io);
+	ti->per_io_data_size = sizeof(struct dmr_io);
 	ti->num_flush_bios = 1;
 	/* Entries may wait in memory even where the base has no cache. */
-	ti->flush_supported = rt->pool && !rdd_broken(noflush);
+	ti->flush_supported = rt->pool && !dmr_broken(noflush);
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*
@@ -215,10 +215,10 @@ static void rdd_init_target(struct dm_target *ti, struct rdd_target *rt)
 	ti->discards_supported = true;
 }
 
-static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
+static int dmr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 {
 	struct dm_arg_set as = { .argc = argc - 3, .argv = argv + 3 };
-	struct rdd_target *rt;
+	struct dmr_target *rt;
 	int r;
 
 	if (argc < 3) {
@@ -230,7 +230,7 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 		ti->error = "cannot allocate the target";
 		return -ENOMEM;
 	}
-	rt->read_only = !rdd_table_is_writable(ti);
+	rt->read_only = !dmr_table_is_writable(ti);
 	r = parse_pool(ti, rt, argv[2]);
 	if (!r)
 		r = parse_opts(ti, rt, &as);
@@ -241,33 +241,33 @@ static int rdd_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	if (!r)
 		r = parse_meta_dev(ti, rt, argv[1]);
 	if (!r)
-		rt->meta = rdd_meta_get(ti, rt, &r);
+		rt->meta = dmr_meta_get(ti, rt, &r);
 	if (r) {
-		rdd_destroy(ti, rt);
+		dmr_destroy(ti, rt);
 		return r;
 	}
-	rdd_init_target(ti, rt);
+	dmr_init_target(ti, rt);
 	return 0;
 }
 
-static void rdd_dtr(struct dm_target *ti)
+static void dmr_dtr(struct dm_target *ti)
 {
-	rdd_destroy(ti, ti->private);
+	dmr_destroy(ti, ti->private);
 }
 
 /* ------------------------------------------------------------------
  * I/O
  */
 
-static int map_write(struct rdd_meta *meta, struct bio *bio)
+static int map_write(struct dmr_meta *meta, struct bio *bio)
 {
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-		struct rdd_io *io = dm_per_bio_data(bio, sizeof(*io));
+		struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
 
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}
-	if (likely(rdd_is_stable(meta, bio)))
+	if (likely(dmr_is_stable(meta, bio)))
 		return DM_MAPIO_REMAPPED;
 	/*
 	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
@@ -276,16 +276,16 @@ static int map_write(struct rdd_meta *meta, struct bio *bio)
 	 * for what another thread has yet to issue.
 	 */
 	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
-	rdd_track_defer(meta, bio);
+	dmr_track_defer(meta, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
-static int rdd_map(struct dm_target *ti, struct bio *bio)
+static int dmr_map(struct dm_target *ti, struct bio *bio)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	if (rt->meta->table)
-		return rdd_remap_map(rt->meta->table, rt, bio);
+		return dmr_remap_map(rt->meta->table, rt, bio);
 
 	bio_set_dev(bio, rt->base->bdev);
 
@@ -322,7 +322,7 @@ static int rdd_map(struct dm_target *ti, struct bio *bio)
  */
 #define TELL_FOR	HZ
 
-int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
+int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
 {
 	int r;
 
@@ -332,14 +332,14 @@ int rdd_flush_base(struct rdd_meta *meta, struct block_device *base)
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
 		if (meta->table)
-			rdd_commit_base_lost(meta->table, false);
+			dmr_commit_base_lost(meta->table, false);
 	}
 	mutex_unlock(&meta->base_flush_lock);
 	return r;
 }
 
 /* One that fails anyway, with the commit whose flush it was, tells nobody. */
-static void tell_of_flush(struct rdd_meta *meta, blk_status_t *error)
+static void tell_of_flush(struct dmr_meta *meta, blk_status_t *error)
 {
 	if (!*error && (atomic_dec_if_positive(&meta->flush_failed) >= 0 ||
 			time_before(jiffies, READ_ONCE(meta->tell_until))))
@@ -347,15 +347,15 @@ static void tell_of_flush(struct rdd_meta *meta, blk_status_t *error)
 }
 
 /* The base may have changed between our look at it in map and its own. */
-static int rdd_end_io(struct dm_target *ti, struct bio *bio,
+static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
-	struct rdd_target *rt = ti->private;
-	struct rdd_table *t = rt->meta->table;
+	struct dmr_target *rt = ti->private;
+	struct dmr_table *t = rt->meta->table;
 
 	if (unlikely(*error == BLK_STS_NOTSUPP)) {
 		if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-			rdd_track_zero(rt->meta, bio);
+			dmr_track_zero(rt->meta, bio);
 			return DM_ENDIO_INCOMPLETE;
 		}
 		if (bio_op(bio) == REQ_OP_DISCARD)
@@ -365,79 +365,79 @@ static int rdd_end_io(struct dm_target *ti, struct bio *bio,
 	}
 	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))) {
 		if (t && *error)
-			rdd_remap_note_error(t, bio, *error);
+			dmr_remap_note_error(t, bio, *error);
 		tell_of_flush(rt->meta, error);
 	}
-	return t ? rdd_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
+	return t ? dmr_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }
 
 /* ------------------------------------------------------------------
  * Suspend and resume
  */
 
-static void rdd_presuspend(struct dm_target *ti)
+static void dmr_presuspend(struct dm_target *ti)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	/* First writes that wait would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
-		rdd_track_requeue(rt->meta, true);
+		dmr_track_requeue(rt->meta, true);
 	if (rt->meta->table)
-		rdd_hydrate_pause(rt->meta->table);
+		dmr_hydrate_pause(rt->meta->table);
 }
 
-static void rdd_presuspend_undo(struct dm_target *ti)
+static void dmr_presuspend_undo(struct dm_target *ti)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
-	rdd_track_requeue(rt->meta, false);
+	dmr_track_requeue(rt->meta, false);
 	if (rt->meta->table)
-		rdd_hydrate_go_on(rt->meta->table);
+		dmr_hydrate_go_on(rt->meta->table);
 }
 
 /*
  * Device-mapper has waited for all bios, so nothing is deferred or held, and
  * none comes before preresume. Bits are stable, or an outage goes on.
  */
-static void rdd_postsuspend(struct dm_target *ti)
+static void dmr_postsuspend(struct dm_target *ti)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
-	rdd_track_requeue(rt->meta, false);
-	rdd_meta_suspend(rt->meta);
+	dmr_track_requeue(rt->meta, false);
+	dmr_meta_suspend(rt->meta);
 }
 
-static int rdd_preresume(struct dm_target *ti)
+static int dmr_preresume(struct dm_target *ti)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 	int r;
 
 	/* A device below may have got another table since this one was loaded. */
 	r = check_block_size(ti, rt);
 	if (r) {
-		DMERR("%s: %s", rdd_meta_name(rt->meta), ti->error);
+		DMERR("%s: %s", dmr_meta_name(rt->meta), ti->error);
 		return r;
 	}
-	return rdd_meta_resume(rt->meta, ti, rt);
+	return dmr_meta_resume(rt->meta, ti, rt);
 }
 
-static void rdd_resume(struct dm_target *ti)
+static void dmr_resume(struct dm_target *ti)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	if (rt->meta->table)
-		rdd_hydrate_go_on(rt->meta->table);
+		dmr_hydrate_go_on(rt->meta->table);
 }
 
 /* ------------------------------------------------------------------
  * Status
  */
 
-static u64 count_dirty(struct rdd_meta *meta)
+static u64 count_dirty(struct dmr_meta *meta)
 {
 	u64 i, nr = 0;
 
-	for (i = 0; i < meta->nr_groups * RDD_BITS_LONGS; i++)
+	for (i = 0; i < meta->nr_groups * DMR_BITS_LONGS; i++)
 		nr += hweight64(meta->want[i]);
 	return nr;
 }
@@ -454,27 +454,27 @@ struct counts {
 	const char *hydrate;
 };
 
-static void get_counts(struct rdd_meta *meta, struct dm_target *ti,
+static void get_counts(struct dmr_meta *meta, struct dm_target *ti,
 		       struct counts *counts)
 {
-	struct rdd_table *t = meta->table;
+	struct dmr_table *t = meta->table;
 
 	memset(counts, 0, sizeof(*counts));
 	counts->hydrate = "off";
-	counts->base = DIV_ROUND_UP_ULL(ti->len, RDD_BLOCK_SECTORS);
+	counts->base = DIV_ROUND_UP_ULL(ti->len, DMR_BLOCK_SECTORS);
 	if (!t)
 		return;
 	spin_lock_irq(&t->lock);
-	counts->base = t->nr[RDD_BASE];
-	counts->zero = t->nr[RDD_ZERO];
-	counts->pool = t->nr[RDD_POOL];
+	counts->base = t->nr[DMR_BASE];
+	counts->zero = t->nr[DMR_ZERO];
+	counts->pool = t->nr[DMR_POOL];
 	counts->waiting = t->nr_dirty;
 	counts->page_reads = t->page_reads;
 	counts->failed = t->commit_failed;
 	spin_unlock_irq(&t->lock);
-	if (meta->super.flags & RDD_FLAG_HYDRATE)
+	if (meta->super.flags & DMR_FLAG_HYDRATE)
 		counts->left = counts->zero + counts->pool;
-	counts->hydrate = rdd_hydrate_state(t);
+	counts->hydrate = dmr_hydrate_state(t);
 }
 
 /*
@@ -482,7 +482,7 @@ static void get_counts(struct rdd_meta *meta, struct dm_target *ti,
  * <dirty>/<total segments> <base> <zero> <pool blocks> <hydration left>
  * <ok|lost> <rw|ro|fail> <off|on|paused> <waiting segments> <page reads>
  */
-static void status_info(struct dm_target *ti, struct rdd_meta *meta,
+static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 			char *result, unsigned int maxlen)
 {
 	struct counts counts;
@@ -492,8 +492,8 @@ static void status_info(struct dm_target *ti, struct rdd_meta *meta,
 	if (!meta->loaded) {
 		DMEMIT("-");
 	} else {
-		DMEMIT("%u %llu ", RDD_FORMAT_VERSION, meta->super.epoch);
-		if (meta->super.flags & RDD_FLAG_FROZEN)
+		DMEMIT("%u %llu ", DMR_FORMAT_VERSION, meta->super.epoch);
+		if (meta->super.flags & DMR_FLAG_FROZEN)
 			DMEMIT("%llu", meta->super.epoch);
 		else
 			DMEMIT("-");
@@ -501,7 +501,7 @@ static void status_info(struct dm_target *ti, struct rdd_meta *meta,
 		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu",
 		       meta->super.version_nr, count_dirty(meta),
 		       meta->nr_segs, counts.base, counts.zero, counts.pool,
-		       counts.left, rdd_is_lost(meta) ? "lost" : "ok",
+		       counts.left, dmr_is_lost(meta) ? "lost" : "ok",
 		       meta->read_only ? "ro" : counts.failed ? "fail" : "rw",
 		       counts.hydrate, counts.waiting, counts.page_reads);
 	}
@@ -513,7 +513,7 @@ static const char *name_of(struct dm_dev *dev)
 	return dev ? dev->name : "-";
 }
 
-static void status_table(struct rdd_target *rt, char *result,
+static void status_table(struct dmr_target *rt, char *result,
 			 unsigned int maxlen)
 {
 	unsigned int sz = 0;
@@ -523,15 +523,15 @@ static void status_table(struct rdd_target *rt, char *result,
 	if (!rt->nr_opts)
 		return;
 	DMEMIT(" %u", rt->nr_opts);
-	if (!rdd_is_zero(rt->volume_uuid, RDD_UUID_SIZE))
+	if (!dmr_is_zero(rt->volume_uuid, DMR_UUID_SIZE))
 		DMEMIT(" volume_uuid %pUb", rt->volume_uuid);
-	if (!rdd_is_zero(rt->pool_uuid, RDD_UUID_SIZE))
+	if (!dmr_is_zero(rt->pool_uuid, DMR_UUID_SIZE))
 		DMEMIT(" pool_uuid %pUb", rt->pool_uuid);
 	if (rt->cache_mib)
 		DMEMIT(" cache_mib %u", rt->cache_mib);
 }
 
-static void status_ima(struct dm_target *ti, struct rdd_target *rt,
+static void status_ima(struct dm_target *ti, struct dmr_target *rt,
 		       char *result, unsigned int maxlen)
 {
 	unsigned int sz = 0;
@@ -541,11 +541,11 @@ static void status_ima(struct dm_target *ti, struct rdd_target *rt,
 	       rt->meta_dev->name, name_of(rt->pool));
 }
 
-static void rdd_status(struct dm_target *ti, status_type_t type,
+static void dmr_status(struct dm_target *ti, status_type_t type,
 		       unsigned int status_flags, char *result,
 		       unsigned int maxlen)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	switch (type) {
 	case STATUSTYPE_INFO:
@@ -568,58 +568,58 @@ static void rdd_status(struct dm_target *ti, status_type_t type,
  * A volume can do what its base can: all writes go there. What a pool says of write
  * zeroes, discards and blocks is nothing to it; device-mapper does not hear of the pool.
  */
-static int rdd_iterate_devices(struct dm_target *ti,
+static int dmr_iterate_devices(struct dm_target *ti,
 			       iterate_devices_callout_fn fn, void *data)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	if (rt->base)
 		return fn(ti, rt->base, 0, ti->len, data);
 	return fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
 }
 
-static void rdd_io_hints(struct dm_target *ti, struct queue_limits *limits)
+static void dmr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
-	struct rdd_target *rt = ti->private;
+	struct dmr_target *rt = ti->private;
 
 	if (rt->base && rt->pool)
-		rdd_limits_add_reads(limits, rt->pool->bdev);
-	rdd_limits_want_discard(limits);
+		dmr_limits_add_reads(limits, rt->pool->bdev);
+	dmr_limits_want_discard(limits);
 }
 
-static struct target_type rdd_target_type = {
+static struct target_type dmr_target_type = {
 	.name = "revdedup",
 	.version = { 1, 0, 0 },
 	/* No DAX, no zoned base, no prepare_ioctl: no way past the bits. */
 	.features = DM_TARGET_SINGLETON | DM_TARGET_NOWAIT,
 	.module = THIS_MODULE,
-	.ctr = rdd_ctr,
-	.dtr = rdd_dtr,
-	.map = rdd_map,
-	.end_io = rdd_end_io,
-	.presuspend = rdd_presuspend,
-	.presuspend_undo = rdd_presuspend_undo,
-	.postsuspend = rdd_postsuspend,
-	.preresume = rdd_preresume,
-	.resume = rdd_resume,
-	.status = rdd_status,
-	.message = rdd_message,
-	.iterate_devices = rdd_iterate_devices,
-	.io_hints = rdd_io_hints,
+	.ctr = dmr_ctr,
+	.dtr = dmr_dtr,
+	.map = dmr_map,
+	.end_io = dmr_end_io,
+	.presuspend = dmr_presuspend,
+	.presuspend_undo = dmr_presuspend_undo,
+	.postsuspend = dmr_postsuspend,
+	.preresume = dmr_preresume,
+	.resume = dmr_resume,
+	.status = dmr_status,
+	.message = dmr_message,
+	.iterate_devices = dmr_iterate_devices,
+	.io_hints = dmr_io_hints,
 };
 
-static int __init rdd_init(void)
+static int __init dmr_init(void)
 {
-	return dm_register_target(&rdd_target_type);
+	return dm_register_target(&dmr_target_type);
 }
 
-static void __exit rdd_exit(void)
+static void __exit dmr_exit(void)
 {
-	dm_unregister_target(&rdd_target_type);
+	dm_unregister_target(&dmr_target_type);
 }
 
-module_init(rdd_init);
-module_exit(rdd_exit);
+module_init(dmr_init);
+module_exit(dmr_exit);
 
 MODULE_DESCRIPTION("device-mapper target that knows what was written since the last snapshot, and reads any block from elsewhere");
 MODULE_LICENSE("GPL");

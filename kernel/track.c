@@ -46,51 +46,51 @@
  * Bits
  */
 
-void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len)
+void dmr_track_set(struct dmr_meta *meta, u64 first, u64 len)
 {
 	u64 seg;
 
 	lockdep_assert_held(&meta->lock);
 	for (seg = first; seg < first + len; seg++)
 		__set_bit(seg, meta->want);
-	for (seg = first - first % RDD_GROUP_SEGS; seg < first + len;
-	     seg += RDD_GROUP_SEGS)
-		__set_bit(seg / RDD_GROUP_SEGS, meta->stale);
+	for (seg = first - first % DMR_GROUP_SEGS; seg < first + len;
+	     seg += DMR_GROUP_SEGS)
+		__set_bit(seg / DMR_GROUP_SEGS, meta->stale);
 }
 
 /* Called when the group is on disk; map reads `stable` meanwhile. */
-static void group_is_stable(struct rdd_meta *meta, u64 group)
+static void group_is_stable(struct dmr_meta *meta, u64 group)
 {
-	unsigned long *stable = meta->stable + group * RDD_BITS_LONGS;
-	unsigned long *want = meta->want + group * RDD_BITS_LONGS;
+	unsigned long *stable = meta->stable + group * DMR_BITS_LONGS;
+	unsigned long *want = meta->want + group * DMR_BITS_LONGS;
 	unsigned int i;
 
-	for (i = 0; i < RDD_BITS_LONGS; i++)
+	for (i = 0; i < DMR_BITS_LONGS; i++)
 		WRITE_ONCE(stable[i], want[i]);
 }
 
-static int write_stale(struct rdd_meta *meta)
+static int write_stale(struct dmr_meta *meta)
 {
-	unsigned int errors = rdd_meta_flush_errors(meta);
+	unsigned int errors = dmr_meta_flush_errors(meta);
 	unsigned long group;
 	int r;
 
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
-		if (rdd_broken(early))
+		if (dmr_broken(early))
 			group_is_stable(meta, group);
-		r = rdd_meta_write_bits(meta, group, meta->super.epoch,
+		r = dmr_meta_write_bits(meta, group, meta->super.epoch,
 					meta->want);
 		if (r)
 			return r;
 	}
-	if (rdd_broken(flush)) {
+	if (dmr_broken(flush)) {
 		dm_bufio_write_dirty_buffers_async(meta->bufio);
 		return 0;
 	}
-	return rdd_meta_write_out(meta, errors);
+	return dmr_meta_write_out(meta, errors);
 }
 
-int rdd_track_flush(struct rdd_meta *meta)
+int dmr_track_flush(struct dmr_meta *meta)
 {
 	unsigned long group;
 	int r;
@@ -100,13 +100,13 @@ int rdd_track_flush(struct rdd_meta *meta)
 		return 0;
 	/* In which epoch the disk is decides what these bits mean there. */
 	if (meta->epoch_is_unsure) {
-		r = rdd_super_refresh(meta);
+		r = dmr_super_refresh(meta);
 		if (r)
 			return r;
 	}
 	r = write_stale(meta);
 	if (r) {
-		rdd_track_failed(meta, "writing dirty bits", r);
+		dmr_track_failed(meta, "writing dirty bits", r);
 		return r;
 	}
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
@@ -120,53 +120,53 @@ int rdd_track_flush(struct rdd_meta *meta)
  * Outages
  */
 
-void rdd_track_event(struct rdd_meta *meta)
+void dmr_track_event(struct dmr_meta *meta)
 {
 	if (meta->ti)
 		dm_table_event(meta->ti->table);
 }
 
-void rdd_track_failed(struct rdd_meta *meta, const char *what, int r)
+void dmr_track_failed(struct dmr_meta *meta, const char *what, int r)
 {
 	lockdep_assert_held(&meta->lock);
 	if (meta->outage)
 		return;
 	DMERR("%s: %s on %pg failed: error %d; tracking counts as lost until it can be written",
-	      rdd_meta_name(meta), what, meta->bdev, r);
+	      dmr_meta_name(meta), what, meta->bdev, r);
 	meta->outage = true;
 	meta->outage_is_marked = false;
 	meta->outage_is_noted = false;
 	meta->outage_start = jiffies;
 	meta->next_retry = jiffies;
-	rdd_track_kick(meta);
-	rdd_track_event(meta);
+	dmr_track_kick(meta);
+	dmr_track_event(meta);
 }
 
-void rdd_track_kick(struct rdd_meta *meta)
+void dmr_track_kick(struct dmr_meta *meta)
 {
 	mod_delayed_work(meta->wq, &meta->work, 0);
 }
 
-static void write_mark(struct rdd_meta *meta)
+static void write_mark(struct dmr_meta *meta)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 
-	super.flags |= RDD_FLAG_LOST;
+	super.flags |= DMR_FLAG_LOST;
 	super.lost_epoch = super.epoch;
-	meta->outage_is_marked = !rdd_super_write(meta, &super);
+	meta->outage_is_marked = !dmr_super_write(meta, &super);
 }
 
 /* All bits are stable again, and they were right all the time. */
-static int remove_mark(struct rdd_meta *meta)
+static int remove_mark(struct dmr_meta *meta)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 	int r;
 
 	if (meta->lost_before)
 		super.lost_epoch = meta->lost_before_epoch;
 	else
-		super.flags &= ~RDD_FLAG_LOST;
-	r = rdd_super_write(meta, &super);
+		super.flags &= ~DMR_FLAG_LOST;
+	r = dmr_super_write(meta, &super);
 	if (r && meta->outage_is_marked) {
 		/* It may be gone all the same: first writes wait again. */
 		meta->outage_is_marked = false;
@@ -175,25 +175,25 @@ static int remove_mark(struct rdd_meta *meta)
 	return r;
 }
 
-bool rdd_track_end_outage(struct rdd_meta *meta)
+bool dmr_track_end_outage(struct dmr_meta *meta)
 {
 	lockdep_assert_held(&meta->lock);
-	if (rdd_track_flush(meta) || remove_mark(meta))
+	if (dmr_track_flush(meta) || remove_mark(meta))
 		return false;
 	meta->outage = false;
 	DMINFO("%s: the metadata device can be written again, nothing was lost",
-	       rdd_meta_name(meta));
-	rdd_track_event(meta);
+	       dmr_meta_name(meta));
+	dmr_track_event(meta);
 	return true;
 }
 
-static void try_again(struct rdd_meta *meta)
+static void try_again(struct dmr_meta *meta)
 {
-	if (!rdd_track_end_outage(meta) && !meta->outage_is_marked)
+	if (!dmr_track_end_outage(meta) && !meta->outage_is_marked)
 		write_mark(meta);
 }
 
-static bool hold_is_over(struct rdd_meta *meta)
+static bool hold_is_over(struct dmr_meta *meta)
 {
 	return meta->outage_is_marked || meta->outage_is_noted ||
 	       time_after_eq(jiffies, meta->outage_start +
@@ -219,7 +219,7 @@ static bool hold_is_over(struct rdd_meta *meta)
  * become rarer.) So writers that have gone for good cost one commit's time,
  * once, and a single writer waits as long once in PROBE_MAX writes.
  */
-static void gather(struct rdd_meta *meta)
+static void gather(struct dmr_meta *meta)
 {
 	u64 slice = meta->commit_ns;
 	u64 waited = 0;
@@ -239,7 +239,7 @@ static void gather(struct rdd_meta *meta)
 	}
 }
 
-static void note_commit(struct rdd_meta *meta, ktime_t start, unsigned int served)
+static void note_commit(struct dmr_meta *meta, ktime_t start, unsigned int served)
 {
 	s64 took = ktime_to_ns(ktime_sub(ktime_get(), start));
 	unsigned int crowd = served + READ_ONCE(meta->nr_deferred);
@@ -257,7 +257,7 @@ static void note_commit(struct rdd_meta *meta, ktime_t start, unsigned int serve
 }
 
 /* Move what map deferred to `held`, its bits into `want`. */
-static unsigned int take_deferred(struct rdd_meta *meta, bool *ret_requeue)
+static unsigned int take_deferred(struct dmr_meta *meta, bool *ret_requeue)
 {
 	struct bio_list bios;
 	unsigned int nr;
@@ -272,16 +272,16 @@ static unsigned int take_deferred(struct rdd_meta *meta, bool *ret_requeue)
 	spin_unlock_irq(&meta->defer_lock);
 
 	bio_list_for_each(bio, &bios) {
-		u64 first = rdd_sector_seg(bio->bi_iter.bi_sector);
-		u64 last = rdd_sector_seg(bio_end_sector(bio) - 1);
+		u64 first = dmr_sector_seg(bio->bi_iter.bi_sector);
+		u64 last = dmr_sector_seg(bio_end_sector(bio) - 1);
 
-		rdd_track_set(meta, first, last - first + 1);
+		dmr_track_set(meta, first, last - first + 1);
 	}
 	bio_list_merge_init(&meta->held, &bios);
 	return nr;
 }
 
-static void issue(struct rdd_meta *meta, struct bio_list *bios)
+static void issue(struct dmr_meta *meta, struct bio_list *bios)
 {
 	struct blk_plug plug;
 	struct bio *bio;
@@ -289,7 +289,7 @@ static void issue(struct rdd_meta *meta, struct bio_list *bios)
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(bios))) {
 		if (meta->table)
-			rdd_remap_go_on(meta->table, bio);
+			dmr_remap_go_on(meta->table, bio);
 		else
 			submit_bio_noacct(bio);
 	}
@@ -307,7 +307,7 @@ static void push_back(struct bio_list *bios)
 }
 
 /* What has to be tried again from time to time; re-arms the worker for it. */
-static void retry_if_due(struct rdd_meta *meta)
+static void retry_if_due(struct dmr_meta *meta)
 {
 	unsigned int ms = meta->outage ? RETRY_MS : REFRESH_MS;
 
@@ -318,13 +318,13 @@ static void retry_if_due(struct rdd_meta *meta)
 		if (meta->outage)
 			try_again(meta);
 		else
-			rdd_super_refresh(meta);
+			dmr_super_refresh(meta);
 	}
 	queue_delayed_work(meta->wq, &meta->work, msecs_to_jiffies(ms));
 }
 
 /* Under the lock: what may go goes into @ready. */
-static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
+static void settle_held(struct dmr_meta *meta, struct bio_list *ready)
 {
 	ktime_t start = ktime_get();
 	bool requeue;
@@ -335,9 +335,9 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 	 * that began before it was loaded must still end.
 	 */
 	if (!meta->outage && !meta->read_only)
-		rdd_track_flush(meta);
+		dmr_track_flush(meta);
 	if (xchg(&meta->event_is_due, false))
-		rdd_track_event(meta);
+		dmr_track_event(meta);
 	retry_if_due(meta);
 	/*
 	 * Nothing is pushed back without need: when the suspend is interrupted,
@@ -353,8 +353,8 @@ static void settle_held(struct rdd_meta *meta, struct bio_list *ready)
 
 static void do_work(struct work_struct *work)
 {
-	struct rdd_meta *meta = container_of(to_delayed_work(work),
-					     struct rdd_meta, work);
+	struct dmr_meta *meta = container_of(to_delayed_work(work),
+					     struct dmr_meta, work);
 	unsigned int noio = memalloc_noio_save();
 
 	do {
@@ -370,7 +370,7 @@ static void do_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-void rdd_track_defer(struct rdd_meta *meta, struct bio *bio)
+void dmr_track_defer(struct dmr_meta *meta, struct bio *bio)
 {
 	unsigned long flags;
 	unsigned int nr;
@@ -382,19 +382,19 @@ void rdd_track_defer(struct rdd_meta *meta, struct bio *bio)
 	spin_unlock_irqrestore(&meta->defer_lock, flags);
 
 	if (nr == 1)
-		rdd_track_kick(meta);
+		dmr_track_kick(meta);
 	/* Pairs with the barrier of prepare_to_wait in gather(). */
 	if (nr >= READ_ONCE(meta->expected) && wq_has_sleeper(&meta->arrived))
 		wake_up(&meta->arrived);
 }
 
-void rdd_track_requeue(struct rdd_meta *meta, bool requeue)
+void dmr_track_requeue(struct dmr_meta *meta, bool requeue)
 {
 	spin_lock_irq(&meta->defer_lock);
 	WRITE_ONCE(meta->requeue, requeue);
 	spin_unlock_irq(&meta->defer_lock);
 	wake_up(&meta->arrived);
-	rdd_track_kick(meta);
+	dmr_track_kick(meta);
 }
 
 /* ------------------------------------------------------------------
@@ -408,7 +408,7 @@ void rdd_track_requeue(struct rdd_meta *meta, bool requeue)
 
 static void zero_one(struct bio *bio)
 {
-	struct rdd_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
 	int r;
 
 	r = blkdev_issue_zeroout(bio->bi_bdev, io->sector, io->sectors,
@@ -422,7 +422,7 @@ static void zero_one(struct bio *bio)
 
 static void do_zeroes(struct work_struct *work)
 {
-	struct rdd_meta *meta = container_of(work, struct rdd_meta, zero_work);
+	struct dmr_meta *meta = container_of(work, struct dmr_meta, zero_work);
 	struct bio_list bios;
 	struct bio *bio;
 
@@ -435,7 +435,7 @@ static void do_zeroes(struct work_struct *work)
 		zero_one(bio);
 }
 
-void rdd_track_zero(struct rdd_meta *meta, struct bio *bio)
+void dmr_track_zero(struct dmr_meta *meta, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -446,7 +446,7 @@ void rdd_track_zero(struct rdd_meta *meta, struct bio *bio)
 	spin_unlock_irqrestore(&meta->defer_lock, flags);
 }
 
-void rdd_track_init(struct rdd_meta *meta)
+void dmr_track_init(struct dmr_meta *meta)
 {
 	bio_list_init(&meta->held);
 	spin_lock_init(&meta->defer_lock);

@@ -152,11 +152,11 @@ guest() {
 	[ "$series" != uml ] || run=("$scripts/uml-run.sh")
 	mapfile -t options < <(payload "$series")
 	while [ $# -gt 0 ] && [ "$1" != -- ]; do
-		files+=("/rdd/tests/guest/$1.bats")
+		files+=("/revdedup/tests/guest/$1.bats")
 		shift
 	done
 	"${run[@]}" "${options[@]}" --timeout "$guest_timeout" "${@:2}" \
-		-- env "${rounds[@]}" /rdd/tests/guest/run.sh "${files[@]}"
+		-- env "${rounds[@]}" /revdedup/tests/guest/run.sh "${files[@]}"
 }
 
 guest_files=(00-bench ctor target resize outage cost nowait survive mapped fuzz

@@ -5,10 +5,10 @@
 #
 # The guest's part of demo-host.sh: what happens before the power is cut, and after.
 # shellcheck source=tests/guest/lib.bash
-. /rdd/tests/guest/lib.bash
+. /revdedup/tests/guest/lib.bash
 set -euo pipefail
 modprobe dm-mod
-export PATH=/rdd/tools:$PATH LVM_SUPPRESS_FD_WARNINGS=1
+export PATH=/revdedup/tools:$PATH LVM_SUPPRESS_FD_WARNINGS=1
 # The guest's own disk forgets; on a host this is /etc/revdedup.
 export REVDEDUP_CONFIG=/backup/etc REVDEDUP_POOL=/backup/pool
 vol=/dev/mapper/revdedup-vg-vm1

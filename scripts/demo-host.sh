@@ -22,7 +22,7 @@ module=$scripts/../build/modules/demo
 "$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" 6.12)" --out "$module"
 make -s -C "$scripts/../userspace"
 
-disks=$(mktemp -d "${TMPDIR:-/tmp}/rdd-demo.XXXXXX")
+disks=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-demo.XXXXXX")
 trap 'rm -rf "$disks"' EXIT
 truncate -s 400M "$disks/volumes"
 truncate -s 1G "$disks/pool"
@@ -36,7 +36,7 @@ boot() {
 		--payload "$scripts/../build/bin:tools" \
 		--payload "$scripts/demo-guest.sh:demo.sh" \
 		--nbd-disk "$disks/volumes" --nbd-disk "$disks/pool" \
-		"$@" -- bash /rdd/demo.sh "$phase"
+		"$@" -- bash /revdedup/demo.sh "$phase"
 }
 
 note "booting a guest with Debian's 6.12 kernel (the first time takes some minutes)"

@@ -25,7 +25,7 @@ finish_root() {
 	cd "$1"
 	shift
 	rm -rf "$@"
-	mkdir -p lib/modules rdd
+	mkdir -p lib/modules revdedup
 	ln -s gawk usr/bin/awk
 	echo "root:x:0:0:root:/root:/bin/bash" >etc/passwd
 	echo "root:x:0:" >etc/group

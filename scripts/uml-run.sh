@@ -4,10 +4,10 @@
 # Usage: uml-run.sh [OPTION]... -- COMMAND [ARG]...
 #
 # Boot the debug kernel (uml-build.sh) as a guest, run COMMAND in its directory
-# /rdd as root, print what it prints, and exit with its exit code. What the
+# /revdedup as root, print what it prints, and exit with its exit code. What the
 # guest sees is what it sees under vm-run.sh. Options:
 #
-#   --payload SRC[:PATH]    put the file or directory SRC at /rdd/PATH
+#   --payload SRC[:PATH]    put the file or directory SRC at /revdedup/PATH
 #   --disk FILE             a raw disk; the guest sees /dev/disk/disk0, disk1, ...
 #   --power-cut             COMMAND ends by asking for a power cut (power_cut in
 #                           tests/guest/lib.bash)
@@ -61,7 +61,7 @@ kernel_dir=$("$scripts/uml-build.sh")
 rootfs=$("$scripts/rootfs.sh")
 initramfs=$("$scripts/vm-initramfs.sh")
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-uml.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-uml.XXXXXX")
 console=$(realpath -m "${console:-$dir/console}")
 # shellcheck source=scripts/guest-lib.sh
 . "$scripts/guest-lib.sh"
@@ -112,7 +112,7 @@ start_guest() {
 }
 
 # Its output goes to a terminal, which must not add carriage returns.
-pack_payload $'cd /rdd\nstty -onlcr <&1' "$@"
+pack_payload $'cd /revdedup\nstty -onlcr <&1' "$@"
 memory=$(memory_dir)
 : >"$console"
 ln -s "$initramfs" "$dir/initramfs"
@@ -129,8 +129,8 @@ for nr in "${!disks[@]}"; do
 	[ -e "${disks[nr]}" ] || die "no such disk: '${disks[nr]}'"
 	add_disk "${letters:nr:1}" '' "disk$nr" "${disks[nr]}"
 done
-cmdline+=(rdd.root=/dev/ubda rdd.modules=/dev/ubdb rdd.payload=/dev/ubdc
-	rdd.control=/dev/ttyS0 rdd.out=/dev/ttyS1 "rdd.token=$token" "$append")
+cmdline+=(revdedup.root=/dev/ubda revdedup.modules=/dev/ubdb revdedup.payload=/dev/ubdc
+	revdedup.control=/dev/ttyS0 revdedup.out=/dev/ttyS1 "revdedup.token=$token" "$append")
 
 # UML's standard output is the control line, and all processes of the guest
 # have it open, so its end is their end.

@@ -3,13 +3,13 @@
 #
 # Usage: vm-run.sh [OPTION]... -- COMMAND [ARG]...
 #
-# Boot a guest in QEMU, run COMMAND in its directory /rdd as root, print what it
+# Boot a guest in QEMU, run COMMAND in its directory /revdedup as root, print what it
 # prints, and exit with its exit code. Options:
 #
 #   --kernel 6.1|6.12       Debian's kernel of that series (default 6.12)
 #   --rootfs IMAGE          the guest's file system (ext4), which has the kernel's
 #                           modules, instead of that of rootfs.sh
-#   --payload SRC[:PATH]    put the file or directory SRC at /rdd/PATH
+#   --payload SRC[:PATH]    put the file or directory SRC at /revdedup/PATH
 #   --disk FILE             a raw disk; the guest sees /dev/disk/disk0, disk1, ...
 #                           in the order of --disk and --nbd-disk
 #   --nbd-disk FILE         the same behind a write-back cache, which loses at a
@@ -78,7 +78,7 @@ fi
 initramfs=$("$scripts/vm-initramfs.sh" "$kernel_dir")
 [ -n "$accel" ] || accel=$("$scripts/vm-probe.sh")
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-vm.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-vm.XXXXXX")
 console=${console:-$dir/console}
 nbd_pids=()
 # shellcheck source=scripts/guest-lib.sh
@@ -132,7 +132,7 @@ add_port() {
 		-device "virtserialport,chardev=$2,nr=$1")
 }
 
-pack_payload "cd /rdd" "$@"
+pack_payload "cd /revdedup" "$@"
 : >"$console"
 
 # For speed under TCG, where boot and tests are twice as quick with all this:
@@ -148,8 +148,8 @@ cmdline=(console=ttyS0 quiet loglevel=5 panic=-1 oops=panic log_buf_len=4M
 	init_on_alloc=0 hardened_usercopy=off audit=0 lsm=none
 	randomize_kstack_offset=off nowatchdog
 	initcall_blacklist=jent_mod_init,load_system_certificate_list,bpf_tcp_ca_kfunc_init
-	rdd.root=/dev/vda rdd.payload=/dev/vdb ${modules:+rdd.modules=/dev/vdc}
-	rdd.control=/dev/vport0p1 rdd.out=/dev/vport0p2 "rdd.token=$token" "$append")
+	revdedup.root=/dev/vda revdedup.payload=/dev/vdb ${modules:+revdedup.modules=/dev/vdc}
+	revdedup.control=/dev/vport0p1 revdedup.out=/dev/vport0p2 "revdedup.token=$token" "$append")
 cpu=max,-erms,-fsrm,-smap,-smep,-pku,-la57,-avx2,-avx,-fma,-f16c
 qemu=(qemu-system-x86_64 -M "q35,sata=off,smbus=off,usb=off,vmport=off"
 	-nodefaults -display none -no-reboot -cpu "$cpu" -m "$mem"

@@ -6,7 +6,7 @@
 # and LVM make of its devices; and at last they go.
 set -euo pipefail
 # shellcheck source=tests/guest/lib.bash
-. /rdd/lib.bash
+. /revdedup/lib.bash
 
 # ok WHAT COMMAND... (In a function set -e has no effect then.)
 passed=0
@@ -109,7 +109,7 @@ ok "and after all events again" is_ready
 pvcreate -qq /dev/mapper/revdedup-vg-vm2
 vgcreate -qq guest /dev/mapper/revdedup-vg-vm2
 ok "a guest's volume group is seen" eval 'vgs guest'
-filter=$(sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /rdd/host.rst)
+filter=$(sed -n 's/^ *\(devices { global_filter.*\)/\1/p' /revdedup/host.rst)
 is_filtered() {
 	[ -n "$filter" ] && ! vgs --config "$filter" guest && vgs --config "$filter" vg
 }

@@ -78,7 +78,7 @@ tar -x -C "$root" -f "$base/root.tar"
 [ -d "$root/lib/modules/$release" ] ||
 	die "the headers here are of another kernel than $release: upgrade them"
 mount -t proc proc "$root/proc"
-mkdir "$root/debs" "$root/rdd"
+mkdir "$root/debs" "$root/revdedup"
 cp "$build"/debs/*.deb "$root/debs"
 cp -r "$build/later-debs" "$root/later"
 
@@ -116,4 +116,4 @@ rm -rf "$root"
 scripts/vm-run.sh --kernel 6.12 --rootfs "$build/root.ext4" --mem 1536 --timeout 600 \
 	--payload tests/guest/lib.bash:lib.bash --payload tests/deb-guest.bash:deb-guest.bash \
 	--payload Documentation/host.rst:host.rst \
-	-- /usr/bin/bash /rdd/deb-guest.bash
+	-- /usr/bin/bash /revdedup/deb-guest.bash

@@ -30,7 +30,7 @@ module=$top/build/modules/$kernel ctl=$top/build/guest-ctl
 [ -f "$ctl/revdedupctl" ] ||
 	die "no revdedupctl in '$ctl': run 'scripts/check.sh all modules' first"
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-e2e.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-e2e.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 truncate -s 512M "$dir/volumes"
 truncate -s 2G "$dir/pool"
@@ -44,7 +44,7 @@ boot() {
 		--payload "$top/tests/guest:tests/guest" --payload "$ctl:ctl" \
 		--nbd-disk "$dir/volumes" --nbd-disk "$dir/pool" \
 		--disk "$dir/copies" --timeout 7200 "$@" -- \
-		env E2E_SNAPSHOTS="$snapshots" bash /rdd/tests/guest/end-to-end.sh "$phase"
+		env E2E_SNAPSHOTS="$snapshots" bash /revdedup/tests/guest/end-to-end.sh "$phase"
 }
 
 boot first --power-cut

@@ -25,7 +25,7 @@ module=$top/build/modules/$kernel
 [ -f "$module/dm-revdedup.ko" ] ||
 	die "no module in '$module': run 'make modules-all' first"
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-cuts.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-cuts.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 # What the volume was at checkpoints survives a cut, as it is what we compare
 # with: its disk has no cache that could be lost.
@@ -41,7 +41,7 @@ boot() {
 		--payload "$top/tests/guest:tests/guest" \
 		--nbd-disk "$dir/base" --nbd-disk "$dir/meta" \
 		--disk "$dir/copies" "$@" -- \
-		bash /rdd/tests/guest/power-cuts.sh "$phase"
+		bash /revdedup/tests/guest/power-cuts.sh "$phase"
 }
 
 boot first --power-cut

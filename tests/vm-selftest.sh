@@ -20,7 +20,7 @@ case ${1:-} in
 	;;
 esac
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-selftest.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-selftest.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 
 # vm TEST STATUS [OPTION...] -- COMMAND...: the guest must end with STATUS.
@@ -66,7 +66,7 @@ test_panic_fails() {
 test_lie_fails() {
 	vm "$1" 125 -- bash -c '
 		for word in "" x 0; do
-			echo "$word exit 0" | tee /dev/console >"$RDD_CONTROL"
+			echo "$word exit 0" | tee /dev/console >"$DMR_CONTROL"
 		done
 		echo b >/proc/sysrq-trigger
 		sleep 1000'

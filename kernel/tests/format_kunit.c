@@ -15,7 +15,7 @@
 #include "../format.h"
 
 #define TIB_SECTORS	(2048ULL * 1024 * 1024)
-#define MAX_SECTORS	(RDD_MAX_SEGS * RDD_SEG_SECTORS)
+#define MAX_SECTORS	(DMR_MAX_SEGS * DMR_SEG_SECTORS)
 
 /* CRC-32C bit by bit, not inverted. */
 static u32 naive_crc(u32 crc, const void *data, size_t len)
@@ -82,9 +82,9 @@ static const struct geometry {
 	u64 segs;
 } geometries[] = {
 	{ "one sector", 1, 1 },
-	{ "a segment less a sector", RDD_SEG_SECTORS - 1, 1 },
-	{ "a segment", RDD_SEG_SECTORS, 1 },
-	{ "a segment and a sector", RDD_SEG_SECTORS + 1, 2 },
+	{ "a segment less a sector", DMR_SEG_SECTORS - 1, 1 },
+	{ "a segment", DMR_SEG_SECTORS, 1 },
+	{ "a segment and a sector", DMR_SEG_SECTORS + 1, 2 },
 	{ "words of one block", 512ULL << 12, 512 },
 	{ "words of one block and one", 513ULL << 12, 513 },
 	{ "a group less a segment", 32255ULL << 12, 32255 },
@@ -118,15 +118,15 @@ static void segments_of_volume(struct kunit *test)
 {
 	const struct geometry *geometry = test->param_value;
 
-	KUNIT_EXPECT_EQ(test, rdd_nr_segs(geometry->sectors), geometry->segs);
+	KUNIT_EXPECT_EQ(test, dmr_nr_segs(geometry->sectors), geometry->segs);
 }
 
 static void segments_beyond_largest(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, rdd_nr_segs(0), 0);
-	KUNIT_EXPECT_EQ(test, rdd_nr_segs(MAX_SECTORS + 1), RDD_MAX_SEGS + 1);
-	KUNIT_EXPECT_EQ(test, rdd_nr_segs(MAX_SECTORS + 4096), RDD_MAX_SEGS + 1);
-	KUNIT_EXPECT_EQ(test, rdd_nr_segs(U64_MAX), 1ULL << 52);
+	KUNIT_EXPECT_EQ(test, dmr_nr_segs(0), 0);
+	KUNIT_EXPECT_EQ(test, dmr_nr_segs(MAX_SECTORS + 1), DMR_MAX_SEGS + 1);
+	KUNIT_EXPECT_EQ(test, dmr_nr_segs(MAX_SECTORS + 4096), DMR_MAX_SEGS + 1);
+	KUNIT_EXPECT_EQ(test, dmr_nr_segs(U64_MAX), 1ULL << 52);
 }
 
 /* The words and pages of one group from @seg on, which must begin at @block. */
@@ -138,14 +138,14 @@ static u64 walk_table(struct kunit *test, u64 seg, u64 here, u64 block)
 	for (i = 0; i < ARRAY_SIZE(probes); i++) {
 		if (probes[i] >= here)
 			break;
-		KUNIT_ASSERT_EQ(test, rdd_word_block(seg + probes[i]),
+		KUNIT_ASSERT_EQ(test, dmr_word_block(seg + probes[i]),
 				block + probes[i] / 512);
-		KUNIT_ASSERT_EQ(test, rdd_page_block(seg + probes[i]),
+		KUNIT_ASSERT_EQ(test, dmr_page_block(seg + probes[i]),
 				block + 63 + probes[i]);
 	}
-	KUNIT_ASSERT_EQ(test, rdd_word_block(seg + here - 1),
+	KUNIT_ASSERT_EQ(test, dmr_word_block(seg + here - 1),
 			block + (here - 1) / 512);
-	KUNIT_ASSERT_EQ(test, rdd_page_block(seg + here - 1),
+	KUNIT_ASSERT_EQ(test, dmr_page_block(seg + here - 1),
 			block + 63 + here - 1);
 	return block + 63 + here;
 }
@@ -158,23 +158,23 @@ static void walk_layout(struct kunit *test, u64 nr_segs, u32 flags)
 	while (seg < nr_segs) {
 		u64 here = nr_segs - seg < 32256 ? nr_segs - seg : 32256;
 
-		KUNIT_ASSERT_EQ(test, rdd_bits_block(groups, 0, flags), block);
-		KUNIT_ASSERT_EQ(test, rdd_bits_block(groups, 1, flags), block + 1);
+		KUNIT_ASSERT_EQ(test, dmr_bits_block(groups, 0, flags), block);
+		KUNIT_ASSERT_EQ(test, dmr_bits_block(groups, 1, flags), block + 1);
 		block += 2;
-		if (flags & RDD_FLAG_TABLE)
+		if (flags & DMR_FLAG_TABLE)
 			block = walk_table(test, seg, here, block);
 		seg += here;
 		groups++;
 	}
-	KUNIT_EXPECT_EQ(test, rdd_nr_groups(nr_segs), groups);
-	KUNIT_EXPECT_EQ(test, rdd_meta_blocks_needed(nr_segs, flags), block + 1);
+	KUNIT_EXPECT_EQ(test, dmr_nr_groups(nr_segs), groups);
+	KUNIT_EXPECT_EQ(test, dmr_meta_blocks_needed(nr_segs, flags), block + 1);
 }
 
 static void layout_with_table(struct kunit *test)
 {
 	const struct geometry *geometry = test->param_value;
 
-	walk_layout(test, geometry->segs, RDD_FLAG_TABLE);
+	walk_layout(test, geometry->segs, DMR_FLAG_TABLE);
 }
 
 static void layout_without_table(struct kunit *test)
@@ -182,16 +182,16 @@ static void layout_without_table(struct kunit *test)
 	const struct geometry *geometry = test->param_value;
 
 	/* All the other flags, to see that only the one counts. */
-	walk_layout(test, geometry->segs, RDD_FLAGS_ALL & ~RDD_FLAG_TABLE);
+	walk_layout(test, geometry->segs, DMR_FLAGS_ALL & ~DMR_FLAG_TABLE);
 }
 
 static void bits_block_parity(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, 0, 0), 1);
-	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, 7, 0), 2);
-	KUNIT_EXPECT_EQ(test, rdd_bits_block(0, U64_MAX, 0), 2);
-	KUNIT_EXPECT_EQ(test, rdd_bits_block(1, U64_MAX - 1, 0), 3);
-	KUNIT_EXPECT_EQ(test, rdd_bits_block(1, 2, RDD_FLAG_TABLE), 32322);
+	KUNIT_EXPECT_EQ(test, dmr_bits_block(0, 0, 0), 1);
+	KUNIT_EXPECT_EQ(test, dmr_bits_block(0, 7, 0), 2);
+	KUNIT_EXPECT_EQ(test, dmr_bits_block(0, U64_MAX, 0), 2);
+	KUNIT_EXPECT_EQ(test, dmr_bits_block(1, U64_MAX - 1, 0), 3);
+	KUNIT_EXPECT_EQ(test, dmr_bits_block(1, 2, DMR_FLAG_TABLE), 32322);
 }
 
 static void claim(struct kunit *test, u8 *owned, u64 nr_blocks, u64 block)
@@ -205,24 +205,24 @@ static void claim(struct kunit *test, u8 *owned, u64 nr_blocks, u64 block)
 static void no_overlap(struct kunit *test)
 {
 	const u64 nr_segs = 2 * 32256 + 700;
-	u64 nr_blocks = rdd_meta_blocks_needed(nr_segs, RDD_FLAG_TABLE);
+	u64 nr_blocks = dmr_meta_blocks_needed(nr_segs, DMR_FLAG_TABLE);
 	u8 *owned = kunit_kzalloc(test, nr_blocks, GFP_KERNEL);
 	u64 group, seg;
 
 	KUNIT_ASSERT_NOT_NULL(test, owned);
 	claim(test, owned, nr_blocks, 0);
 	claim(test, owned, nr_blocks, nr_blocks - 1);
-	for (group = 0; group < rdd_nr_groups(nr_segs); group++) {
+	for (group = 0; group < dmr_nr_groups(nr_segs); group++) {
 		claim(test, owned, nr_blocks,
-		      rdd_bits_block(group, 4, RDD_FLAG_TABLE));
+		      dmr_bits_block(group, 4, DMR_FLAG_TABLE));
 		claim(test, owned, nr_blocks,
-		      rdd_bits_block(group, 5, RDD_FLAG_TABLE));
+		      dmr_bits_block(group, 5, DMR_FLAG_TABLE));
 	}
 	/* The last group has all its blocks of words. */
 	for (seg = 0; seg < 3 * 32256; seg += 512)
-		claim(test, owned, nr_blocks, rdd_word_block(seg));
+		claim(test, owned, nr_blocks, dmr_word_block(seg));
 	for (seg = 0; seg < nr_segs; seg++)
-		claim(test, owned, nr_blocks, rdd_page_block(seg));
+		claim(test, owned, nr_blocks, dmr_page_block(seg));
 	KUNIT_EXPECT_FALSE(test, memchr_inv(owned, 1, nr_blocks));
 }
 
@@ -231,25 +231,25 @@ static void words_share_blocks_by_512(struct kunit *test)
 	u64 seg;
 
 	for (seg = 1; seg < 32256; seg++)
-		KUNIT_ASSERT_EQ(test, rdd_word_block(seg) - rdd_word_block(seg - 1),
+		KUNIT_ASSERT_EQ(test, dmr_word_block(seg) - dmr_word_block(seg - 1),
 				seg % 512 == 0);
 }
 
 /* Superblock */
 
-static void fill_super(struct rdd_super *super)
+static void fill_super(struct dmr_super *super)
 {
 	int i;
 
 	memset(super, 0, sizeof(*super));
-	for (i = 0; i < RDD_UUID_SIZE; i++) {
+	for (i = 0; i < DMR_UUID_SIZE; i++) {
 		super->meta_uuid[i] = 0x10 + i;
 		super->volume_uuid[i] = 0x30 + i;
 		super->pool_uuid[i] = 0x50 + i;
 	}
 	super->compat = 0x01020304;
 	super->compat_ro = 0x05060708;
-	super->flags = RDD_FLAG_FROZEN | RDD_FLAG_LINEAR_OK;
+	super->flags = DMR_FLAG_FROZEN | DMR_FLAG_LINEAR_OK;
 	super->seq = 0x1122334455667788;
 	super->volume_sectors = 1000 * 4096 + 8;
 	super->meta_blocks = 4099;
@@ -290,14 +290,14 @@ static const struct field {
 
 static void super_offsets(struct kunit *test)
 {
-	struct rdd_super_disk disk;
+	struct dmr_super_disk disk;
 	const u8 *bytes = (const u8 *)&disk;
-	struct rdd_super super;
+	struct dmr_super super;
 	int i;
 
 	memset(&disk, 0xee, sizeof(disk));
 	fill_super(&super);
-	rdd_super_pack(&super, 0, &disk);
+	dmr_super_pack(&super, 0, &disk);
 	for (i = 0; i < ARRAY_SIZE(super_fields); i++)
 		KUNIT_EXPECT_EQ_MSG(test, super_fields[i].value,
 				    get_le(bytes + super_fields[i].offset,
@@ -307,13 +307,13 @@ static void super_offsets(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_le(bytes, 4),
 			naive_block_csum(~0U, 0, bytes, 512));
 
-	rdd_super_pack(&super, 4098, &disk);
+	dmr_super_pack(&super, 4098, &disk);
 	KUNIT_EXPECT_EQ(test, get_le(bytes, 4),
 			naive_block_csum(~0U, 4098, bytes, 512));
 }
 
-static void expect_same_super(struct kunit *test, const struct rdd_super *got,
-			      const struct rdd_super *wanted)
+static void expect_same_super(struct kunit *test, const struct dmr_super *got,
+			      const struct dmr_super *wanted)
 {
 	KUNIT_EXPECT_FALSE(test, memcmp(got->meta_uuid, wanted->meta_uuid, 16));
 	KUNIT_EXPECT_FALSE(test, memcmp(got->volume_uuid, wanted->volume_uuid, 16));
@@ -332,18 +332,18 @@ static void expect_same_super(struct kunit *test, const struct rdd_super *got,
 
 static void super_round_trip(struct kunit *test)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 
 	fill_super(&super);
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), 0);
 	expect_same_super(test, &got, &super);
 
 	memset(&got, 0, sizeof(got));
-	rdd_super_pack(&super, 4098, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4098, &got, &why), 0);
+	dmr_super_pack(&super, 4098, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 4098, &got, &why), 0);
 	expect_same_super(test, &got, &super);
 	KUNIT_EXPECT_NULL(test, why);
 }
@@ -352,23 +352,23 @@ static void super_round_trip(struct kunit *test)
 static void super_geometry(struct kunit *test)
 {
 	const struct geometry *geometry = test->param_value;
-	u32 flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK;
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	u32 flags = DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 
 	fill_super(&super);
 	super.flags = flags;
 	super.volume_sectors = geometry->sectors;
-	super.meta_blocks = rdd_meta_blocks_needed(geometry->segs, flags);
-	rdd_super_pack(&super, super.meta_blocks - 1, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, super.meta_blocks - 1,
+	super.meta_blocks = dmr_meta_blocks_needed(geometry->segs, flags);
+	dmr_super_pack(&super, super.meta_blocks - 1, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, super.meta_blocks - 1,
 					       &got, &why), 0);
 	expect_same_super(test, &got, &super);
 
 	super.meta_blocks--;
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -EBADMSG);
 }
 
 static int flipped_super_error(unsigned int bit)
@@ -382,19 +382,19 @@ static int flipped_super_error(unsigned int bit)
 static void super_bit_flips(struct kunit *test)
 {
 	static const u64 places[] = { 0, 4098 };
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why;
 	unsigned int bit, i;
 
 	fill_super(&super);
 	for (i = 0; i < ARRAY_SIZE(places); i++) {
-		rdd_super_pack(&super, places[i], &disk);
+		dmr_super_pack(&super, places[i], &disk);
 		for (bit = 0; bit < 8 * sizeof(disk); bit++) {
 			why = NULL;
 			flip(&disk, bit);
 			KUNIT_ASSERT_EQ_MSG(test,
-					    rdd_super_unpack(&disk, places[i],
+					    dmr_super_unpack(&disk, places[i],
 							     &got, &why),
 					    flipped_super_error(bit),
 					    "bit %u", bit);
@@ -406,21 +406,21 @@ static void super_bit_flips(struct kunit *test)
 
 static void super_in_wrong_place(struct kunit *test)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 
 	fill_super(&super);
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4098, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 4098, &got, &why), -EBADMSG);
 	KUNIT_EXPECT_STREQ(test, why, "the superblock is damaged (checksum)");
-	rdd_super_pack(&super, 4098, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 4098, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
 
 	/* Made for this block, but its own size says another one. */
-	rdd_super_pack(&super, 4097, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 4097, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 4097, &got, &why), -EBADMSG);
 	KUNIT_EXPECT_STREQ(test, why,
 			   "the superblock is damaged (values that contradict each other)");
 }
@@ -453,12 +453,12 @@ static const struct damage {
 	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "flags unknown", 84, 4, 1U << 6 | 4, -EBADMSG, WHY_SANE },
 	{ "flags last", 84, 4, 1U << 31 | 4, -EBADMSG, WHY_SANE },
-	{ "flags linear", 84, 4, RDD_FLAG_LINEAR_OK, 0, NULL },
-	{ "flags table", 84, 4, RDD_FLAG_TABLE, 0, NULL },
+	{ "flags linear", 84, 4, DMR_FLAG_LINEAR_OK, 0, NULL },
+	{ "flags table", 84, 4, DMR_FLAG_TABLE, 0, NULL },
 	{ "flags of neither", 84, 4, 0, -EBADMSG, WHY_SANE },
 	{ "seq 0", 88, 8, 0, -EBADMSG, WHY_SANE },
-	{ "seq largest", 88, 8, RDD_MAX_SEQ - 1, 0, NULL },
-	{ "seq without a next", 88, 8, RDD_MAX_SEQ, -EBADMSG, WHY_SANE },
+	{ "seq largest", 88, 8, DMR_MAX_SEQ - 1, 0, NULL },
+	{ "seq without a next", 88, 8, DMR_MAX_SEQ, -EBADMSG, WHY_SANE },
 	{ "seq largest number", 88, 8, U64_MAX, -EBADMSG, WHY_SANE },
 	{ "no sectors", 96, 8, 0, -EBADMSG, WHY_SANE },
 	{ "one sector", 96, 8, 1, 0, NULL },
@@ -494,84 +494,84 @@ KUNIT_ARRAY_PARAM(damage, damages, damage_desc);
 static void super_damaged(struct kunit *test)
 {
 	const struct damage *damage = test->param_value;
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 	u8 *bytes = (u8 *)&disk;
 
 	fill_super(&super);
-	rdd_super_pack(&super, 0, &disk);
+	dmr_super_pack(&super, 0, &disk);
 	put_le(bytes + damage->offset, damage->value, damage->bytes);
 	put_le(bytes, naive_block_csum(~0U, 0, bytes, 512), 4);
 
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), damage->r);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), damage->r);
 	KUNIT_EXPECT_STREQ(test, why ?: "", damage->why ?: "");
 }
 
 /* Contradictions that take more than one number. */
 static void super_contradictions(struct kunit *test)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 
 	fill_super(&super);
-	super.flags = RDD_FLAG_LINEAR_OK;
+	super.flags = DMR_FLAG_LINEAR_OK;
 	super.committed = super.epoch;
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), 0);
 	super.committed++;
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -EBADMSG);
 
 	fill_super(&super);
 	super.meta_blocks = U64_MAX;
 	super.volume_sectors = MAX_SECTORS;
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), 0);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), 0);
 	super.volume_sectors++;
-	rdd_super_pack(&super, 0, &disk);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 0, &disk);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -EBADMSG);
 	KUNIT_EXPECT_STREQ(test, why, WHY_SANE);
 }
 
 static void super_nothing_there(struct kunit *test)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super got;
+	struct dmr_super_disk disk;
+	struct dmr_super got;
 	const char *why = NULL;
 
 	memset(&disk, 0, sizeof(disk));
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -ENODATA);
 	KUNIT_EXPECT_STREQ(test, why, WHY_ZERO);
 
 	disk.reserved[sizeof(disk.reserved) - 1] = 1;
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -ENODATA);
 	KUNIT_EXPECT_STREQ(test, why, WHY_FOREIGN);
 
 	memset(&disk, 0xff, sizeof(disk));
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -ENODATA);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -ENODATA);
 	KUNIT_EXPECT_STREQ(test, why, WHY_FOREIGN);
 }
 
 /* A version with a wrong checksum is damage, not a version. */
 static void super_csum_before_version(struct kunit *test)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super super, got;
+	struct dmr_super_disk disk;
+	struct dmr_super super, got;
 	const char *why = NULL;
 
 	fill_super(&super);
-	rdd_super_pack(&super, 0, &disk);
-	disk.version = cpu_to_le32(RDD_FORMAT_VERSION + 1);
-	KUNIT_EXPECT_EQ(test, rdd_super_unpack(&disk, 0, &got, &why), -EBADMSG);
+	dmr_super_pack(&super, 0, &disk);
+	disk.version = cpu_to_le32(DMR_FORMAT_VERSION + 1);
+	KUNIT_EXPECT_EQ(test, dmr_super_unpack(&disk, 0, &got, &why), -EBADMSG);
 	KUNIT_EXPECT_STREQ(test, why, WHY_CSUM);
 }
 
 /* What is known of a copy, for the pairs below. */
 enum copy { OLD, SAME, NEW, EIO_, ENODATA_, EBADMSG_, EOPNOTSUPP_, NR_COPY };
 
-static int make_copy(enum copy copy, struct rdd_super *super)
+static int make_copy(enum copy copy, struct dmr_super *super)
 {
 	static const int errors[NR_COPY] = {
 		[EIO_] = -EIO,
@@ -608,10 +608,10 @@ static const char choices[NR_COPY][NR_COPY + 1] = {
 static void choose_pair(struct kunit *test, enum copy ca, enum copy cb)
 {
 	char choice = choices[ca][cb];
-	struct rdd_super a, b, got;
+	struct dmr_super a, b, got;
 	int ra = make_copy(ca, &a), rb = make_copy(cb, &b);
-	struct rdd_super *wanted = choice == 'A' || choice == 'a' ? &a : &b;
-	int r = rdd_super_choose(&a, ra, &b, rb, &got);
+	struct dmr_super *wanted = choice == 'A' || choice == 'a' ? &a : &b;
+	int r = dmr_super_choose(&a, ra, &b, rb, &got);
 
 	if (choice == '1' || choice == '2') {
 		KUNIT_EXPECT_EQ_MSG(test, r, choice == '1' ? ra : rb,
@@ -620,7 +620,7 @@ static void choose_pair(struct kunit *test, enum copy ca, enum copy cb)
 	}
 	KUNIT_EXPECT_EQ_MSG(test, r, 0, "pair %d %d", ca, cb);
 	if (choice == 'a' || choice == 'b') {
-		wanted->flags |= RDD_FLAG_LOST;
+		wanted->flags |= DMR_FLAG_LOST;
 		wanted->lost_epoch = wanted->epoch;
 		wanted->seq += BIT_ULL(32);
 	}
@@ -639,13 +639,13 @@ static void choose_all_pairs(struct kunit *test)
 /* A copy B from an earlier life of the device, however great its number. */
 static void choose_other_life(struct kunit *test)
 {
-	struct rdd_super a, b, got;
+	struct dmr_super a, b, got;
 
 	make_copy(OLD, &a);
 	make_copy(NEW, &b);
 	b.meta_uuid[15] ^= 1;
-	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
-	a.flags |= RDD_FLAG_LOST;
+	KUNIT_EXPECT_EQ(test, dmr_super_choose(&a, 0, &b, 0, &got), 0);
+	a.flags |= DMR_FLAG_LOST;
 	a.lost_epoch = a.epoch;
 	a.seq += BIT_ULL(32);
 	expect_same_super(test, &got, &a);
@@ -658,39 +658,39 @@ static void choose_other_life(struct kunit *test)
  */
 static void choose_after_return(struct kunit *test)
 {
-	struct rdd_super a, b, got;
+	struct dmr_super a, b, got;
 
 	make_copy(NEW, &a);
 	make_copy(OLD, &b);
-	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, -EIO, &b, 0, &got), 0);
+	KUNIT_EXPECT_EQ(test, dmr_super_choose(&a, -EIO, &b, 0, &got), 0);
 	b = got;
 	b.seq++;
 	b.version_nr = 4711;
-	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
+	KUNIT_EXPECT_EQ(test, dmr_super_choose(&a, 0, &b, 0, &got), 0);
 	KUNIT_EXPECT_EQ(test, got.version_nr, 4711);
 }
 
 /* Where a loss is on record already, an older one does not replace a newer. */
 static void choose_keeps_lost(struct kunit *test)
 {
-	struct rdd_super a, b, got;
+	struct dmr_super a, b, got;
 
 	make_copy(NEW, &a);
 	make_copy(OLD, &b);
-	a.flags |= RDD_FLAG_LOST;
+	a.flags |= DMR_FLAG_LOST;
 	a.lost_epoch = 3;
-	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, 0, &got), 0);
+	KUNIT_EXPECT_EQ(test, dmr_super_choose(&a, 0, &b, 0, &got), 0);
 	KUNIT_EXPECT_EQ(test, got.lost_epoch, 3);
-	KUNIT_EXPECT_EQ(test, rdd_super_choose(&a, 0, &b, -EIO, &got), 0);
+	KUNIT_EXPECT_EQ(test, dmr_super_choose(&a, 0, &b, -EIO, &got), 0);
 	KUNIT_EXPECT_EQ(test, got.lost_epoch, a.epoch);
 }
 
 /* Bitmap blocks */
 
 struct bits_test {
-	u64 bits[RDD_BITS_LONGS];
-	u64 got[RDD_BITS_LONGS];
-	struct rdd_bits_disk disk;
+	u64 bits[DMR_BITS_LONGS];
+	u64 got[DMR_BITS_LONGS];
+	struct dmr_bits_disk disk;
 };
 
 #define BITS_SEED	0x12345678
@@ -704,12 +704,12 @@ static struct bits_test *new_bits(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	for (i = 0; i < RDD_BITS_LONGS; i++) {
+	for (i = 0; i < DMR_BITS_LONGS; i++) {
 		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
 		t->bits[i] = x;
 	}
 	memset(&t->disk, 0xee, sizeof(t->disk));
-	rdd_bits_pack(BITS_SEED, BITS_BLOCK, BITS_EPOCH, t->bits, &t->disk);
+	dmr_bits_pack(BITS_SEED, BITS_BLOCK, BITS_EPOCH, t->bits, &t->disk);
 	return t;
 }
 
@@ -730,7 +730,7 @@ static void bits_offsets(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_le(bytes + 8, 8), BITS_EPOCH);
 	KUNIT_EXPECT_FALSE(test, memchr_inv(bytes + 16, 0, 48));
 	/* Segment s of the group is bit s % 8 of byte 64 + s / 8. */
-	for (seg = 0; seg < RDD_GROUP_SEGS; seg++)
+	for (seg = 0; seg < DMR_GROUP_SEGS; seg++)
 		KUNIT_ASSERT_EQ(test, bytes[64 + seg / 8] >> seg % 8 & 1,
 				t->bits[seg / 64] >> seg % 64 & 1);
 }
@@ -739,7 +739,7 @@ static void bits_round_trip(struct kunit *test)
 {
 	struct bits_test *t = new_bits(test);
 
-	KUNIT_EXPECT_TRUE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK, BITS_EPOCH,
+	KUNIT_EXPECT_TRUE(test, dmr_bits_unpack(BITS_SEED, BITS_BLOCK, BITS_EPOCH,
 						&t->disk, t->got));
 	KUNIT_EXPECT_FALSE(test, memcmp(t->bits, t->got, sizeof(t->bits)));
 }
@@ -752,7 +752,7 @@ static void bits_of_older_epoch(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(later); i++) {
 		memset(t->got, 0xee, sizeof(t->got));
-		KUNIT_EXPECT_TRUE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+		KUNIT_EXPECT_TRUE(test, dmr_bits_unpack(BITS_SEED, BITS_BLOCK,
 							later[i], &t->disk, t->got));
 		expect_all(test, t, 0);
 	}
@@ -766,7 +766,7 @@ static void bits_of_coming_epoch(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(earlier); i++) {
 		memset(t->got, 0xee, sizeof(t->got));
-		KUNIT_EXPECT_FALSE(test, rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+		KUNIT_EXPECT_FALSE(test, dmr_bits_unpack(BITS_SEED, BITS_BLOCK,
 							 earlier[i], &t->disk,
 							 t->got));
 		expect_all(test, t, 0xff);
@@ -777,7 +777,7 @@ static void expect_refused(struct kunit *test, struct bits_test *t, u32 seed,
 			   u64 block_nr)
 {
 	memset(t->got, 0, sizeof(t->got));
-	KUNIT_EXPECT_FALSE(test, rdd_bits_unpack(seed, block_nr, BITS_EPOCH,
+	KUNIT_EXPECT_FALSE(test, dmr_bits_unpack(seed, block_nr, BITS_EPOCH,
 						 &t->disk, t->got));
 	expect_all(test, t, 0xff);
 }
@@ -803,25 +803,25 @@ static void bits_bit_flips(struct kunit *test)
 
 	for (bit = 0; bit < 8 * sizeof(t->disk); bit++) {
 		flip(&t->disk, bit);
-		t->got[bit % RDD_BITS_LONGS] = 0;
+		t->got[bit % DMR_BITS_LONGS] = 0;
 		KUNIT_ASSERT_FALSE_MSG(test,
-				       rdd_bits_unpack(BITS_SEED, BITS_BLOCK,
+				       dmr_bits_unpack(BITS_SEED, BITS_BLOCK,
 						       BITS_EPOCH, &t->disk,
 						       t->got),
 				       "bit %u", bit);
-		KUNIT_ASSERT_EQ(test, t->got[bit % RDD_BITS_LONGS], U64_MAX);
+		KUNIT_ASSERT_EQ(test, t->got[bit % DMR_BITS_LONGS], U64_MAX);
 		flip(&t->disk, bit);
 	}
 }
 
 static void seed_is_of_uuid(struct kunit *test)
 {
-	u8 uuid[RDD_UUID_SIZE] = "0123456789abcdef";
-	u32 seed = rdd_seed(uuid);
+	u8 uuid[DMR_UUID_SIZE] = "0123456789abcdef";
+	u32 seed = dmr_seed(uuid);
 
 	KUNIT_EXPECT_EQ(test, seed, naive_crc(~0U, uuid, 16));
 	uuid[15] ^= 1;
-	KUNIT_EXPECT_NE(test, seed, rdd_seed(uuid));
+	KUNIT_EXPECT_NE(test, seed, dmr_seed(uuid));
 }
 
 static void zero_is_zero(struct kunit *test)
@@ -831,45 +831,45 @@ static void zero_is_zero(struct kunit *test)
 
 	memset(buf, 0, sizeof(buf));
 	for (i = 0; i < sizeof(buf); i++) {
-		KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, sizeof(buf)));
+		KUNIT_EXPECT_TRUE(test, dmr_is_zero(buf, sizeof(buf)));
 		buf[i] = 0x80;
-		KUNIT_EXPECT_FALSE(test, rdd_is_zero(buf, sizeof(buf)));
-		KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, i));
+		KUNIT_EXPECT_FALSE(test, dmr_is_zero(buf, sizeof(buf)));
+		KUNIT_EXPECT_TRUE(test, dmr_is_zero(buf, i));
 		buf[i] = 0;
 	}
-	KUNIT_EXPECT_TRUE(test, rdd_is_zero(buf, 0));
+	KUNIT_EXPECT_TRUE(test, dmr_is_zero(buf, 0));
 }
 
 /* Table entries */
 
-#define MAX_POOL_BLOCK	((1ULL << RDD_ENTRY_BLOCK_BITS) - 1)
+#define MAX_POOL_BLOCK	((1ULL << DMR_ENTRY_BLOCK_BITS) - 1)
 
 static const struct entry_case {
 	const char *name;
 	bool word;
-	struct rdd_entry entry;
+	struct dmr_entry entry;
 	bool valid;
 } entry_cases[] = {
-	{ "word BASE", true, { RDD_BASE, 0 }, true },
-	{ "word ZERO", true, { RDD_ZERO, 0 }, true },
-	{ "word POOL first", true, { RDD_POOL, 0 }, true },
-	{ "word POOL last", true, { RDD_POOL, MAX_POOL_BLOCK }, true },
-	{ "word PAGE", true, { RDD_PAGE, 0 }, true },
-	{ "word BASE with a block", true, { RDD_BASE, 1 }, false },
-	{ "word ZERO with a block", true, { RDD_ZERO, MAX_POOL_BLOCK }, false },
-	{ "word PAGE with hints", true, { RDD_PAGE, 512 }, true },
-	{ "word PAGE with both hints", true, { RDD_PAGE, 500 | 12 << 10 }, true },
-	{ "word PAGE with too many BASE", true, { RDD_PAGE, 513 }, false },
-	{ "word PAGE with too many of both", true, { RDD_PAGE, 500 | 13 << 10 }, false },
-	{ "word PAGE with a block", true, { RDD_PAGE, 1 << 20 }, false },
-	{ "page BASE", false, { RDD_BASE, 0 }, true },
-	{ "page ZERO", false, { RDD_ZERO, 0 }, true },
-	{ "page POOL first", false, { RDD_POOL, 0 }, true },
-	{ "page POOL second", false, { RDD_POOL, 1 }, true },
-	{ "page POOL last", false, { RDD_POOL, MAX_POOL_BLOCK }, true },
-	{ "page BASE with a block", false, { RDD_BASE, 512 }, false },
-	{ "page ZERO with a block", false, { RDD_ZERO, 1 }, false },
-	{ "page PAGE", false, { RDD_PAGE, 0 }, false },
+	{ "word BASE", true, { DMR_BASE, 0 }, true },
+	{ "word ZERO", true, { DMR_ZERO, 0 }, true },
+	{ "word POOL first", true, { DMR_POOL, 0 }, true },
+	{ "word POOL last", true, { DMR_POOL, MAX_POOL_BLOCK }, true },
+	{ "word PAGE", true, { DMR_PAGE, 0 }, true },
+	{ "word BASE with a block", true, { DMR_BASE, 1 }, false },
+	{ "word ZERO with a block", true, { DMR_ZERO, MAX_POOL_BLOCK }, false },
+	{ "word PAGE with hints", true, { DMR_PAGE, 512 }, true },
+	{ "word PAGE with both hints", true, { DMR_PAGE, 500 | 12 << 10 }, true },
+	{ "word PAGE with too many BASE", true, { DMR_PAGE, 513 }, false },
+	{ "word PAGE with too many of both", true, { DMR_PAGE, 500 | 13 << 10 }, false },
+	{ "word PAGE with a block", true, { DMR_PAGE, 1 << 20 }, false },
+	{ "page BASE", false, { DMR_BASE, 0 }, true },
+	{ "page ZERO", false, { DMR_ZERO, 0 }, true },
+	{ "page POOL first", false, { DMR_POOL, 0 }, true },
+	{ "page POOL second", false, { DMR_POOL, 1 }, true },
+	{ "page POOL last", false, { DMR_POOL, MAX_POOL_BLOCK }, true },
+	{ "page BASE with a block", false, { DMR_BASE, 512 }, false },
+	{ "page ZERO with a block", false, { DMR_ZERO, 1 }, false },
+	{ "page PAGE", false, { DMR_PAGE, 0 }, false },
 };
 
 static void entry_desc(const struct entry_case *entry, char *desc)
@@ -888,11 +888,11 @@ static const u64 entry_indices[] = {
 static void entry_round_trip(struct kunit *test)
 {
 	const struct entry_case *c = test->param_value;
-	struct rdd_entry got;
+	struct dmr_entry got;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(entry_indices); i++) {
-		u64 value = rdd_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
+		u64 value = dmr_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
 					   c->entry);
 
 		/* The bits as format.h draws them, and a check that is not 0. */
@@ -900,7 +900,7 @@ static void entry_round_trip(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, value << 16 >> 18, c->entry.block);
 		KUNIT_EXPECT_NE(test, value >> 48, 0);
 		KUNIT_EXPECT_EQ(test, c->valid,
-				rdd_entry_unpack(ENTRY_SEED, c->word,
+				dmr_entry_unpack(ENTRY_SEED, c->word,
 						 entry_indices[i], value, &got));
 		if (!c->valid)
 			continue;
@@ -912,16 +912,16 @@ static void entry_round_trip(struct kunit *test)
 static void entry_bit_flips(struct kunit *test)
 {
 	const struct entry_case *c = test->param_value;
-	struct rdd_entry got;
+	struct dmr_entry got;
 	int i, bit;
 
 	for (i = 0; i < ARRAY_SIZE(entry_indices); i++) {
-		u64 value = rdd_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
+		u64 value = dmr_entry_pack(ENTRY_SEED, c->word, entry_indices[i],
 					   c->entry);
 
 		for (bit = 0; bit < 64; bit++)
 			KUNIT_EXPECT_FALSE_MSG(test,
-					       rdd_entry_unpack(ENTRY_SEED, c->word,
+					       dmr_entry_unpack(ENTRY_SEED, c->word,
 								entry_indices[i],
 								value ^ 1ULL << bit,
 								&got),
@@ -934,21 +934,21 @@ static void entry_elsewhere(struct kunit *test)
 {
 	const struct entry_case *c = test->param_value;
 	const u64 index = 0x123456;
-	u64 value = rdd_entry_pack(ENTRY_SEED, c->word, index, c->entry);
-	struct rdd_entry got;
+	u64 value = dmr_entry_pack(ENTRY_SEED, c->word, index, c->entry);
+	struct dmr_entry got;
 	int bit;
 
-	KUNIT_EXPECT_FALSE(test, rdd_entry_unpack(ENTRY_SEED, !c->word, index,
+	KUNIT_EXPECT_FALSE(test, dmr_entry_unpack(ENTRY_SEED, !c->word, index,
 						  value, &got));
 	for (bit = 0; bit < 64; bit++)
 		KUNIT_EXPECT_FALSE_MSG(test,
-				       rdd_entry_unpack(ENTRY_SEED, c->word,
+				       dmr_entry_unpack(ENTRY_SEED, c->word,
 							index ^ 1ULL << bit,
 							value, &got),
 				       "index bit %d", bit);
 	for (bit = 0; bit < 32; bit++)
 		KUNIT_EXPECT_FALSE_MSG(test,
-				       rdd_entry_unpack(ENTRY_SEED ^ 1U << bit,
+				       dmr_entry_unpack(ENTRY_SEED ^ 1U << bit,
 							c->word, index, value,
 							&got),
 				       "seed bit %d", bit);
@@ -956,8 +956,8 @@ static void entry_elsewhere(struct kunit *test)
 
 static void entry_check_is_of_everything(struct kunit *test)
 {
-	struct rdd_entry entry = { RDD_POOL, 0x123456789abc & MAX_POOL_BLOCK };
-	u64 value = rdd_entry_pack(ENTRY_SEED, true, 42, entry);
+	struct dmr_entry entry = { DMR_POOL, 0x123456789abc & MAX_POOL_BLOCK };
+	u64 value = dmr_entry_pack(ENTRY_SEED, true, 42, entry);
 	u8 key[24] = { 0 };
 	u32 crc;
 
@@ -971,15 +971,15 @@ static void entry_check_is_of_everything(struct kunit *test)
 /* Neither all zeros nor all ones is an entry, wherever it stands. */
 static void entry_all_zeros(struct kunit *test)
 {
-	struct rdd_entry got;
+	struct dmr_entry got;
 	u64 index;
 	u32 seed;
 
 	for (seed = 0; seed < 200; seed++) {
 		for (index = 0; index < 2000; index++) {
-			KUNIT_ASSERT_FALSE(test, rdd_entry_unpack(seed, true, index,
+			KUNIT_ASSERT_FALSE(test, dmr_entry_unpack(seed, true, index,
 								  0, &got));
-			KUNIT_ASSERT_FALSE(test, rdd_entry_unpack(seed, false, index,
+			KUNIT_ASSERT_FALSE(test, dmr_entry_unpack(seed, false, index,
 								  0, &got));
 		}
 	}
@@ -988,13 +988,13 @@ static void entry_all_zeros(struct kunit *test)
 /* Of the 65536 checks that a body could have, one is right. */
 static void entry_one_check(struct kunit *test)
 {
-	struct rdd_entry entry = { RDD_POOL, 4711 }, got;
-	u64 body = rdd_entry_pack(ENTRY_SEED, false, 9, entry) << 16 >> 16;
+	struct dmr_entry entry = { DMR_POOL, 4711 }, got;
+	u64 body = dmr_entry_pack(ENTRY_SEED, false, 9, entry) << 16 >> 16;
 	unsigned int right = 0;
 	u64 check;
 
 	for (check = 0; check < 65536; check++)
-		right += rdd_entry_unpack(ENTRY_SEED, false, 9,
+		right += dmr_entry_unpack(ENTRY_SEED, false, 9,
 					  body | check << 48, &got);
 	KUNIT_EXPECT_EQ(test, right, 1);
 }
@@ -1002,21 +1002,21 @@ static void entry_one_check(struct kunit *test)
 /* Wherever a page write is torn, each entry is the old or the new one. */
 static void entry_torn_page(struct kunit *test)
 {
-	static const struct rdd_entry old = { RDD_BASE, 0 };
+	static const struct dmr_entry old = { DMR_BASE, 0 };
 	unsigned int tear, i;
-	struct rdd_entry got;
+	struct dmr_entry got;
 	u64 value;
 
 	for (tear = 0; tear <= 512; tear += 8) {
 		for (i = 0; i < 512; i++) {
-			struct rdd_entry entry = { RDD_POOL, 1000 + i };
+			struct dmr_entry entry = { DMR_POOL, 1000 + i };
 
 			if (i >= tear)
 				entry = old;
-			value = rdd_entry_pack(ENTRY_SEED, false, i, entry);
-			KUNIT_ASSERT_TRUE(test, rdd_entry_unpack(ENTRY_SEED, false,
+			value = dmr_entry_pack(ENTRY_SEED, false, i, entry);
+			KUNIT_ASSERT_TRUE(test, dmr_entry_unpack(ENTRY_SEED, false,
 								 i, value, &got));
-			KUNIT_ASSERT_EQ(test, got.kind, i < tear ? RDD_POOL : RDD_BASE);
+			KUNIT_ASSERT_EQ(test, got.kind, i < tear ? DMR_POOL : DMR_BASE);
 			KUNIT_ASSERT_EQ(test, got.block, i < tear ? 1000 + i : 0);
 		}
 	}
@@ -1063,7 +1063,7 @@ static struct kunit_case format_cases[] = {
 };
 
 static struct kunit_suite format_suite = {
-	.name = "rdd_format",
+	.name = "dmr_format",
 	.test_cases = format_cases,
 };
 

@@ -65,7 +65,7 @@ static void parse_number(struct kunit *test)
 	const struct number *number = test->param_value;
 	u64 value = 0x5555;
 
-	KUNIT_EXPECT_EQ(test, rdd_parse_u64(number->text, &value), number->r);
+	KUNIT_EXPECT_EQ(test, dmr_parse_u64(number->text, &value), number->r);
 	/* A refused number leaves what was there. */
 	KUNIT_EXPECT_EQ(test, value, number->r ? 0x5555 : number->value);
 }
@@ -77,7 +77,7 @@ static const struct text {
 	u64 limit;
 	int r;			/* of the whole text */
 	int nr;			/* ranges read before the end or the error */
-	struct rdd_range ranges[MAX_RANGES];
+	struct dmr_range ranges[MAX_RANGES];
 } texts[] = {
 	{ "0,1", 1, 0, 1, { { 0, 1 } } },
 	{ "0,1", 0, -EINVAL },
@@ -154,17 +154,17 @@ KUNIT_ARRAY_PARAM(text, texts, text_desc);
 static void parse_ranges(struct kunit *test)
 {
 	const struct text *text = test->param_value;
-	const struct rdd_range_rules rules = { .limit = text->limit };
+	const struct dmr_range_rules rules = { .limit = text->limit };
 	const char *p = text->text;
-	struct rdd_range range;
+	struct dmr_range range;
 	int i;
 
 	for (i = 0; i < text->nr; i++) {
-		KUNIT_ASSERT_EQ(test, rdd_range_next(&p, &rules, &range), 1);
+		KUNIT_ASSERT_EQ(test, dmr_range_next(&p, &rules, &range), 1);
 		KUNIT_EXPECT_EQ(test, range.first, text->ranges[i].first);
 		KUNIT_EXPECT_EQ(test, range.len, text->ranges[i].len);
 	}
-	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, &rules, &range), text->r);
+	KUNIT_EXPECT_EQ(test, dmr_range_next(&p, &rules, &range), text->r);
 	if (!text->r)
 		KUNIT_EXPECT_EQ(test, *p, 0);
 }
@@ -172,51 +172,51 @@ static void parse_ranges(struct kunit *test)
 static void check_ranges(struct kunit *test)
 {
 	const struct text *text = test->param_value;
-	const struct rdd_range_rules rules = { .limit = text->limit };
+	const struct dmr_range_rules rules = { .limit = text->limit };
 
-	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text->text, &rules), text->r);
+	KUNIT_EXPECT_EQ(test, dmr_ranges_check(text->text, &rules), text->r);
 }
 
 static void no_ranges(struct kunit *test)
 {
-	const struct rdd_range_rules rules = { .limit = 16 };
+	const struct dmr_range_rules rules = { .limit = 16 };
 	const char *p = "";
-	struct rdd_range range;
+	struct dmr_range range;
 
-	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, &rules, &range), 0);
-	KUNIT_EXPECT_EQ(test, rdd_ranges_check("", &rules), -EINVAL);
+	KUNIT_EXPECT_EQ(test, dmr_range_next(&p, &rules, &range), 0);
+	KUNIT_EXPECT_EQ(test, dmr_ranges_check("", &rules), -EINVAL);
 }
 
 /* Some thousand ranges, the most that one message is meant to carry. */
 static void many_ranges(struct kunit *test)
 {
 	const int nr = 8192;
-	const struct rdd_range_rules rules = { .limit = 3 * nr };
-	const struct rdd_range_rules smaller = { .limit = 3 * nr - 3 };
+	const struct dmr_range_rules rules = { .limit = 3 * nr };
+	const struct dmr_range_rules smaller = { .limit = 3 * nr - 3 };
 	char *text = kunit_kzalloc(test, nr * 20, GFP_KERNEL);
 	const char *p = text;
-	struct rdd_range range;
+	struct dmr_range range;
 	int i, len = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, text);
 	for (i = 0; i < nr; i++)
 		len += snprintf(text + len, nr * 20 - len, "%s%x,%x",
 				i ? ";" : "", 3 * i, i % 3 + 1);
-	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text, &rules), 0);
-	KUNIT_EXPECT_EQ(test, rdd_ranges_check(text, &smaller), -EINVAL);
+	KUNIT_EXPECT_EQ(test, dmr_ranges_check(text, &rules), 0);
+	KUNIT_EXPECT_EQ(test, dmr_ranges_check(text, &smaller), -EINVAL);
 	for (i = 0; i < nr; i++) {
-		KUNIT_ASSERT_EQ(test, rdd_range_next(&p, &rules, &range), 1);
+		KUNIT_ASSERT_EQ(test, dmr_range_next(&p, &rules, &range), 1);
 		KUNIT_ASSERT_EQ(test, range.first, 3 * i);
 		KUNIT_ASSERT_EQ(test, range.len, i % 3 + 1);
 	}
-	KUNIT_EXPECT_EQ(test, rdd_range_next(&p, &rules, &range), 0);
+	KUNIT_EXPECT_EQ(test, dmr_range_next(&p, &rules, &range), 0);
 }
 
 /* Cut anywhere, a good text is either refused or good up to there. */
 static void cut_anywhere(struct kunit *test)
 {
 	static const char whole[] = "0,1;2,30;456,7";
-	const struct rdd_range_rules rules = { .limit = 4096 };
+	const struct dmr_range_rules rules = { .limit = 4096 };
 	char text[sizeof(whole)];
 	int len;
 
@@ -227,7 +227,7 @@ static void cut_anywhere(struct kunit *test)
 			    len != 5 && (len < 10 || len > 12);
 
 		strscpy(text, whole, len + 1);
-		KUNIT_EXPECT_EQ_MSG(test, rdd_ranges_check(text, &rules),
+		KUNIT_EXPECT_EQ_MSG(test, dmr_ranges_check(text, &rules),
 				    good ? 0 : -EINVAL, "%s", text);
 	}
 }
@@ -236,18 +236,18 @@ static const struct place_text {
 	const char *text;
 	unsigned int nr_places;
 	int r;
-	struct rdd_entry place[2];
+	struct dmr_entry place[2];
 } place_texts[] = {
-	{ "0,1,b", 1, 0, { { RDD_BASE, 0 } } },
-	{ "0,1,z", 1, 0, { { RDD_ZERO, 0 } } },
-	{ "0,1,p0", 1, 0, { { RDD_POOL, 0 } } },
-	{ "0,1,pff", 1, 0, { { RDD_POOL, 255 } } },
-	{ "0,10,pf0", 1, 0, { { RDD_POOL, 240 } } },
+	{ "0,1,b", 1, 0, { { DMR_BASE, 0 } } },
+	{ "0,1,z", 1, 0, { { DMR_ZERO, 0 } } },
+	{ "0,1,p0", 1, 0, { { DMR_POOL, 0 } } },
+	{ "0,1,pff", 1, 0, { { DMR_POOL, 255 } } },
+	{ "0,10,pf0", 1, 0, { { DMR_POOL, 240 } } },
 	{ "0,10,pf1", 1, -ERANGE },
 	{ "0,1,p100", 1, -ERANGE },
 	{ "0,2,pffffffffffffffff", 1, -ERANGE },
-	{ "0,1,p1,z", 2, 0, { { RDD_POOL, 1 }, { RDD_ZERO, 0 } } },
-	{ "0,1,z,p2", 2, 0, { { RDD_ZERO, 0 }, { RDD_POOL, 2 } } },
+	{ "0,1,p1,z", 2, 0, { { DMR_POOL, 1 }, { DMR_ZERO, 0 } } },
+	{ "0,1,z,p2", 2, 0, { { DMR_ZERO, 0 }, { DMR_POOL, 2 } } },
 	{ "0,1,p1,p100", 2, -ERANGE },
 	{ "0,1", 1, -EINVAL },
 	{ "0,1,", 1, -EINVAL },
@@ -272,17 +272,17 @@ KUNIT_ARRAY_PARAM(place_text, place_texts, place_text_desc);
 static void parse_places(struct kunit *test)
 {
 	const struct place_text *c = test->param_value;
-	const struct rdd_range_rules rules = {
+	const struct dmr_range_rules rules = {
 		.limit = 256,
 		.nr_places = c->nr_places,
 		.pool_blocks = 256,
 	};
 	const char *p = c->text;
-	struct rdd_range range;
+	struct dmr_range range;
 	int i;
 
-	KUNIT_EXPECT_EQ(test, rdd_ranges_check(c->text, &rules), c->r);
-	KUNIT_ASSERT_EQ(test, rdd_range_next(&p, &rules, &range),
+	KUNIT_EXPECT_EQ(test, dmr_ranges_check(c->text, &rules), c->r);
+	KUNIT_ASSERT_EQ(test, dmr_range_next(&p, &rules, &range),
 			c->r ? c->r : 1);
 	for (i = 0; !c->r && i < c->nr_places; i++) {
 		KUNIT_EXPECT_EQ(test, range.place[i].kind, c->place[i].kind);
@@ -302,7 +302,7 @@ static struct kunit_case ranges_cases[] = {
 };
 
 static struct kunit_suite ranges_suite = {
-	.name = "rdd_ranges",
+	.name = "dmr_ranges",
 	.test_cases = ranges_cases,
 };
 

@@ -61,7 +61,7 @@ incremental() {
 	local i
 	make_lv large $((segments * 2))
 	revdedupctl -q attach $vg/large
-	/rdd/bin/pattern fill "$(device_of large)"
+	/revdedup/bin/pattern fill "$(device_of large)"
 	measure first large
 	measure nothing large
 	# A block in each hundredth segment.
@@ -82,8 +82,8 @@ latency() {
 	make_lv small 1024
 	make_lv plain 1024
 	revdedupctl -q attach $vg/small
-	/rdd/bin/pattern fill "$(device_of small)"
-	/rdd/bin/pattern fill /dev/$vg/plain
+	/revdedup/bin/pattern fill "$(device_of small)"
+	/revdedup/bin/pattern fill /dev/$vg/plain
 	revdedupctl -q snapshot $vg/small
 	load nothing "$(device_of small)"
 	lvcreate -qq --yes --snapshot --size 1100M --name copy $vg/plain

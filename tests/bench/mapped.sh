@@ -31,7 +31,7 @@ shopt -s inherit_errexit
 . "$here/lib.bash"
 
 rounds=$1 only=${2:-}
-bin=/rdd/bin
+bin=/revdedup/bin
 mib=2048		# sectors
 block_mib=256		# blocks
 

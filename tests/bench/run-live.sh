@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
 done
 
 "$top/scripts/setup.sh" build vm
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-live.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-live.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 module=$top/build/modules/$kernel
 "$top/scripts/module-build.sh" --kdir "$("$top/scripts/headers.sh" "$kernel")" --out "$module" \

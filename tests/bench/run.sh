@@ -52,7 +52,7 @@ done
 [[ $table =~ ^(|steady|mapped)$ ]] || usage_error "no such table: '$table'"
 
 "$scripts/setup.sh" build vm
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rdd-bench.XXXXXX")
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 modules=$tree/build/modules/$kernel
 "$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" "$kernel")" \

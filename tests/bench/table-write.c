@@ -61,21 +61,21 @@ static double now(void)
 /* Every block a random block of the pool, or a range of @len of them. */
 static void write_table(struct bench *bench, u64 len)
 {
-	struct rdd_super super = { .volume_sectors = bench->nr * RDD_BLOCK_SECTORS };
+	struct dmr_super super = { .volume_sectors = bench->nr * DMR_BLOCK_SECTORS };
 	int fd = rd_open_direct(bench->image, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	struct rdd_range range = { .len = len };
+	struct dmr_range range = { .len = len };
 	struct rd_table_writer table;
 
 	if (fd < 0)
 		die(bench->image);
 	super.meta_uuid[0] = 1;
-	super.meta_blocks = rdd_meta_blocks_needed(rdd_nr_segs(super.volume_sectors),
-						   RDD_FLAG_TABLE);
-	if (ftruncate(fd, super.meta_blocks << RDD_BLOCK_SHIFT) ||
+	super.meta_blocks = dmr_meta_blocks_needed(dmr_nr_segs(super.volume_sectors),
+						   DMR_FLAG_TABLE);
+	if (ftruncate(fd, super.meta_blocks << DMR_BLOCK_SHIFT) ||
 	    rd_table_begin(&table, fd, &super))
 		die("begin");
 	for (; range.first < bench->nr; range.first += len) {
-		range.place[0].kind = RDD_POOL;
+		range.place[0].kind = DMR_POOL;
 		range.place[0].block = random_block(bench);
 		if (rd_table_add(&table, &range))
 			die("add");
@@ -94,7 +94,7 @@ static void by_library(struct bench *bench)
 /* Segments that are whole: one word for 512. */
 static void whole(struct bench *bench)
 {
-	write_table(bench, RDD_SEG_BLOCKS);
+	write_table(bench, DMR_SEG_BLOCKS);
 }
 
 static void by_tool(struct bench *bench)
@@ -102,7 +102,7 @@ static void by_tool(struct bench *bench)
 	char sectors[32];
 	int fd;
 
-	snprintf(sectors, sizeof(sectors), "%llu", bench->nr * RDD_BLOCK_SECTORS);
+	snprintf(sectors, sizeof(sectors), "%llu", bench->nr * DMR_BLOCK_SECTORS);
 	fd = open("/dev/null", O_WRONLY);
 	dup2(fd, STDOUT_FILENO);
 	unlink(bench->image);
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 	bench.text = argv[2];
 	bench.tool = argv[3];
 	/* Whole segments. */
-	bench.nr = strtoull(argv[4], NULL, 10) / RDD_SEG_BLOCKS * RDD_SEG_BLOCKS;
+	bench.nr = strtoull(argv[4], NULL, 10) / DMR_SEG_BLOCKS * DMR_SEG_BLOCKS;
 	rounds = atoi(argv[5]);
 	if (!bench.nr || !rounds || rounds > MAX_ROUNDS)
 		return 2;

@@ -22,7 +22,7 @@ static void ignore(struct rd_check *check, const struct rd_finding *finding)
 static void edit(struct fuzz_input *input)
 {
 	while (input->len >= 4) {
-		u64 at = fuzz_take(input, 3) % (image.super.meta_blocks * RDD_BLOCK_SIZE);
+		u64 at = fuzz_take(input, 3) % (image.super.meta_blocks * DMR_BLOCK_SIZE);
 
 		image.blocks[at] = fuzz_take(input, 1);
 	}
@@ -31,7 +31,7 @@ static void edit(struct fuzz_input *input)
 /* Fields of a superblock that no checksum protects any more. */
 static void forge(struct fuzz_input *input)
 {
-	struct rdd_super super = image.super;
+	struct dmr_super super = image.super;
 	u64 *fields[] = { &super.seq, &super.volume_sectors, &super.meta_blocks,
 			  &super.epoch, &super.committed, &super.lost_epoch };
 	unsigned int i = fuzz_take(input, 1);
@@ -55,7 +55,7 @@ static void walk_table(const struct rd_meta *meta)
 	rd_table_walk_init(&walk, meta, 0, 1 << 16);
 	while (rd_table_walk_next(&walk, &run)) {
 		must(run.len && run.first == next);
-		must(run.state != RD_RUN_KNOWN || run.place.kind != RDD_PAGE);
+		must(run.state != RD_RUN_KNOWN || run.place.kind != DMR_PAGE);
 		next = run.first + run.len;
 	}
 	must(next == walk.end);
@@ -67,11 +67,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct rd_check check = { .report = ignore };
 	struct rd_meta_source source;
 	struct rd_meta_walk walk;
-	struct rdd_range range;
+	struct dmr_range range;
 	struct rd_meta meta;
 	u64 next = 0;
 
-	memcpy(image.blocks, pristine, image.super.meta_blocks * RDD_BLOCK_SIZE);
+	memcpy(image.blocks, pristine, image.super.meta_blocks * DMR_BLOCK_SIZE);
 	forge(&input);
 	edit(&input);
 	image_source(&image, &source);
@@ -93,24 +93,24 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	size_t bytes;
 	u64 block;
 
 	(void)argc;
 	(void)argv;
 	image_default_super(&super);
-	super.volume_sectors = 4 * RDD_SEG_SECTORS - 100;
+	super.volume_sectors = 4 * DMR_SEG_SECTORS - 100;
 	super.meta_blocks = 71;
-	super.flags = RDD_FLAG_TABLE;
+	super.flags = DMR_FLAG_TABLE;
 	image_init(&image, &super);
 	image_mark(&image, super.epoch, 1, 3);
-	image_put_word(&image, 1, (struct rdd_entry){ RDD_ZERO, 0 });
-	image_put_word(&image, 2, (struct rdd_entry){ RDD_POOL, 1000 });
-	image_put_word(&image, 3, (struct rdd_entry){ RDD_PAGE, 100 });
-	for (block = 3 * RDD_SEG_BLOCKS; block < 4 * RDD_SEG_BLOCKS; block++)
-		image_put_entry(&image, block, (struct rdd_entry){ RDD_POOL, block / 3 });
-	bytes = image.super.meta_blocks * RDD_BLOCK_SIZE;
+	image_put_word(&image, 1, (struct dmr_entry){ DMR_ZERO, 0 });
+	image_put_word(&image, 2, (struct dmr_entry){ DMR_POOL, 1000 });
+	image_put_word(&image, 3, (struct dmr_entry){ DMR_PAGE, 100 });
+	for (block = 3 * DMR_SEG_BLOCKS; block < 4 * DMR_SEG_BLOCKS; block++)
+		image_put_entry(&image, block, (struct dmr_entry){ DMR_POOL, block / 3 });
+	bytes = image.super.meta_blocks * DMR_BLOCK_SIZE;
 	pristine = malloc(bytes);
 	must(pristine);
 	memcpy(pristine, image.blocks, bytes);

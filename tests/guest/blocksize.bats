@@ -11,7 +11,7 @@ load lib
 load live
 
 setup() {
-	rdd_setup
+	dmr_setup
 	load_module
 	modprobe loop
 	# Loop devices on these make zeros; those on a tmpfs only say that they do.
@@ -98,7 +98,7 @@ refused() {
 				dmsetup message rdt-v 0 hydrate start
 				retry 100 0.1 eval "dmsetup status rdt-v | grep -q ' off '"
 				dm_remove rdt-v
-				/rdd/tools/revdedup-meta check "$meta"
+				/revdedup/tools/revdedup-meta check "$meta"
 				# Without the pool, it is on the base.
 				dm_create rdt-v "0 131072 revdedup $base $meta -"
 				block_is $a
@@ -139,7 +139,7 @@ refused() {
 
 @test "block size: a version without a base is one of small blocks" {
 	combination 512 512 4096
-	/rdd/tools/revdedup-meta --sectors 131072 make "$meta" - <<<"0,1000,p0"
+	/revdedup/tools/revdedup-meta --sectors 131072 make "$meta" - <<<"0,1000,p0"
 	refused "a pool without a base must have logical blocks of 512 bytes" dmsetup create rdt-v --readonly \
 		--table "0 131072 revdedup - $meta $pool"
 }

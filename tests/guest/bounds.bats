@@ -26,12 +26,12 @@ f_mode=11 f_waiting=13 f_page_reads=14	# more words of the status line
 setup_file() {
 	[ -b /dev/disk/disk2 ] || return 0
 	ramdisk $pool_mib
-	/rdd/bin/pattern fill /dev/ram0
+	/revdedup/bin/pattern fill /dev/ram0
 }
 
 setup() {
 	trace_test_only
-	rdd_setup
+	dmr_setup
 	[ -b /dev/disk/disk2 ] || skip "no disks with tables"
 	load_module
 	dm_begin
@@ -77,7 +77,7 @@ version_is_there() {
 	is "base blocks" "${field[6]}" 0
 	is "all blocks" "$((field[7] + field[8]))" $tib_blocks
 	is "pages that were read" "${field[f_page_reads]}" 0
-	/rdd/bin/pattern check $1 $tib_blocks $pool_blocks $vol \
+	/revdedup/bin/pattern check $1 $tib_blocks $pool_blocks $vol \
 		0 $((tib_blocks - 1)) 200
 }
 
@@ -123,7 +123,7 @@ random_io() {
 	local before after formula most_waiting=0 fio
 	[ "$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)" -lt 520 ]
 	make rdt-v "0 $tib_sectors revdedup /dev/disk/disk2 /dev/disk/disk1 $pool 2 cache_mib $cache_mib"
-	/rdd/bin/pattern check pages $tib_blocks $pool_blocks $vol \
+	/revdedup/bin/pattern check pages $tib_blocks $pool_blocks $vol \
 		0 $((tib_blocks - 1)) 3000
 	random_io --rw=randread --size=1T
 	random_io --rw=randwrite --size=512G --fsync=1000 --verify=crc32c \
@@ -134,7 +134,7 @@ random_io() {
 		sleep 0.1
 	done
 	wait $fio
-	/rdd/bin/pattern check pages $tib_blocks $pool_blocks $vol \
+	/revdedup/bin/pattern check pages $tib_blocks $pool_blocks $vol \
 		$((tib_blocks / 2)) $((tib_blocks - 1)) 3000
 	status
 	before=$(memory_free)

@@ -12,7 +12,7 @@ load lib
 tracing=/sys/kernel/tracing
 
 setup() {
-	rdd_setup
+	dmr_setup
 	mountpoint -q $tracing || mount -t tracefs tracefs $tracing
 	# Names of tasks come from a probe in the scheduler, and to patch that in
 	# while it runs is more than an emulated CPU can always take.
@@ -22,7 +22,7 @@ setup() {
 
 teardown() {
 	echo 0 >$tracing/events/enable
-	rdd_teardown
+	dmr_teardown
 }
 
 # table COLUMN...: a row for whoever reads the output.
@@ -128,7 +128,7 @@ first_writes() {
 @test "8 first writes share a metadata write and a flush" {
 	local engine delay
 	ramdisk 1024 2
-	has_target judge || insmod /rdd/modules/dm-judge.ko
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
 	dm_create rdt-meta "0 131072 judge /dev/ram1 meta"
 	dm_create rdt-v "0 2097152 revdedup /dev/ram0 /dev/mapper/rdt-meta -"
 	row "first writes, 16 deep" number "metadata writes" flushes

@@ -7,17 +7,17 @@
 #   CRASH_SEED      to repeat a run, as far as its threads go along
 
 crash_setup() {
-	rdd_setup
+	dmr_setup
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
 	# They take memory only for what is written.
 	ramdisk 7300 3
 	modprobe dm-mod
-	insmod /rdd/modules/dm-judge.ko
+	insmod /revdedup/modules/dm-judge.ko
 }
 
 crash_teardown() {
-	rdd_teardown
+	dmr_teardown
 	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
 	rmmod dm_judge
 	dmesg -n 8
@@ -29,7 +29,7 @@ run_crash() {
 	local program=$1
 	shift
 	# shellcheck disable=SC2086 # no word without a seed
-	run timeout 7200 "/rdd/bin/$program" ${CRASH_SEED:+--seed $CRASH_SEED} "$@"
+	run timeout 7200 "/revdedup/bin/$program" ${CRASH_SEED:+--seed $CRASH_SEED} "$@"
 	# shellcheck disable=SC2154 # run sets it
 	printf '# %s\n' "${lines[@]}" >&3
 }

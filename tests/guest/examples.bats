@@ -7,7 +7,7 @@
 
 load lib
 
-page=/rdd/doc/dm-revdedup.rst
+page=/revdedup/doc/dm-revdedup.rst
 
 # The indented lines of the section, without their indent.
 session() {
@@ -55,5 +55,5 @@ teardown() {
 		! [ -e "/dev/mapper/$vm" ] || dmsetup remove "$vm"
 	done
 	vgremove -qq --force --yes vg
-	rdd_teardown
+	dmr_teardown
 }

@@ -38,5 +38,5 @@ teardown() { volume_teardown; }
 
 @test "every allocation and every metadata I/O fails once" {
 	echo 1 >"$fail_io"
-	/rdd/bin/failnth > >(sed -u "s/^/# /" >&3)
+	/revdedup/bin/failnth > >(sed -u "s/^/# /" >&3)
 }

@@ -48,7 +48,7 @@ check_log() {
 	while [ "$done" -lt "$rounds" ]; do
 		dm zero $meta 0 $((1 << 20))
 		vol_create
-		/rdd/bin/fuzz $chunk $((seed + done)) >"$BATS_TEST_TMPDIR/out" || {
+		/revdedup/bin/fuzz $chunk $((seed + done)) >"$BATS_TEST_TMPDIR/out" || {
 			cat "$BATS_TEST_TMPDIR/out"
 			return 1
 		}

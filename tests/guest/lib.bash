@@ -8,7 +8,7 @@
 # Every dm device and volume group that a test makes has a name that begins with
 # "rdt-"; that is how its remains are found.
 
-module_file=/rdd/modules/dm-revdedup.ko
+module_file=/revdedup/modules/dm-revdedup.ko
 
 # Not so where the runner sources this.
 ! declare -F bats_require_minimum_version >/dev/null ||
@@ -93,7 +93,7 @@ load_broken() {
 		echo "there is another module already" >&2
 		return 1
 	fi
-	module_file=/rdd/modules/broken/dm-revdedup.ko
+	module_file=/revdedup/modules/broken/dm-revdedup.ko
 	load_module "break=$1"
 }
 
@@ -182,14 +182,14 @@ clean_up_devices() {
 
 # Ask the host to cut the power (vm-run.sh --power-cut). Nothing is synced.
 power_cut() {
-	echo "$RDD_TOKEN cut" >"$RDD_CONTROL"
+	echo "$DMR_TOKEN cut" >"$DMR_CONTROL"
 	sleep 3600
 }
 
 # --- bats
 
 # A file that needs more in these calls them from its own.
-rdd_setup() { dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null; }
-rdd_teardown() { clean_up_devices; }
-setup() { rdd_setup; }
-teardown() { rdd_teardown; }
+dmr_setup() { dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null; }
+dmr_teardown() { clean_up_devices; }
+setup() { dmr_setup; }
+teardown() { dmr_teardown; }

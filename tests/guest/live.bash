@@ -8,11 +8,11 @@
 export REVDEDUP_CONFIG=/tmp/rdt-etc
 export REVDEDUP_POOL=/tmp/rdt-pool/pool
 export LVM_SUPPRESS_FD_WARNINGS=1
-PATH=/rdd/ctl:$PATH
+PATH=/revdedup/ctl:$PATH
 vg=rdt-vg
 
 live_setup() {
-	rdd_setup
+	dmr_setup
 	load_module
 	ramdisk "${1:-320}" 2
 	vgcreate -qq $vg /dev/ram0
@@ -42,7 +42,7 @@ live_teardown() {
 	umount /tmp/rdt-pool 2>/dev/null || :
 	vgremove -qq --force --yes $vg 2>/dev/null || :
 	rm -rf "$REVDEDUP_CONFIG"
-	rdd_teardown
+	dmr_teardown
 }
 
 # make_lv NAME MIB

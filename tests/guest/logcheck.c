@@ -76,7 +76,7 @@ static void has_changed(u64 sector, u64 old)
 		struct copy *copy = &c.copies[i];
 
 		if (copy->epoch)
-			copy->differ[sector >> RDD_SEG_SECTOR_SHIFT] +=
+			copy->differ[sector >> DMR_SEG_SECTOR_SHIFT] +=
 				(hash != copy->hashes[sector]) -
 				(old != copy->hashes[sector]);
 	}
@@ -110,29 +110,29 @@ static struct copy *find_copy(u64 epoch)
  */
 
 /* Add to @dirty what the bitmap of @epoch says; @dirty has room for whole groups. */
-static void add_bits(const struct rdd_super *super, u64 epoch, u64 *dirty)
+static void add_bits(const struct dmr_super *super, u64 epoch, u64 *dirty)
 {
-	u32 seed = rdd_seed(super->meta_uuid);
-	u64 bits[RDD_BITS_LONGS];
+	u32 seed = dmr_seed(super->meta_uuid);
+	u64 bits[DMR_BITS_LONGS];
 	u64 group;
 	unsigned int i;
 
-	for (group = 0; group < rdd_nr_groups(c.segs); group++) {
-		u64 block = rdd_bits_block(group, epoch, super->flags);
+	for (group = 0; group < dmr_nr_groups(c.segs); group++) {
+		u64 block = dmr_bits_block(group, epoch, super->flags);
 
-		rdd_bits_unpack(seed, block, epoch, meta_block(block), bits);
-		for (i = 0; i < RDD_BITS_LONGS; i++)
-			dirty[group * RDD_BITS_LONGS + i] |= bits[i];
+		dmr_bits_unpack(seed, block, epoch, meta_block(block), bits);
+		for (i = 0; i < DMR_BITS_LONGS; i++)
+			dirty[group * DMR_BITS_LONGS + i] |= bits[i];
 	}
 }
 
 /* How many sectors of @seg differ from what they were at the last commit? */
-static u64 changed(const struct rdd_super *super, u64 seg)
+static u64 changed(const struct dmr_super *super, u64 seg)
 {
 	const struct copy *copy = find_copy(super->committed);
 
 	if (!super->committed)
-		return RDD_SEG_SECTORS;
+		return DMR_SEG_SECTORS;
 	if (!copy)
 		die("checkpoint %llu is committed, and not in sight", super->committed);
 	return copy->differ[seg];
@@ -141,7 +141,7 @@ static u64 changed(const struct rdd_super *super, u64 seg)
 static void look(void)
 {
 	static u64 *dirty;
-	struct rdd_super super;
+	struct dmr_super super;
 	u64 seg;
 
 	if (!read_super(&super))
@@ -149,14 +149,14 @@ static void look(void)
 	if (super.committed < c.committed)
 		miss("commit %llu is forgotten, %llu is the last", c.committed,
 		     super.committed);
-	if (super.flags & RDD_FLAG_LOST)
+	if (super.flags & DMR_FLAG_LOST)
 		return;
 
 	if (!dirty)
-		dirty = zalloc(rdd_nr_groups(c.segs), RDD_BITS_LONGS * sizeof(u64));
-	memset(dirty, 0, rdd_nr_groups(c.segs) * RDD_BITS_LONGS * sizeof(u64));
+		dirty = zalloc(dmr_nr_groups(c.segs), DMR_BITS_LONGS * sizeof(u64));
+	memset(dirty, 0, dmr_nr_groups(c.segs) * DMR_BITS_LONGS * sizeof(u64));
 	add_bits(&super, super.epoch, dirty);
-	if (super.flags & RDD_FLAG_FROZEN)
+	if (super.flags & DMR_FLAG_FROZEN)
 		add_bits(&super, super.epoch - 1, dirty);
 
 	for (seg = 0; seg < c.segs; seg++) {
@@ -165,7 +165,7 @@ static void look(void)
 		if (changed(&super, seg))
 			miss("segment %llu is clean, but %llu sectors are not what they were at checkpoint %llu (epoch is %llu%s)",
 			     seg, changed(&super, seg), super.committed, super.epoch,
-			     super.flags & RDD_FLAG_FROZEN ? " frozen" : "");
+			     super.flags & DMR_FLAG_FROZEN ? " frozen" : "");
 		count.segs++;
 	}
 }
@@ -189,7 +189,7 @@ static const char *parse_args(int argc, char **argv)
 
 	replay.base_sectors = strtoull(words[1], NULL, 10);
 	replay.meta_sectors = strtoull(words[2], NULL, 10);
-	c.segs = rdd_nr_segs(replay.base_sectors);
+	c.segs = dmr_nr_segs(replay.base_sectors);
 	return words[0];
 }
 

@@ -15,7 +15,7 @@ cpu1=/sys/devices/system/cpu/cpu1/online
 mnt=/tmp/mnt
 
 log_setup() {
-	rdd_setup
+	dmr_setup
 	ramdisk $log_mib 3
 	modprobe dm-log-writes
 	# dm-log-writes takes notice of a flush twice, when it comes and when it
@@ -32,7 +32,7 @@ log_setup() {
 log_teardown() {
 	touch /tmp/stop
 	wait
-	rdd_teardown
+	dmr_teardown
 	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
 	! [ -d /sys/module/dm_judge ] || rmmod dm_judge
 	! [ -e $cpu1 ] || echo 1 >$cpu1
@@ -133,7 +133,7 @@ clean_up_dm() {
 }
 
 check_log() {
-	run /rdd/bin/logcheck /dev/ram1 $base_sectors $meta_sectors
+	run /revdedup/bin/logcheck /dev/ram1 $base_sectors $meta_sectors
 	# Shown also when the test passes.
 	printf '# %s\n' "${lines[@]}" >&3
 }
@@ -144,10 +144,10 @@ check_log() {
 write_table_log() {
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
-	insmod /rdd/modules/dm-judge.ko
+	insmod /revdedup/modules/dm-judge.ko
 	dm_create rdt-disk "0 65536 judge /dev/ram0 rdt-disk"
 	dm_create rdt-log "0 65536 log-writes /dev/mapper/rdt-disk /dev/ram1"
-	run timeout 600 /rdd/bin/tablecrash --log rdt-log --journal /tmp/journal \
+	run timeout 600 /revdedup/bin/tablecrash --log rdt-log --journal /tmp/journal \
 		--seconds "$table_seconds" /dev/ram2
 	printf '# %s\n' "${lines[@]}" >&3
 	[ "$status" -eq 0 ]
@@ -159,6 +159,6 @@ write_table_log() {
 }
 
 check_table_log() {
-	run /rdd/bin/tablelog /dev/ram1 /tmp/journal
+	run /revdedup/bin/tablelog /dev/ram1 /tmp/journal
 	printf '# %s\n' "${lines[@]}" >&3
 }

@@ -51,11 +51,11 @@ start_volume() { line $base $meta && make rdt-v "$table"; }
 show() {
 	local places=version
 	[ "$1" != live ] || places=live
-	/rdd/bin/pattern fill $base
-	/rdd/bin/pattern fill $pool
-	/rdd/bin/scatter $source $base $pool $places >"$BATS_TEST_TMPDIR/ranges"
+	/revdedup/bin/pattern fill $base
+	/revdedup/bin/pattern fill $pool
+	/revdedup/bin/scatter $source $base $pool $places >"$BATS_TEST_TMPDIR/ranges"
 	start_volume
-	/rdd/bin/settable rdt-v <"$BATS_TEST_TMPDIR/ranges"
+	/revdedup/bin/settable rdt-v <"$BATS_TEST_TMPDIR/ranges"
 	same_content $vol
 	status
 	run ! is_linear
@@ -90,7 +90,7 @@ view() {
 	make rdt-view-m "0 $meta_sectors linear $meta_ground 8192"
 	line $base /dev/mapper/rdt-view-m
 	make rdt-view "$table"
-	/rdd/bin/settable rdt-view <"$1"
+	/revdedup/bin/settable rdt-view <"$1"
 	dm remove rdt-view
 	line - /dev/mapper/rdt-view-m
 	make rdt-view "$table" ro
@@ -146,7 +146,7 @@ finish_hydration() {
 
 # A linear table over the base would be the same device, says the disk.
 is_linear() {
-	/rdd/tools/revdedup-meta dump $meta >"$BATS_TEST_TMPDIR/dump"
+	/revdedup/tools/revdedup-meta dump $meta >"$BATS_TEST_TMPDIR/dump"
 	grep -q 'flags .*linear_ok' "$BATS_TEST_TMPDIR/dump"
 }
 

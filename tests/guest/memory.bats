@@ -16,7 +16,7 @@ volume_mib=512
 mnt=/tmp/mnt
 
 setup() {
-	rdd_setup
+	dmr_setup
 	[ -b /dev/disk/disk3 ] || skip "no disks to swap to"
 	load_module
 	make_volume rdt-swap /dev/disk/disk0 /dev/disk/disk1
@@ -25,7 +25,7 @@ setup() {
 
 teardown() {
 	swapoff -a
-	rdd_teardown
+	dmr_teardown
 }
 
 make_volume() {
@@ -66,7 +66,7 @@ snapshot() {
 		fio=$!
 		snapshot rdt-fs $round
 		before=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
-		timeout 400 /rdd/bin/hog $hog_mib 2
+		timeout 400 /revdedup/bin/hog $hog_mib 2
 		after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
 		wait $fio || {
 			cat "$BATS_TEST_TMPDIR/fio"

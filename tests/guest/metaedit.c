@@ -34,18 +34,18 @@ static const struct field {
 	size_t offset;
 	size_t size;
 } fields[] = {
-	{ "version", offsetof(struct rdd_super_disk, version), 4 },
-	{ "compat", offsetof(struct rdd_super_disk, compat), 4 },
-	{ "compat_ro", offsetof(struct rdd_super_disk, compat_ro), 4 },
-	{ "incompat", offsetof(struct rdd_super_disk, incompat), 4 },
-	{ "flags", offsetof(struct rdd_super_disk, flags), 4 },
-	{ "seq", offsetof(struct rdd_super_disk, seq), 8 },
-	{ "volume_sectors", offsetof(struct rdd_super_disk, volume_sectors), 8 },
-	{ "meta_blocks", offsetof(struct rdd_super_disk, meta_blocks), 8 },
-	{ "epoch", offsetof(struct rdd_super_disk, epoch), 8 },
-	{ "committed", offsetof(struct rdd_super_disk, committed), 8 },
-	{ "version_nr", offsetof(struct rdd_super_disk, version_nr), 8 },
-	{ "lost_epoch", offsetof(struct rdd_super_disk, lost_epoch), 8 },
+	{ "version", offsetof(struct dmr_super_disk, version), 4 },
+	{ "compat", offsetof(struct dmr_super_disk, compat), 4 },
+	{ "compat_ro", offsetof(struct dmr_super_disk, compat_ro), 4 },
+	{ "incompat", offsetof(struct dmr_super_disk, incompat), 4 },
+	{ "flags", offsetof(struct dmr_super_disk, flags), 4 },
+	{ "seq", offsetof(struct dmr_super_disk, seq), 8 },
+	{ "volume_sectors", offsetof(struct dmr_super_disk, volume_sectors), 8 },
+	{ "meta_blocks", offsetof(struct dmr_super_disk, meta_blocks), 8 },
+	{ "epoch", offsetof(struct dmr_super_disk, epoch), 8 },
+	{ "committed", offsetof(struct dmr_super_disk, committed), 8 },
+	{ "version_nr", offsetof(struct dmr_super_disk, version_nr), 8 },
+	{ "lost_epoch", offsetof(struct dmr_super_disk, lost_epoch), 8 },
 };
 
 static const struct field *find_field(const char *assignment)
@@ -62,7 +62,7 @@ static const struct field *find_field(const char *assignment)
 	errx(2, "no such field: '%s'", assignment);
 }
 
-static void set_field(struct rdd_super_disk *super, const char *assignment)
+static void set_field(struct dmr_super_disk *super, const char *assignment)
 {
 	const struct field *field = find_field(assignment);
 	const char *text = strchr(assignment, '=') + 1;
@@ -76,7 +76,7 @@ static void set_field(struct rdd_super_disk *super, const char *assignment)
 	memcpy((char *)super + field->offset, &value, field->size);
 }
 
-static void fix_checksum(struct rdd_super_disk *super, uint64_t block)
+static void fix_checksum(struct dmr_super_disk *super, uint64_t block)
 {
 	uint64_t nr = htole64(block);
 	uint32_t sum = crc32c(~0U, &nr, sizeof(nr));
@@ -87,17 +87,17 @@ static void fix_checksum(struct rdd_super_disk *super, uint64_t block)
 
 static int damage_entry(int fd, const char *what, uint64_t index)
 {
-	uint64_t *block = aligned_alloc(RDD_BLOCK_SIZE, RDD_BLOCK_SIZE);
+	uint64_t *block = aligned_alloc(DMR_BLOCK_SIZE, DMR_BLOCK_SIZE);
 	bool word = !strcmp(what, "word");
-	off_t at = (word ? rdd_word_block(index) : rdd_page_block(index / RDD_SEG_BLOCKS)) *
-		   RDD_BLOCK_SIZE;
+	off_t at = (word ? dmr_word_block(index) : dmr_page_block(index / DMR_SEG_BLOCKS)) *
+		   DMR_BLOCK_SIZE;
 
 	if (word)
-		index %= RDD_GROUP_SEGS;
-	if (pread(fd, block, RDD_BLOCK_SIZE, at) != RDD_BLOCK_SIZE)
+		index %= DMR_GROUP_SEGS;
+	if (pread(fd, block, DMR_BLOCK_SIZE, at) != DMR_BLOCK_SIZE)
 		err(1, "read");
-	block[index % RDD_SEG_BLOCKS] ^= 4;
-	if (pwrite(fd, block, RDD_BLOCK_SIZE, at) != RDD_BLOCK_SIZE || fsync(fd))
+	block[index % DMR_SEG_BLOCKS] ^= 4;
+	if (pwrite(fd, block, DMR_BLOCK_SIZE, at) != DMR_BLOCK_SIZE || fsync(fd))
 		err(1, "write");
 	return 0;
 }
@@ -105,9 +105,9 @@ static int damage_entry(int fd, const char *what, uint64_t index)
 int main(int argc, char **argv)
 {
 	union {
-		struct rdd_super_disk super;
-		char block[RDD_BLOCK_SIZE];
-	} *buf = aligned_alloc(RDD_BLOCK_SIZE, RDD_BLOCK_SIZE);
+		struct dmr_super_disk super;
+		char block[DMR_BLOCK_SIZE];
+	} *buf = aligned_alloc(DMR_BLOCK_SIZE, DMR_BLOCK_SIZE);
 	uint64_t block = 0, bytes;
 	int fd, i;
 
@@ -122,10 +122,10 @@ int main(int argc, char **argv)
 	if (ioctl(fd, BLKGETSIZE64, &bytes))
 		err(1, "%s: size", argv[1]);
 	if (*argv[2] == 'b')
-		block = bytes / RDD_BLOCK_SIZE - 1;
-	if (pread(fd, buf, sizeof(*buf), block * RDD_BLOCK_SIZE) != sizeof(*buf))
+		block = bytes / DMR_BLOCK_SIZE - 1;
+	if (pread(fd, buf, sizeof(*buf), block * DMR_BLOCK_SIZE) != sizeof(*buf))
 		err(1, "%s: read", argv[1]);
-	if (memcmp(buf->super.magic, RDD_MAGIC, sizeof(buf->super.magic)))
+	if (memcmp(buf->super.magic, DMR_MAGIC, sizeof(buf->super.magic)))
 		errx(1, "%s: no superblock in block %llu", argv[1],
 		     (unsigned long long)block);
 
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 			set_field(&buf->super, argv[i]);
 		fix_checksum(&buf->super, block);
 	}
-	if (pwrite(fd, buf, sizeof(*buf), block * RDD_BLOCK_SIZE) != sizeof(*buf) ||
+	if (pwrite(fd, buf, sizeof(*buf), block * DMR_BLOCK_SIZE) != sizeof(*buf) ||
 	    fsync(fd))
 		err(1, "%s: write", argv[1]);
 	return 0;

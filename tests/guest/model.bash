@@ -11,14 +11,14 @@ model_pool=/dev/mapper/rdt-p
 model_pool_sectors=65536
 
 model_setup() {
-	rdd_setup
+	dmr_setup
 	modprobe dm-mod
 	# What is refused on purpose would fill a slow console.
 	dmesg -n 3
 }
 
 model_teardown() {
-	rdd_teardown
+	dmr_teardown
 	# Or the next test would get this one, whichever it asks for.
 	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
 	! compgen -G '/sys/block/loop*/loop' >/dev/null || losetup -D
@@ -46,7 +46,7 @@ model_slow_devices() {
 model() {
 	local seed=${TABLE_SEED:-$RANDOM$RANDOM} out=$BATS_TEST_TMPDIR/model
 	echo "# table --ops $1 --seed $seed" >&3
-	timeout 7200 /rdd/bin/table --ops "$1" --seed "$seed" $model_base \
+	timeout 7200 /revdedup/bin/table --ops "$1" --seed "$seed" $model_base \
 		/dev/mapper/rdt-m $model_pool 2>&1 | tee "$out" |
 		sed -u 's/^/# /' >&3
 	status=${PIPESTATUS[0]}

@@ -68,7 +68,7 @@ limit() {
 @test "nobody sees an error while snapshots come and go" {
 	local user fio rounds=0 status=0
 	snapshot
-	/rdd/bin/nowait $vol $((32 << 20)) >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
+	/revdedup/bin/nowait $vol $((32 << 20)) >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
 	user=$!
 	fio --name=uring --ioengine=io_uring --direct=1 --filename=$vol \
 		--offset=32M --size=32M --rw=randwrite --bs=4k --iodepth=16 \

@@ -113,22 +113,22 @@ static void apply(const struct write *w)
 
 const void *meta_block(u64 nr)
 {
-	return replay.meta + nr * RDD_BLOCK_SIZE;
+	return replay.meta + nr * DMR_BLOCK_SIZE;
 }
 
-bool read_super(struct rdd_super *super)
+bool read_super(struct dmr_super *super)
 {
-	u64 last = replay.meta_sectors / RDD_BLOCK_SECTORS - 1;
-	struct rdd_super a, b;
+	u64 last = replay.meta_sectors / DMR_BLOCK_SECTORS - 1;
+	struct dmr_super a, b;
 	const char *why = "";
-	int ra = rdd_super_unpack(meta_block(0), 0, &a, &why);
-	int rb = rdd_super_unpack(meta_block(last), last, &b, &why);
+	int ra = dmr_super_unpack(meta_block(0), 0, &a, &why);
+	int rb = dmr_super_unpack(meta_block(last), last, &b, &why);
 	int r;
 
 	/* Not formatted yet. */
 	if (ra == -ENODATA && rb == -ENODATA)
 		return false;
-	r = rdd_super_choose(&a, ra, &b, rb, super);
+	r = dmr_super_choose(&a, ra, &b, rb, super);
 	if (r)
 		miss("the metadata would be refused: %s (error %d)", why, r);
 	return true;

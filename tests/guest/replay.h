@@ -68,6 +68,6 @@ void replay_log(const char *path);
 /* Block @nr of the metadata device. */
 const void *meta_block(u64 nr);
 /* What the target would take for the superblock; false: not formatted yet. */
-bool read_super(struct rdd_super *super);
+bool read_super(struct dmr_super *super);
 
 #endif

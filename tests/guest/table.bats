@@ -914,9 +914,9 @@ limit() { reply=$(<"/sys/dev/block/$(stat -c %Hr:%Lr $vol)/queue/$1"); }
 	vol_create
 	batch "0,10,p100;10,10,z;20,4,b"
 	vol_remove
-	/rdd/bin/metaedit $meta entry 3
-	/rdd/bin/metaedit $meta entry 17
-	/rdd/bin/metaedit $meta entry 33
+	/revdedup/bin/metaedit $meta entry 3
+	/revdedup/bin/metaedit $meta entry 17
+	/revdedup/bin/metaedit $meta entry 33
 	vol_create
 	reads 0 288 "p800,18;e,8;p820,60;z,8;e,8;z,70;b100,8;e,8;b110,10"
 	places_are 0 36 "0,3,p100;4,c,p104;10,1,z;12,e,z;20,1,b;22,2,b"
@@ -943,8 +943,8 @@ limit() { reply=$(<"/sys/dev/block/$(stat -c %Hr:%Lr $vol)/queue/$1"); }
 	vol_create
 	batch "0,200,p100;200,200,z;400,10,p0;600,10,p7"
 	vol_remove
-	/rdd/bin/metaedit $meta word 0
-	/rdd/bin/metaedit $meta word 2
+	/revdedup/bin/metaedit $meta word 0
+	/revdedup/bin/metaedit $meta word 2
 	vol_create
 	reads 0 8 "e,8"
 	reads 4080 24 "e,10;z,8"
@@ -1235,7 +1235,7 @@ nothing_of_base() {
 }
 
 @test "a part of a block is written, and the base loses its cache: the rest is as it was" {
-	has_target judge || insmod /rdd/modules/dm-judge.ko
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
 	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
 	base=/dev/mapper/rdt-b
 	vol_create
@@ -1267,8 +1267,8 @@ nothing_of_base() {
 @test "more I/O at a time than there are pages gets on" {
 	local segs=700 disk=$BATS_TEST_TMPDIR/disk
 	truncate -s 16M "$disk"
-	/rdd/bin/pattern print pages $((segs * 512)) $((pool_sectors / 8)) |
-		/rdd/tools/revdedup-meta --sectors $((segs * seg_sectors)) make "$disk" -
+	/revdedup/bin/pattern print pages $((segs * 512)) $((pool_sectors / 8)) |
+		/revdedup/tools/revdedup-meta --sectors $((segs * seg_sectors)) make "$disk" -
 	make rdt-v "0 $((segs * seg_sectors)) revdedup - $(loopdev "$disk") $pool 2 cache_mib 1" ro
 	timeout 100 fio --name=many --filename=$vol --readonly --rw=randread --bs=4k --direct=1 \
 		--ioengine=libaio --iodepth=700 --number_ios=4000 >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- || {

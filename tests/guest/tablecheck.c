@@ -146,40 +146,40 @@ static void read_meta(uint64_t nr, void *block)
 	static void *buf;
 
 	if (!buf)
-		buf = xalloc(RDD_BLOCK_SIZE);
-	if (pread(c.meta_fd, buf, RDD_BLOCK_SIZE, nr * RDD_BLOCK_SIZE) != RDD_BLOCK_SIZE)
+		buf = xalloc(DMR_BLOCK_SIZE);
+	if (pread(c.meta_fd, buf, DMR_BLOCK_SIZE, nr * DMR_BLOCK_SIZE) != DMR_BLOCK_SIZE)
 		die("cannot read the metadata");
-	memcpy(block, buf, RDD_BLOCK_SIZE);
+	memcpy(block, buf, DMR_BLOCK_SIZE);
 }
 
-static void read_super(struct rdd_super *super)
+static void read_super(struct dmr_super *super)
 {
 	union {
-		struct rdd_super_disk disk;
-		char block[RDD_BLOCK_SIZE];
+		struct dmr_super_disk disk;
+		char block[DMR_BLOCK_SIZE];
 	} a, b;
-	struct rdd_super sa, sb;
+	struct dmr_super sa, sb;
 	uint64_t bytes, last;
 	const char *why;
 	int ra, rb;
 
 	if (ioctl(c.meta_fd, BLKGETSIZE64, &bytes))
 		die("cannot get the size of the metadata device");
-	last = bytes / RDD_BLOCK_SIZE - 1;
+	last = bytes / DMR_BLOCK_SIZE - 1;
 	read_meta(0, &a);
 	read_meta(last, &b);
-	ra = rdd_super_unpack(&a.disk, 0, &sa, &why);
-	rb = rdd_super_unpack(&b.disk, last, &sb, &why);
-	if (ra || rb || rdd_super_choose(&sa, ra, &sb, rb, super))
+	ra = dmr_super_unpack(&a.disk, 0, &sa, &why);
+	rb = dmr_super_unpack(&b.disk, last, &sb, &why);
+	if (ra || rb || dmr_super_choose(&sa, ra, &sb, rb, super))
 		die("MISS: a superblock is damaged");
 }
 
-static struct place entry_place(struct rdd_entry entry)
+static struct place entry_place(struct dmr_entry entry)
 {
 	static const char kinds[] = { '?', 'b', 'z', 'p' };
 	struct place place = { .kind = kinds[entry.kind], .block = entry.block };
 
-	if (entry.kind != RDD_POOL)
+	if (entry.kind != DMR_POOL)
 		place.block = 0;
 	return place;
 }
@@ -188,17 +188,17 @@ static struct place entry_place(struct rdd_entry entry)
  * Read block @nr, until all of its entries are valid. Somebody may be writing the
  * same again just now, and a memory that is read meanwhile gives a part of each.
  */
-static void read_entries(const struct rdd_super *super, bool word, uint64_t nr, uint64_t index,
-			 unsigned int count, struct rdd_entry *entries)
+static void read_entries(const struct dmr_super *super, bool word, uint64_t nr, uint64_t index,
+			 unsigned int count, struct dmr_entry *entries)
 {
-	u32 seed = rdd_seed(super->meta_uuid);
-	__le64 values[RDD_SEG_BLOCKS];
+	u32 seed = dmr_seed(super->meta_uuid);
+	__le64 values[DMR_SEG_BLOCKS];
 	unsigned int tries, i;
 
 	for (tries = 0; tries < 100; tries++) {
 		read_meta(nr, values);
 		for (i = 0; i < count; i++)
-			if (!rdd_entry_unpack(seed, word, index + i, le64_to_cpu(values[i]),
+			if (!dmr_entry_unpack(seed, word, index + i, le64_to_cpu(values[i]),
 					      &entries[i]))
 				break;
 		if (i == count)
@@ -211,15 +211,15 @@ static void read_entries(const struct rdd_super *super, bool word, uint64_t nr, 
 }
 
 /* What a crash would leave of the segment. */
-static void read_disk_seg(const struct rdd_super *super, uint64_t seg, struct place *places)
+static void read_disk_seg(const struct dmr_super *super, uint64_t seg, struct place *places)
 {
 	uint64_t first = seg / SEG_BLOCKS * SEG_BLOCKS, i;
-	struct rdd_entry entries[RDD_SEG_BLOCKS], entry;
+	struct dmr_entry entries[DMR_SEG_BLOCKS], entry;
 
-	read_entries(super, true, rdd_word_block(seg), first, seg - first + 1, entries);
+	read_entries(super, true, dmr_word_block(seg), first, seg - first + 1, entries);
 	entry = entries[seg - first];
-	if (entry.kind == RDD_PAGE) {
-		read_entries(super, false, rdd_page_block(seg), seg * SEG_BLOCKS, SEG_BLOCKS,
+	if (entry.kind == DMR_PAGE) {
+		read_entries(super, false, dmr_page_block(seg), seg * SEG_BLOCKS, SEG_BLOCKS,
 			     entries);
 		for (i = 0; i < SEG_BLOCKS; i++)
 			places[i] = entry_place(entries[i]);
@@ -239,7 +239,7 @@ static uint64_t seg_blocks(uint64_t seg)
 }
 
 /* The disk must say what the target said, as that comes after a settle. */
-static void check_disk_seg(const struct rdd_super *super, uint64_t seg,
+static void check_disk_seg(const struct dmr_super *super, uint64_t seg,
 			   const struct place *places)
 {
 	struct place disk[SEG_BLOCKS];
@@ -247,7 +247,7 @@ static void check_disk_seg(const struct rdd_super *super, uint64_t seg,
 
 	for (i = 0; i < SEG_BLOCKS; i++)
 		disk[i] = (struct place){ .kind = 'b' };
-	if (!(super->flags & RDD_FLAG_LINEAR_OK))
+	if (!(super->flags & DMR_FLAG_LINEAR_OK))
 		read_disk_seg(super, seg, disk);
 	for (i = 0; i < seg_blocks(seg); i++) {
 		char is[32], must_be[32];
@@ -258,7 +258,7 @@ static void check_disk_seg(const struct rdd_super *super, uint64_t seg,
 		place_to_text(places[i], must_be, sizeof(must_be));
 		die("MISS: block %#" PRIx64 " is at %s on disk%s, and at %s says the target",
 		    seg * SEG_BLOCKS + i, is,
-		    super->flags & RDD_FLAG_LINEAR_OK ? " (which says that all are)" : "", must_be);
+		    super->flags & DMR_FLAG_LINEAR_OK ? " (which says that all are)" : "", must_be);
 	}
 	came_up(H_DISK);
 }
@@ -309,7 +309,7 @@ static void check_words(uint64_t first, uint64_t sectors, const uint64_t *words,
 	}
 }
 
-static void check_seg(uint64_t seg, const struct rdd_super *super)
+static void check_seg(uint64_t seg, const struct dmr_super *super)
 {
 	static uint64_t words[SEG_SECTORS];
 	static struct place places[SEG_BLOCKS];
@@ -331,7 +331,7 @@ static void check_seg(uint64_t seg, const struct rdd_super *super)
 void check_segs(uint64_t first, uint64_t nr)
 {
 	bool going_home = atomic_load(&c.b.going_home);
-	struct rdd_super super;
+	struct dmr_super super;
 
 	if (!going_home)
 		read_super(&super);

@@ -35,7 +35,7 @@
 #include "oracle.h"
 #include "replay.h"
 
-#define BLOCK_SECTORS	RDD_BLOCK_SECTORS
+#define BLOCK_SECTORS	DMR_BLOCK_SECTORS
 
 struct event {
 	char kind;
@@ -53,7 +53,7 @@ struct placed {
 };
 
 struct pool_block {
-	u32 words[RDD_BLOCK_SECTORS];
+	u32 words[DMR_BLOCK_SECTORS];
 };
 
 static struct {
@@ -103,7 +103,7 @@ static void *grow(void *array, u64 *max, size_t size)
 
 static bool read_event(const char *line, struct event *e)
 {
-	u32 w[RDD_BLOCK_SECTORS];
+	u32 w[DMR_BLOCK_SECTORS];
 
 	memset(e, 0, sizeof(*e));
 	if (sscanf(line, "Q %llu %u %u %u %u %u %u %u %u", &e->first, &w[0], &w[1], &w[2],
@@ -142,13 +142,13 @@ static void read_journal(const char *path)
 
 static void touch_all(void)
 {
-	memset(t.touched, true, rdd_nr_segs(replay.base_sectors));
+	memset(t.touched, true, dmr_nr_segs(replay.base_sectors));
 }
 
 static void has_changed(u64 sector, u64 old)
 {
 	(void)old;
-	t.touched[sector >> RDD_SEG_SECTOR_SHIFT] = true;
+	t.touched[sector >> DMR_SEG_SECTOR_SHIFT] = true;
 }
 
 static void place(const struct event *e, u64 s)
@@ -184,7 +184,7 @@ static void end_event(const struct event *e)
 	if (e->kind == 'R')
 		touch_all();
 	for (s = e->first; s < e->first + e->nr; s++) {
-		t.touched[s >> RDD_SEG_SECTOR_SHIFT] = true;
+		t.touched[s >> DMR_SEG_SECTOR_SHIFT] = true;
 		if (e->kind == 'I')
 			t.stable[s] = e->word;
 		else if (e->kind == 'S' && t.stable[s] < e->stamp)
@@ -254,31 +254,31 @@ static bool is_possible(u64 s, u32 word)
 	return !(word & WORD_POOL) && word >= t.stable[s];
 }
 
-static u32 word_at(struct rdd_entry place, u64 s)
+static u32 word_at(struct dmr_entry place, u64 s)
 {
-	if (place.kind == RDD_BASE)
+	if (place.kind == DMR_BASE)
 		return replay.words[s];
-	if (place.kind == RDD_ZERO)
+	if (place.kind == DMR_ZERO)
 		return WORD_ZERO;
 	return t.pool[place.block].words[s % BLOCK_SECTORS];
 }
 
-static const char *kind_text(struct rdd_entry place)
+static const char *kind_text(struct dmr_entry place)
 {
-	return place.kind == RDD_BASE ? "the base" : place.kind == RDD_ZERO ? "zeros" :
+	return place.kind == DMR_BASE ? "the base" : place.kind == DMR_ZERO ? "zeros" :
 	       "the pool";
 }
 
-static void check_block(const struct rdd_super *super, u64 block, struct rdd_entry place)
+static void check_block(const struct dmr_super *super, u64 block, struct dmr_entry place)
 {
 	u64 s = block * BLOCK_SECTORS, end = s + BLOCK_SECTORS;
 
-	if (place.kind == RDD_POOL && place.block >= t.pool_blocks)
+	if (place.kind == DMR_POOL && place.block >= t.pool_blocks)
 		miss("block %llu is at %llu, past the end of the pool", block, place.block);
-	count.away += place.kind != RDD_BASE;
+	count.away += place.kind != DMR_BASE;
 	for (; s < end && s < replay.base_sectors; s++) {
 		/* What the batch that is not over has to say of it. */
-		if ((super->flags & RDD_FLAG_INCOMPLETE) && t.placed[s].stamp == t.last_plan)
+		if ((super->flags & DMR_FLAG_INCOMPLETE) && t.placed[s].stamp == t.last_plan)
 			continue;
 		if (!is_possible(s, word_at(place, s)))
 			miss("block %llu is at %s (%llu), where sector %llu is %s; stable is write %u or later, zeroed by %u, placed was %s by %u",
@@ -289,12 +289,12 @@ static void check_block(const struct rdd_super *super, u64 block, struct rdd_ent
 	}
 }
 
-static struct rdd_entry unpack(u32 seed, bool is_word, u64 index, const __le64 *entries)
+static struct dmr_entry unpack(u32 seed, bool is_word, u64 index, const __le64 *entries)
 {
-	struct rdd_entry entry;
+	struct dmr_entry entry;
 
-	if (!rdd_entry_unpack(seed, is_word, index,
-			      le64_to_cpu(entries[index % RDD_SEG_BLOCKS]), &entry))
+	if (!dmr_entry_unpack(seed, is_word, index,
+			      le64_to_cpu(entries[index % DMR_SEG_BLOCKS]), &entry))
 		miss("%s %llu of the table is damaged", is_word ? "word" : "entry", index);
 	return entry;
 }
@@ -302,49 +302,49 @@ static struct rdd_entry unpack(u32 seed, bool is_word, u64 index, const __le64 *
 /* Did its entries change since the last look? Remember them. */
 static bool entries_changed(u64 seg)
 {
-	const __le64 *words = meta_block(rdd_word_block(seg));
-	const void *page = meta_block(rdd_page_block(seg));
-	void *old_page = t.checked_pages + seg * RDD_SEG_BLOCKS;
-	bool changed = t.checked_words[seg] != words[seg % RDD_SEG_BLOCKS] ||
-		       memcmp(old_page, page, RDD_BLOCK_SIZE);
+	const __le64 *words = meta_block(dmr_word_block(seg));
+	const void *page = meta_block(dmr_page_block(seg));
+	void *old_page = t.checked_pages + seg * DMR_SEG_BLOCKS;
+	bool changed = t.checked_words[seg] != words[seg % DMR_SEG_BLOCKS] ||
+		       memcmp(old_page, page, DMR_BLOCK_SIZE);
 
-	t.checked_words[seg] = words[seg % RDD_SEG_BLOCKS];
+	t.checked_words[seg] = words[seg % DMR_SEG_BLOCKS];
 	if (changed)
-		memcpy(old_page, page, RDD_BLOCK_SIZE);
+		memcpy(old_page, page, DMR_BLOCK_SIZE);
 	return changed;
 }
 
-static void check_seg(const struct rdd_super *super, u64 seg)
+static void check_seg(const struct dmr_super *super, u64 seg)
 {
-	struct rdd_entry word = { .kind = RDD_BASE }, place;
-	u32 seed = rdd_seed(super->meta_uuid);
+	struct dmr_entry word = { .kind = DMR_BASE }, place;
+	u32 seed = dmr_seed(super->meta_uuid);
 	u64 nr_blocks = (replay.base_sectors + BLOCK_SECTORS - 1) / BLOCK_SECTORS, i;
 
-	if (!(super->flags & RDD_FLAG_LINEAR_OK))
-		word = unpack(seed, true, seg, meta_block(rdd_word_block(seg)));
-	for (i = seg * RDD_SEG_BLOCKS; i < (seg + 1) * RDD_SEG_BLOCKS && i < nr_blocks; i++) {
+	if (!(super->flags & DMR_FLAG_LINEAR_OK))
+		word = unpack(seed, true, seg, meta_block(dmr_word_block(seg)));
+	for (i = seg * DMR_SEG_BLOCKS; i < (seg + 1) * DMR_SEG_BLOCKS && i < nr_blocks; i++) {
 		place = word;
-		if (word.kind == RDD_PAGE)
-			place = unpack(seed, false, i, meta_block(rdd_page_block(seg)));
-		else if (word.kind == RDD_POOL)
-			place.block += i % RDD_SEG_BLOCKS;
+		if (word.kind == DMR_PAGE)
+			place = unpack(seed, false, i, meta_block(dmr_page_block(seg)));
+		else if (word.kind == DMR_POOL)
+			place.block += i % DMR_SEG_BLOCKS;
 		check_block(super, i, place);
 	}
 }
 
 static void look(void)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	u64 seg;
 
 	/* From the first mark on we know what the base held before. */
 	if (!t.next_mark || !read_super(&super))
 		return;
-	count.incomplete += !!(super.flags & RDD_FLAG_INCOMPLETE);
+	count.incomplete += !!(super.flags & DMR_FLAG_INCOMPLETE);
 	if (super.flags != t.checked_flags)
 		touch_all();
 	t.checked_flags = super.flags;
-	for (seg = 0; seg < rdd_nr_segs(replay.base_sectors); seg++) {
+	for (seg = 0; seg < dmr_nr_segs(replay.base_sectors); seg++) {
 		if (entries_changed(seg) || t.touched[seg])
 			check_seg(&super, seg);
 		t.touched[seg] = false;
@@ -371,7 +371,7 @@ static const char *parse_args(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *path = parse_args(argc, argv);
-	u64 nr_segs = rdd_nr_segs(replay.base_sectors);
+	u64 nr_segs = dmr_nr_segs(replay.base_sectors);
 
 	t.stable = zalloc(replay.base_sectors, sizeof(*t.stable));
 	t.zeroed = zalloc(replay.base_sectors, sizeof(*t.zeroed));
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
 	t.pool = zalloc(t.pool_blocks, sizeof(*t.pool));
 	t.touched = zalloc(nr_segs, sizeof(*t.touched));
 	t.checked_words = zalloc(nr_segs, sizeof(*t.checked_words));
-	t.checked_pages = zalloc(nr_segs, RDD_BLOCK_SIZE);
+	t.checked_pages = zalloc(nr_segs, DMR_BLOCK_SIZE);
 	replay_scan(path, scan_mark);
 	if (t.nr_marks)
 		begin_until(t.marks[0]);

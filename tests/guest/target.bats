@@ -478,7 +478,7 @@ base_hash() { dm hash $base $((vol_sectors * 512)); }
 
 @test "a flush goes down to the base" {
 	local flushes
-	has_target judge || insmod /rdd/modules/dm-judge.ko
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
 	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
 	base=/dev/mapper/rdt-b
 	vol_create

@@ -30,7 +30,7 @@ reply='' dm_error=''
 
 dm_begin() {
 	# bats waits for whoever has file 3.
-	coproc dmserve { exec /rdd/bin/dmserve 3>&-; }
+	coproc dmserve { exec /revdedup/bin/dmserve 3>&-; }
 	# Subshells have no coproc, but they have these.
 	exec {dm_to}>&"${dmserve[1]}" {dm_from}<&"${dmserve[0]}"
 	# shellcheck disable=SC1083 # shellcheck knows no such array
@@ -123,7 +123,7 @@ trace_test_only() {
 # For setup(): rdt-m, all zeros, and nothing else.
 volume_setup() {
 	trace_test_only
-	rdd_setup
+	dmr_setup
 	[ -b /dev/ram2 ] || ramdisk 64 3
 	[ -d /sys/module/dm_revdedup ] || load_module
 	dm_begin
@@ -145,7 +145,7 @@ volume_teardown() {
 		done
 	done
 	exec {dm_to}>&- {dm_from}<&-
-	[ -z "$reply" ] || rdd_teardown
+	[ -z "$reply" ] || dmr_teardown
 }
 
 # load_table NAME rw|ro TABLE, which may have several lines.
@@ -276,7 +276,7 @@ tracking_is() { status && is "tracking" "${field[f_tracking]}" "$1"; }
 
 # What a crash now would leave, as the offline tool reads it: in $reply.
 disk_dirty() {
-	reply=$(/rdd/tools/revdedup-meta ${1:+"$1"} dirty "${disk:-$meta}" 2>/dev/null)
+	reply=$(/revdedup/tools/revdedup-meta ${1:+"$1"} dirty "${disk:-$meta}" 2>/dev/null)
 	reply=${reply//$'\n'/;}
 	reply=${reply:--}
 }
@@ -285,7 +285,7 @@ disk_dirty_is() { disk_dirty && is "dirty on disk" "$reply" "$1"; }
 disk_frozen_is() { disk_dirty --frozen && is "frozen on disk" "$reply" "$1"; }
 
 # meta_is_fine: says the offline tool.
-meta_is_fine() { /rdd/tools/revdedup-meta check $meta; }
+meta_is_fine() { /revdedup/tools/revdedup-meta check $meta; }
 
 # All that a message could change, in $state.
 state() {
@@ -340,7 +340,7 @@ save_meta() { dd if=$meta of="$BATS_TEST_TMPDIR/meta" iflag=direct bs=256K statu
 restore_meta() { dd if="$BATS_TEST_TMPDIR/meta" of=$meta oflag=direct bs=256K status=none; }
 
 # edit a|b FIELD=VALUE...|damage: see metaedit.c.
-edit() { /rdd/bin/metaedit $meta "$@"; }
+edit() { /revdedup/bin/metaedit $meta "$@"; }
 
 # make_some_volume: it was removed again, and has all that a volume can have:
 # epoch 2 is not committed, its frozen set is 7, segment 9 is dirty.

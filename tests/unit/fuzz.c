@@ -57,56 +57,56 @@ struct device {
 	u64 len[8];
 	bool forged;
 	/* Where the blocks are: word, or PAGE and its entries; NULL: all BASE. */
-	struct rdd_entry *words;
-	struct rdd_entry (*pages)[RDD_SEG_BLOCKS];
+	struct dmr_entry *words;
+	struct dmr_entry (*pages)[DMR_SEG_BLOCKS];
 };
 
-static void random_super(struct rdd_super *super, u64 nr_segs)
+static void random_super(struct dmr_super *super, u64 nr_segs)
 {
 	image_default_super(super);
-	super->volume_sectors = nr_segs * RDD_SEG_SECTORS - below(4096);
+	super->volume_sectors = nr_segs * DMR_SEG_SECTORS - below(4096);
 	super->flags = 0;
 	if (nr_segs < 200 && below(2))
-		super->flags |= RDD_FLAG_TABLE;
-	if (!(super->flags & RDD_FLAG_TABLE) || below(2))
-		super->flags |= RDD_FLAG_LINEAR_OK;
+		super->flags |= DMR_FLAG_TABLE;
+	if (!(super->flags & DMR_FLAG_TABLE) || below(2))
+		super->flags |= DMR_FLAG_LINEAR_OK;
 	super->epoch = 1 + below(100);
 	super->committed = below(super->epoch);
 	if (below(2))
-		super->flags |= RDD_FLAG_FROZEN;
-	super->meta_blocks = rdd_meta_blocks_needed(nr_segs, super->flags) +
+		super->flags |= DMR_FLAG_FROZEN;
+	super->meta_blocks = dmr_meta_blocks_needed(nr_segs, super->flags) +
 			     below(3);
 }
 
 /* Copy B as a crash in the middle of checkpoint `epoch` leaves it. */
 static void age_copy_b(struct image *image)
 {
-	struct rdd_super super = image->super;
+	struct dmr_super super = image->super;
 
 	super.seq--;
 	super.epoch--;
-	super.flags &= ~RDD_FLAG_FROZEN;
+	super.flags &= ~DMR_FLAG_FROZEN;
 	image_put_super(image, super.meta_blocks - 1, &super);
 }
 
-static struct rdd_entry random_place(void)
+static struct dmr_entry random_place(void)
 {
-	struct rdd_entry place = { .kind = RDD_BASE + below(3) };
+	struct dmr_entry place = { .kind = DMR_BASE + below(3) };
 
-	if (place.kind == RDD_POOL)
+	if (place.kind == DMR_POOL)
 		place.block = below(2) ? below(10) : rnd() >> (below(20) + 20);
 	return place;
 }
 
 static void make_page(struct device *device, u64 seg)
 {
-	struct rdd_entry *page = device->pages[seg];
+	struct dmr_entry *page = device->pages[seg];
 	unsigned int i;
 
-	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
+	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
 		page[i] = below(20) && i ? page[i - 1] : random_place();
-		page[i].block += page[i].kind == RDD_POOL;
-		image_put_entry(&device->image, seg * RDD_SEG_BLOCKS + i, page[i]);
+		page[i].block += page[i].kind == DMR_POOL;
+		image_put_entry(&device->image, seg * DMR_SEG_BLOCKS + i, page[i]);
 	}
 }
 
@@ -122,24 +122,24 @@ static void make_table(struct device *device)
 	for (seg = 0; seg < device->nr_segs; seg++) {
 		device->words[seg] = random_place();
 		if (!below(4)) {
-			device->words[seg] = (struct rdd_entry){ RDD_PAGE, below(513) };
+			device->words[seg] = (struct dmr_entry){ DMR_PAGE, below(513) };
 			make_page(device, seg);
 		}
 		image_put_word(&device->image, seg, device->words[seg]);
 	}
 }
 
-static struct rdd_entry place_of(const struct device *device, u64 block)
+static struct dmr_entry place_of(const struct device *device, u64 block)
 {
-	u64 seg = block / RDD_SEG_BLOCKS, i = block % RDD_SEG_BLOCKS;
-	struct rdd_entry place = { .kind = RDD_BASE };
+	u64 seg = block / DMR_SEG_BLOCKS, i = block % DMR_SEG_BLOCKS;
+	struct dmr_entry place = { .kind = DMR_BASE };
 
 	if (!device->words)
 		return place;
 	place = device->words[seg];
-	if (place.kind == RDD_PAGE)
+	if (place.kind == DMR_PAGE)
 		return device->pages[seg][i];
-	place.block += place.kind == RDD_POOL ? i : 0;
+	place.block += place.kind == DMR_POOL ? i : 0;
 	return place;
 }
 
@@ -148,7 +148,7 @@ static void check_table(const struct device *device, const struct rd_meta *meta,
 			u64 first, u64 len)
 {
 	u64 nr = rd_nr_blocks(meta->super.volume_sectors), i;
-	bool linear = meta->super.flags & RDD_FLAG_LINEAR_OK;
+	bool linear = meta->super.flags & DMR_FLAG_LINEAR_OK;
 	struct rd_table_walk walk;
 	struct rd_run run;
 
@@ -159,12 +159,12 @@ static void check_table(const struct device *device, const struct rd_meta *meta,
 		if (device->forged || run.state != RD_RUN_KNOWN)
 			continue;
 		for (i = 0; i < run.len; i++) {
-			struct rdd_entry place = place_of(device, run.first + i);
+			struct dmr_entry place = place_of(device, run.first + i);
 
 			if (linear)
-				place = (struct rdd_entry){ .kind = RDD_BASE };
+				place = (struct dmr_entry){ .kind = DMR_BASE };
 			expect(run.place.kind == place.kind, "a place of another kind");
-			expect(run.place.kind != RDD_POOL ||
+			expect(run.place.kind != DMR_POOL ||
 			       run.place.block + i == place.block, "another pool block");
 		}
 	}
@@ -173,7 +173,7 @@ static void check_table(const struct device *device, const struct rd_meta *meta,
 
 static void make_device(struct device *device)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	int i;
 
 	memset(device, 0, sizeof(*device));
@@ -190,14 +190,14 @@ static void make_device(struct device *device)
 		image_mark(&device->image, super.epoch, device->first[i],
 			   device->len[i]);
 	}
-	if ((super.flags & RDD_FLAG_TABLE) && !below(4))
+	if ((super.flags & DMR_FLAG_TABLE) && !below(4))
 		make_table(device);
 }
 
 /* A number somewhere in a superblock, with a good checksum. */
 static void forge_super(struct device *device)
 {
-	struct rdd_super super = device->image.super;
+	struct dmr_super super = device->image.super;
 	u64 *fields[] = { &super.seq, &super.volume_sectors, &super.meta_blocks,
 			  &super.epoch, &super.committed, &super.lost_epoch };
 	u64 value = below(2) ? below(200) : rnd() >> below(64);
@@ -220,16 +220,16 @@ static void damage(struct device *device)
 
 	switch (below(8)) {
 	case 0:
-		bytes[below(RDD_BLOCK_SIZE)] ^= 1 << below(8);
+		bytes[below(DMR_BLOCK_SIZE)] ^= 1 << below(8);
 		return;
 	case 1:		/* where a superblock is, if any */
-		bytes[below(sizeof(struct rdd_super_disk))] = rnd();
+		bytes[below(sizeof(struct dmr_super_disk))] = rnd();
 		return;
 	case 2:
-		memset(bytes, below(2) ? 0 : rnd(), RDD_BLOCK_SIZE);
+		memset(bytes, below(2) ? 0 : rnd(), DMR_BLOCK_SIZE);
 		return;
 	case 3:		/* a write that went elsewhere */
-		memcpy(bytes, image_block(image, below(blocks)), RDD_BLOCK_SIZE);
+		memcpy(bytes, image_block(image, below(blocks)), DMR_BLOCK_SIZE);
 		return;
 	case 4:		/* a torn write */
 		memset(bytes + 512 * below(8), rnd(), 512);
@@ -250,7 +250,7 @@ static bool is_in_answer(const struct device *device, const struct rd_meta *meta
 {
 	static bool dirty[MAX_SEGS];
 	struct rd_meta_walk walk;
-	struct rdd_range range;
+	struct dmr_range range;
 	int i;
 
 	memset(dirty, 0, device->nr_segs);
@@ -358,7 +358,7 @@ static bool naive_place(char **text, u64 len, u64 pool_blocks, int *r)
 	return false;
 }
 
-static int naive_ranges(char *text, const struct rdd_range_rules *rules)
+static int naive_ranges(char *text, const struct dmr_range_rules *rules)
 {
 	unsigned int i;
 	u64 first, len;
@@ -389,7 +389,7 @@ static void fuzz_number(void)
 	u64 a = 0, b = 0;
 
 	random_text(text, below(2) ? 4 : sizeof(text), "0123456789");
-	expect(rdd_parse_u64(text, &a) == naive_number(text, &b),
+	expect(dmr_parse_u64(text, &a) == naive_number(text, &b),
 	       "a number is read in one way only");
 	expect(a == b || naive_number(text, &b), "two values of a number");
 }
@@ -398,7 +398,7 @@ static void fuzz_ranges(void)
 {
 	static const char *const places[] = { "", ",b", ",z", ",p3", ",pffff" };
 	char text[64];
-	struct rdd_range_rules rules = {
+	struct dmr_range_rules rules = {
 		.limit = below(2) ? below(1000) : rnd() >> below(64),
 		.nr_places = below(3),
 		.pool_blocks = below(100),
@@ -415,7 +415,7 @@ static void fuzz_ranges(void)
 		sprintf(text, "%llx,%llx%s;%llx,%llx%s", below(100), below(9),
 			places[1 + below(4)], below(100), below(9),
 			places[1 + below(4)]);
-	expect(rdd_ranges_check(text, &rules) == naive_ranges(text, &rules),
+	expect(dmr_ranges_check(text, &rules) == naive_ranges(text, &rules),
 	       "ranges are read in one way only");
 }
 

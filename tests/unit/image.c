@@ -8,28 +8,28 @@
 
 void *image_block(struct image *image, u64 block)
 {
-	return image->blocks + (block << RDD_BLOCK_SHIFT);
+	return image->blocks + (block << DMR_BLOCK_SHIFT);
 }
 
 void image_put_super(struct image *image, u64 block,
-		     const struct rdd_super *super)
+		     const struct dmr_super *super)
 {
-	rdd_super_pack(super, block, image_block(image, block));
+	dmr_super_pack(super, block, image_block(image, block));
 }
 
 static void put_bits(struct image *image, u64 group, u64 slot, u64 epoch,
 		     const u64 *bits)
 {
-	u64 block = rdd_bits_block(group, slot, image->super.flags);
+	u64 block = dmr_bits_block(group, slot, image->super.flags);
 
-	rdd_bits_pack(image->seed, block, epoch, bits, image_block(image, block));
+	dmr_bits_pack(image->seed, block, epoch, bits, image_block(image, block));
 }
 
 /* As the kernel does it: in epoch 0 the odd place has epoch 0, too. */
 static void init_bits(struct image *image)
 {
-	static const u64 none[RDD_BITS_LONGS];
-	u64 groups = rdd_nr_groups(rdd_nr_segs(image->super.volume_sectors));
+	static const u64 none[DMR_BITS_LONGS];
+	u64 groups = dmr_nr_groups(dmr_nr_segs(image->super.volume_sectors));
 	u64 epoch = image->super.epoch, group;
 
 	for (group = 0; group < groups; group++) {
@@ -40,25 +40,25 @@ static void init_bits(struct image *image)
 
 static void init_words(struct image *image)
 {
-	u64 nr_segs = rdd_nr_segs(image->super.volume_sectors), seg;
+	u64 nr_segs = dmr_nr_segs(image->super.volume_sectors), seg;
 
 	for (seg = 0; seg < nr_segs; seg++)
-		image_put_word(image, seg, (struct rdd_entry){ RDD_BASE, 0 });
+		image_put_word(image, seg, (struct dmr_entry){ DMR_BASE, 0 });
 }
 
-void image_init(struct image *image, const struct rdd_super *super)
+void image_init(struct image *image, const struct dmr_super *super)
 {
 	image->super = *super;
-	image->seed = rdd_seed(super->meta_uuid);
+	image->seed = dmr_seed(super->meta_uuid);
 	image->nr_blocks = super->meta_blocks;
-	image->blocks = calloc(image->nr_blocks, RDD_BLOCK_SIZE);
+	image->blocks = calloc(image->nr_blocks, DMR_BLOCK_SIZE);
 	image->unreadable = U64_MAX;
 	if (!image->blocks)
 		abort();
 	image_put_super(image, 0, super);
 	image_put_super(image, super->meta_blocks - 1, super);
 	init_bits(image);
-	if (super->flags & RDD_FLAG_TABLE)
+	if (super->flags & DMR_FLAG_TABLE)
 		init_words(image);
 }
 
@@ -67,18 +67,18 @@ void image_free(struct image *image)
 	free(image->blocks);
 }
 
-void image_default_super(struct rdd_super *super)
+void image_default_super(struct dmr_super *super)
 {
 	int i;
 
 	memset(super, 0, sizeof(*super));
-	for (i = 0; i < RDD_UUID_SIZE; i++) {
+	for (i = 0; i < DMR_UUID_SIZE; i++) {
 		super->meta_uuid[i] = 0x10 + i;
 		super->volume_uuid[i] = 0x20 + i;
 	}
-	super->flags = RDD_FLAG_LINEAR_OK;
+	super->flags = DMR_FLAG_LINEAR_OK;
 	super->seq = 42;
-	super->volume_sectors = 1000 * RDD_SEG_SECTORS;
+	super->volume_sectors = 1000 * DMR_SEG_SECTORS;
 	super->meta_blocks = 16;
 	super->epoch = 7;
 	super->committed = 7;
@@ -88,13 +88,13 @@ void image_default_super(struct rdd_super *super)
 /* As far as the group goes; returns how many. */
 static u64 mark_in_group(struct image *image, u64 epoch, u64 first, u64 len)
 {
-	u64 group = first / RDD_GROUP_SEGS, seg = first % RDD_GROUP_SEGS;
-	u64 block = rdd_bits_block(group, epoch, image->super.flags);
-	u64 bits[RDD_BITS_LONGS], done;
+	u64 group = first / DMR_GROUP_SEGS, seg = first % DMR_GROUP_SEGS;
+	u64 block = dmr_bits_block(group, epoch, image->super.flags);
+	u64 bits[DMR_BITS_LONGS], done;
 
-	rdd_bits_unpack(image->seed, block, epoch, image_block(image, block),
+	dmr_bits_unpack(image->seed, block, epoch, image_block(image, block),
 			bits);
-	for (done = 0; done < len && seg < RDD_GROUP_SEGS; done++, seg++)
+	for (done = 0; done < len && seg < DMR_GROUP_SEGS; done++, seg++)
 		bits[seg / 64] |= 1ULL << seg % 64;
 	put_bits(image, group, epoch, epoch, bits);
 	return done;
@@ -111,22 +111,22 @@ void image_mark(struct image *image, u64 epoch, u64 first, u64 len)
 }
 
 static void put_entry(struct image *image, u64 block, bool word, u64 index,
-		      struct rdd_entry entry)
+		      struct dmr_entry entry)
 {
 	__le64 *entries = image_block(image, block);
 
-	entries[index % RDD_SEG_BLOCKS] =
-		cpu_to_le64(rdd_entry_pack(image->seed, word, index, entry));
+	entries[index % DMR_SEG_BLOCKS] =
+		cpu_to_le64(dmr_entry_pack(image->seed, word, index, entry));
 }
 
-void image_put_word(struct image *image, u64 seg, struct rdd_entry entry)
+void image_put_word(struct image *image, u64 seg, struct dmr_entry entry)
 {
-	put_entry(image, rdd_word_block(seg), true, seg, entry);
+	put_entry(image, dmr_word_block(seg), true, seg, entry);
 }
 
-void image_put_entry(struct image *image, u64 block, struct rdd_entry entry)
+void image_put_entry(struct image *image, u64 block, struct dmr_entry entry)
 {
-	put_entry(image, rdd_page_block(block / RDD_SEG_BLOCKS), false, block,
+	put_entry(image, dmr_page_block(block / DMR_SEG_BLOCKS), false, block,
 		  entry);
 }
 
@@ -138,7 +138,7 @@ static int read_block(void *ctx, u64 block, void *buf)
 		return -ENODATA;
 	if (block >= image->nr_blocks)
 		return -EIO;
-	memcpy(buf, image_block(image, block), RDD_BLOCK_SIZE);
+	memcpy(buf, image_block(image, block), DMR_BLOCK_SIZE);
 	return 0;
 }
 

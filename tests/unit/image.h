@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Metadata devices in memory, for tests: made with format.c, then spoilt. */
-#ifndef RDD_TEST_IMAGE_H
-#define RDD_TEST_IMAGE_H
+#ifndef DMR_TEST_IMAGE_H
+#define DMR_TEST_IMAGE_H
 
 #include "meta/read.h"
 
 struct image {
-	struct rdd_super super;	/* as image_init() was given it */
+	struct dmr_super super;	/* as image_init() was given it */
 	u32 seed;
 	u64 nr_blocks;		/* may be made smaller */
 	u8 *blocks;
@@ -18,24 +18,24 @@ struct image {
  * of the one before without a dirty segment, and with a table all words BASE.
  * Exits where there is no memory.
  */
-void image_init(struct image *image, const struct rdd_super *super);
+void image_init(struct image *image, const struct dmr_super *super);
 void image_free(struct image *image);
 
 /* What most tests begin with: one group, epoch 7, version 3, no frozen set. */
-void image_default_super(struct rdd_super *super);
+void image_default_super(struct dmr_super *super);
 
 void *image_block(struct image *image, u64 block);
 
 /* Write a superblock, sane or not, into @block. */
 void image_put_super(struct image *image, u64 block,
-		     const struct rdd_super *super);
+		     const struct dmr_super *super);
 
 /* Make segments dirty in @epoch, whose bitmap block becomes one of @epoch. */
 void image_mark(struct image *image, u64 epoch, u64 first, u64 len);
 
-void image_put_word(struct image *image, u64 seg, struct rdd_entry entry);
+void image_put_word(struct image *image, u64 seg, struct dmr_entry entry);
 /* @block of the volume; the page must be named by a word to mean something. */
-void image_put_entry(struct image *image, u64 block, struct rdd_entry entry);
+void image_put_entry(struct image *image, u64 block, struct dmr_entry entry);
 
 void image_source(struct image *image, struct rd_meta_source *source);
 

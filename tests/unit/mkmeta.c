@@ -5,7 +5,7 @@
  *   mkmeta make FILE [FIELD=VALUE]... [dirty=FIRST,LEN]... [frozen=FIRST,LEN]...
  *          [word=SEG,KIND,BLOCK]... [entry=VOLUMEBLOCK,KIND,BLOCK]...
  *       A device with these fields in both superblocks, and these segments
- *       dirty. Fields: those of struct rdd_super, numbers decimal or 0x...; the
+ *       dirty. Fields: those of struct dmr_super, numbers decimal or 0x...; the
  *       uuids are one byte, repeated. KIND: page, base, zero, pool.
  *   mkmeta super FILE BLOCK [FIELD=VALUE]...
  *       Write one superblock anew with a good checksum: that of the first block
@@ -45,12 +45,12 @@ static u64 parse(const char *text)
 struct field {
 	const char *name;
 	size_t offset;
-	size_t size;		/* RDD_UUID_SIZE: a uuid */
+	size_t size;		/* DMR_UUID_SIZE: a uuid */
 };
 
 #define FIELD(name)							\
-	{ #name, offsetof(struct rdd_super, name),			\
-	  sizeof(((struct rdd_super *)NULL)->name) }
+	{ #name, offsetof(struct dmr_super, name),			\
+	  sizeof(((struct dmr_super *)NULL)->name) }
 
 static const struct field fields[] = {
 	FIELD(meta_uuid), FIELD(volume_uuid), FIELD(pool_uuid), FIELD(compat),
@@ -60,7 +60,7 @@ static const struct field fields[] = {
 };
 
 /* False where @arg names no field. */
-static bool set_field(struct rdd_super *super, const char *arg)
+static bool set_field(struct dmr_super *super, const char *arg)
 {
 	size_t i, len = strcspn(arg, "=");
 
@@ -74,8 +74,8 @@ static bool set_field(struct rdd_super *super, const char *arg)
 			continue;
 		value = parse(arg + len + 1);
 		small = value;
-		if (field->size == RDD_UUID_SIZE)
-			memset(p, (int)value, RDD_UUID_SIZE);
+		if (field->size == DMR_UUID_SIZE)
+			memset(p, (int)value, DMR_UUID_SIZE);
 		else
 			memcpy(p, field->size == 4 ? (void *)&small :
 			       (void *)&value, field->size);
@@ -102,25 +102,25 @@ static bool set_u32(u32 *to, const char *arg, const char *name)
 
 static bool mark(struct image *image, const char *ranges, u64 epoch)
 {
-	const struct rdd_range_rules rules = { .limit = RDD_MAX_SEGS };
-	struct rdd_range range;
+	const struct dmr_range_rules rules = { .limit = DMR_MAX_SEGS };
+	struct dmr_range range;
 
 	if (!ranges)
 		return false;
-	if (rdd_ranges_check(ranges, &rules))
+	if (dmr_ranges_check(ranges, &rules))
 		die("not ranges:", ranges);
-	while (rdd_range_next(&ranges, &rules, &range) > 0)
+	while (dmr_range_next(&ranges, &rules, &range) > 0)
 		image_mark(image, epoch, range.first, range.len);
 	return true;
 }
 
 static bool put_entry(struct image *image, const char *text,
 		      void (*put)(struct image *image, u64 index,
-				  struct rdd_entry entry))
+				  struct dmr_entry entry))
 {
 	static const char *const kinds[] = { "page", "base", "zero", "pool" };
 	char index[32], kind[8], block[32];
-	struct rdd_entry entry;
+	struct dmr_entry entry;
 	unsigned int i;
 
 	if (!text)
@@ -157,7 +157,7 @@ static void read_at(const char *path, void *data, size_t len, off_t offset)
 
 static void make(const char *path, char **args)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct image image;
 	char **arg;
 
@@ -174,12 +174,12 @@ static void make(const char *path, char **args)
 			die("what is", *arg);
 	}
 	write_at(path, O_CREAT | O_TRUNC, image.blocks,
-		 image.nr_blocks << RDD_BLOCK_SHIFT, 0);
+		 image.nr_blocks << DMR_BLOCK_SHIFT, 0);
 	image_free(&image);
 }
 
-/* What rdd_super_pack() does not do: fields that no good superblock has. */
-static void seal(struct rdd_super_disk *disk, u64 block)
+/* What dmr_super_pack() does not do: fields that no good superblock has. */
+static void seal(struct dmr_super_disk *disk, u64 block)
 {
 	__le64 nr = cpu_to_le64(block);
 
@@ -189,13 +189,13 @@ static void seal(struct rdd_super_disk *disk, u64 block)
 
 static void put_super(const char *path, u64 block, char **args)
 {
-	struct rdd_super_disk disk;
-	struct rdd_super super;
+	struct dmr_super_disk disk;
+	struct dmr_super super;
 	const char *why;
-	u32 version = RDD_FORMAT_VERSION, incompat = 0;
+	u32 version = DMR_FORMAT_VERSION, incompat = 0;
 
 	read_at(path, &disk, sizeof(disk), 0);
-	if (rdd_super_unpack(&disk, 0, &super, &why))
+	if (dmr_super_unpack(&disk, 0, &super, &why))
 		die(why, path);
 	for (; *args; args++) {
 		if (!set_field(&super, *args) &&
@@ -203,11 +203,11 @@ static void put_super(const char *path, u64 block, char **args)
 		    !set_u32(&incompat, *args, "incompat"))
 			die("what is", *args);
 	}
-	rdd_super_pack(&super, block, &disk);
+	dmr_super_pack(&super, block, &disk);
 	disk.version = cpu_to_le32(version);
 	disk.incompat = cpu_to_le32(incompat);
 	seal(&disk, block);
-	write_at(path, 0, &disk, sizeof(disk), block << RDD_BLOCK_SHIFT);
+	write_at(path, 0, &disk, sizeof(disk), block << DMR_BLOCK_SHIFT);
 }
 
 static void flip(const char *path, u64 byte, u64 bit)

@@ -22,7 +22,7 @@ struct fixture {
 	struct rd_meta meta;
 };
 
-static void set_up_super(struct fixture *f, const struct rdd_super *super)
+static void set_up_super(struct fixture *f, const struct dmr_super *super)
 {
 	image_init(&f->image, super);
 	image_mark(&f->image, super->epoch - 1, 500, 1);
@@ -33,13 +33,13 @@ static void set_up_super(struct fixture *f, const struct rdd_super *super)
 
 static void set_up(struct fixture *f, u32 more_flags)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 
 	image_default_super(&super);
 	super.flags |= more_flags;
-	if (more_flags & RDD_FLAG_FROZEN)
+	if (more_flags & DMR_FLAG_FROZEN)
 		super.committed--;
-	if (more_flags & RDD_FLAG_LOST)
+	if (more_flags & DMR_FLAG_LOST)
 		super.lost_epoch = super.epoch;
 	set_up_super(f, &super);
 }
@@ -56,10 +56,10 @@ static void tear_down(struct fixture *f)
 }
 
 static void expect_ranges(struct fixture *f, enum rd_meta_set set,
-			  const struct rdd_range *wanted)
+			  const struct dmr_range *wanted)
 {
 	struct rd_meta_walk walk;
-	struct rdd_range range;
+	struct dmr_range range;
 
 	rd_meta_walk_init(&walk, &f->meta, set);
 	for (; wanted->len; wanted++) {
@@ -73,19 +73,19 @@ static void expect_ranges(struct fixture *f, enum rd_meta_set set,
 
 #define RANGE(from, nr) { .first = (from), .len = (nr) }
 
-static const struct rdd_range current[] = {
+static const struct dmr_range current[] = {
 	RANGE(0, 2), RANGE(60, 10), RANGE(999, 1), RANGE(0, 0)
 };
 
-static const struct rdd_range frozen[] = { RANGE(500, 1), RANGE(0, 0) };
-static const struct rdd_range all[] = { RANGE(0, 1000), RANGE(0, 0) };
-static const struct rdd_range none[] = { RANGE(0, 0) };
+static const struct dmr_range frozen[] = { RANGE(500, 1), RANGE(0, 0) };
+static const struct dmr_range all[] = { RANGE(0, 1000), RANGE(0, 0) };
+static const struct dmr_range none[] = { RANGE(0, 0) };
 
 static void expect_lost(struct fixture *f, char chosen)
 {
 	assert_int_equal(f->meta.r, 0);
 	assert_int_equal(f->meta.chosen, chosen);
-	assert_true(f->meta.super.flags & RDD_FLAG_LOST);
+	assert_true(f->meta.super.flags & DMR_FLAG_LOST);
 	expect_ranges(f, RD_META_CURRENT, all);
 }
 
@@ -115,7 +115,7 @@ static void good(void **state)
 	assert_int_equal(f.meta.chosen, 'A');
 	assert_int_equal(f.meta.nr_segs, 1000);
 	assert_int_equal(f.meta.super.version_nr, 3);
-	assert_false(f.meta.super.flags & RDD_FLAG_LOST);
+	assert_false(f.meta.super.flags & DMR_FLAG_LOST);
 	expect_ranges(&f, RD_META_CURRENT, current);
 	expect_ranges(&f, RD_META_FROZEN, none);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
@@ -128,7 +128,7 @@ static void with_frozen_set(void **state)
 	struct fixture f;
 
 	(void)state;
-	set_up(&f, RDD_FLAG_FROZEN);
+	set_up(&f, DMR_FLAG_FROZEN);
 	assert_int_equal(open_image(&f), 0);
 	expect_ranges(&f, RD_META_CURRENT, current);
 	expect_ranges(&f, RD_META_FROZEN, frozen);
@@ -140,7 +140,7 @@ static void with_lost_mark(void **state)
 	struct fixture f;
 
 	(void)state;
-	set_up(&f, RDD_FLAG_LOST | RDD_FLAG_FROZEN);
+	set_up(&f, DMR_FLAG_LOST | DMR_FLAG_FROZEN);
 	assert_int_equal(open_image(&f), 0);
 	expect_lost(&f, 'A');
 	expect_ranges(&f, RD_META_FROZEN, frozen);
@@ -152,7 +152,7 @@ static void with_lost_mark(void **state)
 /* The block of a new epoch still has the bits of two epochs ago. */
 static void after_checkpoint(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
@@ -160,7 +160,7 @@ static void after_checkpoint(void **state)
 	super = f.image.super;
 	super.epoch++;
 	super.seq++;
-	super.flags |= RDD_FLAG_FROZEN;
+	super.flags |= DMR_FLAG_FROZEN;
 	image_put_super(&f.image, 0, &super);
 	image_put_super(&f.image, 15, &super);
 	assert_int_equal(open_image(&f), 0);
@@ -172,7 +172,7 @@ static void after_checkpoint(void **state)
 /* Power cut between the two copies, in either order of age. */
 static void copies_of_two_ages(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
@@ -198,7 +198,7 @@ static void copies_of_two_ages(void **state)
 
 static void copy_from_another_life(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
@@ -219,7 +219,7 @@ static void copy_from_another_life(void **state)
 
 static void swapped_copies(void **state)
 {
-	u8 block[RDD_BLOCK_SIZE];
+	u8 block[DMR_BLOCK_SIZE];
 	struct fixture f;
 
 	(void)state;
@@ -243,15 +243,15 @@ static void flip_each_bit(u64 block)
 
 	set_up(&f, 0);
 	bytes = image_block(&f.image, block);
-	for (bit = 0; bit < 8 * RDD_BLOCK_SIZE; bit++) {
+	for (bit = 0; bit < 8 * DMR_BLOCK_SIZE; bit++) {
 		unsigned int byte = bit / 8;
 
-		if (byte > sizeof(struct rdd_super_disk) && bit % 99)
+		if (byte > sizeof(struct dmr_super_disk) && bit % 99)
 			continue;
 
 		bytes[byte] ^= 1 << bit % 8;
 		open_image(&f);
-		if (byte >= sizeof(struct rdd_super_disk)) {
+		if (byte >= sizeof(struct dmr_super_disk)) {
 			assert_int_equal(f.meta.r, 0);
 			expect_ranges(&f, RD_META_CURRENT, current);
 			assert_int_equal(count_findings(&f, RD_DAMAGE), 1);
@@ -285,14 +285,14 @@ static void damaged_bitmap(void **state)
 	struct fixture f;
 
 	(void)state;
-	set_up(&f, RDD_FLAG_FROZEN);
-	((u8 *)image_block(&f.image, rdd_bits_block(0, 7, 0)))[100] ^= 1;
+	set_up(&f, DMR_FLAG_FROZEN);
+	((u8 *)image_block(&f.image, dmr_bits_block(0, 7, 0)))[100] ^= 1;
 	assert_int_equal(open_image(&f), 0);
 	expect_ranges(&f, RD_META_CURRENT, all);
 	expect_ranges(&f, RD_META_FROZEN, frozen);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 1);
 
-	((u8 *)image_block(&f.image, rdd_bits_block(0, 6, 0)))[4000] ^= 1;
+	((u8 *)image_block(&f.image, dmr_bits_block(0, 6, 0)))[4000] ^= 1;
 	expect_ranges(&f, RD_META_FROZEN, all);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 2);
 	tear_down(&f);
@@ -325,7 +325,7 @@ static void each_block_unreadable(void **state)
 
 	(void)state;
 	for (block = 0; block < 16; block++) {
-		set_up(&f, RDD_FLAG_FROZEN);
+		set_up(&f, DMR_FLAG_FROZEN);
 		f.image.unreadable = block;
 		assert_int_equal(open_image(&f), 0);
 		if (block == 0 || block == 15)
@@ -379,16 +379,16 @@ static void truncated_anywhere(void **state)
 
 static void grown_device(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
 	image_default_super(&super);
 	super.meta_blocks = 10;
 	set_up_super(&f, &super);
-	f.image.blocks = realloc(f.image.blocks, 12 * RDD_BLOCK_SIZE);
+	f.image.blocks = realloc(f.image.blocks, 12 * DMR_BLOCK_SIZE);
 	assert_non_null(f.image.blocks);
-	memset(image_block(&f.image, 10), 0, 2 * RDD_BLOCK_SIZE);
+	memset(image_block(&f.image, 10), 0, 2 * DMR_BLOCK_SIZE);
 	f.image.nr_blocks = 12;
 	assert_int_equal(open_image(&f), 0);
 	assert_int_equal(f.meta.b.block, 9);
@@ -400,7 +400,7 @@ static void grown_device(void **state)
 
 static void zero_and_foreign(void **state)
 {
-	u8 copy_b[RDD_BLOCK_SIZE];
+	u8 copy_b[DMR_BLOCK_SIZE];
 	struct fixture f;
 
 	(void)state;
@@ -408,23 +408,23 @@ static void zero_and_foreign(void **state)
 	memcpy(copy_b, image_block(&f.image, 15), sizeof(copy_b));
 
 	/* Only the first block: somebody meant to start afresh, perhaps. */
-	memset(image_block(&f.image, 0), 0, RDD_BLOCK_SIZE);
+	memset(image_block(&f.image, 0), 0, DMR_BLOCK_SIZE);
 	assert_int_equal(open_image(&f), -EEXIST);
 	assert_true(rd_meta_is_damaged(&f.meta));
 
-	memset(image_block(&f.image, 15), 0, RDD_BLOCK_SIZE);
+	memset(image_block(&f.image, 15), 0, DMR_BLOCK_SIZE);
 	assert_int_equal(open_image(&f), -ENODATA);
 	assert_false(rd_meta_is_damaged(&f.meta));
 
 	/* Anything else at the end is not ours to keep. */
-	memset(image_block(&f.image, 15), 'x', RDD_BLOCK_SIZE);
+	memset(image_block(&f.image, 15), 'x', DMR_BLOCK_SIZE);
 	assert_int_equal(open_image(&f), -ENODATA);
 	f.image.unreadable = 15;
 	assert_int_equal(open_image(&f), -EEXIST);
 	f.image.unreadable = U64_MAX;
 
 	/* One byte anywhere in the first block, and it is not empty. */
-	((u8 *)image_block(&f.image, 0))[RDD_BLOCK_SIZE - 1] = 1;
+	((u8 *)image_block(&f.image, 0))[DMR_BLOCK_SIZE - 1] = 1;
 	assert_int_equal(open_image(&f), -EMEDIUMTYPE);
 	assert_false(rd_meta_is_damaged(&f.meta));
 
@@ -440,7 +440,7 @@ static void empty_but_unreadable(void **state)
 
 	(void)state;
 	set_up(&f, 0);
-	memset(f.image.blocks, 0, 16 * RDD_BLOCK_SIZE);
+	memset(f.image.blocks, 0, 16 * DMR_BLOCK_SIZE);
 	/* The error of a bad sector has the number of "all zeros". */
 	f.image.unreadable = 0;
 	assert_int_equal(open_image(&f), -EIO);
@@ -449,13 +449,13 @@ static void empty_but_unreadable(void **state)
 
 static void refused_though_known(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
 	image_default_super(&super);
 	super.meta_blocks = 2000;
-	super.flags = RDD_FLAG_TABLE;
+	super.flags = DMR_FLAG_TABLE;
 	set_up_super(&f, &super);
 	assert_int_equal(open_image(&f), 0);
 	assert_null(f.meta.refused);
@@ -464,7 +464,7 @@ static void refused_though_known(void **state)
 	assert_int_equal(count_findings(&f, RD_NOTE), 0);
 	tear_down(&f);
 
-	super.flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK | RDD_FLAG_INCOMPLETE;
+	super.flags = DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK | DMR_FLAG_INCOMPLETE;
 	set_up_super(&f, &super);
 	assert_int_equal(open_image(&f), 0);
 	assert_non_null(f.meta.refused);
@@ -476,21 +476,21 @@ static void refused_though_known(void **state)
 static void table_is_checked(void **state)
 {
 	struct rd_check check = { .report = ignore };
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 	u64 block;
 
 	(void)state;
 	image_default_super(&super);
-	super.volume_sectors = 999 * RDD_SEG_SECTORS + 28;
+	super.volume_sectors = 999 * DMR_SEG_SECTORS + 28;
 	super.meta_blocks = 2000;
-	super.flags = RDD_FLAG_TABLE;
+	super.flags = DMR_FLAG_TABLE;
 	set_up_super(&f, &super);
-	image_put_word(&f.image, 5, (struct rdd_entry){ RDD_POOL, 512 });
-	image_put_word(&f.image, 6, (struct rdd_entry){ RDD_ZERO, 0 });
-	image_put_word(&f.image, 999, (struct rdd_entry){ RDD_PAGE, 0 });
+	image_put_word(&f.image, 5, (struct dmr_entry){ DMR_POOL, 512 });
+	image_put_word(&f.image, 6, (struct dmr_entry){ DMR_ZERO, 0 });
+	image_put_word(&f.image, 999, (struct dmr_entry){ DMR_PAGE, 0 });
 	for (block = 999 * 512; block < 999 * 512 + 4; block++)
-		image_put_entry(&f.image, block, (struct rdd_entry){ RDD_POOL, 7 });
+		image_put_entry(&f.image, block, (struct dmr_entry){ DMR_POOL, 7 });
 	assert_int_equal(open_image(&f), 0);
 	rd_meta_check(&f.meta, &check);
 	assert_int_equal(check.nr[RD_DAMAGE], 0);
@@ -500,34 +500,34 @@ static void table_is_checked(void **state)
 	/* Entries beyond the end, which are all zeros here, ought to be BASE. */
 	assert_int_equal(check.nr[RD_NOTE], 1);
 	for (block = 999 * 512 + 4; block < 1000 * 512; block++)
-		image_put_entry(&f.image, block, (struct rdd_entry){ RDD_BASE, 0 });
+		image_put_entry(&f.image, block, (struct dmr_entry){ DMR_BASE, 0 });
 	/* And then the word's hints are those of another page. */
 	assert_int_equal(count_findings(&f, RD_NOTE), 1);
-	image_put_word(&f.image, 999, (struct rdd_entry){
-		RDD_PAGE, rdd_page_hints(508, 0) });
+	image_put_word(&f.image, 999, (struct dmr_entry){
+		DMR_PAGE, dmr_page_hints(508, 0) });
 	assert_int_equal(count_findings(&f, RD_NOTE), 0);
-	image_put_word(&f.image, 999, (struct rdd_entry){
-		RDD_PAGE, rdd_page_hints(508, 1) });
+	image_put_word(&f.image, 999, (struct dmr_entry){
+		DMR_PAGE, dmr_page_hints(508, 1) });
 	assert_int_equal(count_findings(&f, RD_NOTE), 1);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
 
 	/* An entry of all zeros, which the last block does have. */
-	memset((u8 *)image_block(&f.image, rdd_page_block(999)) + 24, 0, 8);
+	memset((u8 *)image_block(&f.image, dmr_page_block(999)) + 24, 0, 8);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 1);
-	f.image.unreadable = rdd_page_block(999);
+	f.image.unreadable = dmr_page_block(999);
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
 	assert_int_equal(count_findings(&f, RD_UNREADABLE), 1);
 
 	/* A word that runs over the last pool block that an entry can name. */
-	image_put_word(&f.image, 7, (struct rdd_entry){
-		RDD_POOL, (1ULL << RDD_ENTRY_BLOCK_BITS) - 512 });
+	image_put_word(&f.image, 7, (struct dmr_entry){
+		DMR_POOL, (1ULL << DMR_ENTRY_BLOCK_BITS) - 512 });
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 0);
-	image_put_word(&f.image, 7, (struct rdd_entry){
-		RDD_POOL, (1ULL << RDD_ENTRY_BLOCK_BITS) - 511 });
+	image_put_word(&f.image, 7, (struct dmr_entry){
+		DMR_POOL, (1ULL << DMR_ENTRY_BLOCK_BITS) - 511 });
 	assert_int_equal(count_findings(&f, RD_DAMAGE), 1);
 
 	/* With LINEAR_OK the same words mean nothing. */
-	super.flags |= RDD_FLAG_LINEAR_OK;
+	super.flags |= DMR_FLAG_LINEAR_OK;
 	image_put_super(&f.image, 0, &super);
 	image_put_super(&f.image, 1999, &super);
 	f.image.unreadable = U64_MAX;
@@ -538,7 +538,7 @@ static void table_is_checked(void **state)
 
 static void first_epoch(void **state)
 {
-	struct rdd_super super;
+	struct dmr_super super;
 	struct fixture f;
 
 	(void)state;
@@ -557,15 +557,15 @@ static void first_epoch(void **state)
 static void walk_against_array(u64 nr_segs)
 {
 	bool *dirty = calloc(nr_segs, sizeof(*dirty));
-	struct rdd_range range = RANGE(0, 0);
+	struct dmr_range range = RANGE(0, 0);
 	struct rd_meta_walk walk;
-	struct rdd_super super;
+	struct dmr_super super;
 	u64 seg, run, end = 0;
 	struct fixture f;
 
 	assert_non_null(dirty);
 	image_default_super(&super);
-	super.volume_sectors = nr_segs * RDD_SEG_SECTORS;
+	super.volume_sectors = nr_segs * DMR_SEG_SECTORS;
 	super.meta_blocks = 40;
 	image_init(&f.image, &super);
 	for (seg = 0; seg < nr_segs; seg += run) {
@@ -578,7 +578,7 @@ static void walk_against_array(u64 nr_segs)
 		memset(dirty + seg, true, run);
 	}
 	/* Bits beyond the end mean nothing. */
-	image_mark(&f.image, 7, nr_segs, nr_segs % RDD_GROUP_SEGS ? 1 : 0);
+	image_mark(&f.image, 7, nr_segs, nr_segs % DMR_GROUP_SEGS ? 1 : 0);
 
 	assert_int_equal(open_image(&f), 0);
 	rd_meta_walk_init(&walk, &f.meta, RD_META_CURRENT);
@@ -600,14 +600,14 @@ static void walk_against_array(u64 nr_segs)
 
 static void bits_beyond_the_end(void **state)
 {
-	static const struct rdd_range whole[] = { RANGE(0, 999), RANGE(0, 0) };
-	struct rdd_super super;
+	static const struct dmr_range whole[] = { RANGE(0, 999), RANGE(0, 0) };
+	struct dmr_super super;
 	struct rd_meta_bits bits;
 	struct fixture f;
 
 	(void)state;
 	image_default_super(&super);
-	super.volume_sectors = 999 * RDD_SEG_SECTORS;
+	super.volume_sectors = 999 * DMR_SEG_SECTORS;
 	image_init(&f.image, &super);
 	image_mark(&f.image, 7, 0, 2000);
 	assert_int_equal(open_image(&f), 0);

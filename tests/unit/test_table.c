@@ -22,9 +22,9 @@
 #include "meta/table_write.h"
 #include "image.h"
 
-#define BASE	((struct rdd_entry){ RDD_BASE, 0 })
-#define ZERO	((struct rdd_entry){ RDD_ZERO, 0 })
-#define POOL(n)	((struct rdd_entry){ RDD_POOL, (n) })
+#define BASE	((struct dmr_entry){ DMR_BASE, 0 })
+#define ZERO	((struct dmr_entry){ DMR_ZERO, 0 })
+#define POOL(n)	((struct dmr_entry){ DMR_POOL, (n) })
 
 static u64 below(u64 n)
 {
@@ -56,7 +56,7 @@ static void crc_is_one(void **state)
 struct volume {
 	u64 sectors;
 	u64 nr_blocks;
-	struct rdd_entry *places;
+	struct dmr_entry *places;
 	int fd;
 	struct rd_meta_source source;
 	struct rd_meta meta;
@@ -91,13 +91,13 @@ static void free_volume(struct volume *volume)
 		close(volume->fd);
 }
 
-static void put(struct volume *volume, u64 first, u64 len, struct rdd_entry place)
+static void put(struct volume *volume, u64 first, u64 len, struct dmr_entry place)
 {
 	u64 i;
 
 	for (i = 0; i < len && first + i < volume->nr_blocks; i++) {
 		volume->places[first + i] = place;
-		if (place.kind == RDD_POOL)
+		if (place.kind == DMR_POOL)
 			place.block++;
 	}
 }
@@ -110,7 +110,7 @@ static void put_randomly(struct volume *volume, u64 pool_blocks)
 	while (n--) {
 		u64 len = below(3) ? 1 + below(3) : below(2) ? 512 : 1 + below(2000);
 		u64 first = below(volume->nr_blocks);
-		struct rdd_entry place = below(4) ? POOL(below(pool_blocks - len)) :
+		struct dmr_entry place = below(4) ? POOL(below(pool_blocks - len)) :
 					 below(2) ? ZERO : BASE;
 
 		if (len >= 512 && below(2))
@@ -119,10 +119,10 @@ static void put_randomly(struct volume *volume, u64 pool_blocks)
 	}
 }
 
-static bool goes_on(const struct rdd_entry *a, const struct rdd_entry *b)
+static bool goes_on(const struct dmr_entry *a, const struct dmr_entry *b)
 {
 	return a->kind == b->kind &&
-	       (a->kind != RDD_POOL || b->block == a->block + 1);
+	       (a->kind != DMR_POOL || b->block == a->block + 1);
 }
 
 static u64 run_len(const struct volume *volume, u64 first)
@@ -135,36 +135,36 @@ static u64 run_len(const struct volume *volume, u64 first)
 	return i - first;
 }
 
-static struct rdd_super super_of(const struct volume *volume, unsigned int more)
+static struct dmr_super super_of(const struct volume *volume, unsigned int more)
 {
-	struct rdd_super super = { .volume_sectors = volume->sectors };
+	struct dmr_super super = { .volume_sectors = volume->sectors };
 
-	memset(super.meta_uuid, 7, RDD_UUID_SIZE);
-	memset(super.volume_uuid, 8, RDD_UUID_SIZE);
-	memset(super.pool_uuid, 9, RDD_UUID_SIZE);
+	memset(super.meta_uuid, 7, DMR_UUID_SIZE);
+	memset(super.volume_uuid, 8, DMR_UUID_SIZE);
+	memset(super.pool_uuid, 9, DMR_UUID_SIZE);
 	super.meta_blocks = more +
-		rdd_meta_blocks_needed(rdd_nr_segs(volume->sectors), RDD_FLAG_TABLE);
+		dmr_meta_blocks_needed(dmr_nr_segs(volume->sectors), DMR_FLAG_TABLE);
 	return super;
 }
 
 /* Ranges of any cut, BASE told or left out, onto what was there before. */
 static void write_volume(struct volume *volume)
 {
-	struct rdd_super super = super_of(volume, below(3));
+	struct dmr_super super = super_of(volume, below(3));
 	struct rd_table_writer table;
 	u64 first, len;
 
-	volume->fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+	volume->fd = new_file(super.meta_blocks << DMR_BLOCK_SHIFT);
 	assert_int_equal(rd_table_begin(&table, volume->fd, &super), 0);
 	for (first = 0; first < volume->nr_blocks; first += len) {
-		struct rdd_range range = { .first = first };
+		struct dmr_range range = { .first = first };
 
 		len = run_len(volume, first);
 		if (!below(4))
 			len = 1 + below(len);
 		range.len = len;
 		range.place[0] = volume->places[first];
-		if (range.place[0].kind == RDD_BASE && below(2))
+		if (range.place[0].kind == DMR_BASE && below(2))
 			continue;
 		assert_int_equal(rd_table_add(&table, &range), 0);
 	}
@@ -183,7 +183,7 @@ static bool is_away(const struct volume *volume)
 	u64 i;
 
 	for (i = 0; i < volume->nr_blocks; i++)
-		if (volume->places[i].kind != RDD_BASE)
+		if (volume->places[i].kind != DMR_BASE)
 			return true;
 	return false;
 }
@@ -194,25 +194,25 @@ static u64 entry_at(struct volume *volume, u64 block, u64 index)
 	__le64 entry;
 
 	assert_int_equal(pread(volume->fd, &entry, sizeof(entry),
-			       (block << RDD_BLOCK_SHIFT) + index % 512 * 8),
+			       (block << DMR_BLOCK_SHIFT) + index % 512 * 8),
 			 sizeof(entry));
 	return le64_to_cpu(entry);
 }
 
-static struct rdd_entry naive_place(struct volume *volume, u64 block)
+static struct dmr_entry naive_place(struct volume *volume, u64 block)
 {
-	u32 seed = rdd_seed(volume->meta.super.meta_uuid);
-	struct rdd_entry entry;
+	u32 seed = dmr_seed(volume->meta.super.meta_uuid);
+	struct dmr_entry entry;
 	u64 seg = block / 512;
 
-	assert_true(rdd_entry_unpack(seed, true, seg,
-				     entry_at(volume, rdd_word_block(seg), seg), &entry));
-	if (entry.kind == RDD_POOL)
+	assert_true(dmr_entry_unpack(seed, true, seg,
+				     entry_at(volume, dmr_word_block(seg), seg), &entry));
+	if (entry.kind == DMR_POOL)
 		entry.block += block % 512;
-	if (entry.kind != RDD_PAGE)
+	if (entry.kind != DMR_PAGE)
 		return entry;
-	assert_true(rdd_entry_unpack(seed, false, block,
-				     entry_at(volume, rdd_page_block(seg), block), &entry));
+	assert_true(dmr_entry_unpack(seed, false, block,
+				     entry_at(volume, dmr_page_block(seg), block), &entry));
 	return entry;
 }
 
@@ -221,13 +221,13 @@ static void expect_places(struct volume *volume)
 	u64 i;
 
 	for (i = 0; i < volume->nr_blocks; i++) {
-		struct rdd_entry found = naive_place(volume, i);
+		struct dmr_entry found = naive_place(volume, i);
 
 		assert_int_equal(found.kind, volume->places[i].kind);
 		assert_int_equal(found.block, volume->places[i].block);
 	}
 	for (; i % 512; i++)
-		assert_int_equal(naive_place(volume, i).kind, RDD_BASE);
+		assert_int_equal(naive_place(volume, i).kind, DMR_BASE);
 }
 
 static void expect_walk(struct volume *volume, u64 first, u64 len)
@@ -266,12 +266,12 @@ static void ignore(struct rd_check *check, const struct rd_finding *finding)
 static void expect_fresh(struct volume *volume)
 {
 	struct rd_check check = { .report = print_finding };
-	const struct rdd_super *super = &volume->meta.super;
+	const struct dmr_super *super = &volume->meta.super;
 	struct rd_meta_walk walk;
-	struct rdd_range range;
+	struct dmr_range range;
 
-	assert_int_equal(super->flags, is_away(volume) ? RDD_FLAG_TABLE :
-			 RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK);
+	assert_int_equal(super->flags, is_away(volume) ? DMR_FLAG_TABLE :
+			 DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK);
 	assert_int_equal(super->epoch, 0);
 	assert_int_equal(super->seq, 1);
 	assert_int_equal(super->committed, 0);
@@ -305,7 +305,7 @@ static void random_tables(void **state)
 	for (round = 0; round < 60; round++) {
 		struct volume volume;
 
-		new_volume(&volume, 1 + below(6 * RDD_SEG_SECTORS));
+		new_volume(&volume, 1 + below(6 * DMR_SEG_SECTORS));
 		if (round % 10)
 			put_randomly(&volume, 1 << 20);
 		write_volume(&volume);
@@ -317,17 +317,17 @@ static void random_tables(void **state)
 /* The last segment of a group and the first of the next, and a gap before. */
 static void two_groups(void **state)
 {
-	static const u64 segs[] = { RDD_GROUP_SEGS, RDD_GROUP_SEGS + 1, RDD_GROUP_SEGS + 40 };
+	static const u64 segs[] = { DMR_GROUP_SEGS, DMR_GROUP_SEGS + 1, DMR_GROUP_SEGS + 40 };
 	struct rd_table_walk walk;
 	struct rd_run run;
 	unsigned int i;
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(segs); i++) {
-		u64 at = (u64)RDD_GROUP_SEGS * 512;
+		u64 at = (u64)DMR_GROUP_SEGS * 512;
 		struct volume volume;
 
-		new_volume(&volume, segs[i] * RDD_SEG_SECTORS);
+		new_volume(&volume, segs[i] * DMR_SEG_SECTORS);
 		put(&volume, 5, 1, ZERO);
 		put(&volume, at - 700, 1400, POOL(1ULL << 40));
 		put(&volume, volume.nr_blocks - 1, 1, POOL(3));
@@ -337,7 +337,7 @@ static void two_groups(void **state)
 		expect_walk(&volume, 0, U64_MAX);
 		rd_table_walk_init(&walk, &volume.meta, at - 700, 600);
 		assert_true(rd_table_walk_next(&walk, &run));
-		assert_int_equal(naive_place(&volume, at - 512).kind, RDD_POOL);
+		assert_int_equal(naive_place(&volume, at - 512).kind, DMR_POOL);
 		free_volume(&volume);
 	}
 }
@@ -345,13 +345,13 @@ static void two_groups(void **state)
 /* What is whole has no page, what is not has hints. */
 static void words_and_pages(void **state)
 {
-	static const u64 kinds[] = { RDD_POOL, RDD_ZERO, RDD_BASE, RDD_PAGE, RDD_PAGE };
-	struct rdd_entry entry;
+	static const u64 kinds[] = { DMR_POOL, DMR_ZERO, DMR_BASE, DMR_PAGE, DMR_PAGE };
+	struct dmr_entry entry;
 	struct volume volume;
 	u64 seg;
 
 	(void)state;
-	new_volume(&volume, 4 * RDD_SEG_SECTORS + 3 * 8);
+	new_volume(&volume, 4 * DMR_SEG_SECTORS + 3 * 8);
 	put(&volume, 0, 512, POOL(77));
 	put(&volume, 512, 512, ZERO);
 	put(&volume, 3 * 512 + 10, 20, ZERO);
@@ -362,36 +362,36 @@ static void words_and_pages(void **state)
 	open_volume(&volume);
 	for (seg = 0; seg < ARRAY_SIZE(kinds); seg++) {
 		assert_true(rd_word_unpack(&volume.meta, seg,
-					   entry_at(&volume, rdd_word_block(seg), seg),
+					   entry_at(&volume, dmr_word_block(seg), seg),
 					   &entry));
 		assert_int_equal(entry.kind, kinds[seg]);
 		if (seg == 3)
-			assert_int_equal(entry.block, rdd_page_hints(512 - 21, 20));
+			assert_int_equal(entry.block, dmr_page_hints(512 - 21, 20));
 		if (seg == 4)
-			assert_int_equal(entry.block, rdd_page_hints(509, 0));
+			assert_int_equal(entry.block, dmr_page_hints(509, 0));
 	}
 	expect_volume(&volume);
 	free_volume(&volume);
 }
 
-static int add(struct rd_table_writer *table, u64 first, u64 len, struct rdd_entry place)
+static int add(struct rd_table_writer *table, u64 first, u64 len, struct dmr_entry place)
 {
-	struct rdd_range range = { .first = first, .len = len, .place[0] = place };
+	struct dmr_range range = { .first = first, .len = len, .place[0] = place };
 
 	return rd_table_add(table, &range);
 }
 
 static void bad_ranges(void **state)
 {
-	u64 last = RDD_ENTRY_BLOCK_MAX;
-	struct rdd_super super;
+	u64 last = DMR_ENTRY_BLOCK_MAX;
+	struct dmr_super super;
 	struct volume volume;
 	struct rd_table_writer table;
 
 	(void)state;
 	new_volume(&volume, 4000);
 	super = super_of(&volume, 0);
-	volume.fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+	volume.fd = new_file(super.meta_blocks << DMR_BLOCK_SHIFT);
 	assert_int_equal(rd_table_begin(&table, volume.fd, &super), 0);
 	assert_int_equal(add(&table, 10, 0, ZERO), -EINVAL);
 	assert_int_equal(add(&table, 500, 1, ZERO), -ERANGE);
@@ -427,7 +427,7 @@ static void bad_ranges(void **state)
 static void hydrated(void **state)
 {
 	struct rd_table_writer table;
-	struct rdd_super super;
+	struct dmr_super super;
 	struct volume volume;
 	unsigned int i;
 
@@ -435,9 +435,9 @@ static void hydrated(void **state)
 	for (i = 0; i < 2; i++) {
 		new_volume(&volume, 4000);
 		super = super_of(&volume, 0);
-		super.flags = RDD_FLAG_HYDRATE | RDD_FLAG_LOST;
+		super.flags = DMR_FLAG_HYDRATE | DMR_FLAG_LOST;
 		super.hydrate_mib = 7;
-		volume.fd = new_file(super.meta_blocks << RDD_BLOCK_SHIFT);
+		volume.fd = new_file(super.meta_blocks << DMR_BLOCK_SHIFT);
 		assert_int_equal(rd_table_begin(&table, volume.fd, &super), 0);
 		if (i)
 			assert_int_equal(add(&table, 10, 1, ZERO), 0);
@@ -445,7 +445,7 @@ static void hydrated(void **state)
 		rd_table_free(&table);
 		open_volume(&volume);
 		assert_int_equal(volume.meta.super.flags,
-				 RDD_FLAG_TABLE | (i ? RDD_FLAG_HYDRATE : RDD_FLAG_LINEAR_OK));
+				 DMR_FLAG_TABLE | (i ? DMR_FLAG_HYDRATE : DMR_FLAG_LINEAR_OK));
 		assert_int_equal(volume.meta.super.hydrate_mib, i ? 7 : 0);
 		free_volume(&volume);
 	}
@@ -455,7 +455,7 @@ static void hydrated(void **state)
 static void unfinished(void **state)
 {
 	struct volume volume;
-	struct rdd_super super;
+	struct dmr_super super;
 	struct rd_table_writer table;
 
 	(void)state;
@@ -485,7 +485,7 @@ static void damaged_tables(void **state)
 	struct rd_check check = { .report = ignore };
 	struct rd_meta_source source;
 	struct rd_table_walk walk;
-	struct rdd_super super;
+	struct dmr_super super;
 	struct rd_meta meta;
 	struct image image;
 	struct rd_run run;
@@ -493,18 +493,18 @@ static void damaged_tables(void **state)
 
 	(void)state;
 	image_default_super(&super);
-	super.volume_sectors = 5 * RDD_SEG_SECTORS;
+	super.volume_sectors = 5 * DMR_SEG_SECTORS;
 	super.meta_blocks = 80;
-	super.flags = RDD_FLAG_TABLE;
+	super.flags = DMR_FLAG_TABLE;
 	image_init(&image, &super);
-	image_put_word(&image, 2, (struct rdd_entry){ RDD_PAGE, 510 });
-	image_put_word(&image, 3, (struct rdd_entry){ RDD_PAGE, 512 });
+	image_put_word(&image, 2, (struct dmr_entry){ DMR_PAGE, 510 });
+	image_put_word(&image, 3, (struct dmr_entry){ DMR_PAGE, 512 });
 	for (i = 1024; i < 1536; i++)
 		image_put_entry(&image, i, BASE);
-	((u8 *)image_block(&image, rdd_word_block(0)))[0] ^= 4;
-	((u8 *)image_block(&image, rdd_page_block(2)))[88 * 8 + 7] ^= 1;
-	((u8 *)image_block(&image, rdd_page_block(2)))[89 * 8] ^= 2;
-	image.unreadable = rdd_page_block(3);
+	((u8 *)image_block(&image, dmr_word_block(0)))[0] ^= 4;
+	((u8 *)image_block(&image, dmr_page_block(2)))[88 * 8 + 7] ^= 1;
+	((u8 *)image_block(&image, dmr_page_block(2)))[89 * 8] ^= 2;
+	image.unreadable = dmr_page_block(3);
 	image_source(&image, &source);
 	assert_int_equal(rd_meta_open(&meta, &source), 0);
 	rd_table_walk_init(&walk, &meta, 0, U64_MAX);
@@ -514,13 +514,13 @@ static void damaged_tables(void **state)
 		assert_int_equal(run.len, wanted[i].len);
 		assert_int_equal(run.state, wanted[i].state);
 		if (run.state == RD_RUN_KNOWN)
-			assert_int_equal(run.place.kind, RDD_BASE);
+			assert_int_equal(run.place.kind, DMR_BASE);
 	}
 	assert_false(rd_table_walk_next(&walk, &run));
 	rd_meta_check(&meta, &check);
 	assert_int_equal(check.nr[RD_DAMAGE], 2);
 	assert_int_equal(check.nr[RD_UNREADABLE], 1);
-	image.unreadable = rdd_word_block(0);
+	image.unreadable = dmr_word_block(0);
 	rd_table_walk_init(&walk, &meta, 100, 1000);
 	assert_true(rd_table_walk_next(&walk, &run));
 	assert_int_equal(run.len, 1000);
@@ -532,7 +532,7 @@ static void damaged_tables(void **state)
 
 static void fill(int fd, u64 bytes)
 {
-	u8 data[RDD_BLOCK_SIZE];
+	u8 data[DMR_BLOCK_SIZE];
 	u64 at, n;
 
 	for (at = 0; at < bytes; at += n) {
@@ -561,8 +561,8 @@ static void new_home(struct home *home, u64 sectors, u64 pool_blocks, u64 more)
 	home->finish.meta = &home->volume.meta;
 	home->finish.meta_fd = home->volume.fd;
 	home->finish.pool_blocks = pool_blocks;
-	home->finish.pool_fd = new_file(pool_blocks << RDD_BLOCK_SHIFT);
-	fill(home->finish.pool_fd, pool_blocks << RDD_BLOCK_SHIFT);
+	home->finish.pool_fd = new_file(pool_blocks << DMR_BLOCK_SHIFT);
+	fill(home->finish.pool_fd, pool_blocks << DMR_BLOCK_SHIFT);
 	home->finish.base_fd = new_file(home->base_bytes);
 	home->old_base = new_file(home->base_bytes);
 	fill(home->finish.base_fd, home->base_bytes);
@@ -589,20 +589,20 @@ static void get(int fd, u8 *data, u64 len, u64 offset)
 static void expect_home(struct home *home)
 {
 	u64 at, end = home->volume.sectors << 9;
-	u8 wanted[RDD_BLOCK_SIZE], found[RDD_BLOCK_SIZE];
+	u8 wanted[DMR_BLOCK_SIZE], found[DMR_BLOCK_SIZE];
 
 	for (at = 0; at < home->base_bytes; at += sizeof(wanted)) {
 		u64 len = home->base_bytes - at < sizeof(wanted) ?
 			  home->base_bytes - at : sizeof(wanted);
 		u64 ours = at >= end ? 0 : end - at < len ? end - at : len;
-		const struct rdd_entry *place = &home->volume.places[at / RDD_BLOCK_SIZE];
+		const struct dmr_entry *place = &home->volume.places[at / DMR_BLOCK_SIZE];
 
 		get(home->old_base, wanted, len, at);
-		if (ours && place->kind == RDD_ZERO)
+		if (ours && place->kind == DMR_ZERO)
 			memset(wanted, 0, ours);
-		if (ours && place->kind == RDD_POOL)
+		if (ours && place->kind == DMR_POOL)
 			get(home->finish.pool_fd, wanted, ours,
-			    place->block << RDD_BLOCK_SHIFT);
+			    place->block << DMR_BLOCK_SHIFT);
 		get(home->finish.base_fd, found, len, at);
 		assert_memory_equal(wanted, found, len);
 	}
@@ -615,8 +615,8 @@ static void count_of(const struct home *home, u64 *pool, u64 *zero)
 	*pool = 0;
 	*zero = 0;
 	for (i = 0; i < home->volume.nr_blocks; i++) {
-		*pool += home->volume.places[i].kind == RDD_POOL;
-		*zero += home->volume.places[i].kind == RDD_ZERO;
+		*pool += home->volume.places[i].kind == DMR_POOL;
+		*zero += home->volume.places[i].kind == DMR_ZERO;
 	}
 }
 
@@ -641,7 +641,7 @@ static void come_home(u64 sectors, u64 more)
 	assert_int_equal(rd_finish_seal(&home.finish), 0);
 	expect_home(&home);
 	open_volume(&home.volume);
-	assert_int_equal(home.volume.meta.super.flags, RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK);
+	assert_int_equal(home.volume.meta.super.flags, DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK);
 	assert_int_equal(home.volume.meta.super.seq, 2);
 	assert_int_equal(home.volume.meta.a.super.seq, 2);
 	assert_int_equal(home.volume.meta.b.super.seq, 2);
@@ -654,10 +654,10 @@ static void all_come_home(void **state)
 
 	(void)state;
 	for (round = 0; round < 15; round++)
-		come_home(1 + below(6 * RDD_SEG_SECTORS), below(2) * below(10000));
+		come_home(1 + below(6 * DMR_SEG_SECTORS), below(2) * below(10000));
 	/* More than one window. */
-	come_home(40 * RDD_SEG_SECTORS + 3, 512);
-	come_home(33 * RDD_SEG_SECTORS, 0);
+	come_home(40 * DMR_SEG_SECTORS + 3, 512);
+	come_home(33 * DMR_SEG_SECTORS, 0);
 }
 
 /* One block in three, over windows and their ends; and zeros in between. */
@@ -667,7 +667,7 @@ static void in_pieces(void **state)
 	u64 i;
 
 	(void)state;
-	new_home(&home, 70 * RDD_SEG_SECTORS, 9000, 0);
+	new_home(&home, 70 * DMR_SEG_SECTORS, 9000, 0);
 	for (i = 0; i < home.volume.nr_blocks; i++)
 		home.volume.places[i] = i % 3 ? BASE : i % 2 ? ZERO : POOL(below(9000));
 	for (i = 16300; i < 16384 + 600; i++)
@@ -697,7 +697,7 @@ static void refused_plans(void **state)
 	__le64 nothing = 0;
 
 	(void)state;
-	new_home(&home, 3 * RDD_SEG_SECTORS, 5000, 0);
+	new_home(&home, 3 * DMR_SEG_SECTORS, 5000, 0);
 	put(&home.volume, 0, 3 * 512, BASE);
 	put(&home.volume, 100, 50, POOL(4950));
 	put(&home.volume, 700, 1, POOL(4999));
@@ -713,7 +713,7 @@ static void refused_plans(void **state)
 	assert_int_equal(home.finish.nr_outside, 51);
 	home.finish.pool_blocks = 5000;
 	assert_int_equal(pwrite(home.volume.fd, &nothing, 8,
-				(rdd_page_block(1) << RDD_BLOCK_SHIFT) + 88), 8);
+				(dmr_page_block(1) << DMR_BLOCK_SHIFT) + 88), 8);
 	assert_int_equal(rd_finish_plan(&home.finish), -EBADMSG);
 	assert_int_equal(home.finish.nr_damaged, 1);
 	/* What was right in the plan may be gone when it is read again. */
@@ -727,7 +727,7 @@ static void failing_devices(void **state)
 	struct home home;
 
 	(void)state;
-	new_home(&home, 3 * RDD_SEG_SECTORS, 5000, 0);
+	new_home(&home, 3 * DMR_SEG_SECTORS, 5000, 0);
 	put(&home.volume, 0, 2 * 512, POOL(3000));
 	close(home.volume.fd);
 	write_volume(&home.volume);

@@ -75,7 +75,7 @@ static void check_copy(struct rd_check *check, const struct rd_meta *meta,
 		found(check, RD_DAMAGE, copy->block,
 		      "a target does not look there, and clears it with the next write",
 		      "superblock copy %c: the rest of its block is not zero", name);
-	if (!rdd_is_zero(copy->disk.reserved, sizeof(copy->disk.reserved)))
+	if (!dmr_is_zero(copy->disk.reserved, sizeof(copy->disk.reserved)))
 		found(check, RD_NOTE, copy->block,
 		      "a target does not look there, and clears them with the next write",
 		      "superblock copy %c: reserved bytes are not zero", name);
@@ -101,7 +101,7 @@ static void check_sequence(struct rd_check *check, const struct rd_meta *meta)
 
 static void check_features(struct rd_check *check, const struct rd_meta *meta)
 {
-	const struct rdd_super *super = &meta->super;
+	const struct dmr_super *super = &meta->super;
 	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
 
 	if (super->compat)
@@ -121,25 +121,25 @@ static void check_features(struct rd_check *check, const struct rd_meta *meta)
 
 static void check_flags(struct rd_check *check, const struct rd_meta *meta)
 {
-	const struct rdd_super *super = &meta->super;
+	const struct dmr_super *super = &meta->super;
 	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
 	bool one_copy = meta->a.r || meta->b.r || meta->other_life;
 
 	/* With one copy only the finding about the other says it. */
-	if ((super->flags & RDD_FLAG_LOST) && !one_copy)
+	if ((super->flags & DMR_FLAG_LOST) && !one_copy)
 		found(check, RD_NOTE, block,
 		      "a target takes every segment for dirty until a later checkpoint is committed",
 		      "tracking was lost in epoch %llu", super->lost_epoch);
-	if (super->flags & RDD_FLAG_FROZEN)
+	if (super->flags & DMR_FLAG_FROZEN)
 		found(check, RD_NOTE, block,
 		      "a target keeps the frozen set until commit or abort",
 		      "checkpoint %llu is neither committed nor aborted",
 		      super->epoch);
-	if (super->flags & RDD_FLAG_INCOMPLETE)
+	if (super->flags & DMR_FLAG_INCOMPLETE)
 		found(check, RD_DAMAGE, block,
 		      "a target refuses the device until the batch is repeated",
 		      "a batch of changes to the remap table was cut off");
-	if ((super->flags & RDD_FLAG_HYDRATE) && !(super->flags & RDD_FLAG_LINEAR_OK))
+	if ((super->flags & DMR_FLAG_HYDRATE) && !(super->flags & DMR_FLAG_LINEAR_OK))
 		found(check, RD_NOTE, block, "a target goes on with it",
 		      "blocks were being copied home");
 }
@@ -179,7 +179,7 @@ static void check_group(struct rd_check *check, const struct rd_meta *meta,
 
 	rd_meta_read_bits(meta, group, epoch, &bits);
 	report_bits(check, &bits, group, "current", ALL_DIRTY);
-	if (meta->super.flags & RDD_FLAG_FROZEN) {
+	if (meta->super.flags & DMR_FLAG_FROZEN) {
 		rd_meta_read_bits(meta, group, epoch - 1, &bits);
 		report_bits(check, &bits, group, "frozen", ALL_DIRTY " in the frozen set");
 	} else {
@@ -204,14 +204,14 @@ static int read_entries(const struct rd_meta *meta, u64 block,
 /* Blocks of the volume in segment @seg. */
 static unsigned int blocks_in(const struct rd_meta *meta, u64 seg)
 {
-	u64 rest = rd_nr_blocks(meta->super.volume_sectors) - seg * RDD_SEG_BLOCKS;
+	u64 rest = rd_nr_blocks(meta->super.volume_sectors) - seg * DMR_SEG_BLOCKS;
 
-	return rest < RDD_SEG_BLOCKS ? rest : RDD_SEG_BLOCKS;
+	return rest < DMR_SEG_BLOCKS ? rest : DMR_SEG_BLOCKS;
 }
 
 /* What the entries of a page come to. */
 struct tally {
-	unsigned int nr[RDD_POOL + 1];
+	unsigned int nr[DMR_POOL + 1];
 	unsigned int nr_bad, first_bad;
 	unsigned int nr_beyond;		/* the end of the volume, and not BASE */
 };
@@ -221,14 +221,14 @@ static void tally_page(const struct rd_meta *meta, u64 seg,
 {
 	unsigned int nr = blocks_in(meta, seg), i;
 
-	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
-		struct rdd_entry entry = { .kind = RDD_PAGE };
-		bool good = rdd_entry_unpack(meta->seed, false, seg * RDD_SEG_BLOCKS + i,
+	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
+		struct dmr_entry entry = { .kind = DMR_PAGE };
+		bool good = dmr_entry_unpack(meta->seed, false, seg * DMR_SEG_BLOCKS + i,
 					     le64_to_cpu(page->entries[i]), &entry);
 
 		tally->nr[entry.kind]++;
 		if (i >= nr)
-			tally->nr_beyond += !good || entry.kind != RDD_BASE;
+			tally->nr_beyond += !good || entry.kind != DMR_BASE;
 		else if (!good && !tally->nr_bad++)
 			tally->first_bad = i;
 	}
@@ -239,7 +239,7 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 {
 	struct tally tally = { .nr_bad = 0 };
 	struct rd_entries page;
-	int r = read_entries(meta, rdd_page_block(seg), &page);
+	int r = read_entries(meta, dmr_page_block(seg), &page);
 
 	check->nr_pages++;
 	if (r) {
@@ -255,29 +255,29 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 		      "where these blocks are is not known",
 		      "the page of segment %llu: %u of %u entries are invalid, the first is block %llu of the volume",
 		      seg, tally.nr_bad, blocks_in(meta, seg),
-		      seg * RDD_SEG_BLOCKS + tally.first_bad);
+		      seg * DMR_SEG_BLOCKS + tally.first_bad);
 	else if (tally.nr_beyond)
 		found(check, RD_NOTE, page.block,
 		      "nothing, as long as the volume does not grow",
 		      "the page of segment %llu: %u entries beyond the end of the volume are not BASE",
 		      seg, tally.nr_beyond);
-	else if (rdd_hint_base(hints) != tally.nr[RDD_BASE] ||
-		 rdd_hint_zero(hints) != tally.nr[RDD_ZERO])
-		found(check, RD_NOTE, rdd_word_block(seg),
+	else if (dmr_hint_base(hints) != tally.nr[DMR_BASE] ||
+		 dmr_hint_zero(hints) != tally.nr[DMR_ZERO])
+		found(check, RD_NOTE, dmr_word_block(seg),
 		      "a target's counts are off until it reads the page",
 		      "the word of segment %llu counts %u blocks on the base and %u of zeros, its page %u and %u: a crash came between them",
-		      seg, rdd_hint_base(hints), rdd_hint_zero(hints),
-		      tally.nr[RDD_BASE], tally.nr[RDD_ZERO]);
+		      seg, dmr_hint_base(hints), dmr_hint_zero(hints),
+		      tally.nr[DMR_BASE], tally.nr[DMR_ZERO]);
 }
 
 /* The words of one block, from segment @first on, and the pages they name. */
 static void check_words(struct rd_check *check, const struct rd_meta *meta,
 			u64 first)
 {
-	u64 seg, end = first + RDD_SEG_BLOCKS, nr_bad = 0, first_bad = 0;
+	u64 seg, end = first + DMR_SEG_BLOCKS, nr_bad = 0, first_bad = 0;
 	struct rd_entries words;
-	struct rdd_entry entry;
-	int r = read_entries(meta, rdd_word_block(first), &words);
+	struct dmr_entry entry;
+	int r = read_entries(meta, dmr_word_block(first), &words);
 
 	if (end > meta->nr_segs)
 		end = meta->nr_segs;
@@ -295,7 +295,7 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 		if (!rd_word_unpack(meta, seg, word, &entry)) {
 			if (!nr_bad++)
 				first_bad = seg;
-		} else if (entry.kind == RDD_PAGE) {
+		} else if (entry.kind == DMR_PAGE) {
 			check_page(check, meta, seg, entry.block);
 		}
 	}
@@ -322,9 +322,9 @@ void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
 	check_flags(check, meta);
 	for (group = 0; group < meta->nr_groups; group++)
 		check_group(check, meta, group);
-	if (meta->super.flags & RDD_FLAG_LINEAR_OK)
+	if (meta->super.flags & DMR_FLAG_LINEAR_OK)
 		return;
 	/* A group holds a whole number of blocks of words. */
-	for (seg = 0; seg < meta->nr_segs; seg += RDD_SEG_BLOCKS)
+	for (seg = 0; seg < meta->nr_segs; seg += DMR_SEG_BLOCKS)
 		check_words(check, meta, seg);
 }

@@ -36,7 +36,7 @@ struct rd_check {
 /*
  * @meta must have been opened, and something of ours been found: @meta->r is 0
  * or rd_meta_is_damaged(). The words and pages are checked where the state says
- * that they mean something (not RDD_FLAG_LINEAR_OK).
+ * that they mean something (not DMR_FLAG_LINEAR_OK).
  */
 void rd_meta_check(const struct rd_meta *meta, struct rd_check *check);
 

@@ -36,9 +36,9 @@ static void count(struct rd_finish *finish, const struct rd_run *run)
 		finish->nr_damaged += run->len;
 	} else if (run->state == RD_RUN_UNREADABLE) {
 		finish->nr_unreadable += run->len;
-	} else if (run->place.kind == RDD_ZERO) {
+	} else if (run->place.kind == DMR_ZERO) {
 		finish->nr_zero += run->len;
-	} else if (run->place.kind == RDD_POOL) {
+	} else if (run->place.kind == DMR_POOL) {
 		outside = run->place.block >= finish->pool_blocks ||
 			  run->len > finish->pool_blocks - run->place.block;
 		finish->nr_pool += run->len;
@@ -86,7 +86,7 @@ struct window {
 	u8 *data;
 	u64 first;		/* block of the volume */
 	unsigned int nr_blocks;	/* up to the last that is not BASE */
-	enum rdd_kind kinds[WINDOW_BLOCKS];
+	enum dmr_kind kinds[WINDOW_BLOCKS];
 	struct piece pieces[WINDOW_BLOCKS];
 	unsigned int nr_pieces;
 	u64 done;		/* blocks that came home, and those of this window */
@@ -174,7 +174,7 @@ static int compare_pieces(const void *a, const void *b)
 
 static u8 *block_data(struct window *window, unsigned int at)
 {
-	return window->data + (u64)at * RDD_BLOCK_SIZE;
+	return window->data + (u64)at * DMR_BLOCK_SIZE;
 }
 
 /* The pieces from @i on that lie in a row in the pool; returns the next one. */
@@ -183,11 +183,11 @@ static unsigned int add_read(struct window *window, unsigned int i)
 	struct job *job = &window->jobs[window->nr_jobs++];
 	unsigned int first = i;
 
-	job->offset = window->pieces[first].pool_block << RDD_BLOCK_SHIFT;
+	job->offset = window->pieces[first].pool_block << DMR_BLOCK_SHIFT;
 	job->iov = &window->iov[first];
 	do {
 		window->iov[i].iov_base = block_data(window, window->pieces[i].at);
-		window->iov[i].iov_len = RDD_BLOCK_SIZE;
+		window->iov[i].iov_len = DMR_BLOCK_SIZE;
 		i++;
 	} while (i < window->nr_pieces && i - first < READ_BLOCKS &&
 		 window->pieces[i].pool_block ==
@@ -228,9 +228,9 @@ static unsigned int kind_ends(const struct window *window, unsigned int at)
 /* The last block of the volume may be part of one, and so may the base end. */
 static u64 bytes_of(const struct window *window, unsigned int at, unsigned int end)
 {
-	u64 offset = (window->first + at) << RDD_BLOCK_SHIFT;
+	u64 offset = (window->first + at) << DMR_BLOCK_SHIFT;
 	u64 volume = window->finish->meta->super.volume_sectors << 9;
-	u64 len = (u64)(end - at) << RDD_BLOCK_SHIFT;
+	u64 len = (u64)(end - at) << DMR_BLOCK_SHIFT;
 
 	return len < volume - offset ? len : volume - offset;
 }
@@ -239,7 +239,7 @@ static bool punch(struct window *window, unsigned int at, unsigned int end)
 {
 	return !fallocate(window->finish->base_fd,
 			  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			  (window->first + at) << RDD_BLOCK_SHIFT,
+			  (window->first + at) << DMR_BLOCK_SHIFT,
 			  bytes_of(window, at, end));
 }
 
@@ -252,7 +252,7 @@ static void add_write(struct window *window, unsigned int at, unsigned int end)
 	iov->iov_len = bytes_of(window, at, end);
 	job->iov = iov;
 	job->nr_iov = 1;
-	job->offset = (window->first + at) << RDD_BLOCK_SHIFT;
+	job->offset = (window->first + at) << DMR_BLOCK_SHIFT;
 }
 
 /* Where zeros end that the base was told to have; @at, where it was not. */
@@ -260,7 +260,7 @@ static unsigned int skip_zeros(struct window *window, unsigned int at)
 {
 	unsigned int end = at;
 
-	if (window->kinds[at] == RDD_ZERO)
+	if (window->kinds[at] == DMR_ZERO)
 		end = kind_ends(window, at);
 	return end - at >= PUNCH_BLOCKS && punch(window, at, end) ? end : at;
 }
@@ -271,9 +271,9 @@ static unsigned int take_write(struct window *window, unsigned int at)
 	unsigned int end = at;
 
 	while (end < window->nr_blocks && end - at < WRITE_BLOCKS &&
-	       window->kinds[end] != RDD_BASE) {
-		if (window->kinds[end] == RDD_ZERO)
-			memset(block_data(window, end), 0, RDD_BLOCK_SIZE);
+	       window->kinds[end] != DMR_BASE) {
+		if (window->kinds[end] == DMR_ZERO)
+			memset(block_data(window, end), 0, DMR_BLOCK_SIZE);
 		end++;
 	}
 	add_write(window, at, end);
@@ -287,7 +287,7 @@ static int write_window(struct window *window)
 
 	window->nr_jobs = 0;
 	while (at < window->nr_blocks) {
-		end = window->kinds[at] == RDD_BASE ? kind_ends(window, at) :
+		end = window->kinds[at] == DMR_BASE ? kind_ends(window, at) :
 						      skip_zeros(window, at);
 		at = end > at ? end : take_write(window, at);
 	}
@@ -311,14 +311,14 @@ static void take_run(struct window *window, struct rd_run *run)
 		nr = run->len;
 	for (i = 0; i < nr; i++)
 		window->kinds[at + i] = run->place.kind;
-	for (i = 0; i < nr && run->place.kind == RDD_POOL; i++)
+	for (i = 0; i < nr && run->place.kind == DMR_POOL; i++)
 		window->pieces[window->nr_pieces++] =
 			(struct piece){ run->place.block + i, at + i };
-	if (run->place.kind != RDD_BASE) {
+	if (run->place.kind != DMR_BASE) {
 		window->nr_blocks = at + nr;
 		window->done += nr;
 	}
-	if (run->place.kind == RDD_POOL)
+	if (run->place.kind == DMR_POOL)
 		run->place.block += nr;
 	run->first += nr;
 	run->len -= nr;
@@ -337,7 +337,7 @@ static bool next_run(struct window *window, struct rd_table_walk *walk,
 static bool next_away(struct window *window, struct rd_table_walk *walk,
 		      struct rd_run *run)
 {
-	while (!run->len || run->place.kind == RDD_BASE)
+	while (!run->len || run->place.kind == DMR_BASE)
 		if (!next_run(window, walk, run))
 			return false;
 	return !window->lost;
@@ -387,7 +387,7 @@ int rd_finish_copy(struct rd_finish *finish)
 	finish->what = "cannot begin";
 	if (window) {
 		window->finish = finish;
-		window->data = rd_alloc_direct((size_t)WINDOW_BLOCKS << RDD_BLOCK_SHIFT);
+		window->data = rd_alloc_direct((size_t)WINDOW_BLOCKS << DMR_BLOCK_SHIFT);
 		if (window->data)
 			r = copy_windows(window);
 		free(window->data);
@@ -402,11 +402,11 @@ int rd_finish_copy(struct rd_finish *finish)
 
 int rd_finish_seal(struct rd_finish *finish)
 {
-	struct rdd_super super = finish->meta->super;
+	struct dmr_super super = finish->meta->super;
 
-	super.flags |= RDD_FLAG_LINEAR_OK;
+	super.flags |= DMR_FLAG_LINEAR_OK;
 	/* There is nothing left to copy. */
-	super.flags &= ~RDD_FLAG_HYDRATE;
+	super.flags &= ~DMR_FLAG_HYDRATE;
 	super.hydrate_mib = 0;
 	super.seq++;
 	finish->what = "cannot write the superblock";

@@ -50,8 +50,8 @@ int rd_meta_open_path(const char *path, bool *ret_in_use)
 
 static int read_fd(void *ctx, u64 block, void *buf)
 {
-	_Alignas(RDD_BLOCK_SIZE) u8 aligned[RDD_BLOCK_SIZE];	/* for O_DIRECT */
-	off_t offset = block << RDD_BLOCK_SHIFT;
+	_Alignas(DMR_BLOCK_SIZE) u8 aligned[DMR_BLOCK_SIZE];	/* for O_DIRECT */
+	off_t offset = block << DMR_BLOCK_SHIFT;
 	size_t done = 0;
 
 	while (done < sizeof(aligned)) {
@@ -76,7 +76,7 @@ int rd_meta_source_fd(struct rd_meta_source *source, int fd)
 		return -errno;
 	source->read = read_fd;
 	source->ctx = (void *)(intptr_t)fd;
-	source->nr_blocks = (u64)end >> RDD_BLOCK_SHIFT;
+	source->nr_blocks = (u64)end >> DMR_BLOCK_SHIFT;
 	return 0;
 }
 
@@ -86,7 +86,7 @@ int rd_meta_source_fd(struct rd_meta_source *source, int fd)
 static void read_copy(const struct rd_meta_source *source, u64 block,
 		      struct rd_meta_copy *copy)
 {
-	u8 buf[RDD_BLOCK_SIZE];
+	u8 buf[DMR_BLOCK_SIZE];
 
 	memset(copy, 0, sizeof(*copy));
 	copy->block = block;
@@ -103,10 +103,10 @@ static void read_copy(const struct rd_meta_source *source, u64 block,
 	}
 	copy->has_disk = true;
 	memcpy(&copy->disk, buf, sizeof(copy->disk));
-	copy->rest_is_zero = rdd_is_zero(buf + sizeof(copy->disk),
+	copy->rest_is_zero = dmr_is_zero(buf + sizeof(copy->disk),
 					 sizeof(buf) - sizeof(copy->disk));
-	copy->r = rdd_super_unpack(&copy->disk, block, &copy->super, &copy->why);
-	if (copy->r == -ENODATA && !rdd_is_zero(buf, sizeof(buf))) {
+	copy->r = dmr_super_unpack(&copy->disk, block, &copy->super, &copy->why);
+	if (copy->r == -ENODATA && !dmr_is_zero(buf, sizeof(buf))) {
 		copy->r = -EMEDIUMTYPE;
 		copy->why = "not a revdedup metadata device (no magic), and not zeroed for one";
 	}
@@ -127,7 +127,7 @@ static int first_block_is_zero(struct rd_meta *meta)
 		    "the first block is zero, but the last one is a superblock or unreadable");
 }
 
-/* rdd_super_read() */
+/* dmr_super_read() */
 static int choose(struct rd_meta *meta)
 {
 	struct rd_meta_copy *a = &meta->a, *b = &meta->b;
@@ -144,14 +144,14 @@ static int choose(struct rd_meta *meta)
 	if (a->r == -ENODATA)
 		return first_block_is_zero(meta);
 
-	r = rdd_super_choose(&a->super, a->r, &b->super, b->r, &meta->super);
+	r = dmr_super_choose(&a->super, a->r, &b->super, b->r, &meta->super);
 	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
 }
 
 /* check_belongs(), without what depends on the table line */
-static const char *why_refused(const struct rdd_super *super)
+static const char *why_refused(const struct dmr_super *super)
 {
-	return super->flags & RDD_FLAG_INCOMPLETE ? "the remap table is incomplete" : NULL;
+	return super->flags & DMR_FLAG_INCOMPLETE ? "the remap table is incomplete" : NULL;
 }
 
 int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
@@ -168,12 +168,12 @@ int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
 
 	meta->other_life = !a->r && !b->r &&
 			   memcmp(a->super.meta_uuid, b->super.meta_uuid,
-				  RDD_UUID_SIZE);
+				  DMR_UUID_SIZE);
 	meta->chosen = a->r || (!b->r && !meta->other_life &&
 				b->super.seq > a->super.seq) ? 'B' : 'A';
-	meta->seed = rdd_seed(meta->super.meta_uuid);
-	meta->nr_segs = rdd_nr_segs(meta->super.volume_sectors);
-	meta->nr_groups = rdd_nr_groups(meta->nr_segs);
+	meta->seed = dmr_seed(meta->super.meta_uuid);
+	meta->nr_segs = dmr_nr_segs(meta->super.volume_sectors);
+	meta->nr_groups = dmr_nr_groups(meta->nr_segs);
 	meta->refused = why_refused(&meta->super);
 	return 0;
 }
@@ -225,8 +225,8 @@ static const char *const advices[] = {
 /* A good copy says that the remap table was in use: it must not be zeroed. */
 static bool is_remapped(const struct rd_meta *meta)
 {
-	return (!meta->a.r && !(meta->a.super.flags & RDD_FLAG_LINEAR_OK)) ||
-	       (!meta->b.r && !(meta->b.super.flags & RDD_FLAG_LINEAR_OK));
+	return (!meta->a.r && !(meta->a.super.flags & DMR_FLAG_LINEAR_OK)) ||
+	       (!meta->b.r && !(meta->b.super.flags & DMR_FLAG_LINEAR_OK));
 }
 
 static enum advice advise(const struct rd_meta *meta)
@@ -266,7 +266,7 @@ static void only_first_bits(struct rd_meta_bits *bits)
 	unsigned int i;
 
 	bits->nr_dirty = 0;
-	for (i = 0; i < RDD_BITS_LONGS; i++) {
+	for (i = 0; i < DMR_BITS_LONGS; i++) {
 		if (bits->nr_segs <= i * 64)
 			bits->bits[i] = 0;
 		else if (bits->nr_segs < i * 64 + 64)
@@ -279,27 +279,27 @@ static void only_first_bits(struct rd_meta_bits *bits)
 void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
 		       struct rd_meta_bits *bits)
 {
-	struct rdd_bits_disk disk;
-	u64 rest = meta->nr_segs - group * RDD_GROUP_SEGS;
+	struct dmr_bits_disk disk;
+	u64 rest = meta->nr_segs - group * DMR_GROUP_SEGS;
 
-	bits->first = group * RDD_GROUP_SEGS;
-	bits->nr_segs = rest < RDD_GROUP_SEGS ? rest : RDD_GROUP_SEGS;
-	bits->block = rdd_bits_block(group, epoch, meta->super.flags);
+	bits->first = group * DMR_GROUP_SEGS;
+	bits->nr_segs = rest < DMR_GROUP_SEGS ? rest : DMR_GROUP_SEGS;
+	bits->block = dmr_bits_block(group, epoch, meta->super.flags);
 	bits->epoch = 0;
 	bits->r = meta->source->read(meta->source->ctx, bits->block, &disk);
 	if (bits->r) {
 		memset(bits->bits, 0xff, sizeof(bits->bits));
 		bits->state = RD_BITS_UNREADABLE;
-	} else if (rdd_bits_unpack(meta->seed, bits->block, epoch, &disk,
+	} else if (dmr_bits_unpack(meta->seed, bits->block, epoch, &disk,
 				   bits->bits)) {
 		bits->epoch = le64_to_cpu(disk.epoch);
 		bits->state = bits->epoch == epoch ? RD_BITS_GOOD : RD_BITS_OLDER;
 	} else {
 		/* Damaged, unless its own epoch reads it. */
-		u64 scratch[RDD_BITS_LONGS];
+		u64 scratch[DMR_BITS_LONGS];
 
 		bits->epoch = le64_to_cpu(disk.epoch);
-		bits->state = rdd_bits_unpack(meta->seed, bits->block,
+		bits->state = dmr_bits_unpack(meta->seed, bits->block,
 					      bits->epoch, &disk, scratch) ?
 			      RD_BITS_COMING : RD_BITS_DAMAGED;
 	}
@@ -313,7 +313,7 @@ void rd_meta_walk_init(struct rd_meta_walk *walk, const struct rd_meta *meta,
 	walk->set = set;
 	walk->next = 0;
 	walk->loaded = U64_MAX;
-	if (set == RD_META_FROZEN && !(meta->super.flags & RDD_FLAG_FROZEN))
+	if (set == RD_META_FROZEN && !(meta->super.flags & DMR_FLAG_FROZEN))
 		walk->next = meta->nr_segs;
 }
 
@@ -331,10 +331,10 @@ static void walk_load(struct rd_meta_walk *walk, u64 group)
 static u64 walk_find(struct rd_meta_walk *walk, bool dirty)
 {
 	while (walk->next < walk->meta->nr_segs) {
-		unsigned int bit = walk->next % RDD_GROUP_SEGS;
+		unsigned int bit = walk->next % DMR_GROUP_SEGS;
 		u64 bits;
 
-		walk_load(walk, walk->next / RDD_GROUP_SEGS);
+		walk_load(walk, walk->next / DMR_GROUP_SEGS);
 		bits = walk->bits.bits[bit / 64];
 		bits = (dirty ? bits : ~bits) >> bit % 64;
 		if (bits)
@@ -344,12 +344,12 @@ static u64 walk_find(struct rd_meta_walk *walk, bool dirty)
 	return walk->next = walk->meta->nr_segs;
 }
 
-bool rd_meta_walk_next(struct rd_meta_walk *walk, struct rdd_range *range)
+bool rd_meta_walk_next(struct rd_meta_walk *walk, struct dmr_range *range)
 {
 	const struct rd_meta *meta = walk->meta;
 
 	range->first = walk->next;
-	if (walk->set == RD_META_CURRENT && (meta->super.flags & RDD_FLAG_LOST)) {
+	if (walk->set == RD_META_CURRENT && (meta->super.flags & DMR_FLAG_LOST)) {
 		/* load_meta(): with the lost mark every segment is dirty. */
 		walk->next = meta->nr_segs;
 	} else {

@@ -17,13 +17,13 @@
 /* Blocks of a volume; the last one may be part of one. */
 static inline u64 rd_nr_blocks(u64 volume_sectors)
 {
-	return volume_sectors / RDD_BLOCK_SECTORS +
-	       !!(volume_sectors % RDD_BLOCK_SECTORS);
+	return volume_sectors / DMR_BLOCK_SECTORS +
+	       !!(volume_sectors % DMR_BLOCK_SECTORS);
 }
 
 /* Where the blocks come from. */
 struct rd_meta_source {
-	/* Fill @buf, RDD_BLOCK_SIZE bytes, with block @block: 0 or -errno. */
+	/* Fill @buf, DMR_BLOCK_SIZE bytes, with block @block: 0 or -errno. */
 	int (*read)(void *ctx, u64 block, void *buf);
 	void *ctx;
 	u64 nr_blocks;		/* whole blocks that the device has */
@@ -42,7 +42,7 @@ int rd_meta_source_fd(struct rd_meta_source *source, int fd);
 struct rd_meta_copy {
 	u64 block;		/* where it was looked for */
 	/*
-	 * 0 or what rdd_super_unpack() says. Beyond that, -EIO: cannot be read;
+	 * 0 or what dmr_super_unpack() says. Beyond that, -EIO: cannot be read;
 	 * -EMEDIUMTYPE: not ours and not zero either; -ENOSPC: beyond the end
 	 * of the device.
 	 */
@@ -50,8 +50,8 @@ struct rd_meta_copy {
 	const char *why;	/* a sentence, where r is not 0 */
 	bool has_disk;		/* the block could be read */
 	bool rest_is_zero;	/* what follows the superblock in its block */
-	struct rdd_super_disk disk;
-	struct rdd_super super;	/* where r is 0 */
+	struct dmr_super_disk disk;
+	struct dmr_super super;	/* where r is 0 */
 };
 
 struct rd_meta {
@@ -74,7 +74,7 @@ struct rd_meta {
 	const char *why;	/* a sentence, where r is not 0 */
 
 	/* What a target takes for the state; its seq may leap, see format.h. */
-	struct rdd_super super;
+	struct dmr_super super;
 	char chosen;		/* the copy it is from, 'A' or 'B' */
 	u32 seed;
 	u64 nr_segs;
@@ -105,7 +105,7 @@ struct rd_meta_bits {
 	u64 first;		/* segment */
 	unsigned int nr_segs;	/* in this group */
 	unsigned int nr_dirty;
-	u64 bits[RDD_BITS_LONGS];	/* none beyond nr_segs */
+	u64 bits[DMR_BITS_LONGS];	/* none beyond nr_segs */
 };
 
 /*
@@ -133,6 +133,6 @@ void rd_meta_walk_init(struct rd_meta_walk *walk, const struct rd_meta *meta,
 		       enum rd_meta_set set);
 
 /* The next range, as long as it can be: true. False at the end. */
-bool rd_meta_walk_next(struct rd_meta_walk *walk, struct rdd_range *range);
+bool rd_meta_walk_next(struct rd_meta_walk *walk, struct dmr_range *range);
 
 #endif

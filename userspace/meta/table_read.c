@@ -25,11 +25,11 @@ static void load(const struct rd_meta *meta, u64 block, struct rd_entries *to)
 }
 
 bool rd_word_unpack(const struct rd_meta *meta, u64 seg, u64 value,
-		    struct rdd_entry *entry)
+		    struct dmr_entry *entry)
 {
-	return rdd_entry_unpack(meta->seed, true, seg, value, entry) &&
-	       (entry->kind != RDD_POOL ||
-		entry->block <= BIT_ULL(RDD_ENTRY_BLOCK_BITS) - RDD_SEG_BLOCKS);
+	return dmr_entry_unpack(meta->seed, true, seg, value, entry) &&
+	       (entry->kind != DMR_POOL ||
+		entry->block <= BIT_ULL(DMR_ENTRY_BLOCK_BITS) - DMR_SEG_BLOCKS);
 }
 
 /* What the page says of one block, or that it cannot be read. */
@@ -37,15 +37,15 @@ static void look_in_page(struct rd_table_walk *walk, struct rd_run *run)
 {
 	const struct rd_meta *meta = walk->meta;
 
-	load(meta, rdd_page_block(run->first / RDD_SEG_BLOCKS), &walk->page);
+	load(meta, dmr_page_block(run->first / DMR_SEG_BLOCKS), &walk->page);
 	run->block = walk->page.block;
 	if (walk->page.r) {
 		run->state = RD_RUN_UNREADABLE;
 		return;
 	}
 	run->len = 1;
-	if (!rdd_entry_unpack(meta->seed, false, run->first,
-			      le64_to_cpu(walk->page.entries[run->first % RDD_SEG_BLOCKS]),
+	if (!dmr_entry_unpack(meta->seed, false, run->first,
+			      le64_to_cpu(walk->page.entries[run->first % DMR_SEG_BLOCKS]),
 			      &run->place))
 		run->state = RD_RUN_DAMAGED;
 }
@@ -54,27 +54,27 @@ static void look_in_page(struct rd_table_walk *walk, struct rd_run *run)
 static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
 {
 	const struct rd_meta *meta = walk->meta;
-	u64 seg = first / RDD_SEG_BLOCKS, left = walk->end - first, word;
+	u64 seg = first / DMR_SEG_BLOCKS, left = walk->end - first, word;
 
 	*run = (struct rd_run){ .first = first, .len = left, .state = RD_RUN_KNOWN };
-	run->place.kind = RDD_BASE;
+	run->place.kind = DMR_BASE;
 	/* Words and pages mean nothing. */
-	if (meta->super.flags & RDD_FLAG_LINEAR_OK)
+	if (meta->super.flags & DMR_FLAG_LINEAR_OK)
 		return;
-	load(meta, rdd_word_block(seg), &walk->words);
+	load(meta, dmr_word_block(seg), &walk->words);
 	run->block = walk->words.block;
-	run->len = RDD_SEG_BLOCKS - first % RDD_SEG_BLOCKS;
+	run->len = DMR_SEG_BLOCKS - first % DMR_SEG_BLOCKS;
 	if (run->len > left)
 		run->len = left;
-	word = le64_to_cpu(walk->words.entries[seg % RDD_SEG_BLOCKS]);
+	word = le64_to_cpu(walk->words.entries[seg % DMR_SEG_BLOCKS]);
 	if (walk->words.r)
 		run->state = RD_RUN_UNREADABLE;
 	else if (!rd_word_unpack(meta, seg, word, &run->place))
 		run->state = RD_RUN_DAMAGED;
-	else if (run->place.kind == RDD_PAGE)
+	else if (run->place.kind == DMR_PAGE)
 		look_in_page(walk, run);
-	else if (run->place.kind == RDD_POOL)
-		run->place.block += first % RDD_SEG_BLOCKS;
+	else if (run->place.kind == DMR_POOL)
+		run->place.block += first % DMR_SEG_BLOCKS;
 }
 
 static bool goes_on(const struct rd_run *run, const struct rd_run *more)
@@ -84,7 +84,7 @@ static bool goes_on(const struct rd_run *run, const struct rd_run *more)
 	if (run->state != RD_RUN_KNOWN)
 		return run->block == more->block;
 	return run->place.kind == more->place.kind &&
-	       (run->place.kind != RDD_POOL ||
+	       (run->place.kind != DMR_POOL ||
 		run->place.block + run->len == more->place.block);
 }
 

@@ -18,7 +18,7 @@ struct rd_run {
 	u64 first;
 	u64 len;
 	enum rd_run_state state;
-	struct rdd_entry place;	/* of the first block, the others in a row; KNOWN */
+	struct dmr_entry place;	/* of the first block, the others in a row; KNOWN */
 	u64 block;		/* of the metadata, where it says so */
 };
 
@@ -26,7 +26,7 @@ struct rd_run {
 struct rd_entries {
 	u64 block;		/* that was read last; 0: none */
 	int r;			/* of that read */
-	__le64 entries[RDD_SEG_BLOCKS];
+	__le64 entries[DMR_SEG_BLOCKS];
 };
 
 struct rd_table_walk {
@@ -44,10 +44,10 @@ void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run);
 
 /*
- * rdd_entry_unpack() of a segment's word. False, too, where the segment would run
+ * dmr_entry_unpack() of a segment's word. False, too, where the segment would run
  * over the last pool block that there can be.
  */
 bool rd_word_unpack(const struct rd_meta *meta, u64 seg, u64 value,
-		    struct rdd_entry *entry);
+		    struct dmr_entry *entry);
 
 #endif

@@ -17,7 +17,7 @@
 #include "read.h"
 #include "table_write.h"
 
-#define HEAD_BLOCKS	(RDD_STRIDE_BITS + RDD_GROUP_WORD_BLOCKS)
+#define HEAD_BLOCKS	(DMR_STRIDE_BITS + DMR_GROUP_WORD_BLOCKS)
 #define PAGES_AT_ONCE	1024U
 /*
  * A page that no word names may hold anything, so it is cheaper to write over a
@@ -28,8 +28,8 @@
 static int write_blocks(struct rd_table_writer *table, const void *data, u64 block,
 			unsigned int nr)
 {
-	return rd_write_direct(table->fd, data, (size_t)nr << RDD_BLOCK_SHIFT,
-			       block << RDD_BLOCK_SHIFT);
+	return rd_write_direct(table->fd, data, (size_t)nr << DMR_BLOCK_SHIFT,
+			       block << DMR_BLOCK_SHIFT);
 }
 
 static int flush(struct rd_table_writer *table)
@@ -43,7 +43,7 @@ static int clear_supers(struct rd_table_writer *table)
 {
 	int r;
 
-	memset(table->head, 0, RDD_BLOCK_SIZE);
+	memset(table->head, 0, DMR_BLOCK_SIZE);
 	r = write_blocks(table, table->head, 0, 1);
 	if (!r)
 		r = write_blocks(table, table->head, table->super.meta_blocks - 1, 1);
@@ -54,8 +54,8 @@ static int write_super(struct rd_table_writer *table, u64 block)
 {
 	int r;
 
-	memset(table->head, 0, RDD_BLOCK_SIZE);
-	rdd_super_pack(&table->super, block, (struct rdd_super_disk *)table->head);
+	memset(table->head, 0, DMR_BLOCK_SIZE);
+	dmr_super_pack(&table->super, block, (struct dmr_super_disk *)table->head);
 	r = write_blocks(table, table->head, block, 1);
 	return r ? r : flush(table);
 }
@@ -65,50 +65,50 @@ static int write_super(struct rd_table_writer *table, u64 block)
 /* Epoch 0, in which all is dirty; and the same with nothing where the next goes. */
 static void pack_bits(struct rd_table_writer *table, u64 group, u64 nr_segs)
 {
-	u64 bits[RDD_BITS_LONGS] = { 0 };
-	u64 block = rdd_bits_block(group, 1, RDD_FLAG_TABLE), seg;
+	u64 bits[DMR_BITS_LONGS] = { 0 };
+	u64 block = dmr_bits_block(group, 1, DMR_FLAG_TABLE), seg;
 
-	rdd_bits_pack(table->seed, block, 0, bits,
-		      (struct rdd_bits_disk *)(table->head + RDD_BLOCK_SIZE));
+	dmr_bits_pack(table->seed, block, 0, bits,
+		      (struct dmr_bits_disk *)(table->head + DMR_BLOCK_SIZE));
 	for (seg = 0; seg < nr_segs; seg++)
 		bits[seg / 64] |= 1ULL << seg % 64;
-	rdd_bits_pack(table->seed, block - 1, 0, bits,
-		      (struct rdd_bits_disk *)table->head);
+	dmr_bits_pack(table->seed, block - 1, 0, bits,
+		      (struct dmr_bits_disk *)table->head);
 }
 
-static void pack_word(struct rd_table_writer *table, u64 seg, struct rdd_entry entry)
+static void pack_word(struct rd_table_writer *table, u64 seg, struct dmr_entry entry)
 {
-	__le64 *words = (__le64 *)(table->head + RDD_STRIDE_BITS * RDD_BLOCK_SIZE);
+	__le64 *words = (__le64 *)(table->head + DMR_STRIDE_BITS * DMR_BLOCK_SIZE);
 
-	words[seg % RDD_GROUP_SEGS] =
-		cpu_to_le64(rdd_entry_pack(table->seed, true, seg, entry));
+	words[seg % DMR_GROUP_SEGS] =
+		cpu_to_le64(dmr_entry_pack(table->seed, true, seg, entry));
 }
 
 static int write_head(struct rd_table_writer *table, u64 group)
 {
-	u64 first = group * RDD_GROUP_SEGS, seg = first + RDD_GROUP_SEGS;
+	u64 first = group * DMR_GROUP_SEGS, seg = first + DMR_GROUP_SEGS;
 
 	if (seg > table->nr_segs) {
 		/* What is beyond the end is there when the volume grows. */
 		while (seg-- > table->nr_segs)
-			pack_word(table, seg, (struct rdd_entry){ .kind = RDD_BASE });
+			pack_word(table, seg, (struct dmr_entry){ .kind = DMR_BASE });
 		seg = table->nr_segs;
 	}
 	pack_bits(table, group, seg - first);
-	return write_blocks(table, table->head, rdd_bits_block(group, 0, RDD_FLAG_TABLE),
+	return write_blocks(table, table->head, dmr_bits_block(group, 0, DMR_FLAG_TABLE),
 			    HEAD_BLOCKS);
 }
 
 /* Segments */
 
-static int put_word(struct rd_table_writer *table, u64 seg, struct rdd_entry entry)
+static int put_word(struct rd_table_writer *table, u64 seg, struct dmr_entry entry)
 {
-	if (entry.kind != RDD_BASE)
-		table->super.flags &= ~RDD_FLAG_LINEAR_OK;
+	if (entry.kind != DMR_BASE)
+		table->super.flags &= ~DMR_FLAG_LINEAR_OK;
 	pack_word(table, seg, entry);
-	if ((seg + 1) % RDD_GROUP_SEGS && seg + 1 < table->nr_segs)
+	if ((seg + 1) % DMR_GROUP_SEGS && seg + 1 < table->nr_segs)
 		return 0;
-	return write_head(table, seg / RDD_GROUP_SEGS);
+	return write_head(table, seg / DMR_GROUP_SEGS);
 }
 
 static int write_pages(struct rd_table_writer *table)
@@ -132,50 +132,50 @@ static int next_page(struct rd_table_writer *table, u64 block, __le64 **ret)
 		table->first_page = block;
 		at = 0;
 	}
-	memset(table->pages + (u64)table->waiting * RDD_BLOCK_SIZE, 0,
-	       (at - table->waiting) * RDD_BLOCK_SIZE);
+	memset(table->pages + (u64)table->waiting * DMR_BLOCK_SIZE, 0,
+	       (at - table->waiting) * DMR_BLOCK_SIZE);
 	table->waiting = at + 1;
-	*ret = (__le64 *)(table->pages + at * RDD_BLOCK_SIZE);
+	*ret = (__le64 *)(table->pages + at * DMR_BLOCK_SIZE);
 	return 0;
 }
 
 static int put_page(struct rd_table_writer *table, u64 seg)
 {
-	unsigned int nr[] = { [RDD_BASE] = 0, [RDD_ZERO] = 0, [RDD_POOL] = 0 }, i;
+	unsigned int nr[] = { [DMR_BASE] = 0, [DMR_ZERO] = 0, [DMR_POOL] = 0 }, i;
 	__le64 *page;
-	int r = next_page(table, rdd_page_block(seg), &page);
+	int r = next_page(table, dmr_page_block(seg), &page);
 
 	if (r)
 		return r;
-	for (i = 0; i < RDD_SEG_BLOCKS; i++) {
-		u64 block = seg * RDD_SEG_BLOCKS + i;
+	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
+		u64 block = seg * DMR_SEG_BLOCKS + i;
 
 		nr[table->entries[i].kind]++;
-		page[i] = cpu_to_le64(rdd_entry_pack(table->seed, false, block,
+		page[i] = cpu_to_le64(dmr_entry_pack(table->seed, false, block,
 						     table->entries[i]));
 	}
 	table->nr_pages++;
-	return put_word(table, seg, (struct rdd_entry){
-		.kind = RDD_PAGE,
-		.block = rdd_page_hints(nr[RDD_BASE], nr[RDD_ZERO]),
+	return put_word(table, seg, (struct dmr_entry){
+		.kind = DMR_PAGE,
+		.block = dmr_page_hints(nr[DMR_BASE], nr[DMR_ZERO]),
 	});
 }
 
 /* The place @blocks behind @entry. */
-static struct rdd_entry further(struct rdd_entry entry, u64 blocks)
+static struct dmr_entry further(struct dmr_entry entry, u64 blocks)
 {
-	if (entry.kind == RDD_POOL)
+	if (entry.kind == DMR_POOL)
 		entry.block += blocks;
 	return entry;
 }
 
 static int put_segment(struct rd_table_writer *table, u64 seg)
 {
-	const struct rdd_entry *entries = table->entries;
+	const struct dmr_entry *entries = table->entries;
 	unsigned int i;
 
-	for (i = 1; i < RDD_SEG_BLOCKS; i++) {
-		struct rdd_entry wanted = further(entries[0], i);
+	for (i = 1; i < DMR_SEG_BLOCKS; i++) {
+		struct dmr_entry wanted = further(entries[0], i);
 
 		if (entries[i].kind != wanted.kind || entries[i].block != wanted.block)
 			return put_page(table, seg);
@@ -183,21 +183,21 @@ static int put_segment(struct rd_table_writer *table, u64 seg)
 	return put_word(table, seg, entries[0]);
 }
 
-static int put_run(struct rd_table_writer *table, u64 len, struct rdd_entry place)
+static int put_run(struct rd_table_writer *table, u64 len, struct dmr_entry place)
 {
 	int r = 0;
 
 	while (!r && len) {
-		u64 seg = table->next / RDD_SEG_BLOCKS, nr, i;
-		unsigned int at = table->next % RDD_SEG_BLOCKS;
+		u64 seg = table->next / DMR_SEG_BLOCKS, nr, i;
+		unsigned int at = table->next % DMR_SEG_BLOCKS;
 
-		nr = len < RDD_SEG_BLOCKS - at ? len : RDD_SEG_BLOCKS - at;
-		if (nr == RDD_SEG_BLOCKS) {
+		nr = len < DMR_SEG_BLOCKS - at ? len : DMR_SEG_BLOCKS - at;
+		if (nr == DMR_SEG_BLOCKS) {
 			r = put_word(table, seg, place);
 		} else {
 			for (i = 0; i < nr; i++)
 				table->entries[at + i] = further(place, i);
-			if (at + nr == RDD_SEG_BLOCKS)
+			if (at + nr == DMR_SEG_BLOCKS)
 				r = put_segment(table, seg);
 		}
 		table->next += nr;
@@ -209,44 +209,44 @@ static int put_run(struct rd_table_writer *table, u64 len, struct rdd_entry plac
 
 static int put_base_until(struct rd_table_writer *table, u64 block)
 {
-	return put_run(table, block - table->next, (struct rdd_entry){ .kind = RDD_BASE });
+	return put_run(table, block - table->next, (struct dmr_entry){ .kind = DMR_BASE });
 }
 
 /* The interface */
 
-int rd_table_begin(struct rd_table_writer *table, int fd, const struct rdd_super *super)
+int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super *super)
 {
-	u64 nr_segs = rdd_nr_segs(super->volume_sectors);
+	u64 nr_segs = dmr_nr_segs(super->volume_sectors);
 
 	memset(table, 0, sizeof(*table));
-	if (!nr_segs || nr_segs > RDD_MAX_SEGS)
+	if (!nr_segs || nr_segs > DMR_MAX_SEGS)
 		return -EFBIG;
-	if (super->meta_blocks < rdd_meta_blocks_needed(nr_segs, RDD_FLAG_TABLE))
+	if (super->meta_blocks < dmr_meta_blocks_needed(nr_segs, DMR_FLAG_TABLE))
 		return -ENOSPC;
 	table->fd = fd;
-	memcpy(table->super.meta_uuid, super->meta_uuid, RDD_UUID_SIZE);
-	memcpy(table->super.volume_uuid, super->volume_uuid, RDD_UUID_SIZE);
-	memcpy(table->super.pool_uuid, super->pool_uuid, RDD_UUID_SIZE);
+	memcpy(table->super.meta_uuid, super->meta_uuid, DMR_UUID_SIZE);
+	memcpy(table->super.volume_uuid, super->volume_uuid, DMR_UUID_SIZE);
+	memcpy(table->super.pool_uuid, super->pool_uuid, DMR_UUID_SIZE);
 	table->super.volume_sectors = super->volume_sectors;
 	table->super.meta_blocks = super->meta_blocks;
 	/* Until there is a block somewhere else. */
-	table->super.flags = RDD_FLAG_TABLE | RDD_FLAG_LINEAR_OK |
-		(super->flags & RDD_FLAG_HYDRATE);
+	table->super.flags = DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK |
+		(super->flags & DMR_FLAG_HYDRATE);
 	table->super.hydrate_mib = super->hydrate_mib;
 	table->super.seq = 1;
-	table->seed = rdd_seed(super->meta_uuid);
+	table->seed = dmr_seed(super->meta_uuid);
 	table->nr_segs = nr_segs;
 	table->nr_blocks = rd_nr_blocks(super->volume_sectors);
-	table->head = rd_alloc_direct(HEAD_BLOCKS * RDD_BLOCK_SIZE);
-	table->pages = rd_alloc_direct(PAGES_AT_ONCE * RDD_BLOCK_SIZE);
+	table->head = rd_alloc_direct(HEAD_BLOCKS * DMR_BLOCK_SIZE);
+	table->pages = rd_alloc_direct(PAGES_AT_ONCE * DMR_BLOCK_SIZE);
 	if (!table->head || !table->pages)
 		return -ENOMEM;
 	return clear_supers(table);
 }
 
-int rd_table_add(struct rd_table_writer *table, const struct rdd_range *range)
+int rd_table_add(struct rd_table_writer *table, const struct dmr_range *range)
 {
-	const struct rdd_entry *place = &range->place[0];
+	const struct dmr_entry *place = &range->place[0];
 	int r;
 
 	if (range->first < table->next || !range->len)
@@ -254,16 +254,16 @@ int rd_table_add(struct rd_table_writer *table, const struct rdd_range *range)
 	if (range->first >= table->nr_blocks ||
 	    range->len > table->nr_blocks - range->first)
 		return -ERANGE;
-	if (place->kind == RDD_POOL &&
-	    (place->block > RDD_ENTRY_BLOCK_MAX ||
-	     range->len - 1 > RDD_ENTRY_BLOCK_MAX - place->block))
+	if (place->kind == DMR_POOL &&
+	    (place->block > DMR_ENTRY_BLOCK_MAX ||
+	     range->len - 1 > DMR_ENTRY_BLOCK_MAX - place->block))
 		return -EOVERFLOW;
 	r = put_base_until(table, range->first);
 	if (r)
 		return r;
-	if (place->kind == RDD_ZERO)
+	if (place->kind == DMR_ZERO)
 		table->nr_zero += range->len;
-	else if (place->kind == RDD_POOL)
+	else if (place->kind == DMR_POOL)
 		table->nr_pool += range->len;
 	return put_run(table, range->len, *place);
 }
@@ -271,11 +271,11 @@ int rd_table_add(struct rd_table_writer *table, const struct rdd_range *range)
 int rd_table_end(struct rd_table_writer *table)
 {
 	/* Blocks beyond the end of the volume, in its last segment, are BASE. */
-	int r = put_base_until(table, table->nr_segs * RDD_SEG_BLOCKS);
+	int r = put_base_until(table, table->nr_segs * DMR_SEG_BLOCKS);
 
 	/* There is nothing to bring home. */
-	if (table->super.flags & RDD_FLAG_LINEAR_OK) {
-		table->super.flags &= ~RDD_FLAG_HYDRATE;
+	if (table->super.flags & DMR_FLAG_LINEAR_OK) {
+		table->super.flags &= ~DMR_FLAG_HYDRATE;
 		table->super.hydrate_mib = 0;
 	}
 	if (!r)

@@ -18,14 +18,14 @@
 
 struct rd_table_writer {
 	int fd;
-	struct rdd_super super;
+	struct dmr_super super;
 	u32 seed;
 	u64 nr_segs;
 	u64 nr_blocks;			/* of the volume */
 	u64 next;			/* the first block that has no place yet */
 
 	/* Of the segment that `next` is in, as far as it goes. */
-	struct rdd_entry entries[RDD_SEG_BLOCKS];
+	struct dmr_entry entries[DMR_SEG_BLOCKS];
 
 	u8 *head;			/* bitmaps and words of the group */
 	u8 *pages;			/* that wait to be written in one go */
@@ -40,11 +40,11 @@ struct rd_table_writer {
 
 /*
  * Begin on @fd, which holds super->meta_blocks blocks. Of @super the uuids, the
- * two sizes, and RDD_FLAG_HYDRATE with its rate count. Returns 0 or -errno, -EFBIG
+ * two sizes, and DMR_FLAG_HYDRATE with its rate count. Returns 0 or -errno, -EFBIG
  * for a volume that is too large (or of no size), -ENOSPC where the blocks are too
  * few for the table.
  */
-int rd_table_begin(struct rd_table_writer *table, int fd, const struct rdd_super *super);
+int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super *super);
 
 /*
  * Where the blocks of @range are: range->place[0]. Those that are left out are
@@ -52,7 +52,7 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct rdd_super
  * does not come after the range before, -ERANGE for what does not end within the
  * volume, and -EOVERFLOW for a pool block that no entry can name.
  */
-int rd_table_add(struct rd_table_writer *table, const struct rdd_range *range);
+int rd_table_add(struct rd_table_writer *table, const struct dmr_range *range);
 
 /* All of it is there, and stable: 0 or -errno. */
 int rd_table_end(struct rd_table_writer *table);

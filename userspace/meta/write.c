@@ -6,19 +6,19 @@
 #include "base/direct.h"
 #include "write.h"
 
-static int write_copy(int fd, const struct rdd_super *super, u64 block)
+static int write_copy(int fd, const struct dmr_super *super, u64 block)
 {
-	_Alignas(RDD_BLOCK_SIZE) u8 data[RDD_BLOCK_SIZE] = { 0 };
+	_Alignas(DMR_BLOCK_SIZE) u8 data[DMR_BLOCK_SIZE] = { 0 };
 	int r;
 
-	rdd_super_pack(super, block, (struct rdd_super_disk *)data);
-	r = rd_write_direct(fd, data, sizeof(data), block << RDD_BLOCK_SHIFT);
+	dmr_super_pack(super, block, (struct dmr_super_disk *)data);
+	r = rd_write_direct(fd, data, sizeof(data), block << DMR_BLOCK_SHIFT);
 	if (!r && fsync(fd))
 		r = -errno;
 	return r;
 }
 
-int rd_super_write(int fd, const struct rdd_super *super)
+int rd_super_write(int fd, const struct dmr_super *super)
 {
 	int ra = write_copy(fd, super, 0);
 	int rb = write_copy(fd, super, super->meta_blocks - 1);
@@ -28,9 +28,9 @@ int rd_super_write(int fd, const struct rdd_super *super)
 
 int rd_meta_mark_lost(int fd, const struct rd_meta *meta)
 {
-	struct rdd_super super = meta->super;
+	struct dmr_super super = meta->super;
 
-	super.flags |= RDD_FLAG_LOST;
+	super.flags |= DMR_FLAG_LOST;
 	super.lost_epoch = super.epoch;
 	super.seq++;
 	return rd_super_write(fd, &super);

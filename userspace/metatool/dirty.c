@@ -4,7 +4,7 @@
 
 #include "metatool.h"
 
-static void print_range(struct rd_tool *tool, const struct rdd_range *range)
+static void print_range(struct rd_tool *tool, const struct dmr_range *range)
 {
 	if (!tool->json) {
 		printf("%llx,%llx\n", range->first, range->len);
@@ -18,8 +18,8 @@ static void print_range(struct rd_tool *tool, const struct rdd_range *range)
 
 static void begin(struct rd_tool *tool)
 {
-	const struct rdd_super *super = &tool->meta.super;
-	bool lost = super->flags & RDD_FLAG_LOST;
+	const struct dmr_super *super = &tool->meta.super;
+	bool lost = super->flags & DMR_FLAG_LOST;
 
 	if (!tool->json) {
 		if (lost && !tool->frozen)
@@ -48,12 +48,12 @@ static void end(struct rd_tool *tool, u64 nr_dirty)
 int rd_tool_dirty(struct rd_tool *tool)
 {
 	struct rd_meta_walk walk;
-	struct rdd_range range;
+	struct dmr_range range;
 	u64 nr_dirty = 0;
 
 	if (tool->meta.r)
 		return rd_tool_refuse(tool);
-	if (tool->frozen && !(tool->meta.super.flags & RDD_FLAG_FROZEN)) {
+	if (tool->frozen && !(tool->meta.super.flags & DMR_FLAG_FROZEN)) {
 		fprintf(stderr, "revdedup-meta: '%s': no checkpoint waits, so there is no frozen set\n",
 			tool->path);
 		return EXIT_FAILED;

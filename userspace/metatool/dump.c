@@ -39,7 +39,7 @@ static void field_uuid(struct rd_tool *tool, const char *name, const u8 *uuid)
 {
 	char text[RD_UUID_TEXT];
 
-	field_text(tool, name, rdd_is_zero(uuid, RDD_UUID_SIZE) ? NULL :
+	field_text(tool, name, dmr_is_zero(uuid, DMR_UUID_SIZE) ? NULL :
 		   rd_uuid_print(text, uuid));
 }
 
@@ -58,7 +58,7 @@ static void field_flags(struct rd_tool *tool, u32 flags)
 	field_text(tool, "flags", text);
 }
 
-static void dump_disk(struct rd_tool *tool, const struct rdd_super_disk *disk)
+static void dump_disk(struct rd_tool *tool, const struct dmr_super_disk *disk)
 {
 	field_u64(tool, "format_version", le32_to_cpu(disk->version));
 	field_uuid(tool, "meta_uuid", disk->meta_uuid);
@@ -178,7 +178,7 @@ static void dump_bits(struct rd_tool *tool, const struct rd_meta_bits *bits,
 static void dump_group(struct rd_tool *tool, u64 group, struct totals *totals)
 {
 	const struct rd_meta *meta = &tool->meta;
-	bool frozen = meta->super.flags & RDD_FLAG_FROZEN;
+	bool frozen = meta->super.flags & DMR_FLAG_FROZEN;
 	u64 epoch = meta->super.epoch;
 	struct rd_meta_bits bits;
 
@@ -218,19 +218,19 @@ static const char *action(const struct rd_meta *meta)
 /* Blocks may be elsewhere than on the base. */
 static bool needs_pool(const struct rd_meta *meta)
 {
-	return !(meta->super.flags & RDD_FLAG_LINEAR_OK);
+	return !(meta->super.flags & DMR_FLAG_LINEAR_OK);
 }
 
 static void text_target(const struct rd_meta *meta, const struct totals *totals)
 {
-	const struct rdd_super *super = &meta->super;
-	bool lost = super->flags & RDD_FLAG_LOST;
+	const struct dmr_super *super = &meta->super;
+	bool lost = super->flags & DMR_FLAG_LOST;
 
 	if (!meta->r) {
 		printf("\nstate: copy %c, epoch %llu, version %llu, tracking %s, %llu of %llu segments dirty\n",
 		       meta->chosen, super->epoch, super->version_nr,
 		       lost ? "lost" : "ok", totals->current, meta->nr_segs);
-		if (super->flags & RDD_FLAG_FROZEN)
+		if (super->flags & DMR_FLAG_FROZEN)
 			printf("checkpoint %llu is neither committed nor aborted: %llu segments frozen\n",
 			       super->epoch, totals->frozen);
 	}
@@ -246,7 +246,7 @@ static void text_target(const struct rd_meta *meta, const struct totals *totals)
 static void json_target(struct rd_tool *tool, const struct totals *totals)
 {
 	const struct rd_meta *meta = &tool->meta;
-	const struct rdd_super *super = &meta->super;
+	const struct dmr_super *super = &meta->super;
 	bool refused = meta->r || meta->refused;
 	char copy[2] = { meta->chosen, 0 };
 
@@ -259,13 +259,13 @@ static void json_target(struct rd_tool *tool, const struct totals *totals)
 		rd_json_string(&tool->out, "copy", copy);
 		rd_json_string(&tool->out, "mode", super->compat_ro ? "ro" : "rw");
 		rd_json_string(&tool->out, "tracking",
-			       super->flags & RDD_FLAG_LOST ? "lost" : "ok");
+			       super->flags & DMR_FLAG_LOST ? "lost" : "ok");
 		rd_json_u64(&tool->out, "epoch", super->epoch);
 		rd_json_u64(&tool->out, "version", super->version_nr);
 		rd_json_u64(&tool->out, "segments", meta->nr_segs);
 		rd_json_u64(&tool->out, "dirty", totals->current);
 		rd_json_bool(&tool->out, "needs_pool", needs_pool(meta));
-		rd_json_bool(&tool->out, "waits", super->flags & RDD_FLAG_FROZEN);
+		rd_json_bool(&tool->out, "waits", super->flags & DMR_FLAG_FROZEN);
 		rd_json_u64(&tool->out, "frozen", totals->frozen);
 	}
 	rd_json_end(&tool->out, '}');
@@ -297,7 +297,7 @@ int rd_tool_dump(struct rd_tool *tool)
 	dump_copies(tool);
 	for (group = 0; group < meta->nr_groups; group++)
 		dump_group(tool, group, &totals);
-	if (!meta->r && (meta->super.flags & RDD_FLAG_LOST))
+	if (!meta->r && (meta->super.flags & DMR_FLAG_LOST))
 		totals.current = meta->nr_segs;
 	if (tool->json) {
 		rd_json_end(&tool->out, ']');

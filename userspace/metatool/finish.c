@@ -76,7 +76,7 @@ static int refuse_state(struct rd_tool *tool)
 
 	if (meta->r)
 		return rd_tool_refuse(tool);
-	if (meta->super.flags & RDD_FLAG_INCOMPLETE) {
+	if (meta->super.flags & DMR_FLAG_INCOMPLETE) {
 		rd_tool_fail("'%s': %s: it is not known where all blocks are", tool->path,
 			     meta->refused);
 		return EXIT_DAMAGE;
@@ -104,7 +104,7 @@ static bool is_same(int fd, int other)
  */
 static bool is_other_pool(const struct finish *finish)
 {
-	_Alignas(RDD_BLOCK_SIZE) u8 block[RDD_BLOCK_SIZE];	/* for O_DIRECT */
+	_Alignas(DMR_BLOCK_SIZE) u8 block[DMR_BLOCK_SIZE];	/* for O_DIRECT */
 	static const char magic[8] = "RVDPOOL\n";
 	const u8 *uuid = finish->tool->meta.super.pool_uuid;
 	u64 copy;
@@ -113,15 +113,15 @@ static bool is_other_pool(const struct finish *finish)
 		if (!rd_read_direct(finish->finish.pool_fd, block, sizeof(block),
 				    copy << 20) &&
 		    !memcmp(block, magic, sizeof(magic)))
-			return !rdd_is_zero(uuid, RDD_UUID_SIZE) &&
-			       memcmp(block + 16, uuid, RDD_UUID_SIZE);
+			return !dmr_is_zero(uuid, DMR_UUID_SIZE) &&
+			       memcmp(block + 16, uuid, DMR_UUID_SIZE);
 	}
 	return false;
 }
 
 static int check_devices(struct finish *finish)
 {
-	const struct rdd_super *super = &finish->tool->meta.super;
+	const struct dmr_super *super = &finish->tool->meta.super;
 	struct rd_finish *f = &finish->finish;
 	u64 base_bytes, pool_bytes;
 	bool is_device;
@@ -138,7 +138,7 @@ static int check_devices(struct finish *finish)
 	if (base_bytes >> 9 < super->volume_sectors)
 		return rd_tool_fail("'%s' has %llu sectors, the volume %llu", finish->base,
 				    base_bytes >> 9, super->volume_sectors);
-	f->pool_blocks = pool_bytes >> RDD_BLOCK_SHIFT;
+	f->pool_blocks = pool_bytes >> DMR_BLOCK_SHIFT;
 	if (is_other_pool(finish))
 		return rd_tool_fail("'%s' is another pool than that of '%s'",
 				    finish->pool, finish->tool->path);
@@ -207,7 +207,7 @@ static int open_base(struct finish *finish)
 	int fd = rd_tool_open_alone(finish->base, flags);
 
 	/* Past the page cache go whole blocks only, on some disks. */
-	if (fd >= 0 && finish->tool->meta.super.volume_sectors % RDD_BLOCK_SECTORS)
+	if (fd >= 0 && finish->tool->meta.super.volume_sectors % DMR_BLOCK_SECTORS)
 		fcntl(fd, F_SETFL, 0);
 	return fd;
 }
@@ -251,7 +251,7 @@ static int with_meta(struct finish *finish)
 	r = refuse_state(tool);
 	if (r)
 		return r;
-	if (!(tool->meta.super.flags & RDD_FLAG_LINEAR_OK))
+	if (!(tool->meta.super.flags & DMR_FLAG_LINEAR_OK))
 		return with_base(finish);
 	/* Perhaps because somebody was here before. */
 	print_end(finish, "nothing to do: ", true);

@@ -87,7 +87,7 @@ static int refuse_line(const struct text *text, const char *what)
 	return rd_tool_fail("'%s', line %llu: %s", text->name, text->line_nr, what);
 }
 
-static int refuse_range(const struct text *text, const struct rdd_range *range, int r)
+static int refuse_range(const struct text *text, const struct dmr_range *range, int r)
 {
 	const char *what = "the places must ascend, and not overlap";
 
@@ -103,14 +103,14 @@ static int add_line(struct rd_tool *tool, struct text *text, struct rd_table_wri
 		    const char *p, const char *end)
 {
 	/* What the limits are the table says, and what is wrong it tells apart. */
-	static const struct rdd_range_rules rules = {
+	static const struct dmr_range_rules rules = {
 		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
 	};
-	struct rdd_range range;
+	struct dmr_range range;
 	int r;
 
 	while (p < end) {
-		if (rdd_range_next(&p, &rules, &range) <= 0)
+		if (dmr_range_next(&p, &rules, &range) <= 0)
 			return refuse_line(text, "not <first>,<len>,<place>");
 		r = rd_table_add(table, &range);
 		if (r == -EINVAL || r == -ERANGE || r == -EOVERFLOW)
@@ -142,16 +142,16 @@ static bool parse_uuid(const char *text, u8 *uuid)
 	return !text || rd_uuid_parse(uuid, text);
 }
 
-static int parse(struct rd_tool *tool, struct rdd_super *super)
+static int parse(struct rd_tool *tool, struct dmr_super *super)
 {
 	u64 nr_segs;
 
 	if (!tool->sectors)
 		return rd_tool_misused("'make' needs --sectors");
-	if (rdd_parse_u64(tool->sectors, &super->volume_sectors))
+	if (dmr_parse_u64(tool->sectors, &super->volume_sectors))
 		return rd_tool_misused("not a number of sectors: '%s'", tool->sectors);
-	nr_segs = rdd_nr_segs(super->volume_sectors);
-	if (!nr_segs || nr_segs > RDD_MAX_SEGS)
+	nr_segs = dmr_nr_segs(super->volume_sectors);
+	if (!nr_segs || nr_segs > DMR_MAX_SEGS)
 		return rd_tool_misused("a volume cannot have %s sectors", tool->sectors);
 	if (!parse_uuid(tool->volume_uuid, super->volume_uuid))
 		return rd_tool_misused("not a UUID: '%s'", tool->volume_uuid);
@@ -167,16 +167,16 @@ static int refuse_full(struct rd_tool *tool)
 }
 
 /* Is there room, and nothing there? An empty file gets the size that is needed. */
-static int take_device(struct rd_tool *tool, int fd, struct rdd_super *super)
+static int take_device(struct rd_tool *tool, int fd, struct dmr_super *super)
 {
-	u64 needed = rdd_meta_blocks_needed(rdd_nr_segs(super->volume_sectors),
-					    RDD_FLAG_TABLE);
+	u64 needed = dmr_meta_blocks_needed(dmr_nr_segs(super->volume_sectors),
+					    DMR_FLAG_TABLE);
 	bool is_device;
 	u64 bytes;
 	int r = rd_size_of(fd, &bytes, &is_device);
 
 	if (!r && !bytes && !is_device) {
-		bytes = needed << RDD_BLOCK_SHIFT;
+		bytes = needed << DMR_BLOCK_SHIFT;
 		if (ftruncate(fd, bytes))
 			return rd_tool_complain("make room in", tool->path, -errno);
 	}
@@ -184,7 +184,7 @@ static int take_device(struct rd_tool *tool, int fd, struct rdd_super *super)
 		r = rd_meta_source_fd(&tool->source, fd);
 	if (r)
 		return rd_tool_complain("read", tool->path, r);
-	super->meta_blocks = bytes >> RDD_BLOCK_SHIFT;
+	super->meta_blocks = bytes >> DMR_BLOCK_SHIFT;
 	if (super->meta_blocks < needed)
 		return rd_tool_fail("'%s' has %llu blocks of 4 KiB, a table of this volume needs %llu",
 				    tool->path, super->meta_blocks, needed);
@@ -196,7 +196,7 @@ static int take_device(struct rd_tool *tool, int fd, struct rdd_super *super)
 
 static void print_end(struct rd_tool *tool, const struct rd_table_writer *table)
 {
-	bool linear_ok = table->super.flags & RDD_FLAG_LINEAR_OK;
+	bool linear_ok = table->super.flags & DMR_FLAG_LINEAR_OK;
 
 	if (!tool->json) {
 		printf("'%s': a table of %llu blocks, of which %llu are zeros, %llu in the pool; %llu pages\n",
@@ -214,7 +214,7 @@ static void print_end(struct rd_tool *tool, const struct rd_table_writer *table)
 }
 
 static int write_table(struct rd_tool *tool, struct text *text, int fd,
-		       const struct rdd_super *super)
+		       const struct dmr_super *super)
 {
 	struct rd_table_writer table;
 	int r = rd_table_begin(&table, fd, super), code = EXIT_FINE;
@@ -232,7 +232,7 @@ static int write_table(struct rd_tool *tool, struct text *text, int fd,
 	return code;
 }
 
-static int make(struct rd_tool *tool, struct text *text, struct rdd_super *super)
+static int make(struct rd_tool *tool, struct text *text, struct dmr_super *super)
 {
 	bool is_new = access(tool->path, F_OK) && errno == ENOENT;
 	int fd = rd_tool_open_alone(tool->path, O_RDWR | (is_new ? O_CREAT | O_EXCL : 0));
@@ -254,7 +254,7 @@ int rd_tool_make(struct rd_tool *tool)
 {
 	bool is_stdin = !strcmp(tool->args[0], "-");
 	struct text text = { .name = is_stdin ? "standard input" : tool->args[0] };
-	struct rdd_super super = { .seq = 0 };
+	struct dmr_super super = { .seq = 0 };
 	int r = parse(tool, &super);
 
 	if (r)

@@ -64,7 +64,7 @@ void rd_tool_bad_run(const struct rd_run *run);
 
 /* A place as messages have it, b, z, p and a number in hex: in @text, or fixed. */
 #define RD_PLACE_TEXT	24
-const char *rd_place_print(char text[RD_PLACE_TEXT], const struct rdd_entry *place);
+const char *rd_place_print(char text[RD_PLACE_TEXT], const struct dmr_entry *place);
 
 /* The commands: exit codes. */
 int rd_tool_dump(struct rd_tool *tool);

@@ -174,10 +174,10 @@ int rd_tool_open_alone(const char *path, int flags)
 	return fd;
 }
 
-const char *rd_place_print(char text[RD_PLACE_TEXT], const struct rdd_entry *place)
+const char *rd_place_print(char text[RD_PLACE_TEXT], const struct dmr_entry *place)
 {
-	if (place->kind != RDD_POOL)
-		return place->kind == RDD_ZERO ? "z" : "b";
+	if (place->kind != DMR_POOL)
+		return place->kind == DMR_ZERO ? "z" : "b";
 	snprintf(text, RD_PLACE_TEXT, "p%llx", place->block);
 	return text;
 }

@@ -7,7 +7,7 @@
 #include "metatool.h"
 
 struct totals {
-	u64 places[RDD_POOL + 1];
+	u64 places[DMR_POOL + 1];
 	u64 damaged;
 	u64 unreadable;
 };
@@ -52,7 +52,7 @@ static void print_run(struct rd_tool *tool, const struct rd_run *run)
 
 static void begin(struct rd_tool *tool, u64 nr_blocks)
 {
-	bool incomplete = tool->meta.super.flags & RDD_FLAG_INCOMPLETE;
+	bool incomplete = tool->meta.super.flags & DMR_FLAG_INCOMPLETE;
 
 	if (!tool->json) {
 		if (incomplete)
@@ -71,9 +71,9 @@ static void end(struct rd_tool *tool, const struct totals *totals)
 	if (!tool->json)
 		return;
 	rd_json_end(&tool->out, ']');
-	rd_json_u64(&tool->out, "base", totals->places[RDD_BASE]);
-	rd_json_u64(&tool->out, "zero", totals->places[RDD_ZERO]);
-	rd_json_u64(&tool->out, "pool", totals->places[RDD_POOL]);
+	rd_json_u64(&tool->out, "base", totals->places[DMR_BASE]);
+	rd_json_u64(&tool->out, "zero", totals->places[DMR_ZERO]);
+	rd_json_u64(&tool->out, "pool", totals->places[DMR_POOL]);
 	rd_json_u64(&tool->out, "damaged", totals->damaged);
 	rd_json_u64(&tool->out, "unreadable", totals->unreadable);
 	rd_tool_json_end(tool);
@@ -84,9 +84,9 @@ static int parse(struct rd_tool *tool, u64 *first, u64 *count)
 {
 	*first = 0;
 	*count = U64_MAX;
-	if (tool->args[0] && rdd_parse_u64(tool->args[0], first))
+	if (tool->args[0] && dmr_parse_u64(tool->args[0], first))
 		return rd_tool_misused("not a number of a block: '%s'", tool->args[0]);
-	if (tool->args[0] && tool->args[1] && rdd_parse_u64(tool->args[1], count))
+	if (tool->args[0] && tool->args[1] && dmr_parse_u64(tool->args[1], count))
 		return rd_tool_misused("not a number of blocks: '%s'", tool->args[1]);
 	return EXIT_FINE;
 }

@@ -16,18 +16,18 @@ struct walk {
 	const struct rd_version *version;
 	struct rd_resolver *resolver;
 	u64 nr_blocks;		/* of the version */
-	struct rdd_range run;	/* what was seen last; len 0: nothing */
-	int (*take)(void *ctx, const struct rdd_range *range);
+	struct dmr_range run;	/* what was seen last; len 0: nothing */
+	int (*take)(void *ctx, const struct dmr_range *range);
 	void *ctx;
 };
 
 /* --- runs */
 
-static bool goes_on(const struct rdd_range *run, u64 block, const struct rdd_entry *place)
+static bool goes_on(const struct dmr_range *run, u64 block, const struct dmr_entry *place)
 {
 	if (!run->len || run->first + run->len != block || run->place[0].kind != place->kind)
 		return false;
-	return place->kind != RDD_POOL || run->place[0].block + run->len == place->block;
+	return place->kind != DMR_POOL || run->place[0].block + run->len == place->block;
 }
 
 static int end_run(struct walk *walk)
@@ -38,7 +38,7 @@ static int end_run(struct walk *walk)
 	return r;
 }
 
-static int add(struct walk *walk, u64 block, u64 len, struct rdd_entry place)
+static int add(struct walk *walk, u64 block, u64 len, struct dmr_entry place)
 {
 	int r = 0;
 
@@ -50,7 +50,7 @@ static int add(struct walk *walk, u64 block, u64 len, struct rdd_entry place)
 		return 0;
 	}
 	r = end_run(walk);
-	walk->run = (struct rdd_range){ .first = block, .len = len, .place[0] = place };
+	walk->run = (struct dmr_range){ .first = block, .len = len, .place[0] = place };
 	return r;
 }
 
@@ -65,13 +65,13 @@ static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 	int r;
 
 	if (!recipe)
-		return add(walk, block, RD_SEG_BLOCKS, (struct rdd_entry){ .kind = RDD_ZERO });
+		return add(walk, block, RD_SEG_BLOCKS, (struct dmr_entry){ .kind = DMR_ZERO });
 	r = rd_resolve(walk->resolver, recipe, &map, &fp);
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		struct rdd_entry place = { .kind = RDD_ZERO };
+		struct dmr_entry place = { .kind = DMR_ZERO };
 
 		if (rd_place_kind(map.at[i]) == RD_HERE) {
-			place.kind = RDD_POOL;
+			place.kind = DMR_POOL;
 			place.block = rd_place_offset(map.at[i]) / RD_BLOCK_SIZE;
 		}
 		r = add(walk, block + i, 1, place);
@@ -98,7 +98,7 @@ static int walk_window(struct walk *walk, u64 first, unsigned int nr)
 }
 
 int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
-		  int (*take)(void *ctx, const struct rdd_range *range), void *ctx)
+		  int (*take)(void *ctx, const struct dmr_range *range), void *ctx)
 {
 	struct walk walk = {
 		.pool = pool,
@@ -126,11 +126,11 @@ struct writer {
 	struct rd_table_writer table;
 };
 
-static int add_to_table(void *ctx, const struct rdd_range *range)
+static int add_to_table(void *ctx, const struct dmr_range *range)
 {
 	struct writer *writer = ctx;
 
-	if (range->place[0].kind == RDD_ZERO && writer->image->base_is_zeros)
+	if (range->place[0].kind == DMR_ZERO && writer->image->base_is_zeros)
 		return 0;
 	return rd_table_add(&writer->table, range);
 }
@@ -139,9 +139,9 @@ static int add_to_table(void *ctx, const struct rdd_range *range)
 static int add_beyond(struct writer *writer, const struct rd_version *version)
 {
 	u64 end = rd_round_up(writer->image->sectors, 8) / 8;
-	struct rdd_range range = {
+	struct dmr_range range = {
 		.first = rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE,
-		.place[0].kind = RDD_ZERO,
+		.place[0].kind = DMR_ZERO,
 	};
 
 	if (range.first >= end)
@@ -152,11 +152,11 @@ static int add_beyond(struct writer *writer, const struct rd_version *version)
 
 u64 rd_image_bytes(u64 sectors)
 {
-	return rdd_meta_blocks_needed(rdd_nr_segs(sectors), RDD_FLAG_TABLE) * RD_BLOCK_SIZE;
+	return dmr_meta_blocks_needed(dmr_nr_segs(sectors), DMR_FLAG_TABLE) * RD_BLOCK_SIZE;
 }
 
 static int write_table(struct rd_pool *pool, const struct rd_version *version,
-		       struct writer *writer, int fd, const struct rdd_super *super)
+		       struct writer *writer, int fd, const struct dmr_super *super)
 {
 	int r = rd_version_prove(pool, version);
 
@@ -177,10 +177,10 @@ int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
 		   const struct rd_image *image, int fd, u64 bytes)
 {
 	struct writer writer = { .image = image };
-	struct rdd_super super = {
+	struct dmr_super super = {
 		.volume_sectors = image->sectors,
 		.meta_blocks = bytes / RD_BLOCK_SIZE,
-		.flags = image->hydrate ? RDD_FLAG_HYDRATE : 0,
+		.flags = image->hydrate ? DMR_FLAG_HYDRATE : 0,
 		.hydrate_mib = image->rate_mib,
 	};
 	int r;

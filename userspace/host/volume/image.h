@@ -20,7 +20,7 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
  * long as the caller has rd_lease_shut().
  */
 int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
-		  int (*take)(void *ctx, const struct rdd_range *range), void *ctx);
+		  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
 
 struct rd_image {
 	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */

@@ -25,7 +25,7 @@ struct leaving {
 	struct rd_version version;
 	bool names_pool;	/* any block of it */
 	char device[32];	/* where it reads that */
-	struct rd_buffer runs;	/* struct rdd_range, of what must go */
+	struct rd_buffer runs;	/* struct dmr_range, of what must go */
 	struct rd_buffer message;
 };
 
@@ -70,22 +70,22 @@ static bool is_mapped_here(const char *uuid)
 /* --- what it names */
 
 /* Those of @range that are going, as ranges of their own. */
-static void take_range(struct leaving *leaving, const struct rdd_range *range)
+static void take_range(struct leaving *leaving, const struct dmr_range *range)
 {
 	const struct rd_going *going = leaving->going;
 	u64 i, place = range->place[0].block;
 
-	if (range->place[0].kind != RDD_POOL)
+	if (range->place[0].kind != DMR_POOL)
 		return;
 	leaving->names_pool = true;
 	if (place > going->last || place + range->len <= going->first)
 		return;
 	for (i = 0; i < range->len; i++) {
-		struct rdd_range one = { .first = range->first + i, .len = 1 };
+		struct dmr_range one = { .first = range->first + i, .len = 1 };
 
 		if (!rd_going_has(going, place + i))
 			continue;
-		one.place[0] = (struct rdd_entry){ .kind = RDD_POOL, .block = place + i };
+		one.place[0] = (struct dmr_entry){ .kind = DMR_POOL, .block = place + i };
 		rd_buffer_put(&leaving->runs, &one, sizeof(one));
 	}
 }
@@ -93,18 +93,18 @@ static void take_range(struct leaving *leaving, const struct rdd_range *range)
 /* "<first>,<len>,<place>;... <next>" */
 static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
 {
-	static const struct rdd_range_rules rules = {
+	static const struct dmr_range_rules rules = {
 		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
 	};
 	char *blank = strrchr(answer, ' ');
 	const char *at = answer;
-	struct rdd_range range;
+	struct dmr_range range;
 	int r = 0;
 
 	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
 		return -EPROTO;
 	*blank = '\0';
-	while (strcmp(at, "-") && (r = rdd_range_next(&at, &rules, &range)) > 0)
+	while (strcmp(at, "-") && (r = dmr_range_next(&at, &rules, &range)) > 0)
 		take_range(leaving, &range);
 	return r;
 }
@@ -178,7 +178,7 @@ static int add_remap(struct leaving *leaving, u64 block, u64 old, u64 new)
 static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, size_t i,
 			size_t *ret_next)
 {
-	const struct rdd_range *runs = (const struct rdd_range *)leaving->runs.data;
+	const struct dmr_range *runs = (const struct dmr_range *)leaving->runs.data;
 	size_t nr = leaving->runs.len / sizeof(*runs);
 	u64 segment = runs[i].first / RD_SEG_BLOCKS;
 	struct rd_seg_fp fp;
@@ -205,7 +205,7 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 
 static int move_all(struct leaving *leaving)
 {
-	size_t i = 0, nr = leaving->runs.len / sizeof(struct rdd_range);
+	size_t i = 0, nr = leaving->runs.len / sizeof(struct dmr_range);
 	struct rd_resolver *resolver = rd_resolver_new(leaving->pool->sql);
 	int r = resolver ? rd_version_prove(leaving->pool, &leaving->version) : -ENOMEM;
 

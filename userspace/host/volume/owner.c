@@ -68,9 +68,9 @@ static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
 
 static bool is_meta(const u8 *block)
 {
-	const struct rdd_super_disk *meta = (const struct rdd_super_disk *)block;
+	const struct dmr_super_disk *meta = (const struct dmr_super_disk *)block;
 
-	return !memcmp(meta->magic, RDD_MAGIC, sizeof(meta->magic));
+	return !memcmp(meta->magic, DMR_MAGIC, sizeof(meta->magic));
 }
 
 /* A new logical volume may have all of an old pool but its beginning. */

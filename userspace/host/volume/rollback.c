@@ -105,7 +105,7 @@ static void end_message(struct rollback *rb)
 	rb->begin = rb->messages.len;
 }
 
-static int add_range(void *ctx, const struct rdd_range *range)
+static int add_range(void *ctx, const struct dmr_range *range)
 {
 	struct rollback *rb = ctx;
 	bool is_first = rb->messages.len == rb->begin;
@@ -119,7 +119,7 @@ static int add_range(void *ctx, const struct rdd_range *range)
 	len = rd_min(range->len, rb->nr_blocks - range->first);
 	n = snprintf(text, sizeof(text), "%s%llx,%llx,", is_first ? "set " : ";", range->first,
 		     len);
-	if (range->place[0].kind == RDD_POOL)
+	if (range->place[0].kind == DMR_POOL)
 		n += snprintf(text + n, sizeof(text) - n, "p%llx", (u64)range->place[0].block);
 	else
 		n += snprintf(text + n, sizeof(text) - n, "z");
@@ -133,9 +133,9 @@ static int add_range(void *ctx, const struct rdd_range *range)
 static int add_beyond(struct rollback *rb, u64 first, u64 end)
 {
 	u64 had = rd_round_up(rb->version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
-	struct rdd_range range = {
+	struct dmr_range range = {
 		.first = rd_max(first * RD_SEG_BLOCKS, had),
-		.place[0].kind = RDD_ZERO,
+		.place[0].kind = DMR_ZERO,
 	};
 
 	if (range.first >= end * RD_SEG_BLOCKS)

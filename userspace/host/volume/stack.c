@@ -63,8 +63,8 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
 		rd_hint("%s", rd_meta_advice(&meta));
 		return r;
 	}
-	ret->is_home = meta.super.flags & RDD_FLAG_LINEAR_OK;
-	ret->has_table = meta.super.flags & RDD_FLAG_TABLE;
+	ret->is_home = meta.super.flags & DMR_FLAG_LINEAR_OK;
+	ret->has_table = meta.super.flags & DMR_FLAG_TABLE;
 	if (!mark_lost || !ret->is_home)
 		return 0;
 	RD_CLOSE int out = open(at->meta, O_RDWR | O_CLOEXEC | O_DIRECT | O_EXCL);
@@ -75,12 +75,12 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
 
 u64 rd_stack_meta_bytes(u64 sectors)
 {
-	return rdd_meta_blocks_needed(rdd_nr_segs(sectors) * 2, RDD_FLAG_TABLE) * RDD_BLOCK_SIZE;
+	return dmr_meta_blocks_needed(dmr_nr_segs(sectors) * 2, DMR_FLAG_TABLE) * DMR_BLOCK_SIZE;
 }
 
 int rd_stack_clear_meta_end(const char *path)
 {
-	static const u8 zeros[RDD_BLOCK_SIZE] __attribute__((aligned(RDD_BLOCK_SIZE)));
+	static const u8 zeros[DMR_BLOCK_SIZE] __attribute__((aligned(DMR_BLOCK_SIZE)));
 	RD_CLOSE int fd = rd_open_direct(path, O_WRONLY | O_EXCL, 0);
 	bool is_device;
 	u64 bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Shim: userspace/base/crc32c.c implements it. */
-#ifndef RDD_SHIM_LINUX_CRC32C_H
-#define RDD_SHIM_LINUX_CRC32C_H
+#ifndef DMR_SHIM_LINUX_CRC32C_H
+#define DMR_SHIM_LINUX_CRC32C_H
 
 #include <linux/types.h>
 

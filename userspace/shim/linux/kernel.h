@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Shim: limits and byte order. See types.h. */
-#ifndef RDD_SHIM_LINUX_KERNEL_H
-#define RDD_SHIM_LINUX_KERNEL_H
+#ifndef DMR_SHIM_LINUX_KERNEL_H
+#define DMR_SHIM_LINUX_KERNEL_H
 
 #include <endian.h>
 #include <linux/types.h>
@@ -12,14 +12,14 @@
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
 #ifdef __CHECKER__
-#define RDD_SHIM_FORCE	__attribute__((force))
+#define DMR_SHIM_FORCE	__attribute__((force))
 #else
-#define RDD_SHIM_FORCE
+#define DMR_SHIM_FORCE
 #endif
 
-#define cpu_to_le32(x)	((RDD_SHIM_FORCE __le32)htole32(x))
-#define cpu_to_le64(x)	((RDD_SHIM_FORCE __le64)htole64(x))
-#define le32_to_cpu(x)	((u32)le32toh((RDD_SHIM_FORCE u32)(x)))
-#define le64_to_cpu(x)	((u64)le64toh((RDD_SHIM_FORCE u64)(x)))
+#define cpu_to_le32(x)	((DMR_SHIM_FORCE __le32)htole32(x))
+#define cpu_to_le64(x)	((DMR_SHIM_FORCE __le64)htole64(x))
+#define le32_to_cpu(x)	((u32)le32toh((DMR_SHIM_FORCE u32)(x)))
+#define le64_to_cpu(x)	((u64)le64toh((DMR_SHIM_FORCE u64)(x)))
 
 #endif

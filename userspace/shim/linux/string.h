@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Shim: the C library's and memchr_inv(). */
-#ifndef RDD_SHIM_LINUX_STRING_H
-#define RDD_SHIM_LINUX_STRING_H
+#ifndef DMR_SHIM_LINUX_STRING_H
+#define DMR_SHIM_LINUX_STRING_H
 
 #include <stddef.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * header. The system's header of the same name gives __le64 and friends, so
  * programs may use other headers of linux/ beside these.
  */
-#ifndef RDD_SHIM_LINUX_TYPES_H
-#define RDD_SHIM_LINUX_TYPES_H
+#ifndef DMR_SHIM_LINUX_TYPES_H
+#define DMR_SHIM_LINUX_TYPES_H
 
 /* 64-bit types are long long on every architecture, as in the kernel. */
 #ifndef __SANE_USERSPACE_TYPES__

@@ -4,8 +4,8 @@
  * also run in user space, under sanitizers and without a kernel to boot.
  * kunit_main.c runs them.
  */
-#ifndef RDD_SHIM_KUNIT_TEST_H
-#define RDD_SHIM_KUNIT_TEST_H
+#ifndef DMR_SHIM_KUNIT_TEST_H
+#define DMR_SHIM_KUNIT_TEST_H
 
 #include <errno.h>
 #include <setjmp.h>

@@ -11,15 +11,15 @@
  *   table.h    the remap table: table.c, remap.c, commit.c, edit.c, hydrate.c
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
- * Lock order: rdd_meta.message_lock, rdd_meta.lock, those of the remap table that
- * sleep (table.h), rdd_meta.flush_lock or base_flush_lock, dm-bufio's,
- * rdd_meta.defer_lock. The map function takes only the last, and only for a first
- * write, and rdd_table.lock.
- * rdd_meta_list_lock is taken with none of them and held over no I/O: a metadata
+ * Lock order: dmr_meta.message_lock, dmr_meta.lock, those of the remap table that
+ * sleep (table.h), dmr_meta.flush_lock or base_flush_lock, dm-bufio's,
+ * dmr_meta.defer_lock. The map function takes only the last, and only for a first
+ * write, and dmr_table.lock.
+ * dmr_meta_list_lock is taken with none of them and held over no I/O: a metadata
  * device that hangs is no other volume's business.
  */
-#ifndef RDD_H
-#define RDD_H
+#ifndef DMR_H
+#define DMR_H
 
 #include <linux/bio.h>
 #include <linux/device-mapper.h>
@@ -44,15 +44,15 @@
  * what memory knows (bits not yet stable after a write error, say) may be more
  * than the disk does. One mapped device owns it as long as it lives.
  */
-struct rdd_meta {
-	struct list_head list;		/* under rdd_meta_list_lock */
+struct dmr_meta {
+	struct list_head list;		/* under dmr_meta_list_lock */
 	refcount_t refs;		/* one a constructed target; 0: it goes */
 	struct block_device *bdev;	/* open as long as a target is */
 	struct mapped_device *owner;
 
 	struct dm_bufio_client *bufio;
 	struct workqueue_struct *wq;
-	struct rdd_table *table;	/* NULL: all is BASE, and no pool */
+	struct dmr_table *table;	/* NULL: all is BASE, and no pool */
 
 	struct mutex message_lock;	/* one message at a time */
 
@@ -67,7 +67,7 @@ struct rdd_meta {
 	bool read_only:1;
 	bool checkpoint_is_fresh:1;	/* no resume since the last one */
 
-	struct rdd_super super;		/* the state; see super.c */
+	struct dmr_super super;		/* the state; see super.c */
 	u64 last_seq;			/* of any attempt to write it */
 	bool super_is_stale;		/* a copy is not what super says */
 	bool super_needs_a;		/* copy B alone may not be found */
@@ -82,7 +82,7 @@ struct rdd_meta {
 	 *   want    dirty in the current epoch
 	 *   stable  the same, and on disk: what map asks. Replaced only while
 	 *           the device is suspended, bits are added under the lock
-	 *   frozen  dirty in the epoch before, with RDD_FLAG_FROZEN
+	 *   frozen  dirty in the epoch before, with DMR_FLAG_FROZEN
 	 * and a bit a group:
 	 *   stale   the block on disk lacks bits that want has
 	 */
@@ -138,23 +138,23 @@ struct rdd_meta {
 };
 
 /* A constructed table line. */
-struct rdd_target {
+struct dmr_target {
 	struct dm_dev *base;		/* NULL: none, a version */
 	struct dm_dev *meta_dev;
 	struct dm_dev *pool;		/* NULL: none */
-	struct rdd_meta *meta;
-	u8 volume_uuid[RDD_UUID_SIZE];	/* zero: not given */
-	u8 pool_uuid[RDD_UUID_SIZE];	/* zero: not given */
+	struct dmr_meta *meta;
+	u8 volume_uuid[DMR_UUID_SIZE];	/* zero: not given */
+	u8 pool_uuid[DMR_UUID_SIZE];	/* zero: not given */
 	unsigned int cache_mib;		/* 0: not given */
 	unsigned int nr_opts;		/* words, for the table line */
 	bool read_only;
 };
 
-struct rdd_page;
-struct rdd_table;
+struct dmr_page;
+struct dmr_table;
 
 /* Per bio. */
-struct rdd_io {
+struct dmr_io {
 	/* Where a write zeroes began, in case we must do it ourselves. */
 	sector_t sector;
 	unsigned int sectors;
@@ -171,24 +171,24 @@ struct rdd_io {
 	bool copied_again:1;
 	u16 first;
 	u16 nr;
-	struct rdd_page *page;
+	struct dmr_page *page;
 	atomic_t copies;
-	unsigned int losses;	/* rdd_table.nr_losses when they began */
+	unsigned int losses;	/* dmr_table.nr_losses when they began */
 };
 
-static inline u64 rdd_sector_seg(sector_t sector)
+static inline u64 dmr_sector_seg(sector_t sector)
 {
-	return sector >> RDD_SEG_SECTOR_SHIFT;
+	return sector >> DMR_SEG_SECTOR_SHIFT;
 }
 
 /* Flush the base for ourselves; see target.c. Sleeps. */
-int rdd_flush_base(struct rdd_meta *meta, struct block_device *base);
+int dmr_flush_base(struct dmr_meta *meta, struct block_device *base);
 
 /* Are the dirty bits of all that @bio writes on disk? */
-static inline bool rdd_is_stable(struct rdd_meta *meta, struct bio *bio)
+static inline bool dmr_is_stable(struct dmr_meta *meta, struct bio *bio)
 {
-	u64 seg = rdd_sector_seg(bio->bi_iter.bi_sector);
-	u64 last = rdd_sector_seg(bio_end_sector(bio) - 1);
+	u64 seg = dmr_sector_seg(bio->bi_iter.bi_sector);
+	u64 last = dmr_sector_seg(bio_end_sector(bio) - 1);
 
 	for (; seg <= last; seg++) {
 		if (!test_bit(seg, meta->stable))
@@ -200,15 +200,15 @@ static inline bool rdd_is_stable(struct rdd_meta *meta, struct bio *bio)
 /* super.c: the caller holds meta->lock, or nobody else knows meta yet. */
 
 /* 0; -ENODATA for a device to be formatted; else -errno and *@why. */
-int rdd_super_read(struct rdd_meta *meta, struct rdd_super *super,
+int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 		   const char **why);
 /*
  * Make @next the state, on at least one copy: 0. Or neither could be written,
  * memory keeps the old state, and an outage has begun: -errno.
  */
-int rdd_super_write(struct rdd_meta *meta, const struct rdd_super *next);
+int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next);
 /* Write the state again where a copy lacks it, or may lack it. */
-int rdd_super_refresh(struct rdd_meta *meta);
+int dmr_super_refresh(struct dmr_meta *meta);
 
 /* meta.c */
 
@@ -216,70 +216,70 @@ int rdd_super_refresh(struct rdd_meta *meta);
  * Find or make the object of @ti's metadata device. Reads the superblock,
  * writes nothing. NULL and ti->error, *@ret_r set, on failure.
  */
-struct rdd_meta *rdd_meta_get(struct dm_target *ti, struct rdd_target *rt,
+struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 			      int *ret_r);
-void rdd_meta_put(struct rdd_meta *meta, struct dm_target *ti);
+void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti);
 /* Format or load, adopt uuids and size of the table: before any I/O. */
-int rdd_meta_resume(struct rdd_meta *meta, struct dm_target *ti,
-		    struct rdd_target *rt);
+int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
+		    struct dmr_target *rt);
 /* Write one bitmap block, of epoch @epoch, from @bits; not flushed. */
-int rdd_meta_write_bits(struct rdd_meta *meta, u64 group, u64 epoch,
+int dmr_meta_write_bits(struct dmr_meta *meta, u64 group, u64 epoch,
 			const unsigned long *bits);
 /*
  * Make stable what was written since @errors was asked for: what is in dm-bufio, or
  * what went past it. -errno: it may not be there.
  */
-int rdd_meta_write_out(struct rdd_meta *meta, unsigned int errors);
-int rdd_meta_flush(struct rdd_meta *meta, unsigned int errors);
+int dmr_meta_write_out(struct dmr_meta *meta, unsigned int errors);
+int dmr_meta_flush(struct dmr_meta *meta, unsigned int errors);
 
-static inline unsigned int rdd_meta_flush_errors(struct rdd_meta *meta)
+static inline unsigned int dmr_meta_flush_errors(struct dmr_meta *meta)
 {
 	return READ_ONCE(meta->flush_errors);
 }
 
 /* All I/O has ended: make stable what is in memory only. */
-void rdd_meta_suspend(struct rdd_meta *meta);
-const char *rdd_meta_name(struct rdd_meta *meta);
+void dmr_meta_suspend(struct dmr_meta *meta);
+const char *dmr_meta_name(struct dmr_meta *meta);
 
 /* track.c */
 
-void rdd_track_init(struct rdd_meta *meta);
+void dmr_track_init(struct dmr_meta *meta);
 /* map: @bio is the first write to a segment; it is issued when it may be. */
-void rdd_track_defer(struct rdd_meta *meta, struct bio *bio);
+void dmr_track_defer(struct dmr_meta *meta, struct bio *bio);
 /* end_io: the base refused this write zeroes; write them. */
-void rdd_track_zero(struct rdd_meta *meta, struct bio *bio);
+void dmr_track_zero(struct dmr_meta *meta, struct bio *bio);
 /* For a noflush suspend: push back what is deferred, until told otherwise. */
-void rdd_track_requeue(struct rdd_meta *meta, bool requeue);
+void dmr_track_requeue(struct dmr_meta *meta, bool requeue);
 
 /* The caller of these holds meta->lock. */
 
 /* Put bits of segments [@first, @first + @len) into want. */
-void rdd_track_set(struct rdd_meta *meta, u64 first, u64 len);
+void dmr_track_set(struct dmr_meta *meta, u64 first, u64 len);
 /* Make want stable. An error begins an outage. */
-int rdd_track_flush(struct rdd_meta *meta);
+int dmr_track_flush(struct dmr_meta *meta);
 /* A write to the metadata device failed: begin an outage if none is. */
-void rdd_track_failed(struct rdd_meta *meta, const char *what, int r);
+void dmr_track_failed(struct dmr_meta *meta, const char *what, int r);
 /* What an outage kept in memory only is written: then it is over. */
-bool rdd_track_end_outage(struct rdd_meta *meta);
+bool dmr_track_end_outage(struct dmr_meta *meta);
 /* Have the worker look again soon. */
-void rdd_track_kick(struct rdd_meta *meta);
-/* What rdd_is_lost() says has changed. */
-void rdd_track_event(struct rdd_meta *meta);
+void dmr_track_kick(struct dmr_meta *meta);
+/* What dmr_is_lost() says has changed. */
+void dmr_track_event(struct dmr_meta *meta);
 
-static inline bool rdd_is_lost(struct rdd_meta *meta)
+static inline bool dmr_is_lost(struct dmr_meta *meta)
 {
-	return meta->outage || (meta->super.flags & RDD_FLAG_LOST);
+	return meta->outage || (meta->super.flags & DMR_FLAG_LOST);
 }
 
 /* epoch.c: the caller holds meta->lock; 0 or -errno, logged. */
 
-int rdd_checkpoint(struct rdd_meta *meta, struct block_device *base, u64 epoch);
-int rdd_commit(struct rdd_meta *meta, u64 epoch, u64 version);
-int rdd_abort(struct rdd_meta *meta, u64 epoch);
-int rdd_mark(struct rdd_meta *meta, const char *ranges);
+int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch);
+int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version);
+int dmr_abort(struct dmr_meta *meta, u64 epoch);
+int dmr_mark(struct dmr_meta *meta, const char *ranges);
 
 /* message.c */
-int rdd_message(struct dm_target *ti, unsigned int argc, char **argv,
+int dmr_message(struct dm_target *ti, unsigned int argc, char **argv,
 		char *result, unsigned int maxlen);
 
 #endif
