@@ -4,11 +4,11 @@
  *
  *   target.c   table line, map, suspend and resume, status
  *   message.c  messages: parse, check, call
- *   track.c    first writes to a segment: hold, make the bit stable, let go
- *   epoch.c    checkpoint, commit, abort, mark
+ *   dirty.c    first writes to a segment: hold, make the bit stable, let go
+ *   checkpoint.c    checkpoint, commit, abort, mark
  *   meta.c     the state of a metadata device: find, load, format, resize
  *   super.c    the two copies of the superblock
- *   table.h    the remap table: table.c, remap.c, commit.c, edit.c, hydrate.c
+ *   table.h    the remap table: table.c, remap.c, writeback.c, edit.c, hydrate.c
  *   format.c, ranges.c   pure: on-disk format, text of messages
  *
  * Lock order: dmr_meta.message_lock, dmr_meta.lock, those of the remap table that
@@ -112,14 +112,14 @@ struct dmr_meta {
 
 	struct bio_list held;		/* first writes whose bits are in want */
 
-	/* An outage: the metadata device failed a write; see track.c. */
+	/* An outage: the metadata device failed a write; see dirty.c. */
 	bool outage;
 	bool outage_is_marked;		/* a superblock copy has the lost mark */
 	bool outage_is_noted;		/* lost-noted came */
 	unsigned long outage_start;	/* jiffies */
 	unsigned long next_retry;	/* jiffies; or of a stale superblock copy */
 
-	/* Group commit, worker only; see gather() in track.c. */
+	/* Group commit, worker only; see gather() in dirty.c. */
 	u64 commit_ns;			/* how long the last one took */
 	unsigned int crowd;		/* writers seen around it */
 	unsigned int expected;		/* to wait for; map reads it, too */
@@ -241,7 +241,7 @@ static inline unsigned int dmr_meta_flush_errors(struct dmr_meta *meta)
 void dmr_meta_suspend(struct dmr_meta *meta);
 const char *dmr_meta_name(struct dmr_meta *meta);
 
-/* track.c */
+/* dirty.c */
 
 void dmr_track_init(struct dmr_meta *meta);
 /* map: @bio is the first write to a segment; it is issued when it may be. */
@@ -271,7 +271,7 @@ static inline bool dmr_is_lost(struct dmr_meta *meta)
 	return meta->outage || (meta->super.flags & DMR_FLAG_LOST);
 }
 
-/* epoch.c: the caller holds meta->lock; 0 or -errno, logged. */
+/* checkpoint.c: the caller holds meta->lock; 0 or -errno, logged. */
 
 int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch);
 int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version);

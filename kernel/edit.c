@@ -112,7 +112,7 @@ static int change_part(struct dmr_table *t, const struct part *part,
 	int r = 0;
 
 	if (READ_ONCE(t->nr_dirty) >= t->max_dirty)
-		r = dmr_table_commit(t);
+		r = dmr_table_writeback(t);
 	if (!r)
 		r = dmr_page_get(t, part->seg, &page);
 	if (r)
@@ -218,7 +218,7 @@ static int leave_linear(struct dmr_table *t, u32 flags)
 		for (seg = 0; seg < t->nr_segs; seg += DMR_SEG_BLOCKS)
 			dmr_table_word_dirty(t, seg);
 		spin_unlock_irq(&t->lock);
-		r = dmr_table_commit(t);
+		r = dmr_table_writeback(t);
 		super.flags &= ~DMR_FLAG_LINEAR_OK;
 	}
 	super.flags |= flags;
@@ -268,7 +268,7 @@ int dmr_edit_end(struct dmr_table *t)
 	mutex_lock(&meta->lock);
 	r = check_in_batch(t, "end");
 	if (!r)
-		r = dmr_table_commit(t);
+		r = dmr_table_writeback(t);
 	if (!r) {
 		super = meta->super;
 		super.flags &= ~DMR_FLAG_INCOMPLETE;
@@ -468,7 +468,7 @@ int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 		r = run_parts(t, ranges, &rules, watch_part);
 	/* Writes that saw no marks are over then. */
 	if (!r)
-		r = dmr_broken(drain) ? dmr_table_commit(t) : dmr_table_settle(t);
+		r = dmr_broken(drain) ? dmr_table_writeback(t) : dmr_table_settle(t);
 	return r;
 }
 

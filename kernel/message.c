@@ -37,7 +37,7 @@ static int msg_checkpoint(struct message *m)
 
 	/* The suspend did that, but it may have failed there. */
 	if (!r && m->table)
-		r = dmr_table_commit(m->table);
+		r = dmr_table_writeback(m->table);
 	return r ? r : dmr_checkpoint(m->meta, m->base, epoch);
 }
 

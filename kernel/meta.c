@@ -5,7 +5,7 @@
  *
  * Nothing here takes a volume down that could run: where bits cannot be read
  * they count as dirty, and where they cannot be written an outage begins
- * (track.c). Only a metadata device that is not ours, or whose state nobody can
+ * (dirty.c). Only a metadata device that is not ours, or whose state nobody can
  * know, is refused, and only before the volume runs.
  */
 #include <linux/bitops.h>
@@ -618,11 +618,11 @@ struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 }
 
 /* Last chance to write what is in memory only. */
-static void last_words(struct dmr_meta *meta)
+static void flush_before_free(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
 	if (meta->table && dmr_table_waits(meta->table) &&
-	    dmr_table_commit(meta->table))
+	    dmr_table_writeback(meta->table))
 		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
 		      dmr_meta_name(meta));
 	if (meta->outage && !dmr_track_end_outage(meta))
@@ -649,7 +649,7 @@ void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
 	if (meta->table)
 		dmr_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
-	last_words(meta);
+	flush_before_free(meta);
 	/* What the last words may have queued. */
 	if (meta->table)
 		dmr_table_stop(meta->table);
@@ -846,7 +846,7 @@ void dmr_meta_suspend(struct dmr_meta *meta)
 	/* Of hints, too; errors are said there, and the changes stay. */
 	if (meta->table && !meta->read_only) {
 		dmr_table_write_hints(meta->table);
-		if (!dmr_table_commit(meta->table))
+		if (!dmr_table_writeback(meta->table))
 			dmr_table_note_linear(meta->table);
 	}
 	meta->suspended = true;

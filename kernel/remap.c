@@ -1047,7 +1047,7 @@ static void do_io(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-void dmr_remap_go_on(struct dmr_table *t, struct bio *bio)
+void dmr_remap_resume(struct dmr_table *t, struct bio *bio)
 {
 	struct pieces pieces;
 	enum route route = WORK;

@@ -176,7 +176,7 @@ void dmr_page_replace(struct dmr_page *page, u64 word)
 	retire(page);
 }
 
-static bool put_out_one(struct dmr_table *t)
+static bool evict_page(struct dmr_table *t)
 {
 	unsigned int looks = CLOCK_MAX;
 	struct dmr_page *page, *next;
@@ -217,7 +217,7 @@ struct dmr_page *dmr_page_take(struct dmr_table *t)
 	/* The next ones will want some, too, and a grace period is long. */
 	for (puts = 0; puts < PUTS_MAX && t->nr_spare < t->max_pages / 16 + 1 &&
 	     (!page || t->nr_pages >= t->max_pages); puts++) {
-		if (!put_out_one(t)) {
+		if (!evict_page(t)) {
 			if (!t->nr_spare)
 				dmr_commit_kick(t);
 			break;
@@ -873,7 +873,7 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 	spin_unlock_irq(&t->lock);
 	mutex_unlock(&t->commit_lock);
 	free_new(&new);
-	return t->meta->super.flags & DMR_FLAG_LINEAR_OK ? 0 : dmr_table_commit(t);
+	return t->meta->super.flags & DMR_FLAG_LINEAR_OK ? 0 : dmr_table_writeback(t);
 }
 
 /* ------------------------------------------------------------------

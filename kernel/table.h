@@ -4,7 +4,7 @@
  *
  *   table.c    words and pages: load, look up, page cache
  *   remap.c    bios: where they go, writes that go home
- *   commit.c   waiting changes become stable; settle
+ *   writeback.c   waiting changes become stable; settle
  *   edit.c     messages that change or print entries
  *   hydrate.c  copy blocks home in the background
  *
@@ -30,7 +30,7 @@
  *
  *   home bit      set when a write or copy home has completed; cleared when the
  *                 entry on disk says BASE, too. The entry itself follows in
- *                 memory between the two (commit.c). Cleared as well if the base
+ *                 memory between the two (writeback.c). Cleared as well if the base
  *                 has lost what was copied, of which nobody above would know; not
  *                 where they have written the block since (`copied`), which they can
  *                 only do to all of it: a part waits until the copy is stable
@@ -168,7 +168,7 @@ struct dmr_table {
 	struct work_struct flush_work;
 	struct bio_set bios;
 
-	/* The worker of commit.c. */
+	/* The worker of writeback.c. */
 	struct bio_list flushes;	/* and FUA writes: end after a commit */
 	bool commit_now;
 	bool commit_failed;		/* the last one */
@@ -359,7 +359,7 @@ int dmr_remap_end_write(struct dmr_table *t, struct bio *bio, struct dmr_io *io,
 /* A FLUSH or FUA write has failed. */
 void dmr_remap_note_error(struct dmr_table *t, struct bio *bio, blk_status_t error);
 /* A first write, whose bit is stable now. */
-void dmr_remap_go_on(struct dmr_table *t, struct bio *bio);
+void dmr_remap_resume(struct dmr_table *t, struct bio *bio);
 /* Bios to the worker; the caller holds t->lock. */
 void dmr_remap_defer(struct dmr_table *t, struct bio_list *bios);
 
@@ -390,13 +390,13 @@ static inline int dmr_remap_end_io(struct dmr_table *t, struct bio *bio,
 	return DM_ENDIO_DONE;
 }
 
-/* commit.c */
+/* writeback.c */
 
 void dmr_commit_init(struct dmr_table *t);
 int dmr_commit_alloc(struct dmr_table *t);
 void dmr_commit_exit(struct dmr_table *t);
 /* Make all changes stable that were made before: 0 or -errno. Sleeps. */
-int dmr_table_commit(struct dmr_table *t);
+int dmr_table_writeback(struct dmr_table *t);
 /* Commit, then wait for all I/O that was mapped before. */
 int dmr_table_settle(struct dmr_table *t);
 /* A message begins: its settle fails if something is taken back from here on. */

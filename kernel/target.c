@@ -8,7 +8,7 @@
  *
  * This file is what device-mapper calls: the table line, map, suspend and
  * resume, status. See dmr.h for the other files and the lock order, format.h
- * for the metadata device, track.c for the rule that no write is forgotten, and
+ * for the metadata device, dirty.c for the rule that no write is forgotten, and
  * Documentation/dm-revdedup.rst for users.
  *
  * map decides from bits in memory alone. Reads, flushes, and writes to segments

@@ -601,19 +601,19 @@ super_format() {
 	local older="nothing was changed; restore the versions with the program that made the pool, then make a new pool with 'init'"
 	local newer="nothing was changed; install a newer revdedup" verb
 	make_versions
-	edit "PRAGMA user_version = 3"
+	edit "PRAGMA user_version = 4"
 	ctl list
 	expect 1 <<-END
-		revdedupctl: '$PWD/pool/catalog.db' has format 3, and this program knows only 4
+		revdedupctl: '$PWD/pool/catalog.db' has format 4, and this program knows only 5
 		revdedupctl: $older
 	END
-	edit "PRAGMA user_version = 5"
+	edit "PRAGMA user_version = 6"
 	ctl list
 	expect 1 <<-END
-		revdedupctl: '$PWD/pool/catalog.db' has format 5, and this program knows only 4
+		revdedupctl: '$PWD/pool/catalog.db' has format 6, and this program knows only 5
 		revdedupctl: $newer
 	END
-	edit "PRAGMA user_version = 4"
+	edit "PRAGMA user_version = 5"
 	super_format 1 0
 	cp pool/data data
 	for verb in list "snapshot vm1 --from 1.img" "repair --force" "repair --rebuild-catalog"; do
@@ -1558,7 +1558,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
 	[ "$(field 0 '["bytes_live"]')" = $((606 * 4096)) ]
-	edit "UPDATE uses SET names = names + 1"
+	edit "UPDATE uses SET refs = refs + 1"
 	ctl check
 	[ "$status" -eq 4 ]
 	[[ ${lines[0]} == "wrong: names of a recipe"* ]]

@@ -7,7 +7,7 @@ static void check_place(rd_place place)
 {
 	enum rd_kind kind = rd_place_kind(place);
 
-	must(kind == RD_ZERO || kind == RD_HERE || kind == RD_AT);
+	must(kind == RD_ZERO || kind == RD_OWN || kind == RD_REF);
 	must(kind != RD_ZERO || !place);
 	must(rd_place_id(place) <= RD_PLACE_ID_MAX);
 	must(rd_place_slot(place) < RD_SEG_BLOCKS);
@@ -54,12 +54,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	seed(&map);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		map.at[i] = rd_place_make(RD_HERE, 9, i);
+		map.at[i] = rd_place_make(RD_OWN, 9, i);
 	seed(&map);
 	for (i = 0; i < RD_SEG_BLOCKS; i += 3)
-		map.at[i] = rd_place_make(RD_AT, 5 + i, (i * 7) % RD_SEG_BLOCKS);
+		map.at[i] = rd_place_make(RD_REF, 5 + i, (i * 7) % RD_SEG_BLOCKS);
 	for (i = 100; i < 200; i++)
-		map.at[i] = rd_place_make(RD_HERE, 3, i - 50);
+		map.at[i] = rd_place_make(RD_OWN, 3, i - 50);
 	seed(&map);
 	return 0;
 }

@@ -5,10 +5,10 @@
 
 static void check_one(const struct super_disk *disk)
 {
-	struct rd_super super, again;
+	struct rd_pool_super super, again;
 	u8 block[RD_BLOCK_SIZE];
 
-	if (rd_super_unpack(&super, disk))
+	if (rd_pool_super_unpack(&super, disk))
 		return;
 	must(super.nr_frames && super.nr_frames <= 1ULL << 40);
 	must(super.journal_frame < super.nr_frames);
@@ -16,8 +16,8 @@ static void check_one(const struct super_disk *disk)
 	must(rd_frame_fps_offset(super.nr_frames - 1) < rd_frame_offset(super.nr_frames - 1));
 	must(rd_frames_in(rd_frame_offset(super.nr_frames - 1) + RD_SEG_SIZE) ==
 	     super.nr_frames);
-	rd_super_pack(&super, block);
-	must(!rd_super_unpack(&again, block));
+	rd_pool_super_pack(&super, block);
+	must(!rd_pool_super_unpack(&again, block));
 	must(!memcmp(&super, &again, sizeof(super)));
 }
 
@@ -36,13 +36,13 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	struct rd_super super = { .nr_frames = 1000, .seq = 3, .journal_id = 77,
+	struct rd_pool_super super = { .nr_frames = 1000, .seq = 3, .journal_id = 77,
 				  .journal_frame = 5 };
 	u8 block[RD_BLOCK_SIZE];
 
 	(void)argc;
 	(void)argv;
-	rd_super_pack(&super, block);
+	rd_pool_super_pack(&super, block);
 	fuzz_seed(block, 128);
 	return 0;
 }

@@ -183,8 +183,8 @@ partition() {
 	mount /dev/mapper/rdt-part "/tmp/rdt-mnt two"
 }
 
-# is_clean VERSION: the file system in it was frozen: there is nothing to recover.
-is_clean() {
+# page_set_clean VERSION: the file system in it was frozen: there is nothing to recover.
+page_set_clean() {
 	revdedupctl -q restore "$1" --yes --to /tmp/rdt-pool/out
 	dd if=/tmp/rdt-pool/out of=/tmp/rdt-pool/part bs=1M skip=1 status=none
 	dumpe2fs -h /tmp/rdt-pool/part 2>/dev/null >/tmp/header
@@ -201,7 +201,7 @@ is_clean() {
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *"froze '$mnt'"* ]]
-	is_clean $vg/vm1@1
+	page_set_clean $vg/vm1@1
 	debugfs -R "cat one" /tmp/rdt-pool/part | cmp - "$mnt/one"
 	for step in hold-frozen=kill hold-frozen=EIO freeze-suspended=kill; do
 		echo "# $step"
@@ -215,7 +215,7 @@ is_clean() {
 	ctl snapshot -q $vg/vm1
 	run ! fsfreeze --freeze "$mnt"
 	fsfreeze --unfreeze "$mnt"
-	is_clean $vg/vm1@latest
+	page_set_clean $vg/vm1@latest
 	umount "$mnt"
 	# Nothing is mounted, and nothing is frozen.
 	run revdedupctl -v snapshot $vg/vm1

@@ -48,7 +48,7 @@ power=(--steps 40 --power 200)
 }
 
 @test "places given back before the devices that read them have left" {
-	found_out leave 'reads what it must not' --steps 200
+	found_out vacate 'reads what it must not' --steps 200
 }
 
 @test "what a device reads deleted as all else" {

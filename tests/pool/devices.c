@@ -23,39 +23,39 @@ void devices_begin(void)
 /* --- the table */
 
 /* NULL: all blocks. */
-static bool is_asked(const struct device *device, const struct rd_going *going, unsigned int i)
+static bool is_asked(const struct device *device, const struct rd_doomed *doomed, unsigned int i)
 {
-	return !going || (device->places[i] && rd_going_has(going, device->places[i]));
+	return !doomed || (device->places[i] && rd_doomed_has(doomed, device->places[i]));
 }
 
-static bool any_asked(const struct device *device, const struct rd_going *going, u64 seg)
+static bool any_asked(const struct device *device, const struct rd_doomed *doomed, u64 seg)
 {
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (is_asked(device, going, seg * RD_SEG_BLOCKS + i))
+		if (is_asked(device, doomed, seg * RD_SEG_BLOCKS + i))
 			return true;
 	return false;
 }
 
 static void set_place(struct device *device, unsigned int i, rd_place place,
-		      const struct rd_going *going)
+		      const struct rd_doomed *doomed)
 {
 	u64 block = 0;
 
-	if (rd_place_kind(place) == RD_HERE)
+	if (rd_place_kind(place) == RD_OWN)
 		block = rd_place_offset(place) / RD_BLOCK_SIZE;
-	if (block && going && rd_going_has(going, block)) {
+	if (block && doomed && rd_doomed_has(doomed, block)) {
 		fprintf(stderr, "devices: block %u of %s is to go where it goes from\n", i,
 			device->name);
 		_exit(9);
 	}
 	device->places[i] = block;
-	devices->nr_left += !!going;
+	devices->nr_left += !!doomed;
 }
 
 static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resolver *resolver,
-		    const struct rd_going *going, u64 seg)
+		    const struct rd_doomed *doomed, u64 seg)
 {
 	struct rd_map map = { 0 };
 	struct rd_seg_fp fp;
@@ -67,13 +67,13 @@ static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resol
 	if (!r && recipe)
 		r = rd_resolve(resolver, recipe, &map, &fp);
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
-		if (is_asked(device, going, seg * RD_SEG_BLOCKS + i))
-			set_place(device, seg * RD_SEG_BLOCKS + i, recipe ? map.at[i] : 0, going);
+		if (is_asked(device, doomed, seg * RD_SEG_BLOCKS + i))
+			set_place(device, seg * RD_SEG_BLOCKS + i, recipe ? map.at[i] : 0, doomed);
 	return r;
 }
 
-/* What is @going, or all of it, from the catalog. */
-static int load(struct device *device, struct rd_pool *pool, const struct rd_going *going)
+/* What is @doomed, or all of it, from the catalog. */
+static int load(struct device *device, struct rd_pool *pool, const struct rd_doomed *doomed)
 {
 	struct rd_resolver *resolver = rd_resolver_new(pool->sql);
 	u64 seg;
@@ -84,8 +84,8 @@ static int load(struct device *device, struct rd_pool *pool, const struct rd_goi
 	r = rd_sql_begin_read(pool->sql);
 	if (!r) {
 		for (seg = 0; seg < device->nr_segs && !r; seg++)
-			if (any_asked(device, going, seg))
-				r = load_seg(device, pool, resolver, going, seg);
+			if (any_asked(device, doomed, seg))
+				r = load_seg(device, pool, resolver, doomed, seg);
 		rd_sql_end_read(pool->sql);
 	}
 	rd_resolver_free(resolver);
@@ -104,18 +104,18 @@ static struct device *find(const char *name)
 	return NULL;
 }
 
-static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd_lease *lease,
-		 const struct rd_going *going)
+static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
+		 const struct rd_doomed *doomed)
 {
 	struct device *device = find(lease->device);
 	struct rd_version version;
 	unsigned int i;
 
-	(void)lessor;
-	for (i = 0; i < going->nr; i++)
-		if (rd_slots_are_none(&going->frames[i].slots)) {
+	(void)ops;
+	for (i = 0; i < doomed->nr; i++)
+		if (rd_slots_are_none(&doomed->frames[i].slots)) {
 			fprintf(stderr, "devices: nothing of frame %llu is going\n",
-				going->frames[i].frame);
+				doomed->frames[i].frame);
 			_exit(9);
 		}
 	if (!device) {
@@ -130,10 +130,10 @@ static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd
 		fprintf(stderr, "devices: the version that %s reads is gone\n", device->name);
 		_exit(9);
 	}
-	return load(device, pool, going);
+	return load(device, pool, doomed);
 }
 
-struct rd_lessor devices_lessor = { .leave = leave };
+struct rd_lease_ops devices_lease_ops = { .vacate = vacate };
 
 unsigned int devices_orphans(struct rd_pool *pool)
 {

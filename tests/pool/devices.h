@@ -31,7 +31,7 @@ struct devices {
 };
 
 extern struct devices *devices;
-extern struct rd_lessor devices_lessor;
+extern struct rd_lease_ops devices_lease_ops;
 
 void devices_begin(void);
 

@@ -163,7 +163,7 @@ many_point_there() {
 # that repair reads. It is there in the end, unless the catalog could not be read.
 @test "a repair is killed, or fails, at each step" {
 	local step number name action
-	for step in reverse-leave reverse-change journal-appended free-commit; do
+	for step in reverse-vacate reverse-change journal-appended free-commit; do
 		rm -rf pool want
 		mkdir want
 		some_versions

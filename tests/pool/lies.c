@@ -118,7 +118,7 @@ int lies_row(struct rd_pool *pool, u64 (*below)(u64 limit))
 int lies_free(struct rd_pool *pool, u64 (*below)(u64 limit))
 {
 	static const char *const whose[] = {
-		"SELECT frame FROM here ORDER BY random() LIMIT 1",
+		"SELECT frame FROM slot_owner ORDER BY random() LIMIT 1",
 		"SELECT frame FROM journal_frame ORDER BY random() LIMIT 1",
 		"SELECT frame FROM queue ORDER BY random() LIMIT 1",
 		"SELECT frame FROM packing LIMIT 1",

@@ -35,7 +35,7 @@ setup() {
 	rm want/vm1@[12]
 	# What one that was killed has left, and one that fails.
 	scribble vm2
-	! REVDEDUP_FAIL=reverse-leave=kill "${ctl[@]}" snapshot vm2 --from img/vm2 || return
+	! REVDEDUP_FAIL=reverse-vacate=kill "${ctl[@]}" snapshot vm2 --from img/vm2 || return
 	cp --sparse=always img/vm2 want/vm2@2
 	scribble vm2
 	run -1 env REVDEDUP_FAIL=write:3=EIO "${ctl[@]}" snapshot vm2 --from img/vm2

@@ -230,7 +230,7 @@ static void open_pool(void)
 {
 	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
 		fail("cannot open the pool");
-	pool->lessor = &devices_lessor;
+	pool->lease_ops = &devices_lease_ops;
 }
 
 static void close_pool(void)
@@ -314,7 +314,7 @@ static unsigned int chain_length(i64 id, unsigned int slot)
 	for (;;) {
 		if (rd_recipe_load(pool->sql, id, &recipe))
 			fail("recipe %lld is missing", id);
-		if (rd_place_kind(recipe.map.at[slot]) != RD_AT)
+		if (rd_place_kind(recipe.map.at[slot]) != RD_REF)
 			return n;
 		n++;
 		id = rd_place_id(recipe.map.at[slot]);
@@ -329,7 +329,7 @@ static void see_maps(void)
 	bool across = false, chain = false;
 	unsigned int i;
 
-	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT source FROM at ORDER BY source DESC LIMIT 8",
+	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT source FROM recipe_ref ORDER BY source DESC LIMIT 8",
 		       ""))
 		fail("cannot look");
 	while (rd_row_next(row) > 0) {
@@ -338,14 +338,14 @@ static void see_maps(void)
 		if (rd_recipe_load(pool->sql, id, &recipe))
 			fail("recipe %lld is missing", id);
 		for (i = 0; i < RD_SEG_BLOCKS; i++) {
-			if (rd_place_kind(recipe.map.at[i]) != RD_AT)
+			if (rd_place_kind(recipe.map.at[i]) != RD_REF)
 				continue;
 			across |= rd_place_slot(recipe.map.at[i]) != i;
 		}
 	}
 	rd_row_done(row);
 	row = NULL;
-	if (rd_sql_ask(pool->sql, &row, "SELECT source FROM at ORDER BY source LIMIT 4", ""))
+	if (rd_sql_ask(pool->sql, &row, "SELECT source FROM recipe_ref ORDER BY source LIMIT 4", ""))
 		fail("cannot look");
 	while (rd_row_next(row) > 0 && !chain) {
 		i64 id = rd_row_i64(row, 0);
@@ -353,7 +353,7 @@ static void see_maps(void)
 		if (rd_recipe_load(pool->sql, id, &recipe))
 			fail("recipe %lld is missing", id);
 		for (i = 0; i < RD_SEG_BLOCKS && !chain; i += 7)
-			if (rd_place_kind(recipe.map.at[i]) == RD_AT)
+			if (rd_place_kind(recipe.map.at[i]) == RD_REF)
 				chain = chain_length(id, i) >= 5;
 	}
 	covered[AT_ACROSS] += across;
@@ -643,7 +643,7 @@ static void see_frames(void)
 	unsigned int i;
 
 	memset(is_used, 0, sizeof(is_used));
-	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT frame FROM here", ""))
+	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT frame FROM slot_owner", ""))
 		fail("cannot look");
 	while (rd_row_next(row) > 0)
 		is_used[rd_row_i64(row, 0)] = true;
@@ -731,7 +731,7 @@ static i64 nr_held(void)
 
 static i64 data_blocks(void)
 {
-	return number("SELECT coalesce(sum(n), 0) FROM here");
+	return number("SELECT coalesce(sum(n), 0) FROM slot_owner");
 }
 
 /* What would be free if these went: of @volume's versions @first and those after. */
@@ -766,7 +766,7 @@ static void do_delete(struct model_volume *volume, unsigned int nr)
 
 	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
 	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
-	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM at") && nr;
+	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM recipe_ref") && nr;
 	if (delete_version(volume, nr))
 		fail("delete of %s@%lld failed", volume->name, volume->versions[nr]->number);
 	/* What only a device had held that is gone may go as well. */
@@ -983,21 +983,21 @@ static void check_some(void)
 /* --- what the recount must find */
 
 static const char *const plants[] = {
-	"UPDATE uses SET names = names + 1 WHERE recipe ="
+	"UPDATE uses SET refs = refs + 1 WHERE recipe ="
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
-	"UPDATE uses SET latest = latest + 1 WHERE recipe ="
+	"UPDATE uses SET latest_refs = latest_refs + 1 WHERE recipe ="
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
 	"UPDATE uses SET whole = 1 - whole WHERE recipe ="
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
 	"DELETE FROM uses WHERE recipe = (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
-	"UPDATE at SET n = n + 1 WHERE (target, source) ="
-	" (SELECT target, source FROM at LIMIT 1 OFFSET ?)",
-	"DELETE FROM at WHERE (target, source) ="
-	" (SELECT target, source FROM at LIMIT 1 OFFSET ?)",
-	"UPDATE here SET n = n + 1 WHERE (frame, recipe) ="
-	" (SELECT frame, recipe FROM here LIMIT 1 OFFSET ?)",
-	"DELETE FROM here WHERE (frame, recipe) ="
-	" (SELECT frame, recipe FROM here LIMIT 1 OFFSET ?)",
+	"UPDATE recipe_ref SET n = n + 1 WHERE (target, source) ="
+	" (SELECT target, source FROM recipe_ref LIMIT 1 OFFSET ?)",
+	"DELETE FROM recipe_ref WHERE (target, source) ="
+	" (SELECT target, source FROM recipe_ref LIMIT 1 OFFSET ?)",
+	"UPDATE slot_owner SET n = n + 1 WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM slot_owner LIMIT 1 OFFSET ?)",
+	"DELETE FROM slot_owner WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM slot_owner LIMIT 1 OFFSET ?)",
 	"DELETE FROM segment WHERE (volume, segment, born) ="
 	" (SELECT volume, segment, born FROM segment WHERE recipe <> 0 LIMIT 1 OFFSET ?)",
 	"UPDATE segment SET recipe = 0 WHERE (volume, segment, born) ="
@@ -1011,7 +1011,7 @@ static const char *const plants[] = {
 	/* All but each eighth slot. */
 	"INSERT OR REPLACE INTO queue"
 	" SELECT frame, CAST(replace(hex(zeroblob(64)), '00', char(127)) AS BLOB)"
-	" FROM here GROUP BY frame HAVING sum(n) > 64 LIMIT 1 OFFSET ?",
+	" FROM slot_owner GROUP BY frame HAVING sum(n) > 64 LIMIT 1 OFFSET ?",
 	"UPDATE version SET sum = zeroblob(16) WHERE id ="
 	" (SELECT s.id FROM version AS s JOIN segment ON segment.volume = s.volume"
 	" WHERE recipe <> 0 AND born = number LIMIT 1 OFFSET ?)",
@@ -1147,7 +1147,7 @@ static void plant_circle(void)
 		fail("cannot begin");
 	for (i = 0; i < nr; i++) {
 		map = recipes[i].map;
-		map.at[1] = rd_place_make(RD_AT, recipes[nr - 1 - i].id, 1);
+		map.at[1] = rd_place_make(RD_REF, recipes[nr - 1 - i].id, 1);
 		if (rd_recipe_change(pool->sql, &recipes[i], recipes[i].frame, &map))
 			fail("cannot plant a circle");
 	}
@@ -1205,11 +1205,11 @@ static struct {
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
-	{ "free-leave", 0 }, { "hand-over", 0 },
+	{ "free-vacate", 0 }, { "hand-over", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
 	{ "lease-add", 0 }, { "lease-drop", 0 },
 	{ "pages-begun", 0 }, { "pages-sync", 0 }, { "pages-write", 0 },
-	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-leave", 0 },
+	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-vacate", 0 },
 	{ "reverse-stream", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
 	{ "write", 0 },
@@ -1317,7 +1317,7 @@ static int run_failing(const struct job *job)
 			_exit(9);
 		if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
 			_exit(1);
-		pool->lessor = &devices_lessor;
+		pool->lease_ops = &devices_lease_ops;
 		r = job ? run_job(job) : 0;
 		_exit(rd_pool_close(pool, r) ? 1 : 0);
 	}
@@ -1442,7 +1442,7 @@ static void delete_all(void)
 			do_delete(&volumes[v], below(volumes[v].nr));
 	}
 	check_pool();
-	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM here"))
+	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM slot_owner"))
 		fail("something is left when all is deleted");
 }
 
@@ -1450,8 +1450,8 @@ static void delete_all(void)
 
 static const char *const counted[] = {
 	"SELECT count(*) FROM version", "SELECT count(*) FROM segment",
-	"SELECT count(*) FROM recipe", "SELECT sum(names) FROM uses",
-	"SELECT sum(latest) FROM uses", "SELECT sum(n) FROM at", "SELECT sum(n) FROM here",
+	"SELECT count(*) FROM recipe", "SELECT sum(refs) FROM uses",
+	"SELECT sum(latest_refs) FROM uses", "SELECT sum(n) FROM recipe_ref", "SELECT sum(n) FROM slot_owner",
 	"SELECT count(*) FROM superseded", "SELECT count(*) FROM queue",
 	"SELECT count(*) FROM lease",
 };
@@ -1750,7 +1750,7 @@ static enum rd_break break_of(const char *name)
 		[RD_BREAK_MOVE_SYNC] = "move-sync",
 		[RD_BREAK_PUNCH] = "punch",
 		[RD_BREAK_HIT] = "hit",
-		[RD_BREAK_LEAVE] = "leave",
+		[RD_BREAK_VACATE] = "vacate",
 		[RD_BREAK_HOLD] = "hold",
 		[RD_BREAK_PAGES] = "pages",
 	};

@@ -156,7 +156,7 @@ open(path, "wb").write(pages)' pool/catalog.db-pages $((SEED + round)) $((round 
 
 @test "what is free and in use is not written to" {
 	frame=$(python3 -c 'import sqlite3
-print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM here").fetchone()[0])')
+print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_owner").fetchone()[0])')
 	edit "DELETE FROM extent"
 	edit "INSERT INTO extent VALUES(?, 20)" "$frame"
 	dd if=/dev/urandom of=new bs=1M count=1 status=none

@@ -263,7 +263,7 @@ broken_base() {
 
 @test "one that finishes what another has left is stopped" {
 	local step
-	for step in snapshot-finish reverse-leave reverse-change free-commit; do
+	for step in snapshot-finish reverse-vacate reverse-change free-commit; do
 		broken_base "$step"
 		stop_everywhere tag vm1@2 +gold
 	done

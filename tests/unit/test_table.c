@@ -545,7 +545,7 @@ static void fill(int fd, u64 bytes)
 
 struct home {
 	struct volume volume;
-	struct rd_finish finish;
+	struct rd_copy_home finish;
 	int old_base;		/* a copy of the base before */
 	u64 base_bytes;
 };
@@ -629,16 +629,16 @@ static void come_home(u64 sectors, u64 more)
 	new_home(&home, sectors, 5000, more);
 	flags = home.volume.meta.super.flags;
 	count_of(&home, &pool, &zero);
-	assert_int_equal(rd_finish_plan(&home.finish), 0);
+	assert_int_equal(rd_copy_home_plan(&home.finish), 0);
 	assert_int_equal(home.finish.nr_pool, pool);
 	assert_int_equal(home.finish.nr_zero, zero);
-	assert_int_equal(rd_finish_copy(&home.finish), 0);
+	assert_int_equal(rd_copy_home_copy(&home.finish), 0);
 	expect_home(&home);
 	/* The table stands as it was until the end, and it may all be repeated. */
 	open_volume(&home.volume);
 	assert_int_equal(home.volume.meta.super.flags, flags);
-	assert_int_equal(rd_finish_copy(&home.finish), 0);
-	assert_int_equal(rd_finish_seal(&home.finish), 0);
+	assert_int_equal(rd_copy_home_copy(&home.finish), 0);
+	assert_int_equal(rd_copy_home_seal(&home.finish), 0);
 	expect_home(&home);
 	open_volume(&home.volume);
 	assert_int_equal(home.volume.meta.super.flags, DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK);
@@ -676,15 +676,15 @@ static void in_pieces(void **state)
 	write_volume(&home.volume);
 	open_volume(&home.volume);
 	home.finish.meta_fd = home.volume.fd;
-	assert_int_equal(rd_finish_plan(&home.finish), 0);
-	assert_int_equal(rd_finish_copy(&home.finish), 0);
+	assert_int_equal(rd_copy_home_plan(&home.finish), 0);
+	assert_int_equal(rd_copy_home_copy(&home.finish), 0);
 	expect_home(&home);
 	free_home(&home);
 }
 
 static unsigned int nr_bad;
 
-static void count_bad(struct rd_finish *finish, const struct rd_run *run)
+static void count_bad(struct rd_copy_home *finish, const struct rd_run *run)
 {
 	(void)finish;
 	(void)run;
@@ -705,19 +705,19 @@ static void refused_plans(void **state)
 	write_volume(&home.volume);
 	open_volume(&home.volume);
 	home.finish.bad = count_bad;
-	assert_int_equal(rd_finish_plan(&home.finish), 0);
+	assert_int_equal(rd_copy_home_plan(&home.finish), 0);
 	home.finish.pool_blocks = 4999;
 	nr_bad = 0;
-	assert_int_equal(rd_finish_plan(&home.finish), -ERANGE);
+	assert_int_equal(rd_copy_home_plan(&home.finish), -ERANGE);
 	assert_int_equal(nr_bad, 2);
 	assert_int_equal(home.finish.nr_outside, 51);
 	home.finish.pool_blocks = 5000;
 	assert_int_equal(pwrite(home.volume.fd, &nothing, 8,
 				(dmr_page_block(1) << DMR_BLOCK_SHIFT) + 88), 8);
-	assert_int_equal(rd_finish_plan(&home.finish), -EBADMSG);
+	assert_int_equal(rd_copy_home_plan(&home.finish), -EBADMSG);
 	assert_int_equal(home.finish.nr_damaged, 1);
 	/* What was right in the plan may be gone when it is read again. */
-	assert_int_equal(rd_finish_copy(&home.finish), -EIO);
+	assert_int_equal(rd_copy_home_copy(&home.finish), -EIO);
 	assert_string_equal(home.finish.what, "cannot read the table again");
 	free_home(&home);
 }
@@ -733,11 +733,11 @@ static void failing_devices(void **state)
 	write_volume(&home.volume);
 	open_volume(&home.volume);
 	assert_int_equal(ftruncate(home.finish.pool_fd, 3500 << 12), 0);
-	assert_int_equal(rd_finish_copy(&home.finish), -EIO);
+	assert_int_equal(rd_copy_home_copy(&home.finish), -EIO);
 	assert_string_equal(home.finish.what, "cannot read the pool");
 	assert_int_equal(ftruncate(home.finish.pool_fd, 5000 << 12), 0);
 	assert_int_equal(fcntl(home.finish.base_fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
-	assert_int_equal(rd_finish_copy(&home.finish), -EPERM);
+	assert_int_equal(rd_copy_home_copy(&home.finish), -EPERM);
 	assert_string_equal(home.finish.what, "cannot write the base");
 	free_home(&home);
 }

@@ -16,7 +16,7 @@ enum rd_break {
 	RD_BREAK_MOVE_SYNC,	/* nor what compaction moved */
 	RD_BREAK_PUNCH,		/* places go before the journal knows */
 	RD_BREAK_HIT,		/* what the pool had is not looked up again */
-	RD_BREAK_LEAVE,		/* places go before the devices have left them */
+	RD_BREAK_VACATE,		/* places go before the devices have left them */
 	RD_BREAK_HOLD,		/* what a device reads is deleted as all else */
 	RD_BREAK_PAGES,		/* the page map is not flushed before the catalog and its log */
 };

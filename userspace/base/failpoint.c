@@ -81,7 +81,7 @@ int rd_transfer_point(const char *name, bool *ret_short)
 	return act(action + 1, ret_short);
 }
 
-int rd_point(const char *name)
+int rd_failpoint(const char *name)
 {
 	bool is_short;
 

@@ -18,11 +18,11 @@
 
 #ifdef RD_TEST
 /* 0, or the -errno that the step fails with. */
-int rd_point(const char *name);
+int rd_failpoint(const char *name);
 /* The same of a read or write; *@ret_short: not all of it is to be done. */
 int rd_transfer_point(const char *name, bool *ret_short);
 #else
-static inline int rd_point(const char *name)
+static inline int rd_failpoint(const char *name)
 {
 	(void)name;
 	return 0;

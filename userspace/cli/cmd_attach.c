@@ -11,7 +11,7 @@
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
 #include "host/volume/freeze.h"
-#include "host/volume/lessor.h"
+#include "host/volume/tenants.h"
 #include "host/volume/stack.h"
 #include "cli.h"
 

@@ -102,7 +102,7 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	i64 blocks;
 	int r;
 
-	r = rd_sql_number(ctl->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM here", "");
+	r = rd_sql_number(ctl->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM slot_owner", "");
 	if (!r)
 		r = rd_frames_queued(ctl->pool->sql, &queued);
 	*ret = r ? 0 : (blocks + queued) * RD_BLOCK_SIZE;

@@ -158,8 +158,8 @@ static int diff_all(struct diff *diff)
 				continue;
 			r = diff_segment(diff, first + i);
 			if (!r)
-				r = rd_pool_tell(diff->ctl->pool, "diff",
-						 (first + i) << RD_SEG_SHIFT, nr << RD_SEG_SHIFT);
+				r = rd_pool_progress(diff->ctl->pool, "diff",
+						     (first + i) << RD_SEG_SHIFT, nr << RD_SEG_SHIFT);
 		}
 	}
 	if (!r)

@@ -198,8 +198,8 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 			counts->whole += !r && whole;
 		}
 		if (!r)
-			r = rd_pool_tell(ctl->pool, "show", (first + len) << RD_SEG_SHIFT,
-					 nr << RD_SEG_SHIFT);
+			r = rd_pool_progress(ctl->pool, "show", (first + len) << RD_SEG_SHIFT,
+					     nr << RD_SEG_SHIFT);
 	}
 	return r;
 }

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "host/sys/mounts.h"
-#include "host/volume/lessor.h"
+#include "host/volume/tenants.h"
 #include "host/volume/mapped.h"
 #include "host/volume/mount.h"
 #include "cli.h"

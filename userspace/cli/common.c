@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "host/sys/block.h"
 #include "host/sys/loop.h"
-#include "host/volume/lessor.h"
+#include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
 
@@ -54,7 +54,7 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 	if (mode != RD_POOL_READ)
 		signal(SIGPIPE, SIG_IGN);
 	ctl->pool->progress = &ctl->progress.progress;
-	ctl->pool->lessor = &rd_host_lessor;
+	ctl->pool->lease_ops = &rd_host_lease_ops;
 	return 0;
 }
 

@@ -260,12 +260,12 @@ static int copied(void *ctx, const struct rd_version *version)
 	live->at->version_uid = live->is_shared ? 0 : version->uid;
 	r = rd_attachment_save(live->at);
 	if (!r)
-		r = rd_point("live-commit");
+		r = rd_failpoint("live-commit");
 	if (!r)
 		r = rd_target_commit(live->at->device, live->freeze.epoch, version->number);
 	live->committed = !r;
 	if (!r)
-		r = rd_point("live-committed");
+		r = rd_failpoint("live-committed");
 	if (!r)
 		r = rd_freeze_end(live->at);
 	rd_lock_drop(&live->shut);

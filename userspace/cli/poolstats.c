@@ -26,7 +26,7 @@ static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
 static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 {
 	static const char *const questions[] = {
-		"SELECT coalesce(sum(n), 0) FROM here",
+		"SELECT coalesce(sum(n), 0) FROM slot_owner",
 		"SELECT coalesce(sum(len), 0) FROM extent",
 		"SELECT count(*) FROM queue",
 	};

@@ -28,7 +28,7 @@
 
 /* The plan */
 
-static void count(struct rd_finish *finish, const struct rd_run *run)
+static void count(struct rd_copy_home *finish, const struct rd_run *run)
 {
 	bool outside = false;
 
@@ -48,7 +48,7 @@ static void count(struct rd_finish *finish, const struct rd_run *run)
 		finish->bad(finish, run);
 }
 
-int rd_finish_plan(struct rd_finish *finish)
+int rd_copy_home_plan(struct rd_copy_home *finish)
 {
 	struct rd_table_walk walk;
 	struct rd_run run;
@@ -82,7 +82,7 @@ struct job {
 };
 
 struct window {
-	struct rd_finish *finish;
+	struct rd_copy_home *finish;
 	u8 *data;
 	u64 first;		/* block of the volume */
 	unsigned int nr_blocks;	/* up to the last that is not BASE */
@@ -358,7 +358,7 @@ static void fill_window(struct window *window, struct rd_table_walk *walk,
 
 static int copy_windows(struct window *window)
 {
-	struct rd_finish *finish = window->finish;
+	struct rd_copy_home *finish = window->finish;
 	struct rd_run run = { .len = 0 };
 	struct rd_table_walk walk;
 	int r = 0;
@@ -379,7 +379,7 @@ static int copy_windows(struct window *window)
 	return r;
 }
 
-int rd_finish_copy(struct rd_finish *finish)
+int rd_copy_home_copy(struct rd_copy_home *finish)
 {
 	struct window *window = calloc(1, sizeof(*window));
 	int r = -ENOMEM;
@@ -400,7 +400,7 @@ int rd_finish_copy(struct rd_finish *finish)
 	return r;
 }
 
-int rd_finish_seal(struct rd_finish *finish)
+int rd_copy_home_seal(struct rd_copy_home *finish)
 {
 	struct dmr_super super = finish->meta->super;
 
@@ -410,5 +410,5 @@ int rd_finish_seal(struct rd_finish *finish)
 	super.hydrate_mib = 0;
 	super.seq++;
 	finish->what = "cannot write the superblock";
-	return rd_super_write(finish->meta_fd, &super);
+	return rd_meta_super_write(finish->meta_fd, &super);
 }

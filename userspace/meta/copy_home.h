@@ -8,12 +8,12 @@
  * whatever a crash leaves, beginning anew is right. The content of the volume is
  * the same before, in between and after, so the dirty bits stay.
  */
-#ifndef RD_FINISH_H
-#define RD_FINISH_H
+#ifndef RD_COPY_HOME_H
+#define RD_COPY_HOME_H
 
 #include "table_read.h"
 
-struct rd_finish {
+struct rd_copy_home {
 	const struct rd_meta *meta;
 	int meta_fd;
 	int base_fd;
@@ -21,18 +21,18 @@ struct rd_finish {
 	u64 pool_blocks;	/* that the pool has */
 
 	/* May be NULL: a run that cannot be copied. */
-	void (*bad)(struct rd_finish *finish, const struct rd_run *run);
+	void (*bad)(struct rd_copy_home *finish, const struct rd_run *run);
 	/* May be NULL: how much is done of nr_pool + nr_zero. */
-	void (*tell)(struct rd_finish *finish, u64 done);
+	void (*tell)(struct rd_copy_home *finish, u64 done);
 
-	/* Filled by rd_finish_plan(): blocks */
+	/* Filled by rd_copy_home_plan(): blocks */
 	u64 nr_pool;
 	u64 nr_zero;
 	u64 nr_damaged;
 	u64 nr_unreadable;
 	u64 nr_outside;		/* of the pool */
 
-	/* What failed, where rd_finish_copy() or rd_finish_seal() did. */
+	/* What failed, where rd_copy_home_copy() or rd_copy_home_seal() did. */
 	const char *what;
 };
 
@@ -40,12 +40,12 @@ struct rd_finish {
  * Look at all of the table and change nothing: 0, or what is wrong with it:
  * -EBADMSG (damaged), -EIO (unreadable) or -ERANGE (outside of the pool).
  */
-int rd_finish_plan(struct rd_finish *finish);
+int rd_copy_home_plan(struct rd_copy_home *finish);
 
 /* Bring the blocks home, and flush the base: 0 or -errno. */
-int rd_finish_copy(struct rd_finish *finish);
+int rd_copy_home_copy(struct rd_copy_home *finish);
 
-/* After rd_finish_copy(): all is BASE. 0 or -errno. */
-int rd_finish_seal(struct rd_finish *finish);
+/* After rd_copy_home_copy(): all is BASE. 0 or -errno. */
+int rd_copy_home_seal(struct rd_copy_home *finish);
 
 #endif

@@ -18,7 +18,7 @@ static int write_copy(int fd, const struct dmr_super *super, u64 block)
 	return r;
 }
 
-int rd_super_write(int fd, const struct dmr_super *super)
+int rd_meta_super_write(int fd, const struct dmr_super *super)
 {
 	int ra = write_copy(fd, super, 0);
 	int rb = write_copy(fd, super, super->meta_blocks - 1);
@@ -33,5 +33,5 @@ int rd_meta_mark_lost(int fd, const struct rd_meta *meta)
 	super.flags |= DMR_FLAG_LOST;
 	super.lost_epoch = super.epoch;
 	super.seq++;
-	return rd_super_write(fd, &super);
+	return rd_meta_super_write(fd, &super);
 }

@@ -10,7 +10,7 @@
  * what is there. The copy with the greater number is the state, so one will do:
  * 0, or -errno where neither was written.
  */
-int rd_super_write(int fd, const struct dmr_super *super);
+int rd_meta_super_write(int fd, const struct dmr_super *super);
 
 /* Writes may have passed the target by: all segments will be dirty. 0 or -errno. */
 int rd_meta_mark_lost(int fd, const struct rd_meta *meta);

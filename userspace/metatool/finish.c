@@ -16,7 +16,7 @@
 #define MIB_BLOCKS	256
 
 struct finish {
-	struct rd_finish finish;
+	struct rd_copy_home finish;
 	struct rd_tool *tool;
 	const char *base;
 	const char *pool;
@@ -33,7 +33,7 @@ static u64 now_ms(void)
 	return (u64)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void tell(struct rd_finish *base, u64 done)
+static void tell(struct rd_copy_home *base, u64 done)
 {
 	struct finish *finish = (struct finish *)base;
 	u64 all = base->nr_pool + base->nr_zero, now = now_ms();
@@ -48,7 +48,7 @@ static void tell(struct rd_finish *base, u64 done)
 
 /* Refusals */
 
-static void bad(struct rd_finish *base, const struct rd_run *run)
+static void bad(struct rd_copy_home *base, const struct rd_run *run)
 {
 	char text[RD_PLACE_TEXT];
 
@@ -122,7 +122,7 @@ static bool is_other_pool(const struct finish *finish)
 static int check_devices(struct finish *finish)
 {
 	const struct dmr_super *super = &finish->tool->meta.super;
-	struct rd_finish *f = &finish->finish;
+	struct rd_copy_home *f = &finish->finish;
 	u64 base_bytes, pool_bytes;
 	bool is_device;
 	int r;
@@ -180,8 +180,8 @@ static void print_end(struct finish *finish, const char *did, bool linear_ok)
 
 static int bring_home(struct finish *finish)
 {
-	struct rd_finish *f = &finish->finish;
-	int r = rd_finish_plan(f);
+	struct rd_copy_home *f = &finish->finish;
+	int r = rd_copy_home_plan(f);
 
 	if (r)
 		return refuse_table(finish, r);
@@ -191,9 +191,9 @@ static int bring_home(struct finish *finish)
 	}
 	if (!is_agreed(finish))
 		return rd_tool_fail("nothing was changed");
-	r = rd_finish_copy(f);
+	r = rd_copy_home_copy(f);
 	if (!r)
-		r = rd_finish_seal(f);
+		r = rd_copy_home_seal(f);
 	if (r)
 		return rd_tool_fail("%s: %s; nothing is lost, begin again when that is mended",
 				    f->what, strerror(-r));

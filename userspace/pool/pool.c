@@ -362,7 +362,7 @@ static bool is_stopped(const struct rd_pool *pool)
 	return pool->progress && pool->progress->stop && *pool->progress->stop;
 }
 
-int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total)
+int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total)
 {
 	const struct rd_progress *progress = pool->progress;
 

@@ -11,7 +11,7 @@
 #include "pool/catalog/catalog.h"
 #include "pool/data/area.h"
 
-struct rd_lessor;
+struct rd_lease_ops;
 
 /*
  * Is the data area that of the catalog, as both were left? Each knows how far the other
@@ -37,7 +37,7 @@ struct rd_pool {
 	struct rd_lock lock;		/* shared: it is open */
 	unsigned int wait_ms;		/* for locks of others */
 	const struct rd_progress *progress;	/* or NULL */
-	struct rd_lessor *lessor;	/* or NULL: see lease.h */
+	struct rd_lease_ops *lease_ops;	/* or NULL: see lease.h */
 	bool told_unreachable;		/* that a device is */
 	enum rd_life life;		/* of one that is only read */
 
@@ -94,7 +94,7 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 int rd_pool_close(struct rd_pool *pool, int r);
 
 /* -EINTR once the user has asked to stop. Also tells how far the work is. */
-int rd_pool_tell(struct rd_pool *pool, const char *what, u64 done, u64 total);
+int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total);
 
 /* Take a lock of others', or say who has it and return -EBUSY. */
 int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,

@@ -8,11 +8,11 @@ churn_versions=300
 churn_keep=20
 churn_mib=256
 
-# Prints "SEGMENT RECIPE AT HERE".
+# Prints "SEGMENT RECIPE REF OWN".
 count_rows() {
 	sqlite3 -readonly -separator ' ' "$REVDEDUP_POOL/catalog.db" "SELECT
 		(SELECT count(*) FROM segment), (SELECT count(*) FROM recipe),
-		(SELECT count(*) FROM at), (SELECT count(*) FROM here)"
+		(SELECT count(*) FROM recipe_ref), (SELECT count(*) FROM slot_owner)"
 }
 
 no_out() { rm -f "$dir/out"; }

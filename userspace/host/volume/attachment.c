@@ -258,7 +258,7 @@ int rd_attachment_save(const struct rd_attachment *at)
 	if (!r)
 		r = write_file(tmp, at);
 	if (!r)
-		r = rd_point("attachment-rename");
+		r = rd_failpoint("attachment-rename");
 	if (!r && rename(tmp, path))
 		r = rd_err(-errno, "cannot write '%s'", path);
 	return r ? r : rd_sync_directory(dir);

@@ -15,8 +15,8 @@
 #include "host/sys/lvm.h"
 #include "pool/engine/engine.h"
 #include "clone.h"
-#include "image.h"
-#include "lessor.h"
+#include "version_table.h"
+#include "tenants.h"
 #include "stack.h"
 
 struct clone {
@@ -132,20 +132,20 @@ static int make_lvs(struct clone *clone)
 	make_tag(at, tag);
 	r = rd_lv_create_tagged(&clone->base, sectors * 512, clone->options->thin_pool, tag);
 	if (!r)
-		r = rd_point("clone-base");
+		r = rd_failpoint("clone-base");
 	if (!r)
 		r = rd_block_sectors(at->base, &sectors);
 	if (!r)
 		r = rd_lv_create(&clone->meta, rd_stack_meta_bytes(sectors));
 	if (!r)
-		r = rd_point("clone-meta");
+		r = rd_failpoint("clone-meta");
 	return r ? r : rd_attachment_identify(at);
 }
 
 static int write_table(const struct clone *clone)
 {
 	const struct rd_attachment *at = clone->at;
-	struct rd_image image = {
+	struct rd_version_table image = {
 		.volume_uuid = at->uuid,
 		.base_is_zeros = clone->base_is_zeros,
 		.hydrate = !clone->options->stay,
@@ -159,7 +159,7 @@ static int write_table(const struct clone *clone)
 	r = rd_block_sectors(at->base, &image.sectors);
 	if (!r)
 		r = rd_block_sectors(at->meta, &sectors);
-	return r ? r : rd_image_write(clone->pool, clone->version, &image, fd, sectors * 512);
+	return r ? r : rd_version_table_write(clone->pool, clone->version, &image, fd, sectors * 512);
 }
 
 static int bring_up(struct rd_attachment *at)
@@ -183,15 +183,15 @@ static int make_device(struct clone *clone)
 		r = rd_lease_add(clone->pool, clone->version,
 				 rd_part_uuid(device, clone->at, NULL), &lease);
 	if (!r)
-		r = rd_point("clone-leased");
+		r = rd_failpoint("clone-leased");
 	if (!r)
 		r = write_table(clone);
 	if (!r)
-		r = rd_point("clone-table");
+		r = rd_failpoint("clone-table");
 	if (!r)
 		r = bring_up(clone->at);
 	if (!r)
-		r = rd_point("clone-up");
+		r = rd_failpoint("clone-up");
 	rd_lock_drop(&shut);
 	return r;
 }
@@ -208,7 +208,7 @@ static int make(struct clone *clone)
 
 	r = save(clone->at, true);
 	if (!r)
-		r = rd_point("clone-noted");
+		r = rd_failpoint("clone-noted");
 	if (!r)
 		r = make_lvs(clone);
 	if (!r)

@@ -138,7 +138,7 @@ static int freeze_meta(const struct rd_attachment *at)
 	r = rd_dm_suspend(rd_part_name(meta, at, "meta"), 0);
 	if (r)
 		return r;
-	r = rd_point("freeze-meta");
+	r = rd_failpoint("freeze-meta");
 	if (!r)
 		r = resume_part(at, "metasnap", RD_DM_LATER);
 	resumed = rd_dm_resume(meta, RD_DM_PRIVATE | RD_DM_LATER);
@@ -157,7 +157,7 @@ static int checkpoint(struct rd_freeze *freeze)
 static int while_suspended(void *ctx)
 {
 	struct rd_freeze *freeze = ctx;
-	int r = rd_point("freeze-suspended");
+	int r = rd_failpoint("freeze-suspended");
 
 	if (!r && freeze->has_view)
 		r = freeze_meta(freeze->at);
@@ -165,7 +165,7 @@ static int while_suspended(void *ctx)
 		r = resume_part(freeze->at, "snap", RD_DM_LATER);
 	if (!r)
 		r = checkpoint(freeze);
-	return r ? r : rd_point("freeze-checkpoint");
+	return r ? r : rd_failpoint("freeze-checkpoint");
 }
 
 static int pause_volume(struct rd_freeze *freeze)
@@ -247,11 +247,11 @@ static int begin(struct rd_freeze *freeze, const struct rd_freeze_options *optio
 	if (!r && freeze->has_view)
 		r = prepare_meta(freeze, options);
 	if (!r)
-		r = rd_point("freeze-prepared");
+		r = rd_failpoint("freeze-prepared");
 	if (!r)
 		r = hold_and_pause(freeze, options);
 	if (!r)
-		r = rd_point("freeze-resumed");
+		r = rd_failpoint("freeze-resumed");
 	return r ? r : set_source(freeze);
 }
 

@@ -173,11 +173,11 @@ int rd_hold_begin(struct rd_hold *hold, const struct rd_attachment *at, unsigned
 		return r;
 	r = run_hooks(hold);
 	if (!r)
-		r = rd_point("hold-hooks");
+		r = rd_failpoint("hold-hooks");
 	if (!r)
 		r = freeze(hold);
 	if (!r)
-		r = rd_point("hold-frozen");
+		r = rd_failpoint("hold-frozen");
 	if (r)
 		rd_hold_end(hold);
 	return r;

@@ -14,8 +14,8 @@
 #include "host/sys/loop.h"
 #include "host/sys/mounts.h"
 #include "pool/engine/engine.h"
-#include "image.h"
-#include "lessor.h"
+#include "version_table.h"
+#include "tenants.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
@@ -28,15 +28,15 @@
 static int open_image(struct rd_pool *pool, const struct rd_version *version,
 		      char path[RD_LOOP_PATH])
 {
-	u64 bytes = rd_image_bytes(rd_version_sectors(version));
-	struct rd_image image = { .sectors = rd_version_sectors(version) };
+	u64 bytes = rd_version_table_bytes(rd_version_sectors(version));
+	struct rd_version_table image = { .sectors = rd_version_sectors(version) };
 	int r;
 
 	RD_CLOSE int fd = rd_temporary_file(pool->path, bytes);
 
 	if (fd < 0)
 		return fd;
-	r = rd_image_write(pool, version, &image, fd, bytes);
+	r = rd_version_table_write(pool, version, &image, fd, bytes);
 	return r ? r : rd_loop_open(fd, true, path);
 }
 
@@ -87,7 +87,7 @@ static int make_read_only(struct rd_pool *pool, const struct rd_version *version
 	if (!r) {
 		r = rd_lease_add(pool, version, uuid, &lease);
 		if (!r)
-			r = rd_point("map-leased");
+			r = rd_failpoint("map-leased");
 		if (!r)
 			r = load_version(pool, version, name);
 		if (!r)
@@ -114,7 +114,7 @@ static int make_overlay(struct rd_pool *pool, const struct rd_version *version,
 		return file < 0 ? file : cow;
 	snprintf(id, sizeof(id), "%.100s-rw", uuid);
 	snprintf(params, sizeof(params), "%s %s N %u", rd_dm_path(path, below), loop, CHUNK);
-	r = rd_point("map-overlay");
+	r = rd_failpoint("map-overlay");
 	if (!r)
 		r = rd_dm_create(name, id);
 	if (r)

@@ -9,7 +9,7 @@
 #include "host/sys/block.h"
 #include "host/sys/mounts.h"
 #include "host/sys/run.h"
-#include "lessor.h"
+#include "tenants.h"
 #include "mapped.h"
 #include "mount.h"
 

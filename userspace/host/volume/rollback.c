@@ -11,8 +11,8 @@
 #include "pool/engine/engine.h"
 #include "pool/engine/proof.h"
 #include "guard.h"
-#include "image.h"
-#include "lessor.h"
+#include "version_table.h"
+#include "tenants.h"
 #include "poolblocks.h"
 #include "rollback.h"
 
@@ -149,7 +149,7 @@ static int add_segments(struct rollback *rb, u64 first, u64 end)
 	int r;
 
 	rb->report->nr_segs += end - first;
-	r = rd_image_walk(rb->pool, rb->version, first, end - first, add_range, rb);
+	r = rd_version_table_walk(rb->pool, rb->version, first, end - first, add_range, rb);
 	return r ? r : add_beyond(rb, first, end);
 }
 
@@ -252,21 +252,21 @@ static int set_all(struct rollback *rb)
 	if (!r)
 		r = rd_dm_message(rb->at->device, "begin", NULL);
 	if (!r)
-		r = rd_point("rollback-begun");
+		r = rd_failpoint("rollback-begun");
 	if (!r)
 		r = send_messages(rb);
 	if (!r)
-		r = rd_point("rollback-set");
+		r = rd_failpoint("rollback-set");
 	return r ? r : rd_dm_message(rb->at->device, "end", NULL);
 }
 
 static int while_suspended(void *ctx)
 {
-	int r = rd_point("rollback-suspended");
+	int r = rd_failpoint("rollback-suspended");
 
 	if (!r)
 		r = set_all(ctx);
-	return r ? r : rd_point("rollback-ended");
+	return r ? r : rd_failpoint("rollback-ended");
 }
 
 static int pause_volume(struct rollback *rb)

@@ -10,7 +10,7 @@
 #include "pages.h"
 
 #define APPLICATION_ID	0x52445043	/* "RDPC" */
-#define SCHEMA_VERSION	4
+#define SCHEMA_VERSION	5
 
 const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = { "volume", 1, 4 },
@@ -24,7 +24,7 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 
 static const char schema[] =
 "PRAGMA application_id = 1380208707;"
-"PRAGMA user_version = 4;"
+"PRAGMA user_version = 5;"
 "BEGIN;"
 /* One row: whose catalog it is, and how far it and the journal are. */
 "CREATE TABLE state("
@@ -98,20 +98,20 @@ static const char schema[] =
  */
 "CREATE TABLE uses("
 "	recipe INTEGER PRIMARY KEY,"
-"	names INTEGER NOT NULL CHECK(names >= 0),"
-"	latest INTEGER NOT NULL CHECK(latest >= 0),"
+"	refs INTEGER NOT NULL CHECK(refs >= 0),"
+"	latest_refs INTEGER NOT NULL CHECK(latest_refs >= 0),"
 "	whole INTEGER NOT NULL,"
 "	quick INTEGER);"		/* sum, see quick.h; NULL: not known */
 /* What a newest version has in pieces: the next snapshot makes it whole. */
-"CREATE INDEX uses_pieces ON uses(recipe) WHERE latest > 0 AND whole = 0;"
-/* How many blocks of @source are AT @target. */
-"CREATE TABLE at("
+"CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0;"
+/* How many blocks of @source are REF @target. */
+"CREATE TABLE recipe_ref("
 "	target INTEGER NOT NULL,"
 "	source INTEGER NOT NULL,"
 "	n INTEGER NOT NULL CHECK(n > 0),"
 "	PRIMARY KEY(target, source)) WITHOUT ROWID;"
 /* How many slots of @frame are @recipe's. A slot is one recipe's or nobody's. */
-"CREATE TABLE here("
+"CREATE TABLE slot_owner("
 "	frame INTEGER NOT NULL,"
 "	recipe INTEGER NOT NULL,"
 "	n INTEGER NOT NULL CHECK(n > 0),"

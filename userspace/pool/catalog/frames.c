@@ -132,7 +132,7 @@ static int check_nobodys(struct rd_sql *sql, i64 start, i64 end)
 	i64 frame;
 	int r;
 
-	r = rd_sql_number(sql, &frame, "SELECT frame FROM here WHERE frame >= ?1 AND frame < ?2"
+	r = rd_sql_number(sql, &frame, "SELECT frame FROM slot_owner WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM queue WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM journal_frame"
 			  " WHERE frame >= ?1 AND frame < ?2"

@@ -45,7 +45,7 @@ static __le32 crc_of(const struct head *head)
 static int put(int fd, const void *data, size_t len, u64 offset)
 {
 	u64 id = rd_trace_buffer(RD_TRACE_PAGES, data, len, offset);
-	int r = rd_point("pages-write");
+	int r = rd_failpoint("pages-write");
 	ssize_t n;
 
 	if (r)
@@ -59,7 +59,7 @@ static int put(int fd, const void *data, size_t len, u64 offset)
 
 int rd_pages_sync(int fd)
 {
-	int r = rd_point("pages-sync");
+	int r = rd_failpoint("pages-sync");
 	u64 id;
 
 	if (r || rd_is_broken(RD_BREAK_PAGES))

@@ -44,7 +44,7 @@ bool rd_map_is_whole(const struct rd_map *map, u64 frame)
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (rd_place_kind(map->at[i]) != RD_ZERO &&
-		    map->at[i] != rd_place_make(RD_HERE, frame, i))
+		    map->at[i] != rd_place_make(RD_OWN, frame, i))
 			return false;
 	return true;
 }
@@ -146,16 +146,16 @@ struct pair_sql {
 	const char *add, *take, *remove;
 };
 
-static const struct pair_sql pair_here = {
-	"INSERT INTO here VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
-	"UPDATE here SET n = n - ?3 WHERE frame = ?1 AND recipe = ?2 AND n > ?3",
-	"DELETE FROM here WHERE frame = ?1 AND recipe = ?2 AND n = ?3",
+static const struct pair_sql pair_slot_owner = {
+	"INSERT INTO slot_owner VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
+	"UPDATE slot_owner SET n = n - ?3 WHERE frame = ?1 AND recipe = ?2 AND n > ?3",
+	"DELETE FROM slot_owner WHERE frame = ?1 AND recipe = ?2 AND n = ?3",
 };
 
-static const struct pair_sql pair_at = {
-	"INSERT INTO at VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
-	"UPDATE at SET n = n - ?3 WHERE target = ?1 AND source = ?2 AND n > ?3",
-	"DELETE FROM at WHERE target = ?1 AND source = ?2 AND n = ?3",
+static const struct pair_sql pair_recipe_ref = {
+	"INSERT INTO recipe_ref VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
+	"UPDATE recipe_ref SET n = n - ?3 WHERE target = ?1 AND source = ?2 AND n > ?3",
+	"DELETE FROM recipe_ref WHERE target = ?1 AND source = ?2 AND n = ?3",
 };
 
 static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64 recipe, i64 n)
@@ -176,7 +176,7 @@ static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64
 static int put_counts(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
 		      const struct rd_map *new, enum rd_kind kind)
 {
-	const struct pair_sql *pair = kind == RD_HERE ? &pair_here : &pair_at;
+	const struct pair_sql *pair = kind == RD_OWN ? &pair_slot_owner : &pair_recipe_ref;
 	struct counts counts = { .nr = 0 };
 	unsigned int i;
 	int r = 0;
@@ -197,7 +197,7 @@ static int compare_places(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Queue the slots that @old has HERE and @new has not; NULL has none. */
+/* Queue the slots that @old has OWN and @new has not; NULL has none. */
 static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct rd_map *new)
 {
 	struct rd_slots slots = { 0 };
@@ -207,9 +207,9 @@ static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct
 	int r;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(old->at[i]) == RD_HERE)
+		if (rd_place_kind(old->at[i]) == RD_OWN)
 			had[nr_had++] = old->at[i];
-		if (new && rd_place_kind(new->at[i]) == RD_HERE)
+		if (new && rd_place_kind(new->at[i]) == RD_OWN)
 			has[nr_has++] = new->at[i];
 	}
 	qsort(had, nr_had, sizeof(*had), compare_places);
@@ -240,7 +240,7 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	i64 id;
 	int r;
 
-	/* The map's blob knows the number, if it has an AT: a new one has none. */
+	/* The map's blob knows the number, if it has a REF: a new one has none. */
 	r = rd_sql_run(sql, "INSERT INTO recipe(fp, frame, map) VALUES(?, ?, ?)", "bib",
 		       fp->b, sizeof(fp->b), (i64)frame,
 		       blob, rd_map_pack(map, 0, frame, blob));
@@ -250,16 +250,16 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, ?)", "ii", id,
 		       (i64)quick);
 	if (!r)
-		r = put_counts(sql, id, NULL, map, RD_HERE);
+		r = put_counts(sql, id, NULL, map, RD_OWN);
 	*ret_id = id;
 	return r;
 }
 
 int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe)
 {
-	int r = put_counts(sql, recipe->id, NULL, &recipe->map, RD_HERE);
+	int r = put_counts(sql, recipe->id, NULL, &recipe->map, RD_OWN);
 
-	return r ? r : put_counts(sql, recipe->id, NULL, &recipe->map, RD_AT);
+	return r ? r : put_counts(sql, recipe->id, NULL, &recipe->map, RD_REF);
 }
 
 static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
@@ -274,9 +274,9 @@ static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 		r = rd_sql_run(sql, "UPDATE uses SET whole = ?1 WHERE recipe = ?2 AND whole <> ?1",
 			       "ii", (i64)rd_map_is_whole(map, frame), recipe->id);
 	if (!r)
-		r = put_counts(sql, recipe->id, &recipe->map, map, RD_HERE);
+		r = put_counts(sql, recipe->id, &recipe->map, map, RD_OWN);
 	if (!r)
-		r = put_counts(sql, recipe->id, &recipe->map, map, RD_AT);
+		r = put_counts(sql, recipe->id, &recipe->map, map, RD_REF);
 	return r;
 }
 
@@ -295,11 +295,11 @@ int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	return 0;
 }
 
-int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest)
+int rd_recipe_ref(struct rd_sql *sql, i64 id, int names, int latest)
 {
 	int r;
 
-	r = rd_sql_run(sql, "UPDATE uses SET names = names + ?, latest = latest + ?"
+	r = rd_sql_run(sql, "UPDATE uses SET refs = refs + ?, latest_refs = latest_refs + ?"
 		       " WHERE recipe = ?", "iii", (i64)names, (i64)latest, id);
 	if (!r && !rd_sql_changed(sql))
 		return rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
@@ -311,7 +311,7 @@ int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest)
 /* An entry may point at another one of its own recipe, which goes as well. */
 static unsigned int follow_self(const struct rd_recipe *recipe, unsigned int slot)
 {
-	while (rd_place_kind(recipe->map.at[slot]) == RD_AT &&
+	while (rd_place_kind(recipe->map.at[slot]) == RD_REF &&
 	       rd_place_id(recipe->map.at[slot]) == (u64)recipe->id)
 		slot = rd_place_slot(recipe->map.at[slot]);
 	return slot;
@@ -337,19 +337,19 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 		rd_place place = map.at[i];
 		unsigned int slot = rd_place_slot(place);
 
-		if (rd_place_kind(place) != RD_AT || rd_place_id(place) != (u64)recipe->id)
+		if (rd_place_kind(place) != RD_REF || rd_place_id(place) != (u64)recipe->id)
 			continue;
 		slot = follow_self(recipe, slot);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
 			return rd_err(-EUCLEAN, "recipe %lld points at nothing",
 				      (long long)source.id);
-		if (rd_place_kind(recipe->map.at[slot]) == RD_AT) {
+		if (rd_place_kind(recipe->map.at[slot]) == RD_REF) {
 			map.at[i] = recipe->map.at[slot];
 		} else if (heirs[slot]) {
 			map.at[i] = heirs[slot];
 		} else {
 			map.at[i] = recipe->map.at[slot];
-			heirs[slot] = rd_place_make(RD_AT, source.id, i);
+			heirs[slot] = rd_place_make(RD_REF, source.id, i);
 		}
 	}
 	return write_map(sql, &source, source.frame, &map);
@@ -365,7 +365,7 @@ static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *s
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT source FROM at WHERE target = ?1 AND source <> ?1"
+	r = rd_sql_ask(sql, &row, "SELECT source FROM recipe_ref WHERE target = ?1 AND source <> ?1"
 		       " ORDER BY source DESC LIMIT ?2", "ii", id, max);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		i64 source = rd_row_i64(row, 0);
@@ -402,7 +402,7 @@ static int hand_over_some(struct rd_sql *sql, i64 id, i64 max)
 	unsigned int i;
 	int r;
 
-	r = rd_point("hand-over");
+	r = rd_failpoint("hand-over");
 	if (!r)
 		r = rd_recipe_load(sql, id, &recipe);
 	if (!r)
@@ -421,9 +421,9 @@ int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps)
 	i64 nr;
 	int r;
 
-	r = rd_sql_number(sql, &nr, "SELECT (SELECT count(*) FROM (SELECT 1 FROM at"
+	r = rd_sql_number(sql, &nr, "SELECT (SELECT count(*) FROM (SELECT 1 FROM recipe_ref"
 			  " WHERE target = ?1 AND source <> ?1 LIMIT ?2))"
-			  " FROM uses WHERE recipe = ?1 AND names <= 1", "ii", id,
+			  " FROM uses WHERE recipe = ?1 AND refs <= 1", "ii", id,
 			  (i64)*maps + 1);
 	if (r)
 		/* Another row names it, too. */
@@ -457,9 +457,9 @@ static int drop(struct rd_sql *sql, i64 id)
 			left.at[i] = rd_place_make(RD_ZERO, 0, 0);
 	r = queue_lost(sql, &left, NULL);
 	if (!r)
-		r = put_counts(sql, id, &recipe.map, NULL, RD_HERE);
+		r = put_counts(sql, id, &recipe.map, NULL, RD_OWN);
 	if (!r)
-		r = put_counts(sql, id, &recipe.map, NULL, RD_AT);
+		r = put_counts(sql, id, &recipe.map, NULL, RD_REF);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	if (!r)
@@ -469,14 +469,14 @@ static int drop(struct rd_sql *sql, i64 id)
 	return r;
 }
 
-int rd_recipe_unname(struct rd_sql *sql, i64 id, int names, int latest, i64 volume)
+int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volume)
 {
 	i64 names_left, latest_left;
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "UPDATE uses SET names = names - ?, latest = latest - ?"
-		       " WHERE recipe = ? RETURNING names, latest", "iii",
+	r = rd_sql_ask(sql, &row, "UPDATE uses SET refs = refs - ?, latest_refs = latest_refs - ?"
+		       " WHERE recipe = ? RETURNING refs, latest_refs", "iii",
 		       (i64)names, (i64)latest, id);
 	if (!r)
 		r = rd_row_next(row);

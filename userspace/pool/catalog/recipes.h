@@ -7,10 +7,10 @@
  * A recipe is whole if its blocks are in one frame in order. One that a newest
  * version names never gives a block up. When the last such goes, the recipe is
  * superseded, and reverse.c makes of its blocks what the newer version also has
- * references to there: AT. A place that is HERE belongs to one recipe, so no
+ * references to there: REF. A place that is OWN belongs to one recipe, so no
  * place needs a count.
  *
- * An AT is only ever made to an entry that is HERE, so a chain of them ends.
+ * A REF is only ever made to an entry that is OWN, so a chain of them ends.
  *
  * All of it happens in the caller's transaction.
  */
@@ -55,7 +55,7 @@ int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 		     const struct rd_map *map);
 
 /* Rows name it (@names more), and newest versions do (@latest more). */
-int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest);
+int rd_recipe_ref(struct rd_sql *sql, i64 id, int names, int latest);
 
 /*
  * How many maps of others a transaction writes for recipes that go: nobody is to wait
@@ -68,7 +68,7 @@ int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest);
 #endif
 
 /*
- * Before rd_recipe_unname() with one name, in the same transaction. *@maps: how many maps
+ * Before rd_recipe_unref() with one name, in the same transaction. *@maps: how many maps
  * may still be written, RD_HAND_OVERS at first. 1: more than these point at the recipe,
  * which would go. It has handed its blocks over to as many as may be, and is in pieces
  * now; the row that names it stays, and the next transaction asks again.
@@ -76,10 +76,10 @@ int rd_recipe_name(struct rd_sql *sql, i64 id, int names, int latest);
 int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
 
 /*
- * The opposite of rd_recipe_name(): a recipe that nothing names goes, and hands the
+ * The opposite of rd_recipe_ref(): a recipe that nothing names goes, and hands the
  * blocks that others still want to these; one that only older versions name is
  * superseded by the newest version of @volume.
  */
-int rd_recipe_unname(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);
+int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);
 
 #endif

@@ -442,7 +442,7 @@ int rd_sql_begin(struct rd_sql *sql)
 	/* It would have to wait for itself. */
 	if (sql->readers || sql->writing)
 		abort();
-	r = rd_point("catalog-begin");
+	r = rd_failpoint("catalog-begin");
 	if (!r)
 		r = rd_sql_run(sql, "BEGIN IMMEDIATE", "");
 	if (r == -EBUSY) {
@@ -459,7 +459,7 @@ int rd_sql_begin(struct rd_sql *sql)
 
 int rd_sql_commit(struct rd_sql *sql)
 {
-	int r = sql->changes.failed ? -ENOMEM : rd_point("catalog-commit");
+	int r = sql->changes.failed ? -ENOMEM : rd_failpoint("catalog-commit");
 
 	if (!r)
 		r = rd_sql_run(sql, "COMMIT", "");

@@ -188,7 +188,7 @@ static int begin_log(struct vfs_file *f, const void *header)
 		return -EIO;
 	r = rd_pages_begin_log(f->pages, salt_of(header), any ? before : 0);
 	f->has_begun = !r;
-	return r ? r : rd_point("pages-begun");
+	return r ? r : rd_failpoint("pages-begun");
 }
 
 static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64 offset)
@@ -196,7 +196,7 @@ static int vfs_write(sqlite3_file *file, const void *buf, int len, sqlite3_int64
 	struct vfs_file *f = (struct vfs_file *)file;
 	u8 page[PAGE_SIZE];
 	struct page_check check;
-	int r = rd_point("catalog-write");
+	int r = rd_failpoint("catalog-write");
 
 	if (!r && f->is_log && !offset && len == LOG_HEADER)
 		r = begin_log(f, buf);
@@ -230,7 +230,7 @@ static int vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int vfs_sync(sqlite3_file *file, int flags)
 {
 	struct vfs_file *f = (struct vfs_file *)file;
-	int r = rd_point("catalog-sync");
+	int r = rd_failpoint("catalog-sync");
 	u64 id;
 
 	if (!r && f->is_database)

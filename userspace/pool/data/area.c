@@ -85,7 +85,7 @@ static u32 super_crc(const struct super_disk *disk)
 	return ~crc32c(~0U, &copy, sizeof(copy));
 }
 
-void rd_super_pack(const struct rd_super *super, void *block)
+void rd_pool_super_pack(const struct rd_pool_super *super, void *block)
 {
 	struct super_disk disk = {
 		.magic = cpu_to_le64(SUPER_MAGIC),
@@ -101,7 +101,7 @@ void rd_super_pack(const struct rd_super *super, void *block)
 	memcpy(block, &disk, sizeof(disk));
 }
 
-int rd_super_unpack(struct rd_super *super, const void *block)
+int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 {
 	struct super_disk disk;
 
@@ -131,7 +131,7 @@ int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 	RD_FREE void *bounce = NULL;
 	int r;
 
-	r = rd_point("area-read");
+	r = rd_failpoint("area-read");
 	if (r)
 		return r;
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
@@ -177,7 +177,7 @@ int rd_area_sync(const struct rd_area *area)
 	u64 id;
 	int r;
 
-	r = rd_point("area-sync");
+	r = rd_failpoint("area-sync");
 	if (r)
 		return r;
 	id = rd_trace_sync(area->fd);
@@ -192,7 +192,7 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 	u64 range[2] = { offset, len };
 	int r;
 
-	r = rd_point("area-punch");
+	r = rd_failpoint("area-punch");
 	if (r)
 		return r;
 	rd_trace_punch(area->fd, offset, len);
@@ -250,12 +250,12 @@ void rd_area_get_fps(const struct rd_area *area, u64 frame, unsigned int nr,
 		rd_area_get_fps(area, frame + i, 1, fps + (size_t)i * RD_SEG_BLOCKS);
 }
 
-static int read_super(struct rd_area *area, u64 offset, struct rd_super *super)
+static int read_super(struct rd_area *area, u64 offset, struct rd_pool_super *super)
 {
 	u8 block[RD_BLOCK_SIZE];
 	int r = rd_area_read(area, block, sizeof(block), offset);
 
-	return r ? r : rd_super_unpack(super, block);
+	return r ? r : rd_pool_super_unpack(super, block);
 }
 
 static bool is_nothing(int r)
@@ -263,9 +263,9 @@ static bool is_nothing(int r)
 	return r == -ENODATA || r == -EMEDIUMTYPE;
 }
 
-/* @a, @b: what rd_super_unpack() made of the copies when it returned @ra and @rb. */
-static int refuse_supers(const char *path, const struct rd_super *a, int ra,
-			 const struct rd_super *b, int rb)
+/* @a, @b: what rd_pool_super_unpack() made of the copies when it returned @ra and @rb. */
+static int refuse_supers(const char *path, const struct rd_pool_super *a, int ra,
+			 const struct rd_pool_super *b, int rb)
 {
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
 		return rd_err_format(path, ra == -EOPNOTSUPP ? a->format : b->format,
@@ -282,7 +282,7 @@ static int refuse_supers(const char *path, const struct rd_super *a, int ra,
 
 static int choose_super(struct rd_area *area, const char *path)
 {
-	struct rd_super a, b;
+	struct rd_pool_super a, b;
 	int ra = read_super(area, COPY_A, &a);
 	int rb = read_super(area, COPY_B, &b);
 
@@ -294,7 +294,7 @@ static int choose_super(struct rd_area *area, const char *path)
 
 static bool is_super_bad(struct rd_area *area, u64 offset, bool stale)
 {
-	struct rd_super super;
+	struct rd_pool_super super;
 
 	return read_super(area, offset, &super) || (stale && super.seq != area->super.seq);
 }
@@ -337,7 +337,7 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 
 int rd_area_open_lost(struct rd_area *area, const char *path)
 {
-	struct rd_super a, b;
+	struct rd_pool_super a, b;
 	int r, ra, rb;
 
 	r = open_area(area, path, true);
@@ -372,7 +372,7 @@ int rd_area_write_super(struct rd_area *area)
 	int r;
 
 	area->super.seq++;
-	rd_super_pack(&area->super, block);
+	rd_pool_super_pack(&area->super, block);
 	r = rd_area_write(area, block, sizeof(block), COPY_A);
 	if (!r)
 		r = rd_area_sync(area);
@@ -386,14 +386,14 @@ int rd_area_write_super(struct rd_area *area)
 int rd_area_has_super(int fd, bool both)
 {
 	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
-	struct rd_super super;
+	struct rd_pool_super super;
 	int r;
 
 	r = rd_read_direct(fd, block, sizeof(block), COPY_A);
 	/* Behind something else it would be that of the first partition. */
-	if (!r && both && rd_super_unpack(&super, block) == -ENODATA)
+	if (!r && both && rd_pool_super_unpack(&super, block) == -ENODATA)
 		r = rd_read_direct(fd, block, sizeof(block), COPY_B);
-	return r ? r : !is_nothing(rd_super_unpack(&super, block));
+	return r ? r : !is_nothing(rd_pool_super_unpack(&super, block));
 }
 
 /* A new logical volume has zeros at its beginning, and then what was there before. */

@@ -43,7 +43,7 @@
 
 #define RD_GROUP_FRAMES	256
 
-struct rd_super {
+struct rd_pool_super {
 	u64 format;
 	u8 uuid[16];
 	u64 nr_frames;
@@ -57,7 +57,7 @@ struct rd_area {
 	bool is_device;
 	bool writable;
 	u64 bytes;		/* of the file or device */
-	struct rd_super super;
+	struct rd_pool_super super;
 };
 
 /* Where frame @frame begins, and where its fingerprints are. */
@@ -72,7 +72,7 @@ static inline u64 rd_slot_offset(u64 frame, unsigned int slot)
 /* The other way round; false: there is no slot. */
 bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot);
 
-/* @place: HERE. */
+/* @place: OWN. */
 static inline u64 rd_place_offset(rd_place place)
 {
 	return rd_slot_offset(rd_place_id(place), rd_place_slot(place));
@@ -82,8 +82,8 @@ static inline u64 rd_place_offset(rd_place place)
 u64 rd_frames_in(u64 bytes);
 
 /* Pure. Unpacking: 0, -ENODATA (zeros), -EMEDIUMTYPE, -EBADMSG, -EOPNOTSUPP. */
-void rd_super_pack(const struct rd_super *super, void *block);
-int rd_super_unpack(struct rd_super *super, const void *block);
+void rd_pool_super_pack(const struct rd_pool_super *super, void *block);
+int rd_pool_super_unpack(struct rd_pool_super *super, const void *block);
 
 /*
  * Make an area of the file or block device @path, which must be new or empty (a file:

@@ -113,14 +113,14 @@ static void blame_unproven(const struct blame *blame, struct rd_blame *ret)
 
 	ret->is_map_wrong = true;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		bool is_here = rd_place_kind(blame->map->at[i]) == RD_HERE;
+		bool is_here = rd_place_kind(blame->map->at[i]) == RD_OWN;
 
 		ret->bad[i] = is_here && !rd_fp_agrees(&blame->stored[i], &blame->found[i]) ?
 			is_bad : 0;
 		ret->is_map_wrong &= !ret->bad[i];
 	}
 	for (i = 0; i < RD_SEG_BLOCKS && ret->is_map_wrong; i++)
-		if (rd_place_kind(blame->map->at[i]) == RD_HERE)
+		if (rd_place_kind(blame->map->at[i]) == RD_OWN)
 			ret->bad[i] = is_bad;
 }
 

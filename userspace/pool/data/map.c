@@ -20,10 +20,10 @@ enum run_kind {
 static enum run_kind run_kind_of(rd_place place, unsigned int block, u64 frame)
 {
 	switch (rd_place_kind(place)) {
-	case RD_HERE:
+	case RD_OWN:
 		return rd_place_id(place) == frame && rd_place_slot(place) == block ?
 			RUN_OWN : RUN_HERE;
-	case RD_AT:
+	case RD_REF:
 		return RUN_AT;
 	default:
 		return RUN_ZERO;
@@ -109,17 +109,17 @@ int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 			break;
 		case RUN_OWN:
 			slot = block;
-			place = rd_place_make(RD_HERE, frame, block);
+			place = rd_place_make(RD_OWN, frame, block);
 			break;
 		case RUN_HERE:
 			get_id(&reader, &last_frame);
 			slot = rd_get_varint(&reader, VARINT_BITS);
-			place = rd_place_make(RD_HERE, last_frame, slot % RD_SEG_BLOCKS);
+			place = rd_place_make(RD_OWN, last_frame, slot % RD_SEG_BLOCKS);
 			break;
 		case RUN_AT:
 			get_id(&reader, &last_recipe);
 			slot = block + (u64)rd_unzigzag(rd_get_varint(&reader, VARINT_BITS));
-			place = rd_place_make(RD_AT, last_recipe, slot % RD_SEG_BLOCKS);
+			place = rd_place_make(RD_REF, last_recipe, slot % RD_SEG_BLOCKS);
 			break;
 		}
 		if (reader.bad || len > RD_SEG_BLOCKS - block ||

@@ -3,8 +3,8 @@
  * The map of a recipe: where each of the 512 blocks of a segment is.
  *
  *	ZERO	it is zeros, and nowhere
- *	HERE	in slot @slot of frame @id of the data area
- *	AT	where block @slot of recipe @id is
+ *	OWN	in slot @slot of frame @id of the data area
+ *	REF	where block @slot of recipe @id is
  *
  * As a blob of the catalog it is a list of runs, so that it is as short as its
  * content is simple. A run begins with a byte: its kind in the upper two bits,
@@ -12,10 +12,10 @@
  * as a varint. Then, by kind:
  *
  *	0  ZERO
- *	1  HERE  in the recipe's own frame, in the slot of the same number
- *	2  HERE  in another frame or slot: zigzag varint of frame - last frame,
+ *	1  OWN  in the recipe's own frame, in the slot of the same number
+ *	2  OWN  in another frame or slot: zigzag varint of frame - last frame,
  *		 varint of the first slot; blocks in a run have slots in a row
- *	3  AT    zigzag varint of recipe - last recipe, zigzag varint of the
+ *	3  REF  zigzag varint of recipe - last recipe, zigzag varint of the
  *		 first slot - the first block's number; slots in a row
  *
  * "last" is that of the last run of the same kind, and at first the recipe's
@@ -30,8 +30,8 @@
 
 enum rd_kind {
 	RD_ZERO,
-	RD_HERE,
-	RD_AT,
+	RD_OWN,
+	RD_REF,
 };
 
 /* kind << 62 | id << 9 | slot */

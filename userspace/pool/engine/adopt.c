@@ -37,7 +37,7 @@ static int keep_frames_of(struct rd_pool *pool, struct rd_sql *other)
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	r = rd_sql_ask(other, &row, "SELECT frame FROM here UNION SELECT frame FROM journal_frame"
+	r = rd_sql_ask(other, &row, "SELECT frame FROM slot_owner UNION SELECT frame FROM journal_frame"
 		       " UNION SELECT frame FROM queue", "");
 	while (!r && (r = rd_row_next(row)) > 0)
 		r = rd_frames_keep(pool->sql, rd_row_i64(row, 0));

@@ -147,15 +147,15 @@ static int count_entries(struct check *check, const struct rd_recipe *recipe)
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = recipe->map.at[i];
 
-		if (rd_place_kind(place) == RD_HERE) {
+		if (rd_place_kind(place) == RD_OWN) {
 			check->report->live_bytes += RD_BLOCK_SIZE;
 			add_to_tally(&here, rd_place_id(place));
-		} else if (rd_place_kind(place) == RD_AT) {
+		} else if (rd_place_kind(place) == RD_REF) {
 			add_to_tally(&at, rd_place_id(place));
 		}
 	}
-	r = put_tally(check, &here, recipe->id, "INSERT INTO found_here VALUES(?, ?, ?)");
-	return r ? r : put_tally(check, &at, recipe->id, "INSERT INTO found_at VALUES(?, ?, ?)");
+	r = put_tally(check, &here, recipe->id, "INSERT INTO found_slot_owner VALUES(?, ?, ?)");
+	return r ? r : put_tally(check, &at, recipe->id, "INSERT INTO found_recipe_ref VALUES(?, ?, ?)");
 }
 
 /* Is it in one frame in order, as is noted? */
@@ -170,7 +170,7 @@ static int check_whole(struct check *check, const struct rd_recipe *recipe)
 		rd_place place = recipe->map.at[i];
 
 		is_whole &= rd_place_kind(place) == RD_ZERO ||
-			place == rd_place_make(RD_HERE, recipe->frame, i);
+			place == rd_place_make(RD_OWN, recipe->frame, i);
 	}
 	r = rd_sql_number(check->sql, &noted, "SELECT whole FROM uses WHERE recipe = ?", "i",
 			  recipe->id);
@@ -195,7 +195,7 @@ static int follow(struct rd_resolver *resolver, i64 id, rd_place place, bool *re
 	int r;
 
 	*ret_good = false;
-	while (rd_place_kind(place) == RD_AT) {
+	while (rd_place_kind(place) == RD_REF) {
 		r = rd_resolver_load(resolver, rd_place_id(place), &recipe);
 		if (r)
 			return r == -ENOENT || r == -EUCLEAN ? 0 : r;
@@ -273,20 +273,20 @@ static int check_counts(struct check *check)
 
 	r = ask_wrong(check, "at (target, source) is not what the maps say",
 		      "SELECT target, source FROM"
-		      " (SELECT * FROM at EXCEPT SELECT * FROM found_at)"
+		      " (SELECT * FROM recipe_ref EXCEPT SELECT * FROM found_recipe_ref)"
 		      " UNION SELECT target, source FROM"
-		      " (SELECT * FROM found_at EXCEPT SELECT * FROM at)");
+		      " (SELECT * FROM found_recipe_ref EXCEPT SELECT * FROM recipe_ref)");
 	if (!r)
 		r = ask_wrong(check, "here (frame, recipe) is not what the maps say",
 			      "SELECT frame, recipe FROM"
-			      " (SELECT * FROM here EXCEPT SELECT * FROM found_here)"
+			      " (SELECT * FROM slot_owner EXCEPT SELECT * FROM found_slot_owner)"
 			      " UNION SELECT frame, recipe FROM"
-			      " (SELECT * FROM found_here EXCEPT SELECT * FROM here)");
+			      " (SELECT * FROM found_slot_owner EXCEPT SELECT * FROM slot_owner)");
 	if (!r)
 		r = ask_wrong(check, "names of a recipe (recipe, counted)",
 			      "SELECT uses.recipe, coalesce(n, 0) FROM uses LEFT JOIN"
 			      " (SELECT recipe, count(*) AS n FROM segment GROUP BY recipe) AS s"
-			      " ON s.recipe = uses.recipe WHERE names <> coalesce(n, 0) OR names = 0");
+			      " ON s.recipe = uses.recipe WHERE refs <> coalesce(n, 0) OR refs = 0");
 	if (!r)
 		r = ask_wrong(check, "a segment names a recipe that is missing (segment, recipe)",
 			      "SELECT segment, recipe FROM segment WHERE recipe <> 0 AND"
@@ -304,7 +304,7 @@ static int check_counts(struct check *check)
 			 " (SELECT recipe, count(*) AS n FROM segment AS s WHERE NOT EXISTS"
 			 " (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
 			 " AND t.segment = s.segment AND t.born > s.born) GROUP BY recipe) AS s"
-			 " ON s.recipe = uses.recipe WHERE latest <> coalesce(n, 0)");
+			 " ON s.recipe = uses.recipe WHERE latest_refs <> coalesce(n, 0)");
 }
 
 static int check_rows(struct check *check)
@@ -461,13 +461,13 @@ static int check_frames(struct check *check)
 	if (!r)
 		r = add_spans(check, &spans, "the journal's", "SELECT frame, 1 FROM journal_frame");
 	if (!r)
-		r = add_spans(check, &spans, "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM here)");
+		r = add_spans(check, &spans, "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM slot_owner)");
 	if (!r)
-		r = add_spans(check, &spans, "used", "SELECT DISTINCT frame, 1 FROM here");
+		r = add_spans(check, &spans, "used", "SELECT DISTINCT frame, 1 FROM slot_owner");
 	/* A packed frame may have lost all that it had. */
 	if (!r)
 		r = add_spans(check, &spans, "queued",
-			      "SELECT frame, 1 FROM queue WHERE frame NOT IN (SELECT frame FROM here)"
+			      "SELECT frame, 1 FROM queue WHERE frame NOT IN (SELECT frame FROM slot_owner)"
 			      " AND NOT EXISTS (SELECT 1 FROM reserved WHERE queue.frame >= start"
 			      " AND queue.frame < start + len)");
 	list = (struct span *)spans.data;
@@ -500,14 +500,14 @@ static int live_slots(struct check *check, i64 frame, struct rd_slots *slots)
 	int r;
 
 	memset(slots, 0, sizeof(*slots));
-	r = rd_sql_ask(check->sql, &row, "SELECT recipe FROM found_here WHERE frame = ?", "i",
+	r = rd_sql_ask(check->sql, &row, "SELECT recipe FROM found_slot_owner WHERE frame = ?", "i",
 		       frame);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		r = rd_recipe_load(check->sql, rd_row_i64(row, 0), &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 			rd_place place = recipe.map.at[i];
 
-			if (rd_place_kind(place) != RD_HERE || rd_place_id(place) != (u64)frame)
+			if (rd_place_kind(place) != RD_OWN || rd_place_id(place) != (u64)frame)
 				continue;
 			if (rd_slots_test(slots, rd_place_slot(place)))
 				wrong(check, "slot %u of frame %lld is two entries'",
@@ -625,7 +625,7 @@ static int check_used(struct check *check)
 	struct rd_slots live, queued;
 	int r;
 
-	r = rd_sql_ask(check->sql, &row, "SELECT DISTINCT frame FROM found_here ORDER BY frame", "");
+	r = rd_sql_ask(check->sql, &row, "SELECT DISTINCT frame FROM found_slot_owner ORDER BY frame", "");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		i64 frame = rd_row_i64(row, 0);
 
@@ -763,8 +763,8 @@ static int check_area(struct check *check)
 }
 
 static const char found_tables[] =
-"CREATE TEMP TABLE found_at(target, source, n, PRIMARY KEY(target, source)) WITHOUT ROWID;"
-"CREATE TEMP TABLE found_here(frame, recipe, n, PRIMARY KEY(frame, recipe)) WITHOUT ROWID;";
+"CREATE TEMP TABLE found_recipe_ref(target, source, n, PRIMARY KEY(target, source)) WITHOUT ROWID;"
+"CREATE TEMP TABLE found_slot_owner(frame, recipe, n, PRIMARY KEY(frame, recipe)) WITHOUT ROWID;";
 
 static int check_contents(struct check *check)
 {
@@ -785,7 +785,7 @@ static int check_contents(struct check *check)
 	}
 	if (!r)
 		r = settle_doubts(check, generation);
-	return r ? r : rd_sql_script(sql, "DROP TABLE found_at; DROP TABLE found_here;");
+	return r ? r : rd_sql_script(sql, "DROP TABLE found_recipe_ref; DROP TABLE found_slot_owner;");
 }
 
 static int check_pool(struct rd_pool *pool, struct rd_check_report *report, bool with_area)

@@ -62,7 +62,7 @@ static int add_recipe(struct compact *c, u64 frame, i64 id)
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = recipe.map.at[i];
 
-		if (rd_place_kind(place) != RD_HERE || rd_place_id(place) != frame)
+		if (rd_place_kind(place) != RD_OWN || rd_place_id(place) != frame)
 			continue;
 		if (c->nr == RD_COMPACT_SLOTS)
 			return -E2BIG;
@@ -76,7 +76,7 @@ static int add_frame(struct compact *c, u64 frame)
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM here WHERE frame = ?", "i",
+	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i",
 		       (i64)frame);
 	while (!r && (r = rd_row_next(row)) > 0)
 		r = add_recipe(c, frame, rd_row_i64(row, 0));
@@ -211,13 +211,13 @@ static int check_packing(struct compact *c, i64 frame, unsigned int next)
 	unsigned int i;
 	int r;
 
-	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM here WHERE frame = ?", "i", frame);
+	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i", frame);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		r = rd_recipe_load(c->pool->sql, rd_row_i64(row, 0), &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 			rd_place place = recipe.map.at[i];
 
-			if (rd_place_kind(place) == RD_HERE && rd_place_id(place) == (u64)frame &&
+			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == (u64)frame &&
 			    rd_place_slot(place) >= next)
 				r = -EUCLEAN;
 		}
@@ -278,7 +278,7 @@ static int assign(struct compact *c)
 			slot = 0;
 			dest++;
 		}
-		c->moves[i].to = rd_place_make(RD_HERE, c->dest[dest], slot);
+		c->moves[i].to = rd_place_make(RD_OWN, c->dest[dest], slot);
 		c->dest_fps[dest][slot++] = c->fps[i];
 	}
 	c->next = slot;
@@ -318,7 +318,7 @@ static int change_recipe(struct compact *c, i64 id)
 		return r;
 	map = recipe.map;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		move = rd_place_kind(map.at[i]) == RD_HERE ? find_move(c, map.at[i]) : NULL;
+		move = rd_place_kind(map.at[i]) == RD_OWN ? find_move(c, map.at[i]) : NULL;
 		if (!move)
 			continue;
 		map.at[i] = move->to;
@@ -409,7 +409,7 @@ static int write_all(struct compact *c)
 	if (!r)
 		r = assign(c);
 	if (!r)
-		r = rd_point("compact-write");
+		r = rd_failpoint("compact-write");
 	if (!r)
 		r = transfer(c, RD_OP_WRITE);
 	if (!r)
@@ -438,7 +438,7 @@ static int run(struct compact *c, const u64 *frames, unsigned int nr)
 		return 0;
 	r = write_all(c);
 	if (!r)
-		r = rd_point("compact-commit");
+		r = rd_failpoint("compact-commit");
 	return r ? r : commit(c);
 }
 

@@ -114,7 +114,7 @@ static void get_fps(struct damage *damage, const struct rd_map *map)
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = map->at[i];
 
-		if (rd_place_kind(place) == RD_HERE && is_in_area(damage, place))
+		if (rd_place_kind(place) == RD_OWN && is_in_area(damage, place))
 			damage->stored[i] =
 				get_page(damage, rd_place_id(place))[rd_place_slot(place)];
 	}
@@ -174,7 +174,7 @@ static void read_blocks(struct damage *damage, const struct rd_map *map, bool al
 
 	memcpy(damage->found, damage->stored, sizeof(damage->found));
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(map->at[i]) != RD_HERE ||
+		if (rd_place_kind(map->at[i]) != RD_OWN ||
 		    !(all || find_bad(damage, map->at[i])))
 			continue;
 		if (read_block(damage, map->at[i], damage->data))
@@ -196,9 +196,9 @@ static int note_lost(struct damage *damage, i64 id, const struct rd_map *map)
 	if (!map)
 		return note_rows(damage, id, 0, RD_SEG_BLOCKS, NO_BLOCK);
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (rd_place_kind(map->at[i]) != RD_HERE)
+		if (rd_place_kind(map->at[i]) != RD_OWN)
 			continue;
-		for (first = i; i < RD_SEG_BLOCKS && rd_place_kind(map->at[i]) == RD_HERE; i++)
+		for (first = i; i < RD_SEG_BLOCKS && rd_place_kind(map->at[i]) == RD_OWN; i++)
 			;
 		damage->report->blocks_bad += i - first;
 		r = note_rows(damage, id, first, i - first, NO_BLOCK);
@@ -341,8 +341,8 @@ static int walk(struct damage *damage)
 		if (!r && damage->nr_doubtful)
 			r = examine_doubtful(damage);
 		if (!r)
-			r = rd_pool_tell(damage->pool, "scrub", survey->bytes_read,
-					 survey->bytes_total);
+			r = rd_pool_progress(damage->pool, "scrub", survey->bytes_read,
+					     survey->bytes_total);
 	} while (!r && last);
 	return r;
 }

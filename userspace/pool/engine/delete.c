@@ -51,7 +51,7 @@ static int restore_before(struct deletion *d, i64 segment)
 	if (d->after || !d->before)
 		return 0;
 	r = rd_segments_read(d->pool->sql, d->version->volume, d->before, segment, 1, &recipe);
-	return r || !recipe ? r : rd_recipe_name(d->pool->sql, recipe, 0, 1);
+	return r || !recipe ? r : rd_recipe_ref(d->pool->sql, recipe, 0, 1);
 }
 
 /* 1: its recipe is not ready to go, and the transaction is long enough. */
@@ -72,7 +72,7 @@ static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe, uns
 	if (!r)
 		r = restore_before(d, segment);
 	if (!r && recipe)
-		r = rd_recipe_unname(sql, recipe, 1, !d->after, d->version->volume);
+		r = rd_recipe_unref(sql, recipe, 1, !d->after, d->version->volume);
 	return r;
 }
 
@@ -132,7 +132,7 @@ static int delete_rows(struct deletion *d)
 	int r = rows ? 0 : -ENOMEM;
 
 	while (!r && more) {
-		r = rd_point("delete-rows");
+		r = rd_failpoint("delete-rows");
 		if (!r)
 			r = rd_catalog_begin(d->pool->sql);
 		if (!r)
@@ -144,7 +144,7 @@ static int delete_rows(struct deletion *d)
 	return r;
 }
 
-int rd_delete_go_on(struct rd_pool *pool, struct rd_version *version)
+int rd_delete_resume(struct rd_pool *pool, struct rd_version *version)
 {
 	struct deletion d = { .pool = pool, .version = version, .segment = -1 };
 	struct rd_version other;
@@ -188,5 +188,5 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version)
 	if (r)
 		return r;
 	r = rd_catalog_end(pool->sql, end_version(pool->sql, version));
-	return r || version->state == RD_VERSION_HELD ? r : rd_delete_go_on(pool, version);
+	return r || version->state == RD_VERSION_HELD ? r : rd_delete_resume(pool, version);
 }

@@ -36,7 +36,7 @@ int rd_finish_volumes(struct rd_pool *pool);
  */
 int rd_delete(struct rd_pool *pool, struct rd_version *version);
 /* Go on with one whose state is DELETING. */
-int rd_delete_go_on(struct rd_pool *pool, struct rd_version *version);
+int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
 
 /*
  * How many bytes would be free if these versions were deleted: @ids, as a list in JSON.

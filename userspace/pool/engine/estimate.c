@@ -3,7 +3,7 @@
  * How much would come back if some versions were deleted.
  *
  * Rows that none of the others sees would go, and with them the recipes that no
- * other row names: these die. The blocks that a dying recipe has HERE are free but
+ * other row names: these die. The blocks that a dying recipe has OWN are free but
  * for those that somebody who lives refers to, perhaps through others that die. An
  * entry refers to one other at most, so what refers to a block is a tree, and it is
  * climbed from there: each entry is seen once.
@@ -104,7 +104,7 @@ static int follow(struct estimate *estimate, const struct branch *branch, i64 so
 		rd_place place = recipe.map.at[i];
 
 		next.root[i] = NO_ROOT;
-		if (rd_place_kind(place) == RD_AT && rd_place_id(place) == (u64)branch->recipe)
+		if (rd_place_kind(place) == RD_REF && rd_place_id(place) == (u64)branch->recipe)
 			next.root[i] = branch->root[rd_place_slot(place)];
 		if (next.root[i] == NO_ROOT)
 			continue;
@@ -123,7 +123,7 @@ static int follow_all(struct estimate *estimate, const struct branch *branch)
 	size_t i;
 	int r;
 
-	r = rd_sql_ask(estimate->pool->sql, &row, "SELECT source FROM at WHERE target = ?", "i",
+	r = rd_sql_ask(estimate->pool->sql, &row, "SELECT source FROM recipe_ref WHERE target = ?", "i",
 		       branch->recipe);
 	if (!r)
 		r = read_ids(row, sources);
@@ -144,7 +144,7 @@ static int add_root(struct estimate *estimate, i64 id, u64 *blocks)
 	if (r)
 		return r == -ENOENT ? -EUCLEAN : r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		bool is_here = rd_place_kind(recipe.map.at[i]) == RD_HERE;
+		bool is_here = rd_place_kind(recipe.map.at[i]) == RD_OWN;
 
 		branch.root[i] = is_here ? i : NO_ROOT;
 		*blocks += is_here;
@@ -175,8 +175,8 @@ static int count(struct estimate *estimate, const char *ids, u64 *blocks)
 	for (i = 0; i < nr && !r; i++) {
 		r = add_root(estimate, ((const i64 *)estimate->dying.data)[i], blocks);
 		if (!r)
-			r = rd_pool_tell(estimate->pool, "estimate", i * RD_SEG_SIZE,
-					 nr * RD_SEG_SIZE);
+			r = rd_pool_progress(estimate->pool, "estimate", i * RD_SEG_SIZE,
+					     nr * RD_SEG_SIZE);
 	}
 	return r;
 }

@@ -66,7 +66,7 @@ static int read_queue(struct freeing *f, unsigned int max)
 
 	f->nr = 0;
 	r = rd_sql_ask(f->pool->sql, &row, "SELECT frame, slots,"
-		       " (SELECT coalesce(sum(n), 0) FROM here WHERE here.frame = queue.frame)"
+		       " (SELECT coalesce(sum(n), 0) FROM slot_owner WHERE slot_owner.frame = queue.frame)"
 		       " FROM queue ORDER BY frame LIMIT ?", "i", (i64)max);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		struct entry *entry = &f->entries[f->nr++];
@@ -166,55 +166,55 @@ static int compact(struct freeing *f, bool *ret_moved)
 /* --- devices */
 
 /* On a device what is free is free by frames. */
-static bool goes(const struct freeing *f, const struct entry *entry)
+static bool will_free(const struct freeing *f, const struct entry *entry)
 {
 	return !entry->waits && !(entry->live && f->pool->area.is_device);
 }
 
-static int list_going(const struct freeing *f, struct rd_going *going)
+static int list_doomed(const struct freeing *f, struct rd_doomed *doomed)
 {
 	unsigned int i;
 
-	going->nr = 0;
-	going->frames = malloc((f->nr + !f->nr) * sizeof(*going->frames));
-	if (!going->frames)
+	doomed->nr = 0;
+	doomed->frames = malloc((f->nr + !f->nr) * sizeof(*doomed->frames));
+	if (!doomed->frames)
 		return -ENOMEM;
 	for (i = 0; i < f->nr; i++) {
-		struct rd_going_frame *frame = &going->frames[going->nr];
+		struct rd_doomed_frame *frame = &doomed->frames[doomed->nr];
 
-		if (!goes(f, &f->entries[i]))
+		if (!will_free(f, &f->entries[i]))
 			continue;
 		frame->frame = f->entries[i].frame;
 		frame->slots = f->entries[i].slots;
 		if (!f->entries[i].live)
 			memset(&frame->slots, 0xff, sizeof(frame->slots));
-		going->nr += !rd_slots_are_none(&frame->slots);
+		doomed->nr += !rd_slots_are_none(&frame->slots);
 	}
 	return 0;
 }
 
-static void set_bounds(struct rd_going *going)
+static void set_bounds(struct rd_doomed *doomed)
 {
-	const struct rd_going_frame *first = going->frames;
-	const struct rd_going_frame *last = first + going->nr - 1;
+	const struct rd_doomed_frame *first = doomed->frames;
+	const struct rd_doomed_frame *last = first + doomed->nr - 1;
 	unsigned int slot = 0;
 
 	while (!rd_slots_test(&first->slots, slot))
 		slot++;
-	going->first = rd_slot_offset(first->frame, slot) / RD_BLOCK_SIZE;
+	doomed->first = rd_slot_offset(first->frame, slot) / RD_BLOCK_SIZE;
 	slot = RD_SEG_BLOCKS - 1;
 	while (!rd_slots_test(&last->slots, slot))
 		slot--;
-	going->last = rd_slot_offset(last->frame, slot) / RD_BLOCK_SIZE;
+	doomed->last = rd_slot_offset(last->frame, slot) / RD_BLOCK_SIZE;
 }
 
 static int leave_one(struct freeing *f, const struct rd_lease *lease,
-		     const struct rd_going *going)
+		     const struct rd_doomed *doomed)
 {
 	struct rd_pool *pool = f->pool;
 	int r;
 
-	r = pool->lessor ? pool->lessor->leave(pool->lessor, pool, lease, going) : -ENODEV;
+	r = pool->lease_ops ? pool->lease_ops->vacate(pool->lease_ops, pool, lease, doomed) : -ENODEV;
 	if (r > 0) {
 		f->forgot_lease = true;
 		return rd_lease_forget(pool, lease->id);
@@ -236,16 +236,16 @@ static int leave_each(struct freeing *f, const struct rd_buffer *leases)
 {
 	const struct rd_lease *list = (const struct rd_lease *)leases->data;
 	size_t i, nr = leases->len / sizeof(*list);
-	struct rd_going going;
+	struct rd_doomed doomed;
 	int r;
 
-	r = list_going(f, &going);
-	if (!r && going.nr) {
-		set_bounds(&going);
+	r = list_doomed(f, &doomed);
+	if (!r && doomed.nr) {
+		set_bounds(&doomed);
 		for (i = 0; i < nr && !r; i++)
-			r = leave_one(f, &list[i], &going);
+			r = leave_one(f, &list[i], &doomed);
 	}
-	free(going.frames);
+	free(doomed.frames);
 	return r;
 }
 
@@ -261,10 +261,10 @@ static int settle(struct freeing *f)
 	if (!rd_is_broken(RD_BREAK_PUNCH))
 		r = rd_journal_flush(f->pool);
 	if (!r)
-		r = rd_point("free-leave");
+		r = rd_failpoint("free-vacate");
 	if (!r)
 		r = rd_lease_list(f->pool->sql, NULL, &leases);
-	if (!r && leases.len && !rd_is_broken(RD_BREAK_LEAVE))
+	if (!r && leases.len && !rd_is_broken(RD_BREAK_VACATE))
 		r = leave_each(f, &leases);
 	rd_buffer_free(&leases);
 	return r;
@@ -444,11 +444,11 @@ static int free_batch(struct freeing *f, unsigned int max)
 	if (!settled)
 		r = settle(f);
 	if (!r)
-		r = rd_point("free-punch");
+		r = rd_failpoint("free-punch");
 	if (!r)
 		r = punch_all(f);
 	if (!r)
-		r = rd_point("free-commit");
+		r = rd_failpoint("free-commit");
 	return r ? r : take_all_off(f);
 }
 

@@ -190,7 +190,7 @@ static int write_batch(struct heal *heal)
 		fix->block->is_gone = !still;
 		fix->is_written = still && write_content(heal, fix);
 	}
-	r = rd_point("heal-write");
+	r = rd_failpoint("heal-write");
 	for (first = 0; first < heal->nr_fixes && !r; first = i) {
 		u64 frame = rd_place_id(heal->fixes[first].block->place);
 
@@ -300,7 +300,7 @@ static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *
 	unsigned int nr = 0;
 	int r;
 
-	r = rd_sql_ask(heal->pool->sql, &row, "SELECT DISTINCT frame FROM here"
+	r = rd_sql_ask(heal->pool->sql, &row, "SELECT DISTINCT frame FROM slot_owner"
 		       " WHERE frame BETWEEN ? AND ? ORDER BY frame LIMIT ?", "iii", first, last,
 		       (i64)FRAMES);
 	while (!r && (r = rd_row_next(row)) > 0) {
@@ -324,7 +324,7 @@ static int search_frame(struct heal *heal, u64 frame, const struct rd_fp *fps)
 
 	for (i = 0; i < RD_SEG_BLOCKS && !r && heal->nr_wanted; i++)
 		if (is_wanted(heal, &fps[i]))
-			r = try_place(heal, rd_place_make(RD_HERE, frame, i), &fps[i]);
+			r = try_place(heal, rd_place_make(RD_OWN, frame, i), &fps[i]);
 	return r;
 }
 
@@ -343,8 +343,8 @@ static int search_pool(struct heal *heal)
 		for (i = 0; i < nr && !r; i++)
 			r = search_frame(heal, frames[i], heal->fps[frames[i] - frames[0]]);
 		if (!r)
-			r = rd_pool_tell(heal->pool, "search", rd_frame_offset(next),
-					 rd_frame_offset(heal->pool->area.super.nr_frames));
+			r = rd_pool_progress(heal->pool, "search", rd_frame_offset(next),
+					     rd_frame_offset(heal->pool->area.super.nr_frames));
 	}
 	return r;
 }
@@ -451,7 +451,7 @@ static int search_image(struct heal *heal, const char *path)
 	for (at = 0; !r && at < size && is_wanting(heal); at += RD_SEG_SIZE) {
 		r = search_segment(heal, fd, at);
 		if (!r)
-			r = rd_pool_tell(heal->pool, "read", at, size);
+			r = rd_pool_progress(heal->pool, "read", at, size);
 	}
 	return r;
 }

@@ -288,7 +288,7 @@ static int get_state(struct rd_sql *sql, u64 *journal, u64 *generation,
 	return 0;
 }
 
-int rd_journal_put_end(struct rd_sql *sql, const struct rd_super *super,
+int rd_journal_put_end(struct rd_sql *sql, const struct rd_pool_super *super,
 		       const struct rd_journal_end *end)
 {
 	return rd_sql_run(sql, "UPDATE state SET journal_id = ?, journal_frame = ?,"
@@ -601,8 +601,8 @@ static int give_up_new(struct writer *writer)
 static int begin_new(struct rd_pool *pool, struct part *part)
 {
 	struct writer writer = { .pool = pool, .part = part };
-	struct rd_super *super = &pool->area.super;
-	struct rd_super old = *super;
+	struct rd_pool_super *super = &pool->area.super;
+	struct rd_pool_super old = *super;
 	u64 first;
 	int r;
 
@@ -615,7 +615,7 @@ static int begin_new(struct rd_pool *pool, struct part *part)
 		return give_up_new(&writer);
 	}
 	if (!r)
-		r = rd_point("journal-switch");
+		r = rd_failpoint("journal-switch");
 	if (!r) {
 		super->journal_id = writer.journal;
 		super->journal_frame = first;
@@ -623,7 +623,7 @@ static int begin_new(struct rd_pool *pool, struct part *part)
 		if (r)
 			*super = old;
 		if (!r)
-			r = rd_point("journal-switched");
+			r = rd_failpoint("journal-switched");
 		if (!r)
 			r = settle(&writer);
 	}
@@ -685,7 +685,7 @@ static int append_and_sync(struct writer *writer)
 
 	r = append_outbox(writer);
 	if (!r)
-		r = rd_point("journal-appended");
+		r = rd_failpoint("journal-appended");
 	/* The caller relies on this one even if there was nothing to append. */
 	if (!r)
 		r = rd_area_sync(&writer->pool->area);
@@ -790,7 +790,7 @@ int rd_journal_renew(struct rd_pool *pool)
  */
 static int see_switch(struct rd_pool *pool, enum rd_life *ret)
 {
-	const struct rd_super *super = &pool->area.super;
+	const struct rd_pool_super *super = &pool->area.super;
 	i64 frames, seq;
 	int r;
 
@@ -944,7 +944,7 @@ static int try_first(struct rd_pool *pool, u64 frame, const struct rd_journal_en
 static int find_first(struct rd_pool *pool, const struct rd_journal_end *known,
 		      struct rd_journal_end *end)
 {
-	struct rd_super *super = &pool->area.super;
+	struct rd_pool_super *super = &pool->area.super;
 	RD_ROW struct rd_row *row = NULL;
 	bool is_first;
 	int r;
@@ -970,7 +970,7 @@ static int is_content(struct rd_pool *pool, u64 frame, const void *block, bool *
 
 	if (!hasher)
 		return -ENOMEM;
-	r = rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM here WHERE frame = ?", "i",
+	r = rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM slot_owner WHERE frame = ?", "i",
 			  (i64)frame);
 	rd_area_get_fps(&pool->area, frame, 1, fps);
 	rd_fp_blocks(hasher, block, 1, &fp);

@@ -73,7 +73,7 @@ struct rd_journal_end {
 };
 
 /* The catalog @sql is in step with the journal that @super names, up to @end. */
-int rd_journal_put_end(struct rd_sql *sql, const struct rd_super *super,
+int rd_journal_put_end(struct rd_sql *sql, const struct rd_pool_super *super,
 		       const struct rd_journal_end *end);
 
 struct rd_change;

@@ -14,20 +14,20 @@
 
 static int compare_frames(const void *a, const void *b)
 {
-	const struct rd_going_frame *x = a, *y = b;
+	const struct rd_doomed_frame *x = a, *y = b;
 
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-bool rd_going_has(const struct rd_going *going, u64 block)
+bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
 {
-	struct rd_going_frame key, *found;
+	struct rd_doomed_frame key, *found;
 	unsigned int slot;
 
-	if (!going->nr || block < going->first || block > going->last ||
+	if (!doomed->nr || block < doomed->first || block > doomed->last ||
 	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &key.frame, &slot))
 		return false;
-	found = bsearch(&key, going->frames, going->nr, sizeof(key), compare_frames);
+	found = bsearch(&key, doomed->frames, doomed->nr, sizeof(key), compare_frames);
 	return found && rd_slots_test(&found->slots, slot);
 }
 
@@ -70,7 +70,7 @@ int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const c
 	if (r)
 		return r;
 	/* A catalog that is made anew must know it, too. */
-	r = rd_point("lease-add");
+	r = rd_failpoint("lease-add");
 	if (!r)
 		r = rd_journal_flush(pool);
 	if (r)
@@ -95,7 +95,7 @@ static int let_go(struct rd_pool *pool)
 {
 	int r;
 
-	r = rd_point("lease-drop");
+	r = rd_failpoint("lease-drop");
 	if (!r)
 		r = rd_finish_volumes(pool);
 	return r ? r : rd_free_queue(pool);

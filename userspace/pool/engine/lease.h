@@ -19,7 +19,7 @@
  * lease without a device does no harm where it is known that there is none: it goes when
  * the device is asked.
  *
- * pool->lessor is set by the caller when the pool is open, and stays until it is
+ * pool->lease_ops is set by the caller when the pool is open, and stays until it is
  * closed. A pool with leases that has none gives nothing back.
  */
 #ifndef RD_LEASE_H
@@ -43,29 +43,29 @@ struct rd_lease {
 };
 
 /* Places that are about to be given back: blocks of 4 KiB of the data area. */
-struct rd_going {
+struct rd_doomed {
 	u64 first, last;		/* all are between these, which are of them */
 	unsigned int nr;
-	struct rd_going_frame {		/* in order; something of each */
+	struct rd_doomed_frame {		/* in order; something of each */
 		u64 frame;
 		struct rd_slots slots;
 	} *frames;
 };
 
-bool rd_going_has(const struct rd_going *going, u64 block);
+bool rd_doomed_has(const struct rd_doomed *doomed, u64 block);
 
 /* Who knows the devices. */
-struct rd_lessor {
+struct rd_lease_ops {
 	/*
-	 * Make the device of @lease leave the places that are @going: what it has
+	 * Make the device of @lease leave the places that are @doomed: what it has
 	 * there is where rd_resolve() says for its version now, which the catalog and
 	 * its copy will still say after a crash.
 	 *
 	 * 0: it names none of them, and will not again. 1: there is no such device any
 	 * more. Negative: that is not known, and nothing of it is given back now.
 	 */
-	int (*leave)(struct rd_lessor *lessor, struct rd_pool *pool,
-		     const struct rd_lease *lease, const struct rd_going *going);
+	int (*vacate)(struct rd_lease_ops *ops, struct rd_pool *pool,
+		      const struct rd_lease *lease, const struct rd_doomed *doomed);
 };
 
 /* Nothing is given back while this lock is held. */

@@ -100,7 +100,7 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 
 static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 {
-	const struct rd_super *super = &rebuild->area->super;
+	const struct rd_pool_super *super = &rebuild->area->super;
 	struct rd_journal_reader reader = { .change = apply, .frame = note_frame, .ctx = rebuild };
 	struct rd_journal_end end = { .frame = super->journal_frame };
 	int r;
@@ -149,10 +149,10 @@ static int count_uses(struct rebuild *rebuild)
 {
 	int r;
 
-	r = rd_sql_run(rebuild->sql, "UPDATE uses SET names ="
+	r = rd_sql_run(rebuild->sql, "UPDATE uses SET refs ="
 		       " (SELECT count(*) FROM segment WHERE segment.recipe = uses.recipe)", "");
 	if (!r)
-		r = rd_sql_run(rebuild->sql, "UPDATE uses SET latest ="
+		r = rd_sql_run(rebuild->sql, "UPDATE uses SET latest_refs ="
 			       " (SELECT count(*) FROM segment AS s WHERE s.recipe = uses.recipe"
 			       " AND NOT EXISTS (SELECT 1 FROM segment AS t"
 			       " WHERE t.volume = s.volume AND t.segment = s.segment"
@@ -174,13 +174,13 @@ static int queue_unnamed(struct rebuild *rebuild, i64 frame)
 	int r;
 
 	memset(&slots, 0xff, sizeof(slots));
-	r = rd_sql_ask(rebuild->sql, &row, "SELECT recipe FROM here WHERE frame = ?", "i", frame);
+	r = rd_sql_ask(rebuild->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i", frame);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 			rd_place place = recipe.map.at[i];
 
-			if (rd_place_kind(place) == RD_HERE && rd_place_id(place) == (u64)frame)
+			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == (u64)frame)
 				slots.bits[rd_place_slot(place) / 64] &=
 					~(1ULL << rd_place_slot(place) % 64);
 		}
@@ -243,7 +243,7 @@ static int find_frames(struct rebuild *rebuild)
 		rd_warn("devices read the pool: what is not in use is free when they have been asked to leave it");
 	r = rd_sql_run(rebuild->sql, "DELETE FROM extent", "");
 	if (!r)
-		r = rd_sql_ask(rebuild->sql, &row, "SELECT frame, 1 FROM here GROUP BY frame UNION"
+		r = rd_sql_ask(rebuild->sql, &row, "SELECT frame, 1 FROM slot_owner GROUP BY frame UNION"
 			       " SELECT frame, 0 FROM journal_frame ORDER BY frame", "");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		u64 frame = rd_row_i64(row, 0);
@@ -286,7 +286,7 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 static int make_new(struct rd_pool *pool, const char *path, bool force,
 		    struct rd_rebuild_report *report)
 {
-	const struct rd_super *super = &pool->area.super;
+	const struct rd_pool_super *super = &pool->area.super;
 	struct rebuild rebuild = {
 		.area = &pool->area,
 		.journal = super->journal_id,

@@ -57,7 +57,7 @@ static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
 			       " AND born = ?", "iii", version->volume, rows[i].segment,
 			       version->number);
 		if (!r && rows[i].recipe)
-			r = rd_recipe_unname(sql, rows[i].recipe, 1, 1, version->volume);
+			r = rd_recipe_unref(sql, rows[i].recipe, 1, 1, version->volume);
 	}
 	*ret_more = r > 0 || nr == BATCH;
 	if (r > 0)
@@ -77,7 +77,7 @@ static int undo_version(struct rd_sql *sql, i64 id)
 	if (!r)
 		r = rd_version_by_id(sql, id, &version);
 	while (!r && more) {
-		r = rd_point("recover-undo");
+		r = rd_failpoint("recover-undo");
 		if (!r)
 			r = rd_catalog_begin(sql);
 		if (!r)
@@ -186,7 +186,7 @@ static int bury(struct rd_pool *pool, i64 id)
 	return r == -ENOENT ? 0 : r;
 }
 
-static int bury_dead(struct rd_pool *pool)
+static int undo_dead_sessions(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	i64 id = 0;
@@ -252,7 +252,7 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 		else if (version.state == RD_VERSION_HELD)
 			r = rd_delete(pool, &version);
 		else
-			r = rd_delete_go_on(pool, &version);
+			r = rd_delete_resume(pool, &version);
 		if (r)
 			return r;
 	}
@@ -292,7 +292,7 @@ int rd_recover(struct rd_pool *pool)
 	i64 queued;
 	int r;
 
-	r = bury_dead(pool);
+	r = undo_dead_sessions(pool);
 	if (!r)
 		r = rd_finish_volumes(pool);
 	/* Who knows the devices is not known yet: then the command does it. */

@@ -67,7 +67,7 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = map->at[i];
 
-		if (rd_place_kind(place) != RD_AT)
+		if (rd_place_kind(place) != RD_REF)
 			continue;
 		if (!target || target->id != (i64)rd_place_id(place)) {
 			r = rd_resolver_load(resolver, rd_place_id(place), &target);
@@ -78,7 +78,7 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 		if (rd_place_kind(place) == RD_ZERO)
 			return -EUCLEAN;
 		map->at[i] = place;
-		*ret_more |= rd_place_kind(place) == RD_AT;
+		*ret_more |= rd_place_kind(place) == RD_REF;
 	}
 	return 0;
 }
@@ -115,7 +115,7 @@ void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(map->at[i]) != RD_HERE) {
+		if (rd_place_kind(map->at[i]) != RD_OWN) {
 			memset(&fps[i], 0, sizeof(fps[i]));
 			continue;
 		}

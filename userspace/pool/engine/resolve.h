@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * From recipes to places: follow every AT to where the block is. Within one
+ * From recipes to places: follow every REF to where the block is. Within one
  * transaction that reads, begun by the caller.
  */
 #ifndef RD_RESOLVE_H
@@ -20,7 +20,7 @@ void rd_resolver_forget(struct rd_resolver *resolver);
 /* The recipe as it is in the catalog; it holds until the next call. -ENOENT, -EUCLEAN. */
 int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret);
 
-/* All of @ret_map is HERE or ZERO. -ENOENT, -EUCLEAN. */
+/* All of @ret_map is OWN or ZERO. -ENOENT, -EUCLEAN. */
 int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp);
 

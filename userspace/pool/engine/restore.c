@@ -122,7 +122,7 @@ static u64 piece_offset(const struct piece *piece)
 
 static bool is_wanted(const struct piece *piece, unsigned int block)
 {
-	return rd_place_kind(piece->map.at[block]) == RD_HERE && piece->need[block];
+	return rd_place_kind(piece->map.at[block]) == RD_OWN && piece->need[block];
 }
 
 static int resolve_piece(struct restore *restore, struct piece *piece)
@@ -794,8 +794,8 @@ static int run(struct restore *restore)
 		if (!r)
 			r = restore->r;
 		if (!r)
-			r = rd_pool_tell(restore->pool, "restore", restore->out << RD_SEG_SHIFT,
-					 restore->nr_segs << RD_SEG_SHIFT);
+			r = rd_pool_progress(restore->pool, "restore", restore->out << RD_SEG_SHIFT,
+					     restore->nr_segs << RD_SEG_SHIFT);
 	}
 	return r;
 }

@@ -7,9 +7,9 @@
  * superseded. (In batches; version.cursor says how far that is.)
  *
  * Then superseded recipes give up each block that the newest version of the
- * volume has as well, wherever: it becomes AT there. In passes:
+ * volume has as well, wherever: it becomes REF there. In passes:
  *
- *	1. take recipes until NR_WANTED blocks are HERE in them; one that the
+ *	1. take recipes until NR_WANTED blocks are OWN in them; one that the
  *	   segment that took the place has at the same offset is found at once
  *	2. all others are in a hash table by their fingerprints, past which the
  *	   newest version's fingerprints stream, in the order they lie in (of NR_SORTED
@@ -109,7 +109,7 @@ static int leave_segment(struct rd_sql *sql, const struct rd_version *version, i
 			  version->volume, segment, version->number);
 	if (r)
 		return r == -ENOENT ? 0 : r;
-	return recipe ? rd_recipe_unname(sql, recipe, 0, 1, version->volume) : 0;
+	return recipe ? rd_recipe_unref(sql, recipe, 0, 1, version->volume) : 0;
 }
 
 static int leave_batch(struct rd_sql *sql, struct rd_version *version, bool *ret_more)
@@ -140,7 +140,7 @@ static int leave_before(struct rd_pool *pool, struct rd_version *version)
 	int r = 0;
 
 	while (!r && more) {
-		r = rd_point("reverse-leave");
+		r = rd_failpoint("reverse-vacate");
 		if (!r)
 			r = rd_catalog_begin(pool->sql);
 		if (!r)
@@ -229,11 +229,11 @@ static void match_heir(struct reverse *rev, const struct rd_recipe *heir,
 	if (!heir)
 		return;
 	here = heir->map.at[wanted->slot];
-	if (rd_place_kind(here) != RD_HERE)
+	if (rd_place_kind(here) != RD_OWN)
 		return;
 	fp = fp_at(rev, here);
 	if (is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
-		wanted->at = rd_place_make(RD_AT, heir->id, wanted->slot);
+		wanted->at = rd_place_make(RD_REF, heir->id, wanted->slot);
 		wanted->here = here;
 	}
 }
@@ -271,7 +271,7 @@ static int take_recipe(struct reverse *rev, i64 id)
 	rev->nr_works++;
 	*work = (struct work){ .id = id, .fp = recipe.fp, .first = rev->nr_wanted };
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(recipe.map.at[i]) == RD_HERE)
+		if (rd_place_kind(recipe.map.at[i]) == RD_OWN)
 			want(rev, recipe.map.at[i], i, has_heir ? &heir : NULL);
 	work->nr = rev->nr_wanted - work->first;
 	return 0;
@@ -331,7 +331,7 @@ static int take_recipes(struct reverse *rev)
 		if (!r && nr)
 			last = ids[nr - 1];
 		if (!r)
-			r = rd_pool_tell(rev->pool, "reverse", 0, size);
+			r = rd_pool_progress(rev->pool, "reverse", 0, size);
 	}
 	return r;
 }
@@ -393,14 +393,14 @@ static int offer_recipe(struct reverse *rev, i64 id)
 		return r == -ENOENT ? 0 : r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		here = recipe.map.at[i];
-		if (rd_place_kind(here) != RD_HERE)
+		if (rd_place_kind(here) != RD_OWN)
 			continue;
 		/* Mostly all of a recipe is in one. */
 		if (rd_place_id(here) != frame) {
 			frame = rd_place_id(here);
 			fps = frame_fps(rev, frame);
 		}
-		offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_AT, id, i), here);
+		offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_REF, id, i), here);
 	}
 	return 0;
 }
@@ -478,8 +478,8 @@ static int offer_sorted(struct reverse *rev, u64 done, u64 size)
 	for (first = 0; first < rev->nr_sorted && rev->nr_fps && !r; first += WINDOW) {
 		r = offer_window(rev, first);
 		if (!r)
-			r = rd_pool_tell(rev->pool, "reverse",
-					 rd_min(done + ((u64)first << RD_SEG_SHIFT), size), size);
+			r = rd_pool_progress(rev->pool, "reverse",
+					     rd_min(done + ((u64)first << RD_SEG_SHIFT), size), size);
 	}
 	return r;
 }
@@ -554,7 +554,7 @@ static int change_map(struct reverse *rev, const struct work *work, struct check
 	*map = *now;
 	*ret_all = true;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (rd_place_kind(now->at[i]) != RD_HERE)
+		if (rd_place_kind(now->at[i]) != RD_OWN)
 			continue;
 		while (wanted < end && wanted->slot < i)
 			wanted++;
@@ -606,7 +606,7 @@ static int change_some(struct reverse *rev, unsigned int first)
 	bool done;
 	int r;
 
-	r = rd_point("reverse-change");
+	r = rd_failpoint("reverse-change");
 	if (!r)
 		r = rd_catalog_begin(sql);
 	if (r)
@@ -630,7 +630,7 @@ static int change_all(struct reverse *rev)
 	for (first = 0; first < rev->nr_works && !r; first += CHANGES) {
 		r = change_some(rev, first);
 		if (!r)
-			r = rd_pool_tell(rev->pool, "reverse", size, size);
+			r = rd_pool_progress(rev->pool, "reverse", size, size);
 		if (!r && first + CHANGES < rev->nr_works)
 			rd_sql_pause();
 	}
@@ -668,7 +668,7 @@ static int pass(struct reverse *rev)
 	if (r || !rev->nr_works)
 		return r;
 	make_table(rev);
-	r = rd_point("reverse-stream");
+	r = rd_failpoint("reverse-stream");
 	if (!r)
 		r = stream_newest(rev);
 	return r ? r : change_all(rev);

@@ -343,7 +343,7 @@ static int list_in_pieces(struct snapshot *s, i64 after, i64 *ids, unsigned int 
 	unsigned int nr = 0;
 	int r;
 
-	r = rd_sql_ask(s->pool->sql, &row, "SELECT recipe FROM uses WHERE latest > 0"
+	r = rd_sql_ask(s->pool->sql, &row, "SELECT recipe FROM uses WHERE latest_refs > 0"
 		       " AND whole = 0 AND recipe > ? ORDER BY recipe LIMIT ?", "ii", after,
 		       (i64)LOOK_AHEAD);
 	while (!r && (r = rd_row_next(row)) > 0) {
@@ -534,7 +534,7 @@ static int put_segment(struct snapshot *s, const struct item *item, i64 recipe)
 		return 0;
 	r = rd_sql_run(s->pool->sql, "INSERT INTO segment VALUES(?, ?, ?, ?)", "iiii",
 		       s->version->volume, (i64)item->segment, s->version->number, recipe);
-	return r || !recipe ? r : rd_recipe_name(s->pool->sql, recipe, 1, 1);
+	return r || !recipe ? r : rd_recipe_ref(s->pool->sql, recipe, 1, 1);
 }
 
 static void map_of_item(const struct item *item, struct rd_map *map)
@@ -543,7 +543,7 @@ static void map_of_item(const struct item *item, struct rd_map *map)
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		map->at[i] = rd_slots_test(&item->nonzero, i) ?
-			rd_place_make(RD_HERE, item->frame, i) : rd_place_make(RD_ZERO, 0, 0);
+			rd_place_make(RD_OWN, item->frame, i) : rd_place_make(RD_ZERO, 0, 0);
 }
 
 /* The item was written, and there is no recipe of it, or one that is not whole. */
@@ -668,7 +668,7 @@ static int commit_batch(struct snapshot *s)
 
 	r = drain(s);
 	while (!r && s->nr_items) {
-		r = rd_point("snapshot-batch");
+		r = rd_failpoint("snapshot-batch");
 		if (!r && s->written && !rd_is_broken(RD_BREAK_SYNC))
 			r = rd_area_sync(&s->pool->area);
 		s->written = false;
@@ -746,7 +746,7 @@ static int place_buffer(struct snapshot *s, struct buffer *buffer, bool must_wri
 			return r;
 	}
 	if (is_whole)
-		return rd_point("snapshot-hit");
+		return rd_failpoint("snapshot-hit");
 	r = next_frame(s, &item->frame);
 	if (r)
 		s->nr_items--;
@@ -1017,9 +1017,9 @@ static int run_pipeline(struct snapshot *s)
 		if (!r)
 			r = s->r;
 		if (!r)
-			r = rd_pool_tell(s->pool, "snapshot",
-					 rd_min(s->next, s->nr_segs) << RD_SEG_SHIFT,
-					 s->nr_segs << RD_SEG_SHIFT);
+			r = rd_pool_progress(s->pool, "snapshot",
+					     rd_min(s->next, s->nr_segs) << RD_SEG_SHIFT,
+					     s->nr_segs << RD_SEG_SHIFT);
 	}
 	return r ? r : commit_batch(s);
 }
@@ -1169,7 +1169,7 @@ static int finish_version(struct snapshot *s)
 	struct rd_sql *sql = s->pool->sql;
 	int r;
 
-	r = rd_point("snapshot-finish");
+	r = rd_failpoint("snapshot-finish");
 	if (!r)
 		r = rd_catalog_begin(sql);
 	if (r)

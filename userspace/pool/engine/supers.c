@@ -43,7 +43,7 @@ static int read_nr_frames(struct rd_pool *pool)
 	r = rd_sql_number(pool->sql, &nr, "SELECT max(last) FROM"
 			  " (SELECT max(start + len) AS last FROM extent"
 			  " UNION ALL SELECT max(start + len) FROM reserved"
-			  " UNION ALL SELECT max(frame) + 1 FROM here"
+			  " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
 			  " UNION ALL SELECT max(frame) + 1 FROM queue"
 			  " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 	if (r)
@@ -82,7 +82,7 @@ static void read_segment(struct samples *samples, const struct rd_map *map)
 		rd_place place = map->at[i];
 		u8 *to = samples->data + (size_t)i * RD_BLOCK_SIZE;
 
-		if (rd_place_kind(place) == RD_HERE &&
+		if (rd_place_kind(place) == RD_OWN &&
 		    rd_place_id(place) < area->super.nr_frames &&
 		    rd_area_read(area, to, RD_BLOCK_SIZE, rd_place_offset(place)))
 			memset(to, 0xff, RD_BLOCK_SIZE);

@@ -88,7 +88,7 @@ static void hashed(struct rd_job *job)
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = rd_place_make(RD_HERE, piece->frame, i);
+		rd_place place = rd_place_make(RD_OWN, piece->frame, i);
 
 		if (rd_slots_test(&piece->live, i) &&
 		    !rd_fp_agrees(&piece->stored[i], &piece->found[i]))
@@ -188,7 +188,7 @@ static int add_live(struct scan *scan, struct piece *piece, i64 id)
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = recipe.map.at[i];
 
-		if (rd_place_kind(place) == RD_HERE && rd_place_id(place) == piece->frame)
+		if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == piece->frame)
 			rd_slots_set(&piece->live, rd_place_slot(place));
 	}
 	return 0;
@@ -223,7 +223,7 @@ static int find_window(struct scan *scan)
 	int r;
 
 	scan->nr = 0;
-	r = rd_sql_ask(scan->pool->sql, &row, "SELECT frame, recipe FROM here WHERE frame >= ?"
+	r = rd_sql_ask(scan->pool->sql, &row, "SELECT frame, recipe FROM slot_owner WHERE frame >= ?"
 		       " ORDER BY frame", "i", (i64)survey->next_frame);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		u64 frame = rd_row_i64(row, 0);
@@ -281,8 +281,8 @@ static int run(struct scan *scan, size_t max_suspects)
 		if (!r && suspects->failed)
 			r = -ENOMEM;
 		if (!r)
-			r = rd_pool_tell(scan->pool, "scrub", survey->bytes_read,
-					 survey->bytes_total);
+			r = rd_pool_progress(scan->pool, "scrub", survey->bytes_read,
+					     survey->bytes_total);
 		more = survey->next_frame != U64_MAX &&
 			suspects->len / sizeof(rd_place) < max_suspects;
 	}
@@ -304,7 +304,7 @@ static int set_up(struct scan *scan)
 	i64 blocks;
 	int r;
 
-	r = rd_sql_number(scan->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM here", "");
+	r = rd_sql_number(scan->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM slot_owner", "");
 	if (r)
 		return r;
 	scan->survey->bytes_total = (u64)blocks * RD_BLOCK_SIZE;

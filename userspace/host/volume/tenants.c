@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/engine/proof.h"
-#include "image.h"
-#include "lessor.h"
+#include "version_table.h"
+#include "tenants.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
@@ -21,7 +21,7 @@
 struct leaving {
 	struct rd_pool *pool;
 	const char *name;
-	const struct rd_going *going;
+	const struct rd_doomed *doomed;
 	struct rd_version version;
 	bool names_pool;	/* any block of it */
 	char device[32];	/* where it reads that */
@@ -69,21 +69,21 @@ static bool is_mapped_here(const char *uuid)
 
 /* --- what it names */
 
-/* Those of @range that are going, as ranges of their own. */
+/* Those of @range that are doomed, as ranges of their own. */
 static void take_range(struct leaving *leaving, const struct dmr_range *range)
 {
-	const struct rd_going *going = leaving->going;
+	const struct rd_doomed *doomed = leaving->doomed;
 	u64 i, place = range->place[0].block;
 
 	if (range->place[0].kind != DMR_POOL)
 		return;
 	leaving->names_pool = true;
-	if (place > going->last || place + range->len <= going->first)
+	if (place > doomed->last || place + range->len <= doomed->first)
 		return;
 	for (i = 0; i < range->len; i++) {
 		struct dmr_range one = { .first = range->first + i, .len = 1 };
 
-		if (!rd_going_has(going, place + i))
+		if (!rd_doomed_has(doomed, place + i))
 			continue;
 		one.place[0] = (struct dmr_entry){ .kind = DMR_POOL, .block = place + i };
 		rd_buffer_put(&leaving->runs, &one, sizeof(one));
@@ -138,8 +138,8 @@ static int read_table(struct leaving *leaving)
 
 int rd_device_names_pool(const char *name, bool *ret)
 {
-	static const struct rd_going nothing = { .first = 1 };
-	struct leaving leaving = { .name = name, .going = &nothing };
+	static const struct rd_doomed nothing = { .first = 1 };
+	struct leaving leaving = { .name = name, .doomed = &nothing };
 	int r = read_table(&leaving);
 
 	*ret = leaving.names_pool;
@@ -195,7 +195,7 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 		u64 new = rd_place_offset(place) / RD_BLOCK_SIZE;
 
 		/* The same place is what the catalog calls free: nobody would be right. */
-		if (rd_place_kind(place) != RD_HERE || rd_going_has(leaving->going, new))
+		if (rd_place_kind(place) != RD_OWN || rd_doomed_has(leaving->doomed, new))
 			return -EUCLEAN;
 		r = add_remap(leaving, runs[i].first, runs[i].place[0].block, new);
 	}
@@ -222,14 +222,14 @@ static int move_all(struct leaving *leaving)
 	return r;
 }
 
-static int leave(struct rd_lessor *lessor, struct rd_pool *pool, const struct rd_lease *lease,
-		 const struct rd_going *going)
+static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
+		 const struct rd_doomed *doomed)
 {
-	struct leaving leaving = { .pool = pool, .going = going };
+	struct leaving leaving = { .pool = pool, .doomed = doomed };
 	char name[RD_DM_NAME_MAX];
 	int r;
 
-	(void)lessor;
+	(void)ops;
 	r = rd_dm_find(lease->device, name);
 	if (r == -ENODEV)
 		return is_mapped_here(lease->device) ? 1 : r;
@@ -271,4 +271,4 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 	return 0;
 }
 
-struct rd_lessor rd_host_lessor = { .leave = leave };
+struct rd_lease_ops rd_host_lease_ops = { .vacate = vacate };

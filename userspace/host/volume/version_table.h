@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What a version is as a remap table of the target. */
-#ifndef RD_IMAGE_H
-#define RD_IMAGE_H
+#ifndef RD_VERSION_TABLE_H
+#define RD_VERSION_TABLE_H
 
 #include "kernel/ranges.h"
 #include "pool/catalog/versions.h"
@@ -19,10 +19,10 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
  * not spoken of. A place may be left in the next moment, but it is not given back as
  * long as the caller has rd_lease_shut().
  */
-int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
-		  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
+int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
+			  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
 
-struct rd_image {
+struct rd_version_table {
 	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */
 	u64 sectors;		/* of its device: behind the version's end are zeros */
 	/* The base reads as zeros where nobody has written: zeros are home already. */
@@ -33,10 +33,10 @@ struct rd_image {
 
 /*
  * A whole metadata device with this table on @fd, which has @bytes: as many as
- * rd_image_bytes() at least. Stable when it returns.
+ * rd_version_table_bytes() at least. Stable when it returns.
  */
-int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
-		   const struct rd_image *image, int fd, u64 bytes);
-u64 rd_image_bytes(u64 sectors);
+int rd_version_table_write(struct rd_pool *pool, const struct rd_version *version,
+			   const struct rd_version_table *image, int fd, u64 bytes);
+u64 rd_version_table_bytes(u64 sectors);
 
 #endif

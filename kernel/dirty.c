@@ -289,7 +289,7 @@ static void issue(struct dmr_meta *meta, struct bio_list *bios)
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(bios))) {
 		if (meta->table)
-			dmr_remap_go_on(meta->table, bio);
+			dmr_remap_resume(meta->table, bio);
 		else
 			submit_bio_noacct(bio);
 	}

@@ -4,13 +4,13 @@
  * volume has at one of these is remapped to where its version has it now; a mapped
  * version, whose table nobody can write to, gets a new one.
  */
-#ifndef RD_LESSOR_H
-#define RD_LESSOR_H
+#ifndef RD_TENANTS_H
+#define RD_TENANTS_H
 
 #include "pool/engine/lease.h"
 #include "attachment.h"
 
-extern struct rd_lessor rd_host_lessor;
+extern struct rd_lease_ops rd_host_lease_ops;
 
 /* Does the table of the device @name have any block of the pool? By what is in it. */
 int rd_device_names_pool(const char *name, bool *ret);

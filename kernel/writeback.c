@@ -125,7 +125,7 @@ static bool has_changes(struct dmr_page *page)
 }
 
 /* One that was to be written home to, and was not. */
-static void is_clean(struct dmr_page *page)
+static void page_set_clean(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
 
@@ -146,7 +146,7 @@ static void take_changes(struct dmr_table *t, struct list_head *pages,
 	list_for_each_entry_safe(page, next, &t->dirty, list) {
 		if (!has_changes(page)) {
 			if (!page->nr_pins)
-				is_clean(page);
+				page_set_clean(page);
 			continue;
 		}
 		page->state = DMR_PAGE_COMMITTING;
@@ -272,7 +272,7 @@ static int write_pages(struct dmr_table *t, struct list_head *pages)
 }
 
 /* Of a page that was written. */
-static void page_is_stable(struct dmr_page *page)
+static void page_committed(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
 	u64 word_block = page->seg / DMR_SEG_BLOCKS;
@@ -295,7 +295,7 @@ static void page_is_stable(struct dmr_page *page)
 		page->state = DMR_PAGE_DIRTY;
 		list_move_tail(&page->list, &t->dirty);
 	} else {
-		is_clean(page);
+		page_set_clean(page);
 	}
 }
 
@@ -305,7 +305,7 @@ static void pages_are_stable(struct dmr_table *t, struct list_head *pages)
 
 	spin_lock_irq(&t->lock);
 	list_for_each_entry_safe(page, next, pages, list)
-		page_is_stable(page);
+		page_committed(page);
 	/* Words of pages that became BASE are written now. */
 	bitmap_andnot(t->words_dirty, t->words_dirty, t->words_taken,
 		      DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS));
@@ -476,7 +476,7 @@ static void go_on(struct dmr_table *t, struct bio_list *flushes, int r, bool los
 	}
 }
 
-int dmr_table_commit(struct dmr_table *t)
+int dmr_table_writeback(struct dmr_table *t)
 {
 	struct bio_list flushes = BIO_EMPTY_LIST;
 	unsigned int noio = memalloc_noio_save();
@@ -553,7 +553,7 @@ static void do_commit(struct work_struct *work)
 	struct dmr_table *t = container_of(to_delayed_work(work),
 					   struct dmr_table, commit_work);
 
-	if (!dmr_table_commit(t))
+	if (!dmr_table_writeback(t))
 		note_linear(t);
 }
 
@@ -628,7 +628,7 @@ void dmr_table_begin_settle(struct dmr_table *t)
 
 int dmr_table_settle(struct dmr_table *t)
 {
-	int r = dmr_table_commit(t);
+	int r = dmr_table_writeback(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
 	/* Blocks that were home may have gone back to a place that was to be replaced. */

@@ -7,7 +7,7 @@
 #include "base/uuid.h"
 #include "meta/table_write.h"
 #include "pool/engine/proof.h"
-#include "image.h"
+#include "version_table.h"
 
 #define WINDOW	1024		/* segments whose recipes are read at a time */
 
@@ -70,7 +70,7 @@ static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		struct dmr_entry place = { .kind = DMR_ZERO };
 
-		if (rd_place_kind(map.at[i]) == RD_HERE) {
+		if (rd_place_kind(map.at[i]) == RD_OWN) {
 			place.kind = DMR_POOL;
 			place.block = rd_place_offset(map.at[i]) / RD_BLOCK_SIZE;
 		}
@@ -97,8 +97,8 @@ static int walk_window(struct walk *walk, u64 first, unsigned int nr)
 	return r;
 }
 
-int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
-		  int (*take)(void *ctx, const struct dmr_range *range), void *ctx)
+int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
+			  int (*take)(void *ctx, const struct dmr_range *range), void *ctx)
 {
 	struct walk walk = {
 		.pool = pool,
@@ -122,7 +122,7 @@ int rd_image_walk(struct rd_pool *pool, const struct rd_version *version, u64 fi
 /* --- images */
 
 struct writer {
-	const struct rd_image *image;
+	const struct rd_version_table *image;
 	struct rd_table_writer table;
 };
 
@@ -150,7 +150,7 @@ static int add_beyond(struct writer *writer, const struct rd_version *version)
 	return add_to_table(writer, &range);
 }
 
-u64 rd_image_bytes(u64 sectors)
+u64 rd_version_table_bytes(u64 sectors)
 {
 	return dmr_meta_blocks_needed(dmr_nr_segs(sectors), DMR_FLAG_TABLE) * RD_BLOCK_SIZE;
 }
@@ -163,8 +163,8 @@ static int write_table(struct rd_pool *pool, const struct rd_version *version,
 	if (!r)
 		r = rd_table_begin(&writer->table, fd, super);
 	if (!r)
-		r = rd_image_walk(pool, version, 0, rd_nr_segs(version->size), add_to_table,
-				  writer);
+		r = rd_version_table_walk(pool, version, 0, rd_nr_segs(version->size), add_to_table,
+					  writer);
 	if (!r)
 		r = add_beyond(writer, version);
 	if (!r)
@@ -173,8 +173,8 @@ static int write_table(struct rd_pool *pool, const struct rd_version *version,
 	return r ? rd_err(r, "cannot write the table of the version") : 0;
 }
 
-int rd_image_write(struct rd_pool *pool, const struct rd_version *version,
-		   const struct rd_image *image, int fd, u64 bytes)
+int rd_version_table_write(struct rd_pool *pool, const struct rd_version *version,
+			   const struct rd_version_table *image, int fd, u64 bytes)
 {
 	struct writer writer = { .image = image };
 	struct dmr_super super = {
