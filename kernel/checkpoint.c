@@ -105,7 +105,7 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	/* The set of the checkpoint before is part of the epoch that ends now. */
 	if (meta->super.flags & DMR_FLAG_FROZEN)
 		add_frozen(meta);
-	r = dmr_track_flush(meta);
+	r = dmr_dirty_flush(meta);
 	if (r)
 		return r;
 
@@ -175,7 +175,7 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
 	if (was_lost && !dmr_is_lost(meta))
-		dmr_track_event(meta);
+		dmr_dirty_event(meta);
 	return 0;
 }
 
@@ -189,9 +189,9 @@ static int drop_frozen(struct dmr_meta *meta)
 	super.flags &= ~DMR_FLAG_FROZEN;
 	if (dmr_broken(union)) {
 		r = dmr_super_write(meta, &super);
-		return r ? r : dmr_track_flush(meta);
+		return r ? r : dmr_dirty_flush(meta);
 	}
-	r = dmr_track_flush(meta);
+	r = dmr_dirty_flush(meta);
 	return r ? r : dmr_super_write(meta, &super);
 }
 
@@ -229,6 +229,6 @@ int dmr_mark(struct dmr_meta *meta, const char *ranges)
 	if (r)
 		return r;
 	while (dmr_range_next(&ranges, &rules, &range) > 0)
-		dmr_track_set(meta, range.first, range.len);
-	return dmr_track_flush(meta);
+		dmr_dirty_set(meta, range.first, range.len);
+	return dmr_dirty_flush(meta);
 }

@@ -46,7 +46,7 @@
  * Bits
  */
 
-void dmr_track_set(struct dmr_meta *meta, u64 first, u64 len)
+void dmr_dirty_set(struct dmr_meta *meta, u64 first, u64 len)
 {
 	u64 seg;
 
@@ -90,7 +90,7 @@ static int write_stale(struct dmr_meta *meta)
 	return dmr_meta_write_out(meta, errors);
 }
 
-int dmr_track_flush(struct dmr_meta *meta)
+int dmr_dirty_flush(struct dmr_meta *meta)
 {
 	unsigned long group;
 	int r;
@@ -106,7 +106,7 @@ int dmr_track_flush(struct dmr_meta *meta)
 	}
 	r = write_stale(meta);
 	if (r) {
-		dmr_track_failed(meta, "writing dirty bits", r);
+		dmr_dirty_failed(meta, "writing dirty bits", r);
 		return r;
 	}
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
@@ -120,13 +120,13 @@ int dmr_track_flush(struct dmr_meta *meta)
  * Outages
  */
 
-void dmr_track_event(struct dmr_meta *meta)
+void dmr_dirty_event(struct dmr_meta *meta)
 {
 	if (meta->ti)
 		dm_table_event(meta->ti->table);
 }
 
-void dmr_track_failed(struct dmr_meta *meta, const char *what, int r)
+void dmr_dirty_failed(struct dmr_meta *meta, const char *what, int r)
 {
 	lockdep_assert_held(&meta->lock);
 	if (meta->outage)
@@ -138,11 +138,11 @@ void dmr_track_failed(struct dmr_meta *meta, const char *what, int r)
 	meta->outage_is_noted = false;
 	meta->outage_start = jiffies;
 	meta->next_retry = jiffies;
-	dmr_track_kick(meta);
-	dmr_track_event(meta);
+	dmr_dirty_kick(meta);
+	dmr_dirty_event(meta);
 }
 
-void dmr_track_kick(struct dmr_meta *meta)
+void dmr_dirty_kick(struct dmr_meta *meta)
 {
 	mod_delayed_work(meta->wq, &meta->work, 0);
 }
@@ -175,21 +175,21 @@ static int remove_mark(struct dmr_meta *meta)
 	return r;
 }
 
-bool dmr_track_end_outage(struct dmr_meta *meta)
+bool dmr_dirty_end_outage(struct dmr_meta *meta)
 {
 	lockdep_assert_held(&meta->lock);
-	if (dmr_track_flush(meta) || remove_mark(meta))
+	if (dmr_dirty_flush(meta) || remove_mark(meta))
 		return false;
 	meta->outage = false;
 	DMINFO("%s: the metadata device can be written again, nothing was lost",
 	       dmr_meta_name(meta));
-	dmr_track_event(meta);
+	dmr_dirty_event(meta);
 	return true;
 }
 
 static void try_again(struct dmr_meta *meta)
 {
-	if (!dmr_track_end_outage(meta) && !meta->outage_is_marked)
+	if (!dmr_dirty_end_outage(meta) && !meta->outage_is_marked)
 		write_mark(meta);
 }
 
@@ -275,7 +275,7 @@ static unsigned int take_deferred(struct dmr_meta *meta, bool *ret_requeue)
 		u64 first = dmr_sector_seg(bio->bi_iter.bi_sector);
 		u64 last = dmr_sector_seg(bio_end_sector(bio) - 1);
 
-		dmr_track_set(meta, first, last - first + 1);
+		dmr_dirty_set(meta, first, last - first + 1);
 	}
 	bio_list_merge_init(&meta->held, &bios);
 	return nr;
@@ -335,9 +335,9 @@ static void settle_held(struct dmr_meta *meta, struct bio_list *ready)
 	 * that began before it was loaded must still end.
 	 */
 	if (!meta->outage && !meta->read_only)
-		dmr_track_flush(meta);
+		dmr_dirty_flush(meta);
 	if (xchg(&meta->event_is_due, false))
-		dmr_track_event(meta);
+		dmr_dirty_event(meta);
 	retry_if_due(meta);
 	/*
 	 * Nothing is pushed back without need: when the suspend is interrupted,
@@ -370,7 +370,7 @@ static void do_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-void dmr_track_defer(struct dmr_meta *meta, struct bio *bio)
+void dmr_dirty_defer(struct dmr_meta *meta, struct bio *bio)
 {
 	unsigned long flags;
 	unsigned int nr;
@@ -382,19 +382,19 @@ void dmr_track_defer(struct dmr_meta *meta, struct bio *bio)
 	spin_unlock_irqrestore(&meta->defer_lock, flags);
 
 	if (nr == 1)
-		dmr_track_kick(meta);
+		dmr_dirty_kick(meta);
 	/* Pairs with the barrier of prepare_to_wait in gather(). */
 	if (nr >= READ_ONCE(meta->expected) && wq_has_sleeper(&meta->arrived))
 		wake_up(&meta->arrived);
 }
 
-void dmr_track_requeue(struct dmr_meta *meta, bool requeue)
+void dmr_dirty_requeue(struct dmr_meta *meta, bool requeue)
 {
 	spin_lock_irq(&meta->defer_lock);
 	WRITE_ONCE(meta->requeue, requeue);
 	spin_unlock_irq(&meta->defer_lock);
 	wake_up(&meta->arrived);
-	dmr_track_kick(meta);
+	dmr_dirty_kick(meta);
 }
 
 /* ------------------------------------------------------------------
@@ -435,7 +435,7 @@ static void do_zeroes(struct work_struct *work)
 		zero_one(bio);
 }
 
-void dmr_track_zero(struct dmr_meta *meta, struct bio *bio)
+void dmr_dirty_zero(struct dmr_meta *meta, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -446,7 +446,7 @@ void dmr_track_zero(struct dmr_meta *meta, struct bio *bio)
 	spin_unlock_irqrestore(&meta->defer_lock, flags);
 }
 
-void dmr_track_init(struct dmr_meta *meta)
+void dmr_dirty_init(struct dmr_meta *meta)
 {
 	bio_list_init(&meta->held);
 	spin_lock_init(&meta->defer_lock);

@@ -243,28 +243,28 @@ const char *dmr_meta_name(struct dmr_meta *meta);
 
 /* dirty.c */
 
-void dmr_track_init(struct dmr_meta *meta);
+void dmr_dirty_init(struct dmr_meta *meta);
 /* map: @bio is the first write to a segment; it is issued when it may be. */
-void dmr_track_defer(struct dmr_meta *meta, struct bio *bio);
+void dmr_dirty_defer(struct dmr_meta *meta, struct bio *bio);
 /* end_io: the base refused this write zeroes; write them. */
-void dmr_track_zero(struct dmr_meta *meta, struct bio *bio);
+void dmr_dirty_zero(struct dmr_meta *meta, struct bio *bio);
 /* For a noflush suspend: push back what is deferred, until told otherwise. */
-void dmr_track_requeue(struct dmr_meta *meta, bool requeue);
+void dmr_dirty_requeue(struct dmr_meta *meta, bool requeue);
 
 /* The caller of these holds meta->lock. */
 
 /* Put bits of segments [@first, @first + @len) into want. */
-void dmr_track_set(struct dmr_meta *meta, u64 first, u64 len);
+void dmr_dirty_set(struct dmr_meta *meta, u64 first, u64 len);
 /* Make want stable. An error begins an outage. */
-int dmr_track_flush(struct dmr_meta *meta);
+int dmr_dirty_flush(struct dmr_meta *meta);
 /* A write to the metadata device failed: begin an outage if none is. */
-void dmr_track_failed(struct dmr_meta *meta, const char *what, int r);
+void dmr_dirty_failed(struct dmr_meta *meta, const char *what, int r);
 /* What an outage kept in memory only is written: then it is over. */
-bool dmr_track_end_outage(struct dmr_meta *meta);
+bool dmr_dirty_end_outage(struct dmr_meta *meta);
 /* Have the worker look again soon. */
-void dmr_track_kick(struct dmr_meta *meta);
+void dmr_dirty_kick(struct dmr_meta *meta);
 /* What dmr_is_lost() says has changed. */
-void dmr_track_event(struct dmr_meta *meta);
+void dmr_dirty_event(struct dmr_meta *meta);
 
 static inline bool dmr_is_lost(struct dmr_meta *meta)
 {

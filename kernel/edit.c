@@ -320,7 +320,7 @@ static int set_part(struct dmr_table *t, const struct part *part)
 
 static int mark_part(struct dmr_table *t, const struct part *part)
 {
-	dmr_track_set(t->meta, part->seg, 1);
+	dmr_dirty_set(t->meta, part->seg, 1);
 	return 0;
 }
 
@@ -340,7 +340,7 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
 	/* It changes what the volume says: bits are stable before entries. */
 	if (!r && !dmr_broken(setbits)) {
 		run_parts(t, ranges, &rules, mark_part);
-		r = dmr_track_flush(t->meta);
+		r = dmr_dirty_flush(t->meta);
 	}
 	if (!r)
 		r = run_parts(t, ranges, &rules, set_part);

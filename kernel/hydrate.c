@@ -158,7 +158,7 @@ static enum step copy_from(struct dmr_table *t, struct dmr_copy *copy,
 	}
 	spin_lock_irq(&t->lock);
 	if (dmr_page_is_throttled(page)) {
-		dmr_commit_kick(t);
+		dmr_writeback_kick(t);
 		step = LATER;
 	} else if (find_run(t, page, dmr_block_index(t->hydrate_cursor), copy, &place)) {
 		lock_run(t, copy);

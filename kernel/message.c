@@ -83,7 +83,7 @@ static int msg_lost_noted(struct message *m)
 {
 	if (m->meta->outage) {
 		m->meta->outage_is_noted = true;
-		dmr_track_kick(m->meta);
+		dmr_dirty_kick(m->meta);
 	}
 	return 0;
 }

@@ -344,7 +344,7 @@ static int load_meta(struct dmr_meta *meta, const struct dmr_super *super)
 		       dmr_meta_name(meta), super->lost_epoch);
 		meta->lost_before = true;
 		meta->lost_before_epoch = super->lost_epoch;
-		dmr_track_set(meta, 0, nr_segs);
+		dmr_dirty_set(meta, 0, nr_segs);
 	}
 	return 0;
 }
@@ -543,7 +543,7 @@ static struct dmr_meta *new_meta(struct block_device *bdev,
 	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;
-	dmr_track_init(meta);
+	dmr_dirty_init(meta);
 
 	bufio = dm_bufio_client_create(bdev, DMR_BLOCK_SIZE, RESERVED_BUFFERS,
 				       0, NULL, NULL, 0);
@@ -625,7 +625,7 @@ static void flush_before_free(struct dmr_meta *meta)
 	    dmr_table_writeback(meta->table))
 		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
 		      dmr_meta_name(meta));
-	if (meta->outage && !dmr_track_end_outage(meta))
+	if (meta->outage && !dmr_dirty_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
 		      dmr_meta_name(meta), meta->bdev);
 	else if (meta->loaded && !meta->read_only)
@@ -813,7 +813,7 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	 * size that cannot be recorded stops it.
 	 */
 	adopt(meta, rt);
-	dmr_track_flush(meta);
+	dmr_dirty_flush(meta);
 	dmr_super_refresh(meta);
 	return resize(meta, ti->len);
 }

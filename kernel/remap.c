@@ -208,7 +208,7 @@ static enum route lock_home(struct dmr_table *t, struct bio *bio,
 	page = dmr_word_page(word);
 	if (splits_copy(t, page, bio)) {
 		wait_in(&t->unflushed, bio);
-		dmr_commit_kick(t);
+		dmr_writeback_kick(t);
 		return TAKEN;
 	}
 	if (all_base(page, first, first + nr - 1) &&
@@ -220,7 +220,7 @@ static enum route lock_home(struct dmr_table *t, struct bio *bio,
 	}
 	if (dmr_page_is_throttled(page)) {
 		wait_in(&t->throttled, bio);
-		dmr_commit_kick(t);
+		dmr_writeback_kick(t);
 		return TAKEN;
 	}
 	if (!find_pieces(t, page, bio, pieces))
@@ -405,7 +405,7 @@ static int map_flush(struct dmr_table *t, struct bio *bio)
 		io_of(bio)->at_base = true;
 		return DM_MAPIO_REMAPPED;
 	}
-	dmr_commit_defer(t, bio);
+	dmr_writeback_defer(t, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -444,7 +444,7 @@ static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio
 	}
 	if (unlikely(!dmr_is_stable(rt->meta, bio))) {
 		bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
-		dmr_track_defer(rt->meta, bio);
+		dmr_dirty_defer(rt->meta, bio);
 		return DM_MAPIO_SUBMITTED;
 	}
 	if (unlikely(op == REQ_OP_DISCARD))
@@ -503,7 +503,7 @@ int dmr_remap_end_write(struct dmr_table *t, struct bio *bio, struct dmr_io *io,
 	if (io->fua && !*error && !io->committed && dmr_table_waits(t)) {
 		io->committed = true;
 		io->at_base = false;
-		dmr_commit_defer(t, bio);
+		dmr_writeback_defer(t, bio);
 		return DM_ENDIO_INCOMPLETE;
 	}
 	return DM_ENDIO_DONE;
@@ -514,7 +514,7 @@ void dmr_remap_note_error(struct dmr_table *t, struct bio *bio, blk_status_t err
 {
 	if (io_of(bio)->at_base && error != BLK_STS_AGAIN &&
 	    error != BLK_STS_DM_REQUEUE && error != BLK_STS_NOSPC)
-		dmr_commit_base_lost(t, true);
+		dmr_writeback_base_lost(t, true);
 }
 
 /* ------------------------------------------------------------------
@@ -711,7 +711,7 @@ static void do_flush(struct work_struct *work)
 		r = dmr_flush_base(t->meta, t->base);
 	/* No commit follows that would act on it. */
 	if (r)
-		dmr_commit_base_lost(t, true);
+		dmr_writeback_base_lost(t, true);
 	blk_start_plug(&plug);
 	while ((bio = bio_list_pop(&bios))) {
 		struct dmr_io *io = io_of(bio);
@@ -871,7 +871,7 @@ static enum discarded discard_in(struct dmr_table *t, struct bio *bio, u64 seg,
 		discard_entries(t, page, first, end);
 	if (done == THROTTLED) {
 		wait_in(&t->throttled, bio);
-		dmr_commit_kick(t);
+		dmr_writeback_kick(t);
 	}
 	spin_unlock_irq(&t->lock);
 	return done;

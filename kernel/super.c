@@ -155,7 +155,7 @@ int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next)
 		meta->super_is_stale = true;
 		if (super.epoch != meta->super.epoch)
 			meta->epoch_is_unsure = true;
-		dmr_track_failed(meta, "writing the superblock", ra);
+		dmr_dirty_failed(meta, "writing the superblock", ra);
 		return ra;
 	}
 
@@ -164,7 +164,7 @@ int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next)
 		DMWARN("%s: cannot write superblock copy %c: error %d; the other holds the state, will try again",
 		       dmr_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
 		meta->next_retry = jiffies;
-		dmr_track_kick(meta);
+		dmr_dirty_kick(meta);
 	}
 	meta->super_is_stale = ra || rb;
 	meta->epoch_is_unsure = false;

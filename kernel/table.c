@@ -219,7 +219,7 @@ struct dmr_page *dmr_page_take(struct dmr_table *t)
 	     (!page || t->nr_pages >= t->max_pages); puts++) {
 		if (!evict_page(t)) {
 			if (!t->nr_spare)
-				dmr_commit_kick(t);
+				dmr_writeback_kick(t);
 			break;
 		}
 	}
@@ -268,7 +268,7 @@ void dmr_page_mark_dirty(struct dmr_page *page)
 	list_move_tail(&page->list, &t->dirty);
 	WRITE_ONCE(t->nr_dirty, t->nr_dirty + 1);
 	if (t->nr_dirty > t->max_dirty / 2)
-		dmr_commit_kick(t);
+		dmr_writeback_kick(t);
 	else
 		queue_delayed_work(t->wq, &t->commit_work, HZ);
 }
@@ -936,7 +936,7 @@ void dmr_table_destroy(struct dmr_table *t)
 		free_page_struct(page);
 	dmr_watch_drop_all(t);
 	xa_destroy(&t->watches);
-	dmr_commit_exit(t);
+	dmr_writeback_exit(t);
 	if (t->kcopyd)
 		dm_kcopyd_client_destroy(t->kcopyd);
 	if (t->io)
@@ -986,7 +986,7 @@ static int alloc_table(struct dmr_table *t)
 		t->kcopyd = NULL;
 		return r;
 	}
-	return dmr_commit_alloc(t);
+	return dmr_writeback_alloc(t);
 }
 
 static int alloc_pages_of(struct dmr_table *t)
@@ -1023,7 +1023,7 @@ struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages
 	init_waitqueue_head(&t->page_wait);
 	xa_init_flags(&t->watches, XA_FLAGS_LOCK_IRQ);
 	dmr_remap_init(t);
-	dmr_commit_init(t);
+	dmr_writeback_init(t);
 	dmr_hydrate_init(t);
 	r = alloc_table(t);
 	if (!r)

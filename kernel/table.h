@@ -392,9 +392,9 @@ static inline int dmr_remap_end_io(struct dmr_table *t, struct bio *bio,
 
 /* writeback.c */
 
-void dmr_commit_init(struct dmr_table *t);
-int dmr_commit_alloc(struct dmr_table *t);
-void dmr_commit_exit(struct dmr_table *t);
+void dmr_writeback_init(struct dmr_table *t);
+int dmr_writeback_alloc(struct dmr_table *t);
+void dmr_writeback_exit(struct dmr_table *t);
 /* Make all changes stable that were made before: 0 or -errno. Sleeps. */
 int dmr_table_writeback(struct dmr_table *t);
 /* Commit, then wait for all I/O that was mapped before. */
@@ -402,11 +402,11 @@ int dmr_table_settle(struct dmr_table *t);
 /* A message begins: its settle fails if something is taken back from here on. */
 void dmr_table_begin_settle(struct dmr_table *t);
 /* @bio ends when a commit has ended that begins after this. */
-void dmr_commit_defer(struct dmr_table *t, struct bio *bio);
+void dmr_writeback_defer(struct dmr_table *t, struct bio *bio);
 /* A flush of the base has failed: one of ours, or, @at_once, one from above. */
-void dmr_commit_base_lost(struct dmr_table *t, bool at_once);
+void dmr_writeback_base_lost(struct dmr_table *t, bool at_once);
 /* Soon; the caller holds t->lock. */
-void dmr_commit_kick(struct dmr_table *t);
+void dmr_writeback_kick(struct dmr_table *t);
 /* Are all blocks BASE, and is that stable? */
 bool dmr_table_is_linear(struct dmr_table *t);
 /* If so, the superblock says it. The caller holds meta->lock. */

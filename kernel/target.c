@@ -276,7 +276,7 @@ static int map_write(struct dmr_meta *meta, struct bio *bio)
 	 * for what another thread has yet to issue.
 	 */
 	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
-	dmr_track_defer(meta, bio);
+	dmr_dirty_defer(meta, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -332,7 +332,7 @@ int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
 		if (meta->table)
-			dmr_commit_base_lost(meta->table, false);
+			dmr_writeback_base_lost(meta->table, false);
 	}
 	mutex_unlock(&meta->base_flush_lock);
 	return r;
@@ -355,7 +355,7 @@ static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 
 	if (unlikely(*error == BLK_STS_NOTSUPP)) {
 		if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-			dmr_track_zero(rt->meta, bio);
+			dmr_dirty_zero(rt->meta, bio);
 			return DM_ENDIO_INCOMPLETE;
 		}
 		if (bio_op(bio) == REQ_OP_DISCARD)
@@ -381,7 +381,7 @@ static void dmr_presuspend(struct dm_target *ti)
 
 	/* First writes that wait would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
-		dmr_track_requeue(rt->meta, true);
+		dmr_dirty_requeue(rt->meta, true);
 	if (rt->meta->table)
 		dmr_hydrate_pause(rt->meta->table);
 }
@@ -390,7 +390,7 @@ static void dmr_presuspend_undo(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
-	dmr_track_requeue(rt->meta, false);
+	dmr_dirty_requeue(rt->meta, false);
 	if (rt->meta->table)
 		dmr_hydrate_go_on(rt->meta->table);
 }
@@ -403,7 +403,7 @@ static void dmr_postsuspend(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
-	dmr_track_requeue(rt->meta, false);
+	dmr_dirty_requeue(rt->meta, false);
 	dmr_meta_suspend(rt->meta);
 }
 

@@ -168,7 +168,7 @@ static int flush_base(struct dmr_table *t)
 	return t->base ? dmr_flush_base(t->meta, t->base) : 0;
 }
 
-void dmr_commit_base_lost(struct dmr_table *t, bool at_once)
+void dmr_writeback_base_lost(struct dmr_table *t, bool at_once)
 {
 	unsigned long flags;
 
@@ -412,7 +412,7 @@ static int run_steps(struct dmr_table *t, struct list_head *pages)
 static void event(struct dmr_table *t)
 {
 	WRITE_ONCE(t->meta->event_is_due, true);
-	dmr_track_kick(t->meta);
+	dmr_dirty_kick(t->meta);
 }
 
 /* What was taken and is not stable waits again. */
@@ -557,7 +557,7 @@ static void do_commit(struct work_struct *work)
 		note_linear(t);
 }
 
-void dmr_commit_defer(struct dmr_table *t, struct bio *bio)
+void dmr_writeback_defer(struct dmr_table *t, struct bio *bio)
 {
 	unsigned long flags;
 
@@ -568,7 +568,7 @@ void dmr_commit_defer(struct dmr_table *t, struct bio *bio)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-void dmr_commit_kick(struct dmr_table *t)
+void dmr_writeback_kick(struct dmr_table *t)
 {
 	lockdep_assert_held(&t->lock);
 	/* Once for a commit; and not all the time where it fails. */
@@ -641,13 +641,13 @@ int dmr_table_settle(struct dmr_table *t)
  * Life
  */
 
-void dmr_commit_init(struct dmr_table *t)
+void dmr_writeback_init(struct dmr_table *t)
 {
 	bio_list_init(&t->flushes);
 	INIT_DELAYED_WORK(&t->commit_work, do_commit);
 }
 
-int dmr_commit_alloc(struct dmr_table *t)
+int dmr_writeback_alloc(struct dmr_table *t)
 {
 	unsigned int i;
 
@@ -662,7 +662,7 @@ int dmr_commit_alloc(struct dmr_table *t)
 	return 0;
 }
 
-void dmr_commit_exit(struct dmr_table *t)
+void dmr_writeback_exit(struct dmr_table *t)
 {
 	unsigned int i;
 
