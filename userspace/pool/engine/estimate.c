@@ -67,7 +67,7 @@ static int find_dying(struct estimate *estimate, const char *ids)
 		       "   OR EXISTS (SELECT 1 FROM lease AS l WHERE l.volume = v.volume"
 		       "    AND l.number = v.number)))"
 		       " GROUP BY recipe HAVING count(*) ="
-		       "  (SELECT names FROM uses WHERE uses.recipe = s.recipe)"
+		       "  (SELECT refs FROM uses WHERE uses.recipe = s.recipe)"
 		       " ORDER BY recipe", "ti", ids, INT64_MAX);
 	return r ? r : read_ids(row, &estimate->dying);
 }

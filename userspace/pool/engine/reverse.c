@@ -516,7 +516,7 @@ static int check_target(struct rd_sql *sql, const struct wanted *wanted,
 	if (checked->id != id) {
 		checked->id = id;
 		checked->usable = false;
-		r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i",
+		r = rd_sql_number(sql, &latest, "SELECT latest_refs FROM uses WHERE recipe = ?", "i",
 				  id);
 		if (!r && latest) {
 			r = rd_recipe_load(sql, id, &recipe);
@@ -581,7 +581,7 @@ static int change_recipe(struct reverse *rev, const struct work *work, struct ch
 	int r;
 
 	*ret_done = true;
-	r = rd_sql_number(sql, &latest, "SELECT latest FROM uses WHERE recipe = ?", "i", work->id);
+	r = rd_sql_number(sql, &latest, "SELECT latest_refs FROM uses WHERE recipe = ?", "i", work->id);
 	if (r || latest)
 		return r == -ENOENT ? 0 : r;
 	r = rd_recipe_load(sql, work->id, &now);
