@@ -65,13 +65,13 @@ soak:
 	scripts/check.sh soak
 
 bench-target:
-	tests/bench/run.sh
+	tests/bench/target/run.sh
 
 bench-table:
-	tests/bench/table-write.sh
+	tests/bench/target/table-write.sh
 
 bench-pool:
-	tests/pool/bench/run.sh
+	tests/bench/pool/run.sh
 
 demo:
 	scripts/demo.sh

@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Usage: check.sh [fast|all|soak] [JOB...]
+#        check.sh list
 #
-# Run the tests, after installing the Debian packages they need:
+# Run the tests, after installing the Debian packages that they need:
 #
-#   fast  lint, unit tests, the tools: no guest, under 3 minutes
-#   all   these, and the guest tests: on one kernel, on another and on a debug kernel
-#         what could be otherwise there (the default; 30 to 60 minutes)
-#   soak  like all, with many times the rounds, with all on each kernel, and with
-#         what takes too long for each time: some hours
+#   fast  lint, unit tests, the programs: no guest, under 3 minutes
+#   all   the same, and the tests in guests: in full on one kernel, and on a second
+#         kernel and on a debug kernel the part that may differ there (the default;
+#         30 to 60 minutes)
+#   soak  like all, with many times the rounds, in full on each kernel, and with the
+#         jobs that take too long for every change: some hours
+#   list  run nothing; print a line for each job: its name, its tiers, what it tests
 #
-# Two jobs run at a time, with their output in build/check/JOB.log. Naming jobs
-# runs only these: "check.sh all guest-6.12". The last line counts tests.
+# Two jobs run at a time, with their output in build/check/JOB.log. With JOBs only these
+# run: "check.sh all guest-6.12". The last line counts tests.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
@@ -20,35 +23,73 @@ cd "$scripts/.."
 
 case ${1:-all} in
 -h | --help) show_help; exit ;;
-fast | all | soak) tier=${1:-all} ;;
+fast | all | soak | list) tier=${1:-all} ;;
 *) usage_error "no such tier: '$1'" ;;
 esac
 wanted=("${@:2}")
 
 logs=build/check
-mkdir -p "$logs"
 passed=0 failed=0 started=$SECONDS
 declare -A job_of=() start_of=()
 
 series_list=(6.12 6.1)
 
-# Rounds of the random tests, for each kernel.
+# How many rounds the random tests run, on each kernel.
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
 *) rounds=(POWER_CUTS=6 CRASH_CYCLES=180 TABLE_CYCLES=60 TABLE_OPS=250000
 	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
-# What is landed is not to depend on chance where that can be had; soak takes chances.
+# The gate must not depend on chance where a test can do without; soak takes new seeds.
 [ "$tier" = soak ] || export SEED=1
 guest_timeout=2400
 [ "$tier" != soak ] || guest_timeout=36000
 
 # --- jobs
 
+# What each job tests, for "list". A job of a kernel series has the text of its name
+# without the series.
+declare -A about=(
+	[lint]="checkpatch, sparse, W=1, shellcheck, man pages, units"
+	[unit]="the pure code in user space with sanitizers; both programs by their options"
+	[pool]="the pool's engine against a model; damaged pools; what commands cost"
+	[pool_live]="revdedupctl beside itself, stopped and killed at its steps, in full file systems"
+	[pool_power]="the model at length; power cuts; engines that are broken on purpose"
+	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
+	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
+	[modules]="no test: builds the modules and programs that guests get"
+	[debug_kernel]="no test: builds the debug kernel and the module for it"
+	[kunit]="the KUnit suites, in the debug kernel"
+	[guest]="the target: table lines, dirty bits, messages, outages, sizes, costs"
+	[guest_6.1]="the part of guest-6.12 that may differ on an older kernel"
+	[table]="the remap table: each message, and random operations against a model"
+	[table_6.1]="the remap table: each message"
+	[model]="the remap table: random operations against a model"
+	[modelbreaks]="that the model of the remap table finds each fault put in on purpose"
+	[crash]="crashes of a volume: no write is forgotten"
+	[tablecrash]="crashes of a volume with a remap table: no block is lost or leaked"
+	[breaks]="that the crash tests find each fault put in on purpose"
+	[live]="revdedupctl with volumes on LVM in use: each command, killed and failing"
+	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
+	[host]="mounts, clones, hooks, status, metrics, wrong devices, refused overwrites"
+	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
+	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
+	[power_cuts]="QEMU killed together with the write caches of its disks"
+	[memory]="a guest of 256 MiB that swaps to a volume"
+	[bounds]="tables of 1 TiB in a guest of 512 MiB"
+	[debug]="outages, sizes and first writes under KASAN, lockdep and kmemleak"
+	[debug_table]="the remap table under KASAN, lockdep and kmemleak"
+	[debug_crash]="crashes under KASAN, lockdep and kmemleak"
+	[debug_faults]="each allocation and each metadata I/O of the target fails once"
+	[packages]="that the Debian packages build and have each file in its place"
+	[deb]="the Debian packages installed, upgraded, removed, and booted with udev"
+	[harness]="that a guest which hangs, panics or lies fails its test"
+)
+
 job_lint() { "$scripts/lint.sh"; }
 
-# The tools as they are installed, which jobs that run at the same time want.
+# Build the programs as they are installed. Jobs that run at the same time share them.
 tools() {
 	mkdir -p build
 	flock build/bin.lock make -s -C userspace
@@ -60,7 +101,7 @@ job_unit() {
 	bats --tap tests/cli
 }
 
-# What several of these jobs need, which run at the same time.
+# Build what several jobs that run at the same time share.
 pool_programs() {
 	mkdir -p build
 	flock build/pool.lock make -s -C tests/pool programs "$@"
@@ -78,14 +119,12 @@ job_pool() {
 	make -s -C tests/pool check "${rounds[@]}"
 }
 
-# The model until all that is hard came up often, and with power cuts.
 job_pool_power() {
 	local much=(LONG_COVER=25 CUTS=300)
 	[ "$tier" != soak ] || much=(LONG_STEPS=100000 CUTS=20000)
 	make -s -C tests/pool check-power check-long "${much[@]}"
 }
 
-# Commands that are stopped, killed, and run side by side.
 job_pool_live() {
 	local much=()
 	pool_programs
@@ -112,7 +151,7 @@ job_fuzz_tools() {
 	make -s -C tests/fuzz check SECS=$seconds
 }
 
-# What a guest gets: the module, the judge, its broken sibling, the programs.
+# Build what a guest gets: the module, the judge, the module with faults, the programs.
 job_modules() {
 	local series kdir
 	for series in "${series_list[@]}"; do
@@ -120,7 +159,7 @@ job_modules() {
 		"$scripts/module-build.sh" --out "build/modules/$series" \
 			--kdir "$kdir" JUDGE=1
 	done
-	# The tests that must find a fault need no second kernel.
+	# One kernel is enough for the tests that must find a fault.
 	kdir=$("$scripts/headers.sh" 6.12)
 	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
@@ -137,7 +176,7 @@ job_debug_kernel() {
 
 job_kunit() { "$scripts/kunit-run.sh"; }
 
-# payload SERIES: prints the options that vm-run.sh and uml-run.sh take.
+# payload SERIES: print the options that vm-run.sh and uml-run.sh take.
 payload() {
 	printf '%s\n' --payload "build/modules/$1:modules" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
@@ -145,7 +184,8 @@ payload() {
 		--payload tests/guest:tests/guest --payload Documentation:doc
 }
 
-# guest SERIES FILE... [-- OPTION...]: in one boot, with these options of vm-run.sh.
+# guest SERIES FILE... [-- OPTION...]: run tests/guest/FILE.bats in one boot, with these
+# options of vm-run.sh.
 guest() {
 	local series=$1 options files=() run=("$scripts/vm-run.sh" --kernel "$1")
 	shift
@@ -159,51 +199,52 @@ guest() {
 		-- env "${rounds[@]}" /revdedup/tests/guest/run.sh "${files[@]}"
 }
 
-guest_files=(00-bench ctor target resize outage cost nowait survive mapped fuzz
-	examples)
-# What an older kernel could do otherwise.
-older_files=(00-bench ctor target nowait)
+guest_files=(lib/harness target/{ctor,target,resize,outage,cost,nowait,survive}
+	table/mapped target/{fuzz,examples})
+# The part that may differ on an older kernel.
+older_files=(lib/harness target/{ctor,target,nowait})
 [ "$tier" != soak ] || older_files=("${guest_files[@]}")
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
-# The controller on LVM.
-job_live_6.12() { guest 6.12 live; }
-job_live_6.1() { guest 6.1 live; }
-job_host_6.12() { guest 6.12 mount overwrite hold clone mixups; }
-job_host_6.1() { guest 6.1 mount overwrite hold clone mixups; }
-# Loop devices and limits are the kernel's affair.
-job_blocksize_6.12() { guest 6.12 blocksize; }
-job_blocksize_6.1() { guest 6.1 blocksize; }
-job_liverandom_6.12() { guest 6.12 liverandom; }
-job_liverandom_6.1() { guest 6.1 liverandom; }
-job_table_6.12() { guest 6.12 table model; }
-job_table_6.1() { guest 6.1 table; }
-job_model_6.1() { guest 6.1 model; }
-job_crash_6.12() { guest 6.12 crash logwrites; }
-job_crash_6.1() { guest 6.1 crash logwrites; }
-job_tablecrash_6.12() { guest 6.12 tablecrash; }
-job_tablecrash_6.1() { guest 6.1 tablecrash; }
-job_breaks() { guest 6.12 breaks; }
-job_modelbreaks() { guest 6.12 modelbreaks; }
+job_live_6.12() { guest 6.12 host/live; }
+job_live_6.1() { guest 6.1 host/live; }
+host_files=(host/{mount,overwrite,quiesce,clone,wrong-device})
+job_host_6.12() { guest 6.12 "${host_files[@]}"; }
+job_host_6.1() { guest 6.1 "${host_files[@]}"; }
+# On both kernels: loop devices and limits are the kernel's.
+job_blocksize_6.12() { guest 6.12 host/blocksize; }
+job_blocksize_6.1() { guest 6.1 host/blocksize; }
+job_liverandom_6.12() { guest 6.12 host/live-random; }
+job_liverandom_6.1() { guest 6.1 host/live-random; }
+job_table_6.12() { guest 6.12 table/{table,model}; }
+job_table_6.1() { guest 6.1 table/table; }
+job_model_6.1() { guest 6.1 table/model; }
+job_modelbreaks() { guest 6.12 table/breaks; }
+job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
+job_crash_6.1() { guest 6.1 crash/{crash,logwrites}; }
+job_tablecrash_6.12() { guest 6.12 crash/tablecrash; }
+job_tablecrash_6.1() { guest 6.1 crash/tablecrash; }
+job_breaks() { guest 6.12 crash/breaks; }
 
-# Little memory, and disks to swap to.
+# memory SERIES: with little memory, and with disks to swap to.
 memory() {
 	local dir=build/memory-$1 nr disks=()
 	rm -rf "$dir"
 	mkdir "$dir"
 	for nr in 0 1 2 3; do
-		# Base and metadata in turn.
+		# Base and metadata take turns.
 		truncate -s $((nr % 2 ? 1 : 512))M "$dir/disk$nr"
 		disks+=(--disk "$dir/disk$nr")
 	done
-	guest "$1" memory -- --mem 256 "${disks[@]}"
+	guest "$1" target/memory -- --mem 256 "${disks[@]}"
 	rm -r "$dir"
 }
 job_memory_6.12() { memory 6.12; }
 job_memory_6.1() { memory 6.1; }
 
-# Metadata of 1 TiB and a base of as much, which take 2 GiB here; little memory.
+# bounds SERIES: with metadata for 1 TiB and a sparse base of 1 TiB, which take 2 GiB of
+# this machine's disk, and with little memory.
 bounds() {
 	local dir=build/bounds-$1 kind
 	rm -rf "$dir"
@@ -214,17 +255,17 @@ bounds() {
 			build/bin/revdedup-meta --sectors $((1 << 31)) make "$dir/$kind" -
 	done
 	truncate -s 1T "$dir/base"
-	guest "$1" bounds -- --mem 512 --disk "$dir/whole" --disk "$dir/pages" \
+	guest "$1" table/bounds -- --mem 512 --disk "$dir/whole" --disk "$dir/pages" \
 		--disk "$dir/base"
-	# It would take ten minutes in there.
+	# In the guest it would take ten minutes.
 	build/bin/revdedup-meta check "$dir/pages"
 	rm -r "$dir"
 }
 job_bounds_6.12() { bounds 6.12; }
 job_bounds_6.1() { bounds 6.1; }
 
-# What can go wrong with locks, memory and errors, more than with timing.
-debug_files=(resize outage nowait)
+# The part that is about locks, memory and errors rather than about timing.
+debug_files=(target/{resize,outage,nowait})
 [ "$tier" != soak ] || debug_files=("${guest_files[@]}")
 job_debug() {
 	[ "$tier" != soak ] || rounds+=(MAPPED_MIB=16)
@@ -232,17 +273,17 @@ job_debug() {
 }
 job_debug_table() {
 	[ "$tier" = soak ] || rounds+=(TABLE_OPS=20000)
-	guest uml table model
+	guest uml table/{table,model}
 }
-job_debug_faults() { guest uml faults; }
+job_debug_faults() { guest uml target/faults; }
 job_debug_crash() {
 	[ "$tier" = soak ] || rounds+=(CRASH_CYCLES=60 LOG_EPOCHS=6)
-	guest uml crash logwrites
+	guest uml crash/{crash,logwrites}
 }
-job_end_to_end_6.12() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.12; }
-job_end_to_end_6.1() { env "${rounds[@]}" tests/end-to-end.sh --kernel 6.1; }
-job_deb() { tests/deb.sh; }
-# The command that README names; what comes of it is tried out by job_deb.
+job_end_to_end_6.12() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.12; }
+job_end_to_end_6.1() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.1; }
+job_deb() { tests/system/deb.sh; }
+# Runs the command that README names; job_deb tests its packages.
 job_packages() {
 	local file list unit
 	make deb
@@ -257,11 +298,11 @@ job_packages() {
 	unit=$(dpkg-deb --fsys-tarfile build/deb/revdedup_*.deb |
 		tar -x -O ./lib/systemd/system/revdedup-attach.service)
 	grep '^ExecStart=/usr/sbin/' <<<"$unit"
-	echo "ok packages are made, and have what they are to have"
+	echo "ok packages are built and complete"
 }
-job_power_cuts_6.12() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.12; }
-job_power_cuts_6.1() { env "${rounds[@]}" tests/power-cuts.sh --kernel 6.1; }
-job_bench() { tests/vm-selftest.sh; }
+job_power_cuts_6.12() { env "${rounds[@]}" tests/system/power-cuts.sh --kernel 6.12; }
+job_power_cuts_6.1() { env "${rounds[@]}" tests/system/power-cuts.sh --kernel 6.1; }
+job_harness() { tests/system/vm-selftest.sh; }
 
 # --- running them
 
@@ -269,7 +310,7 @@ is_wanted() {
 	[ "${#wanted[@]}" -eq 0 ] || printf '%s\n' "${wanted[@]}" | grep -qxF "$1"
 }
 
-# Wait for one job and say how it went.
+# Wait for one job and print how it ended.
 reap() {
 	local pid status=0 job log counts line
 	wait -n -p pid || status=$?
@@ -289,7 +330,7 @@ reap() {
 	printf '%-6s %-16s %4d s  %s\n' "$([ "$status" -eq 0 ] && echo ok || echo FAILED)" \
 		"$job" $((SECONDS - start_of[$pid])) "$counts"
 	[ "$status" -eq 0 ] || sed 's/^/    /' < <(
-		# What a test that failed printed stands below its line.
+		# The output of a failed test stands below its line.
 		grep -E -A 15 '^not ok|^# .*(failed|FAILED|missed|error)' "$log" |
 			cut -c 1-300 | head -n 80
 		echo "..."
@@ -297,7 +338,7 @@ reap() {
 	)
 }
 
-# run_jobs JOB...: two at a time, then wait for all.
+# run_jobs JOB...: run two at a time, and wait for all.
 run_jobs() {
 	local job name
 	for job; do
@@ -312,23 +353,68 @@ run_jobs() {
 	done
 }
 
+# --- tiers, in the order of running
+
+fast_jobs=(lint unit pool pool_live)
+# Those that need nothing of another job, and those that build for the guests.
+first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
+	debug_kernel)
+all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
+	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
+	power_cuts_6.12 memory_6.12 harness kunit packages)
+# They take long, or are about our code more than about the kernel. (deb includes
+# packages.)
+soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
+	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1 modelbreaks
+	live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1)
+
+# all_of TIER: print its jobs, a line each.
+all_of() {
+	case $1 in
+	fast) printf '%s\n' "${fast_jobs[@]}" ;;
+	all) printf '%s\n' "${first_jobs[@]}" "${all_jobs[@]}" ;;
+	soak) printf '%s\n' "${first_jobs[@]}" "${soak_jobs[@]}" ;;
+	esac
+}
+
+list_jobs() {
+	local job tiers name text series
+	local fast all soak
+	fast=$(all_of fast) all=$(all_of all) soak=$(all_of soak)
+	while read -r job; do
+		tiers=''
+		! grep -qxF "$job" <<<"$fast" || tiers+=' fast'
+		! grep -qxF "$job" <<<"$all" || tiers+=' all'
+		! grep -qxF "$job" <<<"$soak" || tiers+=' soak'
+		series=${job##*_}
+		[[ $series == 6.* ]] || series=''
+		text=${about[$job]:-${about[${job%"${series:+_$series}"}]}}
+		name=${job//_/-}
+		printf '%-16s %-13s  %s\n' "$name" "${tiers# }" "$text${series:+ (Linux $series)}"
+	done < <(printf '%s\n' "$all" "$soak" | awk '!seen[$0]++')
+}
+
+if [ "$tier" = list ]; then
+	list_jobs
+	exit
+fi
+for name in "${wanted[@]}"; do
+	all_of "$tier" | grep -qxF "${name//-/_}" ||
+		usage_error "no such job in tier '$tier': '$name'; 'check.sh list' prints all"
+done
+
+mkdir -p "$logs"
 if [ "$tier" = fast ]; then
 	"$scripts/setup.sh" build lint test
-	run_jobs lint unit pool pool_live
+	run_jobs "${fast_jobs[@]}"
 else
 	"$scripts/setup.sh" build lint test fuzz vm kunit deb
-	run_jobs unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools \
-		debug_kernel
-	jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
-		live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
-		power_cuts_6.12 memory_6.12 bench kunit)
-	# In soak the job deb makes them.
-	[ "$tier" = soak ] || jobs+=(packages)
-	# They take long, or are about our code more than the kernel's.
-	[ "$tier" != soak ] || jobs+=(model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
-		debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1 modelbreaks
-		live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1 deb)
-	run_jobs "${jobs[@]}"
+	run_jobs "${first_jobs[@]}"
+	if [ "$tier" = soak ]; then
+		run_jobs "${soak_jobs[@]}"
+	else
+		run_jobs "${all_jobs[@]}"
+	fi
 fi
 
 note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s," \

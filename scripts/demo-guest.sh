@@ -4,8 +4,8 @@
 # Usage: demo-guest.sh before|after
 #
 # The guest's part of demo-host.sh: what happens before the power is cut, and after.
-# shellcheck source=tests/guest/lib.bash
-. /revdedup/tests/guest/lib.bash
+# shellcheck source=tests/guest/lib/guest.bash
+. /revdedup/tests/guest/lib/guest.bash
 set -euo pipefail
 modprobe dm-mod
 export PATH=/revdedup/tools:$PATH LVM_SUPPRESS_FD_WARNINGS=1

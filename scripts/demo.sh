@@ -23,7 +23,7 @@ note "building revdedupctl"
 make -s -C "$scripts/../userspace"
 ctl=$scripts/../build/bin/revdedupctl
 note "making the disks of a VM, where the cache has none"
-series=$("$scripts/../tests/pool/series.sh" --size small)
+series=$("$scripts/../tests/bench/pool/series.sh" --size small)
 
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/revdedup-demo.XXXXXX")
 trap 'rm -rf "$dir"' EXIT

@@ -33,7 +33,7 @@ source_dir=$("$scripts/uml-build.sh" --source)
 # what they said.
 # shellcheck disable=SC2016 # the guest expands these
 guest='
-. /revdedup/tests/guest/lib.bash
+. /revdedup/tests/guest/lib/guest.bash
 mark=$(dmesg_mark "kunit $RANDOM")
 load_module
 dmesg | dmesg_since "$mark"

@@ -6,7 +6,7 @@
 # Install the Debian packages that GROUP needs and that are missing:
 #
 #   build   the module for both kernels, programs and tools
-#   vm      the test bench: QEMU, guest kernels, guest file system
+#   vm      the test harness: QEMU, guest kernels, guest file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    what the tests on this machine want
 #   fuzz    libFuzzer, for the parsers of the tools

@@ -4,7 +4,7 @@
 # Usage: uml-build.sh [--source]
 #
 # Build the debug kernel (user-mode Linux from Debian's linux-source-6.12, as
-# tests/uml.config says) into the cache, and print the directory. It holds:
+# tests/guest/uml.config says) into the cache, and print the directory. It holds:
 #
 #   linux         the kernel, a program that runs as it is
 #   release       the kernel's release, as uname -r prints it
@@ -16,7 +16,7 @@
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-config=$(realpath "${BASH_SOURCE[0]%/*}/../tests/uml.config")
+config=$(realpath "${BASH_SOURCE[0]%/*}/../tests/guest/uml.config")
 package=linux-source-6.12
 
 # Of the largest drivers, which are most of the source, Kconfig is enough. UML has

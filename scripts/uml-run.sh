@@ -10,7 +10,7 @@
 #   --payload SRC[:PATH]    put the file or directory SRC at /revdedup/PATH
 #   --disk FILE             a raw disk; the guest sees /dev/disk/disk0, disk1, ...
 #   --power-cut             COMMAND ends by asking for a power cut (power_cut in
-#                           tests/guest/lib.bash)
+#                           tests/guest/lib/guest.bash)
 #   --cut-after SEC         cut the power SEC seconds after COMMAND has started
 #   --mem MIB               memory of the guest (default 1024)
 #   --append WORDS          for the kernel command line

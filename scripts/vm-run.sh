@@ -15,7 +15,7 @@
 #   --nbd-disk FILE         the same behind a write-back cache, which loses at a
 #                           power cut what the guest has not flushed
 #   --power-cut             COMMAND ends by asking for a power cut (power_cut in
-#                           tests/guest/lib.bash)
+#                           tests/guest/lib/guest.bash)
 #   --cut-after SEC         cut the power SEC seconds after COMMAND has started
 #   --mem MIB               memory of the guest (default 1024)
 #   --smp N                 virtual CPUs (default 2)

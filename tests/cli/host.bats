@@ -19,7 +19,7 @@ ctl() { run "$build/bin/revdedupctl" "$@"; }
 # number METRIC{LABELS} NUMBER: so it is in the output.
 number() { grep -xF "revdedup_$1 $2" <<<"$output"; }
 
-is_good() { awk -f "$top/tests/guest/prometheus.awk" <<<"$output"; }
+is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 
 @test "metrics: numbers of a pool, as Prometheus reads them" {
 	ctl metrics

@@ -5,7 +5,7 @@
  * right again.
  * tests/unit/fuzz.c says what must be in the answer; here it is only to end.
  */
-#include "../unit/image.h"
+#include "../unit/meta_image.h"
 #include "meta/check.h"
 #include "meta/table_read.h"
 #include "fuzz.h"

@@ -16,8 +16,8 @@
 # The last line is the count of tests that passed and failed. A broken rule
 # counts as a failed test.
 set -euo pipefail
-# shellcheck source=tests/guest/lib.bash
-. "${BASH_SOURCE[0]%/*}/lib.bash"
+# shellcheck source=tests/guest/lib/guest.bash
+. "${BASH_SOURCE[0]%/*}/lib/guest.bash"
 
 passed=0 failed=0 skipped=0
 allow_skip=false

@@ -124,7 +124,7 @@ less_than_its_holes() {
 	for bad in $((6 << 20)) $(((2 << 20) + 8192)); do
 		rm -r pool
 		cp -r pool.1 pool
-		export LD_PRELOAD=$build/unlucky.so UNLUCKY=$bad:512:bad REVDEDUP_NO_URING=1
+		export LD_PRELOAD=$build/io-faults.so IO_FAULTS=$bad:512:bad REVDEDUP_NO_URING=1
 		is 0 snapshot vm1 --from vm1.2.img
 		is 0 snapshot vm2 --from vm1.2.img
 		is 0 delete vm1@2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: LD_PRELOAD=unlucky.so UNLUCKY=SEED:ONE_IN:KIND PROGRAM...
- *        LD_PRELOAD=unlucky.so UNLUCKY=OFFSET:LEN:bad PROGRAM...
+ * Usage: LD_PRELOAD=io-faults.so IO_FAULTS=SEED:ONE_IN:KIND PROGRAM...
+ *        LD_PRELOAD=io-faults.so IO_FAULTS=OFFSET:LEN:bad PROGRAM...
  *
  * One in ONE_IN reads and writes of files, whoever makes them, SQLite as well,
  *
@@ -11,7 +11,7 @@
  *
  * The second: what touches these bytes of a file "data" cannot be read.
  *
- * Terminals, pipes and sockets are left alone. UNLUCKY_LOG=FILE says what was done.
+ * Terminals, pipes and sockets are left alone. IO_FAULTS_LOG=FILE says what was done.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ __attribute__((constructor))
 static void begin(void)
 {
 	char kind[16] = "";
-	const char *wish = getenv("UNLUCKY");
+	const char *wish = getenv("IO_FAULTS");
 
 	if (!wish || sscanf(wish, "%llu:%u:%15s", &state, &one_in, kind) != 3)
 		one_in = 0;
@@ -74,7 +74,7 @@ static unsigned int below(unsigned int limit)
 
 static void note(const char *what, int fd, long long number)
 {
-	const char *path = getenv("UNLUCKY_LOG");
+	const char *path = getenv("IO_FAULTS_LOG");
 	FILE *log = path ? fopen(path, "a") : NULL;
 
 	if (!log)

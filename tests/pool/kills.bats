@@ -215,19 +215,19 @@ many_point_there() {
 
 # What it says it has made is there.
 @test "a repair comes upon errors" {
-	local nr status luck failed=0
+	local nr status faults failed=0
 	some_versions
 	for ((nr = 0; nr < 40; nr++)); do
-		luck=$RANDOM:$((30 + RANDOM % 150)):error
+		faults=$RANDOM:$((30 + RANDOM % 150)):error
 		status=0
-		LD_PRELOAD=$build/unlucky.so UNLUCKY=$luck \
+		LD_PRELOAD=$build/io-faults.so IO_FAULTS=$faults \
 			"${ctl[@]}" repair --rebuild-catalog >out/repair 2>&1 || status=$?
 		[ "$status" -eq 0 ] || failed=$((failed + 1))
 		if ! "${ctl[@]}" list >out/list 2>&1; then
-			[ "$status" -ne 0 ] || fail_test "UNLUCKY=$luck: $(cat out/list)"
+			[ "$status" -ne 0 ] || fail_test "IO_FAULTS=$faults: $(cat out/list)"
 			must repair --rebuild-catalog
 		fi
-		all_right || fail_test "UNLUCKY=$luck: status $status: see above"
+		all_right || fail_test "IO_FAULTS=$faults: status $status: see above"
 	done
 	say "$nr repairs, $failed failed"
 }
@@ -335,19 +335,19 @@ all_is_well() {
 	say "$kills kills: $(paste -sd , out/by); repair had to be repeated $repairs times"
 }
 
-# unlucky KIND: run $command with bad luck; $status.
-unlucky() {
-	local uring=() luck=$RANDOM:$((20 + RANDOM % 300)):$1
+# with_faults KIND: run $command so that calls fail; sets $status.
+with_faults() {
+	local uring=() faults=$RANDOM:$((20 + RANDOM % 300)):$1
 	[ $((RANDOM % 2)) -eq 0 ] || uring=(REVDEDUP_NO_URING=1)
-	rm -f out/luck
+	rm -f out/faults
 	status=0
 	# The sanitizers, if any, want to be first.
 	env "${uring[@]}" ASAN_OPTIONS=verify_asan_link_order=0 \
-		LD_PRELOAD="$build/unlucky.so${LD_PRELOAD:+:$LD_PRELOAD}" \
-		UNLUCKY="$luck" UNLUCKY_LOG=out/luck \
+		LD_PRELOAD="$build/io-faults.so${LD_PRELOAD:+:$LD_PRELOAD}" \
+		IO_FAULTS="$faults" IO_FAULTS_LOG=out/faults \
 		"${ctl[@]}" "${command[@]}" >out/killed 2>&1 || status=$?
-	what="'${command[*]}' ${uring[*]} UNLUCKY=$luck: status $status: $(cat out/killed)"
-	[ ! -e out/luck ] || hits=$((hits + $(wc -l <out/luck)))
+	what="'${command[*]}' ${uring[*]} IO_FAULTS=$faults: status $status: $(cat out/killed)"
+	[ ! -e out/faults ] || hits=$((hits + $(wc -l <out/faults)))
 	kills=$((kills + 1))
 }
 
@@ -356,7 +356,7 @@ unlucky() {
 	some_versions
 	for ((round = 0; round < ${ROUNDS:-60}; round++)); do
 		choose_command
-		unlucky short
+		with_faults short
 		[ "$status" -eq 0 ] || fail_test "$what"
 		all_is_well || fail_test "$what: see above"
 	done
@@ -369,13 +369,13 @@ unlucky() {
 	some_versions
 	for ((round = 0; round < ${ROUNDS:-60} * 3; round++)); do
 		choose_command
-		unlucky error
+		with_faults error
 		case $status in
 		0) ;;
 		1 | 3 | 4 | 12) failed=$((failed + 1)) ;;
 		*) fail_test "$what" ;;
 		esac
-		all_is_well || fail_test "$what: see above; $(cat out/luck)"
+		all_is_well || fail_test "$what: see above; $(cat out/faults)"
 	done
 	all_right
 	say "$round commands, $hits errors, $failed commands failed"

@@ -5,8 +5,8 @@
 # is attached and used while they are upgraded, and refused to be removed; what udev
 # and LVM make of its devices; and at last they go.
 set -euo pipefail
-# shellcheck source=tests/guest/lib.bash
-. /revdedup/lib.bash
+# shellcheck source=tests/guest/lib/guest.bash
+. "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
 
 # ok WHAT COMMAND... (In a function set -e has no effect then.)
 passed=0

@@ -5,10 +5,10 @@
 #
 # The Debian packages on a machine: they are made, installed in a Debian 12 with DKMS,
 # a compiler and kernel headers, where DKMS builds the module, and upgraded; then that
-# Debian is booted, where they are upgraded again and removed, see deb-guest.bash.
+# Debian is booted, where they are upgraded again and removed, see deb-guest.sh.
 # shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
-cd "${BASH_SOURCE[0]%/*}/.."
+. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
+cd "${BASH_SOURCE[0]%/*}/../.."
 
 case ${1:-} in
 -h | --help) show_help; exit ;;
@@ -114,6 +114,6 @@ truncate -s "$(du -s --apparent-size -m "$root" | awk '{ print int($1 * 1.2) + 6
 ok "an image of it" mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$root" "$build/root.ext4"
 rm -rf "$root"
 scripts/vm-run.sh --kernel 6.12 --rootfs "$build/root.ext4" --mem 1536 --timeout 600 \
-	--payload tests/guest/lib.bash:lib.bash --payload tests/deb-guest.bash:deb-guest.bash \
+	--payload tests/guest/lib:tests/guest/lib --payload tests/system:tests/system \
 	--payload Documentation/host.rst:host.rst \
-	-- /usr/bin/bash /revdedup/deb-guest.bash
+	-- /usr/bin/bash /revdedup/tests/system/deb-guest.sh

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: end-to-end.sh first|again|last
+# Usage: end-to-end-guest.sh first|again|last
 #
-# The guest's part of tests/end-to-end.sh. See what the last power cut left (but for
+# The guest's part of tests/system/end-to-end.sh. See what the last power cut left (but for
 # the first time); then write files on three volumes, and do all that revdedupctl can,
 # until the next one; the last time, until each volume has had E2E_SNAPSHOTS.
 #
@@ -22,12 +22,12 @@
 #
 # No name here has blanks.
 # shellcheck disable=SC2015,SC2046,SC2086,SC2206
-# shellcheck source=tests/guest/lib.bash
-. "${BASH_SOURCE[0]%/*}/lib.bash"
+# shellcheck source=tests/guest/lib/guest.bash
+. "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
 set -euo pipefail
 shopt -s nullglob
-# shellcheck source=tests/guest/live.bash
-. "${BASH_SOURCE[0]%/*}/live.bash"
+# shellcheck source=tests/guest/lib/lvm.bash
+. "${BASH_SOURCE[0]%/*}/../guest/lib/lvm.bash"
 
 vols=(vm1 vm2 vm3)
 copies=/tmp/rdt-copies

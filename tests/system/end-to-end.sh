@@ -9,10 +9,10 @@
 # cut, together with the write caches of the disks; after each cut every version must be
 # what the volume was when it was suspended, and every file that was stable must be
 # there. It goes on after the last until each volume has had its snapshots (default 30).
-# See tests/guest/end-to-end.sh. Wants what scripts/check.sh builds for a guest.
+# See tests/system/end-to-end-guest.sh. Wants what scripts/check.sh builds for a guest.
 # shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
-top=$(realpath "${BASH_SOURCE[0]%/*}/..")
+. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
+top=$(realpath "${BASH_SOURCE[0]%/*}/../..")
 
 kernel=6.12 cuts=${E2E_CUTS:-20} snapshots=${E2E_SNAPSHOTS:-30}
 while [ $# -gt 0 ]; do
@@ -41,10 +41,11 @@ boot() {
 	local phase=$1
 	shift
 	"$top/scripts/vm-run.sh" --kernel "$kernel" --payload "$module:modules" \
-		--payload "$top/tests/guest:tests/guest" --payload "$ctl:ctl" \
+		--payload "$top/tests/guest:tests/guest" \
+		--payload "$top/tests/system:tests/system" --payload "$ctl:ctl" \
 		--nbd-disk "$dir/volumes" --nbd-disk "$dir/pool" \
 		--disk "$dir/copies" --timeout 7200 "$@" -- \
-		env E2E_SNAPSHOTS="$snapshots" bash /revdedup/tests/guest/end-to-end.sh "$phase"
+		env E2E_SNAPSHOTS="$snapshots" bash /revdedup/tests/system/end-to-end-guest.sh "$phase"
 }
 
 boot first --power-cut

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: power-cuts.sh first|again|last
+# Usage: power-cuts-guest.sh first|again|last
 #
-# The guest's part of tests/power-cuts.sh. Check what the last power cut left
+# The guest's part of tests/system/power-cuts.sh. Check what the last power cut left
 # (but for the first time); then write and take snapshots until the next one
 # (but for the last time).
 #
 # The content of the volume at a checkpoint is copied while the device is
 # suspended, to the one of two slots that the committed version does not use.
 # The version number that is committed tells the slot: 2 * epoch + slot.
-# shellcheck source=tests/guest/lib.bash
-. "${BASH_SOURCE[0]%/*}/lib.bash"
+# shellcheck source=tests/guest/lib/guest.bash
+. "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
 set -euo pipefail
 
 base=/dev/disk/disk0 meta=/dev/disk/disk1 copies=/dev/disk/disk2

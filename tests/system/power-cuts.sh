@@ -7,10 +7,10 @@
 # is written and snapshots are taken, together with the write cache of its disks.
 # After each cut the same disks are booted again, and every segment that the
 # target calls clean must be what it was at the last committed checkpoint: see
-# tests/guest/power-cuts.sh. Wants build/modules/KERNEL (make modules-all).
+# tests/system/power-cuts-guest.sh. Wants build/modules/KERNEL (make modules-all).
 # shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
-top=$(realpath "${BASH_SOURCE[0]%/*}/..")
+. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
+top=$(realpath "${BASH_SOURCE[0]%/*}/../..")
 
 kernel=6.12 cuts=${POWER_CUTS:-15}
 while [ $# -gt 0 ]; do
@@ -39,9 +39,10 @@ boot() {
 	shift
 	"$top/scripts/vm-run.sh" --kernel "$kernel" --payload "$module:modules" \
 		--payload "$top/tests/guest:tests/guest" \
+		--payload "$top/tests/system:tests/system" \
 		--nbd-disk "$dir/base" --nbd-disk "$dir/meta" \
 		--disk "$dir/copies" "$@" -- \
-		bash /revdedup/tests/guest/power-cuts.sh "$phase"
+		bash /revdedup/tests/system/power-cuts-guest.sh "$phase"
 }
 
 boot first --power-cut

@@ -3,7 +3,7 @@
 #
 # Usage: vm-selftest.sh
 #
-# Show that the bench cannot be fooled: scripts/vm-run.sh and tests/guest/run.sh
+# Show that the harness cannot be fooled: scripts/vm-run.sh and tests/guest/run.sh
 # must fail a guest that hangs, panics, lies about its verdict, makes its kernel
 # complain or leaves things behind, and a power cut must lose what was not
 # flushed, and only that. Boots a dozen guests, two at a time.
@@ -12,7 +12,7 @@
 # shellcheck disable=SC2016
 
 set -euo pipefail
-cd "${BASH_SOURCE[0]%/*}/.."
+cd "${BASH_SOURCE[0]%/*}/../.."
 case ${1:-} in
 -h | --help)
 	sed -n '1,3d; /^#/!q; s/^# \{0,1\}//p' "$0"
@@ -98,7 +98,7 @@ test_skipped_test_fails() {
 }
 
 test_unwanted_power_cut_fails() {
-	vm "$1" 1 -- bash -c '. guest/lib.bash; power_cut'
+	vm "$1" 1 -- bash -c '. guest/lib/guest.bash; power_cut'
 	vm "$1" 1 --cut-after 1000 -- true
 }
 
@@ -107,7 +107,7 @@ test_power_cut_loses_what_was_not_flushed() {
 	local disks=(--nbd-disk "$dir/lossy" --disk "$dir/safe")
 	truncate -s 16M "$dir/lossy" "$dir/safe"
 	vm "$1" 0 "${disks[@]}" --power-cut -- bash -euc '
-		. guest/lib.bash
+		. guest/lib/guest.bash
 		put() { yes "$1" | dd of="/dev/disk/$2" bs=64k count=1 "${@:3}"; }
 		put old disk0 iflag=fullblock oflag=direct conv=fsync,nocreat
 		put new disk0 iflag=fullblock oflag=direct conv=nocreat

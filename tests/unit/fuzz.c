@@ -20,7 +20,7 @@
 
 #include "meta/check.h"
 #include "meta/table_read.h"
-#include "image.h"
+#include "meta_image.h"
 
 #define MAX_SEGS	100000U
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <linux/kernel.h>
 
-#include "image.h"
+#include "meta_image.h"
 
 void *image_block(struct image *image, u64 block)
 {

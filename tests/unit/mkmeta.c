@@ -22,7 +22,7 @@
 #include <linux/crc32c.h>
 #include <linux/kernel.h>
 
-#include "image.h"
+#include "meta_image.h"
 
 static void die(const char *what, const char *arg)
 {

@@ -13,7 +13,7 @@
 #include <linux/kernel.h>
 
 #include "meta/check.h"
-#include "image.h"
+#include "meta_image.h"
 
 /* An image with three dirty ranges in the current epoch, one in that before. */
 struct fixture {

@@ -20,7 +20,7 @@
 #include "meta/copy_home.h"
 #include "meta/check.h"
 #include "meta/table_write.h"
-#include "image.h"
+#include "meta_image.h"
 
 #define BASE	((struct dmr_entry){ DMR_BASE, 0 })
 #define ZERO	((struct dmr_entry){ DMR_ZERO, 0 })

@@ -121,7 +121,7 @@ on_file() {
 
 # The directory of the images, made if the cache has them not.
 find_series() {
-	series=${series:-$("$here/../series.sh" --size full)}
+	series=${series:-$("$here/series.sh" --size full)}
 }
 
 # take_series [HOOK]: all snapshots in a new pool, each from cold caches. Their

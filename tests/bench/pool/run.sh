@@ -28,7 +28,7 @@
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
 # root. Installs the Debian packages that it lacks.
 tree=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
-here=$tree/tests/pool/bench
+here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
@@ -75,12 +75,12 @@ PATH=$dir/bin:$PATH
 for program in rawcopy image punch; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
-gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$here/../rule.c" -lcrypto
+gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto
 export REVDEDUP_POOL=$dir/pool
 # How much is not as it should be; row() counts.
 short=0
 
-# shellcheck source=tests/pool/bench/measure.bash
+# shellcheck source=tests/bench/pool/measure.bash
 . "$here/measure.bash"
 for part in "${all[@]}"; do
 	[[ " ${parts[*]} " == *" $part "* ]] || continue

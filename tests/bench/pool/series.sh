@@ -16,8 +16,8 @@
 # a series is made once and kept in the cache. Needs root and loop devices.
 # Installs the Debian packages that it lacks.
 # shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-scripts=${BASH_SOURCE[0]%/*}/../../scripts
+. "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
+scripts=${BASH_SOURCE[0]%/*}/../../../scripts
 
 # Each line is a snapshot: the VM, and what was done to it since the last, in the
 # words of apt-get install, where "vim-" purges vim. These come before all that:

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # What the measuring scripts share, in the guest: fio over several devices, a line
-# for each measurement. Sourced, not run, after tests/guest/lib.bash.
+# for each measurement. Sourced, not run, after tests/guest/lib/guest.bash.
 #
 # What makes the numbers comparable:
 #

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: live.sh SEGMENTS
+# Usage: live-guest.sh SEGMENTS
 #
 # In the guest: measure what a snapshot of a volume on LVM takes, and what a program
 # notices that writes to it. Prints lines for live.awk:
@@ -12,10 +12,10 @@
 #   command WHAT MICROSECONDS
 #
 # Disk 0 is for volumes, disk 1 for the pool.
-# shellcheck source=tests/guest/lib.bash
-. "${BASH_SOURCE[0]%/*}/../guest/lib.bash"
-# shellcheck source=tests/guest/live.bash
-. "${BASH_SOURCE[0]%/*}/../guest/live.bash"
+# shellcheck source=tests/guest/lib/guest.bash
+. "${BASH_SOURCE[0]%/*}/../../guest/lib/guest.bash"
+# shellcheck source=tests/guest/lib/lvm.bash
+. "${BASH_SOURCE[0]%/*}/../../guest/lib/lvm.bash"
 set -euo pipefail
 
 segments=$1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tables from the lines that live.sh prints.
+# Tables from the lines that live-guest.sh prints.
 
 function seconds(usec) { return usec / 1000000 }
 

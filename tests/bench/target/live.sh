@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: run-live.sh [--kernel 6.1|6.12] [--segments N]
+# Usage: live.sh [--kernel 6.1|6.12] [--segments N]
 #
 # Measure in a guest what a snapshot of a volume on LVM takes whose segments (default:
 # 4096, of 2 MiB) are all written and of which one percent changes, how long the volume
 # is held still, and what a program notices that writes to it; and print tables. The
 # disks take two times the volume in TMPDIR. Without KVM it takes half an hour.
 # shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-top=$(realpath "${BASH_SOURCE[0]%/*}/../..")
+. "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
+top=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
 
 kernel=6.12 segments=4096
 while [ $# -gt 0 ]; do
@@ -34,11 +34,11 @@ truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
 "$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 \
 	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
 	--payload "$top/build/bin:ctl" --payload "$top/tests/guest:tests/guest" \
-	--payload "$top/tests/bench:tests/bench" \
+	--payload "$top/tests/bench/target:tests/bench/target" \
 	--disk "$dir/volumes" --disk "$dir/pool" \
-	-- tests/bench/live.sh "$segments" >"$dir/lines" || {
+	-- tests/bench/target/live-guest.sh "$segments" >"$dir/lines" || {
 	cat "$dir/lines" >&2
 	exit 1
 }
 printf '\n=== Linux %s\n\n' "$kernel"
-awk -f "$top/tests/bench/live.awk" "$dir/lines"
+awk -f "$top/tests/bench/target/live.awk" "$dir/lines"

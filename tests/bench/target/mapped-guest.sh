@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: mapped.sh ROUNDS [WORKLOAD]
+# Usage: mapped-guest.sh ROUNDS [WORKLOAD]
 #
 # In the guest: measure what a dm-revdedup device costs whose blocks lie in a
 # pool, beside its peers, in ROUNDS rounds. Prints a line for each measurement,
@@ -25,9 +25,9 @@
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
-# shellcheck source=tests/guest/lib.bash
-. "$here/../guest/lib.bash"
-# shellcheck source=tests/bench/lib.bash
+# shellcheck source=tests/guest/lib/guest.bash
+. "$here/../../guest/lib/guest.bash"
+# shellcheck source=tests/bench/target/lib.bash
 . "$here/lib.bash"
 
 rounds=$1 only=${2:-}

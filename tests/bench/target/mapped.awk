@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A table from the lines that mapped.sh prints: what the target costs where blocks
+# A table from the lines that mapped-guest.sh prints: what the target costs where blocks
 # lie in a pool, and what it costs to bring them home. See lib.awk. With
 # timed=1 the numbers are of a clock, and less is asked of them.
 

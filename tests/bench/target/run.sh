@@ -17,14 +17,14 @@
 #   --rounds N           default 3
 #   --only counted|time  only one of the two guests
 #   --table steady|mapped  only one of the two tables
-#   --reads WORKLOAD     only this one of the reads of mapped.sh: more rounds of what
+#   --reads WORKLOAD     only this one of the reads of mapped-guest.sh: more rounds of what
 #                        differs much
 #   --check              exit with 1 where a target was missed by more than
 #                        the noise
 #   --raw FILE           keep what was measured there
 #
 # Takes three quarters of an hour without KVM.
-tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
+tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../..")
 scripts=$tree/scripts
 # shellcheck source=scripts/lib.sh
 . "$scripts/lib.sh"
@@ -71,8 +71,8 @@ measure() {
 	"$scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 "$@" \
 		--payload "$dir/modules:modules" --payload "$dir/bin:bin" \
 		--payload "$tree/tests/guest:tests/guest" \
-		--payload "$tree/tests/bench:tests/bench" \
-		-- "tests/bench/$script" "$rounds" ${reads:+"$reads"} >"$dir/$name"
+		--payload "$tree/tests/bench/target:tests/bench/target" \
+		-- "tests/bench/target/$script" "$rounds" ${reads:+"$reads"} >"$dir/$name"
 	[ -z "$raw" ] || sed "s/^/$kernel $name /" "$dir/$name" >>"$raw"
 }
 
@@ -81,7 +81,7 @@ missed=false
 report() {
 	printf '\n=== Linux %s, %s ===\n' "$kernel" "$2"
 	awk -v check="$check" -v timed="$([[ $1 != *time ]] || echo 1)" \
-		-f "$tree/tests/bench/lib.awk" -f "$tree/tests/bench/$3" "$dir/$1" ||
+		-f "$tree/tests/bench/target/lib.awk" -f "$tree/tests/bench/target/$3" "$dir/$1" ||
 		missed=true
 }
 
@@ -99,6 +99,6 @@ guests() {
 }
 
 [ -z "$raw" ] || : >"$raw"
-guests steady target.sh table.awk 1536
-guests mapped mapped.sh mapped.awk 3072
+guests steady steady-guest.sh steady.awk 1536
+guests mapped mapped-guest.sh mapped.awk 3072
 ! $missed

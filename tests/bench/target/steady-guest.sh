@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: target.sh ROUNDS
+# Usage: steady-guest.sh ROUNDS
 #
 # In the guest: measure what a dm-revdedup device costs beside its peers, in
-# ROUNDS rounds. Prints a line for each measurement, for table.awk:
+# ROUNDS rounds. Prints a line for each measurement, for steady.awk:
 #
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   count ENGINE WORKLOAD DEVICE ROUND FIRST-WRITES METADATA-WRITES FLUSHES
@@ -21,9 +21,9 @@
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
-# shellcheck source=tests/guest/lib.bash
-. "$here/../guest/lib.bash"
-# shellcheck source=tests/bench/lib.bash
+# shellcheck source=tests/guest/lib/guest.bash
+. "$here/../../guest/lib/guest.bash"
+# shellcheck source=tests/bench/target/lib.bash
 . "$here/lib.bash"
 
 rounds=$1

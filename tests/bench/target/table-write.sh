@@ -16,7 +16,7 @@
 #   --rounds N   default 5; the numbers are medians
 #   --dir DIR    where to write (default /var/tmp)
 #   --check      exit with 1 where something is short of what is wanted
-tree=$(realpath "${BASH_SOURCE[0]%/*}/../..")
+tree=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
@@ -45,7 +45,7 @@ make -s -C "$tree/userspace" O="$dir/bin" "$dir/bin/revdedup-meta"
 	cd "$tree/userspace"
 	gcc -std=gnu11 -O2 -Wall -Wextra -Werror -I. -I.. -Ishim -D_GNU_SOURCE \
 		-D_FILE_OFFSET_BITS=64 -o "$dir/bin/table-write" \
-		../tests/bench/table-write.c meta/table_write.c base/direct.c base/crc32c.c \
+		../tests/bench/target/table-write.c meta/table_write.c base/direct.c base/crc32c.c \
 		../kernel/format.c
 )
 "$dir/bin/table-write" "$dir/image" "$dir/text" "$dir/bin/revdedup-meta" \

@@ -4,8 +4,8 @@
 # Modules in which the order of writes is broken on purpose (kernel/break.h): the
 # tests that find no fault in the real one must find each of these.
 
-# shellcheck disable=SC2034,SC2154 # by lib.bash, crash.bash, logwrites.bash
-load lib
+# shellcheck disable=SC2034,SC2154 # by guest.bash, crash.bash, logwrites.bash
+load ../lib/guest
 load crash
 load logwrites
 

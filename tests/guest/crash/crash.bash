@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Crashes by the judge (tests/judge), for bats files that `load lib` and then
+# Crashes by the judge (tests/judge), for bats files that `load ../lib/guest` and then
 # this. What a run does is told in crash.c and tablecrash.c.
 #
 #   CRASH_SEED      to repeat a run, as far as its threads go along

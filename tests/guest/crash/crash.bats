@@ -8,7 +8,7 @@
 #   CRASH_CYCLES    how many crashes (default 420)
 
 # shellcheck disable=SC2154 # by crash.bash
-load lib
+load ../lib/guest
 load crash
 
 cycles=${CRASH_CYCLES:-420}

@@ -36,7 +36,7 @@
 #include <unistd.h>
 
 #include "crashlib.h"
-#include "dm.h"
+#include "lib/dm.h"
 #include "epochs.h"
 
 #define NR_WRITERS	4

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "crashlib.h"
-#include "dm.h"
+#include "lib/dm.h"
 
 static const char * const event_names[NR_EVENTS] = {
 	"time", "move", "overtake", "flush", "resume", "checkpoint", "over-checkpoint",

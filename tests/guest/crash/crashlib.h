@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "oracle.h"
-#include "random.h"
+#include "lib/random.h"
 
 #define BASE		"rdt-base"
 #define META		"rdt-meta"

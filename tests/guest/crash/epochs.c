@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "crashlib.h"
-#include "dm.h"
+#include "lib/dm.h"
 #include "epochs.h"
 
 #define OK_WITHIN_MS	3000		/* after an outage: retries are a second apart */

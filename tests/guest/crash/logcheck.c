@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "lib/alloc.h"
 #include "replay.h"
 
 /* The base at a checkpoint, and how far it is from the base now. */

@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 #
 # Write a log with dm-log-writes and check each point of it, for bats files that
-# `load lib` and then this.
+# `load ../lib/guest` and then this.
 
-# shellcheck disable=SC2154 # by lib.bash and bats
+# shellcheck disable=SC2154 # by guest.bash and bats
 
 epochs=${LOG_EPOCHS:-12}
 table_seconds=${TABLE_LOG_SECONDS:-5}

@@ -13,7 +13,7 @@
 #   TABLE_LOG_SECONDS    how long the other one is written to (default 5)
 
 # shellcheck disable=SC2154 # by logwrites.bash
-load lib
+load ../lib/guest
 load logwrites
 
 setup() { log_setup; }

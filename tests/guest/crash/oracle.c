@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "lib/alloc.h"
 #include "oracle.h"
 
 #define WORDS_A_SECTOR	(SECTOR / sizeof(uint64_t))

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc.h"
-#include "random.h"
+#include "lib/alloc.h"
+#include "lib/random.h"
 #include "replay.h"
 
 #define SUBSETS		8

@@ -8,7 +8,7 @@
 #   TABLE_CYCLES    how many crashes (default 450)
 
 # shellcheck disable=SC2154 # by crash.bash
-load lib
+load ../lib/guest
 load crash
 
 cycles=${TABLE_CYCLES:-450}

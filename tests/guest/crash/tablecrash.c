@@ -14,7 +14,7 @@
  * is: segments mapped whole, zeros, fragments, and the base. The base was filled
  * before, with a content that is right for none but the latter.
  *
- * While the volume is written, read and compared (crashwork.c), one thread moves
+ * While the volume is written, read and compared (tablecrash_work.c), one thread moves
  * blocks to others of the same content, gives the old ones to somebody else, and
  * has blocks of the base lie in the pool. The controller here suspends, reloads,
  * takes checkpoints, commits and aborts them, and rolls segments back in batches.
@@ -45,7 +45,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dm.h"
+#include "lib/dm.h"
 #include "epochs.h"
 #include "tablecrash.h"
 

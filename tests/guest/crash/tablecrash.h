@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Private to tablecrash: what its controller (tablecrash.c) and its workers
- * (crashwork.c) share.
+ * (tablecrash_work.c) share.
  */
 #ifndef RDT_TABLECRASH_H
 #define RDT_TABLECRASH_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "crashlib.h"
-#include "crashpool.h"
+#include "tablecrash_pool.h"
 
 #define NR_WRITERS	4
 #define NR_WORKERS	(NR_WRITERS + 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The pool device of a test, and who points into it. See crashpool.h.
+ * The pool device of a test, and who points into it. See tablecrash_pool.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crashpool.h"
-#include "dm.h"
+#include "tablecrash_pool.h"
+#include "lib/dm.h"
 
 #define CHUNK	256U			/* blocks that are written at a time */
 

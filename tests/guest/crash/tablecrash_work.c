@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "dm.h"
+#include "lib/dm.h"
 #include "tablecrash.h"
 
 #define WINDOW		12U		/* blocks */

@@ -31,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "alloc.h"
+#include "lib/alloc.h"
 #include "oracle.h"
 #include "replay.h"
 

@@ -7,8 +7,8 @@
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
 setup() {
 	dmr_setup
@@ -18,7 +18,7 @@ setup() {
 	ramdisk 200 2
 	mkdir -p "$REVDEDUP_CONFIG" /tmp/rdt-pool /tmp/rdt-mnt
 }
-teardown() { live_teardown; }
+teardown() { lvm_teardown; }
 
 # disk_on FILE BLOCK: the loop device that it is, in $disk. Not from the beginning, or LVM
 # would find the same twice.

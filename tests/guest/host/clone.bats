@@ -6,11 +6,11 @@
 
 # Each test is a subshell; no name here has blanks; lvs_are takes words.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
-setup() { live_setup 400; }
-teardown() { live_teardown; }
+setup() { lvm_setup 400; }
+teardown() { lvm_teardown; }
 
 new=$(device_of new)
 

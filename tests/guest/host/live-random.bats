@@ -10,15 +10,15 @@
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154,SC2206
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
 rounds=${LIVE_ROUNDS:-40}
 want=/tmp/rdt-pool/want
 mib=16
 
-setup() { live_setup 400; }
-teardown() { live_teardown; }
+setup() { lvm_setup 400; }
+teardown() { lvm_teardown; }
 
 # --- what is where
 

@@ -6,14 +6,14 @@
 
 # Each test is a subshell; no name here has blanks; who sleeps holds a device open.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154,SC2217
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
-setup() { live_setup; }
+setup() { lvm_setup; }
 teardown() {
 	# If a test renamed it.
 	vgrename -qq rdt-renamed $vg 2>/dev/null || :
-	live_teardown
+	lvm_teardown
 }
 
 @test "live: a volume is attached, its versions are what it was, it is detached" {

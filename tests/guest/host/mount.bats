@@ -6,14 +6,14 @@
 
 # Each test is a subshell; no name here has blanks; who sleeps is in the way.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
 setup() {
-	live_setup 400
+	lvm_setup 400
 	mkdir -p /tmp/rdt-mnt /tmp/rdt-mnt2
 }
-teardown() { live_teardown; }
+teardown() { lvm_teardown; }
 
 # in_use TYPE [MIB]: a file system on vm1, mounted and not clean, and a version of it.
 in_use() {

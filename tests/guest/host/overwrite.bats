@@ -6,11 +6,11 @@
 
 # Each test is a subshell; no name here has blanks; to() makes words.
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
-setup() { live_setup; }
-teardown() { live_teardown; }
+setup() { lvm_setup; }
+teardown() { lvm_teardown; }
 
 # refused STATUS WORDS COMMAND...
 refused() {

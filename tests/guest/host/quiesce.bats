@@ -7,11 +7,11 @@
 
 # Each test is a subshell; who sleeps holds a device open; words are given to printf.
 # shellcheck disable=SC2016,SC2030,SC2031,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
 setup() {
-	live_setup
+	lvm_setup
 	said=/tmp/rdt-said
 	rm -f $said
 	hooks=$REVDEDUP_CONFIG/hooks.d
@@ -22,7 +22,7 @@ teardown() {
 	umount "/tmp/rdt-mnt two" 2>/dev/null || :
 	umount /tmp/rdt-mnt 2>/dev/null || :
 	! [ -e /dev/mapper/rdt-part ] || dmsetup remove --retry rdt-part
-	live_teardown
+	lvm_teardown
 }
 
 # hook NAME LINE...: it notes that it was called, and runs these with $1 to $3.
@@ -53,7 +53,7 @@ is_free() {
 	timeout 60 dd if=/dev/zero of="$vol" bs=4k count=1 oflag=direct conv=notrunc status=none
 }
 
-@test "hold: hooks run before and after, in order, with the volume's name" {
+@test "quiesce: hooks run before and after, in order, with the volume's name" {
 	volume vm1
 	# Both can write to the volume; what the first one writes is in the version.
 	hook 10-db 'dd if=/dev/zero of=$3 bs=4k count=1 oflag=direct status=none'
@@ -73,7 +73,7 @@ is_free() {
 	is_version $vg/vm1@latest "$vol"
 }
 
-@test "hold: a hook that fails, or takes too long, is said and undone" {
+@test "quiesce: a hook that fails, or takes too long, is said and undone" {
 	volume vm1
 	revdedupctl -q snapshot $vg/vm1
 	hook 10-one
@@ -114,7 +114,7 @@ is_free() {
 	is_version $vg/vm1@latest "$vol"
 }
 
-@test "hold: what was begun is undone once, whatever the command dies of" {
+@test "quiesce: what was begun is undone once, whatever the command dies of" {
 	volume vm1
 	hook 10-one
 	hook 20-two
@@ -193,7 +193,7 @@ page_set_clean() {
 	e2fsck -fn /tmp/rdt-pool/part
 }
 
-@test "hold: a file system on a partition is frozen, and thawed whatever happens" {
+@test "quiesce: a file system on a partition is frozen, and thawed whatever happens" {
 	partition
 	mnt="/tmp/rdt-mnt two"
 	date >"$mnt/one"
@@ -223,7 +223,7 @@ page_set_clean() {
 	[[ $output != *froze* ]]
 }
 
-@test "hold: mounted from the volume itself, device-mapper freezes it" {
+@test "quiesce: mounted from the volume itself, device-mapper freezes it" {
 	make_lv vm1 32
 	revdedupctl -q attach $vg/vm1
 	vol=$(device_of vm1)
@@ -239,7 +239,7 @@ page_set_clean() {
 	debugfs -R "cat one" /tmp/rdt-pool/out | cmp - /tmp/rdt-mnt/one
 }
 
-@test "hold: all volumes, one after the other, and one that fails stops no other" {
+@test "quiesce: all volumes, one after the other, and one that fails stops no other" {
 	run revdedupctl snapshot --all
 	[ "$status" -eq 0 ]
 	[[ $output == *"no volume is attached"* ]]
@@ -285,7 +285,7 @@ metrics() {
 	awk -f "$BATS_TEST_DIRNAME/prometheus.awk" /tmp/metrics
 }
 
-@test "hold: metrics and status say what somebody has to look at" {
+@test "quiesce: metrics and status say what somebody has to look at" {
 	volume vm1
 	volume vm2
 	revdedupctl -q snapshot --all

@@ -6,11 +6,11 @@
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154
-load lib
-load live
+load ../lib/guest
+load ../lib/lvm
 
-setup() { live_setup; }
-teardown() { live_teardown; }
+setup() { lvm_setup; }
+teardown() { lvm_teardown; }
 
 # file_of LV: of its attachment.
 file_of() { echo "$REVDEDUP_CONFIG/volumes/revdedup-${vg//-/--}-$1"; }
@@ -20,7 +20,7 @@ put() {
 	dd if=/dev/urandom of="$vol" bs=1M seek=$1 count=1 oflag=direct conv=notrunc status=none
 }
 
-@test "mixups: two commands that write down at the same time what they did" {
+@test "wrong-device: two commands that write down at the same time what they did" {
 	local pid
 	some_volume vm2 16
 	some_volume vm1 16
@@ -40,7 +40,7 @@ put() {
 	done
 }
 
-@test "mixups: a snapshot was killed, and the volume is larger then" {
+@test "wrong-device: a snapshot was killed, and the volume is larger then" {
 	some_volume vm1 16
 	put 3
 	run env REVDEDUP_FAIL=freeze-resumed=kill revdedupctl snapshot $vg/vm1
@@ -57,7 +57,7 @@ put() {
 	is_version $vg/vm1@latest "$vol"
 }
 
-@test "mixups: what is kept before a roll-back is not deleted meanwhile" {
+@test "wrong-device: what is kept before a roll-back is not deleted meanwhile" {
 	local pid
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
@@ -77,7 +77,7 @@ put() {
 	revdedupctl -q check
 }
 
-@test "mixups: a program has the volume itself open, as a guest that was not told" {
+@test "wrong-device: a program has the volume itself open, as a guest that was not told" {
 	make_lv vm1 16
 	exec 8<>/dev/$vg/vm1
 	run revdedupctl attach $vg/vm1
@@ -119,7 +119,7 @@ put() {
 	[[ $output == *"lies below the attached volume '$vg/vm1'"*"no version was made"* ]]
 }
 
-@test "mixups: rolled back from one pool, and then from another" {
+@test "wrong-device: rolled back from one pool, and then from another" {
 	local other=/tmp/rdt-pool/other
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
@@ -154,7 +154,7 @@ put() {
 	cmp "$vol" /tmp/rdt-pool/one
 }
 
-@test "mixups: a copy of the pool moves what a device reads" {
+@test "wrong-device: a copy of the pool moves what a device reads" {
 	local copy=/tmp/rdt-pool/copy seg
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
@@ -183,7 +183,7 @@ put() {
 	is_version $vg/vm1@1 /tmp/rdt-pool/one
 }
 
-@test "mixups: who may not ask device-mapper gives nothing back" {
+@test "wrong-device: who may not ask device-mapper gives nothing back" {
 	some_volume vm1 16
 	cp "$vol" /tmp/rdt-pool/one
 	revdedupctl -q map $vg/vm1@1 rdt-map
@@ -197,7 +197,7 @@ put() {
 	revdedupctl stats --json | grep -q '"versions_held": 0'
 }
 
-@test "mixups: at boot another pool lies where the pool was" {
+@test "wrong-device: at boot another pool lies where the pool was" {
 	some_volume vm1 16
 	revdedupctl -q snapshot $vg/vm1
 	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
@@ -221,7 +221,7 @@ put() {
 	revdedupctl -q detach $vg/new --force --yes
 }
 
-@test "mixups: a volume was renamed, and another has its name" {
+@test "wrong-device: a volume was renamed, and another has its name" {
 	some_volume vm1 16
 	put 3
 	lvrename -qq $vg vm1 old

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # What tests in the guest share: devices to put targets on, our module, the
-# kernel's log, a power cut. In a bats file: `load lib`. Then each test starts
+# kernel's log, a power cut. In a bats file: `load ../lib/guest`. Then each test starts
 # with a line in the kernel's log, and all that it made is gone after it.
 #
 # Every dm device and volume group that a test makes has a name that begins with

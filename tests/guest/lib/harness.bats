@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The bench itself: what later tests take for granted works in this guest. It
+# The harness itself: what later tests take for granted works in this guest. It
 # needs no module of ours.
 
-load lib
+load guest
 
 @test "a ram disk is new and empty each time" {
 	ramdisk 8 2

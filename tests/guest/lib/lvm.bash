@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # its users use them; bats and lib.bash set them
+# shellcheck disable=SC2034,SC2154 # its users use them; bats and guest.bash set them
 #
-# Volumes on LVM that revdedupctl attaches, for bats files that `load lib` and `load
-# live`: group rdt-vg on /dev/ram0, and a pool on an ext4 on /dev/ram1.
+# Volumes on LVM that revdedupctl attaches, for bats files that `load ../lib/guest` and `load ../lib/lvm`: group rdt-vg on /dev/ram0, and a pool on an ext4 on /dev/ram1.
 
 export REVDEDUP_CONFIG=/tmp/rdt-etc
 export REVDEDUP_POOL=/tmp/rdt-pool/pool
@@ -11,7 +10,7 @@ export LVM_SUPPRESS_FD_WARNINGS=1
 PATH=/revdedup/ctl:$PATH
 vg=rdt-vg
 
-live_setup() {
+lvm_setup() {
 	dmr_setup
 	load_module
 	ramdisk "${1:-320}" 2
@@ -26,7 +25,7 @@ live_setup() {
 is_stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
 
 # What a failed test leaves is in the way of the next.
-live_teardown() {
+lvm_teardown() {
 	local name
 	pkill -x sleep || :
 	rm -f /tmp/go

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # its users use them
 #
-# A volume to test, for bats files that `load lib` and `load volume`: rdt-v,
+# A volume to test, for bats files that `load ../lib/guest` and `load ../lib/volume`: rdt-v,
 # whose metadata is on rdt-m, a dm device of 1 MiB that can be told to fail.
 #
 #   /dev/ram0   the base: 64 MiB, so 32 segments

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # fio in the background, verifying what it wrote to rdt-v, for bats files that
-# `load volume`. Each writer has a part of the volume's first $fio_mib.
+# `load ../lib/volume`. Each writer has a part of the volume's first $fio_mib.
 
 # shellcheck disable=SC2154 # by its users and volume.bash
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
+#include "lib/alloc.h"
 #include "blocks.h"
 
 #define WORDS_A_SECTOR	(SECTOR / sizeof(uint64_t))

@@ -9,8 +9,8 @@
 # by pages only (see pattern.c), and a base.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by the files loaded
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 tib_sectors=$((1 << 31))
 tib_segs=$((1 << 19))

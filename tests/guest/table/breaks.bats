@@ -5,8 +5,8 @@
 # that finds no fault in the real one must find each of these. What needs a crash
 # to show is for breaks.bats.
 
-# shellcheck disable=SC2034,SC2154 # by lib.bash, model.bash
-load lib
+# shellcheck disable=SC2034,SC2154 # by guest.bash, model.bash
+load ../lib/guest
 load model
 
 setup() { model_setup; }

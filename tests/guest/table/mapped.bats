@@ -11,9 +11,9 @@
 # from there. Base and pool hold something else wherever no entry leads.
 
 # shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by the files loaded
-load lib
-load volume
-load writers
+load ../lib/guest
+load ../lib/volume
+load ../lib/writers
 
 seconds=${MAPPED_SECONDS:-$seconds}
 mib=${MAPPED_MIB:-64}	# of the volume: a multiple of 16

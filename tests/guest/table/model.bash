@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The remap table at random, beside a model of it (table.c), for bats files that
-# `load lib` and then this.
+# The remap table at random, beside a model of it (model.c), for bats files that
+# `load ../lib/guest` and then this.
 #
 #   TABLE_OPS, TABLE_SEED     operations in all, and to repeat a run
 
@@ -45,8 +45,8 @@ model_slow_devices() {
 # shellcheck disable=SC2034 # its users look at them
 model() {
 	local seed=${TABLE_SEED:-$RANDOM$RANDOM} out=$BATS_TEST_TMPDIR/model
-	echo "# table --ops $1 --seed $seed" >&3
-	timeout 7200 /revdedup/bin/table --ops "$1" --seed "$seed" $model_base \
+	echo "# table-model --ops $1 --seed $seed" >&3
+	timeout 7200 /revdedup/bin/table-model --ops "$1" --seed "$seed" $model_base \
 		/dev/mapper/rdt-m $model_pool 2>&1 | tee "$out" |
 		sed -u 's/^/# /' >&3
 	status=${PIPESTATUS[0]}

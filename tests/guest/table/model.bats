@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Hundreds of thousands of random operations on a volume with a remap table, each
-# of which must do what a model says. See table.c for what they are.
+# of which must do what a model says. See model.c for what they are.
 
 # shellcheck disable=SC2154 # by model.bash
-load lib
+load ../lib/guest
 load model
 
 ops=${TABLE_OPS:-500000}

@@ -2,17 +2,17 @@
 /*
  * Random operations on a volume with a remap table, beside a model of it.
  *
- *   table [--ops N] [--seed S] [--threads T] BASE META POOL
+ *   table-model [--ops N] [--seed S] [--threads T] BASE META POOL
  *
  * makes a volume as large as BASE on these devices, and writes to all of them.
  * BASE must be all zeros, 32 MiB or more, POOL may be 3 MiB or more, and META must
  * have room for a table.
  *
- * Threads (tableio.c) read and write, each the blocks that are its own, so that
+ * Threads (model_io.c) read and write, each the blocks that are its own, so that
  * it knows what it must read. Meanwhile this thread moves blocks about: what
  * moves must never change. From time to time the threads are stopped, and what the
  * target says, what the base holds and what a crash would leave of the metadata
- * is compared with the model (tablecheck.c), or the volume changes as a whole:
+ * is compared with the model (model_check.c), or the volume changes as a whole:
  * `set`, other sizes, a new device.
  *
  * Whatever the model knows no block to lie at any more, the pool's owner would use
@@ -36,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "table.h"
+#include "model.h"
 
 #define OPS_A_STEP	60		/* of the threads, for one of ours */
 #define MAX_OPS_A_STEP	300		/* where ours take long: they are held back */
@@ -1469,7 +1469,7 @@ static void parse_args(int argc, char **argv)
 	}
 	if (argc - optind != 3 || !c.nr_workers) {
 		fprintf(stderr,
-			"usage: table [--ops N] [--seed S] [--threads T] BASE META POOL\n");
+			"usage: table-model [--ops N] [--seed S] [--threads T] BASE META POOL\n");
 		exit(2);
 	}
 	c.base_path = argv[optind];

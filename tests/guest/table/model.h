@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of the program `table` share. See table.c.
+ * What the parts of the program `table-model` share. See model.c.
  */
 #ifndef RDT_TABLE_H
 #define RDT_TABLE_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "blocks.h"
-#include "dm.h"
-#include "random.h"
+#include "lib/dm.h"
+#include "lib/random.h"
 
 #define VOL		"rdt-table"
 #define VOL_NODE	"/dev/mapper/" VOL
@@ -86,7 +86,7 @@ int read_words(int fd, uint64_t first, uint64_t sectors, uint64_t *words);
 int write_words(int fd, uint64_t first, uint64_t sectors, const uint64_t *words);
 
 /*
- * tableio.c: threads that read and write. Each block belongs to one of them.
+ * model_io.c: threads that read and write. Each block belongs to one of them.
  */
 void workers_start(void);
 /* All of them are between two batches, until told to go on. */
@@ -97,7 +97,7 @@ void workers_end(void);
 unsigned int worker_of(uint64_t block);
 
 /*
- * tablecheck.c: what the target and the disks say.
+ * model_check.c: what the target and the disks say.
  */
 
 /* The table of [@first, @first + @nr) as the target tells it. */

@@ -18,7 +18,7 @@
 
 #include "kernel/format.h"
 
-#include "table.h"
+#include "model.h"
 
 /*
  * ---- the target ----

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "table.h"
+#include "model.h"
 
 #define MAX_WORKERS	8
 #define MAX_BATCH	32

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "places.h"
+#include "lib/places.h"
 
 /* It must have no factor in common with the number of blocks. */
 #define STEP	7919U

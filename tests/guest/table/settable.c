@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dmreq.h"
+#include "lib/dmreq.h"
 
 #define MESSAGE_MAX	65536U
 

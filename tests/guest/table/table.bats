@@ -8,8 +8,8 @@
 # volume says where it comes from: "p800,8" is block 100 of the pool.
 
 # shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 pool=/dev/mapper/rdt-p
 pool_sectors=16384	# 0x800 blocks

@@ -3,11 +3,11 @@
 #
 # What the target costs, where that is a count and not a time: I/Os that
 # io_uring hands to a thread, metadata writes and flushes, bytes of memory. What
-# it costs in time is for tests/bench.
+# it costs in time is for tests/bench/target.
 #
 # Not for a kernel without trace events.
 
-load lib
+load ../lib/guest
 
 tracing=/sys/kernel/tracing
 

@@ -5,7 +5,7 @@
 # section is read as a session: a line that begins with "# " is a command, what
 # follows it up to the next one is what it prints.
 
-load lib
+load ../lib/guest
 
 page=/revdedup/doc/dm-revdedup.rst
 

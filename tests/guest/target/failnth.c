@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dmreq.h"
+#include "lib/dmreq.h"
 
 #define VOL		"rdt-v"
 #define VOL_PATH	"/dev/mapper/rdt-v"

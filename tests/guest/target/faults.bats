@@ -5,8 +5,8 @@
 # Needs a kernel with fault injection; leaks are the runner's to find.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 setup() {
 	[ -e /proc/self/fail-nth ] || skip "no fault injection in this kernel"

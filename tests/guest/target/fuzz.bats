@@ -7,8 +7,8 @@
 # FUZZ_ROUNDS and FUZZ_SEED are the program's; the seed is printed.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 rounds=${FUZZ_ROUNDS:-9000}
 seed=${FUZZ_SEED:-$RANDOM$RANDOM}

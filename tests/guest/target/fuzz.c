@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dmreq.h"
+#include "lib/dmreq.h"
 
 #define VOL		"rdt-v"
 #define VOL_PATH	"/dev/mapper/rdt-v"

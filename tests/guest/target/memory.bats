@@ -7,8 +7,8 @@
 #
 # Wants four disks: base and metadata of the two.
 
-# shellcheck disable=SC2030,SC2031,SC2154 # by lib.bash
-load lib
+# shellcheck disable=SC2030,SC2031,SC2154 # by guest.bash
+load ../lib/guest
 
 rounds=3
 hog_mib=320

@@ -7,8 +7,8 @@
 # no error but EAGAIN, and that only where he asked for it.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 base=/dev/mapper/rdt-base
 

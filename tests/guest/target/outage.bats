@@ -5,8 +5,8 @@
 # and what cannot be remembered for sure must be called lost.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 setup_file() { need_targets flakey; }
 

@@ -4,8 +4,8 @@
 # Volumes and metadata devices that grow and shrink.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
+load ../lib/guest
+load ../lib/volume
 
 setup_file() { need_targets flakey zero; }
 setup() { volume_setup; }

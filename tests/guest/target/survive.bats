@@ -4,9 +4,9 @@
 # fio with verify, while all that can happen to a volume happens to it.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
-load lib
-load volume
-load writers
+load ../lib/guest
+load ../lib/volume
+load ../lib/writers
 
 seconds=${SURVIVE_SECONDS:-$seconds}
 fio_mib=40		# of the volume, from its beginning on
