@@ -2,8 +2,8 @@
 /*
  * What the parts of the program `table-model` share. See model.c.
  */
-#ifndef RDT_TABLE_H
-#define RDT_TABLE_H
+#ifndef RDT_MODEL_H
+#define RDT_MODEL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steps that move blocks while the threads run. See model_steps.h.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model_steps.h"
+
+/* How many blocks from @block on lie in a row from where @block may lie. */
+static uint64_t run_of(uint64_t block, uint64_t max, struct place *ret_place)
+{
+	uint64_t may = may_get(&c.b, block), n = 1;
+
+	if (may & MAY_POOL)
+		*ret_place = (struct place){ 'p', MAY_BLOCK(may) };
+	else if (may & MAY_ZERO)
+		*ret_place = (struct place){ .kind = 'z' };
+	else
+		return 0;
+	while (n < max && block + n < c.b.nr && may_be(&c.b, block + n, nth(*ret_place, n)))
+		n++;
+	return n;
+}
+
+/* As many blocks of the pool with the same contents. */
+bool find_equal(uint64_t from, uint64_t len, uint64_t *ret_to)
+{
+	uint64_t to = from % c.nr_contents, copies = c.b.pool_nr / c.nr_contents, i;
+
+	to += c.nr_contents * below(&rng, copies);
+	if (to == from || to + len > c.b.pool_nr)
+		return false;
+	for (i = 0; i < len; i++)
+		if (c.b.pool[from + i] != c.b.pool[to + i])
+			return false;
+	*ret_to = to;
+	return true;
+}
+
+/* Another place for what is at @from. */
+static bool choose_equal(struct range *range)
+{
+	range->to.kind = 'p';
+	if (range->from.kind == 'z') {
+		/* A block of zeros in the pool has no neighbour of that kind. */
+		range->len = 1;
+		range->to.block = ZERO_CONTENTS * below(&rng, c.b.pool_nr / ZERO_CONTENTS);
+		return !c.b.pool[range->to.block] &&
+		       !(may_get(&c.b, range->first) & MAY_POOL);
+	}
+	if (!c.b.pool[range->from.block] && one_in(&rng, 2)) {
+		range->len = 1;
+		range->to = (struct place){ .kind = 'z' };
+		return true;
+	}
+	return find_equal(range->from.block, range->len, &range->to.block);
+}
+
+void remap_is_done(void)
+{
+	uint64_t i, k;
+
+	for (i = 0; i < message.nr; i++) {
+		const struct range *range = &message.ranges[i];
+
+		for (k = 0; k < range->len; k++) {
+			struct place to = nth(range->to, k);
+
+			/* A discard may have made zeros of it again. */
+			if (range->from.kind == 'z' && !alone)
+				may_add(&c.b, range->first + k, to);
+			else
+				may_move(&c.b, range->first + k, nth(range->from, k), to);
+		}
+	}
+}
+
+void do_remap(void)
+{
+	unsigned int tries = 1 + below(&rng, one_in(&rng, 3) ? 200 : 30);
+
+	begin_message("remap");
+	while (tries-- && has_room()) {
+		struct range range = { .first = pick_block(&rng) };
+
+		range.len = run_of(range.first, 1 + below(&rng, one_in(&rng, 8) ? 1000 : 40),
+				   &range.from);
+		if (range.len && choose_equal(&range) && !has_range(range.first, range.len))
+			add_range(range);
+	}
+	if (!message.nr)
+		return;
+	send_message();
+	remap_is_done();
+	atomic_fetch_add(&c.hard[H_REMAP], message.nr);
+}
+
+/*
+ * Blocks that are not where the message says. (Not zeros: somebody may discard
+ * the block just now.)
+ */
+void do_remap_wrong(void)
+{
+	unsigned int tries = 1 + below(&rng, 30);
+
+	begin_message("remap");
+	while (tries-- && has_room()) {
+		struct range range = { .first = pick_block(&rng), .from.kind = 'p' };
+		uint64_t max = 1 + below(&rng, 20);
+
+		range.from.block = below(&rng, c.b.pool_nr - max);
+		while (range.len < max && range.first + range.len < c.b.nr &&
+		       !may_be(&c.b, range.first + range.len, nth(range.from, range.len)))
+			range.len++;
+		range.to.kind = one_in(&rng, 4) ? 'z' : 'p';
+		if (range.to.kind == 'p')
+			range.to.block = below(&rng, c.b.pool_nr - max);
+		if (range.len && !has_range(range.first, range.len))
+			add_range(range);
+	}
+	if (!message.nr)
+		return;
+	send_message();
+	atomic_fetch_add(&c.hard[H_REMAP_WRONG], message.nr);
+}
+
+/* The place of the pool that has what @words are, if any. */
+static bool find_content(uint64_t block, const uint64_t *words, struct place *place)
+{
+	unsigned int i, n = block_sectors(&c.b, block);
+	uint64_t content;
+
+	if (!word_to_content(words[0], &content) || content >= c.nr_contents)
+		return false;
+	for (i = 1; i < n; i++)
+		if (words[i] != word_of_content(content, i))
+			return false;
+	if (!content && one_in(&rng, 2)) {
+		*place = (struct place){ .kind = 'z' };
+		return true;
+	}
+	place->kind = 'p';
+	place->block = content +
+		       c.nr_contents * below(&rng, c.b.pool_nr / c.nr_contents);
+	return c.b.pool[place->block] == content;
+}
+
+/*
+ * Read @nr blocks as a program would that looks for what the pool has already, and
+ * make a message of what it finds.
+ */
+void find_aliases(uint64_t first, uint64_t nr)
+{
+	uint64_t words[256 * BLOCK_SECTORS], i, sectors = nr * BLOCK_SECTORS;
+	struct place place;
+
+	if (sectors > c.b.sectors - first * BLOCK_SECTORS)
+		sectors = c.b.sectors - first * BLOCK_SECTORS;
+	must(read_words(c.fd, first * BLOCK_SECTORS, sectors, words), "read the volume");
+	begin_message("alias");
+	for (i = 0; i < nr; i++)
+		/* The model has room for one place in the pool. */
+		if (!(may_get(&c.b, first + i) & MAY_POOL) &&
+		    find_content(first + i, words + i * BLOCK_SECTORS, &place))
+			add_range((struct range){ .first = first + i, .len = 1, .to = place });
+}
+
+static void count_aliases(uint64_t first, uint64_t nr)
+{
+	struct place places[256];
+	uint64_t i, k;
+
+	ask_table(first, nr, places);
+	for (i = 0; i < message.nr; i++)
+		for (k = 0; k < message.ranges[i].len; k++)
+			came_up(is_same(places[message.ranges[i].first + k - first],
+					nth(message.ranges[i].to, k)) ? H_ALIAS : H_ALIAS_RACED);
+}
+
+static void alias_is_done(void)
+{
+	uint64_t i, k;
+
+	for (i = 0; i < message.nr; i++)
+		for (k = 0; k < message.ranges[i].len; k++)
+			may_add(&c.b, message.ranges[i].first + k, nth(message.ranges[i].to, k));
+}
+
+/* Where all threads write for a while: blocks of one of them. */
+static void choose_hot(void)
+{
+	uint64_t first = pick_block(&rng), nr = 1;
+	uint64_t max = 1 + below(&rng, one_in(&rng, 4) ? 64 : 12);
+
+	while (nr < max && first + nr < c.b.nr && worker_of(first + nr) == worker_of(first))
+		nr++;
+	atomic_store(&c.hot, first << 8 | nr);
+}
+
+void watch(uint64_t first, uint64_t nr)
+{
+	uint64_t other = pick_block(&rng);
+
+	begin_message("watch");
+	add_range((struct range){ .first = first, .len = nr });
+	if (one_in(&rng, 3) && !has_range(other, 1))
+		add_range((struct range){ .first = other, .len = 1 });
+	send_message();
+}
+
+/*
+ * Half of the time where threads write most, so that they come between, and else
+ * where they may leave it alone.
+ */
+void do_alias(void)
+{
+	uint64_t hot = atomic_load(&c.hot), first = hot >> 8, nr = hot & 0xff;
+
+	if (!nr || first + nr > c.b.nr || one_in(&rng, 2)) {
+		first = pick_block(&rng);
+		nr = 1 + below(&rng, 128);
+		if (nr > c.b.nr - first)
+			nr = c.b.nr - first;
+	}
+	watch(first, nr);
+	if (one_in(&rng, 4))
+		wait_for_ops(below(&rng, 40));
+	find_aliases(first, nr);
+	if (message.nr) {
+		if (one_in(&rng, 3))
+			wait_for_ops(below(&rng, 40));
+		send_message();
+		alias_is_done();
+		count_aliases(first, nr);
+	} else if (one_in(&rng, 2)) {
+		send_text("watch -");
+	}
+	if (one_in(&rng, 3))
+		choose_hot();
+}
+
+void do_hydrate(void)
+{
+	char text[64] = "hydrate start";
+	struct status status;
+	struct place place;
+
+	if (hydrating) {
+		send_text("hydrate stop");
+		/* It waits for no copy that has begun; a settle does. */
+		ask_table(0, 1, &place);
+		hydrating = false;
+		hydration_may_run();
+		return;
+	}
+	if (!one_in(&rng, 6))
+		snprintf(text, sizeof(text), "hydrate start %u",
+			 1 + (unsigned int)below(&rng, 4));
+	hydrating = true;
+	hydration_may_run();
+	send_text(text);
+	came_up(H_HYDRATE);
+	ask_status(&status);
+	if (frozen && !strcmp(status.hydrate, "paused"))
+		came_up(H_PAUSED);
+	/* Where nothing was left it is over by now. */
+	if (frozen && !strcmp(status.hydrate, "on"))
+		die("MISS: hydration is not paused, and a checkpoint waits");
+}
+
+void do_suspend(void)
+{
+	suspend();
+	switch (below(&rng, 6)) {
+	case 0:
+		do_remap();
+		break;
+	case 1:
+		do_remap_wrong();
+		break;
+	case 2:
+		do_hydrate();
+		break;
+	case 3:
+		usleep(below(&rng, 2000));
+		break;
+	}
+	resume();
+}
+
+void do_reload(void)
+{
+	load_table();
+	if (one_in(&rng, 4))
+		do_remap();
+	suspend();
+	if (one_in(&rng, 4))
+		do_remap();
+	resume();
+	came_up(H_RELOAD);
+}
