@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Private to tablecrash: what its controller (tablecrash.c) and its workers
+ * Private to tablecrash: what its controller (tablecrash_control.h) and its workers
  * (tablecrash_work.c) share.
  */
 #ifndef RDT_TABLECRASH_H
