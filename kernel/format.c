@@ -234,6 +234,72 @@ int dmr_super_choose(const struct dmr_super *a, int ra,
 	return 0;
 }
 
+void dmr_super_copy_unpack(struct dmr_super_copy *copy, const void *data)
+{
+	copy->r = dmr_super_unpack(data, copy->block, &copy->super, &copy->why);
+	if (copy->r == -ENODATA && !dmr_is_zero(data, DMR_BLOCK_SIZE)) {
+		copy->r = -EMEDIUMTYPE;
+		copy->why = "not a revdedup metadata device (no magic), and not zeroed for one";
+	}
+}
+
+void dmr_super_copy_unreadable(struct dmr_super_copy *copy)
+{
+	/* Not the error of the read: a bad sector is -ENODATA, as zeros are. */
+	copy->r = -EIO;
+	copy->why = "cannot read the superblock";
+}
+
+void dmr_super_copy_cut_off(struct dmr_super_copy *copy)
+{
+	copy->r = -ENOSPC;
+	copy->why = "beyond the end of the device";
+}
+
+u64 dmr_super_b_block(const struct dmr_super_copy *a, u64 nr_blocks)
+{
+	return (a->r ? nr_blocks : a->super.meta_blocks) - 1;
+}
+
+static int no_state(struct dmr_super_state *state, int r, const char *why)
+{
+	state->why = why;
+	return r;
+}
+
+int dmr_super_decide(const struct dmr_super_copy *a,
+		     const struct dmr_super_copy *b,
+		     struct dmr_super_state *state)
+{
+	bool other_life;
+	int r;
+
+	if (a->r == -EMEDIUMTYPE || a->r == -EOPNOTSUPP)
+		return no_state(state, a->r, a->why);
+	if (!a->r && b->r == -ENOSPC)
+		return no_state(state, -ENOSPC,
+				"the metadata device is smaller than when it was formatted");
+	if (a->r == -ENODATA && (b->r == -ENODATA || b->r == -EMEDIUMTYPE))
+		return no_state(state, -ENODATA, a->why);
+	if (a->r == -ENODATA)
+		return no_state(state, -EEXIST,
+				"the first block is zero, but the last one is a superblock or unreadable");
+
+	r = dmr_super_choose(&a->super, a->r, &b->super, b->r, &state->super);
+	if (r)
+		return no_state(state, r, a->r ? a->why : b->why);
+
+	other_life = !a->r && !b->r &&
+		     memcmp(a->super.meta_uuid, b->super.meta_uuid, DMR_UUID_SIZE);
+	state->missing = a->r ? 'A' : b->r || other_life ? 'B' : 0;
+	state->why = a->r ? a->why : other_life ? "from an earlier use of the device" : b->why;
+	if (state->missing)
+		state->chosen = state->missing == 'A' ? 'B' : 'A';
+	else
+		state->chosen = a->super.seq >= b->super.seq ? 'A' : 'B';
+	return 0;
+}
+
 static __le32 bits_csum(u32 seed, u64 block_nr,
 			const struct dmr_bits_disk *disk)
 {

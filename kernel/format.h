@@ -226,13 +226,62 @@ int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
 /*
  * Choose between two copies that were read and unpacked with results @ra and
  * @rb (0, or -errno as above or from the read). On success *@super is the
- * state; if one copy could not be had it carries DMR_FLAG_LOST, and a sequence
+ * state; without one of the copies it carries DMR_FLAG_LOST, and a sequence
  * number DMR_SEQ_LEAP greater than that on disk. Returns 0 or the error that
  * stands for both.
  */
 int dmr_super_choose(const struct dmr_super *a, int ra,
 		     const struct dmr_super *b, int rb,
 		     struct dmr_super *super);
+
+/* What is found where one copy of the superblock belongs. */
+struct dmr_super_copy {
+	u64 block;		/* where it belongs */
+	/*
+	 * 0 or the result of dmr_super_unpack(). Beyond that, -EIO: the block is
+	 * unreadable; -EMEDIUMTYPE: not ours, and not all zeros; -ENOSPC: the
+	 * block is beyond the end of the device.
+	 */
+	int r;
+	const char *why;	/* a sentence, where r is not 0 */
+	struct dmr_super super;	/* where r is 0 */
+};
+
+/*
+ * Fill @copy, of which the block is set, from @data, the DMR_BLOCK_SIZE bytes of that
+ * block, or with the reason why there are none.
+ */
+void dmr_super_copy_unpack(struct dmr_super_copy *copy, const void *data);
+void dmr_super_copy_unreadable(struct dmr_super_copy *copy);
+void dmr_super_copy_cut_off(struct dmr_super_copy *copy);
+
+/* Find the block of copy B on a device of @nr_blocks (> 0) whose copy A is @a. */
+u64 dmr_super_b_block(const struct dmr_super_copy *a, u64 nr_blocks);
+
+/* The state of a metadata device, and where it comes from. */
+struct dmr_super_state {
+	struct dmr_super super;
+	char chosen;		/* 'A' or 'B' */
+	char missing;		/* the copy that is no help: 'A', 'B', or 0 for none */
+	const char *why;	/* it is missing, or no state is known: a sentence */
+};
+
+/*
+ * Decide what the state of a device is whose two copies are @a and @b. This is
+ * the one place where that is decided: the kernel and the offline tool call it.
+ * Returns 0 with *@state filled, or -errno with @state->why:
+ *
+ *   -ENODATA     the device is empty: a target formats it
+ *   -EMEDIUMTYPE the device holds something else
+ *   -EEXIST      the first block is zero, the last one is not: neither ours nor empty
+ *   -EOPNOTSUPP  a later version, or one with an unknown feature, wrote it
+ *   -ENOSPC      the device is smaller than when it was formatted
+ *   -EBADMSG     copy A is damaged, and copy B does not help
+ *   -EIO         copy A is unreadable, and copy B does not help
+ */
+int dmr_super_decide(const struct dmr_super_copy *a,
+		     const struct dmr_super_copy *b,
+		     struct dmr_super_state *state);
 
 bool dmr_is_zero(const void *p, size_t len);
 

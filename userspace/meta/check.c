@@ -57,9 +57,10 @@ bool rd_meta_is_damaged(const struct rd_meta *meta)
 
 /* Superblocks */
 
-static void check_copy(struct rd_check *check, const struct rd_meta *meta,
-		       const struct rd_meta_copy *copy, char name)
+static void check_copy(struct rd_check *check, const struct rd_meta *meta, char name)
 {
+	const struct dmr_super_copy *copy = name == 'A' ? &meta->a : &meta->b;
+	const struct rd_meta_raw *raw = name == 'A' ? &meta->raw_a : &meta->raw_b;
 	const char *goes_on = name == 'A' ? GOES_ON("B") : GOES_ON("A");
 
 	if (copy->r) {
@@ -71,11 +72,11 @@ static void check_copy(struct rd_check *check, const struct rd_meta *meta,
 	if (name == 'B' && meta->other_life)
 		found(check, RD_DAMAGE, copy->block, goes_on,
 		      "superblock copy B is of an earlier format of the device (metadata uuid)");
-	if (!copy->rest_is_zero)
+	if (!raw->rest_is_zero)
 		found(check, RD_DAMAGE, copy->block,
 		      "a target does not look there, and clears it with the next write",
 		      "superblock copy %c: the rest of its block is not zero", name);
-	if (!dmr_is_zero(copy->disk.reserved, sizeof(copy->disk.reserved)))
+	if (!dmr_is_zero(raw->disk.reserved, sizeof(raw->disk.reserved)))
 		found(check, RD_NOTE, copy->block,
 		      "a target does not look there, and clears them with the next write",
 		      "superblock copy %c: reserved bytes are not zero", name);
@@ -83,7 +84,7 @@ static void check_copy(struct rd_check *check, const struct rd_meta *meta,
 
 static void check_sequence(struct rd_check *check, const struct rd_meta *meta)
 {
-	const struct rd_meta_copy *a = &meta->a, *b = &meta->b;
+	const struct dmr_super_copy *a = &meta->a, *b = &meta->b;
 
 	if (a->r || b->r || meta->other_life || a->super.seq == b->super.seq)
 		return;
@@ -310,8 +311,8 @@ void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
 {
 	u64 group, seg;
 
-	check_copy(check, meta, &meta->a, 'A');
-	check_copy(check, meta, &meta->b, 'B');
+	check_copy(check, meta, 'A');
+	check_copy(check, meta, 'B');
 	if (meta->r) {
 		found(check, RD_DAMAGE, 0, rd_meta_advice(meta),
 		      "a target refuses the device: %s", meta->why);

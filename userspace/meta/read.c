@@ -82,70 +82,37 @@ int rd_meta_source_fd(struct rd_meta_source *source, int fd)
 
 /* Superblocks */
 
-/* read_copy() */
-static void read_copy(const struct rd_meta_source *source, u64 block,
-		      struct rd_meta_copy *copy)
+static void read_copy(const struct rd_meta_source *source, struct dmr_super_copy *copy,
+		      struct rd_meta_raw *raw)
 {
 	u8 buf[DMR_BLOCK_SIZE];
 
-	memset(copy, 0, sizeof(*copy));
-	copy->block = block;
-	if (block >= source->nr_blocks) {
-		copy->r = -ENOSPC;
-		copy->why = "beyond the end of the device";
+	if (copy->block >= source->nr_blocks) {
+		dmr_super_copy_cut_off(copy);
 		return;
 	}
-	if (source->read(source->ctx, block, buf)) {
-		/* Not the error itself: a bad sector is -ENODATA. */
-		copy->r = -EIO;
-		copy->why = "cannot read the superblock";
+	if (source->read(source->ctx, copy->block, buf)) {
+		dmr_super_copy_unreadable(copy);
 		return;
 	}
-	copy->has_disk = true;
-	memcpy(&copy->disk, buf, sizeof(copy->disk));
-	copy->rest_is_zero = dmr_is_zero(buf + sizeof(copy->disk),
-					 sizeof(buf) - sizeof(copy->disk));
-	copy->r = dmr_super_unpack(&copy->disk, block, &copy->super, &copy->why);
-	if (copy->r == -ENODATA && !dmr_is_zero(buf, sizeof(buf))) {
-		copy->r = -EMEDIUMTYPE;
-		copy->why = "not a revdedup metadata device (no magic), and not zeroed for one";
-	}
+	dmr_super_copy_unpack(copy, buf);
+	raw->is_known = true;
+	memcpy(&raw->disk, buf, sizeof(raw->disk));
+	raw->rest_is_zero = dmr_is_zero(buf + sizeof(raw->disk),
+					sizeof(buf) - sizeof(raw->disk));
 }
 
-static int fail(struct rd_meta *meta, int r, const char *why)
+/* Decide as dmr_meta_get() and dmr_super_read() do. */
+static int decide(struct rd_meta *meta, struct dmr_super_state *state)
 {
-	meta->r = r;
-	meta->why = why;
-	return r;
-}
+	int r = dmr_super_decide(&meta->a, &meta->b, state);
 
-static int first_block_is_zero(struct rd_meta *meta)
-{
-	if (meta->b.r == -ENODATA || meta->b.r == -EMEDIUMTYPE)
-		return fail(meta, -ENODATA, meta->a.why);
-	return fail(meta, -EEXIST,
-		    "the first block is zero, but the last one is a superblock or unreadable");
-}
-
-/* dmr_super_read() */
-static int choose(struct rd_meta *meta)
-{
-	struct rd_meta_copy *a = &meta->a, *b = &meta->b;
-	int r;
-
-	if (a->r == -EMEDIUMTYPE || a->r == -EOPNOTSUPP)
-		return fail(meta, a->r, a->why);
-	if (!a->r && b->r == -ENOSPC)
-		return fail(meta, -ENOSPC,
-			    "the metadata device is smaller than when it was formatted");
-	if (meta->source->nr_blocks < MIN_BLOCKS)
-		return fail(meta, -ENOSPC,
-			    "the metadata device is too small: it needs 4 blocks of 4 KiB at least");
-	if (a->r == -ENODATA)
-		return first_block_is_zero(meta);
-
-	r = dmr_super_choose(&a->super, a->r, &b->super, b->r, &meta->super);
-	return r ? fail(meta, r, a->r ? a->why : b->why) : 0;
+	/* A good copy A, or one of another version, says more than the size does. */
+	if (meta->source->nr_blocks >= MIN_BLOCKS || r == -EMEDIUMTYPE || r == -EOPNOTSUPP ||
+	    !meta->a.r)
+		return r;
+	state->why = "the metadata device is too small: it needs 4 blocks of 4 KiB at least";
+	return -ENOSPC;
 }
 
 /* check_belongs(), without what depends on the table line */
@@ -156,21 +123,21 @@ static const char *why_refused(const struct dmr_super *super)
 
 int rd_meta_open(struct rd_meta *meta, const struct rd_meta_source *source)
 {
-	struct rd_meta_copy *a = &meta->a, *b = &meta->b;
-	u64 last = source->nr_blocks ? source->nr_blocks - 1 : 0;
+	struct dmr_super_state state;
 
 	memset(meta, 0, sizeof(*meta));
 	meta->source = source;
-	read_copy(source, 0, a);
-	read_copy(source, a->r ? last : a->super.meta_blocks - 1, b);
-	if (choose(meta))
+	read_copy(source, &meta->a, &meta->raw_a);
+	meta->b.block = source->nr_blocks ? dmr_super_b_block(&meta->a, source->nr_blocks) : 0;
+	read_copy(source, &meta->b, &meta->raw_b);
+	meta->r = decide(meta, &state);
+	if (meta->r) {
+		meta->why = state.why;
 		return meta->r;
-
-	meta->other_life = !a->r && !b->r &&
-			   memcmp(a->super.meta_uuid, b->super.meta_uuid,
-				  DMR_UUID_SIZE);
-	meta->chosen = a->r || (!b->r && !meta->other_life &&
-				b->super.seq > a->super.seq) ? 'B' : 'A';
+	}
+	meta->super = state.super;
+	meta->chosen = state.chosen;
+	meta->other_life = state.missing == 'B' && !meta->b.r;
 	meta->seed = dmr_seed(meta->super.meta_uuid);
 	meta->nr_segs = dmr_nr_segs(meta->super.volume_sectors);
 	meta->nr_groups = dmr_nr_groups(meta->nr_segs);

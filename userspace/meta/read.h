@@ -39,36 +39,24 @@ int rd_meta_open_path(const char *path, bool *ret_in_use);
 /* @source over @fd, which must stay open as long as it is used; 0 or -errno. */
 int rd_meta_source_fd(struct rd_meta_source *source, int fd);
 
-struct rd_meta_copy {
-	u64 block;		/* where it was looked for */
-	/*
-	 * 0 or what dmr_super_unpack() says. Beyond that, -EIO: cannot be read;
-	 * -EMEDIUMTYPE: not ours and not zero either; -ENOSPC: beyond the end
-	 * of the device.
-	 */
-	int r;
-	const char *why;	/* a sentence, where r is not 0 */
-	bool has_disk;		/* the block could be read */
+/* A copy of the superblock as the device has it. */
+struct rd_meta_raw {
+	bool is_known;		/* the block was read, and what follows holds */
 	bool rest_is_zero;	/* what follows the superblock in its block */
 	struct dmr_super_disk disk;
-	struct dmr_super super;	/* where r is 0 */
 };
 
 struct rd_meta {
 	const struct rd_meta_source *source;
-	struct rd_meta_copy a;
-	struct rd_meta_copy b;
+	struct dmr_super_copy a;
+	struct dmr_super_copy b;
+	struct rd_meta_raw raw_a;
+	struct rd_meta_raw raw_b;
 	bool other_life;	/* copy B is of an earlier format of the device */
 
 	/*
-	 * 0: the state is known, and everything below holds. Else:
-	 * -ENODATA     empty, a target would format it
-	 * -EMEDIUMTYPE something else is on the device
-	 * -EEXIST      first block zero, last one not: neither ours nor empty
-	 * -EOPNOTSUPP  from a version, or with a feature, that is not known
-	 * -ENOSPC      cut off
-	 * -EBADMSG     copy A damaged, and copy B is of no help
-	 * -EIO         copy A unreadable, and copy B is of no help
+	 * 0: the state is known, and everything below holds. Else one of the errors
+	 * of dmr_super_decide(). -ENOSPC: the device is too small for any metadata, too.
 	 */
 	int r;
 	const char *why;	/* a sentence, where r is not 0 */

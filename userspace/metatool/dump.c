@@ -79,7 +79,7 @@ static void dump_disk(struct rd_tool *tool, const struct dmr_super_disk *disk)
 	field_hex(tool, "csum", le32_to_cpu(disk->csum));
 }
 
-static const char *copy_state(const struct rd_meta_copy *copy)
+static const char *copy_state(const struct dmr_super_copy *copy)
 {
 	switch (-copy->r) {
 	case 0:
@@ -98,11 +98,11 @@ static const char *copy_state(const struct rd_meta_copy *copy)
 	return "unreadable";
 }
 
-static void dump_copy(struct rd_tool *tool, const struct rd_meta_copy *copy,
-		      const char *name)
+static void dump_copy(struct rd_tool *tool, const struct dmr_super_copy *copy,
+		      const struct rd_meta_raw *raw, const char *name)
 {
-	/* Of a damaged copy what it says is worth a look, if not more. */
-	bool has_fields = copy->has_disk && copy->r != -ENODATA &&
+	/* The fields of a damaged copy are worth a look, if not more. */
+	bool has_fields = raw->is_known && copy->r != -ENODATA &&
 			  copy->r != -EMEDIUMTYPE;
 
 	if (tool->json) {
@@ -117,7 +117,7 @@ static void dump_copy(struct rd_tool *tool, const struct rd_meta_copy *copy,
 		       copy->r ? copy->why : "");
 	}
 	if (has_fields)
-		dump_disk(tool, &copy->disk);
+		dump_disk(tool, &raw->disk);
 	if (tool->json)
 		rd_json_end(&tool->out, '}');
 	else
@@ -280,8 +280,8 @@ static void dump_copies(struct rd_tool *tool)
 		printf("'%s': %llu blocks of 4 KiB\n\n", tool->path,
 		       tool->source.nr_blocks);
 	}
-	dump_copy(tool, &tool->meta.a, "A");
-	dump_copy(tool, &tool->meta.b, "B");
+	dump_copy(tool, &tool->meta.a, &tool->meta.raw_a, "A");
+	dump_copy(tool, &tool->meta.b, &tool->meta.raw_b, "B");
 	if (tool->json) {
 		rd_json_end(&tool->out, ']');
 		rd_json_begin(&tool->out, "groups", '[');
