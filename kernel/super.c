@@ -26,69 +26,48 @@ static u64 device_blocks(struct dmr_meta *meta)
 	return dm_bufio_get_device_size(meta->bufio);
 }
 
-static int read_copy(struct dmr_meta *meta, u64 block_nr,
-		     struct dmr_super *super, const char **why)
+static void read_copy(struct dmr_meta *meta, struct dmr_super_copy *copy)
 {
 	struct dm_buffer *buf;
 	void *data;
-	int r;
 
+	if (copy->block >= device_blocks(meta)) {
+		dmr_super_copy_cut_off(copy);
+		return;
+	}
 	/* A buffer may be left from an earlier look at the device. */
-	dm_bufio_forget(meta->bufio, block_nr);
-	data = dm_bufio_read(meta->bufio, block_nr, &buf);
+	dm_bufio_forget(meta->bufio, copy->block);
+	data = dm_bufio_read(meta->bufio, copy->block, &buf);
 	if (IS_ERR(data)) {
-		*why = "cannot read the superblock";
-		/* A bad sector is -ENODATA, which must not look like zeros. */
-		return -EIO;
+		dmr_super_copy_unreadable(copy);
+		return;
 	}
-	r = dmr_super_unpack(data, block_nr, super, why);
-	if (r == -ENODATA && !dmr_is_zero(data, DMR_BLOCK_SIZE)) {
-		*why = "not a revdedup metadata device (no magic), and not zeroed for one";
-		r = -EMEDIUMTYPE;
-	}
+	dmr_super_copy_unpack(copy, data);
 	dm_bufio_release(buf);
-	return r;
 }
 
 int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 		   const char **why)
 {
-	u64 last = device_blocks(meta) - 1;
-	struct dmr_super a, b;
-	const char *why_b;
-	int ra, rb, r;
+	struct dmr_super_copy a = { .block = 0 }, b;
+	struct dmr_super_state state;
+	int r;
 
-	ra = read_copy(meta, 0, &a, why);
-	if (ra == -EMEDIUMTYPE || ra == -EOPNOTSUPP)
-		return ra;
-	if (!ra && a.meta_blocks - 1 > last) {
-		*why = "the metadata device is smaller than when it was formatted";
-		return -ENOSPC;
-	}
-	rb = read_copy(meta, ra ? last : a.meta_blocks - 1, &b, &why_b);
-	if (ra == -ENODATA) {
-		if (rb == -ENODATA || rb == -EMEDIUMTYPE)
-			return -ENODATA;
-		*why = "the first block is zero, but the last one is a superblock or unreadable";
-		return -EEXIST;
-	}
-
-	r = dmr_super_choose(&a, ra, &b, rb, super);
+	read_copy(meta, &a);
+	b.block = dmr_super_b_block(&a, device_blocks(meta));
+	read_copy(meta, &b);
+	r = dmr_super_decide(&a, &b, &state);
 	if (r) {
-		*why = ra ? *why : why_b;
+		*why = state.why;
 		return r;
 	}
-	/* A copy B from an earlier life of the device was no choice. */
-	if (!ra && !rb && memcmp(a.meta_uuid, b.meta_uuid, DMR_UUID_SIZE)) {
-		why_b = "from an earlier use of the device";
-		rb = -EBADMSG;
-	}
-	if (ra || rb)
+	*super = state.super;
+	if (state.missing)
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
-		       dmr_meta_name(meta), ra ? 'A' : 'B', ra ? *why : why_b);
-	meta->super_is_stale = ra || rb || a.seq != b.seq;
+		       dmr_meta_name(meta), state.missing, state.why);
+	meta->super_is_stale = state.missing || a.super.seq != b.super.seq;
 	/* What was made of a single copy is in memory only. */
-	meta->epoch_is_unsure = ra || rb;
+	meta->epoch_is_unsure = state.missing;
 	return 0;
 }
 
