@@ -28,11 +28,6 @@ struct part {
 
 typedef int (*part_fn)(struct dmr_table *t, const struct part *part);
 
-static u64 volume_blocks(struct dmr_table *t)
-{
-	return DIV_ROUND_UP_ULL(t->volume_sectors, DMR_BLOCK_SECTORS);
-}
-
 static int check(struct dmr_table *t, const char *verb, const char *ranges,
 		 const struct dmr_range_rules *rules)
 {
@@ -179,7 +174,7 @@ static int remap_part(struct dmr_table *t, const struct part *part)
 int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 {
 	const struct dmr_range_rules rules = {
-		.limit = volume_blocks(t),
+		.limit = dmr_nr_blocks(t->volume_sectors),
 		.nr_places = 2,
 		.pool_blocks = t->pool_blocks,
 	};
@@ -327,7 +322,7 @@ static int mark_part(struct dmr_table *t, const struct part *part)
 int dmr_edit_set(struct dmr_table *t, const char *ranges)
 {
 	const struct dmr_range_rules rules = {
-		.limit = volume_blocks(t),
+		.limit = dmr_nr_blocks(t->volume_sectors),
 		.nr_places = 1,
 		.pool_blocks = t->pool_blocks,
 	};
@@ -454,7 +449,7 @@ static int watch_part(struct dmr_table *t, const struct part *part)
 
 int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 {
-	const struct dmr_range_rules rules = { .limit = volume_blocks(t) };
+	const struct dmr_range_rules rules = { .limit = dmr_nr_blocks(t->volume_sectors) };
 	int r;
 
 	if (!strcmp(ranges, "-")) {
@@ -513,7 +508,7 @@ static int alias_part(struct dmr_table *t, const struct part *part)
 int dmr_edit_alias(struct dmr_table *t, const char *ranges)
 {
 	const struct dmr_range_rules rules = {
-		.limit = volume_blocks(t),
+		.limit = dmr_nr_blocks(t->volume_sectors),
 		.nr_places = 1,
 		.pool_blocks = t->pool_blocks,
 	};
@@ -638,12 +633,12 @@ int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 	u64 end, len;
 	int r;
 
-	if (first > volume_blocks(t)) {
+	if (first > dmr_nr_blocks(t->volume_sectors)) {
 		DMERR("%s: table: the volume has %llu blocks only",
-		      dmr_meta_name(t->meta), volume_blocks(t));
+		      dmr_meta_name(t->meta), dmr_nr_blocks(t->volume_sectors));
 		return -EINVAL;
 	}
-	end = first + min(count, volume_blocks(t) - first);
+	end = first + min(count, dmr_nr_blocks(t->volume_sectors) - first);
 	while (first < end) {
 		r = find_run(t, first, end - first, &place, &len);
 		if (r == -EUCLEAN) {

@@ -28,6 +28,18 @@ u64 dmr_nr_segs(u64 volume_sectors)
 	       !!(volume_sectors & (DMR_SEG_SECTORS - 1));
 }
 
+u64 dmr_nr_blocks(u64 volume_sectors)
+{
+	return volume_sectors / DMR_BLOCK_SECTORS + !!(volume_sectors % DMR_BLOCK_SECTORS);
+}
+
+unsigned int dmr_blocks_in_seg(u64 volume_sectors, u64 seg)
+{
+	u64 rest = dmr_nr_blocks(volume_sectors) - seg * DMR_SEG_BLOCKS;
+
+	return rest < DMR_SEG_BLOCKS ? rest : DMR_SEG_BLOCKS;
+}
+
 /* 64-bit division by a constant that 32-bit kernels can link. */
 static u64 group_of(u64 seg, u32 *ret_rest)
 {
@@ -376,4 +388,11 @@ bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
 	if (entry->kind == DMR_PAGE)
 		return word && hints_are_sane(entry->block);
 	return entry->kind == DMR_POOL || !entry->block;
+}
+
+bool dmr_word_unpack(u32 seed, u64 seg, u64 value, struct dmr_entry *entry)
+{
+	return dmr_entry_unpack(seed, true, seg, value, entry) &&
+	       (entry->kind != DMR_POOL ||
+		entry->block <= DMR_ENTRY_BLOCK_MAX - (DMR_SEG_BLOCKS - 1));
 }

@@ -204,6 +204,9 @@ struct dmr_super {
  * Where things are. All arithmetic in 64 bits; @flags are the superblock's.
  */
 u64 dmr_nr_segs(u64 volume_sectors);
+/* Blocks of the volume, and those of them in segment @seg; the last may be partial. */
+u64 dmr_nr_blocks(u64 volume_sectors);
+unsigned int dmr_blocks_in_seg(u64 volume_sectors, u64 seg);
 u64 dmr_nr_groups(u64 nr_segs);
 u64 dmr_meta_blocks_needed(u64 nr_segs, u32 flags);
 u64 dmr_bits_block(u64 group, u64 epoch, u32 flags);
@@ -330,10 +333,29 @@ static inline struct dmr_entry dmr_entry_body(u64 value)
 	return entry;
 }
 
+/* The place @by blocks behind @entry. */
+static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
+{
+	if (entry.kind == DMR_POOL)
+		entry.block += by;
+	return entry;
+}
+
+static inline bool dmr_entry_equal(struct dmr_entry a, struct dmr_entry b)
+{
+	return a.kind == b.kind && a.block == b.block;
+}
+
 u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry);
 
 /* False where @value is no valid entry for this place. */
 bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
 		      struct dmr_entry *entry);
+
+/*
+ * Unpack the word of segment @seg. Beyond dmr_entry_unpack(), false where the
+ * segment would run over the last pool block that an entry can name.
+ */
+bool dmr_word_unpack(u32 seed, u64 seg, u64 value, struct dmr_entry *entry);
 
 #endif

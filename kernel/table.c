@@ -32,9 +32,7 @@
 
 unsigned int dmr_table_blocks_in(struct dmr_table *t, u64 seg)
 {
-	u64 blocks = DIV_ROUND_UP_ULL(t->volume_sectors, DMR_BLOCK_SECTORS);
-
-	return min_t(u64, blocks - seg * DMR_SEG_BLOCKS, DMR_SEG_BLOCKS);
+	return dmr_blocks_in_seg(t->volume_sectors, seg);
 }
 
 /* Of a page, in all; those past the end of the volume are BASE, and no blocks. */
@@ -93,7 +91,7 @@ static u64 word_from_disk(struct dmr_table *t, u64 seg, __le64 value)
 {
 	struct dmr_entry entry;
 
-	if (!dmr_entry_unpack(t->seed, true, seg, le64_to_cpu(value), &entry)) {
+	if (!dmr_word_unpack(t->seed, seg, le64_to_cpu(value), &entry)) {
 		DMERR_LIMIT("%s: the table's word of segment %llu is damaged: its blocks cannot be read",
 			    dmr_meta_name(t->meta), seg);
 		return DMR_WORD_BAD;

@@ -256,19 +256,6 @@ static inline bool dmr_table_waits(struct dmr_table *t)
 	return READ_ONCE(t->nr_dirty) || READ_ONCE(t->words_wait);
 }
 
-/* The same place, @by blocks on. */
-static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
-{
-	if (entry.kind == DMR_POOL)
-		entry.block += by;
-	return entry;
-}
-
-static inline bool dmr_entry_equal(struct dmr_entry a, struct dmr_entry b)
-{
-	return a.kind == b.kind && a.block == b.block;
-}
-
 /* table.c */
 
 struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages);
