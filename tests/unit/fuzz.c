@@ -147,7 +147,7 @@ static struct dmr_entry place_of(const struct device *device, u64 block)
 static void check_table(const struct device *device, const struct rd_meta *meta,
 			u64 first, u64 len)
 {
-	u64 nr = rd_nr_blocks(meta->super.volume_sectors), i;
+	u64 nr = dmr_nr_blocks(meta->super.volume_sectors), i;
 	bool linear = meta->super.flags & DMR_FLAG_LINEAR_OK;
 	struct rd_table_walk walk;
 	struct rd_run run;
@@ -287,7 +287,7 @@ static void fuzz_device(void)
 	       "a dirty segment is missing");
 	expect(strlen(rd_meta_advice(&meta)) > 10, "no advice");
 	if (!meta.r && !(meta.nr_segs >> 10)) {
-		u64 first = below(rd_nr_blocks(meta.super.volume_sectors));
+		u64 first = below(dmr_nr_blocks(meta.super.volume_sectors));
 
 		check_table(&device, &meta, 0, U64_MAX);
 		check_table(&device, &meta, first, below(2000));

@@ -76,7 +76,7 @@ static void new_volume(struct volume *volume, u64 sectors)
 	u64 i;
 
 	volume->sectors = sectors;
-	volume->nr_blocks = rd_nr_blocks(sectors);
+	volume->nr_blocks = dmr_nr_blocks(sectors);
 	volume->places = calloc(volume->nr_blocks, sizeof(*volume->places));
 	assert_non_null(volume->places);
 	for (i = 0; i < volume->nr_blocks; i++)
@@ -361,9 +361,9 @@ static void words_and_pages(void **state)
 	write_volume(&volume);
 	open_volume(&volume);
 	for (seg = 0; seg < ARRAY_SIZE(kinds); seg++) {
-		assert_true(rd_word_unpack(&volume.meta, seg,
-					   entry_at(&volume, dmr_word_block(seg), seg),
-					   &entry));
+		assert_true(dmr_word_unpack(volume.meta.seed, seg,
+					    entry_at(&volume, dmr_word_block(seg), seg),
+					    &entry));
 		assert_int_equal(entry.kind, kinds[seg]);
 		if (seg == 3)
 			assert_int_equal(entry.block, dmr_page_hints(512 - 21, 20));

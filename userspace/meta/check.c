@@ -202,14 +202,6 @@ static int read_entries(const struct rd_meta *meta, u64 block,
 	return meta->source->read(meta->source->ctx, block, to->entries);
 }
 
-/* Blocks of the volume in segment @seg. */
-static unsigned int blocks_in(const struct rd_meta *meta, u64 seg)
-{
-	u64 rest = rd_nr_blocks(meta->super.volume_sectors) - seg * DMR_SEG_BLOCKS;
-
-	return rest < DMR_SEG_BLOCKS ? rest : DMR_SEG_BLOCKS;
-}
-
 /* What the entries of a page come to. */
 struct tally {
 	unsigned int nr[DMR_POOL + 1];
@@ -220,7 +212,7 @@ struct tally {
 static void tally_page(const struct rd_meta *meta, u64 seg,
 		       const struct rd_entries *page, struct tally *tally)
 {
-	unsigned int nr = blocks_in(meta, seg), i;
+	unsigned int nr = dmr_blocks_in_seg(meta->super.volume_sectors, seg), i;
 
 	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
 		struct dmr_entry entry = { .kind = DMR_PAGE };
@@ -255,7 +247,7 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 		found(check, RD_DAMAGE, page.block,
 		      "where these blocks are is not known",
 		      "the page of segment %llu: %u of %u entries are invalid, the first is block %llu of the volume",
-		      seg, tally.nr_bad, blocks_in(meta, seg),
+		      seg, tally.nr_bad, dmr_blocks_in_seg(meta->super.volume_sectors, seg),
 		      seg * DMR_SEG_BLOCKS + tally.first_bad);
 	else if (tally.nr_beyond)
 		found(check, RD_NOTE, page.block,
@@ -293,7 +285,7 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 	for (seg = first; seg < end; seg++) {
 		u64 word = le64_to_cpu(words.entries[seg - first]);
 
-		if (!rd_word_unpack(meta, seg, word, &entry)) {
+		if (!dmr_word_unpack(meta->seed, seg, word, &entry)) {
 			if (!nr_bad++)
 				first_bad = seg;
 		} else if (entry.kind == DMR_PAGE) {

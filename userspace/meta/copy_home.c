@@ -318,8 +318,7 @@ static void take_run(struct window *window, struct rd_run *run)
 		window->nr_blocks = at + nr;
 		window->done += nr;
 	}
-	if (run->place.kind == DMR_POOL)
-		run->place.block += nr;
+	run->place = dmr_entry_plus(run->place, nr);
 	run->first += nr;
 	run->len -= nr;
 }

@@ -14,13 +14,6 @@
 #include "kernel/format.h"
 #include "kernel/ranges.h"
 
-/* Blocks of a volume; the last one may be part of one. */
-static inline u64 rd_nr_blocks(u64 volume_sectors)
-{
-	return volume_sectors / DMR_BLOCK_SECTORS +
-	       !!(volume_sectors % DMR_BLOCK_SECTORS);
-}
-
 /* Where the blocks come from. */
 struct rd_meta_source {
 	/* Fill @buf, DMR_BLOCK_SIZE bytes, with block @block: 0 or -errno. */

@@ -8,7 +8,7 @@
 void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
 			u64 first, u64 len)
 {
-	u64 nr_blocks = rd_nr_blocks(meta->super.volume_sectors);
+	u64 nr_blocks = dmr_nr_blocks(meta->super.volume_sectors);
 
 	memset(walk, 0, sizeof(*walk));
 	walk->meta = meta;
@@ -22,14 +22,6 @@ static void load(const struct rd_meta *meta, u64 block, struct rd_entries *to)
 		return;
 	to->block = block;
 	to->r = meta->source->read(meta->source->ctx, block, to->entries);
-}
-
-bool rd_word_unpack(const struct rd_meta *meta, u64 seg, u64 value,
-		    struct dmr_entry *entry)
-{
-	return dmr_entry_unpack(meta->seed, true, seg, value, entry) &&
-	       (entry->kind != DMR_POOL ||
-		entry->block <= BIT_ULL(DMR_ENTRY_BLOCK_BITS) - DMR_SEG_BLOCKS);
 }
 
 /* What the page says of one block, or that it cannot be read. */
@@ -69,12 +61,12 @@ static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
 	word = le64_to_cpu(walk->words.entries[seg % DMR_SEG_BLOCKS]);
 	if (walk->words.r)
 		run->state = RD_RUN_UNREADABLE;
-	else if (!rd_word_unpack(meta, seg, word, &run->place))
+	else if (!dmr_word_unpack(meta->seed, seg, word, &run->place))
 		run->state = RD_RUN_DAMAGED;
 	else if (run->place.kind == DMR_PAGE)
 		look_in_page(walk, run);
-	else if (run->place.kind == DMR_POOL)
-		run->place.block += first % DMR_SEG_BLOCKS;
+	else
+		run->place = dmr_entry_plus(run->place, first % DMR_SEG_BLOCKS);
 }
 
 static bool goes_on(const struct rd_run *run, const struct rd_run *more)
@@ -83,9 +75,7 @@ static bool goes_on(const struct rd_run *run, const struct rd_run *more)
 		return false;
 	if (run->state != RD_RUN_KNOWN)
 		return run->block == more->block;
-	return run->place.kind == more->place.kind &&
-	       (run->place.kind != DMR_POOL ||
-		run->place.block + run->len == more->place.block);
+	return dmr_entry_equal(more->place, dmr_entry_plus(run->place, run->len));
 }
 
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run)

@@ -43,11 +43,4 @@ void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
 /* The next run, as long as it can be: true. False at the end. */
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run);
 
-/*
- * dmr_entry_unpack() of a segment's word. False, too, where the segment would run
- * over the last pool block that there can be.
- */
-bool rd_word_unpack(const struct rd_meta *meta, u64 seg, u64 value,
-		    struct dmr_entry *entry);
-
 #endif

@@ -161,23 +161,13 @@ static int put_page(struct rd_table_writer *table, u64 seg)
 	});
 }
 
-/* The place @blocks behind @entry. */
-static struct dmr_entry further(struct dmr_entry entry, u64 blocks)
-{
-	if (entry.kind == DMR_POOL)
-		entry.block += blocks;
-	return entry;
-}
-
 static int put_segment(struct rd_table_writer *table, u64 seg)
 {
 	const struct dmr_entry *entries = table->entries;
 	unsigned int i;
 
 	for (i = 1; i < DMR_SEG_BLOCKS; i++) {
-		struct dmr_entry wanted = further(entries[0], i);
-
-		if (entries[i].kind != wanted.kind || entries[i].block != wanted.block)
+		if (!dmr_entry_equal(entries[i], dmr_entry_plus(entries[0], i)))
 			return put_page(table, seg);
 	}
 	return put_word(table, seg, entries[0]);
@@ -196,13 +186,13 @@ static int put_run(struct rd_table_writer *table, u64 len, struct dmr_entry plac
 			r = put_word(table, seg, place);
 		} else {
 			for (i = 0; i < nr; i++)
-				table->entries[at + i] = further(place, i);
+				table->entries[at + i] = dmr_entry_plus(place, i);
 			if (at + nr == DMR_SEG_BLOCKS)
 				r = put_segment(table, seg);
 		}
 		table->next += nr;
 		len -= nr;
-		place = further(place, nr);
+		place = dmr_entry_plus(place, nr);
 	}
 	return r;
 }
@@ -236,7 +226,7 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super
 	table->super.seq = 1;
 	table->seed = dmr_seed(super->meta_uuid);
 	table->nr_segs = nr_segs;
-	table->nr_blocks = rd_nr_blocks(super->volume_sectors);
+	table->nr_blocks = dmr_nr_blocks(super->volume_sectors);
 	table->head = rd_alloc_direct(HEAD_BLOCKS * DMR_BLOCK_SIZE);
 	table->pages = rd_alloc_direct(PAGES_AT_ONCE * DMR_BLOCK_SIZE);
 	if (!table->head || !table->pages)

@@ -103,7 +103,7 @@ int rd_tool_table(struct rd_tool *tool)
 		return r;
 	if (tool->meta.r)
 		return rd_tool_refuse(tool);
-	nr_blocks = rd_nr_blocks(tool->meta.super.volume_sectors);
+	nr_blocks = dmr_nr_blocks(tool->meta.super.volume_sectors);
 	if (first >= nr_blocks)
 		return rd_tool_fail("the volume has %llu blocks, and no block %llu",
 				    nr_blocks, first);
