@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Files and block devices past the page cache. */
+/* Files and block devices past the page cache; see direct.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,20 +10,21 @@
 #include <unistd.h>
 
 #include "direct.h"
+#include "iov.h"
 
 int rd_open_direct(const char *path, int flags, mode_t mode)
 {
 	struct stat st;
 	int fd;
 
-	/* To open a fifo is to wait for somebody. */
+	/* The open of a fifo waits for a process at its other end. */
 	if (!stat(path, &st) && S_ISFIFO(st.st_mode))
 		return -ENOTBLK;
 	flags |= O_CLOEXEC;
 	fd = open(path, flags | O_DIRECT, mode);
 	/* tmpfs, for one, has no O_DIRECT. */
 	if (fd < 0 && errno == EINVAL) {
-		/* A new file is there by now, though: that comes before the refusal. */
+		/* By now a new file exists: the kernel makes it before it refuses. */
 		if (flags & O_CREAT)
 			flags &= ~O_EXCL;
 		fd = open(path, flags, mode);
@@ -47,40 +49,53 @@ int rd_size_of(int fd, u64 *ret_bytes, bool *ret_is_device)
 	return 0;
 }
 
+/* Returns 0 with no vectors left, 1 where the file ends before them, or -errno. */
+static int transfer(int fd, struct iovec **iov, unsigned int *nr, u64 offset,
+		    rd_transfer_fn *how)
+{
+	/* Empty vectors are no end of the file. */
+	rd_iov_step(iov, nr, 0);
+	while (*nr) {
+		ssize_t n = how(fd, *iov, *nr, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		offset += n;
+		rd_iov_step(iov, nr, n);
+		/* After the end of a file in the middle of a sector nothing can be read. */
+		if (!n || (*nr && how == preadv && offset % 512))
+			return 1;
+	}
+	return 0;
+}
+
+int rd_transfer_direct(int fd, struct iovec *iov, unsigned int nr, u64 offset,
+		       rd_transfer_fn *how)
+{
+	int r = transfer(fd, &iov, &nr, offset, how);
+
+	return r > 0 ? -EIO : r;
+}
+
 int rd_read_direct(int fd, void *buf, size_t len, u64 offset)
 {
-	size_t have = 0;
+	struct iovec vector = { .iov_base = buf, .iov_len = len }, *iov = &vector;
+	unsigned int nr = 1;
+	int r = transfer(fd, &iov, &nr, offset, preadv);
 
-	while (have < len) {
-		ssize_t r = pread(fd, (u8 *)buf + have, len - have, offset + have);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return -errno;
-		have += r;
-		/* The end of a file need not be that of a sector: what is next is none. */
-		if (!r || (offset + have) % 512)
-			break;
-	}
-	memset((u8 *)buf + have, 0, len - have);
+	if (r <= 0)
+		return r;
+	memset(iov->iov_base, 0, iov->iov_len);
 	return 0;
 }
 
 int rd_write_direct(int fd, const void *buf, size_t len, u64 offset)
 {
-	size_t done = 0;
+	struct iovec vector = { .iov_base = (void *)(uintptr_t)buf, .iov_len = len };
 
-	while (done < len) {
-		ssize_t r = pwrite(fd, (const u8 *)buf + done, len - done, offset + done);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return r ? -errno : -EIO;
-		done += r;
-	}
-	return 0;
+	return rd_transfer_direct(fd, &vector, 1, offset, pwritev);
 }
 
 #define HUGE_PAGE	(2 << 20)
@@ -91,7 +106,7 @@ void *rd_alloc_direct(size_t len)
 
 	if (posix_memalign(&data, HUGE_PAGE, len))
 		return NULL;
-	/* Without it everything is as it would be, only slower. */
+	/* A failure costs speed only. */
 	madvise(data, len, MADV_HUGEPAGE);
 	return data;
 }

@@ -98,33 +98,10 @@ struct window {
 
 	/* While threads run: */
 	int fd;
-	ssize_t (*transfer)(int fd, const struct iovec *iov, int nr, off_t offset);
+	rd_transfer_fn *how;
 	unsigned int next_job;
 	int r;			/* the first error */
 };
-
-static int transfer_all(struct window *window, struct job *job)
-{
-	while (job->nr_iov) {
-		ssize_t n = window->transfer(window->fd, job->iov, job->nr_iov, job->offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		job->offset += n;
-		while (job->nr_iov && (size_t)n >= job->iov->iov_len) {
-			n -= job->iov->iov_len;
-			job->iov++;
-			job->nr_iov--;
-		}
-		if (n) {
-			job->iov->iov_base = (u8 *)job->iov->iov_base + n;
-			job->iov->iov_len -= n;
-		}
-	}
-	return 0;
-}
 
 static void *work(void *arg)
 {
@@ -132,11 +109,14 @@ static void *work(void *arg)
 
 	while (!__atomic_load_n(&window->r, __ATOMIC_RELAXED)) {
 		unsigned int i = __atomic_fetch_add(&window->next_job, 1, __ATOMIC_RELAXED);
+		struct job *job;
 		int none = 0, r;
 
 		if (i >= window->nr_jobs)
 			break;
-		r = transfer_all(window, &window->jobs[i]);
+		job = &window->jobs[i];
+		r = rd_transfer_direct(window->fd, job->iov, job->nr_iov, job->offset,
+				       window->how);
 		if (r)
 			__atomic_compare_exchange_n(&window->r, &none, r, false,
 						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -206,7 +186,7 @@ static int read_pieces(struct window *window)
 	while (i < window->nr_pieces)
 		i = add_read(window, i);
 	window->fd = window->finish->pool_fd;
-	window->transfer = preadv;
+	window->how = preadv;
 	r = run_jobs(window);
 	if (r)
 		window->finish->what = "cannot read the pool";
@@ -292,7 +272,7 @@ static int write_window(struct window *window)
 		at = end > at ? end : take_write(window, at);
 	}
 	window->fd = window->finish->base_fd;
-	window->transfer = pwritev;
+	window->how = pwritev;
 	r = run_jobs(window);
 	if (r)
 		window->finish->what = "cannot write the base";

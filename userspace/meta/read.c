@@ -51,21 +51,12 @@ int rd_meta_open_path(const char *path, bool *ret_in_use)
 static int read_fd(void *ctx, u64 block, void *buf)
 {
 	_Alignas(DMR_BLOCK_SIZE) u8 aligned[DMR_BLOCK_SIZE];	/* for O_DIRECT */
-	off_t offset = block << DMR_BLOCK_SHIFT;
-	size_t done = 0;
+	struct iovec iov = { .iov_base = aligned, .iov_len = sizeof(aligned) };
+	int r = rd_transfer_direct((int)(intptr_t)ctx, &iov, 1, block << DMR_BLOCK_SHIFT, preadv);
 
-	while (done < sizeof(aligned)) {
-		ssize_t n = pread((int)(intptr_t)ctx, aligned + done,
-				  sizeof(aligned) - done, offset + done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		done += n;
-	}
-	memcpy(buf, aligned, sizeof(aligned));
-	return 0;
+	if (!r)
+		memcpy(buf, aligned, sizeof(aligned));
+	return r;
 }
 
 int rd_meta_source_fd(struct rd_meta_source *source, int fd)

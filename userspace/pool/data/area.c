@@ -145,7 +145,7 @@ int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
 {
 	RD_FREE void *bounce = NULL;
-	size_t have = 0, part;
+	size_t part;
 	bool cut;
 	u64 id;
 	int r;
@@ -157,17 +157,12 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 		return -ENOMEM;
 	memcpy(bounce, buf, len);
 	id = rd_trace_buffer(area->fd, buf, len, offset);
-	while (have < len) {
-		ssize_t nr;
-
-		part = cut ? rd_cut(len - have) : len - have;
-		nr = pwrite(area->fd, (u8 *)bounce + have, part, offset + have);
-		if (nr < 0 && errno == EINTR)
-			continue;
-		if (nr <= 0)
-			return nr ? -errno : -EIO;
-		have += nr;
-	}
+	part = cut ? rd_cut(len) : len;
+	r = rd_write_direct(area->fd, bounce, part, offset);
+	if (!r && part < len)
+		r = rd_write_direct(area->fd, (u8 *)bounce + part, len - part, offset + part);
+	if (r)
+		return r;
 	rd_trace_written(id);
 	return 0;
 }

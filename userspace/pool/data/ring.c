@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/failpoint.h"
+#include "base/iov.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "ring.h"
@@ -68,15 +69,7 @@ static void advance(struct rd_op *op, u64 bytes)
 {
 	op->offset += bytes;
 	op->left -= bytes;
-	while (op->nr_iov && bytes >= op->iov->iov_len) {
-		bytes -= op->iov->iov_len;
-		op->iov++;
-		op->nr_iov--;
-	}
-	if (bytes) {
-		op->iov->iov_base = (u8 *)op->iov->iov_base + bytes;
-		op->iov->iov_len -= bytes;
-	}
+	rd_iov_step(&op->iov, &op->nr_iov, bytes);
 }
 
 static void fill_zeros(struct rd_op *op)
