@@ -598,7 +598,7 @@ super_format() {
 }
 
 @test "a pool of another format is refused, and left alone" {
-	local older="nothing was changed; restore the versions with the program that made the pool, then make a new pool with 'init'"
+	local older="nothing was changed; restore the versions with the program that made the pool; then make a new pool with 'revdedupctl init'"
 	local newer="nothing was changed; install a newer revdedup" verb
 	make_versions
 	edit "PRAGMA user_version = 4"

@@ -16,6 +16,7 @@
 #include "base/standard.h"
 #include "host/sys/dm.h"
 #include "cli.h"
+#include "remedies.h"
 
 #define O(name)		(1ULL << CTL_OPT_##name)
 #define COMMON		(O(POOL) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | O(VERBOSE))
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .given = calloc(argc + 1, sizeof(*ctl.given)) };
 	int r;
 
+	rd_log_to(&ctl_printer);
 	if (!ctl.given || !rd_hold_standard_files())
 		return CTL_FAILED;
 	set_signals();

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a user can do about an error. A library names the remedy; only the front end
+ * knows by which verb or option it is to be had, and has a text for each.
+ *
+ *	rd_err(0, "'%s' is full", path);
+ *	rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, "nothing was changed");
+ */
+#ifndef RD_REMEDY_H
+#define RD_REMEDY_H
+
+/* In brackets: the object, which may be NULL where there is none. */
+enum rd_remedy {
+	/* locks */
+	RD_REMEDY_WAIT_FOR_LOCK,	/* wait until the other command ends */
+
+	/* a pool: the object is its directory, where that is not the pool in use */
+	RD_REMEDY_MAKE_POOL,		/* [directory] make a pool, or name another one */
+	RD_REMEDY_MAKE_NEW_POOL,	/* by the program that is installed now */
+	RD_REMEDY_REBUILD_CATALOG,	/* [directory] make a new catalog from the pool */
+	RD_REMEDY_RECOUNT_FRAMES,	/* the same, to count which frames are in use */
+	RD_REMEDY_REBUILD_SUPERS,	/* make both superblocks from the catalog */
+	RD_REMEDY_CHOOSE_SIDE,		/* of a data area and a catalog that parted */
+	RD_REMEDY_ACCEPT_OLDER,		/* rebuild from what is there, and lose newer versions */
+	RD_REMEDY_ACCEPT_LOSS,		/* rebuild without what only the old catalog has */
+	RD_REMEDY_SCRUB,		/* read everything, to know what is damaged */
+	RD_REMEDY_MAKE_ROOM,		/* delete versions */
+	RD_REMEDY_NAME_DATA,		/* name the file or device of the data area */
+	RD_REMEDY_NAME_SIZE,		/* give a new or empty file its size */
+	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */
+	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
+	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */
+	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] keep nothing for it any more */
+
+	/* attached volumes: the object is the volume */
+	RD_REMEDY_LIST_ATTACHED,
+	RD_REMEDY_SEE_STATUS,		/* how much is still to be copied back */
+	RD_REMEDY_ATTACH,
+	RD_REMEDY_REATTACH,		/* detach it, then attach it */
+	RD_REMEDY_DETACH,
+	RD_REMEDY_DETACH_ANYWAY,	/* although the pool or the state is not known */
+	RD_REMEDY_ABANDON,		/* detach it, and lose what only the pool has */
+	RD_REMEDY_CLEAR_CLONE,		/* remove what an interrupted clone left */
+	RD_REMEDY_REDO_CLONE,		/* the same, or clone again */
+	RD_REMEDY_ROLL_BACK,		/* [version] instead of writing to the device */
+	RD_REMEDY_ROLL_BACK_AGAIN,
+	RD_REMEDY_SNAPSHOT,		/* instead of reading the device */
+	RD_REMEDY_NAME_META,		/* name a metadata device */
+	RD_REMEDY_NAME_ANOTHER_META,
+	RD_REMEDY_MORE_COW,		/* more room for what is overwritten meanwhile */
+	RD_REMEDY_LESS_COW,
+	RD_REMEDY_THIN_CLONE,
+
+	/* versions as devices */
+	RD_REMEDY_MAP,			/* map the version instead */
+	RD_REMEDY_UNMOUNT,		/* [directory] */
+	RD_REMEDY_NAME_PARTITION,
+	RD_REMEDY_MOUNT_WRITABLE,
+
+	RD_REMEDIES
+};
+
+/*
+ * Print one line after an error: @fmt, which says what became of things and may be
+ * NULL, and the front end's text for @remedy.
+ */
+__attribute__((format(printf, 3, 4)))
+void rd_remedy(enum rd_remedy remedy, const char *object, const char *fmt, ...);
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Messages of revdedupctl: what the layers below print through base/log.h, and which
+ * verb or option applies each remedy of base/remedy.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "remedies.h"
+
+struct text {
+	const char *plain;	/* where there is no object */
+	const char *about;	/* %s is the object; NULL: it is not named */
+};
+
+#define REBUILD		"repair --rebuild-catalog"
+
+static const struct text texts[RD_REMEDIES] = {
+	[RD_REMEDY_WAIT_FOR_LOCK] = { "'--lock-wait SECONDS' waits for it", NULL },
+
+	[RD_REMEDY_MAKE_POOL] = {
+		"'revdedupctl init' makes a pool, --pool names another",
+		"'revdedupctl init %s' makes a pool there, --pool names another" },
+	[RD_REMEDY_MAKE_NEW_POOL] = { "then make a new pool with 'revdedupctl init'", NULL },
+	[RD_REMEDY_REBUILD_CATALOG] = {
+		"'revdedupctl " REBUILD "' makes a new catalog from the pool",
+		"'revdedupctl " REBUILD " --pool %s' makes a new catalog from the pool" },
+	[RD_REMEDY_RECOUNT_FRAMES] = {
+		"'revdedupctl " REBUILD "' counts again what is in use", NULL },
+	[RD_REMEDY_REBUILD_SUPERS] = {
+		"'revdedupctl repair --force' makes its superblocks from the catalog", NULL },
+	[RD_REMEDY_CHOOSE_SIDE] = {
+		"'revdedupctl " REBUILD "' continues from the data area, 'revdedupctl repair --force' from the catalog",
+		NULL },
+	[RD_REMEDY_ACCEPT_OLDER] = {
+		"--force makes a catalog from that, and later versions are lost", NULL },
+	[RD_REMEDY_ACCEPT_LOSS] = { "--force makes a catalog without that", NULL },
+	[RD_REMEDY_SCRUB] = { "'revdedupctl scrub' lists what is damaged", NULL },
+	[RD_REMEDY_MAKE_ROOM] = { "'revdedupctl delete' and 'prune' make room at once", NULL },
+	[RD_REMEDY_NAME_DATA] = { "--data names the file or device to use", NULL },
+	[RD_REMEDY_NAME_SIZE] = { "--size gives a new or empty file its size", NULL },
+	[RD_REMEDY_USE_ANYWAY] = { "--force uses it anyway", "--force uses '%s' anyway" },
+	[RD_REMEDY_OVERWRITE] = { "--force uses it anyway, and what it holds is lost", NULL },
+	[RD_REMEDY_ALLOW_CHANGES] = {
+		"--force reads it anyway, and marks the version as not consistent", NULL },
+	[RD_REMEDY_FORGET_DEVICE] = {
+		"'revdedupctl unmap --force' gives up a device that will not come back",
+		"if the device will not come back: 'revdedupctl unmap --force %s'" },
+
+	[RD_REMEDY_LIST_ATTACHED] = { "'revdedupctl status' lists attached volumes", NULL },
+	[RD_REMEDY_SEE_STATUS] = { "'revdedupctl status' shows how much is left to copy", NULL },
+	[RD_REMEDY_ATTACH] = {
+		"'revdedupctl attach' brings it up", "'revdedupctl attach %s' brings it up" },
+	[RD_REMEDY_REATTACH] = {
+		"'revdedupctl detach' and 'attach' make a new start",
+		"'revdedupctl detach %s' and then 'attach' make a new start" },
+	[RD_REMEDY_DETACH] = {
+		"'revdedupctl detach' gives it up", "'revdedupctl detach %s' gives it up" },
+	[RD_REMEDY_DETACH_ANYWAY] = {
+		"'revdedupctl detach --force' goes without",
+		"'revdedupctl detach --force %s' goes without" },
+	[RD_REMEDY_ABANDON] = {
+		"'revdedupctl detach --force' gives them up",
+		"'revdedupctl detach --force %s' gives them up" },
+	[RD_REMEDY_CLEAR_CLONE] = {
+		"'revdedupctl detach' removes what is left of it",
+		"'revdedupctl detach %s' removes what is left of it" },
+	[RD_REMEDY_REDO_CLONE] = {
+		"'revdedupctl clone' makes it again, 'revdedupctl detach' removes what is left of it",
+		"'revdedupctl clone' makes it again, 'revdedupctl detach %s' removes what is left of it" },
+	[RD_REMEDY_ROLL_BACK] = {
+		"use 'revdedupctl rollback'", "'revdedupctl rollback %s' takes effect at once" },
+	[RD_REMEDY_ROLL_BACK_AGAIN] = {
+		"when the cause is mended, repeat 'revdedupctl rollback'", NULL },
+	[RD_REMEDY_SNAPSHOT] = {
+		"use 'revdedupctl snapshot' without --from",
+		"use 'revdedupctl snapshot %s', without --from" },
+	[RD_REMEDY_NAME_META] = {
+		"name one with --meta: a small device whose first and last 4 KiB are zeros",
+		NULL },
+	[RD_REMEDY_NAME_ANOTHER_META] = { "name another device with --meta", NULL },
+	[RD_REMEDY_MORE_COW] = { "--cow-size gives more room", NULL },
+	[RD_REMEDY_LESS_COW] = { "--cow-size makes do with less", NULL },
+	[RD_REMEDY_THIN_CLONE] = {
+		"--thinpool makes a thin one, which takes up only what is written to it", NULL },
+
+	[RD_REMEDY_MAP] = { "'revdedupctl map' makes a device of the version", NULL },
+	[RD_REMEDY_UNMOUNT] = {
+		"'revdedupctl umount' unmounts it, and removes the device",
+		"'revdedupctl umount %s' unmounts it, and removes the device" },
+	[RD_REMEDY_NAME_PARTITION] = { "--partition N mounts one of them", NULL },
+	[RD_REMEDY_MOUNT_WRITABLE] = { "--writable lets it replay a journal", NULL },
+};
+
+static void print(enum rd_log_kind kind, const char *text)
+{
+	char line[1300];
+
+	snprintf(line, sizeof(line), "revdedupctl: %s%s\n",
+		 kind == RD_LOG_WARNING ? "warning: " : "", text);
+	fputs(line, stderr);
+}
+
+static void write_remedy(char *text, size_t size, enum rd_remedy remedy, const char *object)
+{
+	const struct text *known = &texts[remedy];
+	const char *at = object && known->about ? strstr(known->about, "%s") : NULL;
+
+	if (at)
+		snprintf(text, size, "%.*s%s%s", (int)(at - known->about), known->about, object,
+			 at + 2);
+	else
+		snprintf(text, size, "%s", known->plain);
+}
+
+const struct rd_log_printer ctl_printer = { .print = print, .remedy = write_remedy };
