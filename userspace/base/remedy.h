@@ -30,7 +30,8 @@ enum rd_remedy {
 	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */
 	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
 	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */
-	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] keep nothing for it any more */
+	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] give up one that will not come back */
+	RD_REMEDY_TELL_POOL,		/* [dm UUID] tell a pool that the device is gone */
 
 	/* attached volumes: the object is the volume */
 	RD_REMEDY_LIST_ATTACHED,
@@ -38,7 +39,7 @@ enum rd_remedy {
 	RD_REMEDY_ATTACH,
 	RD_REMEDY_REATTACH,		/* detach it, then attach it */
 	RD_REMEDY_DETACH,
-	RD_REMEDY_DETACH_ANYWAY,	/* although the pool or the state is not known */
+	RD_REMEDY_DETACH_ANYWAY,	/* although its pool or its state cannot be read */
 	RD_REMEDY_ABANDON,		/* detach it, and lose what only the pool has */
 	RD_REMEDY_CLEAR_CLONE,		/* remove what an interrupted clone left */
 	RD_REMEDY_REDO_CLONE,		/* the same, or clone again */

@@ -48,6 +48,9 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_FORGET_DEVICE] = {
 		"'revdedupctl unmap --force' gives up a device that will not come back",
 		"if the device will not come back: 'revdedupctl unmap --force %s'" },
+	[RD_REMEDY_TELL_POOL] = {
+		"'revdedupctl unmap --force' on that pool tells it",
+		"'revdedupctl unmap --force %s' on that pool tells it" },
 
 	[RD_REMEDY_LIST_ATTACHED] = { "'revdedupctl status' lists attached volumes", NULL },
 	[RD_REMEDY_SEE_STATUS] = { "'revdedupctl status' shows how much is left to copy", NULL },
@@ -59,8 +62,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_DETACH] = {
 		"'revdedupctl detach' gives it up", "'revdedupctl detach %s' gives it up" },
 	[RD_REMEDY_DETACH_ANYWAY] = {
-		"'revdedupctl detach --force' goes without",
-		"'revdedupctl detach --force %s' goes without" },
+		"'revdedupctl detach --force' takes the target off anyway",
+		"'revdedupctl detach --force %s' takes the target off anyway" },
 	[RD_REMEDY_ABANDON] = {
 		"'revdedupctl detach --force' gives them up",
 		"'revdedupctl detach --force %s' gives them up" },

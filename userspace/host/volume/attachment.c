@@ -209,7 +209,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 
 	if (at->version_uid)
 		snprintf(uid, sizeof(uid), "%lld", at->version_uid);
-	fprintf(file, "# by 'revdedupctl attach', which needs it at boot\n");
+	fprintf(file, "# written by revdedup, which needs it at boot\n");
 	put_line(file, "volume", at->volume);
 	put_line(file, "uuid", rd_uuid_print(uuid, at->uuid));
 	put_line(file, "base", at->base);
@@ -296,7 +296,7 @@ int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms)
 			return rd_err(-errno, "cannot lock '%s'", path);
 		if (waited >= wait_ms) {
 			rd_err(0, "another command works on '%s'", at->volume);
-			rd_hint("nothing was changed; --lock-wait waits for it");
+			rd_remedy(RD_REMEDY_WAIT_FOR_LOCK, NULL, "nothing was changed");
 			return -EBUSY;
 		}
 		usleep(100000);
@@ -400,7 +400,7 @@ static int load_file(struct rd_attachment *at, const char *dir, const char *name
 			   path);
 	if (!r)
 		return check_name(at, path);
-	rd_hint("nothing was done with it; 'attach' wrote it, and only a copy of it, or who knows the volume's devices, can mend it");
+	rd_hint("nothing was changed; restore the file from a copy, or write the lines anew if you know the volume's devices");
 	return r;
 }
 

@@ -98,7 +98,7 @@ static int check_room(const struct clone *clone)
 	if (clone->options->thin_pool)
 		rd_hint("nothing was changed; this is for its metadata, which are not thin");
 	else
-		rd_hint("nothing was changed; --thinpool makes a thin one, which takes what is written to it");
+		rd_remedy(RD_REMEDY_THIN_CLONE, NULL, "nothing was changed");
 	return -ENOSPC;
 }
 
@@ -237,8 +237,7 @@ static int take_name(const struct clone *clone, const char *volume)
 	if (was->is_unfinished) {
 		rd_err(0, "'%s' is a clone from the pool '%s' that was cut short", volume,
 		       was->pool);
-		rd_hint("nothing was changed; 'revdedupctl detach %s' takes away what there is of it",
-			volume);
+		rd_remedy(RD_REMEDY_CLEAR_CLONE, volume, "nothing was changed");
 		return -EEXIST;
 	}
 	rd_err(0, "'%s' is attached already", volume);

@@ -64,10 +64,12 @@ int rd_cow_open(struct rd_cow *cow, const char *base, const char *dir, u64 bytes
 	rd_err(0, "there is no room for what is overwritten during the snapshot: %llu MiB",
 	       bytes >> 20);
 	if (is_lv)
-		rd_hint("nothing was changed; volume group '%s' has %llu MiB free, and the pool has less; --cow-size makes do with less",
-			lv.vg, vg_free >> 20);
+		rd_remedy(RD_REMEDY_LESS_COW, NULL,
+			  "nothing was changed; volume group '%s' has %llu MiB free, and the pool has less",
+			  lv.vg, vg_free >> 20);
 	else
-		rd_hint("nothing was changed; the pool's file system has less; --cow-size makes do with less");
+		rd_remedy(RD_REMEDY_LESS_COW, NULL,
+			  "nothing was changed; the pool's file system has less");
 	return -ENOSPC;
 }
 

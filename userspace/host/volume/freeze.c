@@ -287,7 +287,7 @@ static int check_part(const struct rd_attachment *at, const char *word)
 		return 0;
 	rd_err(0, "'%s' was written to faster than it was copied: there was no room for what was overwritten (%s)",
 	       at->volume, text);
-	rd_hint("--cow-size gives more room");
+	rd_remedy(RD_REMEDY_MORE_COW, NULL, NULL);
 	return -EIO;
 }
 

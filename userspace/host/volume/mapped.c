@@ -197,8 +197,7 @@ static int refuse_used(const char *name)
 
 	if (rd_path_is_mounted(rd_dm_path(path, name), where)) {
 		rd_err(0, "'%s' is mounted at '%s'", name, where);
-		rd_hint("nothing was changed; 'revdedupctl umount %s' unmounts it, and removes the device",
-			where);
+		rd_remedy(RD_REMEDY_UNMOUNT, where, "nothing was changed");
 	} else {
 		rd_err(0, "'%s' is in use", name);
 		rd_hint("nothing was changed; unmount it first, or stop what reads it");

@@ -17,10 +17,10 @@ static int refuse_content(const char *name, const struct rd_content *content)
 {
 	if (content->table[0]) {
 		rd_err(0, "'%s' has partitions (%s)", name, content->table);
-		rd_hint("nothing was mounted; --partition N mounts one of them");
+		rd_remedy(RD_REMEDY_NAME_PARTITION, NULL, "nothing was mounted");
 	} else {
 		rd_err(0, "there is no file system on '%s' that is known", name);
-		rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version");
+		rd_remedy(RD_REMEDY_MAP, NULL, "nothing was mounted");
 	}
 	return -EMEDIUMTYPE;
 }
@@ -57,7 +57,7 @@ static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64
 	if (r != -ENODEV)
 		return r;
 	rd_err(0, "there is no partition %u on '%s'", nr, path);
-	rd_hint("nothing was mounted; 'revdedupctl map' makes a device of the version, and 'partx -s' lists what it has");
+	rd_remedy(RD_REMEDY_MAP, NULL, "nothing was mounted; 'partx -s' lists the partitions of a device");
 	return r;
 }
 
@@ -131,11 +131,11 @@ static int mount_device(const char *name, const struct rd_mount_options *options
 	r = rd_err(-errno, "cannot mount '%s', which holds '%s', at '%s'", path, content.type,
 		   options->dir);
 	if (r == -ENODEV)
-		rd_hint("the kernel has no file system '%s'; 'revdedupctl map' makes a device of the version",
-			content.type);
+		rd_remedy(RD_REMEDY_MAP, NULL, "the kernel has no file system '%s'", content.type);
+	else if (options->writable)
+		rd_hint("the kernel's log says why: see dmesg");
 	else
-		rd_hint("the kernel's log says why: see dmesg%s",
-			options->writable ? "" : "; --writable lets it replay a journal");
+		rd_remedy(RD_REMEDY_MOUNT_WRITABLE, NULL, "the kernel's log says why: see dmesg");
 	return r;
 }
 

@@ -194,8 +194,9 @@ static int load_table(const struct rollback *rb, const struct rd_target_table *t
 	int r = rd_target_load(rb->at->device, table, 0);
 
 	if (r == -EXDEV)
-		rd_hint("nothing was changed; blocks of '%s' have come from another pool: 'revdedupctl detach' and 'attach' forget that",
-			rb->at->volume);
+		rd_remedy(RD_REMEDY_REATTACH, rb->at->volume,
+			  "nothing was changed; blocks of '%s' were copied from another pool",
+			  rb->at->volume);
 	return r;
 }
 
@@ -280,9 +281,8 @@ static int pause_volume(struct rollback *rb)
 	int resumed, r = rd_pause(&pause, &resumed);
 
 	if (resumed == -EUCLEAN) {
-		rd_err(0, "'%s' stays suspended: it is neither what it was nor the version",
-		       rb->at->volume);
-		rd_hint("'revdedupctl rollback' again, as soon as what failed is mended");
+		rd_err(0, "'%s' is half rolled back and stays suspended", rb->at->volume);
+		rd_remedy(RD_REMEDY_ROLL_BACK_AGAIN, NULL, NULL);
 	}
 	rb->report->pause_us = pause.usec;
 	return r;
@@ -347,7 +347,7 @@ int rd_rollback_check(const struct rd_attachment *at)
 		return r;
 	rd_err(0, "'%s' is not home from the roll-back before: %llu MiB are left", at->volume,
 	       (status.nr_pool + status.nr_zero) >> 8);
-	rd_hint("nothing was changed; 'revdedupctl status' says how far it is");
+	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
 	return -EBUSY;
 }
 

@@ -313,11 +313,12 @@ static int check_home(const struct rd_attachment *at)
 	else
 		is_home = !away;
 	if (r)
-		rd_hint("nothing was changed; --force takes the target off all the same");
+		rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume, "nothing was changed");
 	if (r || is_home)
 		return r;
 	rd_err(0, "blocks of '%s' lie in the pool", at->volume);
-	rd_hint("nothing was changed; 'revdedupctl status' says how far they are on their way home, and --force gives them up");
+	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
+	rd_remedy(RD_REMEDY_ABANDON, at->volume, NULL);
 	return -EBUSY;
 }
 

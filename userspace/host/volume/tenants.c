@@ -267,7 +267,7 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 	if (!at->pool[0])
 		return 0;
 	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", at->pool, device);
-	rd_hint("'revdedupctl --pool %s unmap --force %s' tells it", at->pool, device);
+	rd_remedy(RD_REMEDY_TELL_POOL, device, "when '%s' can be opened again", at->pool);
 	return 0;
 }
 
