@@ -304,7 +304,7 @@ static unsigned int run_sectors(struct dmr_table *t, struct bio *bio,
 	u64 max = last_block(bio) - first_block(bio) + 1;
 	u64 len;
 
-	/* A pool that has become smaller; see send_read(). */
+	/* A pool that has become smaller; see route_read(). */
 	if (place.kind == DMR_POOL && place.block < t->pool_blocks)
 		max = min(max, t->pool_blocks - place.block);
 	len = dmr_table_run(t, first_block(bio), max, place);

@@ -956,7 +956,7 @@ static int alloc_table(struct dmr_table *t)
 	int r;
 
 	t->words = alloc_words(t->nr_segs);
-	/* destroy() looks for pages there. */
+	/* dmr_table_destroy() looks for pages there. */
 	if (t->words)
 		memset64(t->words, DMR_WORD_BASE, t->nr_segs);
 	t->words_dirty = alloc_word_bits(t->nr_segs);

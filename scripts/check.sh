@@ -360,8 +360,8 @@ fast_jobs=(lint unit pool pool_live)
 first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
 	debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
-	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12 breaks
-	power_cuts_6.12 memory_6.12 harness kunit packages)
+	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
+	breaks power_cuts_6.12 memory_6.12 harness kunit packages)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1

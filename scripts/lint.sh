@@ -3,9 +3,11 @@
 #
 # Usage: lint.sh
 #
-# Everything that a reader of the code should never have to say. Kernel code:
-# checkpatch --strict, sparse, W=1. Other C code: checkpatch. Scripts: shellcheck.
-# Man pages: mandoc. Units: systemd-analyze. Exits 1 if any of them has a word to say.
+# Check everything that a review should not have to mention, and exit with 1 if anything is
+# reported. Kernel code: checkpatch --strict, sparse, W=1. Other C code: checkpatch.
+# Scripts: shellcheck. Man pages: mandoc. Units: systemd-analyze. The tree: the programs in
+# tools/ check that includes go down, that comments and pages name functions and files that
+# exist, and that no word is back that was given up. No line is wider than 100 columns.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=${BASH_SOURCE[0]%/*}
@@ -57,7 +59,8 @@ kernel_ignore=LONG_LINE_STRING
 compat_ignore=$kernel_ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON
 # User space has not the kernel's macros, types and parsers.
 user_ignore=$kernel_ignore,PREFER_KERNEL_TYPES,SSCANF_TO_KSTRTO,NAKED_SSCANF
-user_ignore+=,BIT_MACRO,MACRO_ARG_REUSE,ARRAY_SIZE,EMBEDDED_FUNCTION_NAME,NEW_TYPEDEFS,VOLATILE,CAMELCASE
+user_ignore+=,BIT_MACRO,MACRO_ARG_REUSE,ARRAY_SIZE,EMBEDDED_FUNCTION_NAME
+user_ignore+=,NEW_TYPEDEFS,VOLATILE,CAMELCASE
 user_ignore+=,PREFER_DEFINED_ATTRIBUTE_MACRO,AVOID_EXTERNS,USLEEP_RANGE
 # SQL is not a message that somebody looks for in one piece.
 user_ignore+=,SPLIT_STRING
@@ -81,12 +84,27 @@ verify_units() {
 	systemd-analyze verify --man=no "$dir"/*
 }
 
+# Lines that are wider than 100 columns, with tabs of 8: but for links, commands to copy,
+# rows of tables in markdown, and messages, which are not cut in two.
+too_wide() {
+	local file
+	for file; do
+		expand "$file" | awk -v file="$file" -v message="[\"'][^\"']*[\"']" '
+			length > 100 && !/https?:\/\// && !/^\||^  [#\/]|^\.It / {
+				if (!match($0, message) || RLENGTH < 50)
+					print file ":" NR ": " length " columns"
+			}'
+	done
+}
+
 mapfile -t kernel_c < <(git ls-files 'kernel/*.[ch]' 'tests/judge/*.[ch]' |
 	grep -v '/compat.h$')
 mapfile -t compat_h < <(git ls-files '*/compat.h')
 mapfile -t user_c < <(git ls-files '*.[ch]' | grep -v '^kernel/\|^tests/judge/\|/shim/')
 mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run 'debian/*.p*rm' |
 	xargs -r grep -lE '^#!.*(ba)?sh|shellcheck shell|^#!.*bats')
+mapfile -t text < <(git ls-files '*.md' '*.rst' '*.sh' 'Documentation/*.[1-8]' \
+	'tools/*' 'systemd/*' Makefile 'userspace/Makefile')
 mapfile -t man < <(git ls-files 'Documentation/*.[1-8]')
 
 check "checkpatch, kernel" checkpatch "$kernel_ignore" "${kernel_c[@]}"
@@ -97,4 +115,9 @@ check "W=1 and sparse, 6.1 and 6.12" sparse_modules
 check "shellcheck" shellcheck -x -P SCRIPTDIR -e SC2317 "${shell[@]}"
 [ "${#man[@]}" -eq 0 ] || check "mandoc" mandoc -T lint -W warning "${man[@]}"
 check "systemd-analyze" verify_units
+check "columns" too_wide "${text[@]}"
+check "arrows between layers" tools/arrows
+check "dangling names" tools/dangling
+check "dangling paths" tools/paths
+check "old words" tools/words
 exit "$bad"

@@ -93,7 +93,7 @@ memory_dir() {
 		echo "$try"
 		return
 	done
-	die "no directory can hold the guest's memory ($mem MiB, and not mounted noexec): set TMPDIR"
+	die "no directory can hold the guest's memory ($mem MiB, not mounted noexec): set TMPDIR"
 }
 
 # add_disk LETTER FLAGS NAME FILE: the name is also the serial number. UML splits

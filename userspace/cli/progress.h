@@ -19,7 +19,7 @@ struct ctl_progress {
 	bool on_screen;
 };
 
-/* @every: as in --progress=always; nothing is told before ctl_progress_tell(). */
+/* @every: as in --progress=always; nothing is told before ctl_progress_show(). */
 void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
 		       volatile int *stop);
 void ctl_progress_show(struct ctl_progress *progress);

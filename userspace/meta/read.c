@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a target would make of a metadata device; see meta_read.h. Each decision
+ * What a target would make of a metadata device; see read.h. Each decision
  * names the kernel function that it repeats.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/direct.h"
 #include "read.h"
 
-/* Two superblocks and a pair of bitmap blocks: add_meta(). */
+/* Two superblocks and a pair of bitmap blocks: dmr_meta_get(). */
 #define MIN_BLOCKS	4
 
 /* Blocks from a file descriptor */

@@ -38,8 +38,8 @@ measure() {
 
 # load BESIDE DEVICE: what a program sees that writes to 64 MiB of it.
 load() {
-	fio --name="$1" --filename="$2" --size=64m --rw=randwrite --bs=4k --direct=1 --ioengine=libaio \
-		--iodepth=1 --rate_iops=200 --time_based --runtime=$load_seconds \
+	fio --name="$1" --filename="$2" --size=64m --rw=randwrite --bs=4k --direct=1 \
+		--ioengine=libaio --iodepth=1 --rate_iops=200 --time_based --runtime=$load_seconds \
 		--output-format=terse --terse-version=3 --percentile_list=99 >/tmp/fio
 	awk -F';' -v name="$1" '{
 		p99 = $0
@@ -66,8 +66,8 @@ incremental() {
 	measure nothing large
 	# A block in each hundredth segment.
 	for ((i = 7; i < segments; i += 100)); do
-		dd if=/dev/urandom of="$(device_of large)" bs=4k count=1 seek=$((i * 512 + i % 512)) \
-			oflag=direct conv=notrunc status=none
+		dd if=/dev/urandom of="$(device_of large)" bs=4k count=1 \
+			seek=$((i * 512 + i % 512)) oflag=direct conv=notrunc status=none
 	done
 	measure changed large
 	# The first is not the newest any more.

@@ -698,7 +698,7 @@ static bool right_opts(char **opt, int nr)
 
 	if (!nr)
 		return true;
-	/* As dm_read_arg() reads it, but that takes no sign. */
+	/* As dm_read_arg_group() reads it, but that takes no sign. */
 	if (strpbrk(opt[0], "+-"))
 		return false;
 	if (sscanf(opt[0], "%u%c", &nr_said, &dummy) != 1 ||
