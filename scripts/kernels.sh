@@ -24,6 +24,7 @@ module_dirs=(arch block crypto drivers/block drivers/char drivers/md
 # Get the package, with an apt-get update where apt's lists are missing or old.
 download() {
 	apt-get -qq download "$1=$2" 2>/dev/null && return
+	note "updating the lists of apt"
 	as_root apt-get update -qq
 	apt-get -qq download "$1=$2" ||
 		die "no package $1=$2: upgrade linux-headers-*-cloud-amd64 and try again"

@@ -1,22 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: setup.sh GROUP...
+# Usage: setup.sh [-n|--dry-run] GROUP...
 #
 # Install the Debian packages that GROUP needs and that are missing:
 #
-#   build   the module for both kernels, programs and tools
-#   vm      the test harness: QEMU, guest kernels, guest file system
+#   build   the module for both kernels, and the programs
+#   vm      guests for the tests: QEMU, kernels, a file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
-#   test    what the tests on this machine want
-#   fuzz    libFuzzer, for the parsers of the tools
+#   test    the tests that run on this machine
+#   fuzz    libFuzzer, for the parsers of the programs
 #   pool    a series of real disk images
-#   bench   what the pool is measured with, and beside
-#   deb     the Debian packages, and a machine that they are tried on
-#   kunit   a kernel of our own from Debian's source (user-mode Linux)
+#   bench   the benchmarks of the pool, and borg and restic beside it
+#   deb     the Debian packages, and a machine to try them on
+#   kunit   a kernel built from Debian's source (user-mode Linux)
 #
-# A fresh Debian 12 has none of them, not even make, so the other scripts call
-# this first. It returns at once where nothing is missing.
+#   -n, --dry-run   print the missing packages, one a line, and install nothing
+#
+# It prints the names of the packages before it does anything, and then runs "apt-get
+# update" and "apt-get install", with sudo where the user is not root. It runs nothing else
+# with root rights, and nothing at all where no package is missing.
+#
+# A fresh Debian 12 lacks all of them, even make, so the other scripts call this first.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
@@ -45,24 +50,27 @@ missing() {
 			sed -n 's/^installed //p' | sort -u)
 }
 
-wanted=()
+wanted=() dry_run=false
 for group; do
 	case $group in
-	-h | --help)
-		show_help
-		exit
-		;;
+	-h | --help) show_help; exit ;;
+	-n | --dry-run) dry_run=true; continue ;;
+	-*) usage_error "no such option: '$group'" ;;
 	esac
 	[ -n "${packages[$group]:-}" ] || usage_error "no such group: '$group'"
 	read -r -d '' -a list <<<"${packages[$group]}" || :
 	wanted+=("${list[@]}")
 done
-[ "${#wanted[@]}" -gt 0 ] || usage_error "which group?"
+[ "${#wanted[@]}" -gt 0 ] || usage_error "no group given"
 
 mapfile -t need < <(missing "${wanted[@]}")
 [ "${#need[@]}" -gt 0 ] || exit 0
 
-note "installing ${need[*]}"
+if $dry_run; then
+	printf '%s\n' "${need[@]}"
+	exit
+fi
+note "these Debian packages are missing and will be installed: ${need[*]}"
 apt_get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
 as_root "${apt_get[@]}" update >&2 ||
 	die "apt-get update failed: see its message above, then run this again"
