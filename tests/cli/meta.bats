@@ -165,7 +165,7 @@ field() {
 	meta --json dirty a.img
 	[ "$(field '["ranges"]')" = "[]" ]
 	meta dirty --frozen a.img
-	expect 1 <<<"revdedup-meta: 'a.img': no checkpoint waits, so there is no frozen set"
+	expect 1 <<<"revdedup-meta: 'a.img': no checkpoint is pending, so there is no frozen set"
 }
 
 @test "dirty: everything, with the lost mark or one copy" {
@@ -201,16 +201,16 @@ field() {
 	truncate -s 81920 a.img
 	meta check a.img
 	expect 0 <<-'END'
-		note: block 15: superblock copy B is 2 behind copy A: a crash came between them, or a write failed
-		    a target loads copy A and writes copy B again
-		note: block 0: features that are not known (compat 0x2)
-		    a target goes on
-		note: block 0: features that can only be read (compat_ro 0x1)
-		    a target takes a read-only table only
+		note: block 15: superblock copy B is 2 behind copy A: a crash came between their writes, or one failed
+		    a target loads copy A and rewrites copy B
+		note: block 0: unknown features, which do no harm (compat 0x2)
+		    a target ignores them
+		note: block 0: unknown features that allow reading only (compat_ro 0x1)
+		    a target accepts only a read-only table
 		note: block 0: the device has grown from 16 to 20 blocks
-		    a target takes the new space with the next resume
+		    a target uses the new space after its next resume
 		note: block 0: tracking was lost in epoch 5
-		    a target takes every segment for dirty until a later checkpoint is committed
+		    a target treats every segment as dirty until a later checkpoint is committed
 		note: block 0: checkpoint 7 is neither committed nor aborted
 		    a target keeps the frozen set until commit or abort
 		checked: 2 superblocks, 2 bitmap blocks, 0 words, 0 pages
@@ -224,7 +224,7 @@ field() {
 	meta check a.img
 	expect 4 <<-'END'
 		damage: block 0: superblock copy A: the superblock is damaged (checksum)
-		    a target goes on with copy B, takes every segment for dirty (tracking lost), and writes this copy again
+		    a target uses copy B, treats every segment as dirty (tracking lost), and rewrites this copy
 		checked: 2 superblocks, 2 bitmap blocks, 0 words, 0 pages
 		'a.img' is not fine: 1 damaged, 0 unreadable
 	END
@@ -239,8 +239,8 @@ field() {
 	"$build/mkmeta" super a.img 15 meta_uuid=0x99 seq=1000 epoch=500 committed=500
 	meta check a.img
 	expect 4 <<-'END'
-		damage: block 15: superblock copy B is of an earlier format of the device (metadata uuid)
-		    a target goes on with copy A, takes every segment for dirty (tracking lost), and writes this copy again
+		damage: block 15: superblock copy B was left by an earlier format of the device (other metadata UUID)
+		    a target uses copy A, treats every segment as dirty (tracking lost), and rewrites this copy
 		checked: 2 superblocks, 2 bitmap blocks, 0 words, 0 pages
 		'a.img' is not fine: 1 damaged, 0 unreadable
 	END
@@ -262,14 +262,14 @@ field() {
 		damage: block 15: superblock copy B: the superblock is damaged (checksum)
 		    see below
 		damage: block 0: a target refuses the device: the superblock is damaged (checksum)
-		    restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty
+		    restore it from a backup; if no block of the volume is remapped, zero the first and the last 4 KiB to start afresh, with every segment dirty
 		checked: 2 superblocks, 0 bitmap blocks, 0 words, 0 pages
 		'b.img' is not fine: 3 damaged, 0 unreadable
 	END
 	meta dirty b.img
 	expect 4 <<-'END'
 		revdedup-meta: 'b.img': the superblock is damaged (checksum)
-		revdedup-meta: restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty
+		revdedup-meta: restore it from a backup; if no block of the volume is remapped, zero the first and the last 4 KiB to start afresh, with every segment dirty
 	END
 }
 
@@ -282,9 +282,9 @@ field() {
 		note: block 0: checkpoint 7 is neither committed nor aborted
 		    a target keeps the frozen set until commit or abort
 		damage: block 2: current bitmap of group 0 is damaged (checksum)
-		    a target takes the segments of the group for dirty
+		    a target treats the segments of the group as dirty
 		damage: block 1: frozen bitmap of group 0 is damaged (checksum)
-		    a target takes the segments of the group for dirty in the frozen set
+		    a target treats the segments of the group as dirty in the frozen set
 		checked: 2 superblocks, 2 bitmap blocks, 0 words, 0 pages
 		'a.img' is not fine: 2 damaged, 0 unreadable
 	END
@@ -295,10 +295,10 @@ field() {
 	"$build/mkmeta" super a.img 0 epoch=7 committed=7
 	meta check a.img
 	expect 4 <<-'END'
-		damage: block 2: current bitmap of group 0 is of epoch 9, which has not come
-		    a target takes the segments of the group for dirty
-		damage: block 1: spare bitmap of group 0 is of epoch 8, which has not come
-		    nothing now; a target takes the segments of the group for dirty when it loads after the next checkpoint
+		damage: block 2: current bitmap of group 0 is of epoch 9, which has not begun
+		    a target treats the segments of the group as dirty
+		damage: block 1: spare bitmap of group 0 is of epoch 8, which has not begun
+		    no effect now; a target treats the segments of the group as dirty if it loads after the next checkpoint
 		checked: 2 superblocks, 2 bitmap blocks, 0 words, 0 pages
 		'a.img' is not fine: 2 damaged, 0 unreadable
 	END
@@ -310,8 +310,8 @@ field() {
 	meta check a.img
 	# The page that word 4 names was never written: all zeros.
 	expect 4 <<-'END'
-		damage: block 70: the page of segment 4: 512 of 512 entries are invalid, the first is block 2048 of the volume
-		    where these blocks are is not known
+		damage: block 70: the page of segment 4: 512 of 512 entries are invalid, the first is that of block 2048 of the volume
+		    the location of these blocks is unknown
 		checked: 2 superblocks, 2 bitmap blocks, 1000 words, 1 pages
 		'a.img' is not fine: 1 damaged, 0 unreadable
 	END
@@ -355,8 +355,8 @@ field() {
 		"${entries[@]}"
 	meta check a.img
 	expect 0 <<-'END'
-		note: block 3: the word of segment 0 counts 0 blocks on the base and 0 of zeros, its page 512 and 0: a crash came between them
-		    a target's counts are off until it reads the page
+		note: block 3: the word of segment 0 counts 0 blocks on the base and 0 of zeros, its page has 512 and 0: a crash came between their writes
+		    the counts of a target are wrong until it reads the page
 		checked: 2 superblocks, 2 bitmap blocks, 3 words, 1 pages
 		'a.img' is fine
 	END
@@ -364,10 +364,10 @@ field() {
 		entry=1024,pool,7 entry=1025,zero,0
 	meta check a.img
 	expect 0 <<-'END'
-		note: block 0: blocks were being copied home
-		    a target goes on with it
+		note: block 0: blocks were being copied back to the base
+		    a target continues to copy them
 		note: block 68: the page of segment 2: 511 entries beyond the end of the volume are not BASE
-		    nothing, as long as the volume does not grow
+		    no effect unless the volume grows
 		checked: 2 superblocks, 2 bitmap blocks, 3 words, 1 pages
 		'a.img' is fine
 	END
@@ -386,7 +386,7 @@ field() {
 		meta "$verb" a.img
 		expect 1 <<-'END'
 			revdedup-meta: 'a.img': the superblock is all zeros
-			revdedup-meta: nothing to do: a target formats it when it is first resumed, with every segment dirty
+			revdedup-meta: nothing to do: a target formats the device at its first resume, with every segment dirty
 		END
 	done
 	meta dump a.img
@@ -398,7 +398,7 @@ field() {
 		superblock copy B, block 255: zero: the superblock is all zeros
 
 		a target would format it: the superblock is all zeros
-		nothing to do: a target formats it when it is first resumed, with every segment dirty
+		nothing to do: a target formats the device at its first resume, with every segment dirty
 	END
 }
 
@@ -416,7 +416,7 @@ field() {
 	meta dirty a.img
 	expect 4 <<-'END'
 		revdedup-meta: 'a.img': the first block is zero, but the last one is a superblock or unreadable
-		revdedup-meta: restore the device from a copy, for its remap table says where blocks of the volume are
+		revdedup-meta: restore the device from a backup: its remap table says where blocks of the volume are
 	END
 }
 
@@ -425,7 +425,7 @@ field() {
 	meta check a.img
 	expect 1 <<-'END'
 		revdedup-meta: 'a.img': not a revdedup metadata device (no magic), and not zeroed for one
-		revdedup-meta: look whether this is the right device; to have it formatted, zero its first 4 KiB
+		revdedup-meta: check that this is the right device; to have it formatted, zero its first 4 KiB
 	END
 	# And over what was ours.
 	make_image b.img
@@ -433,7 +433,7 @@ field() {
 	meta check b.img
 	tail_is 4 <<-'END'
 		damage: block 0: a target refuses the device: not a revdedup metadata device (no magic), and not zeroed for one
-		    copy B at the end is good, something overwrote the beginning: zero the first and the last 4 KiB to start afresh, with every segment dirty
+		    copy B at the end is good, something overwrote the beginning; zero the first and the last 4 KiB to start afresh, with every segment dirty
 		checked: 2 superblocks, 0 bitmap blocks, 0 words, 0 pages
 		'b.img' is not fine: 2 damaged, 0 unreadable
 	END
@@ -465,7 +465,7 @@ field() {
 		meta check b.img
 		tail_is 4 <<-'END'
 			damage: block 0: a target refuses the device: the metadata device is smaller than when it was formatted
-			    give it its size back (lvextend), or copy the whole image
+			    extend it to its former size (lvextend), or copy the whole metadata image again
 			checked: 2 superblocks, 0 bitmap blocks, 0 words, 0 pages
 			'b.img' is not fine: 2 damaged, 0 unreadable
 		END
@@ -474,7 +474,7 @@ field() {
 	meta check b.img
 	expect 1 <<-'END'
 		revdedup-meta: 'b.img': the metadata device is too small: it needs 4 blocks of 4 KiB at least
-		revdedup-meta: give it more space, or another device
+		revdedup-meta: use a larger device
 	END
 }
 
@@ -516,7 +516,7 @@ time.sleep(60)' "$loop" 3>&- &
 	meta dirty "$loop"
 	kill "$claimer"
 	expect 0 <<-END
-		revdedup-meta: warning: '$loop' is in use, and what it says may be changing; ask the target (dmsetup message) instead
+		revdedup-meta: warning: '$loop' is in use, and its content may be changing; ask the target instead (dmsetup message)
 		0,2
 	END
 }
@@ -542,7 +542,7 @@ time.sleep(60)' "$loop" 3>&- &
 
 		400,200,z
 	END
-	expect 0 <<<"'a.img': a table of 12501 blocks, of which 517 are zeros, 529 in the pool; 1 pages"
+	expect 0 <<<"'a.img': made a table of 12501 blocks: 517 of zeros, 529 in the pool; 1 pages"
 	[ "$(stat -c %s a.img)" -eq $((92 * 4096)) ]
 	meta table a.img
 	expect 0 <<-'END'
@@ -631,12 +631,12 @@ refused() {
 		refused "$text\\n" "1: not <first>,<len>,<place>"
 	done
 	refused '0,1,z\n\n5,1,p' '3: not <first>,<len>,<place>'
-	refused '0,201,b' '1: 0,201: beyond the end of the volume'
-	refused '200,1,b' '1: 200,1: beyond the end of the volume'
-	refused '0,1,p400000000000' '1: 0,1: there are no such pool blocks'
-	refused '0,2,p3fffffffffff' '1: 0,2: there are no such pool blocks'
-	refused '0,2,z\n1,1,z' '2: 1,1: the places must ascend, and not overlap'
-	refused '5,2,z;4,1,z' '1: 4,1: the places must ascend, and not overlap'
+	refused '0,201,b' '1: 0,201: the range ends beyond the end of the volume'
+	refused '200,1,b' '1: 200,1: the range ends beyond the end of the volume'
+	refused '0,1,p400000000000' '1: 0,1: no pool block has so large a number'
+	refused '0,2,p3fffffffffff' '1: 0,2: no pool block has so large a number'
+	refused '0,2,z\n1,1,z' '2: 1,1: ranges must ascend and not overlap'
+	refused '5,2,z;4,1,z' '1: 4,1: ranges must ascend and not overlap'
 	meta make a.img --sectors 4096 .
 	expect 1 <<<"revdedup-meta: cannot read '.': Is a directory"
 	[ ! -e a.img ]
@@ -649,10 +649,13 @@ refused() {
 	meta make a.img --sectors 4096 - <<<'0,1,z'
 	cp a.img b.img
 	meta make a.img --sectors 4096 - <<<'0,2,z'
-	expect 1 <<<"revdedup-meta: 'a.img': a metadata device already; --force writes over it"
+	expect 1 <<-'END'
+		revdedup-meta: 'a.img': it holds metadata already
+		revdedup-meta: nothing was changed; --force overwrites it
+	END
 	cmp a.img b.img
 	meta make a.img --sectors 40960000 - <<<'0,2,z'
-	expect 1 <<<"revdedup-meta: 'a.img' has 68 blocks of 4 KiB, a table of this volume needs 10067"
+	expect 1 <<<"revdedup-meta: 'a.img' is too small: it has 68 blocks of 4 KiB, the table of this volume needs 10067"
 	cmp a.img b.img
 	meta --force make a.img --sectors 4096 - <<<'0,2,z'
 	[ "$status" -eq 0 ]
@@ -660,7 +663,10 @@ refused() {
 	expect 0 <<<$'0,2,z\n2,1fe,b'
 	mke2fs -q -F -t ext4 c.img 2M
 	meta make c.img --sectors 4096 - <<<'0,2,z'
-	expect 1 <<<"revdedup-meta: 'c.img': not a revdedup metadata device (no magic), and not zeroed for one; --force writes over it"
+	expect 1 <<-'END'
+		revdedup-meta: 'c.img': not a revdedup metadata device (no magic), and not zeroed for one
+		revdedup-meta: nothing was changed; --force overwrites it
+	END
 	# A text that is refused has taken the old metadata along.
 	meta --force make a.img --sectors 4096 - <<<'0,2'
 	[ "$status" -eq 1 ]
@@ -695,8 +701,8 @@ refused() {
 	"$build/mkmeta" flip a.img $((3 * 4096 + 8)) 1
 	meta table a.img
 	expect 4 <<-'END'
-		revdedup-meta: where blocks 7,2 are is not known: block 66 of the metadata is damaged
-		revdedup-meta: where blocks 200,200 are is not known: block 3 of the metadata is damaged
+		revdedup-meta: the location of blocks 7,2 is unknown: block 66 of the metadata is damaged
+		revdedup-meta: the location of blocks 200,200 is unknown: block 3 of the metadata is damaged
 		0,1,z
 		1,6,b
 		9,1f7,b
@@ -710,10 +716,10 @@ refused() {
 	meta table a.img 10 5
 	expect 0 <<<'a,5,b'
 	meta table a.img 1536
-	expect 1 <<<"revdedup-meta: the volume has 1536 blocks, and no block 1536"
+	expect 1 <<<"revdedup-meta: block 1536 does not exist: the volume has 1536 blocks"
 	for bad in x -- 0x1 1k; do
 		meta table a.img -- "$bad"
-		expect 2 <<<"revdedup-meta: not a number of a block: '$bad' (try --help)"
+		expect 2 <<<"revdedup-meta: not a block number: '$bad' (try --help)"
 	done
 	meta table a.img 1 1k
 	expect 2 <<<"revdedup-meta: not a number of blocks: '1k' (try --help)"
@@ -771,7 +777,7 @@ half_home() {
 	done
 	[[ $("$build/bin/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
 	meta finish --yes a.img base pool
-	expect 0 <<<"'base': nothing to do: 0 blocks from 'pool', 0 blocks of zeros"
+	expect 0 <<<"'base': nothing to do, no block is anywhere else"
 }
 
 @test "finish: what it says" {
@@ -779,11 +785,11 @@ half_home() {
 	truncate -s 2M base
 	truncate -s 32K pool
 	meta finish a.img base pool --dry-run
-	expect 0 <<<"'base': would get 5 blocks from 'pool', 32 blocks of zeros"
+	expect 0 <<<"'base': would copy 5 blocks from 'pool', and zero 32 blocks"
 	meta --json finish a.img base pool --dry-run
 	expect 0 <<<'{"device": "a.img", "blocks": 68, "in_use": false, "base": "base", "pool_device": "pool", "pool": 5, "zero": 32, "dry_run": true, "linear_ok": false}'
 	meta finish a.img base pool --yes
-	expect 0 <<<"'base': got 5 blocks from 'pool', 32 blocks of zeros"
+	expect 0 <<<"'base': copied 5 blocks from 'pool', and zeroed 32 blocks"
 	meta --json finish a.img base pool --yes
 	expect 0 <<<'{"device": "a.img", "blocks": 68, "in_use": false, "base": "base", "pool_device": "pool", "pool": 0, "zero": 0, "dry_run": false, "linear_ok": true}'
 }
@@ -865,23 +871,23 @@ unchanged() {
 	cp base before
 
 	meta finish a.img base pool </dev/null
-	unchanged 2 <<<"revdedup-meta: 'finish' writes to 'base': say --yes, or --dry-run (try --help)"
+	unchanged 2 <<<"revdedup-meta: 'finish' writes to 'base' and cannot ask here: add --yes or --dry-run (try --help)"
 	truncate -s 6291455 base before
 	meta finish --yes a.img base pool
-	unchanged 1 <<<"revdedup-meta: 'base' has 12287 sectors, the volume 12288"
+	unchanged 1 <<<"revdedup-meta: 'base' is too small: it has 12287 sectors, the volume has 12288"
 	truncate -s 6M base before
 	truncate -s 4194303 pool
 	meta finish --yes a.img base pool
 	unchanged 1 <<-'END'
-		revdedup-meta: blocks 200,200,p200 are outside of the pool, which has 3ff blocks
+		revdedup-meta: blocks 200,200,p200 lie beyond the end of the pool, which has 3ff blocks
 		revdedup-meta: nothing was changed
-		revdedup-meta: look whether 'pool' is the right pool
+		revdedup-meta: check that 'pool' is the right pool
 	END
 	truncate -s 4M pool
 	meta finish --yes a.img base base
-	unchanged 1 <<<"revdedup-meta: 'base' is not the pool only"
+	unchanged 1 <<<"revdedup-meta: 'base' is given twice: as the pool, and as the base or the metadata"
 	meta finish --yes a.img base a.img
-	unchanged 1 <<<"revdedup-meta: 'a.img' is not the pool only"
+	unchanged 1 <<<"revdedup-meta: 'a.img' is given twice: as the pool, and as the base or the metadata"
 	meta finish --yes a.img a.img pool
 	unchanged 1 <<<"revdedup-meta: cannot open 'a.img': Device or resource busy"
 	meta finish --yes a.img no-such-file pool
@@ -897,7 +903,7 @@ unchanged() {
 	cp a.img before.img
 	printf 'RVDPOOL\n%-8sBBBBBBBBBBBBBBBB' '' | dd of=pool conv=notrunc status=none
 	meta finish --yes a.img base pool
-	unchanged 1 <<<"revdedup-meta: 'pool' is another pool than that of 'a.img'"
+	unchanged 1 <<<"revdedup-meta: 'pool' is not the pool of 'a.img'"
 	printf 'RVDPOOL\n%-8sAAAAAAAAAAAAAAAA' '' | dd of=pool conv=notrunc status=none
 	meta finish --dry-run a.img base pool
 	[ "$status" -eq 0 ]
@@ -905,11 +911,11 @@ unchanged() {
 	"$build/mkmeta" super a.img 0 flags=0x18
 	cp a.img before.img
 	meta finish --yes a.img base pool
-	unchanged 4 <<<"revdedup-meta: 'a.img': the remap table is incomplete: it is not known where all blocks are"
+	unchanged 4 <<<"revdedup-meta: 'a.img': the remap table is incomplete, so the location of some blocks is unknown"
 	"$build/mkmeta" super a.img 0 flags=0x10 compat_ro=2
 	cp a.img before.img
 	meta finish --yes a.img base pool
-	unchanged 1 <<<"revdedup-meta: 'a.img' has features that can only be read (compat_ro 0x2)"
+	unchanged 1 <<<"revdedup-meta: 'a.img' has unknown features that allow reading only (compat_ro 0x2)"
 }
 
 @test "finish: damage is listed, and nothing changed" {
@@ -923,15 +929,15 @@ unchanged() {
 	for how in --yes --dry-run; do
 		meta finish "$how" a.img base pool
 		unchanged 4 <<-'END'
-			revdedup-meta: where blocks 200,200 are is not known: block 3 of the metadata is damaged
-			revdedup-meta: where blocks 407,1 are is not known: block 68 of the metadata is damaged
+			revdedup-meta: the location of blocks 200,200 is unknown: block 3 of the metadata is damaged
+			revdedup-meta: the location of blocks 407,1 is unknown: block 68 of the metadata is damaged
 			revdedup-meta: nothing was changed
 		END
 	done
 	dd if=/dev/zero of=a.img bs=4096 count=1 conv=notrunc status=none
 	meta finish --yes a.img base pool
 	[ "$status" -eq 4 ]
-	[[ $output == *"restore the device from a copy"* ]]
+	[[ $output == *"restore the device from a backup"* ]]
 	cmp base before
 }
 
@@ -1001,13 +1007,13 @@ time.sleep(60)' "$used" 3>&- &
 
 @test "wrong usage" {
 	meta
-	expect 2 <<<"revdedup-meta: which command? (try --help)"
+	expect 2 <<<"revdedup-meta: no command given (try --help)"
 	meta dump
 	expect 2 <<<"revdedup-meta: 'dump' needs a device (try --help)"
 	meta repair a.img
 	expect 2 <<<"revdedup-meta: there is no command 'repair' (try --help)"
 	meta dump a.img b.img
-	expect 2 <<<"revdedup-meta: one device only, not 'b.img' too (try --help)"
+	expect 2 <<<"revdedup-meta: unexpected argument 'b.img' (try --help)"
 	meta dump --frozen a.img
 	expect 2 <<<"revdedup-meta: 'dump' does not take --frozen (try --help)"
 	meta dump --yes --force a.img
@@ -1017,7 +1023,7 @@ time.sleep(60)' "$used" 3>&- &
 	meta make a.img /dev/null
 	expect 2 <<<"revdedup-meta: 'make' needs --sectors (try --help)"
 	meta make a.img /dev/null b.img --sectors 1
-	expect 2 <<<"revdedup-meta: what is 'b.img' for? (try --help)"
+	expect 2 <<<"revdedup-meta: unexpected argument 'b.img' (try --help)"
 	for sectors in 0 -1 1k 18446744073709551615 17592186044417 18446744073709551616; do
 		meta make a.img /dev/null --sectors "$sectors"
 		[ "$status" -eq 2 ]

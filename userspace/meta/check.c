@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The checks of a metadata device, block after block. One finding for a block,
- * however many of its entries are wrong, so that an overwritten stretch of the
- * device can be read by a human.
+ * Check a metadata device, block after block. A block gives one finding, however many
+ * of its entries are wrong, so that the report on an overwritten part of the device
+ * stays short.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,10 +16,10 @@
 #define __printf(fmt, first)	__attribute__((format(printf, fmt, first)))
 
 #define GOES_ON(other)							\
-	"a target goes on with copy " other				\
-	", takes every segment for dirty (tracking lost), and writes this copy again"
+	"a target uses copy " other				\
+	", treats every segment as dirty (tracking lost), and rewrites this copy"
 
-#define ALL_DIRTY	"a target takes the segments of the group for dirty"
+#define ALL_DIRTY	"a target treats the segments of the group as dirty"
 
 __printf(5, 6)
 static void found(struct rd_check *check, enum rd_severity severity, u64 block,
@@ -71,14 +71,14 @@ static void check_copy(struct rd_check *check, const struct rd_meta *meta, char 
 	}
 	if (name == 'B' && meta->other_life)
 		found(check, RD_DAMAGE, copy->block, goes_on,
-		      "superblock copy B is of an earlier format of the device (metadata uuid)");
+		      "superblock copy B was left by an earlier format of the device (other metadata UUID)");
 	if (!raw->rest_is_zero)
 		found(check, RD_DAMAGE, copy->block,
-		      "a target does not look there, and clears it with the next write",
+		      "a target ignores it, and clears it with its next write",
 		      "superblock copy %c: the rest of its block is not zero", name);
 	if (!dmr_is_zero(raw->disk.reserved, sizeof(raw->disk.reserved)))
 		found(check, RD_NOTE, copy->block,
-		      "a target does not look there, and clears them with the next write",
+		      "a target ignores them, and clears them with its next write",
 		      "superblock copy %c: reserved bytes are not zero", name);
 }
 
@@ -90,12 +90,12 @@ static void check_sequence(struct rd_check *check, const struct rd_meta *meta)
 		return;
 	if (a->super.seq > b->super.seq)
 		found(check, RD_NOTE, b->block,
-		      "a target loads copy A and writes copy B again",
-		      "superblock copy B is %llu behind copy A: a crash came between them, or a write failed",
+		      "a target loads copy A and rewrites copy B",
+		      "superblock copy B is %llu behind copy A: a crash came between their writes, or one failed",
 		      a->super.seq - b->super.seq);
 	else
 		found(check, RD_NOTE, a->block,
-		      "a target loads copy B and writes copy A again",
+		      "a target loads copy B and rewrites copy A",
 		      "superblock copy A is %llu behind copy B: a write of it failed",
 		      b->super.seq - a->super.seq);
 }
@@ -106,16 +106,16 @@ static void check_features(struct rd_check *check, const struct rd_meta *meta)
 	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
 
 	if (super->compat)
-		found(check, RD_NOTE, block, "a target goes on",
-		      "features that are not known (compat %#x)", super->compat);
+		found(check, RD_NOTE, block, "a target ignores them",
+		      "unknown features, which do no harm (compat %#x)", super->compat);
 	if (super->compat_ro)
 		found(check, RD_NOTE, block,
-		      "a target takes a read-only table only",
-		      "features that can only be read (compat_ro %#x)",
+		      "a target accepts only a read-only table",
+		      "unknown features that allow reading only (compat_ro %#x)",
 		      super->compat_ro);
 	if (super->meta_blocks < meta->source->nr_blocks)
 		found(check, RD_NOTE, block,
-		      "a target takes the new space with the next resume",
+		      "a target uses the new space after its next resume",
 		      "the device has grown from %llu to %llu blocks",
 		      super->meta_blocks, meta->source->nr_blocks);
 }
@@ -126,10 +126,10 @@ static void check_flags(struct rd_check *check, const struct rd_meta *meta)
 	u64 block = meta->chosen == 'A' ? meta->a.block : meta->b.block;
 	bool one_copy = meta->a.r || meta->b.r || meta->other_life;
 
-	/* With one copy only the finding about the other says it. */
+	/* If a copy is missing, the finding about that copy says it. */
 	if ((super->flags & DMR_FLAG_LOST) && !one_copy)
 		found(check, RD_NOTE, block,
-		      "a target takes every segment for dirty until a later checkpoint is committed",
+		      "a target treats every segment as dirty until a later checkpoint is committed",
 		      "tracking was lost in epoch %llu", super->lost_epoch);
 	if (super->flags & DMR_FLAG_FROZEN)
 		found(check, RD_NOTE, block,
@@ -141,8 +141,8 @@ static void check_flags(struct rd_check *check, const struct rd_meta *meta)
 		      "a target refuses the device until the batch is repeated",
 		      "a batch of changes to the remap table was cut off");
 	if ((super->flags & DMR_FLAG_HYDRATE) && !(super->flags & DMR_FLAG_LINEAR_OK))
-		found(check, RD_NOTE, block, "a target goes on with it",
-		      "blocks were being copied home");
+		found(check, RD_NOTE, block, "a target continues to copy them",
+		      "blocks were being copied back to the base");
 }
 
 /* Bitmaps */
@@ -162,7 +162,7 @@ static void report_bits(struct rd_check *check, const struct rd_meta_bits *bits,
 		return;
 	case RD_BITS_COMING:
 		found(check, RD_DAMAGE, bits->block, effect,
-		      "%s bitmap of group %llu is of epoch %llu, which has not come",
+		      "%s bitmap of group %llu is of epoch %llu, which has not begun",
 		      role, group, bits->epoch);
 		return;
 	case RD_BITS_DAMAGED:
@@ -184,12 +184,12 @@ static void check_group(struct rd_check *check, const struct rd_meta *meta,
 		rd_meta_read_bits(meta, group, epoch - 1, &bits);
 		report_bits(check, &bits, group, "frozen", ALL_DIRTY " in the frozen set");
 	} else {
-		/* Its place is the next epoch's; any older one is right there. */
+		/* The next epoch will use this block; any older epoch is right there. */
 		rd_meta_read_bits(meta, group, epoch + 1, &bits);
 		if (bits.state == RD_BITS_GOOD)
 			bits.state = RD_BITS_COMING;
 		report_bits(check, &bits, group, "spare",
-			    "nothing now; " ALL_DIRTY " when it loads after the next checkpoint");
+			    "no effect now; " ALL_DIRTY " if it loads after the next checkpoint");
 	}
 }
 
@@ -202,11 +202,11 @@ static int read_entries(const struct rd_meta *meta, u64 block,
 	return meta->source->read(meta->source->ctx, block, to->entries);
 }
 
-/* What the entries of a page come to. */
+/* The entries of a page, counted by what they say. */
 struct tally {
 	unsigned int nr[DMR_POOL + 1];
 	unsigned int nr_bad, first_bad;
-	unsigned int nr_beyond;		/* the end of the volume, and not BASE */
+	unsigned int nr_beyond;		/* past the end of the volume, and not BASE */
 };
 
 static void tally_page(const struct rd_meta *meta, u64 seg,
@@ -237,7 +237,7 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 	check->nr_pages++;
 	if (r) {
 		found(check, RD_UNREADABLE, page.block,
-		      "where the blocks of the segment are is not known",
+		      "the location of the segment's blocks is unknown",
 		      "the page of segment %llu cannot be read: %s", seg,
 		      strerror(-r));
 		return;
@@ -245,25 +245,25 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 	tally_page(meta, seg, &page, &tally);
 	if (tally.nr_bad)
 		found(check, RD_DAMAGE, page.block,
-		      "where these blocks are is not known",
-		      "the page of segment %llu: %u of %u entries are invalid, the first is block %llu of the volume",
+		      "the location of these blocks is unknown",
+		      "the page of segment %llu: %u of %u entries are invalid, the first is that of block %llu of the volume",
 		      seg, tally.nr_bad, dmr_blocks_in_seg(meta->super.volume_sectors, seg),
 		      seg * DMR_SEG_BLOCKS + tally.first_bad);
 	else if (tally.nr_beyond)
 		found(check, RD_NOTE, page.block,
-		      "nothing, as long as the volume does not grow",
+		      "no effect unless the volume grows",
 		      "the page of segment %llu: %u entries beyond the end of the volume are not BASE",
 		      seg, tally.nr_beyond);
 	else if (dmr_hint_base(hints) != tally.nr[DMR_BASE] ||
 		 dmr_hint_zero(hints) != tally.nr[DMR_ZERO])
 		found(check, RD_NOTE, dmr_word_block(seg),
-		      "a target's counts are off until it reads the page",
-		      "the word of segment %llu counts %u blocks on the base and %u of zeros, its page %u and %u: a crash came between them",
+		      "the counts of a target are wrong until it reads the page",
+		      "the word of segment %llu counts %u blocks on the base and %u of zeros, its page has %u and %u: a crash came between their writes",
 		      seg, dmr_hint_base(hints), dmr_hint_zero(hints),
 		      tally.nr[DMR_BASE], tally.nr[DMR_ZERO]);
 }
 
-/* The words of one block, from segment @first on, and the pages they name. */
+/* Check the words of one block, from segment @first on, and the pages that they name. */
 static void check_words(struct rd_check *check, const struct rd_meta *meta,
 			u64 first)
 {
@@ -277,7 +277,7 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 	check->nr_words += end - first;
 	if (r) {
 		found(check, RD_UNREADABLE, words.block,
-		      "where the blocks of the segments are is not known",
+		      "the location of the segments' blocks is unknown",
 		      "the words of segments %llu to %llu cannot be read: %s",
 		      first, end - 1, strerror(-r));
 		return;
@@ -294,7 +294,7 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 	}
 	if (nr_bad)
 		found(check, RD_DAMAGE, words.block,
-		      "where the blocks of these segments are is not known",
+		      "the location of these segments' blocks is unknown",
 		      "the words of segments %llu to %llu: %llu are invalid, the first is that of segment %llu",
 		      first, end - 1, nr_bad, first_bad);
 }
@@ -317,7 +317,7 @@ void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
 		check_group(check, meta, group);
 	if (meta->super.flags & DMR_FLAG_LINEAR_OK)
 		return;
-	/* A group holds a whole number of blocks of words. */
+	/* The words of a group fill whole blocks. */
 	for (seg = 0; seg < meta->nr_segs; seg += DMR_SEG_BLOCKS)
 		check_words(check, meta, seg);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Check everything that a metadata device holds, and say of each thing that is
- * wrong what a target will do about it.
+ * Check everything that a metadata device holds, and say for each problem what a target
+ * will do about it.
  */
 #ifndef RD_META_CHECK_H
 #define RD_META_CHECK_H
@@ -9,7 +9,7 @@
 #include "read.h"
 
 enum rd_severity {
-	RD_NOTE,	/* unusual, and right as it is */
+	RD_NOTE,	/* unusual, but no problem */
 	RD_UNREADABLE,
 	RD_DAMAGE,
 	RD_SEVERITY_MAX
@@ -23,7 +23,7 @@ struct rd_finding {
 };
 
 struct rd_check {
-	/* Called for each finding, whose texts are valid during the call. */
+	/* Called for each finding; its texts are valid during the call. */
 	void (*report)(struct rd_check *check, const struct rd_finding *finding);
 
 	/* Filled by rd_meta_check() */
@@ -34,13 +34,13 @@ struct rd_check {
 };
 
 /*
- * @meta must have been opened, and something of ours been found: @meta->r is 0
- * or rd_meta_is_damaged(). The words and pages are checked where the state says
- * that they mean something (not DMR_FLAG_LINEAR_OK).
+ * Check @meta, which is open and ours: @meta->r is 0, or rd_meta_is_damaged() is true.
+ * Words and pages are checked only if the state says that they are in use (no
+ * DMR_FLAG_LINEAR_OK).
  */
 void rd_meta_check(const struct rd_meta *meta, struct rd_check *check);
 
-/* The state cannot be known because of damage to metadata that is ours. */
+/* True if the metadata is ours, and so damaged that its state is unknown. */
 bool rd_meta_is_damaged(const struct rd_meta *meta);
 
 #endif

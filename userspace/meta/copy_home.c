@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copying home, window after window: what of it lies in the pool is read in the
- * order of the pool, by several threads, because an old version lies about in
- * small pieces; then it is written in the order of the volume, zeros between the
- * pieces along with them.
+ * Copy blocks home, window after window; see copy_home.h. The blocks of a window that
+ * lie in the pool are read in the order of the pool, by several threads, because an
+ * old version is scattered there in small pieces. Then they are written in the order
+ * of the volume, and zeros between them along with them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,50 +22,50 @@
 #define WINDOW_BLOCKS	16384U		/* 64 MiB */
 #define READ_BLOCKS	1024U		/* IOV_MAX pieces at most */
 #define WRITE_BLOCKS	2048U
-/* Fewer zeros are written, because a write that is cut in three is slower. */
+/* Fewer zeros than these are written: to cut a write in three would be slower. */
 #define PUNCH_BLOCKS	256U
 #define NR_THREADS	16U
 
 /* The plan */
 
-static void count(struct rd_copy_home *finish, const struct rd_run *run)
+static void count_run(struct rd_copy_home *home, const struct rd_run *run)
 {
 	bool outside = false;
 
 	if (run->state == RD_RUN_DAMAGED) {
-		finish->nr_damaged += run->len;
+		home->nr_damaged += run->len;
 	} else if (run->state == RD_RUN_UNREADABLE) {
-		finish->nr_unreadable += run->len;
+		home->nr_unreadable += run->len;
 	} else if (run->place.kind == DMR_ZERO) {
-		finish->nr_zero += run->len;
+		home->nr_zero += run->len;
 	} else if (run->place.kind == DMR_POOL) {
-		outside = run->place.block >= finish->pool_blocks ||
-			  run->len > finish->pool_blocks - run->place.block;
-		finish->nr_pool += run->len;
-		finish->nr_outside += outside ? run->len : 0;
+		outside = run->place.block >= home->pool_blocks ||
+			  run->len > home->pool_blocks - run->place.block;
+		home->nr_pool += run->len;
+		home->nr_outside += outside ? run->len : 0;
 	}
-	if ((outside || run->state != RD_RUN_KNOWN) && finish->bad)
-		finish->bad(finish, run);
+	if ((outside || run->state != RD_RUN_KNOWN) && home->bad)
+		home->bad(home, run);
 }
 
-int rd_copy_home_plan(struct rd_copy_home *finish)
+int rd_copy_home_plan(struct rd_copy_home *home)
 {
 	struct rd_table_walk walk;
 	struct rd_run run;
 
-	finish->nr_pool = 0;
-	finish->nr_zero = 0;
-	finish->nr_damaged = 0;
-	finish->nr_unreadable = 0;
-	finish->nr_outside = 0;
-	rd_table_walk_init(&walk, finish->meta, 0, U64_MAX);
+	home->nr_pool = 0;
+	home->nr_zero = 0;
+	home->nr_damaged = 0;
+	home->nr_unreadable = 0;
+	home->nr_outside = 0;
+	rd_table_walk_init(&walk, home->meta, 0, U64_MAX);
 	while (rd_table_walk_next(&walk, &run))
-		count(finish, &run);
-	if (finish->nr_damaged)
+		count_run(home, &run);
+	if (home->nr_damaged)
 		return -EBADMSG;
-	if (finish->nr_unreadable)
+	if (home->nr_unreadable)
 		return -EIO;
-	return finish->nr_outside ? -ERANGE : 0;
+	return home->nr_outside ? -ERANGE : 0;
 }
 
 /* Transfers */
@@ -82,15 +82,15 @@ struct job {
 };
 
 struct window {
-	struct rd_copy_home *finish;
+	struct rd_copy_home *home;
 	u8 *data;
 	u64 first;		/* block of the volume */
 	unsigned int nr_blocks;	/* up to the last that is not BASE */
 	enum dmr_kind kinds[WINDOW_BLOCKS];
 	struct piece pieces[WINDOW_BLOCKS];
 	unsigned int nr_pieces;
-	u64 done;		/* blocks that came home, and those of this window */
-	bool lost;		/* what could be read before no longer can */
+	u64 done;		/* blocks that are home, and those of this window */
+	bool lost;		/* a part of the table that was readable no longer is */
 
 	struct iovec iov[WINDOW_BLOCKS];
 	struct job jobs[WINDOW_BLOCKS];
@@ -124,7 +124,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* All jobs, by this thread and as many others as can be had. */
+/* Run all jobs on this thread and on as many others as can be created. */
 static int run_jobs(struct window *window)
 {
 	unsigned int nr = 0;
@@ -157,7 +157,7 @@ static u8 *block_data(struct window *window, unsigned int at)
 	return window->data + (u64)at * DMR_BLOCK_SIZE;
 }
 
-/* The pieces from @i on that lie in a row in the pool; returns the next one. */
+/* Add one read of the pieces from @i on that are adjacent in the pool; return the next one. */
 static unsigned int add_read(struct window *window, unsigned int i)
 {
 	struct job *job = &window->jobs[window->nr_jobs++];
@@ -185,17 +185,17 @@ static int read_pieces(struct window *window)
 	window->nr_jobs = 0;
 	while (i < window->nr_pieces)
 		i = add_read(window, i);
-	window->fd = window->finish->pool_fd;
+	window->fd = window->home->pool_fd;
 	window->how = preadv;
 	r = run_jobs(window);
 	if (r)
-		window->finish->what = "cannot read the pool";
+		window->home->what = "cannot read the pool";
 	return r;
 }
 
 /* Writing */
 
-/* The block at @end is the first one behind @at that is of another kind. */
+/* Find the first block behind @at that is of another kind. */
 static unsigned int kind_ends(const struct window *window, unsigned int at)
 {
 	unsigned int end = at;
@@ -205,11 +205,11 @@ static unsigned int kind_ends(const struct window *window, unsigned int at)
 	return end;
 }
 
-/* The last block of the volume may be part of one, and so may the base end. */
+/* Count the bytes up to block @end: the last block of volume and base may be partial. */
 static u64 bytes_of(const struct window *window, unsigned int at, unsigned int end)
 {
 	u64 offset = (window->first + at) << DMR_BLOCK_SHIFT;
-	u64 volume = window->finish->meta->super.volume_sectors << 9;
+	u64 volume = window->home->meta->super.volume_sectors << 9;
 	u64 len = (u64)(end - at) << DMR_BLOCK_SHIFT;
 
 	return len < volume - offset ? len : volume - offset;
@@ -217,7 +217,7 @@ static u64 bytes_of(const struct window *window, unsigned int at, unsigned int e
 
 static bool punch(struct window *window, unsigned int at, unsigned int end)
 {
-	return !fallocate(window->finish->base_fd,
+	return !fallocate(window->home->base_fd,
 			  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (window->first + at) << DMR_BLOCK_SHIFT,
 			  bytes_of(window, at, end));
@@ -235,7 +235,7 @@ static void add_write(struct window *window, unsigned int at, unsigned int end)
 	job->offset = (window->first + at) << DMR_BLOCK_SHIFT;
 }
 
-/* Where zeros end that the base was told to have; @at, where it was not. */
+/* Punch the zeros at @at, if they are worth it: return where they end, or @at. */
 static unsigned int skip_zeros(struct window *window, unsigned int at)
 {
 	unsigned int end = at;
@@ -245,7 +245,7 @@ static unsigned int skip_zeros(struct window *window, unsigned int at)
 	return end - at >= PUNCH_BLOCKS && punch(window, at, end) ? end : at;
 }
 
-/* One write from @at on, which is not BASE; returns where it ends. */
+/* Add one write from @at on, which is not BASE; return where it ends. */
 static unsigned int take_write(struct window *window, unsigned int at)
 {
 	unsigned int end = at;
@@ -271,17 +271,17 @@ static int write_window(struct window *window)
 						      skip_zeros(window, at);
 		at = end > at ? end : take_write(window, at);
 	}
-	window->fd = window->finish->base_fd;
+	window->fd = window->home->base_fd;
 	window->how = pwritev;
 	r = run_jobs(window);
 	if (r)
-		window->finish->what = "cannot write the base";
+		window->home->what = "cannot write the base";
 	return r;
 }
 
 /* Windows */
 
-/* As much of @run as there is room for, and no more of it is left in @run. */
+/* Take as much of @run as there is room for, and leave the rest in @run. */
 static void take_run(struct window *window, struct rd_run *run)
 {
 	unsigned int at = run->first - window->first, i;
@@ -312,7 +312,7 @@ static bool next_run(struct window *window, struct rd_table_walk *walk,
 	return !window->lost;
 }
 
-/* A run that is not BASE, unless one is left. False at the end. */
+/* Step to a run that is not BASE, unless @run is one. False at the end. */
 static bool next_away(struct window *window, struct rd_table_walk *walk,
 		      struct rd_run *run)
 {
@@ -322,7 +322,7 @@ static bool next_away(struct window *window, struct rd_table_walk *walk,
 	return !window->lost;
 }
 
-/* From the first block on that is not BASE. */
+/* Fill the window from @run on, which is not BASE. */
 static void fill_window(struct window *window, struct rd_table_walk *walk,
 			struct rd_run *run)
 {
@@ -337,57 +337,57 @@ static void fill_window(struct window *window, struct rd_table_walk *walk,
 
 static int copy_windows(struct window *window)
 {
-	struct rd_copy_home *finish = window->finish;
+	struct rd_copy_home *home = window->home;
 	struct rd_run run = { .len = 0 };
 	struct rd_table_walk walk;
 	int r = 0;
 
-	rd_table_walk_init(&walk, finish->meta, 0, U64_MAX);
+	rd_table_walk_init(&walk, home->meta, 0, U64_MAX);
 	while (!r && next_away(window, &walk, &run)) {
 		fill_window(window, &walk, &run);
 		r = read_pieces(window);
 		if (!r)
 			r = write_window(window);
-		if (!r && finish->tell)
-			finish->tell(finish, window->done);
+		if (!r && home->progress)
+			home->progress(home, window->done);
 	}
 	if (!r && window->lost) {
-		finish->what = "cannot read the table again";
+		home->what = "cannot read the table again";
 		r = -EIO;
 	}
 	return r;
 }
 
-int rd_copy_home_copy(struct rd_copy_home *finish)
+int rd_copy_home_copy(struct rd_copy_home *home)
 {
 	struct window *window = calloc(1, sizeof(*window));
 	int r = -ENOMEM;
 
-	finish->what = "cannot begin";
+	home->what = "cannot begin";
 	if (window) {
-		window->finish = finish;
+		window->home = home;
 		window->data = rd_alloc_direct((size_t)WINDOW_BLOCKS << DMR_BLOCK_SHIFT);
 		if (window->data)
 			r = copy_windows(window);
 		free(window->data);
 		free(window);
 	}
-	if (!r && fsync(finish->base_fd)) {
-		finish->what = "cannot flush the base";
+	if (!r && fsync(home->base_fd)) {
+		home->what = "cannot flush the base";
 		r = -errno;
 	}
 	return r;
 }
 
-int rd_copy_home_seal(struct rd_copy_home *finish)
+int rd_copy_home_seal(struct rd_copy_home *home)
 {
-	struct dmr_super super = finish->meta->super;
+	struct dmr_super super = home->meta->super;
 
 	super.flags |= DMR_FLAG_LINEAR_OK;
 	/* There is nothing left to copy. */
 	super.flags &= ~DMR_FLAG_HYDRATE;
 	super.hydrate_mib = 0;
 	super.seq++;
-	finish->what = "cannot write the superblock";
-	return rd_meta_super_write(finish->meta_fd, &super);
+	home->what = "cannot write the superblock";
+	return rd_meta_super_write(home->meta_fd, &super);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Finish a roll-back that is half home, without the kernel: copy every block that
- * is not BASE to the base, make that stable, then say in the superblock that no
- * block is anywhere else.
+ * Copy home without the kernel: end a roll-back whose blocks are partly in the pool.
+ * Every block that is not BASE is copied to the base, the base is flushed, and then
+ * the superblock says that all blocks are BASE.
  *
- * Until then the table stands as it was, and what it calls BASE is not touched: so
- * whatever a crash leaves, beginning anew is right. The content of the volume is
- * the same before, in between and after, so the dirty bits stay.
+ * Until then the table stays as it is, and blocks that it calls BASE are not written.
+ * So after a crash at any moment the copy can begin anew. The content of the volume
+ * is the same before, meanwhile and afterwards, so the dirty bits stay.
  */
 #ifndef RD_COPY_HOME_H
 #define RD_COPY_HOME_H
@@ -20,32 +20,32 @@ struct rd_copy_home {
 	int pool_fd;
 	u64 pool_blocks;	/* that the pool has */
 
-	/* May be NULL: a run that cannot be copied. */
-	void (*bad)(struct rd_copy_home *finish, const struct rd_run *run);
-	/* May be NULL: how much is done of nr_pool + nr_zero. */
-	void (*tell)(struct rd_copy_home *finish, u64 done);
+	/* Called for each run that cannot be copied. May be NULL. */
+	void (*bad)(struct rd_copy_home *home, const struct rd_run *run);
+	/* Called with the number of blocks that are home, of nr_pool + nr_zero. May be NULL. */
+	void (*progress)(struct rd_copy_home *home, u64 done);
 
 	/* Filled by rd_copy_home_plan(): blocks */
 	u64 nr_pool;
 	u64 nr_zero;
 	u64 nr_damaged;
 	u64 nr_unreadable;
-	u64 nr_outside;		/* of the pool */
+	u64 nr_outside;		/* beyond the end of the pool */
 
-	/* What failed, where rd_copy_home_copy() or rd_copy_home_seal() did. */
+	/* After rd_copy_home_copy() or rd_copy_home_seal() failed: "cannot ..." */
 	const char *what;
 };
 
 /*
- * Look at all of the table and change nothing: 0, or what is wrong with it:
- * -EBADMSG (damaged), -EIO (unreadable) or -ERANGE (outside of the pool).
+ * Read the whole table and change nothing. Returns 0, or -EBADMSG (the table is damaged),
+ * -EIO (it is unreadable) or -ERANGE (it names blocks beyond the end of the pool).
  */
-int rd_copy_home_plan(struct rd_copy_home *finish);
+int rd_copy_home_plan(struct rd_copy_home *home);
 
-/* Bring the blocks home, and flush the base: 0 or -errno. */
-int rd_copy_home_copy(struct rd_copy_home *finish);
+/* Copy the blocks home, and flush the base: 0 or -errno. */
+int rd_copy_home_copy(struct rd_copy_home *home);
 
-/* After rd_copy_home_copy(): all is BASE. 0 or -errno. */
-int rd_copy_home_seal(struct rd_copy_home *finish);
+/* Record that all blocks are BASE, after rd_copy_home_copy(): 0 or -errno. */
+int rd_copy_home_seal(struct rd_copy_home *home);
 
 #endif

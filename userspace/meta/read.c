@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a target would make of a metadata device; see read.h. Each decision
- * names the kernel function that it repeats.
+ * Read a metadata device as a target does; see read.h. Each decision names the kernel
+ * function that it repeats.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/direct.h"
 #include "read.h"
 
-/* Two superblocks and a pair of bitmap blocks: dmr_meta_get(). */
+/* Two superblocks and a pair of bitmap blocks: see dmr_meta_get(). */
 #define MIN_BLOCKS	4
 
 /* Blocks from a file descriptor */
@@ -33,16 +33,16 @@ int rd_meta_open_path(const char *path, bool *ret_in_use)
 	struct stat st;
 	int fd;
 
-	/* Before the open, which may block on a fifo or set off a device. */
+	/* Look before the open, which may block on a fifo or trigger a device. */
 	if (stat(path, &st))
 		return -errno;
 	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
 		return -ENOTBLK;
-	/* The kernel writes past the page cache of the device: read past it. */
+	/* The kernel writes past the page cache of the device, so read past it, too. */
 	fd = rd_open_direct(path, O_RDONLY, 0);
 	if (fd < 0)
 		return fd;
-	/* Without O_CREAT, O_EXCL means something for block devices only. */
+	/* Without O_CREAT, O_EXCL has a meaning for block devices only. */
 	if (ret_in_use)
 		*ret_in_use = S_ISBLK(st.st_mode) && is_claimed(path);
 	return fd;
@@ -106,7 +106,7 @@ static int decide(struct rd_meta *meta, struct dmr_super_state *state)
 	return -ENOSPC;
 }
 
-/* check_belongs(), without what depends on the table line */
+/* See check_belongs(), except for the checks of the table line. */
 static const char *why_refused(const struct dmr_super *super)
 {
 	return super->flags & DMR_FLAG_INCOMPLETE ? "the remap table is incomplete" : NULL;
@@ -155,32 +155,32 @@ enum advice {
 
 static const char *const advices[] = {
 	[REPEAT_BATCH] =
-		"repeat the batch that was cut off",
+		"repeat the batch of changes that was cut off",
 	[UPGRADE] =
 		"use a later version of dm-revdedup and of this program; do not format the device",
 	[NOTHING] =
-		"nothing to do: a target formats it when it is first resumed, with every segment dirty",
+		"nothing to do: a target formats the device at its first resume, with every segment dirty",
 	[WRONG_DEVICE] =
-		"look whether this is the right device; to have it formatted, zero its first 4 KiB",
+		"check that this is the right device; to have it formatted, zero its first 4 KiB",
 	[RESTORE_OVERWRITTEN] =
-		"copy B at the end is good, something overwrote the beginning: restore the device from a copy, for its remap table says where blocks of the volume are",
+		"copy B at the end is good, something overwrote the beginning; restore the device from a backup: its remap table says where blocks of the volume are",
 	[ZERO_OVERWRITTEN] =
-		"copy B at the end is good, something overwrote the beginning: zero the first and the last 4 KiB to start afresh, with every segment dirty",
+		"copy B at the end is good, something overwrote the beginning; zero the first and the last 4 KiB to start afresh, with every segment dirty",
 	[RESTORE] =
-		"restore the device from a copy, for its remap table says where blocks of the volume are",
+		"restore the device from a backup: its remap table says where blocks of the volume are",
 	[ZERO] =
 		"zero the first and the last 4 KiB to start afresh, with every segment dirty",
 	[MORE_SPACE] =
-		"give it more space, or another device",
+		"use a larger device",
 	[GIVE_SIZE_BACK] =
-		"give it its size back (lvextend), or copy the whole image",
+		"extend it to its former size (lvextend), or copy the whole metadata image again",
 	[RESTORE_OR_ZERO] =
-		"restore it from a copy; if no block of the volume is remapped, zeroing the first and the last 4 KiB starts afresh, with every segment dirty",
+		"restore it from a backup; if no block of the volume is remapped, zero the first and the last 4 KiB to start afresh, with every segment dirty",
 	[LOOK_AT_DISK] =
-		"look for errors of the disk in the kernel's log, and copy the device to another one",
+		"look for disk errors in the kernel's log, and copy the device to another one",
 };
 
-/* A good copy says that the remap table was in use: it must not be zeroed. */
+/* True if a good copy says that the remap table is in use: it must not be zeroed. */
 static bool is_remapped(const struct rd_meta *meta)
 {
 	return (!meta->a.r && !(meta->a.super.flags & DMR_FLAG_LINEAR_OK)) ||
@@ -219,7 +219,7 @@ const char *rd_meta_advice(const struct rd_meta *meta)
 
 /* Bitmaps */
 
-static void only_first_bits(struct rd_meta_bits *bits)
+static void clear_rest(struct rd_meta_bits *bits)
 {
 	unsigned int i;
 
@@ -233,7 +233,7 @@ static void only_first_bits(struct rd_meta_bits *bits)
 	}
 }
 
-/* read_bits() */
+/* See read_bits(). */
 void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
 		       struct rd_meta_bits *bits)
 {
@@ -253,7 +253,7 @@ void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
 		bits->epoch = le64_to_cpu(disk.epoch);
 		bits->state = bits->epoch == epoch ? RD_BITS_GOOD : RD_BITS_OLDER;
 	} else {
-		/* Damaged, unless its own epoch reads it. */
+		/* The block is damaged, unless it is valid for the epoch that it names. */
 		u64 scratch[DMR_BITS_LONGS];
 
 		bits->epoch = le64_to_cpu(disk.epoch);
@@ -261,7 +261,7 @@ void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
 					      bits->epoch, &disk, scratch) ?
 			      RD_BITS_COMING : RD_BITS_DAMAGED;
 	}
-	only_first_bits(bits);
+	clear_rest(bits);
 }
 
 void rd_meta_walk_init(struct rd_meta_walk *walk, const struct rd_meta *meta,
@@ -285,7 +285,7 @@ static void walk_load(struct rd_meta_walk *walk, u64 group)
 	walk->loaded = group;
 }
 
-/* The first segment from walk->next on that is @dirty, or the end. */
+/* Step to the first segment from walk->next on that is @dirty, or to the end. */
 static u64 walk_find(struct rd_meta_walk *walk, bool dirty)
 {
 	while (walk->next < walk->meta->nr_segs) {
@@ -308,7 +308,7 @@ bool rd_meta_walk_next(struct rd_meta_walk *walk, struct dmr_range *range)
 
 	range->first = walk->next;
 	if (walk->set == RD_META_CURRENT && (meta->super.flags & DMR_FLAG_LOST)) {
-		/* load_meta(): with the lost mark every segment is dirty. */
+		/* See load_meta(): with the lost mark every segment is dirty. */
 		walk->next = meta->nr_segs;
 	} else {
 		range->first = walk_find(walk, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where the blocks of a volume are; see table_read.h. */
+/* Find where the blocks of a volume are; see table_read.h. */
 #include <string.h>
 #include <linux/kernel.h>
 
@@ -24,7 +24,7 @@ static void load(const struct rd_meta *meta, u64 block, struct rd_entries *to)
 	to->r = meta->source->read(meta->source->ctx, block, to->entries);
 }
 
-/* What the page says of one block, or that it cannot be read. */
+/* Look one block up in the page. A page that cannot be read is one run. */
 static void look_in_page(struct rd_table_walk *walk, struct rd_run *run)
 {
 	const struct rd_meta *meta = walk->meta;
@@ -42,7 +42,7 @@ static void look_in_page(struct rd_table_walk *walk, struct rd_run *run)
 		run->state = RD_RUN_DAMAGED;
 }
 
-/* What is known of @first at one look, to the end of its segment at most. */
+/* Fill @run from one entry for block @first, to the end of its segment at most. */
 static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
 {
 	const struct rd_meta *meta = walk->meta;
@@ -50,7 +50,7 @@ static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
 
 	*run = (struct rd_run){ .first = first, .len = left, .state = RD_RUN_KNOWN };
 	run->place.kind = DMR_BASE;
-	/* Words and pages mean nothing. */
+	/* Words and pages may hold anything. */
 	if (meta->super.flags & DMR_FLAG_LINEAR_OK)
 		return;
 	load(meta, dmr_word_block(seg), &walk->words);
@@ -69,7 +69,7 @@ static void look(struct rd_table_walk *walk, u64 first, struct rd_run *run)
 		run->place = dmr_entry_plus(run->place, first % DMR_SEG_BLOCKS);
 }
 
-static bool goes_on(const struct rd_run *run, const struct rd_run *more)
+static bool continues(const struct rd_run *run, const struct rd_run *more)
 {
 	if (run->state != more->state)
 		return false;
@@ -87,7 +87,7 @@ bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run)
 	look(walk, walk->next, run);
 	while (run->first + run->len < walk->end) {
 		look(walk, run->first + run->len, &more);
-		if (!goes_on(run, &more))
+		if (!continues(run, &more))
 			break;
 		run->len += more.len;
 	}

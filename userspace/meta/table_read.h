@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the blocks of a volume are, as its metadata say it: a walk over runs.
- * What cannot be known is a run, too.
+ * Find where the blocks of a volume are, as its metadata says: a walk over runs. Blocks
+ * whose location is unknown are runs, too.
  */
 #ifndef RD_TABLE_READ_H
 #define RD_TABLE_READ_H
@@ -18,14 +18,14 @@ struct rd_run {
 	u64 first;
 	u64 len;
 	enum rd_run_state state;
-	struct dmr_entry place;	/* of the first block, the others in a row; KNOWN */
-	u64 block;		/* of the metadata, where it says so */
+	struct dmr_entry place;	/* of the first block, the others follow; if KNOWN */
+	u64 block;		/* of the metadata, which says so */
 };
 
 /* A block of words or a page of entries. */
 struct rd_entries {
-	u64 block;		/* that was read last; 0: none */
-	int r;			/* of that read */
+	u64 block;		/* the one read last; 0: none */
+	int r;			/* the result of that read */
 	__le64 entries[DMR_SEG_BLOCKS];
 };
 
@@ -36,11 +36,11 @@ struct rd_table_walk {
 	struct rd_entries page;
 };
 
-/* Over @len blocks from @first on, as far as the volume goes. */
+/* Begin a walk over @len blocks from @first on, up to the end of the volume. */
 void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
 			u64 first, u64 len);
 
-/* The next run, as long as it can be: true. False at the end. */
+/* Step to the next run, as long as possible. False at the end. */
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writing of a metadata image with a remap table; see table_write.h. The layout is
- * that of kernel/format.h, and everything but the table is as format_meta() in
- * kernel/meta.c leaves it.
+ * Write a metadata device with a remap table; see table_write.h. The layout is that of
+ * kernel/format.h. Everything but the table is as format_meta() in kernel/meta.c
+ * leaves it.
  *
- * A group's bitmaps and words lie in a row, and so do its pages: the first are
- * written when the group is complete, the others as soon as there are enough.
+ * A group's bitmaps and words are adjacent, and so are its pages: the former are written
+ * when the group is complete, the latter as soon as there are enough.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 #define HEAD_BLOCKS	(DMR_STRIDE_BITS + DMR_GROUP_WORD_BLOCKS)
 #define PAGES_AT_ONCE	1024U
 /*
- * A page that no word names may hold anything, so it is cheaper to write over a
- * few than to begin anew behind them. Fewer than the head of a group.
+ * Write over a gap of this many pages rather than begin a new write behind it: a page
+ * that no word names may hold anything. Less than the head of a group.
  */
 #define PAGES_BETWEEN	16U
 
@@ -37,7 +37,7 @@ static int flush(struct rd_table_writer *table)
 	return fsync(table->fd) ? -errno : 0;
 }
 
-/* Superblocks. The head is free before the first group and after the last. */
+/* Superblocks. The buffer `head` is free before the first group and after the last. */
 
 static int clear_supers(struct rd_table_writer *table)
 {
@@ -62,7 +62,7 @@ static int write_super(struct rd_table_writer *table, u64 block)
 
 /* Groups */
 
-/* Epoch 0, in which all is dirty; and the same with nothing where the next goes. */
+/* Pack the bitmap of epoch 0, all dirty, and that of epoch 1, empty. */
 static void pack_bits(struct rd_table_writer *table, u64 group, u64 nr_segs)
 {
 	u64 bits[DMR_BITS_LONGS] = { 0 };
@@ -89,7 +89,7 @@ static int write_head(struct rd_table_writer *table, u64 group)
 	u64 first = group * DMR_GROUP_SEGS, seg = first + DMR_GROUP_SEGS;
 
 	if (seg > table->nr_segs) {
-		/* What is beyond the end is there when the volume grows. */
+		/* Words beyond the end are used when the volume grows. */
 		while (seg-- > table->nr_segs)
 			pack_word(table, seg, (struct dmr_entry){ .kind = DMR_BASE });
 		seg = table->nr_segs;
@@ -119,7 +119,7 @@ static int write_pages(struct rd_table_writer *table)
 	return nr ? write_blocks(table, table->pages, table->first_page, nr) : 0;
 }
 
-/* Where the page that is written to @block is to be packed. */
+/* Find the buffer for the page of block @block. */
 static int next_page(struct rd_table_writer *table, u64 block, __le64 **ret)
 {
 	u64 at = block - table->first_page;
@@ -219,7 +219,7 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super
 	memcpy(table->super.pool_uuid, super->pool_uuid, DMR_UUID_SIZE);
 	table->super.volume_sectors = super->volume_sectors;
 	table->super.meta_blocks = super->meta_blocks;
-	/* Until there is a block somewhere else. */
+	/* LINEAR_OK stands until a block is not BASE. */
 	table->super.flags = DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK |
 		(super->flags & DMR_FLAG_HYDRATE);
 	table->super.hydrate_mib = super->hydrate_mib;
@@ -263,7 +263,7 @@ int rd_table_end(struct rd_table_writer *table)
 	/* Blocks beyond the end of the volume, in its last segment, are BASE. */
 	int r = put_base_until(table, table->nr_segs * DMR_SEG_BLOCKS);
 
-	/* There is nothing to bring home. */
+	/* There is nothing to copy home. */
 	if (table->super.flags & DMR_FLAG_LINEAR_OK) {
 		table->super.flags &= ~DMR_FLAG_HYDRATE;
 		table->super.hydrate_mib = 0;

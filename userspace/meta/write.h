@@ -6,13 +6,13 @@
 #include "read.h"
 
 /*
- * Both copies, each flushed, as dmr_super_write() does it; super->seq is greater than
- * what is there. The copy with the greater number is the state, so one will do:
- * 0, or -errno where neither was written.
+ * Write both copies, each flushed, as dmr_super_write() does. super->seq is greater than
+ * that on the device. The copy with the greater number is the state, so one of the two
+ * is enough: returns 0, or -errno if neither was written.
  */
 int rd_meta_super_write(int fd, const struct dmr_super *super);
 
-/* Writes may have passed the target by: all segments will be dirty. 0 or -errno. */
+/* Record that tracking is lost, so that all segments will be dirty. 0 or -errno. */
 int rd_meta_mark_lost(int fd, const struct rd_meta *meta);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta check: print what userspace/meta/check.c finds. */
+/* revdedup-meta check: print the findings of meta/check.c. */
 #include <stdio.h>
 #include <linux/kernel.h>
 

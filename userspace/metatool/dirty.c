@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta dirty: the ranges that a target would call dirty. */
+/* revdedup-meta dirty: print the ranges that a target would call dirty. */
 #include <stdio.h>
 
 #include "metatool.h"
@@ -54,7 +54,7 @@ int rd_tool_dirty(struct rd_tool *tool)
 	if (tool->meta.r)
 		return rd_tool_refuse(tool);
 	if (tool->frozen && !(tool->meta.super.flags & DMR_FLAG_FROZEN)) {
-		fprintf(stderr, "revdedup-meta: '%s': no checkpoint waits, so there is no frozen set\n",
+		fprintf(stderr, "revdedup-meta: '%s': no checkpoint is pending, so there is no frozen set\n",
 			tool->path);
 		return EXIT_FAILED;
 	}

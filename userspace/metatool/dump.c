@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta dump: all that the device says, and what it comes to. */
+/* revdedup-meta dump: print everything on the device, and what a target would make of it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void field_hex(struct rd_tool *tool, const char *name, u32 value)
 	field_text(tool, name, text);
 }
 
-/* All zeros mean that nobody has told. */
+/* Print a UUID; all zeros: not known yet. */
 static void field_uuid(struct rd_tool *tool, const char *name, const u8 *uuid)
 {
 	char text[RD_UUID_TEXT];
@@ -126,7 +126,7 @@ static void dump_copy(struct rd_tool *tool, const struct dmr_super_copy *copy,
 
 /* Bitmaps */
 
-/* What the dump adds up. */
+/* Dirty segments, added up over the groups. */
 struct totals {
 	u64 current;
 	u64 frozen;
@@ -145,7 +145,7 @@ static const char *bits_state(const struct rd_meta_bits *bits)
 	return states[bits->state];
 }
 
-/* @role: what the block holds now, and NULL where it holds nothing. */
+/* @role: the set that the block holds now, or NULL for none. */
 static void dump_bits(struct rd_tool *tool, const struct rd_meta_bits *bits,
 		      const char *role)
 {
@@ -195,7 +195,7 @@ static void dump_group(struct rd_tool *tool, u64 group, struct totals *totals)
 		       bits.first + bits.nr_segs - 1);
 	}
 	dump_bits(tool, &bits, "current");
-	/* The other place is the epoch's before, or the next one's to come. */
+	/* The other bitmap is that of the epoch before, or free for the next one. */
 	rd_meta_read_bits(meta, group, frozen ? epoch - 1 : epoch + 1, &bits);
 	if (frozen)
 		totals->frozen += bits.nr_dirty;
@@ -206,7 +206,7 @@ static void dump_group(struct rd_tool *tool, u64 group, struct totals *totals)
 	}
 }
 
-/* What it comes to */
+/* The target */
 
 static const char *action(const struct rd_meta *meta)
 {
@@ -215,7 +215,7 @@ static const char *action(const struct rd_meta *meta)
 	return meta->r || meta->refused ? "refuse" : "load";
 }
 
-/* Blocks may be elsewhere than on the base. */
+/* Blocks may be elsewhere than on the base, so a target needs the pool. */
 static bool needs_pool(const struct rd_meta *meta)
 {
 	return !(meta->super.flags & DMR_FLAG_LINEAR_OK);
@@ -236,7 +236,7 @@ static void text_target(const struct rd_meta *meta, const struct totals *totals)
 	}
 	printf("a target would %s", action(meta));
 	if (!meta->r && !meta->refused)
-		printf(" it%s%s\n", super->compat_ro ? ", for reading only" : "",
+		printf(" it%s%s\n", super->compat_ro ? ", read-only" : "",
 		       needs_pool(meta) ? ", with the pool device" : "");
 	else
 		printf(" it: %s\n%s\n", meta->r ? meta->why : meta->refused,

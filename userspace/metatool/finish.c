@@ -1,44 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta finish: what is in the pool comes home; see userspace/meta/copy_home.c. */
+/* revdedup-meta finish: copy blocks from the pool to the base; see meta/copy_home.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <linux/kernel.h>
 
+#include "base/clock.h"
 #include "base/direct.h"
 #include "meta/copy_home.h"
 #include "metatool.h"
 
 #define MIB_BLOCKS	256
+#define PROGRESS_US	200000
 
 struct finish {
-	struct rd_copy_home finish;
+	struct rd_copy_home home;
 	struct rd_tool *tool;
 	const char *base;
 	const char *pool;
-	u64 told;		/* ms */
+	u64 told;		/* when progress was printed last, in us */
 };
 
 /* Progress */
 
-static u64 now_ms(void)
+static void print_progress(struct rd_copy_home *home, u64 done)
 {
-	struct timespec now;
+	struct finish *finish = (struct finish *)home;
+	u64 all = home->nr_pool + home->nr_zero, now = rd_now_us();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (u64)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void tell(struct rd_copy_home *base, u64 done)
-{
-	struct finish *finish = (struct finish *)base;
-	u64 all = base->nr_pool + base->nr_zero, now = now_ms();
-
-	if (now - finish->told < 200 && done < all)
+	if (now - finish->told < PROGRESS_US && done < all)
 		return;
 	finish->told = now;
 	fprintf(stderr, "\r\033[K%llu of %llu MiB, %llu %%%s", done / MIB_BLOCKS,
@@ -48,16 +41,16 @@ static void tell(struct rd_copy_home *base, u64 done)
 
 /* Refusals */
 
-static void bad(struct rd_copy_home *base, const struct rd_run *run)
+static void print_bad(struct rd_copy_home *home, const struct rd_run *run)
 {
 	char text[RD_PLACE_TEXT];
 
 	if (run->state != RD_RUN_KNOWN)
 		rd_tool_bad_run(run);
 	else
-		rd_tool_fail("blocks %llx,%llx,%s are outside of the pool, which has %llx blocks",
+		rd_tool_fail("blocks %llx,%llx,%s lie beyond the end of the pool, which has %llx blocks",
 			     run->first, run->len, rd_place_print(text, &run->place),
-			     base->pool_blocks);
+			     home->pool_blocks);
 }
 
 static int refuse_table(struct finish *finish, int r)
@@ -66,7 +59,7 @@ static int refuse_table(struct finish *finish, int r)
 	if (r == -EBADMSG)
 		return EXIT_DAMAGE;
 	if (r == -ERANGE)
-		rd_tool_fail("look whether '%s' is the right pool", finish->pool);
+		rd_tool_fail("check that '%s' is the right pool", finish->pool);
 	return EXIT_FAILED;
 }
 
@@ -77,12 +70,12 @@ static int refuse_state(struct rd_tool *tool)
 	if (meta->r)
 		return rd_tool_refuse(tool);
 	if (meta->super.flags & DMR_FLAG_INCOMPLETE) {
-		rd_tool_fail("'%s': %s: it is not known where all blocks are", tool->path,
+		rd_tool_fail("'%s': %s, so the location of some blocks is unknown", tool->path,
 			     meta->refused);
 		return EXIT_DAMAGE;
 	}
 	if (meta->super.compat_ro)
-		return rd_tool_fail("'%s' has features that can only be read (compat_ro %#x)",
+		return rd_tool_fail("'%s' has unknown features that allow reading only (compat_ro %#x)",
 				    tool->path, meta->super.compat_ro);
 	return EXIT_FINE;
 }
@@ -99,8 +92,8 @@ static bool is_same(int fd, int other)
 }
 
 /*
- * A pool that has a superblock says which one it is, see userspace/pool/data/area.h;
- * one that has none may be right as well.
+ * Compare the UUID in the pool's superblock, see pool/data/area.h, with the one in the
+ * metadata. A pool without a superblock may be the right one, too.
  */
 static bool is_other_pool(const struct finish *finish)
 {
@@ -110,7 +103,7 @@ static bool is_other_pool(const struct finish *finish)
 	u64 copy;
 
 	for (copy = 0; copy < 2; copy++) {
-		if (!rd_read_direct(finish->finish.pool_fd, block, sizeof(block),
+		if (!rd_read_direct(finish->home.pool_fd, block, sizeof(block),
 				    copy << 20) &&
 		    !memcmp(block, magic, sizeof(magic)))
 			return !dmr_is_zero(uuid, DMR_UUID_SIZE) &&
@@ -122,82 +115,96 @@ static bool is_other_pool(const struct finish *finish)
 static int check_devices(struct finish *finish)
 {
 	const struct dmr_super *super = &finish->tool->meta.super;
-	struct rd_copy_home *f = &finish->finish;
+	struct rd_copy_home *home = &finish->home;
 	u64 base_bytes, pool_bytes;
 	bool is_device;
 	int r;
 
-	if (is_same(f->pool_fd, f->base_fd) || is_same(f->pool_fd, f->meta_fd))
-		return rd_tool_fail("'%s' is not the pool only", finish->pool);
-	r = rd_size_of(f->base_fd, &base_bytes, &is_device);
+	if (is_same(home->pool_fd, home->base_fd) || is_same(home->pool_fd, home->meta_fd))
+		return rd_tool_fail("'%s' is given twice: as the pool, and as the base or the metadata",
+				    finish->pool);
+	r = rd_size_of(home->base_fd, &base_bytes, &is_device);
 	if (r)
 		return rd_tool_complain("read", finish->base, r);
-	r = rd_size_of(f->pool_fd, &pool_bytes, &is_device);
+	r = rd_size_of(home->pool_fd, &pool_bytes, &is_device);
 	if (r)
 		return rd_tool_complain("read", finish->pool, r);
 	if (base_bytes >> 9 < super->volume_sectors)
-		return rd_tool_fail("'%s' has %llu sectors, the volume %llu", finish->base,
-				    base_bytes >> 9, super->volume_sectors);
-	f->pool_blocks = pool_bytes >> DMR_BLOCK_SHIFT;
+		return rd_tool_fail("'%s' is too small: it has %llu sectors, the volume has %llu",
+				    finish->base, base_bytes >> 9, super->volume_sectors);
+	home->pool_blocks = pool_bytes >> DMR_BLOCK_SHIFT;
 	if (is_other_pool(finish))
-		return rd_tool_fail("'%s' is another pool than that of '%s'",
+		return rd_tool_fail("'%s' is not the pool of '%s'",
 				    finish->pool, finish->tool->path);
 	return EXIT_FINE;
 }
 
 /* Work */
 
-static bool is_agreed(struct finish *finish)
+/* Ask whether to write, unless --yes has answered it. */
+static bool ask(struct finish *finish)
 {
 	char answer[8];
 
 	if (finish->tool->yes)
 		return true;
 	fprintf(stderr, "Write %llu blocks of 4 KiB to '%s'? [y/N] ",
-		finish->finish.nr_pool + finish->finish.nr_zero, finish->base);
+		finish->home.nr_pool + finish->home.nr_zero, finish->base);
 	return fgets(answer, sizeof(answer), stdin) &&
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static void print_end(struct finish *finish, const char *did, bool linear_ok)
+static void print_end(struct finish *finish, bool linear_ok)
 {
+	const struct rd_copy_home *home = &finish->home;
 	struct rd_tool *tool = finish->tool;
 
 	if (!tool->json) {
-		printf("'%s': %s%llu blocks from '%s', %llu blocks of zeros\n", finish->base,
-		       did, finish->finish.nr_pool, finish->pool, finish->finish.nr_zero);
+		if (tool->dry_run && !linear_ok)
+			printf("'%s': would copy %llu blocks from '%s', and zero %llu blocks\n",
+			       finish->base, home->nr_pool, finish->pool, home->nr_zero);
+		else if (home->nr_pool + home->nr_zero)
+			printf("'%s': copied %llu blocks from '%s', and zeroed %llu blocks\n",
+			       finish->base, home->nr_pool, finish->pool, home->nr_zero);
+		else
+			printf("'%s': nothing to do, no block is anywhere else\n", finish->base);
 		return;
 	}
 	rd_tool_json_begin(tool);
 	rd_json_string(&tool->out, "base", finish->base);
 	rd_json_string(&tool->out, "pool_device", finish->pool);
-	rd_json_u64(&tool->out, "pool", finish->finish.nr_pool);
-	rd_json_u64(&tool->out, "zero", finish->finish.nr_zero);
+	rd_json_u64(&tool->out, "pool", finish->home.nr_pool);
+	rd_json_u64(&tool->out, "zero", finish->home.nr_zero);
 	rd_json_bool(&tool->out, "dry_run", tool->dry_run);
 	rd_json_bool(&tool->out, "linear_ok", linear_ok);
 	rd_tool_json_end(tool);
 }
 
-static int bring_home(struct finish *finish)
+static int refuse_copy(const char *what, int r)
 {
-	struct rd_copy_home *f = &finish->finish;
-	int r = rd_copy_home_plan(f);
+	rd_tool_fail("%s: %s", what, strerror(-r));
+	return rd_tool_fail("nothing is lost; repeat the command when the cause is mended");
+}
+
+static int copy_home(struct finish *finish)
+{
+	struct rd_copy_home *home = &finish->home;
+	int r = rd_copy_home_plan(home);
 
 	if (r)
 		return refuse_table(finish, r);
 	if (finish->tool->dry_run) {
-		print_end(finish, "would get ", false);
+		print_end(finish, false);
 		return EXIT_FINE;
 	}
-	if (!is_agreed(finish))
+	if (!ask(finish))
 		return rd_tool_fail("nothing was changed");
-	r = rd_copy_home_copy(f);
+	r = rd_copy_home_copy(home);
 	if (!r)
-		r = rd_copy_home_seal(f);
+		r = rd_copy_home_seal(home);
 	if (r)
-		return rd_tool_fail("%s: %s; nothing is lost, begin again when that is mended",
-				    f->what, strerror(-r));
-	print_end(finish, "got ", true);
+		return refuse_copy(home->what, r);
+	print_end(finish, true);
 	return EXIT_FINE;
 }
 
@@ -206,7 +213,7 @@ static int open_base(struct finish *finish)
 	int flags = finish->tool->dry_run ? O_RDONLY : O_RDWR;
 	int fd = rd_tool_open_alone(finish->base, flags);
 
-	/* Past the page cache go whole blocks only, on some disks. */
+	/* Some disks take only whole blocks past the page cache. */
 	if (fd >= 0 && finish->tool->meta.super.volume_sectors % DMR_BLOCK_SECTORS)
 		fcntl(fd, F_SETFL, 0);
 	return fd;
@@ -219,10 +226,10 @@ static int with_pool(struct finish *finish)
 
 	if (fd < 0)
 		return rd_tool_complain("open", finish->pool, fd);
-	finish->finish.pool_fd = fd;
+	finish->home.pool_fd = fd;
 	r = check_devices(finish);
 	if (!r)
-		r = bring_home(finish);
+		r = copy_home(finish);
 	close(fd);
 	return r;
 }
@@ -234,7 +241,7 @@ static int with_base(struct finish *finish)
 
 	if (fd < 0)
 		return rd_tool_complain("open", finish->base, fd);
-	finish->finish.base_fd = fd;
+	finish->home.base_fd = fd;
 	r = with_pool(finish);
 	close(fd);
 	return r;
@@ -243,7 +250,7 @@ static int with_base(struct finish *finish)
 static int with_meta(struct finish *finish)
 {
 	struct rd_tool *tool = finish->tool;
-	int r = rd_meta_source_fd(&tool->source, finish->finish.meta_fd);
+	int r = rd_meta_source_fd(&tool->source, finish->home.meta_fd);
 
 	if (r)
 		return rd_tool_complain("read", tool->path, r);
@@ -253,8 +260,8 @@ static int with_meta(struct finish *finish)
 		return r;
 	if (!(tool->meta.super.flags & DMR_FLAG_LINEAR_OK))
 		return with_base(finish);
-	/* Perhaps because somebody was here before. */
-	print_end(finish, "nothing to do: ", true);
+	/* An earlier run may have been killed after its last write. */
+	print_end(finish, true);
 	return EXIT_FINE;
 }
 
@@ -264,21 +271,21 @@ int rd_tool_finish(struct rd_tool *tool)
 		.tool = tool,
 		.base = tool->args[0],
 		.pool = tool->args[1],
-		.finish.meta = &tool->meta,
-		.finish.bad = bad,
+		.home.meta = &tool->meta,
+		.home.bad = print_bad,
 	};
 	int r;
 
 	if (!tool->yes && !tool->dry_run && !isatty(STDIN_FILENO))
-		return rd_tool_misused("'finish' writes to '%s': say --yes, or --dry-run",
+		return rd_tool_misused("'finish' writes to '%s' and cannot ask here: add --yes or --dry-run",
 				       finish.base);
 	if (isatty(STDERR_FILENO))
-		finish.finish.tell = tell;
-	finish.finish.meta_fd = rd_tool_open_alone(tool->path,
-						   tool->dry_run ? O_RDONLY : O_RDWR);
-	if (finish.finish.meta_fd < 0)
-		return rd_tool_complain("open", tool->path, finish.finish.meta_fd);
+		finish.home.progress = print_progress;
+	finish.home.meta_fd = rd_tool_open_alone(tool->path,
+						 tool->dry_run ? O_RDONLY : O_RDWR);
+	if (finish.home.meta_fd < 0)
+		return rd_tool_complain("open", tool->path, finish.home.meta_fd);
 	r = with_meta(&finish);
-	close(finish.finish.meta_fd);
+	close(finish.home.meta_fd);
 	return r;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta make: a new metadata device with the places that a text has. */
+/* revdedup-meta make: format a metadata device, with the places that a text lists. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "meta/table_write.h"
 #include "metatool.h"
 
-/* The text: not by getline(), which takes longer than all that follows. */
+/* The text. getline() would take longer than everything else here together. */
 
 #define TEXT_SIZE	(1 << 20)
 
@@ -27,7 +27,7 @@ struct text {
 	bool is_at_end;
 };
 
-/* More of it, behind what is left; room for a NUL remains. */
+/* Read more, behind the bytes that are left; room for a NUL remains. */
 static int read_more(struct text *text)
 {
 	size_t left = text->end - text->at;
@@ -56,7 +56,7 @@ static int read_more(struct text *text)
 	return 0;
 }
 
-/* 1, and the next line, which ends with a NUL at *@ret_end; 0 at the end; -errno. */
+/* Return 1 and the next line, which ends with a NUL at *@ret_end; 0 at the end; or -errno. */
 static int next_line(struct text *text, char **ret, char **ret_end)
 {
 	char *end = NULL;
@@ -89,12 +89,12 @@ static int refuse_line(const struct text *text, const char *what)
 
 static int refuse_range(const struct text *text, const struct dmr_range *range, int r)
 {
-	const char *what = "the places must ascend, and not overlap";
+	const char *what = "ranges must ascend and not overlap";
 
 	if (r == -ERANGE)
-		what = "beyond the end of the volume";
+		what = "the range ends beyond the end of the volume";
 	else if (r == -EOVERFLOW)
-		what = "there are no such pool blocks";
+		what = "no pool block has so large a number";
 	return rd_tool_fail("'%s', line %llu: %llx,%llx: %s", text->name, text->line_nr,
 			    range->first, range->len, what);
 }
@@ -102,7 +102,7 @@ static int refuse_range(const struct text *text, const struct dmr_range *range, 
 static int add_line(struct rd_tool *tool, struct text *text, struct rd_table_writer *table,
 		    const char *p, const char *end)
 {
-	/* What the limits are the table says, and what is wrong it tells apart. */
+	/* rd_table_add() knows the limits, and tells apart what is wrong. */
 	static const struct dmr_range_rules rules = {
 		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
 	};
@@ -136,7 +136,7 @@ static int add_lines(struct rd_tool *tool, struct text *text, struct rd_table_wr
 
 /* The device */
 
-/* NULL: not told, all zeros. */
+/* @text NULL: the UUID is not known yet, all zeros. */
 static bool parse_uuid(const char *text, u8 *uuid)
 {
 	return !text || rd_uuid_parse(uuid, text);
@@ -162,11 +162,12 @@ static int parse(struct rd_tool *tool, struct dmr_super *super)
 
 static int refuse_full(struct rd_tool *tool)
 {
-	return rd_tool_fail("'%s': %s; --force writes over it", tool->path,
-			    tool->meta.r ? tool->meta.why : "a metadata device already");
+	rd_tool_fail("'%s': %s", tool->path,
+		     tool->meta.r ? tool->meta.why : "it holds metadata already");
+	return rd_tool_fail("nothing was changed; --force overwrites it");
 }
 
-/* Is there room, and nothing there? An empty file gets the size that is needed. */
+/* Refuse a device that is too small or not empty. An empty file gets the size needed. */
 static int take_device(struct rd_tool *tool, int fd, struct dmr_super *super)
 {
 	u64 needed = dmr_meta_blocks_needed(dmr_nr_segs(super->volume_sectors),
@@ -178,7 +179,7 @@ static int take_device(struct rd_tool *tool, int fd, struct dmr_super *super)
 	if (!r && !bytes && !is_device) {
 		bytes = needed << DMR_BLOCK_SHIFT;
 		if (ftruncate(fd, bytes))
-			return rd_tool_complain("make room in", tool->path, -errno);
+			return rd_tool_complain("extend", tool->path, -errno);
 	}
 	if (!r)
 		r = rd_meta_source_fd(&tool->source, fd);
@@ -186,9 +187,9 @@ static int take_device(struct rd_tool *tool, int fd, struct dmr_super *super)
 		return rd_tool_complain("read", tool->path, r);
 	super->meta_blocks = bytes >> DMR_BLOCK_SHIFT;
 	if (super->meta_blocks < needed)
-		return rd_tool_fail("'%s' has %llu blocks of 4 KiB, a table of this volume needs %llu",
+		return rd_tool_fail("'%s' is too small: it has %llu blocks of 4 KiB, the table of this volume needs %llu",
 				    tool->path, super->meta_blocks, needed);
-	/* As a target would: only what it would format is empty. */
+	/* Empty is what a target would format. */
 	if (rd_meta_open(&tool->meta, &tool->source) != -ENODATA && !tool->force)
 		return refuse_full(tool);
 	return EXIT_FINE;
@@ -199,7 +200,7 @@ static void print_end(struct rd_tool *tool, const struct rd_table_writer *table)
 	bool linear_ok = table->super.flags & DMR_FLAG_LINEAR_OK;
 
 	if (!tool->json) {
-		printf("'%s': a table of %llu blocks, of which %llu are zeros, %llu in the pool; %llu pages\n",
+		printf("'%s': made a table of %llu blocks: %llu of zeros, %llu in the pool; %llu pages\n",
 		       tool->path, table->nr_blocks, table->nr_zero, table->nr_pool,
 		       table->nr_pages);
 		return;
@@ -243,7 +244,7 @@ static int make(struct rd_tool *tool, struct text *text, struct dmr_super *super
 	r = take_device(tool, fd, super);
 	if (!r)
 		r = write_table(tool, text, fd, super);
-	/* No file is better than one that a target would format. */
+	/* Leave no file that a target would format. */
 	if (r && is_new)
 		unlink(tool->path);
 	close(fd);
@@ -261,7 +262,7 @@ int rd_tool_make(struct rd_tool *tool)
 		return r;
 	r = rd_uuid_make(super.meta_uuid);
 	if (r)
-		return rd_tool_complain("make", "a UUID", r);
+		return rd_tool_fail("cannot make a UUID: %s", strerror(-r));
 	text.fd = is_stdin ? STDIN_FILENO : open(text.name, O_RDONLY | O_CLOEXEC);
 	if (text.fd < 0)
 		return rd_tool_complain("open", text.name, -errno);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the commands of revdedup-meta share. */
+/* The parts that the commands of revdedup-meta share. */
 #ifndef REVDEDUP_META_H
 #define REVDEDUP_META_H
 
@@ -15,10 +15,10 @@ enum {
 	EXIT_DAMAGE = 4,
 };
 
-/* A device that was opened, and how to print what is said of it. */
+/* The device at hand, and the options of the command line. */
 struct rd_tool {
 	const char *path;
-	char **args;		/* what follows it, up to a NULL */
+	char **args;		/* the arguments after it, up to a NULL */
 	bool in_use;
 	bool frozen;		/* --frozen */
 	bool json;		/* --json */
@@ -33,45 +33,45 @@ struct rd_tool {
 	struct rd_meta meta;
 };
 
-/* What a device that no target would load is worth in exit codes. */
+/* Return the exit code for the state of the device. */
 int rd_tool_exit(const struct rd_tool *tool);
 
-/* Say on stderr why there is no answer, and what to do next. */
+/* Print on stderr why there is no answer, and what to do next. Returns the exit code. */
 int rd_tool_refuse(const struct rd_tool *tool);
 
-/* The beginning that all JSON has in common. */
+/* Print the beginning that all JSON has in common, and the end. */
 void rd_tool_json_begin(struct rd_tool *tool);
 void rd_tool_json_end(struct rd_tool *tool);
 
-/* One line on stderr; returns the exit code that it is called for. */
+/* Print one line on stderr; return EXIT_FAILED or EXIT_USAGE. */
 __attribute__((format(printf, 1, 2)))
 int rd_tool_fail(const char *fmt, ...);
 __attribute__((format(printf, 1, 2)))
 int rd_tool_misused(const char *fmt, ...);
 
-/* "cannot @what '@path'", and why. */
+/* Print "cannot @what '@path'", and why; return EXIT_FAILED. */
 int rd_tool_complain(const char *what, const char *path, int r);
 
 /*
- * Open a device or an image that nobody else is to use as long as it is open:
- * what is mounted, claimed by a target or open here in another process is busy.
- * O_CREAT makes a file where there is nothing. Returns an fd or -errno.
+ * Open a device or a file for this process alone. -EBUSY: it is mounted, claimed by a
+ * target, or open by this function in another process. O_CREAT makes a file where there
+ * is none. Returns an fd or -errno.
  */
 int rd_tool_open_alone(const char *path, int flags);
 
-/* A line on stderr: blocks of the volume that nobody knows the place of. */
+/* Print on stderr that the location of these blocks of the volume is unknown. */
 void rd_tool_bad_run(const struct rd_run *run);
 
-/* A place as messages have it, b, z, p and a number in hex: in @text, or fixed. */
+/* Write a place as the messages of the target do: b, z, or p and a number in hex. */
 #define RD_PLACE_TEXT	24
 const char *rd_place_print(char text[RD_PLACE_TEXT], const struct dmr_entry *place);
 
-/* The commands: exit codes. */
+/* Run a command; return its exit code. */
 int rd_tool_dump(struct rd_tool *tool);
 int rd_tool_dirty(struct rd_tool *tool);
 int rd_tool_check(struct rd_tool *tool);
 int rd_tool_table(struct rd_tool *tool);
-/* These open what they write to themselves. */
+/* These open the device themselves, to write to it. */
 int rd_tool_make(struct rd_tool *tool);
 int rd_tool_finish(struct rd_tool *tool);
 

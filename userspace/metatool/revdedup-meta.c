@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * revdedup-meta: print and check a metadata device or an image of one, make one
- * with a table, and end what a table is for, without the kernel. See
+ * with a table, and copy blocks home, all without the kernel. See
  * Documentation/revdedup-meta.8.
  */
 #include <errno.h>
@@ -30,35 +30,35 @@ static const char help[] =
 "                     --sectors N make DEVICE FILE\n"
 "       revdedup-meta [--json] [--yes | --dry-run] finish DEVICE BASE POOL\n"
 "\n"
-"Print and check the metadata device of a revdedup volume, or an image of one.\n"
-"Only make and finish ever write.\n"
+"Print, check, make and retire the metadata device of a revdedup volume, or an image\n"
+"of one. Only make and finish write.\n"
 "\n"
-"  dump       everything it says, and what a target would make of it\n"
-"  dirty      the dirty segments: a range a line, first,len in hex, as the\n"
-"             target's messages have them\n"
+"  dump       print all fields, and what a target would do with the device\n"
+"  dirty      print the dirty segments, a range a line: first,len in hex, as in the\n"
+"             messages of the target\n"
 "  check      look for damage, and say what a target would do about it\n"
-"  table      where the blocks are: a range a line, first,len,place, the place\n"
-"             b (base), z (zeros) or p and a pool block; FIRST and COUNT in decimal\n"
-"  make       format DEVICE, every segment dirty, with the places that FILE (or -)\n"
-"             has, in the same form and ascending; the others are on the base\n"
-"  finish     copy every block that is not on BASE there, from POOL, so that a\n"
+"  table      print where the blocks are, a range a line: first,len,place; the place is\n"
+"             b (base), z (zeros) or p and a pool block. FIRST and COUNT are decimal\n"
+"  make       format DEVICE, with every segment dirty and the places that FILE (or -)\n"
+"             lists, in the same form, ascending; all other blocks are on the base\n"
+"  finish     copy every block that is not on BASE from POOL to BASE, so that a\n"
 "             linear device over BASE is the volume\n"
 "\n"
-"  --frozen   of dirty: the frozen set of the checkpoint that waits, instead\n"
-"             of the current one\n"
-"  --sectors N         of make: the size of the volume, in 512 bytes\n"
-"  --volume-uuid UUID  of make: what the table line of the target will say\n"
-"  --pool-uuid UUID    the same\n"
-"  --force    of make: over whatever DEVICE has\n"
-"  --yes      of finish: do not ask\n"
-"  --dry-run  of finish: look at everything, write nothing\n"
+"  --frozen   for dirty: print the frozen set of the pending checkpoint instead of\n"
+"             the current set\n"
+"  --sectors N         for make: the size of the volume in sectors of 512 bytes\n"
+"  --volume-uuid UUID  for make: the UUID that the target's table line will name\n"
+"  --pool-uuid UUID    the same for the pool\n"
+"  --force    for make: overwrite DEVICE, whatever it holds\n"
+"  --yes      for finish: do not ask\n"
+"  --dry-run  for finish: read everything, write nothing\n"
 "  --json     print JSON\n"
 "  --help     print this\n"
 "  --version  print the version\n"
 "\n"
 "Exit: 0 fine, 1 failed, 2 wrong usage, 4 the metadata is damaged.\n";
 
-/* Bits, and no characters, which getopt's own answers are. */
+/* Bits, which do not collide with the characters that getopt_long() returns. */
 enum {
 	OPT_FROZEN = 1 << 8,
 	OPT_JSON = 1 << 9,
@@ -74,7 +74,7 @@ static const struct command {
 	const char *name;
 	int (*run)(struct rd_tool *tool);
 	bool writes;
-	unsigned int options;	/* that it takes beside --json */
+	unsigned int options;	/* it takes these, and --json */
 	int min_args, max_args;
 	const char *needs;
 } commands[] = {
@@ -159,7 +159,7 @@ int rd_tool_open_alone(const char *path, int flags)
 	struct stat st = { .st_mode = S_IFREG };
 	int fd;
 
-	/* Before the open, which may block on a fifo or set off a device. */
+	/* Look before the open, which may block on a fifo or trigger a device. */
 	if (stat(path, &st) && (errno != ENOENT || !(flags & O_CREAT)))
 		return -errno;
 	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
@@ -190,7 +190,7 @@ static int run_on(int (*command)(struct rd_tool *tool), struct rd_tool *tool, in
 		return rd_tool_complain("read", tool->path, r);
 	if (tool->in_use)
 		fprintf(stderr,
-			"revdedup-meta: warning: '%s' is in use, and what it says may be changing; ask the target (dmsetup message) instead\n",
+			"revdedup-meta: warning: '%s' is in use, and its content may be changing; ask the target instead (dmsetup message)\n",
 			tool->path);
 	rd_meta_open(&tool->meta, &tool->source);
 	return command(tool);
@@ -212,7 +212,7 @@ static int run(const struct command *command, struct rd_tool *tool)
 {
 	int r = command->writes ? command->run(tool) : run_read(command->run, tool);
 
-	/* An answer that did not arrive is none. */
+	/* An answer that cannot be written is a failure. */
 	if (fflush(stdout) || ferror(stdout))
 		return rd_tool_complain("write to", "stdout", -errno);
 	return r;
@@ -247,7 +247,7 @@ static int parse_command(char **args, int nr_args, unsigned int given,
 	const struct command *command = commands;
 
 	if (!nr_args)
-		return rd_tool_misused("which command?");
+		return rd_tool_misused("no command given");
 	while (strcmp(args[0], command->name))
 		if (++command == commands + ARRAY_SIZE(commands))
 			return rd_tool_misused("there is no command '%s'", args[0]);
@@ -258,9 +258,7 @@ static int parse_command(char **args, int nr_args, unsigned int given,
 	if (nr_args - 1 < command->min_args)
 		return rd_tool_misused("'%s' needs %s", args[0], command->needs);
 	if (nr_args - 1 > command->max_args)
-		return rd_tool_misused(command->max_args == 1 ?
-				       "one device only, not '%s' too" :
-				       "what is '%s' for?", args[command->max_args + 1]);
+		return rd_tool_misused("unexpected argument '%s'", args[command->max_args + 1]);
 	tool->path = args[1];
 	tool->args = args + 2;
 	return run(command, tool);
@@ -274,7 +272,7 @@ static int print(const char *text)
 	return EXIT_FINE;
 }
 
-/* What follows the option. */
+/* Keep the argument of @option. */
 static void take_option(struct rd_tool *tool, int option)
 {
 	switch (option) {

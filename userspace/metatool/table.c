@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedup-meta table: where the blocks of the volume are. */
+/* revdedup-meta table: print where the blocks of the volume are. */
 #include <stdio.h>
 #include <linux/kernel.h>
 
@@ -25,7 +25,7 @@ static void count(struct totals *totals, const struct rd_run *run)
 void rd_tool_bad_run(const struct rd_run *run)
 {
 	fprintf(stderr,
-		"revdedup-meta: where blocks %llx,%llx are is not known: block %llu of the metadata %s\n",
+		"revdedup-meta: the location of blocks %llx,%llx is unknown: block %llu of the metadata %s\n",
 		run->first, run->len, run->block,
 		run->state == RD_RUN_DAMAGED ? "is damaged" : "cannot be read");
 }
@@ -79,13 +79,13 @@ static void end(struct rd_tool *tool, const struct totals *totals)
 	rd_tool_json_end(tool);
 }
 
-/* What is left out is the whole volume, or the rest of it. */
+/* Parse the two arguments; without them it is the whole volume, or the rest of it. */
 static int parse(struct rd_tool *tool, u64 *first, u64 *count)
 {
 	*first = 0;
 	*count = U64_MAX;
 	if (tool->args[0] && dmr_parse_u64(tool->args[0], first))
-		return rd_tool_misused("not a number of a block: '%s'", tool->args[0]);
+		return rd_tool_misused("not a block number: '%s'", tool->args[0]);
 	if (tool->args[0] && tool->args[1] && dmr_parse_u64(tool->args[1], count))
 		return rd_tool_misused("not a number of blocks: '%s'", tool->args[1]);
 	return EXIT_FINE;
@@ -105,8 +105,8 @@ int rd_tool_table(struct rd_tool *tool)
 		return rd_tool_refuse(tool);
 	nr_blocks = dmr_nr_blocks(tool->meta.super.volume_sectors);
 	if (first >= nr_blocks)
-		return rd_tool_fail("the volume has %llu blocks, and no block %llu",
-				    nr_blocks, first);
+		return rd_tool_fail("block %llu does not exist: the volume has %llu blocks",
+				    first, nr_blocks);
 	begin(tool, nr_blocks);
 	rd_table_walk_init(&walk, &tool->meta, first, nr);
 	while (rd_table_walk_next(&walk, &run)) {
