@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The data area: where things are in it, its superblock, plain reads and writes. */
+/* The data area: its layout, its superblock, plain reads and writes; see area.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/crc32c.h>
@@ -61,7 +61,7 @@ bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot)
 	nr = (offset - FIRST_GROUP) % GROUP_SIZE / RD_SEG_SIZE;
 	*ret_frame = group * RD_GROUP_FRAMES + nr - 1;
 	*ret_slot = offset % RD_SEG_SIZE / RD_BLOCK_SIZE;
-	/* The first is of fingerprints. */
+	/* The first frame of a group has the fingerprints. */
 	return nr;
 }
 
@@ -120,7 +120,7 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 	super->seq = le64_to_cpu(disk.seq);
 	super->journal_id = le64_to_cpu(disk.journal_id);
 	super->journal_frame = le64_to_cpu(disk.journal_frame);
-	/* The arithmetic above must not run over. */
+	/* Larger numbers would overflow in rd_frame_offset(). */
 	if (super->nr_frames > 1ULL << 40 || super->journal_frame >= super->nr_frames)
 		return -EBADMSG;
 	return 0;
@@ -192,7 +192,7 @@ int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 		return r;
 	rd_trace_punch(area->fd, offset, len);
 	if (area->is_device) {
-		/* A favour to thin volumes and SSDs: nothing relies on it, if it fails or not. */
+		/* A favour to thin volumes and SSDs, on which nothing relies: it may fail. */
 		(void)!ioctl(area->fd, BLKDISCARD, range);
 		return 0;
 	}
@@ -258,7 +258,7 @@ static bool is_nothing(int r)
 	return r == -ENODATA || r == -EMEDIUMTYPE;
 }
 
-/* @a, @b: what rd_pool_super_unpack() made of the copies when it returned @ra and @rb. */
+/* Report why neither copy is good. @ra, @rb: results of rd_pool_super_unpack(). */
 static int refuse_supers(const char *path, const struct rd_pool_super *a, int ra,
 			 const struct rd_pool_super *b, int rb)
 {
@@ -267,11 +267,11 @@ static int refuse_supers(const char *path, const struct rd_pool_super *a, int ra
 				     RD_POOL_FORMAT);
 	if (is_nothing(ra) && is_nothing(rb)) {
 		rd_err(0, "'%s' is not the data area of a pool", path);
-		rd_hint("if it was, 'revdedupctl repair --force' makes its superblocks from the catalog");
+		rd_remedy(RD_REMEDY_REBUILD_SUPERS, NULL, "its superblocks may have been overwritten");
 		return ra;
 	}
 	rd_err(-EUCLEAN, "both superblocks of '%s' are unreadable", path);
-	rd_hint("'revdedupctl repair --force' makes them from the catalog");
+	rd_remedy(RD_REMEDY_REBUILD_SUPERS, NULL, NULL);
 	return -EUCLEAN;
 }
 
@@ -319,11 +319,11 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 	if (!r)
 		r = choose_super(area, path);
 	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
-		rd_warn("'%s' is cut off: it has %llu bytes, and its last frame ends at %llu",
+		rd_warn("'%s' is cut off: it has %llu bytes, but its last frame ends at %llu",
 			path, (unsigned long long)area->bytes,
 			(unsigned long long)rd_frame_offset(area->super.nr_frames - 1) +
 			RD_SEG_SIZE);
-		rd_hint("'scrub' says what is lost");
+		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 	}
 	if (r)
 		rd_area_close(area);
@@ -385,13 +385,13 @@ int rd_area_has_super(int fd, bool both)
 	int r;
 
 	r = rd_read_direct(fd, block, sizeof(block), COPY_A);
-	/* Behind something else it would be that of the first partition. */
+	/* Behind other content it would belong to the first partition. */
 	if (!r && both && rd_pool_super_unpack(&super, block) == -ENODATA)
 		r = rd_read_direct(fd, block, sizeof(block), COPY_B);
 	return r ? r : !is_nothing(rd_pool_super_unpack(&super, block));
 }
 
-/* A new logical volume has zeros at its beginning, and then what was there before. */
+/* LVM zeros only the beginning of a new logical volume, so look at the first block alone. */
 static int has_content(const struct rd_area *area)
 {
 	u8 block[RD_BLOCK_SIZE];
@@ -414,12 +414,12 @@ static int check_is_empty(const struct rd_area *area, const char *path)
 		return 0;
 	rd_err(0, is_pool ? "'%s' is the data area of a pool already" : "'%s' is not empty",
 	       path);
-	rd_hint("nothing was changed; --force uses it all the same, and what is there is lost");
+	rd_remedy(RD_REMEDY_OVERWRITE, NULL, "nothing was changed");
 	return -EEXIST;
 }
 
-/* Nothing of what was there before may be seen: a file has holes to be zeros. */
-static int clear(const struct rd_area *area, const char *path)
+/* Clear the first frame of a device, and all of a file, so that no old content is seen. */
+static int clear_area(const struct rd_area *area, const char *path)
 {
 	int r = 0;
 
@@ -432,9 +432,9 @@ static int clear(const struct rd_area *area, const char *path)
 
 static int too_small(const char *path, bool is_device)
 {
-	rd_err(0, "'%s' is too small: at least 40 MiB are needed", path);
+	rd_err(0, "'%s' is too small: a pool needs at least 40 MiB", path);
 	if (!is_device)
-		rd_hint("--size gives a new or empty file its size");
+		rd_remedy(RD_REMEDY_NAME_SIZE, NULL, NULL);
 	return -EINVAL;
 }
 
@@ -446,7 +446,7 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 
 	area.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (area.fd < 0)
-		return rd_err(-errno, "cannot make '%s'", path);
+		return rd_err(-errno, "cannot create '%s'", path);
 	r = rd_size_of(area.fd, &area.bytes, &area.is_device);
 	if (r)
 		rd_err(r, "cannot use '%s'", path);
@@ -457,7 +457,7 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	if (!r && rd_frames_in(area.bytes) < 16)
 		r = too_small(path, area.is_device);
 	if (!r)
-		r = clear(&area, path);
+		r = clear_area(&area, path);
 	if (!r) {
 		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
 		area.super.nr_frames = rd_frames_in(area.bytes);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tell rotten blocks from rotten fingerprints. */
+/* Tell rotten blocks from rotten fingerprints; see blame.h. */
 #include "blame.h"
 
-/* So many that differ are tried in every combination: 2 ^ 12 hashes of 8 KiB. */
+/* Up to this many differences are tried in every combination: 2 ^ 12 hashes of 8 KiB. */
 #define MAX_TRIED	12
 
-/* What a disk loses at once of the fingerprints. */
+/* A disk loses a block of fingerprints at once. */
 #define FPS_IN_BLOCK	(RD_BLOCK_SIZE / sizeof(struct rd_fp))
 
 struct blame {
@@ -31,7 +31,7 @@ static void choose(struct blame *blame, unsigned int nr, bool found)
 	blame->truth[block] = found ? blame->found[block] : blame->stored[block];
 }
 
-/* In every combination: a bit of @bits says that a block is right. */
+/* Try every combination: a bit of `bits` says that a block is right. */
 static bool try_all(struct blame *blame)
 {
 	unsigned int i, bits;
@@ -47,13 +47,13 @@ static bool try_all(struct blame *blame)
 	return false;
 }
 
-/* The block of fingerprints that has the one of block @block. */
+/* Find the block of fingerprints that has that of block @block. */
 static u64 fps_block_of(const struct blame *blame, unsigned int block)
 {
 	return blame->map->at[block] / FPS_IN_BLOCK;
 }
 
-/* Of @first to the last: are all fingerprints in one block lost, and these only? */
+/* Try whether exactly the fingerprints in block @fps_block are lost. */
 static bool try_fps_block(struct blame *blame, u64 fps_block)
 {
 	unsigned int i;
@@ -113,9 +113,9 @@ static void blame_unproven(const struct blame *blame, struct rd_blame *ret)
 
 	ret->is_map_wrong = true;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		bool is_here = rd_place_kind(blame->map->at[i]) == RD_OWN;
+		bool is_own = rd_place_kind(blame->map->at[i]) == RD_OWN;
 
-		ret->bad[i] = is_here && !rd_fp_agrees(&blame->stored[i], &blame->found[i]) ?
+		ret->bad[i] = is_own && !rd_fp_agrees(&blame->stored[i], &blame->found[i]) ?
 			is_bad : 0;
 		ret->is_map_wrong &= !ret->bad[i];
 	}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fingerprints by OpenSSL, and by lanes.c where that is faster. A context is made
- * once for each thread: making one for each block would cost as much as hashing a
- * tenth of it.
+ * Fingerprints by OpenSSL, and by lanes.c where that is faster; see fp.h. A thread makes
+ * its context once: one for each block would cost a tenth of the time of its hash.
  */
 #include <stdlib.h>
 #include <openssl/evp.h>
@@ -45,13 +44,13 @@ bool rd_is_zero(const void *data, size_t len)
 {
 	const u8 *byte = data;
 
-	/* Most that is not zero says so at once; the rest is memcmp's speed. */
+	/* Most blocks that are not zero differ at one end; memcmp() is fast for the rest. */
 	return !byte[0] && !byte[len - 1] && !memcmp(byte, byte + 1, len - 1);
 }
 
 /*
- * SHA-256 of memory cannot fail in a library that gave us the algorithm. If it
- * did, going on would store content under a wrong name.
+ * Abort on an error, which a library that has the algorithm does not return for memory:
+ * to continue would store content under a wrong name.
  */
 static void sha256(struct rd_hasher *hasher, const void *data, size_t len, u8 ret[32])
 {
@@ -93,7 +92,7 @@ static void hash_waiting(struct rd_hasher *hasher, struct waiting *waiting)
 
 	if (!waiting->nr)
 		return;
-	/* What no block is there for does one again, for nothing. */
+	/* Lanes without a block hash the first one again, for nothing. */
 	for (i = waiting->nr; i < hasher->lanes; i++)
 		waiting->blocks[i] = waiting->blocks[0];
 	rd_lanes_sha256(waiting->blocks, digests);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SHA-256 (FIPS 180-4) of several messages of a block each, in the lanes of
- * vectors. Word t of all messages is one vector, and the rounds are those of the
- * standard, with vectors for words. The compiler makes it for two instruction
- * sets from lanes_sha256.h.
+ * SHA-256 (FIPS 180-4) of several messages of one block each, in the lanes of vectors;
+ * see lanes.h. Word t of all messages is one vector. The rounds are those of the
+ * standard, with vectors for words. lanes_sha256.h is compiled for two instruction sets.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -2,10 +2,11 @@
 /*
  * SHA-256 of many blocks at once, a block in each lane of the vector registers.
  *
- * OpenSSL hashes one message at a time, and without the SHA instructions of
- * newer processors that is 0.4 GB/s a core: less than disks give. Blocks do not
- * depend on each other, so 16 of them go through AVX-512 together, or 8 through
- * AVX2. Where the SHA instructions are there, or none of these, OpenSSL does it.
+ * OpenSSL hashes one message at a time. Without the SHA instructions of newer
+ * processors that is 0.4 GB/s a core, less than disks deliver. Blocks do not depend on
+ * each other, so AVX-512 hashes 16 of them together, and AVX2 hashes 8. OpenSSL does it
+ * on processors with the SHA instructions, or with neither of these. Written by hand,
+ * because no library that Debian packages hashes several messages at once.
  */
 #ifndef RD_LANES_H
 #define RD_LANES_H
@@ -14,10 +15,10 @@
 
 #define RD_LANES_MAX	16
 
-/* How many blocks go together; 0: this processor is no good for it. */
+/* Return how many blocks are hashed together; 0: OpenSSL is faster on this processor. */
 unsigned int rd_lanes(void);
 
-/* Of rd_lanes() blocks. @digests: as SHA-256 writes them. */
+/* Hash rd_lanes() blocks. @digests: in the byte order of SHA-256. */
 void rd_lanes_sha256(const void *const blocks[RD_LANES_MAX], u8 digests[RD_LANES_MAX][32]);
 
 #endif

@@ -5,7 +5,7 @@ typedef u32 NAME(vec) __attribute__((vector_size(LANES * 4)));
 
 #define ROTATE(x, n)	((x) >> (n) | (x) << (32 - (n)))
 
-/* Word t of the chunk at @offset of each block, for all t. */
+/* Load the 16 words of the chunk at @offset of each block. */
 TARGET static inline void NAME(load)(const void *const blocks[], size_t offset,
 				     NAME(vec) words[16])
 {

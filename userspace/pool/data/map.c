@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pack and unpack recipes' maps. Pure: no I/O, no memory, no messages. */
+/* Pack and unpack the maps of recipes; see map.h. Pure: no I/O, no memory, no messages. */
 #include <errno.h>
 
 #include "base/varint.h"
@@ -7,14 +7,14 @@
 
 enum run_kind {
 	RUN_ZERO,
+	RUN_IN_PLACE,	/* OWN, in the slot of the same number */
 	RUN_OWN,
-	RUN_HERE,
-	RUN_AT,
+	RUN_REF,
 };
 
 #define RUN_LONG	63
 
-/* So that no sum runs over. */
+/* So that no sum overflows. */
 #define VARINT_BITS	63
 
 static enum run_kind run_kind_of(rd_place place, unsigned int block, u64 frame)
@@ -22,15 +22,15 @@ static enum run_kind run_kind_of(rd_place place, unsigned int block, u64 frame)
 	switch (rd_place_kind(place)) {
 	case RD_OWN:
 		return rd_place_id(place) == frame && rd_place_slot(place) == block ?
-			RUN_OWN : RUN_HERE;
+			RUN_IN_PLACE : RUN_OWN;
 	case RD_REF:
-		return RUN_AT;
+		return RUN_REF;
 	default:
 		return RUN_ZERO;
 	}
 }
 
-/* How many blocks from @first on make one run. */
+/* Count the blocks from @first on that make one run. */
 static unsigned int run_length(const struct rd_map *map, unsigned int first, u64 frame)
 {
 	enum run_kind kind = run_kind_of(map->at[first], first, frame);
@@ -41,7 +41,7 @@ static unsigned int run_length(const struct rd_map *map, unsigned int first, u64
 			break;
 		if (kind == RUN_ZERO)
 			continue;
-		/* The next slot, and not one of the next frame or recipe. */
+		/* The next slot must be in the same frame or recipe. */
 		if (map->at[i] != map->at[i - 1] + 1 || !rd_place_slot(map->at[i]))
 			break;
 	}
@@ -63,11 +63,11 @@ size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob)
 		*to++ = kind << 6 | (len - 1 < RUN_LONG ? len - 1 : RUN_LONG);
 		if (len - 1 >= RUN_LONG)
 			to = rd_put_varint(to, len - 1 - RUN_LONG);
-		if (kind == RUN_HERE) {
+		if (kind == RUN_OWN) {
 			to = rd_put_varint(to, rd_zigzag((i64)(id - last_frame)));
 			to = rd_put_varint(to, slot);
 			last_frame = id;
-		} else if (kind == RUN_AT) {
+		} else if (kind == RUN_REF) {
 			to = rd_put_varint(to, rd_zigzag((i64)(id - last_recipe)));
 			to = rd_put_varint(to, rd_zigzag((i64)slot - (i64)i));
 			last_recipe = id;
@@ -107,16 +107,16 @@ int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 		case RUN_ZERO:
 			step = 0;
 			break;
-		case RUN_OWN:
+		case RUN_IN_PLACE:
 			slot = block;
 			place = rd_place_make(RD_OWN, frame, block);
 			break;
-		case RUN_HERE:
+		case RUN_OWN:
 			get_id(&reader, &last_frame);
 			slot = rd_get_varint(&reader, VARINT_BITS);
 			place = rd_place_make(RD_OWN, last_frame, slot % RD_SEG_BLOCKS);
 			break;
-		case RUN_AT:
+		case RUN_REF:
 			get_id(&reader, &last_recipe);
 			slot = block + (u64)rd_unzigzag(rd_get_varint(&reader, VARINT_BITS));
 			place = rd_place_make(RD_REF, last_recipe, slot % RD_SEG_BLOCKS);

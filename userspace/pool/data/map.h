@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The map of a recipe: where each of the 512 blocks of a segment is.
+ * The map of a recipe: the place of each of the 512 blocks of a segment.
  *
- *	ZERO	it is zeros, and nowhere
+ *	ZERO	the block is zeros, and stored nowhere
  *	OWN	in slot @slot of frame @id of the data area
- *	REF	where block @slot of recipe @id is
+ *	REF	in the place of block @slot of recipe @id
  *
- * As a blob of the catalog it is a list of runs, so that it is as short as its
- * content is simple. A run begins with a byte: its kind in the upper two bits,
- * its length - 1 in the lower six; 63 there means that the length - 64 follows
- * as a varint. Then, by kind:
+ * As a blob in the catalog a map is a list of runs, so the simpler it is, the shorter. A
+ * run begins with a byte: its kind in the upper two bits, its length - 1 in the
+ * lower six; 63 there means that the length - 64 follows as a varint. Then, by kind:
  *
  *	0  ZERO
  *	1  OWN  in the recipe's own frame, in the slot of the same number
@@ -18,7 +17,7 @@
  *	3  REF  zigzag varint of recipe - last recipe, zigzag varint of the
  *		 first slot - the first block's number; slots in a row
  *
- * "last" is that of the last run of the same kind, and at first the recipe's
+ * "last" is the one of the last run of the same kind, and at first the recipe's
  * own frame (2) or own number (3). A varint has 7 bits a byte, low ones first;
  * the upper bit says that more follow. The runs have 512 blocks together, and
  * nothing follows them.
@@ -64,13 +63,13 @@ struct rd_map {
 	rd_place at[RD_SEG_BLOCKS];
 };
 
-/* No map needs more, however wild. */
+/* No map needs more bytes. */
 #define RD_MAP_MAX	(RD_SEG_BLOCKS * 12)
 
-/* Returns the length of the blob in @blob, which has RD_MAP_MAX bytes. */
+/* Pack @map into @blob, which has RD_MAP_MAX bytes; return the length used. */
 size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob);
 
-/* 0, or -EBADMSG: that is not a map. */
+/* Unpack @blob: 0, or -EBADMSG: it is not a map. */
 int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 		  size_t len);
 

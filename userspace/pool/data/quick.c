@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Quick sums by libxxhash: XXH64, which is quick without vector registers too. */
+/* Quick sums by libxxhash: XXH64, which is quick without vector registers, too. */
 #include <xxhash.h>
 
 #include "fp.h"
@@ -11,7 +11,7 @@ u64 rd_quick_sum(const void *data, unsigned int first, unsigned int nr)
 	unsigned int slot;
 	u64 sum = 0;
 
-	/* The slot is in it: two blocks that change places are a change. */
+	/* The slot is the seed: two blocks that swap places are a change. */
 	for (slot = first; slot < first + nr; slot++, block += RD_BLOCK_SIZE)
 		if (!rd_is_zero(block, RD_BLOCK_SIZE))
 			sum += XXH64(block, RD_BLOCK_SIZE, slot);

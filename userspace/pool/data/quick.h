@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Quick sums: 64 bits that tell an accident, in a hundredth of the time that a
- * fingerprint takes. Content of which a sum says that it did not change is taken to
- * be what it was only where nobody has a reason to forge it: in what is audited, of
- * which its tracker says so too. See snapshot.c.
+ * Quick sums: 64 bits that reveal an accident, in a hundredth of the time of a
+ * fingerprint. An equal sum counts as equal content only where no one gains by a forgery:
+ * in an audit of segments that their tracker calls clean, too.
  */
 #ifndef RD_QUICK_H
 #define RD_QUICK_H
@@ -11,8 +10,8 @@
 #include "base/units.h"
 
 /*
- * The part that @nr blocks of a segment have in its sum, from slot @first on. The sum
- * is that of all parts, and blocks of zeros have none: so a hole needs no look.
+ * Compute the part of @nr blocks, from slot @first on, in the sum of their segment. The
+ * sum adds up all parts. Blocks of zeros add nothing, so holes need not be read.
  */
 u64 rd_quick_sum(const void *data, unsigned int first, unsigned int nr);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Reads and writes in flight. The only user of liburing. */
+/* Reads and writes in flight; see ring.h. The only user of liburing. */
 #include <errno.h>
 #include <liburing.h>
 #include <limits.h>
@@ -18,7 +18,7 @@ struct rd_ring {
 	bool has_uring;
 	unsigned int depth;
 	unsigned int in_flight;		/* in the kernel */
-	unsigned int busy;		/* and those that wait for a place there */
+	unsigned int busy;		/* in flight or waiting */
 	struct rd_op *waiting, **waiting_end;
 };
 
@@ -30,7 +30,7 @@ int rd_ring_new(struct rd_ring **ret, unsigned int depth)
 		return -ENOMEM;
 	ring->depth = depth;
 	ring->waiting_end = &ring->waiting;
-	/* Forbidden on some hosts, and in some containers. */
+	/* Some hosts and some containers forbid it. */
 	ring->has_uring = !getenv("REVDEDUP_NO_URING") &&
 		!io_uring_queue_init(depth, &ring->uring, 0);
 	*ret = ring;
@@ -79,7 +79,7 @@ static void fill_zeros(struct rd_op *op)
 	op->left = 0;
 }
 
-static void finish(struct rd_ring *ring, struct rd_op *op, int r)
+static void end_op(struct rd_ring *ring, struct rd_op *op, int r)
 {
 	ring->busy--;
 	if (op->kind == RD_OP_WRITE && !r)
@@ -87,7 +87,7 @@ static void finish(struct rd_ring *ring, struct rd_op *op, int r)
 	op->done(op, r);
 }
 
-/* @r: what the kernel says of one transfer. */
+/* Continue or end @op after one transfer, whose result in the kernel is @r. */
 static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 {
 	if (r == -EINTR || r == -EAGAIN) {
@@ -95,11 +95,11 @@ static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 		return;
 	}
 	if (r < 0 || op->kind == RD_OP_POLL) {
-		finish(ring, op, r < 0 ? r : 0);
+		end_op(ring, op, r < 0 ? r : 0);
 		return;
 	}
 	if (!r && op->kind == RD_OP_WRITE) {
-		finish(ring, op, -EIO);
+		end_op(ring, op, -EIO);
 		return;
 	}
 	if (r)
@@ -107,15 +107,15 @@ static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 	else
 		fill_zeros(op);
 	/*
-	 * O_DIRECT stops at the end of a file in the middle of a block: what
-	 * follows cannot be asked for, and is not there.
+	 * After the end of a file in the middle of a sector O_DIRECT can read
+	 * nothing, and there is nothing to read.
 	 */
 	if (op->left && op->kind == RD_OP_READ && op->offset % 512)
 		fill_zeros(op);
 	if (op->left)
 		enqueue(ring, op);
 	else
-		finish(ring, op, 0);
+		end_op(ring, op, 0);
 }
 
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
@@ -131,7 +131,7 @@ void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 	enqueue(ring, op);
 }
 
-/* A transfer that is to be short: the beginning of its first vector. */
+/* Make an injected short transfer of the beginning of the first vector. */
 static bool take_cut(struct rd_op *op, struct iovec *ret)
 {
 	if (!op->cut)
@@ -152,7 +152,7 @@ static void prepare_cut(struct io_uring_sqe *sqe, struct rd_op *op, const struct
 
 static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 {
-	/* The kernel takes no more at once. */
+	/* The kernel takes at most this many vectors. */
 	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
 	struct iovec cut;
 
@@ -200,7 +200,7 @@ static int run_plainly(struct rd_op *op)
 	return r < 0 ? -errno : r;
 }
 
-/* A poll blocks, so it goes when nothing else is left to do. */
+/* A poll blocks, so run it when nothing else is left to do. */
 static int wait_plainly(struct rd_ring *ring)
 {
 	struct rd_op *op = dequeue(ring);
@@ -223,7 +223,7 @@ static void fill_uring(struct rd_ring *ring)
 		if (ring->waiting->r) {
 			struct rd_op *op = dequeue(ring);
 
-			finish(ring, op, op->r);
+			end_op(ring, op, op->r);
 			continue;
 		}
 		sqe = io_uring_get_sqe(&ring->uring);
@@ -234,7 +234,7 @@ static void fill_uring(struct rd_ring *ring)
 	}
 }
 
-/* What the kernel has no memory for just now stays in the queue. */
+/* Operations for which the kernel has no memory just now stay in the queue. */
 static int submit_uring(struct rd_ring *ring, unsigned int wait_for)
 {
 	int r = io_uring_submit_and_wait(&ring->uring, wait_for);
@@ -288,7 +288,7 @@ void rd_ring_free(struct rd_ring *ring)
 	if (!ring)
 		return;
 	if (ring->has_uring) {
-		/* The kernel may still write into buffers that go next. */
+		/* The kernel may still write into buffers that the caller frees next. */
 		while (ring->in_flight > io_uring_sq_ready(&ring->uring) &&
 		       !io_uring_wait_cqe(&ring->uring, &cqe)) {
 			io_uring_cqe_seen(&ring->uring, cqe);

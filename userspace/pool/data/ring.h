@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reads and writes in flight, by io_uring; by plain calls where the kernel does
- * not let us have a ring. A ring belongs to one thread.
+ * Reads and writes in flight, by io_uring, or by plain calls where the kernel forbids
+ * io_uring. A ring belongs to one thread.
  *
- * An operation is whole or failed: short transfers are gone on with. A read
- * beyond the end of a file gives zeros, because the end of an image need not
- * be that of a block, and what a truncated pool lacks is found by its
- * fingerprint.
+ * An operation is whole or has failed: short transfers are continued. A read beyond the
+ * end of a file gives zeros, because a disk image may end in the middle of a block, and
+ * fingerprints reveal what a truncated pool lacks.
  */
 #ifndef RD_RING_H
 #define RD_RING_H
@@ -26,17 +25,17 @@ struct rd_op {
 	enum rd_op_kind kind;
 	int fd;
 	u64 offset;
-	/* The ring moves these forward: they are the caller's, and are used up. */
+	/* The vectors belong to the caller. The ring uses them up. */
 	struct iovec *iov;
 	unsigned int nr_iov;
-	/* @r: 0 or -errno. May submit again, this one too. */
+	/* @r: 0 or -errno. May submit operations, @op too. */
 	void (*done)(struct rd_op *op, int r);
 	void *ctx;
 
-	/* The ring's. */
+	/* These belong to the ring. */
 	struct rd_op *next;
 	u64 left;
-	/* What a test wishes: it fails before it begins; its first part is short. */
+	/* Injected: the operation fails before it begins; its first part is short. */
 	int r;
 	bool cut;
 	u64 traced;
@@ -45,19 +44,18 @@ struct rd_op {
 struct rd_ring;
 
 int rd_ring_new(struct rd_ring **ret, unsigned int depth);
-/* Waits for what is in flight, whose done() is not called. */
+/* Wait for the operations in flight, without calling done(), and free the ring. */
 void rd_ring_free(struct rd_ring *ring);
 
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op);
 
 /*
- * Call done() for what has ended, after waiting for at least one if nothing
- * has. Returns 0 or -errno of the ring itself; at once where nothing is in
- * flight.
+ * Call done() for each operation that has ended; if none has, wait for one. Returns at
+ * once if none is in flight. 0, or -errno of the ring itself.
  */
 int rd_ring_wait(struct rd_ring *ring);
 
-/* How many were submitted and have not ended. */
+/* Count the operations that were submitted and have not ended. */
 unsigned int rd_ring_busy(const struct rd_ring *ring);
 
 #endif

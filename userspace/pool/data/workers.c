@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads that compute. Two queues, to and from them, under one mutex; an
- * eventfd tells the owner's ring that the second has something.
+ * Threads that compute; see workers.h. One mutex protects two queues, to the threads and
+ * from them. An eventfd tells the owner's ring that the second is not empty.
  *
- * The ring polls the eventfd only while a job is out, so that a ring with
- * nothing else to do does not wait for ever.
+ * The ring polls the eventfd only while a job is out, so that a ring with nothing else to
+ * do does not wait for ever.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct rd_workers {
 	unsigned int busy;		/* the owner's count */
 	int event;
 
-	pthread_mutex_t lock;		/* of what follows */
+	pthread_mutex_t lock;		/* protects all fields below */
 	pthread_cond_t work;
 	struct queue todo;
 	struct queue ready;
@@ -67,7 +67,7 @@ static void ring_bell(struct rd_workers *workers)
 {
 	u64 one = 1;
 
-	/* It fails only when the count is near 2^64. */
+	/* Other errors mean that the count is near 2^64. */
 	while (write(workers->event, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
@@ -198,7 +198,7 @@ void rd_workers_free(struct rd_workers *workers)
 	pthread_mutex_unlock(&workers->lock);
 	for (i = 0; i < workers->nr_threads; i++)
 		pthread_join(workers->threads[i], NULL);
-	/* Ends the poll, if one is in the ring. */
+	/* End the poll, if the ring has one. */
 	ring_bell(workers);
 	pthread_mutex_destroy(&workers->lock);
 	pthread_cond_destroy(&workers->work);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads that compute while the thread that owns them keeps the disk busy.
- * A job goes in with rd_workers_give(), and its run() is called by some thread;
- * when it has returned, done() is called by the owner, from rd_ring_wait().
+ * Threads that compute while the thread that owns them keeps the disk busy. The owner
+ * gives a job to rd_workers_give(), and one of the threads calls run(). When run() has
+ * returned, the owner calls done(), from rd_ring_wait().
  */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
@@ -19,11 +19,11 @@ struct rd_job {
 
 struct rd_workers;
 
-/* One thread a core. @ring must outlive them. */
+/* Start one thread a core. @ring must outlive them. */
 int rd_workers_new(struct rd_workers **ret, struct rd_ring *ring);
 /*
- * Jobs that wait are dropped, those that run are waited for. Nothing but
- * rd_ring_free() may be called for the ring after that.
+ * Drop the jobs that wait, wait for those that run, and end the threads. After that the
+ * owner may call nothing but rd_ring_free() for the ring.
  */
 void rd_workers_free(struct rd_workers *workers);
 
