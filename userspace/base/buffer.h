@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Bytes that grow. Out of memory is remembered, and told at the end. */
+/* A buffer that grows. Once it is out of memory, @failed stays set: ask at the end. */
 #ifndef RD_BUFFER_H
 #define RD_BUFFER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a function gives back on every way out. No goto beside these. */
+/* Attributes for what a function frees on every way out. Do not mix them with goto. */
 #ifndef RD_CLEANUP_H
 #define RD_CLEANUP_H
 

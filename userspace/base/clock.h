@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Time that passes, whatever somebody sets the clock to. */
+/* Time that passes, independent of changes of the system's clock. */
 #ifndef RD_CLOCK_H
 #define RD_CLOCK_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CRC-32C (Castagnoli), for the kernel's pure code in user space: with the
- * processor's own instruction where it has one (a table of places has a check in
- * every entry), and by table where not.
+ * CRC-32C (Castagnoli), for the kernel's pure code in user space: by the processor's
+ * own instruction if it has one, because every entry of a remap table has a checksum,
+ * and by table otherwise. Written by hand, because zlib has only another polynomial,
+ * and no other library that revdedup links has any.
  */
 #include <string.h>
 #include <linux/crc32c.h>
@@ -54,7 +55,7 @@ static bool has_instruction(void)
 
 static bool use_instruction;
 
-/* At load, not at first use: a reader may have threads. */
+/* Set up when the program starts, because at the first use there may be threads. */
 __attribute__((constructor))
 static void set_up(void)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A JSON writer that knows commas and escapes, and nothing else. */
+/* A JSON writer that knows commas and escapes, and nothing else; see json.h. */
 #include "json.h"
 
-/* Stands for what cannot be read: U+FFFD. */
+/* U+FFFD, for a byte that is not UTF-8. */
 #define REPLACEMENT	"\xef\xbf\xbd"
 
 unsigned int rd_utf8_len(const char *text)
 {
 	const unsigned char *at = (const unsigned char *)text;
 	unsigned int len, i;
-	/* Of the second byte: no form that is too long, no surrogate, nothing too large. */
+	/* Limits of the second byte: no overlong form, no surrogate, nothing beyond U+10FFFF. */
 	unsigned char low = 0x80, high = 0xbf;
 
 	if (at[0] < 0x80)

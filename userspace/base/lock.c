@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Locks between commands: OFD locks on ranges of a byte. */
+/* Locks between commands: OFD locks on ranges of one byte; see lock.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ void rd_lock_drop(struct rd_lock *lock)
 {
 	if (lock->fd < 0)
 		return;
-	/* It cannot fail for a lock that we have. */
+	/* To drop a lock that this process has cannot fail. */
 	set(lock->fd, lock->offset, F_UNLCK);
 	lock->fd = -1;
 }

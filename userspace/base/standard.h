@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* stdin, stdout and stderr, as a program finds them. */
+/* The standard files, which may be closed when a program starts. */
 #ifndef RD_STANDARD_H
 #define RD_STANDARD_H
 
@@ -7,9 +7,10 @@
 #include <stdbool.h>
 
 /*
- * One that is closed would be the number of the next file that is opened, a pool's data
- * area perhaps, and get what is printed. What is put in its place takes nothing, so
- * that one who prints is told. Before anything else is opened; false: not done.
+ * Occupy the numbers of standard files that are closed. Otherwise the next file that the
+ * program opens, perhaps the data area of a pool, would get that number, and the output
+ * with it. The substitute refuses writes, so that a print fails. Call this before any
+ * other file is opened; false: it failed.
  */
 static inline bool rd_hold_standard_files(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The sizes that everything here is made of. See Documentation/pool.rst. */
+/* The sizes of blocks and segments. See Documentation/pool.rst. */
 #ifndef RD_UNITS_H
 #define RD_UNITS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Numbers of as many bytes as they need: 7 bits in each, low ones first; the upper
- * bit says that more follow. A zigzag has its sign in the lowest bit.
+ * Numbers in as many bytes as they need: 7 bits in each byte, low ones first; the upper
+ * bit says that more follow. A zigzag number has its sign in the lowest bit.
  */
 #ifndef RD_VARINT_H
 #define RD_VARINT_H
@@ -13,7 +13,7 @@
 /* No number has more bytes. */
 #define RD_VARINT_MAX	10
 
-/* Returns what follows. */
+/* Write @value to @to; return the byte after it. */
 static inline u8 *rd_put_varint(u8 *to, u64 value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -32,7 +32,7 @@ static inline i64 rd_unzigzag(u64 value)
 	return (i64)(value >> 1) ^ -(i64)(value & 1);
 }
 
-/* Bytes that are read one after the other; @bad once something was missing. */
+/* Bytes that are read one after the other. @bad is set once they did not suffice. */
 struct rd_reader {
 	const u8 *at;
 	const u8 *end;
@@ -48,7 +48,7 @@ static inline u8 rd_get_u8(struct rd_reader *reader)
 	return *reader->at++;
 }
 
-/* @bits: a number that takes more than these is bad. */
+/* Read a number; one that needs more than @bits is bad. */
 static inline u64 rd_get_varint(struct rd_reader *reader, unsigned int bits)
 {
 	unsigned int shift;
