@@ -105,7 +105,7 @@ static struct device *find(const char *name)
 }
 
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
-		 const struct rd_doomed *doomed)
+		  const struct rd_doomed *doomed)
 {
 	struct device *device = find(lease->device);
 	struct rd_version version;

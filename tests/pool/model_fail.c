@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steps that fail, or are killed, at a step of the engine. See model.h.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pool/engine/engine.h"
+#include "model.h"
+
+static struct {
+	const char *name;
+	u64 nr;
+} hits[] = {
+	{ "area-punch", 0 }, { "area-read", 0 }, { "area-sync", 0 }, { "area-write", 0 },
+	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
+	{ "catalog-write", 0 },
+	{ "compact-commit", 0 }, { "compact-write", 0 },
+	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
+	{ "free-vacate", 0 }, { "hand-over", 0 },
+	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
+	{ "lease-add", 0 }, { "lease-drop", 0 },
+	{ "pages-begun", 0 }, { "pages-sync", 0 }, { "pages-write", 0 },
+	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-vacate", 0 },
+	{ "reverse-stream", 0 },
+	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
+	{ "write", 0 },
+};
+
+#define NR_STEPS (sizeof(hits) / sizeof(*hits))
+
+/* The step that acted, from the log; none: the command ended before. */
+static void note_hit(void)
+{
+	char line[64] = "", acted[64] = "";
+	FILE *log = fopen(path_of("steps"), "r");
+	unsigned int i;
+
+	while (log && fgets(line, sizeof(line), log))
+		if (line[0] == '!')
+			snprintf(acted, sizeof(acted), "%s", line + 1);
+	if (log)
+		fclose(log);
+	acted[strcspn(acted, "\n")] = 0;
+	for (i = 0; i < NR_STEPS && strcmp(hits[i].name, acted); i++)
+		;
+	if (i == NR_STEPS)
+		fail("the command failed, and no step did: '%s'", acted);
+	hits[i].nr++;
+}
+
+void print_hits(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_STEPS; i++)
+		printf("%6llu  failed at %s\n", hits[i].nr, hits[i].name);
+}
+
+bool are_hit(u64 wanted)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_STEPS; i++)
+		if (hits[i].nr < wanted)
+			return false;
+	return true;
+}
+
+static const char *rarest_step(void)
+{
+	unsigned int i, rarest = 0;
+
+	for (i = 1; i < NR_STEPS; i++)
+		if (hits[i].nr < hits[rarest].nr)
+			rarest = i;
+	return hits[rarest].name;
+}
+
+/* Any step, more often an early one, or one that has a name. */
+static void choose_failure(char *wish, size_t size)
+{
+	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC", "short" };
+	const char *name = below(2) ? "any" : below(2) ? rarest_step() :
+		hits[below(NR_STEPS)].name;
+	unsigned int nth = 1 + (strcmp(name, "any") ? !below(4) : below(below(2) ? 60 : 600));
+
+	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(5)]);
+}
+
+/* What is to fail. */
+struct job {
+	struct model_volume *volume;
+	struct model_version *version;	/* to be made; NULL: number @nr goes */
+	unsigned int nr;
+	struct device *device;		/* comes to read number @nr, or goes */
+};
+
+static int run_job(const struct job *job)
+{
+	if (job->device)
+		return job->device->exists ? device_drop(job->device, pool, false) :
+			make_device(job->device, job->volume, job->nr);
+	return job->version ? take_snapshot(job->volume, job->version) :
+		delete_version(job->volume, job->nr);
+}
+
+/*
+ * Without a job it only opens the pool, which is work where something was left.
+ * Returns 0: done; 1: failed, as it may; -1: killed.
+ */
+static int run_failing(const struct job *job)
+{
+	char wish[64];
+	int status, r;
+	pid_t pid;
+
+	choose_failure(wish, sizeof(wish));
+	unlink(path_of("steps"));
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		fail("cannot fork");
+	if (!pid) {
+		setenv("REVDEDUP_FAIL", wish, 1);
+		setenv("REVDEDUP_FAIL_LOG", path_of("steps"), 1);
+		/* It is meant to fail. */
+		if (!freopen(path_of("stderr"), "w", stderr))
+			_exit(9);
+		if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+			_exit(1);
+		pool->lease_ops = &devices_lease_ops;
+		r = job ? run_job(job) : 0;
+		_exit(rd_pool_close(pool, r) ? 1 : 0);
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		fail("cannot wait");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 1 && strstr(wish, "short"))
+		fail("short transfers made it fail (%s)", wish);
+	if (WIFEXITED(status) && WEXITSTATUS(status) < 2)
+		return WEXITSTATUS(status);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return -1;
+	fail("the process that was to fail died of %s %d (%s)",
+	     WIFSIGNALED(status) ? "signal" : "exit",
+	     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), wish);
+}
+
+/* Fail in the work that a failure left, too. */
+static int run_and_fail(const struct job *job)
+{
+	int r = run_failing(job);
+
+	if (r)
+		note_hit();
+	while (r && below(2) && run_failing(NULL))
+		note_hit();
+	return r;
+}
+
+bool exists(const struct model_volume *volume, i64 wanted)
+{
+	struct rd_version version;
+	i64 id;
+
+	return !rd_volume_find(pool->sql, volume->name, &id) &&
+		!rd_version_load(pool->sql, id, wanted, &version);
+}
+
+static void do_failing_snapshot(struct model_volume *volume)
+{
+	struct model_version *version = prepare_snapshot(volume);
+	i64 before = newest_number(volume);
+	int r;
+
+	close_pool();
+	r = run_and_fail(&(struct job){ .volume = volume, .version = version });
+	open_pool();
+	version->number = newest_number(volume);
+	if (version->number > before) {
+		add_version(volume, version);
+		check_pool();
+		check_restore(volume, version);
+		return;
+	}
+	if (!r)
+		fail("snapshot of %s made nothing", volume->name);
+	free(version);
+}
+
+static void do_failing_delete(struct model_volume *volume, unsigned int nr)
+{
+	int r;
+
+	close_pool();
+	r = run_and_fail(&(struct job){ .volume = volume, .nr = nr });
+	open_pool();
+	if (!exists(volume, volume->versions[nr]->number))
+		forget_version(volume, nr);
+	else if (!r)
+		fail("delete of %s@%lld did nothing", volume->name, volume->versions[nr]->number);
+}
+
+/* Whatever comes of it: one that is there has its lease. */
+static void do_failing_device(struct device *device, struct model_volume *volume)
+{
+	struct job job = { .volume = volume, .device = device };
+	bool existed = device->exists;
+	int r;
+
+	if (!existed && !volume->nr)
+		return;
+	if (!existed)
+		job.nr = below(2) ? volume->nr - 1 : below(volume->nr);
+	close_pool();
+	r = run_and_fail(&job);
+	open_pool();
+	if (!r && existed == device->exists)
+		fail("a device did not come or go");
+}
+
+void do_failing_step(void)
+{
+	struct model_volume *volume = any_volume();
+
+	shake_devices();
+	if (!below(3))
+		do_failing_device(any_device(), volume);
+	else if (wants_delete(volume))
+		do_failing_delete(volume, any_to_delete(volume));
+	else
+		do_failing_snapshot(volume);
+	check_some();
+}

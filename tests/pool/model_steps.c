@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steps that succeed: snapshots, deletes, and devices that come and go. See model.h.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "pool/engine/engine.h"
+#include "pool/engine/snapshot.h"
+#include "model.h"
+
+/* Users may have deleted what the next version is based on. */
+static bool is_base(const struct model_volume *volume, const struct model_version *version)
+{
+	struct rd_version base;
+	i64 id;
+
+	return !rd_volume_find(pool->sql, volume->name, &id) &&
+		!rd_version_before(pool->sql, id, INT64_MAX, &base) &&
+		base.number == version->number;
+}
+
+int take_snapshot(struct model_volume *volume, struct model_version *version)
+{
+	struct model_version *last = newest(volume);
+	struct rd_snapshot_options options = {
+		.volume = volume->name,
+		.from = path_of(volume->name),
+	};
+	struct rd_snapshot_report report;
+	struct rd_changed changed;
+	u8 tracker[RD_TRACKER_SIZE];
+	bool based = last && is_base(volume, last);
+	int r;
+
+	write_image(path_of(volume->name), version);
+	memset(tracker, version->epoch, sizeof(tracker));
+	options.tracker = version->epoch ? tracker : NULL;
+	options.epoch = version->epoch;
+	if (last && last->size == version->size && below(2)) {
+		list_changes(last, version, &changed);
+		options.changed = &changed;
+	}
+	r = rd_snapshot(pool, &options, &report);
+	if (r)
+		return r;
+	version->number = report.version.number;
+	if (options.changed && based && strcmp(report.mode, "changed"))
+		fail("a list of changes was not believed: %s", report.reason);
+	return 0;
+}
+
+void add_version(struct model_volume *volume, struct model_version *version)
+{
+	volume->versions[volume->nr++] = version;
+}
+
+static void make_version(struct model_volume *volume, struct model_version *version)
+{
+	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
+
+	if (take_snapshot(volume, version))
+		fail("snapshot of %s failed", volume->name);
+	see_superseded(volume, version);
+	add_version(volume, version);
+	covered[TWICE_IN_VERSION] += has_twice(version);
+	now = number("SELECT count(*) FROM uses WHERE whole = 0");
+	covered[HIT_HOLED] += now < pieces ? pieces - now : 0;
+}
+
+void do_snapshot(struct model_volume *volume)
+{
+	make_version(volume, prepare_snapshot(volume));
+}
+
+/* Two volumes come to share a segment, and let go of it one after the other. */
+void do_share(struct model_volume *a, struct model_volume *b)
+{
+	struct model_version *version = copy_newest(a);
+	const struct model_version *other = newest(b);
+	unsigned int seg = any_seg(other);
+
+	memcpy(&version->blocks[seg * RD_SEG_BLOCKS], &other->blocks[seg * RD_SEG_BLOCKS],
+	       RD_SEG_BLOCKS);
+	version->size = rd_max(version->size, other->size);
+	make_version(a, version);
+	version = copy_newest(a);
+	fill_seg(version, seg);
+	make_version(a, version);
+	version = copy_newest(b);
+	fill_seg(version, seg);
+	make_version(b, version);
+}
+
+void load_version(const struct model_volume *volume, unsigned int nr,
+		  struct rd_version *version)
+{
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, volume->versions[nr]->number, version))
+		fail("%s@%lld is missing", volume->name, volume->versions[nr]->number);
+}
+
+int delete_version(struct model_volume *volume, unsigned int nr)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	struct rd_version version;
+	int r;
+
+	load_version(volume, nr, &version);
+	r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, version.volume, true, "the volume");
+	if (!r)
+		r = rd_delete(pool, &version);
+	rd_lock_drop(&lock);
+	return r ? r : rd_free_queue(pool);
+}
+
+void forget_version(struct model_volume *volume, unsigned int nr)
+{
+	/* A cut goes back to when it was there. */
+	if (!nr_cuts && !keep_versions)
+		free(volume->versions[nr]);
+	volume->nr--;
+	memmove(&volume->versions[nr], &volume->versions[nr + 1],
+		(volume->nr - nr) * sizeof(*volume->versions));
+}
+
+static i64 nr_held(void)
+{
+	return number("SELECT count(*) FROM version WHERE state = 4");
+}
+
+static i64 data_blocks(void)
+{
+	return number("SELECT coalesce(sum(n), 0) FROM slot_owner");
+}
+
+/* What would be free if these went: of @volume's versions @first and those after. */
+static i64 estimate(const struct model_volume *volume, unsigned int first, unsigned int nr)
+{
+	char ids[32 * MAX_VERSIONS] = "[";
+	struct rd_version version;
+	u64 bytes;
+
+	for (; nr; first++, nr--) {
+		load_version(volume, first, &version);
+		sprintf(ids + strlen(ids), "%lld,", version.id);
+	}
+	ids[strlen(ids) - 1] = ']';
+	if (rd_delete_estimate(pool, ids, &bytes))
+		fail("no estimate of what %s has", volume->name);
+	return bytes / RD_BLOCK_SIZE;
+}
+
+static void check_estimate(i64 said, i64 before, bool exact)
+{
+	i64 freed = before - data_blocks();
+
+	if (said > freed || (exact && said != freed))
+		fail("%lld blocks are free, and %lld would be", freed, said);
+}
+
+void do_delete(struct model_volume *volume, unsigned int nr)
+{
+	i64 said = estimate(volume, nr, 1), before = data_blocks(), held = nr_held();
+	bool is_newest = nr == volume->nr - 1, orphans = devices_orphans(pool);
+
+	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
+	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
+	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM recipe_ref") && nr;
+	if (delete_version(volume, nr))
+		fail("delete of %s@%lld failed", volume->name, volume->versions[nr]->number);
+	/* What only a device had held that is gone may go as well. */
+	check_estimate(said, before, !is_newest && !orphans);
+	if (nr_held() > held)
+		covered[is_newest ? HELD_NEWEST : HELD_OTHER]++;
+	forget_version(volume, nr);
+}
+
+bool wants_delete(const struct model_volume *volume)
+{
+	return volume->nr == MAX_VERSIONS || (volume->nr && !below(3));
+}
+
+/* One that a device reads, or any. */
+static unsigned int any_read(const struct model_volume *volume)
+{
+	unsigned int nr = below(volume->nr), i, d;
+	const struct device *device;
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id))
+		return nr;
+	/* Newer ones first: they are soon not the newest any more. */
+	for (i = volume->nr; i--; )
+		for (d = 0; d < NR_DEVICES; d++) {
+			device = &devices->device[d];
+			if (device->exists && device->volume == id &&
+			    device->number == volume->versions[i]->number)
+				return i;
+		}
+	return nr;
+}
+
+unsigned int any_to_delete(const struct model_volume *volume)
+{
+	switch (below(6)) {
+	case 0:
+		return 0;
+	case 1:
+		return volume->nr - 1;
+	case 2:
+	case 3:
+		return any_read(volume);
+	default:
+		return below(volume->nr);
+	}
+}
+
+i64 newest_number(const struct model_volume *volume)
+{
+	struct rd_version version;
+	i64 id;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_version_load(pool->sql, id, 0, &version))
+		return 0;
+	return version.number;
+}
+
+/* Somebody takes a snapshot and stops in the middle, where nobody need wait for him. */
+static pid_t begin_stopped_snapshot(struct model_volume *volume, struct model_version *version)
+{
+	static const char *const steps[] = { "snapshot-hit", "snapshot-batch", "write" };
+	pid_t pid;
+	char wish[64];
+
+	snprintf(wish, sizeof(wish), "%s:%u=stop", steps[below(3)], (unsigned int)(1 + below(4)));
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		fail("cannot fork");
+	if (pid)
+		return pid;
+	setenv("REVDEDUP_FAIL", wish, 1);
+	open_pool();
+	_exit(rd_pool_close(pool, take_snapshot(volume, version)) ? 1 : 0);
+}
+
+/* A version of @other is deleted, often that of which the snapshot has segments. */
+void do_racing_snapshot(struct model_volume *volume)
+{
+	struct model_volume *other = &volumes[(volume - volumes + 1 + below(NR_VOLUMES - 1)) %
+					      NR_VOLUMES];
+	struct model_version *version = prepare_snapshot(volume);
+	unsigned int nr = other->nr ? any_to_delete(other) : 0;
+	int status;
+	pid_t pid;
+
+	if (other->nr && below(2))
+		*version = *other->versions[nr];
+	close_pool();
+	pid = begin_stopped_snapshot(volume, version);
+	if (waitpid(pid, &status, WUNTRACED) != pid)
+		fail("cannot wait");
+	open_pool();
+	if (WIFSTOPPED(status)) {
+		if (other->nr)
+			do_delete(other, nr);
+		else
+			do_snapshot(other);
+		kill(pid, SIGCONT);
+		if (waitpid(pid, &status, 0) != pid)
+			fail("cannot wait");
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail("a snapshot of %s failed beside other work", volume->name);
+	version->number = newest_number(volume);
+	see_superseded(volume, version);
+	add_version(volume, version);
+}
+
+/* --- devices */
+
+void check_devices(void)
+{
+	if (!devices_are_right(path_of("pool/data"), contents))
+		fail("a device reads what it must not");
+	covered[LEFT] = devices->nr_left;
+	covered[UNREACHABLE] = devices->nr_unreachable;
+	covered[GONE] = devices->nr_gone;
+}
+
+int make_device(struct device *device, struct model_volume *volume, unsigned int nr)
+{
+	struct rd_version version;
+
+	load_version(volume, nr, &version);
+	return device_make(device, pool, &version, volume->versions[nr]->blocks);
+}
+
+struct device *any_device(void)
+{
+	return &devices->device[below(NR_DEVICES)];
+}
+
+/* Device-mapper knows no better whether its devices can be reached. */
+void shake_devices(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		devices->device[i].is_reachable = below(4);
+	if (!below(24))
+		device_vanish(any_device());
+}
+
+/* Nor is anything moved that could not be freed then. */
+void check_stuck(void)
+{
+	i64 queued = number("SELECT count(*) FROM queue"), before;
+	bool stuck = false;
+	unsigned int i;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		stuck |= devices->device[i].exists && !devices->device[i].is_reachable;
+	if (!stuck || !queued || devices_orphans(pool))
+		return;
+	before = number("SELECT generation FROM state");
+	if (rd_free_queue(pool))
+		fail("a device out of reach is an error");
+	if (number("SELECT generation FROM state") != before ||
+	    number("SELECT count(*) FROM queue") != queued)
+		fail("a device cannot be reached, and something is freed or moved");
+	covered[STUCK]++;
+}
+
+void do_device(struct device *device, struct model_volume *volume)
+{
+	int r = 0;
+
+	if (device->exists)
+		r = device_drop(device, pool, below(2));
+	else if (volume->nr)
+		r = make_device(device, volume, below(2) ? volume->nr - 1 : below(volume->nr));
+	if (r)
+		fail("a device could not come or go");
+}
+
+/* All of them, and what has been held for any. */
+void drop_devices(void)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *list;
+	unsigned int i;
+	size_t nr;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		device_vanish(&devices->device[i]);
+	if (rd_lease_list(pool->sql, NULL, &leases))
+		fail("cannot list leases");
+	list = (const struct rd_lease *)leases.data;
+	for (nr = leases.len / sizeof(*list); nr--; list++)
+		if (rd_lease_drop(pool, list->id))
+			fail("cannot drop the lease of %s", list->device);
+	rd_buffer_free(&leases);
+	if (rd_free_queue(pool))
+		fail("cannot free");
+	check_pool();
+	if (nr_held() || number("SELECT count(*) FROM queue"))
+		fail("there are no devices, and something is kept for one");
+}
+
+void check_some(void)
+{
+	struct model_volume *volume = any_volume();
+
+	check_pool();
+	check_devices();
+	if (volume->nr)
+		check_restore(volume, volume->versions[below(volume->nr)]);
+}
+
+/* All but the newest, in whatever order. */
+static void delete_old(struct model_volume *volume)
+{
+	i64 said = estimate(volume, 0, volume->nr - 1), before = data_blocks();
+
+	while (volume->nr > 1)
+		do_delete(volume, below(volume->nr - 1));
+	check_estimate(said, before, true);
+}
+
+void delete_all(void)
+{
+	unsigned int v;
+
+	for (v = 0; v < NR_VOLUMES; v++) {
+		if (volumes[v].nr > 1 && below(2))
+			delete_old(&volumes[v]);
+		while (volumes[v].nr)
+			do_delete(&volumes[v], below(volumes[v].nr));
+	}
+	check_pool();
+	if (number("SELECT count(*) FROM recipe") || number("SELECT count(*) FROM slot_owner"))
+		fail("something is left when all is deleted");
+}
