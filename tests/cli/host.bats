@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What of the host's side needs no device: metrics of a pool, and what is installed.
+# The parts of the host's side that need no device: metrics of a pool, and installed files.
 # shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; lib.bash
 load lib
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedup-meta through its command line: what it prints, exactly, and how it
-# exits. BUILD is where tests/unit/Makefile built it with sanitizers.
+# revdedup-meta through its command line: its exact output, and its exit codes. BUILD is
+# where tests/unit/Makefile built it with sanitizers.
 
 # shellcheck disable=SC2154 # by lib.bash
 load lib

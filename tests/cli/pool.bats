@@ -1,9 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl through its command line, on small images: what it makes of them,
-# what it prints, what it refuses, and how it exits. BUILD is where
-# tests/unit/Makefile built it with sanitizers.
+# revdedupctl through its command line, on small images: what it does, prints and refuses,
+# and its exit codes. BUILD is where tests/unit/Makefile built it with sanitizers.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by lib.bash

@@ -4,17 +4,16 @@
 # Usage: run.sh [--allow-skip] FILE.bats...
 #        run.sh -- COMMAND [ARG]...
 #
-# Run tests in the guest, or one command as if it were a test. That it exits
-# with 0 is not enough. It also must not
+# Run tests in the guest, or one command as if it were a test. Exit code 0 is not
+# enough for a pass. A test also must not
 #
-#   skip a test (but with --allow-skip)
+#   skip a test (except with --allow-skip)
 #   leave a dm device behind
-#   leave our module so that it cannot be unloaded
-#   make the kernel say what a healthy kernel never says, or leak memory
+#   leave our module in a state in which it cannot be unloaded
+#   make the kernel print what a healthy kernel never prints, or leak memory
 #
-# There is no way to allow a kernel warning: a test that needs one is wrong.
-# The last line is the count of tests that passed and failed. A broken rule
-# counts as a failed test.
+# No option allows a kernel warning: a test that needs one is wrong. The last line
+# counts the tests that passed and failed. A broken rule counts as a failed test.
 set -euo pipefail
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/lib/guest.bash"
@@ -24,14 +23,14 @@ allow_skip=false
 kmemleak=/sys/kernel/debug/kmemleak
 output=$(mktemp)
 
-# broken TEST RULE: what the test did wrong, with details on stdin.
+# broken TEST RULE: report what the test did wrong, with details from stdin.
 broken() {
 	printf 'not ok - %s: %s\n' "$1" "$2"
 	sed 's/^/# /'
 	failed=$((failed + 1))
 }
 
-# check_exit TEST STATUS: count what bats printed, or else the exit status.
+# check_exit TEST STATUS: count what bats printed, or else use the exit status.
 check_exit() {
 	local name=$1 status=$2 line old_failed=$failed
 	if [[ $name != *.bats ]]; then
@@ -55,7 +54,7 @@ check_exit() {
 check_dm_devices() {
 	[ -n "$(dm_devices)" ] || return 0
 	broken "$1" "dm devices were left behind" < <(dmsetup table)
-	# Or else every test after this one fails as well.
+	# Otherwise every later test would fail as well.
 	clean_up_devices
 	dmsetup remove_all --force
 }
@@ -66,7 +65,7 @@ check_module() {
 		broken "$1" "the module does not unload" < <(rmmod dm_revdedup 2>&1)
 }
 
-# An object counts as lost only when it is 5 s old, hence the wait, and when its
+# kmemleak reports an object only when it is 5 s old, hence the wait, and when its
 # content is the same in two scans.
 check_leaks() {
 	[ -e "$kmemleak" ] || return 0
@@ -91,7 +90,7 @@ check_dmesg() {
 	fi
 }
 
-# A warning (512) or an oops (128) taints, whatever became of the log.
+# A warning (512) or an oops (128) taints the kernel even if the log lost it.
 check_taint() {
 	[ $(($(</proc/sys/kernel/tainted) & ~$2 & (512 | 128))) -eq 0 ] ||
 		broken "$1" "the kernel warned" </dev/null
@@ -124,11 +123,11 @@ case ${1:-} in
 	;;
 esac
 [ $# -gt 0 ] || {
-	echo "run.sh: what shall be run? (try --help)" >&2
+	echo "run.sh: no test given (try --help)" >&2
 	exit 2
 }
 
-# Or else the kernel drops our marks when there are many.
+# Otherwise the kernel drops our marks when there are many.
 echo on >/proc/sys/kernel/printk_devkmsg
 modprobe dm-mod
 if [ "$1" = -- ]; then

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Engines that are broken on purpose (userspace/base/broken.h): the model must
-# find each of them out. O names the directory where that is built.
+# Engines that are broken on purpose (userspace/base/broken.h): the model must find each
+# fault. O is the directory of its build.
 
 setup() {
 	tmp=$(mktemp -d "${BATS_TEST_TMPDIR}/broken-XXXXXX")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Commands side by side: four volumes get versions while others are deleted,
-# restored, scrubbed and checked. ROUNDS=N versions of each volume.
+# Commands side by side: four volumes get versions while other commands delete, restore,
+# scrub and check. ROUNDS=N versions of each volume.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by live.bash

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # bats sets output and status
 #
-# A pool with five versions of two volumes, to be damaged through its files, for bats
-# files that `load damage`.
+# A pool with five versions of two volumes, to be damaged through its files, for bats files
+# that `load damage`.
 #
-# SEED repeats a run, ROUNDS is how often what is random is done, CTL the program.
+# SEED repeats a run; ROUNDS is how often the random tests run; CTL is the program.
 
 : "${ROUNDS:=5}"
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Damage: whatever bit of a pool flips, is cut off or is not the one that belongs
-# there, it is found and named; everything else is restored; and 'repair' brings back
-# what is anywhere else. Through revdedupctl alone; damage.py does the damage.
+# Damage: any bit of a pool flips, any file is cut off or replaced by an older one.
+# revdedupctl finds and names the damage, restores everything else, and 'repair' brings back
+# what another place still holds. damage.py does the damage.
 #
-# SEED repeats a run, ROUNDS is how often what is random is done, CTL the program.
+# SEED repeats a run; ROUNDS is how often the random tests run; CTL is the program.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 load damage

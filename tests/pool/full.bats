@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Pools that are full: nothing is lost, delete and prune work, and so does the
-# next snapshot. Needs root, for loop devices.
+# Pools that are full: nothing is lost, delete and prune work, and so does the next
+# snapshot. Needs root, for loop devices.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by live.bash

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl is killed: at each of its steps (see userspace/base/failpoint.h), and
-# at random moments; or calls of the system fail, or do a part only. Then the next
-# command just works, what was being done is done or not begun, the counts are
-# right, and all other versions are what they were.
+# revdedupctl is killed, at each of its steps (see userspace/base/failpoint.h) and at random
+# moments; or system calls fail, or do only a part. Then the next command must just work,
+# the interrupted one is done or not begun, the counts are right, and all other versions
+# are as before.
 #
-# KILLS=N kills at random, ROUNDS=N rounds of errors, EVERY=N: each Nth step only.
+# KILLS=N kills at random; ROUNDS=N rounds of errors; EVERY=N: each Nth step only.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by live.bash

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For tests that run revdedupctl on a pool and know what each version must be,
-# which `load live`. SEED=N repeats a run as far as one can: what processes that
-# run side by side do to each other is up to the machine.
+# For tests that run revdedupctl on a pool and know what each version must be, which
+# `load live`. SEED=N repeats a run as far as possible: the order in which processes meet is
+# up to the machine.
 #
 #   img/VOL		the image of a volume, as it is now
 #   want/VOL@N		what that version must be

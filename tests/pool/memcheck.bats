@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Every command once under valgrind's memcheck. It does not see what the kernel
-# writes for io_uring, so reads and writes are plain calls here; and it has no
-# AVX-512, which it tells the program, so fingerprints come from AVX2 or OpenSSL.
+# Every command once under valgrind's memcheck. Memcheck does not see what the kernel writes
+# for io_uring, so reads and writes are plain calls here. It has no AVX-512 either, and tells
+# the program so: fingerprints come from AVX2 or OpenSSL.
 
 # shellcheck disable=SC2154 # by live.bash
 load live

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What commands take follows what they change. Each of these has a cause for taking far
-# more, and is measured against a bound that it misses by a wide margin then: in bytes
-# that it reads, or beside another command of the same run.
+# The cost of a command follows what it changes. Each test has a reason why the command could
+# cost far more, and measures it against a bound that it would then miss by a wide margin:
+# in bytes read, or beside another command of the same run.
 
 bats_require_minimum_version 1.5.0
 

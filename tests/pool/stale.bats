@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Files of a pool that are whole and not of one moment: a page or a log of the catalog
-# from before, a catalog or a data area that was put back alone, rows that are not the
-# version's. A version is restored right, or not at all; nothing that can still be had is
-# overwritten; and there is a way out.
+# Files of a pool that are whole, but from different moments: a page or a log of the catalog
+# from before, a catalog or a data area that was put back alone, rows of another version.
+# revdedupctl restores a version right, or not at all; it overwrites nothing that can still
+# be had; and it names a way out.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 load damage

@@ -1,18 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# A command is stopped (SIGSTOP) at a step, all others run to their end, then it
-# goes on; in the end everything is compared. Each step in each surrounding that
-# a command comes through, see userspace/base/failpoint.h.
+# A command is stopped (SIGSTOP) at a step, all others run to their end, then it goes on;
+# in the end everything is compared. This happens at each step that a command passes, in
+# each surrounding; see userspace/base/failpoint.h.
 #
-# Whoever reads waits for nobody. Whoever writes waits for one that was stopped
-# within a transaction of the catalog, or while it appended to the journal (there
-# is no other way: its change is half done), says so, and goes on with it. What is
-# not both of these waits for nothing either. EVERY=N tries each Nth step only.
+# Readers never wait. A writer waits for a command that was stopped within a transaction of
+# the catalog, or while it appended to the journal (its change is half done), says so, and
+# then goes on. All other commands do not wait either. EVERY=N tries each Nth step only.
 #
-# SQLite's own writes are left out: they come between those steps, but for the
-# moment in which the last one who had the catalog open copies its log home, where
-# SQLite lets nobody else open it.
+# SQLite's own writes are left out: they come between those steps, except when the last
+# command that had the catalog open copies SQLite's log home. SQLite lets no other command
+# open the catalog then.
 
 # shellcheck disable=SC2154 # by live.bash
 load live

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Modules in which the order of writes is broken on purpose (kernel/break.h): the
-# tests that find no fault in the real one must find each of these.
+# Modules whose order of writes is broken on purpose (kernel/break.h): the tests that find
+# no fault in the real module must find each of these.
 
 # shellcheck disable=SC2034,SC2154 # by guest.bash, crash.bash, logwrites.bash
 load ../lib/guest

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Crashes by the judge (tests/judge), for bats files that `load ../lib/guest` and then
-# this. What a run does is told in crash.c and tablecrash.c.
+# Crashes by the judge (tests/judge), for bats files that `load ../lib/guest` first. crash.c
+# and tablecrash.c say what a run does.
 #
 #   CRASH_SEED      to repeat a run, as far as its threads go along
 

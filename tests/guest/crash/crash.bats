@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Crash base and metadata device at any moment, both losing what was not flushed
-# (tests/judge), and see that every segment that changed since the last committed
-# checkpoint is known. See crash.c for how.
+# Crash the base and the metadata device at any moment, both losing what was not flushed
+# (tests/judge), and check that the target knows every segment that changed since the last
+# committed checkpoint. See crash.c for how.
 #
 #   CRASH_CYCLES    how many crashes (default 420)
 

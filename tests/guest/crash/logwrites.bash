@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Write a log with dm-log-writes and check each point of it, for bats files that
-# `load ../lib/guest` and then this.
+# `load ../lib/guest` first.
 
 # shellcheck disable=SC2154 # by guest.bash and bats
 

@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A file system at work on a volume whose base and metadata are parts of one
-# dm-log-writes device, with checkpoints and commits; then the log is replayed,
-# and at each of its writes what the metadata says must cover what has changed.
-# See logcheck.c.
+# dm-log-writes device, with checkpoints and commits. Then the log is replayed, and at each
+# of its writes the metadata must cover everything that has changed. See logcheck.c.
 #
-# And a volume with a remap table, whose table, base and pool must give at each
-# point sectors that may be: see tablelog.c.
+# The same with a remap table: at each point table, base and pool together must give
+# sectors that the volume may hold. See tablelog.c.
 #
 #   LOG_EPOCHS           how many checkpoints (default 12)
-#   TABLE_LOG_SECONDS    how long the other one is written to (default 5)
+#   TABLE_LOG_SECONDS    how long the volume with a table is written to (default 5)
 
 # shellcheck disable=SC2154 # by logwrites.bash
 load ../lib/guest

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Crash base and metadata device of a volume with a remap table at any moment, both
-# losing what was not flushed (tests/judge), and see that no sector holds what it
-# must not. See tablecrash.c for how.
+# Crash the base and the metadata device of a volume with a remap table at any moment, both
+# losing what was not flushed (tests/judge), and check that no sector holds what it must
+# not. See tablecrash.c for how.
 #
 #   TABLE_CYCLES    how many crashes (default 450)
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Disks of 512 and of 4096 bytes a block: base, metadata and pool in each combination. A
-# volume has the blocks of its base, whatever the pool is on, all its life: or else file
-# systems and partition tables that are on it are there no more.
+# volume keeps the block size of its base all its life, whatever the pool is on: otherwise
+# the file systems and partition tables on it could not be read any more.
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154

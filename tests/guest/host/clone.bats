@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Volumes that begin as a version: at once, plain and thin, after a boot, killed at each
-# step, and what is in the way.
+# step, and with obstacles.
 
 # Each test is a subshell; no name here has blanks; lvs_are takes words.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154

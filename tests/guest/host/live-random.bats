@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Three volumes on LVM, one of them thin, and a clone now and then, for which revdedupctl
-# does all that it can, in random order, and is killed at random steps. Every version,
-# every device and every volume must hold what it did.
+# All commands of revdedupctl in random order, killed at random steps, on three volumes on
+# LVM, one of them thin, and sometimes a clone. Every version, every device and every volume
+# must hold what it did.
 #
-#   LIVE_ROUNDS   how many things are done (default 40)
-#   LIVE_SEED     of what is random (default: another one each time)
+#   LIVE_ROUNDS   how many commands (default 40)
+#   LIVE_SEED     to repeat a run (default: a new one each time)
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154,SC2206

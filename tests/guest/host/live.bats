@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl on logical volumes with the target over them: attach, snapshot while it
-# is written to, detach, and what is in its way.
+# revdedupctl on logical volumes with the target over them: attach, snapshot during writes,
+# detach, and obstacles to each.
 
 # Each test is a subshell; no name here has blanks; who sleeps holds a device open.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154,SC2217

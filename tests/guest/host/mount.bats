@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The file systems in versions: mounted and unmounted, with a journal that was in use,
-# in partitions, to be written to, and what is in the way.
+# File systems in versions: mounted and unmounted, with a journal that was in use, in
+# partitions, writable, and with obstacles.
 
 # Each test is a subshell; no name here has blanks; who sleeps is in the way.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Devices that revdedupctl does not write over, or attach, because they are something
-# to somebody; and a roll-back that keeps nothing.
+# Devices that are in use, or hold something, which revdedupctl must neither overwrite nor
+# attach; and a roll-back that keeps no version of what it replaces.
 
 # Each test is a subshell; no name here has blanks; to() makes words.
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154

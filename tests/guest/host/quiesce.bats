@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What those above a volume are asked to do before it is suspended, and undo after it
-# was resumed: hooks, and file systems that device-mapper does not know of. snapshot
-# --all; metrics and status of volumes that need somebody.
+# Programs above a volume prepare for its suspension, and undo that after it: hooks, and
+# file systems that device-mapper does not know of. snapshot --all; status and metrics of
+# volumes that need attention.
 
 # Each test is a subshell; who sleeps holds a device open; words are given to printf.
 # shellcheck disable=SC2016,SC2030,SC2031,SC2086,SC2154

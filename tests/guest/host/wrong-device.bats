@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What could be taken for something else: by two commands at a time, with two pools, and
-# with devices that are not what they were.
+# Devices, pools and names that could be taken for others: two commands at a time, two
+# pools, and devices that are not what they were.
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154

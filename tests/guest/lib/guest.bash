@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What tests in the guest share: devices to put targets on, our module, the
-# kernel's log, a power cut. In a bats file: `load ../lib/guest`. Then each test starts
-# with a line in the kernel's log, and all that it made is gone after it.
+# What tests in the guest share: devices to put targets on, our module, the kernel's log, a
+# power cut. A bats file has `load ../lib/guest`. Then each test begins with a line in the
+# kernel's log, and after each test everything that it made is removed.
 #
-# Every dm device and volume group that a test makes has a name that begins with
-# "rdt-"; that is how its remains are found.
+# Every dm device and volume group that a test makes has a name that begins with "rdt-", by
+# which its remains are found.
 
 module_file=/revdedup/modules/dm-revdedup.ko
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The harness itself: what later tests take for granted works in this guest. It
-# needs no module of ours.
+# The harness itself: this guest can do what later tests rely on. Needs no module of ours.
 
 load guest
 

@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # its users use them; bats and guest.bash set them
 #
-# Volumes on LVM that revdedupctl attaches, for bats files that `load ../lib/guest` and `load ../lib/lvm`: group rdt-vg on /dev/ram0, and a pool on an ext4 on /dev/ram1.
+# Volumes on LVM that revdedupctl attaches, for bats files that `load ../lib/guest` and
+# `load ../lib/lvm`: group rdt-vg on /dev/ram0, and a pool on an ext4 on /dev/ram1.
 
 export REVDEDUP_CONFIG=/tmp/rdt-etc
 export REVDEDUP_POOL=/tmp/rdt-pool/pool

@@ -3,15 +3,15 @@
 # shellcheck disable=SC2034 # its users use them
 #
 # A volume to test, for bats files that `load ../lib/guest` and `load ../lib/volume`: rdt-v,
-# whose metadata is on rdt-m, a dm device of 1 MiB that can be told to fail.
+# whose metadata is on rdt-m, a dm device of 1 MiB that can be made to fail.
 #
 #   /dev/ram0   the base: 64 MiB, so 32 segments
-#   /dev/ram1   what rdt-m lies on ($meta_ground)
+#   /dev/ram1   the disk below rdt-m ($meta_ground)
 #   /dev/ram2   to spare
 #
-# Device-mapper is called through dmserve, which is much quicker than dmsetup
-# where the machine is emulated. Its answers are in $reply and $dm_error rather
-# than on standard output: a subshell is slow there, too.
+# The tests call device-mapper through dmserve, which is much quicker than dmsetup on an
+# emulated machine. Its answers are in $reply and $dm_error rather than on standard output,
+# because a subshell is slow there, too.
 
 base=/dev/ram0
 meta=/dev/mapper/rdt-m

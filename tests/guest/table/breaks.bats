@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Modules in which the remap table is broken on purpose (kernel/break.h): the model
-# that finds no fault in the real one must find each of these. What needs a crash
-# to show is for breaks.bats.
+# Modules whose remap table is broken on purpose (kernel/break.h): the model that finds no
+# fault in the real module must find each of these. ../crash/breaks.bats has the faults that
+# only a crash shows.
 
 # shellcheck disable=SC2034,SC2154 # by guest.bash, model.bash
 load ../lib/guest

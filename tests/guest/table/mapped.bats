@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# fio with verify, and file systems, where blocks lie in a pool:
+# fio with verify, and file systems, on volumes with blocks in a pool:
 #
 #   live       a volume of which parts lie on the base and parts in the pool
 #   version    a writable clone of a version: nothing lies on its base
-#   roll-back  the same, and all of it is brought home meanwhile
+#   roll-back  the same, while hydration copies everything to the base
 #
-# What a volume is to show is put on a device of its own first, and taken apart
+# The test puts the content of a volume on a device of its own first, and takes it apart
 # from there. Base and pool hold something else wherever no entry leads.
 
 # shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by the files loaded

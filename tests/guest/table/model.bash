@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The remap table at random, beside a model of it (model.c), for bats files that
-# `load ../lib/guest` and then this.
+# Random operations on the remap table, beside a model of it (model.c), for bats files that
+# `load ../lib/guest` first.
 #
 #   TABLE_OPS, TABLE_SEED     operations in all, and to repeat a run
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Hundreds of thousands of random operations on a volume with a remap table, each
-# of which must do what a model says. See model.c for what they are.
+# Hundreds of thousands of random operations on a volume with a remap table, each of which
+# must do what a model says. model.c lists them.
 
 # shellcheck disable=SC2154 # by model.bash
 load ../lib/guest

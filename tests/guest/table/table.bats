@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The remap table: what each of its messages does, what is refused, what happens
-# when something below fails. (All of it at random: model.bats.)
+# The remap table: what each message does, which messages are refused, and failures of the
+# devices below. (model.bats does all of it at random.)
 #
-# Each sector of base and pool says where it is, so that what is read from the
-# volume says where it comes from: "p800,8" is block 100 of the pool.
+# Each sector of base and pool holds its own address, so a read from the volume shows where
+# its data comes from: "p800,8" is block 100 of the pool.
 
 # shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest

@@ -1,11 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the target costs, where that is a count and not a time: I/Os that
-# io_uring hands to a thread, metadata writes and flushes, bytes of memory. What
-# it costs in time is for tests/bench/target.
+# The costs of the target that are counts: I/Os that io_uring hands to a thread, metadata
+# writes and flushes, bytes of memory. tests/bench/target measures times.
 #
-# Not for a kernel without trace events.
+# Needs a kernel with trace events.
 
 load ../lib/guest
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Which table lines and which metadata devices the target takes, and what it
-# says to the others. What is refused is never written to.
+# Which table lines and which metadata devices the target takes, and its messages about
+# the others. It never writes to a device that it refuses.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest

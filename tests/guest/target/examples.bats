@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The examples of the target's page do what the page says. Its "Examples"
-# section is read as a session: a line that begins with "# " is a command, what
-# follows it up to the next one is what it prints.
+# The examples of the target's page do what the page says. The test reads the section
+# "Examples" as a session: a line that begins with "# " is a command, and the lines up to
+# the next one are its output.
 
 load ../lib/guest
 

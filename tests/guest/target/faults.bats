@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Each allocation and each metadata I/O of each operation fails once (failnth.c).
-# Needs a kernel with fault injection; leaks are the runner's to find.
+# Each allocation and each metadata I/O of each operation fails once (failnth.c). Needs a
+# kernel with fault injection. The runner finds leaks.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest

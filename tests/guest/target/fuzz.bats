@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# Garbage: thousands of table lines and messages that are wrong, and some that
-# are right, none of which does anything but what a model says (fuzz.c).
+# Garbage: thousands of table lines and messages, most of them wrong, must do exactly what
+# a model says (fuzz.c).
 #
 # FUZZ_ROUNDS and FUZZ_SEED are the program's; the seed is printed.
 

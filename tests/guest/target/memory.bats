@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# A guest of 256 MiB that lacks memory, and that can get some only by writing to
-# volumes: its swap space is on one, a file system with dirty pages on another.
-# If a first write needed memory that only another write can free, this hangs.
+# A guest of 256 MiB that lacks memory, and can get some only by writing to volumes: its
+# swap space is on one, a file system with dirty pages on another. If a first write needed
+# memory that only another write can free, this would hang.
 #
-# Wants four disks: base and metadata of the two.
+# Needs four disks: base and metadata of the two.
 
 # shellcheck disable=SC2030,SC2031,SC2154 # by guest.bash
 load ../lib/guest

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the base can do changes while a volume lives: "lvcreate -s" puts a
-# snapshot-origin below it, which takes no discards, no write zeroes and no
-# REQ_NOWAIT, and lvremove takes it away again. Whoever uses the volume sees
-# no error but EAGAIN, and that only where he asked for it.
+# The abilities of the base change while a volume lives: "lvcreate -s" puts a
+# snapshot-origin below it, which takes no discards, no write zeroes and no REQ_NOWAIT, and
+# lvremove takes it away again. Users of the volume see no error but EAGAIN, and that only
+# where they asked for it.
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 
 load ../lib/guest

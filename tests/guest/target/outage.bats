@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# The metadata device fails: the volume must go on, no write may be forgotten,
-# and what cannot be remembered for sure must be called lost.
+# The metadata device fails: the volume must go on, no write may be forgotten, and the
+# target must call lost what it cannot remember for sure.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest

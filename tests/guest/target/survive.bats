@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# fio with verify, while all that can happen to a volume happens to it.
+# fio with verify, while everything happens to a volume that can.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a live volume does: what becomes dirty, messages, discards, suspend,
-# resume and reload, read-only tables.
+# A live volume: which segments become dirty, messages, discards, suspend, resume and
+# reload, read-only tables.
 
 # shellcheck disable=SC2030,SC2031,SC2086,SC2154 # by volume.bash, without blanks
 load ../lib/guest
