@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# In a guest that is the Debian on which deb.sh has installed the packages: a volume
-# is attached and used while they are upgraded, and refused to be removed; what udev
-# and LVM make of its devices; and at last they go.
+# The guest's part of deb.sh, in the Debian on which deb.sh has installed the packages. A
+# volume is attached, and used while dpkg upgrades the packages and refuses to remove them;
+# udev and LVM treat its devices as they should; at last dpkg removes the packages.
 set -euo pipefail
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"

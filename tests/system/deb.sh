@@ -3,9 +3,9 @@
 #
 # Usage: deb.sh
 #
-# The Debian packages on a machine: they are made, installed in a Debian 12 with DKMS,
-# a compiler and kernel headers, where DKMS builds the module, and upgraded; then that
-# Debian is booted, where they are upgraded again and removed, see deb-guest.sh.
+# Test the Debian packages: build them, install them in a Debian 12 with DKMS, a compiler
+# and kernel headers, where DKMS builds the module, and upgrade them. Then boot that Debian,
+# and upgrade and remove them there: see deb-guest.sh.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
 cd "${BASH_SOURCE[0]%/*}/../.."

@@ -3,22 +3,22 @@
 #
 # Usage: end-to-end-guest.sh first|again|last
 #
-# The guest's part of tests/system/end-to-end.sh. See what the last power cut left (but for
-# the first time); then write files on three volumes, and do all that revdedupctl can,
-# until the next one; the last time, until each volume has had E2E_SNAPSHOTS.
+# The guest's part of end-to-end.sh. Check what the last power cut left (except the first
+# time); then write files on three volumes, and use all commands of revdedupctl until the
+# next power cut, or the last time until each volume has had E2E_SNAPSHOTS.
 #
-# What must be there is kept on a disk that loses nothing:
+# A disk that loses nothing keeps what must be there:
 #
-#   versions/VOL@N/image   what the volume was when it was suspended
+#   versions/VOL@N/image   the volume when it was suspended
 #   versions/VOL@N/acked   the files that were stable then
 #   pending/VOL/           the same, of a version that may come to be
-#   before/VOL             what the volume was before a roll-back, or a kill
+#   before/VOL             the volume before a roll-back, or a kill
 #   acked/VOL              a line a file: "+ NAME SUM" when it is stable, "- NAME"
 #                          before it is removed
-#   clone                  what the volume "new" is: a clone, which nobody writes to
-#   intent                 what is being done: delete VOL@N..., rollback VOL VOL@N,
+#   clone                  the volume "new": a clone, to which the test writes nothing
+#   intent                 the command under way: delete VOL@N..., rollback VOL VOL@N,
 #                          clone, unclone
-#   done                   a word for each thing done
+#   done                   a word for each command that ended
 #
 # No name here has blanks.
 # shellcheck disable=SC2015,SC2046,SC2086,SC2206

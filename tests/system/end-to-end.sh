@@ -5,11 +5,11 @@
 #
 # Three LVM volumes in a guest, one of them thin, with file systems that are written to
 # while revdedupctl takes snapshots, maps, restores, rolls back, deletes and prunes at
-# random, and is killed at random steps. Some times (--cuts, default 20) the power is
-# cut, together with the write caches of the disks; after each cut every version must be
-# what the volume was when it was suspended, and every file that was stable must be
-# there. It goes on after the last until each volume has had its snapshots (default 30).
-# See tests/system/end-to-end-guest.sh. Wants what scripts/check.sh builds for a guest.
+# random, and is killed at random steps. The power is cut --cuts times (default 20),
+# together with the write caches of the disks. After each cut every version must be the
+# volume as it was when it was suspended, and every file that was stable must be there.
+# After the last cut the run goes on until each volume has had --snapshots (default 30).
+# See end-to-end-guest.sh. Run 'scripts/check.sh all modules' before.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
 top=$(realpath "${BASH_SOURCE[0]%/*}/../..")

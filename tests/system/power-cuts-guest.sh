@@ -3,13 +3,12 @@
 #
 # Usage: power-cuts-guest.sh first|again|last
 #
-# The guest's part of tests/system/power-cuts.sh. Check what the last power cut left
-# (but for the first time); then write and take snapshots until the next one
-# (but for the last time).
+# The guest's part of power-cuts.sh. Check what the last power cut left (except the first
+# time); then write and take snapshots until the next one (except the last time).
 #
-# The content of the volume at a checkpoint is copied while the device is
-# suspended, to the one of two slots that the committed version does not use.
-# The version number that is committed tells the slot: 2 * epoch + slot.
+# While the device is suspended for a checkpoint, the script copies the content of the
+# volume to the one of two slots that the committed version does not use. The version
+# number that is committed tells the slot: 2 * epoch + slot.
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
 set -euo pipefail

@@ -3,11 +3,11 @@
 #
 # Usage: power-cuts.sh [--kernel 6.1|6.12] [--cuts N]
 #
-# Cut the power of a guest N times (default 15), at random moments while a volume
-# is written and snapshots are taken, together with the write cache of its disks.
-# After each cut the same disks are booted again, and every segment that the
-# target calls clean must be what it was at the last committed checkpoint: see
-# tests/system/power-cuts-guest.sh. Wants build/modules/KERNEL (make modules-all).
+# Cut the power of a guest N times (default 15), at random moments while a volume is
+# written and snapshots are taken, together with the write cache of its disks. After each
+# cut the same disks are booted again, and every segment that the target calls clean must
+# be what it was at the last committed checkpoint. See power-cuts-guest.sh. Run
+# 'make modules-all' before.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
 top=$(realpath "${BASH_SOURCE[0]%/*}/../..")

@@ -3,10 +3,10 @@
 #
 # Usage: vm-selftest.sh
 #
-# Show that the harness cannot be fooled: scripts/vm-run.sh and tests/guest/run.sh
-# must fail a guest that hangs, panics, lies about its verdict, makes its kernel
-# complain or leaves things behind, and a power cut must lose what was not
-# flushed, and only that. Boots a dozen guests, two at a time.
+# Show that the harness cannot be fooled: scripts/vm-run.sh and tests/guest/run.sh must
+# fail a guest that hangs, panics, lies about its verdict, makes its kernel complain or
+# leaves things behind. A power cut must lose what was not flushed, and nothing else. Boots
+# a dozen guests, two at a time.
 
 # What is in single quotes is for the guest's shell.
 # shellcheck disable=SC2016

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# A disk that changes all the time, of which the last versions are kept: what there
-# is of it, and how fast the oldest comes back, must not depend on how many there
-# have been.
+# The last versions of a disk that changes all the time: their size, and the speed at which
+# the oldest comes back, must not depend on how many versions there have been.
 
 churn_versions=300
 churn_keep=20

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# Deleting a version, beside what the file system takes for as many plain holes of
-# that size. On the disk that is measured, and on an ext4 in memory, where nothing
-# is discarded and what is seen is our own share.
+# Deleting a version, beside the file system's own time for as many plain holes of that
+# size. On the disk to be measured, and on an ext4 in memory, which discards nothing, so
+# that only the share of revdedupctl remains.
 
 data_file_bytes() { bytes_of "$REVDEDUP_POOL/data"; }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154,SC2119,SC2120 # others use it
-# What all parts measure and print with.
+# What all parts use to measure and to print.
 
 gib=$((1 << 30))
 mib=$((1 << 20))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# What a command has of memory at most: on an image of 1 TiB that has one block in
-# each segment (--sparse), and on a rewrite of a large disk. On an ext4 that discards nothing,
-# as only memory is measured.
+# The greatest memory of each command: on an image of 1 TiB that has one block in each
+# segment (--sparse), and on a rewrite of a large disk. On an ext4 that discards nothing, as
+# only memory is measured.
 
 memory_limit=128
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# The same series in borg and restic: time, space, and the last version back. Each
-# image is a file to them. No encryption where they know that (restic does not).
+# The same series in borg and restic: time, space, and the last version back. Each image is
+# a file to them. Without encryption where they can (restic cannot).
 
 export BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK=yes RESTIC_PASSWORD=bench
 export RESTIC_PROGRESS_FPS=0.01

@@ -3,27 +3,27 @@
 #
 # Usage: run.sh [OPTION]... [PART]...
 #
-# Measure the pool on this machine, and print tables: what was measured, what is
-# wanted, and whether it is that. All parts, or these:
+# Measure the pool on this machine, and print tables: what was measured, the target for
+# it, and whether the target is met. All parts, or these:
 #
-#   storage  what a series of real disks takes in the pool
+#   storage  the size of a series of real disks in the pool
 #   speed    snapshot and restore beside a raw copy, along the series
 #   peers    the series in borg and restic
 #   delete   deleting beside plain holes in files
 #   churn    300 versions of a disk of which the last 20 are kept
-#   memory   what each command has at most
-#   scale    what commands take of n and of 4 n: segments, versions, volumes, ...
+#   memory   the greatest memory of each command
+#   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
-# ending in fsync). Both have their turn in each round, from cold caches; a ratio
-# is the median of the rounds', with the least and the greatest behind it.
+# ending in fsync). Both take turns in each round, from cold caches. A ratio is the
+# median of the rounds; the least and the greatest stand behind it.
 #
 #   --rounds N   default 5
-#   --dir DIR    where to work: on the disk that is to be measured (default
-#                /var/tmp); up to 60 GiB are needed there
-#   --sparse N   GiB of the sparse disk that memory and scale are measured with
-#                (default 1024, which takes hours where it is slow)
-#   --check      exit with 1 where something is short of what is wanted
+#   --dir DIR    where to work: on the disk to be measured (default /var/tmp); up to
+#                60 GiB are needed there
+#   --sparse N   GiB of the sparse disk of memory and scale (default 1024, which takes
+#                hours on a slow machine)
+#   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
 # root. Installs the Debian packages that it lacks.

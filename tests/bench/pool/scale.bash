@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# What commands take of n and of 4 n: of segments that a version has, of versions, of
-# volumes, of recipes that point at one that goes. What follows its change takes as
-# much longer as the change is larger, and where that is the same, no longer. Images
+# The cost of commands for n and for 4 n: of segments that a version has, of versions, of
+# volumes, of recipes that point at one that goes. A command whose cost follows its change
+# takes as much longer as the change is larger, and no longer for the same change. Images
 # have a block in each segment, as only the catalog and the fingerprints matter.
 
 scale_limit=4.4

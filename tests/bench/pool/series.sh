@@ -3,18 +3,18 @@
 #
 # Usage: series.sh [--size full|small]
 #
-# Make a series of disk images as a backup tool would see them, and print the
-# directory that holds it: the images, sparse, and "order", which has a line
-# "VOLUME FILE" for each snapshot, oldest first.
+# Make a series of disk images as a backup tool would see them, and print the directory
+# that holds it: the images, sparse, and "order", which has a line "VOLUME FILE" for each
+# snapshot, oldest first.
 #
 #   full   three VMs with disks of 4 GiB, 23 versions: some minutes, under 25 GiB
 #   small  one VM with a disk of 1 GiB, 4 versions: half a minute, under 2 GiB
 #
-# Each VM begins as the same Debian 12 and goes its own way: packages come and
-# go between snapshots, and the file system forgets without clearing. Two
-# makings differ in the times of files, and in what Debian updated meanwhile, so
-# a series is made once and kept in the cache. Needs root and loop devices.
-# Installs the Debian packages that it lacks.
+# Each VM begins as the same Debian 12 and goes its own way: packages come and go between
+# snapshots, and the file system frees blocks without clearing them. Two runs would differ
+# in the times of files, and in Debian's updates meanwhile, so a series is made once and
+# kept in the cache. Needs root and loop devices. Installs the Debian packages that it
+# lacks.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
 scripts=${BASH_SOURCE[0]%/*}/../../../scripts

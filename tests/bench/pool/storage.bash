@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# What the series takes, against what the rule of reverse deduplication leaves
+# The size of the series in the pool, against what the rule of reverse deduplication leaves
 # and against each distinct block once. The reserve is left out: it is a constant.
 
 part_storage() {

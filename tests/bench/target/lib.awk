@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the tables share: medians of the lines "time", and the targets that were
-# missed. A target is missed when it is by more than two dm-linear devices differed,
-# in any round of the same workload: a better measurement than that we do not have.
+# What the tables share: medians of the lines "time", and the targets that were missed. A
+# target counts as missed only by more than the greatest difference of two dm-linear devices
+# in any round of the same workload: a better measurement is not to be had.
 #
 #   awk -v check=0|1 -f lib.awk -f TABLE.awk FILE
 #
-# With check=1 a missed target makes the exit code 1. A table is printed by print_all().
+# With check=1 a missed target makes the exit code 1. print_all() prints a table.
 
 function min(a, b) { return a < b ? a : b }
 function max(a, b) { return a > b ? a : b }

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What the measuring scripts share, in the guest: fio over several devices, a line
-# for each measurement. Sourced, not run, after tests/guest/lib/guest.bash.
+# What the measuring scripts in the guest share: fio over several devices, a line for each
+# measurement. Sourced, not run, after tests/guest/lib/guest.bash.
 #
 # What makes the numbers comparable:
 #
-# - Devices that are compared share a ramdisk and the same part of it, which is
-#   all there before the first round.
-# - In a round, a workload goes over all devices in one fio, and each round
-#   begins with another device.
-# - The number of I/Os is fixed. In a guest that counts instructions, time is
-#   then a number of instructions.
-# - fio's buffers are huge pages, or else the number of pieces that 1 MiB is made
-#   of depends on what is free where in the guest's memory. (See huge_pages.)
+# - Devices that are compared share a ramdisk and the same part of it, all of which is
+#   allocated before the first round.
+# - In a round, a workload goes over all devices in one fio, and each round begins with
+#   another device.
+# - The number of I/Os is fixed. In a guest that counts instructions, time is then a
+#   number of instructions.
+# - fio's buffers are huge pages. Otherwise the number of pieces of 1 MiB would depend on
+#   where the guest's memory is free. (See huge_pages.)
 
 # shellcheck disable=SC2034 # its users use them
 engines=(libaio io_uring)

@@ -3,8 +3,8 @@
 #
 # Usage: live-guest.sh SEGMENTS
 #
-# In the guest: measure what a snapshot of a volume on LVM takes, and what a program
-# notices that writes to it. Prints lines for live.awk:
+# The guest's part of live.sh: measure the cost of a snapshot of a volume on LVM, and its
+# effect on a program that writes. Prints lines for live.awk:
 #
 #   snapshot WHAT SEGMENTS AUDITED BYTES-READ COPY REVERSE FREE ALL     (times in microseconds)
 #   pause MICROSECONDS

@@ -3,10 +3,10 @@
 #
 # Usage: live.sh [--kernel 6.1|6.12] [--segments N]
 #
-# Measure in a guest what a snapshot of a volume on LVM takes whose segments (default:
-# 4096, of 2 MiB) are all written and of which one percent changes, how long the volume
-# is held still, and what a program notices that writes to it; and print tables. The
-# disks take two times the volume in TMPDIR. Without KVM it takes half an hour.
+# Measure in a guest the cost of a snapshot of a volume on LVM whose segments (default:
+# 4096, of 2 MiB) are all written and of which one percent changes, how long writes pause,
+# and the effect on a program that writes; and print tables. The disks take two times the
+# volume in TMPDIR. Without KVM it takes half an hour.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
 top=$(realpath "${BASH_SOURCE[0]%/*}/../../..")

@@ -3,25 +3,25 @@
 #
 # Usage: mapped-guest.sh ROUNDS [WORKLOAD]
 #
-# In the guest: measure what a dm-revdedup device costs whose blocks lie in a
-# pool, beside its peers, in ROUNDS rounds. Prints a line for each measurement,
-# for mapped.awk; or does only one WORKLOAD of the reads:
+# The guest's part of run.sh --table mapped: measure in ROUNDS rounds the cost of a
+# dm-revdedup device whose blocks lie in a pool, beside its peers. With WORKLOAD only that
+# one of the reads. Prints a line for each measurement, for mapped.awk:
 #
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   reads ENGINE WORKLOAD DEVICE ROUND I/Os PAGES
 #   waiting ENGINE WORKLOAD DEVICE ROUND SEGMENTS
 #
-# The seconds are those that a GiB takes; PAGES of the table were read from the
-# metadata device for so many I/Os; and never had more SEGMENTS changes that were
-# not committed. See lib.bash for what makes the numbers comparable; and here
+# SECONDS are for a GiB. PAGES of the table were read from the metadata device during so
+# many I/Os. SEGMENTS is the greatest number of segments whose changes waited for a commit.
+# lib.bash says what makes the numbers comparable; and here
 #
-# - each I/O is as large for all, but they need not do as many of them
-# - a device that is read from has its own dm-linear, over the pool; one that is
+# - each I/O is as large for all devices, but they need not do as many of them
+# - a device that is read from has a dm-linear of its own, over the pool; one that is
 #   written to has one over the base
-# - entries may name the same pool block, so that a table can be larger than the
-#   memory of the guest
-# - first writes to mapped blocks change the table, so it is made anew before each
-#   of them; a snapshot and a thin volume are, too
+# - entries may name the same pool block, so that a table can be larger than the memory
+#   of the guest
+# - first writes to mapped blocks change the table, so it is made anew before each of
+#   them, and so are a snapshot and a thin volume
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# A table from the lines that mapped-guest.sh prints: what the target costs where blocks
-# lie in a pool, and what it costs to bring them home. See lib.awk. With
-# timed=1 the numbers are of a clock, and less is asked of them.
+# A table from the lines that mapped-guest.sh prints: the cost of the target where blocks
+# lie in a pool, and the cost of copying them home. See lib.awk. With timed=1 the numbers
+# are of a clock, and the targets are lower.
 
 # row(e, w, dev, wanted, peer, words): wanted is 0 where nothing is, "peer" where it
 # is to be as fast as its peer.

@@ -3,25 +3,24 @@
 #
 # Usage: run.sh [OPTION]...
 #
-# Measure in guests what the target costs beside its peers, and print tables:
-# speed as a ratio to that of dm-linear, and for first writes to dm-era's. Each
-# number is a median of rounds; in a round all devices have their turn. One table
-# is about volumes that lie on their base, the other about blocks in a pool.
+# Measure in guests the cost of the target beside its peers, and print tables: speed as a
+# ratio to that of dm-linear, and for first writes to dm-era's. Each number is a median of
+# rounds; in a round all devices take turns. One table is about volumes that lie on their
+# base, the other about blocks in a pool.
 #
-# The first guest counts instructions. That is exact, whatever else this machine
-# does, and sees no locks and no two CPUs at work. So a second guest with two
-# virtual CPUs measures time, which tells only much slower from as fast: see by
-# how much the same device measured twice (A/A) differs.
+# The first guest counts instructions. That is exact, whatever else this machine does, but
+# shows neither locks nor two CPUs at work. So a second guest with two virtual CPUs
+# measures time, which shows only large differences: the difference of the same device
+# measured twice (A/A) says how large.
 #
-#   --kernel 6.1|6.12    Debian's kernel of that series (default 6.12)
-#   --rounds N           default 3
-#   --only counted|time  only one of the two guests
+#   --kernel 6.1|6.12      Debian's kernel of that series (default 6.12)
+#   --rounds N             default 3
+#   --only counted|time    only one of the two guests
 #   --table steady|mapped  only one of the two tables
-#   --reads WORKLOAD     only this one of the reads of mapped-guest.sh: more rounds of what
-#                        differs much
-#   --check              exit with 1 where a target was missed by more than
-#                        the noise
-#   --raw FILE           keep what was measured there
+#   --reads WORKLOAD       only this one of the reads of mapped-guest.sh, for more rounds
+#                          of what varies much
+#   --check                exit with 1 if a target is missed by more than the noise
+#   --raw FILE             write the measurements to FILE, too
 #
 # Takes three quarters of an hour without KVM.
 tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../..")

@@ -3,21 +3,20 @@
 #
 # Usage: steady-guest.sh ROUNDS
 #
-# In the guest: measure what a dm-revdedup device costs beside its peers, in
-# ROUNDS rounds. Prints a line for each measurement, for steady.awk:
+# The guest's part of run.sh --table steady: measure in ROUNDS rounds the cost of a
+# dm-revdedup device beside its peers. Prints a line for each measurement, for steady.awk:
 #
 #   time ENGINE WORKLOAD DEVICE ROUND SECONDS
 #   count ENGINE WORKLOAD DEVICE ROUND FIRST-WRITES METADATA-WRITES FLUSHES
 #
-# The seconds are those that a GiB takes. See lib.bash for what makes the numbers
-# comparable; and here
+# SECONDS are for a GiB. lib.bash says what makes the numbers comparable; and here
 #
-# - a snapshot-origin with a snapshot has a ramdisk of its own, because
-#   device-mapper knows it by that
-# - the store of the snapshot is larger than the origin, the snapshot is there
-#   before the origin runs, and all chunks that we write to are copied before
-# - first writes: one write of 4 KiB to each segment of the volume, in random
-#   order, the same for all, replayed from an I/O log. Not "time_based"
+# - a snapshot-origin with a snapshot has a ramdisk of its own, because device-mapper
+#   knows it by that
+# - the store of the snapshot is larger than the origin, the snapshot is there before the
+#   origin runs, and all chunks that the test writes to are copied before
+# - first writes: one write of 4 KiB to each segment of the volume, in a random order that
+#   is the same for all, replayed from an I/O log. Not "time_based"
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit

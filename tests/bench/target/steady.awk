@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tables from the lines that steady-guest.sh prints: what the target costs where every
+# Tables from the lines that steady-guest.sh prints: the cost of the target where every
 # block lies on the base. See lib.awk.
 
 # kind is 1 for metadata writes, 2 for flushes: of 8 first writes, the most in

@@ -3,19 +3,19 @@
 #
 # Usage: table-write.sh [OPTION]...
 #
-# Measure how fast remap tables are written on this machine, and print a table:
+# Measure how fast this machine writes remap tables, and print a table:
 #
 #   library  userspace/meta/table_write.c, every block a random block of the pool
-#   text     the same by way of "revdedup-meta make", from a text
+#   text     the same by "revdedup-meta make", from a text
 #   whole    the library, every segment whole in the pool: one word for 512 entries
 #
-# Entries a second are those of one core: of the CPU time, user and system. The
-# seconds that passed, with writing to the disk and flushing it, stand beside it.
+# Entries a second are those of one core: of the CPU time, user and system. The time that
+# passed, including writing to the disk and flushing it, stands beside it.
 #
 #   --entries N  default 16777216: a volume of 64 GiB, whose table has 128 MiB
 #   --rounds N   default 5; the numbers are medians
 #   --dir DIR    where to write (default /var/tmp)
-#   --check      exit with 1 where something is short of what is wanted
+#   --check      exit with 1 if a target is missed
 tree=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
