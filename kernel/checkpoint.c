@@ -21,7 +21,12 @@
  */
 #include <linux/blkdev.h>
 
-#include "dmr.h"
+#include "checkpoint.h"
+#include "dirty.h"
+#include "flush.h"
+#include "outage.h"
+#include "ranges.h"
+#include "super.h"
 
 static void all_stale(struct dmr_meta *meta)
 {
@@ -46,29 +51,29 @@ static void clear_bits(struct dmr_meta *meta, unsigned long *bits)
 	memset(bits, 0, meta->nr_groups * DMR_BITS_LONGS * sizeof(u64));
 }
 
-static int can_write(struct dmr_meta *meta, const char *verb)
+static int check_writable(struct dmr_meta *meta, const char *verb)
 {
 	if (meta->read_only) {
-		DMERR("%s: %s: the device is read-only", dmr_meta_name(meta),
+		DMERR("%s: %s: the device is read-only", dmr_name(meta),
 		      verb);
 		return -EROFS;
 	}
 	return 0;
 }
 
-static int may_checkpoint(struct dmr_meta *meta, u64 epoch)
+static int check_checkpoint(struct dmr_meta *meta, u64 epoch)
 {
 	if (!meta->suspended) {
 		DMERR("%s: checkpoint %llu: suspend the device first",
-		      dmr_meta_name(meta), epoch);
+		      dmr_name(meta), epoch);
 		return -EBUSY;
 	}
 	if (epoch != meta->super.epoch + 1) {
 		DMERR("%s: checkpoint %llu: the next one is %llu",
-		      dmr_meta_name(meta), epoch, meta->super.epoch + 1);
+		      dmr_name(meta), epoch, meta->super.epoch + 1);
 		return -EINVAL;
 	}
-	return can_write(meta, "checkpoint");
+	return check_writable(meta, "checkpoint");
 }
 
 static int flush_base(struct dmr_meta *meta, struct block_device *base)
@@ -80,7 +85,7 @@ static int flush_base(struct dmr_meta *meta, struct block_device *base)
 	r = dmr_flush_base(meta, base);
 	if (r)
 		DMERR("%s: checkpoint: cannot flush the base device: error %d",
-		      dmr_meta_name(meta), r);
+		      dmr_name(meta), r);
 	return r;
 }
 
@@ -96,7 +101,7 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch &&
 	    (meta->super.flags & DMR_FLAG_FROZEN))
 		return 0;
-	r = may_checkpoint(meta, epoch);
+	r = check_checkpoint(meta, epoch);
 	if (!r)
 		r = flush_base(meta, base);
 	if (r)
@@ -127,8 +132,8 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 }
 
 /* Is E the uncommitted checkpoint? 1: yes, 0: it was and is done with. */
-static int is_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
-		      bool done)
+static int check_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
+			 bool done)
 {
 	if (dmr_broken(epoch) && (meta->super.flags & DMR_FLAG_FROZEN))
 		return 1;
@@ -139,7 +144,7 @@ static int is_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
 			return 0;
 	}
 	DMERR("%s: %s %llu: no such checkpoint waits (epoch %llu, committed %llu)",
-	      dmr_meta_name(meta), verb, epoch, meta->super.epoch,
+	      dmr_name(meta), verb, epoch, meta->super.epoch,
 	      meta->super.committed);
 	return -EINVAL;
 }
@@ -151,12 +156,12 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 	bool healed;
 	int r;
 
-	r = is_pending(meta, "commit", epoch,
-		       super.committed == epoch && epoch &&
-		       super.version_nr == version);
+	r = check_pending(meta, "commit", epoch,
+			  super.committed == epoch && epoch &&
+			  super.version_nr == version);
 	if (r <= 0)
 		return r;
-	r = can_write(meta, "commit");
+	r = check_writable(meta, "commit");
 	if (r)
 		return r;
 
@@ -175,7 +180,7 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 		meta->lost_before = false;
 	clear_bits(meta, meta->frozen);
 	if (was_lost && !dmr_is_lost(meta))
-		dmr_dirty_event(meta);
+		dmr_outage_event(meta);
 	return 0;
 }
 
@@ -199,11 +204,11 @@ int dmr_abort(struct dmr_meta *meta, u64 epoch)
 {
 	int r;
 
-	r = is_pending(meta, "abort", epoch,
-		       epoch && meta->super.committed != epoch);
+	r = check_pending(meta, "abort", epoch,
+			  epoch && meta->super.committed != epoch);
 	if (r <= 0)
 		return r;
-	r = can_write(meta, "abort");
+	r = check_writable(meta, "abort");
 	if (r)
 		return r;
 	r = drop_frozen(meta);
@@ -222,10 +227,10 @@ int dmr_mark(struct dmr_meta *meta, const char *ranges)
 	r = dmr_ranges_check(ranges, &rules);
 	if (r) {
 		DMERR("%s: mark: not ranges \"first,len;...\" in hex within %llu segments",
-		      dmr_meta_name(meta), meta->nr_segs);
+		      dmr_name(meta), meta->nr_segs);
 		return r;
 	}
-	r = can_write(meta, "mark");
+	r = check_writable(meta, "mark");
 	if (r)
 		return r;
 	while (dmr_range_next(&ranges, &rules, &range) > 0)

@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * First writes: the rule that no write is forgotten.
+ * Dirty bits. A group of bits that changed in memory is stale on disk until its block
+ * was written and flushed; then its bits count as stable, and map lets writes pass.
  *
- * A write to a segment whose bit map does not see in `stable` is deferred to
- * the worker, which
- *
- *   1. puts the bits of all that wait into `want`,
- *   2. writes the bitmap blocks that changed, and flushes,
- *   3. puts the same bits into `stable`,
- *   4. issues the writes.
- *
- * A crash between 2 and 4 leaves bits that say too much. Later writes to the
- * segment test one bit and pass.
- *
- * Outages
- * -------
- * When the metadata device fails a write, `want` stays right in memory, and the
- * worker tries again every second until all of it is stable. Until then the
- * disk may say too little, so first writes are held until whoever looks after a
- * crash will know: one superblock copy has the lost mark, or the controller
- * says that it has recorded the loss (lost-noted), or HOLD_MS are over. Then
- * they pass, their bits in `want` only. A backup tool must not take the guest
- * down: what cannot be marked anywhere by then is the documented gap.
+ * When the metadata device fails a write, an outage begins (outage.c). It ends when all
+ * bits are stable again. Until then a copy of the superblock is to bear the lost mark,
+ * because a crash would forget bits.
  */
+
 #include <linux/bitops.h>
-#include <linux/hrtimer.h>
-#include <linux/ktime.h>
-#include <linux/sched/mm.h>
 
-#include "table.h"
-
-#define HOLD_MS		10000
-#define RETRY_MS	1000
-
-/* A superblock copy that cannot be written, while the other can, is not urgent. */
-#define REFRESH_MS	60000
-
-/* About the longest that a first write waits for company. */
-#define GATHER_MAX_NS	(2 * NSEC_PER_MSEC)
-
-/* Commits between two of them that wait for more writers than are known. */
-#define PROBE_MAX	64U
+#include "bitmaps.h"
+#include "dirty.h"
+#include "flush.h"
+#include "outage.h"
+#include "super.h"
 
 /* ------------------------------------------------------------------
  * Bits
@@ -59,7 +33,7 @@ void dmr_dirty_set(struct dmr_meta *meta, u64 first, u64 len)
 }
 
 /* Called when the group is on disk; map reads `stable` meanwhile. */
-static void group_is_stable(struct dmr_meta *meta, u64 group)
+static void set_group_stable(struct dmr_meta *meta, u64 group)
 {
 	unsigned long *stable = meta->stable + group * DMR_BITS_LONGS;
 	unsigned long *want = meta->want + group * DMR_BITS_LONGS;
@@ -71,15 +45,15 @@ static void group_is_stable(struct dmr_meta *meta, u64 group)
 
 static int write_stale(struct dmr_meta *meta)
 {
-	unsigned int errors = dmr_meta_flush_errors(meta);
+	unsigned int errors = dmr_flush_errors(meta);
 	unsigned long group;
 	int r;
 
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
 		if (dmr_broken(early))
-			group_is_stable(meta, group);
-		r = dmr_meta_write_bits(meta, group, meta->super.epoch,
-					meta->want);
+			set_group_stable(meta, group);
+		r = dmr_bitmaps_write(meta, group, meta->super.epoch,
+				      meta->want);
 		if (r)
 			return r;
 	}
@@ -87,7 +61,7 @@ static int write_stale(struct dmr_meta *meta)
 		dm_bufio_write_dirty_buffers_async(meta->bufio);
 		return 0;
 	}
-	return dmr_meta_write_out(meta, errors);
+	return dmr_flush_buffers(meta, errors);
 }
 
 int dmr_dirty_flush(struct dmr_meta *meta)
@@ -106,46 +80,19 @@ int dmr_dirty_flush(struct dmr_meta *meta)
 	}
 	r = write_stale(meta);
 	if (r) {
-		dmr_dirty_failed(meta, "writing dirty bits", r);
+		dmr_outage_begin(meta, "writing dirty bits", r);
 		return r;
 	}
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
-		group_is_stable(meta, group);
+		set_group_stable(meta, group);
 		__clear_bit(group, meta->stale);
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------
- * Outages
+ * The end of an outage
  */
-
-void dmr_dirty_event(struct dmr_meta *meta)
-{
-	if (meta->ti)
-		dm_table_event(meta->ti->table);
-}
-
-void dmr_dirty_failed(struct dmr_meta *meta, const char *what, int r)
-{
-	lockdep_assert_held(&meta->lock);
-	if (meta->outage)
-		return;
-	DMERR("%s: %s on %pg failed: error %d; tracking counts as lost until it can be written",
-	      dmr_meta_name(meta), what, meta->bdev, r);
-	meta->outage = true;
-	meta->outage_is_marked = false;
-	meta->outage_is_noted = false;
-	meta->outage_start = jiffies;
-	meta->next_retry = jiffies;
-	dmr_dirty_kick(meta);
-	dmr_dirty_event(meta);
-}
-
-void dmr_dirty_kick(struct dmr_meta *meta)
-{
-	mod_delayed_work(meta->wq, &meta->work, 0);
-}
 
 static void write_mark(struct dmr_meta *meta)
 {
@@ -182,277 +129,13 @@ bool dmr_dirty_end_outage(struct dmr_meta *meta)
 		return false;
 	meta->outage = false;
 	DMINFO("%s: the metadata device can be written again, nothing was lost",
-	       dmr_meta_name(meta));
-	dmr_dirty_event(meta);
+	       dmr_name(meta));
+	dmr_outage_event(meta);
 	return true;
 }
 
-static void try_again(struct dmr_meta *meta)
+void dmr_dirty_retry(struct dmr_meta *meta)
 {
 	if (!dmr_dirty_end_outage(meta) && !meta->outage_is_marked)
 		write_mark(meta);
-}
-
-static bool hold_is_over(struct dmr_meta *meta)
-{
-	return meta->outage_is_marked || meta->outage_is_noted ||
-	       time_after_eq(jiffies, meta->outage_start +
-				      msecs_to_jiffies(HOLD_MS));
-}
-
-/* ------------------------------------------------------------------
- * The worker
- */
-
-/*
- * Wait for company: one metadata write and flush serve all writers that arrive
- * together, and in a closed loop of W writers the k that the last commit served
- * come back while the W - k that came during it wait. So W is known: those of
- * the last commit and those that came meanwhile. Wait until as many are here.
- *
- * Where writers and worker share a CPU the W - k may never get to show up: the
- * worker wakes when k are here, and nobody runs while it commits. So now and
- * then it waits for twice as many, the less often the less it helps.
- *
- * Give up when nobody came for as long as a commit takes: what each of them
- * saves is a commit. (To look at each arrival would cost as much, so the looks
- * become rarer.) So writers that have gone for good cost one commit's time,
- * once, and a single writer waits as long once in PROBE_MAX writes.
- */
-static void gather(struct dmr_meta *meta)
-{
-	u64 slice = meta->commit_ns;
-	u64 waited = 0;
-	unsigned int seen;
-
-	while (waited < GATHER_MAX_NS) {
-		seen = READ_ONCE(meta->nr_deferred);
-		if (!seen || !wait_event_hrtimeout(meta->arrived,
-						   READ_ONCE(meta->requeue) ||
-						   READ_ONCE(meta->nr_deferred) >=
-							meta->expected,
-						   ns_to_ktime(slice)) ||
-		    READ_ONCE(meta->nr_deferred) == seen)
-			return;
-		waited += slice;
-		slice *= 2;
-	}
-}
-
-static void note_commit(struct dmr_meta *meta, ktime_t start, unsigned int served)
-{
-	s64 took = ktime_to_ns(ktime_sub(ktime_get(), start));
-	unsigned int crowd = served + READ_ONCE(meta->nr_deferred);
-
-	meta->commit_ns = clamp_t(s64, took, 1, GATHER_MAX_NS);
-	if (!meta->probe_left) {
-		bool helped = 4 * crowd > 5 * meta->crowd;
-
-		meta->probe_gap = helped ? 1 : min(2 * meta->probe_gap + 1, PROBE_MAX);
-		meta->probe_left = meta->probe_gap;
-	}
-	meta->crowd = crowd;
-	meta->probe_left--;
-	WRITE_ONCE(meta->expected, meta->probe_left ? crowd : 2 * crowd);
-}
-
-/* Move what map deferred to `held`, its bits into `want`. */
-static unsigned int take_deferred(struct dmr_meta *meta, bool *ret_requeue)
-{
-	struct bio_list bios;
-	unsigned int nr;
-	struct bio *bio;
-
-	spin_lock_irq(&meta->defer_lock);
-	bios = meta->deferred;
-	bio_list_init(&meta->deferred);
-	nr = meta->nr_deferred;
-	WRITE_ONCE(meta->nr_deferred, 0);
-	*ret_requeue = meta->requeue;
-	spin_unlock_irq(&meta->defer_lock);
-
-	bio_list_for_each(bio, &bios) {
-		u64 first = dmr_sector_seg(bio->bi_iter.bi_sector);
-		u64 last = dmr_sector_seg(bio_end_sector(bio) - 1);
-
-		dmr_dirty_set(meta, first, last - first + 1);
-	}
-	bio_list_merge_init(&meta->held, &bios);
-	return nr;
-}
-
-static void issue(struct dmr_meta *meta, struct bio_list *bios)
-{
-	struct blk_plug plug;
-	struct bio *bio;
-
-	blk_start_plug(&plug);
-	while ((bio = bio_list_pop(bios))) {
-		if (meta->table)
-			dmr_remap_resume(meta->table, bio);
-		else
-			submit_bio_noacct(bio);
-	}
-	blk_finish_plug(&plug);
-}
-
-static void push_back(struct bio_list *bios)
-{
-	struct bio *bio;
-
-	while ((bio = bio_list_pop(bios))) {
-		bio->bi_status = BLK_STS_DM_REQUEUE;
-		bio_endio(bio);
-	}
-}
-
-/* What has to be tried again from time to time; re-arms the worker for it. */
-static void retry_if_due(struct dmr_meta *meta)
-{
-	unsigned int ms = meta->outage ? RETRY_MS : REFRESH_MS;
-
-	if (!meta->outage && (!meta->super_is_stale || meta->read_only))
-		return;
-	if (time_after_eq(jiffies, meta->next_retry)) {
-		meta->next_retry = jiffies + msecs_to_jiffies(ms);
-		if (meta->outage)
-			try_again(meta);
-		else
-			dmr_super_refresh(meta);
-	}
-	queue_delayed_work(meta->wq, &meta->work, msecs_to_jiffies(ms));
-}
-
-/* Under the lock: what may go goes into @ready. */
-static void settle_held(struct dmr_meta *meta, struct bio_list *ready)
-{
-	ktime_t start = ktime_get();
-	bool requeue;
-	unsigned int served = take_deferred(meta, &requeue);
-
-	/*
-	 * A read-only table lets no writes in and mends nothing, but an outage
-	 * that began before it was loaded must still end.
-	 */
-	if (!meta->outage && !meta->read_only)
-		dmr_dirty_flush(meta);
-	if (xchg(&meta->event_is_due, false))
-		dmr_dirty_event(meta);
-	retry_if_due(meta);
-	/*
-	 * Nothing is pushed back without need: when the suspend is interrupted,
-	 * device-mapper takes nothing back any more already before it tells us.
-	 */
-	if (!meta->outage || hold_is_over(meta))
-		bio_list_merge_init(ready, &meta->held);
-	else if (requeue && meta->ti && dm_noflush_suspending(meta->ti))
-		push_back(&meta->held);
-	if (served)
-		note_commit(meta, start, served);
-}
-
-static void do_work(struct work_struct *work)
-{
-	struct dmr_meta *meta = container_of(to_delayed_work(work),
-					     struct dmr_meta, work);
-	unsigned int noio = memalloc_noio_save();
-
-	do {
-		struct bio_list ready = BIO_EMPTY_LIST;
-
-		gather(meta);
-		mutex_lock(&meta->lock);
-		settle_held(meta, &ready);
-		mutex_unlock(&meta->lock);
-		issue(meta, &ready);
-		cond_resched();
-	} while (READ_ONCE(meta->nr_deferred));
-	memalloc_noio_restore(noio);
-}
-
-void dmr_dirty_defer(struct dmr_meta *meta, struct bio *bio)
-{
-	unsigned long flags;
-	unsigned int nr;
-
-	spin_lock_irqsave(&meta->defer_lock, flags);
-	bio_list_add(&meta->deferred, bio);
-	nr = meta->nr_deferred + 1;
-	WRITE_ONCE(meta->nr_deferred, nr);
-	spin_unlock_irqrestore(&meta->defer_lock, flags);
-
-	if (nr == 1)
-		dmr_dirty_kick(meta);
-	/* Pairs with the barrier of prepare_to_wait in gather(). */
-	if (nr >= READ_ONCE(meta->expected) && wq_has_sleeper(&meta->arrived))
-		wake_up(&meta->arrived);
-}
-
-void dmr_dirty_requeue(struct dmr_meta *meta, bool requeue)
-{
-	spin_lock_irq(&meta->defer_lock);
-	WRITE_ONCE(meta->requeue, requeue);
-	spin_unlock_irq(&meta->defer_lock);
-	wake_up(&meta->arrived);
-	dmr_dirty_kick(meta);
-}
-
-/* ------------------------------------------------------------------
- * Write zeroes that the base refused
- *
- * The base could write zeroes when the table was loaded, so those above us send
- * them; when a snapshot-origin comes under us it cannot any more. The callers
- * of a block device take that for an error, so write zeros instead. In a work
- * of its own, since it may take long and first writes must not wait for it.
- */
-
-static void zero_one(struct bio *bio)
-{
-	struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
-	int r;
-
-	r = blkdev_issue_zeroout(bio->bi_bdev, io->sector, io->sectors,
-				 GFP_NOIO, BLKDEV_ZERO_NOUNMAP);
-	if (!r && (bio->bi_opf & REQ_FUA))
-		r = blkdev_issue_flush(bio->bi_bdev);
-	/* Not "not supported", which would bring it here again. */
-	bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
-	bio_endio(bio);
-}
-
-static void do_zeroes(struct work_struct *work)
-{
-	struct dmr_meta *meta = container_of(work, struct dmr_meta, zero_work);
-	struct bio_list bios;
-	struct bio *bio;
-
-	spin_lock_irq(&meta->defer_lock);
-	bios = meta->zeroes;
-	bio_list_init(&meta->zeroes);
-	spin_unlock_irq(&meta->defer_lock);
-
-	while ((bio = bio_list_pop(&bios)))
-		zero_one(bio);
-}
-
-void dmr_dirty_zero(struct dmr_meta *meta, struct bio *bio)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&meta->defer_lock, flags);
-	bio_list_add(&meta->zeroes, bio);
-	/* Under the lock: once @bio can be taken and ended, meta may go. */
-	queue_work(meta->wq, &meta->zero_work);
-	spin_unlock_irqrestore(&meta->defer_lock, flags);
-}
-
-void dmr_dirty_init(struct dmr_meta *meta)
-{
-	bio_list_init(&meta->held);
-	spin_lock_init(&meta->defer_lock);
-	bio_list_init(&meta->deferred);
-	bio_list_init(&meta->zeroes);
-	init_waitqueue_head(&meta->arrived);
-	INIT_DELAYED_WORK(&meta->work, do_work);
-	INIT_WORK(&meta->zero_work, do_zeroes);
 }

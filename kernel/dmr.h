@@ -1,22 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Private structures of dm-revdedup, and who may touch what.
+ * dm-revdedup: the order of its files, its locks, and what is known of a device.
  *
- *   target.c   table line, map, suspend and resume, status
- *   message.c  messages: parse, check, call
- *   dirty.c    first writes to a segment: hold, make the bit stable, let go
- *   checkpoint.c    checkpoint, commit, abort, mark
- *   meta.c     the state of a metadata device: find, load, format, resize
- *   super.c    the two copies of the superblock
- *   table.h    the remap table: table.c, remap.c, writeback.c, edit.c, hydrate.c
- *   format.c, ranges.c   pure: on-disk format, text of messages
+ * An include goes down in this drawing, never up, and neither does a call:
  *
- * Lock order: dmr_meta.message_lock, dmr_meta.lock, those of the remap table that
- * sleep (table.h), dmr_meta.flush_lock or base_flush_lock, dm-bufio's,
- * dmr_meta.defer_lock. The map function takes only the last, and only for a first
- * write, and dmr_table.lock.
- * dmr_meta_list_lock is taken with none of them and held over no I/O: a metadata
- * device that hangs is no other volume's business.
+ *   target.c                         what device-mapper calls
+ *   message.c                        messages: parse, check, call
+ *   meta.c                           life of a metadata device
+ *   load.c    firstwrite.c           its format and size; writes that wait for a bit
+ *      |         |
+ *      |      table.c                life of a remap table
+ *      |      edit.c  hydrate.c  deferred.c
+ *      |         |                   messages, copies home, bios that had to wait
+ *      |      remap.c                map and end_io of a bio
+ *      |      copy.c                 copies of blocks to the base
+ *      |      writeback.c            changes become stable; settle
+ *      |      pages.c  words.c  watch.c  flight.c
+ *      |         |                   the table in memory
+ *   checkpoint.c |                   checkpoint, commit, abort, mark
+ *   dirty.c      |                   dirty bits become stable; the end of an outage
+ *   super.c      |                   the two copies of the superblock
+ *   bitmaps.c    |                   bitmaps in memory and on disk
+ *      |         |
+ *   outage.c  flush.c                an outage begins; flushes of both devices
+ *   queue.c                          what waits for a worker
+ *   format.c  ranges.c               pure: on-disk format, text of messages
+ *
+ * A lower file that needs an upper one leaves work in a queue of queue.c; the upper
+ * file has set the work item up that takes it from there. This header has what is
+ * known of a device, dmr_table.h what is known of a remap table; target.c and
+ * message.c do not include the latter. Each other header has the functions of one
+ * file, and says where they may be called:
+ *
+ *   sleeps        in process context, under no spinlock
+ *   anywhere      in map and end_io, too, and in interrupts
+ *   under X       the caller holds the lock X; a function under a mutex sleeps
+ *
+ * Lock order, the first is taken first:
+ *
+ *   dmr_meta.message_lock         mutex      one message at a time
+ *   dmr_meta.lock                 mutex      state, bits and superblock
+ *   dmr_table.writeback_lock      mutex      one write-back at a time
+ *   dmr_meta.flush_lock, dmr_meta.base_flush_lock
+ *                                 mutexes    one flush of a device at a time
+ *   the lock of dm-bufio
+ *   dmr_meta.defer_lock           spinlock   in interrupts, too
+ *   dmr_table.lock                spinlock   in interrupts, too
+ *
+ * map takes only the last two, never both, and where nothing changes none of them.
+ * dmr_meta_list_lock (meta.c) is taken with no other lock and held over no I/O: a
+ * metadata device that hangs must not hold up another volume.
  */
 #ifndef DMR_H
 #define DMR_H
@@ -34,15 +67,17 @@
 #include "break.h"
 #include "compat.h"
 #include "format.h"
-#include "ranges.h"
 
 #define DM_MSG_PREFIX "revdedup"
 
+struct dmr_page;
+struct dmr_table;
+
 /*
- * A metadata device in use. The state belongs to the device, not to a table:
- * when a table is reloaded the new target takes the same object over, because
- * what memory knows (bits not yet stable after a write error, say) may be more
- * than the disk does. One mapped device owns it as long as it lives.
+ * A metadata device in use. The state belongs to the device, not to a table line:
+ * when a table line is reloaded the new target takes the same object over, because
+ * memory may know more than the disk does, for example bits that are not stable
+ * after a write error. One mapped device owns the object as long as it lives.
  */
 struct dmr_meta {
 	struct list_head list;		/* under dmr_meta_list_lock */
@@ -57,8 +92,9 @@ struct dmr_meta {
 	struct mutex message_lock;	/* one message at a time */
 
 	/*
-	 * Everything from here to the next lock is under it, and so is every
-	 * write to the metadata device. Exception: map reads `stable` without.
+	 * `lock` protects the fields from here to flush_failed, `held`, the outage, and
+	 * every write to the metadata device but those of the remap table. Exception:
+	 * map reads `stable` without it.
 	 */
 	struct mutex lock;
 	struct dm_target *ti;		/* the live target; NULL while none is */
@@ -80,8 +116,8 @@ struct dmr_meta {
 	/*
 	 * A bit a segment, whole groups of them:
 	 *   want    dirty in the current epoch
-	 *   stable  the same, and on disk: what map asks. Replaced only while
-	 *           the device is suspended, bits are added under the lock
+	 *   stable  the same, and on disk: map tests it. Replaced only while the
+	 *           device is suspended, bits are added under the lock
 	 *   frozen  dirty in the epoch before, with DMR_FLAG_FROZEN
 	 * and a bit a group:
 	 *   stale   the block on disk lacks bits that want has
@@ -94,33 +130,33 @@ struct dmr_meta {
 	unsigned long *stale;
 
 	/*
-	 * A flush of the base that nobody asked us for has failed: how often, and
-	 * until when, that is still to be told. Under no lock.
+	 * A flush of the base that the target issued for itself has failed: how many
+	 * flushes from above still have to fail for it, and until when. Under no lock.
 	 */
 	atomic_t flush_failed;
 	unsigned long tell_until;	/* jiffies */
-	struct mutex base_flush_lock;	/* such a flush begins when the last is noted */
+	struct mutex base_flush_lock;	/* a flush begins when the last one is noted */
 
 	/*
-	 * Bits and superblocks are written under this lock, the remap table under
-	 * another: of two who flush one is told that the device has lost its cache,
-	 * and with it what the other wrote. So they flush one after the other, and
-	 * count (under flush_lock) how often that failed.
+	 * dmr_meta.lock covers the writes of bits and superblocks, writeback_lock those
+	 * of the remap table. Of two flushes at the same time only one learns that the
+	 * device has lost its cache, and with it what the other had written. So flushes
+	 * run one after the other, and count (under flush_lock) how often one failed.
 	 */
 	struct mutex flush_lock;
 	unsigned int flush_errors;
 
 	struct bio_list held;		/* first writes whose bits are in want */
 
-	/* An outage: the metadata device failed a write; see dirty.c. */
+	/* An outage: the metadata device failed a write; see firstwrite.c. */
 	bool outage;
 	bool outage_is_marked;		/* a superblock copy has the lost mark */
 	bool outage_is_noted;		/* lost-noted came */
 	unsigned long outage_start;	/* jiffies */
 	unsigned long next_retry;	/* jiffies; or of a stale superblock copy */
 
-	/* Group commit, worker only; see gather() in dirty.c. */
-	u64 commit_ns;			/* how long the last one took */
+	/* How long to wait for more writers, worker only; see gather() in firstwrite.c. */
+	u64 flush_ns;			/* how long the last flush of bits took */
 	unsigned int crowd;		/* writers seen around it */
 	unsigned int expected;		/* to wait for; map reads it, too */
 	unsigned int probe_gap;
@@ -150,12 +186,9 @@ struct dmr_target {
 	bool read_only;
 };
 
-struct dmr_page;
-struct dmr_table;
-
 /* Per bio. */
 struct dmr_io {
-	/* Where a write zeroes began, in case we must do it ourselves. */
+	/* Where a write zeroes began, in case the target must write the zeros itself. */
 	sector_t sector;
 	unsigned int sectors;
 
@@ -164,7 +197,7 @@ struct dmr_io {
 	bool counted:1;
 	bool fua:1;		/* the block layer may take it off the bio */
 	bool homing:1;		/* blocks of page are busy with it */
-	bool committed:1;	/* what a FUA write waits for */
+	bool written_back:1;	/* a FUA write: the write-back that it waits for is over */
 	bool at_base:1;		/* it was sent there */
 	bool in_work:1;		/* it came to the worker */
 	bool copy_failed:1;
@@ -176,110 +209,32 @@ struct dmr_io {
 	unsigned int losses;	/* dmr_table.nr_losses when they began */
 };
 
+static inline struct dmr_io *dmr_io_of(struct bio *bio)
+{
+	return dm_per_bio_data(bio, sizeof(struct dmr_io));
+}
+
 static inline u64 dmr_sector_seg(sector_t sector)
 {
 	return sector >> DMR_SEG_SECTOR_SHIFT;
 }
 
-/* Flush the base for ourselves; see target.c. Sleeps. */
-int dmr_flush_base(struct dmr_meta *meta, struct block_device *base);
-
-/* Are the dirty bits of all that @bio writes on disk? */
-static inline bool dmr_is_stable(struct dmr_meta *meta, struct bio *bio)
+/* The name of the mapped device, for the log. Anywhere. */
+static inline const char *dmr_name(struct dmr_meta *meta)
 {
-	u64 seg = dmr_sector_seg(bio->bi_iter.bi_sector);
-	u64 last = dmr_sector_seg(bio_end_sector(bio) - 1);
-
-	for (; seg <= last; seg++) {
-		if (!test_bit(seg, meta->stable))
-			return false;
-	}
-	return true;
+	return dm_device_name(meta->owner);
 }
 
-/* super.c: the caller holds meta->lock, or nobody else knows meta yet. */
-
-/* 0; -ENODATA for a device to be formatted; else -errno and *@why. */
-int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
-		   const char **why);
-/*
- * Make @next the state, on at least one copy: 0. Or neither could be written,
- * memory keeps the old state, and an outage has begun: -errno.
- */
-int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next);
-/* Write the state again where a copy lacks it, or may lack it. */
-int dmr_super_refresh(struct dmr_meta *meta);
-
-/* meta.c */
-
-/*
- * Find or make the object of @ti's metadata device. Reads the superblock,
- * writes nothing. NULL and ti->error, *@ret_r set, on failure.
- */
-struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
-			      int *ret_r);
-void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti);
-/* Format or load, adopt uuids and size of the table: before any I/O. */
-int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
-		    struct dmr_target *rt);
-/* Write one bitmap block, of epoch @epoch, from @bits; not flushed. */
-int dmr_meta_write_bits(struct dmr_meta *meta, u64 group, u64 epoch,
-			const unsigned long *bits);
-/*
- * Make stable what was written since @errors was asked for: what is in dm-bufio, or
- * what went past it. -errno: it may not be there.
- */
-int dmr_meta_write_out(struct dmr_meta *meta, unsigned int errors);
-int dmr_meta_flush(struct dmr_meta *meta, unsigned int errors);
-
-static inline unsigned int dmr_meta_flush_errors(struct dmr_meta *meta)
+/* Blocks of 4 KiB that the metadata device has. Anywhere. */
+static inline u64 dmr_device_blocks(struct dmr_meta *meta)
 {
-	return READ_ONCE(meta->flush_errors);
+	return dm_bufio_get_device_size(meta->bufio);
 }
 
-/* All I/O has ended: make stable what is in memory only. */
-void dmr_meta_suspend(struct dmr_meta *meta);
-const char *dmr_meta_name(struct dmr_meta *meta);
-
-/* dirty.c */
-
-void dmr_dirty_init(struct dmr_meta *meta);
-/* map: @bio is the first write to a segment; it is issued when it may be. */
-void dmr_dirty_defer(struct dmr_meta *meta, struct bio *bio);
-/* end_io: the base refused this write zeroes; write them. */
-void dmr_dirty_zero(struct dmr_meta *meta, struct bio *bio);
-/* For a noflush suspend: push back what is deferred, until told otherwise. */
-void dmr_dirty_requeue(struct dmr_meta *meta, bool requeue);
-
-/* The caller of these holds meta->lock. */
-
-/* Put bits of segments [@first, @first + @len) into want. */
-void dmr_dirty_set(struct dmr_meta *meta, u64 first, u64 len);
-/* Make want stable. An error begins an outage. */
-int dmr_dirty_flush(struct dmr_meta *meta);
-/* A write to the metadata device failed: begin an outage if none is. */
-void dmr_dirty_failed(struct dmr_meta *meta, const char *what, int r);
-/* What an outage kept in memory only is written: then it is over. */
-bool dmr_dirty_end_outage(struct dmr_meta *meta);
-/* Have the worker look again soon. */
-void dmr_dirty_kick(struct dmr_meta *meta);
-/* What dmr_is_lost() says has changed. */
-void dmr_dirty_event(struct dmr_meta *meta);
-
+/* Is tracking lost? Under meta->lock. */
 static inline bool dmr_is_lost(struct dmr_meta *meta)
 {
 	return meta->outage || (meta->super.flags & DMR_FLAG_LOST);
 }
-
-/* checkpoint.c: the caller holds meta->lock; 0 or -errno, logged. */
-
-int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch);
-int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version);
-int dmr_abort(struct dmr_meta *meta, u64 epoch);
-int dmr_mark(struct dmr_meta *meta, const char *ranges);
-
-/* message.c */
-int dmr_message(struct dm_target *ti, unsigned int argc, char **argv,
-		char *result, unsigned int maxlen);
 
 #endif

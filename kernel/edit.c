@@ -12,11 +12,18 @@
  *
  * All but set end with a settle; punch begins with one.
  */
-#include <linux/blkdev.h>
-#include <linux/err.h>
-#include <linux/slab.h>
 
-#include "table.h"
+#include <linux/blkdev.h>
+
+#include "dirty.h"
+#include "dmr_table.h"
+#include "edit.h"
+#include "pages.h"
+#include "ranges.h"
+#include "super.h"
+#include "watch.h"
+#include "words.h"
+#include "writeback.h"
 
 /* A range, or a part of one, that is within a segment. */
 struct part {
@@ -35,10 +42,10 @@ static int check(struct dmr_table *t, const char *verb, const char *ranges,
 
 	if (r == -ERANGE)
 		DMERR("%s: %s: a place is not within the %llu blocks of the pool",
-		      dmr_meta_name(t->meta), verb, rules->pool_blocks);
+		      dmr_name(t->meta), verb, rules->pool_blocks);
 	else if (r)
 		DMERR("%s: %s: not ranges \"first,len%s;...\" in hex within %llu blocks",
-		      dmr_meta_name(t->meta), verb,
+		      dmr_name(t->meta), verb,
 		      rules->nr_places == 2 ? ",old,new" :
 		      rules->nr_places ? ",place" : "", rules->limit);
 	return r;
@@ -87,11 +94,11 @@ static bool names_kind(const char *ranges, const struct dmr_range_rules *rules,
 	return false;
 }
 
-static int may_change(struct dmr_table *t, const char *verb)
+static int check_writable(struct dmr_table *t, const char *verb)
 {
 	if (!t->meta->read_only)
 		return 0;
-	DMERR("%s: %s: the device is read-only", dmr_meta_name(t->meta), verb);
+	DMERR("%s: %s: the device is read-only", dmr_name(t->meta), verb);
 	return -EROFS;
 }
 
@@ -107,12 +114,12 @@ static int change_part(struct dmr_table *t, const struct part *part,
 	int r = 0;
 
 	if (READ_ONCE(t->nr_dirty) >= t->max_dirty)
-		r = dmr_table_writeback(t);
+		r = dmr_writeback(t);
 	if (!r)
 		r = dmr_page_get(t, part->seg, &page);
 	if (r)
 		return r;
-	dmr_table_pack(t, part->seg, part->first, part->nr, to, t->scratch);
+	dmr_words_pack(t, part->seg, part->first, part->nr, to, t->scratch);
 	spin_lock_irq(&t->lock);
 	change(t, part, page);
 	dmr_page_unpin(page);
@@ -122,7 +129,7 @@ static int change_part(struct dmr_table *t, const struct part *part,
 
 static bool covers(struct dmr_table *t, const struct part *part)
 {
-	return !part->first && part->nr == dmr_table_blocks_in(t, part->seg);
+	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg);
 }
 
 /* ------------------------------------------------------------------
@@ -142,7 +149,7 @@ static int remap_whole(struct dmr_table *t, const struct part *part)
 			     part->place[0])) {
 		r = 1;
 	} else if (dmr_word_is_whole(word) && covers(t, part)) {
-		dmr_table_set_word(t, part->seg, dmr_word_of(part->place[1]));
+		dmr_word_set(t, part->seg, dmr_word_of(part->place[1]));
 		r = 1;
 	}
 	spin_unlock_irq(&t->lock);
@@ -182,14 +189,14 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 
 	if (!r && names_kind(ranges, &rules, DMR_BASE)) {
 		DMERR("%s: remap: neither from nor to the base, of which nobody knows what it holds: watch and alias do that",
-		      dmr_meta_name(t->meta));
+		      dmr_name(t->meta));
 		r = -EINVAL;
 	}
 	if (!r)
-		r = may_change(t, "remap");
+		r = check_writable(t, "remap");
 	if (!r)
 		r = run_parts(t, ranges, &rules, remap_part);
-	return r ? r : dmr_table_settle(t);
+	return r ? r : dmr_writeback_settle(t);
 }
 
 /* ------------------------------------------------------------------
@@ -211,9 +218,9 @@ static int leave_linear(struct dmr_table *t, u32 flags)
 	if (super.flags & DMR_FLAG_LINEAR_OK) {
 		spin_lock_irq(&t->lock);
 		for (seg = 0; seg < t->nr_segs; seg += DMR_SEG_BLOCKS)
-			dmr_table_word_dirty(t, seg);
+			dmr_word_mark_dirty(t, seg);
 		spin_unlock_irq(&t->lock);
-		r = dmr_table_writeback(t);
+		r = dmr_writeback(t);
 		super.flags &= ~DMR_FLAG_LINEAR_OK;
 	}
 	super.flags |= flags;
@@ -226,8 +233,8 @@ static int leave_linear(struct dmr_table *t, u32 flags)
 static int check_suspended(struct dmr_table *t, const char *verb)
 {
 	if (t->meta->suspended)
-		return may_change(t, verb);
-	DMERR("%s: %s: suspend the device first", dmr_meta_name(t->meta), verb);
+		return check_writable(t, verb);
+	DMERR("%s: %s: suspend the device first", dmr_name(t->meta), verb);
 	return -EBUSY;
 }
 
@@ -236,7 +243,7 @@ static int check_in_batch(struct dmr_table *t, const char *verb)
 	int r = check_suspended(t, verb);
 
 	if (!r && !(t->meta->super.flags & DMR_FLAG_INCOMPLETE)) {
-		DMERR("%s: %s: send begin first", dmr_meta_name(t->meta), verb);
+		DMERR("%s: %s: send begin first", dmr_name(t->meta), verb);
 		r = -EINVAL;
 	}
 	return r;
@@ -263,14 +270,14 @@ int dmr_edit_end(struct dmr_table *t)
 	mutex_lock(&meta->lock);
 	r = check_in_batch(t, "end");
 	if (!r)
-		r = dmr_table_writeback(t);
+		r = dmr_writeback(t);
 	if (!r) {
 		super = meta->super;
 		super.flags &= ~DMR_FLAG_INCOMPLETE;
 		r = dmr_super_write(meta, &super);
 	}
 	if (!r)
-		dmr_table_note_linear(t);
+		dmr_writeback_note_linear(t);
 	mutex_unlock(&meta->lock);
 	return r;
 }
@@ -282,16 +289,16 @@ static void set_whole(struct dmr_table *t, const struct part *part)
 	u64 old;
 
 	/* A commit has pages on lists of its own. */
-	mutex_lock(&t->commit_lock);
+	mutex_lock(&t->writeback_lock);
 	spin_lock_irq(&t->lock);
 	dmr_watch_clear(t, part->seg, part->first, part->nr);
 	old = t->words[part->seg];
 	if (dmr_word_is_here(old))
 		dmr_page_replace(dmr_word_page(old), word);
 	else
-		dmr_table_set_word(t, part->seg, word);
+		dmr_word_set(t, part->seg, word);
 	spin_unlock_irq(&t->lock);
-	mutex_unlock(&t->commit_lock);
+	mutex_unlock(&t->writeback_lock);
 }
 
 static void swap_all(struct dmr_table *t, const struct part *part,
@@ -347,65 +354,6 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
  * watch and alias
  */
 
-void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
-		     unsigned int nr)
-{
-	struct dmr_watch *watch = xa_load(&t->watches, seg);
-
-	lockdep_assert_held(&t->lock);
-	if (watch)
-		bitmap_clear(watch->marks, first, nr);
-}
-
-static void drop_watch(struct dmr_table *t, u64 seg)
-{
-	kfree(xa_erase(&t->watches, seg));
-	/* Pairs with dmr_is_watched(). */
-	smp_store_release(&t->nr_watches, t->nr_watches - 1);
-}
-
-static void drop_if_empty(struct dmr_table *t, u64 seg, struct dmr_watch *watch)
-{
-	if (watch && bitmap_empty(watch->marks, DMR_SEG_BLOCKS))
-		drop_watch(t, seg);
-}
-
-void dmr_watch_drop_all(struct dmr_table *t)
-{
-	struct dmr_watch *watch;
-	unsigned long seg;
-
-	xa_for_each(&t->watches, seg, watch) {
-		spin_lock_irq(&t->lock);
-		drop_watch(t, seg);
-		spin_unlock_irq(&t->lock);
-	}
-}
-
-static int new_watch(struct dmr_table *t, u64 seg)
-{
-	struct dmr_watch *watch;
-	int r;
-
-	if (xa_load(&t->watches, seg))
-		return 0;
-	if (t->nr_watches >= DMR_MAX_WATCHES) {
-		DMERR("%s: watch: no more than %u segments at a time",
-		      dmr_meta_name(t->meta), DMR_MAX_WATCHES);
-		return -ENOSPC;
-	}
-	watch = kzalloc(sizeof(*watch), GFP_KERNEL);
-	if (!watch)
-		return -ENOMEM;
-	r = xa_err(xa_store_irq(&t->watches, seg, watch, GFP_KERNEL));
-	if (r) {
-		kfree(watch);
-		return r;
-	}
-	WRITE_ONCE(t->nr_watches, t->nr_watches + 1);
-	return 0;
-}
-
 static void set_marks(struct dmr_table *t, const struct part *part,
 		      struct dmr_page *page)
 {
@@ -425,7 +373,7 @@ static int watch_part(struct dmr_table *t, const struct part *part)
 	bool done = false;
 	int r;
 
-	r = new_watch(t, part->seg);
+	r = dmr_watch_add(t, part->seg);
 	if (r)
 		return r;
 	spin_lock_irq(&t->lock);
@@ -441,7 +389,7 @@ static int watch_part(struct dmr_table *t, const struct part *part)
 		return r;
 	spin_lock_irq(&t->lock);
 	set_marks(t, part, page);
-	drop_if_empty(t, part->seg, xa_load(&t->watches, part->seg));
+	dmr_watch_drop_if_empty(t, part->seg, xa_load(&t->watches, part->seg));
 	dmr_page_unpin(page);
 	spin_unlock_irq(&t->lock);
 	return 0;
@@ -458,16 +406,16 @@ int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 	}
 	r = check(t, "watch", ranges, &rules);
 	if (!r)
-		r = may_change(t, "watch");
+		r = check_writable(t, "watch");
 	if (!r)
 		r = run_parts(t, ranges, &rules, watch_part);
 	/* Writes that saw no marks are over then. */
 	if (!r)
-		r = dmr_broken(drain) ? dmr_table_writeback(t) : dmr_table_settle(t);
+		r = dmr_broken(drain) ? dmr_writeback(t) : dmr_writeback_settle(t);
 	return r;
 }
 
-static bool has_marks(struct dmr_table *t, const struct part *part)
+static bool find_marks(struct dmr_table *t, const struct part *part)
 {
 	struct dmr_watch *watch;
 	unsigned int end = part->first + part->nr;
@@ -476,7 +424,7 @@ static bool has_marks(struct dmr_table *t, const struct part *part)
 	spin_lock_irq(&t->lock);
 	watch = xa_load(&t->watches, part->seg);
 	has = watch && find_next_bit(watch->marks, end, part->first) < end;
-	drop_if_empty(t, part->seg, watch);
+	dmr_watch_drop_if_empty(t, part->seg, watch);
 	spin_unlock_irq(&t->lock);
 	return has;
 }
@@ -495,12 +443,12 @@ static void swap_marked(struct dmr_table *t, const struct part *part,
 			dmr_page_change(page, block, part->place[0].kind,
 					t->scratch[i]);
 	}
-	drop_if_empty(t, part->seg, watch);
+	dmr_watch_drop_if_empty(t, part->seg, watch);
 }
 
 static int alias_part(struct dmr_table *t, const struct part *part)
 {
-	if (!has_marks(t, part))
+	if (!find_marks(t, part))
 		return 0;
 	return change_part(t, part, part->place[0], swap_marked);
 }
@@ -516,20 +464,20 @@ int dmr_edit_alias(struct dmr_table *t, const char *ranges)
 
 	if (!r && names_kind(ranges, &rules, DMR_BASE)) {
 		DMERR("%s: alias: the new place is z or in the pool",
-		      dmr_meta_name(t->meta));
+		      dmr_name(t->meta));
 		r = -EINVAL;
 	}
 	if (r)
 		return r;
 	/* Held, so that nobody takes the table for linear between the two. */
 	mutex_lock(&t->meta->lock);
-	r = may_change(t, "alias");
+	r = check_writable(t, "alias");
 	if (!r)
 		r = leave_linear(t, 0);
 	if (!r)
 		r = run_parts(t, ranges, &rules, alias_part);
 	mutex_unlock(&t->meta->lock);
-	return r ? r : dmr_table_settle(t);
+	return r ? r : dmr_writeback_settle(t);
 }
 
 /* ------------------------------------------------------------------
@@ -543,14 +491,14 @@ int dmr_edit_punch(struct dmr_table *t, const char *ranges)
 	int r = check(t, "punch", ranges, &rules);
 
 	if (!r)
-		r = may_change(t, "punch");
+		r = check_writable(t, "punch");
 	if (!r && !bdev_max_discard_sectors(t->pool)) {
 		DMERR("%s: punch: the pool device %pg takes no discards",
-		      dmr_meta_name(t->meta), t->pool);
+		      dmr_name(t->meta), t->pool);
 		r = -EOPNOTSUPP;
 	}
 	if (!r && !dmr_broken(settle))
-		r = dmr_table_settle(t);
+		r = dmr_writeback_settle(t);
 	while (!r && dmr_range_next(&ranges, &rules, &range) > 0)
 		r = blkdev_issue_discard(t->pool,
 					 range.first * DMR_BLOCK_SECTORS,
@@ -582,9 +530,9 @@ static int find_run(struct dmr_table *t, u64 block, u64 max,
 
 	for (;;) {
 		rcu_read_lock();
-		found = dmr_table_look_up(t, block, place);
+		found = dmr_words_look_up(t, block, place);
 		if (found)
-			*ret_len = dmr_table_run(t, block, max, *place);
+			*ret_len = dmr_words_run(t, block, max, *place);
 		rcu_read_unlock();
 		if (found)
 			return 0;
@@ -635,7 +583,7 @@ int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 
 	if (first > dmr_nr_blocks(t->volume_sectors)) {
 		DMERR("%s: table: the volume has %llu blocks only",
-		      dmr_meta_name(t->meta), dmr_nr_blocks(t->volume_sectors));
+		      dmr_name(t->meta), dmr_nr_blocks(t->volume_sectors));
 		return -EINVAL;
 	}
 	end = first + min(count, dmr_nr_blocks(t->volume_sectors) - first);
@@ -667,6 +615,6 @@ int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 	 * Behind it: a block that has come home since the last commit is on disk
 	 * where it was before, and who reads "b" here may give that place away.
 	 */
-	r = dmr_table_settle(t);
+	r = dmr_writeback_settle(t);
 	return r ? r : 1;
 }

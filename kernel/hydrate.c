@@ -8,9 +8,18 @@
  * crash. While a checkpoint waits there are no copies: the base is being read
  * through a snapshot then, which every write would cost a copy of its own.
  */
+
 #include <linux/sched/mm.h>
 
-#include "table.h"
+#include "copy.h"
+#include "dmr_table.h"
+#include "flight.h"
+#include "hydrate.h"
+#include "pages.h"
+#include "queue.h"
+#include "super.h"
+#include "words.h"
+#include "writeback.h"
 
 /* Blocks of a copy: as long as writes to them may have to wait. */
 #define COPY_BLOCKS	64U
@@ -22,27 +31,6 @@
 /* Until a round begins again that left something, and after errors. */
 #define ROUND_GAP	HZ
 #define ERROR_GAP	(10 * HZ)
-
-void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
-		   sector_t count, dm_kcopyd_notify_fn fn, void *context)
-{
-	struct dm_io_region to = {
-		.bdev = t->base,
-		.sector = sector,
-		.count = count,
-	};
-	struct dm_io_region from = {
-		.bdev = t->pool,
-		.sector = place.block * DMR_BLOCK_SECTORS +
-			  sector % DMR_BLOCK_SECTORS,
-		.count = count,
-	};
-
-	if (place.kind == DMR_POOL)
-		dm_kcopyd_copy(t->kcopyd, &from, 1, &to, 0, fn, context);
-	else
-		dm_kcopyd_zero(t->kcopyd, 1, &to, 0, fn, context);
-}
 
 /* ------------------------------------------------------------------
  * Copies
@@ -62,7 +50,7 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 
 	if (!ok)
 		DMERR_LIMIT("%s: cannot copy blocks of segment %llu home",
-			    dmr_meta_name(t->meta), copy->page->seg);
+			    dmr_name(t->meta), copy->page->seg);
 	spin_lock_irqsave(&t->lock, flags);
 	ok = ok && !copy->lost;
 	dmr_page_came_home(copy->page, copy->first, copy->nr, ok, true);
@@ -158,7 +146,7 @@ static enum step copy_from(struct dmr_table *t, struct dmr_copy *copy,
 	}
 	spin_lock_irq(&t->lock);
 	if (dmr_page_is_throttled(page)) {
-		dmr_writeback_kick(t);
+		dmr_queue_writeback(t);
 		step = LATER;
 	} else if (find_run(t, page, dmr_block_index(t->hydrate_cursor), copy, &place)) {
 		lock_run(t, copy);
@@ -207,7 +195,7 @@ static struct dmr_copy *free_copy(struct dmr_table *t)
 }
 
 /* May another copy begin in this slice? If not it is tried again in the next. */
-static bool has_time(struct dmr_table *t)
+static bool take_slice(struct dmr_table *t)
 {
 	u32 mib = READ_ONCE(t->meta->super.hydrate_mib);
 
@@ -239,8 +227,8 @@ static void end_of_round(struct dmr_table *t)
 	t->hydrate_cursor = 0;
 	spin_unlock_irq(&t->lock);
 	/* When nothing is left, a commit ends it; there may be none to come. */
-	if (dmr_table_is_linear(t))
-		mod_delayed_work(t->wq, &t->commit_work, 0);
+	if (dmr_writeback_is_linear(t))
+		mod_delayed_work(t->wq, &t->writeback_work, 0);
 	again(t, failed ? ERROR_GAP : ROUND_GAP);
 }
 
@@ -253,7 +241,7 @@ static void do_hydrate(struct work_struct *work)
 	struct dmr_copy *copy;
 	unsigned int nr;
 
-	while (may_copy(t) && has_time(t)) {
+	while (may_copy(t) && take_slice(t)) {
 		copy = free_copy(t);
 		if (!copy)
 			break;
@@ -336,7 +324,7 @@ void dmr_hydrate_kick(struct dmr_table *t)
 	spin_unlock_irq(&t->lock);
 }
 
-void dmr_hydrate_go_on(struct dmr_table *t)
+void dmr_hydrate_resume(struct dmr_table *t)
 {
 	spin_lock_irq(&t->lock);
 	t->is_paused = false;

@@ -8,7 +8,14 @@
 #include <linux/sched/mm.h>
 #include <linux/string.h>
 
+#include "checkpoint.h"
+#include "edit.h"
+#include "hydrate.h"
+#include "message.h"
+#include "queue.h"
+#include "ranges.h"
 #include "table.h"
+#include "writeback.h"
 
 struct message {
 	struct dmr_meta *meta;
@@ -26,7 +33,7 @@ static int parse_number(struct message *m, unsigned int i, u64 *ret)
 
 	if (r)
 		DMERR("%s: '%s' is not a decimal number",
-		      dmr_meta_name(m->meta), m->argv[i]);
+		      dmr_name(m->meta), m->argv[i]);
 	return r;
 }
 
@@ -37,7 +44,7 @@ static int msg_checkpoint(struct message *m)
 
 	/* The suspend did that, but it may have failed there. */
 	if (!r && m->table)
-		r = dmr_table_writeback(m->table);
+		r = dmr_writeback(m->table);
 	return r ? r : dmr_checkpoint(m->meta, m->base, epoch);
 }
 
@@ -83,7 +90,7 @@ static int msg_lost_noted(struct message *m)
 {
 	if (m->meta->outage) {
 		m->meta->outage_is_noted = true;
-		dmr_dirty_kick(m->meta);
+		dmr_queue_tracker(m->meta);
 	}
 	return 0;
 }
@@ -131,19 +138,19 @@ static int msg_dirty(struct message *m)
 		bits = meta->frozen;
 		if (!(meta->super.flags & DMR_FLAG_FROZEN)) {
 			DMERR("%s: dirty frozen: no checkpoint waits",
-			      dmr_meta_name(meta));
+			      dmr_name(meta));
 			return -ENODATA;
 		}
 	} else {
 		DMERR("%s: dirty: say current or frozen, not '%s'",
-		      dmr_meta_name(meta), m->argv[0]);
+		      dmr_name(meta), m->argv[0]);
 		return -EINVAL;
 	}
 	if (parse_number(m, 1, &first) || parse_number(m, 2, &count))
 		return -EINVAL;
 	if (first > meta->nr_segs) {
 		DMERR("%s: dirty: the volume has %llu segments only",
-		      dmr_meta_name(meta), meta->nr_segs);
+		      dmr_name(meta), meta->nr_segs);
 		return -EINVAL;
 	}
 	return emit_dirty(m, bits, first,
@@ -220,14 +227,14 @@ static int msg_hydrate(struct message *m)
 		return set_hydration(m, false, 0);
 	if (strcasecmp(m->argv[0], "start")) {
 		DMERR("%s: hydrate: say start, start <MiB/s> or stop",
-		      dmr_meta_name(m->meta));
+		      dmr_name(m->meta));
 		return -EINVAL;
 	}
 	if (m->argc == 2 && parse_number(m, 1, &mib))
 		return -EINVAL;
 	if (mib > U32_MAX || (m->argc == 2 && !mib)) {
 		DMERR("%s: hydrate: the limit is 1 to %u MiB/s",
-		      dmr_meta_name(m->meta), U32_MAX);
+		      dmr_name(m->meta), U32_MAX);
 		return -EINVAL;
 	}
 	return set_hydration(m, true, mib);
@@ -275,12 +282,12 @@ static const struct verb *find_verb(const char *name)
 static int run_on_table(struct message *m, const struct verb *verb)
 {
 	/* It outlives a table line without a pool. */
-	if (!m->table || !m->table->pool) {
+	if (!m->table || !dmr_table_has_pool(m->table)) {
 		DMERR("%s: %s: there is no remap table: it needs a pool device, and room on the metadata device",
-		      dmr_meta_name(m->meta), verb->name);
+		      dmr_name(m->meta), verb->name);
 		return -EOPNOTSUPP;
 	}
-	dmr_table_begin_settle(m->table);
+	dmr_writeback_begin_settle(m->table);
 	return verb->run(m);
 }
 
@@ -316,13 +323,13 @@ int dmr_message(struct dm_target *ti, unsigned int argc, char **argv,
 	int r;
 
 	if (!verb) {
-		DMERR("%s: unknown message '%s'", dmr_meta_name(rt->meta),
+		DMERR("%s: unknown message '%s'", dmr_name(rt->meta),
 		      argv[0]);
 		return -EINVAL;
 	}
 	if (m.argc < verb->min_args || m.argc > verb->max_args) {
 		DMERR("%s: %s takes %u arguments, not %u",
-		      dmr_meta_name(rt->meta), verb->name,
+		      dmr_name(rt->meta), verb->name,
 		      m.argc < verb->min_args ? verb->min_args : verb->max_args,
 		      m.argc);
 		return -EINVAL;

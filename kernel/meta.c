@@ -8,16 +8,21 @@
  * (dirty.c). Only a metadata device that is not ours, or whose state nobody can
  * know, is refused, and only before the volume runs.
  */
-#include <linux/bitops.h>
+
 #include <linux/err.h>
-#include <linux/mm.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <linux/uuid.h>
-#include <linux/vmalloc.h>
 
+#include "dirty.h"
+#include "dmr_table.h"
+#include "firstwrite.h"
+#include "load.h"
+#include "meta.h"
+#include "super.h"
 #include "table.h"
+#include "writeback.h"
 
 /* dm-bufio: no thread of ours holds more than one buffer. */
 #define RESERVED_BUFFERS	1
@@ -27,393 +32,6 @@
 
 static LIST_HEAD(dmr_metas);
 static DEFINE_MUTEX(dmr_meta_list_lock);
-
-const char *dmr_meta_name(struct dmr_meta *meta)
-{
-	return dm_device_name(meta->owner);
-}
-
-/* ------------------------------------------------------------------
- * Bitmaps in memory
- */
-
-/* Not kvcalloc, which would round up to a power of two. */
-static unsigned long *alloc_bits(u64 nr_groups)
-{
-	return vzalloc(array_size(nr_groups, DMR_BITS_LONGS * sizeof(u64)));
-}
-
-static unsigned long *group_bits(unsigned long *bits, u64 group)
-{
-	return bits + group * DMR_BITS_LONGS;
-}
-
-struct bits {
-	u64 nr_groups;
-	unsigned long *want;
-	unsigned long *stable;
-	unsigned long *frozen;
-	unsigned long *stale;
-};
-
-static void free_bits(struct bits *bits)
-{
-	kvfree(bits->want);
-	kvfree(bits->stable);
-	kvfree(bits->frozen);
-	kvfree(bits->stale);
-}
-
-static int new_bits(struct bits *bits, u64 nr_segs)
-{
-	bits->nr_groups = dmr_nr_groups(nr_segs);
-	bits->want = alloc_bits(bits->nr_groups);
-	bits->stable = alloc_bits(bits->nr_groups);
-	bits->frozen = alloc_bits(bits->nr_groups);
-	bits->stale = kvcalloc(BITS_TO_LONGS(bits->nr_groups),
-			       sizeof(long), GFP_KERNEL);
-	if (bits->want && bits->stable && bits->frozen && bits->stale)
-		return 0;
-	free_bits(bits);
-	return -ENOMEM;
-}
-
-/* Take @bits in the place of what @meta has, which it gives back in @bits. */
-static void swap_bits(struct dmr_meta *meta, struct bits *bits)
-{
-	swap(meta->nr_groups, bits->nr_groups);
-	swap(meta->want, bits->want);
-	swap(meta->stable, bits->stable);
-	swap(meta->frozen, bits->frozen);
-	swap(meta->stale, bits->stale);
-}
-
-static void set_bits(unsigned long *bits, u64 first, u64 end)
-{
-	for (; first < end; first++)
-		__set_bit(first, bits);
-}
-
-static void clear_bits(unsigned long *bits, u64 first, u64 end)
-{
-	for (; first < end; first++)
-		__clear_bit(first, bits);
-}
-
-/* There is nothing beyond the end. */
-static void cut_bits(struct bits *bits, u64 nr_segs)
-{
-	u64 end = bits->nr_groups * DMR_GROUP_SEGS;
-
-	clear_bits(bits->want, nr_segs, end);
-	clear_bits(bits->stable, nr_segs, end);
-	clear_bits(bits->frozen, nr_segs, end);
-}
-
-/* ------------------------------------------------------------------
- * Bitmaps on disk
- */
-
-int dmr_meta_write_bits(struct dmr_meta *meta, u64 group, u64 epoch,
-			const unsigned long *bits)
-{
-	u64 block = dmr_bits_block(group, epoch, meta->super.flags);
-	struct dm_buffer *buf;
-	void *data = dm_bufio_new(meta->bufio, block, &buf);
-
-	if (IS_ERR(data))
-		return PTR_ERR(data);
-	dmr_bits_pack(meta->seed, block, epoch,
-		      (const u64 *)group_bits((unsigned long *)bits, group),
-		      data);
-	dm_bufio_mark_buffer_dirty(buf);
-	dm_bufio_release(buf);
-	return 0;
-}
-
-/* What cannot be read is dirty. False: the block must be written again. */
-static bool read_bits(struct dmr_meta *meta, u64 group, u64 epoch,
-		      unsigned long *bits)
-{
-	u64 block = dmr_bits_block(group, epoch, meta->super.flags);
-	u64 *to = (u64 *)group_bits(bits, group);
-	struct dm_buffer *buf;
-	void *data = dm_bufio_read(meta->bufio, block, &buf);
-	bool good;
-
-	if (IS_ERR(data)) {
-		memset(to, 0xff, DMR_BITS_LONGS * sizeof(*to));
-		good = false;
-	} else {
-		good = dmr_bits_unpack(meta->seed, block, epoch, data, to);
-		dm_bufio_release(buf);
-	}
-	if (!good)
-		DMWARN("%s: bitmap block %llu is %s; its segments count as dirty",
-		       dmr_meta_name(meta), block,
-		       IS_ERR(data) ? "unreadable" : "damaged");
-	return good;
-}
-
-/* ------------------------------------------------------------------
- * Format
- */
-
-static u64 device_blocks(struct dmr_meta *meta)
-{
-	return dm_bufio_get_device_size(meta->bufio);
-}
-
-/* Has a flush since then told of a cache that is lost? Also if it was not ours. */
-static int end_flush(struct dmr_meta *meta, unsigned int errors, int r)
-{
-	lockdep_assert_held(&meta->flush_lock);
-	if (r)
-		WRITE_ONCE(meta->flush_errors, meta->flush_errors + 1);
-	else if (meta->flush_errors != errors)
-		r = -EIO;
-	return r;
-}
-
-int dmr_meta_write_out(struct dmr_meta *meta, unsigned int errors)
-{
-	int r;
-
-	mutex_lock(&meta->flush_lock);
-	r = end_flush(meta, errors, dm_bufio_write_dirty_buffers(meta->bufio));
-	mutex_unlock(&meta->flush_lock);
-	return r;
-}
-
-int dmr_meta_flush(struct dmr_meta *meta, unsigned int errors)
-{
-	int r;
-
-	mutex_lock(&meta->flush_lock);
-	r = end_flush(meta, errors, blkdev_issue_flush(meta->bdev));
-	mutex_unlock(&meta->flush_lock);
-	return r;
-}
-
-static u32 geometry_for(struct dmr_meta *meta, u64 nr_segs)
-{
-	return device_blocks(meta) >=
-	       dmr_meta_blocks_needed(nr_segs, DMR_FLAG_TABLE) ?
-	       DMR_FLAG_TABLE : 0;
-}
-
-/* Both bitmap slots of the groups from @group on: @want, and none before. */
-static int write_groups(struct dmr_meta *meta, struct bits *bits, u64 group)
-{
-	unsigned int errors = dmr_meta_flush_errors(meta);
-	u64 epoch = meta->super.epoch;
-	int r = 0;
-
-	for (; !r && group < bits->nr_groups; group++) {
-		r = dmr_meta_write_bits(meta, group, epoch, bits->want);
-		/*
-		 * The other slot holds the frozen set, if there is one, and
-		 * else anything older than the next epoch.
-		 */
-		if (!r && epoch)
-			r = dmr_meta_write_bits(meta, group, epoch - 1,
-						bits->frozen);
-	}
-	return r ? r : dmr_meta_write_out(meta, errors);
-}
-
-/*
- * In epoch 0 there is no epoch before to write the other slot in: it is written
- * as an empty block of epoch 0 in the place of epoch 1.
- */
-static int write_first_odd_slots(struct dmr_meta *meta, struct bits *bits,
-				 u64 group)
-{
-	for (; group < bits->nr_groups; group++) {
-		u64 block = dmr_bits_block(group, 1, meta->super.flags);
-		struct dm_buffer *buf;
-		void *data = dm_bufio_new(meta->bufio, block, &buf);
-
-		if (IS_ERR(data))
-			return PTR_ERR(data);
-		dmr_bits_pack(meta->seed, block, 0,
-			      (const u64 *)group_bits(bits->frozen, group),
-			      data);
-		dm_bufio_mark_buffer_dirty(buf);
-		dm_bufio_release(buf);
-	}
-	return 0;
-}
-
-static int write_new_groups(struct dmr_meta *meta, struct bits *bits, u64 group)
-{
-	int r = 0;
-
-	if (!meta->super.epoch)
-		r = write_first_odd_slots(meta, bits, group);
-	return r ? r : write_groups(meta, bits, group);
-}
-
-static int format_meta(struct dmr_meta *meta, struct dmr_target *rt,
-		       sector_t volume_sectors)
-{
-	u64 nr_segs = dmr_nr_segs(volume_sectors);
-	struct dmr_super super = {
-		.flags = DMR_FLAG_LINEAR_OK | geometry_for(meta, nr_segs),
-		.volume_sectors = volume_sectors,
-		.meta_blocks = device_blocks(meta),
-	};
-	struct bits bits;
-	int r;
-
-	r = new_bits(&bits, nr_segs);
-	if (r)
-		return r;
-	generate_random_uuid(super.meta_uuid);
-	memcpy(super.volume_uuid, rt->volume_uuid, DMR_UUID_SIZE);
-	memcpy(super.pool_uuid, rt->pool_uuid, DMR_UUID_SIZE);
-
-	meta->super = super;
-	meta->seed = dmr_seed(super.meta_uuid);
-	meta->last_seq = 0;
-	/* Nothing is known of the past: every segment is dirty. */
-	set_bits(bits.want, 0, nr_segs);
-	r = write_new_groups(meta, &bits, 0);
-	if (!r)
-		r = dmr_super_write(meta, &super);
-	if (r) {
-		/* Nothing to try again for the worker. */
-		meta->outage = false;
-		meta->super_is_stale = false;
-		meta->epoch_is_unsure = false;
-		free_bits(&bits);
-		DMERR("%s: cannot format the metadata device: error %d",
-		      dmr_meta_name(meta), r);
-		return r;
-	}
-
-	set_bits(bits.stable, 0, nr_segs);
-	swap_bits(meta, &bits);
-	meta->nr_segs = nr_segs;
-	DMINFO("%s: formatted the metadata device, %s a remap table: every segment is dirty",
-	       dmr_meta_name(meta),
-	       super.flags & DMR_FLAG_TABLE ? "with room for" : "too small for");
-	return 0;
-}
-
-/* ------------------------------------------------------------------
- * Load
- */
-
-static void load_group(struct dmr_meta *meta, struct bits *bits, u64 group)
-{
-	u64 epoch = meta->super.epoch;
-
-	if (!read_bits(meta, group, epoch, bits->want) || meta->epoch_is_unsure)
-		__set_bit(group, bits->stale);
-	else
-		memcpy(group_bits(bits->stable, group),
-		       group_bits(bits->want, group),
-		       DMR_BITS_LONGS * sizeof(u64));
-	if (meta->super.flags & DMR_FLAG_FROZEN)
-		read_bits(meta, group, epoch - 1, bits->frozen);
-}
-
-static int load_meta(struct dmr_meta *meta, const struct dmr_super *super)
-{
-	u64 nr_segs = dmr_nr_segs(super->volume_sectors);
-	struct bits bits;
-	u64 group;
-	int r;
-
-	r = new_bits(&bits, nr_segs);
-	if (r)
-		return r;
-	meta->super = *super;
-	meta->last_seq = super->seq;
-	meta->seed = dmr_seed(super->meta_uuid);
-	for (group = 0; group < bits.nr_groups; group++)
-		load_group(meta, &bits, group);
-
-	cut_bits(&bits, nr_segs);
-
-	swap_bits(meta, &bits);
-	meta->nr_segs = nr_segs;
-	if (super->flags & DMR_FLAG_LOST) {
-		DMWARN("%s: tracking was lost in epoch %llu: every segment is dirty until a later checkpoint is committed",
-		       dmr_meta_name(meta), super->lost_epoch);
-		meta->lost_before = true;
-		meta->lost_before_epoch = super->lost_epoch;
-		dmr_dirty_set(meta, 0, nr_segs);
-	}
-	return 0;
-}
-
-/* ------------------------------------------------------------------
- * Size
- */
-
-static void copy_bits(struct dmr_meta *meta, struct bits *to)
-{
-	u64 groups = min(meta->nr_groups, to->nr_groups);
-	size_t len = groups * DMR_BITS_LONGS * sizeof(u64);
-
-	memcpy(to->want, meta->want, len);
-	memcpy(to->stable, meta->stable, len);
-	memcpy(to->frozen, meta->frozen, len);
-	memcpy(to->stale, meta->stale,
-	       BITS_TO_LONGS(groups) * sizeof(long));
-}
-
-/*
- * The bits of new segments are stable before the superblock that counts them.
- * Those of segments that are cut off stay on disk, beyond the end that the new
- * superblock counts, where they mean nothing: before it is stable, and if it
- * never is, the volume still has these segments.
- */
-static int resize_meta(struct dmr_meta *meta, sector_t volume_sectors)
-{
-	u64 old_sectors = meta->super.volume_sectors;
-	u64 nr_segs = dmr_nr_segs(volume_sectors);
-	/* A last segment that is part of one changes with the size, too. */
-	u64 first = dmr_sector_seg(min_t(u64, old_sectors, volume_sectors));
-	struct dmr_super super = meta->super;
-	struct bits bits;
-	u64 group;
-	int r;
-
-	r = new_bits(&bits, nr_segs);
-	if (r)
-		return r;
-	copy_bits(meta, &bits);
-	set_bits(bits.want, first, nr_segs);
-
-	group = div_u64(first, DMR_GROUP_SEGS);
-	r = write_new_groups(meta, &bits, group);
-	super.volume_sectors = volume_sectors;
-	if (!r)
-		r = dmr_super_write(meta, &super);
-	if (r) {
-		free_bits(&bits);
-		DMERR("%s: cannot record the new size: error %d; nothing was changed, load a table of the old size",
-		      dmr_meta_name(meta), r);
-		return r;
-	}
-	/* Groups from `group` on were just written as they are. */
-	for (; group < bits.nr_groups; group++) {
-		memcpy(group_bits(bits.stable, group),
-		       group_bits(bits.want, group),
-		       DMR_BITS_LONGS * sizeof(u64));
-		__clear_bit(group, bits.stale);
-	}
-	cut_bits(&bits, nr_segs);
-	swap_bits(meta, &bits);
-	free_bits(&bits);
-	meta->nr_segs = nr_segs;
-	DMINFO("%s: the volume has %llu sectors now, had %llu",
-	       dmr_meta_name(meta), (u64)volume_sectors, old_sectors);
-	return 0;
-}
 
 /* ------------------------------------------------------------------
  * What the constructor and preresume check
@@ -464,9 +82,9 @@ static int check_size(struct dmr_meta *meta, sector_t volume_sectors, u32 flags,
 		return -EFBIG;
 	}
 	needed = dmr_meta_blocks_needed(nr_segs, flags);
-	if (device_blocks(meta) < needed) {
+	if (dmr_device_blocks(meta) < needed) {
 		DMERR("metadata device %pg has %llu blocks of 4 KiB, a volume of %llu sectors needs %llu",
-		      meta->bdev, device_blocks(meta), (u64)volume_sectors,
+		      meta->bdev, dmr_device_blocks(meta), (u64)volume_sectors,
 		      needed);
 		*why = "the metadata device is too small for the volume";
 		return -ENOSPC;
@@ -543,7 +161,7 @@ static struct dmr_meta *new_meta(struct block_device *bdev,
 	meta->tell_until = jiffies;
 	meta->bdev = bdev;
 	meta->owner = owner;
-	dmr_dirty_init(meta);
+	dmr_first_write_init(meta);
 
 	bufio = dm_bufio_client_create(bdev, DMR_BLOCK_SIZE, RESERVED_BUFFERS,
 				       0, NULL, NULL, 0);
@@ -622,12 +240,12 @@ static void flush_before_free(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
 	if (meta->table && dmr_table_waits(meta->table) &&
-	    dmr_table_writeback(meta->table))
+	    dmr_writeback(meta->table))
 		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
-		      dmr_meta_name(meta));
+		      dmr_name(meta));
 	if (meta->outage && !dmr_dirty_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
-		      dmr_meta_name(meta), meta->bdev);
+		      dmr_name(meta), meta->bdev);
 	else if (meta->loaded && !meta->read_only)
 		dmr_super_refresh(meta);
 	mutex_unlock(&meta->lock);
@@ -661,6 +279,10 @@ void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
 	free_meta(meta);
 }
 
+/* ------------------------------------------------------------------
+ * Resume and suspend
+ */
+
 static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
 		     struct dmr_target *rt)
 {
@@ -671,16 +293,16 @@ static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
 	/* The constructor looked, but that may be long ago. */
 	r = dmr_super_read(meta, &super, &why);
 	if (r == -ENODATA && !meta->read_only)
-		return format_meta(meta, rt, ti->len);
+		return dmr_load_new(meta, rt, ti->len);
 	if (!r)
 		r = check_belongs(ti, rt, &super, &why);
 	if (!r)
 		r = check_size(meta, ti->len, super.flags, &why);
 	if (r) {
-		DMERR("%s: %s", dmr_meta_name(meta), why);
+		DMERR("%s: %s", dmr_name(meta), why);
 		return r;
 	}
-	return load_meta(meta, &super);
+	return dmr_load(meta, &super);
 }
 
 static bool adopt_uuid(u8 *known, const u8 *given)
@@ -700,7 +322,7 @@ static bool adopt_uuid(u8 *known, const u8 *given)
 static void adopt(struct dmr_meta *meta, struct dmr_target *rt)
 {
 	struct dmr_super super = meta->super;
-	u64 blocks = device_blocks(meta);
+	u64 blocks = dmr_device_blocks(meta);
 	bool news = adopt_uuid(super.volume_uuid, rt->volume_uuid);
 
 	news |= adopt_uuid(super.pool_uuid, rt->pool_uuid);
@@ -709,7 +331,7 @@ static void adopt(struct dmr_meta *meta, struct dmr_target *rt)
 		news = true;
 	} else if (blocks < super.meta_blocks) {
 		DMERR("%s: the metadata device %pg is smaller than when it was formatted: it will be refused when the volume is set up again",
-		      dmr_meta_name(meta), meta->bdev);
+		      dmr_name(meta), meta->bdev);
 		meta->super_is_stale = true;
 	}
 	if (news)
@@ -737,7 +359,7 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	r = dmr_table_load(t, flags & DMR_FLAG_LINEAR_OK);
 	if (r) {
 		DMERR("%s: cannot read the remap table: error %d",
-		      dmr_meta_name(meta), r);
+		      dmr_name(meta), r);
 		dmr_table_destroy(t);
 		return r;
 	}
@@ -757,15 +379,15 @@ static int resize(struct dmr_meta *meta, u64 sectors)
 	 * new of the table could lie where it is.
 	 */
 	if (meta->super.volume_sectors != sectors &&
-	    meta->super.meta_blocks != device_blocks(meta)) {
+	    meta->super.meta_blocks != dmr_device_blocks(meta)) {
 		DMERR("%s: cannot record the new size: the size of the metadata device is not recorded either",
-		      dmr_meta_name(meta));
+		      dmr_name(meta));
 		return -EIO;
 	}
 	if (t && sectors > t->volume_sectors)
 		r = dmr_table_resize(t, sectors);
 	if (!r && meta->super.volume_sectors != sectors)
-		r = resize_meta(meta, sectors);
+		r = dmr_load_resize(meta, sectors);
 	if (r && t && t->volume_sectors > meta->super.volume_sectors)
 		dmr_table_resize(t, meta->super.volume_sectors);
 	if (!r && t && t->volume_sectors > sectors)
@@ -786,7 +408,7 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 		/* It may have changed since the constructor looked. */
 		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)
-			DMERR("%s: %s", dmr_meta_name(meta), why);
+			DMERR("%s: %s", dmr_name(meta), why);
 	} else {
 		r = open_meta(meta, ti, rt);
 		meta->loaded = !r;
@@ -797,13 +419,13 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	r = take_table(meta, rt);
 	if (!r && (meta->super.flags & DMR_FLAG_INCOMPLETE)) {
 		DMERR("%s: the remap table is incomplete: repeat the batch that was cut off (begin, set, end), then resume",
-		      dmr_meta_name(meta));
+		      dmr_name(meta));
 		r = -EUCLEAN;
 	}
 	if (!r && meta->table && meta->read_only &&
 	    ti->len > meta->super.volume_sectors) {
 		DMERR("%s: a read-only table line cannot make the volume larger",
-		      dmr_meta_name(meta));
+		      dmr_name(meta));
 		r = -EROFS;
 	}
 	if (r || meta->read_only)
@@ -846,8 +468,8 @@ void dmr_meta_suspend(struct dmr_meta *meta)
 	/* Of hints, too; errors are said there, and the changes stay. */
 	if (meta->table && !meta->read_only) {
 		dmr_table_write_hints(meta->table);
-		if (!dmr_table_writeback(meta->table))
-			dmr_table_note_linear(meta->table);
+		if (!dmr_writeback(meta->table))
+			dmr_writeback_note_linear(meta->table);
 	}
 	meta->suspended = true;
 	mutex_unlock(&meta->lock);

@@ -19,19 +19,17 @@
  */
 #include <linux/err.h>
 
-#include "dmr.h"
-
-static u64 device_blocks(struct dmr_meta *meta)
-{
-	return dm_bufio_get_device_size(meta->bufio);
-}
+#include "flush.h"
+#include "outage.h"
+#include "queue.h"
+#include "super.h"
 
 static void read_copy(struct dmr_meta *meta, struct dmr_super_copy *copy)
 {
 	struct dm_buffer *buf;
 	void *data;
 
-	if (copy->block >= device_blocks(meta)) {
+	if (copy->block >= dmr_device_blocks(meta)) {
 		dmr_super_copy_cut_off(copy);
 		return;
 	}
@@ -54,7 +52,7 @@ int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 	int r;
 
 	read_copy(meta, &a);
-	b.block = dmr_super_b_block(&a, device_blocks(meta));
+	b.block = dmr_super_b_block(&a, dmr_device_blocks(meta));
 	read_copy(meta, &b);
 	r = dmr_super_decide(&a, &b, &state);
 	if (r) {
@@ -64,7 +62,7 @@ int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 	*super = state.super;
 	if (state.missing)
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
-		       dmr_meta_name(meta), state.missing, state.why);
+		       dmr_name(meta), state.missing, state.why);
 	meta->super_is_stale = state.missing || a.super.seq != b.super.seq;
 	/* What was made of a single copy is in memory only. */
 	meta->epoch_is_unsure = state.missing;
@@ -74,7 +72,7 @@ int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 static int write_copy(struct dmr_meta *meta, const struct dmr_super *super,
 		      u64 block_nr)
 {
-	unsigned int errors = dmr_meta_flush_errors(meta);
+	unsigned int errors = dmr_flush_errors(meta);
 	struct dm_buffer *buf;
 	void *data = dm_bufio_new(meta->bufio, block_nr, &buf);
 
@@ -84,7 +82,7 @@ static int write_copy(struct dmr_meta *meta, const struct dmr_super *super,
 	dmr_super_pack(super, block_nr, data);
 	dm_bufio_mark_buffer_dirty(buf);
 	dm_bufio_release(buf);
-	return dmr_meta_write_out(meta, errors);
+	return dmr_flush_buffers(meta, errors);
 }
 
 /*
@@ -103,7 +101,7 @@ static int prepare_move(struct dmr_meta *meta, struct dmr_super *next)
 		r = write_copy(meta, next, next->meta_blocks - 1);
 	if (r) {
 		DMWARN("%s: cannot write the superblock: error %d; the new size of the metadata device is not recorded",
-		       dmr_meta_name(meta), r);
+		       dmr_name(meta), r);
 		meta->super_is_stale = true;
 		return r;
 	}
@@ -134,16 +132,16 @@ int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next)
 		meta->super_is_stale = true;
 		if (super.epoch != meta->super.epoch)
 			meta->epoch_is_unsure = true;
-		dmr_dirty_failed(meta, "writing the superblock", ra);
+		dmr_outage_begin(meta, "writing the superblock", ra);
 		return ra;
 	}
 
 	meta->super = super;
 	if ((ra || rb) && !meta->super_is_stale) {
 		DMWARN("%s: cannot write superblock copy %c: error %d; the other holds the state, will try again",
-		       dmr_meta_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
+		       dmr_name(meta), ra ? 'A' : 'B', ra ? ra : rb);
 		meta->next_retry = jiffies;
-		dmr_dirty_kick(meta);
+		dmr_queue_tracker(meta);
 	}
 	meta->super_is_stale = ra || rb;
 	meta->epoch_is_unsure = false;

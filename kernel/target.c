@@ -18,6 +18,15 @@
 #include <linux/module.h>
 #include <linux/uuid.h>
 
+#include "dirty.h"
+#include "firstwrite.h"
+#include "flush.h"
+#include "hydrate.h"
+#include "message.h"
+#include "meta.h"
+#include "queue.h"
+#include "ranges.h"
+#include "remap.h"
 #include "table.h"
 
 #define MAX_CACHE_MIB	65536U
@@ -262,12 +271,12 @@ static void dmr_dtr(struct dm_target *ti)
 static int map_write(struct dmr_meta *meta, struct bio *bio)
 {
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-		struct dmr_io *io = dm_per_bio_data(bio, sizeof(*io));
+		struct dmr_io *io = dmr_io_of(bio);
 
 		io->sector = bio->bi_iter.bi_sector;
 		io->sectors = bio_sectors(bio);
 	}
-	if (likely(dmr_is_stable(meta, bio)))
+	if (likely(dmr_dirty_is_stable(meta, bio)))
 		return DM_MAPIO_REMAPPED;
 	/*
 	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
@@ -276,7 +285,7 @@ static int map_write(struct dmr_meta *meta, struct bio *bio)
 	 * for what another thread has yet to issue.
 	 */
 	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
-	dmr_dirty_defer(meta, bio);
+	dmr_queue_first_write(meta, bio);
 	return DM_MAPIO_SUBMITTED;
 }
 
@@ -314,38 +323,6 @@ static int dmr_map(struct dm_target *ti, struct bio *bio)
 	return map_write(rt->meta, bio);
 }
 
-/*
- * A device says once that what it had in its cache is lost. If it says so to us, those
- * above must hear it: they would take their data for stable. Where a flush comes with
- * data device-mapper sends it apart, and does not look at its error, so it is told
- * more than once: to all who come within a second, and to two of them at least.
- */
-#define TELL_FOR	HZ
-
-int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
-{
-	int r;
-
-	mutex_lock(&meta->base_flush_lock);
-	r = blkdev_issue_flush(base);
-	if (r) {
-		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
-		atomic_set(&meta->flush_failed, 2);
-		if (meta->table)
-			dmr_writeback_base_lost(meta->table, false);
-	}
-	mutex_unlock(&meta->base_flush_lock);
-	return r;
-}
-
-/* One that fails anyway, with the commit whose flush it was, tells nobody. */
-static void tell_of_flush(struct dmr_meta *meta, blk_status_t *error)
-{
-	if (!*error && (atomic_dec_if_positive(&meta->flush_failed) >= 0 ||
-			time_before(jiffies, READ_ONCE(meta->tell_until))))
-		*error = BLK_STS_IOERR;
-}
-
 /* The base may have changed between our look at it in map and its own. */
 static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
@@ -355,7 +332,7 @@ static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 
 	if (unlikely(*error == BLK_STS_NOTSUPP)) {
 		if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
-			dmr_dirty_zero(rt->meta, bio);
+			dmr_queue_zeroes(rt->meta, bio);
 			return DM_ENDIO_INCOMPLETE;
 		}
 		if (bio_op(bio) == REQ_OP_DISCARD)
@@ -366,7 +343,7 @@ static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))) {
 		if (t && *error)
 			dmr_remap_note_error(t, bio, *error);
-		tell_of_flush(rt->meta, error);
+		dmr_flush_tell(rt->meta, error);
 	}
 	return t ? dmr_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
 }
@@ -381,7 +358,7 @@ static void dmr_presuspend(struct dm_target *ti)
 
 	/* First writes that wait would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
-		dmr_dirty_requeue(rt->meta, true);
+		dmr_first_write_requeue(rt->meta, true);
 	if (rt->meta->table)
 		dmr_hydrate_pause(rt->meta->table);
 }
@@ -390,9 +367,9 @@ static void dmr_presuspend_undo(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
-	dmr_dirty_requeue(rt->meta, false);
+	dmr_first_write_requeue(rt->meta, false);
 	if (rt->meta->table)
-		dmr_hydrate_go_on(rt->meta->table);
+		dmr_hydrate_resume(rt->meta->table);
 }
 
 /*
@@ -403,7 +380,7 @@ static void dmr_postsuspend(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
-	dmr_dirty_requeue(rt->meta, false);
+	dmr_first_write_requeue(rt->meta, false);
 	dmr_meta_suspend(rt->meta);
 }
 
@@ -415,7 +392,7 @@ static int dmr_preresume(struct dm_target *ti)
 	/* A device below may have got another table since this one was loaded. */
 	r = check_block_size(ti, rt);
 	if (r) {
-		DMERR("%s: %s", dmr_meta_name(rt->meta), ti->error);
+		DMERR("%s: %s", dmr_name(rt->meta), ti->error);
 		return r;
 	}
 	return dmr_meta_resume(rt->meta, ti, rt);
@@ -426,7 +403,7 @@ static void dmr_resume(struct dm_target *ti)
 	struct dmr_target *rt = ti->private;
 
 	if (rt->meta->table)
-		dmr_hydrate_go_on(rt->meta->table);
+		dmr_hydrate_resume(rt->meta->table);
 }
 
 /* ------------------------------------------------------------------
@@ -442,39 +419,21 @@ static u64 count_dirty(struct dmr_meta *meta)
 	return nr;
 }
 
-/* What the status line says of the remap table. */
-struct counts {
-	u64 base;
-	u64 zero;
-	u64 pool;
-	u64 left;
-	u64 page_reads;
-	unsigned int waiting;
-	bool failed;
-	const char *hydrate;
-};
-
 static void get_counts(struct dmr_meta *meta, struct dm_target *ti,
-		       struct counts *counts)
+		       struct dmr_counts *counts)
 {
-	struct dmr_table *t = meta->table;
-
 	memset(counts, 0, sizeof(*counts));
-	counts->hydrate = "off";
-	counts->base = DIV_ROUND_UP_ULL(ti->len, DMR_BLOCK_SECTORS);
-	if (!t)
-		return;
-	spin_lock_irq(&t->lock);
-	counts->base = t->nr[DMR_BASE];
-	counts->zero = t->nr[DMR_ZERO];
-	counts->pool = t->nr[DMR_POOL];
-	counts->waiting = t->nr_dirty;
-	counts->page_reads = t->page_reads;
-	counts->failed = t->commit_failed;
-	spin_unlock_irq(&t->lock);
-	if (meta->super.flags & DMR_FLAG_HYDRATE)
-		counts->left = counts->zero + counts->pool;
-	counts->hydrate = dmr_hydrate_state(t);
+	if (meta->table)
+		dmr_table_count(meta->table, counts);
+	else
+		counts->base = dmr_nr_blocks(ti->len);
+}
+
+static u64 hydration_left(struct dmr_meta *meta, const struct dmr_counts *counts)
+{
+	if (!meta->table || !(meta->super.flags & DMR_FLAG_HYDRATE))
+		return 0;
+	return counts->zero + counts->pool;
 }
 
 /*
@@ -485,7 +444,7 @@ static void get_counts(struct dmr_meta *meta, struct dm_target *ti,
 static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 			char *result, unsigned int maxlen)
 {
-	struct counts counts;
+	struct dmr_counts counts;
 	unsigned int sz = 0;
 
 	mutex_lock(&meta->lock);
@@ -501,9 +460,10 @@ static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu",
 		       meta->super.version_nr, count_dirty(meta),
 		       meta->nr_segs, counts.base, counts.zero, counts.pool,
-		       counts.left, dmr_is_lost(meta) ? "lost" : "ok",
+		       hydration_left(meta, &counts), dmr_is_lost(meta) ? "lost" : "ok",
 		       meta->read_only ? "ro" : counts.failed ? "fail" : "rw",
-		       counts.hydrate, counts.waiting, counts.page_reads);
+		       meta->table ? dmr_hydrate_state(meta->table) : "off",
+		       counts.waiting, counts.page_reads);
 	}
 	mutex_unlock(&meta->lock);
 }

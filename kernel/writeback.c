@@ -21,15 +21,21 @@
  * it returns neither I/O in flight, nor memory, nor the table that a crash finds
  * names a place that was replaced.
  */
+
 #include <linux/blkdev.h>
-#include <linux/delay.h>
 #include <linux/list_sort.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "table.h"
+#include "dmr_table.h"
+#include "flight.h"
+#include "flush.h"
+#include "pages.h"
+#include "queue.h"
+#include "super.h"
+#include "words.h"
+#include "writeback.h"
 
 /* Blocks that are written at a time. */
 #define NR_BOUNCE	64U
@@ -142,14 +148,14 @@ static void take_changes(struct dmr_table *t, struct list_head *pages,
 	struct dmr_page *page, *next;
 
 	spin_lock_irq(&t->lock);
-	t->commit_now = false;
+	t->writeback_is_due = false;
 	list_for_each_entry_safe(page, next, &t->dirty, list) {
 		if (!has_changes(page)) {
 			if (!page->nr_pins)
 				page_set_clean(page);
 			continue;
 		}
-		page->state = DMR_PAGE_COMMITTING;
+		page->state = DMR_PAGE_WRITING;
 		page->changed = false;
 		bitmap_copy(page->taken, page->home, DMR_SEG_BLOCKS);
 		list_move_tail(&page->list, pages);
@@ -166,22 +172,6 @@ static void take_changes(struct dmr_table *t, struct list_head *pages,
 static int flush_base(struct dmr_table *t)
 {
 	return t->base ? dmr_flush_base(t->meta, t->base) : 0;
-}
-
-void dmr_writeback_base_lost(struct dmr_table *t, bool at_once)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&t->lock, flags);
-	WRITE_ONCE(t->nr_losses, t->nr_losses + 1);
-	/* Where nothing waits, nothing has come home that is not stable. */
-	if (t->nr_dirty) {
-		t->base_lost = true;
-		/* Where commits fail they are tried again soon enough. */
-		if (at_once && !t->commit_failed)
-			mod_delayed_work(t->wq, &t->commit_work, 0);
-	}
-	spin_unlock_irqrestore(&t->lock, flags);
 }
 
 /*
@@ -209,7 +199,7 @@ static void take_back(struct dmr_table *t, struct list_head *pages)
 	spin_unlock_irq(&t->lock);
 	if (nr)
 		DMERR_LIMIT("%s: the base device has failed a flush: %u blocks that were copied there are to be copied again",
-			    dmr_meta_name(t->meta), nr);
+			    dmr_name(t->meta), nr);
 }
 
 /* What is taken has its data on the base, stable: the entries follow. */
@@ -220,7 +210,7 @@ static void apply_taken(struct dmr_page *page)
 	__le64 packed;
 
 	for_each_set_bit(i, page->taken, DMR_SEG_BLOCKS) {
-		dmr_table_pack(page->table, page->seg, i, 1, base, &packed);
+		dmr_words_pack(page->table, page->seg, i, 1, base, &packed);
 		spin_lock_irq(&page->table->lock);
 		/* Not where `alias` came between. */
 		if (test_bit(i, page->taken)) {
@@ -251,7 +241,7 @@ static int seg_cmp(void *priv, const struct list_head *a, const struct list_head
 /* Step 3. */
 static int write_pages(struct dmr_table *t, struct list_head *pages)
 {
-	unsigned int errors = dmr_meta_flush_errors(t->meta);
+	unsigned int errors = dmr_flush_errors(t->meta);
 	struct dmr_page *page;
 	struct batch batch;
 	int r;
@@ -268,11 +258,11 @@ static int write_pages(struct dmr_table *t, struct list_head *pages)
 		batch_write(&batch, dmr_page_block(page->seg));
 	}
 	r = batch_wait(&batch);
-	return r ? r : dmr_meta_flush(t->meta, errors);
+	return r ? r : dmr_flush_meta(t->meta, errors);
 }
 
 /* Of a page that was written. */
-static void page_committed(struct dmr_page *page)
+static void page_set_written(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
 	u64 word_block = page->seg / DMR_SEG_BLOCKS;
@@ -299,13 +289,13 @@ static void page_committed(struct dmr_page *page)
 	}
 }
 
-static void pages_are_stable(struct dmr_table *t, struct list_head *pages)
+static void set_pages_written(struct dmr_table *t, struct list_head *pages)
 {
 	struct dmr_page *page, *next;
 
 	spin_lock_irq(&t->lock);
 	list_for_each_entry_safe(page, next, pages, list)
-		page_committed(page);
+		page_set_written(page);
 	/* Words of pages that became BASE are written now. */
 	bitmap_andnot(t->words_dirty, t->words_dirty, t->words_taken,
 		      DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS));
@@ -360,7 +350,7 @@ static void pack_words(struct dmr_table *t, u64 word_block, __le64 *to)
 static int write_words(struct dmr_table *t)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
-	unsigned int errors = dmr_meta_flush_errors(t->meta);
+	unsigned int errors = dmr_flush_errors(t->meta);
 	struct batch batch;
 	unsigned long i;
 	int r;
@@ -373,7 +363,7 @@ static int write_words(struct dmr_table *t)
 		batch_write(&batch, dmr_word_block(i * DMR_SEG_BLOCKS));
 	}
 	r = batch_wait(&batch);
-	return r ? r : dmr_meta_flush(t->meta, errors);
+	return r ? r : dmr_flush_meta(t->meta, errors);
 }
 
 /* The base is flushed even if no entry waits: a suspend counts on it. */
@@ -396,7 +386,7 @@ static int run_steps(struct dmr_table *t, struct list_head *pages)
 		r = write_pages(t, pages);
 	if (r)
 		return r;
-	pages_are_stable(t, pages);
+	set_pages_written(t, pages);
 	INIT_LIST_HEAD(pages);
 	r = write_words(t);
 	if (!r && dmr_broken(home))
@@ -407,13 +397,6 @@ static int run_steps(struct dmr_table *t, struct list_head *pages)
 /* ------------------------------------------------------------------
  * Success and failure
  */
-
-/* Soon, by who may look at the target: the caller may hold meta->lock, or not. */
-static void event(struct dmr_table *t)
-{
-	WRITE_ONCE(t->meta->event_is_due, true);
-	dmr_dirty_kick(t->meta);
-}
 
 /* What was taken and is not stable waits again. */
 static void put_back(struct dmr_table *t, struct list_head *pages)
@@ -434,15 +417,15 @@ static void put_back(struct dmr_table *t, struct list_head *pages)
 
 static void note_result(struct dmr_table *t, int r)
 {
-	if (r && !t->commit_failed)
+	if (r && !t->writeback_failed)
 		DMERR("%s: cannot write the remap table: error %d; flushes fail until it can be written",
-		      dmr_meta_name(t->meta), r);
-	else if (!r && t->commit_failed)
+		      dmr_name(t->meta), r);
+	else if (!r && t->writeback_failed)
 		DMINFO("%s: the remap table can be written again, no change of it was lost",
-		       dmr_meta_name(t->meta));
-	if (!!r != t->commit_failed) {
-		WRITE_ONCE(t->commit_failed, r);
-		event(t);
+		       dmr_name(t->meta));
+	if (!!r != t->writeback_failed) {
+		WRITE_ONCE(t->writeback_failed, r);
+		dmr_queue_event(t->meta);
 	}
 }
 
@@ -450,7 +433,7 @@ static void note_result(struct dmr_table *t, int r)
  * After a commit: what waited for it, and what came meanwhile. @lost: who flushes may
  * have written what the base has lost.
  */
-static void go_on(struct dmr_table *t, struct bio_list *flushes, int r, bool lost)
+static void end_writeback(struct dmr_table *t, struct bio_list *flushes, int r, bool lost)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
 	struct bio *bio;
@@ -459,14 +442,14 @@ static void go_on(struct dmr_table *t, struct bio_list *flushes, int r, bool los
 	bitmap_zero(t->words_taken, nr);
 	WRITE_ONCE(t->words_wait, !bitmap_empty(t->words_dirty, nr));
 	if (!r || t->is_paused)
-		dmr_remap_defer(t, &t->throttled);
+		dmr_queue_bios(t, &t->throttled);
 	/* Flushed even if the commit failed later, or taken back. */
-	dmr_remap_defer(t, &t->unflushed);
+	dmr_queue_bios(t, &t->unflushed);
 	if (!bio_list_empty(&t->deferred))
 		queue_work(t->wq, &t->io_work);
 	/* Even if nothing waits: it is to be seen that it works again. */
 	if (r || dmr_table_waits(t))
-		queue_delayed_work(t->wq, &t->commit_work, RETRY);
+		queue_delayed_work(t->wq, &t->writeback_work, RETRY);
 	wake_up_all(&t->page_wait);
 	spin_unlock_irq(&t->lock);
 
@@ -476,7 +459,7 @@ static void go_on(struct dmr_table *t, struct bio_list *flushes, int r, bool los
 	}
 }
 
-int dmr_table_writeback(struct dmr_table *t)
+int dmr_writeback(struct dmr_table *t)
 {
 	struct bio_list flushes = BIO_EMPTY_LIST;
 	unsigned int noio = memalloc_noio_save();
@@ -484,24 +467,28 @@ int dmr_table_writeback(struct dmr_table *t)
 	LIST_HEAD(pages);
 	int r;
 
-	mutex_lock(&t->commit_lock);
+	mutex_lock(&t->writeback_lock);
 	losses = raw_seqcount_begin(&t->losses);
 	take_changes(t, &pages, &flushes);
 	r = run_steps(t, &pages);
 	note_result(t, r);
 	if (r && dmr_broken(forget)) {
-		pages_are_stable(t, &pages);
+		set_pages_written(t, &pages);
 		r = 0;
 	}
 	if (r)
 		put_back(t, &pages);
-	go_on(t, &flushes, r, read_seqcount_retry(&t->losses, losses));
-	mutex_unlock(&t->commit_lock);
+	end_writeback(t, &flushes, r, read_seqcount_retry(&t->losses, losses));
+	mutex_unlock(&t->writeback_lock);
 	memalloc_noio_restore(noio);
 	return r;
 }
 
-bool dmr_table_is_linear(struct dmr_table *t)
+/* ------------------------------------------------------------------
+ * A linear table
+ */
+
+bool dmr_writeback_is_linear(struct dmr_table *t)
 {
 	bool is;
 
@@ -511,140 +498,81 @@ bool dmr_table_is_linear(struct dmr_table *t)
 	return is;
 }
 
-/*
- * All is home: a linear table over the base is the same device. Not when
- * somebody has the lock, who may be about to change that; the next commit or
- * suspend will look again.
- */
-static void note_linear(struct dmr_table *t)
-{
-	struct dmr_meta *meta = t->meta;
-
-	if ((READ_ONCE(meta->super.flags) & DMR_FLAG_LINEAR_OK) ||
-	    !dmr_table_is_linear(t))
-		return;
-	if (!mutex_trylock(&meta->lock)) {
-		mod_delayed_work(t->wq, &t->commit_work, RETRY);
-		return;
-	}
-	dmr_table_note_linear(t);
-	mutex_unlock(&meta->lock);
-}
-
-void dmr_table_note_linear(struct dmr_table *t)
+void dmr_writeback_note_linear(struct dmr_table *t)
 {
 	struct dmr_meta *meta = t->meta;
 	struct dmr_super super = meta->super;
 
 	lockdep_assert_held(&meta->lock);
 	if ((super.flags & (DMR_FLAG_LINEAR_OK | DMR_FLAG_INCOMPLETE)) ||
-	    meta->read_only || !dmr_table_is_linear(t))
+	    meta->read_only || !dmr_writeback_is_linear(t))
 		return;
 	super.flags |= DMR_FLAG_LINEAR_OK;
 	super.flags &= ~DMR_FLAG_HYDRATE;
 	if (dmr_super_write(meta, &super))
 		return;
-	DMINFO("%s: all blocks are on the base device", dmr_meta_name(meta));
-	event(t);
+	DMINFO("%s: all blocks are on the base device", dmr_name(meta));
+	dmr_queue_event(t->meta);
 }
 
-static void do_commit(struct work_struct *work)
+/*
+ * All is home: a linear table over the base is the same device. Not when
+ * somebody has the lock, who may be about to change that; the next commit or
+ * suspend will look again.
+ */
+static void try_note_linear(struct dmr_table *t)
 {
-	struct dmr_table *t = container_of(to_delayed_work(work),
-					   struct dmr_table, commit_work);
+	struct dmr_meta *meta = t->meta;
 
-	if (!dmr_table_writeback(t))
-		note_linear(t);
-}
-
-void dmr_writeback_defer(struct dmr_table *t, struct bio *bio)
-{
-	unsigned long flags;
-
-	bio->bi_opf &= ~REQ_POLLED;
-	spin_lock_irqsave(&t->lock, flags);
-	bio_list_add(&t->flushes, bio);
-	mod_delayed_work(t->wq, &t->commit_work, 0);
-	spin_unlock_irqrestore(&t->lock, flags);
-}
-
-void dmr_writeback_kick(struct dmr_table *t)
-{
-	lockdep_assert_held(&t->lock);
-	/* Once for a commit; and not all the time where it fails. */
-	if (t->commit_now || t->commit_failed)
+	if ((READ_ONCE(meta->super.flags) & DMR_FLAG_LINEAR_OK) ||
+	    !dmr_writeback_is_linear(t))
 		return;
-	t->commit_now = true;
-	mod_delayed_work(t->wq, &t->commit_work, 0);
+	if (!mutex_trylock(&meta->lock)) {
+		mod_delayed_work(t->wq, &t->writeback_work, RETRY);
+		return;
+	}
+	dmr_writeback_note_linear(t);
+	mutex_unlock(&meta->lock);
 }
 
 /* ------------------------------------------------------------------
  * Settle
  */
 
-static long in_flight(struct dmr_table *t, unsigned int phase)
-{
-	long nr = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		nr += READ_ONCE(per_cpu_ptr(t->flight, cpu)->nr[phase]);
-	return nr;
-}
-
-static int wait_for_phase(struct dmr_table *t, unsigned int phase)
-{
-	while (in_flight(t, phase)) {
-		if (signal_pending(current))
-			return -EINTR;
-		msleep_interruptible(1);
-	}
-	return 0;
-}
-
-/*
- * Wait for all that began before. Those who come now are counted in the other
- * phase, which must be empty first: the last drain may have been interrupted.
- * After the grace period nobody is between reading the phase and the count.
- */
-static int drain(struct dmr_table *t)
-{
-	unsigned int old = t->phase;
-	int r = wait_for_phase(t, !old);
-
-	if (r)
-		return r;
-	/* Pairs with dmr_flight_begin(): who has the new phase sees new places. */
-	smp_store_release(&t->phase, !old);
-	synchronize_rcu();
-	return wait_for_phase(t, old);
-}
-
-void dmr_table_begin_settle(struct dmr_table *t)
+void dmr_writeback_begin_settle(struct dmr_table *t)
 {
 	lockdep_assert_held(&t->meta->message_lock);
 	t->losses_before = raw_seqcount_begin(&t->losses);
 }
 
-int dmr_table_settle(struct dmr_table *t)
+int dmr_writeback_settle(struct dmr_table *t)
 {
-	int r = dmr_table_writeback(t);
+	int r = dmr_writeback(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
 	/* Blocks that were home may have gone back to a place that was to be replaced. */
 	if (!r && read_seqcount_retry(&t->losses, t->losses_before))
 		r = -EIO;
-	return r ? r : drain(t);
+	return r ? r : dmr_flight_drain(t);
 }
 
 /* ------------------------------------------------------------------
  * Life
  */
 
+static void do_writeback(struct work_struct *work)
+{
+	struct dmr_table *t = container_of(to_delayed_work(work),
+					   struct dmr_table, writeback_work);
+
+	if (!dmr_writeback(t))
+		try_note_linear(t);
+}
+
 void dmr_writeback_init(struct dmr_table *t)
 {
 	bio_list_init(&t->flushes);
-	INIT_DELAYED_WORK(&t->commit_work, do_commit);
+	INIT_DELAYED_WORK(&t->writeback_work, do_writeback);
 }
 
 int dmr_writeback_alloc(struct dmr_table *t)

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Flushes of the metadata device and of the base. See flush.h.
+ */
+
+#include <linux/blkdev.h>
+
+#include "dmr_table.h"
+#include "flush.h"
+
+/* ------------------------------------------------------------------
+ * The metadata device
+ */
+
+/* Has a flush since then told of a cache that is lost? Also if it was not ours. */
+static int end_flush(struct dmr_meta *meta, unsigned int errors, int r)
+{
+	lockdep_assert_held(&meta->flush_lock);
+	if (r)
+		WRITE_ONCE(meta->flush_errors, meta->flush_errors + 1);
+	else if (meta->flush_errors != errors)
+		r = -EIO;
+	return r;
+}
+
+int dmr_flush_buffers(struct dmr_meta *meta, unsigned int errors)
+{
+	int r;
+
+	mutex_lock(&meta->flush_lock);
+	r = end_flush(meta, errors, dm_bufio_write_dirty_buffers(meta->bufio));
+	mutex_unlock(&meta->flush_lock);
+	return r;
+}
+
+int dmr_flush_meta(struct dmr_meta *meta, unsigned int errors)
+{
+	int r;
+
+	mutex_lock(&meta->flush_lock);
+	r = end_flush(meta, errors, blkdev_issue_flush(meta->bdev));
+	mutex_unlock(&meta->flush_lock);
+	return r;
+}
+
+/* ------------------------------------------------------------------
+ * The base
+ */
+
+void dmr_flush_base_lost(struct dmr_table *t, bool at_once)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->lock, flags);
+	WRITE_ONCE(t->nr_losses, t->nr_losses + 1);
+	/* Where nothing waits, nothing has come home that is not stable. */
+	if (t->nr_dirty) {
+		t->base_lost = true;
+		/* Where commits fail they are tried again soon enough. */
+		if (at_once && !t->writeback_failed)
+			mod_delayed_work(t->wq, &t->writeback_work, 0);
+	}
+	spin_unlock_irqrestore(&t->lock, flags);
+}
+
+/*
+ * A device says once that what it had in its cache is lost. If it says so to us, those
+ * above must hear it: they would take their data for stable. Where a flush comes with
+ * data device-mapper sends it apart, and does not look at its error, so it is told
+ * more than once: to all who come within a second, and to two of them at least.
+ */
+#define TELL_FOR	HZ
+
+int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
+{
+	int r;
+
+	mutex_lock(&meta->base_flush_lock);
+	r = blkdev_issue_flush(base);
+	if (r) {
+		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
+		atomic_set(&meta->flush_failed, 2);
+		if (meta->table)
+			dmr_flush_base_lost(meta->table, false);
+	}
+	mutex_unlock(&meta->base_flush_lock);
+	return r;
+}
+
+/* One that fails anyway, with the commit whose flush it was, tells nobody. */
+void dmr_flush_tell(struct dmr_meta *meta, blk_status_t *error)
+{
+	if (!*error && (atomic_dec_if_positive(&meta->flush_failed) >= 0 ||
+			time_before(jiffies, READ_ONCE(meta->tell_until))))
+		*error = BLK_STS_IOERR;
+}

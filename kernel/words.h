@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Words of the remap table: where each segment lies, how many blocks of each kind there
+ * are, and where a block lies. See dmr_table.h for what a word looks like.
+ */
+#ifndef DMR_WORDS_H
+#define DMR_WORDS_H
+
+#include "dmr_table.h"
+
+static inline bool dmr_word_is_whole(u64 word)
+{
+	return word & DMR_WORD_KIND;
+}
+
+/* The page is in memory and may be read. */
+static inline bool dmr_word_is_here(u64 word)
+{
+	return !(word & DMR_WORD_TAGS);
+}
+
+static inline struct dmr_page *dmr_word_page(u64 word)
+{
+	return (struct dmr_page *)(unsigned long)(word & ~DMR_WORD_TAGS);
+}
+
+static inline u64 dmr_word_of(struct dmr_entry place)
+{
+	return place.kind | place.block << 2;
+}
+
+/* The word of @seg, with the page that it names. In an RCU read-side critical section. */
+static inline u64 dmr_word_get(struct dmr_table *t, u64 seg)
+{
+	/* Pairs with dmr_word_store(): a page is filled before its word is there. */
+	return smp_load_acquire(&t->words[seg]);
+}
+
+/* The place of block @i of the page. In an RCU read-side critical section, or under t->lock. */
+static inline struct dmr_entry dmr_page_entry(struct dmr_page *page, unsigned int i)
+{
+	static const struct dmr_entry base = { .kind = DMR_BASE };
+
+	if (test_bit(i, page->home))
+		return base;
+	/* Pairs with the barriers where a home bit is cleared. */
+	smp_rmb();
+	return dmr_entry_body(le64_to_cpu(READ_ONCE(page->entries[i])));
+}
+
+/* Blocks of the volume in @seg. Anywhere. */
+unsigned int dmr_words_blocks_in(struct dmr_table *t, u64 seg);
+
+/* Pack the entries of blocks @first, ... of @seg: @place and those that follow it. Anywhere. */
+void dmr_words_pack(struct dmr_table *t, u64 seg, unsigned int first,
+		    unsigned int nr, struct dmr_entry place, __le64 *to);
+
+/* In an RCU read-side critical section: */
+
+/* Find the place of @block. False if its page is not in memory. */
+bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place);
+/* How many blocks from @block on, at most @max, lie at @place and behind it? */
+u64 dmr_words_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry place);
+
+/* Under t->lock, or before another thread can find @t: */
+
+/* Add (@sign 1) or subtract (-1) the blocks of @seg, which @word maps. */
+void dmr_word_count(struct dmr_table *t, u64 seg, u64 word, int sign);
+/* The same for a page with so many entries; blocks past the end of the volume are BASE. */
+void dmr_word_count_page(struct dmr_table *t, u64 seg, unsigned int nr_base,
+			 unsigned int nr_zero, int sign);
+/* Set the word of @seg, in memory only, where the counts stay what they are. */
+void dmr_word_store(struct dmr_table *t, u64 seg, u64 word);
+/* Have the next write-back write the word of @seg. */
+void dmr_word_mark_dirty(struct dmr_table *t, u64 seg);
+/* Map @seg by @word. */
+void dmr_word_set(struct dmr_table *t, u64 seg, u64 word);
+
+#endif
