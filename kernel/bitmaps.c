@@ -3,7 +3,6 @@
  * The bitmaps of a metadata device, in memory and on disk. A bitmap block that cannot
  * be read takes no volume down: its segments count as dirty.
  */
-
 #include <linux/bitops.h>
 #include <linux/err.h>
 #include <linux/mm.h>
@@ -16,7 +15,7 @@
  * In memory
  */
 
-/* Not kvcalloc, which would round up to a power of two. */
+/* Allocate with vzalloc(): kvcalloc() would round up to a power of two. */
 static unsigned long *alloc_bits(u64 nr_groups)
 {
 	return vzalloc(array_size(nr_groups, DMR_BITS_LONGS * sizeof(u64)));
@@ -44,7 +43,6 @@ int dmr_bitmaps_alloc(struct dmr_bitmaps *bits, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/* Take @bits in the place of what @meta has, which it gives back in @bits. */
 void dmr_bitmaps_swap(struct dmr_meta *meta, struct dmr_bitmaps *bits)
 {
 	swap(meta->nr_groups, bits->nr_groups);
@@ -72,7 +70,6 @@ static void clear_bits(unsigned long *bits, u64 first, u64 end)
 		__clear_bit(first, bits);
 }
 
-/* There is nothing beyond the end. */
 void dmr_bitmaps_cut(struct dmr_bitmaps *bits, u64 nr_segs)
 {
 	u64 end = bits->nr_groups * DMR_GROUP_SEGS;
@@ -103,7 +100,6 @@ int dmr_bitmaps_write(struct dmr_meta *meta, u64 group, u64 epoch,
 	return 0;
 }
 
-/* What cannot be read is dirty. False: the block must be written again. */
 bool dmr_bitmaps_read(struct dmr_meta *meta, u64 group, u64 epoch,
 		      unsigned long *bits)
 {

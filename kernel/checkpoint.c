@@ -4,13 +4,14 @@
  * resumes, copies what is frozen, makes the version durable in its catalog, and
  * sends commit E N. If the copy fails it sends abort E.
  *
- * Each is one write of the superblock (super.c: it happened or it did not):
+ * Each message is one write of the superblock, which happens or does not (super.c):
  *
  *   checkpoint E   epoch = E, FROZEN. Bits of epoch E start empty without a
  *                  write, since all blocks of that parity are of an older epoch.
- *                  The base is flushed before: the version will hold what the
- *                  volume says now, and a segment that a power cut could take
- *                  back behind that would be clean once it is committed
+ *                  The base is flushed before, because the version will hold what
+ *                  the volume says now: if a power cut took data of a segment
+ *                  back later, the segment would differ from the version and
+ *                  yet be clean once the version is committed
  *   commit E N     committed = E, version = N, not FROZEN
  *   abort E        not FROZEN, after the frozen bits were added to the current
  *                  ones and that is stable: a crash between leaves the frozen
@@ -36,7 +37,7 @@ static void all_stale(struct dmr_meta *meta)
 		__set_bit(group, meta->stale);
 }
 
-/* Frozen bits into the current ones; not flushed. */
+/* Add the frozen bits to the current ones, in memory only. */
 static void add_frozen(struct dmr_meta *meta)
 {
 	u64 i;
@@ -95,8 +96,8 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	int r;
 
 	/*
-	 * The same again, at the same moment of the volume, does nothing; but
-	 * not after an abort or a commit, or it would seem to wait still.
+	 * The same message again, before the device is resumed, does nothing. Not
+	 * after an abort or a commit: the checkpoint would seem to wait still.
 	 */
 	if (meta->checkpoint_is_fresh && epoch == meta->super.epoch &&
 	    (meta->super.flags & DMR_FLAG_FROZEN))
@@ -107,7 +108,7 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	if (r)
 		return r;
 
-	/* The set of the checkpoint before is part of the epoch that ends now. */
+	/* A frozen set that exists already becomes part of the new one. */
 	if (meta->super.flags & DMR_FLAG_FROZEN)
 		add_frozen(meta);
 	r = dmr_dirty_flush(meta);
@@ -119,7 +120,7 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	super.flags |= DMR_FLAG_FROZEN;
 	r = dmr_super_write(meta, &super);
 	if (r) {
-		/* If it is on disk all the same, the set there is empty. */
+		/* If the write reached the disk all the same, the set there is empty. */
 		clear_bits(meta, meta->stable);
 		all_stale(meta);
 		return r;
@@ -131,7 +132,7 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 	return 0;
 }
 
-/* Is E the uncommitted checkpoint? 1: yes, 0: it was and is done with. */
+/* Return 1 if @epoch is the uncommitted checkpoint, 0 if it is done with, or -EINVAL. */
 static int check_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
 			 bool done)
 {
@@ -168,9 +169,9 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 	super.flags &= ~DMR_FLAG_FROZEN;
 	super.committed = super.epoch;
 	super.version_nr = version;
-	/* What was lost before the checkpoint is in its frozen set: all is. */
+	/* The frozen set covers what was lost before the checkpoint: it has every segment. */
 	healed = meta->lost_before_epoch < super.epoch;
-	/* In an outage it may be the mark of that, too. */
+	/* In an outage the mark may stand for that one, too. */
 	if (healed && !meta->outage)
 		super.flags &= ~DMR_FLAG_LOST;
 	r = dmr_super_write(meta, &super);
@@ -184,7 +185,7 @@ int dmr_commit(struct dmr_meta *meta, u64 epoch, u64 version)
 	return 0;
 }
 
-/* The union is on disk before the frozen set is not. */
+/* Drop the frozen set once its union with the current one is on disk. */
 static int drop_frozen(struct dmr_meta *meta)
 {
 	struct dmr_super super = meta->super;

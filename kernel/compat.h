@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The differences between the kernels we build for, and the only place that asks for a
- * version. Tests run on 6.1 and 6.12; on others it is known to be built.
+ * The differences between the kernels that the target builds for. No other file asks for
+ * a version. Tests run on 6.1 and 6.12; other versions are only known to build.
  */
 #ifndef DMR_COMPAT_H
 #define DMR_COMPAT_H
@@ -25,7 +25,7 @@ static inline bool dmr_table_is_writable(struct dm_target *ti)
 #endif
 }
 
-/* Take discards whether or not the device below does (it may do so later). */
+/* Support discards even if the device below does not: it may do so later. */
 static inline void dmr_limits_want_discard(struct queue_limits *limits)
 {
 	limits->discard_granularity = max(limits->discard_granularity,
@@ -38,7 +38,7 @@ static inline void dmr_limits_want_discard(struct queue_limits *limits)
 #endif
 }
 
-/* Of a device that is only read, the shape of a bio: its length, and its memory. */
+/* Limit the length of a bio, and how its memory lies, to what @bdev can read. */
 static inline void dmr_limits_add_reads(struct queue_limits *limits,
 					struct block_device *bdev)
 {
@@ -54,14 +54,14 @@ static inline void dmr_limits_add_reads(struct queue_limits *limits,
 	limits->virt_boundary_mask = both.virt_boundary_mask;
 	limits->dma_alignment = both.dma_alignment;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-	/* Nor may who does not wait, or polls, be promised what it cannot do. */
+	/* Do not promise nowait or polled I/O that it cannot do. */
 	limits->features &= both.features | ~(BLK_FEAT_NOWAIT | BLK_FEAT_POLL);
 #endif
 }
 
 /*
- * What a callback of dm_io() is told. Since 7.2 an error of a device that does not support
- * a request is apart from the others, and must not be taken for success.
+ * The errors that a callback of dm_io() gets. Since 7.2 the error of a device that does
+ * not support a request comes in a value of its own, and must not be taken for success.
  */
 #ifdef DMR_DM_IO_HAS_UNSUP
 #define DMR_DM_IO_ERRORS	unsigned long error, unsigned long unsup
@@ -71,7 +71,7 @@ static inline void dmr_limits_add_reads(struct queue_limits *limits,
 #define DMR_DM_IO_FAILED	(error)
 #endif
 
-/* It came with 6.9, and to some of the stable kernels: our Kbuild looks. */
+/* The priority came with 6.9 and some stable kernels: kernel/Kbuild looks for it. */
 static inline int dmr_dm_io(struct dm_io_request *req, unsigned int nr,
 			    struct dm_io_region *where, unsigned long *errors)
 {

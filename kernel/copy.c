@@ -6,7 +6,6 @@
  * first. The base is flushed behind that copy: should it lose its cache later, the writer
  * learns of it and writes again what it has written, but not the rest of the block.
  */
-
 #include <linux/blkdev.h>
 #include <linux/sched/mm.h>
 
@@ -55,7 +54,6 @@ static void add_piece(struct dmr_table *t, struct dmr_page *page, u64 block,
 	pieces->nr++;
 }
 
-/* What must be copied home before @bio may go; false: it cannot be. */
 bool dmr_copy_find_pieces(struct dmr_table *t, struct dmr_page *page,
 			  struct bio *bio, struct dmr_pieces *pieces)
 {
@@ -81,7 +79,7 @@ bool dmr_copy_find_pieces(struct dmr_table *t, struct dmr_page *page,
  * Copying, flushing, issuing
  */
 
-/* Once. Not here: kcopyd must not wait for itself. */
+/* Have the worker copy again, once: in kcopyd's own thread it would wait for itself. */
 static bool copy_again(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_io *io = dmr_io_of(bio);
@@ -99,8 +97,8 @@ static bool copy_again(struct dmr_table *t, struct bio *bio)
 }
 
 /*
- * Copies for these writes are on the base: they go when these are stable there. Should a
- * flush fail meanwhile, any flush, they may be lost.
+ * Issue the writes whose copies are on the base, once these are stable there. If any
+ * flush of the base fails meanwhile, the copies may be lost.
  */
 static void do_flush(struct work_struct *work)
 {
@@ -117,7 +115,7 @@ static void do_flush(struct work_struct *work)
 	spin_unlock_irq(&t->lock);
 	if (!bio_list_empty(&bios))
 		r = dmr_flush_base(t->meta, t->base);
-	/* No commit follows that would act on it. */
+	/* No write-back follows here that would act on it. */
 	if (r)
 		dmr_flush_base_lost(t, true);
 	blk_start_plug(&plug);
@@ -146,8 +144,8 @@ static void flush_copies(struct dmr_table *t, struct bio *bio)
 }
 
 /*
- * A piece of a copy-up has ended. kcopyd asks what the base can do before it makes zeros
- * there, and that may have changed when they arrive: it is asked again.
+ * End a piece of a copy-up. kcopyd zeroes in the way that the base supports when it
+ * begins. If the base has lost write zeroes by then, copy again: kcopyd asks again.
  */
 static void copied(int read_err, unsigned long write_err, void *context)
 {
@@ -180,7 +178,6 @@ void dmr_copy_up(struct dmr_table *t, struct bio *bio, struct dmr_pieces *pieces
 	}
 }
 
-/* Its blocks are busy, so that their entries are what they were. */
 void dmr_copy_up_again(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_pieces pieces;

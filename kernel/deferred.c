@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bios that map could not send on: because a page has to be read, a block to be copied
- * home, or because it is a discard. The worker sends them on by pieces.
+ * Bios that map could not send on, because a page has to be read or a block to be
+ * copied home, and discards. The worker sends them on by pieces.
  */
-
 #include <linux/blkdev.h>
 #include <linux/sched/mm.h>
 
@@ -110,7 +109,7 @@ static enum page_is want_page(struct dmr_table *t, struct bio *bio, u64 seg,
  * Functions that return false have found no free page: try again later.
  */
 
-/* The first @sectors of @bio, which is what remains, or @bio itself. */
+/* Split the first @sectors off @bio; returns that part, or @bio if nothing remains. */
 static struct bio *cut_off(struct dmr_table *t, struct bio *bio,
 			   unsigned int sectors)
 {
@@ -123,7 +122,7 @@ static struct bio *cut_off(struct dmr_table *t, struct bio *bio,
 	return part;
 }
 
-/* 1: goes on; 0: @bio waits or has ended; -1: no memory. */
+/* Get the page of the first block. 1: look again; 0: @bio waits or has ended; -1: no memory. */
 static int have_page(struct dmr_table *t, struct bio *bio, bool split)
 {
 	switch (want_page(t, bio, dmr_block_seg(dmr_bio_first_block(bio)), split)) {
@@ -195,7 +194,7 @@ static bool work_write(struct dmr_table *t, struct bio *bio)
  * Discards
  */
 
-/* Whole blocks of [@start, @end), as indices of @seg. */
+/* Find the whole blocks of [@start, @end), as indices of @seg. */
 static bool whole_blocks(struct dmr_table *t, u64 seg, sector_t start,
 			 sector_t end, unsigned int *ret_first,
 			 unsigned int *ret_end)
@@ -209,7 +208,7 @@ static bool whole_blocks(struct dmr_table *t, u64 seg, sector_t start,
 	return *ret_first < *ret_end;
 }
 
-/* POOL blocks become ZERO; those that are being written or copied stay. */
+/* Make POOL blocks ZERO, but those that are being written or copied. */
 static void discard_entries(struct dmr_table *t, struct dmr_page *page,
 			    unsigned int first, unsigned int end)
 {
@@ -227,7 +226,7 @@ enum discarded {
 	THROTTLED,
 };
 
-/* Of @seg, in which the first block is not BASE: blocks [@first, @end). */
+/* Discard blocks [@first, @end) of @seg, of which the first is not BASE. */
 static enum discarded discard_in(struct dmr_table *t, struct bio *bio, u64 seg,
 				 unsigned int first, unsigned int end)
 {
@@ -260,7 +259,7 @@ static enum discarded discard_in(struct dmr_table *t, struct bio *bio, u64 seg,
 	return done;
 }
 
-/* Sectors of @bio from its first, within a segment, until one is BASE. */
+/* Count the sectors of @bio, within its first segment, that come before a BASE block. */
 static unsigned int not_base_sectors(struct dmr_table *t, struct bio *bio)
 {
 	u64 block = dmr_bio_first_block(bio), last = dmr_bio_last_block(bio);
@@ -278,7 +277,7 @@ static unsigned int not_base_sectors(struct dmr_table *t, struct bio *bio)
 		     bio_sectors(bio));
 }
 
-/* A part whose first block is not BASE. 1: it is done; else as have_page(). */
+/* Discard a part whose first block is not BASE. 1: done; else as have_page(). */
 static int work_discard_part(struct dmr_table *t, struct bio *bio,
 			     unsigned int len)
 {
@@ -370,9 +369,9 @@ static bool work_bio(struct dmr_table *t, struct bio *bio)
 }
 
 /*
- * A suspend waits for all bios. Those that wait themselves for a commit, or for a
- * page that only a commit can give, while none succeeds, go back where they came
- * from (noflush), or fail. Pages that are not dirty are to be had by and by.
+ * End bios that would keep a suspend waiting, which waits for all bios: those that wait
+ * for a write-back, or for a page that only a write-back can free, while write-backs
+ * fail. They are requeued (noflush), or fail. Other pages become free by and by.
  */
 static void give_up(struct dmr_table *t, struct bio_list *bios)
 {
@@ -416,7 +415,7 @@ static void do_io(struct work_struct *work)
 	while ((bio = bio_list_pop(&bios))) {
 		if (work_bio(t, bio))
 			continue;
-		/* Whoever makes a page free queues us again. */
+		/* The function that frees a page queues this work again. */
 		bio_list_add_head(&bios, bio);
 		break;
 	}
@@ -425,7 +424,7 @@ static void do_io(struct work_struct *work)
 	if (!bio_list_empty(&bios)) {
 		spin_lock_irq(&t->lock);
 		bio_list_merge_head(&t->deferred, &bios);
-		/* Who made one free meanwhile could not see that these wait. */
+		/* If a page became free meanwhile, these bios were not in the queue. */
 		if (!list_empty(&t->free))
 			queue_work(t->wq, &t->io_work);
 		queue_delayed_work(t->wq, &t->writeback_work, HZ);

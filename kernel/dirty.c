@@ -7,7 +7,6 @@
  * bits are stable again. Until then a copy of the superblock is to bear the lost mark,
  * because a crash would forget bits.
  */
-
 #include <linux/bitops.h>
 
 #include "bitmaps.h"
@@ -32,7 +31,7 @@ void dmr_dirty_set(struct dmr_meta *meta, u64 first, u64 len)
 		__set_bit(seg / DMR_GROUP_SEGS, meta->stale);
 }
 
-/* Called when the group is on disk; map reads `stable` meanwhile. */
+/* Make the bits of @group stable, which is on disk; map reads `stable` meanwhile. */
 static void set_group_stable(struct dmr_meta *meta, u64 group)
 {
 	unsigned long *stable = meta->stable + group * DMR_BITS_LONGS;
@@ -72,7 +71,7 @@ int dmr_dirty_flush(struct dmr_meta *meta)
 	lockdep_assert_held(&meta->lock);
 	if (find_first_bit(meta->stale, meta->nr_groups) >= meta->nr_groups)
 		return 0;
-	/* In which epoch the disk is decides what these bits mean there. */
+	/* What these bits mean on disk depends on the epoch that the disk is in. */
 	if (meta->epoch_is_unsure) {
 		r = dmr_super_refresh(meta);
 		if (r)
@@ -103,7 +102,7 @@ static void write_mark(struct dmr_meta *meta)
 	meta->outage_is_marked = !dmr_super_write(meta, &super);
 }
 
-/* All bits are stable again, and they were right all the time. */
+/* Remove the mark of an outage in which no bit was lost: all are stable again. */
 static int remove_mark(struct dmr_meta *meta)
 {
 	struct dmr_super super = meta->super;
@@ -115,7 +114,7 @@ static int remove_mark(struct dmr_meta *meta)
 		super.flags &= ~DMR_FLAG_LOST;
 	r = dmr_super_write(meta, &super);
 	if (r && meta->outage_is_marked) {
-		/* It may be gone all the same: first writes wait again. */
+		/* The failed write may have removed it all the same: first writes wait again. */
 		meta->outage_is_marked = false;
 		meta->outage_start = jiffies;
 	}

@@ -2,17 +2,16 @@
 /*
  * Messages that change the remap table, or print it.
  *
- *   remap   compare-and-swap of places that hold the same
- *   set     unconditional, in a batch on the suspended device
+ *   remap   compare and swap two places that hold the same
+ *   set     set places unconditionally, in a batch on the suspended device
  *   watch   mark BASE blocks; a write to one clears its mark
- *   alias   swap a BASE block whose mark is still there: user space has read
- *           and hashed it meanwhile, and it is what the new place holds
- *   punch   discard in the pool what nothing names any more
- *   table   print
+ *   alias   give a BASE block another place if its mark is still there: user space
+ *           has read and hashed the block meanwhile, and the new place holds the same
+ *   punch   discard blocks of the pool that nothing names any more
+ *   table   print places
  *
- * All but set end with a settle; punch begins with one.
+ * remap, watch, alias and table end with a settle; punch begins with one.
  */
-
 #include <linux/blkdev.h>
 
 #include "dirty.h"
@@ -78,7 +77,7 @@ static int run_parts(struct dmr_table *t, const char *ranges,
 	return r;
 }
 
-/* Is @kind among the places that the ranges name? */
+/* Do the ranges name a place of @kind? */
 static bool names_kind(const char *ranges, const struct dmr_range_rules *rules,
 		       enum dmr_kind kind)
 {
@@ -102,11 +101,11 @@ static int check_writable(struct dmr_table *t, const char *verb)
 	return -EROFS;
 }
 
-/* Swap what is to change: the page is pinned, the new entries are in t->scratch. */
+/* Change entries of a pinned page; the new ones are in t->scratch. Under t->lock. */
 typedef void (*change_fn)(struct dmr_table *t, const struct part *part,
 			  struct dmr_page *page);
 
-/* Have @change swap a part's entries to @to, with room among what waits. */
+/* Have @change change a part's entries to @to; write back before if too much waits. */
 static int change_part(struct dmr_table *t, const struct part *part,
 		       struct dmr_entry to, change_fn change)
 {
@@ -136,7 +135,7 @@ static bool covers(struct dmr_table *t, const struct part *part)
  * remap
  */
 
-/* 1: nothing is left to do. A segment that is mapped whole matches or does not. */
+/* Remap a segment that is mapped whole, which matches or does not. 1: nothing is left to do. */
 static int remap_whole(struct dmr_table *t, const struct part *part)
 {
 	u64 word;
@@ -188,7 +187,7 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 	int r = check(t, "remap", ranges, &rules);
 
 	if (!r && names_kind(ranges, &rules, DMR_BASE)) {
-		DMERR("%s: remap: neither from nor to the base, of which nobody knows what it holds: watch and alias do that",
+		DMERR("%s: remap: old and new place must not be the base; use watch and alias",
 		      dmr_name(t->meta));
 		r = -EINVAL;
 	}
@@ -204,8 +203,8 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
  */
 
 /*
- * Before the first entry that is not BASE: what the disk has for words is
- * nothing that anybody wrote. Then the superblock says that they are read.
+ * Prepare the disk for the first entry that is not BASE: write all words, which were
+ * never initialised, then clear DMR_FLAG_LINEAR_OK, so that they are read.
  */
 static int leave_linear(struct dmr_table *t, u32 flags)
 {
@@ -224,7 +223,7 @@ static int leave_linear(struct dmr_table *t, u32 flags)
 		super.flags &= ~DMR_FLAG_LINEAR_OK;
 	}
 	super.flags |= flags;
-	/* A write that failed may have left others on disk than we have here. */
+	/* A write that failed may have left other flags on disk than in memory. */
 	if (!r && (super.flags != meta->super.flags || meta->super_is_stale))
 		r = dmr_super_write(meta, &super);
 	return r;
@@ -282,13 +281,13 @@ int dmr_edit_end(struct dmr_table *t)
 	return r;
 }
 
-/* The whole segment: whatever it was mapped by goes. */
+/* Map the whole segment anew; a page that it had goes. */
 static void set_whole(struct dmr_table *t, const struct part *part)
 {
 	u64 word = dmr_word_of(part->place[0]);
 	u64 old;
 
-	/* A commit has pages on lists of its own. */
+	/* A write-back has pages on lists of its own. */
 	mutex_lock(&t->writeback_lock);
 	spin_lock_irq(&t->lock);
 	dmr_watch_clear(t, part->seg, part->first, part->nr);
@@ -339,7 +338,7 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
 		return r;
 	mutex_lock(&t->meta->lock);
 	r = check_in_batch(t, "set");
-	/* It changes what the volume says: bits are stable before entries. */
+	/* Like a write this changes the content: bits are stable before entries change. */
 	if (!r && !dmr_broken(setbits)) {
 		run_parts(t, ranges, &rules, mark_part);
 		r = dmr_dirty_flush(t->meta);
@@ -409,7 +408,7 @@ int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 		r = check_writable(t, "watch");
 	if (!r)
 		r = run_parts(t, ranges, &rules, watch_part);
-	/* Writes that saw no marks are over then. */
+	/* Then all writes have ended that saw no marks. */
 	if (!r)
 		r = dmr_broken(drain) ? dmr_writeback(t) : dmr_writeback_settle(t);
 	return r;
@@ -469,7 +468,7 @@ int dmr_edit_alias(struct dmr_table *t, const char *ranges)
 	}
 	if (r)
 		return r;
-	/* Held, so that nobody takes the table for linear between the two. */
+	/* Hold the lock, or a write-back could note a linear table between the two. */
 	mutex_lock(&t->meta->lock);
 	r = check_writable(t, "alias");
 	if (!r)
@@ -510,7 +509,7 @@ int dmr_edit_punch(struct dmr_table *t, const char *ranges)
  * table
  */
 
-/* A run of blocks, and where what is printed has come to. */
+/* A run of blocks that is not printed yet, and the answer so far. */
 struct print {
 	char *result;
 	unsigned int maxlen;
@@ -520,7 +519,7 @@ struct print {
 	struct dmr_entry place;
 };
 
-/* The place of @block and how many follow it, at most @max. */
+/* Find the place of @block, and the length of the run from there, at most @max. */
 static int find_run(struct dmr_table *t, u64 block, u64 max,
 		    struct dmr_entry *place, u64 *ret_len)
 {
@@ -543,7 +542,7 @@ static int find_run(struct dmr_table *t, u64 block, u64 max,
 	}
 }
 
-/* The run so far; false: there is no room. */
+/* Print the run; false: there is no room. */
 static bool print_run(struct print *p)
 {
 	/* The longest range, and " <next>" with its zero byte. */
@@ -607,13 +606,13 @@ int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
 		first += len;
 		cond_resched();
 	}
-	/* Where it broke off, or the last run that has room or has not. */
+	/* The answer ends before a run that has no room. */
 	if (first < end || !print_run(&p))
 		first = p.first;
 	print_end(&p, first);
 	/*
-	 * Behind it: a block that has come home since the last commit is on disk
-	 * where it was before, and who reads "b" here may give that place away.
+	 * Settle behind it: a block that has come home since the last write-back is on
+	 * disk where it was before, and the caller who reads "b" may free that place.
 	 */
 	r = dmr_writeback_settle(t);
 	return r ? r : 1;

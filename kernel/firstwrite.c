@@ -2,8 +2,7 @@
 /*
  * First writes: the rule that no write is forgotten.
  *
- * A write to a segment whose bit map does not see in `stable` is deferred to
- * the worker, which
+ * map defers a write to a segment whose bit is not in `stable` to the worker, which
  *
  *   1. puts the bits of all that wait into `want`,
  *   2. writes the bitmap blocks that changed, and flushes,
@@ -16,14 +15,13 @@
  * Outages
  * -------
  * When the metadata device fails a write, `want` stays right in memory, and the
- * worker tries again every second until all of it is stable. Until then the
- * disk may say too little, so first writes are held until whoever looks after a
- * crash will know: one superblock copy has the lost mark, or the controller
- * says that it has recorded the loss (lost-noted), or HOLD_MS are over. Then
- * they pass, their bits in `want` only. A backup tool must not take the guest
- * down: what cannot be marked anywhere by then is the documented gap.
+ * worker tries again every second until all of it is stable. Until then the disk may
+ * say too little. So first writes are held until the loss is recorded where it is found
+ * after a crash: one superblock copy has the lost mark, or the controller says that
+ * it has recorded the loss (lost-noted). After HOLD_MS they pass all the same, with
+ * their bits in `want` only, because a backup tool must not take the guest down. A loss
+ * that is recorded nowhere by then is the gap that the documentation tells of.
  */
-
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/sched/mm.h>
@@ -38,13 +36,13 @@
 #define HOLD_MS		10000
 #define RETRY_MS	1000
 
-/* A superblock copy that cannot be written, while the other can, is not urgent. */
+/* Refreshing one superblock copy is not urgent while the other holds the state. */
 #define REFRESH_MS	60000
 
-/* About the longest that a first write waits for company. */
+/* About the longest that a first write waits for other writers. */
 #define GATHER_MAX_NS	(2 * NSEC_PER_MSEC)
 
-/* Commits between two of them that wait for more writers than are known. */
+/* Flushes between two that wait for more writers than are known. */
 #define PROBE_MAX	64U
 
 /* ------------------------------------------------------------------
@@ -52,19 +50,19 @@
  */
 
 /*
- * Wait for company: one metadata write and flush serve all writers that arrive
- * together, and in a closed loop of W writers the k that the last commit served
- * come back while the W - k that came during it wait. So W is known: those of
- * the last commit and those that came meanwhile. Wait until as many are here.
+ * Wait for other writers: one metadata write and flush serve all that arrive
+ * together. In a closed loop of W writers the k that the last flush served come back
+ * while the W - k that came during it wait. So W is known: those of the last flush
+ * and those that came meanwhile. Wait until as many are here.
  *
  * Where writers and worker share a CPU the W - k may never get to show up: the
- * worker wakes when k are here, and nobody runs while it commits. So now and
- * then it waits for twice as many, the less often the less it helps.
+ * worker wakes when k are here, and no writer runs while it flushes. So now and then
+ * it waits for twice as many, the less often the less that helps.
  *
- * Give up when nobody came for as long as a commit takes: what each of them
- * saves is a commit. (To look at each arrival would cost as much, so the looks
- * become rarer.) So writers that have gone for good cost one commit's time,
- * once, and a single writer waits as long once in PROBE_MAX writes.
+ * Give up when no writer came for as long as a flush takes, because a flush is what
+ * each of them saves. (Looking at each arrival would cost as much, so the looks become
+ * rarer.) So writers that have gone for good cost the time of one flush, once, and a
+ * single writer waits as long once in PROBE_MAX writes.
  */
 static void gather(struct dmr_meta *meta)
 {
@@ -160,7 +158,7 @@ static bool hold_is_over(struct dmr_meta *meta)
 				      msecs_to_jiffies(HOLD_MS));
 }
 
-/* What has to be tried again from time to time; re-arms the worker for it. */
+/* Retry what failed, when it is time, and have the worker come back for it. */
 static void retry_if_due(struct dmr_meta *meta)
 {
 	unsigned int ms = meta->outage ? RETRY_MS : REFRESH_MS;
@@ -177,7 +175,7 @@ static void retry_if_due(struct dmr_meta *meta)
 	queue_delayed_work(meta->wq, &meta->work, msecs_to_jiffies(ms));
 }
 
-/* Under the lock: what may go goes into @ready. */
+/* Make bits stable, and move the writes that may go to @ready. Under meta->lock. */
 static void settle_held(struct dmr_meta *meta, struct bio_list *ready)
 {
 	ktime_t start = ktime_get();
@@ -194,8 +192,8 @@ static void settle_held(struct dmr_meta *meta, struct bio_list *ready)
 		dmr_outage_event(meta);
 	retry_if_due(meta);
 	/*
-	 * Nothing is pushed back without need: when the suspend is interrupted,
-	 * device-mapper takes nothing back any more already before it tells us.
+	 * Push nothing back without need: when a suspend is interrupted, device-mapper
+	 * requeues nothing any more, even before it calls presuspend_undo.
 	 */
 	if (!meta->outage || hold_is_over(meta))
 		bio_list_merge_init(ready, &meta->held);
@@ -251,7 +249,7 @@ static void zero_one(struct bio *bio)
 				 GFP_NOIO, BLKDEV_ZERO_NOUNMAP);
 	if (!r && (bio->bi_opf & REQ_FUA))
 		r = blkdev_issue_flush(bio->bi_bdev);
-	/* Not "not supported", which would bring it here again. */
+	/* Not BLK_STS_NOTSUPP, which would bring it here again. */
 	bio->bi_status = r ? BLK_STS_IOERR : BLK_STS_OK;
 	bio_endio(bio);
 }

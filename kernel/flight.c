@@ -2,7 +2,6 @@
 /*
  * Wait until no I/O is in flight that may have seen an older table.
  */
-
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 
@@ -30,9 +29,9 @@ static int wait_for_phase(struct dmr_table *t, unsigned int phase)
 }
 
 /*
- * Wait for all that began before. Those who come now are counted in the other
- * phase, which must be empty first: the last drain may have been interrupted.
- * After the grace period nobody is between reading the phase and the count.
+ * Bios that come from now on are counted in the other phase. That one must be empty
+ * first, since the last drain may have been interrupted. After the grace period no
+ * thread is between reading the phase and counting itself.
  */
 int dmr_flight_drain(struct dmr_table *t)
 {
@@ -41,7 +40,7 @@ int dmr_flight_drain(struct dmr_table *t)
 
 	if (r)
 		return r;
-	/* Pairs with dmr_flight_begin(): who has the new phase sees new places. */
+	/* Pairs with dmr_flight_begin(): a bio in the new phase sees new places. */
 	smp_store_release(&t->phase, !old);
 	synchronize_rcu();
 	return wait_for_phase(t, old);

@@ -2,7 +2,6 @@
 /*
  * Flushes of the metadata device and of the base. See flush.h.
  */
-
 #include <linux/blkdev.h>
 
 #include "dmr_table.h"
@@ -12,7 +11,7 @@
  * The metadata device
  */
 
-/* Has a flush since then told of a cache that is lost? Also if it was not ours. */
+/* Fail if any flush failed since @errors was sampled, even another thread's. */
 static int end_flush(struct dmr_meta *meta, unsigned int errors, int r)
 {
 	lockdep_assert_held(&meta->flush_lock);
@@ -53,10 +52,10 @@ void dmr_flush_base_lost(struct dmr_table *t, bool at_once)
 
 	spin_lock_irqsave(&t->lock, flags);
 	WRITE_ONCE(t->nr_losses, t->nr_losses + 1);
-	/* Where nothing waits, nothing has come home that is not stable. */
+	/* If no page waits for a write-back, all that came home is stable. */
 	if (t->nr_dirty) {
 		t->base_lost = true;
-		/* Where commits fail they are tried again soon enough. */
+		/* A write-back that failed is retried soon enough. */
 		if (at_once && !t->writeback_failed)
 			mod_delayed_work(t->wq, &t->writeback_work, 0);
 	}
@@ -64,10 +63,10 @@ void dmr_flush_base_lost(struct dmr_table *t, bool at_once)
 }
 
 /*
- * A device says once that what it had in its cache is lost. If it says so to us, those
- * above must hear it: they would take their data for stable. Where a flush comes with
- * data device-mapper sends it apart, and does not look at its error, so it is told
- * more than once: to all who come within a second, and to two of them at least.
+ * A device reports a lost cache once. If it reports it to a flush of the target, flushes
+ * from above must fail, too, or writers would take their data for stable. One failure
+ * is not enough: device-mapper splits a flush that comes with data from the data, and
+ * ignores its error. So every flush within TELL_FOR fails, and two flushes at least.
  */
 #define TELL_FOR	HZ
 
@@ -87,7 +86,7 @@ int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
 	return r;
 }
 
-/* One that fails anyway, with the commit whose flush it was, tells nobody. */
+/* Do not consume a pending report on a bio that already failed. */
 void dmr_flush_tell(struct dmr_meta *meta, blk_status_t *error)
 {
 	if (!*error && (atomic_dec_if_positive(&meta->flush_failed) >= 0 ||

@@ -167,7 +167,7 @@ static void super_fields(const struct dmr_super_disk *disk,
 	super->hydrate_mib = le32_to_cpu(disk->hydrate_mib);
 }
 
-/* A good checksum proves that we wrote it, not that it makes sense. */
+/* A good checksum proves who wrote a superblock, not that it makes sense. */
 static bool super_is_sane(const struct dmr_super *super, u64 block_nr)
 {
 	u64 nr_segs = dmr_nr_segs(super->volume_sectors);
@@ -182,7 +182,7 @@ static bool super_is_sane(const struct dmr_super *super, u64 block_nr)
 	       super->lost_epoch <= super->epoch &&
 	       (!(super->flags & DMR_FLAG_FROZEN) ||
 		super->committed < super->epoch) &&
-	       /* There must be a next one. */
+	       /* There must be a next epoch. */
 	       super->epoch < U64_MAX && super->seq && super->seq < DMR_MAX_SEQ;
 }
 
@@ -222,11 +222,11 @@ int dmr_super_choose(const struct dmr_super *a, int ra,
 	if (ra && rb)
 		return ra;
 
-	/* Never believe a copy over one that a newer version wrote. */
+	/* A copy that a newer version of the target wrote may be the state. */
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
 		return -EOPNOTSUPP;
 
-	/* Copy B of an earlier life of the device is no copy. */
+	/* A copy B from an earlier use of the device does not count. */
 	if (!ra && !rb && memcmp(a->meta_uuid, b->meta_uuid, DMR_UUID_SIZE))
 		rb = -EBADMSG;
 
@@ -239,8 +239,8 @@ int dmr_super_choose(const struct dmr_super *a, int ra,
 	super->flags |= DMR_FLAG_LOST;
 	super->lost_epoch = super->epoch;
 	/*
-	 * The other one may be newer, stay where it is because it cannot be
-	 * written either, and come back one day: be beyond it.
+	 * The other copy may be newer, may not be writable either, and may become
+	 * readable again one day: use a greater number than it can have.
 	 */
 	super->seq += DMR_SEQ_LEAP;
 	return 0;

@@ -2,15 +2,15 @@
 /*
  * The metadata device of a revdedup volume: every byte of it.
  *
- * This header and format.c are pure: no I/O, no allocation, no locks. The
- * kernel target, the offline tool and the tests build the same two files, so
- * there is one opinion of what a metadata device says.
+ * This header and format.c are pure: no I/O, no allocation, no locks. The kernel
+ * target, the user-space tools and the tests build the same two files, so they agree
+ * on what a metadata device says.
  *
  * All numbers are little-endian. A block is 4 KiB, a segment 2 MiB of the
  * volume's address space (512 blocks). The device is laid out in groups of
- * 32256 segments (63 GiB of volume), and where something lies follows from the
- * number of its segment alone, so a volume grows by appending groups and
- * nothing ever moves:
+ * 32256 segments (63 GiB of volume). The place of everything follows from the
+ * number of its segment alone, so a volume grows by appending groups, and nothing
+ * ever moves:
  *
  *   block 0            superblock, copy A
  *   block 1            group 0
@@ -29,9 +29,9 @@
  * Epochs and bitmaps
  * ------------------
  * Epoch E is the run of writes between checkpoint E and checkpoint E + 1. Its
- * dirty bits live in the bitmap of its parity, and each bitmap block carries
- * the epoch it was written in. A block that carries an older epoch than the one
- * asked for says "no segment is dirty": so checkpoint E + 1 is one write of the
+ * dirty bits are in the bitmap of its parity, and each bitmap block carries the
+ * epoch that it was written in. A block that carries an older epoch than the one
+ * in question says "no segment is dirty": so checkpoint E + 1 is one write of the
  * superblock, no bitmap has to be zeroed before it, and none can be half zeroed
  * by a crash. A block with a bad checksum, or from an epoch that has not come
  * yet, says "every segment is dirty".
@@ -44,17 +44,17 @@
  * Superblock copy A is written and flushed before copy B, with a sequence
  * number that grows by one with each write; the valid copy with the greater
  * number is the state. A copy that is unreadable or damaged might have been the
- * newer one, so the other is believed for all but the dirty bits: the volume
- * counts as DMR_FLAG_LOST, every segment as dirty. The next write leaps over
- * every number that the missing copy can have, should it come back.
+ * newer one. So the other one counts for everything but the dirty bits: the volume
+ * is DMR_FLAG_LOST, and every segment dirty. The next write leaps over every
+ * number that the missing copy can have, in case that copy comes back.
  *
- * A bitmap block is written and flushed before the first write it stands for is
- * issued, so the bits say too much after a crash, never too little.
+ * A bitmap block is written and flushed before the first write that it stands for
+ * is issued, so the bits say too much after a crash, never too little.
  *
  * A page is written and flushed before the word that names it, and an entry
- * becomes BASE on disk only after the base was flushed behind the data that it
- * then stands for. So each entry names a place that holds what the block was at
- * the last flush, or something written to it later.
+ * becomes BASE on disk only after the base was flushed behind the data of that
+ * block. So each entry names a place that holds the block as it was at the last
+ * flush, or as something that was written to it later.
  */
 #ifndef DMR_FORMAT_H
 #define DMR_FORMAT_H
@@ -83,7 +83,7 @@
 #define DMR_UUID_SIZE		16
 
 /*
- * Superblock: 512 bytes that a disk writes whole or not at all; the rest of
+ * Superblock: 512 bytes, which a disk writes whole or not at all; the rest of
  * its block is zero. The checksum is CRC-32C over bytes 4..511, seeded with
  * the block number, so a copy in the wrong place does not pass. Every format
  * version keeps checksum, version and magic as they are, so that "from another
@@ -111,9 +111,9 @@ struct dmr_super_disk {
 	__u8 reserved[364];		/* zero */
 };
 
-/* Writes that one copy may be behind the other; see dmr_super_choose(). */
+/* More writes than one copy can be behind the other; see dmr_super_choose(). */
 #define DMR_SEQ_LEAP		BIT_ULL(32)
-/* Far more than are ever written, so that adding to it never wraps. */
+/* Far more writes than will ever happen, so that adding to a number never wraps. */
 #define DMR_MAX_SEQ		BIT_ULL(63)
 
 #define DMR_MAGIC		"revdedup-meta\r\n\x1a"
@@ -123,16 +123,16 @@ struct dmr_super_disk {
 /* Writes of epoch `lost_epoch` or before may be missing from the bits. */
 #define DMR_FLAG_LOST		BIT(1)
 /*
- * Every block is BASE: words and pages are not read and may hold anything, and
- * a linear table over the base is the same device. They are initialised, all
- * BASE and stable, before this flag is cleared for the first other entry.
+ * Every block is BASE, and a linear table over the base is the same device. Words and
+ * pages are not read and may hold anything. The words are initialised, all BASE and
+ * stable, before this flag is cleared for the first other entry.
  */
 #define DMR_FLAG_LINEAR_OK	BIT(2)
 /* A batch of `set` was begun and not ended: the table must not be used. */
 #define DMR_FLAG_INCOMPLETE	BIT(3)
 /* The groups have room for words and pages. */
 #define DMR_FLAG_TABLE		BIT(4)
-/* Blocks are being copied home: goes on when the device is set up again. */
+/* Blocks are being copied home, and will be when the device is set up again. */
 #define DMR_FLAG_HYDRATE	BIT(5)
 #define DMR_FLAGS_ALL		(BIT(6) - 1)
 
@@ -201,7 +201,7 @@ struct dmr_super {
 };
 
 /*
- * Where things are. All arithmetic in 64 bits; @flags are the superblock's.
+ * Calculate where things are, in 64 bits; @flags are those of the superblock.
  */
 u64 dmr_nr_segs(u64 volume_sectors);
 /* Blocks of the volume, and those of them in segment @seg; the last may be partial. */
@@ -213,15 +213,16 @@ u64 dmr_bits_block(u64 group, u64 epoch, u32 flags);
 u64 dmr_word_block(u64 seg);
 u64 dmr_page_block(u64 seg);
 
-/* @block_nr: where the copy is (to be) written. */
+/* Pack @super for the copy in block @block_nr. */
 void dmr_super_pack(const struct dmr_super *super, u64 block_nr,
 		    struct dmr_super_disk *disk);
 
 /*
- * 0 and *@super filled, or -errno and *@why, a sentence for the user:
- * -ENODATA: not metadata of ours: all zeros (dmr_is_zero) or foreign
- * -EBADMSG: ours, and damaged
- * -EOPNOTSUPP: ours, from a version or with a feature we do not know
+ * Check and unpack a superblock. 0 and *@super filled, or -errno and *@why, a sentence
+ * for the user:
+ * -ENODATA: not metadata of revdedup: all zeros (dmr_is_zero()) or foreign
+ * -EBADMSG: metadata of revdedup, and damaged
+ * -EOPNOTSUPP: metadata of a version, or with a feature, that is not supported
  */
 int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
 		     struct dmr_super *super, const char **why);
@@ -229,9 +230,9 @@ int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
 /*
  * Choose between two copies that were read and unpacked with results @ra and
  * @rb (0, or -errno as above or from the read). On success *@super is the
- * state; without one of the copies it carries DMR_FLAG_LOST, and a sequence
- * number DMR_SEQ_LEAP greater than that on disk. Returns 0 or the error that
- * stands for both.
+ * state; if one copy is missing it has DMR_FLAG_LOST, and a sequence number
+ * DMR_SEQ_LEAP greater than that on disk. Returns 0 or the error that stands
+ * for both.
  */
 int dmr_super_choose(const struct dmr_super *a, int ra,
 		     const struct dmr_super *b, int rb,
@@ -288,16 +289,16 @@ int dmr_super_decide(const struct dmr_super_copy *a,
 
 bool dmr_is_zero(const void *p, size_t len);
 
-/* Seed of all checks but the superblock's own. */
+/* Return the seed of all checks but the superblock's own. */
 u32 dmr_seed(const u8 *meta_uuid);
 
-/* @bits: DMR_BITS_LONGS words of 64 bits. */
+/* Pack @bits, which are DMR_BITS_LONGS words of 64 bits. */
 void dmr_bits_pack(u32 seed, u64 block_nr, u64 epoch, const u64 *bits,
 		   struct dmr_bits_disk *disk);
 
 /*
- * What bitmap block @disk says of @epoch. Always an answer: a block that is
- * damaged fills @bits with ones and returns false.
+ * Unpack what bitmap block @disk says of @epoch. A damaged block fills @bits with
+ * ones and returns false.
  */
 bool dmr_bits_unpack(u32 seed, u64 block_nr, u64 epoch,
 		     const struct dmr_bits_disk *disk, u64 *bits);
@@ -322,7 +323,7 @@ static inline unsigned int dmr_hint_zero(u64 hints)
 	return hints >> 10 & 1023;
 }
 
-/* What an entry says, whether or not its check is right. */
+/* Return what an entry says, whether or not its check is right. */
 static inline struct dmr_entry dmr_entry_body(u64 value)
 {
 	struct dmr_entry entry = {
@@ -333,7 +334,7 @@ static inline struct dmr_entry dmr_entry_body(u64 value)
 	return entry;
 }
 
-/* The place @by blocks behind @entry. */
+/* Return the place that is @by blocks behind @entry. */
 static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
 {
 	if (entry.kind == DMR_POOL)
@@ -348,7 +349,7 @@ static inline bool dmr_entry_equal(struct dmr_entry a, struct dmr_entry b)
 
 u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry);
 
-/* False where @value is no valid entry for this place. */
+/* Unpack @value; false if it is not a valid entry for this place. */
 bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
 		      struct dmr_entry *entry);
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copy blocks home in the background, until a linear table over the base would
- * do. A copy is a write home (remap.c) that nobody asked for: its blocks are busy
- * while it runs, and home when it has ended.
+ * Copy blocks home in the background, until the volume is the same as a linear table
+ * over the base. A copy is like a write home (remap.c): its blocks are busy while it
+ * runs, and home when it has ended.
  *
- * The state is a flag in the superblock, so it goes on after a reload or a
- * crash. While a checkpoint waits there are no copies: the base is being read
- * through a snapshot then, which every write would cost a copy of its own.
+ * The state is a flag in the superblock, so hydration goes on after a reload or a
+ * crash. While a checkpoint waits there are no copies: the base is being read through
+ * a snapshot then, which would have to save a block for each copy.
  */
-
 #include <linux/sched/mm.h>
 
 #include "copy.h"
@@ -21,14 +20,14 @@
 #include "words.h"
 #include "writeback.h"
 
-/* Blocks of a copy: as long as writes to them may have to wait. */
+/* Blocks of a copy. A write to one of them waits for all of it. */
 #define COPY_BLOCKS	64U
 
-/* Slices in which a limit of speed is kept. */
+/* A limit of speed is kept in each slice of time. */
 #define SLICE		(HZ / 10)
 #define SLICES_A_SECOND	10U
 
-/* Until a round begins again that left something, and after errors. */
+/* The pause between rounds, and after a round with errors. */
 #define ROUND_GAP	HZ
 #define ERROR_GAP	(10 * HZ)
 
@@ -62,7 +61,7 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	if (!t->is_paused)
 		again(t, 0);
 	wake_up_all(&t->page_wait);
-	/* When the lock is free again, and no copy is left, the table may go. */
+	/* Once the lock is released and no copy is left, the table may be freed. */
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
@@ -87,7 +86,7 @@ static bool can_copy(struct dmr_table *t, struct dmr_page *page, unsigned int i)
 	       (place.kind == DMR_POOL && place.block < t->pool_blocks);
 }
 
-/* From block @i of the page on, for @copy: what can be copied at once. */
+/* Find what can be copied at once, from block @i of the page on. */
 static bool find_run(struct dmr_table *t, struct dmr_page *page, unsigned int i,
 		     struct dmr_copy *copy, struct dmr_entry *place)
 {
@@ -127,7 +126,7 @@ static bool is_all_base(struct dmr_page *page)
 enum step {
 	STARTED,
 	NOTHING,	/* in this segment */
-	LATER,		/* too much waits for a commit */
+	LATER,		/* too many pages wait for a write-back */
 };
 
 static enum step copy_from(struct dmr_table *t, struct dmr_copy *copy,
@@ -153,7 +152,7 @@ static enum step copy_from(struct dmr_table *t, struct dmr_copy *copy,
 		*ret_nr = copy->nr;
 		step = STARTED;
 	} else {
-		/* A crash came between its page and its word. */
+		/* A crash came between the write of this page and that of its word. */
 		if (is_all_base(page) && page->state == DMR_PAGE_CLEAN) {
 			page->changed = true;
 			dmr_page_mark_dirty(page);
@@ -194,7 +193,7 @@ static struct dmr_copy *free_copy(struct dmr_table *t)
 	return NULL;
 }
 
-/* May another copy begin in this slice? If not it is tried again in the next. */
+/* Begin a slice if one is due. False: this one is used up, the worker runs in the next. */
 static bool take_slice(struct dmr_table *t)
 {
 	u32 mib = READ_ONCE(t->meta->super.hydrate_mib);
@@ -204,7 +203,7 @@ static bool take_slice(struct dmr_table *t)
 	if (time_after_eq(jiffies, t->slice_end)) {
 		s64 more = mib * (s64)(SZ_1M / DMR_BLOCK_SIZE) / SLICES_A_SECOND;
 
-		/* A copy may take more than is left: the next slice pays. */
+		/* A copy may take more than is left: the next slice gets less. */
 		t->slice_left = min(t->slice_left + more, more);
 		t->slice_end = jiffies + SLICE;
 	}
@@ -218,7 +217,7 @@ static void end_of_round(struct dmr_table *t)
 {
 	bool failed;
 
-	/* Copies that run will come here again. */
+	/* Copies that run will bring the worker here again. */
 	if (READ_ONCE(t->nr_copies))
 		return;
 	spin_lock_irq(&t->lock);
@@ -226,7 +225,7 @@ static void end_of_round(struct dmr_table *t)
 	t->hydrate_errors = 0;
 	t->hydrate_cursor = 0;
 	spin_unlock_irq(&t->lock);
-	/* When nothing is left, a commit ends it; there may be none to come. */
+	/* A write-back ends hydration; if no change waits there would be none. */
 	if (dmr_writeback_is_linear(t))
 		mod_delayed_work(t->wq, &t->writeback_work, 0);
 	again(t, failed ? ERROR_GAP : ROUND_GAP);
@@ -306,12 +305,12 @@ void dmr_hydrate_pause(struct dmr_table *t)
 {
 	spin_lock_irq(&t->lock);
 	t->is_paused = true;
-	/* Bios that wait for a commit that fails hold no suspend up. */
+	/* Have the worker end bios that would keep a suspend waiting: give_up(). */
 	queue_work(t->wq, &t->io_work);
 	spin_unlock_irq(&t->lock);
 	cancel_delayed_work_sync(&t->hydrate_work);
 	wait_event(t->page_wait, !READ_ONCE(t->nr_copies));
-	/* The last one may still be on its way out of copy_ended(). */
+	/* Wait until the last one has left copy_ended(). */
 	spin_lock_irq(&t->lock);
 	spin_unlock_irq(&t->lock);
 }

@@ -5,7 +5,6 @@
  * Nothing here takes a volume down that could run: bits that cannot be read count as
  * dirty, and when bits cannot be written an outage begins (outage.c).
  */
-
 #include <linux/math64.h>
 #include <linux/uuid.h>
 
@@ -32,7 +31,7 @@ static u32 geometry_for(struct dmr_meta *meta, u64 nr_segs)
 	       DMR_FLAG_TABLE : 0;
 }
 
-/* Both bitmap slots of the groups from @group on: @want, and none before. */
+/* Write both bitmap slots of the groups from @group on. */
 static int write_groups(struct dmr_meta *meta, struct dmr_bitmaps *bits, u64 group)
 {
 	unsigned int errors = dmr_flush_errors(meta);
@@ -42,8 +41,8 @@ static int write_groups(struct dmr_meta *meta, struct dmr_bitmaps *bits, u64 gro
 	for (; !r && group < bits->nr_groups; group++) {
 		r = dmr_bitmaps_write(meta, group, epoch, bits->want);
 		/*
-		 * The other slot holds the frozen set, if there is one, and
-		 * else anything older than the next epoch.
+		 * The other slot holds the frozen set, if there is one, or else
+		 * any epoch before the next one.
 		 */
 		if (!r && epoch)
 			r = dmr_bitmaps_write(meta, group, epoch - 1,
@@ -53,8 +52,8 @@ static int write_groups(struct dmr_meta *meta, struct dmr_bitmaps *bits, u64 gro
 }
 
 /*
- * In epoch 0 there is no epoch before to write the other slot in: it is written
- * as an empty block of epoch 0 in the place of epoch 1.
+ * Write the other slot in epoch 0, which has no epoch before it: an empty block of
+ * epoch 0 in the place of epoch 1.
  */
 static int write_first_odd_slots(struct dmr_meta *meta, struct dmr_bitmaps *bits,
 				 u64 group)
@@ -112,7 +111,7 @@ int dmr_load_new(struct dmr_meta *meta, struct dmr_target *rt,
 	if (!r)
 		r = dmr_super_write(meta, &super);
 	if (r) {
-		/* Nothing to try again for the worker. */
+		/* Leave nothing for the worker to retry. */
 		meta->outage = false;
 		meta->super_is_stale = false;
 		meta->epoch_is_unsure = false;
@@ -184,16 +183,15 @@ int dmr_load(struct dmr_meta *meta, const struct dmr_super *super)
  */
 
 /*
- * The bits of new segments are stable before the superblock that counts them.
- * Those of segments that are cut off stay on disk, beyond the end that the new
- * superblock counts, where they mean nothing: before it is stable, and if it
- * never is, the volume still has these segments.
+ * Make the bits of new segments stable before the superblock that counts them. The bits
+ * of segments that are cut off stay on disk: beyond the end that the new superblock
+ * counts they mean nothing, and until it is stable the volume has these segments.
  */
 int dmr_load_resize(struct dmr_meta *meta, sector_t volume_sectors)
 {
 	u64 old_sectors = meta->super.volume_sectors;
 	u64 nr_segs = dmr_nr_segs(volume_sectors);
-	/* A last segment that is part of one changes with the size, too. */
+	/* A last segment that is not whole changes with the size, too. */
 	u64 first = dmr_sector_seg(min_t(u64, old_sectors, volume_sectors));
 	struct dmr_super super = meta->super;
 	struct dmr_bitmaps bits;
@@ -217,7 +215,7 @@ int dmr_load_resize(struct dmr_meta *meta, sector_t volume_sectors)
 		      dmr_name(meta), r);
 		return r;
 	}
-	/* Groups from `group` on were just written as they are. */
+	/* Groups from @group on are on disk as they are in memory. */
 	for (; group < bits.nr_groups; group++) {
 		memcpy(dmr_bitmaps_group(bits.stable, group),
 		       dmr_bitmaps_group(bits.want, group),
@@ -228,7 +226,7 @@ int dmr_load_resize(struct dmr_meta *meta, sector_t volume_sectors)
 	dmr_bitmaps_swap(meta, &bits);
 	dmr_bitmaps_free(&bits);
 	meta->nr_segs = nr_segs;
-	DMINFO("%s: the volume has %llu sectors now, had %llu",
+	DMINFO("%s: the volume has %llu sectors now, before it had %llu",
 	       dmr_name(meta), (u64)volume_sectors, old_sectors);
 	return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages, a row each in the table at the end. One at a time for a target, all
- * of a message checked before anything changes. A message with a result has no
- * side effect, because libdevmapper sends it again when the result did not fit.
+ * Messages: each has a row in the table at the end. A device runs one at a time, and
+ * checks all of a message before anything changes. A message with an answer has no side
+ * effect, because libdevmapper sends it again when the answer did not fit.
  */
 #include <linux/bitops.h>
 #include <linux/sched/mm.h>
@@ -42,13 +42,13 @@ static int msg_checkpoint(struct message *m)
 	u64 epoch;
 	int r = parse_number(m, 0, &epoch);
 
-	/* The suspend did that, but it may have failed there. */
+	/* The suspend has written back, but that may have failed. */
 	if (!r && m->table)
 		r = dmr_writeback(m->table);
 	return r ? r : dmr_checkpoint(m->meta, m->base, epoch);
 }
 
-/* It stops while a checkpoint waits. */
+/* Resume hydration, which stops while a checkpoint waits. */
 static void resume_hydration(struct message *m)
 {
 	if (m->table)
@@ -96,8 +96,8 @@ static int msg_lost_noted(struct message *m)
 }
 
 /*
- * "<ranges|-> <next>": the dirty ranges of [@first, @end), and the first
- * segment that did not fit any more (@end when all did).
+ * Answer "<ranges|-> <next>": the dirty ranges of [@first, @end), and the first
+ * segment that did not fit any more (@end if all did).
  */
 static int emit_dirty(struct message *m, const unsigned long *bits,
 		      u64 first, u64 end)
@@ -248,7 +248,7 @@ static const struct verb {
 	const char *name;
 	unsigned int min_args;
 	unsigned int max_args;
-	bool table;		/* needs one, and takes the lock itself */
+	bool table;		/* needs a remap table, and takes meta->lock itself */
 	int (*run)(struct message *m);
 } verbs[] = {
 	{ "checkpoint",	1, 1, false, msg_checkpoint },	/* E */
@@ -281,7 +281,7 @@ static const struct verb *find_verb(const char *name)
 
 static int run_on_table(struct message *m, const struct verb *verb)
 {
-	/* It outlives a table line without a pool. */
+	/* The remap table outlives a table line without a pool. */
 	if (!m->table || !dmr_table_has_pool(m->table)) {
 		DMERR("%s: %s: there is no remap table: it needs a pool device, and room on the metadata device",
 		      dmr_name(m->meta), verb->name);
@@ -297,7 +297,7 @@ static int run_verb(struct message *m, const struct verb *verb)
 	int r = -ENXIO;
 
 	mutex_lock(&m->meta->lock);
-	/* Live tables only, but preresume may have failed. */
+	/* Device-mapper asks live table lines only, but preresume may have failed. */
 	loaded = m->meta->loaded;
 	m->table = m->meta->table;
 	if (loaded && !verb->table)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The state of a metadata device: found or made by the constructor, formatted
- * or loaded before the first I/O, resized when the table has another size.
+ * The state of a metadata device: found or made by the constructor, formatted or
+ * loaded before the first I/O, resized when the table line has another size (load.c).
  *
- * Nothing here takes a volume down that could run: where bits cannot be read
- * they count as dirty, and where they cannot be written an outage begins
- * (dirty.c). Only a metadata device that is not ours, or whose state nobody can
- * know, is refused, and only before the volume runs.
+ * Only a metadata device that is not one of revdedup, or whose state cannot be known,
+ * is refused, and only before the volume runs.
  */
-
 #include <linux/err.h>
 #include <linux/list.h>
 #include <linux/module.h>
@@ -24,10 +21,10 @@
 #include "table.h"
 #include "writeback.h"
 
-/* dm-bufio: no thread of ours holds more than one buffer. */
+/* For dm-bufio: no thread holds more than one buffer. */
 #define RESERVED_BUFFERS	1
 
-/* Pages of the remap table, if the table line does not say. */
+/* Memory for pages of the remap table, if the table line names none. */
 #define DEFAULT_CACHE_MIB	64U
 
 static LIST_HEAD(dmr_metas);
@@ -44,7 +41,7 @@ static bool uuid_mismatch(const u8 *given, const u8 *found)
 	       memcmp(given, found, DMR_UUID_SIZE);
 }
 
-/* Does the metadata that was found go with this table line? */
+/* Check that the metadata goes with this table line. */
 static int check_belongs(struct dm_target *ti, struct dmr_target *rt,
 			 const struct dmr_super *super, const char **why)
 {
@@ -92,7 +89,7 @@ static int check_size(struct dmr_meta *meta, sector_t volume_sectors, u32 flags,
 	return 0;
 }
 
-/* Read the superblock and see whether the table line can work with it. */
+/* Read the superblock and check that the table line can work with it. */
 static int probe_meta(struct dmr_meta *meta, struct dm_target *ti,
 		      struct dmr_target *rt, const char **why)
 {
@@ -178,7 +175,7 @@ static struct dmr_meta *new_meta(struct block_device *bdev,
 	return meta;
 }
 
-/* A reference to the object of @bdev, which is a new one where there was none. */
+/* Get a reference to the object of @bdev; make one if there is none. */
 static struct dmr_meta *join_meta(struct block_device *bdev,
 				  struct mapped_device *owner, const char **why)
 {
@@ -235,13 +232,13 @@ struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 	return meta;
 }
 
-/* Last chance to write what is in memory only. */
+/* Write what is in memory only, for the last time. */
 static void flush_before_free(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
 	if (meta->table && dmr_table_waits(meta->table) &&
 	    dmr_writeback(meta->table))
-		DMERR("%s: removed with changes of the remap table that could not be written: what was written since the last flush may be lost",
+		DMERR("%s: removed with changes of the remap table that could not be written: writes since the last flush may be lost",
 		      dmr_name(meta));
 	if (meta->outage && !dmr_dirty_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
@@ -261,14 +258,14 @@ void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
 	if (!refcount_dec_and_test(&meta->refs))
 		return;
 	/*
-	 * It stays in the list, so that nobody else uses the device meanwhile.
-	 * No target is left, so nobody queues work but the work itself.
+	 * @meta stays in the list, so that no other target uses the device meanwhile.
+	 * No target is left, so only the work itself queues work.
 	 */
 	if (meta->table)
 		dmr_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
 	flush_before_free(meta);
-	/* What the last words may have queued. */
+	/* flush_before_free() may have queued work. */
 	if (meta->table)
 		dmr_table_stop(meta->table);
 	cancel_delayed_work_sync(&meta->work);
@@ -290,7 +287,7 @@ static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
 	struct dmr_super super;
 	int r;
 
-	/* The constructor looked, but that may be long ago. */
+	/* The constructor has read it, but that may be long ago. */
 	r = dmr_super_read(meta, &super, &why);
 	if (r == -ENODATA && !meta->read_only)
 		return dmr_load_new(meta, rt, ti->len);
@@ -315,9 +312,9 @@ static bool adopt_uuid(u8 *known, const u8 *given)
 }
 
 /*
- * Uuids that the table tells and the metadata did not know, a larger device. Of
- * a smaller one copy B is lost for now; it stays where it was, since closer to
- * the beginning it could lie on something else.
+ * Adopt uuids that the table line gives and the metadata lack, and a larger metadata
+ * device. On a smaller one copy B is lost for now; its place does not change, since
+ * closer to the beginning it could overwrite something else.
  */
 static void adopt(struct dmr_meta *meta, struct dmr_target *rt)
 {
@@ -344,7 +341,7 @@ static unsigned int cache_pages(const struct dmr_target *rt)
 	       (SZ_1M / DMR_BLOCK_SIZE);
 }
 
-/* The table of @meta, where it has none yet, with the devices of @rt. */
+/* Load the table of @meta, if it has none yet, for the devices of @rt. */
 static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 {
 	const u32 flags = meta->super.flags;
@@ -368,15 +365,15 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	return 0;
 }
 
-/* The volume has another size: what is new is BASE before it counts. */
+/* Adopt another size of the volume: new segments are BASE before they count. */
 static int resize(struct dmr_meta *meta, u64 sectors)
 {
 	struct dmr_table *t = meta->table;
 	int r = 0;
 
 	/*
-	 * Not without a copy B at the end, as far as we know, see adopt(): what is
-	 * new of the table could lie where it is.
+	 * Refuse while copy B is not known to be at the end, see adopt(): new pages of
+	 * the table could overwrite it.
 	 */
 	if (meta->super.volume_sectors != sectors &&
 	    meta->super.meta_blocks != dmr_device_blocks(meta)) {
@@ -402,10 +399,10 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	int r;
 
 	if (meta->loaded) {
-		/* Whatever comes of it: the devices of the one before are gone. */
+		/* Even if this fails later: the devices of the old table line are gone. */
 		if (meta->table)
 			dmr_table_use(meta->table, rt, cache_pages(rt));
-		/* It may have changed since the constructor looked. */
+		/* The state may have changed since the constructor checked it. */
 		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)
 			DMERR("%s: %s", dmr_name(meta), why);
@@ -431,8 +428,8 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	if (r || meta->read_only)
 		return r;
 	/*
-	 * Errors of these begin an outage and the volume runs on; only a new
-	 * size that cannot be recorded stops it.
+	 * Errors of these three begin an outage, and the volume runs on. Only a new size
+	 * that cannot be recorded stops it.
 	 */
 	adopt(meta, rt);
 	dmr_dirty_flush(meta);
@@ -446,7 +443,7 @@ int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
 	unsigned int noio = memalloc_noio_save();
 	int r;
 
-	/* A message could be looking at a segment that is being cut off. */
+	/* Otherwise a message could be looking at a segment that is cut off. */
 	mutex_lock(&meta->message_lock);
 	mutex_lock(&meta->lock);
 	meta->ti = ti;
@@ -465,7 +462,7 @@ int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
 void dmr_meta_suspend(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
-	/* Of hints, too; errors are said there, and the changes stay. */
+	/* Write hints, too. dmr_writeback() logs an error, and the changes stay in memory. */
 	if (meta->table && !meta->read_only) {
 		dmr_table_write_hints(meta->table);
 		if (!dmr_writeback(meta->table))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The beginning of an outage: a write to the metadata device has failed. What it means
- * for first writes is told in firstwrite.c.
+ * The beginning of an outage: a write to the metadata device has failed. firstwrite.c
+ * tells what that means for first writes.
  */
-
 #include <linux/jiffies.h>
 
 #include "outage.h"

@@ -6,7 +6,6 @@
  * an RCU grace period, so map looks into pages without locks. Then the bios and
  * threads that wait for a free page are woken.
  */
-
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -18,10 +17,10 @@
 #include "watch.h"
 #include "words.h"
 
-/* Looks of the clock before it takes a page that was in use lately. */
+/* Pages that the clock looks at; in the second half it takes one that was in use lately, too. */
 #define CLOCK_MAX	128U
 
-/* Pages that are put out of the cache for one that is taken, at most. */
+/* Evict at most so many pages for one that is taken. */
 #define PUTS_MAX	32U
 
 /* ------------------------------------------------------------------
@@ -84,7 +83,6 @@ static void end_grace(struct rcu_head *rcu)
 	spin_unlock_irqrestore(&t->lock, flags);
 }
 
-/* Nobody finds @page any more; some may be looking at it. */
 void dmr_page_retire(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
@@ -119,7 +117,7 @@ static bool evict_page(struct dmr_table *t)
 				   page_hints(page) << 4 | DMR_WORD_AWAY :
 				   page->disk_word;
 
-			/* Of the same entries, so nothing is to be counted. */
+			/* The entries stay the same, so no count changes. */
 			dmr_word_store(t, page->seg, word);
 			dmr_page_retire(page);
 			return true;
@@ -145,7 +143,7 @@ struct dmr_page *dmr_page_take(struct dmr_table *t)
 	} else if (t->nr_pages < t->max_pages) {
 		page = new_page(t, GFP_NOWAIT | __GFP_NOWARN);
 	}
-	/* The next ones will want some, too, and a grace period is long. */
+	/* Evict ahead of demand: a page is free only after a grace period. */
 	for (puts = 0; puts < PUTS_MAX && t->nr_spare < t->max_pages / 16 + 1 &&
 	     (!page || t->nr_pages >= t->max_pages); puts++) {
 		if (!evict_page(t)) {
@@ -208,7 +206,7 @@ void dmr_page_mark_dirty(struct dmr_page *page)
 		queue_delayed_work(t->wq, &t->writeback_work, HZ);
 }
 
-/* One entry more (or less) of @kind. */
+/* Count one entry more (or less) of @kind. */
 static void count_entry(struct dmr_page *page, enum dmr_kind kind, int by)
 {
 	if (kind == DMR_BASE)
@@ -226,14 +224,14 @@ void dmr_page_change(struct dmr_page *page, unsigned int i, enum dmr_kind kind,
 	count_entry(page, kind, 1);
 	WRITE_ONCE(page->entries[i], packed);
 	clear_bit(i, page->taken);
-	/* Behind the entry, or map could see the one before it was home. */
+	/* Clear the bit behind the entry, or map could see the entry from before it was home. */
 	smp_mb__before_atomic();
 	clear_bit(i, page->home);
 	page->changed = true;
 	dmr_page_mark_dirty(page);
 }
 
-/* The write or copy home of block @i has completed. */
+/* Make block @i home: the write or copy has completed. */
 static void set_home(struct dmr_page *page, unsigned int i, bool copied)
 {
 	enum dmr_kind kind = dmr_page_entry(page, i).kind;
@@ -256,7 +254,7 @@ unsigned int dmr_page_take_back(struct dmr_page *page)
 
 	lockdep_assert_held(&page->table->lock);
 	for_each_set_bit(i, page->copied, DMR_SEG_BLOCKS) {
-		/* Not where `remap` or `alias` came between. */
+		/* Skip a block that `remap` or `alias` has changed since. */
 		if (!test_bit(i, page->home))
 			continue;
 		clear_bit(i, page->taken);
@@ -276,7 +274,7 @@ void dmr_page_make_busy(struct dmr_page *page, unsigned int first, unsigned int 
 	if (!dmr_broken(copyup))
 		bitmap_set(page->busy, first, nr);
 	dmr_page_pin(page);
-	/* Before it is: so there is a limit on what waits for a commit. */
+	/* Ahead of the change, so that dmr_page_is_throttled() limits what waits. */
 	dmr_page_mark_dirty(page);
 }
 
@@ -309,7 +307,7 @@ void dmr_page_came_home(struct dmr_page *page, unsigned int first,
 
 	lockdep_assert_held(&page->table->lock);
 	bitmap_clear(page->busy, first, nr);
-	/* Not before: a write that fails, or is not sent, leaves a copy to take back. */
+	/* Only now: a write that fails, or is not sent, leaves a copy to take back. */
 	if (ok && !copied)
 		bitmap_clear(page->copied, first, nr);
 	for (i = first; ok && i < first + nr; i++)
@@ -331,7 +329,7 @@ void dmr_page_check(struct dmr_page *page)
 	unsigned int i, nr_bad = 0;
 	struct dmr_entry entry;
 
-	/* A crash can leave others there when the volume becomes smaller. */
+	/* If the volume became smaller a crash can leave other entries past its end. */
 	dmr_words_pack(t, page->seg, nr, DMR_SEG_BLOCKS - nr, base,
 		       page->entries + nr);
 	for (i = 0; i < nr; i++) {
@@ -421,8 +419,8 @@ void dmr_page_end_load(struct dmr_page *page, int r, struct bio_list *failed)
 	page_recount(page, page_hints(page));
 	page_install(page);
 	/*
-	 * Before those that want a page themselves: they would put this one out, and
-	 * where more wait than there are pages nobody would ever get anywhere.
+	 * At the head, before bios that need a page of their own: these would evict
+	 * this page, and where more bios wait than there are pages none would proceed.
 	 */
 	if (!bio_list_empty(&page->waiters)) {
 		bio_list_merge_head(&t->deferred, &page->waiters);

@@ -3,7 +3,6 @@
  * What waits for a worker. See queue.h; the workers are in firstwrite.c, deferred.c and
  * writeback.c.
  */
-
 #include <linux/bio.h>
 #include <linux/blk_types.h>
 #include <linux/workqueue.h>
@@ -44,7 +43,7 @@ void dmr_queue_zeroes(struct dmr_meta *meta, struct bio *bio)
 
 	spin_lock_irqsave(&meta->defer_lock, flags);
 	bio_list_add(&meta->zeroes, bio);
-	/* Under the lock: once @bio can be taken and ended, meta may go. */
+	/* Under the lock: once the worker can end @bio, @meta may be freed. */
 	queue_work(meta->wq, &meta->zero_work);
 	spin_unlock_irqrestore(&meta->defer_lock, flags);
 }
@@ -63,7 +62,7 @@ void dmr_queue_bio(struct dmr_table *t, struct bio *bio)
 {
 	unsigned long flags;
 
-	/* Nobody may poll for what another thread issues; see map_write(). */
+	/* No submitter may poll for a bio that another thread issues. */
 	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 	spin_lock_irqsave(&t->lock, flags);
 	bio_list_add(&t->deferred, bio);
@@ -100,7 +99,7 @@ void dmr_queue_flush(struct dmr_table *t, struct bio *bio)
 void dmr_queue_writeback(struct dmr_table *t)
 {
 	lockdep_assert_held(&t->lock);
-	/* Once for a commit; and not all the time where it fails. */
+	/* Once for each write-back. After a failure the worker retries at its own pace. */
 	if (t->writeback_is_due || t->writeback_failed)
 		return;
 	t->writeback_is_due = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Parsing of the numbers and ranges in messages. Strict: what is not exactly
- * the grammar is refused, so a mistyped message changes nothing.
+ * Parse the numbers and ranges of messages. Text that is not exactly within the grammar
+ * is refused, so a mistyped message changes nothing.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -17,7 +17,7 @@ static int hex_value(char c)
 	return -1;
 }
 
-/* At least one digit, at most 16: no overflow, no sign, no prefix. */
+/* Parse 1 to 16 digits: no overflow, no sign, no prefix. */
 static int parse_hex(const char **text, u64 *ret)
 {
 	const char *p = *text;

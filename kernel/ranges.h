@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Ranges as messages carry them: "<first>,<len>;<first>,<len>...", numbers in
- * hex without 0x. Where they say what lies where, each range has one place or
- * two behind it: "<first>,<len>,<place>" or "<first>,<len>,<old>,<new>". A place
- * is b (base), z (zeros), or p and the pool block of the range's first block in
- * hex, the others following in a row. Pure; also built in user space.
+ * hex without 0x. Some messages have one place or two behind each range:
+ * "<first>,<len>,<place>" or "<first>,<len>,<old>,<new>". A place is b (base), z
+ * (zeros), or p and the pool block of the range's first block in hex; the other
+ * blocks follow in a row. Pure; also built in user space.
  */
 #ifndef DMR_RANGES_H
 #define DMR_RANGES_H
@@ -26,7 +26,7 @@ struct dmr_range_rules {
 	u64 pool_blocks;		/* no place reaches beyond this */
 };
 
-/* An unsigned decimal number and nothing else; 0 or -EINVAL. */
+/* Parse an unsigned decimal number and nothing else: 0 or -EINVAL. */
 int dmr_parse_u64(const char *text, u64 *ret);
 
 /*

@@ -2,25 +2,22 @@
 /*
  * Bios on their way through the table.
  *
- * map sends a bio on at once where it can: a read to the place that the longest
- * run from its first block lies at, a write to the base. What has to wait or to
- * sleep goes to the worker, which does the same by pieces.
+ * map sends a bio on at once if it can: a read to the place of its first block, as
+ * far as the run there goes; a write to the base. A bio that has to wait or to sleep
+ * goes to the worker of deferred.c, which sends it on by pieces.
  *
  * A write that touches blocks which are not BASE comes home:
  *
  *   1. its blocks are made busy: other writes to them wait in the page, and no
- *      copy home starts. Where one is busy already, it waits itself. Reads go on
+ *      copy home starts. If one is busy already, the write itself waits. Reads go on
  *      from the old place
- *   2. a first or last block that it does not cover is copied home, and the base is
- *      flushed: should it lose its cache later, the writer hears of it, and writes
- *      again what it has written, but not the rest of the block
+ *   2. a first or last block that it covers in part is copied home (copy.c)
  *   3. the write goes to the base
  *   4. when it has completed its blocks are home: reads find them on the base,
- *      and the change waits for a commit. They are not busy any more
+ *      and the change waits for a write-back. They are not busy any more
  *
- * A write that fails leaves the old place, of which nothing was overwritten.
+ * If the write fails, its blocks stay at the old place, which nothing overwrites.
  */
-
 #include <linux/blkdev.h>
 
 #include "copy.h"
@@ -42,7 +39,7 @@ static enum dmr_route to_base(struct dmr_table *t, struct bio *bio)
 	return DMR_ISSUE;
 }
 
-/* Not of a read, which may be a part of a bio and has no struct dmr_io then. */
+/* For writes only: a read may be a part of a bio, which has no struct dmr_io. */
 static enum dmr_route write_to_base(struct dmr_table *t, struct bio *bio)
 {
 	dmr_io_of(bio)->at_base = true;
@@ -63,7 +60,7 @@ static bool all_base(struct dmr_page *page, unsigned int first, unsigned int las
 	return true;
 }
 
-/* Home because it was copied there, which no flush has made stable yet. */
+/* Was @block copied home, and no flush has made that stable yet? */
 static bool is_fresh_copy(struct dmr_page *page, u64 block)
 {
 	unsigned int i = dmr_block_index(block);
@@ -71,7 +68,7 @@ static bool is_fresh_copy(struct dmr_page *page, u64 block)
 	return test_bit(i, page->home) && test_bit(i, page->copied);
 }
 
-/* Would a part of such a block be the writer's, and a part still ours to take back? */
+/* Would @bio overwrite a part of such a block, of which the rest may be taken back? */
 static bool splits_copy(struct dmr_table *t, struct dmr_page *page, struct bio *bio)
 {
 	return (!dmr_copy_covers_start(bio) && is_fresh_copy(page, dmr_bio_first_block(bio))) ||
@@ -83,7 +80,7 @@ static bool is_busy(struct dmr_page *page, unsigned int first, unsigned int nr)
 	return find_next_bit(page->busy, first + nr, first) < first + nr;
 }
 
-/* Under the lock. DMR_DEFER with *@pieces: all is ready but them. */
+/* Lock the blocks of @bio, a write, if they have to come home. Under t->lock. */
 static enum dmr_route lock_home(struct dmr_table *t, struct bio *bio,
 				struct dmr_pieces *pieces)
 {
@@ -131,7 +128,7 @@ static enum dmr_route lock_home(struct dmr_table *t, struct bio *bio,
 	return pieces->nr ? DMR_DEFER : DMR_ISSUE;
 }
 
-/* Without the lock, where nothing has to change. */
+/* Need nothing change for @bio, a write? Takes no lock. */
 static bool is_home(struct dmr_table *t, struct bio *bio)
 {
 	unsigned int first = dmr_block_index(dmr_bio_first_block(bio));
@@ -144,7 +141,7 @@ static bool is_home(struct dmr_table *t, struct bio *bio)
 		return true;
 	if (!dmr_word_is_here(word))
 		return false;
-	/* What is copied can be taken back, and must not be from under a write. */
+	/* A copy can be taken back, but not from under a write. */
 	losses = raw_seqcount_begin(&t->losses);
 	page = dmr_word_page(word);
 	if (!all_base(page, first, last))
@@ -155,7 +152,6 @@ static bool is_home(struct dmr_table *t, struct bio *bio)
 	       !read_seqcount_retry(&t->losses, losses);
 }
 
-/* @bio is within a segment. The caller is in an RCU read-side critical section. */
 enum dmr_route dmr_remap_route_write(struct dmr_table *t, struct bio *bio,
 				     struct dmr_pieces *pieces)
 {
@@ -178,7 +174,7 @@ enum dmr_route dmr_remap_route_write(struct dmr_table *t, struct bio *bio,
 	return route == DMR_ISSUE ? write_to_base(t, bio) : route;
 }
 
-/* The part of a write that is in one segment. */
+/* Accept the part of a write that is in one segment. */
 static void accept_segment(struct bio *bio)
 {
 	sector_t start = bio->bi_iter.bi_sector;
@@ -199,7 +195,7 @@ unsigned int dmr_remap_run_sectors(struct dmr_table *t, struct bio *bio,
 	u64 max = dmr_bio_last_block(bio) - dmr_bio_first_block(bio) + 1;
 	u64 len;
 
-	/* A pool that has become smaller; see route_read(). */
+	/* A pool that has become smaller; see dmr_remap_route_read(). */
 	if (place.kind == DMR_POOL && place.block < t->pool_blocks)
 		max = min(max, t->pool_blocks - place.block);
 	len = dmr_words_run(t, dmr_bio_first_block(bio), max, place);
@@ -230,7 +226,7 @@ enum dmr_route dmr_remap_route_read(struct dmr_table *t, struct bio *bio,
 	return DMR_FAIL;
 }
 
-/* What the base does not take at the moment changes nothing. */
+/* A discard that the base does not support at the moment changes nothing. */
 enum dmr_route dmr_remap_route_discard(struct dmr_table *t, struct bio *bio)
 {
 	if (t->base && bdev_max_discard_sectors(t->base))
@@ -239,7 +235,7 @@ enum dmr_route dmr_remap_route_discard(struct dmr_table *t, struct bio *bio)
 	return DMR_TAKEN;
 }
 
-/* The longest run of @place; in map, or for the worker a part of its own. */
+/* Accept as much of a read as lies in one run. */
 static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_entry place;
@@ -311,7 +307,7 @@ static bool would_block(struct dmr_table *t, struct bio *bio)
 		(t->pool && !bdev_nowait(t->pool)));
 }
 
-/* Not inline: many kernels zero all that a function has on its stack. */
+/* Not inline: many kernels zero the whole stack frame of a function, here *pieces. */
 static noinline int map_change(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_pieces pieces;
@@ -369,7 +365,7 @@ int dmr_remap_map(struct dmr_table *t, struct dmr_target *rt, struct bio *bio)
 		bio_wouldblock_error(bio);
 		return DM_MAPIO_SUBMITTED;
 	}
-	/* Those above us that had it open for writing still can. */
+	/* A program that had the device open for writing before can still write. */
 	if (unlikely(write && rt->read_only))
 		return DM_MAPIO_KILL;
 	rcu_read_lock();
@@ -421,7 +417,7 @@ static int end_write(struct dmr_table *t, struct bio *bio, struct dmr_io *io,
 		dmr_page_came_home(io->page, io->first, io->nr, !*error, false);
 		spin_unlock_irqrestore(&t->lock, flags);
 	}
-	/* Its entry may be in memory only, even if another write changed it. */
+	/* The entry may be in memory only, even one that another write has changed. */
 	if (io->fua && !*error && !io->written_back && dmr_table_waits(t)) {
 		io->written_back = true;
 		io->at_base = false;
@@ -443,7 +439,6 @@ int dmr_remap_end_io(struct dmr_table *t, struct bio *bio, blk_status_t *error)
 	return DM_ENDIO_DONE;
 }
 
-/* If it is the base that has failed it, its cache may be lost. */
 void dmr_remap_note_error(struct dmr_table *t, struct bio *bio, blk_status_t error)
 {
 	if (dmr_io_of(bio)->at_base && error != BLK_STS_AGAIN &&

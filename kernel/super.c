@@ -10,12 +10,12 @@
  *
  * A write that failed may have reached the disk all the same. So if neither copy
  * could be written, the disk holds the old state or the new one: memory keeps the
- * old one, and writes it, under a sequence number beyond the failed one, until it
- * is there. No bit counts as stable while the disk may be in another epoch.
+ * old state, and writes it with a greater sequence number than the failed one, until
+ * that succeeds. No bit counts as stable while the disk may be in another epoch.
  *
  * Copy A tells where copy B is. After a failed attempt to make it point to a new
- * place, copy B at the old one may not be found: only copy A will do. So there is
- * no attempt before copy A was seen to take a write.
+ * place, copy B at the old one may not be found: only copy A will do. So that is
+ * tried only after a write of copy A has succeeded.
  */
 #include <linux/err.h>
 
@@ -33,7 +33,7 @@ static void read_copy(struct dmr_meta *meta, struct dmr_super_copy *copy)
 		dmr_super_copy_cut_off(copy);
 		return;
 	}
-	/* A buffer may be left from an earlier look at the device. */
+	/* dm-bufio may still have what an earlier constructor read. */
 	dm_bufio_forget(meta->bufio, copy->block);
 	data = dm_bufio_read(meta->bufio, copy->block, &buf);
 	if (IS_ERR(data)) {
@@ -64,7 +64,7 @@ int dmr_super_read(struct dmr_meta *meta, struct dmr_super *super,
 		DMWARN("%s: superblock copy %c: %s; using the other, tracking counts as lost",
 		       dmr_name(meta), state.missing, state.why);
 	meta->super_is_stale = state.missing || a.super.seq != b.super.seq;
-	/* What was made of a single copy is in memory only. */
+	/* A state that was made of a single copy is in memory only. */
 	meta->epoch_is_unsure = state.missing;
 	return 0;
 }
@@ -86,8 +86,8 @@ static int write_copy(struct dmr_meta *meta, const struct dmr_super *super,
 }
 
 /*
- * The device has grown, and the state is to have its copy B at the new end. That
- * one must be there before copy A points to it.
+ * Write copy B at the new end of a device that has grown: it must be there before
+ * copy A points to it.
  */
 static int prepare_move(struct dmr_meta *meta, struct dmr_super *next)
 {
@@ -123,7 +123,7 @@ int dmr_super_write(struct dmr_meta *meta, const struct dmr_super *next)
 	} else {
 		super.seq = ++meta->last_seq;
 		ra = write_copy(meta, &super, 0);
-		/* Alone, copy B of a new format would look like a stranger's. */
+		/* Copy B of a new format, without a copy A, would look like foreign data. */
 		rb = ra && first ? ra :
 		     write_copy(meta, &super, super.meta_blocks - 1);
 	}

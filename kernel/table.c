@@ -2,7 +2,6 @@
 /*
  * The life of a remap table: made, loaded, brought to another size, counted.
  */
-
 #include <linux/err.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -17,14 +16,14 @@
 #include "words.h"
 #include "writeback.h"
 
-/* Pages that wait for a commit, at most: it looks at them with the lock held. */
+/* Pages that may wait for a write-back: it looks at all of them under the lock. */
 #define MAX_DIRTY	2048U
 
 /* ------------------------------------------------------------------
  * Load
  */
 
-/* A look at a word that is on disk, as it is in memory. */
+/* Convert a word from its form on disk; one that is damaged is logged. */
 static u64 word_from_disk(struct dmr_table *t, u64 seg, __le64 value)
 {
 	struct dmr_entry entry;
@@ -36,7 +35,7 @@ static u64 word_from_disk(struct dmr_table *t, u64 seg, __le64 value)
 	}
 	if (entry.kind != DMR_PAGE)
 		return dmr_word_of(entry);
-	/* A hint; and that all of it is BASE only the page itself can say. */
+	/* The counts are hints: only the page itself can say that all of it is BASE. */
 	if (dmr_hint_base(entry.block) == DMR_SEG_BLOCKS)
 		entry.block = dmr_page_hints(DMR_SEG_BLOCKS - 1, 0);
 	return entry.block << 4 | DMR_WORD_AWAY;
@@ -60,7 +59,7 @@ static int read_blocks(struct dmr_table *t, blk_opf_t opf, u64 block, unsigned i
 	return dmr_dm_io(&req, 1, &where, NULL);
 }
 
-/* The words in @nr blocks of them, the first of which is that of @seg. */
+/* Load @nr blocks of words, the first of which is that of @seg. */
 static int load_words(struct dmr_table *t, u64 seg, unsigned int nr, __le64 *buf)
 {
 	u64 end = min(seg + (u64)nr * DMR_SEG_BLOCKS, t->nr_segs);
@@ -77,7 +76,7 @@ static int load_words(struct dmr_table *t, u64 seg, unsigned int nr, __le64 *buf
 	return 0;
 }
 
-/* Who loads the table is told if there is none: that needs no stack in the log. */
+/* Without a stack in the log: the caller reports a lack of memory. */
 static void *alloc_quietly(size_t size)
 {
 	return __vmalloc(size, GFP_KERNEL | __GFP_NOWARN);
@@ -125,7 +124,7 @@ static unsigned long *alloc_word_bits(u64 nr_segs)
 	return kvcalloc(BITS_TO_LONGS(nr), sizeof(long), GFP_KERNEL);
 }
 
-/* Entries from block @end of @seg on, which are past the end, become BASE. */
+/* Make entries from block @end of @seg on BASE, which are past the end of the volume. */
 static int clear_past(struct dmr_table *t, u64 seg, unsigned int end)
 {
 	static const struct dmr_entry base = { .kind = DMR_BASE };
@@ -144,7 +143,7 @@ static int clear_past(struct dmr_table *t, u64 seg, unsigned int end)
 		if (dmr_page_entry(page, i).kind != DMR_BASE)
 			dmr_page_change(page, i, DMR_BASE, t->scratch[i]);
 	}
-	/* A page that was made for this only must not turn into its word again. */
+	/* Have it written, or a page that was made just now could become its word again. */
 	page->changed = true;
 	dmr_page_mark_dirty(page);
 	dmr_page_unpin(page);
@@ -152,7 +151,7 @@ static int clear_past(struct dmr_table *t, u64 seg, unsigned int end)
 	return 0;
 }
 
-/* The segments that @t has and a volume of @nr_segs has not. */
+/* Drop the segments that a volume of @nr_segs does not have. */
 static void cut_segs(struct dmr_table *t, u64 nr_segs)
 {
 	u64 seg;
@@ -169,7 +168,7 @@ static void cut_segs(struct dmr_table *t, u64 nr_segs)
 	spin_unlock_irq(&t->lock);
 }
 
-/* Count all anew, since a last segment that is not whole changes, too. */
+/* Count all blocks anew: the number in a last segment that is not whole changes, too. */
 static void count_all(struct dmr_table *t)
 {
 	u64 seg;
@@ -207,7 +206,7 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/* No commit runs, so words_taken is all zeros. */
+/* Use the arrays of @new. No write-back runs, so words_taken is all zeros. */
 static void swap_words(struct dmr_table *t, struct new_words *new, u64 nr_segs)
 {
 	u64 old = min(t->nr_segs, nr_segs), seg;
@@ -235,9 +234,9 @@ static void swap_words(struct dmr_table *t, struct new_words *new, u64 nr_segs)
 }
 
 /*
- * What is new is BASE, and stable: the caller writes the superblock then. What
- * is cut off is forgotten, and where a part of it is in the page of the last
- * segment, cleared; should a crash prevent that, it is when the volume grows.
+ * New segments are BASE, and stable when this returns: then the caller writes the
+ * superblock. Segments that are cut off are dropped, and their entries in the page of
+ * the last segment cleared. If a crash prevents that, it happens when the volume grows.
  */
 int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 {
@@ -256,7 +255,7 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 		r = clear_past(t, dmr_block_seg(end), dmr_block_index(end));
 	if (r) {
 		free_new(&new);
-		DMERR("%s: the table's page of segment %llu, which has another end now, cannot be cleared: error %d",
+		DMERR("%s: cannot clear the table's page of segment %llu beyond the new end: error %d",
 		      dmr_name(t->meta), dmr_block_seg(end), r);
 		return r;
 	}
@@ -280,7 +279,7 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 		   unsigned int max_pages)
 {
-	/* A commit that is tried again may be at work with the old ones. */
+	/* A write-back that is retried may be at work with the old devices. */
 	mutex_lock(&t->writeback_lock);
 	spin_lock_irq(&t->lock);
 	t->base = rt->base ? rt->base->bdev : NULL;
@@ -340,9 +339,9 @@ void dmr_table_destroy(struct dmr_table *t)
 	struct dmr_page *page, *next;
 	u64 seg;
 
-	/* What a last commit that failed has queued. */
+	/* A last write-back that failed has queued a retry. */
 	cancel_delayed_work_sync(&t->writeback_work);
-	/* Pages come back behind RCU, and wake the worker. */
+	/* Wait for pages that come back behind RCU, and queue the worker. */
 	rcu_barrier();
 	if (t->wq)
 		destroy_workqueue(t->wq);

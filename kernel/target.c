@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dm-revdedup: every 2 MiB segment of a volume that was written since the last
- * committed snapshot is known, whatever crashes; and each 4 KiB block reads from
- * the volume, from zeros or from a pool, while writes go home.
+ * dm-revdedup knows every 2 MiB segment of a volume that was written since the last
+ * committed snapshot, whatever crashes. And it reads each 4 KiB block from the volume,
+ * from zeros or from a pool, while writes go home.
  *
  *   revdedup <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]
  *
  * This file is what device-mapper calls: the table line, map, suspend and
- * resume, status. See dmr.h for the other files and the lock order, format.h
- * for the metadata device, dirty.c for the rule that no write is forgotten, and
+ * resume, status. See dmr.h for the order of files and locks, format.h for the
+ * metadata device, firstwrite.c for the rule that no write is forgotten, and
  * Documentation/dm-revdedup.rst for users.
  *
  * map decides from bits in memory alone. Reads, flushes, and writes to segments
@@ -99,9 +99,10 @@ static int parse_pool(struct dm_target *ti, struct dmr_target *rt,
 }
 
 /*
- * What the pool cannot address the volume could not, and those above have laid out
- * their data for blocks of the base: they must not become larger below them. Without a
- * base it is a version, of a volume whose blocks nobody knows: the smallest will do.
+ * Refuse a pool with larger logical blocks than the base has: a file system on the
+ * volume is laid out for the blocks of the base, and could not read smaller parts of a
+ * pool block. Without a base the device is a version of a volume whose blocks are
+ * unknown: the pool must have the smallest ones.
  */
 static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
 {
@@ -163,7 +164,7 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 	if (r)
 		return r;
 	if (as->argc != nr_opts) {
-		ti->error = "the number of option words is not what follows";
+		ti->error = "the number of option words does not match the words that follow";
 		return -EINVAL;
 	}
 	rt->nr_opts = nr_opts;
@@ -218,8 +219,8 @@ static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*
-	 * Even where the base takes none now: a snapshot-origin that is under
-	 * us at this moment goes away again.
+	 * Even if the base supports none now: a snapshot-origin that is below the
+	 * target at this moment goes away again.
 	 */
 	ti->discards_supported = true;
 }
@@ -279,10 +280,10 @@ static int map_write(struct dmr_meta *meta, struct bio *bio)
 	if (likely(dmr_dirty_is_stable(meta, bio)))
 		return DM_MAPIO_REMAPPED;
 	/*
-	 * Nobody blocks here, so REQ_NOWAIT is no reason to send it back: then
-	 * io_uring would have a worker thread of its own send each first write
-	 * again. But our worker, which issues it, may block. And nobody may poll
-	 * for what another thread has yet to issue.
+	 * The submitter does not block here, so do not refuse a REQ_NOWAIT bio:
+	 * io_uring would send each first write again from a worker thread of its own.
+	 * But the worker that issues the bio may block, so drop the flag. And no
+	 * submitter may poll for a bio that another thread has yet to issue.
 	 */
 	bio->bi_opf &= ~(REQ_NOWAIT | REQ_POLLED);
 	dmr_queue_first_write(meta, bio);
@@ -299,8 +300,8 @@ static int dmr_map(struct dm_target *ti, struct bio *bio)
 	bio_set_dev(bio, rt->base->bdev);
 
 	/*
-	 * The flag of a device below can go while we live: when lvcreate puts
-	 * a snapshot-origin under us.
+	 * The base can lose the feature while the target is live, when lvcreate puts a
+	 * snapshot-origin below it.
 	 */
 	if (unlikely((bio->bi_opf & REQ_NOWAIT) &&
 		     !bdev_nowait(rt->base->bdev))) {
@@ -310,11 +311,11 @@ static int dmr_map(struct dm_target *ti, struct bio *bio)
 	if (!op_is_write(bio_op(bio)) || !bio_sectors(bio))
 		return DM_MAPIO_REMAPPED;
 
-	/* Those above us that had it open for writing still can. */
+	/* A program that had the device open for writing before can still write. */
 	if (unlikely(rt->read_only))
 		return DM_MAPIO_KILL;
 
-	/* What the base does not take at the moment changes nothing. */
+	/* A discard that the base does not support at the moment changes nothing. */
 	if (unlikely(bio_op(bio) == REQ_OP_DISCARD &&
 		     !bdev_max_discard_sectors(rt->base->bdev))) {
 		bio_endio(bio);
@@ -323,7 +324,7 @@ static int dmr_map(struct dm_target *ti, struct bio *bio)
 	return map_write(rt->meta, bio);
 }
 
-/* The base may have changed between our look at it in map and its own. */
+/* What the base supports may have changed since map looked. */
 static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
@@ -356,7 +357,7 @@ static void dmr_presuspend(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
-	/* First writes that wait would keep the suspend waiting. */
+	/* First writes that are held would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
 		dmr_first_write_requeue(rt->meta, true);
 	if (rt->meta->table)
@@ -373,7 +374,7 @@ static void dmr_presuspend_undo(struct dm_target *ti)
 }
 
 /*
- * Device-mapper has waited for all bios, so nothing is deferred or held, and
+ * Suspend: device-mapper has waited for all bios, so none is deferred or held, and
  * none comes before preresume. Bits are stable, or an outage goes on.
  */
 static void dmr_postsuspend(struct dm_target *ti)
@@ -389,7 +390,7 @@ static int dmr_preresume(struct dm_target *ti)
 	struct dmr_target *rt = ti->private;
 	int r;
 
-	/* A device below may have got another table since this one was loaded. */
+	/* A device below may have been reloaded since this table line was. */
 	r = check_block_size(ti, rt);
 	if (r) {
 		DMERR("%s: %s", dmr_name(rt->meta), ti->error);
@@ -525,8 +526,8 @@ static void dmr_status(struct dm_target *ti, status_type_t type,
  */
 
 /*
- * A volume can do what its base can: all writes go there. What a pool says of write
- * zeroes, discards and blocks is nothing to it; device-mapper does not hear of the pool.
+ * Tell device-mapper of the base only: all writes go there, so write zeroes, discards
+ * and block sizes of the pool do not matter to the volume.
  */
 static int dmr_iterate_devices(struct dm_target *ti,
 			       iterate_devices_callout_fn fn, void *data)

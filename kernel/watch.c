@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Marks of the messages watch and alias. See edit.c for what they are good for.
+ * Marks of the messages watch and alias. See edit.c for their use.
  */
-
 #include <linux/slab.h>
 
 #include "dmr_table.h"

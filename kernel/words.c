@@ -2,7 +2,6 @@
 /*
  * Words of the remap table in memory. See dmr_table.h.
  */
-
 #include "dmr_table.h"
 #include "words.h"
 
@@ -15,7 +14,6 @@ unsigned int dmr_words_blocks_in(struct dmr_table *t, u64 seg)
 	return dmr_blocks_in_seg(t->volume_sectors, seg);
 }
 
-/* Of a page, in all; those past the end of the volume are BASE, and no blocks. */
 void dmr_word_count_page(struct dmr_table *t, u64 seg, unsigned int nr_base,
 			 unsigned int nr_zero, int sign)
 {

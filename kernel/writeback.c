@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waiting changes of the remap table become stable.
+ * Changes of the remap table, which wait in memory, become stable.
  *
- * A commit
+ * A write-back
  *
- *   1. takes the pages that were changed, of the home bits those that are set now
- *   2. flushes the base: what the writes and copies behind these bits wrote is
- *      stable. If it is not, blocks that were copied are where they were again
+ *   1. takes the pages that were changed, and the home bits that are set now
+ *   2. flushes the base: the data that these bits stand for is stable. If that fails,
+ *      blocks that the target copied there are back at their old place
  *   3. writes the pages, with BASE for the bits taken, and flushes
  *   4. makes a word of each page that is all BASE; writes the blocks of words
  *      that have changed, and flushes
  *
- * A crash between leaves entries old or new, each right; pages before the words
- * that name them. If a step fails all that was taken waits again, FLUSH and FUA
- * fail, and it is tried again every second; what is in memory stays right.
+ * A crash in between leaves entries that are old or new, each of them right, and no
+ * word that names a page which was not written. If a step fails, all that was taken
+ * waits again, FLUSH and FUA fail, and the worker retries every second; what is in
+ * memory stays right.
  *
- * FLUSH and FUA writes wait for a commit that began after they came, since
- * others may have made changes that they stand for. So does a settle, which then
- * waits for all bios and copies that may have looked at the table before: when
- * it returns neither I/O in flight, nor memory, nor the table that a crash finds
- * names a place that was replaced.
+ * FLUSH and FUA writes wait for a write-back that begins after they came, since they
+ * stand for changes that other writes made, too. So does a settle, which then waits
+ * for all bios and copies that may have looked at the table before. When it returns,
+ * neither I/O in flight, nor memory, nor the table that a crash leaves names a place
+ * that was replaced.
  */
-
 #include <linux/blkdev.h>
 #include <linux/list_sort.h>
 #include <linux/mm.h>
@@ -89,7 +89,7 @@ static int batch_wait(struct batch *batch)
 	return batch->error;
 }
 
-/* Room for another block; the last NR_BOUNCE are written then. */
+/* Return room for another block; wait for the last NR_BOUNCE if there is none. */
 static void *batch_next(struct batch *batch)
 {
 	if (batch->nr == NR_BOUNCE) {
@@ -130,7 +130,7 @@ static bool has_changes(struct dmr_page *page)
 	return page->changed || !bitmap_empty(page->home, DMR_SEG_BLOCKS);
 }
 
-/* One that was to be written home to, and was not. */
+/* Make a page clean that was dirty or being written. */
 static void page_set_clean(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
@@ -140,7 +140,7 @@ static void page_set_clean(struct dmr_page *page)
 	WRITE_ONCE(t->nr_dirty, t->nr_dirty - 1);
 }
 
-/* Step 1. */
+/* Step 1: take the changes, and the flushes that wait for them. */
 static void take_changes(struct dmr_table *t, struct list_head *pages,
 			 struct bio_list *flushes)
 {
@@ -160,7 +160,7 @@ static void take_changes(struct dmr_table *t, struct list_head *pages,
 		bitmap_copy(page->taken, page->home, DMR_SEG_BLOCKS);
 		list_move_tail(&page->list, pages);
 	}
-	/* Until the words of new pages are written, too. */
+	/* Flushes have to wait until the words of new pages are written, too. */
 	if (!list_empty(pages))
 		WRITE_ONCE(t->words_wait, true);
 	bitmap_copy(t->words_taken, t->words_dirty, nr);
@@ -175,8 +175,9 @@ static int flush_base(struct dmr_table *t)
 }
 
 /*
- * What was written since the last flush may be lost. Who wrote it is told, but nobody
- * above knows what we have copied: that is where it was, and is copied again.
+ * Take back all copies home since the last flush of the base, which may be lost. The
+ * writers above learn of their own data, but know nothing of these copies: the blocks
+ * are at their old place again, and are copied once more.
  */
 static void take_back(struct dmr_table *t, struct list_head *pages)
 {
@@ -192,17 +193,17 @@ static void take_back(struct dmr_table *t, struct list_head *pages)
 	write_seqcount_end(&t->losses);
 	for (i = 0; i < DMR_MAX_COPIES; i++)
 		t->copies[i].lost = true;
-	/* Not at once. */
+	/* Have hydration pause before it copies them again. */
 	if (nr)
 		t->hydrate_errors++;
 	t->base_lost = false;
 	spin_unlock_irq(&t->lock);
 	if (nr)
-		DMERR_LIMIT("%s: the base device has failed a flush: %u blocks that were copied there are to be copied again",
+		DMERR_LIMIT("%s: a flush of the base device failed: %u blocks that were copied there will be copied again",
 			    dmr_name(t->meta), nr);
 }
 
-/* What is taken has its data on the base, stable: the entries follow. */
+/* Make the entries BASE whose data is stable on the base. */
 static void apply_taken(struct dmr_page *page)
 {
 	static const struct dmr_entry base = { .kind = DMR_BASE };
@@ -212,7 +213,7 @@ static void apply_taken(struct dmr_page *page)
 	for_each_set_bit(i, page->taken, DMR_SEG_BLOCKS) {
 		dmr_words_pack(page->table, page->seg, i, 1, base, &packed);
 		spin_lock_irq(&page->table->lock);
-		/* Not where `alias` came between. */
+		/* Skip a block that `alias` has changed since. */
 		if (test_bit(i, page->taken)) {
 			WRITE_ONCE(page->entries[i], packed);
 			__clear_bit(i, page->copied);
@@ -221,7 +222,7 @@ static void apply_taken(struct dmr_page *page)
 	}
 }
 
-/* By entries: others change them meanwhile, old or new is right, a mix is not. */
+/* Copy entry by entry: each may change meanwhile, and a mix of old and new is not right. */
 static void copy_entries(__le64 *to, const __le64 *from)
 {
 	unsigned int i;
@@ -238,7 +239,7 @@ static int seg_cmp(void *priv, const struct list_head *a, const struct list_head
 	return seg_a < seg_b ? -1 : seg_a > seg_b;
 }
 
-/* Step 3. */
+/* Step 3: write and flush the pages. */
 static int write_pages(struct dmr_table *t, struct list_head *pages)
 {
 	unsigned int errors = dmr_flush_errors(t->meta);
@@ -261,7 +262,7 @@ static int write_pages(struct dmr_table *t, struct list_head *pages)
 	return r ? r : dmr_flush_meta(t->meta, errors);
 }
 
-/* Of a page that was written. */
+/* Note that @page was written; if it is all BASE, make a word of it. Under t->lock. */
 static void page_set_written(struct dmr_page *page)
 {
 	struct dmr_table *t = page->table;
@@ -296,7 +297,7 @@ static void set_pages_written(struct dmr_table *t, struct list_head *pages)
 	spin_lock_irq(&t->lock);
 	list_for_each_entry_safe(page, next, pages, list)
 		page_set_written(page);
-	/* Words of pages that became BASE are written now. */
+	/* Step 4 writes the words of pages that became BASE. */
 	bitmap_andnot(t->words_dirty, t->words_dirty, t->words_taken,
 		      DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS));
 	spin_unlock_irq(&t->lock);
@@ -305,7 +306,7 @@ static void set_pages_written(struct dmr_table *t, struct list_head *pages)
 /* No entry has all bits set before it is packed. */
 #define DAMAGED		U64_MAX
 
-/* What the word of @seg has to be on disk now, not packed. Under the lock. */
+/* Return what the word of @seg has to be on disk now, not packed. Under t->lock. */
 static u64 disk_word(struct dmr_table *t, u64 seg)
 {
 	u64 word = t->words[seg];
@@ -339,14 +340,14 @@ static void pack_words(struct dmr_table *t, u64 word_block, __le64 *to)
 	for (i = 0; i < nr; i++) {
 		u64 word = le64_to_cpu(to[i]);
 
-		/* What is damaged stays so: invalid. */
+		/* A damaged word stays invalid. */
 		to[i] = word == DAMAGED ? 0 :
 			cpu_to_le64(dmr_entry_pack(t->seed, true, first + i,
 						   dmr_entry_body(word)));
 	}
 }
 
-/* Step 4. */
+/* Step 4: write and flush the words. */
 static int write_words(struct dmr_table *t)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
@@ -366,18 +367,18 @@ static int write_words(struct dmr_table *t)
 	return r ? r : dmr_flush_meta(t->meta, errors);
 }
 
-/* The base is flushed even if no entry waits: a suspend counts on it. */
+/* Run steps 2 to 4. Flush the base even if no entry waits: a suspend counts on it. */
 static int run_steps(struct dmr_table *t, struct list_head *pages)
 {
 	int r = 0;
 
-	/* Changes from before it became so would have to be written. */
+	/* Changes from before the device became read-only cannot be written. */
 	if (t->meta->read_only)
 		return dmr_table_waits(t) ? -EROFS : 0;
 
 	if (!dmr_broken(home))
 		r = flush_base(t);
-	/* It says so once, maybe to a flush from above; ours did what it could then. */
+	/* The base reports a lost cache once, maybe to a flush from above: ours succeeds then. */
 	if (READ_ONCE(t->base_lost))
 		take_back(t, pages);
 	if (!r && dmr_broken(word))
@@ -398,7 +399,7 @@ static int run_steps(struct dmr_table *t, struct list_head *pages)
  * Success and failure
  */
 
-/* What was taken and is not stable waits again. */
+/* Have all that was taken, and is not stable, wait again. */
 static void put_back(struct dmr_table *t, struct list_head *pages)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);
@@ -430,8 +431,8 @@ static void note_result(struct dmr_table *t, int r)
 }
 
 /*
- * After a commit: what waited for it, and what came meanwhile. @lost: who flushes may
- * have written what the base has lost.
+ * End a write-back with result @r: let go what waited for it, see to what came meanwhile.
+ * @lost: the base has lost its cache, so the flushes must fail.
  */
 static void end_writeback(struct dmr_table *t, struct bio_list *flushes, int r, bool lost)
 {
@@ -443,11 +444,11 @@ static void end_writeback(struct dmr_table *t, struct bio_list *flushes, int r, 
 	WRITE_ONCE(t->words_wait, !bitmap_empty(t->words_dirty, nr));
 	if (!r || t->is_paused)
 		dmr_queue_bios(t, &t->throttled);
-	/* Flushed even if the commit failed later, or taken back. */
+	/* The copies were flushed, even if the write-back failed later, or taken back. */
 	dmr_queue_bios(t, &t->unflushed);
 	if (!bio_list_empty(&t->deferred))
 		queue_work(t->wq, &t->io_work);
-	/* Even if nothing waits: it is to be seen that it works again. */
+	/* Retry even if nothing waits, so that the mode is `rw` once it succeeds. */
 	if (r || dmr_table_waits(t))
 		queue_delayed_work(t->wq, &t->writeback_work, RETRY);
 	wake_up_all(&t->page_wait);
@@ -516,9 +517,8 @@ void dmr_writeback_note_linear(struct dmr_table *t)
 }
 
 /*
- * All is home: a linear table over the base is the same device. Not when
- * somebody has the lock, who may be about to change that; the next commit or
- * suspend will look again.
+ * Record that all is home, and a linear table over the base the same device. If another
+ * thread has meta->lock it may be about to change that: try again later.
  */
 static void try_note_linear(struct dmr_table *t)
 {
@@ -550,7 +550,7 @@ int dmr_writeback_settle(struct dmr_table *t)
 	int r = dmr_writeback(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
-	/* Blocks that were home may have gone back to a place that was to be replaced. */
+	/* A block that was home may be back at a place that this message replaces. */
 	if (!r && read_seqcount_retry(&t->losses, t->losses_before))
 		r = -EIO;
 	return r ? r : dmr_flight_drain(t);

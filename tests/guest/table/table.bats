@@ -669,9 +669,9 @@ every_read() {
 		Invalid argument|remap 1,ffffffffffffffff,z,p1|not ranges
 		Invalid argument|remap 0,4,p100,p200;4,4,p104,p204;x|not ranges
 		Invalid argument|remap 0,4,p100,p200;4,4,p104,p204;4000,1,z,p0|not ranges
-		Invalid argument|remap 0,1,b,p1|neither from nor to the base
-		Invalid argument|remap 0,1,p100,b|neither from nor to the base
-		Invalid argument|remap 0,4,p100,p200;5,1,p105,b|neither from nor to the base
+		Invalid argument|remap 0,1,b,p1|old and new place must not be the base
+		Invalid argument|remap 0,1,p100,b|old and new place must not be the base
+		Invalid argument|remap 0,4,p100,p200;5,1,p105,b|old and new place must not be the base
 		Numerical result out of range|remap 0,1,p100,p800|not within the 2048 blocks of the pool
 		Numerical result out of range|remap 0,2,p100,p7ff|not within the 2048 blocks of the pool
 		Numerical result out of range|remap 0,1,p800,p100|not within the 2048 blocks of the pool
