@@ -84,13 +84,13 @@ verify_units() {
 	systemd-analyze verify --man=no "$dir"/*
 }
 
-# Lines that are wider than 100 columns, with tabs of 8: but for links, commands to copy,
+# Lines that are wider than 100 columns, with tabs of 8: but for links, transcripts,
 # rows of tables in markdown, and messages, which are not cut in two.
 too_wide() {
 	local file
 	for file; do
 		expand "$file" | awk -v file="$file" -v message="[\"'][^\"']*[\"']" '
-			length > 100 && !/https?:\/\// && !/^\||^  [#\/]|^\.It / {
+			length > 100 && !/https?:\/\// && !/^\||^  (#|\/|revdedupctl:)|^\.It / {
 				if (!match($0, message) || RLENGTH < 50)
 					print file ":" NR ": " length " columns"
 			}'

@@ -1,0 +1,20 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# README and the tutorial show what the programs print.
+# shellcheck disable=SC2154 # lib.bash
+load lib
+
+setup() {
+	cli_setup
+	top=$BATS_TEST_DIRNAME/../..
+	export PROGRAMS=$build/bin
+}
+
+@test "transcripts: README prints what it says" {
+	"$top/tools/transcript" --check "$top/README.md"
+}
+
+@test "transcripts: the tutorial's part without a kernel prints what it says" {
+	"$top/tools/transcript" --check "$top/Documentation/tutorial.rst"
+}
