@@ -250,7 +250,7 @@ drop() {
 		ctl restore vm1@1 --to two/$file --yes
 		[ "$status" -eq 1 ]
 		[[ ${lines[0]} == *"'two/$file' is "*" of a pool" ]]
-		[ "${lines[1]}" = "revdedupctl: nothing was changed; --force writes to it all the same" ]
+		[ "${lines[1]}" = "revdedupctl: nothing was changed; --force writes to it anyway" ]
 	done
 	must -p two check
 	# A guest runs from it.
@@ -297,7 +297,7 @@ drop() {
 	ctl restore vm1@1 --to disk --yes
 	expect 11 <<-END
 		revdedupctl: 'disk' is in use: the loop device '$loop' is made of it
-		revdedupctl: nothing was changed; unmount that and 'losetup --detach' it first, or say --force
+		revdedupctl: nothing was changed; unmount the loop device and 'losetup --detach' it first; --force writes to it anyway
 	END
 	cmp was disk
 	# And the pool is in there.
@@ -740,7 +740,7 @@ is_marked() {
 	ctl snapshot vm1 --from 1.img
 	expect 11 <<-'END'
 		revdedupctl: a program has a lock on '1.img', as QEMU has on the disk of a guest that runs
-		revdedupctl: no version was made; stop that first, or say --force: the version is marked as not consistent then
+		revdedupctl: no version was made; stop that first; --force reads it anyway, and marks the version as not consistent
 	END
 	must snapshot vm1 --from 1.img --force
 	[[ ${lines[0]} == "revdedupctl: warning: a program has a lock on '1.img'"* ]]
@@ -798,7 +798,7 @@ is_marked() {
 	ctl snapshot vm1 --from "$loop"
 	expect 11 <<-END
 		revdedupctl: '$loop' is mounted at '$PWD/mnt'
-		revdedupctl: no version was made; stop that first, or say --force: the version is marked as not consistent then
+		revdedupctl: no version was made; stop that first; --force reads it anyway, and marks the version as not consistent
 	END
 	ctl snapshot vm1 --from "$loop" --force
 	umount mnt
@@ -1064,7 +1064,7 @@ is_marked() {
 	ctl init "$REVDEDUP_POOL" --data "$loop"
 	expect 1 <<-END
 		revdedupctl: '$loop' is not empty, it holds btrfs
-		revdedupctl: nothing was changed; --force uses it all the same, and what is there is lost
+		revdedupctl: nothing was changed; --force uses it anyway, and what it holds is lost
 	END
 	[ ! -e "$REVDEDUP_POOL" ]
 	mke2fs -q -F "$loop"
@@ -1163,7 +1163,7 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl restore vm1@1 --to "$loop" --yes
 	expect 1 <<-END
 		revdedupctl: '$loop' is the data area of a pool
-		revdedupctl: nothing was changed; --force writes to it all the same
+		revdedupctl: nothing was changed; --force writes to it anyway
 	END
 	must --pool two check
 	must restore vm1@1 --to "$loop" --yes --force

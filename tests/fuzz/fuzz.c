@@ -30,6 +30,13 @@ void rd_hint(const char *fmt, ...)
 	(void)fmt;
 }
 
+void rd_remedy(enum rd_remedy remedy, const char *object, const char *fmt, ...)
+{
+	(void)remedy;
+	(void)object;
+	(void)fmt;
+}
+
 int rd_err_format(const char *path, long long format, long long known)
 {
 	(void)path;

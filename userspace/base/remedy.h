@@ -29,6 +29,7 @@ enum rd_remedy {
 	RD_REMEDY_NAME_SIZE,		/* give a new or empty file its size */
 	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */
 	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
+	RD_REMEDY_WRITE_ANYWAY,		/* although it is something else, or in use */
 	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */
 	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] give up one that will not come back */
 	RD_REMEDY_TELL_POOL,		/* [dm UUID] tell a pool that the device is gone */
@@ -45,6 +46,7 @@ enum rd_remedy {
 	RD_REMEDY_REDO_CLONE,		/* the same, or clone again */
 	RD_REMEDY_ROLL_BACK,		/* [version] instead of writing to the device */
 	RD_REMEDY_ROLL_BACK_AGAIN,
+	RD_REMEDY_ROLL_BACK_WITHOUT,	/* without keeping what the volume is now */
 	RD_REMEDY_SNAPSHOT,		/* instead of reading the device */
 	RD_REMEDY_NAME_META,		/* name a metadata device */
 	RD_REMEDY_NAME_ANOTHER_META,

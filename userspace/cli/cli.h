@@ -159,13 +159,15 @@ void ctl_json_end(struct ctl *ctl);
 __attribute__((format(printf, 2, 3)))
 int ctl_ask(const struct ctl *ctl, const char *fmt, ...);
 
-/*
- * @path is the data area, in the pool's directory, another name of something there, or
- * a loop device over it: not for images.
- */
-bool ctl_is_of_pool(const struct ctl *ctl, const char *path);
-/* The pool lies on @path, a block device or the file of a loop device. */
-bool ctl_is_below_pool(const struct ctl *ctl, const char *path);
+struct rd_caller;
+struct rd_live_options;
+
+/* How long to wait for locks, in ms. 0 or CTL_USAGE. */
+int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
+/* What host/volume/ is told of this command, and the pool if it is open. 0 or CTL_USAGE. */
+int ctl_caller(struct ctl *ctl, struct rd_caller *ret);
+/* Fill in what options say of a live snapshot. 0 or CTL_USAGE. */
+int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret);
 
 /* --- find.c: all of these say what is wrong */
 
@@ -253,59 +255,11 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 /* Say what it would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
 
-/* --- overwrite.c: these say what is wrong, and that nothing was changed */
-
-/* May the block device @path, or what else it is, be written over with @version? */
-int ctl_check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version);
-/*
- * May it be read as an image? Where it is in use only with --force, and then *@ret_in_use
- * is true.
- */
-int ctl_check_image(struct ctl *ctl, const char *path, bool *ret_in_use);
-/* May the block device @path become the data area of a pool? */
-int ctl_check_data(struct ctl *ctl, const char *path);
-/* May @base be attached, with metadata on @meta (NULL: on a new volume)? */
-int ctl_check_attach(const char *base, const char *meta);
-/* "vg-vm1, 8.0 MiB, holds ext4": returns @text. */
-const char *ctl_describe_device(char *text, size_t size, const char *path, u64 bytes);
-
 /* --- cmd_map.c */
 
 /* What a version's device is called: "revdedup-vg-vm1@3", and @what behind it. */
 int ctl_device_name(const struct ctl_version *version, const char *what,
 		    char ret[RD_DM_NAME_MAX]);
-
-/* --- live.c */
-
-struct rd_snapshot_options;
-struct rd_snapshot_report;
-
-/*
- * Lock its devices, and have them there: see stack.h. A roll-back that was cut short
- * is finished.
- */
-int ctl_volume_up(struct ctl *ctl, struct rd_attachment *at, enum rd_stack_state *ret_state);
-
-/*
- * Take away what there is of a clone that was cut short: see clone.h. 1: so it was,
- * and there is no such volume; 0: it is none, or is whole by now.
- */
-int ctl_clear_unfinished(struct ctl *ctl, struct rd_attachment *at);
-
-/*
- * Take a version of an attached volume: what its target says is dirty. The pool is
- * open for writing. *@ret_pause_us: how long those above had to wait. CTL_PARTLY: the
- * version was made, and what was asked to hold still could not all be let go.
- */
-int ctl_snapshot_live(struct ctl *ctl, struct rd_attachment *at,
-		      struct rd_snapshot_options *options, struct rd_snapshot_report *report,
-		      u64 *ret_pause_us);
-
-/* 0, or CTL_NO_MODULE, and that is said. */
-int ctl_need_module(void);
-
-/* How long to wait for locks, in ms. 0 or CTL_USAGE. */
-int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
 
 /* --- the commands */
 

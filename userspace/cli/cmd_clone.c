@@ -99,7 +99,7 @@ int cmd_clone(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not the name of a logical volume: GROUP/NAME",
 			      to.volume);
 	if (!r)
-		r = ctl_need_module();
+		r = rd_target_require();
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)

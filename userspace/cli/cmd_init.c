@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "host/sys/block.h"
+#include "host/volume/safety.h"
 #include "cli.h"
 
 /* The smallest that has place for anything. */
@@ -40,7 +41,7 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
  * Of a device, which is written over: /dev/dm-7 is another one after the next boot, and so the
  * pool names it as device-mapper does. @name: of PATH_MAX bytes.
  */
-static int check_device(struct ctl *ctl, struct rd_pool_options *options, char *name)
+static int check_device(struct rd_pool_options *options, char *name)
 {
 	char dm_name[RD_DM_NAME_MAX] = "";
 	struct stat st;
@@ -48,7 +49,7 @@ static int check_device(struct ctl *ctl, struct rd_pool_options *options, char *
 
 	if (!options->data || stat(options->data, &st) || !S_ISBLK(st.st_mode))
 		return 0;
-	r = ctl_check_data(ctl, options->data);
+	r = rd_check_data(options->data, options->force);
 	if (r)
 		return r;
 	rd_block_dm(st.st_rdev, "name", dm_name);
@@ -66,7 +67,7 @@ int cmd_init(struct ctl *ctl)
 
 	r = check_options(ctl, &options);
 	if (!r)
-		r = check_device(ctl, &options, name);
+		r = check_device(&options, name);
 	if (!r)
 		r = rd_pool_create(path, &options);
 	if (r)

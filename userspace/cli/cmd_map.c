@@ -6,6 +6,7 @@
 
 #include "host/volume/attachment.h"
 #include "host/volume/mapped.h"
+#include "host/volume/target.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
 #include "cli.h"
@@ -68,7 +69,7 @@ int cmd_map(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not the name of a device: /dev/mapper/ is added to it",
 			      ctl->operands[1]);
 	if (!r)
-		r = ctl_need_module();
+		r = rd_target_require();
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)

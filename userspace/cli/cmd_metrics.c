@@ -14,7 +14,8 @@
 #include <sys/statvfs.h>
 
 #include "base/cleanup.h"
-#include "health.h"
+#include "host/volume/health.h"
+#include "cli.h"
 #include "lastscrub.h"
 #include "poolstats.h"
 #include "replace.h"
@@ -204,11 +205,11 @@ static int print_pool(struct ctl *ctl, FILE *out)
 static void read_device(const struct rd_attachment *at, struct device_row *row)
 {
 	const struct rd_target_status *target;
-	struct ctl_health health;
+	struct rd_health health;
 
 	memset(row, 0xff, sizeof(*row));
 	snprintf(row->name, sizeof(row->name), "%s", at->volume);
-	ctl_health(&health, at);
+	rd_health_check(&health, at);
 	target = &health.target;
 	row->attention = !!health.problem;
 	row->tracked = health.stack == RD_STACK_UP;

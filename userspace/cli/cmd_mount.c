@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 
 #include "host/sys/mounts.h"
-#include "host/volume/tenants.h"
 #include "host/volume/mapped.h"
 #include "host/volume/mount.h"
+#include "host/volume/target.h"
 #include "cli.h"
 
 static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *name,
@@ -103,7 +103,7 @@ int cmd_mount(struct ctl *ctl)
 	if (!r)
 		r = check_directory(options.dir);
 	if (!r)
-		r = ctl_need_module();
+		r = rd_target_require();
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)

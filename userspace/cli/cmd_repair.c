@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "host/volume/safety.h"
 #include "pool/engine/adopt.h"
 #include "pool/engine/check.h"
 #include "pool/engine/heal.h"
@@ -136,7 +137,7 @@ static int get_images(struct ctl *ctl, struct rd_heal_options *options, const ch
 
 		if (ctl->given[i].option != CTL_OPT_FROM)
 			continue;
-		if (ctl_is_of_pool(ctl, path)) {
+		if (rd_is_of_pool(ctl->pool->path, path)) {
 			rd_err(0, "'%s' is part of the pool", path);
 			rd_hint("what the pool itself has is looked for anyway");
 			return CTL_FAILED;

@@ -16,6 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
+#include "host/sys/block.h"
+#include "host/sys/probe.h"
+#include "host/volume/safety.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
@@ -85,12 +88,39 @@ static int open_file(struct target *target, const struct stat *st)
 	return 0;
 }
 
+static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_version *version)
+{
+	struct rd_buffer volumes = { 0 }, names = { 0 };
+	const struct ctl_volume *volume;
+	struct rd_overwrite overwrite = {
+		.pool = ctl->pool->path,
+		.volume = version->volume,
+		.version = version->name,
+		.volumes = &names,
+		.force = ctl_has(ctl, CTL_OPT_FORCE),
+	};
+	size_t i;
+	int r;
+
+	r = ctl_volumes(ctl, NULL, &volumes);
+	volume = (const struct ctl_volume *)volumes.data;
+	for (i = 0; i < volumes.len / sizeof(*volume); i++, volume++)
+		rd_buffer_put(&names, volume->name, strlen(volume->name) + 1);
+	if (!r && names.failed)
+		r = -ENOMEM;
+	if (!r)
+		r = rd_check_overwrite(path, &overwrite);
+	rd_buffer_free(&volumes);
+	rd_buffer_free(&names);
+	return r;
+}
+
 static int open_any(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	struct stat st;
 	int r;
 
-	if (ctl_is_of_pool(ctl, target->path)) {
+	if (rd_is_of_pool(ctl->pool->path, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);
 		rd_hint("nothing was changed; restore to a place outside of '%s'",
 			ctl->pool->path);
@@ -102,7 +132,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 		return open_new(target);
 	}
 	if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
-		r = ctl_check_overwrite(ctl, target->path, version);
+		r = check_overwrite(ctl, target->path, version);
 		if (r)
 			return r;
 		return S_ISBLK(st.st_mode) ? open_device(ctl, target, version) :
@@ -115,6 +145,24 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 
 /* --- may it be overwritten? */
 
+/* "vg-vm1, 8.0 MiB, holds ext4": returns @text. */
+static const char *describe(char *text, size_t size, const struct target *target)
+{
+	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
+	struct rd_content content;
+	const char *holds = "";
+	struct stat st;
+
+	if (!stat(target->path, &st) && S_ISBLK(st.st_mode)) {
+		rd_block_dm(st.st_rdev, "name", name);
+		if (!rd_probe(target->path, &content))
+			holds = rd_content_text(&content);
+	}
+	snprintf(text, size, "%s%s%s%s%s", name, name[0] ? ", " : "",
+		 ctl_size_print(number, target->size), holds[0] ? ", holds " : "", holds);
+	return text;
+}
+
 static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 			 const struct ctl_version *version)
 {
@@ -125,7 +173,7 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 		return 0;
 	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
 		       target->is_device ? "device" : "file", target->path,
-		       ctl_describe_device(text, sizeof(text), target->path, target->size),
+		       describe(text, sizeof(text), target),
 		       version->name);
 }
 

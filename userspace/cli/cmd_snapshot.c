@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "host/volume/attachment.h"
+#include "host/volume/live_snapshot.h"
+#include "host/volume/safety.h"
 #include "pool/engine/snapshot.h"
 #include "changed.h"
 #include "cli.h"
@@ -114,7 +115,7 @@ static void print_text(struct ctl *ctl, const char *name,
 	       version->dirty, ctl_size_print(read, version->bytes_read),
 	       version->blocks_changed, ctl_size_print(stored, version->bytes_stored));
 	if (pause_us)
-		printf("who writes to it was held up for %llu.%llu ms\n", pause_us / 1000,
+		printf("writes paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
 		printf("%llu segments read to be sure that they had not changed\n"
@@ -140,35 +141,48 @@ static void explain_failure(struct ctl *ctl, const char *name,
 
 /* --- */
 
+static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
+		     struct rd_attachment *at, struct rd_live_report *report)
+{
+	struct rd_live_options live = { .comment = options->comment, .tag = options->tag };
+	struct rd_caller caller;
+	int r;
+
+	r = ctl_live_options(ctl, &live);
+	if (!r)
+		r = ctl_caller(ctl, &caller);
+	return r ? r : rd_live_snapshot(&caller, at, &live, report);
+}
+
 /* @at: the volume is attached; NULL: options->from is read. */
 static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
 {
-	struct rd_snapshot_report report = { 0 };
+	struct rd_live_report report = { 0 };
 	char name[CTL_VERSION_TEXT];
-	u64 pause_us = 0;
 	int r;
 
-	if (!at && ctl_is_of_pool(ctl, options->from)) {
+	if (!at && rd_is_of_pool(ctl->pool->path, options->from)) {
 		rd_err(0, "'%s' is part of the pool", options->from);
 		rd_hint("no version was made; --from names an image or a device that is to be kept");
 		return CTL_FAILED;
 	}
-	r = at ? 0 : ctl_check_image(ctl, options->from, &options->is_in_use);
+	r = at ? 0 : rd_check_image(options->from, options->may_change, &options->is_in_use);
 	if (r)
 		return r;
-	r = at ? ctl_snapshot_live(ctl, at, options, &report, &pause_us) :
-		rd_snapshot(ctl->pool, options, &report);
+	r = at ? take_live(ctl, options, at, &report) :
+		rd_snapshot(ctl->pool, options, &report.snapshot);
 	ctl_progress_clear(&ctl->progress);
-	ctl_name_print(name, options->volume, report.version.number);
-	if (r && r != CTL_PARTLY)
-		explain_failure(ctl, name, &report);
+	ctl_name_print(name, options->volume, report.snapshot.version.number);
+	if (r)
+		explain_failure(ctl, name, &report.snapshot);
 	else if (ctl->json)
-		print_json(ctl, options->volume, name, &report, pause_us);
+		print_json(ctl, options->volume, name, &report.snapshot, report.pause_us);
 	else
-		print_text(ctl, name, &report, pause_us);
-	if (r == CTL_PARTLY)
-		rd_hint("%s was made and can be used; see what the message before says", name);
-	return r;
+		print_text(ctl, name, &report.snapshot, report.pause_us);
+	if (r || !report.undo_failed)
+		return r;
+	rd_hint("%s was made and can be used; see what the message before says", name);
+	return CTL_PARTLY;
 }
 
 static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)

@@ -8,11 +8,11 @@
 #include "cli.h"
 #include "health.h"
 
-static void print_json(struct ctl *ctl, const struct ctl_health *health)
+static void print_json(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
 	struct rd_json *out = &ctl->out;
-	char path[RD_DM_PATH_MAX];
+	char path[RD_DM_PATH_MAX], note[CTL_NOTE_TEXT];
 
 	ctl_json_begin(ctl, "status");
 	rd_json_string(out, "volume", health->at->volume);
@@ -29,19 +29,21 @@ static void print_json(struct ctl *ctl, const struct ctl_health *health)
 		rd_json_u64(out, "blocks_coming_home", target->hydration_left);
 		rd_json_bool(out, "frozen", health->is_frozen);
 	}
-	rd_json_string(out, "problem", health->problem);
-	rd_json_string(out, "note", health->note);
+	rd_json_string(out, "problem", ctl_problem_print(health));
+	rd_json_string(out, "note", ctl_note_print(note, health));
 	ctl_json_end(ctl);
 }
 
-static void print_text(struct ctl *ctl, const struct ctl_health *health)
+static void print_text(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
-	char dirty[CTL_SIZE_TEXT], version[24] = "-";
-	const char *more = health->problem ? health->problem : health->note;
+	char dirty[CTL_SIZE_TEXT], version[24] = "-", note[CTL_NOTE_TEXT];
+	const char *more = ctl_problem_print(health);
 
 	if (ctl->quiet)
 		return;
+	if (!more)
+		more = ctl_note_print(note, health);
 	if (target->version)
 		snprintf(version, sizeof(version), "%llu", target->version);
 	printf("%-24s %-8s %8s %10s  %s\n", health->at->volume, ctl_stack_name(health->stack),
@@ -56,7 +58,7 @@ int cmd_status(struct ctl *ctl)
 	struct rd_attachment *at;
 	unsigned int nr, shown = 0, problems = 0;
 	struct ctl_name name = { 0 };
-	struct ctl_health health;
+	struct rd_health health;
 	int r = 0;
 
 	if (ctl->nr_operands)
@@ -69,7 +71,7 @@ int cmd_status(struct ctl *ctl)
 	for (at = (struct rd_attachment *)all.data; nr--; at++) {
 		if (name.volume[0] && strcmp(name.volume, at->volume))
 			continue;
-		ctl_health(&health, at);
+		rd_health_check(&health, at);
 		if (!shown++ && !ctl->json && !ctl->quiet)
 			printf("%-24s %-8s %8s %10s\n", "VOLUME", "STATE", "VERSION", "DIRTY");
 		if (ctl->json)

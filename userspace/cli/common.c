@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What the commands of revdedupctl have in common. */
-#include <dirent.h>
 #include <errno.h>
-#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "host/sys/block.h"
-#include "host/sys/loop.h"
+#include "host/volume/live_snapshot.h"
 #include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
@@ -29,6 +23,26 @@ int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, MAX_WAIT_S, &seconds);
 	*ret_ms = seconds * 1000;
+	return r;
+}
+
+int ctl_caller(struct ctl *ctl, struct rd_caller *ret)
+{
+	ret->verb = ctl->command->name;
+	ret->pool = ctl->pool;
+	return ctl_lock_wait(ctl, &ret->wait_ms);
+}
+
+int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
+{
+	u64 hook_seconds = RD_HOLD_SECONDS;
+	int r;
+
+	ret->full_scan = ctl_has(ctl, CTL_OPT_FULL_SCAN);
+	r = ctl_value_size(ctl, CTL_OPT_COW_SIZE, &ret->cow_bytes);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_HOOK_TIMEOUT, 1, 3600, &hook_seconds);
+	ret->hook_seconds = hook_seconds;
 	return r;
 }
 
@@ -110,64 +124,6 @@ int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
 		return 0;
 	rd_hint("nothing was changed");
 	return CTL_FAILED;
-}
-
-/* --- */
-
-static bool is_in_directory(const char *path, const char *directory)
-{
-	RD_FREE char *copy = strdup(path);
-	RD_FREE char *parent = copy ? realpath(dirname(copy), NULL) : NULL;
-	RD_FREE char *pool = realpath(directory, NULL);
-	size_t len = pool ? strlen(pool) : 0;
-
-	return parent && pool && !strncmp(parent, pool, len) &&
-		(!parent[len] || parent[len] == '/');
-}
-
-/* @st is that of @file, or of a loop device over it. */
-static bool is_file_or_loop(const struct stat *st, const struct stat *file)
-{
-	char number[32];
-
-	if (S_ISBLK(file->st_mode))
-		return S_ISBLK(st->st_mode) && st->st_rdev == file->st_rdev;
-	if (st->st_dev == file->st_dev && st->st_ino == file->st_ino)
-		return true;
-	if (!S_ISBLK(st->st_mode))
-		return false;
-	snprintf(number, sizeof(number), "%u:%u", major(st->st_rdev), minor(st->st_rdev));
-	return rd_loop_is_over(number, file) > 0;
-}
-
-bool ctl_is_of_pool(const struct ctl *ctl, const char *path)
-{
-	struct dirent *entry;
-	struct stat st, file;
-	bool found = false;
-	DIR *dir;
-
-	if (is_in_directory(path, ctl->pool->path))
-		return true;
-	if (stat(path, &st))
-		return false;
-	/* Under whatever name. */
-	dir = opendir(ctl->pool->path);
-	while (dir && !found && (entry = readdir(dir)))
-		found = !fstatat(dirfd(dir), entry->d_name, &file, 0) &&
-			!S_ISDIR(file.st_mode) && is_file_or_loop(&st, &file);
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-bool ctl_is_below_pool(const struct ctl *ctl, const char *path)
-{
-	RD_FREE char *data = rd_path_in(ctl->pool->path, "data");
-	struct stat st;
-
-	return !stat(path, &st) && data && (rd_lies_on_that(ctl->pool->path, &st) ||
-					    rd_lies_on_that(data, &st));
 }
 
 /* --- damage */

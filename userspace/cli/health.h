@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How an attached volume is, for status and metrics. */
+/* Say how an attached volume is, for status. */
 #ifndef CTL_HEALTH_H
 #define CTL_HEALTH_H
 
-#include "host/volume/stack.h"
+#include "host/volume/health.h"
 
-struct ctl_health {
-	const struct rd_attachment *at;
-	enum rd_stack_state stack;
-	struct rd_target_status target;	/* where it is RD_STACK_UP */
-	bool is_frozen;
-	/* What somebody has to do, and what nobody has to: NULL where it is nothing. */
-	const char *problem;
-	const char *note;
-	char left[64];		/* a note */
-};
+#define CTL_NOTE_TEXT	96
 
-/* What cannot be asked is a problem of that volume, and said. */
-void ctl_health(struct ctl_health *health, const struct rd_attachment *at);
+/* What the user has to mend, or NULL. */
+const char *ctl_problem_print(const struct rd_health *health);
+/* What ends by itself, or NULL; @text has CTL_NOTE_TEXT bytes for it. */
+const char *ctl_note_print(char *text, const struct rd_health *health);
 
 /* "tracked" */
 const char *ctl_stack_name(enum rd_stack_state stack);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/units.h"
 #include "remedies.h"
 
 struct text {
@@ -43,6 +42,7 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_NAME_SIZE] = { "--size gives a new or empty file its size", NULL },
 	[RD_REMEDY_USE_ANYWAY] = { "--force uses it anyway", "--force uses '%s' anyway" },
 	[RD_REMEDY_OVERWRITE] = { "--force uses it anyway, and what it holds is lost", NULL },
+	[RD_REMEDY_WRITE_ANYWAY] = { "--force writes to it anyway", NULL },
 	[RD_REMEDY_ALLOW_CHANGES] = {
 		"--force reads it anyway, and marks the version as not consistent", NULL },
 	[RD_REMEDY_FORGET_DEVICE] = {
@@ -74,9 +74,11 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl clone' makes it again, 'revdedupctl detach' removes what is left of it",
 		"'revdedupctl clone' makes it again, 'revdedupctl detach %s' removes what is left of it" },
 	[RD_REMEDY_ROLL_BACK] = {
-		"use 'revdedupctl rollback'", "'revdedupctl rollback %s' takes effect at once" },
+		"or use 'revdedupctl rollback'", "'revdedupctl rollback %s' takes effect at once" },
 	[RD_REMEDY_ROLL_BACK_AGAIN] = {
 		"when the cause is mended, repeat 'revdedupctl rollback'", NULL },
+	[RD_REMEDY_ROLL_BACK_WITHOUT] = {
+		"--no-snapshot rolls back without keeping that", NULL },
 	[RD_REMEDY_SNAPSHOT] = {
 		"use 'revdedupctl snapshot' without --from",
 		"use 'revdedupctl snapshot %s', without --from" },

@@ -179,7 +179,7 @@ is_as_before() {
 		[ "$status" -eq 137 ]
 		run revdedupctl status
 		[ "$status" -eq 1 ]
-		[[ $output == *"cut short"* ]]
+		[[ $output == *"unfinished clone"* ]]
 		revdedupctl attach --all
 		is_as_before
 	done
@@ -209,7 +209,7 @@ is_as_before() {
 	run revdedupctl detach $vg/new
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"nothing was changed"*"detach $vg/new --force"* ]]
+	[[ $output == *"nothing was changed"*"detach --force $vg/new"* ]]
 	[ -e "$REVDEDUP_CONFIG/volumes/${new##*/}" ]
 	run revdedupctl detach $vg/new --force
 	echo "$output"

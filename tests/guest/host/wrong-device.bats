@@ -96,7 +96,7 @@ put() {
 	run revdedupctl status $vg/vm1
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"used past its device"* ]]
+	[[ $output == *"is bypassed"* ]]
 	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=9 count=1 oflag=direct conv=notrunc status=none
 	revdedupctl snapshot $vg/vm1 2>&1 | tee /tmp/said
 	grep "a program has '/dev/$vg/vm1' open" /tmp/said
@@ -139,7 +139,7 @@ put() {
 	run revdedupctl -p $other rollback $vg/vm1@1 --yes
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"have come from another pool"* ]]
+	[[ $output == *"were copied from another pool"* ]]
 	# What the first one has is still to be had, at another place, too.
 	revdedupctl -q snapshot $vg/vm1
 	cp -r --sparse=always "$REVDEDUP_POOL" /tmp/rdt-pool/copy

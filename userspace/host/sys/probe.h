@@ -10,6 +10,12 @@ struct rd_content {
 	char table[RD_FS_TYPE_MAX];	/* of partitions: "gpt", "" */
 };
 
+/* "ext4", "gpt", or "" where there is nothing that is known. */
+static inline const char *rd_content_text(const struct rd_content *content)
+{
+	return content->type[0] ? content->type : content->table;
+}
+
 int rd_probe(const char *path, struct rd_content *ret);
 
 #endif

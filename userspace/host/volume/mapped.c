@@ -15,12 +15,50 @@
 #include "host/sys/mounts.h"
 #include "pool/engine/engine.h"
 #include "version_table.h"
-#include "tenants.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
 
 #define CHUNK	8	/* sectors; what is written is small, and goes */
+#define MAPPED_UUID	"REVDEDUP-MAP-"
+
+/* --- its UUID, which says on which host it is: only that device-mapper knows it */
+
+static void host_id(char text[9])
+{
+	RD_CLOSE int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, text, 8) != 8)
+		memset(text, '0', 8);
+	text[8] = '\0';
+}
+
+static int make_uuid(char ret[RD_DEVICE_MAX])
+{
+	char host[9], text[RD_UUID_TEXT];
+	u8 uuid[16];
+	int r = rd_uuid_make(uuid);
+
+	if (r)
+		return rd_err(r, "no random number");
+	host_id(host);
+	snprintf(ret, RD_DEVICE_MAX, MAPPED_UUID "%s-%s", host, rd_uuid_print(text, uuid));
+	return 0;
+}
+
+bool rd_is_mapped(const char *uuid)
+{
+	return !strncmp(uuid, MAPPED_UUID, strlen(MAPPED_UUID));
+}
+
+bool rd_is_mapped_here(const char *uuid)
+{
+	char prefix[sizeof(MAPPED_UUID) + 10], host[9];
+
+	host_id(host);
+	snprintf(prefix, sizeof(prefix), MAPPED_UUID "%s-", host);
+	return !strncmp(uuid, prefix, strlen(prefix));
+}
 
 /* --- its parts */
 
@@ -146,7 +184,7 @@ static int remove_one(struct rd_pool *pool, const char *name, const char *uuid)
 
 static bool is_ours(const struct rd_dm_info *info)
 {
-	return info->exists && !strncmp(info->uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
+	return info->exists && rd_is_mapped(info->uuid);
 }
 
 /* Of a command that died before there was what is above it. */
@@ -171,7 +209,7 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 	if (!r && info.exists)
 		r = rd_err(-EEXIST, "there is a device '%s'", options->name);
 	if (!r)
-		r = rd_mapped_uuid(uuid);
+		r = make_uuid(uuid);
 	if (r)
 		return r;
 	name_below(below, options->name);

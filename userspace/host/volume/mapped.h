@@ -22,6 +22,10 @@
 #include "host/sys/dm.h"
 #include "pool/engine/lease.h"
 
+/* Is @uuid that of a mapped version, and of one on this host? */
+bool rd_is_mapped(const char *uuid);
+bool rd_is_mapped_here(const char *uuid);
+
 struct rd_mapped_options {
 	const char *name;
 	bool writable;

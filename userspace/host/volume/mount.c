@@ -9,7 +9,6 @@
 #include "host/sys/block.h"
 #include "host/sys/mounts.h"
 #include "host/sys/run.h"
-#include "tenants.h"
 #include "mapped.h"
 #include "mount.h"
 
@@ -167,7 +166,7 @@ int rd_mounted_version(const char *dir, char ret[RD_DM_NAME_MAX])
 		rd_block_dm(device, "name", ret);
 		rd_block_dm(device, "uuid", uuid);
 	}
-	if (strncmp(uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID))) {
+	if (!rd_is_mapped(uuid)) {
 		rd_err(0, "no version is mounted at '%s'", dir);
 		rd_hint("nothing was changed; /proc/mounts lists what is mounted where");
 		return -ENODEV;

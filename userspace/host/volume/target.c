@@ -9,6 +9,15 @@
 #include "base/log.h"
 #include "target.h"
 
+int rd_target_require(void)
+{
+	if (rd_dm_has_target(RD_TARGET))
+		return 0;
+	rd_err(0, "there is no module dm-revdedup for this kernel");
+	rd_hint("nothing was changed; install it for this kernel: 'make install', or dkms");
+	return -ENOPKG;
+}
+
 /* --- the table line */
 
 int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags)

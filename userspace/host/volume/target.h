@@ -24,6 +24,9 @@ struct rd_target_table {
 	const u8 *pool_uuid;	/* NULL: any */
 };
 
+/* Is there such a target, also after loading the module? 0, or -ENOPKG. */
+int rd_target_require(void);
+
 int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags);
 
 /* The three devices in its table line, as the kernel prints them: "253:4" or "-". */

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Reach the devices that read the pool. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -28,44 +26,6 @@ struct leaving {
 	struct rd_buffer runs;	/* struct dmr_range, of what must go */
 	struct rd_buffer message;
 };
-
-/* --- where it is */
-
-static void host_id(char text[9])
-{
-	RD_CLOSE int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, text, 8) != 8)
-		memset(text, '0', 8);
-	text[8] = '\0';
-}
-
-int rd_mapped_uuid(char ret[RD_DEVICE_MAX])
-{
-	char host[9], text[RD_UUID_TEXT];
-	u8 uuid[16];
-	int r = rd_uuid_make(uuid);
-
-	if (r)
-		return rd_err(r, "no random number");
-	host_id(host);
-	snprintf(ret, RD_DEVICE_MAX, RD_MAPPED_UUID "%s-%s", host, rd_uuid_print(text, uuid));
-	return 0;
-}
-
-static bool is_mapped(const char *uuid)
-{
-	return !strncmp(uuid, RD_MAPPED_UUID, strlen(RD_MAPPED_UUID));
-}
-
-static bool is_mapped_here(const char *uuid)
-{
-	char prefix[sizeof(RD_MAPPED_UUID) + 10], host[9];
-
-	host_id(host);
-	snprintf(prefix, sizeof(prefix), RD_MAPPED_UUID "%s-", host);
-	return !strncmp(uuid, prefix, strlen(prefix));
-}
 
 /* --- what it names */
 
@@ -232,7 +192,7 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	(void)ops;
 	r = rd_dm_find(lease->device, name);
 	if (r == -ENODEV)
-		return is_mapped_here(lease->device) ? 1 : r;
+		return rd_is_mapped_here(lease->device) ? 1 : r;
 	leaving.name = name;
 	if (!r)
 		r = rd_lease_version(pool->sql, lease, &leaving.version);
@@ -245,7 +205,7 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	if (!r)
 		r = rd_poolblocks_compare(&pool->area, leaving.device);
 	if (!r && leaving.runs.len)
-		r = is_mapped(lease->device) ?
+		r = rd_is_mapped(lease->device) ?
 			rd_mapped_refresh(pool, &leaving.version, name) : move_all(&leaving);
 	if (r == -EXDEV)
 		rd_info("'%s' reads another copy of this pool", name);

@@ -16,16 +16,9 @@ extern struct rd_lease_ops rd_host_lease_ops;
 int rd_device_names_pool(const char *name, bool *ret);
 
 /*
- * UUIDs of mapped versions: with this and the host, as they are gone when that
- * host's device-mapper does not know them.
- */
-#define RD_MAPPED_UUID	"REVDEDUP-MAP-"
-/* Makes a new one, and returns 0 or -errno. */
-int rd_mapped_uuid(char ret[RD_DEVICE_MAX]);
-
-/*
- * The device of @at is gone, and nobody can ask it any more: tell @pool, which is the one
- * that it could read. NULL: that cannot be opened; a warning, as it goes on keeping for it.
+ * Tell @pool, the one that the device of @at could read, that the device is gone and
+ * cannot be asked any more. NULL: the pool cannot be opened, and goes on keeping what
+ * the device could read; a warning says so.
  */
 int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at);
 

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Attach a volume, bring it up again, and detach it. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "host/sys/block.h"
+#include "host/sys/lvm.h"
+#include "attach.h"
+#include "clone.h"
+#include "freeze.h"
+#include "rollback.h"
+#include "safety.h"
+#include "tenants.h"
+
+bool rd_is_pool_of(const struct rd_pool *pool, const struct rd_attachment *at)
+{
+	RD_FREE char *path = realpath(pool->path, NULL);
+
+	return path && !strcmp(path, at->pool);
+}
+
+/* --- bringing it up */
+
+static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
+{
+	int r = rd_rollback_repeat(pool, at);
+
+	if (r == -ENOENT)
+		return rd_err(-EUCLEAN, "the pool does not know to which version '%s' was rolled back",
+			      at->volume);
+	if (!r)
+		rd_warn("finished an interrupted roll-back of '%s'", at->volume);
+	return r;
+}
+
+/*
+ * Finish a roll-back that was cut short in the middle, so that the device cannot be
+ * resumed. The pool knows to which version.
+ */
+static int finish_rollback(const struct rd_caller *caller, struct rd_attachment *at)
+{
+	struct rd_pool *pool;
+	int r;
+
+	if (caller->pool && rd_is_pool_of(caller->pool, at))
+		return repeat_rollback(caller->pool, at);
+	if (!at->pool[0])
+		return rd_err(-EUCLEAN, "it is not known from which pool '%s' was rolled back",
+			      at->volume);
+	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	return r ? r : rd_pool_close(pool, repeat_rollback(pool, at));
+}
+
+static int lock(const struct rd_caller *caller, struct rd_attachment *at)
+{
+	int r = rd_attachment_lock(at, caller->wait_ms);
+
+	return r ? r : rd_attachment_refresh(at);
+}
+
+int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
+		 enum rd_stack_state *ret_state)
+{
+	int r;
+
+	r = lock(caller, at);
+	if (!r && at->is_unfinished) {
+		rd_err(0, "'%s' is an unfinished clone", at->volume);
+		rd_remedy(RD_REMEDY_REDO_CLONE, at->volume, NULL);
+		return -EINVAL;
+	}
+	if (!r)
+		r = rd_stack_up(at, ret_state);
+	if (r == -EUCLEAN) {
+		*ret_state = RD_STACK_UP;
+		r = finish_rollback(caller, at);
+	}
+	return r;
+}
+
+/* --- clones that were cut short */
+
+static int undo_clone(const struct rd_caller *caller, const struct rd_attachment *at, bool force)
+{
+	struct rd_pool *pool;
+	int r;
+
+	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	if (!r)
+		return rd_pool_close(pool, rd_clone_undo(pool, at));
+	if (force)
+		return rd_clone_undo(NULL, at);
+	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume, "nothing was changed");
+	return r;
+}
+
+int rd_clear_unfinished(const struct rd_caller *caller, struct rd_attachment *at, bool force)
+{
+	int r;
+
+	if (!at->is_unfinished)
+		return 0;
+	r = lock(caller, at);
+	if (r || !at->is_unfinished)
+		return r;
+	r = undo_clone(caller, at, force);
+	if (r)
+		return r;
+	rd_warn("'%s' was an unfinished clone: removed what was left of it", at->volume);
+	return 1;
+}
+
+/* --- the metadata device */
+
+static int name_meta(struct rd_lv *lv, const char *base)
+{
+	int r = rd_lv_beside(base, "_rdmeta", lv);
+
+	if (r == -ENODEV) {
+		rd_err(0, "cannot make a metadata device beside '%s': it is not a logical volume",
+		       base);
+		rd_remedy(RD_REMEDY_NAME_META, NULL, "nothing was changed");
+	}
+	return r;
+}
+
+static int make_meta(const char *base, char path[PATH_MAX], bool *ret_made)
+{
+	struct rd_lv lv;
+	u64 sectors;
+	int r;
+
+	r = rd_block_sectors(base, &sectors);
+	if (!r)
+		r = name_meta(&lv, base);
+	if (!r)
+		r = rd_lv_create(&lv, rd_stack_meta_bytes(sectors));
+	if (r == -EEXIST) {
+		rd_err(0, "there is a volume '%s/%s' already, and '%s' is not attached", lv.vg,
+		       lv.name, base);
+		rd_hint("nothing was changed; 'lvremove %s/%s' removes what an interrupted command has left",
+			lv.vg, lv.name);
+	}
+	*ret_made = !r;
+	return r ? r : rd_stack_clear_meta_end(rd_lv_path(path, &lv));
+}
+
+/* Remove it if rd_attach() has made it. */
+static void remove_meta(const char *path)
+{
+	struct rd_lv lv;
+
+	if (!rd_lv_find(path, &lv))
+		rd_lv_remove(&lv);
+}
+
+/* --- attach */
+
+/* Until it was locked another command may have attached it. */
+static int check_new(const char *volume)
+{
+	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
+	int r = now ? rd_attachment_load(now, volume) : -ENOMEM;
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	rd_err(0, "another command has just attached '%s'", volume);
+	return -EBUSY;
+}
+
+static int check_base(const char *base)
+{
+	int r = rd_block_is_free(base);
+
+	/* QEMU has its disks open as any file. */
+	if (!r && rd_block_is_open(base))
+		r = rd_err(-EBUSY, "a program has '%s' open ('fuser -v' shows which)", base);
+	if (r)
+		rd_hint("nothing was changed; stop what uses it, and let it use the new device afterwards");
+	return r;
+}
+
+/* Save first: the file is what brings the rest back after a crash. */
+static int make(const struct rd_caller *caller, struct rd_attachment *at)
+{
+	enum rd_stack_state state;
+	int r;
+
+	r = rd_attachment_save(at);
+	if (r)
+		return r;
+	r = rd_volume_up(caller, at, &state);
+	if (!r && state != RD_STACK_UP)
+		r = -ENOPKG;
+	if (r)
+		rd_attachment_remove(at);
+	return r;
+}
+
+int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *options,
+	      struct rd_attachment *at)
+{
+	RD_FREE char *implied = NULL;
+	const char *base = options->base, *meta = options->meta;
+	char path[PATH_MAX];
+	bool made = false;
+	int r;
+
+	if (asprintf(&implied, "/dev/%s", options->volume) < 0) {
+		implied = NULL;
+		return -ENOMEM;
+	}
+	base = base ? base : implied;
+	r = rd_target_require();
+	if (!r)
+		r = rd_check_attach(base, meta);
+	if (!r)
+		r = check_base(base);
+	if (r)
+		return r;
+	r = meta ? rd_block_is_free(meta) : make_meta(base, path, &made);
+	if (!r)
+		r = rd_attachment_init(at, options->volume, base, meta ? meta : path);
+	if (!r)
+		r = rd_attachment_identify(at);
+	if (!r)
+		r = rd_attachment_lock(at, caller->wait_ms);
+	if (!r)
+		r = check_new(options->volume);
+	if (!r)
+		r = make(caller, at);
+	if (r && made)
+		remove_meta(path);
+	return r;
+}
+
+/* --- detach */
+
+/*
+ * Open the pool that the volume was rolled back from, or is a clone of. Once the device
+ * is gone the pool cannot ask it any more, and would keep what it read for ever. *@ret is
+ * NULL where there is none, or, with force, where it cannot be opened.
+ */
+static int open_its_pool(const struct rd_caller *caller, const struct rd_attachment *at,
+			 const struct rd_detach_options *options, struct rd_pool **ret)
+{
+	int r;
+
+	*ret = NULL;
+	if (!at->pool[0])
+		return 0;
+	r = rd_pool_open(ret, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	if (!r)
+		return 0;
+	*ret = NULL;
+	if (options->force)
+		return 0;
+	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume,
+		  "nothing was changed; the pool '%s' must be told that '%s' reads nothing there any more",
+		  at->pool, at->volume);
+	return r;
+}
+
+static int confirm(const struct rd_detach_options *options, const struct rd_attachment *at,
+		   enum rd_detach_loss loss)
+{
+	return options->confirm ? options->confirm(options->ctx, at, loss) : 0;
+}
+
+/*
+ * Find where base and metadata are now: another device may have their names. Where they
+ * are not found there is nothing to lose, or @options allow to lose it.
+ */
+static int find_devices(struct rd_attachment *at, const struct rd_detach_options *options,
+			bool *ret_found)
+{
+	struct rd_dm_info info;
+	int r;
+
+	*ret_found = !rd_attachment_locate(at);
+	if (*ret_found)
+		return 0;
+	r = rd_part_info(at, NULL, &info);
+	if (r || (!info.exists && !at->pool[0]))
+		return r;
+	if (options->force)
+		return confirm(options, at, RD_LOSE_POOL_BLOCKS);
+	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume,
+		  "nothing was changed; activate its devices first");
+	return -ENODEV;
+}
+
+static int take_off(const struct rd_attachment *at, const struct rd_detach_options *options,
+		    bool *ret_stays)
+{
+	bool is_home;
+	int r;
+
+	if (!options->force)
+		return rd_stack_down(at, ret_stays);
+	r = rd_stack_is_home(at, &is_home);
+	if (!r && is_home)
+		return rd_stack_down(at, ret_stays);
+	/* Metadata that cannot be read do not keep it from being taken off. */
+	r = confirm(options, at, RD_LOSE_BASE);
+	return r ? r : rd_stack_abandon(at);
+}
+
+static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
+		  const struct rd_detach_options *options, bool *ret_stays)
+{
+	int r = 0;
+
+	if (found)
+		r = rd_freeze_end(at);
+	if (!r)
+		r = found ? take_off(at, options, ret_stays) : rd_stack_abandon(at);
+	if (!r)
+		r = rd_tell_gone(pool, at);
+	return r ? r : rd_attachment_remove(at);
+}
+
+int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,
+	      const struct rd_detach_options *options, struct rd_detach_report *report)
+{
+	struct rd_pool *pool = NULL;
+	bool found = false;
+	int r;
+
+	*report = (struct rd_detach_report){ 0 };
+	r = rd_clear_unfinished(caller, at, options->force);
+	report->was_unfinished = r > 0;
+	if (r)
+		return rd_min(r, 0);
+	r = lock(caller, at);
+	if (!r)
+		r = find_devices(at, options, &found);
+	if (!r)
+		r = open_its_pool(caller, at, options, &pool);
+	if (!r)
+		r = detach(at, pool, found, options, &report->stays);
+	if (pool)
+		r = rd_pool_close(pool, r);
+	if (r || !at->meta_uuid[0])
+		return r;
+	report->meta_is_lost = !found;
+	if (found)
+		remove_meta(at->meta);
+	return 0;
+}

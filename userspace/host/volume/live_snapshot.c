@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Take a version of an attached volume: see live_snapshot.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "host/sys/block.h"
+#include "pool/engine/lease.h"
+#include "freeze.h"
+#include "live_snapshot.h"
+#include "target.h"
+
+struct live {
+	struct rd_pool *pool;
+	struct rd_attachment *at;
+	const struct rd_live_options *options;
+	struct rd_freeze freeze;
+	struct rd_lock shut;	/* where the view reads the pool */
+	bool committed;
+	bool is_shared;		/* a program writes past the target, or could */
+};
+
+/* --- before */
+
+static int newest(struct rd_pool *pool, i64 volume, struct rd_version *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	return volume ? rd_version_before(pool->sql, volume, INT64_MAX, ret) : -ENOENT;
+}
+
+static bool is_its(const struct rd_attachment *at, const struct rd_version *version, u64 epoch)
+{
+	return !memcmp(version->tracker, at->uuid, sizeof(at->uuid)) && version->epoch == epoch;
+}
+
+/*
+ * Clean up after an interrupted command: commit its checkpoint if the pool has the
+ * version of it, else abort it. @volume: in the catalog, 0: it is not there.
+ */
+static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 volume)
+{
+	struct rd_target_status status;
+	struct rd_version version;
+	int r;
+
+	r = rd_freeze_end(at);
+	if (!r)
+		r = rd_target_status(at->device, &status);
+	if (r || !status.has_checkpoint)
+		return r;
+	r = newest(pool, volume, &version);
+	if (r && r != -ENOENT)
+		return r;
+	if (!r && is_its(at, &version, status.checkpoint))
+		return rd_target_commit(at->device, status.checkpoint, version.number);
+	return rd_target_abort(at->device, status.checkpoint);
+}
+
+/* A pool on the volume would copy itself, and wait for itself while that is held. */
+static int check_places(const struct rd_pool *pool, const struct rd_attachment *at)
+{
+	RD_FREE char *data = rd_path_in(pool->path, "data");
+	char path[RD_DM_PATH_MAX];
+	struct stat st;
+
+	if (!data)
+		return -ENOMEM;
+	if (stat(rd_dm_path(path, at->device), &st))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	if (!rd_lies_on(pool->path, st.st_rdev) && !rd_lies_on(data, st.st_rdev))
+		return 0;
+	rd_err(0, "the pool lies on '%s' itself", at->volume);
+	rd_hint("no version was made; a pool belongs on a disk that is not tracked");
+	return -EINVAL;
+}
+
+/* While a version is copied its pool keeps what is read from it: no other pool would. */
+static int check_pool(const struct rd_pool *pool, const struct rd_attachment *at)
+{
+	if (rd_is_pool_of(pool, at))
+		return 0;
+	rd_err(0, "blocks of '%s' lie in another pool, '%s'", at->volume, at->pool);
+	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "no version was made");
+	return -EXDEV;
+}
+
+/* Why everything is to be read, or NULL. */
+static const char *why_all(const struct live *live, const struct rd_target_status *status,
+			   const struct rd_version *last)
+{
+	const struct rd_attachment *at = live->at;
+
+	if (live->options->full_scan)
+		return "it was asked for";
+	if (!last->id)
+		return "it is the first";
+	if (status->is_lost)
+		return "track of changes was lost";
+	if (memcmp(last->tracker, at->uuid, sizeof(at->uuid)))
+		return "the version before was not made by this target";
+	if ((i64)status->version != last->number)
+		return "the target does not know the version before";
+	if (!at->version_uid)
+		return "what it lies on was used by others";
+	/* There is another pool now, or a copy of it that went other ways. */
+	if (at->version_uid != last->uid)
+		return "the pool's version before is another one";
+	return live->is_shared ? "what it lies on is used by others" : NULL;
+}
+
+/* --- copying */
+
+/* The version exists. */
+static int copied(void *ctx, const struct rd_version *version)
+{
+	struct live *live = ctx;
+	int r;
+
+	/*
+	 * What is written past the target while it is copied, and after that, is in no
+	 * list: 0 has the next version read all of it once more.
+	 *
+	 * First: if the target is not told, what it has as changed is that and more. The
+	 * other way round the pool that was here before could be taken for this one.
+	 */
+	live->at->version_uid = live->is_shared ? 0 : version->uid;
+	r = rd_attachment_save(live->at);
+	if (!r)
+		r = rd_failpoint("live-commit");
+	if (!r)
+		r = rd_target_commit(live->at->device, live->freeze.epoch, version->number);
+	live->committed = !r;
+	if (!r)
+		r = rd_failpoint("live-committed");
+	if (!r)
+		r = rd_freeze_end(live->at);
+	rd_lock_drop(&live->shut);
+	return r;
+}
+
+static int copy(struct live *live, struct rd_snapshot_options *options, i64 base,
+		struct rd_snapshot_report *report)
+{
+	bool all = options->why_full;
+	struct rd_buffer ranges = { 0 };
+	struct rd_target_status status;
+	struct rd_changed changed = { .base = base };
+	int r;
+
+	r = rd_target_status(live->at->device, &status);
+	if (!r && !all)
+		r = rd_target_dirty(live->at->device, "frozen", status.nr_segs, &ranges);
+	if (r) {
+		rd_buffer_free(&ranges);
+		return r;
+	}
+	changed.nr = ranges.len / sizeof(*changed.ranges);
+	changed.ranges = (struct rd_changed_range *)ranges.data;
+	options->changed = all ? NULL : &changed;
+	options->from = live->freeze.source;
+	options->tracker = live->at->uuid;
+	options->epoch = live->freeze.epoch;
+	options->is_frozen = true;
+	/* What is written past the target may be in the copy, too. */
+	options->is_in_use = live->is_shared;
+	options->copied = copied;
+	options->ctx = live;
+	r = rd_snapshot(live->pool, options, report);
+	rd_buffer_free(&ranges);
+	return r;
+}
+
+/* No version was made, or it was and the target was not told. */
+static void give_up(struct live *live, i64 volume)
+{
+	if (live->committed)
+		return;
+	rd_freeze_check(&live->freeze);
+	recover(live->pool, live->at, volume);
+}
+
+/*
+ * What is copied may lie in the pool, and nobody tells the view that it moves: keep it
+ * where it is until the copy is done.
+ */
+static int shut_pool(struct live *live, const struct rd_target_status *status)
+{
+	int r;
+
+	if (rd_target_is_home(status))
+		return 0;
+	r = check_pool(live->pool, live->at);
+	return r ? r : rd_lease_shut(live->pool, &live->shut);
+}
+
+static int find_volume(struct live *live, i64 *ret_volume, struct rd_version *ret_last)
+{
+	int r;
+
+	*ret_volume = 0;
+	r = rd_volume_find(live->pool->sql, live->at->volume, ret_volume);
+	if (r && r != -ENOENT)
+		return r;
+	r = recover(live->pool, live->at, *ret_volume);
+	if (r)
+		return r;
+	r = newest(live->pool, *ret_volume, ret_last);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int take(struct live *live, struct rd_snapshot_report *report)
+{
+	const struct rd_live_options *options = live->options;
+	struct rd_snapshot_options snapshot = {
+		.volume = live->at->volume,
+		.comment = options->comment,
+		.tag = options->tag,
+	};
+	struct rd_freeze_options freeze = {
+		.dir = live->pool->path,
+		.cow_bytes = options->cow_bytes,
+		.hook_seconds = options->hook_seconds,
+	};
+	struct rd_target_status status;
+	struct rd_version last;
+	i64 volume;
+	int r;
+
+	r = find_volume(live, &volume, &last);
+	if (!r)
+		r = rd_target_status(live->at->device, &status);
+	if (r)
+		return r;
+	live->is_shared = rd_block_is_open(live->at->base);
+	if (live->is_shared)
+		rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
+			live->at->base, live->at->device);
+	snapshot.why_full = why_all(live, &status, &last);
+	r = shut_pool(live, &status);
+	if (!r)
+		r = rd_freeze_begin(&live->freeze, live->at, &freeze);
+	if (r)
+		return r;
+	r = copy(live, &snapshot, last.number, report);
+	if (r)
+		give_up(live, report->version.volume);
+	return r;
+}
+
+int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
+		     const struct rd_live_options *options, struct rd_live_report *report)
+{
+	struct live live = {
+		.pool = caller->pool,
+		.at = at,
+		.options = options,
+		.shut = RD_LOCK_NONE,
+	};
+	enum rd_stack_state state;
+	int r;
+
+	memset(report, 0, sizeof(*report));
+	r = rd_volume_up(caller, at, &state);
+	if (!r && state != RD_STACK_UP)
+		r = -ENOPKG;
+	if (!r)
+		r = check_places(live.pool, at);
+	if (!r)
+		r = take(&live, &report->snapshot);
+	rd_lock_drop(&live.shut);
+	report->pause_us = live.freeze.pause_us;
+	report->undo_failed = live.freeze.undo_failed;
+	return r;
+}
