@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "host/sys/dm.h"
-#include "host/sys/mounts.h"
+#include "host/sys/layers.h"
 #include "pool/catalog/frames.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"

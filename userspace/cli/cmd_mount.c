@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/sys/mounts.h"
+#include "host/sys/layers.h"
 #include "host/volume/mapped.h"
 #include "host/volume/mount.h"
 #include "host/volume/target.h"

@@ -3,8 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
-#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +16,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "block.h"
+#include "sysfs.h"
 
 /* Who looks at a new device, as udev does, is done by then. */
 #define LOOKS		20
 #define LOOK_MS		50
-/* A device on a file on a device on a file. */
-#define MAX_DEPTH	32
 
 int rd_block_sectors(const char *path, u64 *ret_sectors)
 {
@@ -38,23 +35,13 @@ int rd_block_sectors(const char *path, u64 *ret_sectors)
 	return 0;
 }
 
-/* Of a file in sysfs; "" where there is none. */
-static void read_line(const char *file, char *ret, size_t size)
-{
-	RD_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? 0 : read(fd, ret, size - 1);
-
-	ret[len > 0 ? len : 0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-}
-
 void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX])
 {
 	char file[64];
 
 	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/dm/%s", major(device), minor(device),
 		 what);
-	read_line(file, ret, RD_DM_NAME_MAX);
+	rd_sysfs_line(file, ret, RD_DM_NAME_MAX);
 }
 
 const char *rd_block_number(char text[32], const char *path)
@@ -87,7 +74,7 @@ static int count_ours(const char *path)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(file, sizeof(file), "%s/%s/dm/uuid", dir, entry->d_name);
-		read_line(file, uuid, sizeof(uuid));
+		rd_sysfs_line(file, uuid, sizeof(uuid));
 		nr += !strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID));
 	}
 	if (holders)
@@ -108,7 +95,7 @@ static void list_holders(const char *path, char *text, size_t size)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(file, sizeof(file), "%s/%s/dm/name", dir, entry->d_name);
-		read_line(file, name, sizeof(name));
+		rd_sysfs_line(file, name, sizeof(name));
 		at += snprintf(text + at, size - at, "%s%s", at ? ", " : "",
 			       name[0] ? name : entry->d_name);
 		if (at >= size)
@@ -166,158 +153,4 @@ bool rd_file_is_locked(const char *path)
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
-}
-
-/* --- what lies on what */
-
-/* @what: a block device, or a file. */
-static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
-
-/* What the file system of @path was mounted from, whose number is none of a device. */
-static bool find_source(const char *path, struct stat *ret)
-{
-	char line[8192], source[4096];
-	unsigned long long id;
-	struct statx stx;
-	bool found = false;
-	FILE *mounts;
-
-	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID))
-		return false;
-	mounts = fopen("/proc/self/mountinfo", "re");
-	while (mounts && !found && fgets(line, sizeof(line), mounts)) {
-		const char *dash = strstr(line, " - ");
-
-		if (!dash || sscanf(line, "%llu", &id) != 1 || id != stx.stx_mnt_id)
-			continue;
-		found = sscanf(dash, " - %*s %4095s", source) == 1 && !stat(source, ret) &&
-			S_ISBLK(ret->st_mode);
-	}
-	if (mounts)
-		fclose(mounts);
-	return found;
-}
-
-/* A btrfs lies on all of its devices: @source is one of them. */
-static bool members_lie_on(dev_t source, const struct stat *what, unsigned int depth)
-{
-	char number[32], ours[32], of_ours[64];
-	unsigned int ma, mi;
-	bool found = false;
-	glob_t members;
-	size_t i;
-
-	snprintf(ours, sizeof(ours), "%u:%u", major(source), minor(source));
-	of_ours[0] = '\0';
-	if (glob("/sys/fs/btrfs/*/devices/*/dev", 0, NULL, &members))
-		return device_lies_on(source, what, depth);
-	for (i = 0; i < members.gl_pathc && !of_ours[0]; i++) {
-		read_line(members.gl_pathv[i], number, sizeof(number));
-		/* The directory, as far as the UUID. */
-		if (!strcmp(number, ours))
-			snprintf(of_ours, sizeof(of_ours), "%.51s", members.gl_pathv[i]);
-	}
-	for (i = 0; i < members.gl_pathc && !found && of_ours[0]; i++) {
-		if (strncmp(members.gl_pathv[i], of_ours, strlen(of_ours)))
-			continue;
-		read_line(members.gl_pathv[i], number, sizeof(number));
-		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
-			found = device_lies_on(makedev(ma, mi), what, depth);
-	}
-	globfree(&members);
-	return found || device_lies_on(source, what, depth);
-}
-
-static bool path_lies_on(const char *path, const struct stat *what, unsigned int depth)
-{
-	struct stat st, source;
-
-	if (stat(path, &st))
-		return false;
-	if (S_ISREG(what->st_mode) && st.st_dev == what->st_dev && st.st_ino == what->st_ino)
-		return true;
-	if (S_ISBLK(st.st_mode))
-		return device_lies_on(st.st_rdev, what, depth);
-	if (!major(st.st_dev) && find_source(path, &source))
-		return members_lie_on(source.st_rdev, what, depth);
-	return device_lies_on(st.st_dev, what, depth);
-}
-
-static bool file_of_loop_lies_on(dev_t loop, const struct stat *what, unsigned int depth)
-{
-	char name[64], path[4096];
-
-	snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/loop/backing_file", major(loop),
-		 minor(loop));
-	read_line(name, path, sizeof(path));
-	if (!path[0])
-		return false;
-	return path_lies_on(path, what, depth);
-}
-
-static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth)
-{
-	char dir[64], file[400], number[32];
-	unsigned int ma, mi;
-	struct dirent *entry;
-	bool found = false;
-	DIR *slaves;
-
-	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u/slaves", major(top), minor(top));
-	slaves = opendir(dir);
-	while (slaves && !found && (entry = readdir(slaves))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
-		read_line(file, number, sizeof(number));
-		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
-			found = device_lies_on(makedev(ma, mi), what, depth);
-	}
-	if (slaves)
-		closedir(slaves);
-	return found;
-}
-
-/* A partition has no slaves: the disk is the directory above. */
-static bool disk_lies_on(dev_t part, const struct stat *what, unsigned int depth)
-{
-	char file[64], number[32];
-	unsigned int ma, mi;
-
-	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/partition", major(part), minor(part));
-	if (access(file, F_OK))
-		return false;
-	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
-	read_line(file, number, sizeof(number));
-	return sscanf(number, "%u:%u", &ma, &mi) == 2 &&
-		device_lies_on(makedev(ma, mi), what, depth);
-}
-
-static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth)
-{
-	if (S_ISBLK(what->st_mode) && top == what->st_rdev)
-		return true;
-	if (depth >= MAX_DEPTH)
-		return false;
-	return slaves_lie_on(top, what, depth + 1) || disk_lies_on(top, what, depth + 1) ||
-		file_of_loop_lies_on(top, what, depth + 1);
-}
-
-bool rd_lies_on(const char *path, dev_t device)
-{
-	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
-
-	return path_lies_on(path, &what, 0);
-}
-
-bool rd_lies_on_that(const char *path, const struct stat *what)
-{
-	return path_lies_on(path, what, 0);
-}
-
-bool rd_device_lies_on(dev_t top, dev_t device)
-{
-	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
-
-	return device_lies_on(top, &what, 0);
 }

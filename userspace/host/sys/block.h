@@ -4,7 +4,6 @@
 #define RD_BLOCK_H
 
 #include <stdbool.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/units.h"
@@ -37,11 +36,5 @@ void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX]);
 
 /* "253:4"; returns @text */
 const char *rd_block_number(char text[32], const char *path);
-
-/* Does what is at @path lie, however deep, on the block device @device? */
-bool rd_lies_on(const char *path, dev_t device);
-/* The same of @what, a block device or a file. */
-bool rd_lies_on_that(const char *path, const struct stat *what);
-bool rd_device_lies_on(dev_t top, dev_t device);
 
 #endif

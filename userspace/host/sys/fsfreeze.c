@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "block.h"
 #include "fsfreeze.h"
+#include "layers.h"
 #include "mounts.h"
 
 static bool is_known(const struct rd_buffer *fss, dev_t dev)
@@ -66,17 +66,17 @@ int rd_fs_find(const char *device, struct rd_buffer *ret)
 {
 	struct rd_mount mount;
 	struct stat st;
-	FILE *mounts;
-	int r = 0;
+	struct rd_mounts mounts;
+	int r;
 
 	if (stat(device, &st))
 		return rd_err(-errno, "cannot look at '%s'", device);
-	mounts = rd_mounts_open();
-	if (!mounts)
-		return rd_err(-errno, "cannot read what is mounted");
-	while (!r && rd_mounts_next(mounts, &mount))
+	r = rd_mounts_open(&mounts);
+	if (r)
+		return rd_err(r, "cannot read what is mounted");
+	while (!r && rd_mounts_next(&mounts, &mount))
 		r = look(&mount, st.st_rdev, ret);
-	fclose(mounts);
+	rd_mounts_close(&mounts);
 	turn_round(ret);
 	return r;
 }

@@ -1,108 +1,102 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What is mounted on this host: see proc_pid_mountinfo(5). */
 #include <errno.h>
+#include <fcntl.h>
+#include <libmount/libmount.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
-#include "block.h"
+#include "base/units.h"
 #include "mounts.h"
 
-/* \040 is a blank, and so on. */
-static void unescape(char *text)
+int rd_mounts_open(struct rd_mounts *mounts)
 {
-	char *to = text;
-	unsigned int c;
-
-	for (; *text; text++) {
-		if (*text == '\\' && sscanf(text, "\\%3o", &c) == 1) {
-			*to++ = c;
-			text += 3;
-		} else {
-			*to++ = *text;
-		}
-	}
-	*to = '\0';
+	errno = 0;
+	mounts->table = mnt_new_table_from_file("/proc/self/mountinfo");
+	mounts->at = mnt_new_iter(MNT_ITER_FORWARD);
+	if (mounts->table && mounts->at)
+		return 0;
+	rd_mounts_close(mounts);
+	return errno ? -errno : -ENOMEM;
 }
 
-static bool parse(const char *line, struct rd_mount *ret)
+void rd_mounts_close(struct rd_mounts *mounts)
 {
-	const char *dash = strstr(line, " - ");
-	char source[PATH_MAX], options[8] = "";
-	unsigned int ma, mi;
+	mnt_free_iter(mounts->at);
+	mnt_unref_table(mounts->table);
+}
+
+/* The block device that it was mounted from, where that is one. */
+static bool find_source(struct libmnt_fs *fs, dev_t *ret)
+{
+	const char *source = mnt_fs_get_srcpath(fs);
 	struct stat st;
 
-	if (!dash || sscanf(line, "%*u %*u %u:%u %*s %4095s", &ma, &mi, ret->where) != 3)
+	if (!source || source[0] != '/' || stat(source, &st) || !S_ISBLK(st.st_mode))
 		return false;
-	unescape(ret->where);
-	ret->number = makedev(ma, mi);
-	ret->device = ret->number;
-	sscanf(dash, " - %*s %*s %7[^,\n]", options);
-	ret->is_read_only = !strcmp(options, "ro");
-	/* btrfs has a number of its own: what it was mounted from is the device. */
-	if (!ma && sscanf(dash, " - %*s %4095s", source) == 1) {
-		unescape(source);
-		if (source[0] == '/' && !stat(source, &st) && S_ISBLK(st.st_mode))
-			ret->device = st.st_rdev;
-	}
+	*ret = st.st_rdev;
 	return true;
 }
 
-FILE *rd_mounts_open(void)
+static void take(struct libmnt_fs *fs, struct rd_mount *ret)
 {
-	return fopen("/proc/self/mountinfo", "re");
+	const char *options = mnt_fs_get_fs_options(fs);
+
+	snprintf(ret->where, sizeof(ret->where), "%s", mnt_fs_get_target(fs));
+	ret->number = mnt_fs_get_devno(fs);
+	ret->device = ret->number;
+	ret->is_read_only = options && !strncmp(options, "ro", strcspn(options, ","));
+	/* btrfs has a number of its own: what it was mounted from is the device. */
+	if (!major(ret->number))
+		find_source(fs, &ret->device);
 }
 
-bool rd_mounts_next(FILE *mounts, struct rd_mount *ret)
+bool rd_mounts_next(struct rd_mounts *mounts, struct rd_mount *ret)
 {
-	char line[3 * PATH_MAX];
+	struct libmnt_fs *fs;
 
-	while (fgets(line, sizeof(line), mounts))
-		if (parse(line, ret))
-			return true;
-	return false;
-}
-
-bool rd_is_mounted(dev_t device, bool writable, char *where)
-{
-	FILE *mounts = rd_mounts_open();
-	struct rd_mount mount;
-	bool found = false;
-
-	while (mounts && !found && rd_mounts_next(mounts, &mount))
-		found = !(writable && mount.is_read_only) &&
-			rd_device_lies_on(mount.device, device);
-	if (found)
-		memcpy(where, mount.where, sizeof(mount.where));
-	if (mounts)
-		fclose(mounts);
-	return found;
-}
-
-bool rd_path_is_mounted(const char *path, char *where)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISBLK(st.st_mode) &&
-		rd_is_mounted(st.st_rdev, false, where);
+	if (mnt_table_next_fs(mounts->table, mounts->at, &fs))
+		return false;
+	take(fs, ret);
+	return true;
 }
 
 int rd_mounted_at(const char *dir, dev_t *ret)
 {
 	RD_FREE char *path = realpath(dir, NULL);
-	FILE *mounts = rd_mounts_open();
+	struct rd_mounts mounts;
 	struct rd_mount mount;
 	int r = -ENODEV;
 
+	if (!path || rd_mounts_open(&mounts))
+		return -ENODEV;
 	/* Of several, the last one covers the others. */
-	while (mounts && path && rd_mounts_next(mounts, &mount))
+	while (rd_mounts_next(&mounts, &mount))
 		if (!strcmp(mount.where, path)) {
 			*ret = mount.device;
 			r = 0;
 		}
-	if (mounts)
-		fclose(mounts);
+	rd_mounts_close(&mounts);
+	return r;
+}
+
+int rd_mount_source(const char *path, dev_t *ret)
+{
+	struct rd_mounts mounts;
+	struct libmnt_fs *fs;
+	struct statx stx;
+	int r = -ENODEV;
+
+	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID) ||
+	    rd_mounts_open(&mounts))
+		return -ENODEV;
+	while (r && !mnt_table_next_fs(mounts.table, mounts.at, &fs))
+		if ((u64)mnt_fs_get_id(fs) == stx.stx_mnt_id && find_source(fs, ret))
+			r = 0;
+	rd_mounts_close(&mounts);
 	return r;
 }

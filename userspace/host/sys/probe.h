@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a block device holds, as blkid(8) sees it. */
+/*
+ * What a block device or file holds, by libblkid. It reads the device itself: neither
+ * its cache nor udev's is asked or written.
+ */
 #ifndef RD_PROBE_H
 #define RD_PROBE_H
 

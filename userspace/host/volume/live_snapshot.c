@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "host/sys/block.h"
+#include "host/sys/layers.h"
 #include "pool/engine/lease.h"
 #include "freeze.h"
 #include "live_snapshot.h"

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which block device or file lies on which. */
+#include <dirent.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "layers.h"
+#include "mounts.h"
+#include "sysfs.h"
+
+/* A device on a file on a device on a file. */
+#define MAX_DEPTH	32
+
+/* @what: a block device, or a file. */
+static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
+
+/* A btrfs lies on all of its devices: @source is one of them. */
+static bool members_lie_on(dev_t source, const struct stat *what, unsigned int depth)
+{
+	char number[32], ours[32], of_ours[64];
+	unsigned int ma, mi;
+	bool found = false;
+	glob_t members;
+	size_t i;
+
+	snprintf(ours, sizeof(ours), "%u:%u", major(source), minor(source));
+	of_ours[0] = '\0';
+	if (glob("/sys/fs/btrfs/*/devices/*/dev", 0, NULL, &members))
+		return device_lies_on(source, what, depth);
+	for (i = 0; i < members.gl_pathc && !of_ours[0]; i++) {
+		rd_sysfs_line(members.gl_pathv[i], number, sizeof(number));
+		/* The directory, as far as the UUID. */
+		if (!strcmp(number, ours))
+			snprintf(of_ours, sizeof(of_ours), "%.51s", members.gl_pathv[i]);
+	}
+	for (i = 0; i < members.gl_pathc && !found && of_ours[0]; i++) {
+		if (strncmp(members.gl_pathv[i], of_ours, strlen(of_ours)))
+			continue;
+		rd_sysfs_line(members.gl_pathv[i], number, sizeof(number));
+		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
+			found = device_lies_on(makedev(ma, mi), what, depth);
+	}
+	globfree(&members);
+	return found || device_lies_on(source, what, depth);
+}
+
+static bool path_lies_on(const char *path, const struct stat *what, unsigned int depth)
+{
+	struct stat st;
+	dev_t source;
+
+	if (stat(path, &st))
+		return false;
+	if (S_ISREG(what->st_mode) && st.st_dev == what->st_dev && st.st_ino == what->st_ino)
+		return true;
+	if (S_ISBLK(st.st_mode))
+		return device_lies_on(st.st_rdev, what, depth);
+	/* A file system such as btrfs has a number that is none of a device. */
+	if (!major(st.st_dev) && !rd_mount_source(path, &source))
+		return members_lie_on(source, what, depth);
+	return device_lies_on(st.st_dev, what, depth);
+}
+
+static bool file_of_loop_lies_on(dev_t loop, const struct stat *what, unsigned int depth)
+{
+	char name[64], path[4096];
+
+	snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/loop/backing_file", major(loop),
+		 minor(loop));
+	rd_sysfs_line(name, path, sizeof(path));
+	if (!path[0])
+		return false;
+	return path_lies_on(path, what, depth);
+}
+
+static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth)
+{
+	char dir[64], file[400], number[32];
+	unsigned int ma, mi;
+	struct dirent *entry;
+	bool found = false;
+	DIR *slaves;
+
+	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u/slaves", major(top), minor(top));
+	slaves = opendir(dir);
+	while (slaves && !found && (entry = readdir(slaves))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s/dev", dir, entry->d_name);
+		rd_sysfs_line(file, number, sizeof(number));
+		if (sscanf(number, "%u:%u", &ma, &mi) == 2)
+			found = device_lies_on(makedev(ma, mi), what, depth);
+	}
+	if (slaves)
+		closedir(slaves);
+	return found;
+}
+
+/* A partition has no slaves: the disk is the directory above. */
+static bool disk_lies_on(dev_t part, const struct stat *what, unsigned int depth)
+{
+	char file[64], number[32];
+	unsigned int ma, mi;
+
+	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/partition", major(part), minor(part));
+	if (access(file, F_OK))
+		return false;
+	snprintf(file, sizeof(file), "/sys/dev/block/%u:%u/../dev", major(part), minor(part));
+	rd_sysfs_line(file, number, sizeof(number));
+	return sscanf(number, "%u:%u", &ma, &mi) == 2 &&
+		device_lies_on(makedev(ma, mi), what, depth);
+}
+
+static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth)
+{
+	if (S_ISBLK(what->st_mode) && top == what->st_rdev)
+		return true;
+	if (depth >= MAX_DEPTH)
+		return false;
+	return slaves_lie_on(top, what, depth + 1) || disk_lies_on(top, what, depth + 1) ||
+		file_of_loop_lies_on(top, what, depth + 1);
+}
+
+bool rd_lies_on(const char *path, dev_t device)
+{
+	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
+
+	return path_lies_on(path, &what, 0);
+}
+
+bool rd_lies_on_that(const char *path, const struct stat *what)
+{
+	return path_lies_on(path, what, 0);
+}
+
+bool rd_device_lies_on(dev_t top, dev_t device)
+{
+	const struct stat what = { .st_mode = S_IFBLK, .st_rdev = device };
+
+	return device_lies_on(top, &what, 0);
+}
+
+/* --- mounts */
+
+bool rd_is_mounted(dev_t device, bool writable, char *where)
+{
+	struct rd_mounts mounts;
+	struct rd_mount mount;
+	bool found = false;
+
+	if (rd_mounts_open(&mounts))
+		return false;
+	while (!found && rd_mounts_next(&mounts, &mount))
+		found = !(writable && mount.is_read_only) &&
+			rd_device_lies_on(mount.device, device);
+	if (found)
+		memcpy(where, mount.where, sizeof(mount.where));
+	rd_mounts_close(&mounts);
+	return found;
+}
+
+bool rd_path_is_mounted(const char *path, char *where)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISBLK(st.st_mode) &&
+		rd_is_mounted(st.st_rdev, false, where);
+}
