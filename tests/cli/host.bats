@@ -92,7 +92,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	mkdir not && mv pool/last-scrub not && mkdir pool/last-scrub
 	ctl scrub
 	[ "$status" -eq 0 ]
-	[[ $output == *"'metrics' will not know of this: cannot write '"*"last-scrub'"* ]]
+	[[ $output == *"cannot write '"*"last-scrub': 'metrics' will not show this run"* ]]
 	ctl metrics
 	[ "$status" -eq 0 ]
 	is_good
@@ -113,7 +113,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 		ctl $command
 		echo "$output"
 		[ "$status" -eq 1 ]
-		[[ $output == *"revdedup-vg-vm2' is about 'vg/vm1'"* ]]
+		[[ $output == *"revdedup-vg-vm2' describes 'vg/vm1'"* ]]
 	done
 	ctl attach --all
 	[ "$status" -eq 3 ]
@@ -172,7 +172,7 @@ out/y.prom" ]
 	echo nonsense >etc/volumes/revdedup-vm1
 	ctl status
 	[ "$status" -eq 1 ]
-	[[ $output == *"'nonsense' is not understood"* ]]
+	[[ $output == *"cannot understand the line 'nonsense'"* ]]
 }
 
 @test "install: programs, units and rules are where they are looked for" {

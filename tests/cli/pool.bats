@@ -172,7 +172,7 @@ drop() {
 	[ "$status" -eq 1 ]
 	[[ $output == *"'nothing' is too small"*--size* ]]
 	ctl init pool3 --data used --size 1G
-	expect 2 <<<"revdedupctl: --size is for a new file, and 'used' has a size (try 'revdedupctl help init')"
+	expect 2 <<<"revdedupctl: --size is for a new file, but 'used' has a size already (try 'revdedupctl help init')"
 }
 
 @test "init: what is not its own stays" {
@@ -223,7 +223,7 @@ drop() {
 	make_versions
 	for old in catalog.old catalog.old.2; do
 		must repair --rebuild-catalog
-		[[ $output == *"what was there before is kept as $old: "* ]]
+		[[ $output == *"the old catalog is kept as $old: "* ]]
 		must list
 	done
 	: >"$REVDEDUP_POOL/catalog.db"
@@ -258,7 +258,7 @@ drop() {
 	hold_image guest.img
 	ctl restore vm1@2 --to guest.img --yes
 	[ "$status" -eq 11 ]
-	[[ $output == *"a program has a lock on 'guest.img'"*"nothing was changed"* ]]
+	[[ $output == *"a program holds a lock on 'guest.img'"*"nothing was changed"* ]]
 	cmp 1.img guest.img
 	must restore vm1@2 --to guest.img --yes --force
 	drop
@@ -397,7 +397,7 @@ drop() {
 
 @test "which pool" {
 	ctl list
-	expect 2 <<<"revdedupctl: which pool? name it with --pool, or set REVDEDUP_POOL (try 'revdedupctl help list')"
+	expect 2 <<<"revdedupctl: no pool given: name one with --pool, or set REVDEDUP_POOL (try 'revdedupctl help list')"
 	ctl list --pool nowhere
 	[ "$status" -eq 10 ]
 	[ "${lines[0]}" = "revdedupctl: 'nowhere' is not a pool" ]
@@ -431,8 +431,8 @@ drop() {
 	blocks 1.img 0 600
 	ctl snapshot vm1 --from 1.img
 	expect 0 <<-'END'
-		made vm1@1: full, because it is the first version
-		2 segments read, 2.3 MiB; 600 blocks of 4 KiB changed; 2.3 MiB stored
+		made vm1@1: full read of 2 segments: it is the first version
+		2.3 MiB read, 600 blocks of 4 KiB changed, 2.3 MiB stored
 	END
 	blocks 1.img 511 2
 	# What the second ends with is a hole, and not read.
@@ -441,15 +441,15 @@ drop() {
 	[ "$(field 0 '["type"]')" = snapshot ]
 	[ "$(field 0 '["version"]')" = vm1@2 ]
 	[ "$(field 0 '["mode"]')" = full ]
-	[ "$(field 0 '["reason"]')" = "there is no list of changes" ]
+	[ "$(field 0 '["reason"]')" = "no change list" ]
 	[ "$(field 0 '["segments_read"]')" = 2 ]
 	[ "$(field 0 '["bytes_read"]')" = $((600 * 4096)) ]
 	[ "$(field 0 '["blocks_changed"]')" = 2 ]
 	[ "$(field 0 '["bytes_stored"]')" = $((600 * 4096)) ]
 	ctl create vm1 --from 1.img --full-scan -v
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@3: full, because it was asked for" ]
-	[ "${lines[1]}" = "2 segments read, 2.3 MiB; 0 blocks of 4 KiB changed; 0 B stored" ]
+	[ "${lines[0]}" = "made vm1@3: full read of 2 segments: as requested" ]
+	[ "${lines[1]}" = "2.3 MiB read, 0 blocks of 4 KiB changed, 0 B stored" ]
 	# What another volume has is not stored again.
 	ctl snapshot vm2 --from 1.img --json
 	[ "$(field 0 '["segments_shared"]')" = 2 ]
@@ -488,11 +488,11 @@ drop() {
 	# The list is of version 1, and there is another one.
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@3: full, because the list of changes is not based on the newest version" ]
+	[ "${lines[0]}" = "made vm1@3: full read of 2 segments: the list of changes is not based on the newest version" ]
 	sed -i 's/^version.*/version 3/' list
 	truncate -s 66M 1.img
 	ctl snapshot vm1 --from 1.img --changed list
-	[ "${lines[0]}" = "made vm1@4: full, because the size has changed" ]
+	[ "${lines[0]}" = "made vm1@4: full read of 2 segments: the size has changed" ]
 	ctl snapshot vm1 --from 1.img --changed no-such-list --full-scan
 	[ "$status" -eq 0 ]
 }
@@ -504,7 +504,7 @@ drop() {
 	echo "version 1" >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@2: full, because there is nothing to be read" ]
+	[ "${lines[0]}" = "made vm1@2: full read of 0 segments: there is nothing to be read" ]
 }
 
 # block_in_each FILE NR: an image of so many segments, with a block of data in each.
@@ -651,7 +651,7 @@ super_format() {
 	printf 'version vm1@1\n0 4096\n8192 40' >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 1 ]
-	[ "${lines[0]}" = "revdedupctl: 'list', line 3: the last line has no end: the list was cut off" ]
+	[ "${lines[0]}" = "revdedupctl: 'list', line 3: the last line has no end: the list is cut off" ]
 	printf 'version vm2@1\n' >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 1 ]
@@ -669,7 +669,7 @@ super_format() {
 	ctl snapshot vm1
 	expect 2 <<<"revdedupctl: 'vm1' is not attached: name an image or device with --from (try 'revdedupctl help snapshot')"
 	ctl snapshot vm1@2 --from 1.img
-	expect 2 <<<"revdedupctl: 'vm1@2' is a version, and 'snapshot' wants a volume: 'vm1' (try 'revdedupctl help snapshot')"
+	expect 2 <<<"revdedupctl: 'vm1@2' is a version, but 'snapshot' takes a volume: 'vm1' (try 'revdedupctl help snapshot')"
 	ctl snapshot "a b" --from 1.img
 	[ "$status" -eq 2 ]
 	ctl snapshot vm1 --from 1.img --tag latest
@@ -739,11 +739,11 @@ is_marked() {
 	hold_image 1.img
 	ctl snapshot vm1 --from 1.img
 	expect 11 <<-'END'
-		revdedupctl: a program has a lock on '1.img', as QEMU has on the disk of a guest that runs
+		revdedupctl: a program holds a lock on '1.img', as QEMU does on the disk of a running guest
 		revdedupctl: no version was made; stop that first; --force reads it anyway, and marks the version as not consistent
 	END
 	must snapshot vm1 --from 1.img --force
-	[[ ${lines[0]} == "revdedupctl: warning: a program has a lock on '1.img'"* ]]
+	[[ ${lines[0]} == "revdedupctl: warning: a program holds a lock on '1.img'"* ]]
 	drop
 	is_marked vm1@1 True
 	is_marked vm1@2 False
@@ -875,7 +875,7 @@ is_marked() {
 	ctl list vm2
 	expect 1 <<-'END'
 		revdedupctl: there is no volume 'vm2' in the pool
-		revdedupctl: 'revdedupctl list' shows what there is
+		revdedupctl: 'revdedupctl list' lists volumes and versions
 	END
 	ctl list vm1@2
 	[ "$status" -eq 2 ]
@@ -932,21 +932,21 @@ is_marked() {
 		ctl show "vm1@$name"
 		expect 1 <<-END
 			revdedupctl: $why
-			revdedupctl: 'revdedupctl list vm1' shows what there is
+			revdedupctl: 'revdedupctl list vm1' lists its versions
 		END
 	done <<-'END'
 		4 there is no version 4 of 'vm1'
-		-3 'vm1' has not as many as 3 versions before the newest
+		-3 'vm1' has fewer than 3 versions before the newest
 		silver no version of 'vm1' has the tag 'silver'
-		2026-11-17 there is no version of 'vm1' from 2026-11-17 23:59:59 or before
-		2026-11-18T02:00:12 there is no version of 'vm1' from 2026-11-18 02:00:12 or before
+		2026-11-17 there is no version of 'vm1' from 2026-11-17 23:59:59 or earlier
+		2026-11-18T02:00:12 there is no version of 'vm1' from 2026-11-18 02:00:12 or earlier
 	END
 	for name in 0 "" - 1x 2026-02-30 "a b"; do
 		ctl show "vm1@$name"
 		[ "$status" -eq 2 ]
 	done
 	ctl restore vm1 --to r.img
-	expect 2 <<<"revdedupctl: which version of 'vm1'? say vm1@latest, or vm1@N (try 'revdedupctl help restore')"
+	expect 2 <<<"revdedupctl: name a version of 'vm1': vm1@latest, or vm1@N (try 'revdedupctl help restore')"
 	# A day ends when it does here.
 	TZ=UTC-12 must show vm1@2026-11-19
 	[ "${lines[0]}" = "version:        vm1@1" ]
@@ -979,7 +979,7 @@ is_marked() {
 	ctl restore vm1@1 --to r.img </dev/null
 	expect 1 <<-'END'
 		revdedupctl: file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it
-		revdedupctl: nothing was changed; to do it, say --yes
+		revdedupctl: nothing was changed; to do it, use --yes
 	END
 	cmp 3.img r.img
 	must restore vm1@1 --to r.img --yes --json
@@ -1113,7 +1113,7 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl restore vm1@1 --to "$loop" --yes
 	expect 1 <<-END
 		revdedupctl: '$loop' is in use: mounted, or part of something
-		revdedupctl: nothing was changed; unmount it first, or say --force
+		revdedupctl: nothing was changed; unmount it first, or use --force
 	END
 	must restore vm1@1 --to "$loop" --yes --force
 	cmp -n $((6 << 20)) 1.img "$loop"
@@ -1124,7 +1124,7 @@ time.sleep(60)' "$loop" 3>&- &
 	for force in "" --force; do
 		ctl restore vm1@4 --to "$loop" --yes $force
 		expect 1 <<-END
-			revdedupctl: '$loop' has 8388608 bytes, and vm1@4 has 10485760
+			revdedupctl: '$loop' has 8388608 bytes, but vm1@4 has 10485760
 			revdedupctl: nothing was changed; restore it to a larger device
 		END
 	done
@@ -1189,7 +1189,7 @@ time.sleep(60)' "$loop" 3>&- &
 	END
 	ctl clone vm1@1 new
 	[ "$status" -eq 2 ]
-	[[ $output == *"'new' is not the name of a logical volume: GROUP/NAME"* ]]
+	[[ $output == *"'new' is not a logical volume: name it as GROUP/NAME"* ]]
 	ctl clone vm1@1 vg/new@3
 	[ "$status" -eq 2 ]
 	for words in "mount vm1@1" "clone vm1@1" umount "clone vm1 vg/new --writable"; do
@@ -1327,7 +1327,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ -z "$output" ]
 	# A number is never used again.
 	must snapshot vm1 --from 1.img
-	[ "${lines[0]}" = "made vm1@4: full, because it is the first version" ]
+	[ "${lines[0]}" = "made vm1@4: full read of 2 segments: it is the first version" ]
 }
 
 @test "delete: several, all or none of them" {
@@ -1336,7 +1336,7 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl delete vm1@1 vm1@2
 	expect 1 <<-'END'
 		revdedupctl: vm1@2 is protected
-		revdedupctl: it was not deleted; 'revdedupctl unprotect vm1@2' lets it be
+		revdedupctl: it was not deleted; to allow that: 'revdedupctl unprotect vm1@2'
 		revdedupctl: none was deleted
 	END
 	ctl delete vm1@1 vm1@9
@@ -1378,7 +1378,7 @@ time.sleep(60)' "$loop" 3>&- &
 	must check
 	ctl protect vm1@2 vm1@1
 	[ "$status" -eq 3 ]
-	[[ $output == *"those before 'vm1@1' were changed"* ]]
+	[[ $output == *"the versions before 'vm1@1' were changed"* ]]
 }
 
 @test "tag" {
@@ -1387,7 +1387,7 @@ time.sleep(60)' "$loop" 3>&- &
 	expect 0 <<<"vm1@2: before-upgrade gold"
 	ctl tag vm1@3 +gold
 	expect 0 <<-'END'
-		revdedupctl: warning: 'gold' was the tag of vm1@2, and moves
+		revdedupctl: warning: moving the tag 'gold' here from vm1@2
 		vm1@3: gold
 	END
 	ctl tag --json vm1@gold -gold +x
@@ -1395,7 +1395,7 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl label vm1@3 +y -gold
 	expect 1 <<-'END'
 		revdedupctl: vm1@3 has no tag 'gold'
-		revdedupctl: nothing was changed; 'revdedupctl show vm1@3' says what it has
+		revdedupctl: nothing was changed; 'revdedupctl show vm1@3' lists its tags
 	END
 	ctl tag vm1@3 -x
 	expect 0 <<<"vm1@3: no tags"
@@ -1452,13 +1452,13 @@ time.sleep(60)' "$loop" 3>&- &
 		-1 7
 	END
 	must list
-	now=$(grep -n "(the clock went back)" <<<"$output" | cut -d : -f 1 | paste -s)
+	now=$(grep -n "(clock set back)" <<<"$output" | cut -d : -f 1 | paste -s)
 	[ "$now" = $'4\t8' ]
 	must list --json
 	now=$(grep -n '"clock_went_back": true' <<<"$output" | cut -d : -f 1 | paste -s)
 	[ "$now" = $'3\t7' ]
 	must show vm1@3
-	[ "${lines[2]}" = "time:           1970-01-02 00:00:00, before that of the version before: the clock went back" ]
+	[ "${lines[2]}" = "time:           1970-01-02 00:00:00, earlier than the version before it: the clock was set back" ]
 	must show vm1@3 --json
 	[ "$(field 0 '["clock_went_back"]')" = True ]
 	must show vm1@4 --json
@@ -1523,11 +1523,11 @@ time.sleep(60)' "$loop" 3>&- &
 	make_versions
 	must snapshot vm2 --from 1.img --tag gold
 	ctl prune
-	expect 2 <<<"revdedupctl: what is to be kept? say --keep-last N, --keep-daily N or the like (try 'revdedupctl help prune')"
+	expect 2 <<<"revdedupctl: no rule says what to keep: use --keep-last N, --keep-daily N or another (try 'revdedupctl help prune')"
 	ctl prune --keep-tag gold
 	expect 1 <<-'END'
 		revdedupctl: this would delete all versions of 'vm1'
-		revdedupctl: nothing was deleted; keep more, or say --unsafe-allow-remove-all
+		revdedupctl: nothing was deleted; keep more, or use --unsafe-allow-remove-all
 	END
 	for option in --keep-last=0 --keep-daily=x --keep-last=-1 --keep-last= --keep-within=30 \
 		--keep-within=0d --keep-tag=1; do
@@ -1552,7 +1552,7 @@ time.sleep(60)' "$loop" 3>&- &
 @test "check: a catalog that is not in order" {
 	make_versions
 	ctl check
-	expect 0 <<<"'$PWD/pool' is in order: 3 versions, 5 recipes, 2.4 MiB of data"
+	expect 0 <<<"pool '$PWD/pool': the catalog is in order (3 versions, 5 recipes, 2.4 MiB of data)"
 	must fsck --json
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
@@ -1561,7 +1561,7 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl check
 	[ "$status" -eq 4 ]
 	[[ ${lines[0]} == "wrong: names of a recipe"* ]]
-	[[ $output == *"'$PWD/pool' is not in order: 5 things are wrong"* ]]
+	[[ $output == *"pool '$PWD/pool': the catalog has 5 errors"* ]]
 	ctl check --json
 	[ "$status" -eq 4 ]
 	[ "$(field 0 '["type"]')" = wrong ]
@@ -1589,7 +1589,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	[ "${lines[1]}" = "would free 0 B" ]
 	ctl delete vm1@3
 	expect 0 <<-'END'
-		vm1@3 is deleted; its space comes back when REVDEDUP-a, REVDEDUP-b no longer read it
+		deleted vm1@3: its space comes back when REVDEDUP-a, REVDEDUP-b no longer read it
 		freed 0 B
 	END
 	ctl delete vm1@1 --json --progress=never
@@ -1610,7 +1610,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	[ "$(field 1 '["versions_held"]')" = 2 ]
 	[ "$(field 1 '["bytes_held"]')" = $((12 << 20)) ]
 	must stats
-	[[ $output == *"held:     12.0 MiB, 2 deleted that devices still read"* ]]
+	[[ $output == *"held:     12.0 MiB, by 2 deleted versions that devices still read"* ]]
 	must check
 	must snapshot vm1 --from 1.img
 	must dump vm1@2 >o.img
@@ -1671,7 +1671,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
 		revdedupctl: vm1@3: damaged: offset 12288, length 4096
 		read 3 versions, 2.4 MiB: 3 damaged
-		revdedupctl: nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged
+		revdedupctl: nothing was changed; 'revdedupctl repair' heals whatever it finds another copy of; 'restore' writes everything that is not damaged
 	END
 	all=$output
 	ctl scrub vm1
@@ -1726,7 +1726,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
 		read 2.4 MiB: 3 blocks damaged, 2 would be healed
 		revdedupctl: 2 of 4 versions are still damaged
-		revdedupctl: an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'
+		revdedupctl: an image or device with the same content, such as the disk itself, can heal more: 'revdedupctl repair --from PATH'
 	END
 	[ "$(md5sum pool/data)" = "$before" ]
 	code=0
@@ -1740,7 +1740,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	ctl repair --from pool/data
 	expect 1 <<-'END'
 		revdedupctl: 'pool/data' is part of the pool
-		revdedupctl: what the pool itself has is looked for anyway
+		revdedupctl: the pool itself is searched anyway
 	END
 	ctl repair --from 3.img --from 2.img --progress=always
 	[ "$status" -eq 0 ]
@@ -1753,7 +1753,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	done
 
 	ctl repair --force
-	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life (try 'revdedupctl help repair')"
+	expect 2 <<<"revdedupctl: --force is for --rebuild-catalog, and for a pool that has lost both superblocks or whose catalog and data area do not belong together (try 'revdedupctl help repair')"
 	ctl repair --rebuild-catalog -n
 	[ "$status" -eq 2 ]
 	ctl repair --rebuild-catalog --from 1.img
@@ -1889,7 +1889,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	make_versions
 	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2" help; do
 		run sh -c "'$build/bin/revdedupctl' $command >/dev/full"
-		expect 1 <<<"revdedupctl: cannot write to stdout: not all was printed"
+		expect 1 <<<"revdedupctl: cannot write to stdout: the output is incomplete"
 	done
 	run sh -c "'$build/bin/revdedupctl' dump vm1@1 >/dev/full"
 	[ "$status" -eq 12 ]
@@ -1897,7 +1897,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 
 @test "wrong usage" {
 	ctl
-	expect 2 <<<"revdedupctl: which command? (try 'revdedupctl help')"
+	expect 2 <<<"revdedupctl: no command given (try 'revdedupctl help')"
 	ctl frobnicate
 	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
 	ctl list --frobnicate
@@ -1913,7 +1913,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 	ctl ls -n
 	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
 	ctl list a b
-	expect 2 <<<"revdedupctl: 'b' is one too many (try 'revdedupctl help list')"
+	expect 2 <<<"revdedupctl: unexpected argument 'b' (try 'revdedupctl help list')"
 	ctl diff vm1@1
 	expect 2 <<<"revdedupctl: 'diff' needs VOL@A VOL@B (try 'revdedupctl help diff')"
 	ctl list -p x --lock-wait forever

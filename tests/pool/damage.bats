@@ -35,7 +35,7 @@ load damage
 	restore_all
 	nr=$(python3 -c 'import json; print(json.load(open("wanted.json"))["fps"])')
 	is 0 repair
-	[[ $output == *"$nr fingerprints damaged, $nr made anew"* ]]
+	[[ $output == *"$nr fingerprints damaged, $nr made again"* ]]
 	is_whole
 }
 

@@ -83,7 +83,7 @@ static const char *parse_line(struct ctl_changed *ret, char *line)
 		return ret->changed.base ? "a range is 'OFFSET LENGTH'" :
 			"the first line must be 'version VOL@NUMBER'";
 	if (!strcmp(first, "version"))
-		return ret->changed.base ? "there was a version before" :
+		return ret->changed.base ? "a second 'version' line" :
 			set_version(ret, second);
 	if (!ret->changed.base)
 		return "the first line must be 'version VOL@NUMBER'";
@@ -127,10 +127,10 @@ const char *ctl_changed_parse(struct ctl_changed *ret, char *text, size_t len,
 	for (*ret_line = 1; text < end; text = next, ++*ret_line) {
 		next = memchr(text, '\n', end - text);
 		if (!next)
-			return "the last line has no end: the list was cut off";
+			return "the last line has no end: the list is cut off";
 		*next++ = '\0';
 		if (strlen(text) != (size_t)(next - 1 - text))
-			return "there is a zero byte in it";
+			return "it contains a zero byte";
 		wrong = parse_line(ret, text);
 		if (wrong)
 			return wrong;

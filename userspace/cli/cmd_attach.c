@@ -23,7 +23,7 @@ static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
 		rd_json_bool(&ctl->out, "tracked", state == RD_STACK_UP);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("%s: use %s%s\n", at->volume, rd_dm_path(path, at->device),
+		printf("attached %s: use %s%s\n", at->volume, rd_dm_path(path, at->device),
 		       state == RD_STACK_UP ? "" : " (not tracked)");
 	}
 }
@@ -74,7 +74,7 @@ static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
 	if (r == -ENOENT || r == 1)
 		return attach_new(ctl, caller, name.volume, at);
 	if (!r && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
-		return ctl_usage(ctl, "'%s' is attached: --from and --meta are for a new one",
+		return ctl_usage(ctl, "'%s' is attached already: --from and --meta are for a new volume",
 				 name.volume);
 	return r ? r : up(ctl, caller, at);
 }
@@ -103,7 +103,7 @@ int cmd_attach(struct ctl *ctl)
 	int r;
 
 	if (all == !!ctl->nr_operands)
-		return ctl_usage(ctl, "which? name a volume, or say --all");
+		return ctl_usage(ctl, "name a volume, or use --all");
 	if (all && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
 		return ctl_usage(ctl, "--from and --meta are for one volume");
 	r = ctl_caller(ctl, &caller);
@@ -124,10 +124,10 @@ static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool
 		rd_json_bool(&ctl->out, "device_stays", is_open);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && is_open) {
-		printf("%s: not tracked any more; %s is in use and stays until the next boot, as a linear device: from then on use %s\n",
+		printf("detached %s: no longer tracked; %s is in use and stays until the next boot as a linear device: use %s after that\n",
 		       at->volume, rd_dm_path(path, at->device), at->base);
 	} else if (!ctl->quiet) {
-		printf("%s: not tracked any more; use %s\n", at->volume, at->base);
+		printf("detached %s: no longer tracked; use %s\n", at->volume, at->base);
 	}
 }
 
@@ -136,8 +136,8 @@ static int confirm(void *ctx, const struct rd_attachment *at, enum rd_detach_los
 	const struct ctl *ctl = ctx;
 
 	if (loss == RD_LOSE_POOL_BLOCKS)
-		return ctl_ask(ctl, "what of '%s' only the pool has will be lost", at->volume);
-	return ctl_ask(ctl, "blocks of '%s' lie in the pool: '%s' alone will be worth nothing",
+		return ctl_ask(ctl, "the parts of '%s' that only the pool has will be lost", at->volume);
+	return ctl_ask(ctl, "blocks of '%s' lie in the pool: without them '%s' is useless",
 		       at->volume, at->base);
 }
 

@@ -34,11 +34,11 @@ static void print_text(const struct ctl *ctl, const struct rd_check_report *repo
 	char live[CTL_SIZE_TEXT];
 
 	if (report->nr_wrong) {
-		rd_err(0, "'%s' is not in order: %llu things are wrong", ctl->pool->path,
+		rd_err(0, "pool '%s': the catalog has %llu errors", ctl->pool->path,
 		       report->nr_wrong);
-		rd_hint("nothing was changed; 'revdedupctl scrub' says which versions can still be read");
+		rd_hint("nothing was changed; 'revdedupctl scrub' lists the versions that are damaged");
 	} else if (!ctl->quiet) {
-		printf("'%s' is in order: %llu versions, %llu recipes, %s of data\n",
+		printf("pool '%s': the catalog is in order (%llu versions, %llu recipes, %s of data)\n",
 		       ctl->pool->path, report->nr_versions, report->nr_recipes,
 		       ctl_size_print(live, report->live_bytes));
 	}

@@ -23,9 +23,9 @@ static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
 		rd_json_bool(&ctl->out, "comes_home", !options->stay);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("%s begins as %s: use %s\n", at->volume, version->name, path);
+		printf("created %s from %s: use %s\n", at->volume, version->name, path);
 		if (!options->stay)
-			printf("it is on its way home from the pool: 'revdedupctl status' says how far it is\n");
+			printf("it is being copied from the pool in the background: 'revdedupctl status' shows how much is left\n");
 	}
 }
 
@@ -96,7 +96,7 @@ int cmd_clone(struct ctl *ctl)
 	if (!r)
 		r = ctl_volume_operand(ctl, 1, &to);
 	if (!r && !strchr(to.volume, '/'))
-		r = ctl_usage(ctl, "'%s' is not the name of a logical volume: GROUP/NAME",
+		r = ctl_usage(ctl, "'%s' is not a logical volume: name it as GROUP/NAME",
 			      to.volume);
 	if (!r)
 		r = rd_target_require();

@@ -17,7 +17,7 @@
 static int refuse_protected(const struct ctl_version *version)
 {
 	rd_err(0, "%s is protected", version->name);
-	rd_hint("it was not deleted; 'revdedupctl unprotect %s' lets it be", version->name);
+	rd_hint("it was not deleted; to allow that: 'revdedupctl unprotect %s'", version->name);
 	return -EPERM;
 }
 
@@ -134,7 +134,7 @@ static void print_one(struct ctl *ctl, const struct ctl_version *version,
 		printf("deleted %s\n", version->name);
 		return;
 	}
-	printf("%s is deleted; its space comes back when ", version->name);
+	printf("deleted %s: its space comes back when ", version->name);
 	for (i = 0; i < nr; i++) {
 		printf("%s", i ? ", " : "");
 		print_device(&leases[i]);

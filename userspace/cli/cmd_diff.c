@@ -121,7 +121,7 @@ static int diff_segment(struct diff *diff, u64 segment)
 	if (r && !damaged)
 		return r;
 	if (damaged) {
-		rd_err(0, "the fingerprints of segment %llu are damaged: all of it may differ",
+		rd_err(0, "the fingerprints of segment %llu are damaged: its whole range may differ",
 		       segment);
 		diff->nr_damaged++;
 	}

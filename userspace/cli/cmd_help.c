@@ -15,8 +15,8 @@ static void help_all(void)
 
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
-	      "Versions of disk images and block devices, in a pool that shares what is the\n"
-	      "same, and has the newest version in one piece.\n"
+	      "Keeps versions of disk images and block devices in a deduplicating pool. The newest\n"
+	      "version is always stored in one piece.\n"
 	      "\n", stdout);
 	for (command = ctl_commands; command->name; command++) {
 		snprintf(text, sizeof(text), "%s %s", command->name, command->operands);
@@ -26,7 +26,7 @@ static void help_all(void)
 	      "A version is VOL@3, VOL@latest, VOL@-1 (the one before it), VOL@2026-11-20,\n"
 	      "VOL@2026-11-20T02:00 (the newest by then), or VOL@TAG.\n"
 	      "\n"
-	      "'revdedupctl help COMMAND' says more, and revdedupctl(8) all.\n"
+	      "'revdedupctl help COMMAND' describes a command, and revdedupctl(8) everything.\n"
 	      "\n"
 	      "Exit: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 damage found, 10 no\n"
 	      "pool, 11 locked or in use, 12 no space, 13 no kernel module,\n"
@@ -121,7 +121,7 @@ static void print_bash(void)
 int cmd_completion(struct ctl *ctl)
 {
 	if (strcmp(ctl->operands[0], "bash"))
-		return ctl_usage(ctl, "there is a completion for bash only, not for '%s'",
+		return ctl_usage(ctl, "there is no completion for '%s', only for bash",
 				 ctl->operands[0]);
 	print_bash();
 	return 0;

@@ -26,13 +26,13 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 	if (r)
 		return r;
 	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)
-		return ctl_usage(ctl, "--reserve needs some: nothing could be deleted in a pool that is full");
+		return ctl_usage(ctl, "--reserve must not be 0: nothing could be deleted from a full pool");
 	if (!ctl_has(ctl, CTL_OPT_SIZE))
 		return 0;
 	if (options->size < MIN_SIZE)
-		return ctl_usage(ctl, "--size needs 64M at least");
+		return ctl_usage(ctl, "--size must be at least 64M");
 	if (options->data && !stat(options->data, &st) && (S_ISBLK(st.st_mode) || st.st_size))
-		return ctl_usage(ctl, "--size is for a new file, and '%s' has a size",
+		return ctl_usage(ctl, "--size is for a new file, but '%s' has a size already",
 				 options->data);
 	return 0;
 }

@@ -94,7 +94,7 @@ static void print_row(const struct ctl_version *v, int width, struct more *more)
 	if (!version->is_consistent)
 		fputs("  (not consistent)", stdout);
 	if (more->clock_went_back)
-		fputs("  (the clock went back)", stdout);
+		fputs("  (clock set back)", stdout);
 	if (version->comment[0]) {
 		fputs("  ", stdout);
 		print_comment(version->comment);
@@ -214,7 +214,7 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 	printf("version:        %s\n", v->name);
 	printf("uid:            %016llx\n", (u64)version->uid);
 	printf("time:           %s%s\n", ctl_time_print(time, version->time),
-	       more->clock_went_back ? ", before that of the version before: the clock went back" :
+	       more->clock_went_back ? ", earlier than the version before it: the clock was set back" :
 	       "");
 	printf("size:           %llu bytes (%s)\n", version->size,
 	       ctl_size_print(size, version->size));

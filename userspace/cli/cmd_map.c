@@ -32,7 +32,7 @@ static void print_mapped(struct ctl *ctl, const struct ctl_version *version, con
 		rd_json_string(&ctl->out, "device", path);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("%s is %s\n", version->name, path);
+		printf("mapped %s as %s\n", version->name, path);
 	}
 }
 
@@ -66,7 +66,7 @@ int cmd_map(struct ctl *ctl)
 
 	r = ctl_version_operand(ctl, 0, true, &name);
 	if (!r && ctl->nr_operands > 1 && strchr(ctl->operands[1], '/'))
-		r = ctl_usage(ctl, "'%s' is not the name of a device: /dev/mapper/ is added to it",
+		r = ctl_usage(ctl, "'%s' is not the name of a device: leave out the directory, which is /dev/mapper/",
 			      ctl->operands[1]);
 	if (!r)
 		r = rd_target_require();
@@ -95,7 +95,7 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 	if (r || found)
 		return r;
 	rd_err(0, "nothing is kept for a device '%s'", device);
-	rd_hint("nothing was changed; a command that deletes says for which it is");
+	rd_hint("nothing was changed; 'revdedupctl delete' names the devices for which something is kept");
 	return CTL_FAILED;
 }
 
@@ -113,7 +113,7 @@ static int is_attached(const char *device)
 	for (i = 0; !r && i < all.len / sizeof(*at); i++) {
 		if (strcmp(rd_part_uuid(uuid, &at[i], NULL), device))
 			continue;
-		rd_err(0, "'%s' is that of '%s', which is attached", device, at[i].volume);
+		rd_err(0, "'%s' is the device of '%s', which is attached", device, at[i].volume);
 		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool",
 			at[i].volume);
 		r = -EBUSY;
@@ -133,11 +133,11 @@ static int forget(struct ctl *ctl, const char *device)
 		return r;
 	r = rd_dm_find(device, name);
 	if (r != -ENODEV) {
-		rd_err(r, "'%s' is there, or cannot be looked for", device);
-		rd_hint("nothing was changed; without --force a device that is there is removed by its name");
+		rd_err(r, "'%s' exists, or cannot be searched for", device);
+		rd_hint("nothing was changed; to remove a device that exists, give its name without --force");
 		return -EBUSY;
 	}
-	r = ctl_ask(ctl, "if '%s' is still somewhere, on another host, it will read what is not its own",
+	r = ctl_ask(ctl, "if '%s' still exists, on another host, it will read blocks of other versions",
 		    device);
 	if (!r)
 		r = rd_lease_drop_device(ctl->pool, device);

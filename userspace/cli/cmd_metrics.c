@@ -46,52 +46,52 @@ struct metric {
 
 static const struct metric pool_metrics[] = {
 	{ "pool_up", "Whether the pool could be read.", POOL(up) },
-	{ "pool_logical_bytes", "The sizes of all versions together.", POOL(logical) },
-	{ "pool_data_bytes", "Blocks that are kept for them.", POOL(data) },
+	{ "pool_logical_bytes", "Sum of the sizes of all versions.", POOL(logical) },
+	{ "pool_data_bytes", "Size of the blocks stored for them.", POOL(data) },
 	{ "pool_catalog_bytes", "Size of the catalog.", POOL(catalog) },
-	{ "pool_size_bytes", "What the data area can hold.", POOL(size) },
-	{ "pool_free_bytes", "What of it nobody has.", POOL(free) },
+	{ "pool_size_bytes", "Capacity of the data area.", POOL(size) },
+	{ "pool_free_bytes", "Free space in the data area.", POOL(free) },
 	{ "pool_filesystem_avail_bytes", "Space left in the file system of a sparse data area.",
 	  POOL(avail) },
 	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
-	{ "pool_waiting_frames", "Frames with space that is still to be given back.",
+	{ "pool_waiting_frames", "Frames whose space is still to be freed.",
 	  POOL(waiting) },
-	{ "pool_scrub_timestamp_seconds", "When all of it was last read by scrub or repair.",
+	{ "pool_scrub_timestamp_seconds", "When scrub or repair last read the whole pool.",
 	  POOL(scrubbed) },
-	{ "pool_scrub_damaged_versions", "Versions that were damaged then.", POOL(damaged) },
-	{ "pool_scrub_damaged_fingerprints", "Fingerprints that were damaged then.",
+	{ "pool_scrub_damaged_versions", "Versions found damaged then.", POOL(damaged) },
+	{ "pool_scrub_damaged_fingerprints", "Fingerprints found damaged then.",
 	  POOL(fps_damaged) },
-	{ "pool_scrub_catalog_errors", "Errors of the catalog that were found then.",
+	{ "pool_scrub_catalog_errors", "Errors of the catalog found then.",
 	  POOL(wrong) },
 };
 
 static const struct metric volume_metrics[] = {
 	{ "volume_versions", "Versions in the pool.", VOLUME(versions) },
-	{ "volume_logical_bytes", "Their sizes together.", VOLUME(logical) },
+	{ "volume_logical_bytes", "Sum of their sizes.", VOLUME(logical) },
 	{ "volume_latest_bytes", "Size of the newest version.", VOLUME(latest) },
 	{ "volume_latest_timestamp_seconds", "When the newest version was taken.",
 	  VOLUME(time) },
-	{ "volume_latest_read_bytes", "What was read for it.", VOLUME(read) },
-	{ "volume_latest_changed_blocks", "Blocks of 4 KiB that were not as before.",
+	{ "volume_latest_read_bytes", "Bytes read to take it.", VOLUME(read) },
+	{ "volume_latest_changed_blocks", "Blocks of 4 KiB that changed.",
 	  VOLUME(changed) },
-	{ "volume_latest_stored_bytes", "What was written to the pool for it.",
+	{ "volume_latest_stored_bytes", "Bytes written to the pool for it.",
 	  VOLUME(stored) },
-	{ "volume_latest_consistent", "Whether nothing wrote to it while it was read.",
+	{ "volume_latest_consistent", "Whether it was read without being written meanwhile.",
 	  VOLUME(consistent) },
 	{ "volume_inconsistent_versions", "Versions that may have been written while they were read.",
 	  VOLUME(inconsistent) },
 };
 
 static const struct metric device_metrics[] = {
-	{ "device_needs_attention", "Whether somebody has to do something: see status.",
+	{ "device_needs_attention", "Whether status reports a problem.",
 	  DEVICE(attention) },
 	{ "device_tracked", "Whether changes are tracked.", DEVICE(tracked) },
 	{ "device_tracking_lost", "Whether the next snapshot reads everything.", DEVICE(lost) },
-	{ "device_version", "The last version that the target knows.", DEVICE(version) },
+	{ "device_version", "The newest version that the target knows.", DEVICE(version) },
 	{ "device_segments", "Segments of 2 MiB.", DEVICE(segments) },
-	{ "device_dirty_segments", "Those that the next snapshot reads.", DEVICE(dirty) },
+	{ "device_dirty_segments", "Segments that the next snapshot reads.", DEVICE(dirty) },
 	{ "device_away_bytes", "Content that lies in the pool, or is zeros.", DEVICE(away) },
-	{ "device_hydration_left_bytes", "What of it is still to be copied home.",
+	{ "device_hydration_left_bytes", "Part of it that is still to be copied back.",
 	  DEVICE(coming) },
 };
 
@@ -232,7 +232,7 @@ static int print_devices(FILE *out)
 	int r;
 
 	r = rd_attachments(&all);
-	fprintf(out, "# HELP revdedup_attachments_up 1: what this host knows of its attached volumes could be read, all of it.\n"
+	fprintf(out, "# HELP revdedup_attachments_up Whether all attachments of this host could be read.\n"
 		"# TYPE revdedup_attachments_up gauge\n"
 		"revdedup_attachments_up %d\n", !r);
 	nr = all.len / sizeof(*at);
@@ -253,7 +253,7 @@ static int print_all(struct ctl *ctl, FILE *out)
 {
 	int pool, devices;
 
-	fputs("# HELP revdedup_build_info The program that has found this out.\n"
+	fputs("# HELP revdedup_build_info Version of the program that wrote this.\n"
 	      "# TYPE revdedup_build_info gauge\n"
 	      "revdedup_build_info{version=\"" RD_VERSION "\"} 1\n", out);
 	pool = print_pool(ctl, out);

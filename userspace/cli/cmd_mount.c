@@ -27,8 +27,8 @@ static void print_mounted(struct ctl *ctl, const struct ctl_version *version, co
 		rd_json_bool(&ctl->out, "writable", options->writable);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("%s is at %s: %s%s\n", version->name, options->dir, type,
-		       options->writable ? "; what is written goes with it" : ", read-only");
+		printf("mounted %s at %s: %s%s\n", version->name, options->dir, type,
+		       options->writable ? "; writes are discarded at umount" : ", read-only");
 	}
 }
 

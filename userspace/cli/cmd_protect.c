@@ -61,7 +61,7 @@ static int protect_all(struct ctl *ctl, bool protect)
 			r = set_protected(ctl, &version, protect);
 	}
 	if (r < 0 && i > 1)
-		rd_hint("those before '%s' were changed", ctl->operands[i - 1]);
+		rd_hint("the versions before '%s' were changed", ctl->operands[i - 1]);
 	if (r < 0 && r != -EINTR && i > 1)
 		r = CTL_PARTLY;
 	return ctl_close(ctl, r);
@@ -92,7 +92,7 @@ static int add_tag(struct ctl *ctl, const struct ctl_version *version, const cha
 	if (r && r != -ENOENT)
 		return r;
 	if (!r)
-		rd_warn("'%s' was the tag of %s@%lld, and moves", tag, version->volume, before);
+		rd_warn("moving the tag '%s' here from %s@%lld", tag, version->volume, before);
 	return rd_sql_run(sql, "INSERT INTO tag VALUES(?, ?, ?)"
 			  " ON CONFLICT DO UPDATE SET number = excluded.number", "iti",
 			  version->version.volume, tag, version->version.number);
@@ -108,7 +108,7 @@ static int remove_tag(struct ctl *ctl, const struct ctl_version *version, const 
 	if (r || rd_sql_changed(ctl->pool->sql))
 		return r;
 	rd_err(0, "%s has no tag '%s'", version->name, tag);
-	rd_hint("nothing was changed; 'revdedupctl show %s' says what it has", version->name);
+	rd_hint("nothing was changed; 'revdedupctl show %s' lists its tags", version->name);
 	return -ENOENT;
 }
 

@@ -66,7 +66,7 @@ static int check_options(struct prune *prune)
 		return 0;
 	/* A variable that was empty must not be the end of a whole pool. */
 	if (!ctl_has(ctl, CTL_OPT_REMOVE_ALL))
-		return ctl_usage(ctl, "what is to be kept? say --keep-last N, --keep-daily N or the like");
+		return ctl_usage(ctl, "no rule says what to keep: use --keep-last N, --keep-daily N or another");
 	if (!ctl->nr_operands)
 		return ctl_usage(ctl, "to remove all versions, name the volume");
 	return 0;
@@ -145,7 +145,7 @@ static void print_text(struct prune *prune, const struct ctl_version *version,
 static int refuse_all(const struct ctl_volume *volume)
 {
 	rd_err(0, "this would delete all versions of '%s'", volume->name);
-	rd_hint("nothing was deleted; keep more, or say --unsafe-allow-remove-all");
+	rd_hint("nothing was deleted; keep more, or use --unsafe-allow-remove-all");
 	return -EPERM;
 }
 

@@ -24,7 +24,7 @@
 static void print_kept(const char *old)
 {
 	if (old[0])
-		printf("what was there before is kept as %s: remove it when a scrub has passed\n",
+		printf("the old catalog is kept as %s: remove it after a scrub without errors\n",
 		       old);
 }
 
@@ -36,7 +36,7 @@ static void print_rebuilt(struct ctl *ctl, const char *path,
 		rd_json_u64(&ctl->out, "versions", report->nr_versions);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("made the catalog of '%s' anew: %llu versions\n", path,
+		printf("made a new catalog for '%s': %llu versions\n", path,
 		       report->nr_versions);
 		print_kept(report->old);
 	}
@@ -48,7 +48,7 @@ static int rebuild_catalog(struct ctl *ctl)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_DRY_RUN))
-		return ctl_usage(ctl, "--rebuild-catalog is done as a whole and from the pool alone: without --%s",
+		return ctl_usage(ctl, "--rebuild-catalog works on the whole catalog and from the pool alone: leave out --%s",
 				 ctl_has(ctl, CTL_OPT_FROM) ? "from" : "dry-run");
 	r = ctl_open(ctl, RD_POOL_REPAIR);
 	if (!r)
@@ -88,11 +88,11 @@ static void print_text(const struct ctl *ctl, const struct rd_damage_report *rep
 	       ctl_size_print(read, report->bytes_read), report->blocks_bad,
 	       report->blocks_healed, would);
 	if (report->fps_bad)
-		printf("%llu fingerprints damaged, %llu %smade anew\n", report->fps_bad,
+		printf("%llu fingerprints damaged, %llu %smade again\n", report->fps_bad,
 		       report->fps_healed, would);
 	if (report->journal_bad)
 		printf("the copy of the catalog was damaged, and %s\n",
-		       *would ? "would be made anew" : "is made anew");
+		       *would ? "would be made again" : "was made again");
 }
 
 /* @nr_wrong: in the catalog, after it. */
@@ -117,12 +117,12 @@ static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_w
 		print_text(ctl, report);
 	if (nr_wrong) {
 		rd_err(0, "the catalog still has %llu errors", nr_wrong);
-		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+		rd_hint("'revdedupctl repair --rebuild-catalog' makes a new one from its copy");
 	}
 	if (!nr_left(report))
 		return nr_wrong ? CTL_DAMAGE : 0;
 	rd_err(0, "%llu of %llu versions are still damaged", damaged, versions);
-	rd_hint("an image or device that has the content, such as the disk itself, heals more: 'revdedupctl repair --from PATH'");
+	rd_hint("an image or device with the same content, such as the disk itself, can heal more: 'revdedupctl repair --from PATH'");
 	return CTL_DAMAGE;
 }
 
@@ -139,7 +139,7 @@ static int get_images(struct ctl *ctl, struct rd_heal_options *options, const ch
 			continue;
 		if (rd_is_of_pool(ctl->pool->path, path)) {
 			rd_err(0, "'%s' is part of the pool", path);
-			rd_hint("what the pool itself has is looked for anyway");
+			rd_hint("the pool itself is searched anyway");
 			return CTL_FAILED;
 		}
 		from[options->nr_from++] = path;
@@ -159,7 +159,7 @@ static int check_before(struct ctl *ctl)
 	if (r || !report.nr_wrong)
 		return r;
 	rd_err(0, "the catalog has %llu errors", report.nr_wrong);
-	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes it anew from its copy");
+	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes a new one from its copy");
 	return CTL_DAMAGE;
 }
 
@@ -236,12 +236,12 @@ static int force(struct ctl *ctl)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
-		return ctl_usage(ctl, "--force is done: without --dry-run");
+		return ctl_usage(ctl, "--force cannot be tried: leave out --dry-run");
 	r = make_supers(ctl);
 	if (r == -EEXIST)
 		r = adopt_catalog(ctl);
 	if (r == -EEXIST)
-		r = ctl_usage(ctl, "--force is for --rebuild-catalog, for a pool both of whose superblocks are lost, and for one whose catalog and data area are not of one life");
+		r = ctl_usage(ctl, "--force is for --rebuild-catalog, and for a pool that has lost both superblocks or whose catalog and data area do not belong together");
 	return r;
 }
 

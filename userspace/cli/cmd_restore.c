@@ -62,8 +62,8 @@ static int open_device(struct ctl *ctl, struct target *target, const struct ctl_
 
 	target->fd = open_target(target->path, force ? 0 : O_EXCL, direct);
 	if (target->fd == -EBUSY) {
-		rd_err(0, "'%s' is in use: mounted, or part of something", target->path);
-		rd_hint("nothing was changed; unmount it first, or say --force");
+		rd_err(0, "'%s' is in use: it is mounted, or part of another device", target->path);
+		rd_hint("nothing was changed; unmount it first, or use --force");
 		return CTL_FAILED;
 	}
 	if (target->fd < 0)
@@ -73,7 +73,7 @@ static int open_device(struct ctl *ctl, struct target *target, const struct ctl_
 		return rd_err(r, "cannot look at '%s'", target->path);
 	if (target->size >= version->version.size)
 		return 0;
-	rd_err(0, "'%s' has %llu bytes, and %s has %llu", target->path, target->size,
+	rd_err(0, "'%s' has %llu bytes, but %s has %llu", target->path, target->size,
 	       version->name, version->version.size);
 	rd_hint("nothing was changed; restore it to a larger device");
 	return CTL_FAILED;
@@ -139,7 +139,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 			open_file(target, &st);
 	}
 	rd_err(0, "'%s' is neither a file nor a block device", target->path);
-	rd_hint("nothing was changed; - writes to stdout");
+	rd_hint("nothing was changed; '--to -' writes to stdout");
 	return CTL_FAILED;
 }
 
@@ -234,7 +234,7 @@ static int write_target(struct ctl *ctl, const struct target *target,
 	if (!r)
 		r = finish(target, version->version.size);
 	if (r)
-		rd_hint("'%s' is not complete: restore again, and what it has by now is not written again",
+		rd_hint("'%s' is incomplete; restore again: what was written by now is not written again",
 			target->path);
 	return r;
 }
@@ -270,7 +270,7 @@ static int tell(struct ctl *ctl, const struct target *target,
 	if (!report->bad.len)
 		return 0;
 	ctl_print_bad(version, report, ", not written");
-	rd_hint("'%s' has %s there; 'revdedupctl scrub' says which versions are damaged",
+	rd_hint("there '%s' has %s; 'revdedupctl scrub' lists the versions that are damaged",
 		target->path, target->size ? "what it had before" : "zeros");
 	return CTL_DAMAGE;
 }
@@ -317,9 +317,9 @@ static int stream(struct ctl *ctl, struct ctl_version *version)
 static int check_stream(const struct ctl *ctl)
 {
 	if (ctl->json)
-		return ctl_usage(ctl, "stdout is for the image, so there is no place for --json");
+		return ctl_usage(ctl, "stdout is for the image: leave out --json");
 	if (isatty(STDOUT_FILENO))
-		return ctl_usage(ctl, "an image is not for a terminal: redirect stdout");
+		return ctl_usage(ctl, "will not write an image to a terminal: redirect stdout");
 	return 0;
 }
 
@@ -354,7 +354,7 @@ int cmd_restore(struct ctl *ctl)
 
 	r = ctl_version_operand(ctl, 0, false, &name);
 	if (!r && !path)
-		r = ctl_usage(ctl, "where to? name a file or device with --to, or - for stdout");
+		r = ctl_usage(ctl, "no target given: name a file or device with --to, or - for stdout");
 	if (r)
 		return r;
 	if (strcmp(path, "-"))

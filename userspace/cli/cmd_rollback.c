@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl rollback: have an attached volume be an earlier version, at once. */
+/* revdedupctl rollback: turn an attached volume back to a version, at once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ static void print_report(struct ctl *ctl, const struct rd_attachment *at,
 		rd_json_u64(&ctl->out, "usec_pause", rollback->pause_us);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("%s is %s now%s%s\n", path, to->name,
-		       kept[0] ? "; what it was is " : "", kept);
+		printf("rolled back: %s is %s now%s%s\n", path, to->name,
+		       kept[0] ? "; its state before is " : "", kept);
 		printf("%llu segments are being copied back in the background; writes paused for %llu.%llu ms\n",
 		       rollback->nr_segs, rollback->pause_us / 1000,
 		       rollback->pause_us / 100 % 10);

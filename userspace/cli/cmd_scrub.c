@@ -190,12 +190,12 @@ static void tell(const struct scrub *scrub)
 		printf("read %llu versions, %s: %llu damaged\n", scrub->nr_versions,
 		       ctl_size_print(read, scrub->bytes_read), scrub->nr_damaged);
 	if (scrub->nr_fps)
-		rd_err(0, "%llu fingerprints are damaged, and the blocks beside them are not",
+		rd_err(0, "%llu fingerprints are damaged, but their blocks are not",
 		       scrub->nr_fps);
 	if (scrub->nr_wrong)
 		rd_err(0, "the catalog has %llu errors", scrub->nr_wrong);
 	if (is_damaged(scrub))
-		rd_hint("nothing was changed; 'revdedupctl repair' heals what it finds another copy of; 'restore' writes all that is not damaged");
+		rd_hint("nothing was changed; 'revdedupctl repair' heals whatever it finds another copy of; 'restore' writes everything that is not damaged");
 }
 
 int cmd_scrub(struct ctl *ctl)

@@ -65,8 +65,8 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 {
 	if (report->reason || strcmp(report->mode, "full"))
 		return report->reason;
-	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "it was asked for" :
-		"there is no list of changes";
+	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "as requested" :
+		"no change list";
 }
 
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
@@ -109,17 +109,19 @@ static void print_text(struct ctl *ctl, const char *name,
 
 	if (ctl->quiet)
 		return;
-	printf("made %s: %s%s%s\n", name, report->mode, reason ? ", because " : "",
-	       reason ? reason : "");
-	printf("%llu segments read, %s; %llu blocks of 4 KiB changed; %s stored\n",
-	       version->dirty, ctl_size_print(read, version->bytes_read),
-	       version->blocks_changed, ctl_size_print(stored, version->bytes_stored));
+	if (reason)
+		printf("made %s: full read of %llu segments: %s\n", name, version->dirty, reason);
+	else
+		printf("made %s: %llu changed segments\n", name, version->dirty);
+	printf("%s read, %llu blocks of 4 KiB changed, %s stored\n",
+	       ctl_size_print(read, version->bytes_read), version->blocks_changed,
+	       ctl_size_print(stored, version->bytes_stored));
 	if (pause_us)
 		printf("writes paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
-		printf("%llu segments read to be sure that they had not changed\n"
-		       "%llu segments changed, %llu of these were in the pool; %llu put in one piece\n",
+		printf("audited %llu segments that were said to be unchanged\n"
+		       "%llu segments changed, %llu of them were in the pool already; %llu were put in one piece\n",
 		       report->segments_audited, report->segments_changed, report->segments_shared,
 		       report->segments_pieces);
 }
@@ -163,7 +165,7 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 
 	if (!at && rd_is_of_pool(ctl->pool->path, options->from)) {
 		rd_err(0, "'%s' is part of the pool", options->from);
-		rd_hint("no version was made; --from names an image or a device that is to be kept");
+		rd_hint("no version was made; --from names the image or device to read");
 		return CTL_FAILED;
 	}
 	r = at ? 0 : rd_check_image(options->from, options->may_change, &options->is_in_use);
@@ -181,7 +183,7 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 		print_text(ctl, name, &report.snapshot, report.pause_us);
 	if (r || !report.undo_failed)
 		return r;
-	rd_hint("%s was made and can be used; see what the message before says", name);
+	rd_hint("%s was made and can be used; see the message above", name);
 	return CTL_PARTLY;
 }
 
@@ -208,7 +210,7 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 		return -ENOMEM;
 	r = rd_attachment_load(at, options->volume);
 	if (!r && (options->from || ctl_has(ctl, CTL_OPT_CHANGED) || options->may_change))
-		return ctl_usage(ctl, "'%s' is attached: without --from, --changed and --force",
+		return ctl_usage(ctl, "'%s' is attached: leave out --from, --changed and --force",
 				 options->volume);
 	if (r != -ENOENT)
 		return r;
@@ -295,7 +297,7 @@ static int snapshot_all(struct ctl *ctl)
 		failed += one != 0;
 		r = r ? r : one;
 		if (one && !is_for_all(one))
-			rd_err(0, "'%s' failed, see above", at->volume);
+			rd_err(0, "'%s' failed: see above", at->volume);
 	}
 	rd_buffer_free(&all);
 	if (is_for_all(one))
@@ -315,7 +317,7 @@ int cmd_snapshot(struct ctl *ctl)
 	int r;
 
 	if (all == !!ctl->nr_operands)
-		return ctl_usage(ctl, "which? name a volume, or say --all");
+		return ctl_usage(ctl, "name a volume, or use --all");
 	if (!all)
 		return snapshot_one(ctl);
 	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||

@@ -47,11 +47,11 @@ static void print_text(const struct ctl_pool_stats *stats,
 		       ctl_size_print(b, volumes[i].latest));
 	printf("\nlogical:  %s\n", ctl_size_print(a, stats->logical));
 	if (stats->held)
-		printf("held:     %s, %llu deleted that devices still read\n",
+		printf("held:     %s, by %llu deleted versions that devices still read\n",
 		       ctl_size_print(a, stats->held_logical), stats->held);
 	printf("data:     %s", ctl_size_print(a, stats->data));
 	if (stats->data)
-		printf(", 1/%.1f of it", (double)stats->logical / stats->data);
+		printf(", ratio %.1f to 1", (double)stats->logical / stats->data);
 	printf("\ncatalog:  %s\n", ctl_size_print(a, stats->catalog));
 	printf("free:     %llu of %llu frames, %s\n", stats->frames_free, stats->frames,
 	       ctl_size_print(a, stats->frames_free * RD_SEG_SIZE));

@@ -58,7 +58,7 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 	if (!path)
 		path = getenv("REVDEDUP_POOL");
 	if (!path || !path[0])
-		return ctl_usage(ctl, "which pool? name it with --pool, or set REVDEDUP_POOL");
+		return ctl_usage(ctl, "no pool given: name one with --pool, or set REVDEDUP_POOL");
 	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
@@ -115,10 +115,10 @@ int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
 	va_end(args);
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
 		rd_err(0, "%s", text);
-		rd_hint("nothing was changed; to do it, say --yes");
+		rd_hint("nothing was changed; to do it, use --yes");
 		return CTL_FAILED;
 	}
-	fprintf(stderr, "%s. Do it? [y/n]: ", text);
+	fprintf(stderr, "%s. Continue? [y/n]: ", text);
 	if (fgets(answer, sizeof(answer), stdin) &&
 	    (!strcasecmp(answer, "y\n") || !strcasecmp(answer, "yes\n")))
 		return 0;

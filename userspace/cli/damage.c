@@ -110,10 +110,10 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 		r = tell_volume(&telling, (struct ctl_volume *)volumes.data + i, report);
 	rd_buffer_free(&volumes);
 	if (telling.nr_not_told)
-		rd_err(0, "and %llu ranges more: 'revdedupctl scrub' lists all of them",
+		rd_err(0, "and %llu more ranges: 'revdedupctl scrub' lists all of them",
 		       telling.nr_not_told);
 	if (report->rows_left_out)
-		rd_err(0, "and more than can be listed");
+		rd_err(0, "and more than fit into the list");
 	*ret_versions = telling.nr_versions;
 	*ret_damaged = telling.nr_damaged;
 	return r;

@@ -16,7 +16,7 @@ int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
 	if (wrong)
 		return ctl_usage(ctl, "'%s' %s", text, wrong);
 	if (ret->kind != CTL_NAME_VOLUME)
-		return ctl_usage(ctl, "'%s' is a version, and '%s' wants a volume: '%s'", text,
+		return ctl_usage(ctl, "'%s' is a version, but '%s' takes a volume: '%s'", text,
 				 ctl->command->name, ret->volume);
 	return 0;
 }
@@ -29,7 +29,7 @@ int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ct
 	if (wrong)
 		return ctl_usage(ctl, "'%s' %s", text, wrong);
 	if (ret->kind == CTL_NAME_VOLUME && !or_volume)
-		return ctl_usage(ctl, "which version of '%s'? say %s@latest, or %s@N", text,
+		return ctl_usage(ctl, "name a version of '%s': %s@latest, or %s@N", text,
 				 text, text);
 	return 0;
 }
@@ -70,7 +70,7 @@ static int no_version(const struct ctl_name *name)
 		rd_err(0, "there is no version %lld of '%s'", name->number, name->volume);
 		break;
 	case CTL_NAME_TIME:
-		rd_err(0, "there is no version of '%s' from %s or before", name->volume,
+		rd_err(0, "there is no version of '%s' from %s or earlier", name->volume,
 		       ctl_time_print(when, name->number));
 		break;
 	case CTL_NAME_TAG:
@@ -78,19 +78,19 @@ static int no_version(const struct ctl_name *name)
 		break;
 	default:
 		if (name->number)
-			rd_err(0, "'%s' has not as many as %lld versions before the newest",
+			rd_err(0, "'%s' has fewer than %lld versions before the newest",
 			       name->volume, name->number);
 		else
 			rd_err(0, "there is no version of '%s'", name->volume);
 	}
-	rd_hint("'revdedupctl list %s' shows what there is", name->volume);
+	rd_hint("'revdedupctl list %s' lists its versions", name->volume);
 	return -ENOENT;
 }
 
 static int no_volume(const char *name)
 {
 	rd_err(0, "there is no volume '%s' in the pool", name);
-	rd_hint("'revdedupctl list' shows what there is");
+	rd_hint("'revdedupctl list' lists volumes and versions");
 	return -ENOENT;
 }
 

@@ -126,7 +126,7 @@ static const char *parse_number(struct ctl_name *ret, const char *text)
 	if (ctl_number_parse(text + before, INT64_MAX, &number))
 		return "is not the number of a version";
 	if (!before && !number)
-		return "names version 0, and the first one is 1";
+		return "names version 0, but the first one is 1";
 	ret->number = number;
 	return NULL;
 }
@@ -145,7 +145,7 @@ static const char *parse_version(struct ctl_name *ret, const char *text)
 	if (text[0] == '-' || isdigit((unsigned char)text[0]))
 		return parse_number(ret, text);
 	if (!ctl_is_tag(text))
-		return "names no version: after @ goes a number, latest, -N, a date or a tag";
+		return "names no version: @ is followed by a number, latest, -N, a date or a tag";
 	ret->kind = CTL_NAME_TAG;
 	memcpy(ret->tag, text, strlen(text));
 	return NULL;

@@ -31,44 +31,44 @@ const struct ctl_command ctl_commands[] = {
 	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
 	  O(DATA) | O(SIZE) | O(RESERVE) | O(FORCE) | O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
 	  false, cmd_init },
-	{ "attach", { "track" }, "VOL|--all", "put the target over a volume, so that it is tracked",
+	{ "attach", { "track" }, "VOL|--all", "start tracking the changes of a volume",
 	  HOST | O(FROM) | O(META) | O(ALL), 0, 1, false, cmd_attach },
-	{ "detach", { "untrack" }, "VOL", "take the target off; what was known of changes is lost",
+	{ "detach", { "untrack" }, "VOL", "stop tracking a volume, and forget its changes",
 	  HOST | O(YES) | O(FORCE), 1, 1, false, cmd_detach },
-	{ "status", { NULL }, "[VOL]", "say how attached volumes are; 1: one needs somebody",
+	{ "status", { NULL }, "[VOL]", "show attached volumes; exits 1 if one needs attention",
 	  HOST, 0, 1, false, cmd_status },
 	{ "metrics", { NULL }, "", "print numbers of pool and attached volumes for Prometheus",
 	  (COMMON | O(OUTPUT)) & ~O(JSON), 0, 0, false, cmd_metrics },
 	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]|--all",
-	  "take a version of VOL: of an attached volume, or from an image or a device",
+	  "take a version of an attached volume, an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
 	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(FORCE), 0, 1, false, cmd_snapshot },
 	{ "list", { "ls", "versions", "snapshots" }, "[VOL]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
-	{ "show", { "info" }, "VOL[@VERSION]", "say more about a version",
+	{ "show", { "info" }, "VOL[@VERSION]", "describe a version",
 	  COMMON, 1, 1, false, cmd_show },
-	{ "stats", { "du", "df" }, "", "say how much is in the pool",
+	{ "stats", { "du", "df" }, "", "show how much is in the pool",
 	  COMMON, 0, 0, false, cmd_stats },
-	{ "diff", { NULL }, "VOL@A VOL@B", "list the ranges that differ, offset and length",
+	{ "diff", { NULL }, "VOL@A VOL@B", "list ranges that differ: offset and length",
 	  COMMON | O(PROGRESS), 2, 2, false, cmd_diff },
 	{ "restore", { "extract", "receive" }, "VOL@VERSION --to TARGET",
 	  "write a version to a file or a device",
 	  COMMON | O(PROGRESS) | O(TO) | O(FULL) | O(YES) | O(FORCE), 1, 1, false, cmd_restore },
 	{ "dump", { "cat" }, "VOL@VERSION", "write a version to stdout",
 	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
-	{ "map", { "activate" }, "VOL[@VERSION] [NAME]", "have a version as a block device",
+	{ "map", { "activate" }, "VOL[@VERSION] [NAME]", "make a block device of a version",
 	  COMMON | O(WRITABLE), 1, 2, false, cmd_map },
-	{ "unmap", { "deactivate" }, "NAME", "remove such a device",
+	{ "unmap", { "deactivate" }, "NAME", "remove the device of a version",
 	  COMMON | O(YES) | O(FORCE), 1, 1, false, cmd_unmap },
 	{ "mount", { NULL }, "VOL[@VERSION] DIR", "mount the file system in a version",
 	  COMMON | O(WRITABLE) | O(PARTITION), 2, 2, false, cmd_mount },
-	{ "umount", { "unmount" }, "DIR", "unmount it, and remove its device",
+	{ "umount", { "unmount" }, "DIR", "unmount a version, and remove its device",
 	  COMMON, 1, 1, false, cmd_umount },
 	{ "clone", { NULL }, "VOL[@VERSION] GROUP/NAME",
-	  "make a volume that begins as a version, at once",
+	  "make a new volume from a version, at once",
 	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
 	{ "rollback", { "revert", "merge" }, "VOL@VERSION",
-	  "have an attached volume be an earlier version, at once",
+	  "turn an attached volume back to a version, at once",
 	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
 	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
@@ -77,21 +77,21 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP, 0, 1, false, cmd_prune },
 	{ "protect", { "hold", "pin" }, "VOL@VERSION...", "keep versions from being deleted",
 	  COMMON, 1, ANY, false, cmd_protect },
-	{ "unprotect", { "release", "unpin" }, "VOL@VERSION...", "let versions be deleted again",
+	{ "unprotect", { "release", "unpin" }, "VOL@VERSION...", "allow versions to be deleted again",
 	  COMMON, 1, ANY, false, cmd_unprotect },
 	{ "tag", { "label" }, "VOL@VERSION +TAG|-TAG...", "add and remove tags",
 	  COMMON, 2, ANY, true, cmd_tag },
-	{ "check", { "fsck" }, "", "check the catalog; reads no content",
+	{ "check", { "fsck" }, "", "check the catalog, without reading content",
 	  COMMON, 0, 0, false, cmd_check },
-	{ "scrub", { "verify" }, "[VOL[@VERSION]]", "read everything, and look for damage",
+	{ "scrub", { "verify" }, "[VOL[@VERSION]]", "read everything to find damage",
 	  COMMON | O(PROGRESS), 0, 1, false, cmd_scrub },
 	{ "repair", { NULL }, "[--from PATH]...|--rebuild-catalog",
-	  "heal damage from other copies, or make a lost catalog anew",
+	  "heal damage from other copies, or make a new catalog",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(FROM) | O(FORCE) | O(REBUILD_CATALOG), 0, 0, false,
 	  cmd_repair },
 	{ "completion", { NULL }, "bash", "print a script that completes commands", 0, 1, 1,
 	  false, cmd_completion },
-	{ "help", { NULL }, "[COMMAND]", "say more", 0, 0, 1, false, cmd_help },
+	{ "help", { NULL }, "[COMMAND]", "describe a command", 0, 0, 1, false, cmd_help },
 	{ "version", { NULL }, "", "print the version", 0, 0, 0, false, cmd_version },
 	{ NULL }
 };
@@ -114,8 +114,8 @@ static void on_signal(int signal)
 static void on_no_page(int signal)
 {
 	static const char text[] =
-		"revdedupctl: there is no room for the index of the catalog, or it cannot be read\n"
-		"revdedupctl: the next command finishes or undoes what was begun\n"
+		"revdedupctl: no room for the index of the catalog, or it cannot be read\n"
+		"revdedupctl: the next command finishes or undoes what this one began\n"
 		"revdedupctl: 'revdedupctl delete' and 'prune' make room\n";
 
 	(void)signal;
@@ -187,7 +187,7 @@ static int check_usage(struct ctl *ctl)
 	if (ctl->nr_operands < command->min)
 		return ctl_usage(ctl, "'%s' needs %s", command->name, command->operands);
 	if (ctl->nr_operands > command->max)
-		return ctl_usage(ctl, "'%s' is one too many", ctl->operands[command->max]);
+		return ctl_usage(ctl, "unexpected argument '%s'", ctl->operands[command->max]);
 	return set_common(ctl);
 }
 
@@ -218,7 +218,7 @@ static int run(struct ctl *ctl)
 
 	/* An answer that did not arrive is none; why is not known any more. */
 	if (fflush(stdout) || ferror(stdout)) {
-		rd_err(0, "cannot write to stdout: not all was printed");
+		rd_err(0, "cannot write to stdout: the output is incomplete");
 		return r ? r : CTL_FAILED;
 	}
 	return r;
@@ -247,7 +247,7 @@ static int run_line(struct ctl *ctl, int argc, char **argv)
 	if (ctl_has(ctl, CTL_OPT_HELP) || ctl_has(ctl, CTL_OPT_VERSION))
 		return run_help(ctl);
 	if (!argc)
-		return ctl_usage(ctl, "which command?");
+		return ctl_usage(ctl, "no command given");
 	ctl->command = ctl_find_command(argv[0]);
 	if (!ctl->command)
 		return ctl_usage(ctl, "there is no command '%s'", argv[0]);

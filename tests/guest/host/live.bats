@@ -221,7 +221,7 @@ end_writer() {
 	sleep 1000 <"$vol" 3>&- &
 	revdedupctl attach $vg/vm1
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
-	[ "$(json reason </tmp/said)" = "track of changes was lost" ]
+	[ "$(json reason </tmp/said)" = "tracking was lost" ]
 	is_version $vg/vm1@latest "$vol"
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json mode </tmp/said)" = changed ]
@@ -246,7 +246,7 @@ end_writer() {
 	blkdiscard -z /dev/$vg/vm1_rdmeta
 	revdedupctl attach --all
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
-	[ "$(json reason </tmp/said)" = "the target does not know the version before" ]
+	[ "$(json reason </tmp/said)" = "tracking does not continue from the newest version" ]
 	is_version $vg/vm1@latest "$vol"
 	revdedupctl -q check
 }

@@ -30,7 +30,7 @@ int rd_block_sectors(const char *path, u64 *ret_sectors)
 	if (fd < 0)
 		return rd_err(-errno, "cannot open '%s'", path);
 	if (ioctl(fd, BLKGETSIZE64, &bytes))
-		return rd_err(-errno, "'%s' is no block device", path);
+		return rd_err(-errno, "'%s' is not a block device", path);
 	*ret_sectors = bytes / 512;
 	return 0;
 }
@@ -117,7 +117,7 @@ int rd_block_is_free(const char *path)
 	list_holders(path, holders, sizeof(holders));
 	if (holders[0])
 		return rd_err(-EBUSY, "'%s' is used by the device %s", path, holders);
-	return rd_err(-EBUSY, "'%s' is mounted, or a program has it for itself", path);
+	return rd_err(-EBUSY, "'%s' is mounted, or a program has opened it exclusively", path);
 }
 
 bool rd_block_is_open(const char *path)

@@ -51,11 +51,11 @@ static struct dm_task *no_task(struct dm_task *task, const char *name)
 {
 	if (task) {
 		dm_task_destroy(task);
-		rd_err(0, "'%s' is no name of a device", name);
+		rd_err(0, "'%s' is not a valid name for a device", name);
 		return NULL;
 	}
 	rd_err(0, "device-mapper cannot be used");
-	rd_hint("it wants root, and the module dm_mod: 'dmsetup version' says whether it is there");
+	rd_hint("it needs root rights and the module dm_mod: 'dmsetup version' shows whether that is loaded");
 	return NULL;
 }
 
@@ -272,7 +272,7 @@ int rd_dm_swap(const char *name, unsigned int flags)
 	r = rd_dm_resume(name, flags);
 	/* A table that cannot be used is gone then: better the old one than none. */
 	if (r && !resume(name, flags))
-		rd_warn("'%s' goes on all the same", name);
+		rd_warn("'%s' goes on with the table that it had", name);
 	return r;
 }
 

@@ -101,7 +101,7 @@ int rd_fs_freeze(const struct rd_fs *fs, bool *is_frozen)
 	}
 	*is_frozen = false;
 	if (errno == EBUSY) {
-		rd_info("'%s' is frozen by somebody else", fs->where);
+		rd_info("'%s' is frozen already", fs->where);
 		return 0;
 	}
 	if (errno == EOPNOTSUPP) {
@@ -116,6 +116,6 @@ int rd_fs_thaw(const struct rd_fs *fs)
 	if (!ioctl(fs->fd, FITHAW, 0) || errno == EINVAL)
 		return 0;
 	rd_err(-errno, "cannot thaw '%s'", fs->where);
-	rd_hint("who writes to it waits: 'fsfreeze --unfreeze %s'", fs->where);
+	rd_hint("writes to it wait until 'fsfreeze --unfreeze %s'", fs->where);
 	return -EIO;
 }

@@ -65,7 +65,7 @@ int rd_vg_free(const char *vg, u64 *ret_bytes)
 
 	r = ask(argv, &text);
 	if (!r && sscanf((char *)text.data, "%llu", ret_bytes) != 1)
-		r = rd_err(-EPROTO, "'vgs' does not say how much of '%s' is free", vg);
+		r = rd_err(-EPROTO, "cannot tell how much of volume group '%s' is free: 'vgs' printed no number", vg);
 	rd_buffer_free(&text);
 	return r;
 }
@@ -136,7 +136,7 @@ int rd_lv_create_tagged(const struct rd_lv *lv, u64 bytes, const char *thin_pool
 	if (exists && ours)
 		return -EEXIST;
 	if (exists)
-		return rd_err(-EEXIST, "there is a logical volume '%s/%s' that is not ours",
+		return rd_err(-EEXIST, "there is a logical volume '%s/%s' that revdedup has not made",
 			      lv->vg, lv->name);
 	snprintf(size, sizeof(size), "%llub", rd_round_up(bytes, 512));
 	return thin_pool ? make_thin(lv, size, thin_pool, tag) : make_plain(lv, size, tag);

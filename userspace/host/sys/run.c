@@ -86,7 +86,7 @@ int rd_run(char *const *argv, struct rd_buffer *ret_output)
 		r = read_all(ends[0], ret_output ? ret_output : &none);
 		rd_buffer_free(&none);
 		status = wait_for(pid);
-		r = r ? rd_err(r, "cannot read what '%s' says", argv[0]) : status;
+		r = r ? rd_err(r, "cannot read the output of '%s'", argv[0]) : status;
 	}
 	close(ends[0]);
 	return r;

@@ -73,7 +73,7 @@ int rd_part_info(const struct rd_attachment *at, const char *part, struct rd_dm_
 	if (r || !ret->exists || !strcmp(ret->uuid, rd_part_uuid(uuid, at, part)))
 		return r;
 	rd_err(0, "there is another device '%s'", name);
-	rd_hint("nothing was changed; 'dmsetup info %s' says more of it", name);
+	rd_hint("nothing was changed; 'dmsetup info %s' describes it", name);
 	return -EEXIST;
 }
 
@@ -126,7 +126,7 @@ static int locate(char path[PATH_MAX], const char *uuid, const char *what)
 	}
 	if (r)
 		return rd_err(r, "%s '%s' is not there", what, path);
-	return rd_err(-ENODEV, "%s '%s' is another one than it was", what, path);
+	return rd_err(-ENODEV, "%s '%s' is not the device that it was", what, path);
 }
 
 int rd_attachment_locate(struct rd_attachment *at)
@@ -367,8 +367,8 @@ static int check_name(const struct rd_attachment *at, const char *path)
 
 	if (r || !strcmp(name, at->device))
 		return r;
-	rd_err(0, "'%s' is about '%s', and would have to be called '%s'", path, at->volume, name);
-	rd_hint("which volume is it? rename the file, or mend the line 'volume='");
+	rd_err(0, "'%s' describes '%s', and should be named '%s'", path, at->volume, name);
+	rd_hint("rename the file, or correct its line 'volume='");
 	return -EINVAL;
 }
 
@@ -391,7 +391,7 @@ static int load_file(struct rd_attachment *at, const char *dir, const char *name
 	while (!r && getline(&line, &size, file) > 0) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!take_line(at, line))
-			r = rd_err(-EINVAL, "'%s': '%s' is not understood", path, line);
+			r = rd_err(-EINVAL, "'%s': cannot understand the line '%s'", path, line);
 	}
 	fclose(file);
 	if (!r && (!at->volume[0] || !at->base[0] || !at->meta[0] ||
@@ -417,7 +417,7 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 	if (r || !strcmp(at->volume, volume))
 		return r;
 	/* What is not of LVM may be called "a-/b" and "a/-b". */
-	return rd_err(-EEXIST, "the device of '%s' would be called as that of '%s' is", volume,
+	return rd_err(-EEXIST, "the device of '%s' would have the same name as that of '%s'", volume,
 		      at->volume);
 }
 

@@ -37,7 +37,7 @@ static int name_lvs(const char *volume, struct rd_lv *base, struct rd_lv *meta)
 
 	if (!vg || !slash[1] || strchr(slash + 1, '/')) {
 		rd_err(0, "'%s' is not the name of a logical volume", volume);
-		rd_hint("nothing was changed; say GROUP/NAME");
+		rd_hint("nothing was changed; name it as GROUP/NAME");
 		return -EINVAL;
 	}
 	/* A device's path has both, and a name beside it. */
@@ -70,10 +70,10 @@ static int check_name(const struct rd_lv *lv, bool is_meta)
 		return r;
 	rd_err(0, "there is a logical volume '%s/%s'", lv->vg, lv->name);
 	if (is_meta)
-		rd_hint("nothing was changed; 'lvremove %s/%s' removes what a command that died has left",
+		rd_hint("nothing was changed; 'lvremove %s/%s' removes what an interrupted command has left",
 			lv->vg, lv->name);
 	else
-		rd_hint("nothing was changed; a clone makes a new one: give it another name");
+		rd_hint("nothing was changed; choose another name: a clone is a new volume");
 	return -EEXIST;
 }
 
@@ -87,7 +87,7 @@ static int check_room(const struct clone *clone)
 		wanted += sectors * 512;
 	r = rd_vg_free(clone->base.vg, &room);
 	if (r) {
-		rd_hint("nothing was changed; 'vgs' lists the volume groups that there are");
+		rd_hint("nothing was changed; 'vgs' lists the volume groups");
 		return r;
 	}
 	/* Extents are not split: lvcreate has the last word. */
@@ -96,7 +96,7 @@ static int check_room(const struct clone *clone)
 	rd_err(0, "volume group '%s' has %llu MiB free, and the clone needs %llu", clone->base.vg,
 	       room >> 20, rd_round_up(wanted, 1 << 20) >> 20);
 	if (clone->options->thin_pool)
-		rd_hint("nothing was changed; this is for its metadata, which are not thin");
+		rd_hint("nothing was changed; its metadata need that, which are not thin");
 	else
 		rd_remedy(RD_REMEDY_THIN_CLONE, NULL, "nothing was changed");
 	return -ENOSPC;
@@ -235,13 +235,13 @@ static int take_name(const struct clone *clone, const char *volume)
 	if (was->is_unfinished && !strcmp(was->pool, clone->at->pool))
 		return rd_clone_undo(clone->pool, was);
 	if (was->is_unfinished) {
-		rd_err(0, "'%s' is a clone from the pool '%s' that was cut short", volume,
+		rd_err(0, "'%s' is an unfinished clone from the pool '%s'", volume,
 		       was->pool);
 		rd_remedy(RD_REMEDY_CLEAR_CLONE, volume, "nothing was changed");
 		return -EEXIST;
 	}
 	rd_err(0, "'%s' is attached already", volume);
-	rd_hint("nothing was changed; a clone makes a new volume: give it another name");
+	rd_hint("nothing was changed; choose another name: a clone is a new volume");
 	return -EEXIST;
 }
 

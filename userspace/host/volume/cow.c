@@ -61,7 +61,7 @@ int rd_cow_open(struct rd_cow *cow, const char *base, const char *dir, u64 bytes
 		return on_lvm(cow, &lv, bytes);
 	if (!statvfs(dir, &fs) && (u64)fs.f_bavail * fs.f_frsize >= bytes)
 		return on_file(cow, dir, bytes);
-	rd_err(0, "there is no room for what is overwritten during the snapshot: %llu MiB",
+	rd_err(0, "there is no room for data overwritten during the snapshot: %llu MiB are needed",
 	       bytes >> 20);
 	if (is_lv)
 		rd_remedy(RD_REMEDY_LESS_COW, NULL,

@@ -285,7 +285,7 @@ static int check_part(const struct rd_attachment *at, const char *word)
 		return r;
 	if (text[0] >= '0' && text[0] <= '9')
 		return 0;
-	rd_err(0, "'%s' was written to faster than it was copied: there was no room for what was overwritten (%s)",
+	rd_err(0, "'%s' was written faster than it was copied: no room was left for overwritten data (%s)",
 	       at->volume, text);
 	rd_remedy(RD_REMEDY_MORE_COW, NULL, NULL);
 	return -EIO;

@@ -73,7 +73,7 @@ int rd_guard_end(struct rd_guard *guard)
 	while (waitpid(guard->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!WIFEXITED(status)) {
-		rd_warn("the process that guards the device was killed");
+		rd_warn("the guard process of the device was killed");
 		return guard->end(guard->ctx, false) ? -EIO : 0;
 	}
 	return WEXITSTATUS(status) == LATE ? -ETIME : WEXITSTATUS(status) ? -EIO : 0;

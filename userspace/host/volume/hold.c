@@ -87,7 +87,7 @@ int rd_hold_end(struct rd_hold *hold)
 		hold->usec = rd_now_us() - hold->began;
 	r = rd_guard_end(&hold->guard);
 	if (r == -ETIME)
-		rd_err(0, "hooks and frozen file systems of '%s' could wait no longer than %d s",
+		rd_err(0, "hooks and frozen file systems of '%s' were let go after %d s, before the snapshot was ready",
 		       hold->at->volume, hold->guard.limit_ms / 1000);
 	drop(hold);
 	return r ? r : thawed;

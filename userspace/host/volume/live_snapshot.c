@@ -97,21 +97,21 @@ static const char *why_all(const struct live *live, const struct rd_target_statu
 	const struct rd_attachment *at = live->at;
 
 	if (live->options->full_scan)
-		return "it was asked for";
+		return "as requested";
 	if (!last->id)
-		return "it is the first";
+		return "it is the first version";
 	if (status->is_lost)
-		return "track of changes was lost";
+		return "tracking was lost";
 	if (memcmp(last->tracker, at->uuid, sizeof(at->uuid)))
-		return "the version before was not made by this target";
+		return "the newest version was not made by this target";
 	if ((i64)status->version != last->number)
-		return "the target does not know the version before";
+		return "tracking does not continue from the newest version";
 	if (!at->version_uid)
-		return "what it lies on was used by others";
+		return "another program had the device below it open";
 	/* There is another pool now, or a copy of it that went other ways. */
 	if (at->version_uid != last->uid)
-		return "the pool's version before is another one";
-	return live->is_shared ? "what it lies on is used by others" : NULL;
+		return "the pool's newest version is not the one that the target knows";
+	return live->is_shared ? "another program has the device below it open" : NULL;
 }
 
 /* --- copying */

@@ -140,7 +140,7 @@ int rd_owner_find(const char *path, struct rd_owner *ret)
 const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner)
 {
 	static const char *const words[] = {
-		[RD_OWNER_NONE] = "is nobody's",
+		[RD_OWNER_NONE] = "is not used by revdedup",
 		[RD_OWNER_VOLUME] = "is the device of the attached volume",
 		[RD_OWNER_BASE] = "lies below the attached volume",
 		[RD_OWNER_META] = "is the metadata device of",

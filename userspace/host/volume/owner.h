@@ -24,7 +24,7 @@ struct rd_owner {
 	char device[RD_DM_NAME_MAX];		/* with a volume: what is used instead */
 };
 
-/* Says what went wrong. A path that is neither a block device nor a file is nobody's. */
+/* Says what went wrong. A path that is neither a block device nor a file is not used by revdedup. */
 int rd_owner_find(const char *path, struct rd_owner *ret);
 
 /*

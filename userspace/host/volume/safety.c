@@ -135,7 +135,7 @@ static int check_others(const char *path, const struct rd_overwrite *overwrite)
 	for (; name < end; name += strlen(name) + 1) {
 		if (!strcmp(name, overwrite->volume) || !rd_is_lv(path, name))
 			continue;
-		rd_err(0, "'%s' is the volume '%s', and %s is of another one", path, name,
+		rd_err(0, "'%s' is the volume '%s', but %s is a version of another one", path, name,
 		       overwrite->version);
 		rd_remedy(RD_REMEDY_WRITE_ANYWAY, NULL, "nothing was changed");
 		return -EINVAL;
@@ -147,7 +147,7 @@ static int check_lock(const char *path)
 {
 	if (!rd_file_is_locked(path))
 		return 0;
-	rd_err(0, "a program has a lock on '%s', as QEMU has on the disk of a guest that runs",
+	rd_err(0, "a program holds a lock on '%s', as QEMU does on the disk of a running guest",
 	       path);
 	rd_remedy(RD_REMEDY_WRITE_ANYWAY, NULL, "nothing was changed; stop that program first");
 	return -EBUSY;
@@ -194,7 +194,7 @@ static bool is_in_use(const char *path, char *text, size_t size)
 	int fd;
 
 	if (rd_file_is_locked(path)) {
-		snprintf(text, size, "a program has a lock on '%s', as QEMU has on the disk of a guest that runs",
+		snprintf(text, size, "a program holds a lock on '%s', as QEMU does on the disk of a running guest",
 			 path);
 		return true;
 	}
@@ -210,7 +210,7 @@ static bool is_in_use(const char *path, char *text, size_t size)
 	/* So it is where it is mounted to be read only. */
 	if (fd >= 0 || errno != EBUSY || rd_is_mounted(st.st_rdev, false, where))
 		return false;
-	snprintf(text, size, "'%s' is in use: it is part of something, or a program has it for itself",
+	snprintf(text, size, "'%s' is in use: it is part of another device, or a program has opened it exclusively",
 		 path);
 	return true;
 }

@@ -70,7 +70,7 @@ static int read_metadata(const struct rd_attachment *at, struct metadata *ret, b
 	RD_CLOSE int out = open(at->meta, O_RDWR | O_CLOEXEC | O_DIRECT | O_EXCL);
 
 	r = out < 0 ? -errno : rd_meta_mark_lost(out, &meta);
-	return r ? rd_err(r, "cannot write down that tracking is lost") : 0;
+	return r ? rd_err(r, "cannot record that tracking is lost") : 0;
 }
 
 u64 rd_stack_meta_bytes(u64 sectors)
@@ -131,7 +131,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	table.meta = rd_dm_path(meta, rd_part_name(name, at, "meta"));
 	if (!metadata->is_new && !metadata->is_home) {
 		if (!at->pool[0])
-			return rd_err(-ENODEV, "blocks of '%s' lie in a pool, and it is not known in which",
+			return rd_err(-ENODEV, "blocks of '%s' lie in a pool, but it is not known in which",
 				      at->volume);
 		r = rd_poolblocks_uuid(at->pool, uuid);
 		if (!r)
@@ -179,7 +179,7 @@ static int follow(const struct rd_attachment *at, u64 sectors)
 	if (r)
 		return r;
 	if (devices.sectors != sectors)
-		rd_info("'%s' has another size than before: %llu MiB", at->volume, sectors >> 11);
+		rd_info("'%s' has been resized to %llu MiB", at->volume, sectors >> 11);
 	devices.sectors = sectors;
 	if (is_home)
 		snprintf(devices.pool, sizeof(devices.pool), "-");
@@ -193,12 +193,12 @@ static int make_without(struct rd_attachment *at, const struct metadata *metadat
 	if (!metadata->is_new && !metadata->is_home) {
 		rd_err(0, "there is no module dm-revdedup for this kernel, and blocks of '%s' lie in the pool",
 		       at->volume);
-		rd_hint("install the module for this kernel (dkms), or bring them home with 'revdedup-meta finish'");
+		rd_hint("install the module for this kernel (dkms), or copy them back with 'revdedup-meta finish'");
 		return -ENOPKG;
 	}
-	rd_warn("there is no module dm-revdedup for this kernel: '%s' works, and is not tracked",
+	rd_warn("there is no module dm-revdedup for this kernel: '%s' works, but is not tracked",
 		at->volume);
-	rd_hint("with the module again, the next snapshot reads all of it");
+	rd_hint("once the module is back, the next snapshot reads everything");
 	return rd_dm_load_linear(at->device, sectors, at->base);
 }
 

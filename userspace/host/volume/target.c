@@ -14,7 +14,7 @@ int rd_target_require(void)
 	if (rd_dm_has_target(RD_TARGET))
 		return 0;
 	rd_err(0, "there is no module dm-revdedup for this kernel");
-	rd_hint("nothing was changed; install it for this kernel: 'make install', or dkms");
+	rd_hint("nothing was changed; install it for this kernel: 'make install', or the package revdedup-dkms");
 	return -ENOPKG;
 }
 
@@ -163,7 +163,7 @@ int rd_target_dirty(const char *name, const char *which, u64 nr_segs, struct rd_
 		if (!r)
 			r = answer ? take_ranges(answer, ret, &next) : -EPROTO;
 		if (r == -EPROTO || (!r && next <= before))
-			r = rd_err(-EPROTO, "'%s' gives an answer that is none", name);
+			r = rd_err(-EPROTO, "cannot understand the answer of '%s'", name);
 	}
 	return !r && ret->failed ? -ENOMEM : r;
 }

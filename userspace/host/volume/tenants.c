@@ -210,7 +210,7 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	if (r == -EXDEV)
 		rd_info("'%s' reads another copy of this pool", name);
 	else if (r < 0)
-		rd_info("'%s' cannot be made to leave what is to be given back: %s", name,
+		rd_info("'%s' cannot be moved off blocks about to be freed: %s", name,
 			strerror(-r));
 	rd_buffer_free(&leaving.runs);
 	rd_buffer_free(&leaving.message);
@@ -226,7 +226,7 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
-	rd_warn("the pool '%s' was not told, and keeps all that '%s' could read", at->pool, device);
+	rd_warn("the pool '%s' was not told, and keeps everything that '%s' could read", at->pool, device);
 	rd_remedy(RD_REMEDY_TELL_POOL, device, "when '%s' can be opened again", at->pool);
 	return 0;
 }
