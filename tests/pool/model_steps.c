@@ -144,16 +144,16 @@ static i64 data_blocks(void)
 /* What would be free if these went: of @volume's versions @first and those after. */
 static i64 estimate(const struct model_volume *volume, unsigned int first, unsigned int nr)
 {
-	char ids[32 * MAX_VERSIONS] = "[";
 	struct rd_version version;
+	i64 ids[MAX_VERSIONS];
+	unsigned int i;
 	u64 bytes;
 
-	for (; nr; first++, nr--) {
-		load_version(volume, first, &version);
-		sprintf(ids + strlen(ids), "%lld,", version.id);
+	for (i = 0; i < nr; i++) {
+		load_version(volume, first + i, &version);
+		ids[i] = version.id;
 	}
-	ids[strlen(ids) - 1] = ']';
-	if (rd_delete_estimate(pool, ids, &bytes))
+	if (rd_delete_estimate(pool, ids, nr, &bytes))
 		fail("no estimate of what %s has", volume->name);
 	return bytes / RD_BLOCK_SIZE;
 }

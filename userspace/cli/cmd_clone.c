@@ -35,15 +35,15 @@ static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
  */
 static int check_history(struct ctl *ctl, const struct ctl_version *from, const char *volume)
 {
-	i64 id, nr = 0;
+	u64 nr = 0;
+	i64 id;
 	int r;
 
 	if (!strcmp(from->volume, volume))
 		return 0;
 	r = rd_volume_find(ctl->pool->sql, volume, &id);
 	if (!r)
-		r = rd_sql_number(ctl->pool->sql, &nr, "SELECT count(*) FROM version"
-				  " WHERE volume = ? AND " RD_VERSION_EXISTS, "i", id);
+		r = rd_versions_count_of(ctl->pool->sql, id, &nr);
 	if (r || !nr)
 		return r == -ENOENT ? 0 : r;
 	rd_err(0, "the pool has versions of a volume '%s'", volume);

@@ -10,6 +10,7 @@
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/owners.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
 #include "cli.h"
@@ -98,11 +99,10 @@ static int compare_versions(const void *a, const void *b)
 /* What is still to be given back has not been. */
 static int data_bytes(struct ctl *ctl, u64 *ret)
 {
-	u64 queued = 0;
-	i64 blocks;
+	u64 queued = 0, blocks;
 	int r;
 
-	r = rd_sql_number(ctl->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM slot_owner", "");
+	r = rd_blocks_owned(ctl->pool->sql, &blocks);
 	if (!r)
 		r = rd_frames_queued(ctl->pool->sql, &queued);
 	*ret = r ? 0 : (blocks + queued) * RD_BLOCK_SIZE;
@@ -192,21 +192,17 @@ static void tell_freed(struct ctl *ctl, u64 freed, bool dry)
 
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr)
 {
-	struct rd_buffer ids = { 0 };
-	char id[24];
+	RD_FREE i64 *ids = calloc(nr + 1, sizeof(*ids));
 	u64 bytes;
 	size_t i;
 	int r;
 
-	for (i = 0; i < nr; i++) {
-		snprintf(id, sizeof(id), "%c%lld", i ? ',' : '[', versions[i].version.id);
-		rd_buffer_put(&ids, id, strlen(id));
-	}
-	rd_buffer_put(&ids, nr ? "]" : "[]", nr ? 2 : 3);
-	r = ids.failed ? -ENOMEM :
-		rd_delete_estimate(ctl->pool, (const char *)ids.data, &bytes);
+	if (!ids)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		ids[i] = versions[i].version.id;
+	r = rd_delete_estimate(ctl->pool, ids, nr, &bytes);
 	ctl_progress_clear(&ctl->progress);
-	rd_buffer_free(&ids);
 	if (!r)
 		tell_freed(ctl, bytes, true);
 	return r;

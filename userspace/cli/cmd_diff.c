@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/catalog/segments.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/resolve.h"
 #include "cli.h"
@@ -159,7 +160,8 @@ static int diff_all(struct diff *diff)
 			r = diff_segment(diff, first + i);
 			if (!r)
 				r = rd_pool_progress(diff->ctl->pool, "diff",
-						     (first + i) << RD_SEG_SHIFT, nr << RD_SEG_SHIFT);
+						     (first + i) << RD_SEG_SHIFT,
+						     nr << RD_SEG_SHIFT);
 		}
 	}
 	if (!r)

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/uuid.h"
+#include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "cli.h"
 
 #define WINDOW	1024
@@ -180,8 +182,9 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 			  struct counts *counts)
 {
 	u64 first, nr = rd_nr_segs(version->size);
-	i64 recipes[WINDOW], whole;
+	i64 recipes[WINDOW];
 	unsigned int i, len;
+	bool whole;
 	int r = 0;
 
 	*counts = (struct counts){ .segments = nr };
@@ -193,8 +196,7 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 			counts->zero += !recipes[i];
 			if (!recipes[i])
 				continue;
-			r = rd_sql_number(ctl->pool->sql, &whole, "SELECT whole FROM uses"
-					  " WHERE recipe = ?", "i", recipes[i]);
+			r = rd_recipe_noted_whole(ctl->pool->sql, recipes[i], &whole);
 			counts->whole += !r && whole;
 		}
 		if (!r)

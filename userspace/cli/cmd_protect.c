@@ -85,27 +85,21 @@ static int add_tag(struct ctl *ctl, const struct ctl_version *version, const cha
 	i64 before;
 	int r;
 
-	r = rd_sql_number(sql, &before, "SELECT number FROM tag WHERE volume = ? AND tag = ?",
-			  "it", version->version.volume, tag);
+	r = rd_version_by_tag(sql, version->version.volume, tag, &before);
 	if (!r && before == version->version.number)
 		return 0;
 	if (r && r != -ENOENT)
 		return r;
 	if (!r)
 		rd_warn("moving the tag '%s' here from %s@%lld", tag, version->volume, before);
-	return rd_sql_run(sql, "INSERT INTO tag VALUES(?, ?, ?)"
-			  " ON CONFLICT DO UPDATE SET number = excluded.number", "iti",
-			  version->version.volume, tag, version->version.number);
+	return rd_version_tag(sql, &version->version, tag);
 }
 
 static int remove_tag(struct ctl *ctl, const struct ctl_version *version, const char *tag)
 {
-	int r;
+	int r = rd_version_untag(ctl->pool->sql, &version->version, tag);
 
-	r = rd_sql_run(ctl->pool->sql, "DELETE FROM tag WHERE volume = ? AND tag = ?"
-		       " AND number = ?", "iti", version->version.volume, tag,
-		       version->version.number);
-	if (r || rd_sql_changed(ctl->pool->sql))
+	if (r != -ENOENT)
 		return r;
 	rd_err(0, "%s has no tag '%s'", version->name, tag);
 	rd_hint("nothing was changed; 'revdedupctl show %s' lists its tags", version->name);

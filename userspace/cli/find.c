@@ -45,18 +45,11 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 		*ret = name->number;
 		return 0;
 	case CTL_NAME_TIME:
-		/* A clock that was wrong once: numbers are not in the order of times. */
-		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
-				     " AND " RD_VERSION_EXISTS " AND time <= ?"
-				     " ORDER BY time DESC, number DESC LIMIT 1", "ii", volume,
-				     name->number);
+		return rd_version_by_time(sql, volume, name->number, ret);
 	case CTL_NAME_TAG:
-		return rd_sql_number(sql, ret, "SELECT number FROM tag WHERE volume = ?"
-				     " AND tag = ?", "it", volume, name->tag);
+		return rd_version_by_tag(sql, volume, name->tag, ret);
 	default:
-		return rd_sql_number(sql, ret, "SELECT number FROM version WHERE volume = ?"
-				     " AND " RD_VERSION_EXISTS " ORDER BY number DESC LIMIT 1 OFFSET ?",
-				     "ii", volume, name->number);
+		return rd_version_by_age(sql, volume, name->number, ret);
 	}
 }
 
@@ -161,10 +154,7 @@ int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool 
 	i64 before;
 	int r;
 
-	r = rd_sql_number(ctl->pool->sql, &before, "SELECT time FROM version WHERE volume = ?"
-			  " AND number < ? AND " RD_VERSION_EXISTS
-			  " ORDER BY number DESC LIMIT 1", "ii", version->volume,
-			  version->number);
+	r = rd_version_time_before(ctl->pool->sql, version->volume, version->number, &before);
 	*ret = !r && version->time < before;
 	return r == -ENOENT ? 0 : r;
 }
@@ -173,16 +163,16 @@ int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool 
 
 int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	size_t before = ret->len;
 	struct ctl_volume volume;
+	struct rd_volume row;
 	int r;
 
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT id, name FROM volume"
-		       " WHERE name = ?1 OR ?1 IS NULL ORDER BY name", "t", name);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		volume.id = rd_row_i64(row, 0);
-		snprintf(volume.name, sizeof(volume.name), "%s", rd_row_text(row, 1));
+	r = rd_volumes(ctl->pool->sql, &rows, name);
+	while (!r && (r = rd_next_volume(rows, &row)) > 0) {
+		volume.id = row.id;
+		snprintf(volume.name, sizeof(volume.name), "%s", row.name);
 		rd_buffer_put(ret, &volume, sizeof(volume));
 		r = ret->failed ? -ENOMEM : 0;
 	}
@@ -193,16 +183,12 @@ int ctl_volumes(struct ctl *ctl, const char *name, struct rd_buffer *ret)
 
 int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	struct ctl_version version;
 	int r;
 
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT id FROM version WHERE volume = ?"
-		       " AND " RD_VERSION_EXISTS " ORDER BY number", "i", volume->id);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		r = rd_version_by_id(ctl->pool->sql, rd_row_i64(row, 0), &version.version);
-		if (r)
-			break;
+	r = rd_versions(ctl->pool->sql, &rows, volume->id);
+	while (!r && (r = rd_next_version(rows, &version.version)) > 0) {
 		set_name(&version, volume->name);
 		rd_buffer_put(ret, &version, sizeof(version));
 		r = ret->failed ? -ENOMEM : 0;
@@ -212,14 +198,12 @@ int ctl_versions(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buf
 
 int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer *ret)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	const char *tag;
 	int r;
 
-	r = rd_sql_ask(ctl->pool->sql, &row, "SELECT tag FROM tag WHERE volume = ?"
-		       " AND number = ? ORDER BY tag", "ii", version->volume, version->number);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		tag = rd_row_text(row, 0);
+	r = rd_version_tags(ctl->pool->sql, &rows, version);
+	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
 		rd_buffer_put(ret, tag, strlen(tag) + 1);
 		r = ret->failed ? -ENOMEM : 0;
 	}

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "pool/catalog/segments.h"
 #include "pool/engine/proof.h"
 #include "version_table.h"
 #include "tenants.h"

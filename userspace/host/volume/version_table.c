@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/uuid.h"
 #include "meta/table_write.h"
+#include "pool/catalog/segments.h"
 #include "pool/engine/proof.h"
 #include "version_table.h"
 

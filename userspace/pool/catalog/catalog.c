@@ -7,9 +7,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "changes.h"
 #include "pages.h"
+#include "version_sql.h"
 
-#define APPLICATION_ID	0x52445043	/* "RDPC" */
+#define APPLICATION_ID	1380208707	/* "RDPC" */
 #define SCHEMA_VERSION	5
 
 const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
@@ -23,10 +25,10 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 };
 
 static const char schema[] =
-"PRAGMA application_id = 1380208707;"
-"PRAGMA user_version = 5;"
+"PRAGMA application_id = " RD_SQL_NUMBER(APPLICATION_ID) ";"
+"PRAGMA user_version = " RD_SQL_NUMBER(SCHEMA_VERSION) ";"
 "BEGIN;"
-/* One row: whose catalog it is, and how far it and the journal are. */
+/* One row: which pool the catalog is of, and how far it and the journal are. */
 "CREATE TABLE state("
 "	one INTEGER PRIMARY KEY CHECK(one = 1),"
 "	uuid BLOB NOT NULL,"
@@ -40,7 +42,7 @@ static const char schema[] =
 "	last_frame INTEGER NOT NULL,"	/* of the last part before its end */
 "	last_block INTEGER NOT NULL,"
 "	last_crc INTEGER NOT NULL,"
-"	super_seq INTEGER NOT NULL);"	/* the superblock was that far */
+"	super_seq INTEGER NOT NULL);"	/* the superblock had that number */
 /* Volumes stay when their last version goes: numbers are not used again. */
 "CREATE TABLE volume("
 "	id INTEGER PRIMARY KEY,"
@@ -63,21 +65,18 @@ static const char schema[] =
 "	protected INTEGER NOT NULL,"
 "	comment TEXT,"
 "	cursor INTEGER NOT NULL,"	/* rows below it are reversed */
-"	tracker BLOB,"			/* UUID of what told the changes; NULL: nobody */
+"	tracker BLOB,"			/* UUID of what listed the changes; NULL: none */
 "	epoch INTEGER NOT NULL,"	/* up to when; 0: none */
 "	consistent INTEGER NOT NULL,"	/* 0: may have been written while it was read */
 "	UNIQUE(volume, number));"
-/* Those that somebody has to finish, or is at work on: all but done ones. */
-"CREATE INDEX version_unfinished ON version(volume) WHERE state <> 2;"
+/* All that are not done: a command works on them, or has to finish them. */
+"CREATE INDEX version_unfinished ON version(volume) WHERE " RD_VERSION_UNFINISHED ";"
 "CREATE TABLE tag("
 "	volume INTEGER NOT NULL,"
 "	tag TEXT NOT NULL,"
 "	number INTEGER NOT NULL,"
 "	PRIMARY KEY(volume, tag)) WITHOUT ROWID;"
-/*
- * From version @born on segment @segment has this content, 0 for zeros, until a
- * row of a later version says otherwise. A row that no version sees goes.
- */
+/* See segments.h. A row that no version sees is deleted. */
 "CREATE TABLE segment("
 "	volume INTEGER NOT NULL,"
 "	segment INTEGER NOT NULL,"
@@ -86,15 +85,15 @@ static const char schema[] =
 "	PRIMARY KEY(volume, segment, born)) WITHOUT ROWID;"
 "CREATE INDEX segment_born ON segment(volume, born);"
 "CREATE INDEX segment_recipe ON segment(recipe);"
-/* One for each content of a segment that any version has. See map.h. */
+/* One row for each content of a segment that any version has. See map.h. */
 "CREATE TABLE recipe("
 "	id INTEGER PRIMARY KEY,"
 "	fp BLOB NOT NULL UNIQUE,"
 "	frame INTEGER NOT NULL,"
 "	map BLOB NOT NULL);"
 /*
- * Rows of segment that name it, and how many of these a newest version sees. All
- * of it can be made anew but @quick, without which an audit takes longer.
+ * How many rows of segment name the recipe, and how many of these a newest version sees.
+ * All of it can be made anew but "quick", without which an audit takes longer.
  */
 "CREATE TABLE uses("
 "	recipe INTEGER PRIMARY KEY,"
@@ -102,30 +101,30 @@ static const char schema[] =
 "	latest_refs INTEGER NOT NULL CHECK(latest_refs >= 0),"
 "	whole INTEGER NOT NULL,"
 "	quick INTEGER);"		/* sum, see quick.h; NULL: not known */
-/* What a newest version has in pieces: the next snapshot makes it whole. */
+/* Recipes in pieces that a newest version has: the next snapshot makes them whole. */
 "CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0;"
-/* How many blocks of @source are REF @target. */
+/* How many blocks of the recipe "source" are REF "target". */
 "CREATE TABLE recipe_ref("
 "	target INTEGER NOT NULL,"
 "	source INTEGER NOT NULL,"
 "	n INTEGER NOT NULL CHECK(n > 0),"
 "	PRIMARY KEY(target, source)) WITHOUT ROWID;"
-/* How many slots of @frame are @recipe's. A slot is one recipe's or nobody's. */
+/* How many slots of the frame the recipe has. At most one recipe has a slot. */
 "CREATE TABLE slot_owner("
 "	frame INTEGER NOT NULL,"
 "	recipe INTEGER NOT NULL,"
 "	n INTEGER NOT NULL CHECK(n > 0),"
 "	PRIMARY KEY(frame, recipe)) WITHOUT ROWID;"
-/* No newest version names @recipe any more; @volume's was the last that did. */
+/* No newest version names the recipe any more; that of the volume was the last one. */
 "CREATE TABLE superseded("
 "	recipe INTEGER NOT NULL,"
 "	volume INTEGER NOT NULL,"
 "	PRIMARY KEY(recipe, volume)) WITHOUT ROWID;"
-/* Frames that nobody has. */
+/* Free frames. */
 "CREATE TABLE extent("
 "	start INTEGER PRIMARY KEY,"
 "	len INTEGER NOT NULL CHECK(len > 0));"
-/* Slots that no recipe has any more and that are still to be given back. */
+/* Slots that no recipe has any more, and that are still to be given back. */
 "CREATE TABLE queue("
 "	frame INTEGER PRIMARY KEY,"
 "	slots BLOB NOT NULL);"		/* 512 bits */
@@ -133,22 +132,22 @@ static const char schema[] =
 "CREATE TABLE packing("
 "	frame INTEGER PRIMARY KEY,"
 "	next INTEGER NOT NULL);"	/* slot */
-/* A command that runs, or ran and died: its byte of the lock tells. */
+/* A command that runs, or that ran and died: the lock on its byte tells which. */
 "CREATE TABLE session("
 "	id INTEGER PRIMARY KEY AUTOINCREMENT,"
 "	pid INTEGER NOT NULL,"
 "	verb TEXT NOT NULL,"
 "	started INTEGER NOT NULL,"
-"	version INTEGER NOT NULL);"	/* that it is writing, or 0 */
+"	version INTEGER NOT NULL);"	/* that it is making, or 0 */
 /* Frames that a session may write to. */
 "CREATE TABLE reserved("
 "	start INTEGER PRIMARY KEY,"
 "	len INTEGER NOT NULL,"
 "	session INTEGER NOT NULL);"
-/* Frames that only another state of the pool has, which this one took the place of. */
+/* Frames that are in use only in another state of the pool, which this one replaced. */
 "CREATE TABLE kept(frame INTEGER PRIMARY KEY);"
 "CREATE TABLE journal_frame(frame INTEGER PRIMARY KEY, journal INTEGER NOT NULL);"
-/* A device whose table points into the pool: what it may name is not freed. */
+/* A device whose table points into the pool: blocks that it may name are not freed. */
 "CREATE TABLE lease("
 "	id INTEGER PRIMARY KEY,"
 "	device TEXT NOT NULL,"
@@ -175,7 +174,7 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 	if (!r)
 		r = rd_sql_begin(sql);
 	if (!r) {
-		/* The journal begins in frame 0, which is nobody else's. */
+		/* The journal begins in frame 0. */
 		r = rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
 			       "bi", uuid, (size_t)16, (i64)journal_id);
 		if (!r)
@@ -258,6 +257,26 @@ int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16])
 		return 1;
 	memcpy(uuid, blob, 16);
 	return 0;
+}
+
+int rd_catalog_generation(struct rd_sql *sql, u64 *ret)
+{
+	i64 generation;
+	int r = rd_sql_number(sql, &generation, "SELECT generation FROM state", "");
+
+	if (!r)
+		*ret = generation;
+	return r;
+}
+
+int rd_catalog_nr_waiting(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox", "");
+
+	if (!r)
+		*ret = nr;
+	return r;
 }
 
 int rd_catalog_begin(struct rd_sql *sql)

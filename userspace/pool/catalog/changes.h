@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How a transaction's changes of the catalog are written down in the journal:
+ * Changes of the catalog as the outbox and the journal have them: those of a transaction,
  * one after the other,
  *
  *	u8 what, u8 table, values
@@ -16,7 +16,30 @@
 #ifndef RD_CHANGES_H
 #define RD_CHANGES_H
 
-#include "sql.h"
+#include <sys/types.h>
+
+#include "base/units.h"
+
+/* A table whose changes are noted; its key is its first @nr_keys columns. */
+struct rd_sql_table {
+	const char *name;
+	unsigned int nr_keys;
+	unsigned int nr_columns;
+};
+
+/* The tables that the journal keeps; all others can be made from these. */
+enum rd_table {
+	RD_TABLE_VOLUME,
+	RD_TABLE_VERSION,
+	RD_TABLE_TAG,
+	RD_TABLE_SEGMENT,
+	RD_TABLE_RECIPE,
+	RD_TABLE_SUPERSEDED,
+	RD_TABLE_LEASE,
+	RD_NR_TABLES,
+};
+
+extern const struct rd_sql_table rd_tables[RD_NR_TABLES];
 
 enum rd_change_what {
 	RD_CHANGE_PUT = '+',

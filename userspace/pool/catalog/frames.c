@@ -1,9 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who has which frame. */
+/* Whose each frame is. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "frames.h"
+#include "sql.h"
+
+int rd_next_frame(struct rd_row *rows, u64 *ret)
+{
+	i64 frame;
+	int r = rd_next_id(rows, &frame);
+
+	if (r > 0)
+		*ret = frame;
+	return r;
+}
+
+int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	ret->start = rd_row_i64(rows, 0);
+	ret->len = rd_row_i64(rows, 1);
+	return 1;
+}
+
+/* The one number that the text asks for, of a table that may be empty. */
+static int count(struct rd_sql *sql, u64 *ret, const char *text)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, text, "");
+
+	*ret = nr;
+	return r;
+}
+
+/* --- free frames */
 
 int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
 {
@@ -33,6 +68,21 @@ int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
 		return r;
 	}
 	return rd_sql_run(sql, "INSERT INTO extent VALUES(?, ?)", "ii", start, len);
+}
+
+int rd_frames_extents(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT start, len FROM extent", "");
+}
+
+int rd_frames_forget_free(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "DELETE FROM extent", "");
+}
+
+int rd_frames_nr_free(struct rd_sql *sql, u64 *ret)
+{
+	return count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent");
 }
 
 /* The first extent that is long enough, else the longest. */
@@ -81,21 +131,7 @@ static int take_from_extent(struct rd_sql *sql, i64 at)
 	return r;
 }
 
-int rd_frames_keep(struct rd_sql *sql, u64 frame)
-{
-	i64 at = frame, nr;
-	int r;
-
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM journal_frame WHERE frame = ?", "i", at);
-	if (r || nr)
-		return r;
-	r = take_from_extent(sql, at);
-	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
-	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", at);
-	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
-}
+/* --- reserved frames */
 
 int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
 {
@@ -111,28 +147,29 @@ int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
 /* No more than leaves @keep. */
 static int limit(struct rd_sql *sql, u64 keep, u64 *want)
 {
-	i64 nr;
+	u64 nr;
 	int r;
 
 	if (!keep)
 		return 0;
-	r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(len), 0) FROM extent", "");
+	r = rd_frames_nr_free(sql, &nr);
 	if (r)
 		return r;
-	*want = rd_min(*want, (u64)nr > keep ? nr - keep : 0);
+	*want = rd_min(*want, nr > keep ? nr - keep : 0);
 	return *want ? 0 : -ENOSPC;
 }
 
 /*
- * A frame that is written to is lost to whoever has it, so what the catalog says to be
- * free is not taken on its word alone.
+ * Writing to a frame destroys what it has, so that an extent has it is not proof enough:
+ * no other table may have it.
  */
-static int check_nobodys(struct rd_sql *sql, i64 start, i64 end)
+static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 {
 	i64 frame;
 	int r;
 
-	r = rd_sql_number(sql, &frame, "SELECT frame FROM slot_owner WHERE frame >= ?1 AND frame < ?2"
+	r = rd_sql_number(sql, &frame, "SELECT frame FROM slot_owner"
+			  " WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM queue WHERE frame >= ?1 AND frame < ?2"
 			  " UNION ALL SELECT frame FROM journal_frame"
 			  " WHERE frame >= ?1 AND frame < ?2"
@@ -163,7 +200,7 @@ int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *
 	if (r)
 		return r;
 	take = rd_min(len, want);
-	r = check_nobodys(sql, start, start + take);
+	r = check_unused(sql, start, start + take);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM extent WHERE start = ?", "i", start);
 	if (!r && take < len)
@@ -219,8 +256,26 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
 	return r ? r : rd_frames_free(sql, start, len);
 }
 
-/* It is looked at again when nothing is kept any more. */
-static int is_kept(struct rd_sql *sql, u64 frame, bool *ret)
+/* --- kept frames */
+
+int rd_frames_keep(struct rd_sql *sql, u64 frame)
+{
+	i64 at = frame, nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM journal_frame WHERE frame = ?", "i", at);
+	if (r || nr)
+		return r;
+	r = take_from_extent(sql, at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", at);
+	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
+}
+
+/* What a kept frame lost is looked for when nothing is kept any more. */
+int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 {
 	i64 nr = 0;
 	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM kept WHERE frame = ?", "i",
@@ -229,6 +284,24 @@ static int is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 	*ret = nr;
 	return r;
 }
+
+int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret)
+{
+	return count(sql, ret, "SELECT count(*) FROM kept");
+}
+
+int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame)
+{
+	i64 frame;
+	int r = rd_sql_number(sql, &frame, "DELETE FROM kept WHERE frame ="
+			      " (SELECT min(frame) FROM kept) RETURNING frame", "");
+
+	if (!r)
+		*ret_frame = frame;
+	return r;
+}
+
+/* --- the queue */
 
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 {
@@ -240,7 +313,7 @@ int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 	size_t len;
 	int r;
 
-	r = is_kept(sql, frame, &kept);
+	r = rd_frames_is_kept(sql, frame, &kept);
 	if (r || kept || rd_slots_are_none(slots))
 		return r;
 	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
@@ -267,7 +340,7 @@ int rd_frames_queue_whole(struct rd_sql *sql, u64 frame)
 	bool kept;
 	int r;
 
-	r = is_kept(sql, frame, &kept);
+	r = rd_frames_is_kept(sql, frame, &kept);
 	if (r || kept)
 		return r;
 	memset(&all, 0xff, sizeof(all));
@@ -296,6 +369,30 @@ int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 	return r;
 }
 
+int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret)
+{
+	return count(sql, ret, "SELECT count(*) FROM queue");
+}
+
+int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame = ?", "i", (i64)frame);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r;
+	blob = rd_row_blob(row, 0, &len);
+	if (len == sizeof(*ret))
+		memcpy(ret, blob, len);
+	return 0;
+}
+
 int rd_frames_release(struct rd_sql *sql, i64 session)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -312,4 +409,73 @@ int rd_frames_release(struct rd_sql *sql, i64 session)
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
 	return r;
+}
+
+/* --- the frame that compaction fills */
+
+int rd_packing_find(struct rd_sql *sql, u64 *ret_frame, unsigned int *ret_next)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT frame, next FROM packing", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*ret_frame = rd_row_i64(row, 0);
+	*ret_next = rd_row_i64(row, 1);
+	return 0;
+}
+
+int rd_packing_next(struct rd_sql *sql, u64 frame, i64 *ret_next)
+{
+	return rd_sql_number(sql, ret_next, "SELECT next FROM packing WHERE frame = ?", "i",
+			     (i64)frame);
+}
+
+int rd_packing_end(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "DELETE FROM packing", "");
+}
+
+int rd_packing_begin(struct rd_sql *sql, u64 frame, unsigned int next)
+{
+	return rd_sql_run(sql, "INSERT INTO packing VALUES(?, ?)", "ii", (i64)frame, (i64)next);
+}
+
+/* --- whose frames are */
+
+int rd_frames_named(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT frame, 1 FROM slot_owner GROUP BY frame UNION"
+			  " SELECT frame, 0 FROM journal_frame ORDER BY frame", "");
+}
+
+int rd_next_named(struct rd_row *rows, u64 *ret_frame, bool *ret_by_recipes)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret_frame = rd_row_i64(rows, 0);
+	*ret_by_recipes = rd_row_i64(rows, 1);
+	return 1;
+}
+
+int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT frame FROM slot_owner"
+			  " UNION SELECT frame FROM journal_frame"
+			  " UNION SELECT frame FROM queue", "");
+}
+
+int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
+{
+	return rd_sql_number(sql, ret, "SELECT max(last) FROM"
+			     " (SELECT max(start + len) AS last FROM extent"
+			     " UNION ALL SELECT max(start + len) FROM reserved"
+			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
+			     " UNION ALL SELECT max(frame) + 1 FROM queue"
+			     " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 }

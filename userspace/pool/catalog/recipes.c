@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Recipes and who names them. */
+/* Recipes, and how many rows name them. */
 #include <errno.h>
 
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "frames.h"
+#include "owners.h"
 #include "recipes.h"
+#include "version_sql.h"
 
 static int read_recipe(struct rd_row *row, struct rd_recipe *recipe)
 {
@@ -105,90 +107,7 @@ int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum)
 	return rd_sql_run(sql, "UPDATE uses SET quick = ? WHERE recipe = ?", "ii", (i64)sum, id);
 }
 
-/* --- who points where: at and here */
-
-/* How many entries of a map are of a kind and an id; mostly there are few ids. */
-struct counts {
-	unsigned int nr;
-	struct {
-		u64 id;
-		int n;
-	} of[2 * RD_SEG_BLOCKS];
-};
-
-static void count(struct counts *counts, u64 id, int n)
-{
-	unsigned int i = counts->nr;
-
-	/* What was counted last is likely the next. */
-	while (i--)
-		if (counts->of[i].id == id)
-			break;
-	if (i == -1U) {
-		i = counts->nr++;
-		counts->of[i].id = id;
-		counts->of[i].n = 0;
-	}
-	counts->of[i].n += n;
-}
-
-static void count_map(const struct rd_map *map, enum rd_kind kind, int n,
-		      struct counts *counts)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(map->at[i]) == kind)
-			count(counts, rd_place_id(map->at[i]), n);
-}
-
-struct pair_sql {
-	const char *add, *take, *remove;
-};
-
-static const struct pair_sql pair_slot_owner = {
-	"INSERT INTO slot_owner VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
-	"UPDATE slot_owner SET n = n - ?3 WHERE frame = ?1 AND recipe = ?2 AND n > ?3",
-	"DELETE FROM slot_owner WHERE frame = ?1 AND recipe = ?2 AND n = ?3",
-};
-
-static const struct pair_sql pair_recipe_ref = {
-	"INSERT INTO recipe_ref VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + ?3",
-	"UPDATE recipe_ref SET n = n - ?3 WHERE target = ?1 AND source = ?2 AND n > ?3",
-	"DELETE FROM recipe_ref WHERE target = ?1 AND source = ?2 AND n = ?3",
-};
-
-static int put_pair(struct rd_sql *sql, const struct pair_sql *pair, i64 to, i64 recipe, i64 n)
-{
-	int r;
-
-	if (n >= 0)
-		return n ? rd_sql_run(sql, pair->add, "iii", to, recipe, n) : 0;
-	r = rd_sql_run(sql, pair->take, "iii", to, recipe, -n);
-	if (r || rd_sql_changed(sql))
-		return r;
-	r = rd_sql_run(sql, pair->remove, "iii", to, recipe, -n);
-	if (!r && !rd_sql_changed(sql))
-		r = rd_err(-EUCLEAN, "a count of recipe %lld is wrong", (long long)recipe);
-	return r;
-}
-
-static int put_counts(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
-		      const struct rd_map *new, enum rd_kind kind)
-{
-	const struct pair_sql *pair = kind == RD_OWN ? &pair_slot_owner : &pair_recipe_ref;
-	struct counts counts = { .nr = 0 };
-	unsigned int i;
-	int r = 0;
-
-	if (old)
-		count_map(old, kind, -1, &counts);
-	if (new)
-		count_map(new, kind, 1, &counts);
-	for (i = 0; i < counts.nr && !r; i++)
-		r = put_pair(sql, pair, counts.of[i].id, recipe, counts.of[i].n);
-	return r;
-}
+/* --- slots that lose their recipe */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -231,6 +150,55 @@ static int queue_lost(struct rd_sql *sql, const struct rd_map *old, const struct
 	return frame == U64_MAX ? 0 : rd_frames_queue(sql, frame, &slots);
 }
 
+/* --- all of them, or some */
+
+int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_known)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len = 0;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT fp FROM recipe WHERE id = ?", "i", id);
+	if (!r)
+		r = rd_row_next(row);
+	if (r < 0)
+		return r;
+	blob = r ? rd_row_blob(row, 0, &len) : NULL;
+	*ret_known = len == sizeof(ret_fp->b);
+	if (*ret_known)
+		memcpy(ret_fp->b, blob, len);
+	return 0;
+}
+
+int rd_recipe_noted_whole(struct rd_sql *sql, i64 id, bool *ret)
+{
+	i64 whole;
+	int r = rd_sql_number(sql, &whole, "SELECT whole FROM uses WHERE recipe = ?", "i", id);
+
+	if (!r)
+		*ret = whole;
+	return r;
+}
+
+int rd_recipes(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT id FROM recipe", "");
+}
+
+int rd_recipes_youngest_first(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT id FROM recipe ORDER BY id DESC", "");
+}
+
+int rd_recipes_sample(struct rd_sql *sql, struct rd_row **ret, unsigned int max)
+{
+	return rd_sql_ask(sql, ret, "SELECT id FROM"
+			  " (SELECT id, row_number() OVER (ORDER BY id) AS nr FROM recipe)"
+			  " WHERE nr % (1 + (SELECT count(*) FROM recipe) / ?1) = 0 LIMIT ?1", "i",
+			  (i64)max);
+}
+
 /* --- changing them */
 
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
@@ -250,16 +218,37 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, ?)", "ii", id,
 		       (i64)quick);
 	if (!r)
-		r = put_counts(sql, id, NULL, map, RD_OWN);
+		r = rd_owners_change(sql, id, NULL, map);
 	*ret_id = id;
 	return r;
 }
 
 int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe)
 {
-	int r = put_counts(sql, recipe->id, NULL, &recipe->map, RD_OWN);
+	int r = rd_owners_change(sql, recipe->id, NULL, &recipe->map);
 
-	return r ? r : put_counts(sql, recipe->id, NULL, &recipe->map, RD_REF);
+	if (r)
+		return r;
+	return rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, ?, NULL)", "ii", recipe->id,
+			  (i64)rd_map_is_whole(&recipe->map, recipe->frame));
+}
+
+int rd_recipes_count_uses(struct rd_sql *sql)
+{
+	int r;
+
+	r = rd_sql_run(sql, "UPDATE uses SET refs ="
+		       " (SELECT count(*) FROM segment WHERE segment.recipe = uses.recipe)", "");
+	if (r)
+		return r;
+	return rd_sql_run(sql, "UPDATE uses SET latest_refs ="
+			  " (SELECT count(*) FROM segment AS s WHERE s.recipe = uses.recipe"
+			  " AND NOT EXISTS (SELECT 1 FROM segment AS t"
+			  " WHERE t.volume = s.volume AND t.segment = s.segment"
+			  " AND t.born > s.born AND NOT EXISTS"
+			  " (SELECT 1 FROM version AS v WHERE v.volume = t.volume"
+			  " AND v.number = t.born AND (v.state = " RD_STATE(WRITING)
+			  " OR (v.state = " RD_STATE(NEW) " AND v.cursor <= t.segment)))))", "");
 }
 
 static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
@@ -273,11 +262,7 @@ static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	if (!r)
 		r = rd_sql_run(sql, "UPDATE uses SET whole = ?1 WHERE recipe = ?2 AND whole <> ?1",
 			       "ii", (i64)rd_map_is_whole(map, frame), recipe->id);
-	if (!r)
-		r = put_counts(sql, recipe->id, &recipe->map, map, RD_OWN);
-	if (!r)
-		r = put_counts(sql, recipe->id, &recipe->map, map, RD_REF);
-	return r;
+	return r ? r : rd_owners_change(sql, recipe->id, &recipe->map, map);
 }
 
 int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
@@ -363,13 +348,11 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *sources)
 {
 	RD_ROW struct rd_row *row = NULL;
+	i64 source;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT source FROM recipe_ref WHERE target = ?1 AND source <> ?1"
-		       " ORDER BY source DESC LIMIT ?2", "ii", id, max);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		i64 source = rd_row_i64(row, 0);
-
+	r = rd_recipe_heirs(sql, &row, id, max);
+	while (!r && (r = rd_next_id(row, &source)) > 0) {
 		rd_buffer_put(sources, &source, sizeof(source));
 		r = sources->failed ? -ENOMEM : 0;
 	}
@@ -457,9 +440,7 @@ static int drop(struct rd_sql *sql, i64 id)
 			left.at[i] = rd_place_make(RD_ZERO, 0, 0);
 	r = queue_lost(sql, &left, NULL);
 	if (!r)
-		r = put_counts(sql, id, &recipe.map, NULL, RD_OWN);
-	if (!r)
-		r = put_counts(sql, id, &recipe.map, NULL, RD_REF);
+		r = rd_owners_change(sql, id, &recipe.map, NULL);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	if (!r)

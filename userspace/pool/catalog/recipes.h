@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Recipes: the tables recipe, uses, at and here of the catalog. A recipe is one
- * content of a segment, known by its fingerprint; it exists as long as a row of
- * the table segment names it.
+ * Recipes: the tables recipe, uses and superseded of the catalog (owners.h has what is
+ * counted of their maps). A recipe is one content of a segment, known by its fingerprint;
+ * it exists as long as a row of the table segment names it.
  *
  * A recipe is whole if its blocks are in one frame in order. One that a newest
  * version names never gives a block up. When the last such goes, the recipe is
@@ -17,9 +17,9 @@
 #ifndef RD_RECIPES_H
 #define RD_RECIPES_H
 
+#include "db.h"
 #include "pool/data/fp.h"
 #include "pool/data/map.h"
-#include "sql.h"
 
 struct rd_recipe {
 	i64 id;
@@ -34,6 +34,20 @@ int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
 		   bool *ret_whole);
 int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole);
 
+/*
+ * Read the fingerprint alone. *@ret_known: false where there is no such recipe, or it has
+ * none.
+ */
+int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_known);
+
+/* Is it noted to be whole? -ENOENT: nothing is noted of it. */
+int rd_recipe_noted_whole(struct rd_sql *sql, i64 id, bool *ret);
+
+/* Ask for all recipes, or for up to @max from all over the catalog: rd_next_id(). */
+int rd_recipes(struct rd_sql *sql, struct rd_row **ret);
+int rd_recipes_youngest_first(struct rd_sql *sql, struct rd_row **ret);
+int rd_recipes_sample(struct rd_sql *sql, struct rd_row **ret, unsigned int max);
+
 /* The quick sum of one that is whole. -ENOENT: that is not known. */
 int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum);
 int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
@@ -44,8 +58,14 @@ bool rd_map_is_whole(const struct rd_map *map, u64 frame);
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		     const struct rd_map *map, u64 quick, i64 *ret_id);
 
-/* Count its places, which were never counted: of a catalog that is made anew. */
+/*
+ * Count what was never counted, of a catalog that is made anew: the places of @recipe; then,
+ * of all recipes, the rows that name them, and which of these newest versions see: those born
+ * last. A version that is NEW has left the one before up to its cursor only, and the rest
+ * still counts.
+ */
 int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe);
+int rd_recipes_count_uses(struct rd_sql *sql);
 
 /*
  * Change the map of @recipe, and its frame, in memory and in the catalog. Slots

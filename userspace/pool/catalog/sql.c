@@ -286,6 +286,15 @@ int rd_row_next(struct rd_row *row)
 	return fail(row->sql, r, row->text);
 }
 
+int rd_next_id(struct rd_row *rows, i64 *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r > 0)
+		*ret = rd_row_i64(rows, 0);
+	return r;
+}
+
 int rd_sql_ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
 	       const char *types, ...)
 {

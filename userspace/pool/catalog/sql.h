@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The only user of SQLite. Everything returns 0 or -errno: -EBUSY somebody else
- * writes and goes on doing so, -ENOSPC, -EUCLEAN the database is damaged, -EIO.
- * Whatever is not -EBUSY or -ENOENT has been told to the user.
+ * SQL: sql.c is the only user of SQLite, and only the files of this folder have texts of
+ * SQL. db.h says what the functions return.
  *
  * Statements are prepared once and found again by the address of their text,
  * so the text must be a literal. Their arguments follow a string of types:
@@ -18,26 +17,12 @@
 #define RD_SQL_H
 
 #include "base/buffer.h"
+#include "db.h"
 
-struct rd_sql;
-struct rd_row;
-
-/* A table whose changes are noted; its key is its first @nr_keys columns. */
-struct rd_sql_table {
-	const char *name;
-	unsigned int nr_keys;
-	unsigned int nr_columns;
-};
+struct rd_sql_table;
 
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables);
-void rd_sql_close(struct rd_sql *sql);
-
-/*
- * Have everything in the file itself, stable, and nothing beside it: after that it
- * may be closed and renamed. Closing does the same, and does not say if it failed.
- */
-int rd_sql_settle(struct rd_sql *sql);
 
 /* Several statements, no arguments. */
 int rd_sql_script(struct rd_sql *sql, const char *text);
@@ -64,14 +49,6 @@ i64 rd_row_i64(struct rd_row *row, unsigned int column);
 /* These last until the next row. */
 const char *rd_row_text(struct rd_row *row, unsigned int column);
 const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len);
-void rd_row_done(struct rd_row *row);
-
-static inline void rd_row_done_p(struct rd_row **row)
-{
-	rd_row_done(*row);
-}
-
-#define RD_ROW	__attribute__((cleanup(rd_row_done_p)))
 
 /* One number; -ENOENT: no row. */
 int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...);
@@ -80,31 +57,14 @@ int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *ty
 i64 rd_sql_last_id(struct rd_sql *sql);
 int rd_sql_changed(struct rd_sql *sql);
 
-/* Read all pages of the file: -EUCLEAN and the number of the first bad one. */
-int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page);
-
-/* A transaction that reads sees one state; it may be inside another one. */
-int rd_sql_begin_read(struct rd_sql *sql);
-void rd_sql_end_read(struct rd_sql *sql);
-
-/* A transaction that writes. It is alone, from begin on. */
-int rd_sql_begin(struct rd_sql *sql);
-int rd_sql_commit(struct rd_sql *sql);
-void rd_sql_rollback(struct rd_sql *sql);
-
-/*
- * Between one transaction and the next of many: those who wait to write look now and then
- * if they can, and would hardly ever hit on the moment in between.
- */
-void rd_sql_pause(void);
-
 /* What the transaction changed so far, see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 
-/* What comes from the journal need not go there, nor be in memory as a whole. */
-void rd_sql_note_nothing(struct rd_sql *sql);
-
 /* Note the row as if it had just been put into table number @table. */
 void rd_row_note(struct rd_row *row, unsigned int table, struct rd_buffer *to);
+
+/* A number that is a macro, as the text of SQL has it. */
+#define RD_SQL_NUMBER(number)	RD_SQL_NUMBER_(number)
+#define RD_SQL_NUMBER_(number)	#number
 
 #endif

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Volumes and their versions. */
+/* Volumes, their versions, and tags. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "base/log.h"
+#include "version_sql.h"
 #include "versions.h"
 
 #define COLUMNS "id, volume, number, uid, state, size, time, sum, dirty, bytes_read," \
 	" blocks_changed, bytes_stored, protected, comment, cursor, tracker, epoch,"	\
 	" consistent"
+#define NR_COLUMNS	18
 
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id)
 {
@@ -27,6 +30,70 @@ int rd_volume_get(struct rd_sql *sql, const char *name, i64 *ret_id)
 	*ret_id = rd_sql_last_id(sql);
 	return r;
 }
+
+int rd_volume_name(struct rd_sql *sql, i64 id, char **ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT name FROM volume WHERE id = ?", "i", id);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*ret = strdup(rd_row_text(row, 0));
+	return *ret ? 0 : -ENOMEM;
+}
+
+int rd_volumes(struct rd_sql *sql, struct rd_row **ret, const char *name)
+{
+	return rd_sql_ask(sql, ret, "SELECT id, name FROM volume"
+			  " WHERE name = ?1 OR ?1 IS NULL ORDER BY name", "t", name);
+}
+
+int rd_next_volume(struct rd_row *rows, struct rd_volume *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	ret->id = rd_row_i64(rows, 0);
+	ret->name = rd_row_text(rows, 1);
+	return 1;
+}
+
+int rd_volume_stats(struct rd_sql *sql, struct rd_row **ret)
+{
+	/* With max(), the other columns are those of the row where it is. */
+	return rd_sql_ask(sql, ret, "SELECT name, count(*), sum(size), max(number), size,"
+			  " time, bytes_read, blocks_changed, bytes_stored, consistent,"
+			  " sum(NOT consistent)"
+			  " FROM version JOIN volume ON volume.id = volume"
+			  " WHERE " RD_VERSION_EXISTS " GROUP BY volume ORDER BY name", "");
+}
+
+int rd_next_volume_stats(struct rd_row *rows, struct rd_volume_stats *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret = (struct rd_volume_stats){
+		.name = rd_row_text(rows, 0),
+		.versions = rd_row_i64(rows, 1),
+		.logical = rd_row_i64(rows, 2),
+		.latest_size = rd_row_i64(rows, 4),
+		.time = rd_row_i64(rows, 5),
+		.bytes_read = rd_row_i64(rows, 6),
+		.blocks_changed = rd_row_i64(rows, 7),
+		.bytes_stored = rd_row_i64(rows, 8),
+		.is_consistent = rd_row_i64(rows, 9),
+		.inconsistent = rd_row_i64(rows, 10),
+	};
+	return 1;
+}
+
+/* --- versions */
 
 static void read_version(struct rd_row *row, struct rd_version *version)
 {
@@ -59,14 +126,20 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	version->is_consistent = rd_row_i64(row, 17);
 }
 
+int rd_next_version(struct rd_row *rows, struct rd_version *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r > 0)
+		read_version(rows, ret);
+	return r;
+}
+
 static int one_version(struct rd_row *row, struct rd_version *version)
 {
-	int r = rd_row_next(row);
+	int r = rd_next_version(row, version);
 
-	if (r <= 0)
-		return r ? r : -ENOENT;
-	read_version(row, version);
-	return 0;
+	return r < 0 ? r : r ? 0 : -ENOENT;
 }
 
 int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
@@ -172,21 +245,126 @@ int rd_version_remove(struct rd_sql *sql, const struct rd_version *version)
 	return rd_sql_run(sql, "DELETE FROM version WHERE id = ?", "i", version->id);
 }
 
-int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
-		     i64 *recipes)
+/* --- which version is meant */
+
+int rd_version_by_time(struct rd_sql *sql, i64 volume, i64 time, i64 *ret_number)
+{
+	/* A clock that was wrong once: numbers are not in the order of times. */
+	return rd_sql_number(sql, ret_number, "SELECT number FROM version WHERE volume = ?"
+			     " AND " RD_VERSION_EXISTS " AND time <= ?"
+			     " ORDER BY time DESC, number DESC LIMIT 1", "ii", volume, time);
+}
+
+int rd_version_by_age(struct rd_sql *sql, i64 volume, i64 nr, i64 *ret_number)
+{
+	return rd_sql_number(sql, ret_number, "SELECT number FROM version WHERE volume = ?"
+			     " AND " RD_VERSION_EXISTS " ORDER BY number DESC LIMIT 1 OFFSET ?",
+			     "ii", volume, nr);
+}
+
+int rd_version_by_tag(struct rd_sql *sql, i64 volume, const char *tag, i64 *ret_number)
+{
+	return rd_sql_number(sql, ret_number, "SELECT number FROM tag WHERE volume = ?"
+			     " AND tag = ?", "it", volume, tag);
+}
+
+int rd_version_time_before(struct rd_sql *sql, i64 volume, i64 number, i64 *ret_time)
+{
+	return rd_sql_number(sql, ret_time, "SELECT time FROM version WHERE volume = ?"
+			     " AND number < ? AND " RD_VERSION_EXISTS
+			     " ORDER BY number DESC LIMIT 1", "ii", volume, number);
+}
+
+/* --- several versions */
+
+int rd_versions(struct rd_sql *sql, struct rd_row **ret, i64 volume)
+{
+	return rd_sql_ask(sql, ret, "SELECT " COLUMNS " FROM version WHERE volume = ?"
+			  " AND " RD_VERSION_EXISTS " ORDER BY number", "i", volume);
+}
+
+int rd_versions_kept(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT " COLUMNS ","
+			  " (SELECT name FROM volume WHERE volume.id = version.volume)"
+			  " FROM version WHERE " RD_VERSION_KEPT
+			  " AND volume IN (SELECT id FROM volume) ORDER BY volume, number", "");
+}
+
+int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_name)
+{
+	int r = rd_next_version(rows, ret);
+
+	if (r > 0)
+		*ret_name = rd_row_text(rows, NR_COLUMNS);
+	return r;
+}
+
+int rd_versions_count(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM version WHERE " RD_VERSION_EXISTS,
+			      "");
+
+	*ret = nr;
+	return r;
+}
+
+int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM version WHERE volume = ?"
+			      " AND " RD_VERSION_EXISTS, "i", volume);
+
+	*ret = nr;
+	return r;
+}
+
+int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	memset(recipes, 0, nr * sizeof(*recipes));
-	/* Rows of a segment come in the order of birth: the last one holds. */
-	r = rd_sql_ask(sql, &row, "SELECT segment, recipe FROM segment"
-		       " WHERE volume = ? AND segment >= ? AND segment < ? AND born <= ?"
-		       " ORDER BY segment, born", "iiii", volume, (i64)first,
-		       (i64)(first + nr), number);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		recipes[rd_row_i64(row, 0) - first] = rd_row_i64(row, 1);
-		r = 0;
-	}
+	r = rd_sql_ask(sql, &row, "SELECT count(*), coalesce(sum(size), 0) FROM version"
+		       " WHERE state = " RD_STATE(HELD), "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r < 0)
+		return r;
+	*ret_nr = rd_row_i64(row, 0);
+	*ret_bytes = rd_row_i64(row, 1);
+	return 0;
+}
+
+/* --- tags */
+
+int rd_version_tags(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version)
+{
+	return rd_sql_ask(sql, ret, "SELECT tag FROM tag WHERE volume = ?"
+			  " AND number = ? ORDER BY tag", "ii", version->volume, version->number);
+}
+
+int rd_next_tag(struct rd_row *rows, const char **ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r > 0)
+		*ret = rd_row_text(rows, 0);
 	return r;
+}
+
+int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag)
+{
+	return rd_sql_run(sql, "INSERT INTO tag VALUES(?, ?, ?)"
+			  " ON CONFLICT DO UPDATE SET number = excluded.number", "iti",
+			  version->volume, tag, version->number);
+}
+
+int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag)
+{
+	int r;
+
+	r = rd_sql_run(sql, "DELETE FROM tag WHERE volume = ? AND tag = ?"
+		       " AND number = ?", "iti", version->volume, tag, version->number);
+	return r ? r : rd_sql_changed(sql) ? 0 : -ENOENT;
 }

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Volumes and their versions: the tables volume, version, tag and segment. */
+/* Volumes, their versions and what these are tagged with: the tables volume, version, tag. */
 #ifndef RD_VERSIONS_H
 #define RD_VERSIONS_H
 
+#include "db.h"
 #include "pool/data/fp.h"
-#include "pool/pool.h"
 
 /* A UUID: that of the metadata device of a target that tracks changes. */
 #define RD_TRACKER_SIZE	16
 
-enum rd_version_state {
-	RD_VERSION_WRITING,	/* does not exist yet */
-	RD_VERSION_NEW,		/* exists; the one before is not reversed yet */
-	RD_VERSION_DONE,
-	RD_VERSION_DELETING,	/* does not exist any more */
-	RD_VERSION_HELD,	/* nor does this, to users: a lease holds its blocks */
-};
+/* The states as numbers, of which version_sql.h makes texts of SQL. */
+#define RD_STATE_WRITING	0
+#define RD_STATE_NEW		1
+#define RD_STATE_DONE		2
+#define RD_STATE_DELETING	3
+#define RD_STATE_HELD		4
 
-/* Those that exist, for SQL and for C. */
-#define RD_VERSION_EXISTS	"state IN (1, 2)"
-/* Those that are versions of their volume to the engine. */
-#define RD_VERSION_KEPT		"state IN (1, 2, 4)"
-/* Not done: all that the index version_unfinished has, which is used where this stands. */
-#define RD_VERSION_UNFINISHED	"state <> 2"
-/* Held, by nothing any more: to be deleted by who has the lock of the volume. */
-#define RD_VERSION_RELEASED	"(state = 4 AND NOT EXISTS (SELECT 1 FROM lease" \
-	" WHERE lease.volume = version.volume AND lease.number = version.number))"
+enum rd_version_state {
+	RD_VERSION_WRITING = RD_STATE_WRITING,	/* does not exist yet */
+	RD_VERSION_NEW = RD_STATE_NEW,		/* exists; the one before is not reversed yet */
+	RD_VERSION_DONE = RD_STATE_DONE,
+	RD_VERSION_DELETING = RD_STATE_DELETING,	/* does not exist any more */
+	RD_VERSION_HELD = RD_STATE_HELD,	/* deleted to users: a lease holds its blocks */
+};
 
 struct rd_version {
 	i64 id;
@@ -60,10 +57,44 @@ static inline bool rd_version_is_tracked(const struct rd_version *version)
 	return !rd_is_zero(version->tracker, sizeof(version->tracker));
 }
 
+/* --- volumes */
+
 /* -ENOENT */
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id);
-/* Makes it where there is none; in a transaction. */
+/* Find the volume, or make it; in a transaction. */
 int rd_volume_get(struct rd_sql *sql, const char *name, i64 *ret_id);
+/* The name is the caller's to free. -ENOENT. */
+int rd_volume_name(struct rd_sql *sql, i64 id, char **ret);
+
+struct rd_volume {
+	i64 id;
+	const char *name;
+};
+
+/* Ask for the volume @name, or for all (NULL), by name: rd_next_volume(). */
+int rd_volumes(struct rd_sql *sql, struct rd_row **ret, const char *name);
+int rd_next_volume(struct rd_row *rows, struct rd_volume *ret);
+
+/* Versions that exist; the second half is of the newest one. */
+struct rd_volume_stats {
+	const char *name;
+	u64 versions;
+	u64 logical;		/* their sizes together */
+	u64 inconsistent;	/* how many may have been written while they were read */
+
+	u64 latest_size;
+	i64 time;
+	u64 bytes_read;
+	u64 blocks_changed;
+	u64 bytes_stored;
+	bool is_consistent;
+};
+
+/* Ask for volumes that have versions, by name: rd_next_volume_stats(). */
+int rd_volume_stats(struct rd_sql *sql, struct rd_row **ret);
+int rd_next_volume_stats(struct rd_row *rows, struct rd_volume_stats *ret);
+
+/* --- versions */
 
 /*
  * Versions that exist. @number 0: the newest. -ENOENT.
@@ -80,20 +111,53 @@ int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
 /* In a transaction. */
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 session);
-/* All that is known in the end; before it exists, so nobody else changes it. */
+/* Write all that is known in the end; before the version exists, so no other command changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);
-/* It does not exist any more: its tags go, and its state is that of @version. */
+/* Remove the tags of a version that exists no more, and write its state. */
 int rd_version_end(struct rd_sql *sql, const struct rd_version *version);
-/* Its state and cursor. */
+/* Write its state and cursor. */
 int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_remove(struct rd_sql *sql, const struct rd_version *version);
 
 /*
- * The recipes of @nr segments from @first on, as version @number has them: 0 for
- * zeros.
+ * Find the number of a version that exists: the last one from @time or before, the one that
+ * is @nr versions before the newest, the one with @tag (of any state). -ENOENT.
  */
-int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
-		     i64 *recipes);
+int rd_version_by_time(struct rd_sql *sql, i64 volume, i64 time, i64 *ret_number);
+int rd_version_by_age(struct rd_sql *sql, i64 volume, i64 nr, i64 *ret_number);
+int rd_version_by_tag(struct rd_sql *sql, i64 volume, const char *tag, i64 *ret_number);
+
+/* The time of the version that exists before @number. -ENOENT. */
+int rd_version_time_before(struct rd_sql *sql, i64 volume, i64 number, i64 *ret_time);
+
+/* Ask for the versions of @volume that exist, oldest first: rd_next_version(). */
+int rd_versions(struct rd_sql *sql, struct rd_row **ret, i64 volume);
+int rd_next_version(struct rd_row *rows, struct rd_version *ret);
+
+/*
+ * Ask for all versions that the engine keeps, by volume and number: rd_next_kept(). *@ret_name:
+ * of the volume, until the next row.
+ */
+int rd_versions_kept(struct rd_sql *sql, struct rd_row **ret);
+int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_name);
+
+/* How many versions exist; the second: of @volume. */
+int rd_versions_count(struct rd_sql *sql, u64 *ret);
+int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret);
+
+/* How many versions are HELD, and their sizes together. */
+int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes);
+
+/* --- tags */
+
+/* Ask for the tags of @version, by name: rd_next_tag(). */
+int rd_version_tags(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version);
+int rd_next_tag(struct rd_row *rows, const char **ret);
+
+/* Give @tag to @version, and take it from the version of the volume that has it. */
+int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
+/* -ENOENT: @version has no such tag. */
+int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 
 #endif

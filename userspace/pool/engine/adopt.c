@@ -31,16 +31,16 @@ static int check_catalog(struct rd_pool *pool)
 	return -EUCLEAN;
 }
 
-/* What the catalog @other has: its own, its journal's, and what it was about to give back. */
+/* Keep what the catalog @other has: its own, its journal's, and what is in its queue. */
 static int keep_frames_of(struct rd_pool *pool, struct rd_sql *other)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
+	u64 frame;
 	int r;
 
-	r = rd_sql_ask(other, &row, "SELECT frame FROM slot_owner UNION SELECT frame FROM journal_frame"
-		       " UNION SELECT frame FROM queue", "");
-	while (!r && (r = rd_row_next(row)) > 0)
-		r = rd_frames_keep(pool->sql, rd_row_i64(row, 0));
+	r = rd_frames_not_free(other, &rows);
+	while (!r && (r = rd_next_frame(rows, &frame)) > 0)
+		r = rd_frames_keep(pool->sql, frame);
 	return r;
 }
 
@@ -77,10 +77,10 @@ int rd_adopt_catalog(struct rd_pool *pool, char old[RD_REBUILD_OLD])
 
 int rd_adopt_finish(struct rd_pool *pool)
 {
-	i64 nr;
+	u64 nr;
 	int r;
 
-	r = rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM kept", "");
+	r = rd_frames_nr_kept(pool->sql, &nr);
 	if (r || !nr)
 		return r;
 	r = rd_catalog_begin(pool->sql);

@@ -17,6 +17,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "compact.h"
 
@@ -73,13 +74,13 @@ static int add_recipe(struct compact *c, u64 frame, i64 id)
 
 static int add_frame(struct compact *c, u64 frame)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
+	i64 id;
 	int r;
 
-	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i",
-		       (i64)frame);
-	while (!r && (r = rd_row_next(row)) > 0)
-		r = add_recipe(c, frame, rd_row_i64(row, 0));
+	r = rd_frame_recipes(c->pool->sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &id)) > 0)
+		r = add_recipe(c, frame, id);
 	return r;
 }
 
@@ -203,29 +204,21 @@ static void drop_bad(struct compact *c)
 
 /* --- where to */
 
-/* What is written to next is nobody's, whatever the table packing says. */
-static int check_packing(struct compact *c, i64 frame, unsigned int next)
+/* Do not trust the table packing: no recipe may have the slots that are written to next. */
+static int check_packing(struct compact *c, u64 frame, unsigned int next)
 {
-	RD_ROW struct rd_row *row = NULL;
-	struct rd_recipe recipe;
+	struct rd_slots slots;
 	unsigned int i;
 	int r;
 
-	r = rd_sql_ask(c->pool->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i", frame);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		r = rd_recipe_load(c->pool->sql, rd_row_i64(row, 0), &recipe);
-		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-			rd_place place = recipe.map.at[i];
-
-			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == (u64)frame &&
-			    rd_place_slot(place) >= next)
-				r = -EUCLEAN;
-		}
-	}
+	r = rd_frame_slots(c->pool->sql, frame, &slots);
+	for (i = next; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_slots_test(&slots, i))
+			r = -EUCLEAN;
 	if (r != -EUCLEAN)
 		return r;
-	rd_err(0, "frame %lld is to be filled from slot %u on, and has blocks there already",
-	       (long long)frame, next);
+	rd_err(0, "frame %llu is to be filled from slot %u on, and has blocks there already",
+	       (unsigned long long)frame, next);
 	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
 	return r;
 }
@@ -233,7 +226,6 @@ static int check_packing(struct compact *c, i64 frame, unsigned int next)
 static int take_dest(struct compact *c)
 {
 	struct rd_sql *sql = c->pool->sql;
-	RD_ROW struct rd_row *row = NULL;
 	u64 frame, len;
 	unsigned int have = 0;
 	int r;
@@ -241,19 +233,16 @@ static int take_dest(struct compact *c)
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_sql_ask(sql, &row, "SELECT frame, next FROM packing", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r > 0) {
-		c->dest[c->nr_dest++] = rd_row_i64(row, 0);
-		c->next = rd_row_i64(row, 1);
+	r = rd_packing_find(sql, &frame, &c->next);
+	if (!r) {
+		c->dest[c->nr_dest++] = frame;
 		c->first = c->next;
 		c->dest_was_open = true;
 		have = RD_SEG_BLOCKS - c->next;
-		r = check_packing(c, c->dest[0], c->next);
+		r = check_packing(c, frame, c->next);
+	} else if (r == -ENOENT) {
+		r = 0;
 	}
-	rd_row_done(row);
-	row = NULL;
 	for (; have < c->nr && !r; have += RD_SEG_BLOCKS) {
 		r = rd_frames_reserve(sql, c->pool->session, 1, 0, &frame, &len);
 		if (!r)
@@ -365,7 +354,7 @@ static int commit(struct compact *c)
 	for (i = c->dest_was_open; i < c->nr_dest && !r; i++)
 		r = rd_frames_use(sql, c->dest[i]);
 	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM packing", "");
+		r = rd_packing_end(sql);
 	for (i = 0; i < c->nr && !r; i++) {
 		if (c->moves[i].recipe != last)
 			r = change_recipe(c, c->moves[i].recipe);
@@ -377,8 +366,7 @@ static int commit(struct compact *c)
 	if (!r)
 		r = queue_unused(c);
 	if (!r && c->next < RD_SEG_BLOCKS)
-		r = rd_sql_run(sql, "INSERT INTO packing VALUES(?, ?)", "ii",
-			       (i64)c->dest[c->nr_dest - 1], (i64)c->next);
+		r = rd_packing_begin(sql, c->dest[c->nr_dest - 1], c->next);
 	return rd_catalog_end(sql, r);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "pool/catalog/segments.h"
 #include "damage.h"
 #include "resolve.h"
 #include "survey.h"
@@ -122,14 +123,15 @@ static void get_fps(struct damage *damage, const struct rd_map *map)
 
 /* --- whose it is */
 
-static int note_row(struct damage *damage, struct rd_row *row, u32 block, u32 nr, u32 bad)
+static int note_row(struct damage *damage, const struct rd_segment_row *row, u32 block, u32 nr,
+		    u32 bad)
 {
 	struct rd_damage_report *report = damage->report;
 	struct rd_bad_row bad_row = {
-		.volume = rd_row_i64(row, 0),
-		.segment = rd_row_i64(row, 1),
-		.born = rd_row_i64(row, 2),
-		.until = rd_row_i64(row, 3),
+		.volume = row->volume,
+		.segment = row->segment,
+		.born = row->born,
+		.until = row->until,
 		.block = block,
 		.nr = nr,
 		.bad = bad,
@@ -146,15 +148,13 @@ static int note_row(struct damage *damage, struct rd_row *row, u32 block, u32 nr
 /* All segments whose content is @recipe have @nr bad blocks from @block on. */
 static int note_rows(struct damage *damage, i64 recipe, u32 block, u32 nr, u32 bad)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_segment_row row;
 	int r;
 
-	r = rd_sql_ask(damage->pool->sql, &row, "SELECT volume, segment, born, coalesce("
-		       "(SELECT min(born) - 1 FROM segment AS t WHERE t.volume = s.volume"
-		       " AND t.segment = s.segment AND t.born > s.born), ?2)"
-		       " FROM segment AS s WHERE recipe = ?1", "ii", recipe, INT64_MAX);
-	while (!r && (r = rd_row_next(row)) > 0)
-		r = note_row(damage, row, block, nr, bad);
+	r = rd_segment_rows(damage->pool->sql, &rows, recipe);
+	while (!r && (r = rd_next_segment_row(rows, &row)) > 0)
+		r = note_row(damage, &row, block, nr, bad);
 	return r;
 }
 
@@ -306,16 +306,14 @@ static int look_at(struct damage *damage, i64 id, bool *ret_doubtful)
 /* Recipes after *@last, which becomes the last of them; 0: no more. */
 static int look_at_some(struct damage *damage, i64 *last)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	i64 id = 0;
 	bool doubtful;
 	int r;
 
 	damage->nr_doubtful = 0;
-	r = rd_sql_ask(damage->pool->sql, &row, "SELECT recipe FROM segment WHERE recipe > ?"
-		       " GROUP BY recipe ORDER BY recipe LIMIT ?", "ii", *last, (i64)BATCH);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		id = rd_row_i64(row, 0);
+	r = rd_segments_recipes(damage->pool->sql, &rows, *last, BATCH);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
 		r = look_at(damage, id, &doubtful);
 		if (!r && doubtful)
 			damage->doubtful[damage->nr_doubtful++] = id;

@@ -39,9 +39,9 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version);
 int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
 
 /*
- * How many bytes would be free if these versions were deleted: @ids, as a list in JSON.
- * Exact, unless one is the newest of its volume: then it may become more.
+ * Say how many bytes would be free if the @nr versions @ids were deleted. Exact, unless one
+ * is the newest of its volume: then it may become more.
  */
-int rd_delete_estimate(struct rd_pool *pool, const char *ids, u64 *ret_bytes);
+int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes);
 
 #endif

@@ -15,7 +15,9 @@
 #include <errno.h>
 
 #include "base/buffer.h"
+#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "engine.h"
 
 #define NO_ROOT		RD_SEG_BLOCKS
@@ -30,47 +32,10 @@ struct estimate {
 	struct rd_pool *pool;
 	struct rd_buffer dying;		/* i64 each, in order */
 	struct rd_buffer branches;	/* to be followed */
-	struct rd_buffer sources;	/* i64 each, of one recipe */
 	bool wanted[RD_SEG_BLOCKS];	/* blocks of the root */
 };
 
 /* --- who dies */
-
-static int read_ids(struct rd_row *row, struct rd_buffer *ret)
-{
-	int r = 0;
-
-	ret->len = 0;
-	while (!r && (r = rd_row_next(row)) > 0) {
-		i64 id = rd_row_i64(row, 0);
-
-		rd_buffer_put(ret, &id, sizeof(id));
-		r = ret->failed ? -ENOMEM : 0;
-	}
-	return r;
-}
-
-/* @ids: a list in JSON, which SQLite reads. */
-static int find_dying(struct estimate *estimate, const char *ids)
-{
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(estimate->pool->sql, &row, "SELECT recipe FROM segment AS s"
-		       " WHERE recipe AND volume IN (SELECT volume FROM version"
-		       "  WHERE id IN (SELECT value FROM json_each(?1)))"
-		       " AND NOT EXISTS (SELECT 1 FROM version AS v WHERE v.volume = s.volume"
-		       "  AND v.number >= s.born AND v.number < coalesce((SELECT min(t.born)"
-		       "   FROM segment AS t WHERE t.volume = s.volume"
-		       "   AND t.segment = s.segment AND t.born > s.born), ?2)"
-		       "  AND (v.id NOT IN (SELECT value FROM json_each(?1))"
-		       "   OR EXISTS (SELECT 1 FROM lease AS l WHERE l.volume = v.volume"
-		       "    AND l.number = v.number)))"
-		       " GROUP BY recipe HAVING count(*) ="
-		       "  (SELECT refs FROM uses WHERE uses.recipe = s.recipe)"
-		       " ORDER BY recipe", "ti", ids, INT64_MAX);
-	return r ? r : read_ids(row, &estimate->dying);
-}
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -118,17 +83,13 @@ static int follow(struct estimate *estimate, const struct branch *branch, i64 so
 
 static int follow_all(struct estimate *estimate, const struct branch *branch)
 {
-	RD_ROW struct rd_row *row = NULL;
-	struct rd_buffer *sources = &estimate->sources;
-	size_t i;
+	RD_ROW struct rd_row *rows = NULL;
+	i64 source;
 	int r;
 
-	r = rd_sql_ask(estimate->pool->sql, &row, "SELECT source FROM recipe_ref WHERE target = ?", "i",
-		       branch->recipe);
-	if (!r)
-		r = read_ids(row, sources);
-	for (i = 0; i < sources->len / sizeof(i64) && !r; i++)
-		r = follow(estimate, branch, ((const i64 *)sources->data)[i]);
+	r = rd_recipe_sources(estimate->pool->sql, &rows, branch->recipe);
+	while (!r && (r = rd_next_id(rows, &source)) > 0)
+		r = follow(estimate, branch, source);
 	return r;
 }
 
@@ -165,12 +126,12 @@ static int add_root(struct estimate *estimate, i64 id, u64 *blocks)
 
 /* --- */
 
-static int count(struct estimate *estimate, const char *ids, u64 *blocks)
+static int count(struct estimate *estimate, const i64 *ids, size_t nr_ids, u64 *blocks)
 {
 	size_t i, nr;
 	int r;
 
-	r = find_dying(estimate, ids);
+	r = rd_segments_dying(estimate->pool->sql, ids, nr_ids, &estimate->dying);
 	nr = estimate->dying.len / sizeof(i64);
 	for (i = 0; i < nr && !r; i++) {
 		r = add_root(estimate, ((const i64 *)estimate->dying.data)[i], blocks);
@@ -181,7 +142,7 @@ static int count(struct estimate *estimate, const char *ids, u64 *blocks)
 	return r;
 }
 
-int rd_delete_estimate(struct rd_pool *pool, const char *ids, u64 *ret_bytes)
+int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes)
 {
 	struct estimate estimate = { .pool = pool };
 	u64 blocks = 0;
@@ -190,11 +151,10 @@ int rd_delete_estimate(struct rd_pool *pool, const char *ids, u64 *ret_bytes)
 	r = rd_sql_begin_read(pool->sql);
 	if (r)
 		return r;
-	r = count(&estimate, ids, &blocks);
+	r = count(&estimate, ids, nr, &blocks);
 	rd_sql_end_read(pool->sql);
 	rd_buffer_free(&estimate.dying);
 	rd_buffer_free(&estimate.branches);
-	rd_buffer_free(&estimate.sources);
 	*ret_bytes = blocks * RD_BLOCK_SIZE;
 	return r;
 }

@@ -20,6 +20,7 @@
 #include "base/direct.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pool/catalog/owners.h"
 #include "heal.h"
 #include "journal.h"
 #include "resolve.h"
@@ -295,17 +296,13 @@ static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
 /* Frames from *@next on, of one group, that recipes have something in. */
 static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *ret_nr)
 {
-	RD_ROW struct rd_row *row = NULL;
-	i64 first = *next, last = heal->pool->area.super.nr_frames - 1;
+	RD_ROW struct rd_row *rows = NULL;
+	u64 frame, last = heal->pool->area.super.nr_frames - 1;
 	unsigned int nr = 0;
 	int r;
 
-	r = rd_sql_ask(heal->pool->sql, &row, "SELECT DISTINCT frame FROM slot_owner"
-		       " WHERE frame BETWEEN ? AND ? ORDER BY frame LIMIT ?", "iii", first, last,
-		       (i64)FRAMES);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		u64 frame = rd_row_i64(row, 0);
-
+	r = rd_frames_owned(heal->pool->sql, &rows, *next, last, FRAMES);
+	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
 		r = 0;
 		if (nr && frame / RD_GROUP_FRAMES != frames[0] / RD_GROUP_FRAMES)
 			break;

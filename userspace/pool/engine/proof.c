@@ -2,7 +2,10 @@
 /* Proof of a version. See proof.h. */
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "proof.h"
 
 #define WINDOW	1024		/* segments whose rows are read at a time */
@@ -17,24 +20,17 @@ struct proof {
 
 static int add_segment(struct proof *proof, u64 segment, i64 recipe)
 {
-	RD_ROW struct rd_row *row = NULL;
 	struct rd_seg_fp fp;
-	const void *blob;
-	size_t len = 0;
+	bool known;
 	int r;
 
-	r = rd_sql_ask(proof->sql, &row, "SELECT fp FROM recipe WHERE id = ?", "i", recipe);
-	if (!r)
-		r = rd_row_next(row);
-	if (r < 0)
+	r = rd_recipe_known_fp(proof->sql, recipe, &fp, &known);
+	if (r)
 		return r;
-	blob = r ? rd_row_blob(row, 0, &len) : NULL;
-	if (len != sizeof(fp.b)) {
+	if (known)
+		proof->sum += rd_fp_sum(proof->hasher, segment, &fp);
+	else
 		proof->is_known = false;
-		return 0;
-	}
-	memcpy(fp.b, blob, len);
-	proof->sum += rd_fp_sum(proof->hasher, segment, &fp);
 	return 0;
 }
 
@@ -68,17 +64,13 @@ static int add_all(struct proof *proof)
 
 int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
+	RD_FREE char *name = NULL;
+	int r = rd_volume_name(pool->sql, version->volume, &name);
 
-	r = rd_sql_ask(pool->sql, &row, "SELECT name FROM volume WHERE id = ?", "i",
-		       version->volume);
-	if (!r)
-		r = rd_row_next(row);
-	if (r < 0)
+	if (r && r != -ENOENT)
 		return r;
 	rd_err(0, "'%s@%lld': the catalog does not name the segments that the version was made with",
-	       r ? rd_row_text(row, 0) : "?", (long long)version->number);
+	       name ? name : "?", (long long)version->number);
 	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes the catalog anew from its copy");
 	return -EUCLEAN;
 }

@@ -11,6 +11,7 @@
 #define RD_PROOF_H
 
 #include "pool/catalog/versions.h"
+#include "pool/pool.h"
 
 /*
  * 0: the segments are the version's. -EUCLEAN, after a word: they are not. A segment

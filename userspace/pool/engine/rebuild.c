@@ -17,9 +17,10 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "pool/catalog/changes.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/replay.h"
 #include "pool/catalog/versions.h"
 #include "journal.h"
 #include "rebuild.h"
@@ -32,7 +33,7 @@ struct hole {
 struct rebuild {
 	struct rd_sql *sql;
 	const struct rd_area *area;
-	i64 journal;
+	u64 journal;
 	bool force;
 	bool all_may_be_read;		/* by devices, and holes do not tell otherwise */
 	struct hole frames, fps;	/* found last, where these are */
@@ -40,42 +41,18 @@ struct rebuild {
 
 /* --- the journal's tables */
 
-static const char *const put_texts[RD_NR_TABLES] = {
-	[RD_TABLE_VOLUME] = "INSERT OR REPLACE INTO volume VALUES(?, ?, ?, ?)",
-	[RD_TABLE_VERSION] = "INSERT OR REPLACE INTO version"
-		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	[RD_TABLE_TAG] = "INSERT OR REPLACE INTO tag VALUES(?, ?, ?)",
-	[RD_TABLE_SEGMENT] = "INSERT OR REPLACE INTO segment VALUES(?, ?, ?, ?)",
-	[RD_TABLE_RECIPE] = "INSERT OR REPLACE INTO recipe VALUES(?, ?, ?, ?)",
-	[RD_TABLE_SUPERSEDED] = "INSERT OR REPLACE INTO superseded VALUES(?, ?)",
-	[RD_TABLE_LEASE] = "INSERT OR REPLACE INTO lease VALUES(?, ?, ?, ?, ?)",
-};
-
-static const char *const delete_texts[RD_NR_TABLES] = {
-	[RD_TABLE_VOLUME] = "DELETE FROM volume WHERE id = ?",
-	[RD_TABLE_VERSION] = "DELETE FROM version WHERE id = ?",
-	[RD_TABLE_TAG] = "DELETE FROM tag WHERE volume = ? AND tag = ?",
-	[RD_TABLE_SEGMENT] = "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
-	[RD_TABLE_RECIPE] = "DELETE FROM recipe WHERE id = ?",
-	[RD_TABLE_SUPERSEDED] = "DELETE FROM superseded WHERE recipe = ? AND volume = ?",
-	[RD_TABLE_LEASE] = "DELETE FROM lease WHERE id = ?",
-};
-
 static int apply(void *ctx, const struct rd_change *change)
 {
 	struct rebuild *rebuild = ctx;
-	const char *const *texts = change->what == RD_CHANGE_PUT ? put_texts : delete_texts;
 
-	return rd_sql_run_values(rebuild->sql, texts[change->table], change->values,
-				 change->nr_values);
+	return rd_replay_change(rebuild->sql, change);
 }
 
 static int note_frame(void *ctx, u64 frame)
 {
 	struct rebuild *rebuild = ctx;
 
-	return rd_sql_run(rebuild->sql, "INSERT OR IGNORE INTO journal_frame VALUES(?, ?)", "ii",
-			  (i64)frame, rebuild->journal);
+	return rd_replay_journal_frame(rebuild->sql, rebuild->journal, frame);
 }
 
 /* An end that is none would make versions go that are there. */
@@ -105,7 +82,7 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	struct rd_journal_end end = { .frame = super->journal_frame };
 	int r;
 
-	r = rd_sql_run(rebuild->sql, "DELETE FROM journal_frame", "");
+	r = rd_replay_forget_journal(rebuild->sql);
 	if (!r)
 		r = note_frame(rebuild, super->journal_frame);
 	if (!r)
@@ -116,76 +93,39 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	if (r)
 		return r;
 	r = rd_journal_put_end(rebuild->sql, super, &end);
-	return r ? r : rd_sql_run(rebuild->sql, "UPDATE state SET generation = ?", "i",
-				  (i64)end.generation);
+	return r ? r : rd_replay_generation(rebuild->sql, end.generation);
 }
 
 /* --- what is counted */
 
 static int count_recipes(struct rebuild *rebuild)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
+	i64 id;
 	int r;
 
-	r = rd_sql_ask(rebuild->sql, &row, "SELECT id FROM recipe", "");
-	while (!r && (r = rd_row_next(row)) > 0) {
-		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
+	r = rd_recipes(rebuild->sql, &rows);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		r = rd_recipe_load(rebuild->sql, id, &recipe);
 		if (!r)
 			r = rd_recipe_count(rebuild->sql, &recipe);
-		if (!r)
-			r = rd_sql_run(rebuild->sql, "INSERT INTO uses VALUES(?, 0, 0, ?, NULL)", "ii",
-				       recipe.id,
-				       (i64)rd_map_is_whole(&recipe.map, recipe.frame));
 	}
-	return r;
-}
-
-/*
- * Newest versions: the rows born last. A version that is NEW has left the one
- * before up to its cursor only, and the rest still counts.
- */
-static int count_uses(struct rebuild *rebuild)
-{
-	int r;
-
-	r = rd_sql_run(rebuild->sql, "UPDATE uses SET refs ="
-		       " (SELECT count(*) FROM segment WHERE segment.recipe = uses.recipe)", "");
-	if (!r)
-		r = rd_sql_run(rebuild->sql, "UPDATE uses SET latest_refs ="
-			       " (SELECT count(*) FROM segment AS s WHERE s.recipe = uses.recipe"
-			       " AND NOT EXISTS (SELECT 1 FROM segment AS t"
-			       " WHERE t.volume = s.volume AND t.segment = s.segment"
-			       " AND t.born > s.born AND NOT EXISTS"
-			       " (SELECT 1 FROM version AS v WHERE v.volume = t.volume"
-			       " AND v.number = t.born AND (v.state = 0"
-			       " OR (v.state = 1 AND v.cursor <= t.segment)))))", "");
 	return r;
 }
 
 /* --- frames */
 
-static int queue_unnamed(struct rebuild *rebuild, i64 frame)
+/* Queue the slots of @frame that no recipe has. */
+static int queue_unnamed(struct rd_sql *sql, u64 frame)
 {
-	RD_ROW struct rd_row *row = NULL;
-	struct rd_recipe recipe;
 	struct rd_slots slots;
 	unsigned int i;
-	int r;
+	int r = rd_frame_slots(sql, frame, &slots);
 
-	memset(&slots, 0xff, sizeof(slots));
-	r = rd_sql_ask(rebuild->sql, &row, "SELECT recipe FROM slot_owner WHERE frame = ?", "i", frame);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		r = rd_recipe_load(rebuild->sql, rd_row_i64(row, 0), &recipe);
-		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-			rd_place place = recipe.map.at[i];
-
-			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == (u64)frame)
-				slots.bits[rd_place_slot(place) / 64] &=
-					~(1ULL << rd_place_slot(place) % 64);
-		}
-	}
-	return r ? r : rd_frames_queue(rebuild->sql, frame, &slots);
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
+		slots.bits[i] = ~slots.bits[i];
+	return r ? r : rd_frames_queue(sql, frame, &slots);
 }
 
 /* May any of it take space? Asks once for a hole, however long. */
@@ -230,29 +170,26 @@ static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 
 static int find_frames(struct rebuild *rebuild)
 {
-	RD_ROW struct rd_row *row = NULL;
-	u64 next = 0;
-	i64 leases;
+	RD_ROW struct rd_row *rows = NULL;
+	bool leases, by_recipes;
+	u64 frame, next = 0;
 	int r;
 
-	r = rd_sql_number(rebuild->sql, &leases, "SELECT count(*) FROM lease", "");
+	r = rd_replay_has_leases(rebuild->sql, &leases);
 	if (r)
 		return r;
 	rebuild->all_may_be_read = leases && rebuild->area->is_device;
 	if (rebuild->all_may_be_read)
 		rd_warn("devices read the pool: what is not in use is free when they have been asked to leave it");
-	r = rd_sql_run(rebuild->sql, "DELETE FROM extent", "");
+	r = rd_frames_forget_free(rebuild->sql);
 	if (!r)
-		r = rd_sql_ask(rebuild->sql, &row, "SELECT frame, 1 FROM slot_owner GROUP BY frame UNION"
-			       " SELECT frame, 0 FROM journal_frame ORDER BY frame", "");
-	while (!r && (r = rd_row_next(row)) > 0) {
-		u64 frame = rd_row_i64(row, 0);
-
+		r = rd_frames_named(rebuild->sql, &rows);
+	while (!r && (r = rd_next_named(rows, &frame, &by_recipes)) > 0) {
 		if (frame >= rebuild->area->super.nr_frames || frame < next)
 			return rd_err(-EUCLEAN, "the journal names a frame twice, or beyond the end");
 		r = add_free(rebuild, next, frame);
-		if (!r && rd_row_i64(row, 1))
-			r = queue_unnamed(rebuild, frame);
+		if (!r && by_recipes)
+			r = queue_unnamed(rebuild->sql, frame);
 		next = frame + 1;
 	}
 	return r ? r : add_free(rebuild, next, rebuild->area->super.nr_frames);
@@ -262,25 +199,18 @@ static int find_frames(struct rebuild *rebuild)
 
 static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 {
-	i64 nr;
 	int r;
 
 	r = read_journal(rebuild, &report->generation);
 	if (!r)
 		r = count_recipes(rebuild);
 	if (!r)
-		r = count_uses(rebuild);
+		r = rd_recipes_count_uses(rebuild->sql);
 	if (!r)
 		r = find_frames(rebuild);
 	if (!r)
-		r = rd_sql_run(rebuild->sql, "INSERT INTO session(pid, verb, started, version)"
-			       " SELECT 0, 'before the repair', 0, id FROM version WHERE state = 0",
-			       "");
-	if (!r)
-		r = rd_sql_number(rebuild->sql, &nr, "SELECT count(*) FROM version"
-				  " WHERE " RD_VERSION_EXISTS, "");
-	report->nr_versions = r ? 0 : nr;
-	return r;
+		r = rd_replay_sessions(rebuild->sql);
+	return r ? r : rd_versions_count(rebuild->sql, &report->nr_versions);
 }
 
 static int make_new(struct rd_pool *pool, const char *path, bool force,
@@ -317,10 +247,11 @@ static int make_new(struct rd_pool *pool, const char *path, bool force,
 /* --- what only the present catalog has */
 
 /* -ESTALE: it is another pool's. */
-static int look_at_present(const struct rd_pool *pool, const char *path, i64 *ret_waiting)
+static int look_at_present(const struct rd_pool *pool, const char *path, u64 *ret_waiting)
 {
 	struct rd_sql *sql;
-	i64 ours;
+	bool ours = false;
+	u8 uuid[16];
 	u64 page;
 	int r;
 
@@ -330,10 +261,12 @@ static int look_at_present(const struct rd_pool *pool, const char *path, i64 *re
 		return r;
 	r = rd_sql_check_pages(sql, &page);
 	if (!r)
-		r = rd_sql_number(sql, &ours, "SELECT count(*) FROM state WHERE uuid = ?", "b",
-				  pool->area.super.uuid, sizeof(pool->area.super.uuid));
+		r = rd_catalog_uuid(sql, uuid);
 	if (!r)
-		r = rd_sql_number(sql, ret_waiting, "SELECT count(*) FROM outbox", "");
+		ours = !memcmp(uuid, pool->area.super.uuid, sizeof(uuid));
+	/* 1: it does not say. */
+	if (r >= 0)
+		r = rd_catalog_nr_waiting(sql, ret_waiting);
 	rd_sql_close(sql);
 	return r || ours ? r : -ESTALE;
 }
@@ -361,7 +294,7 @@ static int flush_present(struct rd_pool *pool, const char *path)
 static int save_present(struct rd_pool *pool, bool force)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
-	i64 waiting = 0;
+	u64 waiting = 0;
 	int r;
 
 	if (!path)
@@ -461,14 +394,12 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 
 int rd_rebuild_queue_kept(struct rd_sql *sql)
 {
-	struct rebuild rebuild = { .sql = sql };
-	i64 frame = -1;
+	u64 frame;
 	int r;
 
 	/* One that is kept is not queued. */
-	while (!(r = rd_sql_number(sql, &frame, "DELETE FROM kept WHERE frame ="
-				   " (SELECT min(frame) FROM kept) RETURNING frame", ""))) {
-		r = queue_unnamed(&rebuild, frame);
+	while (!(r = rd_frames_unkeep(sql, &frame))) {
+		r = queue_unnamed(sql, frame);
 		if (r)
 			return r;
 	}
@@ -478,30 +409,27 @@ int rd_rebuild_queue_kept(struct rd_sql *sql)
 int rd_rebuild_queue_unnamed(struct rd_pool *pool)
 {
 	struct rebuild rebuild = { .sql = pool->sql, .area = &pool->area };
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	struct rd_buffer extents = { 0 };
-	const u64 *extent;
-	size_t i, nr;
-	u64 two[2];
+	struct rd_extent extent;
+	size_t at;
 	int r;
 
 	/* What is free stays so until it is queued. */
 	r = rd_catalog_begin(pool->sql);
 	if (r)
 		return r;
-	r = rd_sql_ask(pool->sql, &row, "SELECT start, start + len FROM extent", "");
-	while (!r && (r = rd_row_next(row)) > 0) {
-		two[0] = rd_row_i64(row, 0);
-		two[1] = rd_row_i64(row, 1);
-		rd_buffer_put(&extents, two, sizeof(two));
+	r = rd_frames_extents(pool->sql, &rows);
+	while (!r && (r = rd_next_extent(rows, &extent)) > 0) {
+		rd_buffer_put(&extents, &extent, sizeof(extent));
 		r = extents.failed ? -ENOMEM : 0;
 	}
-	extent = (const u64 *)extents.data;
-	nr = extents.len / sizeof(two);
 	if (!r)
-		r = rd_sql_run(pool->sql, "DELETE FROM extent", "");
-	for (i = 0; i < nr && !r; i++)
-		r = add_free(&rebuild, extent[2 * i], extent[2 * i + 1]);
+		r = rd_frames_forget_free(pool->sql);
+	for (at = 0; at < extents.len && !r; at += sizeof(extent)) {
+		memcpy(&extent, extents.data + at, sizeof(extent));
+		r = add_free(&rebuild, extent.start, extent.start + extent.len);
+	}
 	rd_buffer_free(&extents);
 	return rd_catalog_end(pool->sql, r);
 }

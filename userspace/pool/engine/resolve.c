@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Follow recipes to places, with a bounded cache of recipes. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "resolve.h"

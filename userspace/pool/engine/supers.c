@@ -18,6 +18,7 @@
 
 #include "base/direct.h"
 #include "base/log.h"
+#include "pool/catalog/frames.h"
 #include "journal.h"
 #include "resolve.h"
 #include "supers.h"
@@ -40,12 +41,7 @@ static int read_nr_frames(struct rd_pool *pool)
 	i64 nr;
 	int r;
 
-	r = rd_sql_number(pool->sql, &nr, "SELECT max(last) FROM"
-			  " (SELECT max(start + len) AS last FROM extent"
-			  " UNION ALL SELECT max(start + len) FROM reserved"
-			  " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
-			  " UNION ALL SELECT max(frame) + 1 FROM queue"
-			  " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
+	r = rd_frames_nr_known(pool->sql, &nr);
 	if (r)
 		return r;
 	if (nr <= 0 || (u64)nr > rd_frames_in(pool->area.bytes))
@@ -108,21 +104,13 @@ static int try_sample(struct samples *samples, i64 id)
 
 static int try_samples(struct samples *samples)
 {
-	RD_ROW struct rd_row *row = NULL;
-	i64 ids[NR_SAMPLES];
-	unsigned int i, nr = 0;
+	RD_ROW struct rd_row *rows = NULL;
+	i64 id;
 	int r;
 
-	r = rd_sql_ask(samples->pool->sql, &row, "SELECT id FROM"
-		       " (SELECT id, row_number() OVER (ORDER BY id) AS nr FROM recipe)"
-		       " WHERE nr % (1 + (SELECT count(*) FROM recipe) / ?1) = 0 LIMIT ?1", "i",
-		       (i64)NR_SAMPLES);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		ids[nr++] = rd_row_i64(row, 0);
-		r = 0;
-	}
-	for (i = 0; i < nr && !r; i++)
-		r = try_sample(samples, ids[i]);
+	r = rd_recipes_sample(samples->pool->sql, &rows, NR_SAMPLES);
+	while (!r && (r = rd_next_id(rows, &id)) > 0)
+		r = try_sample(samples, id);
 	if (!r && samples->nr_good < (samples->nr + 1) / 2)
 		r = rd_err(-EUCLEAN, "of %u segments only %u are what the catalog says",
 			   samples->nr, samples->nr_good);

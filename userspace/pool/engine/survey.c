@@ -12,6 +12,7 @@
 #include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
@@ -216,18 +217,16 @@ static bool fits(const struct scan *scan, u64 frame)
 /* The frames from survey->next_frame on, as many as go into a window. */
 static int find_window(struct scan *scan)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	struct rd_survey *survey = scan->survey;
-	u64 next = U64_MAX, nr_frames = scan->pool->area.super.nr_frames;
+	u64 frame, next = U64_MAX, nr_frames = scan->pool->area.super.nr_frames;
 	struct piece *piece = NULL;
+	i64 recipe;
 	int r;
 
 	scan->nr = 0;
-	r = rd_sql_ask(scan->pool->sql, &row, "SELECT frame, recipe FROM slot_owner WHERE frame >= ?"
-		       " ORDER BY frame", "i", (i64)survey->next_frame);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		u64 frame = rd_row_i64(row, 0);
-
+	r = rd_owners(scan->pool->sql, &rows, survey->next_frame);
+	while (!r && (r = rd_next_owner(rows, &frame, &recipe)) > 0) {
 		r = 0;
 		if (frame >= nr_frames)
 			continue;
@@ -242,7 +241,7 @@ static int find_window(struct scan *scan)
 			memset(&piece->live, 0, sizeof(piece->live));
 			scan->window[scan->nr++] = piece;
 		}
-		r = add_live(scan, piece, rd_row_i64(row, 1));
+		r = add_live(scan, piece, recipe);
 	}
 	survey->next_frame = next;
 	return r;
@@ -301,13 +300,13 @@ static int compare_places(const void *a, const void *b)
 static int set_up(struct scan *scan)
 {
 	unsigned int i;
-	i64 blocks;
+	u64 blocks;
 	int r;
 
-	r = rd_sql_number(scan->pool->sql, &blocks, "SELECT coalesce(sum(n), 0) FROM slot_owner", "");
+	r = rd_blocks_owned(scan->pool->sql, &blocks);
 	if (r)
 		return r;
-	scan->survey->bytes_total = (u64)blocks * RD_BLOCK_SIZE;
+	scan->survey->bytes_total = blocks * RD_BLOCK_SIZE;
 	scan->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
 	if (!scan->data)
 		return -ENOMEM;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Rows as the journal has them. */
+#include "catalog.h"
+#include "replay.h"
+#include "version_sql.h"
+
+static const char *const put_texts[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = "INSERT OR REPLACE INTO volume VALUES(?, ?, ?, ?)",
+	[RD_TABLE_VERSION] = "INSERT OR REPLACE INTO version"
+		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[RD_TABLE_TAG] = "INSERT OR REPLACE INTO tag VALUES(?, ?, ?)",
+	[RD_TABLE_SEGMENT] = "INSERT OR REPLACE INTO segment VALUES(?, ?, ?, ?)",
+	[RD_TABLE_RECIPE] = "INSERT OR REPLACE INTO recipe VALUES(?, ?, ?, ?)",
+	[RD_TABLE_SUPERSEDED] = "INSERT OR REPLACE INTO superseded VALUES(?, ?)",
+	[RD_TABLE_LEASE] = "INSERT OR REPLACE INTO lease VALUES(?, ?, ?, ?, ?)",
+};
+
+static const char *const delete_texts[RD_NR_TABLES] = {
+	[RD_TABLE_VOLUME] = "DELETE FROM volume WHERE id = ?",
+	[RD_TABLE_VERSION] = "DELETE FROM version WHERE id = ?",
+	[RD_TABLE_TAG] = "DELETE FROM tag WHERE volume = ? AND tag = ?",
+	[RD_TABLE_SEGMENT] = "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
+	[RD_TABLE_RECIPE] = "DELETE FROM recipe WHERE id = ?",
+	[RD_TABLE_SUPERSEDED] = "DELETE FROM superseded WHERE recipe = ? AND volume = ?",
+	[RD_TABLE_LEASE] = "DELETE FROM lease WHERE id = ?",
+};
+
+int rd_replay_change(struct rd_sql *sql, const struct rd_change *change)
+{
+	const char *const *texts = change->what == RD_CHANGE_PUT ? put_texts : delete_texts;
+
+	return rd_sql_run_values(sql, texts[change->table], change->values, change->nr_values);
+}
+
+int rd_replay_forget_journal(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "DELETE FROM journal_frame", "");
+}
+
+int rd_replay_journal_frame(struct rd_sql *sql, u64 journal, u64 frame)
+{
+	return rd_sql_run(sql, "INSERT OR IGNORE INTO journal_frame VALUES(?, ?)", "ii",
+			  (i64)frame, (i64)journal);
+}
+
+int rd_replay_generation(struct rd_sql *sql, u64 generation)
+{
+	return rd_sql_run(sql, "UPDATE state SET generation = ?", "i", (i64)generation);
+}
+
+int rd_replay_sessions(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
+			  " SELECT 0, 'before the repair', 0, id FROM version"
+			  " WHERE state = " RD_STATE(WRITING), "");
+}
+
+int rd_replay_has_leases(struct rd_sql *sql, bool *ret)
+{
+	i64 nr;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM lease", "");
+
+	*ret = !r && nr;
+	return r;
+}

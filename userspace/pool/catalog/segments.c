@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What versions have in their segments. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "segments.h"
+#include "sql.h"
+
+int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
+		     i64 *recipes)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	memset(recipes, 0, nr * sizeof(*recipes));
+	/* Rows of a segment come in the order of birth: the last one holds. */
+	r = rd_sql_ask(sql, &row, "SELECT segment, recipe FROM segment"
+		       " WHERE volume = ? AND segment >= ? AND segment < ? AND born <= ?"
+		       " ORDER BY segment, born", "iiii", volume, (i64)first,
+		       (i64)(first + nr), number);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		recipes[rd_row_i64(row, 0) - first] = rd_row_i64(row, 1);
+		r = 0;
+	}
+	return r;
+}
+
+int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret)
+{
+	i64 segment;
+	int r;
+
+	r = rd_sql_number(sql, &segment, "SELECT segment FROM segment"
+			  " WHERE volume = ? AND segment >= ? ORDER BY segment LIMIT 1", "ii",
+			  volume, (i64)from);
+	if (!r)
+		*ret = segment;
+	return r;
+}
+
+int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 after, unsigned int max)
+{
+	return rd_sql_ask(sql, ret, "SELECT recipe FROM segment WHERE recipe > ?"
+			  " GROUP BY recipe ORDER BY recipe LIMIT ?", "ii", after, (i64)max);
+}
+
+int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
+{
+	return rd_sql_ask(sql, ret, "SELECT volume, segment, born, coalesce("
+			  "(SELECT min(born) - 1 FROM segment AS t WHERE t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born > s.born), ?2)"
+			  " FROM segment AS s WHERE recipe = ?1", "ii", recipe, INT64_MAX);
+}
+
+int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret = (struct rd_segment_row){
+		.volume = rd_row_i64(rows, 0),
+		.segment = rd_row_i64(rows, 1),
+		.born = rd_row_i64(rows, 2),
+		.until = rd_row_i64(rows, 3),
+	};
+	return 1;
+}
+
+int rd_segment_births(struct rd_sql *sql, struct rd_row **ret, i64 volume)
+{
+	return rd_sql_ask(sql, ret, "SELECT segment, born,"
+			  " (SELECT fp FROM recipe WHERE id = s.recipe),"
+			  " (SELECT fp FROM recipe WHERE id = (SELECT recipe FROM segment AS t"
+			  " WHERE t.volume = s.volume AND t.segment = s.segment"
+			  " AND t.born < s.born ORDER BY t.born DESC LIMIT 1))"
+			  " FROM segment AS s WHERE volume = ? ORDER BY born", "i", volume);
+}
+
+int rd_next_birth(struct rd_row *rows, struct rd_segment_birth *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	ret->segment = rd_row_i64(rows, 0);
+	ret->born = rd_row_i64(rows, 1);
+	ret->fp = rd_row_blob(rows, 2, &ret->fp_len);
+	ret->before = rd_row_blob(rows, 3, &ret->before_len);
+	return 1;
+}
+
+/* --- what would die */
+
+/* A list in JSON, which SQLite reads. */
+static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
+{
+	char text[24];
+	size_t i;
+
+	rd_buffer_put(list, "[", 1);
+	for (i = 0; i < nr; i++) {
+		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
+		rd_buffer_put(list, text, strlen(text));
+	}
+	rd_buffer_put(list, "]", 2);
+	return list->failed ? -ENOMEM : 0;
+}
+
+static int ask_dying(struct rd_sql *sql, struct rd_row **ret, const char *list)
+{
+	return rd_sql_ask(sql, ret, "SELECT recipe FROM segment AS s"
+			  " WHERE recipe AND volume IN (SELECT volume FROM version"
+			  "  WHERE id IN (SELECT value FROM json_each(?1)))"
+			  " AND NOT EXISTS (SELECT 1 FROM version AS v WHERE v.volume = s.volume"
+			  "  AND v.number >= s.born AND v.number < coalesce((SELECT min(t.born)"
+			  "   FROM segment AS t WHERE t.volume = s.volume"
+			  "   AND t.segment = s.segment AND t.born > s.born), ?2)"
+			  "  AND (v.id NOT IN (SELECT value FROM json_each(?1))"
+			  "   OR EXISTS (SELECT 1 FROM lease AS l WHERE l.volume = v.volume"
+			  "    AND l.number = v.number)))"
+			  " GROUP BY recipe HAVING count(*) ="
+			  "  (SELECT refs FROM uses WHERE uses.recipe = s.recipe)"
+			  " ORDER BY recipe", "ti", list, INT64_MAX);
+}
+
+int rd_segments_dying(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_buffer list = { 0 };
+	i64 id;
+	int r;
+
+	r = make_list(ids, nr, &list);
+	if (!r)
+		r = ask_dying(sql, &row, (const char *)list.data);
+	while (!r && (r = rd_next_id(row, &id)) > 0) {
+		rd_buffer_put(ret, &id, sizeof(id));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	rd_buffer_free(&list);
+	return r;
+}
