@@ -1560,7 +1560,7 @@ time.sleep(60)' "$loop" 3>&- &
 	edit "UPDATE uses SET refs = refs + 1"
 	ctl check
 	[ "$status" -eq 4 ]
-	[[ ${lines[0]} == "wrong: names of a recipe"* ]]
+	[[ ${lines[0]} == "wrong: segments that name a recipe"* ]]
 	[[ $output == *"pool '$PWD/pool': the catalog has 5 errors"* ]]
 	ctl check --json
 	[ "$status" -eq 4 ]

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Check whose each frame is, and what the data area has allocated. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pool/catalog/check_counts.h"
+#include "checker.h"
+
+/* --- the tables that frames are in */
+
+struct span {
+	u64 start, len;
+	const char *what;
+};
+
+static int add_span(void *ctx, const char *what, u64 start, u64 len)
+{
+	const struct span span = { .start = start, .len = len, .what = what };
+	struct rd_buffer *spans = ctx;
+
+	rd_buffer_put(spans, &span, sizeof(span));
+	return spans->failed ? -ENOMEM : 0;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+int rd_check_frame_tables(struct checker *check)
+{
+	struct rd_buffer spans = { 0 };
+	struct span *list;
+	size_t i, nr;
+	u64 next = 0;
+	int r;
+
+	r = rd_check_spans(check->sql, add_span, &spans);
+	list = (struct span *)spans.data;
+	nr = spans.len / sizeof(*list);
+	if (nr)
+		qsort(list, nr, sizeof(*list), compare_spans);
+	for (i = 0; i < nr && !r; i++) {
+		if (list[i].start > next)
+			rd_check_wrong(check, "frames %llu to %llu are in no table",
+				       (unsigned long long)next,
+				       (unsigned long long)list[i].start - 1);
+		else if (list[i].start < next)
+			rd_check_wrong(check, "frame %llu is %s and %s",
+				       (unsigned long long)list[i].start,
+				       list[i - 1].what, list[i].what);
+		next = rd_max(next, list[i].start + list[i].len);
+	}
+	if (!r && next != check->pool->area.super.nr_frames)
+		rd_check_wrong(check, "frames %llu to %llu are in no table, or there are none",
+			       (unsigned long long)next,
+			       (unsigned long long)check->pool->area.super.nr_frames - 1);
+	rd_buffer_free(&spans);
+	return r;
+}
+
+/* Find the slots of @frame that recipes have; twice is wrong. */
+static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_recipe recipe;
+	unsigned int i;
+	i64 id;
+	int r;
+
+	memset(slots, 0, sizeof(*slots));
+	r = rd_check_frame_recipes(check->sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		r = rd_recipe_load(check->sql, id, &recipe);
+		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+			rd_place place = recipe.map.at[i];
+
+			if (rd_place_kind(place) != RD_OWN || rd_place_id(place) != frame)
+				continue;
+			if (rd_slots_test(slots, rd_place_slot(place)))
+				rd_check_wrong(check, "slot %u of frame %llu is two entries'",
+					       rd_place_slot(place), (unsigned long long)frame);
+			rd_slots_set(slots, rd_place_slot(place));
+		}
+	}
+	return r;
+}
+
+/*
+ * Compare the data area with @live: data where nothing lives is a leak, unless it is
+ * @allowed, and a hole where something lives is a loss.
+ */
+static int check_allocated(struct checker *check, u64 frame, const struct rd_slots *live,
+			   const struct rd_slots *allowed)
+{
+	int fd = check->pool->area.fd;
+	u64 offset = rd_frame_offset(frame), at = offset, end = offset + RD_SEG_SIZE, data, hole;
+	u64 i, leaked = 0, lost = 0;
+	struct rd_slots has = { 0 };
+
+	while (at < end) {
+		off_t found = lseek(fd, at, SEEK_DATA);
+
+		if (found < 0 && errno != ENXIO)
+			return -errno;
+		data = found < 0 ? end : rd_min(found, end);
+		found = data < end ? lseek(fd, data, SEEK_HOLE) : (off_t)end;
+		hole = found < 0 ? end : rd_min(found, end);
+		for (i = data; i < hole; i += RD_BLOCK_SIZE)
+			rd_slots_set(&has, (i - offset) / RD_BLOCK_SIZE);
+		at = rd_max(hole, at + 1);
+	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		check->report->allocated_bytes += rd_slots_test(&has, i) ? RD_BLOCK_SIZE : 0;
+		lost += rd_slots_test(live, i) && !rd_slots_test(&has, i);
+		leaked += rd_slots_test(&has, i) && !rd_slots_test(live, i) &&
+			!rd_slots_test(allowed, i);
+	}
+	if (lost)
+		rd_check_doubt(check, "frame %llu: %llu blocks that are in use are holes of the data area",
+			       (unsigned long long)frame, (unsigned long long)lost);
+	if (leaked)
+		rd_check_doubt(check, "frame %llu: %llu blocks that nothing uses take space",
+			       (unsigned long long)frame, (unsigned long long)leaked);
+	return 0;
+}
+
+/*
+ * Where compaction will write next, it may have written already, and been
+ * interrupted.
+ */
+static int packing_slots(struct checker *check, u64 frame, struct rd_slots *slots)
+{
+	i64 next;
+	int r;
+
+	r = rd_packing_next(check->sql, frame, &next);
+	for (; !r && next >= 0 && next < RD_SEG_BLOCKS; next++)
+		rd_slots_set(slots, next);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Another state of the pool may have all that this one has not. */
+static int kept_slots(struct checker *check, u64 frame, struct rd_slots *slots)
+{
+	bool kept;
+	int r = rd_frames_is_kept(check->sql, frame, &kept);
+
+	if (!r && kept)
+		memset(slots, 0xff, sizeof(*slots));
+	return r;
+}
+
+/* No recipe has a slot that is to be given back. */
+static void check_queued(struct checker *check, u64 frame, const struct rd_slots *live,
+			 const struct rd_slots *queued)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		nr += rd_slots_test(live, i) && rd_slots_test(queued, i);
+	if (nr)
+		rd_check_wrong(check, "frame %llu: %u blocks that are in use are to be given back",
+			       (unsigned long long)frame, nr);
+}
+
+int rd_check_used(struct checker *check)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_slots live, queued;
+	u64 frame;
+	int r;
+
+	r = rd_check_frames(check->sql, &rows);
+	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
+		if (frame >= check->pool->area.super.nr_frames) {
+			rd_check_wrong(check, "frame %llu is beyond the end of the data area",
+				       (unsigned long long)frame);
+			r = 0;
+			continue;
+		}
+		r = live_slots(check, frame, &live);
+		if (!r)
+			r = rd_frames_queued_of(check->sql, frame, &queued);
+		if (!r)
+			check_queued(check, frame, &live, &queued);
+		if (!r)
+			r = packing_slots(check, frame, &queued);
+		if (!r)
+			r = kept_slots(check, frame, &queued);
+		if (!r && !check->pool->area.is_device)
+			r = check_allocated(check, frame, &live, &queued);
+	}
+	return r;
+}
+
+/* Free frames and their fingerprints must not take space. */
+int rd_check_free(struct checker *check)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_extent extent;
+	int r;
+
+	r = rd_frames_extents(check->sql, &rows);
+	while (!r && (r = rd_next_extent(rows, &extent)) > 0) {
+		u64 frame = extent.start, end = frame + extent.len, group_end;
+
+		for (r = 0; frame < end && !r; frame = group_end) {
+			u64 start = rd_frame_offset(frame), stop;
+			off_t data;
+
+			group_end = rd_min(end, (frame / RD_GROUP_FRAMES + 1) * RD_GROUP_FRAMES);
+			stop = rd_frame_offset(group_end - 1) + RD_SEG_SIZE;
+			data = lseek(check->pool->area.fd, start, SEEK_DATA);
+			if (data < 0 || (u64)data >= stop)
+				continue;
+			rd_check_doubt(check, "free frames %llu to %llu take space",
+				       (unsigned long long)frame, (unsigned long long)group_end - 1);
+		}
+	}
+	return r;
+}

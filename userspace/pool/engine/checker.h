@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of a check share: check.c (the whole of it), check_maps.c (recipes, and the
+ * segments that versions have) and check_frames.c (frames and the data area).
+ */
+#ifndef RD_CHECKER_H
+#define RD_CHECKER_H
+
+#include "pool/catalog/frames.h"
+#include "pool/catalog/recipes.h"
+#include "check.h"
+
+struct checker {
+	struct rd_pool *pool;
+	struct rd_sql *sql;
+	struct rd_check_report *report;
+	struct rd_hasher *hasher;
+	bool with_area;		/* not the catalog alone */
+	bool alone;		/* no other command is in the middle of something */
+	/*
+	 * What does not agree with the data area: sentences, each with its zero.
+	 * The data area may be newer than the transaction that reads.
+	 */
+	struct rd_buffer doubtful;
+};
+
+/* Report a thing that is wrong; or that is, if no other command was at work meanwhile. */
+__attribute__((format(printf, 2, 3)))
+void rd_check_wrong(struct checker *check, const char *fmt, ...);
+
+__attribute__((format(printf, 2, 3)))
+void rd_check_doubt(struct checker *check, const char *fmt, ...);
+
+/* --- check_maps.c */
+
+/* Follow each recipe, and count what its map has into the tables of check_counts.h. */
+int rd_check_recipes(struct checker *check);
+
+/* Compare the segments that each version has with the version's sum. */
+int rd_check_versions(struct checker *check);
+
+/* --- check_frames.c */
+
+/* Is each frame in one table, and in no other? */
+int rd_check_frame_tables(struct checker *check);
+
+/* Compare frames that are in use, and those that are free, with the data area. */
+int rd_check_used(struct checker *check);
+int rd_check_free(struct checker *check);
+
+#endif
