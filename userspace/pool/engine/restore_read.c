@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What segments need of the pool: where it is, reading it, and whether it is good. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "pool/catalog/segments.h"
+#include "pool/data/blame.h"
+#include "restore_pieces.h"
+
+#define MAX_TRIES	5
+#define MAX_IOVS	256
+
+/* A read of neighbours, which may be several pieces'. */
+struct gather {
+	struct restore *restore;
+	struct rd_op op;
+	unsigned int nr;
+	struct iovec iov[MAX_IOVS];
+	struct iovec used[MAX_IOVS];	/* op uses its own up */
+	struct piece *owner[MAX_IOVS];
+	struct gather *next;
+};
+
+/* --- what to read */
+
+static bool is_wanted(const struct piece *piece, unsigned int block)
+{
+	return rd_place_kind(piece->map.at[block]) == RD_OWN && piece->need[block];
+}
+
+int rd_restore_resolve(struct restore *restore, struct piece *piece)
+{
+	unsigned int i;
+
+	if (piece->recipe)
+		return rd_resolve(restore->resolver, piece->recipe, &piece->map, &piece->want);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		piece->map.at[i] = rd_place_make(RD_ZERO, 0, 0);
+	return 0;
+}
+
+static void read_ended(struct piece *piece, int r)
+{
+	if (r && !piece->r)
+		piece->r = r;
+	if (!--piece->busy)
+		rd_restore_hash(piece);
+}
+
+static void gather_done(struct rd_op *op, int r)
+{
+	struct gather *gather = op->ctx;
+	struct restore *restore = gather->restore;
+	unsigned int i;
+
+	for (i = 0; i < gather->nr; i++)
+		read_ended(gather->owner[i], r);
+	gather->next = restore->spare;
+	restore->spare = gather;
+}
+
+static struct gather *get_gather(struct restore *restore)
+{
+	struct gather *gather = restore->spare;
+
+	if (gather)
+		restore->spare = gather->next;
+	else
+		gather = malloc(sizeof(*gather));
+	if (!gather)
+		return NULL;
+	gather->restore = restore;
+	gather->nr = 0;
+	return gather;
+}
+
+static void submit_gather(struct gather *gather, u64 offset)
+{
+	memcpy(gather->used, gather->iov, gather->nr * sizeof(*gather->iov));
+	gather->op = (struct rd_op){
+		.kind = RD_OP_READ,
+		.fd = gather->restore->pool->area.fd,
+		.offset = offset,
+		.iov = gather->used,
+		.nr_iov = gather->nr,
+		.done = gather_done,
+		.ctx = gather,
+	};
+	rd_ring_submit(gather->restore->ring, &gather->op);
+}
+
+static void add_to_gather(struct gather *gather, const struct want *want)
+{
+	u8 *to = want->piece->data + (size_t)want->block * RD_BLOCK_SIZE;
+	struct iovec *last = gather->nr ? &gather->iov[gather->nr - 1] : NULL;
+
+	gather->restore->report->bytes_read += RD_BLOCK_SIZE;
+	if (last && (u8 *)last->iov_base + last->iov_len == to) {
+		last->iov_len += RD_BLOCK_SIZE;
+		return;
+	}
+	gather->iov[gather->nr] = (struct iovec){ .iov_base = to, .iov_len = RD_BLOCK_SIZE };
+	gather->owner[gather->nr++] = want->piece;
+	want->piece->busy++;
+}
+
+static int compare_wants(const void *a, const void *b)
+{
+	const struct want *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Read restore->wants, in the order of their places. */
+int rd_restore_read(struct restore *restore)
+{
+	struct gather *gather = NULL;
+	u64 start = 0, end = 0;
+	unsigned int i;
+
+	qsort(restore->wants, restore->nr_wants, sizeof(*restore->wants), compare_wants);
+	for (i = 0; i < restore->nr_wants; i++) {
+		const struct want *want = &restore->wants[i];
+
+		if (gather && (want->offset != end || gather->nr == MAX_IOVS ||
+			       end - start >= RD_SEG_SIZE)) {
+			submit_gather(gather, start);
+			gather = NULL;
+		}
+		if (!gather) {
+			gather = get_gather(restore);
+			if (!gather)
+				return -ENOMEM;
+			start = want->offset;
+		}
+		add_to_gather(gather, want);
+		end = want->offset + RD_BLOCK_SIZE;
+	}
+	if (gather)
+		submit_gather(gather, start);
+	restore->nr_wants = 0;
+	return 0;
+}
+
+void rd_restore_want(struct piece *piece)
+{
+	struct restore *restore = piece->restore;
+	unsigned int i;
+
+	piece->state = PIECE_READ;
+	piece->r = 0;
+	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
+		if (is_wanted(piece, i))
+			restore->wants[restore->nr_wants++] = (struct want){
+				.offset = rd_place_offset(piece->map.at[i]),
+				.piece = piece,
+				.block = i,
+			};
+		else if (rd_place_kind(piece->map.at[i]) == RD_ZERO)
+			memset(piece->data + (size_t)i * RD_BLOCK_SIZE, 0, RD_BLOCK_SIZE);
+	}
+}
+
+/* --- checking */
+
+static void check(struct rd_job *job, struct rd_hasher *hasher)
+{
+	struct piece *piece = job->ctx;
+
+	rd_fp_segment(hasher, piece->data, piece->len, piece->fps, &piece->fp);
+}
+
+static void checked(struct rd_job *job)
+{
+	struct piece *piece = job->ctx;
+
+	piece->state = piece->state == PIECE_TARGET ? PIECE_COMPARE : PIECE_CHECKED;
+}
+
+void rd_restore_hash(struct piece *piece)
+{
+	if (piece->state == PIECE_READ)
+		piece->state = PIECE_CHECK;
+	piece->job = (struct rd_job){ .run = check, .done = checked, .ctx = piece };
+	rd_workers_give(piece->restore->workers, &piece->job);
+}
+
+/* Blocks of the pool that are not what they were; what was not read is not asked. */
+static bool find_bad(struct restore *restore, struct piece *piece)
+{
+	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
+	unsigned int i, nr = piece->len / RD_BLOCK_SIZE;
+	struct rd_blame blame;
+	bool any = false;
+
+	rd_read_map_fps(&restore->pool->area, &piece->map, stored);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		found[i] = i < nr && is_wanted(piece, i) ? piece->fps[i] : stored[i];
+	rd_blame(restore->hasher, &piece->map, &piece->want, stored, found, &blame);
+	for (i = 0; i < nr; i++) {
+		piece->bad[i] = is_wanted(piece, i) && blame.bad[i] & RD_BAD_CONTENT;
+		any |= piece->bad[i];
+	}
+	return any;
+}
+
+bool rd_restore_is_good(struct restore *restore, struct piece *piece)
+{
+	if (!piece->recipe)
+		return true;
+	if (!piece->r && rd_seg_fp_equal(&piece->fp, &piece->want))
+		return true;
+	/* Of a delta not all is here. */
+	if (restore->options->mode != RD_RESTORE_DELTA)
+		return false;
+	return !find_bad(restore, piece) && !piece->r;
+}
+
+static int note_bad(struct restore *restore, const struct piece *piece)
+{
+	struct rd_buffer *list = &restore->report->bad;
+	struct rd_bad_range range;
+	unsigned int i;
+
+	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
+		u64 offset = piece_offset(piece) + (u64)i * RD_BLOCK_SIZE;
+		struct rd_bad_range *last;
+
+		if (!piece->bad[i])
+			continue;
+		last = list->len ? (struct rd_bad_range *)(list->data + list->len) - 1 : NULL;
+		if (last && last->offset + last->len == offset) {
+			last->len += RD_BLOCK_SIZE;
+			continue;
+		}
+		range = (struct rd_bad_range){ .offset = offset, .len = RD_BLOCK_SIZE };
+		rd_buffer_put(list, &range, sizeof(range));
+	}
+	return list->failed ? -ENOMEM : 0;
+}
+
+/* Block by block, so that one that cannot be read spoils no other. */
+static void read_alone(struct restore *restore, struct piece *piece)
+{
+	unsigned int i;
+	int r;
+
+	piece->r = 0;
+	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
+		u8 *to = piece->data + (size_t)i * RD_BLOCK_SIZE;
+
+		memset(to, 0, RD_BLOCK_SIZE);
+		if (!is_wanted(piece, i))
+			continue;
+		r = rd_area_read(&restore->pool->area, to, RD_BLOCK_SIZE,
+				 rd_place_offset(piece->map.at[i]));
+		if (r)
+			memset(to, 0, RD_BLOCK_SIZE);
+	}
+	rd_fp_segment(restore->hasher, piece->data, piece->len, piece->fps, &piece->fp);
+}
+
+/* It was not what it should be: look whether it has moved. */
+int rd_restore_try_again(struct restore *restore, struct piece *piece)
+{
+	struct rd_map before;
+	unsigned int tries;
+	int r;
+
+	for (tries = 0; tries < MAX_TRIES; tries++) {
+		before = piece->map;
+		r = rd_sql_begin_read(restore->pool->sql);
+		if (r)
+			return r;
+		rd_resolver_forget(restore->resolver);
+		r = rd_segments_read(restore->pool->sql, restore->options->version.volume,
+				     restore->options->version.number, piece->segment, 1,
+				     &piece->recipe);
+		if (!r)
+			r = rd_restore_resolve(restore, piece);
+		rd_sql_end_read(restore->pool->sql);
+		if (r)
+			break;
+		read_alone(restore, piece);
+		if (rd_restore_is_good(restore, piece)) {
+			/* What looked bad was elsewhere. */
+			memset(piece->bad, 0, sizeof(piece->bad));
+			return 0;
+		}
+		if (tries && !memcmp(&before, &piece->map, sizeof(before)))
+			break;
+	}
+	if (r && r != -EUCLEAN && r != -ENOENT)
+		return r;
+	piece->is_unknown = r;
+	if (r)
+		/* Where its blocks are is not known: all of them are lost. */
+		memset(piece->bad, 1, sizeof(piece->bad));
+	else
+		find_bad(restore, piece);
+	return note_bad(restore, piece);
+}
+
+void rd_restore_free_reads(struct restore *restore)
+{
+	struct gather *gather;
+
+	while (restore->spare) {
+		gather = restore->spare;
+		restore->spare = gather->next;
+		free(gather);
+	}
+}
