@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pool/catalog/pages.h"
+#include "pool/catalog/segments.h"
 #include "pool/engine/check.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/resolve.h"

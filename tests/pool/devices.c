@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/resolve.h"
 #include "devices.h"

@@ -12,15 +12,15 @@
 #include "db.h"
 #include "pool/data/fp.h"
 
+/* Find the first segment from @from on that any version of @volume has a row of. -ENOENT. */
+int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret);
+
 /*
  * Read the recipes of @nr segments from @first on, as version @number has them: 0 for
  * zeros.
  */
 int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
 		     i64 *recipes);
-
-/* Find the first segment from @from on that any version of @volume has a row of. -ENOENT. */
-int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret);
 
 /* Ask for @max recipes above @after that segments have, in order: rd_next_id(). */
 int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 after, unsigned int max);

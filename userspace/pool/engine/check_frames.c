@@ -220,7 +220,8 @@ int rd_check_free(struct checker *check)
 			if (data < 0 || (u64)data >= stop)
 				continue;
 			rd_check_doubt(check, "free frames %llu to %llu take space",
-				       (unsigned long long)frame, (unsigned long long)group_end - 1);
+				       (unsigned long long)frame,
+				       (unsigned long long)group_end - 1);
 		}
 	}
 	return r;

@@ -78,8 +78,9 @@ static int check_whole(struct checker *check, const struct rd_recipe *recipe)
 	}
 	r = rd_recipe_noted_whole(check->sql, recipe->id, &noted);
 	if (!r && noted != is_whole)
-		rd_check_wrong(check, "recipe %lld is %s, and noted to be %s", (long long)recipe->id,
-			       is_whole ? "whole" : "in pieces", noted ? "whole" : "in pieces");
+		rd_check_wrong(check, "recipe %lld is %s, and noted to be %s",
+			       (long long)recipe->id, is_whole ? "whole" : "in pieces",
+			       noted ? "whole" : "in pieces");
 	/* That the row is missing is found by rd_check_counts(). */
 	return r == -ENOENT ? 0 : r;
 }
@@ -159,8 +160,8 @@ int rd_check_recipes(struct checker *check)
 {
 	struct rd_resolver *resolver = rd_resolver_new(check->sql);
 	RD_ROW struct rd_row *rows = NULL;
-	i64 id;
 	int r;
+	i64 id;
 
 	if (!resolver)
 		return -ENOMEM;

@@ -6,6 +6,7 @@
 #ifndef RD_CHECKER_H
 #define RD_CHECKER_H
 
+#include "base/buffer.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/recipes.h"
 #include "check.h"

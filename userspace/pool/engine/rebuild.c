@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"

@@ -15,6 +15,7 @@
  * as well.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/direct.h"
 #include "base/log.h"
