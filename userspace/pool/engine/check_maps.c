@@ -158,10 +158,10 @@ static int check_recipe(struct checker *check, struct rd_resolver *resolver, i64
 
 int rd_check_recipes(struct checker *check)
 {
-	struct rd_resolver *resolver = rd_resolver_new(check->sql);
 	RD_ROW struct rd_row *rows = NULL;
-	int r;
+	struct rd_resolver *resolver = rd_resolver_new(check->sql);
 	i64 id;
+	int r;
 
 	if (!resolver)
 		return -ENOMEM;
