@@ -311,3 +311,27 @@ int rd_catalog_end(struct rd_sql *sql, int r)
 	rd_sql_rollback(sql);
 	return r;
 }
+
+int rd_catalog_pages(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "PRAGMA page_count", "");
+
+	*ret = nr;
+	return r;
+}
+
+int rd_catalog_read_table(struct rd_sql *sql, enum rd_table table, struct rd_row **ret)
+{
+	static const char *const texts[RD_NR_TABLES] = {
+		[RD_TABLE_VOLUME] = "SELECT * FROM volume",
+		[RD_TABLE_VERSION] = "SELECT * FROM version",
+		[RD_TABLE_TAG] = "SELECT * FROM tag",
+		[RD_TABLE_SEGMENT] = "SELECT * FROM segment",
+		[RD_TABLE_RECIPE] = "SELECT * FROM recipe",
+		[RD_TABLE_SUPERSEDED] = "SELECT * FROM superseded",
+		[RD_TABLE_LEASE] = "SELECT * FROM lease",
+	};
+
+	return rd_sql_ask(sql, ret, texts[table], "");
+}

@@ -52,4 +52,10 @@ int rd_catalog_commit(struct rd_sql *sql);
  */
 int rd_catalog_end(struct rd_sql *sql, int r);
 
+/* How many pages the database has. */
+int rd_catalog_pages(struct rd_sql *sql, u64 *ret);
+
+/* All rows of table @table, for rd_row_next() and rd_row_note(). */
+int rd_catalog_read_table(struct rd_sql *sql, enum rd_table table, struct rd_row **ret);
+
 #endif

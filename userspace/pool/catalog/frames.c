@@ -479,3 +479,110 @@ int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
 			     " UNION ALL SELECT max(frame) + 1 FROM queue"
 			     " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 }
+
+int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
+			 unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *slots;
+	size_t len;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT frame, slots, (SELECT coalesce(sum(n), 0)"
+		       " FROM slot_owner WHERE slot_owner.frame = queue.frame)"
+		       " FROM queue ORDER BY frame LIMIT ?", "i", (i64)max);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		struct rd_queued *next = &queued[(*ret_nr)++];
+
+		next->frame = rd_row_i64(row, 0);
+		next->live = rd_row_i64(row, 2);
+		slots = rd_row_blob(row, 1, &len);
+		if (len != sizeof(next->slots))
+			return rd_err(-EUCLEAN, "the queue of what to free is damaged");
+		memcpy(&next->slots, slots, len);
+		r = 0;
+	}
+	return r;
+}
+
+int rd_frames_count_queue(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM queue", "");
+
+	*ret = nr;
+	return r;
+}
+
+int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_slots left;
+	const void *queued;
+	unsigned int i;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "DELETE FROM queue WHERE frame = ? RETURNING slots", "i",
+		       (i64)frame);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r;
+	queued = rd_row_blob(row, 0, &len);
+	if (len != sizeof(left))
+		return -EUCLEAN;
+	memcpy(&left, queued, sizeof(left));
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
+		left.bits[i] &= ~slots->bits[i];
+	rd_row_done(row);
+	row = NULL;
+	return rd_slots_are_none(&left) ? 0 : rd_frames_queue(sql, frame, &left);
+}
+
+int rd_frames_unqueue_whole(struct rd_sql *sql, u64 frame)
+{
+	int r;
+
+	r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", (i64)frame);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", (i64)frame);
+	return r ? r : rd_frames_free(sql, frame, 1);
+}
+
+bool rd_frames_is_packing(struct rd_sql *sql, u64 frame)
+{
+	i64 one;
+
+	return !rd_sql_number(sql, &one, "SELECT 1 FROM packing WHERE frame = ?", "i",
+			      (i64)frame);
+}
+
+int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start,
+		       u64 *ret_len)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT start, len FROM reserved WHERE session = ?"
+		       " AND start >= ? ORDER BY start LIMIT 1", "ii", session, (i64)from);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*ret_start = rd_row_i64(row, 0);
+	*ret_len = rd_row_i64(row, 1);
+	return 0;
+}
+
+int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret)
+{
+	i64 nr = 0;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM slot_owner WHERE frame = ?", "i",
+			  (i64)frame);
+	*ret = nr;
+	return r;
+}

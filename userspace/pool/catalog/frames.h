@@ -138,4 +138,29 @@ int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret);
 /* How many frames the pool has, by what the catalog says: each is in one of its tables. */
 int rd_frames_nr_known(struct rd_sql *sql, i64 *ret);
 
+/* A frame in the queue: these slots are given back, and @live others are recipes'. */
+struct rd_queued {
+	u64 frame;
+	struct rd_slots slots;
+	unsigned int live;
+};
+
+/* Read the first frames of the queue, up to @max, in order. */
+int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
+			 unsigned int *ret_nr);
+/* Count the frames in the queue. */
+int rd_frames_count_queue(struct rd_sql *sql, u64 *ret);
+/* These slots have been given back: others of the frame may have been queued since. */
+int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
+/* All of the frame has been given back: it is free. */
+int rd_frames_unqueue_whole(struct rd_sql *sql, u64 frame);
+/* Does compaction fill @frame? */
+bool rd_frames_is_packing(struct rd_sql *sql, u64 frame);
+
+/* The first frames from @from on that @session has reserved. -ENOENT. */
+int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start,
+		       u64 *ret_len);
+/* Does a recipe have a slot of @frame? */
+int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret);
+
 #endif

@@ -472,3 +472,81 @@ int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volum
 				  volume);
 	return 0;
 }
+
+int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret)
+{
+	i64 nr;
+	int r = rd_sql_number(sql, &nr, "SELECT latest_refs FROM uses WHERE recipe = ?", "i", id);
+
+	if (!r)
+		*ret = nr;
+	return r;
+}
+
+int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret)
+{
+	i64 frame;
+	int r = rd_sql_number(sql, &frame, "SELECT frame FROM recipe WHERE id = ?", "i", id);
+
+	if (!r)
+		*ret = frame;
+	return r;
+}
+
+static int read_ids(struct rd_row *row, i64 *ids, unsigned int *ret_nr)
+{
+	int r;
+
+	while ((r = rd_row_next(row)) > 0)
+		ids[(*ret_nr)++] = rd_row_i64(row, 0);
+	return r;
+}
+
+int rd_recipes_in_pieces(struct rd_sql *sql, i64 after, i64 *ids, unsigned int max,
+			 unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT recipe FROM uses WHERE latest_refs > 0"
+		       " AND whole = 0 AND recipe > ? ORDER BY recipe LIMIT ?", "ii", after,
+		       (i64)max);
+	return r ? r : read_ids(row, ids, ret_nr);
+}
+
+/* --- the table superseded */
+
+int rd_superseded_list(struct rd_sql *sql, i64 volume, i64 after, i64 *ids, unsigned int max,
+		       unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT recipe FROM superseded WHERE volume = ?"
+		       " AND recipe > ? ORDER BY recipe LIMIT ?", "iii", volume, after,
+		       (i64)max);
+	return r ? r : read_ids(row, ids, ret_nr);
+}
+
+int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret)
+{
+	i64 nr = 0;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM superseded WHERE volume = ?", "i",
+			  volume);
+	*ret = nr;
+	return r;
+}
+
+int rd_superseded_remove(struct rd_sql *sql, i64 recipe)
+{
+	return rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", recipe);
+}
+
+int rd_superseded_remove_all(struct rd_sql *sql, i64 volume)
+{
+	return rd_sql_run(sql, "DELETE FROM superseded WHERE volume = ?", "i", volume);
+}

@@ -102,4 +102,20 @@ int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
  */
 int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);
 
+/* How many of the rows that refer to it a newest version sees. -ENOENT. */
+int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret);
+/* The frame that it is in, or most of it. -ENOENT. */
+int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret);
+/* Up to @max recipes above @after that a newest version has in pieces, in order. */
+int rd_recipes_in_pieces(struct rd_sql *sql, i64 after, i64 *ids, unsigned int max,
+			 unsigned int *ret_nr);
+
+/* Up to @max recipes above @after that @volume has superseded, in order. */
+int rd_superseded_list(struct rd_sql *sql, i64 volume, i64 after, i64 *ids, unsigned int max,
+		       unsigned int *ret_nr);
+int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret);
+/* In a transaction: nothing is left to be taken out of the recipe; of all of @volume's. */
+int rd_superseded_remove(struct rd_sql *sql, i64 recipe);
+int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
+
 #endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Changes on their way into the journal. */
+#include <errno.h>
+
+#include "outbox.h"
+
+int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
+		   struct rd_buffer *changes)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT generation, changes FROM outbox WHERE generation > ?"
+		       " ORDER BY generation LIMIT 1", "i", (i64)after);
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*ret_generation = rd_row_i64(row, 0);
+	blob = rd_row_blob(row, 1, &len);
+	changes->len = 0;
+	rd_buffer_put(changes, blob, len);
+	return changes->failed ? -ENOMEM : 0;
+}
+
+int rd_outbox_clear(struct rd_sql *sql, u64 generation)
+{
+	return rd_sql_run(sql, "DELETE FROM outbox WHERE generation <= ?", "i", (i64)generation);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Commands that write, or wrote and died. */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sessions.h"
+
+int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id)
+{
+	int r;
+
+	r = rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
+		       " VALUES(?, ?, ?, 0)", "iti", (i64)getpid(), verb, (i64)time(NULL));
+	if (!r)
+		*ret_id = rd_sql_last_id(sql);
+	return r;
+}
+
+int rd_session_delete(struct rd_sql *sql, i64 id)
+{
+	return rd_sql_run(sql, "DELETE FROM session WHERE id = ?", "i", id);
+}
+
+int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version)
+{
+	return rd_sql_number(sql, ret_version, "SELECT version FROM session WHERE id = ?", "i",
+			     id);
+}
+
+int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version)
+{
+	return rd_sql_run(sql, "UPDATE session SET version = ? WHERE id = ?", "ii", version, id);
+}
+
+int rd_session_volume(struct rd_sql *sql, i64 id, i64 *ret_volume)
+{
+	return rd_sql_number(sql, ret_volume, "SELECT volume FROM version WHERE id ="
+			     " (SELECT version FROM session WHERE id = ?)", "i", id);
+}
+
+int rd_session_next(struct rd_sql *sql, i64 own, i64 *id)
+{
+	return rd_sql_number(sql, id, "SELECT id FROM session WHERE id > ? AND id <> ?"
+			     " ORDER BY id LIMIT 1", "ii", *id, own);
+}
+
+int rd_session_list(struct rd_sql *sql, i64 own, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const char *verb;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT id, pid, verb, started FROM session WHERE id <> ?",
+		       "i", own);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		struct rd_session session = {
+			.id = rd_row_i64(row, 0),
+			.pid = rd_row_i64(row, 1),
+			.started = rd_row_i64(row, 3),
+		};
+
+		verb = rd_row_text(row, 2);
+		snprintf(session.verb, sizeof(session.verb), "%s", verb ? verb : "");
+		rd_buffer_put(ret, &session, sizeof(session));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	return r;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The table session: commands that write, or wrote and died. A session is alive while a
+ * process holds its lock (RD_LOCK_SESSION); the row says what the session has to undo.
+ */
+#ifndef RD_SESSIONS_H
+#define RD_SESSIONS_H
+
+#include "sql.h"
+
+struct rd_session {
+	i64 id;
+	i64 pid;
+	char verb[32];
+	i64 started;
+};
+
+/* In a transaction. */
+int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id);
+int rd_session_delete(struct rd_sql *sql, i64 id);
+
+/* The version that the session writes, or 0. -ENOENT: there is no such session. */
+int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version);
+/* In a transaction: the session writes @version; 0: it has written one, or given up. */
+int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version);
+/* The volume of that version. -ENOENT: the session writes none. */
+int rd_session_volume(struct rd_sql *sql, i64 id, i64 *ret_volume);
+
+/* Find the next session after *@id that is not @own, and set *@id. -ENOENT: no more. */
+int rd_session_next(struct rd_sql *sql, i64 own, i64 *id);
+
+/* Append struct rd_session: all but @own. */
+int rd_session_list(struct rd_sql *sql, i64 own, struct rd_buffer *ret);
+
+#endif
