@@ -14,6 +14,7 @@
 #include "pool/engine/check.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/resolve.h"
+#include "pool/engine/session.h"
 #include "pool/engine/snapshot.h"
 #include "fuzz.h"
 
@@ -135,9 +136,9 @@ static void make_pool(void)
 			 path);
 		must_run("dd if=/dev/urandom of='%s' bs=4k seek=900 count=400 conv=notrunc status=none",
 			 i ? "/dev/null" : path);
-		must(!rd_pool_open(&pool, directory, RD_POOL_WRITE, "snapshot", 0));
+		must(!rd_session_open(&pool, directory, RD_POOL_WRITE, "snapshot", 0));
 		must(!rd_snapshot(pool, &snapshot, &report));
-		must(!rd_pool_close(pool, 0));
+		must(!rd_session_close(pool, 0));
 	}
 }
 

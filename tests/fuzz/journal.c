@@ -5,7 +5,10 @@
  */
 #include <unistd.h>
 
-#include "pool/engine/journal.c"
+#include "pool/catalog/catalog.h"
+#include "pool/catalog/changes.h"
+#include "pool/engine/journal_part.h"
+#include "pool/engine/journal_read.h"
 #include "fuzz.h"
 
 #define NR_FRAMES	4
@@ -25,7 +28,8 @@ static void put(const void *data, size_t len, u64 offset)
 /* Kind, length, link: then what is in it. */
 static void put_parts(struct fuzz_input *input)
 {
-	struct part *part = calloc(1, part_blocks(PART_MAX) * RD_BLOCK_SIZE);
+	struct rd_journal_part *part =
+		calloc(1, rd_journal_part_blocks(RD_JOURNAL_PART_MAX) * RD_BLOCK_SIZE);
 	struct rd_journal_end end = { .frame = 0 };
 
 	while (input->len && end.block < RD_SEG_BLOCKS) {
@@ -37,18 +41,18 @@ static void put_parts(struct fuzz_input *input)
 		part->generation = cpu_to_le64(end.seq + 1);
 		len = rd_min(rd_min(len, input->len),
 			     (RD_SEG_BLOCKS - end.block) * RD_BLOCK_SIZE - sizeof(*part));
-		part->magic = cpu_to_le32(MAGIC);
+		part->magic = cpu_to_le32(RD_JOURNAL_MAGIC);
 		part->journal = cpu_to_le64(JOURNAL);
 		part->seq = cpu_to_le64(end.seq++);
 		part->len = cpu_to_le32(len);
 		memcpy(part->payload, input->at, len);
 		input->at += len;
 		input->len -= len;
-		part->crc = cpu_to_le32(part_crc(part, len));
+		part->crc = cpu_to_le32(rd_journal_part_crc(part, len));
 		put(part, sizeof(*part) + len, rd_frame_offset(end.frame) +
 		    (u64)end.block * RD_BLOCK_SIZE);
-		end.block += part_blocks(len);
-		if (le32_to_cpu(part->kind) == PART_LINK && le64_to_cpu(part->link) < NR_FRAMES) {
+		end.block += rd_journal_part_blocks(len);
+		if (le32_to_cpu(part->kind) == RD_PART_LINK && le64_to_cpu(part->link) < NR_FRAMES) {
 			end.frame = le64_to_cpu(part->link);
 			end.block = 0;
 		}
@@ -95,11 +99,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static const u8 parts[] = {
-		1, PART_DUMP, 0, 4, 0, '-', RD_TABLE_RECIPE, RD_VALUE_NUMBER, 8,
-		PART_MORE, 0, 2, 0, '-', RD_TABLE_RECIPE,
-		PART_CHANGES, 0, 2, 0, RD_VALUE_NUMBER, 8,
-		PART_LINK, 0, 0, 2,
-		PART_CHANGES, 0, 4, 0, '-', RD_TABLE_VOLUME, RD_VALUE_NUMBER, 2,
+		1, RD_PART_DUMP, 0, 4, 0, '-', RD_TABLE_RECIPE, RD_VALUE_NUMBER, 8,
+		RD_PART_MORE, 0, 2, 0, '-', RD_TABLE_RECIPE,
+		RD_PART_CHANGES, 0, 2, 0, RD_VALUE_NUMBER, 8,
+		RD_PART_LINK, 0, 0, 2,
+		RD_PART_CHANGES, 0, 4, 0, '-', RD_TABLE_VOLUME, RD_VALUE_NUMBER, 2,
 	};
 
 	(void)argc;

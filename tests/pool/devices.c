@@ -8,6 +8,7 @@
 
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/lease_drop.h"
 #include "pool/engine/resolve.h"
 #include "devices.h"
 

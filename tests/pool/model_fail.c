@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pool/engine/engine.h"
+#include "pool/engine/session.h"
 #include "model.h"
 
 static struct {
@@ -131,11 +132,11 @@ static int run_failing(const struct job *job)
 		/* It is meant to fail. */
 		if (!freopen(path_of("stderr"), "w", stderr))
 			_exit(9);
-		if (rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+		if (rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
 			_exit(1);
 		pool->lease_ops = &devices_lease_ops;
 		r = job ? run_job(job) : 0;
-		_exit(rd_pool_close(pool, r) ? 1 : 0);
+		_exit(rd_session_close(pool, r) ? 1 : 0);
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		fail("cannot wait");

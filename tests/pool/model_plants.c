@@ -11,6 +11,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/engine/check.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/session.h"
 #include "model.h"
 
 static const char *const plants[] = {
@@ -137,7 +138,7 @@ static void put_back(const char *files, enum coverage what)
 	run_command("mv '%s'/%s* '%s'", path_of("pool"), files, now);
 	run_command("cp --sparse=always '%s'/%s* '%s'", path_of("kept"), files,
 		    path_of("pool"));
-	r = rd_pool_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0);
+	r = rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0);
 	if (r != -ESTALE)
 		fail("%s: %d", coverage_names[what], r);
 	run_command("rm '%s'/%s* && mv '%s'/* '%s'", path_of("pool"), files, path_of("now"),

@@ -12,6 +12,7 @@
 #include "pool/engine/engine.h"
 #include "pool/engine/rebuild.h"
 #include "pool/engine/restore.h"
+#include "pool/engine/session.h"
 #include "model.h"
 
 void copy(const char *from, const char *to)
@@ -27,14 +28,14 @@ const char *pool_name = "pool";
 
 void open_pool(void)
 {
-	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
+	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
 		fail("cannot open the pool");
 	pool->lease_ops = &devices_lease_ops;
 }
 
 void close_pool(void)
 {
-	if (rd_pool_close(pool, 0))
+	if (rd_session_close(pool, 0))
 		fail("cannot close the pool");
 }
 
@@ -42,9 +43,9 @@ int try_rebuild(bool force)
 {
 	struct rd_rebuild_report report;
 
-	if (rd_pool_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
+	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
 		fail("the pool cannot be opened for repair");
-	return rd_pool_close(pool, rd_rebuild_catalog(pool, force, &report));
+	return rd_session_close(pool, rd_rebuild_catalog(pool, force, &report));
 }
 
 static void print_wrong(void *ctx, const char *text)

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/session.h"
 #include "pool/engine/snapshot.h"
 #include "model.h"
 
@@ -250,7 +251,7 @@ static pid_t begin_stopped_snapshot(struct model_volume *volume, struct model_ve
 		return pid;
 	setenv("REVDEDUP_FAIL", wish, 1);
 	open_pool();
-	_exit(rd_pool_close(pool, take_snapshot(volume, version)) ? 1 : 0);
+	_exit(rd_session_close(pool, take_snapshot(volume, version)) ? 1 : 0);
 }
 
 /* A version of @other is deleted, often that of which the snapshot has segments. */

@@ -9,6 +9,7 @@
 #include "host/volume/target.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
+#include "pool/engine/lease_drop.h"
 #include "cli.h"
 
 int ctl_device_name(const struct ctl_version *version, const char *what,

@@ -10,6 +10,7 @@
 #include "host/volume/live_snapshot.h"
 #include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
+#include "pool/engine/session.h"
 #include "cli.h"
 
 #define MAX_WAIT_S	(30 * 86400)
@@ -59,7 +60,7 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 		path = getenv("REVDEDUP_POOL");
 	if (!path || !path[0])
 		return ctl_usage(ctl, "no pool given: name one with --pool, or set REVDEDUP_POOL");
-	r = rd_pool_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
+	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
 	if (r)
@@ -76,7 +77,7 @@ int ctl_close(struct ctl *ctl, int r)
 {
 	if (!ctl->pool)
 		return r;
-	r = rd_pool_close(ctl->pool, r);
+	r = rd_session_close(ctl->pool, r);
 	ctl->pool = NULL;
 	ctl_progress_clear(&ctl->progress);
 	return r;

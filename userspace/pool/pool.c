@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pools: opening and closing them, and the sessions of commands. */
+/* The handle of a pool: open it, lock parts of it, tell how far the work is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,18 +9,15 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
 #include "base/log.h"
-#include "pool/catalog/frames.h"
-#include "pool/engine/journal.h"
-#include "pool/engine/recover.h"
+#include "pool/catalog/sessions.h"
 #include "pool.h"
 
 #define ROOM_TO_OPEN	(128ULL << 10)
 #define NEARLY_FULL	(16ULL << 20)
-/* How often one who waits looks whether the user has lost patience. */
+/* How often a command that waits looks whether the user has asked it to stop. */
 #define WAIT_STEP_MS	100
-/* For locks that are held for a while at most, so this is long. */
+/* For locks that no command holds for long: who waits gets them in the end. */
 #define LONG_WAIT_MS	(10 * 60 * 1000)
 
 char *rd_path_in(const char *pool, const char *name)
@@ -87,8 +84,8 @@ static void give_up_reserve(struct rd_pool *pool, u64 bytes)
 }
 
 /*
- * How much a file system keeps for itself, and for whom, it does not say: where it
- * is nearly full, try.
+ * Is there room to open the catalog? A file system does not say how much it keeps for
+ * itself and for root: where it is nearly full, try.
  */
 static bool has_room(const struct rd_pool *pool)
 {
@@ -104,8 +101,8 @@ static bool has_room(const struct rd_pool *pool)
 }
 
 /*
- * Even to open the catalog takes some blocks, for what SQLite puts beside it, but of who
- * only reads (see sql.c).
+ * Opening the catalog takes some blocks, for the files that SQLite puts beside it, unless
+ * it is only read (see sql.c).
  */
 static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 {
@@ -120,7 +117,7 @@ static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 	return -ENOSPC;
 }
 
-/* Where there is no room for it, it comes back when there is. */
+/* Fill the reserve up again. Where there is no room, a later command does. */
 static void take_reserve(struct rd_pool *pool)
 {
 	bool is_there = true;
@@ -131,44 +128,9 @@ static void take_reserve(struct rd_pool *pool)
 		rd_info("there is no room for the reserve");
 }
 
-/* --- sessions */
-
-static int begin_session(struct rd_pool *pool, const char *verb)
-{
-	int r;
-
-	r = rd_catalog_begin(pool->sql);
-	if (r)
-		return r;
-	r = rd_sql_run(pool->sql, "INSERT INTO session(pid, verb, started, version)"
-		       " VALUES(?, ?, ?, 0)", "iti", (i64)getpid(), verb, (i64)time(NULL));
-	if (!r) {
-		pool->session = rd_sql_last_id(pool->sql);
-		/* Before anybody can see the row and find nobody behind it. */
-		r = rd_lock_take(&pool->session_lock, pool->lock_fd, RD_LOCK_SESSION,
-				 pool->session, true, 0);
-	}
-	return rd_catalog_end(pool->sql, r);
-}
-
-static int end_session(struct rd_pool *pool, bool has_failed)
-{
-	int r;
-
-	if (!pool->session)
-		return 0;
-	/* If that fails, the next command does it. */
-	if (has_failed)
-		rd_undo(pool);
-	r = rd_end_session(pool->sql, pool->session);
-	rd_lock_drop(&pool->session_lock);
-	pool->session = 0;
-	return r;
-}
-
 /* --- opening */
 
-/* A file for locks: the data area itself, or one named after the device. */
+/* Open a file for locks: the data area itself, or one called after the device. */
 static int open_lock_file(struct rd_pool *pool, const char *data)
 {
 	struct stat st;
@@ -204,55 +166,7 @@ static int check_identity(struct rd_pool *pool)
 	return -ESTALE;
 }
 
-static const char *const life_texts[] = {
-	[RD_LIFE_OLD_CATALOG] = "the catalog is older than the data area",
-	[RD_LIFE_OLD_DATA] = "the data area is older than the catalog, or has lost the end of the copy of the catalog",
-	[RD_LIFE_APART] = "the catalog and the data area have each gone on without the other",
-};
-
-const char *rd_life_text(enum rd_life life)
-{
-	return life_texts[life];
-}
-
-/* Both ways out keep what the other side knows. */
-static void hint_ways_out(enum rd_life life)
-{
-	rd_hint("nothing was changed; bring the %s, or go on from what the data area says with 'revdedupctl repair --rebuild-catalog', or from what the catalog says with 'revdedupctl repair --force'",
-		life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
-		life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
-}
-
-/*
- * Who only reads may: each block is checked as it is read, so what is not there any more
- * is an error. An older catalog may name frames that have something else by now: nobody
- * is told what it says, which was true once.
- */
-static int check_life(struct rd_pool *pool, enum rd_pool_mode mode)
-{
-	enum rd_life life;
-	int r = check_identity(pool);
-
-	if (!r)
-		r = rd_journal_life(pool, &life);
-	if (r)
-		return r;
-	if (mode == RD_POOL_APART)
-		return life == RD_LIFE_ONE ? -EEXIST : 0;
-	pool->life = life;
-	if (life == RD_LIFE_ONE)
-		return 0;
-	if (mode == RD_POOL_READ && life != RD_LIFE_OLD_CATALOG) {
-		rd_warn("'%s': %s; versions may be damaged, and nothing can be written", pool->path,
-			rd_life_text(life));
-		return 0;
-	}
-	rd_err(0, "'%s': %s", pool->path, rd_life_text(life));
-	hint_ways_out(life);
-	return -ESTALE;
-}
-
-/* Why there is nothing at @data, which is in the directory @path. */
+/* Say why there is nothing at @data, which is in the directory @path. */
 static int refuse_path(const char *path, const char *data, int error)
 {
 	struct stat st;
@@ -270,11 +184,27 @@ static int refuse_path(const char *path, const char *data, int error)
 	return -ENOENT;
 }
 
-static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
+static int open_catalog(struct rd_pool *pool, const char *catalog, enum rd_pool_mode mode)
+{
+	bool writable = mode != RD_POOL_READ && mode != RD_POOL_LOST;
+	int r;
+
+	if (access(catalog, F_OK)) {
+		rd_err(0, "'%s': there is no catalog", pool->path);
+		if (mode != RD_POOL_LOST)
+			rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+		else
+			rd_hint("nothing was changed; the superblocks are lost as well, and nothing else makes them: bring a copy of catalog.db");
+		return -EUCLEAN;
+	}
+	r = rd_catalog_open(&pool->sql, catalog, writable);
+	return r || mode == RD_POOL_LOST ? r : check_identity(pool);
+}
+
+static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 {
 	RD_FREE char *data = rd_path_in(pool->path, "data");
 	RD_FREE char *catalog = rd_path_in(pool->path, "catalog.db");
-	bool writable = mode != RD_POOL_READ;
 	int r;
 
 	if (!data || !catalog)
@@ -282,8 +212,8 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 	if (access(data, F_OK))
 		return refuse_path(pool->path, data, -errno);
 	r = mode == RD_POOL_LOST ? rd_area_open_lost(&pool->area, data) :
-		rd_area_open(&pool->area, data, writable);
-	/* Of what has a catalog both superblocks were written over. */
+		rd_area_open(&pool->area, data, mode != RD_POOL_READ);
+	/* A data area with a catalog beside it had superblocks: both were written over. */
 	if ((r == -ENODATA || r == -EMEDIUMTYPE) && !access(catalog, F_OK))
 		r = -EUCLEAN;
 	if (!r)
@@ -293,27 +223,11 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode, const char *
 				 "the pool");
 	if (!r)
 		r = make_room(pool, mode);
-	if (r || mode == RD_POOL_REPAIR)
-		return r;
-	if (access(catalog, F_OK)) {
-		rd_err(0, "'%s': there is no catalog", pool->path);
-		if (mode != RD_POOL_LOST)
-			rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
-		else
-			rd_hint("nothing was changed; the superblocks are lost as well, and nothing else makes them: bring a copy of catalog.db");
-		return -EUCLEAN;
-	}
-	r = rd_catalog_open(&pool->sql, catalog, writable && mode != RD_POOL_LOST);
-	if (r || mode == RD_POOL_LOST)
-		return r;
-	r = check_life(pool, mode);
-	if (!r && writable)
-		r = begin_session(pool, verb);
-	return r || !writable || mode == RD_POOL_APART ? r : rd_recover(pool);
+	return r || mode == RD_POOL_REPAIR ? r : open_catalog(pool, catalog, mode);
 }
 
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		 const char *verb, unsigned int wait_ms)
+		 unsigned int wait_ms)
 {
 	struct rd_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -326,22 +240,19 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 	pool->session_lock = RD_LOCK_NONE;
 	pool->wait_ms = wait_ms;
 	pool->path = strdup(path);
-	r = pool->path ? open_parts(pool, mode, verb) : -ENOMEM;
+	r = pool->path ? open_parts(pool, mode) : -ENOMEM;
 	if (r) {
-		rd_pool_close(pool, r);
+		rd_pool_close(pool);
 		return r;
 	}
 	*ret = pool;
 	return 0;
 }
 
-int rd_pool_close(struct rd_pool *pool, int r)
+void rd_pool_close(struct rd_pool *pool)
 {
 	bool is_ours = pool->gave_up_reserve || (pool->sql && pool->area.writable);
-	int end = 0;
 
-	if (pool->sql)
-		end = end_session(pool, r);
 	rd_sql_close(pool->sql);
 	/* SQLite was the last that could need it. */
 	if (is_ours)
@@ -352,7 +263,6 @@ int rd_pool_close(struct rd_pool *pool, int r)
 		close(pool->lock_fd);
 	free(pool->path);
 	free(pool);
-	return r ? r : end;
 }
 
 /* --- what all commands do */
@@ -373,23 +283,27 @@ int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total
 	return is_stopped(pool) ? -EINTR : 0;
 }
 
-/* The commands that run now may be the ones that have the lock. */
+/* List the commands that run now: one of them may have the lock. */
 static void say_who(struct rd_pool *pool)
 {
-	RD_ROW struct rd_row *row = NULL;
+	struct rd_buffer sessions = { 0 };
+	const struct rd_session *session, *end;
 	char started[32];
 	struct tm tm;
 	time_t when;
 
-	if (!pool->sql || rd_sql_ask(pool->sql, &row, "SELECT pid, verb, started FROM session"
-				     " WHERE id <> ?", "i", pool->session))
-		return;
-	while (rd_row_next(row) > 0) {
-		when = rd_row_i64(row, 2);
-		strftime(started, sizeof(started), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
-		rd_hint("running: %s, pid %lld, since %s", rd_row_text(row, 1),
-			(long long)rd_row_i64(row, 0), started);
+	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions)) {
+		session = (const struct rd_session *)sessions.data;
+		end = session + sessions.len / sizeof(*session);
+		for (; session < end; session++) {
+			when = session->started;
+			strftime(started, sizeof(started), "%Y-%m-%d %H:%M:%S",
+				 localtime_r(&when, &tm));
+			rd_hint("running: %s, pid %lld, since %s", session->verb,
+				(long long)session->pid, started);
+		}
 	}
+	rd_buffer_free(&sessions);
 }
 
 static int wait_for_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,

@@ -1,8 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A pool: a directory with the catalog (catalog.db), the data area (data, a
- * file or a link to a block device), and a reserve of space (reserve).
+ * A pool keeps versions of disks, without storing the same content twice. It is a
+ * directory:
+ *
+ *	data		the data area: a file, or a link to a block device
+ *	catalog.db	the catalog, a SQLite database: what is where in the data area
+ *	catalog.db-pages  checksums of the catalog's pages
+ *	reserve		space that is given up to delete in a full pool
+ *	pool.json	what this directory is, for people and scripts
+ *
+ * A disk is cut into segments of 2 MiB. A recipe is one content of a segment: for each
+ * block of 4 KiB the slot of a frame that has it. A version is, for each segment, the
+ * recipe of the last row that was born before it or with it. The newest version is in
+ * one piece; older ones point into it (reverse deduplication).
+ *
+ * A snapshot writes content to frames that no recipe uses, flushes, then commits the
+ * rows that refer to it, batch by batch. The last transaction makes the version exist.
+ * Then the version before gives up what the newer one has as well.
+ *
+ * A delete commits first that the version does not exist, then removes its rows batch by
+ * batch. Slots that no recipe uses any more go to a queue. They are given back to the
+ * file system only after the journal, a copy of the catalog in the data area, knows it,
+ * and each device that reads the pool has left them.
+ *
+ * So a crash leaves: a version that does not exist yet (undone), one that is not reversed
+ * yet or half deleted (finished), frames that are reserved (queued), a queue (given
+ * back), changes that the journal has not yet (appended). No crash loses a version that
+ * exists, and none needs a check: the next command that writes does all of this.
+ *
+ * Locks are byte ranges that the kernel drops with the process, in the order that
+ * base/lock.h states. Readers take the pool's lock shared, as writers do; only a repair
+ * is alone. A writer takes that of its volume. A transaction of the catalog is short.
+ *
+ * Read next: catalog/catalog.c for the tables, data/area.h for the data area,
+ * engine/engine.h for the order of the engine's files, engine/snapshot.c and
+ * engine/free.c for the two ends of a block's life, engine/journal.h for the copy.
  * Documentation/pool.rst has the whole design.
+ *
+ * This file is the handle alone: parts that are open, locks, progress. It knows nothing
+ * of versions. engine/session.h opens a pool for a command.
  */
 #ifndef RD_POOL_H
 #define RD_POOL_H
@@ -17,7 +53,7 @@ struct rd_lease_ops;
  * Is the data area that of the catalog, as both were left? Each knows how far the other
  * must be: the catalog has the last part of the journal that it has seen stable, and the
  * sequence number of the superblock; each part of the journal has the generation of the
- * catalog.
+ * catalog. See engine/journal_life.h.
  */
 enum rd_life {
 	RD_LIFE_ONE,
@@ -26,31 +62,29 @@ enum rd_life {
 	RD_LIFE_APART,		/* both have gone on, each without the other */
 };
 
-const char *rd_life_text(enum rd_life life);
-
 struct rd_pool {
 	char *path;
 	struct rd_sql *sql;
 	struct rd_area area;
-	bool gave_up_reserve;		/* some of it: it comes back in the end */
+	bool gave_up_reserve;		/* closing fills it up again */
 	int lock_fd;
-	struct rd_lock lock;		/* shared: it is open */
-	unsigned int wait_ms;		/* for locks of others */
+	struct rd_lock lock;		/* RD_LOCK_POOL */
+	unsigned int wait_ms;		/* for locks that other commands have */
 	const struct rd_progress *progress;	/* or NULL */
-	struct rd_lease_ops *lease_ops;	/* or NULL: see lease.h */
-	bool told_unreachable;		/* that a device is */
-	enum rd_life life;		/* of one that is only read */
+	struct rd_lease_ops *lease_ops;	/* or NULL: see engine/lease.h */
+	bool told_unreachable;		/* the message that a device is */
+	enum rd_life life;		/* of a pool that is only read */
 
-	/* Of a pool that is open for writing. */
+	/* Of a pool that is open for writing: see engine/session.h. */
 	i64 session;
 	struct rd_lock session_lock;
 };
 
-/* What long work tells: how much of what. */
+/* How far long work is, for the front end. */
 struct rd_progress {
 	void (*tell)(const struct rd_progress *progress, const char *what,
 		     u64 done, u64 total);
-	/* Set by a signal: end as soon as that is clean. */
+	/* Set by a signal: the work ends as soon as that leaves nothing half done. */
 	volatile int *stop;
 };
 
@@ -63,18 +97,18 @@ struct rd_pool_options {
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
-/* What @name is called in the directory @pool; NULL: no memory. */
+/* The path of @name in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
-/* Is it there? A link counts if what it leads to is. */
+/* Is it there? A link counts if its target is. */
 bool rd_is_in(const char *pool, const char *name);
-/* Names made and removed there are stable after it. */
+/* Have names that were made and removed there stable. */
 int rd_sync_directory(const char *path);
 
 enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,
 	RD_POOL_DELETE,		/* the same, and the reserve is given up for it */
-	RD_POOL_REPAIR,		/* alone; the reserve as well */
+	RD_POOL_REPAIR,		/* alone, without the catalog; gives up the reserve as well */
 	/* Alone; catalog and data area are not of one life, and the catalog is to hold. */
 	RD_POOL_APART,
 	/* Alone; both superblocks are lost, and the catalog can be read. */
@@ -82,21 +116,18 @@ enum rd_pool_mode {
 };
 
 /*
- * Open the pool @path for the command @verb. Opening it for writing finishes or
- * undoes what commands that died have left. -ENOENT: there is no pool. -EEXIST,
- * without a word: the superblocks are not lost, catalog and data area are of one life.
+ * Open the parts of the pool @path, and take its lock. Commands call rd_session_open(),
+ * which also checks that the parts are of one life, and recovers. -ENOENT: there is no
+ * pool. -EEXIST, without a message: the superblocks are not lost.
  */
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		 const char *verb, unsigned int wait_ms);
-/*
- * Ends the session; @r, and an error of its own if @r is 0, is returned.
- */
-int rd_pool_close(struct rd_pool *pool, int r);
+		 unsigned int wait_ms);
+void rd_pool_close(struct rd_pool *pool);
 
-/* -EINTR once the user has asked to stop. Also tells how far the work is. */
+/* Tell how far the work is. -EINTR once the user has asked to stop. */
 int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total);
 
-/* Take a lock of others', or say who has it and return -EBUSY. */
+/* Take a lock that other commands may have. -EBUSY, after a message that lists these. */
 int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
 		 u64 id, bool exclusive, const char *what);
 

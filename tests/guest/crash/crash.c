@@ -35,8 +35,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "crashlib.h"
 #include "lib/dm.h"
+#include "crashlib.h"
 #include "epochs.h"
 
 #define NR_WRITERS	4

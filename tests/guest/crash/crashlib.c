@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "crashlib.h"
 #include "lib/dm.h"
+#include "crashlib.h"
 
 static const char * const event_names[NR_EVENTS] = {
 	"time", "move", "overtake", "flush", "resume", "checkpoint", "over-checkpoint",

@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "oracle.h"
 #include "lib/random.h"
+#include "oracle.h"
 
 #define BASE		"rdt-base"
 #define META		"rdt-meta"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crashlib.h"
 #include "lib/dm.h"
+#include "crashlib.h"
 #include "epochs.h"
 
 #define OK_WITHIN_MS	3000		/* after an outage: retries are a second apart */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tablecrash_pool.h"
 #include "lib/dm.h"
+#include "tablecrash_pool.h"
 
 #define CHUNK	256U			/* blocks that are written at a time */
 

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "blocks.h"
 #include "lib/dm.h"
 #include "lib/random.h"
+#include "blocks.h"
 
 #define VOL		"rdt-table"
 #define VOL_NODE	"/dev/mapper/" VOL

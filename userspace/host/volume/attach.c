@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
+#include "pool/engine/session.h"
 #include "attach.h"
 #include "clone.h"
 #include "freeze.h"
@@ -52,8 +53,8 @@ static int finish_rollback(const struct rd_caller *caller, struct rd_attachment 
 	if (!at->pool[0])
 		return rd_err(-EUCLEAN, "it is not known from which pool '%s' was rolled back",
 			      at->volume);
-	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
-	return r ? r : rd_pool_close(pool, repeat_rollback(pool, at));
+	r = rd_session_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	return r ? r : rd_session_close(pool, repeat_rollback(pool, at));
 }
 
 static int lock(const struct rd_caller *caller, struct rd_attachment *at)
@@ -90,9 +91,9 @@ static int undo_clone(const struct rd_caller *caller, const struct rd_attachment
 	struct rd_pool *pool;
 	int r;
 
-	r = rd_pool_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	r = rd_session_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
 	if (!r)
-		return rd_pool_close(pool, rd_clone_undo(pool, at));
+		return rd_session_close(pool, rd_clone_undo(pool, at));
 	if (force)
 		return rd_clone_undo(NULL, at);
 	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume, "nothing was changed");
@@ -254,7 +255,7 @@ static int open_its_pool(const struct rd_caller *caller, const struct rd_attachm
 	*ret = NULL;
 	if (!at->pool[0])
 		return 0;
-	r = rd_pool_open(ret, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	r = rd_session_open(ret, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
 	if (!r)
 		return 0;
 	*ret = NULL;
@@ -345,7 +346,7 @@ int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,
 	if (!r)
 		r = detach(at, pool, found, options, &report->stays);
 	if (pool)
-		r = rd_pool_close(pool, r);
+		r = rd_session_close(pool, r);
 	if (r || !at->meta_uuid[0])
 		return r;
 	report->meta_is_lost = !found;

@@ -19,7 +19,7 @@
 
 /* For whom devices of volumes are changed. */
 struct rd_caller {
-	const char *verb;	/* told to others who meet its locks, see rd_pool_open() */
+	const char *verb;	/* told to others who meet its locks, see rd_session_open() */
 	unsigned int wait_ms;	/* for locks of others */
 	struct rd_pool *pool;	/* that it has open for writing, or NULL */
 };

@@ -15,9 +15,9 @@
 #include "host/sys/lvm.h"
 #include "pool/engine/engine.h"
 #include "clone.h"
-#include "version_table.h"
-#include "tenants.h"
 #include "stack.h"
+#include "tenants.h"
+#include "version_table.h"
 
 struct clone {
 	struct rd_pool *pool;

@@ -14,10 +14,11 @@
 #include "host/sys/layers.h"
 #include "host/sys/loop.h"
 #include "pool/engine/engine.h"
-#include "version_table.h"
+#include "pool/engine/lease_drop.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
+#include "version_table.h"
 
 #define CHUNK	8	/* sectors; what is written is small, and goes */
 #define MAPPED_UUID	"REVDEDUP-MAP-"

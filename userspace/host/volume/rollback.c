@@ -9,12 +9,13 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "guard.h"
-#include "version_table.h"
-#include "tenants.h"
 #include "poolblocks.h"
 #include "rollback.h"
+#include "tenants.h"
+#include "version_table.h"
 
 #define MESSAGE_MAX	16384
 #define WINDOW		1024

@@ -8,12 +8,13 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
-#include "version_table.h"
-#include "tenants.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
+#include "tenants.h"
+#include "version_table.h"
 
 #define MESSAGE_MAX	8192
 

@@ -17,8 +17,8 @@
 #ifndef RD_FRAMES_H
 #define RD_FRAMES_H
 
-#include "db.h"
 #include "pool/data/map.h"
+#include "db.h"
 
 struct rd_slots {
 	u64 bits[RD_SEG_BLOCKS / 64];

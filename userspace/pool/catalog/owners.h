@@ -7,9 +7,9 @@
 #ifndef RD_OWNERS_H
 #define RD_OWNERS_H
 
+#include "pool/data/map.h"
 #include "db.h"
 #include "frames.h"
-#include "pool/data/map.h"
 
 /* Recipe @recipe had the map @old and has @new; NULL has nothing. */
 int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,

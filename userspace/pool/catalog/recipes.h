@@ -17,9 +17,9 @@
 #ifndef RD_RECIPES_H
 #define RD_RECIPES_H
 
-#include "db.h"
 #include "pool/data/fp.h"
 #include "pool/data/map.h"
+#include "db.h"
 
 struct rd_recipe {
 	i64 id;

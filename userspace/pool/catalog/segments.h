@@ -9,8 +9,8 @@
 #define RD_SEGMENTS_H
 
 #include "base/buffer.h"
-#include "db.h"
 #include "pool/data/fp.h"
+#include "db.h"
 
 /* Find the first segment from @from on that any version of @volume has a row of. -ENOENT. */
 int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret);

@@ -3,8 +3,8 @@
 #ifndef RD_VERSIONS_H
 #define RD_VERSIONS_H
 
-#include "db.h"
 #include "pool/data/fp.h"
+#include "db.h"
 
 /* A UUID: that of the metadata device of a target that tracks changes. */
 #define RD_TRACKER_SIZE	16

@@ -12,6 +12,7 @@
 #include "pool/catalog/check_counts.h"
 #include "checker.h"
 #include "journal.h"
+#include "journal_life.h"
 
 void rd_check_wrong(struct checker *check, const char *fmt, ...)
 {

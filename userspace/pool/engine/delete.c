@@ -3,8 +3,8 @@
  * Delete a version, whichever.
  *
  * Its state becomes DELETING: it does not exist any more. (If a device reads it,
- * HELD, and the rest is done when no device does.) Then, in batches, the
- * rows that no other version sees go: those born after the version before it
+ * HELD, and the rest is done when no device does.) Then the rows that no other version
+ * sees go, in batches: those born after the version before it
  * and not later than it, unless the version after it still sees them. Where the
  * newest version goes, the one before is the newest from then on.
  */
@@ -12,7 +12,7 @@
 
 #include "base/broken.h"
 #include "base/failpoint.h"
-#include "base/log.h"
+#include "pool/catalog/leases.h"
 #include "pool/catalog/recipes.h"
 #include "engine.h"
 
@@ -23,11 +23,11 @@ struct deletion {
 	struct rd_version *version;
 	i64 before;		/* number of the version before, or 0 */
 	i64 after;		/* of the version after, or 0: it was the newest */
-	i64 segment, born;	/* rows up to here are done */
+	struct rd_segment_row done;	/* rows up to this one */
 };
 
 /* Does the version after see the row, too? */
-static int is_seen(struct deletion *d, i64 segment, i64 born, bool *ret)
+static int is_seen(struct deletion *d, const struct rd_segment_row *row, bool *ret)
 {
 	i64 next;
 	int r;
@@ -35,14 +35,12 @@ static int is_seen(struct deletion *d, i64 segment, i64 born, bool *ret)
 	*ret = false;
 	if (!d->after)
 		return 0;
-	r = rd_sql_number(d->pool->sql, &next, "SELECT born FROM segment WHERE volume = ?"
-			  " AND segment = ? AND born > ? ORDER BY born LIMIT 1", "iii",
-			  d->version->volume, segment, born);
+	r = rd_segment_next_born(d->pool->sql, d->version->volume, row->segment, row->born, &next);
 	*ret = r == -ENOENT || next > d->after;
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What the newest version had here is gone: the version before has this. */
+/* Count the recipe of the version before, where the row of the newest version is gone. */
 static int restore_before(struct deletion *d, i64 segment)
 {
 	i64 recipe;
@@ -55,67 +53,39 @@ static int restore_before(struct deletion *d, i64 segment)
 }
 
 /* 1: its recipe is not ready to go, and the transaction is long enough. */
-static int delete_row(struct deletion *d, i64 segment, i64 born, i64 recipe, unsigned int *maps)
+static int delete_row(struct deletion *d, const struct rd_segment_row *row, unsigned int *maps)
 {
 	struct rd_sql *sql = d->pool->sql;
+	i64 volume = d->version->volume;
 	bool seen;
 	int r;
 
-	r = is_seen(d, segment, born, &seen);
+	r = is_seen(d, row, &seen);
 	if (r || seen)
 		return r;
-	r = recipe ? rd_recipe_prepare(sql, recipe, maps) : 0;
+	r = row->recipe ? rd_recipe_prepare(sql, row->recipe, maps) : 0;
 	if (r)
 		return r;
-	r = rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ? AND born = ?",
-		       "iii", d->version->volume, segment, born);
+	r = rd_segment_remove(sql, volume, row);
 	if (!r)
-		r = restore_before(d, segment);
-	if (!r && recipe)
-		r = rd_recipe_unref(sql, recipe, 1, !d->after, d->version->volume);
+		r = restore_before(d, row->segment);
+	if (!r && row->recipe)
+		r = rd_recipe_unref(sql, row->recipe, 1, !d->after, volume);
 	return r;
 }
 
-struct row {
-	i64 segment, born, recipe;
-};
-
-/* The rows are read before any is deleted. */
-static int read_rows(struct deletion *d, struct row *rows, unsigned int *ret_nr)
-{
-	RD_ROW struct rd_row *row = NULL;
-	unsigned int nr = 0;
-	int r;
-
-	r = rd_sql_ask(d->pool->sql, &row, "SELECT segment, born, recipe FROM segment"
-		       " WHERE volume = ?1 AND born > ?2 AND born <= ?3"
-		       " AND (born, segment) > (?4, ?5) ORDER BY born, segment LIMIT ?6",
-		       "iiiiii", d->version->volume, d->before, d->version->number, d->born,
-		       d->segment, (i64)BATCH);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		rows[nr++] = (struct row){
-			.segment = rd_row_i64(row, 0),
-			.born = rd_row_i64(row, 1),
-			.recipe = rd_row_i64(row, 2),
-		};
-		r = 0;
-	}
-	*ret_nr = nr;
-	return r;
-}
-
-static int delete_batch(struct deletion *d, struct row *rows, bool *ret_more)
+static int delete_batch(struct deletion *d, struct rd_segment_row *rows, bool *ret_more)
 {
 	unsigned int i, nr, maps = RD_HAND_OVERS;
 	int r;
 
-	r = read_rows(d, rows, &nr);
+	/* The rows are read before any is deleted. */
+	r = rd_segments_born_between(d->pool->sql, d->version->volume, d->before,
+				     d->version->number, &d->done, rows, BATCH, &nr);
 	for (i = 0; i < nr && !r; i++) {
-		r = delete_row(d, rows[i].segment, rows[i].born, rows[i].recipe, &maps);
-		if (r)
-			break;
-		d->born = rows[i].born;
-		d->segment = rows[i].segment;
+		r = delete_row(d, &rows[i], &maps);
+		if (!r)
+			d->done = rows[i];
 	}
 	*ret_more = r > 0 || nr == BATCH;
 	if (r > 0)
@@ -127,7 +97,7 @@ static int delete_batch(struct deletion *d, struct row *rows, bool *ret_more)
 
 static int delete_rows(struct deletion *d)
 {
-	struct row *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 
@@ -146,7 +116,7 @@ static int delete_rows(struct deletion *d)
 
 int rd_delete_resume(struct rd_pool *pool, struct rd_version *version)
 {
-	struct deletion d = { .pool = pool, .version = version, .segment = -1 };
+	struct deletion d = { .pool = pool, .version = version, .done.segment = -1 };
 	struct rd_version other;
 	int r;
 
@@ -167,11 +137,10 @@ int rd_delete_resume(struct rd_pool *pool, struct rd_version *version)
 /* Leases come and go without the lock of the volume. */
 static int end_version(struct rd_sql *sql, struct rd_version *version)
 {
-	i64 leases;
+	u64 leases;
 	int r;
 
-	r = rd_sql_number(sql, &leases, "SELECT count(*) FROM lease WHERE volume = ?"
-			  " AND number = ?", "ii", version->volume, version->number);
+	r = rd_lease_count(sql, version, &leases);
 	if (r)
 		return r;
 	version->state = RD_VERSION_DELETING;

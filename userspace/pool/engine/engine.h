@@ -1,7 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What commands are made of. Each of these can be killed at any instant: the
- * next command that opens the pool for writing goes on where it ended.
+ * The verbs of the engine. A process that runs one can be killed at any instant: the
+ * next command that opens the pool for writing finishes or undoes what it left.
+ *
+ * The files of the engine, from the top; a file calls only those below it:
+ *
+ *	session		opens a pool for a command, and ends the command
+ *	snapshot, restore, heal, adopt, supers
+ *			one command each
+ *	recover		what commands that died have left
+ *	lease_drop	devices that do not read the pool any more
+ *	free		gives back the queue
+ *	finish		a volume after a crash, or after the last lease of a version
+ *	delete, estimate
+ *	reverse		reverse deduplication
+ *	compact		moves slots that are in use together
+ *	rebuild, check, survey, proof, damage
+ *			the catalog made anew; what is there, and whether it is sound
+ *	undo		versions that do not exist yet
+ *	lease		devices that read the pool
+ *	journal_life	catalog and journal compared
+ *	journal		the copy of the catalog, written
+ *	journal_read, journal_part
+ *	resolve		a recipe, with its references followed
+ *	source		is an image written while it is read?
  */
 #ifndef RD_ENGINE_H
 #define RD_ENGINE_H
@@ -10,24 +32,24 @@
 #include "pool/pool.h"
 
 /*
- * Reverse deduplication: what only older versions name gives up what the newest
- * version of its volume has as well. The caller has the lock of the volume.
+ * Reverse deduplication: recipes that only older versions refer to give up each block
+ * that the newest version of the volume has as well. The caller has the volume's lock.
  */
 int rd_reverse(struct rd_pool *pool, struct rd_version *version);
 int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
 
 /*
- * Give back what is in the queue. The caller has no lock of a volume: a device that
+ * Give back all that is in the queue. The caller has no lock of a volume: a device that
  * turns out to be gone may have been the last that held a version.
  */
 int rd_free_queue(struct rd_pool *pool);
 
 /*
- * Undo versions of @volume that were being made, and go on with those that are new
- * or half deleted. It is locked.
+ * Undo versions of @volume that were being made, and finish those that are new
+ * or half deleted. The caller has the volume's lock.
  */
 int rd_finish_volume(struct rd_pool *pool, i64 volume);
-/* The same of each volume that nobody has locked. */
+/* Do the same for each volume that no other command has locked. */
 int rd_finish_volumes(struct rd_pool *pool);
 
 /*
@@ -35,7 +57,7 @@ int rd_finish_volumes(struct rd_pool *pool);
  * HELD then if it is still there for a device.
  */
 int rd_delete(struct rd_pool *pool, struct rd_version *version);
-/* Go on with one whose state is DELETING. */
+/* Delete the rest of a version whose state is DELETING. */
 int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
 
 /*

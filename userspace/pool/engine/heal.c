@@ -23,6 +23,7 @@
 #include "pool/catalog/owners.h"
 #include "heal.h"
 #include "journal.h"
+#include "journal_life.h"
 #include "resolve.h"
 
 #define NR_HEADS	(64U << 10)

@@ -24,6 +24,8 @@
 #include "pool/catalog/replay.h"
 #include "pool/catalog/versions.h"
 #include "journal.h"
+#include "journal_life.h"
+#include "journal_read.h"
 #include "rebuild.h"
 
 /* There is no data in the file between these. */
@@ -93,7 +95,7 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	*ret_generation = end.generation;
 	if (r)
 		return r;
-	r = rd_journal_put_end(rebuild->sql, super, &end);
+	r = rd_state_put_end(rebuild->sql, super, &end);
 	return r ? r : rd_replay_generation(rebuild->sql, end.generation);
 }
 

@@ -3,23 +3,15 @@
 #ifndef RD_RECOVER_H
 #define RD_RECOVER_H
 
-#include "pool/catalog/sql.h"
-
-struct rd_pool;
+#include "pool/pool.h"
 
 int rd_recover(struct rd_pool *pool);
 
 /*
- * Undo what @pool's session has not finished, and give back what it took; it goes
- * on. Of a command that failed, which would else leave the space taken until the
- * next one.
+ * Undo what session @id has not finished, queue what it had reserved, and forget it. The
+ * caller has the session's lock. If this fails, the next command that opens the pool
+ * does it.
  */
-int rd_undo(struct rd_pool *pool);
-
-/*
- * Undo what @session has not finished, and forget it. Whoever calls this has
- * its lock. If it fails, the next command that opens the pool does it.
- */
-int rd_end_session(struct rd_sql *sql, i64 session);
+int rd_recover_session(struct rd_sql *sql, i64 id);
 
 #endif

@@ -3,32 +3,32 @@
  * Reverse deduplication.
  *
  * First the version before is left: each recipe that it had where the new one
- * has another is one newest version less. What no newest version names is
- * superseded. (In batches; version.cursor says how far that is.)
+ * has another is referred to by one newest version less. A recipe that no newest version
+ * refers to is superseded. (In batches; version.cursor says how far that is.)
  *
  * Then superseded recipes give up each block that the newest version of the
  * volume has as well, wherever: it becomes REF there. In passes:
  *
- *	1. take recipes until NR_WANTED blocks are OWN in them; one that the
+ *	1. take recipes until NR_WANTED blocks are OWN in them; a block that the
  *	   segment that took the place has at the same offset is found at once
  *	2. all others are in a hash table by their fingerprints, past which the
  *	   newest version's fingerprints stream, in the order they lie in (of NR_SORTED
  *	   segments at a time)
- *	3. transactions change the maps of those that are still superseded, and
+ *	3. transactions change the maps of recipes that are still superseded, and
  *	   only where a block and its target are where they were
  *
- * What a pass holds, and how often the newest version streams, follows the blocks
+ * The memory of a pass, and how often the newest version streams, follow the blocks
  * and not the recipes: a disk with little in each segment has many of these.
  *
  *	works	[recipe 17]       [recipe 18]  [recipe 23]
  *	           |                 |            |
  *	wanted	[slot 0][slot 1]  [slot 9]     [slot 3][slot 4][slot 511]
  *
- * Fingerprints are read without a lock, and a frame may be freed and be somebody
- * else's meanwhile. What is found is only a hint: step 3 looks again at maps and at
- * fingerprints, within its transaction, while nobody can free what they name. What
- * has changed since is left for the next pass. A transaction of step 3 that ended
- * is done for good, and a crash leaves the rest superseded, as it was.
+ * Fingerprints are read without a lock, and meanwhile a frame may be freed and used
+ * again. So a match is only a hint: step 3 looks again at maps and at
+ * fingerprints, within its transaction, while no command can free what they refer to.
+ * Recipes that have changed since are left for the next pass. A transaction of step 3
+ * that ended is done for good, and a crash leaves the rest superseded, as it was.
  */
 #include <errno.h>
 
@@ -102,31 +102,23 @@ struct reverse {
 static int leave_segment(struct rd_sql *sql, const struct rd_version *version, i64 segment)
 {
 	i64 recipe;
-	int r;
+	int r = rd_segment_before(sql, version, segment, &recipe);
 
-	r = rd_sql_number(sql, &recipe, "SELECT recipe FROM segment WHERE volume = ?"
-			  " AND segment = ? AND born < ? ORDER BY born DESC LIMIT 1", "iii",
-			  version->volume, segment, version->number);
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	return recipe ? rd_recipe_unref(sql, recipe, 0, 1, version->volume) : 0;
 }
 
-static int leave_batch(struct rd_sql *sql, struct rd_version *version, bool *ret_more)
+static int leave_batch(struct rd_sql *sql, struct rd_version *version,
+		       struct rd_segment_row *rows, bool *ret_more)
 {
-	RD_ROW struct rd_row *row = NULL;
-	unsigned int nr = 0;
-	i64 segment;
+	unsigned int i, nr;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT segment FROM segment WHERE volume = ? AND born = ?"
-		       " AND segment >= ? ORDER BY segment LIMIT ?", "iiii", version->volume,
-		       version->number, version->cursor, (i64)BATCH);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		segment = rd_row_i64(row, 0);
-		r = leave_segment(sql, version, segment);
-		version->cursor = segment + 1;
-		nr++;
+	r = rd_segments_born(sql, version, version->cursor, rows, BATCH, &nr);
+	for (i = 0; i < nr && !r; i++) {
+		r = leave_segment(sql, version, rows[i].segment);
+		version->cursor = rows[i].segment + 1;
 	}
 	*ret_more = nr == BATCH;
 	if (!r && !*ret_more)
@@ -136,8 +128,9 @@ static int leave_batch(struct rd_sql *sql, struct rd_version *version, bool *ret
 
 static int leave_before(struct rd_pool *pool, struct rd_version *version)
 {
+	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
-	int r = 0;
+	int r = rows ? 0 : -ENOMEM;
 
 	while (!r && more) {
 		r = rd_failpoint("reverse-vacate");
@@ -145,10 +138,11 @@ static int leave_before(struct rd_pool *pool, struct rd_version *version)
 			r = rd_catalog_begin(pool->sql);
 		if (!r)
 			r = rd_catalog_end(pool->sql,
-					   leave_batch(pool->sql, version, &more));
+					   leave_batch(pool->sql, version, rows, &more));
 		if (!r && more)
 			rd_sql_pause();
 	}
+	free(rows);
 	return r;
 }
 
@@ -159,7 +153,7 @@ static void forget_chunks(struct reverse *rev)
 	memset(rev->chunks, 0xff, sizeof(rev->chunks));
 }
 
-/* What cannot be read is as what is lost: nothing is found for it. */
+/* Fingerprints that cannot be read are zeros, as of lost blocks: nothing matches them. */
 static unsigned int read_chunk(struct reverse *rev, u64 chunk)
 {
 	unsigned int i;
@@ -175,7 +169,7 @@ static unsigned int read_chunk(struct reverse *rev, u64 chunk)
 	return i;
 }
 
-/* Those of a frame, until another is read. */
+/* The fingerprints of a frame, until another is read. */
 static const struct rd_fp *frame_fps(struct reverse *rev, u64 frame)
 {
 	return rev->chunk_fps[read_chunk(rev, frame / CHUNK)][frame % CHUNK];
@@ -186,15 +180,14 @@ static struct rd_fp fp_at(struct reverse *rev, rd_place here)
 	return frame_fps(rev, rd_place_id(here))[rd_place_slot(here)];
 }
 
-/* What the newest version has where the recipe was, or was once. */
+/* Load the recipe that the newest version has where recipe @id is, or was once. */
 static int find_heir(struct reverse *rev, i64 id, struct rd_recipe *heir)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	i64 segment, recipe;
 	int r;
 
-	r = rd_sql_number(sql, &segment, "SELECT segment FROM segment WHERE recipe = ?"
-			  " AND volume = ? LIMIT 1", "ii", id, rev->volume);
+	r = rd_segment_with(sql, rev->volume, id, &segment);
 	if (!r)
 		r = rd_segments_read(sql, rev->volume, rev->newest.number, segment, 1, &recipe);
 	if (!r)
@@ -213,7 +206,7 @@ static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
 	return &rev->heads[hash];
 }
 
-/* One that is lost, and so is zeros, says nothing: another lost one is not it. */
+/* A lost fingerprint is zeros: two lost blocks need not be the same. */
 static bool is_good(const struct rd_fp *fp)
 {
 	return !rd_fp_is_zero(fp);
@@ -262,7 +255,7 @@ static int take_recipe(struct reverse *rev, i64 id)
 
 	r = rd_recipe_load(rev->pool->sql, id, &recipe);
 	if (r)
-		/* Since it was listed, a version of another volume may have gone. */
+		/* Since it was listed, a version may have gone, and the recipe with it. */
 		return r == -ENOENT ? 0 : r;
 	r = find_heir(rev, id, &heir);
 	if (r && r != -ENOENT)
@@ -282,25 +275,7 @@ static bool is_full(const struct reverse *rev)
 	return rev->nr_works == NR_WORKS || rev->nr_wanted > NR_WANTED - RD_SEG_BLOCKS;
 }
 
-/* A statement that is open for long would keep the catalog's log from ending. */
-static int list_superseded(struct reverse *rev, i64 after, i64 *ids, unsigned int *ret_nr)
-{
-	RD_ROW struct rd_row *row = NULL;
-	unsigned int nr = 0;
-	int r;
-
-	r = rd_sql_ask(rev->pool->sql, &row, "SELECT recipe FROM superseded WHERE volume = ?"
-		       " AND recipe > ? ORDER BY recipe LIMIT ?", "iii", rev->volume, after,
-		       (i64)WINDOW);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		ids[nr++] = rd_row_i64(row, 0);
-		r = 0;
-	}
-	*ret_nr = nr;
-	return r;
-}
-
-/* As of one moment, so that the catalog is locked once. */
+/* Take these recipes as of one moment, so that the catalog is locked once. */
 static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
 {
 	unsigned int i;
@@ -325,7 +300,8 @@ static int take_recipes(struct reverse *rev)
 	rev->nr_works = 0;
 	rev->nr_wanted = 0;
 	while (!r && nr == WINDOW && !is_full(rev)) {
-		r = list_superseded(rev, last, ids, &nr);
+		/* A statement that is open for long would keep the catalog's log from ending. */
+		r = rd_superseded_list(rev->pool->sql, rev->volume, last, ids, WINDOW, &nr);
 		if (!r)
 			r = take_window(rev, ids, nr);
 		if (!r && nr)
@@ -341,7 +317,10 @@ static bool is_open(const struct wanted *wanted)
 	return !wanted->at && is_good(&wanted->fp);
 }
 
-/* As small as it can be: mostly little is open, and all of the newest version passes. */
+/*
+ * Make the hash table as small as it can be: mostly little is open, and all of the newest
+ * version passes.
+ */
 static void make_table(struct reverse *rev)
 {
 	struct wanted *wanted, *end = rev->wanted + rev->nr_wanted;
@@ -365,7 +344,7 @@ static void make_table(struct reverse *rev)
 	}
 }
 
-/* Does a block of the newest version answer somebody's want? */
+/* Offer a block of the newest version to all who want its content. */
 static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_place here)
 {
 	u32 i = *head_of(rev, fp);
@@ -408,8 +387,9 @@ static int offer_recipe(struct reverse *rev, i64 id)
 static int sort_window(struct reverse *rev, u64 first)
 {
 	struct rd_sql *sql = rev->pool->sql;
-	i64 recipes[WINDOW], frame;
+	i64 recipes[WINDOW];
 	unsigned int i;
+	u64 frame;
 	int r = rd_sql_begin_read(sql);
 
 	if (r)
@@ -418,8 +398,7 @@ static int sort_window(struct reverse *rev, u64 first)
 	for (i = 0; i < WINDOW && !r; i++) {
 		if (!recipes[i])
 			continue;
-		r = rd_sql_number(sql, &frame, "SELECT frame FROM recipe WHERE id = ?", "i",
-				  recipes[i]);
+		r = rd_recipe_frame(sql, recipes[i], &frame);
 		if (!r)
 			rev->sorted[rev->nr_sorted++] = (struct sorted){ frame, recipes[i] };
 		r = r == -ENOENT ? 0 : r;
@@ -438,8 +417,8 @@ static int compare_sorted(const void *a, const void *b)
 }
 
 /*
- * Of a disk that was changed here and there many times, neighbours lie anywhere. In the
- * order of their places each chunk of fingerprints is read once.
+ * Sort by place, so that each chunk of fingerprints is read once: of a disk that was
+ * changed here and there many times, neighbours lie anywhere.
  */
 static int sort_newest(struct reverse *rev, u64 first, u64 end)
 {
@@ -479,7 +458,8 @@ static int offer_sorted(struct reverse *rev, u64 done, u64 size)
 		r = offer_window(rev, first);
 		if (!r)
 			r = rd_pool_progress(rev->pool, "reverse",
-					     rd_min(done + ((u64)first << RD_SEG_SHIFT), size), size);
+					     rd_min(done + ((u64)first << RD_SEG_SHIFT), size),
+					     size);
 	}
 	return r;
 }
@@ -505,20 +485,20 @@ struct checked {
 	struct rd_map map;
 };
 
-/* Is the target still what it was? @checked: the recipe that was looked at last. */
+/* Is the target still what it was? @checked: the recipe that was loaded last. */
 static int check_target(struct rd_sql *sql, const struct wanted *wanted,
 			struct checked *checked, bool *ret_good)
 {
-	i64 id = rd_place_id(wanted->at), latest;
+	i64 id = rd_place_id(wanted->at);
 	struct rd_recipe recipe;
+	u64 refs;
 	int r;
 
 	if (checked->id != id) {
 		checked->id = id;
 		checked->usable = false;
-		r = rd_sql_number(sql, &latest, "SELECT latest_refs FROM uses WHERE recipe = ?", "i",
-				  id);
-		if (!r && latest) {
+		r = rd_recipe_latest_refs(sql, id, &refs);
+		if (!r && refs) {
 			r = rd_recipe_load(sql, id, &recipe);
 			checked->map = recipe.map;
 			checked->usable = !r;
@@ -540,8 +520,8 @@ static bool is_same_content(struct reverse *rev, const struct wanted *wanted)
 }
 
 /*
- * What @now, as it is now, becomes. *@ret_all: each block that it has was looked for,
- * and what was found for it is still there.
+ * Compute what @now, as it is now, becomes. *@ret_all: each block that it has was looked
+ * for, and what was found for it is still there.
  */
 static int change_map(struct reverse *rev, const struct work *work, struct checked *checked,
 		      const struct rd_map *now, struct rd_map *map, bool *ret_all)
@@ -570,19 +550,19 @@ static int change_map(struct reverse *rev, const struct work *work, struct check
 	return r;
 }
 
-/* *@ret_done: nothing of it is left to be done. */
+/* Change a recipe. *@ret_done: nothing of it is left to be done. */
 static int change_recipe(struct reverse *rev, const struct work *work, struct checked *checked,
 			 bool *ret_done)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	struct rd_recipe now;
 	struct rd_map map;
-	i64 latest;
+	u64 refs;
 	int r;
 
 	*ret_done = true;
-	r = rd_sql_number(sql, &latest, "SELECT latest_refs FROM uses WHERE recipe = ?", "i", work->id);
-	if (r || latest)
+	r = rd_recipe_latest_refs(sql, work->id, &refs);
+	if (r || refs)
 		return r == -ENOENT ? 0 : r;
 	r = rd_recipe_load(sql, work->id, &now);
 	if (r)
@@ -597,7 +577,7 @@ static int change_recipe(struct reverse *rev, const struct work *work, struct ch
 	return rd_recipe_change(sql, &now, now.frame, &map);
 }
 
-/* Those from @first on that fit in a transaction. */
+/* Change the recipes from @first on that fit in a transaction. */
 static int change_some(struct reverse *rev, unsigned int first)
 {
 	struct rd_sql *sql = rev->pool->sql;
@@ -615,8 +595,7 @@ static int change_some(struct reverse *rev, unsigned int first)
 	for (i = first; i < end && !r; i++) {
 		r = change_recipe(rev, &rev->works[i], &checked, &done);
 		if (!r && done)
-			r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i",
-				       rev->works[i].id);
+			r = rd_superseded_remove(sql, rev->works[i].id);
 	}
 	return rd_catalog_end(sql, r);
 }
@@ -677,12 +656,11 @@ static int pass(struct reverse *rev)
 static int run_passes(struct reverse *rev)
 {
 	unsigned int rounds = 0;
-	i64 before = INT64_MAX, left;
+	u64 before = U64_MAX, left;
 	int r = allocate(rev);
 
 	while (!r) {
-		r = rd_sql_number(rev->pool->sql, &left, "SELECT count(*) FROM superseded"
-				  " WHERE volume = ?", "i", rev->volume);
+		r = rd_superseded_count(rev->pool->sql, rev->volume, &left);
 		if (r || !left)
 			break;
 		/* Others change what this one wants to: let the next command try. */
@@ -699,11 +677,10 @@ static int run_passes(struct reverse *rev)
 int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 {
 	struct reverse rev = { .pool = pool, .volume = volume };
-	i64 left;
+	u64 left;
 	int r;
 
-	r = rd_sql_number(pool->sql, &left, "SELECT count(*) FROM superseded WHERE volume = ?",
-			  "i", volume);
+	r = rd_superseded_count(pool->sql, volume, &left);
 	if (r || !left)
 		return r;
 	r = rd_version_before(pool->sql, volume, INT64_MAX, &rev.newest);
@@ -712,8 +689,7 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 		r = rd_catalog_begin(pool->sql);
 		if (r)
 			return r;
-		r = rd_sql_run(pool->sql, "DELETE FROM superseded WHERE volume = ?", "i", volume);
-		return rd_catalog_end(pool->sql, r);
+		return rd_catalog_end(pool->sql, rd_superseded_remove_all(pool->sql, volume));
 	}
 	return r ? r : run_passes(&rev);
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "pool/catalog/frames.h"
 #include "journal.h"
+#include "journal_life.h"
 #include "resolve.h"
 #include "supers.h"
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finish what commands that died have left of versions, volume by volume.
+ *
+ * A version that does not exist yet is undone. One that exists and is not reversed, is
+ * half deleted, or was held by a lease that is gone, is finished. The lock of the volume
+ * says that no other command works on it.
+ */
+#include <errno.h>
+
+#include "engine.h"
+#include "undo.h"
+
+/* The commands that made these had the lock of the volume, and so are gone. */
+static int undo_unborn(struct rd_pool *pool, i64 volume)
+{
+	i64 id;
+	int r;
+
+	while (!(r = rd_version_next_unborn(pool->sql, volume, &id))) {
+		r = rd_undo_version(pool->sql, id);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+int rd_finish_volume(struct rd_pool *pool, i64 volume)
+{
+	struct rd_version version;
+	int r;
+
+	r = undo_unborn(pool, volume);
+	if (r)
+		return r;
+	while (!(r = rd_version_next_unfinished(pool->sql, volume, &version))) {
+		if (version.state == RD_VERSION_NEW)
+			r = rd_reverse(pool, &version);
+		else if (version.state == RD_VERSION_HELD)
+			r = rd_delete(pool, &version);
+		else
+			r = rd_delete_resume(pool, &version);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? rd_reverse_superseded(pool, volume) : r;
+}
+
+int rd_finish_volumes(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	i64 volume = 0;
+	int r = 0;
+
+	while (!r && !(r = rd_volume_next_unfinished(pool->sql, &volume))) {
+		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_VOLUME, volume, true, 0);
+		if (r == -EAGAIN) {
+			r = 0;
+			continue;
+		}
+		if (!r)
+			r = rd_finish_volume(pool, volume);
+		rd_lock_drop(&lock);
+	}
+	return r == -ENOENT ? 0 : r;
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Whether the data area is that of the catalog, as both were left. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pool/catalog/frames.h"
+#include "pool/catalog/journal_frames.h"
+#include "journal.h"
+#include "journal_life.h"
+#include "journal_part.h"
+#include "journal_read.h"
+
+static const char *const life_texts[] = {
+	[RD_LIFE_OLD_CATALOG] = "the catalog is older than the data area",
+	[RD_LIFE_OLD_DATA] = "the data area is older than the catalog, or has lost the end of the copy of the catalog",
+	[RD_LIFE_APART] = "the catalog and the data area have each gone on without the other",
+};
+
+const char *rd_life_text(enum rd_life life)
+{
+	return life_texts[life];
+}
+
+static bool is_at_or_after(const struct rd_journal_end *a, const struct rd_journal_end *b)
+{
+	if (a->seq != b->seq)
+		return a->seq > b->seq;
+	return a->frame == b->frame && a->block == b->block;
+}
+
+int rd_journal_verify(struct rd_pool *pool, bool *ret_good)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end;
+	struct rd_state state;
+	u64 id;
+	int r;
+
+	*ret_good = true;
+	do {
+		id = pool->area.super.journal_id;
+		r = rd_state_read(pool->sql, &state);
+		/* Another command is beginning a new one. */
+		if (r || state.journal != id)
+			return r;
+		end = (struct rd_journal_end){ .frame = pool->area.super.journal_frame };
+		r = rd_journal_read(&pool->area, &end, &reader);
+		*ret_good = !r && is_at_or_after(&end, &state.end);
+		if (r != -ENOMEM)
+			r = rd_area_reread_super(&pool->area);
+	} while (!r && !*ret_good && pool->area.super.journal_id != id);
+	return r;
+}
+
+/* --- of one life? */
+
+/*
+ * Judge a superblock that names another journal than the catalog. Both may still be in
+ * step: a command died between the two, and the catalog knows the frames of the new one.
+ */
+static int see_switch(struct rd_pool *pool, enum rd_life *ret)
+{
+	const struct rd_pool_super *super = &pool->area.super;
+	struct rd_state state;
+	u64 frames;
+	int r;
+
+	r = rd_journal_frames_count(pool->sql, super->journal_id, &frames);
+	if (!r)
+		r = rd_state_read(pool->sql, &state);
+	if (r)
+		return r;
+	*ret = frames ? RD_LIFE_ONE : super->seq < state.super_seq ? RD_LIFE_OLD_DATA :
+		super->seq == state.super_seq ? RD_LIFE_APART : RD_LIFE_OLD_CATALOG;
+	return 0;
+}
+
+/* The catalog has seen the part before @end stable. Is that part still there? */
+static int see_last_part(const struct rd_area *area, const struct rd_journal_end *end,
+			 enum rd_life *ret)
+{
+	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_journal_end last = {
+		.frame = end->last_frame,
+		.block = end->last_block,
+		.seq = end->seq - 1,
+	};
+	int r;
+
+	if (!part)
+		return -ENOMEM;
+	*ret = RD_LIFE_ONE;
+	if (!end->seq)
+		return 0;
+	r = rd_journal_part_read(area, &last, part);
+	if (!r && le32_to_cpu(part->crc) != end->last_crc)
+		*ret = RD_LIFE_APART;
+	else if (r == -ENODATA && !rd_journal_part_is_next(area, part, last.seq))
+		*ret = RD_LIFE_OLD_DATA;
+	/* Else it is the part, or a damaged one, which rd_journal_verify() reports. */
+	return 0;
+}
+
+/* Has the catalog been as far as the journal goes? */
+static int see_generation(struct rd_pool *pool, const struct rd_journal_end *known,
+			  enum rd_life *ret)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end = *known;
+	struct rd_state state;
+	int r;
+
+	r = rd_journal_read(&pool->area, &end, &reader);
+	/* Others go on: what the journal has now, the catalog has had before. */
+	if (!r)
+		r = rd_state_read(pool->sql, &state);
+	if (!r && end.generation > state.generation)
+		*ret = RD_LIFE_OLD_CATALOG;
+	return r;
+}
+
+/* Write both superblocks where a crash between them, or something worse, left one bad. */
+static int mend_super(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	if (!pool->area.writable || !rd_area_bad_supers(&pool->area, true))
+		return 0;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = rd_area_reread_super(&pool->area);
+	if (!r && rd_area_bad_supers(&pool->area, false))
+		rd_warn("a superblock of the data area was damaged, and is written anew");
+	if (!r && rd_area_bad_supers(&pool->area, true))
+		r = rd_area_write_super(&pool->area);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
+		    bool *ret_changed)
+{
+	struct rd_state state, now;
+	int r;
+
+	*ret_changed = false;
+	r = rd_state_read(pool->sql, &state);
+	if (!r)
+		r = rd_area_reread_super(&pool->area);
+	if (r)
+		return r;
+	*ret_switched = state.journal != pool->area.super.journal_id;
+	r = *ret_switched ? see_switch(pool, ret) : see_last_part(&pool->area, &state.end, ret);
+	if (!r && *ret == RD_LIFE_ONE)
+		return *ret_switched ? 0 : see_generation(pool, &state.end, ret);
+	/* Or has another command begun a new journal meanwhile? */
+	if (!r)
+		r = rd_state_read(pool->sql, &now);
+	*ret_changed = !r && (now.journal != state.journal || now.end.seq != state.end.seq);
+	return r;
+}
+
+int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
+{
+	bool switched = false, changed = false;
+	int r;
+
+	r = mend_super(pool);
+	do {
+		if (!r)
+			r = see_life(pool, ret, &switched, &changed);
+	} while (!r && changed);
+	if (!r && *ret == RD_LIFE_ONE && switched && pool->area.writable)
+		r = rd_journal_follow(pool);
+	return r;
+}
+
+/* --- without a superblock */
+
+/* @frame is one of the journal's, by the catalog: is it the first one? */
+static int try_first(struct rd_pool *pool, u64 frame, const struct rd_journal_end *known,
+		     struct rd_journal_end *end, bool *ret)
+{
+	struct rd_journal_reader reader = { .change = NULL };
+	int r;
+
+	*ret = false;
+	if (frame >= pool->area.super.nr_frames)
+		return 0;
+	*end = (struct rd_journal_end){ .frame = frame };
+	r = rd_journal_read(&pool->area, end, &reader);
+	*ret = !r && is_at_or_after(end, known);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int try_each(struct rd_pool *pool, const struct rd_buffer *frames,
+		    const struct rd_journal_end *known, struct rd_journal_end *end)
+{
+	bool is_first;
+	size_t at;
+	int r = 0;
+
+	for (at = 0; at < frames->len && !r; at += sizeof(u64)) {
+		memcpy(&pool->area.super.journal_frame, frames->data + at, sizeof(u64));
+		r = try_first(pool, pool->area.super.journal_frame, known, end, &is_first);
+		if (!r && is_first)
+			return 0;
+	}
+	return r ? r : rd_err(-EUCLEAN, "the copy of the catalog is not where the catalog says");
+}
+
+static int find_first(struct rd_pool *pool, const struct rd_journal_end *known,
+		      struct rd_journal_end *end)
+{
+	struct rd_buffer frames = { 0 };
+	int r;
+
+	r = rd_journal_frames_list(pool->sql, pool->area.super.journal_id, &frames);
+	if (!r)
+		r = try_each(pool, &frames, known, end);
+	rd_buffer_free(&frames);
+	return r;
+}
+
+/* Is a block that looks like a part of a journal the content of a recipe? */
+static int is_content(struct rd_pool *pool, u64 frame, const void *block, bool *ret)
+{
+	struct rd_hasher *hasher = rd_hasher_new();
+	struct rd_fp fps[RD_SEG_BLOCKS], fp;
+	int r;
+
+	if (!hasher)
+		return -ENOMEM;
+	r = rd_frames_is_owned(pool->sql, frame, ret);
+	rd_area_get_fps(&pool->area, frame, 1, fps);
+	rd_fp_blocks(hasher, block, 1, &fp);
+	rd_hasher_free(hasher);
+	*ret &= rd_fp_equal(&fp, &fps[0]);
+	return r;
+}
+
+/* Refuse a journal that is newer than the catalog, in the first block of any frame. */
+static int find_newer(struct rd_pool *pool, u64 generation)
+{
+	const struct rd_area *area = &pool->area;
+	u8 block[RD_BLOCK_SIZE];
+	struct rd_journal_part *part = (struct rd_journal_part *)block;
+	bool content;
+	u64 frame;
+	off_t data = 0;
+	int r;
+
+	for (frame = 0; frame < area->super.nr_frames; frame++) {
+		u64 offset = rd_frame_offset(frame);
+
+		if (!area->is_device && (u64)data <= offset)
+			data = lseek(area->fd, offset, SEEK_DATA);
+		if (data < 0)
+			break;
+		if ((!area->is_device && (u64)data > offset) ||
+		    rd_area_read(area, block, sizeof(block), offset))
+			continue;
+		if (le32_to_cpu(part->magic) != RD_JOURNAL_MAGIC ||
+		    le64_to_cpu(part->generation) <= generation)
+			continue;
+		r = is_content(pool, frame, block, &content);
+		if (r || !content)
+			return r ? r : rd_err(-EUCLEAN, "the catalog is older than the data area");
+	}
+	return 0;
+}
+
+int rd_journal_find(struct rd_pool *pool)
+{
+	struct rd_journal_end end;
+	struct rd_state state;
+	int r;
+
+	r = rd_state_read(pool->sql, &state);
+	if (r)
+		return r;
+	pool->area.super.journal_id = state.journal;
+	r = find_first(pool, &state.end, &end);
+	if (!r && end.generation > state.generation)
+		r = rd_err(-EUCLEAN, "the catalog is older than the data area");
+	return r ? r : find_newer(pool, state.generation);
+}

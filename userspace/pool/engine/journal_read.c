@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Read the copy of the catalog in the data area. */
+#include <errno.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pool/catalog/catalog.h"
+#include "pool/catalog/changes.h"
+#include "journal_part.h"
+#include "journal_read.h"
+
+static int read_changes(const struct rd_journal_reader *reader, const u8 *data, size_t len)
+{
+	struct rd_change change;
+	int r = 0;
+
+	while (len && !r) {
+		ssize_t used = rd_change_unpack(&change, rd_tables, RD_NR_TABLES, data, len);
+
+		if (used < 0)
+			return rd_err(used, "the journal is damaged");
+		r = reader->change(reader->ctx, &change);
+		data += used;
+		len -= used;
+	}
+	return r;
+}
+
+/* Take @part in: @whole collects the changes of a transaction until its last part. */
+static int take_part(const struct rd_journal_reader *reader, const struct rd_journal_part *part,
+		     struct rd_journal_end *end, struct rd_buffer *whole)
+{
+	size_t len = le32_to_cpu(part->len);
+	int r = 0;
+
+	rd_journal_part_pass(end, part);
+	switch (le32_to_cpu(part->kind)) {
+	case RD_PART_LINK:
+		end->frame = le64_to_cpu(part->link);
+		end->block = 0;
+		if (end->frame >= 1ULL << 40)
+			return -EBADMSG;
+		return reader->frame ? reader->frame(reader->ctx, end->frame) : 0;
+	case RD_PART_DUMP:
+		end->dump_blocks += rd_journal_part_blocks(len);
+		end->generation = le64_to_cpu(part->generation);
+		return reader->change ? read_changes(reader, part->payload, len) : 0;
+	case RD_PART_MORE:
+		if (reader->change)
+			rd_buffer_put(whole, part->payload, len);
+		return whole->failed ? -ENOMEM : 0;
+	case RD_PART_CHANGES:
+		end->generation = le64_to_cpu(part->generation);
+		if (!reader->change)
+			return 0;
+		rd_buffer_put(whole, part->payload, len);
+		r = whole->failed ? -ENOMEM : read_changes(reader, whole->data, whole->len);
+		whole->len = 0;
+		return r;
+	default:
+		return -EBADMSG;
+	}
+}
+
+int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
+		    const struct rd_journal_reader *reader)
+{
+	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_journal_end whole_end = *end;
+	struct rd_buffer whole = { 0 };
+	int r = part ? 0 : -ENOMEM;
+
+	while (!r) {
+		r = rd_journal_part_read(area, end, part);
+		if (!r)
+			r = take_part(reader, part, end, &whole);
+		/* A transaction with parts missing is not there. */
+		if (!r && le32_to_cpu(part->kind) != RD_PART_MORE)
+			whole_end = *end;
+	}
+	rd_buffer_free(&whole);
+	*end = whole_end;
+	return r == -ENODATA ? 0 : r;
+}
+
+/* --- what comes after the end */
+
+static bool is_later(const struct rd_area *area, const struct rd_journal_part *part, u64 seq)
+{
+	return le32_to_cpu(part->magic) == RD_JOURNAL_MAGIC && le64_to_cpu(part->seq) > seq &&
+		le64_to_cpu(part->journal) == area->super.journal_id;
+}
+
+/* Look in the rest of the frame. */
+static int find_later(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	u8 block[RD_BLOCK_SIZE];
+	struct rd_journal_part *part = (struct rd_journal_part *)block;
+	unsigned int i;
+
+	for (i = end->block; i < RD_SEG_BLOCKS && !*ret; i++) {
+		int r = rd_area_read(area, block, sizeof(block), rd_slot_offset(end->frame, i));
+
+		/* A block that cannot be read may have been a part. */
+		*ret = r || is_later(area, part, end->seq) ||
+			(i == end->block && rd_journal_part_is_next(area, part, end->seq));
+	}
+	return 0;
+}
+
+/*
+ * Look in all frames: the link to the next one may be what is lost, if it was to be near
+ * the end of its frame.
+ */
+static int find_next_frame(const struct rd_area *area, const struct rd_journal_end *end,
+			   bool *ret)
+{
+	u8 block[RD_BLOCK_SIZE];
+	struct rd_journal_part *part = (struct rd_journal_part *)block;
+	u64 frame;
+
+	if (end->block + rd_journal_part_blocks(RD_JOURNAL_PART_MAX) <= RD_JOURNAL_LAST_BLOCK)
+		return 0;
+	for (frame = 0; frame < area->super.nr_frames && !*ret; frame++) {
+		if (rd_area_read(area, block, sizeof(block), rd_frame_offset(frame)))
+			continue;
+		*ret = is_later(area, part, end->seq);
+	}
+	return 0;
+}
+
+int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end at = *end;
+	struct rd_buffer unused = { 0 };
+	int r = part ? 0 : -ENOMEM;
+
+	*ret = false;
+	/* Parts of a transaction that was never whole are no damage. */
+	while (!r) {
+		r = rd_journal_part_read(area, &at, part);
+		if (!r)
+			r = take_part(&reader, part, &at, &unused);
+	}
+	if (r == -ENOMEM)
+		return r;
+	r = find_later(area, &at, ret);
+	return r || *ret ? r : find_next_frame(area, &at, ret);
+}
+

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Read the journal: nothing here needs a catalog. See journal.h. */
+#ifndef RD_JOURNAL_READ_H
+#define RD_JOURNAL_READ_H
+
+#include "pool/catalog/state.h"
+#include "pool/data/area.h"
+
+struct rd_change;
+
+/* Called for each change, and for each frame that a link leads to; or NULL. */
+struct rd_journal_reader {
+	int (*change)(void *ctx, const struct rd_change *change);
+	int (*frame)(void *ctx, u64 frame);
+	void *ctx;
+};
+
+/* Read the journal from @end on, and move @end to the end of the last whole transaction. */
+int rd_journal_read(const struct rd_area *area, struct rd_journal_end *end,
+		    const struct rd_journal_reader *reader);
+
+/* Does a part of the journal come after @end that cannot be read? */
+int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end,
+		      bool *ret);
+
+#endif

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Open a pool for a command, and end the command. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "pool/catalog/frames.h"
+#include "pool/catalog/sessions.h"
+#include "engine.h"
+#include "journal_life.h"
+#include "recover.h"
+#include "session.h"
+#include "undo.h"
+
+/* --- the life check */
+
+/* Both ways out keep what the other side knows. */
+static void hint_ways_out(enum rd_life life)
+{
+	rd_hint("nothing was changed; bring the %s, or go on from what the data area says with 'revdedupctl repair --rebuild-catalog', or from what the catalog says with 'revdedupctl repair --force'",
+		life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
+		life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
+}
+
+/*
+ * A command that only reads may go on with an older data area: each block is checked as
+ * it is read, so a block that is lost is an error. An older catalog may refer to frames
+ * that have other content by now, and so no command may use one.
+ */
+static int check_life(struct rd_pool *pool, enum rd_pool_mode mode)
+{
+	enum rd_life life;
+	int r;
+
+	r = rd_journal_life(pool, &life);
+	if (r)
+		return r;
+	if (mode == RD_POOL_APART)
+		return life == RD_LIFE_ONE ? -EEXIST : 0;
+	pool->life = life;
+	if (life == RD_LIFE_ONE)
+		return 0;
+	if (mode == RD_POOL_READ && life != RD_LIFE_OLD_CATALOG) {
+		rd_warn("'%s': %s; versions may be damaged, and nothing can be written", pool->path,
+			rd_life_text(life));
+		return 0;
+	}
+	rd_err(0, "'%s': %s", pool->path, rd_life_text(life));
+	hint_ways_out(life);
+	return -ESTALE;
+}
+
+/* --- the session */
+
+static int begin_session(struct rd_pool *pool, const char *verb)
+{
+	int r;
+
+	r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_session_insert(pool->sql, verb, &pool->session);
+	/* Before another command can see the row, and take the session for dead. */
+	if (!r)
+		r = rd_lock_take(&pool->session_lock, pool->lock_fd, RD_LOCK_SESSION,
+				 pool->session, true, 0);
+	return rd_catalog_end(pool->sql, r);
+}
+
+/*
+ * Content in frames that are still reserved belongs to no version: it goes at once, and
+ * makes the room that the catalog needs for the rest.
+ */
+static int punch_reserved(struct rd_pool *pool)
+{
+	u64 start = 0, len = 0;
+	int r;
+
+	while (!(r = rd_frames_reserved(pool->sql, pool->session, start + len, &start, &len))) {
+		r = rd_area_punch_frames(&pool->area, start, len);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+/*
+ * Undo what a command that failed has not finished, and give back what it took: else the
+ * space would be taken until the next command.
+ */
+static int undo_own(struct rd_pool *pool)
+{
+	int r;
+
+	r = punch_reserved(pool);
+	if (!r)
+		r = rd_undo_version_of(pool->sql, pool->session);
+	if (!r)
+		r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_frames_release(pool->sql, pool->session);
+	if (!r)
+		r = rd_session_set_version(pool->sql, pool->session, 0);
+	r = rd_catalog_end(pool->sql, r);
+	return r ? r : rd_free_queue(pool);
+}
+
+static int end_session(struct rd_pool *pool, bool has_failed)
+{
+	int r;
+
+	if (!pool->sql || !pool->session)
+		return 0;
+	/* If that fails, the next command does it. */
+	if (has_failed)
+		undo_own(pool);
+	r = rd_recover_session(pool->sql, pool->session);
+	rd_lock_drop(&pool->session_lock);
+	pool->session = 0;
+	return r;
+}
+
+/* --- */
+
+static int begin(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
+{
+	int r;
+
+	/* There is no catalog, or no superblock that it could be compared with. */
+	if (mode == RD_POOL_REPAIR || mode == RD_POOL_LOST)
+		return 0;
+	r = check_life(pool, mode);
+	if (r || mode == RD_POOL_READ)
+		return r;
+	r = begin_session(pool, verb);
+	return r || mode == RD_POOL_APART ? r : rd_recover(pool);
+}
+
+int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
+		    const char *verb, unsigned int wait_ms)
+{
+	struct rd_pool *pool;
+	int r;
+
+	r = rd_pool_open(&pool, path, mode, wait_ms);
+	if (r)
+		return r;
+	r = begin(pool, mode, verb);
+	if (r)
+		return rd_session_close(pool, r);
+	*ret = pool;
+	return 0;
+}
+
+int rd_session_close(struct rd_pool *pool, int r)
+{
+	int end = end_session(pool, r);
+
+	rd_pool_close(pool);
+	return r ? r : end;
+}

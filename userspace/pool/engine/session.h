@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Open a pool for a command, and end the command.
+ *
+ * A command that writes has a session: a row of the table session, with a lock that the
+ * kernel drops when the process ends, however that is. What a session has reserved or
+ * begun is undone by itself where it fails, and by the next command where it dies.
+ */
+#ifndef RD_SESSION_H
+#define RD_SESSION_H
+
+#include "pool/pool.h"
+
+/*
+ * Open the pool @path for the command @verb. Where it is opened for writing, this finishes
+ * or undoes what commands that died have left. -ENOENT, -EEXIST: see rd_pool_open();
+ * -EEXIST also where @mode is RD_POOL_APART, and both are of one life.
+ */
+int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
+		    const char *verb, unsigned int wait_ms);
+
+/*
+ * End the command, which has failed unless @r is 0, and close the pool. Returns @r, and
+ * an error of its own if @r is 0.
+ */
+int rd_session_close(struct rd_pool *pool, int r);
+
+#endif

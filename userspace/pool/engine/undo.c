@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Undo versions that do not exist yet.
+ *
+ * A version does not exist before the last transaction of the snapshot that makes it.
+ * Until then its rows are seen by no version, and so they can go one by one. A crash
+ * leaves a version with fewer rows, which the next command undoes.
+ */
+#include <errno.h>
+
+#include "base/failpoint.h"
+#include "pool/catalog/catalog.h"
+#include "pool/catalog/recipes.h"
+#include "pool/catalog/sessions.h"
+#include "pool/catalog/versions.h"
+#include "undo.h"
+
+#define BATCH	2048
+
+/* 1: a recipe is not ready to go, and the transaction is long enough. */
+static int undo_row(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row,
+		    unsigned int *maps)
+{
+	int r = 0;
+
+	/* It may be the last row of a recipe that other versions had meanwhile. */
+	if (row->recipe)
+		r = rd_recipe_prepare(sql, row->recipe, maps);
+	if (r)
+		return r;
+	r = rd_segment_remove(sql, volume, row);
+	if (!r && row->recipe)
+		r = rd_recipe_unref(sql, row->recipe, 1, 1, volume);
+	return r;
+}
+
+static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
+		      struct rd_segment_row *rows, bool *ret_more)
+{
+	unsigned int i, nr, maps = RD_HAND_OVERS;
+	int r;
+
+	r = rd_segments_born(sql, version, 0, rows, BATCH, &nr);
+	for (i = 0; i < nr && !r; i++)
+		r = undo_row(sql, version->volume, &rows[i], &maps);
+	*ret_more = r > 0 || nr == BATCH;
+	if (r > 0)
+		r = 0;
+	if (!r && !*ret_more)
+		r = rd_version_remove(sql, version);
+	return r;
+}
+
+int rd_undo_version(struct rd_sql *sql, i64 id)
+{
+	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_version version;
+	bool more = true;
+	int r = rows ? 0 : -ENOMEM;
+
+	if (!r)
+		r = rd_version_by_id(sql, id, &version);
+	while (!r && more) {
+		r = rd_failpoint("recover-undo");
+		if (!r)
+			r = rd_catalog_begin(sql);
+		if (!r)
+			r = rd_catalog_end(sql, undo_batch(sql, &version, rows, &more));
+		if (!r && more)
+			rd_sql_pause();
+	}
+	free(rows);
+	return r == -ENOENT ? 0 : r;
+}
+
+int rd_undo_version_of(struct rd_sql *sql, i64 id)
+{
+	i64 version;
+	int r = rd_session_version(sql, id, &version);
+
+	return r || !version ? r : rd_undo_version(sql, version);
+}

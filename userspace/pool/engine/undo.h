@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Undo versions that do not exist yet. */
+#ifndef RD_UNDO_H
+#define RD_UNDO_H
+
+#include "pool/catalog/sql.h"
+
+/*
+ * Remove version @id, which is WRITING and is being written by nobody, and its rows, in
+ * batches. What it has stored goes with its session.
+ */
+int rd_undo_version(struct rd_sql *sql, i64 id);
+
+/* Undo the version that session @id writes, if any. -ENOENT: there is no such session. */
+int rd_undo_version_of(struct rd_sql *sql, i64 id);
+
+#endif
