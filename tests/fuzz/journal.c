@@ -52,7 +52,8 @@ static void put_parts(struct fuzz_input *input)
 		put(part, sizeof(*part) + len, rd_frame_offset(end.frame) +
 		    (u64)end.block * RD_BLOCK_SIZE);
 		end.block += rd_journal_part_blocks(len);
-		if (le32_to_cpu(part->kind) == RD_PART_LINK && le64_to_cpu(part->link) < NR_FRAMES) {
+		if (le32_to_cpu(part->kind) == RD_PART_LINK &&
+		    le64_to_cpu(part->link) < NR_FRAMES) {
 			end.frame = le64_to_cpu(part->link);
 			end.block = 0;
 		}

@@ -6,7 +6,7 @@
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
 
-/* What is known to have changed since @base, and nothing else has. */
+/* The ranges that have changed since version @base: nothing else has. */
 struct rd_changed {
 	i64 base;
 	unsigned int nr;
@@ -22,12 +22,12 @@ struct rd_snapshot_options {
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
 	const char *tag;
-	/* Whose list of changes it is, and up to when; NULL and 0 for images. */
+	/* The tracker that made the list of changes, and up to when; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;
 	/*
-	 * @from is a block device that nobody writes to, whatever it lies on: what a
-	 * freeze made. Of all else it is found out.
+	 * @from is a block device that a freeze made: nothing can write to it. For all
+	 * others it is checked whether a write came meanwhile.
 	 */
 	bool is_frozen;
 	/* @from may be written meanwhile: the version is marked as not consistent. */
@@ -38,7 +38,7 @@ struct rd_snapshot_options {
 	const char *why_full;
 	/*
 	 * May be NULL: called once the version exists and nothing more is read from
-	 * @from, before what can take longer.
+	 * @from, before reverse deduplication, which can take longer.
 	 */
 	int (*copied)(void *ctx, const struct rd_version *version);
 	void *ctx;
@@ -48,9 +48,9 @@ struct rd_snapshot_report {
 	struct rd_version version;
 	const char *mode;	/* "full" or "changed" */
 	const char *reason;	/* why full, or NULL */
-	u64 segments_audited;	/* read though nobody says that they changed */
+	u64 segments_audited;	/* read though no list says that they changed */
 	u64 segments_changed;
-	u64 segments_shared;	/* of these, what the pool had */
+	u64 segments_shared;	/* of these, the ones that the pool had */
 	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
 	/* How long it took, in microseconds. */
 	u64 usec_copy;		/* until the version existed */

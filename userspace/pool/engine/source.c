@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whether a source is written while it is read. */
+/* The image or block device that a snapshot reads. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/direct.h"
+#include "base/log.h"
+#include "pool/data/map.h"
 #include "source.h"
 
-/* 0 where the kernel does not count. */
+/* --- written meanwhile? */
+
+/* Count what a device has written and discarded; 0: the kernel does not. */
 static u64 count_sectors(dev_t device)
 {
 	unsigned long long written = 0, discarded = 0;
@@ -26,11 +32,11 @@ static u64 count_sectors(dev_t device)
 	return written + discarded;
 }
 
-int rd_source_look(int fd, struct rd_source *ret)
+static int read_stamp(int fd, struct rd_source_stamp *ret)
 {
 	/*
-	 * What was written before through the page cache is not to count as written now; and
-	 * what is stored to a page that is mapped is seen only once that is clean.
+	 * A write through the page cache that came before must not count as one that came
+	 * after, and a store to a mapped page is counted only once that page is clean.
 	 */
 	if (fsync(fd) && errno != EROFS && errno != EINVAL)
 		return -errno;
@@ -45,18 +51,106 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-bool rd_source_was_cut(const struct rd_source *before, const struct rd_source *after)
-{
-	return S_ISREG(before->st.st_mode) && after->st.st_size < before->st.st_size;
-}
-
-bool rd_source_has_changed(const struct rd_source *before, const struct rd_source *after)
+static bool differs(const struct rd_source_stamp *before, const struct rd_source_stamp *after)
 {
 	/* Times of a device's node say nothing about what it holds. */
 	if (S_ISBLK(before->st.st_mode))
 		return before->sectors != after->sectors;
-	/* st_ctim: who sets st_mtim back cannot set that. */
+	/* st_ctim: a program that sets st_mtim back cannot set that. */
 	return before->st.st_size != after->st.st_size ||
 		!is_same_time(&before->st.st_mtim, &after->st.st_mtim) ||
 		!is_same_time(&before->st.st_ctim, &after->st.st_ctim);
+}
+
+int rd_source_has_changed(struct rd_source *source, bool *ret)
+{
+	const struct rd_source_stamp *before = &source->before;
+	struct rd_source_stamp now;
+	int r;
+
+	*ret = false;
+	if (source->is_frozen)
+		return 0;
+	r = read_stamp(source->fd, &now);
+	if (r)
+		return rd_err(r, "cannot look at '%s'", source->path);
+	if (S_ISREG(before->st.st_mode) && now.st.st_size < before->st.st_size) {
+		rd_err(0, "'%s' was cut off while it was read", source->path);
+		return -EIO;
+	}
+	*ret = differs(before, &now);
+	return 0;
+}
+
+/* --- */
+
+int rd_source_open(struct rd_source *source, const char *path, bool is_frozen)
+{
+	int r;
+
+	source->path = path;
+	source->is_frozen = is_frozen;
+	source->fd = rd_open_direct(path, O_RDONLY, 0);
+	if (source->fd < 0)
+		return rd_err(source->fd, "cannot open '%s'", path);
+	r = rd_size_of(source->fd, &source->size, &source->is_device);
+	if (r == -ENOTBLK)
+		return rd_err(0, "'%s' is neither a file nor a block device", path), r;
+	source->nr_segs = rd_nr_segs(source->size);
+	if (!r && !is_frozen)
+		r = read_stamp(source->fd, &source->before);
+	return r ? rd_err(r, "cannot look at '%s'", path) : 0;
+}
+
+void rd_source_close(struct rd_source *source)
+{
+	if (source->fd >= 0)
+		close(source->fd);
+	source->fd = -1;
+}
+
+/* --- holes */
+
+bool rd_source_is_hole(struct rd_source *source, u64 segment)
+{
+	u64 start = segment << RD_SEG_SHIFT;
+	off_t data;
+
+	if (source->is_device)
+		return false;
+	if (start < source->data_end || start >= source->data_start) {
+		data = lseek(source->fd, start, SEEK_DATA);
+		if (data < 0 && errno != ENXIO)
+			return false;
+		source->data_end = start;
+		source->data_start = data < 0 ? U64_MAX : (u64)data;
+	}
+	return source->data_start >= start + RD_SEG_SIZE;
+}
+
+void rd_source_trim(struct rd_source *source, u64 segment, u64 *ret_from, u64 *ret_to)
+{
+	u64 start = segment << RD_SEG_SHIFT, end = start + RD_SEG_SIZE;
+	off_t hole, data;
+
+	*ret_from = start;
+	*ret_to = end;
+	if (source->data_start < start || source->data_start >= end ||
+	    (start >= source->run && end <= source->run_end))
+		return;
+	*ret_from = source->data_start / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
+	hole = lseek(source->fd, source->data_start, SEEK_HOLE);
+	if (hole < 0)
+		return;
+	source->run = source->data_start;
+	source->run_end = hole;
+	if (source->run_end >= end)
+		return;
+	data = lseek(source->fd, hole, SEEK_DATA);
+	if (data < 0 && errno != ENXIO)
+		return;
+	source->data_end = hole;
+	source->data_start = data < 0 ? U64_MAX : (u64)data;
+	if (source->data_start >= end)
+		*ret_to = rd_round_up(hole, RD_BLOCK_SIZE);
 }

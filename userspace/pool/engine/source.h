@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tell whether an image or a block device is written while it is read: by what the file
- * system or the kernel counts. A write that neither has seen by then is not noticed.
+ * The image or block device that a snapshot reads: where it has holes, and whether it is
+ * written meanwhile. The latter is told by what the file system or the kernel counts; a
+ * write that neither has counted by then is not noticed.
  */
 #ifndef RD_SOURCE_H
 #define RD_SOURCE_H
@@ -11,15 +12,42 @@
 
 #include "base/units.h"
 
-struct rd_source {
+/* What a write changes. */
+struct rd_source_stamp {
 	struct stat st;
 	u64 sectors;		/* of a device: how many it has written and discarded */
 };
 
-/* Before it is read, and after that. What a device has cached is written first. */
-int rd_source_look(int fd, struct rd_source *ret);
+struct rd_source {
+	const char *path;
+	int fd;			/* -1: not open */
+	bool is_device;
+	bool is_frozen;		/* nothing can write to it */
+	u64 size;
+	u64 nr_segs;
+	struct rd_source_stamp before;
 
-bool rd_source_was_cut(const struct rd_source *before, const struct rd_source *after);
-bool rd_source_has_changed(const struct rd_source *before, const struct rd_source *after);
+	/* What was learned of a file's holes last. */
+	u64 data_end;		/* no data between here ... */
+	u64 data_start;		/* ... and there */
+	u64 run, run_end;	/* and no hole between these */
+};
+
+/* What a device has cached is written first. */
+int rd_source_open(struct rd_source *source, const char *path, bool is_frozen);
+void rd_source_close(struct rd_source *source);
+
+/* Is nothing but a hole in the segment? */
+bool rd_source_is_hole(struct rd_source *source, u64 segment);
+
+/*
+ * Of a segment that is not a hole, by the call before: find what is left of it without
+ * the hole that it begins with and the one that it ends with. A disk may have little in
+ * each segment.
+ */
+void rd_source_trim(struct rd_source *source, u64 segment, u64 *ret_from, u64 *ret_to);
+
+/* All of it was read: has it been written since it was opened? -EIO: it was cut off. */
+int rd_source_has_changed(struct rd_source *source, bool *ret);
 
 #endif

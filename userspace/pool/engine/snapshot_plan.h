@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which segments a snapshot reads. All of them; or, with a list of changes, those that
+ *
+ *	- are in a range of the list
+ *	- the version before has in pieces: they are written again to be whole
+ *	- are audited: a few that should not have changed, others each time
+ *
+ * Where an audit finds a change, the plan begins again and has all of them.
+ */
+#ifndef RD_SNAPSHOT_PLAN_H
+#define RD_SNAPSHOT_PLAN_H
+
+#include "pool/catalog/versions.h"
+#include "snapshot.h"
+
+#define RD_PLAN_AHEAD	1024		/* segments whose recipes are read at a time */
+#define RD_PLAN_RANDOM	4		/* segments that are audited, and not in turn */
+
+struct rd_snapshot_plan {
+	struct rd_sql *sql;
+	const struct rd_version *base;	/* the version before; id 0: none */
+	i64 number;			/* of the new version */
+	u64 nr_segs;			/* of the image */
+	u64 end;			/* the same, or where the version before ended */
+	u64 next;			/* segment to look at */
+	bool all;			/* read everything */
+	const struct rd_changed *changed;	/* unless @all */
+	unsigned int range;		/* of these */
+	u64 audit_random[RD_PLAN_RANDOM];
+	u8 *pieces;			/* a bit for each segment in pieces; NULL: there is none */
+	u64 pieces_next;		/* next segment in pieces */
+	u8 *seen;			/* a bit for each segment that was taken */
+	u64 window;			/* first segment of recipes[] */
+	unsigned int window_len;
+	i64 recipes[RD_PLAN_AHEAD];
+};
+
+/*
+ * Plan to read an image of @nr_segs segments as version @number, after @base. @changed
+ * NULL: all of it.
+ */
+int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
+		  const struct rd_version *base, i64 number, u64 nr_segs,
+		  const struct rd_changed *changed);
+void rd_plan_free(struct rd_snapshot_plan *plan);
+
+/*
+ * Find the next segment to read, U64_MAX if there is none. *@ret_audit: it should not
+ * have changed. It stays the next one until it is taken.
+ */
+u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit);
+void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment);
+
+/*
+ * Pass by segments that are nothing: neither the image has data there before segment
+ * @data, nor the version before.
+ */
+void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data);
+
+/* Begin again, and read all that was not taken yet. */
+void rd_plan_read_all(struct rd_snapshot_plan *plan);
+
+/* The recipe that the version before has for @segment, 0: zeros. */
+int rd_plan_old_recipe(struct rd_snapshot_plan *plan, u64 segment, i64 *ret);
+
+#endif

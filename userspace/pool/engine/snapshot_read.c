@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The pipeline of a snapshot: read segments into buffers, fingerprint them in threads, and
+ * decide upon them, in the order of the image.
+ *
+ * A segment that is audited is unchanged by the word of the tracker, which
+ * sees all that a guest writes. An audit looks for writes that came past it by accident: a
+ * quick sum finds these, and spares most of the time that small snapshots take. Only
+ * where the sum differs, or is not known, the content is fingerprinted.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "pool/catalog/recipes.h"
+#include "pool/data/quick.h"
+#include "resolve.h"
+#include "snapshot_run.h"
+
+/* --- deciding */
+
+/*
+ * Count the blocks that differ from the version before. The number is only reported, and
+ * so nothing fails where that version cannot be read.
+ */
+static u64 count_changed(struct rd_snapshot_run *s, i64 old, const struct rd_fp *fps)
+{
+	struct rd_fp before[RD_SEG_BLOCKS] = { 0 };
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	unsigned int i;
+	u64 nr = 0;
+
+	if (old) {
+		if (rd_sql_begin_read(s->pool->sql))
+			return 0;
+		rd_resolver_forget(s->resolver);
+		if (!rd_resolve(s->resolver, old, &map, &fp))
+			rd_read_map_fps(&s->pool->area, &map, before);
+		rd_sql_end_read(s->pool->sql);
+	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		nr += !rd_fp_equal(&before[i], &fps[i]);
+	return nr;
+}
+
+static void found_change(struct rd_snapshot_run *s, u64 segment, bool is_audit)
+{
+	s->report->segments_changed++;
+	if (!is_audit || s->plan.all)
+		return;
+	rd_warn("segment %llu of '%s' changed, and is not among the changed ranges",
+		(unsigned long long)segment, s->options->from);
+	rd_hint("a write came past what tracks the changes: everything is read and compared now");
+	rd_plan_read_all(&s->plan);
+	s->report->mode = "full";
+	s->report->reason = "a segment that was said to be unchanged had changed";
+}
+
+static void sum_up(struct rd_snapshot_buffer *buffer)
+{
+	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
+
+	buffer->quick = rd_quick_sum(buffer->data + buffer->skip, first,
+				     buffer->len / RD_BLOCK_SIZE - first);
+}
+
+/* Store the sum, so that the next audit of this content need not fingerprint it. */
+static void learn_sum(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer)
+{
+	struct rd_snapshot_item *item = rd_snapshot_add_item(s, buffer->segment, buffer->old);
+
+	item->is_same = true;
+	item->quick = buffer->quick;
+}
+
+static int decide(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
+{
+	rd_sum *sum = &s->version->sum;
+	bool is_zero, is_whole = true;
+	struct rd_seg_fp old_fp;
+	int r = 0;
+
+	if (buffer->is_same)
+		return 0;
+	is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
+	if (buffer->old) {
+		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &is_whole);
+		if (r)
+			return r == -ENOENT ? -EUCLEAN : r;
+		if (!is_zero && rd_seg_fp_equal(&old_fp, &buffer->fp)) {
+			if (is_whole && buffer->is_audit)
+				learn_sum(s, buffer);
+			if (is_whole)
+				return 0;
+			s->report->segments_pieces++;
+			sum_up(buffer);
+			return rd_snapshot_store(s, buffer, true);
+		}
+		*sum -= rd_fp_sum(s->hasher, buffer->segment, &old_fp);
+	} else if (is_zero) {
+		return 0;
+	}
+	found_change(s, buffer->segment, buffer->is_audit);
+	s->version->blocks_changed += count_changed(s, buffer->old, buffer->fps);
+	if (is_zero) {
+		rd_snapshot_add_item(s, buffer->segment, buffer->old)->is_zero = true;
+		return 0;
+	}
+	*sum += rd_fp_sum(s->hasher, buffer->segment, &buffer->fp);
+	return rd_snapshot_store(s, buffer, false);
+}
+
+/* Decide upon the buffers that are ready, in order. */
+static int decide_all(struct rd_snapshot_run *s)
+{
+	int r = 0;
+
+	while (s->nr && !r && s->order[s->first]->state == RD_BUFFER_READY) {
+		struct rd_snapshot_buffer *buffer = s->order[s->first];
+
+		s->first = (s->first + 1) % RD_SNAPSHOT_BUFFERS;
+		s->nr--;
+		r = decide(s, buffer);
+		if (buffer->state == RD_BUFFER_READY)
+			buffer->state = RD_BUFFER_FREE;
+		if (!r && s->nr_items == RD_SNAPSHOT_BATCH)
+			r = rd_snapshot_commit(s);
+	}
+	return r;
+}
+
+/* --- reading */
+
+static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
+{
+	struct rd_snapshot_buffer *buffer = job->ctx;
+	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
+	unsigned int nr = buffer->len / RD_BLOCK_SIZE - first;
+
+	if (buffer->has_sum)
+		sum_up(buffer);
+	buffer->is_same = buffer->has_sum && buffer->quick == buffer->old_sum;
+	if (buffer->is_same)
+		return;
+	memset(buffer->fps, 0, RD_FPS_SIZE);
+	rd_fp_blocks(hasher, buffer->data + buffer->skip, nr, buffer->fps + first);
+	rd_fp_of_fps(hasher, buffer->fps, &buffer->fp);
+	/* An unchanged segment needs no sum, unless an audit finds that it has none. */
+	if (!buffer->has_sum && (buffer->is_audit || !buffer->has_fp ||
+				 !rd_seg_fp_equal(&buffer->fp, &buffer->old_fp)))
+		sum_up(buffer);
+}
+
+static void fingerprinted(struct rd_job *job)
+{
+	struct rd_snapshot_buffer *buffer = job->ctx;
+
+	buffer->state = RD_BUFFER_READY;
+}
+
+static void read_done(struct rd_op *op, int r)
+{
+	struct rd_snapshot_buffer *buffer = op->ctx;
+	struct rd_snapshot_run *s = buffer->snapshot;
+
+	if (r) {
+		if (!s->r)
+			s->r = rd_err(r, "cannot read '%s' at %llu", s->options->from,
+				      (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
+		return;
+	}
+	buffer->job = (struct rd_job){
+		.run = fingerprint,
+		.done = fingerprinted,
+		.ctx = buffer,
+	};
+	rd_workers_give(s->workers, &buffer->job);
+}
+
+/* The recipe that the version before has. An error is noted, and ends the pipeline. */
+static i64 old_recipe(struct rd_snapshot_run *s, u64 segment)
+{
+	i64 recipe;
+	int r = rd_plan_old_recipe(&s->plan, segment, &recipe);
+
+	if (r && !s->r)
+		s->r = r;
+	return recipe;
+}
+
+static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer, u64 segment,
+		       bool is_audit)
+{
+	u64 start = segment << RD_SEG_SHIFT, from, to;
+	bool is_whole;
+
+	rd_source_trim(&s->source, segment, &from, &to);
+	to = rd_min(to, rd_round_up(s->source.size, RD_BLOCK_SIZE));
+	buffer->state = RD_BUFFER_BUSY;
+	buffer->segment = segment;
+	buffer->is_audit = is_audit;
+	buffer->old = old_recipe(s, segment);
+	/* If that fails, it does so again where it is decided upon. */
+	buffer->has_fp = buffer->old &&
+		!rd_recipe_fp(s->pool->sql, buffer->old, &buffer->old_fp, &is_whole);
+	buffer->has_sum = is_audit && !rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
+	buffer->skip = from - start;
+	buffer->len = to - start;
+	buffer->read_iov = (struct iovec){
+		.iov_base = buffer->data + buffer->skip,
+		.iov_len = to - from,
+	};
+	buffer->read = (struct rd_op){
+		.kind = RD_OP_READ,
+		.fd = s->source.fd,
+		.offset = from,
+		.iov = &buffer->read_iov,
+		.nr_iov = 1,
+		.done = read_done,
+		.ctx = buffer,
+	};
+	s->order[(s->first + s->nr++) % RD_SNAPSHOT_BUFFERS] = buffer;
+	s->report->segments_audited += is_audit;
+	s->version->dirty++;
+	s->version->bytes_read += rd_min(s->source.size, to) - from;
+	rd_ring_submit(s->ring, &buffer->read);
+}
+
+/* Note a segment of zeros, which needs no reading: an item if it was not zeros before. */
+static int take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
+{
+	static const struct rd_fp zeros[RD_SEG_BLOCKS];
+	i64 old = old_recipe(s, segment);
+	struct rd_seg_fp fp;
+	bool is_whole;
+	int r;
+
+	if (!old || s->r)
+		return s->r;
+	r = rd_recipe_fp(s->pool->sql, old, &fp, &is_whole);
+	if (r)
+		return r;
+	found_change(s, segment, is_audit);
+	s->version->blocks_changed += count_changed(s, old, zeros);
+	s->version->sum -= rd_fp_sum(s->hasher, segment, &fp);
+	rd_snapshot_add_item(s, segment, old)->is_zero = true;
+	return s->nr_items == RD_SNAPSHOT_BATCH ? rd_snapshot_commit(s) : 0;
+}
+
+static struct rd_snapshot_buffer *free_buffer(struct rd_snapshot_run *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SNAPSHOT_BUFFERS; i++)
+		if (s->buffers[i]->state == RD_BUFFER_FREE)
+			return s->buffers[i];
+	return NULL;
+}
+
+static int start_reads(struct rd_snapshot_run *s, bool *ret_more)
+{
+	struct rd_snapshot_buffer *buffer;
+	bool is_audit;
+	u64 segment;
+	int r = 0;
+
+	for (;;) {
+		segment = rd_plan_next(&s->plan, &is_audit);
+		*ret_more = segment != U64_MAX;
+		if (s->r || !*ret_more)
+			return s->r;
+		if (segment >= s->source.nr_segs || rd_source_is_hole(&s->source, segment)) {
+			rd_plan_take(&s->plan, segment);
+			rd_plan_skip(&s->plan, s->source.data_start >> RD_SEG_SHIFT);
+			r = take_zeros(s, segment, is_audit);
+			if (r)
+				return r;
+			continue;
+		}
+		buffer = free_buffer(s);
+		if (!buffer || s->nr == RD_SNAPSHOT_BUFFERS)
+			return 0;
+		rd_plan_take(&s->plan, segment);
+		start_read(s, buffer, segment, is_audit);
+	}
+}
+
+int rd_snapshot_read(struct rd_snapshot_run *s)
+{
+	u64 nr_segs = s->source.nr_segs;
+	bool more = true;
+	int r = 0;
+
+	while (!r && (more || s->nr)) {
+		r = start_reads(s, &more);
+		if (!r)
+			r = decide_all(s);
+		/* Deciding may have found a reason to begin again, in the very last one. */
+		if (!r && !more && s->plan.next < s->plan.end && s->plan.all) {
+			more = true;
+			continue;
+		}
+		if (!r && s->nr && s->order[s->first]->state != RD_BUFFER_READY)
+			r = rd_ring_wait(s->ring);
+		else if (!r && more && !s->nr && !free_buffer(s))
+			r = rd_ring_wait(s->ring);
+		if (!r)
+			r = s->r;
+		if (!r)
+			r = rd_pool_progress(s->pool, "snapshot",
+					     rd_min(s->plan.next, nr_segs) << RD_SEG_SHIFT,
+					     nr_segs << RD_SEG_SHIFT);
+	}
+	return r ? r : rd_snapshot_commit(s);
+}
