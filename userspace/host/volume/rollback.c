@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"

@@ -321,7 +321,7 @@ int rd_catalog_pages(struct rd_sql *sql, u64 *ret)
 	return r;
 }
 
-int rd_catalog_read_table(struct rd_sql *sql, enum rd_table table, struct rd_row **ret)
+int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table)
 {
 	static const char *const texts[RD_NR_TABLES] = {
 		[RD_TABLE_VOLUME] = "SELECT * FROM volume",
@@ -334,4 +334,13 @@ int rd_catalog_read_table(struct rd_sql *sql, enum rd_table table, struct rd_row
 	};
 
 	return rd_sql_ask(sql, ret, texts[table], "");
+}
+
+int rd_next_change(struct rd_row *rows, enum rd_table table, struct rd_buffer *to)
+{
+	int r = rd_row_next(rows);
+
+	if (r > 0)
+		rd_row_note(rows, table, to);
+	return to->failed ? -ENOMEM : r;
 }

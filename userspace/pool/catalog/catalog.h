@@ -8,6 +8,11 @@
  *	recipes.h	recipe, uses, superseded
  *	owners.h	slot_owner, recipe_ref
  *	frames.h	extent, reserved, packing, kept, queue
+ *	state.h		state
+ *	sessions.h	session
+ *	leases.h	lease
+ *	outbox.h	outbox
+ *	journal_frames.h  journal_frame
  *	replay.h	rows of a catalog that is made anew from the journal
  *	check_counts.h	checks
  *
@@ -18,9 +23,9 @@
 #ifndef RD_CATALOG_H
 #define RD_CATALOG_H
 
-#include "segments.h"
-#include "sql.h"
-#include "version_sql.h"
+#include "base/buffer.h"
+#include "changes.h"
+#include "db.h"
 
 /* Make an empty catalog that has the pool's identity, and whose journal is in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
@@ -55,7 +60,9 @@ int rd_catalog_end(struct rd_sql *sql, int r);
 /* How many pages the database has. */
 int rd_catalog_pages(struct rd_sql *sql, u64 *ret);
 
-/* All rows of table @table, for rd_row_next() and rd_row_note(). */
-int rd_catalog_read_table(struct rd_sql *sql, enum rd_table table, struct rd_row **ret);
+/* Ask for all rows of table @table: rd_next_change(). */
+int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table);
+/* Append the row to @to, as a change that puts it into the table. */
+int rd_next_change(struct rd_row *rows, enum rd_table table, struct rd_buffer *to);
 
 #endif

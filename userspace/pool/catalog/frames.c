@@ -506,15 +506,6 @@ int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned 
 	return r;
 }
 
-int rd_frames_count_queue(struct rd_sql *sql, u64 *ret)
-{
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM queue", "");
-
-	*ret = nr;
-	return r;
-}
-
 int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots)
 {
 	RD_ROW struct rd_row *row = NULL;

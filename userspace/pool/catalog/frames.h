@@ -148,8 +148,6 @@ struct rd_queued {
 /* Read the first frames of the queue, up to @max, in order. */
 int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
 			 unsigned int *ret_nr);
-/* Count the frames in the queue. */
-int rd_frames_count_queue(struct rd_sql *sql, u64 *ret);
 /* These slots have been given back: others of the frame may have been queued since. */
 int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 /* All of the frame has been given back: it is free. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "frames.h"
 #include "journal_frames.h"
+#include "sql.h"
 
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame)
 {

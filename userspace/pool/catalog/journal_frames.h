@@ -7,7 +7,8 @@
 #ifndef RD_JOURNAL_FRAMES_H
 #define RD_JOURNAL_FRAMES_H
 
-#include "sql.h"
+#include "base/buffer.h"
+#include "db.h"
 
 /* Make frame @frame, which is free, one of @journal's. -ENOSPC, after a message. */
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "leases.h"
+#include "sql.h"
 
 int rd_lease_insert(struct rd_sql *sql, const struct rd_version *version, const char *device,
 		    i64 *ret_id)
@@ -75,10 +76,5 @@ int rd_lease_count(struct rd_sql *sql, const struct rd_version *version, u64 *re
 int rd_lease_version(struct rd_sql *sql, const struct rd_lease *lease,
 		     struct rd_version *version)
 {
-	i64 id;
-	int r;
-
-	r = rd_sql_number(sql, &id, "SELECT id FROM version WHERE volume = ? AND number = ?"
-			  " AND " RD_VERSION_KEPT, "ii", lease->volume, lease->number);
-	return r ? r : rd_version_by_id(sql, id, version);
+	return rd_version_kept(sql, lease->volume, lease->number, version);
 }

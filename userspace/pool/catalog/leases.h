@@ -6,6 +6,7 @@
 #ifndef RD_LEASES_H
 #define RD_LEASES_H
 
+#include "base/buffer.h"
 #include "versions.h"
 
 /* As long as device-mapper's UUIDs, with the zero. */

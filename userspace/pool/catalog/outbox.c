@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "outbox.h"
+#include "sql.h"
 
 int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 		   struct rd_buffer *changes)

@@ -6,7 +6,8 @@
 #ifndef RD_OUTBOX_H
 #define RD_OUTBOX_H
 
-#include "sql.h"
+#include "base/buffer.h"
+#include "db.h"
 
 /*
  * Read the changes of the first generation after @after: @changes has these alone then.

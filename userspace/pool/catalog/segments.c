@@ -6,6 +6,7 @@
 
 #include "segments.h"
 #include "sql.h"
+#include "versions.h"
 
 int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
 		     i64 *recipes)
@@ -141,4 +142,99 @@ int rd_segments_dying(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_b
 	}
 	rd_buffer_free(&list);
 	return r;
+}
+
+/* --- rows, one by one */
+
+static int read_segments(struct rd_row *row, struct rd_segment_content *rows, unsigned int *ret_nr)
+{
+	int r;
+
+	*ret_nr = 0;
+	while ((r = rd_row_next(row)) > 0)
+		rows[(*ret_nr)++] = (struct rd_segment_content){
+			.segment = rd_row_i64(row, 0),
+			.born = rd_row_i64(row, 1),
+			.recipe = rd_row_i64(row, 2),
+		};
+	return r;
+}
+
+int rd_segments_born(struct rd_sql *sql, const struct rd_version *version, i64 first,
+		     struct rd_segment_content *rows, unsigned int max, unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
+		       " WHERE volume = ? AND born = ? AND segment >= ?"
+		       " ORDER BY segment LIMIT ?", "iiii", version->volume, version->number,
+		       first, (i64)max);
+	return r ? r : read_segments(row, rows, ret_nr);
+}
+
+int rd_segments_born_between(struct rd_sql *sql, i64 volume, i64 before, i64 last,
+			     const struct rd_segment_content *after,
+			     struct rd_segment_content *rows, unsigned int max,
+			     unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
+		       " WHERE volume = ?1 AND born > ?2 AND born <= ?3"
+		       " AND (born, segment) > (?4, ?5) ORDER BY born, segment LIMIT ?6",
+		       "iiiiii", volume, before, last, after->born, after->segment, (i64)max);
+	return r ? r : read_segments(row, rows, ret_nr);
+}
+
+int rd_segments_with(struct rd_sql *sql, struct rd_row **ret, i64 volume, i64 recipe, u64 end)
+{
+	return rd_sql_ask(sql, ret, "SELECT segment FROM segment"
+			  " WHERE recipe = ? AND volume = ? AND segment < ?", "iii", recipe,
+			  volume, (i64)end);
+}
+
+int rd_next_segment(struct rd_row *rows, u64 *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r > 0)
+		*ret = rd_row_i64(rows, 0);
+	return r;
+}
+
+int rd_segment_with(struct rd_sql *sql, i64 volume, i64 recipe, i64 *ret_segment)
+{
+	return rd_sql_number(sql, ret_segment, "SELECT segment FROM segment WHERE recipe = ?"
+			     " AND volume = ? LIMIT 1", "ii", recipe, volume);
+}
+
+int rd_segment_next_born(struct rd_sql *sql, i64 volume, i64 segment, i64 born, i64 *ret_born)
+{
+	return rd_sql_number(sql, ret_born, "SELECT born FROM segment WHERE volume = ?"
+			     " AND segment = ? AND born > ? ORDER BY born LIMIT 1", "iii",
+			     volume, segment, born);
+}
+
+int rd_segment_before(struct rd_sql *sql, const struct rd_version *version, i64 segment,
+		      i64 *ret_recipe)
+{
+	return rd_sql_number(sql, ret_recipe, "SELECT recipe FROM segment WHERE volume = ?"
+			     " AND segment = ? AND born < ? ORDER BY born DESC LIMIT 1", "iii",
+			     version->volume, segment, version->number);
+}
+
+int rd_segment_insert(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row)
+{
+	return rd_sql_run(sql, "INSERT INTO segment VALUES(?, ?, ?, ?)", "iiii", volume,
+			  row->segment, row->born, row->recipe);
+}
+
+int rd_segment_remove(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row)
+{
+	return rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ?"
+			  " AND born = ?", "iii", volume, row->segment, row->born);
 }

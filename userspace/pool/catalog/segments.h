@@ -12,6 +12,8 @@
 #include "pool/data/fp.h"
 #include "db.h"
 
+struct rd_version;
+
 /* Find the first segment from @from on that any version of @volume has a row of. -ENOENT. */
 int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret);
 
@@ -57,5 +59,38 @@ int rd_next_birth(struct rd_row *rows, struct rd_segment_birth *ret);
  * @ids were gone. A version that a device reads counts as one that stays.
  */
 int rd_segments_dying(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret);
+
+/* --- rows, one by one */
+
+/* From version @born on @segment has @recipe, until the next row; 0: zeros. */
+struct rd_segment_content {
+	i64 segment, born, recipe;
+};
+
+/* Up to @max rows born with @version, of segments from @first on, in their order. */
+int rd_segments_born(struct rd_sql *sql, const struct rd_version *version, i64 first,
+		     struct rd_segment_content *rows, unsigned int max, unsigned int *ret_nr);
+/*
+ * Up to @max rows of @volume born after version @before and not after @last, in the
+ * order of birth, then of segments; only rows that come after (@after->born,
+ * @after->segment).
+ */
+int rd_segments_born_between(struct rd_sql *sql, i64 volume, i64 before, i64 last,
+			     const struct rd_segment_content *after,
+			     struct rd_segment_content *rows, unsigned int max,
+			     unsigned int *ret_nr);
+/* Ask for the segments below @end that have, or had, @recipe: rd_next_segment(). */
+int rd_segments_with(struct rd_sql *sql, struct rd_row **ret, i64 volume, i64 recipe, u64 end);
+int rd_next_segment(struct rd_row *rows, u64 *ret);
+/* One of them, any. -ENOENT. */
+int rd_segment_with(struct rd_sql *sql, i64 volume, i64 recipe, i64 *ret_segment);
+/* The version with which the next row of @segment after @born is born. -ENOENT. */
+int rd_segment_next_born(struct rd_sql *sql, i64 volume, i64 segment, i64 born, i64 *ret_born);
+/* The recipe of the last row of @segment born before @version, 0: zeros. -ENOENT. */
+int rd_segment_before(struct rd_sql *sql, const struct rd_version *version, i64 segment,
+		      i64 *ret_recipe);
+/* In a transaction. The counts of recipes are the caller's. */
+int rd_segment_insert(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row);
+int rd_segment_remove(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "sessions.h"
+#include "sql.h"
 
 int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id)
 {

@@ -6,7 +6,8 @@
 #ifndef RD_SESSIONS_H
 #define RD_SESSIONS_H
 
-#include "sql.h"
+#include "base/buffer.h"
+#include "db.h"
 
 struct rd_session {
 	i64 id;

@@ -2,6 +2,7 @@
 /* How far the catalog and its journal are. */
 #include <errno.h>
 
+#include "sql.h"
 #include "state.h"
 
 int rd_state_read(struct rd_sql *sql, struct rd_state *ret)

@@ -8,7 +8,7 @@
 #define RD_STATE_H
 
 #include "pool/data/area.h"
-#include "sql.h"
+#include "db.h"
 
 /* Where the end of the journal is, and the last part before it, unless @seq is 0. */
 struct rd_journal_end {

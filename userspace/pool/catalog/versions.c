@@ -369,6 +369,17 @@ int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const
 	return r ? r : rd_sql_changed(sql) ? 0 : -ENOENT;
 }
 
+int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
+		       " WHERE volume = ? AND number = ? AND " RD_VERSION_KEPT, "ii", volume,
+		       number);
+	return r ? r : one_version(row, version);
+}
+
 /* --- what a crash or a lease has left to be finished */
 
 int rd_version_next_unborn(struct rd_sql *sql, i64 volume, i64 *ret_id)
@@ -399,118 +410,4 @@ int rd_volume_next_unfinished(struct rd_sql *sql, i64 *id)
 			     " UNION SELECT volume FROM superseded) WHERE volume > ?"
 			     " HAVING min(volume) IS NOT NULL", "iii", (i64)RD_VERSION_NEW,
 			     (i64)RD_VERSION_DELETING, *id);
-}
-
-int rd_version_set_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag)
-{
-	return rd_sql_run(sql, "INSERT OR REPLACE INTO tag VALUES(?, ?, ?)", "iti",
-			  version->volume, tag, version->number);
-}
-
-/* --- rows of the table segment */
-
-static int read_segments(struct rd_row *row, struct rd_segment_row *rows, unsigned int *ret_nr)
-{
-	int r;
-
-	*ret_nr = 0;
-	while ((r = rd_row_next(row)) > 0)
-		rows[(*ret_nr)++] = (struct rd_segment_row){
-			.segment = rd_row_i64(row, 0),
-			.born = rd_row_i64(row, 1),
-			.recipe = rd_row_i64(row, 2),
-		};
-	return r;
-}
-
-int rd_segments_born(struct rd_sql *sql, const struct rd_version *version, i64 first,
-		     struct rd_segment_row *rows, unsigned int max, unsigned int *ret_nr)
-{
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	*ret_nr = 0;
-	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
-		       " WHERE volume = ? AND born = ? AND segment >= ?"
-		       " ORDER BY segment LIMIT ?", "iiii", version->volume, version->number,
-		       first, (i64)max);
-	return r ? r : read_segments(row, rows, ret_nr);
-}
-
-int rd_segments_born_between(struct rd_sql *sql, i64 volume, i64 before, i64 last,
-			     const struct rd_segment_row *after, struct rd_segment_row *rows,
-			     unsigned int max, unsigned int *ret_nr)
-{
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	*ret_nr = 0;
-	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
-		       " WHERE volume = ?1 AND born > ?2 AND born <= ?3"
-		       " AND (born, segment) > (?4, ?5) ORDER BY born, segment LIMIT ?6",
-		       "iiiiii", volume, before, last, after->born, after->segment, (i64)max);
-	return r ? r : read_segments(row, rows, ret_nr);
-}
-
-int rd_segments_with(struct rd_sql *sql, i64 volume, i64 recipe, u64 end,
-		     struct rd_row **ret)
-{
-	return rd_sql_ask(sql, ret, "SELECT segment FROM segment"
-			  " WHERE recipe = ? AND volume = ? AND segment < ?", "iii", recipe,
-			  volume, (i64)end);
-}
-
-int rd_segment_next(struct rd_row *row, u64 *ret_segment)
-{
-	int r = rd_row_next(row);
-
-	if (r > 0)
-		*ret_segment = rd_row_i64(row, 0);
-	return r;
-}
-
-int rd_segment_with(struct rd_sql *sql, i64 volume, i64 recipe, i64 *ret_segment)
-{
-	return rd_sql_number(sql, ret_segment, "SELECT segment FROM segment WHERE recipe = ?"
-			     " AND volume = ? LIMIT 1", "ii", recipe, volume);
-}
-
-int rd_segment_first(struct rd_sql *sql, i64 volume, u64 first, u64 *ret_segment)
-{
-	i64 segment;
-	int r;
-
-	r = rd_sql_number(sql, &segment, "SELECT segment FROM segment"
-			  " WHERE volume = ? AND segment >= ? ORDER BY segment LIMIT 1", "ii",
-			  volume, (i64)first);
-	if (!r)
-		*ret_segment = segment;
-	return r;
-}
-
-int rd_segment_next_born(struct rd_sql *sql, i64 volume, i64 segment, i64 born, i64 *ret_born)
-{
-	return rd_sql_number(sql, ret_born, "SELECT born FROM segment WHERE volume = ?"
-			     " AND segment = ? AND born > ? ORDER BY born LIMIT 1", "iii",
-			     volume, segment, born);
-}
-
-int rd_segment_before(struct rd_sql *sql, const struct rd_version *version, i64 segment,
-		      i64 *ret_recipe)
-{
-	return rd_sql_number(sql, ret_recipe, "SELECT recipe FROM segment WHERE volume = ?"
-			     " AND segment = ? AND born < ? ORDER BY born DESC LIMIT 1", "iii",
-			     version->volume, segment, version->number);
-}
-
-int rd_segment_insert(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row)
-{
-	return rd_sql_run(sql, "INSERT INTO segment VALUES(?, ?, ?, ?)", "iiii", volume,
-			  row->segment, row->born, row->recipe);
-}
-
-int rd_segment_remove(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row)
-{
-	return rd_sql_run(sql, "DELETE FROM segment WHERE volume = ? AND segment = ?"
-			  " AND born = ?", "iii", volume, row->segment, row->born);
 }

@@ -160,6 +160,9 @@ int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const c
 /* -ENOENT: @version has no such tag. */
 int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 
+/* One that the engine keeps, HELD or not. -ENOENT. */
+int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
+
 /* --- what a crash or a lease has left to be finished */
 
 /* A version that does not exist yet. -ENOENT: the volume has none. */
@@ -175,43 +178,5 @@ int rd_version_next_unfinished(struct rd_sql *sql, i64 volume, struct rd_version
  * set *@id. -ENOENT: no more.
  */
 int rd_volume_next_unfinished(struct rd_sql *sql, i64 *id);
-
-/* In a transaction: @tag, which another version may have, is @version's now. */
-int rd_version_set_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
-
-/* --- rows of the table segment */
-
-struct rd_segment_row {
-	i64 segment, born, recipe;
-};
-
-/* Up to @max rows born with @version, of segments from @first on, in their order. */
-int rd_segments_born(struct rd_sql *sql, const struct rd_version *version, i64 first,
-		     struct rd_segment_row *rows, unsigned int max, unsigned int *ret_nr);
-/*
- * Up to @max rows of @volume born after version @before and not after @last, in the
- * order of birth, then of segments; only rows that come after (@after->born,
- * @after->segment).
- */
-int rd_segments_born_between(struct rd_sql *sql, i64 volume, i64 before, i64 last,
-			     const struct rd_segment_row *after, struct rd_segment_row *rows,
-			     unsigned int max, unsigned int *ret_nr);
-/* The segments below @end that have, or had, @recipe: each by rd_segment_next(). */
-int rd_segments_with(struct rd_sql *sql, i64 volume, i64 recipe, u64 end,
-		     struct rd_row **ret);
-/* 1 a segment, 0 no more. */
-int rd_segment_next(struct rd_row *row, u64 *ret_segment);
-/* One of them, any. -ENOENT. */
-int rd_segment_with(struct rd_sql *sql, i64 volume, i64 recipe, i64 *ret_segment);
-/* The first segment from @first on that has any row. -ENOENT. */
-int rd_segment_first(struct rd_sql *sql, i64 volume, u64 first, u64 *ret_segment);
-/* The version with which the next row of @segment after @born is born. -ENOENT. */
-int rd_segment_next_born(struct rd_sql *sql, i64 volume, i64 segment, i64 born, i64 *ret_born);
-/* The recipe of the last row of @segment born before @version, 0: zeros. -ENOENT. */
-int rd_segment_before(struct rd_sql *sql, const struct rd_version *version, i64 segment,
-		      i64 *ret_recipe);
-/* In a transaction. The counts of recipes are the caller's. */
-int rd_segment_insert(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row);
-int rd_segment_remove(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/failpoint.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "engine.h"
 
 #define BATCH	2048
@@ -23,11 +24,11 @@ struct deletion {
 	struct rd_version *version;
 	i64 before;		/* number of the version before, or 0 */
 	i64 after;		/* of the version after, or 0: it was the newest */
-	struct rd_segment_row done;	/* rows up to this one */
+	struct rd_segment_content done;	/* rows up to this one */
 };
 
 /* Does the version after see the row, too? */
-static int is_seen(struct deletion *d, const struct rd_segment_row *row, bool *ret)
+static int is_seen(struct deletion *d, const struct rd_segment_content *row, bool *ret)
 {
 	i64 next;
 	int r;
@@ -53,7 +54,7 @@ static int restore_before(struct deletion *d, i64 segment)
 }
 
 /* 1: its recipe is not ready to go, and the transaction is long enough. */
-static int delete_row(struct deletion *d, const struct rd_segment_row *row, unsigned int *maps)
+static int delete_row(struct deletion *d, const struct rd_segment_content *row, unsigned int *maps)
 {
 	struct rd_sql *sql = d->pool->sql;
 	i64 volume = d->version->volume;
@@ -74,7 +75,7 @@ static int delete_row(struct deletion *d, const struct rd_segment_row *row, unsi
 	return r;
 }
 
-static int delete_batch(struct deletion *d, struct rd_segment_row *rows, bool *ret_more)
+static int delete_batch(struct deletion *d, struct rd_segment_content *rows, bool *ret_more)
 {
 	unsigned int i, nr, maps = RD_HAND_OVERS;
 	int r;
@@ -97,7 +98,7 @@ static int delete_batch(struct deletion *d, struct rd_segment_row *rows, bool *r
 
 static int delete_rows(struct deletion *d)
 {
-	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 

@@ -389,7 +389,7 @@ static int free_all(struct rd_pool *pool, bool *forgot_lease)
 	if (!f.queued)
 		return -ENOMEM;
 	for (;;) {
-		r = rd_frames_count_queue(pool->sql, &left);
+		r = rd_frames_nr_queued(pool->sql, &left);
 		if (r || !left || left == before)
 			break;
 		before = left;
@@ -416,7 +416,7 @@ static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 	int r = 0;
 
 	for (turns = 0; turns < MAX_TURNS && !r; turns++) {
-		r = rd_frames_count_queue(pool->sql, &left);
+		r = rd_frames_nr_queued(pool->sql, &left);
 		if (r || !left)
 			return r;
 		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_FREE, 0, true, pool->wait_ms);

@@ -163,18 +163,17 @@ static int clear_outbox(struct writer *writer)
 /* --- a new journal */
 
 static int dump_table(struct writer *writer, enum rd_table table, u64 generation,
-		      struct rd_buffer *rows)
+		      struct rd_buffer *changes)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	int r;
 
-	r = rd_catalog_read_table(writer->pool->sql, table, &row);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		rd_row_note(row, table, rows);
-		r = rows->failed ? -ENOMEM : 0;
-		if (!r && rows->len > RD_JOURNAL_PART_MAX - (16U << 10)) {
-			r = append(writer, rows->data, rows->len, true, generation);
-			rows->len = 0;
+	r = rd_catalog_rows(writer->pool->sql, &rows, table);
+	while (!r && (r = rd_next_change(rows, table, changes)) > 0) {
+		r = 0;
+		if (changes->len > RD_JOURNAL_PART_MAX - (16U << 10)) {
+			r = append(writer, changes->data, changes->len, true, generation);
+			changes->len = 0;
 		}
 	}
 	return r;
@@ -183,7 +182,7 @@ static int dump_table(struct writer *writer, enum rd_table table, u64 generation
 static int dump(struct writer *writer)
 {
 	struct rd_sql *sql = writer->pool->sql;
-	struct rd_buffer rows = { 0 };
+	struct rd_buffer changes = { 0 };
 	struct rd_state state;
 	unsigned int table;
 	int r;
@@ -193,11 +192,11 @@ static int dump(struct writer *writer)
 		return r;
 	r = rd_state_read(sql, &state);
 	for (table = 0; table < RD_NR_TABLES && !r; table++)
-		r = dump_table(writer, table, state.generation, &rows);
+		r = dump_table(writer, table, state.generation, &changes);
 	if (!r)
-		r = append(writer, rows.data, rows.len, true, state.generation);
+		r = append(writer, changes.data, changes.len, true, state.generation);
 	rd_sql_end_read(sql);
-	rd_buffer_free(&rows);
+	rd_buffer_free(&changes);
 	return r;
 }
 

@@ -90,7 +90,7 @@ static int free_queue(struct rd_pool *pool)
 
 	r = rd_lease_count(pool->sql, NULL, &leases);
 	if (!r)
-		r = rd_frames_count_queue(pool->sql, &queued);
+		r = rd_frames_nr_queued(pool->sql, &queued);
 	return r || leases || !queued ? r : rd_free_queue(pool);
 }
 

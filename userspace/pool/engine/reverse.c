@@ -35,6 +35,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "engine.h"
 #include "resolve.h"
 
@@ -110,7 +111,7 @@ static int leave_segment(struct rd_sql *sql, const struct rd_version *version, i
 }
 
 static int leave_batch(struct rd_sql *sql, struct rd_version *version,
-		       struct rd_segment_row *rows, bool *ret_more)
+		       struct rd_segment_content *rows, bool *ret_more)
 {
 	unsigned int i, nr;
 	int r;
@@ -128,7 +129,7 @@ static int leave_batch(struct rd_sql *sql, struct rd_version *version,
 
 static int leave_before(struct rd_pool *pool, struct rd_version *version)
 {
-	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 

@@ -202,7 +202,7 @@ static int finish_version(struct rd_snapshot_run *s)
 	if (!r)
 		r = rd_frames_release(sql, s->pool->session);
 	if (!r && s->options->tag)
-		r = rd_version_set_tag(sql, version, s->options->tag);
+		r = rd_version_tag(sql, version, s->options->tag);
 	return rd_catalog_end(sql, r);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "snapshot_plan.h"
 
 /* Of so many segments one is audited in turn. */
@@ -50,12 +51,12 @@ int rd_plan_old_recipe(struct rd_snapshot_plan *plan, u64 segment, i64 *ret)
 /* Note the segments that have, or had, @recipe. */
 static int note_pieces(struct rd_snapshot_plan *plan, i64 recipe)
 {
-	RD_ROW struct rd_row *row = NULL;
+	RD_ROW struct rd_row *rows = NULL;
 	u64 segment;
 	int r;
 
-	r = rd_segments_with(plan->sql, plan->base->volume, recipe, plan->end, &row);
-	while (!r && (r = rd_segment_next(row, &segment)) > 0) {
+	r = rd_segments_with(plan->sql, &rows, plan->base->volume, recipe, plan->end);
+	while (!r && (r = rd_next_segment(rows, &segment)) > 0) {
 		if (!plan->pieces)
 			plan->pieces = calloc(1, plan->end / 8 + 1);
 		if (plan->pieces)
@@ -214,7 +215,7 @@ void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data)
 	if (!plan->all || plan->next > plan->nr_segs)
 		return;
 	if (plan->base->id &&
-	    !rd_segment_first(plan->sql, plan->base->volume, plan->next, &first))
+	    !rd_segment_next(plan->sql, plan->base->volume, plan->next, &first))
 		data = rd_min(data, first);
 	plan->next = rd_max(plan->next, data);
 }

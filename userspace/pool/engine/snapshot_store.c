@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "pool/data/quick.h"
 #include "snapshot_run.h"
 
@@ -176,7 +177,7 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 static int put_segment(struct rd_snapshot_run *s, const struct rd_snapshot_item *item,
 		       i64 recipe)
 {
-	struct rd_segment_row row = {
+	struct rd_segment_content row = {
 		.segment = item->segment,
 		.born = s->version->number,
 		.recipe = recipe,

@@ -11,6 +11,7 @@
 #include "base/failpoint.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
 #include "pool/catalog/sessions.h"
 #include "pool/catalog/versions.h"
 #include "undo.h"
@@ -18,7 +19,7 @@
 #define BATCH	2048
 
 /* 1: a recipe is not ready to go, and the transaction is long enough. */
-static int undo_row(struct rd_sql *sql, i64 volume, const struct rd_segment_row *row,
+static int undo_row(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row,
 		    unsigned int *maps)
 {
 	int r = 0;
@@ -35,7 +36,7 @@ static int undo_row(struct rd_sql *sql, i64 volume, const struct rd_segment_row 
 }
 
 static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
-		      struct rd_segment_row *rows, bool *ret_more)
+		      struct rd_segment_content *rows, bool *ret_more)
 {
 	unsigned int i, nr, maps = RD_HAND_OVERS;
 	int r;
@@ -53,7 +54,7 @@ static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
 
 int rd_undo_version(struct rd_sql *sql, i64 id)
 {
-	struct rd_segment_row *rows = malloc(BATCH * sizeof(*rows));
+	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
 	struct rd_version version;
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;

@@ -3,7 +3,7 @@
 #ifndef RD_UNDO_H
 #define RD_UNDO_H
 
-#include "pool/catalog/sql.h"
+#include "pool/catalog/db.h"
 
 /*
  * Remove version @id, which is WRITING and is being written by nobody, and its rows, in
