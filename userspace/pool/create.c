@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Making a pool.
+ * Make a pool.
  *
- * It gets a directory of its own, which is new or empty. What was made is removed
- * again if not all of it can be; what was there before is nobody's to remove.
+ * It gets a directory of its own, which is new or empty. If not all of its parts can be
+ * made, those that were are removed again, and none that was there before.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 		     const u8 uuid[16], u64 journal, u64 *ret_frames)
 {
 	RD_FREE char *path = rd_path_in(pool, "data");
-	/* As the user calls it. */
+	/* As the user typed it. */
 	const char *name = options->data ? options->data : path;
 	struct rd_area area;
 	u64 size = options->size;
@@ -79,7 +79,7 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 
 		if (!target)
 			return rd_err(-errno, "cannot find '%s'", options->data);
-		/* One from the root is kept: what a link in /dev leads to changes. */
+		/* An absolute path stays as it is: the target of a link in /dev may change. */
 		if (symlink(options->data[0] == '/' ? options->data : target, path))
 			return rd_err(-errno, "cannot make '%s'", path);
 	} else if (!size) {
@@ -149,7 +149,7 @@ static int fill_directory(const char *path, const struct rd_pool_options *option
 
 /* --- what is there already */
 
-/* In the order in which they are made. */
+/* The parts of a pool, in the order in which they are made. */
 static const char *const parts[] = {
 	"data", "reserve", "pool.json", "catalog.new-pages", "catalog.new", "catalog.new-journal",
 	"catalog.new-wal", "catalog.new-shm", "catalog.db-pages", "catalog.db",
@@ -157,7 +157,7 @@ static const char *const parts[] = {
 
 #define NR_PARTS	(sizeof(parts) / sizeof(*parts))
 
-/* A link to nothing is there, too; and what cannot be looked for is not removed. */
+/* Is the part there? A link to nothing is, and so is one that cannot be looked for. */
 static bool is_there(const char *pool, const char *name)
 {
 	RD_FREE char *path = rd_path_in(pool, name);
@@ -166,7 +166,7 @@ static bool is_there(const char *pool, const char *name)
 	return !path || !lstat(path, &st);
 }
 
-/* A data area without its catalog can be used again, and holds what it held. */
+/* Is it the data area of a pool? That can be used again, with what it holds. */
 static bool is_without_catalog(const char *data)
 {
 	RD_CLOSE int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -175,8 +175,8 @@ static bool is_without_catalog(const char *data)
 }
 
 /*
- * A link to it may be what is left of a pool: what it leads to has not been looked at,
- * and nobody has named it.
+ * Refuse a data area that is there already. A link may be left of an older pool: its
+ * target has not been checked, and the user has not named it.
  */
 static int check_data(const char *pool, bool force)
 {

@@ -386,8 +386,8 @@ static int append_and_sync(struct writer *writer)
 
 static int flush(struct rd_pool *pool)
 {
-	struct writer writer = { .pool = pool };
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct writer writer = { .pool = pool };
 	u64 blocks;
 	int r;
 
