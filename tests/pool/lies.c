@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "pool/catalog/frames.h"
+#include "pool/catalog/sql.h"
 #include "pool/catalog/version_sql.h"
 #include "pool/engine/proof.h"
 #include "lies.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/sql.h"
 #include "pool/engine/engine.h"
 #include "model.h"
 

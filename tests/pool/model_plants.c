@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "pool/catalog/recipes.h"
+#include "pool/catalog/sql.h"
 #include "pool/engine/check.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/session.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pool/catalog/sql.h"
 #include "pool/engine/check.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/rebuild.h"

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pool/catalog/sql.h"
+#include "pool/catalog/version_sql.h"
 #include "pool/engine/engine.h"
 #include "model.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/lease_drop.h"
 #include "pool/engine/session.h"
 #include "pool/engine/snapshot.h"
 #include "model.h"
