@@ -3,15 +3,15 @@
  * Usage: LD_PRELOAD=io-faults.so IO_FAULTS=SEED:ONE_IN:KIND PROGRAM...
  *        LD_PRELOAD=io-faults.so IO_FAULTS=OFFSET:LEN:bad PROGRAM...
  *
- * One in ONE_IN reads and writes of files, whoever makes them, SQLite as well,
+ * With the first, one in ONE_IN reads and writes of files, SQLite's included,
  *
- *	short	does a part, as a kernel may that was interrupted, or has no memory for
- *		an io_uring's submission just now
- *	error	fails with EIO or ENOSPC, and so does what flushes, cuts or punches
+ *	short	does a part, as when a signal interrupts the kernel, or memory for an
+ *		io_uring's submission is short
+ *	error	fails with EIO or ENOSPC; so do flushes, truncations and punches
  *
- * The second: what touches these bytes of a file "data" cannot be read.
+ * With the second, reads of these bytes of a file "data" fail.
  *
- * Terminals, pipes and sockets are left alone. IO_FAULTS_LOG=FILE says what was done.
+ * Terminals, pipes and sockets are left alone. IO_FAULTS_LOG=FILE gets a line for each fault.
  */
 #include <dlfcn.h>
 #include <errno.h>

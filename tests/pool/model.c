@@ -3,30 +3,30 @@
  * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS]
  *              [--break NAME] DIRECTORY
  *
- * Drive a pool in DIRECTORY at random and compare it with a model: volumes are
- * lists of versions, a version is an array with the number of each block's
- * content, of which there are about fifty, so that all collides. After each step
- * everything is recounted (rd_check), and some versions are restored whole.
+ * Drive a pool in DIRECTORY at random and compare it with a model: volumes are lists of
+ * versions, a version is an array with the number of each block's content, of which there
+ * are about fifty, so that everything collides. After each step the model recounts
+ * everything (rd_check()), and restores some versions whole.
  *
- * Devices (see devices.h) read some of the versions all the while, by themselves,
- * whatever is deleted, moved and given back; now and then one cannot be reached, or
- * is gone without a word. In the end it is as if they had never been.
+ * Devices (see devices.h) read some of the versions all the while, by themselves, whatever
+ * is deleted, moved and given back; sometimes one cannot be reached, or vanishes without a
+ * word. In the end the pool is as if they had never been.
  *
- * The run goes on, and fails in the end, until each of the cases that are hard
- * came up --cover times.
+ * The run goes on until each of the hard cases came up --cover times, and fails if that
+ * takes too long.
  *
- * With --fail each step is done by a process that is killed, or gets an error,
- * at a step of the engine chosen at random (see failpoint.h). What it was doing
- * must be done or not begun after that, and nothing else may have changed; the
- * next command just works. Or its reads and writes are short, which it must not
- * be kept from anything by. In the end it prints which steps were hit how often.
+ * With --fail a process does each step, and is killed, or gets an error, at a random step
+ * of the engine (see failpoint.h). What it was doing must then be done or not begun, and
+ * nothing else may have changed; the next command just works. Or its reads and writes are
+ * short, which must not keep it from anything. In the end the run prints how often each
+ * step was hit.
  *
- * With --power all that the steps write is noted, and then played back up to
- * CUTS random moments, with a random part of what was not flushed then left out
- * (see power.h). What had been done must be there, what was being done must be
- * there or not, and the pool must work.
+ * With --power the model notes all writes of the steps, and plays them back up to CUTS
+ * random moments, with a random part of what was not flushed then left out (see power.h).
+ * What had been done must be there, what was being done must be there or not, and the pool
+ * must work.
  *
- * With --break the engine is broken in a way of broken.h, and this must see it.
+ * With --break the engine is broken in a way of broken.h, and the run must find it.
  */
 #include <getopt.h>
 #include <malloc.h>

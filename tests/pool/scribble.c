@@ -2,9 +2,9 @@
 /*
  * Usage: scribble SEED IMAGE [BLOCKS]
  *
- * Change IMAGE as the disk of a VM changes, so that versions and volumes share
- * much; a new one gets BLOCKS blocks of 4 KiB. The same seed does the same to the
- * same image. Contents are a few that all images have, or are nowhere else.
+ * Change IMAGE as a VM changes its disk, so that versions and volumes share much; a new image
+ * gets BLOCKS blocks of 4 KiB. The same seed does the same to the same image. Contents are
+ * either among a few that all images have, or unique.
  */
 #include <fcntl.h>
 #include <stdio.h>

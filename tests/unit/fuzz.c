@@ -4,11 +4,10 @@
  *
  *   fuzz [seed [rounds]]
  *
- * Prints its seed; a failure prints the round, and `fuzz SEED` repeats it. Under
- * sanitizers, so whatever reads where it should not is found as well. What must
- * hold, however the device was damaged: the dirty segments are all in the
- * answer, or the device is refused. (Except where the damage is a forgery: old
- * blocks put back with a checksum that is right.)
+ * Prints its seed; a failure prints the round, and `fuzz SEED` repeats it. It runs under
+ * sanitizers, which find reads out of bounds as well. Whatever the damage, the answer must
+ * have all dirty segments, or the device must be refused. (Except for a forgery: old blocks
+ * put back with a right checksum.)
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a target would make of metadata devices, good ones and evil ones. The
- * rule behind every test: right, or lost, or refused; never too little.
+ * The view that a target would have of metadata devices, good ones and evil ones. The rule
+ * behind every test: right, or lost, or refused; never too little.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables as user space writes, reads and ends them: against an array with a place
- * for each block, and a reader that knows no runs.
+ * Tables as user space writes, reads and finishes them, against an array with a place for
+ * each block, and a reader that knows no runs.
  */
 #include <errno.h>
 #include <fcntl.h>

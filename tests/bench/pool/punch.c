@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the file system and its disk take for holes, whoever makes them: fill
- * FILE, make holes in it, and print the microseconds that the second took.
+ * Measure the cost of holes for the file system and its disk alone: fill FILE, make holes in
+ * it, and print the microseconds that the holes took.
  *
  *	punch FILE NR LENGTH STEP
  *

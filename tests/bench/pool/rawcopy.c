@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the pool's speed is compared with: copy what is allocated of a file, or
- * only read it, as fast as the disk can.
+ * The yardstick for the pool's speed: copy the allocated parts of a file, or only read them,
+ * as fast as the disk can.
  *
  *	rawcopy [--huge] FROM [TO]
  *
  * Past the page cache, in pieces of 2 MiB, 16 at a time; TO is stable at the end.
- * --huge: by way of huge pages.
+ * --huge: with buffers of huge pages.
  */
 #define _GNU_SOURCE
 #include <err.h>

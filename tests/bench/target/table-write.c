@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How fast remap tables are written: see table-write.sh.
+ * Measure how fast remap tables are written: see table-write.sh.
  *
  *   table-write IMAGE TEXT TOOL ENTRIES ROUNDS
  *
- * Prints a line for each way: its name, entries, CPU seconds, seconds, entries a
- * second of CPU time. The times are the medians of the rounds'.
+ * Prints a line for each way: its name, entries, CPU seconds, seconds, entries a second of
+ * CPU time. The times are medians of the rounds.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Crash a volume again and again and see that no write was forgotten.
+ * Crash a volume again and again, and check that no write was forgotten.
  *
  *   crash [--cycles N] [--seed S] [--outages] BASE META
  *
- * BASE and META are ramdisks: 64 MiB will do, from 7300 MiB on more is tried, and
- * they take memory only for what is written. On each lies the judge of crashes
- * (tests/judge), on both of them a revdedup device; the devices and the moment of
- * the crash are in crashlib.h, the epochs in epochs.h. Threads write while a
- * controller takes checkpoints, commits and aborts them, and tries what must be
- * refused. At some moment the judge crashes both devices. The stack is built
- * anew, and every 512-byte sector of each segment that the target calls clean
- * must be what it was at the last committed checkpoint. Besides, what was flushed
- * must be there, and the epochs must be what the messages said.
+ * BASE and META are ramdisks: 64 MiB are enough, 7300 MiB allow more tests, and they take
+ * memory only for what is written. On each lies the judge of crashes (tests/judge), on both
+ * of them a revdedup device; crashlib.h has the devices and the moment of the crash, epochs.h
+ * the epochs. Threads write while a controller takes checkpoints, commits and aborts them,
+ * and sends messages that must be refused. At some moment the judge crashes both devices.
+ * Then the program builds the stack anew, and every 512-byte sector of each segment that the
+ * target calls clean must be what it was at the last committed checkpoint. Besides, flushed
+ * writes must be there, and the epochs must be what the messages said.
  *
- * Writers crowd on one segment for a while and move on together to the next, so
- * that most of the time there is a first write on its way, with others to the same
- * segment.
+ * Writers crowd on one segment for a while and move on together to the next, so that mostly
+ * a first write is under way, with others to the same segment.
  *
- * With --outages the metadata device also fails writes for a while, up to and
- * over the crash. In half of the cycles somebody listens, who notes that
- * tracking is lost and says so to the target; then his note is the answer.
+ * With --outages the metadata device also fails writes for a while, up to the crash and
+ * beyond. In half of the cycles a listener notes that tracking is lost and tells the target;
+ * then this note is the answer.
  *
  * Exit code: 0 only if nothing was missed and something was checked.
  */

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Replay a log of dm-log-writes and see after each write that the metadata on
- * disk at that moment calls all dirty that has changed.
+ * Replay a log of dm-log-writes, and check after each write that the metadata on disk at that
+ * moment calls everything dirty that has changed.
  *
  *   logcheck [--seed S] LOG BASE_SECTORS META_SECTORS
  *
- * In the log are marks of the test:
+ * The test puts marks into the log:
  *
  *   checkpoint=E   the volume is suspended, checkpoint E has been taken
  *   committed=E    commit E has been acknowledged
  *
- * At each point (replay.h) what the superblocks and bitmaps say, with the code of
- * the target (kernel/format.c), must cover every sector that is not what it was at
- * the last committed checkpoint.
+ * At each point (replay.h) the superblocks and bitmaps, read with the code of the target
+ * (kernel/format.c), must cover every sector that is not what it was at the last committed
+ * checkpoint.
  *
- * Content is a hash a sector. For each checkpoint in sight we keep count of the
- * sectors of each segment that differ, so a look costs little.
+ * Content is a hash a sector. For each checkpoint in sight the program counts the sectors of
+ * each segment that differ, so a check costs little.
  *
  * Exit code: 0 only if nothing was missed and something was checked.
  */

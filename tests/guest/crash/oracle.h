@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What each sector of a volume may hold, for programs that write to it from
- * several threads, crash it, and look.
+ * What each sector of a volume may hold, for programs that write to it from several threads,
+ * crash it, and compare.
  *
- * Each write has a number, its stamp, and fills each of its sectors with stamp
- * and sector number, so that a sector on disk says who wrote it. What lies in a
- * pool is marked as well, by a number of its content and the sector of the block.
- * Content is then a word a sector in memory, and a copy of the volume at some
- * moment is a small array. Writes that overlap are never in flight at the same
- * time, so the stamps of a sector's versions grow, and after a crash a sector may
- * hold what was last known to be stable, or any version with a greater stamp.
+ * Each write has a number, its stamp, and fills each of its sectors with stamp and sector
+ * number, so that a sector on disk tells its write. The content of a pool block is marked as
+ * well, with its number and the sector of the block. Content is then a word a sector in
+ * memory, and a copy of the volume at some moment is a small array. Writes that overlap are
+ * never in flight at the same time, so the stamps of a sector's versions grow, and after a
+ * crash a sector may hold what was last known to be stable, or any version with a greater
+ * stamp.
  */
 #ifndef RDT_ORACLE_H
 #define RDT_ORACLE_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Replay a log of dm-log-writes and look at what a power cut could have left. The
- * logged device is a base device, and after it a metadata device.
+ * Replay a log of dm-log-writes, and look at what a power cut could have left. The logged
+ * device is a base device, and after it a metadata device.
  *
- * A power cut could have come after each entry, so each is a point to look at.
- * And as the writes between two flushes may reach a disk in any order, at each
- * flush random subsets of those after the flush before are looked at, too.
+ * A power cut could have come after each entry, so each is a point to look at. And as the
+ * writes between two flushes may reach a disk in any order, the replay also looks, at each
+ * flush, at random subsets of the entries after the flush before.
  *
  * There is one replay a process, and its state is in `replay`.
  */

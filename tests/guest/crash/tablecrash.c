@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Crash a volume with a remap table again and again and see that no sector holds
- * what it must not.
+ * Crash a volume with a remap table again and again, and check that no sector holds what it
+ * must not.
  *
  *   tablecrash [--cycles N] [--seed S] [--outages] [--at EVENT] [--no-cache]
  *              [--no-table] BASE META POOL
  *   tablecrash --log NAME --journal FILE [--seconds N] [--seed S] POOL
  *
- * BASE, META and POOL are ramdisks of 2 GiB, which take memory only for what is
- * written. On the first two lies the judge of crashes (tests/judge), as in crash.c.
- * The pool loses nothing. In some lives neither base nor pool has a cache. On all
- * three is a volume of 12 segments, whose table at first is a mix of all that there
- * is: segments mapped whole, zeros, fragments, and the base. The base was filled
- * before, with a content that is right for none but the latter.
+ * BASE, META and POOL are ramdisks of 2 GiB, which take memory only for what is written. On
+ * the first two lies the judge of crashes (tests/judge), as in crash.c. The pool loses
+ * nothing. In some lives neither base nor pool has a cache. On all three lies a volume of 12
+ * segments, whose table at first is a mix of everything: segments mapped whole, zeros,
+ * fragments, and the base. Before that the base is filled with a content that is right for
+ * the last of these only.
  *
- * While the volume is written, read and compared (tablecrash_work.c), one thread moves
- * blocks to others of the same content, gives the old ones to somebody else, and
- * has blocks of the base lie in the pool. The controller (tablecrash_control.c) suspends, reloads,
- * takes checkpoints, commits and aborts them, and rolls segments back in batches.
+ * While threads write, read and compare (tablecrash_work.c), one thread moves blocks to
+ * others of the same content, gives the old ones to new owners, and moves blocks from the
+ * base to the pool. The controller (tablecrash_control.c) suspends, reloads, takes
+ * checkpoints, commits and aborts them, and rolls segments back in batches.
  *
- * After the crash every sector of the volume is read. It may hold what was
- * flushed last, or what was written later; never anything else: not what the base
- * held before, not what the pool has there now. A batch is done or not; where it was
- * begun the volume does not resume, and after the batch was repeated it is as the
- * batch wants it. What the table says must fit to what was read. And all that
- * changed since the last committed checkpoint is in a dirty segment.
+ * After the crash the program reads every sector of the volume. A sector may hold what was
+ * flushed last, or what was written later; never anything else: not what the base held
+ * before, not what the pool holds there now. A batch is done or not. If the crash cut it
+ * short the volume does not resume, and after a repetition of the batch the volume is as the
+ * batch wants it. The table must fit what was read. And every change since the last
+ * committed checkpoint lies in a dirty segment.
  *
- * With --outages the metadata device also fails writes for a while: then a flush may
- * fail, and what was not flushed with success may be lost. --at says when to crash,
- * with the names of crashlib.c; with --no-cache there is none in any life; --no-table
- * is for a target without a table. With --log there are no crashes: base and metadata
- * device are parts of the dm-log-writes device NAME, and what happens is written to
- * FILE, for tablelog.c.
+ * With --outages the metadata device also fails writes for a while: then a flush may fail,
+ * and what was not flushed with success may be lost. --at says when to crash, with the names
+ * of crashlib.c; --no-cache: no life has a cache; --no-table is for a target without a
+ * table. With --log there are no crashes: base and metadata device are parts of the
+ * dm-log-writes device NAME, and the program writes what happens to FILE, for tablelog.c.
  *
  * Exit code: 0 only if nothing was missed and something was checked.
  */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The pool device of a test, and who points into it.
+ * The pool device of a test, and the entries that point into it.
  *
- * Each block holds a content of its own, by number (see oracle.h), or after an
- * alias a copy of what a block of the volume held, which only that one may name.
- * For each block of the volume we know what its place may be: what it is can only
- * be that, or home again. (ZERO instead of POOL and BASE instead of both, as writes
- * and discards have it.) A pool block that no place names is free. The caller has
- * a lock.
+ * Each block holds a content of its own, by number (see oracle.h), or after an alias a copy
+ * of what a block of the volume held; only that block may name the copy. For each block of
+ * the volume the program knows the one place that it may have besides home. (ZERO instead of
+ * POOL and BASE instead of both, as writes and discards have it.) A pool block that no place
+ * names is free. The caller has a lock.
  *
  * Blocks of the volume are numbered as in the oracle, that is, without its gap.
  */

@@ -2,13 +2,13 @@
 /*
  * What tablecrash's threads do to the volume until it crashes.
  *
- * Writers write, discard, flush, and read and compare. They crowd in a window of a
- * few blocks, so that parts of one block are written at the same time, while it is
- * copied up, moved or watched.
+ * Writers write, discard, flush, and read and compare. They crowd in a window of a few
+ * blocks, so that parts of one block are written at the same time, while it is copied up,
+ * moved or watched.
  *
- * One thread does what a controller would do to the table of a live volume. What
- * it frees in the pool it gives to others at once: from then on the block has
- * another content, so that whoever still reads it, now or after a crash, is seen.
+ * One thread does to the table what a controller of a live volume would do. It gives blocks
+ * that it frees in the pool to new owners at once: from then on the block has another
+ * content, so that a late read of it, now or after a crash, shows.
  */
 #define _GNU_SOURCE
 #include <errno.h>

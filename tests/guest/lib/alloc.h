@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory that is zero, or an end.
+ * Allocate memory that is zero, or end the program.
  */
 #ifndef RDT_ALLOC_H
 #define RDT_ALLOC_H

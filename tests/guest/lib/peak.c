@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * peak NAME WORD: look at a mapped device's status ten times a second until a
- * SIGTERM comes, and print the greatest number that the WORDth word of it was
- * (from 1 on, those before the target's own not counted). While there is no
- * device, or no such word, there is nothing to see.
+ * peak NAME WORD: read a mapped device's status ten times a second until SIGTERM, and print
+ * the greatest number that its WORDth word had (from 1 on, from the first word of the
+ * target's own). A time without the device, or without such a word, does not count.
  */
 #define _GNU_SOURCE
 #include <err.h>

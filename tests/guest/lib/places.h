@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Text of ranges as the target's messages have them, a range a line: what lies
- * where, put together from one block after the other.
+ * Text of ranges in the form of the target's messages, a range a line, made from one block's
+ * place after the other.
  */
 #ifndef RDT_PLACES_H
 #define RDT_PLACES_H

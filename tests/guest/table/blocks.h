@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A volume with a remap table as it must be, for programs that work on one from
- * several threads: what each sector holds, and where each block may lie.
+ * The model of a volume with a remap table, for programs that work on one from several
+ * threads: what each sector holds, and where each block may lie.
  *
- * The content of a sector is one word that fills it: from it one sees which
- * write it comes from, or which content of the pool and which sector of that. So
- * the model of a volume is a word a sector, and what lies in the wrong place
- * shows.
+ * The content of a sector is one word that fills it. The word tells the write that it comes
+ * from, or the content of the pool and the sector of it. So the model of a volume is a word
+ * a sector, and content in a wrong place shows.
  *
- * Each block has a set of places where it may lie, as several threads change
- * that at once and nobody tells them who came first: a remap or an alias by one,
- * and a write by another. BASE, ZERO and one block of the pool can be in it. It
- * may have too many, never too few, so that what no set has is free in the pool.
+ * Each block has a set of places where it may lie, because several threads change the place
+ * at once and the model cannot know their order: one remaps or aliases, and another writes.
+ * The set can have BASE, ZERO and one block of the pool. It may have too many places, never
+ * too few, so that a place in no set is free in the pool.
  */
 #ifndef RDT_BLOCKS_H
 #define RDT_BLOCKS_H

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the target says of a volume, what the disks say, and whether that is what
- * it must be. The disks are read with the code of the target (kernel/format.c),
- * which has tests of its own.
+ * What the target and the disks say of a volume, compared with the model. The code of the
+ * target (kernel/format.c), which has tests of its own, reads the disks.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>

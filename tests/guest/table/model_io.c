@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The threads of `table` that read and write. A worker makes batches of requests
- * to blocks of its own, which are in flight together, also several to one block,
- * and sees afterwards whether what was read is what it must have been. What one
- * batch writes never overlaps, but for discards, whose result is anybody's guess:
- * it is looked up.
+ * The threads of table-model that read and write. A worker sends batches of requests to
+ * blocks of its own, which are in flight together, several of them to the same block, and
+ * then checks that each read returned what it must. The writes of a batch never overlap,
+ * except for discards, whose result is open: the worker looks it up.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * scatter SOURCE BASE POOL live|version: take what the device SOURCE holds apart,
- * over a base and a pool of twice its size, and print the table that puts it
- * together again, a range a line. What no entry names keeps its content, which
- * should be something else.
+ * scatter SOURCE BASE POOL live|version: take the content of the device SOURCE apart, over a
+ * base and a pool of twice its size, and print the table that puts it together again, a range
+ * a line. Blocks that no entry names keep their content, which should be something else.
  *
- * A quarter of the segments lies whole in the pool; in the others the pool's
- * blocks are in no order, and zeros are nowhere. Nothing of a version lies on the
- * base; of a live volume a quarter of the segments does, and of the others some
- * blocks do.
+ * A quarter of the segments lies whole in the pool. In the others the blocks of the pool are
+ * in no order, and zeros have no place. Nothing of a version lies on the base; of a live
+ * volume a quarter of the segments does, and some blocks of the others.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * settable NAME <RANGES: give a mapped device the table whose ranges are on
- * standard input, a range a line, in messages that have thousands of them.
+ * settable NAME <RANGES: give a mapped device the table whose ranges are on standard input,
+ * a range a line, in messages of thousands of ranges.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Use more memory than there is, so that it must be swapped out and in again:
+ * Use more memory than there is, so that the kernel must swap it out and in again:
  *
  *   hog MIB PASSES
  *
- * Exit code: 0 if each page said in each pass what was written there.
+ * Exit code: 0 if each page held in each pass what was written to it.
  */
 #include <stdint.h>
 #include <stdio.h>

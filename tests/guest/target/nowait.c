@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Use a device in all ways that its device below may suddenly not be able to
- * serve, and see no error but EAGAIN, and no wrong data.
+ * Use a device in all ways that the device below it may suddenly not support, and check that
+ * no error but EAGAIN and no wrong data comes of it.
  *
  *   nowait DEVICE BYTES
  *
- * That many bytes are cut into three; a thread works on each until SIGTERM comes:
+ * The first BYTES of the device are cut into three; a thread works on each until SIGTERM:
  *
- *   rw       reads and writes with RWF_NOWAIT, direct. What gets EAGAIN is done
- *            again without the flag. Reads must find what was written last.
+ *   rw       reads and writes with RWF_NOWAIT, direct. A request that gets EAGAIN is
+ *            sent again without the flag. Reads must find what was written last.
  *   discard  BLKDISCARD
- *   zero     writes, BLKZEROOUT or fallocate, reads that must find zeros. (For
- *            the former, the kernel itself writes zeros where the device does
- *            not take write zeroes; for the latter it does not.)
+ *   zero     writes, BLKZEROOUT or fallocate, and reads that must find zeros. (For the
+ *            former, the kernel itself writes zeros where the device does not take
+ *            write zeroes; for the latter it does not.)
  *
- * Prints how often each did what. Exit code: 0 only if nothing was wrong.
+ * Prints how often each thread did what. Exit code: 0 only if nothing was wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
