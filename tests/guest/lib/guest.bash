@@ -10,13 +10,13 @@
 
 module_file=/revdedup/modules/dm-revdedup.ko
 
-# Not so where the runner sources this.
+# The runner sources this, too, without bats.
 ! declare -F bats_require_minimum_version >/dev/null ||
 	bats_require_minimum_version 1.5.0
 
 # --- waiting and skipping
 
-# retry TIMES DELAY COMMAND...: until it succeeds. Instead of a bare sleep.
+# retry TIMES DELAY COMMAND...: run it until it succeeds. Use it instead of a bare sleep.
 retry() {
 	local times=$1 delay=$2
 	shift 2
@@ -27,8 +27,8 @@ retry() {
 	done
 }
 
-# requires WORD...: skip the test where one is lacking. (The runner takes a
-# skipped test for a failed one, unless told otherwise.)
+# requires WORD...: skip the test if one is missing. (The runner counts a skipped test
+# as failed, except with --allow-skip.)
 requires() {
 	local word
 	for word; do
@@ -45,7 +45,7 @@ requires() {
 
 # --- the kernel's log
 
-# What a healthy kernel never says.
+# The lines that a healthy kernel never prints.
 dmesg_bad_pattern='WARNING:|BUG[: ]|Oops|Kernel panic|general protection'
 dmesg_bad_pattern+='|Call Trace|refcount_t:|list_(add|del) corruption'
 dmesg_bad_pattern+='|possible (circular|recursive|irq lock|deadlock)'
@@ -56,8 +56,8 @@ dmesg_bad_pattern+='|UBSAN|K[AFMC]*SAN:|KFENCE|unreferenced object|suspected mem
 dmesg_bad_pattern+='|ODEBUG|Slab corruption|Redzone|sleeping function called'
 dmesg_bad_pattern+='|scheduling while atomic|Unknown symbol|Invalid module format'
 
-# Those lines of stdin that a healthy kernel would not have said; fails when
-# there are none.
+# Print those lines of stdin that a healthy kernel would not have printed; fail if there
+# are none.
 dmesg_bad() { grep -E "$dmesg_bad_pattern"; }
 
 # dmesg_mark TEXT: put a line into the kernel's log, and print it.
@@ -66,7 +66,7 @@ dmesg_mark() {
 	echo "rdt: $1"
 }
 
-# dmesg_since MARK: what of stdin comes after the line with MARK.
+# dmesg_since MARK: print the lines of stdin after the line with MARK.
 dmesg_since() {
 	MARK=$1 awk 'found { print } index($0, ENVIRON["MARK"]) { found = 1 }'
 }
@@ -87,7 +87,7 @@ load_module() {
 	insmod "$module_file" "$@"
 }
 
-# load_broken HOW: broken in this way (kernel/break.h).
+# load_broken HOW: load the module that is broken in this way (kernel/break.h).
 load_broken() {
 	if has_target revdedup; then
 		echo "there is another module already" >&2
@@ -105,13 +105,13 @@ ramdisk() {
 	modprobe brd rd_size=$(($1 * 1024)) rd_nr="${2:-1}" max_part=0
 }
 
-# loopdev FILE: print the loop device that now shows FILE.
+# loopdev FILE: attach a loop device to FILE, and print its name.
 loopdev() {
 	modprobe loop
 	losetup --show --find "$1"
 }
 
-# loop_of SECTORS NAME: the same of a new file of that size, for this test.
+# loop_of SECTORS NAME: do the same with a new file of that size, for this test.
 loop_of() {
 	truncate -s $(($1 * 512)) "$BATS_TEST_TMPDIR/$2"
 	loopdev "$BATS_TEST_TMPDIR/$2"
@@ -139,21 +139,21 @@ dm_create() {
 	mknodes "$name"
 }
 
-# dm_remove NAME: tries again, as somebody may just look at the device.
+# dm_remove NAME: retry, as another process may have the device open for a moment.
 dm_remove() { dmsetup remove --retry "$1"; }
 
-# sectors DEVICE: its size in sectors of 512 bytes, as tables have it.
+# sectors DEVICE: print its size in sectors of 512 bytes, as tables have it.
 sectors() { blockdev --getsz "$1"; }
 
-# dm_devices: the names of all dm devices.
+# dm_devices: print the names of all dm devices.
 dm_devices() {
 	local names
 	names=$(dmsetup info -c --noheadings -o name 2>/dev/null)
 	[[ -z $names || $names == 'No devices found' ]] || echo "$names"
 }
 
-# Remove what tests made: mounts, dm devices in whatever order they let go of
-# each other, loop devices, ram disks. (After every test, so with few forks.)
+# Remove everything that tests made: mounts, dm devices in any order that works, loop
+# devices, ram disks. (This runs after every test, so it forks little.)
 clean_up_devices() {
 	local dev dir mounts=() left name tries=0 loops
 	while read -r dev dir _; do
@@ -188,7 +188,7 @@ power_cut() {
 
 # --- bats
 
-# A file that needs more in these calls them from its own.
+# A bats file that needs more defines these itself, and calls dmr_setup and dmr_teardown.
 dmr_setup() { dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null; }
 dmr_teardown() { clean_up_devices; }
 setup() { dmr_setup; }

@@ -22,10 +22,10 @@ lvm_setup() {
 	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
 }
 
-# is_stopped PID: a command, where REVDEDUP_FAIL has it stop.
+# is_stopped PID: has the command stopped where REVDEDUP_FAIL tells it to?
 is_stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
 
-# What a failed test leaves is in the way of the next.
+# Remove what a failed test leaves: it would be in the way of the next.
 lvm_teardown() {
 	local name
 	pkill -x sleep || :
@@ -48,10 +48,10 @@ lvm_teardown() {
 # make_lv NAME MIB
 make_lv() { lvcreate -qq --yes -Wy -Zy --size "$2M" --name "$1" $vg; }
 
-# device_of LV: what is used instead of it.
+# device_of LV: print the device to use instead of it.
 device_of() { echo "/dev/mapper/revdedup-${vg//-/--}-$1"; }
 
-# down DEVICE...: volumes are as after a boot.
+# down DEVICE...: leave volumes as after a boot.
 down() {
 	local device
 	for device in "$@"; do
@@ -60,19 +60,20 @@ down() {
 	done
 }
 
-# is_version VERSION FILE|DEVICE: that is what the version holds.
+# is_version VERSION FILE|DEVICE: does the version hold the same?
 is_version() {
 	revdedupctl -q restore "$1" --yes --to /tmp/rdt-pool/out &&
 		cmp "$2" /tmp/rdt-pool/out
 }
 
-# json KEY: of the one object that is on stdin.
+# json KEY: print the value of KEY in the one object on stdin.
 json() { sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
 
-# any_of WORD...: one of them, if there is one.
+# any_of WORD...: print one of them at random, if there is one.
 any_of() { [ $# -eq 0 ] || echo "${@:RANDOM % $# + 1:1}"; }
 
-# some_volume LV [MIB]: attached, with a version of random content; $vol: its device.
+# some_volume LV [MIB]: attach a volume with a version of random content; set $vol to its
+# device.
 some_volume() {
 	make_lv "$1" "${2:-48}"
 	revdedupctl -q attach "$vg/$1"
@@ -81,10 +82,10 @@ some_volume() {
 	revdedupctl -q snapshot "$vg/$1"
 }
 
-# is_home [LV]: all blocks have been copied.
+# is_home [LV]: have all blocks been copied?
 is_home() { revdedupctl status "$vg/${1:-vm1}" --json | grep -q '"blocks_away": 0,'; }
 
-# lvs_are NAME...: these and no others are in the group.
+# lvs_are NAME...: are these LVs, and no others, in the group?
 lvs_are() {
 	local have
 	have=$(lvs --noheadings -o lv_name $vg | xargs)
@@ -94,7 +95,7 @@ lvs_are() {
 	}
 }
 
-# nothing_held: no version that is gone is held for a device.
+# nothing_held: is no deleted version kept for a device?
 nothing_held() {
 	revdedupctl -v prune --keep-last 1 >/tmp/held 2>&1 || :
 	cat /tmp/held

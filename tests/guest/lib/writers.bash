@@ -6,14 +6,14 @@
 
 # shellcheck disable=SC2154 # by its users and volume.bash
 
-# How long they write, where nobody says otherwise.
+# How long they write, unless a test sets it.
 seconds=20
 
 declare -A pids=()
 
-# writer NAME ENGINE OFFSET_MIB OPTION...: verifies what it wrote, for a while. (At
-# the end of a pass over its part fio begins another while writes are in flight;
-# two of them to one block would be its own fault.)
+# writer NAME ENGINE OFFSET_MIB OPTION...: write for a while, and verify. (At the end of a
+# pass over its part fio begins another while writes are in flight. It must not send two
+# of them to one block, hence serialize_overlap.)
 writer() {
 	local name=$1 engine=$2 offset=$3
 	shift 3
@@ -42,7 +42,7 @@ writers_run() {
 	done
 }
 
-# They have ended, and found nothing wrong.
+# Wait for them: have they found nothing wrong?
 writers_are_content() {
 	local name good=true
 	for name in "${!pids[@]}"; do
