@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "progress.h"
 #include "remedies.h"
 
 struct text {
@@ -99,10 +100,14 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_MOUNT_WRITABLE] = { "--writable lets it replay a journal", NULL },
 };
 
+static struct ctl_progress *progress;
+
 static void print(enum rd_log_kind kind, const char *text)
 {
 	char line[1300];
 
+	if (progress)
+		ctl_progress_clear(progress);
 	snprintf(line, sizeof(line), "revdedupctl: %s%s\n",
 		 kind == RD_LOG_WARNING ? "warning: " : "", text);
 	fputs(line, stderr);
@@ -120,4 +125,10 @@ static void write_remedy(char *text, size_t size, enum rd_remedy remedy, const c
 		snprintf(text, size, "%s", known->plain);
 }
 
-const struct rd_log_printer ctl_printer = { .print = print, .remedy = write_remedy };
+void ctl_print_messages(struct ctl_progress *over)
+{
+	static const struct rd_log_printer printer = { .print = print, .remedy = write_remedy };
+
+	progress = over;
+	rd_log_to(&printer);
+}

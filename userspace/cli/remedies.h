@@ -3,8 +3,9 @@
 #ifndef CTL_REMEDIES_H
 #define CTL_REMEDIES_H
 
-#include "base/log.h"
+struct ctl_progress;
 
-extern const struct rd_log_printer ctl_printer;
+/* Print all messages from now on, each in the place of the line of @over. */
+void ctl_print_messages(struct ctl_progress *over);
 
 #endif

@@ -267,7 +267,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .given = calloc(argc + 1, sizeof(*ctl.given)) };
 	int r;
 
-	rd_log_to(&ctl_printer);
+	ctl_print_messages(&ctl.progress);
 	if (!ctl.given || !rd_hold_standard_files())
 		return CTL_FAILED;
 	set_signals();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Block devices as such, and who has them or a file. All of these say what went wrong. */
+/* Block devices, and whether a program has them open. All of these say what went wrong. */
 #ifndef RD_BLOCK_H
 #define RD_BLOCK_H
 
@@ -13,25 +13,22 @@
 int rd_block_sectors(const char *path, u64 *ret_sectors);
 
 /*
- * -EBUSY, and it is said by whom as far as that can be known: somebody has it open
- * for himself (a mount, another device, a lock).
+ * -EBUSY: a mount, another device or a program has it open exclusively. The message
+ * names that as far as it is known.
  */
 int rd_block_is_free(const char *path);
 
 /*
- * Has a program this device open, besides devices of ours that lie on it? Who looks at
- * it for a moment is not meant. Not all kinds of devices tell: of others it is known if
- * they are locked.
+ * Does a program have this device open, apart from devices of ours that lie on it? A
+ * program that looks at it for a moment, as udev does, does not count. Device-mapper
+ * counts who opens a device; of other devices it is only known whether they are locked.
  */
 bool rd_block_is_open(const char *path);
 
-/* Has another program a lock on this file? (QEMU has some on each image.) */
+/* Does another program hold a lock on this file? (QEMU does, on each image.) */
 bool rd_file_is_locked(const char *path);
 
-/*
- * What device-mapper says of this device, "name" or "uuid": "" where it is none of its
- * own.
- */
+/* Read "name" or "uuid" of a device-mapper device; "" where @device is none. */
 void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX]);
 
 /* "253:4"; returns @text */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Device-mapper devices, by libdevmapper. Every device of ours has a UUID that
- * begins with RD_DM_UUID, and nothing is done to one of the same name that has not.
+ * Device-mapper devices, by libdevmapper. Every device of ours has a UUID that begins
+ * with RD_DM_UUID; a device of the same name without it is left alone.
  *
  * All of these say what went wrong, once, and return -errno.
  */
@@ -24,14 +24,14 @@ struct rd_dm_info {
 	char uuid[RD_DM_NAME_MAX];
 };
 
-/* What libdevmapper says goes where all we say goes. Before all others. */
+/* Print messages of libdevmapper as our own. To be called before all others. */
 void rd_dm_init(void);
 
-/* Is there a target of that name? Tries to load the module dm-NAME if not. */
+/* Does the kernel have a target of that name, also after loading the module dm-NAME? */
 bool rd_dm_has_target(const char *name);
 
 int rd_dm_info(const char *name, struct rd_dm_info *ret);
-/* The name of the device with this UUID; -ENODEV, without a word: there is none. */
+/* Find the name of the device with this UUID. -ENODEV, without a word: there is none. */
 int rd_dm_find(const char *uuid, char name[RD_DM_NAME_MAX]);
 
 /* "/dev/mapper/NAME"; returns @path */
@@ -39,36 +39,36 @@ const char *rd_dm_path(char path[RD_DM_PATH_MAX], const char *name);
 
 enum rd_dm_flags {
 	RD_DM_READ_ONLY = 1,
-	/* A device within our own constructions, of no interest to anybody else. */
+	/* An inner device of ours, which udev and others are to leave alone. */
 	RD_DM_PRIVATE = 2,
 	RD_DM_NOFLUSH = 4,	/* suspend: I/O waits instead of being waited for */
 	RD_DM_NOLOCKFS = 8,	/* suspend: leave the file system above alone */
 	/*
-	 * resume: udev is not waited for, which may wait for a device that is suspended,
-	 * until rd_dm_settle().
+	 * resume: do not wait for udev, which may itself wait for a device that is
+	 * suspended, before rd_dm_settle().
 	 */
 	RD_DM_LATER = 16,
 };
 
 /* A device without a table, suspended until rd_dm_resume(). */
 int rd_dm_create(const char *name, const char *uuid);
-/* The table that the next resume brings. */
+/* Load the table that the next resume makes live. */
 int rd_dm_load(const char *name, u64 sectors, const char *target, const char *params,
 	       unsigned int flags);
 int rd_dm_load_linear(const char *name, u64 sectors, const char *below);
-/* Forget it. */
+/* Forget that table. */
 void rd_dm_unload(const char *name);
 int rd_dm_suspend(const char *name, unsigned int flags);
 int rd_dm_resume(const char *name, unsigned int flags);
-/* Both, so that the table that was loaded takes the place of the one in use. */
+/* Suspend and resume, so that the loaded table replaces the live one. */
 int rd_dm_swap(const char *name, unsigned int flags);
-/* Wait for udev; nodes are there. */
+/* Wait for udev; afterwards the nodes exist. */
 void rd_dm_settle(void);
-/* Nobody has it open, but for those who look at each new device for a moment. */
+/* Remove a device that nothing has open but programs that look at it for a moment. */
 int rd_dm_remove(const char *name);
 
 /*
- * The first target of the table that is used, and what it says of itself; *@ret_params
+ * Read the first target of the live table, and its status or its parameters; *@ret_params
  * is to be freed. -ENODATA, without a word: there is no table.
  */
 int rd_dm_status(const char *name, u64 *ret_sectors, char target[RD_DM_NAME_MAX],
@@ -76,9 +76,9 @@ int rd_dm_status(const char *name, u64 *ret_sectors, char target[RD_DM_NAME_MAX]
 int rd_dm_table(const char *name, u64 *ret_sectors, char target[RD_DM_NAME_MAX],
 		char **ret_params);
 
-/* *@ret_answer (may be NULL) is to be freed, and NULL where there is no answer. */
+/* Send a message. *@ret_answer (may be NULL) is to be freed; NULL: there was no answer. */
 int rd_dm_message(const char *name, const char *text, char **ret_answer);
-/* The same, and what fails is the caller's to tell. */
+/* The same, but the caller says what failed. */
 int rd_dm_try_message(const char *name, const char *text, char **ret_answer);
 
 #endif

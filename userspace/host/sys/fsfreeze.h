@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * File systems that are mounted on this host and lie on a volume, but not directly: on
- * a partition of it, or a logical volume in it. One that is mounted from the volume
- * itself is frozen by device-mapper when it suspends the volume; of these it knows
- * nothing.
+ * File systems that are mounted on this host and lie on a volume indirectly: on a
+ * partition of it, or on a logical volume in it. Device-mapper freezes a file system
+ * that is mounted from the volume itself when it suspends the volume, but does not know
+ * of these.
  *
- * Not found: btrfs, whose files say another device than its mount, and mounts of other
- * namespaces. What they hold is as after a power cut.
+ * Not found are btrfs, whose files have another device number than its mount, and mounts
+ * of other namespaces: a snapshot has them as after a power cut.
  */
 #ifndef RD_FSFREEZE_H
 #define RD_FSFREEZE_H
@@ -23,15 +23,15 @@ struct rd_fs {
 };
 
 /*
- * Append each, open: what may lie on another one before that. Says what went wrong;
- * rd_fs_close() takes what there is.
+ * Append each, open, in the order in which to freeze them: a file system that may lie on
+ * another one comes first. Says what went wrong; rd_fs_close() frees what was appended.
  */
 int rd_fs_find(const char *device, struct rd_buffer *ret);
 void rd_fs_close(struct rd_buffer *fss);
 
 /*
- * Who writes to it waits from now on, and nothing more comes from it; *@is_frozen: it
- * has to be thawed. Not so where somebody else has frozen it, or it cannot be frozen.
+ * Make writes to it wait, and have it write nothing more. *@is_frozen: it must be
+ * thawed, which is not so where it was frozen already, or cannot be frozen.
  */
 int rd_fs_freeze(const struct rd_fs *fs, bool *is_frozen);
 int rd_fs_thaw(const struct rd_fs *fs);

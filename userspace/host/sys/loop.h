@@ -10,14 +10,14 @@
 
 #define RD_LOOP_PATH	32
 
-/* A file without a name in the directory @dir: its fd, or -errno, and that is said. */
+/* Make a file without a name in the directory @dir. Its fd, or -errno; says what failed. */
 int rd_temporary_file(const char *dir, u64 bytes);
 
 /*
- * A loop device over the file or block device @fd, with logical blocks of 512 bytes. It
- * goes away by itself with the last who has it open, so that nothing is left behind,
- * whoever dies. Returns an fd of it, to be closed once a table has it, or -errno, and that
- * is said.
+ * Make a loop device over the file or block device @fd, with logical blocks of 512 bytes.
+ * The kernel removes it when it is closed for the last time, so that no crash leaves one.
+ * Returns an fd of it, to be closed once a table has the device, or -errno; says what
+ * failed.
  */
 int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
 

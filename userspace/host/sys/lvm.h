@@ -14,38 +14,38 @@ struct rd_lv {
 	char name[RD_LV_NAME_MAX];
 };
 
-/* -ENODEV, without a word: @path is no logical volume. */
+/* Find the names of a logical volume. -ENODEV, without a word: @path is none. */
 int rd_lv_find(const char *path, struct rd_lv *ret);
 
-/* "vg/vm1" and "_rdmeta": vg/vm1_rdmeta. -ENAMETOOLONG, and that is said. */
+/* Name the volume beside another: "vg/vm1" and "_rdmeta" make vg/vm1_rdmeta. -ENAMETOOLONG. */
 int rd_lv_beside(const char *path, const char *suffix, struct rd_lv *ret);
 
-/* How much of @vg is free. */
+/* Read how much of the volume group @vg is free. */
 int rd_vg_free(const char *vg, u64 *ret_bytes);
 
 /*
- * Make @lv, its beginning zeros, with a tag that says that it is ours: a plain one of
- * at least so many bytes. -EEXIST, without a word: there is one of ours.
+ * Make the linear volume @lv, of at least @bytes, with zeros at its beginning and a tag
+ * that marks it as ours. -EEXIST, without a word: there is one of ours.
  */
 int rd_lv_create(const struct rd_lv *lv, u64 bytes);
 
-/* Only one of ours; nothing where there is none. */
+/* Remove @lv if it is ours; do nothing where there is none. */
 int rd_lv_remove(const struct rd_lv *lv);
 
 /*
- * The same with a tag of the caller's, so that he takes away only what he has made;
- * @thin_pool: a thin one in this pool of the group, NULL: a plain one.
+ * The same with a tag of the caller's, so that it removes only what it has made.
+ * @thin_pool: make a thin volume in this pool of the group; NULL: a linear one.
  */
 int rd_lv_create_tagged(const struct rd_lv *lv, u64 bytes, const char *thin_pool,
 			const char *tag);
 int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag);
 
-/* Is there one, whosever it is? */
+/* Does @lv exist, ours or not? */
 int rd_lv_exists(const struct rd_lv *lv, bool *ret);
 
 /*
- * -ENODEV, and that is said: there is no such thin pool. *@ret_zeros: what nobody has
- * written to in a volume of it reads as zeros, and goes on doing so.
+ * Check that the thin pool exists. -ENODEV. *@ret_zeros: blocks that were never written
+ * read as zeros in its volumes.
  */
 int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Other programs. */
+/* Run other programs. */
 #ifndef RD_RUN_H
 #define RD_RUN_H
 
@@ -8,16 +8,16 @@
 #include "base/buffer.h"
 
 /*
- * Run a program (the last of @argv is NULL) with its stdout in @ret_output, with a
- * NUL behind it, or thrown away where that is NULL. Its stderr is ours. Returns its
- * exit status, or -errno, and that is said.
+ * Run a program (the last of @argv is NULL), and put its stdout and a NUL into
+ * @ret_output, or discard it where that is NULL. Its stderr is ours. Returns its exit
+ * status, or -errno; says what failed.
  */
 int rd_run(char *const *argv, struct rd_buffer *ret_output);
 
 /*
- * The same, with its stdout on our stderr. It and all that it has started is killed
- * when the time is over: -ETIME, without a word. *@running: its process group while
- * it runs, 0 before and after.
+ * The same, with its stdout on our stderr. After @seconds kill it and all processes that
+ * it has started: -ETIME, without a word. *@running: its process group while it runs, 0
+ * before and after.
  */
 int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running);
 

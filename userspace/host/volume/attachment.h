@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which volumes have the target over them on this host: a file for each, so that
- * they are attached again at boot.
+ * Attachments: which volumes are tracked on this host. Each has a file, by which it is
+ * attached again at boot.
  *
  *	/etc/revdedup/volumes/revdedup-vg-vm1
  *
@@ -15,14 +15,14 @@
  *	version_uid=5103...		the version that the next one is based on, as its pool
  *					knows it: another pool may have one of that number;
  *					0: none, or it may lack what was written past the target
- *	unfinished=yes			a clone that is being made, see clone.h, or was cut
- *					short: nobody uses it yet
+ *	unfinished=yes			a clone that is being made, see clone.h, or was
+ *					interrupted: it is not in use yet
  *
  * REVDEDUP_CONFIG names another directory than /etc/revdedup.
  *
- * The device that those above use is /dev/mapper/revdedup-vg-vm1: of the name each /
- * is a -, and each - two, as LVM does it. Devices that belong to it have its name,
- * a colon, which no volume has in its name, and a word.
+ * A guest uses /dev/mapper/revdedup-vg-vm1: each / of the volume's name becomes a -, and
+ * each - two, as LVM does it. Devices that belong to it are named after it, with a colon,
+ * which no volume has in its name, and a word.
  */
 #ifndef RD_ATTACHMENT_H
 #define RD_ATTACHMENT_H
@@ -49,15 +49,15 @@ struct rd_attachment {
 	int lock_fd;			/* if so */
 };
 
-/* What @name is called in the directory of our configuration; NULL: no memory. */
+/* The path of @name in the directory of our configuration; NULL: no memory. */
 char *rd_config_path(const char *name);
 
-/* The name of the device for a volume. -ENAMETOOLONG, and that is said. */
+/* Name the device of a volume. -ENAMETOOLONG; says so. */
 int rd_device_name(const char *volume, char ret[RD_DM_NAME_MAX]);
 
 /*
- * Fill in what follows from the name, and then, as soon as they are there, from the
- * two devices. Say what went wrong.
+ * Fill in what follows from the name; and, when both devices exist, what follows from
+ * them. Say what went wrong.
  */
 int rd_attachment_init(struct rd_attachment *at, const char *volume, const char *base,
 		       const char *meta);
@@ -70,17 +70,17 @@ int rd_attachment_save(const struct rd_attachment *at);
 int rd_attachment_remove(const struct rd_attachment *at);
 
 /*
- * One command at a time changes its devices. Lasts until the process ends, if nobody
- * unlocks it. -EBUSY, and that is said.
+ * Lock it, so that one command at a time changes its devices, until it is unlocked or the
+ * process ends. -EBUSY; says so.
  */
 int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms);
 void rd_attachment_unlock(struct rd_attachment *at);
-/* Does another command change its devices just now? */
+/* Does another command hold its lock? */
 bool rd_attachment_is_busy(const struct rd_attachment *at);
 
 /*
- * Read it again once it is locked: who had the lock may have changed it. -ENOENT, and
- * that is said: he detached it.
+ * Read it again once it is locked: the command that had the lock may have changed it.
+ * -ENOENT, and says so: that command detached it.
  */
 int rd_attachment_refresh(struct rd_attachment *at);
 
@@ -88,8 +88,8 @@ int rd_attachment_refresh(struct rd_attachment *at);
 int rd_attachments(struct rd_buffer *ret);
 
 /*
- * Where base and metadata are now, should their names have changed: fills in base
- * and meta. -ENODEV, and that is said: one is not there.
+ * Find base and metadata by their UUIDs, and fill in their present names. -ENODEV, and
+ * says so: one does not exist.
  */
 int rd_attachment_locate(struct rd_attachment *at);
 
@@ -97,13 +97,13 @@ int rd_attachment_locate(struct rd_attachment *at);
 const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,
 			 const char *part);
 /*
- * What device-mapper says of it; @part NULL: of the device itself. -EEXIST, and that
- * is said: there is one of that name that is not ours.
+ * Ask device-mapper for a part; @part NULL: the device itself. -EEXIST, and says so:
+ * another device has that name.
  */
 int rd_part_info(const struct rd_attachment *at, const char *part, struct rd_dm_info *ret);
-/* Resume it, if a command that died has left it suspended. */
+/* Resume it, if an interrupted command has left it suspended. */
 int rd_part_wake(const struct rd_attachment *at, const char *part, unsigned int flags);
-/* Nothing where there is none. */
+/* Remove it; do nothing where there is none. */
 int rd_part_remove(const struct rd_attachment *at, const char *part);
 /* Its dm UUID; @part NULL: the device itself */
 const char *rd_part_uuid(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,

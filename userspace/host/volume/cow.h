@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where a dm-snapshot keeps what is overwritten while it is copied: a logical volume
- * beside the one that is snapshot, where its group has room, else a file in the pool,
- * of which nothing is left when the snapshot goes.
+ * Store for data that is overwritten while a dm-snapshot is copied: a logical volume
+ * beside the original where its group has room, else a file in the pool without a name,
+ * which vanishes with the snapshot.
  */
 #ifndef RD_COW_H
 #define RD_COW_H
@@ -18,13 +18,13 @@ struct rd_cow {
 #define RD_COW_NONE	((struct rd_cow){ .fd = -1 })
 
 /*
- * @base: what is to be snapshot, NULL: a file will do; @dir: the pool. -ENOSPC, and
- * that is said, before anything was made.
+ * Make one. @base: the original; NULL: make a file. @dir: the pool. -ENOSPC, and says so,
+ * before anything was made.
  */
 int rd_cow_open(struct rd_cow *cow, const char *base, const char *dir, u64 bytes);
-/* A table has it now. */
+/* Close it: a table has it now. */
 void rd_cow_keep(struct rd_cow *cow);
-/* No table has it any more: also of a command that died. */
+/* Remove it once no table has it, also that of an interrupted command. */
 int rd_cow_remove(const char *base);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hold a volume's content still while it is copied, with those above writing on. For
- * that time its devices are:
+ * Hold a volume's content still while it is copied and written to. For that time its
+ * devices are:
  *
  *	revdedup-vg-vm1		revdedup: the base is now ...
  *	  +-- :origin		snapshot-origin over /dev/vg/vm1
@@ -10,8 +10,8 @@
  *	:metasnap, :view	where a block is not home: snapshot of the metadata, and
  *				the target over both, which is what is copied then
  *
- * All tables are loaded before the volume is suspended, and before anybody is asked to
- * hold still (hold.h), so that in between there is next to nothing to do.
+ * All tables are loaded before hooks and file systems are asked to hold still (hold.h)
+ * and before the volume is suspended, so that the pause is short.
  */
 #ifndef RD_FREEZE_H
 #define RD_FREEZE_H
@@ -25,28 +25,28 @@ struct rd_freeze {
 	u64 epoch;		/* of its checkpoint */
 	bool has_view;
 	char source[RD_DM_PATH_MAX];	/* what to copy */
-	u64 pause_us;		/* that those above felt */
-	bool undo_failed;	/* something of hold.h; the rest is fine */
+	u64 pause_us;		/* that writes waited */
+	bool undo_failed;	/* see rd_hold_end(); the rest is fine */
 };
 
 struct rd_freeze_options {
-	const char *dir;	/* for what is overwritten, see cow.h */
+	const char *dir;	/* of the pool, see cow.h */
 	u64 cow_bytes;		/* 0: by what is dirty */
 	unsigned int hook_seconds;	/* see hold.h */
 };
 
-/* After it the volume goes on, also where it fails, and its bits are as they were. */
+/* Freeze it. On failure the volume goes on, and what was dirty is dirty again. */
 int rd_freeze_begin(struct rd_freeze *freeze, const struct rd_attachment *at,
 		    const struct rd_freeze_options *options);
 
-/* What is copied is whole: no write came that there was no room for. */
+/* Fail if the copy is incomplete: the store for overwritten data was full. */
 int rd_freeze_check(const struct rd_freeze *freeze);
 
-/* The volume is as before; also of a command that died, and where there is nothing. */
+/* Restore the volume, also after an interrupted command; do nothing where all is as before. */
 int rd_freeze_end(const struct rd_attachment *at);
-/* Only its devices, of a volume that has none any more. */
+/* Remove only the devices of a freeze, where the volume has none itself. */
 int rd_freeze_abandon(const struct rd_attachment *at);
-/* Is there anything to end? */
+/* Does a device of a freeze exist? */
 bool rd_freeze_is_there(const struct rd_attachment *at);
 
 #endif

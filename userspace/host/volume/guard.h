@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What must be undone, whatever the command dies of: a process of its own waits for
- * the end of the command meanwhile.
+ * Undo something even if the command is killed: a process of its own waits for the end
+ * of the command.
  */
 #ifndef RD_GUARD_H
 #define RD_GUARD_H
@@ -12,8 +12,8 @@
 
 struct rd_guard {
 	/*
-	 * Runs in that process, once: when it is told to by rd_guard_end(), when the
-	 * command is gone, or when the time is over; @is_alone: one of the last two.
+	 * Runs in that process, once: when rd_guard_end() tells it to, when the command is
+	 * gone, or when the time is over. @is_alone: one of the last two.
 	 */
 	int (*end)(void *ctx, bool is_alone);
 	void *ctx;
@@ -25,29 +25,29 @@ struct rd_guard {
 
 int rd_guard_begin(struct rd_guard *guard);
 /*
- * Has run @end when it returns: 0, -EIO where that did not return 0, -ETIME where the
- * time was over before.
+ * Have @end run, and wait for it. -EIO: it did not return 0; -ETIME: the time was over
+ * before.
  */
 int rd_guard_end(struct rd_guard *guard);
 
 /*
- * Do something while a device is suspended. Nobody may be left so: should the command
- * die, a guard resumes what is suspended.
+ * Do something while a device is suspended. If the command dies meanwhile a guard resumes
+ * the device.
  */
 struct rd_pause {
 	const char *device;
-	/* Another one that @work suspends, which is to be resumed before it; or NULL. */
+	/* Another device that @work suspends, to be resumed before @device; or NULL. */
 	const char *inner;
-	/* Where it cannot be resumed, this program is run with that instead; or NULL. */
+	/* The program to run, with arguments, where it cannot be resumed; or NULL. */
 	char *const *repeat;
 	int (*work)(void *ctx);
 	void *ctx;
-	u64 usec;		/* that those above had to wait */
+	u64 usec;		/* that I/O waited */
 };
 
 /*
- * 0, or the first error. *@ret_resumed: what came of resuming it, which is tried
- * whatever @work says.
+ * Suspend, work, resume. 0 or the first error. *@ret_resumed: the result of resuming, which
+ * is tried whatever @work returns.
  */
 int rd_pause(struct rd_pause *pause, int *ret_resumed);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What those above a volume are asked to do before it is suspended, and to undo
- * after it was resumed:
+ * Prepare the users of a volume before it is suspended, and let them go on after it was
+ * resumed:
  *
  *	the user's hooks say pre	hooks.h
  *	file systems are frozen		fsfreeze.h
@@ -9,8 +9,8 @@
  *	file systems are thawed
  *	each hook that was begun says post
  *
- * The last two are done by a guard, so they come once, and always: whatever the
- * command dies of, where a hook before failed, and where all of it takes too long.
+ * A guard does the last two, so that they happen exactly once: also if the command is
+ * killed, a hook fails, or all of it takes too long.
  */
 #ifndef RD_HOLD_H
 #define RD_HOLD_H
@@ -31,12 +31,12 @@ struct rd_hold {
 	u64 usec;			/* that file systems were frozen; 0: none was */
 };
 
-/* After an error all is undone. */
+/* After an error everything is undone. */
 int rd_hold_begin(struct rd_hold *hold, const struct rd_attachment *at, unsigned int seconds);
 
 /*
- * 0; -EIO: something could not be undone; -ETIME: it was undone before, and what the
- * volume held then is nothing that anybody has prepared. All of this is said.
+ * 0; -EIO: something could not be undone; -ETIME: it was undone before its time, so the
+ * volume was not prepared when it was suspended. Says so.
  */
 int rd_hold_end(struct rd_hold *hold);
 

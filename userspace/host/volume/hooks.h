@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Programs of the user that are run around a snapshot: each executable in
- * /etc/revdedup/hooks.d whose name has but letters, digits, - and _, in the order of
+ * Hooks, programs of the user that run around a snapshot: each executable in
+ * /etc/revdedup/hooks.d whose name has only letters, digits, - and _, in the order of
  * their names, as
  *
  *	HOOK pre VG/LV DEVICE		before the volume is suspended
@@ -18,11 +18,11 @@ struct rd_hooks {
 	unsigned int nr;
 };
 
-/* None, if there is no such directory. Says what went wrong. */
+/* Find them; none where there is no such directory. Says what went wrong. */
 int rd_hooks_find(struct rd_hooks *hooks);
 void rd_hooks_free(struct rd_hooks *hooks);
 
-/* 0, or -errno where it failed or was killed after @seconds, and that is said. */
+/* Run one. -errno where it failed or was killed after @seconds; says so. */
 int rd_hook_run(const struct rd_hooks *hooks, unsigned int nr, const char *when,
 		const struct rd_attachment *at, unsigned int seconds, pid_t *running);
 

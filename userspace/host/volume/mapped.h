@@ -2,15 +2,15 @@
 /*
  * A version as a block device:
  *
- *	NAME			revdedup, read-only: its table is an image in a file that
- *				is gone with it
+ *	NAME			revdedup, read-only: its table lies in a file without a
+ *				name, which vanishes with the device
  *
- * or, to be written to, with all that is written thrown away in the end:
+ * or writable, with writes discarded when it is removed:
  *
  *	NAME			snapshot of
  *	  +-- NAME:ro		the same
  *
- * Of either there may be one partition more, see mount.h:
+ * Either may have a partition on it, see mount.h:
  *
  *	NAME:part		linear, over NAME
  */
@@ -32,18 +32,18 @@ struct rd_mapped_options {
 };
 
 /*
- * The pool is open for writing. What is mapped when the command dies has its lease,
- * and what has a lease and is not mapped loses it with the next who frees.
+ * Map @version. The pool is open for writing. A crash may leave a lease without a device,
+ * which the next command that frees space drops, but no device without a lease.
  */
 int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		   const struct rd_mapped_options *options);
 
-/* Have it read all from where it is in the pool now. */
+/* Give it a new table, of the places that @version has in the pool now. */
 int rd_mapped_refresh(struct rd_pool *pool, const struct rd_version *version, const char *name);
 
 /*
- * And its parts. -ENODEV, and that is said: there is no such device of ours; -EBUSY:
- * it is mounted, and it is said where, or somebody has it open.
+ * Remove it and its parts. -ENODEV: there is no such device of ours; -EBUSY: it is
+ * mounted, or a program has it open. Says so, and where it is mounted.
  */
 int rd_mapped_remove(struct rd_pool *pool, const char *name);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Mount the file system that a mapped version holds (mapped.h), as it is or in a
- * partition of it. A device that is read-only takes no replay of a journal, and its
- * original may be mounted beside it: the options for that are added.
+ * Mount the file system of a mapped version (mapped.h), on the whole device or in a
+ * partition. Options are added so that a read-only device needs no replay of a journal,
+ * and that the original may be mounted at the same time.
  */
 #ifndef RD_MOUNT_H
 #define RD_MOUNT_H
@@ -18,14 +18,14 @@ struct rd_mount_options {
 	bool writable;			/* as the device is */
 };
 
-/* The mapped version @name. On failure nothing is left but that; what failed is said. */
+/* Mount the mapped version @name. On failure only that is left; says what failed. */
 int rd_mount(const char *name, const struct rd_mount_options *options,
 	     char ret_type[RD_FS_TYPE_MAX]);
 
-/* Which mapped version is mounted at @dir. -ENODEV, and that is said. */
+/* Find which mapped version is mounted at @dir. -ENODEV; says so. */
 int rd_mounted_version(const char *dir, char ret[RD_DM_NAME_MAX]);
 
-/* -EBUSY, and that is said. */
+/* -EBUSY; says so. */
 int rd_unmount(const char *dir);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a block device or a file is to us, before something is done to it that would
- * destroy that: by the volumes that are attached on this host, and by what is on it.
+ * Find out what a block device or file is to revdedup, so that it is not destroyed by
+ * mistake: by the volumes that are attached on this host, and by its content.
  */
 #ifndef RD_OWNER_H
 #define RD_OWNER_H
@@ -10,9 +10,9 @@
 
 enum rd_owner_kind {
 	RD_OWNER_NONE,
-	RD_OWNER_VOLUME,	/* what is used instead of an attached volume */
-	RD_OWNER_BASE,		/* what lies below that */
-	RD_OWNER_META,		/* its metadata, or such of a volume that is not attached */
+	RD_OWNER_VOLUME,	/* the device of an attached volume */
+	RD_OWNER_BASE,		/* the device below that */
+	RD_OWNER_META,		/* its metadata, or those of a volume that is not attached */
 	RD_OWNER_DEVICE,	/* another of our devices, such as a mapped version */
 	RD_OWNER_POOL,		/* the data area of a pool */
 	RD_OWNER_PART,		/* another file of a pool */
@@ -21,7 +21,7 @@ enum rd_owner_kind {
 struct rd_owner {
 	enum rd_owner_kind kind;
 	char volume[RD_VOLUME_MAX + 1];		/* "": of none that is attached */
-	char device[RD_DM_NAME_MAX];		/* with a volume: what is used instead */
+	char device[RD_DM_NAME_MAX];		/* of that volume */
 };
 
 /* Says what went wrong. A path that is neither a block device nor a file is not used by revdedup. */
@@ -33,8 +33,8 @@ int rd_owner_find(const char *path, struct rd_owner *ret);
 const char *rd_owner_print(char *text, size_t size, const struct rd_owner *owner);
 
 /*
- * Is @path the logical volume that is called so? By what LVM has made of the name in
- * its device, so that no path hides it.
+ * Is @path the logical volume @volume? Compares the name that LVM gives the device, so
+ * that no other path hides it.
  */
 bool rd_is_lv(const char *path, const char *volume);
 

@@ -16,21 +16,21 @@ struct rd_poolblocks {
 #define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
 
 /*
- * @pool: the directory. A table that is read-only wants a device that is. Its logical
- * blocks are of 512 bytes, whatever the disk has.
+ * Open the data area of the pool in the directory @pool. A read-only table needs a
+ * read-only device. Its logical blocks have 512 bytes, whatever the disk has.
  */
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only);
 void rd_poolblocks_close(struct rd_poolblocks *blocks);
 
 /*
- * Is the device with this number, as a table names it, the data area @area? -EXDEV: it
- * is another's, maybe that of a copy of the pool.
+ * Is the device with this number, as a table names it, the data area @area? -EXDEV: it is
+ * another one, perhaps that of a copy of the pool.
  */
 int rd_poolblocks_compare(const struct rd_area *area, const char *number);
 
 /*
- * Of the pool, as its superblock has it, for who has not opened it: what the directory
- * leads to may be another device than it was. Says what went wrong.
+ * Read the UUID of a pool that is not open from its superblock: the directory may lead
+ * to another device than before. Says what went wrong.
  */
 int rd_poolblocks_uuid(const char *pool, u8 uuid[16]);
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Have an attached volume be an earlier version, at once: its table points into the
- * pool, and blocks are copied home behind.
+ * Turn an attached volume back to an earlier version, at once: its table points into the
+ * pool, and blocks are copied home in the background.
  *
- *	1. the lease: what the version has is not given back
+ *	1. the lease: blocks of the version are not freed
  *	2. suspend; begin; set, for all that may differ; end; resume
  *	3. hydrate
  *
- * What is between begin and end is there as a whole or the device says that it is
- * not, and is not resumed: then the batch is sent again, by the process that guards
- * the command, by the next one, or by attach at boot. Which version it was the lease
- * says.
+ * If a crash interrupts the batch between begin and end the target refuses to be resumed,
+ * and the batch is sent again: by the guard of the command, by the next command, or when
+ * the volume is attached at boot. The lease says which version it was.
  */
 #ifndef RD_ROLLBACK_H
 #define RD_ROLLBACK_H
@@ -20,12 +19,12 @@
 
 struct rd_rollback_options {
 	/*
-	 * The volume was that when what is dirty now began: only what differs between
-	 * the two and what is dirty is set. NULL: all of it.
+	 * A version that differs from the volume only where that is dirty now: set only
+	 * segments that differ between the two versions or are dirty. NULL: set all.
 	 */
 	const struct rd_version *base;
 	u64 rate_mib;		/* to copy home, a second; 0: as fast as it goes */
-	/* What resumes the device should the command die: see guard.h. */
+	/* The program that finishes it if the command dies: see struct rd_pause. */
 	char *const *repeat;
 };
 
@@ -34,7 +33,7 @@ struct rd_rollback_report {
 	u64 nr_segs;		/* that were set */
 };
 
-/* -EBUSY, and that is said: it is not home from the one before. */
+/* -EBUSY, and says so: the last roll-back is still being copied back. */
 int rd_rollback_check(const struct rd_attachment *at);
 
 int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
@@ -42,8 +41,8 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		struct rd_rollback_report *report);
 
 /*
- * A roll-back that was not finished: the device cannot be resumed. 0: it is done now;
- * -ENOENT, without a word: there is none.
+ * Finish an interrupted roll-back, after which the device could not be resumed. -ENOENT,
+ * without a word: there is none.
  */
 int rd_rollback_repeat(struct rd_pool *pool, struct rd_attachment *at);
 

@@ -2,7 +2,7 @@
 /*
  * The devices of an attached volume:
  *
- *	revdedup-vg-vm1		what those above use
+ *	revdedup-vg-vm1		what guests use
  *	  |  revdedup: base, metadata, pool if a block lies there
  *	  +-- /dev/vg/vm1
  *	  +-- revdedup-vg-vm1:meta	so that it can be snapshot under the target
@@ -22,39 +22,39 @@ enum rd_stack_state {
 	RD_STACK_UP,
 };
 
-/* -EEXIST, and that is said: a device of that name is not ours. */
+/* -EEXIST, and says so: a device of that name is not ours. */
 int rd_stack_state(const struct rd_attachment *at, enum rd_stack_state *ret);
 
 /*
- * Make the devices, as far as they are not there. *@ret_state: LINEAR where the
- * module cannot be had, and then the metadata say that tracking was lost. Where the
- * volume has another size than it had, its device follows; where all blocks have come
- * home, the pool leaves its table.
+ * Make the devices, as far as they do not exist. *@ret_state: LINEAR where the module
+ * cannot be had; then the metadata record that tracking was lost. A device whose volume
+ * was resized gets the new size; one whose blocks have all come home drops the pool from
+ * its table. -EUCLEAN: an interrupted roll-back must be finished, see rollback.h.
  */
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
 
 /*
- * Take the target off. Where the device is open it stays, linear: *@ret_open. All
- * blocks must be home: -EBUSY, and that is said.
+ * Remove the devices. A device that is open stays, as a linear one: *@ret_open. -EBUSY,
+ * and says so: blocks of the volume lie in the pool.
  */
 int rd_stack_down(const struct rd_attachment *at, bool *ret_open);
 
-/* Is all of it on the base? By the device, or where there is none by the metadata. */
+/* Are all blocks on the base? Asks the device, or reads the metadata where there is none. */
 int rd_stack_is_home(const struct rd_attachment *at, bool *ret);
 
 /*
- * The devices go, whatever of the volume is not home: that is lost to it. -EBUSY, and
- * that is said: somebody has it open.
+ * Remove the devices, and lose the blocks that are not home. -EBUSY, and says so: a
+ * program has the device open.
  */
 int rd_stack_abandon(const struct rd_attachment *at);
 
 /*
- * A new logical volume has zeros at its beginning only, and what was there before may
- * have been our metadata, whose end says so.
+ * Clear the end of a new metadata device. LVM clears only the beginning, and metadata of
+ * an older volume at the same place are recognized by their end.
  */
 int rd_stack_clear_meta_end(const char *path);
 
-/* For the metadata of a volume with a remap table, which may grow to twice the size. */
+/* The size of metadata with a remap table, for a volume that may grow to twice its size. */
 u64 rd_stack_meta_bytes(u64 sectors);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The target revdedup: its table line, its status line and its messages. See
+ * The target revdedup: its table line, its status line and its messages, see
  * Documentation/dm-revdedup.rst. All of these say what went wrong, once.
  */
 #ifndef RD_TARGET_H
@@ -29,7 +29,7 @@ int rd_target_require(void);
 
 int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags);
 
-/* The three devices in its table line, as the kernel prints them: "253:4" or "-". */
+/* The devices in its table line, as the kernel prints them: "253:4" or "-". */
 struct rd_target_devices {
 	u64 sectors;
 	char base[32];
@@ -38,15 +38,15 @@ struct rd_target_devices {
 	char options[128];
 };
 
-/* -ENODATA, without a word: it has no such table now. */
+/* -ENODATA, without a word: its live table is none of this target. */
 int rd_target_devices(const char *name, struct rd_target_devices *ret);
-/* Load what it has now with these devices; the next resume brings it. */
+/* Load its present table with these devices; the next resume makes it live. */
 int rd_target_reload(const char *name, const struct rd_target_devices *devices);
 
 struct rd_target_status {
 	u64 epoch;
 	bool has_checkpoint;
-	u64 checkpoint;		/* that is neither committed nor aborted */
+	u64 checkpoint;		/* which is neither committed nor aborted */
 	u64 version;		/* of the last commit */
 	u64 nr_dirty, nr_segs;
 	u64 nr_base, nr_zero, nr_pool;
@@ -56,7 +56,7 @@ struct rd_target_status {
 	char hydration[8];
 };
 
-/* -ENODATA, without a word: it has no such table now, or was never resumed. */
+/* -ENODATA, without a word: it has no such table, or was never resumed. */
 int rd_target_status(const char *name, struct rd_target_status *ret);
 
 static inline bool rd_target_is_home(const struct rd_target_status *status)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reach the devices that read the pool, so that places can be given back: what a
- * volume has at one of these is remapped to where its version has it now; a mapped
- * version, whose table nobody can write to, gets a new one.
+ * Move devices that read the pool off blocks that are about to be freed: blocks of a
+ * volume are remapped to where its version has them now; a mapped version, whose table is
+ * read-only, gets a new one.
  */
 #ifndef RD_TENANTS_H
 #define RD_TENANTS_H
@@ -12,7 +12,7 @@
 
 extern struct rd_lease_ops rd_host_lease_ops;
 
-/* Does the table of the device @name have any block of the pool? By what is in it. */
+/* Does the table of the device @name have any block of the pool? Reads all of it. */
 int rd_device_names_pool(const char *name, bool *ret);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a version is as a remap table of the target. */
+/* A version as a remap table of the target. */
 #ifndef RD_VERSION_TABLE_H
 #define RD_VERSION_TABLE_H
 
@@ -14,10 +14,10 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
 }
 
 /*
- * Calls @take with each run of blocks of segments @first to @first + @nr - 1 that lie
- * in a row, in order, until it returns an error. What is beyond the version's end is
- * not spoken of. A place may be left in the next moment, but it is not given back as
- * long as the caller has rd_lease_shut().
+ * Call @take with each run of adjacent blocks of segments @first to @first + @nr - 1, in
+ * order, until it returns an error. Blocks behind the version's end are left out. The
+ * version may move off a place at any time, but the place is not freed as long as the
+ * caller has rd_lease_shut().
  */
 int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
 			  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
@@ -25,15 +25,15 @@ int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version
 struct rd_version_table {
 	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */
 	u64 sectors;		/* of its device: behind the version's end are zeros */
-	/* The base reads as zeros where nobody has written: zeros are home already. */
+	/* The base reads as zeros where it was never written: zeros are home already. */
 	bool base_is_zeros;
-	bool hydrate;		/* as soon as there is a device */
+	bool hydrate;		/* copy home as soon as there is a device */
 	u64 rate_mib;		/* for that, a second; 0: as fast as it goes */
 };
 
 /*
- * A whole metadata device with this table on @fd, which has @bytes: as many as
- * rd_version_table_bytes() at least. Stable when it returns.
+ * Write a whole metadata device with this table to @fd, which has @bytes, at least
+ * rd_version_table_bytes(). Stable when it returns.
  */
 int rd_version_table_write(struct rd_pool *pool, const struct rd_version *version,
 			   const struct rd_version_table *image, int fd, u64 bytes);
