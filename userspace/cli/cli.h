@@ -2,9 +2,9 @@
 /*
  * What the commands of revdedupctl share.
  *
- * A command checks its operands and options, opens the pool, calls the engine and
- * prints. It returns an exit code, or -errno of something that was told already:
- * main makes an exit code of that.
+ * A command checks its operands and options, opens the pool, calls the layers below and
+ * prints. It returns an exit code, or -errno of an error that was printed already, which
+ * main() turns into an exit code.
  */
 #ifndef CTL_H
 #define CTL_H
@@ -86,9 +86,9 @@ struct ctl_command {
 	const char *aliases[4];
 	const char *operands;		/* for people */
 	const char *help;
-	u64 options;			/* a bit for each that it knows */
+	u64 options;			/* a bit for each that it takes */
 	int min, max;			/* operands */
-	/* Operands may begin with -, so options come before the first. */
+	/* Operands may begin with -, so options come before the first one. */
 	bool options_first;
 	int (*run)(struct ctl *ctl);
 };
@@ -98,7 +98,7 @@ extern const struct ctl_command ctl_commands[];
 
 struct ctl_given {
 	enum ctl_option option;
-	const char *value;		/* NULL: it takes none */
+	const char *value;		/* NULL: the option takes none */
 };
 
 struct ctl {
@@ -107,7 +107,7 @@ struct ctl {
 	char **operands;
 	struct ctl_given *given;	/* options, in order */
 	unsigned int nr_given;
-	int first_operand;		/* in what was parsed last */
+	int first_operand;		/* its index in what was parsed last */
 
 	bool json;
 	bool quiet;
@@ -119,8 +119,8 @@ struct ctl {
 /* --- options.c */
 
 /*
- * Add the options in @argv to ctl->given, up to the first operand, or moving the
- * operands behind them. Sets ctl->first_operand.
+ * Add the options in @argv to ctl->given, either those before the first operand or all,
+ * with the operands moved behind them. Sets ctl->first_operand.
  */
 int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand);
 
@@ -131,31 +131,31 @@ bool ctl_has(const struct ctl *ctl, enum ctl_option option);
 /* Its last value, or NULL. */
 const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
 
-/* Has @ret as it was where the option was not given. 0 or CTL_USAGE. */
+/* Read a value; @ret keeps its value where the option was not given. 0 or CTL_USAGE. */
 int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
 int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
 
-/* All options that @command knows, one a line, to be read or to be chosen from. */
+/* Print all options that @command takes: one a line with help, or only their names. */
 void ctl_print_options(const struct ctl_command *command);
 void ctl_print_option_names(const struct ctl_command *command);
 
 const struct ctl_command *ctl_find_command(const char *name);
 
-/* Says it, and where to read more. Returns CTL_USAGE. */
+/* Print what is wrong, and where to read more. Returns CTL_USAGE. */
 __attribute__((format(printf, 2, 3)))
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...);
 
 /* --- common.c */
 
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
-/* @r, or what went wrong with closing where @r is 0. */
+/* Close the pool. Returns @r, or where that is 0 the error of closing. */
 int ctl_close(struct ctl *ctl, int r);
 
 /* A line of JSON, an object. */
 void ctl_json_begin(struct ctl *ctl, const char *type);
 void ctl_json_end(struct ctl *ctl);
 
-/* 0: go on. Asks where there is a terminal and no --yes; says why not. */
+/* Ask before something is lost, unless --yes was given. 0: go on; else says why not. */
 __attribute__((format(printf, 2, 3)))
 int ctl_ask(const struct ctl *ctl, const char *fmt, ...);
 
@@ -164,12 +164,12 @@ struct rd_live_options;
 
 /* How long to wait for locks, in ms. 0 or CTL_USAGE. */
 int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms);
-/* What host/volume/ is told of this command, and the pool if it is open. 0 or CTL_USAGE. */
+/* Describe this command, and the pool if it is open, to host/volume/. 0 or CTL_USAGE. */
 int ctl_caller(struct ctl *ctl, struct rd_caller *ret);
-/* Fill in what options say of a live snapshot. 0 or CTL_USAGE. */
+/* Fill in the options of a live snapshot. 0 or CTL_USAGE. */
 int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret);
 
-/* --- find.c: all of these say what is wrong */
+/* --- find.c: these say what is wrong */
 
 /* A version, and its name. */
 struct ctl_version {
@@ -178,29 +178,29 @@ struct ctl_version {
 	char name[CTL_VERSION_TEXT];
 };
 
-/* Parses operand @nr as the name of a volume. 0 or CTL_USAGE. */
+/* Parse operand @nr as the name of a volume. 0 or CTL_USAGE. */
 int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
-/* The same of a version; @or_volume: "vm1" alone will do. */
+/* Parse it as the name of a version; @or_volume: "vm1" alone is its newest one. */
 int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret);
 
-/* CTL_NAME_VOLUME: the newest. */
+/* Find a version; CTL_NAME_VOLUME: the newest. */
 int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
-/* ctl_find() of operand @nr, which was parsed without complaint before. */
+/* Find the version of operand @nr, which was parsed before. */
 int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
 
 /*
- * Find it again after a lock was taken: -ENOENT, and that is said, if it was
- * deleted meanwhile.
+ * Read it again after a lock was taken. -ENOENT, and says so: it was deleted
+ * meanwhile.
  */
 int ctl_find_again(struct ctl *ctl, struct ctl_version *version);
 
-/* A warning where it is not consistent, for who gets what it holds. */
+/* Warn if a version that is about to be used is not consistent. */
 void ctl_tell_consistency(const struct ctl_version *version);
 
-/* A shared lock, for who reads it; it lasts until the pool is closed. */
+/* Take a shared lock to read it, which lasts until the pool is closed. */
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
 
-/* Is the time of @version before that of the version before it? */
+/* Is @version dated earlier than the version before it? */
 int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret);
 
 /* Append struct ctl_volume: all of them, or the one with that name. */
@@ -221,12 +221,12 @@ int ctl_tags(struct ctl *ctl, const struct rd_version *version, struct rd_buffer
 
 struct rd_restore_report;
 
-/* Begin a line of JSON with what a version is called. */
+/* Begin a line of JSON with the name of a version. */
 void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version);
 
-/* Of @version, as one array. */
+/* Print its damaged ranges as an array. */
 void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
-/* One line for each range on stderr, which says what @became of it. */
+/* Print a line for each damaged range to stderr, which says what @became of it. */
 void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
 		   const char *became);
 
@@ -238,7 +238,7 @@ struct rd_damage_report;
 void ctl_print_wrong(void *ctx, const char *text);
 
 /*
- * Tell which versions have what is in @report: a line of JSON each, or up to
+ * Print which versions have the damage in @report: a line of JSON each, or up to
  * @max_lines on stderr.
  */
 int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
@@ -247,17 +247,17 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 /* --- cmd_delete.c */
 
 /*
- * Delete them all, and say so. The pool is open for writing. @skip_locked: those that
- * another command has a lock of are left, and then it is CTL_LOCKED.
+ * Delete all of them, and print so. The pool is open for writing. @skip_locked: leave
+ * versions that another command has locked, and return CTL_LOCKED in the end.
  */
 int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool skip_locked);
 
-/* Say what it would free. The pool is open. */
+/* Print what that would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
 
 /* --- cmd_map.c */
 
-/* What a version's device is called: "revdedup-vg-vm1@3", and @what behind it. */
+/* Name the device of a version: "revdedup-vg-vm1@3" and @what. */
 int ctl_device_name(const struct ctl_version *version, const char *what,
 		    char ret[RD_DM_NAME_MAX]);
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which versions of a volume a policy keeps. Pure.
+ * Decide which versions of a volume a policy keeps. Pure.
  *
- * Each rule is for itself, so a version may be kept by several. A rule "N daily"
+ * Each rule counts by itself, so several may keep a version. A rule "N daily"
  * keeps the newest version of each of the last N days that have one; days, weeks
  * (from Monday), months and years are those of local time. "Within" counts from
- * the newest version and not from now: of a volume that had none for a year no
- * less is kept than of any other.
+ * the newest version and not from now, so that a volume without new versions loses
+ * none.
  *
- * "Last" goes by numbers, all else by times, and a clock that was wrong costs no
- * version that another rule would have kept: the last version is kept by every
- * rule, whatever its time is, and so is one whose time has not come yet, which
- * takes the place of no other.
+ * "Last" counts by numbers, all other rules by times. A clock that was wrong costs no
+ * version: every rule keeps the last version, whatever its time, and versions dated in
+ * the future, which do not count against the rule's number.
  */
 #ifndef CTL_KEEP_H
 #define CTL_KEEP_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * When all of a pool was last read, by scrub or by repair, and what was damaged then:
- * the file last-scrub beside the catalog, for metrics. It is
+ * The result of the last scrub or repair that read a whole pool, for metrics: the file
+ * last-scrub beside the catalog, whose time is that of the scrub. It is
  *
  *	versions N
  *	fingerprints N
  *	catalog N
  *
- * and as old as that. It is not flushed: what a crash takes is said again next time.
+ * and is not flushed: the next scrub writes it again.
  */
 #ifndef CTL_LASTSCRUB_H
 #define CTL_LASTSCRUB_H
@@ -20,10 +20,10 @@ struct ctl_last_scrub {
 	u64 wrong;			/* in the catalog, and between it and the data area */
 };
 
-/* Without it all else is as it is, so a failure is told and no more. */
+/* Write it. A failure is printed and does no other harm. */
 void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub);
 
-/* False: it is not known. */
+/* Read it. False: there is none. */
 bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
 
 #endif

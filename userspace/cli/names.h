@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How people name volumes, versions and tags. Pure.
+ * Parse the names of volumes, versions and tags. Pure.
  *
  *	vm1		a volume
  *	vm1@3		its version 3
@@ -28,8 +28,8 @@
 enum ctl_name_kind {
 	CTL_NAME_VOLUME,	/* no version */
 	CTL_NAME_NUMBER,	/* number is its number */
-	CTL_NAME_BEFORE,	/* so many before the newest: 0 is that itself */
-	CTL_NAME_TIME,		/* the newest that is not later */
+	CTL_NAME_BEFORE,	/* number versions before the newest; 0: the newest */
+	CTL_NAME_TIME,		/* the newest that is not later than number */
 	CTL_NAME_TAG,
 };
 
@@ -40,7 +40,7 @@ struct ctl_name {
 	char tag[CTL_NAME_MAX + 1];
 };
 
-/* Returns NULL, or what @text is not, to follow its name in a sentence. */
+/* Returns NULL, or what is wrong, to follow @text in a sentence. */
 const char *ctl_name_parse(struct ctl_name *ret, const char *text);
 
 bool ctl_is_volume(const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How far long work is: a line on a terminal, or lines of JSON. */
+/* Progress of long work: a line on a terminal, or lines of JSON. */
 #ifndef CTL_PROGRESS_H
 #define CTL_PROGRESS_H
 
@@ -10,24 +10,24 @@
 struct ctl_progress {
 	struct rd_progress progress;	/* the engine's: first */
 	bool json;
-	bool every;		/* tell of short work, too */
+	bool every;		/* print the end of short work, too */
 	const char *subject;	/* a version, or NULL */
-	const char *what;	/* that goes on now */
+	const char *what;	/* the present work */
 	u64 begun, told;	/* ms */
-	u64 first;		/* was done when it began */
-	bool ended;		/* the end of it was told */
+	u64 first;		/* done when it began */
+	bool ended;		/* its end was printed */
 	bool on_screen;
 };
 
-/* @every: as in --progress=always; nothing is told before ctl_progress_show(). */
+/* @every: as in --progress=always. Nothing is printed before ctl_progress_show(). */
 void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
 		       volatile int *stop);
 void ctl_progress_show(struct ctl_progress *progress);
 
-/* What comes is about @subject, which must last. */
+/* From now on work is about @subject, which must last. */
 void ctl_progress_begin(struct ctl_progress *progress, const char *subject);
 
-/* Take the line off the screen, before something else is printed there. */
+/* Remove the line from the screen, before something else is printed there. */
 void ctl_progress_clear(struct ctl_progress *progress);
 
 #endif

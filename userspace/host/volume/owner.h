@@ -24,7 +24,7 @@ struct rd_owner {
 	char device[RD_DM_NAME_MAX];		/* of that volume */
 };
 
-/* Says what went wrong. A path that is neither a block device nor a file is not used by revdedup. */
+/* RD_OWNER_NONE where @path is neither a block device nor a file. Says what went wrong. */
 int rd_owner_find(const char *path, struct rd_owner *ret);
 
 /*
