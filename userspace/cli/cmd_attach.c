@@ -136,7 +136,8 @@ static int confirm(void *ctx, const struct rd_attachment *at, enum rd_detach_los
 	const struct ctl *ctl = ctx;
 
 	if (loss == RD_LOSE_POOL_BLOCKS)
-		return ctl_ask(ctl, "the parts of '%s' that only the pool has will be lost", at->volume);
+		return ctl_ask(ctl, "the parts of '%s' that only the pool has will be lost",
+			       at->volume);
 	return ctl_ask(ctl, "blocks of '%s' lie in the pool: without them '%s' is useless",
 		       at->volume, at->base);
 }

@@ -216,7 +216,8 @@ static void show_text(const struct ctl_version *v, const struct counts *counts,
 	printf("version:        %s\n", v->name);
 	printf("uid:            %016llx\n", (u64)version->uid);
 	printf("time:           %s%s\n", ctl_time_print(time, version->time),
-	       more->clock_went_back ? ", earlier than the version before it: the clock was set back" :
+	       more->clock_went_back ?
+		       ", earlier than the version before it: the clock was set back" :
 	       "");
 	printf("size:           %llu bytes (%s)\n", version->size,
 	       ctl_size_print(size, version->size));

@@ -29,7 +29,8 @@ void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *sc
 	int r = path ? write_to(path, scrub) : -ENOMEM;
 
 	if (r)
-		rd_err(r, "cannot write '%s': 'metrics' will not show this run", path ? path : NAME);
+		rd_err(r, "cannot write '%s': 'metrics' will not show this run",
+		       path ? path : NAME);
 }
 
 bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)

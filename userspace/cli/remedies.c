@@ -73,7 +73,7 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl detach %s' removes what is left of it" },
 	[RD_REMEDY_REDO_CLONE] = {
 		"'revdedupctl clone' makes it again, 'revdedupctl detach' removes what is left of it",
-		"'revdedupctl clone' makes it again, 'revdedupctl detach %s' removes what is left of it" },
+		"'revdedupctl clone' makes it again, 'revdedupctl detach %s' removes its remains" },
 	[RD_REMEDY_ROLL_BACK] = {
 		"or use 'revdedupctl rollback'", "'revdedupctl rollback %s' takes effect at once" },
 	[RD_REMEDY_ROLL_BACK_AGAIN] = {

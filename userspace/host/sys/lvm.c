@@ -65,7 +65,8 @@ int rd_vg_free(const char *vg, u64 *ret_bytes)
 
 	r = ask(argv, &text);
 	if (!r && sscanf((char *)text.data, "%llu", ret_bytes) != 1)
-		r = rd_err(-EPROTO, "cannot tell how much of volume group '%s' is free: 'vgs' printed no number", vg);
+		r = rd_err(-EPROTO, "cannot tell how much of '%s' is free: 'vgs' printed no number",
+			   vg);
 	rd_buffer_free(&text);
 	return r;
 }

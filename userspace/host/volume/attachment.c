@@ -417,8 +417,8 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 	if (r || !strcmp(at->volume, volume))
 		return r;
 	/* What is not of LVM may be called "a-/b" and "a/-b". */
-	return rd_err(-EEXIST, "the device of '%s' would have the same name as that of '%s'", volume,
-		      at->volume);
+	return rd_err(-EEXIST, "the device of '%s' would have the same name as that of '%s'",
+		      volume, at->volume);
 }
 
 int rd_attachment_refresh(struct rd_attachment *at)

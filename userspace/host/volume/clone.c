@@ -159,7 +159,8 @@ static int write_table(const struct clone *clone)
 	r = rd_block_sectors(at->base, &image.sectors);
 	if (!r)
 		r = rd_block_sectors(at->meta, &sectors);
-	return r ? r : rd_version_table_write(clone->pool, clone->version, &image, fd, sectors * 512);
+	return r ? r : rd_version_table_write(clone->pool, clone->version, &image, fd,
+					      sectors * 512);
 }
 
 static int bring_up(struct rd_attachment *at)

@@ -185,7 +185,7 @@ static int move_all(struct leaving *leaving)
 }
 
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
-		 const struct rd_doomed *doomed)
+		  const struct rd_doomed *doomed)
 {
 	struct leaving leaving = { .pool = pool, .doomed = doomed };
 	char name[RD_DM_NAME_MAX];
@@ -228,7 +228,8 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
-	rd_warn("the pool '%s' was not told, and keeps everything that '%s' could read", at->pool, device);
+	rd_warn("the pool '%s' was not told, and keeps everything that '%s' could read", at->pool,
+		device);
 	rd_remedy(RD_REMEDY_TELL_POOL, device, "when '%s' can be opened again", at->pool);
 	return 0;
 }
