@@ -488,11 +488,11 @@ drop() {
 	# The list is of version 1, and there is another one.
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@3: full read of 2 segments: the list of changes is not based on the newest version" ]
+	[[ ${lines[0]} == "made vm1@3: full read of "*" segments: the list of changes is not based on the newest version" ]]
 	sed -i 's/^version.*/version 3/' list
 	truncate -s 66M 1.img
 	ctl snapshot vm1 --from 1.img --changed list
-	[ "${lines[0]}" = "made vm1@4: full read of 2 segments: the size has changed" ]
+	[[ ${lines[0]} == "made vm1@4: full read of "*" segments: the size has changed" ]]
 	ctl snapshot vm1 --from 1.img --changed no-such-list --full-scan
 	[ "$status" -eq 0 ]
 }
@@ -870,7 +870,7 @@ is_marked() {
 	# Both newest versions are whole, and vm1@2 has two blocks of its own.
 	[ "$(field 2 '["bytes_data"]')" = $((1202 * 4096)) ]
 	must du
-	[[ $output == *"data:     4.7 MiB, 1/5.1 of it"* ]]
+	[[ $output == *"data:     4.7 MiB, ratio 5.1 to 1"* ]]
 
 	ctl list vm2
 	expect 1 <<-'END'
@@ -1009,7 +1009,7 @@ is_marked() {
 	cp 3.img r.img
 	script -qec "'$build/bin/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<n >out || code=$?
 	[ "$code" -eq 1 ]
-	grep -q "file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it. Do it? \[y/n\]" out
+	grep -q "file 'r.img' (6.0 MiB) exists, and vm1@1 would overwrite it. Continue? \[y/n\]" out
 	cmp 3.img r.img
 	script -qec "'$build/bin/revdedupctl' restore vm1@1 --to r.img" /dev/null <<<y >out
 	cmp 1.img r.img
@@ -1073,7 +1073,7 @@ is_marked() {
 	ctl init "$REVDEDUP_POOL" --data "$loop" --force
 	umount mounted
 	[ "$status" -eq 11 ]
-	[[ $output == *"is mounted, or a program has it for itself"* ]]
+	[[ $output == *"is mounted, or a program has opened it exclusively"* ]]
 	e2fsck -fn "$loop"
 	must init "$REVDEDUP_POOL" --data "$loop" --force
 	[ "$(readlink "$REVDEDUP_POOL/data")" = "$loop" ]
@@ -1112,7 +1112,7 @@ time.sleep(60)' "$loop" 3>&- &
 	until [ -e held ]; do sleep 0.1; done
 	ctl restore vm1@1 --to "$loop" --yes
 	expect 1 <<-END
-		revdedupctl: '$loop' is in use: mounted, or part of something
+		revdedupctl: '$loop' is in use: it is mounted, or part of another device
 		revdedupctl: nothing was changed; unmount it first, or use --force
 	END
 	must restore vm1@1 --to "$loop" --yes --force
@@ -1237,10 +1237,10 @@ time.sleep(60)' "$loop" 3>&- &
 	[ "$status" -eq 2 ]
 	ctl restore vm1@1 --to - --json
 	[ "$status" -eq 2 ]
-	[[ $output == *"no place for --json"* ]]
+	[[ $output == *"leave out --json"* ]]
 	script -qec "'$build/bin/revdedupctl' dump vm1@1" /dev/null >out </dev/null || code=$?
 	[ "$code" -eq 2 ]
-	grep -q "an image is not for a terminal" out
+	grep -q "will not write an image to a terminal" out
 }
 
 @test "diff" {
