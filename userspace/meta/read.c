@@ -233,7 +233,7 @@ static void clear_rest(struct rd_meta_bits *bits)
 	}
 }
 
-/* See read_bits(). */
+/* Read the bitmaps as dmr_bitmaps_read() does. */
 void rd_meta_read_bits(const struct rd_meta *meta, u64 group, u64 epoch,
 		       struct rd_meta_bits *bits)
 {
@@ -308,7 +308,7 @@ bool rd_meta_walk_next(struct rd_meta_walk *walk, struct dmr_range *range)
 
 	range->first = walk->next;
 	if (walk->set == RD_META_CURRENT && (meta->super.flags & DMR_FLAG_LOST)) {
-		/* See load_meta(): with the lost mark every segment is dirty. */
+		/* As in dmr_load(): with the lost mark every segment is dirty. */
 		walk->next = meta->nr_segs;
 	} else {
 		range->first = walk_find(walk, true);

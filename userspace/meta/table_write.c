@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Write a metadata device with a remap table; see table_write.h. The layout is that of
- * kernel/format.h. Everything but the table is as format_meta() in kernel/meta.c
+ * kernel/format.h. Everything but the table is as dmr_load_new() in kernel/load.c
  * leaves it.
  *
  * A group's bitmaps and words are adjacent, and so are its pages: the former are written
