@@ -147,7 +147,8 @@ revdedupctl detach vg/vm1
 revdedupctl detach vg/vm2
 ok "they go when nothing is attached" dpkg -P revdedup revdedup-dkms
 nothing_left() {
-	! find /etc /usr /lib /var/lib/dkms -name "*revdedup*" | grep . && ! dm_devices | grep revdedup
+	! find /etc /usr /lib /var/lib/dkms -name "*revdedup*" | grep . &&
+		! dm_devices | grep revdedup
 }
 ok "nothing is left, and no device" nothing_left
 ok "the module is unloaded" retry 20 0.2 rmmod dm_revdedup

@@ -45,7 +45,8 @@ boot() {
 		--payload "$top/tests/system:tests/system" --payload "$ctl:ctl" \
 		--nbd-disk "$dir/volumes" --nbd-disk "$dir/pool" \
 		--disk "$dir/copies" --timeout 7200 "$@" -- \
-		env E2E_SNAPSHOTS="$snapshots" bash /revdedup/tests/system/end-to-end-guest.sh "$phase"
+		env E2E_SNAPSHOTS="$snapshots" \
+		bash /revdedup/tests/system/end-to-end-guest.sh "$phase"
 }
 
 boot first --power-cut
