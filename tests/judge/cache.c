@@ -46,7 +46,7 @@ static struct version *version_alloc(u8 mask, bool zeros, gfp_t gfp)
 	return v;
 }
 
-/* The sectors of @block that lie in [@first, @first + @count). */
+/* Return the sectors of @block that lie in [@first, @first + @count). */
 static u8 block_mask(unsigned long block, sector_t first, sector_t count)
 {
 	sector_t start = (sector_t)block * BLOCK_SECTORS;
@@ -84,7 +84,7 @@ static void copy_from_bio(struct bio *bio, struct version *v)
 }
 
 /*
- * One version for each block of @bio, linked in order of address through
+ * Make one version for each block of @bio, linked in order of address through
  * ->older until they are inserted. May sleep.
  */
 struct version *cache_make_versions(struct bio *bio)
@@ -166,7 +166,7 @@ static void remove_versions(struct judge *j, unsigned long block, u64 seq)
 	cache_free_versions(gone);
 }
 
-/* First block with versions at or after @block, nr_blocks if there is none. */
+/* Find the first block with versions at or after @block; nr_blocks if there is none. */
 static unsigned long next_cached(struct judge *j, unsigned long block)
 {
 	spin_lock(&j->group->lock);
@@ -210,7 +210,7 @@ static u64 random_upto(struct rnd_state *rnd, u64 limit)
 	return r % (limit + 1);
 }
 
-/* Any version that touches @mask, or NULL, which is the stable content. */
+/* Pick any version that touches @mask, or NULL, which is the stable content. */
 static struct version *random_version(struct rnd_state *rnd, struct version *v, u8 mask)
 {
 	struct version *pick = NULL;
@@ -363,7 +363,7 @@ int cache_write_back_all(struct judge *j)
 	return r;
 }
 
-/* A failed flush: of what it should have made stable a random part is gone. */
+/* Fail a flush: drop a random part of what it should have made stable. */
 void cache_lose_some(struct judge *j, u64 seq)
 {
 	struct rnd_state rnd;
@@ -434,8 +434,8 @@ static u64 last_seq(struct judge *j)
 }
 
 /*
- * Write back part of an address space that is cut at a random place. What comes
- * meanwhile stays in the cache: it may be in a block that was written already.
+ * Write back part of an address space that is cut at a random place. A version that
+ * comes meanwhile stays in the cache: its block may have been written already.
  */
 void cache_shrink(struct judge *j)
 {

@@ -10,8 +10,8 @@
  *                    so that a crash is one instant for all of them
  *
  * Versions of a block are a list from the newest to the oldest. Insertion is at
- * the head, under group->lock. Whoever holds io_mutex and has read the head
- * under group->lock can walk the list: nobody else removes.
+ * the head, under group->lock. A thread that holds io_mutex and has read the head
+ * under group->lock can walk the list: no other thread removes versions.
  */
 #ifndef JUDGE_H
 #define JUDGE_H
@@ -31,7 +31,7 @@
 #define ALL_SECTORS		0xff
 #define NEVER			U64_MAX
 
-/* What some of a block's sectors became by one write. Immutable once inserted. */
+/* The data that one write gave to some sectors of a block. Immutable once inserted. */
 struct version {
 	struct version *older;
 	struct page *page;		/* NULL: zeros */
@@ -111,24 +111,24 @@ static inline unsigned long bio_last_block(struct bio *bio)
 struct version *cache_make_versions(struct bio *bio);
 void cache_free_versions(struct version *v);
 
-/* Under group->lock: the versions of @bio take effect. */
+/* Have the versions of @bio take effect. Under group->lock. */
 void __cache_insert(struct judge *j, struct bio *bio, struct version *v);
 
-/* Newest version of @block; the list may be walked under io_mutex. */
+/* Get the newest version of @block; the list may be walked under io_mutex. */
 struct version *cache_newest(struct judge *j, unsigned long block);
-/* The first in the list @v that has @sector of the block and is not after @seq. */
+/* Find the first in the list @v that has @sector of the block and is not after @seq. */
 struct version *version_upto(struct version *v, unsigned int sector, u64 seq);
 
-/* Under io_mutex: make stable what is cached up to @seq in these blocks. */
+/* Make stable what is cached up to @seq in these blocks. Under io_mutex. */
 int cache_write_back(struct judge *j, unsigned long first, unsigned long last, u64 seq);
 
 /* These take io_mutex. */
 int cache_write_back_all(struct judge *j);
 /* Bring the cache under its limit. */
 void cache_shrink(struct judge *j);
-/* A failed flush: of what it should have made stable a random part is gone. */
+/* Fail a flush: drop a random part of what it should have made stable. */
 void cache_lose_some(struct judge *j, u64 seq);
-/* After the instant of the crash: choose, write, forget. */
+/* Choose what the crash keeps, write it, forget all; after the instant of the crash. */
 void cache_crash(struct judge *j, struct rnd_state *rnd);
 void cache_forget_all(struct judge *j);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The judge of crashes: a disk with a volatile write cache that loses, at a
- * moment of our choice, what nobody flushed. For tests only.
+ * The judge of crashes: a disk with a volatile write cache that loses, at the moment
+ * that a test chooses, everything that was not flushed. For tests only.
  *
  *   0 <sectors> judge <dev> <group> [<#opts> [flush_delay_us <n>] [cache_blocks <n>]]
  *
@@ -22,7 +22,7 @@
  * - Over the limit a random half of the blocks is written back unasked.
  * - A clean end (suspend) writes back everything.
  * - A failed flush (see below) throws a random part of what it should have made
- *   stable away: a disk that lost its power for a moment does that, and whoever
+ *   stable away: a disk that lost its power for a moment does that. A program that
  *   does not write again after a failed flush has lost data.
  * - A failed write has been cached or not, by a coin: a disk that lost its cable
  *   for a moment does that.
@@ -35,8 +35,8 @@
  * block kept, so each device draws one of several policies at each crash (enum
  * policy); all of them produce subsets that independent coins could.
  *
- * With cache_blocks 0 it is a disk without a cache: nobody sends it a flush, and a
- * crash only makes all I/O fail. Discards and write zeroes are not for such a disk.
+ * With cache_blocks 0 it is a disk without a cache: it gets no flushes, and a crash
+ * only makes all I/O fail. Discards and write zeroes are not for such a disk.
  *
  * Messages
  * --------
@@ -161,7 +161,7 @@ static void do_syncs(struct judge *j, struct bio_list *syncs)
 	while ((bio = bio_list_pop(syncs))) {
 		int r = do_sync(j, bio);
 
-		/* Also where it was written: nobody may act on it any more. */
+		/* Even if it was written: no program may act on it after the crash. */
 		if (has_crashed(j))
 			r = -EIO;
 		bio->bi_status = errno_to_blk_status(r);
@@ -170,8 +170,8 @@ static void do_syncs(struct judge *j, struct bio_list *syncs)
 }
 
 /*
- * Reads before flushes, so that they do not wait for the delay: an order among
- * I/Os that are in flight at the same time is nobody's right.
+ * Serve reads before flushes, so that they do not wait for the delay: I/Os that are in
+ * flight at the same time have no order.
  */
 static void do_work(struct work_struct *work)
 {
@@ -352,7 +352,7 @@ static int judge_map(struct dm_target *ti, struct bio *bio)
 	}
 }
 
-/* What was under way when the crash came fails, too. Writes did that in insert_write(). */
+/* Fail reads that were under way at the crash, too. insert_write() has failed writes. */
 static int judge_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct judge *j = ti->private;
