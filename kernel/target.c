@@ -14,6 +14,11 @@
  * map decides from bits in memory alone. Reads, flushes, and writes to segments
  * that are dirty already go down at once, so that the target costs what
  * dm-linear costs; everything else goes to the worker.
+ *
+ * A device without a remap table has a path of its own, although remap.c with all
+ * words BASE would do the same. A guest that counts instructions executes 0.5 to 0.8 %
+ * more of them for a read or write of 4 KiB than with dm-linear; with a table whose
+ * blocks are all BASE 2.3 to 3.5 % more.
  */
 #include <linux/module.h>
 #include <linux/uuid.h>
