@@ -164,7 +164,7 @@ job_modules() {
 	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	tools
-	# With named steps (see userspace/base/failpoint.h).
+	# With named steps (see userspace/base/inject.h).
 	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
 	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl
 }

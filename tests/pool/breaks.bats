@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Engines that are broken on purpose (userspace/base/broken.h): the model must find each
+# Engines that are broken on purpose (userspace/base/inject.h): the model must find each
 # fault. O is the directory of its build.
 
 setup() {

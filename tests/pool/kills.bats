@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# revdedupctl is killed, at each of its steps (see userspace/base/failpoint.h) and at random
+# revdedupctl is killed, at each of its steps (see userspace/base/inject.h) and at random
 # moments; or system calls fail, or do only a part. Then the next command must just work,
 # the interrupted one is done or not begun, the counts are right, and all other versions
 # are as before.

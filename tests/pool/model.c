@@ -16,7 +16,7 @@
  * takes too long.
  *
  * With --fail a process does each step, and is killed, or gets an error, at a random step
- * of the engine (see failpoint.h). What it was doing must then be done or not begun, and
+ * of the engine (see inject.h). What it was doing must then be done or not begun, and
  * nothing else may have changed; the next command just works. Or its reads and writes are
  * short, which must not keep it from anything. In the end the run prints how often each
  * step was hit.
@@ -26,7 +26,7 @@
  * What had been done must be there, what was being done must be there or not, and the pool
  * must work.
  *
- * With --break the engine is broken in a way of broken.h, and the run must find it.
+ * With --break the engine is broken in a way of inject.h, and the run must find it.
  */
 #include <getopt.h>
 #include <malloc.h>
@@ -36,7 +36,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/broken.h"
+#include "base/inject.h"
 #include "model.h"
 
 static u64 seed, rng_state;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/trace.h"
+#include "base/inject.h"
 #include "power.h"
 
 #define SECTOR	512

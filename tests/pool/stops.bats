@@ -3,7 +3,7 @@
 #
 # A command is stopped (SIGSTOP) at a step, all others run to their end, then it goes on;
 # in the end everything is compared. This happens at each step that a command passes, in
-# each surrounding; see userspace/base/failpoint.h.
+# each surrounding; see userspace/base/inject.h.
 #
 # Readers never wait. A writer waits for a command that was stopped within a transaction of
 # the catalog, or while it appended to the journal (its change is half done), says so, and

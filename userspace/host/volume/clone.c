@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"

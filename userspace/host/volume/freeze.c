@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "freeze.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/layers.h"

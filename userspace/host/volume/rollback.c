@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"

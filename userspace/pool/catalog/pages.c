@@ -8,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/broken.h"
 #include "base/cleanup.h"
-#include "base/failpoint.h"
-#include "base/trace.h"
+#include "base/inject.h"
 #include "pages.h"
 
 #define MAGIC		0x3153454741504452ULL	/* "RDPAGES1" */

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "frames.h"
 #include "owners.h"

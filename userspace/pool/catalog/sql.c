@@ -11,9 +11,8 @@
 #define SQLITE_ENABLE_PREUPDATE_HOOK
 #include <sqlite3.h>
 
-#include "base/broken.h"
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "changes.h"

@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
-#include "base/trace.h"
 #include "pool/data/fp.h"
 #include "pages.h"
 #include "vfs.h"

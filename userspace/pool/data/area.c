@@ -11,9 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
-#include "base/trace.h"
 #include "area.h"
 
 #define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/iov.h"
 #include "base/log.h"
-#include "base/trace.h"
 #include "ring.h"
 
 struct rd_ring {

@@ -12,9 +12,8 @@
  */
 #include <errno.h>
 
-#include "base/broken.h"
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"

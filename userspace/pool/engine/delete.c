@@ -10,8 +10,7 @@
  */
 #include <errno.h>
 
-#include "base/broken.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"

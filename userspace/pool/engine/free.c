@@ -15,9 +15,8 @@
  */
 #include <errno.h>
 
-#include "base/broken.h"
 #include "base/clock.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "compact.h"
 #include "engine.h"

@@ -18,7 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/owners.h"
 #include "heal.h"

@@ -4,7 +4,7 @@
 #include <sys/random.h>
 
 #include "base/cleanup.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/outbox.h"

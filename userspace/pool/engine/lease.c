@@ -2,7 +2,7 @@
 /* Devices that read the data area by themselves. */
 #include <errno.h>
 
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "journal.h"
 #include "lease.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* End leases, and delete the versions that these alone have held. */
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "engine.h"
 #include "lease.h"
 #include "lease_drop.h"

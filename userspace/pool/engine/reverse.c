@@ -32,7 +32,7 @@
  */
 #include <errno.h>
 
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"

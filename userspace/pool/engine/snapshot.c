@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/direct.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"

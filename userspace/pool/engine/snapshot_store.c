@@ -8,9 +8,8 @@
  */
 #include <errno.h>
 
-#include "base/broken.h"
 #include "base/direct.h"
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/recipes.h"

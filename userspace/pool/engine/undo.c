@@ -8,7 +8,7 @@
  */
 #include <errno.h>
 
-#include "base/failpoint.h"
+#include "base/inject.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"

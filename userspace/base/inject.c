@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What tests need of the engine: see failpoint.h, trace.h and broken.h. */
+/* Hooks of the tests; see inject.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,9 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broken.h"
-#include "failpoint.h"
-#include "trace.h"
+#include "inject.h"
 
 #ifdef RD_TEST
 
