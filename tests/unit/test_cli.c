@@ -13,7 +13,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "cli/changed.h"
+#include "cli/change_list.h"
 #include "cli/keep.h"
 #include "cli/names.h"
 #include "cli/sizes.h"

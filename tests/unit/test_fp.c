@@ -13,7 +13,7 @@
 #include <openssl/sha.h>
 
 /* For the functions that it chooses from. */
-#include "pool/data/lanes.c"
+#include "pool/data/sha256_lanes.c"
 #include "pool/data/fp.h"
 #include "pool/data/quick.h"
 

@@ -12,7 +12,7 @@
 #include "pool/engine/adopt.h"
 #include "pool/engine/check.h"
 #include "pool/engine/heal.h"
-#include "pool/engine/supers.h"
+#include "pool/engine/rebuild_supers.h"
 #include "cli.h"
 #include "lastscrub.h"
 
@@ -212,7 +212,7 @@ static int make_supers(struct ctl *ctl)
 	int r = ctl_open(ctl, RD_POOL_LOST);
 
 	if (!r)
-		r = rd_supers_make(ctl->pool);
+		r = rd_supers_rebuild(ctl->pool);
 	return ctl_close(ctl, r);
 }
 

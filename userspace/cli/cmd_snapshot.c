@@ -11,7 +11,7 @@
 #include "host/volume/live_snapshot.h"
 #include "host/volume/safety.h"
 #include "pool/engine/snapshot.h"
-#include "changed.h"
+#include "change_list.h"
 #include "cli.h"
 
 /* --- the list of changes */

@@ -36,7 +36,7 @@ int ctl_caller(struct ctl *ctl, struct rd_caller *ret)
 
 int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
 {
-	u64 hook_seconds = RD_HOLD_SECONDS;
+	u64 hook_seconds = RD_QUIESCE_SECONDS;
 	int r;
 
 	ret->full_scan = ctl_has(ctl, CTL_OPT_FULL_SCAN);

@@ -118,7 +118,7 @@ is_free() {
 	volume vm1
 	hook 10-one
 	hook 20-two
-	for step in hold-hooks=kill hold-frozen=EIO freeze-suspended=kill freeze-suspended=EIO \
+	for step in quiesce-hooks=kill quiesce-frozen=EIO freeze-suspended=kill freeze-suspended=EIO \
 		freeze-resumed=kill; do
 		: >$said
 		echo "# $step"
@@ -147,7 +147,7 @@ is_free() {
 	# The guard itself: the command sees that, and does it.
 	: >$said
 	hook 20-two
-	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
+	REVDEDUP_FAIL=quiesce-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 3>&- &
 	pid=$!
 	retry 200 0.1 is_stopped $pid
 	kill -KILL "$(pgrep -P $pid)"
@@ -157,7 +157,7 @@ is_free() {
 		"30-three post $vg/vm1 $vol" "20-two post $vg/vm1 $vol" "10-one post $vg/vm1 $vol"
 	# One that hangs in between: they are let go, and there is no version.
 	before=$(versions vm1)
-	REVDEDUP_FAIL=hold-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 --hook-timeout 1 \
+	REVDEDUP_FAIL=quiesce-frozen=stop revdedupctl snapshot $vg/vm1 --lock-wait 60 --hook-timeout 1 \
 		>/tmp/said 2>&1 3>&- &
 	pid=$!
 	retry 100 0.2 grep -q "^10-one post" $said
@@ -203,7 +203,7 @@ page_set_clean() {
 	[[ $output == *"froze '$mnt'"* ]]
 	page_set_clean $vg/vm1@1
 	debugfs -R "cat one" /tmp/rdt-pool/part | cmp - "$mnt/one"
-	for step in hold-frozen=kill hold-frozen=EIO freeze-suspended=kill; do
+	for step in quiesce-frozen=kill quiesce-frozen=EIO freeze-suspended=kill; do
 		echo "# $step"
 		REVDEDUP_FAIL=$step run ctl snapshot $vg/vm1
 		[ "$status" -ne 0 ]

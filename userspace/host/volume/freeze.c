@@ -10,6 +10,7 @@
 #include "host/sys/block.h"
 #include "freeze.h"
 #include "guard.h"
+#include "pause.h"
 
 /* In sectors: what is copied before it is overwritten, once. */
 #define CHUNK		32
@@ -185,14 +186,14 @@ static int pause_volume(struct rd_freeze *freeze)
 
 static int hold_and_pause(struct rd_freeze *freeze, const struct rd_freeze_options *options)
 {
-	struct rd_hold hold;
-	int undone, r = rd_hold_begin(&hold, freeze->at, options->hook_seconds);
+	struct rd_quiesce quiesce;
+	int undone, r = rd_quiesce_begin(&quiesce, freeze->at, options->hook_seconds);
 
 	if (r)
 		return r;
 	r = pause_volume(freeze);
-	undone = rd_hold_end(&hold);
-	freeze->pause_us = rd_max(freeze->pause_us, hold.usec);
+	undone = rd_quiesce_end(&quiesce);
+	freeze->pause_us = rd_max(freeze->pause_us, quiesce.usec);
 	freeze->undo_failed = undone == -EIO;
 	return r ? r : undone == -EIO ? 0 : undone;
 }

@@ -10,7 +10,7 @@
  *	:metasnap, :view	where a block is not home: snapshot of the metadata, and
  *				the target over both, which is what is copied then
  *
- * All tables are loaded before hooks and file systems are asked to hold still (hold.h)
+ * All tables are loaded before hooks and file systems are asked to hold still (quiesce.h)
  * and before the volume is suspended, so that the pause is short.
  */
 #ifndef RD_FREEZE_H
@@ -18,7 +18,7 @@
 
 #include "attachment.h"
 #include "cow.h"
-#include "hold.h"
+#include "quiesce.h"
 
 struct rd_freeze {
 	const struct rd_attachment *at;
@@ -26,13 +26,13 @@ struct rd_freeze {
 	bool has_view;
 	char source[RD_DM_PATH_MAX];	/* what to copy */
 	u64 pause_us;		/* that writes waited */
-	bool undo_failed;	/* see rd_hold_end(); the rest is fine */
+	bool undo_failed;	/* see rd_quiesce_end(); the rest is fine */
 };
 
 struct rd_freeze_options {
 	const char *dir;	/* of the pool, see cow.h */
 	u64 cow_bytes;		/* 0: by what is dirty */
-	unsigned int hook_seconds;	/* see hold.h */
+	unsigned int hook_seconds;	/* see quiesce.h */
 };
 
 /* Freeze it. On failure the volume goes on, and what was dirty is dirty again. */

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What must be undone, whatever the command dies of. */
+/* Undo what must be undone, whatever the command dies of. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "guard.h"
-
-/* --- guards */
 
 /* How the process ends. */
 enum { DONE, FAILED, LATE };
@@ -77,58 +72,4 @@ int rd_guard_end(struct rd_guard *guard)
 		return guard->end(guard->ctx, false) ? -EIO : 0;
 	}
 	return WEXITSTATUS(status) == LATE ? -ETIME : WEXITSTATUS(status) ? -EIO : 0;
-}
-
-/* --- a pause */
-
-static int resume(const char *name)
-{
-	struct rd_dm_info info;
-
-	if (!name || rd_dm_info(name, &info) || !info.exists || !info.suspended)
-		return 0;
-	return rd_dm_resume(name, 0);
-}
-
-static int resume_all(void *ctx, bool is_alone)
-{
-	const struct rd_pause *pause = ctx;
-
-	if (!is_alone)
-		return 0;
-	resume(pause->inner);
-	if (!resume(pause->device) || !pause->repeat)
-		return 0;
-	/* In a test: the one that was meant is dead. */
-	unsetenv("REVDEDUP_FAIL");
-	execv("/proc/self/exe", pause->repeat);
-	return -errno;
-}
-
-int rd_pause(struct rd_pause *pause, int *ret_resumed)
-{
-	struct rd_guard guard = { .end = resume_all, .ctx = pause, .limit_ms = -1 };
-	u64 began;
-	int r;
-
-	*ret_resumed = 0;
-	r = rd_guard_begin(&guard);
-	if (r)
-		return r;
-	/* Nothing of us may have to be read from the disk that is suspended. */
-	mlockall(MCL_CURRENT | MCL_FUTURE);
-	began = rd_now_us();
-	/* Those above wait from here ... */
-	r = rd_dm_suspend(pause->device, 0);
-	if (!r) {
-		r = pause->work(pause->ctx);
-		/* ... to here. */
-		*ret_resumed = rd_dm_resume(pause->device, RD_DM_LATER);
-		r = r ? r : *ret_resumed;
-	}
-	pause->usec = rd_now_us() - began;
-	rd_dm_settle();
-	munlockall();
-	rd_guard_end(&guard);
-	return r;
 }

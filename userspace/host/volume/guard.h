@@ -6,9 +6,8 @@
 #ifndef RD_GUARD_H
 #define RD_GUARD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
-
-#include "host/sys/dm.h"
 
 struct rd_guard {
 	/*
@@ -29,26 +28,5 @@ int rd_guard_begin(struct rd_guard *guard);
  * before.
  */
 int rd_guard_end(struct rd_guard *guard);
-
-/*
- * Do something while a device is suspended. If the command dies meanwhile a guard resumes
- * the device.
- */
-struct rd_pause {
-	const char *device;
-	/* Another device that @work suspends, to be resumed before @device; or NULL. */
-	const char *inner;
-	/* The program to run, with arguments, where it cannot be resumed; or NULL. */
-	char *const *repeat;
-	int (*work)(void *ctx);
-	void *ctx;
-	u64 usec;		/* that I/O waited */
-};
-
-/*
- * Suspend, work, resume. 0 or the first error. *@ret_resumed: the result of resuming, which
- * is tried whatever @work returns.
- */
-int rd_pause(struct rd_pause *pause, int *ret_resumed);
 
 #endif

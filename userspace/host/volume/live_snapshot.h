@@ -21,14 +21,14 @@
 
 #include "pool/engine/snapshot.h"
 #include "attach.h"
-#include "hold.h"
+#include "quiesce.h"
 
 struct rd_live_options {
 	const char *comment;		/* or NULL */
 	const char *tag;		/* or NULL */
 	bool full_scan;			/* read all, whatever is dirty */
 	u64 cow_bytes;			/* for what is overwritten; 0: by what is dirty */
-	unsigned int hook_seconds;	/* for each hook, RD_HOLD_SECONDS by default */
+	unsigned int hook_seconds;	/* for each hook, RD_QUIESCE_SECONDS by default */
 };
 
 struct rd_live_report {

@@ -13,6 +13,7 @@
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "guard.h"
+#include "pause.h"
 #include "poolblocks.h"
 #include "rollback.h"
 #include "tenants.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fingerprints by OpenSSL, and by lanes.c where that is faster; see fp.h. A thread makes
+ * Fingerprints by OpenSSL, and by sha256_lanes.c where that is faster; see fp.h. A thread makes
  * its context once: one for each block would cost a tenth of the time of its hash.
  */
 #include <stdlib.h>
 #include <openssl/evp.h>
 
 #include "fp.h"
-#include "lanes.h"
+#include "sha256_lanes.h"
 
 struct rd_hasher {
 	EVP_MD_CTX *ctx;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * End leases (see lease.h), and delete the versions that these alone have held. The caller
+ * End leases (see lease.h) on request, and delete the versions that these alone have held.
+ * (free.c forgets the lease of a device that is gone, which tenants.c finds out.) The caller
  * has neither the lock of a volume nor that of rd_lease_shut().
  */
 #ifndef RD_LEASE_DROP_H
@@ -8,10 +9,10 @@
 
 #include "pool/pool.h"
 
-/* Device and version of lease @id have nothing to do with each other any more. */
+/* End lease @id: its device does not read its version any more. */
 int rd_lease_drop(struct rd_pool *pool, i64 id);
 
-/* Device @device does not read the data area any more. */
+/* End all leases of @device, which does not read the data area any more. */
 int rd_lease_drop_device(struct rd_pool *pool, const char *device);
 
 #endif

@@ -12,32 +12,32 @@
  * A guard does the last two, so that they happen exactly once: also if the command is
  * killed, a hook fails, or all of it takes too long.
  */
-#ifndef RD_HOLD_H
-#define RD_HOLD_H
+#ifndef RD_QUIESCE_H
+#define RD_QUIESCE_H
 
 #include "guard.h"
 #include "hooks.h"
 
-#define RD_HOLD_SECONDS	60
+#define RD_QUIESCE_SECONDS	60
 
-struct rd_hold {
+struct rd_quiesce {
 	const struct rd_attachment *at;
 	unsigned int seconds;		/* for each hook */
 	struct rd_hooks hooks;
 	struct rd_buffer fss;		/* struct rd_fs */
-	struct rd_hold_shared *shared;
+	struct rd_quiesce_shared *shared;
 	struct rd_guard guard;
 	u64 began;			/* to freeze */
 	u64 usec;			/* that file systems were frozen; 0: none was */
 };
 
 /* After an error everything is undone. */
-int rd_hold_begin(struct rd_hold *hold, const struct rd_attachment *at, unsigned int seconds);
+int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at, unsigned int seconds);
 
 /*
  * 0; -EIO: something could not be undone; -ETIME: it was undone before its time, so the
  * volume was not prepared when it was suspended. Says so.
  */
-int rd_hold_end(struct rd_hold *hold);
+int rd_quiesce_end(struct rd_quiesce *quiesce);
 
 #endif

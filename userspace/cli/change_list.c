@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changed.h"
+#include "change_list.h"
 #include "sizes.h"
 
 static int parse_hex(const char *text, u64 *ret)

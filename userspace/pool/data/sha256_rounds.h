@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The rounds of SHA-256 on vectors of LANES words, for lanes.c to include. */
+/* The rounds of SHA-256 on vectors of LANES words, for sha256_lanes.c to include. */
 
 typedef u32 NAME(vec) __attribute__((vector_size(LANES * 4)));
 

@@ -8,8 +8,8 @@
  * on processors with the SHA instructions, or with neither of these. Written by hand,
  * because no library that Debian packages hashes several messages at once.
  */
-#ifndef RD_LANES_H
-#define RD_LANES_H
+#ifndef RD_SHA256_LANES_H
+#define RD_SHA256_LANES_H
 
 #include "base/units.h"
 

@@ -12,8 +12,8 @@
  * bytes, in any order. The last line needs its end too, so that a list that is cut off is
  * recognized.
  */
-#ifndef CTL_CHANGED_H
-#define CTL_CHANGED_H
+#ifndef CTL_CHANGE_LIST_H
+#define CTL_CHANGE_LIST_H
 
 #include "pool/engine/snapshot.h"
 #include "names.h"

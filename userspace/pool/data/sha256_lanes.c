@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * SHA-256 (FIPS 180-4) of several messages of one block each, in the lanes of vectors;
- * see lanes.h. Word t of all messages is one vector. The rounds are those of the
- * standard, with vectors for words. lanes_sha256.h is compiled for two instruction sets.
+ * see sha256_lanes.h. Word t of all messages is one vector. The rounds are those of the
+ * standard, with vectors for words. sha256_rounds.h is compiled for two instruction sets.
  */
 #include <stdbool.h>
 #include <string.h>
 
-#include "lanes.h"
+#include "sha256_lanes.h"
 
 #ifdef __x86_64__
 
@@ -37,7 +37,7 @@ static const u32 padding[16] = { 0x80000000, [15] = RD_BLOCK_SIZE * 8 };
 #define LANES	16
 #define TARGET	__attribute__((target("avx512f,avx512bw")))
 #define NAME(x)	x##_16
-#include "lanes_sha256.h"
+#include "sha256_rounds.h"
 #undef LANES
 #undef TARGET
 #undef NAME
@@ -45,7 +45,7 @@ static const u32 padding[16] = { 0x80000000, [15] = RD_BLOCK_SIZE * 8 };
 #define LANES	8
 #define TARGET	__attribute__((target("avx2")))
 #define NAME(x)	x##_8
-#include "lanes_sha256.h"
+#include "sha256_rounds.h"
 
 static bool has_sha_instructions(void)
 {

@@ -22,8 +22,8 @@
 #include "pool/catalog/frames.h"
 #include "journal.h"
 #include "journal_life.h"
+#include "rebuild_supers.h"
 #include "resolve.h"
-#include "supers.h"
 
 #define NR_SAMPLES	64
 
@@ -155,7 +155,7 @@ static int find_all(struct rd_pool *pool)
 	return r;
 }
 
-int rd_supers_make(struct rd_pool *pool)
+int rd_supers_rebuild(struct rd_pool *pool)
 {
 	int r = find_all(pool);
 

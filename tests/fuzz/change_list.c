@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A list of changes, which somebody else's tool has written. */
-#include "cli/changed.h"
+#include "cli/change_list.h"
 #include "fuzz.h"
 
 static void check_list(const struct ctl_changed *list)
