@@ -124,6 +124,24 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	number attachments_up 1
 }
 
+@test "detach: an unfinished clone whose pool is gone is not detached" {
+	mkdir -p etc/volumes
+	cat >etc/volumes/revdedup-vg-vm1 <<-END
+		volume=vg/vm1
+		uuid=1b4e28ba-2fa1-41d2-883f-0016d3cca427
+		base=/dev/vg/vm1
+		meta=/dev/vg/vm1_rdmeta
+		pool=$PWD/gone
+		unfinished=yes
+	END
+	ctl detach vg/vm1
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing was changed"*"'revdedupctl detach --force vg/vm1'"* ]]
+	[[ $output != *detached* ]]
+	[ -e etc/volumes/revdedup-vg-vm1 ]
+}
+
 @test "metrics: a file is there as a whole, or as it was" {
 	mkdir out
 	ctl metrics --output out/x.prom

@@ -337,7 +337,7 @@ int rd_detach(const struct rd_caller *caller, struct rd_attachment *at,
 	r = rd_clear_unfinished(caller, at, options->force);
 	report->was_unfinished = r > 0;
 	if (r)
-		return rd_min(r, 0);
+		return r < 0 ? r : 0;
 	r = lock(caller, at);
 	if (!r)
 		r = find_devices(at, options, &found);
