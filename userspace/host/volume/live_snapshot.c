@@ -275,6 +275,6 @@ int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		r = take(&live, &report->snapshot);
 	rd_lock_drop(&live.shut);
 	report->pause_us = live.freeze.pause_us;
-	report->undo_failed = live.freeze.undo_failed;
+	report->undo_failed = !r && live.freeze.undo_failed;
 	return r;
 }
