@@ -167,8 +167,9 @@ int rd_segments_born(struct rd_sql *sql, const struct rd_version *version, i64 f
 	int r;
 
 	*ret_nr = 0;
+	/* By itself SQLite would look at all rows of the volume, since the index has no recipes. */
 	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
-		       " WHERE volume = ? AND born = ? AND segment >= ?"
+		       " INDEXED BY segment_born WHERE volume = ? AND born = ? AND segment >= ?"
 		       " ORDER BY segment LIMIT ?", "iiii", version->volume, version->number,
 		       first, (i64)max);
 	return r ? r : read_segments(row, rows, ret_nr);
