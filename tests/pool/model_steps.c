@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/session.h"
 #include "pool/engine/snapshot.h"
@@ -355,6 +356,18 @@ void do_device(struct device *device, struct model_volume *volume)
 		fail("a device could not come or go");
 }
 
+/* The frames of a journal that another one follows go with the next command. */
+static void free_old_journal(void)
+{
+	if (rd_journal_renew(pool))
+		fail("cannot begin a new journal");
+	if (!number("SELECT count(*) FROM queue"))
+		fail("the frames of the old journal are not queued");
+	if (rd_free_queue(pool) || number("SELECT count(*) FROM queue"))
+		fail("the frames of the old journal are not given back");
+	check_pool();
+}
+
 /* All of them, and what has been held for any. */
 void drop_devices(void)
 {
@@ -372,11 +385,13 @@ void drop_devices(void)
 		if (rd_lease_drop(pool, list->id))
 			fail("cannot drop the lease of %s", list->device);
 	rd_buffer_free(&leases);
-	if (rd_free_queue(pool))
+	/* The flush that ends it may begin a new journal: the old one waits for the next. */
+	if (rd_free_queue(pool) || rd_free_queue(pool))
 		fail("cannot free");
 	check_pool();
 	if (nr_held() || number("SELECT count(*) FROM queue"))
 		fail("there are no devices, and something is kept for one");
+	free_old_journal();
 }
 
 void check_some(void)
