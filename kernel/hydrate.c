@@ -48,7 +48,7 @@ static void copy_ended(int read_err, unsigned long write_err, void *context)
 	unsigned long flags;
 
 	if (!ok)
-		DMERR_LIMIT("%s: cannot copy blocks of segment %llu home",
+		DMERR_LIMIT("%s: cannot copy blocks of segment %llu back to the base",
 			    dmr_name(t->meta), copy->page->seg);
 	spin_lock_irqsave(&t->lock, flags);
 	ok = ok && !copy->lost;

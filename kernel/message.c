@@ -142,7 +142,7 @@ static int msg_dirty(struct message *m)
 			return -ENODATA;
 		}
 	} else {
-		DMERR("%s: dirty: say current or frozen, not '%s'",
+		DMERR("%s: dirty: use current or frozen, not '%s'",
 		      dmr_name(meta), m->argv[0]);
 		return -EINVAL;
 	}
@@ -226,7 +226,7 @@ static int msg_hydrate(struct message *m)
 	if (m->argc == 1 && !strcasecmp(m->argv[0], "stop"))
 		return set_hydration(m, false, 0);
 	if (strcasecmp(m->argv[0], "start")) {
-		DMERR("%s: hydrate: say start, start <MiB/s> or stop",
+		DMERR("%s: hydrate: use start, start <MiB/s> or stop",
 		      dmr_name(m->meta));
 		return -EINVAL;
 	}

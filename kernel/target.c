@@ -39,7 +39,7 @@
 #ifdef DMR_BREAKS
 char *dmr_break = "";
 module_param_named(break, dmr_break, charp, 0444);
-MODULE_PARM_DESC(break, "what is broken on purpose, for tests: see break.h");
+MODULE_PARM_DESC(break, "what the target breaks on purpose, for tests: see break.h");
 #endif
 
 /* ------------------------------------------------------------------
@@ -587,5 +587,5 @@ static void __exit dmr_exit(void)
 module_init(dmr_init);
 module_exit(dmr_exit);
 
-MODULE_DESCRIPTION("device-mapper target that knows what was written since the last snapshot, and reads any block from elsewhere");
+MODULE_DESCRIPTION("device-mapper target that tracks which segments were written since the last snapshot, and reads any block from a pool");
 MODULE_LICENSE("GPL");

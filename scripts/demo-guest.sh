@@ -70,7 +70,7 @@ before() {
 
 	say "The first version reads all, while the file system is written to:"
 	show revdedupctl snapshot vg/vm1
-	say "Somebody removes the report. The next version reads what has changed:"
+	say "A user removes the report. The next version reads what has changed:"
 	show rm /mnt/vm1/report
 	sync
 	show revdedupctl snapshot vg/vm1
@@ -83,7 +83,7 @@ before() {
 	show revdedupctl umount /mnt/old
 
 	say "The volume is rolled back. It can be used at once; what lies in the pool is" \
-		$'\ncopied home behind:'
+		$'\ncopied back in the background:'
 	end_writer
 	umount /mnt/vm1
 	show revdedupctl rollback vg/vm1@1 --yes

@@ -55,7 +55,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift 2
 done
-[ $# -gt 0 ] || usage_error "what shall the guest run?"
+[ $# -gt 0 ] || usage_error "no command for the guest"
 
 kernel_dir=$("$scripts/uml-build.sh")
 rootfs=$("$scripts/rootfs.sh")

@@ -66,7 +66,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift 2
 done
-[ $# -gt 0 ] || usage_error "what shall the guest run?"
+[ $# -gt 0 ] || usage_error "no command for the guest"
 
 "$scripts/setup.sh" vm
 kernel_dir=$("$scripts/kernels.sh" "$kernel")

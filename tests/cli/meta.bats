@@ -633,8 +633,8 @@ refused() {
 	refused '0,1,z\n\n5,1,p' '3: not <first>,<len>,<place>'
 	refused '0,201,b' '1: 0,201: the range ends beyond the end of the volume'
 	refused '200,1,b' '1: 200,1: the range ends beyond the end of the volume'
-	refused '0,1,p400000000000' '1: 0,1: no pool block has so large a number'
-	refused '0,2,p3fffffffffff' '1: 0,2: no pool block has so large a number'
+	refused '0,1,p400000000000' '1: 0,1: the number of the pool block is too large'
+	refused '0,2,p3fffffffffff' '1: 0,2: the number of the pool block is too large'
 	refused '0,2,z\n1,1,z' '2: 1,1: ranges must ascend and not overlap'
 	refused '5,2,z;4,1,z' '1: 4,1: ranges must ascend and not overlap'
 	meta make a.img --sectors 4096 .
@@ -777,7 +777,7 @@ half_home() {
 	done
 	[[ $("$build/bin/revdedup-meta" dump a.img) == *"linear_ok table"*"linear_ok table"* ]]
 	meta finish --yes a.img base pool
-	expect 0 <<<"'base': nothing to do, no block is anywhere else"
+	expect 0 <<<"'base': nothing to do, every block is on it already"
 }
 
 @test "finish: what it says" {

@@ -431,8 +431,8 @@ drop() {
 	blocks 1.img 0 600
 	ctl snapshot vm1 --from 1.img
 	expect 0 <<-'END'
-		made vm1@1: full read of 2 segments: it is the first version
-		2.3 MiB read, 600 blocks of 4 KiB changed, 2.3 MiB stored
+		vm1@1: full read: it is the first version
+		2 segments, 2.3 MiB read, 600 blocks of 4 KiB changed, 2.3 MiB stored
 	END
 	blocks 1.img 511 2
 	# What the second ends with is a hole, and not read.
@@ -448,8 +448,8 @@ drop() {
 	[ "$(field 0 '["bytes_stored"]')" = $((600 * 4096)) ]
 	ctl create vm1 --from 1.img --full-scan -v
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@3: full read of 2 segments: as requested" ]
-	[ "${lines[1]}" = "2.3 MiB read, 0 blocks of 4 KiB changed, 0 B stored" ]
+	[ "${lines[0]}" = "vm1@3: full read: as requested" ]
+	[ "${lines[1]}" = "2 segments, 2.3 MiB read, 0 blocks of 4 KiB changed, 0 B stored" ]
 	# What another volume has is not stored again.
 	ctl snapshot vm2 --from 1.img --json
 	[ "$(field 0 '["segments_shared"]')" = 2 ]
@@ -488,11 +488,11 @@ drop() {
 	# The list is of version 1, and there is another one.
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[[ ${lines[0]} == "made vm1@3: full read of "*" segments: the list of changes is not based on the newest version" ]]
+	[[ ${lines[0]} == "vm1@3: full read: the list of changes is not based on the newest version" ]]
 	sed -i 's/^version.*/version 3/' list
 	truncate -s 66M 1.img
 	ctl snapshot vm1 --from 1.img --changed list
-	[[ ${lines[0]} == "made vm1@4: full read of "*" segments: the size has changed" ]]
+	[[ ${lines[0]} == "vm1@4: full read: the size has changed" ]]
 	ctl snapshot vm1 --from 1.img --changed no-such-list --full-scan
 	[ "$status" -eq 0 ]
 }
@@ -504,7 +504,7 @@ drop() {
 	echo "version 1" >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "made vm1@2: full read of 0 segments: there is nothing to be read" ]
+	[ "${lines[0]}" = "vm1@2: full read: there is nothing to be read" ]
 }
 
 # block_in_each FILE NR: an image of so many segments, with a block of data in each.
@@ -646,7 +646,7 @@ super_format() {
 	ctl snapshot vm1 --from 1.img --changed list
 	expect 1 <<-'END'
 		revdedupctl: 'list', line 3: a range is 'OFFSET LENGTH'
-		revdedupctl: no version was made; --full-scan goes without the list
+		revdedupctl: no version was made; --full-scan ignores the list
 	END
 	printf 'version vm1@1\n0 4096\n8192 40' >list
 	ctl snapshot vm1 --from 1.img --changed list
@@ -655,7 +655,7 @@ super_format() {
 	printf 'version vm2@1\n' >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 1 ]
-	[ "${lines[0]}" = "revdedupctl: 'list' is about 'vm2', not 'vm1'" ]
+	[ "${lines[0]}" = "revdedupctl: 'list' lists changes of 'vm2', not of 'vm1'" ]
 	ctl snapshot vm1 --from 1.img --changed no-such-list
 	[ "$status" -eq 1 ]
 	[[ $output == *"cannot open 'no-such-list': No such file"* ]]
@@ -681,7 +681,7 @@ super_format() {
 	ctl snapshot vm1 --from no-such-image
 	expect 1 <<-'END'
 		revdedupctl: cannot open 'no-such-image': No such file or directory
-		revdedupctl: no version was made; the others are as they were
+		revdedupctl: no version was made; existing versions are unchanged
 	END
 	ctl snapshot vm1 --from .
 	[ "$status" -eq 1 ]
@@ -706,7 +706,7 @@ super_format() {
 	ctl snapshot vm2 --from 2.img
 	[ "$status" -eq 12 ]
 	[ "${lines[0]}" = "revdedupctl: the pool is full" ]
-	[ "${lines[2]}" = "revdedupctl: no version was made; the others are as they were" ]
+	[ "${lines[2]}" = "revdedupctl: no version was made; existing versions are unchanged" ]
 	must check
 	must list
 	[ "${#lines[@]}" -eq 2 ]
@@ -730,7 +730,7 @@ is_marked() {
 
 @test "snapshot: an image that is in use or is written is refused, or marked" {
 	local hint="stop what writes to it, or say --force: the version is marked as not consistent then"
-	local none="no version was made; the others are as they were" file writer
+	local none="no version was made; existing versions are unchanged" file writer
 	make_pool 1G
 	truncate -s 64M 1.img
 	blocks 1.img 0 4096
@@ -740,7 +740,7 @@ is_marked() {
 	ctl snapshot vm1 --from 1.img
 	expect 11 <<-'END'
 		revdedupctl: a program holds a lock on '1.img', as QEMU does on the disk of a running guest
-		revdedupctl: no version was made; stop that first; --force reads it anyway, and marks the version as not consistent
+		revdedupctl: no version was made; stop or unmount it first; --force reads it anyway, and marks the version as not consistent
 	END
 	must snapshot vm1 --from 1.img --force
 	[[ ${lines[0]} == "revdedupctl: warning: a program holds a lock on '1.img'"* ]]
@@ -798,7 +798,7 @@ is_marked() {
 	ctl snapshot vm1 --from "$loop"
 	expect 11 <<-END
 		revdedupctl: '$loop' is mounted at '$PWD/mnt'
-		revdedupctl: no version was made; stop that first; --force reads it anyway, and marks the version as not consistent
+		revdedupctl: no version was made; stop or unmount it first; --force reads it anyway, and marks the version as not consistent
 	END
 	ctl snapshot vm1 --from "$loop" --force
 	umount mnt
@@ -960,7 +960,7 @@ is_marked() {
 		must restore "vm1@$nr" --to "r$nr.img"
 		cmp "$nr.img" "r$nr.img"
 	done
-	[ "$output" = "wrote 2.3 MiB of 6.0 MiB: 'r3.img' is vm1@3" ]
+	[ "$output" = "restored vm1@3 to 'r3.img': wrote 2.3 MiB of 6.0 MiB" ]
 	# What is zeros takes no space.
 	(($(stat -c %b r3.img) * 512 < 3 << 20))
 	[ "$(stat -c %a r3.img)" = 600 ]
@@ -988,9 +988,9 @@ is_marked() {
 	[ "$(field 0 '["damaged"]')" = "[]" ]
 	cmp 1.img r.img
 	must restore vm1@1 --to r.img --yes
-	[ "$output" = "wrote 0 B of 6.0 MiB: 'r.img' is vm1@1" ]
+	[ "$output" = "restored vm1@1 to 'r.img': wrote 0 B of 6.0 MiB" ]
 	must restore vm1@2 --to r.img --yes --full
-	[ "$output" = "wrote 6.0 MiB of 6.0 MiB: 'r.img' is vm1@2" ]
+	[ "$output" = "restored vm1@2 to 'r.img': wrote 6.0 MiB of 6.0 MiB" ]
 	cmp 2.img r.img
 	# Longer, shorter, empty: the size is that of the version.
 	truncate -s 20M r.img
@@ -1089,7 +1089,7 @@ is_marked() {
 	must restore vm1@1 --to "$loop" --yes
 	cmp -n $((6 << 20)) 1.img "$loop"
 	must restore vm1@3 --to "$loop" --yes
-	[ "$output" = "wrote 24.0 KiB of 6.0 MiB: '$loop' is vm1@3" ]
+	[ "$output" = "restored vm1@3 to '$loop': wrote 24.0 KiB of 6.0 MiB" ]
 	cmp -n $((6 << 20)) 3.img "$loop"
 	must restore vm1@2 --to "$loop" --yes --full
 	cmp -n $((6 << 20)) 2.img "$loop"
@@ -1327,7 +1327,7 @@ time.sleep(60)' "$loop" 3>&- &
 	[ -z "$output" ]
 	# A number is never used again.
 	must snapshot vm1 --from 1.img
-	[ "${lines[0]}" = "made vm1@4: full read of 2 segments: it is the first version" ]
+	[ "${lines[0]}" = "vm1@4: full read: it is the first version" ]
 }
 
 @test "delete: several, all or none of them" {
@@ -1336,8 +1336,8 @@ time.sleep(60)' "$loop" 3>&- &
 	ctl delete vm1@1 vm1@2
 	expect 1 <<-'END'
 		revdedupctl: vm1@2 is protected
-		revdedupctl: it was not deleted; to allow that: 'revdedupctl unprotect vm1@2'
-		revdedupctl: none was deleted
+		revdedupctl: it was not deleted; to allow deletion: 'revdedupctl unprotect vm1@2'
+		revdedupctl: no version was deleted
 	END
 	ctl delete vm1@1 vm1@9
 	[ "$status" -eq 1 ]
@@ -1687,7 +1687,7 @@ print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
 
 	ctl restore vm1@1 --to r.img
 	[ "$status" -eq 4 ]
-	[ "${lines[0]}" = "wrote 2.3 MiB of 6.0 MiB: 'r.img' is vm1@1 but for what is damaged" ]
+	[ "${lines[0]}" = "restored vm1@1 to 'r.img' except for damaged blocks: wrote 2.3 MiB of 6.0 MiB" ]
 	[ "${lines[1]}" = "revdedupctl: vm1@1: damaged: offset 12288, length 4096, not written" ]
 	cp 1.img wanted.img
 	dd if=/dev/zero of=wanted.img bs=4096 seek=3 count=1 conv=notrunc status=none

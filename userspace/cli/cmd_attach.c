@@ -124,7 +124,7 @@ static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool
 		rd_json_bool(&ctl->out, "device_stays", is_open);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && is_open) {
-		printf("detached %s: no longer tracked; %s is in use and stays until the next boot as a linear device: use %s after that\n",
+		printf("detached %s: no longer tracked; %s is in use and stays as a linear device until the next boot; use %s after that\n",
 		       at->volume, rd_dm_path(path, at->device), at->base);
 	} else if (!ctl->quiet) {
 		printf("detached %s: no longer tracked; use %s\n", at->volume, at->base);

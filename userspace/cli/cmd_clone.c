@@ -25,7 +25,7 @@ static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
 	} else if (!ctl->quiet) {
 		printf("created %s from %s: use %s\n", at->volume, version->name, path);
 		if (!options->stay)
-			printf("it is being copied from the pool in the background: 'revdedupctl status' shows how much is left\n");
+			printf("the volume is copied from the pool in the background: 'revdedupctl status' shows how much is left\n");
 	}
 }
 
@@ -46,7 +46,7 @@ static int check_history(struct ctl *ctl, const struct ctl_version *from, const 
 		r = rd_versions_count_of(ctl->pool->sql, id, &nr);
 	if (r || !nr)
 		return r == -ENOENT ? 0 : r;
-	rd_err(0, "the pool has versions of a volume '%s'", volume);
+	rd_err(0, "the pool already has versions of a volume '%s'", volume);
 	rd_hint("nothing was changed; give the clone another name, or delete these versions");
 	return -EEXIST;
 }

@@ -18,7 +18,7 @@
 static int refuse_protected(const struct ctl_version *version)
 {
 	rd_err(0, "%s is protected", version->name);
-	rd_hint("it was not deleted; to allow that: 'revdedupctl unprotect %s'", version->name);
+	rd_hint("it was not deleted; to allow deletion: 'revdedupctl unprotect %s'", version->name);
 	return -EPERM;
 }
 
@@ -40,7 +40,7 @@ static int delete_locked(struct ctl *ctl, struct ctl_version *version)
 	r = rd_delete(ctl->pool, &version->version);
 	ctl_progress_clear(&ctl->progress);
 	if (r)
-		rd_hint("%s may be half deleted: then the next command that writes to the pool deletes the rest",
+		rd_hint("%s may be half deleted: in that case the next command that writes to the pool deletes the rest",
 			version->name);
 	return r;
 }
@@ -292,7 +292,7 @@ static int find_all(struct ctl *ctl, struct ctl_version *versions)
 			r = refuse_protected(&versions[i]);
 	}
 	if (r && ctl->nr_operands > 1)
-		rd_hint("none was deleted");
+		rd_hint("no version was deleted");
 	return r;
 }
 

@@ -95,8 +95,8 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 	rd_buffer_free(&all);
 	if (r || found)
 		return r;
-	rd_err(0, "nothing is kept for a device '%s'", device);
-	rd_hint("nothing was changed; 'revdedupctl delete' names the devices for which something is kept");
+	rd_err(0, "the pool keeps nothing for a device '%s'", device);
+	rd_hint("nothing was changed; 'revdedupctl delete' names the devices for which it keeps space");
 	return CTL_FAILED;
 }
 

@@ -201,14 +201,14 @@ static int grow(const struct target *target, u64 size)
 	if (target->is_device || target->size >= bytes)
 		return 0;
 	if (ftruncate(target->fd, bytes))
-		return rd_err(-errno, "cannot give '%s' its size", target->path);
+		return rd_err(-errno, "cannot set the size of '%s'", target->path);
 	return 0;
 }
 
 static int finish(const struct target *target, u64 size)
 {
 	if (!target->is_device && ftruncate(target->fd, size))
-		return rd_err(-errno, "cannot give '%s' its size", target->path);
+		return rd_err(-errno, "cannot set the size of '%s'", target->path);
 	if (fdatasync(target->fd))
 		return rd_err(-errno, "cannot flush '%s'", target->path);
 	return target->is_new ? sync_parent(target->path) : 0;
@@ -234,7 +234,7 @@ static int write_target(struct ctl *ctl, const struct target *target,
 	if (!r)
 		r = finish(target, version->version.size);
 	if (r)
-		rd_hint("'%s' is incomplete; restore again: what was written by now is not written again",
+		rd_hint("'%s' is incomplete; repeat the command: it does not write again what is written already",
 			target->path);
 	return r;
 }
@@ -263,15 +263,15 @@ static int tell(struct ctl *ctl, const struct target *target,
 	if (ctl->json)
 		print_json(ctl, target, version, report);
 	else if (!ctl->quiet)
-		printf("wrote %s of %s: '%s' is %s%s\n",
+		printf("restored %s to '%s'%s: wrote %s of %s\n", version->name, target->path,
+		       report->bad.len ? " except for damaged blocks" : "",
 		       ctl_size_print(wrote, report->bytes_written),
-		       ctl_size_print(size, version->version.size), target->path, version->name,
-		       report->bad.len ? " but for what is damaged" : "");
+		       ctl_size_print(size, version->version.size));
 	if (!report->bad.len)
 		return 0;
 	ctl_print_bad(version, report, ", not written");
-	rd_hint("there '%s' has %s; 'revdedupctl scrub' lists the versions that are damaged",
-		target->path, target->size ? "what it had before" : "zeros");
+	rd_hint("in these ranges '%s' has %s; 'revdedupctl scrub' lists the versions that are damaged",
+		target->path, target->size ? "its previous content" : "zeros");
 	return CTL_DAMAGE;
 }
 

@@ -29,8 +29,8 @@ static void print_report(struct ctl *ctl, const struct rd_attachment *at,
 		rd_json_u64(&ctl->out, "usec_pause", rollback->pause_us);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("rolled back: %s is %s now%s%s\n", path, to->name,
-		       kept[0] ? "; its state before is " : "", kept);
+		printf("rolled back: %s is now %s%s%s\n", path, to->name,
+		       kept[0] ? "; its previous content is " : "", kept);
 		printf("%llu segments are being copied back in the background; writes paused for %llu.%llu ms\n",
 		       rollback->nr_segs, rollback->pause_us / 1000,
 		       rollback->pause_us / 100 % 10);
@@ -93,7 +93,7 @@ int cmd_rollback(struct ctl *ctl)
 	if (!r)
 		r = ctl_find_operand(ctl, 0, &to);
 	if (!r)
-		r = ctl_ask(ctl, "what '%s' holds now will be replaced by %s, and %s",
+		r = ctl_ask(ctl, "the present content of '%s' will be replaced by %s, and %s",
 			    to.volume, to.name, ctl_has(ctl, CTL_OPT_NO_SNAPSHOT) ?
 			    "will be lost" : "is kept as a version");
 	if (!r)

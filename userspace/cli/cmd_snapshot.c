@@ -52,10 +52,10 @@ static int read_changed(const char *path, const char *volume, struct ctl_changed
 	if (wrong)
 		rd_err(0, "'%s', line %u: %s", path, line, wrong);
 	else if (!r && ret->volume[0] && strcmp(ret->volume, volume))
-		rd_err(0, "'%s' is about '%s', not '%s'", path, ret->volume, volume);
+		rd_err(0, "'%s' lists changes of '%s', not of '%s'", path, ret->volume, volume);
 	else
 		return r;
-	rd_hint("no version was made; --full-scan goes without the list");
+	rd_hint("no version was made; --full-scan ignores the list");
 	return CTL_FAILED;
 }
 
@@ -110,9 +110,9 @@ static void print_text(struct ctl *ctl, const char *name,
 	if (ctl->quiet)
 		return;
 	if (reason)
-		printf("made %s: full read of %llu segments: %s\n", name, version->dirty, reason);
+		printf("%s: full read: %s\n%llu segments, ", name, reason, version->dirty);
 	else
-		printf("made %s: %llu changed segments\n", name, version->dirty);
+		printf("%s: %llu changed segments, ", name, version->dirty);
 	printf("%s read, %llu blocks of 4 KiB changed, %s stored\n",
 	       ctl_size_print(read, version->bytes_read), version->blocks_changed,
 	       ctl_size_print(stored, version->bytes_stored));
@@ -120,8 +120,8 @@ static void print_text(struct ctl *ctl, const char *name,
 		printf("writes paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
-		printf("audited %llu segments that were said to be unchanged\n"
-		       "%llu segments changed, %llu of them were in the pool already; %llu were put in one piece\n",
+		printf("audited %llu segments that are not listed as changed\n"
+		       "%llu segments changed, %llu of them were in the pool already; %llu unchanged ones were written again in one piece\n",
 		       report->segments_audited, report->segments_changed, report->segments_shared,
 		       report->segments_pieces);
 }
@@ -138,7 +138,7 @@ static void explain_failure(struct ctl *ctl, const char *name,
 		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
 			name);
 	else
-		rd_hint("no version was made; the others are as they were");
+		rd_hint("no version was made; existing versions are unchanged");
 }
 
 /* --- */

@@ -56,14 +56,14 @@ static const struct option_info {
 			       "room for data overwritten while it is copied" },
 	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
 			       "allow writes, and discard them at unmap" },
-	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep the present as a version" },
+	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep the present content as a version" },
 	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
 				   "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "replace FILE as a whole, instead of stdout" },
 	[CTL_OPT_THINPOOL] = { "thinpool", 0, "POOL", "make it thin, in this pool of the group" },
 	[CTL_OPT_NO_HYDRATE] = { "no-hydrate", 0, NULL, "do not copy blocks back from the pool" },
 	[CTL_OPT_PARTITION] = { "partition", 0, "N", "mount the file system in partition N" },
-	[CTL_OPT_HELP] = { "help", 0, NULL, "print this" },
+	[CTL_OPT_HELP] = { "help", 0, NULL, "print this help" },
 	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
 };
 

@@ -28,7 +28,7 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl " REBUILD "' makes a new catalog from the pool",
 		"'revdedupctl " REBUILD " --pool %s' makes a new catalog from the pool" },
 	[RD_REMEDY_RECOUNT_FRAMES] = {
-		"'revdedupctl " REBUILD "' counts again what is in use", NULL },
+		"'revdedupctl " REBUILD "' recounts the space in use", NULL },
 	[RD_REMEDY_REBUILD_SUPERS] = {
 		"'revdedupctl repair --force' makes its superblocks from the catalog", NULL },
 	[RD_REMEDY_CHOOSE_SIDE] = {
@@ -47,27 +47,27 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_ALLOW_CHANGES] = {
 		"--force reads it anyway, and marks the version as not consistent", NULL },
 	[RD_REMEDY_FORGET_DEVICE] = {
-		"'revdedupctl unmap --force' gives up a device that will not come back",
+		"'revdedupctl unmap --force' forgets a device that will not come back",
 		"if the device will not come back: 'revdedupctl unmap --force %s'" },
 	[RD_REMEDY_TELL_POOL] = {
-		"'revdedupctl unmap --force' on that pool tells it",
-		"'revdedupctl unmap --force %s' on that pool tells it" },
+		"'revdedupctl unmap --force' on that pool frees the space",
+		"'revdedupctl unmap --force %s' on that pool frees the space" },
 
 	[RD_REMEDY_LIST_ATTACHED] = { "'revdedupctl status' lists attached volumes", NULL },
 	[RD_REMEDY_SEE_STATUS] = { "'revdedupctl status' shows how much is left to copy", NULL },
 	[RD_REMEDY_ATTACH] = {
 		"'revdedupctl attach' brings it up", "'revdedupctl attach %s' brings it up" },
 	[RD_REMEDY_REATTACH] = {
-		"'revdedupctl detach' and 'attach' make a new start",
-		"'revdedupctl detach %s' and then 'attach' make a new start" },
+		"'revdedupctl detach' and 'attach' start afresh",
+		"'revdedupctl detach %s' and then 'attach' start afresh" },
 	[RD_REMEDY_DETACH] = {
-		"'revdedupctl detach' gives it up", "'revdedupctl detach %s' gives it up" },
+		"'revdedupctl detach' releases it", "'revdedupctl detach %s' releases it" },
 	[RD_REMEDY_DETACH_ANYWAY] = {
-		"'revdedupctl detach --force' takes the target off anyway",
-		"'revdedupctl detach --force %s' takes the target off anyway" },
+		"'revdedupctl detach --force' detaches it anyway",
+		"'revdedupctl detach --force %s' detaches it anyway" },
 	[RD_REMEDY_ABANDON] = {
-		"'revdedupctl detach --force' gives them up",
-		"'revdedupctl detach --force %s' gives them up" },
+		"'revdedupctl detach --force' discards them",
+		"'revdedupctl detach --force %s' discards them" },
 	[RD_REMEDY_CLEAR_CLONE] = {
 		"'revdedupctl detach' removes what is left of it",
 		"'revdedupctl detach %s' removes what is left of it" },
@@ -77,9 +77,9 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_ROLL_BACK] = {
 		"or use 'revdedupctl rollback'", "'revdedupctl rollback %s' takes effect at once" },
 	[RD_REMEDY_ROLL_BACK_AGAIN] = {
-		"when the cause is mended, repeat 'revdedupctl rollback'", NULL },
+		"once the cause is fixed, repeat 'revdedupctl rollback'", NULL },
 	[RD_REMEDY_ROLL_BACK_WITHOUT] = {
-		"--no-snapshot rolls back without keeping that", NULL },
+		"--no-snapshot rolls back without keeping the present content", NULL },
 	[RD_REMEDY_SNAPSHOT] = {
 		"use 'revdedupctl snapshot' without --from",
 		"use 'revdedupctl snapshot %s', without --from" },
@@ -88,7 +88,7 @@ static const struct text texts[RD_REMEDIES] = {
 		NULL },
 	[RD_REMEDY_NAME_ANOTHER_META] = { "name another device with --meta", NULL },
 	[RD_REMEDY_MORE_COW] = { "--cow-size gives more room", NULL },
-	[RD_REMEDY_LESS_COW] = { "--cow-size makes do with less", NULL },
+	[RD_REMEDY_LESS_COW] = { "--cow-size asks for less", NULL },
 	[RD_REMEDY_THIN_CLONE] = {
 		"--thinpool makes a thin one, which takes up only what is written to it", NULL },
 

@@ -167,7 +167,7 @@ static void print_end(struct finish *finish, bool linear_ok)
 			printf("'%s': copied %llu blocks from '%s', and zeroed %llu blocks\n",
 			       finish->base, home->nr_pool, finish->pool, home->nr_zero);
 		else
-			printf("'%s': nothing to do, no block is anywhere else\n", finish->base);
+			printf("'%s': nothing to do, every block is on it already\n", finish->base);
 		return;
 	}
 	rd_tool_json_begin(tool);
@@ -183,7 +183,7 @@ static void print_end(struct finish *finish, bool linear_ok)
 static int refuse_copy(const char *what, int r)
 {
 	rd_tool_fail("%s: %s", what, strerror(-r));
-	return rd_tool_fail("nothing is lost; repeat the command when the cause is mended");
+	return rd_tool_fail("nothing is lost; repeat the command once the cause is fixed");
 }
 
 static int copy_home(struct finish *finish)

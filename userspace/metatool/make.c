@@ -94,7 +94,7 @@ static int refuse_range(const struct text *text, const struct dmr_range *range, 
 	if (r == -ERANGE)
 		what = "the range ends beyond the end of the volume";
 	else if (r == -EOVERFLOW)
-		what = "no pool block has so large a number";
+		what = "the number of the pool block is too large";
 	return rd_tool_fail("'%s', line %llu: %llx,%llx: %s", text->name, text->line_nr,
 			    range->first, range->len, what);
 }

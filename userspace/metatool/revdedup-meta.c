@@ -53,7 +53,7 @@ static const char help[] =
 "  --yes      for finish: do not ask\n"
 "  --dry-run  for finish: read everything, write nothing\n"
 "  --json     print JSON\n"
-"  --help     print this\n"
+"  --help     print this help\n"
 "  --version  print the version\n"
 "\n"
 "Exit: 0 fine, 1 failed, 2 wrong usage, 4 the metadata is damaged.\n";

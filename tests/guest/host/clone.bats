@@ -231,7 +231,7 @@ is_as_before() {
 	run revdedupctl unmap --force "$device" --yes
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"nothing is kept for a device"* ]]
+	[[ $output == *"the pool keeps nothing for a device"* ]]
 	revdedupctl -q check
 }
 

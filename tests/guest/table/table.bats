@@ -706,8 +706,8 @@ every_read() {
 		Invalid argument|punch 0,1,p1|not ranges
 		Invalid argument|punch 0,0|not ranges
 		Invalid argument|hydrate|hydrate takes 1 arguments, not 0
-		Invalid argument|hydrate now|say start, start <MiB/s> or stop
-		Invalid argument|hydrate stop 1|say start, start <MiB/s> or stop
+		Invalid argument|hydrate now|use start, start <MiB/s> or stop
+		Invalid argument|hydrate stop 1|use start, start <MiB/s> or stop
 		Invalid argument|hydrate start 0|the limit is 1 to
 		Invalid argument|hydrate start -1|'-1' is not a decimal number
 		Invalid argument|hydrate start x|'x' is not a decimal number

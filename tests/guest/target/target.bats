@@ -196,7 +196,7 @@ teardown() { volume_teardown; }
 		Invalid argument|dirty|dirty takes 3 arguments, not 0
 		Invalid argument|dirty current 0|dirty takes 3 arguments, not 2
 		Invalid argument|dirty current 0 1 2|dirty takes 3 arguments, not 4
-		Invalid argument|dirty future 0 1|say current or frozen, not 'future'
+		Invalid argument|dirty future 0 1|use current or frozen, not 'future'
 		Invalid argument|dirty current x 1|'x' is not a decimal number
 		Invalid argument|dirty current 0 -1|'-1' is not a decimal number
 		Invalid argument|dirty current 33 0|the volume has 32 segments only

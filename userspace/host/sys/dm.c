@@ -272,7 +272,7 @@ int rd_dm_swap(const char *name, unsigned int flags)
 	r = rd_dm_resume(name, flags);
 	/* A table that cannot be used is gone then: better the old one than none. */
 	if (r && !resume(name, flags))
-		rd_warn("'%s' goes on with the table that it had", name);
+		rd_warn("'%s' continues with its previous table", name);
 	return r;
 }
 
@@ -304,7 +304,7 @@ static int get_target(int type, const char *name, u64 *ret_sectors,
 		return -ENOMEM;
 	r = run(task);
 	if (r)
-		return rd_err(r, "cannot ask for the state of '%s'", name);
+		return rd_err(r, "cannot read the state of '%s'", name);
 	dm_get_next_target(task, NULL, &start, &len, &kind, &params);
 	if (!kind)
 		return -ENODATA;

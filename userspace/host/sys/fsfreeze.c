@@ -73,7 +73,7 @@ int rd_fs_find(const char *device, struct rd_buffer *ret)
 		return rd_err(-errno, "cannot look at '%s'", device);
 	r = rd_mounts_open(&mounts);
 	if (r)
-		return rd_err(r, "cannot read what is mounted");
+		return rd_err(r, "cannot read the list of mounts");
 	while (!r && rd_mounts_next(&mounts, &mount))
 		r = look(&mount, st.st_rdev, ret);
 	rd_mounts_close(&mounts);

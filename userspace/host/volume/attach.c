@@ -51,7 +51,7 @@ static int finish_rollback(const struct rd_caller *caller, struct rd_attachment 
 	if (caller->pool && rd_is_pool_of(caller->pool, at))
 		return repeat_rollback(caller->pool, at);
 	if (!at->pool[0])
-		return rd_err(-EUCLEAN, "it is not known from which pool '%s' was rolled back",
+		return rd_err(-EUCLEAN, "the pool that '%s' was rolled back from is unknown",
 			      at->volume);
 	r = rd_session_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
 	return r ? r : rd_session_close(pool, repeat_rollback(pool, at));
@@ -123,7 +123,7 @@ static int name_meta(struct rd_lv *lv, const char *base)
 	int r = rd_lv_beside(base, "_rdmeta", lv);
 
 	if (r == -ENODEV) {
-		rd_err(0, "cannot make a metadata device beside '%s': it is not a logical volume",
+		rd_err(0, "cannot make a metadata device beside '%s', which is not a logical volume",
 		       base);
 		rd_remedy(RD_REMEDY_NAME_META, NULL, "nothing was changed");
 	}
@@ -182,7 +182,7 @@ static int check_base(const char *base)
 	if (!r && rd_block_is_open(base))
 		r = rd_err(-EBUSY, "a program has '%s' open ('fuser -v' shows which)", base);
 	if (r)
-		rd_hint("nothing was changed; stop what uses it, and let it use the new device afterwards");
+		rd_hint("nothing was changed; stop the program that uses it, and give that the new device afterwards");
 	return r;
 }
 
@@ -262,7 +262,7 @@ static int open_its_pool(const struct rd_caller *caller, const struct rd_attachm
 	if (options->force)
 		return 0;
 	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume,
-		  "nothing was changed; the pool '%s' must be told that '%s' reads nothing there any more",
+		  "nothing was changed; the pool '%s' must learn that '%s' no longer reads it",
 		  at->pool, at->volume);
 	return r;
 }

@@ -72,7 +72,7 @@ int rd_part_info(const struct rd_attachment *at, const char *part, struct rd_dm_
 
 	if (r || !ret->exists || !strcmp(ret->uuid, rd_part_uuid(uuid, at, part)))
 		return r;
-	rd_err(0, "there is another device '%s'", name);
+	rd_err(0, "another device is called '%s'", name);
 	rd_hint("nothing was changed; 'dmsetup info %s' describes it", name);
 	return -EEXIST;
 }
@@ -125,8 +125,8 @@ static int locate(char path[PATH_MAX], const char *uuid, const char *what)
 		return 0;
 	}
 	if (r)
-		return rd_err(r, "%s '%s' is not there", what, path);
-	return rd_err(-ENODEV, "%s '%s' is not the device that it was", what, path);
+		return rd_err(r, "%s '%s' does not exist", what, path);
+	return rd_err(-ENODEV, "%s '%s' is another device now", what, path);
 }
 
 int rd_attachment_locate(struct rd_attachment *at)

@@ -96,7 +96,7 @@ static int check_room(const struct clone *clone)
 	rd_err(0, "volume group '%s' has %llu MiB free, and the clone needs %llu", clone->base.vg,
 	       room >> 20, rd_round_up(wanted, 1 << 20) >> 20);
 	if (clone->options->thin_pool)
-		rd_hint("nothing was changed; its metadata need that, which are not thin");
+		rd_hint("nothing was changed; its metadata need that room, as they are not thin");
 	else
 		rd_remedy(RD_REMEDY_THIN_CLONE, NULL, "nothing was changed");
 	return -ENOSPC;

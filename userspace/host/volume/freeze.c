@@ -306,7 +306,7 @@ static int is_on_origin(const struct rd_attachment *at, const struct rd_target_d
 	char base[32];
 
 	if (access(at->base, F_OK))
-		return rd_err(-errno, "'%s' is not there", at->base);
+		return rd_err(-errno, "'%s' does not exist", at->base);
 	return strcmp(devices->base, rd_block_number(base, at->base)) != 0;
 }
 

@@ -49,7 +49,7 @@ static int keep(const struct rd_caller *caller, struct rd_attachment *at,
 	if (!r && report->undo_failed)
 		r = -EIO;
 	if (r) {
-		rd_remedy(RD_REMEDY_ROLL_BACK_WITHOUT, NULL, "the volume is as it was");
+		rd_remedy(RD_REMEDY_ROLL_BACK_WITHOUT, NULL, "the volume was not changed");
 		return r;
 	}
 	r = lock_kept(caller->pool, at, &report->snapshot.version);

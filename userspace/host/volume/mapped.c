@@ -208,7 +208,7 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		return rd_err(-ENAMETOOLONG, "'%s' is too long for a device", options->name);
 	r = rd_dm_info(options->name, &info);
 	if (!r && info.exists)
-		r = rd_err(-EEXIST, "there is a device '%s'", options->name);
+		r = rd_err(-EEXIST, "there is already a device '%s'", options->name);
 	if (!r)
 		r = make_uuid(uuid);
 	if (r)

@@ -18,7 +18,7 @@ static int refuse_content(const char *name, const struct rd_content *content)
 		rd_err(0, "'%s' has partitions (%s)", name, content->table);
 		rd_remedy(RD_REMEDY_NAME_PARTITION, NULL, "nothing was mounted");
 	} else {
-		rd_err(0, "there is no file system on '%s', or none that is known", name);
+		rd_err(0, "'%s' has no file system, or an unknown one", name);
 		rd_remedy(RD_REMEDY_MAP, NULL, "nothing was mounted");
 	}
 	return -EMEDIUMTYPE;
@@ -184,6 +184,6 @@ int rd_unmount(const char *dir)
 	if (!r)
 		return 0;
 	rd_err(r, "cannot unmount '%s'", dir);
-	rd_hint("nothing was changed%s", r == -EBUSY ? "; 'fuser -m' says who is in it" : "");
+	rd_hint("nothing was changed%s", r == -EBUSY ? "; 'fuser -m' shows what uses it" : "");
 	return r;
 }

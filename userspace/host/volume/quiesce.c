@@ -87,7 +87,7 @@ int rd_quiesce_end(struct rd_quiesce *quiesce)
 		quiesce->usec = rd_now_us() - quiesce->began;
 	r = rd_guard_end(&quiesce->guard);
 	if (r == -ETIME)
-		rd_err(0, "hooks and frozen file systems of '%s' were let go after %d s, before the snapshot was ready",
+		rd_err(0, "hooks and frozen file systems of '%s' were released after %d s, before the snapshot was ready",
 		       quiesce->at->volume, quiesce->guard.limit_ms / 1000);
 	drop(quiesce);
 	return r ? r : thawed;

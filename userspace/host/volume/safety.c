@@ -231,11 +231,11 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use)
 	if (!*ret_in_use)
 		return 0;
 	if (force) {
-		rd_warn("%s: the version may lack or have what is written meanwhile", text);
+		rd_warn("%s: the version may mix content from before and after a write", text);
 		return 0;
 	}
 	rd_err(0, "%s", text);
-	rd_remedy(RD_REMEDY_ALLOW_CHANGES, NULL, "no version was made; stop that first");
+	rd_remedy(RD_REMEDY_ALLOW_CHANGES, NULL, "no version was made; stop or unmount it first");
 	return -EBUSY;
 }
 

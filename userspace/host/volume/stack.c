@@ -131,7 +131,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	table.meta = rd_dm_path(meta, rd_part_name(name, at, "meta"));
 	if (!metadata->is_new && !metadata->is_home) {
 		if (!at->pool[0])
-			return rd_err(-ENODEV, "blocks of '%s' lie in a pool, but it is not known in which",
+			return rd_err(-ENODEV, "blocks of '%s' lie in a pool that is unknown",
 				      at->volume);
 		r = rd_poolblocks_uuid(at->pool, uuid);
 		if (!r)

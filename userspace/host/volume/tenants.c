@@ -228,9 +228,9 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
-	rd_warn("the pool '%s' was not told, and keeps everything that '%s' could read", at->pool,
+	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read", at->pool,
 		device);
-	rd_remedy(RD_REMEDY_TELL_POOL, device, "when '%s' can be opened again", at->pool);
+	rd_remedy(RD_REMEDY_TELL_POOL, device, "once '%s' can be opened again", at->pool);
 	return 0;
 }
 
