@@ -166,7 +166,7 @@ is_free() {
 	wait $pid || status=$?
 	cat /tmp/said
 	[ "$status" -eq 1 ]
-	grep -q "could wait no longer" /tmp/said
+	grep -q "were released after" /tmp/said
 	[ "$(versions vm1)" -eq "$before" ]
 	rm "$hooks"/*
 	revdedupctl -q snapshot $vg/vm1
