@@ -202,7 +202,7 @@ drop() {
 		ctl init left --size 64M $force
 		expect 1 <<-END
 			revdedupctl: 'left/data' is a link to '$PWD/other'
-			revdedupctl: nothing was changed; remove the link, and name what is to be used with --data
+			revdedupctl: nothing was changed; remove the link first; --data names the file or device to use
 		END
 	done
 
@@ -401,7 +401,7 @@ drop() {
 	ctl list --pool nowhere
 	[ "$status" -eq 10 ]
 	[ "${lines[0]}" = "revdedupctl: 'nowhere' is not a pool" ]
-	[[ ${lines[1]} == *"is its file system mounted?"* ]]
+	[[ ${lines[1]} == *"its file system may not be mounted"* ]]
 	mkdir empty
 	ctl -p empty check
 	[ "$status" -eq 10 ]
@@ -729,7 +729,7 @@ is_marked() {
 }
 
 @test "snapshot: an image that is in use or is written is refused, or marked" {
-	local hint="stop what writes to it, or say --force: the version is marked as not consistent then"
+	local hint="stop the program that writes to it first; --force reads it anyway, and marks the version as not consistent"
 	local none="no version was made; existing versions are unchanged" file writer
 	make_pool 1G
 	truncate -s 64M 1.img

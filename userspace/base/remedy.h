@@ -18,6 +18,7 @@ enum rd_remedy {
 	RD_REMEDY_MAKE_POOL,		/* [directory] make a pool, or name another one */
 	RD_REMEDY_MAKE_NEW_POOL,	/* by the program that is installed now */
 	RD_REMEDY_REBUILD_CATALOG,	/* [directory] make a new catalog from the pool */
+	RD_REMEDY_RENEW_COPY,		/* replace the damaged copy of the catalog */
 	RD_REMEDY_RECOUNT_FRAMES,	/* the same, to count which frames are in use */
 	RD_REMEDY_REBUILD_SUPERS,	/* make both superblocks from the catalog */
 	RD_REMEDY_CHOOSE_SIDE,		/* of a data area and a catalog that parted */
@@ -37,7 +38,6 @@ enum rd_remedy {
 	/* attached volumes: the object is the volume */
 	RD_REMEDY_LIST_ATTACHED,
 	RD_REMEDY_SEE_STATUS,		/* how much is still to be copied back */
-	RD_REMEDY_ATTACH,
 	RD_REMEDY_REATTACH,		/* detach it, then attach it */
 	RD_REMEDY_DETACH,
 	RD_REMEDY_DETACH_ANYWAY,	/* although its pool or its state cannot be read */

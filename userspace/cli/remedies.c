@@ -27,6 +27,7 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_REBUILD_CATALOG] = {
 		"'revdedupctl " REBUILD "' makes a new catalog from the pool",
 		"'revdedupctl " REBUILD " --pool %s' makes a new catalog from the pool" },
+	[RD_REMEDY_RENEW_COPY] = { "'revdedupctl repair' writes a new copy from the catalog", NULL },
 	[RD_REMEDY_RECOUNT_FRAMES] = {
 		"'revdedupctl " REBUILD "' recounts the space in use", NULL },
 	[RD_REMEDY_REBUILD_SUPERS] = {
@@ -55,8 +56,6 @@ static const struct text texts[RD_REMEDIES] = {
 
 	[RD_REMEDY_LIST_ATTACHED] = { "'revdedupctl status' lists attached volumes", NULL },
 	[RD_REMEDY_SEE_STATUS] = { "'revdedupctl status' shows how much is left to copy", NULL },
-	[RD_REMEDY_ATTACH] = {
-		"'revdedupctl attach' brings it up", "'revdedupctl attach %s' brings it up" },
 	[RD_REMEDY_REATTACH] = {
 		"'revdedupctl detach' and 'attach' start afresh",
 		"'revdedupctl detach %s' and then 'attach' start afresh" },

@@ -189,15 +189,16 @@ static int check_data(const char *pool, bool force)
 	len = readlink(path, target, sizeof(target) - 1);
 	if ((!force || len >= 0) && is_without_catalog(path)) {
 		rd_err(0, "'%s' is the data area of a pool, and there is no catalog", path);
-		rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog --pool %s' makes that anew%s",
-			pool, len < 0 ? "; --force makes a new pool, and what is there is lost" : "");
+		rd_remedy(RD_REMEDY_REBUILD_CATALOG, pool, "nothing was changed");
+		if (len < 0)
+			rd_remedy(RD_REMEDY_OVERWRITE, NULL, NULL);
 		return -EEXIST;
 	}
 	if (len < 0)
 		return 0;
 	target[len] = '\0';
 	rd_err(0, "'%s' is a link to '%s'", path, target);
-	rd_hint("nothing was changed; remove the link, and name what is to be used with --data");
+	rd_remedy(RD_REMEDY_NAME_DATA, NULL, "nothing was changed; remove the link first");
 	return -EEXIST;
 }
 
@@ -214,7 +215,8 @@ static int check_empty(const char *path)
 		    !strcmp(entry->d_name, "lost+found"))
 			continue;
 		rd_err(0, "'%s' is not empty: it has '%s'", path, entry->d_name);
-		rd_hint("nothing was changed; a pool wants a directory of its own; --force uses this one all the same");
+		rd_remedy(RD_REMEDY_USE_ANYWAY, path,
+			  "nothing was changed; a pool needs a directory of its own");
 		r = -ENOTEMPTY;
 	}
 	closedir(dir);
@@ -267,7 +269,8 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options)
 	if (is_new)
 		rmdir(path);
 	if (options->data)
-		rd_hint("no pool was made; --force uses '%s' if it was written to", options->data);
+		rd_remedy(RD_REMEDY_USE_ANYWAY, options->data,
+			  "no pool was made, but the data area may have been written to");
 	else
 		rd_hint("no pool was made");
 	return r;

@@ -113,7 +113,7 @@ static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 	if (mode == RD_POOL_READ || has_room(pool))
 		return 0;
 	rd_err(-ENOSPC, "'%s'", pool->path);
-	rd_hint("nothing was changed; 'revdedupctl delete' and 'prune' make room");
+	rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, "nothing was changed");
 	return -ENOSPC;
 }
 
@@ -162,7 +162,8 @@ static int check_identity(struct rd_pool *pool)
 	if (!r && !memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
 		return 0;
 	rd_err(0, "'%s': the catalog and the data area are of different pools", pool->path);
-	rd_hint("nothing was changed; bring the right catalog.db, or make it anew with 'repair --rebuild-catalog'");
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL,
+		  "nothing was changed; bring back the right catalog.db if you can");
 	return -ESTALE;
 }
 
@@ -179,8 +180,7 @@ static int refuse_path(const char *path, const char *data, int error)
 	if (error != -ENOENT && error != -ENOTDIR)
 		return rd_err(error, "cannot look at '%s'", data);
 	rd_err(0, "'%s' is not a pool", path);
-	rd_hint("is its file system mounted? Make one with 'revdedupctl init %s', or name another with --pool",
-		path);
+	rd_remedy(RD_REMEDY_MAKE_POOL, path, "its file system may not be mounted");
 	return -ENOENT;
 }
 
@@ -192,9 +192,9 @@ static int open_catalog(struct rd_pool *pool, const char *catalog, enum rd_pool_
 	if (access(catalog, F_OK)) {
 		rd_err(0, "'%s': there is no catalog", pool->path);
 		if (mode != RD_POOL_LOST)
-			rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+			rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 		else
-			rd_hint("nothing was changed; the superblocks are lost as well, and nothing else makes them: bring a copy of catalog.db");
+			rd_hint("nothing was changed; the superblocks are lost too, and only a copy of catalog.db can replace them: bring one back");
 		return -EUCLEAN;
 	}
 	r = rd_catalog_open(&pool->sql, catalog, writable);
@@ -337,7 +337,7 @@ int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class c
 	if (r == -EAGAIN) {
 		rd_err(0, "another command is using %s", what);
 		say_who(pool);
-		rd_hint("try again later, or wait for it with --lock-wait SECONDS");
+		rd_remedy(RD_REMEDY_WAIT_FOR_LOCK, NULL, "try again later");
 		return -EBUSY;
 	}
 	return r && r != -EINTR ? rd_err(r, "cannot lock %s", what) : r;

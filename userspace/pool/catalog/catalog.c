@@ -212,7 +212,7 @@ int rd_catalog_rename(const char *from, const char *to)
 static int refuse_file(const char *path)
 {
 	rd_err(0, "'%s' is not a catalog", path);
-	rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
 	return -EUCLEAN;
 }
 

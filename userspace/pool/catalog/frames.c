@@ -184,7 +184,7 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 		return r;
 	rd_err(0, "the catalog says that frame %lld is free, and that it is in use",
 	       (long long)frame);
-	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
+	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
 }
 

@@ -87,7 +87,7 @@ static int fail(struct rd_sql *sql, int code, const char *text)
 	if (code != SQLITE_IOERR_DATA)
 		rd_err(r == -ENOSPC ? r : 0, "catalog: %s (%s)", sqlite3_errmsg(sql->db), text);
 	if (r == -EUCLEAN)
-		rd_hint("the catalog is damaged; 'revdedupctl repair --rebuild-catalog' makes it anew from the pool");
+		rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "the catalog is damaged");
 	return r;
 }
 

@@ -27,7 +27,7 @@ static int check_catalog(struct rd_pool *pool)
 	if (r || !report.nr_wrong)
 		return r;
 	rd_err(0, "the catalog of '%s' is damaged as well", pool->path);
-	rd_hint("nothing was changed; 'revdedupctl repair --rebuild-catalog' makes one from the data area");
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
 	return -EUCLEAN;
 }
 

@@ -58,7 +58,7 @@ static int check_database(struct checker *check, bool *ret_is_good)
 				       (unsigned long long)page);
 		else
 			rd_check_wrong(check, "the page map of the catalog is damaged");
-		rd_hint("'revdedupctl repair --rebuild-catalog' makes it anew; nothing else was looked at");
+		rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing else was checked");
 		check->report->is_unreadable = true;
 		*ret_is_good = false;
 		return 0;
@@ -79,10 +79,11 @@ static int check_copies(struct checker *check)
 		return 0;
 	}
 	if (rd_area_bad_supers(&check->pool->area, false))
-		rd_check_doubt(check, "a superblock of the data area is damaged; the next command that writes makes it anew");
+		rd_check_doubt(check, "a superblock of the data area is damaged; the next command that writes replaces it");
 	r = rd_journal_verify(check->pool, &good);
-	if (!r && !good)
-		rd_check_doubt(check, "the copy of the catalog is damaged; 'repair' makes it anew");
+	check->copy_is_bad = !r && !good;
+	if (check->copy_is_bad)
+		rd_check_doubt(check, "the copy of the catalog in the data area is damaged");
 	return r;
 }
 
@@ -107,6 +108,8 @@ static int settle_doubts(struct checker *check, u64 generation)
 	}
 	for (at = 0; at < check->doubtful.len; at += strlen(text + at) + 1)
 		rd_check_wrong(check, "%s", text + at);
+	if (check->copy_is_bad)
+		rd_remedy(RD_REMEDY_RENEW_COPY, NULL, NULL);
 	return 0;
 }
 

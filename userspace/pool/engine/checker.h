@@ -18,6 +18,7 @@ struct checker {
 	struct rd_hasher *hasher;
 	bool with_area;		/* not the catalog alone */
 	bool alone;		/* no other command is in the middle of something */
+	bool copy_is_bad;	/* the copy of the catalog, if the doubt about it holds */
 	/*
 	 * What does not agree with the data area: sentences, each with its zero.
 	 * The data area may be newer than the transaction that reads.

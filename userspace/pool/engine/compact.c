@@ -167,6 +167,7 @@ static void check_blocks(struct compact *c)
 {
 	struct rd_fp page[RD_SEG_BLOCKS];
 	u64 frame = U64_MAX;
+	bool any_bad = false;
 	unsigned int i;
 
 	rd_fp_blocks(c->hasher, c->data, c->nr, c->fps);
@@ -179,9 +180,12 @@ static void check_blocks(struct compact *c)
 		}
 		move->is_bad |= !rd_fp_agrees(&page[rd_place_slot(move->from)], &c->fps[i]);
 		if (move->is_bad)
-			rd_warn("a block in frame %llu is damaged and stays there; 'scrub' says whose it is",
+			rd_warn("a block in frame %llu is damaged and stays there",
 				(unsigned long long)frame);
+		any_bad |= move->is_bad;
 	}
+	if (any_bad && rd_verbosity >= 0)
+		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 }
 
 /* Leave out the bad ones, and close the gaps in the data. */
@@ -218,7 +222,7 @@ static int check_packing(struct compact *c, u64 frame, unsigned int next)
 		return r;
 	rd_err(0, "frame %llu is to be filled from slot %u on, and has blocks there already",
 	       (unsigned long long)frame, next);
-	rd_hint("nothing was written there; 'revdedupctl repair --rebuild-catalog' counts anew what is in use");
+	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
 }
 

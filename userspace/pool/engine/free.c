@@ -187,8 +187,7 @@ static int vacate_one(struct freeing *f, const struct rd_lease *lease,
 	if (r < 0 && !pool->told_unreachable) {
 		rd_info("device '%s' reads the pool and cannot be reached: nothing is given back until a later command can",
 			lease->device);
-		rd_hint("if it will not come back at all: 'revdedupctl unmap --force %s'",
-			lease->device);
+		rd_remedy(RD_REMEDY_FORGET_DEVICE, lease->device, NULL);
 		pool->told_unreachable = true;
 	}
 	return r < 0;

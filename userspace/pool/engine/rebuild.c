@@ -74,7 +74,7 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 	}
 	rd_err(0, "the copy of the catalog is damaged, or was being written when the machine stopped: it can be read up to generation %llu",
 	       (unsigned long long)end->generation);
-	rd_hint("nothing was changed; --force makes a catalog of that, and versions made later are lost");
+	rd_remedy(RD_REMEDY_ACCEPT_OLDER, NULL, "nothing was changed");
 	return -EUCLEAN;
 }
 
@@ -317,7 +317,8 @@ static int save_present(struct rd_pool *pool, bool force)
 		return 0;
 	}
 	if (r)
-		rd_hint("the catalog is as it was, and has what its copy has not; --force makes one without that");
+		rd_remedy(RD_REMEDY_ACCEPT_LOSS, NULL,
+			  "the catalog was not changed, and has entries that its copy lacks");
 	return r;
 }
 

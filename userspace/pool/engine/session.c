@@ -16,9 +16,9 @@
 /* Both ways out keep what the other side knows. */
 static void hint_ways_out(enum rd_life life)
 {
-	rd_hint("nothing was changed; bring the %s, or go on from what the data area says with 'revdedupctl repair --rebuild-catalog', or from what the catalog says with 'revdedupctl repair --force'",
-		life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
-		life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
+	rd_remedy(RD_REMEDY_CHOOSE_SIDE, NULL, "nothing was changed; bring back the %s if you can",
+		  life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
+		  life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
 }
 
 /*

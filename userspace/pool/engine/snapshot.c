@@ -126,7 +126,8 @@ static int check_source(struct rd_snapshot_run *s)
 		return 0;
 	}
 	rd_err(0, "'%s' was written while it was read", path);
-	rd_hint("stop what writes to it, or say --force: the version is marked as not consistent then");
+	rd_remedy(RD_REMEDY_ALLOW_CHANGES, NULL,
+		  "stop the program that writes to it first");
 	return -EBUSY;
 }
 

@@ -36,7 +36,7 @@ static int get_frames(struct rd_snapshot_run *s)
 	r = rd_catalog_end(sql, r);
 	if (r == -ENOSPC) {
 		rd_err(0, "the pool is full");
-		rd_hint("'revdedupctl delete' and 'prune' make room, at once");
+		rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
 	}
 	s->frame_end = s->frame + (r ? 0 : len);
 	return r;
