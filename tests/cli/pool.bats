@@ -409,7 +409,7 @@ drop() {
 	ln -s no-such-device empty/data
 	ctl -p empty check
 	[ "$status" -eq 1 ]
-	[[ $output == *"what 'empty/data' leads to is not there"*vgchange* ]]
+	[[ $output == *"the target of the link 'empty/data' does not exist"*vgchange* ]]
 
 	must init pool --size 64M
 	must init other --size 64M
@@ -504,7 +504,7 @@ drop() {
 	echo "version 1" >list
 	ctl snapshot vm1 --from 1.img --changed list
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "vm1@2: full read: there is nothing to be read" ]
+	[ "${lines[0]}" = "vm1@2: full read: there is nothing to read" ]
 }
 
 # block_in_each FILE NR: an image of so many segments, with a block of data in each.
@@ -1560,7 +1560,7 @@ time.sleep(60)' "$loop" 3>&- &
 	edit "UPDATE uses SET refs = refs + 1"
 	ctl check
 	[ "$status" -eq 4 ]
-	[[ ${lines[0]} == "wrong: segments that name a recipe"* ]]
+	[[ ${lines[0]} == "wrong: count of segments that name a recipe"* ]]
 	[[ $output == *"pool '$PWD/pool': the catalog has 5 errors"* ]]
 	ctl check --json
 	[ "$status" -eq 4 ]

@@ -44,7 +44,7 @@ power=(--steps 40 --power 200)
 }
 
 @test "content that the pool had not looked up again before it is named" {
-	found_out hit 'has not the segments that it was made with' --steps 200
+	found_out hit 'does not have the segments that it was made with' --steps 200
 }
 
 @test "places given back before the devices that read them have left" {

@@ -190,7 +190,7 @@ lose_supers() {
 		is 2 repair --force --dry-run
 		[ "$(md5sum pool/data)" = "$before" ]
 		is 0 repair --force
-		[[ $output == *"written anew from the catalog"* ]]
+		[[ $output == *"new ones are made from the catalog"* ]]
 		is_whole
 		is 2 repair --force
 	done
@@ -324,7 +324,7 @@ refuses() {
 	cp kept/* other
 	for pool in pool other; do
 		is 1 -p $pool list
-		[[ $output == *"are of different pools"*"nothing was changed"* ]]
+		[[ $output == *"belong to different pools"*"nothing was changed"* ]]
 		is 1 -p $pool snapshot vm1 --from vm1.1.img
 		is 0 -p $pool repair --rebuild-catalog
 		REVDEDUP_POOL=$pool is_whole

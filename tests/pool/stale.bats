@@ -175,7 +175,7 @@ print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_ow
 		dd if=/dev/urandom of=new bs=4096 seek=$block count=1 conv=notrunc status=none
 	done
 	is 4 snapshot vm1 --from new
-	[[ $output == *"is to be filled from slot 0 on, and has blocks there already"* ]]
+	[[ $output == *"cannot be filled from slot 0 on: it has blocks there already"* ]]
 	restore_all 0
 	is 0 repair --rebuild-catalog
 	restore_all 0
@@ -295,7 +295,7 @@ old_data() {
 	is 0 -p other tag vm1@1 +there
 	cp other/data pool/data
 	is 1 tag vm1@2 +more
-	[[ $output == *"have each gone on without the other"*"nothing was changed"* ]]
+	[[ $output == *"each have changes that the other lacks"*"nothing was changed"* ]]
 	is 4 check
 	is 0 repair --rebuild-catalog
 	is_whole

@@ -381,7 +381,7 @@ old_target() { cp want/vm1@2 out/slowly; }
 	echo "$output"
 	[ "$status" -eq 11 ]
 	[[ $output == *"waiting for another command that is writing to the catalog"* ]]
-	[[ $output == *"another command does not end writing to the catalog"* ]]
+	[[ $output == *"another command still holds the write lock on the catalog"* ]]
 	go_on
 	all_right
 

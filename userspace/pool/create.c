@@ -188,7 +188,7 @@ static int check_data(const char *pool, bool force)
 		return -ENOMEM;
 	len = readlink(path, target, sizeof(target) - 1);
 	if ((!force || len >= 0) && is_without_catalog(path)) {
-		rd_err(0, "'%s' is the data area of a pool, and there is no catalog", path);
+		rd_err(0, "'%s' is the data area of a pool without a catalog", path);
 		rd_remedy(RD_REMEDY_REBUILD_CATALOG, pool, "nothing was changed");
 		if (len < 0)
 			rd_remedy(RD_REMEDY_OVERWRITE, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/sessions.h"
+#include "pool/catalog/state.h"
 #include "pool.h"
 
 #define ROOM_TO_OPEN	(128ULL << 10)
@@ -78,7 +79,7 @@ static void give_up_reserve(struct rd_pool *pool, u64 bytes)
 	if (fd < 0 || !size)
 		return;
 	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, rd_min(size, bytes)))
-		rd_info("the reserve cannot be given up");
+		rd_info("cannot free the reserve");
 	else
 		pool->gave_up_reserve = true;
 }
@@ -125,7 +126,7 @@ static void take_reserve(struct rd_pool *pool)
 	RD_CLOSE int fd = open_reserve(pool, &size, &is_there);
 
 	if (fd >= 0 && !is_there && posix_fallocate(fd, 0, size))
-		rd_info("there is no room for the reserve");
+		rd_info("there is no room to fill the reserve again");
 }
 
 /* --- opening */
@@ -156,12 +157,12 @@ static int check_identity(struct rd_pool *pool)
 	u8 uuid[16];
 	int r;
 
-	r = rd_catalog_uuid(pool->sql, uuid);
+	r = rd_state_uuid(pool->sql, uuid);
 	if (r < 0)
 		return r;
 	if (!r && !memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
 		return 0;
-	rd_err(0, "'%s': the catalog and the data area are of different pools", pool->path);
+	rd_err(0, "'%s': the catalog and the data area belong to different pools", pool->path);
 	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL,
 		  "nothing was changed; bring back the right catalog.db if you can");
 	return -ESTALE;
@@ -173,8 +174,8 @@ static int refuse_path(const char *path, const char *data, int error)
 	struct stat st;
 
 	if (!lstat(data, &st) && S_ISLNK(st.st_mode) && error == -ENOENT) {
-		rd_err(0, "what '%s' leads to is not there", data);
-		rd_hint("a volume may have to be activated, with 'vgchange -ay', or a disk to be mounted");
+		rd_err(0, "the target of the link '%s' does not exist", data);
+		rd_hint("activate its volume group with 'vgchange -ay', or mount its disk");
 		return -ENODEV;
 	}
 	if (error != -ENOENT && error != -ENOTDIR)

@@ -8,7 +8,12 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "changes.h"
+#include "frames.h"
+#include "journal_frames.h"
+#include "outbox.h"
 #include "pages.h"
+#include "sql.h"
+#include "state.h"
 #include "version_sql.h"
 
 #define APPLICATION_ID	1380208707	/* "RDPC" */
@@ -175,14 +180,11 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 		r = rd_sql_begin(sql);
 	if (!r) {
 		/* The journal begins in frame 0. */
-		r = rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
-			       "bi", uuid, (size_t)16, (i64)journal_id);
+		r = rd_state_insert(sql, uuid, journal_id);
 		if (!r)
-			r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(0, ?)", "i",
-				       (i64)journal_id);
+			r = rd_journal_frame_insert(sql, journal_id, 0);
 		if (!r)
-			r = rd_sql_run(sql, "INSERT INTO extent VALUES(1, ?)", "i",
-				       (i64)nr_frames - 1);
+			r = rd_frames_free(sql, 1, nr_frames - 1);
 		r = rd_catalog_end(sql, r);
 	}
 	if (!r)
@@ -240,45 +242,6 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 	return 0;
 }
 
-int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16])
-{
-	RD_ROW struct rd_row *row = NULL;
-	const void *blob;
-	size_t len;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT uuid FROM state", "");
-	if (!r)
-		r = rd_row_next(row);
-	if (r <= 0)
-		return r ? r : 1;
-	blob = rd_row_blob(row, 0, &len);
-	if (len != 16)
-		return 1;
-	memcpy(uuid, blob, 16);
-	return 0;
-}
-
-int rd_catalog_generation(struct rd_sql *sql, u64 *ret)
-{
-	i64 generation;
-	int r = rd_sql_number(sql, &generation, "SELECT generation FROM state", "");
-
-	if (!r)
-		*ret = generation;
-	return r;
-}
-
-int rd_catalog_nr_waiting(struct rd_sql *sql, u64 *ret)
-{
-	i64 nr;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox", "");
-
-	if (!r)
-		*ret = nr;
-	return r;
-}
-
 int rd_catalog_begin(struct rd_sql *sql)
 {
 	return rd_sql_begin(sql);
@@ -292,10 +255,9 @@ int rd_catalog_commit(struct rd_sql *sql)
 	if (changes->failed) {
 		r = -ENOMEM;
 	} else if (changes->len) {
-		r = rd_sql_run(sql, "UPDATE state SET generation = generation + 1", "");
+		r = rd_state_next_generation(sql);
 		if (!r)
-			r = rd_sql_run(sql, "INSERT INTO outbox SELECT generation, ? FROM state",
-				       "b", changes->data, changes->len);
+			r = rd_outbox_put(sql, changes);
 	}
 	if (r) {
 		rd_sql_rollback(sql);

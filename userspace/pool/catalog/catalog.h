@@ -39,14 +39,6 @@ int rd_catalog_rename(const char *from, const char *to);
 /* -EUCLEAN: not a catalog; -EOPNOTSUPP: of another version. */
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 
-/* Say which pool the catalog is of. 1: it does not say. */
-int rd_catalog_uuid(struct rd_sql *sql, u8 uuid[16]);
-
-int rd_catalog_generation(struct rd_sql *sql, u64 *ret);
-
-/* How many transactions are not in the journal yet. */
-int rd_catalog_nr_waiting(struct rd_sql *sql, u64 *ret);
-
 int rd_catalog_begin(struct rd_sql *sql);
 /* On failure everything is as it was before begin. */
 int rd_catalog_commit(struct rd_sql *sql);

@@ -82,17 +82,17 @@ struct question {
 };
 
 static const struct question counts[] = {
-	{ "recipe_ref (target, source) is not what the maps say",
+	{ "recipe_ref disagrees with the maps (target, source)",
 	  "SELECT target, source FROM"
 	  " (SELECT * FROM recipe_ref EXCEPT SELECT * FROM found_recipe_ref)"
 	  " UNION SELECT target, source FROM"
 	  " (SELECT * FROM found_recipe_ref EXCEPT SELECT * FROM recipe_ref)" },
-	{ "slot_owner (frame, recipe) is not what the maps say",
+	{ "slot_owner disagrees with the maps (frame, recipe)",
 	  "SELECT frame, recipe FROM"
 	  " (SELECT * FROM slot_owner EXCEPT SELECT * FROM found_slot_owner)"
 	  " UNION SELECT frame, recipe FROM"
 	  " (SELECT * FROM found_slot_owner EXCEPT SELECT * FROM slot_owner)" },
-	{ "segments that name a recipe (recipe, counted)",
+	{ "count of segments that name a recipe (recipe, counted)",
 	  "SELECT uses.recipe, coalesce(n, 0) FROM uses LEFT JOIN"
 	  " (SELECT recipe, count(*) AS n FROM segment GROUP BY recipe) AS s"
 	  " ON s.recipe = uses.recipe WHERE refs <> coalesce(n, 0) OR refs = 0" },
@@ -107,7 +107,7 @@ static const struct question counts[] = {
 };
 
 static const struct question latest = {
-	"newest versions that name a recipe (recipe, counted)",
+	"count of newest versions that name a recipe (recipe, counted)",
 	"SELECT uses.recipe, coalesce(n, 0) FROM uses LEFT JOIN"
 	" (SELECT recipe, count(*) AS n FROM segment AS s WHERE NOT EXISTS"
 	" (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
@@ -168,7 +168,7 @@ int rd_check_leases(struct rd_sql *sql, rd_check_pair *wrong, void *ctx)
 static const struct question spans[] = {
 	{ "free", "SELECT start, len FROM extent" },
 	{ "reserved", "SELECT start, len FROM reserved" },
-	{ "the journal's", "SELECT frame, 1 FROM journal_frame" },
+	{ "part of the journal", "SELECT frame, 1 FROM journal_frame" },
 	{ "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM slot_owner)" },
 	{ "used", "SELECT DISTINCT frame, 1 FROM slot_owner" },
 	{ "queued",

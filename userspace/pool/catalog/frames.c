@@ -182,7 +182,7 @@ static int check_unused(struct rd_sql *sql, i64 start, i64 end)
 		return 0;
 	if (r)
 		return r;
-	rd_err(0, "the catalog says that frame %lld is free, and that it is in use",
+	rd_err(0, "the catalog lists frame %lld as free and as in use",
 	       (long long)frame);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return -EUCLEAN;
@@ -499,7 +499,7 @@ int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned 
 		next->live = rd_row_i64(row, 2);
 		slots = rd_row_blob(row, 1, &len);
 		if (len != sizeof(next->slots))
-			return rd_err(-EUCLEAN, "the queue of what to free is damaged");
+			return rd_err(-EUCLEAN, "the queue of slots to free is damaged");
 		memcpy(&next->slots, slots, len);
 		r = 0;
 	}

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which frames are the journal's. */
+/* The frames that belong to the journal. */
 #include <errno.h>
 
 #include "base/log.h"
 #include "frames.h"
 #include "journal_frames.h"
 #include "sql.h"
+
+int rd_journal_frame_insert(struct rd_sql *sql, u64 journal, u64 frame)
+{
+	return rd_sql_run(sql, "INSERT INTO journal_frame VALUES(?, ?)", "ii", (i64)frame,
+			  (i64)journal);
+}
 
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame)
 {
@@ -14,12 +20,11 @@ int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret
 
 	r = rd_frames_reserve(sql, session, 1, 0, ret_frame, &len);
 	if (r == -ENOSPC)
-		rd_err(0, "the pool is full: there is no place for the copy of the catalog");
+		rd_err(0, "the pool is full: no frame is free for the copy of the catalog");
 	if (!r)
 		r = rd_frames_use(sql, *ret_frame);
 	if (!r)
-		r = rd_sql_run(sql, "INSERT INTO journal_frame VALUES(?, ?)", "ii",
-			       (i64)*ret_frame, (i64)journal);
+		r = rd_journal_frame_insert(sql, journal, *ret_frame);
 	return r;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table journal_frame: the frames of the journal, and of one that is being begun. A
- * frame is noted before anything is written there, so that a crash leaves none that
- * belongs to no table. All of it happens in the caller's transaction.
+ * The table journal_frame: the frames of the journal, and of a new journal that is being
+ * begun. A frame is noted here before anything is written to it: a crash leaves no written
+ * frame without a table. The caller is in a transaction.
  */
 #ifndef RD_JOURNAL_FRAMES_H
 #define RD_JOURNAL_FRAMES_H
@@ -10,13 +10,16 @@
 #include "base/buffer.h"
 #include "db.h"
 
-/* Make frame @frame, which is free, one of @journal's. -ENOSPC, after a message. */
+/* Note that @frame, which is in no other table, belongs to @journal. */
+int rd_journal_frame_insert(struct rd_sql *sql, u64 journal, u64 frame);
+
+/* Give a free frame to @journal. -ENOSPC, after a message: no frame is free. */
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame);
 
-/* Free frame @frame, to which nothing was written. */
+/* Take @frame, to which nothing was written, from its journal, and free it. */
 int rd_journal_frame_return(struct rd_sql *sql, u64 frame);
 
-/* Queue the frames of @journal, or of all journals but it. */
+/* Queue the frames of @journal, or those of all journals but @journal. */
 int rd_journal_frames_queue(struct rd_sql *sql, u64 journal, bool others);
 
 int rd_journal_frames_count(struct rd_sql *sql, u64 journal, u64 *ret);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Changes on their way into the journal. */
+/* The changes that the journal does not have yet. */
 #include <errno.h>
 
 #include "outbox.h"
@@ -24,6 +24,22 @@ int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 	changes->len = 0;
 	rd_buffer_put(changes, blob, len);
 	return changes->failed ? -ENOMEM : 0;
+}
+
+int rd_outbox_count(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox", "");
+
+	if (!r)
+		*ret = nr;
+	return r;
+}
+
+int rd_outbox_put(struct rd_sql *sql, const struct rd_buffer *changes)
+{
+	return rd_sql_run(sql, "INSERT INTO outbox SELECT generation, ? FROM state", "b",
+			  changes->data, changes->len);
 }
 
 int rd_outbox_clear(struct rd_sql *sql, u64 generation)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table outbox: the changes of transactions that are committed and that the journal
- * may not have yet. rd_catalog_commit() fills it.
+ * The table outbox: the changes of committed transactions that the journal may not have
+ * yet. Each row is one generation of the catalog. rd_catalog_commit() fills the table.
  */
 #ifndef RD_OUTBOX_H
 #define RD_OUTBOX_H
@@ -9,9 +9,15 @@
 #include "base/buffer.h"
 #include "db.h"
 
+/* Put @changes into the outbox as those of the present generation; in a transaction. */
+int rd_outbox_put(struct rd_sql *sql, const struct rd_buffer *changes);
+
+/* Count the generations in the outbox. */
+int rd_outbox_count(struct rd_sql *sql, u64 *ret);
+
 /*
- * Read the changes of the first generation after @after: @changes has these alone then.
- * -ENOENT: there is none.
+ * Read the changes of the first generation after @after, and replace the content of
+ * @changes with them. -ENOENT: there is no such generation.
  */
 int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 		   struct rd_buffer *changes);

@@ -326,7 +326,7 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 			continue;
 		slot = follow_self(recipe, slot);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_ZERO)
-			return rd_err(-EUCLEAN, "recipe %lld points at nothing",
+			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
 				      (long long)source.id);
 		if (rd_place_kind(recipe->map.at[slot]) == RD_REF) {
 			map.at[i] = recipe->map.at[slot];

@@ -454,8 +454,8 @@ int rd_sql_begin(struct rd_sql *sql)
 	if (!r)
 		r = rd_sql_run(sql, "BEGIN IMMEDIATE", "");
 	if (r == -EBUSY) {
-		rd_err(0, "another command does not end writing to the catalog");
-		rd_hint("if it was stopped, let it go on or kill it: what it has left is finished or undone then");
+		rd_err(0, "another command still holds the write lock on the catalog");
+		rd_hint("if that command was stopped, continue or kill it: its work is then finished or undone");
 	}
 	if (r)
 		return r;
@@ -531,7 +531,7 @@ static int set_up(struct rd_sql *sql)
 	if (!r)
 		r = rd_sql_number(sql, &mode, "PRAGMA synchronous", "");
 	if (!r && mode != 2)
-		r = rd_err(-EIO, "the catalog cannot be written safely");
+		r = rd_err(-EIO, "SQLite does not flush the catalog at each commit");
 	return r;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* How far the catalog and its journal are. */
 #include <errno.h>
+#include <string.h>
 
 #include "sql.h"
 #include "state.h"
@@ -33,6 +34,46 @@ int rd_state_read(struct rd_sql *sql, struct rd_state *ret)
 		},
 	};
 	return 0;
+}
+
+int rd_state_uuid(struct rd_sql *sql, u8 uuid[16])
+{
+	RD_ROW struct rd_row *row = NULL;
+	const void *blob;
+	size_t len;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT uuid FROM state", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : 1;
+	blob = rd_row_blob(row, 0, &len);
+	if (len != 16)
+		return 1;
+	memcpy(uuid, blob, 16);
+	return 0;
+}
+
+int rd_state_generation(struct rd_sql *sql, u64 *ret)
+{
+	i64 generation;
+	int r = rd_sql_number(sql, &generation, "SELECT generation FROM state", "");
+
+	if (!r)
+		*ret = generation;
+	return r;
+}
+
+int rd_state_insert(struct rd_sql *sql, const u8 uuid[16], u64 journal)
+{
+	return rd_sql_run(sql, "INSERT INTO state VALUES(1, ?, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
+			  "bi", uuid, (size_t)16, (i64)journal);
+}
+
+int rd_state_next_generation(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "UPDATE state SET generation = generation + 1", "");
 }
 
 int rd_state_put_end(struct rd_sql *sql, const struct rd_pool_super *super,

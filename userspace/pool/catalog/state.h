@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table state: one row that says how far the catalog and its journal are. The row
- * also has the pool's UUID, see rd_catalog_uuid(), and rd_catalog_commit() counts its
- * generation.
+ * The table state: one row with the pool's UUID, the generation of the catalog, and the
+ * end of the journal.
  */
 #ifndef RD_STATE_H
 #define RD_STATE_H
@@ -25,14 +24,25 @@ struct rd_journal_end {
 struct rd_state {
 	u64 generation;		/* of the catalog */
 	u64 journal;		/* the number of the journal that the catalog follows */
-	u64 super_seq;		/* the sequence number of the superblock at that time */
-	struct rd_journal_end end;	/* all before it is stable */
+	u64 super_seq;		/* the superblock's sequence number when @end was noted */
+	struct rd_journal_end end;	/* everything before it is stable */
 };
 
-/* -EUCLEAN: the row is missing. */
+/* Insert the row of a new catalog: generation 0, the journal is empty and in frame 0. */
+int rd_state_insert(struct rd_sql *sql, const u8 uuid[16], u64 journal);
+
+/* Read the UUID of the pool that the catalog belongs to. 1: the catalog has none. */
+int rd_state_uuid(struct rd_sql *sql, u8 uuid[16]);
+
+int rd_state_generation(struct rd_sql *sql, u64 *ret);
+
+/* Count one more generation; in a transaction. */
+int rd_state_next_generation(struct rd_sql *sql);
+
+/* Read the row. -EUCLEAN: it is missing. */
 int rd_state_read(struct rd_sql *sql, struct rd_state *ret);
 
-/* Note that the catalog is in step with the journal that @super names, up to @end. */
+/* Note that the catalog agrees with the journal that @super names, up to @end. */
 int rd_state_put_end(struct rd_sql *sql, const struct rd_pool_super *super,
 		     const struct rd_journal_end *end);
 

@@ -184,7 +184,7 @@ int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version)
 	return r ? r : one_version(row, version);
 }
 
-int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 session)
+int rd_version_insert(struct rd_sql *sql, struct rd_version *version)
 {
 	int r;
 
@@ -198,11 +198,9 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 sessio
 			       version->volume, version->number, version->uid,
 			       (i64)version->state, (i64)version->size, version->time,
 			       version->comment);
-	if (r)
-		return r;
-	version->id = rd_sql_last_id(sql);
-	return rd_sql_run(sql, "UPDATE session SET version = ? WHERE id = ?", "ii", version->id,
-			  session);
+	if (!r)
+		version->id = rd_sql_last_id(sql);
+	return r;
 }
 
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version)

@@ -110,7 +110,7 @@ int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_versi
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
 /* In a transaction. */
-int rd_version_insert(struct rd_sql *sql, struct rd_version *version, i64 session);
+int rd_version_insert(struct rd_sql *sql, struct rd_version *version);
 /* Write all that is known in the end; before the version exists, so no other command changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);

@@ -89,7 +89,7 @@ static void tell_bad(const void *page, u64 offset)
 	}
 	rd_err(0, "page %llu of the catalog is not the one that was last written there",
 	       (unsigned long long)offset / PAGE_SIZE + 1);
-	rd_hint("a catalog.db that is put back needs the catalog.db" RD_PAGES_SUFFIX " of the same copy");
+	rd_hint("a restored catalog.db needs the catalog.db" RD_PAGES_SUFFIX " of the same copy");
 }
 
 static int code_of(int r, int other)
@@ -375,14 +375,14 @@ static int open_pages(const char *catalog, int flags, int *ret)
 		return SQLITE_OK;
 	rd_err(r, "cannot open '%s" RD_PAGES_SUFFIX "'", catalog);
 	if (r == -ENOENT)
-		rd_hint("it belongs to the catalog: bring both from the same copy");
+		rd_hint("it belongs to catalog.db: restore both from the same copy");
 	return r == -ENOENT ? SQLITE_IOERR_DATA : SQLITE_CANTOPEN;
 }
 
 static int refuse_log(const char *name)
 {
 	rd_err(0, "'%s' is the log of another catalog, or of an earlier state of this one", name);
-	rd_hint("nothing was changed; a catalog.db that was put back needs the -wal that was beside it, or none: move this one away");
+	rd_hint("nothing was changed; a restored catalog.db needs the -wal of the same copy, or none: move this one away");
 	return SQLITE_IOERR_DATA;
 }
 
@@ -422,7 +422,7 @@ static int check_has_log(const struct vfs_file *f, const char *name)
 		usleep(TRY_US);
 	}
 	rd_err(0, "'%s', the log of the catalog, is missing", log);
-	rd_hint("nothing was changed; the last changes of the catalog are in it: bring it from where the catalog was copied");
+	rd_hint("nothing was changed; the log has the last changes of the catalog: copy it from where catalog.db was copied");
 	return SQLITE_IOERR_DATA;
 }
 

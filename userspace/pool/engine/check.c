@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "pool/catalog/check_counts.h"
+#include "pool/catalog/state.h"
 #include "checker.h"
 #include "journal.h"
 #include "journal_life.h"
@@ -97,13 +98,13 @@ static int settle_doubts(struct checker *check, u64 generation)
 	u64 now;
 	int r;
 
-	r = rd_catalog_generation(check->sql, &now);
+	r = rd_state_generation(check->sql, &now);
 	if (!r && check->alone)
 		r = rd_check_is_alone(check->sql, check->pool->session, &check->alone);
 	if (r || check->doubtful.failed)
 		return r ? r : -ENOMEM;
 	if (!check->alone || now != generation) {
-		rd_info("others are at work: what the data area has was not compared");
+		rd_info("other commands are at work: the data area was not compared with the catalog");
 		return 0;
 	}
 	for (at = 0; at < check->doubtful.len; at += strlen(text + at) + 1)
@@ -152,7 +153,7 @@ static int check_contents(struct checker *check)
 	u64 generation;
 	int r;
 
-	r = rd_catalog_generation(sql, &generation);
+	r = rd_state_generation(sql, &generation);
 	if (!r)
 		r = rd_check_begin(sql);
 	if (!r)

@@ -51,7 +51,7 @@ int rd_check_frame_tables(struct checker *check)
 				       (unsigned long long)next,
 				       (unsigned long long)list[i].start - 1);
 		else if (list[i].start < next)
-			rd_check_wrong(check, "frame %llu is %s and %s",
+			rd_check_wrong(check, "frame %llu is both %s and %s",
 				       (unsigned long long)list[i].start,
 				       list[i - 1].what, list[i].what);
 		next = rd_max(next, list[i].start + list[i].len);
@@ -83,7 +83,7 @@ static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 			if (rd_place_kind(place) != RD_OWN || rd_place_id(place) != frame)
 				continue;
 			if (rd_slots_test(slots, rd_place_slot(place)))
-				rd_check_wrong(check, "slot %u of frame %llu is two entries'",
+				rd_check_wrong(check, "slot %u of frame %llu belongs to two entries",
 					       rd_place_slot(place), (unsigned long long)frame);
 			rd_slots_set(slots, rd_place_slot(place));
 		}
@@ -125,7 +125,7 @@ static int check_allocated(struct checker *check, u64 frame, const struct rd_slo
 		rd_check_doubt(check, "frame %llu: %llu blocks that are in use are holes of the data area",
 			       (unsigned long long)frame, (unsigned long long)lost);
 	if (leaked)
-		rd_check_doubt(check, "frame %llu: %llu blocks that nothing uses take space",
+		rd_check_doubt(check, "frame %llu: %llu unused blocks take space",
 			       (unsigned long long)frame, (unsigned long long)leaked);
 	return 0;
 }
@@ -165,7 +165,7 @@ static void check_queued(struct checker *check, u64 frame, const struct rd_slots
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		nr += rd_slots_test(live, i) && rd_slots_test(queued, i);
 	if (nr)
-		rd_check_wrong(check, "frame %llu: %u blocks that are in use are to be given back",
+		rd_check_wrong(check, "frame %llu: %u blocks that are in use are queued to be freed",
 			       (unsigned long long)frame, nr);
 }
 

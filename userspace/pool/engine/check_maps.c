@@ -78,7 +78,7 @@ static int check_whole(struct checker *check, const struct rd_recipe *recipe)
 	}
 	r = rd_recipe_noted_whole(check->sql, recipe->id, &noted);
 	if (!r && noted != is_whole)
-		rd_check_wrong(check, "recipe %lld is %s, and noted to be %s",
+		rd_check_wrong(check, "recipe %lld is %s, but is marked as %s",
 			       (long long)recipe->id, is_whole ? "whole" : "in pieces",
 			       noted ? "whole" : "in pieces");
 	/* That the row is missing is found by rd_check_counts(). */
@@ -131,7 +131,7 @@ static int check_entries(struct checker *check, struct rd_resolver *resolver,
 		if (r)
 			return r;
 		if (!good) {
-			rd_check_wrong(check, "recipe %lld leads nowhere", (long long)recipe->id);
+			rd_check_wrong(check, "recipe %lld refers to a block that does not exist", (long long)recipe->id);
 			break;
 		}
 	}
@@ -226,7 +226,7 @@ static int check_version(struct checker *check, struct walk *walk,
 		return r;
 	check->report->nr_versions += rd_version_exists(version);
 	if (walk->sum != version->sum)
-		rd_check_wrong(check, "%s@%lld has not the segments that it was made with",
+		rd_check_wrong(check, "%s@%lld does not have the segments that it was made with",
 			       volume, (long long)version->number);
 	return 0;
 }

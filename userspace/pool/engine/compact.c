@@ -220,7 +220,7 @@ static int check_packing(struct compact *c, u64 frame, unsigned int next)
 			r = -EUCLEAN;
 	if (r != -EUCLEAN)
 		return r;
-	rd_err(0, "frame %llu is to be filled from slot %u on, and has blocks there already",
+	rd_err(0, "frame %llu cannot be filled from slot %u on: it has blocks there already",
 	       (unsigned long long)frame, next);
 	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
 	return r;
@@ -389,7 +389,7 @@ static int clear_dest(struct compact *c)
 	for (i = 0; i < c->nr_dest && !c->pool->area.is_device && !r; i++, skip = 0)
 		r = rd_area_punch(&c->pool->area, rd_frame_offset(c->dest[i]) + skip,
 				  RD_SEG_SIZE - skip);
-	return r ? rd_err(r, "cannot give space back") : 1;
+	return r ? rd_err(r, "cannot free space in the data area") : 1;
 }
 
 static int write_all(struct compact *c)

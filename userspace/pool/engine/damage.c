@@ -265,7 +265,7 @@ static int examine_doubtful(struct damage *damage)
 	unsigned int i;
 	int r;
 
-	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, false, "what is to be freed");
+	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, false, "the queue of slots to free");
 	if (!r)
 		r = rd_sql_begin_read(pool->sql);
 	if (r) {

@@ -185,7 +185,7 @@ static int vacate_one(struct freeing *f, const struct rd_lease *lease,
 	if (r == -EUCLEAN)
 		return r;
 	if (r < 0 && !pool->told_unreachable) {
-		rd_info("device '%s' reads the pool and cannot be reached: nothing is given back until a later command can",
+		rd_info("device '%s' reads the pool and cannot be reached: no space is freed until a later command reaches it",
 			lease->device);
 		rd_remedy(RD_REMEDY_FORGET_DEVICE, lease->device, NULL);
 		pool->told_unreachable = true;
@@ -244,7 +244,7 @@ static int punch_now(struct freeing *f)
 	r = rd_area_punch(&f->pool->area, f->offset, f->len);
 	f->len = 0;
 	f->hole_us = (7 * f->hole_us + rd_now_us() - began) / 8;
-	return r ? rd_err(r, "cannot give space back") : 0;
+	return r ? rd_err(r, "cannot free space in the data area") : 0;
 }
 
 /* Give back a range. They come in order, and those that touch are one. */
@@ -419,7 +419,7 @@ static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 			return r;
 		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_FREE, 0, true, pool->wait_ms);
 		if (r == -EAGAIN) {
-			rd_info("another command is giving space back, and ours with it");
+			rd_info("another command is freeing space, and frees that of this command too");
 			return 0;
 		}
 		if (!r)

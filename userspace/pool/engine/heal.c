@@ -151,7 +151,7 @@ static bool write_content(struct heal *heal, const struct fix *fix)
 	r = rd_area_write(&heal->pool->area, heal->data + (size_t)fix->data * RD_BLOCK_SIZE,
 			  RD_BLOCK_SIZE, rd_place_offset(fix->block->place));
 	if (r)
-		rd_warn("frame %llu cannot be written to: %s",
+		rd_warn("cannot write to frame %llu: %s",
 			(unsigned long long)rd_place_id(fix->block->place), strerror(-r));
 	return !r;
 }
@@ -172,7 +172,7 @@ static void write_fps(struct heal *heal, unsigned int first, unsigned int nr)
 				heal->fixes[i].block->fp;
 	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
 	if (r)
-		rd_warn("fingerprints of frame %llu cannot be written: %s",
+		rd_warn("cannot write the fingerprints of frame %llu: %s",
 			(unsigned long long)frame, strerror(-r));
 }
 
@@ -227,7 +227,7 @@ static int write_locked(struct heal *heal)
 	unsigned int i;
 	int r;
 
-	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "what is to be freed");
+	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "the queue of slots to free");
 	if (r)
 		return r;
 	r = rd_sql_begin_read(pool->sql);
@@ -511,7 +511,7 @@ static int grow(struct rd_pool *pool)
 	if (area->is_device || area->bytes >= bytes)
 		return 0;
 	if (ftruncate(area->fd, bytes))
-		return rd_err(-errno, "cannot give the data area its size");
+		return rd_err(-errno, "cannot set the size of the data area");
 	area->bytes = bytes;
 	return 0;
 }

@@ -260,7 +260,7 @@ static int give_up_new(struct writer *writer)
 	struct rd_sql *sql = writer->pool->sql;
 	int r;
 
-	rd_info("there is no room for a new copy of the catalog: the old one goes on");
+	rd_info("there is no room for a new copy of the catalog: the old one stays in use");
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
@@ -397,7 +397,7 @@ static int flush(struct rd_pool *pool)
 	/* Another command may have begun a new one, and died before the catalog knew. */
 	r = follow_super(&writer);
 	if (r == -ESTALE)
-		r = rd_err(-EUCLEAN, "the data area is not that of the catalog");
+		r = rd_err(-EUCLEAN, "the data area belongs to another catalog");
 	if (!r)
 		r = append_and_sync(&writer);
 	if (r)

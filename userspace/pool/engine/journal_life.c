@@ -15,7 +15,7 @@
 static const char *const life_texts[] = {
 	[RD_LIFE_OLD_CATALOG] = "the catalog is older than the data area",
 	[RD_LIFE_OLD_DATA] = "the data area is older than the catalog, or has lost the end of the copy of the catalog",
-	[RD_LIFE_APART] = "the catalog and the data area have each gone on without the other",
+	[RD_LIFE_APART] = "the catalog and the data area each have changes that the other lacks",
 };
 
 const char *rd_life_text(enum rd_life life)
@@ -134,7 +134,7 @@ static int mend_super(struct rd_pool *pool)
 		return r;
 	r = rd_area_reread_super(&pool->area);
 	if (!r && rd_area_bad_supers(&pool->area, false))
-		rd_warn("a superblock of the data area was damaged, and is written anew");
+		rd_warn("a superblock of the data area is damaged, and is being replaced");
 	if (!r && rd_area_bad_supers(&pool->area, true))
 		r = rd_area_write_super(&pool->area);
 	rd_lock_drop(&lock);

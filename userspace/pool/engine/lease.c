@@ -32,7 +32,7 @@ bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
 int rd_lease_shut(struct rd_pool *pool, struct rd_lock *ret)
 {
 	/* Shared: others may load tables, too. */
-	return rd_pool_lock(pool, ret, RD_LOCK_FREE, 0, false, "what is to be freed");
+	return rd_pool_lock(pool, ret, RD_LOCK_FREE, 0, false, "the queue of slots to free");
 }
 
 static int insert(struct rd_sql *sql, const struct rd_version *version, const char *device,

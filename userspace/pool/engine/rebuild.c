@@ -19,9 +19,11 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/outbox.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/replay.h"
+#include "pool/catalog/state.h"
 #include "pool/catalog/versions.h"
 #include "journal.h"
 #include "journal_life.h"
@@ -68,7 +70,7 @@ static int check_end(const struct rebuild *rebuild, const struct rd_journal_end 
 	if (r || !cut)
 		return r;
 	if (rebuild->force) {
-		rd_warn("the copy of the catalog is damaged: what was done after generation %llu is lost",
+		rd_warn("the copy of the catalog is damaged: changes after generation %llu are lost",
 			(unsigned long long)end->generation);
 		return 0;
 	}
@@ -183,13 +185,13 @@ static int find_frames(struct rebuild *rebuild)
 		return r;
 	rebuild->all_may_be_read = leases && rebuild->area->is_device;
 	if (rebuild->all_may_be_read)
-		rd_warn("devices read the pool: what is not in use is free when they have been asked to leave it");
+		rd_warn("mapped devices read the pool: unused space is freed once they no longer read from it");
 	r = rd_frames_forget_free(rebuild->sql);
 	if (!r)
 		r = rd_frames_named(rebuild->sql, &rows);
 	while (!r && (r = rd_next_named(rows, &frame, &by_recipes)) > 0) {
 		if (frame >= rebuild->area->super.nr_frames || frame < next)
-			return rd_err(-EUCLEAN, "the journal names a frame twice, or beyond the end");
+			return rd_err(-EUCLEAN, "the journal names a frame twice, or one beyond the end of the data area");
 		r = add_free(rebuild, next, frame);
 		if (!r && by_recipes)
 			r = queue_unnamed(rebuild->sql, frame);
@@ -264,12 +266,12 @@ static int look_at_present(const struct rd_pool *pool, const char *path, u64 *re
 		return r;
 	r = rd_sql_check_pages(sql, &page);
 	if (!r)
-		r = rd_catalog_uuid(sql, uuid);
+		r = rd_state_uuid(sql, uuid);
 	if (!r)
 		ours = !memcmp(uuid, pool->area.super.uuid, sizeof(uuid));
 	/* 1: it does not say. */
 	if (r >= 0)
-		r = rd_catalog_nr_waiting(sql, ret_waiting);
+		r = rd_outbox_count(sql, ret_waiting);
 	rd_sql_close(sql);
 	return r || ours ? r : -ESTALE;
 }
@@ -308,12 +310,12 @@ static int save_present(struct rd_pool *pool, bool force)
 	if (r == -ENOMEM || r == -EBUSY)
 		return r;
 	if (r && r != -ESTALE)
-		rd_warn("the catalog that is there cannot be used: what it alone has is left out");
+		rd_warn("the present catalog cannot be used: changes that only it has are left out");
 	if (r || !waiting)
 		return 0;
 	r = flush_present(pool, path);
 	if (r && force) {
-		rd_warn("what a command that died has left in the catalog is left out");
+		rd_warn("changes that a command that died left in the catalog are left out");
 		return 0;
 	}
 	if (r)

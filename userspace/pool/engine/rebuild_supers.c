@@ -20,6 +20,7 @@
 #include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/state.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "rebuild_supers.h"
@@ -61,7 +62,7 @@ static int read_catalog(struct rd_pool *pool)
 
 	if (r)
 		return rd_err(r, "page %llu of the catalog is damaged", (unsigned long long)page);
-	r = rd_catalog_uuid(pool->sql, pool->area.super.uuid);
+	r = rd_state_uuid(pool->sql, pool->area.super.uuid);
 	if (r)
 		return r < 0 ? r : -EUCLEAN;
 	return read_nr_frames(pool);
@@ -114,7 +115,7 @@ static int try_samples(struct samples *samples)
 	while (!r && (r = rd_next_id(rows, &id)) > 0)
 		r = try_sample(samples, id);
 	if (!r && samples->nr_good < (samples->nr + 1) / 2)
-		r = rd_err(-EUCLEAN, "of %u segments only %u are what the catalog says",
+		r = rd_err(-EUCLEAN, "of %u sampled segments only %u match the catalog",
 			   samples->nr, samples->nr_good);
 	return r;
 }
@@ -160,9 +161,9 @@ int rd_supers_rebuild(struct rd_pool *pool)
 	int r = find_all(pool);
 
 	if (r) {
-		rd_hint("nothing was changed: the catalog does not show that the data area is its own");
+		rd_hint("nothing was changed; the data area may belong to another catalog");
 		return r;
 	}
-	rd_warn("both superblocks of the data area were lost, and are written anew from the catalog");
+	rd_warn("both superblocks of the data area were lost; new ones are made from the catalog");
 	return rd_area_write_super(&pool->area);
 }

@@ -103,7 +103,7 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 		if (r == -ENOENT || ++hops > MAX_HOPS)
 			r = -EUCLEAN;
 		if (r)
-			return rd_err(r, "recipe %lld cannot be followed", (long long)id);
+			return rd_err(r, "cannot find the blocks of recipe %lld", (long long)id);
 	}
 	return 0;
 }

@@ -321,7 +321,7 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 		r = run(&restore);
 	tear_down(&restore);
 	if (!r && restore.is_unknown)
-		rd_warn("the catalog has lost what some segments are: that all others are of this version is not proven");
+		rd_warn("the catalog has lost the recipes of some segments: it is not proven that all others belong to this version");
 	else if (!r && restore.sum != options->version.sum)
 		r = rd_version_disproved(pool, &options->version);
 	return r;

@@ -102,7 +102,7 @@ static const struct rd_changed *choose_mode(struct rd_snapshot_run *s)
 	else if (s->source.size != s->base.size)
 		report->reason = "the size has changed";
 	else if (!s->source.nr_segs)
-		report->reason = "there is nothing to be read";
+		report->reason = "there is nothing to read";
 	else
 		report->mode = "changed";
 	return strcmp(report->mode, "changed") ? NULL : changed;
@@ -170,7 +170,9 @@ static int begin_version(struct rd_snapshot_run *s)
 		r = 0;
 	}
 	if (!r)
-		r = rd_version_insert(sql, version, s->pool->session);
+		r = rd_version_insert(sql, version);
+	if (!r)
+		r = rd_session_set_version(sql, s->pool->session, version->id);
 	version->sum = s->base.id ? s->base.sum : 0;
 	r = rd_catalog_end(sql, r);
 	if (!r)

@@ -48,12 +48,12 @@ static void found_change(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 	s->report->segments_changed++;
 	if (!is_audit || s->plan.all)
 		return;
-	rd_warn("segment %llu of '%s' changed, and is not among the changed ranges",
+	rd_warn("segment %llu of '%s' changed, but is not in the list of changes",
 		(unsigned long long)segment, s->options->from);
-	rd_hint("a write came past what tracks the changes: everything is read and compared now");
+	rd_hint("at least one write was not tracked; everything is now read and compared");
 	rd_plan_read_all(&s->plan);
 	s->report->mode = "full";
-	s->report->reason = "a segment that was said to be unchanged had changed";
+	s->report->reason = "a segment outside the list of changes had changed";
 }
 
 static void sum_up(struct rd_snapshot_buffer *buffer)
