@@ -13,7 +13,7 @@
  *	leases.h	lease
  *	outbox.h	outbox
  *	journal_frames.h  journal_frame
- *	replay.h	rows of a catalog that is made anew from the journal
+ *	replay.h	rows of a catalog that is rebuilt from the journal
  *	check_counts.h	checks
  *
  * A transaction that changed something that the journal keeps gets the next
@@ -27,34 +27,34 @@
 #include "changes.h"
 #include "db.h"
 
-/* Make an empty catalog that has the pool's identity, and whose journal is in frame 0. */
+/* Make an empty catalog for the pool @uuid, whose journal begins in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
 
 /*
- * Rename the catalog @from, with the files that belong to it, to @to. It is not open, and
- * @to is not there. The directory is the caller's to flush.
+ * Rename the catalog @from and the files that belong to it to @to. @from must be closed,
+ * and @to must not exist. The caller flushes the directory.
  */
 int rd_catalog_rename(const char *from, const char *to);
 
-/* -EUCLEAN: not a catalog; -EOPNOTSUPP: of another version. */
+/* Open a catalog. -EUCLEAN: it is not a catalog. -EOPNOTSUPP: it has another format. */
 int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable);
 
 int rd_catalog_begin(struct rd_sql *sql);
-/* On failure everything is as it was before begin. */
+/* Commit; a failure rolls back. */
 int rd_catalog_commit(struct rd_sql *sql);
 
 /*
- * @r 0: commit. Else roll back, and return @r: the last line of a function
- * that has begun.
+ * End a transaction: commit if @r is 0, else roll back and return @r. This is the last
+ * line of a function that began one.
  */
 int rd_catalog_end(struct rd_sql *sql, int r);
 
-/* How many pages the database has. */
+/* Count the pages of the database. */
 int rd_catalog_pages(struct rd_sql *sql, u64 *ret);
 
 /* Ask for all rows of table @table: rd_next_change(). */
 int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table);
-/* Append the row to @to, as a change that puts it into the table. */
+/* Append the row to @to as a change that puts the row into the table. */
 int rd_next_change(struct rd_row *rows, enum rd_table table, struct rd_buffer *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Whose each frame is: the tables extent, reserved, packing, kept and queue of the catalog.
- * A frame is
+ * The use of each frame: the tables extent, reserved, packing, kept and queue of the
+ * catalog. A frame is
  *
  *	free		in an extent
  *	reserved	a session may write to it
@@ -10,9 +10,9 @@
  *	kept		for another state of the pool: see rd_frames_keep()
  *
  * Slots that lost their recipe are in the queue until they are given back. The frame that
- * compaction fills next is a used one, and in the table packing.
+ * compaction fills next is a used frame that is in the table packing as well.
  *
- * All of it happens in the caller's transaction.
+ * The caller is in a transaction.
  */
 #ifndef RD_FRAMES_H
 #define RD_FRAMES_H
@@ -44,7 +44,7 @@ static inline bool rd_slots_are_none(const struct rd_slots *slots)
 	return true;
 }
 
-/* Rows that are a frame each; or some frames in a row. */
+/* Read a row that is one frame, or below, a run of frames. */
 int rd_next_frame(struct rd_row *rows, u64 *ret);
 
 struct rd_extent {
@@ -54,50 +54,48 @@ struct rd_extent {
 int rd_next_extent(struct rd_row *rows, struct rd_extent *ret);
 
 /*
- * Reserve up to @want frames in a row, as many as there are, for @session, and leave
- * @keep for others. -ENOSPC: there are no more than these. -EUCLEAN, after a word: a frame
- * that is said to be free is in use.
+ * Reserve up to @want free frames in a row for @session, and leave at least @keep frames
+ * free. -ENOSPC: no more than @keep are free. -EUCLEAN, after a message: a frame that is
+ * listed as free is in use.
  */
 int rd_frames_reserve(struct rd_sql *sql, i64 session, u64 want, u64 keep, u64 *ret_start,
 		      u64 *ret_len);
 
 /*
- * Say how many of @nr_frames are kept for what gives frames back: for the journal to
- * grow until a new one is begun, for that one, and for compaction.
+ * Compute how many of @nr_frames must stay free so that frames can be freed at all: for
+ * the growth of the journal, for the new journal that replaces it, and for compaction.
  */
 int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret);
 
-/* Make frame @frame, which is reserved, one that recipes use. */
+/* Turn @frame from a reserved frame into one that recipes use. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);
 
 /* Free frames that are reserved and were never written to. */
 int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
 
-/*
- * Queue what @session, which is over, had reserved: it has perhaps been written to.
- */
+/* Queue the frames that @session, which has ended, had reserved: it may have written there. */
 int rd_frames_release(struct rd_sql *sql, i64 session);
 
 /* --- free frames */
 
-/* Free frames that have nothing in them, nor in the queue. */
+/* Free frames that hold no data and have no slot in the queue. */
 int rd_frames_free(struct rd_sql *sql, u64 start, u64 len);
 
-/* Ask for what is free: rd_next_extent(). */
+/* Ask for the runs of free frames: rd_next_extent(). */
 int rd_frames_extents(struct rd_sql *sql, struct rd_row **ret);
 
-/* Of a catalog that is made anew: nothing is free until rd_frames_free() is told so. */
+/* Begin a rebuilt catalog: no frame is free until rd_frames_free() frees it. */
 int rd_frames_forget_free(struct rd_sql *sql);
 
 int rd_frames_nr_free(struct rd_sql *sql, u64 *ret);
 
 /* --- the queue */
 
-/* Queue slots that no recipe has any more; there may be none. */
+/* Queue slots that no recipe uses any more; @slots may be empty. */
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 
-/* How many slots are in the queue; how many frames are; which slots of @frame. */
+/* Count the slots in the queue; count its frames; find the queued slots of @frame. */
 int rd_frames_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
@@ -105,8 +103,8 @@ int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 /* --- frames that are kept */
 
 /*
- * Keep what is in frame @frame for another state of the pool (see adopt.h): it is not given
- * out or filled, and nothing of it is given back that is not in use in this state.
+ * Keep the content of @frame for another state of the pool (see adopt.h): the frame is
+ * not reserved or filled, and slots that this state does not use are not freed.
  */
 int rd_frames_keep(struct rd_sql *sql, u64 frame);
 
@@ -118,27 +116,27 @@ int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame);
 
 /* --- the frame that compaction fills */
 
-/* The slot that is next. -ENOENT: there is no such frame; the second: it is not @frame. */
+/* Find the packing frame and its next slot. -ENOENT: no frame, or not @frame, is packing. */
 int rd_packing_find(struct rd_sql *sql, u64 *ret_frame, unsigned int *ret_next);
 int rd_packing_next(struct rd_sql *sql, u64 frame, i64 *ret_next);
 
-/* None is, and then @frame is, from slot @next on. */
+/* Stop filling the packing frame; then begin to fill @frame from slot @next on. */
 int rd_packing_end(struct rd_sql *sql);
 int rd_packing_begin(struct rd_sql *sql, u64 frame, unsigned int next);
 
-/* --- whose frames are */
+/* --- the use of frames */
 
-/* Ask for frames that recipes or the journal have, in order: rd_next_named(). */
+/* Ask for the frames of recipes and of the journal, in order: rd_next_named(). */
 int rd_frames_named(struct rd_sql *sql, struct rd_row **ret);
 int rd_next_named(struct rd_row *rows, u64 *ret_frame, bool *ret_by_recipes);
 
-/* Ask for these, and frames that the queue has: rd_next_frame(). */
+/* Ask for the same frames and those in the queue: rd_next_frame(). */
 int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret);
 
-/* How many frames the pool has, by what the catalog says: each is in one of its tables. */
+/* Count the frames that the catalog knows: each frame of the pool is in one of its tables. */
 int rd_frames_nr_known(struct rd_sql *sql, i64 *ret);
 
-/* A frame in the queue: these slots are given back, and @live others are recipes'. */
+/* A frame in the queue: @slots are to be freed, and recipes use @live others. */
 struct rd_queued {
 	u64 frame;
 	struct rd_slots slots;
@@ -148,17 +146,17 @@ struct rd_queued {
 /* Read the first frames of the queue, up to @max, in order. */
 int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
 			 unsigned int *ret_nr);
-/* These slots have been given back: others of the frame may have been queued since. */
+/* Take slots that have been freed from the queue; others may have been queued since. */
 int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
-/* All of the frame has been given back: it is free. */
+/* Take a frame whose slots are all freed from the queue, and free the frame. */
 int rd_frames_unqueue_whole(struct rd_sql *sql, u64 frame);
 /* Does compaction fill @frame? */
 bool rd_frames_is_packing(struct rd_sql *sql, u64 frame);
 
-/* The first frames from @from on that @session has reserved. -ENOENT. */
+/* Find the first run of frames from @from on that @session has reserved. -ENOENT. */
 int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start,
 		       u64 *ret_len);
-/* Does a recipe have a slot of @frame? */
+/* Does a recipe own a slot of @frame? */
 int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What maps have, counted from the other side: the tables slot_owner (which recipes have
- * slots of a frame) and recipe_ref (which recipes refer to a recipe). recipes.c counts each
- * map here as it writes it, in the same transaction.
+ * The entries of all maps, indexed by target: the table slot_owner says which recipes have
+ * slots of a frame, the table recipe_ref which recipes refer to a recipe. recipes.c updates
+ * both in the transaction that writes a map.
  */
 #ifndef RD_OWNERS_H
 #define RD_OWNERS_H
@@ -11,14 +11,14 @@
 #include "db.h"
 #include "frames.h"
 
-/* Recipe @recipe had the map @old and has @new; NULL has nothing. */
+/* Note that the map of @recipe changes from @old to @new; NULL is a map without entries. */
 int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
 		     const struct rd_map *new);
 
 /* Ask for the recipes that have slots of @frame: rd_next_id(). */
 int rd_frame_recipes(struct rd_sql *sql, struct rd_row **ret, u64 frame);
 
-/* Find the slots of @frame that recipes have. -EUCLEAN, -ENOENT: a recipe cannot be read. */
+/* Find the slots of @frame that recipes own. -EUCLEAN, -ENOENT: a recipe cannot be read. */
 int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 /* Ask for frames and their recipes, from @first on, by frame: rd_next_owner(). */
@@ -29,13 +29,13 @@ int rd_next_owner(struct rd_row *rows, u64 *ret_frame, i64 *ret_recipe);
 int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last,
 		    unsigned int max);
 
-/* How many slots recipes have. */
+/* Count the slots that recipes own. */
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret);
 
 /* Ask for the recipes that refer to recipe @id: rd_next_id(). */
 int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id);
 
-/* Ask for @max (-1: all) of them but @id itself, the youngest first: rd_next_id(). */
+/* Ask for the same but @id itself, youngest first, up to @max (-1: all): rd_next_id(). */
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max);
 
 #endif

@@ -44,7 +44,7 @@
 /* Open the map of the catalog at @catalog, or make a new, empty one. -errno. */
 int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable);
 
-/* @page is being written to the catalog at @offset. 0 or -errno. */
+/* Note that @page is about to be written to the catalog at @offset. 0 or -errno. */
 int rd_pages_note(int fd, const void *page, u64 offset);
 
 /* Is @page, which was read at @offset, the one that was last written there? */
@@ -53,7 +53,7 @@ bool rd_pages_agree(int fd, const void *page, u64 offset);
 /* Was a page ever written at @offset? */
 bool rd_pages_has(int fd, u64 offset);
 
-/* The catalog has @size bytes from now on. */
+/* Cut the map to a catalog of @size bytes. */
 int rd_pages_cut(int fd, u64 size);
 
 int rd_pages_sync(int fd);
@@ -61,19 +61,19 @@ int rd_pages_sync(int fd);
 /* Is the head sound? 0, -EUCLEAN or -errno. */
 int rd_pages_check(int fd);
 
-/* Is the last log that began stable, as far as the map knows? */
+/* Does the map know that the last log that began is stable? */
 bool rd_pages_log_is_known(int fd);
 
 /*
- * The log with @salt is about to begin, where @salt_before is in the file now; 0: nothing
- * is. Stable when this returns 0.
+ * Note, stable, that the log with @salt is about to replace the log with @salt_before; 0:
+ * the file has no log yet.
  */
 int rd_pages_begin_log(int fd, u64 salt, u64 salt_before);
 
-/* The log that began last is stable. */
+/* Note that the log that began last is stable. */
 int rd_pages_log_is_stable(int fd);
 
-/* All of the log is in the catalog, stable, and it is about to go. Stable, too. */
+/* Note, stable, that all of the log is stable in the catalog, and the log is about to go. */
 int rd_pages_end_log(int fd);
 
 /* Must there be a log? */

@@ -280,15 +280,15 @@ int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	return 0;
 }
 
-int rd_recipe_ref(struct rd_sql *sql, i64 id, int names, int latest)
+int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs)
 {
 	int r;
 
 	r = rd_sql_run(sql, "UPDATE uses SET refs = refs + ?, latest_refs = latest_refs + ?"
-		       " WHERE recipe = ?", "iii", (i64)names, (i64)latest, id);
+		       " WHERE recipe = ?", "iii", (i64)refs, (i64)latest_refs, id);
 	if (!r && !rd_sql_changed(sql))
 		return rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
-	if (!r && latest)
+	if (!r && latest_refs)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	return r;
 }
@@ -303,8 +303,8 @@ static unsigned int follow_self(const struct rd_recipe *recipe, unsigned int slo
 }
 
 /*
- * Give what @source wants of @recipe, which goes, to @source. @heirs: where each
- * of the blocks of @recipe is now, once somebody has it.
+ * Give the blocks of @recipe, which is being deleted, to @source, which refers to them.
+ * @heirs: the new place of each block of @recipe that an earlier source has taken.
  */
 static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 		     rd_place heirs[RD_SEG_BLOCKS], i64 source_id)
@@ -450,24 +450,24 @@ static int drop(struct rd_sql *sql, i64 id)
 	return r;
 }
 
-int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volume)
+int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 volume)
 {
-	i64 names_left, latest_left;
+	i64 refs_left, latest_left;
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "UPDATE uses SET refs = refs - ?, latest_refs = latest_refs - ?"
 		       " WHERE recipe = ? RETURNING refs, latest_refs", "iii",
-		       (i64)names, (i64)latest, id);
+		       (i64)refs, (i64)latest_refs, id);
 	if (!r)
 		r = rd_row_next(row);
 	if (r <= 0)
 		return r ? r : rd_err(-EUCLEAN, "recipe %lld is missing", (long long)id);
-	names_left = rd_row_i64(row, 0);
+	refs_left = rd_row_i64(row, 0);
 	latest_left = rd_row_i64(row, 1);
-	if (!names_left)
+	if (!refs_left)
 		return drop(sql, id);
-	if (!latest_left && latest)
+	if (!latest_left && latest_refs)
 		return rd_sql_run(sql, "INSERT OR IGNORE INTO superseded VALUES(?, ?)", "ii", id,
 				  volume);
 	return 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Recipes: the tables recipe, uses and superseded of the catalog (owners.h has what is
- * counted of their maps). A recipe is one content of a segment, known by its fingerprint;
- * it exists as long as a row of the table segment names it.
+ * Recipes: the tables recipe, uses and superseded of the catalog. A recipe is one content
+ * of a segment, known by its fingerprint. It exists as long as a row of the table segment
+ * names it. owners.h counts the entries of its map.
  *
- * A recipe is whole if its blocks are in one frame in order. One that a newest
- * version names never gives a block up. When the last such goes, the recipe is
- * superseded, and reverse.c makes of its blocks what the newer version also has
- * references to there: REF. A place that is OWN belongs to one recipe, so no
+ * A recipe is whole if its blocks are in one frame in order. A recipe that a newest version
+ * names never gives a block up. When no newest version names it any more, the recipe is
+ * superseded: reverse.c replaces each of its blocks that the newer version has as well with
+ * a reference to the block there, a REF. An OWN place belongs to exactly one recipe, so no
  * place needs a count.
  *
- * A REF is only ever made to an entry that is OWN, so a chain of them ends.
+ * A new REF always refers to an entry that is OWN, so every chain of references ends.
  *
- * All of it happens in the caller's transaction.
+ * The caller is in a transaction.
  */
 #ifndef RD_RECIPES_H
 #define RD_RECIPES_H
@@ -28,58 +28,59 @@ struct rd_recipe {
 	struct rd_map map;
 };
 
-/* -ENOENT: there is none. -EUCLEAN: its map cannot be read. */
+/* Read a recipe. -ENOENT: it does not exist. -EUCLEAN: its map is damaged. */
 int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe);
 int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
 		   bool *ret_whole);
 int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole);
 
 /*
- * Read the fingerprint alone. *@ret_known: false where there is no such recipe, or it has
- * none.
+ * Read only the fingerprint. *@ret_known: false if the recipe does not exist, or has no
+ * fingerprint.
  */
 int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_known);
 
-/* Is it noted to be whole? -ENOENT: nothing is noted of it. */
+/* Is the recipe marked as whole? -ENOENT: it has no row in the table uses. */
 int rd_recipe_noted_whole(struct rd_sql *sql, i64 id, bool *ret);
 
-/* Ask for all recipes, or for up to @max from all over the catalog: rd_next_id(). */
+/* Ask for all recipes, or for up to @max spread over the catalog: rd_next_id(). */
 int rd_recipes(struct rd_sql *sql, struct rd_row **ret);
 int rd_recipes_youngest_first(struct rd_sql *sql, struct rd_row **ret);
 int rd_recipes_sample(struct rd_sql *sql, struct rd_row **ret, unsigned int max);
 
-/* The quick sum of one that is whole. -ENOENT: that is not known. */
+/* Read the quick sum of a whole recipe. -ENOENT: the sum is not known. */
 int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum);
 int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
 
 bool rd_map_is_whole(const struct rd_map *map, u64 frame);
 
-/* A new one, whole in @frame, with the quick sum @quick, that nothing names yet. */
+/* Insert a recipe that is whole in @frame, has the quick sum @quick, and no references. */
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		     const struct rd_map *map, u64 quick, i64 *ret_id);
 
 /*
- * Count what was never counted, of a catalog that is made anew: the places of @recipe; then,
- * of all recipes, the rows that name them, and which of these newest versions see: those born
- * last. A version that is NEW has left the one before up to its cursor only, and the rest
- * still counts.
+ * Make the counts of a rebuilt catalog: first the places of each recipe, then for all
+ * recipes the rows that name them, and how many of these rows a newest version sees (the
+ * last born). Reversing a NEW version has reached only its cursor, so the version before
+ * it still counts from there on.
  */
 int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe);
 int rd_recipes_count_uses(struct rd_sql *sql);
 
 /*
- * Change the map of @recipe, and its frame, in memory and in the catalog. Slots
- * that were its own and are no more go to the queue.
+ * Change the map and the frame of @recipe, in memory and in the catalog. Queue the slots
+ * that it no longer owns.
  */
 int rd_recipe_change(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 		     const struct rd_map *map);
 
-/* Rows name it (@names more), and newest versions do (@latest more). */
-int rd_recipe_ref(struct rd_sql *sql, i64 id, int names, int latest);
+/* Add @refs rows that name the recipe, @latest_refs of which a newest version sees. */
+int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs);
 
 /*
- * How many maps of others a transaction writes for recipes that go: nobody is to wait
- * for it. A test has so few that recipes with little in them go in several.
+ * How many maps of other recipes a transaction may write to delete recipes: it must stay
+ * short, because other commands wait for it. Tests set the limit so low that even small
+ * recipes need several transactions.
  */
 #ifdef RD_TEST
 #define RD_HAND_OVERS	1
@@ -88,33 +89,34 @@ int rd_recipe_ref(struct rd_sql *sql, i64 id, int names, int latest);
 #endif
 
 /*
- * Before rd_recipe_unref() with one name, in the same transaction. *@maps: how many maps
- * may still be written, RD_HAND_OVERS at first. 1: more than these point at the recipe,
- * which would go. It has handed its blocks over to as many as may be, and is in pieces
- * now; the row that names it stays, and the next transaction asks again.
+ * Prepare rd_recipe_unref() with one reference, in the same transaction. *@maps: how many
+ * maps this transaction may still write, RD_HAND_OVERS at first. 1: the recipe has lost its
+ * last reference, but more recipes refer to its blocks than *@maps allows. As many of them as
+ * allowed have got their blocks, and the recipe is in pieces. The row that names it must
+ * stay until the next transaction calls this again.
  */
 int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
 
 /*
- * The opposite of rd_recipe_ref(): a recipe that nothing names goes, and hands the
- * blocks that others still want to these; one that only older versions name is
- * superseded by the newest version of @volume.
+ * Undo rd_recipe_ref(). Delete a recipe without references, and give the blocks that other
+ * recipes refer to to these. Note that the newest version of @volume supersedes a recipe
+ * that only older versions still name.
  */
-int rd_recipe_unref(struct rd_sql *sql, i64 id, int names, int latest, i64 volume);
+int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 volume);
 
-/* How many of the rows that refer to it a newest version sees. -ENOENT. */
+/* Count the rows that name the recipe and that a newest version sees. -ENOENT. */
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret);
-/* The frame that it is in, or most of it. -ENOENT. */
+/* Find the frame that has the recipe, or most of it. -ENOENT. */
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret);
-/* Up to @max recipes above @after that a newest version has in pieces, in order. */
+/* List up to @max recipes above @after that a newest version has in pieces, in order. */
 int rd_recipes_in_pieces(struct rd_sql *sql, i64 after, i64 *ids, unsigned int max,
 			 unsigned int *ret_nr);
 
-/* Up to @max recipes above @after that @volume has superseded, in order. */
+/* List up to @max recipes above @after that @volume has superseded, in order. */
 int rd_superseded_list(struct rd_sql *sql, i64 volume, i64 after, i64 *ids, unsigned int max,
 		       unsigned int *ret_nr);
 int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret);
-/* In a transaction: nothing is left to be taken out of the recipe; of all of @volume's. */
+/* Forget that the recipe, or each recipe of @volume, is superseded: it is reversed. */
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe);
 int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
 
