@@ -213,7 +213,7 @@ drop() {
 	rm pool/catalog.db*
 	ctl init pool
 	[ "$status" -eq 1 ]
-	[[ $output == *"there is no catalog"*"repair --rebuild-catalog --pool pool"* ]]
+	[[ $output == *"without a catalog"*"repair --rebuild-catalog --pool pool"* ]]
 	must -p pool repair --rebuild-catalog
 	must -p pool restore vm1@1 --to b.img
 	cmp a.img b.img
