@@ -166,7 +166,7 @@ static bool is_there(const char *pool, const char *name)
 	return !path || !lstat(path, &st);
 }
 
-/* Is it the data area of a pool? That can be used again, with what it holds. */
+/* Is @data the data area of a pool? A catalog can be rebuilt from it. */
 static bool is_without_catalog(const char *data)
 {
 	RD_CLOSE int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

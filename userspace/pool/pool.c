@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The handle of a pool: open it, lock parts of it, tell how far the work is. */
+/* The handle of a pool: open it, lock parts of it, report progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define NEARLY_FULL	(16ULL << 20)
 /* How often a command that waits looks whether the user has asked it to stop. */
 #define WAIT_STEP_MS	100
-/* For locks that no command holds for long: who waits gets them in the end. */
+/* For locks that no command holds for long: a command that waits gets them. */
 #define LONG_WAIT_MS	(10 * 60 * 1000)
 
 char *rd_path_in(const char *pool, const char *name)
@@ -255,7 +255,7 @@ void rd_pool_close(struct rd_pool *pool)
 	bool is_ours = pool->gave_up_reserve || (pool->sql && pool->area.writable);
 
 	rd_sql_close(pool->sql);
-	/* SQLite was the last that could need it. */
+	/* SQLite, which is closed now, was the last to need the room. */
 	if (is_ours)
 		take_reserve(pool);
 	rd_area_close(&pool->area);

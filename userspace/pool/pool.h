@@ -50,16 +50,16 @@
 struct rd_lease_ops;
 
 /*
- * Is the data area that of the catalog, as both were left? Each knows how far the other
- * must be: the catalog has the last part of the journal that it has seen stable, and the
- * sequence number of the superblock; each part of the journal has the generation of the
- * catalog. See engine/journal_life.h.
+ * Are the data area and the catalog of one life, that is, do they describe the same state
+ * of the pool? Each knows how far the other must be: the catalog has the last part of the
+ * journal that it has seen stable, and the sequence number of the superblock; each part of
+ * the journal has the generation of the catalog. See engine/journal_life.h.
  */
 enum rd_life {
 	RD_LIFE_ONE,
-	RD_LIFE_OLD_CATALOG,	/* the data area has gone on without it */
-	RD_LIFE_OLD_DATA,	/* the catalog has gone on without it */
-	RD_LIFE_APART,		/* both have gone on, each without the other */
+	RD_LIFE_OLD_CATALOG,	/* the data area has changes that the catalog lacks */
+	RD_LIFE_OLD_DATA,	/* the catalog has changes that the data area lacks */
+	RD_LIFE_APART,		/* each has changes that the other lacks */
 };
 
 struct rd_pool {
@@ -80,7 +80,7 @@ struct rd_pool {
 	struct rd_lock session_lock;
 };
 
-/* How far long work is, for the front end. */
+/* The progress of long work, for the front end. */
 struct rd_progress {
 	void (*tell)(const struct rd_progress *progress, const char *what,
 		     u64 done, u64 total);
@@ -99,17 +99,17 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
 /* The path of @name in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
-/* Is it there? A link counts if its target is. */
+/* Is the file @name in the directory @pool? A link counts if its target exists. */
 bool rd_is_in(const char *pool, const char *name);
-/* Have names that were made and removed there stable. */
+/* Flush a directory: names that were made or removed in it are stable. */
 int rd_sync_directory(const char *path);
 
 enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,
-	RD_POOL_DELETE,		/* the same, and the reserve is given up for it */
-	RD_POOL_REPAIR,		/* alone, without the catalog; gives up the reserve as well */
-	/* Alone; catalog and data area are not of one life, and the catalog is to hold. */
+	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
+	RD_POOL_REPAIR,		/* alone, without the catalog; frees the reserve as well */
+	/* Alone; catalog and data area are not of one life, and the catalog shall hold. */
 	RD_POOL_APART,
 	/* Alone; both superblocks are lost, and the catalog can be read. */
 	RD_POOL_LOST,
@@ -124,10 +124,10 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 		 unsigned int wait_ms);
 void rd_pool_close(struct rd_pool *pool);
 
-/* Tell how far the work is. -EINTR once the user has asked to stop. */
+/* Report progress. -EINTR: the user has asked to stop. */
 int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total);
 
-/* Take a lock that other commands may have. -EBUSY, after a message that lists these. */
+/* Take a lock. -EBUSY, after a message that lists other commands: one of them has it. */
 int rd_pool_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock_class class,
 		 u64 id, bool exclusive, const char *what);
 

@@ -19,12 +19,12 @@ struct rd_sql;
 void rd_sql_close(struct rd_sql *sql);
 
 /*
- * Have everything in the file itself, stable, and nothing beside it: after that it
- * may be closed and renamed. Closing does the same, and does not say if it failed.
+ * Move everything into the database file itself, stable, so that it may be closed and
+ * renamed without its log. Closing does the same, but does not report a failure.
  */
 int rd_sql_settle(struct rd_sql *sql);
 
-/* Read all pages of the file: -EUCLEAN and the number of the first bad one. */
+/* Read and check all pages of the file. -EUCLEAN: *@ret_page is the first bad one. */
 int rd_sql_check_pages(struct rd_sql *sql, u64 *ret_page);
 
 /* --- rows */
@@ -50,30 +50,30 @@ static inline void rd_row_done_p(struct rd_row **row)
 
 #define RD_ROW	__attribute__((cleanup(rd_row_done_p)))
 
-/* Rows that are one number each. */
+/* Read a row that is one number. */
 int rd_next_id(struct rd_row *rows, i64 *ret);
 
 /* --- transactions */
 
-/* A transaction that reads sees one state; it may be inside another one. */
+/* Begin a transaction that reads one state of the catalog; it may be inside another one. */
 int rd_sql_begin_read(struct rd_sql *sql);
 void rd_sql_end_read(struct rd_sql *sql);
 
 /*
- * A transaction that writes. It is alone, from begin on. The journal learns nothing of
- * it: see rd_catalog_begin().
+ * Begin, commit, or roll back a transaction that writes. It excludes all other writers. Its
+ * changes do not go to the journal: rd_catalog_begin() begins one whose changes do.
  */
 int rd_sql_begin(struct rd_sql *sql);
 int rd_sql_commit(struct rd_sql *sql);
 void rd_sql_rollback(struct rd_sql *sql);
 
 /*
- * Wait between one transaction and the next of many: a process that waits to write looks
- * now and then if it can, and would hardly ever hit on the moment in between.
+ * Pause between two of many transactions. A process that waits to write polls for the lock,
+ * and would hardly ever find it free without a pause.
  */
 void rd_sql_pause(void);
 
-/* What comes from the journal need not go there, nor be in memory as a whole. */
+/* Stop noting changes: those that are read from the journal need not go back to it. */
 void rd_sql_note_nothing(struct rd_sql *sql);
 
 #endif

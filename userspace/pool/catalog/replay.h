@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Put rows into a catalog that is made anew as the journal has them: beside the file of a
- * table, only this one writes it. In a transaction, with rd_sql_note_nothing().
+ * Put rows into a catalog that is rebuilt from the journal. This is the only file that
+ * writes to tables of other files. The caller is in a transaction, after
+ * rd_sql_note_nothing().
  */
 #ifndef RD_REPLAY_H
 #define RD_REPLAY_H
@@ -12,14 +13,14 @@
 /* Put or delete the row that @change is of. */
 int rd_replay_change(struct rd_sql *sql, const struct rd_change *change);
 
-/* Forget where the journal is; then say, of each frame of @journal, that it is there. */
+/* Forget the frames of the journal; then note each frame of @journal. */
 int rd_replay_forget_journal(struct rd_sql *sql);
 int rd_replay_journal_frame(struct rd_sql *sql, u64 journal, u64 frame);
 
-/* The catalog is that of @generation. */
+/* Set the generation of the catalog. */
 int rd_replay_generation(struct rd_sql *sql, u64 generation);
 
-/* Give versions that were being made to sessions of commands that are dead. */
+/* Give each version that was being made to a session of a dead command. */
 int rd_replay_sessions(struct rd_sql *sql);
 
 /* May a device read the pool? */

@@ -16,21 +16,21 @@ struct rd_session {
 	i64 started;
 };
 
-/* In a transaction. */
+/* Insert or delete a session, in a transaction. */
 int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id);
 int rd_session_delete(struct rd_sql *sql, i64 id);
 
-/* The version that the session writes, or 0. -ENOENT: there is no such session. */
+/* Find the version that the session writes, or 0. -ENOENT: there is no such session. */
 int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version);
-/* In a transaction: the session writes @version; 0: it has written one, or given up. */
+/* Note, in a transaction, that the session writes @version; 0: it writes none any more. */
 int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version);
-/* The volume of that version. -ENOENT: the session writes none. */
+/* Find the volume of that version. -ENOENT: the session writes none. */
 int rd_session_volume(struct rd_sql *sql, i64 id, i64 *ret_volume);
 
 /* Find the next session after *@id that is not @own, and set *@id. -ENOENT: no more. */
 int rd_session_next(struct rd_sql *sql, i64 own, i64 *id);
 
-/* Append struct rd_session: all but @own. */
+/* Append a struct rd_session for each session but @own. */
 int rd_session_list(struct rd_sql *sql, i64 own, struct rd_buffer *ret);
 
 #endif

@@ -495,8 +495,8 @@ void rd_sql_pause(void)
 /* --- waiting */
 
 /*
- * Another process has the lock, and has had it for @times steps. Once that was
- * too long it is not waited for again: what is left to do is to go.
+ * Wait one more step for a lock that another process has held for @times steps. Once a wait
+ * was too long, do not wait again: the command can only end.
  */
 static int wait_busy(void *ctx, int times)
 {
@@ -536,10 +536,10 @@ static int set_up(struct rd_sql *sql)
 }
 
 /*
- * A reader makes files beside the database, to see writers and be seen. Where it
- * may not, nobody can be writing either if there is no log (-wal).
+ * Is it certain that no process writes to the database? A reader makes files beside it, to
+ * see writers and be seen. Where it lacks the permission, no log (-wal) means no writer.
  */
-static bool nobody_writes(const char *path)
+static bool has_no_writer(const char *path)
 {
 	RD_FREE char *wal = NULL, *dir = strdup(path);
 
@@ -588,7 +588,7 @@ static int open_file(sqlite3 **ret, const char *path, bool create, bool writable
 
 	if (!vfs)
 		return SQLITE_NOMEM;
-	if (!writable && nobody_writes(path)) {
+	if (!writable && has_no_writer(path)) {
 		option = "immutable=1";
 	} else if (!writable && !is_index_safe(path)) {
 		/*

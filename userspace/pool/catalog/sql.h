@@ -24,12 +24,12 @@ struct rd_sql_table;
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables);
 
-/* Several statements, no arguments. */
+/* Run several statements without arguments. */
 int rd_sql_script(struct rd_sql *sql, const char *text);
 
 int rd_sql_run(struct rd_sql *sql, const char *text, const char *types, ...);
 
-/* The same with values that are known at run time only. */
+/* Run a statement with @nr values whose types are known only at run time. */
 struct rd_value;
 
 int rd_sql_run_values(struct rd_sql *sql, const char *text, const struct rd_value *values,
@@ -46,24 +46,24 @@ int rd_sql_ask(struct rd_sql *sql, struct rd_row **ret, const char *text,
 	       const char *types, ...);
 int rd_row_next(struct rd_row *row);
 i64 rd_row_i64(struct rd_row *row, unsigned int column);
-/* These last until the next row. */
+/* Text and blobs last until the next row. */
 const char *rd_row_text(struct rd_row *row, unsigned int column);
 const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len);
 
-/* One number; -ENOENT: no row. */
+/* Read one number. -ENOENT: there is no row. */
 int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...);
 
-/* The rowid of the row inserted last, and how many rows the last change had. */
+/* Return the rowid of the row inserted last, and how many rows the last change changed. */
 i64 rd_sql_last_id(struct rd_sql *sql);
 int rd_sql_changed(struct rd_sql *sql);
 
-/* What the transaction changed so far, see changes.h. */
+/* Return the changes of the transaction so far: see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 
-/* Note the row as if it had just been put into table number @table. */
+/* Append the row to @to as if it had just been put into @table. */
 void rd_row_note(struct rd_row *row, unsigned int table, struct rd_buffer *to);
 
-/* A number that is a macro, as the text of SQL has it. */
+/* Turn a macro that is a number into a text for SQL. */
 #define RD_SQL_NUMBER(number)	RD_SQL_NUMBER_(number)
 #define RD_SQL_NUMBER_(number)	#number
 

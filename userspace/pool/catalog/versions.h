@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Volumes, their versions and what these are tagged with: the tables volume, version, tag. */
+/* Volumes, their versions, and the tags of these: the tables volume, version, tag. */
 #ifndef RD_VERSIONS_H
 #define RD_VERSIONS_H
 
@@ -40,7 +40,7 @@ struct rd_version {
 	bool is_protected;
 	char comment[256];
 	i64 cursor;
-	/* Made of what a tracker said had changed; zeros and 0 for images. */
+	/* The tracker whose list of changes was read, and its epoch; zeros for images. */
 	u8 tracker[RD_TRACKER_SIZE];
 	u64 epoch;
 	/* False: its source may have been written while it was read. */
@@ -59,11 +59,11 @@ static inline bool rd_version_is_tracked(const struct rd_version *version)
 
 /* --- volumes */
 
-/* -ENOENT */
+/* Find the volume @name. -ENOENT. */
 int rd_volume_find(struct rd_sql *sql, const char *name, i64 *ret_id);
 /* Find the volume, or make it; in a transaction. */
 int rd_volume_get(struct rd_sql *sql, const char *name, i64 *ret_id);
-/* The name is the caller's to free. -ENOENT. */
+/* Copy the name of a volume; the caller frees it. -ENOENT. */
 int rd_volume_name(struct rd_sql *sql, i64 id, char **ret);
 
 struct rd_volume {
@@ -96,25 +96,23 @@ int rd_next_volume_stats(struct rd_row *rows, struct rd_volume_stats *ret);
 
 /* --- versions */
 
-/*
- * Versions that exist. @number 0: the newest. -ENOENT.
- */
+/* Load a version that exists; @number 0: the newest. -ENOENT. */
 int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 /*
- * The newest below @number, the oldest above it, of those that the engine keeps: the
- * newest of all is what the next one is based on.
+ * Load the newest version below @number, or the oldest above it, of those that the engine
+ * keeps. The next snapshot is based on the newest of all.
  */
 int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
-/* In a transaction. */
+/* Insert a version that does not exist yet, with the next number; in a transaction. */
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version);
-/* Write all that is known in the end; before the version exists, so no other command changes it. */
+/* Write all columns of a version that does not exist yet: no other command changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);
-/* Remove the tags of a version that exists no more, and write its state. */
+/* Remove the tags of a version that the user has deleted, and write its state. */
 int rd_version_end(struct rd_sql *sql, const struct rd_version *version);
 /* Write its state and cursor. */
 int rd_version_set_state(struct rd_sql *sql, const struct rd_version *version);
@@ -122,13 +120,13 @@ int rd_version_remove(struct rd_sql *sql, const struct rd_version *version);
 
 /*
  * Find the number of a version that exists: the last one from @time or before, the one that
- * is @nr versions before the newest, the one with @tag (of any state). -ENOENT.
+ * is @nr versions before the newest, or, in any state, the one with @tag. -ENOENT.
  */
 int rd_version_by_time(struct rd_sql *sql, i64 volume, i64 time, i64 *ret_number);
 int rd_version_by_age(struct rd_sql *sql, i64 volume, i64 nr, i64 *ret_number);
 int rd_version_by_tag(struct rd_sql *sql, i64 volume, const char *tag, i64 *ret_number);
 
-/* The time of the version that exists before @number. -ENOENT. */
+/* Find the time of the last version before @number that exists. -ENOENT. */
 int rd_version_time_before(struct rd_sql *sql, i64 volume, i64 number, i64 *ret_time);
 
 /* Ask for the versions of @volume that exist, oldest first: rd_next_version(). */
@@ -142,11 +140,11 @@ int rd_next_version(struct rd_row *rows, struct rd_version *ret);
 int rd_versions_kept(struct rd_sql *sql, struct rd_row **ret);
 int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_name);
 
-/* How many versions exist; the second: of @volume. */
+/* Count the versions that exist, in all volumes or in @volume. */
 int rd_versions_count(struct rd_sql *sql, u64 *ret);
 int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret);
 
-/* How many versions are HELD, and their sizes together. */
+/* Count the versions that are HELD, and add up their sizes. */
 int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes);
 
 /* --- tags */
@@ -155,22 +153,21 @@ int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes);
 int rd_version_tags(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version);
 int rd_next_tag(struct rd_row *rows, const char **ret);
 
-/* Give @tag to @version, and take it from the version of the volume that has it. */
+/* Move @tag to @version from the version of the volume that has it, if any. */
 int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
-/* -ENOENT: @version has no such tag. */
+/* Remove @tag from @version. -ENOENT: it has no such tag. */
 int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 
-/* One that the engine keeps, HELD or not. -ENOENT. */
+/* Load a version that the engine keeps, HELD or not. -ENOENT. */
 int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 
-/* --- what a crash or a lease has left to be finished */
+/* --- versions that a crash or a lease left unfinished */
 
-/* A version that does not exist yet. -ENOENT: the volume has none. */
+/* Find a version that does not exist yet. -ENOENT: the volume has none. */
 int rd_version_next_unborn(struct rd_sql *sql, i64 volume, i64 *ret_id);
 /*
- * The version of @volume to be finished next: NEW, DELETING, or HELD by no lease any
- * more. One that is NEW comes first: the version before it, which it has not left yet,
- * may go. -ENOENT.
+ * Find the version of @volume to finish next: NEW, DELETING, or HELD without a lease. A NEW
+ * version comes first: the version before it must be reversed before it is deleted. -ENOENT.
  */
 int rd_version_next_unfinished(struct rd_sql *sql, i64 volume, struct rd_version *version);
 /*

@@ -171,8 +171,9 @@ static int read_salt(sqlite3_file *file, u64 *ret, bool *ret_any)
 }
 
 /*
- * What the map says to be there may never have come, if somebody died on the way: what is
- * in the file counts, and it is stable, or nobody knows what a crash leaves there.
+ * Note in the map that a new log begins. The salt that the map has may never have reached
+ * the file, if a process died in between, so read the salt in the file. That log must be
+ * stable: otherwise it is unknown which of the two a crash leaves.
  */
 static int begin_log(struct vfs_file *f, const void *header)
 {

@@ -23,12 +23,12 @@
 /* In a URI: the index of the log is not written to. SQLite knows it as well. */
 #define RD_VFS_READ_INDEX	"readonly_shm"
 
-/* For sqlite3_open_v2(); NULL: no memory. */
+/* Return the name of the VFS for sqlite3_open_v2(). NULL: no memory. */
 const char *rd_vfs_name(void);
 
 /*
- * Read every page of the database @db, whether anything is in it or not. Others
- * may be writing. 0, or -EUCLEAN with the number of the first bad page; 0: the page map.
+ * Check every page of the database @db, used or not, while others may write. -EUCLEAN:
+ * *@ret_page is the first bad page, or 0 for the page map.
  */
 int rd_vfs_check(sqlite3 *db, u64 *ret_page);
 

@@ -31,7 +31,7 @@ static int check_catalog(struct rd_pool *pool)
 	return -EUCLEAN;
 }
 
-/* Keep what the catalog @other has: its own, its journal's, and what is in its queue. */
+/* Keep the frames of the catalog @other: of its recipes, of its journal and in its queue. */
 static int keep_frames_of(struct rd_pool *pool, struct rd_sql *other)
 {
 	RD_ROW struct rd_row *rows = NULL;

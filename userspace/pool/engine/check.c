@@ -84,7 +84,7 @@ static int check_copies(struct checker *check)
 	r = rd_journal_verify(check->pool, &good);
 	check->copy_is_bad = !r && !good;
 	if (check->copy_is_bad)
-		rd_check_doubt(check, "the copy of the catalog in the data area is damaged");
+		rd_check_doubt(check, "the copy of the catalog is damaged");
 	return r;
 }
 

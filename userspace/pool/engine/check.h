@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Recount everything that the catalog counts, and compare the catalog with what
- * the data area has allocated. Reads no data.
+ * Recount everything that the catalog counts, and compare the catalog with the blocks that
+ * the data area has allocated, without reading any data.
  */
 #ifndef RD_CHECK_H
 #define RD_CHECK_H
@@ -13,17 +13,17 @@ struct rd_check_report {
 	void (*wrong)(void *ctx, const char *text);
 	void *ctx;
 	u64 nr_wrong;
-	bool is_unreadable;	/* the catalog: only its pages were looked at */
+	bool is_unreadable;	/* the catalog is: only its pages were checked */
 	u64 nr_recipes;
 	u64 nr_versions;
 	u64 live_bytes;		/* blocks that recipes have */
 	u64 allocated_bytes;	/* of the data area, where that is known */
 };
 
-/* Of the catalog alone. 0 even where something is wrong: see the report. */
+/* Check only the catalog. Returns 0 even if something is wrong: see the report. */
 int rd_check_catalog(struct rd_pool *pool, struct rd_check_report *report);
 
-/* The same, and of what the data area has allocated. */
+/* Check the catalog, and compare it with the data area. */
 int rd_check(struct rd_pool *pool, struct rd_check_report *report);
 
 #endif

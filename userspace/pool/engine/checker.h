@@ -17,16 +17,16 @@ struct checker {
 	struct rd_check_report *report;
 	struct rd_hasher *hasher;
 	bool with_area;		/* not the catalog alone */
-	bool alone;		/* no other command is in the middle of something */
+	bool alone;		/* no other command has begun something */
 	bool copy_is_bad;	/* the copy of the catalog, if the doubt about it holds */
 	/*
-	 * What does not agree with the data area: sentences, each with its zero.
-	 * The data area may be newer than the transaction that reads.
+	 * Sentences, each with its zero, about differences from the data area, which may
+	 * be newer than the transaction that reads the catalog.
 	 */
 	struct rd_buffer doubtful;
 };
 
-/* Report a thing that is wrong; or that is, if no other command was at work meanwhile. */
+/* Report an error; or, below, one that counts only if no other command is at work. */
 __attribute__((format(printf, 2, 3)))
 void rd_check_wrong(struct checker *check, const char *fmt, ...);
 

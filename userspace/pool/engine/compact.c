@@ -8,7 +8,7 @@
  *	   old ones
  *
  * A crash before the last step leaves frames that are reserved, or slots of a
- * packed frame beyond its "next": nobody's, both.
+ * packed frame beyond its "next": no recipe uses either.
  */
 #include <errno.h>
 
@@ -162,7 +162,7 @@ static int read_blocks(struct compact *c)
 	return 0;
 }
 
-/* What is not what it was stays, and is for scrub to find. */
+/* Mark blocks that do not match their fingerprints: they stay where they are. */
 static void check_blocks(struct compact *c)
 {
 	struct rd_fp page[RD_SEG_BLOCKS];
@@ -188,7 +188,7 @@ static void check_blocks(struct compact *c)
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 }
 
-/* Leave out the bad ones, and close the gaps in the data. */
+/* Leave out the damaged blocks, and close the gaps in the data. */
 static void drop_bad(struct compact *c)
 {
 	unsigned int i, nr = 0;
@@ -321,7 +321,7 @@ static int change_recipe(struct compact *c, i64 id)
 	return rd_recipe_change(c->pool->sql, &recipe, recipe.frame, &map);
 }
 
-/* Blocks that nobody had any more when they had been copied. */
+/* Queue copies of blocks that lost their last recipe while they were copied. */
 static int queue_unused(struct compact *c)
 {
 	struct rd_slots slots;
@@ -376,9 +376,9 @@ static int commit(struct compact *c)
 /* --- */
 
 /*
- * There was no room for all of it, and the caller does without: what was written
- * is nobody's, and is in the way. (After a transaction that failed it is left for
- * the next try: in the end that may have been stable all the same.)
+ * Remove what was written to the new places after there was no room for all of it: no
+ * recipe refers to it. (A failed transaction does not come here: its commit may be stable
+ * nevertheless, so its blocks stay for the next try.)
  */
 static int clear_dest(struct compact *c)
 {

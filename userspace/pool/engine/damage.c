@@ -7,7 +7,7 @@
  *	   suspect, or whose fingerprint is not that of its blocks' fingerprints, is
  *	   looked at again under the lock that keeps places where they are: that is
  *	   sure, and tells rotten blocks from rotten fingerprints
- *	3. what is rotten is mended, if somebody is there who does
+ *	3. the healer, if there is one, mends what is rotten
  *
  * That is a pass. Where too much is rotten for the memory, there are several.
  */

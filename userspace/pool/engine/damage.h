@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Find out what is rotten, and which versions have it where. */
+/* Find damaged blocks, and the versions that have them. */
 #ifndef RD_DAMAGE_H
 #define RD_DAMAGE_H
 
@@ -20,28 +20,28 @@ struct rd_damage_report {
 	u64 bytes_read;
 	u64 blocks_bad;
 	u64 blocks_healed;
-	u64 fps_bad;		/* fingerprints that are, of blocks that are not */
+	u64 fps_bad;		/* damaged fingerprints of sound blocks */
 	u64 fps_healed;
 	u64 recipes_lost;	/* whose map leads nowhere, or to the wrong blocks */
-	bool journal_bad;	/* which is healed always; only by rd_heal() */
-	/* struct rd_bad_row each, by volume, segment and block: what is left. */
+	bool journal_bad;	/* found, and always healed, only by rd_heal() */
+	/* The damage that is left: struct rd_bad_row, by volume, segment and block. */
 	struct rd_buffer rows;
-	u64 rows_left_out;	/* more than these is not listed */
+	u64 rows_left_out;	/* how many more there are */
 };
 
-/* A place that has not what it should have. */
+/* A place that does not have the content that it should have. */
 struct rd_bad_block {
 	rd_place place;
 	u8 what;		/* of enum rd_bad; 0: nothing, after all */
 	bool is_proven;		/* that, and what follows */
 	bool is_healed;
-	bool is_gone;		/* nobody has it any more */
+	bool is_gone;		/* no recipe has the place any more */
 	struct rd_fp fp;	/* what it should have */
 	/* By @recipe, which has the place as its block @block. */
 	i64 recipe;
 	struct rd_seg_fp recipe_fp;
 	unsigned int block;
-	u32 next;		/* for who heals */
+	u32 next;		/* for the healer */
 };
 
 struct rd_bad_list {
@@ -55,8 +55,8 @@ struct rd_healer {
 };
 
 /*
- * Read everything, have @healer (or NULL) mend it, and tell what is left. The
- * report's rows are the caller's to free.
+ * Read everything, let @healer (or NULL) mend the damage, and report the rest. The caller
+ * frees the rows of the report.
  */
 int rd_damage_find(struct rd_pool *pool, struct rd_healer *healer,
 		   struct rd_damage_report *report);

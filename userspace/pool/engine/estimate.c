@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much would come back if some versions were deleted.
+ * Estimate how much space a deletion of some versions would free.
  *
  * Rows that none of the others sees would go, and with them the recipes that no
  * other row names: these die. The blocks that a dying recipe has OWN are free but
- * for those that somebody who lives refers to, perhaps through others that die. An
+ * for those to which a recipe that stays refers, perhaps through dying ones. An
  * entry refers to one other at most, so what refers to a block is a tree, and it is
  * climbed from there: each entry is seen once.
  *

@@ -90,7 +90,7 @@ static void want_all(struct heal *heal)
 	}
 }
 
-/* Takes the next one that wants @fp out; NULL: nobody does. */
+/* Take out the next block that should have @fp. NULL: there is none. */
 static struct rd_bad_block *take_wanted(struct heal *heal, const struct rd_fp *fp)
 {
 	u32 *next = head_of(heal, fp);
@@ -349,7 +349,7 @@ static int search_pool(struct heal *heal)
 
 /* --- images */
 
-/* What cannot be read is zeros, which nobody wants. */
+/* Read a segment of an image. A part that cannot be read is zeros, which no block wants. */
 static void read_image(struct heal *heal, int fd, u64 offset)
 {
 	unsigned int i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Mend what is rotten from another copy of it, where there is one. */
+/* Mend damaged blocks from another copy, where there is one. */
 #ifndef RD_HEAL_H
 #define RD_HEAL_H
 
@@ -13,8 +13,8 @@ struct rd_heal_options {
 };
 
 /*
- * @pool is open for writing; for a dry run it need not be. 0 even where something
- * is left: see the report, whose rows are the caller's to free.
+ * Find damage in @pool, which is open for writing unless this is a dry run, and mend it.
+ * Returns 0 even if damage is left: see the report, whose rows the caller frees.
  */
 int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	    struct rd_damage_report *report);

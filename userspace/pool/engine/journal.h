@@ -43,17 +43,17 @@
 #include "pool/pool.h"
 
 /*
- * Have everything that is committed in the journal, stable; and so is everything that was
- * written to the data area before.
+ * Append everything that is committed to the journal, and flush the data area: all that was
+ * written to it before is stable, too.
  */
 int rd_journal_flush(struct rd_pool *pool);
 
-/* Begin a new journal with all that the catalog has, and give back the old one. */
+/* Begin a new journal with all rows of the catalog, and free the old one. */
 int rd_journal_renew(struct rd_pool *pool);
 
 /*
- * Put the catalog in step with the journal that the superblock names. -ESTALE: that is
- * not the catalog's.
+ * Make the catalog follow the journal that the superblock names. -ESTALE: that journal
+ * belongs to another catalog.
  */
 int rd_journal_follow(struct rd_pool *pool);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Compare the journal with the catalog: do both belong together, and is all of it there? */
+/* Compare the journal with the catalog: do they belong together, and is it complete? */
 #ifndef RD_JOURNAL_LIFE_H
 #define RD_JOURNAL_LIFE_H
 
 #include "pool/pool.h"
 
-/* Say what is wrong where catalog and data area are not of one life. */
+/* Return a sentence that says how catalog and data area differ. */
 const char *rd_life_text(enum rd_life life);
 
 /*
@@ -15,13 +15,13 @@ const char *rd_life_text(enum rd_life life);
  */
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret);
 
-/* Is all of the journal there that the catalog says is? */
+/* Does the data area have all of the journal that the catalog knows? */
 int rd_journal_verify(struct rd_pool *pool, bool *ret_good);
 
 /*
- * Find the journal of the catalog where no superblock says which one holds, and set both
- * of its fields in pool->area.super. -EUCLEAN, after a message: the data area has not the
- * journal of this catalog, or a newer one.
+ * Find the journal of the catalog without a superblock, and set its two fields in
+ * pool->area.super. -EUCLEAN, after a message: the data area has no journal of this
+ * catalog, or a newer one.
  */
 int rd_journal_find(struct rd_pool *pool);
 

@@ -30,7 +30,7 @@
 #include "pool/catalog/leases.h"
 #include "pool/pool.h"
 
-/* Places that are about to be given back: blocks of 4 KiB of the data area. */
+/* Places that are about to be freed: blocks of 4 KiB of the data area. */
 struct rd_doomed {
 	u64 first, last;		/* the lowest and the highest */
 	unsigned int nr;
@@ -56,12 +56,12 @@ struct rd_lease_ops {
 		      const struct rd_lease *lease, const struct rd_doomed *doomed);
 };
 
-/* Take a lock that keeps all others from giving anything back. */
+/* Take a lock that keeps all other commands from freeing anything. */
 int rd_lease_shut(struct rd_pool *pool, struct rd_lock *ret);
 
 /*
- * Note that device @device will read @version, stable. -ENOENT: the version does not
- * exist any more.
+ * Note, stable, that @device will read @version. -ENOENT: the version does not exist any
+ * more.
  */
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id);

@@ -12,7 +12,7 @@
 /* End lease @id: its device does not read its version any more. */
 int rd_lease_drop(struct rd_pool *pool, i64 id);
 
-/* End all leases of @device, which does not read the data area any more. */
+/* End all leases of @device: it does not read the data area any more. */
 int rd_lease_drop_device(struct rd_pool *pool, const char *device);
 
 #endif

@@ -60,7 +60,7 @@ static int note_frame(void *ctx, u64 frame)
 	return rd_replay_journal_frame(rebuild->sql, rebuild->journal, frame);
 }
 
-/* An end that is none would make versions go that are there. */
+/* Refuse an end of the journal that is damage: versions behind it would be lost. */
 static int check_end(const struct rebuild *rebuild, const struct rd_journal_end *end)
 {
 	bool cut;
@@ -149,9 +149,9 @@ static bool has_data(const struct rd_area *area, struct hole *hole, u64 offset, 
 }
 
 /*
- * What is between two frames that somebody has. Nothing is given back here: until
- * this catalog is the pool's, the one that it has may name what is there. Where
- * there is something, the next command gives it back.
+ * Make the frames between two frames in use free, or queue those that hold data. Nothing is
+ * freed here: until the new catalog is in its place, the old one may name that data. The
+ * next command frees the queue.
  */
 static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 {

@@ -38,7 +38,7 @@ struct samples {
 
 /* --- what the catalog knows */
 
-/* Each frame is free, or somebody's. */
+/* Count the frames: each is in one of the tables of the catalog. */
 static int read_nr_frames(struct rd_pool *pool)
 {
 	i64 nr;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Both superblocks are lost, and the catalog is not. */
+/* Replace lost superblocks with the help of the catalog. */
 #ifndef RD_REBUILD_SUPERS_H
 #define RD_REBUILD_SUPERS_H
 
 #include "pool/pool.h"
 
 /*
- * Write them anew. @pool is open as RD_POOL_LOST. -EUCLEAN: the catalog is damaged,
- * or is not the one of what is there; nothing has changed then.
+ * Write both superblocks of @pool, which is open as RD_POOL_LOST. -EUCLEAN: the catalog is
+ * damaged, or belongs to another data area; nothing has changed.
  */
 int rd_supers_rebuild(struct rd_pool *pool);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Finish or undo what commands that died have left. */
+/* Finish or undo the work of commands that died. */
 #ifndef RD_RECOVER_H
 #define RD_RECOVER_H
 
@@ -8,9 +8,9 @@
 int rd_recover(struct rd_pool *pool);
 
 /*
- * Undo what session @id has not finished, queue what it had reserved, and forget it. The
- * caller has the session's lock. If this fails, the next command that opens the pool
- * does it.
+ * Undo the unfinished work of session @id, queue the frames that it had reserved, and
+ * delete its row. The caller has the lock of the session. If this fails, the next command
+ * that opens the pool does it.
  */
 int rd_recover_session(struct rd_sql *sql, i64 id);
 

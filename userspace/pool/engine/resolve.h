@@ -14,19 +14,19 @@ struct rd_resolver;
 struct rd_resolver *rd_resolver_new(struct rd_sql *sql);
 void rd_resolver_free(struct rd_resolver *resolver);
 
-/* What was seen of the catalog before may have changed: a new transaction. */
+/* Forget all recipes that were read; for a new transaction. */
 void rd_resolver_forget(struct rd_resolver *resolver);
 
-/* The recipe as it is in the catalog; it holds until the next call. -ENOENT, -EUCLEAN. */
+/* Load a recipe as the catalog has it; *@ret lasts until the next call. -ENOENT, -EUCLEAN. */
 int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret);
 
-/* All of @ret_map is OWN or ZERO. -ENOENT, -EUCLEAN. */
+/* Find the places of all blocks of @recipe: OWN or ZERO. -ENOENT, -EUCLEAN. */
 int rd_resolve(struct rd_resolver *resolver, i64 recipe, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp);
 
 /*
- * The fingerprints of the blocks that @map (resolved) names; zeros for what cannot
- * be read, and then the segment's is another one.
+ * Read the fingerprints of the blocks of @map, which is resolved. A fingerprint that cannot
+ * be read is zeros: the fingerprint of the segment then does not match.
  */
 void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		     struct rd_fp fps[RD_SEG_BLOCKS]);

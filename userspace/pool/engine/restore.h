@@ -11,7 +11,7 @@
 #include "pool/pool.h"
 
 enum rd_restore_mode {
-	RD_RESTORE_NEW,		/* @fd is all zeros: write what is not */
+	RD_RESTORE_NEW,		/* @fd is all zeros: write all other blocks */
 	RD_RESTORE_DELTA,	/* write what differs */
 	RD_RESTORE_FULL,	/* write everything, zeros too */
 	RD_RESTORE_STREAM,	/* write everything in order; @fd may be a pipe */
@@ -39,9 +39,10 @@ struct rd_restore_report {
 };
 
 /*
- * The caller has a shared lock of the version. 0 even where blocks are bad: see
- * the report, which is the caller's to free. -EUCLEAN, after a word: what was read is
- * not the version; whoever writes over something asks rd_version_prove() first.
+ * Restore a version, of which the caller has a shared lock. Returns 0 even if blocks are
+ * bad: see the report, whose list the caller frees. -EUCLEAN, after a message: the content
+ * that was read is not that of the version. A caller that overwrites something calls
+ * rd_version_prove() first.
  */
 int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	       struct rd_restore_report *report);

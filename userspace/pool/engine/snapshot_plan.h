@@ -37,8 +37,8 @@ struct rd_snapshot_plan {
 };
 
 /*
- * Plan to read an image of @nr_segs segments as version @number, after @base. @changed
- * NULL: all of it.
+ * Plan to read an image of @nr_segs segments as version @number, after @base. Read all of
+ * it if @changed is NULL.
  */
 int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 		  const struct rd_version *base, i64 number, u64 nr_segs,
@@ -46,22 +46,22 @@ int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 void rd_plan_free(struct rd_snapshot_plan *plan);
 
 /*
- * Find the next segment to read, U64_MAX if there is none. *@ret_audit: it should not
- * have changed. It stays the next one until it is taken.
+ * Find the next segment to read, U64_MAX if there is none. *@ret_audit: it is audited, and
+ * should not have changed. It stays the next one until rd_plan_take().
  */
 u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit);
 void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment);
 
 /*
- * Pass by segments that are nothing: neither the image has data there before segment
- * @data, nor the version before.
+ * Skip segments before segment @data, where the image has no data, as far as the version
+ * before has none either.
  */
 void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data);
 
-/* Begin again, and read all that was not taken yet. */
+/* Begin again, and read all segments that were not taken yet. */
 void rd_plan_read_all(struct rd_snapshot_plan *plan);
 
-/* The recipe that the version before has for @segment, 0: zeros. */
+/* Find the recipe that the version before has for @segment, 0: zeros. */
 int rd_plan_old_recipe(struct rd_snapshot_plan *plan, u64 segment, i64 *ret);
 
 #endif

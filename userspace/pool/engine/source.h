@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The image or block device that a snapshot reads: where it has holes, and whether it is
- * written meanwhile. The latter is told by what the file system or the kernel counts; a
- * write that neither has counted by then is not noticed.
+ * written meanwhile. Times and counters of the file system or the kernel tell; a write that
+ * they do not show yet goes unnoticed.
  */
 #ifndef RD_SOURCE_H
 #define RD_SOURCE_H
@@ -12,7 +12,7 @@
 
 #include "base/units.h"
 
-/* What a write changes. */
+/* Values that a write changes. */
 struct rd_source_stamp {
 	struct stat st;
 	u64 sectors;		/* of a device: how many it has written and discarded */
@@ -33,21 +33,21 @@ struct rd_source {
 	u64 run, run_end;	/* and no hole between these */
 };
 
-/* What a device has cached is written first. */
+/* Open an image; a device first writes its cache. */
 int rd_source_open(struct rd_source *source, const char *path, bool is_frozen);
 void rd_source_close(struct rd_source *source);
 
-/* Is nothing but a hole in the segment? */
+/* Is all of the segment a hole? */
 bool rd_source_is_hole(struct rd_source *source, u64 segment);
 
 /*
- * Of a segment that is not a hole, by the call before: find what is left of it without
- * the hole that it begins with and the one that it ends with. A disk may have little in
- * each segment.
+ * Find the part of @segment between the hole at its start and the one at its end: a disk
+ * may have little data in each segment. rd_source_is_hole() has just said that it is not a
+ * hole.
  */
 void rd_source_trim(struct rd_source *source, u64 segment, u64 *ret_from, u64 *ret_to);
 
-/* All of it was read: has it been written since it was opened? -EIO: it was cut off. */
+/* Has the image been written since it was opened? -EIO: it was cut off. */
 int rd_source_has_changed(struct rd_source *source, bool *ret);
 
 #endif

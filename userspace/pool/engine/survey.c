@@ -183,7 +183,7 @@ static int add_live(struct scan *scan, struct piece *piece, i64 id)
 	int r;
 
 	r = rd_recipe_load(scan->pool->sql, id, &recipe);
-	/* What cannot be read names nothing; who follows recipes finds it. */
+	/* Pass by a recipe that cannot be read: following the recipes finds it. */
 	if (r)
 		return r == -EUCLEAN || r == -ENOENT ? 0 : r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {

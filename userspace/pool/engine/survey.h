@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Read what recipes have in the data area, each block once and in the order in
- * which it lies there.
+ * Read all blocks of recipes from the data area, each block once, in the order of the data
+ * area.
  */
 #ifndef RD_SURVEY_H
 #define RD_SURVEY_H
@@ -15,16 +15,15 @@ struct rd_survey {
 	u64 bytes_read;		/* so far */
 	u64 bytes_total;
 	/*
-	 * rd_place each, in order: places whose block was not what the fingerprint
-	 * beside it says. Nobody waits for the reader, so they may have had
-	 * something else by then.
+	 * rd_place each, in order: places whose block does not match the fingerprint
+	 * beside it. No lock is held, so a place may have got other content meanwhile.
 	 */
 	struct rd_buffer suspects;
 };
 
 /*
- * Go on from survey->next_frame until the end, or until there are about
- * @max_suspects; the caller frees them.
+ * Continue from survey->next_frame until the end, or until there are about @max_suspects
+ * suspects; the caller frees them.
  */
 int rd_survey(struct rd_pool *pool, struct rd_survey *survey, size_t max_suspects);
 

@@ -6,12 +6,12 @@
 #include "pool/catalog/db.h"
 
 /*
- * Remove version @id, which is WRITING and is being written by nobody, and its rows, in
- * batches. What it has stored goes with its session.
+ * Remove version @id, which is WRITING and which no command writes, and its rows, in batches.
+ * The frames that it has written to go with its session.
  */
 int rd_undo_version(struct rd_sql *sql, i64 id);
 
-/* Undo the version that session @id writes, if any. -ENOENT: there is no such session. */
+/* Undo the version that session @id wrote, if any. -ENOENT: there is no such session. */
 int rd_undo_version_of(struct rd_sql *sql, i64 id);
 
 #endif
