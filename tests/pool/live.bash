@@ -43,7 +43,7 @@ scribble() {
 
 # made FILE: prints the version that the snapshot with this output has made.
 made() {
-	sed -n 's/^made \([^:]*\):.*/\1/p' "$1"
+	sed -n 's/^\([^: ]*@[0-9]*\): \(full read\|[0-9]* changed\).*/\1/p' "$1"
 }
 
 # took VOL FILE: the snapshot with that output has taken the image as it is.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A list of what has changed. Strict: a range that was not understood would be
- * one that the snapshot does not have.
+ * Parse a list of changes. Strictly: a range that is not understood would be missing in the
+ * version.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ static const char *add_range(struct ctl_changed *ret, const char *offset, const 
 		return "the range is empty";
 	if (__builtin_add_overflow(range.offset, range.len, &end) || end > INT64_MAX)
 		return "the range ends beyond any image";
-	/* Room for 2, 4, 8 and so on. */
+	/* Grow to 2, 4, 8 ranges and so on. */
 	if (!(changed->nr & (changed->nr - 1))) {
 		bigger = reallocarray(changed->ranges, changed->nr ? 2 * (size_t)changed->nr : 1,
 				      sizeof(range));
@@ -97,7 +97,7 @@ static int compare_ranges(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Ranges that overlap or touch are one. */
+/* Merge ranges that overlap or touch. */
 static void merge(struct rd_changed *changed)
 {
 	struct rd_changed_range *last = changed->ranges;

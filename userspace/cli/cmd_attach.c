@@ -28,7 +28,7 @@ static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
 	}
 }
 
-/* Where it is not tracked that is said, and its device is there. */
+/* Give the volume its device. CTL_NO_MODULE: it has a linear one, which is not tracked. */
 static int up(struct ctl *ctl, const struct rd_caller *caller, struct rd_attachment *at)
 {
 	enum rd_stack_state state;
@@ -79,7 +79,7 @@ static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
 	return r ? r : up(ctl, caller, at);
 }
 
-/* At boot: one that fails does not keep the others from being attached. */
+/* Attach all at boot: a volume that fails does not stop the others. */
 static int attach_all(struct ctl *ctl, const struct rd_caller *caller)
 {
 	struct rd_buffer all = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl check: is the catalog in order? No content is read. */
+/* revdedupctl check: check the catalog, without reading content. */
 #include <stdio.h>
 
 #include "pool/engine/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl clone: a volume that begins as a version, at once. */
+/* revdedupctl clone: make a new volume from a version, at once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,9 @@ static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
 }
 
 /*
- * Versions of another volume of that name would go on with something else. Of the same
- * volume they go on: it was lost, and is had again.
+ * Refuse a name whose versions are of another volume: the clone would continue their numbers
+ * with other content. A clone of the volume itself continues them: the volume was lost, and is
+ * back.
  */
 static int check_history(struct ctl *ctl, const struct ctl_version *from, const char *volume)
 {
@@ -51,7 +52,7 @@ static int check_history(struct ctl *ctl, const struct ctl_version *from, const 
 	return -EEXIST;
 }
 
-/* "pool", or with the group before it. */
+/* Return the thin pool's name: "pool", or "group/pool" without the group. */
 static const char *thin_pool_name(const struct ctl *ctl, const char *volume)
 {
 	const char *name = ctl_value(ctl, CTL_OPT_THINPOOL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl delete: delete versions. prune does it here as well. */
+/* revdedupctl delete: delete versions. prune deletes through this file, too. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,12 +24,12 @@ static int refuse_protected(const struct ctl_version *version)
 
 /* --- one version */
 
-/* Its volume and itself are locked. */
+/* Delete a version that is locked, and whose volume is locked. */
 static int delete_locked(struct ctl *ctl, struct ctl_version *version)
 {
 	int r;
 
-	/* What one that died in the middle has left comes first. */
+	/* A deletion that was interrupted comes first. */
 	r = rd_finish_volume(ctl->pool, version->version.volume);
 	if (!r)
 		r = ctl_find_again(ctl, version);
@@ -45,10 +45,10 @@ static int delete_locked(struct ctl *ctl, struct ctl_version *version)
 	return r;
 }
 
-/* What another command has a lock of. */
+/* The locks that other commands hold. */
 struct locked {
-	i64 volume;		/* the last one */
-	bool is_it;		/* is it this version's, or its volume's? */
+	i64 volume;		/* the last volume that was locked */
+	bool is_it;		/* is this version or its volume locked? */
 };
 
 static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
@@ -57,7 +57,7 @@ static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
 	char what[CTL_NAME_MAX + 16];
 	int r;
 
-	/* That was said, and who waits has waited. */
+	/* The lock of this volume was waited for and reported before. */
 	if (locked->volume == version->version.volume)
 		return -EBUSY;
 	snprintf(what, sizeof(what), "the volume '%s'", version->volume);
@@ -96,7 +96,7 @@ static int compare_versions(const void *a, const void *b)
 		x->version.number > y->version.number;
 }
 
-/* What is still to be given back has not been. */
+/* Count the bytes of data that are in use, or still queued to be freed. */
 static int data_bytes(struct ctl *ctl, u64 *ret)
 {
 	u64 queued = 0, blocks;
@@ -109,7 +109,7 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	return r;
 }
 
-/* The device, by a name that people know it by. */
+/* Print the device by its name, if it exists on this host. */
 static void print_device(const struct rd_lease *lease)
 {
 	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX], where[PATH_MAX];
@@ -248,13 +248,13 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 	r = data_bytes(ctl, &before);
 	if (r)
 		return r;
-	/* Oldest first: what would be the newest for a moment costs the most. */
+	/* Oldest first: a version that becomes the newest for a moment costs the most. */
 	if (nr)
 		qsort(versions, nr, sizeof(*versions), compare_versions);
 	r = delete_all(ctl, versions, nr, skip_locked, &deleted, &skipped);
 	if (deleted && (r || skipped))
 		rd_hint("%zu of %zu versions were deleted", deleted, nr);
-	/* What some have given up is free even if one of the others fails. */
+	/* Space that some versions gave up is free even if deletion of another fails. */
 	if (r == -EINTR || (r && !deleted))
 		return r;
 	end = rd_free_queue(ctl->pool);
@@ -262,14 +262,14 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 		end = data_bytes(ctl, &after);
 	if (end)
 		return r ? r : end;
-	/* Others may have put something in meanwhile. */
+	/* Another command may have stored data meanwhile. */
 	tell_freed(ctl, before > after ? before - after : 0, false);
 	return r ? CTL_PARTLY : skipped ? CTL_LOCKED : 0;
 }
 
 /* --- the command */
 
-/* "vm1@2 vm1@gold" may be one. */
+/* Remove duplicates: "vm1@2 vm1@gold" may name one version. */
 static size_t remove_twins(struct ctl_version *versions, size_t nr)
 {
 	size_t i, left = 0;
@@ -281,7 +281,7 @@ static size_t remove_twins(struct ctl_version *versions, size_t nr)
 	return left;
 }
 
-/* All names mean what they mean before anything is deleted. */
+/* Resolve all names before anything is deleted, so that they keep their meaning. */
 static int find_all(struct ctl *ctl, struct ctl_version *versions)
 {
 	int i, r = 0;

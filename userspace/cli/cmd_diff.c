@@ -38,7 +38,7 @@ static void print_range(struct diff *diff)
 
 	if (diff->start == diff->end)
 		return;
-	/* The last block of an image need not be whole. */
+	/* The last block of an image may be shorter. */
 	len = rd_min(diff->end, size) - diff->start;
 	diff->nr_ranges++;
 	diff->nr_bytes += len;
@@ -80,7 +80,7 @@ static int find_blocks(struct diff *diff, const struct rd_version *version, u64 
 	return r;
 }
 
-/* -EUCLEAN: they cannot be known. */
+/* Read the fingerprints of a segment. -EUCLEAN: they are damaged. */
 static int read_fps(struct diff *diff, const struct rd_version *version, u64 segment,
 		    struct rd_fp fps[RD_SEG_BLOCKS])
 {

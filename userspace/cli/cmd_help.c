@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl help, version, completion: about itself. */
+/* revdedupctl help, version, completion. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ int cmd_help(struct ctl *ctl)
 		return 0;
 	}
 	command = ctl_find_command(ctl->operands[0]);
-	/* "Try help help" would be no help. */
+	/* A hint "try 'revdedupctl help help'" would not help. */
 	ctl->command = NULL;
 	if (!command)
 		return ctl_usage(ctl, "there is no command '%s'", ctl->operands[0]);
@@ -88,7 +88,7 @@ static void print_bash(void)
 {
 	const struct ctl_command *command;
 
-	/* Where it has nothing to offer, bash offers files. */
+	/* bash offers files if the function offers nothing. */
 	fputs("_revdedupctl()\n"
 	      "{\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} word words=\n"

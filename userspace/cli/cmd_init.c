@@ -10,7 +10,7 @@
 #include "host/volume/safety.h"
 #include "cli.h"
 
-/* The smallest that has place for anything. */
+/* The smallest size that has room for a pool. */
 #define MIN_SIZE	(64ULL << 20)
 
 static int check_options(struct ctl *ctl, struct rd_pool_options *options)
@@ -38,8 +38,8 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 }
 
 /*
- * Of a device, which is written over: /dev/dm-7 is another one after the next boot, and so the
- * pool names it as device-mapper does. @name: of PATH_MAX bytes.
+ * Check a device, which will be written over. /dev/dm-7 may be another device after the next
+ * boot, so the pool names it as device-mapper does. @name: of PATH_MAX bytes.
  */
 static int check_device(struct rd_pool_options *options, char *name)
 {

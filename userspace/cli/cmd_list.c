@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl list, show: what versions there are. */
+/* revdedupctl list, show: print versions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 
 static const char *state_of(const struct rd_version *version)
 {
-	/* It is all there; only the one before it still has what both have. */
+	/* A new version is complete; the one before it still has the blocks that both have. */
 	return version->state == RD_VERSION_NEW ? "unfinished" : "done";
 }
 
-/* What is to be known of a version besides what the catalog has for it. */
+/* Properties of a version that its row in the catalog does not have. */
 struct more {
 	struct rd_buffer tags;
 	bool clock_went_back;
@@ -58,7 +58,7 @@ static void json_begin(struct ctl *ctl, const struct ctl_version *v, const struc
 	rd_json_string(out, "comment", version->comment);
 }
 
-/* "a,b" in place of both zeros. */
+/* Return "a,b" for tags that each end with a zero. */
 static const char *join(struct rd_buffer *tags)
 {
 	size_t i;
@@ -71,7 +71,7 @@ static const char *join(struct rd_buffer *tags)
 	return (const char *)tags->data;
 }
 
-/* What somebody wrote must not write anything else on the screen. */
+/* Print a comment without its control characters, which could change the terminal. */
 static void print_comment(const char *comment)
 {
 	for (; *comment; comment++)
@@ -142,7 +142,7 @@ static int list_all(struct ctl *ctl, const char *name)
 	size_t i, nr;
 	int r;
 
-	/* One state of it, whatever is done to the pool meanwhile. */
+	/* Read one state of the catalog, whatever other commands do meanwhile. */
 	r = rd_sql_begin_read(ctl->pool->sql);
 	if (r)
 		return r;

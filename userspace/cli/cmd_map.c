@@ -100,7 +100,7 @@ static int is_kept_for(struct ctl *ctl, const char *device)
 	return CTL_FAILED;
 }
 
-/* Of an attached volume whose devices are not there now. */
+/* Is @device that of an attached volume, whose devices may be missing now? */
 static int is_attached(const char *device)
 {
 	struct rd_buffer all = { 0 };

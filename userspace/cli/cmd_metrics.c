@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl metrics: numbers of the pool and of the attached volumes, as Prometheus
- * reads them.
+ * revdedupctl metrics: print numbers of the pool and of attached volumes for Prometheus.
  *
- * A number that is not known is left out. Where the pool cannot be read the rest is
- * there all the same, so that somebody is told.
+ * Unknown numbers are left out. If the pool cannot be read, the other metrics are printed
+ * nevertheless, so that an alert can tell.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -22,7 +21,7 @@
 
 #define UNKNOWN		U64_MAX
 
-/* Each begins with the value of its label. */
+/* Each row begins with the value of its label. */
 struct pool_row {
 	char name[PATH_MAX];
 	u64 up, logical, data, catalog, size, free, avail, held, waiting;
@@ -112,7 +111,7 @@ static void print_label(FILE *out, const char *text)
 	}
 }
 
-/* All samples of a metric are to be in one piece, behind its two comments. */
+/* Print all samples of a metric together, behind its two comments. */
 static void print_metric(FILE *out, const struct metric *metric, const char *label,
 			 const struct rd_buffer *rows, size_t size)
 {
@@ -173,7 +172,7 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	return 0;
 }
 
-/* Without a word where no pool is named. */
+/* Print the pool's metrics; nothing if no pool is named. */
 static int print_pool(struct ctl *ctl, FILE *out)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_POOL);
@@ -184,7 +183,7 @@ static int print_pool(struct ctl *ctl, FILE *out)
 	path = path ? path : getenv("REVDEDUP_POOL");
 	if (!path || !path[0])
 		return 0;
-	/* All numbers of it: not known. */
+	/* All numbers are unknown. */
 	memset(&row, 0xff, sizeof(row));
 	snprintf(row.name, sizeof(row.name), "%s", path);
 	r = ctl_open(ctl, RD_POOL_READ);

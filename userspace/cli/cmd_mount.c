@@ -32,7 +32,7 @@ static void print_mounted(struct ctl *ctl, const struct ctl_version *version, co
 	}
 }
 
-/* A device of that name: it is mounted, or was left by a command that died. */
+/* Refuse a name whose device is mounted; remove the device if a killed command left it. */
 static int take_name(struct ctl *ctl, const struct ctl_version *version, const char *name)
 {
 	char path[RD_DM_PATH_MAX], where[PATH_MAX];
@@ -118,7 +118,7 @@ int cmd_umount(struct ctl *ctl)
 	int r;
 
 	r = rd_mounted_version(dir, name);
-	/* First: without the pool there is no way to be rid of the device. */
+	/* Open the pool first: the device cannot be removed without it. */
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl protect, unprotect, tag: what people say about versions. */
+/* revdedupctl protect, unprotect, tag: change the marks of versions. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "pool/engine/journal.h"
 #include "cli.h"
 
-/* What a command has done is in the pool's copy of the catalog when it ends. */
+/* End a change. When a command ends, the pool's copy of the catalog has its changes. */
 static int end_change(struct ctl *ctl, int r)
 {
 	r = rd_catalog_end(ctl->pool->sql, r);
@@ -114,7 +114,7 @@ static int change_tags(struct ctl *ctl, struct ctl_version *version)
 	if (r)
 		return r;
 	r = ctl_find_again(ctl, version);
-	/* These can fail, so they are first: that others move is not said in vain. */
+	/* Removals can fail, so they come before add_tag() reports tags that move. */
 	for (i = 1; i < ctl->nr_operands && !r; i++)
 		if (ctl->operands[i][0] == '-')
 			r = remove_tag(ctl, version, ctl->operands[i] + 1);

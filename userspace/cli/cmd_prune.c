@@ -64,7 +64,7 @@ static int check_options(struct prune *prune)
 			return ctl_usage(ctl, "'%s' is not a tag", ctl->given[i].value);
 	if (prune->any_rule)
 		return 0;
-	/* A variable that was empty must not be the end of a whole pool. */
+	/* An empty variable must not delete a whole pool. */
 	if (!ctl_has(ctl, CTL_OPT_REMOVE_ALL))
 		return ctl_usage(ctl, "no rule says what to keep: use --keep-last N, --keep-daily N or another");
 	if (!ctl->nr_operands)
@@ -128,7 +128,7 @@ static void print_text(struct prune *prune, const struct ctl_version *version,
 	char time[CTL_TIME_TEXT];
 	unsigned int i;
 
-	/* The rest is told as it is done. */
+	/* Deleted versions are printed when they are deleted. */
 	if (!prune->dry && rd_verbosity < 1)
 		return;
 	printf("%-12s  %-20s  %s", item->reasons ? "keep" : prune->dry ? "would delete" : "delete",

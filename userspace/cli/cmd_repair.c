@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl repair: heal what is damaged from another copy of it, or make the
- * catalog anew from the pool alone. It ends with 0 if afterwards every version can be
- * restored, and check and scrub find nothing.
+ * revdedupctl repair: heal damage from other copies, or make the catalog anew from the pool
+ * alone. It exits with 0 if afterwards every version can be restored, and check and scrub find
+ * nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "cli.h"
 #include "lastscrub.h"
 
-/* More is for 'scrub' to list. */
+/* 'scrub' lists the rest. */
 #define MAX_LINES	100
 
 /* --- the catalog */
@@ -95,7 +95,7 @@ static void print_text(const struct ctl *ctl, const struct rd_damage_report *rep
 		       *would ? "would be made again" : "was made again");
 }
 
-/* @nr_wrong: in the catalog, after it. */
+/* Print the report. @nr_wrong: errors of the catalog after the repair. */
 static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_wrong)
 {
 	struct ctl_last_scrub last = {
@@ -126,7 +126,7 @@ static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_w
 	return CTL_DAMAGE;
 }
 
-/* Fills in @from, which has room for all that was given. */
+/* Fill in @from, which has room for all options. */
 static int get_images(struct ctl *ctl, struct rd_heal_options *options, const char **from)
 {
 	unsigned int i;
@@ -148,8 +148,8 @@ static int get_images(struct ctl *ctl, struct rd_heal_options *options, const ch
 }
 
 /*
- * A copy that is made of a catalog is only as good as that: one that is not sound must
- * not replace the copy from which it can be made anew.
+ * Check the catalog first: a copy of a damaged catalog must not replace the copy from which a
+ * sound one can be made.
  */
 static int check_before(struct ctl *ctl)
 {
@@ -163,7 +163,10 @@ static int check_before(struct ctl *ctl)
 	return CTL_DAMAGE;
 }
 
-/* Where blocks are lost, what the data area has is wrong as well, and was told. */
+/*
+ * Check the catalog again. If blocks are lost, the data area differs from it, and that was
+ * reported already.
+ */
 static int check_after(struct ctl *ctl, bool is_whole, u64 *ret_wrong)
 {
 	struct rd_check_report report = { .wrong = ctl_print_wrong, .ctx = ctl };
@@ -253,6 +256,6 @@ int cmd_repair(struct ctl *ctl)
 		r = rebuild_catalog(ctl);
 	else if (ctl_has(ctl, CTL_OPT_FORCE))
 		r = force(ctl);
-	/* It is done when every version can be restored. */
+	/* The command ends when every version can be restored. */
 	return r ? r : heal(ctl);
 }

@@ -2,8 +2,8 @@
 /*
  * revdedupctl restore, dump: write a version to a file, a block device or stdout.
  *
- * Never to something that is in use, nor to the pool itself; to what has content
- * only once somebody has said so.
+ * Never to a target in use, nor to the pool itself; to a target with content only after the
+ * user has agreed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +26,14 @@
 struct target {
 	const char *path;
 	int fd;
-	bool is_new;		/* made by us */
+	bool is_new;		/* made by this command */
 	bool is_device;
 	u64 size;
 };
 
 /* --- opening it */
 
-/* What is written goes past the page cache where that can be: it would fill it. */
+/* Open the target, past the page cache if @direct: the data would fill the cache. */
 static int open_target(const char *path, int flags, bool direct)
 {
 	int fd;
@@ -56,7 +56,7 @@ static int open_new(struct target *target)
 static int open_device(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	bool force = ctl_has(ctl, CTL_OPT_FORCE);
-	/* The end of an image that is not one of a sector takes the page cache. */
+	/* The end of an image that is no whole sector needs the page cache. */
 	bool direct = !(version->version.size % RD_BLOCK_SIZE);
 	int r;
 
@@ -145,7 +145,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 
 /* --- may it be overwritten? */
 
-/* "vg-vm1, 8.0 MiB, holds ext4": returns @text. */
+/* Print "vg-vm1, 8.0 MiB, holds ext4" into @text, and return it. */
 static const char *describe(char *text, size_t size, const struct target *target)
 {
 	char name[RD_DM_NAME_MAX] = "", number[CTL_SIZE_TEXT];
@@ -168,7 +168,7 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 {
 	char text[256];
 
-	/* There is nothing in it. */
+	/* The target is empty. */
 	if (!target->size)
 		return 0;
 	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
@@ -193,7 +193,7 @@ static int sync_parent(const char *path)
 	return copy ? rd_sync_directory(dirname(copy)) : -ENOMEM;
 }
 
-/* Whole blocks are written: a file must have room for the last one. */
+/* Give a file room for whole blocks, which are written even at the end. */
 static int grow(const struct target *target, u64 size)
 {
 	u64 bytes = rd_round_up(size, RD_BLOCK_SIZE);
@@ -323,7 +323,7 @@ static int check_stream(const struct ctl *ctl)
 	return 0;
 }
 
-/* @path NULL: to stdout. */
+/* Restore to @path. NULL: to stdout. */
 static int restore(struct ctl *ctl, const char *path)
 {
 	struct target target = { .path = path, .fd = -1 };

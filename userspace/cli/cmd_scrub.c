@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl scrub: read, and compare with the fingerprints. Of a pool first the catalog
- * is recounted, then everything is read in the order in which it lies, each block once;
- * a volume or a version is read as it is restored.
+ * revdedupctl scrub: read content and compare it with its fingerprints. For a pool, the
+ * catalog is counted again first, then everything is read in the order on disk, each block
+ * once; a volume or a version is read as restore would read it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	r = rd_restore(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
 	scrub->bytes_read += report.bytes_read;
-	/* What is told to be wrong with this one may not be with others. */
+	/* A version whose recipes are damaged need not stop the scrub of others. */
 	scrub->nr_wrong += r == -EUCLEAN;
 	scrub->nr_versions += !r;
 	scrub->nr_damaged += !r && report.bad.len;
@@ -55,7 +55,7 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	return r == -EUCLEAN ? 0 : r;
 }
 
-/* Or was it deleted since it was listed? Then it need not be read. */
+/* Does it still exist? A version that was deleted since it was listed is skipped. */
 static int still_exists(struct ctl *ctl, struct ctl_version *version, bool *ret)
 {
 	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);

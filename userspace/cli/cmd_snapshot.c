@@ -126,7 +126,7 @@ static void print_text(struct ctl *ctl, const char *name,
 		       report->segments_pieces);
 }
 
-/* What there is after an error: that may have come after the version was made. */
+/* Say what exists after an error: it may have come after the version was made. */
 static void explain_failure(struct ctl *ctl, const char *name,
 			    const struct rd_snapshot_report *report)
 {
@@ -156,7 +156,7 @@ static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 	return r ? r : rd_live_snapshot(&caller, at, &live, report);
 }
 
-/* @at: the volume is attached; NULL: options->from is read. */
+/* Take a version of the attached volume @at, or of options->from if it is NULL. */
 static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
 {
 	struct rd_live_report report = { 0 };
@@ -198,7 +198,7 @@ static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
 	return 0;
 }
 
-/* 0, and *@ret is NULL where options->from is to be read. */
+/* Find the attached volume. *@ret is NULL if options->from is to be read. */
 static int find_source(struct ctl *ctl, const struct rd_snapshot_options *options,
 		       struct rd_attachment **ret)
 {
@@ -259,7 +259,7 @@ static int snapshot_one(struct ctl *ctl)
 	return ctl_close(ctl, r);
 }
 
-/* The pool is opened for each: what one that failed has left is not in its way. */
+/* Open the pool for each volume, so that the remains of a failure do not stop the next. */
 static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
 {
 	struct rd_snapshot_options options = {
@@ -275,7 +275,7 @@ static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
 	return ctl_close(ctl, r);
 }
 
-/* Without a pool, or when the user wants it to stop, the next one fails as well. */
+/* Would each other volume fail as well? Without a pool, or if the user interrupts. */
 static bool is_for_all(int r)
 {
 	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
@@ -288,7 +288,7 @@ static int snapshot_all(struct ctl *ctl)
 	struct rd_attachment *at;
 	int one = 0, r = 0;
 
-	/* A file that is wrong is one that fails; the others are there. */
+	/* A file that cannot be read counts as a failure, and hides no other volume. */
 	failed += rd_attachments(&all) != 0;
 	nr = all.len / sizeof(*at);
 	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {

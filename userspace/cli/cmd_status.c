@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl status: how the volumes that are attached on this host are. */
+/* revdedupctl status: print the state of the volumes that are attached on this host. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int cmd_status(struct ctl *ctl)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (r)
 		return r;
-	/* One that cannot be read hides no other. */
+	/* A file that cannot be read hides no other volume. */
 	r = rd_attachments(&all);
 	nr = all.len / sizeof(*at);
 	for (at = (struct rd_attachment *)all.data; nr--; at++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the commands of revdedupctl have in common. */
+/* Functions that the commands of revdedupctl share. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 		return CTL_NO_POOL;
 	if (r)
 		return r;
-	/* What is begun is done, even if nobody reads any more what is said of it. */
+	/* A command that changes the pool goes on even if its output is no longer read. */
 	if (mode != RD_POOL_READ)
 		signal(SIGPIPE, SIG_IGN);
 	ctl->pool->progress = &ctl->progress.progress;

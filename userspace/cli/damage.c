@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Damage of the pool, told as damage of versions. */
+/* Report damage of the pool as damage of versions. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ struct telling {
 	u64 nr_versions, nr_damaged;
 };
 
-/* The rows come in order, and those of one version do not overlap. */
+/* Add a range. Rows are sorted, and those of one version do not overlap. */
 static void add_range(struct rd_buffer *list, const struct rd_version *version,
 		      const struct rd_bad_row *row)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From names to volumes and versions of the catalog. */
+/* Find the volumes and versions of the catalog that the user has named. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 	}
 }
 
-/* Says that there is none, with the words that it was asked for by. */
+/* Print that there is no such version, in the words of the user. */
 static int no_version(const struct ctl_name *name)
 {
 	char when[CTL_TIME_TEXT];
@@ -122,7 +122,7 @@ int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret)
 
 int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
 {
-	/* Ids are not used again; the state is that of now. */
+	/* Ids are not used again, but the state may have changed. */
 	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
 
 	if (!r && !rd_version_exists(&version->version))

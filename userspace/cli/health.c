@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Say how an attached volume is. */
+/* Print the state of an attached volume. */
 #include <stdio.h>
 
 #include "health.h"
@@ -45,7 +45,7 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 	case RD_NOTE_TRACKING_LOST:
 		return "has lost track of changes: the next snapshot reads everything";
 	case RD_NOTE_SNAPSHOT:
-		return "has a snapshot that is being copied or was interrupted: the next snapshot cleans up";
+		return "has a snapshot that is running or was interrupted: the next one cleans up";
 	}
 	return NULL;
 }

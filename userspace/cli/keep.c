@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which versions of a volume a policy keeps. */
+/* Decide which versions of a volume a policy keeps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,7 +19,7 @@ const char *const ctl_keep_names[CTL_KEEP_RULES] = {
 	[CTL_KEEP_PROTECTED] = "protected",
 };
 
-/* The number of the hour, day, ... that @item is in; @nr: of the item. */
+/* Return the number of the hour, day, ... of @item; @nr: of the item itself. */
 static i64 period(enum ctl_keep_rule rule, const struct ctl_keep_item *item, size_t nr)
 {
 	time_t seconds = item->time;
@@ -30,7 +30,7 @@ static i64 period(enum ctl_keep_rule rule, const struct ctl_keep_item *item, siz
 		return nr;
 	if (!localtime_r(&seconds, &tm))
 		return nr;
-	/* Where clocks are put back, one hour of the day comes twice: it is two. */
+	/* When clocks are put back, an hour occurs twice, and counts as two. */
 	if (rule == CTL_KEEP_HOURLY)
 		return (item->time + tm.tm_gmtoff) / 3600 * 2 + (tm.tm_isdst > 0);
 	day = (item->time + tm.tm_gmtoff) / 86400;
@@ -56,7 +56,7 @@ static int compare_times(const void *a, const void *b)
 	return *x < *y ? -1 : 1;
 }
 
-/* @sorted: those of @items in the order of the rule. */
+/* Apply a rule that counts. @sorted: @items in the order of the rule. */
 static void apply_count(enum ctl_keep_rule rule, const struct ctl_keep_policy *policy,
 			struct ctl_keep_item *items, struct ctl_keep_item **sorted, size_t nr)
 {

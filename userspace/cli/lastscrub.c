@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The file last-scrub of a pool. */
+/* Read and write the file last-scrub of a pool. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How people name volumes, versions and tags. */
+/* Parse and print the names of volumes, versions and tags. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool is_digits(const char *text, unsigned int nr)
 	return strspn(text, "0123456789") >= nr;
 }
 
-/* @nr digits, at most @max, and the byte after them. */
+/* Parse @nr digits, at most @max, and the byte after them. */
 static bool take_digits(const char **text, unsigned int nr, int max, char after, int *ret)
 {
 	unsigned int i;
@@ -76,7 +76,7 @@ static bool take_day(const char **text, struct tm *tm, char after)
 	return true;
 }
 
-/* HH:MM or HH:MM:SS, and from that to the second after it. */
+/* Parse HH:MM or HH:MM:SS as the second after it, where that minute or second ends. */
 static bool take_hour(const char **text, struct tm *tm)
 {
 	if (!take_digits(text, 2, 23, ':', &tm->tm_hour))
@@ -92,10 +92,7 @@ static bool take_hour(const char **text, struct tm *tm)
 	return true;
 }
 
-/*
- * A time means all of what it names: a day ends with its last second, and a
- * minute too.
- */
+/* Parse a time as the end of what it names: of the day, the minute or the second. */
 static bool parse_time(const char *text, i64 *ret)
 {
 	struct tm tm = { .tm_isdst = -1 };

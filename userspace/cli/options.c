@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The options, and which command knows which. */
+/* The options of all commands. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,13 +7,13 @@
 
 #include "cli.h"
 
-/* getopt returns this and more for what has no letter. */
+/* getopt returns this number and higher ones for options without a letter. */
 #define NO_LETTER	256
 
 static const struct option_info {
 	const char *name;
 	char letter;
-	const char *value;	/* what it takes, for people */
+	const char *value;	/* the name of the value, for the help */
 	const char *help;
 } infos[CTL_OPTIONS] = {
 	[CTL_OPT_POOL] = { "pool", 'p', "PATH", "the pool (or set REVDEDUP_POOL)" },
@@ -56,7 +56,8 @@ static const struct option_info {
 			       "room for data overwritten while it is copied" },
 	[CTL_OPT_WRITABLE] = { "writable", 0, NULL,
 			       "allow writes, and discard them at unmap" },
-	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL, "do not keep the present content as a version" },
+	[CTL_OPT_NO_SNAPSHOT] = { "no-snapshot", 0, NULL,
+				  "do not keep the present content as a version" },
 	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
 				   "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "replace FILE as a whole, instead of stdout" },
@@ -124,7 +125,7 @@ static int complain(const struct ctl *ctl, int c, char *const *argv)
 {
 	if (c == ':')
 		return ctl_usage(ctl, "'%s' needs a value", argv[optind - 1]);
-	/* A letter may be one of several behind one dash. */
+	/* The letter may be one of several behind one dash. */
 	if (optopt > 0 && optopt < NO_LETTER)
 		return ctl_usage(ctl, "there is no option '-%c'", optopt);
 	return ctl_usage(ctl, "there is no option '%s'", argv[optind - 1]);

@@ -19,7 +19,7 @@ static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
 
 	if (!path)
 		return -ENOMEM;
-	/* The log of the catalog need not be there. */
+	/* The catalog may have no log. */
 	if (!stat(path, &st))
 		*bytes += st.st_size;
 	return 0;

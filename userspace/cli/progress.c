@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How far long work is.
+ * Print the progress of long work.
  *
- * The engine tells at every step, so most of that is dropped. The line ends with
- * a carriage return: what anybody prints next goes over it.
+ * The engine reports every step, so most reports are dropped. The line ends with a carriage
+ * return, so that the next output overwrites it.
  */
 #include <stdio.h>
 
@@ -47,7 +47,7 @@ static void print_json(const struct ctl_progress *progress, u64 done, u64 total,
 	rd_json_u64(&json, "milliseconds", now - progress->begun);
 	rd_json_end(&json, '}');
 	putchar('\n');
-	/* Somebody waits for it. */
+	/* A program may be waiting for the line. */
 	fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Files that are replaced as a whole. */
+/* Replace files as a whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ FILE *ctl_replace_begin(const char *path, char **ret_tmp)
 {
 	int fd;
 
-	/* No name that ends in .prom: the node exporter reads all of these. */
+	/* The name must not end in .prom: the node exporter reads all such files. */
 	if (asprintf(ret_tmp, "%s.XXXXXX", path) < 0) {
 		*ret_tmp = NULL;
 		errno = ENOMEM;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl: versions of disk images and block devices in a pool. See
+ * revdedupctl: keep versions of disk images and block devices in a pool. See
  * Documentation/revdedupctl.8.
  *
- * Here: which commands there are, what options each of them knows, and how the
- * program ends.
+ * This file has the table of commands with their options, and the end of the program.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,7 +19,7 @@
 
 #define O(name)		(1ULL << CTL_OPT_##name)
 #define COMMON		(O(POOL) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | O(VERBOSE))
-/* Of commands that need no pool. */
+/* The options of commands that need no pool. */
 #define HOST		(COMMON & ~O(POOL))
 #define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
@@ -100,7 +99,7 @@ const struct ctl_command ctl_commands[] = {
 
 static volatile int stop;
 
-/* The first one is a request; for a second one the default is still there. */
+/* Request a stop. The second signal finds the default, which ends the program. */
 static void on_signal(int signal)
 {
 	(void)signal;
@@ -108,8 +107,8 @@ static void on_signal(int signal)
 }
 
 /*
- * A page of the catalog's index, a file that SQLite has mapped, for which there is no
- * room. It is as if the command had been killed here, which does no harm.
+ * End if a page of the catalog's index, a file that SQLite has mapped, finds no room. That is
+ * like a kill at this point, which does no harm.
  */
 static void on_no_page(int signal)
 {
@@ -216,7 +215,7 @@ static int run(struct ctl *ctl)
 {
 	int r = exit_code(ctl->command->run(ctl));
 
-	/* An answer that did not arrive is none; why is not known any more. */
+	/* Output that did not arrive is a failure. stdio no longer knows its cause. */
 	if (fflush(stdout) || ferror(stdout)) {
 		rd_err(0, "cannot write to stdout: the output is incomplete");
 		return r ? r : CTL_FAILED;
@@ -224,7 +223,7 @@ static int run(struct ctl *ctl)
 	return r;
 }
 
-/* "COMMAND --help" is "help COMMAND", whatever else is there. */
+/* Run "COMMAND --help" as "help COMMAND", whatever other arguments there are. */
 static int run_help(struct ctl *ctl)
 {
 	char *name = ctl->command ? (char *)ctl->command->name : NULL;
@@ -272,7 +271,7 @@ int main(int argc, char **argv)
 		return CTL_FAILED;
 	set_signals();
 	rd_dm_init();
-	/* In one file with stderr, lines are to be in the order of things. */
+	/* If stdout and stderr go to one file, their lines must be in order. */
 	setlinebuf(stdout);
 	r = run_line(&ctl, argc, argv);
 	free(ctl.given);

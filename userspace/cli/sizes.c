@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Numbers, sizes and times as people write and read them. */
+/* Parse and print numbers, sizes and times. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 static const char units[] = "KMGTPE";
 
-/* Leaves *@text after the digits. */
+/* Parse a number, and leave *@text behind its digits. */
 static int take_number(const char **text, u64 max, u64 *ret)
 {
 	u64 value = 0;
@@ -30,7 +30,10 @@ int ctl_number_parse(const char *text, u64 max, u64 *ret)
 	u64 value;
 	int r = take_number(&text, max, &value);
 
-	/* What is no number is that first, however long. */
+	/*
+	 * Text that is no number is -EINVAL, even if it begins with a number that is too
+	 * large.
+	 */
 	if (text[strspn(text, "0123456789")])
 		return -EINVAL;
 	if (!r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Block devices as such. */
+/* Ask about block devices. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "block.h"
 #include "sysfs.h"
 
-/* Who looks at a new device, as udev does, is done by then. */
+/* After that time udev, which opens a new device for a moment, has closed it. */
 #define LOOKS		20
 #define LOOK_MS		50
 
@@ -53,7 +53,7 @@ const char *rd_block_number(char text[32], const char *path)
 	return text;
 }
 
-/* NULL: there are none. */
+/* Open the directory of the device's holders. NULL: it has none. */
 static DIR *open_holders(const char *path, char dir[64])
 {
 	char number[32];
@@ -62,7 +62,7 @@ static DIR *open_holders(const char *path, char dir[64])
 	return opendir(dir);
 }
 
-/* Devices of ours that lie on it. */
+/* Count the devices of revdedup that lie on it. */
 static int count_ours(const char *path)
 {
 	char dir[64], uuid[RD_DM_NAME_MAX], file[400];
@@ -82,7 +82,7 @@ static int count_ours(const char *path)
 	return nr;
 }
 
-/* Devices that lie on it, for people; "" where there are none. */
+/* Print the names of the devices that lie on it; "" if there are none. */
 static void list_holders(const char *path, char *text, size_t size)
 {
 	char dir[64], name[280], file[400];
@@ -148,7 +148,7 @@ bool rd_file_is_locked(const char *path)
 	RD_CLOSE int fd = -1;
 	struct stat st;
 
-	/* To open a fifo is to wait for somebody. */
+	/* Opening a fifo would wait for its other end. */
 	if (stat(path, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);

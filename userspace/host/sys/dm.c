@@ -22,7 +22,7 @@ static void on_log(int level, const char *file, int line, int dm_errno, const ch
 	(void)file;
 	(void)line;
 	(void)dm_errno;
-	/* Its errors come before ours, which say what was being done. */
+	/* The library prints its error before ours, which says what the command tried. */
 	if ((level & 7) > 4 || rd_verbosity < 1)
 		return;
 	va_start(args, fmt);
@@ -46,7 +46,7 @@ static void end_task(struct dm_task **task)
 
 #define TASK	__attribute__((cleanup(end_task))) struct dm_task
 
-/* Why there is none. */
+/* Print why there is no task. */
 static struct dm_task *no_task(struct dm_task *task, const char *name)
 {
 	if (task) {
@@ -76,7 +76,7 @@ static int run(struct dm_task *task)
 	return error ? -error : -EIO;
 }
 
-/* What rd_dm_settle() waits for. */
+/* The cookie that rd_dm_settle() waits for. */
 static u32 later;
 
 void rd_dm_settle(void)
@@ -87,12 +87,12 @@ void rd_dm_settle(void)
 }
 
 /*
- * Run what udev has to do with, and wait for that: afterwards the node is there, or
- * gone, and nobody looks at it any more.
+ * Run a task that udev handles, and wait for udev: afterwards the node exists, or is gone, and
+ * udev no longer has it open.
  */
 static int run_with_udev(struct dm_task *task, unsigned int flags)
 {
-	/* No udev rule has a use for any of ours, and LVM is not to look inside. */
+	/* No udev rule needs these devices, and LVM must not look into them. */
 	u16 udev = DM_UDEV_DISABLE_SUBSYSTEM_RULES_FLAG | DM_UDEV_DISABLE_OTHER_RULES_FLAG;
 	u32 cookie = 0, *wait = flags & RD_DM_LATER ? &later : &cookie;
 	int r;
@@ -165,7 +165,7 @@ int rd_dm_find(const char *uuid, char name[RD_DM_NAME_MAX])
 	struct dm_info info;
 	int r;
 
-	/* Who may not ask does not know that there is none. */
+	/* Without permission to ask, the answer is an error, not -ENODEV. */
 	if (!task || !dm_task_set_uuid(task, uuid))
 		return -EIO;
 	r = run(task);
@@ -270,7 +270,7 @@ int rd_dm_swap(const char *name, unsigned int flags)
 	if (r)
 		return r;
 	r = rd_dm_resume(name, flags);
-	/* A table that cannot be used is gone then: better the old one than none. */
+	/* The failed resume has dropped the new table: resume with the old one. */
 	if (r && !resume(name, flags))
 		rd_warn("'%s' continues with its previous table", name);
 	return r;

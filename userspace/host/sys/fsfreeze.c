@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* File systems on this host that lie on a volume, but not directly. */
+/* Freeze file systems of this host that lie on a volume indirectly. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -37,7 +37,7 @@ static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *re
 	fs.fd = open(fs.where, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
 	if (fs.fd < 0)
 		return rd_err(-errno, "cannot open '%s', which lies on the volume", fs.where);
-	/* Something else may be mounted over it; that has a line of its own. */
+	/* Another file system may be mounted over it, which has its own line. */
 	if (fstat(fs.fd, &st) || st.st_dev != fs.dev) {
 		close(fs.fd);
 		return 0;
@@ -49,7 +49,7 @@ static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *re
 	return -ENOMEM;
 }
 
-/* A file system in a file of another one was mounted after that. */
+/* Reverse the order: a file system in a file of another one was mounted later. */
 static void turn_round(struct rd_buffer *fss)
 {
 	struct rd_fs *fs = (struct rd_fs *)fss->data, other;
@@ -93,7 +93,10 @@ void rd_fs_close(struct rd_buffer *fss)
 
 int rd_fs_freeze(const struct rd_fs *fs, bool *is_frozen)
 {
-	/* A guard must not find it false when it is frozen; to thaw too much does no harm. */
+	/*
+	 * Set before: the guard must not find false for one that is frozen. A thaw too many
+	 * does no harm.
+	 */
 	*is_frozen = true;
 	if (!ioctl(fs->fd, FIFREEZE, 0)) {
 		rd_info("froze '%s'", fs->where);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which block device or file lies on which. */
+/* Find out which block device or file lies on which. */
 #include <dirent.h>
 #include <glob.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include "mounts.h"
 #include "sysfs.h"
 
-/* A device on a file on a device on a file. */
+/* A device on a file on a device on a file, and so on. */
 #define MAX_DEPTH	32
 
-/* @what: a block device, or a file. */
+/* Does @top lie on @what, a block device or a file? */
 static bool device_lies_on(dev_t top, const struct stat *what, unsigned int depth);
 
-/* A btrfs lies on all of its devices: @source is one of them. */
+/* Does a btrfs lie on @what? It lies on all of its devices, and @source is one of them. */
 static bool members_lie_on(dev_t source, const struct stat *what, unsigned int depth)
 {
 	char number[32], ours[32], of_ours[64];
@@ -32,7 +32,7 @@ static bool members_lie_on(dev_t source, const struct stat *what, unsigned int d
 		return device_lies_on(source, what, depth);
 	for (i = 0; i < members.gl_pathc && !of_ours[0]; i++) {
 		rd_sysfs_line(members.gl_pathv[i], number, sizeof(number));
-		/* The directory, as far as the UUID. */
+		/* Keep the directory, up to the UUID. */
 		if (!strcmp(number, ours))
 			snprintf(of_ours, sizeof(of_ours), "%.51s", members.gl_pathv[i]);
 	}
@@ -58,7 +58,7 @@ static bool path_lies_on(const char *path, const struct stat *what, unsigned int
 		return true;
 	if (S_ISBLK(st.st_mode))
 		return device_lies_on(st.st_rdev, what, depth);
-	/* A file system such as btrfs has a number that is none of a device. */
+	/* The device number of a file on btrfs and the like is no block device. */
 	if (!major(st.st_dev) && !rd_mount_source(path, &source))
 		return members_lie_on(source, what, depth);
 	return device_lies_on(st.st_dev, what, depth);
@@ -99,7 +99,7 @@ static bool slaves_lie_on(dev_t top, const struct stat *what, unsigned int depth
 	return found;
 }
 
-/* A partition has no slaves: the disk is the directory above. */
+/* Does the disk of a partition lie on @what? A partition has no slaves in sysfs. */
 static bool disk_lies_on(dev_t part, const struct stat *what, unsigned int depth)
 {
 	char file[64], number[32];

@@ -14,7 +14,7 @@
 #include "loop.h"
 #include "run.h"
 
-/* Somebody else may take the one that was free. */
+/* Another program may take the free device first. */
 #define MAX_TRIES	64
 
 int rd_temporary_file(const char *dir, u64 bytes)
@@ -33,7 +33,7 @@ static int configure(int loop, int fd, bool read_only)
 {
 	struct loop_config config = {
 		.fd = fd,
-		/* Whatever the disk has: those above count on blocks that are no larger. */
+		/* Devices above expect blocks that are no larger, whatever the disk has. */
 		.block_size = 512,
 		.info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0),
 	};
@@ -42,8 +42,8 @@ static int configure(int loop, int fd, bool read_only)
 	if (fstat(fd, &st))
 		return -errno;
 	/*
-	 * Past the page cache, where the file system can do that in such blocks: the kernel
-	 * knows. Of a device some kernels do not ask.
+	 * Bypass the page cache if the file system can do that with such blocks, which the
+	 * kernel checks. For a block device some kernels do not check it.
 	 */
 	if (!S_ISBLK(st.st_mode))
 		config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
@@ -93,7 +93,7 @@ int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH])
 	return r < 0 ? rd_err(r, "cannot make a loop device") : r;
 }
 
-/* The kernel's name of it: its number has a part that says which partition it is. */
+/* Find the kernel's name of the device: its number also counts partitions. */
 static int path_of(const char *number, char path[RD_LOOP_PATH])
 {
 	char link[64], target[256];
@@ -120,7 +120,7 @@ int rd_loop_is_over(const char *number, const struct stat *file)
 
 	if (fd < 0)
 		return -errno;
-	/* Those that say ENOTTY are none. */
+	/* ENOTTY comes from a device that is no loop device. */
 	if (ioctl(fd, LOOP_GET_STATUS64, &info))
 		return errno == ENOTTY || errno == ENXIO ? 0 : -errno;
 	/* A device may have more than one node. */

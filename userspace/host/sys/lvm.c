@@ -10,7 +10,7 @@
 #include "lvm.h"
 #include "run.h"
 
-/* What we make bears it, and only what bears it do we remove. */
+/* The tag of volumes that revdedup makes. It removes no other volume. */
 #define TAG		"revdedup"
 
 const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv)
@@ -19,7 +19,7 @@ const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv)
 	return path;
 }
 
-/* What they print begins with blanks, and may be nothing. */
+/* Run a command of LVM. Its output begins with blanks, and may be empty. */
 static int ask(char *const *argv, struct rd_buffer *ret)
 {
 	int r = rd_run(argv, ret);
@@ -71,7 +71,7 @@ int rd_vg_free(const char *vg, u64 *ret_bytes)
 	return r;
 }
 
-/* Is there one, and has it that tag? */
+/* Find out whether the volume exists, and has the tag. */
 static int look(const struct rd_lv *lv, const char *tag, bool *ret_exists, bool *ret_ours)
 {
 	char select[2 * RD_LV_NAME_MAX + 32];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is mounted on this host: see proc_pid_mountinfo(5). */
+/* List the mounts of this host: see proc_pid_mountinfo(5). */
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
@@ -30,7 +30,7 @@ void rd_mounts_close(struct rd_mounts *mounts)
 	mnt_unref_table(mounts->table);
 }
 
-/* The block device that it was mounted from, where that is one. */
+/* Find the block device that it was mounted from, if the source is one. */
 static bool find_source(struct libmnt_fs *fs, dev_t *ret)
 {
 	const char *source = mnt_fs_get_srcpath(fs);
@@ -50,7 +50,7 @@ static void take(struct libmnt_fs *fs, struct rd_mount *ret)
 	ret->number = mnt_fs_get_devno(fs);
 	ret->device = ret->number;
 	ret->is_read_only = options && !strncmp(options, "ro", strcspn(options, ","));
-	/* btrfs has a number of its own: what it was mounted from is the device. */
+	/* A btrfs has a number of its own: use the device that it was mounted from. */
 	if (!major(ret->number))
 		find_source(fs, &ret->device);
 }
@@ -74,7 +74,7 @@ int rd_mounted_at(const char *dir, dev_t *ret)
 
 	if (!path || rd_mounts_open(&mounts))
 		return -ENODEV;
-	/* Of several, the last one covers the others. */
+	/* Of several mounts at one place, the last one covers the others. */
 	while (rd_mounts_next(&mounts, &mount))
 		if (!strcmp(mount.where, path)) {
 			*ret = mount.device;

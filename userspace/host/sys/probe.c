@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a block device holds. */
+/* Recognize the content of a block device. */
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Other programs. */
+/* Run other programs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 extern char **environ;
 
-/* In a group of its own, so that Ctrl-C is ours alone: LVM is not to be cut short. */
+/* Start a program in its own group, so that Ctrl-C does not interrupt LVM. */
 static int start(char *const *argv, int out, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
@@ -29,7 +29,7 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
 	posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 	posix_spawnattr_init(&attr);
-	/* A guard ignores these, and who it runs must not. */
+	/* A guard ignores these signals; the programs that it runs must not. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -94,7 +94,7 @@ int rd_run(char *const *argv, struct rd_buffer *ret_output)
 
 /* --- with a limit */
 
-/* false: the time is over. */
+/* Wait for the end of @pid. false: the time is over. */
 static bool ends_within(pid_t pid, unsigned int seconds)
 {
 	u64 end = rd_now_us() + seconds * 1000000ULL, now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Files of sysfs, which have one line each. */
+/* Read files of sysfs, which have one line each. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

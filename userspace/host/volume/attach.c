@@ -40,8 +40,8 @@ static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
 }
 
 /*
- * Finish a roll-back that was cut short in the middle, so that the device cannot be
- * resumed. The pool knows to which version.
+ * Finish a roll-back that was interrupted between begin and end: the device cannot be resumed
+ * until the batch is repeated. The pool knows the version.
  */
 static int finish_rollback(const struct rd_caller *caller, struct rd_attachment *at)
 {
@@ -162,7 +162,7 @@ static void remove_meta(const char *path)
 
 /* --- attach */
 
-/* Until it was locked another command may have attached it. */
+/* Another command may have attached it before the lock was taken. */
 static int check_new(const char *volume)
 {
 	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
@@ -178,7 +178,7 @@ static int check_base(const char *base)
 {
 	int r = rd_block_is_free(base);
 
-	/* QEMU has its disks open as any file. */
+	/* QEMU opens its disks like any file, without O_EXCL. */
 	if (!r && rd_block_is_open(base))
 		r = rd_err(-EBUSY, "a program has '%s' open ('fuser -v' shows which)", base);
 	if (r)
@@ -186,7 +186,7 @@ static int check_base(const char *base)
 	return r;
 }
 
-/* Save first: the file is what brings the rest back after a crash. */
+/* Save the file first: after a crash it is what finds the devices again. */
 static int make(const struct rd_caller *caller, struct rd_attachment *at)
 {
 	enum rd_stack_state state;
@@ -243,9 +243,9 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 /* --- detach */
 
 /*
- * Open the pool that the volume was rolled back from, or is a clone of. Once the device
- * is gone the pool cannot ask it any more, and would keep what it read for ever. *@ret is
- * NULL where there is none, or, with force, where it cannot be opened.
+ * Open the pool that the volume was rolled back from, or is a clone of. Once the device is
+ * gone the pool cannot ask it any more, and would keep its blocks forever. *@ret is NULL if
+ * there is no such pool, or, with force, if it cannot be opened.
  */
 static int open_its_pool(const struct rd_caller *caller, const struct rd_attachment *at,
 			 const struct rd_detach_options *options, struct rd_pool **ret)
@@ -274,8 +274,8 @@ static int confirm(const struct rd_detach_options *options, const struct rd_atta
 }
 
 /*
- * Find where base and metadata are now: another device may have their names. Where they
- * are not found there is nothing to lose, or @options allow to lose it.
+ * Find where base and metadata are now: another device may have their names. If they are
+ * missing, go on only if nothing can be lost, or if @options allow the loss.
  */
 static int find_devices(struct rd_attachment *at, const struct rd_detach_options *options,
 			bool *ret_found)
@@ -307,7 +307,7 @@ static int take_off(const struct rd_attachment *at, const struct rd_detach_optio
 	r = rd_stack_is_home(at, &is_home);
 	if (!r && is_home)
 		return rd_stack_down(at, ret_stays);
-	/* Metadata that cannot be read do not keep it from being taken off. */
+	/* Unreadable metadata do not prevent a forced detach. */
 	r = confirm(options, at, RD_LOSE_BASE);
 	return r ? r : rd_stack_abandon(at);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which volumes have the target over them on this host. */
+/* Files that describe the attached volumes of this host. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static bool print_device_name(const char *volume, char ret[RD_DM_NAME_MAX])
 {
 	size_t at = sprintf(ret, "revdedup-");
 
-	/* Room for a colon and a word behind it. */
+	/* Leave room for a colon and a word. */
 	for (; *volume && at < RD_DM_NAME_MAX - 16; volume++) {
 		if (*volume == '-')
 			ret[at++] = '-';
@@ -97,7 +97,7 @@ int rd_part_remove(const struct rd_attachment *at, const char *part)
 
 /* --- devices below */
 
-/* What device-mapper calls the device that @path is, if it is one of its own. */
+/* Read the dm UUID of @path; "" if it is no device of device-mapper. */
 static int read_dm_uuid(const char *path, char ret[RD_DM_NAME_MAX])
 {
 	struct stat st;
@@ -111,7 +111,7 @@ static int read_dm_uuid(const char *path, char ret[RD_DM_NAME_MAX])
 	return 0;
 }
 
-/* The path as it was, if it is still that device, else that of its new name. */
+/* Keep @path if it still is that device, else replace it by the device's new name. */
 static int locate(char path[PATH_MAX], const char *uuid, const char *what)
 {
 	char now[RD_DM_NAME_MAX], name[RD_DM_NAME_MAX];
@@ -176,7 +176,7 @@ static char *directory(void)
 	return rd_config_path("volumes");
 }
 
-/* Each directory on the way to it. */
+/* Make the directory and its parents. */
 static int make_directory(const char *path)
 {
 	RD_FREE char *copy = strdup(path);
@@ -235,7 +235,7 @@ static int write_file(const char *path, const struct rd_attachment *at)
 	return r ? rd_err(r, "cannot write '%s'", path) : 0;
 }
 
-/* What else there is of the one with that device in the directory: ".NAME.word" */
+/* Return the path of a file beside that of @at: ".NAME.word" */
 static char *hidden_path(const char *dir, const struct rd_attachment *at, const char *word)
 {
 	char name[RD_DM_NAME_MAX + 8];
@@ -247,7 +247,7 @@ static char *hidden_path(const char *dir, const struct rd_attachment *at, const 
 int rd_attachment_save(const struct rd_attachment *at)
 {
 	RD_FREE char *dir = directory();
-	/* Its own: another command may save another one at the same time. */
+	/* A name of its own: another command may save another attachment meanwhile. */
 	RD_FREE char *tmp = hidden_path(dir, at, "new");
 	RD_FREE char *path = dir ? rd_path_in(dir, at->device) : NULL;
 	int r;
@@ -276,7 +276,7 @@ int rd_attachment_remove(const struct rd_attachment *at)
 	return rd_sync_directory(dir);
 }
 
-/* The file may be replaced by another, so what is locked lies beside it. */
+/* Lock a file beside it: rename() replaces the file itself. */
 int rd_attachment_lock(struct rd_attachment *at, unsigned int wait_ms)
 {
 	RD_FREE char *dir = directory();
@@ -359,7 +359,7 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		take(at->pool, sizeof(at->pool), line, "pool");
 }
 
-/* It may have been copied, or renamed, by hand. */
+/* Check the name of the file, which a user may have copied or renamed. */
 static int check_name(const struct rd_attachment *at, const char *path)
 {
 	char name[RD_DM_NAME_MAX];
@@ -412,11 +412,11 @@ int rd_attachment_load(struct rd_attachment *at, const char *volume)
 
 	if (!dir)
 		return -ENOMEM;
-	/* One that is too long for it cannot have been attached. */
+	/* A name that is too long cannot have been attached. */
 	r = print_device_name(volume, name) ? load_file(at, dir, name) : -ENOENT;
 	if (r || !strcmp(at->volume, volume))
 		return r;
-	/* What is not of LVM may be called "a-/b" and "a/-b". */
+	/* A volume outside LVM may be called "a-/b" or "a/-b", which give one name. */
 	return rd_err(-EEXIST, "the device of '%s' would have the same name as that of '%s'",
 		      volume, at->volume);
 }
@@ -454,7 +454,10 @@ int rd_attachments(struct rd_buffer *ret)
 		RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
 		int one = at ? load_file(at, dir, entries[i]->d_name) : -ENOMEM;
 
-		/* One that is wrong must not keep the others from being attached. */
+		/*
+		 * A file that cannot be read must not keep the other volumes from being
+		 * attached.
+		 */
 		if (!one)
 			rd_buffer_put(ret, at, sizeof(*at));
 		else

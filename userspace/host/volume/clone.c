@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A volume of its own that begins as a version. */
+/* Make a volume that begins as a version. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int name_lvs(const char *volume, struct rd_lv *base, struct rd_lv *meta)
 		rd_hint("nothing was changed; name it as GROUP/NAME");
 		return -EINVAL;
 	}
-	/* A device's path has both, and a name beside it. */
+	/* A device's path has both names and a suffix. */
 	if (vg > 60 || strlen(slash + 1) > 50)
 		return rd_err(-ENAMETOOLONG, "'%s' is too long for a logical volume", volume);
 	snprintf(base->vg, sizeof(base->vg), "%.*s", vg, volume);
@@ -50,7 +50,7 @@ static int name_lvs(const char *volume, struct rd_lv *base, struct rd_lv *meta)
 	return 0;
 }
 
-/* Of this clone alone: what bears it has nobody else's data. */
+/* Make the tag of this clone: no volume with other data has it. */
 static void make_tag(const struct rd_attachment *at, char ret[64])
 {
 	char uuid[RD_UUID_TEXT];
@@ -60,7 +60,9 @@ static void make_tag(const struct rd_attachment *at, char ret[64])
 
 /* --- what is in its way */
 
-/* A detach that died leaves the metadata alone, of a volume that may be there or not. */
+/*
+ * Check that no volume has the name. A detach that was killed leaves only the metadata device.
+ */
 static int check_name(const struct rd_lv *lv, bool is_meta)
 {
 	bool exists;
@@ -90,7 +92,7 @@ static int check_room(const struct clone *clone)
 		rd_hint("nothing was changed; 'vgs' lists the volume groups");
 		return r;
 	}
-	/* Extents are not split: lvcreate has the last word. */
+	/* Extents are not split, so lvcreate may still refuse. */
 	if (room >= wanted)
 		return 0;
 	rd_err(0, "volume group '%s' has %llu MiB free, and the clone needs %llu", clone->base.vg,
@@ -171,7 +173,10 @@ static int bring_up(struct rd_attachment *at)
 	return !r && state != RD_STACK_UP ? -ENOPKG : r;
 }
 
-/* Nothing that the table names is given back before the device is there to be asked. */
+/*
+ * Hold the pool shut until the device exists and can be asked: no place that the table names
+ * is freed before.
+ */
 static int make_device(struct clone *clone)
 {
 	struct rd_lock shut = RD_LOCK_NONE;
@@ -225,7 +230,7 @@ static int make(struct clone *clone)
 
 /* --- */
 
-/* The name is ours: there is none, or one that was cut short, which goes. */
+/* Take the name: it must be free, or that of an unfinished clone, which is removed. */
 static int take_name(const struct clone *clone, const char *volume)
 {
 	RD_FREE struct rd_attachment *was = malloc(sizeof(*was));
@@ -259,7 +264,7 @@ static int begin(struct clone *clone, unsigned int wait_ms)
 		r = rd_attachment_lock(at, wait_ms);
 	if (!r && !realpath(clone->pool->path, at->pool))
 		r = rd_err(-errno, "cannot find the path of the pool");
-	/* Until it was locked another command may have been making it. */
+	/* Another command may have made the clone before the lock was taken. */
 	if (!r)
 		r = take_name(clone, volume);
 	return r ? r : check(clone);
@@ -277,7 +282,7 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 		r = begin(&clone, wait_ms);
 	if (!r)
 		r = make(&clone);
-	/* What others could not give back meanwhile. */
+	/* Free places that other commands could not free meanwhile. */
 	return r ? r : rd_free_queue(pool);
 }
 
@@ -297,6 +302,6 @@ int rd_clone_undo(struct rd_pool *pool, const struct rd_attachment *at)
 		r = rd_lv_remove(&meta);
 	if (!r)
 		r = rd_tell_gone(pool, at);
-	/* Last: it is what tells that there is something to take away. */
+	/* Remove the file last: it says that there are remains. */
 	return r ? r : rd_attachment_remove(at);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where a dm-snapshot keeps what is overwritten while it is copied. */
+/* Room for the old content of blocks that are overwritten during a copy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static int on_lvm(struct rd_cow *cow, const struct rd_lv *lv, u64 bytes)
 	int r;
 
 	r = rd_lv_create(lv, bytes);
-	/* What a command that died has left may have another size. */
+	/* The remains of a killed command may have another size. */
 	if (r == -EEXIST) {
 		r = rd_lv_remove(lv);
 		r = r ? r : rd_lv_create(lv, bytes);
@@ -56,7 +56,7 @@ int rd_cow_open(struct rd_cow *cow, const char *base, const char *dir, u64 bytes
 	*cow = RD_COW_NONE;
 	is_lv = base && has_lvm() && !rd_lv_beside(base, "_rdcow", &lv) &&
 		!rd_vg_free(lv.vg, &vg_free);
-	/* An extent is at most a few MiB beyond what is asked for. */
+	/* LVM rounds up to whole extents, by a few MiB at most. */
 	if (is_lv && vg_free >= bytes + (32 << 20))
 		return on_lvm(cow, &lv, bytes);
 	if (!statvfs(dir, &fs) && (u64)fs.f_bavail * fs.f_frsize >= bytes)

@@ -12,7 +12,7 @@
 #include "guard.h"
 #include "pause.h"
 
-/* In sectors: what is copied before it is overwritten, once. */
+/* In sectors: dm-snapshot copies a chunk once, before its first overwrite. */
 #define CHUNK		32
 #define MIN_COW		(64ULL << 20)
 #define MAX_COW		(32ULL << 30)
@@ -38,7 +38,7 @@ static bool exists(const struct rd_attachment *at, const char *word)
 	return !rd_part_info(at, word, &info) && info.exists;
 }
 
-/* A device with this table, which the first resume brings. */
+/* Make a device with this table, which its first resume activates. */
 static int prepare(const struct rd_attachment *at, const char *word, u64 sectors,
 		   const char *target, const char *params)
 {
@@ -54,7 +54,7 @@ static int prepare_snapshot(const struct rd_attachment *at, const char *word, u6
 {
 	char params[PATH_MAX + RD_LV_PATH_MAX + 32];
 
-	/* Not persistent: after a crash nobody wants it. */
+	/* Not persistent: after a crash the snapshot is useless. */
 	snprintf(params, sizeof(params), "%s %s N %u", origin, cow->path, CHUNK);
 	return prepare(at, word, sectors, "snapshot", params);
 }
@@ -78,7 +78,7 @@ static u64 cow_bytes(const struct rd_freeze_options *options,
 	return rd_min(rd_max(dirty / 4, MIN_COW), MAX_COW);
 }
 
-/* The devices for the base, and the volume's next table, on top of them. */
+/* Make the devices over the base, and load the volume's next table on top of them. */
 static int prepare_base(struct rd_freeze *freeze, const struct rd_freeze_options *options,
 			const struct rd_target_status *status)
 {
@@ -97,8 +97,9 @@ static int prepare_base(struct rd_freeze *freeze, const struct rd_freeze_options
 		r = prepare_snapshot(at, "snap", sectors, at->base, &cow);
 	rd_cow_keep(&cow);
 	/*
-	 * After that: a snapshot-origin learns when it is resumed how long a write may
-	 * be so that it touches one chunk, and copies but the first of each write.
+	 * In this order: a snapshot-origin learns at its resume how long a write may be so
+	 * that it touches one chunk. Without a snapshot it would learn nothing, and copy only
+	 * the first chunk of each write.
 	 */
 	if (!r)
 		r = prepare(at, "origin", sectors, "snapshot-origin", at->base);
@@ -130,7 +131,7 @@ static int prepare_meta(struct rd_freeze *freeze, const struct rd_freeze_options
 	return r ? r : rd_dm_load(meta.name, sectors, "snapshot-origin", at->meta, 0);
 }
 
-/* The table of this instant, while the volume is suspended and has committed all. */
+/* Take a snapshot of the metadata while the volume is suspended and all is committed. */
 static int freeze_meta(const struct rd_attachment *at)
 {
 	char meta[RD_DM_NAME_MAX];
@@ -317,7 +318,7 @@ static int back_to_base(const struct rd_attachment *at)
 
 	if (!exists(at, NULL))
 		return 0;
-	/* What was loaded and never resumed. */
+	/* Drop a table that was loaded and never resumed. */
 	rd_dm_unload(at->device);
 	r = rd_target_devices(at->device, &devices);
 	if (r == -ENODATA)
@@ -371,7 +372,7 @@ int rd_freeze_abandon(const struct rd_attachment *at)
 	return r;
 }
 
-/* Every part of it is tried, so that as little as can be is left. */
+/* Try to remove every part, so that as little as possible is left. */
 int rd_freeze_end(const struct rd_attachment *at)
 {
 	int r, one;

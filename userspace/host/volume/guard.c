@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Undo what must be undone, whatever the command dies of. */
+/* Undo a change of state however the command dies. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,10 +11,13 @@
 #include "base/log.h"
 #include "guard.h"
 
-/* How the process ends. */
+/* The exit status of the guard. */
 enum { DONE, FAILED, LATE };
 
-/* A byte says that it is time; the end of the stream alone, that nobody is there. */
+/*
+ * Wait for a byte, which says that it is time, or for the end of the stream, which says that
+ * the command has died.
+ */
 static int watch(const struct rd_guard *guard, int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -26,12 +29,12 @@ static int watch(const struct rd_guard *guard, int fd)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	/* Who reads what we say may be gone. */
+	/* The reader of our messages may be gone. */
 	signal(SIGPIPE, SIG_IGN);
 	setsid();
-	/* The disk that it would be paged in from may be the one that is suspended. */
+	/* A page fault could wait for the suspended disk. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
-	/* All signals that could interrupt it are ignored. */
+	/* All signals that could interrupt poll() are ignored. */
 	r = poll(&wait, 1, guard->limit_ms);
 	if (r)
 		len = read(fd, &byte, 1);
@@ -43,7 +46,7 @@ int rd_guard_begin(struct rd_guard *guard)
 {
 	int ends[2];
 
-	/* Not a pipe: to write to one that nobody reads any more would kill us. */
+	/* Not a pipe: writing to one without a reader would kill the command. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return rd_err(-errno, "cannot make a socket");
 	guard->pid = fork();

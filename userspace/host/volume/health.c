@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tell how an attached volume is. */
+/* Find out the state of an attached volume. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "freeze.h"
 #include "health.h"
 
-/* What is wrong with a device that tracks. */
+/* Return the problem of a device that tracks. */
 static enum rd_problem problem_of(const struct rd_health *health, bool is_suspended)
 {
 	if (is_suspended && !rd_attachment_is_busy(health->at))
@@ -71,7 +71,7 @@ static int ask(struct rd_health *health, bool *ret_suspended)
 	return r == -ENODATA ? 0 : r;
 }
 
-/* The volume below may be gone, or be another one, under a device that is there. */
+/* Check the volume below, which may be missing or replaced. */
 static enum rd_problem problem_below(const struct rd_health *health)
 {
 	RD_FREE struct rd_attachment *now = malloc(sizeof(*now));
@@ -92,7 +92,7 @@ void rd_health_check(struct rd_health *health, const struct rd_attachment *at)
 
 	memset(health, 0, sizeof(*health));
 	health->at = at;
-	/* Any part of it may not be there. */
+	/* An unfinished clone may lack any of its parts. */
 	if (at->is_unfinished) {
 		health->problem = RD_PROBLEM_UNFINISHED;
 		return;

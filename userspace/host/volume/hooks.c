@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs of the user that are run around a snapshot. */
+/* Run the user's programs around a snapshot. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "pool/pool.h"
 #include "hooks.h"
 
-/* As run-parts does: no backups of editors, nothing that dpkg has left. */
+/* Accept the names that run-parts accepts: no backups of editors, no files of dpkg. */
 static int is_hook(const struct dirent *entry)
 {
 	const char *at = entry->d_name;
@@ -59,7 +59,7 @@ int rd_hook_run(const struct rd_hooks *hooks, unsigned int nr, const char *when,
 
 	if (!path)
 		return -ENOMEM;
-	/* One that is not executable is switched off. */
+	/* A hook that is not executable is switched off. */
 	if (access(path, X_OK))
 		return 0;
 	r = rd_run_within(argv, seconds, running);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Roll an attached volume back, and keep what it is now as a version. */
+/* Roll an attached volume back, and keep its present content as a version. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ int rd_live_rollback_begin(const struct rd_caller *caller, struct rd_attachment 
 	return r ? r : rd_rollback_check(at);
 }
 
-/* The lock lasts until the pool is closed. */
+/* Lock the version until the pool is closed. */
 static int lock_kept(struct rd_pool *pool, const struct rd_attachment *at,
 		     struct rd_version *version)
 {

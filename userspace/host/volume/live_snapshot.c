@@ -21,7 +21,7 @@ struct live {
 	struct rd_attachment *at;
 	const struct rd_live_options *options;
 	struct rd_freeze freeze;
-	struct rd_lock shut;	/* where the view reads the pool */
+	struct rd_lock shut;	/* held while the view reads the pool */
 	bool committed;
 	bool is_shared;		/* a program writes past the target, or could */
 };
@@ -40,8 +40,8 @@ static bool is_its(const struct rd_attachment *at, const struct rd_version *vers
 }
 
 /*
- * Clean up after an interrupted command: commit its checkpoint if the pool has the
- * version of it, else abort it. @volume: in the catalog, 0: it is not there.
+ * Clean up after an interrupted command: commit its checkpoint if the pool has the version of
+ * it, else abort it. @volume: its id in the catalog; 0: it has none.
  */
 static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 volume)
 {
@@ -62,7 +62,7 @@ static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 vol
 	return rd_target_abort(at->device, status.checkpoint);
 }
 
-/* A pool on the volume would copy itself, and wait for itself while that is held. */
+/* Refuse a pool on the volume: it would copy itself, and wait for itself while suspended. */
 static int check_places(const struct rd_pool *pool, const struct rd_attachment *at)
 {
 	RD_FREE char *data = rd_path_in(pool->path, "data");
@@ -80,7 +80,7 @@ static int check_places(const struct rd_pool *pool, const struct rd_attachment *
 	return -EINVAL;
 }
 
-/* While a version is copied its pool keeps what is read from it: no other pool would. */
+/* Refuse another pool than that of the blocks: only that one keeps them during the copy. */
 static int check_pool(const struct rd_pool *pool, const struct rd_attachment *at)
 {
 	if (rd_is_pool_of(pool, at))
@@ -90,7 +90,7 @@ static int check_pool(const struct rd_pool *pool, const struct rd_attachment *at
 	return -EXDEV;
 }
 
-/* Why everything is to be read, or NULL. */
+/* Return why everything must be read, or NULL. */
 static const char *why_all(const struct live *live, const struct rd_target_status *status,
 			   const struct rd_version *last)
 {
@@ -108,7 +108,7 @@ static const char *why_all(const struct live *live, const struct rd_target_statu
 		return "tracking does not continue from the newest version";
 	if (!at->version_uid)
 		return "another program had the device below it open";
-	/* There is another pool now, or a copy of it that went other ways. */
+	/* The pool is another one, or a copy of it with other versions. */
 	if (at->version_uid != last->uid)
 		return "the pool's newest version is not the one that the target knows";
 	return live->is_shared ? "another program has the device below it open" : NULL;
@@ -116,18 +116,18 @@ static const char *why_all(const struct live *live, const struct rd_target_statu
 
 /* --- copying */
 
-/* The version exists. */
+/* Commit the checkpoint: the version exists. */
 static int copied(void *ctx, const struct rd_version *version)
 {
 	struct live *live = ctx;
 	int r;
 
 	/*
-	 * What is written past the target while it is copied, and after that, is in no
-	 * list: 0 has the next version read all of it once more.
+	 * Writes that bypass the target, during the copy and after it, are in no list: 0 makes
+	 * the next snapshot read everything once more.
 	 *
-	 * First: if the target is not told, what it has as changed is that and more. The
-	 * other way round the pool that was here before could be taken for this one.
+	 * Save before the commit: if the commit fails, the target has these segments and more
+	 * as dirty. In the other order the previous pool could be taken for this one.
 	 */
 	live->at->version_uid = live->is_shared ? 0 : version->uid;
 	r = rd_attachment_save(live->at);
@@ -167,7 +167,7 @@ static int copy(struct live *live, struct rd_snapshot_options *options, i64 base
 	options->tracker = live->at->uuid;
 	options->epoch = live->freeze.epoch;
 	options->is_frozen = true;
-	/* What is written past the target may be in the copy, too. */
+	/* The copy may also have writes that bypassed the target. */
 	options->is_in_use = live->is_shared;
 	options->copied = copied;
 	options->ctx = live;
@@ -176,7 +176,7 @@ static int copy(struct live *live, struct rd_snapshot_options *options, i64 base
 	return r;
 }
 
-/* No version was made, or it was and the target was not told. */
+/* Clean up if no version was made, or if it was and the commit failed. */
 static void give_up(struct live *live, i64 volume)
 {
 	if (live->committed)
@@ -186,8 +186,8 @@ static void give_up(struct live *live, i64 volume)
 }
 
 /*
- * What is copied may lie in the pool, and nobody tells the view that it moves: keep it
- * where it is until the copy is done.
+ * Keep blocks that lie in the pool where they are until the copy is done: the view cannot be
+ * told that they move.
  */
 static int shut_pool(struct live *live, const struct rd_target_status *status)
 {

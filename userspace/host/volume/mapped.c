@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A version as a block device. */
+/* Make a block device of a version. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "target.h"
 #include "version_table.h"
 
-#define CHUNK	8	/* sectors; what is written is small, and goes */
+#define CHUNK	8	/* sectors; writes are few, and are discarded */
 #define MAPPED_UUID	"REVDEDUP-MAP-"
 
 /* --- its UUID, which says on which host it is: only that device-mapper knows it */
@@ -63,7 +63,7 @@ bool rd_is_mapped_here(const char *uuid)
 
 /* --- its parts */
 
-/* Returns the fd of a loop device over the version's table. */
+/* Open a loop device over the version's table, and return its fd. */
 static int open_image(struct rd_pool *pool, const struct rd_version *version,
 		      char path[RD_LOOP_PATH])
 {
@@ -106,7 +106,7 @@ int rd_mapped_refresh(struct rd_pool *pool, const struct rd_version *version, co
 {
 	int r = load_version(pool, version, name);
 
-	/* What is being read is waited for: it ends before anything is given back. */
+	/* The swap waits for reads in flight: they end before any place is freed. */
 	return r ? r : rd_dm_swap(name, RD_DM_NOLOCKFS);
 }
 
@@ -188,7 +188,7 @@ static bool is_ours(const struct rd_dm_info *info)
 	return info->exists && rd_is_mapped(info->uuid);
 }
 
-/* Of a command that died before there was what is above it. */
+/* Remove the lower device that a killed command left without its upper one. */
 static int clear_below(struct rd_pool *pool, const char *below)
 {
 	struct rd_dm_info info;
@@ -224,7 +224,7 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		if (r && !rd_dm_remove(below))
 			rd_lease_drop_device(pool, uuid);
 	}
-	/* What others could not give back meanwhile. */
+	/* Free places that other commands could not free meanwhile. */
 	return r ? r : rd_free_queue(pool);
 }
 
@@ -244,7 +244,7 @@ static int refuse_used(const char *name)
 	return -EBUSY;
 }
 
-/* One that a mount had, and that nobody has open any more. */
+/* Remove the partition of a mount, unless it is open. */
 static int remove_part(const char *name)
 {
 	char part[RD_DM_NAME_MAX];
@@ -270,7 +270,7 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 		r = rd_dm_info(below, &info_below);
 	if (r)
 		return r;
-	/* A command that died may have left what is below it alone. */
+	/* A killed command may have left only the lower device. */
 	if (!is_ours(&info) && (info.exists || !is_ours(&info_below))) {
 		rd_err(0, "'%s' is not a mapped version", name);
 		rd_hint("nothing was changed; 'dmsetup ls' lists all devices");

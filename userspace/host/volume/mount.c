@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Mount the file system that a mapped version holds. */
+/* Mount the file system of a mapped version. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,10 @@ static int refuse_content(const char *name, const struct rd_content *content)
 
 /* --- partitions */
 
-/* -ENODEV, without a word: there is none, by a table that counts in blocks of this size. */
+/*
+ * Ask where the partition is, by a table that counts in blocks of this size. -ENODEV, without
+ * a message: there is none.
+ */
 static int ask_partition(const char *path, unsigned int nr, const char *block_size,
 			 u64 *ret_start, u64 *ret_sectors)
 {
@@ -46,7 +49,7 @@ static int ask_partition(const char *path, unsigned int nr, const char *block_si
 
 static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64 *ret_sectors)
 {
-	/* The disk that the version is of may have had blocks of 4096 bytes. */
+	/* The original disk may have had blocks of 4096 bytes. */
 	static const char *const sizes[] = { "512", "4096" };
 	unsigned int i;
 	int r = -ENODEV;
@@ -112,7 +115,7 @@ static const char *options_for(const char *type, bool writable)
 static int mount_device(const char *name, const struct rd_mount_options *options,
 			char ret_type[RD_FS_TYPE_MAX])
 {
-	/* What is in it a guest has written. */
+	/* A guest has written the content. */
 	unsigned long flags = MS_NOSUID | MS_NODEV | (options->writable ? 0 : MS_RDONLY);
 	char path[RD_DM_PATH_MAX];
 	struct rd_content content = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a block device or a file is to us. */
+/* Find out what a block device or a file is used for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 /* --- by what is attached */
 
-/* By its UUID, as names may change, where it has one. */
+/* Is it that device? By UUID if there is one, as names may change. */
 static bool is_it(const char *path, const char *uuid, dev_t device, const char *device_uuid)
 {
 	struct stat st;
@@ -73,7 +73,10 @@ static bool is_meta(const u8 *block)
 	return !memcmp(meta->magic, DMR_MAGIC, sizeof(meta->magic));
 }
 
-/* A new logical volume may have all of an old pool but its beginning. */
+/*
+ * Recognize the content. A new logical volume may still have an old pool but for its
+ * beginning.
+ */
 static int find_content(const char *path, bool is_file, struct rd_owner *ret)
 {
 	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
@@ -81,7 +84,7 @@ static int find_content(const char *path, bool is_file, struct rd_owner *ret)
 
 	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
 
-	/* One that is damaged is one all the same. */
+	/* A damaged superblock counts as well. */
 	r = fd < 0 ? fd : rd_area_has_super(fd, is_file);
 	if (r > 0)
 		ret->kind = RD_OWNER_POOL;
@@ -96,7 +99,7 @@ static int find_content(const char *path, bool is_file, struct rd_owner *ret)
 
 /* --- by where it is */
 
-/* Its directory has what a pool has: the catalog may be lost, or the data's device. */
+/* Is it in the directory of a pool? The catalog may be lost, or the data's device. */
 static bool is_in_pool(const char *path)
 {
 	RD_FREE char *dir = realpath(path, NULL);

@@ -29,7 +29,7 @@ static int resume_all(void *ctx, bool is_alone)
 	resume(pause->inner);
 	if (!resume(pause->device) || !pause->repeat)
 		return 0;
-	/* In a test: the one that was meant is dead. */
+	/* In a test, the failpoint was meant for the command that died. */
 	unsetenv("REVDEDUP_FAIL");
 	execv("/proc/self/exe", pause->repeat);
 	return -errno;
@@ -45,10 +45,10 @@ int rd_pause(struct rd_pause *pause, int *ret_resumed)
 	r = rd_guard_begin(&guard);
 	if (r)
 		return r;
-	/* Nothing of us may have to be read from the disk that is suspended. */
+	/* No page of this program may have to be read from the suspended disk. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	began = rd_now_us();
-	/* Those above wait from here ... */
+	/* Programs above wait from here ... */
 	r = rd_dm_suspend(pause->device, 0);
 	if (!r) {
 		r = pause->work(pause->ctx);

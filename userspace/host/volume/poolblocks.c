@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The data area of a pool as the block device that a table can name. */
+/* Give the target the data area of a pool as a block device. */
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ int rd_poolblocks_compare(const struct rd_area *area, const char *number)
 }
 
 /*
- * Can the device @fd be below any volume? The target refuses a pool of larger blocks than
- * the base has, and a version must do for who has its file system from a disk of 512.
+ * Can the device @fd be the pool of any volume? The target refuses a pool with larger blocks
+ * than the base, and a version must serve a file system from a disk with blocks of 512 bytes.
  */
 static bool has_small_blocks(int fd)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What those above a volume do before it is suspended, and undo afterwards. */
+/* Ask hooks and file systems to hold still before a volume is suspended. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define MAX_FSS		64
 
-/* What the guard has to know of what the command did. */
+/* What the guard must know about the progress of the command. */
 struct rd_quiesce_shared {
 	unsigned int nr_begun;		/* hooks */
 	pid_t running;			/* a hook */
@@ -48,14 +48,14 @@ static int thaw(struct rd_quiesce *quiesce)
 	return r;
 }
 
-/* In the guard. */
+/* Undo all in the guard. */
 static int undo(void *ctx, bool is_alone)
 {
 	struct rd_quiesce *quiesce = ctx;
 	struct rd_quiesce_shared *shared = quiesce->shared;
 	int one, r;
 
-	/* One that still says pre must not go on beside the one that says post. */
+	/* A hook that still runs as pre must not go on beside the one that runs as post. */
 	if (is_alone && shared->running)
 		kill(-shared->running, SIGKILL);
 	r = thaw(quiesce);
@@ -113,7 +113,7 @@ static int freeze(struct rd_quiesce *quiesce)
 	unsigned int i;
 	int r = 0;
 
-	/* What can be written before nobody has to wait for. */
+	/* Write back before the freeze, so that writers wait less. */
 	for (i = 0; i < nr_fss(quiesce); i++)
 		syncfs(fs_of(quiesce, i)->fd);
 	if (nr_fss(quiesce))
@@ -148,7 +148,7 @@ static int begin_guard(struct rd_quiesce *quiesce)
 	}
 	quiesce->guard.end = undo;
 	quiesce->guard.ctx = quiesce;
-	/* Each hook may take its time, and what is between pre and post as much again. */
+	/* Each hook may take its time, and the work between pre and post as much again. */
 	quiesce->guard.limit_ms = (quiesce->hooks.nr + 1) * quiesce->seconds * 1000;
 	r = rd_guard_begin(&quiesce->guard);
 	if (r)

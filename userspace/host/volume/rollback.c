@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Have an attached volume be an earlier version, at once. */
+/* Turn an attached volume into an earlier version, at once. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@ struct rollback {
 	u64 nr_segs;		/* of the volume */
 	u64 nr_blocks;
 	u8 *wanted;		/* a bit for each segment that is to be set */
-	/* Messages, each with its zero, as many as could be made before. */
+	/* Messages, each with its zero; as many as possible are made before the suspend. */
 	struct rd_buffer messages;
-	size_t begin;		/* of the one that is being made */
+	size_t begin;		/* start of the message that is being made */
 };
 
 /* --- which segments */
@@ -49,7 +49,7 @@ static bool is_wanted(const struct rollback *rb, u64 segment)
 	return rb->wanted[segment / 8] >> segment % 8 & 1;
 }
 
-/* Both: where they name the same segment, the volume keeps what it has. */
+/* Prove both versions: the volume keeps its blocks where both name the same segment. */
 static int prove(struct rollback *rb)
 {
 	int r = rd_version_prove(rb->pool, rb->version);
@@ -132,7 +132,7 @@ static int add_range(void *ctx, const struct dmr_range *range)
 	return rb->messages.failed ? -ENOMEM : 0;
 }
 
-/* What the version has not is zeros. */
+/* Add zeros for the blocks beyond the end of the version. */
 static int add_beyond(struct rollback *rb, u64 first, u64 end)
 {
 	u64 had = rd_round_up(rb->version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
@@ -156,7 +156,7 @@ static int add_segments(struct rollback *rb, u64 first, u64 end)
 	return r ? r : add_beyond(rb, first, end);
 }
 
-/* Those that are wanted, and their bits go. */
+/* Make messages for the wanted segments, and clear their bits. */
 static int make_messages(struct rollback *rb)
 {
 	u64 first, end = 0;
@@ -191,7 +191,7 @@ static int send_messages(const struct rollback *rb)
 
 /* --- doing it */
 
-/* The metadata say which pool they know, and that may be one that was given up. */
+/* Load the table. The metadata may name another pool, which was given up. */
 static int load_table(const struct rollback *rb, const struct rd_target_table *table)
 {
 	int r = rd_target_load(rb->at->device, table, 0);
@@ -204,9 +204,9 @@ static int load_table(const struct rollback *rb, const struct rd_target_table *t
 }
 
 /*
- * The table gets the pool. With @keep it has it, if it has any: it was suspended while
- * places were set. Without, all is home, and what it has may be the pool of a roll-back
- * before.
+ * Give the table the pool. @keep: keep the pool that the table has, if it has one: it was
+ * suspended while places were set. Otherwise all blocks are home, and the table may have the
+ * pool of an earlier roll-back.
  */
 static int load_with_pool(struct rollback *rb, bool keep)
 {
@@ -238,14 +238,14 @@ static int load_with_pool(struct rollback *rb, bool keep)
 	r = rd_poolblocks_open(&blocks, rb->pool->path, false);
 	if (!r)
 		r = load_table(rb, &table);
-	/* It must be the one that takes the messages. */
+	/* The new table must take the messages. */
 	if (!r)
 		r = rd_dm_swap(rb->at->device, 0);
 	rd_poolblocks_close(&blocks);
 	return r;
 }
 
-/* The last of it is what was written since the messages were made. */
+/* Set all places, those of segments that were written since the messages were made last. */
 static int set_all(struct rollback *rb)
 {
 	int r;
@@ -333,8 +333,8 @@ static int leases_of(struct rd_pool *pool, const char *device, struct rd_buffer 
 }
 
 /*
- * What is not home belongs to one version, or nobody could say where it is to be had
- * when its place is given back.
+ * Refuse a volume with blocks in the pool: they must all belong to one version, or the pool
+ * could not tell where else they are when their place is about to be freed.
  */
 int rd_rollback_check(const struct rd_attachment *at)
 {
@@ -344,7 +344,7 @@ int rd_rollback_check(const struct rd_attachment *at)
 
 	if (r)
 		return rd_err(r, "'%s' is not tracked", at->volume);
-	/* After a crash the numbers may be off. */
+	/* After a crash the numbers of the status may be off. */
 	r = rd_device_names_pool(at->device, &is_away);
 	if (r || !is_away)
 		return r;
@@ -360,14 +360,14 @@ static int take_lease(struct rd_pool *pool, const struct rd_version *version, co
 	i64 lease;
 	int r;
 
-	/* Of a roll-back that is home. */
+	/* The lease of a roll-back whose blocks are all home. */
 	r = rd_lease_drop_device(pool, device);
 	if (!r)
 		r = rd_lease_shut(pool, ret_shut);
 	return r ? r : rd_lease_add(pool, version, device, &lease);
 }
 
-/* It says where the pool is, should blocks lie there at boot. */
+/* Record the pool's path, which attach needs at boot if blocks still lie there. */
 static int note_pool(struct rd_pool *pool, struct rd_attachment *at)
 {
 	RD_FREE char *path = realpath(pool->path, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Refuse devices and files that are something else than the user takes them for. */
+/* Refuse devices and files that have another use than the user believes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static bool is_in_directory(const char *path, const char *directory)
 		(!parent[len] || parent[len] == '/');
 }
 
-/* @st is that of @file, or of a loop device over it. */
+/* Is @st that of @file, or of a loop device over it? */
 static bool is_file_or_loop(const struct stat *st, const struct stat *file)
 {
 	char number[32];
@@ -62,7 +62,7 @@ bool rd_is_of_pool(const char *pool, const char *path)
 		return true;
 	if (stat(path, &st))
 		return false;
-	/* Under whatever name. */
+	/* Under any other name. */
 	dir = opendir(pool);
 	while (dir && !found && (entry = readdir(dir)))
 		found = !fstatat(dirfd(dir), entry->d_name, &file, 0) &&
@@ -72,7 +72,7 @@ bool rd_is_of_pool(const char *pool, const char *path)
 	return found;
 }
 
-/* The pool lies on @path, a block device or the file of a loop device. */
+/* Does the pool lie on @path, a block device or the file of a loop device? */
 static bool is_below_pool(const char *pool, const char *path)
 {
 	RD_FREE char *data = rd_path_in(pool, "data");
@@ -92,7 +92,7 @@ static int refuse_owner(const char *path, const struct rd_owner *owner)
 	return -EINVAL;
 }
 
-/* Refuse what not even force makes right. */
+/* Refuse targets that are wrong even with force. */
 static int check_never(const char *pool, const char *path, const struct rd_owner *owner)
 {
 	bool is_meta = owner->kind == RD_OWNER_META && owner->volume[0];
@@ -126,7 +126,7 @@ static int check_owner(const char *path, const struct rd_owner *owner,
 	return -EINVAL;
 }
 
-/* Equal disks are easily mistaken for one another. */
+/* Refuse the disk of another volume: equal disks are easily confused. */
 static int check_others(const char *path, const struct rd_overwrite *overwrite)
 {
 	const char *name = (const char *)overwrite->volumes->data;
@@ -153,7 +153,7 @@ static int check_lock(const char *path)
 	return -EBUSY;
 }
 
-/* A program that uses the loop device would not see the change, and write over it. */
+/* Refuse the file of a loop device: its user would not see the change, and overwrite it. */
 static int check_loop(const char *path)
 {
 	char loop[RD_LOOP_PATH];
@@ -186,7 +186,7 @@ int rd_check_overwrite(const char *path, const struct rd_overwrite *overwrite)
 
 /* --- to be read, as an image */
 
-/* May other programs write to it while it is read? Then @text says why. */
+/* May other programs write to it while it is read? If so, @text says why. */
 static bool is_in_use(const char *path, char *text, size_t size)
 {
 	char where[PATH_MAX];
@@ -207,7 +207,7 @@ static bool is_in_use(const char *path, char *text, size_t size)
 	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
-	/* So it is where it is mounted to be read only. */
+	/* A read-only mount also holds the device exclusively. */
 	if (fd >= 0 || errno != EBUSY || rd_is_mounted(st.st_rdev, false, where))
 		return false;
 	snprintf(text, size, "'%s' is in use: it is part of another device, or a program has opened it exclusively",
@@ -220,7 +220,7 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use)
 	char text[PATH_MAX + 256];
 	struct rd_owner owner;
 
-	/* That the file of another volume is wrong is no reason. */
+	/* The broken file of another volume is no reason to refuse. */
 	rd_owner_find(path, &owner);
 	if (owner.kind == RD_OWNER_BASE) {
 		refuse_owner(path, &owner);
@@ -253,7 +253,7 @@ static int check_empty(const char *path)
 	return -EINVAL;
 }
 
-/* Force is for what is there, not for what is being used. */
+/* Force discards content, but takes no device that is in use. */
 int rd_check_data(const char *path, bool force)
 {
 	struct rd_owner owner;
@@ -285,7 +285,7 @@ int rd_check_attach(const char *base, const char *meta)
 	}
 	if (r || !meta)
 		return r;
-	/* That of a volume that was attached before may be used again. */
+	/* The metadata of a volume that was detached may be used again. */
 	r = rd_owner_find(meta, &owner);
 	if (!r && owner.kind != RD_OWNER_NONE &&
 	    (owner.kind != RD_OWNER_META || owner.volume[0])) {

@@ -36,8 +36,8 @@ int rd_stack_state(const struct rd_attachment *at, enum rd_stack_state *ret)
 /* --- what the metadata say */
 
 struct metadata {
-	bool is_new;		/* nothing is on it */
-	bool is_home;		/* every block is */
+	bool is_new;		/* the device is all zeros */
+	bool is_home;		/* every block is home */
 	bool has_table;
 };
 
@@ -145,7 +145,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	return r;
 }
 
-/* All that it had in the pool, by what the metadata say. */
+/* Have all blocks come home from the pool, by the metadata? */
 static int has_come_home(const struct rd_attachment *at, const struct rd_target_devices *devices,
 			 bool *ret)
 {
@@ -160,7 +160,7 @@ static int has_come_home(const struct rd_attachment *at, const struct rd_target_
 	return r;
 }
 
-/* The volume has another size now; or it needs no pool any more, which may go then. */
+/* Reload the table if the volume's size has changed, or if it no longer needs the pool. */
 static int follow(const struct rd_attachment *at, u64 sectors)
 {
 	struct rd_target_devices devices;
@@ -172,7 +172,7 @@ static int follow(const struct rd_attachment *at, u64 sectors)
 		r = has_come_home(at, &devices, &is_home);
 	if (r || (devices.sectors == sectors && !is_home))
 		return r;
-	/* A snapshot that died may have left it over a device that has the old size. */
+	/* A killed snapshot may have left the table over a device of the old size. */
 	r = rd_freeze_end(at);
 	if (!r)
 		r = rd_target_devices(at->device, &devices);
@@ -187,7 +187,7 @@ static int follow(const struct rd_attachment *at, u64 sectors)
 	return r ? r : rd_dm_swap(at->device, 0);
 }
 
-/* Without the module. */
+/* Make the volume without the module, as a linear device. */
 static int make_without(struct rd_attachment *at, const struct metadata *metadata, u64 sectors)
 {
 	if (!metadata->is_new && !metadata->is_home) {
@@ -214,7 +214,7 @@ static int make_volume(struct rd_attachment *at, enum rd_stack_state before,
 	r = rd_block_sectors(at->base, &sectors);
 	if (r || (before == RD_STACK_LINEAR && !has_module))
 		return r;
-	/* What was linear, for however long, was not tracked. */
+	/* A linear device has not tracked, however short it existed. */
 	r = read_metadata(at, &metadata, !has_module || before == RD_STACK_LINEAR);
 	if (!r && has_module)
 		r = make_meta(at);
@@ -231,7 +231,7 @@ static int make_volume(struct rd_attachment *at, enum rd_stack_state before,
 	return r;
 }
 
-/* What a command that died has left suspended. -EUCLEAN: see rollback.h. */
+/* Resume what a killed command left suspended. -EUCLEAN: see rollback.h. */
 static int wake(const struct rd_attachment *at)
 {
 	int r = rd_part_wake(at, "meta", RD_DM_PRIVATE);
@@ -256,7 +256,7 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 			r = rd_block_sectors(at->base, &sectors);
 		return r ? r : follow(at, sectors);
 	}
-	/* One that was never resumed is what a command that died has left. */
+	/* A killed command leaves a device that was never resumed. */
 	if (*ret_state == RD_STACK_DOWN && !rd_part_info(at, NULL, &info) && info.exists)
 		rd_dm_remove(at->device);
 	r = make_volume(at, *ret_state, ret_state);
@@ -271,7 +271,7 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state)
 
 /* --- taking them off */
 
-/* -ENODATA: there is no such device. */
+/* Count the blocks that are not home. -ENODATA: there is no such device. */
 static int count_away(const struct rd_attachment *at, u64 *ret)
 {
 	struct rd_target_status status;
@@ -284,7 +284,7 @@ static int count_away(const struct rd_attachment *at, u64 *ret)
 		return r ? r : -ENODATA;
 	r = rd_target_status(at->device, &status);
 	*ret = r ? 0 : status.nr_pool + status.nr_zero;
-	/* It is linear. */
+	/* The device is linear. */
 	return r == -ENODATA ? 0 : r;
 }
 

@@ -23,15 +23,15 @@ struct leaving {
 	const char *name;
 	const struct rd_doomed *doomed;
 	struct rd_version version;
-	bool names_pool;	/* any block of it */
-	char device[32];	/* where it reads that */
-	struct rd_buffer runs;	/* struct dmr_range, of what must go */
+	bool names_pool;	/* does the table name any block of the pool? */
+	char device[32];	/* the device that the table reads them from */
+	struct rd_buffer runs;	/* struct dmr_range: those that must move */
 	struct rd_buffer message;
 };
 
 /* --- what it names */
 
-/* Those of @range that are doomed, as ranges of their own. */
+/* Add each block of @range that is doomed, as a range of its own. */
 static void take_range(struct leaving *leaving, const struct dmr_range *range)
 {
 	const struct rd_doomed *doomed = leaving->doomed;
@@ -52,7 +52,7 @@ static void take_range(struct leaving *leaving, const struct dmr_range *range)
 	}
 }
 
-/* "<first>,<len>,<place>;... <next>" */
+/* Parse "<first>,<len>,<place>;... <next>" */
 static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
 {
 	static const struct dmr_range_rules rules = {
@@ -71,7 +71,9 @@ static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
 	return r;
 }
 
-/* Settles: what it does not name now, it names nowhere. */
+/*
+ * Read the table. The message settles: a place that the answer does not name is named nowhere.
+ */
 static int read_table(struct leaving *leaving)
 {
 	struct rd_target_devices devices;
@@ -136,7 +138,7 @@ static int add_remap(struct leaving *leaving, u64 block, u64 old, u64 new)
 	return leaving->message.len > MESSAGE_MAX ? send(leaving) : 0;
 }
 
-/* The runs of one segment from @i on; *@ret_next: of the next segment. */
+/* Move the runs of one segment, from @i on. *@ret_next: the first of the next segment. */
 static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, size_t i,
 			size_t *ret_next)
 {
@@ -156,7 +158,7 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 		rd_place place = map.at[runs[i].first % RD_SEG_BLOCKS];
 		u64 new = rd_place_offset(place) / RD_BLOCK_SIZE;
 
-		/* The same place is what the catalog calls free: nobody would be right. */
+		/* The catalog gives the place that it calls free: it is damaged. */
 		if (rd_place_kind(place) != RD_OWN || rd_doomed_has(leaving->doomed, new))
 			return -EUCLEAN;
 		r = add_remap(leaving, runs[i].first, runs[i].place[0].block, new);
@@ -200,10 +202,10 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 		r = rd_lease_version(pool->sql, lease, &leaving.version);
 	if (!r)
 		r = read_table(&leaving);
-	/* A volume that has all of it at home. */
+	/* All blocks of the volume are home. */
 	if (!r && !leaving.names_pool)
 		r = 1;
-	/* A copy of a pool has its leases, and other blocks by the same numbers. */
+	/* A copy of a pool has the same leases, but other blocks at the same numbers. */
 	if (!r)
 		r = rd_poolblocks_compare(&pool->area, leaving.device);
 	if (!r && leaving.runs.len)
@@ -228,8 +230,8 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
-	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read", at->pool,
-		device);
+	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read",
+		at->pool, device);
 	rd_remedy(RD_REMEDY_TELL_POOL, device, "once '%s' can be opened again", at->pool);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a version is as a remap table of the target. */
+/* Write a version as a remap table of the target. */
 #include <errno.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct walk {
 	const struct rd_version *version;
 	struct rd_resolver *resolver;
 	u64 nr_blocks;		/* of the version */
-	struct dmr_range run;	/* what was seen last; len 0: nothing */
+	struct dmr_range run;	/* the last run; len 0: none */
 	int (*take)(void *ctx, const struct dmr_range *range);
 	void *ctx;
 };
@@ -136,7 +136,7 @@ static int add_to_table(void *ctx, const struct dmr_range *range)
 	return rd_table_add(&writer->table, range);
 }
 
-/* What lies on the base there is not the version's, and may be somebody else's. */
+/* Add zeros beyond the version's end: the base may have the data of another volume there. */
 static int add_beyond(struct writer *writer, const struct rd_version *version)
 {
 	u64 end = rd_round_up(writer->image->sectors, 8) / 8;
