@@ -83,7 +83,7 @@ restore_all() {
 is_whole() {
 	rm -f scrub.json
 	is 0 check
-	[[ $output == *" 5 versions"* ]]
+	[[ $output == *"5 versions"* ]]
 	is 0 scrub
 	restore_all 0
 }

@@ -276,7 +276,7 @@ refuses() {
 		rm pool/catalog.db*
 		is 0 repair --rebuild-catalog
 		is 0 check
-		[[ $output == *" 5 versions"* ]]
+		[[ $output == *"5 versions"* ]]
 	done
 	is_whole
 }
@@ -432,7 +432,7 @@ on_disk() {
 		[ "$status" -ne 0 ] || missed+=("$at")
 		is 0 repair --rebuild-catalog
 		is 0 check
-		[[ $output == *" 5 versions"* ]]
+		[[ $output == *"5 versions"* ]]
 	done
 	is_whole
 	[ "${#missed[@]}" -eq 0 ] || { echo "not found: bytes ${missed[*]}"; false; }
