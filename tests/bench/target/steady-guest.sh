@@ -17,6 +17,8 @@
 #   origin runs, and all chunks that the test writes to are copied before
 # - first writes: one write of 4 KiB to each segment of the volume, in a random order that
 #   is the same for all, replayed from an I/O log. Not "time_based"
+# - device "all-base" is a dm-revdedup device with a pool and a table in which all words
+#   are BASE, as in a new one; "revdedup" is one without a table
 here=$(dirname "${BASH_SOURCE[0]}")
 set -euo pipefail
 shopt -s inherit_errexit
@@ -38,8 +40,8 @@ judge_sectors=131072	# metadata, where it is on a judge
 # that counts, and takes as long for a flush as it is told.
 make_devices() {
 	# base, base of origin-snap, its store, and metadata: ours and dm-era's
-	# in both kinds.
-	ramdisk $((volume / 2048 + 64)) 7
+	# in both kinds; metadata and pool of the device that has a table.
+	ramdisk $((volume / 2048 + 64)) 9
 	# udev would load the last one; all metadata here has checksums.
 	modprobe -a dm-era dm-snapshot crc32c-intel
 	# shellcheck disable=SC2119 # no parameters
@@ -50,6 +52,7 @@ make_devices() {
 	dm_create rdt-linear-b "0 $volume linear /dev/ram0 0"
 	dm_create rdt-era "0 $volume era /dev/ram3 /dev/ram0 $seg_sectors"
 	dm_create rdt-revdedup "0 $volume revdedup /dev/ram0 /dev/ram4 -"
+	dm_create rdt-all-base "0 $volume revdedup /dev/ram0 /dev/ram7 /dev/ram8"
 	dm_create rdt-origin "0 $volume snapshot-origin /dev/ram0"
 
 	dmsetup create rdt-origin-snap --notable
@@ -175,7 +178,7 @@ set_flush_delay() {
 huge_pages 1
 make_devices
 make_log
-peers=(raw linear-a linear-b era origin origin-snap revdedup)
+peers=(raw linear-a linear-b era origin origin-snap revdedup all-base)
 fill "$region_mib" "${peers[@]}"
 first libaio warm-up 0 linear-a >/dev/null
 

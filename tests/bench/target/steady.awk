@@ -13,6 +13,7 @@ function per_8(e, w, dev, kind,   r, most) {
 
 function steady_table(   i, j, e, w, d, is, mark) {
 	print "dm-linear = 1; A/A: the most that two dm-linears differed in a round"
+	print "all-base: revdedup with a pool, and a table in which all words are BASE"
 	printf "%-9s %-13s", "engine", "workload"
 	for (j = 1; j <= nr_steady_devs; j++)
 		printf " %11s", steady_devs[j]
@@ -72,7 +73,7 @@ function first_table(   i, e) {
 
 BEGIN {
 	nr_steady = split("randread-4k randwrite-4k read-1m write-1m", steady)
-	nr_steady_devs = split("raw era origin origin-snap revdedup", steady_devs)
+	nr_steady_devs = split("raw era origin origin-snap revdedup all-base", steady_devs)
 }
 
 $1 == "count" { for (k = 0; k < 3; k++) count[$2, $3, $4, $5, k] = $(6 + k) }
