@@ -217,8 +217,8 @@ job_blocksize_6.12() { guest 6.12 host/blocksize; }
 job_blocksize_6.1() { guest 6.1 host/blocksize; }
 job_liverandom_6.12() { guest 6.12 host/live-random; }
 job_liverandom_6.1() { guest 6.1 host/live-random; }
-job_table_6.12() { guest 6.12 table/{table,model}; }
-job_table_6.1() { guest 6.1 table/table; }
+job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
+job_table_6.1() { guest 6.1 table/{io,messages,errors,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
 job_modelbreaks() { guest 6.12 table/breaks; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
@@ -273,7 +273,7 @@ job_debug() {
 }
 job_debug_table() {
 	[ "$tier" = soak ] || rounds+=(TABLE_OPS=20000)
-	guest uml table/{table,model}
+	guest uml table/{io,messages,errors,lost-cache,hydration,model}
 }
 job_debug_faults() { guest uml target/faults; }
 job_debug_crash() {

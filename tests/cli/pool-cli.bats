@@ -1,0 +1,215 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl as a program: usage, output, progress, signals, help.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load pool
+
+@test "what is printed goes nowhere else" {
+	make_versions
+	local program=$build/bin/revdedupctl
+	# The next file that it opens would be one of these.
+	for closed in 1 2 "0 1" "0 2" "1 2" "0 1 2"; do
+		for command in "tag vm1@1 +gold" "snapshot vm1 --from no-such-file" list; do
+			(
+				for fd in $closed; do
+					exec {fd}>&-
+				done
+				# shellcheck disable=SC2086
+				exec "$program" $command
+			) || status=$?
+			# Who wanted to know does not.
+			[[ $command != list || $closed != *1* ]] || [ "$status" -eq 1 ]
+			must check
+		done
+	done
+	must scrub
+}
+
+@test "who reads what is said is gone, and all is done" {
+	make_versions
+	"$build/bin/revdedupctl" delete vm1@1 vm1@2 vm1@3 | head -n 0
+	must list
+	[[ $output != *vm1@[123]* ]]
+}
+
+@test "names that are too long for a device are not attached" {
+	make_pool 64M
+	truncate -s 1M a.img
+	name=$(printf 'a%.0s' {1..128})
+	must snapshot "$name" --from a.img
+	must show "$name"
+	ctl snapshot "$name"a --from a.img
+	[ "$status" -eq 2 ]
+}
+
+@test "mount, umount, clone: what they want" {
+	make_versions
+	ctl mount vm1@1 no-such-directory
+	expect 1 <<-'END'
+		revdedupctl: 'no-such-directory' is not a directory
+		revdedupctl: nothing was mounted; 'mkdir no-such-directory' makes one
+	END
+	for number in 0 x -1; do
+		ctl mount vm1@1 . --partition "$number"
+		[ "$status" -eq 2 ]
+		[[ $output == *"--partition needs a number"* ]]
+	done
+	ctl umount .
+	expect 1 <<-'END'
+		revdedupctl: no version is mounted at '.'
+		revdedupctl: nothing was changed; /proc/mounts lists what is mounted where
+	END
+	ctl clone vm1@1 new
+	[ "$status" -eq 2 ]
+	[[ $output == *"'new' is not a logical volume: name it as GROUP/NAME"* ]]
+	ctl clone vm1@1 vg/new@3
+	[ "$status" -eq 2 ]
+	for words in "mount vm1@1" "clone vm1@1" umount "clone vm1 vg/new --writable"; do
+		# shellcheck disable=SC2086 # words
+		ctl $words
+		[ "$status" -eq 2 ]
+	done
+}
+
+@test "a pool that one cannot write to" {
+	make_versions
+	chmod -R a-w pool
+	# Nothing is forbidden to root, but for what it gives up.
+	weak=()
+	[ ! -w pool/catalog.db ] ||
+		weak=(setpriv "--bounding-set=-dac_override,-dac_read_search" --)
+	weakly() {
+		run "${weak[@]}" "$build/bin/revdedupctl" "$@"
+	}
+	weakly restore vm1@1 --to r.img
+	[ "$status" -eq 0 ]
+	cmp 1.img r.img
+	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2"; do
+		# shellcheck disable=SC2086 # words
+		weakly $command
+		[ "$status" -eq 0 ]
+	done
+	weakly snapshot vm1 --from 1.img
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == *"Permission denied"* ]]
+	chmod -R u+w pool
+	must check
+}
+
+@test "interrupted: at once, and nothing is lost" {
+	make_versions
+	mkfifo fifo
+	code=0
+	"$build/bin/revdedupctl" dump vm1@1 >fifo 2>err 3>&- &
+	exec 4<fifo
+	# It has begun, and has to wait for us.
+	head -c 1 <&4 >/dev/null
+	kill -INT $!
+	cat <&4 >/dev/null
+	exec 4<&-
+	wait $! || code=$?
+	[ "$code" -eq 130 ]
+	[ "$(cat err)" = "revdedupctl: interrupted" ]
+	must check
+}
+
+@test "progress" {
+	make_versions
+	must restore vm1@1 --to r.img --json --progress=always
+	[ "$(field 0 '["type"]')" = progress ]
+	[ "$(field 0 '["version"]')" = vm1@1 ]
+	[ "$(field 0 '["done"]')" = $((6 << 20)) ]
+	[ "$(field 0 '["total"]')" = $((6 << 20)) ]
+	[ "$(field 1 '["type"]')" = restore ]
+	must snapshot vm1 --from 1.img --progress=always
+	[[ $output == *"snapshot: 6.0 MiB of 6.0 MiB, 100 %"* ]]
+	must snapshot vm1 --from 2.img
+	[[ $output != *%* ]]
+	must snapshot vm1 --from 2.img --json --progress never
+	[ "${#lines[@]}" -eq 1 ]
+	ctl scrub --progress=sometimes
+	[ "$status" -eq 2 ]
+	ctl list --progress=always
+	[ "$status" -eq 2 ]
+}
+
+@test "output that does not arrive is a failure" {
+	[ -w /dev/full ] || skip "no /dev/full"
+	make_versions
+	for command in list "show vm1" stats check scrub "diff vm1@1 vm1@2" help; do
+		run sh -c "'$build/bin/revdedupctl' $command >/dev/full"
+		expect 1 <<<"revdedupctl: cannot write to stdout: the output is incomplete"
+	done
+	run sh -c "'$build/bin/revdedupctl' dump vm1@1 >/dev/full"
+	[ "$status" -eq 12 ]
+}
+
+@test "wrong usage" {
+	ctl
+	expect 2 <<<"revdedupctl: no command given (try 'revdedupctl help')"
+	ctl frobnicate
+	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
+	ctl list --frobnicate
+	expect 2 <<<"revdedupctl: there is no option '--frobnicate' (try 'revdedupctl help list')"
+	ctl list -qz
+	expect 2 <<<"revdedupctl: there is no option '-z' (try 'revdedupctl help list')"
+	ctl list -p
+	expect 2 <<<"revdedupctl: '-p' needs a value (try 'revdedupctl help list')"
+	ctl list --pool
+	expect 2 <<<"revdedupctl: '--pool' needs a value (try 'revdedupctl help list')"
+	ctl list --dry-run
+	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
+	ctl ls -n
+	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
+	ctl list a b
+	expect 2 <<<"revdedupctl: unexpected argument 'b' (try 'revdedupctl help list')"
+	ctl diff vm1@1
+	expect 2 <<<"revdedupctl: 'diff' needs VOL@A VOL@B (try 'revdedupctl help diff')"
+	ctl list -p x --lock-wait forever
+	expect 2 <<<"revdedupctl: --lock-wait needs a number from 0 to 2592000, not 'forever' (try 'revdedupctl help list')"
+	ctl completion zsh
+	[ "$status" -eq 2 ]
+}
+
+@test "help, version, completion" {
+	for help in --help help "help list" "list --help" "ls --help --nothing-else"; do
+		# shellcheck disable=SC2086 # words
+		ctl $help
+		case $help in
+		*else*) [ "$status" -eq 2 ] ;;
+		*) [ "$status" -eq 0 ] && [[ ${lines[0]} == "Usage: revdedupctl "* ]] ;;
+		esac
+	done
+	ctl help frobnicate
+	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
+	for version in --version version; do
+		must "$version"
+		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 2$ ]]
+	done
+	# Each command that there is has help, and its aliases are there.
+	must help
+	for verb in init snapshot list show stats diff restore dump delete prune protect \
+		unprotect tag check scrub repair completion help version attach detach status \
+		map unmap mount umount clone rollback; do
+		[[ $output == *"  $verb "* ]]
+	done
+	for alias in create-pool backup create ls versions snapshots info du df extract receive \
+		cat rm remove forget expire hold release pin label fsck verify \
+		unmount; do
+		must help "$alias"
+	done
+
+	must completion bash
+	echo "$output" >script
+	shellcheck -s bash script || [ $? -eq 127 ]
+	complete_line() {
+		bash -c '. ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _revdedupctl
+			echo "${COMPREPLY[*]}"' bash "$@"
+	}
+	[ "$(complete_line revdedupctl snaps)" = "snapshot snapshots" ]
+	[ "$(complete_line revdedupctl -p x restore --f)" = "--force --full" ]
+	[ "$(complete_line revdedupctl clone vm1 vg/new --th)" = "--thinpool" ]
+	[ -z "$(complete_line revdedupctl restore vm)" ]
+}

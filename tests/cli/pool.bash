@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# What the tests of revdedupctl on small images share: BUILD is where tests/unit/Makefile
+# built it with sanitizers.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load lib
+
+setup() {
+	cli_setup
+	export TZ=UTC
+	unset REVDEDUP_POOL
+}
+
+teardown() { cli_teardown "${holder:-}"; }
+
+ctl() {
+	run "$build/bin/revdedupctl" "$@"
+}
+
+# must COMMAND...: it ends with 0; its output is there.
+must() {
+	ctl "$@"
+	[ "$status" -eq 0 ] || {
+		echo "status $status: revdedupctl $*"
+		echo "$output"
+		return 1
+	}
+}
+
+# field LINE EXPRESSION: of that line of the output, which is JSON; from 0 on.
+field() {
+	python3 -c 'import json, sys
+lines = [json.loads(line) for line in sys.stdin]
+print(lines[int(sys.argv[1])]'"$2"')' "$1" <<<"$output"
+}
+
+# blocks FILE FIRST NR: fill these blocks of 4 KiB with what is nowhere else.
+blocks() {
+	dd if=/dev/urandom of="$1" bs=4096 seek="$2" count="$3" iflag=fullblock \
+		conv=notrunc status=none
+}
+
+# make_pool SIZE: and REVDEDUP_POOL. Its data area is sparse.
+make_pool() {
+	must init pool --size "$1"
+	export REVDEDUP_POOL=$PWD/pool
+}
+
+# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others.
+make_versions() {
+	make_pool 1G
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	cp --sparse=always 1.img 2.img
+	blocks 2.img 10 2
+	cp --sparse=always 2.img 3.img
+	blocks 3.img 510 4
+	for nr in 1 2 3; do
+		must snapshot vm1 --from "$nr.img"
+	done
+}
+
+# Set the time of a version, which no command does.
+set_time() {
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db \
+		"UPDATE version SET time = ? WHERE number = ?" "$(date -d "$2" +%s)" "$1"
+}
+
+# hold CLASS ID [shared]: have a lock of the pool, as in userspace/base/lock.h,
+# until the test ends. POOL is 0, VOLUME 4, VERSION 5.
+hold() {
+	python3 -c 'import fcntl, struct, sys, time
+data = open("pool/data", "r+b")
+kind = fcntl.F_RDLCK if len(sys.argv) > 3 else fcntl.F_WRLCK
+lock = (int(sys.argv[1]) + 1 << 48) + int(sys.argv[2])
+fcntl.fcntl(data, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, 0, lock, 1, 0))
+open("held", "w").close()
+time.sleep(60)' "$@" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
+# hold_image FILE: have a lock of it as QEMU has, until drop.
+hold_image() {
+	python3 -c 'import fcntl, struct, sys, time
+file = open(sys.argv[1], "r+b")
+lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 100, 1, 0)
+fcntl.fcntl(file, 37, lock) # F_OFD_SETLK
+open("held", "w").close()
+time.sleep(60)' "$1" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
+# keep_on EXPRESSION: evaluate it again and again, with i counting and os, until drop.
+keep_on() {
+	python3 -c 'import os, sys, time
+for i in range(1000000):
+    eval(sys.argv[1])
+    if not i:
+        open("held", "w").close()
+    time.sleep(0.001)' "$1" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+}
+
+drop() {
+	kill "$holder"
+	wait "$holder" || :
+	holder=
+	rm held
+}
+
+# block_in_each FILE NR: an image of so many segments, with a block of data in each.
+block_in_each() {
+	local seg
+	truncate -s $(($2 * 2))M "$1"
+	for ((seg = 0; seg < $2; seg++)); do
+		blocks "$1" $((seg * 512 + seg)) 1
+	done
+}
+
+# unchanged_since N: a version of 1.img; nobody says that something changed since vm1@N.
+unchanged_since() {
+	echo "version vm1@$1" >list
+	must snapshot vm1 --from 1.img --changed list
+}
+
+# audit_all: take 64 versions of 1.img of which nobody says that something changed, so
+# that each segment is audited. Sets found to how many found something.
+audit_all() {
+	local newest nr
+	newest=$(ask "SELECT max(number) FROM version")
+	found=0
+	for nr in {0..63}; do
+		unchanged_since "$((newest + nr))"
+		[[ $output != *"had changed"* ]] || found=$((found + 1))
+	done
+}
+
+# super_format NUMBER FEATURES: what both superblocks say.
+super_format() {
+	"$BATS_TEST_DIRNAME/edit-super.py" pool/data "$@"
+}
+
+# is_marked VERSION True|False: is it consistent, as all tell it that can?
+is_marked() {
+	must show "$1" --json
+	[ "$(field 0 '["consistent"]')" = "$2" ]
+	must show "$1"
+	[ "${lines[13]}" = "consistent:     $([ "$2" = True ] && echo yes || echo "no: it may have been written while it was read")" ]
+	must list
+	[ "$(grep -c "^$1 .*(not consistent)" <<<"$output")" = "$([ "$2" = True ] && echo 0 || echo 1)" ]
+	must restore "$1" --to r.img --yes
+	[[ $2 == True || $output == *"warning: $1 is not consistent: it may have been written while it was read"* ]]
+	[[ $2 == False || $output != *"consistent"* ]]
+}
+
+# edit SQL: change the catalog as no command does.
+edit() {
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "$@"
+}
+
+# ask SQL: the one value that it gives.
+ask() {
+	python3 -c 'import sqlite3, sys
+print(*sqlite3.connect("pool/catalog.db").execute(sys.argv[1]).fetchone())' "$1"
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# The remap table where the base, or a flush of it, loses its cache.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by volume.bash, without blanks
+load table
+
+@test "a flush of ours that the base fails is told to who flushes next" {
+	local ground
+	# A RAM disk has no cache, and so no flush comes to it.
+	ground=$(loop_of $vol_sectors disk)
+	make rdt-b "0 $vol_sectors linear $ground 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	writes 0 8
+	# Its commit comes in a second, or with a message, and what that flushes is lost.
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	refused "Input/output error" "" msg remap 1,1,p101,p201
+	mode_is fail
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	is_told
+	# One that failed with the commit itself has told nobody else.
+	writes 8 8
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	run ! sync $vol
+	mode_is fail
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	is_told
+	# At a checkpoint as well, where nothing else waits.
+	dm suspend rdt-v
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	status
+	refused "Input/output error" "" msg checkpoint $((field[f_epoch] + 1))
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	dm resume rdt-v
+	is_told
+	# A file system's flush comes with the end of a commit of its journal.
+	mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 $vol
+	mkdir -p "$BATS_TEST_TMPDIR/mnt"
+	mount $vol "$BATS_TEST_TMPDIR/mnt"
+	dd if=/dev/urandom of="$BATS_TEST_TMPDIR/mnt/one" bs=4096 count=1 conv=fsync status=none
+	sync
+	reload rdt-b "0 $vol_sectors flakey $ground 0 0 3600 1 error_writes"
+	refused "Input/output error" "" msg remap 1,1,p101,p201
+	reload rdt-b "0 $vol_sectors linear $ground 0"
+	within 10 mode_is rw
+	run ! dd if=/dev/urandom of="$BATS_TEST_TMPDIR/mnt/two" bs=4096 count=1 conv=fsync \
+		status=none
+	umount "$BATS_TEST_TMPDIR/mnt"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
+@test "what was copied home is not relied on where the base has lost its cache" {
+	local ground block
+	ground=$(loop_of $vol_sectors disk)
+	make rdt-b "$(base_table)"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100;200,300,p300;800,10,z"
+	snapshot
+	reload rdt-b "$(base_table "flakey /dev/ram0 0 0 3600 1 error_writes")"
+	msg hydrate start
+	# It is copied, the commit behind that fails, and 10 s later it is tried again.
+	within 60 left_is 0
+	within 10 mode_is fail
+	within 10 left_is $((0x320))
+	within 60 left_is 0
+	# Among what was copied, if the commit has not been quicker.
+	writes 8 8
+	within 10 left_is $((0x31f))
+	# A part of a block cannot come home while the rest cannot be made stable there.
+	refused "Input/output error" "" writes 18 3
+	within 10 left_is $((0x31f))
+	# Messages cannot rely on what they saw.
+	refused "Input/output error" "" msg remap 2,1,p102,p202
+	refused "Input/output error" "" msg table 0 16
+	msg hydrate stop
+	within 10 away_are "16 783"
+	# This is what may have been lost.
+	for block in 0 3 4 512 1000 2050; do
+		dd if=/dev/urandom of="$ground" bs=4096 count=1 seek=$block oflag=direct \
+			conv=notrunc status=none
+	done
+	# The remap that failed has moved block 2.
+	reads 0 128 "p800,8;w8,8;p1010,8;p818,68"
+	reads 4096 8 "p1800,8"
+	reload rdt-b "$(base_table)"
+	within 10 mode_is rw
+	writes 18 3
+	msg hydrate start
+	within 40 hydrate_is off
+	reads 0 128 "p800,8;w8,8;p1010,2;w12,3;p1015,3;p818,68"
+	reads 4096 8 "p1800,8"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
+# It comes to the base where nothing waits for a commit. Then something is copied home,
+# and the base says that its cache is lost.
+@test "what was copied home is not relied on where a flush from above fails" {
+	local ground behind flusher
+	ground=$(loop_of $vol_sectors disk)
+	behind=$(loop_of 8 behind)
+	make rdt-x "0 8 linear $behind 0"
+	make rdt-b "$(base_table "linear /dev/mapper/rdt-x 0")"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100;200,300,p300;800,10,z"
+	snapshot
+	reload rdt-x "0 8 flakey $behind 0 0 3600 1 error_writes"
+	# Each flush takes 6 s.
+	slow="/dev/mapper/rdt-x 0"
+	reload rdt-b "$(base_table "delay $slow 0 $slow 0 $slow 6000")"
+	sync $vol &
+	flusher=$!
+	sleep 3
+	msg hydrate start
+	within 20 left_is 0
+	if wait $flusher; then
+		echo "the flush did not fail"
+		return 1
+	fi
+	# What comes to it after that is well again: the commit's own flush, if it is not late.
+	reload rdt-x "0 8 linear $behind 0"
+	within 10 left_is $((0x320))
+	within 60 hydrate_is off
+	reads 0 128 "p800,80"
+	reads 4096 8 "p1800,8"
+	dm remove rdt-v
+	dm remove rdt-b
+	dm remove rdt-x
+}
+
+@test "a part of a block is written, and the base loses its cache: the rest is as it was" {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,200,p0;200,40,z"
+	snapshot
+	parts 0 w
+	parts 0 x
+	lose_cache
+	nothing_of_base 0
+	# Else there was nothing to lose.
+	[[ $reply == *w* ]] || is "what was not flushed" "$reply" "lost"
+	parts 4096 w
+	parts 4096 x
+	lose_cache
+	nothing_of_base 4096
+	# Where hydration has copied them.
+	msg hydrate start
+	within 20 left_is 0
+	parts 1024 w
+	parts 1024 x
+	lose_cache
+	nothing_of_base 1024
+	within 40 hydrate_is off
+	nothing_of_base 1024
+	dm remove rdt-v
+	dm remove rdt-b
+}

@@ -1,0 +1,484 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# The remap table: what each message does, and which are refused.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by volume.bash, without blanks
+load table
+
+@test "remap moves what is there, and nothing else" {
+	vol_create
+	batch "0,10,p100;10,10,z;200,400,p0"
+	msg remap 0,4,p100,p200
+	places_are 0 16 "0,4,p200;4,c,p104"
+	# Only those that are where it says.
+	writes 40 8
+	msg remap "2,6,p202,p302;10,2,p0,p1;12,2,z,p40"
+	places_are 0 32 "0,2,p200;2,2,p302;4,1,p104;5,1,b;6,a,p106;10,2,z;12,2,p40;14,c,z"
+	msg remap "2,6,p102,p302;12,1,p40,z"
+	places_are 0 20 "0,2,p200;2,3,p302;5,1,b;6,2,p306;8,8,p108;10,3,z;13,1,p41"
+	reads 0 64 "p1000,10;p1810,18;w28,8;p1830,10"
+	# Of segments that are mapped whole: all, a part, and with another place.
+	msg remap "200,200,p0,p300;400,200,p300,p0;440,1,p240,p7"
+	places_are 512 1024 "200,200,p300;400,40,p200;440,1,p7;441,1bf,p241"
+	# The base is never named.
+	msg remap "40,4,p0,p1"
+	places_are 64 4 "40,4,b"
+	# It is stable, and nothing is dirty by it.
+	disk_places_are 0 4 "0,2,p200;2,2,p302"
+	snapshot
+	msg remap 0,1,p200,p201
+	dirty_is "-"
+	# On a suspended device as well.
+	dm suspend rdt-v
+	msg remap 0,1,p201,p200
+	dm resume rdt-v
+	places_are 0 1 "0,1,p200"
+}
+
+@test "thousands of ranges in a message" {
+	vol_create
+	many_ranges 4000 4 2000
+	batch "$ranges"
+	counts 12384 0 4000
+	places 0 16384
+	[ "$(grep -o 'p' <<<"$reply" | wc -l)" -eq 4000 ]
+	reads $((3999 * 32)) 8 "p3e78,8"
+	msg remap "$moves"
+	counts 12384 4000 0
+}
+
+@test "the table in pages" {
+	local size next found pages
+	vol_create
+	many_ranges 950 2 77
+	batch "$ranges"
+	places 0 16384
+	want=$reply
+	for size in 100000 4096 1400; do
+		all_pages $size
+		[ "$found" = "$want" ] || is "ranges" "${found:0:200}..." "${want:0:200}..."
+		[ $size != 1400 ] || [ $pages -gt 10 ]
+	done
+	# The edges of what can be asked.
+	msg table 0 0
+	is "none" "$reply" "- 0"
+	msg table 16384 7
+	is "behind the end" "$reply" "- 16384"
+	msg table 99 3
+	is "three" "$reply" "63,1,b;64,1,p32;65,1,b 102"
+	msg table 16383 18446744073709551615
+	is "the last" "$reply" "3fff,1,b 16384"
+	refused "Invalid argument" "16384 blocks only" msg table 16385 0
+}
+
+@test "set: nothing but in a batch on the suspended device" {
+	vol_create
+	refused "Device or resource busy" "suspend the device first" msg begin
+	refused "Device or resource busy" "suspend the device first" msg set 0,1,z
+	refused "Device or resource busy" "suspend the device first" msg end
+	dm suspend rdt-v
+	refused "Invalid argument" "send begin first" msg set 0,1,z
+	refused "Invalid argument" "send begin first" msg end
+	msg begin
+	msg set 0,1,p100
+	# Again is no error, and what was set stays.
+	msg begin
+	msg set 1,1,p101
+	refused "Structure needs cleaning" "incomplete" dm resume rdt-v
+	msg set 2,1,p102
+	msg end
+	refused "Invalid argument" "send begin first" msg set 0,1,z
+	dm resume rdt-v
+	refused "Device or resource busy" "suspend the device first" msg set 0,1,z
+	places_are 0 4 "0,3,p100;3,1,b"
+	reads 0 32 "p800,18;b18,8"
+}
+
+@test "set is a write: its segments are dirty, and before the entries are" {
+	vol_create
+	snapshot
+	batch "0,1,p100;400,400,z" "7ff,2,p7"
+	dirty_is "0,1;2,3"
+	disk_dirty_is "0,1;2,3"
+	snapshot
+	# Where the bit cannot be written, the entry is not changed.
+	dm suspend rdt-v
+	msg begin
+	meta_set dead $bitmap_sectors
+	refused "Input/output error" "" msg set 0,1,z
+	meta_set ok
+	msg end
+	dm resume rdt-v
+	places_are 0 1 "0,1,p100"
+}
+
+@test "a batch that was cut off: refused until it is repeated" {
+	vol_create
+	batch "0,10,p100"
+	dm suspend rdt-v
+	msg begin
+	msg set 0,10,p200
+	vol_remove
+	# The table line is taken: the batch needs a device.
+	dm create rdt-v
+	vol_load
+	refused "Structure needs cleaning" "incomplete" dm resume rdt-v
+	refused "Structure needs cleaning" "incomplete" dm resume rdt-v
+	refused "Structure needs cleaning" "incomplete" vol_reload
+	msg begin
+	msg set 0,8,p200
+	msg set 8,8,p300
+	msg end
+	dm resume rdt-v
+	places_are 0 16 "0,8,p200;8,8,p300"
+	reads 0 128 "p1000,40;p1800,40"
+	vol_remove
+	vol_create
+	places_are 0 16 "0,8,p200;8,8,p300"
+	# Not even to be read.
+	dm suspend rdt-v
+	msg begin
+	vol_remove
+	refused "Structure needs cleaning" "incomplete" vol_create_ro
+}
+
+@test "alias takes what nobody wrote to since watch" {
+	vol_create
+	batch "8,2,p100"
+	msg watch "0,8"
+	writes 8 1
+	blkdiscard -z -o $((2 * 4096)) -l 4096 $vol
+	msg alias "0,8,p200"
+	places_are 0 10 "0,1,p200;1,2,b;3,5,p203;8,2,p100"
+	disk_places_are 0 4 "0,1,p200;1,2,b;3,1,p203"
+	# Marks are used up.
+	writes 24 8
+	msg alias "0,8,p300"
+	places_are 0 8 "0,1,p200;1,3,b;4,4,p204"
+	# Neither what is not on the base, nor what is not marked, nor without all.
+	msg watch "0,8"
+	msg alias "4,8,z"
+	places_are 4 8 "4,4,p204;8,2,p100;a,2,b"
+	msg alias "1,1,z"
+	places_are 0 3 "0,1,p200;1,1,z;2,1,b"
+	msg watch -
+	msg alias "2,2,p700"
+	places_are 2 2 "2,2,b"
+	# Several, also across segments.
+	msg watch "200,2;3ff,3;20,1"
+	writes $((512 * 8)) 8
+	msg alias "200,1,p1;201,1,p2;3ff,3,p700"
+	places_are 512 2 "200,1,b;201,1,p2"
+	places_are 1023 3 "3ff,3,p700"
+}
+
+@test "watch: a discard is a write, a read is none, a reload forgets nothing it must know" {
+	vol_create
+	writes 0 64
+	msg watch 0,8
+	reads 0 64 "w0,40"
+	blkdiscard -o 8192 -l 4096 $vol
+	msg alias 0,8,p100
+	if [ "$(cat /sys/block/ram0/queue/discard_max_bytes)" -gt 0 ]; then
+		places_are 0 8 "0,2,p100;2,1,b;3,5,p103"
+	else
+		# What the base does not take changes nothing.
+		places_are 0 8 "0,8,p100"
+	fi
+	batch 0,8,b
+	msg watch 0,8
+	vol_reload
+	writes 24 8
+	dm suspend rdt-v
+	dm resume rdt-v
+	msg alias 0,8,p100
+	places 0 8
+	[[ ";$reply;" == *";3,1,b;"* ]] || is "block 3" "$reply" "b"
+}
+
+@test "watch: the marks are in so many segments" {
+	local segs=4100 last
+	printf -v last %x $((4096 * 512))
+	many_segs $segs
+	vol_create $((segs * seg_sectors))
+	msg watch 0,$last
+	refused "No space left on device" "no more than 4096 segments" \
+		msg watch $last,1
+	msg watch 0,200
+	msg watch -
+	msg watch $last,1
+	msg alias $last,1,p7
+	places_are $((4096 * 512)) 1 "200000,1,p7"
+}
+
+@test "punch" {
+	on_loop_pool
+	vol_create
+	batch "0,10,p100"
+	msg remap "0,8,p100,p200"
+	msg punch "100,8;300,1"
+	dm read $pool $((255 * 8)) 80
+	is "pool" "$reply" "p7f8,8;z,40;p840,8"
+	dm read $pool $((767 * 8)) 24
+	is "pool" "$reply" "p17f8,8;z,8;p1808,8"
+	reads 0 128 "p1000,40;p840,40"
+	msg punch 7ff,1
+	refused "Invalid argument" "" msg punch 7ff,2
+	dm read $pool $((pool_sectors - 16)) 16
+	is "pool" "$reply" "p3ff0,8;z,8"
+	# A device that takes none.
+	reload rdt-p "0 $pool_sectors snapshot-origin /dev/ram2"
+	refused "Operation not supported" "takes no discards" msg punch 0,1
+}
+
+@test "wrong messages of the table are refused and change nothing" {
+	local error message text
+	vol_create
+	batch "0,10,p100;10,10,z;200,200,p0"
+	snapshot
+	places 0 16384
+	before=$reply
+	state
+	before+=" / $state"
+	while IFS='|' read -r error message text; do
+		refused "$error" "$text" msg "$message"
+	done <<-END
+		Invalid argument|remap|remap takes 1 arguments, not 0
+		Invalid argument|remap 0,1,z,p1 1,1,z,p1|remap takes 1 arguments, not 2
+		Invalid argument|remap 0,1|not ranges
+		Invalid argument|remap 0,1,p100|not ranges
+		Invalid argument|remap 0,1,p100,|not ranges
+		Invalid argument|remap 0,1,p100,p|not ranges
+		Invalid argument|remap 0,1,p100,q|not ranges
+		Invalid argument|remap 0,1,p100,p1,p2|not ranges
+		Invalid argument|remap 0,1,p100,p1;|not ranges
+		Invalid argument|remap ;0,1,p100,p1|not ranges
+		Invalid argument|remap 0,1,p100,p0x1|not ranges
+		Invalid argument|remap 0,1,p100,P1|not ranges
+		Invalid argument|remap 0,1,p100,p-1|not ranges
+		Invalid argument|remap 0,0,p100,p1|not ranges
+		Invalid argument|remap 4000,1,p100,p1|not ranges
+		Invalid argument|remap 3fff,2,p100,p1|not ranges
+		Invalid argument|remap 0,ffffffffffffffff,z,p1|not ranges
+		Invalid argument|remap 1,ffffffffffffffff,z,p1|not ranges
+		Invalid argument|remap 0,4,p100,p200;4,4,p104,p204;x|not ranges
+		Invalid argument|remap 0,4,p100,p200;4,4,p104,p204;4000,1,z,p0|not ranges
+		Invalid argument|remap 0,1,b,p1|old and new place must not be the base
+		Invalid argument|remap 0,1,p100,b|old and new place must not be the base
+		Invalid argument|remap 0,4,p100,p200;5,1,p105,b|old and new place must not be the base
+		Numerical result out of range|remap 0,1,p100,p800|not within the 2048 blocks of the pool
+		Numerical result out of range|remap 0,2,p100,p7ff|not within the 2048 blocks of the pool
+		Numerical result out of range|remap 0,1,p800,p100|not within the 2048 blocks of the pool
+		Numerical result out of range|remap 0,4,p100,p200;5,1,p105,p3fffffffffff|not within
+		Invalid argument|begin 1|begin takes 0 arguments, not 1
+		Invalid argument|end 1|end takes 0 arguments, not 1
+		Invalid argument|set|set takes 1 arguments, not 0
+		Invalid argument|set 0,1|not ranges
+		Invalid argument|set 0,1,p1,p2|not ranges
+		Invalid argument|set 0,1,c|not ranges
+		Numerical result out of range|set 0,1,p800|not within the 2048 blocks of the pool
+		Device or resource busy|set 0,1,b|suspend the device first
+		Invalid argument|table|table takes 2 arguments, not 0
+		Invalid argument|table 0|table takes 2 arguments, not 1
+		Invalid argument|table 0 1 2|table takes 2 arguments, not 3
+		Invalid argument|table x 1|'x' is not a decimal number
+		Invalid argument|table 0 -1|'-1' is not a decimal number
+		Invalid argument|table 0x0 1|'0x0' is not a decimal number
+		Invalid argument|table 16385 1|the volume has 16384 blocks only
+		Invalid argument|watch|watch takes 1 arguments, not 0
+		Invalid argument|watch 0|not ranges
+		Invalid argument|watch 0,1,b|not ranges
+		Invalid argument|watch 0,1;4000,1|not ranges
+		Invalid argument|watch -,|not ranges
+		Invalid argument|alias|alias takes 1 arguments, not 0
+		Invalid argument|alias 0,1|not ranges
+		Invalid argument|alias 0,1,b|the new place is z or in the pool
+		Invalid argument|alias 30,1,z;31,1,b|the new place is z or in the pool
+		Invalid argument|alias -|not ranges
+		Numerical result out of range|alias 30,1,p800|not within the 2048 blocks of the pool
+		Invalid argument|punch|punch takes 1 arguments, not 0
+		Invalid argument|punch 0,1,p1|not ranges
+		Invalid argument|punch 0,0|not ranges
+		Invalid argument|hydrate|hydrate takes 1 arguments, not 0
+		Invalid argument|hydrate now|use start, start <MiB/s> or stop
+		Invalid argument|hydrate stop 1|use start, start <MiB/s> or stop
+		Invalid argument|hydrate start 0|the limit is 1 to
+		Invalid argument|hydrate start -1|'-1' is not a decimal number
+		Invalid argument|hydrate start x|'x' is not a decimal number
+		Invalid argument|hydrate start 4294967296|the limit is 1 to
+		Invalid argument|hydrate start 1 2|hydrate takes 2 arguments, not 3
+	END
+	places 0 16384
+	after=$reply
+	state
+	is "table and state" "$after / $state" "$before"
+	# The same of a batch, in which half of a message is right.
+	dm suspend rdt-v
+	msg begin
+	refused "Numerical result out of range" "not within" msg set "0,10,z;10,1,p800"
+	refused "Invalid argument" "not ranges" msg set "0,10,z;10,1,p7ff;4000,1,z"
+	refused "Invalid argument" "not ranges" msg set "0,10,z;;10,1,p7ff"
+	msg end
+	dm resume rdt-v
+	places 0 16384
+	is "table" "$reply" "${before%% / *}"
+}
+
+@test "ranges that overlap are taken one after the other" {
+	vol_create
+	batch "0,10,p100;4,2,z;0,1,b"
+	places_are 0 16 "0,1,b;1,3,p101;4,2,z;6,a,p106"
+	msg remap "1,2,p101,p201;2,2,p202,p302;3,1,p303,z;3,1,p103,z"
+	places_are 0 4 "0,1,b;1,1,p201;2,1,p302;3,1,z"
+}
+
+@test "a read-only table line changes nothing of the table" {
+	vol_create
+	batch "0,10,p100;10,10,z"
+	vol_remove
+	meta_hash
+	before=$reply
+	vol_create_ro
+	mode_is ro
+	for message in "remap 0,1,p100,p200" "remap 0,1,p300,p200" "watch 20,1" \
+		"alias 20,1,z" "punch 0,1" "hydrate start" "hydrate stop"; do
+		refused "Read-only file system" "" msg "$message"
+	done
+	dm suspend rdt-v
+	for message in begin "set 0,1,z" end; do
+		refused "Read-only file system" "the device is read-only" msg "$message"
+	done
+	dm resume rdt-v
+	places_are 0 33 "0,10,p100;10,10,z;20,1,b"
+	reads 0 272 "p800,80;z,80;b100,10"
+	run ! slow_poke 0
+	vol_remove
+	meta_is "$before"
+}
+
+@test "no pool, no table" {
+	env_pool_none vol_create
+	all_messages_are_unsupported
+	poke 3
+	snapshot
+	poke 4
+	dirty_is "4,1"
+	# It comes with a pool, and stays while nobody needs one.
+	vol_reload
+	places_are 0 1 "0,1,b"
+	batch 0,1,p7
+	refused "No such device" "give the pool device" env_pool_none vol_reload
+	reads 0 8 "p38,8"
+	dm clear rdt-v
+	vol_remove
+	refused "No such device" "give the pool device" env_pool_none vol_create
+	vol_create
+	msg hydrate start
+	within 20 hydrate_is off
+	vol_remove
+	env_pool_none vol_create
+	reads 0 8 "p38,8"
+}
+
+@test "metadata that has no room for a table: tracks, with a pool or without" {
+	meta_resize 32
+	vol_create
+	all_messages_are_unsupported
+	snapshot
+	writes 0 8
+	dirty_is "0,1"
+	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw off 0 0"
+	reads 0 16 "w0,8;b8,8"
+	dm suspend rdt-v
+	refused "Operation not supported" "there is no remap table" msg begin
+	dm resume rdt-v
+}
+
+@test "table lines with a pool" {
+	local error args text
+	dm create rdt-v
+	while IFS='|' read -r error args text; do
+		args=${args//META/$meta}
+		args=${args//POOL/$pool}
+		refused "$error" "$text" load_table rdt-v rw "0 $vol_sectors revdedup $args"
+	done <<-END
+		Invalid argument|- META POOL|needs no base device
+		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
+		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 0|cache_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib -1|cache_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 1M|cache_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 18446744073709551616|cache_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 4 cache_mib 1 cache_mib 1|an option is given twice
+		Invalid argument|/dev/ram0 META POOL 1 cache_mib|options are
+	END
+	refused "Invalid argument" "needs no base device" \
+		load_table rdt-v ro "0 $vol_sectors revdedup - $meta -"
+}
+
+@test "the table line is what was given, with all that can be" {
+	local line want
+	dm devno $base
+	want=$reply
+	dm devno $meta
+	want+=" $reply"
+	dm devno $pool
+	want+=" $reply 6 volume_uuid $some_uuid pool_uuid $other_uuid cache_mib 3"
+	vol_create $vol_sectors cache_mib 3 pool_uuid $other_uuid volume_uuid $some_uuid
+	batch 0,1,p7
+	dm table rdt-v
+	line=$reply
+	is "table" "$line" "$want"
+	reload rdt-v "0 $vol_sectors revdedup $line"
+	dm table rdt-v
+	is "table" "$reply" "$want"
+	reads 0 8 "p38,8"
+	dmsetup table rdt-v >"$BATS_TEST_TMPDIR/line"
+	vol_remove
+	dmsetup create rdt-v <"$BATS_TEST_TMPDIR/line"
+	mknodes rdt-v
+	dm table rdt-v
+	is "table" "$reply" "$want"
+	reads 0 8 "p38,8"
+	refused "Invalid cross-device link" "belongs to another pool" \
+		vol_reload $vol_sectors pool_uuid $some_uuid
+	dm clear rdt-v
+	# As a version it has a line, too.
+	vol_remove
+	make rdt-v "0 $vol_sectors revdedup - $meta $pool" ro
+	dm table rdt-v
+	line=$reply
+	[[ $line == "- "* ]]
+	vol_remove
+	make rdt-v "0 $vol_sectors revdedup $line" ro
+	reads 0 8 "p38,8"
+}
+
+@test "limits are those of the base, whatever the pool can do" {
+	local name wanted=() names
+	# The base takes write zeroes and discards, the pool takes neither.
+	base=$(loop_of $vol_sectors base)
+	dm fill $base 0 $filled b
+	make rdt-q "0 $pool_sectors snapshot-origin /dev/ram2"
+	names=(logical_block_size physical_block_size minimum_io_size optimal_io_size
+		discard_granularity discard_max_bytes write_zeroes_max_bytes)
+	make rdt-v "0 $vol_sectors revdedup $base $meta -"
+	for name in "${names[@]}"; do
+		limit $name
+		wanted+=("$name $reply")
+	done
+	pool=/dev/mapper/rdt-q
+	vol_reload
+	for name in "${names[@]}"; do
+		limit $name
+		is "$name" "$name $reply" "${wanted[0]}"
+		wanted=("${wanted[@]:1}")
+	done
+	batch 0,10,p100
+	fallocate -p -o 1M -l 64K $vol
+	reads 0 128 "p800,80"
+	writes 8 8
+	reads 0 24 "p800,8;w8,8;p810,8"
+	dm remove rdt-v
+	dm remove rdt-q
+}
