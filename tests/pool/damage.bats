@@ -379,7 +379,7 @@ on_disk() {
 		rm pool/catalog.db*
 		is 0 repair --rebuild-catalog
 		is 0 check
-		[[ $output == *" $nr versions"* ]] || [ $nr -lt 2 ]
+		[[ $output == *"$nr versions"* ]] || [ $nr -lt 2 ]
 	done
 	is 0 snapshot vm1 --from vm1.3.img
 	is_whole

@@ -161,7 +161,7 @@ print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_ow
 	edit "INSERT INTO extent VALUES(?, 20)" "$frame"
 	dd if=/dev/urandom of=new bs=1M count=1 status=none
 	is 4 snapshot vm3 --from new
-	[[ $output == *"frame $frame is free, and that it is in use"*--rebuild-catalog* ]]
+	[[ $output == *"frame $frame as free and as in use"*--rebuild-catalog* ]]
 	restore_all 0
 	is 0 repair --rebuild-catalog
 	is_whole

@@ -27,7 +27,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_REBUILD_CATALOG] = {
 		"'revdedupctl " REBUILD "' makes a new catalog from the pool",
 		"'revdedupctl " REBUILD " --pool %s' makes a new catalog from the pool" },
-	[RD_REMEDY_RENEW_COPY] = { "'revdedupctl repair' writes a new copy from the catalog", NULL },
+	[RD_REMEDY_RENEW_COPY] = {
+		"'revdedupctl repair' writes a new copy from the catalog", NULL },
 	[RD_REMEDY_RECOUNT_FRAMES] = {
 		"'revdedupctl " REBUILD "' recounts the space in use", NULL },
 	[RD_REMEDY_REBUILD_SUPERS] = {

@@ -98,9 +98,9 @@ int rd_recipe_ref(struct rd_sql *sql, i64 id, int refs, int latest_refs);
 int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
 
 /*
- * Undo rd_recipe_ref(). Delete a recipe without references, and give the blocks that other
- * recipes refer to to these. Note that the newest version of @volume supersedes a recipe
- * that only older versions still name.
+ * Undo rd_recipe_ref(). Delete a recipe without references, and hand its blocks over to the
+ * recipes that still refer to them. Note that the newest version of @volume supersedes a
+ * recipe that only older versions still name.
  */
 int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 volume);
 

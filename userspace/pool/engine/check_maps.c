@@ -131,7 +131,8 @@ static int check_entries(struct checker *check, struct rd_resolver *resolver,
 		if (r)
 			return r;
 		if (!good) {
-			rd_check_wrong(check, "recipe %lld refers to a block that does not exist", (long long)recipe->id);
+			rd_check_wrong(check, "recipe %lld refers to a block that does not exist",
+				       (long long)recipe->id);
 			break;
 		}
 	}
