@@ -156,7 +156,8 @@ static int begin_guard(struct rd_quiesce *quiesce)
 	return r;
 }
 
-int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at, unsigned int seconds)
+int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at,
+		     unsigned int seconds)
 {
 	int r;
 

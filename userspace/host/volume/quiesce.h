@@ -32,7 +32,8 @@ struct rd_quiesce {
 };
 
 /* After an error everything is undone. */
-int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at, unsigned int seconds);
+int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at,
+		     unsigned int seconds);
 
 /*
  * 0; -EIO: something could not be undone; -ETIME: it was undone before its time, so the
