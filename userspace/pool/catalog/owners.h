@@ -9,7 +9,6 @@
 
 #include "pool/data/map.h"
 #include "db.h"
-#include "frames.h"
 
 /* Note that the map of @recipe changes from @old to @new; NULL is a map without entries. */
 int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
@@ -17,9 +16,6 @@ int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
 
 /* Ask for the recipes that have slots of @frame: rd_next_id(). */
 int rd_frame_recipes(struct rd_sql *sql, struct rd_row **ret, u64 frame);
-
-/* Find the slots of @frame that recipes own. -EUCLEAN, -ENOENT: a recipe cannot be read. */
-int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 /* Ask for frames and their recipes, from @first on, by frame: rd_next_owner(). */
 int rd_owners(struct rd_sql *sql, struct rd_row **ret, u64 first);

@@ -550,3 +550,25 @@ int rd_superseded_remove_all(struct rd_sql *sql, i64 volume)
 {
 	return rd_sql_run(sql, "DELETE FROM superseded WHERE volume = ?", "i", volume);
 }
+
+int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_recipe recipe;
+	unsigned int i;
+	i64 id;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = rd_frame_recipes(sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		r = rd_recipe_load(sql, id, &recipe);
+		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+			rd_place place = recipe.map.at[i];
+
+			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == frame)
+				rd_slots_set(ret, rd_place_slot(place));
+		}
+	}
+	return r;
+}

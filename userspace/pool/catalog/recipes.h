@@ -20,6 +20,7 @@
 #include "pool/data/fp.h"
 #include "pool/data/map.h"
 #include "db.h"
+#include "frames.h"
 
 struct rd_recipe {
 	i64 id;
@@ -119,5 +120,8 @@ int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret);
 /* Forget that the recipe, or each recipe of @volume, is superseded: it is reversed. */
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe);
 int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
+
+/* Find the slots of @frame that recipes own. -EUCLEAN, -ENOENT: a recipe cannot be read. */
+int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 #endif

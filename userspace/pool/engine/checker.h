@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of a check share: check.c (the whole of it), check_maps.c (recipes, and the
- * segments that versions have) and check_frames.c (frames and the data area).
+ * What the files of a check share: check.c (the whole of it) calls check_maps.c (recipes, and
+ * the segments that versions have) and check_frames.c (frames and the data area), which report
+ * to checker.c.
  */
 #ifndef RD_CHECKER_H
 #define RD_CHECKER_H
