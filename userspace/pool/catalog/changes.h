@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Changes of the catalog as the outbox and the journal have them: those of a transaction,
+ * Changes of the catalog, as the outbox and the journal store them: those of a transaction,
  * one after the other,
  *
  *	u8 what, u8 table, values
  *
- * A change that puts has all columns of the row, one that deletes those of its
- * key. A value is a byte with its type, then
+ * A change that puts a row has all its columns, a change that deletes a row those of its key.
+ * (SQLite's session extension has a format of its own, which depends on its version; this one
+ * must be read for as long as a pool lives.) A value is a byte with its type, then
  *
  *	NULL	nothing
  *	number	a zigzag varint

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The page map of the catalog, in the file catalog.db-pages: what was last written to
- * each page of catalog.db, and which log (-wal) goes on from there. A page's own check
- * tells a bit that has turned. It cannot tell a page that is whole and old: one whose
- * write was lost, one of a catalog that was put back alone, one that a log of another
- * catalog leads to. The map can, as it is another file.
+ * The page map of the catalog, in the file catalog.db-pages: the content that was last
+ * written to each page of catalog.db, and the log (-wal) that continues it. The check in a
+ * page (vfs.h) finds a bit that has turned. It cannot find a page that is whole and old:
+ * its write was lost, catalog.db was put back alone, or the log is that of another catalog.
+ * The map finds these, because it is another file.
  *
  *	   0	the head
- *	4096	8 bytes for each page, in order: those that the SHA-256 of the page
- *		without its check begins with, and 1 for 0; 0: never written
+ *	4096	8 bytes for each page, in order: the first 8 of the SHA-256 of the
+ *		page without its check, 1 if they are 0; 0: never written
  *
  * The head (little endian):
  *
  *	 0  8  magic
  *	 8  4  CRC-32C of the 64 bytes with this field zero
  *	12  4  format, 1
- *	16  8  salt of the log that goes on from the catalog; 0: there need be none
- *	24  8  salt of what may still be there instead, or 1 for no log at all; 0: nothing,
- *	       that log is stable and must be there
+ *	16  8  salt of the log that continues the catalog; 0: a log is not needed
+ *	24  8  salt of the log that may be there instead, 1: no log at all; 0: none may,
+ *	       the log above is stable and must be there
  *	32     zeros up to 64
  *
  * Order of writes. SQLite copies a page from its log to the catalog; the entry is written
  * just before the page. When SQLite flushes the catalog, the map is flushed first. Only
- * then SQLite may begin a new log. A crash in between leaves entries and pages out of
- * step only of pages that are in the log, and these are read there, until they are copied
- * anew. The head is stable with the salt of a new log before the log has it, and without
- * one before SQLite empties or removes the log.
+ * then may SQLite begin a new log. A crash in between leaves an entry and its page out of
+ * step only if the log has that page; it is read from the log until it is copied again.
+ * The head has the salt of a new log, stable, before the log has it, and has none, stable,
+ * before SQLite empties or removes the log.
  */
 #ifndef RD_PAGES_H
 #define RD_PAGES_H

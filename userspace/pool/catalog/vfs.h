@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What lies between SQLite and the catalog's files: a VFS that gives each page
- * of the database a check, so that no bit of it can turn without a word. The last
- * RD_PAGE_CHECK bytes of a page, which SQLite leaves alone, are
+ * The VFS between SQLite and the files of the catalog. It gives each page of the database a
+ * check, so that no bit of it turns unnoticed. (SQLite's own cksumvfs does the same, but
+ * Debian does not package it, and it would not know the page map.) SQLite leaves the last
+ * RD_PAGE_CHECK bytes of a page alone; they are
  *
  *	 0  4  CRC-32C of the page's number (from 1, 4 bytes, little endian) and of
  *	       the rest of the page
  *	 4  4  magic
  *
- * set when the page is written to the database and looked at when it is read
- * there, beside the page map (pages.h), which tells whether it is the newest one. The
- * log (-wal) has checks of its own, and the map says which log it is. A page of zeros is
- * one that was never written.
+ * The VFS sets them when SQLite writes the page to the database, and compares them when it
+ * reads the page there, as it does with the page map (pages.h), which knows whether the page
+ * is the newest one. The log (-wal) has checks of its own, and the map knows which log
+ * belongs to the catalog. A page of zeros was never written.
  */
 #ifndef RD_VFS_H
 #define RD_VFS_H

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Leases: devices that read the data area by themselves. The table of a device-mapper
- * device that was made of a version refers to places of the pool, and goes on doing so
- * when the catalog has other places for the same blocks. A row of the table lease says
- * so, and then
+ * Leases: devices that read the data area by themselves. The table of a device-mapper device
+ * that was made of a version refers to places of the pool, and still does when the catalog has
+ * other places for the same blocks. A row of the table lease records the device and the
+ * version. As long as it is there
  *
- * - the version stays, for the engine, until the last such device is gone (it is
- *   HELD if the user has deleted it meanwhile): every block that the device may refer to
- *   can be found at some place
- * - before a place is given back each device is asked to leave it
+ * - the engine keeps the version (HELD, if the user has deleted it), so that every block
+ *   which the device may refer to has a place
+ * - each device is asked to leave a place before that place is given back
  *
- * A device may have leases of several versions, while one table takes the place of
- * another; then it is asked for each of them, and only the maker of the tables knows
- * which of its blocks are of which version.
+ * A device may have leases of several versions while one table replaces another. Then it is
+ * asked once for each, and only the maker of the tables knows which of its blocks belong to
+ * which version.
  *
  * To load a table: rd_lease_shut(), rd_lease_add(), read the version's map, load,
- * rd_lock_drop(), and rd_free_queue(), for commands that could not free meanwhile. A
- * lease without a device does no harm where it is known that there is none: the lease
- * goes when the device is asked. rd_lease_drop() ends one.
+ * rd_lock_drop(), and rd_free_queue(), for commands that could not free meanwhile. A lease
+ * without a device does no harm: when the device is asked, the lease goes. rd_lease_drop()
+ * ends one.
  *
- * pool->lease_ops is set by the caller when the pool is open, and stays until it is
- * closed. A pool with leases and without lease_ops gives nothing back.
+ * The caller sets pool->lease_ops when the pool is open; it stays until the pool is closed. A
+ * pool with leases and without lease_ops gives nothing back.
  */
 #ifndef RD_LEASE_H
 #define RD_LEASE_H
