@@ -13,6 +13,17 @@ int rd_journal_frame_insert(struct rd_sql *sql, u64 journal, u64 frame)
 			  (i64)journal);
 }
 
+int rd_journal_frame_note(struct rd_sql *sql, u64 journal, u64 frame)
+{
+	return rd_sql_run(sql, "INSERT OR IGNORE INTO journal_frame VALUES(?, ?)", "ii",
+			  (i64)frame, (i64)journal);
+}
+
+int rd_journal_frames_forget(struct rd_sql *sql)
+{
+	return rd_sql_run(sql, "DELETE FROM journal_frame", "");
+}
+
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame)
 {
 	u64 len;

@@ -13,6 +13,10 @@
 /* Note that @frame, which is in no other table, belongs to @journal. */
 int rd_journal_frame_insert(struct rd_sql *sql, u64 journal, u64 frame);
 
+/* Note the same of a frame of a journal that is read, which may have been noted before. */
+int rd_journal_frame_note(struct rd_sql *sql, u64 journal, u64 frame);
+/* Forget the frames of all journals. */
+int rd_journal_frames_forget(struct rd_sql *sql);
 /* Give a free frame to @journal. -ENOSPC, after a message: no frame is free. */
 int rd_journal_frame_take(struct rd_sql *sql, i64 session, u64 journal, u64 *ret_frame);
 

@@ -32,34 +32,9 @@ int rd_replay_change(struct rd_sql *sql, const struct rd_change *change)
 	return rd_sql_run_values(sql, texts[change->table], change->values, change->nr_values);
 }
 
-int rd_replay_forget_journal(struct rd_sql *sql)
-{
-	return rd_sql_run(sql, "DELETE FROM journal_frame", "");
-}
-
-int rd_replay_journal_frame(struct rd_sql *sql, u64 journal, u64 frame)
-{
-	return rd_sql_run(sql, "INSERT OR IGNORE INTO journal_frame VALUES(?, ?)", "ii",
-			  (i64)frame, (i64)journal);
-}
-
-int rd_replay_generation(struct rd_sql *sql, u64 generation)
-{
-	return rd_sql_run(sql, "UPDATE state SET generation = ?", "i", (i64)generation);
-}
-
 int rd_replay_sessions(struct rd_sql *sql)
 {
 	return rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
 			  " SELECT 0, 'before the repair', 0, id FROM version"
 			  " WHERE state = " RD_STATE(WRITING), "");
-}
-
-int rd_replay_has_leases(struct rd_sql *sql, bool *ret)
-{
-	i64 nr;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM lease", "");
-
-	*ret = !r && nr;
-	return r;
 }

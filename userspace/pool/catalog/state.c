@@ -87,3 +87,8 @@ int rd_state_put_end(struct rd_sql *sql, const struct rd_pool_super *super,
 			  (i64)end->dump_blocks, (i64)end->last_frame, (i64)end->last_block,
 			  (i64)end->last_crc, (i64)super->seq);
 }
+
+int rd_state_set_generation(struct rd_sql *sql, u64 generation)
+{
+	return rd_sql_run(sql, "UPDATE state SET generation = ?", "i", (i64)generation);
+}

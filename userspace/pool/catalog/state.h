@@ -38,6 +38,8 @@ int rd_state_generation(struct rd_sql *sql, u64 *ret);
 
 /* Count one more generation; in a transaction. */
 int rd_state_next_generation(struct rd_sql *sql);
+/* Set the generation of a catalog that is made anew; in a transaction. */
+int rd_state_set_generation(struct rd_sql *sql, u64 generation);
 
 /* Read the row. -EUCLEAN: it is missing. */
 int rd_state_read(struct rd_sql *sql, struct rd_state *ret);

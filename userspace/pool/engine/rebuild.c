@@ -19,6 +19,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/journal_frames.h"
+#include "pool/catalog/leases.h"
 #include "pool/catalog/outbox.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
@@ -57,7 +59,7 @@ static int note_frame(void *ctx, u64 frame)
 {
 	struct rebuild *rebuild = ctx;
 
-	return rd_replay_journal_frame(rebuild->sql, rebuild->journal, frame);
+	return rd_journal_frame_note(rebuild->sql, rebuild->journal, frame);
 }
 
 /* Refuse an end of the journal that is damage: versions behind it would be lost. */
@@ -87,7 +89,7 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	struct rd_journal_end end = { .frame = super->journal_frame };
 	int r;
 
-	r = rd_replay_forget_journal(rebuild->sql);
+	r = rd_journal_frames_forget(rebuild->sql);
 	if (!r)
 		r = note_frame(rebuild, super->journal_frame);
 	if (!r)
@@ -98,7 +100,7 @@ static int read_journal(struct rebuild *rebuild, u64 *ret_generation)
 	if (r)
 		return r;
 	r = rd_state_put_end(rebuild->sql, super, &end);
-	return r ? r : rd_replay_generation(rebuild->sql, end.generation);
+	return r ? r : rd_state_set_generation(rebuild->sql, end.generation);
 }
 
 /* --- what is counted */
@@ -176,11 +178,11 @@ static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 static int find_frames(struct rebuild *rebuild)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	bool leases, by_recipes;
-	u64 frame, next = 0;
+	u64 leases, frame, next = 0;
+	bool by_recipes;
 	int r;
 
-	r = rd_replay_has_leases(rebuild->sql, &leases);
+	r = rd_lease_count(rebuild->sql, NULL, &leases);
 	if (r)
 		return r;
 	rebuild->all_may_be_read = leases && rebuild->area->is_device;
