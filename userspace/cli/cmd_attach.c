@@ -69,10 +69,15 @@ static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
 	if (r)
 		return r;
 	r = rd_attachment_load(at, name.volume);
+	if (r == -ENOENT)
+		return attach_new(ctl, caller, name.volume, at);
 	if (!r)
 		r = rd_clear_unfinished(caller, at, false);
-	if (r == -ENOENT || r == 1)
+	if (r == 1) {
+		/* It takes the lock anew: the name may mean other devices now. */
+		rd_attachment_unlock(at);
 		return attach_new(ctl, caller, name.volume, at);
+	}
 	if (!r && (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_META)))
 		return ctl_usage(ctl, "'%s' is attached already: --from and --meta are for a new volume",
 				 name.volume);

@@ -206,6 +206,12 @@ is_as_before() {
 	run env REVDEDUP_FAIL=clone-leased=kill revdedupctl -q clone $vg/vm1@1 $vg/new
 	[ "$status" -eq 137 ]
 	mv "$REVDEDUP_POOL" /tmp/rdt-pool/away
+	# Not that '/dev/vg/new' is in use, or is not there.
+	run revdedupctl attach $vg/new
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"nothing was changed"* ]]
+	[[ $output != *"/dev/$vg/new"* ]]
 	run revdedupctl detach $vg/new
 	echo "$output"
 	[ "$status" -eq 1 ]
@@ -233,6 +239,22 @@ is_as_before() {
 	[ "$status" -eq 1 ]
 	[[ $output == *"the pool keeps nothing for a device"* ]]
 	revdedupctl -q check
+}
+
+@test "clone: cut short, and another volume gets its name" {
+	one 16
+	run env REVDEDUP_FAIL=clone-leased=kill revdedupctl -q clone $vg/vm1@1 $vg/new
+	[ "$status" -eq 137 ]
+	lvcreate -qq --yes -L 16m -n other $vg
+	run revdedupctl attach $vg/new --from /dev/$vg/other
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"was an unfinished clone"* ]]
+	[ -b "$new" ]
+	revdedupctl -q detach $vg/new
+	lvremove -qq --yes $vg/other
+	is_as_before
+	nothing_held
 }
 
 @test "clone: one that fails leaves nothing" {
