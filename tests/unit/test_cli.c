@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The pure parts of revdedupctl: names, sizes, lists of changes, and what a
- * policy keeps.
+ * The pure parts of revdedupctl: names, sizes, lists of changes, what a policy keeps,
+ * settings, and words that are near to a mistyped one.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -13,6 +13,8 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "base/ini.h"
+#include "base/suggest.h"
 #include "cli/change_list.h"
 #include "cli/keep.h"
 #include "cli/names.h"
@@ -612,6 +614,92 @@ static void test_keep_clock(void **state)
 	kept_are(&policy, items, 6, "- w w w w w ");
 }
 
+/* --- settings */
+
+static void test_ini(void **state)
+{
+	char text[] = "# no = setting\r\n\r\n[one]\r\n a=b = c # d\t\n\t[two-2]\n;x\nkey\t=\t/p q\"";
+	const char *wrong;
+	struct rd_ini ini;
+
+	(void)state;
+	rd_ini_begin(&ini, text, sizeof(text) - 1);
+	assert_int_equal(rd_ini_next(&ini, &wrong), 1);
+	assert_string_equal(ini.section, "one");
+	assert_string_equal(ini.key, "a");
+	assert_string_equal(ini.value, "b = c # d");
+	assert_int_equal(ini.line, 4);
+	assert_int_equal(rd_ini_next(&ini, &wrong), 1);
+	assert_string_equal(ini.section, "two-2");
+	assert_string_equal(ini.value, "/p q\"");
+	assert_int_equal(ini.line, 7);
+	assert_int_equal(rd_ini_next(&ini, &wrong), 0);
+}
+
+static void bad_ini(const char *text, size_t len, unsigned int line)
+{
+	const char *wrong = NULL;
+	struct rd_ini ini;
+	char copy[100];
+	int r;
+
+	memcpy(copy, text, len + 1);
+	rd_ini_begin(&ini, copy, len);
+	while ((r = rd_ini_next(&ini, &wrong)) > 0)
+		;
+	if (r != -EINVAL || !wrong || ini.line != line)
+		fail_msg("'%s': %d, line %u", text, r, ini.line);
+}
+
+static void test_bad_ini(void **state)
+{
+	static const char *const second[] = {
+		"nonsense", "[x", "[]", "[X]", "[x] y", "= b", "a b = c", "A = b", "a =", "a", "[x]]",
+	};
+	char text[100];
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(second) / sizeof(*second); i++) {
+		int len = snprintf(text, sizeof(text), "[a]\n%s\nb = c\n", second[i]);
+
+		bad_ini(text, len, 2);
+	}
+	bad_ini("a = b", 5, 1);
+	bad_ini("[a]\nb = c\0d", 11, 2);
+	bad_ini("[a]\n\n#\0\n", 8, 3);
+}
+
+/* --- words */
+
+static void test_edits(void **state)
+{
+	char text[RD_SUGGEST_TEXT], longest[100];
+	struct rd_nearest nearest = { 0 };
+
+	(void)state;
+	assert_int_equal(rd_edits("", ""), 0);
+	assert_int_equal(rd_edits("", "abc"), 3);
+	assert_int_equal(rd_edits("list", "list"), 0);
+	assert_int_equal(rd_edits("lsit", "list"), 1);
+	assert_int_equal(rd_edits("snapsht", "snapshot"), 1);
+	assert_int_equal(rd_edits("shwo", "show"), 1);
+	assert_int_equal(rd_edits("kitten", "sitting"), 3);
+	memset(longest, 'a', sizeof(longest));
+	longest[99] = '\0';
+	assert_int_equal(rd_edits(longest, "a"), 99);
+
+	assert_string_equal(rd_nearest_print(text, &nearest, ""), "");
+	rd_nearest_add(&nearest, "frob", "list");
+	rd_nearest_add(&nearest, "d", "du");
+	assert_null(nearest.word);
+	rd_nearest_add(&nearest, "resore", "repair");
+	rd_nearest_add(&nearest, "resore", "restored");
+	rd_nearest_add(&nearest, "resore", "restore");
+	rd_nearest_add(&nearest, "resore", "rescore");
+	assert_string_equal(rd_nearest_print(text, &nearest, "--"), "; did you mean '--restore'?");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -638,6 +726,9 @@ int main(void)
 		cmocka_unit_test(test_keep_periods),
 		cmocka_unit_test(test_keep_hourly),
 		cmocka_unit_test(test_keep_within),
+		cmocka_unit_test(test_ini),
+		cmocka_unit_test(test_bad_ini),
+		cmocka_unit_test(test_edits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
