@@ -18,6 +18,7 @@
 
 #include "base/direct.h"
 #include "base/standard.h"
+#include "base/suggest.h"
 #include "meta/check.h"
 #include "metatool.h"
 
@@ -50,11 +51,11 @@ static const char help[] =
 "  --volume-uuid UUID  for make: the UUID that the target's table line will name\n"
 "  --pool-uuid UUID    the same for the pool\n"
 "  --force    for make: overwrite DEVICE, whatever it holds\n"
-"  --yes      for finish: do not ask\n"
+"  -y, --yes  for finish: do not ask\n"
 "  --dry-run  for finish: read everything, write nothing\n"
 "  --json     print JSON\n"
-"  --help     print this help\n"
-"  --version  print the version\n"
+"  -h, --help     print this help\n"
+"  -V, --version  print the version\n"
 "\n"
 "Exit: 0 fine, 1 failed, 2 wrong usage, 4 the metadata is damaged.\n";
 
@@ -241,6 +242,30 @@ static const char *option_name(unsigned int given)
 	return option->name;
 }
 
+static int unknown_command(const char *name)
+{
+	struct rd_nearest nearest = { 0 };
+	char text[RD_SUGGEST_TEXT];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		rd_nearest_add(&nearest, name, commands[i].name);
+	return rd_tool_misused("there is no command '%s'%s", name,
+			       rd_nearest_print(text, &nearest, ""));
+}
+
+static int unknown_option(const char *given)
+{
+	struct rd_nearest nearest = { 0 };
+	char text[RD_SUGGEST_TEXT];
+	const struct option *option;
+
+	for (option = options; option->name && !strncmp(given, "--", 2); option++)
+		rd_nearest_add(&nearest, given + 2, option->name);
+	return rd_tool_misused("there is no option '%s'%s", given,
+			       rd_nearest_print(text, &nearest, "--"));
+}
+
 static int parse_command(char **args, int nr_args, unsigned int given,
 			 struct rd_tool *tool)
 {
@@ -250,8 +275,9 @@ static int parse_command(char **args, int nr_args, unsigned int given,
 		return rd_tool_misused("no command given");
 	while (strcmp(args[0], command->name))
 		if (++command == commands + ARRAY_SIZE(commands))
-			return rd_tool_misused("there is no command '%s'", args[0]);
-	given &= ~(command->options | OPT_JSON);
+			return unknown_command(args[0]);
+	/* A command that never asks takes the answer as well. */
+	given &= ~(command->options | OPT_JSON | OPT_YES);
 	if (given)
 		return rd_tool_misused("'%s' does not take --%s", args[0],
 				       option_name(given));
@@ -297,15 +323,17 @@ int main(int argc, char **argv)
 	if (!rd_hold_standard_files())
 		return EXIT_FAILED;
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":hVy", options, NULL)) != -1) {
 		if (c == 'h')
 			return print(help);
 		if (c == 'V')
 			return print("revdedup-meta " RD_VERSION ", metadata format 1\n");
+		if (c == 'y')
+			c = OPT_YES;
 		if (c == ':')
 			return rd_tool_misused("'%s' needs a value", argv[optind - 1]);
 		if (c == '?')
-			return rd_tool_misused("there is no option '%s'", argv[optind - 1]);
+			return unknown_option(argv[optind - 1]);
 		take_option(&tool, c);
 		given |= c;
 	}
