@@ -32,7 +32,7 @@ declare -A packages=(
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
-	[test]="bats libcmocka-dev mandoc python3 e2fsprogs btrfs-progs valgrind"
+	[test]="bats libcmocka-dev mandoc python3 e2fsprogs btrfs-progs valgrind zsh fish"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic sqlite3 time e2fsprogs"

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by lib.bash
 load pool
+bats_require_minimum_version 1.5.0
 
 @test "what is printed goes nowhere else" {
 	make_versions
@@ -169,12 +170,12 @@ load pool
 	expect 2 <<<"revdedupctl: 'diff' needs VOL@A VOL@B (try 'revdedupctl help diff')"
 	ctl list -p x --lock-wait forever
 	expect 2 <<<"revdedupctl: --lock-wait needs a number from 0 to 2592000, not 'forever' (try 'revdedupctl help list')"
-	ctl completion zsh
-	[ "$status" -eq 2 ]
+	ctl list --quiet=yes
+	expect 2 <<<"revdedupctl: --quiet takes no value (try 'revdedupctl help list')"
 }
 
-@test "help, version, completion" {
-	for help in --help help "help list" "list --help" "ls --help --nothing-else"; do
+@test "help and version" {
+	for help in --help -h help "help list" "list --help" "list -h" "-h list" "ls --help --nothing-else"; do
 		# shellcheck disable=SC2086 # words
 		ctl $help
 		case $help in
@@ -184,32 +185,141 @@ load pool
 	done
 	ctl help frobnicate
 	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
-	for version in --version version; do
-		must "$version"
+	for version in --version -V version "list -V" "-V list"; do
+		# shellcheck disable=SC2086 # words
+		must $version
 		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 2$ ]]
 	done
-	# Each command that there is has help, and its aliases are there.
+	# Each command that there is has help, the same in each way to ask for it.
 	must help
 	for verb in init snapshot list show stats diff restore dump delete prune protect \
-		unprotect tag check scrub repair completion help version attach detach status \
-		map unmap mount umount clone rollback; do
+		unprotect tag check scrub repair config help version attach detach status \
+		metrics map unmap mount umount clone rollback; do
+		must help
 		[[ $output == *"  $verb "* ]]
+		must help $verb
+		wanted=$output
+		for words in "$verb --help" "$verb -h" "-h $verb"; do
+			# shellcheck disable=SC2086 # words
+			must $words
+			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
+		done
 	done
+	[ "$(revdedupctl_commands | wc -l)" -eq 29 ]
 	for alias in create-pool backup create ls versions snapshots info du df extract receive \
 		cat rm remove forget expire hold release pin label fsck verify \
 		unmount; do
 		must help "$alias"
 	done
+}
 
-	must completion bash
-	echo "$output" >script
-	shellcheck -s bash script || [ $? -eq 127 ]
-	complete_line() {
-		bash -c '. ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _revdedupctl
-			echo "${COMPREPLY[*]}"' bash "$@"
-	}
-	[ "$(complete_line revdedupctl snaps)" = "snapshot snapshots" ]
-	[ "$(complete_line revdedupctl -p x restore --f)" = "--force --full" ]
-	[ "$(complete_line revdedupctl clone vm1 vg/new --th)" = "--thinpool" ]
-	[ -z "$(complete_line revdedupctl restore vm)" ]
+# The commands that help lists.
+revdedupctl_commands() {
+	"$build/bin/revdedupctl" help | sed -n 's/^  \([a-z]*\) .*/\1/p'
+}
+
+@test "-y is taken by every command" {
+	make_pool 64M
+	for verb in $(revdedupctl_commands); do
+		for words in "$verb -y" "-y $verb" "$verb --yes"; do
+			# shellcheck disable=SC2086 # words
+			ctl $words </dev/null
+			[[ $output != *"there is no option"* && $output != *"does not take"* ]] || {
+				echo "$words: $output"
+				false
+			}
+		done
+	done
+}
+
+@test "commands in short, and mistyped" {
+	make_versions
+	must sho vm1@2
+	[[ $output == *vm1@2* ]]
+	must snap vm1 --from 1.img
+	must help prot
+	[[ ${lines[0]} == "Usage: revdedupctl protect "* ]]
+	ctl st
+	expect 2 <<<"revdedupctl: 'st' is short for more than one command: status, stats (try 'revdedupctl help')"
+	ctl help st
+	expect 2 <<<"revdedupctl: 'st' is short for more than one command: status, stats (try 'revdedupctl help')"
+	# What removes or replaces data has its whole name.
+	must list
+	before=$output
+	for words in "del vm1@1" "pru --keep-last 1" "rol vm1@1" "rest vm1@1 --to r.img -y" \
+		"det vm1 -y" "unma x -y" "repa"; do
+		# shellcheck disable=SC2086 # words
+		ctl $words
+		[ "$status" -eq 2 ]
+		[[ $output == *"which removes or replaces data: write it in full"* ]]
+	done
+	must list
+	[ "$output" = "$before" ]
+	[ ! -e r.img ]
+	must rm vm1@1
+
+	while read -r typed meant; do
+		ctl "$typed"
+		[ "$status" -eq 2 ]
+		[[ $output == *"there is no command '$typed'; did you mean '$meant'? "* ]] || {
+			echo "$typed, not $meant: $output"
+			false
+		}
+	done <<-'END'
+		snapshto snapshot
+		snapshoot snapshot
+		lsit list
+		reestore restore
+		delte delete
+		umoutn umount
+	END
+	for typed in x frobnicate __complet "" -; do
+		ctl "$typed"
+		[ "$status" -eq 2 ]
+		[[ $output != *"did you mean"* ]]
+	done
+	ctl list --jsn
+	expect 2 <<<"revdedupctl: there is no option '--jsn'; did you mean '--json'? (try 'revdedupctl help list')"
+	ctl prune --keep 3
+	[ "$status" -eq 2 ]
+	[[ $output == *"'--keep' is short for more than one option: --keep-last, "*"--keep-tag (try"* ]]
+	# Only one of the options in question is one of this command.
+	ctl restore vm1@2 --f
+	[ "$status" -eq 2 ]
+	[[ $output == *"--force, --full (try"* ]]
+}
+
+@test "an error is the last line of JSON, and text as well" {
+	make_versions
+	run --separate-stderr "$build/bin/revdedupctl" show vm1@9 --json
+	[ "$status" -eq 1 ]
+	[ "${#lines[@]}" -eq 1 ]
+	[ "${stderr_lines[0]}" = "revdedupctl: there is no version 9 of 'vm1'" ]
+	[ "$(field -1 '["type"]')" = error ]
+	[ "revdedupctl: $(field -1 '["error"]')" = "${stderr_lines[0]}" ]
+	[ "revdedupctl: $(field -1 '["hint"]')" = "${stderr_lines[1]}" ]
+	[ "$(field -1 '["exit"]')" = 1 ]
+	# Wrong usage, before and behind --json.
+	for words in "--json frob" "frob --json" "list --json --frob" "list --frob --json" "list a b --json"; do
+		# shellcheck disable=SC2086 # words
+		run --separate-stderr "$build/bin/revdedupctl" $words
+		[ "$status" -eq 2 ]
+		[ "$(field -1 '["exit"]')" = 2 ]
+		[ "$(field -1 '["hint"]')" = None ]
+	done
+	# Each error in its order; the first is the one that counts.
+	run --separate-stderr "$build/bin/revdedupctl" -p nowhere list --json
+	[ "$status" -eq 10 ]
+	[ "$(field -1 '["error"]')" = "'nowhere' is not a pool" ]
+	[ "$(field -1 '["exit"]')" = 10 ]
+	# Nothing where nothing failed.
+	run --separate-stderr "$build/bin/revdedupctl" list --json
+	[[ $output != *'"error"'* ]]
+	# And nothing where a version would be.
+	for words in "restore vm1@1 --to - --json" "dump vm1@1 --json"; do
+		# shellcheck disable=SC2086 # words
+		run --separate-stderr "$build/bin/revdedupctl" $words
+		[ "$status" -eq 2 ]
+		[ -z "$output" ]
+	done
 }

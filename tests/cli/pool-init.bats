@@ -136,7 +136,7 @@ load pool
 
 @test "which pool" {
 	ctl list
-	expect 2 <<<"revdedupctl: no pool given: name one with --pool, or set REVDEDUP_POOL (try 'revdedupctl help list')"
+	expect 2 <<<"revdedupctl: no pool given: name one with --pool, in REVDEDUP_POOL, or in '$PWD/etc/revdedup.conf' (try 'revdedupctl help list')"
 	ctl list --pool nowhere
 	[ "$status" -eq 10 ]
 	[ "${lines[0]}" = "revdedupctl: 'nowhere' is not a pool" ]

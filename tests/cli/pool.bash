@@ -10,6 +10,7 @@ setup() {
 	cli_setup
 	export TZ=UTC
 	unset REVDEDUP_POOL
+	export REVDEDUP_CONFIG=$PWD/etc
 }
 
 teardown() { cli_teardown "${holder:-}"; }

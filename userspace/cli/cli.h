@@ -15,6 +15,7 @@
 #include "host/volume/stack.h"
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
+#include "config.h"
 #include "names.h"
 #include "progress.h"
 #include "sizes.h"
@@ -35,6 +36,7 @@ enum ctl_exit {
 
 enum ctl_option {
 	CTL_OPT_POOL,
+	CTL_OPT_CONFIG,
 	CTL_OPT_LOCK_WAIT,
 	CTL_OPT_RETRY_LOCK,	/* another name for it */
 	CTL_OPT_JSON,
@@ -71,6 +73,7 @@ enum ctl_option {
 	CTL_OPT_NO_SNAPSHOT,
 	CTL_OPT_HOOK_TIMEOUT,
 	CTL_OPT_OUTPUT,
+	CTL_OPT_TEXTFILE,
 	CTL_OPT_THINPOOL,
 	CTL_OPT_NO_HYDRATE,
 	CTL_OPT_PARTITION,
@@ -79,14 +82,23 @@ enum ctl_option {
 	CTL_OPTIONS,
 };
 
+/* The largest values of options that are settings as well, see config.h. */
+#define CTL_LOCK_WAIT_MAX	(30 * 86400)
+#define CTL_HOOK_TIMEOUT_MAX	3600
+#define CTL_KEEP_MAX		1000000
+
+/* 'metrics --textfile' writes here; it is the directory of Debian's node exporter. */
+#define CTL_METRICS_FILE	"/var/lib/prometheus/node-exporter/revdedup.prom"
+
 struct ctl;
 
 struct ctl_command {
 	const char *name;
 	const char *aliases[4];
 	const char *operands;		/* for people */
-	const char *help;
-	u64 options;			/* a bit for each that it takes */
+	const char *help;		/* NULL: it is not for people */
+	/* A bit for each that it takes. All take --help and --version, and ignore --yes. */
+	u64 options;
 	int min, max;			/* operands */
 	/* Operands may begin with -, so options come before the first one. */
 	bool options_first;
@@ -99,6 +111,7 @@ extern const struct ctl_command ctl_commands[];
 struct ctl_given {
 	enum ctl_option option;
 	const char *value;		/* NULL: the option takes none */
+	bool is_setting;		/* of the configuration, not given by the user */
 };
 
 struct ctl {
@@ -107,6 +120,7 @@ struct ctl {
 	char **operands;
 	struct ctl_given *given;	/* options, in order */
 	unsigned int nr_given;
+	struct ctl_config config;
 	int first_operand;		/* its index in what was parsed last */
 
 	bool json;
@@ -126,6 +140,14 @@ int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand);
 
 /* "pool" */
 const char *ctl_option_name(enum ctl_option option);
+/* The name of its value, or NULL if it takes none. */
+const char *ctl_option_value_name(enum ctl_option option);
+const char *ctl_option_help(enum ctl_option option);
+/* Find an option by its name, of which @len bytes count, or by its letter. CTL_OPTIONS: none. */
+enum ctl_option ctl_find_option(const char *name, size_t len);
+enum ctl_option ctl_find_letter(char letter);
+/* Does @command take the option, or every command? */
+bool ctl_takes(const struct ctl_command *command, enum ctl_option option);
 
 bool ctl_has(const struct ctl *ctl, enum ctl_option option);
 /* Its last value, or NULL. */
@@ -135,15 +157,21 @@ const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
 int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
 int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
 
-/* Print all options that @command takes: one a line with help, or only their names. */
+/* Print all options that @command takes, one a line with help. */
 void ctl_print_options(const struct ctl_command *command);
-void ctl_print_option_names(const struct ctl_command *command);
-
-const struct ctl_command *ctl_find_command(const char *name);
 
 /* Print what is wrong, and where to read more. Returns CTL_USAGE. */
 __attribute__((format(printf, 2, 3)))
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...);
+
+/* --- commands.c */
+
+/* Find a command by one of its names, or by the beginning of one name; or NULL. */
+const struct ctl_command *ctl_match_command(const char *name);
+/* Set ctl->command so. CTL_USAGE, and says what was typed instead of what. */
+int ctl_choose_command(struct ctl *ctl, const char *name);
+/* Refuse a short form of a command that removes or replaces data: 0 or CTL_USAGE. */
+int ctl_check_in_full(const struct ctl *ctl, const char *name);
 
 /* --- common.c */
 
@@ -289,7 +317,8 @@ int cmd_tag(struct ctl *ctl);
 int cmd_check(struct ctl *ctl);
 int cmd_scrub(struct ctl *ctl);
 int cmd_repair(struct ctl *ctl);
-int cmd_completion(struct ctl *ctl);
+int cmd_config(struct ctl *ctl);
+int cmd_complete(struct ctl *ctl);
 int cmd_help(struct ctl *ctl);
 int cmd_version(struct ctl *ctl);
 

@@ -280,5 +280,7 @@ int cmd_metrics(struct ctl *ctl)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_OUTPUT);
 
+	if (ctl_has(ctl, CTL_OPT_TEXTFILE) && !path)
+		path = CTL_METRICS_FILE;
 	return path ? print_to_file(ctl, path) : print_all(ctl, stdout);
 }

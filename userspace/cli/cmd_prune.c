@@ -10,8 +10,6 @@
 #include "cli.h"
 #include "keep.h"
 
-#define MAX_COUNT	1000000
-
 _Static_assert(CTL_OPT_KEEP_YEARLY - CTL_OPT_KEEP_LAST == CTL_KEEP_YEARLY - CTL_KEEP_LAST,
 	       "the counted options are in the order of the rules");
 
@@ -35,7 +33,7 @@ static int read_rules(struct prune *prune)
 	for (i = 0; i < CTL_KEEP_COUNTED; i++) {
 		u64 count = 0;
 
-		r = ctl_value_number(ctl, CTL_OPT_KEEP_LAST + i, 1, MAX_COUNT, &count);
+		r = ctl_value_number(ctl, CTL_OPT_KEEP_LAST + i, 1, CTL_KEEP_MAX, &count);
 		if (r)
 			return r;
 		prune->policy.counts[i] = count;
@@ -66,10 +64,46 @@ static int check_options(struct prune *prune)
 		return 0;
 	/* An empty variable must not delete a whole pool. */
 	if (!ctl_has(ctl, CTL_OPT_REMOVE_ALL))
-		return ctl_usage(ctl, "no rule says what to keep: use --keep-last N, --keep-daily N or another");
+		return ctl_usage(ctl, "no rule says what to keep: use --keep-last N, --keep-daily N or another, or write rules into '%s'",
+				 ctl->config.path);
 	if (!ctl->nr_operands)
 		return ctl_usage(ctl, "to remove all versions, name the volume");
 	return 0;
+}
+
+static bool is_rule(const struct ctl_given *given)
+{
+	return (given->option >= CTL_OPT_KEEP_LAST && given->option <= CTL_OPT_KEEP_YEARLY) ||
+		given->option == CTL_OPT_KEEP_WITHIN || given->option == CTL_OPT_KEEP_TAG;
+}
+
+/* Rules that were not given on the command line are printed. */
+static void print_settings(struct ctl *ctl)
+{
+	const char *between = ":";
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++) {
+		const struct ctl_given *given = &ctl->given[i];
+		const char *name = ctl_option_name(given->option);
+
+		if (!is_rule(given) || !given->is_setting)
+			continue;
+		if (ctl->json) {
+			ctl_json_begin(ctl, "rule");
+			rd_json_string(&ctl->out, "rule", name);
+			rd_json_string(&ctl->out, "value", given->value);
+			rd_json_string(&ctl->out, "from", ctl->config.path);
+			ctl_json_end(ctl);
+		} else if (!ctl->quiet) {
+			if (*between == ':')
+				printf("rules of '%s'", ctl->config.path);
+			printf("%s %s %s", between, name, given->value);
+			between = ",";
+		}
+	}
+	if (*between == ',')
+		putchar('\n');
 }
 
 /* --- what it means */
@@ -228,6 +262,8 @@ int cmd_prune(struct ctl *ctl)
 		r = check_options(&prune);
 	if (!r)
 		r = ctl_open(ctl, prune.dry ? RD_POOL_READ : RD_POOL_DELETE);
+	if (!r)
+		print_settings(ctl);
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
 	if (!r)

@@ -13,16 +13,14 @@
 #include "pool/engine/session.h"
 #include "cli.h"
 
-#define MAX_WAIT_S	(30 * 86400)
-
 int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
 {
 	u64 seconds = 0;
 	int r;
 
-	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, MAX_WAIT_S, &seconds);
+	r = ctl_value_number(ctl, CTL_OPT_RETRY_LOCK, 0, CTL_LOCK_WAIT_MAX, &seconds);
 	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, MAX_WAIT_S, &seconds);
+		r = ctl_value_number(ctl, CTL_OPT_LOCK_WAIT, 0, CTL_LOCK_WAIT_MAX, &seconds);
 	*ret_ms = seconds * 1000;
 	return r;
 }
@@ -42,7 +40,8 @@ int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
 	ret->full_scan = ctl_has(ctl, CTL_OPT_FULL_SCAN);
 	r = ctl_value_size(ctl, CTL_OPT_COW_SIZE, &ret->cow_bytes);
 	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_HOOK_TIMEOUT, 1, 3600, &hook_seconds);
+		r = ctl_value_number(ctl, CTL_OPT_HOOK_TIMEOUT, 1, CTL_HOOK_TIMEOUT_MAX,
+				     &hook_seconds);
 	ret->hook_seconds = hook_seconds;
 	return r;
 }
@@ -59,7 +58,8 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 	if (!path)
 		path = getenv("REVDEDUP_POOL");
 	if (!path || !path[0])
-		return ctl_usage(ctl, "no pool given: name one with --pool, or set REVDEDUP_POOL");
+		return ctl_usage(ctl, "no pool given: name one with --pool, in REVDEDUP_POOL, or in '%s'",
+				 ctl->config.path);
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;

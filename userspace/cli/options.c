@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli.h"
 
 /* getopt returns this number and higher ones for options without a letter. */
@@ -17,6 +18,7 @@ static const struct option_info {
 	const char *help;
 } infos[CTL_OPTIONS] = {
 	[CTL_OPT_POOL] = { "pool", 'p', "PATH", "the pool (or set REVDEDUP_POOL)" },
+	[CTL_OPT_CONFIG] = { "config", 0, "FILE", "settings, instead of revdedup.conf" },
 	[CTL_OPT_LOCK_WAIT] = { "lock-wait", 0, "SECONDS", "how long to wait for other commands" },
 	[CTL_OPT_RETRY_LOCK] = { "retry-lock", 0, "SECONDS", "the same as --lock-wait" },
 	[CTL_OPT_JSON] = { "json", 0, NULL, "print JSON, an object on each line" },
@@ -61,11 +63,12 @@ static const struct option_info {
 	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
 				   "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "replace FILE as a whole, instead of stdout" },
+	[CTL_OPT_TEXTFILE] = { "textfile", 0, NULL, "write to the file named in revdedup.conf" },
 	[CTL_OPT_THINPOOL] = { "thinpool", 0, "POOL", "make it thin, in this pool of the group" },
 	[CTL_OPT_NO_HYDRATE] = { "no-hydrate", 0, NULL, "do not copy blocks back from the pool" },
 	[CTL_OPT_PARTITION] = { "partition", 0, "N", "mount the file system in partition N" },
-	[CTL_OPT_HELP] = { "help", 0, NULL, "print this help" },
-	[CTL_OPT_VERSION] = { "version", 0, NULL, "print the version" },
+	[CTL_OPT_HELP] = { "help", 'h', NULL, "print this help" },
+	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };
 
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
@@ -79,21 +82,6 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 	rd_err(0, "%s (try 'revdedupctl help%s%s')", text, ctl->command ? " " : "",
 	       ctl->command ? ctl->command->name : "");
 	return CTL_USAGE;
-}
-
-const struct ctl_command *ctl_find_command(const char *name)
-{
-	const struct ctl_command *command;
-	unsigned int i;
-
-	for (command = ctl_commands; command->name; command++) {
-		if (!strcmp(command->name, name))
-			return command;
-		for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
-			if (!strcmp(command->aliases[i], name))
-				return command;
-	}
-	return NULL;
 }
 
 /* --- parsing */
@@ -111,29 +99,79 @@ static void fill_longs(struct option longs[CTL_OPTIONS + 1])
 		};
 }
 
-static enum ctl_option option_of(int c)
+enum ctl_option ctl_find_letter(char letter)
 {
 	unsigned int i;
 
-	for (i = 0; c < NO_LETTER && i < CTL_OPTIONS; i++)
-		if (infos[i].letter == c)
-			return i;
-	return c - NO_LETTER;
+	for (i = 0; i < CTL_OPTIONS && (!letter || infos[i].letter != letter); i++)
+		;
+	return i;
+}
+
+enum ctl_option ctl_find_option(const char *name, size_t len)
+{
+	unsigned int i;
+
+	for (i = 0; i < CTL_OPTIONS; i++)
+		if (strlen(infos[i].name) == len && !strncmp(infos[i].name, name, len))
+			break;
+	return i;
+}
+
+static enum ctl_option option_of(int c)
+{
+	return c < NO_LETTER ? ctl_find_letter(c) : (enum ctl_option)(c - NO_LETTER);
+}
+
+bool ctl_takes(const struct ctl_command *command, enum ctl_option option)
+{
+	return option == CTL_OPT_HELP || option == CTL_OPT_VERSION || option == CTL_OPT_YES ||
+		command->options >> option & 1;
+}
+
+/* Complain about a long option that is unknown, or the beginning of several ones. */
+static int complain_long(const struct ctl *ctl, const char *text)
+{
+	size_t len = strcspn(text + 2, "="), used = 0;
+	struct rd_nearest nearest = { 0 };
+	char near_text[RD_SUGGEST_TEXT], list[300] = "", name[64];
+	unsigned int i, nr = 0;
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, text + 2);
+	for (i = 0; i < CTL_OPTIONS; i++) {
+		if (ctl->command && !ctl_takes(ctl->command, i))
+			continue;
+		rd_nearest_add(&nearest, name, infos[i].name);
+		if (!len || strncmp(infos[i].name, name, len) || used >= sizeof(list))
+			continue;
+		used += snprintf(list + used, sizeof(list) - used, "%s--%s", nr++ ? ", " : "",
+				 infos[i].name);
+		nearest.word = infos[i].name;
+	}
+	/* One that is the only one for this command may be one of several for all. */
+	if (nr > 1)
+		return ctl_usage(ctl, "'--%s' is short for more than one option: %s", name, list);
+	return ctl_usage(ctl, "there is no option '%s'%s", text,
+			 rd_nearest_print(near_text, &nearest, "--"));
 }
 
 static int complain(const struct ctl *ctl, int c, char *const *argv)
 {
+	const char *text = argv[optind - 1];
+
 	if (c == ':')
-		return ctl_usage(ctl, "'%s' needs a value", argv[optind - 1]);
+		return ctl_usage(ctl, "'%s' needs a value", text);
 	/* The letter may be one of several behind one dash. */
 	if (optopt > 0 && optopt < NO_LETTER)
 		return ctl_usage(ctl, "there is no option '-%c'", optopt);
-	return ctl_usage(ctl, "there is no option '%s'", argv[optind - 1]);
+	if (optopt >= NO_LETTER)
+		return ctl_usage(ctl, "--%s takes no value", infos[optopt - NO_LETTER].name);
+	return complain_long(ctl, text);
 }
 
 int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand)
 {
-	const char *letters = until_operand ? "+:p:nyfqv" : ":p:nyfqv";
+	const char *letters = until_operand ? "+:p:nyfqvhV" : ":p:nyfqvhV";
 	struct option longs[CTL_OPTIONS + 1];
 	int c;
 
@@ -157,6 +195,16 @@ int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand)
 const char *ctl_option_name(enum ctl_option option)
 {
 	return infos[option].name;
+}
+
+const char *ctl_option_value_name(enum ctl_option option)
+{
+	return infos[option].value;
+}
+
+const char *ctl_option_help(enum ctl_option option)
+{
+	return infos[option].help;
 }
 
 bool ctl_has(const struct ctl *ctl, enum ctl_option option)
@@ -214,20 +262,12 @@ void ctl_print_options(const struct ctl_command *command)
 	for (i = 0; i < CTL_OPTIONS; i++) {
 		const struct option_info *info = &infos[i];
 
-		if (!(command->options >> i & 1))
+		/* --yes only where it does something. */
+		if (!ctl_takes(command, i) || (i == CTL_OPT_YES && !(command->options >> i & 1)))
 			continue;
 		snprintf(text, sizeof(text), "%c%c%c --%s%s%s", info->letter ? '-' : ' ',
 			 info->letter ? info->letter : ' ', info->letter ? ',' : ' ',
 			 info->name, info->value ? " " : "", info->value ? info->value : "");
 		printf("  %-32s %s\n", text, info->help);
 	}
-}
-
-void ctl_print_option_names(const struct ctl_command *command)
-{
-	unsigned int i;
-
-	for (i = 0; i < CTL_OPTIONS; i++)
-		if (command->options >> i & 1)
-			printf(" --%s", infos[i].name);
 }

@@ -3,9 +3,11 @@
  * Messages of revdedupctl: what the layers below print through base/log.h, and which
  * verb or option applies each remedy of base/remedy.h.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "progress.h"
 #include "remedies.h"
@@ -102,10 +104,47 @@ static const struct text texts[RD_REMEDIES] = {
 
 static struct ctl_progress *progress;
 
+/* --- the error that JSON has */
+
+/* The first one says why the command failed; later ones are what followed from it. */
+static struct {
+	pthread_mutex_t lock;
+	unsigned int nr;
+	char error[1200], hint[1200];
+} first = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void keep_first(enum rd_log_kind kind, const char *text)
+{
+	pthread_mutex_lock(&first.lock);
+	if (kind == RD_LOG_ERROR && !first.nr++)
+		snprintf(first.error, sizeof(first.error), "%s", text);
+	if (kind == RD_LOG_HINT && first.nr == 1 && !first.hint[0])
+		snprintf(first.hint, sizeof(first.hint), "%s", text);
+	pthread_mutex_unlock(&first.lock);
+}
+
+void ctl_print_error_json(int exit)
+{
+	struct rd_json json = { .out = stdout };
+
+	if (!first.nr)
+		return;
+	rd_json_begin(&json, NULL, '{');
+	rd_json_string(&json, "type", "error");
+	rd_json_string(&json, "error", first.error);
+	rd_json_string(&json, "hint", first.hint[0] ? first.hint : NULL);
+	rd_json_u64(&json, "exit", exit);
+	rd_json_end(&json, '}');
+	putchar('\n');
+}
+
+/* --- text */
+
 static void print(enum rd_log_kind kind, const char *text)
 {
 	char line[1300];
 
+	keep_first(kind, text);
 	if (progress)
 		ctl_progress_clear(progress);
 	snprintf(line, sizeof(line), "revdedupctl: %s%s\n",

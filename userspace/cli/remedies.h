@@ -8,4 +8,10 @@ struct ctl_progress;
 /* Print all messages from now on, each in the place of the line of @over. */
 void ctl_print_messages(struct ctl_progress *over);
 
+/*
+ * Print the first error, if there was one, and its hint as a line of JSON. The last line of a
+ * command that ends with the status @exit.
+ */
+void ctl_print_error_json(int exit);
+
 #endif

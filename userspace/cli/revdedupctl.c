@@ -18,9 +18,13 @@
 #include "remedies.h"
 
 #define O(name)		(1ULL << CTL_OPT_##name)
-#define COMMON		(O(POOL) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | O(VERBOSE))
-/* The options of commands that need no pool. */
-#define HOST		(COMMON & ~O(POOL))
+#define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | \
+			 O(VERBOSE))
+/*
+ * The options of commands that need no pool, and read no configuration: a mistake in that
+ * leaves no guest without its disk at boot.
+ */
+#define HOST		(COMMON & ~(O(POOL) | O(CONFIG)))
 #define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
 			 O(REMOVE_ALL))
@@ -37,7 +41,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "status", { NULL }, "[VOL]", "show attached volumes; exits 1 if one needs attention",
 	  HOST, 0, 1, false, cmd_status },
 	{ "metrics", { NULL }, "", "print numbers of pool and attached volumes for Prometheus",
-	  (COMMON | O(OUTPUT)) & ~O(JSON), 0, 0, false, cmd_metrics },
+	  (COMMON | O(OUTPUT) | O(TEXTFILE)) & ~O(JSON), 0, 0, false, cmd_metrics },
 	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]|--all",
 	  "take a version of an attached volume, an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
@@ -72,7 +76,7 @@ const struct ctl_command ctl_commands[] = {
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
 	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
-	{ "prune", { "expire" }, "[VOL] --keep-...", "delete versions that no rule keeps",
+	{ "prune", { "expire" }, "[VOL] [--keep-...]", "delete versions that no rule keeps",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP, 0, 1, false, cmd_prune },
 	{ "protect", { "hold", "pin" }, "VOL@VERSION...", "keep versions from being deleted",
 	  COMMON, 1, ANY, false, cmd_protect },
@@ -88,10 +92,12 @@ const struct ctl_command ctl_commands[] = {
 	  "heal damage from other copies, or make a new catalog",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(FROM) | O(FORCE) | O(REBUILD_CATALOG), 0, 0, false,
 	  cmd_repair },
-	{ "completion", { NULL }, "bash", "print a script that completes commands", 0, 1, 1,
-	  false, cmd_completion },
+	{ "config", { NULL }, "", "show the settings, and where each is from",
+	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", 0, 0, 1, false, cmd_help },
 	{ "version", { NULL }, "", "print the version", 0, 0, 0, false, cmd_version },
+	/* For the scripts of userspace/completion. */
+	{ "__complete", { NULL }, "WORD...", NULL, 0, 1, ANY, true, cmd_complete },
 	{ NULL }
 };
 
@@ -180,7 +186,7 @@ static int check_usage(struct ctl *ctl)
 	unsigned int i;
 
 	for (i = 0; i < ctl->nr_given; i++)
-		if (!(command->options >> ctl->given[i].option & 1))
+		if (!ctl_takes(command, ctl->given[i].option))
 			return ctl_usage(ctl, "'%s' does not take --%s", command->name,
 					 ctl_option_name(ctl->given[i].option));
 	if (ctl->nr_operands < command->min)
@@ -230,8 +236,35 @@ static int run_help(struct ctl *ctl)
 
 	ctl->operands = &name;
 	ctl->nr_operands = !!name;
-	ctl->command = ctl_find_command(ctl_has(ctl, CTL_OPT_HELP) ? "help" : "version");
+	ctl->command = ctl_match_command("help");
 	return run(ctl);
+}
+
+static int run_version(struct ctl *ctl)
+{
+	ctl->command = ctl_match_command("version");
+	return run(ctl);
+}
+
+static int run_command(struct ctl *ctl, int argc, char **argv)
+{
+	int r;
+
+	r = ctl_parse(ctl, argc, argv, ctl->command->options_first);
+	if (r)
+		return r;
+	if (ctl_has(ctl, CTL_OPT_HELP))
+		return run_help(ctl);
+	if (ctl_has(ctl, CTL_OPT_VERSION))
+		return run_version(ctl);
+	ctl->operands = argv + ctl->first_operand;
+	ctl->nr_operands = argc - ctl->first_operand;
+	r = ctl_check_in_full(ctl, argv[0]);
+	if (!r)
+		r = check_usage(ctl);
+	if (!r)
+		r = ctl_config_load(ctl);
+	return r ? exit_code(r) : run(ctl);
 }
 
 static int run_line(struct ctl *ctl, int argc, char **argv)
@@ -243,22 +276,30 @@ static int run_line(struct ctl *ctl, int argc, char **argv)
 		return r;
 	argc -= ctl->first_operand;
 	argv += ctl->first_operand;
-	if (ctl_has(ctl, CTL_OPT_HELP) || ctl_has(ctl, CTL_OPT_VERSION))
+	if (ctl_has(ctl, CTL_OPT_VERSION))
+		return run_version(ctl);
+	if (!argc && ctl_has(ctl, CTL_OPT_HELP))
 		return run_help(ctl);
 	if (!argc)
 		return ctl_usage(ctl, "no command given");
-	ctl->command = ctl_find_command(argv[0]);
-	if (!ctl->command)
-		return ctl_usage(ctl, "there is no command '%s'", argv[0]);
-	r = ctl_parse(ctl, argc, argv, ctl->command->options_first);
-	if (r)
-		return r;
-	if (ctl_has(ctl, CTL_OPT_HELP))
-		return run_help(ctl);
-	ctl->operands = argv + ctl->first_operand;
-	ctl->nr_operands = argc - ctl->first_operand;
-	r = check_usage(ctl);
-	return r ? r : run(ctl);
+	r = ctl_choose_command(ctl, argv[0]);
+	return r ? r : run_command(ctl, argc, argv);
+}
+
+/*
+ * Is an error to be an object on stdout? Not where stdout would be the content of a version:
+ * of 'dump', and of 'restore --to -', which both refuse --json. The arguments behind one that
+ * is wrong were not parsed.
+ */
+static bool errors_are_json(const struct ctl *ctl, char **argv)
+{
+	const char *to = ctl_value(ctl, CTL_OPT_TO);
+	bool json = ctl_has(ctl, CTL_OPT_JSON);
+
+	for (; *argv && strcmp(*argv, "--"); argv++)
+		json |= !strcmp(*argv, "--json");
+	return json && !(to && !strcmp(to, "-")) &&
+		(!ctl->command || ctl->command->options & O(JSON));
 }
 
 int main(int argc, char **argv)
@@ -274,6 +315,9 @@ int main(int argc, char **argv)
 	/* If stdout and stderr go to one file, their lines must be in order. */
 	setlinebuf(stdout);
 	r = run_line(&ctl, argc, argv);
+	if (r && errors_are_json(&ctl, argv))
+		ctl_print_error_json(r);
+	ctl_config_free(&ctl.config);
 	free(ctl.given);
 	return r;
 }

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The settings of revdedup.conf, and 'revdedupctl config', which shows them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/ini.h"
+#include "base/suggest.h"
+#include "host/volume/attachment.h"
+#include "cli.h"
+
+/* More is no file of settings. */
+#define SIZE_MAX_TEXT	(1 << 20)
+
+#define BIT(option)	(1ULL << CTL_OPT_##option)
+
+enum kind {
+	PATH,
+	NUMBER,
+	BYTES,
+	TIME,
+	TAG,		/* may be there more than once */
+};
+
+static const struct key {
+	const char *section;
+	enum ctl_option option;		/* its name is that of the key */
+	enum kind kind;
+	u64 min, max;
+	const char *otherwise;		/* where it is not set */
+} keys[] = {
+	{ "general", CTL_OPT_POOL, PATH, 0, 0, "-" },
+	{ "general", CTL_OPT_LOCK_WAIT, NUMBER, 0, CTL_LOCK_WAIT_MAX, "0" },
+	{ "snapshot", CTL_OPT_COW_SIZE, BYTES, 0, 0, "-" },
+	{ "snapshot", CTL_OPT_HOOK_TIMEOUT, NUMBER, 1, CTL_HOOK_TIMEOUT_MAX, "60" },
+	{ "retention", CTL_OPT_KEEP_LAST, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_HOURLY, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_DAILY, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_WEEKLY, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_MONTHLY, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_YEARLY, NUMBER, 1, CTL_KEEP_MAX, "-" },
+	{ "retention", CTL_OPT_KEEP_WITHIN, TIME, 0, 0, "-" },
+	{ "retention", CTL_OPT_KEEP_TAG, TAG, 0, 0, "-" },
+	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
+};
+
+#define ANY_RULE	(BIT(KEEP_LAST) | BIT(KEEP_HOURLY) | BIT(KEEP_DAILY) | BIT(KEEP_WEEKLY) | \
+			 BIT(KEEP_MONTHLY) | BIT(KEEP_YEARLY) | BIT(KEEP_WITHIN) | BIT(KEEP_TAG))
+
+struct ctl_setting {
+	const struct key *key;
+	const char *value;
+	unsigned int line;
+};
+
+/* --- a line */
+
+static int complain(const struct ctl_config *config, unsigned int line, const char *text)
+{
+	rd_err(0, "'%s', line %u: %s", config->path, line, text);
+	rd_hint("nothing was done; revdedup.conf(5) lists the settings");
+	return CTL_USAGE;
+}
+
+static int refuse_section(const struct ctl_config *config, const struct rd_ini *ini)
+{
+	char text[400], more[RD_SUGGEST_TEXT];
+	struct rd_nearest nearest = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		rd_nearest_add(&nearest, ini->section, keys[i].section);
+	snprintf(text, sizeof(text), "there is no section '%.100s'%s", ini->section,
+		 rd_nearest_print(more, &nearest, ""));
+	return complain(config, ini->line, text);
+}
+
+static int refuse_key(const struct ctl_config *config, const struct rd_ini *ini)
+{
+	char text[400], more[RD_SUGGEST_TEXT];
+	struct rd_nearest nearest = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		const char *name = ctl_option_name(keys[i].option);
+
+		if (!strcmp(keys[i].section, ini->section)) {
+			rd_nearest_add(&nearest, ini->key, name);
+		} else if (!strcmp(ini->key, name)) {
+			snprintf(text, sizeof(text), "'%s' belongs to the section '%s'", name,
+				 keys[i].section);
+			return complain(config, ini->line, text);
+		}
+	}
+	snprintf(text, sizeof(text), "section '%s' has no key '%.100s'%s", ini->section, ini->key,
+		 rd_nearest_print(more, &nearest, ""));
+	return complain(config, ini->line, text);
+}
+
+static bool section_exists(const char *section)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!strcmp(keys[i].section, section))
+			return true;
+	return false;
+}
+
+static const struct key *find_key(const struct rd_ini *ini)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!strcmp(keys[i].section, ini->section) &&
+		    !strcmp(ctl_option_name(keys[i].option), ini->key))
+			return &keys[i];
+	return NULL;
+}
+
+/* Say what the value has to be; NULL: it is that. */
+static const char *check_value(const struct key *key, const char *value, char text[100])
+{
+	i64 seconds;
+	u64 number;
+
+	switch (key->kind) {
+	case PATH:
+		/* A unit has another working directory than a shell. */
+		return value[0] == '/' ? NULL : "a path that begins with '/'";
+	case NUMBER:
+		if (!ctl_number_parse(value, key->max, &number) && number >= key->min)
+			return NULL;
+		snprintf(text, 100, "a number from %llu to %llu", key->min, key->max);
+		return text;
+	case BYTES:
+		return ctl_size_parse(value, &number) ? "a size such as 500M or 10G" : NULL;
+	case TIME:
+		return ctl_duration_parse(value, &seconds) || !seconds ?
+			"a time such as 12h, 30d, 8w or 1y" : NULL;
+	case TAG:
+		return ctl_is_tag(value) ? NULL : "a tag";
+	}
+	return NULL;
+}
+
+static bool is_set(const struct ctl_config *config, const struct key *key)
+{
+	const struct ctl_setting *setting = (const struct ctl_setting *)config->settings.data;
+	size_t nr = config->settings.len / sizeof(*setting);
+
+	for (; nr--; setting++)
+		if (setting->key == key)
+			return true;
+	return false;
+}
+
+static int add_line(struct ctl_config *config, const struct rd_ini *ini)
+{
+	struct ctl_setting setting = { .value = ini->value, .line = ini->line };
+	char text[400], number[100];
+	const char *wanted;
+
+	if (!section_exists(ini->section))
+		return refuse_section(config, ini);
+	setting.key = find_key(ini);
+	if (!setting.key)
+		return refuse_key(config, ini);
+	wanted = check_value(setting.key, ini->value, number);
+	if (wanted)
+		snprintf(text, sizeof(text), "'%s' needs %s, not '%.200s'", ini->key, wanted,
+			 ini->value);
+	else if (setting.key->kind != TAG && is_set(config, setting.key))
+		snprintf(text, sizeof(text), "'%s' is there twice", ini->key);
+	else
+		text[0] = '\0';
+	if (text[0])
+		return complain(config, ini->line, text);
+	rd_buffer_put(&config->settings, &setting, sizeof(setting));
+	return config->settings.failed ? -ENOMEM : 0;
+}
+
+/* --- the file */
+
+static int read_text(struct rd_buffer *ret, int fd)
+{
+	u8 *to;
+	ssize_t nr;
+
+	do {
+		to = rd_buffer_grow(ret, 4096);
+		if (!to)
+			return -ENOMEM;
+		nr = read(fd, to, 4096);
+		if (nr < 0)
+			return -errno;
+		ret->len -= 4096 - nr;
+		if (ret->len > SIZE_MAX_TEXT)
+			return -EFBIG;
+	} while (nr);
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : 0;
+}
+
+static int read_file(struct ctl_config *config, bool may_be_missing)
+{
+	RD_CLOSE int fd = open(config->path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 && errno == ENOENT && may_be_missing) {
+		config->is_missing = true;
+		rd_buffer_put_u8(&config->text, '\0');
+		return config->text.failed ? -ENOMEM : 0;
+	}
+	r = fd < 0 ? -errno : read_text(&config->text, fd);
+	if (!r)
+		return 0;
+	rd_err(r, "cannot read the settings in '%s'", config->path);
+	rd_hint("nothing was done; --config FILE names another file, such as /dev/null");
+	return r;
+}
+
+static int parse(struct ctl_config *config)
+{
+	const char *wrong;
+	struct rd_ini ini;
+	int r;
+
+	rd_ini_begin(&ini, (char *)config->text.data, config->text.len - 1);
+	while ((r = rd_ini_next(&ini, &wrong)) > 0) {
+		r = add_line(config, &ini);
+		if (r)
+			return r;
+	}
+	return r ? complain(config, ini.line, wrong) : 0;
+}
+
+/* --- what of it counts */
+
+/* Which options has the user given? The environment counts as well. */
+static u64 options_given(const struct ctl *ctl)
+{
+	u64 given = 0;
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		given |= 1ULL << ctl->given[i].option;
+	if (given & ANY_RULE)
+		given |= ANY_RULE;
+	if (given & BIT(RETRY_LOCK))
+		given |= BIT(LOCK_WAIT);
+	/* Even an empty one: it was meant to name another pool. */
+	if (getenv("REVDEDUP_POOL"))
+		given |= BIT(POOL);
+	/* Settings are for --textfile: without it stdout is meant. */
+	if (!(given & BIT(TEXTFILE)))
+		given |= BIT(OUTPUT);
+	return given;
+}
+
+static int apply(struct ctl *ctl)
+{
+	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
+	size_t i, nr = ctl->config.settings.len / sizeof(*setting);
+	u64 given = options_given(ctl);
+	struct ctl_given *more;
+
+	more = reallocarray(ctl->given, ctl->nr_given + nr + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	ctl->given = more;
+	for (i = 0; i < nr; i++, setting++)
+		if (!(given >> setting->key->option & 1) &&
+		    ctl_takes(ctl->command, setting->key->option))
+			more[ctl->nr_given++] = (struct ctl_given){
+				.option = setting->key->option,
+				.value = setting->value,
+				.is_setting = true,
+			};
+	return 0;
+}
+
+int ctl_config_load(struct ctl *ctl)
+{
+	const char *path = ctl_value(ctl, CTL_OPT_CONFIG);
+	struct ctl_config *config = &ctl->config;
+	int r;
+
+	if (!ctl_takes(ctl->command, CTL_OPT_CONFIG))
+		return 0;
+	config->path = path ? strdup(path) : rd_config_path("revdedup.conf");
+	r = config->path ? read_file(config, !path) : -ENOMEM;
+	if (!r)
+		r = parse(config);
+	return r ? r : apply(ctl);
+}
+
+void ctl_config_free(struct ctl_config *config)
+{
+	free(config->path);
+	rd_buffer_free(&config->text);
+	rd_buffer_free(&config->settings);
+}
+
+/* --- revdedupctl config */
+
+static void print_setting(struct ctl *ctl, const struct key *key, const char *value,
+			  const char *from, unsigned int line)
+{
+	const char *name = ctl_option_name(key->option);
+
+	if (!ctl->json && line) {
+		printf("%-10s %-14s %-24s %s, line %u\n", key->section, name, value, from, line);
+	} else if (!ctl->json) {
+		printf("%-10s %-14s %-24s %s\n", key->section, name, value, from);
+	} else {
+		ctl_json_begin(ctl, "setting");
+		rd_json_string(&ctl->out, "section", key->section);
+		rd_json_string(&ctl->out, "key", name);
+		rd_json_string(&ctl->out, "value", strcmp(value, "-") ? value : NULL);
+		rd_json_string(&ctl->out, "from", from);
+		if (line)
+			rd_json_u64(&ctl->out, "line", line);
+		ctl_json_end(ctl);
+	}
+}
+
+static void print_key(struct ctl *ctl, const struct key *key)
+{
+	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
+	size_t nr = ctl->config.settings.len / sizeof(*setting);
+	const char *env = key->option == CTL_OPT_POOL ? getenv("REVDEDUP_POOL") : NULL;
+	unsigned int i;
+	bool any = false;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == key->option && !ctl->given[i].is_setting) {
+			print_setting(ctl, key, ctl->given[i].value, "command line", 0);
+			return;
+		}
+	if (env) {
+		print_setting(ctl, key, env[0] ? env : "-", "REVDEDUP_POOL", 0);
+		return;
+	}
+	for (; nr--; setting++) {
+		if (setting->key != key)
+			continue;
+		print_setting(ctl, key, setting->value, ctl->config.path, setting->line);
+		any = true;
+	}
+	if (!any)
+		print_setting(ctl, key, key->otherwise, "default", 0);
+}
+
+int cmd_config(struct ctl *ctl)
+{
+	unsigned int i;
+
+	if (ctl->config.is_missing)
+		rd_info("there is no '%s'", ctl->config.path);
+	if (!ctl->json)
+		printf("%-10s %-14s %-24s %s\n", "SECTION", "KEY", "VALUE", "FROM");
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		print_key(ctl, &keys[i]);
+	return 0;
+}
