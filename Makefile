@@ -24,8 +24,7 @@ SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
-COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
-DEFAULTDIR ?= /etc/default
+CONFDIR ?= /etc/revdedup
 DKMS_SRC := /usr/src/revdedup-$(VERSION)
 
 export PREFIX SBINDIR MANDIR
@@ -86,16 +85,15 @@ install-programs: userspace
 
 # What a host starts by itself. The units name the program where it is installed.
 units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
-install-host: userspace
-	install -d "$(DESTDIR)$(UNITDIR)" "$(DESTDIR)$(COMPLETIONDIR)"
+install-host:
+	install -d "$(DESTDIR)$(UNITDIR)"
 	for unit in $(units); do \
 		sed 's|/usr/sbin/|$(SBINDIR)/|' "systemd/$$unit" \
 			>"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
 	done
 	install -D -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
-	build/bin/revdedupctl completion bash >"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
-	[ -e "$(DESTDIR)$(DEFAULTDIR)/revdedup" ] || \
-		install -D -m 644 systemd/revdedup.default "$(DESTDIR)$(DEFAULTDIR)/revdedup"
+	[ -e "$(DESTDIR)$(CONFDIR)/revdedup.conf" ] || \
+		install -D -m 644 systemd/revdedup.conf "$(DESTDIR)$(CONFDIR)/revdedup.conf"
 	@# Otherwise attached volumes have no device after the next boot.
 	@if [ -z "$(DESTDIR)" ] && [ -d /run/systemd/system ]; then \
 		systemctl daemon-reload; \
@@ -131,8 +129,7 @@ uninstall:
 	-dkms remove "revdedup/$(VERSION)" --all
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
-		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules" \
-		"$(DESTDIR)$(COMPLETIONDIR)/revdedupctl"
+		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
 	$(MAKE) -C userspace uninstall
 
 clean:

@@ -202,19 +202,21 @@ out/y.prom" ]
 	[ "$status" -eq 0 ]
 	cd root || return
 	[ -x usr/local/sbin/revdedupctl ]
-	for page in revdedupctl revdedup-meta; do
-		[ -s usr/local/share/man/man8/$page.8 ]
+	for page in man8/revdedupctl.8 man8/revdedup-meta.8 man5/revdedup.conf.5; do
+		[ -s usr/local/share/man/$page ]
 	done
 	grep -q '^ExecStart=/usr/local/sbin/revdedupctl attach --all' \
 		usr/local/lib/systemd/system/revdedup-attach.service
 	[ -s usr/local/lib/udev/rules.d/56-revdedup.rules ]
 	bash -c '. usr/local/share/bash-completion/completions/revdedupctl; complete -p revdedupctl'
-	echo mine >etc/default/revdedup
+	head -n 1 usr/local/share/zsh/site-functions/_revdedupctl | grep -qx '#compdef revdedupctl'
+	[ -s usr/local/share/fish/vendor_completions.d/revdedupctl.fish ]
+	echo mine >etc/revdedup/revdedup.conf
 	cd ..
 	make -s install-host DESTDIR="$PWD/root"
-	[ "$(<root/etc/default/revdedup)" = mine ]
+	[ "$(<root/etc/revdedup/revdedup.conf)" = mine ]
 	make -s uninstall DESTDIR="$PWD/root"
-	[ "$(find root -type f)" = root/etc/default/revdedup ]
+	[ "$(find root -type f)" = root/etc/revdedup/revdedup.conf ]
 	# The two numbers that are kept by hand.
 	grep -q "^revdedup ($(sed -n 's/^VERSION := //p' Makefile)) " "$top/debian/changelog"
 }
@@ -230,10 +232,5 @@ out/y.prom" ]
 		for word in "${line[@]:2}"; do
 			[[ $word != --* || $output == *" $word "* ]]
 		done
-	done
-	. "$top/systemd/revdedup.default"
-	ctl help prune
-	for word in $REVDEDUP_KEEP; do
-		[[ $word != --* || $output == *" $word "* ]]
 	done
 }

@@ -56,9 +56,8 @@ mount /dev/ram1 /srv/pool
 vgcreate -qq vg /dev/ram0
 lvcreate -qq --yes -L 32M -n vm1 vg
 lvcreate -qq --yes -L 32M -n vm2 vg
-echo "REVDEDUP_POOL=/srv/pool/pool" >/etc/default/revdedup
-export REVDEDUP_POOL=/srv/pool/pool
-revdedupctl -q init --size 256M "$REVDEDUP_POOL"
+sed -i 's|^#*pool = .*|pool = /srv/pool/pool|' /etc/revdedup/revdedup.conf
+revdedupctl -q init --size 256M /srv/pool/pool
 
 # What the units run.
 unit() {

@@ -88,7 +88,10 @@ ok "they install, and DKMS builds the module" inside sh -c 'dpkg -i /debs/*.deb'
 ok "the module is there" inside modinfo -k "$release" dm-revdedup
 ok "programs, pages and completion" inside bash -euc '
 	revdedupctl version && revdedup-meta --version
-	ls /usr/share/man/man8/revdedupctl.8.gz /usr/share/man/man8/revdedup-meta.8.gz
+	ls /usr/share/man/man8/revdedupctl.8.gz /usr/share/man/man8/revdedup-meta.8.gz \
+		/usr/share/man/man5/revdedup.conf.5.gz \
+		/usr/share/zsh/vendor-completions/_revdedupctl \
+		/usr/share/fish/vendor_completions.d/revdedupctl.fish
 	. /usr/share/bash-completion/completions/revdedupctl
 	complete -p revdedupctl'
 ok "units are right" inside bash -c 'systemd-analyze verify --man=no /lib/systemd/system/revdedup-*'
@@ -97,9 +100,9 @@ for timer in snapshot prune scrub metrics; do
 	ok "nothing is begun that nobody asked for: $timer" \
 		fails inside systemctl is-enabled "revdedup-$timer.timer"
 done
-inside bash -c 'echo REVDEDUP_POOL=/mine >>/etc/default/revdedup'
+inside sed -i 's|^#pool = .*|pool = /mine|' /etc/revdedup/revdedup.conf
 ok "they are upgraded" inside sh -c 'dpkg -i /later/*.deb'
-ok "what the user wrote is kept" inside grep -q /mine /etc/default/revdedup
+ok "what the user wrote is kept" inside sh -c "revdedupctl config | grep -q /mine"
 ok "the module was built again" inside modinfo -k "$release" dm-revdedup
 
 # --- booted: what it was built with it needs no more
