@@ -19,8 +19,8 @@
 #include "pool/catalog/leases.h"
 #include "cli.h"
 
-/* An answer that takes longer, because of a disk that hangs, is no longer wanted. */
-#define MAX_SECONDS	2
+/* An answer that takes longer, because a disk does not answer, is no longer wanted. */
+#define MAX_SECONDS	10
 
 struct line {
 	struct ctl *ctl;
