@@ -126,6 +126,41 @@ many_point_there() {
 	kill_everywhere tag vm1@1 +x
 }
 
+# frames: how many the pool has.
+frames() {
+	"${ctl[@]}" stats --json | sed -n 's/.*"frames": \([0-9]*\).*/\1/p'
+}
+
+# A pool has its old size or the new one, for commands that only read as well, and what died
+# can be repeated.
+@test "grow is killed, or fails, at each step" {
+	local number name action olds=0 news=0 now before
+	some_versions
+	keep_base
+	before=$(frames)
+	log_steps grow --size 1200M
+	some_steps 1 "${EVERY:-1}" >steps
+	while read -r number name <&4; do
+		for action in kill EIO; do
+			from_base
+			! REVDEDUP_FAIL=any:$number=$action "${ctl[@]}" grow --size 1200M >out/grow 2>&1 ||
+				continue
+			now=$(frames)
+			case $now in
+			"$before") olds=$((olds + 1)) ;;
+			596) news=$((news + 1)) ;;
+			*) fail_test "$now frames after $action at step $number, $name" ;;
+			esac
+			{
+				works check && works tag vm2@1 +gold && [ "$(frames)" -eq "$now" ] &&
+					works grow --size 1200M && [ "$(frames)" -eq 596 ] && all_right
+			} || fail_test "$action at step $number, $name: see above"
+		done
+	done 4<steps
+	say "grow: $olds times the old size, $news times the new one"
+	[ "$olds" -gt 0 ] && [ "$news" -gt 0 ]
+}
+
 # init takes no pool that is there for a new one, and says how to go on with what there is.
 @test "init is killed, or fails, at each step" {
 	local number=0 status=137 kills=0

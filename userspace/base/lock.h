@@ -14,7 +14,7 @@
 #include "units.h"
 
 enum rd_lock_class {
-	RD_LOCK_POOL,		/* shared: any command; exclusive: repair */
+	RD_LOCK_POOL,		/* shared: any command; exclusive: repair, grow */
 	RD_LOCK_FREE,		/* to give blocks back */
 	RD_LOCK_JOURNAL,	/* to write the journal */
 	RD_LOCK_SESSION,	/* a session is alive */

@@ -302,6 +302,7 @@ int cmd_umount(struct ctl *ctl);
 int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);
+int cmd_grow(struct ctl *ctl);
 int cmd_snapshot(struct ctl *ctl);
 int cmd_list(struct ctl *ctl);
 int cmd_show(struct ctl *ctl);

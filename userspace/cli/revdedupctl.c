@@ -34,6 +34,8 @@ const struct ctl_command ctl_commands[] = {
 	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
 	  O(DATA) | O(SIZE) | O(RESERVE) | O(FORCE) | O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
 	  false, cmd_init },
+	{ "grow", { "resize" }, "", "give a pool more room: a longer file, or all of its device",
+	  COMMON | O(SIZE), 0, 0, false, cmd_grow },
 	{ "attach", { "track" }, "VOL|--all", "start tracking the changes of a volume",
 	  HOST | O(FROM) | O(META) | O(ALL), 0, 1, false, cmd_attach },
 	{ "detach", { "untrack" }, "VOL", "stop tracking a volume, and forget its changes",

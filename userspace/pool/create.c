@@ -51,7 +51,7 @@ static int make_reserve(const char *pool, u64 bytes)
 	return r ? rd_err(r, "cannot reserve %llu bytes", (unsigned long long)bytes) : 0;
 }
 
-static int default_size(const char *path, u64 *ret)
+int rd_default_size(const char *path, u64 *ret)
 {
 	struct statvfs vfs;
 
@@ -83,7 +83,7 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 		if (symlink(options->data[0] == '/' ? options->data : target, path))
 			return rd_err(-errno, "cannot make '%s'", path);
 	} else if (!size) {
-		r = default_size(pool, &size);
+		r = rd_default_size(pool, &size);
 	}
 	if (!r)
 		r = rd_area_format(name, size, options->force, uuid, journal);

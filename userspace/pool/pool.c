@@ -220,7 +220,7 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 	if (!r)
 		r = open_lock_file(pool, data);
 	if (!r)
-		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode >= RD_POOL_REPAIR,
+		r = rd_pool_lock(pool, &pool->lock, RD_LOCK_POOL, 0, mode >= RD_POOL_ALONE,
 				 "the pool");
 	if (!r)
 		r = make_room(pool, mode);

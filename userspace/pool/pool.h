@@ -97,6 +97,9 @@ struct rd_pool_options {
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
+/* Find the size that a sparse file gets if none is named: that of the file system of @path. */
+int rd_default_size(const char *path, u64 *ret);
+
 /* The path of @name in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
 /* Is the file @name in the directory @pool? A link counts if its target exists. */
@@ -108,6 +111,7 @@ enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,
 	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
+	RD_POOL_ALONE,		/* the same, while no other command uses the pool */
 	RD_POOL_REPAIR,		/* alone, without the catalog; frees the reserve as well */
 	/* Alone; catalog and data area are not of one life, and the catalog shall hold. */
 	RD_POOL_APART,

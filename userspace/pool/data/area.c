@@ -119,8 +119,7 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 	super->seq = le64_to_cpu(disk.seq);
 	super->journal_id = le64_to_cpu(disk.journal_id);
 	super->journal_frame = le64_to_cpu(disk.journal_frame);
-	/* Larger numbers would overflow in rd_frame_offset(). */
-	if (super->nr_frames > 1ULL << 40 || super->journal_frame >= super->nr_frames)
+	if (super->nr_frames > RD_MAX_FRAMES || super->journal_frame >= super->nr_frames)
 		return -EBADMSG;
 	return 0;
 }
@@ -375,6 +374,20 @@ int rd_area_write_super(struct rd_area *area)
 	if (!r)
 		r = rd_area_sync(area);
 	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
+}
+
+int rd_area_extend(struct rd_area *area, u64 bytes)
+{
+	int r;
+
+	r = rd_failpoint("area-extend");
+	if (r)
+		return r;
+	/* Not fdatasync(): it need not flush a length that no data were written to yet. */
+	if (ftruncate(area->fd, bytes) || fsync(area->fd))
+		return -errno;
+	area->bytes = bytes;
+	return 0;
 }
 
 int rd_area_has_super(int fd, bool both)

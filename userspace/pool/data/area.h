@@ -42,6 +42,8 @@
 #define RD_POOL_FORMAT	2
 
 #define RD_GROUP_FRAMES	256
+/* More would overflow in rd_frame_offset(). */
+#define RD_MAX_FRAMES	(1ULL << 40)
 
 struct rd_pool_super {
 	u64 format;
@@ -110,6 +112,9 @@ void rd_area_close(struct rd_area *area);
 
 /* Write area->super with the next sequence number to both copies, and flush. */
 int rd_area_write_super(struct rd_area *area);
+
+/* Make a file @bytes long, which is more than it has, and flush that. */
+int rd_area_extend(struct rd_area *area, u64 bytes);
 
 /* Count the copies that cannot be read; with @stale also one that a crash left behind. */
 unsigned int rd_area_bad_supers(struct rd_area *area, bool stale);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "pool/catalog/frames.h"
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/outbox.h"
 #include "journal.h"
@@ -215,6 +216,19 @@ static int take_frames(struct writer *writer)
 	return r ? r : writer->frames.failed ? -ENOMEM : 0;
 }
 
+/* Free the frames that the superblock has, and that the catalog does not know yet. */
+static int free_new_frames(const struct rd_pool *pool)
+{
+	u64 nr_frames = pool->area.super.nr_frames;
+	i64 known;
+	int r;
+
+	r = rd_frames_nr_known(pool->sql, &known);
+	if (r || (u64)known >= nr_frames)
+		return r;
+	return rd_frames_free(pool->sql, known, nr_frames - known);
+}
+
 /* The new journal holds: give back the frames of the old one, and those not needed. */
 static int settle(struct writer *writer)
 {
@@ -225,7 +239,9 @@ static int settle(struct writer *writer)
 	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_journal_frames_queue(sql, writer->journal, true);
+	r = free_new_frames(writer->pool);
+	if (!r)
+		r = rd_journal_frames_queue(sql, writer->journal, true);
 	while (!r && writer->next < writer->frames.len) {
 		memcpy(&frame, writer->frames.data + writer->next, sizeof(frame));
 		writer->next += sizeof(frame);
@@ -267,7 +283,7 @@ static int give_up_new(struct writer *writer)
 	return rd_catalog_end(sql, rd_journal_frames_queue(sql, writer->journal, false));
 }
 
-static int begin_new(struct rd_pool *pool, struct rd_journal_part *part)
+static int begin_new(struct rd_pool *pool, struct rd_journal_part *part, u64 nr_frames)
 {
 	struct writer writer = { .pool = pool, .part = part };
 	struct rd_pool_super *super = &pool->area.super;
@@ -288,6 +304,7 @@ static int begin_new(struct rd_pool *pool, struct rd_journal_part *part)
 	if (!r) {
 		super->journal_id = writer.journal;
 		super->journal_frame = first;
+		super->nr_frames = nr_frames;
 		r = rd_area_write_super(&pool->area);
 		if (r)
 			*super = old;
@@ -405,7 +422,7 @@ static int flush(struct rd_pool *pool)
 	/* At least a block a part. */
 	blocks = writer.end.seq;
 	if (blocks > MIN_ROLL + 2 * writer.end.dump_blocks)
-		r = begin_new(pool, part);
+		r = begin_new(pool, part, pool->area.super.nr_frames);
 	return r;
 }
 
@@ -422,7 +439,8 @@ int rd_journal_flush(struct rd_pool *pool)
 	return r;
 }
 
-int rd_journal_renew(struct rd_pool *pool)
+/* @nr_frames: 0: as many as now. */
+static int renew(struct rd_pool *pool, u64 nr_frames)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct rd_lock lock = RD_LOCK_NONE;
@@ -435,8 +453,20 @@ int rd_journal_renew(struct rd_pool *pool)
 		return r;
 	r = rd_area_reread_super(&pool->area);
 	if (!r)
-		r = begin_new(pool, part);
+		r = begin_new(pool, part, nr_frames ? nr_frames : pool->area.super.nr_frames);
 	rd_lock_drop(&lock);
 	return r;
 }
 
+int rd_journal_renew(struct rd_pool *pool)
+{
+	return renew(pool, 0);
+}
+
+int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames)
+{
+	int r = renew(pool, nr_frames);
+
+	/* The old journal stayed in use. */
+	return !r && pool->area.super.nr_frames != nr_frames ? -ENOSPC : r;
+}

@@ -52,6 +52,13 @@ int rd_journal_flush(struct rd_pool *pool);
 int rd_journal_renew(struct rd_pool *pool);
 
 /*
+ * The same, and with that journal the pool has @nr_frames frames: one superblock names both,
+ * and the catalog learns both in one transaction. -ENOSPC: no frames are free for the new
+ * journal. The caller has the pool alone.
+ */
+int rd_journal_renew_larger(struct rd_pool *pool, u64 nr_frames);
+
+/*
  * Make the catalog follow the journal that the superblock names. -ESTALE: that journal
  * belongs to another catalog.
  */

@@ -37,6 +37,7 @@ static int get_frames(struct rd_snapshot_run *s)
 	if (r == -ENOSPC) {
 		rd_err(0, "the pool is full");
 		rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
+		rd_remedy(RD_REMEDY_GROW, NULL, NULL);
 	}
 	s->frame_end = s->frame + (r ? 0 : len);
 	return r;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl grow: give a pool more room. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "pool/engine/grow.h"
+#include "cli.h"
+
+static void print(struct ctl *ctl, const struct rd_grow_report *report)
+{
+	char before[CTL_SIZE_TEXT], now[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "grow");
+		rd_json_string(&ctl->out, "pool", ctl->pool->path);
+		rd_json_u64(&ctl->out, "frames_before", report->frames_before);
+		rd_json_u64(&ctl->out, "frames", report->frames);
+		ctl_json_end(ctl);
+		return;
+	}
+	if (ctl->quiet)
+		return;
+	ctl_size_print(before, report->frames_before * RD_SEG_SIZE);
+	ctl_size_print(now, report->frames * RD_SEG_SIZE);
+	if (report->frames == report->frames_before)
+		printf("the pool '%s' has room for %s already\n", ctl->pool->path, now);
+	else
+		printf("the pool '%s' has room for %s now, it was %s\n", ctl->pool->path, now,
+		       before);
+}
+
+int cmd_grow(struct ctl *ctl)
+{
+	struct rd_grow_report report;
+	u64 size = 0;
+	int r;
+
+	r = ctl_value_size(ctl, CTL_OPT_SIZE, &size);
+	if (!r && ctl_has(ctl, CTL_OPT_SIZE) && !size)
+		r = ctl_usage(ctl, "--size must not be 0");
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_ALONE);
+	if (!r && size && ctl->pool->area.is_device)
+		r = ctl_usage(ctl, "--size is for a pool in a file; one on a device gets all of the device");
+	if (!r)
+		r = rd_grow(ctl->pool, size, &report);
+	if (!r)
+		print(ctl, &report);
+	return ctl_close(ctl, r);
+}
