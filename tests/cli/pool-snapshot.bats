@@ -223,13 +223,71 @@ load pool
 	ctl snapshot vm2 --from 2.img
 	[ "$status" -eq 12 ]
 	[ "${lines[0]}" = "revdedupctl: the pool is full" ]
-	[ "${lines[2]}" = "revdedupctl: no version was made; existing versions are unchanged" ]
+	[[ ${lines[2]} == *"'revdedupctl grow' gives the pool more room"* ]]
+	[ "${lines[3]}" = "revdedupctl: no version was made; existing versions are unchanged" ]
 	must check
 	must list
 	[ "${#lines[@]}" -eq 2 ]
 	must delete vm1@1
 	must snapshot vm2 --from 2.img
 	must check
+}
+
+@test "snapshot: a file that has a disk in it is refused, with what makes the disk of it" {
+	local format magic at
+	make_pool 1G
+	while read -r format at magic; do
+		truncate -s 1M "x.$format"
+		# shellcheck disable=SC2059 # bytes
+		printf "$magic" | dd of="x.$format" bs=1 seek="$at" conv=notrunc status=none
+		ctl snapshot vm1 --from "x.$format"
+		expect 1 <<-END
+			revdedupctl: 'x.$format' is not a disk: it is a file of format $format, with a disk in it
+			revdedupctl: 'qemu-img convert -O raw x.$format DISK' makes the disk of it; or 'qemu-nbd --read-only --connect=/dev/nbd0' shows it as a device
+			revdedupctl: no version was made; --force reads the file as it is, byte by byte
+		END
+	done <<-'END'
+		qcow2 0 QFI\xfb\0\0\0\x03
+		qcow 0 QFI\xfb\0\0\0\x01
+		qed 0 QED\0
+		vmdk 0 KDMV
+		vdi 64 \x7f\x10\xda\xbe
+		vhdx 0 vhdxfile
+		vpc 0 conectix
+		parallels 0 WithouFreSpacExt
+	END
+	# A raw disk may begin with anything.
+	must snapshot vm1 --from x.qcow2 --force --json
+	[ "$(field 0 '["consistent"]')" = True ]
+	must restore vm1@1 --to back
+	cmp x.qcow2 back
+	# What is refused first must not look like more than it is.
+	printf 'QFI' >short
+	truncate -s 1M short
+	must snapshot vm2 --from short
+	must list --json
+	[ "${#lines[@]}" -eq 2 ]
+}
+
+@test "snapshot: formats as qemu-img writes them, and the line that makes the disk" {
+	local format line
+	command -v qemu-img || skip "no qemu-img"
+	make_pool 1G
+	truncate -s 4M disk
+	blocks disk 0 100
+	for format in qcow2 qcow qed vmdk vdi vhdx vpc parallels; do
+		qemu-img convert -q -O "$format" disk "x.$format" 2>error || continue
+		ctl snapshot vm1 --from "x.$format"
+		[ "$status" -eq 1 ]
+		line=$(sed -n "s/^revdedupctl: '\(qemu-img [^']*\)'.*/\1/p" <<<"$output")
+		[[ $line == *" DISK" ]]
+		rm -f raw
+		eval "${line/% DISK/ raw}"
+		must snapshot "$format" --from raw
+		cmp -n $((4 << 20)) disk raw
+	done
+	must list
+	[[ $output == *qcow2@1* ]]
 }
 
 @test "snapshot: an image that is in use or is written is refused, or marked" {

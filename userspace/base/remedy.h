@@ -26,11 +26,14 @@ enum rd_remedy {
 	RD_REMEDY_ACCEPT_LOSS,		/* rebuild without what only the old catalog has */
 	RD_REMEDY_SCRUB,		/* read everything, to know what is damaged */
 	RD_REMEDY_MAKE_ROOM,		/* delete versions */
+	RD_REMEDY_GROW,			/* give a full pool more frames */
 	RD_REMEDY_NAME_DATA,		/* name the file or device of the data area */
 	RD_REMEDY_NAME_SIZE,		/* give a new or empty file its size */
 	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */
 	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
 	RD_REMEDY_WRITE_ANYWAY,		/* although it is something else, or in use */
+	RD_REMEDY_CONVERT,		/* [path] get the disk out of a qcow2 file or the like */
+	RD_REMEDY_TAKE_FILE,		/* keep a file as it is, and not the disk in it */
 	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */
 	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] give up one that will not come back */
 	RD_REMEDY_TELL_POOL,		/* [dm UUID] tell a pool that the device is gone */

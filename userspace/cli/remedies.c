@@ -43,11 +43,18 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_ACCEPT_LOSS] = { "--force makes a catalog without that", NULL },
 	[RD_REMEDY_SCRUB] = { "'revdedupctl scrub' lists what is damaged", NULL },
 	[RD_REMEDY_MAKE_ROOM] = { "'revdedupctl delete' and 'prune' make room at once", NULL },
+	[RD_REMEDY_GROW] = {
+		"'revdedupctl grow' gives the pool more room, if its device or file system has it",
+		NULL },
 	[RD_REMEDY_NAME_DATA] = { "--data names the file or device to use", NULL },
 	[RD_REMEDY_NAME_SIZE] = { "--size gives a new or empty file its size", NULL },
 	[RD_REMEDY_USE_ANYWAY] = { "--force uses it anyway", "--force uses '%s' anyway" },
 	[RD_REMEDY_OVERWRITE] = { "--force uses it anyway, and what it holds is lost", NULL },
 	[RD_REMEDY_WRITE_ANYWAY] = { "--force writes to it anyway", NULL },
+	[RD_REMEDY_CONVERT] = {
+		"'qemu-img convert -O raw' makes the disk of it",
+		"'qemu-img convert -O raw %s DISK' makes the disk of it; or 'qemu-nbd --read-only --connect=/dev/nbd0' shows it as a device" },
+	[RD_REMEDY_TAKE_FILE] = { "--force reads the file as it is, byte by byte", NULL },
 	[RD_REMEDY_ALLOW_CHANGES] = {
 		"--force reads it anyway, and marks the version as not consistent", NULL },
 	[RD_REMEDY_FORGET_DEVICE] = {

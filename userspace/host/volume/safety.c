@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "host/sys/block.h"
+#include "host/sys/container.h"
 #include "host/sys/layers.h"
 #include "host/sys/loop.h"
 #include "host/sys/probe.h"
@@ -215,10 +216,25 @@ static bool is_in_use(const char *path, char *text, size_t size)
 	return true;
 }
 
+/* Refuse a file that has a disk in it, whose blocks are not where those of the disk are. */
+static int check_format(const char *path)
+{
+	const char *format = rd_container_format(path);
+
+	if (!format)
+		return 0;
+	rd_err(0, "'%s' is not a disk: it is a file of format %s, with a disk in it", path,
+	       format);
+	rd_remedy(RD_REMEDY_CONVERT, path, NULL);
+	rd_remedy(RD_REMEDY_TAKE_FILE, NULL, "no version was made");
+	return -EINVAL;
+}
+
 int rd_check_image(const char *path, bool force, bool *ret_in_use)
 {
 	char text[PATH_MAX + 256];
 	struct rd_owner owner;
+	int r;
 
 	/* The broken file of another volume is no reason to refuse. */
 	rd_owner_find(path, &owner);
@@ -226,6 +242,11 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use)
 		refuse_owner(path, &owner);
 		rd_remedy(RD_REMEDY_SNAPSHOT, owner.volume, "no version was made");
 		return -EINVAL;
+	}
+	if (!force) {
+		r = check_format(path);
+		if (r)
+			return r;
 	}
 	*ret_in_use = is_in_use(path, text, sizeof(text));
 	if (!*ret_in_use)

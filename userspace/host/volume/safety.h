@@ -31,7 +31,8 @@ int rd_check_overwrite(const char *path, const struct rd_overwrite *overwrite);
 
 /*
  * May @path be read as an image? -EINVAL, -EBUSY. Where it is in use only with @force,
- * and then *@ret_in_use is true.
+ * and then *@ret_in_use is true; only with @force as well where it looks like a container
+ * of a disk (host/sys/container.h).
  */
 int rd_check_image(const char *path, bool force, bool *ret_in_use);
 
