@@ -23,6 +23,9 @@ PREFIX ?= /usr/local
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR ?= $(PREFIX)/share/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
+LIBDIR ?= $(PREFIX)/lib/revdedup
+DOCDIR ?= $(PREFIX)/share/doc/revdedup
+HOOKDIR ?= /etc/revdedup/hooks.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
 CONFDIR ?= /etc/revdedup
 DKMS_SRC := /usr/src/revdedup-$(VERSION)
@@ -78,19 +81,31 @@ demo:
 demo-host:
 	scripts/demo-host.sh
 
-install: install-programs install-host install-module
+install: install-programs install-docs install-host install-module
 
 install-programs: userspace
 	$(MAKE) -C userspace install
+
+# What administrators read, as text, and what they copy.
+pages := $(addprefix Documentation/,guests.rst host.rst pool.rst dm-revdedup.rst tutorial.rst \
+	under-a-pool.rst)
+install-docs:
+	install -d "$(DESTDIR)$(DOCDIR)/examples"
+	install -m 644 README.md CHANGELOG.md $(pages) "$(DESTDIR)$(DOCDIR)"
+	install -m 644 systemd/examples/* "$(DESTDIR)$(DOCDIR)/examples"
 
 # What a host starts by itself. The units name the program where it is installed.
 units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
 install-host:
 	install -d "$(DESTDIR)$(UNITDIR)"
 	for unit in $(units); do \
-		sed 's|/usr/sbin/|$(SBINDIR)/|' "systemd/$$unit" \
+		sed 's|/usr/sbin/|$(SBINDIR)/|; s|/usr/lib/revdedup/|$(LIBDIR)/|' "systemd/$$unit" \
 			>"$(DESTDIR)$(UNITDIR)/$$unit" || exit; \
 	done
+	install -D -m 755 systemd/tell-failure "$(DESTDIR)$(LIBDIR)/tell-failure"
+	@# The administrator may have changed or removed it.
+	[ -e "$(DESTDIR)$(HOOKDIR)" ] || \
+		install -D -m 755 systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt"
 	install -D -m 644 systemd/56-revdedup.rules "$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
 	[ -e "$(DESTDIR)$(CONFDIR)/revdedup.conf" ] || \
 		install -D -m 644 systemd/revdedup.conf "$(DESTDIR)$(CONFDIR)/revdedup.conf"
@@ -130,11 +145,14 @@ uninstall:
 	rm -rf "$(DESTDIR)$(DKMS_SRC)"
 	rm -f $(addprefix "$(DESTDIR)$(UNITDIR)"/,$(units)) \
 		"$(DESTDIR)$(UDEVDIR)/56-revdedup.rules"
+	rm -rf "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(DOCDIR)"
+	-cmp -s systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt" && \
+		rm "$(DESTDIR)$(HOOKDIR)/libvirt"
 	$(MAKE) -C userspace uninstall
 
 clean:
 	rm -rf build
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool demo demo-host install install-programs install-host \
-	install-module deb uninstall clean
+	bench-table bench-pool demo demo-host install install-programs install-docs \
+	install-host install-module deb uninstall clean

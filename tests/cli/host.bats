@@ -225,6 +225,8 @@ out/y.prom" ]
 	for unit in "$top"/systemd/*.service; do
 		# shellcheck disable=SC2016 # not for this shell
 		read -r -a line < <(sed -n 's/^ExecStart=//p' "$unit")
+		# That one runs a program of its own, see host-installed.bats.
+		[[ $unit != *failure@* ]] || continue
 		echo "${line[*]}"
 		[ "${line[0]}" = /usr/sbin/revdedupctl ]
 		ctl help "${line[1]}"

@@ -94,6 +94,11 @@ ok "programs, pages and completion" inside bash -euc '
 		/usr/share/fish/vendor_completions.d/revdedupctl.fish
 	. /usr/share/bash-completion/completions/revdedupctl
 	complete -p revdedupctl'
+ok "what administrators read, and copy" inside sh -ec '
+	cd /usr/share/doc/revdedup
+	ls README.md CHANGELOG.md guests.rst under-a-pool.rst examples/prometheus-rules.yml'
+ok "a hook that finds no libvirt lets all go on" \
+	inside /etc/revdedup/hooks.d/libvirt pre vg/vm1 /dev/null
 ok "units are right" inside bash -c 'systemd-analyze verify --man=no /lib/systemd/system/revdedup-*'
 ok "volumes are attached at boot" inside systemctl is-enabled revdedup-attach.service
 for timer in snapshot prune scrub metrics; do
