@@ -52,9 +52,12 @@ static int attach_new(struct ctl *ctl, const struct rd_caller *caller, const cha
 	};
 	int r = rd_attach(caller, &options, at);
 
-	if (!r)
-		print_attached(ctl, at, RD_STACK_UP);
-	return r;
+	if (r)
+		return r;
+	print_attached(ctl, at, RD_STACK_UP);
+	if (!ctl->quiet && !ctl->json)
+		rd_hint("a guest that used '%s' must use that device from now on, see guests.rst", at->base);
+	return 0;
 }
 
 static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
