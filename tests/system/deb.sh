@@ -70,10 +70,11 @@ later() {
 
 # has_pages: in the package, as no documentation is installed on the base.
 has_pages() {
-	local file
+	local page
 	dpkg-deb -c "$build"/debs/revdedup_*.deb >"$build/contents"
-	for file in {README,CHANGELOG}.md {guests,under-a-pool}.rst examples/prometheus-rules.yml; do
-		grep "/usr/share/doc/revdedup/$file\$" "$build/contents" || return
+	for page in README.md CHANGELOG.md guests.rst under-a-pool.rst \
+		examples/prometheus-rules.yml; do
+		grep "/usr/share/doc/revdedup/$page\$" "$build/contents" || return
 	done
 }
 
