@@ -56,7 +56,8 @@ static int attach_new(struct ctl *ctl, const struct rd_caller *caller, const cha
 		return r;
 	print_attached(ctl, at, RD_STACK_UP);
 	if (!ctl->quiet && !ctl->json)
-		rd_hint("a guest that used '%s' must use that device from now on, see guests.rst", at->base);
+		rd_hint("a guest that used '%s' must use that device from now on, see guests.rst",
+			at->base);
 	return 0;
 }
 
