@@ -161,6 +161,30 @@ static i64 estimate(const struct model_volume *volume, unsigned int first, unsig
 	return bytes / RD_BLOCK_SIZE;
 }
 
+/* What the table of versions says of each must be what a deletion of it alone would free. */
+static void check_unique(const struct model_volume *volume)
+{
+	struct rd_unique unique[MAX_VERSIONS] = { { 0 } };
+	i64 id;
+	unsigned int i;
+
+	if (!volume->nr || rd_volume_find(pool->sql, volume->name, &id))
+		return;
+	for (i = 0; i < volume->nr; i++)
+		unique[i].number = volume->versions[i]->number;
+	if (rd_unique_bytes(pool, id, unique, volume->nr))
+		fail("nothing says what only a version of %s has", volume->name);
+	for (i = 0; i < volume->nr; i++) {
+		i64 said = unique[i].bytes / RD_BLOCK_SIZE, alone = estimate(volume, i, 1);
+
+		covered[UNIQUE_SOME] += said > 0;
+		covered[UNIQUE_NONE] += !said;
+		if (said != alone)
+			fail("%s@%lld has %lld blocks alone, and its deletion would free %lld",
+			     volume->name, unique[i].number, said, alone);
+	}
+}
+
 static void check_estimate(i64 said, i64 before, bool exact)
 {
 	i64 freed = before - data_blocks();
@@ -174,6 +198,7 @@ void do_delete(struct model_volume *volume, unsigned int nr)
 	i64 said = estimate(volume, nr, 1), before = data_blocks(), held = nr_held();
 	bool is_newest = nr == volume->nr - 1, orphans = devices_orphans(pool);
 
+	check_unique(volume);
 	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
 	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
 	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM recipe_ref") && nr;

@@ -66,4 +66,17 @@ int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
  */
 int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes);
 
+/* What only a version has: rd_delete_estimate() of that version alone. */
+struct rd_unique {
+	i64 number;
+	u64 bytes;
+};
+
+/*
+ * Add to each of the @nr versions of @volume, which are in the order of numbers, what only it
+ * has; in one pass, for all of a volume. -E2BIG, without a message: that would take too much
+ * memory.
+ */
+int rd_unique_bytes(struct rd_pool *pool, i64 volume, struct rd_unique *versions, size_t nr);
+
 #endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Recipes that would go with one version: no row names them that another version sees. The
+ * rule is that of rd_segments_dying(), asked for each version of a volume in one pass over its
+ * rows.
+ */
+#ifndef RD_SOLE_H
+#define RD_SOLE_H
+
+#include "base/buffer.h"
+#include "db.h"
+
+/* @recipe would go with version @number of the volume. */
+struct rd_sole {
+	i64 recipe;
+	i64 number;
+};
+
+/* Do not look at more rows that one version sees alone: the list must fit into memory. */
+#define RD_SOLE_MAX	(2U << 20)
+
+/*
+ * Append a struct rd_sole for each such recipe of @volume, in the order of recipes. -E2BIG,
+ * without a message: there are more than RD_SOLE_MAX rows to look at.
+ */
+int rd_sole_recipes(struct rd_sql *sql, i64 volume, struct rd_buffer *ret);
+
+#endif
