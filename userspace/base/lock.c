@@ -34,11 +34,16 @@ unsigned int rd_patience_ms(unsigned int ms)
 	return ms;
 }
 
+static u64 offset_of(enum rd_lock_class class, u64 id)
+{
+	return ((u64)class + 1) << CLASS_SHIFT | id;
+}
+
 int rd_lock_take(struct rd_lock *ret, int fd, enum rd_lock_class class, u64 id,
 		 bool exclusive, unsigned int wait_ms)
 {
 	struct timespec nap = { .tv_nsec = POLL_MS * 1000000L };
-	u64 offset = ((u64)class + 1) << CLASS_SHIFT | id;
+	u64 offset = offset_of(class, id);
 	unsigned int waited = 0;
 	int r;
 
@@ -65,4 +70,16 @@ void rd_lock_drop(struct rd_lock *lock)
 	/* To drop a lock that this process has cannot fail. */
 	set(lock->fd, lock->offset, F_UNLCK);
 	lock->fd = -1;
+}
+
+bool rd_lock_is_held(int fd, enum rd_lock_class class, u64 id)
+{
+	struct flock flock = {
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = offset_of(class, id),
+		.l_len = 1,
+	};
+
+	return !fcntl(fd, F_OFD_GETLK, &flock) && flock.l_type != F_UNLCK;
 }

@@ -47,4 +47,7 @@ int rd_lock_take(struct rd_lock *ret, int fd, enum rd_lock_class class, u64 id,
 		 bool exclusive, unsigned int wait_ms);
 void rd_lock_drop(struct rd_lock *lock);
 
+/* Does another command hold the lock? Takes nothing. */
+bool rd_lock_is_held(int fd, enum rd_lock_class class, u64 id);
+
 #endif

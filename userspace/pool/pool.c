@@ -178,6 +178,11 @@ static int refuse_path(const char *path, const char *data, int error)
 		rd_hint("activate its volume group with 'vgchange -ay', or mount its disk");
 		return -ENODEV;
 	}
+	if (error == -EACCES) {
+		rd_err(error, "cannot open the pool '%s'", path);
+		rd_hint("run this command as root, or as the owner of the pool");
+		return error;
+	}
 	if (error != -ENOENT && error != -ENOTDIR)
 		return rd_err(error, "cannot look at '%s'", data);
 	rd_err(0, "'%s' is not a pool", path);

@@ -181,8 +181,10 @@ static int check_base(const char *base)
 	/* QEMU opens its disks like any file, without O_EXCL. */
 	if (!r && rd_block_is_open(base))
 		r = rd_err(-EBUSY, "a program has '%s' open ('fuser -v' shows which)", base);
-	if (r)
+	if (r == -EBUSY)
 		rd_hint("nothing was changed; stop the program that uses it, and give that the new device afterwards");
+	else if (r == -ENOENT)
+		rd_hint("nothing was changed; 'lvs' lists the logical volumes of this host");
 	return r;
 }
 

@@ -197,6 +197,14 @@ static int clear_below(struct rd_pool *pool, const char *below)
 	return r || !is_ours(&info) || info.open_count ? r : remove_one(pool, below, info.uuid);
 }
 
+static int already_there(const char *name)
+{
+	char path[RD_DM_PATH_MAX];
+
+	rd_err(0, "the device '%s' exists already", rd_dm_path(path, name));
+	return -EEXIST;
+}
+
 int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		   const struct rd_mapped_options *options)
 {
@@ -208,7 +216,7 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 		return rd_err(-ENAMETOOLONG, "'%s' is too long for a device", options->name);
 	r = rd_dm_info(options->name, &info);
 	if (!r && info.exists)
-		r = rd_err(-EEXIST, "there is already a device '%s'", options->name);
+		r = already_there(options->name);
 	if (!r)
 		r = make_uuid(uuid);
 	if (r)

@@ -14,7 +14,7 @@ int rd_target_require(void)
 	if (rd_dm_has_target(RD_TARGET))
 		return 0;
 	rd_err(0, "there is no module dm-revdedup for this kernel");
-	rd_hint("nothing was changed; install it for this kernel: 'make install', or the package revdedup-dkms");
+	rd_hint("nothing was changed; 'apt install revdedup-dkms linux-headers-$(uname -r)', or 'make install', installs it");
 	return -ENOPKG;
 }
 

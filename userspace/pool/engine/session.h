@@ -9,6 +9,7 @@
 #ifndef RD_SESSION_H
 #define RD_SESSION_H
 
+#include "pool/catalog/sessions.h"
 #include "pool/pool.h"
 
 /*
@@ -24,5 +25,8 @@ int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mo
  * an error of its own if @r is 0.
  */
 int rd_session_close(struct rd_pool *pool, int r);
+
+/* Append a struct rd_session for each command that writes to the pool now. */
+int rd_sessions_running(struct rd_pool *pool, struct rd_buffer *ret);
 
 #endif
