@@ -92,7 +92,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	mkdir not && mv pool/last-scrub not && mkdir pool/last-scrub
 	ctl scrub
 	[ "$status" -eq 0 ]
-	[[ $output == *"cannot write '"*"last-scrub': 'metrics' will not show this run"* ]]
+	[[ $output == *"cannot write '"*"last-scrub': 'status' and 'metrics' will not show this run"* ]]
 	ctl metrics
 	[ "$status" -eq 0 ]
 	is_good
@@ -191,6 +191,92 @@ out/y.prom" ]
 	ctl status
 	[ "$status" -eq 1 ]
 	[[ $output == *"cannot understand the line 'nonsense'"* ]]
+}
+
+@test "status: without volumes it says what there is" {
+	local pid
+	ctl status
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "no pool named: --pool or REVDEDUP_POOL names one" ]
+	[ "${lines[1]}" = "no volume is attached on this host" ]
+	ctl status --pool nowhere
+	[ "$status" -eq 10 ]
+	[[ $output == *"'nowhere' is not a pool"* ]]
+	[[ $output == *"no volume is attached on this host"* ]]
+
+	export REVDEDUP_POOL=$PWD/pool
+	ctl init "$REVDEDUP_POOL" --size 1G
+	ctl status
+	[ "$status" -eq 0 ]
+	[[ $output == *"versions:    0 of 0 volumes"*"last check:  never"*"last scrub:  never"* ]]
+	dd if=/dev/urandom of=image bs=1M count=3 status=none
+	ctl snapshot vm1 --from image
+	ctl check
+	damage image 0
+	ctl scrub
+	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db \
+		"INSERT INTO lease VALUES(1, 'REVDEDUP-a', 1, 1, 0)"
+	# A command that only reads: it waits for us.
+	mkfifo fifo
+	"$build/bin/revdedupctl" dump vm1@1 >fifo 2>/dev/null 3>&- &
+	pid=$!
+	exec 4<fifo
+	head -c 1 <&4 >/dev/null
+	ctl status
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = "pool '$PWD/pool'" ]
+	[ "${lines[1]}" = "  versions:    1 of 1 volume" ]
+	[[ ${lines[2]} == "  newest:      vm1@1, 20"* ]]
+	[ "${lines[3]}" = "  stored:      3.0 MiB" ]
+	[[ ${lines[4]} == "  free:        "* ]]
+	[[ ${lines[5]} == "  last check:  20"*", no damage" ]]
+	[[ ${lines[6]} == "  last scrub:  20"*", 1 damaged versions, "* ]]
+	[ "${lines[7]}" = "  in use:      vm1@1, read by REVDEDUP-a" ]
+	[ "${lines[8]}" = "  running:     $build/bin/revdedupctl dump vm1@1 (pid $pid)" ]
+	[ "${lines[9]}" = "no volume is attached on this host" ]
+	ctl status --json
+	[ "$status" -eq 0 ]
+	python3 -c 'import json, sys
+said = json.loads(sys.argv[1])
+assert said["type"] == "pool_status" and said["newest"] == "vm1@1"
+assert said["bytes_free"] == min(said["bytes_free_limit"], said["bytes_free_filesystem"])
+assert said["last_check"]["catalog_errors"] == 0 and said["last_scrub"]["versions_damaged"] == 1
+assert said["in_use"] == [{"version": "vm1@1", "deleted": False, "reader": "REVDEDUP-a",
+                           "mounted": None}]
+assert [one["pid"] for one in said["running"]] == [int(sys.argv[2])]' "$output" "$pid"
+	cat <&4 >/dev/null
+	exec 4<&-
+	wait "$pid" || :
+	ctl status
+	[[ $output != *running:* ]]
+	ctl status -q
+	[ -z "$output" ]
+}
+
+@test "stats, metrics: the space that there is, not that of a sparse file" {
+	local left
+	[ "$(id -u)" -eq 0 ] || skip "needs root to mount"
+	mkdir mnt
+	mount -t tmpfs -o size=100M none mnt || skip "cannot mount"
+	export REVDEDUP_POOL=$PWD/mnt/pool
+	ctl init "$REVDEDUP_POOL" --size 10G
+	ctl stats --json
+	left=$(stat -f -c '%a * %S' mnt)
+	python3 -c 'import json, sys
+said = json.loads(sys.argv[1].splitlines()[-1])
+assert said["bytes_free"] == said["bytes_free_filesystem"] < 100 << 20 < said["bytes_free_limit"]
+assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left))"
+	ctl stats
+	[[ $output == *"free:     "*" MiB on the file system (pool limit: "*" GiB more)"* ]]
+	ctl metrics
+	[ "$(sed -n 's/^revdedup_pool_free_bytes.* //p' <<<"$output")" -lt $((100 << 20)) ]
+	# And the other way round.
+	umount mnt
+	REVDEDUP_POOL=$PWD/small
+	ctl init small --size 64M
+	ctl stats
+	[[ $output == *"free:     "*" MiB until the pool's limit ("*" on the file system)"* ]]
 }
 
 @test "install: programs, units and rules are where they are looked for" {

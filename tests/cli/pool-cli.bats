@@ -125,7 +125,11 @@ bats_require_minimum_version 1.5.0
 	[ "$(field 0 '["total"]')" = $((6 << 20)) ]
 	[ "$(field 1 '["type"]')" = restore ]
 	must snapshot vm1 --from 1.img --progress=always
-	[[ $output == *"snapshot: 6.0 MiB of 6.0 MiB, 100 %"* ]]
+	[[ $output == *"snapshot vm1: 6.0 MiB of 6.0 MiB, 100 %"* ]]
+	# All versions of a volume are one work.
+	must scrub vm1 --progress=always
+	[[ $output == *"vm1@4: 24.0 MiB of 24.0 MiB, 100 %"* ]]
+	[[ $output != *"6.0 MiB of 6.0 MiB"* ]]
 	must snapshot vm1 --from 2.img
 	[[ $output != *%* ]]
 	must snapshot vm1 --from 2.img --json --progress never

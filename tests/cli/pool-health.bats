@@ -9,7 +9,7 @@ load pool
 @test "check: a catalog that is not in order" {
 	make_versions
 	ctl check
-	expect 0 <<<"pool '$PWD/pool': the catalog is in order (3 versions, 5 recipes, 2.4 MiB of data)"
+	expect 0 <<<"pool '$PWD/pool': catalog OK (3 versions, 2.4 MiB)"
 	must fsck --json
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
@@ -29,9 +29,9 @@ load pool
 	make_versions
 	# Each block once.
 	ctl scrub
-	expect 0 <<<"read 3 versions, 2.4 MiB: 0 damaged"
+	expect 0 <<<"scrub OK: 3 versions, 2.4 MiB read, no version damaged"
 	must scrub vm1
-	expect 0 <<<"read 3 versions, 7.0 MiB: 0 damaged"
+	expect 0 <<<"scrub OK: 3 versions, 7.0 MiB read, no version damaged"
 	must verify vm1@2 --json --progress=never
 	[ "$(field 0 '["damaged"]')" = "[]" ]
 	[ "$(field 1 '["versions"]')" = 1 ]
@@ -41,12 +41,9 @@ load pool
 	damage 1.img 510
 	ctl scrub
 	expect 4 <<-'END'
-		revdedupctl: vm1@1: damaged: offset 12288, length 4096
-		revdedupctl: vm1@1: damaged: offset 2088960, length 4096
-		revdedupctl: vm1@2: damaged: offset 12288, length 4096
-		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
-		revdedupctl: vm1@3: damaged: offset 12288, length 4096
-		read 3 versions, 2.4 MiB: 3 damaged
+		revdedupctl: damaged: offset 12288, length 4096 in vm1@1, 2, 3
+		revdedupctl: damaged: offset 2088960, length 4096 in vm1@1, 2
+		scrub found damage: 3 versions, 2.4 MiB read, 3 damaged
 		revdedupctl: nothing was changed; 'revdedupctl repair' heals whatever it finds another copy of; 'restore' writes everything that is not damaged
 	END
 	all=$output
@@ -63,7 +60,7 @@ load pool
 
 	ctl restore vm1@1 --to r.img
 	[ "$status" -eq 4 ]
-	[ "${lines[0]}" = "restored vm1@1 to 'r.img' except for damaged blocks: wrote 2.3 MiB of 6.0 MiB" ]
+	[ "${lines[0]}" = "restored vm1@1 to 'r.img', except 2 damaged ranges (8.0 KiB): wrote 2.3 MiB of 6.0 MiB" ]
 	[ "${lines[1]}" = "revdedupctl: vm1@1: damaged: offset 12288, length 4096, not written" ]
 	cp 1.img wanted.img
 	dd if=/dev/zero of=wanted.img bs=4096 seek=3 count=1 conv=notrunc status=none
@@ -98,8 +95,7 @@ load pool
 	before=$(md5sum pool/data)
 	ctl repair --dry-run
 	expect 4 <<-'END'
-		revdedupctl: vm1@1: damaged: offset 2088960, length 4096
-		revdedupctl: vm1@2: damaged: offset 2088960, length 4096
+		revdedupctl: damaged: offset 2088960, length 4096 in vm1@1, 2
 		read 2.4 MiB: 3 blocks damaged, 2 would be healed
 		revdedupctl: 2 of 4 versions are still damaged
 		revdedupctl: an image or device with the same content, such as the disk itself, can heal more: 'revdedupctl repair --from PATH'
@@ -186,7 +182,7 @@ load pool
 	must scrub
 	ctl scrub vm1
 	[ "$status" -eq 3 ]
-	[[ $output == *"read 1 versions"* ]]
+	[[ $output == *"1 version, "*" read, no version damaged, 1 not read: another command deletes"* ]]
 	drop
 	# Somebody repairs the pool.
 	hold 0 0

@@ -17,12 +17,15 @@ load pool
 	set_time 1 "2026-11-18 02:00:13"
 	ctl list
 	expect 0 <<-'END'
-		VERSION              TIME                       SIZE     CHANGED      STORED  STATE       TAGS
-		vg/another-volume@1  2026-11-18 02:00:13     6.0 MiB     2.3 MiB     2.3 MiB  done        -  tab?here
-		vm1@1                2026-11-18 02:00:13     6.0 MiB     2.3 MiB     2.3 MiB  protected   -
-		vm1@2                2026-11-19 02:00:13     6.0 MiB     8.0 KiB     2.0 MiB  done        a,b
-		vm1@3                2026-11-20 02:00:13     6.0 MiB    16.0 KiB     2.3 MiB  done        -
+		VERSION              TIME                       SIZE     CHANGED      UNIQUE  STATE      TAGS  COMMENT
+		vg/another-volume@1  2026-11-18 02:00:13     6.0 MiB     2.3 MiB         0 B  -          -     tab?here
+		vm1@1                2026-11-18 02:00:13     6.0 MiB     2.3 MiB         0 B  protected  -     -
+		vm1@2                2026-11-19 02:00:13     6.0 MiB     8.0 KiB     8.0 KiB  -          a,b   -
+		vm1@3                2026-11-20 02:00:13     6.0 MiB    16.0 KiB   360.0 KiB  -          -     -
 	END
+	must list -v
+	[[ ${lines[0]} == *" CHANGED        READ     WRITTEN      UNIQUE "* ]]
+	[[ ${lines[3]} == *" 8.0 KiB     2.3 MiB     2.0 MiB     8.0 KiB "* ]]
 	for alias in ls versions snapshots; do
 		must "$alias" vm1
 		[ "${#lines[@]}" -eq 4 ]
@@ -36,8 +39,9 @@ load pool
 
 	must show vm1@a
 	[ "${lines[0]}" = "version:        vm1@2" ]
-	[ "${lines[6]}" = "tags:           a,b" ]
-	[ "${lines[12]}" = "segments:       3: 1 zeros, 1 in one piece, 1 in several" ]
+	[ "${lines[7]}" = "tags:           a,b" ]
+	[ "${lines[9]}" = "unique:         8192 (8.0 KiB), which deleting this version frees" ]
+	[ "${lines[14]}" = "segments:       3: 1 zeros, 1 in one piece, 1 in several" ]
 	must info vm1 --json
 	[ "$(field 0 '["version"]')" = vm1@3 ]
 	[ "$(field 0 '["segments"]')" = 3 ]
@@ -53,7 +57,7 @@ load pool
 	# Both newest versions are whole, and vm1@2 has two blocks of its own.
 	[ "$(field 2 '["bytes_data"]')" = $((1202 * 4096)) ]
 	must du
-	[[ $output == *"data:     4.7 MiB, ratio 5.1 to 1"* ]]
+	[[ $output == *"stored:   4.7 MiB (ratio 5.1:1)"* ]]
 
 	ctl list vm2
 	expect 1 <<-'END'
@@ -62,6 +66,56 @@ load pool
 	END
 	ctl list vm1@2
 	[ "$status" -eq 2 ]
+}
+
+# unique_of VERSION: what the list says that only this version has, in bytes.
+unique_of() {
+	must list --json
+	sed -n 's/.*"version": "'"$1"'".*"bytes_unique": \([0-9]*\),.*/\1/p' <<<"$output"
+}
+
+@test "list: what only a version has is what its deletion frees" {
+	local before after version said some=0
+	make_versions
+	# What a neighbour has as well, what another volume has, and what came back.
+	cp 3.img 4.img
+	blocks 4.img 12 3
+	must snapshot vm1 --from 4.img
+	must snapshot vm2 --from 2.img
+	must snapshot vm1 --from 1.img
+	blocks 4.img 12 9
+	must snapshot vm2 --from 4.img
+	blocks 4.img 100 5
+	must snapshot vm1 --from 4.img
+	for version in vm1@{1..6} vm2@{1,2}; do
+		said=$(unique_of "$version")
+		some=$((some + (said > 0)))
+		must delete -n "$version" --json
+		[ "$(field 1 '["bytes"]')" = "$said" ]
+		must show "$version" --json
+		[ "$(field 0 '["bytes_unique"]')" = "$said" ]
+		rm -rf was && cp -r --sparse=always pool was
+		must stats --json
+		before=$(field -1 '["bytes_data"]')
+		must delete "$version"
+		must stats --json
+		after=$(field -1 '["bytes_data"]')
+		echo "$version: said $said, freed $((before - after))"
+		# Where the newest goes, older ones may give up more.
+		case $version in
+		vm1@6 | vm2@2) [ $((before - after)) -ge "$said" ] ;;
+		*) [ $((before - after)) -eq "$said" ] ;;
+		esac
+		rm -rf pool && mv was pool
+	done
+	[ "$some" -ge 3 ]
+	# A device holds what it reads: nothing comes back.
+	[ "$(unique_of vm1@4)" -gt 0 ]
+	edit "INSERT INTO lease VALUES(1, 'REVDEDUP-a', 1, 4, 0)"
+	[ "$(unique_of vm1@4)" = 0 ]
+	must list vm1
+	[ "$(grep -c ' in use$' <<<"$output")" = 1 ]
+	[[ ${lines[4]} == "vm1@4 "*" in use" ]]
 }
 
 @test "list, show: JSON and metrics are UTF-8, whatever a comment or a path is" {
@@ -119,7 +173,7 @@ load pool
 		END
 	done <<-'END'
 		4 there is no version 4 of 'vm1'
-		-3 'vm1' has fewer than 3 versions before the newest
+		-3 vm1@-3 does not exist: vm1 has 2 versions before the newest
 		silver no version of 'vm1' has the tag 'silver'
 		2026-11-17 there is no version of 'vm1' from 2026-11-17 23:59:59 or earlier
 		2026-11-18T02:00:12 there is no version of 'vm1' from 2026-11-18 02:00:12 or earlier
@@ -230,7 +284,7 @@ load pool
 	ctl delete vm1@1 vm1@2
 	expect 1 <<-'END'
 		revdedupctl: vm1@2 is protected
-		revdedupctl: it was not deleted; to allow deletion: 'revdedupctl unprotect vm1@2'
+		revdedupctl: not deleted; to allow it: 'revdedupctl unprotect vm1@2'
 		revdedupctl: no version was deleted
 	END
 	ctl delete vm1@1 vm1@9
@@ -263,7 +317,7 @@ load pool
 	must hold vm1@1 -q
 	[ -z "$output" ]
 	must show vm1@3
-	[ "${lines[5]}" = "protected:      yes" ]
+	[ "${lines[6]}" = "protected:      yes" ]
 	ctl delete vm1@1
 	[ "$status" -eq 1 ]
 	ctl release vm1@1 --json
@@ -346,7 +400,7 @@ load pool
 		-1 7
 	END
 	must list
-	now=$(grep -n "(clock set back)" <<<"$output" | cut -d : -f 1 | paste -s)
+	now=$(grep -n "clock set back" <<<"$output" | cut -d : -f 1 | paste -s)
 	[ "$now" = $'4\t8' ]
 	must list --json
 	now=$(grep -n '"clock_went_back": true' <<<"$output" | cut -d : -f 1 | paste -s)
@@ -474,7 +528,7 @@ load pool
 	[ "$(field 1 '["versions_held"]')" = 2 ]
 	[ "$(field 1 '["bytes_held"]')" = $((12 << 20)) ]
 	must stats
-	[[ $output == *"held:     12.0 MiB, by 2 deleted versions that devices still read"* ]]
+	[[ $output == *"in use:   2 deleted versions still mapped (12.0 MiB)"* ]]
 	must check
 	must snapshot vm1 --from 1.img
 	must dump vm1@2 >o.img
@@ -492,7 +546,7 @@ load pool
 	[ "$(field 0 '["bytes_data"]')" = 0 ]
 	[ "$(field 0 '["versions_held"]')" = 0 ]
 	must stats
-	[[ $output != *held:* ]]
+	[[ $output != *"in use:"* ]]
 
 	edit "INSERT INTO lease VALUES(4, 'REVDEDUP-d', 1, 4, 0)"
 	ctl check

@@ -150,9 +150,9 @@ is_marked() {
 	must show "$1" --json
 	[ "$(field 0 '["consistent"]')" = "$2" ]
 	must show "$1"
-	[ "${lines[13]}" = "consistent:     $([ "$2" = True ] && echo yes || echo "no: it may have been written while it was read")" ]
+	[ "${lines[15]}" = "consistent:     $([ "$2" = True ] && echo yes || echo "no: it may have been written while it was read")" ]
 	must list
-	[ "$(grep -c "^$1 .*(not consistent)" <<<"$output")" = "$([ "$2" = True ] && echo 0 || echo 1)" ]
+	[ "$(grep -c "^$1 .*not consistent" <<<"$output")" = "$([ "$2" = True ] && echo 0 || echo 1)" ]
 	must restore "$1" --to r.img --yes
 	[[ $2 == True || $output == *"warning: $1 is not consistent: it may have been written while it was read"* ]]
 	[[ $2 == False || $output != *"consistent"* ]]

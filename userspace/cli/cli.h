@@ -175,6 +175,9 @@ int ctl_check_in_full(const struct ctl *ctl, const char *name);
 
 /* --- common.c */
 
+/* The pool that the user names, NULL: none. */
+const char *ctl_pool_path(const struct ctl *ctl);
+
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
 /* Close the pool. Returns @r, or where that is 0 the error of closing. */
 int ctl_close(struct ctl *ctl, int r);
@@ -258,12 +261,24 @@ void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report);
 void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
 		   const char *became);
 
+/* Count them: ", except 2 damaged ranges (8.0 KiB)", or "". */
+#define CTL_EXCEPT_TEXT	80
+const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_report *report);
+
 /* --- damage.c */
 
 struct rd_damage_report;
 
 /* For struct rd_check_report: @ctx is the struct ctl. */
 void ctl_print_wrong(void *ctx, const char *text);
+
+/* Note the damaged ranges (struct rd_bad_range) of version @number of a volume. */
+void ctl_damage_add(struct rd_buffer *damage, i64 number, const struct rd_buffer *ranges);
+/*
+ * Print what was noted of @volume on stderr, a line for each range with all versions that have
+ * it, and count the lines down. Returns how many more ranges there are.
+ */
+u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_left);
 
 /*
  * Print which versions have the damage in @report: a line of JSON each, or up to

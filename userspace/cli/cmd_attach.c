@@ -23,8 +23,8 @@ static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
 		rd_json_bool(&ctl->out, "tracked", state == RD_STACK_UP);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
-		printf("attached %s: use %s%s\n", at->volume, rd_dm_path(path, at->device),
-		       state == RD_STACK_UP ? "" : " (not tracked)");
+		printf("attached %s%s: guests must use %s from now on\n", at->volume,
+		       state == RD_STACK_UP ? "" : " (not tracked)", rd_dm_path(path, at->device));
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include "pool/engine/check.h"
 #include "cli.h"
+#include "lastscrub.h"
 
 void ctl_print_wrong(void *ctx, const char *text)
 {
@@ -31,17 +32,20 @@ static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 
 static void print_text(const struct ctl *ctl, const struct rd_check_report *report)
 {
-	char live[CTL_SIZE_TEXT];
+	char live[CTL_SIZE_TEXT], allocated[CTL_SIZE_TEXT];
 
 	if (report->nr_wrong) {
 		rd_err(0, "pool '%s': the catalog has %llu errors", ctl->pool->path,
 		       report->nr_wrong);
 		rd_hint("nothing was changed; 'revdedupctl scrub' lists the versions that are damaged");
 	} else if (!ctl->quiet) {
-		printf("pool '%s': the catalog is in order (%llu versions, %llu recipes, %s of data)\n",
-		       ctl->pool->path, report->nr_versions, report->nr_recipes,
-		       ctl_size_print(live, report->live_bytes));
+		printf("pool '%s': catalog OK (%llu versions, %s)\n", ctl->pool->path,
+		       report->nr_versions, ctl_size_print(live, report->live_bytes));
 	}
+	if (rd_verbosity > 0)
+		printf("counted %llu recipes, with %s of data in %s of the data area\n",
+		       report->nr_recipes, ctl_size_print(live, report->live_bytes),
+		       ctl_size_print(allocated, report->allocated_bytes));
 }
 
 int cmd_check(struct ctl *ctl)
@@ -54,6 +58,7 @@ int cmd_check(struct ctl *ctl)
 		r = rd_check(ctl->pool, &report);
 	if (r)
 		return ctl_close(ctl, r);
+	ctl_last_check_write(ctl, report.nr_wrong);
 	if (ctl->json)
 		print_json(ctl, &report);
 	else

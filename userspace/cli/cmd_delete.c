@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl delete: delete versions. prune deletes through this file, too. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "host/sys/dm.h"
-#include "host/sys/layers.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
 #include "cli.h"
+#include "reader.h"
 
 static int refuse_protected(const struct ctl_version *version)
 {
 	rd_err(0, "%s is protected", version->name);
-	rd_hint("it was not deleted; to allow deletion: 'revdedupctl unprotect %s'", version->name);
+	rd_hint("not deleted; to allow it: 'revdedupctl unprotect %s'", version->name);
 	return -EPERM;
 }
 
@@ -67,9 +65,24 @@ static int lock_volume(struct ctl *ctl, const struct ctl_version *version,
 	return r;
 }
 
+/* With --verbose: what this version alone gave up; the queue is not given back yet. */
+static int tell_given_up(struct ctl *ctl, const struct ctl_version *version, u64 before)
+{
+	char text[CTL_SIZE_TEXT];
+	u64 after;
+	int r = rd_blocks_owned(ctl->pool->sql, &after);
+
+	if (!r && !ctl->json)
+		printf("%s gave up %s\n", version->name,
+		       ctl_size_print(text, before > after ? (before - after) * RD_BLOCK_SIZE : 0));
+	return r;
+}
+
 static int delete_one(struct ctl *ctl, struct ctl_version *version, struct locked *locked)
 {
 	struct rd_lock volume = RD_LOCK_NONE, lock = RD_LOCK_NONE;
+	bool tell = rd_verbosity > 0;
+	u64 before = 0;
 	int r;
 
 	r = lock_volume(ctl, version, locked, &volume);
@@ -77,8 +90,12 @@ static int delete_one(struct ctl *ctl, struct ctl_version *version, struct locke
 		r = rd_pool_lock(ctl->pool, &lock, RD_LOCK_VERSION, version->version.id, true,
 				 version->name);
 	locked->is_it = r == -EBUSY;
+	if (!r && tell)
+		r = rd_blocks_owned(ctl->pool->sql, &before);
 	if (!r)
 		r = delete_locked(ctl, version);
+	if (!r && tell)
+		r = tell_given_up(ctl, version, before);
 	rd_lock_drop(&lock);
 	rd_lock_drop(&volume);
 	return r;
@@ -109,18 +126,12 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	return r;
 }
 
-/* Print the device by its name, if it exists on this host. */
 static void print_device(const struct rd_lease *lease)
 {
-	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX], where[PATH_MAX];
+	struct ctl_reader reader;
 
-	if (rd_dm_find(lease->device, name)) {
-		printf("%s", lease->device);
-		return;
-	}
-	printf("%s", name);
-	if (rd_path_is_mounted(rd_dm_path(path, name), where))
-		printf(" (mounted at %s)", where);
+	ctl_reader_find(lease, &reader);
+	ctl_reader_print(&reader);
 }
 
 static void print_one(struct ctl *ctl, const struct ctl_version *version,

@@ -57,6 +57,9 @@ static int map(struct ctl *ctl)
 	r = rd_mapped_make(ctl->pool, &version.version, &options);
 	if (!r)
 		print_mapped(ctl, &version, options.name);
+	if (r == -EEXIST)
+		rd_hint("nothing was changed; 'revdedupctl unmap %s' removes it, 'revdedupctl map %s NAME' makes another",
+			options.name, version.name);
 	return r;
 }
 

@@ -8,9 +8,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "base/cleanup.h"
 #include "host/volume/health.h"
@@ -24,7 +22,7 @@
 /* Each row begins with the value of its label. */
 struct pool_row {
 	char name[PATH_MAX];
-	u64 up, logical, data, catalog, size, free, avail, held, waiting;
+	u64 up, logical, data, catalog, size, free, limit, avail, held, waiting;
 	u64 scrubbed, damaged, fps_damaged, wrong;
 };
 
@@ -49,7 +47,9 @@ static const struct metric pool_metrics[] = {
 	{ "pool_data_bytes", "Size of the blocks stored for all versions.", POOL(data) },
 	{ "pool_catalog_bytes", "Size of the catalog.", POOL(catalog) },
 	{ "pool_size_bytes", "Capacity of the data area.", POOL(size) },
-	{ "pool_free_bytes", "Free space in the data area.", POOL(free) },
+	{ "pool_free_bytes", "Space that is left: the pool's limit or the file system's, the smaller one.",
+	  POOL(free) },
+	{ "pool_limit_free_bytes", "Space that is left until the pool's own limit.", POOL(limit) },
 	{ "pool_filesystem_avail_bytes", "Space left in the file system of a sparse data area.",
 	  POOL(avail) },
 	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
@@ -145,10 +145,8 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 
 static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
 {
-	const struct rd_area *area = &ctl->pool->area;
 	struct ctl_last_scrub scrub;
 	struct ctl_pool_stats stats;
-	struct statvfs fs;
 	int r;
 
 	r = ctl_pool_stats(ctl, &stats, volumes);
@@ -158,11 +156,12 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	row->data = stats.data;
 	row->catalog = stats.catalog;
 	row->size = stats.frames * RD_SEG_SIZE;
-	row->free = stats.frames_free * RD_SEG_SIZE;
+	row->free = stats.free;
+	row->limit = stats.limit;
+	/* Unknown, and so not printed, on a device. */
+	row->avail = stats.avail == CTL_NO_FS ? UNKNOWN : stats.avail;
 	row->held = stats.held;
 	row->waiting = stats.waiting;
-	if (!area->is_device && !fstatvfs(area->fd, &fs))
-		row->avail = (u64)fs.f_bavail * fs.f_frsize;
 	if (ctl_last_scrub_read(ctl, &scrub)) {
 		row->scrubbed = scrub.time;
 		row->damaged = scrub.versions;
@@ -175,13 +174,12 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 /* Print the pool's metrics; nothing if no pool is named. */
 static int print_pool(struct ctl *ctl, FILE *out)
 {
-	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+	const char *path = ctl_pool_path(ctl);
 	struct rd_buffer pools = { 0 }, volumes = { 0 };
 	struct pool_row row;
 	int r;
 
-	path = path ? path : getenv("REVDEDUP_POOL");
-	if (!path || !path[0])
+	if (!path)
 		return 0;
 	/* All numbers are unknown. */
 	memset(&row, 0xff, sizeof(row));

@@ -258,13 +258,13 @@ static void print_json(struct ctl *ctl, const struct target *target,
 static int tell(struct ctl *ctl, const struct target *target,
 		const struct ctl_version *version, const struct rd_restore_report *report)
 {
-	char wrote[CTL_SIZE_TEXT], size[CTL_SIZE_TEXT];
+	char wrote[CTL_SIZE_TEXT], size[CTL_SIZE_TEXT], except[CTL_EXCEPT_TEXT];
 
 	if (ctl->json)
 		print_json(ctl, target, version, report);
 	else if (!ctl->quiet)
 		printf("restored %s to '%s'%s: wrote %s of %s\n", version->name, target->path,
-		       report->bad.len ? " except for damaged blocks" : "",
+		       ctl_bad_print(except, report),
 		       ctl_size_print(wrote, report->bytes_written),
 		       ctl_size_print(size, version->version.size));
 	if (!report->bad.len)

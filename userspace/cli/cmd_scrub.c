@@ -15,6 +15,8 @@
 
 struct scrub {
 	struct ctl *ctl;
+	struct rd_buffer damage;	/* of the volume, as text */
+	u64 bytes, bytes_all;		/* of versions that were read, and of all: for progress */
 	u64 nr_versions, nr_damaged, nr_left_out, bytes_read, nr_fps;
 	u64 nr_wrong;			/* in the catalog */
 };
@@ -39,9 +41,10 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	struct ctl *ctl = scrub->ctl;
 	int r;
 
-	ctl_progress_begin(&ctl->progress, version->name);
+	ctl_progress_part(&ctl->progress, version->name, scrub->bytes, scrub->bytes_all);
 	r = rd_restore(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
+	scrub->bytes += version->version.size;
 	scrub->bytes_read += report.bytes_read;
 	/* A version whose recipes are damaged need not stop the scrub of others. */
 	scrub->nr_wrong += r == -EUCLEAN;
@@ -50,7 +53,7 @@ static int read_version(struct scrub *scrub, const struct ctl_version *version)
 	if (!r && ctl->json)
 		print_json(ctl, version, &report);
 	else if (!r)
-		ctl_print_bad(version, &report, "");
+		ctl_damage_add(&scrub->damage, version->version.number, &report.bad);
 	rd_buffer_free(&report.bad);
 	return r == -EUCLEAN ? 0 : r;
 }
@@ -87,9 +90,22 @@ static int scrub_version(struct scrub *scrub, struct ctl_version *version)
 
 /* --- which */
 
+static int print_damage(struct scrub *scrub, const char *volume, int r)
+{
+	u64 lines_left = U64_MAX;
+
+	if (!r && scrub->damage.failed)
+		r = -ENOMEM;
+	/* Also what was found before an error. */
+	ctl_damage_print(volume, &scrub->damage, &lines_left);
+	rd_buffer_free(&scrub->damage);
+	return r;
+}
+
 static int scrub_volume(struct scrub *scrub, const char *name)
 {
 	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	struct ctl_version *version;
 	size_t i, nr;
 	int r;
 
@@ -97,12 +113,15 @@ static int scrub_volume(struct scrub *scrub, const char *name)
 	nr = volumes.len / sizeof(struct ctl_volume);
 	for (i = 0; i < nr && !r; i++)
 		r = ctl_versions(scrub->ctl, (struct ctl_volume *)volumes.data + i, &versions);
-	nr = versions.len / sizeof(struct ctl_version);
+	nr = versions.len / sizeof(*version);
+	version = (struct ctl_version *)versions.data;
+	for (i = 0; i < nr; i++)
+		scrub->bytes_all += version[i].version.size;
 	for (i = 0; i < nr && !r; i++)
-		r = scrub_version(scrub, (struct ctl_version *)versions.data + i);
+		r = scrub_version(scrub, &version[i]);
 	rd_buffer_free(&volumes);
 	rd_buffer_free(&versions);
-	return r;
+	return print_damage(scrub, name, r);
 }
 
 static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
@@ -113,7 +132,10 @@ static int scrub_one(struct scrub *scrub, const struct ctl_name *name)
 	r = ctl_find(scrub->ctl, name, &version);
 	if (!r)
 		r = ctl_lock_version(scrub->ctl, &version);
-	return r ? r : read_version(scrub, &version);
+	if (r)
+		return r;
+	scrub->bytes_all = version.version.size;
+	return print_damage(scrub, name->volume, read_version(scrub, &version));
 }
 
 static int check_catalog(struct scrub *scrub, bool *ret_readable)
@@ -170,10 +192,25 @@ static bool is_damaged(const struct scrub *scrub)
 	return scrub->nr_damaged || scrub->nr_fps || scrub->nr_wrong;
 }
 
+static void tell_text(const struct scrub *scrub)
+{
+	char read[CTL_SIZE_TEXT];
+
+	printf("scrub %s: %llu version%s, %s read, ", is_damaged(scrub) ? "found damage" : "OK",
+	       scrub->nr_versions, scrub->nr_versions == 1 ? "" : "s",
+	       ctl_size_print(read, scrub->bytes_read));
+	if (scrub->nr_damaged)
+		printf("%llu damaged", scrub->nr_damaged);
+	else
+		printf("no version damaged");
+	if (scrub->nr_left_out)
+		printf(", %llu not read: another command deletes them", scrub->nr_left_out);
+	putchar('\n');
+}
+
 static void tell(const struct scrub *scrub)
 {
 	struct ctl *ctl = scrub->ctl;
-	char read[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "scrub");
@@ -187,8 +224,7 @@ static void tell(const struct scrub *scrub)
 		return;
 	}
 	if (!ctl->quiet)
-		printf("read %llu versions, %s: %llu damaged\n", scrub->nr_versions,
-		       ctl_size_print(read, scrub->bytes_read), scrub->nr_damaged);
+		tell_text(scrub);
 	if (scrub->nr_fps)
 		rd_err(0, "%llu fingerprints are damaged, but their blocks are not",
 		       scrub->nr_fps);

@@ -66,7 +66,7 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 	if (report->reason || strcmp(report->mode, "full"))
 		return report->reason;
 	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "as requested" :
-		"no change list";
+		"image files are not tracked, see --changed";
 }
 
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
@@ -100,12 +100,23 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	ctl_json_end(ctl);
 }
 
+static void print_more(const struct rd_snapshot_report *report)
+{
+	/* If one of them differs, everything is read, and that is the reason. */
+	if (report->segments_audited && !strcmp(report->mode, "changed"))
+		printf("audit: compared %llu clean segments, none differ\n",
+		       report->segments_audited);
+	printf("%llu segments changed, %llu of them were in the pool already; %llu unchanged ones were written again in one piece\n",
+	       report->segments_changed, report->segments_shared, report->segments_pieces);
+}
+
 static void print_text(struct ctl *ctl, const char *name,
 		       const struct rd_snapshot_report *report, u64 pause_us)
 {
 	const struct rd_version *version = &report->version;
 	const char *reason = reason_of(ctl, report);
-	char read[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
+	char read[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT], stored[CTL_SIZE_TEXT];
+	u64 ms = (report->usec_copy + report->usec_reverse + report->usec_free) / 1000;
 
 	if (ctl->quiet)
 		return;
@@ -113,17 +124,15 @@ static void print_text(struct ctl *ctl, const char *name,
 		printf("%s: full read: %s\n%llu segments, ", name, reason, version->dirty);
 	else
 		printf("%s: %llu changed segments, ", name, version->dirty);
-	printf("%s read, %llu blocks of 4 KiB changed, %s stored\n",
-	       ctl_size_print(read, version->bytes_read), version->blocks_changed,
-	       ctl_size_print(stored, version->bytes_stored));
+	printf("read %s, changed %s, wrote %s to the pool in %llu.%llu s\n",
+	       ctl_size_print(read, version->bytes_read),
+	       ctl_size_print(changed, version->blocks_changed * RD_BLOCK_SIZE),
+	       ctl_size_print(stored, version->bytes_stored), ms / 1000, ms / 100 % 10);
 	if (pause_us)
-		printf("writes paused for %llu.%llu ms\n", pause_us / 1000,
+		printf("writes to the volume paused for %llu.%llu ms\n", pause_us / 1000,
 		       pause_us / 100 % 10);
 	if (rd_verbosity > 0)
-		printf("audited %llu segments that are not listed as changed\n"
-		       "%llu segments changed, %llu of them were in the pool already; %llu unchanged ones were written again in one piece\n",
-		       report->segments_audited, report->segments_changed, report->segments_shared,
-		       report->segments_pieces);
+		print_more(report);
 }
 
 /* Say what exists after an error: it may have come after the version was made. */
@@ -171,6 +180,7 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 	r = at ? 0 : rd_check_image(options->from, options->may_change, &options->is_in_use);
 	if (r)
 		return r;
+	ctl_progress_begin(&ctl->progress, options->volume);
 	r = at ? take_live(ctl, options, at, &report) :
 		rd_snapshot(ctl->pool, options, &report.snapshot);
 	ctl_progress_clear(&ctl->progress);

@@ -31,30 +31,46 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_u64(out, "bytes_catalog", stats->catalog);
 	rd_json_u64(out, "frames", stats->frames);
 	rd_json_u64(out, "frames_free", stats->frames_free);
+	ctl_json_free(ctl, stats);
 	ctl_json_end(ctl);
+}
+
+static void print_volumes(const struct ctl_volume_stats *volumes, u64 nr)
+{
+	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
+	u64 i;
+
+	printf("%-20s  %8s  %10s  %10s%s\n", "VOLUME", "VERSIONS", "LOGICAL", "LATEST",
+	       rd_verbosity > 0 ? "  LATEST TIME" : "");
+	for (i = 0; i < nr; i++) {
+		printf("%-20s  %8llu  %10s  %10s", volumes[i].name, volumes[i].versions,
+		       ctl_size_print(a, volumes[i].logical), ctl_size_print(b, volumes[i].latest));
+		if (rd_verbosity > 0)
+			printf("  %s", ctl_time_print(time, volumes[i].time));
+		putchar('\n');
+	}
+	putchar('\n');
 }
 
 static void print_text(const struct ctl_pool_stats *stats,
 		       const struct ctl_volume_stats *volumes)
 {
-	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT];
-	u64 i;
+	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT];
 
-	printf("%-20s  %8s  %10s  %10s\n", "VOLUME", "VERSIONS", "LOGICAL", "LATEST");
-	for (i = 0; i < stats->volumes; i++)
-		printf("%-20s  %8llu  %10s  %10s\n", volumes[i].name, volumes[i].versions,
-		       ctl_size_print(a, volumes[i].logical),
-		       ctl_size_print(b, volumes[i].latest));
-	printf("\nlogical:  %s\n", ctl_size_print(a, stats->logical));
+	if (stats->volumes)
+		print_volumes(volumes, stats->volumes);
+	printf("logical:  %s\n", ctl_size_print(text, stats->logical));
 	if (stats->held)
-		printf("held:     %s, by %llu deleted versions that devices still read\n",
-		       ctl_size_print(a, stats->held_logical), stats->held);
-	printf("data:     %s", ctl_size_print(a, stats->data));
+		printf("in use:   %llu deleted version%s still mapped (%s)\n", stats->held,
+		       stats->held == 1 ? "" : "s", ctl_size_print(text, stats->held_logical));
+	printf("stored:   %s", ctl_size_print(text, stats->data));
 	if (stats->data)
-		printf(", ratio %.1f to 1", (double)stats->logical / stats->data);
-	printf("\ncatalog:  %s\n", ctl_size_print(a, stats->catalog));
-	printf("free:     %llu of %llu frames, %s\n", stats->frames_free, stats->frames,
-	       ctl_size_print(a, stats->frames_free * RD_SEG_SIZE));
+		printf(" (ratio %.1f:1)", (double)stats->logical / stats->data);
+	printf("\ncatalog:  %s\n", ctl_size_print(text, stats->catalog));
+	printf("free:     %s\n", ctl_free_print(free, stats));
+	if (rd_verbosity > 0)
+		printf("frames:   %llu of %llu are free, %llu more are being freed\n",
+		       stats->frames_free, stats->frames, stats->waiting);
 }
 
 int cmd_stats(struct ctl *ctl)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl status: print the state of the volumes that are attached on this host. */
+/*
+ * revdedupctl status: print the state of the pool, and of the volumes that are attached on this
+ * host.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +10,13 @@
 
 #include "cli.h"
 #include "health.h"
+#include "poolstatus.h"
 
 static void print_json(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
 	struct rd_json *out = &ctl->out;
-	char path[RD_DM_PATH_MAX], note[CTL_NOTE_TEXT];
+	char path[RD_DM_PATH_MAX], note[CTL_NOTE_TEXT], problem[CTL_PROBLEM_TEXT];
 
 	ctl_json_begin(ctl, "status");
 	rd_json_string(out, "volume", health->at->volume);
@@ -29,7 +33,7 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 		rd_json_u64(out, "blocks_coming_home", target->hydration_left);
 		rd_json_bool(out, "frozen", health->is_frozen);
 	}
-	rd_json_string(out, "problem", ctl_problem_print(health));
+	rd_json_string(out, "problem", ctl_problem_print(problem, health));
 	rd_json_string(out, "note", ctl_note_print(note, health));
 	ctl_json_end(ctl);
 }
@@ -38,7 +42,8 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
 	char dirty[CTL_SIZE_TEXT], version[24] = "-", note[CTL_NOTE_TEXT];
-	const char *more = ctl_problem_print(health);
+	char problem[CTL_PROBLEM_TEXT], path[RD_DM_PATH_MAX];
+	const char *more = ctl_problem_print(problem, health);
 
 	if (ctl->quiet)
 		return;
@@ -50,40 +55,81 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 	       version, health->stack == RD_STACK_UP ?
 			ctl_size_print(dirty, target->nr_dirty << RD_SEG_SHIFT) : "-",
 	       more ? more : "");
+	if (rd_verbosity > 0)
+		printf("  device %s, base %s, metadata %s, pool %s\n",
+		       rd_dm_path(path, health->at->device), health->at->base, health->at->meta,
+		       health->at->pool[0] ? health->at->pool : "none yet");
+}
+
+/* Print all volumes, or the one called @only. */
+static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_shown,
+			 unsigned int *ret_problems)
+{
+	struct rd_buffer all = { 0 };
+	struct rd_attachment *at;
+	struct rd_health health;
+	unsigned int nr;
+	int r;
+
+	/* A file that cannot be read hides no other volume. */
+	r = rd_attachments(&all);
+	nr = all.len / sizeof(*at);
+	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+		if (only[0] && strcmp(only, at->volume))
+			continue;
+		rd_health_check(&health, at);
+		if (!*ret_shown && !ctl->json && !ctl->quiet)
+			printf("%-24s %-8s %8s %10s\n", "VOLUME", "STATE", "VERSION", "DIRTY");
+		if (ctl->json)
+			print_json(ctl, &health);
+		else
+			print_text(ctl, &health);
+		++*ret_shown;
+		*ret_problems += !!health.problem;
+	}
+	rd_buffer_free(&all);
+	return r;
+}
+
+static int status_of(struct ctl *ctl, const char *volume)
+{
+	unsigned int shown = 0, problems = 0;
+	int r = print_volumes(ctl, volume, &shown, &problems);
+
+	if (!r && !shown) {
+		rd_err(0, "'%s' is not attached", volume);
+		return CTL_FAILED;
+	}
+	return r ? r : problems ? CTL_FAILED : 0;
+}
+
+/* A pool that is missing hides no volume, and a volume in need comes first. */
+static int status_of_all(struct ctl *ctl)
+{
+	unsigned int shown = 0, problems = 0;
+	bool is_text = !ctl->json && !ctl->quiet;
+	int r, pool = 0;
+
+	if (ctl_pool_path(ctl))
+		pool = ctl_pool_status(ctl);
+	else if (is_text)
+		puts("no pool named: --pool or REVDEDUP_POOL names one");
+	if (is_text)
+		putchar('\n');
+	r = print_volumes(ctl, "", &shown, &problems);
+	if (is_text && !r && !shown)
+		puts("no volume is attached on this host");
+	return r ? r : problems ? CTL_FAILED : pool;
 }
 
 int cmd_status(struct ctl *ctl)
 {
-	struct rd_buffer all = { 0 };
-	struct rd_attachment *at;
-	unsigned int nr, shown = 0, problems = 0;
 	struct ctl_name name = { 0 };
-	struct rd_health health;
 	int r = 0;
 
 	if (ctl->nr_operands)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (r)
 		return r;
-	/* A file that cannot be read hides no other volume. */
-	r = rd_attachments(&all);
-	nr = all.len / sizeof(*at);
-	for (at = (struct rd_attachment *)all.data; nr--; at++) {
-		if (name.volume[0] && strcmp(name.volume, at->volume))
-			continue;
-		rd_health_check(&health, at);
-		if (!shown++ && !ctl->json && !ctl->quiet)
-			printf("%-24s %-8s %8s %10s\n", "VOLUME", "STATE", "VERSION", "DIRTY");
-		if (ctl->json)
-			print_json(ctl, &health);
-		else
-			print_text(ctl, &health);
-		problems += !!health.problem;
-	}
-	rd_buffer_free(&all);
-	if (!r && name.volume[0] && !shown) {
-		rd_err(0, "'%s' is not attached", name.volume);
-		return CTL_FAILED;
-	}
-	return r ? r : problems ? CTL_FAILED : 0;
+	return ctl->nr_operands ? status_of(ctl, name.volume) : status_of_all(ctl);
 }

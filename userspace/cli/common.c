@@ -46,9 +46,18 @@ int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
 	return r;
 }
 
-int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+const char *ctl_pool_path(const struct ctl *ctl)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_POOL);
+
+	if (!path)
+		path = getenv("REVDEDUP_POOL");
+	return path && path[0] ? path : NULL;
+}
+
+int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
+{
+	const char *path = ctl_pool_path(ctl);
 	unsigned int wait_ms;
 	int r;
 
@@ -56,8 +65,6 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 	if (r)
 		return r;
 	if (!path)
-		path = getenv("REVDEDUP_POOL");
-	if (!path || !path[0])
 		return ctl_usage(ctl, "no pool given: name one with --pool, in REVDEDUP_POOL, or in '%s'",
 				 ctl->config.path);
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
@@ -160,4 +167,20 @@ void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_re
 	for (i = 0; i < nr; i++)
 		rd_err(0, "%s: damaged: offset %llu, length %llu%s", version->name,
 		       ranges[i].offset, ranges[i].len, became);
+}
+
+const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_report *report)
+{
+	const struct rd_bad_range *ranges;
+	size_t i, nr = bad_ranges(report, &ranges);
+	char size[CTL_SIZE_TEXT];
+	u64 bytes = 0;
+
+	for (i = 0; i < nr; i++)
+		bytes += ranges[i].len;
+	text[0] = '\0';
+	if (nr)
+		snprintf(text, CTL_EXCEPT_TEXT, ", except %zu damaged range%s (%s)", nr,
+			 nr == 1 ? "" : "s", ctl_size_print(size, bytes));
+	return text;
 }

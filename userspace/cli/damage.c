@@ -7,10 +7,82 @@
 #include "pool/engine/restore.h"
 #include "cli.h"
 
+/* --- ranges, and the versions of a volume that have them */
+
+struct damaged {
+	u64 offset, len;
+	i64 number;		/* of the version */
+};
+
+/* More versions than this are counted, not listed. */
+#define MAX_NUMBERS	16
+
+void ctl_damage_add(struct rd_buffer *damage, i64 number, const struct rd_buffer *ranges)
+{
+	const struct rd_bad_range *range = (const struct rd_bad_range *)ranges->data;
+	size_t nr = ranges->len / sizeof(*range);
+	struct damaged damaged;
+
+	for (; nr--; range++) {
+		damaged = (struct damaged){ range->offset, range->len, number };
+		rd_buffer_put(damage, &damaged, sizeof(damaged));
+	}
+}
+
+static int compare_damage(const void *a, const void *b)
+{
+	const struct damaged *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Print a line: the range, and the @nr versions that have it. */
+static void print_range(const char *volume, const struct damaged *damaged, size_t nr)
+{
+	char text[MAX_NUMBERS * 24 + 40], *end = text;
+	size_t i;
+
+	for (i = 0; i < nr && i < MAX_NUMBERS; i++)
+		end += sprintf(end, "%s%lld", i ? ", " : "", damaged[i].number);
+	if (nr > MAX_NUMBERS)
+		sprintf(end, " and %zu more versions", nr - MAX_NUMBERS);
+	rd_err(0, "damaged: offset %llu, length %llu in %s@%s", damaged->offset, damaged->len,
+	       volume, text);
+}
+
+u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_left)
+{
+	struct damaged *list = (struct damaged *)damage->data;
+	size_t i, end, nr = damage->len / sizeof(*list);
+	u64 nr_not_told = 0;
+
+	if (nr)
+		qsort(list, nr, sizeof(*list), compare_damage);
+	for (i = 0; i < nr; i = end) {
+		for (end = i + 1; end < nr && list[end].offset == list[i].offset &&
+		     list[end].len == list[i].len; end++)
+			;
+		if (*lines_left) {
+			print_range(volume, &list[i], end - i);
+			--*lines_left;
+		} else {
+			nr_not_told++;
+		}
+	}
+	return nr_not_told;
+}
+
+/* --- damage of the pool */
+
 struct telling {
 	struct ctl *ctl;
 	const struct rd_bad_row *rows;	/* of the volume */
 	size_t nr_rows;
+	struct rd_buffer damage;	/* of the volume, as text */
 	u64 lines_left;
 	u64 nr_not_told;
 	u64 nr_versions, nr_damaged;
@@ -42,18 +114,6 @@ static void print_json(struct ctl *ctl, const struct ctl_version *version,
 	ctl_json_end(ctl);
 }
 
-static void print_text(struct telling *telling, const struct ctl_version *version,
-		       struct rd_restore_report *report)
-{
-	u64 nr = report->bad.len / sizeof(struct rd_bad_range);
-	u64 told = rd_min(nr, telling->lines_left);
-
-	report->bad.len = told * sizeof(struct rd_bad_range);
-	ctl_print_bad(version, report, "");
-	telling->lines_left -= told;
-	telling->nr_not_told += nr - told;
-}
-
 static int tell_version(struct telling *telling, const struct ctl_version *version)
 {
 	struct rd_restore_report report = { 0 };
@@ -70,7 +130,7 @@ static int tell_version(struct telling *telling, const struct ctl_version *versi
 	if (!r && telling->ctl->json)
 		print_json(telling->ctl, version, &report);
 	else if (!r)
-		print_text(telling, version, &report);
+		ctl_damage_add(&telling->damage, number, &report.bad);
 	rd_buffer_free(&report.bad);
 	return r;
 }
@@ -93,6 +153,12 @@ static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 	for (i = 0; i < nr && !r; i++)
 		r = tell_version(telling, (struct ctl_version *)versions.data + i);
 	rd_buffer_free(&versions);
+	if (!r && telling->damage.failed)
+		r = -ENOMEM;
+	if (!r)
+		telling->nr_not_told += ctl_damage_print(volume->name, &telling->damage,
+							 &telling->lines_left);
+	rd_buffer_free(&telling->damage);
 	return r;
 }
 

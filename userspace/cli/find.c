@@ -16,8 +16,8 @@ int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
 	if (wrong)
 		return ctl_usage(ctl, "'%s' %s", text, wrong);
 	if (ret->kind != CTL_NAME_VOLUME)
-		return ctl_usage(ctl, "'%s' is a version, but '%s' takes a volume: '%s'", text,
-				 ctl->command->name, ret->volume);
+		return ctl_usage(ctl, "'%s' takes a volume, and '%s' is a version: name '%s'",
+				 ctl->command->name, text, ret->volume);
 	return 0;
 }
 
@@ -54,9 +54,10 @@ static int find_number(struct ctl *ctl, const struct ctl_name *name, i64 volume,
 }
 
 /* Print that there is no such version, in the words of the user. */
-static int no_version(const struct ctl_name *name)
+static int no_version(struct ctl *ctl, const struct ctl_name *name, i64 volume)
 {
 	char when[CTL_TIME_TEXT];
+	u64 nr = 0;
 
 	switch (name->kind) {
 	case CTL_NAME_NUMBER:
@@ -70,9 +71,11 @@ static int no_version(const struct ctl_name *name)
 		rd_err(0, "no version of '%s' has the tag '%s'", name->volume, name->tag);
 		break;
 	default:
+		rd_versions_count_of(ctl->pool->sql, volume, &nr);
+		nr -= nr > 0;
 		if (name->number)
-			rd_err(0, "'%s' has fewer than %lld versions before the newest",
-			       name->volume, name->number);
+			rd_err(0, "%s@-%lld does not exist: %s has %llu version%s before the newest",
+			       name->volume, name->number, name->volume, nr, nr == 1 ? "" : "s");
 		else
 			rd_err(0, "there is no version of '%s'", name->volume);
 	}
@@ -106,7 +109,7 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
 	if (!r)
 		r = rd_version_load(ctl->pool->sql, volume, number, &ret->version);
 	if (r == -ENOENT)
-		return no_version(name);
+		return no_version(ctl, name, volume);
 	if (!r)
 		set_name(ret, name->volume);
 	return r;

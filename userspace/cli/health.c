@@ -5,7 +5,7 @@
 #include "health.h"
 #include "sizes.h"
 
-const char *ctl_problem_print(const struct rd_health *health)
+const char *ctl_problem_print(char *text, const struct rd_health *health)
 {
 	static const char *const problems[] = {
 		[RD_PROBLEM_NONE] = NULL,
@@ -23,10 +23,14 @@ const char *ctl_problem_print(const struct rd_health *health)
 		[RD_PROBLEM_BASE_GONE] =
 			"has lost the device below it: see 'lvs', and 'vgchange -ay'",
 		[RD_PROBLEM_BYPASSED] =
-			"is bypassed: a program has the device below it open, and its writes are not tracked; 'fuser -v' on that device shows which",
+			"is bypassed: a program has %s itself open, and its writes are not tracked; 'fuser -v %s' shows which",
 	};
 
-	return problems[health->problem];
+	if (health->problem != RD_PROBLEM_BYPASSED)
+		return problems[health->problem];
+	snprintf(text, CTL_PROBLEM_TEXT, problems[RD_PROBLEM_BYPASSED], health->at->base,
+		 health->at->base);
+	return text;
 }
 
 const char *ctl_note_print(char *text, const struct rd_health *health)

@@ -7,8 +7,10 @@
 
 #define CTL_NOTE_TEXT	96
 
-/* What the user has to mend, or NULL. */
-const char *ctl_problem_print(const struct rd_health *health);
+#define CTL_PROBLEM_TEXT	(2 * PATH_MAX + 160)
+
+/* What the user has to mend, or NULL; @text has CTL_PROBLEM_TEXT bytes for it. */
+const char *ctl_problem_print(char *text, const struct rd_health *health);
 /* What ends by itself, or NULL; @text has CTL_NOTE_TEXT bytes for it. */
 const char *ctl_note_print(char *text, const struct rd_health *health);
 

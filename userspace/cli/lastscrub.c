@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Read and write the file last-scrub of a pool. */
+/* Read and write the files last-scrub and last-check of a pool. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -9,7 +9,8 @@
 #include "lastscrub.h"
 #include "replace.h"
 
-#define NAME	"last-scrub"
+#define SCRUB	"last-scrub"
+#define CHECK	"last-check"
 #define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
 
 static int write_to(const char *path, const struct ctl_last_scrub *scrub)
@@ -25,17 +26,26 @@ static int write_to(const char *path, const struct ctl_last_scrub *scrub)
 
 void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
+	RD_FREE char *path = rd_path_in(ctl->pool->path, SCRUB);
 	int r = path ? write_to(path, scrub) : -ENOMEM;
 
 	if (r)
-		rd_err(r, "cannot write '%s': 'metrics' will not show this run",
-		       path ? path : NAME);
+		rd_err(r, "cannot write '%s': 'status' and 'metrics' will not show this run",
+		       path ? path : SCRUB);
 }
 
-bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong)
 {
-	RD_FREE char *path = rd_path_in(ctl->pool->path, NAME);
+	RD_FREE char *path = rd_path_in(ctl->pool->path, CHECK);
+	const struct ctl_last_scrub check = { .wrong = nr_wrong };
+
+	if (path)
+		write_to(path, &check);
+}
+
+static bool read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
 	bool is_known = false;
 	struct stat st;
 	FILE *file;
@@ -50,4 +60,14 @@ bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
 	}
 	fclose(file);
 	return is_known;
+}
+
+bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+{
+	return read_from(ctl, SCRUB, ret);
+}
+
+bool ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+{
+	return read_from(ctl, CHECK, ret);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The result of the last scrub or repair that read a whole pool, for metrics: the file
- * last-scrub beside the catalog, whose time is that of the scrub. It is
+ * The result of the last scrub or repair that read a whole pool, for metrics and status: the
+ * file last-scrub beside the catalog, whose time is that of the scrub; and last-check, the same
+ * of the last check, which reads no content. They are
  *
  *	versions N
  *	fingerprints N
  *	catalog N
  *
- * and is not flushed: the next scrub writes it again.
+ * and are not flushed: the next scrub writes them again.
  */
 #ifndef CTL_LASTSCRUB_H
 #define CTL_LASTSCRUB_H
@@ -22,8 +23,11 @@ struct ctl_last_scrub {
 
 /* Write it. A failure is printed and does no other harm. */
 void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub);
+/* The same of a check, without a word: anybody who can read the pool may check it. */
+void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong);
 
 /* Read it. False: there is none. */
 bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
+bool ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/cleanup.h"
 #include "pool/catalog/frames.h"
@@ -23,6 +24,18 @@ static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
 	if (!stat(path, &st))
 		*bytes += st.st_size;
 	return 0;
+}
+
+/* A sparse data area cannot have more than its file system has left. */
+static void read_space(const struct rd_area *area, struct ctl_pool_stats *stats)
+{
+	struct statvfs fs;
+
+	stats->limit = stats->frames_free * RD_SEG_SIZE;
+	stats->avail = CTL_NO_FS;
+	if (!area->is_device && !fstatvfs(area->fd, &fs))
+		stats->avail = (u64)fs.f_bavail * fs.f_frsize;
+	stats->free = rd_min(stats->limit, stats->avail);
 }
 
 static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
@@ -46,6 +59,7 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 		return r;
 	stats->data = blocks * RD_BLOCK_SIZE;
 	stats->frames = ctl->pool->area.super.nr_frames;
+	read_space(&ctl->pool->area, stats);
 	return 0;
 }
 
@@ -95,4 +109,31 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 		r = rd_versions_held(ctl->pool->sql, &ret->held, &ret->held_logical);
 	rd_sql_end_read(ctl->pool->sql);
 	return r;
+}
+
+/* --- printing */
+
+const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats)
+{
+	char free[CTL_SIZE_TEXT], other[CTL_SIZE_TEXT];
+
+	ctl_size_print(free, stats->free);
+	if (stats->avail == CTL_NO_FS)
+		snprintf(text, CTL_FREE_TEXT, "%s of %s on the device", free,
+			 ctl_size_print(other, stats->frames * RD_SEG_SIZE));
+	else if (stats->avail < stats->limit)
+		snprintf(text, CTL_FREE_TEXT, "%s on the file system (pool limit: %s more)", free,
+			 ctl_size_print(other, stats->limit));
+	else
+		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit (%s on the file system)",
+			 free, ctl_size_print(other, stats->avail));
+	return text;
+}
+
+void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats)
+{
+	rd_json_u64(&ctl->out, "bytes_free", stats->free);
+	rd_json_u64(&ctl->out, "bytes_free_limit", stats->limit);
+	if (stats->avail != CTL_NO_FS)
+		rd_json_u64(&ctl->out, "bytes_free_filesystem", stats->avail);
 }

@@ -10,11 +10,17 @@
  *	held	deleted versions that a device still reads
  *	data	size of the blocks stored for all of them, each once
  *	waiting	frames whose space is still to be freed
+ *	limit	free frames, in bytes: what the pool itself allows
+ *	avail	what the file system of a sparse data area has left; CTL_NO_FS on a device
+ *	free	the smaller one of both
  */
 struct ctl_pool_stats {
 	u64 volumes, versions, logical, held, held_logical, data, catalog;
 	u64 frames, frames_free, waiting;
+	u64 limit, avail, free;
 };
+
+#define CTL_NO_FS	U64_MAX
 
 /* The members from time to consistent are of the newest version. */
 struct ctl_volume_stats {
@@ -25,5 +31,12 @@ struct ctl_volume_stats {
 
 /* Read all of it at one moment. @volumes becomes an array of struct ctl_volume_stats. */
 int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer *volumes);
+
+/* Say how much can still be stored: "15.3 GiB on the file system (pool limit 251.0 GiB)". */
+#define CTL_FREE_TEXT	100
+const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats);
+
+/* Add the members that say the same. */
+void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats);
 
 #endif

@@ -6,6 +6,7 @@
  * return, so that the next output overwrites it.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -15,6 +16,12 @@
 #define LINE_MS		200
 #define JSON_MS		1000
 
+/* The work on a volume has several steps; a version has one. */
+static bool is_version(const struct ctl_progress *progress)
+{
+	return progress->subject && strchr(progress->subject, '@');
+}
+
 static void print_line(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
 {
 	char done_text[CTL_SIZE_TEXT], total_text[CTL_SIZE_TEXT], rate_text[CTL_SIZE_TEXT];
@@ -22,8 +29,10 @@ static void print_line(const struct ctl_progress *progress, u64 done, u64 total,
 	u64 passed = now - progress->begun, moved = done - progress->first;
 	u64 rate = passed ? moved * 1000 / passed : 0;
 
-	fprintf(stderr, "\033[K%s: %s of %s, %llu %%",
-		progress->subject ? progress->subject : progress->what,
+	fprintf(stderr, "\033[K%s%s%s: %s of %s, %llu %%",
+		is_version(progress) ? "" : progress->what,
+		progress->subject && !is_version(progress) ? " " : "",
+		progress->subject ? progress->subject : "",
 		ctl_size_print(done_text, done), ctl_size_print(total_text, total),
 		total ? (u64)((double)done * 100 / total) : 100);
 	if (rate)
@@ -41,7 +50,8 @@ static void print_json(const struct ctl_progress *progress, u64 done, u64 total,
 	rd_json_string(&json, "type", "progress");
 	rd_json_string(&json, "what", progress->what);
 	if (progress->subject)
-		rd_json_string(&json, "version", progress->subject);
+		rd_json_string(&json, is_version(progress) ? "version" : "volume",
+			       progress->subject);
 	rd_json_u64(&json, "done", done);
 	rd_json_u64(&json, "total", total);
 	rd_json_u64(&json, "milliseconds", now - progress->begun);
@@ -56,6 +66,10 @@ static void tell(const struct rd_progress *base, const char *what, u64 done, u64
 	struct ctl_progress *progress = (struct ctl_progress *)base;
 	u64 now = rd_now_us() / 1000, wait = progress->json ? JSON_MS : LINE_MS;
 
+	if (progress->all) {
+		done = progress->before + rd_min(done, total);
+		total = progress->all;
+	}
 	if (progress->what != what) {
 		progress->what = what;
 		progress->begun = now;
@@ -95,6 +109,13 @@ void ctl_progress_begin(struct ctl_progress *progress, const char *subject)
 {
 	progress->subject = subject;
 	progress->what = NULL;
+}
+
+void ctl_progress_part(struct ctl_progress *progress, const char *subject, u64 before, u64 all)
+{
+	progress->subject = subject;
+	progress->before = before;
+	progress->all = all;
 }
 
 void ctl_progress_clear(struct ctl_progress *progress)

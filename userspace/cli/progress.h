@@ -11,10 +11,11 @@ struct ctl_progress {
 	struct rd_progress progress;	/* the engine's: first */
 	bool json;
 	bool every;		/* print the end of short work, too */
-	const char *subject;	/* a version, or NULL */
+	const char *subject;	/* a version or volume, or NULL */
 	const char *what;	/* the present work */
 	u64 begun, told;	/* ms */
 	u64 first;		/* done when it began */
+	u64 before, all;	/* bytes of the parts before this one, and of all; 0: one part */
 	bool ended;		/* its end was printed */
 	bool on_screen;
 };
@@ -26,6 +27,9 @@ void ctl_progress_show(struct ctl_progress *progress);
 
 /* From now on work is about @subject, which must last. */
 void ctl_progress_begin(struct ctl_progress *progress, const char *subject);
+
+/* The same for a part of longer work: @before bytes of @all are done. */
+void ctl_progress_part(struct ctl_progress *progress, const char *subject, u64 before, u64 all);
 
 /* Remove the line from the screen, before something else is printed there. */
 void ctl_progress_clear(struct ctl_progress *progress);

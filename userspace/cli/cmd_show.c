@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl show: describe a version. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/uuid.h"
+#include "pool/catalog/recipes.h"
+#include "pool/catalog/segments.h"
+#include "describe.h"
+
+#define WINDOW	1024
+
+struct counts {
+	u64 segments, zero, whole;
+};
+
+static int count_segments(struct ctl *ctl, const struct rd_version *version,
+			  struct counts *counts)
+{
+	u64 first, nr = rd_nr_segs(version->size);
+	i64 recipes[WINDOW];
+	unsigned int i, len;
+	bool whole;
+	int r = 0;
+
+	*counts = (struct counts){ .segments = nr };
+	for (first = 0; first < nr && !r; first += len) {
+		len = rd_min(WINDOW, nr - first);
+		r = rd_segments_read(ctl->pool->sql, version->volume, version->number, first,
+				     len, recipes);
+		for (i = 0; i < len && !r; i++) {
+			counts->zero += !recipes[i];
+			if (!recipes[i])
+				continue;
+			r = rd_recipe_noted_whole(ctl->pool->sql, recipes[i], &whole);
+			counts->whole += !r && whole;
+		}
+		if (!r)
+			r = rd_pool_progress(ctl->pool, "show", (first + len) << RD_SEG_SHIFT,
+					     nr << RD_SEG_SHIFT);
+	}
+	return r;
+}
+
+static void show_text(const struct ctl_described *described, const struct counts *counts)
+{
+	const struct rd_version *version = &described->v.version;
+	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
+
+	printf("version:        %s\n", described->v.name);
+	printf("uid:            %016llx\n", (u64)version->uid);
+	printf("time:           %s%s\n", ctl_time_print(time, version->time),
+	       described->clock_went_back ?
+		       ", earlier than the version before it: the clock was set back" :
+	       "");
+	printf("size:           %llu bytes (%s)\n", version->size,
+	       ctl_size_print(size, version->size));
+	printf("state:          %s\n", version->state == RD_VERSION_NEW ? "unfinished" : "done");
+	printf("in use:         %s\n", described->in_use ? "yes: a device reads it" : "no");
+	printf("protected:      %s\n", version->is_protected ? "yes" : "no");
+	printf("tags:           %s\n", described->tags[0] ? described->tags : "-");
+	fputs("comment:        ", stdout);
+	ctl_print_comment(version->comment[0] ? version->comment : "-");
+	if (described->unique != CTL_UNIQUE_UNKNOWN)
+		printf("\nunique:         %llu (%s), which deleting this version frees",
+		       described->unique, ctl_size_print(size, described->unique));
+	printf("\nsegments read:  %llu\n", version->dirty);
+	printf("bytes read:     %llu (%s)\n", version->bytes_read,
+	       ctl_size_print(size, version->bytes_read));
+	printf("blocks changed: %llu\n", version->blocks_changed);
+	printf("bytes stored:   %llu (%s), written when it was taken\n", version->bytes_stored,
+	       ctl_size_print(size, version->bytes_stored));
+	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
+	       counts->segments, counts->zero, counts->whole,
+	       counts->segments - counts->zero - counts->whole);
+	printf("consistent:     %s\n", version->is_consistent ? "yes" :
+	       "no: it may have been written while it was read");
+	if (!rd_version_is_tracked(version))
+		return;
+	printf("tracker:        %s\n", rd_uuid_print(tracker, version->tracker));
+	printf("epoch:          %llu\n", version->epoch);
+}
+
+static void show_json(struct ctl *ctl, const struct ctl_described *described,
+		      const struct counts *counts)
+{
+	const struct rd_version *version = &described->v.version;
+	char tracker[RD_UUID_TEXT];
+
+	ctl_json_described(ctl, described);
+	rd_json_u64(&ctl->out, "segments", counts->segments);
+	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
+	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
+	if (rd_version_is_tracked(version)) {
+		rd_json_string(&ctl->out, "tracker", rd_uuid_print(tracker, version->tracker));
+		rd_json_u64(&ctl->out, "epoch", version->epoch);
+	}
+	ctl_json_end(ctl);
+}
+
+static int show(struct ctl *ctl, struct ctl_described *described)
+{
+	struct counts counts;
+	int r;
+
+	r = count_segments(ctl, &described->v.version, &counts);
+	if (!r)
+		r = ctl_describe(ctl, described);
+	if (r >= 0 && ctl->json)
+		show_json(ctl, described, &counts);
+	else if (r >= 0)
+		show_text(described, &counts);
+	free(described->tags);
+	return r;
+}
+
+int cmd_show(struct ctl *ctl)
+{
+	struct ctl_described described = { .tags = NULL };
+	struct ctl_name name;
+	int r;
+
+	r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = rd_sql_begin_read(ctl->pool->sql);
+	if (r)
+		return ctl_close(ctl, r);
+	r = ctl_find(ctl, &name, &described.v);
+	if (!r)
+		r = show(ctl, &described);
+	rd_sql_end_read(ctl->pool->sql);
+	return ctl_close(ctl, r);
+}

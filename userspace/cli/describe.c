@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Describe versions: what list and show both tell of one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "pool/catalog/leases.h"
+#include "pool/engine/engine.h"
+#include "describe.h"
+
+/* Join the tags: "a,b". */
+static int read_tags(struct ctl *ctl, struct ctl_described *described)
+{
+	struct rd_buffer tags = { 0 };
+	size_t i;
+	int r = ctl_tags(ctl, &described->v.version, &tags);
+
+	for (i = 0; i + 1 < tags.len; i++)
+		if (!tags.data[i])
+			tags.data[i] = ',';
+	if (!r) {
+		described->tags = strdup(tags.len ? (char *)tags.data : "");
+		r = described->tags ? 0 : -ENOMEM;
+	}
+	rd_buffer_free(&tags);
+	return r;
+}
+
+static int read_more(struct ctl *ctl, struct ctl_described *described)
+{
+	const struct rd_version *version = &described->v.version;
+	u64 leases = 0;
+	int r;
+
+	r = read_tags(ctl, described);
+	if (!r)
+		r = rd_lease_count(ctl->pool->sql, version, &leases);
+	described->in_use = leases;
+	return r ? r : ctl_clock_went_back(ctl, version, &described->clock_went_back);
+}
+
+/* --- what only a version has */
+
+static int read_unique(struct ctl *ctl, i64 volume, struct ctl_described *list, size_t nr)
+{
+	RD_FREE struct rd_unique *unique = calloc(nr + 1, sizeof(*unique));
+	size_t i;
+	int r;
+
+	if (!unique)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		unique[i].number = list[i].v.version.number;
+	r = rd_unique_bytes(ctl->pool, volume, unique, nr);
+	for (i = 0; i < nr; i++)
+		list[i].unique = r ? CTL_UNIQUE_UNKNOWN : unique[i].bytes;
+	/* A list without these numbers is better than none. */
+	return r == -E2BIG ? 0 : r == -EUCLEAN ? CTL_DAMAGE : r;
+}
+
+/* --- */
+
+int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret)
+{
+	struct rd_buffer versions = { 0 };
+	struct ctl_described *described;
+	size_t i, nr, begin = ret->len;
+	int r;
+
+	r = ctl_versions(ctl, volume, &versions);
+	nr = versions.len / sizeof(struct ctl_version);
+	for (i = 0; i < nr && !r; i++) {
+		described = (struct ctl_described *)rd_buffer_grow(ret, sizeof(*described));
+		if (!described) {
+			r = -ENOMEM;
+			break;
+		}
+		*described = (struct ctl_described){
+			.v = ((const struct ctl_version *)versions.data)[i],
+		};
+		r = read_more(ctl, described);
+	}
+	rd_buffer_free(&versions);
+	return r || !nr ? r :
+		read_unique(ctl, volume->id, (struct ctl_described *)(ret->data + begin), nr);
+}
+
+int ctl_describe(struct ctl *ctl, struct ctl_described *ret)
+{
+	int r = read_more(ctl, ret);
+
+	if (!r)
+		r = rd_delete_estimate(ctl->pool, &ret->v.version.id, 1, &ret->unique);
+	if (r == -EUCLEAN) {
+		ret->unique = CTL_UNIQUE_UNKNOWN;
+		r = CTL_DAMAGE;
+	}
+	return r;
+}
+
+void ctl_described_free(struct rd_buffer *described)
+{
+	struct ctl_described *list = (struct ctl_described *)described->data;
+	size_t i;
+
+	for (i = 0; i < described->len / sizeof(*list); i++)
+		free(list[i].tags);
+	rd_buffer_free(described);
+}
+
+/* --- printing */
+
+static bool is_unfinished(const struct rd_version *version)
+{
+	/* It is complete; the one before it still has the blocks that both have. */
+	return version->state == RD_VERSION_NEW;
+}
+
+const char *ctl_state_print(char text[CTL_STATE_TEXT], const struct ctl_described *described)
+{
+	const struct rd_version *version = &described->v.version;
+	const struct {
+		bool is_so;
+		const char *word;
+	} words[] = {
+		{ version->is_protected, "protected" },
+		{ described->in_use, "in use" },
+		{ is_unfinished(version), "unfinished" },
+		{ !version->is_consistent, "not consistent" },
+		{ described->clock_went_back, "clock set back" },
+	};
+	size_t i, len = 0;
+
+	text[0] = '\0';
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		if (words[i].is_so)
+			len += snprintf(text + len, CTL_STATE_TEXT - len, "%s%s",
+					len ? ", " : "", words[i].word);
+	return text;
+}
+
+static void json_tags(struct rd_json *out, const char *tags)
+{
+	char tag[CTL_NAME_MAX + 1];
+	size_t len;
+
+	rd_json_begin(out, "tags", '[');
+	for (; *tags; tags += len + (tags[len] == ',')) {
+		len = strcspn(tags, ",");
+		snprintf(tag, sizeof(tag), "%.*s", (int)len, tags);
+		rd_json_string(out, NULL, tag);
+	}
+	rd_json_end(out, ']');
+}
+
+void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
+{
+	const struct rd_version *version = &described->v.version;
+	struct rd_json *out = &ctl->out;
+	char uid[20];
+
+	snprintf(uid, sizeof(uid), "%016llx", (u64)version->uid);
+	ctl_json_version_begin(ctl, &described->v);
+	rd_json_string(out, "uid", uid);
+	rd_json_u64(out, "time", version->time);
+	rd_json_bool(out, "clock_went_back", described->clock_went_back);
+	rd_json_u64(out, "size", version->size);
+	rd_json_u64(out, "segments_read", version->dirty);
+	rd_json_u64(out, "bytes_read", version->bytes_read);
+	rd_json_u64(out, "blocks_changed", version->blocks_changed);
+	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	if (described->unique != CTL_UNIQUE_UNKNOWN)
+		rd_json_u64(out, "bytes_unique", described->unique);
+	rd_json_string(out, "state", is_unfinished(version) ? "unfinished" : "done");
+	rd_json_bool(out, "in_use", described->in_use);
+	rd_json_bool(out, "consistent", version->is_consistent);
+	rd_json_bool(out, "protected", version->is_protected);
+	json_tags(out, described->tags);
+	rd_json_string(out, "comment", version->comment);
+}
+
+void ctl_print_comment(const char *comment)
+{
+	for (; *comment; comment++)
+		putchar((unsigned char)*comment < ' ' || *comment == 127 ? '?' : *comment);
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The pool's part of status. Everything is found out first, and the pool is closed: nothing
+ * that is printed holds up another command.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "host/sys/openers.h"
+#include "pool/catalog/leases.h"
+#include "pool/engine/session.h"
+#include "lastscrub.h"
+#include "poolstats.h"
+#include "poolstatus.h"
+#include "reader.h"
+
+/* A version that something reads, in place: a row of the list of readers. */
+struct in_use {
+	char version[CTL_VERSION_TEXT];
+	bool is_deleted;
+	struct ctl_reader reader;
+};
+
+/* A command that works on the pool, or another program that has it open. */
+struct running {
+	pid_t pid;
+	i64 since;			/* 0: not known */
+	char command[RD_OPENER_TEXT];
+};
+
+struct status {
+	struct ctl_pool_stats stats;
+	struct ctl_version newest;	/* of all volumes, if there is one */
+	bool has_check, has_scrub;
+	struct ctl_last_scrub check, scrub;
+	struct rd_buffer in_use;	/* struct in_use */
+	struct rd_buffer running;	/* struct running */
+};
+
+/* --- what there is */
+
+static int find_newest(struct ctl *ctl, const struct rd_buffer *volumes, struct ctl_version *ret)
+{
+	const struct ctl_volume_stats *list = (const struct ctl_volume_stats *)volumes->data;
+	size_t i, nr = volumes->len / sizeof(*list), newest = 0;
+	struct ctl_name name;
+
+	if (!nr)
+		return 0;
+	for (i = 1; i < nr; i++)
+		if (list[i].time > list[newest].time)
+			newest = i;
+	ctl_name_parse(&name, list[newest].name);
+	return ctl_find(ctl, &name, ret);
+}
+
+static int read_numbers(struct ctl *ctl, struct status *status)
+{
+	struct rd_buffer volumes = { 0 };
+	int r = ctl_pool_stats(ctl, &status->stats, &volumes);
+
+	if (!r)
+		r = find_newest(ctl, &volumes, &status->newest);
+	rd_buffer_free(&volumes);
+	status->has_check = ctl_last_check_read(ctl, &status->check);
+	status->has_scrub = ctl_last_scrub_read(ctl, &status->scrub);
+	return r;
+}
+
+/* --- what reads it */
+
+static int add_reader(struct ctl *ctl, const struct rd_lease *lease, struct rd_buffer *ret)
+{
+	struct rd_version version;
+	struct in_use *in_use;
+	char *name = NULL;
+	int r;
+
+	r = rd_lease_version(ctl->pool->sql, lease, &version);
+	if (!r)
+		r = rd_volume_name(ctl->pool->sql, lease->volume, &name);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	in_use = (struct in_use *)rd_buffer_grow(ret, sizeof(*in_use));
+	if (in_use) {
+		ctl_name_print(in_use->version, name, lease->number);
+		in_use->is_deleted = version.state == RD_VERSION_HELD;
+		ctl_reader_find(lease, &in_use->reader);
+	}
+	free(name);
+	return in_use ? 0 : -ENOMEM;
+}
+
+static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t nr;
+	int r = rd_lease_list(ctl->pool->sql, NULL, &leases);
+
+	nr = leases.len / sizeof(*lease);
+	for (lease = (const struct rd_lease *)leases.data; nr-- && !r; lease++)
+		r = add_reader(ctl, lease, ret);
+	rd_buffer_free(&leases);
+	return r;
+}
+
+/* --- what runs */
+
+static struct running *find_running(const struct rd_buffer *running, pid_t pid)
+{
+	struct running *list = (struct running *)running->data;
+	size_t nr = running->len / sizeof(*list);
+
+	for (; nr--; list++)
+		if (list->pid == pid)
+			return list;
+	return NULL;
+}
+
+static void add_opener(const struct rd_opener *opener, struct rd_buffer *ret)
+{
+	struct running running = { .pid = opener->pid }, *known;
+
+	known = find_running(ret, opener->pid);
+	snprintf((known ? known : &running)->command, RD_OPENER_TEXT, "%s", opener->command);
+	if (!known)
+		rd_buffer_put(ret, &running, sizeof(running));
+}
+
+/*
+ * Commands that write are in the catalog, whoever runs them. Those that only read are found
+ * by the data area, which each of them has open.
+ */
+static int read_running(struct ctl *ctl, struct rd_buffer *ret)
+{
+	struct rd_buffer sessions = { 0 }, openers = { 0 };
+	const struct rd_session *session;
+	const struct rd_opener *opener;
+	size_t nr;
+	int r;
+
+	r = rd_sessions_running(ctl->pool, &sessions);
+	nr = sessions.len / sizeof(*session);
+	for (session = (const struct rd_session *)sessions.data; nr--; session++) {
+		struct running running = { .pid = session->pid, .since = session->started };
+
+		snprintf(running.command, RD_OPENER_TEXT, "%s", session->verb);
+		rd_buffer_put(ret, &running, sizeof(running));
+	}
+	rd_openers(ctl->pool->area.fd, &openers);
+	nr = openers.len / sizeof(*opener);
+	for (opener = (const struct rd_opener *)openers.data; nr--; opener++)
+		add_opener(opener, ret);
+	rd_buffer_free(&sessions);
+	rd_buffer_free(&openers);
+	return r ? r : ret->failed ? -ENOMEM : 0;
+}
+
+/* --- as text */
+
+static void print_result(const char *what, bool is_known, const struct ctl_last_scrub *last)
+{
+	char time[CTL_TIME_TEXT];
+
+	if (!is_known) {
+		printf("  last %s:  never\n", what);
+		return;
+	}
+	printf("  last %s:  %s, ", what, ctl_time_print(time, last->time));
+	if (!last->versions && !last->fingerprints && !last->wrong) {
+		puts("no damage");
+		return;
+	}
+	printf("%llu damaged versions, %llu damaged fingerprints, %llu errors of the catalog\n",
+	       last->versions, last->fingerprints, last->wrong);
+}
+
+static void print_readers(const struct rd_buffer *readers)
+{
+	const struct in_use *in_use = (const struct in_use *)readers->data;
+	size_t nr = readers->len / sizeof(*in_use);
+
+	for (; nr--; in_use++) {
+		printf("  in use:      %s%s, read by ", in_use->version,
+		       in_use->is_deleted ? " (deleted)" : "");
+		ctl_reader_print(&in_use->reader);
+		putchar('\n');
+	}
+}
+
+static void print_running(const struct rd_buffer *all)
+{
+	const struct running *running = (const struct running *)all->data;
+	size_t nr = all->len / sizeof(*running);
+	char time[CTL_TIME_TEXT];
+
+	for (; nr--; running++) {
+		printf("  running:     %s (pid %d", running->command, running->pid);
+		if (running->since)
+			printf(", since %s", ctl_time_print(time, running->since));
+		puts(")");
+	}
+}
+
+static void print_text(const struct ctl *ctl, const struct status *status)
+{
+	const struct ctl_pool_stats *stats = &status->stats;
+	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT], time[CTL_TIME_TEXT];
+
+	printf("pool '%s'\n", ctl_pool_path(ctl));
+	printf("  versions:    %llu of %llu volume%s\n", stats->versions, stats->volumes,
+	       stats->volumes == 1 ? "" : "s");
+	if (status->newest.name[0])
+		printf("  newest:      %s, %s\n", status->newest.name,
+		       ctl_time_print(time, status->newest.version.time));
+	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
+	printf("  free:        %s\n", ctl_free_print(free, stats));
+	print_result("check", status->has_check, &status->check);
+	print_result("scrub", status->has_scrub, &status->scrub);
+	print_readers(&status->in_use);
+	print_running(&status->running);
+}
+
+/* --- as JSON */
+
+static void json_result(struct rd_json *out, const char *key, bool is_known,
+			const struct ctl_last_scrub *last)
+{
+	if (!is_known) {
+		rd_json_string(out, key, NULL);
+		return;
+	}
+	rd_json_begin(out, key, '{');
+	rd_json_u64(out, "time", last->time);
+	rd_json_u64(out, "versions_damaged", last->versions);
+	rd_json_u64(out, "fingerprints_damaged", last->fingerprints);
+	rd_json_u64(out, "catalog_errors", last->wrong);
+	rd_json_end(out, '}');
+}
+
+static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
+{
+	const struct in_use *in_use = (const struct in_use *)readers->data;
+	size_t nr = readers->len / sizeof(*in_use);
+
+	rd_json_begin(out, "in_use", '[');
+	for (; nr--; in_use++) {
+		rd_json_begin(out, NULL, '{');
+		rd_json_string(out, "version", in_use->version);
+		rd_json_bool(out, "deleted", in_use->is_deleted);
+		rd_json_string(out, "reader", in_use->reader.name);
+		rd_json_string(out, "mounted",
+			       in_use->reader.mount[0] ? in_use->reader.mount : NULL);
+		rd_json_end(out, '}');
+	}
+	rd_json_end(out, ']');
+}
+
+static void json_running(struct rd_json *out, const struct rd_buffer *all)
+{
+	const struct running *running = (const struct running *)all->data;
+	size_t nr = all->len / sizeof(*running);
+
+	rd_json_begin(out, "running", '[');
+	for (; nr--; running++) {
+		rd_json_begin(out, NULL, '{');
+		rd_json_u64(out, "pid", running->pid);
+		rd_json_string(out, "command", running->command);
+		if (running->since)
+			rd_json_u64(out, "since", running->since);
+		rd_json_end(out, '}');
+	}
+	rd_json_end(out, ']');
+}
+
+static void print_json(struct ctl *ctl, const struct status *status)
+{
+	const struct ctl_pool_stats *stats = &status->stats;
+	struct rd_json *out = &ctl->out;
+
+	ctl_json_begin(ctl, "pool_status");
+	rd_json_string(out, "pool", ctl_pool_path(ctl));
+	rd_json_u64(out, "volumes", stats->volumes);
+	rd_json_u64(out, "versions", stats->versions);
+	rd_json_string(out, "newest", status->newest.name[0] ? status->newest.name : NULL);
+	if (status->newest.name[0])
+		rd_json_u64(out, "newest_time", status->newest.version.time);
+	rd_json_u64(out, "bytes_data", stats->data);
+	ctl_json_free(ctl, stats);
+	json_result(out, "last_check", status->has_check, &status->check);
+	json_result(out, "last_scrub", status->has_scrub, &status->scrub);
+	json_readers(out, &status->in_use);
+	json_running(out, &status->running);
+	ctl_json_end(ctl);
+}
+
+/* --- */
+
+int ctl_pool_status(struct ctl *ctl)
+{
+	struct status status = { .in_use = { 0 } };
+	int r;
+
+	r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = read_numbers(ctl, &status);
+	if (!r)
+		r = read_readers(ctl, &status.in_use);
+	if (!r)
+		r = read_running(ctl, &status.running);
+	r = ctl_close(ctl, r);
+	if (!r && ctl->json)
+		print_json(ctl, &status);
+	else if (!r && !ctl->quiet)
+		print_text(ctl, &status);
+	rd_buffer_free(&status.in_use);
+	rd_buffer_free(&status.running);
+	return r;
+}

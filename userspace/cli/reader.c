@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Name what reads a version. Another kind of reader gets its name here, and only here. */
+#include <stdio.h>
+
+#include "host/sys/dm.h"
+#include "host/sys/layers.h"
+#include "reader.h"
+
+void ctl_reader_find(const struct rd_lease *lease, struct ctl_reader *ret)
+{
+	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX];
+
+	memset(ret, 0, sizeof(*ret));
+	ret->is_here = !rd_dm_find(lease->device, name);
+	snprintf(ret->name, sizeof(ret->name), "%s", ret->is_here ? name : lease->device);
+	if (ret->is_here && !rd_path_is_mounted(rd_dm_path(path, name), ret->mount))
+		ret->mount[0] = '\0';
+}
+
+void ctl_reader_print(const struct ctl_reader *reader)
+{
+	fputs(reader->name, stdout);
+	if (reader->mount[0])
+		printf(" (mounted at %s)", reader->mount);
+}

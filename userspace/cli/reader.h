@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What reads a version from the pool, without a copy of its own: leases, for people. */
+#ifndef CTL_READER_H
+#define CTL_READER_H
+
+#include "pool/catalog/leases.h"
+#include "cli.h"
+
+struct ctl_reader {
+	char name[RD_DEVICE_MAX + 16];	/* of the device; its UUID if it is not on this host */
+	char mount[PATH_MAX];		/* where it is mounted, or "" */
+	bool is_here;			/* on this host, now */
+};
+
+/* Find out what @lease is of. */
+void ctl_reader_find(const struct rd_lease *lease, struct ctl_reader *ret);
+
+/* Print its name, and where it is mounted. */
+void ctl_reader_print(const struct ctl_reader *reader);
+
+#endif
