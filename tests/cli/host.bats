@@ -197,7 +197,7 @@ out/y.prom" ]
 	local pid
 	ctl status
 	[ "$status" -eq 0 ]
-	[ "${lines[0]}" = "no pool named: --pool or REVDEDUP_POOL names one" ]
+	[[ ${lines[0]} == "no pool named: --pool, REVDEDUP_POOL or '"*"revdedup.conf' names one" ]]
 	[ "${lines[1]}" = "no volume is attached on this host" ]
 	ctl status --pool nowhere
 	[ "$status" -eq 10 ]

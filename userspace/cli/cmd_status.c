@@ -113,7 +113,8 @@ static int status_of_all(struct ctl *ctl)
 	if (ctl_pool_path(ctl))
 		pool = ctl_pool_status(ctl);
 	else if (is_text)
-		puts("no pool named: --pool or REVDEDUP_POOL names one");
+		printf("no pool named: --pool, REVDEDUP_POOL or '%s' names one\n",
+		       ctl->config.path);
 	if (is_text)
 		putchar('\n');
 	r = print_volumes(ctl, "", &shown, &problems);
