@@ -79,11 +79,8 @@ static int check_checkpoint(struct dmr_meta *meta, u64 epoch)
 
 static int flush_base(struct dmr_meta *meta, struct block_device *base)
 {
-	int r;
+	int r = dmr_flush_base(meta, base);
 
-	if (dmr_broken(base))
-		return 0;
-	r = dmr_flush_base(meta, base);
 	if (r)
 		DMERR("%s: checkpoint: cannot flush the base device: error %d",
 		      dmr_name(meta), r);
@@ -136,8 +133,6 @@ int dmr_checkpoint(struct dmr_meta *meta, struct block_device *base, u64 epoch)
 static int check_pending(struct dmr_meta *meta, const char *verb, u64 epoch,
 			 bool done)
 {
-	if (dmr_broken(epoch) && (meta->super.flags & DMR_FLAG_FROZEN))
-		return 1;
 	if (epoch == meta->super.epoch) {
 		if (meta->super.flags & DMR_FLAG_FROZEN)
 			return 1;
@@ -193,10 +188,6 @@ static int drop_frozen(struct dmr_meta *meta)
 
 	add_frozen(meta);
 	super.flags &= ~DMR_FLAG_FROZEN;
-	if (dmr_broken(union)) {
-		r = dmr_super_write(meta, &super);
-		return r ? r : dmr_dirty_flush(meta);
-	}
 	r = dmr_dirty_flush(meta);
 	return r ? r : dmr_super_write(meta, &super);
 }

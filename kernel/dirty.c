@@ -49,16 +49,10 @@ static int write_stale(struct dmr_meta *meta)
 	int r;
 
 	for_each_set_bit(group, meta->stale, meta->nr_groups) {
-		if (dmr_broken(early))
-			set_group_stable(meta, group);
 		r = dmr_bitmaps_write(meta, group, meta->super.epoch,
 				      meta->want);
 		if (r)
 			return r;
-	}
-	if (dmr_broken(flush)) {
-		dm_bufio_write_dirty_buffers_async(meta->bufio);
-		return 0;
 	}
 	return dmr_flush_buffers(meta, errors);
 }

@@ -64,7 +64,6 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "break.h"
 #include "compat.h"
 #include "format.h"
 

@@ -163,8 +163,7 @@ static void swap_equal(struct dmr_table *t, const struct part *part,
 	for (i = 0; i < part->nr; i++) {
 		struct dmr_entry old = dmr_page_entry(page, part->first + i);
 
-		if (dmr_broken(compare) ||
-		    dmr_entry_equal(old, dmr_entry_plus(part->place[0], i)))
+		if (dmr_entry_equal(old, dmr_entry_plus(part->place[0], i)))
 			dmr_page_change(page, part->first + i,
 					part->place[1].kind, t->scratch[i]);
 	}
@@ -339,7 +338,7 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
 	mutex_lock(&t->meta->lock);
 	r = check_in_batch(t, "set");
 	/* Like a write this changes the content: bits are stable before entries change. */
-	if (!r && !dmr_broken(setbits)) {
+	if (!r) {
 		run_parts(t, ranges, &rules, mark_part);
 		r = dmr_dirty_flush(t->meta);
 	}
@@ -410,7 +409,7 @@ int dmr_edit_watch(struct dmr_table *t, const char *ranges)
 		r = run_parts(t, ranges, &rules, watch_part);
 	/* Then all writes have ended that saw no marks. */
 	if (!r)
-		r = dmr_broken(drain) ? dmr_writeback(t) : dmr_writeback_settle(t);
+		r = dmr_writeback_settle(t);
 	return r;
 }
 
@@ -496,7 +495,7 @@ int dmr_edit_punch(struct dmr_table *t, const char *ranges)
 		      dmr_name(t->meta), t->pool);
 		r = -EOPNOTSUPP;
 	}
-	if (!r && !dmr_broken(settle))
+	if (!r)
 		r = dmr_writeback_settle(t);
 	while (!r && dmr_range_next(&ranges, &rules, &range) > 0)
 		r = blkdev_issue_discard(t->pool,

@@ -271,8 +271,7 @@ unsigned int dmr_page_take_back(struct dmr_page *page)
 void dmr_page_make_busy(struct dmr_page *page, unsigned int first, unsigned int nr)
 {
 	lockdep_assert_held(&page->table->lock);
-	if (!dmr_broken(copyup))
-		bitmap_set(page->busy, first, nr);
+	bitmap_set(page->busy, first, nr);
 	dmr_page_pin(page);
 	/* Ahead of the change, so that dmr_page_is_throttled() limits what waits. */
 	dmr_page_mark_dirty(page);

@@ -37,12 +37,6 @@
 
 #define MAX_CACHE_MIB	65536U
 
-#ifdef DMR_BREAKS
-char *dmr_break = "";
-module_param_named(break, dmr_break, charp, 0444);
-MODULE_PARM_DESC(break, "what the target breaks on purpose, for tests: see break.h");
-#endif
-
 /* ------------------------------------------------------------------
  * Table line
  */
@@ -221,7 +215,7 @@ static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 	ti->per_io_data_size = sizeof(struct dmr_io);
 	ti->num_flush_bios = 1;
 	/* Entries may wait in memory even where the base has no cache. */
-	ti->flush_supported = rt->pool && !dmr_broken(noflush);
+	ti->flush_supported = rt->pool;
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*

@@ -319,7 +319,7 @@ static u64 disk_word(struct dmr_table *t, u64 seg)
 	if ((word & DMR_WORD_TAGS) == DMR_WORD_AWAY)
 		return word >> 4 << 2;
 	page = dmr_word_page(word);
-	if (dmr_word_is_here(word) && !page->on_disk && !dmr_broken(word))
+	if (dmr_word_is_here(word) && !page->on_disk)
 		return page->disk_word;
 	return dmr_page_hints(page->nr_base, page->nr_zero) << 2;
 }
@@ -370,29 +370,23 @@ static int write_words(struct dmr_table *t)
 /* Run steps 2 to 4. Flush the base even if no entry waits: a suspend counts on it. */
 static int run_steps(struct dmr_table *t, struct list_head *pages)
 {
-	int r = 0;
+	int r;
 
 	/* Changes from before the device became read-only cannot be written. */
 	if (t->meta->read_only)
 		return dmr_table_waits(t) ? -EROFS : 0;
 
-	if (!dmr_broken(home))
-		r = flush_base(t);
+	r = flush_base(t);
 	/* The base reports a lost cache once, maybe to a flush from above: ours succeeds then. */
 	if (READ_ONCE(t->base_lost))
 		take_back(t, pages);
-	if (!r && dmr_broken(word))
-		r = write_words(t);
 	if (!r)
 		r = write_pages(t, pages);
 	if (r)
 		return r;
 	set_pages_written(t, pages);
 	INIT_LIST_HEAD(pages);
-	r = write_words(t);
-	if (!r && dmr_broken(home))
-		r = flush_base(t);
-	return r;
+	return write_words(t);
 }
 
 /* ------------------------------------------------------------------
@@ -473,10 +467,6 @@ int dmr_writeback(struct dmr_table *t)
 	take_changes(t, &pages, &flushes);
 	r = run_steps(t, &pages);
 	note_result(t, r);
-	if (r && dmr_broken(forget)) {
-		set_pages_written(t, &pages);
-		r = 0;
-	}
 	if (r)
 		put_back(t, &pages);
 	end_writeback(t, &flushes, r, read_seqcount_retry(&t->losses, losses));

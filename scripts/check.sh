@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Usage: check.sh [fast|all|soak] [JOB...]
+#        check.sh mutate [NAME...]
 #        check.sh list
 #
 # Run the tests, after installing the Debian packages that they need:
@@ -14,6 +15,9 @@
 #         jobs that take too long for every change: some hours
 #   list  run nothing; print a line for each job: its name, its tiers, what it tests
 #
+#   mutate  break the code by each patch of tests/mutate, or these, and run the test that
+#           must catch it: the job "mutate" of soak, by hand (see tests/mutate/run.sh)
+#
 # Two jobs run at a time, with their output in build/check/JOB.log. With JOBs only these
 # run: "check.sh all guest-6.12". The last line counts tests.
 # shellcheck source=scripts/lib.sh
@@ -24,6 +28,7 @@ cd "$scripts/.."
 case ${1:-all} in
 -h | --help) show_help; exit ;;
 fast | all | soak | list) tier=${1:-all} ;;
+mutate) exec tests/mutate/run.sh "${@:2}" ;;
 *) usage_error "no such tier: '$1'" ;;
 esac
 wanted=("${@:2}")
@@ -42,7 +47,10 @@ soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
 # The gate must not depend on chance where a test can do without; soak takes new seeds.
-[ "$tier" = soak ] || export SEED=1
+if [ "$tier" != soak ]; then
+	export SEED=1
+	rounds+=(CRASH_SEED=1 TABLE_SEED=1)
+fi
 guest_timeout=2400
 [ "$tier" != soak ] || guest_timeout=36000
 
@@ -66,10 +74,9 @@ declare -A about=(
 	[table]="the remap table: each message, and random operations against a model"
 	[table_6.1]="the remap table: each message"
 	[model]="the remap table: random operations against a model"
-	[modelbreaks]="that the model of the remap table finds each fault put in on purpose"
 	[crash]="crashes of a volume: no write is forgotten"
 	[tablecrash]="crashes of a volume with a remap table: no block is lost or leaked"
-	[breaks]="that the crash tests find each fault put in on purpose"
+	[mutate]="that the tests find each fault of tests/mutate; in all: the crash tests only"
 	[live]="revdedupctl with volumes on LVM in use: each command, killed and failing"
 	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
 	[host]="mounts, clones, hooks, status, metrics, wrong devices, refused overwrites"
@@ -151,7 +158,7 @@ job_fuzz_tools() {
 	make -s -C tests/fuzz check SECS=$seconds
 }
 
-# Build what a guest gets: the module, the judge, the module with faults, the programs.
+# Build what a guest gets: the module, the judge, the programs.
 job_modules() {
 	local series kdir
 	for series in "${series_list[@]}"; do
@@ -159,9 +166,6 @@ job_modules() {
 		"$scripts/module-build.sh" --out "build/modules/$series" \
 			--kdir "$kdir" JUDGE=1
 	done
-	# One kernel is enough for the tests that must find a fault.
-	kdir=$("$scripts/headers.sh" 6.12)
-	"$scripts/module-build.sh" --kdir "$kdir" --out build/modules/6.12/broken BREAKS=1
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	tools
 	# With named steps (see userspace/base/inject.h).
@@ -220,12 +224,15 @@ job_liverandom_6.1() { guest 6.1 host/live-random; }
 job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
 job_table_6.1() { guest 6.1 table/{io,messages,errors,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
-job_modelbreaks() { guest 6.12 table/breaks; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
 job_crash_6.1() { guest 6.1 crash/{crash,logwrites}; }
 job_tablecrash_6.12() { guest 6.12 crash/tablecrash; }
 job_tablecrash_6.1() { guest 6.1 crash/tablecrash; }
-job_breaks() { guest 6.12 crash/breaks; }
+job_mutate() {
+	local what=()
+	[ "$tier" = soak ] || what=(--gate kernel)
+	tests/mutate/run.sh "${what[@]}"
+}
 
 # memory SERIES: with little memory, and with disks to swap to.
 memory() {
@@ -361,11 +368,11 @@ first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tool
 	debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
 	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
-	breaks power_cuts_6.12 memory_6.12 harness kunit packages)
+	mutate power_cuts_6.12 memory_6.12 harness kunit packages)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
-	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1 modelbreaks
+	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1
 	live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1)
 
 # all_of TIER: print its jobs, a line each.

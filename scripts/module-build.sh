@@ -9,7 +9,6 @@
 #
 #   JUDGE=1   dm-judge.ko as well, the test-only judge of crashes
 #   KUNIT=1   with the KUnit suites in it, which run when it is loaded
-#   BREAKS=1  one whose order of writes can be broken on purpose (kernel/break.h)
 #
 # What is compiled is a copy in --out, as kbuild writes beside its sources: each
 # kernel and each set of variables can have a directory of its own, and all of

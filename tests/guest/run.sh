@@ -12,6 +12,8 @@
 #   leave our module in a state in which it cannot be unloaded
 #   make the kernel print what a healthy kernel never prints, or leak memory
 #
+# FILTER in the environment chooses the tests whose names match it (bats -f).
+#
 # No option allows a kernel warning: a test that needs one is wrong. The last line
 # counts the tests that passed and failed. A broken rule counts as a failed test.
 set -euo pipefail
@@ -135,7 +137,7 @@ if [ "$1" = -- ]; then
 	run_test "$*" "$@"
 else
 	for file; do
-		run_test "$file" bats --tap --timing "$file"
+		run_test "$file" bats --tap --timing ${FILTER:+-f "$FILTER"} "$file"
 	done
 fi
 rm -f "$output"

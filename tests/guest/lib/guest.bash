@@ -87,16 +87,6 @@ load_module() {
 	insmod "$module_file" "$@"
 }
 
-# load_broken HOW: load the module that is broken in this way (kernel/break.h).
-load_broken() {
-	if has_target revdedup; then
-		echo "there is another module already" >&2
-		return 1
-	fi
-	module_file=/revdedup/modules/broken/dm-revdedup.ko
-	load_module "break=$1"
-}
-
 # --- devices
 
 # ramdisk SIZE_MIB [COUNT]: make /dev/ram0, /dev/ram1, ... new and all zeros.
