@@ -47,6 +47,7 @@
  *                             without a range flushes fail too; reads go on
  *   fail-discards on|off      discards are refused as not supported
  *   flush-delay <us>
+ *   hold-rcu <ms>             keep the CPU, and any RCU grace period from ending
  *
  * Status: <reads> <write bios> <sectors written> <flushes> <cached sectors>
  *         <sectors dropped by crashes> <ok|crashed>
@@ -63,6 +64,7 @@
 
 #define DEFAULT_CACHE_BLOCKS	4096U
 #define MAX_FLUSH_DELAY_US	1000000U
+#define MAX_HOLD_MS		15000U
 
 static LIST_HEAD(groups);
 static DEFINE_MUTEX(groups_mutex);
@@ -659,11 +661,21 @@ static int message_fail_writes(struct judge *j, unsigned int argc, char **argv)
 	return fail_writes(j, true, except, first, sectors);
 }
 
+/* What a reader does that looks at an object for long; other CPUs must not free it. */
+static void hold_rcu(unsigned int ms)
+{
+	rcu_read_lock();
+	DMINFO("holds RCU for %u ms", ms);
+	mdelay(ms);
+	rcu_read_unlock();
+}
+
 static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 			 char *result, unsigned int maxlen)
 {
 	struct judge *j = ti->private;
 	unsigned int us;
+	unsigned int ms;
 	u64 seed;
 
 	if (!strcmp(argv[0], "fail-writes"))
@@ -679,6 +691,11 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 	if (!strcmp(argv[0], "flush-delay") && !kstrtouint(argv[1], 10, &us) &&
 	    us <= MAX_FLUSH_DELAY_US) {
 		WRITE_ONCE(j->flush_delay_us, us);
+		return 0;
+	}
+	if (!strcmp(argv[0], "hold-rcu") && !kstrtouint(argv[1], 10, &ms) &&
+	    ms <= MAX_HOLD_MS) {
+		hold_rcu(ms);
 		return 0;
 	}
 	return -EINVAL;

@@ -27,3 +27,9 @@ teardown() { crash_teardown; }
 	tablecrash --cycles $((cycles / 10)) --outages
 	[ "$status" -eq 0 ]
 }
+
+@test "tablecrash: the same where the base has no cache" {
+	load_module
+	tablecrash --cycles $((cycles / 10)) --no-cache
+	[ "$status" -eq 0 ]
+}

@@ -96,6 +96,49 @@ load table
 	places_are 512 2 "200,1,b;201,1,p1"
 }
 
+# A device reports once that it has lost its cache, and whoever hears of it cannot know whose
+# writes were in it.
+@test "a flush of the metadata that fails for another thread may have lost the table, too" {
+	local writer asker slow
+	dm remove rdt-m
+	# A RAM disk has no cache, and so no flush comes to it.
+	meta_ground=$(loop_of $meta_sectors meta-ground)
+	make rdt-d "0 $meta_sectors linear $meta_ground 0"
+	make rdt-m "0 $meta_sectors linear /dev/mapper/rdt-d 0"
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	writes 0 8
+	sync $vol
+	# The page's write waits until the next reload, and flushes fail until then.
+	page_at 0
+	slow="$meta_ground $page_at"
+	reload rdt-d "0 $page_at linear $meta_ground 0
+$page_at 8 delay $slow 0 $slow 90000 $slow 0
+$((page_at + 8)) $((meta_sectors - page_at - 8)) \
+flakey $meta_ground $((page_at + 8)) 0 3600 1 error_writes"
+	log_begin
+	dmsetup message rdt-v 0 "remap 1,1,p101,p201" 3>&- &
+	asker=$!
+	within 20 in_flight $meta
+	slow_poke 5 3>&- &
+	writer=$!
+	within 20 tracking_is lost
+	reload rdt-d "0 $meta_sectors linear $meta_ground 0"
+	if wait $asker; then
+		echo "the remap has succeeded"
+		return 1
+	fi
+	said "cannot write the remap table: error -5"
+	wait $writer
+	within 20 mode_is rw
+	within 20 tracking_is ok
+	disk_places_are 0 3 "0,1,b;1,1,p201;2,1,p102"
+	dm remove rdt-v
+	dm remove rdt-m
+	dm remove rdt-d
+}
+
 @test "words that cannot be read: no volume" {
 	vol_create
 	batch "0,10,p100"

@@ -56,6 +56,9 @@ load table
 	places_are 0 515 "0,203,p0"
 	counts 0 0 515
 	reads 4110 7 "p100e,7"
+	writes 4112 2
+	reads 4110 7 "p100e,2;w1010,2;p1012,3"
+	batch "202,1,p202"
 	writes 4114 2
 	reads 4110 7 "p100e,4;w1012,2;p1014,1"
 	places_are 512 3 "200,2,p200;202,1,b"
@@ -247,6 +250,9 @@ load table
 	vol_reload
 	reads 0 16 "w0,8;p808,8"
 	dm suspend rdt-v
+	# What the version has of block 0 is in memory only.
+	status
+	refused "Input/output error" "" msg checkpoint $((field[f_epoch] + 1))
 	meta_set ok
 	vol_remove
 	vol_create

@@ -35,6 +35,29 @@ load table
 	places_are 0 1 "0,1,p200"
 }
 
+# Reads that it was to wait for are in the other phase then (see flight.c).
+@test "a settle that was interrupted is made up for by the next one" {
+	local reader asker old=$BATS_TEST_TMPDIR/old new=$BATS_TEST_TMPDIR/new
+	vol_create
+	batch "0,10,p100"
+	dd if=$pool bs=4096 skip=256 count=1 iflag=direct of="$old" status=none
+	# It reads after 8 s.
+	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 8000 /dev/ram2 0 0"
+	dd if=$vol bs=4096 count=1 iflag=direct of="$new" status=none 3>&- &
+	reader=$!
+	within 5 in_flight $vol
+	dmsetup message rdt-v 0 "remap 0,1,p100,p200" 3>&- &
+	asker=$!
+	sleep 1
+	kill $asker
+	wait $asker || :
+	msg remap 0,1,p100,p200
+	# So the old place is free.
+	dm fill /dev/ram2 $((256 * 8)) 8 x
+	wait $reader
+	cmp "$old" "$new"
+}
+
 @test "thousands of ranges in a message" {
 	vol_create
 	many_ranges 4000 4 2000

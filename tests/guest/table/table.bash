@@ -161,6 +161,13 @@ all_messages_are_unsupported() {
 	done
 }
 
+# in_flight DEVICE: I/O has come to it, and has not ended.
+in_flight() {
+	local reads writes
+	read -r reads writes <"/sys/dev/block/$(stat -Lc %Hr:%Lr "$1")/inflight"
+	[ $((reads + writes)) -gt 0 ]
+}
+
 # With no pool in the table line.
 env_pool_none() {
 	local pool=-

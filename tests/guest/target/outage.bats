@@ -8,7 +8,7 @@
 load ../lib/guest
 load ../lib/volume
 
-setup_file() { need_targets flakey; }
+setup_file() { need_targets delay flakey; }
 
 setup() {
 	volume_setup
@@ -365,6 +365,36 @@ on_flushed_meta() {
 	vol_remove
 	vol_create
 	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw"
+}
+
+# A checkpoint that failed may have brought the disk into its epoch, where the bits of this one
+# are its frozen set. What changes now must not get into that.
+@test "no bit is written while the epoch on disk is not known" {
+	local end asker slow="/dev/mapper/rdt-x 0"
+	on_flushed_meta
+	end=$((meta_sectors - 16))
+	make rdt-x "0 8 error"
+	dm suspend rdt-v
+	# Copy A is written, its flush fails, and copy B waits and then fails.
+	reload rdt-m "0 $end linear $meta_ground 0
+$end 8 flakey $meta_ground $end 0 3600 1 error_writes
+$((end + 8)) 8 delay $slow 0 $slow 90000 $slow 0"
+	dmsetup message rdt-v 0 "checkpoint 2" 3>&- &
+	asker=$!
+	disk=$meta_ground within 20 disk_frozen_is "3,1"
+	# From now on bits can be written, and no superblock.
+	meta_set dead 0 8 $((end + 8)) 8
+	! wait "$asker" || is "the checkpoint" "done" "failed"
+	dm resume rdt-v
+	first_write 5
+	sleep 3
+	disk=$meta_ground disk_frozen_is "3,1"
+	meta_set ok
+	wait "$writer"
+	within 10 tracking_is ok
+	status_is "1 1 - 1 2/32 16384 0 0 0 ok rw"
+	disk_dirty_is "3,1;5,1"
+	dm remove rdt-x
 }
 
 @test "a removal right after an outage leaves no lost mark" {
