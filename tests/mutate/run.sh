@@ -8,8 +8,9 @@
 # (kernel/fua-nocommit), or a folder (pool); without one all are run. Options:
 #
 #   --list      print the patches and their tests, and run nothing
-#   --gate      only the patches with "Tier: all", and no test of the tree as it is: other
-#               jobs of the tier run these tests
+#   --no-tree   do not run the tests on the tree as it is first
+#   --gate      only the patches with "Tier: all", and --no-tree: other jobs of that tier run
+#               these tests
 #
 # A patch begins with a sentence on what is broken, and what would be lost. Lines before its
 # diff:
@@ -41,12 +42,13 @@ work=$tree/build/mutate
 log=$work/log
 limit=900
 
-list=false gate=false
+list=false gate=false with_tree=true
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--list) list=true ;;
-	--gate) gate=true ;;
+	--no-tree) with_tree=false ;;
+	--gate) gate=true with_tree=false ;;
 	-*) usage_error "no such option: '$1'" ;;
 	*) break ;;
 	esac
@@ -284,7 +286,7 @@ for kind in kernel pool; do
 		die "the guest's programs are missing: run 'scripts/check.sh all modules'"
 	copy=$work/$kind
 	sync_tree
-	$gate || check_tree "${of_kind[@]}"
+	! $with_tree || check_tree "${of_kind[@]}"
 	for patch in "${of_kind[@]}"; do
 		try_patch "$patch"
 	done
