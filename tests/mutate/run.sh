@@ -40,7 +40,7 @@ tree=$PWD
 here=tests/mutate
 work=$tree/build/mutate
 log=$work/log
-limit=900
+limit=1800
 
 list=false gate=false with_tree=true
 while [ $# -gt 0 ]; do

@@ -217,6 +217,16 @@ nothing_of_base() {
 	[[ \;$reply != *\;b* ]] || is "sectors from $1 on" "$reply" "none of the base's own"
 }
 
+# hold_rcu MS: in the background, as $holder, on the second CPU. It has begun when this returns.
+hold_rcu() {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-j "0 8 judge /dev/ram2 rcu"
+	log_begin
+	taskset -c 1 dmsetup message rdt-j 0 "hold-rcu $1" 3>&- &
+	holder=$!
+	within 30 said "holds RCU"
+}
+
 left_is_less() {
 	status
 	[ "${field[9]}" -lt $1 ] && return
