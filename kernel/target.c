@@ -215,7 +215,7 @@ static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 	ti->per_io_data_size = sizeof(struct dmr_io);
 	ti->num_flush_bios = 1;
 	/* Entries may wait in memory even where the base has no cache. */
-	ti->flush_supported = rt->pool;
+	ti->flush_supported = !!rt->pool;
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*

@@ -5,7 +5,7 @@
 #
 # Show that the tests can fail: break the code by each patch of kernel/ and pool/ beside this
 # file, in a copy of the tree, and run the test that must catch it. A NAME is a patch
-# (kernel/fua-nocommit), or a folder (pool); without one all are run. Options:
+# (fua-no-commit), or a folder (pool); without one all are run. Options:
 #
 #   --list      print the patches and their tests, and run nothing
 #   --no-tree   do not run the tests on the tree as it is first

@@ -185,10 +185,15 @@ load table
 }
 
 @test "a volume grows: new blocks are on the base; what is cut off is forgotten" {
+	local disk_sectors=$vol_sectors
 	vol_create $((4 * seg_sectors))
 	batch "0,800,p0"
 	snapshot
 	vol_reload $((6 * seg_sectors))
+	# Nothing was there for the new ones until now.
+	vol_sectors=$((6 * seg_sectors))
+	disk_places_are 0 3072 "0,800,p0;800,400,b"
+	vol_sectors=$disk_sectors
 	places_are 0 3072 "0,800,p0;800,400,b"
 	dirty_is "4,2"
 	vol_reload $((2 * seg_sectors + 24))
@@ -205,7 +210,6 @@ load table
 	places_are 0 511 "0,1ff,p0"
 	vol_reload $((4 * seg_sectors))
 	places_are 0 2048 "0,1ff,p0;1ff,601,b"
-	disk_sectors=$vol_sectors
 	vol_sectors=$((4 * seg_sectors))
 	disk_places_are 0 2048 "0,1ff,p0;1ff,601,b"
 	vol_sectors=$disk_sectors
