@@ -168,8 +168,7 @@ run_test() {
 			run_bats "$copy/tests/pool/$1.bats" "${*:2}"
 		;;
 	unit)
-		timeout "$limit" "$copy/build/unit/$1"
-		echo "ok $1"
+		timeout "$limit" "$copy/build/unit/$1" && echo "ok $1"
 		;;
 	esac
 }

@@ -189,11 +189,11 @@ load table
 	vol_create $((4 * seg_sectors))
 	batch "0,800,p0"
 	snapshot
+	# The words of new segments are on disk before these count.
+	meta_set dead $words_at 8
+	refused "Input/output error" "" vol_reload $((6 * seg_sectors))
+	meta_set ok
 	vol_reload $((6 * seg_sectors))
-	# Nothing was there for the new ones until now.
-	vol_sectors=$((6 * seg_sectors))
-	disk_places_are 0 3072 "0,800,p0;800,400,b"
-	vol_sectors=$disk_sectors
 	places_are 0 3072 "0,800,p0;800,400,b"
 	dirty_is "4,2"
 	vol_reload $((2 * seg_sectors + 24))
