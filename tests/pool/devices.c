@@ -85,7 +85,7 @@ static int load(struct device *device, struct rd_pool *pool, const struct rd_doo
 		return -ENOMEM;
 	r = rd_sql_begin_read(pool->sql);
 	if (!r) {
-		for (seg = 0; seg < device->nr_segs && !r; seg++)
+		for (seg = 0; seg < rd_nr_segs(device->size) && !r; seg++)
 			if (any_asked(device, doomed, seg))
 				r = load_seg(device, pool, resolver, doomed, seg);
 		rd_sql_end_read(pool->sql);
@@ -178,7 +178,7 @@ int device_make(struct device *device, struct rd_pool *pool, const struct rd_ver
 		.is_reachable = true,
 		.volume = version->volume,
 		.number = version->number,
-		.nr_segs = rd_nr_segs(version->size),
+		.size = version->size,
 	};
 	snprintf(device->name, sizeof(device->name), "REVDEDUP-%llu", ++devices->nr_made);
 	memcpy(device->want, blocks, DEVICE_BLOCKS);
@@ -203,15 +203,25 @@ int device_drop(struct device *device, struct rd_pool *pool, bool by_name)
 
 /* --- reading */
 
+/* Of the last block there may be a part; zeros follow. */
+static void get_want(const struct device *device, unsigned int i,
+		     const u8 contents[][RD_BLOCK_SIZE], u8 want[RD_BLOCK_SIZE])
+{
+	u64 offset = (u64)i * RD_BLOCK_SIZE;
+
+	memset(want, 0, RD_BLOCK_SIZE);
+	if (device->want[i] && offset < device->size)
+		memcpy(want, contents[device->want[i]],
+		       rd_min(device->size - offset, RD_BLOCK_SIZE));
+}
+
 static bool is_right(const struct device *device, int fd, const u8 contents[][RD_BLOCK_SIZE])
 {
-	static const u8 zeros[RD_BLOCK_SIZE];
-	u8 block[RD_BLOCK_SIZE];
+	u8 block[RD_BLOCK_SIZE], want[RD_BLOCK_SIZE];
 	unsigned int i;
 
-	for (i = 0; i < device->nr_segs * RD_SEG_BLOCKS; i++) {
-		const u8 *want = device->want[i] ? contents[device->want[i]] : zeros;
-
+	for (i = 0; i < rd_nr_segs(device->size) * RD_SEG_BLOCKS; i++) {
+		get_want(device, i, contents, want);
 		if (!device->places[i])
 			memset(block, 0, sizeof(block));
 		else if (pread(fd, block, sizeof(block), device->places[i] * RD_BLOCK_SIZE) !=

@@ -19,7 +19,7 @@ struct device {
 	char name[32];
 	i64 lease;
 	i64 volume, number;
-	u64 nr_segs;
+	u64 size;			/* in bytes; the table has whole segments */
 	u8 want[DEVICE_BLOCKS];		/* the number of each block's content */
 	u64 places[DEVICE_BLOCKS];	/* block of the data area; 0: zeros */
 };

@@ -59,6 +59,7 @@ enum coverage {
 	LEFT,
 	UNREACHABLE,
 	GONE,
+	RACING_DEVICE,
 	STUCK,
 	LIE_ROW,
 	LIE_FREE,

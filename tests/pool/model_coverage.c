@@ -30,6 +30,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[LEFT] = "blocks that devices have left",
 	[UNREACHABLE] = "times that a device could not be reached",
 	[GONE] = "devices that were gone without a word",
+	[RACING_DEVICE] = "devices whose version was deleted while they came",
 	[STUCK] = "a queue that stays as it is, for a device out of reach",
 	[LIE_ROW] = "a row that names another content, and who reads it refused",
 	[LIE_FREE] = "a frame in use that is said to be free, and not given out",

@@ -2,6 +2,7 @@
 /*
  * Steps that fail, or are killed, at a step of the engine. See model.h.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +225,15 @@ static void do_failing_device(struct device *device, struct model_volume *volume
 		fail("a device did not come or go");
 }
 
+/* Whatever a command has left, the next one that opens the pool finishes. */
+static void check_finished(void)
+{
+	i64 volume = 0;
+
+	if (rd_volume_next_unfinished(pool->sql, &volume) != -ENOENT)
+		fail("volume %lld has a version that is half made or half deleted", volume);
+}
+
 void do_failing_step(void)
 {
 	struct model_volume *volume = any_volume();
@@ -235,5 +245,6 @@ void do_failing_step(void)
 		do_failing_delete(volume, any_to_delete(volume));
 	else
 		do_failing_snapshot(volume);
+	check_finished();
 	check_some();
 }

@@ -152,10 +152,8 @@ static void change_image(struct model_version *version)
 			change_blocks(version, nr);
 		}
 	}
-	/* What is beyond the end is not there; a part of a block has no second part. */
+	/* Beyond the end there is nothing; of the last block there may be a part. */
 	memset(&version->blocks[nr], 0, MAX_BLOCKS - nr);
-	if (version->size % RD_BLOCK_SIZE)
-		version->blocks[nr - 1] = 0;
 }
 
 bool has_twice(const struct model_version *version)

@@ -122,7 +122,7 @@ static void see_after_cut(const struct moment *before)
 void do_power(void)
 {
 	struct moment *moments = calloc(nr_steps + 2, sizeof(*moments)), *moment = moments;
-	size_t at, first;
+	size_t at, last = 0, first;
 	unsigned int i;
 
 	if (!moments || mkdir(path_of("cut"), 0700))
@@ -137,6 +137,11 @@ void do_power(void)
 		u64 span = power_now() - first;
 
 		at = first + span * i / nr_cuts + below(span / nr_cuts + 1);
+		/* What a commit names must be stable at once. */
+		if (below(2))
+			at = power_next_commit(at);
+		at = rd_max(at, last);
+		last = at;
 		while (moment[1].noted <= at)
 			moment++;
 		step = moment - moments + 1;

@@ -2,6 +2,7 @@
 /*
  * Steps that succeed: snapshots, deletes, and devices that come and go. See model.h.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "pool/catalog/sql.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
@@ -63,12 +65,31 @@ void add_version(struct model_volume *volume, struct model_version *version)
 	volume->versions[volume->nr++] = version;
 }
 
+/*
+ * What a snapshot leaves is in one piece: each segment that the version before has in pieces
+ * is written again.
+ */
+static void check_pieces(const struct model_volume *volume)
+{
+	i64 id, nr;
+
+	if (rd_volume_find(pool->sql, volume->name, &id) ||
+	    rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM segment AS s"
+			  " JOIN uses ON uses.recipe = s.recipe WHERE NOT whole AND volume = ?"
+			  " AND NOT EXISTS (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born > s.born)", "i", id))
+		fail("cannot count");
+	if (nr)
+		fail("%lld segments of the newest version of %s are in pieces", nr, volume->name);
+}
+
 static void make_version(struct model_volume *volume, struct model_version *version)
 {
 	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
 
 	if (take_snapshot(volume, version))
 		fail("snapshot of %s failed", volume->name);
+	check_pieces(volume);
 	see_superseded(volume, version);
 	add_version(volume, version);
 	covered[TWICE_IN_VERSION] += has_twice(version);
@@ -193,12 +214,23 @@ static void check_estimate(i64 said, i64 before, bool exact)
 		fail("%lld blocks are free, and %lld would be", freed, said);
 }
 
+/* A device that was about to come is late. */
+static void check_no_lease(const struct rd_version *version)
+{
+	i64 id;
+
+	if (rd_lease_add(pool, version, "late", &id) != -ENOENT)
+		fail("a device can read a version that was deleted");
+}
+
 void do_delete(struct model_volume *volume, unsigned int nr)
 {
 	i64 said = estimate(volume, nr, 1), before = data_blocks(), held = nr_held();
 	bool is_newest = nr == volume->nr - 1, orphans = devices_orphans(pool);
+	struct rd_version version;
 
 	check_unique(volume);
+	load_version(volume, nr, &version);
 	covered[DELETE_NEWEST] += nr == volume->nr - 1 && volume->nr > 1;
 	covered[DELETE_MIDDLE] += nr && nr < volume->nr - 1;
 	covered[DELETE_POINTED_AT] += number("SELECT count(*) FROM recipe_ref") && nr;
@@ -206,6 +238,7 @@ void do_delete(struct model_volume *volume, unsigned int nr)
 		fail("delete of %s@%lld failed", volume->name, volume->versions[nr]->number);
 	/* What only a device had held that is gone may go as well. */
 	check_estimate(said, before, !is_newest && !orphans);
+	check_no_lease(&version);
 	if (nr_held() > held)
 		covered[is_newest ? HELD_NEWEST : HELD_OTHER]++;
 	forget_version(volume, nr);
@@ -262,22 +295,56 @@ i64 newest_number(const struct model_volume *volume)
 	return version.number;
 }
 
-/* Somebody takes a snapshot and stops in the middle, where nobody need wait for him. */
-static pid_t begin_stopped_snapshot(struct model_volume *volume, struct model_version *version)
+/*
+ * Close the pool, and fork a process that opens it and is to stop at the step of @wish. 0: this
+ * is that process. Else the pool is open again, and *@ret_stopped says whether it has stopped.
+ */
+static pid_t fork_stopping(const char *wish, bool *ret_stopped)
 {
-	static const char *const steps[] = { "snapshot-hit", "snapshot-batch", "write" };
+	int status;
 	pid_t pid;
-	char wish[64];
 
-	snprintf(wish, sizeof(wish), "%s:%u=stop", steps[below(3)], (unsigned int)(1 + below(4)));
+	close_pool();
 	fflush(stdout);
 	pid = fork();
 	if (pid < 0)
 		fail("cannot fork");
+	if (!pid)
+		setenv("REVDEDUP_FAIL", wish, 1);
+	else if (waitpid(pid, &status, WUNTRACED) != pid)
+		fail("cannot wait");
+	open_pool();
+	if (!pid)
+		return 0;
+	*ret_stopped = WIFSTOPPED(status);
+	if (!*ret_stopped && (!WIFEXITED(status) || WEXITSTATUS(status)))
+		fail("a process failed before it was to stop (%s)", wish);
+	return pid;
+}
+
+static void go_on(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGCONT);
+	if (waitpid(pid, &status, 0) != pid)
+		fail("cannot wait");
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail("a process failed beside other work");
+}
+
+/* Stop in the middle, where nobody need wait for it. */
+static pid_t begin_stopped_snapshot(struct model_volume *volume, struct model_version *version,
+				    bool *ret_stopped)
+{
+	static const char *const steps[] = { "snapshot-hit", "snapshot-batch", "write" };
+	char wish[64];
+	pid_t pid;
+
+	snprintf(wish, sizeof(wish), "%s:%u=stop", steps[below(3)], (unsigned int)(1 + below(4)));
+	pid = fork_stopping(wish, ret_stopped);
 	if (pid)
 		return pid;
-	setenv("REVDEDUP_FAIL", wish, 1);
-	open_pool();
 	_exit(rd_session_close(pool, take_snapshot(volume, version)) ? 1 : 0);
 }
 
@@ -288,27 +355,19 @@ void do_racing_snapshot(struct model_volume *volume)
 					      NR_VOLUMES];
 	struct model_version *version = prepare_snapshot(volume);
 	unsigned int nr = other->nr ? any_to_delete(other) : 0;
-	int status;
+	bool stopped;
 	pid_t pid;
 
 	if (other->nr && below(2))
 		*version = *other->versions[nr];
-	close_pool();
-	pid = begin_stopped_snapshot(volume, version);
-	if (waitpid(pid, &status, WUNTRACED) != pid)
-		fail("cannot wait");
-	open_pool();
-	if (WIFSTOPPED(status)) {
+	pid = begin_stopped_snapshot(volume, version, &stopped);
+	if (stopped) {
 		if (other->nr)
 			do_delete(other, nr);
 		else
 			do_snapshot(other);
-		kill(pid, SIGCONT);
-		if (waitpid(pid, &status, 0) != pid)
-			fail("cannot wait");
+		go_on(pid);
 	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		fail("a snapshot of %s failed beside other work", volume->name);
 	version->number = newest_number(volume);
 	see_superseded(volume, version);
 	add_version(volume, version);
@@ -369,10 +428,31 @@ void check_stuck(void)
 	covered[STUCK]++;
 }
 
+/* The version goes while the device has its lease and not its table yet. */
+static void do_racing_device(struct device *device, struct model_volume *volume)
+{
+	unsigned int nr = any_to_delete(volume);
+	bool stopped;
+	pid_t pid;
+
+	pid = fork_stopping("lease-add=stop", &stopped);
+	if (!pid)
+		_exit(rd_session_close(pool, make_device(device, volume, nr)) ? 1 : 0);
+	if (!stopped)
+		fail("a device came without a lease");
+	do_delete(volume, nr);
+	go_on(pid);
+	covered[RACING_DEVICE]++;
+}
+
 void do_device(struct device *device, struct model_volume *volume)
 {
 	int r = 0;
 
+	if (!device->exists && volume->nr && !below(4)) {
+		do_racing_device(device, volume);
+		return;
+	}
 	if (device->exists)
 		r = device_drop(device, pool, below(2));
 	else if (volume->nr)

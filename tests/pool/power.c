@@ -209,6 +209,16 @@ size_t power_now(void)
 	return nr_events;
 }
 
+size_t power_next_commit(size_t at)
+{
+	size_t i;
+
+	for (i = at; i < nr_events; i++)
+		if (events[i].kind == SYNC && events[i].file == LOG && events[i].ended != NEVER)
+			return rd_min(events[i].ended, nr_events - 1);
+	return at;
+}
+
 void power_end(void)
 {
 	rd_tracer = NULL;

@@ -21,6 +21,9 @@ void power_begin(const char *pool);
 /* How many things were noted. */
 size_t power_now(void);
 
+/* How many, from @at on, when the next flush of the catalog's log has ended: a commit. */
+size_t power_next_commit(size_t at);
+
 /* Nothing more is noted. */
 void power_end(void);
 
