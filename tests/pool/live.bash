@@ -105,6 +105,33 @@ some_steps() {
 		{ before = last; last = $1 }' log
 }
 
+# stop_at STEP COMMAND...: $pid is stopped there, or has ended: what comes before
+# the step is not always the same.
+stop_at() {
+	local state
+	REVDEDUP_FAIL=$1=stop "${ctl[@]}" "${@:2}" >out/stopped 2>&1 3>&- &
+	pid=$!
+	while :; do
+		read -r _ _ state _ 2>/dev/null <"/proc/$pid/stat" || return 0
+		[[ $state != [TZ] ]] || return 0
+		sleep 0.005
+	done
+}
+
+# go_on: and it ends as it should.
+go_on() {
+	local status=0
+	kill -CONT "$pid" 2>/dev/null || :
+	wait "$pid" || status=$?
+	pid=
+	[ "$status" -eq 0 ] || fail_test "$stopped: status $status: $(cat out/stopped)"
+}
+
+# live_teardown: end what is stopped.
+live_teardown() {
+	[ -z "${pid:-}" ] || kill -KILL "$pid" 2>/dev/null || :
+}
+
 # is_right VERSION: it can be read, and is what it must be.
 is_right() {
 	timeout 60 "${ctl[@]}" dump "$1" 2>out/dump-errors | cmp - "want/$1" ||

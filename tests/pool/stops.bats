@@ -21,9 +21,7 @@ setup() {
 	export blocks=1300
 }
 
-teardown() {
-	[ -z "${pid:-}" ] || kill -KILL "$pid" 2>/dev/null || :
-}
+teardown() { live_teardown; }
 
 # make_base: a pool in base/, and images for what comes next.
 make_base() {
@@ -59,28 +57,6 @@ holds() {
 		! grep -qs "WRITE.* $lock $lock\$" "/proc/$process/fdinfo/"* || return 0
 	done
 	return 1
-}
-
-# stop_at STEP COMMAND...: $pid is stopped there, or has ended: what comes before
-# the step is not always the same.
-stop_at() {
-	local state
-	REVDEDUP_FAIL=$1=stop "${ctl[@]}" "${@:2}" >out/stopped 2>&1 3>&- &
-	pid=$!
-	while :; do
-		read -r _ _ state _ 2>/dev/null <"/proc/$pid/stat" || return 0
-		[[ $state != [TZ] ]] || return 0
-		sleep 0.005
-	done
-}
-
-# go_on: and it ends as it should.
-go_on() {
-	local status=0
-	kill -CONT "$pid" 2>/dev/null || :
-	wait "$pid" || status=$?
-	pid=
-	[ "$status" -eq 0 ] || fail_test "$stopped: status $status: $(cat out/stopped)"
 }
 
 # reads COMMAND...: must end now, and well.
