@@ -80,6 +80,24 @@ load damage
 	restore_all 0
 }
 
+@test "fingerprints that are those of another frame" {
+	rm -r pool ./*.img
+	head -c 2M /dev/urandom >a.1.img
+	head -c 2M /dev/urandom >b.1.img
+	"$CTL" init pool --size 100M --reserve 4K -q
+	is 0 snapshot a --from a.1.img
+	is 0 snapshot b --from b.1.img
+	cmp -n 4096 -i $((6 << 20)):0 pool/data a.1.img
+	# A write that went astray.
+	dd if=pool/data of=pool/data bs=8192 skip=$((256 + 2)) seek=$((256 + 1)) count=1 \
+		conv=notrunc status=none
+	cp b.1.img over
+	is 0 restore a@1 --to over --yes
+	cmp a.1.img over
+	is 0 repair
+	is 0 scrub
+}
+
 # zero_first_block: of the pool's first segment, and its fingerprint.
 zero_first_block() {
 	cmp -n 4096 -i $((6 << 20)):0 pool/data "$1"
@@ -287,6 +305,55 @@ refuses() {
 	is 0 repair --rebuild-catalog --force
 	is 0 check
 	is 0 scrub
+}
+
+@test "a name in the copy of the catalog" {
+	# A new copy begins with all that there is.
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	is 0 check
+	damage rename pool vm1
+	is 4 check
+	[[ $output == *"the copy of the catalog is damaged"* ]]
+	is 0 repair
+	is_whole
+}
+
+@test "each block in each segment" {
+	local seg
+	rm -r pool ./*.img
+	truncate -s 520M big.1.img
+	# With the journal, more frames than a group has; the last one is full.
+	for ((seg = 0; seg < 259; seg++)); do
+		dd if=/dev/urandom of=big.1.img bs=4096 seek=$((seg * 513)) count=1 \
+			conv=notrunc status=none
+	done
+	dd if=/dev/urandom of=big.1.img bs=2M seek=259 count=1 conv=notrunc status=none
+	"$CTL" init pool --size 800M --reserve 4K -q
+	is 0 snapshot big --from big.1.img
+	is 0 scrub
+	restore_all 0
+	damage flip pool "$SEED" 1000 data
+	scrub_finds
+	restore_all 1
+	# Over an image, block by block.
+	truncate -s 520M over
+	is 4 restore big@1 --to over --yes --json
+	damage same-ranges scrub.json <<<"$output"
+}
+
+@test "what the data area has allocated" {
+	damage misplace pool unused
+	is 4 check
+	[[ $output == *": 1 unused blocks take space"* ]]
+	fresh
+	damage misplace pool lost
+	is 4 check
+	[[ $output == *": 1 blocks that are in use are holes"* ]]
+	fresh
+	damage misplace pool free
+	is 4 check
+	[[ $output == *"free frames "*" take space"* ]]
 }
 
 @test "data that is cut off" {

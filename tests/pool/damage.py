@@ -13,6 +13,12 @@ What damage.bats knows of images and of the data area.
                           that zeros, and is it what scrub has listed? Prints how
                           many have damage
     flip1 FILE SEED       flip a bit anywhere, and print of which byte
+    rename POOL NAME      flip a bit of that name in a dump of the journal
+    misplace POOL WHAT    "unused": write to a slot of a frame in use that is nobody's;
+                          "lost": punch a block in use; "free": write to a free frame
+    same-ranges SCRUB.json
+                          has the restore whose JSON is read left out what scrub has
+                          found of its version?
 
 Blocks of the images are random, so that a block of the data area tells by itself
 whose it is. Kinds: data, fps, super0, super1, journal, payload (a part of it
@@ -23,6 +29,7 @@ dead (data and fingerprints that are nobody's).
 import json
 import os
 import random
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -280,6 +287,52 @@ def flip_one(path, seed):
     print(at)
 
 
+# Of a part of the journal.
+KIND_DUMP = 3
+
+
+def rename(pool, name):
+    area = Area(pool)
+    for at, _, block in area.slots():
+        if block[:4] != b"RDJ1" or struct.unpack_from("<I", block, 36)[0] != KIND_DUMP:
+            continue
+        length = 64 + struct.unpack_from("<I", block, 32)[0]
+        found = area.read(at, length).find(name.encode(), 64)
+        if found >= 0:
+            area.flip(at + found + len(name) - 1, 0)
+            area.close()
+            return
+    raise AssertionError("no dump has the name")
+
+
+def misplace(pool, what):
+    catalog = sqlite3.connect(pool + "/catalog.db")
+    frame, = catalog.execute(
+        "SELECT max(start) FROM extent" if what == "free" else
+        "SELECT min(frame) FROM slot_owner WHERE frame NOT IN (SELECT frame FROM packing)"
+        " AND frame NOT IN (SELECT frame FROM queue)").fetchone()
+    at = frame_offset(frame)
+    with open(pool + "/data", "r+b") as file:
+        if what == "unused":
+            at = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+        if what == "lost":
+            at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            subprocess.run(["fallocate", "--punch-hole", "--offset", str(at), "--length",
+                            str(BLOCK), file.name], check=True)
+        else:
+            file.seek(at)
+            file.write(b"x" * BLOCK)
+    assert at < frame_offset(frame) + SEGMENT, f"frame {frame} has no such slot"
+
+
+def same_ranges(path):
+    restored = [json.loads(line) for line in sys.stdin if line.startswith("{")]
+    got = [line for line in restored if "damaged" in line][0]
+    scrubbed = [line["damaged"] for line in read_json(path)
+                if line["type"] == "version" and line["version"] == got["version"]]
+    assert scrubbed == [got["damaged"]], f"scrub has {scrubbed}, restore {got['damaged']}"
+
+
 def main():
     verb, args = sys.argv[1], sys.argv[2:]
     if verb == "images":
@@ -292,6 +345,12 @@ def main():
         restore(*args)
     elif verb == "flip1":
         flip_one(*args)
+    elif verb == "rename":
+        rename(*args)
+    elif verb == "misplace":
+        misplace(*args)
+    elif verb == "same-ranges":
+        same_ranges(*args)
 
 
 main()
