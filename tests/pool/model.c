@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS]
- *              [--break NAME] DIRECTORY
+ * Usage: model [--seed N] [--steps N] [--cover N] [--fail | --power CUTS] DIRECTORY
  *
  * Drive a pool in DIRECTORY at random and compare it with a model: volumes are lists of
  * versions, a version is an array with the number of each block's content, of which there
@@ -25,8 +24,6 @@
  * random moments, with a random part of what was not flushed then left out (see power.h).
  * What had been done must be there, what was being done must be there or not, and the pool
  * must work.
- *
- * With --break the engine is broken in a way of inject.h, and the run must find it.
  */
 #include <getopt.h>
 #include <malloc.h>
@@ -36,7 +33,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/inject.h"
 #include "model.h"
 
 static u64 seed, rng_state;
@@ -139,27 +135,6 @@ static void set_up(void)
 	open_pool();
 }
 
-static enum rd_break break_of(const char *name)
-{
-	static const char *const names[] = {
-		[RD_BREAK_NORMAL] = "normal",
-		[RD_BREAK_SYNC] = "sync",
-		[RD_BREAK_MOVE_SYNC] = "move-sync",
-		[RD_BREAK_PUNCH] = "punch",
-		[RD_BREAK_HIT] = "hit",
-		[RD_BREAK_VACATE] = "vacate",
-		[RD_BREAK_HOLD] = "hold",
-		[RD_BREAK_PAGES] = "pages",
-	};
-	unsigned int i;
-
-	for (i = RD_BREAK_NORMAL; i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(names[i], name))
-			return i;
-	fprintf(stderr, "model: no such way to break it: '%s'\n", name);
-	exit(2);
-}
-
 static bool is_enough(u64 wanted)
 {
 	return failing ? are_hit(wanted) : are_covered(wanted);
@@ -173,7 +148,6 @@ int main(int argc, char **argv)
 		{ "cover", required_argument, NULL, 'c' },
 		{ "fail", no_argument, NULL, 'f' },
 		{ "power", required_argument, NULL, 'p' },
-		{ "break", required_argument, NULL, 'b' },
 		{ NULL, 0, NULL, 0 },
 	};
 	u64 wanted = 0;
@@ -195,8 +169,6 @@ int main(int argc, char **argv)
 			failing = true;
 		else if (c == 'p')
 			nr_cuts = strtoul(optarg, NULL, 0);
-		else if (c == 'b')
-			rd_break = break_of(optarg);
 		else
 			return 2;
 	}

@@ -13,7 +13,6 @@
 #ifdef RD_TEST
 
 const struct rd_tracer *rd_tracer;
-enum rd_break rd_break;
 
 static void write_name(const char *mark, const char *name)
 {

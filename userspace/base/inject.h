@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hooks of the tests: named steps that stop, kill or fail a command, ways to break the
- * engine on purpose, and a trace of everything that is written. A build without RD_TEST
- * has none of them.
+ * Hooks of the tests: named steps that stop, kill or fail a command, and a trace of
+ * everything that is written. A build without RD_TEST has neither.
  */
 #ifndef RD_INJECT_H
 #define RD_INJECT_H
@@ -48,37 +47,6 @@ static inline size_t rd_cut(size_t len)
 {
 	return len > 4096 ? (len / 2 + 4095) / 4096 * 4096 : len > 512 ? 512 : len;
 }
-
-/*
- * Breaks: a test sets rd_break, the engine leaves out a step of its protocol, and the
- * test must notice.
- */
-enum rd_break {
-	RD_BREAK_NOTHING,
-	RD_BREAK_NORMAL,	/* the catalog does not flush each transaction */
-	RD_BREAK_SYNC,		/* data is not flushed before the catalog names it */
-	RD_BREAK_MOVE_SYNC,	/* nor is what compaction moved */
-	RD_BREAK_PUNCH,		/* blocks are freed before the journal knows */
-	RD_BREAK_HIT,		/* a block that the pool had is not looked up again */
-	RD_BREAK_VACATE,	/* blocks are freed before devices have left them */
-	RD_BREAK_HOLD,		/* a version that a device reads is deleted at once */
-	RD_BREAK_PAGES,		/* the page map is not flushed before the catalog and its log */
-};
-
-#ifdef RD_TEST
-extern enum rd_break rd_break;
-
-static inline bool rd_is_broken(enum rd_break how)
-{
-	return how == rd_break;
-}
-#else
-static inline bool rd_is_broken(enum rd_break how)
-{
-	(void)how;
-	return false;
-}
-#endif
 
 /*
  * The trace: writes, flushes and holes of the data area and of the catalog's files, in

@@ -60,7 +60,7 @@ int rd_pages_sync(int fd)
 	int r = rd_failpoint("pages-sync");
 	u64 id;
 
-	if (r || rd_is_broken(RD_BREAK_PAGES))
+	if (r)
 		return r;
 	id = rd_trace_sync(RD_TRACE_PAGES);
 	if (fdatasync(fd))

@@ -526,8 +526,6 @@ static int set_up(struct rd_sql *sql)
 			  "PRAGMA secure_delete = OFF;"
 			  "PRAGMA temp_store = FILE;"
 			  "PRAGMA cache_size = -12288;");
-	if (!r && rd_is_broken(RD_BREAK_NORMAL))
-		return rd_sql_script(sql, "PRAGMA synchronous = NORMAL");
 	if (!r)
 		r = rd_sql_number(sql, &mode, "PRAGMA synchronous", "");
 	if (!r && mode != 2)

@@ -405,7 +405,7 @@ static int write_all(struct compact *c)
 		r = transfer(c, RD_OP_WRITE);
 	if (!r)
 		r = write_fps(c);
-	if (!r && !rd_is_broken(RD_BREAK_MOVE_SYNC))
+	if (!r)
 		r = rd_area_sync(&c->pool->area);
 	return r == -ENOSPC ? clear_dest(c) : r;
 }

@@ -143,9 +143,7 @@ static int end_version(struct rd_sql *sql, struct rd_version *version)
 	r = rd_lease_count(sql, version, &leases);
 	if (r)
 		return r;
-	version->state = RD_VERSION_DELETING;
-	if (leases && !rd_is_broken(RD_BREAK_HOLD))
-		version->state = RD_VERSION_HELD;
+	version->state = leases ? RD_VERSION_HELD : RD_VERSION_DELETING;
 	return rd_version_end(sql, version);
 }
 

@@ -217,15 +217,14 @@ static int vacate_each(struct freeing *f, const struct rd_buffer *leases)
 static int settle(struct freeing *f)
 {
 	struct rd_buffer leases = { 0 };
-	int r = 0;
+	int r;
 
-	if (!rd_is_broken(RD_BREAK_PUNCH))
-		r = rd_journal_flush(f->pool);
+	r = rd_journal_flush(f->pool);
 	if (!r)
 		r = rd_failpoint("free-vacate");
 	if (!r)
 		r = rd_lease_list(f->pool->sql, NULL, &leases);
-	if (!r && leases.len && !rd_is_broken(RD_BREAK_VACATE))
+	if (!r && leases.len)
 		r = vacate_each(f, &leases);
 	rd_buffer_free(&leases);
 	return r;

@@ -234,8 +234,6 @@ static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 	if (r && r != -ENOENT)
 		return r;
 	if (r == -ENOENT || !is_whole) {
-		if (item->frame == RD_NO_FRAME && rd_is_broken(RD_BREAK_HIT))
-			return put_segment(s, item, recipe);
 		if (item->frame == RD_NO_FRAME)
 			return -EAGAIN;
 		r = use_frame(s, item, r == -ENOENT, &recipe);
@@ -324,7 +322,7 @@ int rd_snapshot_commit(struct rd_snapshot_run *s)
 	r = drain(s);
 	while (!r && s->nr_items) {
 		r = rd_failpoint("snapshot-batch");
-		if (!r && s->written && !rd_is_broken(RD_BREAK_SYNC))
+		if (!r && s->written)
 			r = rd_area_sync(&s->pool->area);
 		s->written = false;
 		if (!r)
