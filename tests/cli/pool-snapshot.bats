@@ -89,6 +89,19 @@ load pool
 	[ "$status" -eq 0 ]
 }
 
+@test "snapshot: a range of changes over several segments" {
+	make_pool 1G
+	truncate -s 64M 1.img
+	blocks 1.img 0 10
+	must snapshot vm1 --from 1.img
+	blocks 1.img 1000 1100
+	printf 'version vm1@1\n%d %d\n' $((1000 * 4096)) $((1100 * 4096)) >list
+	ctl snapshot vm1 --from 1.img --changed list --json
+	[ "$status" -eq 0 ]
+	[ "$(field 0 '["mode"]')" = changed ]
+	"$build/bin/revdedupctl" dump vm1@2 | cmp - 1.img
+}
+
 @test "snapshot: a list of changes for an image of nothing" {
 	make_pool 1G
 	: >1.img
