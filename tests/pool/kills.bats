@@ -116,6 +116,16 @@ many_point_there() {
 	done
 }
 
+@test "a new catalog has what only the old one had" {
+	must init pool --size 512M --reserve 1M
+	take vm1
+	# It is committed, and not in the journal.
+	! REVDEDUP_FAIL=area-write=kill "${ctl[@]}" tag vm1@1 +mine || return
+	must repair --rebuild-catalog
+	must show vm1@mine
+	all_right
+}
+
 @test "kills at each step" {
 	kill_everywhere snapshot vm1 --from img/vm1
 	kill_everywhere snapshot vm9 --from img/vm9
