@@ -361,6 +361,17 @@ unique_of() {
 	must check
 }
 
+@test "tag: each volume has its own" {
+	make_versions
+	must snapshot vm2 --from 1.img
+	must snapshot vm2 --from 2.img
+	must tag vm2@1 +gold
+	must tag vm1@2 +gold
+	must dump vm1@gold >/dev/null
+	"$build/bin/revdedupctl" dump vm1@gold | cmp - 2.img
+	"$build/bin/revdedupctl" dump vm2@gold | cmp - 1.img
+}
+
 @test "a clock that was wrong once" {
 	local nr now
 	make_pool 1G

@@ -188,6 +188,24 @@ less_than_its_holes() {
 	[ "$(md5sum pool/data)" = "$before" ]
 }
 
+@test "a superblock that was not written" {
+	local at
+	cp -r --sparse=always pool before
+	damage flip pool "$SEED" 1 journal
+	is 0 repair
+	# There is another journal now.
+	cp -r --sparse=always pool after
+	for at in 0 256; do
+		rm -r pool
+		cp -r --sparse=always after pool
+		dd if=before/data of=pool/data bs=4096 skip=$at seek=$at count=1 conv=notrunc \
+			status=none
+		is 0 tag vm1@1 +x
+		is 0 check
+		restore_all 0
+	done
+}
+
 # lose_supers: and say what the data area is then.
 lose_supers() {
 	local at

@@ -542,6 +542,10 @@ static void test_keep_periods(void **state)
 		},
 	};
 	kept_are(&policy, items, 5, "- m m d ldm ");
+	/* The same month of two years. */
+	items[0] = (struct ctl_keep_item){ .time = when(2025, 11, 22, 23, 0) };
+	policy = (struct ctl_keep_policy){ .counts = { [CTL_KEEP_MONTHLY] = 9 } };
+	kept_are(&policy, items, 2, "m m ");
 }
 
 /* The hour that comes twice when clocks are put back is two. */
