@@ -98,8 +98,14 @@ static int parse_pool(struct dm_target *ti, struct dmr_target *rt,
 	return r;
 }
 
+static bool has_large_blocks(struct dm_dev *dev)
+{
+	return dev && bdev_logical_block_size(dev->bdev) > DMR_BLOCK_SIZE;
+}
+
 /*
- * Refuse a pool with larger logical blocks than the base has: a file system on the
+ * Refuse devices that cannot take a block of 4 KiB; kernels from 6.15 on have such. And
+ * refuse a pool with larger logical blocks than the base has: a file system on the
  * volume is laid out for the blocks of the base, and could not read smaller parts of a
  * pool block. Without a base the device is a version of a volume whose blocks are
  * unknown: the pool must have the smallest ones.
@@ -109,11 +115,16 @@ static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
 	unsigned int of_base = rt->base ? bdev_logical_block_size(rt->base->bdev) :
 			       SECTOR_SIZE;
 
-	if (!rt->pool || bdev_logical_block_size(rt->pool->bdev) <= of_base)
+	if (has_large_blocks(rt->base))
+		ti->error = "the base device has logical blocks of more than 4096 bytes";
+	else if (has_large_blocks(rt->meta_dev))
+		ti->error = "the metadata device has logical blocks of more than 4096 bytes";
+	else if (!rt->pool || bdev_logical_block_size(rt->pool->bdev) <= of_base)
 		return 0;
-	ti->error = rt->base ?
-		    "the pool device has larger logical blocks than the base device" :
-		    "a pool without a base must have logical blocks of 512 bytes";
+	else
+		ti->error = rt->base ?
+			    "the pool device has larger logical blocks than the base device" :
+			    "a pool without a base must have logical blocks of 512 bytes";
 	return -EINVAL;
 }
 
@@ -247,9 +258,9 @@ static int dmr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	if (!r)
 		r = parse_base(ti, rt, argv[0]);
 	if (!r)
-		r = check_block_size(ti, rt);
-	if (!r)
 		r = parse_meta_dev(ti, rt, argv[1]);
+	if (!r)
+		r = check_block_size(ti, rt);
 	if (!r)
 		rt->meta = dmr_meta_get(ti, rt, &r);
 	if (r) {

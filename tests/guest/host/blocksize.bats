@@ -67,6 +67,26 @@ refused() {
 	dmesg | dmesg_since "refusal $nr_refused" | grep -F "$text"
 }
 
+@test "block size: base and metadata with more than 4096 bytes a block are refused" {
+	local large small what
+	truncate -s 64M "$BATS_TEST_TMPDIR/large"
+	large=$(losetup --show --find --sector-size 8192 "$BATS_TEST_TMPDIR/large") ||
+		skip "this kernel has no such disks"
+	[ "$(blockdev --getss "$large")" -eq 8192 ] ||
+		skip "this kernel has no such disks"
+	disk small 512 64
+	small=$disk
+	dd if="$large" of="$BATS_TEST_TMPDIR/before" bs=1M status=none
+	for what in base metadata; do
+		base=$large meta=$small
+		[ $what = base ] || base=$small meta=$large
+		refused "the $what device has logical blocks of more than 4096 bytes" \
+			dmsetup create rdt-v --table "0 65536 revdedup $base $meta -"
+	done
+	cmp "$large" "$BATS_TEST_TMPDIR/before"
+	losetup -d "$large" "$small"
+}
+
 @test "block size: the target, in each combination" {
 	local vol=/dev/mapper/rdt-v table a b c
 	for a in 512 4096; do
