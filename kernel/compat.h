@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The differences between the kernels that the target builds for. No other file asks for
- * a version. Tests run on 6.1 and 6.12; other versions are only known to build.
+ * a version. README.md says which of them tests run on; the others are only known to build.
  */
 #ifndef DMR_COMPAT_H
 #define DMR_COMPAT_H
@@ -11,6 +11,7 @@
 #include <linux/dm-io.h>
 #include <linux/ioprio.h>
 #include <linux/version.h>
+#include <linux/workqueue.h>
 
 #if BITS_PER_LONG != 64
 #error "dm-revdedup needs a 64-bit kernel"
@@ -85,6 +86,13 @@ static inline int dmr_dm_io(struct dm_io_request *req, unsigned int nr,
 	return dm_io(req, nr, where, errors);
 #endif
 }
+
+/* What alloc_workqueue() takes: later kernels warn where it is not said that work is per CPU. */
+#ifdef DMR_HAS_WQ_PERCPU
+#define DMR_WQ_FLAGS		(WQ_MEM_RECLAIM | WQ_PERCPU)
+#else
+#define DMR_WQ_FLAGS		WQ_MEM_RECLAIM
+#endif
 
 #ifndef DMR_BIO_HAS_LIST_MERGE_INIT
 static inline void bio_list_merge_init(struct bio_list *to,

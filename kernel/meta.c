@@ -167,7 +167,7 @@ static struct dmr_meta *new_meta(struct block_device *bdev,
 		return ERR_CAST(bufio);
 	}
 	meta->bufio = bufio;
-	meta->wq = alloc_workqueue("revdedup", WQ_MEM_RECLAIM, 0);
+	meta->wq = alloc_workqueue("revdedup", DMR_WQ_FLAGS, 0);
 	if (!meta->wq) {
 		free_meta(meta);
 		return ERR_PTR(-ENOMEM);
