@@ -116,6 +116,7 @@ struct dmr_table {
 	struct dmr_meta *meta;
 	u32 seed;
 	u64 *words;			/* a segment each */
+	unsigned long nr_stores;	/* how often a word was set */
 	u64 nr_segs;
 	u64 volume_sectors;
 

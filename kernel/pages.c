@@ -7,7 +7,7 @@
  * threads that wait for a free page are woken.
  */
 #include <linux/bitmap.h>
-#include <linux/mm.h>
+#include <linux/log2.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -34,11 +34,15 @@ static u64 page_hints(struct dmr_page *page)
 
 static struct dmr_page *new_page(struct dmr_table *t, gfp_t gfp)
 {
-	struct dmr_page *page = kzalloc(sizeof(*page), gfp);
+	/* kmalloc aligns a power of two to itself: words have tags in the low bits. */
+	size_t size = roundup_pow_of_two(sizeof(struct dmr_page));
+	struct dmr_page *page = kzalloc(size, gfp);
 
+	BUILD_BUG_ON(roundup_pow_of_two(sizeof(struct dmr_page)) <= DMR_WORD_TAGS);
 	if (!page)
 		return NULL;
-	page->entries = (__le64 *)__get_free_page(gfp);
+	/* Not a page of memory, which can be 64 KiB: cache_mib counts 4 KiB. */
+	page->entries = kmalloc(DMR_BLOCK_SIZE, gfp);
 	if (!page->entries) {
 		kfree(page);
 		return NULL;
@@ -65,7 +69,7 @@ int dmr_pages_alloc(struct dmr_table *t)
 
 void dmr_page_free(struct dmr_page *page)
 {
-	free_page((unsigned long)page->entries);
+	kfree(page->entries);
 	kfree(page);
 }
 

@@ -19,6 +19,9 @@
 /* Pages that may wait for a write-back: it looks at all of them under the lock. */
 #define MAX_DIRTY	2048U
 
+/* Words that a resize looks at without a pause. */
+#define PIECE_SEGS	4096U
+
 /* ------------------------------------------------------------------
  * Load
  */
@@ -161,21 +164,31 @@ static void cut_segs(struct dmr_table *t, u64 nr_segs)
 		u64 word = t->words[seg];
 
 		dmr_word_count(t, seg, word, -1);
-		t->words[seg] = DMR_WORD_BASE;
+		dmr_word_store(t, seg, DMR_WORD_BASE);
 		if (dmr_word_is_here(word))
 			dmr_page_retire(dmr_word_page(word));
+		if (seg % PIECE_SEGS == 0) {
+			spin_unlock_irq(&t->lock);
+			cond_resched();
+			spin_lock_irq(&t->lock);
+		}
 	}
 	spin_unlock_irq(&t->lock);
 }
 
-/* Count all blocks anew: the number in a last segment that is not whole changes, too. */
-static void count_all(struct dmr_table *t)
+/*
+ * Adopt the size, after @kept segments: the number of blocks in the last of them may
+ * change, and those behind it are BASE.
+ */
+static void count_resized(struct dmr_table *t, u64 kept, u64 volume_sectors)
 {
-	u64 seg;
+	u64 blocks = dmr_nr_blocks(volume_sectors);
 
-	memset(t->nr, 0, sizeof(t->nr));
-	for (seg = 0; seg < t->nr_segs; seg++)
-		dmr_word_count(t, seg, t->words[seg], 1);
+	lockdep_assert_held(&t->lock);
+	dmr_word_count(t, kept - 1, t->words[kept - 1], -1);
+	t->volume_sectors = volume_sectors;
+	dmr_word_count(t, kept - 1, t->words[kept - 1], 1);
+	t->nr[DMR_BASE] += blocks - min(blocks, kept * DMR_SEG_BLOCKS);
 }
 
 /* Arrays for another number of segments. */
@@ -206,29 +219,54 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/* Use the arrays of @new. No write-back runs, so words_taken is all zeros. */
-static void swap_words(struct dmr_table *t, struct new_words *new, u64 nr_segs)
+/*
+ * Copy all words, and return with t->lock held. 64 TiB have 256 MiB of words, too many to
+ * copy with interrupts off. The volume is suspended, so words do not change meanwhile, or
+ * else the copy is made again.
+ */
+static void copy_words(struct dmr_table *t, u64 *to, u64 nr)
 {
-	u64 old = min(t->nr_segs, nr_segs), seg;
-	u64 nr_longs = BITS_TO_LONGS(DIV_ROUND_UP_ULL(old, DMR_SEG_BLOCKS));
+	unsigned long nr_stores;
+	u64 seg;
 
-	memset64(new->words, DMR_WORD_BASE, nr_segs);
 	spin_lock_irq(&t->lock);
-	memcpy(new->words, t->words, old * sizeof(u64));
-	memcpy(new->dirty, t->words_dirty, nr_longs * sizeof(long));
-	memcpy(new->stale, t->hints_stale, nr_longs * sizeof(long));
-	/* Bits past the end of a smaller volume. */
-	for (seg = DIV_ROUND_UP_ULL(nr_segs, DMR_SEG_BLOCKS);
-	     seg < nr_longs * BITS_PER_LONG; seg++) {
-		__clear_bit(seg, new->dirty);
-		__clear_bit(seg, new->stale);
-	}
+	do {
+		nr_stores = t->nr_stores;
+		spin_unlock_irq(&t->lock);
+		for (seg = 0; seg < nr; seg += PIECE_SEGS) {
+			memcpy(to + seg, t->words + seg,
+			       min(nr - seg, (u64)PIECE_SEGS) * sizeof(u64));
+			cond_resched();
+		}
+		spin_lock_irq(&t->lock);
+	} while (t->nr_stores != nr_stores);
+}
+
+/*
+ * Use the arrays of @new, for a volume of so many sectors. No write-back runs, so
+ * words_taken is all zeros.
+ */
+static void swap_words(struct dmr_table *t, struct new_words *new, u64 volume_sectors)
+{
+	u64 nr_segs = dmr_nr_segs(volume_sectors);
+	u64 kept = min(t->nr_segs, nr_segs);
+	u64 kept_bits = DIV_ROUND_UP_ULL(kept, DMR_SEG_BLOCKS);
+	u64 nr_bits = DIV_ROUND_UP_ULL(nr_segs, DMR_SEG_BLOCKS);
+
+	memset64(new->words + kept, DMR_WORD_BASE, nr_segs - kept);
+	copy_words(t, new->words, kept);
+	bitmap_copy_clear_tail(new->dirty, t->words_dirty, kept_bits);
+	bitmap_copy_clear_tail(new->stale, t->hints_stale, kept_bits);
 	swap(t->words, new->words);
 	swap(t->words_dirty, new->dirty);
 	swap(t->hints_stale, new->stale);
 	swap(t->words_taken, new->taken);
-	for (seg = t->nr_segs; seg < nr_segs; seg++)
-		dmr_word_mark_dirty(t, seg);
+	count_resized(t, kept, volume_sectors);
+	if (nr_segs > kept) {
+		bitmap_set(t->words_dirty, kept / DMR_SEG_BLOCKS,
+			   nr_bits - kept / DMR_SEG_BLOCKS);
+		dmr_word_mark_dirty(t, kept);
+	}
 	t->nr_segs = nr_segs;
 	spin_unlock_irq(&t->lock);
 }
@@ -262,11 +300,7 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 	mutex_lock(&t->writeback_lock);
 	if (new_blocks < old_blocks)
 		cut_segs(t, nr_segs);
-	swap_words(t, &new, nr_segs);
-	spin_lock_irq(&t->lock);
-	t->volume_sectors = volume_sectors;
-	count_all(t);
-	spin_unlock_irq(&t->lock);
+	swap_words(t, &new, volume_sectors);
 	mutex_unlock(&t->writeback_lock);
 	free_new(&new);
 	return t->meta->super.flags & DMR_FLAG_LINEAR_OK ? 0 : dmr_writeback(t);
@@ -384,7 +418,7 @@ static int alloc_table(struct dmr_table *t)
 	t->scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->io_scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->flight = alloc_percpu(struct dmr_flight);
-	t->wq = alloc_workqueue("revdedup_table", WQ_MEM_RECLAIM, 0);
+	t->wq = alloc_workqueue("revdedup_table", DMR_WQ_FLAGS, 0);
 	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_taken ||
 	    !t->scratch || !t->io_scratch || !t->flight || !t->wq)
 		return -ENOMEM;

@@ -573,7 +573,7 @@ int dmr_writeback_alloc(struct dmr_table *t)
 	if (!t->bounce)
 		return -ENOMEM;
 	for (i = 0; i < NR_BOUNCE; i++) {
-		t->bounce[i] = (void *)__get_free_page(GFP_KERNEL);
+		t->bounce[i] = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 		if (!t->bounce[i])
 			return -ENOMEM;
 	}
@@ -585,6 +585,6 @@ void dmr_writeback_exit(struct dmr_table *t)
 	unsigned int i;
 
 	for (i = 0; t->bounce && i < NR_BOUNCE; i++)
-		free_page((unsigned long)t->bounce[i]);
+		kfree(t->bounce[i]);
 	kfree(t->bounce);
 }
