@@ -119,12 +119,12 @@ static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
 		ti->error = "the base device has logical blocks of more than 4096 bytes";
 	else if (has_large_blocks(rt->meta_dev))
 		ti->error = "the metadata device has logical blocks of more than 4096 bytes";
-	else if (!rt->pool || bdev_logical_block_size(rt->pool->bdev) <= of_base)
-		return 0;
-	else
+	else if (rt->pool && bdev_logical_block_size(rt->pool->bdev) > of_base)
 		ti->error = rt->base ?
 			    "the pool device has larger logical blocks than the base device" :
 			    "a pool without a base must have logical blocks of 512 bytes";
+	else
+		return 0;
 	return -EINVAL;
 }
 

@@ -67,6 +67,8 @@ declare -A about=(
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
+	[kernels]="that the module builds for each kernel that has headers in the archive"
+	[newest]="table lines and dirty bits on the newest kernel of the archive"
 	[debug_kernel]="no test: builds the debug kernel and the module for it"
 	[kunit]="the KUnit suites, in the debug kernel"
 	[guest]="the target: table lines, dirty bits, messages, outages, sizes, costs"
@@ -171,6 +173,31 @@ job_modules() {
 	# With named steps (see userspace/base/inject.h).
 	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
 	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl
+}
+
+newest_files=(target/{ctor,target})
+[ "$tier" != soak ] ||
+	newest_files+=(target/nowait table/{io,messages,errors} host/{mount,blocksize,live})
+job_newest() {
+	"$scripts/module-build.sh" --out build/modules/newest \
+		--kdir "$("$scripts/headers.sh" newest)" JUDGE=1
+	note "the newest kernel is $(<"$("$scripts/kernels.sh" newest)/release")"
+	guest newest "${newest_files[@]}"
+}
+
+# The module for each series that has headers, and a table of what came of it.
+job_kernels() {
+	local series kdir failed=0
+	for series in 6.1 6.12 $("$scripts/headers.sh" list | grep -v '^6\.12$'); do
+		kdir=$("$scripts/headers.sh" "$series")
+		if "$scripts/module-build.sh" --kdir "$kdir" --out "build/kernels/$series"; then
+			echo "ok ${kdir##*linux-headers-} builds"
+		else
+			echo "not ok ${kdir##*linux-headers-} builds"
+			failed=1
+		fi
+	done
+	return "$failed"
 }
 
 job_debug_kernel() {
@@ -368,12 +395,12 @@ first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tool
 	debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
 	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
-	mutate power_cuts_6.12 memory_6.12 harness kunit packages)
+	mutate power_cuts_6.12 memory_6.12 harness kunit newest packages)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
 	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1
-	live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1)
+	kernels live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1)
 
 # all_of TIER: print its jobs, a line each.
 all_of() {

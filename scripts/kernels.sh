@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: kernels.sh 6.1|6.12
+# Usage: kernels.sh 6.1|6.12|newest|SERIES
 #
-# Put Debian's cloud kernel of that series, the one that the installed headers
+# Put Debian's cloud kernel of that series, the one that the headers of headers.sh
 # belong to, into the cache, and print the directory. It holds:
 #
 #   release       the kernel's release, as uname -r prints it
@@ -15,19 +15,42 @@
 # the boot loader of the machine that builds this.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
+# shellcheck source=scripts/archive.sh
+. "${BASH_SOURCE[0]%/*}/archive.sh"
 
 # The modules that the guest gets; the others (network cards and such) are
 # most of the package.
 module_dirs=(arch block crypto drivers/block drivers/char drivers/md
 	drivers/scsi drivers/virtio fs lib)
 
-# Get the package, with an apt-get update where apt's lists are missing or old.
-download() {
-	apt-get -qq download "$1=$2" 2>/dev/null && return
-	note "updating the lists of apt"
-	as_root apt-get update -qq
-	apt-get -qq download "$1=$2" ||
-		die "no package $1=$2: upgrade linux-headers-*-cloud-amd64 and try again"
+# Get and unpack the package, with an apt-get update where apt's lists are missing or old.
+unpack_own() {
+	local dir=$1 package=linux-image-$2=$3
+	mkdir "$dir/debs"
+	cd "$dir/debs"
+	if ! apt-get -qq download "$package" 2>/dev/null; then
+		note "updating the lists of apt"
+		as_root apt-get update -qq
+		apt-get -qq download "$package" ||
+			die "no package $package: upgrade linux-headers-*-cloud-amd64 and try again"
+	fi
+	dpkg -x ./*.deb "$dir"
+}
+
+# Later kernels are in several packages, and below /usr.
+unpack_archive() {
+	local dir=$1 release=$2 version=$3 names packages=() kind
+	names=$(archive_names "^linux-(image|binary|modules|base)-${release//+/\\+}\$")
+	for kind in image binary modules base; do
+		! grep -q "^linux-$kind-" <<<"$names" ||
+			packages+=("linux-$kind-$release=$version")
+	done
+	archive_unpack "$dir" "${packages[@]}"
+	if [ -d "$dir/usr/lib/modules" ]; then
+		mkdir -p "$dir/lib" "$dir/boot"
+		mv "$dir/usr/lib/modules" "$dir/lib"
+		mv "$dir/lib/modules/$release/vmlinuz" "$dir/boot/vmlinuz-$release"
+	fi
 }
 
 # A bzImage carries the kernel compressed. Find it by the magic of zstd (6.12) or
@@ -46,11 +69,11 @@ unpack_kernel() {
 }
 
 make_kernel() {
-	local package=$1 version=$2 release=$3 dir=$4
+	local unpack=$1 version=$2 release=$3 dir=$4
 	local deb=$dir/deb modules=$dir/modules/lib/modules/$release d
-	note "unpacking $package $version into the cache"
+	note "unpacking kernel $release into the cache"
 	mkdir "$deb"
-	(cd "$deb" && download "$package" "$version" && dpkg -x ./*.deb .)
+	("$unpack" "$deb" "$release" "$version")
 
 	echo "$release" >"$dir/release"
 	unpack_kernel "$deb/boot/vmlinuz-$release" "$dir/vmlinux"
@@ -80,10 +103,22 @@ case ${1:-} in
 	;;
 6.1) headers=linux-headers-cloud-amd64 ;;
 6.12) headers=linux-headers-6.12-cloud-amd64 ;;
-*) usage_error "which kernel, 6.1 or 6.12?" ;;
+newest | [0-9]*.[0-9]*) headers='' ;;
+*) usage_error "which kernel, 6.1, 6.12 or newest?" ;;
 esac
 
 "${BASH_SOURCE[0]%/*}/setup.sh" vm
+
+key=$(cat "$0" "${0%/*}/archive.sh" | sha256sum | head -c 8)
+if [ -z "$headers" ]; then
+	# Lists of any age, as headers.sh renews them: a guest gets the kernel that its
+	# module was built for.
+	archive_refresh 1000000
+	release=$(archive_release "$1")
+	version=$(archive_version "$release")
+	cached "kernel/$release-$version-$key" make_kernel unpack_archive "$version" "$release"
+	exit
+fi
 
 # The headers of the series depend on those of one exact kernel.
 depends=$(dpkg-query -W -f '${Depends}\n' "$headers" | sed 's/,.*//')
@@ -92,5 +127,4 @@ depends=$(dpkg-query -W -f '${Depends}\n' "$headers" | sed 's/,.*//')
 release=${BASH_REMATCH[1]}
 version=${BASH_REMATCH[2]}
 
-cached "kernel/$release-$version-$(sha256sum <"$0" | head -c 8)" \
-	make_kernel "linux-image-$release" "$version" "$release"
+cached "kernel/$release-$version-$key" make_kernel unpack_own "$version" "$release"

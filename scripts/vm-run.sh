@@ -6,7 +6,9 @@
 # Boot a guest in QEMU, run COMMAND in its directory /revdedup as root, print what it
 # prints, and exit with its exit code. Options:
 #
-#   --kernel 6.1|6.12       Debian's kernel of that series (default 6.12)
+#   --kernel 6.1|6.12|newest
+#                           Debian's kernel of that series (default 6.12); kernels.sh
+#                           says what the newest is
 #   --rootfs IMAGE          the guest's file system (ext4), which has the kernel's
 #                           modules, instead of that of rootfs.sh
 #   --payload SRC[:PATH]    put the file or directory SRC at /revdedup/PATH
