@@ -219,27 +219,16 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/*
- * Copy all words, and return with t->lock held. 64 TiB have 256 MiB of words, too many to
- * copy with interrupts off. The volume is suspended, so words do not change meanwhile, or
- * else the copy is made again.
- */
+/* Without the lock: 64 TiB have 256 MiB of words, too many to copy with interrupts off. */
 static void copy_words(struct dmr_table *t, u64 *to, u64 nr)
 {
-	unsigned long nr_stores;
 	u64 seg;
 
-	spin_lock_irq(&t->lock);
-	do {
-		nr_stores = t->nr_stores;
-		spin_unlock_irq(&t->lock);
-		for (seg = 0; seg < nr; seg += PIECE_SEGS) {
-			memcpy(to + seg, t->words + seg,
-			       min(nr - seg, (u64)PIECE_SEGS) * sizeof(u64));
-			cond_resched();
-		}
-		spin_lock_irq(&t->lock);
-	} while (t->nr_stores != nr_stores);
+	for (seg = 0; seg < nr; seg += PIECE_SEGS) {
+		memcpy(to + seg, t->words + seg,
+		       min(nr - seg, (u64)PIECE_SEGS) * sizeof(u64));
+		cond_resched();
+	}
 }
 
 /*
@@ -252,9 +241,17 @@ static void swap_words(struct dmr_table *t, struct new_words *new, u64 volume_se
 	u64 kept = min(t->nr_segs, nr_segs);
 	u64 kept_bits = DIV_ROUND_UP_ULL(kept, DMR_SEG_BLOCKS);
 	u64 nr_bits = DIV_ROUND_UP_ULL(nr_segs, DMR_SEG_BLOCKS);
+	unsigned long nr_stores;
 
 	memset64(new->words + kept, DMR_WORD_BASE, nr_segs - kept);
-	copy_words(t, new->words, kept);
+	spin_lock_irq(&t->lock);
+	/* The volume is suspended, so words hardly change meanwhile. */
+	do {
+		nr_stores = t->nr_stores;
+		spin_unlock_irq(&t->lock);
+		copy_words(t, new->words, kept);
+		spin_lock_irq(&t->lock);
+	} while (t->nr_stores != nr_stores);
 	bitmap_copy_clear_tail(new->dirty, t->words_dirty, kept_bits);
 	bitmap_copy_clear_tail(new->stale, t->hints_stale, kept_bits);
 	swap(t->words, new->words);

@@ -26,9 +26,9 @@
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
 declare -A packages=(
-	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev libdevmapper-dev
-		libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev uuid-dev
-		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
+	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev
+		libdevmapper-dev libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev
+		uuid-dev linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"

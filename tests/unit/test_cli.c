@@ -622,7 +622,8 @@ static void test_keep_clock(void **state)
 
 static void test_ini(void **state)
 {
-	char text[] = "# no = setting\r\n\r\n[one]\r\n a=b = c # d\t\n\t[two-2]\n;x\nkey\t=\t/p q\"";
+	char text[] = "# no = setting\r\n\r\n[one]\r\n a=b = c # d\t\n\t[two-2]\n;x\n"
+		      "key\t=\t/p q\"";
 	const char *wrong;
 	struct rd_ini ini;
 
