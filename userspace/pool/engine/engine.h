@@ -18,6 +18,8 @@
  *	rebuild, check, survey, proof, damage
  *			the catalog made anew; what is there, and whether it is sound
  *	undo		versions that do not exist yet
+ *	random		versions read here and there, as disks are
+ *	hold		processes that read versions
  *	lease		devices that read the pool
  *	journal_life	catalog and journal compared
  *	journal		the copy of the catalog, written

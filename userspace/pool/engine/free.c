@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "compact.h"
 #include "engine.h"
+#include "hold.h"
 #include "journal.h"
 #include "lease.h"
 
@@ -175,8 +176,13 @@ static int vacate_one(struct freeing *f, const struct rd_lease *lease,
 	struct rd_pool *pool = f->pool;
 	int r;
 
-	r = !pool->lease_ops ? -ENODEV :
-		pool->lease_ops->vacate(pool->lease_ops, pool, lease, doomed);
+	if (rd_lease_is_hold(lease)) {
+		r = rd_hold_is_alive(pool, lease);
+		r = r < 0 ? r : !r;
+	} else {
+		r = !pool->lease_ops ? -ENODEV :
+			pool->lease_ops->vacate(pool->lease_ops, pool, lease, doomed);
+	}
 	if (r > 0) {
 		f->forgot_lease = true;
 		return rd_lease_forget(pool, lease->id);

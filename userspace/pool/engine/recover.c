@@ -13,6 +13,7 @@
 #include "pool/catalog/leases.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
+#include "hold.h"
 #include "recover.h"
 #include "undo.h"
 
@@ -99,6 +100,8 @@ int rd_recover(struct rd_pool *pool)
 	int r;
 
 	r = undo_dead_sessions(pool);
+	if (!r)
+		r = rd_hold_drop_dead(pool);
 	if (!r)
 		r = rd_finish_volumes(pool);
 	return r ? r : free_queue(pool);

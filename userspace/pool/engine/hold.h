@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Holds: leases (see lease.h) of processes that read versions for as long as others want,
+ * as a server does.
+ *
+ * A hold keeps its version, as every lease does. It keeps no place: such a process checks
+ * each block that it reads, and looks a block that has moved up again (random.h), so
+ * nothing waits for it before a place is given back.
+ *
+ * A hold belongs to a session, whose lock the kernel drops with the process. The next
+ * command that writes finds holds without a session and ends them, so that a process which
+ * was killed holds nothing. A hold is not flushed to the journal: a catalog is made anew only
+ * while no process has the pool open, and no hold outlives its process.
+ */
+#ifndef RD_HOLD_H
+#define RD_HOLD_H
+
+#include "pool/catalog/leases.h"
+#include "pool/pool.h"
+
+/*
+ * Hold @version, as this command's session. -ENOENT: it does not exist any more. -EROFS,
+ * without a message: the pool is open for reading only.
+ */
+int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret_id);
+
+/* End it. The next command that writes deletes the version if only this had kept it. */
+int rd_hold_drop(struct rd_pool *pool, i64 id);
+
+/* Is it a hold, and of which process? *@ret_pid: 0 if the session is over. */
+bool rd_lease_is_hold(const struct rd_lease *lease);
+int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid);
+
+/* Does the process of a hold live? The pool is open for writing. 1: yes, 0: no. */
+int rd_hold_is_alive(struct rd_pool *pool, const struct rd_lease *lease);
+
+/* End all holds of processes that died. */
+int rd_hold_drop_dead(struct rd_pool *pool);
+
+#endif

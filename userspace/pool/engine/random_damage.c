@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Read what seems to be damaged: with the lock that keeps every command from freeing, all of
+ * the segment, block by block, so that one that cannot be read spoils no other. If the
+ * fingerprints beside the blocks are rotten rather than the blocks, that is found out here,
+ * and the right ones are remembered.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "pool/data/blame.h"
+#include "random_parts.h"
+
+/* A command that frees space holds the lock, for minutes on slow disks. */
+#define WAIT_MS		(2 * 60 * 1000)
+
+struct suspect {
+	struct rd_map map;
+	struct rd_seg_fp want;
+	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
+	struct rd_blame blame;
+	u8 data[RD_SEG_SIZE];
+};
+
+/* --- telling */
+
+/* Is that block told for the first time? */
+static bool note(struct rd_random *random, i64 version, u64 offset)
+{
+	unsigned int i, nr = rd_min(random->nr_told, NR_TOLD);
+	bool is_new = true;
+
+	pthread_mutex_lock(&random->lock);
+	for (i = 0; i < nr && is_new; i++)
+		is_new = random->told[i].version != version || random->told[i].offset != offset;
+	if (is_new) {
+		random->told[random->nr_told % NR_TOLD].version = version;
+		random->told[random->nr_told++ % NR_TOLD].offset = offset;
+	}
+	pthread_mutex_unlock(&random->lock);
+	return is_new;
+}
+
+int rd_random_tell_gone(struct rd_random *random, const struct rd_disk *disk)
+{
+	if (note(random, disk->version.id, U64_MAX)) {
+		rd_err(0, "%s was deleted, and cannot be read any more", disk->name);
+		rd_hint("nothing held it; a user who may write to the pool can hold what is read");
+	}
+	return -EIO;
+}
+
+static int tell_bad(struct rd_random *random, const struct rd_disk *disk, u64 offset, u64 len)
+{
+	len = rd_min(len, disk->version.size - offset);
+	if (!note(random, disk->version.id, offset))
+		return -EIO;
+	rd_err(0, "%s: damaged: offset %llu, length %llu", disk->name, offset, len);
+	rd_remedy(RD_REMEDY_SCRUB, NULL, "reading it is an error");
+	return -EIO;
+}
+
+/* --- reading */
+
+static void read_blocks(struct rd_random *random, struct suspect *suspect)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		u8 *to = suspect->data + (size_t)i * RD_BLOCK_SIZE;
+
+		if (rd_place_kind(suspect->map.at[i]) != RD_OWN ||
+		    rd_area_read(&random->pool->area, to, RD_BLOCK_SIZE,
+				 rd_place_offset(suspect->map.at[i])))
+			memset(to, 0, RD_BLOCK_SIZE);
+	}
+}
+
+/* Copy the piece, unless one of its blocks is bad. */
+static int take_good(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+		     unsigned int first, unsigned int nr, const struct suspect *suspect,
+		     struct buffer *buffer)
+{
+	unsigned int i, bad = 0;
+	u64 offset = segment << RD_SEG_SHIFT;
+
+	for (i = first; i < first + nr && !bad; i++)
+		while (i + bad < first + nr && suspect->blame.bad[i + bad] & RD_BAD_CONTENT)
+			bad++;
+	if (bad)
+		return tell_bad(random, disk, offset + (u64)(i - 1) * RD_BLOCK_SIZE,
+				(u64)bad * RD_BLOCK_SIZE);
+	memcpy(buffer->data, suspect->data + (size_t)first * RD_BLOCK_SIZE,
+	       (size_t)nr * RD_BLOCK_SIZE);
+	return 0;
+}
+
+static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+			unsigned int first, unsigned int nr, struct suspect *suspect,
+			struct buffer *buffer)
+{
+	i64 recipe;
+	int r;
+
+	r = rd_random_look_up(random, disk, segment, &recipe, &suspect->map, &suspect->want);
+	if (r == -ENOENT)
+		return rd_random_tell_gone(random, disk);
+	if (r == -EUCLEAN)
+		return tell_bad(random, disk, segment << RD_SEG_SHIFT, RD_SEG_SIZE);
+	if (r)
+		return r;
+	if (!recipe) {
+		memset(buffer->data, 0, (size_t)nr * RD_BLOCK_SIZE);
+		return 0;
+	}
+	read_blocks(random, suspect);
+	rd_read_map_fps(&random->pool->area, &suspect->map, suspect->stored);
+	rd_fp_blocks(buffer->hasher, suspect->data, RD_SEG_BLOCKS, suspect->found);
+	if (rd_blame(buffer->hasher, &suspect->map, &suspect->want, suspect->stored,
+		     suspect->found, &suspect->blame))
+		rd_random_put_known(random, disk->version.id, segment, &suspect->map,
+				    suspect->blame.truth);
+	return take_good(random, disk, segment, first, nr, suspect, buffer);
+}
+
+int rd_random_read_damaged(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+			   unsigned int first, unsigned int nr, struct buffer *buffer)
+{
+	RD_FREE struct suspect *suspect = malloc(sizeof(*suspect));
+	struct rd_lock shut = RD_LOCK_NONE;
+	int r;
+
+	if (!suspect)
+		return -ENOMEM;
+	/* The lock belongs to the pool's handle: threads would drop it for each other. */
+	pthread_mutex_lock(&random->shut);
+	r = rd_lock_take(&shut, random->pool->lock_fd, RD_LOCK_FREE, 0, false, WAIT_MS);
+	if (!r)
+		r = read_suspect(random, disk, segment, first, nr, suspect, buffer);
+	else
+		rd_err(r, "%s: cannot keep blocks from moving to read offset %llu again",
+		       disk->name, (segment << RD_SEG_SHIFT) + (u64)first * RD_BLOCK_SIZE);
+	rd_lock_drop(&shut);
+	pthread_mutex_unlock(&random->shut);
+	return r ? -EIO : 0;
+}
