@@ -28,11 +28,13 @@
 declare -A packages=(
 	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev
 		libdevmapper-dev libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev
-		uuid-dev linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
+		uuid-dev nbdkit-plugin-dev linux-headers-cloud-amd64
+		linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
-	[test]="bats libcmocka-dev mandoc python3 e2fsprogs btrfs-progs valgrind zsh fish"
+	[test]="bats libcmocka-dev mandoc python3 e2fsprogs btrfs-progs valgrind zsh fish
+		nbdkit libnbd-bin python3-libnbd qemu-utils"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic sqlite3 time e2fsprogs"

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * nbdkit-revdedup-plugin: versions of a pool as exports of nbdkit, read-only.
+ *
+ *	nbdkit revdedup pool=DIR			all versions
+ *	nbdkit revdedup pool=DIR version=vm1@3 ...	these alone
+ *
+ * An export is called VOL@N, VOL@latest, VOL (the same) or VOL@TAG; the names are looked up
+ * when a client connects, and what it has then stays. The name "" is the first one of
+ * version=, or the newest version of the only volume.
+ *
+ * A version that version= names is held (engine/hold.h) as long as the server runs, any
+ * other from the first read of a client until the last client that has it goes. It is not
+ * held when a client only connects, as one does that lists exports: 500 of these would write
+ * to the catalog 500 times. A process that may not write to the pool holds nothing, and says
+ * so; its reads are checked like all others, so of a version that is deleted meanwhile it
+ * reads the right bytes or an error.
+ *
+ * Opening costs the same for every version, so it proves nothing of all its segments, as a
+ * restore does first (engine/proof.h); "revdedupctl export VOL@N" does that before.
+ *
+ * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; messages.c what
+ * the engine says, which goes to nbdkit's log.
+ */
+#ifndef NBD_H
+#define NBD_H
+
+#include "pool/engine/random.h"
+
+#define NBD_NAME_MAX	256
+
+/* A version that clients have, or that the server holds. */
+struct nbd_export {
+	struct nbd_export *next;
+	struct rd_disk disk;
+	char name[NBD_NAME_MAX];	/* VOL@N */
+	unsigned int refs;
+	bool asked_hold;		/* with success or without */
+	i64 hold;			/* 0: none */
+};
+
+struct nbd_server {
+	char *path;
+	char **names;			/* of version= */
+	unsigned int nr_names;
+	struct rd_pool *pool;
+	struct rd_random *random;
+	pthread_mutex_t lock;		/* of the exports and their holds */
+	struct nbd_export *exports;
+};
+
+/* --- exports.c */
+
+/* See that the pool can be opened, and say what a user who only reads does without. */
+int nbd_check(const char *path);
+
+/* Open the pool, and hold what version= names. */
+int nbd_start(struct nbd_server *server);
+/* End all holds, and close the pool. */
+void nbd_stop(struct nbd_server *server);
+
+/* Find the version called @name, and count one user more. NULL, after a message. */
+struct nbd_export *nbd_get(struct nbd_server *server, const char *name);
+void nbd_put(struct nbd_server *server, struct nbd_export *export);
+
+/* Hold it, unless that was tried before. */
+void nbd_hold(struct nbd_server *server, struct nbd_export *export);
+
+/* Copy the name of the default export. -ENOENT: there is none. */
+int nbd_default_name(struct nbd_server *server, char ret[NBD_NAME_MAX]);
+
+/* Append struct nbd_listed for each export. */
+struct nbd_listed {
+	char name[NBD_NAME_MAX];
+	char about[64];
+};
+
+int nbd_list(struct nbd_server *server, struct rd_buffer *ret);
+
+/* --- messages.c */
+
+/* Print all messages of the engine to nbdkit's log from now on. @pool: for remedies. */
+void nbd_print_messages(const char *pool);
+
+#endif
