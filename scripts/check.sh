@@ -65,6 +65,7 @@ declare -A about=(
 	[pool_live]="revdedupctl beside itself, stopped and killed at its steps, in full file systems"
 	[pool_power]="the model at length; power cuts"
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
+	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
 	[kernels]="that the module builds for each kernel that has headers in the archive"
@@ -151,6 +152,12 @@ job_pool_live() {
 job_pool_sanitized() {
 	pool_programs
 	make -s -C tests/pool sanitized
+}
+
+job_nbd() {
+	local goal=check
+	[ "$tier" != soak ] || goal=soak
+	make -s -C tests/nbd "$goal"
 }
 
 job_fuzz_tools() {
@@ -392,7 +399,7 @@ run_jobs() {
 fast_jobs=(lint unit pool pool_live)
 # Those that need nothing of another job, and those that build for the guests.
 first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
-	debug_kernel)
+	nbd debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
 	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
 	mutate power_cuts_6.12 memory_6.12 harness kunit newest packages)

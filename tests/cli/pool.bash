@@ -4,7 +4,7 @@
 # built it with sanitizers.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by lib.bash
-load lib
+load "${BASH_SOURCE[0]%/*}/lib"
 
 setup() {
 	cli_setup

@@ -63,6 +63,11 @@ enum rd_remedy {
 	RD_REMEDY_NAME_PARTITION,
 	RD_REMEDY_MOUNT_WRITABLE,
 
+	/* exports */
+	RD_REMEDY_USE_TLS,
+	RD_REMEDY_NAME_SOCKET,
+	RD_REMEDY_UNEXPORT,		/* [name] */
+
 	RD_REMEDIES
 };
 

@@ -77,6 +77,12 @@ enum ctl_option {
 	CTL_OPT_THINPOOL,
 	CTL_OPT_NO_HYDRATE,
 	CTL_OPT_PARTITION,
+	CTL_OPT_UNIX,
+	CTL_OPT_ADDRESS,
+	CTL_OPT_PORT,
+	CTL_OPT_TLS_CERTIFICATES,
+	CTL_OPT_TLS_PSK,
+	CTL_OPT_BACKGROUND,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -179,6 +185,8 @@ int ctl_check_in_full(const struct ctl *ctl, const char *name);
 const char *ctl_pool_path(const struct ctl *ctl);
 
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
+/* The same, of the pool @path rather than the one that the user has named. */
+int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode);
 /* Close the pool. Returns @r, or where that is 0 the error of closing. */
 int ctl_close(struct ctl *ctl, int r);
 
@@ -314,6 +322,8 @@ int cmd_map(struct ctl *ctl);
 int cmd_unmap(struct ctl *ctl);
 int cmd_mount(struct ctl *ctl);
 int cmd_umount(struct ctl *ctl);
+int cmd_export(struct ctl *ctl);
+int cmd_unexport(struct ctl *ctl);
 int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);

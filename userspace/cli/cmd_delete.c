@@ -126,11 +126,11 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	return r;
 }
 
-static void print_device(const struct rd_lease *lease)
+static void print_device(struct ctl *ctl, const struct rd_lease *lease)
 {
 	struct ctl_reader reader;
 
-	ctl_reader_find(lease, &reader);
+	ctl_reader_find(ctl->pool, lease, &reader);
 	ctl_reader_print(&reader);
 }
 
@@ -148,7 +148,7 @@ static void print_one(struct ctl *ctl, const struct ctl_version *version,
 	printf("deleted %s: its space comes back when ", version->name);
 	for (i = 0; i < nr; i++) {
 		printf("%s", i ? ", " : "");
-		print_device(&leases[i]);
+		print_device(ctl, &leases[i]);
 	}
 	printf(" no longer read%s it\n", nr == 1 ? "s" : "");
 }

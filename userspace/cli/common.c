@@ -58,15 +58,21 @@ const char *ctl_pool_path(const struct ctl *ctl)
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 {
 	const char *path = ctl_pool_path(ctl);
+
+	if (!path)
+		return ctl_usage(ctl, "no pool given: name one with --pool, in REVDEDUP_POOL, or in '%s'",
+				 ctl->config.path);
+	return ctl_open_at(ctl, path, mode);
+}
+
+int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
+{
 	unsigned int wait_ms;
 	int r;
 
 	r = ctl_lock_wait(ctl, &wait_ms);
 	if (r)
 		return r;
-	if (!path)
-		return ctl_usage(ctl, "no pool given: name one with --pool, in REVDEDUP_POOL, or in '%s'",
-				 ctl->config.path);
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;

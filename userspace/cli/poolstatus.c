@@ -85,7 +85,7 @@ static int add_reader(struct ctl *ctl, const struct rd_lease *lease, struct rd_b
 	if (in_use) {
 		ctl_name_print(in_use->version, name, lease->number);
 		in_use->is_deleted = version.state == RD_VERSION_HELD;
-		ctl_reader_find(lease, &in_use->reader);
+		ctl_reader_find(ctl->pool, lease, &in_use->reader);
 	}
 	free(name);
 	return in_use ? 0 : -ENOMEM;

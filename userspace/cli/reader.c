@@ -4,13 +4,20 @@
 
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
+#include "pool/engine/hold.h"
 #include "reader.h"
 
-void ctl_reader_find(const struct rd_lease *lease, struct ctl_reader *ret)
+void ctl_reader_find(struct rd_pool *pool, const struct rd_lease *lease, struct ctl_reader *ret)
 {
 	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX];
+	i64 pid;
 
 	memset(ret, 0, sizeof(*ret));
+	if (rd_lease_is_hold(lease) && !rd_hold_pid(pool, lease, &pid)) {
+		ret->is_here = pid;
+		snprintf(ret->name, sizeof(ret->name), "process %lld", pid);
+		return;
+	}
 	ret->is_here = !rd_dm_find(lease->device, name);
 	snprintf(ret->name, sizeof(ret->name), "%s", ret->is_here ? name : lease->device);
 	if (ret->is_here && !rd_path_is_mounted(rd_dm_path(path, name), ret->mount))

@@ -7,13 +7,14 @@
 #include "cli.h"
 
 struct ctl_reader {
-	char name[RD_DEVICE_MAX + 16];	/* of the device; its UUID if it is not on this host */
+	char name[RD_DEVICE_MAX + 16];	/* of the device (its UUID if it is not on this host); or
+					 * "process 123", which serves the version */
 	char mount[PATH_MAX];		/* where it is mounted, or "" */
 	bool is_here;			/* on this host, now */
 };
 
 /* Find out what @lease is of. */
-void ctl_reader_find(const struct rd_lease *lease, struct ctl_reader *ret);
+void ctl_reader_find(struct rd_pool *pool, const struct rd_lease *lease, struct ctl_reader *ret);
 
 /* Print its name, and where it is mounted. */
 void ctl_reader_print(const struct ctl_reader *reader);

@@ -107,6 +107,12 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl umount %s' unmounts it, and removes the device" },
 	[RD_REMEDY_NAME_PARTITION] = { "--partition N mounts one of them", NULL },
 	[RD_REMEDY_MOUNT_WRITABLE] = { "--writable lets it replay a journal", NULL },
+
+	[RD_REMEDY_USE_TLS] = {
+		"--tls-certificates DIR, or --tls-psk FILE, uses TLS", NULL },
+	[RD_REMEDY_NAME_SOCKET] = { "--unix names another path", NULL },
+	[RD_REMEDY_UNEXPORT] = {
+		"'revdedupctl unexport' ends it", "'revdedupctl unexport %s' ends it" },
 };
 
 static struct ctl_progress *progress;

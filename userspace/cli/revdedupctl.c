@@ -69,6 +69,11 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(WRITABLE) | O(PARTITION), 2, 2, false, cmd_mount },
 	{ "umount", { "unmount" }, "DIR", "unmount a version, and remove its device",
 	  COMMON, 1, 1, false, cmd_umount },
+	{ "export", { "serve" }, "VOL[@VERSION]|--all", "serve versions as disks over NBD",
+	  COMMON | O(ALL) | O(UNIX) | O(ADDRESS) | O(PORT) | O(TLS_CERTIFICATES) | O(TLS_PSK) |
+	  O(WRITABLE) | O(BACKGROUND), 0, 1, false, cmd_export },
+	{ "unexport", { NULL }, "VOL@VERSION|--all", "end an export",
+	  HOST | O(ALL), 0, 1, false, cmd_unexport },
 	{ "clone", { NULL }, "VOL[@VERSION] GROUP/NAME",
 	  "make a new volume from a version, at once",
 	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },

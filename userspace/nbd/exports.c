@@ -154,23 +154,31 @@ static struct nbd_export *new_export(const struct find *found)
 	return export;
 }
 
-struct nbd_export *nbd_get(struct nbd_server *server, const char *name)
+/* A version that was deleted, and is held, has its name still. */
+static struct nbd_export *get_by_name(struct nbd_server *server, const char *name)
 {
-	struct find found = { .name = name };
 	struct nbd_export *export;
-	int r = is_named(server, name) ? rd_random_ask(server->random, find, &found) : -ENOENT;
 
-	if (r) {
-		if (r == -ENOENT)
-			rd_err(0, "there is no export '%s'", name);
-		return NULL;
-	}
 	pthread_mutex_lock(&server->lock);
 	for (export = server->exports; export; export = export->next)
-		if (export->disk.version.id == found.version.id)
+		if (!strcmp(export->name, name))
+			break;
+	if (export)
+		export->refs++;
+	pthread_mutex_unlock(&server->lock);
+	return export;
+}
+
+static struct nbd_export *get_found(struct nbd_server *server, const struct find *found)
+{
+	struct nbd_export *export;
+
+	pthread_mutex_lock(&server->lock);
+	for (export = server->exports; export; export = export->next)
+		if (export->disk.version.id == found->version.id)
 			break;
 	if (!export) {
-		export = new_export(&found);
+		export = new_export(found);
 		if (export) {
 			export->next = server->exports;
 			server->exports = export;
@@ -180,6 +188,22 @@ struct nbd_export *nbd_get(struct nbd_server *server, const char *name)
 		export->refs++;
 	pthread_mutex_unlock(&server->lock);
 	return export;
+}
+
+struct nbd_export *nbd_get(struct nbd_server *server, const char *name)
+{
+	struct nbd_export *export = get_by_name(server, name);
+	struct find found = { .name = name };
+	int r;
+
+	if (export)
+		return export;
+	r = is_named(server, name) ? rd_random_ask(server->random, find, &found) : -ENOENT;
+	if (!r)
+		return get_found(server, &found);
+	if (r == -ENOENT)
+		rd_err(0, "there is no export '%s'", name);
+	return NULL;
 }
 
 static int add_hold(struct rd_pool *pool, void *ctx)

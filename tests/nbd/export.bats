@@ -1,0 +1,217 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Versions over NBD: what clients read, while the pool changes beneath them and in spite of
+# what goes wrong.
+# shellcheck disable=SC2030,SC2031,SC2154,SC2016 # each test is a subshell; by pool.bash
+load nbd
+
+# make_churned: 1.img to 4.img, of a size that is no multiple of anything. Old versions are
+# in pieces, with holes.
+make_churned() {
+	local nr
+	make_pool 1G
+	truncate -s 9437377 1.img
+	blocks 1.img 0 600
+	blocks 1.img 1100 1000
+	for nr in 2 3 4; do
+		cp --sparse=always $((nr - 1)).img $nr.img
+		blocks $nr.img $((nr * 50)) 30
+		blocks $nr.img $((1200 + nr)) 1
+		fallocate --punch-hole --offset $((nr << 20)) --length 40960 $nr.img
+		printf 'end %d' $nr | dd of=$nr.img bs=1 seek=9437370 conv=notrunc status=none
+	done
+	for nr in 1 2 3 4; do
+		must snapshot vm1 --from $nr.img
+	done
+}
+
+@test "each version is an export, whatever its size and its age" {
+	make_churned
+	truncate -s 5 tiny.img
+	must snapshot group/tiny+1 --from tiny.img
+	: >empty.img
+	serve --all
+	run nbdinfo --list --json "$(uri vm1@1)"
+	[ "$status" -eq 0 ]
+	names=$(python3 -c 'import json, sys
+print(*sorted(e["export-name"] for e in json.load(sys.stdin)["exports"]), sep="\n")' <<<"$output")
+	diff <(echo "$names") - <<-'END'
+		group/tiny+1@1
+		group/tiny+1@latest
+		vm1@1
+		vm1@2
+		vm1@3
+		vm1@4
+		vm1@latest
+	END
+	for nr in 1 2 3 4; do
+		same vm1@$nr $nr.img --random 200
+	done
+	same vm1@latest 4.img
+	same vm1 4.img
+	same group/tiny+1@1 tiny.img --random 3
+	must tag vm1@2 +gold
+	same vm1@gold 2.img
+	must unexport --all
+	is_clean
+}
+
+@test "holes are told, and no data is called a hole" {
+	make_churned
+	serve vm1@3
+	same vm1@3 3.img
+	run nbdinfo --map "$(uri vm1@3)"
+	# As long as the holes of the file, which are whole blocks.
+	told=$(awk '$4 == "hole,zero" { sum += $2 } END { print sum }' <<<"$output")
+	zeros=$(python3 -c 'data = open("3.img", "rb").read()
+print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) if not any(b)))')
+	[ "$told" -eq "$zeros" ]
+	run nbdinfo --can multi-conn "$(uri vm1@3)"
+	[ "$status" -eq 0 ]
+	run nbdinfo --is read-only "$(uri vm1@3)"
+	[ "$status" -eq 0 ]
+	run nbdsh -u "$(uri vm1@3)" -c 'h.set_strict_mode(0)' -c 'h.pwrite(b"x", 0)'
+	[ "$status" -ne 0 ]
+}
+
+@test "a client that has read goes on reading while all of its blocks move" {
+	make_churned
+	serve --all
+	start_client vm1@2 2.img client
+	cp 4.img 5.img
+	blocks 5.img 0 2000
+	must snapshot vm1 --from 5.img
+	must delete vm1@1 vm1@3 vm1@4
+	must snapshot vm1 --from 1.img
+	must delete vm1@5
+	end_client client
+	same vm1@2 2.img --random 50
+	must unexport --all
+	is_clean
+}
+
+@test "what a client reads stays after the version is deleted, and goes with it" {
+	make_churned
+	serve --all
+	start_client vm1@1 1.img client
+	must delete vm1@1
+	[[ $output == *"its space comes back when process "*" no longer reads it"* ]]
+	must list vm1
+	[[ $output != *vm1@1* ]]
+	[ "$(held)" -eq 1 ]
+	blocks 4.img 0 300
+	must snapshot vm1 --from 4.img
+	end_client client
+	# The next command that writes finds that it is not held any more.
+	must snapshot vm1 --from 4.img
+	[ "$(held)" -eq 0 ]
+	must unexport --all
+	is_clean
+}
+
+@test "a version named on the command line stays while it is exported" {
+	make_churned
+	serve vm1@1
+	must delete vm1@1
+	same vm1@1 1.img
+	client vm1@2 2.img
+	[ "$status" -ne 0 ]
+	must unexport vm1@1
+	[[ $output == *"ended the export of vm1@1"* ]]
+	[ -z "$(ls run)" ]
+	is_clean
+	ctl unexport vm1@1
+	expect 1 <<-'END'
+		revdedupctl: 'vm1@1' is not exported on this host by this user
+		revdedupctl: nothing was changed; 'revdedupctl status' lists what is exported
+	END
+}
+
+@test "a server that is killed leaves nothing locked and nothing kept" {
+	make_churned
+	serve vm1@1
+	must delete vm1@1
+	kill -9 "$(cat run/vm1@1.pid)"
+	until flock --nonblock run/vm1@1.export true; do sleep 0.05; done
+	must stats
+	[[ $output == *"by 1 deleted versions that devices still read"* ]]
+	must snapshot vm1 --from 1.img
+	is_clean
+	# The next look removes its files, and the name is free.
+	serve vm1@2
+	must unexport --all
+	[ -z "$(ls run)" ]
+}
+
+@test "an export that runs is not started twice, and its files are not taken for another's" {
+	make_churned
+	serve vm1@1
+	ctl export vm1@1 --background
+	expect 1 <<-'END'
+		revdedupctl: vm1@1 is exported already
+		revdedupctl: nothing was changed; 'revdedupctl unexport vm1@1' ends it
+	END
+	echo text >file
+	ctl export vm1@2 --unix file --background
+	[ "$status" -eq 1 ]
+	[[ $output == *"there is a file '$PWD/file' already"*"--unix names another path"* ]]
+	[ "$(cat file)" = text ]
+	same vm1@1 1.img
+}
+
+@test "in the foreground it ends with Ctrl-C, and frees what was deleted" {
+	make_churned
+	"$build/bin/revdedupctl" export vm1@2 >out 2>&1 3>&- &
+	pid=$!
+	wait_for run/vm1@2.sock
+	until grep -q nbd-client out; do sleep 0.05; done
+	same vm1@2 2.img
+	must delete vm1@2
+	kill -INT "$pid"
+	wait "$pid"
+	diff out - <<-END
+		exported vm1@2 as $(uri vm1@2 | sed "s,run/all,run/vm1@2,")
+		  qemu-img convert '$(uri vm1@2 | sed "s,run/all,run/vm1@2,")' -O qcow2 disk.qcow2
+		  guestfish --ro -a 'nbd:///vm1@2?socket=$PWD/run/vm1@2.sock'
+		  nbd-client -unix '$PWD/run/vm1@2.sock' /dev/nbd0 -N 'vm1@2' -readonly
+	END
+	[ -z "$(ls run)" ]
+	is_clean
+}
+
+@test "writes of --writable are seen while it runs, and are thrown away" {
+	make_churned
+	serve vm1@2 --writable
+	nbdsh -u "$(uri vm1@2)" -c 'h.pwrite(b"x" * 70000, 1000)'
+	run nbdsh -u "$(uri vm1@2)" -c 'assert h.pread(70000, 1000) == b"x" * 70000'
+	[ "$status" -eq 0 ]
+	must unexport --all
+	serve vm1@2
+	same vm1@2 2.img
+	ctl export --all --writable
+	[ "$status" -eq 2 ]
+}
+
+@test "TCP is served on this host alone, unless there is TLS" {
+	make_churned
+	for address in 0.0.0.0 :: 192.0.2.1; do
+		ctl export vm1@1 --address "$address" --background
+		[ "$status" -eq 1 ]
+		[[ $output == *"'$address' can be reached from other hosts"*"--tls-certificates DIR"* ]]
+	done
+	[ ! -e run ] || [ -z "$(ls run)" ]
+	port=$(python3 -c 'import socket
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    print(s.getsockname()[1])')
+	serve vm1@1 --port "$port"
+	run "$BATS_TEST_DIRNAME/client.py" "nbd://127.0.0.1:$port/vm1@1" 1.img
+	[ "$status" -eq 0 ]
+	ctl export vm1@2 --port 70000
+	[ "$status" -eq 2 ]
+	ctl export vm1@2 --port 1234 --unix x
+	[ "$status" -eq 2 ]
+	ctl export
+	[ "$status" -eq 2 ]
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl export and unexport: versions as disks over NBD, by nbdkit. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/volume/export.h"
+#include "pool/engine/engine.h"
+#include "pool/engine/proof.h"
+#include "cli.h"
+
+#define NBD_PORT	10809
+
+/* --- what is exported, and how */
+
+static int check_options(const struct ctl *ctl)
+{
+	bool tcp = ctl_has(ctl, CTL_OPT_ADDRESS) || ctl_has(ctl, CTL_OPT_PORT);
+	bool all = ctl_has(ctl, CTL_OPT_ALL);
+
+	if (all == (ctl->nr_operands > 0))
+		return ctl_usage(ctl, "name a version, or use --all");
+	if (tcp && ctl_has(ctl, CTL_OPT_UNIX))
+		return ctl_usage(ctl, "--unix is a socket of this host, --address and --port are TCP: use one");
+	if (!tcp && (ctl_has(ctl, CTL_OPT_TLS_CERTIFICATES) || ctl_has(ctl, CTL_OPT_TLS_PSK)))
+		return ctl_usage(ctl, "TLS is for TCP: name an address with --address");
+	/* nbdkit has one temporary file, whichever export is written to. */
+	if (all && ctl_has(ctl, CTL_OPT_WRITABLE))
+		return ctl_usage(ctl, "--writable is for one version: leave out --all");
+	return 0;
+}
+
+static int read_options(const struct ctl *ctl, struct rd_export_options *options)
+{
+	u64 port = NBD_PORT;
+	int r = ctl_value_number(ctl, CTL_OPT_PORT, 1, 65535, &port);
+
+	if (r)
+		return r;
+	*options = (struct rd_export_options){
+		.socket = ctl_value(ctl, CTL_OPT_UNIX),
+		.address = ctl_value(ctl, CTL_OPT_ADDRESS),
+		.port = port,
+		.tls_certificates = ctl_value(ctl, CTL_OPT_TLS_CERTIFICATES),
+		.tls_psk = ctl_value(ctl, CTL_OPT_TLS_PSK),
+		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
+		.background = ctl_has(ctl, CTL_OPT_BACKGROUND),
+	};
+	if (ctl_has(ctl, CTL_OPT_PORT) && !options->address)
+		options->address = "127.0.0.1";
+	return 0;
+}
+
+/* Find the version that the user has named, and prove it, as a restore does. */
+static int find_version(struct ctl *ctl, struct ctl_version *version)
+{
+	int r = ctl_find_operand(ctl, 0, version);
+
+	if (!r)
+		r = ctl_lock_version(ctl, version);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &version->version);
+	if (!r)
+		ctl_tell_consistency(version);
+	return r;
+}
+
+/* --- telling */
+
+/*
+ * guestfish knows no scheme with "+unix". For all versions the user puts the name in.
+ */
+static void print_lines(const struct rd_export *export, const struct rd_export_options *options)
+{
+	const char *name = options->name ? options->name : "VOL@VERSION";
+
+	printf("  qemu-img convert '%s' -O qcow2 disk.qcow2\n", export->uri);
+	if (options->address) {
+		printf("  guestfish --ro -a '%s'\n", export->uri);
+		printf("  nbd-client %s %u /dev/nbd0 -N '%s' -readonly\n", options->address,
+		       options->port, name);
+		return;
+	}
+	printf("  guestfish --ro -a 'nbd:///%s?socket=%s'\n", name, export->socket);
+	printf("  nbd-client -unix '%s' /dev/nbd0 -N '%s'%s\n", export->socket, name,
+	       options->writable ? "" : " -readonly");
+}
+
+static void print_export(struct ctl *ctl, const struct rd_export *export,
+			 const struct rd_export_options *options)
+{
+	if (ctl->json) {
+		ctl_json_begin(ctl, "export");
+		rd_json_string(&ctl->out, "name", export->name);
+		rd_json_string(&ctl->out, "uri", export->uri);
+		rd_json_string(&ctl->out, "socket", export->socket[0] ? export->socket : NULL);
+		rd_json_u64(&ctl->out, "pid", export->pid);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("exported %s as %s\n", options->name ? options->name : "all versions",
+		       export->uri);
+		if (options->tls_certificates || options->tls_psk)
+			printf("  nbdcopy '%s' disk.img\n", export->uri);
+		else
+			print_lines(export, options);
+	}
+	/* Who reads this may wait for it. */
+	fflush(stdout);
+}
+
+/* --- export */
+
+/* The space of versions that were deleted meanwhile comes back now, where we may do that. */
+static int free_space(struct ctl *ctl, const char *pool)
+{
+	int r;
+
+	if (access(pool, W_OK))
+		return 0;
+	r = ctl_open_at(ctl, pool, RD_POOL_WRITE);
+	if (!r)
+		r = rd_free_queue(ctl->pool);
+	return ctl_close(ctl, r);
+}
+
+static int export(struct ctl *ctl, const struct rd_export_options *options)
+{
+	struct rd_export export;
+	int r = rd_export_start(options, &export);
+
+	if (r)
+		return r;
+	print_export(ctl, &export, options);
+	if (options->background)
+		return 0;
+	r = rd_export_wait(&export, ctl->progress.progress.stop);
+	return r ? r : free_space(ctl, export.pool);
+}
+
+int cmd_export(struct ctl *ctl)
+{
+	struct rd_export_options options;
+	struct ctl_version version;
+	char pool[PATH_MAX];
+	struct ctl_name name;
+	int r = check_options(ctl);
+
+	if (!r)
+		r = read_options(ctl, &options);
+	if (!r && ctl->nr_operands)
+		r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (r)
+		return r;
+	snprintf(pool, sizeof(pool), "%s", ctl->pool->path);
+	options.pool = pool;
+	if (ctl->nr_operands) {
+		r = find_version(ctl, &version);
+		options.name = version.name;
+	}
+	r = ctl_close(ctl, r);
+	return r ? r : export(ctl, &options);
+}
+
+/* --- unexport */
+
+static int end_one(struct ctl *ctl, const struct rd_export *export)
+{
+	int r = rd_export_stop(export);
+
+	if (r)
+		return r;
+	if (ctl->json) {
+		ctl_json_begin(ctl, "unexport");
+		rd_json_string(&ctl->out, "name", export->name);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("ended the export of %s\n", export->name);
+	}
+	return free_space(ctl, export->pool);
+}
+
+static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
+{
+	return ctl_has(ctl, CTL_OPT_ALL) || !strcmp(ctl->operands[0], export->name) ||
+		!strcmp(ctl->operands[0], export->socket);
+}
+
+int cmd_unexport(struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_export *export, *end;
+	unsigned int nr = 0;
+	int r = 0, first = 0;
+
+	if (ctl_has(ctl, CTL_OPT_ALL) == (ctl->nr_operands > 0))
+		return ctl_usage(ctl, "name an export, as VOL@N or by its socket, or use --all");
+	r = rd_exports(&all);
+	export = (const struct rd_export *)all.data;
+	end = export + all.len / sizeof(*export);
+	for (; !r && export < end; export++) {
+		if (!is_meant(ctl, export))
+			continue;
+		nr++;
+		/* One that does not end keeps no other from it. */
+		first = first ? first : end_one(ctl, export);
+	}
+	rd_buffer_free(&all);
+	if (r || nr || ctl_has(ctl, CTL_OPT_ALL))
+		return r ? r : first;
+	rd_err(0, "'%s' is not exported on this host by this user", ctl->operands[0]);
+	rd_hint("nothing was changed; 'revdedupctl status' lists what is exported");
+	return CTL_FAILED;
+}

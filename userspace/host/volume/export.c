@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Start nbdkit with the plugin, and end it; see export.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "export.h"
+#include "export_files.h"
+
+#define PLUGIN		"nbdkit-revdedup-plugin.so"
+#define START_MS	(60 * 1000)
+#define STOP_MS		(20 * 1000)
+#define STEP_US		20000
+#define MAX_ARGS	32
+
+/* --- where it listens */
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+	const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+
+	if (address->sa_family == AF_INET)
+		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+	return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
+/* Whoever can connect reads the disk, and TCP has no permissions. */
+static int check_address(const struct rd_export_options *options)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all, *one;
+	bool local = true;
+	int r;
+
+	if (!options->address || options->tls_certificates || options->tls_psk)
+		return 0;
+	r = getaddrinfo(options->address, NULL, &hints, &all);
+	if (r) {
+		rd_err(0, "cannot use the address '%s': %s", options->address, gai_strerror(r));
+		return -EINVAL;
+	}
+	for (one = all; one; one = one->ai_next)
+		local &= is_loopback(one->ai_addr);
+	freeaddrinfo(all);
+	if (local)
+		return 0;
+	rd_err(0, "'%s' can be reached from other hosts, and without TLS all that passes can be read and changed",
+	       options->address);
+	rd_remedy(RD_REMEDY_USE_TLS, NULL, "nothing was exported");
+	return -EPERM;
+}
+
+/* Append @text, with what has a meaning in a URI escaped. */
+static void put_escaped(char *uri, size_t size, const char *text)
+{
+	static const char plain[] = "/-._~@+";
+	size_t len = strlen(uri);
+
+	for (; *text && len + 4 < size; text++) {
+		bool is_plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+			(*text >= '0' && *text <= '9') || strchr(plain, *text);
+
+		len += snprintf(uri + len, size - len, is_plain ? "%c" : "%%%02X", (u8)*text);
+	}
+}
+
+static void make_uri(struct rd_export *export, const struct rd_export_options *options)
+{
+	bool tls = options->tls_certificates || options->tls_psk;
+	const char *address = options->address;
+
+	if (!address)
+		snprintf(export->uri, sizeof(export->uri), "nbd%s+unix:///", tls ? "s" : "");
+	else
+		snprintf(export->uri, sizeof(export->uri),
+			 strchr(address, ':') ? "nbd%s://[%s]:%u/" : "nbd%s://%s:%u/",
+			 tls ? "s" : "", address, options->port);
+	put_escaped(export->uri, sizeof(export->uri), options->name ? options->name : "VOL@VERSION");
+	if (address)
+		return;
+	strncat(export->uri, "?socket=", sizeof(export->uri) - strlen(export->uri) - 1);
+	put_escaped(export->uri, sizeof(export->uri), export->socket);
+}
+
+/* --- nbdkit */
+
+/* A build that is not installed has the plugin beside the program. */
+static void find_plugin(char ret[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", ret, PATH_MAX - sizeof(PLUGIN) - 1);
+	char *slash;
+
+	ret[len > 0 ? len : 0] = '\0';
+	slash = strrchr(ret, '/');
+	if (slash)
+		strcpy(slash + 1, PLUGIN);
+	if (!slash || access(ret, R_OK))
+		strcpy(ret, "revdedup");
+}
+
+struct command {
+	const char *args[MAX_ARGS];
+	unsigned int nr;
+	char plugin[PATH_MAX];
+	char pool[PATH_MAX + 8];
+	char version[RD_EXPORT_NAME + 16];
+	char port[16];
+	char certificates[PATH_MAX + 32];
+	char psk[PATH_MAX + 16];
+	char pid[PATH_MAX];
+};
+
+static void add(struct command *command, const char *arg)
+{
+	command->args[command->nr++] = arg;
+}
+
+static void add_address(struct command *command, const struct rd_export_options *options,
+			const struct rd_export *export)
+{
+	if (options->address) {
+		snprintf(command->port, sizeof(command->port), "%u", options->port);
+		add(command, "--ipaddr");
+		add(command, options->address);
+		add(command, "--port");
+		add(command, command->port);
+	} else {
+		add(command, "--unix");
+		add(command, export->socket);
+	}
+	if (options->tls_certificates || options->tls_psk)
+		add(command, "--tls=require");
+	if (options->tls_certificates) {
+		snprintf(command->certificates, sizeof(command->certificates),
+			 "--tls-certificates=%s", options->tls_certificates);
+		add(command, command->certificates);
+	}
+	if (options->tls_psk) {
+		snprintf(command->psk, sizeof(command->psk), "--tls-psk=%s", options->tls_psk);
+		add(command, command->psk);
+	}
+}
+
+static void make_command(struct command *command, const struct rd_export_options *options,
+			 const struct rd_export *export)
+{
+	command->nr = 0;
+	add(command, "nbdkit");
+	if (!options->background) {
+		add(command, "--foreground");
+		add(command, "--exit-with-parent");
+	}
+	rd_export_file(command->pid, export->name, "pid");
+	add(command, "--pidfile");
+	add(command, command->pid);
+	add_address(command, options, export);
+	add(command, options->writable ? "--filter=cow" : "--read-only");
+	find_plugin(command->plugin);
+	add(command, command->plugin);
+	snprintf(command->pool, sizeof(command->pool), "pool=%s", options->pool);
+	add(command, command->pool);
+	if (options->name) {
+		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
+		add(command, command->version);
+	}
+	add(command, NULL);
+}
+
+/* Fork nbdkit, which gets the open file @fd. */
+static pid_t spawn(const struct command *command, int fd)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	fcntl(fd, F_SETFD, 0);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	execvp(command->args[0], (char *const *)command->args);
+	rd_err(-errno, "cannot run 'nbdkit'");
+	rd_hint("nothing was exported; the Debian package nbdkit has it");
+	_exit(127);
+}
+
+/* --- is it there? */
+
+static int connect_socket(const struct rd_export *export)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", export->socket);
+	if (fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	if (fd >= 0) {
+		int error = errno;
+
+		close(fd);
+		errno = error;
+	}
+	return -1;
+}
+
+static int connect_tcp(const struct rd_export_options *options)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all, *one;
+	char port[16];
+	int fd = -1;
+
+	snprintf(port, sizeof(port), "%u", options->port);
+	if (getaddrinfo(options->address, port, &hints, &all))
+		return -1;
+	for (one = all; one && fd < 0; one = one->ai_next) {
+		fd = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd >= 0 && connect(fd, one->ai_addr, one->ai_addrlen)) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	freeaddrinfo(all);
+	return fd;
+}
+
+/*
+ * Has the server greeted, after which it has opened the pool? Say good-bye then. A process
+ * that listens may not have got so far.
+ */
+static bool is_greeted(int fd)
+{
+	static const u8 leave[] = {
+		0, 0, 0, 1,				/* fixed newstyle */
+		'I', 'H', 'A', 'V', 'E', 'O', 'P', 'T',
+		0, 0, 0, 2, 0, 0, 0, 0,			/* NBD_OPT_ABORT */
+	};
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	char magic[8];
+
+	return poll(&poll_fd, 1, 0) > 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+		!memcmp(magic, "NBDMAGIC", sizeof(magic)) &&
+		write(fd, leave, sizeof(leave)) == sizeof(leave);
+}
+
+/* Reap @pid if it has ended. 0: it runs, or has put itself into the background. */
+static int look_at(pid_t pid, bool background, bool *has_ended)
+{
+	int status;
+
+	if (*has_ended || waitpid(pid, &status, WNOHANG) != pid)
+		return 0;
+	*has_ended = true;
+	return background && WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EIO;
+}
+
+static int wait_ready(pid_t pid, const struct rd_export_options *options,
+		      struct rd_export *export)
+{
+	u64 end = rd_now_us() + START_MS * 1000ULL;
+	bool has_ended = false;
+	RD_CLOSE int fd = -1;
+	int r = 0;
+
+	while (!r && !(rd_export_read_pid(export) && fd >= 0 && is_greeted(fd))) {
+		r = look_at(pid, options->background, &has_ended);
+		if (!r && has_ended && !rd_export_is_locked(export))
+			r = -EIO;
+		if (!r && rd_now_us() > end)
+			r = rd_err(-ETIME, "nbdkit does not get ready");
+		if (!r && fd < 0)
+			fd = options->address ? connect_tcp(options) : connect_socket(export);
+		if (!r)
+			usleep(STEP_US);
+	}
+	if (r && !has_ended)
+		kill(pid, SIGTERM);
+	if (r)
+		rd_hint("nothing was exported%s", options->background ?
+			"; the system's log may say why" : "");
+	return r;
+}
+
+/* --- starting one */
+
+/* Remove what a process that was killed has left at a path that the user has named. */
+static int clear_socket(const struct rd_export *export)
+{
+	RD_CLOSE int fd = -1;
+	struct stat st;
+
+	if (!export->socket[0] || lstat(export->socket, &st))
+		return 0;
+	fd = connect_socket(export);
+	if (S_ISSOCK(st.st_mode) && fd < 0 && errno == ECONNREFUSED && !unlink(export->socket))
+		return 0;
+	rd_err(0, "there is a file '%s' already", export->socket);
+	rd_remedy(RD_REMEDY_NAME_SOCKET, NULL, "nothing was exported");
+	return -EEXIST;
+}
+
+static int name_socket(struct rd_export *export, const struct rd_export_options *options)
+{
+	struct sockaddr_un address;
+
+	if (options->address)
+		return 0;
+	if (!options->socket)
+		rd_export_file(export->socket, export->name, "sock");
+	else if (options->socket[0] == '/')
+		snprintf(export->socket, sizeof(export->socket), "%s", options->socket);
+	else if (!getcwd(export->socket, sizeof(export->socket) - strlen(options->socket) - 2))
+		return rd_err(-errno, "cannot find the present directory");
+	else
+		strcat(strcat(export->socket, "/"), options->socket);
+	if (strlen(export->socket) < sizeof(address.sun_path))
+		return 0;
+	rd_err(-ENAMETOOLONG, "'%s' cannot be the path of a socket", export->socket);
+	rd_remedy(RD_REMEDY_NAME_SOCKET, NULL, "nothing was exported");
+	return -ENAMETOOLONG;
+}
+
+static int start(const struct rd_export_options *options, struct rd_export *export)
+{
+	struct command command;
+	pid_t pid;
+	int fd, r;
+
+	fd = rd_export_make_file(export);
+	if (fd < 0)
+		return fd;
+	r = clear_socket(export);
+	if (r)
+		/* It is not ours to remove. */
+		export->socket[0] = '\0';
+	make_command(&command, options, export);
+	pid = r ? -1 : spawn(&command, fd);
+	if (!r && pid < 0)
+		r = rd_err(-errno, "cannot start 'nbdkit'");
+	/* From now on nbdkit alone has it, and its lock. */
+	close(fd);
+	if (!r)
+		r = wait_ready(pid, options, export);
+	if (r)
+		rd_export_remove_files(export);
+	return r;
+}
+
+int rd_export_start(const struct rd_export_options *options, struct rd_export *ret)
+{
+	char pool[PATH_MAX];
+	int r = check_address(options);
+
+	if (r)
+		return r;
+	memset(ret, 0, sizeof(*ret));
+	if (!realpath(options->pool, pool))
+		return rd_err(-errno, "cannot find '%s'", options->pool);
+	snprintf(ret->pool, sizeof(ret->pool), "%s", pool);
+	snprintf(ret->name, sizeof(ret->name), "%s", options->name ? options->name : "all");
+	ret->writable = options->writable;
+	r = name_socket(ret, options);
+	if (r)
+		return r;
+	make_uri(ret, options);
+	return start(options, ret);
+}
+
+/* --- ending one */
+
+int rd_export_wait(const struct rd_export *export, volatile int *stop)
+{
+	int status;
+
+	while (waitpid(export->pid, &status, 0) != export->pid) {
+		if (errno != EINTR)
+			return rd_err(-errno, "cannot wait for nbdkit");
+		if (*stop)
+			kill(export->pid, SIGTERM);
+	}
+	rd_export_remove_files(export);
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	if (WIFSIGNALED(status))
+		rd_err(0, "nbdkit was ended by signal %d", WTERMSIG(status));
+	else
+		rd_err(0, "nbdkit has failed");
+	return -EIO;
+}
+
+int rd_export_stop(const struct rd_export *export)
+{
+	u64 end = rd_now_us() + STOP_MS * 1000ULL;
+
+	/* The lock says that this is the process; so its number is no other's by now. */
+	if (rd_export_is_locked(export) && kill(export->pid, SIGTERM) && errno != ESRCH)
+		return rd_err(-errno, "cannot end process %d, which exports %s", (int)export->pid,
+			      export->name);
+	while (rd_export_is_locked(export)) {
+		if (rd_now_us() > end) {
+			rd_err(0, "process %d, which exports %s, does not end", (int)export->pid,
+			       export->name);
+			rd_hint("'kill -9 %d' ends it, and leaves nothing locked",
+				(int)export->pid);
+			return -EBUSY;
+		}
+		usleep(STEP_US);
+	}
+	rd_export_remove_files(export);
+	return 0;
+}

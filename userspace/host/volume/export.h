@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Versions exported by NBD: nbdkit with our plugin (nbd/nbd.h), one process an export, and
+ * what this host knows of those that run:
+ *
+ *	/run/revdedup/vm1@3.export	a few lines, see struct rd_export
+ *	/run/revdedup/vm1@3.pid		of nbdkit
+ *	/run/revdedup/vm1@3.sock	the socket, where none was named
+ *
+ * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
+ * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there.
+ *
+ * nbdkit inherits the open file of the first, with a lock of it (flock), which goes with the
+ * process however that ends. So a file without a lock is what a process left that was
+ * killed, and the next command that looks removes it. The version is held by nbdkit itself.
+ */
+#ifndef RD_EXPORT_H
+#define RD_EXPORT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/buffer.h"
+
+#define RD_EXPORT_NAME	160
+#define RD_EXPORT_URI	(3 * PATH_MAX)
+
+struct rd_export {
+	char name[RD_EXPORT_NAME];	/* "vm1@3", or "all" */
+	char pool[PATH_MAX];
+	char uri[RD_EXPORT_URI];
+	char socket[PATH_MAX];		/* "": TCP */
+	bool writable;
+	pid_t pid;			/* of nbdkit */
+};
+
+struct rd_export_options {
+	const char *name;		/* of the version, VOL@N; NULL: all */
+	const char *pool;
+	const char *socket;		/* a path; NULL: by its name, or TCP */
+	const char *address;		/* NULL: no TCP */
+	unsigned int port;
+	const char *tls_certificates;	/* a directory, or NULL */
+	const char *tls_psk;		/* a file, or NULL */
+	bool writable;			/* what is written is thrown away in the end */
+	bool background;
+};
+
+/*
+ * Start an export, and wait until it can be connected to. In the foreground it ends with
+ * this process. -EPERM: TCP without TLS, and not on this host alone; says so.
+ */
+int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
+
+/*
+ * Wait until an export in the foreground ends, and end it once @stop is not 0. Removes its
+ * files. -EIO, after a message: it did not end well.
+ */
+int rd_export_wait(const struct rd_export *export, volatile int *stop);
+
+/* End an export that runs on this host, and remove its files. */
+int rd_export_stop(const struct rd_export *export);
+
+/* Append a struct rd_export for each that runs, and remove the files of others. */
+int rd_exports(struct rd_buffer *ret);
+
+#endif

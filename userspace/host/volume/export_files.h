@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The files of exports in /run; see export.h. */
+#ifndef RD_EXPORT_FILES_H
+#define RD_EXPORT_FILES_H
+
+#include "export.h"
+
+/* The path of NAME.@what. */
+void rd_export_file(char ret[PATH_MAX], const char *name, const char *what);
+
+/*
+ * Write the file of @export, locked, and return its open file. -EEXIST: such an export runs;
+ * says so.
+ */
+int rd_export_make_file(const struct rd_export *export);
+bool rd_export_is_locked(const struct rd_export *export);
+void rd_export_remove_files(const struct rd_export *export);
+
+/* Read the number of its process. False: it is not known yet. */
+bool rd_export_read_pid(struct rd_export *export);
+
+#endif
