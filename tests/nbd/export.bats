@@ -132,7 +132,9 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	make_churned
 	serve vm1@1
 	must delete vm1@1
-	kill -9 "$(cat run/vm1@1.pid)"
+	# Both that have it: the process that would start it again, and nbdkit.
+	server=$(cat run/vm1@1.pid)
+	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
 	until flock --nonblock run/vm1@1.export true; do sleep 0.05; done
 	must stats
 	[[ $output == *"by 1 deleted versions that devices still read"* ]]

@@ -46,6 +46,7 @@ static int read_options(const struct ctl *ctl, struct rd_export_options *options
 		.tls_psk = ctl_value(ctl, CTL_OPT_TLS_PSK),
 		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
 		.background = ctl_has(ctl, CTL_OPT_BACKGROUND),
+		.stop = ctl->progress.progress.stop,
 	};
 	if (ctl_has(ctl, CTL_OPT_PORT) && !options->address)
 		options->address = "127.0.0.1";
@@ -132,9 +133,13 @@ static int export(struct ctl *ctl, const struct rd_export_options *options)
 	if (r)
 		return r;
 	print_export(ctl, &export, options);
+	if (access(export.pool, W_OK)) {
+		rd_warn("no version is held, as this user may not write to '%s'", export.pool);
+		rd_hint("a version that is deleted while it is read becomes unreadable");
+	}
 	if (options->background)
 		return 0;
-	r = rd_export_wait(&export, ctl->progress.progress.stop);
+	r = rd_export_wait(options, &export);
 	return r ? r : free_space(ctl, export.pool);
 }
 

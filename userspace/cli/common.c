@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "host/volume/export.h"
 #include "host/volume/live_snapshot.h"
 #include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
@@ -65,6 +67,24 @@ int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 	return ctl_open_at(ctl, path, mode);
 }
 
+/* A command that needs the pool alone waits for servers, which end when they are told to. */
+static void tell_exports(const char *path)
+{
+	RD_FREE char *real = realpath(path, NULL);
+	struct rd_buffer all = { 0 };
+	const struct rd_export *export;
+	size_t i;
+
+	if (!rd_exports(&all))
+		for (i = 0; real && i < all.len / sizeof(*export); i++) {
+			export = (const struct rd_export *)all.data + i;
+			if (!strcmp(export->pool, real))
+				rd_hint("'%s' is exported: 'revdedupctl unexport %s' ends that",
+					export->name, export->name);
+		}
+	rd_buffer_free(&all);
+}
+
 int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 {
 	unsigned int wait_ms;
@@ -76,6 +96,8 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
+	if (r == -EBUSY && mode >= RD_POOL_REPAIR)
+		tell_exports(path);
 	if (r)
 		return r;
 	/* A command that changes the pool goes on even if its output is no longer read. */

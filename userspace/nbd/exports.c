@@ -18,11 +18,6 @@
 
 /* --- the pool */
 
-static bool may_write(const char *path)
-{
-	return !access(path, W_OK);
-}
-
 int nbd_check(const char *path)
 {
 	struct rd_pool *pool;
@@ -30,19 +25,15 @@ int nbd_check(const char *path)
 
 	if (r)
 		return r;
-	if (!may_write(path)) {
-		rd_warn("no version is held, as this user may not write to '%s'", path);
-		rd_hint("a version that is deleted while it is read becomes unreadable");
-	}
 	return rd_session_close(pool, 0);
 }
 
 /* Open it for writing, to hold versions; a pool that is full can still be read. */
 static int open_pool(struct nbd_server *server)
 {
-	int r = -ENOSPC;
+	int r;
 
-	if (may_write(server->path)) {
+	if (!access(server->path, W_OK)) {
 		r = rd_session_open(&server->pool, server->path, RD_POOL_WRITE, VERB, 0);
 		if (r != -ENOSPC && r != -EROFS)
 			return r;

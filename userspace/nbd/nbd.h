@@ -12,8 +12,8 @@
  * A version that version= names is held (engine/hold.h) as long as the server runs, any
  * other from the first read of a client until the last client that has it goes. It is not
  * held when a client only connects, as one does that lists exports: 500 of these would write
- * to the catalog 500 times. A process that may not write to the pool holds nothing, and says
- * so; its reads are checked like all others, so of a version that is deleted meanwhile it
+ * to the catalog 500 times. A process that may not write to the pool holds nothing, as
+ * revdedupctl says; its reads are checked like all others, so of a version that is deleted meanwhile it
  * reads the right bytes or an error.
  *
  * Opening costs the same for every version, so it proves nothing of all its segments, as a
@@ -51,7 +51,7 @@ struct nbd_server {
 
 /* --- exports.c */
 
-/* See that the pool can be opened, and say what a user who only reads does without. */
+/* See that the pool can be opened. */
 int nbd_check(const char *path);
 
 /* Open the pool, and hold what version= names. */

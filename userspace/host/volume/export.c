@@ -24,7 +24,9 @@
 #define PLUGIN		"nbdkit-revdedup-plugin.so"
 #define START_MS	(60 * 1000)
 #define STOP_MS		(20 * 1000)
+#define KILL_MS		(3 * 1000)
 #define STEP_US		20000
+#define RESTART_US	100000
 #define MAX_ARGS	32
 
 /* --- where it listens */
@@ -160,10 +162,10 @@ static void make_command(struct command *command, const struct rd_export_options
 {
 	command->nr = 0;
 	add(command, "nbdkit");
-	if (!options->background) {
-		add(command, "--foreground");
-		add(command, "--exit-with-parent");
-	}
+	add(command, "--foreground");
+	add(command, "--exit-with-parent");
+	if (options->background)
+		add(command, "--log=syslog");
 	rd_export_file(command->pid, export->name, "pid");
 	add(command, "--pidfile");
 	add(command, command->pid);
@@ -255,37 +257,24 @@ static bool is_greeted(int fd)
 		write(fd, leave, sizeof(leave)) == sizeof(leave);
 }
 
-/* Reap @pid if it has ended. 0: it runs, or has put itself into the background. */
-static int look_at(pid_t pid, bool background, bool *has_ended)
-{
-	int status;
-
-	if (*has_ended || waitpid(pid, &status, WNOHANG) != pid)
-		return 0;
-	*has_ended = true;
-	return background && WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EIO;
-}
-
 static int wait_ready(pid_t pid, const struct rd_export_options *options,
 		      struct rd_export *export)
 {
 	u64 end = rd_now_us() + START_MS * 1000ULL;
-	bool has_ended = false;
 	RD_CLOSE int fd = -1;
 	int r = 0;
 
 	while (!r && !(rd_export_read_pid(export) && fd >= 0 && is_greeted(fd))) {
-		r = look_at(pid, options->background, &has_ended);
-		if (!r && has_ended && !rd_export_is_locked(export))
+		if (waitpid(pid, NULL, WNOHANG) == pid)
 			r = -EIO;
-		if (!r && rd_now_us() > end)
+		else if (rd_now_us() > end)
 			r = rd_err(-ETIME, "nbdkit does not get ready");
-		if (!r && fd < 0)
+		else if (fd < 0)
 			fd = options->address ? connect_tcp(options) : connect_socket(export);
 		if (!r)
 			usleep(STEP_US);
 	}
-	if (r && !has_ended)
+	if (r != -EIO && r)
 		kill(pid, SIGTERM);
 	if (r)
 		rd_hint("nothing was exported%s", options->background ?
@@ -332,29 +321,80 @@ static int name_socket(struct rd_export *export, const struct rd_export_options 
 	return -ENAMETOOLONG;
 }
 
+/*
+ * Wait for nbdkit, which runs as @pid. nbdkit before 1.34 aborts when a client hangs up with
+ * several requests in flight ("raw_send_socket: Assertion"); then start it again, for all
+ * other clients. Returns its status.
+ */
+static int supervise(pid_t pid, const struct rd_export_options *options,
+		     const struct rd_export *export)
+{
+	struct command command;
+	int status;
+
+	make_command(&command, options, export);
+	for (;;) {
+		if (waitpid(pid, &status, 0) == pid) {
+			if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || *options->stop)
+				return status;
+			rd_warn("nbdkit was aborted, and is started again");
+			usleep(RESTART_US);
+			if (clear_socket(export))
+				return status;
+			pid = spawn(&command, export->fd);
+			if (pid < 0)
+				return status;
+		} else if (errno != EINTR) {
+			return -1;
+		} else if (*options->stop) {
+			kill(pid, SIGTERM);
+		}
+	}
+}
+
+/* The process that stays in the background, with nbdkit as its child. */
+static void run_in_background(const struct command *command,
+			      const struct rd_export_options *options,
+			      const struct rd_export *export)
+{
+	int null = open("/dev/null", O_RDWR), fd;
+
+	setsid();
+	(void)!chdir("/");
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	supervise(spawn(command, export->fd), options, export);
+	rd_export_remove_files(export);
+	_exit(0);
+}
+
 static int start(const struct rd_export_options *options, struct rd_export *export)
 {
 	struct command command;
-	pid_t pid;
-	int fd, r;
+	pid_t pid = -1;
+	int r;
 
-	fd = rd_export_make_file(export);
-	if (fd < 0)
-		return fd;
+	export->fd = rd_export_make_file(export);
+	if (export->fd < 0)
+		return export->fd;
 	r = clear_socket(export);
 	if (r)
 		/* It is not ours to remove. */
 		export->socket[0] = '\0';
 	make_command(&command, options, export);
-	pid = r ? -1 : spawn(&command, fd);
-	if (!r && pid < 0)
-		r = rd_err(-errno, "cannot start 'nbdkit'");
-	/* From now on nbdkit alone has it, and its lock. */
-	close(fd);
+	if (!r) {
+		pid = options->background ? fork() : spawn(&command, export->fd);
+		if (!pid)
+			run_in_background(&command, options, export);
+		r = pid < 0 ? rd_err(-errno, "cannot start 'nbdkit'") : 0;
+	}
 	if (!r)
 		r = wait_ready(pid, options, export);
 	if (r)
 		rd_export_remove_files(export);
+	/* Without a process in the foreground the one in the background alone has the lock. */
+	if (r || options->background)
+		close(export->fd);
 	return r;
 }
 
@@ -380,17 +420,12 @@ int rd_export_start(const struct rd_export_options *options, struct rd_export *r
 
 /* --- ending one */
 
-int rd_export_wait(const struct rd_export *export, volatile int *stop)
+int rd_export_wait(const struct rd_export_options *options, const struct rd_export *export)
 {
-	int status;
+	int status = supervise(export->pid, options, export);
 
-	while (waitpid(export->pid, &status, 0) != export->pid) {
-		if (errno != EINTR)
-			return rd_err(-errno, "cannot wait for nbdkit");
-		if (*stop)
-			kill(export->pid, SIGTERM);
-	}
 	rd_export_remove_files(export);
+	close(export->fd);
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
 	if (WIFSIGNALED(status))
@@ -400,24 +435,43 @@ int rd_export_wait(const struct rd_export *export, volatile int *stop)
 	return -EIO;
 }
 
+/*
+ * Ask nbdkit to end, or make it: a client that is silent can keep it waiting, and to be killed
+ * leaves nothing locked. It may just have been started again, with another number.
+ */
+static int ask_to_end(struct rd_export *export, pid_t *asked, bool kill_it)
+{
+	if (!rd_export_read_pid(export) || (export->pid == *asked && !kill_it))
+		return 0;
+	*asked = export->pid;
+	/* The lock says that this is the process; so its number is no other's by now. */
+	if (!rd_export_is_locked(export) || !kill(export->pid, kill_it ? SIGKILL : SIGTERM) ||
+	    errno == ESRCH)
+		return 0;
+	return rd_err(-errno, "cannot end process %d, which exports %s", (int)export->pid,
+		      export->name);
+}
+
 int rd_export_stop(const struct rd_export *export)
 {
-	u64 end = rd_now_us() + STOP_MS * 1000ULL;
+	u64 begin = rd_now_us();
+	struct rd_export now = *export;
+	pid_t asked = 0;
+	int r = 0;
 
-	/* The lock says that this is the process; so its number is no other's by now. */
-	if (rd_export_is_locked(export) && kill(export->pid, SIGTERM) && errno != ESRCH)
-		return rd_err(-errno, "cannot end process %d, which exports %s", (int)export->pid,
-			      export->name);
-	while (rd_export_is_locked(export)) {
-		if (rd_now_us() > end) {
-			rd_err(0, "process %d, which exports %s, does not end", (int)export->pid,
-			       export->name);
-			rd_hint("'kill -9 %d' ends it, and leaves nothing locked",
-				(int)export->pid);
+	while (!r && rd_export_is_locked(export)) {
+		u64 waited = rd_now_us() - begin;
+
+		if (waited > STOP_MS * 1000ULL) {
+			rd_err(0, "process %d, which exports %s, does not end", (int)now.pid,
+			       now.name);
+			rd_hint("'ps' shows what it waits for");
 			return -EBUSY;
 		}
+		r = ask_to_end(&now, &asked, waited > KILL_MS * 1000ULL);
 		usleep(STEP_US);
 	}
-	rd_export_remove_files(export);
-	return 0;
+	if (!r)
+		rd_export_remove_files(export);
+	return r;
 }

@@ -10,8 +10,9 @@
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there.
  *
- * nbdkit inherits the open file of the first, with a lock of it (flock), which goes with the
- * process however that ends. So a file without a lock is what a process left that was
+ * nbdkit is the child of a process that starts it again when it was aborted: revdedupctl
+ * itself, or a process in the background. Both have the open file of the first, with a lock of
+ * it (flock), which goes with the processes however they end. So a file without a lock is what a process left that was
  * killed, and the next command that looks removes it. The version is held by nbdkit itself.
  */
 #ifndef RD_EXPORT_H
@@ -33,6 +34,7 @@ struct rd_export {
 	char socket[PATH_MAX];		/* "": TCP */
 	bool writable;
 	pid_t pid;			/* of nbdkit */
+	int fd;				/* of its file, in the process that started it */
 };
 
 struct rd_export_options {
@@ -45,6 +47,7 @@ struct rd_export_options {
 	const char *tls_psk;		/* a file, or NULL */
 	bool writable;			/* what is written is thrown away in the end */
 	bool background;
+	volatile int *stop;		/* not 0 once a signal asks to end */
 };
 
 /*
@@ -54,10 +57,10 @@ struct rd_export_options {
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
 
 /*
- * Wait until an export in the foreground ends, and end it once @stop is not 0. Removes its
- * files. -EIO, after a message: it did not end well.
+ * Wait until an export in the foreground ends, and end it once *@options->stop is not 0.
+ * Removes its files. -EIO, after a message: it did not end well.
  */
-int rd_export_wait(const struct rd_export *export, volatile int *stop);
+int rd_export_wait(const struct rd_export_options *options, const struct rd_export *export);
 
 /* End an export that runs on this host, and remove its files. */
 int rd_export_stop(const struct rd_export *export);

@@ -79,23 +79,31 @@ static void read_blocks(struct rd_random *random, struct suspect *suspect)
 	}
 }
 
-/* Copy the piece, unless one of its blocks is bad. */
+static bool is_bad(const struct suspect *suspect, unsigned int block)
+{
+	return suspect->blame.bad[block] & RD_BAD_CONTENT;
+}
+
+/* Copy the piece. If one of its blocks is bad, tell all that are bad around it instead. */
 static int take_good(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 		     unsigned int first, unsigned int nr, const struct suspect *suspect,
 		     struct buffer *buffer)
 {
-	unsigned int i, bad = 0;
-	u64 offset = segment << RD_SEG_SHIFT;
+	unsigned int begin = first, end;
 
-	for (i = first; i < first + nr && !bad; i++)
-		while (i + bad < first + nr && suspect->blame.bad[i + bad] & RD_BAD_CONTENT)
-			bad++;
-	if (bad)
-		return tell_bad(random, disk, offset + (u64)(i - 1) * RD_BLOCK_SIZE,
-				(u64)bad * RD_BLOCK_SIZE);
-	memcpy(buffer->data, suspect->data + (size_t)first * RD_BLOCK_SIZE,
-	       (size_t)nr * RD_BLOCK_SIZE);
-	return 0;
+	while (begin < first + nr && !is_bad(suspect, begin))
+		begin++;
+	if (begin == first + nr) {
+		memcpy(buffer->data, suspect->data + (size_t)first * RD_BLOCK_SIZE,
+		       (size_t)nr * RD_BLOCK_SIZE);
+		return 0;
+	}
+	for (end = begin + 1; end < RD_SEG_BLOCKS && is_bad(suspect, end); end++)
+		;
+	while (begin && is_bad(suspect, begin - 1))
+		begin--;
+	return tell_bad(random, disk, (segment << RD_SEG_SHIFT) + (u64)begin * RD_BLOCK_SIZE,
+			(u64)(end - begin) * RD_BLOCK_SIZE);
 }
 
 static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u64 segment,

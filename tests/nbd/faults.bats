@@ -1,0 +1,262 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Versions over NBD: damage, users who may only read, pools that are full, locked or taken
+# away, clients that send nonsense, and pools that change all the time.
+# shellcheck disable=SC2030,SC2031,SC2154,SC2016 # each test is a subshell; by pool.bash
+load nbd
+
+# blame PLACE: damage the fingerprint, rather than the content, of a block of 1.img.
+damage_fp() {
+	python3 -c 'import hashlib, sys
+block = open(sys.argv[1], "rb").read()[int(sys.argv[2]) * 4096:][:4096]
+with open("pool/data", "r+b") as data:
+    at = data.read().find(hashlib.sha256(block).digest()[:16])
+    assert at >= 0
+    data.seek(at)
+    data.write(b"damaged")' "$@"
+}
+
+# read_at VOL@N OFFSET LENGTH: with the status of the read.
+read_at() {
+	run nbdsh -u "$(uri "$1")" -c "h.pread($3, $2)"
+}
+
+@test "damage is an error, with a line that says where, and spoils nothing else" {
+	make_versions
+	damage 1.img 100
+	damage 1.img 101
+	serve_logged
+	read_at vm1@1 $((100 * 4096 + 5)) 10
+	[ "$status" -ne 0 ]
+	[[ $output == *"Input/output error"* ]]
+	read_at vm1@1 $((90 * 4096)) $((20 * 4096))
+	[ "$status" -ne 0 ]
+	client vm1@1 1.img --random 100
+	[ "$status" -eq 1 ]
+	[[ $output != *differs* ]]
+	for block in 99 102 600 0; do
+		run nbdsh -u "$(uri vm1@1)" -c "
+data = open('1.img', 'rb').read()
+assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
+		[ "$status" -eq 0 ]
+	done
+	grep -F "vm1@1: damaged: offset 409600, length 8192" log
+	grep -F "'revdedupctl scrub --pool $PWD/pool' lists what is damaged, 'revdedupctl repair --from' heals it" log
+	# Once a place, and not each time.
+	[ "$(grep -cF "vm1@1: damaged: offset 409600, length 8192" log)" -eq 1 ]
+	# repair heals it, and the same server reads it.
+	must repair --from 1.img
+	same vm1@1 1.img --random 100
+}
+
+@test "what is good is read though its fingerprint is damaged" {
+	make_versions
+	damage_fp 1.img 100
+	damage_fp 1.img 300
+	serve vm1@1
+	same vm1@1 1.img --random 50
+}
+
+@test "reads that fail are tried again, and then are errors; the server goes on" {
+	make_versions
+	serve_logged env REVDEDUP_FAIL=random-read:1=EIO
+	same vm1@1 1.img
+	same vm1@2 2.img
+}
+
+@test "a hold that cannot be written is told, and is no error" {
+	make_versions
+	serve_logged env REVDEDUP_FAIL=hold-add:1=ENOSPC
+	same vm1@1 1.img
+	grep -F "warning: vm1@1 is not held: it becomes unreadable if it is deleted" log
+	same vm1@2 2.img
+}
+
+@test "a server that is killed at any step leaves a pool that the next command uses" {
+	make_versions
+	for step in hold-add:1 hold-drop:1 catalog-begin:3 catalog-commit:3 random-read:2; do
+		serve_logged env REVDEDUP_FAIL=$step=kill
+		client vm1@1 1.img
+		# The connection was not the last one that had it; now it is killed at hold-drop.
+		for ((i = 0; i < 100; i++)); do
+			kill -0 "$server" 2>/dev/null || break
+			sleep 0.05
+		done
+		wait "$server" || :
+		rm run/all.sock run/nbdkit.pid
+		must snapshot vm1 --from 3.img
+		is_clean
+	done
+}
+
+@test "a user who may only read exports, and is told what that lacks" {
+	[ "$(id -u)" -eq 0 ]
+	# The directories of bats are root's alone.
+	shared=$(mktemp -d /tmp/revdedup-nbd-XXXXXX)
+	chmod 755 "$shared"
+	cd "$shared"
+	make_versions
+	chmod 755 pool
+	chmod 644 pool/*
+	mkdir own
+	chown nobody own
+	export REVDEDUP_RUN=$PWD/run
+	REVDEDUP_RUN=$PWD/own run setpriv --reuid=nobody --clear-groups \
+		"$build/bin/revdedupctl" export vm1@2 --background --unix "$PWD/own/s"
+	[ "$status" -eq 0 ]
+	[[ $output == *"warning: no version is held, as this user may not write to '$PWD/pool'"* ]]
+	[[ $output == *"a version that is deleted while it is read becomes unreadable"* ]]
+	mkdir -p run
+	ln -s ../own/s run/vm1@2.sock
+	same vm1@2 2.img --random 20
+	# Others change the pool meanwhile: right bytes while the version is there.
+	must snapshot vm1 --from 1.img
+	must delete vm1@1
+	same vm1@2 2.img --random 20
+	start_client vm1@2 2.img client
+	must delete vm1@2
+	must snapshot vm1 --from 2.img
+	! end_client client || false
+	[[ $(<client.log) != *differs* ]]
+	[[ $(<client.log) != *"not zeros"* ]]
+	kill "$(cat own/vm1@2.pid)"
+	is_clean
+	rm -r "$shared"
+}
+
+@test "a pool that is repaired waits for the server, by name" {
+	make_versions
+	serve --all
+	ctl repair --rebuild-catalog
+	[ "$status" -eq 11 ]
+	[[ $output == *"'all' is exported: 'revdedupctl unexport all' ends that"* ]]
+	must unexport --all
+	must repair --rebuild-catalog
+	hold 0 0
+	ctl export vm1@1 --background
+	[ "$status" -eq 11 ]
+	drop
+	[ ! -e run/vm1@1.export ]
+}
+
+@test "a pool that is damaged or taken away is an error with a sentence" {
+	make_versions
+	ctl export vm1@9 --background
+	expect 1 <<-'END'
+		revdedupctl: there is no version 9 of 'vm1'
+		revdedupctl: 'revdedupctl list vm1' lists its versions
+	END
+	REVDEDUP_POOL=$PWD/none ctl export vm1@1
+	[ "$status" -eq 10 ]
+	serve_logged
+	# The server has its files open; a pool that is gone for others is still read.
+	mv pool gone
+	same vm1@1 1.img
+	mv gone pool
+	truncate -s 5M pool/data
+	client vm1@3 3.img
+	[ "$status" -eq 1 ]
+	[[ $output != *differs* ]]
+	grep -F "vm1@3: damaged: offset " log
+}
+
+@test "nonsense, silence and a connection that is cut harm no other client" {
+	make_versions
+	serve --all
+	start_client vm1@1 1.img client
+	python3 - "$PWD/run/all.sock" <<-'END'
+		import os, random, socket, struct, sys, time
+		rng = random.Random(int(os.environ.get("SEED", 1)))
+		silent = []
+		def connect():
+		    s = socket.socket(socket.AF_UNIX)
+		    s.connect(sys.argv[1])
+		    return s
+		def opened():
+		    s = connect()
+		    s.recv(18)
+		    name = b"vm1@1"
+		    data = struct.pack(">I", len(name)) + name + b"\0\0"
+		    s.sendall(struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 7, len(data)) + data)
+		    s.recv(4096)
+		    return s
+		def disturb(i):
+		    s = connect() if i % 2 else opened()
+		    if i % 4 == 0:
+		        silent.append(s)
+		    if i % 3 == 0:
+		        s.sendall(rng.randbytes(rng.randrange(1, 2000)))
+		    elif i % 3 == 1:
+		        # Requests whose answers are not waited for; beyond the end, too.
+		        for offset in (0, 1 << 20, 1 << 60):
+		            s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 0, i, offset, 1 << 20))
+		for i in range(60):
+		    try:
+		        disturb(i)
+		    except OSError:
+		        time.sleep(0.1)
+	END
+	# nbdkit before 1.34 is aborted by some of that, and is started again.
+	for ((i = 0; i < 50; i++)); do
+		client vm1@2 2.img --random 20
+		[[ $output == *"onnect"* ]] || break
+		sleep 0.1
+	done
+	[ "$status" -eq 0 ]
+	# So the client was disconnected, or was not, and read nothing wrong.
+	end_client client || true
+	[[ $(<client.log) != *differs* ]]
+	must unexport --all
+	is_clean
+}
+
+@test "a pool that changes all the time is read right" {
+	make_pool 1G
+	truncate -s 20M now.img
+	blocks now.img 0 3000
+	cp now.img kept.img
+	must snapshot vm1 --from now.img
+	serve vm1@1
+	RANDOM=${SEED:-1}
+	"$BATS_TEST_DIRNAME/client.py" "$(uri vm1@1)" kept.img --until stop --seed "${SEED:-1}" \
+		>client.log 2>&1 3>&- &
+	clients+=($!)
+	for ((i = 2; i < ${CHURNS:-20}; i++)); do
+		for j in 1 2 3; do
+			blocks now.img $((RANDOM % 3000)) $((RANDOM % 300))
+		done
+		must snapshot vm1 --from now.img
+		[ $((RANDOM % 3)) -eq 0 ] || must delete vm1@$i
+		[ "$i" -ne 5 ] || must delete vm1@1
+	done
+	touch stop
+	wait "${clients[-1]}" || {
+		cat client.log
+		return 1
+	}
+	clients=()
+	same vm1@1 kept.img
+	must unexport --all
+	is_clean
+}
+
+@test "qemu-img makes a qcow2 of a version, and back" {
+	make_pool 1G
+	truncate -s 5000192 now.img
+	RANDOM=${SEED:-1}
+	for ((i = 1; i <= ${CONVERTED:-10}; i++)); do
+		blocks now.img $((RANDOM % 1000)) $((RANDOM % 100))
+		fallocate --punch-hole --offset $((RANDOM % 1000 * 4096)) --length 65536 now.img
+		cp --sparse=always now.img $i.img
+		must snapshot vm1 --from now.img
+	done
+	serve --all
+	for ((i = 1; i <= ${CONVERTED:-10}; i++)); do
+		[ $((RANDOM % 4)) -eq 0 ] || continue
+		[ "$i" -eq 1 ] || must delete vm1@$((i - 1)) || :
+		qemu-img convert "$(uri vm1@$i)" -O qcow2 q.qcow2
+		qemu-img convert q.qcow2 -O raw back.img
+		cmp $i.img back.img
+	done
+}
