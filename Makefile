@@ -11,7 +11,7 @@
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
-#   make deb           the same as two Debian packages, in build/deb
+#   make deb           the same as three Debian packages, in build/deb
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
@@ -81,7 +81,8 @@ demo:
 demo-host:
 	scripts/demo-host.sh
 
-install: install-programs install-docs install-host install-module
+install: install-programs install-docs install-host install-module \
+	$(if $(shell pkg-config --exists nbdkit && echo yes),install-plugin)
 
 install-programs: userspace
 	$(MAKE) -C userspace install
@@ -93,6 +94,9 @@ install-docs:
 	install -d "$(DESTDIR)$(DOCDIR)/examples"
 	install -m 644 README.md CHANGELOG.md $(pages) "$(DESTDIR)$(DOCDIR)"
 	install -m 644 systemd/examples/* "$(DESTDIR)$(DOCDIR)/examples"
+
+install-plugin: userspace
+	$(MAKE) -C userspace install-plugin
 
 # What a host starts by itself. The units name the program where it is installed.
 units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
@@ -155,4 +159,4 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool demo demo-host install install-programs install-docs \
-	install-host install-module deb uninstall clean
+	install-host install-plugin install-module deb uninstall clean

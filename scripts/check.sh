@@ -336,6 +336,8 @@ job_packages() {
 			return 1
 		}
 	done
+	dpkg-deb -c build/deb/revdedup-nbdkit_*.deb |
+		grep '/nbdkit/plugins/nbdkit-revdedup-plugin\.so$'
 	unit=$(dpkg-deb --fsys-tarfile build/deb/revdedup_*.deb |
 		tar -x -O ./lib/systemd/system/revdedup-attach.service)
 	grep '^ExecStart=/usr/sbin/' <<<"$unit"

@@ -182,6 +182,42 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	is_clean
 }
 
+@test "status lists what is exported, and map says what does without the module" {
+	make_versions
+	serve vm1@1
+	must status
+	[ "$output" = "exported vm1@1 of '$PWD/pool': $(uri vm1@1), process $(cat run/vm1@1.pid)" ]
+	must status --json
+	[ "$(field 0 '["name"]')" = vm1@1 ]
+	must unexport vm1@1
+	must status
+	[ -z "$output" ]
+	! grep -q revdedup /proc/modules 2>/dev/null || skip "the module is there"
+	ctl map vm1@1
+	[ "$status" -eq 13 ] || [ "$status" -eq 1 ]
+	[ "$status" -ne 13 ] ||
+		[[ $output == *"'revdedupctl export vm1@1' serves the version as a disk over NBD"* ]]
+}
+
+@test "one file comes back, without root and without the module" {
+	[ -c /dev/fuse ] || skip "this machine has no FUSE"
+	make_pool 1G
+	mkdir tree
+	head -c 100000 /dev/urandom >tree/lost
+	truncate -s 32M vm.img
+	mkfs.ext4 -q -d tree vm.img
+	must snapshot vm1 --from vm.img
+	debugfs -w -R "rm lost" vm.img 2>/dev/null
+	must snapshot vm1 --from vm.img
+	serve vm1@1
+	mkdir mnt
+	nbdfuse mnt "$(uri vm1@1)" 3>&- &
+	wait_for mnt/nbd
+	debugfs -R "dump /lost found" mnt/nbd 2>/dev/null
+	fusermount3 -u mnt
+	cmp tree/lost found
+}
+
 @test "writes of --writable are seen while it runs, and are thrown away" {
 	make_churned
 	serve vm1@2 --writable

@@ -308,9 +308,17 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /* --- cmd_map.c */
 
+/* See that the module is there; say what does without it. -ENOPKG. */
+int ctl_require_target(const struct ctl *ctl);
+
 /* Name the device of a version: "revdedup-vg-vm1@3" and @what. */
 int ctl_device_name(const struct ctl_version *version, const char *what,
 		    char ret[RD_DM_NAME_MAX]);
+
+/* --- cmd_export.c */
+
+/* Print the exports of this user on this host. */
+int ctl_print_exports(struct ctl *ctl);
 
 /* --- the commands */
 

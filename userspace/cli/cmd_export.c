@@ -169,6 +169,38 @@ int cmd_export(struct ctl *ctl)
 	return r ? r : export(ctl, &options);
 }
 
+/* --- status */
+
+static void print_one(struct ctl *ctl, const struct rd_export *export)
+{
+	if (ctl->json) {
+		ctl_json_begin(ctl, "export");
+		rd_json_string(&ctl->out, "name", export->name);
+		rd_json_string(&ctl->out, "pool", export->pool);
+		rd_json_string(&ctl->out, "uri", export->uri);
+		rd_json_bool(&ctl->out, "writable", export->writable);
+		rd_json_u64(&ctl->out, "pid", export->pid);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("exported %s of '%s': %s, process %d%s\n", export->name, export->pool,
+		       export->uri, (int)export->pid, export->writable ? ", writable" : "");
+	}
+}
+
+int ctl_print_exports(struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_export *export;
+	size_t i;
+	int r = rd_exports(&all);
+
+	export = (const struct rd_export *)all.data;
+	for (i = 0; !r && i < all.len / sizeof(*export); i++)
+		print_one(ctl, &export[i]);
+	rd_buffer_free(&all);
+	return r;
+}
+
 /* --- unexport */
 
 static int end_one(struct ctl *ctl, const struct rd_export *export)

@@ -23,6 +23,16 @@ int ctl_device_name(const struct ctl_version *version, const char *what,
 	return r;
 }
 
+int ctl_require_target(const struct ctl *ctl)
+{
+	int r = rd_target_require();
+
+	if (r == -ENOPKG)
+		rd_hint("without it, 'revdedupctl export %s' serves the version as a disk over NBD",
+			ctl->operands[0]);
+	return r;
+}
+
 static void print_mapped(struct ctl *ctl, const struct ctl_version *version, const char *name)
 {
 	char path[RD_DM_PATH_MAX];
@@ -73,7 +83,7 @@ int cmd_map(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not the name of a device: leave out the directory, which is /dev/mapper/",
 			      ctl->operands[1]);
 	if (!r)
-		r = rd_target_require();
+		r = ctl_require_target(ctl);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)

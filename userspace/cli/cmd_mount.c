@@ -103,7 +103,7 @@ int cmd_mount(struct ctl *ctl)
 	if (!r)
 		r = check_directory(options.dir);
 	if (!r)
-		r = rd_target_require();
+		r = ctl_require_target(ctl);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
