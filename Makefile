@@ -9,6 +9,7 @@
 #   make bench-target  what the target costs beside its peers, as a table
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
+#   make bench-nbd     how fast versions are read over NBD, the same
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as three Debian packages, in build/deb
@@ -74,6 +75,9 @@ bench-table:
 
 bench-pool:
 	tests/bench/pool/run.sh
+
+bench-nbd:
+	tests/bench/nbd/run.sh
 
 demo:
 	scripts/demo.sh
@@ -158,5 +162,5 @@ clean:
 	rm -rf build
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool demo demo-host install install-programs install-docs \
-	install-host install-plugin install-module deb uninstall clean
+	bench-table bench-pool bench-nbd demo demo-host install install-programs \
+	install-docs install-host install-plugin install-module deb uninstall clean

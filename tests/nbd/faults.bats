@@ -223,7 +223,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 		>client.log 2>&1 3>&- &
 	clients+=($!)
 	for ((i = 2; i < ${CHURNS:-20}; i++)); do
-		for j in 1 2 3; do
+		for _ in 1 2 3; do
 			blocks now.img $((RANDOM % 3000)) $((RANDOM % 300))
 		done
 		must snapshot vm1 --from now.img
@@ -259,4 +259,51 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 		qemu-img convert q.qcow2 -O raw back.img
 		cmp $i.img back.img
 	done
+}
+
+@test "prune and snapshots go on beside 20 exports, which all read on" {
+	make_pool 1G
+	truncate -s 6M now.img
+	for ((i = 1; i <= 20; i++)); do
+		blocks now.img $((i * 60)) 40
+		cp --sparse=always now.img $i.img
+		must snapshot vm1 --from now.img
+	done
+	for ((i = 1; i <= 20; i++)); do
+		serve vm1@$i
+	done
+	start_client vm1@1 1.img one
+	start_client vm1@10 10.img ten
+	must prune vm1 --keep-last 1
+	[ "$(held)" -eq 19 ]
+	blocks now.img 0 1500
+	must snapshot vm1 --from now.img
+	for ((i = 1; i <= 20; i += 3)); do
+		same vm1@$i $i.img
+	done
+	end_client ten
+	touch one.go
+	wait "${clients[0]}"
+	clients=()
+	must unexport --all
+	is_clean
+}
+
+@test "a full pool is exported, and what is read is not held" {
+	truncate -s 64M disk
+	mkfs.ext4 -q disk
+	mkdir -p mnt
+	mount -o loop disk mnt || skip "this machine mounts nothing"
+	must init mnt/pool --size 1G --reserve 4K
+	export REVDEDUP_POOL=$PWD/mnt/pool
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	must snapshot vm1 --from 1.img
+	fallocate -l 1G mnt/filler 2>/dev/null || dd if=/dev/zero of=mnt/filler bs=64K 2>/dev/null || :
+	run "$build/bin/revdedupctl" export vm1@1 --background
+	[ "$status" -eq 0 ]
+	same vm1@1 1.img --random 20
+	must unexport vm1@1
+	rm mnt/filler
+	must check
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # For tests of exports, which `load nbd`. BUILD is where the Makefile built the programs.
-# shellcheck disable=SC2154 # by pool.bash
+# shellcheck disable=SC2034,SC2154 # its users have some of the variables; by pool.bash
 load "${BASH_SOURCE[0]%/*}/../cli/pool"
 
 setup() {

@@ -19,7 +19,7 @@ static int check_options(const struct ctl *ctl)
 	bool tcp = ctl_has(ctl, CTL_OPT_ADDRESS) || ctl_has(ctl, CTL_OPT_PORT);
 	bool all = ctl_has(ctl, CTL_OPT_ALL);
 
-	if (all == (ctl->nr_operands > 0))
+	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a version, or use --all");
 	if (tcp && ctl_has(ctl, CTL_OPT_UNIX))
 		return ctl_usage(ctl, "--unix is a socket of this host, --address and --port are TCP: use one");
@@ -119,7 +119,8 @@ static int free_space(struct ctl *ctl, const char *pool)
 
 	if (access(pool, W_OK))
 		return 0;
-	r = ctl_open_at(ctl, pool, RD_POOL_WRITE);
+	/* Which is what a full pool needs. */
+	r = ctl_open_at(ctl, pool, RD_POOL_DELETE);
 	if (!r)
 		r = rd_free_queue(ctl->pool);
 	return ctl_close(ctl, r);
@@ -232,7 +233,7 @@ int cmd_unexport(struct ctl *ctl)
 	unsigned int nr = 0;
 	int r = 0, first = 0;
 
-	if (ctl_has(ctl, CTL_OPT_ALL) == (ctl->nr_operands > 0))
+	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name an export, as VOL@N or by its socket, or use --all");
 	r = rd_exports(&all);
 	export = (const struct rd_export *)all.data;

@@ -13,8 +13,8 @@
  * other from the first read of a client until the last client that has it goes. It is not
  * held when a client only connects, as one does that lists exports: 500 of these would write
  * to the catalog 500 times. A process that may not write to the pool holds nothing, as
- * revdedupctl says; its reads are checked like all others, so of a version that is deleted meanwhile it
- * reads the right bytes or an error.
+ * revdedupctl says; its reads are checked like all others, so of a version that is deleted
+ * meanwhile it reads the right bytes or an error.
  *
  * Opening costs the same for every version, so it proves nothing of all its segments, as a
  * restore does first (engine/proof.h); "revdedupctl export VOL@N" does that before.

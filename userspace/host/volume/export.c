@@ -91,7 +91,8 @@ static void make_uri(struct rd_export *export, const struct rd_export_options *o
 		snprintf(export->uri, sizeof(export->uri),
 			 strchr(address, ':') ? "nbd%s://[%s]:%u/" : "nbd%s://%s:%u/",
 			 tls ? "s" : "", address, options->port);
-	put_escaped(export->uri, sizeof(export->uri), options->name ? options->name : "VOL@VERSION");
+	put_escaped(export->uri, sizeof(export->uri),
+		    options->name ? options->name : "VOL@VERSION");
 	if (address)
 		return;
 	strncat(export->uri, "?socket=", sizeof(export->uri) - strlen(export->uri) - 1);
@@ -109,9 +110,9 @@ static void find_plugin(char ret[PATH_MAX])
 	ret[len > 0 ? len : 0] = '\0';
 	slash = strrchr(ret, '/');
 	if (slash)
-		strcpy(slash + 1, PLUGIN);
+		memcpy(slash + 1, PLUGIN, sizeof(PLUGIN));
 	if (!slash || access(ret, R_OK))
-		strcpy(ret, "revdedup");
+		snprintf(ret, PATH_MAX, "revdedup");
 }
 
 struct command {
@@ -261,8 +262,9 @@ static int wait_ready(pid_t pid, const struct rd_export_options *options,
 		      struct rd_export *export)
 {
 	u64 end = rd_now_us() + START_MS * 1000ULL;
-	RD_CLOSE int fd = -1;
 	int r = 0;
+
+	RD_CLOSE int fd = -1;
 
 	while (!r && !(rd_export_read_pid(export) && fd >= 0 && is_greeted(fd))) {
 		if (waitpid(pid, NULL, WNOHANG) == pid)
@@ -344,11 +346,12 @@ static int supervise(pid_t pid, const struct rd_export_options *options,
 			pid = spawn(&command, export->fd);
 			if (pid < 0)
 				return status;
-		} else if (errno != EINTR) {
-			return -1;
-		} else if (*options->stop) {
-			kill(pid, SIGTERM);
+			continue;
 		}
+		if (errno != EINTR)
+			return -1;
+		if (*options->stop)
+			kill(pid, SIGTERM);
 	}
 }
 

@@ -12,8 +12,9 @@
  *
  * nbdkit is the child of a process that starts it again when it was aborted: revdedupctl
  * itself, or a process in the background. Both have the open file of the first, with a lock of
- * it (flock), which goes with the processes however they end. So a file without a lock is what a process left that was
- * killed, and the next command that looks removes it. The version is held by nbdkit itself.
+ * it (flock), which goes with the processes however they end. So a file without a lock is what
+ * processes left that were killed, and the next command that looks removes it. The version is
+ * held by nbdkit itself.
  */
 #ifndef RD_EXPORT_H
 #define RD_EXPORT_H

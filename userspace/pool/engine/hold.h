@@ -22,7 +22,8 @@
  * Hold @version, as this command's session. -ENOENT: it does not exist any more. -EROFS,
  * without a message: the pool is open for reading only.
  */
-int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret_id);
+int rd_hold_add(struct rd_pool *pool, const struct rd_version *version,
+		i64 *ret_id);
 
 /* End it. The next command that writes deletes the version if only this had kept it. */
 int rd_hold_drop(struct rd_pool *pool, i64 id);
