@@ -26,6 +26,13 @@ make_churned() {
 	done
 }
 
+free_port() {
+	python3 -c 'import socket
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    print(s.getsockname()[1])'
+}
+
 @test "each version is an export, whatever its size and its age" {
 	make_churned
 	truncate -s 5 tiny.img
@@ -231,6 +238,21 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	[ "$status" -eq 2 ]
 }
 
+@test "with TLS any address is served, and nothing without the key" {
+	make_versions
+	psktool --username alice --pskfile keys.psk 2>/dev/null
+	port=$(free_port)
+	serve vm1@1 --address 0.0.0.0 --port "$port" --tls-psk "$PWD/keys.psk"
+	[[ $output == *"nbdcopy 'nbds://0.0.0.0:$port/vm1@1' disk.img"* ]]
+	run nbdcopy "nbds://alice@127.0.0.1:$port/vm1@1?tls-psk-file=$PWD/keys.psk" copy.img
+	[ "$status" -eq 0 ]
+	cmp 1.img copy.img
+	run nbdinfo "nbd://127.0.0.1:$port/vm1@1"
+	[ "$status" -ne 0 ]
+	ctl export vm1@2 --tls-psk "$PWD/keys.psk"
+	[ "$status" -eq 2 ]
+}
+
 @test "TCP is served on this host alone, unless there is TLS" {
 	make_churned
 	for address in 0.0.0.0 :: 192.0.2.1; do
@@ -239,10 +261,7 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 		[[ $output == *"'$address' can be reached from other hosts"*"--tls-certificates DIR"* ]]
 	done
 	[ ! -e run ] || [ -z "$(ls run)" ]
-	port=$(python3 -c 'import socket
-with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    print(s.getsockname()[1])')
+	port=$(free_port)
 	serve vm1@1 --port "$port"
 	run "$BATS_TEST_DIRNAME/client.py" "nbd://127.0.0.1:$port/vm1@1" 1.img
 	[ "$status" -eq 0 ]
