@@ -73,7 +73,7 @@ median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }
 
 make_series() {
 	local nr
-	ctl init pool --size $((size * 4))M
+	ctl init pool --size $((size * 12))M
 	dd if=/dev/urandom of=oldest.img bs=1M count="$size" status=none
 	cp oldest.img newest.img
 	ctl snapshot vm1 --from oldest.img

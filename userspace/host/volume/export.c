@@ -304,18 +304,20 @@ static int clear_socket(const struct rd_export *export)
 
 static int name_socket(struct rd_export *export, const struct rd_export_options *options)
 {
+	bool is_relative = options->socket && options->socket[0] != '/';
 	struct sockaddr_un address;
+	char here[PATH_MAX] = "";
 
 	if (options->address)
 		return 0;
-	if (!options->socket)
-		rd_export_file(export->socket, export->name, "sock");
-	else if (options->socket[0] == '/')
-		snprintf(export->socket, sizeof(export->socket), "%s", options->socket);
-	else if (!getcwd(export->socket, sizeof(export->socket) - strlen(options->socket) - 2))
+	/* unexport may be called elsewhere. */
+	if (is_relative && !getcwd(here, sizeof(here) - 1))
 		return rd_err(-errno, "cannot find the present directory");
+	if (options->socket)
+		snprintf(export->socket, sizeof(export->socket), "%.2000s%s%.2000s", here,
+			 is_relative ? "/" : "", options->socket);
 	else
-		strcat(strcat(export->socket, "/"), options->socket);
+		rd_export_file(export->socket, export->name, "sock");
 	if (strlen(export->socket) < sizeof(address.sun_path))
 		return 0;
 	rd_err(-ENAMETOOLONG, "'%s' cannot be the path of a socket", export->socket);
@@ -346,12 +348,11 @@ static int supervise(pid_t pid, const struct rd_export_options *options,
 			pid = spawn(&command, export->fd);
 			if (pid < 0)
 				return status;
-			continue;
-		}
-		if (errno != EINTR)
+		} else if (errno != EINTR) {
 			return -1;
-		if (*options->stop)
+		} else if (*options->stop) {
 			kill(pid, SIGTERM);
+		}
 	}
 }
 

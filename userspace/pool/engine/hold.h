@@ -18,15 +18,14 @@
 #include "pool/catalog/leases.h"
 #include "pool/pool.h"
 
+/* End a hold. The next command that writes deletes the version if only this had kept it. */
+int rd_hold_drop(struct rd_pool *pool, i64 id);
+
 /*
  * Hold @version, as this command's session. -ENOENT: it does not exist any more. -EROFS,
  * without a message: the pool is open for reading only.
  */
-int rd_hold_add(struct rd_pool *pool, const struct rd_version *version,
-		i64 *ret_id);
-
-/* End it. The next command that writes deletes the version if only this had kept it. */
-int rd_hold_drop(struct rd_pool *pool, i64 id);
+int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret_id);
 
 /* Is it a hold, and of which process? *@ret_pid: 0 if the session is over. */
 bool rd_lease_is_hold(const struct rd_lease *lease);
