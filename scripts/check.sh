@@ -66,6 +66,7 @@ declare -A about=(
 	[pool_power]="the model at length; power cuts"
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
+	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
 	[kernels]="that the module builds for each kernel that has headers in the archive"
@@ -158,6 +159,11 @@ job_nbd() {
 	local goal=check
 	[ "$tier" != soak ] || goal=soak
 	make -s -C tests/nbd "$goal"
+}
+
+job_nbd_boot() {
+	make -s -C tests/nbd programs
+	tests/nbd/boot.sh
 }
 
 job_fuzz_tools() {
@@ -404,7 +410,7 @@ first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tool
 	nbd debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
 	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
-	mutate power_cuts_6.12 memory_6.12 harness kunit newest packages)
+	mutate power_cuts_6.12 memory_6.12 harness kunit newest packages nbd_boot)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
