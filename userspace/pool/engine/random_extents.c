@@ -53,7 +53,7 @@ static int add(struct extents *e, u64 end, bool is_zero)
 	return 0;
 }
 
-/* Add half a segment, from block @first on, as far as it is ahead. */
+/* Add a piece of a segment, from block @first on, as far as it is ahead. */
 static int add_blocks(struct extents *e, u64 segment, unsigned int first,
 		      const struct known *known)
 {

@@ -15,7 +15,7 @@
 #include "resolve.h"
 
 /* Bytes that are read at a time; a request is cut into such pieces. */
-#define RANDOM_PIECE	(1U << 20)
+#define RANDOM_PIECE	(512U << 10)
 #define PIECE_BLOCKS	(RANDOM_PIECE / RD_BLOCK_SIZE)
 /* Requests that are read at a time; others wait. */
 #define NR_BUFFERS	16
