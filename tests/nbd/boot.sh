@@ -32,7 +32,10 @@ make_initramfs() {
 		modprobe -d "$kernel/modules" -S "$(<"$kernel/release")" --show-depends "$module"
 	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
 		name=$(basename "${file%.xz}")
-		if [[ $file == *.xz ]]; then xz -dc "$file"; else cat "$file"; fi >"initramfs/modules/$name"
+		case $file in
+		*.xz) xz -dc "$file" ;;
+		*) cat "$file" ;;
+		esac >"initramfs/modules/$name"
 		echo "$name" >>initramfs/modules/order
 	done
 	cat >initramfs/init <<-'END'
@@ -74,10 +77,13 @@ make_tree() {
 		last=no
 		while :; do
 			$busybox blockdev --flushbufs /dev/vdb
-			$busybox dd if=/dev/vdb bs=512 count=1 2>/dev/null | $busybox grep -q stop &&
-				last=yes
-			$busybox sha256sum -c /sums >/tmp-sums || { $busybox cat /tmp-sums; exit 1; }
-			$busybox dd if=/dev/zero of=/data/own bs=64k count=40 2>/dev/null || exit 1
+			$busybox dd if=/dev/vdb of=/flag bs=512 count=1
+			! $busybox grep -q stop /flag || last=yes
+			if ! $busybox sha256sum -c /sums >/found; then
+				$busybox cat /found
+				exit 1
+			fi
+			$busybox dd if=/dev/zero of=/data/own bs=64k count=40 || exit 1
 			$busybox sync
 			# So that all is read from the disk again.
 			$busybox mount -t ext4 -o remount,ro /dev/vda /
