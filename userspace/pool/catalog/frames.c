@@ -477,6 +477,8 @@ int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
 			     " UNION ALL SELECT max(start + len) FROM reserved"
 			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
 			     " UNION ALL SELECT max(frame) + 1 FROM queue"
+			     " UNION ALL SELECT max(frame) + 1 FROM kept"
+			     " UNION ALL SELECT max(frame) + 1 FROM packing"
 			     " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 }
 
