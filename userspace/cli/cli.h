@@ -156,6 +156,8 @@ enum ctl_option ctl_find_letter(char letter);
 bool ctl_takes(const struct ctl_command *command, enum ctl_option option);
 
 bool ctl_has(const struct ctl *ctl, enum ctl_option option);
+/* The same, where settings of revdedup.conf do not count. */
+bool ctl_has_typed(const struct ctl *ctl, enum ctl_option option);
 /* Its last value, or NULL. */
 const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
 

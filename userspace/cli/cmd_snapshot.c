@@ -229,7 +229,7 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 	if (!options->from)
 		return ctl_usage(ctl, "'%s' is not attached: name an image or device with --from",
 				 options->volume);
-	if (ctl_has(ctl, CTL_OPT_COW_SIZE) || ctl_has(ctl, CTL_OPT_HOOK_TIMEOUT))
+	if (ctl_has_typed(ctl, CTL_OPT_COW_SIZE) || ctl_has_typed(ctl, CTL_OPT_HOOK_TIMEOUT))
 		return ctl_usage(ctl, "--cow-size and --hook-timeout are for a volume that is attached");
 	return 0;
 }

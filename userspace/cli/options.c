@@ -224,6 +224,16 @@ bool ctl_has(const struct ctl *ctl, enum ctl_option option)
 	return false;
 }
 
+bool ctl_has_typed(const struct ctl *ctl, enum ctl_option option)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == option && !ctl->given[i].is_setting)
+			return true;
+	return false;
+}
+
 const char *ctl_value(const struct ctl *ctl, enum ctl_option option)
 {
 	const char *value = NULL;
