@@ -10,20 +10,28 @@
 #include "base/cleanup.h"
 #include "openers.h"
 
-/* A device is one whatever path names it. */
-static bool is_same(const struct stat *a, const struct stat *b)
+/* Do not ask a server for it: one that does not answer would stop this command as well. */
+static bool stat_of(int dir, const char *name, int flags, struct statx *ret)
 {
-	if (S_ISBLK(a->st_mode))
-		return S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+	return !statx(dir, name, flags | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, ret);
 }
 
-static bool has_open(const char *pid, const struct stat *file)
+/* A device is one whatever path names it. */
+static bool is_same(const struct statx *a, const struct statx *b)
+{
+	if (S_ISBLK(a->stx_mode))
+		return S_ISBLK(b->stx_mode) && a->stx_rdev_major == b->stx_rdev_major &&
+			a->stx_rdev_minor == b->stx_rdev_minor;
+	return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
+		a->stx_dev_minor == b->stx_dev_minor;
+}
+
+static bool has_open(const char *pid, const struct statx *file)
 {
 	const struct dirent *entry;
 	bool found = false;
 	char path[300];
-	struct stat st;
+	struct statx st;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
@@ -31,7 +39,7 @@ static bool has_open(const char *pid, const struct stat *file)
 	if (!dir)
 		return false;
 	while (!found && (entry = readdir(dir)))
-		found = entry->d_name[0] != '.' && !fstatat(dirfd(dir), entry->d_name, &st, 0) &&
+		found = entry->d_name[0] != '.' && stat_of(dirfd(dir), entry->d_name, 0, &st) &&
 			is_same(file, &st);
 	closedir(dir);
 	return found;
@@ -60,10 +68,10 @@ void rd_openers(int fd, struct rd_buffer *ret)
 {
 	const struct dirent *entry;
 	struct rd_opener opener;
-	struct stat file;
+	struct statx file;
 	DIR *dir;
 
-	if (fstat(fd, &file))
+	if (!stat_of(fd, "", AT_EMPTY_PATH, &file))
 		return;
 	dir = opendir("/proc");
 	if (!dir)
