@@ -105,8 +105,9 @@ load pool
 	output=$("$build/bin/revdedupctl" repair --json --progress=never 2>/dev/null) || code=$?
 	[ "$code" -eq 4 ]
 	[ "$(field 0 '["damaged"][0]["offset"]')" = 2088960 ]
-	[ "$(field -1 '["blocks_damaged"]')" = 3 ]
-	[ "$(field -1 '["blocks_healed"]')" = 2 ]
+	[ "$(field -2 '["blocks_damaged"]')" = 3 ]
+	[ "$(field -2 '["blocks_healed"]')" = 2 ]
+	[ "$(field -1 '["exit"]')" = 4 ]
 	ctl repair --from nowhere
 	[ "$status" -eq 1 ]
 	ctl repair --from pool/data

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/log.h"
 #include "pool/catalog/sql.h"
 #include "pool/engine/engine.h"
@@ -66,30 +68,69 @@ void add_version(struct model_volume *volume, struct model_version *version)
 }
 
 /*
- * What a snapshot leaves is in one piece: each segment that the version before has in pieces
- * is written again.
+ * The recipes in pieces that the newest version of a volume names, and the sum of their
+ * places.
  */
-static void check_pieces(const struct model_volume *volume)
+struct in_pieces {
+	i64 recipe, frame;
+	u64 places;
+};
+
+static void find_pieces(const struct model_volume *volume, struct rd_buffer *ret)
 {
-	i64 id, nr;
+	RD_ROW struct rd_row *row = NULL;
+	struct in_pieces one;
+	size_t len;
+	i64 id;
 
 	if (rd_volume_find(pool->sql, volume->name, &id) ||
-	    rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM segment AS s"
-			  " JOIN uses ON uses.recipe = s.recipe WHERE NOT whole AND volume = ?"
-			  " AND NOT EXISTS (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
-			  " AND t.segment = s.segment AND t.born > s.born)", "i", id))
-		fail("cannot count");
-	if (nr)
-		fail("%lld segments of the newest version of %s are in pieces", nr, volume->name);
+	    rd_sql_ask(pool->sql, &row, "SELECT s.recipe, r.frame, r.map FROM segment AS s"
+		       " JOIN uses USING(recipe) JOIN recipe AS r ON r.id = s.recipe"
+		       " WHERE NOT whole AND volume = ? AND NOT EXISTS (SELECT 1 FROM segment AS t"
+		       " WHERE t.volume = s.volume AND t.segment = s.segment AND t.born > s.born)",
+		       "i", id))
+		fail("cannot look for segments in pieces");
+	while (rd_row_next(row) > 0) {
+		const void *map = rd_row_blob(row, 2, &len);
+
+		one.recipe = rd_row_i64(row, 0);
+		one.frame = rd_row_i64(row, 1);
+		one.places = XXH3_64bits(map, len);
+		rd_buffer_put(ret, &one, sizeof(one));
+	}
+}
+
+/*
+ * A snapshot writes each segment again that the version before has in pieces. What it freed
+ * may have had it compact a frame afterwards, which leaves pieces elsewhere.
+ */
+static void check_pieces(const struct model_volume *volume, const struct rd_buffer *before)
+{
+	const struct in_pieces *old = (const struct in_pieces *)before->data, *now;
+	struct rd_buffer after = { 0 };
+	size_t i, j;
+
+	find_pieces(volume, &after);
+	now = (const struct in_pieces *)after.data;
+	for (i = 0; i < after.len / sizeof(*now); i++)
+		for (j = 0; j < before->len / sizeof(*old); j++)
+			if (!memcmp(&now[i], &old[j], sizeof(*now)))
+				fail("the newest version of %s names recipe %lld, which is in pieces as before",
+				     volume->name, now[i].recipe);
+	rd_buffer_free(&after);
 }
 
 static void make_version(struct model_volume *volume, struct model_version *version)
 {
 	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
+	struct rd_buffer before = { 0 };
 
+	if (volume->nr)
+		find_pieces(volume, &before);
 	if (take_snapshot(volume, version))
 		fail("snapshot of %s failed", volume->name);
-	check_pieces(volume);
+	check_pieces(volume, &before);
+	rd_buffer_free(&before);
 	see_superseded(volume, version);
 	add_version(volume, version);
 	covered[TWICE_IN_VERSION] += has_twice(version);

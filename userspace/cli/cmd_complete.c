@@ -316,9 +316,10 @@ static void offer_names(const struct line *line, bool volumes, bool versions)
 /* What a command takes that needs no pool, or reads what is not in it yet, is of this host. */
 static void offer_volumes(const struct line *line)
 {
-	bool pool = ctl_takes(line->ctl->command, CTL_OPT_POOL);
+	const struct ctl_command *command = line->ctl->command;
+	bool pool = ctl_takes(command, CTL_OPT_POOL) && command->run != cmd_status;
 
-	if (!pool || ctl_takes(line->ctl->command, CTL_OPT_FROM))
+	if (!pool || ctl_takes(command, CTL_OPT_FROM))
 		offer_attached(line);
 	if (pool)
 		offer_names(line, true, false);
