@@ -144,6 +144,14 @@ load pool
 	mkdir empty
 	ctl -p empty check
 	[ "$status" -eq 10 ]
+	# Never tell the user of a pool to make one in its place.
+	touch empty/catalog.db
+	ctl -p empty check
+	expect 10 <<-'END'
+		revdedupctl: 'empty/data' is missing, and with it the data of the pool
+		revdedupctl: nothing was changed; bring it back, from a copy of the pool if need be
+	END
+	rm empty/catalog.db
 	# What it leads to may come back.
 	ln -s no-such-device empty/data
 	ctl -p empty check

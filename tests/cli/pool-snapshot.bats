@@ -85,6 +85,10 @@ load pool
 	truncate -s 66M 1.img
 	ctl snapshot vm1 --from 1.img --changed list
 	[[ ${lines[0]} == "vm1@4: full read: the size has changed" ]]
+	# An image that is another's: without a list, too, its size says so.
+	truncate -s 60M 1.img
+	ctl snapshot vm1 --from 1.img
+	[[ ${lines[0]} == "vm1@5: full read: the size has changed" ]]
 	ctl snapshot vm1 --from 1.img --changed no-such-list --full-scan
 	[ "$status" -eq 0 ]
 }

@@ -171,6 +171,7 @@ static int check_identity(struct rd_pool *pool)
 /* Say why there is nothing at @data, which is in the directory @path. */
 static int refuse_path(const char *path, const char *data, int error)
 {
+	RD_FREE char *catalog = rd_path_in(path, "catalog.db");
 	struct stat st;
 
 	if (!lstat(data, &st) && S_ISLNK(st.st_mode) && error == -ENOENT) {
@@ -185,6 +186,11 @@ static int refuse_path(const char *path, const char *data, int error)
 	}
 	if (error != -ENOENT && error != -ENOTDIR)
 		return rd_err(error, "cannot look at '%s'", data);
+	if (catalog && !access(catalog, F_OK)) {
+		rd_err(0, "'%s' is missing, and with it the data of the pool", data);
+		rd_hint("nothing was changed; bring it back, from a copy of the pool if need be");
+		return -ENOENT;
+	}
 	rd_err(0, "'%s' is not a pool", path);
 	rd_remedy(RD_REMEDY_MAKE_POOL, path, "its file system may not be mounted");
 	return -ENOENT;

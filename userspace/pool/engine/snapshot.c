@@ -95,9 +95,9 @@ static const struct rd_changed *choose_mode(struct rd_snapshot_run *s)
 	report->mode = "full";
 	if (!s->base.id)
 		report->reason = "it is the first version";
-	else if (!changed)
+	else if (!changed && (s->options->why_full || s->source.size == s->base.size))
 		report->reason = s->options->why_full;
-	else if (changed->base != s->base.number)
+	else if (changed && changed->base != s->base.number)
 		report->reason = "the list of changes is not based on the newest version";
 	else if (s->source.size != s->base.size)
 		report->reason = "the size has changed";
