@@ -13,6 +13,7 @@
 #include "pool/engine/snapshot.h"
 #include "change_list.h"
 #include "cli.h"
+#include "lastscrub.h"
 
 /* --- the list of changes */
 
@@ -236,6 +237,17 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 
 /* --- one, or all */
 
+/* What the pool has is not read again to store it: a new version can have old damage. */
+static void warn_of_damage(const struct ctl *ctl)
+{
+	struct ctl_last_scrub last;
+
+	if (!ctl_last_scrub_read(ctl, &last) || !(last.versions || last.fingerprints))
+		return;
+	rd_warn("the last scrub found damage, which a new version shares where it has the same content");
+	rd_hint("'revdedupctl repair --from PATH' heals it, with an image or device that has the content");
+}
+
 static int snapshot_one(struct ctl *ctl)
 {
 	RD_FREE struct rd_attachment *at = NULL;
@@ -265,6 +277,8 @@ static int snapshot_one(struct ctl *ctl)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = take(ctl, &options, at);
+	if (!r)
+		warn_of_damage(ctl);
 	ctl_changed_free(&changed);
 	return ctl_close(ctl, r);
 }
@@ -281,6 +295,8 @@ static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
 
 	if (!r)
 		r = take(ctl, &options, at);
+	if (!r)
+		warn_of_damage(ctl);
 	rd_attachment_unlock(at);
 	return ctl_close(ctl, r);
 }
