@@ -116,7 +116,6 @@ struct dmr_table {
 	struct dmr_meta *meta;
 	u32 seed;
 	u64 *words;			/* a segment each */
-	unsigned long nr_stores;	/* how often a word was set */
 	u64 nr_segs;
 	u64 volume_sectors;
 
@@ -142,6 +141,7 @@ struct dmr_table {
 	unsigned int nr_spare;		/* free, or held back by RCU */
 	unsigned int nr_dirty;		/* dirty and being written */
 	u64 page_reads;
+	unsigned long nr_stores;	/* of words; see swap_words() */
 	wait_queue_head_t page_wait;	/* for a page: to be free, loaded, idle */
 
 	unsigned long *words_dirty;	/* a bit a block of words: to be written */
