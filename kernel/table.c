@@ -2,6 +2,7 @@
 /*
  * The life of a remap table: made, loaded, brought to another size, counted.
  */
+#include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -219,14 +220,18 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/* Without the lock: 64 TiB have 256 MiB of words, too many to copy with interrupts off. */
+/*
+ * Without the lock: 64 TiB have 256 MiB of words, too many to copy with interrupts off. The
+ * caller notices words that were stored meanwhile, and copies again.
+ */
 static void copy_words(struct dmr_table *t, u64 *to, u64 nr)
 {
 	u64 seg;
 
 	for (seg = 0; seg < nr; seg += PIECE_SEGS) {
-		memcpy(to + seg, t->words + seg,
-		       min(nr - seg, (u64)PIECE_SEGS) * sizeof(u64));
+		u64 piece = min(nr - seg, (u64)PIECE_SEGS);
+
+		data_race(memcpy(to + seg, t->words + seg, piece * sizeof(u64)));
 		cond_resched();
 	}
 }

@@ -45,6 +45,7 @@ void dmr_word_count(struct dmr_table *t, u64 seg, u64 word, int sign)
 
 void dmr_word_store(struct dmr_table *t, u64 seg, u64 word)
 {
+	lockdep_assert_held(&t->lock);
 	t->nr_stores++;
 	/* Pairs with dmr_word_get(). */
 	smp_store_release(&t->words[seg], word);
