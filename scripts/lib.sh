@@ -11,8 +11,9 @@ shopt -s inherit_errexit
 prog=${0##*/}
 
 # Everything that takes long to make is kept here, outside the tree, and is
-# named after what it was made from, so that nothing in it ever goes stale.
-cache=${REVDEDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/revdedup}
+# named after what it was made from, so that nothing in it ever goes stale. The
+# path is absolute, as scripts use it in other directories.
+cache=$(realpath -m "${REVDEDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/revdedup}")
 
 note() { printf '%s: %s\n' "$prog" "$*" >&2; }
 
