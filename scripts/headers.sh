@@ -73,13 +73,13 @@ make_headers() {
 }
 
 from_archive() {
-	local release version name
+	local release version name dir
 	archive_refresh "$max_age"
 	release=$(archive_release "$1")
 	version=$(archive_version "$release")
 	name=headers/$release-$version-$(cat "$0" "${0%/*}/archive.sh" | sha256sum | head -c 8)
-	printf '%s\n' "$(cached "$name" make_headers "$release" "$version" \
-		"$cache/$name")/usr/src/linux-headers-$release"
+	dir=$(cached "$name" make_headers "$release" "$version" "$cache/$name")
+	printf '%s\n' "$dir/usr/src/linux-headers-$release"
 }
 
 case ${1:-} in
