@@ -48,8 +48,9 @@ module:
 
 modules-all:
 	for series in 6.1 6.12; do \
-		scripts/module-build.sh --kdir "$$(scripts/headers.sh $$series)" \
-			--out "build/modules/$$series" || exit; \
+		kdir=$$(scripts/headers.sh $$series) && \
+			scripts/module-build.sh --kdir "$$kdir" --out "build/modules/$$series" || \
+			exit; \
 	done
 
 help:

@@ -192,16 +192,20 @@ newest_files=(target/{ctor,target})
 [ "$tier" != soak ] ||
 	newest_files+=(target/nowait table/{io,messages,errors} host/{mount,blocksize,live})
 job_newest() {
-	"$scripts/module-build.sh" --out build/modules/newest \
-		--kdir "$("$scripts/headers.sh" newest)" JUDGE=1
-	note "the newest kernel is $(<"$("$scripts/kernels.sh" newest)/release")"
+	local kdir kernel
+	kdir=$("$scripts/headers.sh" newest)
+	"$scripts/module-build.sh" --out build/modules/newest --kdir "$kdir" JUDGE=1
+	kernel=$("$scripts/kernels.sh" newest)
+	note "the newest kernel is $(<"$kernel/release")"
 	guest newest "${newest_files[@]}"
 }
 
 # The module for each series that has headers, and a table of what came of it.
 job_kernels() {
-	local series kdir failed=0
-	for series in 6.1 6.12 $("$scripts/headers.sh" list | grep -v '^6\.12$'); do
+	local list series kdir failed=0
+	list=$("$scripts/headers.sh" list)
+	# The headers of 6.12 are installed.
+	for series in 6.1 6.12 $(grep -vxF 6.12 <<<"$list" || :); do
 		kdir=$("$scripts/headers.sh" "$series")
 		if "$scripts/module-build.sh" --kdir "$kdir" --out "build/kernels/$series"; then
 			echo "ok ${kdir##*linux-headers-} builds"
@@ -214,8 +218,9 @@ job_kernels() {
 }
 
 job_debug_kernel() {
-	"$scripts/module-build.sh" --out build/modules/uml \
-		--kdir "$("$scripts/uml-build.sh")" --arch um JUDGE=1
+	local kdir
+	kdir=$("$scripts/uml-build.sh")
+	"$scripts/module-build.sh" --out build/modules/uml --kdir "$kdir" --arch um JUDGE=1
 }
 
 job_kunit() { "$scripts/kunit-run.sh"; }

@@ -19,7 +19,8 @@ esac
 "$scripts/setup.sh" build vm
 note "building the module and revdedupctl"
 module=$scripts/../build/modules/demo
-"$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" 6.12)" --out "$module"
+kdir=$("$scripts/headers.sh" 6.12)
+"$scripts/module-build.sh" --kdir "$kdir" --out "$module"
 make -s -C "$scripts/../userspace"
 
 disks=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-demo.XXXXXX")

@@ -66,10 +66,11 @@ user_ignore+=,PREFER_DEFINED_ATTRIBUTE_MACRO,AVOID_EXTERNS,USLEEP_RANGE
 user_ignore+=,SPLIT_STRING
 
 sparse_modules() {
-	local series
+	local series kdir
 	for series in 6.1 6.12; do
-		"$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" "$series")" \
-			--out "build/lint/$series" JUDGE=1 C=2 CHECK="sparse -Wsparse-error"
+		kdir=$("$scripts/headers.sh" "$series")
+		"$scripts/module-build.sh" --kdir "$kdir" --out "build/lint/$series" \
+			JUDGE=1 C=2 CHECK="sparse -Wsparse-error"
 	done
 }
 

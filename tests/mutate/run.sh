@@ -110,10 +110,11 @@ sync_tree() {
 # --- building and running a test, in $copy
 
 build_test() {
+	local kdir
 	case $1 in
 	guest)
-		"$copy/scripts/module-build.sh" --kdir "$("$tree/scripts/headers.sh" 6.12)" \
-			--out "$work/module" JUDGE=1
+		kdir=$("$tree/scripts/headers.sh" 6.12) || return
+		"$copy/scripts/module-build.sh" --kdir "$kdir" --out "$work/module" JUDGE=1
 		;;
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;

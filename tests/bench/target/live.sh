@@ -25,8 +25,8 @@ done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-live.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 module=$top/build/modules/$kernel
-"$top/scripts/module-build.sh" --kdir "$("$top/scripts/headers.sh" "$kernel")" --out "$module" \
-	JUDGE=1
+kdir=$("$top/scripts/headers.sh" "$kernel")
+"$top/scripts/module-build.sh" --kdir "$kdir" --out "$module" JUDGE=1
 make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
 make -s -C "$top/userspace"
 truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"

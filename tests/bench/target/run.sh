@@ -54,8 +54,8 @@ done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 modules=$tree/build/modules/$kernel
-"$scripts/module-build.sh" --kdir "$("$scripts/headers.sh" "$kernel")" \
-	--out "$modules" JUDGE=1
+kdir=$("$scripts/headers.sh" "$kernel")
+"$scripts/module-build.sh" --kdir "$kdir" --out "$modules" JUDGE=1
 # Not what somebody builds there next.
 mkdir "$dir/modules"
 cp "$modules"/*.ko "$dir/modules"
