@@ -4,7 +4,7 @@
 # Kernels that this Debian does not have, from the backports of the next one. Sourced, not
 # run, after lib.sh. They come by an apt configuration of our own, with lists in the cache;
 # the sources of the machine stay what they are, and nothing is installed, only unpacked.
-# apt checks signatures with the keys of debian-archive-keyring, as it always does.
+# apt checks signatures with the keys of debian-archive-keyring, whatever the machine allows.
 #
 # No version is named anywhere, as the archive deletes old ones: "newest" is the newest cloud
 # kernel for which the archive has headers and image now.
@@ -24,7 +24,11 @@ archive_apt=(-qq -o "Dir::Etc::sourcelist=$archive_dir/sources.list"
 	-o "Dir::State::status=$archive_dir/status" -o "Dir::Cache=$archive_dir/cache"
 	-o Dir::Cache::pkgcache=pkgcache.bin -o Dir::Cache::srcpkgcache=srcpkgcache.bin
 	-o APT::Sandbox::User=root -o Acquire::Languages=none
-	-o APT::Update::Error-Mode=any)
+	-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+	-o APT::Update::Error-Mode=any
+	-o APT::Get::AllowUnauthenticated=false -o Acquire::AllowInsecureRepositories=false
+	-o Acquire::AllowWeakRepositories=false
+	-o Acquire::AllowDowngradeToInsecureRepositories=false)
 
 update_archive() {
 	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg suite
@@ -34,7 +38,10 @@ update_archive() {
 	for suite in "$archive_suite" "$archive_suite-backports"; do
 		echo "deb [signed-by=$keyring] $archive_mirror $suite main"
 	done >"$archive_dir/sources.list"
-	apt-get "${archive_apt[@]}" update >&2 ||
+	# The machine's hooks would remove its own cache, and tell others that its lists changed.
+	printf '#clear APT::Update::%s;\n' Pre-Invoke Post-Invoke Post-Invoke-Success \
+		>"$archive_dir/apt.conf"
+	apt-get -c "$archive_dir/apt.conf" "${archive_apt[@]}" update >&2 ||
 		die "cannot read the lists of $archive_suite-backports: see apt's message above"
 	touch "$archive_dir/updated"
 }
