@@ -58,24 +58,28 @@ archive_refresh() {
 	exec {lock}>&-
 }
 
-# Print the names of packages that match the regular expression.
+# Print the names of packages that match the regular expression; there may be none.
 archive_names() {
-	apt-cache "${archive_apt[@]}" pkgnames | grep -E "$1" | sort -V
+	apt-cache "${archive_apt[@]}" pkgnames | { grep -E "$1" || :; } | sort -V
 }
 
-# Print the releases that have all of their headers, one a series, the oldest first.
+# Print the releases that have all of their headers and, what can be days later, their
+# image: one a series, the oldest first.
 archive_releases() {
 	local names release series arch
 	local -A newest=()
 	arch=$(dpkg --print-architecture)
-	names=$(archive_names '^linux-headers-[0-9.]+\+deb[0-9]+-')
+	names=$(archive_names '^linux-(headers|image)-[0-9.]+\+deb[0-9]+-')
 	while read -r release; do
 		release+=cloud-$arch
 		grep -qxF "linux-headers-$release" <<<"$names" || continue
+		grep -qxF "linux-image-$release" <<<"$names" || continue
 		[[ $release =~ ^[0-9]+\.[0-9]+ ]]
 		series=${BASH_REMATCH[0]}
 		newest[$series]=$release
 	done < <(sed -n 's/^linux-headers-\(.*-\)common$/\1/p' <<<"$names")
+	[ "${#newest[@]}" -gt 0 ] ||
+		die "no kernel with headers and image in $archive_suite-backports of $archive_mirror"
 	printf '%s\n' "${newest[@]}" | sort -V
 }
 
@@ -86,7 +90,7 @@ archive_release() {
 		{ if [ "$1" = newest ]; then cat; else grep "^${1//./\\.}[.+]" || :; fi; } |
 		tail -n 1)
 	[ -n "$release" ] ||
-		die "no headers of a kernel '$1' in $archive_suite-backports of $archive_mirror"
+		die "no kernel '$1' in $archive_suite-backports of $archive_mirror"
 	printf '%s\n' "$release"
 }
 

@@ -45,6 +45,9 @@ unpack_archive() {
 		! grep -q "^linux-$kind-" <<<"$names" ||
 			packages+=("linux-$kind-$release=$version")
 	done
+	[ "${#packages[@]}" -gt 0 ] ||
+		die "no package linux-image-$release in $archive_suite-backports: remove" \
+			"'$archive_dir/updated' and build the module anew"
 	archive_unpack "$dir" "${packages[@]}"
 	if [ -d "$dir/usr/lib/modules" ]; then
 		mkdir -p "$dir/lib" "$dir/boot"
