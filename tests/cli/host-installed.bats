@@ -33,6 +33,10 @@ fake_virsh() {
 			echo "$command $guest" >>log
 			[ ! -e "$guest.$command" ] || . "./$guest.$command"
 			case $command in
+			qemu-agent-command)
+				[ -e "$guest.frozen" ] && state=frozen || state=thawed
+				echo "{\"return\":\"$state\"}"
+				;;
 			domfsfreeze) [ ! -e "$guest.frozen" ] && touch "$guest.frozen" ;;
 			domfsthaw) rm "$guest.frozen" ;;
 			domstate) echo running ;;
@@ -43,10 +47,10 @@ fake_virsh() {
 	chmod +x bin/virsh
 }
 
-# hook WHEN: the hook, with seconds that a test can wait for.
+# hook WHEN: the hook for $volume on $device, with seconds that a test can wait for.
 hook() {
 	sed 's/_within=[0-9]*/_within=2/' "$top/systemd/hooks/libvirt" >bin/hook
-	run bash bin/hook "$1" vg/vm1 "$PWD/device"
+	run bash bin/hook "$1" "${volume:-vg/vm1}" "$PWD/${device:-device}"
 }
 
 log_is() { diff - log; }
@@ -103,10 +107,49 @@ log_is() { diff - log; }
 	touch vm.frozen
 	hook pre
 	[ "$status" -eq 0 ]
+	[[ $output == *"'vm' is frozen already"* ]]
+	hook post
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	[ -e vm.frozen ]
+}
+
+@test "libvirt hook: a guest that cannot be frozen is not thawed" {
+	echo disk-a >guests/vm
+	echo exit 1 >vm.domfsfreeze
+	hook pre
+	[ "$status" -eq 0 ]
 	[[ $output == *"'vm' cannot be frozen"* ]]
 	hook post
 	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	[ "$(grep -c domfsthaw log)" -eq 0 ]
+}
+
+@test "libvirt hook: a guest is thawed though the answer to its freeze was lost" {
+	echo disk-a >guests/vm
+	echo 'touch vm.frozen; echo "error: the agent went away" >&2; exit 1' >vm.domfsfreeze
+	hook pre
+	[ "$status" -eq 0 ]
+	[[ $output == *"'vm' cannot be frozen"* ]]
 	[ -e vm.frozen ]
+	hook post
+	[ "$status" -eq 0 ]
+	[ ! -e vm.frozen ]
+}
+
+@test "libvirt hook: volumes whose names differ in a dash have a list each" {
+	echo disk-a >guests/a
+	echo disk-b >guests/b
+	volume=vg/a-b hook pre
+	[ -e a.frozen ]
+	volume=vg-a/b device=disk-b hook pre
+	[ -e b.frozen ]
+	volume=vg/a-b hook post
+	[ ! -e a.frozen ]
+	[ -e b.frozen ]
+	volume=vg-a/b hook post
+	[ ! -e b.frozen ]
 }
 
 @test "libvirt hook: an agent that hangs in the freeze is thawed" {
