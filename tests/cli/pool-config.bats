@@ -98,6 +98,16 @@ refused() {
 	done
 }
 
+@test "config: settings for attached volumes do not refuse images" {
+	make_pool 64M
+	truncate -s 1M a.img
+	config "[snapshot]" "cow-size = 8G" "hook-timeout = 7"
+	must snapshot vm1 --from a.img
+	ctl snapshot vm1 --from a.img --cow-size 8G
+	[ "$status" -eq 2 ]
+	[[ $output == *"--cow-size and --hook-timeout are for a volume that is attached"* ]]
+}
+
 @test "config: prune keeps what the file says, and says so" {
 	make_versions
 	ctl prune

@@ -289,6 +289,46 @@ old_data() {
 	is 0 repair
 }
 
+# fill_halfway: a pool of versions of 2 MiB, of which each second one is deleted.
+fill_halfway() {
+	local nr last
+	rm -rf pool
+	is 0 init pool --size 64M -q
+	for ((nr = 1; nr < 32; nr++)); do
+		head -c 2M /dev/urandom >small
+		run "$CTL" -q snapshot "a$nr" --from small
+		[ "$status" -eq 0 ] || break
+		last=$nr
+	done
+	is 12 -q snapshot a99 --from small
+	for ((nr = 2; nr <= last; nr += 2)); do
+		is 0 -q delete "a$nr@1"
+	done
+}
+
+@test "frames at the end of the pool that only the state that was given up has are not free" {
+	fill_halfway
+	keep_catalog
+	head -c 22M /dev/urandom >big
+	is 0 snapshot big --from big
+	rm pool/catalog.db*
+	cp kept/* pool
+	# As long as something is damaged, nothing of the other state is given back.
+	dd if=/dev/urandom of=pool/data bs=2M seek=3 count=1 conv=notrunc status=none
+	is 4 repair --force
+	[[ $output == *"kept as catalog.old"* ]]
+	is 0 check
+	head -c 16M /dev/urandom >small
+	is 12 snapshot small --from small
+	rm pool/catalog.db*
+	for part in "" -pages; do
+		mv pool/catalog.old$part pool/catalog.db$part
+	done
+	is 4 repair --force
+	is 0 restore big@1 --to back
+	cmp big back
+}
+
 @test "a catalog and a data area that both went on, apart" {
 	cp -r --sparse=always pool other
 	is 0 tag vm1@1 +here
