@@ -139,6 +139,19 @@ load pool
 	[ "$status" -eq 2 ]
 }
 
+@test "locks: a command that has the pool alone is named" {
+	make_pool 64M
+	hold 0 0
+	for command in status list "delete vm1@1"; do
+		# shellcheck disable=SC2086 # words
+		ctl $command
+		echo "$output"
+		[ "$status" -eq 11 ]
+		[[ $output == *"another command is using the pool"*"running: "*"python3 "*", pid $holder"* ]]
+	done
+	drop
+}
+
 @test "locks: who waits for whom" {
 	make_versions
 	# Somebody works on the volume: readers do not mind.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/sys/openers.h"
 #include "host/volume/export.h"
 #include "host/volume/live_snapshot.h"
 #include "host/volume/tenants.h"
@@ -85,6 +86,25 @@ static void tell_exports(const char *path)
 	rd_buffer_free(&all);
 }
 
+/*
+ * The catalog, which lists commands, is not open yet where one has the pool alone, and one
+ * that only reads is not in it.
+ */
+static void tell_openers(const char *path)
+{
+	RD_FREE char *data = rd_path_in(path, "data");
+	struct rd_buffer all = { 0 };
+	const struct rd_opener *opener;
+	size_t nr;
+
+	if (data)
+		rd_openers(data, &all);
+	nr = all.len / sizeof(*opener);
+	for (opener = (const struct rd_opener *)all.data; nr--; opener++)
+		rd_hint("running: %s, pid %d", opener->command, (int)opener->pid);
+	rd_buffer_free(&all);
+}
+
 int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 {
 	unsigned int wait_ms;
@@ -96,6 +116,8 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
+	if (r == -EBUSY)
+		tell_openers(path);
 	if (r == -EBUSY && mode >= RD_POOL_REPAIR)
 		tell_exports(path);
 	if (r)

@@ -76,6 +76,7 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 		volume = (struct ctl_volume_stats){
 			.versions = row.versions,
 			.logical = row.logical,
+			.number = row.latest,
 			.latest = row.latest_size,
 			.time = row.time,
 			.read = row.bytes_read,

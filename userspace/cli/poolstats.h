@@ -10,7 +10,7 @@
  *	held	deleted versions that a device still reads
  *	data	size of the blocks stored for all of them, each once
  *	waiting	frames whose space is still to be freed
- *	limit	free frames, in bytes: what the pool itself allows
+ *	limit	free frames, in bytes: what the pool itself allows to be added
  *	avail	what the file system of a sparse data area has left; CTL_NO_FS on a device
  *	free	the smaller one of both
  */
@@ -22,17 +22,17 @@ struct ctl_pool_stats {
 
 #define CTL_NO_FS	U64_MAX
 
-/* The members from time to consistent are of the newest version. */
+/* number, latest (its size), and the members from time to consistent are of the newest version. */
 struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
-	u64 versions, logical, latest, time, read, changed, stored, consistent;
+	u64 versions, logical, number, latest, time, read, changed, stored, consistent;
 	u64 inconsistent;	/* versions that are not */
 };
 
 /* Read all of it at one moment. @volumes becomes an array of struct ctl_volume_stats. */
 int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer *volumes);
 
-/* Say how much can still be stored: "15.3 GiB on the file system (pool limit 251.0 GiB)". */
+/* Say how much can still be stored: "15.3 GiB on the file system (pool limit: 251.0 GiB more)". */
 #define CTL_FREE_TEXT	100
 const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats);
 

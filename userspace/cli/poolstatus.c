@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/cleanup.h"
 #include "host/sys/openers.h"
 #include "pool/catalog/leases.h"
 #include "pool/engine/session.h"
@@ -30,7 +31,8 @@ struct running {
 
 struct status {
 	struct ctl_pool_stats stats;
-	struct ctl_version newest;	/* of all volumes, if there is one */
+	char newest[CTL_VERSION_TEXT];	/* of all volumes; "": there is none */
+	u64 newest_time;
 	bool has_check, has_scrub;
 	struct ctl_last_scrub check, scrub;
 	struct rd_buffer in_use;	/* struct in_use */
@@ -39,19 +41,18 @@ struct status {
 
 /* --- what there is */
 
-static int find_newest(struct ctl *ctl, const struct rd_buffer *volumes, struct ctl_version *ret)
+static void find_newest(const struct rd_buffer *volumes, struct status *status)
 {
 	const struct ctl_volume_stats *list = (const struct ctl_volume_stats *)volumes->data;
 	size_t i, nr = volumes->len / sizeof(*list), newest = 0;
-	struct ctl_name name;
 
 	if (!nr)
-		return 0;
+		return;
 	for (i = 1; i < nr; i++)
 		if (list[i].time > list[newest].time)
 			newest = i;
-	ctl_name_parse(&name, list[newest].name);
-	return ctl_find(ctl, &name, ret);
+	ctl_name_print(status->newest, list[newest].name, list[newest].number);
+	status->newest_time = list[newest].time;
 }
 
 static int read_numbers(struct ctl *ctl, struct status *status)
@@ -60,7 +61,7 @@ static int read_numbers(struct ctl *ctl, struct status *status)
 	int r = ctl_pool_stats(ctl, &status->stats, &volumes);
 
 	if (!r)
-		r = find_newest(ctl, &volumes, &status->newest);
+		find_newest(&volumes, status);
 	rd_buffer_free(&volumes);
 	status->has_check = ctl_last_check_read(ctl, &status->check);
 	status->has_scrub = ctl_last_scrub_read(ctl, &status->scrub);
@@ -132,11 +133,10 @@ static void add_opener(const struct rd_opener *opener, struct rd_buffer *ret)
  * Commands that write are in the catalog, whoever runs them. Those that only read are found
  * by the data area, which each of them has open.
  */
-static int read_running(struct ctl *ctl, struct rd_buffer *ret)
+static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 {
-	struct rd_buffer sessions = { 0 }, openers = { 0 };
+	struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
-	const struct rd_opener *opener;
 	size_t nr;
 	int r;
 
@@ -148,13 +148,25 @@ static int read_running(struct ctl *ctl, struct rd_buffer *ret)
 		snprintf(running.command, RD_OPENER_TEXT, "%s", session->verb);
 		rd_buffer_put(ret, &running, sizeof(running));
 	}
-	rd_openers(ctl->pool->area.fd, &openers);
+	rd_buffer_free(&sessions);
+	return r ? r : ret->failed ? -ENOMEM : 0;
+}
+
+static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
+{
+	RD_FREE char *data = rd_path_in(ctl_pool_path(ctl), "data");
+	struct rd_buffer openers = { 0 };
+	const struct rd_opener *opener;
+	size_t nr;
+
+	if (!data)
+		return -ENOMEM;
+	rd_openers(data, &openers);
 	nr = openers.len / sizeof(*opener);
 	for (opener = (const struct rd_opener *)openers.data; nr--; opener++)
 		add_opener(opener, ret);
-	rd_buffer_free(&sessions);
 	rd_buffer_free(&openers);
-	return r ? r : ret->failed ? -ENOMEM : 0;
+	return ret->failed ? -ENOMEM : 0;
 }
 
 /* --- as text */
@@ -211,9 +223,9 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 	printf("pool '%s'\n", ctl_pool_path(ctl));
 	printf("  versions:    %llu of %llu volume%s\n", stats->versions, stats->volumes,
 	       stats->volumes == 1 ? "" : "s");
-	if (status->newest.name[0])
-		printf("  newest:      %s, %s\n", status->newest.name,
-		       ctl_time_print(time, status->newest.version.time));
+	if (status->newest[0])
+		printf("  newest:      %s, %s\n", status->newest,
+		       ctl_time_print(time, status->newest_time));
 	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	print_result("check", status->has_check, &status->check);
@@ -283,9 +295,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	rd_json_string(out, "pool", ctl_pool_path(ctl));
 	rd_json_u64(out, "volumes", stats->volumes);
 	rd_json_u64(out, "versions", stats->versions);
-	rd_json_string(out, "newest", status->newest.name[0] ? status->newest.name : NULL);
-	if (status->newest.name[0])
-		rd_json_u64(out, "newest_time", status->newest.version.time);
+	rd_json_string(out, "newest", status->newest[0] ? status->newest : NULL);
+	if (status->newest[0])
+		rd_json_u64(out, "newest_time", status->newest_time);
 	rd_json_u64(out, "bytes_data", stats->data);
 	ctl_json_free(ctl, stats);
 	json_result(out, "last_check", status->has_check, &status->check);
@@ -308,8 +320,10 @@ int ctl_pool_status(struct ctl *ctl)
 	if (!r)
 		r = read_readers(ctl, &status.in_use);
 	if (!r)
-		r = read_running(ctl, &status.running);
+		r = read_sessions(ctl, &status.running);
 	r = ctl_close(ctl, r);
+	if (!r)
+		r = read_openers(ctl, &status.running);
 	if (!r && ctl->json)
 		print_json(ctl, &status);
 	else if (!r && !ctl->quiet)

@@ -64,14 +64,14 @@ static void read_command(const char *pid, char *text)
 			text[i] = text[i] ? '?' : ' ';
 }
 
-void rd_openers(int fd, struct rd_buffer *ret)
+void rd_openers(const char *path, struct rd_buffer *ret)
 {
 	const struct dirent *entry;
 	struct rd_opener opener;
 	struct statx file;
 	DIR *dir;
 
-	if (!stat_of(fd, "", AT_EMPTY_PATH, &file))
+	if (!stat_of(AT_FDCWD, path, 0, &file))
 		return;
 	dir = opendir("/proc");
 	if (!dir)

@@ -15,9 +15,9 @@ struct rd_opener {
 };
 
 /*
- * Append a struct rd_opener for each other process that has what @fd has open. Processes of
- * other users are seen by root alone.
+ * Append a struct rd_opener for each other process that has the file or device @path open.
+ * Processes of other users are seen by root alone.
  */
-void rd_openers(int fd, struct rd_buffer *ret);
+void rd_openers(const char *path, struct rd_buffer *ret);
 
 #endif

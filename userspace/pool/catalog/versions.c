@@ -82,6 +82,7 @@ int rd_next_volume_stats(struct rd_row *rows, struct rd_volume_stats *ret)
 		.name = rd_row_text(rows, 0),
 		.versions = rd_row_i64(rows, 1),
 		.logical = rd_row_i64(rows, 2),
+		.latest = rd_row_i64(rows, 3),
 		.latest_size = rd_row_i64(rows, 4),
 		.time = rd_row_i64(rows, 5),
 		.bytes_read = rd_row_i64(rows, 6),

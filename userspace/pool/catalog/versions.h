@@ -82,6 +82,7 @@ struct rd_volume_stats {
 	u64 logical;		/* their sizes together */
 	u64 inconsistent;	/* how many may have been written while they were read */
 
+	u64 latest;		/* its number */
 	u64 latest_size;
 	i64 time;
 	u64 bytes_read;
