@@ -182,6 +182,25 @@ refused() {
 	[ "$status" -eq 2 ]
 }
 
+@test "config: a mistake hides no volume from status" {
+	make_pool 64M
+	config "nonsense"
+	ctl status
+	[ "$status" -eq 2 ]
+	[[ $output == *"line 1: it is not 'KEY = VALUE'"*"no setting counts; revdedup.conf(5)"* ]]
+	[[ $output == *"pool '$PWD/pool'"*"no volume is attached on this host"* ]]
+	unset REVDEDUP_POOL
+	ctl status
+	[ "$status" -eq 2 ]
+	[[ $output == *"no volume is attached on this host"* && $output != *"no pool named"* ]]
+	ctl status vg/vm1
+	[ "$status" -eq 2 ]
+	[[ $output == *"'vg/vm1' is not attached"* ]]
+	ctl status --config none.conf
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot read the settings in 'none.conf'"*"no volume is attached"* ]]
+}
+
 @test "config: metrics go to the file only for those who ask" {
 	make_pool 64M
 	config "[metrics]" "output = $PWD/x.prom"

@@ -112,7 +112,7 @@ static int status_of_all(struct ctl *ctl)
 
 	if (ctl_pool_path(ctl))
 		pool = ctl_pool_status(ctl);
-	else if (is_text)
+	else if (is_text && !ctl->config.error)
 		printf("no pool named: --pool, REVDEDUP_POOL or '%s' names one\n",
 		       ctl->config.path);
 	if (is_text)
@@ -134,5 +134,6 @@ int cmd_status(struct ctl *ctl)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (r)
 		return r;
-	return ctl->nr_operands ? status_of(ctl, name.volume) : status_of_all(ctl);
+	r = ctl->nr_operands ? status_of(ctl, name.volume) : status_of_all(ctl);
+	return ctl->config.error ? ctl->config.error : r;
 }

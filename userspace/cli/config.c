@@ -61,7 +61,7 @@ struct ctl_setting {
 static int complain(const struct ctl_config *config, unsigned int line, const char *text)
 {
 	rd_err(0, "'%s', line %u: %s", config->path, line, text);
-	rd_hint("nothing was done; revdedup.conf(5) lists the settings");
+	rd_hint("%s; revdedup.conf(5) lists the settings", config->then);
 	return CTL_USAGE;
 }
 
@@ -219,7 +219,7 @@ static int read_file(struct ctl_config *config, bool may_be_missing)
 	if (!r)
 		return 0;
 	rd_err(r, "cannot read the settings in '%s'", config->path);
-	rd_hint("nothing was done; --config FILE names another file, such as /dev/null");
+	rd_hint("%s; --config FILE names another file, such as /dev/null", config->then);
 	return r;
 }
 
@@ -286,16 +286,21 @@ static int apply(struct ctl *ctl)
 int ctl_config_load(struct ctl *ctl)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_CONFIG);
+	bool is_status = ctl->command->run == cmd_status;
 	struct ctl_config *config = &ctl->config;
 	int r;
 
 	if (!ctl_takes(ctl->command, CTL_OPT_CONFIG))
 		return 0;
 	config->path = path ? strdup(path) : rd_config_path("revdedup.conf");
+	config->then = is_status ? "no setting counts" : "nothing was done";
 	r = config->path ? read_file(config, !path) : -ENOMEM;
 	if (!r)
 		r = parse(config);
-	return r ? r : apply(ctl);
+	if (!r)
+		return apply(ctl);
+	config->error = r;
+	return is_status ? 0 : r;
 }
 
 void ctl_config_free(struct ctl_config *config)
