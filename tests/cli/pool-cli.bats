@@ -179,7 +179,8 @@ bats_require_minimum_version 1.5.0
 }
 
 @test "help and version" {
-	for help in --help -h help "help list" "list --help" "list -h" "-h list" "ls --help --nothing-else"; do
+	for help in --help -h help "help list" "list --help" "list -h" "-h list" "-p x help" \
+		"ls --help --nothing-else"; do
 		# shellcheck disable=SC2086 # words
 		ctl $help
 		case $help in
@@ -189,7 +190,7 @@ bats_require_minimum_version 1.5.0
 	done
 	ctl help frobnicate
 	expect 2 <<<"revdedupctl: there is no command 'frobnicate' (try 'revdedupctl help')"
-	for version in --version -V version "list -V" "-V list"; do
+	for version in --version -V version "list -V" "-V list" "-p x version"; do
 		# shellcheck disable=SC2086 # words
 		must $version
 		[[ $output =~ ^revdedupctl\ [0-9.]+,\ pool\ format\ 2$ ]]

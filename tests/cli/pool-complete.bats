@@ -94,6 +94,21 @@ make_names() {
 	done
 }
 
+@test "complete: unexport offers exports" {
+	make_names
+	export REVDEDUP_RUN=$PWD/run
+	mkdir run
+	printf '%s\n' name=vm1@2 "pool=$PWD/pool" uri=nbd://x socket= writable=0 >run/vm1@2.export
+	echo $$ >run/vm1@2.pid
+	# A file that no process has locked is a remnant.
+	exec 5<run/vm1@2.export
+	flock 5
+	offers unexport "" -- vm1@2
+	exec 5<&-
+	offers unexport "" --
+	[ -z "$output" ]
+}
+
 @test "complete: it waits for no lock, and is silent" {
 	make_names
 	# A repair has the pool, and every other command would wait for it.

@@ -361,6 +361,19 @@ unique_of() {
 	must check
 }
 
+@test "tag: -h and -V ask, as everywhere, but behind --" {
+	make_versions
+	must tag vm1@1 +h +V
+	must tag vm1@1 -h
+	[[ ${lines[0]} == "Usage: revdedupctl tag "* ]]
+	must tag vm1@1 +x -V
+	[[ $output == "revdedupctl "*", pool format "* ]]
+	must tag -- vm1@1 -h
+	[ "$output" = "vm1@1: V" ]
+	must tag -- vm1@1 -V
+	[ "$output" = "vm1@1: no tags" ]
+}
+
 @test "tag: each volume has its own" {
 	make_versions
 	must snapshot vm2 --from 1.img

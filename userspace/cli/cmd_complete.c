@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/volume/export.h"
 #include "host/volume/mapped.h"
 #include "pool/catalog/leases.h"
 #include "cli.h"
@@ -191,6 +192,19 @@ static void offer_attached(const struct line *line)
 	rd_buffer_free(&all);
 }
 
+static void offer_exports(const struct line *line)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_export *export;
+	size_t nr;
+
+	rd_exports(&all);
+	export = (const struct rd_export *)all.data;
+	for (nr = all.len / sizeof(*export); nr--; export++)
+		offer(line, export->name, export->uri);
+	rd_buffer_free(&all);
+}
+
 /* A device that can be written to reads the pool through one below it, "NAME:ro". */
 static void offer_mapped(const struct line *line)
 {
@@ -333,7 +347,9 @@ static void offer_operands(const struct line *line)
 	char what[64];
 
 	snprintf(what, sizeof(what), "%.*s", (int)len, text);
-	if (strchr(what, '@'))
+	if (command->run == cmd_unexport)
+		offer_exports(line);
+	else if (strchr(what, '@'))
 		offer_names(line, strstr(what, "[@"), true);
 	else if (strstr(what, "VOL"))
 		offer_volumes(line);

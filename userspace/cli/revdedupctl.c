@@ -101,8 +101,8 @@ const struct ctl_command ctl_commands[] = {
 	  cmd_repair },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
-	{ "help", { NULL }, "[COMMAND]", "describe a command", 0, 0, 1, false, cmd_help },
-	{ "version", { NULL }, "", "print the version", 0, 0, 0, false, cmd_version },
+	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },
+	{ "version", { NULL }, "", "print the version", O(POOL), 0, 0, false, cmd_version },
 	/* For the scripts of userspace/completion. */
 	{ "__complete", { NULL }, "WORD...", NULL, 0, 1, ANY, true, cmd_complete },
 	{ NULL }
@@ -253,6 +253,25 @@ static int run_version(struct ctl *ctl)
 	return run(ctl);
 }
 
+/*
+ * Is an option that is for all commands there? 'tag' takes what begins with a dash for a tag,
+ * but does not surprise who asks for help: only behind "--" is "-h" a tag.
+ */
+static bool has_common(const struct ctl *ctl, int argc, char **argv, enum ctl_option option)
+{
+	int i = ctl->first_operand;
+
+	if (ctl_has(ctl, option))
+		return true;
+	if (!strcmp(argv[i - 1], "--"))
+		return false;
+	for (; i < argc; i++)
+		if (argv[i][0] == '-' && argv[i][1] && !argv[i][2] &&
+		    ctl_find_letter(argv[i][1]) == option)
+			return true;
+	return false;
+}
+
 static int run_command(struct ctl *ctl, int argc, char **argv)
 {
 	int r;
@@ -260,9 +279,9 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 	r = ctl_parse(ctl, argc, argv, ctl->command->options_first);
 	if (r)
 		return r;
-	if (ctl_has(ctl, CTL_OPT_HELP))
+	if (has_common(ctl, argc, argv, CTL_OPT_HELP))
 		return run_help(ctl);
-	if (ctl_has(ctl, CTL_OPT_VERSION))
+	if (has_common(ctl, argc, argv, CTL_OPT_VERSION))
 		return run_version(ctl);
 	ctl->operands = argv + ctl->first_operand;
 	ctl->nr_operands = argc - ctl->first_operand;
