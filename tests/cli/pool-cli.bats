@@ -199,7 +199,7 @@ bats_require_minimum_version 1.5.0
 	must help
 	for verb in init grow snapshot list show stats diff restore dump delete prune protect \
 		unprotect tag check scrub repair config help version attach detach status \
-		metrics map unmap mount umount clone rollback; do
+		metrics map unmap mount umount export unexport clone rollback; do
 		must help
 		[[ $output == *"  $verb "* ]]
 		must help $verb
@@ -210,7 +210,7 @@ bats_require_minimum_version 1.5.0
 			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
 		done
 	done
-	[ "$(revdedupctl_commands | wc -l)" -eq 30 ]
+	[ "$(revdedupctl_commands | wc -l)" -eq 32 ]
 	for alias in create-pool backup create ls versions snapshots info du df extract receive \
 		cat rm remove forget expire hold release pin label fsck verify \
 		unmount; do
