@@ -7,8 +7,8 @@
 #include "cli.h"
 
 struct ctl_reader {
-	char name[RD_DEVICE_MAX + 16];	/* of the device (its UUID if it is not on this host); or
-					 * "process 123", which serves the version */
+	/* Of the device, its UUID if it is not on this host; or "process 123", which serves it. */
+	char name[RD_DEVICE_MAX + 16];
 	char mount[PATH_MAX];		/* where it is mounted, or "" */
 	bool is_here;			/* on this host, now */
 };
