@@ -220,10 +220,7 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	return -ENOMEM;
 }
 
-/*
- * Without the lock: 64 TiB have 256 MiB of words, too many to copy with interrupts off. The
- * caller notices words that were stored meanwhile, and copies again.
- */
+/* Without the lock: 64 TiB have 256 MiB of words, too many to copy with interrupts off. */
 static void copy_words(struct dmr_table *t, u64 *to, u64 nr)
 {
 	u64 seg;
@@ -231,6 +228,7 @@ static void copy_words(struct dmr_table *t, u64 *to, u64 nr)
 	for (seg = 0; seg < nr; seg += PIECE_SEGS) {
 		u64 piece = min(nr - seg, (u64)PIECE_SEGS);
 
+		/* If words are stored meanwhile, the caller notices, and copies again. */
 		data_race(memcpy(to + seg, t->words + seg, piece * sizeof(u64)));
 		cond_resched();
 	}
