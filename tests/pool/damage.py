@@ -265,7 +265,8 @@ def restore(ctl, scrub=None):
                               "--progress=never"], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, check=False)
         assert run.returncode in (0, 4), f"status {run.returncode}: {run.stderr}"
-        ranges = json.loads(run.stdout)["damaged"]
+        # The last line is the error, if there is one.
+        ranges = json.loads(run.stdout.splitlines()[0])["damaged"]
         assert bool(ranges) == (run.returncode == 4), f"{ranges}, status {run.returncode}"
         check_same(image, "back", blocks_of(ranges))
         damaged += bool(ranges)
