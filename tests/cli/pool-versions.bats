@@ -553,7 +553,7 @@ unique_of() {
 	[ "$(field 1 '["versions_held"]')" = 2 ]
 	[ "$(field 1 '["bytes_held"]')" = $((12 << 20)) ]
 	must stats
-	[[ $output == *"in use:   2 deleted versions still mapped (12.0 MiB)"* ]]
+	[[ $output == *"in use:   2 deleted versions still read (12.0 MiB)"* ]]
 	must check
 	must snapshot vm1 --from 1.img
 	must dump vm1@2 >o.img

@@ -144,7 +144,7 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
 	until flock --nonblock run/vm1@1.export true; do sleep 0.05; done
 	must stats
-	[[ $output == *"by 1 deleted versions that devices still read"* ]]
+	[[ $output == *"in use:   1 deleted version still read"* ]]
 	must snapshot vm1 --from 1.img
 	is_clean
 	# The next look removes its files, and the name is free.
@@ -193,12 +193,14 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	make_versions
 	serve vm1@1
 	must status
-	[ "$output" = "exported vm1@1 of '$PWD/pool': $(uri vm1@1), process $(cat run/vm1@1.pid)" ]
+	[ "${lines[-1]}" = "exported vm1@1 of '$PWD/pool': $(uri vm1@1), process $(cat run/vm1@1.pid)" ]
+	# It holds the version, and has the pool open.
+	[[ $output == *"in use:      vm1@1, read by process "* ]]
 	must status --json
-	[ "$(field 0 '["name"]')" = vm1@1 ]
+	[ "$(field -1 '["name"]')" = vm1@1 ]
 	must unexport vm1@1
 	must status
-	[ -z "$output" ]
+	[[ $output != *"exported"* && $output != *"read by"* ]]
 	! grep -q revdedup /proc/modules 2>/dev/null || skip "the module is there"
 	ctl map vm1@1
 	[ "$status" -eq 13 ] || [ "$status" -eq 1 ]

@@ -61,7 +61,7 @@ static void print_text(const struct ctl_pool_stats *stats,
 		print_volumes(volumes, stats->volumes);
 	printf("logical:  %s\n", ctl_size_print(text, stats->logical));
 	if (stats->held)
-		printf("in use:   %llu deleted version%s still mapped (%s)\n", stats->held,
+		printf("in use:   %llu deleted version%s still read (%s)\n", stats->held,
 		       stats->held == 1 ? "" : "s", ctl_size_print(text, stats->held_logical));
 	printf("stored:   %s", ctl_size_print(text, stats->data));
 	if (stats->data)

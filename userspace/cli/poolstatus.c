@@ -171,7 +171,8 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 
 /* --- as text */
 
-static void print_result(const char *what, bool is_known, const struct ctl_last_scrub *last)
+static void print_result(const char *what, const char *good, bool is_known,
+			 const struct ctl_last_scrub *last)
 {
 	char time[CTL_TIME_TEXT];
 
@@ -181,7 +182,7 @@ static void print_result(const char *what, bool is_known, const struct ctl_last_
 	}
 	printf("  last %s:  %s, ", what, ctl_time_print(time, last->time));
 	if (!last->versions && !last->fingerprints && !last->wrong) {
-		puts("no damage");
+		puts(good);
 		return;
 	}
 	printf("%llu damaged versions, %llu damaged fingerprints, %llu errors of the catalog\n",
@@ -228,8 +229,8 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		       ctl_time_print(time, status->newest_time));
 	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
-	print_result("check", status->has_check, &status->check);
-	print_result("scrub", status->has_scrub, &status->scrub);
+	print_result("check", "catalog OK", status->has_check, &status->check);
+	print_result("scrub", "no damage", status->has_scrub, &status->scrub);
 	print_readers(&status->in_use);
 	print_running(&status->running);
 }

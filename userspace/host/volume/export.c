@@ -191,6 +191,8 @@ static pid_t spawn(const struct command *command, int fd)
 	if (pid)
 		return pid;
 	fcntl(fd, F_SETFD, 0);
+	/* Whoever may write to the socket reads the disk; its owner can let others do so. */
+	umask(077);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
