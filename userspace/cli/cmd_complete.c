@@ -85,13 +85,15 @@ static void offer_tags(const struct line *line, const struct ctl_version *versio
 	struct rd_buffer tags = { 0 };
 	char word[2 * CTL_NAME_MAX + 2];
 	const char *tag;
+	size_t at;
 
-	if (!ctl_tags(line->ctl, &version->version, &tags))
-		for (tag = (char *)tags.data; tag < (char *)tags.data + tags.len;
-		     tag += strlen(tag) + 1) {
-			snprintf(word, sizeof(word), "%s%s", before, tag);
-			offer(line, word, version->name);
-		}
+	if (ctl_tags(line->ctl, &version->version, &tags))
+		tags.len = 0;
+	for (at = 0; at < tags.len; at += strlen(tag) + 1) {
+		tag = (const char *)tags.data + at;
+		snprintf(word, sizeof(word), "%s%s", before, tag);
+		offer(line, word, version->name);
+	}
 	rd_buffer_free(&tags);
 }
 

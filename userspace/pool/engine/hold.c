@@ -89,12 +89,12 @@ int rd_hold_is_alive(struct rd_pool *pool, const struct rd_lease *lease)
 int rd_hold_drop_dead(struct rd_pool *pool)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_lease *lease, *end;
+	const struct rd_lease *lease;
 	int r = rd_lease_list(pool->sql, NULL, &all);
+	size_t nr = all.len / sizeof(*lease);
 
 	lease = (const struct rd_lease *)all.data;
-	end = lease + all.len / sizeof(*lease);
-	for (; !r && lease < end; lease++) {
+	for (; !r && nr--; lease++) {
 		if (!rd_lease_is_hold(lease))
 			continue;
 		r = rd_hold_is_alive(pool, lease);
