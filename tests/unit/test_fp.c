@@ -140,6 +140,21 @@ static void test_quick_sum(void **state)
 	assert_true(rd_quick_sum(data, 0, RD_SEG_BLOCKS) == sum);
 }
 
+/* One bit of any byte makes a block something else than zeros, which are not stored. */
+static void test_zero(void **state)
+{
+	u8 block[RD_BLOCK_SIZE] = { 0 };
+	unsigned int i;
+
+	(void)state;
+	assert_true(rd_is_zero(block, sizeof(block)));
+	for (i = 0; i < sizeof(block); i++) {
+		block[i] = 1 << i % 8;
+		assert_false(rd_is_zero(block, sizeof(block)));
+		block[i] = 0;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +162,7 @@ int main(void)
 		cmocka_unit_test(test_avx512),
 		cmocka_unit_test(test_avx2),
 #endif
+		cmocka_unit_test(test_zero),
 		cmocka_unit_test(test_segment),
 		cmocka_unit_test(test_quick_sum),
 	};
