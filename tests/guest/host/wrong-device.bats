@@ -102,7 +102,7 @@ put() {
 	grep "a program has '/dev/$vg/vm1' open" /tmp/said
 	grep "full read: another program has the device below it open" /tmp/said
 	is_version $vg/vm1@latest /dev/$vg/vm1
-	[ "$(revdedupctl list $vg/vm1 | grep -c '(not consistent)')" = 1 ]
+	[ "$(revdedupctl list $vg/vm1 | grep -c 'not consistent')" = 1 ]
 	revdedupctl show $vg/vm1 | grep 'consistent: *no'
 	# What it writes after that is in the next one, even if it is gone by then.
 	dd if=/dev/urandom of=/dev/$vg/vm1 bs=1M seek=5 count=1 oflag=direct conv=notrunc status=none
