@@ -229,16 +229,17 @@ static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 int cmd_unexport(struct ctl *ctl)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_export *export, *end;
+	const struct rd_export *export;
 	unsigned int nr = 0;
+	size_t left;
 	int r = 0, first = 0;
 
 	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name an export, as VOL@N or by its socket, or use --all");
 	r = rd_exports(&all);
 	export = (const struct rd_export *)all.data;
-	end = export + all.len / sizeof(*export);
-	for (; !r && export < end; export++) {
+	left = all.len / sizeof(*export);
+	for (; !r && left--; export++) {
 		if (!is_meant(ctl, export))
 			continue;
 		nr++;

@@ -299,15 +299,16 @@ int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total
 static void say_who(struct rd_pool *pool)
 {
 	struct rd_buffer sessions = { 0 };
-	const struct rd_session *session, *end;
+	const struct rd_session *session;
+	size_t nr;
 	char started[32];
 	struct tm tm;
 	time_t when;
 
 	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions)) {
 		session = (const struct rd_session *)sessions.data;
-		end = session + sessions.len / sizeof(*session);
-		for (; session < end; session++) {
+		nr = sessions.len / sizeof(*session);
+		for (; nr--; session++) {
 			when = session->started;
 			strftime(started, sizeof(started), "%Y-%m-%d %H:%M:%S",
 				 localtime_r(&when, &tm));

@@ -60,13 +60,13 @@ int rd_hold_drop(struct rd_pool *pool, i64 id)
 int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_session *session, *end;
+	const struct rd_session *session;
 	int r = rd_session_list(pool->sql, 0, &all);
+	size_t nr = all.len / sizeof(*session);
 
 	*ret_pid = 0;
 	session = (const struct rd_session *)all.data;
-	end = session + all.len / sizeof(*session);
-	for (; !r && session < end; session++)
+	for (; !r && nr--; session++)
 		if (session->id == session_of(lease))
 			*ret_pid = session->pid;
 	rd_buffer_free(&all);

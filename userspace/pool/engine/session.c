@@ -163,14 +163,15 @@ int rd_session_close(struct rd_pool *pool, int r)
 int rd_sessions_running(struct rd_pool *pool, struct rd_buffer *ret)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_session *session, *end;
+	const struct rd_session *session;
+	size_t nr;
 	int r;
 
 	r = rd_session_list(pool->sql, pool->session, &all);
 	session = (const struct rd_session *)all.data;
-	end = session + all.len / sizeof(*session);
+	nr = all.len / sizeof(*session);
 	/* Others died, and the next command that writes finishes their work. */
-	for (; session < end && !r; session++)
+	for (; nr-- && !r; session++)
 		if (rd_lock_is_held(pool->lock_fd, RD_LOCK_SESSION, session->id))
 			rd_buffer_put(ret, session, sizeof(*session));
 	rd_buffer_free(&all);
