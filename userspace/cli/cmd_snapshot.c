@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/read_text.h"
 #include "host/volume/live_snapshot.h"
 #include "host/volume/safety.h"
 #include "pool/engine/snapshot.h"
@@ -20,22 +21,12 @@
 static int read_all(const char *path, struct rd_buffer *ret)
 {
 	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = 1;
-	u8 *to;
+	int r;
 
 	if (fd < 0)
 		return rd_err(-errno, "cannot open '%s'", path);
-	while (len) {
-		to = rd_buffer_grow(ret, 65536);
-		if (!to)
-			return -ENOMEM;
-		len = read(fd, to, 65536);
-		if (len < 0 && errno != EINTR)
-			return rd_err(-errno, "cannot read '%s'", path);
-		ret->len -= 65536 - (len < 0 ? 0 : len);
-	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
+	r = rd_read_text(fd, SIZE_MAX, ret);
+	return r && r != -ENOMEM ? rd_err(r, "cannot read '%s'", path) : r;
 }
 
 static int read_changed(const char *path, const char *volume, struct ctl_changed *ret)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/ini.h"
+#include "base/read_text.h"
 #include "base/suggest.h"
 #include "host/volume/attachment.h"
 #include "cli.h"
@@ -185,26 +186,6 @@ static int add_line(struct ctl_config *config, const struct rd_ini *ini)
 
 /* --- the file */
 
-static int read_text(struct rd_buffer *ret, int fd)
-{
-	u8 *to;
-	ssize_t nr;
-
-	do {
-		to = rd_buffer_grow(ret, 4096);
-		if (!to)
-			return -ENOMEM;
-		nr = read(fd, to, 4096);
-		if (nr < 0)
-			return -errno;
-		ret->len -= 4096 - nr;
-		if (ret->len > SIZE_MAX_TEXT)
-			return -EFBIG;
-	} while (nr);
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
-}
-
 static int read_file(struct ctl_config *config, bool may_be_missing)
 {
 	RD_CLOSE int fd = open(config->path, O_RDONLY | O_CLOEXEC);
@@ -215,7 +196,7 @@ static int read_file(struct ctl_config *config, bool may_be_missing)
 		rd_buffer_put_u8(&config->text, '\0');
 		return config->text.failed ? -ENOMEM : 0;
 	}
-	r = fd < 0 ? -errno : read_text(&config->text, fd);
+	r = fd < 0 ? -errno : rd_read_text(fd, SIZE_MAX_TEXT, &config->text);
 	if (!r)
 		return 0;
 	rd_err(r, "cannot read the settings in '%s'", config->path);

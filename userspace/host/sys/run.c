@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/read_text.h"
 #include "run.h"
 
 extern char **environ;
@@ -43,24 +44,6 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	return r ? rd_err(-r, "cannot run '%s'", argv[0]) : 0;
 }
 
-static int read_all(int fd, struct rd_buffer *ret)
-{
-	ssize_t len = 1;
-
-	while (len) {
-		u8 *to = rd_buffer_grow(ret, 4096);
-
-		if (!to)
-			return -ENOMEM;
-		len = read(fd, to, 4096);
-		ret->len -= 4096 - (len > 0 ? len : 0);
-		if (len < 0 && errno != EINTR)
-			return -errno;
-	}
-	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : 0;
-}
-
 static int wait_for(pid_t pid)
 {
 	int status;
@@ -83,7 +66,7 @@ int rd_run(char *const *argv, struct rd_buffer *ret_output)
 	if (!r) {
 		struct rd_buffer none = { 0 };
 
-		r = read_all(ends[0], ret_output ? ret_output : &none);
+		r = rd_read_text(ends[0], SIZE_MAX, ret_output ? ret_output : &none);
 		rd_buffer_free(&none);
 		status = wait_for(pid);
 		r = r ? rd_err(r, "cannot read the output of '%s'", argv[0]) : status;
