@@ -140,7 +140,8 @@ audit_all() {
 	done
 }
 
-# super_format NUMBER FEATURES: what both superblocks say.
+# super_format NUMBER [COMPATIBLE FOR-READING INCOMPATIBLE]: make both superblocks say this,
+# and print the features that they had.
 super_format() {
 	"$BATS_TEST_DIRNAME/edit-super.py" pool/data "$@"
 }

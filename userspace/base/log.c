@@ -101,11 +101,7 @@ void rd_remedy(enum rd_remedy remedy, const char *object, const char *fmt, ...)
 
 int rd_err_format(const char *path, long long format, long long known)
 {
-	if (format == known)
-		rd_err(0, "'%s' has a feature that this program does not know", path);
-	else
-		rd_err(0, "'%s' has format %lld, and this program knows only %lld", path,
-		       format, known);
+	rd_err(0, "'%s' has format %lld, and this program knows only %lld", path, format, known);
 	if (format < known)
 		rd_remedy(RD_REMEDY_MAKE_NEW_POOL, NULL,
 			  "nothing was changed; restore the versions with the program that made the pool");

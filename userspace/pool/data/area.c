@@ -93,6 +93,9 @@ void rd_pool_super_pack(const struct rd_pool_super *super, void *block)
 		.seq = cpu_to_le64(super->seq),
 		.journal_id = cpu_to_le64(super->journal_id),
 		.journal_frame = cpu_to_le64(super->journal_frame),
+		.compat = cpu_to_le64(super->compat),
+		.compat_ro = cpu_to_le64(super->compat_ro),
+		.incompat = cpu_to_le64(super->incompat),
 	};
 
 	memcpy(disk.uuid, super->uuid, sizeof(disk.uuid));
@@ -112,7 +115,10 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 	if (le32_to_cpu(disk.crc) != super_crc(&disk))
 		return -EBADMSG;
 	super->format = le32_to_cpu(disk.format);
-	if (super->format != RD_POOL_FORMAT || disk.incompat || disk.compat_ro)
+	super->compat = le64_to_cpu(disk.compat);
+	super->compat_ro = le64_to_cpu(disk.compat_ro);
+	super->incompat = le64_to_cpu(disk.incompat);
+	if (super->format != RD_POOL_FORMAT || super->incompat)
 		return -EOPNOTSUPP;
 	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
 	super->nr_frames = le64_to_cpu(disk.nr_frames);
@@ -256,13 +262,27 @@ static bool is_nothing(int r)
 	return r == -ENODATA || r == -EMEDIUMTYPE;
 }
 
+static int refuse_features(const char *path, const char *what, u64 bits)
+{
+	rd_err(0, "'%s' has features that this program does not know (%s: %#llx)", path, what,
+	       (unsigned long long)bits);
+	rd_hint("nothing was changed; install a newer revdedup");
+	return -EOPNOTSUPP;
+}
+
+static int refuse_super(const char *path, const struct rd_pool_super *super)
+{
+	return super->format == RD_POOL_FORMAT ?
+		refuse_features(path, "incompatible", super->incompat) :
+		rd_err_format(path, super->format, RD_POOL_FORMAT);
+}
+
 /* Report why neither copy is good. @ra, @rb: results of rd_pool_super_unpack(). */
 static int refuse_supers(const char *path, const struct rd_pool_super *a, int ra,
 			 const struct rd_pool_super *b, int rb)
 {
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
-		return rd_err_format(path, ra == -EOPNOTSUPP ? a->format : b->format,
-				     RD_POOL_FORMAT);
+		return refuse_super(path, ra == -EOPNOTSUPP ? a : b);
 	if (is_nothing(ra) && is_nothing(rb)) {
 		rd_err(0, "'%s' is not the data area of a pool", path);
 		rd_remedy(RD_REMEDY_REBUILD_SUPERS, NULL, "its superblocks may have been overwritten");
@@ -316,6 +336,8 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 	r = open_area(area, path, writable);
 	if (!r)
 		r = choose_super(area, path);
+	if (!r && writable && area->super.compat_ro)
+		r = refuse_features(path, "compatible for reading", area->super.compat_ro);
 	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
 		rd_warn("'%s' is cut off: it has %llu bytes, but its last frame ends at %llu",
 			path, (unsigned long long)area->bytes,

@@ -22,11 +22,13 @@
  *	40  8  sequence number: of two good copies the one with the higher number holds
  *	48  8  number of the journal
  *	56  8  first frame of the journal
- *	64  8  features: compatible		unknown ones are ignored
- *	72  8  features: compatible for reading	unknown ones forbid writing,
- *						and all by this version
+ *	64  8  features: compatible		unknown ones are kept, and ignored
+ *	72  8  features: compatible for reading	unknown ones forbid writing
  *	80  8  features: incompatible		unknown ones forbid all
  *	88     zeros
+ *
+ * A feature is a bit; no program has set one yet. They are looked at before what follows
+ * from the format: of a pool that has an unknown one, nothing else need be as it is here.
  *
  * A write goes to copy A, then to copy B, each flushed: one copy is always whole.
  */
@@ -52,6 +54,7 @@ struct rd_pool_super {
 	u64 seq;
 	u64 journal_id;
 	u64 journal_frame;
+	u64 compat, compat_ro, incompat;	/* features */
 };
 
 struct rd_area {
@@ -85,7 +88,8 @@ u64 rd_frames_in(u64 bytes);
 
 /*
  * Pack and unpack a superblock; pure. Unpacking returns 0, -ENODATA (zeros), -EMEDIUMTYPE
- * (something else), -EBADMSG (damaged) or -EOPNOTSUPP (format or feature not known).
+ * (something else), -EBADMSG (damaged) or -EOPNOTSUPP: format or incompatible features,
+ * which are all that is filled in then, are not known.
  */
 void rd_pool_super_pack(const struct rd_pool_super *super, void *block);
 int rd_pool_super_unpack(struct rd_pool_super *super, const void *block);
