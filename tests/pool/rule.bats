@@ -10,7 +10,7 @@ bats_require_minimum_version 1.5.0
 setup_file() {
 	gcc -std=gnu11 -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined \
 		-fno-sanitize-recover=all -o "$BATS_FILE_TMPDIR/rule" \
-		"$BATS_TEST_DIRNAME/rule.c" -lcrypto
+		"$BATS_TEST_DIRNAME/rule.c" -lcrypto -lzstd
 }
 
 setup() {

@@ -4,7 +4,7 @@
  * a program that shares nothing with the engine. It keeps no data, only which
  * block of which segment would still be there.
  *
- *	rule ORDERFILE
+ *	rule [--packs] ORDERFILE
  *
  * Each line of ORDERFILE, "VOLUME FILE", is a snapshot of VOLUME, in the order in
  * which they were taken; FILE is relative to the directory of ORDERFILE.
@@ -24,6 +24,12 @@
  *	distinct-segments BYTES	the blocks of each content of a segment once
  *	rule BYTES		what the rule leaves
  *
+ * and with --packs, for some levels of zstd and sizes of groups, "pack LEVEL KIB NEWEST OLD",
+ * what that would take compressed: the segments of newest versions, and what else is left.
+ * A pack has up to 512 blocks, cut into groups that are compressed one by one; of a segment
+ * whose blocks are in their slots, of others as they come. A group that does not become an
+ * eighth smaller stays as it is. A pack has a head, and ends with a block.
+ *
  * Exits 1 where it cannot read something, or where its own sums are wrong.
  */
 #define _GNU_SOURCE
@@ -40,12 +46,14 @@
 #include <unistd.h>
 
 #include <openssl/evp.h>
+#include <zstd.h>
 
 #define BLOCK		4096
 #define SEG_BLOCKS	512
 #define SEGMENT		((size_t)BLOCK * SEG_BLOCKS)
 #define BLOCK_FP	16
 #define SEG_FP		32
+#define PACK_HEAD	512
 
 /* What is all zeros is the first item of each table, and never counted. */
 #define ZERO		0
@@ -60,6 +68,7 @@ struct content {
 struct recipe {
 	uint8_t fp[SEG_FP];
 	uint32_t latest;	/* places in newest versions that name it */
+	uint32_t file, segment;	/* that has it */
 	uint32_t blocks[SEG_BLOCKS];
 	bool present[SEG_BLOCKS];
 };
@@ -82,6 +91,8 @@ struct table {
 static struct table contents = { sizeof(struct content), BLOCK_FP, 0, 0, NULL, NULL };
 static struct table recipes = { sizeof(struct recipe), SEG_FP, 0, 0, NULL, NULL };
 
+static char **files;
+static size_t nr_files;
 static struct volume *volumes;
 static EVP_MD_CTX *sha_ctx;
 static uint32_t snapshot_nr;
@@ -174,7 +185,7 @@ static uint32_t block_content(const uint8_t *data, uint8_t *ret_fp)
 }
 
 /* The recipe of a segment of the new version, whole from now on. */
-static uint32_t take_segment(const uint8_t *data)
+static uint32_t take_segment(const uint8_t *data, uint32_t segment)
 {
 	uint8_t fps[SEG_BLOCKS * BLOCK_FP], fp[SEG_FP];
 	uint32_t blocks[SEG_BLOCKS], nr;
@@ -187,9 +198,11 @@ static uint32_t take_segment(const uint8_t *data)
 	sha256(fps, sizeof(fps), fp);
 	nr = table_get(&recipes, fp, &is_new);
 	r = recipe(nr);
-	if (is_new)
+	if (is_new) {
 		memcpy(r->blocks, blocks, sizeof(blocks));
-
+		r->file = nr_files - 1;
+		r->segment = segment;
+	}
 	for (i = 0; i < SEG_BLOCKS; i++) {
 		if (blocks[i] == ZERO)
 			continue;
@@ -285,6 +298,10 @@ static void take_snapshot(const char *name, const char *file)
 		err(1, "cannot open '%s'", file);
 	snapshot_nr++;
 	logical += st.st_size;
+	files = resize(files, nr_files + 1, sizeof(*files));
+	files[nr_files] = strdup(file);
+	if (!files[nr_files++])
+		err(1, "out of memory");
 
 	/* What is beyond the end of either version is zeros. */
 	nr_segs = (st.st_size + SEGMENT - 1) / SEGMENT;
@@ -296,7 +313,7 @@ static void take_snapshot(const char *name, const char *file)
 	new = resize(NULL, nr_segs, sizeof(*new));
 	for (i = 0; i < nr_segs; i++)
 		new[i] = read_segment(fd, file, i * SEGMENT, buf) ?
-			take_segment(buf) : ZERO;
+			take_segment(buf, i) : ZERO;
 	close(fd);
 
 	changed = supersede(v, new);
@@ -355,12 +372,133 @@ static void check_present(void)
 		errx(1, "%zu blocks are present, not %zu", present, present_blocks);
 }
 
+/* --- packs */
+
+/* One way to pack, and what it takes. */
+static struct pack {
+	int level;
+	size_t group;		/* blocks */
+	size_t newest, old;	/* bytes */
+} packs[] = {
+	{ 1, 4, 0, 0 }, { 1, 16, 0, 0 }, { 1, 32, 0, 0 }, { 1, SEG_BLOCKS, 0, 0 },
+	{ 3, 16, 0, 0 }, { 3, 32, 0, 0 }, { -1, 16, 0, 0 }, { 9, 16, 0, 0 },
+};
+
+static size_t pack_group(int level, const uint8_t *data, size_t len)
+{
+	static ZSTD_CCtx *ctx;
+	static uint8_t to[SEGMENT];
+	size_t r;
+
+	if (!len)
+		return 0;
+	if (!ctx)
+		ctx = ZSTD_createCCtx();
+	if (!ctx)
+		err(1, "out of memory");
+	r = ZSTD_compressCCtx(ctx, to, len - len / 8, data, len, level);
+	return ZSTD_isError(r) ? len : r;
+}
+
+/* Pack what is @present of @data. */
+static size_t pack(const struct pack *p, const uint8_t *data, const bool *present)
+{
+	static uint8_t group[SEGMENT];
+	size_t i, len = 0, all = 0, bytes = PACK_HEAD;
+
+	for (i = 0; i < SEG_BLOCKS; i++) {
+		if (present[i]) {
+			memcpy(group + len, data + i * BLOCK, BLOCK);
+			len += BLOCK;
+		}
+		if ((i + 1) % p->group)
+			continue;
+		bytes += pack_group(p->level, group, len);
+		all += len;
+		len = 0;
+	}
+	bytes = (bytes + BLOCK - 1) / BLOCK * BLOCK;
+	return bytes < all - all / 8 ? bytes : all;
+}
+
+static void pack_newest(const uint8_t *data, const bool *present)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(packs) / sizeof(*packs); i++)
+		packs[i].newest += pack(&packs[i], data, present);
+}
+
+static void pack_old(const uint8_t *data, size_t nr)
+{
+	bool present[SEG_BLOCKS] = {0};
+	size_t i;
+
+	memset(present, 1, nr);
+	for (i = 0; i < sizeof(packs) / sizeof(*packs); i++)
+		packs[i].old += pack(&packs[i], data, present);
+}
+
+static void gather_old(const uint8_t *data, const bool *present)
+{
+	static uint8_t old[SEGMENT];
+	static size_t nr;
+	size_t i;
+
+	/* The end. */
+	if (!data) {
+		pack_old(old, nr);
+		return;
+	}
+	for (i = 0; i < SEG_BLOCKS; i++) {
+		if (!present[i])
+			continue;
+		memcpy(old + nr++ * BLOCK, data + i * BLOCK, BLOCK);
+		if (nr < SEG_BLOCKS)
+			continue;
+		pack_old(old, nr);
+		nr = 0;
+	}
+}
+
+static void pack_all(void)
+{
+	static uint8_t buf[SEGMENT];
+	size_t i, file = SIZE_MAX;
+	int fd = -1;
+
+	for (i = 1; i < recipes.nr; i++) {
+		const struct recipe *r = recipe(i);
+
+		if (r->file != file) {
+			close(fd);
+			file = r->file;
+			fd = open(files[file], O_RDONLY | O_CLOEXEC);
+			if (fd < 0)
+				err(1, "cannot open '%s'", files[file]);
+		}
+		if (!read_segment(fd, files[file], (off_t)r->segment * SEGMENT, buf))
+			errx(1, "'%s' has changed", files[file]);
+		if (r->latest)
+			pack_newest(buf, r->present);
+		else
+			gather_old(buf, r->present);
+	}
+	gather_old(NULL, NULL);
+	for (i = 0; i < sizeof(packs) / sizeof(*packs); i++)
+		printf("pack %d %zu %zu %zu\n", packs[i].level,
+		       packs[i].group * BLOCK / 1024, packs[i].newest, packs[i].old);
+}
+
 int main(int argc, char **argv)
 {
 	static const uint8_t zeros[SEGMENT];
+	bool with_packs = argc > 1 && !strcmp(argv[1], "--packs");
 
+	argc -= with_packs;
+	argv += with_packs;
 	if (argc != 2 || argv[1][0] == '-') {
-		fputs("Usage: rule ORDERFILE\n", stderr);
+		fputs("Usage: rule [--packs] ORDERFILE\n", stderr);
 		return 2;
 	}
 	setlinebuf(stdout);
@@ -368,7 +506,7 @@ int main(int argc, char **argv)
 	if (!sha_ctx)
 		err(1, "out of memory");
 	/* So that ZERO is what it says in both tables. */
-	take_segment(zeros);
+	take_segment(zeros, 0);
 	take_all(argv[1]);
 	check_present();
 	printf("logical %zu\n", logical);
@@ -376,6 +514,8 @@ int main(int argc, char **argv)
 	printf("distinct %zu\n", (contents.nr - 1) * BLOCK);
 	printf("distinct-segments %zu\n", distinct_seg_blocks * BLOCK);
 	printf("rule %zu\n", present_blocks * BLOCK);
+	if (with_packs)
+		pack_all();
 	if (fclose(stdout))
 		err(1, "cannot write");
 	return 0;

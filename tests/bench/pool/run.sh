@@ -75,7 +75,7 @@ PATH=$dir/bin:$PATH
 for program in rawcopy image punch; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
-gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto
+gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto -lzstd
 export REVDEDUP_POOL=$dir/pool
 # How much is not as it should be; row() counts.
 short=0

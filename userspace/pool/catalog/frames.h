@@ -18,31 +18,8 @@
 #define RD_FRAMES_H
 
 #include "pool/data/map.h"
+#include "pool/data/slots.h"
 #include "db.h"
-
-struct rd_slots {
-	u64 bits[RD_SEG_BLOCKS / 64];
-};
-
-static inline void rd_slots_set(struct rd_slots *slots, unsigned int slot)
-{
-	slots->bits[slot / 64] |= 1ULL << slot % 64;
-}
-
-static inline bool rd_slots_test(const struct rd_slots *slots, unsigned int slot)
-{
-	return slots->bits[slot / 64] >> slot % 64 & 1;
-}
-
-static inline bool rd_slots_are_none(const struct rd_slots *slots)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
-		if (slots->bits[i])
-			return false;
-	return true;
-}
 
 /* Read a row that is one frame, or below, a run of frames. */
 int rd_next_frame(struct rd_row *rows, u64 *ret);

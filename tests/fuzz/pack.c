@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A pack: as it is, and with the sums of its head and groups made right, so that what is
+ * wrong is what zstd is given.
+ */
+#include <xxhash.h>
+
+#include "pool/data/pack.c"
+#include "fuzz.h"
+
+static const u8 uuid[16];
+
+static void check_one(struct rd_packer *packer, const u8 *data, size_t len)
+{
+	struct rd_pack_head head;
+	unsigned int group, i;
+
+	if (rd_pack_read_head(&head, data, len, uuid, 9))
+		return;
+	for (group = 0; group < RD_PACK_GROUPS; group++) {
+		size_t all = (size_t)rd_pack_group_blocks(&head, group) * RD_BLOCK_SIZE;
+		u32 at = rd_pack_group_offset(&head, group);
+		/* So long that a byte too many is seen, before and behind. */
+		u8 *blocks = malloc(all + !all);
+
+		must(blocks && at >= RD_PACK_HEAD && at + head.groups[group].len <= len);
+		rd_pack_decode(packer, &head, group, data + at, blocks);
+		free(blocks);
+		for (i = group * RD_PACK_GROUP; i < (group + 1) * RD_PACK_GROUP; i++)
+			must(!rd_slots_test(&head.slots, i) ||
+			     rd_pack_block_at(&head, i) < all / RD_BLOCK_SIZE);
+	}
+}
+
+static void make_right(u8 *data, size_t len)
+{
+	struct head_disk disk;
+	size_t at = sizeof(disk);
+	unsigned int i;
+
+	memcpy(&disk, data, sizeof(disk));
+	memcpy(disk.magic, MAGIC, sizeof(disk.magic));
+	memcpy(disk.uuid, uuid, sizeof(disk.uuid));
+	disk.frame = cpu_to_le64(9);
+	for (i = 0; i < RD_PACK_GROUPS; i++) {
+		u32 nr = le32_to_cpu(disk.groups[i].len) & ((1U << LEN_BITS) - 1);
+		u64 sum;
+
+		if (nr > len - at)
+			break;
+		sum = XXH64(data + at, nr, 0);
+		disk.groups[i].sum[0] = cpu_to_le32((u32)sum);
+		disk.groups[i].sum[1] = cpu_to_le32((u32)(sum >> 32));
+		at += nr;
+	}
+	disk.crc = cpu_to_le32(head_crc(&disk));
+	memcpy(data, &disk, sizeof(disk));
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	static struct rd_packer *packer;
+	u8 *copy = malloc(size + !size);
+
+	if (!packer)
+		packer = rd_packer_new();
+	must(packer && copy);
+	memcpy(copy, data, size);
+	check_one(packer, copy, size);
+	if (size >= RD_PACK_HEAD) {
+		make_right(copy, size);
+		check_one(packer, copy, size);
+	}
+	free(copy);
+	return 0;
+}
+
+/* Packs of a few blocks, some of which are noise. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static u8 data[RD_SEG_SIZE], pack[RD_PACK_MAX];
+	struct rd_packer *packer = rd_packer_new();
+	unsigned int nr, i;
+	size_t len;
+
+	(void)argc;
+	(void)argv;
+	must(packer);
+	srandom(1);
+	for (nr = 8; nr <= 32; nr += 8) {
+		struct rd_pack_head head = { .frame = 9 };
+
+		for (i = 0; i < nr; i++)
+			rd_slots_set(&head.slots, i * 3);
+		for (i = 0; i < sizeof(data); i++)
+			data[i] = i / RD_BLOCK_SIZE % 5 == 3 ? random() : i % 7;
+		len = rd_pack_make(packer, &head, data, RD_PACK_LEVEL, pack);
+		must(len);
+		fuzz_seed(pack, len);
+	}
+	rd_packer_free(packer);
+	return 0;
+}

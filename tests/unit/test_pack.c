@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Packs: what was packed is what is decoded, and what was damaged is seen. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "pool/data/pack.h"
+
+#define FRAME	((1ULL << 36) + 7)
+
+static const u8 uuid[16] = "the pool's uuid.";
+static u8 data[RD_SEG_SIZE], pack[RD_PACK_MAX];
+static struct rd_packer *packer;
+
+/* Text compresses; noise does not. */
+static void fill(unsigned int first, unsigned int nr, bool noise)
+{
+	size_t i, end = (size_t)(first + nr) * RD_BLOCK_SIZE;
+
+	for (i = (size_t)first * RD_BLOCK_SIZE; i < end; i++)
+		data[i] = noise ? random() : "abcdefgh"[random() % 8];
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	srandom(1);
+	packer = rd_packer_new();
+	return !packer;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	rd_packer_free(packer);
+	return 0;
+}
+
+static size_t make(struct rd_pack_head *head, const struct rd_slots *slots)
+{
+	*head = (struct rd_pack_head){ .frame = FRAME, .slots = *slots };
+	memcpy(head->uuid, uuid, sizeof(uuid));
+	memset(pack, 0xee, sizeof(pack));
+	return rd_pack_make(packer, head, data, RD_PACK_LEVEL, pack);
+}
+
+static struct rd_slots every(unsigned int nth)
+{
+	struct rd_slots slots = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i += nth)
+		rd_slots_set(&slots, i);
+	return slots;
+}
+
+/* Read what is in @pack: each block is where the head says, and is what it was. */
+static void check_all(size_t len, const struct rd_slots *slots)
+{
+	u8 blocks[RD_PACK_GROUP_SIZE];
+	struct rd_pack_head head;
+	unsigned int i, group, at = RD_PACK_HEAD;
+
+	assert_int_equal(rd_pack_read_head(&head, pack, len, uuid, FRAME), 0);
+	assert_memory_equal(&head.slots, slots, sizeof(*slots));
+	for (group = 0; group < RD_PACK_GROUPS; group++) {
+		assert_int_equal(rd_pack_group_offset(&head, group), at);
+		assert_int_equal(rd_pack_decode(packer, &head, group, pack + at, blocks), 0);
+		at += head.groups[group].len;
+		for (i = group * RD_PACK_GROUP; i < (group + 1) * RD_PACK_GROUP; i++)
+			if (rd_slots_test(slots, i))
+				assert_memory_equal(blocks + (size_t)rd_pack_block_at(&head, i) *
+						    RD_BLOCK_SIZE,
+						    data + (size_t)i * RD_BLOCK_SIZE,
+						    RD_BLOCK_SIZE);
+	}
+	for (; at < len; at++)
+		assert_int_equal(pack[at], 0);
+}
+
+static void test_round_trip(void **state)
+{
+	static const unsigned int nths[] = { 1, 2, 3, 15, 16, 17, 100, 500 };
+	struct rd_pack_head head;
+	unsigned int i;
+	size_t len;
+
+	(void)state;
+	fill(0, RD_SEG_BLOCKS, false);
+	for (i = 0; i < sizeof(nths) / sizeof(*nths); i++) {
+		struct rd_slots slots = every(nths[i]);
+
+		len = make(&head, &slots);
+		/* Eight letters are three bits a byte. A few blocks gain nothing by it. */
+		if (rd_slots_count(&slots) > 4)
+			assert_in_range(len, RD_BLOCK_SIZE, rd_slots_count(&slots) *
+					RD_BLOCK_SIZE / 2 + RD_BLOCK_SIZE);
+		if (len)
+			check_all(len, &slots);
+	}
+}
+
+/* A group that does not become smaller is as it is, in a pack that does. */
+static void test_raw_groups(void **state)
+{
+	struct rd_slots slots = every(1);
+	struct rd_pack_head head;
+	unsigned int group;
+	size_t len;
+
+	(void)state;
+	fill(0, RD_SEG_BLOCKS, false);
+	fill(5 * RD_PACK_GROUP, 4 * RD_PACK_GROUP, true);
+	len = make(&head, &slots);
+	assert_true(len);
+	check_all(len, &slots);
+	for (group = 0; group < RD_PACK_GROUPS; group++)
+		assert_int_equal(head.groups[group].codec,
+				 group >= 5 && group < 9 ? RD_PACK_RAW : RD_PACK_ZSTD);
+}
+
+static void test_noise(void **state)
+{
+	struct rd_slots slots = every(1), none = { 0 };
+	struct rd_pack_head head;
+
+	(void)state;
+	fill(0, RD_SEG_BLOCKS, true);
+	assert_int_equal(make(&head, &slots), 0);
+	assert_int_equal(make(&head, &none), 0);
+	/* One group is not worth a pack. */
+	fill(3 * RD_PACK_GROUP, RD_PACK_GROUP, false);
+	assert_int_equal(make(&head, &slots), 0);
+}
+
+static void test_damage(void **state)
+{
+	struct rd_slots slots = every(1);
+	u8 blocks[RD_PACK_GROUP_SIZE];
+	struct rd_pack_head head, read;
+	unsigned int bit, group;
+	size_t len;
+
+	(void)state;
+	fill(0, RD_SEG_BLOCKS, false);
+	len = make(&head, &slots);
+	for (bit = 0; bit < 8 * RD_PACK_HEAD; bit++) {
+		pack[bit / 8] ^= 1 << bit % 8;
+		assert_int_equal(rd_pack_read_head(&read, pack, len, uuid, FRAME), -EBADMSG);
+		pack[bit / 8] ^= 1 << bit % 8;
+	}
+	assert_int_equal(rd_pack_read_head(&read, pack, len, uuid, FRAME + 1), -EBADMSG);
+	assert_int_equal(rd_pack_read_head(&read, pack, len, data, FRAME), -EBADMSG);
+	assert_int_equal(rd_pack_read_head(&read, pack, RD_PACK_HEAD - 1, uuid, FRAME), -EBADMSG);
+	/* Cut off. */
+	assert_int_equal(rd_pack_read_head(&read, pack, len - RD_BLOCK_SIZE, uuid, FRAME),
+			 -EBADMSG);
+	/* A bit of a group costs that group, and no other. */
+	for (bit = 0; bit < 8 * head.groups[2].len; bit += 101) {
+		u8 *at = pack + rd_pack_group_offset(&head, 2) + bit / 8;
+
+		*at ^= 1 << bit % 8;
+		for (group = 1; group < 4; group++)
+			assert_int_equal(rd_pack_decode(packer, &head, group, pack +
+							rd_pack_group_offset(&head, group),
+							blocks),
+					 group == 2 ? -EBADMSG : 0);
+		*at ^= 1 << bit % 8;
+	}
+	head.groups[0].codec = 2;
+	assert_int_equal(rd_pack_decode(packer, &head, 0, pack + RD_PACK_HEAD, blocks),
+			 -EOPNOTSUPP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_raw_groups),
+		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_damage),
+	};
+
+	return cmocka_run_group_tests_name("pack", tests, set_up, tear_down);
+}
