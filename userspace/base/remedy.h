@@ -59,6 +59,7 @@ enum rd_remedy {
 
 	/* versions as devices */
 	RD_REMEDY_MAP,			/* map the version instead */
+	RD_REMEDY_UNMAP,		/* [name] */
 	RD_REMEDY_UNMOUNT,		/* [directory] */
 	RD_REMEDY_NAME_PARTITION,
 	RD_REMEDY_MOUNT_WRITABLE,

@@ -102,6 +102,8 @@ static const struct text texts[RD_REMEDIES] = {
 		"--thinpool makes a thin one, which takes up only what is written to it", NULL },
 
 	[RD_REMEDY_MAP] = { "'revdedupctl map' makes a device of the version", NULL },
+	[RD_REMEDY_UNMAP] = {
+		"'revdedupctl unmap' removes it", "'revdedupctl unmap %s' removes it" },
 	[RD_REMEDY_UNMOUNT] = {
 		"'revdedupctl umount' unmounts it, and removes the device",
 		"'revdedupctl umount %s' unmounts it, and removes the device" },

@@ -171,6 +171,8 @@ static void make_command(struct command *command, const struct rd_export_options
 	add(command, "--pidfile");
 	add(command, command->pid);
 	add_address(command, options, export);
+	if (options->device)
+		add(command, "--filter=truncate");
 	add(command, options->writable ? "--filter=cow" : "--read-only");
 	find_plugin(command->plugin);
 	add(command, command->plugin);
@@ -180,6 +182,9 @@ static void make_command(struct command *command, const struct rd_export_options
 		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
 		add(command, command->version);
 	}
+	/* A device has whole sectors; the module fills the last one with zeros, too. */
+	if (options->device)
+		add(command, "round-up=512");
 	add(command, NULL);
 }
 
@@ -308,16 +313,20 @@ static int name_socket(struct rd_export *export, const struct rd_export_options 
 {
 	bool is_relative = options->socket && options->socket[0] != '/';
 	struct sockaddr_un address;
-	char here[PATH_MAX] = "";
+	char here[PATH_MAX] = "", own[32];
 
 	if (options->address)
 		return 0;
+	snprintf(own, sizeof(own), "map-%d", (int)getpid());
 	/* unexport may be called elsewhere. */
 	if (is_relative && !getcwd(here, sizeof(here) - 1))
 		return rd_err(-errno, "cannot find the present directory");
 	if (options->socket)
 		snprintf(export->socket, sizeof(export->socket), "%.2000s%s%.2000s", here,
 			 is_relative ? "/" : "", options->socket);
+	else if (options->device)
+		/* A device may have a name that is too long for it. */
+		rd_export_file(export->socket, own, "sock");
 	else
 		rd_export_file(export->socket, export->name, "sock");
 	if (strlen(export->socket) < sizeof(address.sun_path))
@@ -341,7 +350,9 @@ static int supervise(pid_t pid, const struct rd_export_options *options,
 	make_command(&command, options, export);
 	for (;;) {
 		if (waitpid(pid, &status, 0) == pid) {
-			if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || *options->stop)
+			/* A device does not connect again. */
+			if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT ||
+			    *options->stop || options->device)
 				return status;
 			rd_warn("nbdkit was aborted, and is started again");
 			usleep(RESTART_US);
@@ -404,23 +415,44 @@ static int start(const struct rd_export_options *options, struct rd_export *expo
 	return r;
 }
 
+static void set_name(struct rd_export *export, const struct rd_export_options *options)
+{
+	if (options->name)
+		snprintf(export->version, sizeof(export->version), "%s", options->name);
+	if (!options->device) {
+		snprintf(export->name, sizeof(export->name), "%s",
+			 options->name ? options->name : "all");
+		return;
+	}
+	snprintf(export->device, sizeof(export->device), "%s", options->device);
+	rd_export_device_name(export->name, options->device);
+}
+
+int rd_export_describe(const struct rd_export_options *options, struct rd_export *ret)
+{
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	set_name(ret, options);
+	ret->writable = options->writable;
+	r = name_socket(ret, options);
+	if (!r)
+		make_uri(ret, options);
+	return r;
+}
+
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret)
 {
 	char pool[PATH_MAX];
 	int r = check_address(options);
 
+	if (!r)
+		r = rd_export_describe(options, ret);
 	if (r)
 		return r;
-	memset(ret, 0, sizeof(*ret));
 	if (!realpath(options->pool, pool))
 		return rd_err(-errno, "cannot find '%s'", options->pool);
 	snprintf(ret->pool, sizeof(ret->pool), "%s", pool);
-	snprintf(ret->name, sizeof(ret->name), "%s", options->name ? options->name : "all");
-	ret->writable = options->writable;
-	r = name_socket(ret, options);
-	if (r)
-		return r;
-	make_uri(ret, options);
 	return start(options, ret);
 }
 

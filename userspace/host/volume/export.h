@@ -8,7 +8,8 @@
  *	/run/revdedup/vm1@3.sock	the socket, where none was named
  *
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
- * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there.
+ * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
+ * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map.
  *
  * nbdkit is the child of a process that starts it again when it was aborted: revdedupctl
  * itself, or a process in the background. Both have the open file of the first, with a lock of
@@ -29,7 +30,9 @@
 #define RD_EXPORT_URI	(3 * PATH_MAX)
 
 struct rd_export {
-	char name[RD_EXPORT_NAME];	/* "vm1@3", or "all" */
+	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", or "NAME:map" */
+	char version[RD_EXPORT_NAME];	/* "vm1@3", or "" for all */
+	char device[RD_EXPORT_NAME];	/* NAME of the device that reads it, or "" */
 	char pool[PATH_MAX];
 	char uri[RD_EXPORT_URI];
 	char socket[PATH_MAX];		/* "": TCP */
@@ -41,6 +44,7 @@ struct rd_export {
 struct rd_export_options {
 	const char *name;		/* of the version, VOL@N; NULL: all */
 	const char *pool;
+	const char *device;		/* that is to read it; NULL: any client */
 	const char *socket;		/* a path; NULL: by its name, or TCP */
 	const char *address;		/* NULL: no TCP */
 	unsigned int port;
@@ -56,6 +60,9 @@ struct rd_export_options {
  * this process. -EPERM: TCP without TLS, and not on this host alone; says so.
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
+
+/* Fill in what an export would be, without starting it: its names and addresses. */
+int rd_export_describe(const struct rd_export_options *options, struct rd_export *ret);
 
 /*
  * Wait until an export in the foreground ends, and end it once *@options->stop is not 0.

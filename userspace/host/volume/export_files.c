@@ -47,8 +47,13 @@ void rd_export_file(char ret[PATH_MAX], const char *name, const char *what)
 			*at = '-';
 }
 
+void rd_export_device_name(char ret[RD_EXPORT_NAME], const char *device)
+{
+	snprintf(ret, RD_EXPORT_NAME, "%.150s:map", device);
+}
+
 /* Another user could have made /tmp/revdedup-UID. */
-static int make_directory(void)
+int rd_export_make_directory(void)
 {
 	char dir[PATH_MAX];
 	struct stat st;
@@ -70,7 +75,10 @@ static int make_directory(void)
 static int refuse_running(const struct rd_export *export)
 {
 	rd_err(0, "%s is exported already", export->name);
-	rd_remedy(RD_REMEDY_UNEXPORT, export->name, "nothing was changed");
+	if (export->device[0])
+		rd_remedy(RD_REMEDY_UNMAP, export->device, "nothing was changed");
+	else
+		rd_remedy(RD_REMEDY_UNEXPORT, export->name, "nothing was changed");
 	return -EEXIST;
 }
 
@@ -94,8 +102,8 @@ static int open_locked(const char *path)
 
 int rd_export_make_file(const struct rd_export *export)
 {
-	char path[PATH_MAX], text[2 * PATH_MAX + RD_EXPORT_URI];
-	int len, tries, fd = -EAGAIN, r = make_directory();
+	char path[PATH_MAX], text[3 * PATH_MAX + RD_EXPORT_URI];
+	int len, tries, fd = -EAGAIN, r = rd_export_make_directory();
 
 	if (r)
 		return r;
@@ -109,8 +117,10 @@ int rd_export_make_file(const struct rd_export *export)
 		return refuse_running(export);
 	if (fd < 0)
 		return fd;
-	len = snprintf(text, sizeof(text), "name=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
-		       export->name, export->pool, export->uri, export->socket, export->writable);
+	len = snprintf(text, sizeof(text),
+		       "name=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
+		       export->name, export->version, export->device, export->pool, export->uri,
+		       export->socket, export->writable);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
 	if (ftruncate(fd, 0) || pwrite(fd, text, len, 0) != len) {
@@ -176,6 +186,8 @@ static void take_line(struct rd_export *export, const char *line)
 		size_t size;
 	} texts[] = {
 		{ "name=", export->name, sizeof(export->name) },
+		{ "version=", export->version, sizeof(export->version) },
+		{ "device=", export->device, sizeof(export->device) },
 		{ "pool=", export->pool, sizeof(export->pool) },
 		{ "uri=", export->uri, sizeof(export->uri) },
 		{ "socket=", export->socket, sizeof(export->socket) },

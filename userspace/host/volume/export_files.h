@@ -8,11 +8,18 @@
 /* The path of NAME.@what. */
 void rd_export_file(char ret[PATH_MAX], const char *name, const char *what);
 
+/* Make the directory of all of them, unless it is there. */
+int rd_export_make_directory(void);
+
 /*
  * Write the file of @export, locked, and return its open file. -EEXIST: such an export runs;
  * says so.
  */
 int rd_export_make_file(const struct rd_export *export);
+
+/* The name of the export that the device @device reads. */
+void rd_export_device_name(char ret[RD_EXPORT_NAME], const char *device);
+
 bool rd_export_is_locked(const struct rd_export *export);
 void rd_export_remove_files(const struct rd_export *export);
 

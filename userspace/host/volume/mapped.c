@@ -252,8 +252,7 @@ static int refuse_used(const char *name)
 	return -EBUSY;
 }
 
-/* Remove the partition of a mount, unless it is open. */
-static int remove_part(const char *name)
+int rd_mapped_remove_part(const char *name)
 {
 	char part[RD_DM_NAME_MAX];
 	struct rd_dm_info info;
@@ -284,7 +283,7 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name)
 		rd_hint("nothing was changed; 'dmsetup ls' lists all devices");
 		return -ENODEV;
 	}
-	r = remove_part(name);
+	r = rd_mapped_remove_part(name);
 	if (!r)
 		r = rd_dm_info(name, &info);
 	if (!r && info.open_count)

@@ -50,4 +50,7 @@ int rd_mapped_remove(struct rd_pool *pool, const char *name);
 /* "NAME:part" */
 void rd_mapped_part(char ret[RD_DM_NAME_MAX], const char *name);
 
+/* Remove the partition of a mount, if there is one. -EBUSY: it is open; says so. */
+int rd_mapped_remove_part(const char *name);
+
 #endif

@@ -10,6 +10,7 @@
 #include "host/sys/mounts.h"
 #include "host/sys/run.h"
 #include "mapped.h"
+#include "mapped_nbd.h"
 #include "mount.h"
 
 static int refuse_content(const char *name, const struct rd_content *content)
@@ -22,6 +23,36 @@ static int refuse_content(const char *name, const struct rd_content *content)
 		rd_remedy(RD_REMEDY_MAP, NULL, "nothing was mounted");
 	}
 	return -EMEDIUMTYPE;
+}
+
+/* --- the device, of the module or of nbd */
+
+#define PATH_SIZE	RD_DM_PATH_MAX
+
+static const char *path_of(char path[PATH_SIZE], const char *name)
+{
+	struct rd_mapped_nbd mapped;
+
+	if (rd_mapped_nbd_find(name, &mapped))
+		return rd_dm_path(path, name);
+	snprintf(path, PATH_SIZE, "%s", mapped.nbd.path);
+	return path;
+}
+
+/* Name the partition so that rd_is_mapped() holds of it. */
+static int part_uuid(const char *name, char ret[RD_DM_NAME_MAX])
+{
+	struct rd_mapped_nbd mapped;
+	struct rd_dm_info info;
+	int r;
+
+	if (!rd_mapped_nbd_find(name, &mapped)) {
+		snprintf(ret, RD_DM_NAME_MAX, "REVDEDUP-MAP-%s", strrchr(mapped.nbd.path, '/') + 1);
+		return 0;
+	}
+	r = rd_dm_info(name, &info);
+	snprintf(ret, RD_DM_NAME_MAX, "%.100s", info.uuid);
+	return r;
 }
 
 /* --- partitions */
@@ -66,18 +97,18 @@ static int find_partition(const char *path, unsigned int nr, u64 *ret_start, u64
 static int make_part(const char *name, const struct rd_mount_options *options,
 		     char part[RD_DM_NAME_MAX])
 {
-	char path[RD_DM_PATH_MAX], params[RD_DM_PATH_MAX + 32], uuid[RD_DM_NAME_MAX];
-	struct rd_dm_info info;
+	char path[PATH_SIZE], params[PATH_SIZE + 32];
+	char uuid[RD_DM_NAME_MAX], below[RD_DM_NAME_MAX];
 	u64 start, sectors;
 	int r;
 
-	r = find_partition(rd_dm_path(path, name), options->partition, &start, &sectors);
+	r = find_partition(path_of(path, name), options->partition, &start, &sectors);
 	if (!r)
-		r = rd_dm_info(name, &info);
+		r = part_uuid(name, below);
 	if (r)
 		return r;
 	rd_mapped_part(part, name);
-	snprintf(uuid, sizeof(uuid), "%.100s-part", info.uuid);
+	snprintf(uuid, sizeof(uuid), "%.100s-part", below);
 	snprintf(params, sizeof(params), "%s %llu", path, start);
 	r = rd_dm_create(part, uuid);
 	if (r)
@@ -112,16 +143,15 @@ static const char *options_for(const char *type, bool writable)
 	return "";
 }
 
-static int mount_device(const char *name, const struct rd_mount_options *options,
-			char ret_type[RD_FS_TYPE_MAX])
+static int mount_device(const char *name, const char *path,
+			const struct rd_mount_options *options, char ret_type[RD_FS_TYPE_MAX])
 {
 	/* A guest has written the content. */
 	unsigned long flags = MS_NOSUID | MS_NODEV | (options->writable ? 0 : MS_RDONLY);
-	char path[RD_DM_PATH_MAX];
 	struct rd_content content = { 0 };
 	int r;
 
-	r = rd_probe(rd_dm_path(path, name), &content);
+	r = rd_probe(path, &content);
 	if (r)
 		return r;
 	if (!content.type[0])
@@ -144,15 +174,15 @@ static int mount_device(const char *name, const struct rd_mount_options *options
 int rd_mount(const char *name, const struct rd_mount_options *options,
 	     char ret_type[RD_FS_TYPE_MAX])
 {
-	char part[RD_DM_NAME_MAX];
+	char part[RD_DM_NAME_MAX], path[PATH_SIZE];
 	int r;
 
 	if (!options->partition)
-		return mount_device(name, options, ret_type);
+		return mount_device(name, path_of(path, name), options, ret_type);
 	r = make_part(name, options, part);
 	if (r)
 		return r;
-	r = mount_device(part, options, ret_type);
+	r = mount_device(part, rd_dm_path(path, part), options, ret_type);
 	if (r)
 		rd_dm_remove(part);
 	return r;
@@ -166,6 +196,8 @@ int rd_mounted_version(const char *dir, char ret[RD_DM_NAME_MAX])
 	dev_t device;
 
 	if (!rd_mounted_at(dir, &device)) {
+		if (rd_mapped_nbd_name(device, ret))
+			return 0;
 		rd_block_dm(device, "name", ret);
 		rd_block_dm(device, "uuid", uuid);
 	}

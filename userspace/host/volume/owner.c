@@ -15,6 +15,7 @@
 #include "kernel/format.h"
 #include "pool/data/area.h"
 #include "pool/pool.h"
+#include "mapped_nbd.h"
 #include "owner.h"
 
 /* --- by what is attached */
@@ -116,7 +117,7 @@ static bool is_in_pool(const char *path)
 
 int rd_owner_find(const char *path, struct rd_owner *ret)
 {
-	char uuid[RD_DM_NAME_MAX];
+	char uuid[RD_DM_NAME_MAX], name[RD_DM_NAME_MAX];
 	struct stat st;
 	int r;
 
@@ -135,7 +136,8 @@ int rd_owner_find(const char *path, struct rd_owner *ret)
 	r = find_attached(st.st_rdev, uuid, ret);
 	if (r || ret->kind)
 		return r;
-	if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)))
+	if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)) ||
+	    rd_mapped_nbd_name(st.st_rdev, name))
 		ret->kind = RD_OWNER_DEVICE;
 	return ret->kind ? 0 : find_content(path, false, ret);
 }

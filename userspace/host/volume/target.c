@@ -9,9 +9,14 @@
 #include "base/log.h"
 #include "target.h"
 
+bool rd_target_exists(void)
+{
+	return rd_dm_has_target(RD_TARGET);
+}
+
 int rd_target_require(void)
 {
-	if (rd_dm_has_target(RD_TARGET))
+	if (rd_target_exists())
 		return 0;
 	rd_err(0, "there is no module dm-revdedup for this kernel");
 	rd_hint("nothing was changed; 'apt install revdedup-dkms linux-headers-$(uname -r)', or 'make install', installs it");

@@ -24,6 +24,8 @@ struct rd_target_table {
 	const u8 *pool_uuid;	/* NULL: any */
 };
 
+bool rd_target_exists(void);
+
 /* Is there such a target, also after loading the module? 0, or -ENOPKG. */
 int rd_target_require(void);
 
