@@ -310,8 +310,38 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /* --- cmd_map.c */
 
-/* See that the module is there; say what does without it. -ENOPKG. */
-int ctl_require_target(const struct ctl *ctl);
+/*
+ * What makes devices of versions: our module, else the kernel's nbd. Else -ENOPKG, after the
+ * lines that do without either.
+ */
+enum ctl_mapper {
+	CTL_MAPPER_MODULE,
+	CTL_MAPPER_NBD,
+};
+
+/* @name: of the version. The pool is not open. */
+int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret);
+
+/* A version for nbd, which nbdkit reads from the pool, and not this command. */
+struct ctl_nbd_version {
+	struct ctl_version version;
+	char pool[PATH_MAX];
+};
+
+/* Open the pool, find the version of operand 0, prove it, close the pool. */
+int ctl_find_for_nbd(struct ctl *ctl, struct ctl_nbd_version *ret);
+
+struct rd_mapped_nbd;
+
+/* Map it as @name. */
+int ctl_map_nbd(struct ctl *ctl, const struct ctl_nbd_version *version, const char *name,
+		struct rd_mapped_nbd *ret);
+
+/* Remove a device of nbd, by its NAME or path. -ENODEV, without a word: there is none. */
+int ctl_unmap_nbd(struct ctl *ctl, const char *name);
+
+/* Print all of them. */
+int ctl_print_nbds(struct ctl *ctl);
 
 /* Name the device of a version: "revdedup-vg-vm1@3" and @what. */
 int ctl_device_name(const struct ctl_version *version, const char *what,
@@ -319,8 +349,17 @@ int ctl_device_name(const struct ctl_version *version, const char *what,
 
 /* --- cmd_export.c */
 
-/* Print the exports of this user on this host. */
+/* Print the exports of this user on this host, but for those that devices read. */
 int ctl_print_exports(struct ctl *ctl);
+
+/* Find the version of operand 0, and prove it, as a restore does. The pool is open. */
+int ctl_find_proven(struct ctl *ctl, struct ctl_version *version);
+
+/* Free what was deleted meanwhile and is not read any more, where we may do that. */
+int ctl_free_space(struct ctl *ctl, const char *pool);
+
+/* Hint at an export of @version ("vm1@3"), and print a line for each of three clients. */
+void ctl_tell_export(struct ctl *ctl, const char *version);
 
 /* --- the commands */
 

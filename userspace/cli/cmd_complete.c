@@ -17,6 +17,7 @@
 
 #include "host/volume/export.h"
 #include "host/volume/mapped.h"
+#include "host/volume/mapped_nbd.h"
 #include "pool/catalog/leases.h"
 #include "cli.h"
 
@@ -203,7 +204,21 @@ static void offer_exports(const struct line *line)
 	rd_exports(&all);
 	export = (const struct rd_export *)all.data;
 	for (nr = all.len / sizeof(*export); nr--; export++)
-		offer(line, export->name, export->uri);
+		if (!export->device[0])
+			offer(line, export->name, export->uri);
+	rd_buffer_free(&all);
+}
+
+static void offer_nbds(const struct line *line)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_mapped_nbd *mapped;
+	size_t nr;
+
+	rd_mapped_nbds(&all);
+	mapped = (const struct rd_mapped_nbd *)all.data;
+	for (nr = all.len / sizeof(*mapped); nr--; mapped++)
+		offer(line, mapped->name, "mapped");
 	rd_buffer_free(&all);
 }
 
@@ -229,6 +244,7 @@ static void offer_mapped(const struct line *line)
 		offer(line, name, "mapped");
 	}
 	rd_buffer_free(&all);
+	offer_nbds(line);
 }
 
 /* --- what may be where */

@@ -53,8 +53,7 @@ static int read_options(const struct ctl *ctl, struct rd_export_options *options
 	return 0;
 }
 
-/* Find the version that the user has named, and prove it, as a restore does. */
-static int find_version(struct ctl *ctl, struct ctl_version *version)
+int ctl_find_proven(struct ctl *ctl, struct ctl_version *version)
 {
 	int r = ctl_find_operand(ctl, 0, version);
 
@@ -72,20 +71,36 @@ static int find_version(struct ctl *ctl, struct ctl_version *version)
 /*
  * guestfish knows no scheme with "+unix". For all versions the user puts the name in.
  */
-static void print_lines(const struct rd_export *export, const struct rd_export_options *options)
+static void print_lines(FILE *out, const struct rd_export *export,
+			const struct rd_export_options *options)
 {
 	const char *name = options->name ? options->name : "VOL@VERSION";
 
-	printf("  qemu-img convert '%s' -O qcow2 disk.qcow2\n", export->uri);
+	fprintf(out, "  qemu-img convert '%s' -O qcow2 disk.qcow2\n", export->uri);
 	if (options->address) {
-		printf("  guestfish --ro -a '%s'\n", export->uri);
-		printf("  nbd-client %s %u /dev/nbd0 -N '%s' -readonly\n", options->address,
-		       options->port, name);
+		fprintf(out, "  guestfish --ro -a '%s'\n", export->uri);
+		fprintf(out, "  nbd-client %s %u /dev/nbd0 -N '%s' -readonly\n", options->address,
+			options->port, name);
 		return;
 	}
-	printf("  guestfish --ro -a 'nbd:///%s?socket=%s'\n", name, export->socket);
-	printf("  nbd-client -unix '%s' /dev/nbd0 -N '%s'%s\n", export->socket, name,
-	       options->writable ? "" : " -readonly");
+	fprintf(out, "  guestfish --ro -a 'nbd:///%s?socket=%s'\n", name, export->socket);
+	fprintf(out, "  nbd-client -unix '%s' /dev/nbd0 -N '%s'%s\n", export->socket, name,
+		options->writable ? "" : " -readonly");
+}
+
+void ctl_tell_export(struct ctl *ctl, const char *version)
+{
+	struct rd_export_options options = {
+		.name = version,
+		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
+	};
+	struct rd_export export;
+
+	rd_hint("'revdedupctl export%s %s' serves the version as a disk over NBD, for these and others:",
+		options.writable ? " --writable" : "", version);
+	if (rd_export_describe(&options, &export))
+		return;
+	print_lines(stderr, &export, &options);
 }
 
 static void print_export(struct ctl *ctl, const struct rd_export *export,
@@ -104,7 +119,7 @@ static void print_export(struct ctl *ctl, const struct rd_export *export,
 		if (options->tls_certificates || options->tls_psk)
 			printf("  nbdcopy '%s' disk.img\n", export->uri);
 		else
-			print_lines(export, options);
+			print_lines(stdout, export, options);
 	}
 	/* Who reads this may wait for it. */
 	fflush(stdout);
@@ -112,8 +127,7 @@ static void print_export(struct ctl *ctl, const struct rd_export *export,
 
 /* --- export */
 
-/* The space of versions that were deleted meanwhile comes back now, where we may do that. */
-static int free_space(struct ctl *ctl, const char *pool)
+int ctl_free_space(struct ctl *ctl, const char *pool)
 {
 	int r;
 
@@ -141,7 +155,7 @@ static int export(struct ctl *ctl, const struct rd_export_options *options)
 	if (options->background)
 		return 0;
 	r = rd_export_wait(options, &export);
-	return r ? r : free_space(ctl, export.pool);
+	return r ? r : ctl_free_space(ctl, export.pool);
 }
 
 int cmd_export(struct ctl *ctl)
@@ -163,7 +177,7 @@ int cmd_export(struct ctl *ctl)
 	snprintf(pool, sizeof(pool), "%s", ctl->pool->path);
 	options.pool = pool;
 	if (ctl->nr_operands) {
-		r = find_version(ctl, &version);
+		r = ctl_find_proven(ctl, &version);
 		options.name = version.name;
 	}
 	r = ctl_close(ctl, r);
@@ -197,7 +211,8 @@ int ctl_print_exports(struct ctl *ctl)
 
 	export = (const struct rd_export *)all.data;
 	for (i = 0; !r && i < all.len / sizeof(*export); i++)
-		print_one(ctl, &export[i]);
+		if (!export[i].device[0])
+			print_one(ctl, &export[i]);
 	rd_buffer_free(&all);
 	return r;
 }
@@ -217,11 +232,14 @@ static int end_one(struct ctl *ctl, const struct rd_export *export)
 	} else if (!ctl->quiet) {
 		printf("ended the export of %s\n", export->name);
 	}
-	return free_space(ctl, export->pool);
+	return ctl_free_space(ctl, export->pool);
 }
 
 static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 {
+	/* A device reads it, which 'unmap' removes first. */
+	if (export->device[0])
+		return false;
 	return ctl_has(ctl, CTL_OPT_ALL) || !strcmp(ctl->operands[0], export->name) ||
 		!strcmp(ctl->operands[0], export->socket);
 }

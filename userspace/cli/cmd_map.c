@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "host/sys/layers.h"
 #include "host/volume/attachment.h"
 #include "host/volume/mapped.h"
+#include "host/volume/mapped_nbd.h"
 #include "host/volume/target.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/lease.h"
@@ -23,21 +26,22 @@ int ctl_device_name(const struct ctl_version *version, const char *what,
 	return r;
 }
 
-int ctl_require_target(const struct ctl *ctl)
+int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret)
 {
-	int r = rd_target_require();
+	struct ctl_version version;
+	int r;
 
-	if (r == -ENOPKG)
-		rd_hint("without it, 'revdedupctl export %s' serves the version as a disk over NBD",
-			ctl->operands[0]);
-	return r;
+	*ret = rd_target_exists() ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
+	if (*ret == CTL_MAPPER_MODULE || rd_nbd_exists())
+		return 0;
+	r = rd_target_require();
+	if (!ctl_open(ctl, RD_POOL_READ) && !ctl_find(ctl, name, &version))
+		ctl_tell_export(ctl, version.name);
+	return ctl_close(ctl, r);
 }
 
-static void print_mapped(struct ctl *ctl, const struct ctl_version *version, const char *name)
+static void print_mapped(struct ctl *ctl, const struct ctl_version *version, const char *path)
 {
-	char path[RD_DM_PATH_MAX];
-
-	rd_dm_path(path, name);
 	if (ctl->json) {
 		ctl_json_version_begin(ctl, version);
 		rd_json_string(&ctl->out, "device", path);
@@ -47,10 +51,17 @@ static void print_mapped(struct ctl *ctl, const struct ctl_version *version, con
 	}
 }
 
+static int tell_existing(const struct ctl_version *version, const char *name)
+{
+	rd_hint("nothing was changed; 'revdedupctl unmap %s' removes it, 'revdedupctl map %s NAME' makes another",
+		name, version->name);
+	return -EEXIST;
+}
+
 static int map(struct ctl *ctl)
 {
 	struct rd_mapped_options options = { .writable = ctl_has(ctl, CTL_OPT_WRITABLE) };
-	char name[RD_DM_NAME_MAX];
+	char name[RD_DM_NAME_MAX], path[RD_DM_PATH_MAX];
 	struct ctl_version version;
 	int r;
 
@@ -66,15 +77,119 @@ static int map(struct ctl *ctl)
 	options.name = ctl->nr_operands > 1 ? ctl->operands[1] : name;
 	r = rd_mapped_make(ctl->pool, &version.version, &options);
 	if (!r)
-		print_mapped(ctl, &version, options.name);
-	if (r == -EEXIST)
-		rd_hint("nothing was changed; 'revdedupctl unmap %s' removes it, 'revdedupctl map %s NAME' makes another",
-			options.name, version.name);
+		print_mapped(ctl, &version, rd_dm_path(path, options.name));
+	return r == -EEXIST ? tell_existing(&version, options.name) : r;
+}
+
+/* --- by nbd */
+
+int ctl_find_for_nbd(struct ctl *ctl, struct ctl_nbd_version *ret)
+{
+	int r = ctl_open(ctl, RD_POOL_READ);
+
+	if (!r) {
+		snprintf(ret->pool, sizeof(ret->pool), "%s", ctl->pool->path);
+		r = ctl_find_proven(ctl, &ret->version);
+	}
+	return ctl_close(ctl, r);
+}
+
+int ctl_map_nbd(struct ctl *ctl, const struct ctl_nbd_version *version, const char *name,
+		struct rd_mapped_nbd *ret)
+{
+	const struct rd_mapped_nbd_options options = {
+		.name = name,
+		.version = version->version.name,
+		.pool = version->pool,
+		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
+		.stop = ctl->progress.progress.stop,
+	};
+
+	return rd_mapped_nbd_make(&options, ret);
+}
+
+static int map_nbd(struct ctl *ctl)
+{
+	struct ctl_nbd_version version;
+	struct rd_mapped_nbd mapped;
+	char name[RD_DM_NAME_MAX];
+	int r = ctl_find_for_nbd(ctl, &version);
+
+	if (!r)
+		r = ctl_device_name(&version.version, "", name);
+	if (r)
+		return r;
+	if (ctl->nr_operands > 1)
+		snprintf(name, sizeof(name), "%s", ctl->operands[1]);
+	r = ctl_map_nbd(ctl, &version, name, &mapped);
+	if (!r)
+		print_mapped(ctl, &version.version, mapped.nbd.path);
+	return r == -EEXIST ? tell_existing(&version.version, name) : r;
+}
+
+static void print_nbd(struct ctl *ctl, const struct rd_mapped_nbd *mapped)
+{
+	char where[PATH_MAX];
+	bool is_mounted = rd_path_is_mounted(mapped->nbd.path, where);
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "mapped");
+		rd_json_string(&ctl->out, "name", mapped->name);
+		rd_json_string(&ctl->out, "device", mapped->nbd.path);
+		rd_json_string(&ctl->out, "version",
+			       mapped->is_alive ? mapped->export.version : NULL);
+		rd_json_string(&ctl->out, "mounted", is_mounted ? where : NULL);
+		rd_json_bool(&ctl->out, "alive", mapped->is_alive);
+		ctl_json_end(ctl);
+		return;
+	}
+	if (ctl->quiet)
+		return;
+	if (mapped->is_alive)
+		printf("mapped %s as %s (%s)%s", mapped->export.version, mapped->nbd.path,
+		       mapped->name, mapped->export.writable ? ", writable" : "");
+	else
+		printf("%s (%s) has lost its server, and cannot be read: 'revdedupctl unmap %s' removes it",
+		       mapped->nbd.path, mapped->name, mapped->name);
+	if (is_mounted)
+		printf(", mounted at %s", where);
+	putchar('\n');
+}
+
+int ctl_print_nbds(struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_mapped_nbd *mapped;
+	/* Others do not see root's exports, and cannot tell whether these live. */
+	int r = geteuid() ? 0 : rd_mapped_nbds(&all);
+	size_t nr = all.len / sizeof(*mapped);
+
+	for (mapped = (const struct rd_mapped_nbd *)all.data; !r && nr--; mapped++)
+		print_nbd(ctl, mapped);
+	rd_buffer_free(&all);
 	return r;
+}
+
+int ctl_unmap_nbd(struct ctl *ctl, const char *name)
+{
+	struct rd_mapped_nbd mapped = { 0 };
+	const char *pool;
+	int r;
+
+	/* Without root there is none to remove. */
+	if (geteuid())
+		return -ENODEV;
+	r = rd_mapped_nbd_remove(name, &mapped);
+	if (r)
+		return r;
+	/* Of a server that has died only the user knows the pool. */
+	pool = mapped.export.pool[0] ? mapped.export.pool : ctl_pool_path(ctl);
+	return pool ? ctl_free_space(ctl, pool) : 0;
 }
 
 int cmd_map(struct ctl *ctl)
 {
+	enum ctl_mapper mapper;
 	struct ctl_name name;
 	int r;
 
@@ -83,7 +198,9 @@ int cmd_map(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not the name of a device: leave out the directory, which is /dev/mapper/",
 			      ctl->operands[1]);
 	if (!r)
-		r = ctl_require_target(ctl);
+		r = ctl_find_mapper(ctl, &name, &mapper);
+	if (!r && mapper == CTL_MAPPER_NBD)
+		return map_nbd(ctl);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
@@ -158,13 +275,34 @@ static int forget(struct ctl *ctl, const char *device)
 	return r ? r : rd_free_queue(ctl->pool);
 }
 
+/* "vg/vm1@3" stands for the device that 'map' makes of it without a NAME. */
+static const char *device_of(const char *operand, char buffer[RD_DM_NAME_MAX])
+{
+	struct ctl_version version = { 0 };
+	struct rd_mapped_nbd mapped;
+	char path[RD_DM_PATH_MAX];
+	struct ctl_name name;
+
+	if (!strncmp(operand, "/dev/mapper/", 12))
+		return operand + 12;
+	/* A device may have been given such a name. */
+	if (ctl_name_parse(&name, operand) || name.kind != CTL_NAME_NUMBER ||
+	    !access(rd_dm_path(path, operand), F_OK) || !rd_mapped_nbd_find(operand, &mapped))
+		return operand;
+	snprintf(version.volume, sizeof(version.volume), "%s", name.volume);
+	version.version.number = name.number;
+	return ctl_device_name(&version, "", buffer) ? operand : buffer;
+}
+
 int cmd_unmap(struct ctl *ctl)
 {
-	const char *name = ctl->operands[0];
+	char buffer[RD_DM_NAME_MAX];
+	const char *name = device_of(ctl->operands[0], buffer);
 	int r;
 
-	if (!strncmp(name, "/dev/mapper/", 12))
-		name += 12;
+	r = ctl_has(ctl, CTL_OPT_FORCE) ? -ENODEV : ctl_unmap_nbd(ctl, name);
+	if (r != -ENODEV)
+		return r;
 	r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = ctl_has(ctl, CTL_OPT_FORCE) ? forget(ctl, name) :

@@ -8,16 +8,14 @@
 
 #include "host/sys/layers.h"
 #include "host/volume/mapped.h"
+#include "host/volume/mapped_nbd.h"
 #include "host/volume/mount.h"
 #include "host/volume/target.h"
 #include "cli.h"
 
-static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *name,
+static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *path,
 			  const struct rd_mount_options *options, const char *type)
 {
-	char path[RD_DM_PATH_MAX];
-
-	rd_dm_path(path, name);
 	if (ctl->json) {
 		ctl_json_begin(ctl, "mount");
 		rd_json_string(&ctl->out, "version", version->name);
@@ -32,26 +30,46 @@ static void print_mounted(struct ctl *ctl, const struct ctl_version *version, co
 	}
 }
 
-/* Refuse a name whose device is mounted; remove the device if a killed command left it. */
-static int take_name(struct ctl *ctl, const struct ctl_version *version, const char *name)
+static int refuse_mounted(const struct ctl_version *version, const char *path)
 {
-	char path[RD_DM_PATH_MAX], where[PATH_MAX];
-	struct rd_dm_info info;
-	int r = rd_dm_info(name, &info);
+	char where[PATH_MAX];
 
-	if (r || !info.exists)
-		return r;
-	if (!rd_path_is_mounted(rd_dm_path(path, name), where))
-		return rd_mapped_remove(ctl->pool, name);
+	if (!rd_path_is_mounted(path, where))
+		return 0;
 	rd_err(0, "%s is mounted at '%s'", version->name, where);
 	rd_hint("nothing was changed; 'revdedupctl umount %s' unmounts it", where);
 	return -EBUSY;
 }
 
+/* Refuse a name whose device is mounted; remove the device if a killed command left it. */
+static int take_name(struct ctl *ctl, const struct ctl_version *version, const char *name)
+{
+	char path[RD_DM_PATH_MAX];
+	struct rd_dm_info info;
+	int r = rd_dm_info(name, &info);
+
+	if (r || !info.exists)
+		return r;
+	r = refuse_mounted(version, rd_dm_path(path, name));
+	return r ? r : rd_mapped_remove(ctl->pool, name);
+}
+
+static int take_nbd(struct ctl *ctl, const struct ctl_version *version, const char *name)
+{
+	struct rd_mapped_nbd mapped;
+	int r = rd_mapped_nbd_find(name, &mapped);
+
+	if (!r)
+		r = refuse_mounted(version, mapped.nbd.path);
+	if (!r)
+		r = ctl_unmap_nbd(ctl, name);
+	return r == -ENODEV ? 0 : r;
+}
+
 static int mount_version(struct ctl *ctl, const struct rd_mount_options *options)
 {
 	struct rd_mapped_options mapped = { .writable = options->writable };
-	char name[RD_DM_NAME_MAX], type[RD_FS_TYPE_MAX];
+	char name[RD_DM_NAME_MAX], type[RD_FS_TYPE_MAX], path[RD_DM_PATH_MAX];
 	struct ctl_version version;
 	int r;
 
@@ -73,7 +91,30 @@ static int mount_version(struct ctl *ctl, const struct rd_mount_options *options
 	if (r)
 		rd_mapped_remove(ctl->pool, name);
 	else
-		print_mounted(ctl, &version, name, options, type);
+		print_mounted(ctl, &version, rd_dm_path(path, name), options, type);
+	return r;
+}
+
+static int mount_nbd(struct ctl *ctl, const struct rd_mount_options *options)
+{
+	char name[RD_DM_NAME_MAX], type[RD_FS_TYPE_MAX];
+	struct ctl_nbd_version version;
+	struct rd_mapped_nbd mapped;
+	int r = ctl_find_for_nbd(ctl, &version);
+
+	if (!r)
+		r = ctl_device_name(&version.version, ":mount", name);
+	if (!r)
+		r = take_nbd(ctl, &version.version, name);
+	if (!r)
+		r = ctl_map_nbd(ctl, &version, name, &mapped);
+	if (r)
+		return r;
+	r = rd_mount(name, options, type);
+	if (r)
+		ctl_unmap_nbd(ctl, name);
+	else
+		print_mounted(ctl, &version.version, mapped.nbd.path, options, type);
 	return r;
 }
 
@@ -91,6 +132,7 @@ static int check_directory(const char *dir)
 int cmd_mount(struct ctl *ctl)
 {
 	struct rd_mount_options options = { .writable = ctl_has(ctl, CTL_OPT_WRITABLE) };
+	enum ctl_mapper mapper;
 	struct ctl_name name;
 	u64 partition = 0;
 	int r;
@@ -103,7 +145,9 @@ int cmd_mount(struct ctl *ctl)
 	if (!r)
 		r = check_directory(options.dir);
 	if (!r)
-		r = ctl_require_target(ctl);
+		r = ctl_find_mapper(ctl, &name, &mapper);
+	if (!r && mapper == CTL_MAPPER_NBD)
+		return mount_nbd(ctl, &options);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
@@ -115,9 +159,15 @@ int cmd_umount(struct ctl *ctl)
 {
 	const char *dir = ctl->operands[0];
 	char name[RD_DM_NAME_MAX];
+	struct rd_mapped_nbd mapped;
 	int r;
 
 	r = rd_mounted_version(dir, name);
+	/* By nbd it needs no pool to be removed. */
+	if (!r && !rd_mapped_nbd_find(name, &mapped)) {
+		r = rd_unmount(dir);
+		return r ? r : ctl_unmap_nbd(ctl, name);
+	}
 	/* Open the pool first: the device cannot be removed without it. */
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);

@@ -121,6 +121,8 @@ static int status_of_all(struct ctl *ctl)
 	if (is_text && !r && !shown)
 		puts("no volume is attached on this host");
 	if (!r)
+		r = ctl_print_nbds(ctl);
+	if (!r)
 		r = ctl_print_exports(ctl);
 	return r ? r : problems ? CTL_FAILED : pool;
 }

@@ -4,8 +4,31 @@
 
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
+#include "host/volume/mapped_nbd.h"
 #include "pool/engine/hold.h"
 #include "reader.h"
+
+/* Is the process @pid one that only serves a device? */
+static bool find_nbd(i64 pid, struct ctl_reader *ret)
+{
+	struct rd_buffer all = { 0 };
+	const struct rd_mapped_nbd *mapped;
+	bool found = false;
+	size_t nr;
+
+	rd_mapped_nbds(&all);
+	nr = all.len / sizeof(*mapped);
+	for (mapped = (const struct rd_mapped_nbd *)all.data; nr-- && !found; mapped++) {
+		if (!mapped->is_alive || mapped->export.pid != pid)
+			continue;
+		found = true;
+		snprintf(ret->name, sizeof(ret->name), "%s", mapped->name);
+		if (!rd_path_is_mounted(mapped->nbd.path, ret->mount))
+			ret->mount[0] = '\0';
+	}
+	rd_buffer_free(&all);
+	return found;
+}
 
 void ctl_reader_find(struct rd_pool *pool, const struct rd_lease *lease, struct ctl_reader *ret)
 {
@@ -15,6 +38,8 @@ void ctl_reader_find(struct rd_pool *pool, const struct rd_lease *lease, struct 
 	memset(ret, 0, sizeof(*ret));
 	if (rd_lease_is_hold(lease) && !rd_hold_pid(pool, lease, &pid)) {
 		ret->is_here = pid;
+		if (find_nbd(pid, ret))
+			return;
 		snprintf(ret->name, sizeof(ret->name), "process %lld", pid);
 		return;
 	}
