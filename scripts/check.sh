@@ -184,8 +184,9 @@ job_modules() {
 	make -s -C tests/guest OUT="$PWD/build/guest-bin"
 	tools
 	# With named steps (see userspace/base/inject.h).
-	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST "$PWD/build/ctl/revdedupctl"
-	install -D build/ctl/revdedupctl build/guest-ctl/revdedupctl
+	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST \
+		"$PWD/build/ctl/revdedupctl" "$PWD/build/ctl/nbdkit-revdedup-plugin.so"
+	install -D -t build/guest-ctl build/ctl/revdedupctl build/ctl/nbdkit-revdedup-plugin.so
 }
 
 # What is newest changes without us, so it is not for the gate.
@@ -257,7 +258,7 @@ job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 job_live_6.12() { guest 6.12 host/live; }
 job_live_6.1() { guest 6.1 host/live; }
-host_files=(host/{mount,overwrite,quiesce,clone,wrong-device})
+host_files=(host/{mount,nbd,overwrite,quiesce,clone,wrong-device})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_6.1() { guest 6.1 "${host_files[@]}"; }
 # On both kernels: loop devices and limits are the kernel's.

@@ -90,6 +90,36 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	done
 }
 
+@test "a server that is killed below nbdfuse gives errors, and the mount can be undone" {
+	[ -c /dev/fuse ] || skip "this machine has no FUSE"
+	make_versions
+	serve vm1@1
+	mkdir mnt
+	nbdfuse mnt "$(uri vm1@1)" 3>&- &
+	clients+=($!)
+	wait_for mnt/nbd
+	cmp 1.img mnt/nbd
+	must delete vm1@1
+	[ "$(held)" -eq 1 ]
+	server=$(cat run/vm1@1.pid)
+	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
+	# Nothing that the kernel has kept of the file.
+	run timeout 20 dd if=mnt/nbd of=/dev/null bs=4096 iflag=direct
+	echo "$output"
+	[ "$status" -eq 1 ]
+	# nbdfuse of libnbd 1.14 is aborted by that, and the kernel answers for it.
+	[[ $output == *"Input/output error"* || $output == *"not connected"* ||
+		$output == *"connection abort"* ]]
+	timeout 20 fusermount3 -u mnt
+	[ ! -e mnt/nbd ]
+	# The next command that writes ends the hold, and status the files.
+	must snapshot vm1 --from 3.img
+	must status
+	[[ $output != *"exported"* ]]
+	[ -z "$(ls run)" ]
+	is_clean
+}
+
 @test "a user who may only read exports, and is told what that lacks" {
 	[ "$(id -u)" -eq 0 ]
 	# The directories of bats are root's alone.

@@ -96,6 +96,13 @@ is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
 		revdedupctl umount /tmp/rdt-mnt2
 		as_before
 	done
+	# A device is found by its version as well, unless one has that for its name.
+	revdedupctl map $vg/vm1@1
+	revdedupctl map $vg/vm1@1 vm1@1
+	revdedupctl unmap vm1@1
+	[ "$(dm_devices | grep -c '^revdedup.*@1$')" -eq 1 ]
+	revdedupctl unmap $vg/vm1@1
+	as_before
 	revdedupctl -q check
 }
 
