@@ -329,3 +329,17 @@ while True:
 	must check
 	must scrub
 }
+
+# A log with a header and nothing else, left by what was killed there. On btrfs a reader makes
+# its own index of the log.
+@test "a log on a btrfs that has only begun" {
+	small_btrfs 256
+	must init "$REVDEDUP_POOL" --size 1G
+	fill_image vol1 8
+	try_snapshot vol1
+	[ "$status" -eq 0 ]
+	fill_image vol2 1
+	REVDEDUP_FAIL=catalog-sync=kill run "${ctl[@]}" snapshot vol2 --from img/vol2
+	[ "$(stat -c %s fs/pool/catalog.db-wal)" -eq 32 ]
+	reads_work
+}

@@ -248,9 +248,18 @@ static int vfs_sync(sqlite3_file *file, int flags)
 	return SQLITE_OK;
 }
 
+/*
+ * A log of a header alone, as a process leaves it that dies or finds no room there, counts as
+ * empty. SQLite does not read that header where it makes an index in memory, misses its salt
+ * there, and tries again until it gives up (SQLITE_PROTOCOL).
+ */
 static int vfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)
 {
-	return file_below(file)->pMethods->xFileSize(file_below(file), ret);
+	int r = file_below(file)->pMethods->xFileSize(file_below(file), ret);
+
+	if (!r && ((struct vfs_file *)file)->is_log && *ret == LOG_HEADER)
+		*ret = 0;
+	return r;
 }
 
 static int vfs_lock(sqlite3_file *file, int level)
