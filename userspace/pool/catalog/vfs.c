@@ -92,9 +92,19 @@ static void tell_bad(const void *page, u64 offset)
 	rd_hint("a restored catalog.db needs the catalog.db" RD_PAGES_SUFFIX " of the same copy");
 }
 
+/*
+ * What SQLite is told of the error @r. That of a full file system has a code of its own:
+ * after a COMMIT that failed, SQLite 3.40 no longer knows errno.
+ */
 static int code_of(int r, int other)
 {
 	return r == -ENOSPC ? SQLITE_FULL : other;
+}
+
+/* The same for @code of the VFS below, which has code and errno for each failed call. */
+static int code_below(int code)
+{
+	return (code & 0xff) == SQLITE_IOERR ? code_of(-errno, code) : code;
 }
 
 static int refuse_pages(void)
@@ -182,10 +192,11 @@ static int begin_log(struct vfs_file *f, const void *header)
 	bool any;
 	int r;
 
-	if (read_salt(log, &before, &any) ||
-	    (any && !rd_pages_log_is_known(f->pages) &&
-	     log->pMethods->xSync(log, SQLITE_SYNC_NORMAL)))
+	if (read_salt(log, &before, &any))
 		return -EIO;
+	if (any && !rd_pages_log_is_known(f->pages) &&
+	    log->pMethods->xSync(log, SQLITE_SYNC_NORMAL))
+		return errno == ENOSPC ? -ENOSPC : -EIO;
 	r = rd_pages_begin_log(f->pages, salt_of(header), any ? before : 0);
 	f->has_begun = !r;
 	return r ? r : rd_failpoint("pages-begun");
@@ -218,13 +229,18 @@ static int vfs_truncate(sqlite3_file *file, sqlite3_int64 size)
 	const struct vfs_file *f = (struct vfs_file *)file;
 	int r;
 
-	if (f->is_log && !size && rd_pages_end_log(f->pages))
-		return SQLITE_IOERR_TRUNCATE;
+	if (f->is_log && !size) {
+		r = rd_pages_end_log(f->pages);
+		if (r)
+			return code_of(r, SQLITE_IOERR_TRUNCATE);
+	}
 	rd_trace_cut(f->traced, size);
 	r = file_below(file)->pMethods->xTruncate(file_below(file), size);
-	if (r || !f->is_database)
-		return r;
-	return rd_pages_cut(f->pages, size) ? SQLITE_IOERR_TRUNCATE : SQLITE_OK;
+	if (r)
+		return code_below(r);
+	if (f->is_database)
+		r = rd_pages_cut(f->pages, size);
+	return r ? code_of(r, SQLITE_IOERR_TRUNCATE) : SQLITE_OK;
 }
 
 static int vfs_sync(sqlite3_file *file, int flags)
@@ -240,10 +256,12 @@ static int vfs_sync(sqlite3_file *file, int flags)
 	id = rd_trace_sync(f->traced);
 	r = file_below(file)->pMethods->xSync(file_below(file), flags);
 	if (r)
-		return r;
+		return code_below(r);
 	rd_trace_synced(id);
-	if (f->has_begun && rd_pages_log_is_stable(f->pages))
-		return SQLITE_IOERR_FSYNC;
+	if (f->has_begun)
+		r = rd_pages_log_is_stable(f->pages);
+	if (r)
+		return code_of(r, SQLITE_IOERR_FSYNC);
 	f->has_begun = false;
 	return SQLITE_OK;
 }
@@ -307,12 +325,12 @@ static int make_index(const char *database)
 		return SQLITE_NOMEM;
 	fd = open(index, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return errno == EEXIST ? SQLITE_OK : SQLITE_CANTOPEN;
+		return errno == EEXIST ? SQLITE_OK : code_of(-errno, SQLITE_CANTOPEN);
 	/* For all who may open the database, as SQLite does it. */
 	r = stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
-		(!geteuid() && fchown(fd, st.st_uid, st.st_gid));
+		(!geteuid() && fchown(fd, st.st_uid, st.st_gid)) ? -errno : 0;
 	close(fd);
-	return r ? SQLITE_CANTOPEN : SQLITE_OK;
+	return r ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
 }
 
 static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void volatile **ret)
@@ -332,7 +350,7 @@ static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void vo
 		*ret = NULL;
 		return SQLITE_BUSY;
 	}
-	return r;
+	return code_below(r);
 }
 
 static int vfs_shm_lock(sqlite3_file *file, int offset, int n, int flags)
@@ -490,7 +508,7 @@ static int end_log(const char *name)
 		return r == -ENOENT ? SQLITE_OK : SQLITE_IOERR_DELETE;
 	r = rd_pages_end_log(pages);
 	close(pages);
-	return r ? SQLITE_IOERR_DELETE : SQLITE_OK;
+	return r ? code_of(r, SQLITE_IOERR_DELETE) : SQLITE_OK;
 }
 
 static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync)
