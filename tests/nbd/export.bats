@@ -258,6 +258,37 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	[ "$status" -eq 2 ]
 }
 
+# make_authority NAME: one that signs certificates, and what a client of it needs, in NAME/.
+make_authority() {
+	mkdir "$1"
+	openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$1" -keyout "$1.key" \
+		-out "$1/ca-cert.pem" 2>/dev/null
+}
+
+@test "with certificates, only a server that the client trusts is read" {
+	make_versions
+	make_authority ours
+	make_authority theirs
+	cp -r ours server
+	openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+		-keyout server/server-key.pem -out request 2>/dev/null
+	openssl x509 -req -in request -CA ours/ca-cert.pem -CAkey ours.key -days 2 \
+		-copy_extensions copy -out server/server-cert.pem 2>/dev/null
+	port=$(free_port)
+	serve vm1@1 --address 127.0.0.1 --port "$port" --tls-certificates "$PWD/server"
+	run nbdcopy "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/ours" copy.img
+	[ "$status" -eq 0 ]
+	cmp 1.img copy.img
+	run nbdinfo "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/theirs"
+	[ "$status" -ne 0 ]
+	run nbdinfo "nbd://localhost:$port/vm1@1"
+	[ "$status" -ne 0 ]
+	# A directory without them is found out before the command says that it serves.
+	ctl export vm1@2 --address 127.0.0.1 --port "$(free_port)" --tls-certificates theirs \
+		--background
+	[ "$status" -eq 1 ]
+}
+
 @test "TCP is served on this host alone, unless there is TLS" {
 	make_churned
 	for address in 0.0.0.0 :: 192.0.2.1; do

@@ -337,3 +337,27 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	rm mnt/filler
 	must check
 }
+
+# Errors between the server and the client, as of a network: nbdkit's own filters make them.
+@test "a client that gets errors says so, and with another try has the version" {
+	make_versions
+	# read_through FILTER... -- PARAMETER...
+	read_through() {
+		local filters=()
+		while [ "$1" != -- ]; do
+			filters+=("--filter=$1")
+			shift
+		done
+		nbdkit --unix - "${filters[@]}" "$build/bin/nbdkit-revdedup-plugin.so" \
+			pool="$REVDEDUP_POOL" version=vm1@2 "${@:2}" \
+			--run 'qemu-img convert -f raw -O raw "nbd+unix:///vm1@2?socket=$unixsocket" copy.img'
+	}
+	run read_through error -- error-pread=EIO error-pread-rate=1
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"nput/output error"* ]]
+	run read_through retry error -- retries=20 retry-delay=1 retry-exponential=no \
+		error-pread=EIO error-pread-rate=0.3
+	[ "$status" -eq 0 ]
+	cmp 2.img copy.img
+}
