@@ -63,6 +63,11 @@ limit() {
 	[ "$(limit discard_max_bytes)" -gt 0 ]
 }
 
+# has_seen_enough ROUNDS: rounds enough, and EAGAIN. On a slow machine both take their time.
+has_seen_enough() {
+	[ "$1" -ge 10 ] && grep -qx EAGAIN "$BATS_TEST_TMPDIR/said"
+}
+
 # One program that makes all kinds of requests, and one that does with io_uring
 # what it does, each on its half of the volume.
 @test "nobody sees an error while snapshots come and go" {
@@ -70,26 +75,29 @@ limit() {
 	snapshot
 	/revdedup/bin/nowait $vol $((32 << 20)) >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
 	user=$!
-	fio --name=uring --ioengine=io_uring --direct=1 --filename=$vol \
-		--offset=32M --size=32M --rw=randwrite --bs=4k --iodepth=16 \
-		--verify=crc32c --verify_backlog=64 --time_based --runtime=8 \
-		>"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- &
+	until [ -e "$BATS_TEST_TMPDIR/enough" ]; do
+		fio --name=uring --ioengine=io_uring --direct=1 --filename=$vol \
+			--offset=32M --size=32M --rw=randwrite --bs=4k --iodepth=16 \
+			--verify=crc32c --verify_backlog=64 --time_based --runtime=4 || exit
+	done >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&- &
 	fio=$!
-	while kill -0 $fio 2>/dev/null && kill -0 $user 2>/dev/null; do
+	while kill -0 $fio 2>/dev/null && kill -0 $user 2>/dev/null &&
+		[ "$rounds" -lt 200 ] && ! has_seen_enough "$rounds"; do
 		snapshot_comes
 		sleep 0.1
 		snapshot_goes
 		sleep 0.1
 		rounds=$((rounds + 1))
 	done
+	touch "$BATS_TEST_TMPDIR/enough"
 	kill -TERM $user 2>/dev/null || echo "nowait ended by itself"
 	wait $user || status=$?
+	echo "after $rounds rounds:"
 	cat "$BATS_TEST_TMPDIR/said"
 	[ "$status" -eq 0 ]
 	wait $fio || status=$?
 	[ "$status" -eq 0 ] || cat "$BATS_TEST_TMPDIR/fio"
 	[ "$status" -eq 0 ]
-	[ "$rounds" -ge 5 ]
 	# RWF_NOWAIT was not just taken for granted.
-	grep -E '^rw [0-9]+ again [1-9]' "$BATS_TEST_TMPDIR/said"
+	has_seen_enough "$rounds"
 }

@@ -14,7 +14,7 @@
  *            former, the kernel itself writes zeros where the device does not take
  *            write zeroes; for the latter it does not.)
  *
- * Prints how often each thread did what. Exit code: 0 only if nothing was wrong.
+ * Prints EAGAIN when it gets the first one, and at the end how often each thread did what. Exit code: 0 only if nothing was wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -108,7 +108,10 @@ static void block_io(struct worker *w, bool write, uint64_t offset)
 	ssize_t r = call(fd, &iov, 1, offset, RWF_NOWAIT);
 
 	if (r < 0 && errno == EAGAIN) {
-		w->again++;
+		if (!w->again++) {
+			puts("EAGAIN");
+			fflush(stdout);
+		}
 		r = call(fd, &iov, 1, offset, 0);
 	}
 	check_full(w, write ? "write" : "read", r, BLOCK);
