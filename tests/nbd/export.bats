@@ -182,7 +182,7 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	diff out - <<-END
 		exported vm1@2 as $(uri vm1@2 | sed "s,run/all,run/vm1@2,")
 		  qemu-img convert '$(uri vm1@2 | sed "s,run/all,run/vm1@2,")' -O qcow2 disk.qcow2
-		  guestfish --ro -a 'nbd:///vm1@2?socket=$PWD/run/vm1@2.sock'
+		  guestfish --ro --format=raw -a 'nbd:///vm1@2?socket=$PWD/run/vm1@2.sock'
 		  nbd-client -unix '$PWD/run/vm1@2.sock' /dev/nbd0 -N 'vm1@2' -readonly
 	END
 	[ -z "$(ls run)" ]

@@ -69,7 +69,8 @@ int ctl_find_proven(struct ctl *ctl, struct ctl_version *version)
 /* --- telling */
 
 /*
- * guestfish knows no scheme with "+unix". For all versions the user puts the name in.
+ * guestfish knows no scheme with "+unix", and cannot find out the format of a disk that is not
+ * a file. For all versions the user puts the name in.
  */
 static void print_lines(FILE *out, const struct rd_export *export,
 			const struct rd_export_options *options)
@@ -78,12 +79,12 @@ static void print_lines(FILE *out, const struct rd_export *export,
 
 	fprintf(out, "  qemu-img convert '%s' -O qcow2 disk.qcow2\n", export->uri);
 	if (options->address) {
-		fprintf(out, "  guestfish --ro -a '%s'\n", export->uri);
+		fprintf(out, "  guestfish --ro --format=raw -a '%s'\n", export->uri);
 		fprintf(out, "  nbd-client %s %u /dev/nbd0 -N '%s' -readonly\n", options->address,
 			options->port, name);
 		return;
 	}
-	fprintf(out, "  guestfish --ro -a 'nbd:///%s?socket=%s'\n", name, export->socket);
+	fprintf(out, "  guestfish --ro --format=raw -a 'nbd:///%s?socket=%s'\n", name, export->socket);
 	fprintf(out, "  nbd-client -unix '%s' /dev/nbd0 -N '%s'%s\n", export->socket, name,
 		options->writable ? "" : " -readonly");
 }

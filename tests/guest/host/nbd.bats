@@ -265,7 +265,7 @@ is_clean() {
 	diff - <(echo "$output" | tail -n 4) <<-END
 		revdedupctl: 'revdedupctl export vm1@2' serves the version as a disk over NBD, for these and others:
 		  qemu-img convert 'nbd+unix:///vm1@2?socket=$REVDEDUP_RUN/vm1@2.sock' -O qcow2 disk.qcow2
-		  guestfish --ro -a 'nbd:///vm1@2?socket=$REVDEDUP_RUN/vm1@2.sock'
+		  guestfish --ro --format=raw -a 'nbd:///vm1@2?socket=$REVDEDUP_RUN/vm1@2.sock'
 		  nbd-client -unix '$REVDEDUP_RUN/vm1@2.sock' /dev/nbd0 -N 'vm1@2' -readonly
 	END
 	must map vm1
