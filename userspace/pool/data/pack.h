@@ -19,11 +19,13 @@
  * that is smaller by an eighth. A group without blocks has no bytes. What follows the last
  * group, up to a whole block, is zeros.
  *
- * A pack is never changed. It is in slots of ordinary frames, one after the other, and may
- * be moved there as it is. Its fingerprints are elsewhere: see area.h.
+ * A pack is never changed. It is to lie in slots of ordinary frames, one after the other,
+ * and to be moved there as it is; its fingerprints are not in it. No command writes one yet.
  *
  * Groups are small, since a reader of one block has to decode all of one, and damage costs
- * all of one.
+ * all of one. Of the series that tests/bench/pool makes, packs of groups of 16 KiB would take
+ * 1,072 MB, of 64 KiB 1,051, of 128 KiB 1,038 and of 2 MiB 1,008, and raw frames 2,612 (level
+ * 1; level 3 of 64 KiB: 1,028).
  */
 #ifndef RD_PACK_H
 #define RD_PACK_H
