@@ -14,7 +14,8 @@
  *            former, the kernel itself writes zeros where the device does not take
  *            write zeroes; for the latter it does not.)
  *
- * Prints EAGAIN when it gets the first one, and at the end how often each thread did what. Exit code: 0 only if nothing was wrong.
+ * Prints EAGAIN when it gets the first one, and at the end how often each thread did what.
+ * Exit code: 0 only if nothing was wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
