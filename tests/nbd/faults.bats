@@ -242,7 +242,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 }
 
 @test "a pool that changes all the time is read right" {
-	make_pool 1G
+	make_pool 64G
 	truncate -s 20M now.img
 	blocks now.img 0 3000
 	cp now.img kept.img
@@ -272,7 +272,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 }
 
 @test "qemu-img makes a qcow2 of a version, and back" {
-	make_pool 1G
+	make_pool 64G
 	truncate -s 5000192 now.img
 	RANDOM=${SEED:-1}
 	for ((i = 1; i <= ${CONVERTED:-10}; i++)); do
