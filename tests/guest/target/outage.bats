@@ -374,15 +374,19 @@ on_flushed_meta() {
 	on_flushed_meta
 	end=$((meta_sectors - 16))
 	make rdt-x "0 8 error"
+	make rdt-a "0 8 linear $meta_ground 0"
 	dm suspend rdt-v
 	# Copy A is written, its flush fails, and copy B waits and then fails.
-	reload rdt-m "0 $end linear $meta_ground 0
+	reload rdt-m "0 8 linear /dev/mapper/rdt-a 0
+8 $((end - 8)) linear $meta_ground 8
 $end 8 flakey $meta_ground $end 0 3600 1 error_writes
 $((end + 8)) 8 delay $slow 0 $slow 90000 $slow 0"
 	dmsetup message rdt-v 0 "checkpoint 2" 3>&- &
 	asker=$!
 	disk=$meta_ground within 20 disk_frozen_is "3,1"
-	# From now on bits can be written, and no superblock.
+	# From now on bits can be written, and no superblock: copy A first, because what waits
+	# for copy B fails before the new table is there, and copy A is written again then.
+	reload rdt-a "0 8 error"
 	meta_set dead 0 8 $((end + 8)) 8
 	! wait "$asker" || is "the checkpoint" "done" "failed"
 	dm resume rdt-v
@@ -394,6 +398,7 @@ $((end + 8)) 8 delay $slow 0 $slow 90000 $slow 0"
 	within 10 tracking_is ok
 	status_is "1 1 - 1 2/32 16384 0 0 0 ok rw"
 	disk_dirty_is "3,1;5,1"
+	dm remove rdt-a
 	dm remove rdt-x
 }
 
