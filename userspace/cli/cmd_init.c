@@ -23,6 +23,8 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 	r = ctl_value_size(ctl, CTL_OPT_SIZE, &options->size);
 	if (!r)
 		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
+	if (!r)
+		r = ctl_value_compression(ctl, &options->compression);
 	if (r)
 		return r;
 	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)

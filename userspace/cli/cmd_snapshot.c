@@ -147,7 +147,11 @@ static void explain_failure(struct ctl *ctl, const char *name,
 static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 		     struct rd_attachment *at, struct rd_live_report *report)
 {
-	struct rd_live_options live = { .comment = options->comment, .tag = options->tag };
+	struct rd_live_options live = {
+		.comment = options->comment,
+		.tag = options->tag,
+		.compression = options->compression,
+	};
 	struct rd_caller caller;
 	int r;
 
@@ -239,7 +243,7 @@ static void warn_of_damage(const struct ctl *ctl)
 	rd_hint("'revdedupctl repair --from PATH' heals it, with an image or device that has the content");
 }
 
-static int snapshot_one(struct ctl *ctl)
+static int snapshot_one(struct ctl *ctl, const struct rd_compression *compression)
 {
 	RD_FREE struct rd_attachment *at = NULL;
 	struct rd_snapshot_options options = {
@@ -247,6 +251,7 @@ static int snapshot_one(struct ctl *ctl)
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
 		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
+		.compression = compression,
 	};
 	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
 	struct ctl_changed changed = { 0 };
@@ -275,12 +280,14 @@ static int snapshot_one(struct ctl *ctl)
 }
 
 /* Open the pool for each volume, so that the remains of a failure do not stop the next. */
-static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at)
+static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at,
+			     const struct rd_compression *compression)
 {
 	struct rd_snapshot_options options = {
 		.volume = at->volume,
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
+		.compression = compression,
 	};
 	int r = ctl_open(ctl, RD_POOL_WRITE);
 
@@ -298,7 +305,7 @@ static bool is_for_all(int r)
 	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
 }
 
-static int snapshot_all(struct ctl *ctl)
+static int snapshot_all(struct ctl *ctl, const struct rd_compression *compression)
 {
 	unsigned int nr, made = 0, failed = 0;
 	struct rd_buffer all = { 0 };
@@ -309,7 +316,7 @@ static int snapshot_all(struct ctl *ctl)
 	failed += rd_attachments(&all) != 0;
 	nr = all.len / sizeof(*at);
 	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {
-		one = snapshot_attached(ctl, at);
+		one = snapshot_attached(ctl, at, compression);
 		made += !one;
 		failed += one != 0;
 		r = r ? r : one;
@@ -330,16 +337,22 @@ int cmd_snapshot(struct ctl *ctl)
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
 	};
+	const struct rd_compression *chosen;
 	bool all = ctl_has(ctl, CTL_OPT_ALL);
+	struct rd_compression compression;
 	int r;
 
+	r = ctl_value_compression(ctl, &compression);
+	if (r)
+		return r;
+	chosen = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
 	if (!all)
-		return snapshot_one(ctl);
+		return snapshot_one(ctl, chosen);
 	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
 	    ctl_has(ctl, CTL_OPT_FORCE))
 		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
 	r = check_options(ctl, &options);
-	return r ? r : snapshot_all(ctl);
+	return r ? r : snapshot_all(ctl, chosen);
 }

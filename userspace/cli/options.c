@@ -32,6 +32,8 @@ static const struct option_info {
 	[CTL_OPT_DATA] = { "data", 0, "DEVICE|FILE", "store the data there" },
 	[CTL_OPT_SIZE] = { "size", 0, "SIZE", "size of the data file, which is sparse" },
 	[CTL_OPT_RESERVE] = { "reserve", 0, "SIZE", "space kept for deleting from a full pool" },
+	[CTL_OPT_COMPRESSION] = { "compression", 0, "none|zstd[:LEVEL]",
+				  "how new content is stored" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
 	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever has changed" },
@@ -267,6 +269,24 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
 		return ctl_usage(ctl, "--%s needs a size such as 500M or 10G, not '%s'",
 				 infos[option].name, text);
 	return 0;
+}
+
+int ctl_value_compression(const struct ctl *ctl, struct rd_compression *ret)
+{
+	const char *text = ctl_value(ctl, CTL_OPT_COMPRESSION);
+	int level = RD_PACK_LEVEL, used = 0;
+
+	*ret = (struct rd_compression){ .codec = RD_PACK_RAW };
+	if (!text || !strcmp(text, "none"))
+		return 0;
+	if (!strcmp(text, "zstd") ||
+	    (sscanf(text, "zstd:%d%n", &level, &used) == 1 && !text[used] &&
+	     level >= RD_PACK_LEVEL_MIN && level <= RD_PACK_LEVEL_MAX && level)) {
+		*ret = (struct rd_compression){ .codec = RD_PACK_ZSTD, .level = level };
+		return 0;
+	}
+	return ctl_usage(ctl, "--compression is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
+			 RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
 }
 
 /* --- telling of them */

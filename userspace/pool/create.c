@@ -86,7 +86,8 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 		r = rd_default_size(pool, &size);
 	}
 	if (!r)
-		r = rd_area_format(name, size, options->force, uuid, journal);
+		r = rd_area_format(name, size, options->force, uuid, journal,
+				   options->compression);
 	if (!r)
 		r = rd_area_open(&area, name, false);
 	if (r)

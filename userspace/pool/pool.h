@@ -92,6 +92,7 @@ struct rd_pool_options {
 	const char *data;	/* NULL: a file in the directory */
 	u64 size;		/* of the file; 0: as large as its file system */
 	u64 reserve;		/* bytes kept for deleting in a full pool */
+	struct rd_compression compression;	/* of what will be new */
 	bool force;
 };
 

@@ -220,6 +220,7 @@ static int take(struct live *live, struct rd_snapshot_report *report)
 	struct rd_snapshot_options snapshot = {
 		.volume = live->at->volume,
 		.comment = options->comment,
+		.compression = options->compression,
 		.tag = options->tag,
 	};
 	struct rd_freeze_options freeze = {

@@ -27,6 +27,7 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_RECIPE] = { "recipe", 1, 4 },
 	[RD_TABLE_SUPERSEDED] = { "superseded", 2, 2 },
 	[RD_TABLE_LEASE] = { "lease", 1, 5 },
+	[RD_TABLE_PACK] = { "pack", 1, 4 },
 };
 
 static const char schema[] =
@@ -163,6 +164,35 @@ static const char schema[] =
 "CREATE TABLE outbox(generation INTEGER PRIMARY KEY, changes BLOB NOT NULL);"
 "COMMIT;";
 
+/*
+ * Tables that pools have not that were made by an older program: they are made when a command
+ * opens it for writing. One that only reads, or finds no room, uses empty ones.
+ */
+#define PACK_TABLES(kind)						\
+/* See packs.h. */							\
+"CREATE " kind " TABLE IF NOT EXISTS pack("				\
+"	frame INTEGER PRIMARY KEY,"					\
+"	place INTEGER NOT NULL,"					\
+"	blocks INTEGER NOT NULL,"					\
+"	slots INTEGER NOT NULL);"					\
+/* Frames with room for more packs from a slot on: see filling.h. */	\
+"CREATE " kind " TABLE IF NOT EXISTS tail("				\
+"	frame INTEGER PRIMARY KEY,"					\
+"	next INTEGER NOT NULL);"
+
+static int add_tables(struct rd_sql *sql, bool writable)
+{
+	i64 nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM sqlite_master"
+			  " WHERE name IN ('pack', 'tail')", "");
+	if (r || nr == 2)
+		return r;
+	r = writable ? rd_sql_script(sql, PACK_TABLES("")) : -EROFS;
+	return r == -EROFS || r == -ENOSPC ? rd_sql_script(sql, PACK_TABLES("TEMP")) : r;
+}
+
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id)
 {
 	struct rd_sql *sql;
@@ -176,6 +206,8 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 		r = rd_err(-errno, "cannot set the mode of '%s'", path);
 	if (!r)
 		r = rd_sql_script(sql, schema);
+	if (!r)
+		r = rd_sql_script(sql, PACK_TABLES(""));
 	if (!r)
 		r = rd_sql_begin(sql);
 	if (!r) {
@@ -234,6 +266,8 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 		r = refuse_file(path);
 	if (!r && version != SCHEMA_VERSION)
 		r = rd_err_format(path, version, SCHEMA_VERSION);
+	if (!r)
+		r = add_tables(sql, writable);
 	if (r) {
 		rd_sql_close(sql);
 		return r;
@@ -293,6 +327,7 @@ int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table
 		[RD_TABLE_RECIPE] = "SELECT * FROM recipe",
 		[RD_TABLE_SUPERSEDED] = "SELECT * FROM superseded",
 		[RD_TABLE_LEASE] = "SELECT * FROM lease",
+		[RD_TABLE_PACK] = "SELECT * FROM pack",
 	};
 
 	return rd_sql_ask(sql, ret, texts[table], "");

@@ -8,6 +8,8 @@
  *	recipes.h	recipe, uses, superseded
  *	owners.h	slot_owner, recipe_ref
  *	frames.h	extent, reserved, packing, kept, queue
+ *	packs.h		pack
+ *	filling.h	tail
  *	state.h		state
  *	sessions.h	session
  *	leases.h	lease

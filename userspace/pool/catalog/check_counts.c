@@ -4,7 +4,10 @@
 
 #include "check_counts.h"
 #include "frames.h"
+#include "sql.h"
 #include "version_sql.h"
+
+#define ORDINARY	RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
 
 int rd_check_is_alone(struct rd_sql *sql, i64 session, bool *ret)
 {
@@ -170,9 +173,14 @@ static const struct question spans[] = {
 	{ "reserved", "SELECT start, len FROM reserved" },
 	{ "part of the journal", "SELECT frame, 1 FROM journal_frame" },
 	{ "kept", "SELECT frame, 1 FROM kept WHERE frame NOT IN (SELECT frame FROM slot_owner)" },
-	{ "used", "SELECT DISTINCT frame, 1 FROM slot_owner" },
+	/* A session may fill a frame that is in use. */
+	{ "used",
+	  "SELECT DISTINCT frame, 1 FROM slot_owner WHERE frame < " ORDINARY
+	  " AND NOT EXISTS (SELECT 1 FROM reserved WHERE slot_owner.frame >= start"
+	  " AND slot_owner.frame < start + len)" },
 	{ "queued",
-	  "SELECT frame, 1 FROM queue WHERE frame NOT IN (SELECT frame FROM slot_owner)"
+	  "SELECT frame, 1 FROM queue WHERE frame < " ORDINARY
+	  " AND frame NOT IN (SELECT frame FROM slot_owner)"
 	  " AND NOT EXISTS (SELECT 1 FROM reserved WHERE queue.frame >= start"
 	  " AND queue.frame < start + len)" },
 };

@@ -7,6 +7,9 @@
 #include "frames.h"
 #include "sql.h"
 
+/* Of the frames that are not packed. */
+#define ORDINARY	RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
+
 int rd_next_frame(struct rd_row *rows, u64 *ret)
 {
 	i64 frame;
@@ -256,6 +259,20 @@ int rd_frames_return(struct rd_sql *sql, u64 start, u64 len)
 	return r ? r : rd_frames_free(sql, start, len);
 }
 
+int rd_frames_reserve_used(struct rd_sql *sql, i64 session, u64 frame)
+{
+	i64 nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT (SELECT count(*) FROM kept WHERE frame = ?1)"
+			  " + (SELECT count(*) FROM (SELECT start, len FROM reserved"
+			  " WHERE start <= ?1 ORDER BY start DESC LIMIT 1) WHERE start + len > ?1)",
+			  "i", (i64)frame);
+	if (r || nr)
+		return r ? r : -EBUSY;
+	return rd_sql_run(sql, "INSERT INTO reserved VALUES(?, 1, ?)", "ii", (i64)frame, session);
+}
+
 /* --- kept frames */
 
 int rd_frames_keep(struct rd_sql *sql, u64 frame)
@@ -271,6 +288,8 @@ int rd_frames_keep(struct rd_sql *sql, u64 frame)
 		r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", at);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", at);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", at);
 	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO kept VALUES(?)", "i", at);
 }
 
@@ -357,7 +376,7 @@ int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 	int r;
 
 	*ret = 0;
-	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue", "");
+	r = rd_sql_ask(sql, &row, "SELECT slots FROM queue WHERE frame < " ORDINARY, "");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		slots = rd_row_blob(row, 0, &len);
 		if (len != sizeof(*slots))
@@ -393,22 +412,9 @@ int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 	return 0;
 }
 
-int rd_frames_release(struct rd_sql *sql, i64 session)
+int rd_frames_unreserve_all(struct rd_sql *sql, i64 session)
 {
-	RD_ROW struct rd_row *row = NULL;
-	int r;
-
-	r = rd_sql_ask(sql, &row, "SELECT start, len FROM reserved WHERE session = ?", "i",
-		       session);
-	while (!r && (r = rd_row_next(row)) > 0) {
-		i64 start = rd_row_i64(row, 0), len = rd_row_i64(row, 1);
-
-		for (r = 0; len && !r; start++, len--)
-			r = rd_frames_queue_whole(sql, start);
-	}
-	if (!r)
-		r = rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
-	return r;
+	return rd_sql_run(sql, "DELETE FROM reserved WHERE session = ?", "i", session);
 }
 
 /* --- the frame that compaction fills */
@@ -448,7 +454,8 @@ int rd_packing_begin(struct rd_sql *sql, u64 frame, unsigned int next)
 
 int rd_frames_named(struct rd_sql *sql, struct rd_row **ret)
 {
-	return rd_sql_ask(sql, ret, "SELECT frame, 1 FROM slot_owner GROUP BY frame UNION"
+	return rd_sql_ask(sql, ret, "SELECT frame, 1 FROM slot_owner WHERE frame < " ORDINARY
+			  " GROUP BY frame UNION"
 			  " SELECT frame, 0 FROM journal_frame ORDER BY frame", "");
 }
 
@@ -465,9 +472,9 @@ int rd_next_named(struct rd_row *rows, u64 *ret_frame, bool *ret_by_recipes)
 
 int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret)
 {
-	return rd_sql_ask(sql, ret, "SELECT frame FROM slot_owner"
+	return rd_sql_ask(sql, ret, "SELECT frame FROM slot_owner WHERE frame < " ORDINARY
 			  " UNION SELECT frame FROM journal_frame"
-			  " UNION SELECT frame FROM queue", "");
+			  " UNION SELECT frame FROM queue WHERE frame < " ORDINARY, "");
 }
 
 int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
@@ -475,15 +482,15 @@ int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
 	return rd_sql_number(sql, ret, "SELECT max(last) FROM"
 			     " (SELECT max(start + len) AS last FROM extent"
 			     " UNION ALL SELECT max(start + len) FROM reserved"
-			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
-			     " UNION ALL SELECT max(frame) + 1 FROM queue"
+			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner WHERE frame < " ORDINARY
+			     " UNION ALL SELECT max(frame) + 1 FROM queue WHERE frame < " ORDINARY
 			     " UNION ALL SELECT max(frame) + 1 FROM kept"
 			     " UNION ALL SELECT max(frame) + 1 FROM packing"
 			     " UNION ALL SELECT max(frame) + 1 FROM journal_frame)", "");
 }
 
-int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
-			 unsigned int *ret_nr)
+int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued,
+			 unsigned int max, unsigned int *ret_nr)
 {
 	RD_ROW struct rd_row *row = NULL;
 	const void *slots;
@@ -493,7 +500,11 @@ int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned 
 	*ret_nr = 0;
 	r = rd_sql_ask(sql, &row, "SELECT frame, slots, (SELECT coalesce(sum(n), 0)"
 		       " FROM slot_owner WHERE slot_owner.frame = queue.frame)"
-		       " FROM queue ORDER BY frame LIMIT ?", "i", (i64)max);
+		       " + EXISTS (SELECT 1 FROM (SELECT start, len FROM reserved"
+		       " WHERE start <= queue.frame ORDER BY start DESC LIMIT 1)"
+		       " WHERE start + len > queue.frame)"
+		       " FROM queue WHERE frame >= ?1 AND frame >= " ORDINARY " = ?1 >= " ORDINARY
+		       " ORDER BY frame LIMIT ?2", "ii", (i64)first, (i64)max);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		struct rd_queued *next = &queued[(*ret_nr)++];
 
@@ -541,6 +552,8 @@ int rd_frames_unqueue_whole(struct rd_sql *sql, u64 frame)
 	r = rd_sql_run(sql, "DELETE FROM queue WHERE frame = ?", "i", (i64)frame);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM packing WHERE frame = ?", "i", (i64)frame);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", (i64)frame);
 	return r ? r : rd_frames_free(sql, frame, 1);
 }
 

@@ -4,8 +4,8 @@
  * catalog. A frame is
  *
  *	free		in an extent
- *	reserved	a session may write to it
- *	used		recipes have some of its slots (owners.h)
+ *	reserved	a session may write to it, where nobody has a slot of it
+ *	used		recipes or packs have some of its slots (owners.h)
  *	the journal's
  *	kept		for another state of the pool: see rd_frames_keep()
  *
@@ -50,8 +50,14 @@ int rd_frames_use(struct rd_sql *sql, u64 frame);
 /* Free frames that are reserved and were never written to. */
 int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
 
-/* Queue the frames that @session, which has ended, had reserved: it may have written there. */
-int rd_frames_release(struct rd_sql *sql, i64 session);
+/*
+ * Reserve a frame that is in use for @session, which writes to slots that nobody has: see
+ * filling.h. -EBUSY: another session has it, or it is kept.
+ */
+int rd_frames_reserve_used(struct rd_sql *sql, i64 session, u64 frame);
+
+/* Forget what @session has reserved. */
+int rd_frames_unreserve_all(struct rd_sql *sql, i64 session);
 
 /* --- free frames */
 
@@ -72,7 +78,7 @@ int rd_frames_nr_free(struct rd_sql *sql, u64 *ret);
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 
-/* Count the slots in the queue; count its frames; find the queued slots of @frame. */
+/* Count the slots of ordinary frames in the queue; count its frames; find the queued slots of @frame. */
 int rd_frames_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
@@ -120,9 +126,12 @@ struct rd_queued {
 	unsigned int live;
 };
 
-/* Read the first frames of the queue, up to @max, in order. */
-int rd_frames_read_queue(struct rd_sql *sql, struct rd_queued *queued, unsigned int max,
-			 unsigned int *ret_nr);
+/*
+ * Read the first frames of the queue from @first on, up to @max, in order: ordinary ones below
+ * RD_PACKED_FRAMES, or packed ones. What a session fills counts as live.
+ */
+int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued,
+			 unsigned int max, unsigned int *ret_nr);
 /* Take slots that have been freed from the queue; others may have been queued since. */
 int rd_frames_unqueue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 /* Take a frame whose slots are all freed from the queue, and free the frame. */

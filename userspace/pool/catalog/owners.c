@@ -99,6 +99,11 @@ int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
 	return r ? r : put_counts(sql, recipe, old, new, RD_REF);
 }
 
+int rd_owners_pack(struct rd_sql *sql, u64 frame, u64 packed, i64 n)
+{
+	return put_pair(sql, &pair_slot_owner, frame, -(i64)packed, n);
+}
+
 /* --- slots of frames */
 
 int rd_frame_recipes(struct rd_sql *sql, struct rd_row **ret, u64 frame)
@@ -135,7 +140,8 @@ int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 {
 	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner", "");
+	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			      " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES), "");
 
 	*ret = nr;
 	return r;

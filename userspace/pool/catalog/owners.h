@@ -3,6 +3,9 @@
  * The entries of all maps, indexed by target: the table slot_owner says which recipes have
  * slots of a frame, the table recipe_ref which recipes refer to a recipe. recipes.c updates
  * both in the transaction that writes a map.
+ *
+ * Packs have slots of ordinary frames as well, and recipes have slots of packed frames. A pack
+ * is in slot_owner with the number of its packed frame, negative; packs.c updates it.
  */
 #ifndef RD_OWNERS_H
 #define RD_OWNERS_H
@@ -14,10 +17,23 @@
 int rd_owners_change(struct rd_sql *sql, i64 recipe, const struct rd_map *old,
 		     const struct rd_map *new);
 
-/* Ask for the recipes that have slots of @frame: rd_next_id(). */
+/* Note that the pack of packed frame @packed gets @n more slots of @frame, or has -@n less. */
+int rd_owners_pack(struct rd_sql *sql, u64 frame, u64 packed, i64 n);
+
+static inline bool rd_owner_is_pack(i64 owner)
+{
+	return owner < 0;
+}
+
+static inline u64 rd_owner_packed(i64 owner)
+{
+	return -owner;
+}
+
+/* Ask for the recipes and packs that have slots of @frame: rd_next_id(). */
 int rd_frame_recipes(struct rd_sql *sql, struct rd_row **ret, u64 frame);
 
-/* Ask for frames and their recipes, from @first on, by frame: rd_next_owner(). */
+/* Ask for frames and their recipes and packs, from @first on, by frame: rd_next_owner(). */
 int rd_owners(struct rd_sql *sql, struct rd_row **ret, u64 first);
 int rd_next_owner(struct rd_row *rows, u64 *ret_frame, i64 *ret_recipe);
 
@@ -25,7 +41,7 @@ int rd_next_owner(struct rd_row *rows, u64 *ret_frame, i64 *ret_recipe);
 int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last,
 		    unsigned int max);
 
-/* Count the slots that recipes own. */
+/* Count the slots of ordinary frames that recipes and packs own. */
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret);
 
 /* Ask for the recipes that refer to recipe @id: rd_next_id(). */

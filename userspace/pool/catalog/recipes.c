@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "frames.h"
 #include "owners.h"
+#include "packs.h"
 #include "recipes.h"
 #include "version_sql.h"
 
@@ -562,6 +563,10 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 	memset(ret, 0, sizeof(*ret));
 	r = rd_frame_recipes(sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		if (rd_owner_is_pack(id)) {
+			r = rd_pack_slots_in(sql, rd_owner_packed(id), frame, ret);
+			continue;
+		}
 		r = rd_recipe_load(sql, id, &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 			rd_place place = recipe.map.at[i];

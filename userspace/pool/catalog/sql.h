@@ -63,6 +63,9 @@ struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 /* Append the row to @to as if it had just been put into @table. */
 void rd_row_note(struct rd_row *row, unsigned int table, struct rd_buffer *to);
 
+/* RD_PACKED_FRAMES for texts: frames below it are ordinary ones. */
+#define RD_SQL_PACKED_FRAMES	68719476736
+
 /* Turn a macro that is a number into a text for SQL. */
 #define RD_SQL_NUMBER(number)	RD_SQL_NUMBER_(number)
 #define RD_SQL_NUMBER_(number)	#number

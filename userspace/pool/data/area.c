@@ -33,7 +33,9 @@ struct super_disk {
 	__le64 compat;
 	__le64 compat_ro;
 	__le64 incompat;
-	u8 zeros[RD_BLOCK_SIZE - 88];
+	u8 codec;
+	int8_t level;
+	u8 zeros[RD_BLOCK_SIZE - 90];
 };
 
 _Static_assert(sizeof(struct super_disk) == RD_BLOCK_SIZE, "superblock");
@@ -46,6 +48,8 @@ u64 rd_frame_offset(u64 frame)
 
 u64 rd_frame_fps_offset(u64 frame)
 {
+	if (rd_frame_is_packed(frame))
+		return rd_frame_offset(rd_packed_fps(frame)) + frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
 	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
 		frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
 }
@@ -62,6 +66,13 @@ bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot)
 	*ret_slot = offset % RD_SEG_SIZE / RD_BLOCK_SIZE;
 	/* The first frame of a group has the fingerprints. */
 	return nr;
+}
+
+bool rd_area_has_frame(const struct rd_area *area, u64 frame)
+{
+	if (rd_frame_is_packed(frame))
+		frame = rd_packed_fps(frame);
+	return frame < area->super.nr_frames;
 }
 
 u64 rd_frames_in(u64 bytes)
@@ -96,6 +107,8 @@ void rd_pool_super_pack(const struct rd_pool_super *super, void *block)
 		.compat = cpu_to_le64(super->compat),
 		.compat_ro = cpu_to_le64(super->compat_ro),
 		.incompat = cpu_to_le64(super->incompat),
+		.codec = super->compression.codec,
+		.level = super->compression.level,
 	};
 
 	memcpy(disk.uuid, super->uuid, sizeof(disk.uuid));
@@ -118,13 +131,15 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 	super->compat = le64_to_cpu(disk.compat);
 	super->compat_ro = le64_to_cpu(disk.compat_ro);
 	super->incompat = le64_to_cpu(disk.incompat);
-	if (super->format != RD_POOL_FORMAT || super->incompat)
+	if (super->format != RD_POOL_FORMAT || super->incompat & ~RD_INCOMPAT_KNOWN)
 		return -EOPNOTSUPP;
 	memcpy(super->uuid, disk.uuid, sizeof(super->uuid));
 	super->nr_frames = le64_to_cpu(disk.nr_frames);
 	super->seq = le64_to_cpu(disk.seq);
 	super->journal_id = le64_to_cpu(disk.journal_id);
 	super->journal_frame = le64_to_cpu(disk.journal_frame);
+	super->compression.codec = disk.codec;
+	super->compression.level = disk.level;
 	if (super->nr_frames > RD_MAX_FRAMES || super->journal_frame >= super->nr_frames)
 		return -EBADMSG;
 	return 0;
@@ -273,7 +288,7 @@ static int refuse_features(const char *path, const char *what, u64 bits)
 static int refuse_super(const char *path, const struct rd_pool_super *super)
 {
 	return super->format == RD_POOL_FORMAT ?
-		refuse_features(path, "incompatible", super->incompat) :
+		refuse_features(path, "incompatible", super->incompat & ~RD_INCOMPAT_KNOWN) :
 		rd_err_format(path, super->format, RD_POOL_FORMAT);
 }
 
@@ -473,7 +488,7 @@ static int too_small(const char *path, bool is_device)
 }
 
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
-		   u64 journal_id)
+		   u64 journal_id, struct rd_compression compression)
 {
 	struct rd_area area = { .writable = true };
 	int r;
@@ -496,6 +511,8 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
 		area.super.nr_frames = rd_frames_in(area.bytes);
 		area.super.journal_id = journal_id;
+		area.super.compression = compression;
+		area.super.incompat = compression.codec ? RD_INCOMPAT_PACKS : 0;
 		r = rd_area_write_super(&area);
 	}
 	rd_area_close(&area);

@@ -12,6 +12,11 @@
  * frame of fingerprints. Slots that no recipe names, and their fingerprints, may
  * hold anything.
  *
+ * A packed frame has a number of 2^36 or above. Its blocks are in a pack (pack.h), which lies
+ * in slots of ordinary frames, where the table pack of the catalog says. Its fingerprints are
+ * in an ordinary frame, too: those of packed frame 2^36 + 256 * f + i, 8192 bytes, at byte
+ * 8192 * i of frame f.
+ *
  * The superblock (little endian):
  *
  *	 0  8  magic
@@ -25,10 +30,13 @@
  *	64  8  features: compatible		unknown ones are kept, and ignored
  *	72  8  features: compatible for reading	unknown ones forbid writing
  *	80  8  features: incompatible		unknown ones forbid all
- *	88     zeros
+ *	88  1  how new content is stored: 0 raw, 1 zstd
+ *	89  1  the level of zstd, signed
+ *	90     zeros
  *
- * A feature is a bit; no program has set one yet. They are looked at before what follows
- * from the format: of a pool that has an unknown one, nothing else need be as it is here.
+ * A feature is a bit. They are looked at before what follows from the format: of a pool that
+ * has an unknown one, nothing else need be as it is here. Bit 0 of the incompatible ones: there
+ * are packs. It is set and stable before the catalog has the first one, and stays.
  *
  * A write goes to copy A, then to copy B, each flushed: one copy is always whole.
  */
@@ -39,13 +47,18 @@
 
 #include "fp.h"
 #include "map.h"
+#include "pack.h"
 #include "ring.h"
 
 #define RD_POOL_FORMAT	2
 
+#define RD_INCOMPAT_PACKS	1ULL
+#define RD_INCOMPAT_KNOWN	RD_INCOMPAT_PACKS
+
 #define RD_GROUP_FRAMES	256
-/* More would overflow in rd_frame_offset(). */
-#define RD_MAX_FRAMES	(1ULL << 40)
+/* 512 TiB; packed frames have the numbers from 2^36 on. */
+#define RD_MAX_FRAMES	(1ULL << 28)
+#define RD_PACKED_FRAMES	(1ULL << 36)
 
 struct rd_pool_super {
 	u64 format;
@@ -55,6 +68,7 @@ struct rd_pool_super {
 	u64 journal_id;
 	u64 journal_frame;
 	u64 compat, compat_ro, incompat;	/* features */
+	struct rd_compression compression;	/* of what is new */
 };
 
 struct rd_area {
@@ -65,7 +79,23 @@ struct rd_area {
 	struct rd_pool_super super;
 };
 
-/* Find the offset of frame @frame, and that of its fingerprints. */
+static inline bool rd_frame_is_packed(u64 frame)
+{
+	return frame >= RD_PACKED_FRAMES;
+}
+
+/* The packed frame whose fingerprints are in page @page of @frame; and back: in which frame? */
+static inline u64 rd_packed_frame(u64 frame, unsigned int page)
+{
+	return RD_PACKED_FRAMES + frame * RD_GROUP_FRAMES + page;
+}
+
+static inline u64 rd_packed_fps(u64 packed)
+{
+	return (packed - RD_PACKED_FRAMES) / RD_GROUP_FRAMES;
+}
+
+/* Find the offset of an ordinary frame, and that of the fingerprints of any. */
 u64 rd_frame_offset(u64 frame);
 u64 rd_frame_fps_offset(u64 frame);
 
@@ -77,11 +107,20 @@ static inline u64 rd_slot_offset(u64 frame, unsigned int slot)
 /* Find the slot at @offset; false: fingerprints or a superblock are there. */
 bool rd_area_slot_at(u64 offset, u64 *ret_frame, unsigned int *ret_slot);
 
-/* Find the offset of @place, which is OWN. */
+/* Find the offset of @place, which is OWN and in an ordinary frame. */
 static inline u64 rd_place_offset(rd_place place)
 {
 	return rd_slot_offset(rd_place_id(place), rd_place_slot(place));
 }
+
+/* Find the offset of a pack. */
+static inline u64 rd_pack_offset(const struct rd_pack *pack)
+{
+	return rd_slot_offset(pack->place / RD_SEG_BLOCKS, pack->place % RD_SEG_BLOCKS);
+}
+
+/* Is @frame, which may be a packed one, within the area? */
+bool rd_area_has_frame(const struct rd_area *area, u64 frame);
 
 /* Count the frames that fit into @bytes. */
 u64 rd_frames_in(u64 bytes);
@@ -100,7 +139,7 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block);
  * file.
  */
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
-		   u64 journal_id);
+		   u64 journal_id, struct rd_compression compression);
 
 /*
  * Look for a superblock in @fd, or the remains of one. Returns 1, 0, or -errno of a read,

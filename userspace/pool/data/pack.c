@@ -254,6 +254,16 @@ size_t rd_pack_make(struct rd_packer *packer, struct rd_pack_head *head, const v
 	return end;
 }
 
+void rd_pack_number(void *pack, u64 frame)
+{
+	struct head_disk disk;
+
+	memcpy(&disk, pack, sizeof(disk));
+	disk.frame = cpu_to_le64(frame);
+	disk.crc = cpu_to_le32(head_crc(&disk));
+	memcpy(pack, &disk, sizeof(disk));
+}
+
 /* --- reading one */
 
 bool rd_pack_is_sound(const struct rd_pack_head *head, unsigned int group, const void *bytes)

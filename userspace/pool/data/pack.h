@@ -43,6 +43,14 @@
 #define RD_PACK_LEVEL_MAX	9
 #define RD_PACK_LEVEL		1
 
+/* Where the catalog says that a pack is. */
+struct rd_pack {
+	u64 frame;		/* the packed frame */
+	u64 place;		/* its first slot: 512 * frame + slot */
+	u32 blocks;		/* that it takes */
+	u32 slots;		/* that it has */
+};
+
 enum rd_pack_codec {
 	RD_PACK_RAW,
 	RD_PACK_ZSTD,
@@ -59,6 +67,14 @@ struct rd_pack_head {
 	} groups[RD_PACK_GROUPS];
 };
 
+/* How new content is stored: data/area.h keeps that for a pool. */
+struct rd_compression {
+	u8 codec;		/* of enum rd_pack_codec */
+	int8_t level;
+};
+
+static const struct rd_compression rd_compression_default = { RD_PACK_ZSTD, RD_PACK_LEVEL };
+
 /* What compressing and decoding need, for one thread. NULL: out of memory. */
 struct rd_packer;
 struct rd_packer *rd_packer_new(void);
@@ -66,11 +82,14 @@ void rd_packer_free(struct rd_packer *packer);
 
 /*
  * Pack the blocks of @data, a segment, that head->slots has, into @pack, which has RD_PACK_MAX
- * bytes; the caller has filled in all but the groups. Returns the length, whole blocks. 0:
+ * bytes; the caller has filled in all but the groups, and the number of the frame if it gives
+ * that later, to rd_pack_number(). Returns the length, whole blocks. 0:
  * that saves less than an eighth, so the blocks had better be stored as they are.
  */
 size_t rd_pack_make(struct rd_packer *packer, struct rd_pack_head *head, const void *data,
 		    int level, void *pack);
+
+void rd_pack_number(void *pack, u64 frame);
 
 /*
  * Read a head from the beginning of a pack that should be @frame's of the pool @uuid, and has

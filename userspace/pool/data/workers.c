@@ -74,10 +74,10 @@ static void ring_bell(struct rd_workers *workers)
 
 static void *thread_main(void *arg)
 {
-	struct rd_hasher *hasher = rd_hasher_new();
+	struct rd_thread thread = { .hasher = rd_hasher_new(), .packer = rd_packer_new() };
 	struct rd_workers *workers = arg;
 
-	if (!hasher)
+	if (!thread.hasher || !thread.packer)
 		abort();
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
@@ -88,13 +88,14 @@ static void *thread_main(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&workers->lock);
-		job->run(job, hasher);
+		job->run(job, &thread);
 		pthread_mutex_lock(&workers->lock);
 		queue_put(&workers->ready, job);
 		ring_bell(workers);
 	}
 	pthread_mutex_unlock(&workers->lock);
-	rd_hasher_free(hasher);
+	rd_packer_free(thread.packer);
+	rd_hasher_free(thread.hasher);
 	return NULL;
 }
 

@@ -8,10 +8,17 @@
 #define RD_WORKERS_H
 
 #include "fp.h"
+#include "pack.h"
 #include "ring.h"
 
+/* What a thread has for its jobs. */
+struct rd_thread {
+	struct rd_hasher *hasher;
+	struct rd_packer *packer;
+};
+
 struct rd_job {
-	void (*run)(struct rd_job *job, struct rd_hasher *hasher);
+	void (*run)(struct rd_job *job, struct rd_thread *thread);
 	void (*done)(struct rd_job *job);
 	void *ctx;
 	struct rd_job *next;

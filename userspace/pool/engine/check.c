@@ -102,6 +102,8 @@ static int check_catalog(struct checker *check)
 	if (!r)
 		r = rd_check_recipes(check);
 	if (!r)
+		r = rd_check_packs(check);
+	if (!r)
 		r = rd_check_counts(check->sql, check->alone, is_wrong_count, check);
 	if (!r)
 		r = rd_check_versions(check);

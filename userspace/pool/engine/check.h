@@ -17,6 +17,7 @@ struct rd_check_report {
 	u64 nr_recipes;
 	u64 nr_versions;
 	u64 live_bytes;		/* blocks that recipes have */
+	u64 packed_bytes;	/* that packs take, with their fingerprints */
 	u64 allocated_bytes;	/* of the data area, where that is known */
 };
 

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "pool/catalog/check_counts.h"
+#include "pool/catalog/filling.h"
+#include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
 #include "checker.h"
 
@@ -79,7 +82,77 @@ int rd_check_frame_tables(struct checker *check)
 	return r;
 }
 
-/* Find the slots of @frame that recipes have; twice is wrong. */
+/* --- packs */
+
+/* Is byte block @i of the pack, or, behind the last one, a block of its fingerprints, there? */
+static u64 pack_slot(const struct rd_pack *pack, unsigned int i)
+{
+	unsigned int page = pack->frame % RD_GROUP_FRAMES;
+
+	if (i < pack->blocks)
+		return pack->place + i;
+	return (pack->frame - RD_PACKED_FRAMES) / RD_GROUP_FRAMES * RD_SEG_BLOCKS + 2 * page +
+		(i - pack->blocks);
+}
+
+static int count_pack(struct checker *check, const struct rd_pack *pack)
+{
+	unsigned int i, end = pack->blocks + 2, nr = 0;
+	int r = 0;
+
+	for (i = 0; i < end && !r; i++) {
+		u64 frame = pack_slot(pack, i) / RD_SEG_BLOCKS;
+
+		nr++;
+		if (i + 1 == end || pack_slot(pack, i + 1) / RD_SEG_BLOCKS != frame) {
+			r = rd_check_found_slots(check->sql, frame, -(i64)pack->frame, nr);
+			nr = 0;
+		}
+	}
+	/* In a row on the disk. */
+	if (pack->place / RD_SEG_BLOCKS / RD_GROUP_FRAMES !=
+	    (pack->place + pack->blocks - 1) / RD_SEG_BLOCKS / RD_GROUP_FRAMES)
+		rd_check_wrong(check, "the pack of frame %llu is not in one piece",
+			       (unsigned long long)pack->frame);
+	check->report->packed_bytes += (u64)end * RD_BLOCK_SIZE;
+	return r;
+}
+
+int rd_check_packs(struct checker *check)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_pack pack;
+	int r;
+
+	r = rd_packs(check->sql, &rows, 0);
+	while (!r && (r = rd_next_pack(rows, &pack)) > 0)
+		r = count_pack(check, &pack);
+	return r;
+}
+
+static void set_slot(struct checker *check, struct rd_slots *slots, u64 frame, unsigned int slot)
+{
+	if (rd_slots_test(slots, slot))
+		rd_check_wrong(check, "slot %u of frame %llu belongs to two entries", slot,
+			       (unsigned long long)frame);
+	rd_slots_set(slots, slot);
+}
+
+static int add_pack(struct checker *check, u64 frame, u64 packed, struct rd_slots *slots)
+{
+	struct rd_pack pack;
+	unsigned int i;
+	int r = rd_pack_find(check->sql, packed, &pack);
+
+	for (i = 0; !r && i < pack.blocks + 2; i++)
+		if (pack_slot(&pack, i) / RD_SEG_BLOCKS == frame)
+			set_slot(check, slots, frame, pack_slot(&pack, i) % RD_SEG_BLOCKS);
+	return r;
+}
+
+/* --- frames that are in use */
+
+/* Find the slots of @frame that recipes and packs have; twice is wrong. */
 static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 {
 	RD_ROW struct rd_row *rows = NULL;
@@ -91,16 +164,17 @@ static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 	memset(slots, 0, sizeof(*slots));
 	r = rd_check_frame_recipes(check->sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		if (rd_owner_is_pack(id)) {
+			r = add_pack(check, frame, rd_owner_packed(id), slots);
+			continue;
+		}
 		r = rd_recipe_load(check->sql, id, &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 			rd_place place = recipe.map.at[i];
 
 			if (rd_place_kind(place) != RD_OWN || rd_place_id(place) != frame)
 				continue;
-			if (rd_slots_test(slots, rd_place_slot(place)))
-				rd_check_wrong(check, "slot %u of frame %llu belongs to two entries",
-					       rd_place_slot(place), (unsigned long long)frame);
-			rd_slots_set(slots, rd_place_slot(place));
+			set_slot(check, slots, frame, rd_place_slot(place));
 		}
 	}
 	return r;
@@ -146,8 +220,8 @@ static int check_allocated(struct checker *check, u64 frame, const struct rd_slo
 }
 
 /*
- * Where compaction will write next, it may have written already, and been
- * interrupted.
+ * Where compaction will write next, it may have written already, and been interrupted. A tail
+ * is treated the same.
  */
 static int packing_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 {
@@ -155,6 +229,8 @@ static int packing_slots(struct checker *check, u64 frame, struct rd_slots *slot
 	int r;
 
 	r = rd_packing_next(check->sql, frame, &next);
+	if (r == -ENOENT)
+		r = rd_filling_tail_of(check->sql, frame, &next);
 	for (; !r && next >= 0 && next < RD_SEG_BLOCKS; next++)
 		rd_slots_set(slots, next);
 	return r == -ENOENT ? 0 : r;
@@ -184,6 +260,20 @@ static void check_queued(struct checker *check, u64 frame, const struct rd_slots
 			       (unsigned long long)frame, nr);
 }
 
+/* Has the pack all that recipes have of it? A scrub looks at what it really has. */
+static int check_packed(struct checker *check, u64 frame, const struct rd_slots *live)
+{
+	struct rd_pack pack;
+	int r = rd_pack_find(check->sql, frame, &pack);
+
+	if (r == -ENOENT)
+		rd_check_wrong(check, "packed frame %llu has no pack", (unsigned long long)frame);
+	else if (!r && rd_slots_count(live) > pack.slots)
+		rd_check_wrong(check, "recipes have %u blocks of packed frame %llu, which has %u",
+			       rd_slots_count(live), (unsigned long long)frame, pack.slots);
+	return r == -ENOENT ? 0 : r;
+}
+
 int rd_check_used(struct checker *check)
 {
 	RD_ROW struct rd_row *rows = NULL;
@@ -193,7 +283,7 @@ int rd_check_used(struct checker *check)
 
 	r = rd_check_frames(check->sql, &rows);
 	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
-		if (frame >= check->pool->area.super.nr_frames) {
+		if (!rd_area_has_frame(&check->pool->area, frame)) {
 			rd_check_wrong(check, "frame %llu is beyond the end of the data area",
 				       (unsigned long long)frame);
 			r = 0;
@@ -204,6 +294,10 @@ int rd_check_used(struct checker *check)
 			r = rd_frames_queued_of(check->sql, frame, &queued);
 		if (!r)
 			check_queued(check, frame, &live, &queued);
+		if (!r && rd_frame_is_packed(frame)) {
+			r = check_packed(check, frame, &live);
+			continue;
+		}
 		if (!r)
 			r = packing_slots(check, frame, &queued);
 		if (!r)

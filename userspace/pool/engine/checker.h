@@ -44,6 +44,9 @@ int rd_check_versions(struct checker *check);
 
 /* --- check_frames.c */
 
+/* Count what packs have into the tables of check_counts.h. */
+int rd_check_packs(struct checker *check);
+
 /* Is each frame in one table, and in no other? */
 int rd_check_frame_tables(struct checker *check);
 

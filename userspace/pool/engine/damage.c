@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/segments.h"
+#include "blocks.h"
 #include "damage.h"
 #include "resolve.h"
 #include "survey.h"
@@ -39,6 +40,7 @@ struct damage {
 	struct rd_bad_list list;	/* of each suspect */
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
+	struct rd_blocks *blocks;
 	struct page *pages;		/* by frame; U64_MAX: none */
 	u8 *data;			/* a block */
 	struct rd_fp found[RD_SEG_BLOCKS];
@@ -102,11 +104,6 @@ static const struct rd_fp *get_page(struct damage *damage, u64 frame)
 	return page->fps;
 }
 
-static bool is_in_area(const struct damage *damage, rd_place place)
-{
-	return rd_place_id(place) < damage->pool->area.super.nr_frames;
-}
-
 static void get_fps(struct damage *damage, const struct rd_map *map)
 {
 	unsigned int i;
@@ -115,7 +112,8 @@ static void get_fps(struct damage *damage, const struct rd_map *map)
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = map->at[i];
 
-		if (rd_place_kind(place) == RD_OWN && is_in_area(damage, place))
+		if (rd_place_kind(place) == RD_OWN &&
+		    rd_area_has_frame(&damage->pool->area, rd_place_id(place)))
 			damage->stored[i] =
 				get_page(damage, rd_place_id(place))[rd_place_slot(place)];
 	}
@@ -160,24 +158,18 @@ static int note_rows(struct damage *damage, i64 recipe, u32 block, u32 nr, u32 b
 
 /* --- recipes, while nothing moves */
 
-static int read_block(struct damage *damage, rd_place place, u8 *to)
-{
-	if (!is_in_area(damage, place))
-		return -EUCLEAN;
-	return rd_area_read(&damage->pool->area, to, RD_BLOCK_SIZE, rd_place_offset(place));
-}
-
 /* All blocks of @map, or those that are suspect; the others count as good. */
 static void read_blocks(struct damage *damage, const struct rd_map *map, bool all)
 {
 	unsigned int i;
 
+	rd_blocks_forget(damage->blocks);
 	memcpy(damage->found, damage->stored, sizeof(damage->found));
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		if (rd_place_kind(map->at[i]) != RD_OWN ||
 		    !(all || find_bad(damage, map->at[i])))
 			continue;
-		if (read_block(damage, map->at[i], damage->data))
+		if (rd_blocks_read(damage->blocks, map->at[i], damage->data))
 			memset(damage->data, 0, RD_BLOCK_SIZE);
 		rd_fp_blocks(damage->hasher, damage->data, 1, &damage->found[i]);
 	}
@@ -434,9 +426,11 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 
 	damage->resolver = rd_resolver_new(damage->pool->sql);
 	damage->hasher = rd_hasher_new();
+	damage->blocks = rd_blocks_new(damage->pool);
 	damage->pages = malloc(NR_PAGES * sizeof(*damage->pages));
 	damage->data = malloc(RD_BLOCK_SIZE);
-	if (!damage->resolver || !damage->hasher || !damage->pages || !damage->data)
+	if (!damage->resolver || !damage->hasher || !damage->blocks ||
+	    !damage->pages || !damage->data)
 		return -ENOMEM;
 	damage->is_first = true;
 	while (!r && damage->survey.next_frame != U64_MAX)
@@ -463,6 +457,7 @@ int rd_damage_find(struct rd_pool *pool, struct rd_healer *healer,
 	rd_buffer_free(&damage->survey.suspects);
 	rd_resolver_free(damage->resolver);
 	rd_hasher_free(damage->hasher);
+	rd_blocks_free(damage->blocks);
 	free(damage->pages);
 	free(damage->data);
 	free(damage);

@@ -14,6 +14,7 @@
  *	finish		a volume after a crash, or after the last lease of a version
  *	delete, estimate
  *	reverse		reverse deduplication
+ *	free_packs	packs that have lost blocks
  *	compact		moves slots that are in use together
  *	rebuild, check, survey, proof, damage
  *			the catalog made anew; what is there, and whether it is sound
@@ -24,6 +25,8 @@
  *	journal_life	catalog and journal compared
  *	journal		the copy of the catalog, written
  *	journal_read, journal_part
+ *	pack_writer	places and numbers of new packs
+ *	blocks		blocks one by one, wherever they are
  *	resolve		a recipe, with its references followed
  *	source		is an image written while it is read?
  */

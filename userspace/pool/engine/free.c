@@ -2,8 +2,9 @@
 /*
  * Give back what is in the queue:
  *
- *	1. a frame with slots in use is emptied into packed frames where
- *	   that costs less than the holes would (then all of it is in the queue)
+ *	0. packs that lost blocks are taken off it (free_packs.h)
+ *	1. a frame with slots in use is emptied into others where that costs
+ *	   less than the holes would (then all of it is in the queue)
  *	2. the journal gets to know all that was committed
  *	3. devices that read the data area leave the places (see lease.h)
  *	4. the places are given back to the file system
@@ -20,6 +21,7 @@
 #include "base/log.h"
 #include "compact.h"
 #include "engine.h"
+#include "free_packs.h"
 #include "hold.h"
 #include "journal.h"
 #include "lease.h"
@@ -55,7 +57,7 @@ struct freeing {
 static int read_queue(struct freeing *f, unsigned int max)
 {
 	f->has_no_room = false;
-	return rd_frames_read_queue(f->pool->sql, f->queued, max, &f->nr);
+	return rd_frames_read_queue(f->pool->sql, 0, f->queued, max, &f->nr);
 }
 
 static unsigned int nr_holes(const struct rd_slots *slots)
@@ -352,7 +354,7 @@ static int settle_devices(struct freeing *f, bool *ret_settled)
 /* 1: a device cannot be reached. */
 static int free_batch(struct freeing *f, unsigned int max)
 {
-	bool moved, is_full, settled;
+	bool moved, repacked, is_full, settled;
 	int r;
 
 	r = read_queue(f, max);
@@ -360,9 +362,11 @@ static int free_batch(struct freeing *f, unsigned int max)
 		r = settle_devices(f, &settled);
 	if (r)
 		return r;
-	r = compact(f, &moved);
+	r = rd_free_packs(f->pool, &repacked);
+	if (!r)
+		r = compact(f, &moved);
 	is_full = r > 0;
-	if (is_full || (!r && moved)) {
+	if (is_full || (!r && (moved || repacked))) {
 		r = read_queue(f, max);
 		settled = false;
 	}

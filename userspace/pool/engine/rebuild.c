@@ -23,6 +23,7 @@
 #include "pool/catalog/leases.h"
 #include "pool/catalog/outbox.h"
 #include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/replay.h"
 #include "pool/catalog/state.h"
@@ -209,6 +210,8 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 	int r;
 
 	r = read_journal(rebuild, &report->generation);
+	if (!r)
+		r = rd_packs_count_slots(rebuild->sql);
 	if (!r)
 		r = count_recipes(rebuild);
 	if (!r)

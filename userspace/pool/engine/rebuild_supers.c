@@ -20,7 +20,9 @@
 #include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
+#include "blocks.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "rebuild_supers.h"
@@ -32,6 +34,7 @@ struct samples {
 	struct rd_pool *pool;
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
+	struct rd_blocks *blocks;
 	u8 *data;			/* a segment */
 	unsigned int nr, nr_good;
 };
@@ -55,6 +58,19 @@ static int read_nr_frames(struct rd_pool *pool)
 	return 0;
 }
 
+/* What is new is stored as most likely before. */
+static int read_features(struct rd_pool *pool)
+{
+	struct rd_packs_total total;
+	int r = rd_packs_total(pool->sql, &total);
+
+	if (!r && total.packs) {
+		pool->area.super.incompat |= RD_INCOMPAT_PACKS;
+		pool->area.super.compression = rd_compression_default;
+	}
+	return r;
+}
+
 static int read_catalog(struct rd_pool *pool)
 {
 	u64 page;
@@ -65,7 +81,8 @@ static int read_catalog(struct rd_pool *pool)
 	r = rd_state_uuid(pool->sql, pool->area.super.uuid);
 	if (r)
 		return r < 0 ? r : -EUCLEAN;
-	return read_nr_frames(pool);
+	r = read_features(pool);
+	return r ? r : read_nr_frames(pool);
 }
 
 /* --- is that what is there? */
@@ -73,7 +90,6 @@ static int read_catalog(struct rd_pool *pool)
 /* What cannot be read is not what it was. */
 static void read_segment(struct samples *samples, const struct rd_map *map)
 {
-	const struct rd_area *area = &samples->pool->area;
 	unsigned int i;
 
 	memset(samples->data, 0, RD_SEG_SIZE);
@@ -81,9 +97,7 @@ static void read_segment(struct samples *samples, const struct rd_map *map)
 		rd_place place = map->at[i];
 		u8 *to = samples->data + (size_t)i * RD_BLOCK_SIZE;
 
-		if (rd_place_kind(place) == RD_OWN &&
-		    rd_place_id(place) < area->super.nr_frames &&
-		    rd_area_read(area, to, RD_BLOCK_SIZE, rd_place_offset(place)))
+		if (rd_place_kind(place) == RD_OWN && rd_blocks_read(samples->blocks, place, to))
 			memset(to, 0xff, RD_BLOCK_SIZE);
 	}
 }
@@ -126,14 +140,16 @@ static int check_samples(struct rd_pool *pool)
 		.pool = pool,
 		.resolver = rd_resolver_new(pool->sql),
 		.hasher = rd_hasher_new(),
+		.blocks = rd_blocks_new(pool),
 		.data = rd_alloc_direct(RD_SEG_SIZE),
 	};
 	int r = -ENOMEM;
 
-	if (samples.resolver && samples.hasher && samples.data)
+	if (samples.resolver && samples.hasher && samples.blocks && samples.data)
 		r = try_samples(&samples);
 	rd_resolver_free(samples.resolver);
 	rd_hasher_free(samples.hasher);
+	rd_blocks_free(samples.blocks);
 	free(samples.data);
 	return r;
 }

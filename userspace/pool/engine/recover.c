@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "pool/catalog/filling.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/leases.h"
 #include "pool/catalog/sessions.h"
@@ -26,7 +27,7 @@ int rd_recover_session(struct rd_sql *sql, i64 id)
 		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_frames_release(sql, id);
+	r = rd_filling_leave_all(sql, id);
 	if (!r)
 		r = rd_session_delete(sql, id);
 	return rd_catalog_end(sql, r);

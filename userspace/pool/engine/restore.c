@@ -281,10 +281,15 @@ static int set_up(struct restore *restore)
 
 	restore->resolver = rd_resolver_new(restore->pool->sql);
 	restore->hasher = rd_hasher_new();
+	restore->blocks = rd_blocks_new(restore->pool);
 	restore->wants = malloc(WINDOW * RD_SEG_BLOCKS * sizeof(*restore->wants));
-	if (!restore->resolver || !restore->hasher || !restore->wants)
+	restore->packed_wants = malloc(WINDOW * RD_SEG_BLOCKS * sizeof(*restore->wants));
+	if (!restore->resolver || !restore->hasher || !restore->blocks || !restore->wants ||
+	    !restore->packed_wants)
 		return -ENOMEM;
 	r = make_pieces(restore);
+	if (!r)
+		r = rd_restore_packs_new(restore);
 	if (r)
 		return r;
 	r = rd_ring_new(&restore->ring, 64);
@@ -299,7 +304,10 @@ static void tear_down(struct restore *restore)
 	free(restore->fps);
 	free(restore->data);
 	rd_restore_free_reads(restore);
+	rd_restore_packs_free(restore);
+	free(restore->packed_wants);
 	free(restore->wants);
+	rd_blocks_free(restore->blocks);
 	rd_hasher_free(restore->hasher);
 	rd_resolver_free(restore->resolver);
 }

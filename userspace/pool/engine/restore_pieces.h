@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the files of a restore share: restore.c (which segment is next, and the windows),
- * restore_read.c (what a segment needs of the pool, and whether it is good) and
- * restore_target.c (what the target has, and gets).
+ * restore_read.c (what a segment needs of the pool, and whether it is good), restore_packs.c
+ * (what it needs of packs) and restore_target.c (what the target has, and gets).
  */
 #ifndef RD_RESTORE_PIECES_H
 #define RD_RESTORE_PIECES_H
 
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
+#include "blocks.h"
 #include "resolve.h"
 #include "restore.h"
 
@@ -52,7 +53,8 @@ struct piece {
 };
 
 struct want {
-	u64 offset;
+	u64 offset;			/* in the data area, */
+	rd_place place;			/* or in a pack */
 	struct piece *piece;
 	unsigned int block;
 };
@@ -65,6 +67,7 @@ struct restore {
 	struct rd_workers *workers;
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
+	struct rd_blocks *blocks;
 	int r;
 	u64 nr_segs;
 	u64 next;			/* segment to begin with */
@@ -75,8 +78,9 @@ struct restore {
 	u8 *data;			/* a segment for each piece */
 	struct rd_fp *fps;		/* and its blocks' fingerprints */
 	struct piece *pieces;		/* segment % NR_PIECES; large, and mostly unused */
-	struct want *wants;
-	unsigned int nr_wants;
+	struct want *wants, *packed_wants;
+	unsigned int nr_wants, nr_packed_wants;
+	struct restore_packs *packs;
 	struct gather *spare;
 	rd_sum sum;			/* of what it has come from, see proof.h */
 	bool is_unknown;		/* of some of it that is not known */
@@ -104,6 +108,17 @@ bool rd_restore_is_good(struct restore *restore, struct piece *piece);
 int rd_restore_try_again(struct restore *restore, struct piece *piece);
 
 void rd_restore_free_reads(struct restore *restore);
+
+/* A read for the piece has ended, of those that piece->busy counts. */
+void rd_restore_read_ended(struct piece *piece, int r);
+
+/* --- restore_packs.c */
+
+int rd_restore_packs_new(struct restore *restore);
+void rd_restore_packs_free(struct restore *restore);
+
+/* Read restore->packed_wants. */
+int rd_restore_read_packs(struct restore *restore);
 
 /* --- restore_target.c */
 

@@ -39,7 +39,7 @@ int rd_restore_resolve(struct restore *restore, struct piece *piece)
 	return 0;
 }
 
-static void read_ended(struct piece *piece, int r)
+void rd_restore_read_ended(struct piece *piece, int r)
 {
 	if (r && !piece->r)
 		piece->r = r;
@@ -54,7 +54,7 @@ static void gather_done(struct rd_op *op, int r)
 	unsigned int i;
 
 	for (i = 0; i < gather->nr; i++)
-		read_ended(gather->owner[i], r);
+		rd_restore_read_ended(gather->owner[i], r);
 	gather->next = restore->spare;
 	restore->spare = gather;
 }
@@ -139,23 +139,31 @@ int rd_restore_read(struct restore *restore)
 	if (gather)
 		submit_gather(gather, start);
 	restore->nr_wants = 0;
-	return 0;
+	return rd_restore_read_packs(restore);
+}
+
+static void want_block(struct piece *piece, unsigned int block)
+{
+	struct restore *restore = piece->restore;
+	struct want want = { .place = piece->map.at[block], .piece = piece, .block = block };
+
+	if (rd_frame_is_packed(rd_place_id(want.place))) {
+		restore->packed_wants[restore->nr_packed_wants++] = want;
+		return;
+	}
+	want.offset = rd_place_offset(want.place);
+	restore->wants[restore->nr_wants++] = want;
 }
 
 void rd_restore_want(struct piece *piece)
 {
-	struct restore *restore = piece->restore;
 	unsigned int i;
 
 	piece->state = PIECE_READ;
 	piece->r = 0;
 	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
 		if (is_wanted(piece, i))
-			restore->wants[restore->nr_wants++] = (struct want){
-				.offset = rd_place_offset(piece->map.at[i]),
-				.piece = piece,
-				.block = i,
-			};
+			want_block(piece, i);
 		else if (rd_place_kind(piece->map.at[i]) == RD_ZERO)
 			memset(piece->data + (size_t)i * RD_BLOCK_SIZE, 0, RD_BLOCK_SIZE);
 	}
@@ -163,8 +171,9 @@ void rd_restore_want(struct piece *piece)
 
 /* --- checking */
 
-static void check(struct rd_job *job, struct rd_hasher *hasher)
+static void check(struct rd_job *job, struct rd_thread *thread)
 {
+	struct rd_hasher *hasher = thread->hasher;
 	struct piece *piece = job->ctx;
 
 	rd_fp_segment(hasher, piece->data, piece->len, piece->fps, &piece->fp);
@@ -245,6 +254,7 @@ static void read_alone(struct restore *restore, struct piece *piece)
 	unsigned int i;
 	int r;
 
+	rd_blocks_forget(restore->blocks);
 	piece->r = 0;
 	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
 		u8 *to = piece->data + (size_t)i * RD_BLOCK_SIZE;
@@ -252,8 +262,7 @@ static void read_alone(struct restore *restore, struct piece *piece)
 		memset(to, 0, RD_BLOCK_SIZE);
 		if (!is_wanted(piece, i))
 			continue;
-		r = rd_area_read(&restore->pool->area, to, RD_BLOCK_SIZE,
-				 rd_place_offset(piece->map.at[i]));
+		r = rd_blocks_read(restore->blocks, piece->map.at[i], to);
 		if (r)
 			memset(to, 0, RD_BLOCK_SIZE);
 	}

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "pool/catalog/filling.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
@@ -66,9 +67,41 @@ static int begin_session(struct rd_pool *pool, const char *verb)
 	return rd_catalog_end(pool->sql, r);
 }
 
+/* Free slots of @frame that this session may have written to. */
+static int punch_free_slots(struct rd_pool *pool, u64 frame)
+{
+	struct rd_slots slots;
+	unsigned int i, first;
+	int r = rd_filling_free_slots(pool->sql, frame, &slots);
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		for (first = i; i < RD_SEG_BLOCKS && rd_slots_test(&slots, i); i++)
+			;
+		if (first < i)
+			r = rd_area_punch(&pool->area, rd_slot_offset(frame, first),
+					  (u64)(i - first) * RD_BLOCK_SIZE);
+	}
+	return r;
+}
+
+static int punch_frames(struct rd_pool *pool, u64 start, u64 len)
+{
+	bool owned = false;
+	u64 frame;
+	int r = 0;
+
+	for (frame = start; frame < start + len && !r && !owned; frame++)
+		r = rd_frames_is_owned(pool->sql, frame, &owned);
+	if (!r && !owned)
+		return rd_area_punch_frames(&pool->area, start, len);
+	for (frame = start; frame < start + len && !r; frame++)
+		r = punch_free_slots(pool, frame);
+	return r;
+}
+
 /*
- * Content in frames that are still reserved belongs to no version: it goes at once, and
- * makes the room that the catalog needs for the rest.
+ * Content in frames that are still reserved belongs to no version, where nobody has it: it goes
+ * at once, and makes the room that the catalog needs for the rest.
  */
 static int punch_reserved(struct rd_pool *pool)
 {
@@ -76,7 +109,7 @@ static int punch_reserved(struct rd_pool *pool)
 	int r;
 
 	while (!(r = rd_frames_reserved(pool->sql, pool->session, start + len, &start, &len))) {
-		r = rd_area_punch_frames(&pool->area, start, len);
+		r = punch_frames(pool, start, len);
 		if (r)
 			return r;
 	}
@@ -98,7 +131,7 @@ static int undo_own(struct rd_pool *pool)
 		r = rd_catalog_begin(pool->sql);
 	if (r)
 		return r;
-	r = rd_frames_release(pool->sql, pool->session);
+	r = rd_filling_leave_all(pool->sql, pool->session);
 	if (!r)
 		r = rd_session_set_version(pool->sql, pool->session, 0);
 	r = rd_catalog_end(pool->sql, r);

@@ -26,6 +26,7 @@
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "pool/catalog/filling.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
 #include "resolve.h"
@@ -37,7 +38,10 @@ static int make_buffers(struct rd_snapshot_run *s)
 	void *fps;
 
 	s->data = rd_alloc_direct(nr * RD_SEG_SIZE);
-	if (!s->data || posix_memalign(&fps, RD_BLOCK_SIZE, nr * RD_FPS_SIZE))
+	if (s->compression.codec)
+		s->packs = rd_alloc_direct(nr * RD_SEG_SIZE);
+	if (!s->data || !s->packs != !s->compression.codec ||
+	    posix_memalign(&fps, RD_BLOCK_SIZE, nr * RD_FPS_SIZE))
 		return -ENOMEM;
 	s->fps = fps;
 	for (i = 0; i < nr; i++) {
@@ -48,6 +52,8 @@ static int make_buffers(struct rd_snapshot_run *s)
 			return -ENOMEM;
 		buffer->snapshot = s;
 		buffer->data = s->data + i * RD_SEG_SIZE;
+		if (s->packs)
+			buffer->pack = s->packs + i * RD_SEG_SIZE;
 		buffer->fps = s->fps + i * RD_SEG_BLOCKS;
 	}
 	return 0;
@@ -59,9 +65,14 @@ static int set_up(struct rd_snapshot_run *s)
 
 	s->hasher = rd_hasher_new();
 	s->resolver = rd_resolver_new(s->pool->sql);
+	s->compression = s->options->compression ? *s->options->compression :
+		s->pool->area.super.compression;
+	rd_pack_writer_begin(&s->writer, s->pool, false);
 	if (!s->hasher || !s->resolver)
 		return -ENOMEM;
-	r = make_buffers(s);
+	r = s->compression.codec ? rd_packs_announce(s->pool) : 0;
+	if (!r)
+		r = make_buffers(s);
 	if (!r)
 		r = rd_ring_new(&s->ring, 64);
 	if (!r)
@@ -78,7 +89,9 @@ static void tear_down(struct rd_snapshot_run *s)
 	for (i = 0; i <= RD_SNAPSHOT_BUFFERS; i++)
 		free(s->buffers[i]);
 	free(s->fps);
+	free(s->packs);
 	free(s->data);
+	rd_pack_writer_free(&s->writer);
 	rd_plan_free(&s->plan);
 	rd_resolver_free(s->resolver);
 	rd_hasher_free(s->hasher);
@@ -201,9 +214,11 @@ static int finish_version(struct rd_snapshot_run *s)
 		r = rd_session_set_version(sql, s->pool->session, 0);
 	if (!r && s->frame < s->frame_end)
 		r = rd_frames_return(sql, s->frame, s->frame_end - s->frame);
+	if (!r)
+		r = rd_pack_writer_end(&s->writer);
 	/* Frames that were written, and turned out not to be needed. */
 	if (!r)
-		r = rd_frames_release(sql, s->pool->session);
+		r = rd_filling_leave_all(sql, s->pool->session);
 	if (!r && s->options->tag)
 		r = rd_version_tag(sql, version, s->options->tag);
 	return rd_catalog_end(sql, r);

@@ -34,6 +34,8 @@ struct rd_snapshot_options {
 	bool is_in_use;
 	/* Make it even if @from turns out to have been written, and mark it as well. */
 	bool may_change;
+	/* How new content is stored; NULL: as the pool says. */
+	const struct rd_compression *compression;
 	/* Why @changed is NULL, if the caller has a reason. */
 	const char *why_full;
 	/*

@@ -131,8 +131,9 @@ static int decide_all(struct rd_snapshot_run *s)
 
 /* --- reading */
 
-static void fingerprint(struct rd_job *job, struct rd_hasher *hasher)
+static void fingerprint(struct rd_job *job, struct rd_thread *thread)
 {
+	struct rd_hasher *hasher = thread->hasher;
 	struct rd_snapshot_buffer *buffer = job->ctx;
 	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
 	unsigned int nr = buffer->len / RD_BLOCK_SIZE - first;

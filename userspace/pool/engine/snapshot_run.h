@@ -4,7 +4,8 @@
  *
  *	snapshot	from the lock of the volume to the version that exists
  *	snapshot_read	buffers: read, fingerprint, decide
- *	snapshot_store	write, and commit in batches
+ *	snapshot_store	which content is new, and committing it in batches
+ *	snapshot_write	write it, raw or as packs
  *	snapshot_plan	which segments are read
  *	source		the image
  */
@@ -14,6 +15,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
+#include "pack_writer.h"
 #include "snapshot.h"
 #include "snapshot_plan.h"
 #include "source.h"
@@ -31,6 +33,7 @@ struct rd_snapshot_item {
 	bool is_zero;
 	u64 quick;
 	u64 frame;		/* where it was written, or RD_NO_FRAME: the pool has it */
+	struct rd_pack pack;	/* of a packed frame */
 	struct rd_seg_fp fp;
 	struct rd_slots nonzero;
 };
@@ -61,6 +64,10 @@ struct rd_snapshot_buffer {
 	struct rd_op read;
 	struct iovec read_iov;
 	struct rd_job job;
+	struct rd_snapshot_item *item;	/* that it is written for */
+	u8 *pack;		/* RD_SEG_SIZE: no pack that is of use is longer */
+	struct rd_pack_head head;
+	size_t pack_len;	/* 0: it is of no use */
 	unsigned int writes;
 	struct rd_op ops[RD_SEG_BLOCKS / 2 + 1];
 	struct iovec iovs[RD_SEG_BLOCKS / 2 + 1];
@@ -82,6 +89,9 @@ struct rd_snapshot_run {
 	struct rd_ring *ring;
 	struct rd_workers *workers;
 	u8 *data;			/* of all buffers */
+	u8 *packs;			/* the same; NULL: nothing is compressed */
+	struct rd_compression compression;
+	struct rd_pack_writer writer;
 	struct rd_fp *fps;
 	/* The last one is not for the pipeline. */
 	struct rd_snapshot_buffer *buffers[RD_SNAPSHOT_BUFFERS + 1];
@@ -117,5 +127,17 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 
 /* Commit the batch, once its writes are stable. */
 int rd_snapshot_commit(struct rd_snapshot_run *s);
+
+/* --- snapshot_write.c */
+
+/*
+ * Write @buffer for @item, which gets to know where. Where it is compressed first, that, and an
+ * error of it, comes later.
+ */
+int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
+		      struct rd_snapshot_item *item);
+
+/* Wait until all writes have ended. */
+int rd_snapshot_drain(struct rd_snapshot_run *s);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Store the segments of a snapshot: write what the pool has not, and commit in batches
- * (see snapshot.c for the order).
+ * Store the segments of a snapshot: find what the pool has not, and commit in batches (see
+ * snapshot.c for the order).
  *
  * An item is a segment that is decided upon. Items of a batch with the same content share
  * one frame, by a hash table of their fingerprints.
@@ -12,109 +12,11 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/quick.h"
 #include "snapshot_run.h"
-
-#define RESERVE		64		/* frames at a time */
-
-/* --- frames */
-
-static int get_frames(struct rd_snapshot_run *s)
-{
-	struct rd_sql *sql = s->pool->sql;
-	u64 len, keep;
-	int r;
-
-	r = rd_catalog_begin(sql);
-	if (r)
-		return r;
-	r = rd_frames_to_keep(sql, s->pool->area.super.nr_frames, &keep);
-	if (!r)
-		r = rd_frames_reserve(sql, s->pool->session, RESERVE, keep, &s->frame, &len);
-	r = rd_catalog_end(sql, r);
-	if (r == -ENOSPC) {
-		rd_err(0, "the pool is full");
-		rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
-		rd_remedy(RD_REMEDY_GROW, NULL, NULL);
-	}
-	s->frame_end = s->frame + (r ? 0 : len);
-	return r;
-}
-
-static int next_frame(struct rd_snapshot_run *s, u64 *ret)
-{
-	int r = 0;
-
-	if (s->frame == s->frame_end)
-		r = get_frames(s);
-	if (!r)
-		*ret = s->frame++;
-	return r;
-}
-
-/* --- writing */
-
-static void write_done(struct rd_op *op, int r)
-{
-	struct rd_snapshot_buffer *buffer = op->ctx;
-	struct rd_snapshot_run *s = buffer->snapshot;
-
-	if (r && !s->r)
-		s->r = rd_err(r, "cannot write to the data area");
-	if (!--buffer->writes)
-		buffer->state = RD_BUFFER_FREE;
-}
-
-static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t len,
-			 u64 offset)
-{
-	unsigned int nr = buffer->writes++;
-
-	buffer->iovs[nr] = (struct iovec){ .iov_base = data, .iov_len = len };
-	buffer->ops[nr] = (struct rd_op){
-		.kind = RD_OP_WRITE,
-		.fd = buffer->snapshot->pool->area.fd,
-		.offset = offset,
-		.iov = &buffer->iovs[nr],
-		.nr_iov = 1,
-		.done = write_done,
-		.ctx = buffer,
-	};
-	rd_ring_submit(buffer->snapshot->ring, &buffer->ops[nr]);
-}
-
-/*
- * Write blocks that are not zeros. On a device write all of them: a place there may have
- * other data from before, and a reader of the whole frame must find zeros.
- */
-static void write_buffer(struct rd_snapshot_buffer *buffer, u64 frame)
-{
-	struct rd_snapshot_run *s = buffer->snapshot;
-	bool is_device = s->pool->area.is_device;
-	u64 offset = rd_frame_offset(frame);
-	unsigned int i, start;
-
-	buffer->state = RD_BUFFER_WRITING;
-	s->written = true;
-	if (is_device) {
-		memset(buffer->data, 0, buffer->skip);
-		memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
-	}
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_fp_is_zero(&buffer->fps[i]) && !is_device)
-			continue;
-		start = i;
-		while (i < RD_SEG_BLOCKS && (is_device || !rd_fp_is_zero(&buffer->fps[i])))
-			i++;
-		submit_write(buffer, buffer->data + (size_t)start * RD_BLOCK_SIZE,
-			     (size_t)(i - start) * RD_BLOCK_SIZE,
-			     offset + (u64)start * RD_BLOCK_SIZE);
-		s->version->bytes_stored += (u64)(i - start) * RD_BLOCK_SIZE;
-	}
-	submit_write(buffer, buffer->fps, RD_FPS_SIZE, rd_frame_fps_offset(frame));
-}
 
 /* --- items */
 
@@ -164,11 +66,9 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 	}
 	if (is_whole)
 		return rd_failpoint("snapshot-hit");
-	r = next_frame(s, &item->frame);
+	r = rd_snapshot_write(s, buffer, item);
 	if (r)
 		s->nr_items--;
-	else
-		write_buffer(buffer, item->frame);
 	return r;
 }
 
@@ -209,7 +109,8 @@ static int use_frame(struct rd_snapshot_run *s, const struct rd_snapshot_item *i
 	int r;
 
 	map_of_item(item, &map);
-	r = rd_frames_use(sql, item->frame);
+	r = rd_frame_is_packed(item->frame) ? rd_pack_insert(sql, &item->pack) :
+		rd_frames_use(sql, item->frame);
 	if (r)
 		return r;
 	if (is_new)
@@ -261,25 +162,12 @@ static int commit_items(struct rd_snapshot_run *s)
 			r = 0;
 		}
 	}
+	if (!r)
+		r = rd_pack_writer_commit(&s->writer);
 	r = rd_catalog_end(s->pool->sql, r);
 	s->nr_items = r ? 0 : left;
 	memset(s->by_fp, 0, sizeof(s->by_fp));
 	return r;
-}
-
-/* Wait until all writes have ended. */
-static int drain(struct rd_snapshot_run *s)
-{
-	unsigned int i;
-	int r;
-
-	for (i = 0; i <= RD_SNAPSHOT_BUFFERS && !s->r; i++) {
-		while (!s->r && s->buffers[i]->state == RD_BUFFER_WRITING) {
-			r = rd_ring_wait(s->ring);
-			s->r = s->r ? s->r : r;
-		}
-	}
-	return s->r;
 }
 
 /* Read a segment once more, as it is now, and write it: the pool had it, and lost it. */
@@ -306,12 +194,8 @@ static int write_again(struct rd_snapshot_run *s, struct rd_snapshot_item *item)
 	if (item->is_zero)
 		return 0;
 	*sum += rd_fp_sum(s->hasher, item->segment, &item->fp);
-	r = next_frame(s, &item->frame);
-	if (!r) {
-		write_buffer(buffer, item->frame);
-		r = drain(s);
-	}
-	return r;
+	r = rd_snapshot_write(s, buffer, item);
+	return r ? r : rd_snapshot_drain(s);
 }
 
 int rd_snapshot_commit(struct rd_snapshot_run *s)
@@ -319,7 +203,7 @@ int rd_snapshot_commit(struct rd_snapshot_run *s)
 	unsigned int i;
 	int r;
 
-	r = drain(s);
+	r = rd_snapshot_drain(s);
 	while (!r && s->nr_items) {
 		r = rd_failpoint("snapshot-batch");
 		if (!r && s->written)

@@ -72,8 +72,9 @@ static bool next_run(const struct piece *piece, unsigned int *first, unsigned in
 
 /* --- checking */
 
-static void hash(struct rd_job *job, struct rd_hasher *hasher)
+static void hash(struct rd_job *job, struct rd_thread *thread)
 {
+	struct rd_hasher *hasher = thread->hasher;
 	struct piece *piece = job->ctx;
 	unsigned int first, end = 0;
 

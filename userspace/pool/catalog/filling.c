@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Frames that a session fills. */
+#include <errno.h>
+#include <string.h>
+
+#include "filling.h"
+#include "frames.h"
+#include "recipes.h"
+#include "sql.h"
+
+/* More than a few say that packs do not fit, and then they are of no use. */
+#define MAX_TAILS	8
+/* Fewer slots are not worth a row. */
+#define MIN_TAIL	16
+/* A frame of fingerprints with more packs is left alone until it has lost some. */
+#define MAX_PACKS	224
+
+static int unowned(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	unsigned int i;
+	int r = rd_frame_slots(sql, frame, ret);
+
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
+		ret->bits[i] = ~ret->bits[i];
+	return r;
+}
+
+int rd_filling_free_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	struct rd_slots queued;
+	unsigned int i;
+	int r;
+
+	r = unowned(sql, frame, ret);
+	if (!r)
+		r = rd_frames_queued_of(sql, frame, &queued);
+	for (i = 0; i < RD_SEG_BLOCKS / 64 && !r; i++)
+		ret->bits[i] &= ~queued.bits[i];
+	return r;
+}
+
+/* --- leaving */
+
+/* Queue the slots below @end that nobody has. */
+static int queue_unowned(struct rd_sql *sql, u64 frame, unsigned int end)
+{
+	struct rd_slots slots;
+	unsigned int i;
+	int r;
+
+	r = unowned(sql, frame, &slots);
+	for (i = end; i < RD_SEG_BLOCKS; i++)
+		slots.bits[i / 64] &= ~(1ULL << i % 64);
+	return r ? r : rd_frames_queue(sql, frame, &slots);
+}
+
+static int leave(struct rd_sql *sql, u64 frame)
+{
+	bool owned;
+	int r = rd_frames_is_owned(sql, frame, &owned);
+
+	if (r)
+		return r;
+	return owned ? queue_unowned(sql, frame, RD_SEG_BLOCKS) :
+		rd_frames_queue_whole(sql, frame);
+}
+
+int rd_filling_leave(struct rd_sql *sql, u64 frame)
+{
+	int r = rd_frames_use(sql, frame);
+
+	return r ? r : leave(sql, frame);
+}
+
+int rd_filling_leave_all(struct rd_sql *sql, i64 session)
+{
+	u64 start = 0, len = 0;
+	int r;
+
+	while (!(r = rd_frames_reserved(sql, session, start + len, &start, &len))) {
+		u64 frame;
+
+		for (frame = start; frame < start + len && !r; frame++)
+			r = leave(sql, frame);
+		if (r)
+			return r;
+	}
+	return r == -ENOENT ? rd_frames_unreserve_all(sql, session) : r;
+}
+
+/* --- tails */
+
+int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsigned int *ret_next)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 frame, next;
+	int r;
+
+	/* One that has lost all that it had may be on its way to be freed as a whole. */
+	r = rd_sql_ask(sql, &row, "SELECT frame, next FROM tail WHERE EXISTS"
+		       " (SELECT 1 FROM slot_owner WHERE slot_owner.frame = tail.frame)"
+		       " ORDER BY next LIMIT 1", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	frame = rd_row_i64(row, 0);
+	next = rd_row_i64(row, 1);
+	rd_row_done(row);
+	row = NULL;
+	if (next < 0 || next >= RD_SEG_BLOCKS)
+		return -EUCLEAN;
+	r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", frame);
+	if (!r)
+		r = rd_frames_reserve_used(sql, session, frame);
+	*ret_frame = frame;
+	*ret_next = next;
+	return r;
+}
+
+int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next)
+{
+	bool owned;
+	i64 nr;
+	int r;
+
+	r = rd_frames_is_owned(sql, frame, &owned);
+	if (!r)
+		r = rd_sql_number(sql, &nr, "SELECT count(*) FROM tail", "");
+	if (r)
+		return r;
+	if (!owned || next > RD_SEG_BLOCKS - MIN_TAIL || nr >= MAX_TAILS)
+		return rd_filling_leave(sql, frame);
+	r = rd_frames_use(sql, frame);
+	if (!r)
+		r = queue_unowned(sql, frame, next);
+	return r ? r : rd_sql_run(sql, "INSERT INTO tail VALUES(?, ?)", "ii", (i64)frame,
+				  (i64)next);
+}
+
+int rd_filling_tail_of(struct rd_sql *sql, u64 frame, i64 *ret_next)
+{
+	return rd_sql_number(sql, ret_next, "SELECT next FROM tail WHERE frame = ?", "i",
+			     (i64)frame);
+}
+
+/* --- fingerprints */
+
+int rd_filling_take_fps(struct rd_sql *sql, i64 session, u64 *ret_frame,
+			struct rd_slots *ret_free)
+{
+	i64 frame;
+	int r;
+
+	r = rd_sql_number(sql, &frame, "SELECT (frame - " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES) ")"
+			  " / 256 AS fps FROM pack GROUP BY fps HAVING count(*) <= "
+			  RD_SQL_NUMBER(MAX_PACKS) " AND fps NOT IN (SELECT start FROM reserved)"
+			  " AND fps NOT IN (SELECT frame FROM kept) ORDER BY count(*) LIMIT 1", "");
+	if (!r)
+		r = rd_frames_reserve_used(sql, session, frame);
+	if (r)
+		return r == -EBUSY ? -ENOENT : r;
+	*ret_frame = frame;
+	return rd_filling_free_slots(sql, frame, ret_free);
+}

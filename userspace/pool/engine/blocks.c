@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Blocks one by one: see blocks.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/catalog/packs.h"
+#include "blocks.h"
+
+#define NR_HEADS	16
+#define NR_GROUPS	16
+
+struct known_pack {
+	struct rd_pack pack;		/* frame 0: none */
+	int r;				/* of its head */
+	struct rd_pack_head head;
+};
+
+struct known_group {
+	u64 frame;			/* 0: none */
+	unsigned int group;
+	int r;
+	u8 blocks[RD_PACK_GROUP_SIZE];
+};
+
+struct rd_blocks {
+	struct rd_pool *pool;
+	struct rd_packer *packer;
+	rd_find_pack_fn *find;
+	void *ctx;
+	unsigned int next_pack, next_group;	/* to be replaced */
+	struct known_pack packs[NR_HEADS];
+	struct known_group groups[NR_GROUPS];
+	u8 bytes[RD_PACK_GROUP_SIZE + 2 * RD_BLOCK_SIZE];
+};
+
+static int find_in_catalog(void *ctx, u64 frame, struct rd_pack *ret)
+{
+	struct rd_pool *pool = ctx;
+
+	return rd_pack_find(pool->sql, frame, ret);
+}
+
+struct rd_blocks *rd_blocks_new(struct rd_pool *pool)
+{
+	struct rd_blocks *blocks = calloc(1, sizeof(*blocks));
+
+	if (!blocks)
+		return NULL;
+	blocks->pool = pool;
+	blocks->packer = rd_packer_new();
+	rd_blocks_ask(blocks, find_in_catalog, pool);
+	if (blocks->packer)
+		return blocks;
+	rd_blocks_free(blocks);
+	return NULL;
+}
+
+void rd_blocks_free(struct rd_blocks *blocks)
+{
+	if (!blocks)
+		return;
+	rd_packer_free(blocks->packer);
+	free(blocks);
+}
+
+void rd_blocks_ask(struct rd_blocks *blocks, rd_find_pack_fn *find, void *ctx)
+{
+	blocks->find = find;
+	blocks->ctx = ctx;
+}
+
+void rd_blocks_forget(struct rd_blocks *blocks)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_HEADS; i++)
+		blocks->packs[i].pack.frame = 0;
+	for (i = 0; i < NR_GROUPS; i++)
+		blocks->groups[i].frame = 0;
+}
+
+/* --- packs */
+
+static int read_head(struct rd_blocks *blocks, struct known_pack *known)
+{
+	const struct rd_area *area = &blocks->pool->area;
+	const struct rd_pack *pack = &known->pack;
+	int r;
+
+	r = rd_area_read(area, blocks->bytes, RD_BLOCK_SIZE, rd_pack_offset(pack));
+	return r ? r : rd_pack_read_head(&known->head, blocks->bytes,
+					 (size_t)pack->blocks * RD_BLOCK_SIZE, area->super.uuid,
+					 pack->frame);
+}
+
+static int get_pack(struct rd_blocks *blocks, u64 frame, struct known_pack **ret)
+{
+	struct known_pack *known;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < NR_HEADS; i++) {
+		*ret = &blocks->packs[i];
+		if ((*ret)->pack.frame == frame)
+			return (*ret)->r;
+	}
+	known = &blocks->packs[blocks->next_pack++ % NR_HEADS];
+	known->pack.frame = 0;
+	r = blocks->find(blocks->ctx, frame, &known->pack);
+	if (r) {
+		known->pack.frame = 0;
+		return r == -ENOENT || r == -EUCLEAN ? -EBADMSG : r;
+	}
+	known->r = read_head(blocks, known);
+	*ret = known;
+	return known->r;
+}
+
+static int decode(struct rd_blocks *blocks, const struct known_pack *known,
+		  struct known_group *group)
+{
+	u32 offset = rd_pack_group_offset(&known->head, group->group);
+	u32 len = known->head.groups[group->group].len, skip = offset % RD_BLOCK_SIZE;
+	int r;
+
+	r = rd_area_read(&blocks->pool->area, blocks->bytes,
+			 rd_round_up(skip + len, RD_BLOCK_SIZE),
+			 rd_pack_offset(&known->pack) + offset - skip);
+	return r ? r : rd_pack_decode(blocks->packer, &known->head, group->group,
+				      blocks->bytes + skip, group->blocks);
+}
+
+static int get_group(struct rd_blocks *blocks, const struct known_pack *known,
+		     unsigned int nr, const u8 **ret)
+{
+	struct known_group *group;
+	unsigned int i;
+
+	for (i = 0; i < NR_GROUPS; i++) {
+		group = &blocks->groups[i];
+		*ret = group->blocks;
+		if (group->frame == known->pack.frame && group->group == nr)
+			return group->r;
+	}
+	group = &blocks->groups[blocks->next_group++ % NR_GROUPS];
+	group->frame = known->pack.frame;
+	group->group = nr;
+	group->r = decode(blocks, known, group);
+	*ret = group->blocks;
+	return group->r;
+}
+
+static int read_packed(struct rd_blocks *blocks, u64 frame, unsigned int slot, void *to)
+{
+	struct known_pack *known;
+	const u8 *group;
+	int r;
+
+	r = get_pack(blocks, frame, &known);
+	if (!r && !rd_slots_test(&known->head.slots, slot))
+		r = -EBADMSG;
+	if (!r)
+		r = get_group(blocks, known, slot / RD_PACK_GROUP, &group);
+	if (!r)
+		memcpy(to, group + (size_t)rd_pack_block_at(&known->head, slot) * RD_BLOCK_SIZE,
+		       RD_BLOCK_SIZE);
+	return r;
+}
+
+int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to)
+{
+	const struct rd_area *area = &blocks->pool->area;
+	u64 frame = rd_place_id(place);
+
+	if (!rd_area_has_frame(area, frame))
+		return -EBADMSG;
+	if (rd_frame_is_packed(frame))
+		return read_packed(blocks, frame, rd_place_slot(place), to);
+	return rd_area_read(area, to, RD_BLOCK_SIZE, rd_place_offset(place));
+}

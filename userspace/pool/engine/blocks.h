@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Read blocks one by one, wherever they are: for what is damaged, and for what is rare. What is
+ * read in bulk reads frames and packs itself.
+ *
+ * Groups of packs that were decoded are kept for the blocks beside, so blocks are best read in
+ * the order of their slots.
+ */
+#ifndef RD_BLOCKS_H
+#define RD_BLOCKS_H
+
+#include "pool/data/pack.h"
+#include "pool/pool.h"
+
+struct rd_blocks;
+
+/* NULL: out of memory. */
+struct rd_blocks *rd_blocks_new(struct rd_pool *pool);
+void rd_blocks_free(struct rd_blocks *blocks);
+
+/* Ask @find where packs are, instead of the catalog of the pool: for threads. -ENOENT. */
+typedef int rd_find_pack_fn(void *ctx, u64 frame, struct rd_pack *ret);
+void rd_blocks_ask(struct rd_blocks *blocks, rd_find_pack_fn *find, void *ctx);
+
+/* Forget what is kept: packs may have moved. */
+void rd_blocks_forget(struct rd_blocks *blocks);
+
+/*
+ * Read the block at @place, which is OWN. -EBADMSG: it is not there, or its pack is damaged;
+ * or -errno of a read. Without a message: the caller knows whether others are damaged, too.
+ */
+int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to);
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Write the content of a snapshot: raw, in a frame of its own, or compressed by a thread, as a
+ * pack. What gains little by compression is written raw.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "pool/catalog/catalog.h"
+#include "snapshot_run.h"
+
+#define RESERVE		64		/* frames at a time */
+
+/* --- frames */
+
+static int tell_full(int r)
+{
+	if (r == -ENOSPC) {
+		rd_err(0, "the pool is full");
+		rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
+		rd_remedy(RD_REMEDY_GROW, NULL, NULL);
+	}
+	return r;
+}
+
+static int get_frames(struct rd_snapshot_run *s)
+{
+	struct rd_sql *sql = s->pool->sql;
+	u64 len, keep;
+	int r;
+
+	r = rd_catalog_begin(sql);
+	if (r)
+		return r;
+	r = rd_frames_to_keep(sql, s->pool->area.super.nr_frames, &keep);
+	if (!r)
+		r = rd_frames_reserve(sql, s->pool->session, RESERVE, keep, &s->frame, &len);
+	r = rd_catalog_end(sql, r);
+	s->frame_end = s->frame + (r ? 0 : len);
+	return r;
+}
+
+static int next_frame(struct rd_snapshot_run *s, u64 *ret)
+{
+	int r = 0;
+
+	if (s->frame == s->frame_end)
+		r = get_frames(s);
+	if (!r)
+		*ret = s->frame++;
+	return r;
+}
+
+/* --- writing */
+
+static void write_done(struct rd_op *op, int r)
+{
+	struct rd_snapshot_buffer *buffer = op->ctx;
+	struct rd_snapshot_run *s = buffer->snapshot;
+
+	if (r && !s->r)
+		s->r = rd_err(r, "cannot write to the data area");
+	if (!--buffer->writes)
+		buffer->state = RD_BUFFER_FREE;
+}
+
+static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t len,
+			 u64 offset)
+{
+	unsigned int nr = buffer->writes++;
+
+	buffer->iovs[nr] = (struct iovec){ .iov_base = data, .iov_len = len };
+	buffer->ops[nr] = (struct rd_op){
+		.kind = RD_OP_WRITE,
+		.fd = buffer->snapshot->pool->area.fd,
+		.offset = offset,
+		.iov = &buffer->iovs[nr],
+		.nr_iov = 1,
+		.done = write_done,
+		.ctx = buffer,
+	};
+	rd_ring_submit(buffer->snapshot->ring, &buffer->ops[nr]);
+}
+
+/*
+ * Write blocks that are not zeros. On a device write all of them: a place there may have
+ * other data from before, and a reader of the whole frame must find zeros.
+ */
+static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
+{
+	struct rd_snapshot_run *s = buffer->snapshot;
+	bool is_device = s->pool->area.is_device;
+	u64 offset = rd_frame_offset(frame);
+	unsigned int i, start;
+
+	s->written = true;
+	if (is_device) {
+		memset(buffer->data, 0, buffer->skip);
+		memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
+	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_fp_is_zero(&buffer->fps[i]) && !is_device)
+			continue;
+		start = i;
+		while (i < RD_SEG_BLOCKS && (is_device || !rd_fp_is_zero(&buffer->fps[i])))
+			i++;
+		submit_write(buffer, buffer->data + (size_t)start * RD_BLOCK_SIZE,
+			     (size_t)(i - start) * RD_BLOCK_SIZE,
+			     offset + (u64)start * RD_BLOCK_SIZE);
+		s->version->bytes_stored += (u64)(i - start) * RD_BLOCK_SIZE;
+	}
+	submit_write(buffer, buffer->fps, RD_FPS_SIZE, rd_frame_fps_offset(frame));
+}
+
+static int store_raw(struct rd_snapshot_buffer *buffer)
+{
+	struct rd_snapshot_run *s = buffer->snapshot;
+	int r = next_frame(s, &buffer->item->frame);
+
+	if (r)
+		return tell_full(r);
+	write_raw(buffer, buffer->item->frame);
+	return 0;
+}
+
+/* --- packs */
+
+static int store_pack(struct rd_snapshot_buffer *buffer)
+{
+	struct rd_snapshot_run *s = buffer->snapshot;
+	struct rd_snapshot_item *item = buffer->item;
+	struct rd_pack *pack = &item->pack;
+	int r;
+
+	pack->blocks = buffer->pack_len / RD_BLOCK_SIZE;
+	pack->slots = rd_slots_count(&item->nonzero);
+	r = rd_pack_writer_take(&s->writer, pack);
+	if (r)
+		return tell_full(r);
+	item->frame = pack->frame;
+	rd_pack_number(buffer->pack, pack->frame);
+	s->written = true;
+	s->version->bytes_stored += buffer->pack_len;
+	submit_write(buffer, buffer->pack, buffer->pack_len, rd_pack_offset(pack));
+	submit_write(buffer, buffer->fps, RD_FPS_SIZE, rd_frame_fps_offset(pack->frame));
+	return 0;
+}
+
+static void compress(struct rd_job *job, struct rd_thread *thread)
+{
+	struct rd_snapshot_buffer *buffer = job->ctx;
+
+	buffer->pack_len = rd_pack_make(thread->packer, &buffer->head, buffer->data,
+					buffer->snapshot->compression.level, buffer->pack);
+}
+
+static void compressed(struct rd_job *job)
+{
+	struct rd_snapshot_buffer *buffer = job->ctx;
+	struct rd_snapshot_run *s = buffer->snapshot;
+	int r;
+
+	if (s->r)
+		return;
+	r = buffer->pack_len ? store_pack(buffer) : store_raw(buffer);
+	if (r)
+		s->r = r;
+}
+
+static void start_compressing(struct rd_snapshot_buffer *buffer)
+{
+	struct rd_snapshot_run *s = buffer->snapshot;
+
+	memcpy(buffer->head.uuid, s->pool->area.super.uuid, sizeof(buffer->head.uuid));
+	buffer->head.slots = buffer->item->nonzero;
+	buffer->job = (struct rd_job){ .run = compress, .done = compressed, .ctx = buffer };
+	rd_workers_give(s->workers, &buffer->job);
+}
+
+/* --- */
+
+int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
+		      struct rd_snapshot_item *item)
+{
+	int r = 0;
+
+	buffer->item = item;
+	buffer->writes = 0;
+	if (s->compression.codec)
+		start_compressing(buffer);
+	else
+		r = store_raw(buffer);
+	if (!r)
+		buffer->state = RD_BUFFER_WRITING;
+	return r;
+}
+
+/* Wait until all writes have ended. */
+int rd_snapshot_drain(struct rd_snapshot_run *s)
+{
+	unsigned int i;
+	int r;
+
+	for (i = 0; i <= RD_SNAPSHOT_BUFFERS && !s->r; i++) {
+		while (!s->r && s->buffers[i]->state == RD_BUFFER_WRITING) {
+			r = rd_ring_wait(s->ring);
+			s->r = s->r ? s->r : r;
+		}
+	}
+	return s->r;
+}
