@@ -138,6 +138,11 @@ int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next)
 				  (i64)next);
 }
 
+int rd_filling_drop_tail(struct rd_sql *sql, u64 frame)
+{
+	return rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", (i64)frame);
+}
+
 int rd_filling_tail_of(struct rd_sql *sql, u64 frame, i64 *ret_next)
 {
 	return rd_sql_number(sql, ret_next, "SELECT next FROM tail WHERE frame = ?", "i",

@@ -22,6 +22,9 @@ int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsign
 /* Leave @frame, to which nothing was written from slot @next on. */
 int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next);
 
+/* Fill @frame no further: it is to be emptied. */
+int rd_filling_drop_tail(struct rd_sql *sql, u64 frame);
+
 /* The slot from which on nothing was written to @frame. -ENOENT: it has no tail. */
 int rd_filling_tail_of(struct rd_sql *sql, u64 frame, i64 *ret_next);
 

@@ -502,7 +502,9 @@ int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued
 		       " FROM slot_owner WHERE slot_owner.frame = queue.frame)"
 		       " + EXISTS (SELECT 1 FROM (SELECT start, len FROM reserved"
 		       " WHERE start <= queue.frame ORDER BY start DESC LIMIT 1)"
-		       " WHERE start + len > queue.frame)"
+		       " WHERE start + len > queue.frame),"
+		       " EXISTS (SELECT 1 FROM pack WHERE pack.frame BETWEEN " ORDINARY
+		       " + 256 * queue.frame AND " ORDINARY " + 256 * queue.frame + 255)"
 		       " FROM queue WHERE frame >= ?1 AND frame >= " ORDINARY " = ?1 >= " ORDINARY
 		       " ORDER BY frame LIMIT ?2", "ii", (i64)first, (i64)max);
 	while (!r && (r = rd_row_next(row)) > 0) {
@@ -510,6 +512,7 @@ int rd_frames_read_queue(struct rd_sql *sql, u64 first, struct rd_queued *queued
 
 		next->frame = rd_row_i64(row, 0);
 		next->live = rd_row_i64(row, 2);
+		next->has_fps = rd_row_i64(row, 3);
 		slots = rd_row_blob(row, 1, &len);
 		if (len != sizeof(next->slots))
 			return rd_err(-EUCLEAN, "the queue of slots to free is damaged");

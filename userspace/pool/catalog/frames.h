@@ -119,11 +119,12 @@ int rd_frames_not_free(struct rd_sql *sql, struct rd_row **ret);
 /* Count the frames that the catalog knows: each frame of the pool is in one of its tables. */
 int rd_frames_nr_known(struct rd_sql *sql, i64 *ret);
 
-/* A frame in the queue: @slots are to be freed, and recipes use @live others. */
+/* A frame in the queue: @slots are to be freed, and recipes and packs use @live others. */
 struct rd_queued {
 	u64 frame;
 	struct rd_slots slots;
 	unsigned int live;
+	bool has_fps;		/* of packs, which cannot move */
 };
 
 /*

@@ -219,3 +219,22 @@ int rd_pack_live(struct rd_sql *sql, u64 frame, unsigned int *ret)
 	*ret = nr;
 	return r;
 }
+
+int rd_packs_small(struct rd_sql *sql, unsigned int slots, u64 *frames, unsigned int max,
+		   unsigned int *ret_nr)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 frame;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_sql_ask(sql, &row, "SELECT frame FROM pack WHERE slots <= ?1 AND NOT EXISTS"
+		       " (SELECT 1 FROM slot_owner AS o JOIN recipe AS r ON r.id = o.recipe"
+		       " WHERE o.frame = pack.frame AND r.frame = pack.frame)"
+		       " ORDER BY frame DESC LIMIT ?2", "ii", (i64)slots, (i64)max);
+	while (!r && (r = rd_next_id(row, &frame)) > 0) {
+		frames[(*ret_nr)++] = frame;
+		r = 0;
+	}
+	return r;
+}

@@ -44,6 +44,13 @@ struct rd_packs_total {
 
 int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret);
 
+/*
+ * List up to @max packs with up to @slots blocks that no recipe is whole in: they were made of
+ * what others had left.
+ */
+int rd_packs_small(struct rd_sql *sql, unsigned int slots, u64 *frames, unsigned int max,
+		   unsigned int *ret_nr);
+
 /* Count the blocks of packed frame @frame that recipes have. */
 int rd_pack_live(struct rd_sql *sql, u64 frame, unsigned int *ret);
 

@@ -244,7 +244,7 @@ size_t rd_pack_make(struct rd_packer *packer, struct rd_pack_head *head, const v
 
 	if (!is_worth_it(packer, head, data, level, to))
 		return 0;
-	for (i = 0; i < RD_PACK_GROUPS; i++)
+	for (i = 0; i < RD_PACK_GROUPS && len <= all - all / 8; i++)
 		len += put_group(packer, head, i, data, level, to + len);
 	end = (len + RD_BLOCK_SIZE - 1) / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
 	if (end > all - all / 8)

@@ -36,8 +36,8 @@
 #define RD_PACK_GROUP		16U
 #define RD_PACK_GROUPS		(RD_SEG_BLOCKS / RD_PACK_GROUP)
 #define RD_PACK_GROUP_SIZE	(RD_PACK_GROUP * RD_BLOCK_SIZE)
-/* No pack is longer. */
-#define RD_PACK_MAX		(RD_SEG_SIZE + RD_BLOCK_SIZE)
+/* No pack is longer: it saves an eighth of the blocks at least. */
+#define RD_PACK_MAX		RD_SEG_SIZE
 
 #define RD_PACK_LEVEL_MIN	(-5)
 #define RD_PACK_LEVEL_MAX	9

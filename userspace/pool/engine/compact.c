@@ -79,7 +79,7 @@ static int add_frame(struct compact *c, u64 frame)
 
 	r = rd_frame_recipes(c->pool->sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0)
-		r = add_recipe(c, frame, id);
+		r = rd_owner_is_pack(id) ? 0 : add_recipe(c, frame, id);
 	return r;
 }
 

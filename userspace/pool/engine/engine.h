@@ -15,6 +15,9 @@
  *	delete, estimate
  *	reverse		reverse deduplication
  *	free_packs	packs that have lost blocks
+ *	recompress	all that is raw as packs, or the other way
+ *	rewrite		what lives in frames as packs, or raw
+ *	move_packs	packs elsewhere, as they are
  *	compact		moves slots that are in use together
  *	rebuild, check, survey, proof, damage
  *			the catalog made anew; what is there, and whether it is sound

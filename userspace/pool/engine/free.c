@@ -25,6 +25,7 @@
 #include "hold.h"
 #include "journal.h"
 #include "lease.h"
+#include "move_packs.h"
 
 /* Frames at a time. Of the first few it is learned what a hole costs. */
 #define FIRST_BATCH	4
@@ -71,7 +72,7 @@ static unsigned int nr_holes(const struct rd_slots *slots)
 
 static bool should_compact(const struct freeing *f, const struct rd_queued *entry)
 {
-	if (!entry->live)
+	if (!entry->live || entry->has_fps)
 		return false;
 	/* A device has no holes: only whole frames are given back. */
 	if (f->pool->area.is_device)
@@ -94,6 +95,9 @@ static int compact_now(struct freeing *f, const u64 *frames, unsigned int nr,
 {
 	u64 began = rd_now_us();
 	int r = rd_compact(f->pool, frames, nr);
+
+	if (!r)
+		r = rd_move_packs(f->pool, frames, nr);
 
 	f->move_us = (f->move_us * (2 * RD_COMPACT_SLOTS - live) + rd_now_us() - began) /
 		     (2 * RD_COMPACT_SLOTS);

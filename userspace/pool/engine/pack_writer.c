@@ -182,7 +182,7 @@ static int skip_group(struct rd_pack_writer *writer, unsigned int blocks)
 	return r;
 }
 
-static int take_place(struct rd_pack_writer *writer, unsigned int blocks, u64 *ret)
+int rd_pack_writer_place(struct rd_pack_writer *writer, unsigned int blocks, u64 *ret_place)
 {
 	u64 frame;
 	int r = 0;
@@ -196,7 +196,7 @@ static int take_place(struct rd_pack_writer *writer, unsigned int blocks, u64 *r
 	}
 	if (r)
 		return r;
-	*ret = writer->at;
+	*ret_place = writer->at;
 	frame = writer->at / RD_SEG_BLOCKS;
 	writer->at += blocks;
 	for (; frame < writer->at / RD_SEG_BLOCKS && !r; frame++)
@@ -208,7 +208,7 @@ int rd_pack_writer_take(struct rd_pack_writer *writer, struct rd_pack *pack)
 {
 	int r = take_number(writer, &pack->frame);
 
-	return r ? r : take_place(writer, pack->blocks, &pack->place);
+	return r ? r : rd_pack_writer_place(writer, pack->blocks, &pack->place);
 }
 
 /* --- leaving */

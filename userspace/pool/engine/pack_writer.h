@@ -37,6 +37,9 @@ void rd_pack_writer_begin(struct rd_pack_writer *writer, struct rd_pool *pool,
  */
 int rd_pack_writer_take(struct rd_pack_writer *writer, struct rd_pack *pack);
 
+/* The same for a pack that has a number. */
+int rd_pack_writer_place(struct rd_pack_writer *writer, unsigned int blocks, u64 *ret_place);
+
 int rd_pack_writer_commit(struct rd_pack_writer *writer);
 int rd_pack_writer_end(struct rd_pack_writer *writer);
 void rd_pack_writer_free(struct rd_pack_writer *writer);

@@ -39,7 +39,7 @@ static int make_buffers(struct rd_snapshot_run *s)
 
 	s->data = rd_alloc_direct(nr * RD_SEG_SIZE);
 	if (s->compression.codec)
-		s->packs = rd_alloc_direct(nr * RD_SEG_SIZE);
+		s->packs = rd_alloc_direct(nr * RD_PACK_MAX);
 	if (!s->data || !s->packs != !s->compression.codec ||
 	    posix_memalign(&fps, RD_BLOCK_SIZE, nr * RD_FPS_SIZE))
 		return -ENOMEM;
@@ -53,7 +53,7 @@ static int make_buffers(struct rd_snapshot_run *s)
 		buffer->snapshot = s;
 		buffer->data = s->data + i * RD_SEG_SIZE;
 		if (s->packs)
-			buffer->pack = s->packs + i * RD_SEG_SIZE;
+			buffer->pack = s->packs + i * RD_PACK_MAX;
 		buffer->fps = s->fps + i * RD_SEG_BLOCKS;
 	}
 	return 0;

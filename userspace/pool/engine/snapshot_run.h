@@ -65,7 +65,7 @@ struct rd_snapshot_buffer {
 	struct iovec read_iov;
 	struct rd_job job;
 	struct rd_snapshot_item *item;	/* that it is written for */
-	u8 *pack;		/* RD_SEG_SIZE: no pack that is of use is longer */
+	u8 *pack;		/* RD_PACK_MAX */
 	struct rd_pack_head head;
 	size_t pack_len;	/* 0: it is of no use */
 	unsigned int writes;
