@@ -50,6 +50,7 @@ enum ctl_option {
 	CTL_OPT_SIZE,
 	CTL_OPT_RESERVE,
 	CTL_OPT_COMPRESSION,
+	CTL_OPT_RECOMPRESS,
 	CTL_OPT_FROM,
 	CTL_OPT_CHANGED,
 	CTL_OPT_FULL_SCAN,
@@ -165,8 +166,9 @@ const char *ctl_value(const struct ctl *ctl, enum ctl_option option);
 /* Read a value; @ret keeps its value where the option was not given. 0 or CTL_USAGE. */
 int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret);
 int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
-/* The same for --compression; it is "none" where it was not given. */
-int ctl_value_compression(const struct ctl *ctl, struct rd_compression *ret);
+/* The same for a compression; it is "none" where it was not given. */
+int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
+			  struct rd_compression *ret);
 
 /* Print all options that @command takes, one a line with help. */
 void ctl_print_options(const struct ctl_command *command);
@@ -393,6 +395,7 @@ int cmd_protect(struct ctl *ctl);
 int cmd_unprotect(struct ctl *ctl);
 int cmd_tag(struct ctl *ctl);
 int cmd_check(struct ctl *ctl);
+int cmd_compact(struct ctl *ctl);
 int cmd_scrub(struct ctl *ctl);
 int cmd_repair(struct ctl *ctl);
 int cmd_config(struct ctl *ctl);

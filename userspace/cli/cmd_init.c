@@ -24,7 +24,7 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 	if (!r)
 		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
 	if (!r)
-		r = ctl_value_compression(ctl, &options->compression);
+		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &options->compression);
 	if (r)
 		return r;
 	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)

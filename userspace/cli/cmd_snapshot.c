@@ -342,7 +342,7 @@ int cmd_snapshot(struct ctl *ctl)
 	struct rd_compression compression;
 	int r;
 
-	r = ctl_value_compression(ctl, &compression);
+	r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
 	if (r)
 		return r;
 	chosen = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;

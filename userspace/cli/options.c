@@ -34,6 +34,8 @@ static const struct option_info {
 	[CTL_OPT_RESERVE] = { "reserve", 0, "SIZE", "space kept for deleting from a full pool" },
 	[CTL_OPT_COMPRESSION] = { "compression", 0, "none|zstd[:LEVEL]",
 				  "how new content is stored" },
+	[CTL_OPT_RECOMPRESS] = { "recompress", 0, "none|zstd[:LEVEL]",
+				 "store what is there in this way, and what will be new" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
 	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever has changed" },
@@ -271,9 +273,10 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
 	return 0;
 }
 
-int ctl_value_compression(const struct ctl *ctl, struct rd_compression *ret)
+int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
+			  struct rd_compression *ret)
 {
-	const char *text = ctl_value(ctl, CTL_OPT_COMPRESSION);
+	const char *text = ctl_value(ctl, option);
 	int level = RD_PACK_LEVEL, used = 0;
 
 	*ret = (struct rd_compression){ .codec = RD_PACK_RAW };
@@ -285,8 +288,8 @@ int ctl_value_compression(const struct ctl *ctl, struct rd_compression *ret)
 		*ret = (struct rd_compression){ .codec = RD_PACK_ZSTD, .level = level };
 		return 0;
 	}
-	return ctl_usage(ctl, "--compression is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
-			 RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
+	return ctl_usage(ctl, "--%s is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
+			 infos[option].name, RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
 }
 
 /* --- telling of them */

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl compact: store what is in the pool in another way. */
+#include <stdio.h>
+
+#include "pool/engine/recompress.h"
+#include "cli.h"
+
+static void print(struct ctl *ctl, const struct rd_recompress_report *report)
+{
+	char before[CTL_SIZE_TEXT], after[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "compact");
+		rd_json_string(&ctl->out, "compression", ctl_value(ctl, CTL_OPT_RECOMPRESS));
+		rd_json_u64(&ctl->out, "bytes_before", report->bytes_before);
+		rd_json_u64(&ctl->out, "bytes_after", report->bytes_after);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("stored %s, it was %s; new content is stored with %s\n",
+		       ctl_size_print(after, report->bytes_after),
+		       ctl_size_print(before, report->bytes_before),
+		       ctl_value(ctl, CTL_OPT_RECOMPRESS));
+	}
+}
+
+int cmd_compact(struct ctl *ctl)
+{
+	struct rd_recompress_report report = { 0 };
+	struct rd_compression compression;
+	int r;
+
+	if (!ctl_has(ctl, CTL_OPT_RECOMPRESS))
+		return ctl_usage(ctl, "say what to store content with: --recompress none or --recompress zstd");
+	r = ctl_value_compression(ctl, CTL_OPT_RECOMPRESS, &compression);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (r)
+		return ctl_close(ctl, r);
+	ctl_progress_begin(&ctl->progress, "compact");
+	r = rd_recompress(ctl->pool, compression, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		print(ctl, &report);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * All of a pool as packs, or raw: see recompress.h.
+ *
+ * Frames are written anew a few at a time, with the lock of those who free, so snapshots and
+ * all that reads go on meanwhile. What they took is given back every now and then.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "pool/catalog/frames.h"
+#include "pool/catalog/leases.h"
+#include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
+#include "engine.h"
+#include "hold.h"
+#include "pack_writer.h"
+#include "recompress.h"
+#include "rewrite.h"
+
+#define FRAMES		(RD_REWRITE_BLOCKS / RD_SEG_BLOCKS)
+/* How many frames are written anew before what they took is given back. */
+#define FREE_AFTER	256
+
+struct run {
+	struct rd_pool *pool;
+	struct rd_rewrite_options options;
+	u64 next, last;		/* frames that may have something to convert */
+	u64 done, total;	/* blocks */
+	bool is_full;
+};
+
+/* A device whose table names places of the pool cannot follow a block into a pack. */
+static int check_devices(struct rd_pool *pool)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t i;
+	int r = rd_lease_list(pool->sql, NULL, &leases);
+
+	lease = (const struct rd_lease *)leases.data;
+	for (i = 0; i < leases.len / sizeof(*lease) && !r; i++) {
+		if (rd_lease_is_hold(&lease[i]))
+			continue;
+		rd_err(0, "device '%s' reads the pool, and cannot read what is compressed",
+		       lease[i].device);
+		rd_hint("nothing was changed; unmap it, or wait until its blocks are copied back");
+		r = -EBUSY;
+	}
+	rd_buffer_free(&leases);
+	return r;
+}
+
+/* The next frames, and how many blocks live there. */
+static int list_frames(struct run *run, u64 frames[FRAMES], unsigned int *ret_nr)
+{
+	struct rd_sql *sql = run->pool->sql;
+	RD_ROW struct rd_row *rows = NULL;
+	unsigned int live;
+	u64 frame;
+	int r;
+
+	*ret_nr = 0;
+	r = rd_frames_owned(sql, &rows, run->next, run->last, FRAMES);
+	while (!r && (r = rd_next_frame(rows, &frame)) > 0) {
+		frames[(*ret_nr)++] = frame;
+		run->next = frame + 1;
+		r = rd_pack_live(sql, frame, &live);
+		run->done += live;
+	}
+	return r;
+}
+
+static int convert_some(struct run *run, unsigned int *ret_nr)
+{
+	struct rd_pool *pool = run->pool;
+	struct rd_lock lock = RD_LOCK_NONE;
+	u64 frames[FRAMES];
+	int r;
+
+	*ret_nr = 0;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "the queue of slots to free");
+	if (r)
+		return r;
+	r = list_frames(run, frames, ret_nr);
+	if (!r && *ret_nr)
+		r = rd_rewrite(pool, frames, *ret_nr, &run->options);
+	run->is_full = r > 0;
+	rd_lock_drop(&lock);
+	return r > 0 ? 0 : r;
+}
+
+static int convert_all(struct run *run)
+{
+	unsigned int nr = 1, waiting = 0;
+	int r = 0;
+
+	while (!r && nr && !run->is_full) {
+		r = convert_some(run, &nr);
+		waiting += nr;
+		if (!r && waiting >= FREE_AFTER) {
+			r = rd_free_queue(run->pool);
+			waiting = 0;
+		}
+		if (!r)
+			r = rd_pool_progress(run->pool, "convert", run->done * RD_BLOCK_SIZE,
+					     rd_max(run->total, run->done) * RD_BLOCK_SIZE);
+		rd_sql_pause();
+	}
+	return r;
+}
+
+static int tell_full(void)
+{
+	rd_err(0, "the pool is full: what was not converted stays as it was");
+	rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
+	rd_remedy(RD_REMEDY_GROW, NULL, NULL);
+	return -ENOSPC;
+}
+
+int rd_recompress(struct rd_pool *pool, struct rd_compression compression,
+		  struct rd_recompress_report *report)
+{
+	bool packs = compression.codec;
+	struct run run = {
+		.pool = pool,
+		.options = { .compression = compression, .only_packs = packs },
+		.next = packs ? 0 : RD_PACKED_FRAMES,
+		.last = packs ? RD_PACKED_FRAMES - 1 : INT64_MAX,
+	};
+	int r;
+
+	r = packs ? check_devices(pool) : 0;
+	if (!r)
+		r = rd_blocks_owned(pool->sql, &run.total);
+	report->bytes_before = run.total * RD_BLOCK_SIZE;
+	if (!r)
+		r = rd_packs_choose(pool, compression);
+	if (!r)
+		r = convert_all(&run);
+	if (!r)
+		r = rd_free_queue(pool);
+	if (!r)
+		r = rd_blocks_owned(pool->sql, &run.total);
+	report->bytes_after = run.total * RD_BLOCK_SIZE;
+	return !r && run.is_full ? tell_full() : r;
+}
