@@ -97,7 +97,7 @@ field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
 # new_pool [OPTION...]
 new_pool() {
 	rm -rf "$REVDEDUP_POOL"
-	revdedupctl init "$@" "$REVDEDUP_POOL" >/dev/null
+	revdedupctl init --compression "$compression" "$@" "$REVDEDUP_POOL" >/dev/null
 }
 
 # on_memory NAME BYTES: mount an ext4 that lies in memory. Sets mounted.

@@ -12,6 +12,7 @@
 #   delete   deleting beside plain holes in files
 #   churn    300 versions of a disk of which the last 20 are kept
 #   memory   the greatest memory of each command
+#   packs    what compression gains and costs: three series, here and in others
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
@@ -23,6 +24,8 @@
 #                60 GiB are needed there
 #   --sparse N   GiB of the sparse disk of memory and scale (default 1024, which takes
 #                hours on a slow machine)
+#   --compression CODEC
+#                how pools store content (default none; of packs: zstd:1)
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -32,14 +35,15 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory scale)
-rounds=5 where=/var/tmp sparse_gib=1024 check=false parts=()
+all=(storage speed peers delete churn memory packs scale)
+rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--check) check=true ;;
 	--rounds) rounds=${2:?how many rounds?}; shift ;;
 	--dir) where=${2:?which directory?}; shift ;;
+	--compression) compression=${2:?none or zstd?}; shift ;;
 	--sparse) sparse_gib=${2:?how many GiB?}; shift ;;
 	-*) usage_error "no such option: '$1'" ;;
 	*)
@@ -75,6 +79,9 @@ PATH=$dir/bin:$PATH
 for program in rawcopy image punch; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
+gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
+	-I"$tree/userspace/shim" -o "$dir/bin/limit" "$here/limit.c" "$dir"/bin/pool/data/*.o \
+	"$dir"/bin/base/*.o -lcrypto -lxxhash -lzstd -luring -luuid -lpthread
 gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto -lzstd
 export REVDEDUP_POOL=$dir/pool
 # How much is not as it should be; row() counts.
