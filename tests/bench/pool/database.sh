@@ -20,7 +20,8 @@ root=/mnt
 postgres() { (cd / && runuser -u postgres -- "$@"); }
 
 start() {
-	postgres "$programs/pg_ctl" -D $root/data -l $root/log -w -o "-k $root -h ''" start >/dev/null
+	postgres "$programs/pg_ctl" -D $root/data -l $root/log -w -o "-k $root -h ''" \
+		start >/dev/null
 }
 
 # make_images DIR

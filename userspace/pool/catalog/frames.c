@@ -482,7 +482,8 @@ int rd_frames_nr_known(struct rd_sql *sql, i64 *ret)
 	return rd_sql_number(sql, ret, "SELECT max(last) FROM"
 			     " (SELECT max(start + len) AS last FROM extent"
 			     " UNION ALL SELECT max(start + len) FROM reserved"
-			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner WHERE frame < " ORDINARY
+			     " UNION ALL SELECT max(frame) + 1 FROM slot_owner"
+			     " WHERE frame < " ORDINARY
 			     " UNION ALL SELECT max(frame) + 1 FROM queue WHERE frame < " ORDINARY
 			     " UNION ALL SELECT max(frame) + 1 FROM kept"
 			     " UNION ALL SELECT max(frame) + 1 FROM packing"

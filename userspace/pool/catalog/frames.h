@@ -78,7 +78,10 @@ int rd_frames_nr_free(struct rd_sql *sql, u64 *ret);
 int rd_frames_queue(struct rd_sql *sql, u64 frame, const struct rd_slots *slots);
 int rd_frames_queue_whole(struct rd_sql *sql, u64 frame);
 
-/* Count the slots of ordinary frames in the queue; count its frames; find the queued slots of @frame. */
+/*
+ * Count the slots of ordinary frames in the queue; count its frames; find the queued slots of
+ * @frame.
+ */
 int rd_frames_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret);
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret);

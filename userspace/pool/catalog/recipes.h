@@ -121,7 +121,10 @@ int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret);
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe);
 int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
 
-/* Find the slots of @frame that recipes and packs own. -EUCLEAN, -ENOENT: one of these cannot be read. */
+/*
+ * Find the slots of @frame that recipes and packs own. -EUCLEAN, -ENOENT: one of these cannot
+ * be read.
+ */
 int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 
 #endif

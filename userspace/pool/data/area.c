@@ -49,7 +49,8 @@ u64 rd_frame_offset(u64 frame)
 u64 rd_frame_fps_offset(u64 frame)
 {
 	if (rd_frame_is_packed(frame))
-		return rd_frame_offset(rd_packed_fps(frame)) + frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
+		return rd_frame_offset(rd_packed_fps(frame)) +
+			frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
 	return FIRST_GROUP + frame / RD_GROUP_FRAMES * GROUP_SIZE +
 		frame % RD_GROUP_FRAMES * RD_FPS_SIZE;
 }

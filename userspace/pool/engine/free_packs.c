@@ -58,6 +58,9 @@ static int take_off(struct freeing *f, const struct rd_queued *entry)
 	int r;
 
 	r = entry->live ? has_lost_much(sql, entry, &much) : rd_pack_remove(sql, entry->frame);
+	/* A pack that is missing is for a check to find. */
+	if (r == -ENOENT)
+		r = 0;
 	if (r || !much)
 		return r ? r : unqueue(sql, entry->frame);
 	if (f->live + entry->live <= RD_REWRITE_BLOCKS - MAX_SMALL * SMALL) {

@@ -54,8 +54,8 @@ static int check_devices(struct rd_pool *pool)
 /* The next frames, and how many blocks live there. */
 static int list_frames(struct run *run, u64 frames[FRAMES], unsigned int *ret_nr)
 {
-	struct rd_sql *sql = run->pool->sql;
 	RD_ROW struct rd_row *rows = NULL;
+	struct rd_sql *sql = run->pool->sql;
 	unsigned int live;
 	u64 frame;
 	int r;

@@ -13,7 +13,7 @@
 
 #include "pool/pool.h"
 
-/* Blocks at a time; the frames of a call have no more than that that live. */
+/* Blocks at a time; the frames of a call have no more that live. */
 #define RD_REWRITE_BLOCKS	4096
 
 struct rd_rewrite_options {
