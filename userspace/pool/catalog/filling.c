@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "filling.h"
 #include "frames.h"
 #include "recipes.h"
@@ -90,6 +91,23 @@ int rd_filling_leave_all(struct rd_sql *sql, i64 session)
 
 /* --- tails */
 
+/* Writing destroys what is there: that a tail has it is not proof enough. */
+static int check_unused(struct rd_sql *sql, u64 frame, unsigned int next)
+{
+	struct rd_slots slots;
+	int r = rd_filling_free_slots(sql, frame, &slots);
+
+	for (; !r && next < RD_SEG_BLOCKS; next++)
+		if (!rd_slots_test(&slots, next))
+			r = -EUCLEAN;
+	if (r != -EUCLEAN)
+		return r;
+	rd_err(0, "the catalog lists slots of frame %llu as free and as in use",
+	       (unsigned long long)frame);
+	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
+	return r;
+}
+
 int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsigned int *ret_next)
 {
 	RD_ROW struct rd_row *row = NULL;
@@ -110,7 +128,9 @@ int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsign
 	row = NULL;
 	if (next < 0 || next >= RD_SEG_BLOCKS)
 		return -EUCLEAN;
-	r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", frame);
+	r = check_unused(sql, frame, next);
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM tail WHERE frame = ?", "i", frame);
 	if (!r)
 		r = rd_frames_reserve_used(sql, session, frame);
 	*ret_frame = frame;

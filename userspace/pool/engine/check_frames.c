@@ -260,6 +260,45 @@ static void check_queued(struct checker *check, u64 frame, const struct rd_slots
 			       (unsigned long long)frame, nr);
 }
 
+/* Sessions go on where nothing was written: blocks of others there would be overwritten. */
+static int check_tail(struct checker *check, u64 frame, const struct rd_slots *live)
+{
+	unsigned int nr = 0;
+	i64 next;
+	int r = rd_filling_tail_of(check->sql, frame, &next);
+
+	for (; !r && next < RD_SEG_BLOCKS; next++)
+		nr += next < 0 || rd_slots_test(live, next);
+	if (nr)
+		rd_check_wrong(check, "frame %llu: %u blocks that are in use count as its tail",
+			       (unsigned long long)frame, nr);
+	return r == -ENOENT ? 0 : r;
+}
+
+/*
+ * Fingerprints of packs may be holes: those of slots that have no block are zeros, and whoever
+ * copies a pool leaves zeros out.
+ */
+static int allow_holes(struct checker *check, u64 frame, struct rd_slots *live,
+		       struct rd_slots *allowed)
+{
+	u64 first = rd_packed_frame(frame, 0);
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_pack pack;
+	unsigned int slot;
+	int r;
+
+	r = rd_packs(check->sql, &rows, first);
+	while (!r && (r = rd_next_pack(rows, &pack)) > 0 && pack.frame < first + RD_GROUP_FRAMES) {
+		for (slot = 2 * (pack.frame - first); slot <= 2 * (pack.frame - first) + 1; slot++) {
+			live->bits[slot / 64] &= ~(1ULL << slot % 64);
+			rd_slots_set(allowed, slot);
+		}
+		r = 0;
+	}
+	return r < 0 ? r : 0;
+}
+
 /* Has the pack all that recipes have of it? A scrub looks at what it really has. */
 static int check_packed(struct checker *check, u64 frame, const struct rd_slots *live)
 {
@@ -294,6 +333,8 @@ int rd_check_used(struct checker *check)
 			r = rd_frames_queued_of(check->sql, frame, &queued);
 		if (!r)
 			check_queued(check, frame, &live, &queued);
+		if (!r)
+			r = check_tail(check, frame, &live);
 		if (!r && rd_frame_is_packed(frame)) {
 			r = check_packed(check, frame, &live);
 			continue;
@@ -302,6 +343,8 @@ int rd_check_used(struct checker *check)
 			r = packing_slots(check, frame, &queued);
 		if (!r)
 			r = kept_slots(check, frame, &queued);
+		if (!r)
+			r = allow_holes(check, frame, &live, &queued);
 		if (!r && !check->pool->area.is_device)
 			r = check_allocated(check, frame, &live, &queued);
 	}
