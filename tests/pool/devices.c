@@ -12,6 +12,9 @@
 #include "pool/engine/resolve.h"
 #include "devices.h"
 
+/* In a pack, which no device can read: that is done by a process, for blocks one by one. */
+#define ELSEWHERE	U64_MAX
+
 struct devices *devices;
 
 void devices_begin(void)
@@ -27,7 +30,8 @@ void devices_begin(void)
 /* NULL: all blocks. */
 static bool is_asked(const struct device *device, const struct rd_doomed *doomed, unsigned int i)
 {
-	return !doomed || (device->places[i] && rd_doomed_has(doomed, device->places[i]));
+	return !doomed || (device->places[i] && device->places[i] != ELSEWHERE &&
+			   rd_doomed_has(doomed, device->places[i]));
 }
 
 static bool any_asked(const struct device *device, const struct rd_doomed *doomed, u64 seg)
@@ -45,9 +49,11 @@ static void set_place(struct device *device, unsigned int i, rd_place place,
 {
 	u64 block = 0;
 
-	if (rd_place_kind(place) == RD_OWN)
+	if (rd_place_kind(place) == RD_OWN && rd_frame_is_packed(rd_place_id(place)))
+		block = ELSEWHERE;
+	else if (rd_place_kind(place) == RD_OWN)
 		block = rd_place_offset(place) / RD_BLOCK_SIZE;
-	if (block && doomed && rd_doomed_has(doomed, block)) {
+	if (block && block != ELSEWHERE && doomed && rd_doomed_has(doomed, block)) {
 		fprintf(stderr, "devices: block %u of %s is to go where it goes from\n", i,
 			device->name);
 		_exit(9);
@@ -221,6 +227,8 @@ static bool is_right(const struct device *device, int fd, const u8 contents[][RD
 	unsigned int i;
 
 	for (i = 0; i < rd_nr_segs(device->size) * RD_SEG_BLOCKS; i++) {
+		if (device->places[i] == ELSEWHERE)
+			continue;
 		get_want(device, i, contents, want);
 		if (!device->places[i])
 			memset(block, 0, sizeof(block));

@@ -21,7 +21,7 @@ struct device {
 	i64 volume, number;
 	u64 size;			/* in bytes; the table has whole segments */
 	u8 want[DEVICE_BLOCKS];		/* the number of each block's content */
-	u64 places[DEVICE_BLOCKS];	/* block of the data area; 0: zeros */
+	u64 places[DEVICE_BLOCKS];	/* block of the data area; 0: zeros, or see devices.c */
 };
 
 /* What was done, by all processes. */

@@ -120,9 +120,9 @@ int lies_row(struct rd_pool *pool, u64 (*below)(u64 limit))
 int lies_free(struct rd_pool *pool, u64 (*below)(u64 limit))
 {
 	static const char *const whose[] = {
-		"SELECT frame FROM slot_owner ORDER BY random() LIMIT 1",
+		"SELECT frame FROM slot_owner WHERE frame < 1 << 36 ORDER BY random() LIMIT 1",
 		"SELECT frame FROM journal_frame ORDER BY random() LIMIT 1",
-		"SELECT frame FROM queue ORDER BY random() LIMIT 1",
+		"SELECT frame FROM queue WHERE frame < 1 << 36 ORDER BY random() LIMIT 1",
 		"SELECT frame FROM packing LIMIT 1",
 	};
 	struct rd_sql *sql = pool->sql;

@@ -85,10 +85,13 @@ const char *path_of(const char *name)
 static void do_step(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
+	bool rebuild;
 
 	shake_devices();
 	if (!below(3))
 		do_device(any_device(), volume);
+	else if (!below(24))
+		do_recompress();
 	else if (wants_delete(volume))
 		do_delete(volume, any_to_delete(volume));
 	else if (!below(4))
@@ -101,6 +104,7 @@ static void do_step(void)
 	check_stuck();
 	see_maps();
 	see_frames();
+	see_packs();
 	check_some();
 	if (!below(4))
 		plant_error();
@@ -112,9 +116,11 @@ static void do_step(void)
 		plant_circle();
 	if (!below(16)) {
 		close_pool();
-		if (below(2) && try_rebuild(false))
+		rebuild = below(2);
+		if (rebuild && try_rebuild(false))
 			fail("the catalog cannot be made anew");
 		open_pool();
+		covered[PACKS_REBUILT] += rebuild && number("SELECT count(*) FROM pack");
 		check_pool();
 		check_devices();
 	}
@@ -123,11 +129,11 @@ static void do_step(void)
 static void set_up(void)
 {
 	struct rd_pool_options options = { .size = 2ULL << 30 };
-	unsigned int i, j;
+	unsigned int i;
 
-	for (i = 0; i <= NR_CONTENTS; i++)
-		for (j = 0; j < RD_BLOCK_SIZE; j++)
-			contents[i][j] = i ? (j < 2 ? i : rnd()) : 0;
+	if (below(2))
+		options.compression = rd_compression_default;
+	make_contents();
 	for (i = 0; i < NR_VOLUMES; i++)
 		snprintf(volumes[i].name, sizeof(volumes[i].name), "vm%u", i);
 	if (rd_pool_create(path_of("pool"), &options))

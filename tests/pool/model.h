@@ -65,6 +65,16 @@ enum coverage {
 	LIE_FREE,
 	OLD_CATALOG,
 	OLD_DATA,
+	STORED_RAW,
+	PACK_WRITTEN,
+	RAW_GROUP,
+	PACK_ACROSS,
+	TAIL_CONTINUED,
+	DEAD_SLOTS,
+	PACK_REMOVED,
+	NUMBER_AGAIN,
+	PACKS_REBUILT,
+	RECOMPRESSED,
 	NR_COVERAGE,
 };
 
@@ -86,6 +96,7 @@ const char *path_of(const char *name);
 
 /* --- disks */
 
+void make_contents(void);
 void write_image(const char *path, const struct model_version *version);
 void compare_image(const char *path, const struct model_volume *volume,
 		   const struct model_version *version);
@@ -125,11 +136,14 @@ void see_maps(void);
 void see_superseded(const struct model_volume *volume, const struct model_version *new);
 /* Look for frames that had been in use, then were not, and now are. */
 void see_frames(void);
+/* Look for packs that are new, have lost blocks, or are gone. */
+void see_packs(void);
 void print_coverage(void);
 bool are_covered(u64 wanted);
 
 /* --- steps */
 
+struct rd_compression any_compression(void);
 int take_snapshot(struct model_volume *volume, struct model_version *version);
 void add_version(struct model_volume *volume, struct model_version *version);
 int delete_version(struct model_volume *volume, unsigned int nr);
@@ -143,6 +157,8 @@ i64 newest_number(const struct model_volume *volume);
 void do_snapshot(struct model_volume *volume);
 /* Have two volumes share a segment, and let go of it one after the other. */
 void do_share(struct model_volume *a, struct model_volume *b);
+/* Store all of the pool in another way. */
+void do_recompress(void);
 void do_delete(struct model_volume *volume, unsigned int nr);
 /* Delete a version of another volume, often one that the snapshot shares segments with. */
 void do_racing_snapshot(struct model_volume *volume);

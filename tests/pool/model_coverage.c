@@ -3,8 +3,12 @@
  * Which of the hard cases came up: seen in the catalog and in the model. See model.h.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/sql.h"
 #include "pool/engine/engine.h"
@@ -36,6 +40,16 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[LIE_FREE] = "a frame in use that is said to be free, and not given out",
 	[OLD_CATALOG] = "an older catalog put back, and refused",
 	[OLD_DATA] = "an older data area put back, and refused",
+	[STORED_RAW] = "segments that were stored raw since they do not compress",
+	[PACK_WRITTEN] = "packs written",
+	[RAW_GROUP] = "packs with a group that is raw",
+	[PACK_ACROSS] = "packs that lie in two frames",
+	[TAIL_CONTINUED] = "packs that go on behind those of an earlier command",
+	[DEAD_SLOTS] = "packs that have lost blocks",
+	[PACK_REMOVED] = "packs removed",
+	[NUMBER_AGAIN] = "numbers of packs used again",
+	[PACKS_REBUILT] = "catalogs with packs made anew",
+	[RECOMPRESSED] = "pools stored in another way",
 };
 
 static unsigned int chain_length(i64 id, unsigned int slot)
@@ -167,7 +181,8 @@ void see_frames(void)
 	unsigned int i;
 
 	memset(is_used, 0, sizeof(is_used));
-	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT frame FROM slot_owner", ""))
+	if (rd_sql_ask(pool->sql, &row, "SELECT DISTINCT frame FROM slot_owner"
+		       " WHERE frame < 2048", ""))
 		fail("cannot look");
 	while (rd_row_next(row) > 0)
 		is_used[rd_row_i64(row, 0)] = true;
@@ -175,6 +190,93 @@ void see_frames(void)
 		covered[REUSED_FRAME] += is_used[i] && frames[i] == FREED;
 		frames[i] = is_used[i] ? IN_USE : frames[i] == NEW ? NEW : FREED;
 	}
+}
+
+/* Packs as they were at the last look, by their number; a number stays known. */
+static struct {
+	u64 place;
+	bool is_known, is_there, has_lost;
+} packs[1 << 19];
+
+/* Where the tails began then. */
+static u64 tails[8];
+
+static void see_group(const struct rd_pack *pack)
+{
+	RD_FREE void *bytes = malloc(RD_PACK_HEAD);
+	struct rd_pack_head head;
+	unsigned int i;
+	bool raw = false;
+
+	if (!bytes ||
+	    pread(pool->area.fd, bytes, RD_PACK_HEAD, rd_pack_offset(pack)) != RD_PACK_HEAD ||
+	    rd_pack_read_head(&head, bytes, (size_t)pack->blocks * RD_BLOCK_SIZE,
+			      pool->area.super.uuid, pack->frame))
+		fail("the head of the pack of frame %llu is damaged", pack->frame);
+	for (i = 0; i < RD_PACK_GROUPS; i++)
+		raw |= head.groups[i].len && head.groups[i].codec == RD_PACK_RAW;
+	covered[RAW_GROUP] += raw;
+}
+
+static void see_new_pack(const struct rd_pack *pack)
+{
+	unsigned int i;
+
+	covered[PACK_WRITTEN]++;
+	covered[NUMBER_AGAIN] += packs[pack->frame - RD_PACKED_FRAMES].is_known;
+	covered[PACK_ACROSS] += pack->place % RD_SEG_BLOCKS + pack->blocks > RD_SEG_BLOCKS;
+	for (i = 0; i < sizeof(tails) / sizeof(*tails); i++)
+		covered[TAIL_CONTINUED] += tails[i] && tails[i] == pack->place;
+	see_group(pack);
+}
+
+static void see_pack(const struct rd_pack *pack, bool *is_there)
+{
+	u64 number = pack->frame - RD_PACKED_FRAMES;
+	bool has_lost;
+	unsigned int live;
+
+	if (rd_pack_live(pool->sql, pack->frame, &live))
+		fail("cannot look");
+	has_lost = live < pack->slots;
+	if (!packs[number].is_there || packs[number].place != pack->place)
+		see_new_pack(pack);
+	covered[DEAD_SLOTS] += has_lost && !packs[number].has_lost;
+	packs[number].is_known = true;
+	packs[number].place = pack->place;
+	packs[number].has_lost = has_lost;
+	is_there[number] = true;
+}
+
+static void see_tails(void)
+{
+	RD_ROW struct rd_row *row = NULL;
+	unsigned int nr = 0;
+
+	memset(tails, 0, sizeof(tails));
+	if (rd_sql_ask(pool->sql, &row, "SELECT 512 * frame + next FROM tail LIMIT 8", ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0)
+		tails[nr++] = rd_row_i64(row, 0);
+}
+
+void see_packs(void)
+{
+	static bool is_there[1 << 19];
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_pack pack;
+	unsigned int i;
+
+	memset(is_there, 0, sizeof(is_there));
+	if (rd_packs(pool->sql, &rows, 0))
+		fail("cannot look");
+	while (rd_next_pack(rows, &pack) > 0)
+		see_pack(&pack, is_there);
+	for (i = 0; i < sizeof(is_there); i++) {
+		covered[PACK_REMOVED] += packs[i].is_there && !is_there[i];
+		packs[i].is_there = is_there[i];
+	}
+	see_tails();
 }
 
 void print_coverage(void)

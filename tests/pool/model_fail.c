@@ -30,6 +30,7 @@ static struct {
 	{ "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 }, { "reverse-vacate", 0 },
 	{ "reverse-stream", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
+	{ "rewrite-commit", 0 }, { "rewrite-write", 0 },
 	{ "write", 0 },
 };
 

@@ -11,6 +11,17 @@
 #include "base/log.h"
 #include "model.h"
 
+/* Every third one does not compress, one does by 3, and one by about 100. */
+void make_contents(void)
+{
+	static const unsigned int random[3] = { RD_BLOCK_SIZE, RD_BLOCK_SIZE / 3, 8 };
+	unsigned int i, j;
+
+	for (i = 1; i <= NR_CONTENTS; i++)
+		for (j = 0; j < RD_BLOCK_SIZE; j++)
+			contents[i][j] = j < 2 ? i : j < random[i % 3] ? rnd() : i;
+}
+
 void write_image(const char *path, const struct model_version *version)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -110,14 +121,19 @@ static void copy_seg(struct model_version *version)
 		       &other->blocks[any_seg(other) * RD_SEG_BLOCKS], RD_SEG_BLOCKS);
 }
 
-/* New content for a whole segment: perhaps others had the old one, too. */
+/*
+ * New content for a whole segment: perhaps others had the old one, too. Sometimes all of it, or
+ * the first half, does not compress; none of it is twice in a group of a pack then.
+ */
 void fill_seg(struct model_version *version, unsigned int seg)
 {
-	unsigned int i = seg * RD_SEG_BLOCKS;
+	unsigned int i = seg * RD_SEG_BLOCKS, random = i + below(3) * RD_SEG_BLOCKS / 2;
 	unsigned int end = rd_min(i + RD_SEG_BLOCKS, version->size / RD_BLOCK_SIZE);
+	unsigned int first = below(NR_CONTENTS / 3);
 
 	for (; i < end; i++)
-		version->blocks[i] = below(NR_CONTENTS + 1);
+		version->blocks[i] = i < random ? 3 * (1 + (first + i) % (NR_CONTENTS / 3)) :
+			below(NR_CONTENTS + 1);
 }
 
 static void change_image(struct model_version *version)

@@ -44,7 +44,22 @@ static const char *const plants[] = {
 	/* All but each eighth slot. */
 	"INSERT OR REPLACE INTO queue"
 	" SELECT frame, CAST(replace(hex(zeroblob(64)), '00', char(127)) AS BLOB)"
-	" FROM slot_owner GROUP BY frame HAVING sum(n) > 64 LIMIT 1 OFFSET ?",
+	" FROM slot_owner WHERE frame < 1 << 36 GROUP BY frame HAVING sum(n) > 64 LIMIT 1 OFFSET ?",
+	"UPDATE pack SET place = place + 1 WHERE frame ="
+	" (SELECT frame FROM pack LIMIT 1 OFFSET ?)",
+	"UPDATE pack SET blocks = blocks + 1 WHERE frame ="
+	" (SELECT frame FROM pack LIMIT 1 OFFSET ?)",
+	"UPDATE pack SET slots = 1 WHERE frame ="
+	" (SELECT frame FROM pack WHERE slots > 1 AND slots = (SELECT sum(n) FROM slot_owner"
+	" WHERE slot_owner.frame = pack.frame) LIMIT 1 OFFSET ?)",
+	"DELETE FROM pack WHERE frame = (SELECT frame FROM pack LIMIT 1 OFFSET ?)",
+	"UPDATE slot_owner SET n = n - 1 WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM slot_owner WHERE recipe < 0 AND n > 1 LIMIT 1 OFFSET ?)",
+	"DELETE FROM slot_owner WHERE (frame, recipe) ="
+	" (SELECT frame, recipe FROM slot_owner WHERE recipe < 0 LIMIT 1 OFFSET ?)",
+	"UPDATE tail SET frame = (SELECT start FROM extent LIMIT 1)"
+	" WHERE frame = (SELECT frame FROM tail LIMIT 1 OFFSET ?)",
+	"UPDATE tail SET next = 0 WHERE frame = (SELECT frame FROM tail LIMIT 1 OFFSET ?)",
 	"UPDATE version SET sum = zeroblob(16) WHERE id ="
 	" (SELECT s.id FROM version AS s JOIN segment ON segment.volume = s.volume"
 	" WHERE recipe <> 0 AND born = number LIMIT 1 OFFSET ?)",

@@ -17,6 +17,7 @@
 #include "pool/engine/engine.h"
 #include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
+#include "pool/engine/recompress.h"
 #include "pool/engine/session.h"
 #include "pool/engine/snapshot.h"
 #include "model.h"
@@ -32,12 +33,27 @@ static bool is_base(const struct model_volume *volume, const struct model_versio
 		base.number == version->number;
 }
 
+/* How the last snapshot stored what was new. */
+static bool was_compressed;
+
+struct rd_compression any_compression(void)
+{
+	static const struct rd_compression choices[] = {
+		{ .codec = RD_PACK_RAW }, { RD_PACK_ZSTD, 1 }, { RD_PACK_ZSTD, -3 },
+		{ RD_PACK_ZSTD, 6 },
+	};
+
+	return choices[below(4)];
+}
+
 int take_snapshot(struct model_volume *volume, struct model_version *version)
 {
 	struct model_version *last = newest(volume);
+	struct rd_compression compression = any_compression();
 	struct rd_snapshot_options options = {
 		.volume = volume->name,
 		.from = path_of(volume->name),
+		.compression = &compression,
 	};
 	struct rd_snapshot_report report;
 	struct rd_changed changed;
@@ -45,6 +61,7 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 	bool based = last && is_base(volume, last);
 	int r;
 
+	was_compressed = compression.codec;
 	write_image(path_of(volume->name), version);
 	memset(tracker, version->epoch, sizeof(tracker));
 	options.tracker = version->epoch ? tracker : NULL;
@@ -120,9 +137,23 @@ static void check_pieces(const struct model_volume *volume, const struct rd_buff
 	rd_buffer_free(&after);
 }
 
+/* New segments that are in an ordinary frame. */
+static i64 nr_raw_since(i64 recipe)
+{
+	i64 nr;
+
+	if (rd_sql_number(pool->sql, &nr, "SELECT count(DISTINCT id) FROM recipe JOIN slot_owner"
+			  " ON slot_owner.recipe = id AND slot_owner.frame = recipe.frame"
+			  " WHERE id > ? AND recipe.frame < ?", "ii", recipe,
+			  (i64)RD_PACKED_FRAMES))
+		fail("cannot count");
+	return nr;
+}
+
 static void make_version(struct model_volume *volume, struct model_version *version)
 {
 	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
+	i64 last = number("SELECT coalesce(max(id), 0) FROM recipe");
 	struct rd_buffer before = { 0 };
 
 	if (volume->nr)
@@ -133,6 +164,8 @@ static void make_version(struct model_volume *volume, struct model_version *vers
 	rd_buffer_free(&before);
 	see_superseded(volume, version);
 	add_version(volume, version);
+	if (was_compressed)
+		covered[STORED_RAW] += nr_raw_since(last);
 	covered[TWICE_IN_VERSION] += has_twice(version);
 	now = number("SELECT count(*) FROM uses WHERE whole = 0");
 	covered[HIT_HOLED] += now < pieces ? pieces - now : 0;
@@ -203,7 +236,29 @@ static i64 nr_held(void)
 
 static i64 data_blocks(void)
 {
-	return number("SELECT coalesce(sum(n), 0) FROM slot_owner");
+	/* Those of recipes, not of packs. */
+	return number("SELECT coalesce(sum(n), 0) FROM slot_owner WHERE recipe > 0");
+}
+
+/* Devices can read no pack, and so keep the pool from it. */
+void do_recompress(void)
+{
+	struct rd_recompress_report report;
+	i64 blocks;
+
+	if (number("SELECT count(*) FROM lease")) {
+		if (rd_recompress(pool, any_compression(), &report) != -EBUSY)
+			fail("blocks that a device reads are stored in another way");
+		drop_devices();
+	}
+	blocks = data_blocks();
+	if (rd_recompress(pool, any_compression(), &report))
+		fail("the pool cannot be stored in another way");
+	if (data_blocks() != blocks)
+		fail("recipes had %lld blocks, and have %lld stored in another way", blocks,
+		     data_blocks());
+	restore_all();
+	covered[RECOMPRESSED]++;
 }
 
 /* What would be free if these went: of @volume's versions @first and those after. */

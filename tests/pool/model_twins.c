@@ -11,7 +11,7 @@
 static const char *const counted[] = {
 	"SELECT count(*) FROM version", "SELECT count(*) FROM segment",
 	"SELECT count(*) FROM recipe", "SELECT sum(refs) FROM uses",
-	"SELECT sum(latest_refs) FROM uses", "SELECT sum(n) FROM recipe_ref", "SELECT sum(n) FROM slot_owner",
+	"SELECT sum(latest_refs) FROM uses", "SELECT sum(n) FROM recipe_ref", "SELECT sum(n) FROM slot_owner WHERE recipe > 0",
 	"SELECT count(*) FROM superseded", "SELECT count(*) FROM queue",
 	"SELECT count(*) FROM lease",
 };
