@@ -268,6 +268,9 @@ void see_packs(void)
 	unsigned int i;
 
 	memset(is_there, 0, sizeof(is_there));
+	if (!(pool->area.super.incompat & RD_INCOMPAT_PACKS) &&
+	    number("SELECT count(*) FROM pack"))
+		fail("the superblock does not say that there are packs");
 	if (rd_packs(pool->sql, &rows, 0))
 		fail("cannot look");
 	while (rd_next_pack(rows, &pack) > 0)

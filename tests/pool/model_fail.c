@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "pool/engine/engine.h"
+#include "pool/engine/recompress.h"
 #include "pool/engine/session.h"
 #include "model.h"
 
@@ -101,10 +102,15 @@ struct job {
 	struct model_version *version;	/* to be made; NULL: number @nr goes */
 	unsigned int nr;
 	struct device *device;		/* comes to read number @nr, or goes */
+	bool recompress;
 };
 
 static int run_job(const struct job *job)
 {
+	struct rd_recompress_report report;
+
+	if (job->recompress)
+		return rd_recompress(pool, any_compression(), &report);
 	if (job->device)
 		return job->device->exists ? device_drop(job->device, pool, false) :
 			make_device(job->device, job->volume, job->nr);
@@ -226,6 +232,17 @@ static void do_failing_device(struct device *device, struct model_volume *volume
 		fail("a device did not come or go");
 }
 
+/* What was converted stays so, and the rest is as it was. */
+static void do_failing_recompress(void)
+{
+	drop_devices();
+	close_pool();
+	run_and_fail(&(struct job){ .recompress = true });
+	open_pool();
+	check_pool();
+	restore_all();
+}
+
 /* Whatever a command has left, the next one that opens the pool finishes. */
 static void check_finished(void)
 {
@@ -242,6 +259,8 @@ void do_failing_step(void)
 	shake_devices();
 	if (!below(3))
 		do_failing_device(any_device(), volume);
+	else if (!below(8))
+		do_failing_recompress();
 	else if (wants_delete(volume))
 		do_failing_delete(volume, any_to_delete(volume));
 	else
