@@ -107,6 +107,9 @@ static const struct question counts[] = {
 	  "SELECT id, 0 FROM recipe WHERE id NOT IN (SELECT recipe FROM uses)"
 	  " UNION SELECT recipe, 1 FROM uses"
 	  " WHERE recipe NOT IN (SELECT id FROM recipe)" },
+	{ "a pack that has no block of a version, and is not queued (frame, place)",
+	  "SELECT frame, place FROM pack WHERE frame NOT IN (SELECT frame FROM slot_owner)"
+	  " AND frame NOT IN (SELECT frame FROM queue)" },
 	{ "a tail of a frame that is not in use (frame, slot)",
 	  "SELECT frame, next FROM tail WHERE frame NOT IN (SELECT frame FROM slot_owner)"
 	  " AND frame NOT IN (SELECT frame FROM queue)" },

@@ -136,6 +136,23 @@ static int queue_unnamed(struct rd_sql *sql, u64 frame)
 	return r ? r : rd_frames_queue(sql, frame, &slots);
 }
 
+/* The copy of the catalog has no queue, and nothing else says that packs have lost blocks. */
+static int queue_lost(struct rd_sql *sql)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_pack pack;
+	unsigned int live;
+	int r;
+
+	r = rd_packs(sql, &rows, 0);
+	while (!r && (r = rd_next_pack(rows, &pack)) > 0) {
+		r = rd_pack_live(sql, pack.frame, &live);
+		if (!r && live < pack.slots)
+			r = queue_unnamed(sql, pack.frame);
+	}
+	return r;
+}
+
 /* May any of it take space? Asks once for a hole, however long. */
 static bool has_data(const struct rd_area *area, struct hole *hole, u64 offset, u64 len)
 {
@@ -214,6 +231,8 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 		r = rd_packs_count_slots(rebuild->sql);
 	if (!r)
 		r = count_recipes(rebuild);
+	if (!r)
+		r = queue_lost(rebuild->sql);
 	if (!r)
 		r = rd_recipes_count_uses(rebuild->sql);
 	if (!r)
