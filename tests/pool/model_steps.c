@@ -244,10 +244,11 @@ static i64 data_blocks(void)
 void do_recompress(void)
 {
 	struct rd_recompress_report report;
+	struct rd_compression packs = { RD_PACK_ZSTD, 1 };
 	i64 blocks;
 
 	if (number("SELECT count(*) FROM lease")) {
-		if (rd_recompress(pool, any_compression(), &report) != -EBUSY)
+		if (rd_recompress(pool, packs, &report) != -EBUSY)
 			fail("blocks that a device reads are stored in another way");
 		drop_devices();
 	}
