@@ -136,8 +136,14 @@ int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable)
 
 int rd_pages_begin_log(int fd, u64 salt, u64 salt_before)
 {
-	int r = write_head(fd, salt, salt_before ? salt_before : NO_LOG);
+	struct head head;
+	int r = read_head(fd, &head);
 
+	/* That the file of the last log, which has ended, is gone may not be stable. */
+	if (!r && !salt_before && !head.salt)
+		salt_before = head.salt_before;
+	if (!r)
+		r = write_head(fd, salt, salt_before ? salt_before : NO_LOG);
 	return r ? r : rd_pages_sync(fd);
 }
 
