@@ -51,9 +51,13 @@ leave() {
 	head -c $(((free - $1) * 1024)) /dev/zero 2>/dev/null >fs/ballast || :
 }
 
-# fill_image VOL MIB: with what is nowhere else.
+# fill_image VOL MIB: with what is nowhere else. With texts=true it compresses by about 3.
 fill_image() {
-	head -c "$2M" /dev/urandom >"img/$1"
+	if "${texts:-false}"; then
+		od -An -v -tx1 /dev/urandom | head -c "$2M" >"img/$1"
+	else
+		head -c "$2M" /dev/urandom >"img/$1"
+	fi
 }
 
 # try_snapshot VOL: $status is 0 or 12. With that it may have been made as well, if
@@ -138,6 +142,20 @@ work_when_full() {
 	loop_device data.img 100
 	must init pool --data "$loop" --reserve 1M
 	work_when_full 6
+}
+
+@test "a file system that is full of packs" {
+	local texts=true
+	small_fs 48
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M --compression zstd
+	work_when_full 8
+}
+
+@test "a device that is full of packs" {
+	local texts=true
+	loop_device data.img 64
+	must init pool --data "$loop" --reserve 1M --compression zstd
+	work_when_full 8
 }
 
 # Versions that differ in every other block: all frames are in use, and none has

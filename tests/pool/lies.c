@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "pool/catalog/filling.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sql.h"
 #include "pool/catalog/version_sql.h"
@@ -113,6 +114,41 @@ int lies_row(struct rd_pool *pool, u64 (*below)(u64 limit))
 		r = prove_all(pool, &row);
 	rd_sql_rollback(sql);
 	return r == -ENOENT ? 0 : r ? -1 : 1;
+}
+
+/* --- a tail */
+
+/* 1: it was found out. */
+static int lie_tail(struct rd_pool *pool)
+{
+	struct rd_sql *sql = pool->sql;
+	unsigned int next;
+	u64 taken;
+	i64 frame;
+	int r;
+
+	r = rd_sql_number(sql, &frame, "SELECT frame FROM slot_owner WHERE frame < 1 << 36"
+			  " ORDER BY random() LIMIT 1", "");
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM tail", "");
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO tail VALUES(?, 0)", "i", frame);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	r = rd_filling_take_tail(sql, pool->session, &taken, &next);
+	if (!r)
+		fprintf(stderr, "lies: frame %lld is in use, and is a tail\n", frame);
+	return r == -EUCLEAN ? 1 : -1;
+}
+
+int lies_tail(struct rd_pool *pool)
+{
+	int r = rd_catalog_begin(pool->sql);
+
+	if (!r)
+		r = lie_tail(pool);
+	rd_sql_rollback(pool->sql);
+	return r;
 }
 
 /* --- a frame */

@@ -17,4 +17,7 @@ int lies_row(struct rd_pool *pool, u64 (*below)(u64 limit));
 /* A frame that somebody has is said to be free: it is not given out. The same. */
 int lies_free(struct rd_pool *pool, u64 (*below)(u64 limit));
 
+/* A frame that somebody has is said to have a tail: it is not filled. The same. */
+int lies_tail(struct rd_pool *pool);
+
 #endif

@@ -3,7 +3,7 @@
 #
 # For tests that run revdedupctl on a pool and know what each version must be, which
 # `load live`. SEED=N repeats a run as far as possible: the order in which processes meet is
-# up to the machine.
+# up to the machine. COMPRESSION=none|zstd: what is new is stored in that way.
 #
 #   img/VOL		the image of a volume, as it is now
 #   want/VOL@N		what that version must be
@@ -21,7 +21,10 @@ live_setup() {
 	mkdir img want out
 	seed=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 	RANDOM=$seed
-	echo "SEED=$seed"
+	# Half of the tests compress, with another seed the other half.
+	compression=$([ $(((seed + BATS_TEST_NUMBER) % 2)) -eq 0 ] && echo none || echo zstd)
+	compression=${COMPRESSION:-$compression}
+	echo "SEED=$seed COMPRESSION=$compression"
 }
 
 # fail_test TEXT: say it, and end the test.
@@ -68,7 +71,7 @@ take() {
 # in their images.
 some_versions() {
 	local vol
-	must init pool --size 1G --reserve 1M
+	must init pool --size 1G --reserve 1M --compression "$compression"
 	take vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1 "$@"
 	for vol in vm1 vm2; do
 		scribble "$vol"

@@ -63,6 +63,7 @@ enum coverage {
 	STUCK,
 	LIE_ROW,
 	LIE_FREE,
+	LIE_TAIL,
 	OLD_CATALOG,
 	OLD_DATA,
 	STORED_RAW,

@@ -38,6 +38,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[STUCK] = "a queue that stays as it is, for a device out of reach",
 	[LIE_ROW] = "a row that names another content, and who reads it refused",
 	[LIE_FREE] = "a frame in use that is said to be free, and not given out",
+	[LIE_TAIL] = "a frame in use that is said to have room, and not filled",
 	[OLD_CATALOG] = "an older catalog put back, and refused",
 	[OLD_DATA] = "an older data area put back, and refused",
 	[STORED_RAW] = "segments that were stored raw since they do not compress",

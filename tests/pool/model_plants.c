@@ -113,6 +113,10 @@ void tell_lies(void)
 	if (r < 0)
 		fail("what is in use is taken for free");
 	covered[LIE_FREE] += r;
+	r = lies_tail(pool);
+	if (r < 0)
+		fail("what is in use is taken for a tail");
+	covered[LIE_TAIL] += r;
 }
 
 /* --- files of the pool that are put back */

@@ -23,6 +23,12 @@ blocks() {
 		conv=notrunc status=none
 }
 
+# texts FILE FIRST NR: the same with what compresses by about 3.
+texts() {
+	od -An -v -tx1 /dev/urandom | head -c $((4096 * $3)) |
+		dd of="img/$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
+}
+
 # next_of FROM TO: an image that begins as another one.
 next_of() { cp --sparse=always "img/$1" "img/$2"; }
 
@@ -87,6 +93,48 @@ stop_in() {
 	go_on
 	all_right
 	must scrub
+}
+
+@test "a frame whose last pack goes while the next one is written behind it" {
+	must init pool --size 512M --reserve 1M --compression zstd
+	texts 1 0 512
+	texts 2 0 512
+	snapshot vm1 1 1
+	stop_in snapshot-batch snapshot vm2 --from img/2
+	must delete vm1@1
+	rm want/vm1@1
+	cp img/2 want/vm2@1
+	go_on
+	all_right
+	must scrub
+}
+
+@test "pages of fingerprints that are queued are not those of another pack" {
+	local nr
+	must init pool --size 512M --reserve 1M --compression zstd
+	for nr in 1 2 3; do
+		texts "$nr" 0 512
+	done
+	snapshot vm1 1 1
+	snapshot vm2 2 1
+	stop_in free-punch delete vm1@1
+	rm want/vm1@1
+	snapshot vm3 3 1
+	go_on
+	all_right
+	must scrub
+}
+
+@test "a snapshot that fails leaves alone what was in the frames that it filled" {
+	must init pool --size 512M --reserve 1M --compression zstd
+	texts 1 0 512
+	texts 2 0 512
+	snapshot vm1 1 1
+	REVDEDUP_FAIL=snapshot-batch=EIO run -1 "${ctl[@]}" snapshot vm2 --from img/2
+	all_right
+	must scrub
+	snapshot vm2 2 2
+	all_right
 }
 
 @test "a change that is made while others go into the copy of the catalog" {
