@@ -25,6 +25,7 @@ static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 	rd_json_u64(&ctl->out, "versions", report->nr_versions);
 	rd_json_u64(&ctl->out, "recipes", report->nr_recipes);
 	rd_json_u64(&ctl->out, "bytes_live", report->live_bytes);
+	rd_json_u64(&ctl->out, "bytes_packed", report->packed_bytes);
 	rd_json_u64(&ctl->out, "bytes_allocated", report->allocated_bytes);
 	rd_json_u64(&ctl->out, "wrong", report->nr_wrong);
 	ctl_json_end(ctl);
@@ -32,7 +33,7 @@ static void print_json(struct ctl *ctl, const struct rd_check_report *report)
 
 static void print_text(const struct ctl *ctl, const struct rd_check_report *report)
 {
-	char live[CTL_SIZE_TEXT], allocated[CTL_SIZE_TEXT];
+	char live[CTL_SIZE_TEXT], allocated[CTL_SIZE_TEXT], packed[CTL_SIZE_TEXT];
 
 	if (report->nr_wrong) {
 		rd_err(0, "pool '%s': the catalog has %llu errors", ctl->pool->path,
@@ -43,9 +44,10 @@ static void print_text(const struct ctl *ctl, const struct rd_check_report *repo
 		       report->nr_versions, ctl_size_print(live, report->live_bytes));
 	}
 	if (rd_verbosity > 0)
-		printf("counted %llu recipes, with %s of data in %s of the data area\n",
+		printf("counted %llu recipes, with %s of data in %s of the data area, %s of it packs\n",
 		       report->nr_recipes, ctl_size_print(live, report->live_bytes),
-		       ctl_size_print(allocated, report->allocated_bytes));
+		       ctl_size_print(allocated, report->allocated_bytes),
+		       ctl_size_print(packed, report->packed_bytes));
 }
 
 int cmd_check(struct ctl *ctl)

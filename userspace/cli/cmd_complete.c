@@ -290,6 +290,12 @@ static void offer_values(const struct line *line)
 		offer(line, "always", NULL);
 		offer(line, "never", NULL);
 		return;
+	case CTL_OPT_COMPRESSION:
+	case CTL_OPT_RECOMPRESS:
+		offer(line, "none", "as it is");
+		offer(line, "zstd", "compressed");
+		offer(line, "zstd:3", "smaller, and slower");
+		return;
 	case CTL_OPT_KEEP_TAG:
 	case CTL_OPT_TAG:
 		with_first_volume(line, offer_plain_tags);

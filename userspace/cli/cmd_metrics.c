@@ -22,7 +22,8 @@
 /* Each row begins with the value of its label. */
 struct pool_row {
 	char name[PATH_MAX];
-	u64 up, logical, data, catalog, size, free, limit, avail, held, waiting;
+	u64 up, logical, unique, data, packed, dead, catalog, fps, journal;
+	u64 size, free, limit, avail, held, waiting;
 	u64 scrubbed, damaged, fps_damaged, wrong;
 };
 
@@ -44,8 +45,14 @@ struct metric {
 static const struct metric pool_metrics[] = {
 	{ "pool_up", "Whether the pool could be read.", POOL(up) },
 	{ "pool_logical_bytes", "Sum of the sizes of all versions.", POOL(logical) },
-	{ "pool_data_bytes", "Size of the blocks stored for all versions.", POOL(data) },
+	{ "pool_unique_bytes", "Size of the different blocks of all versions.", POOL(unique) },
+	{ "pool_data_bytes", "What the blocks stored for all versions take.", POOL(data) },
+	{ "pool_packed_bytes", "What packs, which are compressed, take of that.", POOL(packed) },
+	{ "pool_dead_bytes", "What blocks that no version has take in packs.", POOL(dead) },
 	{ "pool_catalog_bytes", "Size of the catalog.", POOL(catalog) },
+	{ "pool_fingerprints_bytes", "Size of the fingerprints of blocks that are not in packs.",
+	  POOL(fps) },
+	{ "pool_journal_bytes", "Size of the catalog's copy in the data area.", POOL(journal) },
 	{ "pool_size_bytes", "Capacity of the data area.", POOL(size) },
 	{ "pool_free_bytes", "Space that is left: the pool's limit or the file system's, the smaller one.",
 	  POOL(free) },
@@ -153,8 +160,13 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	if (r)
 		return r;
 	row->logical = stats.logical;
+	row->unique = stats.unique;
 	row->data = stats.data;
+	row->packed = stats.packed;
+	row->dead = stats.dead;
 	row->catalog = stats.catalog;
+	row->fps = stats.fps;
+	row->journal = stats.journal;
 	row->size = stats.frames * RD_SEG_SIZE;
 	row->free = stats.free;
 	row->limit = stats.limit;

@@ -9,6 +9,7 @@
 static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 		       const struct ctl_volume_stats *volumes)
 {
+	char compression[CTL_COMPRESSION_TEXT];
 	struct rd_json *out = &ctl->out;
 	u64 i;
 
@@ -27,8 +28,16 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_u64(out, "bytes_logical", stats->logical);
 	rd_json_u64(out, "versions_held", stats->held);
 	rd_json_u64(out, "bytes_held", stats->held_logical);
+	rd_json_u64(out, "bytes_unique", stats->unique);
 	rd_json_u64(out, "bytes_data", stats->data);
+	rd_json_u64(out, "bytes_packed", stats->packed);
+	rd_json_u64(out, "bytes_dead", stats->dead);
+	rd_json_u64(out, "bytes_queued", stats->queued);
 	rd_json_u64(out, "bytes_catalog", stats->catalog);
+	rd_json_u64(out, "bytes_fingerprints", stats->fps);
+	rd_json_u64(out, "bytes_journal", stats->journal);
+	rd_json_string(out, "compression",
+		       ctl_compression_print(compression, stats->compression));
 	rd_json_u64(out, "frames", stats->frames);
 	rd_json_u64(out, "frames_free", stats->frames_free);
 	ctl_json_free(ctl, stats);
@@ -52,6 +61,31 @@ static void print_volumes(const struct ctl_volume_stats *volumes, u64 nr)
 	putchar('\n');
 }
 
+/* Packs, and what becomes one; nothing where there is no compression at all. */
+static void print_packed(const struct ctl_pool_stats *stats)
+{
+	char packed[CTL_SIZE_TEXT], dead[CTL_SIZE_TEXT], new[CTL_COMPRESSION_TEXT];
+
+	if (!stats->packed && stats->compression.codec == RD_PACK_RAW)
+		return;
+	printf("packed:   %s, %s of it dead; new content: %s\n",
+	       ctl_size_print(packed, stats->packed), ctl_size_print(dead, stats->dead),
+	       ctl_compression_print(new, stats->compression));
+}
+
+static void print_index(const struct ctl_pool_stats *stats)
+{
+	char all[CTL_SIZE_TEXT], catalog[CTL_SIZE_TEXT], fps[CTL_SIZE_TEXT];
+	char journal[CTL_SIZE_TEXT];
+
+	printf("index:    %s", ctl_size_print(all, stats->catalog + stats->fps + stats->journal));
+	if (rd_verbosity > 0)
+		printf(" (catalog %s, fingerprints %s, journal %s)",
+		       ctl_size_print(catalog, stats->catalog), ctl_size_print(fps, stats->fps),
+		       ctl_size_print(journal, stats->journal));
+	putchar('\n');
+}
+
 static void print_text(const struct ctl_pool_stats *stats,
 		       const struct ctl_volume_stats *volumes)
 {
@@ -63,10 +97,13 @@ static void print_text(const struct ctl_pool_stats *stats,
 	if (stats->held)
 		printf("in use:   %llu deleted version%s still read (%s)\n", stats->held,
 		       stats->held == 1 ? "" : "s", ctl_size_print(text, stats->held_logical));
+	printf("unique:   %s\n", ctl_size_print(text, stats->unique));
 	printf("stored:   %s", ctl_size_print(text, stats->data));
 	if (stats->data)
 		printf(" (ratio %.1f:1)", (double)stats->logical / stats->data);
-	printf("\ncatalog:  %s\n", ctl_size_print(text, stats->catalog));
+	putchar('\n');
+	print_packed(stats);
+	print_index(stats);
 	printf("free:     %s\n", ctl_free_print(free, stats));
 	if (rd_verbosity > 0)
 		printf("frames:   %llu of %llu are free, %llu more are being freed\n",

@@ -273,18 +273,29 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret)
 	return 0;
 }
 
+/* 0 would stand for the default of libzstd, whatever that is. */
+static bool parse_level(const char *text, int *ret)
+{
+	bool minus = text[0] == '-';
+	u64 number;
+
+	if (ctl_number_parse(text + minus, RD_PACK_LEVEL_MAX, &number) || !number)
+		return false;
+	*ret = minus ? -(int)number : (int)number;
+	return *ret >= RD_PACK_LEVEL_MIN;
+}
+
 int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
 			  struct rd_compression *ret)
 {
 	const char *text = ctl_value(ctl, option);
-	int level = RD_PACK_LEVEL, used = 0;
+	int level = RD_PACK_LEVEL;
 
 	*ret = (struct rd_compression){ .codec = RD_PACK_RAW };
 	if (!text || !strcmp(text, "none"))
 		return 0;
 	if (!strcmp(text, "zstd") ||
-	    (sscanf(text, "zstd:%d%n", &level, &used) == 1 && !text[used] &&
-	     level >= RD_PACK_LEVEL_MIN && level <= RD_PACK_LEVEL_MAX && level)) {
+	    (!strncmp(text, "zstd:", 5) && parse_level(text + 5, &level))) {
 		*ret = (struct rd_compression){ .codec = RD_PACK_ZSTD, .level = level };
 		return 0;
 	}

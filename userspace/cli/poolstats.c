@@ -10,7 +10,10 @@
 
 #include "base/cleanup.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/journal_frames.h"
 #include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
+#include "pool/catalog/state.h"
 #include "poolstats.h"
 
 static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
@@ -38,13 +41,54 @@ static void read_space(const struct rd_area *area, struct ctl_pool_stats *stats)
 	stats->free = rd_min(stats->limit, stats->avail);
 }
 
-static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
+static int read_blocks(struct rd_sql *sql, struct ctl_pool_stats *stats)
 {
-	struct rd_sql *sql = ctl->pool->sql;
-	u64 blocks;
+	struct rd_packs_total packs;
+	u64 blocks, frames, queued;
 	int r;
 
 	r = rd_blocks_owned(sql, &blocks);
+	if (!r)
+		r = rd_packs_total(sql, &packs);
+	if (!r)
+		r = rd_frames_with_fps(sql, &frames);
+	if (!r)
+		r = rd_frames_queued(sql, &queued);
+	if (r)
+		return r;
+	stats->data = blocks * RD_BLOCK_SIZE;
+	stats->packed = packs.blocks * RD_BLOCK_SIZE + packs.packs * RD_FPS_SIZE;
+	stats->unique = stats->data - stats->packed + packs.live * RD_BLOCK_SIZE;
+	stats->dead = packs.dead;
+	stats->fps = frames * RD_FPS_SIZE;
+	stats->queued = queued * RD_BLOCK_SIZE;
+	return 0;
+}
+
+static int read_journal(struct rd_sql *sql, struct ctl_pool_stats *stats)
+{
+	struct rd_state state;
+	u64 frames;
+	int r;
+
+	r = rd_state_read(sql, &state);
+	if (!r)
+		r = rd_journal_frames_count(sql, state.journal, &frames);
+	/* In the last frame it has not come to the end. */
+	if (!r && frames)
+		stats->journal = (frames - 1) * RD_SEG_SIZE +
+			(u64)state.end.block * RD_BLOCK_SIZE;
+	return r;
+}
+
+static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
+{
+	struct rd_sql *sql = ctl->pool->sql;
+	int r;
+
+	r = read_blocks(sql, stats);
+	if (!r)
+		r = read_journal(sql, stats);
 	if (!r)
 		r = rd_frames_nr_free(sql, &stats->frames_free);
 	if (!r)
@@ -57,7 +101,7 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 		r = add_file(ctl, "catalog.db-pages", &stats->catalog);
 	if (r)
 		return r;
-	stats->data = blocks * RD_BLOCK_SIZE;
+	stats->compression = ctl->pool->area.super.compression;
 	stats->frames = ctl->pool->area.super.nr_frames;
 	read_space(&ctl->pool->area, stats);
 	return 0;
@@ -128,6 +172,16 @@ const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats
 	else
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit (%s on the file system)",
 			 free, ctl_size_print(other, stats->avail));
+	return text;
+}
+
+const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],
+				  struct rd_compression compression)
+{
+	if (compression.codec == RD_PACK_RAW)
+		snprintf(text, CTL_COMPRESSION_TEXT, "none");
+	else
+		snprintf(text, CTL_COMPRESSION_TEXT, "zstd:%d", compression.level);
 	return text;
 }
 

@@ -8,16 +8,24 @@
 /*
  *	logical	sum of the sizes of all versions
  *	held	deleted versions that a device still reads
- *	data	size of the blocks stored for all of them, each once
+ *	unique	size of the different blocks of all of them
+ *	data	what these take: blocks as they are, and packs
+ *	packed	what packs take of that, with the fingerprints of their blocks
+ *	dead	what blocks that no version has any more take in packs, in proportion
+ *	fps	fingerprints of blocks that are stored as they are
+ *	journal	the copy of the catalog in the data area
+ *	queued	space that is still to be freed, but for packs
  *	waiting	frames whose space is still to be freed
  *	limit	free frames, in bytes: what the pool itself allows to be added
  *	avail	what the file system of a sparse data area has left; CTL_NO_FS on a device
  *	free	the smaller one of both
  */
 struct ctl_pool_stats {
-	u64 volumes, versions, logical, held, held_logical, data, catalog;
+	u64 volumes, versions, logical, held, held_logical, unique, data, catalog;
+	u64 packed, dead, fps, journal, queued;
 	u64 frames, frames_free, waiting;
 	u64 limit, avail, free;
+	struct rd_compression compression;	/* of what is new */
 };
 
 #define CTL_NO_FS	U64_MAX
@@ -36,7 +44,12 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 #define CTL_FREE_TEXT	100
 const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats);
 
-/* Add the members that say the same. */
+/* Say how new content is stored, as --compression does. */
+#define CTL_COMPRESSION_TEXT	16
+const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],
+				  struct rd_compression compression);
+
+/* Add the members that say how much can still be stored. */
 void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats);
 
 #endif

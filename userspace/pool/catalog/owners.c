@@ -147,6 +147,17 @@ int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 	return r;
 }
 
+int rd_frames_with_fps(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(DISTINCT frame) FROM slot_owner"
+			      " WHERE frame < " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
+			      " AND recipe > 0", "");
+
+	*ret = nr;
+	return r;
+}
+
 /* --- who refers to a recipe */
 
 int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id)

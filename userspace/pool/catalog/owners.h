@@ -44,6 +44,9 @@ int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last
 /* Count the slots of ordinary frames that recipes and packs own. */
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret);
 
+/* Count the ordinary frames that recipes have slots of: these have fingerprints. */
+int rd_frames_with_fps(struct rd_sql *sql, u64 *ret);
+
 /* Ask for the recipes that refer to recipe @id: rd_next_id(). */
 int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id);
 

@@ -197,8 +197,10 @@ int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	r = rd_sql_ask(sql, &row, "SELECT count(*), coalesce(sum(blocks), 0),"
-		       " coalesce(sum(slots), 0), (SELECT coalesce(sum(n), 0) FROM slot_owner"
-		       " WHERE frame >= " RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES) ") FROM pack", "");
+		       " coalesce(sum(slots), 0), coalesce(sum(live), 0),"
+		       " coalesce(sum(blocks * 4096 * max(slots - live, 0) / slots), 0)"
+		       " FROM (SELECT blocks, slots, (SELECT coalesce(sum(n), 0) FROM slot_owner"
+		       " WHERE slot_owner.frame = pack.frame) AS live FROM pack)", "");
 	if (!r)
 		r = rd_row_next(row);
 	if (r <= 0)
@@ -207,6 +209,7 @@ int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret)
 	ret->blocks = rd_row_i64(row, 1);
 	ret->slots = rd_row_i64(row, 2);
 	ret->live = rd_row_i64(row, 3);
+	ret->dead = rd_row_i64(row, 4);
 	return 0;
 }
 

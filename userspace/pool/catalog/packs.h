@@ -37,9 +37,12 @@ int rd_pack_slots_in(struct rd_sql *sql, u64 frame, u64 in, struct rd_slots *slo
 int rd_packs(struct rd_sql *sql, struct rd_row **ret, u64 first);
 int rd_next_pack(struct rd_row *rows, struct rd_pack *ret);
 
-/* What all packs take and have, in blocks; and how many of these recipes have. */
+/*
+ * What all packs take and have, in blocks; how many of these recipes have; and how many bytes
+ * of packs the others are, in proportion: @dead.
+ */
 struct rd_packs_total {
-	u64 packs, blocks, slots, live;
+	u64 packs, blocks, slots, live, dead;
 };
 
 int rd_packs_total(struct rd_sql *sql, struct rd_packs_total *ret);

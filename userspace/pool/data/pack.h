@@ -19,8 +19,8 @@
  * that is smaller by an eighth. A group without blocks has no bytes. What follows the last
  * group, up to a whole block, is zeros.
  *
- * A pack is never changed. It is to lie in slots of ordinary frames, one after the other,
- * and to be moved there as it is; its fingerprints are not in it. No command writes one yet.
+ * A pack is never changed. It lies in slots of ordinary frames, one after the other, and may
+ * be moved there as it is; its fingerprints are not in it.
  *
  * Groups are small, since a reader of one block has to decode all of one, and damage costs
  * all of one. Of the series that tests/bench/pool makes, packs of groups of 16 KiB would take

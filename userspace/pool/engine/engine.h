@@ -70,7 +70,7 @@ int rd_delete_resume(struct rd_pool *pool, struct rd_version *version);
 
 /*
  * Say how many bytes would be free if the @nr versions @ids were deleted. Exact, unless one
- * is the newest of its volume: then it may become more.
+ * is the newest of its volume: then it may become more. An estimate where blocks are in packs.
  */
 int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes);
 
