@@ -138,22 +138,34 @@ static void set_slot(struct checker *check, struct rd_slots *slots, u64 frame, u
 	rd_slots_set(slots, slot);
 }
 
-static int add_pack(struct checker *check, u64 frame, u64 packed, struct rd_slots *slots)
+/* Only the first block, which has the head, is never zeros. */
+static int add_pack(struct checker *check, u64 frame, u64 packed, struct rd_slots *slots,
+		    struct rd_slots *zeros)
 {
 	struct rd_pack pack;
 	unsigned int i;
 	int r = rd_pack_find(check->sql, packed, &pack);
 
-	for (i = 0; !r && i < pack.blocks + 2; i++)
-		if (pack_slot(&pack, i) / RD_SEG_BLOCKS == frame)
-			set_slot(check, slots, frame, pack_slot(&pack, i) % RD_SEG_BLOCKS);
+	for (i = 0; !r && i < pack.blocks + 2; i++) {
+		unsigned int slot = pack_slot(&pack, i) % RD_SEG_BLOCKS;
+
+		if (pack_slot(&pack, i) / RD_SEG_BLOCKS != frame)
+			continue;
+		set_slot(check, slots, frame, slot);
+		if (i)
+			rd_slots_set(zeros, slot);
+	}
 	return r;
 }
 
 /* --- frames that are in use */
 
-/* Find the slots of @frame that recipes and packs have; twice is wrong. */
-static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
+/*
+ * Find the slots of @frame that recipes and packs have, where twice is wrong; and those of them
+ * that may be zeros: a copy of the pool has holes there.
+ */
+static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots,
+		      struct rd_slots *zeros)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
@@ -162,10 +174,11 @@ static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 	int r;
 
 	memset(slots, 0, sizeof(*slots));
+	memset(zeros, 0, sizeof(*zeros));
 	r = rd_check_frame_recipes(check->sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
 		if (rd_owner_is_pack(id)) {
-			r = add_pack(check, frame, rd_owner_packed(id), slots);
+			r = add_pack(check, frame, rd_owner_packed(id), slots, zeros);
 			continue;
 		}
 		r = rd_recipe_load(check->sql, id, &recipe);
@@ -182,10 +195,10 @@ static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots)
 
 /*
  * Compare the data area with @live: data where nothing lives is a leak, unless it is
- * @allowed, and a hole where something lives is a loss.
+ * @allowed, and a hole where something lives is a loss, unless that may be @zeros.
  */
 static int check_allocated(struct checker *check, u64 frame, const struct rd_slots *live,
-			   const struct rd_slots *allowed)
+			   const struct rd_slots *zeros, const struct rd_slots *allowed)
 {
 	int fd = check->pool->area.fd;
 	u64 offset = rd_frame_offset(frame), at = offset, end = offset + RD_SEG_SIZE, data, hole;
@@ -206,7 +219,8 @@ static int check_allocated(struct checker *check, u64 frame, const struct rd_slo
 	}
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		check->report->allocated_bytes += rd_slots_test(&has, i) ? RD_BLOCK_SIZE : 0;
-		lost += rd_slots_test(live, i) && !rd_slots_test(&has, i);
+		lost += rd_slots_test(live, i) && !rd_slots_test(&has, i) &&
+			!rd_slots_test(zeros, i);
 		leaked += rd_slots_test(&has, i) && !rd_slots_test(live, i) &&
 			!rd_slots_test(allowed, i);
 	}
@@ -316,7 +330,7 @@ static int check_packed(struct checker *check, u64 frame, const struct rd_slots 
 int rd_check_used(struct checker *check)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct rd_slots live, queued;
+	struct rd_slots live, zeros, queued;
 	u64 frame;
 	int r;
 
@@ -328,7 +342,7 @@ int rd_check_used(struct checker *check)
 			r = 0;
 			continue;
 		}
-		r = live_slots(check, frame, &live);
+		r = live_slots(check, frame, &live, &zeros);
 		if (!r)
 			r = rd_frames_queued_of(check->sql, frame, &queued);
 		if (!r)
@@ -346,7 +360,7 @@ int rd_check_used(struct checker *check)
 		if (!r)
 			r = allow_holes(check, frame, &live, &queued);
 		if (!r && !check->pool->area.is_device)
-			r = check_allocated(check, frame, &live, &queued);
+			r = check_allocated(check, frame, &live, &zeros, &queued);
 	}
 	return r;
 }
