@@ -41,6 +41,8 @@ make_names() {
 	offers snap --full -- --full-scan
 	offers scrub --progress al -- always
 	offers scrub --progress=a -- --progress=auto --progress=always
+	offers init pool --compression "" -- none zstd zstd:3
+	offers snapshot vm1 --compression=z -- --compression=zstd --compression=zstd:3
 	offers frobnicate x --
 	offers __com --
 	must __complete -- ""
