@@ -156,10 +156,16 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 		r = recipe ? rd_resolve(resolver, recipe, &map, &fp) : -EUCLEAN;
 	for (; !r && i < nr && runs[i].first / RD_SEG_BLOCKS == segment; i++) {
 		rd_place place = map.at[runs[i].first % RD_SEG_BLOCKS];
-		u64 new = rd_place_offset(place) / RD_BLOCK_SIZE;
+		u64 new;
 
+		if (rd_place_kind(place) != RD_OWN)
+			return -EUCLEAN;
+		/* A device reads the data area as it is. */
+		if (rd_frame_is_packed(rd_place_id(place)))
+			return -EOPNOTSUPP;
+		new = rd_place_offset(place) / RD_BLOCK_SIZE;
 		/* The catalog gives the place that it calls free: it is damaged. */
-		if (rd_place_kind(place) != RD_OWN || rd_doomed_has(leaving->doomed, new))
+		if (rd_doomed_has(leaving->doomed, new))
 			return -EUCLEAN;
 		r = add_remap(leaving, runs[i].first, runs[i].place[0].block, new);
 	}

@@ -57,6 +57,14 @@ static int add(struct walk *walk, u64 block, u64 len, struct dmr_entry place)
 
 /* --- segments */
 
+/* Refuse blocks that are compressed: a device reads the data area as it is. */
+static int refuse_packed(void)
+{
+	rd_err(0, "blocks of the version are compressed, and the device cannot read them");
+	rd_hint("nothing was changed; the version can be restored or exported instead");
+	return -EOPNOTSUPP;
+}
+
 static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 {
 	u64 block = segment * RD_SEG_BLOCKS;
@@ -72,6 +80,8 @@ static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 		struct dmr_entry place = { .kind = DMR_ZERO };
 
 		if (rd_place_kind(map.at[i]) == RD_OWN) {
+			if (rd_frame_is_packed(rd_place_id(map.at[i])))
+				return refuse_packed();
 			place.kind = DMR_POOL;
 			place.block = rd_place_offset(map.at[i]) / RD_BLOCK_SIZE;
 		}
