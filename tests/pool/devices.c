@@ -8,12 +8,11 @@
 
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/inflate.h"
+#include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/resolve.h"
 #include "devices.h"
-
-/* In a pack, which no device can read: that is done by a process, for blocks one by one. */
-#define ELSEWHERE	U64_MAX
 
 struct devices *devices;
 
@@ -30,8 +29,7 @@ void devices_begin(void)
 /* NULL: all blocks. */
 static bool is_asked(const struct device *device, const struct rd_doomed *doomed, unsigned int i)
 {
-	return !doomed || (device->places[i] && device->places[i] != ELSEWHERE &&
-			   rd_doomed_has(doomed, device->places[i]));
+	return !doomed || (device->places[i] && rd_doomed_has(doomed, device->places[i]));
 }
 
 static bool any_asked(const struct device *device, const struct rd_doomed *doomed, u64 seg)
@@ -49,11 +47,13 @@ static void set_place(struct device *device, unsigned int i, rd_place place,
 {
 	u64 block = 0;
 
-	if (rd_place_kind(place) == RD_OWN && rd_frame_is_packed(rd_place_id(place)))
-		block = ELSEWHERE;
-	else if (rd_place_kind(place) == RD_OWN)
+	if (rd_place_kind(place) == RD_OWN && rd_frame_is_packed(rd_place_id(place))) {
+		fprintf(stderr, "devices: block %u of %s is in a pack\n", i, device->name);
+		_exit(9);
+	}
+	if (rd_place_kind(place) == RD_OWN)
 		block = rd_place_offset(place) / RD_BLOCK_SIZE;
-	if (block && block != ELSEWHERE && doomed && rd_doomed_has(doomed, block)) {
+	if (block && doomed && rd_doomed_has(doomed, block)) {
 		fprintf(stderr, "devices: block %u of %s is to go where it goes from\n", i,
 			device->name);
 		_exit(9);
@@ -80,6 +80,28 @@ static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resol
 	return r;
 }
 
+/* Store raw what is to be read, as all who make tables of places. */
+static int inflate(struct device *device, struct rd_pool *pool, const struct rd_doomed *doomed)
+{
+	u8 wanted[DEVICE_BLOCKS / RD_SEG_BLOCKS / 8 + 1] = { 0 };
+	const struct rd_inflate what = { .wanted = wanted, .may_fill_up = doomed };
+	struct rd_version version;
+	u64 seg, bytes;
+	int r;
+
+	r = rd_version_kept(pool->sql, device->volume, device->number, &version);
+	for (seg = 0; seg < rd_nr_segs(device->size); seg++)
+		if (any_asked(device, doomed, seg))
+			wanted[seg / 8] |= 1 << seg % 8;
+	if (!r)
+		r = rd_inflate(pool, &version, &what, &bytes);
+	if (!r && bytes && doomed)
+		devices->nr_inflated_leaving++;
+	else if (!r && bytes)
+		devices->nr_inflated++;
+	return r || !bytes ? r : rd_journal_flush(pool);
+}
+
 /* What is @doomed, or all of it, from the catalog. */
 static int load(struct device *device, struct rd_pool *pool, const struct rd_doomed *doomed)
 {
@@ -89,7 +111,9 @@ static int load(struct device *device, struct rd_pool *pool, const struct rd_doo
 
 	if (!resolver)
 		return -ENOMEM;
-	r = rd_sql_begin_read(pool->sql);
+	r = inflate(device, pool, doomed);
+	if (!r)
+		r = rd_sql_begin_read(pool->sql);
 	if (!r) {
 		for (seg = 0; seg < rd_nr_segs(device->size) && !r; seg++)
 			if (any_asked(device, doomed, seg))
@@ -227,8 +251,6 @@ static bool is_right(const struct device *device, int fd, const u8 contents[][RD
 	unsigned int i;
 
 	for (i = 0; i < rd_nr_segs(device->size) * RD_SEG_BLOCKS; i++) {
-		if (device->places[i] == ELSEWHERE)
-			continue;
 		get_want(device, i, contents, want);
 		if (!device->places[i])
 			memset(block, 0, sizeof(block));

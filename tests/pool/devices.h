@@ -27,7 +27,7 @@ struct device {
 /* What was done, by all processes. */
 struct devices {
 	struct device device[NR_DEVICES];
-	u64 nr_made, nr_left, nr_gone, nr_unreachable;
+	u64 nr_made, nr_left, nr_gone, nr_unreachable, nr_inflated, nr_inflated_leaving;
 };
 
 extern struct devices *devices;

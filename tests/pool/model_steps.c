@@ -479,6 +479,8 @@ void check_devices(void)
 	covered[LEFT] = devices->nr_left;
 	covered[UNREACHABLE] = devices->nr_unreachable;
 	covered[GONE] = devices->nr_gone;
+	covered[INFLATED] = devices->nr_inflated;
+	covered[INFLATED_LEAVING] = devices->nr_inflated_leaving;
 }
 
 int make_device(struct device *device, struct model_volume *volume, unsigned int nr)
@@ -516,6 +518,10 @@ void check_stuck(void)
 		stuck |= devices->device[i].exists && !devices->device[i].is_reachable;
 	if (!stuck || !queued || devices_orphans(pool))
 		return;
+	/* One that can be reached again may have blocks stored raw that it is to read. */
+	if (rd_free_queue(pool))
+		fail("a device out of reach is an error");
+	queued = number("SELECT count(*) FROM queue");
 	before = number("SELECT generation FROM state");
 	if (rd_free_queue(pool))
 		fail("a device out of reach is an error");

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/inflate.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "guard.h"
@@ -28,8 +29,8 @@ struct rollback {
 	const struct rd_version *version;
 	const struct rd_rollback_options *options;
 	struct rd_rollback_report *report;
-	u64 nr_segs;		/* of the volume */
-	u64 nr_blocks;
+	struct rd_target_devices devices;	/* of the volume, */
+	u64 nr_segs, nr_blocks;	/* and its size */
 	u8 *wanted;		/* a bit for each segment that is to be set */
 	/* Messages, each with its zero; as many as possible are made before the suspend. */
 	struct rd_buffer messages;
@@ -191,6 +192,33 @@ static int send_messages(const struct rollback *rb)
 
 /* --- doing it */
 
+static int measure(struct rollback *rb)
+{
+	int r = rd_target_devices(rb->at->device, &rb->devices);
+
+	if (r)
+		return rd_err(r, "'%s' is not tracked", rb->at->volume);
+	rb->nr_blocks = rd_round_up(rb->devices.sectors, 8) / 8;
+	rb->nr_segs = rd_round_up(rb->nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
+	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
+	return rb->wanted ? 0 : -ENOMEM;
+}
+
+/* Store raw what is wanted, before the volume waits for it. What is damaged is found now. */
+static int inflate(struct rollback *rb)
+{
+	const struct rd_inflate what = { .wanted = rb->wanted, .end = rb->nr_segs };
+	u64 bytes;
+	int r;
+
+	r = want_different(rb);
+	if (!r)
+		r = want_dirty(rb);
+	if (!r)
+		r = rd_inflate(rb->pool, rb->version, &what, &bytes);
+	return r == -EBADMSG ? -EUCLEAN : r;
+}
+
 /* Load the table. The metadata may name another pool, which was given up. */
 static int load_table(const struct rollback *rb, const struct rd_target_table *table)
 {
@@ -211,30 +239,22 @@ static int load_table(const struct rollback *rb, const struct rd_target_table *t
 static int load_with_pool(struct rollback *rb, bool keep)
 {
 	struct rd_poolblocks blocks = RD_POOLBLOCKS_NONE;
-	struct rd_target_devices devices;
-	struct rd_target_table table = {
-		.base = devices.base,
-		.meta = devices.meta,
+	const struct rd_target_devices *devices = &rb->devices;
+	const struct rd_target_table table = {
+		.sectors = devices->sectors,
+		.base = devices->base,
+		.meta = devices->meta,
 		.pool = blocks.path,
 		.volume_uuid = rb->at->uuid,
 		.pool_uuid = rb->pool->area.super.uuid,
 	};
 	int r;
 
-	r = rd_target_devices(rb->at->device, &devices);
-	if (r)
-		return rd_err(r, "'%s' is not tracked", rb->at->volume);
-	rb->nr_blocks = rd_round_up(devices.sectors, 8) / 8;
-	rb->nr_segs = rd_round_up(rb->nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
-	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
-	if (!rb->wanted)
-		return -ENOMEM;
-	if (keep && strcmp(devices.pool, "-")) {
-		r = rd_poolblocks_compare(&rb->pool->area, devices.pool);
+	if (keep && strcmp(devices->pool, "-")) {
+		r = rd_poolblocks_compare(&rb->pool->area, devices->pool);
 		return r ? rd_err(r, "'%s' was rolled back from another pool than '%s'",
 				  rb->at->volume, rb->pool->path) : 0;
 	}
-	table.sectors = devices.sectors;
 	r = rd_poolblocks_open(&blocks, rb->pool->path, false);
 	if (!r)
 		r = load_table(rb, &table);
@@ -304,9 +324,7 @@ static int roll_back(struct rollback *rb)
 {
 	int r;
 
-	r = want_different(rb);
-	if (!r)
-		r = want_dirty(rb);
+	r = want_dirty(rb);
 	if (!r)
 		r = make_messages(rb);
 	if (!r)
@@ -354,19 +372,6 @@ int rd_rollback_check(const struct rd_attachment *at)
 	return -EBUSY;
 }
 
-static int take_lease(struct rd_pool *pool, const struct rd_version *version, const char *device,
-		      struct rd_lock *ret_shut)
-{
-	i64 lease;
-	int r;
-
-	/* The lease of a roll-back whose blocks are all home. */
-	r = rd_lease_drop_device(pool, device);
-	if (!r)
-		r = rd_lease_shut(pool, ret_shut);
-	return r ? r : rd_lease_add(pool, version, device, &lease);
-}
-
 /* Record the pool's path, which attach needs at boot if blocks still lie there. */
 static int note_pool(struct rd_pool *pool, struct rd_attachment *at)
 {
@@ -391,6 +396,7 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	struct rollback rb = { pool, at, version, options, report, .begin = 0 };
 	struct rd_lock shut = RD_LOCK_NONE;
 	char device[RD_DM_NAME_MAX];
+	i64 lease;
 	int r;
 
 	memset(report, 0, sizeof(*report));
@@ -399,11 +405,20 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	if (!r)
 		r = prove(&rb);
 	if (!r)
+		r = measure(&rb);
+	/* The lease of a roll-back whose blocks are all home. */
+	if (!r)
+		r = rd_lease_drop_device(pool, device);
+	if (!r)
+		r = rd_lease_shut(pool, &shut);
+	if (!r)
+		r = inflate(&rb);
+	if (!r)
 		r = load_with_pool(&rb, false);
 	if (!r)
 		r = note_pool(pool, at);
 	if (!r)
-		r = take_lease(pool, version, device, &shut);
+		r = rd_lease_add(pool, version, device, &lease);
 	if (!r)
 		r = roll_back(&rb);
 	rd_lock_drop(&shut);
@@ -417,6 +432,8 @@ static int repeat(struct rollback *rb)
 {
 	int r = prove(rb);
 
+	if (!r)
+		r = measure(rb);
 	if (!r)
 		r = load_with_pool(rb, true);
 	if (!r)

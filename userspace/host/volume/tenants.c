@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/inflate.h"
+#include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "mapped.h"
@@ -160,9 +162,9 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 
 		if (rd_place_kind(place) != RD_OWN)
 			return -EUCLEAN;
-		/* A device reads the data area as it is. */
+		/* It has got there since inflate(). */
 		if (rd_frame_is_packed(rd_place_id(place)))
-			return -EOPNOTSUPP;
+			return -EAGAIN;
 		new = rd_place_offset(place) / RD_BLOCK_SIZE;
 		/* The catalog gives the place that it calls free: it is damaged. */
 		if (rd_doomed_has(leaving->doomed, new))
@@ -173,12 +175,38 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 	return r;
 }
 
+/*
+ * Store raw what the version has in packs instead of the places that are doomed. A catalog that
+ * is made anew must know that before the device does.
+ */
+static int inflate(struct leaving *leaving)
+{
+	const struct dmr_range *runs = (const struct dmr_range *)leaving->runs.data;
+	RD_FREE u8 *wanted = calloc(1, rd_nr_segs(leaving->version.size) / 8 + 1);
+	const struct rd_inflate what = { .wanted = wanted, .may_fill_up = true };
+	size_t i, nr = leaving->runs.len / sizeof(*runs);
+	u64 segment, bytes;
+	int r;
+
+	if (!wanted)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++) {
+		segment = runs[i].first / RD_SEG_BLOCKS;
+		if (segment < rd_nr_segs(leaving->version.size))
+			wanted[segment / 8] |= 1 << segment % 8;
+	}
+	r = rd_inflate(leaving->pool, &leaving->version, &what, &bytes);
+	return r || !bytes ? r : rd_journal_flush(leaving->pool);
+}
+
 static int move_all(struct leaving *leaving)
 {
 	size_t i = 0, nr = leaving->runs.len / sizeof(struct dmr_range);
 	struct rd_resolver *resolver = rd_resolver_new(leaving->pool->sql);
 	int r = resolver ? rd_version_prove(leaving->pool, &leaving->version) : -ENOMEM;
 
+	if (!r)
+		r = inflate(leaving);
 	if (!r)
 		r = rd_sql_begin_read(leaving->pool->sql);
 	if (!r) {

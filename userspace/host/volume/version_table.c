@@ -7,10 +7,13 @@
 #include "base/uuid.h"
 #include "meta/table_write.h"
 #include "pool/catalog/segments.h"
+#include "pool/engine/inflate.h"
+#include "pool/engine/journal.h"
 #include "pool/engine/proof.h"
 #include "version_table.h"
 
-#define WINDOW	1024		/* segments whose recipes are read at a time */
+#define WINDOW		1024	/* segments whose recipes are read at a time */
+#define MAX_TRIES	8	/* to have a segment raw */
 
 struct walk {
 	struct rd_pool *pool;
@@ -57,14 +60,18 @@ static int add(struct walk *walk, u64 block, u64 len, struct dmr_entry place)
 
 /* --- segments */
 
-/* Refuse blocks that are compressed: a device reads the data area as it is. */
-static int refuse_packed(void)
+static bool is_packed(const struct rd_map *map)
 {
-	rd_err(0, "blocks of the version are compressed, and the device cannot read them");
-	rd_hint("nothing was changed; the version can be restored or exported instead");
-	return -EOPNOTSUPP;
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) == RD_OWN &&
+		    rd_frame_is_packed(rd_place_id(map->at[i])))
+			return true;
+	return false;
 }
 
+/* -EAGAIN: nothing was added, because a pack has blocks of it. */
 static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 {
 	u64 block = segment * RD_SEG_BLOCKS;
@@ -76,12 +83,12 @@ static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 	if (!recipe)
 		return add(walk, block, RD_SEG_BLOCKS, (struct dmr_entry){ .kind = DMR_ZERO });
 	r = rd_resolve(walk->resolver, recipe, &map, &fp);
+	if (!r && is_packed(&map))
+		return -EAGAIN;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		struct dmr_entry place = { .kind = DMR_ZERO };
 
 		if (rd_place_kind(map.at[i]) == RD_OWN) {
-			if (rd_frame_is_packed(rd_place_id(map.at[i])))
-				return refuse_packed();
 			place.kind = DMR_POOL;
 			place.block = rd_place_offset(map.at[i]) / RD_BLOCK_SIZE;
 		}
@@ -90,22 +97,58 @@ static int add_segment(struct walk *walk, u64 segment, i64 recipe)
 	return r;
 }
 
-static int walk_window(struct walk *walk, u64 first, unsigned int nr)
+/* *@ret_nr: how many segments were added. */
+static int walk_window(struct walk *walk, u64 first, unsigned int nr, unsigned int *ret_nr)
 {
 	i64 recipes[WINDOW];
-	unsigned int i;
+	unsigned int i = 0;
 	int r;
 
+	*ret_nr = 0;
 	r = rd_sql_begin_read(walk->pool->sql);
 	if (r)
 		return r;
 	rd_resolver_forget(walk->resolver);
 	r = rd_segments_read(walk->pool->sql, walk->version->volume, walk->version->number, first,
 			     nr, recipes);
-	for (i = 0; i < nr && !r; i++)
+	while (!r && i < nr) {
 		r = add_segment(walk, first + i, recipes[i]);
+		i += !r;
+	}
 	rd_sql_end_read(walk->pool->sql);
+	*ret_nr = i;
 	return r;
+}
+
+/*
+ * Reverse deduplication may give the version blocks of packs at any time. A catalog that is
+ * made anew must know the new places before a device does.
+ */
+static int inflate(struct walk *walk, u64 first, u64 end, u64 *ret_bytes)
+{
+	const struct rd_inflate what = { .first = first, .end = end, .may_fill_up = true };
+	int r = rd_inflate(walk->pool, walk->version, &what, ret_bytes);
+
+	return r ? r : rd_journal_flush(walk->pool);
+}
+
+static int walk_all(struct walk *walk, u64 first, u64 end)
+{
+	unsigned int nr, done, tries = 0;
+	u64 bytes = 0;
+	int r = 0;
+
+	for (; first < end && !r; first += done) {
+		nr = rd_min(WINDOW, end - first);
+		r = walk_window(walk, first, nr, &done);
+		if (r != -EAGAIN)
+			continue;
+		/* Another command may have stored it raw just now; or the catalog is damaged. */
+		tries = done || bytes ? 0 : tries + 1;
+		r = tries > MAX_TRIES ? -EUCLEAN :
+			inflate(walk, first + done, first + nr, &bytes);
+	}
+	return r ? r : end_run(walk);
 }
 
 int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
@@ -122,10 +165,8 @@ int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version
 	u64 end = rd_min(rd_nr_segs(version->size), first + nr);
 	int r = walk.resolver ? 0 : -ENOMEM;
 
-	for (; first < end && !r; first += WINDOW)
-		r = walk_window(&walk, first, rd_min(WINDOW, end - first));
 	if (!r)
-		r = end_run(&walk);
+		r = walk_all(&walk, first, end);
 	rd_resolver_free(walk.resolver);
 	return r;
 }

@@ -17,7 +17,7 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
  * Call @take with each run of adjacent blocks of segments @first to @first + @nr - 1, in
  * order, until it returns an error. Blocks behind the version's end are left out. The
  * version may move off a place at any time, but the place is not freed as long as the
- * caller has rd_lease_shut().
+ * caller has rd_lease_shut(). What is compressed is stored raw first: see inflate.h.
  */
 int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
 			  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
