@@ -316,8 +316,8 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 /* --- cmd_map.c */
 
 /*
- * What makes devices of versions: our module, else the kernel's nbd. Else -ENOPKG, after the
- * lines that do without either.
+ * What makes devices of versions: our module, unless the version is compressed; else the
+ * kernel's nbd. Else -ENOPKG, after the lines that do without either.
  */
 enum ctl_mapper {
 	CTL_MAPPER_MODULE,
@@ -326,6 +326,9 @@ enum ctl_mapper {
 
 /* @name: of the version. The pool is not open. */
 int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret);
+
+/* -EEXIST, after a message: there is a device of nbd with that name. */
+int ctl_refuse_nbd(const char *name);
 
 /* A version for nbd, which nbdkit reads from the pool, and not this command. */
 struct ctl_nbd_version {

@@ -11,6 +11,7 @@
 #include "host/volume/mapped_nbd.h"
 #include "host/volume/target.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/inflate.h"
 #include "pool/engine/lease.h"
 #include "pool/engine/lease_drop.h"
 #include "cli.h"
@@ -26,15 +27,37 @@ int ctl_device_name(const struct ctl_version *version, const char *what,
 	return r;
 }
 
-int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret)
+static int is_packed(struct ctl *ctl, const struct ctl_name *name, bool *ret)
 {
 	struct ctl_version version;
-	int r;
+	int r = ctl_open(ctl, RD_POOL_READ);
 
-	*ret = rd_target_exists() ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
-	if (*ret == CTL_MAPPER_MODULE || rd_nbd_exists())
-		return 0;
-	r = rd_target_require();
+	if (!r)
+		r = ctl_find(ctl, name, &version);
+	if (!r)
+		r = rd_version_is_packed(ctl->pool, &version.version, ret);
+	return ctl_close(ctl, r);
+}
+
+static int refuse_packed(void)
+{
+	rd_err(0, "the version is compressed, and the kernel has no nbd, which would make a device of it");
+	rd_hint("nothing was changed; 'modprobe nbd' says why the kernel has no nbd");
+	return -ENOPKG;
+}
+
+int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret)
+{
+	bool has_module = rd_target_exists(), packed = false;
+	struct ctl_version version;
+	int r = 0;
+
+	if (has_module)
+		r = is_packed(ctl, name, &packed);
+	*ret = has_module && !packed ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
+	if (r || *ret == CTL_MAPPER_MODULE || rd_nbd_exists())
+		return r;
+	r = has_module ? refuse_packed() : rd_target_require();
 	if (!ctl_open(ctl, RD_POOL_READ) && !ctl_find(ctl, name, &version))
 		ctl_tell_export(ctl, version.name);
 	return ctl_close(ctl, r);
@@ -58,6 +81,35 @@ static int tell_existing(const struct ctl_version *version, const char *name)
 	return -EEXIST;
 }
 
+/*
+ * A version may have been compressed when it was mapped, and not be now, or the other way
+ * round: devices of both kinds share their names.
+ */
+int ctl_refuse_nbd(const char *name)
+{
+	struct rd_mapped_nbd mapped;
+	int r = rd_mapped_nbd_find(name, &mapped);
+
+	if (r)
+		return r == -ENODEV ? 0 : r;
+	rd_err(0, "the device '%s' exists already: '%s'", name, mapped.nbd.path);
+	return -EEXIST;
+}
+
+static int refuse_mapped(const char *name)
+{
+	char path[RD_DM_PATH_MAX];
+	struct rd_dm_info info;
+	int r = rd_target_exists() ? rd_dm_info(name, &info) : -ENODEV;
+
+	if (r)
+		return r == -ENODEV ? 0 : r;
+	if (!info.exists)
+		return 0;
+	rd_err(0, "the device '%s' exists already", rd_dm_path(path, name));
+	return -EEXIST;
+}
+
 static int map(struct ctl *ctl)
 {
 	struct rd_mapped_options options = { .writable = ctl_has(ctl, CTL_OPT_WRITABLE) };
@@ -75,7 +127,9 @@ static int map(struct ctl *ctl)
 	if (r)
 		return r;
 	options.name = ctl->nr_operands > 1 ? ctl->operands[1] : name;
-	r = rd_mapped_make(ctl->pool, &version.version, &options);
+	r = ctl_refuse_nbd(options.name);
+	if (!r)
+		r = rd_mapped_make(ctl->pool, &version.version, &options);
 	if (!r)
 		print_mapped(ctl, &version, rd_dm_path(path, options.name));
 	return r == -EEXIST ? tell_existing(&version, options.name) : r;
@@ -104,8 +158,9 @@ int ctl_map_nbd(struct ctl *ctl, const struct ctl_nbd_version *version, const ch
 		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
 		.stop = ctl->progress.progress.stop,
 	};
+	int r = refuse_mapped(name);
 
-	return rd_mapped_nbd_make(&options, ret);
+	return r ? r : rd_mapped_nbd_make(&options, ret);
 }
 
 static int map_nbd(struct ctl *ctl)

@@ -81,6 +81,8 @@ static int mount_version(struct ctl *ctl, const struct rd_mount_options *options
 	if (!r)
 		r = ctl_device_name(&version, ":mount", name);
 	if (!r)
+		r = ctl_refuse_nbd(name);
+	if (!r)
 		r = take_name(ctl, &version, name);
 	mapped.name = name;
 	if (!r)

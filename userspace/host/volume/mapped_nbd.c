@@ -203,81 +203,7 @@ bool rd_mapped_nbd_name(dev_t device, char ret[RD_DM_NAME_MAX])
 	return name;
 }
 
-/* --- making one */
-
-static int refuse_existing(const struct rd_mapped_nbd *mapped)
-{
-	rd_err(0, "the device '%s' exists already: '%s'", mapped->name, mapped->nbd.path);
-	return -EEXIST;
-}
-
-/* A command that was killed a moment ago may have left an export that is still starting. */
-static int clear_name(const char *name)
-{
-	struct rd_export export = { 0 };
-	unsigned int tries = START_TRIES;
-	int r;
-
-	rd_export_device_name(export.name, name);
-	r = clear_orphans();
-	while (!r && rd_export_is_locked(&export) && tries--) {
-		usleep(LOOK_US);
-		r = clear_orphans();
-	}
-	return r;
-}
-
-static int connect_export(const struct rd_mapped_nbd_options *options,
-			  struct rd_mapped_nbd *ret)
-{
-	char owner[RD_NBD_OWNER];
-	int r;
-
-	snprintf(owner, sizeof(owner), OWNER "%.140s", options->name);
-	r = rd_failpoint("nbd-exported");
-	if (!r)
-		r = rd_nbd_connect(ret->export.socket, options->version, owner, &ret->nbd);
-	return r ? r : rd_failpoint("nbd-connected");
-}
-
-int rd_mapped_nbd_make(const struct rd_mapped_nbd_options *options, struct rd_mapped_nbd *ret)
-{
-	struct rd_export_options export = {
-		.name = options->version,
-		.device = options->name,
-		.pool = options->pool,
-		.writable = options->writable,
-		.background = true,
-		.stop = options->stop,
-	};
-	RD_CLOSE int fd = -1;
-	int r;
-
-	if (strlen(options->name) >= RD_DM_NAME_MAX - 8)
-		return rd_err(-ENAMETOOLONG, "'%s' is too long for a device", options->name);
-	fd = lock(true);
-	if (fd < 0)
-		return fd;
-	r = rd_mapped_nbd_find(options->name, ret);
-	if (r != -ENODEV)
-		return r ? r : refuse_existing(ret);
-	memset(ret, 0, sizeof(*ret));
-	snprintf(ret->name, sizeof(ret->name), "%s", options->name);
-	r = clear_name(options->name);
-	if (!r)
-		r = rd_export_start(&export, &ret->export);
-	if (r)
-		return r;
-	ret->is_alive = true;
-	r = connect_export(options, ret);
-	if (r && ret->nbd.path[0])
-		rd_nbd_disconnect(&ret->nbd);
-	if (r)
-		rd_export_stop(&ret->export);
-	return r;
-}
-
-/* --- and removing it */
+/* --- is it in use? */
 
 /* The partition of a mount needs device-mapper, which a host may be without. */
 static int remove_part(const struct rd_mapped_nbd *mapped)
@@ -329,6 +255,92 @@ static int check_unused(const struct rd_mapped_nbd *mapped)
 	}
 	return 0;
 }
+
+/* --- making one */
+
+static int refuse_existing(const struct rd_mapped_nbd *mapped)
+{
+	rd_err(0, "the device '%s' exists already: '%s'", mapped->name, mapped->nbd.path);
+	return -EEXIST;
+}
+
+/* Only a device that has lost its server, and that is not in use, makes room for a new one. */
+static int replace_dead(const struct rd_mapped_nbd *mapped)
+{
+	int r = mapped->is_alive ? refuse_existing(mapped) : check_unused(mapped);
+
+	return r ? r : rd_nbd_disconnect(&mapped->nbd);
+}
+
+/* A command that was killed a moment ago may have left an export that is still starting. */
+static int clear_name(const char *name)
+{
+	struct rd_export export = { 0 };
+	unsigned int tries = START_TRIES;
+	int r;
+
+	rd_export_device_name(export.name, name);
+	r = clear_orphans();
+	while (!r && rd_export_is_locked(&export) && tries--) {
+		usleep(LOOK_US);
+		r = clear_orphans();
+	}
+	return r;
+}
+
+static int connect_export(const struct rd_mapped_nbd_options *options,
+			  struct rd_mapped_nbd *ret)
+{
+	char owner[RD_NBD_OWNER];
+	int r;
+
+	snprintf(owner, sizeof(owner), OWNER "%.140s", options->name);
+	r = rd_failpoint("nbd-exported");
+	if (!r)
+		r = rd_nbd_connect(ret->export.socket, options->version, owner, &ret->nbd);
+	return r ? r : rd_failpoint("nbd-connected");
+}
+
+int rd_mapped_nbd_make(const struct rd_mapped_nbd_options *options, struct rd_mapped_nbd *ret)
+{
+	struct rd_export_options export = {
+		.name = options->version,
+		.device = options->name,
+		.pool = options->pool,
+		.writable = options->writable,
+		.background = true,
+		.stop = options->stop,
+	};
+	RD_CLOSE int fd = -1;
+	int r;
+
+	if (strlen(options->name) >= RD_DM_NAME_MAX - 8)
+		return rd_err(-ENAMETOOLONG, "'%s' is too long for a device", options->name);
+	fd = lock(true);
+	if (fd < 0)
+		return fd;
+	r = rd_mapped_nbd_find(options->name, ret);
+	if (!r)
+		r = replace_dead(ret);
+	if (r && r != -ENODEV)
+		return r;
+	memset(ret, 0, sizeof(*ret));
+	snprintf(ret->name, sizeof(ret->name), "%s", options->name);
+	r = clear_name(options->name);
+	if (!r)
+		r = rd_export_start(&export, &ret->export);
+	if (r)
+		return r;
+	ret->is_alive = true;
+	r = connect_export(options, ret);
+	if (r && ret->nbd.path[0])
+		rd_nbd_disconnect(&ret->nbd);
+	if (r)
+		rd_export_stop(&ret->export);
+	return r;
+}
+
+/* --- and removing it */
 
 /* A killed command may have left its export alone: then that is all there is to end. */
 static int remove_orphan(const char *name, struct rd_mapped_nbd *ret)
