@@ -258,7 +258,7 @@ job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 job_live_6.12() { guest 6.12 host/live; }
 job_live_6.1() { guest 6.1 host/live; }
-host_files=(host/{mount,nbd,overwrite,quiesce,clone,wrong-device})
+host_files=(host/{mount,nbd,packed,overwrite,quiesce,clone,wrong-device})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_6.1() { guest 6.1 "${host_files[@]}"; }
 # On both kernels: loop devices and limits are the kernel's.
