@@ -3,8 +3,8 @@
  * Read a version here and there; see random.h.
  *
  * A request is cut into pieces, each within one segment. A piece is read from the places that
- * are known, in as few reads as they allow, all at once; then its blocks are compared with
- * their fingerprints. If one differs, all is looked up anew and read again: MAX_MOVES times,
+ * are known, in as few reads as they allow, all at once (packs: random_packs.c); then its
+ * blocks are compared with their fingerprints. If one differs, all is looked up anew and read again: MAX_MOVES times,
  * which is more often than a block moves during a read. Then it is damaged, or so it seems,
  * and random_damage.c decides.
  */
@@ -27,24 +27,23 @@ int rd_random_learn(struct rd_random *random, const struct rd_disk *disk, u64 se
 		    struct rd_hasher *hasher)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS];
-	struct rd_seg_fp want;
-	struct rd_map map;
-	i64 recipe;
+	struct looked_up found;
 	int r;
 
-	r = rd_random_look_up(random, disk, segment, &recipe, &map, &want);
+	r = rd_random_look_up(random, disk, segment, &found);
 	if (r)
 		return r;
-	if (recipe) {
-		rd_read_map_fps(&random->pool->area, &map, fps);
-		if (!rd_fps_are_of(hasher, fps, &want))
+	if (found.recipe) {
+		rd_read_map_fps(&random->pool->area, &found.map, fps);
+		if (!rd_fps_are_of(hasher, fps, &found.fp))
 			return -EUCLEAN;
+		rd_random_put_packs(random, found.packs, found.nr_packs);
 	} else {
 		/* A place of zeros is ZERO, and so is the fingerprint. */
-		memset(&map, 0, sizeof(map));
+		memset(&found.map, 0, sizeof(found.map));
 		memset(fps, 0, sizeof(fps));
 	}
-	rd_random_put_known(random, disk->version.id, segment, &map, fps);
+	rd_random_put_known(random, disk->version.id, segment, &found.map, fps);
 	return 0;
 }
 
@@ -58,12 +57,17 @@ static void read_ended(struct rd_op *op, int r)
 		buffer->r = r;
 }
 
+static bool is_raw(rd_place place)
+{
+	return rd_place_kind(place) == RD_OWN && !rd_random_is_packed(place);
+}
+
 /* How many blocks from @i on are neighbours in the pool, as they are in the version. */
 static unsigned int run_length(const struct known *known, unsigned int i, unsigned int nr)
 {
 	unsigned int end = i + 1;
 
-	while (end < nr && rd_place_kind(known->at[end]) == RD_OWN &&
+	while (end < nr && is_raw(known->at[end]) &&
 	       rd_place_offset(known->at[end]) ==
 	       rd_place_offset(known->at[i]) + (u64)(end - i) * RD_BLOCK_SIZE)
 		end++;
@@ -96,14 +100,14 @@ static int read_places(struct rd_random *random, struct buffer *buffer, unsigned
 {
 	const struct known *known = &buffer->known;
 	unsigned int i, len;
-	int r = 0;
+	int r;
 
 	buffer->r = rd_failpoint("random-read");
 	for (i = 0; i < nr; i += len) {
 		u8 *to = buffer->data + (size_t)i * RD_BLOCK_SIZE;
 
 		len = 1;
-		if (rd_place_kind(known->at[i]) != RD_OWN) {
+		if (!is_raw(known->at[i])) {
 			memset(to, 0, RD_BLOCK_SIZE);
 			continue;
 		}
@@ -116,8 +120,7 @@ static int read_places(struct rd_random *random, struct buffer *buffer, unsigned
 					       rd_place_offset(known->at[i]));
 		submit(random, buffer, i, len);
 	}
-	while (!r && rd_ring_busy(buffer->ring))
-		r = rd_ring_wait(buffer->ring);
+	r = rd_random_read_packs(random, buffer, nr);
 	return r ? r : buffer->r;
 }
 
@@ -154,6 +157,7 @@ static int read_piece(struct rd_random *random, const struct rd_disk *disk, u64 
 			return r;
 		if (!read_places(random, buffer, nr) && is_right(buffer, nr))
 			return 0;
+		rd_random_forget_packs(random, &buffer->known, nr);
 	}
 	return rd_random_read_damaged(random, disk, segment, first, nr, buffer);
 }
@@ -165,6 +169,7 @@ static void free_buffer(struct buffer *buffer)
 	if (!buffer)
 		return;
 	rd_ring_free(buffer->ring);
+	rd_random_unpacker_free(buffer->unpacker);
 	rd_hasher_free(buffer->hasher);
 	free(buffer->data);
 	free(buffer);
@@ -179,7 +184,8 @@ static struct buffer *new_buffer(void)
 	buffer->hasher = rd_hasher_new();
 	if (posix_memalign((void **)&buffer->data, RD_BLOCK_SIZE, RANDOM_PIECE))
 		buffer->data = NULL;
-	if (buffer->hasher && buffer->data && !rd_ring_new(&buffer->ring, RING_DEPTH))
+	buffer->unpacker = rd_random_unpacker_new();
+	if (buffer->hasher && buffer->data && buffer->unpacker && !rd_ring_new(&buffer->ring, RING_DEPTH))
 		return buffer;
 	free_buffer(buffer);
 	return NULL;
@@ -261,6 +267,8 @@ int rd_random_new(struct rd_random **ret, struct rd_pool *pool)
 	pthread_cond_init(&random->has_buffer, NULL);
 	r = rd_random_make_known(random);
 	if (!r)
+		r = rd_random_make_packs(random);
+	if (!r)
 		r = rd_random_open_catalog(random);
 	if (r)
 		rd_random_free(random);
@@ -281,6 +289,7 @@ void rd_random_free(struct rd_random *random)
 		free_buffer(buffer);
 	}
 	rd_random_close_catalog(random);
+	rd_random_free_packs(random);
 	rd_random_free_known(random);
 	free(random);
 }

@@ -6,9 +6,10 @@
  * The fingerprints of a segment's blocks are looked up once, and are believed after they
  * were found to have the segment's fingerprint, which the catalog keeps. From then on they
  * are the truth, whatever happens to the pool: the content of a version never changes. The
- * places of the blocks are a hint. A block that is not what its fingerprint says is looked
- * up again, since it may have moved, and its old place may hold anything by now. So no
- * command waits for a reader before it frees a place, and no reader waits for a command.
+ * places of the blocks are a hint, and so is all that is known of packs. A block that is not
+ * what its fingerprint says is looked up again, since it may have moved, and its old place may
+ * hold anything by now. So no command waits for a reader before it frees a place, and no
+ * reader waits for a command.
  *
  * A block that is still wrong is looked at once more with the lock that keeps commands from
  * freeing (rd_lease_shut()), together with all of its segment: then nothing moves, and what
@@ -19,7 +20,8 @@
  * may be half gone. Each look-up sees first whether the version is still there.
  *
  * Memory: struct rd_random, some MiB for each of NR_BUFFERS reads at a time, and a bounded
- * number of segments whose places are known; whatever the size of pool and version.
+ * number of segments whose places are known, of heads of packs and of groups that are decoded;
+ * whatever the size of pool and version.
  */
 #ifndef RD_RANDOM_H
 #define RD_RANDOM_H

@@ -9,11 +9,13 @@
  * log either time.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/segments.h"
 #include "random_parts.h"
 
@@ -124,14 +126,6 @@ int rd_random_change(struct rd_random *random, int (*change)(struct rd_pool *poo
 	return r;
 }
 
-struct look_up {
-	const struct rd_disk *disk;
-	u64 segment;
-	i64 recipe;
-	struct rd_map *map;
-	struct rd_seg_fp *fp;
-};
-
 int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk)
 {
 	struct rd_version now;
@@ -140,31 +134,77 @@ int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk)
 	return !r && !rd_version_exists(&now) && now.state != RD_VERSION_HELD ? -ENOENT : r;
 }
 
+/* --- segments */
+
+static int compare_frames(const void *a, const void *b)
+{
+	const struct rd_pack *x = a, *y = b;
+
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+/* Find the packs now: later they may be elsewhere, or their numbers be those of others. */
+static int find_packs(struct rd_sql *sql, struct looked_up *found)
+{
+	unsigned int i, nr = 0;
+	u64 last = 0;
+	int r;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = found->map.at[i];
+
+		if (!rd_random_is_packed(place) || rd_place_id(place) == last)
+			continue;
+		last = rd_place_id(place);
+		found->packs[nr++].frame = last;
+	}
+	qsort(found->packs, nr, sizeof(*found->packs), compare_frames);
+	for (i = 0, last = 0; i < nr; i++) {
+		u64 frame = found->packs[i].frame;
+
+		if (frame == last)
+			continue;
+		last = frame;
+		r = rd_pack_find(sql, frame, &found->packs[found->nr_packs]);
+		if (!r)
+			found->nr_packs++;
+		else if (r != -ENOENT && r != -EUCLEAN)
+			return r;
+	}
+	return 0;
+}
+
+struct look_up {
+	const struct rd_disk *disk;
+	u64 segment;
+	struct looked_up *found;
+};
+
 static int look_up(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
 {
 	struct look_up *look = ctx;
 	const struct rd_version *version = &look->disk->version;
+	struct looked_up *found = look->found;
 	int r = rd_random_is_there(pool, look->disk);
 
+	found->nr_packs = 0;
 	if (r)
 		return r;
 	r = rd_segments_read(pool->sql, version->volume, version->number, look->segment, 1,
-			     &look->recipe);
-	if (r || !look->recipe)
+			     &found->recipe);
+	if (r || !found->recipe)
 		return r;
-	r = rd_resolve(resolver, look->recipe, look->map, look->fp);
+	r = rd_resolve(resolver, found->recipe, &found->map, &found->fp);
 	/* The version is there, so its recipe must be. */
-	return r == -ENOENT ? -EUCLEAN : r;
+	if (r == -ENOENT)
+		return -EUCLEAN;
+	return r ? r : find_packs(pool->sql, found);
 }
 
 int rd_random_look_up(struct rd_random *random, const struct rd_disk *disk, u64 segment,
-		      i64 *ret_recipe, struct rd_map *ret_map, struct rd_seg_fp *ret_fp)
+		      struct looked_up *ret)
 {
-	struct look_up look = {
-		.disk = disk, .segment = segment, .map = ret_map, .fp = ret_fp,
-	};
-	int r = rd_random_ask(random, look_up, &look);
+	struct look_up look = { .disk = disk, .segment = segment, .found = ret };
 
-	*ret_recipe = look.recipe;
-	return r;
+	return rd_random_ask(random, look_up, &look);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Read what seems to be damaged: with the lock that keeps every command from freeing, all of
- * the segment, block by block, so that one that cannot be read spoils no other. If the
- * fingerprints beside the blocks are rotten rather than the blocks, that is found out here,
- * and the right ones are remembered.
+ * the segment, block by block, so that one that cannot be read spoils no other, but for those
+ * of its group of a pack. If the fingerprints beside the blocks are rotten rather than the
+ * blocks, that is found out here, and the right ones are remembered.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/data/blame.h"
+#include "blocks.h"
 #include "random_parts.h"
 
 /* A command that frees space holds the lock, for minutes on slow disks. */
 #define WAIT_MS		(2 * 60 * 1000)
 
 struct suspect {
-	struct rd_map map;
-	struct rd_seg_fp want;
+	struct looked_up at;
 	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
 	struct rd_blame blame;
 	u8 data[RD_SEG_SIZE];
@@ -65,18 +65,37 @@ static int tell_bad(struct rd_random *random, const struct rd_disk *disk, u64 of
 
 /* --- reading */
 
-static void read_blocks(struct rd_random *random, struct suspect *suspect)
+/* Say where a pack was when the segment was looked up: that is where its blocks still are. */
+static int say_place(void *ctx, u64 frame, struct rd_pack *ret)
 {
+	const struct looked_up *at = ctx;
 	unsigned int i;
 
+	for (i = 0; i < at->nr_packs; i++)
+		if (at->packs[i].frame == frame) {
+			*ret = at->packs[i];
+			return 0;
+		}
+	return -ENOENT;
+}
+
+static int read_blocks(struct rd_random *random, struct suspect *suspect)
+{
+	struct rd_blocks *blocks = rd_blocks_new(random->pool);
+	unsigned int i;
+
+	if (!blocks)
+		return -ENOMEM;
+	rd_blocks_ask(blocks, say_place, &suspect->at);
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		u8 *to = suspect->data + (size_t)i * RD_BLOCK_SIZE;
 
-		if (rd_place_kind(suspect->map.at[i]) != RD_OWN ||
-		    rd_area_read(&random->pool->area, to, RD_BLOCK_SIZE,
-				 rd_place_offset(suspect->map.at[i])))
+		if (rd_place_kind(suspect->at.map.at[i]) != RD_OWN ||
+		    rd_blocks_read(blocks, suspect->at.map.at[i], to))
 			memset(to, 0, RD_BLOCK_SIZE);
 	}
+	rd_blocks_free(blocks);
+	return 0;
 }
 
 static bool is_bad(const struct suspect *suspect, unsigned int block)
@@ -110,26 +129,28 @@ static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u6
 			unsigned int first, unsigned int nr, struct suspect *suspect,
 			struct buffer *buffer)
 {
-	i64 recipe;
+	struct looked_up *at = &suspect->at;
 	int r;
 
-	r = rd_random_look_up(random, disk, segment, &recipe, &suspect->map, &suspect->want);
+	r = rd_random_look_up(random, disk, segment, at);
 	if (r == -ENOENT)
 		return rd_random_tell_gone(random, disk);
 	if (r == -EUCLEAN)
 		return tell_bad(random, disk, segment << RD_SEG_SHIFT, RD_SEG_SIZE);
 	if (r)
 		return r;
-	if (!recipe) {
+	if (!at->recipe) {
 		memset(buffer->data, 0, (size_t)nr * RD_BLOCK_SIZE);
 		return 0;
 	}
-	read_blocks(random, suspect);
-	rd_read_map_fps(&random->pool->area, &suspect->map, suspect->stored);
+	r = read_blocks(random, suspect);
+	if (r)
+		return r;
+	rd_read_map_fps(&random->pool->area, &at->map, suspect->stored);
 	rd_fp_blocks(buffer->hasher, suspect->data, RD_SEG_BLOCKS, suspect->found);
-	if (rd_blame(buffer->hasher, &suspect->map, &suspect->want, suspect->stored,
+	if (rd_blame(buffer->hasher, &at->map, &at->fp, suspect->stored,
 		     suspect->found, &suspect->blame))
-		rd_random_put_known(random, disk->version.id, segment, &suspect->map,
+		rd_random_put_known(random, disk->version.id, segment, &at->map,
 				    suspect->blame.truth);
 	return take_good(random, disk, segment, first, nr, suspect, buffer);
 }

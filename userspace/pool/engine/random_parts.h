@@ -2,7 +2,8 @@
 /*
  * What the files of a reader share: random.c (which block is where, and is it good),
  * random_ask.c (the catalog), random_known.c (what was looked up before),
- * random_damage.c (what is still wrong) and random_extents.c.
+ * random_packs.c (blocks of packs), random_damage.c (what is still wrong) and
+ * random_extents.c.
  */
 #ifndef RD_RANDOM_PARTS_H
 #define RD_RANDOM_PARTS_H
@@ -27,12 +28,15 @@ struct known {
 	struct rd_fp fps[PIECE_BLOCKS];
 };
 
+struct unpacker;
+
 /* What a request needs while it is read. */
 struct buffer {
 	struct buffer *next;
 	u8 *data;		/* RANDOM_PIECE */
 	struct rd_hasher *hasher;
 	struct rd_ring *ring;
+	struct unpacker *unpacker;
 	struct known known;
 	struct rd_fp found[PIECE_BLOCKS];
 	struct rd_op ops[PIECE_BLOCKS];
@@ -41,6 +45,7 @@ struct buffer {
 };
 
 struct segment;
+struct random_packs;
 
 struct rd_random {
 	struct rd_pool *pool;
@@ -54,6 +59,7 @@ struct rd_random {
 	unsigned int nr_buffers;	/* that were made */
 	struct segment *segments;	/* that are known */
 	u64 clock;
+	struct random_packs *packs;	/* has its own lock */
 
 	/* Damage that was told: a client may ask for the same block again and again. */
 	struct told {
@@ -70,12 +76,21 @@ struct rd_random {
 int rd_random_open_catalog(struct rd_random *random);
 void rd_random_close_catalog(struct rd_random *random);
 
+/* What the catalog says of a segment, at one time. */
+struct looked_up {
+	i64 recipe;			/* 0: it is zeros */
+	struct rd_map map;
+	struct rd_seg_fp fp;
+	/* Where the packs of its packed frames are, by frame. One that is missing is damaged. */
+	unsigned int nr_packs;
+	struct rd_pack packs[RD_SEG_BLOCKS];
+};
+
 /*
- * Look @segment of @disk up: its places, and its fingerprint. *@ret_recipe 0: it is zeros.
- * -ENOENT: the version is gone. -EUCLEAN: its places are not known.
+ * Look @segment of @disk up. -ENOENT: the version is gone. -EUCLEAN: its places are not known.
  */
 int rd_random_look_up(struct rd_random *random, const struct rd_disk *disk, u64 segment,
-		      i64 *ret_recipe, struct rd_map *ret_map, struct rd_seg_fp *ret_fp);
+		      struct looked_up *ret);
 
 /* Within rd_random_ask(): does the engine still keep the version? -ENOENT. */
 int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk);
@@ -98,6 +113,29 @@ bool rd_random_get_known(struct rd_random *random, i64 version, u64 segment, uns
 			 unsigned int nr, struct known *ret);
 void rd_random_put_known(struct rd_random *random, i64 version, u64 segment,
 			 const struct rd_map *map, const struct rd_fp fps[RD_SEG_BLOCKS]);
+
+/* --- random_packs.c */
+
+int rd_random_make_packs(struct rd_random *random);
+void rd_random_free_packs(struct rd_random *random);
+/* What a buffer needs for packs. NULL: out of memory. */
+struct unpacker *rd_random_unpacker_new(void);
+void rd_random_unpacker_free(struct unpacker *unpack);
+
+/* Is the block in a packed frame? */
+bool rd_random_is_packed(rd_place place);
+
+/*
+ * Read those of the @nr blocks of the buffer that are in packs, and wait for all that its ring
+ * has. -EBADMSG: a pack is not there, or is damaged.
+ */
+int rd_random_read_packs(struct rd_random *random, struct buffer *buffer, unsigned int nr);
+
+/* Remember where these packs are. */
+void rd_random_put_packs(struct rd_random *random, const struct rd_pack *packs, unsigned int nr);
+/* Forget all that is known of the packs of these @nr blocks. */
+void rd_random_forget_packs(struct rd_random *random, const struct known *known,
+			    unsigned int nr);
 
 /* --- random_damage.c */
 
