@@ -33,6 +33,7 @@ with socket.socket() as s:
     print(s.getsockname()[1])'
 }
 
+# bats test_tags=packs
 @test "each version is an export, whatever its size and its age" {
 	make_churned
 	truncate -s 5 tiny.img
@@ -64,6 +65,7 @@ print(*sorted(e["export-name"] for e in json.load(sys.stdin)["exports"]), sep="\
 	is_clean
 }
 
+# bats test_tags=packs
 @test "holes are told, and no data is called a hole" {
 	make_churned
 	serve vm1@3
@@ -82,6 +84,7 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	[ "$status" -ne 0 ]
 }
 
+# bats test_tags=packs
 @test "a client that has read goes on reading while all of its blocks move" {
 	make_churned
 	serve --all
@@ -98,6 +101,7 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	is_clean
 }
 
+# bats test_tags=packs
 @test "what a client reads stays after the version is deleted, and goes with it" {
 	make_churned
 	serve --all

@@ -50,6 +50,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	same vm1@1 1.img --random 100
 }
 
+# bats test_tags=packs
 @test "what is good is read though its fingerprint is damaged" {
 	make_versions
 	damage_fp 1.img 100
@@ -58,6 +59,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	same vm1@1 1.img --random 50
 }
 
+# bats test_tags=packs
 @test "reads that fail are tried again, and then are errors; the server goes on" {
 	make_versions
 	serve_logged env REVDEDUP_FAIL=random-read:1=EIO
@@ -73,6 +75,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	same vm1@2 2.img
 }
 
+# bats test_tags=packs
 @test "a server that is killed at any step leaves a pool that the next command uses" {
 	make_versions
 	for step in hold-add:1 hold-drop:1 catalog-begin:3 catalog-commit:3 random-read:2; do
@@ -120,6 +123,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	is_clean
 }
 
+# bats test_tags=packs
 @test "a user who may only read exports, and is told what that lacks" {
 	[ "$(id -u)" -eq 0 ]
 	# The directories of bats are root's alone.
@@ -170,6 +174,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	[ ! -e run/vm1@1.export ]
 }
 
+# bats test_tags=packs
 @test "a pool that is damaged or taken away is an error with a sentence" {
 	make_versions
 	ctl export vm1@9 --background
@@ -241,6 +246,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	is_clean
 }
 
+# bats test_tags=packs
 @test "a pool that changes all the time is read right" {
 	make_pool 64G
 	truncate -s 20M now.img
@@ -271,6 +277,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	is_clean
 }
 
+# bats test_tags=packs
 @test "qemu-img makes a qcow2 of a version, and back" {
 	make_pool 64G
 	truncate -s 5000192 now.img
@@ -291,6 +298,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	done
 }
 
+# bats test_tags=packs
 @test "prune and snapshots go on beside 20 exports, which all read on" {
 	make_pool 1G
 	truncate -s 6M now.img

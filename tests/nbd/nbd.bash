@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For tests of exports, which `load nbd`. BUILD is where the Makefile built the programs.
+# For tests of exports, which `load nbd`. BUILD is where the Makefile built the programs. With
+# PACKED=yes the pools have packs, and the images what can be compressed.
 # shellcheck disable=SC2034,SC2154 # its users have some of the variables; by pool.bash
 load "${BASH_SOURCE[0]%/*}/../cli/pool"
 
@@ -22,6 +23,23 @@ teardown() {
 	done
 	umount mnt 2>/dev/null || :
 }
+
+if [ "${PACKED:-}" = yes ]; then
+	make_pool() {
+		must init pool --size "$1" --compression zstd
+		export REVDEDUP_POOL=$PWD/pool
+	}
+
+	# Blocks that can be compressed by 1, 3 and 100.
+	blocks() {
+		python3 -c 'import os, random, sys
+with open(sys.argv[1], "r+b") as image:
+    image.seek(int(sys.argv[2]) * 4096)
+    for _ in range(int(sys.argv[3])):
+        part = os.urandom(random.choice((4096, 1365, 40)))
+        image.write((part * (4096 // len(part) + 1))[:4096])' "$@"
+	}
+fi
 
 # uri VOL@N: of its export, or of the export of all.
 uri() {

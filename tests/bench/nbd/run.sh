@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: run.sh [speed|exports]...
+# Usage: run.sh [speed|packs|exports]...
 #
 # Measure versions over NBD, as tables:
 #
 #   speed    reads through the plugin, beside nbdkit's own plugin "file" on a raw image with
 #            the same content: 1 MiB in sequence and 4 KiB at random, 16 at a time on one
 #            connection, from cold caches, in turns; and how much memory nbdkit took
+#   packs    the same version in a pool made with --compression zstd beside one of a pool
+#            without: also 4 KiB in sequence
 #   exports  how long it takes to list 500 exports, and to open a small, a large, a new and
 #            an old one
 #
@@ -58,13 +60,14 @@ end() {
 	wait "$server"
 }
 
-# measure NAME HOW ARG...: add "bytes-per-second" of a server to the file NAME-HOW.
+# measure NAME HOW ARG...: add "bytes-per-second" of a server to the file NAME-HOW. HOW is
+# seq, seq4k or random.
 measure() {
 	local name=$1 how=$2 length=1048576 peak
 	[ "$how" = seq ] || length=4096
 	serve "${@:3}"
 	drop_caches
-	./read "nbd+unix:///?socket=$PWD/s" $length 16 6 "$how" >>"$name-$how"
+	./read "nbd+unix:///?socket=$PWD/s" $length 16 6 "${how%4k}" >>"$name-$how"
 	end
 	echo "$peak" >>"$name-memory"
 }
@@ -116,6 +119,39 @@ bench_speed() {
 	rm -rf pool ./*.img
 }
 
+bench_packs() {
+	local round how name
+	# Half of what each block has is text of 16 letters, as on disks that can be compressed.
+	python3 - image "$size" <<-'END'
+		import os, sys
+		letters = bytes(97 + i % 16 for i in range(256))
+		with open(sys.argv[1], "wb") as file:
+		    for _ in range(int(sys.argv[2]) * 256):
+		        file.write(os.urandom(1024) + os.urandom(2048).translate(letters) + bytes(1024))
+	END
+	for name in raw packed; do
+		[ $name = raw ] || set -- --compression zstd
+		ctl init $name --size $((size * 2))M "$@"
+		ctl snapshot vm1 --from image --pool $name
+	done
+	for ((round = 0; round < rounds; round++)); do
+		for how in seq seq4k random; do
+			for name in raw packed; do
+				measure $name $how "$plugin" pool=$name version=vm1@1
+			done
+		done
+	done
+	printf '%-8s %12s %12s %8s %11s %11s\n' READS PACKED RAW RATIO "PACKED HAS" "RAW HAS"
+	for how in seq seq4k random; do
+		awk -v a="$(median packed-$how)" -v b="$(median raw-$how)" -v how=$how \
+			-v c="$(sort -n packed-memory | tail -n 1)" \
+			-v d="$(sort -n raw-memory | tail -n 1)" 'BEGIN {
+			printf "%-8s %7.1f MB/s %7.1f MB/s %8.2f %7d MiB %7d MiB\n",
+				how, a / 1e6, b / 1e6, a / b, c, d }'
+	done
+	rm -rf raw packed image
+}
+
 # seconds COMMAND...: how long it takes, the least of three.
 seconds() {
 	for _ in 1 2 3; do
@@ -151,7 +187,7 @@ bench_exports() {
 	rm -rf pool ./*.img
 }
 
-[ $# -gt 0 ] || set -- speed exports
+[ $# -gt 0 ] || set -- speed packs exports
 for what; do
 	"bench_$what"
 done
