@@ -121,7 +121,7 @@ bench_speed() {
 
 bench_packs() {
 	local round how name
-	# Half of what each block has is text of 16 letters, as on disks that can be compressed.
+	# Each block can be compressed by 2: noise, 16 letters at random, zeros.
 	python3 - image "$size" <<-'END'
 		import os, sys
 		letters = bytes(97 + i % 16 for i in range(256))
