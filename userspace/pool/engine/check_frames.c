@@ -299,12 +299,13 @@ static int allow_holes(struct checker *check, u64 frame, struct rd_slots *live,
 	u64 first = rd_packed_frame(frame, 0);
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_pack pack;
-	unsigned int slot;
+	unsigned int slot, end;
 	int r;
 
 	r = rd_packs(check->sql, &rows, first);
 	while (!r && (r = rd_next_pack(rows, &pack)) > 0 && pack.frame < first + RD_GROUP_FRAMES) {
-		for (slot = 2 * (pack.frame - first); slot <= 2 * (pack.frame - first) + 1; slot++) {
+		slot = 2 * (pack.frame - first);
+		for (end = slot + 2; slot < end; slot++) {
 			live->bits[slot / 64] &= ~(1ULL << slot % 64);
 			rd_slots_set(allowed, slot);
 		}
