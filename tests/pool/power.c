@@ -121,7 +121,7 @@ static void trace_punch(int fd, u64 offset, u64 len)
 	enum file file;
 
 	if (is_ours(fd, &file))
-		events[note(PUNCH, file, offset, len)].ended = nr_events;
+		trace_ended(note(PUNCH, file, offset, len));
 }
 
 static void trace_cut(int fd, u64 size)
@@ -129,7 +129,7 @@ static void trace_cut(int fd, u64 size)
 	enum file file;
 
 	if (is_ours(fd, &file))
-		events[note(CUT, file, size, 0)].ended = nr_events;
+		trace_ended(note(CUT, file, size, 0));
 }
 
 static void trace_removed(int fd)
