@@ -289,31 +289,6 @@ static int check_tail(struct checker *check, u64 frame, const struct rd_slots *l
 	return r == -ENOENT ? 0 : r;
 }
 
-/*
- * Fingerprints of packs may be holes: those of slots that have no block are zeros, and whoever
- * copies a pool leaves zeros out.
- */
-static int allow_holes(struct checker *check, u64 frame, struct rd_slots *live,
-		       struct rd_slots *allowed)
-{
-	u64 first = rd_packed_frame(frame, 0);
-	RD_ROW struct rd_row *rows = NULL;
-	struct rd_pack pack;
-	unsigned int slot, end;
-	int r;
-
-	r = rd_packs(check->sql, &rows, first);
-	while (!r && (r = rd_next_pack(rows, &pack)) > 0 && pack.frame < first + RD_GROUP_FRAMES) {
-		slot = 2 * (pack.frame - first);
-		for (end = slot + 2; slot < end; slot++) {
-			live->bits[slot / 64] &= ~(1ULL << slot % 64);
-			rd_slots_set(allowed, slot);
-		}
-		r = 0;
-	}
-	return r < 0 ? r : 0;
-}
-
 /* Has the pack all that recipes have of it? A scrub looks at what it really has. */
 static int check_packed(struct checker *check, u64 frame, const struct rd_slots *live)
 {
@@ -358,8 +333,6 @@ int rd_check_used(struct checker *check)
 			r = packing_slots(check, frame, &queued);
 		if (!r)
 			r = kept_slots(check, frame, &queued);
-		if (!r)
-			r = allow_holes(check, frame, &live, &queued);
 		if (!r && !check->pool->area.is_device)
 			r = check_allocated(check, frame, &live, &zeros, &queued);
 	}
