@@ -4,9 +4,9 @@
  *
  * A request is cut into pieces, each within one segment. A piece is read from the places that
  * are known, in as few reads as they allow, all at once (packs: random_packs.c); then its
- * blocks are compared with their fingerprints. If one differs, all is looked up anew and read again: MAX_MOVES times,
- * which is more often than a block moves during a read. Then it is damaged, or so it seems,
- * and random_damage.c decides.
+ * blocks are compared with their fingerprints. If one differs, all is looked up anew and read
+ * again: MAX_MOVES times, which is more often than a block moves during a read. Then it is
+ * damaged, or so it seems, and random_damage.c decides.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -185,7 +185,8 @@ static struct buffer *new_buffer(void)
 	if (posix_memalign((void **)&buffer->data, RD_BLOCK_SIZE, RANDOM_PIECE))
 		buffer->data = NULL;
 	buffer->unpacker = rd_random_unpacker_new();
-	if (buffer->hasher && buffer->data && buffer->unpacker && !rd_ring_new(&buffer->ring, RING_DEPTH))
+	if (buffer->hasher && buffer->data && buffer->unpacker &&
+	    !rd_ring_new(&buffer->ring, RING_DEPTH))
 		return buffer;
 	free_buffer(buffer);
 	return NULL;
