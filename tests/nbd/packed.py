@@ -6,7 +6,7 @@ Usage: packed.py flip PACK GROUP   flip a bit of a pack, in the middle of the gr
        packed.py bad URI IMAGE     read an export block by block; print the blocks that are
                                    errors; exit with 1 if another differs
 
-Packs are numbered from 0 on, in the order of their packed frames. The pool is "pool".
+Packs are numbered from 0 on, those with the most blocks first. The pool is "pool".
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ HEAD = 512
 
 def packs():
     catalog = sqlite3.connect("pool/catalog.db")
-    return catalog.execute("SELECT frame, place FROM pack ORDER BY frame").fetchall()
+    return catalog.execute("SELECT frame, place FROM pack ORDER BY slots DESC").fetchall()
 
 
 def offset_of(place):
