@@ -158,10 +158,14 @@ static int note_rows(struct damage *damage, i64 recipe, u32 block, u32 nr, u32 b
 
 /* --- recipes, while nothing moves */
 
-/* All blocks of @map, or those that are suspect; the others count as good. */
-static void read_blocks(struct damage *damage, const struct rd_map *map, bool all)
+/*
+ * All blocks of @map, or those that are suspect; the others count as good. The blocks of a pack
+ * are mostly in a row in a map, so each of its groups is decoded once.
+ */
+static int read_blocks(struct damage *damage, const struct rd_map *map, bool all)
 {
 	unsigned int i;
+	int r;
 
 	rd_blocks_forget(damage->blocks);
 	memcpy(damage->found, damage->stored, sizeof(damage->found));
@@ -169,10 +173,15 @@ static void read_blocks(struct damage *damage, const struct rd_map *map, bool al
 		if (rd_place_kind(map->at[i]) != RD_OWN ||
 		    !(all || find_bad(damage, map->at[i])))
 			continue;
-		if (rd_blocks_read(damage->blocks, map->at[i], damage->data))
+		r = rd_blocks_read(damage->blocks, map->at[i], damage->data);
+		/* That says nothing of the block. */
+		if (r == -ENOMEM)
+			return r;
+		if (r)
 			memset(damage->data, 0, RD_BLOCK_SIZE);
 		rd_fp_blocks(damage->hasher, damage->data, 1, &damage->found[i]);
 	}
+	return 0;
 }
 
 /* What the map of @id says is not its content, or it says nothing. */
@@ -242,7 +251,9 @@ static int examine(struct damage *damage, i64 id)
 		return r == -EUCLEAN || r == -ENOENT ? note_lost(damage, id, NULL) : r;
 	get_fps(damage, &recipe.map);
 	good = rd_fps_are_of(damage->hasher, damage->stored, &recipe.fp);
-	read_blocks(damage, &recipe.map, !good);
+	r = read_blocks(damage, &recipe.map, !good);
+	if (r)
+		return r;
 	proven = rd_blame(damage->hasher, &recipe.map, &recipe.fp, damage->stored, damage->found,
 			  &damage->blame);
 	if (damage->blame.is_map_wrong)

@@ -11,6 +11,9 @@
  * the place must still be the one of the recipe that proved what belongs there.
  * The place has nothing that is worth anything, so a crash in the middle of it
  * loses nothing; content goes before its fingerprint.
+ *
+ * A pack is never written to: what lives in a damaged one is written anew, with the blocks
+ * that were found. What was not found stays, and keeps the old pack.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,19 +24,25 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/owners.h"
+#include "blocks.h"
+#include "engine.h"
 #include "heal.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "resolve.h"
+#include "rewrite.h"
 
 #define NR_HEADS	(64U << 10)
 #define NO_BLOCK	U32_MAX
-#define BATCH		1024		/* blocks that were found: 4 MiB */
+#define BATCH		4096		/* blocks that were found: 16 MiB */
 #define FRAMES		RD_GROUP_FRAMES	/* whose fingerprints are one read */
+/* Packs that are written anew at a time. */
+#define PACKS		(RD_REWRITE_BLOCKS / RD_SEG_BLOCKS)
 
 struct fix {
 	struct rd_bad_block *block;
 	unsigned int data;		/* which of heal->data; NO_BLOCK: it is there */
+	bool is_still;			/* the place is still that of the block */
 	bool is_written;
 };
 
@@ -43,6 +52,9 @@ struct heal {
 	const struct rd_heal_options *options;
 	struct rd_hasher *hasher;
 	struct rd_resolver *resolver;
+	struct rd_blocks *blocks;
+	bool has_new_packs;		/* of what is being written, */
+	bool is_full;			/* and no room for more */
 	/* Bad blocks whose copies are wanted, by fingerprint. */
 	size_t nr_wanted;
 	/* Those whose fingerprint is lost as well; only a whole segment helps. */
@@ -142,6 +154,12 @@ static int is_still(struct heal *heal, const struct rd_bad_block *block, bool *r
 	return 0;
 }
 
+/* Content that a pack has cannot be written to its place. */
+static bool is_for_pack(const struct fix *fix)
+{
+	return fix->data != NO_BLOCK && rd_frame_is_packed(rd_place_id(fix->block->place));
+}
+
 static bool write_content(struct heal *heal, const struct fix *fix)
 {
 	int r;
@@ -162,14 +180,19 @@ static void write_fps(struct heal *heal, unsigned int first, unsigned int nr)
 	const struct rd_area *area = &heal->pool->area;
 	u64 frame = rd_place_id(heal->fixes[first].block->place);
 	struct rd_fp *page = heal->page;
+	bool any = false;
 	unsigned int i;
 	int r;
 
 	rd_area_get_fps(area, frame, 1, page);
-	for (i = first; i < first + nr; i++)
-		if (heal->fixes[i].is_written)
-			page[rd_place_slot(heal->fixes[i].block->place)] =
-				heal->fixes[i].block->fp;
+	for (i = first; i < first + nr; i++) {
+		if (!heal->fixes[i].is_written)
+			continue;
+		page[rd_place_slot(heal->fixes[i].block->place)] = heal->fixes[i].block->fp;
+		any = true;
+	}
+	if (!any)
+		return;
 	r = rd_area_write(area, page, RD_FPS_SIZE, rd_frame_fps_offset(frame));
 	if (r)
 		rd_warn("cannot write the fingerprints of frame %llu: %s",
@@ -179,18 +202,22 @@ static void write_fps(struct heal *heal, unsigned int first, unsigned int nr)
 static int write_batch(struct heal *heal)
 {
 	unsigned int i, first;
-	bool still;
 	int r;
 
 	rd_resolver_forget(heal->resolver);
 	for (i = 0; i < heal->nr_fixes; i++) {
 		struct fix *fix = &heal->fixes[i];
 
-		r = is_still(heal, fix->block, &still);
+		fix->is_still = false;
+		fix->is_written = false;
+		/* Done before there was no room for others. */
+		if (fix->block->is_healed)
+			continue;
+		r = is_still(heal, fix->block, &fix->is_still);
 		if (r)
 			return r;
-		fix->block->is_gone = !still;
-		fix->is_written = still && write_content(heal, fix);
+		fix->block->is_gone = !fix->is_still;
+		fix->is_written = fix->is_still && !is_for_pack(fix) && write_content(heal, fix);
 	}
 	r = rd_failpoint("heal-write");
 	for (first = 0; first < heal->nr_fixes && !r; first = i) {
@@ -204,41 +231,165 @@ static int write_batch(struct heal *heal)
 	return r ? r : rd_area_sync(&heal->pool->area);
 }
 
+/* --- packs, anew */
+
+/* Called by rd_rewrite(): give it the block that belongs to @place. */
+static bool mend(void *ctx, rd_place place, void *block)
+{
+	struct heal *heal = ctx;
+	struct rd_bad_block wanted = { .place = place };
+	const struct fix key = { .block = &wanted };
+	const struct fix *fix = bsearch(&key, heal->fixes, heal->nr_fixes, sizeof(key),
+					compare_fixes);
+
+	if (!fix || !fix->is_still || fix->data == NO_BLOCK)
+		return false;
+	memcpy(block, heal->data + (size_t)fix->data * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+	return true;
+}
+
+static int rewrite(struct heal *heal, const u64 *frames, unsigned int nr)
+{
+	struct rd_rewrite_options options = {
+		.compression = heal->pool->area.super.compression,
+		.may_fill_up = true,
+		.mend = mend,
+		.ctx = heal,
+	};
+	int r;
+
+	/* They were packed, whatever is new in the pool. */
+	if (!options.compression.codec)
+		options.compression = rd_compression_default;
+	r = rd_rewrite(heal->pool, frames, nr, &options);
+	heal->has_new_packs |= !r;
+	heal->is_full = r > 0;
+	if (r == -EIO)
+		rd_warn("cannot write damaged packs anew: %s", strerror(-r));
+	return r > 0 || r == -EIO ? 0 : r;
+}
+
+/* The fixes are in the order of their places. */
+static int rewrite_packs(struct heal *heal)
+{
+	u64 frames[PACKS];
+	unsigned int i, nr = 0;
+	int r = 0;
+
+	for (i = 0; i < heal->nr_fixes && !r && !heal->is_full; i++) {
+		u64 frame = rd_place_id(heal->fixes[i].block->place);
+
+		if (!is_for_pack(&heal->fixes[i]) || !heal->fixes[i].is_still ||
+		    (nr && frames[nr - 1] == frame))
+			continue;
+		if (nr == PACKS) {
+			r = rewrite(heal, frames, nr);
+			nr = 0;
+		}
+		frames[nr++] = frame;
+	}
+	return r || !nr || heal->is_full ? r : rewrite(heal, frames, nr);
+}
+
+/* --- reading back */
+
+/* Find where the recipe has the block now. -ENOENT: nowhere, or it was not written. */
+static int find_written(struct heal *heal, const struct fix *fix, rd_place *ret)
+{
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	int r;
+
+	*ret = fix->block->place;
+	if (!is_for_pack(fix))
+		return fix->is_written ? 0 : -ENOENT;
+	r = rd_resolve(heal->resolver, fix->block->recipe, &map, &fp);
+	if (r)
+		return r;
+	*ret = map.at[fix->block->block];
+	return rd_place_kind(*ret) == RD_OWN && *ret != fix->block->place ? 0 : -ENOENT;
+}
+
 /* What was written is there only if it can be read. */
-static void read_back(struct heal *heal, struct fix *fix)
+static int read_back(struct heal *heal, struct fix *fix)
 {
 	const struct rd_area *area = &heal->pool->area;
-	rd_place place = fix->block->place;
 	struct rd_fp fp;
+	rd_place place;
+	int r;
 
-	if (!fix->is_written ||
-	    rd_area_read(area, heal->block, RD_BLOCK_SIZE, rd_place_offset(place)) ||
+	if (!fix->is_still)
+		return 0;
+	r = find_written(heal, fix, &place);
+	if (r)
+		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+	if (rd_blocks_read(heal->blocks, place, heal->block) ||
 	    rd_area_read_fps(area, rd_place_id(place), 1, heal->page))
-		return;
+		return 0;
 	rd_fp_blocks(heal->hasher, heal->block, 1, &fp);
 	fix->block->is_healed = rd_fp_equal(&fp, &fix->block->fp) &&
 		rd_fp_equal(&heal->page[rd_place_slot(place)], &fp);
+	return 0;
+}
+
+static int read_all_back(struct heal *heal)
+{
+	unsigned int i;
+	int r = 0;
+
+	rd_resolver_forget(heal->resolver);
+	rd_blocks_forget(heal->blocks);
+	for (i = 0; i < heal->nr_fixes && !r; i++)
+		r = read_back(heal, &heal->fixes[i]);
+	return r;
+}
+
+static int in_transaction(struct heal *heal, int (*work)(struct heal *heal))
+{
+	int r = rd_sql_begin_read(heal->pool->sql);
+
+	if (r)
+		return r;
+	r = work(heal);
+	rd_sql_end_read(heal->pool->sql);
+	return r;
 }
 
 static int write_locked(struct heal *heal)
 {
 	struct rd_pool *pool = heal->pool;
 	struct rd_lock lock = RD_LOCK_NONE;
-	unsigned int i;
 	int r;
 
 	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "the queue of slots to free");
 	if (r)
 		return r;
-	r = rd_sql_begin_read(pool->sql);
-	if (!r) {
-		r = write_batch(heal);
-		rd_sql_end_read(pool->sql);
-	}
-	for (i = 0; i < heal->nr_fixes && !r; i++)
-		read_back(heal, &heal->fixes[i]);
+	r = in_transaction(heal, write_batch);
+	if (!r)
+		r = rewrite_packs(heal);
+	if (!r)
+		r = in_transaction(heal, read_all_back);
 	rd_lock_drop(&lock);
 	return r;
+}
+
+/* Packs that were replaced are room for others. */
+static int write_all(struct heal *heal)
+{
+	int r;
+
+	do {
+		heal->is_full = false;
+		heal->has_new_packs = false;
+		r = write_locked(heal);
+		if (!r && heal->has_new_packs)
+			r = rd_free_queue(heal->pool);
+	} while (!r && heal->is_full && heal->has_new_packs);
+	if (r || !heal->is_full)
+		return r;
+	rd_warn("damaged packs cannot be written anew: the pool is full");
+	rd_remedy(RD_REMEDY_MAKE_ROOM, NULL, NULL);
+	return 0;
 }
 
 static int flush(struct heal *heal)
@@ -251,7 +402,7 @@ static int flush(struct heal *heal)
 		for (i = 0; i < heal->nr_fixes; i++)
 			heal->fixes[i].block->is_healed = true;
 	else if (heal->nr_fixes)
-		r = write_locked(heal);
+		r = write_all(heal);
 	heal->nr_fixes = 0;
 	heal->nr_data = 0;
 	return r;
@@ -288,18 +439,19 @@ static int try_place(struct heal *heal, rd_place place, const struct rd_fp *fp)
 {
 	struct rd_fp real;
 
-	if (rd_area_read(&heal->pool->area, heal->buffer, RD_BLOCK_SIZE, rd_place_offset(place)))
+	if (rd_blocks_read(heal->blocks, place, heal->buffer))
 		return 0;
 	rd_fp_blocks(heal->hasher, heal->buffer, 1, &real);
 	return rd_fp_equal(&real, fp) ? found(heal, fp, heal->buffer) : 0;
 }
 
-/* Frames from *@next on, of one group, that recipes have something in. */
-static int next_frames(struct heal *heal, u64 *next, u64 *frames, unsigned int *ret_nr)
+/* Frames from *@next to @last, of one group, that recipes have something in. */
+static int next_frames(struct heal *heal, u64 *next, u64 last, u64 *frames,
+		       unsigned int *ret_nr)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	u64 frame, last = heal->pool->area.super.nr_frames - 1;
 	unsigned int nr = 0;
+	u64 frame;
 	int r;
 
 	r = rd_frames_owned(heal->pool->sql, &rows, *next, last, FRAMES);
@@ -326,14 +478,15 @@ static int search_frame(struct heal *heal, u64 frame, const struct rd_fp *fps)
 	return r;
 }
 
-static int search_pool(struct heal *heal)
+/* Frames @first to @last, ordinary or packed ones. */
+static int search_frames(struct heal *heal, const char *what, u64 first, u64 last)
 {
-	u64 frames[FRAMES], next = 0;
+	u64 frames[FRAMES], next = first;
 	unsigned int i, nr = 1;
 	int r = 0;
 
 	while (!r && heal->nr_wanted && nr) {
-		r = next_frames(heal, &next, frames, &nr);
+		r = next_frames(heal, &next, last, frames, &nr);
 		if (r || !nr)
 			break;
 		rd_area_get_fps(&heal->pool->area, frames[0], frames[nr - 1] - frames[0] + 1,
@@ -341,10 +494,21 @@ static int search_pool(struct heal *heal)
 		for (i = 0; i < nr && !r; i++)
 			r = search_frame(heal, frames[i], heal->fps[frames[i] - frames[0]]);
 		if (!r)
-			r = rd_pool_progress(heal->pool, "search", rd_frame_offset(next),
-					     rd_frame_offset(heal->pool->area.super.nr_frames));
+			r = rd_pool_progress(heal->pool, what, (next - first) * RD_FPS_SIZE,
+					     (last - first + 1) * RD_FPS_SIZE);
 	}
 	return r;
+}
+
+static int search_pool(struct heal *heal)
+{
+	u64 nr_frames = heal->pool->area.super.nr_frames;
+	int r;
+
+	rd_blocks_forget(heal->blocks);
+	r = search_frames(heal, "search", 0, nr_frames - 1);
+	return r ? r : search_frames(heal, "search packs", RD_PACKED_FRAMES,
+				     rd_packed_frame(nr_frames - 1, RD_GROUP_FRAMES - 1));
 }
 
 /* --- images */
@@ -520,9 +684,10 @@ static int set_up(struct heal *heal)
 {
 	heal->hasher = rd_hasher_new();
 	heal->resolver = rd_resolver_new(heal->pool->sql);
+	heal->blocks = rd_blocks_new(heal->pool);
 	heal->data = malloc((size_t)BATCH * RD_BLOCK_SIZE);
 	heal->buffer = rd_alloc_direct(RD_SEG_SIZE);
-	if (!heal->hasher || !heal->resolver || !heal->data || !heal->buffer)
+	if (!heal->hasher || !heal->resolver || !heal->blocks || !heal->data || !heal->buffer)
 		return -ENOMEM;
 	return heal->options->dry_run ? 0 : grow(heal->pool);
 }
@@ -546,6 +711,7 @@ int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 		r = rd_damage_find(pool, &heal->healer, report);
 	if (!r)
 		r = heal_journal(heal, report);
+	rd_blocks_free(heal->blocks);
 	rd_hasher_free(heal->hasher);
 	rd_resolver_free(heal->resolver);
 	free(heal->data);

@@ -47,6 +47,7 @@ struct rewrite {
 	/* Of the frame that is being written. */
 	u8 *segment, *pack;
 	struct rd_fp page[RD_SEG_BLOCKS];
+	u64 warned;			/* of damage in this frame; NO_FRAME: none yet */
 };
 
 /* --- what to move */
@@ -130,6 +131,25 @@ static int read_blocks(struct rewrite *w)
 	return 0;
 }
 
+/* Try to make a damaged block good. A caller who can knows of those that stay. */
+static void mend(struct rewrite *w, unsigned int i)
+{
+	struct move *move = &w->moves[i];
+	u8 *block = w->data + (size_t)i * RD_BLOCK_SIZE;
+
+	if (!w->options->mend) {
+		/* Once a frame. */
+		if (w->warned == rd_place_id(move->from))
+			return;
+		w->warned = rd_place_id(move->from);
+		rd_warn("a block in frame %llu is damaged and stays there",
+			(unsigned long long)w->warned);
+		return;
+	}
+	move->is_bad = !w->options->mend(w->options->ctx, move->from, block);
+	rd_fp_blocks(w->hasher, block, 1, &w->fps[i]);
+}
+
 /* Mark blocks that do not match their fingerprints: they stay where they are. */
 static void check_blocks(struct rewrite *w)
 {
@@ -147,8 +167,7 @@ static void check_blocks(struct rewrite *w)
 		}
 		move->is_bad |= !rd_fp_agrees(&page[rd_place_slot(move->from)], &w->fps[i]);
 		if (move->is_bad)
-			rd_warn("a block in frame %llu is damaged and stays there",
-				(unsigned long long)frame);
+			mend(w, i);
 	}
 }
 
@@ -166,7 +185,7 @@ static void drop_bad(struct rewrite *w)
 		w->fps[nr] = w->fps[i];
 		w->moves[nr++] = w->moves[i];
 	}
-	if (nr < w->nr && rd_verbosity >= 0)
+	if (nr < w->nr && !w->options->mend && rd_verbosity >= 0)
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
 	w->nr = nr;
 }
@@ -462,6 +481,7 @@ int rd_rewrite(struct rd_pool *pool, const u64 *frames, unsigned int nr,
 	if (!w)
 		return r;
 	w->pool = pool;
+	w->warned = NO_FRAME;
 	w->options = options;
 	w->hasher = rd_hasher_new();
 	w->packer = rd_packer_new();

@@ -26,6 +26,12 @@ struct rd_rewrite_options {
 	/* Only what compresses is written; raw frames that do not stay as they are. */
 	bool only_packs;
 	bool may_fill_up;	/* the last frames of the pool, too */
+	/*
+	 * Fill in a block that is damaged, and is written then; false: its content is not known,
+	 * and it stays. NULL: none is.
+	 */
+	bool (*mend)(void *ctx, rd_place place, void *block);
+	void *ctx;
 };
 
 /*

@@ -6,6 +6,9 @@
  * one short transaction, their fingerprints are one read. Frames are read by the
  * ring and hashed by threads, and the next window begins as soon as there is room
  * for it.
+ *
+ * Packed frames come last. A pack is one read; the threads decode its groups, as far
+ * as something in them lives.
  */
 #include <errno.h>
 
@@ -13,6 +16,7 @@
 #include "base/log.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
@@ -23,6 +27,7 @@
 /* Frames between the first of a window and its last. */
 #define MAX_SPAN	64
 #define MAX_RUNS	(RD_SEG_BLOCKS / 2)
+#define PIECE_SIZE	RD_PACK_MAX
 
 struct scan;
 
@@ -32,8 +37,10 @@ struct piece {
 	bool in_use;
 	u64 frame;
 	struct rd_slots live;
-	u8 *data;
-	struct rd_fp found[RD_SEG_BLOCKS];	/* of what is live in data */
+	struct rd_pack pack;			/* of a packed frame; no blocks: it has none */
+	u8 *data;				/* PIECE_SIZE: slot by slot, or the pack */
+	u8 group[RD_PACK_GROUP_SIZE];		/* of the pack, decoded */
+	struct rd_fp found[RD_SEG_BLOCKS];	/* of what lives; zeros: it is lost */
 	struct rd_fp stored[RD_SEG_BLOCKS];
 	unsigned int busy;			/* reads that have not ended */
 	bool failed;
@@ -47,7 +54,7 @@ struct scan {
 	struct rd_survey *survey;
 	struct rd_ring *ring;
 	struct rd_workers *workers;
-	u8 *data;				/* a segment for each piece */
+	u8 *data;				/* of all pieces */
 	struct piece *pieces[NR_PIECES];
 	unsigned int busy;
 	/* The window that is being begun. */
@@ -72,10 +79,8 @@ static bool next_run(const struct piece *piece, unsigned int *first, unsigned in
 
 /* --- checking */
 
-static void hash(struct rd_job *job, struct rd_thread *thread)
+static void hash_slots(struct piece *piece, struct rd_hasher *hasher)
 {
-	struct rd_hasher *hasher = thread->hasher;
-	struct piece *piece = job->ctx;
 	unsigned int first, end = 0;
 
 	while (next_run(piece, &first, &end))
@@ -83,9 +88,58 @@ static void hash(struct rd_job *job, struct rd_thread *thread)
 			     &piece->found[first]);
 }
 
-static void hashed(struct rd_job *job)
+static bool has_live(const struct piece *piece, unsigned int group)
+{
+	unsigned int slot = group * RD_PACK_GROUP, end = slot + RD_PACK_GROUP;
+
+	while (slot < end && !rd_slots_test(&piece->live, slot))
+		slot++;
+	return slot < end;
+}
+
+static void hash_group(struct piece *piece, struct rd_thread *thread,
+		       const struct rd_pack_head *head, unsigned int group)
+{
+	const u8 *bytes = piece->data + rd_pack_group_offset(head, group);
+	unsigned int i, slot = group * RD_PACK_GROUP;
+	struct rd_fp fps[RD_PACK_GROUP];
+
+	if (rd_pack_decode(thread->packer, head, group, bytes, piece->group))
+		return;
+	rd_fp_blocks(thread->hasher, piece->group, rd_pack_group_blocks(head, group), fps);
+	for (i = 0; i < RD_PACK_GROUP; i++, slot++)
+		if (rd_slots_test(&head->slots, slot))
+			piece->found[slot] = fps[rd_pack_block_at(head, slot)];
+}
+
+/* Groups in which nothing lives may be damaged: they do no harm. */
+static void hash_pack(struct piece *piece, struct rd_thread *thread)
+{
+	size_t len = (size_t)piece->pack.blocks * RD_BLOCK_SIZE;
+	struct rd_pack_head head;
+	unsigned int i;
+
+	memset(piece->found, 0, sizeof(piece->found));
+	if (rd_pack_read_head(&head, piece->data, len, piece->scan->pool->area.super.uuid,
+			      piece->frame))
+		return;
+	for (i = 0; i < RD_PACK_GROUPS; i++)
+		if (has_live(piece, i))
+			hash_group(piece, thread, &head, i);
+}
+
+static void hash(struct rd_job *job, struct rd_thread *thread)
 {
 	struct piece *piece = job->ctx;
+
+	if (rd_frame_is_packed(piece->frame))
+		hash_pack(piece, thread);
+	else
+		hash_slots(piece, thread->hasher);
+}
+
+static void find_suspects(struct piece *piece)
+{
 	struct rd_buffer *suspects = &piece->scan->survey->suspects;
 	unsigned int i;
 
@@ -96,23 +150,41 @@ static void hashed(struct rd_job *job)
 		    !rd_fp_agrees(&piece->stored[i], &piece->found[i]))
 			rd_buffer_put(suspects, &place, sizeof(place));
 	}
+}
+
+static void hashed(struct rd_job *job)
+{
+	struct piece *piece = job->ctx;
+
+	find_suspects(piece);
 	piece->in_use = false;
 	piece->scan->busy--;
 }
 
-/* Block by block, so that one that cannot be read spoils no other. */
+static void read_block(struct piece *piece, unsigned int nr, u64 offset)
+{
+	u8 *to = piece->data + (size_t)nr * RD_BLOCK_SIZE;
+
+	if (rd_area_read(&piece->scan->pool->area, to, RD_BLOCK_SIZE, offset))
+		memset(to, 0, RD_BLOCK_SIZE);
+}
+
+/*
+ * Block by block, so that one that cannot be read spoils no other, or in a pack, only those of
+ * its group.
+ */
 static void read_again(struct piece *piece)
 {
-	const struct rd_area *area = &piece->scan->pool->area;
 	unsigned int i;
 
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		u8 *to = piece->data + (size_t)i * RD_BLOCK_SIZE;
-
-		if (rd_slots_test(&piece->live, i) &&
-		    rd_area_read(area, to, RD_BLOCK_SIZE, rd_slot_offset(piece->frame, i)))
-			memset(to, 0, RD_BLOCK_SIZE);
+	if (rd_frame_is_packed(piece->frame)) {
+		for (i = 0; i < piece->pack.blocks; i++)
+			read_block(piece, i, rd_pack_offset(&piece->pack) + i * RD_BLOCK_SIZE);
+		return;
 	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_slots_test(&piece->live, i))
+			read_block(piece, i, rd_slot_offset(piece->frame, i));
 }
 
 static void read_ended(struct rd_op *op, int r)
@@ -130,19 +202,20 @@ static void read_ended(struct rd_op *op, int r)
 
 /* --- reading */
 
-static void read_run(struct piece *piece, unsigned int first, unsigned int end)
+/* Read @nr_blocks blocks at @offset to block @first of the piece's data. */
+static void read_run(struct piece *piece, unsigned int first, unsigned int nr_blocks, u64 offset)
 {
 	unsigned int nr = piece->busy++;
 
-	piece->scan->survey->bytes_read += (u64)(end - first) * RD_BLOCK_SIZE;
+	piece->scan->survey->bytes_read += (u64)nr_blocks * RD_BLOCK_SIZE;
 	piece->iovs[nr] = (struct iovec){
 		.iov_base = piece->data + (size_t)first * RD_BLOCK_SIZE,
-		.iov_len = (size_t)(end - first) * RD_BLOCK_SIZE,
+		.iov_len = (size_t)nr_blocks * RD_BLOCK_SIZE,
 	};
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_READ,
 		.fd = piece->scan->pool->area.fd,
-		.offset = rd_slot_offset(piece->frame, first),
+		.offset = offset,
 		.iov = &piece->iovs[nr],
 		.nr_iov = 1,
 		.done = read_ended,
@@ -151,14 +224,29 @@ static void read_run(struct piece *piece, unsigned int first, unsigned int end)
 	rd_ring_submit(piece->scan->ring, &piece->ops[nr]);
 }
 
+/* A frame whose pack the catalog does not know is lost as a whole. */
+static void read_pack(struct piece *piece)
+{
+	if (!piece->pack.blocks) {
+		memset(piece->found, 0, sizeof(piece->found));
+		find_suspects(piece);
+		return;
+	}
+	piece->scan->survey->bytes_read += RD_FPS_SIZE;
+	read_run(piece, 0, piece->pack.blocks, rd_pack_offset(&piece->pack));
+}
+
 static void read_piece(struct piece *piece)
 {
 	unsigned int first, end = 0;
 
 	piece->failed = false;
 	piece->busy = 0;
-	while (next_run(piece, &first, &end))
-		read_run(piece, first, end);
+	if (rd_frame_is_packed(piece->frame))
+		read_pack(piece);
+	else
+		while (next_run(piece, &first, &end))
+			read_run(piece, first, end - first, rd_slot_offset(piece->frame, first));
 	if (piece->busy)
 		piece->scan->busy++;
 	piece->in_use = piece->busy;
@@ -206,6 +294,25 @@ static struct piece *free_piece(struct scan *scan)
 	return NULL;
 }
 
+/* Add a piece for @frame to the window. */
+static int add_piece(struct scan *scan, u64 frame, struct piece **ret)
+{
+	struct piece *piece = free_piece(scan);
+	int r = 0;
+
+	piece->in_use = true;
+	piece->frame = frame;
+	memset(&piece->live, 0, sizeof(piece->live));
+	scan->window[scan->nr++] = piece;
+	*ret = piece;
+	if (rd_frame_is_packed(frame))
+		r = rd_pack_find(scan->pool->sql, frame, &piece->pack);
+	if (r != -ENOENT && r != -EUCLEAN)
+		return r;
+	piece->pack.blocks = 0;
+	return 0;
+}
+
 /* Is @frame one more for the window? */
 static bool fits(const struct scan *scan, u64 frame)
 {
@@ -220,7 +327,7 @@ static int find_window(struct scan *scan)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_survey *survey = scan->survey;
-	u64 frame, next = U64_MAX, nr_frames = scan->pool->area.super.nr_frames;
+	u64 frame, next = U64_MAX;
 	struct piece *piece = NULL;
 	i64 recipe;
 	int r;
@@ -229,20 +336,17 @@ static int find_window(struct scan *scan)
 	r = rd_owners(scan->pool->sql, &rows, survey->next_frame);
 	while (!r && (r = rd_next_owner(rows, &frame, &recipe)) > 0) {
 		r = 0;
-		if (frame >= nr_frames)
+		if (!rd_area_has_frame(&scan->pool->area, frame) || rd_owner_is_pack(recipe))
 			continue;
 		if (!piece || piece->frame != frame) {
 			if (!fits(scan, frame)) {
 				next = frame;
 				break;
 			}
-			piece = free_piece(scan);
-			piece->in_use = true;
-			piece->frame = frame;
-			memset(&piece->live, 0, sizeof(piece->live));
-			scan->window[scan->nr++] = piece;
+			r = add_piece(scan, frame, &piece);
 		}
-		r = add_live(scan, piece, recipe);
+		if (!r)
+			r = add_live(scan, piece, recipe);
 	}
 	survey->next_frame = next;
 	return r;
@@ -308,7 +412,7 @@ static int set_up(struct scan *scan)
 	if (r)
 		return r;
 	scan->survey->bytes_total = blocks * RD_BLOCK_SIZE;
-	scan->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
+	scan->data = rd_alloc_direct((size_t)NR_PIECES * PIECE_SIZE);
 	if (!scan->data)
 		return -ENOMEM;
 	for (i = 0; i < NR_PIECES; i++) {
@@ -318,7 +422,7 @@ static int set_up(struct scan *scan)
 		if (!piece)
 			return -ENOMEM;
 		piece->scan = scan;
-		piece->data = scan->data + (size_t)i * RD_SEG_SIZE;
+		piece->data = scan->data + (size_t)i * PIECE_SIZE;
 	}
 	r = rd_ring_new(&scan->ring, 64);
 	return r ? r : rd_workers_new(&scan->workers, scan->ring);

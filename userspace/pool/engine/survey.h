@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Read all blocks of recipes from the data area, each block once, in the order of the data
- * area.
+ * Read all blocks of recipes from the data area, each block once: those of ordinary frames in
+ * the order of the data area, then those of packed frames, pack by pack.
  */
 #ifndef RD_SURVEY_H
 #define RD_SURVEY_H
@@ -12,6 +12,10 @@
 
 struct rd_survey {
 	u64 next_frame;		/* to begin with; U64_MAX: it is done */
+	/*
+	 * Of the disk: blocks of recipes, and packs with their fingerprints, which are in slots
+	 * as well.
+	 */
 	u64 bytes_read;		/* so far */
 	u64 bytes_total;
 	/*
