@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154 # bats sets output and status
 #
 # A pool with five versions of two volumes, to be damaged through its files, for bats files
-# that `load damage`.
+# that `load damage`. With COMPRESSION=zstd, most of it can be compressed.
 #
 # SEED repeats a run; ROUNDS is how often the random tests run; CTL is the program.
 
@@ -34,7 +34,7 @@ teardown() {
 # make_pool DIR: with all of the images.
 make_pool() {
 	local volume image
-	"$CTL" init "$1" --size 100M --reserve 4K -q
+	"$CTL" init "$1" --size 100M --reserve 4K --compression "${COMPRESSION:-none}" -q
 	while read -r volume image; do
 		"$CTL" -p "$1" snapshot "$volume" --from "$image" -q
 	done <order

@@ -20,12 +20,18 @@ What damage.bats knows of images and of the data area.
                           has the restore whose JSON is read left out what scrub has
                           found of its version?
 
+    overwrite POOL        write a pack over another one; "wanted.json" as for flip
+
 Blocks of the images are random, so that a block of the data area tells by itself
-whose it is. Kinds: data, fps, super0, super1, journal, payload (a part of it
+whose it is. With COMPRESSION=zstd most can be compressed. Kinds: data (of packs:
+anywhere in a group), fps, super0, super1, journal, payload (a part of it
 without its head), padding (behind a part of
 the journal, where nothing means anything), pair (a block and its fingerprint),
-dead (data and fingerprints that are nobody's).
+dead (data and fingerprints that are nobody's). Of packs: head, present (the slots that
+it has, in the head), first, middle, last (a byte of a group), raw (a group that is stored
+as it is).
 """
+import ctypes
 import json
 import os
 import random
@@ -54,7 +60,11 @@ def make_images(seed):
     rnd = random.Random(int(seed))
 
     def blocks(nr):
-        return [rnd.randbytes(BLOCK) for _ in range(nr)]
+        if os.environ.get("COMPRESSION", "none") == "none":
+            return [rnd.randbytes(BLOCK) for _ in range(nr)]
+        # One group or more cannot be compressed.
+        return [rnd.randbytes(BLOCK) if nr > 100 and 30 <= at < 70 else
+                rnd.randbytes(BLOCK // 4) * 4 for at in range(nr)]
 
     def write(name, image):
         with open(name, "wb") as out:
@@ -146,17 +156,91 @@ class Area:
             if number >= 0 and number % (GROUP + 1) and any(block):
                 yield at, fps_offset(frame) + at % SEGMENT // BLOCK * 16, block
 
+    def packs(self):
+        """Those that any place has, as they tell by themselves."""
+        for at, block in self.blocks():
+            if block[:8] == b"RDPACK1\0":
+                yield Pack(self, at, block)
+
     def close(self):
         self.file.close()
 
 
+def decompress(data, size):
+    lib = ctypes.CDLL("libzstd.so.1")
+    lib.ZSTD_decompress.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(size)
+    got = lib.ZSTD_decompress(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data)))
+    assert got == size, "a group of a pack cannot be read"
+    return out.raw
+
+
+class Pack:
+    """groups: (offset, length, codec, {slot: block}), those that have blocks"""
+
+    def __init__(self, area, at, head):
+        self.at = at
+        number, = struct.unpack_from("<Q", head, 32)
+        number -= 1 << 36
+        self.fps = frame_offset(number // GROUP) + number % GROUP * 8192
+        present = int.from_bytes(head[64:128], "little")
+        self.groups = []
+        self.length = 512
+        for group in range(32):
+            word, = struct.unpack_from("<I", head, 128 + 12 * group)
+            slots = [slot for slot in range(16 * group, 16 * group + 16)
+                     if present >> slot & 1]
+            length, codec = word & 0xffffff, word >> 24
+            if not length:
+                continue
+            data = area.read(at + self.length, length)
+            if codec:
+                data = decompress(data, BLOCK * len(slots))
+            self.groups.append((at + self.length, length, codec, {
+                slot: data[i * BLOCK:(i + 1) * BLOCK] for i, slot in enumerate(slots)}))
+            self.length += length
+
+    def blocks(self):
+        return [block for group in self.groups for block in group[3].values()]
+
+
+def add_packs(area, targets, copies):
+    """What packs have; returns the bytes that are theirs."""
+    inside = set()
+    live = []
+    for pack in area.packs():
+        inside.update(range(pack.at, pack.at + pack.length, BLOCK))
+        inside.update((pack.fps, pack.fps + BLOCK))
+        targets["head"].append((pack.at, 512, pack.blocks()))
+        targets["present"].append((pack.at + 64, 64, pack.blocks()))
+        for at, length, codec, blocks in pack.groups:
+            its = list(blocks.values())
+            targets["data"].append((at, length, its))
+            targets["first"].append((at, 1, its))
+            targets["middle"].append((at + length // 2, 1, its))
+            targets["last"].append((at + length - 1, 1, its))
+            if not codec:
+                targets["raw"].append((at, length, its))
+            for slot, block in blocks.items():
+                copies[block] = copies.get(block, 0) + 1
+                live.append((pack.fps + 16 * slot, block, at, length, its))
+    # Of others it may be that nobody has them here.
+    for fp, block, at, length, its in live:
+        if copies[block] == 1:
+            targets["fps"].append((fp, 16, [block]))
+            targets["pair"].append((at, length, its, fp))
+    return inside
+
+
 def find_targets(area, owners):
-    """For each kind a list of (offset, length, the block or None): bytes to flip."""
+    """For each kind a list of (offset, length, the blocks): bytes to flip."""
     targets = {kind: [] for kind in ("data", "fps", "pair", "journal", "payload", "padding",
-                                    "dead")}
+                                    "dead", "head", "present", "first", "middle", "last",
+                                    "raw")}
     slots = list(area.slots())
     parts = {at: block for at, _, block in slots if block[:4] == b"RDJ1"}
-    inside = set()
+    copies = {}
+    inside = add_packs(area, targets, copies)
     for at, block in parts.items():
         length = 64 + struct.unpack_from("<I", block, 32)[0]
         targets["journal"].append((at, length, None))
@@ -165,7 +249,6 @@ def find_targets(area, owners):
         inside.update(range(at, at + length, BLOCK))
         if length % BLOCK:
             targets["padding"].append((at + length, BLOCK - length % BLOCK, None))
-    copies = {}
     for at, fp, block in slots:
         if at in inside:
             continue
@@ -173,9 +256,9 @@ def find_targets(area, owners):
             targets["dead"].append((at, BLOCK, None))
             continue
         copies[block] = copies.get(block, 0) + 1
-        targets["data"].append((at, BLOCK, block))
-        targets["fps"].append((fp, 16, block))
-        targets["pair"].append((at, BLOCK, block, fp))
+        targets["data"].append((at, BLOCK, [block]))
+        targets["fps"].append((fp, 16, [block]))
+        targets["pair"].append((at, BLOCK, [block], fp))
     targets["super0"] = [(0, BLOCK, None)]
     targets["super1"] = [(1 << 20, BLOCK, None)]
     return targets, copies
@@ -197,18 +280,41 @@ def flip(pool, seed, nr, kinds):
             else rnd.sample(targets[kind], min(int(nr), len(targets[kind])))
         for i in range(min(int(nr), len(choice)) if kind != "journal" else int(nr)):
             target = choice[i % len(choice)]
-            if target[2] and target[2] in used:
+            blocks = target[2] or []
+            if used.intersection(blocks):
                 continue
-            used.add(target[2])
+            used.update(blocks)
             area.flip(target[0] + rnd.randrange(target[1]), rnd.randrange(8))
             if kind == "pair":
                 area.flip(target[3] + rnd.randrange(16), rnd.randrange(8))
             if kind == "fps":
                 wanted["fps"] += 1
-            if kind in ("data", "pair"):
-                where = "sure" if copies[target[2]] == 1 else "maybe"
-                wanted[where] += [list(owner) for owner in owners[target[2]]]
+            if kind != "fps":
+                want(wanted, blocks, copies, owners)
     area.close()
+    with open("wanted.json", "w") as file:
+        json.dump(wanted, file)
+
+
+def want(wanted, blocks, copies, owners):
+    for block in blocks:
+        where = "sure" if copies[block] == 1 else "maybe"
+        wanted[where] += [list(owner) for owner in owners.get(block, ())]
+
+
+def overwrite(pool):
+    owners = read_images()
+    area = Area(pool)
+    _, copies = find_targets(area, owners)
+    packs = sorted(area.packs(), key=lambda pack: pack.length)
+    assert len(packs) > 1, "there are no two packs"
+    short, long = packs[0], packs[-1]
+    data = area.read(short.at, short.length)
+    area.file.seek(long.at)
+    area.file.write(data)
+    area.close()
+    wanted = {"sure": [], "maybe": [], "fps": 0}
+    want(wanted, long.blocks(), copies, owners)
     with open("wanted.json", "w") as file:
         json.dump(wanted, file)
 
@@ -344,6 +450,8 @@ def main():
         check_found(*args)
     elif verb == "restore":
         restore(*args)
+    elif verb == "overwrite":
+        overwrite(*args)
     elif verb == "flip1":
         flip_one(*args)
     elif verb == "rename":
