@@ -332,7 +332,7 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	mkfs.ext4 -q disk
 	mkdir -p mnt
 	mount -o loop disk mnt || skip "this machine mounts nothing"
-	must init mnt/pool --size 1G --reserve 4K
+	must init mnt/pool --size 1G --reserve 64K
 	export REVDEDUP_POOL=$PWD/mnt/pool
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
