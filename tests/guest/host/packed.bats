@@ -173,7 +173,7 @@ refused() {
 	cmp "$vol" /tmp/rdt-pool/now
 	is_version $vg/vm1@latest /tmp/rdt-pool/now
 	nothing_held
-	is_clean
+	revdedupctl -q check
 	# Killed before the table changes, and while the volume is suspended.
 	must snapshot $vg/vm1 --compression zstd --full-scan
 	change 0 4000 9000000
