@@ -224,6 +224,9 @@ struct ctl_version {
 	char name[CTL_VERSION_TEXT];
 };
 
+/* For --dry-run: say how much of @version must be stored raw before @volume can read it. */
+int ctl_print_inflate(struct ctl *ctl, const struct ctl_version *version, const char *volume);
+
 /* Parse operand @nr as the name of a volume. 0 or CTL_USAGE. */
 int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
 /* Parse it as the name of a version; @or_volume: "vm1" alone is its newest one. */

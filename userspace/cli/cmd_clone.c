@@ -81,6 +81,8 @@ static int clone(struct ctl *ctl, const char *volume)
 		ctl_tell_consistency(&version);
 	if (!r)
 		r = check_history(ctl, &version, volume);
+	if (!r && ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_print_inflate(ctl, &version, volume);
 	if (!r)
 		r = rd_clone(ctl->pool, &version.version, &options, wait_ms, at);
 	if (!r)
@@ -99,10 +101,11 @@ int cmd_clone(struct ctl *ctl)
 	if (!r && !strchr(to.volume, '/'))
 		r = ctl_usage(ctl, "'%s' is not a logical volume: name it as GROUP/NAME",
 			      to.volume);
-	if (!r)
+	if (!r && !ctl_has(ctl, CTL_OPT_DRY_RUN))
 		r = rd_target_require();
 	if (!r)
-		r = ctl_open(ctl, RD_POOL_WRITE);
+		r = ctl_open(ctl, ctl_has(ctl, CTL_OPT_DRY_RUN) ? RD_POOL_READ :
+			     RD_POOL_WRITE);
 	if (!r)
 		r = clone(ctl, to.volume);
 	return ctl_close(ctl, r);

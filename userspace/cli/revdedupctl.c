@@ -78,10 +78,10 @@ const struct ctl_command ctl_commands[] = {
 	  HOST | O(ALL), 0, 1, false, cmd_unexport },
 	{ "clone", { NULL }, "VOL[@VERSION] GROUP/NAME",
 	  "make a new volume from a version, at once",
-	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
 	{ "rollback", { "revert", "merge" }, "VOL@VERSION",
 	  "turn an attached volume back to a version, at once",
-	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
 	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },

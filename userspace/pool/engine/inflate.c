@@ -265,19 +265,43 @@ int rd_inflate(struct rd_pool *pool, const struct rd_version *version,
 	return r;
 }
 
-int rd_version_is_packed(struct rd_pool *pool, const struct rd_version *version, bool *ret)
+/* List packed frames of @version: all, or one if there is any. */
+static int look(struct rd_pool *pool, const struct rd_version *version, bool only_ask,
+		bool *ret_any, u64 *ret_blocks)
 {
 	static const struct rd_inflate all;
-	struct inflate in = { .pool = pool, .version = version, .what = &all, .only_ask = true };
+	struct inflate in = {
+		.pool = pool, .version = version, .what = &all, .only_ask = only_ask,
+	};
 	int r;
 
-	*ret = false;
+	*ret_any = false;
+	*ret_blocks = 0;
 	if (!has_packs(pool))
 		return 0;
 	r = set_up(&in);
 	if (!r)
 		r = list_frames(&in);
-	*ret = in.frames.len;
+	if (!r)
+		r = count_blocks(&in);
+	*ret_any = in.frames.len;
+	*ret_blocks = in.blocks;
 	tear_down(&in);
+	return r;
+}
+
+int rd_version_is_packed(struct rd_pool *pool, const struct rd_version *version, bool *ret)
+{
+	u64 blocks;
+
+	return look(pool, version, true, ret, &blocks);
+}
+
+int rd_inflate_estimate(struct rd_pool *pool, const struct rd_version *version, u64 *ret_bytes)
+{
+	bool any;
+	int r = look(pool, version, false, &any, ret_bytes);
+
+	*ret_bytes *= RD_BLOCK_SIZE;
 	return r;
 }

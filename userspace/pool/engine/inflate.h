@@ -28,6 +28,10 @@ struct rd_inflate {
 int rd_inflate(struct rd_pool *pool, const struct rd_version *version,
 	       const struct rd_inflate *what, u64 *ret_bytes);
 
+/* Count the bytes that rd_inflate() of all of @version would store raw. */
+int rd_inflate_estimate(struct rd_pool *pool, const struct rd_version *version,
+			u64 *ret_bytes);
+
 /* Does any map of @version name a packed frame? */
 int rd_version_is_packed(struct rd_pool *pool, const struct rd_version *version, bool *ret);
 
