@@ -4,10 +4,6 @@
 # speed beside what the processors and the disk allow; what cannot be compressed; what the
 # churn of many versions leaves behind.
 
-level=${compression#zstd}
-level=${level#:}
-level=${level:-1}
-
 pool_bytes() { bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*; }
 
 # --- size and time of a series
@@ -121,6 +117,39 @@ rows_of_incompressible() {
 	rm "$dir/noise"
 }
 
+# --- other commands
+
+scrub_all() { revdedupctl -q scrub; }
+delete_one() { revdedupctl -q delete vm1@5; }
+prune_old() { revdedupctl -q prune vm1 --keep-last 6; }
+
+# time_commands: sets times to what each takes on the pool that there is.
+time_commands() {
+	local command
+	times=()
+	for command in scrub_all delete_one prune_old; do
+		turn "$command"
+		times+=("$usec")
+	done
+}
+
+rows_of_commands() {
+	local what i=0 raw
+	grep "^vm1 " "$series/order" >"$dir/order"
+	all_in "$dir/order" "$series" --compression none
+	time_commands
+	raw=("${times[@]}")
+	all_in "$dir/order" "$series" --compression "$compression"
+	time_commands
+	header
+	for what in "scrub of 13 versions" "delete of one" "prune of half"; do
+		row "$what: s, and time / none" \
+			"$(calc "${times[i]} / 1e6" %.2f) $(calc "${times[i]} / ${raw[i]}" %.2f)" \
+			"<= 2" "${times[i]} / ${raw[i]} <= 2"
+		i=$((i + 1))
+	done
+}
+
 # --- dead bytes
 
 rows_of_churn() {
@@ -148,6 +177,9 @@ rows_of_churn() {
 part_packs() {
 	local database demo
 	[ "$compression" != none ] || compression=zstd:1
+	level=${compression#zstd}
+	level=${level#:}
+	level=${level:-1}
 	# shellcheck source=tests/bench/pool/peers.bash
 	. "$here/peers.bash"
 	find_series
@@ -162,5 +194,6 @@ part_packs() {
 	speed_rows "$series/vm1-13.img" "vm1@13" 0.5
 	speed_rows "$database/db-8.img" "db@8" 0.5
 	rows_of_incompressible
+	rows_of_commands
 	rows_of_churn "$demo/vm1-4.img"
 }
