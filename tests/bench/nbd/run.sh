@@ -127,7 +127,8 @@ bench_packs() {
 		letters = bytes(97 + i % 16 for i in range(256))
 		with open(sys.argv[1], "wb") as file:
 		    for _ in range(int(sys.argv[2]) * 256):
-		        file.write(os.urandom(1024) + os.urandom(2048).translate(letters) + bytes(1024))
+		        text = os.urandom(2048).translate(letters)
+		        file.write(os.urandom(1024) + text + bytes(1024))
 	END
 	for name in raw packed; do
 		[ $name = raw ] || set -- --compression zstd
