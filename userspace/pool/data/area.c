@@ -128,6 +128,7 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 		return -EMEDIUMTYPE;
 	if (le32_to_cpu(disk.crc) != super_crc(&disk))
 		return -EBADMSG;
+	memset(super, 0, sizeof(*super));
 	super->format = le32_to_cpu(disk.format);
 	super->compat = le64_to_cpu(disk.compat);
 	super->compat_ro = le64_to_cpu(disk.compat_ro);
