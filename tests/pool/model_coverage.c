@@ -206,13 +206,13 @@ static u64 tails[8];
 
 static void see_group(const struct rd_pack *pack)
 {
-	RD_FREE void *bytes = malloc(RD_PACK_HEAD);
+	RD_FREE void *bytes = malloc(RD_BLOCK_SIZE);
 	struct rd_pack_head head;
 	unsigned int i;
 	bool raw = false;
 
 	if (!bytes ||
-	    pread(pool->area.fd, bytes, RD_PACK_HEAD, rd_pack_offset(pack)) != RD_PACK_HEAD ||
+	    rd_area_read(&pool->area, bytes, RD_BLOCK_SIZE, rd_pack_offset(pack)) ||
 	    rd_pack_read_head(&head, bytes, (size_t)pack->blocks * RD_BLOCK_SIZE,
 			      pool->area.super.uuid, pack->frame))
 		fail("the head of the pack of frame %llu is damaged", pack->frame);
