@@ -90,11 +90,10 @@ int rd_pack_slots_in(struct rd_sql *sql, u64 frame, u64 in, struct rd_slots *slo
 	if (rd_packed_fps(frame) == in)
 		fps_slots(frame, slots);
 	for (; pack.blocks; pack.place += nr, pack.blocks -= nr) {
-		struct rd_slots its = { 0 };
+		struct rd_slots elsewhere = { 0 };
 
-		nr = bytes_in_frame(pack.place, pack.blocks, &its);
-		if (pack.place / RD_SEG_BLOCKS == in)
-			bytes_in_frame(pack.place, pack.blocks, slots);
+		nr = bytes_in_frame(pack.place, pack.blocks,
+				    pack.place / RD_SEG_BLOCKS == in ? slots : &elsewhere);
 	}
 	return 0;
 }

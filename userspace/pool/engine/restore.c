@@ -288,8 +288,6 @@ static int set_up(struct restore *restore)
 	    !restore->packed_wants)
 		return -ENOMEM;
 	r = make_pieces(restore);
-	if (!r)
-		r = rd_restore_packs_new(restore);
 	if (r)
 		return r;
 	r = rd_ring_new(&restore->ring, 64);

@@ -298,32 +298,8 @@ static int compare_wants(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-int rd_restore_read_packs(struct restore *restore)
-{
-	struct want *wants = restore->packed_wants;
-	unsigned int first, end, i, nr = restore->nr_packed_wants;
-	int r = 0;
-
-	restore->nr_packed_wants = 0;
-	qsort(wants, nr, sizeof(*wants), compare_wants);
-	/* None may end before all are counted. */
-	for (i = 0; i < nr; i++)
-		wants[i].piece->busy++;
-	for (first = 0; first < nr && !r; first = end) {
-		u64 frame = rd_place_id(wants[first].place);
-
-		for (end = first; end < nr && rd_place_id(wants[end].place) == frame; end++)
-			;
-		r = want_pack(restore, wants + first, end - first);
-	}
-	if (!r)
-		start_next(restore);
-	for (i = 0; i < nr && !r; i++)
-		rd_restore_read_ended(wants[i].piece, 0);
-	return r;
-}
-
-int rd_restore_packs_new(struct restore *restore)
+/* Most pools have no packs, and need no buffers for them. */
+static int make_packs(struct restore *restore)
 {
 	struct restore_packs *packs = calloc(1, sizeof(*packs));
 	unsigned int i;
@@ -341,6 +317,37 @@ int rd_restore_packs_new(struct restore *restore)
 		packs->free = &packs->buffers[i];
 	}
 	return 0;
+}
+
+int rd_restore_read_packs(struct restore *restore)
+{
+	struct want *wants = restore->packed_wants;
+	unsigned int first, end, i, nr = restore->nr_packed_wants;
+	int r = 0;
+
+	if (!nr)
+		return 0;
+	if (!restore->packs)
+		r = make_packs(restore);
+	if (r)
+		return r;
+	restore->nr_packed_wants = 0;
+	qsort(wants, nr, sizeof(*wants), compare_wants);
+	/* None may end before all are counted. */
+	for (i = 0; i < nr; i++)
+		wants[i].piece->busy++;
+	for (first = 0; first < nr && !r; first = end) {
+		u64 frame = rd_place_id(wants[first].place);
+
+		for (end = first; end < nr && rd_place_id(wants[end].place) == frame; end++)
+			;
+		r = want_pack(restore, wants + first, end - first);
+	}
+	if (!r)
+		start_next(restore);
+	for (i = 0; i < nr && !r; i++)
+		rd_restore_read_ended(wants[i].piece, 0);
+	return r;
 }
 
 void rd_restore_packs_free(struct restore *restore)

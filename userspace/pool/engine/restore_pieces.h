@@ -80,7 +80,7 @@ struct restore {
 	struct piece *pieces;		/* segment % NR_PIECES; large, and mostly unused */
 	struct want *wants, *packed_wants;
 	unsigned int nr_wants, nr_packed_wants;
-	struct restore_packs *packs;
+	struct restore_packs *packs;	/* NULL: nothing was wanted of one */
 	struct gather *spare;
 	rd_sum sum;			/* of what it has come from, see proof.h */
 	bool is_unknown;		/* of some of it that is not known */
@@ -114,7 +114,6 @@ void rd_restore_read_ended(struct piece *piece, int r);
 
 /* --- restore_packs.c */
 
-int rd_restore_packs_new(struct restore *restore);
 void rd_restore_packs_free(struct restore *restore);
 
 /* Read restore->packed_wants. */
