@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The index: what is in memory, and the runs; see index.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "index_parts.h"
+
+int rd_index_open(struct rd_index **ret, const char *pool_path, const u8 uuid[16])
+{
+	struct rd_index *index = calloc(1, sizeof(*index));
+	int r;
+
+	if (!index)
+		return -ENOMEM;
+	index->fan = RD_MERGE_FAN;
+	r = rd_store_open(&index->store, pool_path, uuid);
+	if (r)
+		free(index);
+	else
+		*ret = index;
+	return r;
+}
+
+void rd_index_close(struct rd_index *index)
+{
+	if (!index)
+		return;
+	rd_gather_clear(&index->gather);
+	rd_store_close(&index->store);
+	free(index);
+}
+
+void rd_index_prune_by(struct rd_index *index, struct rd_sql *sql)
+{
+	index->sql = sql;
+}
+
+void rd_index_without_vector(struct rd_index *index)
+{
+	index->without_vector = true;
+}
+
+void rd_index_counts(const struct rd_index *index, struct rd_index_counts *ret)
+{
+	*ret = index->counts;
+}
+
+bool rd_index_exists(const char *pool_path)
+{
+	return rd_store_is_whole(pool_path);
+}
+
+/* --- finding */
+
+/* A fingerprint that is asked for. */
+struct query {
+	u64 key;
+	unsigned int nr;	/* of the caller's */
+	bool asked, found;
+	u64 place;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct query *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static int ask_run(struct rd_index *index, struct rd_index_run *run, struct query *query)
+{
+	int r = index->without_vector ? 1 : rd_index_run_may_have(run, query->key);
+
+	if (r <= 0)
+		return r;
+	query->asked = true;
+	r = rd_index_run_find(run, query->key, &query->place);
+	query->found = r > 0;
+	return r < 0 ? r : 0;
+}
+
+/*
+ * A vector that is in memory is asked together with its pages. One that is not is asked for
+ * all keys first, so that reads go forward: first in the vector, then in the pages.
+ */
+static int ask_forward(struct rd_index *index, struct rd_index_run *run, struct query *queries,
+		       unsigned int nr)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < nr && r >= 0; i++) {
+		if (queries[i].found)
+			continue;
+		r = index->without_vector ? 1 : rd_index_run_may_have(run, queries[i].key);
+		/* Marks those that the pages are asked for. */
+		queries[i].place = r > 0;
+	}
+	for (i = 0; i < nr && r >= 0; i++) {
+		if (queries[i].found || !queries[i].place)
+			continue;
+		queries[i].asked = true;
+		r = rd_index_run_find(run, queries[i].key, &queries[i].place);
+		queries[i].found = r > 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+static void ask_runs(struct rd_index *index, struct query *queries, unsigned int nr)
+{
+	unsigned int i = 0, j;
+	int r;
+
+	while (i < index->store.nr) {
+		struct rd_index_run *run = index->store.runs[i];
+
+		r = run->vector ? 0 : ask_forward(index, run, queries, nr);
+		for (j = 0; run->vector && j < nr && !r; j++)
+			if (!queries[j].found)
+				r = ask_run(index, run, &queries[j]);
+		/* The next one is in its place then. */
+		if (r)
+			rd_store_drop(&index->store, run, r);
+		else
+			i++;
+	}
+}
+
+static void count_query(struct rd_index_counts *counts, const struct query *query)
+{
+	counts->vector_no += !query->asked && !query->found;
+	counts->asked += query->asked;
+	counts->found += query->asked && query->found;
+}
+
+void rd_index_find(struct rd_index *index, const struct rd_fp *fps, unsigned int nr,
+		   rd_place *places)
+{
+	RD_FREE struct query *queries = calloc(nr, sizeof(*queries));
+	unsigned int i;
+
+	memset(places, 0, nr * sizeof(*places));
+	if (!queries)
+		return;
+	for (i = 0; i < nr; i++) {
+		queries[i].nr = i;
+		queries[i].key = rd_index_run_key(&fps[i]);
+		queries[i].found = rd_gather_find(&index->gather, queries[i].key,
+						  &queries[i].place);
+	}
+	qsort(queries, nr, sizeof(*queries), compare_keys);
+	ask_runs(index, queries, nr);
+	for (i = 0; i < nr; i++) {
+		const struct query *query = &queries[i];
+
+		count_query(&index->counts, query);
+		if (query->found)
+			places[query->nr] = rd_place_make(RD_OWN, query->place / RD_SEG_BLOCKS,
+							  query->place % RD_SEG_BLOCKS);
+	}
+}
+
+/* --- adding */
+
+static void write_gathered(struct rd_index *index)
+{
+	struct rd_gather *gather = &index->gather;
+	struct rd_new_run new;
+	u64 i, nr = gather->nr;
+	int r;
+
+	if (!nr)
+		return;
+	r = rd_store_begin(&index->store, &new, nr, 0);
+	if (!r) {
+		rd_gather_sort(gather);
+		for (i = 0; i < nr && !r; i++)
+			r = rd_index_run_put(&new.writer, &gather->entries[i]);
+		r = rd_store_end(&index->store, &new, r);
+	}
+	index->lost |= r != 0;
+	rd_gather_clear(gather);
+}
+
+void rd_index_add(struct rd_index *index, const struct rd_fp *fp, rd_place place)
+{
+	u64 at = rd_place_id(place) * RD_SEG_BLOCKS + rd_place_slot(place);
+	u64 key = rd_index_run_key(fp);
+
+	if (!rd_gather_add(&index->gather, key, at))
+		return;
+	rd_index_flush(index);
+	/* Without memory, too, all that is lost is a hint. */
+	rd_gather_add(&index->gather, key, at);
+}
+
+void rd_index_flush(struct rd_index *index)
+{
+	write_gathered(index);
+	rd_merge(&index->store, index->sql, index->fan);
+}
+
+void rd_index_clear(struct rd_index *index)
+{
+	rd_gather_clear(&index->gather);
+	rd_store_clear(&index->store);
+}

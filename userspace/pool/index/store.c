@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The files of the index; see store.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/inject.h"
+#include "base/log.h"
+#include "store.h"
+
+#define FOLDER		"index"
+#define WHOLE		"whole"
+#define LOCK		"lock"
+#define NEW		".new"
+/* For the lock of names, which nobody holds for long. */
+#define WAIT_MS		10000
+
+/* The locks of the class RD_LOCK_INDEX. */
+#define LOCK_NAMES	0
+#define LOCK_MERGE	1
+#define LOCK_NUMBER	2	/* + the number of a run */
+
+static int path_of(char path[PATH_MAX], const struct rd_store *store, const char *name)
+{
+	int n = snprintf(path, PATH_MAX, "%s/%s", store->path, name);
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static int path_of_number(char path[PATH_MAX], const struct rd_store *store, u64 number,
+			  const char *end)
+{
+	char name[RD_INDEX_RUN_NAME];
+
+	snprintf(name, sizeof(name), "%llu%s", (unsigned long long)number, end);
+	return path_of(path, store, name);
+}
+
+static void remove_name(const struct rd_store *store, const char *name)
+{
+	char path[PATH_MAX];
+
+	/* What cannot be removed stays, and does no harm. */
+	if (!path_of(path, store, name))
+		unlink(path);
+}
+
+static void remove_number(const struct rd_store *store, u64 number, const char *end)
+{
+	char path[PATH_MAX];
+
+	if (!path_of_number(path, store, number, end))
+		unlink(path);
+}
+
+static int sync_folder(const struct rd_store *store)
+{
+	RD_CLOSE int fd = open(store->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) ? -errno : 0;
+}
+
+/* --- names */
+
+/* Read the number that @name begins with, and what follows it. */
+static bool is_number(const char *name, u64 *ret, const char **ret_end)
+{
+	char *end;
+
+	if (*name < '1' || *name > '9' || strlen(name) >= RD_INDEX_RUN_NAME)
+		return false;
+	*ret = strtoull(name, &end, 10);
+	*ret_end = end;
+	return *ret < 1ULL << 40 && (!*end || !strcmp(end, NEW));
+}
+
+struct names {
+	u64 *numbers;		/* of runs */
+	unsigned int nr;
+	u64 last;		/* the greatest, of those that are written, too */
+};
+
+static int add_number(struct names *names, u64 number)
+{
+	u64 *numbers = realloc(names->numbers, (names->nr + 1) * sizeof(*numbers));
+
+	if (!numbers)
+		return -ENOMEM;
+	names->numbers = numbers;
+	numbers[names->nr++] = number;
+	return 0;
+}
+
+/* List the runs. @clean: remove what writers that died have left; names are locked. */
+static int list(const struct rd_store *store, struct names *names, bool clean)
+{
+	DIR *folder = opendir(store->path);
+	struct dirent *entry;
+	const char *end;
+	u64 number;
+	int r = 0;
+
+	*names = (struct names){ 0 };
+	if (!folder)
+		return errno == ENOENT ? 0 : -errno;
+	while (!r && (entry = readdir(folder))) {
+		if (!is_number(entry->d_name, &number, &end))
+			continue;
+		names->last = rd_max(names->last, number);
+		if (!*end)
+			r = add_number(names, number);
+		else if (clean && !rd_lock_is_held(store->lock_fd, RD_LOCK_INDEX,
+						   LOCK_NUMBER + number))
+			remove_name(store, entry->d_name);
+	}
+	closedir(folder);
+	return r;
+}
+
+/* --- runs that are open */
+
+static void forget(struct rd_store *store, struct rd_index_run *run)
+{
+	unsigned int i;
+
+	for (i = 0; store->runs[i] != run; i++)
+		;
+	memmove(&store->runs[i], &store->runs[i + 1],
+		(--store->nr - i) * sizeof(struct rd_index_run *));
+	if (run->vector)
+		store->vectors -= rd_index_run_vector_bytes(run);
+	rd_index_run_close(run);
+	free(run);
+}
+
+static void tell_dropped(struct rd_store *store, u64 number, int error)
+{
+	rd_warn("part %llu of the index '%s' %s (%s); it is dropped, and fewer blocks are found",
+		(unsigned long long)number, store->path,
+		error == -EBADMSG ? "is damaged, or of another pool" : "cannot be read",
+		strerror(-error));
+	remove_name(store, WHOLE);
+	remove_number(store, number, "");
+}
+
+void rd_store_drop(struct rd_store *store, struct rd_index_run *run, int error)
+{
+	u64 number = run->number;
+
+	forget(store, run);
+	if (error != -ENOMEM)
+		tell_dropped(store, number, error);
+}
+
+void rd_store_remove(struct rd_store *store, struct rd_index_run *run)
+{
+	remove_number(store, run->number, "");
+	forget(store, run);
+}
+
+static bool is_newer(const struct rd_index_run *a, const struct rd_index_run *b)
+{
+	return a->head.generation > b->head.generation ||
+		(a->head.generation == b->head.generation && a->number > b->number);
+}
+
+static int insert(struct rd_store *store, struct rd_index_run *run)
+{
+	struct rd_index_run **runs = realloc(store->runs, (store->nr + 1) * sizeof(*runs));
+	unsigned int i = store->nr;
+
+	if (!runs)
+		return -ENOMEM;
+	store->runs = runs;
+	for (; i && is_newer(run, runs[i - 1]); i--)
+		runs[i] = runs[i - 1];
+	runs[i] = run;
+	store->nr++;
+	return 0;
+}
+
+static int open_run(struct rd_store *store, struct rd_index_run *run)
+{
+	char path[PATH_MAX];
+	u64 number = run->number;
+	int fd, r;
+
+	run->fd = -1;
+	r = path_of_number(path, store, number, "");
+	if (r)
+		return r;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	r = rd_index_run_open(run, fd, store->uuid);
+	run->number = number;
+	return r;
+}
+
+static void add_run(struct rd_store *store, u64 number)
+{
+	struct rd_index_run *run = malloc(sizeof(*run));
+	int r;
+
+	if (!run)
+		return;
+	run->number = number;
+	run->vector = NULL;
+	r = open_run(store, run);
+	if (!r)
+		r = insert(store, run);
+	if (!r)
+		return;
+	rd_index_run_close(run);
+	free(run);
+	/* Another process has merged it meanwhile. */
+	if (r != -ENOENT && r != -ENOMEM)
+		tell_dropped(store, number, r);
+}
+
+/* The smallest first: they are asked as often as the others. */
+static void load_vectors(struct rd_store *store)
+{
+	struct rd_index_run *least;
+	unsigned int i;
+	int r;
+
+	for (;;) {
+		least = NULL;
+		for (i = 0; i < store->nr; i++)
+			if (!store->runs[i]->vector &&
+			    (!least || store->runs[i]->head.nr_lines < least->head.nr_lines))
+				least = store->runs[i];
+		if (!least || store->vectors + rd_index_run_vector_bytes(least) > RD_STORE_VECTORS)
+			return;
+		r = rd_index_run_load_vector(least);
+		if (r)
+			rd_store_drop(store, least, r);
+		else
+			store->vectors += rd_index_run_vector_bytes(least);
+	}
+}
+
+static bool has(const u64 *numbers, unsigned int nr, u64 number)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+static bool is_open(const struct rd_store *store, u64 number)
+{
+	unsigned int i;
+
+	for (i = 0; i < store->nr; i++)
+		if (store->runs[i]->number == number)
+			return true;
+	return false;
+}
+
+void rd_store_refresh(struct rd_store *store)
+{
+	struct names names;
+	unsigned int i;
+	int r;
+
+	r = list(store, &names, false);
+	for (i = store->nr; !r && i--;)
+		if (!has(names.numbers, names.nr, store->runs[i]->number))
+			forget(store, store->runs[i]);
+	for (i = 0; !r && i < names.nr; i++)
+		if (!is_open(store, names.numbers[i]))
+			add_run(store, names.numbers[i]);
+	free(names.numbers);
+	load_vectors(store);
+}
+
+/* --- open and close */
+
+static int open_lock(struct rd_store *store, int flags)
+{
+	char path[PATH_MAX];
+	int r = path_of(path, store, LOCK);
+
+	if (r)
+		return r;
+	store->lock_fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
+	return store->lock_fd < 0 ? -errno : 0;
+}
+
+int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[16])
+{
+	*store = (struct rd_store){ .lock_fd = -1 };
+	memcpy(store->uuid, uuid, sizeof(store->uuid));
+	if (asprintf(&store->path, "%s/" FOLDER, pool_path) < 0) {
+		store->path = NULL;
+		return -ENOMEM;
+	}
+	open_lock(store, 0);
+	rd_store_refresh(store);
+	return 0;
+}
+
+void rd_store_close(struct rd_store *store)
+{
+	while (store->nr)
+		forget(store, store->runs[0]);
+	if (store->lock_fd >= 0)
+		close(store->lock_fd);
+	free(store->runs);
+	free(store->path);
+}
+
+static int make_folder(struct rd_store *store)
+{
+	if (store->lock_fd >= 0)
+		return 0;
+	if (mkdir(store->path, 0700) && errno != EEXIST)
+		return -errno;
+	return open_lock(store, O_CREAT);
+}
+
+/* --- new runs */
+
+static void tell_unwritten(struct rd_store *store, int error)
+{
+	if (!store->told_write)
+		rd_warn("cannot write the index '%s': %s; fewer blocks are found later",
+			store->path, strerror(-error));
+	store->told_write = true;
+}
+
+static int take_number(struct rd_store *store, struct rd_new_run *run)
+{
+	char path[PATH_MAX];
+	struct names names;
+	int r;
+
+	r = list(store, &names, true);
+	free(names.numbers);
+	if (r)
+		return r;
+	run->number = names.last + 1;
+	r = rd_lock_take(&run->lock, store->lock_fd, RD_LOCK_INDEX, LOCK_NUMBER + run->number,
+			 true, 0);
+	if (r)
+		return r;
+	r = path_of_number(path, store, run->number, NEW);
+	if (r)
+		return r;
+	run->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return run->fd < 0 ? -errno : 0;
+}
+
+static int begin(struct rd_store *store, struct rd_new_run *run)
+{
+	struct rd_lock names = RD_LOCK_NONE;
+	int r;
+
+	r = rd_failpoint("index-begin");
+	if (!r)
+		r = make_folder(store);
+	if (!r)
+		r = rd_lock_take(&names, store->lock_fd, RD_LOCK_INDEX, LOCK_NAMES, true, WAIT_MS);
+	if (!r)
+		r = take_number(store, run);
+	rd_lock_drop(&names);
+	return r;
+}
+
+/* End what rd_store_begin() began, but for the file itself. */
+static void release(struct rd_store *store, struct rd_new_run *run, int r)
+{
+	rd_index_run_writer_free(&run->writer);
+	if (run->fd >= 0) {
+		close(run->fd);
+		if (r)
+			remove_number(store, run->number, NEW);
+	}
+	rd_lock_drop(&run->lock);
+	if (r)
+		tell_unwritten(store, r);
+}
+
+int rd_store_begin(struct rd_store *store, struct rd_new_run *ret, u64 nr, u64 generation)
+{
+	int r;
+
+	*ret = (struct rd_new_run){ .fd = -1, .lock = RD_LOCK_NONE };
+	r = begin(store, ret);
+	if (!r)
+		r = rd_index_run_begin(&ret->writer, ret->fd, store->uuid,
+				       generation ? generation : ret->number, nr);
+	if (r)
+		release(store, ret, r);
+	return r;
+}
+
+static int flush_file(int fd)
+{
+	int r = rd_failpoint("index-flush");
+
+	return r ? r : fsync(fd) ? -errno : 0;
+}
+
+static int rename_new(struct rd_store *store, const struct rd_new_run *run)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	int r;
+
+	r = store->lazy ? 0 : flush_file(run->fd);
+	if (!r)
+		r = rd_failpoint("index-rename");
+	if (!r)
+		r = path_of_number(from, store, run->number, NEW);
+	if (!r)
+		r = path_of_number(to, store, run->number, "");
+	if (r)
+		return r;
+	if (rename(from, to))
+		return -errno;
+	return store->lazy ? 0 : sync_folder(store);
+}
+
+int rd_store_end(struct rd_store *store, struct rd_new_run *run, int r)
+{
+	u64 number = run->number;
+
+	if (!r)
+		r = rd_index_run_end(&run->writer);
+	if (!r)
+		r = rename_new(store, run);
+	release(store, run, r);
+	if (r)
+		return r;
+	add_run(store, number);
+	load_vectors(store);
+	return 0;
+}
+
+bool rd_store_lock_merge(struct rd_store *store, struct rd_lock *ret)
+{
+	return store->lock_fd >= 0 &&
+		!rd_lock_take(ret, store->lock_fd, RD_LOCK_INDEX, LOCK_MERGE, true, 0);
+}
+
+/* --- all of it */
+
+void rd_store_clear(struct rd_store *store)
+{
+	remove_name(store, WHOLE);
+	/* Before any run goes: an index without them must not look whole after a crash. */
+	sync_folder(store);
+	rd_store_refresh(store);
+	while (store->nr)
+		rd_store_remove(store, store->runs[0]);
+}
+
+bool rd_store_is_whole(const char *pool_path)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/" FOLDER "/" WHOLE, pool_path) < PATH_MAX &&
+		!access(path, F_OK);
+}
+
+void rd_store_set_whole(struct rd_store *store)
+{
+	char path[PATH_MAX];
+	int r, fd = -1;
+	unsigned int i;
+
+	r = make_folder(store);
+	for (i = 0; i < store->nr && !r; i++)
+		r = flush_file(store->runs[i]->fd);
+	/* The names of runs are stable before that of the file which says that they are all. */
+	if (!r)
+		r = sync_folder(store);
+	if (!r)
+		r = path_of(path, store, WHOLE);
+	if (!r) {
+		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		r = fd < 0 ? -errno : 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!r)
+		r = sync_folder(store);
+	if (r)
+		tell_unwritten(store, r);
+}
