@@ -3,8 +3,8 @@
  * Locks between commands: locks on ranges of a file. The kernel drops them when the
  * process ends in any way, so no lock is ever stale.
  *
- * Order: pool, volumes by number, versions by number, sessions, freeing, journal; then
- * the catalog's own lock.
+ * Order: pool, volumes by number, versions by number, sessions, freeing, journal, index;
+ * then the catalog's own lock.
  */
 #ifndef RD_LOCK_H
 #define RD_LOCK_H
@@ -20,6 +20,7 @@ enum rd_lock_class {
 	RD_LOCK_SESSION,	/* a session is alive */
 	RD_LOCK_VOLUME,		/* to make or delete versions of a volume */
 	RD_LOCK_VERSION,	/* shared: to read it; exclusive: to delete it */
+	RD_LOCK_INDEX,		/* names and merges of the index: see pool/index/store.h */
 };
 
 struct rd_lock {

@@ -51,6 +51,10 @@ enum ctl_option {
 	CTL_OPT_RESERVE,
 	CTL_OPT_COMPRESSION,
 	CTL_OPT_RECOMPRESS,
+	CTL_OPT_PIECES,
+	CTL_OPT_DEDUP,
+	CTL_OPT_RESET,
+	CTL_OPT_VERIFY_HITS,
 	CTL_OPT_FROM,
 	CTL_OPT_CHANGED,
 	CTL_OPT_FULL_SCAN,
@@ -169,6 +173,12 @@ int ctl_value_size(const struct ctl *ctl, enum ctl_option option, u64 *ret);
 /* The same for a compression; it is "none" where it was not given. */
 int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
 			  struct rd_compression *ret);
+
+/* Is the number of pieces to be measured? */
+bool ctl_pieces_are_auto(const struct ctl *ctl);
+
+/* Read --pieces and --dedup: what is not given, or to be measured, stays as it is. */
+int ctl_value_rule(const struct ctl *ctl, struct rd_rule_change *ret);
 
 /* Print all options that @command takes, one a line with help. */
 void ctl_print_options(const struct ctl_command *command);
@@ -388,6 +398,7 @@ int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);
 int cmd_grow(struct ctl *ctl);
+int cmd_tune(struct ctl *ctl);
 int cmd_snapshot(struct ctl *ctl);
 int cmd_list(struct ctl *ctl);
 int cmd_show(struct ctl *ctl);

@@ -296,6 +296,17 @@ static void offer_values(const struct line *line)
 		offer(line, "zstd", "compressed");
 		offer(line, "zstd:3", "smaller, and slower");
 		return;
+	case CTL_OPT_PIECES:
+		/* A snapshot measures nothing. */
+		if (line->ctl->command && line->ctl->command->run != cmd_snapshot)
+			offer(line, "auto", "measure how fast the disk is");
+		offer(line, "1", "fast to read from any disk");
+		offer(line, "512", "store only what changes");
+		return;
+	case CTL_OPT_DEDUP:
+		offer(line, "reverse", "what the version before has at the same place");
+		offer(line, "inline", "what the pool has anywhere");
+		return;
 	case CTL_OPT_KEEP_TAG:
 	case CTL_OPT_TAG:
 		with_first_volume(line, offer_plain_tags);

@@ -16,7 +16,7 @@ static void help_all(void)
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
 	      "Keeps versions of disk images and block devices in a deduplicating pool. The newest\n"
-	      "version is always stored in one piece.\n"
+	      "version is stored in one piece, or in as few as 'tune' allows.\n"
 	      "\n", stdout);
 	for (command = ctl_commands; command->name; command++) {
 		if (!command->help)

@@ -8,13 +8,14 @@
 
 #include "host/sys/block.h"
 #include "host/volume/safety.h"
-#include "cli.h"
+#include "tune.h"
 
 /* The smallest size that has room for a pool. */
 #define MIN_SIZE	(64ULL << 20)
 
 static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 {
+	struct rd_rule_change change;
 	struct stat st;
 	int r;
 
@@ -25,8 +26,12 @@ static int check_options(struct ctl *ctl, struct rd_pool_options *options)
 		r = ctl_value_size(ctl, CTL_OPT_RESERVE, &options->reserve);
 	if (!r)
 		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &options->compression);
+	if (!r)
+		r = ctl_value_rule(ctl, &change);
 	if (r)
 		return r;
+	options->rule = RD_RULE_FIRST;
+	rd_rule_apply(&options->rule, &change);
 	if (ctl_has(ctl, CTL_OPT_RESERVE) && !options->reserve)
 		return ctl_usage(ctl, "--reserve must not be 0: nothing could be deleted from a full pool");
 	if (!ctl_has(ctl, CTL_OPT_SIZE))
@@ -60,6 +65,22 @@ static int check_device(struct rd_pool_options *options, char *name)
 	return 0;
 }
 
+/* The disk is measured in the pool that was made. */
+static int measure(struct ctl *ctl, const char *path)
+{
+	struct rd_rule_change change = { 0 };
+	int r;
+
+	if (!ctl_pieces_are_auto(ctl))
+		return 0;
+	r = ctl_open_at(ctl, path, RD_POOL_WRITE);
+	if (!r)
+		r = ctl_tune(ctl, NULL, &change);
+	if (r)
+		rd_err(0, "the pool was made, with --pieces 1");
+	return ctl_close(ctl, r);
+}
+
 int cmd_init(struct ctl *ctl)
 {
 	struct rd_pool_options options = { 0 };
@@ -72,6 +93,9 @@ int cmd_init(struct ctl *ctl)
 		r = check_device(&options, name);
 	if (!r)
 		r = rd_pool_create(path, &options);
+	if (r)
+		return r;
+	r = measure(ctl, path);
 	if (r)
 		return r;
 	if (ctl->json) {

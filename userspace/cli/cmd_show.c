@@ -20,7 +20,7 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 	u64 first, nr = rd_nr_segs(version->size);
 	i64 recipes[WINDOW];
 	unsigned int i, len;
-	bool whole;
+	unsigned int pieces;
 	int r = 0;
 
 	*counts = (struct counts){ .segments = nr };
@@ -32,8 +32,8 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 			counts->zero += !recipes[i];
 			if (!recipes[i])
 				continue;
-			r = rd_recipe_noted_whole(ctl->pool->sql, recipes[i], &whole);
-			counts->whole += !r && whole;
+			r = rd_recipe_noted_pieces(ctl->pool->sql, recipes[i], &pieces);
+			counts->whole += !r && pieces == 1;
 		}
 		if (!r)
 			r = rd_pool_progress(ctl->pool, "show", (first + len) << RD_SEG_SHIFT,

@@ -61,6 +61,26 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 		"image files are not tracked, see --changed";
 }
 
+/* See pool.rst; nothing where nothing was looked up. */
+static void print_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)
+{
+	if (!counts->asked)
+		return;
+	rd_json_begin(out, "lookups", '{');
+	rd_json_u64(out, "asked", counts->asked);
+	rd_json_u64(out, "same_offset", counts->same_offset);
+	rd_json_u64(out, "cache", counts->cache);
+	rd_json_u64(out, "unsampled", counts->unsampled);
+	rd_json_u64(out, "vector_no", counts->vector_no);
+	rd_json_u64(out, "index_asked", counts->index_asked);
+	rd_json_u64(out, "index_found", counts->index_found);
+	rd_json_u64(out, "false_positive", counts->false_positive);
+	rd_json_u64(out, "pages_read", counts->pages_read);
+	rd_json_u64(out, "stale", counts->stale);
+	rd_json_u64(out, "found", counts->found);
+	rd_json_end(out, '}');
+}
+
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
 		       const struct rd_snapshot_report *report, u64 pause_us)
 {
@@ -83,7 +103,9 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "segments_changed", report->segments_changed);
 	rd_json_u64(out, "segments_shared", report->segments_shared);
 	rd_json_u64(out, "segments_pieces", report->segments_pieces);
+	rd_json_u64(out, "segments_in_part", report->segments_in_part);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	print_lookups(out, &report->lookups);
 	if (pause_us)
 		rd_json_u64(out, "usec_pause", pause_us);
 	rd_json_u64(out, "usec_copy", report->usec_copy);
@@ -98,8 +120,9 @@ static void print_more(const struct rd_snapshot_report *report)
 	if (report->segments_audited && !strcmp(report->mode, "changed"))
 		printf("audit: compared %llu clean segments, none differ\n",
 		       report->segments_audited);
-	printf("%llu segments changed, %llu of them were in the pool already; %llu unchanged ones were written again in one piece\n",
-	       report->segments_changed, report->segments_shared, report->segments_pieces);
+	printf("%llu segments changed: %llu of them were in the pool already, of %llu only what differs was written; %llu unchanged ones were written again in one piece\n",
+	       report->segments_changed, report->segments_shared, report->segments_in_part,
+	       report->segments_pieces);
 }
 
 static void print_text(struct ctl *ctl, const char *name,
@@ -151,6 +174,8 @@ static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 		.comment = options->comment,
 		.tag = options->tag,
 		.compression = options->compression,
+		.rule = options->rule,
+		.verify_hits = options->verify_hits,
 	};
 	struct rd_caller caller;
 	int r;
@@ -243,7 +268,13 @@ static void warn_of_damage(const struct ctl *ctl)
 	rd_hint("'revdedupctl repair --from PATH' heals it, with an image or device that has the content");
 }
 
-static int snapshot_one(struct ctl *ctl, const struct rd_compression *compression)
+/* How it is to be stored: as the pool and the volume say, but for this. */
+struct choices {
+	const struct rd_compression *compression;
+	struct rd_rule_change rule;
+};
+
+static int snapshot_one(struct ctl *ctl, const struct choices *choices)
 {
 	RD_FREE struct rd_attachment *at = NULL;
 	struct rd_snapshot_options options = {
@@ -251,7 +282,9 @@ static int snapshot_one(struct ctl *ctl, const struct rd_compression *compressio
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
 		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
-		.compression = compression,
+		.compression = choices->compression,
+		.rule = choices->rule,
+		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
 	};
 	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
 	struct ctl_changed changed = { 0 };
@@ -281,13 +314,15 @@ static int snapshot_one(struct ctl *ctl, const struct rd_compression *compressio
 
 /* Open the pool for each volume, so that the remains of a failure do not stop the next. */
 static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at,
-			     const struct rd_compression *compression)
+			     const struct choices *choices)
 {
 	struct rd_snapshot_options options = {
 		.volume = at->volume,
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
-		.compression = compression,
+		.compression = choices->compression,
+		.rule = choices->rule,
+		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
 	};
 	int r = ctl_open(ctl, RD_POOL_WRITE);
 
@@ -305,7 +340,7 @@ static bool is_for_all(int r)
 	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
 }
 
-static int snapshot_all(struct ctl *ctl, const struct rd_compression *compression)
+static int snapshot_all(struct ctl *ctl, const struct choices *choices)
 {
 	unsigned int nr, made = 0, failed = 0;
 	struct rd_buffer all = { 0 };
@@ -316,7 +351,7 @@ static int snapshot_all(struct ctl *ctl, const struct rd_compression *compressio
 	failed += rd_attachments(&all) != 0;
 	nr = all.len / sizeof(*at);
 	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {
-		one = snapshot_attached(ctl, at, compression);
+		one = snapshot_attached(ctl, at, choices);
 		made += !one;
 		failed += one != 0;
 		r = r ? r : one;
@@ -337,22 +372,26 @@ int cmd_snapshot(struct ctl *ctl)
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
 		.tag = ctl_value(ctl, CTL_OPT_TAG),
 	};
-	const struct rd_compression *chosen;
+	struct choices choices = { 0 };
 	bool all = ctl_has(ctl, CTL_OPT_ALL);
 	struct rd_compression compression;
 	int r;
 
 	r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
+	if (!r)
+		r = ctl_value_rule(ctl, &choices.rule);
+	if (!r && ctl_pieces_are_auto(ctl))
+		r = ctl_usage(ctl, "--pieces auto is for init and tune");
 	if (r)
 		return r;
-	chosen = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
+	choices.compression = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
 	if (!all)
-		return snapshot_one(ctl, chosen);
+		return snapshot_one(ctl, &choices);
 	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
 	    ctl_has(ctl, CTL_OPT_FORCE))
 		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
 	r = check_options(ctl, &options);
-	return r ? r : snapshot_all(ctl, chosen);
+	return r ? r : snapshot_all(ctl, &choices);
 }

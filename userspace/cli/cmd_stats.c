@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "poolstats.h"
+#include "tune.h"
 
 static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 		       const struct ctl_volume_stats *volumes)
@@ -38,6 +39,7 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_u64(out, "bytes_journal", stats->journal);
 	rd_json_string(out, "compression",
 		       ctl_compression_print(compression, stats->compression));
+	ctl_json_rule(ctl, stats->rule);
 	rd_json_u64(out, "frames", stats->frames);
 	rd_json_u64(out, "frames_free", stats->frames_free);
 	ctl_json_free(ctl, stats);
@@ -103,6 +105,9 @@ static void print_text(const struct ctl_pool_stats *stats,
 		printf(" (ratio %.1f:1)", (double)stats->logical / stats->data);
 	putchar('\n');
 	print_packed(stats);
+	if (rd_rule_is_chosen(stats->rule))
+		printf("rule:     pieces %u, dedup %s\n", stats->rule.pieces,
+		       ctl_dedup_name(stats->rule));
 	print_index(stats);
 	printf("free:     %s\n", ctl_free_print(free, stats));
 	if (rd_verbosity > 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The options of all commands. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,6 +37,13 @@ static const struct option_info {
 				  "how new content is stored" },
 	[CTL_OPT_RECOMPRESS] = { "recompress", 0, "none|zstd[:LEVEL]",
 				 "store what is there in this way, and what will be new" },
+	[CTL_OPT_PIECES] = { "pieces", 0, "N|auto",
+			     "in how many pieces a segment of the newest version may be" },
+	[CTL_OPT_DEDUP] = { "dedup", 0, "reverse|inline",
+			    "where a snapshot looks for what the pool has already" },
+	[CTL_OPT_VERIFY_HITS] = { "verify-hits", 0, NULL,
+				  "compare blocks that inline deduplication finds, byte by byte" },
+	[CTL_OPT_RESET] = { "reset", 0, NULL, "let the volume do as the pool does" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
 	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever has changed" },
@@ -301,6 +309,35 @@ int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
 	}
 	return ctl_usage(ctl, "--%s is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",
 			 infos[option].name, RD_PACK_LEVEL_MIN, RD_PACK_LEVEL_MAX, text);
+}
+
+bool ctl_pieces_are_auto(const struct ctl *ctl)
+{
+	const char *pieces = ctl_value(ctl, CTL_OPT_PIECES);
+
+	return pieces && !strcmp(pieces, "auto");
+}
+
+int ctl_value_rule(const struct ctl *ctl, struct rd_rule_change *ret)
+{
+	const char *pieces = ctl_value(ctl, CTL_OPT_PIECES), *dedup = ctl_value(ctl, CTL_OPT_DEDUP);
+	u64 nr = 0;
+	char *end;
+
+	*ret = (struct rd_rule_change){ .has_dedup = dedup };
+	if (pieces && !ctl_pieces_are_auto(ctl)) {
+		errno = 0;
+		nr = strtoull(pieces, &end, 10);
+		if (errno || *end || pieces[0] < '1' || pieces[0] > '9' || nr > RD_SEG_BLOCKS)
+			return ctl_usage(ctl, "--pieces is auto, or a number from 1 to %d, not '%s'",
+					 RD_SEG_BLOCKS, pieces);
+	}
+	ret->pieces = nr;
+	if (dedup && !strcmp(dedup, "inline"))
+		ret->dedup = RD_DEDUP_INLINE;
+	else if (dedup && strcmp(dedup, "reverse"))
+		return ctl_usage(ctl, "--dedup is reverse or inline, not '%s'", dedup);
+	return 0;
 }
 
 /* --- telling of them */

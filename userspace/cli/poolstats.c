@@ -102,6 +102,7 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 	if (r)
 		return r;
 	stats->compression = ctl->pool->area.super.compression;
+	stats->rule = ctl->pool->area.super.rule;
 	stats->frames = ctl->pool->area.super.nr_frames;
 	read_space(&ctl->pool->area, stats);
 	return 0;

@@ -26,6 +26,7 @@ struct ctl_pool_stats {
 	u64 frames, frames_free, waiting;
 	u64 limit, avail, free;
 	struct rd_compression compression;	/* of what is new */
+	struct rd_rule rule;		/* the same, in volumes without a rule */
 };
 
 #define CTL_NO_FS	U64_MAX

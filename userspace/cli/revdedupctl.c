@@ -32,11 +32,13 @@
 
 const struct ctl_command ctl_commands[] = {
 	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
-	  O(DATA) | O(SIZE) | O(RESERVE) | O(COMPRESSION) | O(FORCE) | O(JSON) | O(QUIET) |
-	  O(VERBOSE), 1, 1,
+	  O(DATA) | O(SIZE) | O(RESERVE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(FORCE) |
+	  O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
 	  false, cmd_init },
 	{ "grow", { "resize" }, "", "give a pool more room: a longer file, or all of its device",
 	  COMMON | O(SIZE), 0, 0, false, cmd_grow },
+	{ "tune", { NULL }, "[VOL]", "show or change how what is new is stored, by default or of VOL",
+	  COMMON | O(PIECES) | O(DEDUP) | O(RESET), 0, 1, false, cmd_tune },
 	{ "attach", { "track" }, "VOL|--all", "start tracking the changes of a volume",
 	  HOST | O(FROM) | O(META) | O(ALL), 0, 1, false, cmd_attach },
 	{ "detach", { "untrack" }, "VOL", "stop tracking a volume, and forget its changes",
@@ -48,8 +50,8 @@ const struct ctl_command ctl_commands[] = {
 	{ "snapshot", { "backup", "create" }, "VOL [--from PATH]|--all",
 	  "take a version of an attached volume, an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
-	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(FORCE), 0, 1, false,
-	  cmd_snapshot },
+	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
+	  O(VERIFY_HITS) | O(FORCE), 0, 1, false, cmd_snapshot },
 	{ "list", { "ls", "versions", "snapshots" }, "[VOL]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
 	{ "show", { "info" }, "VOL[@VERSION]", "describe a version",

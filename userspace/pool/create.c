@@ -87,7 +87,7 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 	}
 	if (!r)
 		r = rd_area_format(name, size, options->force, uuid, journal,
-				   options->compression);
+				   options->compression, options->rule);
 	if (!r)
 		r = rd_area_open(&area, name, false);
 	if (r)

@@ -8,15 +8,18 @@
  *	catalog.db-pages  checksums of the catalog's pages
  *	reserve		space that is given up to delete in a full pool
  *	pool.json	what this directory is, for people and scripts
+ *	index/		where blocks are, by content: hints for inline deduplication
  *
  * A disk is cut into segments of 2 MiB. A recipe is one content of a segment: for each
  * block of 4 KiB the slot of a frame that has it. A version is, for each segment, the
- * recipe of the last row that was born before it or with it. The newest version is in
- * one piece; older ones point into it (reverse deduplication).
+ * recipe of the last row that was born before it or with it. A segment of the newest version
+ * is in one piece, or in no more than the rule of its volume allows; older ones point into it
+ * (reverse deduplication).
  *
  * A snapshot writes content to frames that no recipe uses, flushes, then commits the
  * rows that refer to it, batch by batch. The last transaction makes the version exist.
- * Then the version before gives up what the newer one has as well.
+ * Then the newer version takes over what it refers to in the one before, and that one gives up
+ * what the newer one has as well.
  *
  * A delete commits first that the version does not exist, then removes its rows batch by
  * batch. Slots that no recipe uses any more go to a queue. They are given back to the
@@ -93,6 +96,7 @@ struct rd_pool_options {
 	u64 size;		/* of the file; 0: as large as its file system */
 	u64 reserve;		/* bytes kept for deleting in a full pool */
 	struct rd_compression compression;	/* of what will be new */
+	struct rd_rule rule;			/* the same; no pieces: the first one */
 	bool force;
 };
 

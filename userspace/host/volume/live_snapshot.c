@@ -221,6 +221,8 @@ static int take(struct live *live, struct rd_snapshot_report *report)
 		.volume = live->at->volume,
 		.comment = options->comment,
 		.compression = options->compression,
+		.rule = options->rule,
+		.verify_hits = options->verify_hits,
 		.tag = options->tag,
 	};
 	struct rd_freeze_options freeze = {

@@ -27,6 +27,8 @@ struct rd_live_options {
 	const char *comment;		/* or NULL */
 	const char *tag;		/* or NULL */
 	const struct rd_compression *compression;	/* or NULL */
+	struct rd_rule_change rule;
+	bool verify_hits;
 	bool full_scan;			/* read all, whatever is dirty */
 	u64 cow_bytes;			/* for what is overwritten; 0: by what is dirty */
 	unsigned int hook_seconds;	/* for each hook, RD_QUIESCE_SECONDS by default */

@@ -17,7 +17,8 @@
 #include "version_sql.h"
 
 #define APPLICATION_ID	1380208707	/* "RDPC" */
-#define SCHEMA_VERSION	5
+#define SCHEMA_VERSION	6
+#define SCHEMA_BEFORE	5	/* is upgraded */
 
 const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_VOLUME] = { "volume", 1, 4 },
@@ -28,7 +29,12 @@ const struct rd_sql_table rd_tables[RD_NR_TABLES] = {
 	[RD_TABLE_SUPERSEDED] = { "superseded", 2, 2 },
 	[RD_TABLE_LEASE] = { "lease", 1, 5 },
 	[RD_TABLE_PACK] = { "pack", 1, 4 },
+	[RD_TABLE_RULE] = { "rule", 1, 3 },
 };
+
+/* Recipes in pieces that a newest version has: in too many, the next snapshot writes them. */
+#define USES_PIECES \
+"CREATE INDEX uses_pieces ON uses(pieces) WHERE latest_refs > 0 AND pieces <> 1;"
 
 static const char schema[] =
 "PRAGMA application_id = " RD_SQL_NUMBER(APPLICATION_ID) ";"
@@ -98,17 +104,17 @@ static const char schema[] =
 "	frame INTEGER NOT NULL,"
 "	map BLOB NOT NULL);"
 /*
- * How many rows of segment name the recipe, and how many of these a newest version sees.
+ * How many rows of segment name the recipe, how many of these a newest version sees, and of
+ * how many pieces its map is; 0: as of a program that did not count them, more than one.
  * All of it can be made anew but "quick", without which an audit takes longer.
  */
 "CREATE TABLE uses("
 "	recipe INTEGER PRIMARY KEY,"
 "	refs INTEGER NOT NULL CHECK(refs >= 0),"
 "	latest_refs INTEGER NOT NULL CHECK(latest_refs >= 0),"
-"	whole INTEGER NOT NULL,"
+"	pieces INTEGER NOT NULL,"
 "	quick INTEGER);"		/* sum, see quick.h; NULL: not known */
-/* Recipes in pieces that a newest version has: the next snapshot makes them whole. */
-"CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0;"
+USES_PIECES
 /* How many blocks of the recipe "source" are REF "target". */
 "CREATE TABLE recipe_ref("
 "	target INTEGER NOT NULL,"
@@ -168,7 +174,7 @@ static const char schema[] =
  * Tables that pools have not that were made by an older program: they are made when a command
  * opens it for writing. One that only reads, or finds no room, uses empty ones.
  */
-#define PACK_TABLES(kind)						\
+#define LATER_TABLES(kind)						\
 /* See packs.h. */							\
 "CREATE " kind " TABLE IF NOT EXISTS pack("				\
 "	frame INTEGER PRIMARY KEY,"					\
@@ -178,7 +184,12 @@ static const char schema[] =
 /* Frames with room for more packs from a slot on: see filling.h. */	\
 "CREATE " kind " TABLE IF NOT EXISTS tail("				\
 "	frame INTEGER PRIMARY KEY,"					\
-"	next INTEGER NOT NULL);"
+"	next INTEGER NOT NULL);"					\
+/* Of volumes that have another one than the pool. */			\
+"CREATE " kind " TABLE IF NOT EXISTS rule("				\
+"	volume INTEGER PRIMARY KEY,"					\
+"	pieces INTEGER NOT NULL,"					\
+"	dedup INTEGER NOT NULL);"
 
 static int add_tables(struct rd_sql *sql, bool writable)
 {
@@ -186,11 +197,36 @@ static int add_tables(struct rd_sql *sql, bool writable)
 	int r;
 
 	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM sqlite_master"
-			  " WHERE name IN ('pack', 'tail')", "");
-	if (r || nr == 2)
+			  " WHERE name IN ('pack', 'tail', 'rule')", "");
+	if (r || nr == 3)
 		return r;
-	r = writable ? rd_sql_script(sql, PACK_TABLES("")) : -EROFS;
-	return r == -EROFS || r == -ENOSPC ? rd_sql_script(sql, PACK_TABLES("TEMP")) : r;
+	r = writable ? rd_sql_script(sql, LATER_TABLES("")) : -EROFS;
+	return r == -EROFS || r == -ENOSPC ? rd_sql_script(sql, LATER_TABLES("TEMP")) : r;
+}
+
+/*
+ * The format before had "whole" for "pieces": 1 is the same, and 0 says that they were not
+ * counted. Reading alone, a view has the place of the table.
+ */
+static int upgrade(struct rd_sql *sql, bool writable)
+{
+	i64 version;
+	int r;
+
+	if (!writable)
+		return rd_sql_script(sql, "CREATE TEMP VIEW uses AS SELECT recipe, refs,"
+				     " latest_refs, whole AS pieces, quick FROM main.uses;");
+	r = rd_sql_begin(sql);
+	if (r)
+		return r;
+	/* Another command may have been first. */
+	r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
+	if (!r && version == SCHEMA_BEFORE)
+		r = rd_sql_script(sql, "DROP INDEX uses_pieces;"
+				  "ALTER TABLE uses RENAME COLUMN whole TO pieces;"
+				  USES_PIECES
+				  "PRAGMA user_version = " RD_SQL_NUMBER(SCHEMA_VERSION) ";");
+	return rd_catalog_end(sql, r);
 }
 
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id)
@@ -207,7 +243,7 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 	if (!r)
 		r = rd_sql_script(sql, schema);
 	if (!r)
-		r = rd_sql_script(sql, PACK_TABLES(""));
+		r = rd_sql_script(sql, LATER_TABLES(""));
 	if (!r)
 		r = rd_sql_begin(sql);
 	if (!r) {
@@ -264,8 +300,10 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 		r = rd_sql_number(sql, &version, "PRAGMA user_version", "");
 	if (!r && id != APPLICATION_ID)
 		r = refuse_file(path);
-	if (!r && version != SCHEMA_VERSION)
+	if (!r && version != SCHEMA_VERSION && version != SCHEMA_BEFORE)
 		r = rd_err_format(path, version, SCHEMA_VERSION);
+	if (!r && version == SCHEMA_BEFORE)
+		r = upgrade(sql, writable);
 	if (!r)
 		r = add_tables(sql, writable);
 	if (r) {
@@ -328,6 +366,7 @@ int rd_catalog_rows(struct rd_sql *sql, struct rd_row **ret, enum rd_table table
 		[RD_TABLE_SUPERSEDED] = "SELECT * FROM superseded",
 		[RD_TABLE_LEASE] = "SELECT * FROM lease",
 		[RD_TABLE_PACK] = "SELECT * FROM pack",
+		[RD_TABLE_RULE] = "SELECT * FROM rule",
 	};
 
 	return rd_sql_ask(sql, ret, texts[table], "");

@@ -10,6 +10,7 @@
  *	frames.h	extent, reserved, packing, kept, queue
  *	packs.h		pack
  *	filling.h	tail
+ *	rules.h		rule
  *	state.h		state
  *	sessions.h	session
  *	leases.h	lease

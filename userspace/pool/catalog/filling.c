@@ -108,16 +108,22 @@ static int check_unused(struct rd_sql *sql, u64 frame, unsigned int next)
 	return r;
 }
 
-int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsigned int *ret_next)
+/* One that has lost all that it had may be on its way to be freed as a whole. */
+static const char *const find_pack_tail =
+	"SELECT frame, next FROM tail WHERE EXISTS (SELECT 1 FROM slot_owner"
+	" WHERE slot_owner.frame = tail.frame AND recipe < 0) ORDER BY next LIMIT 1";
+static const char *const find_raw_tail =
+	"SELECT frame, next FROM tail WHERE EXISTS (SELECT 1 FROM slot_owner"
+	" WHERE slot_owner.frame = tail.frame AND recipe > 0) ORDER BY next LIMIT 1";
+
+static int take_tail(struct rd_sql *sql, const char *find, i64 session, u64 *ret_frame,
+		     unsigned int *ret_next)
 {
 	RD_ROW struct rd_row *row = NULL;
 	i64 frame, next;
 	int r;
 
-	/* One that has lost all that it had may be on its way to be freed as a whole. */
-	r = rd_sql_ask(sql, &row, "SELECT frame, next FROM tail WHERE EXISTS"
-		       " (SELECT 1 FROM slot_owner WHERE slot_owner.frame = tail.frame)"
-		       " ORDER BY next LIMIT 1", "");
+	r = rd_sql_ask(sql, &row, find, "");
 	if (!r)
 		r = rd_row_next(row);
 	if (r <= 0)
@@ -136,6 +142,17 @@ int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsign
 	*ret_frame = frame;
 	*ret_next = next;
 	return r;
+}
+
+int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsigned int *ret_next)
+{
+	return take_tail(sql, find_pack_tail, session, ret_frame, ret_next);
+}
+
+int rd_filling_take_raw_tail(struct rd_sql *sql, i64 session, u64 *ret_frame,
+			     unsigned int *ret_next)
+{
+	return take_tail(sql, find_raw_tail, session, ret_frame, ret_next);
 }
 
 int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Frames that a session fills with packs, bit by bit: reserved, and in use. The session writes
- * only to slots that nobody has and that are not in the queue. When it leaves a frame, what
- * nobody has there is queued: it may have been written to.
+ * Frames that a session fills with packs, or with raw blocks of many segments, bit by bit:
+ * reserved, and in use. The session writes only to slots that nobody has and that are not in
+ * the queue. When it leaves a frame, what nobody has there is queued: it may have been written
+ * to.
  *
  * The table tail has frames that sessions have left with room behind a slot, to which nothing
  * was written. The next session goes on there; else each snapshot, however small, would take
@@ -16,8 +17,13 @@
 #include "pool/data/slots.h"
 #include "db.h"
 
-/* Reserve the frame with the longest tail for @session. -ENOENT: there is none. */
+/*
+ * Reserve the frame of packs with the longest tail for @session, or the one of raw blocks; both
+ * are not mixed. -ENOENT: there is none.
+ */
 int rd_filling_take_tail(struct rd_sql *sql, i64 session, u64 *ret_frame, unsigned int *ret_next);
+int rd_filling_take_raw_tail(struct rd_sql *sql, i64 session, u64 *ret_frame,
+			     unsigned int *ret_next);
 
 /* Leave @frame, to which nothing was written from slot @next on. */
 int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next);

@@ -586,6 +586,17 @@ int rd_frames_reserved(struct rd_sql *sql, i64 session, u64 from, u64 *ret_start
 	return 0;
 }
 
+int rd_frames_count_live(struct rd_sql *sql, u64 frame, unsigned int *ret)
+{
+	i64 nr = 0;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner WHERE frame = ?",
+			  "i", (i64)frame);
+	*ret = nr;
+	return r;
+}
+
 int rd_frames_is_owned(struct rd_sql *sql, u64 frame, bool *ret)
 {
 	i64 nr = 0;

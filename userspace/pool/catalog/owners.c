@@ -137,6 +137,24 @@ int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last
 			  (i64)first, (i64)last, (i64)max);
 }
 
+int rd_frames_filled(struct rd_sql *sql, struct rd_row **ret, u64 first, unsigned int max)
+{
+	return rd_sql_ask(sql, ret, "SELECT frame, sum(n) FROM slot_owner"
+			  " WHERE frame >= ? AND recipe > 0 GROUP BY frame ORDER BY frame LIMIT ?",
+			  "ii", (i64)first, (i64)max);
+}
+
+int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret_frame = rd_row_i64(rows, 0);
+	*ret_slots = rd_row_i64(rows, 1);
+	return 1;
+}
+
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 {
 	i64 nr = 0;
@@ -168,6 +186,8 @@ int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id)
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max)
 {
 	return rd_sql_ask(sql, ret, "SELECT source FROM recipe_ref"
+			  " LEFT JOIN uses ON recipe = source"
 			  " WHERE target = ?1 AND source <> ?1"
-			  " ORDER BY source DESC LIMIT ?2", "ii", id, max);
+			  " ORDER BY coalesce(latest_refs, 0) > 0 DESC, source DESC"
+			  " LIMIT ?2", "ii", id, max);
 }

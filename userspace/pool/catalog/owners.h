@@ -41,6 +41,13 @@ int rd_next_owner(struct rd_row *rows, u64 *ret_frame, i64 *ret_recipe);
 int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last,
 		    unsigned int max);
 
+/*
+ * Ask for up to @max frames from @first on that recipes, not packs, have slots of, in order, and
+ * how many: rd_next_filled().
+ */
+int rd_frames_filled(struct rd_sql *sql, struct rd_row **ret, u64 first, unsigned int max);
+int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots);
+
 /* Count the slots of ordinary frames that recipes and packs own. */
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret);
 
@@ -50,7 +57,10 @@ int rd_frames_with_fps(struct rd_sql *sql, u64 *ret);
 /* Ask for the recipes that refer to recipe @id: rd_next_id(). */
 int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id);
 
-/* Ask for the same but @id itself, youngest first, up to @max (-1: all): rd_next_id(). */
+/*
+ * Ask for the same but @id itself, up to @max (-1: all): those of newest versions first, then
+ * the youngest: rd_next_id().
+ */
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max);
 
 #endif

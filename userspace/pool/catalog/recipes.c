@@ -41,19 +41,8 @@ int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe)
 	return read_recipe(row, recipe);
 }
 
-bool rd_map_is_whole(const struct rd_map *map, u64 frame)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(map->at[i]) != RD_ZERO &&
-		    map->at[i] != rd_place_make(RD_OWN, frame, i))
-			return false;
-	return true;
-}
-
 static int one_recipe(struct rd_row *row, i64 *ret_id, struct rd_seg_fp *ret_fp,
-		      bool *ret_whole)
+		      unsigned int *ret_pieces)
 {
 	struct rd_recipe recipe;
 	int r = rd_row_next(row);
@@ -67,28 +56,29 @@ static int one_recipe(struct rd_row *row, i64 *ret_id, struct rd_seg_fp *ret_fp,
 		*ret_id = recipe.id;
 	if (ret_fp)
 		*ret_fp = recipe.fp;
-	*ret_whole = rd_map_is_whole(&recipe.map, recipe.frame);
+	*ret_pieces = rd_map_pieces(&recipe.map);
 	return 0;
 }
 
 int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
-		   bool *ret_whole)
+		   unsigned int *ret_pieces)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE fp = ?", "b",
 		       fp->b, sizeof(fp->b));
-	return r ? r : one_recipe(row, ret_id, NULL, ret_whole);
+	return r ? r : one_recipe(row, ret_id, NULL, ret_pieces);
 }
 
-int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole)
+int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp,
+		 unsigned int *ret_pieces)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	r = rd_sql_ask(sql, &row, "SELECT id, fp, frame, map FROM recipe WHERE id = ?", "i", id);
-	return r ? r : one_recipe(row, NULL, ret_fp, ret_whole);
+	return r ? r : one_recipe(row, NULL, ret_fp, ret_pieces);
 }
 
 int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum)
@@ -96,7 +86,7 @@ int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum)
 	i64 sum;
 	int r;
 
-	r = rd_sql_number(sql, &sum, "SELECT quick FROM uses WHERE recipe = ? AND whole"
+	r = rd_sql_number(sql, &sum, "SELECT quick FROM uses WHERE recipe = ?"
 			  " AND quick IS NOT NULL", "i", id);
 	if (!r)
 		*ret_sum = sum;
@@ -172,13 +162,13 @@ int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, boo
 	return 0;
 }
 
-int rd_recipe_noted_whole(struct rd_sql *sql, i64 id, bool *ret)
+int rd_recipe_noted_pieces(struct rd_sql *sql, i64 id, unsigned int *ret)
 {
-	i64 whole;
-	int r = rd_sql_number(sql, &whole, "SELECT whole FROM uses WHERE recipe = ?", "i", id);
+	i64 pieces;
+	int r = rd_sql_number(sql, &pieces, "SELECT pieces FROM uses WHERE recipe = ?", "i", id);
 
 	if (!r)
-		*ret = whole;
+		*ret = pieces;
 	return r;
 }
 
@@ -209,15 +199,14 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 	i64 id;
 	int r;
 
-	/* The map's blob knows the number, if it has a REF: a new one has none. */
-	r = rd_sql_run(sql, "INSERT INTO recipe(fp, frame, map) VALUES(?, ?, ?)", "bib",
-		       fp->b, sizeof(fp->b), (i64)frame,
-		       blob, rd_map_pack(map, 0, frame, blob));
-	if (r)
-		return r;
-	id = rd_sql_last_id(sql);
-	r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, 1, ?)", "ii", id,
-		       (i64)quick);
+	/* The blob of a map depends on the number of the recipe. */
+	r = rd_sql_number(sql, &id, "SELECT coalesce(max(id), 0) + 1 FROM recipe", "");
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO recipe VALUES(?, ?, ?, ?)", "ibib", id, fp->b,
+			       sizeof(fp->b), (i64)frame, blob, rd_map_pack(map, id, frame, blob));
+	if (!r)
+		r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, ?, ?)", "iii", id,
+			       (i64)rd_map_pieces(map), (i64)quick);
 	if (!r)
 		r = rd_owners_change(sql, id, NULL, map);
 	*ret_id = id;
@@ -231,7 +220,7 @@ int rd_recipe_count(struct rd_sql *sql, const struct rd_recipe *recipe)
 	if (r)
 		return r;
 	return rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, ?, NULL)", "ii", recipe->id,
-			  (i64)rd_map_is_whole(&recipe->map, recipe->frame));
+			  (i64)rd_map_pieces(&recipe->map));
 }
 
 int rd_recipes_count_uses(struct rd_sql *sql)
@@ -261,8 +250,8 @@ static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	r = rd_sql_run(sql, "UPDATE recipe SET frame = ?, map = ? WHERE id = ?", "ibi",
 		       (i64)frame, blob, rd_map_pack(map, recipe->id, frame, blob), recipe->id);
 	if (!r)
-		r = rd_sql_run(sql, "UPDATE uses SET whole = ?1 WHERE recipe = ?2 AND whole <> ?1",
-			       "ii", (i64)rd_map_is_whole(map, frame), recipe->id);
+		r = rd_sql_run(sql, "UPDATE uses SET pieces = ?1 WHERE recipe = ?2"
+			       " AND pieces <> ?1", "ii", (i64)rd_map_pieces(map), recipe->id);
 	return r ? r : rd_owners_change(sql, recipe->id, &recipe->map, map);
 }
 
@@ -343,8 +332,9 @@ static int hand_over(struct rd_sql *sql, const struct rd_recipe *recipe,
 
 /*
  * @max of those that point at @id, but for itself: what it has of its own goes with it.
- * The first of them become the heirs. Retention deletes old versions first, so the
- * youngest recipe will not have to hand the same blocks over again soon.
+ * The first of them become the heirs: recipes of newest versions, which then need no other
+ * one. Else the youngest: retention deletes old versions first, so it will not have to hand
+ * the same blocks over again soon.
  */
 static int find_sources(struct rd_sql *sql, i64 id, i64 max, struct rd_buffer *sources)
 {
@@ -474,6 +464,81 @@ int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 v
 	return 0;
 }
 
+/* --- places that go over to another recipe */
+
+int rd_recipe_adopt(struct rd_sql *sql, i64 taker_id, i64 giver_id)
+{
+	struct rd_recipe taker, giver;
+	struct rd_map takes, gives;
+	unsigned int i, slot;
+	int r;
+
+	r = rd_recipe_load(sql, taker_id, &taker);
+	if (!r)
+		r = rd_recipe_load(sql, giver_id, &giver);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	takes = taker.map;
+	gives = giver.map;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(takes.at[i]) != RD_REF ||
+		    rd_place_id(takes.at[i]) != (u64)giver_id)
+			continue;
+		slot = rd_place_slot(takes.at[i]);
+		takes.at[i] = gives.at[slot];
+		if (rd_place_kind(gives.at[slot]) == RD_ZERO)
+			return rd_err(-EUCLEAN, "recipe %lld refers to a block that does not exist",
+				      (long long)taker_id);
+		if (rd_place_kind(gives.at[slot]) == RD_OWN)
+			gives.at[slot] = rd_place_make(RD_REF, taker_id, i);
+	}
+	r = write_map(sql, &giver, giver.frame, &gives);
+	return r ? r : write_map(sql, &taker, rd_map_frame(&takes, taker.frame), &takes);
+}
+
+/* Find a recipe that @map refers to and that no newest version names; 0: there is none. */
+static int find_old(struct rd_sql *sql, const struct rd_map *map, i64 *ret)
+{
+	i64 last = 0;
+	unsigned int i;
+	u64 latest;
+	int r = 0;
+
+	*ret = 0;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		i64 id = rd_place_id(map->at[i]);
+
+		if (rd_place_kind(map->at[i]) != RD_REF || id == last)
+			continue;
+		last = id;
+		r = rd_recipe_latest_refs(sql, id, &latest);
+		if (r || latest)
+			continue;
+		*ret = id;
+		break;
+	}
+	return r == -ENOENT ? -EUCLEAN : r;
+}
+
+int rd_recipe_adopt_old(struct rd_sql *sql, i64 id)
+{
+	struct rd_recipe recipe;
+	i64 old;
+	int r;
+
+	/* What is taken may be a reference to another old one: each time a chain gets shorter. */
+	for (;;) {
+		r = rd_recipe_load(sql, id, &recipe);
+		if (!r)
+			r = find_old(sql, &recipe.map, &old);
+		if (r || !old)
+			return r;
+		r = rd_recipe_adopt(sql, id, old);
+		if (r)
+			return r;
+	}
+}
+
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret)
 {
 	i64 nr;
@@ -503,16 +568,16 @@ static int read_ids(struct rd_row *row, i64 *ids, unsigned int *ret_nr)
 	return r;
 }
 
-int rd_recipes_in_pieces(struct rd_sql *sql, i64 after, i64 *ids, unsigned int max,
-			 unsigned int *ret_nr)
+int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64 *ids,
+			 unsigned int max, unsigned int *ret_nr)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
 	*ret_nr = 0;
 	r = rd_sql_ask(sql, &row, "SELECT recipe FROM uses WHERE latest_refs > 0"
-		       " AND whole = 0 AND recipe > ? ORDER BY recipe LIMIT ?", "ii", after,
-		       (i64)max);
+		       " AND pieces <> 1 AND (pieces > ? OR pieces = 0) AND recipe > ?"
+		       " ORDER BY recipe LIMIT ?", "iii", (i64)pieces, after, (i64)max);
 	return r ? r : read_ids(row, ids, ret_nr);
 }
 
@@ -529,6 +594,28 @@ int rd_superseded_list(struct rd_sql *sql, i64 volume, i64 after, i64 *ids, unsi
 		       " AND recipe > ? ORDER BY recipe LIMIT ?", "iii", volume, after,
 		       (i64)max);
 	return r ? r : read_ids(row, ids, ret_nr);
+}
+
+int rd_superseded_sources(struct rd_sql *sql, struct rd_row **ret, i64 volume, i64 first,
+			  unsigned int max)
+{
+	return rd_sql_ask(sql, ret, "SELECT target, source FROM superseded"
+			  " CROSS JOIN recipe_ref ON target = superseded.recipe"
+			  " CROSS JOIN uses AS s ON s.recipe = source AND s.latest_refs > 0"
+			  " CROSS JOIN uses AS t ON t.recipe = target AND t.latest_refs = 0"
+			  " WHERE superseded.recipe >= ? AND volume = ?"
+			  " ORDER BY superseded.recipe LIMIT ?", "iii", first, volume, (i64)max);
+}
+
+int rd_next_source(struct rd_row *rows, i64 *ret_superseded, i64 *ret_source)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret_superseded = rd_row_i64(rows, 0);
+	*ret_source = rd_row_i64(rows, 1);
+	return 1;
 }
 
 int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret)

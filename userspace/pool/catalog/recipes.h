@@ -4,9 +4,10 @@
  * of a segment, known by its fingerprint. It exists as long as a row of the table segment
  * names it. owners.h counts the entries of its map.
  *
- * A recipe is whole if its blocks are in one frame in order. A recipe that a newest version
- * names never gives a block up. When no newest version names it any more, the recipe is
- * superseded: reverse.c replaces each of its blocks that the newer version has as well with
+ * A recipe is in as many pieces as its map is (map.h); of a newest version in no more than the
+ * rule of the volume allows. It never gives a block up for good while a newest version names
+ * it. When none does any more, it is superseded: swap.c lets newest recipes that refer to its
+ * blocks take them, and reverse.c replaces each block that the newer version has as well with
  * a reference to the block there, a REF. An OWN place belongs to exactly one recipe, so no
  * place needs a count.
  *
@@ -32,8 +33,9 @@ struct rd_recipe {
 /* Read a recipe. -ENOENT: it does not exist. -EUCLEAN: its map is damaged. */
 int rd_recipe_load(struct rd_sql *sql, i64 id, struct rd_recipe *recipe);
 int rd_recipe_find(struct rd_sql *sql, const struct rd_seg_fp *fp, i64 *ret_id,
-		   bool *ret_whole);
-int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_whole);
+		   unsigned int *ret_pieces);
+int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp,
+		 unsigned int *ret_pieces);
 
 /*
  * Read only the fingerprint. *@ret_known: false if the recipe does not exist, or has no
@@ -41,21 +43,22 @@ int rd_recipe_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret
  */
 int rd_recipe_known_fp(struct rd_sql *sql, i64 id, struct rd_seg_fp *ret_fp, bool *ret_known);
 
-/* Is the recipe marked as whole? -ENOENT: it has no row in the table uses. */
-int rd_recipe_noted_whole(struct rd_sql *sql, i64 id, bool *ret);
+/* Read the pieces as noted; 0: more than one. -ENOENT: there is no row in the table uses. */
+int rd_recipe_noted_pieces(struct rd_sql *sql, i64 id, unsigned int *ret);
 
 /* Ask for all recipes, or for up to @max spread over the catalog: rd_next_id(). */
 int rd_recipes(struct rd_sql *sql, struct rd_row **ret);
 int rd_recipes_youngest_first(struct rd_sql *sql, struct rd_row **ret);
 int rd_recipes_sample(struct rd_sql *sql, struct rd_row **ret, unsigned int max);
 
-/* Read the quick sum of a whole recipe. -ENOENT: the sum is not known. */
+/* Read the quick sum of a recipe. -ENOENT: the sum is not known. */
 int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum);
 int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
 
-bool rd_map_is_whole(const struct rd_map *map, u64 frame);
-
-/* Insert a recipe that is whole in @frame, has the quick sum @quick, and no references. */
+/*
+ * Insert a recipe that has the quick sum @quick, and that no row names. What @map refers to is
+ * OWN, or is on the way there.
+ */
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		     const struct rd_map *map, u64 quick, i64 *ret_id);
 
@@ -105,17 +108,36 @@ int rd_recipe_prepare(struct rd_sql *sql, i64 id, unsigned int *maps);
  */
 int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 volume);
 
+/*
+ * Let @taker have the blocks of @giver that it refers to, and @giver refer to them there: no
+ * data moves. What @giver itself refers to, @taker refers to without it.
+ */
+int rd_recipe_adopt(struct rd_sql *sql, i64 taker, i64 giver);
+
+/* Adopt all that @id refers to in recipes that no newest version names. */
+int rd_recipe_adopt_old(struct rd_sql *sql, i64 id);
+
 /* Count the rows that name the recipe and that a newest version sees. -ENOENT. */
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret);
 /* Find the frame that has the recipe, or most of it. -ENOENT. */
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret);
-/* List up to @max recipes above @after that a newest version has in pieces, in order. */
-int rd_recipes_in_pieces(struct rd_sql *sql, i64 after, i64 *ids, unsigned int max,
-			 unsigned int *ret_nr);
+/*
+ * List up to @max recipes above @after that a newest version has in more than @pieces pieces,
+ * in order.
+ */
+int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64 *ids,
+			 unsigned int max, unsigned int *ret_nr);
 
 /* List up to @max recipes above @after that @volume has superseded, in order. */
 int rd_superseded_list(struct rd_sql *sql, i64 volume, i64 after, i64 *ids, unsigned int max,
 		       unsigned int *ret_nr);
+/*
+ * Ask for up to @max pairs: a recipe from @first on that @volume has superseded, in order, and
+ * one of a newest version that refers to it: rd_next_source().
+ */
+int rd_superseded_sources(struct rd_sql *sql, struct rd_row **ret, i64 volume, i64 first,
+			  unsigned int max);
+int rd_next_source(struct rd_row *rows, i64 *ret_superseded, i64 *ret_source);
 int rd_superseded_count(struct rd_sql *sql, i64 volume, u64 *ret);
 /* Forget that the recipe, or each recipe of @volume, is superseded: it is reversed. */
 int rd_superseded_remove(struct rd_sql *sql, i64 recipe);

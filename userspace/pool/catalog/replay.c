@@ -14,6 +14,7 @@ static const char *const put_texts[RD_NR_TABLES] = {
 	[RD_TABLE_SUPERSEDED] = "INSERT OR REPLACE INTO superseded VALUES(?, ?)",
 	[RD_TABLE_LEASE] = "INSERT OR REPLACE INTO lease VALUES(?, ?, ?, ?, ?)",
 	[RD_TABLE_PACK] = "INSERT OR REPLACE INTO pack VALUES(?, ?, ?, ?)",
+	[RD_TABLE_RULE] = "INSERT OR REPLACE INTO rule VALUES(?, ?, ?)",
 };
 
 static const char *const delete_texts[RD_NR_TABLES] = {
@@ -25,6 +26,7 @@ static const char *const delete_texts[RD_NR_TABLES] = {
 	[RD_TABLE_SUPERSEDED] = "DELETE FROM superseded WHERE recipe = ? AND volume = ?",
 	[RD_TABLE_LEASE] = "DELETE FROM lease WHERE id = ?",
 	[RD_TABLE_PACK] = "DELETE FROM pack WHERE frame = ?",
+	[RD_TABLE_RULE] = "DELETE FROM rule WHERE volume = ?",
 };
 
 int rd_replay_change(struct rd_sql *sql, const struct rd_change *change)

@@ -35,7 +35,10 @@ struct super_disk {
 	__le64 incompat;
 	u8 codec;
 	int8_t level;
-	u8 zeros[RD_BLOCK_SIZE - 90];
+	u8 dedup;
+	u8 zero;
+	__le16 pieces;
+	u8 zeros[RD_BLOCK_SIZE - 94];
 };
 
 _Static_assert(sizeof(struct super_disk) == RD_BLOCK_SIZE, "superblock");
@@ -110,6 +113,8 @@ void rd_pool_super_pack(const struct rd_pool_super *super, void *block)
 		.incompat = cpu_to_le64(super->incompat),
 		.codec = super->compression.codec,
 		.level = super->compression.level,
+		.dedup = super->rule.dedup,
+		.pieces = cpu_to_le16(super->rule.pieces),
 	};
 
 	memcpy(disk.uuid, super->uuid, sizeof(disk.uuid));
@@ -142,6 +147,10 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block)
 	super->journal_frame = le64_to_cpu(disk.journal_frame);
 	super->compression.codec = disk.codec;
 	super->compression.level = disk.level;
+	super->rule.dedup = disk.dedup;
+	super->rule.pieces = rd_max(le16_to_cpu(disk.pieces), 1);
+	if (super->rule.dedup > RD_DEDUP_INLINE || super->rule.pieces > RD_SEG_BLOCKS)
+		return -EBADMSG;
 	if (super->nr_frames > RD_MAX_FRAMES || super->journal_frame >= super->nr_frames)
 		return -EBADMSG;
 	return 0;
@@ -490,7 +499,7 @@ static int too_small(const char *path, bool is_device)
 }
 
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
-		   u64 journal_id, struct rd_compression compression)
+		   u64 journal_id, struct rd_compression compression, struct rd_rule rule)
 {
 	struct rd_area area = { .writable = true };
 	int r;
@@ -514,7 +523,9 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		area.super.nr_frames = rd_frames_in(area.bytes);
 		area.super.journal_id = journal_id;
 		area.super.compression = compression;
-		area.super.incompat = compression.codec ? RD_INCOMPAT_PACKS : 0;
+		area.super.rule = rule.pieces ? rule : RD_RULE_FIRST;
+		area.super.incompat = (compression.codec ? RD_INCOMPAT_PACKS : 0) |
+			(rd_rule_is_chosen(area.super.rule) ? RD_INCOMPAT_PIECES : 0);
 		r = rd_area_write_super(&area);
 	}
 	rd_area_close(&area);

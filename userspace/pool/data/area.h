@@ -32,11 +32,15 @@
  *	80  8  features: incompatible		unknown ones forbid all
  *	88  1  how new content is stored: 0 raw, 1 zstd
  *	89  1  the level of zstd, signed
- *	90     zeros
+ *	90  1  how new content is deduplicated: 0 reverse, 1 inline
+ *	91  1  zero
+ *	92  2  pieces that a segment of a newest version may have; 0 is 1
+ *	94     zeros
  *
  * A feature is a bit. They are looked at before what follows from the format: of a pool that
  * has an unknown one, nothing else need be as it is here. Bit 0 of the incompatible ones: there
- * are packs. It is set and stable before the catalog has the first one, and stays.
+ * are packs. It is set and stable before the catalog has the first one, and stays. Bit 1: the
+ * pool, or a volume, has or had another rule than reverse deduplication in one piece.
  *
  * A write goes to copy A, then to copy B, each flushed: one copy is always whole.
  */
@@ -53,12 +57,47 @@
 #define RD_POOL_FORMAT	2
 
 #define RD_INCOMPAT_PACKS	1ULL
-#define RD_INCOMPAT_KNOWN	RD_INCOMPAT_PACKS
+#define RD_INCOMPAT_PIECES	2ULL
+#define RD_INCOMPAT_KNOWN	(RD_INCOMPAT_PACKS | RD_INCOMPAT_PIECES)
 
 #define RD_GROUP_FRAMES	256
 /* 512 TiB; packed frames have the numbers from 2^36 on. */
 #define RD_MAX_FRAMES	(1ULL << 28)
 #define RD_PACKED_FRAMES	(1ULL << 36)
+
+/* How much of what is new is stored as a reference to what the pool has. */
+enum rd_dedup {
+	RD_DEDUP_REVERSE,	/* what the version before has at the same offset */
+	RD_DEDUP_INLINE,	/* the same, and what the pool has anywhere */
+};
+
+struct rd_rule {
+	u16 pieces;		/* of a segment of a newest version, at most; not 0 */
+	enum rd_dedup dedup;
+};
+
+/* A choice of what is to be other than before. */
+struct rd_rule_change {
+	u16 pieces;		/* 0: as before */
+	bool has_dedup;
+	enum rd_dedup dedup;
+};
+
+static inline void rd_rule_apply(struct rd_rule *rule, const struct rd_rule_change *change)
+{
+	if (change->pieces)
+		rule->pieces = change->pieces;
+	if (change->has_dedup)
+		rule->dedup = change->dedup;
+}
+
+#define RD_RULE_FIRST	((struct rd_rule){ .pieces = 1, .dedup = RD_DEDUP_REVERSE })
+
+/* Is it another one than that of a pool in which nothing was chosen? */
+static inline bool rd_rule_is_chosen(struct rd_rule rule)
+{
+	return rule.pieces != 1 || rule.dedup != RD_DEDUP_REVERSE;
+}
 
 struct rd_pool_super {
 	u64 format;
@@ -69,6 +108,7 @@ struct rd_pool_super {
 	u64 journal_frame;
 	u64 compat, compat_ro, incompat;	/* features */
 	struct rd_compression compression;	/* of what is new */
+	struct rd_rule rule;			/* the same, in volumes without a rule */
 };
 
 struct rd_area {
@@ -139,7 +179,7 @@ int rd_pool_super_unpack(struct rd_pool_super *super, const void *block);
  * file.
  */
 int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
-		   u64 journal_id, struct rd_compression compression);
+		   u64 journal_id, struct rd_compression compression, struct rd_rule rule);
 
 /*
  * Look for a superblock in @fd, or the remains of one. Returns 1, 0, or -errno of a read,

@@ -76,6 +76,41 @@ size_t rd_map_pack(const struct rd_map *map, u64 recipe, u64 frame, u8 *blob)
 	return to - blob;
 }
 
+unsigned int rd_map_pieces(const struct rd_map *map)
+{
+	unsigned int i, last = RD_SEG_BLOCKS, nr = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(map->at[i]) == RD_ZERO)
+			continue;
+		if (last == RD_SEG_BLOCKS ||
+		    !rd_place_goes_on(map->at[last], last, map->at[i], i))
+			nr++;
+		last = i;
+	}
+	return nr;
+}
+
+u64 rd_map_frame(const struct rd_map *map, u64 frame)
+{
+	unsigned int i, len = 0, longest = 0;
+	u64 id = frame;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = map->at[i];
+
+		if (rd_place_kind(place) != RD_OWN || rd_place_slot(place) != i)
+			continue;
+		len = rd_place_id(place) == id ? len + 1 : 1;
+		id = rd_place_id(place);
+		if (len > longest) {
+			longest = len;
+			frame = id;
+		}
+	}
+	return frame;
+}
+
 static u64 get_id(struct rd_reader *reader, u64 *last)
 {
 	*last += (u64)rd_unzigzag(rd_get_varint(reader, VARINT_BITS));

@@ -63,6 +63,25 @@ struct rd_map {
 	rd_place at[RD_SEG_BLOCKS];
 };
 
+/*
+ * Count the pieces of @map: runs of blocks that are one read. The next block of a piece is in
+ * the next slot, or as far on as the segment is: zeros between two blocks do not part them.
+ */
+unsigned int rd_map_pieces(const struct rd_map *map);
+
+/*
+ * Find the frame in which the longest run of OWN blocks is in slots of the same numbers, or
+ * @frame: with it as the recipe's own one, the map is short as a blob.
+ */
+u64 rd_map_frame(const struct rd_map *map, u64 frame);
+
+/* Is @place, at block @j, in the same piece as @before, at block @i, the last one before it? */
+static inline bool rd_place_goes_on(rd_place before, unsigned int i, rd_place place,
+				    unsigned int j)
+{
+	return place >> 9 == before >> 9 && (place == before + 1 || place == before + (j - i));
+}
+
 /* No map needs more bytes. */
 #define RD_MAP_MAX	(RD_SEG_BLOCKS * 12)
 

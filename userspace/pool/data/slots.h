@@ -16,6 +16,11 @@ static inline void rd_slots_set(struct rd_slots *slots, unsigned int slot)
 	slots->bits[slot / 64] |= 1ULL << slot % 64;
 }
 
+static inline void rd_slots_clear(struct rd_slots *slots, unsigned int slot)
+{
+	slots->bits[slot / 64] &= ~(1ULL << slot % 64);
+}
+
 static inline bool rd_slots_test(const struct rd_slots *slots, unsigned int slot)
 {
 	return slots->bits[slot / 64] >> slot % 64 & 1;

@@ -63,24 +63,27 @@ static int count_entries(struct checker *check, const struct rd_recipe *recipe)
 	return put_tallies(check, recipe->id, &slots, &refs);
 }
 
-/* Is it in one frame in order, as is noted? */
-static int check_whole(struct checker *check, const struct rd_recipe *recipe)
+/* Is it in as many pieces as is noted? A program of before only noted that they are many. */
+static int check_pieces(struct checker *check, const struct rd_recipe *recipe)
 {
-	bool is_whole = true, noted;
-	unsigned int i;
+	const rd_place *at = recipe->map.at;
+	unsigned int i, last = 0, nr = 0, noted;
 	int r;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = recipe->map.at[i];
-
-		is_whole &= rd_place_kind(place) == RD_ZERO ||
-			place == rd_place_make(RD_OWN, recipe->frame, i);
+		if (rd_place_kind(at[i]) == RD_ZERO)
+			continue;
+		/* Slots of a frame or recipe follow each other in numbers of places as well. */
+		if (!nr || rd_place_id(at[i]) != rd_place_id(at[last]) ||
+		    rd_place_kind(at[i]) != rd_place_kind(at[last]) ||
+		    (at[i] - at[last] != 1 && at[i] - at[last] != i - last))
+			nr++;
+		last = i;
 	}
-	r = rd_recipe_noted_whole(check->sql, recipe->id, &noted);
-	if (!r && noted != is_whole)
-		rd_check_wrong(check, "recipe %lld is %s, but is marked as %s",
-			       (long long)recipe->id, is_whole ? "whole" : "in pieces",
-			       noted ? "whole" : "in pieces");
+	r = rd_recipe_noted_pieces(check->sql, recipe->id, &noted);
+	if (!r && noted != nr && (noted || nr == 1))
+		rd_check_wrong(check, "recipe %lld is in %u pieces, and %u are noted",
+			       (long long)recipe->id, nr, noted);
 	/* That the row is missing is found by rd_check_counts(). */
 	return r == -ENOENT ? 0 : r;
 }
@@ -153,7 +156,7 @@ static int check_recipe(struct checker *check, struct rd_resolver *resolver, i64
 	if (!r)
 		r = count_entries(check, &recipe);
 	if (!r)
-		r = check_whole(check, &recipe);
+		r = check_pieces(check, &recipe);
 	return r ? r : check_entries(check, resolver, &recipe);
 }
 

@@ -109,6 +109,7 @@ static int compact(struct freeing *f, bool *ret_moved)
 {
 	u64 frames[RD_COMPACT_SLOTS];
 	unsigned int i, nr = 0, live = 0;
+	struct rd_queued now;
 	int r = 0;
 
 	*ret_moved = false;
@@ -117,13 +118,18 @@ static int compact(struct freeing *f, bool *ret_moved)
 
 		if (!should_compact(f, entry) || rd_frames_is_packing(f->pool->sql, entry->frame))
 			continue;
-		if (live + entry->live > RD_COMPACT_SLOTS) {
+		/* What was emptied just now may have filled this one. */
+		now = *entry;
+		r = rd_frames_count_live(f->pool->sql, entry->frame, &now.live);
+		if (r || !should_compact(f, &now))
+			continue;
+		if (live + now.live > RD_COMPACT_SLOTS) {
 			r = compact_now(f, frames, nr, live);
 			nr = 0;
 			live = 0;
 		}
 		frames[nr++] = entry->frame;
-		live += entry->live;
+		live += now.live;
 		*ret_moved = true;
 	}
 	if (!r && nr)

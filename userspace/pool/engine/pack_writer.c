@@ -245,39 +245,3 @@ int rd_pack_writer_end(struct rd_pack_writer *writer)
 	writer->at = 0;
 	return r;
 }
-
-/* --- the feature */
-
-/* Announce packs, and choose how new content is stored, unless @compression is NULL. */
-static int change_super(struct rd_pool *pool, bool packs,
-			const struct rd_compression *compression)
-{
-	struct rd_pool_super *super = &pool->area.super, old;
-	struct rd_lock lock = RD_LOCK_NONE;
-	int r;
-
-	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
-	if (r)
-		return r;
-	r = rd_area_reread_super(&pool->area);
-	old = *super;
-	if (packs)
-		super->incompat |= RD_INCOMPAT_PACKS;
-	if (compression)
-		super->compression = *compression;
-	if (!r && memcmp(&old, super, sizeof(old)))
-		r = rd_area_write_super(&pool->area);
-	rd_lock_drop(&lock);
-	return r;
-}
-
-int rd_packs_announce(struct rd_pool *pool)
-{
-	return pool->area.super.incompat & RD_INCOMPAT_PACKS ? 0 :
-		change_super(pool, true, NULL);
-}
-
-int rd_packs_choose(struct rd_pool *pool, struct rd_compression compression)
-{
-	return change_super(pool, compression.codec, &compression);
-}

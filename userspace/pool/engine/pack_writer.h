@@ -44,10 +44,4 @@ int rd_pack_writer_commit(struct rd_pack_writer *writer);
 int rd_pack_writer_end(struct rd_pack_writer *writer);
 void rd_pack_writer_free(struct rd_pack_writer *writer);
 
-/* Say in the superblock that there are packs, before the first one is inserted: see area.h. */
-int rd_packs_announce(struct rd_pool *pool);
-
-/* Store what is new in this way, from now on. */
-int rd_packs_choose(struct rd_pool *pool, struct rd_compression compression);
-
 #endif

@@ -14,7 +14,7 @@
 #include "pool/catalog/packs.h"
 #include "engine.h"
 #include "hold.h"
-#include "pack_writer.h"
+#include "choices.h"
 #include "recompress.h"
 #include "rewrite.h"
 

@@ -112,18 +112,22 @@ void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		     struct rd_fp fps[RD_SEG_BLOCKS])
 {
 	struct rd_fp page[RD_SEG_BLOCKS];
-	u64 frame = U64_MAX;
-	unsigned int i;
+	struct rd_slots done = { 0 };
+	unsigned int i, j;
+	u64 frame;
 
+	memset(fps, 0, RD_FPS_SIZE);
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_place_kind(map->at[i]) != RD_OWN) {
-			memset(&fps[i], 0, sizeof(fps[i]));
+		if (rd_place_kind(map->at[i]) != RD_OWN || rd_slots_test(&done, i))
 			continue;
+		/* Pieces of few frames may take turns: each is read once. */
+		frame = rd_place_id(map->at[i]);
+		rd_area_get_fps(area, frame, 1, page);
+		for (j = i; j < RD_SEG_BLOCKS; j++) {
+			if (rd_place_kind(map->at[j]) != RD_OWN || rd_place_id(map->at[j]) != frame)
+				continue;
+			fps[j] = page[rd_place_slot(map->at[j])];
+			rd_slots_set(&done, j);
 		}
-		if (rd_place_id(map->at[i]) != frame) {
-			frame = rd_place_id(map->at[i]);
-			rd_area_get_fps(area, frame, 1, page);
-		}
-		fps[i] = page[rd_place_slot(map->at[i])];
 	}
 }

@@ -6,8 +6,11 @@
  * has another is referred to by one newest version less. A recipe that no newest version
  * refers to is superseded. (In batches; version.cursor says how far that is.)
  *
+ * Then newest recipes take the blocks that they refer to in superseded ones: swap.c.
+ *
  * Then superseded recipes give up each block that the newest version of the
- * volume has as well, wherever: it becomes REF there. In passes:
+ * volume has as well, wherever: it becomes REF there, or to where the newest version refers
+ * itself. In passes:
  *
  *	1. take recipes until NR_WANTED blocks are OWN in them; a block that the
  *	   segment that took the place has at the same offset is found at once
@@ -38,6 +41,7 @@
 #include "pool/catalog/segments.h"
 #include "engine.h"
 #include "resolve.h"
+#include "swap.h"
 
 #define BATCH		2048		/* segments a transaction */
 #define CHANGES		1024		/* recipes a transaction: they have longer maps */
@@ -93,6 +97,9 @@ struct reverse {
 	unsigned int nr_sorted;
 	struct sorted *sorted;
 	/* Fingerprints read last: those of old recipes and of new ones take turns. */
+	struct rd_resolver *resolver;	/* of what newest recipes refer to */
+	i64 asked;			/* whether a newest version names it; 0: nothing was */
+	bool asked_is_latest;
 	unsigned int next_chunk;
 	u64 chunks[NR_CHUNKS];
 	struct rd_fp (*chunk_fps)[CHUNK][RD_SEG_BLOCKS];
@@ -154,6 +161,13 @@ static void forget_chunks(struct reverse *rev)
 	memset(rev->chunks, 0xff, sizeof(rev->chunks));
 }
 
+/* For a new transaction. */
+static void forget_recipes(struct reverse *rev)
+{
+	rd_resolver_forget(rev->resolver);
+	rev->asked = 0;
+}
+
 /* Fingerprints that cannot be read are zeros, as of lost blocks: nothing matches them. */
 static unsigned int read_chunk(struct reverse *rev, u64 chunk)
 {
@@ -213,21 +227,52 @@ static bool is_good(const struct rd_fp *fp)
 	return !rd_fp_is_zero(fp);
 }
 
+/* Does a newest version name recipe @id? Mostly it is the one that was asked for last. */
+static bool is_latest(struct reverse *rev, i64 id)
+{
+	u64 refs;
+
+	if (rev->asked != id) {
+		rev->asked = id;
+		rev->asked_is_latest = !rd_recipe_latest_refs(rev->pool->sql, id, &refs) && refs;
+	}
+	return rev->asked_is_latest;
+}
+
+/*
+ * Find where block @slot of a newest recipe is: *@at refers to the recipe that has it, at place
+ * *@here. One step: what a newest recipe refers to mostly is one as well, and has the block.
+ * Else it is passed by: nothing is made to refer to old ones.
+ */
+static bool find_here(struct reverse *rev, const struct rd_recipe *recipe, unsigned int slot,
+		      rd_place *at, rd_place *here)
+{
+	const struct rd_recipe *target;
+
+	*at = rd_place_make(RD_REF, recipe->id, slot);
+	*here = recipe->map.at[slot];
+	if (rd_place_kind(*here) == RD_REF) {
+		*at = *here;
+		if (!is_latest(rev, rd_place_id(*at)) ||
+		    rd_resolver_load(rev->resolver, rd_place_id(*at), &target))
+			return false;
+		*here = target->map.at[rd_place_slot(*at)];
+	}
+	return rd_place_kind(*here) == RD_OWN;
+}
+
 /* Does @heir have the block at the same offset? NULL: there is no heir. */
 static void match_heir(struct reverse *rev, const struct rd_recipe *heir,
 		       struct wanted *wanted)
 {
 	struct rd_fp fp;
-	rd_place here;
+	rd_place at, here;
 
-	if (!heir)
-		return;
-	here = heir->map.at[wanted->slot];
-	if (rd_place_kind(here) != RD_OWN)
+	if (!heir || !find_here(rev, heir, wanted->slot, &at, &here))
 		return;
 	fp = fp_at(rev, here);
 	if (is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
-		wanted->at = rd_place_make(RD_REF, heir->id, wanted->slot);
+		wanted->at = at;
 		wanted->here = here;
 	}
 }
@@ -285,6 +330,7 @@ static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
 	if (r)
 		return r;
 	forget_chunks(rev);
+	forget_recipes(rev);
 	for (i = 0; i < nr && !is_full(rev) && !r; i++)
 		r = take_recipe(rev, ids[i]);
 	rd_sql_end_read(rev->pool->sql);
@@ -365,22 +411,21 @@ static int offer_recipe(struct reverse *rev, i64 id)
 	struct rd_recipe recipe;
 	u64 frame = U64_MAX;
 	unsigned int i;
-	rd_place here;
+	rd_place at, here;
 	int r;
 
 	r = rd_recipe_load(rev->pool->sql, id, &recipe);
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		here = recipe.map.at[i];
-		if (rd_place_kind(here) != RD_OWN)
+		if (!find_here(rev, &recipe, i, &at, &here))
 			continue;
 		/* Mostly all of a recipe is in one. */
 		if (rd_place_id(here) != frame) {
 			frame = rd_place_id(here);
 			fps = frame_fps(rev, frame);
 		}
-		offer(rev, &fps[rd_place_slot(here)], rd_place_make(RD_REF, id, i), here);
+		offer(rev, &fps[rd_place_slot(here)], at, here);
 	}
 	return 0;
 }
@@ -442,6 +487,7 @@ static int offer_window(struct reverse *rev, unsigned int first)
 		return r;
 	/* None may be older than the maps. */
 	forget_chunks(rev);
+	forget_recipes(rev);
 	for (i = first; i < end && rev->nr_fps && !r; i++)
 		/* A segment may be in many places. */
 		if (!i || rev->sorted[i].id != rev->sorted[i - 1].id)
@@ -626,7 +672,9 @@ static int allocate(struct reverse *rev)
 	rev->heads = malloc(MAX_HEADS * sizeof(*rev->heads));
 	rev->sorted = malloc(NR_SORTED * sizeof(*rev->sorted));
 	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
-	if (!rev->works || !rev->wanted || !rev->heads || !rev->sorted || !rev->chunk_fps)
+	rev->resolver = rd_resolver_new(rev->pool->sql);
+	if (!rev->works || !rev->wanted || !rev->heads || !rev->sorted || !rev->chunk_fps ||
+	    !rev->resolver)
 		return -ENOMEM;
 	return 0;
 }
@@ -638,6 +686,7 @@ static void release(struct reverse *rev)
 	free(rev->heads);
 	free(rev->sorted);
 	free(rev->chunk_fps);
+	rd_resolver_free(rev->resolver);
 }
 
 static int pass(struct reverse *rev)
@@ -682,6 +731,8 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 	int r;
 
 	r = rd_superseded_count(pool->sql, volume, &left);
+	if (!r && left)
+		r = rd_swap_superseded(pool, volume);
 	if (r || !left)
 		return r;
 	r = rd_version_before(pool->sql, volume, INT64_MAX, &rev.newest);

@@ -13,6 +13,7 @@
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "blocks.h"
+#include "choices.h"
 #include "pack_writer.h"
 #include "rewrite.h"
 

@@ -28,13 +28,14 @@
 #include "base/log.h"
 #include "pool/catalog/filling.h"
 #include "pool/catalog/sessions.h"
+#include "choices.h"
 #include "engine.h"
 #include "resolve.h"
 #include "snapshot_run.h"
 
 static int make_buffers(struct rd_snapshot_run *s)
 {
-	size_t nr = RD_SNAPSHOT_BUFFERS + 1, i;
+	size_t nr = RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE, i;
 	void *fps;
 
 	s->data = rd_alloc_direct(nr * RD_SEG_SIZE);
@@ -59,6 +60,16 @@ static int make_buffers(struct rd_snapshot_run *s)
 	return 0;
 }
 
+static int choose_rule(struct rd_snapshot_run *s)
+{
+	int r = rd_rule_of(s->pool, s->version->volume, &s->rule, NULL);
+
+	if (r)
+		return r;
+	rd_rule_apply(&s->rule, &s->options->rule);
+	return rd_rule_announce(s->pool, s->rule);
+}
+
 static int set_up(struct rd_snapshot_run *s)
 {
 	int r;
@@ -71,6 +82,10 @@ static int set_up(struct rd_snapshot_run *s)
 	if (!s->hasher || !s->resolver)
 		return -ENOMEM;
 	r = s->compression.codec ? rd_packs_announce(s->pool) : 0;
+	if (!r)
+		r = choose_rule(s);
+	if (!r)
+		r = rd_snapshot_hits_begin(s);
 	if (!r)
 		r = make_buffers(s);
 	if (!r)
@@ -86,11 +101,14 @@ static void tear_down(struct rd_snapshot_run *s)
 
 	rd_workers_free(s->workers);
 	rd_ring_free(s->ring);
-	for (i = 0; i <= RD_SNAPSHOT_BUFFERS; i++)
+	for (i = 0; i < RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE; i++)
 		free(s->buffers[i]);
+	for (i = 0; i < s->nr_items; i++)
+		rd_snapshot_drop_part(&s->items[i]);
 	free(s->fps);
 	free(s->packs);
 	free(s->data);
+	rd_snapshot_hits_free(s);
 	rd_pack_writer_free(&s->writer);
 	rd_plan_free(&s->plan);
 	rd_resolver_free(s->resolver);
@@ -245,13 +263,15 @@ static int take(struct rd_snapshot_run *s)
 		r = begin_version(s);
 	if (!r)
 		r = rd_plan_begin(&s->plan, s->pool->sql, &s->base, s->version->number,
-				  s->source.nr_segs, choose_mode(s));
+				  s->source.nr_segs, s->rule.pieces, choose_mode(s));
 	if (!r)
 		r = rd_snapshot_read(s);
 	if (!r)
 		r = check_source(s);
 	if (!r)
 		r = finish_version(s);
+	if (!r)
+		rd_snapshot_hits_end(s);
 	return r;
 }
 

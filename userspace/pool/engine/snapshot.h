@@ -4,6 +4,7 @@
 #define RD_SNAPSHOT_H
 
 #include "pool/catalog/versions.h"
+#include "pool/index/lookup.h"
 #include "pool/pool.h"
 
 /* The ranges that have changed since version @base: nothing else has. */
@@ -36,6 +37,10 @@ struct rd_snapshot_options {
 	bool may_change;
 	/* How new content is stored; NULL: as the pool says. */
 	const struct rd_compression *compression;
+	/* How much of it is stored: as the volume says, but for this. */
+	struct rd_rule_change rule;
+	/* Compare what the pool seems to have elsewhere, byte by byte. */
+	bool verify_hits;
 	/* Why @changed is NULL, if the caller has a reason. */
 	const char *why_full;
 	/*
@@ -53,7 +58,9 @@ struct rd_snapshot_report {
 	u64 segments_audited;	/* read though no list says that they changed */
 	u64 segments_changed;
 	u64 segments_shared;	/* of these, the ones that the pool had */
-	u64 segments_pieces;	/* unchanged, and written again to be in one piece */
+	u64 segments_pieces;	/* unchanged, and written again as one piece */
+	u64 segments_in_part;	/* changed, and written only where they were */
+	struct rd_lookup_counts lookups;	/* of blocks in segments that the pool had not */
 	/* How long it took, in microseconds. */
 	u64 usec_copy;		/* until the version existed */
 	u64 usec_reverse;

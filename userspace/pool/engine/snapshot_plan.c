@@ -67,8 +67,8 @@ static int note_pieces(struct rd_snapshot_plan *plan, i64 recipe)
 }
 
 /*
- * List the segments of the version before that are in pieces, once, from the recipes in
- * pieces: mostly there are few, or none.
+ * List the segments of the version before that are in too many pieces, once, from the recipes
+ * that are: mostly there are few, or none.
  */
 static int find_pieces(struct rd_snapshot_plan *plan)
 {
@@ -80,7 +80,8 @@ static int find_pieces(struct rd_snapshot_plan *plan)
 		r = rd_sql_begin_read(plan->sql);
 		if (r)
 			return r;
-		r = rd_recipes_in_pieces(plan->sql, last, ids, RD_PLAN_AHEAD, &nr);
+		r = rd_recipes_in_pieces(plan->sql, plan->max_pieces, last, ids,
+					 RD_PLAN_AHEAD, &nr);
 		for (i = 0; i < nr && !r; i++)
 			r = note_pieces(plan, ids[i]);
 		rd_sql_end_read(plan->sql);
@@ -148,8 +149,9 @@ static void choose_audits(struct rd_snapshot_plan *plan)
 
 int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 		  const struct rd_version *base, i64 number, u64 nr_segs,
-		  const struct rd_changed *changed)
+		  unsigned int max_pieces, const struct rd_changed *changed)
 {
+	plan->max_pieces = max_pieces;
 	plan->sql = sql;
 	plan->base = base;
 	plan->number = number;

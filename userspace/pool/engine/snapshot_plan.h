@@ -3,7 +3,7 @@
  * Which segments a snapshot reads. All of them; or, with a list of changes, those that
  *
  *	- are in a range of the list
- *	- the version before has in pieces: they are written again to be whole
+ *	- the version before has in too many pieces: they are written again to be whole
  *	- are audited: a few that should not have changed, others each time
  *
  * Where an audit finds a change, the plan begins again and has all of them.
@@ -23,6 +23,7 @@ struct rd_snapshot_plan {
 	i64 number;			/* of the new version */
 	u64 nr_segs;			/* of the image */
 	u64 end;			/* the same, or where the version before ended */
+	unsigned int max_pieces;	/* of a segment */
 	u64 next;			/* segment to look at */
 	bool all;			/* read everything */
 	const struct rd_changed *changed;	/* unless @all */
@@ -37,12 +38,12 @@ struct rd_snapshot_plan {
 };
 
 /*
- * Plan to read an image of @nr_segs segments as version @number, after @base. Read all of
- * it if @changed is NULL.
+ * Plan to read an image of @nr_segs segments as version @number, after @base, no segment of
+ * which may be in more than @max_pieces pieces. Read all of it if @changed is NULL.
  */
 int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 		  const struct rd_version *base, i64 number, u64 nr_segs,
-		  const struct rd_changed *changed);
+		  unsigned int max_pieces, const struct rd_changed *changed);
 void rd_plan_free(struct rd_snapshot_plan *plan);
 
 /*

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/data/quick.h"
-#include "resolve.h"
 #include "snapshot_run.h"
 
 /* --- deciding */
@@ -24,22 +23,12 @@
  */
 static u64 count_changed(struct rd_snapshot_run *s, i64 old, const struct rd_fp *fps)
 {
-	struct rd_fp before[RD_SEG_BLOCKS] = { 0 };
-	struct rd_seg_fp fp;
-	struct rd_map map;
 	unsigned int i;
 	u64 nr = 0;
 
-	if (old) {
-		if (rd_sql_begin_read(s->pool->sql))
-			return 0;
-		rd_resolver_forget(s->resolver);
-		if (!rd_resolve(s->resolver, old, &map, &fp))
-			rd_read_map_fps(&s->pool->area, &map, before);
-		rd_sql_end_read(s->pool->sql);
-	}
+	rd_snapshot_read_before(s, old);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		nr += !rd_fp_equal(&before[i], &fps[i]);
+		nr += !rd_fp_equal(&s->before.fps[i], &fps[i]);
 	return nr;
 }
 
@@ -76,21 +65,23 @@ static void learn_sum(struct rd_snapshot_run *s, const struct rd_snapshot_buffer
 static int decide(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
 {
 	rd_sum *sum = &s->version->sum;
-	bool is_zero, is_whole = true;
+	unsigned int pieces = 1;
 	struct rd_seg_fp old_fp;
+	bool is_zero, fits;
 	int r = 0;
 
 	if (buffer->is_same)
 		return 0;
 	is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
 	if (buffer->old) {
-		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &is_whole);
+		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &pieces);
 		if (r)
 			return r == -ENOENT ? -EUCLEAN : r;
+		fits = pieces <= s->rule.pieces;
 		if (!is_zero && rd_seg_fp_equal(&old_fp, &buffer->fp)) {
-			if (is_whole && buffer->is_audit)
+			if (fits && buffer->is_audit)
 				learn_sum(s, buffer);
-			if (is_whole)
+			if (fits)
 				return 0;
 			s->report->segments_pieces++;
 			sum_up(buffer);
@@ -193,7 +184,7 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 		       bool is_audit)
 {
 	u64 start = segment << RD_SEG_SHIFT, from, to;
-	bool is_whole;
+	unsigned int pieces;
 
 	rd_source_trim(&s->source, segment, &from, &to);
 	to = rd_min(to, rd_round_up(s->source.size, RD_BLOCK_SIZE));
@@ -203,8 +194,10 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	buffer->old = old_recipe(s, segment);
 	/* If that fails, it does so again where it is decided upon. */
 	buffer->has_fp = buffer->old &&
-		!rd_recipe_fp(s->pool->sql, buffer->old, &buffer->old_fp, &is_whole);
-	buffer->has_sum = is_audit && !rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
+		!rd_recipe_fp(s->pool->sql, buffer->old, &buffer->old_fp, &pieces);
+	/* What is in too many pieces must be read as a whole. */
+	buffer->has_sum = is_audit && buffer->has_fp && pieces <= s->rule.pieces &&
+		!rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
 	buffer->skip = from - start;
 	buffer->len = to - start;
 	buffer->read_iov = (struct iovec){
@@ -233,12 +226,12 @@ static int take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 	static const struct rd_fp zeros[RD_SEG_BLOCKS];
 	i64 old = old_recipe(s, segment);
 	struct rd_seg_fp fp;
-	bool is_whole;
+	unsigned int pieces;
 	int r;
 
 	if (!old || s->r)
 		return s->r;
-	r = rd_recipe_fp(s->pool->sql, old, &fp, &is_whole);
+	r = rd_recipe_fp(s->pool->sql, old, &fp, &pieces);
 	if (r)
 		return r;
 	found_change(s, segment, is_audit);

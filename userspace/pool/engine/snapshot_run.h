@@ -5,6 +5,8 @@
  *	snapshot	from the lock of the volume to the version that exists
  *	snapshot_read	buffers: read, fingerprint, decide
  *	snapshot_store	which content is new, and committing it in batches
+ *	snapshot_pieces	changed segments that are stored in part
+ *	snapshot_hits	what the pool has of them anywhere
  *	snapshot_write	write it, raw or as packs
  *	snapshot_plan	which segments are read
  *	source		the image
@@ -21,9 +23,18 @@
 #include "source.h"
 
 #define RD_SNAPSHOT_BUFFERS	20
+#define RD_SNAPSHOT_SPARE	3
 #define RD_SNAPSHOT_BATCH	2048
 #define RD_SNAPSHOT_HASH	(2 * RD_SNAPSHOT_BATCH)
 #define RD_NO_FRAME		U64_MAX
+
+/* A frame that is written: a segment as it is, or blocks of many, one behind the other. */
+struct rd_snapshot_frame {
+	u64 nr;			/* RD_NO_FRAME: none */
+	struct rd_pack pack;	/* of a packed frame */
+	struct rd_slots slots;	/* that it has */
+	bool is_dense;		/* of many segments */
+};
 
 /* A segment that is decided upon, and not committed yet. */
 struct rd_snapshot_item {
@@ -32,10 +43,18 @@ struct rd_snapshot_item {
 	bool is_same;		/* unchanged: only its quick sum is stored */
 	bool is_zero;
 	u64 quick;
-	u64 frame;		/* where it was written, or RD_NO_FRAME: the pool has it */
-	struct rd_pack pack;	/* of a packed frame */
+	struct rd_snapshot_frame to;	/* none: see @map, or the pool has it */
+	struct rd_map *map;	/* of a segment that is written in part: see snapshot_pieces.c */
+	struct rd_fp *fps;	/* of its blocks, if some were found elsewhere in the pool */
 	struct rd_seg_fp fp;
-	struct rd_slots nonzero;
+};
+
+/* What the version before has in a segment: is_good: that is certain. */
+struct rd_snapshot_before {
+	bool is_good;
+	struct rd_map map;	/* resolved */
+	struct rd_seg_fp fp;
+	struct rd_fp fps[RD_SEG_BLOCKS];
 };
 
 struct rd_snapshot_run;
@@ -64,7 +83,7 @@ struct rd_snapshot_buffer {
 	struct rd_op read;
 	struct iovec read_iov;
 	struct rd_job job;
-	struct rd_snapshot_item *item;	/* that it is written for */
+	struct rd_snapshot_frame *to;	/* that it is written to */
 	u8 *pack;		/* RD_PACK_MAX */
 	struct rd_pack_head head;
 	size_t pack_len;	/* 0: it is of no use */
@@ -93,8 +112,8 @@ struct rd_snapshot_run {
 	struct rd_compression compression;
 	struct rd_pack_writer writer;
 	struct rd_fp *fps;
-	/* The last one is not for the pipeline. */
-	struct rd_snapshot_buffer *buffers[RD_SNAPSHOT_BUFFERS + 1];
+	/* The last ones are not for the pipeline: for what is read again, and for dense frames. */
+	struct rd_snapshot_buffer *buffers[RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE];
 	/* Those that are not decided upon, in the order of the image. */
 	struct rd_snapshot_buffer *order[RD_SNAPSHOT_BUFFERS];
 	unsigned int first, nr;
@@ -105,6 +124,13 @@ struct rd_snapshot_run {
 	unsigned int nr_items;
 	struct rd_snapshot_item items[RD_SNAPSHOT_BATCH];
 	u32 by_fp[RD_SNAPSHOT_HASH];		/* number of the item + 1 */
+	struct rd_rule rule;
+	struct rd_snapshot_before before;	/* of the segment that is decided upon */
+	/* Dense frames of the batch; the last one is being filled if @filling is not NULL. */
+	unsigned int nr_dense, next_slot;
+	struct rd_snapshot_frame dense[RD_SNAPSHOT_BATCH];
+	struct rd_snapshot_buffer *filling;
+	struct rd_snapshot_hits *hits;	/* NULL: there is no index */
 	bool written;			/* since the last flush */
 };
 
@@ -128,14 +154,77 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 /* Commit the batch, once its writes are stable. */
 int rd_snapshot_commit(struct rd_snapshot_run *s);
 
+/* --- snapshot_pieces.c */
+
+/* Read into s->before what recipe @old has, 0: zeros. */
+void rd_snapshot_read_before(struct rd_snapshot_run *s, i64 old);
+
+/*
+ * Store of @buffer only what differs from s->before, if that makes few pieces: @item gets a map.
+ * Else it has none, and nothing was stored.
+ */
+int rd_snapshot_store_part(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
+			   struct rd_snapshot_item *item);
+
+/* Forget the map of an item. */
+void rd_snapshot_drop_part(struct rd_snapshot_item *item);
+
+/* Start writing the last dense frame, however full. */
+int rd_snapshot_flush_dense(struct rd_snapshot_run *s);
+
+/*
+ * In the transaction that commits the batch: compute the map of an item in part. -EAGAIN: what
+ * it refers to is not there any more.
+ */
+int rd_snapshot_map_part(struct rd_snapshot_run *s, const struct rd_snapshot_item *item,
+			 struct rd_map *ret);
+
+/* The same: use the dense frames, once the items are committed. */
+int rd_snapshot_use_dense(struct rd_snapshot_run *s);
+
+/* --- snapshot_hits.c: inline deduplication */
+
+/* Open the index, if there is one or the rule wants one, and make it where it is missing. */
+int rd_snapshot_hits_begin(struct rd_snapshot_run *s);
+/* Store what was added to the index. */
+void rd_snapshot_hits_end(struct rd_snapshot_run *s);
+void rd_snapshot_hits_free(struct rd_snapshot_run *s);
+
+/* Add what is being written to @frame to the index. */
+void rd_snapshot_index(struct rd_snapshot_run *s, const struct rd_slots *slots,
+		       const struct rd_fp fps[RD_SEG_BLOCKS], u64 frame);
+
+/* Does the rule say that the pool is asked for blocks? */
+bool rd_snapshot_looks_up(const struct rd_snapshot_run *s);
+
+/*
+ * Find where the pool has the @wanted blocks of @buffer: OWN places, or 0. All of these are
+ * hints.
+ */
+int rd_snapshot_find_hits(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer,
+			  const struct rd_slots *wanted, rd_place places[RD_SEG_BLOCKS]);
+
+/* In the transaction that commits, after maps have changed: owners may be others. */
+void rd_snapshot_forget_owners(struct rd_snapshot_run *s);
+
+/*
+ * In the transaction that commits: find the entry of a recipe that is at @place, and certainly
+ * has the fingerprint @fp, as REF. -EAGAIN: there is none any more.
+ */
+int rd_snapshot_check_hit(struct rd_snapshot_run *s, rd_place place, const struct rd_fp *fp,
+			  rd_place *ret);
+
 /* --- snapshot_write.c */
 
 /*
- * Write @buffer for @item, which gets to know where. Where it is compressed first, that, and an
- * error of it, comes later.
+ * Write the slots of @to, which are in @buffer. Where they are compressed first, @to gets to
+ * know where they are, and an error of it comes, later.
  */
 int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
-		      struct rd_snapshot_item *item);
+		      struct rd_snapshot_frame *to);
+
+/* Wait until @buffer is not being written any more. */
+int rd_snapshot_wait(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer);
 
 /* Wait until all writes have ended. */
 int rd_snapshot_drain(struct rd_snapshot_run *s);

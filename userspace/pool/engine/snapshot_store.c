@@ -36,19 +36,32 @@ struct rd_snapshot_item *rd_snapshot_add_item(struct rd_snapshot_run *s, u64 seg
 {
 	struct rd_snapshot_item *item = &s->items[s->nr_items++];
 
-	*item = (struct rd_snapshot_item){ .segment = segment, .old = old, .frame = RD_NO_FRAME };
+	*item = (struct rd_snapshot_item){
+		.segment = segment,
+		.old = old,
+		.to = { .nr = RD_NO_FRAME },
+	};
 	return item;
+}
+
+static void set_slots(struct rd_snapshot_item *item, const struct rd_snapshot_buffer *buffer)
+{
+	unsigned int i;
+
+	memset(&item->to.slots, 0, sizeof(item->to.slots));
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (!rd_fp_is_zero(&buffer->fps[i]))
+			rd_slots_set(&item->to.slots, i);
 }
 
 int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
 		      bool must_write)
 {
 	struct rd_snapshot_item *item = rd_snapshot_add_item(s, buffer->segment, buffer->old);
-	bool is_whole = false;
-	unsigned int i;
+	unsigned int pieces = 0;
 	u32 *slot;
 	i64 recipe;
-	int r;
+	int r = 0;
 
 	item->fp = buffer->fp;
 	item->quick = buffer->quick;
@@ -56,19 +69,22 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 	if (*slot)
 		return 0;
 	*slot = item - s->items + 1;
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (!rd_fp_is_zero(&buffer->fps[i]))
-			rd_slots_set(&item->nonzero, i);
+	set_slots(item, buffer);
 	if (!must_write) {
-		r = rd_recipe_find(s->pool->sql, &item->fp, &recipe, &is_whole);
+		r = rd_recipe_find(s->pool->sql, &item->fp, &recipe, &pieces);
 		if (r && r != -ENOENT)
 			return r;
+		if (pieces && pieces <= s->rule.pieces)
+			return rd_failpoint("snapshot-hit");
+		/* A recipe that is there, in too many pieces, gets all of it anew. */
+		r = pieces ? 0 : rd_snapshot_store_part(s, buffer, item);
 	}
-	if (is_whole)
-		return rd_failpoint("snapshot-hit");
-	r = rd_snapshot_write(s, buffer, item);
-	if (r)
+	if (!r && !item->map)
+		r = rd_snapshot_write(s, buffer, &item->to);
+	if (r) {
+		rd_snapshot_drop_part(item);
 		s->nr_items--;
+	}
 	return r;
 }
 
@@ -82,12 +98,19 @@ static int put_segment(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 		.born = s->version->number,
 		.recipe = recipe,
 	};
+	u64 latest = 1;
 	int r;
 
 	if (recipe == item->old)
 		return 0;
 	r = rd_segment_insert(s->pool->sql, s->version->volume, &row);
-	return r || !recipe ? r : rd_recipe_ref(s->pool->sql, recipe, 1, 1);
+	if (r || !recipe)
+		return r;
+	r = rd_recipe_latest_refs(s->pool->sql, recipe, &latest);
+	if (!r)
+		r = rd_recipe_ref(s->pool->sql, recipe, 1, 1);
+	/* What a newest version has is not to depend on old ones. */
+	return r || latest ? r : rd_recipe_adopt_old(s->pool->sql, recipe);
 }
 
 static void map_of_item(const struct rd_snapshot_item *item, struct rd_map *map)
@@ -95,8 +118,8 @@ static void map_of_item(const struct rd_snapshot_item *item, struct rd_map *map)
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		map->at[i] = rd_slots_test(&item->nonzero, i) ?
-			rd_place_make(RD_OWN, item->frame, i) : rd_place_make(RD_ZERO, 0, 0);
+		map->at[i] = rd_slots_test(&item->to.slots, i) ?
+			rd_place_make(RD_OWN, item->to.nr, i) : rd_place_make(RD_ZERO, 0, 0);
 }
 
 /* Use the frame of an item whose content has no recipe, or one that is not whole. */
@@ -109,21 +132,35 @@ static int use_frame(struct rd_snapshot_run *s, const struct rd_snapshot_item *i
 	int r;
 
 	map_of_item(item, &map);
-	r = rd_frame_is_packed(item->frame) ? rd_pack_insert(sql, &item->pack) :
-		rd_frames_use(sql, item->frame);
+	r = rd_frame_is_packed(item->to.nr) ? rd_pack_insert(sql, &item->to.pack) :
+		rd_frames_use(sql, item->to.nr);
 	if (r)
 		return r;
 	if (is_new)
-		return rd_recipe_insert(sql, &item->fp, item->frame, &map, item->quick,
+		return rd_recipe_insert(sql, &item->fp, item->to.nr, &map, item->quick,
 					recipe_id);
 	r = rd_recipe_load(sql, *recipe_id, &recipe);
-	return r ? r : rd_recipe_change(sql, &recipe, item->frame, &map);
+	return r ? r : rd_recipe_change(sql, &recipe, item->to.nr, &map);
 }
 
-/* -EAGAIN: the pool had the content whole, and no longer has. */
+/* Insert the recipe of an item that was written in part. -EAGAIN: it must be written. */
+static int use_part(struct rd_snapshot_run *s, const struct rd_snapshot_item *item, i64 *recipe)
+{
+	struct rd_map map;
+	int r = rd_snapshot_map_part(s, item, &map);
+
+	if (r)
+		return r;
+	s->report->segments_in_part++;
+	return rd_recipe_insert(s->pool->sql, &item->fp, rd_map_frame(&map, 0), &map,
+				item->quick, recipe);
+}
+
+/* -EAGAIN: the pool had the content, or what it was to refer to, and no longer has. */
 static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item *item)
 {
-	bool is_whole = false;
+	unsigned int pieces = 0;
+	bool is_new;
 	i64 recipe = 0;
 	int r;
 
@@ -131,19 +168,19 @@ static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 		return rd_recipe_set_quick(s->pool->sql, item->old, item->quick);
 	if (item->is_zero)
 		return put_segment(s, item, 0);
-	r = rd_recipe_find(s->pool->sql, &item->fp, &recipe, &is_whole);
+	r = rd_recipe_find(s->pool->sql, &item->fp, &recipe, &pieces);
 	if (r && r != -ENOENT)
 		return r;
-	if (r == -ENOENT || !is_whole) {
-		if (item->frame == RD_NO_FRAME)
-			return -EAGAIN;
-		r = use_frame(s, item, r == -ENOENT, &recipe);
-		if (r)
-			return r;
-	} else if (item->frame == RD_NO_FRAME) {
-		s->report->segments_shared++;
+	is_new = r == -ENOENT;
+	if (!is_new && pieces <= s->rule.pieces) {
+		s->report->segments_shared += item->to.nr == RD_NO_FRAME && !item->map;
+		return put_segment(s, item, recipe);
 	}
-	return put_segment(s, item, recipe);
+	if (item->to.nr != RD_NO_FRAME)
+		r = use_frame(s, item, is_new, &recipe);
+	else
+		r = is_new && item->map ? use_part(s, item, &recipe) : -EAGAIN;
+	return r ? r : put_segment(s, item, recipe);
 }
 
 /* Commit the items. Those that must be written after all are left. */
@@ -157,11 +194,16 @@ static int commit_items(struct rd_snapshot_run *s)
 		return r;
 	for (i = 0; i < s->nr_items && !r; i++) {
 		r = commit_item(s, &s->items[i]);
+		rd_snapshot_drop_part(&s->items[i]);
 		if (r == -EAGAIN) {
 			s->items[left++] = s->items[i];
 			r = 0;
 		}
 	}
+	for (; i < s->nr_items; i++)
+		rd_snapshot_drop_part(&s->items[i]);
+	if (!r)
+		r = rd_snapshot_use_dense(s);
 	if (!r)
 		r = rd_pack_writer_commit(&s->writer);
 	r = rd_catalog_end(s->pool->sql, r);
@@ -175,26 +217,22 @@ static int write_again(struct rd_snapshot_run *s, struct rd_snapshot_item *item)
 {
 	struct rd_snapshot_buffer *buffer = s->buffers[RD_SNAPSHOT_BUFFERS];
 	rd_sum *sum = &s->version->sum;
-	unsigned int i;
 	int r;
 
 	r = rd_read_direct(s->source.fd, buffer->data, RD_SEG_SIZE, item->segment << RD_SEG_SHIFT);
 	if (r)
 		return rd_err(r, "cannot read '%s'", s->options->from);
 	*sum -= rd_fp_sum(s->hasher, item->segment, &item->fp);
-	memset(&item->nonzero, 0, sizeof(item->nonzero));
 	buffer->skip = 0;
 	buffer->len = RD_SEG_SIZE;
 	rd_fp_segment(s->hasher, buffer->data, RD_SEG_SIZE, buffer->fps, &item->fp);
 	item->quick = rd_quick_sum(buffer->data, 0, RD_SEG_BLOCKS);
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (!rd_fp_is_zero(&buffer->fps[i]))
-			rd_slots_set(&item->nonzero, i);
+	set_slots(item, buffer);
 	item->is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
 	if (item->is_zero)
 		return 0;
 	*sum += rd_fp_sum(s->hasher, item->segment, &item->fp);
-	r = rd_snapshot_write(s, buffer, item);
+	r = rd_snapshot_write(s, buffer, &item->to);
 	return r ? r : rd_snapshot_drain(s);
 }
 
@@ -203,7 +241,9 @@ int rd_snapshot_commit(struct rd_snapshot_run *s)
 	unsigned int i;
 	int r;
 
-	r = rd_snapshot_drain(s);
+	r = rd_snapshot_flush_dense(s);
+	if (!r)
+		r = rd_snapshot_drain(s);
 	while (!r && s->nr_items) {
 		r = rd_failpoint("snapshot-batch");
 		if (!r && s->written)

@@ -89,20 +89,21 @@ static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t l
 static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
 {
 	struct rd_snapshot_run *s = buffer->snapshot;
-	bool is_device = s->pool->area.is_device;
+	/* A dense frame may have blocks of before. */
+	bool all = s->pool->area.is_device && !buffer->to->is_dense;
 	u64 offset = rd_frame_offset(frame);
 	unsigned int i, start;
 
 	s->written = true;
-	if (is_device) {
+	if (all) {
 		memset(buffer->data, 0, buffer->skip);
 		memset(buffer->data + buffer->len, 0, RD_SEG_SIZE - buffer->len);
 	}
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (rd_fp_is_zero(&buffer->fps[i]) && !is_device)
+		if (!rd_slots_test(&buffer->to->slots, i) && !all)
 			continue;
 		start = i;
-		while (i < RD_SEG_BLOCKS && (is_device || !rd_fp_is_zero(&buffer->fps[i])))
+		while (i < RD_SEG_BLOCKS && (all || rd_slots_test(&buffer->to->slots, i)))
 			i++;
 		submit_write(buffer, buffer->data + (size_t)start * RD_BLOCK_SIZE,
 			     (size_t)(i - start) * RD_BLOCK_SIZE,
@@ -110,16 +111,17 @@ static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
 		s->version->bytes_stored += (u64)(i - start) * RD_BLOCK_SIZE;
 	}
 	submit_write(buffer, buffer->fps, RD_FPS_SIZE, rd_frame_fps_offset(frame));
+	rd_snapshot_index(s, &buffer->to->slots, buffer->fps, frame);
 }
 
 static int store_raw(struct rd_snapshot_buffer *buffer)
 {
 	struct rd_snapshot_run *s = buffer->snapshot;
-	int r = next_frame(s, &buffer->item->frame);
+	int r = buffer->to->nr == RD_NO_FRAME ? next_frame(s, &buffer->to->nr) : 0;
 
 	if (r)
 		return tell_full(r);
-	write_raw(buffer, buffer->item->frame);
+	write_raw(buffer, buffer->to->nr);
 	return 0;
 }
 
@@ -128,21 +130,22 @@ static int store_raw(struct rd_snapshot_buffer *buffer)
 static int store_pack(struct rd_snapshot_buffer *buffer)
 {
 	struct rd_snapshot_run *s = buffer->snapshot;
-	struct rd_snapshot_item *item = buffer->item;
-	struct rd_pack *pack = &item->pack;
+	struct rd_snapshot_frame *to = buffer->to;
+	struct rd_pack *pack = &to->pack;
 	int r;
 
 	pack->blocks = buffer->pack_len / RD_BLOCK_SIZE;
-	pack->slots = rd_slots_count(&item->nonzero);
+	pack->slots = rd_slots_count(&to->slots);
 	r = rd_pack_writer_take(&s->writer, pack);
 	if (r)
 		return tell_full(r);
-	item->frame = pack->frame;
+	to->nr = pack->frame;
 	rd_pack_number(buffer->pack, pack->frame);
 	s->written = true;
 	s->version->bytes_stored += buffer->pack_len;
 	submit_write(buffer, buffer->pack, buffer->pack_len, rd_pack_offset(pack));
 	submit_write(buffer, buffer->fps, RD_FPS_SIZE, rd_frame_fps_offset(pack->frame));
+	rd_snapshot_index(s, &to->slots, buffer->fps, pack->frame);
 	return 0;
 }
 
@@ -172,7 +175,7 @@ static void start_compressing(struct rd_snapshot_buffer *buffer)
 	struct rd_snapshot_run *s = buffer->snapshot;
 
 	memcpy(buffer->head.uuid, s->pool->area.super.uuid, sizeof(buffer->head.uuid));
-	buffer->head.slots = buffer->item->nonzero;
+	buffer->head.slots = buffer->to->slots;
 	buffer->job = (struct rd_job){ .run = compress, .done = compressed, .ctx = buffer };
 	rd_workers_give(s->workers, &buffer->job);
 }
@@ -180,11 +183,11 @@ static void start_compressing(struct rd_snapshot_buffer *buffer)
 /* --- */
 
 int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
-		      struct rd_snapshot_item *item)
+		      struct rd_snapshot_frame *to)
 {
 	int r = 0;
 
-	buffer->item = item;
+	buffer->to = to;
 	buffer->writes = 0;
 	if (s->compression.codec)
 		start_compressing(buffer);
@@ -195,17 +198,23 @@ int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 	return r;
 }
 
-/* Wait until all writes have ended. */
+int rd_snapshot_wait(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
+{
+	int r;
+
+	while (!s->r && buffer->state == RD_BUFFER_WRITING) {
+		r = rd_ring_wait(s->ring);
+		s->r = s->r ? s->r : r;
+	}
+	return s->r;
+}
+
 int rd_snapshot_drain(struct rd_snapshot_run *s)
 {
 	unsigned int i;
-	int r;
+	int r = s->r;
 
-	for (i = 0; i <= RD_SNAPSHOT_BUFFERS && !s->r; i++) {
-		while (!s->r && s->buffers[i]->state == RD_BUFFER_WRITING) {
-			r = rd_ring_wait(s->ring);
-			s->r = s->r ? s->r : r;
-		}
-	}
-	return s->r;
+	for (i = 0; i < RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE && !r; i++)
+		r = rd_snapshot_wait(s, s->buffers[i]);
+	return r;
 }

@@ -17,8 +17,10 @@
 #define DMR_SHIM_FORCE
 #endif
 
+#define cpu_to_le16(x)	((DMR_SHIM_FORCE __le16)htole16(x))
 #define cpu_to_le32(x)	((DMR_SHIM_FORCE __le32)htole32(x))
 #define cpu_to_le64(x)	((DMR_SHIM_FORCE __le64)htole64(x))
+#define le16_to_cpu(x)	((u16)le16toh((DMR_SHIM_FORCE u16)(x)))
 #define le32_to_cpu(x)	((u32)le32toh((DMR_SHIM_FORCE u32)(x)))
 #define le64_to_cpu(x)	((u64)le64toh((DMR_SHIM_FORCE u64)(x)))
 

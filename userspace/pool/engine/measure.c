@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Read the data area in sequence and at random: see measure.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/direct.h"
+#include "base/log.h"
+#include "pool/catalog/catalog.h"
+#include "pool/catalog/filling.h"
+#include "pool/catalog/frames.h"
+#include "pool/data/ring.h"
+#include "measure.h"
+
+#define MAX_FRAMES	128U
+#define MIN_FRAMES	8U
+#define DEPTH		32
+#define SEQUENCE	(1U << 20)	/* bytes of a read in sequence */
+#define ROUNDS		3
+#define ROUND_US	100000
+
+/* --- measuring */
+
+struct measuring;
+
+struct reading {
+	struct measuring *measuring;
+	struct rd_op op;
+	struct iovec iov;
+	u8 *data;
+};
+
+struct measuring {
+	struct rd_pool *pool;
+	struct rd_ring *ring;
+	u64 start, len;			/* bytes of the data area */
+	u32 size;
+	bool in_sequence;
+	u64 next;			/* byte, in sequence */
+	u64 random;
+	u64 until;			/* us */
+	u64 done;			/* reads */
+	int r;
+	u8 *data;
+	struct reading readings[DEPTH];
+};
+
+/* Only to spread reads: xorshift. */
+static u64 draw(struct measuring *m)
+{
+	m->random ^= m->random << 13;
+	m->random ^= m->random >> 7;
+	m->random ^= m->random << 17;
+	return m->random;
+}
+
+static void submit(struct reading *reading);
+
+static void read_done(struct rd_op *op, int r)
+{
+	struct reading *reading = op->ctx;
+	struct measuring *m = reading->measuring;
+
+	m->done++;
+	if (r && !m->r)
+		m->r = r;
+	if (!m->r && rd_now_us() < m->until)
+		submit(reading);
+}
+
+static void submit(struct reading *reading)
+{
+	struct measuring *m = reading->measuring;
+	u64 at = m->in_sequence ? m->next % m->len : draw(m) % (m->len / m->size) * m->size;
+
+	m->next += m->size;
+	reading->iov = (struct iovec){ .iov_base = reading->data, .iov_len = m->size };
+	reading->op = (struct rd_op){
+		.kind = RD_OP_READ,
+		.fd = m->pool->area.fd,
+		.offset = m->start + at,
+		.iov = &reading->iov,
+		.nr_iov = 1,
+		.done = read_done,
+		.ctx = reading,
+	};
+	rd_ring_submit(m->ring, &reading->op);
+}
+
+/* Read for a while; *@ret: microseconds a read. */
+static int read_round(struct measuring *m, u32 size, bool in_sequence, double *ret)
+{
+	u64 began = rd_now_us();
+	unsigned int i;
+	int r = 0;
+
+	m->size = size;
+	m->in_sequence = in_sequence;
+	m->next = 0;
+	m->done = 0;
+	m->until = began + ROUND_US;
+	for (i = 0; i < (in_sequence ? DEPTH / 8 : DEPTH); i++)
+		submit(&m->readings[i]);
+	while (!r && rd_ring_busy(m->ring))
+		r = rd_ring_wait(m->ring);
+	*ret = (double)(rd_now_us() - began) / m->done;
+	r = r ? r : m->r;
+	return r ? rd_err(r, "cannot read the data area to measure the disk") : 0;
+}
+
+/* The best of some rounds: what else the machine does makes reads slower, and never faster. */
+static int read_all(struct measuring *m, struct rd_read_times *times)
+{
+	unsigned int round, i;
+	double us;
+	int r = 0;
+
+	memset(times, 0, sizeof(*times));
+	for (round = 0; round < ROUNDS && !r; round++) {
+		for (i = 0; i < RD_MEASURE_SIZES && !r; i++) {
+			bool last = i == RD_MEASURE_SIZES - 1;
+
+			r = read_round(m, last ? SEQUENCE : rd_measure_sizes[i], last, &us);
+			if (last)
+				us *= RD_SEG_SIZE / SEQUENCE;
+			if (!times->us[i] || us < times->us[i])
+				times->us[i] = us;
+			if (!r)
+				r = rd_pool_progress(m->pool, "measure", 0, 0);
+		}
+	}
+	return r;
+}
+
+/* --- what is read */
+
+static int reserve(struct rd_pool *pool, u64 *ret_start, u64 *ret_len)
+{
+	u64 keep;
+	int r = rd_catalog_begin(pool->sql);
+
+	if (r)
+		return r;
+	r = rd_frames_to_keep(pool->sql, pool->area.super.nr_frames, &keep);
+	if (!r)
+		r = rd_frames_reserve(pool->sql, pool->session, MAX_FRAMES, keep, ret_start,
+				      ret_len);
+	return rd_catalog_end(pool->sql, r);
+}
+
+static int give_back(struct rd_pool *pool)
+{
+	int r = rd_catalog_begin(pool->sql);
+
+	return r ? r : rd_catalog_end(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
+}
+
+/* Nothing that a disk could take for zeros, or for the same twice. */
+static int fill(struct measuring *m)
+{
+	u64 at, block;
+	int r = 0;
+
+	for (at = 0; at < SEQUENCE; at += 256)
+		if (getrandom(m->data + at, 256, 0) != 256)
+			return rd_err(-errno, "no random number");
+	for (at = 0; at < m->len && !r; at += SEQUENCE) {
+		for (block = 0; block < SEQUENCE; block += RD_BLOCK_SIZE) {
+			u64 number = at + block;
+
+			memcpy(m->data + block, &number, sizeof(number));
+		}
+		r = rd_area_write(&m->pool->area, m->data, SEQUENCE, m->start + at);
+		if (r)
+			rd_err(r, "cannot write to the data area to measure the disk");
+	}
+	return r ? r : rd_area_sync(&m->pool->area);
+}
+
+/* Frames of a group are in a row on the disk. */
+static int use_frames(struct measuring *m, u64 start, u64 len)
+{
+	u64 in_group = RD_GROUP_FRAMES - start % RD_GROUP_FRAMES;
+
+	len = rd_min(len, in_group);
+	if (len < MIN_FRAMES) {
+		rd_err(0, "there is no room to measure the disk: %d MiB in a row are not free",
+		       (int)(MIN_FRAMES * RD_SEG_SIZE >> 20));
+		return -ENOSPC;
+	}
+	m->start = rd_frame_offset(start);
+	m->len = len * RD_SEG_SIZE;
+	return fill(m);
+}
+
+static int set_up(struct measuring *m)
+{
+	unsigned int i;
+
+	m->random = rd_now_us() | 1;
+	m->data = rd_alloc_direct((size_t)DEPTH * SEQUENCE);
+	if (!m->data)
+		return -ENOMEM;
+	for (i = 0; i < DEPTH; i++)
+		m->readings[i] = (struct reading){
+			.measuring = m,
+			.data = m->data + (size_t)i * SEQUENCE,
+		};
+	return rd_ring_new(&m->ring, DEPTH);
+}
+
+int rd_measure(struct rd_pool *pool, struct rd_measure_report *report)
+{
+	struct measuring m = { .pool = pool };
+	u64 start, len;
+	int r, left;
+
+	r = set_up(&m);
+	if (!r)
+		r = reserve(pool, &start, &len);
+	if (!r) {
+		r = use_frames(&m, start, len);
+		if (!r)
+			r = read_all(&m, &report->times);
+		left = give_back(pool);
+		r = r ? r : left;
+	}
+	rd_ring_free(m.ring);
+	free(m.data);
+	if (!r)
+		rd_measure_choose(report);
+	return r;
+}

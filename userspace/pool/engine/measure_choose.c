@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The number of pieces that suits a disk: see measure.h. Pure. */
+#include "measure.h"
+
+#define ENOUGH		0.9
+
+const u32 rd_measure_sizes[RD_MEASURE_SIZES] = {
+	4 << 10, 16 << 10, 64 << 10, 256 << 10, RD_SEG_SIZE,
+};
+
+#define LARGEST		(RD_MEASURE_SIZES - 2)	/* of those that are read anywhere */
+
+static double time_of(const struct rd_read_times *times, u32 size)
+{
+	const u32 *sizes = rd_measure_sizes;
+	double in_sequence = times->us[RD_MEASURE_SIZES - 1] / RD_SEG_SIZE;
+	unsigned int i = 1;
+
+	if (size > sizes[LARGEST])
+		return times->us[LARGEST] + (size - sizes[LARGEST]) * in_sequence;
+	while (size > sizes[i])
+		i++;
+	return times->us[i - 1] + (times->us[i] - times->us[i - 1]) * (size - sizes[i - 1]) /
+		(sizes[i] - sizes[i - 1]);
+}
+
+static double share_of(const struct rd_read_times *times, unsigned int pieces)
+{
+	return times->us[RD_MEASURE_SIZES - 1] / (pieces * time_of(times, RD_SEG_SIZE / pieces));
+}
+
+void rd_measure_choose(struct rd_measure_report *report)
+{
+	unsigned int pieces;
+	double share;
+
+	report->pieces = 1;
+	report->share = 1;
+	report->next_share = 0;
+	for (pieces = 2; pieces <= RD_SEG_BLOCKS; pieces *= 2) {
+		share = share_of(&report->times, pieces);
+		if (share < ENOUGH) {
+			report->next_share = share;
+			return;
+		}
+		report->pieces = pieces;
+		report->share = share < 1 ? share : 1;
+	}
+}
