@@ -197,7 +197,7 @@ bats_require_minimum_version 1.5.0
 	done
 	# Each command that there is has help, the same in each way to ask for it.
 	must help
-	for verb in init grow snapshot list show stats diff restore dump delete prune protect \
+	for verb in init grow tune snapshot list show stats diff restore dump delete prune protect \
 		unprotect tag check scrub repair config help version attach detach status \
 		metrics map unmap mount umount export unexport clone rollback; do
 		must help
@@ -210,7 +210,7 @@ bats_require_minimum_version 1.5.0
 			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
 		done
 	done
-	[ "$(revdedupctl_commands | wc -l)" -eq 33 ]
+	[ "$(revdedupctl_commands | wc -l)" -eq 34 ]
 	for alias in create-pool backup create ls versions snapshots info du df extract receive \
 		cat rm remove forget expire hold release pin label fsck verify \
 		unmount; do

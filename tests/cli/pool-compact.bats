@@ -99,7 +99,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	make_texts
 	must compact --recompress zstd
 	[ "$(sqlite3 -readonly pool/catalog.db \
-		"SELECT count(*) FROM uses WHERE latest_refs > 0 AND NOT whole")" -eq 0 ]
+		"SELECT count(*) FROM uses WHERE latest_refs > 0 AND pieces > 1")" -eq 0 ]
 	# So an unchanged disk needs nothing.
 	must snapshot vm1 --from 3.img --json
 	[ "$(field 0 '["bytes_stored"]')" -eq 0 ]

@@ -179,16 +179,16 @@ load pool
 	edit "PRAGMA user_version = 4"
 	ctl list
 	expect 1 <<-END
-		revdedupctl: '$PWD/pool/catalog.db' has format 4, and this program knows only 5
+		revdedupctl: '$PWD/pool/catalog.db' has format 4, and this program knows only 6
 		revdedupctl: $older
 	END
-	edit "PRAGMA user_version = 6"
+	edit "PRAGMA user_version = 7"
 	ctl list
 	expect 1 <<-END
-		revdedupctl: '$PWD/pool/catalog.db' has format 6, and this program knows only 5
+		revdedupctl: '$PWD/pool/catalog.db' has format 7, and this program knows only 6
 		revdedupctl: $newer
 	END
-	edit "PRAGMA user_version = 5"
+	edit "PRAGMA user_version = 6"
 	super_format 1
 	cp pool/data data
 	for verb in list "snapshot vm1 --from 1.img" "repair --force" "repair --rebuild-catalog"; do
@@ -212,7 +212,7 @@ load pool
 	local newer="nothing was changed; install a newer revdedup" verb
 	make_versions
 	# Whatever else of it is not known, either.
-	edit "PRAGMA user_version = 6"
+	edit "PRAGMA user_version = 7"
 	super_format 2 0 0 $((1 << 5))
 	cp pool/data data
 	for verb in list "snapshot vm1 --from 1.img" "repair --force" "repair --rebuild-catalog"; do
@@ -224,7 +224,7 @@ load pool
 		END
 	done
 	cmp pool/data data
-	edit "PRAGMA user_version = 5"
+	edit "PRAGMA user_version = 6"
 	# Reading is allowed, and no more.
 	super_format 2 0 $((1 << 40)) 0
 	cp pool/data data

@@ -136,6 +136,8 @@ static int lie_tail(struct rd_pool *pool)
 	if (r)
 		return r == -ENOENT ? 0 : r;
 	r = rd_filling_take_tail(sql, pool->session, &taken, &next);
+	if (r == -ENOENT)
+		r = rd_filling_take_raw_tail(sql, pool->session, &taken, &next);
 	if (!r)
 		fprintf(stderr, "lies: frame %lld is in use, and is a tail\n", frame);
 	return r == -EUCLEAN ? 1 : -1;

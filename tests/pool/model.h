@@ -77,6 +77,10 @@ enum coverage {
 	PACK_REMOVED,
 	NUMBER_AGAIN,
 	PACKS_REBUILT,
+	STORED_PART,
+	FOUND_ELSEWHERE,
+	PIECES_AGAIN,
+	REF_IN_NEWEST,
 	RECOMPRESSED,
 	NR_COVERAGE,
 };
@@ -147,6 +151,8 @@ bool are_covered(u64 wanted);
 /* --- steps */
 
 struct rd_compression any_compression(void);
+/* Choose how much the next snapshots store. */
+void choose_rule(void);
 int take_snapshot(struct model_volume *volume, struct model_version *version);
 void add_version(struct model_volume *volume, struct model_version *version);
 int delete_version(struct model_volume *volume, unsigned int nr);

@@ -32,6 +32,7 @@ static struct {
 	{ "move-commit", 0 }, { "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 },
 	{ "reverse-vacate", 0 }, { "reverse-stream", 0 },
 	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
+	{ "snapshot-part", 0 }, { "swap", 0 },
 	{ "rewrite-commit", 0 }, { "rewrite-write", 0 },
 	{ "write", 0 },
 };
@@ -210,6 +211,7 @@ static void do_failing_snapshot(struct model_volume *volume)
 	i64 before = newest_number(volume);
 	int r;
 
+	choose_rule();
 	close_pool();
 	r = run_and_fail(&(struct job){ .volume = volume, .version = version });
 	open_pool();

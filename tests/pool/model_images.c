@@ -168,6 +168,9 @@ static void change_image(struct model_version *version)
 			change_blocks(version, nr);
 		}
 	}
+	/* Little, so that the rest of a segment is what it was. */
+	for (times = below(2) ? 0 : 1 + below(4); nr && times; times--)
+		version->blocks[below(nr)] = below(NR_CONTENTS + 1);
 	/* Beyond the end there is nothing; of the last block there may be a part. */
 	memset(&version->blocks[nr], 0, MAX_BLOCKS - nr);
 }

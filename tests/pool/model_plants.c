@@ -20,7 +20,7 @@ static const char *const plants[] = {
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
 	"UPDATE uses SET latest_refs = latest_refs + 1 WHERE recipe ="
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
-	"UPDATE uses SET whole = 1 - whole WHERE recipe ="
+	"UPDATE uses SET pieces = pieces + 1 WHERE recipe ="
 	" (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
 	"DELETE FROM uses WHERE recipe = (SELECT recipe FROM uses LIMIT 1 OFFSET ?)",
 	"UPDATE recipe_ref SET n = n + 1 WHERE (target, source) ="

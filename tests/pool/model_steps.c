@@ -46,6 +46,18 @@ struct rd_compression any_compression(void)
 	return choices[below(4)];
 }
 
+/* How much the last snapshot stored of what was new, and what it says about that. */
+static struct rd_rule_change rule = { .pieces = 1, .has_dedup = true };
+static struct rd_snapshot_report last_report;
+
+void choose_rule(void)
+{
+	static const u16 pieces[] = { 1, 1, 2, 8, 64, RD_SEG_BLOCKS };
+
+	rule.pieces = pieces[below(6)];
+	rule.dedup = below(2) ? RD_DEDUP_INLINE : RD_DEDUP_REVERSE;
+}
+
 int take_snapshot(struct model_volume *volume, struct model_version *version)
 {
 	struct model_version *last = newest(volume);
@@ -54,6 +66,8 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 		.volume = volume->name,
 		.from = path_of(volume->name),
 		.compression = &compression,
+		.rule = rule,
+		.verify_hits = !below(4),
 	};
 	struct rd_snapshot_report report;
 	struct rd_changed changed;
@@ -74,6 +88,7 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 	if (r)
 		return r;
 	version->number = report.version.number;
+	last_report = report;
 	if (options.changed && based && strcmp(report.mode, "changed"))
 		fail("a list of changes was not believed: %s", report.reason);
 	return 0;
@@ -103,9 +118,9 @@ static void find_pieces(const struct model_volume *volume, struct rd_buffer *ret
 	if (rd_volume_find(pool->sql, volume->name, &id) ||
 	    rd_sql_ask(pool->sql, &row, "SELECT s.recipe, r.frame, r.map FROM segment AS s"
 		       " JOIN uses USING(recipe) JOIN recipe AS r ON r.id = s.recipe"
-		       " WHERE NOT whole AND volume = ? AND NOT EXISTS (SELECT 1 FROM segment AS t"
+		       " WHERE pieces > ? AND volume = ? AND NOT EXISTS (SELECT 1 FROM segment AS t"
 		       " WHERE t.volume = s.volume AND t.segment = s.segment AND t.born > s.born)",
-		       "i", id))
+		       "ii", (i64)rule.pieces, id))
 		fail("cannot look for segments in pieces");
 	while (rd_row_next(row) > 0) {
 		const void *map = rd_row_blob(row, 2, &len);
@@ -118,8 +133,8 @@ static void find_pieces(const struct model_volume *volume, struct rd_buffer *ret
 }
 
 /*
- * A snapshot writes each segment again that the version before has in pieces. What it freed
- * may have had it compact a frame afterwards, which leaves pieces elsewhere.
+ * A snapshot writes each segment again that the version before has in too many pieces. What it
+ * freed may have had it compact a frame afterwards, which leaves pieces elsewhere.
  */
 static void check_pieces(const struct model_volume *volume, const struct rd_buffer *before)
 {
@@ -152,10 +167,11 @@ static i64 nr_raw_since(i64 recipe)
 
 static void make_version(struct model_volume *volume, struct model_version *version)
 {
-	i64 pieces = number("SELECT count(*) FROM uses WHERE whole = 0"), now;
+	i64 pieces = number("SELECT count(*) FROM uses WHERE pieces > 1"), now;
 	i64 last = number("SELECT coalesce(max(id), 0) FROM recipe");
 	struct rd_buffer before = { 0 };
 
+	choose_rule();
 	if (volume->nr)
 		find_pieces(volume, &before);
 	if (take_snapshot(volume, version))
@@ -166,8 +182,13 @@ static void make_version(struct model_volume *volume, struct model_version *vers
 	add_version(volume, version);
 	if (was_compressed)
 		covered[STORED_RAW] += nr_raw_since(last);
+	covered[STORED_PART] += last_report.segments_in_part;
+	covered[FOUND_ELSEWHERE] += last_report.lookups.found;
+	covered[PIECES_AGAIN] += last_report.segments_pieces;
+	covered[REF_IN_NEWEST] += number("SELECT count(*) > 0 FROM recipe_ref"
+					 " JOIN uses ON source = recipe WHERE latest_refs > 0");
 	covered[TWICE_IN_VERSION] += has_twice(version);
-	now = number("SELECT count(*) FROM uses WHERE whole = 0");
+	now = number("SELECT count(*) FROM uses WHERE pieces > 1");
 	covered[HIT_HOLED] += now < pieces ? pieces - now : 0;
 }
 

@@ -95,6 +95,23 @@ stop_in() {
 	must scrub
 }
 
+@test "a place that the index gave has other content when it is looked at again" {
+	must init pool --size 512M --reserve 1M --pieces 64 --dedup inline
+	blocks 1 0 512
+	blocks 3 0 512
+	dd if=img/1 of=img/2 bs=4096 skip=100 seek=50 count=300 conv=notrunc status=none
+	truncate -s 2M img/2
+	snapshot vm1 1 1
+	stop_in snapshot-batch snapshot vm2 --from img/2
+	must delete vm1@1
+	rm want/vm1@1
+	snapshot vm3 3 1
+	cp --sparse=always img/2 want/vm2@1
+	go_on
+	all_right
+	must scrub
+}
+
 @test "a frame whose last pack goes while the next one is written behind it" {
 	must init pool --size 512M --reserve 1M --compression zstd
 	texts 1 0 512

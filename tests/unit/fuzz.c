@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random damage to metadata devices, random text to the parsers of messages.
+ * Random damage to metadata devices and to runs of the index, random text to the parsers of
+ * messages.
  *
  *   fuzz [seed [rounds]]
  *
@@ -13,13 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
+#include <linux/crc32c.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 
 #include "meta/check.h"
 #include "meta/table_read.h"
 #include "meta_image.h"
+#include "pool/index/run.h"
 
 #define MAX_SEGS	100000U
 
@@ -418,6 +423,110 @@ static void fuzz_ranges(void)
 	       "ranges are read in one way only");
 }
 
+/* Runs of the index */
+
+static const u8 uuid[16] = "the pool's uuid.";
+
+#define MAX_ENTRIES	3000
+
+static u64 keys[MAX_ENTRIES];
+
+static u64 where_is(u64 key)
+{
+	return key >> 18;
+}
+
+/* Some keys are close to each other, so that pages overflow. */
+static unsigned int make_run(int fd)
+{
+	unsigned int i, nr = below(MAX_ENTRIES + 1);
+	u64 key = below(2) ? 0 : rnd();
+	struct rd_index_run_writer writer;
+	bool ok;
+
+	ok = !rd_index_run_begin(&writer, fd, uuid, 1, nr);
+	for (i = 0; ok && i < nr && key < U64_MAX - 2 * (U64_MAX / MAX_ENTRIES); i++) {
+		key += 1 + (below(3) ? below(U64_MAX / MAX_ENTRIES) : below(5));
+		keys[i] = key;
+		ok = !rd_index_run_put(&writer, &(struct rd_index_run_entry){ key, where_is(key) });
+	}
+	ok = ok && !rd_index_run_end(&writer);
+	rd_index_run_writer_free(&writer);
+	expect(ok, "a run is written");
+	return i;
+}
+
+/* Make the checksum of block @number of a run right. */
+static void forge(u8 *block, u64 number)
+{
+	u8 *crc = block + (number ? RD_BLOCK_SIZE - 4 : 8);
+	__le32 sum;
+
+	memset(crc, 0, 4);
+	sum = cpu_to_le32(~crc32c(~0U, block, number ? RD_BLOCK_SIZE - 4 : RD_BLOCK_SIZE));
+	memcpy(crc, &sum, 4);
+}
+
+/* True: it is forged, and may say anything. */
+static bool damage_run(int fd)
+{
+	u64 size = lseek(fd, 0, SEEK_END), number = below(4) ? below(size / RD_BLOCK_SIZE) : 0;
+	unsigned int i, nr = 1 + below(4);
+	bool forged = below(2);
+	u8 block[RD_BLOCK_SIZE];
+
+	if (!below(8))
+		expect(!ftruncate(fd, below(size)), "a run is cut off");
+	if (pread(fd, block, sizeof(block), number * RD_BLOCK_SIZE) != sizeof(block))
+		return false;
+	for (i = 0; i < nr; i++)
+		block[below(2) ? below(100) : below(sizeof(block))] = below(2) ? rnd() : 0xff;
+	if (forged)
+		forge(block, number);
+	expect(pwrite(fd, block, sizeof(block), number * RD_BLOCK_SIZE) == sizeof(block),
+	       "a run is damaged");
+	return forged;
+}
+
+static void read_all(struct rd_index_run *run)
+{
+	struct rd_index_run_reader reader;
+	struct rd_index_run_entry entry;
+
+	expect(!rd_index_run_read(&reader, run), "a run is read");
+	while (rd_index_run_next(&reader, &entry) > 0)
+		;
+	rd_index_run_reader_free(&reader);
+}
+
+static void fuzz_run(void)
+{
+	int fd = memfd_create("run", 0), r;
+	unsigned int i, nr = make_run(fd);
+	bool damaged = below(4), forged = damaged && damage_run(fd);
+	struct rd_index_run run;
+	u64 place;
+
+	/* It closes the file on an error, and else with the run. */
+	r = rd_index_run_open(&run, fd, uuid);
+	expect(damaged || !r, "a good run is opened");
+	if (r)
+		return;
+	if (below(2))
+		r = rd_index_run_load_vector(&run);
+	expect(damaged || !r, "a good vector is read");
+	for (i = 0; i < nr; i++) {
+		r = rd_index_run_may_have(&run, keys[i]);
+		expect(r == 1 || damaged, "a key is in the vector");
+		r = rd_index_run_find(&run, keys[i], &place);
+		expect(r == 1 || damaged, "a key is found");
+		expect(r != 1 || forged || place == where_is(keys[i]), "a place is right");
+		rd_index_run_find(&run, keys[i] + below(3), &place);
+	}
+	read_all(&run);
+	rd_index_run_close(&run);
+}
+
 int main(int argc, char **argv)
 {
 	u64 seed = argc > 1 ? strtoull(argv[1], NULL, 0) :
@@ -432,6 +541,8 @@ int main(int argc, char **argv)
 		fuzz_number();
 		fuzz_ranges();
 		fuzz_device();
+		if (i % 8 == 0)
+			fuzz_run();
 	}
 	if (failed)
 		printf("# %s: repeat with 'fuzz %llu 1'\n", failed, seed + i - 1);

@@ -1,0 +1,284 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl tune, and --pieces and --dedup of init and snapshot: rules of pools and volumes.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load pool
+
+# super: incompatible features, dedup and pieces, of both superblocks.
+super() {
+	python3 -c 'import struct
+with open("pool/data", "rb") as data:
+    for at in 0, 1 << 20:
+        data.seek(at)
+        block = data.read(4096)
+        print(*struct.unpack_from("<Q", block, 80), *struct.unpack_from("<BxH", block, 90),
+              end=";")'
+}
+
+# old_catalog: make the catalog one of the format 5.
+old_catalog() {
+	edit "DROP INDEX uses_pieces"
+	edit "ALTER TABLE uses RENAME COLUMN pieces TO whole"
+	edit "UPDATE uses SET whole = whole = 1"
+	edit "CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0"
+	edit "DROP TABLE rule"
+	edit "PRAGMA user_version = 5"
+}
+
+@test "tune: the pool's rule" {
+	make_pool 1G
+	ctl tune
+	expect 0 <<<"pool: pieces 1, dedup reverse"
+	[ "$(super)" = "0 0 1;0 0 1;" ]
+	cp pool/data data
+	ctl tune --pieces 1 --dedup reverse
+	expect 0 <<<"pool: pieces 1, dedup reverse"
+	ctl tune --json
+	expect 0 <<<'{"type": "tune", "volume": null, "pieces": 1, "dedup": "reverse", "own": true}'
+	# Other programs may use it as before.
+	[[ $(super) == "0 "* ]]
+	ctl tune --pieces 64
+	expect 0 <<<"pool: pieces 64, dedup reverse"
+	[ "$(super)" = "2 0 64;2 0 64;" ]
+	# What is not named stays.
+	ctl tune --dedup inline
+	expect 0 <<<"pool: pieces 64, dedup inline"
+	[ "$(super)" = "2 1 64;2 1 64;" ]
+	must tune -q --pieces 512
+	[ -z "$output" ]
+	must grow --size 2G
+	[ "$(super)" = "2 1 512;2 1 512;" ]
+	must repair --rebuild-catalog
+	must check
+	# The feature stays, as versions may need it.
+	must tune --pieces 1 --dedup reverse
+	[[ $(super) == "2 0 "* ]]
+}
+
+@test "tune: init says it, too" {
+	must init pool --size 64M --pieces 8 --dedup inline
+	[ "$(super)" = "2 1 8;2 1 8;" ]
+	must -p pool check
+	ctl -p pool tune --json
+	expect 0 <<<'{"type": "tune", "volume": null, "pieces": 8, "dedup": "inline", "own": true}'
+	rm -r pool
+	must init pool --size 64M --pieces 1 --dedup reverse
+	[[ $(super) == "0 0 "* ]]
+	rm -r pool
+	must init pool --size 64M --dedup inline
+	[[ $(super) == "2 1 "* ]]
+	ctl -p pool tune
+	expect 0 <<<"pool: pieces 1, dedup inline"
+}
+
+@test "tune: what it does not take" {
+	local value verb
+	make_pool 64M
+	truncate -s 4M 1.img
+	must snapshot vm1 --from 1.img
+	cp pool/data data
+	for value in 0 -1 513 99999999999999999999 1x 01 "" " 1" +1 1.5 AUTO; do
+		for verb in "init other" tune "tune vm1" "snapshot vm1 --from 1.img"; do
+			# shellcheck disable=SC2086 # words
+			ctl $verb --pieces "$value"
+			expect 2 <<<"revdedupctl: --pieces is auto, or a number from 1 to 512, not '$value' (try 'revdedupctl help ${verb%% *}')"
+		done
+		[ ! -e other ]
+	done
+	for value in none Inline "" "inline "; do
+		for verb in "init other" tune "snapshot vm1 --from 1.img"; do
+			# shellcheck disable=SC2086 # words
+			ctl $verb --dedup "$value"
+			expect 2 <<<"revdedupctl: --dedup is reverse or inline, not '$value' (try 'revdedupctl help ${verb%% *}')"
+		done
+		[ ! -e other ]
+	done
+	ctl snapshot vm1 --from 1.img --pieces auto
+	expect 2 <<<"revdedupctl: --pieces auto is for init and tune (try 'revdedupctl help snapshot')"
+	for value in "--reset" "vm1 --reset --pieces 8" "vm1 --reset --dedup inline"; do
+		# shellcheck disable=SC2086 # words
+		ctl tune $value
+		expect 2 <<<"revdedupctl: --reset is for a volume, without --pieces and --dedup (try 'revdedupctl help tune')"
+	done
+	for value in "" "--pieces 8" "--reset"; do
+		# shellcheck disable=SC2086 # words
+		ctl tune vm2 $value
+		[ "$status" -eq 1 ]
+		[[ $output == "revdedupctl: there is no volume 'vm2' in the pool"* ]]
+	done
+	ctl tune vm1 vm2
+	[ "$status" -eq 2 ]
+	for verb in list check "restore vm1@1 --to x"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb --pieces 8
+		[ "$status" -eq 2 ]
+	done
+	cmp pool/data data
+}
+
+@test "tune: a volume's rule" {
+	make_versions
+	ctl tune vm1
+	expect 0 <<<"vm1: pieces 1, dedup reverse (as the pool)"
+	ctl tune vm1 --json
+	expect 0 <<<'{"type": "tune", "volume": "vm1", "pieces": 1, "dedup": "reverse", "own": false}'
+	ctl tune vm1 --pieces 8
+	expect 0 <<<"vm1: pieces 8, dedup reverse"
+	[[ $(super) == "2 0 "* ]]
+	must snapshot vm2 --from 1.img
+	must tune --pieces 64 --dedup inline
+	ctl tune
+	expect 0 <<-'OUT'
+		pool: pieces 64, dedup inline
+		vm1: pieces 8, dedup reverse
+	OUT
+	ctl tune --json
+	expect 0 <<-'OUT'
+		{"type": "tune", "volume": null, "pieces": 64, "dedup": "inline", "own": true}
+		{"type": "tune", "volume": "vm1", "pieces": 8, "dedup": "reverse", "own": true}
+	OUT
+	ctl tune vm2
+	expect 0 <<<"vm2: pieces 64, dedup inline (as the pool)"
+	# It is in the pool's copy of the catalog.
+	must repair --rebuild-catalog
+	must check
+	ctl tune vm1
+	expect 0 <<<"vm1: pieces 8, dedup reverse"
+	# What is not named stays as it was for the volume.
+	must tune vm2 --dedup reverse
+	ctl tune vm2
+	expect 0 <<<"vm2: pieces 64, dedup reverse"
+	ctl tune vm1 --reset
+	expect 0 <<<"vm1: pieces 64, dedup inline (as the pool)"
+	must repair --rebuild-catalog
+	ctl tune
+	expect 0 <<-'OUT'
+		pool: pieces 64, dedup inline
+		vm2: pieces 64, dedup reverse
+	OUT
+	must check
+}
+
+@test "tune: a snapshot can have another rule than its volume" {
+	make_versions
+	must tune vm1 --pieces 8
+	cp --sparse=always 3.img 4.img
+	blocks 4.img 100 1
+	must snapshot vm1 --from 4.img --pieces 1 --json
+	[ "$(field 0 '["bytes_stored"]')" = $((2 << 20)) ]
+	[ "$(field 0 '["segments_in_part"]')" = 0 ]
+	cp --sparse=always 4.img 5.img
+	blocks 5.img 100 1
+	must snapshot vm1 --from 5.img --json
+	[ "$(field 0 '["bytes_stored"]')" = 4096 ]
+	[ "$(field 0 '["segments_in_part"]')" = 1 ]
+	ctl tune vm1
+	expect 0 <<<"vm1: pieces 8, dedup reverse"
+	must check
+}
+
+@test "tune: a rule of a volume that makes no sense" {
+	make_versions
+	must tune vm1 --pieces 8
+	edit "UPDATE rule SET pieces = 513"
+	for verb in "tune vm1" "snapshot vm1 --from 1.img"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb
+		[ "$status" -ne 0 ]
+		[[ $output == *"the rule of a volume is damaged in the catalog"* ]]
+	done
+	must restore vm1@1 --to back
+	cmp 1.img back
+	must tune vm1 --reset
+	must snapshot vm1 --from 1.img
+	must check
+}
+
+@test "tune: --pieces auto measures the disk" {
+	local before pieces
+	make_versions
+	must stats --json
+	before=$(field -1 '["bytes_data"]')
+	ctl tune --pieces auto
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} == "pieces "*": reads of "*" KiB anywhere reach "*" of a sequential read here"* ]]
+	pieces=${lines[0]#pieces }
+	pieces=${pieces%%:*}
+	[ "${lines[1]}" = "pool: pieces $pieces, dedup reverse" ]
+	[[ " 1 2 4 8 16 32 64 128 256 512 " == *" $pieces "* ]]
+	[[ ${lines[0]} == "pieces $pieces: reads of $((2048 / pieces)) KiB "* ]]
+	# The room is given back.
+	must stats --json
+	[ "$(field -1 '["bytes_data"]')" = "$before" ]
+	[ "$(field -1 '["bytes_queued"]')" = 0 ]
+	[ $(($(stat -c '%b' pool/data) * 512)) -lt $((40 << 20)) ]
+	must check
+	must tune vm1 --pieces auto --json
+	[ "$(field -1 '["volume"]')" = vm1 ]
+	[ "$(field -1 '["own"]')" = True ]
+	must init other --size 1G --pieces auto
+	[[ ${lines[0]} == "pieces "* ]]
+	[ "${lines[1]}" = "made pool 'other'" ]
+	must -p other check
+	ctl -p pool init other2 --size 64M --pieces auto --pieces 1
+	[ "$status" -eq 2 ]
+}
+
+@test "tune: there is no room to measure the disk" {
+	must init pool --size 64M --reserve 1M
+	export REVDEDUP_POOL=$PWD/pool
+	truncate -s 40M 1.img
+	blocks 1.img 0 $((40 * 256))
+	must snapshot vm1 --from 1.img
+	ctl tune --pieces auto
+	[ "$status" -eq 12 ]
+	[[ $output == "revdedupctl: there is no room to measure the disk: 16 MiB in a row are not free"* ]]
+	ctl tune
+	expect 0 <<<"pool: pieces 1, dedup reverse"
+	must check
+	must restore vm1@1 --to back
+	cmp 1.img back
+	must tune --pieces 32
+}
+
+@test "tune: a pool of a program that counts no pieces" {
+	local nr
+	make_versions
+	old_catalog
+	cp -r --sparse=always pool old
+	# Who only reads changes nothing.
+	for verb in list "list --json" "show vm1@1" "stats --json" check tune "tune vm1" metrics; do
+		# shellcheck disable=SC2086 # words
+		must $verb
+	done
+	for nr in 1 2 3; do
+		must restore "vm1@$nr" --to back --yes
+		cmp "$nr.img" back
+	done
+	[ "$(ask "PRAGMA user_version")" = 5 ]
+	rm -r pool && cp -r --sparse=always old pool
+	must tag vm1@1 +a
+	[ "$(ask "PRAGMA user_version")" = 6 ]
+	[[ $(super) == "0 "* ]]
+	must check
+	must repair --rebuild-catalog
+	must check
+	# What is in pieces already goes on with the new rule.
+	rm -r pool && cp -r --sparse=always old pool
+	cp --sparse=always 3.img 4.img
+	blocks 4.img 7 3
+	must snapshot vm1 --from 4.img --pieces 8 --json
+	[ "$(field 0 '["bytes_stored"]')" = $((3 * 4096)) ]
+	[ "$(ask "PRAGMA user_version")" = 6 ]
+	must check
+	for nr in 1 2 3 4; do
+		must restore "vm1@$nr" --to back --yes
+		cmp "$nr.img" back
+	done
+	must delete vm1@4
+	must check
+	must restore vm1@3 --to back --yes
+	cmp 3.img back
+}
