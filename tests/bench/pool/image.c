@@ -11,8 +11,11 @@
  *	image churn FILE BLOCKS SEED		in that many blocks anywhere: in one half
  *						new content, in the other half that of
  *						other blocks
+ *	image halves FILE BYTES SEED		all of it: in each second block content that
+ *						compresses to less than a quarter
+ *	image some FILE BLOCKS SEED		such content in that many blocks anywhere
  *
- * The last two print each range that they wrote to, "OFFSET LENGTH", as
+ * All but those that make an image print each range that they wrote to, "OFFSET LENGTH", as
  * revdedupctl wants to be told of changes.
  */
 #define _GNU_SOURCE
@@ -55,6 +58,17 @@ static void put_random(size_t len, off_t offset)
 	for (i = 0; i < len / sizeof(*data); i++)
 		data[i] = draw();
 	put(data, len, offset);
+}
+
+/* In every second block, 16 bytes are there eight times, then others. */
+static void put_half(off_t block)
+{
+	uint64_t data[BLOCK / sizeof(uint64_t)];
+	size_t i;
+
+	for (i = 0; i < BLOCK / sizeof(*data); i++)
+		data[i] = block % 2 && i % 16 > 1 ? data[i - 2] : draw();
+	put(data, BLOCK, block * BLOCK);
 }
 
 static void put_copy(off_t offset, off_t from)
@@ -129,13 +143,32 @@ static void churn(off_t blocks, off_t nr)
 	}
 }
 
+static void make_halves(off_t blocks)
+{
+	off_t i;
+
+	for (i = 0; i < blocks; i++)
+		put_half(i);
+}
+
+static void change_some(off_t blocks, off_t nr)
+{
+	off_t i, block;
+
+	for (i = 0; i < nr; i++) {
+		block = draw() % blocks;
+		put_half(block);
+		tell(block * BLOCK);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct stat st;
 	off_t nr;
 
 	if (argc != 5 && (argc != 6 || strcmp(argv[1], "every")))
-		errx(2, "usage: image random|sparse|pairs|every|churn FILE NUMBER SEED [FIRST]");
+		errx(2, "usage: image random|sparse|pairs|every|churn|halves|some FILE NUMBER SEED [FIRST]");
 	nr = strtoll(argv[3], NULL, 0);
 	state = strtoull(argv[4], NULL, 0);
 	fd = open(argv[2], O_RDWR | O_CREAT, 0600);
@@ -153,6 +186,10 @@ int main(int argc, char **argv)
 		change_every(st.st_size / BLOCK, nr, argc > 5 ? strtoll(argv[5], NULL, 0) : 0);
 	else if (!strcmp(argv[1], "churn"))
 		churn(st.st_size / BLOCK, nr);
+	else if (!strcmp(argv[1], "halves"))
+		make_halves(nr / BLOCK);
+	else if (!strcmp(argv[1], "some"))
+		change_some(st.st_size / BLOCK, nr);
 	else
 		errx(2, "what is '%s'?", argv[1]);
 	if (fsync(fd))

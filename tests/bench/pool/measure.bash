@@ -89,6 +89,8 @@ ratio_row() {
 # What files take on the disk.
 bytes_of() { du -cB1 "$@" | awk 'END { print $1 }'; }
 
+pool_bytes() { bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*; }
+
 # field NAME: of the JSON objects on standard input, a number a line.
 field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
 
@@ -121,7 +123,7 @@ on_file() {
 
 # The directory of the images, made if the cache has them not.
 find_series() {
-	series=${series:-$("$here/series.sh" --size full)}
+	series=${series:-$("$here/series.sh" --size "${size/demo/small}")}
 }
 
 # take_series [HOOK]: all snapshots in a new pool, each from cold caches. Their

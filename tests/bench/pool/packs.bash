@@ -4,8 +4,6 @@
 # speed beside what the processors and the disk allow; what cannot be compressed; what the
 # churn of many versions leaves behind.
 
-pool_bytes() { bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*; }
-
 # --- size and time of a series
 
 # all_in ORDER DIR OPTION...: all snapshots in a new pool. Sets total.

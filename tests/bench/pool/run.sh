@@ -13,6 +13,9 @@
 #   churn    300 versions of a disk of which the last 20 are kept
 #   memory   the greatest memory of each command
 #   packs    what compression gains and costs: three series, here and in others
+#   pieces   what the number of pieces of a segment gains and costs: four series
+#   aged     restore of the newest version after 1, 10, 100 and 300 versions
+#   streams  snapshots of 1, 2 and 4 volumes side by side
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
@@ -26,6 +29,9 @@
 #                hours on a slow machine)
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
+#   --pieces P   of pools of aged and streams, beside 1 (default auto)
+#   --size demo  pieces, aged and streams on small disks, in minutes: to try
+#                the programs, not to measure
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -35,15 +41,19 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs scale)
+all=(storage speed peers delete churn memory packs pieces aged streams scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
+pieces=auto size=full
 while [ $# -gt 0 ]; do
+	# shellcheck disable=SC2034 # parts use "pieces"
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--check) check=true ;;
 	--rounds) rounds=${2:?how many rounds?}; shift ;;
 	--dir) where=${2:?which directory?}; shift ;;
 	--compression) compression=${2:?none or zstd?}; shift ;;
+	--pieces) pieces=${2:?how many pieces?}; shift ;;
+	--size) size=${2:?full or demo?}; shift ;;
 	--sparse) sparse_gib=${2:?how many GiB?}; shift ;;
 	-*) usage_error "no such option: '$1'" ;;
 	*)
@@ -54,6 +64,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of rounds: '$rounds'"
+[[ $size =~ ^(full|demo)$ ]] || usage_error "no such size: '$size'"
 [[ $sparse_gib =~ ^[1-9][0-9]*$ ]] || usage_error "not a number of GiB: '$sparse_gib'"
 [ "$(id -u)" -eq 0 ] || die "it drops caches and mounts file systems: run it as root"
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
@@ -76,7 +87,7 @@ trap 'exit 130' INT TERM
 note "building"
 make -s -C "$tree/userspace" O="$dir/bin"
 PATH=$dir/bin:$PATH
-for program in rawcopy image punch; do
+for program in rawcopy image punch room; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
