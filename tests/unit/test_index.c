@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -23,7 +24,7 @@
 #include "pool/catalog/owners.h"
 #include "pool/index/fp_cache.h"
 #include "pool/index/gather.h"
-#include "pool/index/lookup.h"
+#include "pool/index/lookup_log.h"
 #include "pool/index/store.h"
 
 #define PACKED		(1ULL << 36)
@@ -779,6 +780,7 @@ static void check_counts(const struct rd_lookup_counts *counts)
 	assert_int_equal(counts->asked, counts->cache + counts->unsampled + counts->vector_no +
 			 counts->index_asked);
 	assert_int_equal(counts->index_asked, counts->index_found + counts->false_positive);
+	assert_true(counts->cache_sampled <= counts->cache);
 }
 
 /* @len blocks from @from of the frame on are at block 100 of the segment; the rest is new. */
@@ -1024,6 +1026,357 @@ static void test_locality(void **state)
 	close_pool(&pool);
 }
 
+/* --- what would be read without a part of it */
+
+#define STREAM_FRAMES	40
+#define STREAM_SEGS	120
+
+enum stream_kind {
+	KNOWN,		/* in a frame that the index has */
+	LOST,		/* in a frame beside it, of which the index has nothing */
+	GATHERED,	/* in a frame that is written, and whose entries are in memory */
+	NEW,
+	STREAM_KINDS,
+};
+
+/* Block @n of what there is of a kind. */
+static struct rd_fp stream_fp(enum stream_kind kind, u64 n)
+{
+	return fp_of(kind * 1000000ULL + n);
+}
+
+static enum stream_kind kind_of_frame(unsigned int frame)
+{
+	return frame >= STREAM_FRAMES ? GATHERED : frame % 8 == 5 ? LOST : KNOWN;
+}
+
+static void add_frames(struct pool *pool, unsigned int first, unsigned int nr, bool writes)
+{
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	unsigned int frame, i;
+
+	for (frame = first; frame < first + nr; frame++) {
+		enum stream_kind kind = kind_of_frame(frame);
+
+		for (i = 0; i < RD_SEG_BLOCKS; i++) {
+			fps[i] = stream_fp(kind, frame * RD_SEG_BLOCKS + i);
+			if (rd_index_is_sampled(&fps[i]) && kind != LOST)
+				rd_index_add(pool->index, &fps[i],
+					     rd_place_make(RD_OWN, frame + 8, i));
+		}
+		if (writes)
+			write_fps(pool, frame + 8, fps);
+	}
+}
+
+/* What came of a stream: how many blocks were sampled, and of these lost. */
+struct streamed {
+	struct rd_lookup_counts counts;
+	u64 sampled, lost;
+	rd_place places[STREAM_SEGS][RD_SEG_BLOCKS];
+};
+
+/* Runs of all kinds, by turns, at any offset, and of lengths that are found and that are not. */
+static void look_up_stream(struct rd_lookup *lookup, struct streamed *ret)
+{
+	struct rd_slots slots = all_slots();
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	u64 n = 0, left = 0, at = 0;
+	enum stream_kind kind = NEW;
+	unsigned int seg, i;
+
+	for (seg = 0; seg < STREAM_SEGS; seg++) {
+		for (i = 0; i < RD_SEG_BLOCKS; i++, left--, at++) {
+			if (!left) {
+				unsigned int frame = mix(++n) % (STREAM_FRAMES + 2);
+
+				kind = n % 4 == 3 ? NEW : kind_of_frame(frame);
+				at = kind == NEW ? n * 2000 :
+					frame * RD_SEG_BLOCKS + mix(n) % 100;
+				left = 1 + mix(n + 7777) % (n % 5 ? 400 : 30);
+			}
+			fps[i] = stream_fp(kind, at);
+			ret->sampled += rd_index_is_sampled(&fps[i]);
+			ret->lost += rd_index_is_sampled(&fps[i]) && kind == LOST;
+		}
+		rd_lookup(lookup, fps, &slots, ret->places[seg], &ret->counts);
+	}
+	check_counts(&ret->counts);
+}
+
+static struct streamed *stream(struct pool *pool, bool has_vector, bool has_cache)
+{
+	struct streamed *ret = calloc(1, sizeof(*ret));
+	struct rd_lookup *lookup;
+
+	rd_index_close(pool->index);
+	pool->index = open_index();
+	add_frames(pool, STREAM_FRAMES, 2, false);
+	if (!has_vector)
+		rd_index_without_vector(pool->index);
+	lookup = rd_lookup_new(&pool->area, pool->index);
+	if (!has_cache)
+		rd_lookup_without_cache(lookup);
+	look_up_stream(lookup, ret);
+	rd_lookup_free(lookup);
+	print_message("# vector %d, cache %d: read for %llu of %llu sampled blocks\n", has_vector,
+		      has_cache, (unsigned long long)ret->counts.index_asked,
+		      (unsigned long long)ret->sampled);
+	return ret;
+}
+
+/*
+ * rd_lookup_reads() of a pass with vector and cache, against passes without. In these, blocks
+ * whose entries are in memory cost no read, and the vectors know nothing of what is lost.
+ */
+static void test_reads(void **state)
+{
+	struct streamed *both, *cache, *vector, *neither;
+	const struct rd_lookup_counts *counts;
+	struct pool pool;
+
+	(void)state;
+	make_pool(&pool);
+	add_frames(&pool, 0, STREAM_FRAMES, true);
+	rd_index_flush(pool.index);
+	add_frames(&pool, STREAM_FRAMES, 2, true);
+	both = stream(&pool, true, true);
+	cache = stream(&pool, false, true);
+	vector = stream(&pool, true, false);
+	neither = stream(&pool, false, false);
+	counts = &both->counts;
+	assert_true(counts->index_asked && counts->vector_no > 500 && both->lost > 50);
+	assert_true(counts->cache_sampled > 500 && counts->false_positive <= 2);
+
+	assert_int_equal(rd_lookup_reads(counts, true, true), counts->index_asked);
+	assert_int_equal(rd_lookup_reads(counts, false, false), both->sampled);
+	assert_int_equal(rd_lookup_reads(counts, false, true), cache->counts.index_asked);
+	assert_memory_equal(both->places, cache->places, sizeof(both->places));
+
+	/* Without a cache, "cache" is what was in memory. */
+	assert_true(neither->counts.cache > 20);
+	assert_int_equal(neither->counts.cache, vector->counts.cache);
+	assert_int_equal(neither->counts.index_asked + neither->counts.cache, both->sampled);
+	/* That the vectors say no to more is because of what the cache knew of what is lost. */
+	assert_in_range(vector->counts.vector_no - counts->vector_no, 1, both->lost);
+	assert_int_equal(rd_lookup_reads(counts, true, false),
+			 vector->counts.index_asked + vector->counts.cache +
+			 vector->counts.vector_no - counts->vector_no);
+	free(both);
+	free(cache);
+	free(vector);
+	free(neither);
+	close_pool(&pool);
+}
+
+/* Without a file there is nothing to read, and what is counted is what there is to ask. */
+static void test_reads_of_nothing(void **state)
+{
+	struct streamed *cache;
+	struct pool pool;
+
+	(void)state;
+	make_pool(&pool);
+	cache = stream(&pool, false, true);
+	assert_int_equal(cache->counts.index_asked, 0);
+	assert_int_equal(rd_lookup_reads(&cache->counts, false, false), cache->sampled);
+	free(cache);
+	close_pool(&pool);
+}
+
+/* --- the log */
+
+static void log_one(struct rd_index *index, const char *volume, u64 n)
+{
+	struct rd_lookup_entry entry = { .time = 1700000000 + n, .number = n };
+	u64 *counts = (u64 *)&entry.counts;
+	unsigned int i;
+
+	snprintf(entry.volume, sizeof(entry.volume), "%s", volume);
+	for (i = 0; i < RD_LOOKUP_COUNTS; i++)
+		counts[i] = n * 1000 + i;
+	rd_lookup_log_add(index, &entry);
+}
+
+static void log_some(const char *volume, u64 first, u64 nr)
+{
+	struct rd_index *index = open_index();
+	u64 n;
+
+	for (n = first; n < first + nr; n++)
+		log_one(index, volume, n);
+	rd_index_close(index);
+}
+
+/* Each entry is one that was added, whole, and no number comes twice. Returns how many. */
+static size_t count_logged(u64 *ret_first, u64 *ret_last)
+{
+	const struct rd_lookup_entry *entries;
+	struct rd_buffer buffer = { 0 };
+	unsigned int i;
+	size_t k, nr;
+
+	assert_int_equal(rd_lookup_log_read(dir, &buffer), 0);
+	entries = (const struct rd_lookup_entry *)buffer.data;
+	nr = buffer.len / sizeof(*entries);
+	for (k = 0; k < nr; k++) {
+		assert_string_equal(entries[k].volume, "a volume/of 1");
+		assert_int_equal(entries[k].time, 1700000000 + entries[k].number);
+		assert_true(!k || entries[k].number > entries[k - 1].number);
+		for (i = 0; i < RD_LOOKUP_COUNTS; i++)
+			assert_int_equal(((const u64 *)&entries[k].counts)[i],
+					 entries[k].number * 1000 + i);
+	}
+	*ret_first = nr ? entries[0].number : 0;
+	*ret_last = nr ? entries[nr - 1].number : 0;
+	rd_buffer_free(&buffer);
+	return nr;
+}
+
+static void test_log(void **state)
+{
+	struct rd_index *index;
+	u64 first, last;
+
+	(void)state;
+	assert_int_equal(count_logged(&first, &last), 0);
+	log_some("a volume/of 1", 1, 3);
+	log_some("a volume/of 1", 4, 1);
+	assert_int_equal(count_logged(&first, &last), 4);
+	assert_int_equal(first, 1);
+	assert_int_equal(last, 4);
+	/* It is none of the index's files, and is there when that was made anew. */
+	make_run(1, 0, 10);
+	assert_int_equal(count_runs(), 1);
+	index = open_index();
+	rd_index_clear(index);
+	rd_index_close(index);
+	assert_int_equal(count_runs(), 0);
+	assert_int_equal(count_logged(&first, &last), 4);
+	assert_int_equal(nr_warnings, 0);
+}
+
+/* It does not grow without end, and has the last 1,000. */
+static void test_log_length(void **state)
+{
+	u64 first, last, n;
+
+	(void)state;
+	for (n = 0; n < 20000; n += 2500) {
+		log_some("a volume/of 1", n, 2500);
+		assert_true(count_logged(&first, &last) >= 1000);
+		assert_int_equal(last, n + 2499);
+		assert_true(size_of("index/lookups") <= RD_LOOKUP_LOG_MAX + RD_LOOKUP_LINE);
+	}
+	assert_true(size_of("index/lookups.old") <= RD_LOOKUP_LOG_MAX + RD_LOOKUP_LINE);
+	/* None is lost between the two files. */
+	assert_int_equal(count_logged(&first, &last), last - first + 1);
+}
+
+/* Whichever bit is wrong, and wherever it ends: only the line that has it is left out. */
+static void test_log_damaged(void **state)
+{
+	u64 first, last;
+	off_t at, size;
+
+	(void)state;
+	log_some("a volume/of 1", 1, 3);
+	size = size_of("index/lookups");
+	for (at = 0; at < size; at++) {
+		unsigned int bit = 1 << at % 8;
+
+		flip("index/lookups", at, bit);
+		assert_in_range(count_logged(&first, &last), 1, 2);
+		flip("index/lookups", at, bit);
+	}
+	assert_int_equal(count_logged(&first, &last), 3);
+	assert_int_equal(truncate(path_of("index/lookups"), size + 9), 0);
+	assert_int_equal(count_logged(&first, &last), 3);
+	while (--size > 0) {
+		assert_int_equal(truncate(path_of("index/lookups"), size), 0);
+		assert_in_range(count_logged(&first, &last), 0, 2);
+	}
+	/* What comes behind half a line is read. */
+	assert_int_equal(count_logged(&first, &last), 0);
+	log_some("a volume/of 1", 7, 2);
+	assert_int_equal(count_logged(&first, &last), 2);
+	assert_int_equal(first, 7);
+	assert_int_equal(nr_warnings, 0);
+}
+
+/* A name that the file could not have, and one that no version has, are not written. */
+static void test_log_names(void **state)
+{
+	u64 first, last;
+
+	(void)state;
+	log_some("two\nlines", 1, 1);
+	log_some("", 2, 1);
+	assert_int_equal(nr_warnings, 2);
+	assert_int_equal(count_logged(&first, &last), 0);
+}
+
+static void test_log_no_room(void **state)
+{
+	u64 first, last;
+
+	(void)state;
+	make_run(1, 0, 10);
+	assert_int_equal(symlink("/dev/full", path_of("index/lookups")), 0);
+	log_some("a volume/of 1", 1, 1);
+	assert_int_equal(nr_warnings, 1);
+	assert_int_equal(count_runs(), 1);
+	assert_int_equal(unlink(path_of("index/lookups")), 0);
+	/* No index at all. */
+	remove_all(NULL);
+	close(open(path_of("index"), O_CREAT | O_WRONLY, 0600));
+	log_some("a volume/of 1", 1, 1);
+	assert_int_equal(nr_warnings, 1);
+	assert_int_equal(count_logged(&first, &last), 0);
+}
+
+enum { WRITERS = 4, EACH = 2000 };
+
+/* Several processes at once: no line is lost or mixed, in the file and across its end. */
+static void test_log_at_once(void **state)
+{
+	const struct rd_lookup_entry *entry;
+	struct rd_buffer buffer = { 0 };
+	u64 seen[WRITERS] = { 0 };
+	unsigned int i, nr = 0;
+	char name[2] = "a";
+	int status;
+	size_t left;
+
+	(void)state;
+	for (i = 0; i < WRITERS; i++) {
+		if (fork())
+			continue;
+		name[0] += i;
+		log_some(name, 1, EACH);
+		_exit(nr_warnings != 0);
+	}
+	while (wait(&status) > 0) {
+		assert_int_equal(status, 0);
+		nr++;
+	}
+	assert_int_equal(nr, WRITERS);
+	assert_int_equal(rd_lookup_log_read(dir, &buffer), 0);
+	entry = (const struct rd_lookup_entry *)buffer.data;
+	left = buffer.len / sizeof(*entry);
+	assert_true(left > 1000);
+	for (; left; left--, entry++) {
+		u64 *last = &seen[entry->volume[0] - 'a'];
+
+		assert_true(!*last || (u64)entry->number == *last + 1);
+		*last = entry->number;
+	}
+	/* Who ended long before the others may be forgotten. */
+	for (i = 0; i < WRITERS; i++)
+		assert_true(!seen[i] || seen[i] == EACH);
+	rd_buffer_free(&buffer);
+}
+
 /* More frames than the cache has: it forgets those that were not used, and chains are right. */
 static void test_cache(void **state)
 {
@@ -1089,6 +1442,14 @@ int main(void)
 		TEST(test_wanted),
 		TEST(test_stale),
 		TEST(test_locality),
+		TEST(test_reads),
+		TEST(test_reads_of_nothing),
+		TEST(test_log),
+		TEST(test_log_length),
+		TEST(test_log_damaged),
+		TEST(test_log_names),
+		TEST(test_log_no_room),
+		TEST(test_log_at_once),
 		TEST(test_cache),
 	};
 

@@ -16,7 +16,7 @@
 #include "base/direct.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
-#include "pool/index/lookup.h"
+#include "pool/index/lookup_log.h"
 #include "blocks.h"
 #include "snapshot_run.h"
 
@@ -91,10 +91,29 @@ void rd_snapshot_hits_free(struct rd_snapshot_run *s)
 	free(hits);
 }
 
+/* A snapshot that found all of its segments in the pool has nothing to tell. */
+static void record_lookups(struct rd_snapshot_run *s)
+{
+	struct rd_lookup_entry entry = {
+		.time = s->version->time,
+		.number = s->version->number,
+		.counts = s->report->lookups,
+	};
+
+	size_t len = strlen(s->options->volume);
+
+	if (!entry.counts.asked || len >= sizeof(entry.volume))
+		return;
+	memcpy(entry.volume, s->options->volume, len + 1);
+	rd_lookup_log_add(s->hits->index, &entry);
+}
+
 void rd_snapshot_hits_end(struct rd_snapshot_run *s)
 {
-	if (s->hits)
-		rd_index_flush(s->hits->index);
+	if (!s->hits)
+		return;
+	rd_index_flush(s->hits->index);
+	record_lookups(s);
 }
 
 void rd_snapshot_index(struct rd_snapshot_run *s, const struct rd_slots *slots,

@@ -38,7 +38,7 @@ void rd_index_close(struct rd_index *index);
 
 /* When runs are merged, forget frames that no recipe of @sql has. */
 void rd_index_prune_by(struct rd_index *index, struct rd_sql *sql);
-/* Ask runs without their vectors: to measure what these save. */
+/* Ask runs without their vectors: the tests compare rd_lookup_reads() with it, see lookup.h. */
 void rd_index_without_vector(struct rd_index *index);
 
 /* Find the places of @nr sampled fingerprints; 0: it is not there. */

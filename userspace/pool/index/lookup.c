@@ -239,6 +239,7 @@ static rd_place ask_index(struct rd_lookup *lookup, struct segment *segment, uns
 		counts->false_positive += !place;
 	} else {
 		counts->cache++;
+		counts->cache_sampled++;
 	}
 	return place;
 }
@@ -301,10 +302,12 @@ static void count_rest(const struct rd_lookup *lookup, const struct segment *seg
 		if (rd_slots_test(&segment->counted, i))
 			continue;
 		if (!lookup->without_cache &&
-		    (segment->places[i] || rd_slots_test(&segment->seen, i)))
+		    (segment->places[i] || rd_slots_test(&segment->seen, i))) {
 			counts->cache++;
-		else
+			counts->cache_sampled += rd_index_is_sampled(&segment->fps[i]);
+		} else {
 			counts->unsampled++;
+		}
 	}
 }
 

@@ -24,11 +24,15 @@
 
 struct rd_lookup;
 
-/* Each block that is asked for counts as one of these four: cache to index_asked. */
+/*
+ * Each block that is asked for counts as one of these four: cache, unsampled, vector_no,
+ * index_asked.
+ */
 struct rd_lookup_counts {
 	u64 asked;
 	u64 same_offset;	/* not asked; by the caller */
-	u64 cache;		/* in a run that was found, or its fingerprint was in the cache */
+	u64 cache;		/* in a run that was found, or its fingerprint was in memory */
+	u64 cache_sampled;	/* of these: blocks that the index has, by their fingerprints */
 	u64 unsampled;		/* of the others: the index does not have such blocks */
 	u64 vector_no;		/* the vectors did not know it */
 	u64 index_asked;	/* a page of a run was read */
@@ -39,11 +43,46 @@ struct rd_lookup_counts {
 	u64 found;		/* blocks that got a place */
 };
 
+/* All members are such numbers. */
+#define RD_LOOKUP_COUNTS	(sizeof(struct rd_lookup_counts) / sizeof(u64))
+
+static inline void rd_lookup_counts_add(struct rd_lookup_counts *sum,
+					const struct rd_lookup_counts *counts)
+{
+	const u64 *from = (const u64 *)counts;
+	u64 *to = (u64 *)sum;
+	unsigned int i;
+
+	for (i = 0; i < RD_LOOKUP_COUNTS; i++)
+		to[i] += from[i];
+}
+
+/*
+ * Count the blocks for which the index is read, with and without the vectors and the cache
+ * (DDFS, table 4). With both it is what happened; else, what it takes to answer the same blocks:
+ *
+ * - A sampled block that the cache knows counts as one that the vectors know. They do not, if the
+ *   index lacks it: its entry was lost, or went with the frame that it named, or is of another
+ *   snapshot that has not written it yet.
+ * - What this snapshot has written, and is still in memory, counts as known by the cache. It costs
+ *   no read even without one.
+ * - An index without a file has nothing to read, whatever is left out.
+ *
+ * Without vectors each file of the index is read for a block that none has: these are blocks,
+ * not pages.
+ */
+static inline u64 rd_lookup_reads(const struct rd_lookup_counts *counts, bool has_vector,
+				  bool has_cache)
+{
+	return counts->index_asked + (has_vector ? 0 : counts->vector_no) +
+		(has_cache ? 0 : counts->cache_sampled);
+}
+
 /* @area and @index stay. NULL: out of memory. */
 struct rd_lookup *rd_lookup_new(const struct rd_area *area, struct rd_index *index);
 void rd_lookup_free(struct rd_lookup *lookup);
 
-/* Ask the index for each block that it may have: to measure what the cache saves. */
+/* Ask the index for each block that it may have: the tests compare rd_lookup_reads() with it. */
 void rd_lookup_without_cache(struct rd_lookup *lookup);
 
 /* Forget the fingerprints that were read. */

@@ -27,7 +27,7 @@
 #define LOCK_MERGE	1
 #define LOCK_NUMBER	2	/* + the number of a run */
 
-static int path_of(char path[PATH_MAX], const struct rd_store *store, const char *name)
+int rd_store_path(char path[PATH_MAX], const struct rd_store *store, const char *name)
 {
 	int n = snprintf(path, PATH_MAX, "%s/%s", store->path, name);
 
@@ -40,7 +40,7 @@ static int path_of_number(char path[PATH_MAX], const struct rd_store *store, u64
 	char name[RD_INDEX_RUN_NAME];
 
 	snprintf(name, sizeof(name), "%llu%s", (unsigned long long)number, end);
-	return path_of(path, store, name);
+	return rd_store_path(path, store, name);
 }
 
 static void remove_name(const struct rd_store *store, const char *name)
@@ -48,7 +48,7 @@ static void remove_name(const struct rd_store *store, const char *name)
 	char path[PATH_MAX];
 
 	/* What cannot be removed stays, and does no harm. */
-	if (!path_of(path, store, name))
+	if (!rd_store_path(path, store, name))
 		unlink(path);
 }
 
@@ -291,7 +291,7 @@ void rd_store_refresh(struct rd_store *store)
 static int open_lock(struct rd_store *store, int flags)
 {
 	char path[PATH_MAX];
-	int r = path_of(path, store, LOCK);
+	int r = rd_store_path(path, store, LOCK);
 
 	if (r)
 		return r;
@@ -299,15 +299,24 @@ static int open_lock(struct rd_store *store, int flags)
 	return store->lock_fd < 0 ? -errno : 0;
 }
 
-int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[16])
+int rd_store_find(struct rd_store *store, const char *pool_path)
 {
 	*store = (struct rd_store){ .lock_fd = -1 };
-	memcpy(store->uuid, uuid, sizeof(store->uuid));
 	if (asprintf(&store->path, "%s/" FOLDER, pool_path) < 0) {
 		store->path = NULL;
 		return -ENOMEM;
 	}
 	open_lock(store, 0);
+	return 0;
+}
+
+int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[16])
+{
+	int r = rd_store_find(store, pool_path);
+
+	if (r)
+		return r;
+	memcpy(store->uuid, uuid, sizeof(store->uuid));
 	rd_store_refresh(store);
 	return 0;
 }
@@ -329,6 +338,14 @@ static int make_folder(struct rd_store *store)
 	if (mkdir(store->path, 0700) && errno != EEXIST)
 		return -errno;
 	return open_lock(store, O_CREAT);
+}
+
+int rd_store_lock_names(struct rd_store *store, struct rd_lock *ret, bool exclusive)
+{
+	int r = exclusive ? make_folder(store) : 0;
+
+	return r ? r : rd_lock_take(ret, store->lock_fd, RD_LOCK_INDEX, LOCK_NAMES, exclusive,
+				    WAIT_MS);
 }
 
 /* --- new runs */
@@ -370,9 +387,7 @@ static int begin(struct rd_store *store, struct rd_new_run *run)
 
 	r = rd_failpoint("index-begin");
 	if (!r)
-		r = make_folder(store);
-	if (!r)
-		r = rd_lock_take(&names, store->lock_fd, RD_LOCK_INDEX, LOCK_NAMES, true, WAIT_MS);
+		r = rd_store_lock_names(store, &names, true);
 	if (!r)
 		r = take_number(store, run);
 	rd_lock_drop(&names);
@@ -488,7 +503,7 @@ void rd_store_set_whole(struct rd_store *store)
 	if (!r)
 		r = sync_folder(store);
 	if (!r)
-		r = path_of(path, store, WHOLE);
+		r = rd_store_path(path, store, WHOLE);
 	if (!r) {
 		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 		r = fd < 0 ? -errno : 0;

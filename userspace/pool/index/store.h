@@ -5,6 +5,8 @@
  *	N	a run, see run.h; numbers are not used again
  *	N.new	a run that is being written
  *	whole	there is an index: its runs have what was there when it was made, or since
+ *	lookups, lookups.old
+ *		what was looked up, see lookup_log.h
  *	lock	for the locks of all processes that use it
  *
  * A run is written to N.new, flushed, and renamed; then the folder is flushed. Processes that
@@ -18,6 +20,8 @@
  */
 #ifndef RD_STORE_H
 #define RD_STORE_H
+
+#include <limits.h>
 
 #include "base/lock.h"
 #include "run.h"
@@ -38,7 +42,17 @@ struct rd_store {
 
 /* A folder that is not there is empty. */
 int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[16]);
+/* Open the folder, without its runs. */
+int rd_store_find(struct rd_store *store, const char *pool_path);
 void rd_store_close(struct rd_store *store);
+
+/* Make the path of a file in the folder. -ENAMETOOLONG. */
+int rd_store_path(char path[PATH_MAX], const struct rd_store *store, const char *name);
+/*
+ * Take the lock of all names in the folder, for a moment; @exclusive: make the folder, if there is
+ * none. Else -EBADF.
+ */
+int rd_store_lock_names(struct rd_store *store, struct rd_lock *ret, bool exclusive);
 
 /* Look for runs that other processes have made or removed. */
 void rd_store_refresh(struct rd_store *store);
