@@ -15,6 +15,7 @@
 #include "change_list.h"
 #include "cli.h"
 #include "lastscrub.h"
+#include "lookups.h"
 
 /* --- the list of changes */
 
@@ -61,26 +62,6 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 		"image files are not tracked, see --changed";
 }
 
-/* See pool.rst; nothing where nothing was looked up. */
-static void print_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)
-{
-	if (!counts->asked)
-		return;
-	rd_json_begin(out, "lookups", '{');
-	rd_json_u64(out, "asked", counts->asked);
-	rd_json_u64(out, "same_offset", counts->same_offset);
-	rd_json_u64(out, "cache", counts->cache);
-	rd_json_u64(out, "unsampled", counts->unsampled);
-	rd_json_u64(out, "vector_no", counts->vector_no);
-	rd_json_u64(out, "index_asked", counts->index_asked);
-	rd_json_u64(out, "index_found", counts->index_found);
-	rd_json_u64(out, "false_positive", counts->false_positive);
-	rd_json_u64(out, "pages_read", counts->pages_read);
-	rd_json_u64(out, "stale", counts->stale);
-	rd_json_u64(out, "found", counts->found);
-	rd_json_end(out, '}');
-}
-
 static void print_json(struct ctl *ctl, const char *volume, const char *name,
 		       const struct rd_snapshot_report *report, u64 pause_us)
 {
@@ -105,7 +86,8 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "segments_pieces", report->segments_pieces);
 	rd_json_u64(out, "segments_in_part", report->segments_in_part);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
-	print_lookups(out, &report->lookups);
+	if (report->lookups.asked)
+		ctl_json_lookups(out, &report->lookups);
 	if (pause_us)
 		rd_json_u64(out, "usec_pause", pause_us);
 	rd_json_u64(out, "usec_copy", report->usec_copy);

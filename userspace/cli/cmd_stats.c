@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "lookups.h"
 #include "poolstats.h"
 #include "tune.h"
 
@@ -115,19 +116,36 @@ static void print_text(const struct ctl_pool_stats *stats,
 		       stats->frames_free, stats->frames, stats->waiting);
 }
 
-int cmd_stats(struct ctl *ctl)
+static int show_pool(struct ctl *ctl)
 {
 	struct rd_buffer volumes = { 0 };
 	struct ctl_pool_stats stats;
 	int r;
 
-	r = ctl_open(ctl, RD_POOL_READ);
-	if (!r)
-		r = ctl_pool_stats(ctl, &stats, &volumes);
+	r = ctl_pool_stats(ctl, &stats, &volumes);
 	if (!r && ctl->json)
 		print_json(ctl, &stats, (struct ctl_volume_stats *)volumes.data);
 	else if (!r)
 		print_text(&stats, (struct ctl_volume_stats *)volumes.data);
 	rd_buffer_free(&volumes);
+	return r;
+}
+
+int cmd_stats(struct ctl *ctl)
+{
+	bool lookups = ctl_has(ctl, CTL_OPT_LOOKUPS);
+	struct ctl_name name;
+	int r = 0;
+
+	if (ctl->nr_operands && !lookups)
+		return ctl_usage(ctl, "'stats' takes a volume only with --lookups");
+	if (ctl->nr_operands)
+		r = ctl_volume_operand(ctl, 0, &name);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r && lookups)
+		r = ctl_lookups_print(ctl, ctl->nr_operands ? name.volume : NULL);
+	else if (!r)
+		r = show_pool(ctl);
 	return ctl_close(ctl, r);
 }

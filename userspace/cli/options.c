@@ -43,6 +43,8 @@ static const struct option_info {
 			    "where a snapshot looks for what the pool has already" },
 	[CTL_OPT_VERIFY_HITS] = { "verify-hits", 0, NULL,
 				  "compare blocks that inline deduplication finds, byte by byte" },
+	[CTL_OPT_LOOKUPS] = { "lookups", 0, NULL,
+			      "show what inline deduplication looked up in its index" },
 	[CTL_OPT_RESET] = { "reset", 0, NULL, "let the volume do as the pool does" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
