@@ -261,9 +261,10 @@ static int make_pieces(struct restore *restore)
 	unsigned int i;
 
 	restore->data = rd_alloc_direct(NR_PIECES * RD_SEG_SIZE);
+	restore->gap_data = rd_alloc_direct(RD_RESTORE_GAP * RD_BLOCK_SIZE);
 	restore->fps = malloc(NR_PIECES * RD_FPS_SIZE);
 	restore->pieces = calloc(NR_PIECES, sizeof(*restore->pieces));
-	if (!restore->data || !restore->fps || !restore->pieces)
+	if (!restore->data || !restore->gap_data || !restore->fps || !restore->pieces)
 		return -ENOMEM;
 	for (i = 0; i < NR_PIECES; i++) {
 		struct piece *piece = &restore->pieces[i];
@@ -300,6 +301,7 @@ static void tear_down(struct restore *restore)
 	rd_ring_free(restore->ring);
 	free(restore->pieces);
 	free(restore->fps);
+	free(restore->gap_data);
 	free(restore->data);
 	rd_restore_free_reads(restore);
 	rd_restore_packs_free(restore);

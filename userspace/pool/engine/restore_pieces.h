@@ -16,6 +16,8 @@
 #define WINDOW		4
 #define NR_PIECES	(8 * WINDOW)
 
+#define RD_RESTORE_GAP	8	/* blocks between two that are wanted, and are read with them */
+
 enum piece_state {
 	PIECE_FREE,
 	PIECE_TARGET,		/* the target is read and fingerprinted */
@@ -82,6 +84,7 @@ struct restore {
 	unsigned int nr_wants, nr_packed_wants;
 	struct restore_packs *packs;	/* NULL: nothing was wanted of one */
 	struct gather *spare;
+	u8 *gap_data;			/* read, and never looked at */
 	rd_sum sum;			/* of what it has come from, see proof.h */
 	bool is_unknown;		/* of some of it that is not known */
 };

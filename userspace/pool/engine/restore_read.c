@@ -10,14 +10,20 @@
 #define MAX_TRIES	5
 #define MAX_IOVS	256
 
-/* A read of neighbours, which may be several pieces'. */
+/*
+ * A read of neighbours, which may be several pieces'. Small gaps between them are read as well, as
+ * that takes less than another read: on a rotating disk a seek. All in all it reads no more of gaps
+ * than of what is wanted.
+ */
 struct gather {
 	struct restore *restore;
 	struct rd_op op;
 	unsigned int nr;
+	unsigned int blocks;		/* that are wanted */
+	unsigned int skipped;
 	struct iovec iov[MAX_IOVS];
 	struct iovec used[MAX_IOVS];	/* op uses its own up */
-	struct piece *owner[MAX_IOVS];
+	struct piece *owner[MAX_IOVS];	/* NULL: a gap */
 	struct gather *next;
 };
 
@@ -54,7 +60,8 @@ static void gather_done(struct rd_op *op, int r)
 	unsigned int i;
 
 	for (i = 0; i < gather->nr; i++)
-		rd_restore_read_ended(gather->owner[i], r);
+		if (gather->owner[i])
+			rd_restore_read_ended(gather->owner[i], r);
 	gather->next = restore->spare;
 	restore->spare = gather;
 }
@@ -71,6 +78,8 @@ static struct gather *get_gather(struct restore *restore)
 		return NULL;
 	gather->restore = restore;
 	gather->nr = 0;
+	gather->blocks = 0;
+	gather->skipped = 0;
 	return gather;
 }
 
@@ -95,13 +104,33 @@ static void add_to_gather(struct gather *gather, const struct want *want)
 	struct iovec *last = gather->nr ? &gather->iov[gather->nr - 1] : NULL;
 
 	gather->restore->report->bytes_read += RD_BLOCK_SIZE;
-	if (last && (u8 *)last->iov_base + last->iov_len == to) {
+	gather->blocks++;
+	if (last && gather->owner[gather->nr - 1] && (u8 *)last->iov_base + last->iov_len == to) {
 		last->iov_len += RD_BLOCK_SIZE;
 		return;
 	}
 	gather->iov[gather->nr] = (struct iovec){ .iov_base = to, .iov_len = RD_BLOCK_SIZE };
 	gather->owner[gather->nr++] = want->piece;
 	want->piece->busy++;
+}
+
+/* Read on to @want, if it is near. */
+static bool reaches(struct gather *gather, u64 end, const struct want *want)
+{
+	u64 gap = (want->offset - end) / RD_BLOCK_SIZE;
+
+	if (!gap)
+		return gather->nr < MAX_IOVS;
+	if (gap > RD_RESTORE_GAP || gather->skipped + gap > gather->blocks ||
+	    gather->nr + 1 >= MAX_IOVS)
+		return false;
+	gather->iov[gather->nr] = (struct iovec){
+		.iov_base = gather->restore->gap_data,
+		.iov_len = gap * RD_BLOCK_SIZE,
+	};
+	gather->owner[gather->nr++] = NULL;
+	gather->skipped += gap;
+	return true;
 }
 
 static int compare_wants(const void *a, const void *b)
@@ -122,8 +151,7 @@ int rd_restore_read(struct restore *restore)
 	for (i = 0; i < restore->nr_wants; i++) {
 		const struct want *want = &restore->wants[i];
 
-		if (gather && (want->offset != end || gather->nr == MAX_IOVS ||
-			       end - start >= RD_SEG_SIZE)) {
+		if (gather && (end - start >= RD_SEG_SIZE || !reaches(gather, end, want))) {
 			submit_gather(gather, start);
 			gather = NULL;
 		}
