@@ -82,8 +82,9 @@ declare -A about=(
 	[tablecrash]="crashes of a volume with a remap table: no block is lost or leaked"
 	[mutate]="that the tests find each fault of tests/mutate (in all: some of them)"
 	[live]="revdedupctl with volumes on LVM in use: each command, killed and failing"
+	[live_6.1]="revdedupctl with volumes on LVM in use, and versions in pieces"
 	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
-	[host]="mounts, clones, hooks, status, metrics, wrong devices, refused overwrites"
+	[host]="mounts, clones, versions in pieces, hooks, status, metrics, wrong devices, overwrites"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
 	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
 	[power_cuts]="QEMU killed together with the write caches of its disks"
@@ -257,8 +258,9 @@ older_files=(lib/harness target/{ctor,target,nowait})
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
 job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 job_live_6.12() { guest 6.12 host/live; }
-job_live_6.1() { guest 6.1 host/live; }
-host_files=(host/{mount,nbd,packed,overwrite,quiesce,clone,wrong-device})
+# In "all" these two are the part of host that the older kernel gets.
+job_live_6.1() { guest 6.1 host/{live,pieces}; }
+host_files=(host/{mount,nbd,packed,pieces,overwrite,quiesce,clone,wrong-device})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_6.1() { guest 6.1 "${host_files[@]}"; }
 # On both kernels: loop devices and limits are the kernel's.
