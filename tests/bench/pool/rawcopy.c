@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The yardstick for the pool's speed: copy the allocated parts of a file, or only read them,
- * as fast as the disk can.
+ * The yardstick for the pool's speed: copy the allocated parts of a file, or all of a device,
+ * or only read them, as fast as the disk can.
  *
  *	rawcopy [--huge] FROM [TO]
  *
@@ -33,6 +33,8 @@ struct piece {
 
 struct copy {
 	int from, to;		/* to: -1 if there is none */
+	off_t size;
+	bool is_device;
 	off_t next, hole;	/* data reaches from next to hole */
 	unsigned int busy;
 	struct io_uring ring;
@@ -48,22 +50,34 @@ static struct io_uring_sqe *get_sqe(struct copy *c)
 	return sqe;
 }
 
+/* Which part has data next? A device has some everywhere. */
+static void next_data(struct copy *c)
+{
+	if (c->is_device) {
+		c->next = c->hole ? INT64_MAX : 0;
+		c->hole = c->hole ? INT64_MAX : c->size;
+		return;
+	}
+	c->next = lseek(c->from, c->next, SEEK_DATA);
+	if (c->next < 0 && errno != ENXIO)
+		err(1, "SEEK_DATA");
+	if (c->next < 0) {
+		c->next = INT64_MAX;
+		c->hole = INT64_MAX;
+		return;
+	}
+	c->hole = lseek(c->from, c->next, SEEK_HOLE);
+}
+
 /* Nothing, once all has been read. */
 static void start_read(struct copy *c, struct piece *piece)
 {
 	struct io_uring_sqe *sqe;
 
-	if (c->next >= c->hole) {
-		c->next = lseek(c->from, c->next, SEEK_DATA);
-		if (c->next < 0 && errno != ENXIO)
-			err(1, "SEEK_DATA");
-		if (c->next < 0) {
-			c->next = INT64_MAX;
-			c->hole = INT64_MAX;
-			return;
-		}
-		c->hole = lseek(c->from, c->next, SEEK_HOLE);
-	}
+	if (c->next >= c->hole)
+		next_data(c);
+	if (c->next == INT64_MAX)
+		return;
 	piece->offset = c->next;
 	piece->len = c->hole - c->next < PIECE ? c->hole - c->next : PIECE;
 	/* The end of a file need not be that of a block. */
@@ -116,11 +130,13 @@ static void open_files(struct copy *c, const char *from, const char *to)
 	c->from = open(from, O_RDONLY | O_DIRECT);
 	if (c->from < 0 || fstat(c->from, &st))
 		err(1, "'%s'", from);
+	c->is_device = S_ISBLK(st.st_mode);
+	c->size = c->is_device ? lseek(c->from, 0, SEEK_END) : st.st_size;
 	c->to = -1;
 	if (!to)
 		return;
 	c->to = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT, 0600);
-	if (c->to < 0 || ftruncate(c->to, st.st_size))
+	if (c->to < 0 || ftruncate(c->to, c->size))
 		err(1, "'%s'", to);
 }
 

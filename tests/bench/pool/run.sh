@@ -16,6 +16,7 @@
 #   pieces   what the number of pieces of a segment gains and costs: four series
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
+#   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
@@ -30,8 +31,8 @@
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
 #   --pieces P   of pools of aged and streams, beside 1 (default auto)
-#   --size demo  pieces, aged and streams on small disks, in minutes: to try
-#                the programs, not to measure
+#   --size demo  pieces, aged, streams and seek on small disks, in minutes: to
+#                try the programs, not to measure
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -41,7 +42,7 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces aged streams scale)
+all=(storage speed peers delete churn memory packs pieces aged streams seek scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full
 while [ $# -gt 0 ]; do
