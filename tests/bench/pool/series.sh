@@ -1,16 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Usage: series.sh [--size full|small]
+# Usage: series.sh [--size full|layouts|small]
 #
 # Make a series of disk images as a backup tool would see them, and print the directory
 # that holds it: the images, sparse, and "order", which has a line "VOLUME FILE" for each
 # snapshot, oldest first.
 #
-#   full   three VMs with disks of 4 GiB, 23 versions: some minutes, under 25 GiB
-#   small  one VM with a disk of 1 GiB, 4 versions: half a minute, under 2 GiB
+#   full     three VMs with disks of 4 GiB, 23 versions: some minutes, under 25 GiB
+#   layouts  four VMs with disks of 2 GiB, 11 versions: some minutes, under 9 GiB. Two are
+#            clones of one image, and two are installed one by one, so that the same files
+#            lie elsewhere on each
+#   small    one VM with a disk of 1 GiB, 4 versions: half a minute, under 2 GiB
 #
-# Each VM begins as the same Debian 12 and goes its own way: packages come and go between
+# Each other VM begins as the same Debian 12. All go their own way: packages come and go between
 # snapshots, and the file system frees blocks without clearing them. Two runs would differ
 # in the times of files, and in Debian's updates meanwhile, so a series is made once and
 # kept in the cache. Needs root and loop devices. Installs the Debian packages that it
@@ -25,6 +28,8 @@ scripts=${BASH_SOURCE[0]%/*}/../../../scripts
 #   clean   apt-get clean: until then, packages stay where they were downloaded
 #   trim    fstrim: what the file system does not use reads as zeros
 #   back=N  the disk is what it was at version N
+#   own=N   the first version is no copy of the base: it is installed into a file system
+#           of its own, with a UUID that ends with N (that of the base ends with 4)
 declare -A snapshots=(
 	[full]="
 		vm1
@@ -50,23 +55,35 @@ declare -A snapshots=(
 		vm1  nginx-light- apache2
 		vm1  python3-numpy
 		vm1  build-essential"
+	[layouts]="
+		vm1
+		vm2
+		vm3  own=3 less git vim curl
+		vm1  vim less curl git
+		vm4  own=5 python3 gcc libc6-dev
+		vm2  gcc libc6-dev make
+		vm3  clean trim nginx-light
+		vm4  make vim git trim
+		vm1  clean trim nginx-light
+		vm2  python3 vim
+		vm3  python3 vim-"
 	[small]="
 		vm1
 		vm1  vim
 		vm1  git less
 		vm1  clean vim-"
 )
-declare -A mib=([full]=4096 [small]=1024)
+declare -A mib=([full]=4096 [layouts]=2048 [small]=1024)
 
-# Fixed, as it decides where ext4 puts things.
-uuid=7ed00b05-0000-4000-8000-000000000004
+# Fixed, as it decides where ext4 puts things; a digit more makes one.
+uuid=7ed00b05-0000-4000-8000-00000000000
 
-# make_base MIB
-make_base() {
-	truncate -s "$1M" base
-	mke2fs -q -t ext4 -U "$uuid" \
-		-E "hash_seed=$uuid,lazy_itable_init=0,lazy_journal_init=0" base
-	mount -o loop base root
+# install_debian FILE MIB DIGIT
+install_debian() {
+	truncate -s "$2M" "$1"
+	mke2fs -q -t ext4 -U "$uuid$3" \
+		-E "hash_seed=$uuid$3,lazy_itable_init=0,lazy_journal_init=0" "$1"
+	mount -o loop "$1" root
 	# The lists of packages stay, so that no VM has to fetch them.
 	mmdebstrap --quiet --variant=apt --skip=cleanup/apt/lists bookworm root
 	cp /etc/hosts /etc/resolv.conf root/etc
@@ -114,11 +131,15 @@ make_images() {
 	cd "$2"
 	mkdir root
 	note "making Debian 12"
-	make_base "${mib[$1]}"
+	install_debian base "${mib[$1]}" 4
 	while read -r vm words; do
 		last[$vm]=$((${last[$vm]:-0} + 1))
 		image=$vm-${last[$vm]}.img
 		note "$vm, version ${last[$vm]}${words:+: $words}"
+		if [[ $words =~ ^own=([0-9])\ (.*)$ ]]; then
+			install_debian "$vm" "${mib[$1]}" "${BASH_REMATCH[1]}"
+			words=${BASH_REMATCH[2]}
+		fi
 		[ -f "$vm" ] || copy base "$vm"
 		if [[ $words =~ ^back=([0-9]+)$ ]]; then
 			copy "$vm-${BASH_REMATCH[1]}.img" "$vm"
