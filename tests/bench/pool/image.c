@@ -14,6 +14,8 @@
  *	image halves FILE BYTES SEED		all of it: in each second block content that
  *						compresses to less than a quarter
  *	image some FILE BLOCKS SEED		such content in that many blocks anywhere
+ *	image faint FILE BYTES SEED		all of it: no two blocks are the same, and all
+ *						compress to nearly nothing
  *
  * All but those that make an image print each range that they wrote to, "OFFSET LENGTH", as
  * revdedupctl wants to be told of changes.
@@ -151,6 +153,23 @@ static void make_halves(off_t blocks)
 		put_half(i);
 }
 
+/* In each block, 16 bytes are there again and again. */
+static void make_faint(off_t blocks)
+{
+	static uint64_t data[SEGMENT / sizeof(uint64_t)];
+	const off_t nr = SEGMENT / BLOCK;
+	off_t i, word;
+
+	for (i = 0; i < blocks; i++) {
+		uint64_t *block = data + i % nr * (BLOCK / sizeof(*data));
+
+		for (word = 0; word < BLOCK / (off_t)sizeof(*data); word++)
+			block[word] = word > 1 ? block[word - 2] : draw();
+		if (i % nr == nr - 1 || i == blocks - 1)
+			put(data, (i % nr + 1) * BLOCK, i / nr * SEGMENT);
+	}
+}
+
 static void change_some(off_t blocks, off_t nr)
 {
 	off_t i, block;
@@ -168,7 +187,7 @@ int main(int argc, char **argv)
 	off_t nr;
 
 	if (argc != 5 && (argc != 6 || strcmp(argv[1], "every")))
-		errx(2, "usage: image random|sparse|pairs|every|churn|halves|some FILE NUMBER SEED [FIRST]");
+		errx(2, "usage: image random|sparse|pairs|every|churn|halves|some|faint FILE NUMBER SEED [FIRST]");
 	nr = strtoll(argv[3], NULL, 0);
 	state = strtoull(argv[4], NULL, 0);
 	fd = open(argv[2], O_RDWR | O_CREAT, 0600);
@@ -190,6 +209,8 @@ int main(int argc, char **argv)
 		make_halves(nr / BLOCK);
 	else if (!strcmp(argv[1], "some"))
 		change_some(st.st_size / BLOCK, nr);
+	else if (!strcmp(argv[1], "faint"))
+		make_faint(nr / BLOCK);
 	else
 		errx(2, "what is '%s'?", argv[1]);
 	if (fsync(fd))

@@ -89,7 +89,12 @@ ratio_row() {
 # What files take on the disk.
 bytes_of() { du -cB1 "$@" | awk 'END { print $1 }'; }
 
-pool_bytes() { bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db*; }
+# The index is there only where something was looked up in it.
+pool_bytes() {
+	local index=()
+	[ ! -d "$REVDEDUP_POOL/index" ] || index=("$REVDEDUP_POOL/index")
+	bytes_of "$REVDEDUP_POOL/data" "$REVDEDUP_POOL"/catalog.db* "${index[@]}"
+}
 
 # field NAME: of the JSON objects on standard input, a number a line.
 field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
@@ -119,6 +124,14 @@ on_file() {
 	mounts+=("$2")
 }
 
+# find_pieces: "auto" becomes the number of pieces that suits this disk.
+find_pieces() {
+	[ "$pieces" = auto ] || return 0
+	new_pool --pieces auto
+	pieces=$(revdedupctl stats --json | field pieces)
+	note "$pieces pieces suit this disk"
+}
+
 # --- the series
 
 # The directory of the images, made if the cache has them not.
@@ -126,13 +139,13 @@ find_series() {
 	series=${series:-$("$here/series.sh" --size "${size/demo/small}")}
 }
 
-# take_series [HOOK]: all snapshots in a new pool, each from cold caches. Their
+# take_series [HOOK [OPTION...]]: all snapshots in a new pool, each from cold caches. Their
 # reports go to $dir/reports, the microseconds of all to series_usec. HOOK VOLUME
 # FILE is called after each.
 take_series() {
 	local volume file
 	find_series
-	new_pool
+	new_pool "${@:2}"
 	: >"$dir/reports"
 	series_usec=0
 	while read -r volume file; do

@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2154 # what others here set
 # The greatest memory of each command: on an image of 1 TiB that has one block in each
 # segment (--sparse), and on a rewrite of a large disk. On an ext4 that discards nothing, as
-# only memory is measured.
+# only memory is measured. With many pieces and inline, the index is as large as if the pool
+# had a disk more of --sparse GiB of content.
 
 memory_limit=128
 
@@ -50,25 +51,42 @@ peak_on() {
 	rm "$work/image"
 }
 
+# inline_on NAME KIND BYTES OPTION...: the same, in many pieces and inline.
+inline_on() {
+	local small=$dir/small
+	new_pool --size 4T --pieces 512 --dedup inline "${@:4}"
+	truncate -s 4096 "$small"
+	revdedupctl -q snapshot small --from "$small"
+	hints "$REVDEDUP_POOL" $((sparse_gib * gib / 4096)) 1
+	peak_on "${@:1:3}"
+	rm -r "$REVDEDUP_POOL/index"
+	peak "$1, snapshot and a new index" snapshot small --from "$small"
+}
+
 part_memory() {
-	local free size=16
+	local free gibs=16
+	[ "$size" = full ] || gibs=1
 	free=$(($(df --output=avail -B1 "$dir" | tail -n 1) / gib))
 	# Two versions, and the image or one that is restored.
-	while [ $((size * 3 + 2)) -gt "$free" ]; do
-		size=$((size / 2))
+	while [ $((gibs * 3 + 2)) -gt "$free" ]; do
+		gibs=$((gibs / 2))
 	done
 	title "memory: the most that a command has" \
 		"sparse: $sparse_gib GiB with a block in each segment" \
-		"full: $size GiB, all of it rewritten, as $free GiB are free here"
+		"full: $gibs GiB, all of it rewritten, as $free GiB are free here"
 	work=$dir/work
 	truncate -s $((free - 1))G "$dir/filesystem"
 	on_file "$dir/filesystem" "$work"
 	REVDEDUP_POOL=$work/pool
 	header
 	new_pool
-	peak_on full random $((size * gib))
+	peak_on full random $((gibs * gib))
 	new_pool --size 4T
 	peak_on sparse sparse $((sparse_gib * gib))
+	inline_on "inline, full" random $((gibs * gib))
+	inline_on "inline, sparse" sparse $((sparse_gib * gib))
+	inline_on "inline, zstd:1, full" halves $((gibs * gib)) --compression zstd:1
+	inline_on "inline, zstd:1, sparse" sparse $((sparse_gib * gib)) --compression zstd:1
 	rm -rf "$REVDEDUP_POOL"
 	REVDEDUP_POOL=$dir/pool
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# What packs gain and cost: three series, stored by this pool and by others that compress;
+# What packs gain and cost: five series, stored by this pool and by others that compress;
 # speed beside what the processors and the disk allow; what cannot be compressed; what the
 # churn of many versions leaves behind.
 
@@ -55,7 +55,7 @@ pool_on_btrfs() {
 
 # series_rows NAME DIR [VOLUME]: all volumes, or one.
 series_rows() {
-	local order=$dir/order from=$2 ours stored restic_total restic_bytes
+	local order=$dir/order from=$2 ours stored inline restic_total restic_bytes
 	grep "^${3:-}" "$2/order" >"$order"
 	printf '\n%-44s %10s %12s\n' "$1: $(wc -l <"$order") versions" "backup, s" MiB
 	all_in "$order" "$from" --compression none
@@ -63,6 +63,9 @@ series_rows() {
 	all_in "$order" "$from" --compression "$compression"
 	ours=$total stored=$(pool_bytes)
 	print_series "revdedupctl $compression" "$ours" "$stored"
+	all_in "$order" "$from" --compression "$compression" --pieces "$pieces" --dedup inline
+	inline=$(pool_bytes)
+	print_series "revdedupctl $compression, P = $pieces, inline" "$total" "$inline"
 	truncate -s 40G "$dir/btrfs"
 	pool_on_btrfs "$order" "$from"
 	all_of_peer restic "" "$order" "$from"
@@ -72,6 +75,8 @@ series_rows() {
 	header
 	row "$1: stored / restic" "$(calc "$stored / $restic_bytes")" "<= 0.95" \
 		"$stored / $restic_bytes <= 0.95"
+	row "$1: stored in $pieces pieces, inline / restic" \
+		"$(calc "$inline / $restic_bytes")" "<= 0.80" "$inline / $restic_bytes <= 0.80"
 	row "$1: all backups / restic" "$(calc "$ours / $restic_total")" "<= 0.25" \
 		"$ours / $restic_total <= 0.25"
 	row "$1: all backups / borg" "$(calc "$ours / $total")" "<= 0.8" "$ours / $total <= 0.8"
@@ -173,20 +178,24 @@ rows_of_churn() {
 }
 
 part_packs() {
-	local database demo
+	local database demo layouts
 	[ "$compression" != none ] || compression=zstd:1
 	level=${compression#zstd}
 	level=${level#:}
 	level=${level:-1}
 	# shellcheck source=tests/bench/pool/peers.bash
 	. "$here/peers.bash"
+	find_pieces
 	find_series
-	database=$("$here/database.sh")
 	demo=$("$here/series.sh" --size small)
 	title "packs: $compression"
 	series_rows demo "$demo"
+	[ "$size" = full ] || return 0
+	database=$("$here/database.sh")
+	layouts=$("$here/series.sh" --size layouts)
 	series_rows "one disk" "$series" "vm1 "
 	series_rows "three disks" "$series"
+	series_rows layouts "$layouts"
 	series_rows database "$database"
 	title "packs: speed"
 	speed_rows "$series/vm1-13.img" "vm1@13" 0.5

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * room REPORT FILE COMMAND [ARGUMENT]...: run COMMAND, and add to the file REPORT a line with
- * the most bytes that FILE had allocated on its disk meanwhile, as seen 200 times a second.
- * Exit with the status of COMMAND.
+ * the most bytes that FILE had allocated on its disk meanwhile, as seen 200 times a second, and
+ * the bytes that COMMAND has written to disks in all. Exit with the status of COMMAND.
  */
 #define _GNU_SOURCE
 #include <err.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ static long long allocated(const char *path)
 
 int main(int argc, char **argv)
 {
+	struct rusage usage;
 	long long most, now;
 	FILE *report;
 	pid_t child;
@@ -35,13 +37,14 @@ int main(int argc, char **argv)
 		execvp(argv[3], argv + 3);
 		err(127, "'%s'", argv[3]);
 	}
-	while (!waitpid(child, &status, WNOHANG)) {
+	while (!wait4(child, &status, WNOHANG, &usage)) {
 		now = allocated(argv[2]);
 		most = now > most ? now : most;
 		usleep(5000);
 	}
 	report = fopen(argv[1], "a");
-	if (!report || fprintf(report, "%lld\n", most) < 0 || fclose(report))
+	if (!report || fprintf(report, "%lld %lld\n", most, usage.ru_oublock * 512LL) < 0 ||
+	    fclose(report))
 		err(1, "'%s'", argv[1]);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -12,11 +12,15 @@
 #   delete   deleting beside plain holes in files
 #   churn    300 versions of a disk of which the last 20 are kept
 #   memory   the greatest memory of each command
-#   packs    what compression gains and costs: three series, here and in others
-#   pieces   what the number of pieces of a segment gains and costs: four series
+#   packs    what compression gains and costs, alone and with pieces and inline: five
+#            series, here and in others
+#   pieces   what the number of pieces of a segment, inline deduplication and its index
+#            gain and cost: five series
+#   index    size, time and mistakes of the index of inline deduplication
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
 #   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
+#   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
 # Speed is a ratio to a raw copy of the same bytes (io_uring, past the page cache,
@@ -26,13 +30,13 @@
 #   --rounds N   default 5
 #   --dir DIR    where to work: on the disk to be measured (default /var/tmp); up to
 #                60 GiB are needed there
-#   --sparse N   GiB of the sparse disk of memory and scale (default 1024, which takes
-#                hours on a slow machine)
+#   --sparse N   GiB of the sparse disk of memory, rules and scale (default 1024, which
+#                takes hours on a slow machine)
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
-#   --pieces P   of pools of aged and streams, beside 1 (default auto)
-#   --size demo  pieces, aged, streams and seek on small disks, in minutes: to
-#                try the programs, not to measure
+#   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
+#   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
+#                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -42,7 +46,7 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces aged streams seek scale)
+all=(storage speed peers delete churn memory packs pieces index aged streams seek rules scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full
 while [ $# -gt 0 ]; do
@@ -94,6 +98,10 @@ done
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
 	-I"$tree/userspace/shim" -o "$dir/bin/limit" "$here/limit.c" "$dir"/bin/pool/data/*.o \
 	"$dir"/bin/base/*.o -lcrypto -lxxhash -lzstd -luring -luuid -lpthread
+gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
+	-I"$tree/userspace/shim" -o "$dir/bin/hints" "$here/hints.c" \
+	"$dir"/bin/pool/{index,catalog,data}/*.o "$dir"/bin/base/*.o \
+	-lcrypto -lxxhash -lzstd -luring -luuid -lsqlite3 -lpthread
 gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto -lzstd
 export REVDEDUP_POOL=$dir/pool
 # How much is not as it should be; row() counts.

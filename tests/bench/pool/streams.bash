@@ -60,6 +60,7 @@ stream_rows() {
 
 part_streams() {
 	local i seed=100
+	find_pieces
 	streams_blocks=$((${streams_mib[$size]} * 256))
 	title "streams: volumes of ${streams_mib[$size]} MiB, $compression"
 	for i in 1 2 3 4; do
