@@ -19,12 +19,38 @@ struct merge {
 	struct rd_index_run *runs[RD_MERGE_WIDE];	/* the newest first */
 	struct rd_index_run_reader readers[RD_MERGE_WIDE];
 	struct rd_index_run_entry next[RD_MERGE_WIDE];
-	bool ended[RD_MERGE_WIDE];
+	/* The runs that have a next one: a heap, with the one whose turn it is on top. */
+	unsigned int heap[RD_MERGE_WIDE];
+	unsigned int nr_heap;
 };
 
 /* --- entries of all runs, in order */
 
-/* A run that cannot be read is dropped: -EAGAIN, begin again. */
+/* Of the same key, that of the newest run is the first. */
+static bool is_before(const struct merge *merge, unsigned int a, unsigned int b)
+{
+	u64 x = merge->next[a].key, y = merge->next[b].key;
+
+	return x < y || (x == y && a < b);
+}
+
+/* Move what is @at in the heap down to its place. */
+static void sift(struct merge *merge, unsigned int at)
+{
+	unsigned int *heap = merge->heap, run = heap[at], child;
+
+	while ((child = 2 * at + 1) < merge->nr_heap) {
+		if (child + 1 < merge->nr_heap && is_before(merge, heap[child + 1], heap[child]))
+			child++;
+		if (is_before(merge, run, heap[child]))
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = run;
+}
+
+/* Read the next entry of a run: 1, or 0: it ended. One that cannot be read is dropped: -EAGAIN. */
 static int step(struct merge *merge, unsigned int i)
 {
 	int r = rd_index_run_next(&merge->readers[i], &merge->next[i]);
@@ -33,8 +59,7 @@ static int step(struct merge *merge, unsigned int i)
 		rd_store_drop(merge->store, merge->runs[i], r);
 		return -EAGAIN;
 	}
-	merge->ended[i] = !r;
-	return r < 0 ? r : 0;
+	return r;
 }
 
 static int start(struct merge *merge)
@@ -42,12 +67,17 @@ static int start(struct merge *merge)
 	unsigned int i;
 	int r = 0;
 
-	for (i = 0; i < merge->nr && !r; i++) {
+	merge->nr_heap = 0;
+	for (i = 0; i < merge->nr && r >= 0; i++) {
 		r = rd_index_run_read(&merge->readers[i], merge->runs[i]);
 		if (!r)
 			r = step(merge, i);
+		if (r > 0)
+			merge->heap[merge->nr_heap++] = i;
 	}
-	return r;
+	for (i = merge->nr_heap / 2; i-- > 0;)
+		sift(merge, i);
+	return r < 0 ? r : 0;
 }
 
 static void stop(struct merge *merge)
@@ -58,22 +88,29 @@ static void stop(struct merge *merge)
 		rd_index_run_reader_free(&merge->readers[i]);
 }
 
+/* Step to the next entry of all. */
+static int step_top(struct merge *merge)
+{
+	int r = step(merge, merge->heap[0]);
+
+	if (!r)
+		merge->heap[0] = merge->heap[--merge->nr_heap];
+	if (r >= 0 && merge->nr_heap)
+		sift(merge, 0);
+	return r < 0 ? r : 0;
+}
+
 /* 1, 0: no more, or -errno. */
 static int next_of_all(struct merge *merge, struct rd_index_run_entry *ret)
 {
-	unsigned int i, least = merge->nr;
-	int r = 0;
+	int r;
 
-	for (i = 0; i < merge->nr; i++)
-		if (!merge->ended[i] &&
-		    (least == merge->nr || merge->next[i].key < merge->next[least].key))
-			least = i;
-	if (least == merge->nr)
+	if (!merge->nr_heap)
 		return 0;
-	*ret = merge->next[least];
-	for (i = least; i < merge->nr && !r; i++)
-		if (!merge->ended[i] && merge->next[i].key == ret->key)
-			r = step(merge, i);
+	*ret = merge->next[merge->heap[0]];
+	do
+		r = step_top(merge);
+	while (!r && merge->nr_heap && merge->next[merge->heap[0]].key == ret->key);
 	return r ? r : 1;
 }
 

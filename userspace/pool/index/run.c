@@ -106,18 +106,15 @@ u64 rd_index_run_vector_bytes(const struct rd_index_run *run)
  * The bits of @key in its line. Keys of a line have the same high bits, so all bits of the key
  * are mixed.
  */
-static void bits_of(u64 key, u8 line[LINE])
+static void bits_of(u64 key, u16 bits[VECTOR_BITS])
 {
 	unsigned int i;
 
-	memset(line, 0, LINE);
 	key = (key ^ key >> 32) * 0x9e3779b97f4a7c15ULL;
 	key = (key ^ key >> 29) * 0xd6e8feb86659fd93ULL;
 	key ^= key >> 32;
 	for (i = 0; i < VECTOR_BITS; i++) {
-		unsigned int bit = key >> 55;
-
-		line[bit / 8] |= 1 << bit % 8;
+		bits[i] = key >> 55;
 		key = i == VECTOR_BITS - 2 ? (key ^ key >> 31) * 0x94d049bb133111ebULL : key << 9;
 	}
 }
@@ -221,7 +218,7 @@ int rd_index_run_may_have(struct rd_index_run *run, u64 key)
 	u64 line = rd_index_spread(key, run->head.nr_lines), number = line / BLOCK_LINES;
 	const u8 *block = run->block;
 	unsigned int i;
-	u8 bits[LINE];
+	u16 bits[VECTOR_BITS];
 	int r;
 
 	if (run->vector) {
@@ -233,8 +230,8 @@ int rd_index_run_may_have(struct rd_index_run *run, u64 key)
 	}
 	bits_of(key, bits);
 	block += line % BLOCK_LINES * LINE;
-	for (i = 0; i < LINE; i++)
-		if (bits[i] & ~block[i])
+	for (i = 0; i < VECTOR_BITS; i++)
+		if (!(block[bits[i] / 8] & 1 << bits[i] % 8))
 			return 0;
 	return 1;
 }
@@ -396,7 +393,8 @@ static int put_line(struct rd_index_run_writer *writer, u64 key)
 {
 	u64 line = rd_index_spread(key, writer->head.nr_lines);
 	unsigned int i;
-	u8 bits[LINE], *at;
+	u16 bits[VECTOR_BITS];
+	u8 *at;
 	int r;
 
 	r = stream_step_to(&writer->vector, writer->fd, 1 + line / BLOCK_LINES);
@@ -404,8 +402,8 @@ static int put_line(struct rd_index_run_writer *writer, u64 key)
 		return r;
 	at = stream_block(&writer->vector) + line % BLOCK_LINES * LINE;
 	bits_of(key, bits);
-	for (i = 0; i < LINE; i++)
-		at[i] |= bits[i];
+	for (i = 0; i < VECTOR_BITS; i++)
+		at[bits[i] / 8] |= 1 << bits[i] % 8;
 	return 0;
 }
 
