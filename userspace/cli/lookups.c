@@ -93,6 +93,7 @@ void ctl_json_lookups(struct rd_json *out, const struct rd_lookup_counts *counts
 	rd_json_u64(out, "pages_read", counts->pages_read);
 	rd_json_u64(out, "stale", counts->stale);
 	rd_json_u64(out, "found", counts->found);
+	rd_json_u64(out, "refused", counts->refused);
 	print_reads(out, counts);
 	rd_json_end(out, '}');
 }

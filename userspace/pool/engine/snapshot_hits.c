@@ -218,8 +218,10 @@ int rd_snapshot_check_hit(struct rd_snapshot_run *s, rd_place place, const struc
 		if (r)
 			return r;
 	}
-	if (!owned->refs[slot] || !rd_fp_equal(&owned->fps[slot], fp))
+	if (!owned->refs[slot] || !rd_fp_equal(&owned->fps[slot], fp)) {
+		s->report->lookups.refused++;
 		return -EAGAIN;
+	}
 	*ret = owned->refs[slot];
 	return 0;
 }

@@ -219,6 +219,9 @@ static int write_again(struct rd_snapshot_run *s, struct rd_snapshot_item *item)
 	rd_sum *sum = &s->version->sum;
 	int r;
 
+	r = rd_failpoint("snapshot-again");
+	if (r)
+		return r;
 	r = rd_read_direct(s->source.fd, buffer->data, RD_SEG_SIZE, item->segment << RD_SEG_SHIFT);
 	if (r)
 		return rd_err(r, "cannot read '%s'", s->options->from);

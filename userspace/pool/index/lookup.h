@@ -41,6 +41,7 @@ struct rd_lookup_counts {
 	u64 stale;		/* something else was in the place that the index knew */
 	u64 pages_read;		/* reads of RD_LOOKUP_READ frames' fingerprints */
 	u64 found;		/* blocks that got a place */
+	u64 refused;		/* segments with one that was gone at last; by the caller */
 };
 
 /* All members are such numbers. */
