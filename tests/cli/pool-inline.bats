@@ -34,7 +34,11 @@ is() {
 	[ "$(field 0 '["bytes_stored"]')" = 0 ]
 	[ "$(field 0 '["segments_in_part"]')" = 3 ]
 	[ "$(field 0 '["lookups"]["found"]')" = 1000 ]
+	[ "$(field 0 '["lookups"]["refused"]')" = 0 ]
 	must check
+	# Who has a newest version keeps all of it.
+	must show vm1@1 --json
+	[ "$(field 0 '["segments_whole"]')" = 2 ]
 	is vm1@1 1.img
 	is vm2@1 2.img
 	# Who gave it goes, with all versions.
@@ -67,6 +71,24 @@ is() {
 	must delete vm1@1
 	must check
 	is vm2@1 2.img
+}
+
+@test "inline: a newest version inherits, and not a younger old one" {
+	make_shared
+	must snapshot vm2 --from 2.img
+	truncate -s 4M 3.img
+	take 1.img 20 3.img 400 600
+	must snapshot vm3 --from 3.img
+	blocks 3.img 0 1024
+	must snapshot vm3 --from 3.img --pieces 1
+	must delete vm1@1
+	[ "$(ask "SELECT count(*) FROM recipe_ref JOIN uses ON source = recipe WHERE latest_refs > 0")" = 0 ]
+	must check
+	is vm2@1 2.img
+	is vm3@2 3.img
+	# The old one has nothing alone.
+	must delete -n vm3@1 --json
+	[ "$(field 1 '["bytes"]')" = 0 ]
 }
 
 @test "inline: runs of 16 blocks, and no shorter ones" {
@@ -160,4 +182,110 @@ is() {
 	must check
 	is vm2@1 2.img
 	must scrub
+}
+
+# fill_frames NR: with one block in each, and nothing that is looked for.
+fill_frames() {
+	block_in_each filler.img "$1"
+	must snapshot filler --from filler.img --pieces 1
+}
+
+# make_scattered: vm1@2 has new blocks in 4 segments, 1000 in all, which lie one behind the
+# other, and are what 2.img begins with at block 300.
+make_scattered() {
+	export REVDEDUP_POOL=$PWD/pool
+	truncate -s 8M 1.img 2.img
+	blocks 1.img 0 2048
+	must snapshot vm1 --from 1.img
+	cp --sparse=always 1.img 3.img
+	python3 -c 'import os
+with open("3.img", "r+b") as new, open("2.img", "r+b") as shifted:
+    shifted.seek(300 * 4096)
+    for segment in range(4):
+        for block in range(250):
+            text = os.urandom(2048).hex().encode()
+            new.seek((segment * 512 + 2 * block) * 4096)
+            new.write(text)
+            shifted.write(text)'
+	must snapshot vm1 --from 3.img
+}
+
+# finds_scattered NR: so many blocks of these are found, and all is right.
+finds_scattered() {
+	must snapshot vm2 --from 2.img --json
+	echo "$output"
+	[ "$(field 0 '["lookups"]["found"]')" -ge "$1" ]
+	must check
+	is vm2@1 2.img
+	must delete vm1@{1,2}
+	must check
+	is vm2@1 2.img
+	must scrub
+}
+
+@test "inline: runs over the ends of segments and of dense frames" {
+	must init pool --size 2G --pieces 512 --dedup inline
+	make_scattered
+	# Of two frames.
+	[ "$(ask "SELECT count(DISTINCT frame) FROM slot_owner JOIN uses USING(recipe)
+		WHERE latest_refs > 0 AND pieces > 1 AND n BETWEEN 200 AND 250")" -ge 2 ]
+	finds_scattered 960
+}
+
+@test "inline: runs over the ends of packed frames" {
+	must init pool --size 2G --pieces 512 --dedup inline --compression zstd
+	make_scattered
+	[ "$(ask "SELECT count(*) FROM pack WHERE slots BETWEEN 400 AND 512")" -ge 2 ]
+	finds_scattered 960
+}
+
+@test "inline: runs over the end of a group of frames" {
+	local nr all
+	must init pool --size 2G --pieces 512 --dedup inline
+	cp -r pool empty
+	export REVDEDUP_POOL=$PWD/pool
+	for nr in {248..252}; do
+		rm -rf pool ./*.img
+		cp -r --sparse=always empty pool
+		fill_frames "$nr"
+		make_scattered
+		all=$(ask "SELECT min(frame) < 256 AND max(frame) >= 256 FROM slot_owner
+			JOIN uses USING(recipe) WHERE latest_refs > 0 AND pieces > 1
+			AND n BETWEEN 200 AND 250")
+		[ "$all" != 1 ] || break
+	done
+	echo "$nr frames before"
+	[ "$all" = 1 ]
+	finds_scattered 960
+}
+
+@test "inline: a block that is everywhere" {
+	local compression
+	for compression in none zstd; do
+		rm -rf pool ./*.img
+		must init pool --size 1G --pieces 64 --dedup inline --compression "$compression"
+		export REVDEDUP_POOL=$PWD/pool
+		truncate -s 8M 1.img
+		python3 -c 'import os
+same = os.urandom(4096)
+with open("1.img", "r+b") as new:
+    new.write(512 * same)
+    new.seek(512 * 4096)
+    new.write(os.urandom(4096 * 40) + 300 * same + os.urandom(4096 * 100))'
+		must snapshot vm1 --from 1.img
+		must check
+		cp --sparse=always 1.img 2.img
+		take 1.img 0 2.img 1200 600
+		blocks 2.img 1300 1
+		must snapshot vm1 --from 2.img
+		must snapshot vm2 --from 2.img --pieces 512
+		is vm1@1 1.img
+		is vm1@2 2.img
+		is vm2@1 2.img
+		must check
+		must delete vm1@{1,2}
+		must check
+		is vm2@1 2.img
+		must scrub
+	done
 }

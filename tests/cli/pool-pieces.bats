@@ -271,6 +271,31 @@ first_image() {
 	restores 2 3
 }
 
+# texts FILE FIRST NR: fill these blocks with what compresses.
+texts() {
+	od -An -v -tx1 /dev/urandom | head -c $(($3 * 4096)) |
+		dd of="$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
+}
+
+@test "pieces: frames with raw blocks that have room get no packs, nor the other way round" {
+	local nr tails
+	first_image
+	must tune --pieces 512
+	for nr in {2..7}; do
+		next_image "$nr"
+		texts "$nr.img" $((nr * 60)) 40
+		snap "$nr" --compression "$([ $((nr % 2)) = 0 ] && echo none || echo zstd)"
+		[ "$(field 0 '["segments_in_part"]')" = 1 ]
+		[ "$(ask "SELECT count(*) FROM slot_owner AS blocks JOIN slot_owner AS packs
+			USING(frame) WHERE blocks.recipe > 0 AND packs.recipe < 0")" = 0 ]
+		must check
+	done
+	tails=$(ask "SELECT count(*) FROM tail")
+	[ "$tails" = 2 ]
+	restores {1..7}
+	must scrub
+}
+
 @test "pieces: the pool gets full in the middle" {
 	local nr
 	must init pool --size 64M --reserve 1M --pieces 512

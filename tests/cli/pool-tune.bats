@@ -244,7 +244,9 @@ old_catalog() {
 }
 
 @test "tune: a pool of a program that counts no pieces" {
-	local nr
+	local nr query
+	mkdir new
+	must init new/pool --size 64M
 	make_versions
 	old_catalog
 	cp -r --sparse=always pool old
@@ -262,6 +264,11 @@ old_catalog() {
 	must tag vm1@1 +a
 	[ "$(ask "PRAGMA user_version")" = 6 ]
 	[[ $(super) == "0 "* ]]
+	# It has what a catalog has that is made now.
+	for query in "SELECT group_concat(name) FROM pragma_table_info('uses')" \
+		"SELECT sql FROM sqlite_master WHERE name = 'uses_pieces'"; do
+		[ "$(ask "$query")" = "$(cd new && ask "$query")" ]
+	done
 	must check
 	must repair --rebuild-catalog
 	must check

@@ -12,7 +12,7 @@ setup() {
 	live_setup
 	export blocks=1300
 	rounds=${ROUNDS:-8}
-	must init pool --size 2G --reserve 1M --compression "$compression"
+	must init pool --size 2G --reserve 1M "${made_with[@]}"
 }
 
 # Each of these runs by itself, until "done" is there, and leaves "failed".

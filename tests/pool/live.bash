@@ -3,7 +3,8 @@
 #
 # For tests that run revdedupctl on a pool and know what each version must be, which
 # `load live`. SEED=N repeats a run as far as possible: the order in which processes meet is
-# up to the machine. COMPRESSION=none|zstd: what is new is stored in that way.
+# up to the machine. COMPRESSION=none|zstd: what is new is stored in that way. PIECES=1|64: how
+# many pieces a newest version may have; with more than one, snapshots are inline.
 #
 #   img/VOL		the image of a volume, as it is now
 #   want/VOL@N		what that version must be
@@ -24,7 +25,11 @@ live_setup() {
 	# Half of the tests compress, with another seed the other half.
 	compression=$([ $(((seed + BATS_TEST_NUMBER) % 2)) -eq 0 ] && echo none || echo zstd)
 	compression=${COMPRESSION:-$compression}
-	echo "SEED=$seed COMPRESSION=$compression"
+	pieces=$([ $(((seed / 2 + BATS_TEST_NUMBER) % 2)) -eq 0 ] && echo 1 || echo 64)
+	pieces=${PIECES:-$pieces}
+	made_with=(--compression "$compression" --pieces "$pieces")
+	[ "$pieces" = 1 ] || made_with+=(--dedup inline)
+	echo "SEED=$seed COMPRESSION=$compression PIECES=$pieces"
 }
 
 # fail_test TEXT: say it, and end the test.
@@ -37,6 +42,17 @@ fail_test() {
 must() {
 	"${ctl[@]}" "$@" >out/must 2>&1 ||
 		fail_test "status $?: revdedupctl $*"$'\n'"$(cat out/must)"
+}
+
+# ask QUERY: prints what the catalog says, a row a line. It is a copy that is asked: SQLite
+# writes a log home that a command has left, and knows nothing of the page map.
+ask() {
+	rm -rf asked
+	mkdir asked
+	cp pool/catalog.db* asked
+	python3 -c 'import sqlite3, sys
+for row in sqlite3.connect("asked/catalog.db").execute(sys.argv[1]):
+    print(*row)' "$1"
 }
 
 # scribble VOL: change the image of a volume, or make it.
@@ -71,7 +87,7 @@ take() {
 # in their images.
 some_versions() {
 	local vol
-	must init pool --size 1G --reserve 1M --compression "$compression"
+	must init pool --size 1G --reserve 1M "${made_with[@]}"
 	take vm1 vm2 vm1 vm3 vm1 vm2 vm3 vm1 "$@"
 	for vol in vm1 vm2; do
 		scribble "$vol"

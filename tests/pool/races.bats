@@ -32,9 +32,9 @@ texts() {
 # next_of FROM TO: an image that begins as another one.
 next_of() { cp --sparse=always "img/$1" "img/$2"; }
 
-# snapshot VOLUME IMAGE N: it becomes VOLUME@N.
+# snapshot VOLUME IMAGE N [OPTION]...: it becomes VOLUME@N.
 snapshot() {
-	must snapshot "$1" --from "img/$2"
+	must snapshot "$1" --from "img/$2" "${@:4}"
 	cp --sparse=always "img/$2" "want/$1@$3"
 }
 
@@ -215,6 +215,364 @@ data.write(bytes([wanted[0] ^ 1]))'
 	must delete a@1
 	snapshot c c 1
 	go_on
+	all_right
+	must scrub
+}
+
+# --- pieces and inline deduplication
+
+# inline_pool: one that looks for blocks everywhere.
+inline_pool() { must init pool --size 512M --reserve 1M --pieces 64 --dedup inline; }
+
+# parts FROM FIRST TO AT NR: put these blocks of an image into another one.
+parts() {
+	dd if="img/$1" of="img/$3" bs=4096 skip="$2" seek="$4" count="$5" conv=notrunc status=none
+}
+
+# has_blocks NR: so many are stored, each once.
+has_blocks() {
+	local nr
+	nr=$(ask "SELECT sum(n) FROM slot_owner WHERE recipe > 0")
+	[ "$nr" = "$1" ] || fail_test "$nr blocks are stored, and not $1"
+}
+
+# newest_own: newest versions have all that is theirs themselves, or in one another.
+newest_own() {
+	local nr
+	nr=$(ask "SELECT count(*) FROM recipe_ref JOIN uses AS s ON s.recipe = source
+		JOIN uses AS t ON t.recipe = target WHERE s.latest_refs > 0 AND t.latest_refs = 0")
+	[ "$nr" = 0 ] || fail_test "newest versions refer $nr times to old ones"
+}
+
+# maps: prints all recipes as they are, and where each of their blocks is.
+maps() {
+	ask "SELECT id, hex(fp), frame, hex(map), refs, latest_refs, pieces FROM recipe
+		JOIN uses ON recipe = id ORDER BY id"
+}
+
+@test "what was found is superseded before it is committed: it is adopted" {
+	inline_pool
+	blocks 1 0 512
+	blocks 3 0 512
+	truncate -s 2M img/2
+	parts 1 100 2 50 300
+	snapshot vm1 1 1
+	stop_in snapshot-batch snapshot vm2 --from img/2
+	snapshot vm1 3 2
+	cp --sparse=always img/2 want/vm2@1
+	go_on
+	has_blocks 1024
+	newest_own
+	[ "$(ask "SELECT sum(n) FROM recipe_ref")" = 300 ]
+	all_right
+	must delete vm1@1
+	rm want/vm1@1
+	has_blocks 812
+	all_right
+	must scrub
+}
+
+# What is new of vm1 has it as well: the old recipe gives the blocks up, and the place is free.
+@test "what was found has moved to another place before it is committed" {
+	inline_pool
+	blocks 1 0 512
+	blocks 3 0 512
+	truncate -s 2M img/2
+	parts 1 100 2 50 300
+	parts 1 100 3 7 300
+	snapshot vm1 1 1
+	stop_in snapshot-batch snapshot vm2 --from img/2
+	snapshot vm1 3 2 --pieces 1
+	cp --sparse=always img/2 want/vm2@1
+	go_on
+	has_blocks $((512 + 212 + 300))
+	newest_own
+	all_right
+	must scrub
+}
+
+@test "two volumes adopt what only an old version has, at once" {
+	local reverse
+	inline_pool
+	blocks 1 0 512
+	blocks 2 0 512
+	for reverse in 3 4; do
+		truncate -s 2M "img/$reverse"
+		parts 1 100 "$reverse" $((reverse * 20)) 300
+	done
+	snapshot vm1 1 1
+	snapshot vm1 2 2
+	stop_in snapshot-batch snapshot vm2 --from img/3
+	snapshot vm3 4 1
+	cp --sparse=always img/3 want/vm2@1
+	go_on
+	# One has the place, and the two others refer to it.
+	has_blocks 1024
+	[ "$(ask "SELECT sum(n) FROM recipe_ref")" = 600 ]
+	[ "$(ask "SELECT count(DISTINCT target) FROM recipe_ref")" = 1 ]
+	newest_own
+	all_right
+	must delete vm3@1
+	rm want/vm3@1
+	has_blocks 1024
+	newest_own
+	all_right
+	must delete vm1@1
+	must delete vm2@1
+	rm want/vm1@1 want/vm2@1
+	has_blocks 512
+	all_right
+}
+
+# The first version of vm1 has 64 blocks alone then, in a frame that is else empty.
+@test "blocks that are adopted, and whose swap is interrupted, while they are moved" {
+	local at
+	inline_pool
+	blocks 1 0 512
+	next_of 1 2
+	truncate -s 2M img/3
+	# Zeros between them do not end a run.
+	for ((at = 0; at < 512; at += 8)); do
+		blocks 2 "$at" 1
+		parts 1 "$at" 3 $((at + 5)) 1
+	done
+	next_of 3 4
+	blocks 4 300 2
+	snapshot vm1 1 1
+	stop_in compact-commit snapshot vm1 --from img/2 --pieces 1
+	snapshot vm2 3 1
+	has_blocks 576
+	REVDEDUP_FAIL=swap=kill run -137 "${ctl[@]}" snapshot vm2 --from img/4
+	cp --sparse=always img/2 want/vm1@2
+	cp --sparse=always img/4 want/vm2@2
+	all_right
+	[ "$(ask "SELECT count(*) FROM superseded")" = 1 ]
+	go_on
+	must tag vm2@2 +done
+	[ "$(ask "SELECT count(*) FROM superseded")" = 0 ]
+	has_blocks 578
+	newest_own
+	all_right
+	must scrub
+	for at in 1 2; do
+		must delete "vm$at@1"
+		rm "want/vm$at@1"
+		all_right
+	done
+}
+
+@test "a version in pieces is announced before it is committed" {
+	local copy
+	must init pool --size 512M --reserve 1M
+	blocks 1 0 512
+	next_of 1 2
+	blocks 2 100 3
+	snapshot vm1 1 1
+	stop_in snapshot-batch snapshot vm1 --from img/2 --pieces 8
+	for copy in 0 256; do
+		# Incompatible features, bit 1.
+		[ $(($(od -An -t u1 -N 1 -j $((copy * 4096 + 80)) pool/data) & 2)) = 2 ] ||
+			fail_test "copy $copy of the superblock does not say it"
+	done
+	cp --sparse=always img/2 want/vm1@2
+	go_on
+	[ "$(ask "SELECT max(pieces) > 1 FROM uses WHERE latest_refs > 0")" = 1 ]
+	all_right
+}
+
+# in_two_batches: vm1@3 is to be img/3, which takes two batches: blocks of vm1@2, some that
+# only vm1@1 has, and some in each of more segments than a batch has.
+in_two_batches() {
+	must init pool --size 16G --reserve 1M --pieces 64 --dedup inline
+	blocks 1 0 1024
+	next_of 1 2
+	blocks 2 0 512
+	next_of 2 3
+	blocks 3 700 2
+	parts 1 100 3 50 200
+	python3 -c 'import os
+with open("img/3", "r+b") as image:
+    image.truncate(2200 << 21)
+    for segment in range(2, 2200):
+        image.seek((segment << 21) + 4096 * (segment % 512))
+        image.write(os.urandom(4096))'
+	snapshot vm1 1 1
+	snapshot vm1 2 2
+}
+
+@test "a snapshot that fails has adopted, and refers to the version before" {
+	local before action
+	in_two_batches
+	before=$(maps)
+	keep_base
+	for action in kill ENOSPC EIO; do
+		from_base
+		REVDEDUP_FAIL=snapshot-batch:2=$action run "${ctl[@]}" snapshot vm1 --from img/3
+		[ "$status" -ne 0 ]
+		if [ "$action" = kill ]; then
+			# The first batch is there.
+			[ "$(ask "SELECT count(*) > 2000 FROM recipe")" = 1 ]
+			[ "$(ask "SELECT sum(n) FROM recipe_ref WHERE source = 1")" = 200 ]
+			all_right
+		fi
+		must tag vm1@2 +done
+		diff <(maps) <(echo "$before") || fail_test "$action: > were there"
+		has_blocks 1536
+		all_right
+	done
+	must scrub
+	# There is room for a part of it, no more.
+	from_base
+	snapshot vm1 3 3
+	all_right
+	newest_own
+}
+
+@test "the same blocks on both sides of the end of a batch" {
+	local stored
+	must init pool --size 16G --reserve 1M --pieces 64 --dedup inline
+	# 600 equal blocks, 30 in each of 20 segments, 8 of which go into the first batch.
+	python3 -c 'import os
+same = os.urandom(4096)
+with open("img/1", "wb") as image:
+    image.truncate(2060 << 21)
+    for segment in range(2060):
+        image.seek((segment << 21) + 4096 * (segment % 400))
+        image.write(os.urandom(4096) + (30 * same if segment >= 2040 else b""))'
+	snapshot vm1 1 1
+	all_right
+	snapshot vm2 1 1
+	# Whole segments are those of vm1.
+	has_blocks "$(ask "SELECT sum(n) FROM slot_owner")"
+	stored=$(ask "SELECT sum(n) FROM slot_owner")
+	[ "$stored" -le $((2060 + 600)) ]
+	newest_own
+	all_right
+	must delete vm1@1
+	rm want/vm1@1
+	[ "$(ask "SELECT sum(n) FROM slot_owner")" = "$stored" ]
+	all_right
+	must scrub
+}
+
+# --- the index
+
+@test "a command that is killed while it writes the index" {
+	local step nr steps kills=0
+	inline_pool
+	blocks 1 0 512
+	# Four runs of a size are merged.
+	for nr in 1 2 3; do
+		snapshot "vm$nr" 1 1
+		blocks 1 0 512
+	done
+	keep_base
+	log_steps snapshot vm4 --from img/1
+	steps=$(grep -n '^index-' log | cut -d : -f 1)
+	# It is written, and merged with the others.
+	for step in index-begin index-write index-flush index-rename index-merge; do
+		grep -qx "$step" log || fail_test "does not come to $step"
+	done
+	truncate -s 2M img/2
+	parts 1 30 2 77 400
+	for step in $steps; do
+		from_base
+		REVDEDUP_FAIL=any:$step=kill run -137 "${ctl[@]}" snapshot vm4 --from img/1
+		kills=$((kills + 1))
+		# Where the version is there, the index may lack it.
+		[ "$(ask "SELECT count(*) FROM version WHERE state > 0")" = 3 ] ||
+			cp --sparse=always img/1 want/vm4@1
+		all_right
+		snapshot vm5 2 1
+		! grep "the index" out/must || fail_test "killed at step $step: says so"
+		! compgen -G "pool/index/*.new" || fail_test "killed at step $step: a file is left"
+		newest_own
+		all_right
+	done
+	[ "$kills" -ge 5 ]
+	must scrub
+}
+
+@test "a command that is killed while it makes the index" {
+	local step steps
+	must init pool --size 512M --reserve 1M --pieces 64
+	blocks 1 0 512
+	snapshot vm1 1 1
+	truncate -s 2M img/2
+	parts 1 30 2 77 400
+	keep_base
+	log_steps snapshot vm2 --from img/2 --dedup inline
+	steps=$(grep -n '^index-' log | cut -d : -f 1)
+	for step in $steps; do
+		from_base
+		REVDEDUP_FAIL=any:$step=kill run -137 "${ctl[@]}" snapshot vm2 --from img/2 \
+			--dedup inline
+		must tag vm1@1 +done
+		[ "$(ask "SELECT count(*) FROM version")" = 1 ] || cp --sparse=always img/2 want/vm2@1
+		must snapshot vm3 --from img/2 --dedup inline
+		cp --sparse=always img/2 want/vm3@1
+		# Whatever became of it, all is found.
+		has_blocks 512
+		all_right
+	done
+	[ -n "$steps" ]
+}
+
+@test "an index that knows what the pool does not have yet" {
+	inline_pool
+	blocks 1 0 512
+	blocks 3 0 512
+	truncate -s 2M img/2
+	parts 1 30 2 77 400
+	snapshot vm1 3 1
+	keep_base
+	snapshot vm2 1 1
+	mv pool/index later
+	from_base
+	rm -r pool/index
+	mv later pool/index
+	# In the place of what the index knows comes something else.
+	blocks 4 0 512
+	snapshot vm3 4 1
+	snapshot vm4 2 1
+	has_blocks $((512 + 512 + 400))
+	all_right
+	must scrub
+}
+
+@test "there is no room for the index" {
+	local step nr
+	inline_pool
+	blocks 1 0 512
+	for nr in 1 2 3; do
+		snapshot "vm$nr" 1 1
+		blocks 1 0 512
+	done
+	truncate -s 2M img/2
+	parts 1 30 2 77 400
+	keep_base
+	for step in index-begin index-write index-flush index-rename index-merge; do
+		from_base
+		REVDEDUP_FAIL=$step=ENOSPC must snapshot vm4 --from img/1
+		cp --sparse=always img/1 want/vm4@1
+		[ "$step" = index-merge ] ||
+			[ "$(grep -c "write the index.*No space left on device" out/must)" = 1 ] ||
+			fail_test "$step: $(cat out/must)"
+		all_right
+		must snapshot vm5 --from img/2
+		cp --sparse=always img/2 want/vm5@1
+		! grep -q "the index" out/must || fail_test "$step: $(cat out/must)"
+		all_right
+	done
+	# While it is made anew: then the next one makes it.
+	rm -r pool/index
+	REVDEDUP_FAIL=index-begin=ENOSPC must snapshot vm6 --from img/2
+	cp --sparse=always img/2 want/vm6@1
+	all_right
+	must delete vm4@1
+	rm want/vm4@1
+	must snapshot vm7 --from img/1
+	cp --sparse=always img/1 want/vm7@1
 	all_right
 	must scrub
 }
