@@ -11,6 +11,9 @@
  * is deleted, moved and given back; sometimes one cannot be reached, or vanishes without a
  * word. In the end the pool is as if they had never been.
  *
+ * The index of fingerprints is removed, damaged and put back from before now and then, which
+ * costs space, and nothing else.
+ *
  * The run goes on until each of the hard cases came up --cover times, and fails if that
  * takes too long.
  *
@@ -44,7 +47,7 @@ unsigned int nr_cuts;
 bool keep_versions;
 struct rd_pool *pool;
 struct model_volume volumes[NR_VOLUMES];
-u8 contents[NR_CONTENTS + 1][RD_BLOCK_SIZE];
+u8 contents[NR_CONTENTS + NR_RARE + 1][RD_BLOCK_SIZE];
 
 void fail(const char *fmt, ...)
 {
@@ -99,6 +102,8 @@ static void do_step(void)
 	else if (!below(4) && other != volume && other->nr && other->nr < MAX_VERSIONS &&
 		 volume->nr < MAX_VERSIONS - 1)
 		do_share(volume, other);
+	else if (!below(3) && volume->nr < MAX_VERSIONS - 2 && other->nr < MAX_VERSIONS)
+		do_return(volume, other);
 	else
 		do_snapshot(volume);
 	check_stuck();
@@ -112,6 +117,8 @@ static void do_step(void)
 		tell_lies();
 	if (!below(12))
 		travel();
+	if (!below(6))
+		spoil_index();
 	if (!below(8))
 		plant_circle();
 	if (!below(16)) {
@@ -187,6 +194,7 @@ int main(int argc, char **argv)
 	if (nr_cuts)
 		nr_segs = 2;
 	devices_begin();
+	begin_coverage();
 	set_up();
 	if (nr_cuts) {
 		do_power();

@@ -8,6 +8,7 @@
  *   model_steps.c     steps that succeed: snapshots, deletes, devices
  *   model_coverage.c  which of the hard cases came up
  *   model_plants.c    errors planted in the catalog, and files from before
+ *   model_index.c     an index that is lost, damaged or old
  *   model_fail.c      steps that fail
  *   model_twins.c     a pool with devices, and its twin without
  *   model_power.c     steps that lose power
@@ -27,6 +28,7 @@
 #define MAX_SEGS	5
 #define MAX_BLOCKS	(MAX_SEGS * RD_SEG_BLOCKS)
 #define NR_CONTENTS	50
+#define NR_RARE		150		/* more, which only do_return() uses */
 
 struct model_version {
 	i64 number;
@@ -81,6 +83,13 @@ enum coverage {
 	FOUND_ELSEWHERE,
 	PIECES_AGAIN,
 	REF_IN_NEWEST,
+	ADOPTED,
+	SWAPPED,
+	HIT_REFUSED,
+	INDEX_REMOVED,
+	INDEX_DAMAGED,
+	INDEX_OLD,
+	INDEX_ANEW,
 	RECOMPRESSED,
 	NR_COVERAGE,
 };
@@ -91,7 +100,7 @@ extern unsigned int nr_cuts;		/* of power; 0: none */
 extern bool keep_versions;		/* that were deleted */
 extern struct rd_pool *pool;
 extern struct model_volume volumes[NR_VOLUMES];
-extern u8 contents[NR_CONTENTS + 1][RD_BLOCK_SIZE];
+extern u8 contents[NR_CONTENTS + NR_RARE + 1][RD_BLOCK_SIZE];
 
 /* Print what is wrong, with the seed and the step, and end. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -135,10 +144,14 @@ i64 number(const char *text);
 
 /* --- coverage */
 
-extern u64 covered[NR_COVERAGE];
+extern u64 *covered;		/* of a case each; processes that are forked share it */
 extern const char *const coverage_names[NR_COVERAGE];
 
+void begin_coverage(void);
 void see_maps(void);
+/* Note who has which place, and, after a snapshot, look for those that newest recipes took. */
+void note_owners(void);
+void see_takers(void);
 /* Look at what @new supersedes: the version before it. */
 void see_superseded(const struct model_volume *volume, const struct model_version *new);
 /* Look for frames that had been in use, then were not, and now are. */
@@ -153,6 +166,8 @@ bool are_covered(u64 wanted);
 struct rd_compression any_compression(void);
 /* Choose how much the next snapshots store. */
 void choose_rule(void);
+/* The same: any block that the pool has is used where it is. */
+void choose_inline(void);
 int take_snapshot(struct model_volume *volume, struct model_version *version);
 void add_version(struct model_volume *volume, struct model_version *version);
 int delete_version(struct model_volume *volume, unsigned int nr);
@@ -166,6 +181,8 @@ i64 newest_number(const struct model_volume *volume);
 void do_snapshot(struct model_volume *volume);
 /* Have two volumes share a segment, and let go of it one after the other. */
 void do_share(struct model_volume *a, struct model_volume *b);
+/* Have what only an old version of @a has, or had, come back in @b. */
+void do_return(struct model_volume *a, struct model_volume *b);
 /* Store all of the pool in another way. */
 void do_recompress(void);
 void do_delete(struct model_volume *volume, unsigned int nr);
@@ -195,6 +212,10 @@ u64 nr_planted(void);
 void tell_lies(void);
 /* Put old files back: the pool is open, and is again after it. */
 void travel(void);
+
+/* Keep the index, remove it, damage it, or put back what was kept. */
+void spoil_index(void);
+bool has_index(void);
 
 /* --- steps that fail */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,7 +15,7 @@
 #include "pool/engine/engine.h"
 #include "model.h"
 
-u64 covered[NR_COVERAGE];
+u64 *covered;
 
 const char *const coverage_names[NR_COVERAGE] = {
 	[HIT_HOLED] = "content that the pool has in pieces",
@@ -56,8 +57,23 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[FOUND_ELSEWHERE] = "blocks that inline deduplication found",
 	[PIECES_AGAIN] = "segments that were written again, as they were in too many pieces",
 	[REF_IN_NEWEST] = "snapshots after which a newest version refers to another one",
+	[ADOPTED] = "blocks that a newest version took over from an old one",
+	[SWAPPED] = "blocks that went from newest version to newest version",
+	[HIT_REFUSED] = "segments with a hit that was gone when it was committed",
+	[INDEX_REMOVED] = "indexes that were removed",
+	[INDEX_DAMAGED] = "indexes that were damaged",
+	[INDEX_OLD] = "older indexes put back",
+	[INDEX_ANEW] = "indexes that were made anew",
 	[RECOMPRESSED] = "pools stored in another way",
 };
+
+void begin_coverage(void)
+{
+	covered = mmap(NULL, NR_COVERAGE * sizeof(*covered), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (covered == MAP_FAILED)
+		fail("no memory");
+}
 
 static unsigned int chain_length(i64 id, unsigned int slot)
 {
@@ -113,6 +129,104 @@ void see_maps(void)
 	covered[AT_ACROSS] += across;
 	covered[CHAIN] += chain;
 }
+
+/* --- places that go from recipe to recipe */
+
+struct owner {
+	rd_place place;
+	i64 recipe;
+	bool is_latest;
+};
+
+/* As they were when they were noted, in the order of places. */
+static struct owner *owners;
+static size_t nr_owners, max_owners;
+
+static int compare_owners(const void *a, const void *b)
+{
+	const struct owner *x = a, *y = b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void note_recipe(const struct rd_recipe *recipe, bool is_latest)
+{
+	unsigned int i;
+
+	if (nr_owners + RD_SEG_BLOCKS > max_owners) {
+		max_owners = 2 * max_owners + RD_SEG_BLOCKS;
+		owners = realloc(owners, max_owners * sizeof(*owners));
+		if (!owners)
+			fail("no memory");
+	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(recipe->map.at[i]) == RD_OWN)
+			owners[nr_owners++] = (struct owner){
+				.place = recipe->map.at[i],
+				.recipe = recipe->id,
+				.is_latest = is_latest,
+			};
+}
+
+void note_owners(void)
+{
+	RD_ROW struct rd_row *row = NULL;
+	static struct rd_recipe recipe;
+	i64 id;
+
+	nr_owners = 0;
+	if (rd_sql_ask(pool->sql, &row, "SELECT recipe, latest_refs FROM uses ORDER BY recipe", ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0) {
+		id = rd_row_i64(row, 0);
+		if (rd_recipe_load(pool->sql, id, &recipe))
+			fail("recipe %lld is missing", id);
+		note_recipe(&recipe, rd_row_i64(row, 1));
+	}
+	if (nr_owners)
+		qsort(owners, nr_owners, sizeof(*owners), compare_owners);
+}
+
+/* The one that had @place refers to slot @slot of recipe @id for it. */
+static void see_taker(rd_place place, i64 id, unsigned int slot)
+{
+	struct owner key = { .place = place };
+	const struct owner *old = !nr_owners ? NULL :
+		bsearch(&key, owners, nr_owners, sizeof(*owners), compare_owners);
+	static struct rd_recipe recipe;
+	unsigned int i;
+
+	if (!old || old->recipe == id)
+		return;
+	if (recipe.id != old->recipe && rd_recipe_load(pool->sql, old->recipe, &recipe)) {
+		recipe.id = 0;
+		return;
+	}
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (recipe.map.at[i] == rd_place_make(RD_REF, id, slot))
+			break;
+	if (i < RD_SEG_BLOCKS)
+		covered[old->is_latest ? SWAPPED : ADOPTED]++;
+}
+
+void see_takers(void)
+{
+	RD_ROW struct rd_row *row = NULL;
+	static struct rd_recipe recipe;
+	unsigned int i;
+
+	if (rd_sql_ask(pool->sql, &row, "SELECT recipe FROM uses WHERE latest_refs > 0", ""))
+		fail("cannot look");
+	while (rd_row_next(row) > 0) {
+		if (rd_recipe_load(pool->sql, rd_row_i64(row, 0), &recipe))
+			fail("recipe %lld is missing", rd_row_i64(row, 0));
+		for (i = 0; i < RD_SEG_BLOCKS; i++)
+			if (rd_place_kind(recipe.map.at[i]) == RD_OWN)
+				see_taker(recipe.map.at[i], recipe.id, i);
+	}
+}
+
+/* --- */
 
 static const u8 *seg_blocks(const struct model_version *version, unsigned int seg)
 {

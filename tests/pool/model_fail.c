@@ -25,14 +25,16 @@ static struct {
 	{ "compact-commit", 0 }, { "compact-write", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
 	{ "free-vacate", 0 }, { "hand-over", 0 },
+	{ "index-begin", 0 }, { "index-flush", 0 }, { "index-merge", 0 }, { "index-read", 0 },
+	{ "index-rename", 0 }, { "index-write", 0 },
 	{ "inflate", 0 },
 	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
 	{ "lease-add", 0 }, { "lease-drop", 0 },
 	{ "pages-begun", 0 }, { "pages-sync", 0 }, { "pages-write", 0 },
 	{ "move-commit", 0 }, { "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 },
 	{ "reverse-vacate", 0 }, { "reverse-stream", 0 },
-	{ "snapshot-batch", 0 }, { "snapshot-finish", 0 }, { "snapshot-hit", 0 },
-	{ "snapshot-part", 0 }, { "swap", 0 },
+	{ "snapshot-again", 0 }, { "snapshot-batch", 0 }, { "snapshot-finish", 0 },
+	{ "snapshot-hit", 0 }, { "snapshot-part", 0 }, { "swap", 0 },
 	{ "rewrite-commit", 0 }, { "rewrite-write", 0 },
 	{ "write", 0 },
 };
@@ -40,12 +42,19 @@ static struct {
 #define NR_STEPS (sizeof(hits) / sizeof(*hits))
 
 /*
- * Packs move out of frames that are nearly empty, and are stored raw for devices: that need
- * not come up.
+ * Packs move out of frames that are nearly empty, and are stored raw for devices; runs of the
+ * index are merged by fours; what a snapshot found is gone: none of that need come up.
  */
 static bool is_rare(unsigned int i)
 {
-	return !strcmp(hits[i].name, "move-commit") || !strcmp(hits[i].name, "inflate");
+	static const char *const rare[] = { "move-commit", "inflate", "index-merge",
+					    "snapshot-again" };
+	unsigned int nr;
+
+	for (nr = 0; nr < sizeof(rare) / sizeof(*rare); nr++)
+		if (!strcmp(hits[i].name, rare[nr]))
+			return true;
+	return false;
 }
 
 /* The step that acted, from the log; none: the command ended before. */
@@ -126,8 +135,15 @@ static void choose_failure(char *wish, size_t size, const struct job *job)
 	static const char *const actions[] = { "kill", "kill", "EIO", "ENOSPC", "short" };
 	const char *name = any_step(job);
 	unsigned int nth = 1 + (strcmp(name, "any") ? !below(4) : below(below(2) ? 60 : 600));
+	const char *action = actions[below(5)];
 
-	snprintf(wish, size, "%s:%u=%s", name, nth, actions[below(5)]);
+	/* No error of the index fails a command. */
+	if (!strncmp(name, "index-", 6)) {
+		choose_inline();
+		if (below(2))
+			action = "kill";
+	}
+	snprintf(wish, size, "%s:%u=%s", name, nth, action);
 }
 
 static int run_job(const struct job *job)

@@ -17,7 +17,7 @@ void make_contents(void)
 	static const unsigned int random[3] = { RD_BLOCK_SIZE, RD_BLOCK_SIZE / 3, 8 };
 	unsigned int i, j;
 
-	for (i = 1; i <= NR_CONTENTS; i++)
+	for (i = 1; i <= NR_CONTENTS + NR_RARE; i++)
 		for (j = 0; j < RD_BLOCK_SIZE; j++)
 			contents[i][j] = j < 2 ? i : j < random[i % 3] ? rnd() : i;
 }

@@ -22,6 +22,8 @@
 #include "pool/engine/snapshot.h"
 #include "model.h"
 
+#define RUN	64		/* blocks: one of 16 is in the index */
+
 /* Users may have deleted what the next version is based on. */
 static bool is_base(const struct model_volume *volume, const struct model_version *version)
 {
@@ -58,6 +60,12 @@ void choose_rule(void)
 	rule.dedup = below(2) ? RD_DEDUP_INLINE : RD_DEDUP_REVERSE;
 }
 
+void choose_inline(void)
+{
+	rule.pieces = RD_SEG_BLOCKS;
+	rule.dedup = RD_DEDUP_INLINE;
+}
+
 int take_snapshot(struct model_volume *volume, struct model_version *version)
 {
 	struct model_version *last = newest(volume);
@@ -72,7 +80,7 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 	struct rd_snapshot_report report;
 	struct rd_changed changed;
 	u8 tracker[RD_TRACKER_SIZE];
-	bool based = last && is_base(volume, last);
+	bool based = last && is_base(volume, last), had_index = has_index();
 	int r;
 
 	was_compressed = compression.codec;
@@ -89,6 +97,8 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 		return r;
 	version->number = report.version.number;
 	last_report = report;
+	covered[HIT_REFUSED] += report.lookups.refused;
+	covered[INDEX_ANEW] += !had_index && has_index();
 	if (options.changed && based && strcmp(report.mode, "changed"))
 		fail("a list of changes was not believed: %s", report.reason);
 	return 0;
@@ -165,17 +175,18 @@ static i64 nr_raw_since(i64 recipe)
 	return nr;
 }
 
-static void make_version(struct model_volume *volume, struct model_version *version)
+static void make_version_by_rule(struct model_volume *volume, struct model_version *version)
 {
 	i64 pieces = number("SELECT count(*) FROM uses WHERE pieces > 1"), now;
 	i64 last = number("SELECT coalesce(max(id), 0) FROM recipe");
 	struct rd_buffer before = { 0 };
 
-	choose_rule();
 	if (volume->nr)
 		find_pieces(volume, &before);
+	note_owners();
 	if (take_snapshot(volume, version))
 		fail("snapshot of %s failed", volume->name);
+	see_takers();
 	check_pieces(volume, &before);
 	rd_buffer_free(&before);
 	see_superseded(volume, version);
@@ -190,6 +201,12 @@ static void make_version(struct model_volume *volume, struct model_version *vers
 	covered[TWICE_IN_VERSION] += has_twice(version);
 	now = number("SELECT count(*) FROM uses WHERE pieces > 1");
 	covered[HIT_HOLED] += now < pieces ? pieces - now : 0;
+}
+
+static void make_version(struct model_volume *volume, struct model_version *version)
+{
+	choose_rule();
+	make_version_by_rule(volume, version);
 }
 
 void do_snapshot(struct model_volume *volume)
@@ -214,6 +231,36 @@ void do_share(struct model_volume *a, struct model_volume *b)
 	version = copy_newest(b);
 	fill_seg(version, seg);
 	make_version(b, version);
+}
+
+/* Put a run of rare contents anywhere; @first 0: zeros. */
+static void put_run(struct model_version *version, unsigned int at, unsigned int first)
+{
+	unsigned int i;
+
+	version->size = rd_max(version->size, RD_SEG_SIZE);
+	for (i = 0; i < RUN; i++)
+		version->blocks[at + i] = first ? first + i : 0;
+}
+
+void do_return(struct model_volume *a, struct model_volume *b)
+{
+	unsigned int first = NR_CONTENTS + 1 + below(NR_RARE - RUN + 1);
+	unsigned int at = below(RD_SEG_BLOCKS - RUN);
+	struct model_version *version = copy_newest(a);
+
+	put_run(version, at, first);
+	make_version(a, version);
+	version = copy_newest(a);
+	put_run(version, at, 0);
+	make_version(a, version);
+	/* The index does not get to know that. */
+	if (!below(2))
+		do_delete(a, a->nr - 2);
+	version = copy_newest(b);
+	put_run(version, below(RD_SEG_BLOCKS - RUN), first);
+	choose_inline();
+	make_version_by_rule(b, version);
 }
 
 void load_version(const struct model_volume *volume, unsigned int nr,
