@@ -158,14 +158,17 @@ run_model() {
 
 # run_test KIND ARG...
 run_test() {
-	local kind=$1 pool=$copy/build/pool
+	local kind=$1 pool=$copy/build/pool ctl
 	shift
 	case $kind in
 	guest) run_guest "$1" "${*:2}" ;;
 	model) run_model "$@" ;;
 	cli) run_bats "$copy/tests/cli/$1.bats" "${*:2}" ;;
 	bats)
-		O=$pool BUILD=$pool CTL=$pool/bin/revdedupctl TMPDIR=$shm \
+		# What stops at steps needs a program that has them.
+		ctl=$pool/bin/revdedupctl
+		! grep -q '^load live' "$copy/tests/pool/$1.bats" || ctl=$pool/ctl/revdedupctl
+		O=$pool BUILD=$pool CTL=$ctl TMPDIR=$shm \
 			run_bats "$copy/tests/pool/$1.bats" "${*:2}"
 		;;
 	unit)

@@ -121,6 +121,8 @@ static void do_step(void)
 		spoil_index();
 	if (!below(8))
 		plant_circle();
+	if (!below(8))
+		plant_double();
 	if (!below(16)) {
 		close_pool();
 		rebuild = below(2);

@@ -208,6 +208,7 @@ void check_some(void);
 /* Make a change that no command makes, and undo it after the recount. */
 void plant_error(void);
 void plant_circle(void);
+void plant_double(void);
 u64 nr_planted(void);
 void tell_lies(void);
 /* Put old files back: the pool is open, and is again after it. */

@@ -217,3 +217,43 @@ void plant_circle(void)
 		fail("check does not find recipes that point at each other");
 	rd_sql_rollback(pool->sql);
 }
+
+/* Find an OWN entry of @recipe. */
+static bool find_own(const struct rd_recipe *recipe, rd_place *ret)
+{
+	unsigned int i, first = below(RD_SEG_BLOCKS);
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		*ret = recipe->map.at[(first + i) % RD_SEG_BLOCKS];
+		if (rd_place_kind(*ret) == RD_OWN)
+			return true;
+	}
+	return false;
+}
+
+/* A place that goes over to another recipe, and stays with the first one: counts agree. */
+void plant_double(void)
+{
+	struct rd_check_report report = { .wrong = NULL };
+	struct rd_recipe giver, taker;
+	struct rd_map map;
+	rd_place place;
+	i64 id;
+
+	if (rd_sql_number(pool->sql, &id, "SELECT id FROM recipe ORDER BY id LIMIT 1 OFFSET ?", "i",
+			  (i64)below(3)) ||
+	    rd_recipe_load(pool->sql, id, &giver) || !find_own(&giver, &place) ||
+	    rd_sql_number(pool->sql, &id, "SELECT id FROM recipe WHERE id > ? ORDER BY id LIMIT 1",
+			  "i", giver.id) ||
+	    rd_recipe_load(pool->sql, id, &taker))
+		return;
+	if (rd_catalog_begin(pool->sql))
+		fail("cannot begin");
+	map = taker.map;
+	map.at[below(RD_SEG_BLOCKS)] = place;
+	if (rd_recipe_change(pool->sql, &taker, taker.frame, &map))
+		fail("cannot plant a place of two recipes");
+	if (!rd_check(pool, &report) && !report.nr_wrong)
+		fail("check does not find a place that two recipes own");
+	rd_sql_rollback(pool->sql);
+}
