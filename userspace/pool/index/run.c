@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Runs of the index: one file, read and written; see run.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/crc32c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #define SMALL		(1U << 18)
 /* Blocks that are read or written at once. */
 #define CHUNK		16
+/* Keys after which a vector that is not in memory is read ahead. */
+#define READ_AHEAD	64
 
 struct head_disk {
 	u8 magic[8];
@@ -213,6 +216,18 @@ int rd_index_run_load_vector(struct rd_index_run *run)
 	return r;
 }
 
+/*
+ * A vector that has no room in our memory is read once, in sequence, into that of the kernel:
+ * each key would wait for the disk without this. It does no harm if it does not stay there. For
+ * few keys it is not worth it.
+ */
+static void read_ahead(struct rd_index_run *run)
+{
+	if (++run->nr_asked == READ_AHEAD)
+		posix_fadvise(run->fd, RD_BLOCK_SIZE, rd_index_run_vector_bytes(run),
+			      POSIX_FADV_WILLNEED);
+}
+
 int rd_index_run_may_have(struct rd_index_run *run, u64 key)
 {
 	u64 line = rd_index_spread(key, run->head.nr_lines), number = line / BLOCK_LINES;
@@ -224,6 +239,7 @@ int rd_index_run_may_have(struct rd_index_run *run, u64 key)
 	if (run->vector) {
 		block = run->vector + number * RD_BLOCK_SIZE;
 	} else {
+		read_ahead(run);
 		r = get_block(run, 1 + number);
 		if (r)
 			return r;

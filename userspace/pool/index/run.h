@@ -61,6 +61,7 @@ struct rd_index_run {
 	u64 number;		/* its name */
 	struct rd_index_run_head head;
 	u8 *vector;		/* its blocks, or NULL: it is read */
+	u64 nr_asked;		/* keys that it was read for */
 	u64 at;			/* the number of the block that is in @block; 0: none */
 	u8 block[RD_BLOCK_SIZE];
 };
