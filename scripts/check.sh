@@ -455,7 +455,7 @@ if [ "$tier" = list ]; then
 	exit
 fi
 for name in "${wanted[@]}"; do
-	all_of "$tier" | grep -qxF "${name//-/_}" ||
+	all_of "$tier" | grep -xF "${name//-/_}" >/dev/null ||
 		usage_error "no such job in tier '$tier': '$name'; 'check.sh list' prints all"
 done
 
