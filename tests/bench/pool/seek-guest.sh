@@ -8,13 +8,13 @@
 #
 #   chosen P                    by init --pieces auto, on that disk
 #   measured TEXT               what init said
-#   disk MB/S                   of the raw copy
+#   disk MB/S                   of the raw copy, if nothing were slow
 #   restore P WRITTEN READS KIB RATIO LEAST GREATEST
 #                               written / changed; requests and their size; restore / raw copy
 #
 # The disk is dm-delay below a loop device with a queue of one request, so each request, however
 # large or near to the last one, waits 4 ms, and they do so one after the other: at most 250 reads
-# of a block a second, and some 150 MB/s in large ones, which is like a rotating disk. The limits
+# of a block a second, and some 250 MB/s in large ones, which is like a rotating disk. The limits
 # of this model:
 #
 # - a request in sequence waits as well, so large reads are slower than they would be, by the same
@@ -80,16 +80,17 @@ set_up() {
 pool() {
 	local mib_pool=$((mib_image * 4 + 256))
 	part "data-$1" $((mib_image + $2 * mib_pool)) $mib_pool
+	written[$1]=0 changed[$1]=0
 	said=$(revdedupctl init --data "/dev/mapper/data-$1" --pieces "$1" "/tmp/quick/pool-$1")
 }
 
 save() {
-	local pool report
+	local pool
 	for pool in $pools; do
 		revdedupctl -p "/tmp/quick/pool-$pool" snapshot v --from "$image" --json >/tmp/said
 		[ "$1" -eq 0 ] || {
-			written[$pool]=$((${written[$pool]:-0} + $(field bytes_stored </tmp/said)))
-			changed[$pool]=$((${changed[$pool]:-0} + $(field blocks_changed </tmp/said)))
+			: $((written[$pool] += $(field bytes_stored </tmp/said)))
+			: $((changed[$pool] += $(field blocks_changed </tmp/said)))
 		}
 	done
 }
@@ -150,7 +151,7 @@ for ((i = 0; i < rounds; i++)); do
 		cmp $out $image
 	done
 done
-echo "disk $(calc "$mib_image * 1.048576e6 / $raw" %.0f)"
+echo "disk $(calc "$mib_image * 1.048576 * $slow / ($raw / 1e6)" %.0f)"
 for name in $pools; do
 	# shellcheck disable=SC2086 # words
 	mapfile -t ratios < <(printf '%s\n' ${ratios_of[$name]} | sort -n)

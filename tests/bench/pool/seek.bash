@@ -32,7 +32,7 @@ part_seek() {
 	title "seek: a disk with 4 ms for each request, and a processor, $slow times as slow" \
 		"$seek_nights nights in which 1 % of $mib MiB changes, block by block" \
 		"$(sed -n 's/^measured //p' "$dir/seek")" \
-		"raw copy: $((${line#disk } * slow)) MB/s; restore of the newest / raw copy:"
+		"raw copy: ${line#disk } MB/s; restore of the newest / raw copy:"
 	header
 	while read -r _ line; do
 		# shellcheck disable=SC2086 # words
