@@ -3,7 +3,7 @@
  * Locks between commands: locks on ranges of a file. The kernel drops them when the
  * process ends in any way, so no lock is ever stale.
  *
- * Order: pool, volumes by number, versions by number, sessions, freeing, journal, index;
+ * Order: pool, the pass, volumes by number, versions by number, sessions, freeing, journal, index;
  * then the catalog's own lock.
  */
 #ifndef RD_LOCK_H
@@ -21,6 +21,7 @@ enum rd_lock_class {
 	RD_LOCK_VOLUME,		/* to make or delete versions of a volume */
 	RD_LOCK_VERSION,	/* shared: to read it; exclusive: to delete it */
 	RD_LOCK_INDEX,		/* names and merges of the index: see pool/index/store.h */
+	RD_LOCK_DEDUP,		/* to run a pass over the pool */
 };
 
 struct rd_lock {

@@ -90,6 +90,11 @@ enum ctl_option {
 	CTL_OPT_TLS_CERTIFICATES,
 	CTL_OPT_TLS_PSK,
 	CTL_OPT_BACKGROUND,
+	CTL_OPT_RATE,
+	CTL_OPT_TIME,
+	CTL_OPT_OLDER,
+	CTL_OPT_LEAST_RUN,
+	CTL_OPT_TEMP,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -414,6 +419,7 @@ int cmd_unprotect(struct ctl *ctl);
 int cmd_tag(struct ctl *ctl);
 int cmd_check(struct ctl *ctl);
 int cmd_compact(struct ctl *ctl);
+int cmd_dedup(struct ctl *ctl);
 int cmd_scrub(struct ctl *ctl);
 int cmd_repair(struct ctl *ctl);
 int cmd_config(struct ctl *ctl);

@@ -88,6 +88,12 @@ static const struct option_info {
 				       "use TLS, with these certificates" },
 	[CTL_OPT_TLS_PSK] = { "tls-psk", 0, "FILE", "use TLS, with the keys in this file" },
 	[CTL_OPT_BACKGROUND] = { "background", 0, NULL, "return when it is ready" },
+	[CTL_OPT_RATE] = { "rate", 0, "SIZE", "read and write no more than SIZE a second" },
+	[CTL_OPT_TIME] = { "time", 0, "TIME", "end after TIME, such as 30m or 2h" },
+	[CTL_OPT_OLDER] = { "older", 0, "N",
+			    "leave what fewer than N later versions replace (2)" },
+	[CTL_OPT_LEAST_RUN] = { "least-run", 0, "N", "leave runs of fewer than N blocks (4)" },
+	[CTL_OPT_TEMP] = { "temp", 0, "DIR", "for temporary files (the pool)" },
 	[CTL_OPT_HELP] = { "help", 'h', NULL, "print this help" },
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };

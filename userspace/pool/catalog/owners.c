@@ -155,6 +155,16 @@ int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots)
 	return 1;
 }
 
+int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			      " WHERE recipe > 0", "");
+
+	*ret = nr;
+	return r;
+}
+
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret)
 {
 	i64 nr = 0;
@@ -181,6 +191,22 @@ int rd_frames_with_fps(struct rd_sql *sql, u64 *ret)
 int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id)
 {
 	return rd_sql_ask(sql, ret, "SELECT source FROM recipe_ref WHERE target = ?", "i", id);
+}
+
+int rd_recipe_count_sources(struct rd_sql *sql, i64 id, i64 source, unsigned int max,
+			    unsigned int *ret_nr, bool *ret_has)
+{
+	i64 nr = 0, has = 0;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT 1 FROM recipe_ref"
+			  " WHERE target = ?1 AND source <> ?1 LIMIT ?2)", "ii", id, (i64)max);
+	if (!r)
+		r = rd_sql_number(sql, &has, "SELECT count(*) FROM recipe_ref"
+				  " WHERE target = ? AND source = ?", "ii", id, source);
+	*ret_nr = nr;
+	*ret_has = has;
+	return r;
 }
 
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max)

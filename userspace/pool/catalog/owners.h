@@ -48,6 +48,9 @@ int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last
 int rd_frames_filled(struct rd_sql *sql, struct rd_row **ret, u64 first, unsigned int max);
 int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots);
 
+/* Count the slots of frames, ordinary and packed, that recipes own. */
+int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret);
+
 /* Count the slots of ordinary frames that recipes and packs own. */
 int rd_blocks_owned(struct rd_sql *sql, u64 *ret);
 
@@ -62,5 +65,12 @@ int rd_recipe_sources(struct rd_sql *sql, struct rd_row **ret, i64 id);
  * the youngest: rd_next_id().
  */
 int rd_recipe_heirs(struct rd_sql *sql, struct rd_row **ret, i64 id, i64 max);
+
+/*
+ * Count the recipes that refer to recipe @id, itself not counted, up to @max. *@ret_has: is
+ * @source one of them?
+ */
+int rd_recipe_count_sources(struct rd_sql *sql, i64 id, i64 source, unsigned int max,
+			    unsigned int *ret_nr, bool *ret_has);
 
 #endif

@@ -54,6 +54,31 @@ int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
 			  " FROM segment AS s WHERE recipe = ?1", "ii", recipe, INT64_MAX);
 }
 
+/* The version in which the next row of the segment is born. */
+#define NEXT_BORN \
+"coalesce((SELECT min(born) FROM segment AS t WHERE t.volume = s.volume" \
+" AND t.segment = s.segment AND t.born > s.born), 9223372036854775807)"
+
+int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time)
+{
+	return rd_sql_number(sql, ret_time, "SELECT time FROM (SELECT max((SELECT time"
+			     " FROM version AS v WHERE v.volume = s.volume AND v.number < " NEXT_BORN
+			     " ORDER BY v.number DESC LIMIT 1)) AS time FROM segment AS s"
+			     " WHERE recipe = ?) WHERE time IS NOT NULL", "i", recipe);
+}
+
+int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned int *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT coalesce(min((SELECT count(*) FROM (SELECT 1"
+			      " FROM version AS v WHERE v.volume = s.volume AND v.number >= "
+			      NEXT_BORN " LIMIT ?2))), 0) FROM segment AS s WHERE recipe = ?1",
+			      "ii", recipe, (i64)max);
+
+	*ret = nr;
+	return r;
+}
+
 int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret)
 {
 	int r = rd_row_next(rows);

@@ -38,6 +38,14 @@ struct rd_segment_row {
 int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe);
 int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret);
 
+/* Find the time of the youngest version that has @recipe. -ENOENT: none has. */
+int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time);
+/*
+ * Count the versions, @max at most, that have come since one of them replaced @recipe; of several
+ * volumes or segments, where there are fewest.
+ */
+int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned int *ret);
+
 /*
  * A row, with the fingerprints of its content and of the row that it replaces. A fingerprint
  * that is NULL or has another length: zeros, no row, or a missing recipe.

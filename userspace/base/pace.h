@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Do not read and write more than so many bytes a second. */
+#ifndef RD_PACE_H
+#define RD_PACE_H
+
+#include <time.h>
+
+#include "clock.h"
+#include "units.h"
+
+struct rd_pace {
+	u64 rate;		/* bytes a second; 0: any */
+	u64 free_us;		/* when what was done so far is paid for */
+};
+
+/* Pay for @bytes that were read or written: sleep until the rate is kept. */
+static inline void rd_pace(struct rd_pace *pace, u64 bytes)
+{
+	u64 now, wait;
+	struct timespec t;
+
+	if (!pace->rate)
+		return;
+	now = rd_now_us();
+	pace->free_us = rd_max(pace->free_us, now) + bytes * 1000000 / pace->rate;
+	wait = pace->free_us - now;
+	/* A signal ends the wait: the caller looks at what it means. */
+	t = (struct timespec){ .tv_sec = wait / 1000000, .tv_nsec = wait % 1000000 * 1000 };
+	nanosleep(&t, NULL);
+}
+
+#endif

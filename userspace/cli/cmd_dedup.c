@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl dedup: the pass over the whole pool. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "pool/engine/dedup.h"
+#include "cli.h"
+
+/* linux/ioprio.h is not on every host that builds this. */
+#define IOPRIO_WHO_PROCESS	1
+#define IOPRIO_IDLE		(3 << 13)
+
+#define OLDER		2
+#define LEAST_RUN	4
+
+/* --- options */
+
+/* Seconds, minutes or hours. */
+static int parse_time(const struct ctl *ctl, u64 *ret_us)
+{
+	const char *text = ctl_value(ctl, CTL_OPT_TIME);
+	char number[24] = "";
+	u64 value = 0, unit = 0;
+	size_t len;
+
+	if (!text)
+		return 0;
+	len = strspn(text, "0123456789");
+	if (len && len < sizeof(number) && text[len] && !text[len + 1]) {
+		memcpy(number, text, len);
+		unit = text[len] == 's' ? 1 : text[len] == 'm' ? 60 : text[len] == 'h' ? 3600 : 0;
+	}
+	if (!unit || ctl_number_parse(number, 10000000, &value) || !value)
+		return ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
+	*ret_us = value * unit * 1000000;
+	return 0;
+}
+
+static int parse_options(const struct ctl *ctl, struct rd_dedup_options *options)
+{
+	u64 older = OLDER, least_run = LEAST_RUN, time = 0;
+	int r;
+
+	r = ctl_value_number(ctl, CTL_OPT_OLDER, 0, 1000000, &older);
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_LEAST_RUN, 1, RD_SEG_BLOCKS, &least_run);
+	if (!r)
+		r = ctl_value_size(ctl, CTL_OPT_RATE, &options->rate);
+	if (!r)
+		r = parse_time(ctl, &time);
+	if (!r && ctl_has(ctl, CTL_OPT_RATE) && options->rate < 1U << 20)
+		r = ctl_usage(ctl, "--rate must be at least 1M");
+	options->older = older;
+	options->least_run = least_run;
+	options->until_us = time ? rd_now_us() + time : 0;
+	options->dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN);
+	options->temp = ctl_value(ctl, CTL_OPT_TEMP);
+	return r;
+}
+
+/* --- the report */
+
+static void print_json(struct ctl *ctl, const struct rd_dedup_options *options,
+		       const struct rd_dedup_report *report)
+{
+	struct rd_json *out = &ctl->out;
+	char name[40];
+	unsigned int i;
+
+	ctl_json_begin(ctl, "dedup");
+	rd_json_bool(out, "dry_run", options->dry_run);
+	rd_json_u64(out, "bytes_newest", report->found.newest * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_old",
+		    (report->found.blocks - report->found.newest) * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_in_newest", report->found.cold_newest * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_twice_old", report->found.cold_cold * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_twice_newest", report->found.newest_twice * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_unreadable", report->found.unreadable * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_short_runs", report->short_runs * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_too_new", report->too_new * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_given_up", report->given_up * RD_BLOCK_SIZE);
+	if (options->dry_run) {
+		for (i = 0; i < RD_DEDUP_PIECES; i++) {
+			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_dedup_pieces[i]);
+			rd_json_u64(out, name, report->shared[i] * RD_BLOCK_SIZE);
+		}
+	} else {
+		rd_json_u64(out, "recipes_changed", report->changed);
+		rd_json_u64(out, "blocks_refused", report->refused);
+		rd_json_u64(out, "blocks_capped", report->capped);
+		rd_json_u64(out, "blocks_damaged", report->damaged);
+	}
+	rd_json_bool(out, "out_of_time", report->out_of_time);
+	ctl_json_end(ctl);
+}
+
+static void print_line(const char *what, u64 blocks)
+{
+	char size[CTL_SIZE_TEXT];
+
+	printf("%-46s %10s\n", what, ctl_size_print(size, blocks * RD_BLOCK_SIZE));
+}
+
+static void print_dry_run(const struct rd_dedup_options *options,
+			  const struct rd_dedup_report *report)
+{
+	const struct rd_twins_counts *found = &report->found;
+	char what[64];
+	unsigned int i;
+
+	print_line("newest versions:", found->newest);
+	print_line("old versions:", found->blocks - found->newest);
+	print_line("  of this, a newest version has, too:", found->cold_newest);
+	print_line("  and only old versions have, more than once:", found->cold_cold);
+	snprintf(what, sizeof(what), "  in runs of fewer than %u blocks, left:", options->least_run);
+	print_line(what, report->short_runs);
+	print_line("  replaced too recently, left:", report->too_new);
+	print_line("a pass would free:", report->given_up);
+	print_line("newest versions have more than once:", found->newest_twice);
+	for (i = 0; i < RD_DEDUP_PIECES; i++) {
+		snprintf(what, sizeof(what), "  could be shared in %u pieces, inline:",
+			 rd_dedup_pieces[i]);
+		print_line(what, report->shared[i]);
+	}
+}
+
+static void print_text(const struct rd_dedup_options *options,
+		       const struct rd_dedup_report *report)
+{
+	char size[CTL_SIZE_TEXT];
+
+	if (options->dry_run) {
+		print_dry_run(options, report);
+		return;
+	}
+	printf("old versions gave up %s, in %llu segment%s\n",
+	       ctl_size_print(size, report->given_up * RD_BLOCK_SIZE), report->changed,
+	       report->changed == 1 ? "" : "s");
+	if (report->refused)
+		printf("left %s, which other commands have changed meanwhile\n",
+		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
+	if (report->out_of_time)
+		printf("ended after the time that --time allows; the next pass goes on\n");
+}
+
+static void print(struct ctl *ctl, const struct rd_dedup_options *options,
+		  const struct rd_dedup_report *report)
+{
+	if (ctl->json)
+		print_json(ctl, options, report);
+	else if (!ctl->quiet)
+		print_text(options, report);
+	if (!report->damaged)
+		return;
+	rd_err(0, "%llu blocks were kept, because what has the same content is damaged",
+	       report->damaged);
+	rd_hint("nothing was lost; 'revdedupctl scrub' says which versions are damaged");
+}
+
+int cmd_dedup(struct ctl *ctl)
+{
+	struct rd_dedup_options options = { 0 };
+	struct rd_dedup_report report;
+	int r;
+
+	r = parse_options(ctl, &options);
+	if (!r)
+		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_DELETE);
+	if (r)
+		return ctl_close(ctl, r);
+	if (!options.temp)
+		options.temp = ctl->pool->path;
+	/* Where the scheduler of the disk knows priorities, everything else comes first. */
+	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
+	ctl_progress_begin(&ctl->progress, "dedup");
+	r = rd_dedup(ctl->pool, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		print(ctl, &options, &report);
+	if (!r && (report.damaged || report.out_of_time))
+		r = CTL_PARTLY;
+	return ctl_close(ctl, r);
+}
