@@ -156,8 +156,8 @@ static void print(struct ctl *ctl, const struct rd_dedup_options *options,
 		print_text(options, report);
 	if (!report->damaged)
 		return;
-	rd_err(0, "%llu blocks were kept, because what has the same content is damaged",
-	       report->damaged);
+	rd_err(0, "%llu block%s kept, because what has the same content is damaged",
+	       report->damaged, report->damaged == 1 ? " was" : "s were");
 	rd_hint("nothing was lost; 'revdedupctl scrub' says which versions are damaged");
 }
 

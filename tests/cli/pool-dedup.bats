@@ -1,0 +1,269 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl dedup: the pass over the whole pool. Old versions give up what any other one has.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load pool
+
+# snap VOLUME N: N.img becomes the next version of VOLUME.
+snap() { must snapshot "$1" --from "$2.img"; }
+
+# is VERSION N...: each VERSION, of the pairs, is N.img.
+is() {
+	while [ $# -gt 0 ]; do
+		rm -f back
+		must restore "$1" --to back
+		cmp "$2.img" back
+		shift 2
+	done
+}
+
+# of NAME: what the last line of the output, which is JSON, has for it.
+of() { field -1 "[\"$1\"]"; }
+
+# unique: the blocks that the pool has.
+unique() {
+	must stats --json
+	echo $(($(of bytes_unique) / 4096))
+}
+
+# noise N FIRST NR: an image of 4 MiB with so many blocks that nothing else has.
+noise() {
+	truncate -s 4M "$1.img"
+	blocks "$1.img" "$2" "$3"
+}
+
+# take FROM FIRST NR TO BLOCK: copy blocks from one image to another.
+take() {
+	truncate -s 4M "$4.img"
+	dd if="$1.img" skip="$2" count="$3" of="$4.img" seek="$5" bs=4096 conv=notrunc status=none
+}
+
+# Four volumes: 1.img is old in a, and at another offset the newest of b (N-twins); 2.img is old
+# in c, and at another offset old in d (C-twins).
+make_twins() {
+	make_pool 1G
+	noise 1 0 600
+	take 1 0 600 10 40
+	noise 2 0 300
+	take 2 0 300 20 90
+	noise 3 0 10
+	snap a 1
+	snap b 10
+	snap c 2
+	snap d 20
+	snap a 3
+	snap c 3
+	snap d 3
+	[ "$(unique)" = $((600 + 600 + 300 + 300 + 10)) ]
+}
+
+all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
+
+@test "dedup: a dry run counts, and changes nothing" {
+	local before
+	make_twins
+	before=$(sha256sum pool/catalog.db pool/data)
+	must dedup -n --older 0 --json
+	[ "$(of bytes_newest)" = $((610 * 4096)) ]
+	[ "$(of bytes_old)" = $((1200 * 4096)) ]
+	[ "$(of bytes_in_newest)" = $((600 * 4096)) ]
+	[ "$(of bytes_twice_old)" = $((300 * 4096)) ]
+	[ "$(of bytes_given_up)" = $((900 * 4096)) ]
+	must dedup -n --older 0
+	[[ $output == *"a pass would free: "*" 3.5 MiB"* ]]
+	[ "$before" = "$(sha256sum pool/catalog.db pool/data)" ]
+}
+
+@test "dedup: old versions give up what a newest one has, and what an old one has" {
+	make_twins
+	must dedup --older 0
+	[[ $output == "old versions gave up 3.5 MiB, in 3 segments" ]]
+	[ "$(unique)" = 910 ]
+	# What newest versions have did not change.
+	[ "$(ask "SELECT count(*) FROM recipe_ref JOIN uses ON source = recipe WHERE latest_refs > 0")" = 0 ]
+	must check
+	all_are
+	must scrub
+	# Nothing is left for another one.
+	must dedup --older 0 --json
+	[ "$(of recipes_changed)" = 0 ]
+	[ "$(of bytes_given_up)" = 0 ]
+	must repair --rebuild-catalog
+	must check
+	all_are
+}
+
+@test "dedup: whatever is deleted afterwards, the rest stays, and all goes in the end" {
+	local order version left
+	declare -A image=([a@1]=1 [a@2]=3 [b@1]=10 [c@1]=2 [c@2]=3 [d@1]=20 [d@2]=3)
+	make_twins
+	must dedup --older 0
+	cp -r --sparse=always pool base
+	for order in "a@1 b@1 c@1 d@1 a@2 c@2 d@2" "d@2 c@2 a@2 d@1 c@1 b@1 a@1" \
+		"b@1 d@1 a@2 c@1 d@2 a@1 c@2" "c@1 a@2 b@1 d@2 c@2 a@1 d@1"; do
+		rm -rf pool && cp -r --sparse=always base pool
+		left=" $order "
+		for version in $order; do
+			must delete "$version"
+			left=${left/ $version / }
+			must check
+			for version in $left; do
+				is "$version" "${image[$version]}"
+			done
+		done
+		must stats --json
+		[ "$(of bytes_data)" = 0 ]
+		[ "$(of bytes_queued)" = 0 ]
+	done
+}
+
+@test "dedup: content that came back" {
+	make_pool 1G
+	noise 1 0 400
+	noise 2 0 400
+	# It comes back at another offset, so it is another segment.
+	take 1 0 400 3 100
+	snap vm 1
+	snap vm 2
+	snap vm 3
+	[ "$(unique)" = 1200 ]
+	must dedup --older 0
+	[ "$(unique)" = 800 ]
+	is vm@1 1 vm@2 2 vm@3 3
+	must check
+}
+
+@test "dedup: the same content more than once in one old segment" {
+	make_pool 1G
+	noise 1 0 50
+	take 1 0 50 1 200
+	take 1 0 50 1 400
+	noise 2 0 10
+	snap vm 1
+	snap vm 2
+	[ "$(unique)" = 160 ]
+	must dedup --older 0
+	[ "$(unique)" = 60 ]
+	is vm@1 1 vm@2 2
+	must check
+	must delete vm@2
+	must check
+	is vm@1 1
+	must delete vm@1
+	must stats --json
+	[ "$(of bytes_data)" = 0 ]
+}
+
+@test "dedup: --older and --least-run leave what they say" {
+	make_pool 1G
+	noise 1 0 40
+	# Runs of 3, 4 and 5 blocks.
+	take 1 0 3 2 20
+	take 1 10 4 2 30
+	take 1 20 5 2 40
+	noise 3 0 1
+	snap a 1
+	snap b 2
+	snap b 3
+	must dedup --json
+	[ "$(of bytes_given_up)" = 0 ]
+	[ "$(of bytes_too_new)" = $((12 * 4096)) ]
+	noise 4 0 1
+	snap b 4
+	must dedup --json
+	[ "$(of bytes_given_up)" = $((9 * 4096)) ]
+	[ "$(of bytes_short_runs)" = $((3 * 4096)) ]
+	must dedup --least-run 3 --json
+	[ "$(of bytes_given_up)" = $((3 * 4096)) ]
+	is a@1 1 b@1 2 b@2 3 b@3 4
+	must check
+}
+
+@test "dedup: a block that is damaged takes no sound one with it" {
+	make_pool 1G
+	noise 1 0 600
+	take 1 0 600 10 40
+	noise 3 0 10
+	snap b 10
+	snap a 1
+	snap a 3
+	# In the newest version of b; that of the old version of a is sound.
+	damage 10.img 100
+	ctl dedup --older 0
+	[ "$status" -eq 3 ]
+	[[ $output == *"1 block was kept, because what has the same content is damaged"* ]]
+	[ "$(unique)" = 611 ]
+	is a@1 1
+	ctl scrub
+	[ "$status" -eq 4 ]
+	# So the damage can be healed.
+	must repair
+	must scrub
+	is a@1 1 a@2 3 b@1 10
+	must dedup --older 0
+	[ "$(unique)" = 610 ]
+	is a@1 1 a@2 3 b@1 10
+}
+
+@test "dedup: with packs" {
+	make_pool 1G
+	truncate -s 4M 1.img
+	od -An -v -tx1 /dev/urandom | head -c $((600 * 4096)) |
+		dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
+	take 1 0 600 2 70
+	noise 3 0 5
+	must snapshot a --from 1.img --compression zstd
+	must snapshot b --from 2.img --compression zstd
+	snap a 3
+	must dedup --older 0 --json
+	[ "$(of bytes_given_up)" = $((600 * 4096)) ]
+	must check
+	is a@1 1 b@1 2 a@2 3
+	# Packs of which nothing lives are gone.
+	snap b 3
+	must delete b@1 a@1
+	must stats --json
+	[ "$(of bytes_packed)" = 0 ]
+}
+
+@test "dedup: few recipes refer to one" {
+	local nr
+	make_pool 1G
+	noise 100 0 8
+	snap home 100
+	# Each has it at another offset.
+	for nr in {1..20}; do
+		take 100 0 8 "$nr" $((nr * 10))
+		snap v "$nr"
+	done
+	noise 101 0 1
+	snap v 101
+	[ "$(unique)" = $((21 * 8 + 1)) ]
+	must dedup --older 0 --json
+	[ "$(of blocks_capped)" -gt 0 ]
+	[ "$(ask "SELECT max(n) FROM (SELECT count(*) AS n FROM recipe_ref WHERE source <> target GROUP BY target)")" -le 8 ]
+	must check
+	for nr in {1..20}; do
+		is "v@$nr" "$nr"
+	done
+}
+
+@test "dedup: wrong options, and no room for temporary files" {
+	local option
+	make_pool 1G
+	for option in "--time 5" "--time 0s" "--time 1d" "--rate 5" "--rate x" "--older -1" \
+		"--least-run 0" "--least-run 513" "x"; do
+		# shellcheck disable=SC2086 # an option and its value
+		ctl dedup $option
+		[ "$status" -eq 2 ]
+	done
+	ctl dedup --temp missing
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot use a temporary file in 'missing': No such file or directory"* ]]
+	must dedup --temp . --rate 100M --time 1h
+	[ "$output" = "old versions gave up 0 B, in 0 segments" ]
+	ctl -p missing dedup
+	[ "$status" -ne 0 ]
+}
