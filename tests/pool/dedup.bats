@@ -1,0 +1,225 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# The pass over the whole pool, killed at each of its steps, and stopped while other commands
+# change what it has found.
+
+# shellcheck disable=SC2154 # by live.bash
+load live
+
+setup() {
+	live_setup
+}
+
+teardown() {
+	live_teardown
+}
+
+# blocks FILE FIRST NR: fill these blocks of 4 KiB with what is nowhere else.
+blocks() {
+	truncate -s 4M "img/$1"
+	dd if=/dev/urandom of="img/$1" bs=4096 seek="$2" count="$3" iflag=fullblock \
+		conv=notrunc status=none
+}
+
+# shift_of FROM TO: an image with the same blocks, 40 later.
+shift_of() {
+	truncate -s 4M "img/$2"
+	dd if="img/$1" of="img/$2" bs=4096 count=900 seek=40 conv=notrunc status=none
+}
+
+# snapshot VOLUME IMAGE N: it becomes VOLUME@N.
+snapshot() {
+	must snapshot "$1" --from "img/$2"
+	cp --sparse=always "img/$2" "want/$1@$3"
+}
+
+# remove VERSION
+remove() {
+	must delete "$1"
+	rm "want/$1"
+}
+
+# unique: the blocks that recipes own.
+unique() { ask "SELECT sum(n) FROM slot_owner WHERE recipe > 0"; }
+
+all_of_it=(dedup --older 0 --least-run 1)
+
+# make_twins: 600 blocks are old in a, and newest in b; 300 are old in c and in d.
+make_twins() {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	blocks one 0 600
+	shift_of one one-later
+	blocks two 0 300
+	shift_of two two-later
+	blocks three 0 10
+	snapshot a one 1
+	snapshot b one-later 1
+	snapshot c two 1
+	snapshot d two-later 1
+	snapshot a three 2
+	snapshot c three 2
+	snapshot d three 2
+}
+
+# stop_in STEP: the pass is stopped there.
+stop_in() {
+	stopped="the pass stopped at $1"
+	stop_at "$1" "${all_of_it[@]}" --json
+	grep -q "State:.*stopped" "/proc/$pid/status" ||
+		fail_test "not $stopped: $(cat out/stopped)"
+}
+
+@test "a pass is killed at each step" {
+	local number name status kills=0
+	make_twins
+	[ "$(unique)" = 1810 ]
+	keep_base
+	log_steps "${all_of_it[@]}"
+	[ "$(unique)" = 910 ]
+	for name in twins-stream twins-join spill dedup-read dedup-change free-vacate; do
+		grep -q "^$name\$" log || fail_test "the pass does not come to $name"
+	done
+	some_steps 2 "${EVERY:-1}" >steps
+	while read -r number name <&4; do
+		from_base
+		status=0
+		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" "${all_of_it[@]}" >out/killed 2>&1 ||
+			status=$?
+		[ "$status" -eq 137 ] || [ "$status" -eq 0 ] || fail_test "status $status"
+		[ "$status" -eq 0 ] || kills=$((kills + 1))
+		all_right || fail_test "killed at step $number, $name: see above"
+		must "${all_of_it[@]}"
+		all_right || fail_test "after a kill at step $number, $name: see above"
+		[ "$(unique)" = 910 ] ||
+			fail_test "after a kill at step $number, $name: $(unique) blocks"
+	done 4<steps
+	[ "$kills" -gt 10 ]
+	say "$kills kills"
+}
+
+@test "a pass fails at each step, and loses nothing" {
+	local number name status
+	make_twins
+	keep_base
+	log_steps "${all_of_it[@]}"
+	some_steps 1 4 '^(catalog|pages)-' >steps
+	while read -r number name <&4; do
+		from_base
+		status=0
+		REVDEDUP_FAIL=any:$number=EIO "${ctl[@]}" "${all_of_it[@]}" >out/failed 2>&1 ||
+			status=$?
+		[ "$status" -lt 128 ] || fail_test "EIO at step $number, $name: status $status"
+		all_right || fail_test "EIO at step $number, $name: see above"
+		must "${all_of_it[@]}"
+		all_right
+	done 4<steps
+}
+
+@test "what is to stay is deleted, superseded or moved before it is read, or after" {
+	local step
+	make_twins
+	keep_base
+	for step in dedup-read dedup-change; do
+		# All versions that have it: of b, and of d.
+		from_base
+		stop_in "$step"
+		remove b@1
+		remove d@1
+		go_on
+		all_right
+		# b has a newer one: its block is old now, and gave nothing up.
+		from_base
+		stop_in "$step"
+		snapshot b three 2
+		go_on
+		all_right
+		must "${all_of_it[@]}"
+		all_right
+		[ "$(unique)" = 910 ] || fail_test "$stopped: $(unique) blocks"
+		# The pool is stored in the other way.
+		from_base
+		stop_in "$step"
+		must compact --recompress "$([ "$compression" = none ] && echo zstd || echo none)"
+		go_on
+		all_right
+	done
+}
+
+@test "what is to be given up is deleted, or is in a newest version again" {
+	local step
+	make_twins
+	keep_base
+	for step in dedup-read dedup-change; do
+		from_base
+		stop_in "$step"
+		remove a@1
+		remove c@1
+		go_on
+		all_right
+		from_base
+		stop_in "$step"
+		snapshot a one 3
+		snapshot e two 1
+		go_on
+		all_right
+		# A newest version refers to none.
+		[ "$(ask "SELECT count(*) FROM recipe_ref JOIN uses ON source = recipe WHERE latest_refs > 0")" = 0 ]
+		# The newest goes, and the one before is the newest.
+		from_base
+		stop_in "$step"
+		remove a@2
+		remove d@2
+		go_on
+		all_right
+		snapshot a three 3
+		all_right
+	done
+}
+
+@test "a pass does not wait for another one, and says so" {
+	local status=0
+	make_twins
+	stop_in dedup-read
+	"${ctl[@]}" "${all_of_it[@]}" --lock-wait 0 >out/second 2>&1 || status=$?
+	[ "$status" -eq 11 ]
+	grep -q "the pass over the pool" out/second
+	# A dry run changes nothing, so it may.
+	must dedup -n
+	go_on
+	all_right
+	[ "$(unique)" = 910 ]
+}
+
+@test "a pass with no room for its temporary files" {
+	make_twins
+	REVDEDUP_FAIL=spill=ENOSPC run -12 "${ctl[@]}" "${all_of_it[@]}"
+	[[ $output == *"cannot use a temporary file in "*": No space left on device"* ]]
+	all_right
+	[ "$(unique)" = 1810 ]
+}
+
+# A build for tests allows 8.
+@test "few recipes refer to one" {
+	local nr
+	must init pool --size 512M --reserve 1M
+	blocks home 0 8
+	blocks three 0 1
+	snapshot home home 1
+	for nr in {1..20}; do
+		truncate -s 4M "img/$nr"
+		dd if=img/home of="img/$nr" bs=4096 count=8 seek=$((nr * 10)) conv=notrunc status=none
+		snapshot "v$nr" "$nr" 1
+		snapshot "v$nr" three 2
+	done
+	[ "$(unique)" = $((21 * 8 + 1)) ]
+	must "${all_of_it[@]}" --json
+	grep -q '"blocks_capped": [1-9]' out/must
+	[ "$(ask "SELECT max(n) FROM (SELECT count(*) AS n FROM recipe_ref WHERE source <> target GROUP BY target)")" = 8 ]
+	all_right
+	remove home@1
+	all_right
+	# They share what is left, few by few.
+	must "${all_of_it[@]}"
+	all_right
+}
