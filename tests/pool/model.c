@@ -106,6 +106,8 @@ static void do_step(void)
 		do_return(volume, other);
 	else
 		do_snapshot(volume);
+	if (!below(6))
+		do_dedup();
 	check_stuck();
 	see_maps();
 	see_frames();

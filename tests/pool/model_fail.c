@@ -23,6 +23,7 @@ static struct {
 	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
+	{ "dedup-change", 0 }, { "dedup-read", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
 	{ "free-vacate", 0 }, { "hand-over", 0 },
 	{ "index-begin", 0 }, { "index-flush", 0 }, { "index-merge", 0 }, { "index-read", 0 },
@@ -34,7 +35,8 @@ static struct {
 	{ "move-commit", 0 }, { "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 },
 	{ "reverse-vacate", 0 }, { "reverse-stream", 0 },
 	{ "snapshot-again", 0 }, { "snapshot-batch", 0 }, { "snapshot-finish", 0 },
-	{ "snapshot-hit", 0 }, { "snapshot-part", 0 }, { "swap", 0 },
+	{ "snapshot-hit", 0 }, { "snapshot-part", 0 }, { "spill", 0 }, { "swap", 0 },
+	{ "twins-join", 0 }, { "twins-stream", 0 },
 	{ "rewrite-commit", 0 }, { "rewrite-write", 0 },
 	{ "write", 0 },
 };
@@ -115,15 +117,20 @@ struct job {
 	struct model_version *version;	/* to be made; NULL: number @nr goes */
 	unsigned int nr;
 	struct device *device;		/* comes to read number @nr, or goes */
-	bool recompress;
+	bool recompress, dedup;
+	struct rd_dedup_options pass;
 };
 
 static const char *any_step(const struct job *job)
 {
+	static const char *const passes[] = { "dedup-change", "dedup-read", "spill", "twins-join",
+					      "twins-stream" };
 	static const char *const rewrite[] = { "rewrite-write", "rewrite-commit" };
 
 	if (job && job->recompress && below(2))
 		return rewrite[below(2)];
+	if (job && job->dedup && below(2))
+		return passes[below(5)];
 	if (below(3))
 		return rarest_step();
 	return below(2) ? "any" : hits[below(NR_STEPS)].name;
@@ -149,7 +156,10 @@ static void choose_failure(char *wish, size_t size, const struct job *job)
 static int run_job(const struct job *job)
 {
 	struct rd_recompress_report report;
+	struct rd_dedup_report done;
 
+	if (job->dedup)
+		return rd_dedup(pool, &job->pass, &done);
 	if (job->recompress)
 		return rd_recompress(pool, any_compression(), &report);
 	if (job->device)
@@ -285,6 +295,18 @@ static void do_failing_recompress(void)
 	restore_all();
 }
 
+/* What was given up stays so, and the rest is as it was. */
+static void do_failing_dedup(void)
+{
+	struct job job = { .dedup = true, .pass = any_pass() };
+
+	close_pool();
+	run_and_fail(&job);
+	open_pool();
+	check_pool();
+	restore_all();
+}
+
 /* Whatever a command has left, the next one that opens the pool finishes. */
 static void check_finished(void)
 {
@@ -303,6 +325,8 @@ void do_failing_step(void)
 		do_failing_device(any_device(), volume);
 	else if (!below(8))
 		do_failing_recompress();
+	else if (!below(8))
+		do_failing_dedup();
 	else if (wants_delete(volume))
 		do_failing_delete(volume, any_to_delete(volume));
 	else
