@@ -137,6 +137,13 @@ stop_in() {
 		must "${all_of_it[@]}"
 		all_right
 		[ "$(unique)" = 910 ] || fail_test "$stopped: $(unique) blocks"
+		# What is to stay refers to what is to be given up: that would be a circle.
+		from_base
+		stop_in "$step"
+		snapshot b one 2
+		snapshot b three 3
+		go_on
+		all_right
 		# The pool is stored in the other way.
 		from_base
 		stop_in "$step"

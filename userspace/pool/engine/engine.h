@@ -13,6 +13,7 @@
  *	free		gives back the queue
  *	finish		a volume after a crash, or after the last lease of a version
  *	delete, estimate
+ *	dedup		the pass over the whole pool
  *	reverse		reverse deduplication
  *	free_packs	packs that have lost blocks
  *	recompress	all that is raw as packs, or the other way
@@ -22,6 +23,9 @@
  *	compact		moves slots that are in use together
  *	rebuild, check, survey, proof, damage
  *			the catalog made anew; what is there, and whether it is sound
+ *	twins, twins_stream, twins_join
+ *			blocks that the pool has more than once
+ *	spill		what does not fit into memory
  *	undo		versions that do not exist yet
  *	random		versions read here and there, as disks are
  *	hold		processes that read versions
