@@ -96,7 +96,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: whatever is deleted afterwards, the rest stays, and all goes in the end" {
-	local order version left
+	local order version left other
 	declare -A image=([a@1]=1 [a@2]=3 [b@1]=10 [c@1]=2 [c@2]=3 [d@1]=20 [d@2]=3)
 	make_twins
 	must dedup --older 0
@@ -109,8 +109,8 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 			must delete "$version"
 			left=${left/ $version / }
 			must check
-			for version in $left; do
-				is "$version" "${image[$version]}"
+			for other in $left; do
+				is "$other" "${image[$other]}"
 			done
 		done
 		must stats --json

@@ -116,7 +116,8 @@ static void print_dry_run(const struct rd_dedup_options *options,
 	print_line("old versions:", found->blocks - found->newest);
 	print_line("  of this, a newest version has, too:", found->cold_newest);
 	print_line("  and only old versions have, more than once:", found->cold_cold);
-	snprintf(what, sizeof(what), "  in runs of fewer than %u blocks, left:", options->least_run);
+	snprintf(what, sizeof(what), "  in runs of fewer than %u blocks, left:",
+		 options->least_run);
 	print_line(what, report->short_runs);
 	print_line("  replaced too recently, left:", report->too_new);
 	print_line("a pass would free:", report->given_up);

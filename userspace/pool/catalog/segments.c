@@ -62,9 +62,10 @@ int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
 int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time)
 {
 	return rd_sql_number(sql, ret_time, "SELECT time FROM (SELECT max((SELECT time"
-			     " FROM version AS v WHERE v.volume = s.volume AND v.number < " NEXT_BORN
-			     " ORDER BY v.number DESC LIMIT 1)) AS time FROM segment AS s"
-			     " WHERE recipe = ?) WHERE time IS NOT NULL", "i", recipe);
+			     " FROM version AS v WHERE v.volume = s.volume AND v.number < "
+			     NEXT_BORN " ORDER BY v.number DESC LIMIT 1)) AS time"
+			     " FROM segment AS s WHERE recipe = ?) WHERE time IS NOT NULL",
+			     "i", recipe);
 }
 
 int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned int *ret)

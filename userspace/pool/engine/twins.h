@@ -44,7 +44,7 @@ struct rd_twins_counts {
 	u64 newest;		/* of these: of recipes that a newest version names */
 	u64 cold_newest;	/* of the others: content that a newest version has */
 	u64 cold_cold;		/* content that no newest version has, but an other one */
-	u64 newest_twice;	/* blocks of newest versions whose content another one of them has */
+	u64 newest_twice;	/* of newest versions: content that another of their blocks has */
 	u64 unreadable;		/* blocks whose fingerprint is lost */
 };
 
