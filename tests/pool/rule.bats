@@ -66,6 +66,7 @@ expect() {
 		distinct 8192
 		distinct-segments 8192
 		rule 8192
+		closed 8192
 	END
 }
 
@@ -89,6 +90,7 @@ expect() {
 		distinct 1
 		distinct-segments 1
 		rule 1
+		closed 1
 	END
 }
 
@@ -99,6 +101,7 @@ expect() {
 		distinct 0
 		distinct-segments 0
 		rule 0
+		closed 0
 	END
 	snapshot vm1 1.img
 	touch 1.img
@@ -110,6 +113,7 @@ expect() {
 		distinct 1
 		distinct-segments 1
 		rule 1
+		closed 1
 	END
 }
 
@@ -123,6 +127,7 @@ expect() {
 		distinct 6
 		distinct-segments 6
 		rule 6
+		closed 6
 	END
 }
 
@@ -136,6 +141,7 @@ expect() {
 		distinct 7
 		distinct-segments 9
 		rule 7
+		closed 7
 	END
 }
 
@@ -148,6 +154,7 @@ expect() {
 		distinct 5
 		distinct-segments 7
 		rule 7
+		closed 7
 	END
 	# AAB keeps B, AC keeps C.
 	snapshot vm1 2.img X A DE DE
@@ -158,6 +165,7 @@ expect() {
 		distinct 6
 		distinct-segments 9
 		rule 6
+		closed 6
 	END
 }
 
@@ -171,6 +179,7 @@ expect() {
 		distinct 5
 		distinct-segments 6
 		rule 6
+		closed 5
 	END
 }
 
@@ -186,6 +195,7 @@ expect() {
 		distinct 4
 		distinct-segments 6
 		rule 5
+		closed 5
 	END
 }
 
@@ -199,6 +209,7 @@ expect() {
 		distinct 4
 		distinct-segments 7
 		rule 4
+		closed 4
 	END
 }
 
@@ -212,6 +223,7 @@ expect() {
 		distinct 4
 		distinct-segments 4
 		rule 4
+		closed 4
 	END
 }
 
@@ -225,6 +237,7 @@ expect() {
 		distinct 2
 		distinct-segments 4
 		rule 2
+		closed 2
 	END
 }
 
@@ -242,6 +255,7 @@ expect() {
 		distinct 6
 		distinct-segments 9
 		rule 8
+		closed 7
 	END
 }
 
@@ -259,6 +273,7 @@ expect() {
 		distinct 6
 		distinct-segments 9
 		rule 7
+		closed 7
 	END
 }
 
@@ -274,6 +289,7 @@ expect() {
 		distinct 4
 		distinct-segments 5
 		rule 5
+		closed 4
 	END
 }
 
@@ -289,6 +305,7 @@ expect() {
 		distinct 4
 		distinct-segments 6
 		rule 4
+		closed 4
 	END
 }
 
@@ -307,6 +324,7 @@ expect() {
 		distinct 5
 		distinct-segments 8
 		rule 7
+		closed 6
 	END
 }
 
@@ -322,6 +340,7 @@ expect() {
 		distinct 5
 		distinct-segments 7
 		rule 7
+		closed 5
 	END
 }
 
@@ -339,6 +358,7 @@ expect() {
 		distinct 4
 		distinct-segments 5
 		rule 4
+		closed 4
 	END
 }
 

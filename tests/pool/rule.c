@@ -23,6 +23,8 @@
  *	distinct BYTES		each content of a block once: no rule leaves less
  *	distinct-segments BYTES	the blocks of each content of a segment once
  *	rule BYTES		what the rule leaves
+ *	closed BYTES		what a pass over the pool leaves then: newest versions as they
+ *				are, and of what none of them has, each content once
  *
  * and with --packs, for some levels of zstd and sizes of groups, "pack LEVEL KIB NEWEST OLD",
  * what that would take compressed: the segments of newest versions, and what else is left.
@@ -372,6 +374,24 @@ static void check_present(void)
 		errx(1, "%zu blocks are present, not %zu", present, present_blocks);
 }
 
+/* After check_present(), @seen is of use again: newest recipes have the content. */
+static size_t closed_blocks(void)
+{
+	size_t blocks = 0, i, j;
+
+	for (i = 1; i < recipes.nr; i++) {
+		const struct recipe *r = recipe(i);
+
+		for (j = 0; j < SEG_BLOCKS && r->latest; j++) {
+			blocks += r->present[j];
+			content(r->blocks[j])->seen = 1;
+		}
+	}
+	for (i = 1; i < contents.nr; i++)
+		blocks += !content(i)->seen;
+	return blocks;
+}
+
 /* --- packs */
 
 /* One way to pack, and what it takes. */
@@ -514,6 +534,7 @@ int main(int argc, char **argv)
 	printf("distinct %zu\n", (contents.nr - 1) * BLOCK);
 	printf("distinct-segments %zu\n", distinct_seg_blocks * BLOCK);
 	printf("rule %zu\n", present_blocks * BLOCK);
+	printf("closed %zu\n", closed_blocks() * BLOCK);
 	if (with_packs)
 		pack_all();
 	if (fclose(stdout))

@@ -17,6 +17,7 @@
 #   pieces   what the number of pieces of a segment, inline deduplication and its index
 #            gain and cost: five series
 #   index    size, time and mistakes of the index of inline deduplication
+#   dedup    what a pass over the whole pool gains and costs
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
 #   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
@@ -46,7 +47,7 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces index aged streams seek rules scale)
+all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek rules scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full
 while [ $# -gt 0 ]; do
