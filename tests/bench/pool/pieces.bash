@@ -99,17 +99,24 @@ vm_rows() {
 
 # rows_of_pieces: of each series, with $p and $dedup
 rows_of_pieces() {
-	from=$series
-	vm_rows disk vm1
-	if [ "$size" = full ]; then
-		vm_rows disks vm
-		from=$layouts
-		vm_rows layouts vm
-		from=$database
-		pieces_row database db@latest "$from/db-8.img" db@1 "$from/db-1.img" \
-			ordered_series db
-	fi
-	pieces_row nights v@latest "$dir/night" v@1 "$dir/night-1" nights_series
+	local one
+	for one in "${wanted_series[@]}"; do
+		from=$series
+		case $one in
+		disk) vm_rows disk vm1 ;;
+		disks) vm_rows disks vm ;;
+		layouts)
+			from=$layouts
+			vm_rows layouts vm
+			;;
+		database)
+			from=$database
+			pieces_row database db@latest "$from/db-8.img" db@1 "$from/db-1.img" \
+				ordered_series db
+			;;
+		nights) pieces_row nights v@latest "$dir/night" v@1 "$dir/night-1" nights_series ;;
+		esac
+	done
 }
 
 # --- what is wanted, and what the index gains
@@ -150,6 +157,9 @@ part_pieces() {
 	local p dedup
 	local -a verdicts=()
 	local -A stored_of=()
+	local -a wanted_series
+	read -r -a wanted_series <<<"$only_series"
+	[ "$size" = full ] || wanted_series=(disk nights)
 	find_series
 	if [ "$size" = full ]; then
 		database=$("$here/database.sh")
@@ -169,10 +179,6 @@ part_pieces() {
 		done
 	done
 	verdict_rows
-	if [ "$size" = full ]; then
-		gain_rows disk disks layouts database nights
-	else
-		gain_rows disk nights
-	fi
+	gain_rows "${wanted_series[@]}"
 	rm -f "$dir/night" "$dir/night-1"
 }

@@ -36,6 +36,7 @@
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
 #   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
+#   --series S   of pieces: only these, such as "nights layouts" (default all of them)
 #   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
 #                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
@@ -49,7 +50,7 @@ here=$tree/tests/bench/pool
 
 all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek rules scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
-pieces=auto size=full
+pieces=auto size=full only_series='disk disks layouts database nights'
 while [ $# -gt 0 ]; do
 	# shellcheck disable=SC2034 # parts use "pieces"
 	case $1 in
@@ -59,6 +60,7 @@ while [ $# -gt 0 ]; do
 	--dir) where=${2:?which directory?}; shift ;;
 	--compression) compression=${2:?none or zstd?}; shift ;;
 	--pieces) pieces=${2:?how many pieces?}; shift ;;
+	--series) only_series=${2:?which series?}; shift ;;
 	--size) size=${2:?full or demo?}; shift ;;
 	--sparse) sparse_gib=${2:?how many GiB?}; shift ;;
 	-*) usage_error "no such option: '$1'" ;;
