@@ -210,7 +210,7 @@ bats_require_minimum_version 1.5.0
 			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
 		done
 	done
-	[ "$(revdedupctl_commands | wc -l)" -eq 34 ]
+	[ "$(revdedupctl_commands | wc -l)" -eq 35 ]
 	for alias in create-pool backup create ls versions snapshots info du df extract receive \
 		cat rm remove forget expire hold release pin label fsck verify \
 		unmount; do

@@ -108,9 +108,9 @@ nothing() {
 	# 3 + 0 of 500, 10 + 5 of 1000, and 1 of 51 are 0.60, 1.50 and 1.96 %.
 	image 1.img 2
 	snap vm1 1.img
-	log 1700000000 7 1000 20 300 30 640 50 10 9 1 2 5 310 vg/a-long-name.of-a-volume
-	log 1700000100 8 0 0 0 0 0 0 0 0 0 0 0 0 vm1
-	log 1700000200 9 500 0 0 0 497 0 3 3 0 0 0 48 vm1
+	log 1700000000 7 1000 20 300 30 640 50 10 9 1 2 5 310 0 vg/a-long-name.of-a-volume
+	log 1700000100 8 0 0 0 0 0 0 0 0 0 0 0 0 0 vm1
+	log 1700000200 9 500 0 0 0 497 0 3 3 0 0 0 48 0 vm1
 	must stats --lookups vm1
 	[[ ${lines[1]} == "VOLUME                  SAME       ASKED       FOUND    NEITHER     VECTOR      CACHE      BOTH  FP READS   AVOIDED    FALSE" ]]
 	[[ ${lines[2]} == "vm1 "*" 0        1012          48  "*" 99.70 %   0.00 %" ]] || {
@@ -119,9 +119,9 @@ nothing() {
 	}
 	[[ $output != *TOTAL* ]]
 	rm pool/index/lookups
-	log 1700000000 7 1000 20 300 30 640 50 10 9 1 2 5 310 vg/a-long-name.of-a-volume
-	log 1700000100 8 0 0 0 0 0 0 0 0 0 0 0 0 none
-	log 1700000200 9 500 0 0 0 497 0 3 3 0 0 0 48 vm1
+	log 1700000000 7 1000 20 300 30 640 50 10 9 1 2 5 310 0 vg/a-long-name.of-a-volume
+	log 1700000100 8 0 0 0 0 0 0 0 0 0 0 0 0 0 none
+	log 1700000200 9 500 0 0 0 497 0 3 3 0 0 0 48 0 vm1
 	must stats --lookups
 	expect 0 <<-'END'
 		                                                      ----------- INDEX READS WITH ----------
