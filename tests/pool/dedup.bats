@@ -77,7 +77,7 @@ stop_in() {
 	keep_base
 	log_steps "${all_of_it[@]}"
 	[ "$(unique)" = 910 ]
-	for name in twins-stream twins-join spill dedup-read dedup-change free-vacate; do
+	for name in twins-stream twins-join spill pass-read pass-change free-vacate; do
 		grep -q "^$name\$" log || fail_test "the pass does not come to $name"
 	done
 	some_steps 2 "${EVERY:-1}" >steps
@@ -120,7 +120,7 @@ stop_in() {
 	local step
 	make_twins
 	keep_base
-	for step in dedup-read dedup-change; do
+	for step in pass-read pass-change; do
 		# All versions that have it: of b, and of d.
 		from_base
 		stop_in "$step"
@@ -157,7 +157,7 @@ stop_in() {
 	local step
 	make_twins
 	keep_base
-	for step in dedup-read dedup-change; do
+	for step in pass-read pass-change; do
 		from_base
 		stop_in "$step"
 		remove a@1
@@ -184,10 +184,28 @@ stop_in() {
 	done
 }
 
+@test "the number and the place of what is to stay are those of other content" {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	blocks one 0 600
+	shift_of one one-later
+	blocks three 0 10
+	blocks other 40 600
+	snapshot a one 1
+	snapshot a three 2
+	# Its recipes have the greatest numbers, and are the next ones again when they are gone.
+	snapshot b one-later 1
+	stop_in pass-change
+	remove b@1
+	snapshot e other 1
+	go_on
+	all_right
+	must scrub
+}
+
 @test "a pass does not wait for another one, and says so" {
 	local status=0
 	make_twins
-	stop_in dedup-read
+	stop_in pass-read
 	"${ctl[@]}" "${all_of_it[@]}" --lock-wait 0 >out/second 2>&1 || status=$?
 	[ "$status" -eq 11 ]
 	grep -q "the pass over the pool" out/second

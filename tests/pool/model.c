@@ -107,7 +107,7 @@ static void do_step(void)
 	else
 		do_snapshot(volume);
 	if (!below(6))
-		do_dedup();
+		do_pass();
 	check_stuck();
 	see_maps();
 	see_frames();

@@ -9,7 +9,7 @@
  *   model_coverage.c  which of the hard cases came up
  *   model_plants.c    errors planted in the catalog, and files from before
  *   model_index.c     an index that is lost, damaged or old
- *   model_dedup.c     passes over the whole pool
+ *   model_pass.c     passes over the whole pool
  *   model_fail.c      steps that fail
  *   model_twins.c     a pool with devices, and its twin without
  *   model_power.c     steps that lose power
@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-#include "pool/engine/dedup.h"
+#include "pool/engine/pass.h"
 #include "pool/engine/snapshot.h"
 #include "devices.h"
 #include "lies.h"
@@ -193,8 +193,8 @@ void do_return(struct model_volume *a, struct model_volume *b);
 /* Store all of the pool in another way. */
 void do_recompress(void);
 /* Let old versions give up what the pool has twice. */
-struct rd_dedup_options any_pass(void);
-void do_dedup(void);
+struct rd_pass_options any_pass(void);
+void do_pass(void);
 void do_delete(struct model_volume *volume, unsigned int nr);
 /* Delete a version of another volume, often one that the snapshot shares segments with. */
 void do_racing_snapshot(struct model_volume *volume);

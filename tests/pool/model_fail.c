@@ -23,7 +23,7 @@ static struct {
 	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
 	{ "catalog-write", 0 },
 	{ "compact-commit", 0 }, { "compact-write", 0 },
-	{ "dedup-change", 0 }, { "dedup-read", 0 },
+	{ "pass-change", 0 }, { "pass-read", 0 },
 	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
 	{ "free-vacate", 0 }, { "hand-over", 0 },
 	{ "index-begin", 0 }, { "index-flush", 0 }, { "index-merge", 0 }, { "index-read", 0 },
@@ -118,12 +118,12 @@ struct job {
 	unsigned int nr;
 	struct device *device;		/* comes to read number @nr, or goes */
 	bool recompress, dedup;
-	struct rd_dedup_options pass;
+	struct rd_pass_options pass;
 };
 
 static const char *any_step(const struct job *job)
 {
-	static const char *const passes[] = { "dedup-change", "dedup-read", "spill", "twins-join",
+	static const char *const passes[] = { "pass-change", "pass-read", "spill", "twins-join",
 					      "twins-stream" };
 	static const char *const rewrite[] = { "rewrite-write", "rewrite-commit" };
 
@@ -156,10 +156,10 @@ static void choose_failure(char *wish, size_t size, const struct job *job)
 static int run_job(const struct job *job)
 {
 	struct rd_recompress_report report;
-	struct rd_dedup_report done;
+	struct rd_pass_report done;
 
 	if (job->dedup)
-		return rd_dedup(pool, &job->pass, &done);
+		return rd_pass_run(pool, &job->pass, &done);
 	if (job->recompress)
 		return rd_recompress(pool, any_compression(), &report);
 	if (job->device)
@@ -296,7 +296,7 @@ static void do_failing_recompress(void)
 }
 
 /* What was given up stays so, and the rest is as it was. */
-static void do_failing_dedup(void)
+static void do_failing_pass(void)
 {
 	struct job job = { .dedup = true, .pass = any_pass() };
 
@@ -326,7 +326,7 @@ void do_failing_step(void)
 	else if (!below(8))
 		do_failing_recompress();
 	else if (!below(8))
-		do_failing_dedup();
+		do_failing_pass();
 	else if (wants_delete(volume))
 		do_failing_delete(volume, any_to_delete(volume));
 	else

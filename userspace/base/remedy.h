@@ -27,6 +27,7 @@ enum rd_remedy {
 	RD_REMEDY_SCRUB,		/* read everything, to know what is damaged */
 	RD_REMEDY_MAKE_ROOM,		/* delete versions */
 	RD_REMEDY_GROW,			/* give a full pool more frames */
+	RD_REMEDY_NAME_TEMP,		/* name a directory for temporary files */
 	RD_REMEDY_NAME_DATA,		/* name the file or device of the data area */
 	RD_REMEDY_NAME_SIZE,		/* give a new or empty file its size */
 	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */

@@ -3,16 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "pool/engine/dedup.h"
+#include "pool/engine/pass.h"
 #include "cli.h"
-
-/* linux/ioprio.h is not on every host that builds this. */
-#define IOPRIO_WHO_PROCESS	1
-#define IOPRIO_IDLE		(3 << 13)
 
 #define OLDER		2
 #define LEAST_RUN	4
@@ -40,7 +34,7 @@ static int parse_time(const struct ctl *ctl, u64 *ret_us)
 	return 0;
 }
 
-static int parse_options(const struct ctl *ctl, struct rd_dedup_options *options)
+static int parse_options(const struct ctl *ctl, struct rd_pass_options *options)
 {
 	u64 older = OLDER, least_run = LEAST_RUN, time = 0;
 	int r;
@@ -64,8 +58,8 @@ static int parse_options(const struct ctl *ctl, struct rd_dedup_options *options
 
 /* --- the report */
 
-static void print_json(struct ctl *ctl, const struct rd_dedup_options *options,
-		       const struct rd_dedup_report *report)
+static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
+		       const struct rd_pass_report *report)
 {
 	struct rd_json *out = &ctl->out;
 	char name[40];
@@ -76,16 +70,16 @@ static void print_json(struct ctl *ctl, const struct rd_dedup_options *options,
 	rd_json_u64(out, "bytes_newest", report->found.newest * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_old",
 		    (report->found.blocks - report->found.newest) * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_in_newest", report->found.cold_newest * RD_BLOCK_SIZE);
-	rd_json_u64(out, "bytes_twice_old", report->found.cold_cold * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_in_newest", report->found.old_newest * RD_BLOCK_SIZE);
+	rd_json_u64(out, "bytes_twice_old", report->found.old_twice * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_twice_newest", report->found.newest_twice * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_unreadable", report->found.unreadable * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_short_runs", report->short_runs * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_too_new", report->too_new * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_given_up", report->given_up * RD_BLOCK_SIZE);
 	if (options->dry_run) {
-		for (i = 0; i < RD_DEDUP_PIECES; i++) {
-			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_dedup_pieces[i]);
+		for (i = 0; i < RD_PASS_PIECES; i++) {
+			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_pass_pieces[i]);
 			rd_json_u64(out, name, report->shared[i] * RD_BLOCK_SIZE);
 		}
 	} else {
@@ -105,8 +99,8 @@ static void print_line(const char *what, u64 blocks)
 	printf("%-46s %10s\n", what, ctl_size_print(size, blocks * RD_BLOCK_SIZE));
 }
 
-static void print_dry_run(const struct rd_dedup_options *options,
-			  const struct rd_dedup_report *report)
+static void print_dry_run(const struct rd_pass_options *options,
+			  const struct rd_pass_report *report)
 {
 	const struct rd_twins_counts *found = &report->found;
 	char what[64];
@@ -114,23 +108,23 @@ static void print_dry_run(const struct rd_dedup_options *options,
 
 	print_line("newest versions:", found->newest);
 	print_line("old versions:", found->blocks - found->newest);
-	print_line("  of this, a newest version has, too:", found->cold_newest);
-	print_line("  and only old versions have, more than once:", found->cold_cold);
+	print_line("  of this, a newest version has, too:", found->old_newest);
+	print_line("  and only old versions have, more than once:", found->old_twice);
 	snprintf(what, sizeof(what), "  in runs of fewer than %u blocks, left:",
 		 options->least_run);
 	print_line(what, report->short_runs);
 	print_line("  replaced too recently, left:", report->too_new);
 	print_line("a pass would free:", report->given_up);
 	print_line("newest versions have more than once:", found->newest_twice);
-	for (i = 0; i < RD_DEDUP_PIECES; i++) {
+	for (i = 0; i < RD_PASS_PIECES; i++) {
 		snprintf(what, sizeof(what), "  could be shared in %u pieces, inline:",
-			 rd_dedup_pieces[i]);
+			 rd_pass_pieces[i]);
 		print_line(what, report->shared[i]);
 	}
 }
 
-static void print_text(const struct rd_dedup_options *options,
-		       const struct rd_dedup_report *report)
+static void print_text(const struct rd_pass_options *options,
+		       const struct rd_pass_report *report)
 {
 	char size[CTL_SIZE_TEXT];
 
@@ -145,11 +139,11 @@ static void print_text(const struct rd_dedup_options *options,
 		printf("left %s, which other commands have changed meanwhile\n",
 		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
 	if (report->out_of_time)
-		printf("ended after the time that --time allows; the next pass goes on\n");
+		printf("ended after the time that --time allows\n");
 }
 
-static void print(struct ctl *ctl, const struct rd_dedup_options *options,
-		  const struct rd_dedup_report *report)
+static void print(struct ctl *ctl, const struct rd_pass_options *options,
+		  const struct rd_pass_report *report)
 {
 	if (ctl->json)
 		print_json(ctl, options, report);
@@ -164,23 +158,22 @@ static void print(struct ctl *ctl, const struct rd_dedup_options *options,
 
 int cmd_dedup(struct ctl *ctl)
 {
-	struct rd_dedup_options options = { 0 };
-	struct rd_dedup_report report;
+	struct rd_pass_options options = { 0 };
+	struct rd_pass_report report;
 	int r;
 
 	r = parse_options(ctl, &options);
 	if (!r)
-		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_DELETE);
+		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
 	if (r)
 		return ctl_close(ctl, r);
 	if (!options.temp)
 		options.temp = ctl->pool->path;
-	/* Where the scheduler of the disk knows priorities, everything else comes first. */
-	syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = rd_dedup(ctl->pool, &options, &report);
+	r = rd_pass_run(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
-	if (!r)
+	/* What was done before an error stays done. */
+	if (!r || report.changed)
 		print(ctl, &options, &report);
 	if (!r && (report.damaged || report.out_of_time))
 		r = CTL_PARTLY;

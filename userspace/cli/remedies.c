@@ -46,6 +46,7 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_GROW] = {
 		"'revdedupctl grow' gives the pool more room, if its device or file system has it",
 		NULL },
+	[RD_REMEDY_NAME_TEMP] = { "--temp names another directory for temporary files", NULL },
 	[RD_REMEDY_NAME_DATA] = { "--data names the file or device to use", NULL },
 	[RD_REMEDY_NAME_SIZE] = { "--size gives a new or empty file its size", NULL },
 	[RD_REMEDY_USE_ANYWAY] = { "--force uses it anyway", "--force uses '%s' anyway" },

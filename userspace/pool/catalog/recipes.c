@@ -549,7 +549,7 @@ int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret)
 	return r;
 }
 
-int rd_recipe_is_cold(struct rd_sql *sql, i64 id, bool *ret)
+int rd_recipe_is_old(struct rd_sql *sql, i64 id, bool *ret)
 {
 	i64 cold;
 	int r = rd_sql_number(sql, &cold, "SELECT latest_refs = 0 AND NOT EXISTS (SELECT 1"
@@ -559,11 +559,6 @@ int rd_recipe_is_cold(struct rd_sql *sql, i64 id, bool *ret)
 	if (!r)
 		*ret = cold;
 	return r;
-}
-
-int rd_recipes_last(struct rd_sql *sql, i64 *ret)
-{
-	return rd_sql_number(sql, ret, "SELECT coalesce(max(id), 0) FROM recipe", "");
 }
 
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret)

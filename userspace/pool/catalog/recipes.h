@@ -120,9 +120,7 @@ int rd_recipe_adopt_old(struct rd_sql *sql, i64 id);
 /* Count the rows that name the recipe and that a newest version sees. -ENOENT. */
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret);
 /* Does no newest version name the recipe, and has it given up what its volume has? -ENOENT. */
-int rd_recipe_is_cold(struct rd_sql *sql, i64 id, bool *ret);
-/* Find the greatest number of a recipe; 0: there is none. */
-int rd_recipes_last(struct rd_sql *sql, i64 *ret);
+int rd_recipe_is_old(struct rd_sql *sql, i64 id, bool *ret);
 /* Find the frame that has the recipe, or most of it. -ENOENT. */
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret);
 /*

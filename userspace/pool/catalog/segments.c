@@ -6,6 +6,7 @@
 
 #include "segments.h"
 #include "sql.h"
+#include "version_sql.h"
 #include "versions.h"
 
 int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
@@ -72,8 +73,9 @@ int rd_recipe_newer(struct rd_sql *sql, i64 recipe, unsigned int max, unsigned i
 {
 	i64 nr = 0;
 	int r = rd_sql_number(sql, &nr, "SELECT coalesce(min((SELECT count(*) FROM (SELECT 1"
-			      " FROM version AS v WHERE v.volume = s.volume AND v.number >= "
-			      NEXT_BORN " LIMIT ?2))), 0) FROM segment AS s WHERE recipe = ?1",
+			      " FROM version AS v WHERE v.volume = s.volume AND "
+			      RD_VERSION_EXISTS " AND v.number >= " NEXT_BORN
+			      " LIMIT ?2))), 0) FROM segment AS s WHERE recipe = ?1",
 			      "ii", recipe, (i64)max);
 
 	*ret = nr;

@@ -13,7 +13,7 @@
  *	free		gives back the queue
  *	finish		a volume after a crash, or after the last lease of a version
  *	delete, estimate
- *	dedup		the pass over the whole pool
+ *	pass		over the whole pool
  *	reverse		reverse deduplication
  *	free_packs	packs that have lost blocks
  *	recompress	all that is raw as packs, or the other way

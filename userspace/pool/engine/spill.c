@@ -2,6 +2,8 @@
 /* Records in a file without a name: see spill.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,11 +13,16 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/pace.h"
+#include "base/remedy.h"
 #include "spill.h"
 
 /* Chunks are aligned for direct writes. */
 #define MIN_CHUNK	4096U
+#ifdef RD_TEST
+#define MAX_CHUNK	4096U
+#else
 #define MAX_CHUNK	(256U << 10)
+#endif
 
 struct bucket {
 	u64 nr;			/* records */
@@ -41,7 +48,26 @@ struct rd_spill {
 
 static int tell(const struct rd_spill *spill, int r)
 {
-	return rd_err(r, "cannot use a temporary file in '%s'", spill->dir);
+	rd_err(r, "cannot use a temporary file in '%s'", spill->dir);
+	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
+	return r;
+}
+
+/* Some file systems, such as NFS, have no files without a name. */
+static int open_file(const char *dir)
+{
+	char path[PATH_MAX];
+	int fd = rd_open_direct(dir, O_RDWR | O_TMPFILE, 0600);
+
+	if (fd != -EOPNOTSUPP && fd != -EISDIR)
+		return fd;
+	if (snprintf(path, sizeof(path), "%s/.revdedup-%d-%llx", dir, getpid(),
+		     (unsigned long long)rd_now_us()) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = rd_open_direct(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
 }
 
 int rd_spill_new(struct rd_spill **ret, const char *dir, size_t size, unsigned int nr_buckets,
@@ -65,7 +91,7 @@ int rd_spill_new(struct rd_spill **ret, const char *dir, size_t size, unsigned i
 		rd_spill_free(spill);
 		return -ENOMEM;
 	}
-	spill->fd = rd_open_direct(dir, O_RDWR | O_TMPFILE, 0600);
+	spill->fd = open_file(dir);
 	if (spill->fd < 0) {
 		int r = tell(spill, spill->fd);
 

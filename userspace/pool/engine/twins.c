@@ -7,14 +7,19 @@
 #include "base/buffer.h"
 #include "base/inject.h"
 #include "pool/catalog/owners.h"
-#include "pool/catalog/recipes.h"
 #include "twins_parts.h"
 
 /*
- * Blocks of a bucket, on average: the table of a join has some more slots, of 24 bytes. And
- * twins of a bucket, at most, of 16.
+ * Blocks of a bucket, on average: the table of a join has some more slots, of 24 bytes. Twins are
+ * less than blocks, and have 16 bytes. Tests come to several slices.
  */
-#define PER_BUCKET	(400U << 10)
+#ifdef RD_TEST
+#define PER_BUCKET	1024U
+#define MAX_BUCKETS	4U
+#else
+#define PER_BUCKET	(320U << 10)
+#define MAX_BUCKETS	RD_SPILL_MAX_BUCKETS
+#endif
 
 struct rd_twins {
 	struct rd_pool *pool;
@@ -33,7 +38,7 @@ struct rd_twins {
 };
 
 int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool, const char *temp, bool all,
-		 struct rd_pace *pace)
+		 struct rd_pace *pace, u64 until_us)
 {
 	struct rd_twins *twins = calloc(1, sizeof(*twins));
 	u64 blocks, buckets;
@@ -45,17 +50,17 @@ int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool, const char *temp, 
 	twins->temp = temp;
 	twins->pace = pace;
 	r = rd_slots_of_recipes(pool->sql, &blocks);
-	if (!r)
-		r = rd_recipes_last(pool->sql, &twins->join.max_recipe);
 	if (r) {
 		free(twins);
 		return r;
 	}
 	buckets = blocks / PER_BUCKET + 1;
-	twins->slices = (buckets + RD_SPILL_MAX_BUCKETS - 1) / RD_SPILL_MAX_BUCKETS;
+	twins->slices = (buckets + MAX_BUCKETS - 1) / MAX_BUCKETS;
 	twins->buckets = (buckets + twins->slices - 1) / twins->slices;
 	twins->join.nr_buckets = twins->buckets;
+	twins->join.pool = pool;
 	twins->join.all = all;
+	twins->join.until_us = until_us;
 	twins->join.counts = &twins->counts;
 	*ret = twins;
 	return 0;
@@ -102,7 +107,8 @@ static int stream(struct rd_twins *twins)
 	if (!r)
 		r = rd_failpoint("twins-stream");
 	if (!r)
-		r = rd_twins_stream(twins->pool, put_entry, twins, twins->pace, &counts);
+		r = rd_twins_stream(twins->pool, put_entry, twins, twins->pace,
+				    twins->join.until_us, &counts);
 	if (!r)
 		r = rd_spill_end(twins->entries);
 	twins->counts.blocks = counts.blocks;

@@ -6,17 +6,17 @@
  *	1. stream	all that recipes own, in the order on the disk: what each block is, and
  *			which recipe has it, goes to the bucket that its fingerprint chooses
  *	2. join		bucket by bucket: of each content that is there more than once one block
- *			is the home; each other one, with its home, goes to the bucket that its
+ *			is the keeper; each other one, with its keeper, goes to the bucket that its
  *			recipe chooses
- *	3. take		recipe by recipe: the blocks that have a home elsewhere
+ *	3. take		recipe by recipe: the blocks that have a keeper elsewhere
  *
  * Buckets are in temporary files (spill.h). A pool that is too large for these is taken in
  * slices, by fingerprint. Nothing is changed, and no lock is held: what is found is a hint,
  * which whoever uses it looks up again.
  *
- * The home is a block of a recipe that a newest version names, else of the recipe that lives
+ * The keeper is a block of a recipe that a newest version names, else of the recipe that lives
  * longest: that which the youngest version has. So references lead to what is deleted later.
- * Of equal ones it is the recipe with the lowest number, so that runs have homes in runs.
+ * Of equal ones it is the recipe with the lowest number, so that runs have keepers in runs.
  */
 #ifndef RD_TWINS_H
 #define RD_TWINS_H
@@ -36,14 +36,14 @@ static inline rd_block_id rd_block_id_make(i64 recipe, unsigned int block)
 /* A block, and another one with the same content. */
 struct rd_twin {
 	rd_block_id block;
-	rd_block_id home;
+	rd_block_id keeper;
 };
 
 struct rd_twins_counts {
 	u64 blocks;		/* that recipes own */
 	u64 newest;		/* of these: of recipes that a newest version names */
-	u64 cold_newest;	/* of the others: content that a newest version has */
-	u64 cold_cold;		/* content that no newest version has, but an other one */
+	u64 old_newest;	/* of the others: content that a newest version has */
+	u64 old_twice;		/* content that no newest version has, but an other one */
 	u64 newest_twice;	/* of newest versions: content that another of their blocks has */
 	u64 unreadable;		/* blocks whose fingerprint is lost */
 };
@@ -53,10 +53,11 @@ struct rd_twins;
 
 /*
  * Begin. @temp: directory of temporary files. @all: find twins of newest versions among
- * themselves, too. @pace: of what is read and written.
+ * themselves, too. @pace: of what is read and written. @until_us: after this the result is
+ * -ETIMEDOUT; 0: never.
  */
 int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool, const char *temp, bool all,
-		 struct rd_pace *pace);
+		 struct rd_pace *pace, u64 until_us);
 void rd_twins_free(struct rd_twins *twins);
 
 /* Do steps 1 and 2 for the next slice. 1: done; 0: there is none left; -errno. */

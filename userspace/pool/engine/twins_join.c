@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Blocks with the same fingerprint: see twins.h. A bucket is read twice: the first time the home
+ * Blocks with the same fingerprint: see twins.h. A bucket is read twice: the first time the keeper
  * of each content is chosen, the second time all others get it. So memory is needed for each
  * content once, however often it is there.
  */
@@ -16,7 +16,7 @@
 struct content {
 	u8 key[12];
 	u32 lives;
-	rd_block_id home;	/* 0: the slot is free */
+	rd_block_id keeper;	/* 0: the slot is free */
 };
 
 struct table {
@@ -46,7 +46,7 @@ static struct content *find(const struct table *table, const u8 *key)
 	memcpy(&i, key + 4, sizeof(i));
 	for (;; i++) {
 		content = &table->contents[i & table->mask];
-		if (!content->home || !memcmp(content->key, key, sizeof(content->key)))
+		if (!content->keeper || !memcmp(content->key, key, sizeof(content->key)))
 			return content;
 	}
 }
@@ -55,24 +55,24 @@ static bool is_better(const struct rd_twin_entry *entry, const struct content *c
 {
 	if (entry->lives != content->lives)
 		return entry->lives > content->lives;
-	return entry->block < content->home;
+	return entry->block < content->keeper;
 }
 
 static void offer(struct table *table, const struct rd_twin_entry *entry)
 {
 	struct content *content = find(table, entry->key);
 
-	if (content->home && !is_better(entry, content))
+	if (content->keeper && !is_better(entry, content))
 		return;
-	if (!content->home && table->nr == MAX_CONTENTS)
+	if (!content->keeper && table->nr == MAX_CONTENTS)
 		return;
-	table->nr += !content->home;
+	table->nr += !content->keeper;
 	memcpy(content->key, entry->key, sizeof(content->key));
 	content->lives = entry->lives;
-	content->home = entry->block;
+	content->keeper = entry->block;
 }
 
-static int choose_homes(struct rd_twins_join *join, unsigned int bucket, struct table *table)
+static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struct table *table)
 {
 	const struct rd_twin_entry *entries;
 	const void *records;
@@ -84,32 +84,33 @@ static int choose_homes(struct rd_twins_join *join, unsigned int bucket, struct 
 		entries = records;
 		for (i = 0; i < nr; i++)
 			offer(table, &entries[i]);
+		r = rd_twins_go_on(join->pool, join->until_us);
+		if (r)
+			break;
 	}
 	return r;
 }
 
 static unsigned int bucket_of(const struct rd_twins_join *join, rd_block_id block)
 {
-	return (block >> 9) * join->nr_buckets / (join->max_recipe + 1);
+	/* Some recipes in a row, so that a bucket has runs; old ones own little, new ones much. */
+	return (block >> 9 >> 3) % join->nr_buckets;
 }
 
 static int put(struct rd_twins_join *join, const struct rd_twin_entry *entry,
 	       const struct content *content)
 {
-	struct rd_twin twin = { .block = entry->block, .home = content->home };
+	struct rd_twin twin = { .block = entry->block, .keeper = content->keeper };
 
-	if (!content->home || content->home == entry->block)
+	if (!content->keeper || content->keeper == entry->block)
 		return 0;
 	if (entry->lives == RD_LIVES_NEWEST)
 		join->counts->newest_twice++;
 	else if (content->lives == RD_LIVES_NEWEST)
-		join->counts->cold_newest++;
+		join->counts->old_newest++;
 	else
-		join->counts->cold_cold++;
+		join->counts->old_twice++;
 	if (entry->lives == RD_LIVES_NEWEST && !join->all)
-		return 0;
-	/* Recipes that are younger than the pass are left to the next one. */
-	if (entry->block >> 9 > (u64)join->max_recipe)
 		return 0;
 	return rd_spill_put(join->twins, bucket_of(join, entry->block), &twin);
 }
@@ -126,6 +127,8 @@ static int put_others(struct rd_twins_join *join, unsigned int bucket, const str
 		entries = records;
 		for (i = 0; i < nr && !r; i++)
 			r = put(join, &entries[i], find(table, entries[i].key));
+		if (!r)
+			r = rd_twins_go_on(join->pool, join->until_us);
 		if (r)
 			break;
 	}
@@ -142,7 +145,7 @@ int rd_twins_join(struct rd_twins_join *join, unsigned int bucket)
 		return 0;
 	r = make_table(&table, nr);
 	if (!r)
-		r = choose_homes(join, bucket, &table);
+		r = choose_keepers(join, bucket, &table);
 	if (!r)
 		r = put_others(join, bucket, &table);
 	free(table.contents);

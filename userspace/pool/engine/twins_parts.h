@@ -3,6 +3,9 @@
 #ifndef RD_TWINS_PARTS_H
 #define RD_TWINS_PARTS_H
 
+#include <errno.h>
+
+#include "base/clock.h"
 #include "pool/data/fp.h"
 #include "spill.h"
 #include "twins.h"
@@ -26,21 +29,30 @@ static inline unsigned int rd_twin_part(const u8 *key, unsigned int nr)
 	return ((u64)key[0] << 24 | key[1] << 16 | key[2] << 8 | key[3]) * nr >> 32;
 }
 
+/* -EINTR: the user has asked to stop; -ETIMEDOUT: it is later than @until_us, 0: never. */
+static inline int rd_twins_go_on(struct rd_pool *pool, u64 until_us)
+{
+	if (until_us && rd_now_us() >= until_us)
+		return -ETIMEDOUT;
+	return rd_pool_progress(pool, "find", 0, 0);
+}
+
 typedef int rd_twin_emit_fn(void *ctx, const struct rd_twin_entry *entry);
 
 /* twins_stream.c: read all that recipes own, and give it to @emit. */
 int rd_twins_stream(struct rd_pool *pool, rd_twin_emit_fn *emit, void *ctx,
-		    struct rd_pace *pace, struct rd_twins_counts *counts);
+		    struct rd_pace *pace, u64 until_us, struct rd_twins_counts *counts);
 
 /*
  * twins_join.c: find the twins in @bucket of @entries, and put them into @twins, in buckets by
  * recipe.
  */
 struct rd_twins_join {
+	struct rd_pool *pool;
 	struct rd_spill *entries, *twins;
-	i64 max_recipe;
 	unsigned int nr_buckets;	/* of @twins */
 	bool all;
+	u64 until_us;
 	struct rd_twins_counts *counts;
 };
 

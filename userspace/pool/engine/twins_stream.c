@@ -28,6 +28,7 @@ struct frame {
 struct stream {
 	struct rd_pool *pool;
 	struct rd_pace *pace;
+	u64 until_us;
 	struct rd_twins_counts *counts;
 	u64 next;			/* frame; U64_MAX: there is none */
 	u64 done, all;			/* frames */
@@ -57,8 +58,13 @@ static int load_recipe(struct stream *stream, i64 id)
 	/* No row of a version, no time: it goes soon. */
 	if (r == -ENOENT)
 		r = 0;
-	stream->lives = latest ? RD_LIVES_NEWEST : rd_min(rd_max(last, 0), RD_LIVES_NEWEST - 1);
-	return r ? r : rd_recipe_load(sql, id, &stream->recipe);
+	stream->lives = latest ? RD_LIVES_NEWEST :
+		last < 0 ? 0 : rd_min(last, RD_LIVES_NEWEST - 1);
+	if (!r)
+		r = rd_recipe_load(sql, id, &stream->recipe);
+	if (r)
+		stream->recipe.id = 0;
+	return r;
 }
 
 static int add_owner(struct stream *stream, u64 frame, i64 id)
@@ -166,6 +172,8 @@ static int run(struct stream *stream, rd_twin_emit_fn *emit, void *ctx)
 		if (!r && stream->span)
 			r = emit_window(stream, emit, ctx);
 		if (!r)
+			r = rd_twins_go_on(stream->pool, stream->until_us);
+		if (!r)
 			r = rd_pool_progress(stream->pool, "find", stream->done << RD_SEG_SHIFT,
 					     rd_max(stream->all, stream->done) << RD_SEG_SHIFT);
 	}
@@ -173,7 +181,7 @@ static int run(struct stream *stream, rd_twin_emit_fn *emit, void *ctx)
 }
 
 int rd_twins_stream(struct rd_pool *pool, rd_twin_emit_fn *emit, void *ctx,
-		    struct rd_pace *pace, struct rd_twins_counts *counts)
+		    struct rd_pace *pace, u64 until_us, struct rd_twins_counts *counts)
 {
 	RD_FREE struct stream *stream = calloc(1, sizeof(*stream));
 	int r;
@@ -182,6 +190,7 @@ int rd_twins_stream(struct rd_pool *pool, rd_twin_emit_fn *emit, void *ctx,
 		return -ENOMEM;
 	stream->pool = pool;
 	stream->pace = pace;
+	stream->until_us = until_us;
 	stream->counts = counts;
 	stream->fps = rd_alloc_direct(MAX_SPAN * RD_FPS_SIZE);
 	if (!stream->fps)

@@ -4,26 +4,26 @@
  */
 #include <stdio.h>
 
-#include "pool/engine/dedup.h"
+#include "pool/engine/pass.h"
 #include "model.h"
 
-struct rd_dedup_options any_pass(void)
+struct rd_pass_options any_pass(void)
 {
 	static char temp[600];
 
 	snprintf(temp, sizeof(temp), "%s", path_of(""));
-	return (struct rd_dedup_options){
+	return (struct rd_pass_options){
 		.temp = temp,
 		.older = below(2) ? 0 : below(3),
 		.least_run = below(2) ? 1 : 4,
 	};
 }
 
-static struct rd_dedup_report pass(const struct rd_dedup_options *options)
+static struct rd_pass_report pass(const struct rd_pass_options *options)
 {
-	struct rd_dedup_report report;
+	struct rd_pass_report report;
 
-	if (rd_dedup(pool, options, &report))
+	if (rd_pass_run(pool, options, &report))
 		fail("a pass over the pool failed");
 	if (report.damaged)
 		fail("a pass found %llu blocks that are not what they were", report.damaged);
@@ -31,10 +31,10 @@ static struct rd_dedup_report pass(const struct rd_dedup_options *options)
 }
 
 /* What was found is not there a second time. Some of it a full home keeps, or one that went. */
-static void check_closed(const struct rd_dedup_options *options)
+static void check_closed(const struct rd_pass_options *options)
 {
-	struct rd_dedup_options again = *options;
-	struct rd_dedup_report report;
+	struct rd_pass_options again = *options;
+	struct rd_pass_report report;
 
 	again.dry_run = true;
 	report = pass(&again);
@@ -42,16 +42,16 @@ static void check_closed(const struct rd_dedup_options *options)
 		fail("after a pass there are %llu blocks twice", report.given_up);
 }
 
-void do_dedup(void)
+void do_pass(void)
 {
-	struct rd_dedup_options options = any_pass();
-	struct rd_dedup_report report = pass(&options);
+	struct rd_pass_options options = any_pass();
+	struct rd_pass_report report = pass(&options);
 
 	if (!report.capped && !report.refused)
 		check_closed(&options);
 	covered[PASS_CHANGED] += report.changed;
-	covered[PASS_IN_NEWEST] += report.changed && report.found.cold_newest;
-	covered[PASS_IN_OLD] += report.changed && report.found.cold_cold;
+	covered[PASS_IN_NEWEST] += report.changed && report.found.old_newest;
+	covered[PASS_IN_OLD] += report.changed && report.found.old_twice;
 	covered[PASS_CAPPED] += report.capped;
 	covered[PASS_TOO_NEW] += report.too_new;
 }

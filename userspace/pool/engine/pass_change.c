@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Let old recipes refer to what is to stay: see pass.h. It reads nothing but the catalog. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/inject.h"
+#include "pool/catalog/leases.h"
+#include "pool/catalog/owners.h"
+#include "pool/catalog/recipes.h"
+#include "hold.h"
+#include "pass_parts.h"
+
+struct change {
+	struct rd_pass *pass;
+	struct rd_sql *sql;
+	bool has_devices;	/* that read the pool by themselves */
+	struct rd_recipe source;
+	struct rd_map map;	/* as it will be */
+	/* The recipe of the last keeper; id 0: none. */
+	struct rd_recipe keeper;
+	bool has_room;		/* one more may refer to it */
+};
+
+/* --- the keeper */
+
+static int has_room(struct change *change, bool *ret)
+{
+	unsigned int nr;
+	bool has;
+	int r;
+
+	*ret = true;
+	if (change->keeper.id == change->source.id)
+		return 0;
+	r = rd_recipe_count_sources(change->sql, change->keeper.id, change->source.id,
+				    RD_PASS_SOURCES, &nr, &has);
+	*ret = has || nr < RD_PASS_SOURCES;
+	return r;
+}
+
+/* Load the recipe of the keeper; its id is 0 where it has gone. */
+static int load_keeper(struct change *change, i64 id)
+{
+	int r;
+
+	if (change->keeper.id == id)
+		return 0;
+	r = rd_recipe_load(change->sql, id, &change->keeper);
+	if (!r)
+		return has_room(change, &change->has_room);
+	change->keeper.id = 0;
+	return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+}
+
+/* Is the keeper what was proven, where it was read? A recipe may have its own keepers. */
+static bool is_there(const struct change *change, const struct rd_pass_choice *choice)
+{
+	const struct rd_map *map = change->keeper.id == change->source.id ?
+		&change->map : &change->keeper.map;
+
+	return change->keeper.id && rd_seg_fp_equal(&change->keeper.fp, &choice->keeper) &&
+		map->at[rd_block_number(choice->twin.keeper)] == choice->at;
+}
+
+/*
+ * A device cannot read packs: all of one would be stored raw for some blocks of an old version
+ * that it reads.
+ */
+static bool is_for_devices(const struct change *change, rd_place was, rd_place at)
+{
+	return change->has_devices && !rd_frame_is_packed(rd_place_id(was)) &&
+		rd_frame_is_packed(rd_place_id(at));
+}
+
+/* *@ret: the block may refer to the keeper. */
+static int check(struct change *change, const struct rd_pass_choice *choice, bool *ret)
+{
+	rd_place was = change->map.at[rd_block_number(choice->twin.block)];
+	struct rd_pass_report *report = change->pass->report;
+	int r;
+
+	*ret = false;
+	r = load_keeper(change, rd_block_recipe(choice->twin.keeper));
+	if (r)
+		return r;
+	if (!choice->at || rd_place_kind(was) != RD_OWN || was == choice->at ||
+	    !is_there(change, choice) || is_for_devices(change, was, choice->at))
+		report->refused++;
+	else if (!choice->is_sound)
+		report->damaged++;
+	else if (!change->has_room)
+		report->capped++;
+	else
+		*ret = true;
+	return 0;
+}
+
+/* --- the source */
+
+/* Load it, if it is old, and what was proven: *@ret. */
+static int load_source(struct change *change, const struct rd_pass_choice *choice, bool *ret)
+{
+	i64 id = rd_block_recipe(choice->twin.block);
+	int r;
+
+	r = rd_recipe_is_old(change->sql, id, ret);
+	if (!r && *ret)
+		r = rd_recipe_load(change->sql, id, &change->source);
+	if (!r && *ret)
+		*ret = rd_seg_fp_equal(&change->source.fp, &choice->source);
+	if (r == -ENOENT || r == -EUCLEAN) {
+		*ret = false;
+		r = 0;
+	}
+	return r;
+}
+
+/* Change the map of one recipe, which @nr choices are about. */
+static int change_source(struct change *change, const struct rd_pass_choice *choices,
+			 unsigned int nr)
+{
+	struct rd_pass_report *report = change->pass->report;
+	unsigned int i, given_up = 0;
+	bool good;
+	int r;
+
+	change->keeper.id = 0;
+	r = load_source(change, choices, &good);
+	if (r || !good) {
+		report->refused += nr;
+		return r;
+	}
+	change->map = change->source.map;
+	for (i = 0; i < nr && !r; i++) {
+		r = check(change, &choices[i], &good);
+		if (r || !good)
+			continue;
+		change->map.at[rd_block_number(choices[i].twin.block)] =
+			rd_place_make(RD_REF, rd_block_recipe(choices[i].twin.keeper),
+				      rd_block_number(choices[i].twin.keeper));
+		given_up++;
+	}
+	if (r || !given_up)
+		return r;
+	report->changed++;
+	report->given_up += given_up;
+	change->pass->waiting += given_up;
+	return rd_recipe_change(change->sql, &change->source, change->source.frame, &change->map);
+}
+
+static int change_all(struct change *change)
+{
+	const struct rd_pass_choice *choices = change->pass->choices;
+	unsigned int i, nr;
+	int r = 0;
+
+	for (i = 0; i < change->pass->nr && !r; i += nr) {
+		nr = 1;
+		while (i + nr < change->pass->nr &&
+		       rd_block_recipe(choices[i + nr].twin.block) ==
+		       rd_block_recipe(choices[i].twin.block))
+			nr++;
+		r = change_source(change, &choices[i], nr);
+	}
+	return r;
+}
+
+/* --- */
+
+static int find_devices(struct change *change)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t i;
+	int r = rd_lease_list(change->sql, NULL, &leases);
+
+	lease = (const struct rd_lease *)leases.data;
+	for (i = 0; i < leases.len / sizeof(*lease) && !r; i++)
+		change->has_devices |= !rd_lease_is_hold(&lease[i]);
+	rd_buffer_free(&leases);
+	return r;
+}
+
+int rd_pass_change(struct rd_pass *pass)
+{
+	struct rd_pass_report before = *pass->report;
+	struct change *change = calloc(1, sizeof(*change));
+	int r;
+
+	if (!change)
+		return -ENOMEM;
+	change->pass = pass;
+	change->sql = pass->pool->sql;
+	r = rd_failpoint("pass-change");
+	if (!r)
+		r = rd_catalog_begin(change->sql);
+	if (!r) {
+		r = find_devices(change);
+		if (!r)
+			r = change_all(change);
+		r = rd_catalog_end(change->sql, r);
+	}
+	/* What was rolled back was not done. */
+	if (r)
+		*pass->report = before;
+	free(change);
+	return r;
+}

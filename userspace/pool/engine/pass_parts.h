@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of pass.h share. */
+#ifndef RD_PASS_PARTS_H
+#define RD_PASS_PARTS_H
+
+#include "base/pace.h"
+#include "pool/data/fp.h"
+#include "pool/data/map.h"
+#include "pass.h"
+
+/* Blocks of a batch: of keepers that are read together, and of what one transaction changes. */
+#define RD_PASS_BATCH	1024
+
+struct rd_resolver;
+struct rd_blocks;
+
+/* A block that is to be given up. */
+struct rd_pass_choice {
+	struct rd_twin twin;
+	/* By rd_pass_read(): what both recipes are, and where the keeper was; 0: not proven. */
+	struct rd_seg_fp source, keeper;
+	rd_place at;
+	struct rd_fp fp;	/* of both blocks */
+	bool is_sound;		/* the keeper was read, and is that */
+};
+
+struct rd_pass_proof;
+
+struct rd_pass {
+	struct rd_pool *pool;
+	const struct rd_pass_options *options;
+	struct rd_pass_report *report;
+	struct rd_pace pace;
+	struct rd_blocks *blocks;
+	struct rd_hasher *hasher;
+	struct rd_resolver *resolver;
+	struct rd_pass_proof *proofs;
+	unsigned int next_proof;	/* to be replaced */
+	u8 *data;			/* a block a choice */
+	struct rd_fp fps[RD_PASS_BATCH];	/* of these */
+	unsigned int nr;
+	struct rd_pass_choice choices[RD_PASS_BATCH];
+	struct rd_pass_choice *by_place[RD_PASS_BATCH];
+	u64 waiting;			/* blocks that were given up, and not given back */
+};
+
+static inline i64 rd_block_recipe(rd_block_id block)
+{
+	return block >> 9;
+}
+
+static inline unsigned int rd_block_number(rd_block_id block)
+{
+	return block % RD_SEG_BLOCKS;
+}
+
+/* pass_read.c. */
+int rd_pass_read_begin(struct rd_pass *pass);
+void rd_pass_read_free(struct rd_pass *pass);
+/* Prove the choices, and read their keepers. */
+int rd_pass_read(struct rd_pass *pass);
+
+/* pass_change.c: let the recipes refer, in one transaction. */
+int rd_pass_change(struct rd_pass *pass);
+
+#endif

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Prove what a pass has found, and read what is to stay: see pass.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/direct.h"
+#include "blocks.h"
+#include "pass_parts.h"
+#include "resolve.h"
+
+/* Sources come one after the other, and most have few keepers. */
+#define NR_PROOFS	8
+
+/* A recipe whose fingerprints are certain. */
+struct rd_pass_proof {
+	i64 id;				/* 0: none */
+	bool is_good;
+	struct rd_seg_fp seg;
+	rd_place own[RD_SEG_BLOCKS];	/* where it has its blocks; 0: elsewhere, or nowhere */
+	struct rd_fp fps[RD_SEG_BLOCKS];
+};
+
+int rd_pass_read_begin(struct rd_pass *pass)
+{
+	pass->blocks = rd_blocks_new(pass->pool);
+	pass->hasher = rd_hasher_new();
+	pass->resolver = rd_resolver_new(pass->pool->sql);
+	pass->proofs = calloc(NR_PROOFS, sizeof(*pass->proofs));
+	pass->data = rd_alloc_direct((size_t)RD_PASS_BATCH * RD_BLOCK_SIZE);
+	return pass->blocks && pass->hasher && pass->resolver && pass->proofs && pass->data ?
+		0 : -ENOMEM;
+}
+
+void rd_pass_read_free(struct rd_pass *pass)
+{
+	rd_blocks_free(pass->blocks);
+	rd_hasher_free(pass->hasher);
+	rd_resolver_free(pass->resolver);
+	free(pass->proofs);
+	free(pass->data);
+}
+
+/* --- proving */
+
+/* In a transaction that reads. */
+static int load_proof(struct rd_pass *pass, struct rd_pass_proof *proof, struct rd_map *map)
+{
+	const struct rd_recipe *recipe;
+	unsigned int i;
+	int r;
+
+	r = rd_resolve(pass->resolver, proof->id, map, &proof->seg);
+	if (!r)
+		r = rd_resolver_load(pass->resolver, proof->id, &recipe);
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		proof->own[i] = rd_place_kind(recipe->map.at[i]) == RD_OWN ? recipe->map.at[i] : 0;
+	return r;
+}
+
+/* One that has gone, or whose fingerprints are lost, is not good. */
+static int make_proof(struct rd_pass *pass, struct rd_pass_proof *proof, i64 id)
+{
+	struct rd_map map;
+	int r = rd_sql_begin_read(pass->pool->sql);
+
+	proof->id = 0;
+	if (r)
+		return r;
+	rd_resolver_forget(pass->resolver);
+	proof->id = id;
+	r = load_proof(pass, proof, &map);
+	rd_sql_end_read(pass->pool->sql);
+	proof->is_good = !r;
+	if (!r) {
+		rd_read_map_fps(&pass->pool->area, &map, proof->fps);
+		proof->is_good = rd_fps_are_of(pass->hasher, proof->fps, &proof->seg);
+	}
+	return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+}
+
+static int prove(struct rd_pass *pass, i64 id, const struct rd_pass_proof **ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_PROOFS; i++) {
+		*ret = &pass->proofs[i];
+		if (pass->proofs[i].id == id)
+			return 0;
+	}
+	*ret = &pass->proofs[pass->next_proof];
+	i = pass->next_proof;
+	pass->next_proof = (i + 1) % NR_PROOFS;
+	return make_proof(pass, &pass->proofs[i], id);
+}
+
+static int prove_choice(struct rd_pass *pass, struct rd_pass_choice *choice)
+{
+	const unsigned int block = rd_block_number(choice->twin.block);
+	const unsigned int kept = rd_block_number(choice->twin.keeper);
+	const struct rd_pass_proof *proof;
+	int r;
+
+	r = prove(pass, rd_block_recipe(choice->twin.block), &proof);
+	if (r || !proof->is_good)
+		return r;
+	choice->source = proof->seg;
+	choice->fp = proof->fps[block];
+	r = prove(pass, rd_block_recipe(choice->twin.keeper), &proof);
+	if (r || !proof->is_good)
+		return r;
+	choice->keeper = proof->seg;
+	/* The hint had a part of the fingerprint, perhaps of what was there before. */
+	if (rd_fp_equal(&choice->fp, &proof->fps[kept]))
+		choice->at = proof->own[kept];
+	return 0;
+}
+
+static int prove_all(struct rd_pass *pass)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < NR_PROOFS; i++)
+		pass->proofs[i].id = 0;
+	for (i = 0; i < pass->nr && !r; i++)
+		r = prove_choice(pass, &pass->choices[i]);
+	return r;
+}
+
+/* --- reading */
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct rd_pass_choice *x = *(struct rd_pass_choice *const *)a;
+	const struct rd_pass_choice *y = *(struct rd_pass_choice *const *)b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static u8 *data_of(struct rd_pass *pass, unsigned int i)
+{
+	return pass->data + (size_t)i * RD_BLOCK_SIZE;
+}
+
+/* A block that cannot be read is zeros, of which no block has the fingerprint. */
+static int read_alone(struct rd_pass *pass, unsigned int i)
+{
+	int r = rd_blocks_read(pass->blocks, pass->by_place[i]->at, data_of(pass, i));
+
+	if (r)
+		memset(data_of(pass, i), 0, RD_BLOCK_SIZE);
+	return r == -ENOMEM ? r : 0;
+}
+
+/*
+ * Read the raw blocks from by_place[@first] on that are in a row, some perhaps more than once.
+ * *@ret_nr: how many choices that is.
+ */
+static int read_run(struct rd_pass *pass, unsigned int first, unsigned int *ret_nr)
+{
+	struct rd_pass_choice **choices = &pass->by_place[first];
+	const struct rd_area *area = &pass->pool->area;
+	rd_place at = choices[0]->at;
+	unsigned int nr = 1, len, i;
+
+	*ret_nr = 1;
+	if (rd_frame_is_packed(rd_place_id(at)) || !rd_area_has_frame(area, rd_place_id(at)))
+		return read_alone(pass, first);
+	while (first + nr < pass->nr && choices[nr]->at - choices[nr - 1]->at <= 1 &&
+	       rd_place_id(choices[nr]->at) == rd_place_id(at))
+		nr++;
+	len = choices[nr - 1]->at - at + 1;
+	if (rd_area_read(area, data_of(pass, first), (size_t)len * RD_BLOCK_SIZE,
+			 rd_place_offset(at)))
+		return read_alone(pass, first);
+	/* From behind, as there are no more blocks than choices. */
+	for (i = nr; i-- > 0;)
+		memmove(data_of(pass, first + i), data_of(pass, first + (choices[i]->at - at)),
+			RD_BLOCK_SIZE);
+	*ret_nr = nr;
+	return 0;
+}
+
+/* A pack may have moved since it was looked for: then its blocks are elsewhere. */
+static int read_again(struct rd_pass *pass, unsigned int i)
+{
+	struct rd_pass_choice *choice = pass->by_place[i];
+	int r;
+
+	if (choice->is_sound || !choice->at || !rd_frame_is_packed(rd_place_id(choice->at)))
+		return 0;
+	rd_blocks_forget(pass->blocks);
+	r = read_alone(pass, i);
+	rd_fp_blocks(pass->hasher, data_of(pass, i), 1, &pass->fps[i]);
+	choice->is_sound = rd_fp_equal(&pass->fps[i], &choice->fp);
+	return r;
+}
+
+static int read_all(struct rd_pass *pass)
+{
+	unsigned int i, nr;
+	int r = 0;
+
+	rd_blocks_forget(pass->blocks);
+	for (i = 0; i < pass->nr; i++)
+		pass->by_place[i] = &pass->choices[i];
+	qsort(pass->by_place, pass->nr, sizeof(*pass->by_place), compare_places);
+	for (i = 0; i < pass->nr && !r; i += nr) {
+		nr = 1;
+		if (!pass->by_place[i]->at) {
+			memset(data_of(pass, i), 0, RD_BLOCK_SIZE);
+			continue;
+		}
+		r = read_run(pass, i, &nr);
+		rd_pace(&pass->pace, (u64)nr * RD_BLOCK_SIZE);
+	}
+	if (r)
+		return r;
+	rd_fp_blocks(pass->hasher, pass->data, pass->nr, pass->fps);
+	for (i = 0; i < pass->nr && !r; i++) {
+		struct rd_pass_choice *choice = pass->by_place[i];
+
+		choice->is_sound = choice->at && rd_fp_equal(&pass->fps[i], &choice->fp);
+		r = read_again(pass, i);
+	}
+	return r;
+}
+
+int rd_pass_read(struct rd_pass *pass)
+{
+	int r = prove_all(pass);
+
+	return r ? r : read_all(pass);
+}
