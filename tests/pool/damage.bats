@@ -227,6 +227,7 @@ lose_supers() {
 		[ "$(md5sum pool/data)" = "$before" ]
 		is 0 repair --force
 		[[ $output == *"new ones are made from the catalog"* ]]
+		[[ $output == *"'revdedupctl tune' sets it, before the next snapshot"* ]]
 		is_whole
 		is 2 repair --force
 	done

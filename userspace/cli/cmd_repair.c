@@ -216,6 +216,9 @@ static int make_supers(struct ctl *ctl)
 
 	if (!r)
 		r = rd_supers_rebuild(ctl->pool);
+	/* Else the next snapshots write all that is in more pieces. */
+	if (!r)
+		rd_hint("the rule of the pool is one piece and reverse now; if it was another one, 'revdedupctl tune' sets it, before the next snapshot");
 	return ctl_close(ctl, r);
 }
 
