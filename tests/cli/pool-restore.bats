@@ -130,6 +130,52 @@ load pool
 	[ "$status" -eq 2 ]
 }
 
+# finds_damage BLOCK: alone, in vm1@1, of 4 MiB, whichever way it is read.
+finds_damage() {
+	local range="{\"offset\": $(($1 * 4096)), \"length\": 4096}" way
+	cp --sparse=always 1.img good
+	dd if=/dev/zero of=good bs=4096 seek="$1" count=1 conv=notrunc status=none
+	rm -f new
+	head -c 4M /dev/urandom >full
+	for way in "new" "full --full"; do
+		# shellcheck disable=SC2086 # words
+		ctl restore vm1@1 --yes --json --to $way
+		[ "$status" -eq 4 ] && [[ $output == *"\"damaged\": [$range]"* ]] ||
+			fail_damage "restore --to $way" || return
+	done
+	cmp new good
+	# What was there stays.
+	dd if=/dev/zero of=full bs=4096 seek="$1" count=1 conv=notrunc status=none
+	cmp full good
+	status=0
+	"$build/bin/revdedupctl" dump vm1@1 >dumped 2>errors || status=$?
+	[ "$status" -eq 4 ] || fail_damage "dump: $(cat errors)" || return
+	cmp dumped good
+	ctl scrub vm1@1 --json
+	[ "$status" -eq 4 ] && [[ $output == *"\"damaged\": [$range]"* ]] || fail_damage scrub
+}
+
+fail_damage() {
+	echo "$1: status $status, $output"
+	return 1
+}
+
+@test "restore: two segments that lie in a row are checked each by itself" {
+	local block
+	make_pool 64M
+	truncate -s 4M 1.img
+	# The end of one segment, the beginning of the next.
+	blocks 1.img 500 33
+	must snapshot vm1 --from 1.img
+	cp -r --sparse=always pool whole
+	for block in 500 511 512 515 532; do
+		rm -r pool
+		cp -r --sparse=always whole pool
+		damage 1.img "$block"
+		finds_damage "$block"
+	done
+}
+
 @test "restore: over a file, what differs" {
 	make_versions
 	cp 3.img r.img

@@ -157,6 +157,28 @@ less_than_its_holes() {
 	done
 }
 
+@test "a sector that cannot be read, of the second of two segments in a row" {
+	local at build=${CTL%/bin/*} range="{\"offset\": $((515 * 4096)), \"length\": 4096}" verb
+	rm -r pool ./*.img
+	"$CTL" init pool --size 100M --reserve 4K -q
+	truncate -s 4M a.1.img
+	dd if=/dev/urandom of=a.1.img bs=4096 seek=500 count=33 conv=notrunc status=none
+	is 0 snapshot a --from a.1.img
+	# Block 515 is in the second frame.
+	at=$(((8 << 20) + 3 * 4096))
+	cmp -n 4096 -i $at:$((515 * 4096)) pool/data a.1.img
+	export LD_PRELOAD=$build/io-faults.so IO_FAULTS=$at:512:bad REVDEDUP_NO_URING=1
+	head -c 4M /dev/urandom >full.bin
+	for verb in "restore --to new.bin" "restore --yes --full --to full.bin" scrub; do
+		# shellcheck disable=SC2086 # words
+		is 4 $verb a@1 --json --progress=never
+		[[ $output == *"\"damaged\": [$range]"* ]] || { echo "$verb: $output"; false; }
+	done
+	unset LD_PRELOAD
+	dd if=/dev/zero of=a.1.img bs=4096 seek=515 count=1 conv=notrunc status=none
+	cmp new.bin a.1.img
+}
+
 @test "where nothing means anything" {
 	damage flip pool "$SEED" 20 dead padding
 	is_whole

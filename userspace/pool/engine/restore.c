@@ -169,7 +169,7 @@ static void leave_gap(struct restore *restore)
 	restore->gap = U64_MAX;
 }
 
-/* A piece that needed nothing of the pool needs no check. */
+/* A piece that wanted nothing of the pool needs no check; one that did was busy since. */
 static void skip_reading(struct piece *piece)
 {
 	if (piece->state != PIECE_READ || piece->busy)
@@ -229,6 +229,15 @@ static bool is_idle(const struct restore *restore)
 	return true;
 }
 
+/* Where no piece can go on, something must be under way. */
+static int wait_for_one(struct restore *restore)
+{
+	if (!rd_ring_busy(restore->ring) && !is_idle(restore))
+		return rd_err(-EIO, "segment %llu was not read as a whole",
+			      (unsigned long long)restore->out);
+	return rd_ring_wait(restore->ring);
+}
+
 static int run(struct restore *restore)
 {
 	bool any;
@@ -244,7 +253,7 @@ static int run(struct restore *restore)
 		if (!r)
 			r = step_all(restore, &any);
 		if (!r && !any)
-			r = rd_ring_wait(restore->ring);
+			r = wait_for_one(restore);
 		if (!r)
 			r = restore->r;
 		if (!r)

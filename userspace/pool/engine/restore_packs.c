@@ -167,7 +167,7 @@ static void end_unpack(struct unpack *unpack, int r)
 	if (unpack->has_head)
 		*known_head(unpack) = (struct known_head){ unpack->pack, unpack->head };
 	for (i = 0; i < unpack->nr; i++)
-		rd_restore_read_ended(unpack->wants[i].piece,
+		rd_restore_read_ended(unpack->wants[i].piece, 1,
 				      r ? r : unpack->wants[i].has_failed ? -EBADMSG : 0);
 	give_buffer(unpack);
 	free(unpack);
@@ -277,12 +277,10 @@ static int want_pack(struct restore *restore, const struct want *wants, unsigned
 		free(unpack);
 		return r;
 	}
-	for (i = 0; i < nr; i++)
-		wants[i].piece->busy++;
 	if (r) {
 		/* It moved, or is damaged: that is seen when it is looked for again. */
 		for (i = 0; i < nr; i++)
-			rd_restore_read_ended(wants[i].piece, -EBADMSG);
+			rd_restore_read_ended(wants[i].piece, 1, -EBADMSG);
 		free(unpack);
 		return 0;
 	}
@@ -322,7 +320,7 @@ static int make_packs(struct restore *restore)
 int rd_restore_read_packs(struct restore *restore)
 {
 	struct want *wants = restore->packed_wants;
-	unsigned int first, end, i, nr = restore->nr_packed_wants;
+	unsigned int first, end, nr = restore->nr_packed_wants;
 	int r = 0;
 
 	if (!nr)
@@ -333,9 +331,6 @@ int rd_restore_read_packs(struct restore *restore)
 		return r;
 	restore->nr_packed_wants = 0;
 	qsort(wants, nr, sizeof(*wants), compare_wants);
-	/* None may end before all are counted. */
-	for (i = 0; i < nr; i++)
-		wants[i].piece->busy++;
 	for (first = 0; first < nr && !r; first = end) {
 		u64 frame = rd_place_id(wants[first].place);
 
@@ -345,8 +340,6 @@ int rd_restore_read_packs(struct restore *restore)
 	}
 	if (!r)
 		start_next(restore);
-	for (i = 0; i < nr && !r; i++)
-		rd_restore_read_ended(wants[i].piece, 0);
 	return r;
 }
 

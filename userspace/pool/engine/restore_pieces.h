@@ -45,7 +45,7 @@ struct piece {
 	bool bad[RD_SEG_BLOCKS];
 	bool is_unknown;		/* what it should be */
 	struct rd_seg_fp fp;
-	unsigned int busy;		/* reads or writes that have not ended */
+	unsigned int busy;		/* blocks that were not read, or writes under way */
 	int r;				/* of the reads */
 	struct rd_job job;
 	struct rd_op op;		/* on the target */
@@ -112,8 +112,11 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece);
 
 void rd_restore_free_reads(struct restore *restore);
 
-/* A read for the piece has ended, of those that piece->busy counts. */
-void rd_restore_read_ended(struct piece *piece, int r);
+/*
+ * So many blocks were read for the piece, of those that piece->busy counts since they were
+ * wanted: one that was not read for it keeps the piece from going on.
+ */
+void rd_restore_read_ended(struct piece *piece, unsigned int blocks, int r);
 
 /* --- restore_packs.c */
 

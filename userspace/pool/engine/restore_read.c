@@ -45,11 +45,12 @@ int rd_restore_resolve(struct restore *restore, struct piece *piece)
 	return 0;
 }
 
-void rd_restore_read_ended(struct piece *piece, int r)
+void rd_restore_read_ended(struct piece *piece, unsigned int blocks, int r)
 {
 	if (r && !piece->r)
 		piece->r = r;
-	if (!--piece->busy)
+	piece->busy -= blocks;
+	if (!piece->busy)
 		rd_restore_hash(piece);
 }
 
@@ -61,7 +62,8 @@ static void gather_done(struct rd_op *op, int r)
 
 	for (i = 0; i < gather->nr; i++)
 		if (gather->owner[i])
-			rd_restore_read_ended(gather->owner[i], r);
+			rd_restore_read_ended(gather->owner[i],
+					      gather->iov[i].iov_len / RD_BLOCK_SIZE, r);
 	gather->next = restore->spare;
 	restore->spare = gather;
 }
@@ -105,13 +107,14 @@ static void add_to_gather(struct gather *gather, const struct want *want)
 
 	gather->restore->report->bytes_read += RD_BLOCK_SIZE;
 	gather->blocks++;
-	if (last && gather->owner[gather->nr - 1] && (u8 *)last->iov_base + last->iov_len == to) {
+	/* Buffers of two segments are neighbours in memory, too. */
+	if (last && gather->owner[gather->nr - 1] == want->piece &&
+	    (u8 *)last->iov_base + last->iov_len == to) {
 		last->iov_len += RD_BLOCK_SIZE;
 		return;
 	}
 	gather->iov[gather->nr] = (struct iovec){ .iov_base = to, .iov_len = RD_BLOCK_SIZE };
 	gather->owner[gather->nr++] = want->piece;
-	want->piece->busy++;
 }
 
 /* Read on to @want, if it is near. */
@@ -175,6 +178,7 @@ static void want_block(struct piece *piece, unsigned int block)
 	struct restore *restore = piece->restore;
 	struct want want = { .place = piece->map.at[block], .piece = piece, .block = block };
 
+	piece->busy++;
 	if (rd_frame_is_packed(rd_place_id(want.place))) {
 		restore->packed_wants[restore->nr_packed_wants++] = want;
 		return;
