@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by lib.bash
 load pool
+load old-catalog
 
 # super: incompatible features, dedup and pieces, of both superblocks.
 super() {
@@ -15,16 +16,6 @@ with open("pool/data", "rb") as data:
         block = data.read(4096)
         print(*struct.unpack_from("<Q", block, 80), *struct.unpack_from("<BxH", block, 90),
               end=";")'
-}
-
-# old_catalog: make the catalog one of the format 5.
-old_catalog() {
-	edit "DROP INDEX uses_pieces"
-	edit "ALTER TABLE uses RENAME COLUMN pieces TO whole"
-	edit "UPDATE uses SET whole = whole = 1"
-	edit "CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0"
-	edit "DROP TABLE rule"
-	edit "PRAGMA user_version = 5"
 }
 
 @test "tune: the pool's rule" {
@@ -288,4 +279,31 @@ old_catalog() {
 	must check
 	must restore vm1@3 --to back --yes
 	cmp 3.img back
+}
+
+@test "tune: a pool of such a program that has packs" {
+	local nr verb
+	must init pool --size 1G --compression zstd
+	export REVDEDUP_POOL=$PWD/pool
+	for nr in 1 2; do
+		od -An -v -tx1 /dev/urandom | head -c 4M >"$nr.img"
+		must snapshot vm1 --from "$nr.img"
+	done
+	[ "$(ask "SELECT count(*) > 0 FROM pack")" = 1 ]
+	old_catalog
+	# None of these makes it a new one for the next.
+	must restore vm1@1 --to back
+	cmp 1.img back
+	"$build/bin/revdedupctl" dump vm1@2 | cmp - 2.img
+	for verb in scrub "scrub vm1@1" check stats "diff vm1@1 vm1@2"; do
+		# shellcheck disable=SC2086 # words
+		must $verb
+	done
+	[ "$(ask "PRAGMA user_version")" = 5 ]
+	must delete vm1@1
+	[ "$(ask "PRAGMA user_version")" = 6 ]
+	must restore vm1@2 --to back --yes
+	cmp 2.img back
+	must check
+	must scrub
 }

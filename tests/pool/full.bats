@@ -7,6 +7,7 @@
 
 # shellcheck disable=SC2154 # by live.bash
 load live
+load ../cli/old-catalog
 
 setup() {
 	[ "$(id -u)" -eq 0 ] || skip "needs root, for loop devices"
@@ -213,6 +214,40 @@ each_room() {
 		try_snapshot "vol$nr"
 	done
 	each_room
+}
+
+# What an older program has packed stays to be found, whether there is room for new tables or not.
+@test "a pool of an older program, on a file system that is full" {
+	local room nr texts=true
+	small_fs 64
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M --compression zstd
+	for nr in 1 2; do
+		fill_image vol0 4
+		try_snapshot vol0
+	done
+	old_catalog fs/pool
+	cp -r --sparse=always fs/pool was
+	for room in 0 96 140 160 200 300 600; do
+		echo "# $room KiB"
+		rm -rf fs/pool fs/ballast
+		cp -r --sparse=always was fs/pool
+		# With its reserve.
+		rm fs/pool/reserve
+		fallocate -l 4M fs/pool/reserve
+		cp "want/vol0@2" img/vol0
+		echo more >>img/vol0
+		leave "$room"
+		must restore vol0@1 --to back --yes
+		cmp back want/vol0@1
+		try_snapshot vol0
+		[ "$room" -gt 0 ] || [ "$status" -eq 12 ] || fail_test "there was room"
+		all_right
+		cp want/vol0@1 kept
+		lose vol0@1 delete vol0@1
+		all_right
+		mv kept want/vol0@1
+		rm -f want/vol0@3
+	done
 }
 
 @test "a file system with small blocks that is full of something else" {

@@ -170,38 +170,57 @@ USES_PIECES
 "CREATE TABLE outbox(generation INTEGER PRIMARY KEY, changes BLOB NOT NULL);"
 "COMMIT;";
 
-/*
- * Tables that pools have not that were made by an older program: they are made when a command
- * opens it for writing. One that only reads, or finds no room, uses empty ones.
- */
-#define LATER_TABLES(kind)						\
-/* See packs.h. */							\
-"CREATE " kind " TABLE IF NOT EXISTS pack("				\
-"	frame INTEGER PRIMARY KEY,"					\
-"	place INTEGER NOT NULL,"					\
-"	blocks INTEGER NOT NULL,"					\
-"	slots INTEGER NOT NULL);"					\
-/* Frames with room for more packs from a slot on: see filling.h. */	\
-"CREATE " kind " TABLE IF NOT EXISTS tail("				\
-"	frame INTEGER PRIMARY KEY,"					\
-"	next INTEGER NOT NULL);"					\
-/* Of volumes that have another one than the pool. */			\
-"CREATE " kind " TABLE IF NOT EXISTS rule("				\
-"	volume INTEGER PRIMARY KEY,"					\
-"	pieces INTEGER NOT NULL,"					\
-"	dedup INTEGER NOT NULL);"
+/* Pools that were made by an older program may lack some of these tables. */
+static const struct {
+	const char *name, *columns;
+} later_tables[] = {
+	/* See packs.h. */
+	{ "pack",
+	  "frame INTEGER PRIMARY KEY,"
+	  "place INTEGER NOT NULL,"
+	  "blocks INTEGER NOT NULL,"
+	  "slots INTEGER NOT NULL" },
+	/* Frames with room for more packs from a slot on: see filling.h. */
+	{ "tail",
+	  "frame INTEGER PRIMARY KEY,"
+	  "next INTEGER NOT NULL" },
+	/* Of volumes that have another one than the pool. */
+	{ "rule",
+	  "volume INTEGER PRIMARY KEY,"
+	  "pieces INTEGER NOT NULL,"
+	  "dedup INTEGER NOT NULL" },
+};
 
-static int add_tables(struct rd_sql *sql, bool writable)
+static int add_table(struct rd_sql *sql, const char *name, const char *columns, bool writable)
 {
+	RD_FREE char *text = NULL;
 	i64 nr;
 	int r;
 
-	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM sqlite_master"
-			  " WHERE name IN ('pack', 'tail', 'rule')", "");
-	if (r || nr == 3)
+	/* A TEMP table would hide one that is there. */
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM main.sqlite_master WHERE name = ?", "t",
+			  name);
+	if (r || nr)
 		return r;
-	r = writable ? rd_sql_script(sql, LATER_TABLES("")) : -EROFS;
-	return r == -EROFS || r == -ENOSPC ? rd_sql_script(sql, LATER_TABLES("TEMP")) : r;
+	if (asprintf(&text, "CREATE %s TABLE IF NOT EXISTS %s(%s);", writable ? "" : "TEMP", name,
+		     columns) < 0)
+		return -ENOMEM;
+	return rd_sql_script(sql, text);
+}
+
+/*
+ * A command that only reads uses empty tables where the pool has none. One that writes makes
+ * them, and ends where there is no room: what it put into a TEMP table would be lost with it.
+ * Those that delete have the reserve.
+ */
+static int add_tables(struct rd_sql *sql, bool writable)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < sizeof(later_tables) / sizeof(*later_tables) && !r; i++)
+		r = add_table(sql, later_tables[i].name, later_tables[i].columns, writable);
+	return r;
 }
 
 /*
@@ -243,7 +262,7 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 	if (!r)
 		r = rd_sql_script(sql, schema);
 	if (!r)
-		r = rd_sql_script(sql, LATER_TABLES(""));
+		r = add_tables(sql, true);
 	if (!r)
 		r = rd_sql_begin(sql);
 	if (!r) {
