@@ -64,6 +64,29 @@ bytes_read() {
 	[ "$ms" -le $((4 * first + 100)) ]
 }
 
+# snapshot_reads NUMBER: sets bytes, of a snapshot after that version, with a list of changes.
+snapshot_reads() {
+	printf 'version %s\n0 4096\n' "$1" >changed
+	head -c 4096 /dev/urandom | dd of=img bs=4096 conv=notrunc status=none
+	bytes_read "$ctl" -q snapshot v --from img --changed changed
+}
+
+@test "a list of changes: recipes that are not in pieces cost nothing" {
+	local few
+	head -c $((2 << 20)) /dev/urandom >img
+	"$ctl" -q snapshot v --from img
+	snapshot_reads 1
+	snapshot_reads 2
+	few=$bytes
+	# As if there were some hundred thousand.
+	"$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "WITH RECURSIVE
+		id(n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM id WHERE n < 200000)
+		INSERT INTO uses SELECT n, 1, 1, 1, NULL FROM id"
+	snapshot_reads 3
+	echo "few: $few bytes, many: $bytes bytes"
+	[ "$bytes" -le $((few + (1 << 20))) ]
+}
+
 @test "a volume that was changed here and there: fingerprints are read once" {
 	local i
 	scatter img 2048 0 1 0 1 >/dev/null

@@ -580,6 +580,23 @@ static int read_ids(struct rd_row *row, i64 *ids, unsigned int *ret_nr)
 	return r;
 }
 
+/*
+ * All recipes are many more: each statement must use the index, and does so only with an equal
+ * number of pieces or without an order by recipe.
+ */
+#define IN_PIECES	"uses INDEXED BY uses_pieces WHERE latest_refs > 0 AND pieces <> 1"
+
+int rd_recipes_next_pieces(struct rd_sql *sql, unsigned int pieces, unsigned int *ret)
+{
+	i64 next;
+	int r = rd_sql_number(sql, &next, "SELECT pieces FROM " IN_PIECES
+			      " AND pieces > ? ORDER BY pieces LIMIT 1", "i", (i64)pieces);
+
+	if (!r)
+		*ret = next;
+	return r;
+}
+
 int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64 *ids,
 			 unsigned int max, unsigned int *ret_nr)
 {
@@ -587,9 +604,9 @@ int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64
 	int r;
 
 	*ret_nr = 0;
-	r = rd_sql_ask(sql, &row, "SELECT recipe FROM uses WHERE latest_refs > 0"
-		       " AND pieces <> 1 AND (pieces > ? OR pieces = 0) AND recipe > ?"
-		       " ORDER BY recipe LIMIT ?", "iii", (i64)pieces, after, (i64)max);
+	r = rd_sql_ask(sql, &row, "SELECT recipe FROM " IN_PIECES
+		       " AND pieces = ? AND recipe > ? ORDER BY recipe LIMIT ?", "iii",
+		       (i64)pieces, after, (i64)max);
 	return r ? r : read_ids(row, ids, ret_nr);
 }
 

@@ -124,9 +124,11 @@ int rd_recipe_is_old(struct rd_sql *sql, i64 id, bool *ret);
 /* Find the frame that has the recipe, or most of it. -ENOENT. */
 int rd_recipe_frame(struct rd_sql *sql, i64 id, u64 *ret);
 /*
- * List up to @max recipes above @after that a newest version has in more than @pieces pieces,
- * in order.
+ * Recipes that a newest version has in pieces, but in one; 0 pieces: they were not counted. Find
+ * the next number above @pieces that there is (-ENOENT), and list up to @max recipes above @after
+ * that have this number, in order.
  */
+int rd_recipes_next_pieces(struct rd_sql *sql, unsigned int pieces, unsigned int *ret);
 int rd_recipes_in_pieces(struct rd_sql *sql, unsigned int pieces, i64 after, i64 *ids,
 			 unsigned int max, unsigned int *ret_nr);
 

@@ -66,11 +66,7 @@ static int note_pieces(struct rd_snapshot_plan *plan, i64 recipe)
 	return r;
 }
 
-/*
- * List the segments of the version before that are in too many pieces, once, from the recipes
- * that are: mostly there are few, or none.
- */
-static int find_pieces(struct rd_snapshot_plan *plan)
+static int note_all_in(struct rd_snapshot_plan *plan, unsigned int pieces)
 {
 	unsigned int i, nr = RD_PLAN_AHEAD;
 	i64 ids[RD_PLAN_AHEAD], last = 0;
@@ -80,8 +76,7 @@ static int find_pieces(struct rd_snapshot_plan *plan)
 		r = rd_sql_begin_read(plan->sql);
 		if (r)
 			return r;
-		r = rd_recipes_in_pieces(plan->sql, plan->max_pieces, last, ids,
-					 RD_PLAN_AHEAD, &nr);
+		r = rd_recipes_in_pieces(plan->sql, pieces, last, ids, RD_PLAN_AHEAD, &nr);
 		for (i = 0; i < nr && !r; i++)
 			r = note_pieces(plan, ids[i]);
 		rd_sql_end_read(plan->sql);
@@ -89,6 +84,20 @@ static int find_pieces(struct rd_snapshot_plan *plan)
 			last = ids[nr - 1];
 	}
 	return r;
+}
+
+/*
+ * List the segments of the version before that are in too many pieces, or in nobody knows how
+ * many, once, from the recipes that are: mostly there are few, or none.
+ */
+static int find_pieces(struct rd_snapshot_plan *plan)
+{
+	unsigned int pieces = plan->max_pieces;
+	int r = note_all_in(plan, 0);
+
+	while (!r && !(r = rd_recipes_next_pieces(plan->sql, pieces, &pieces)))
+		r = note_all_in(plan, pieces);
+	return r == -ENOENT ? 0 : r;
 }
 
 static u64 next_in_pieces(struct rd_snapshot_plan *plan, u64 from)
