@@ -152,6 +152,22 @@ with open("pool/data", "rb") as data:
 	must check
 }
 
+@test "tune: a volume's rule that is the usual one" {
+	make_versions
+	# It is in the journal, which programs without rules cannot read then.
+	must tune vm1 --pieces 1
+	[[ $(super) == "2 0 1;2 0 1;" ]]
+	ctl tune
+	expect 0 <<-'OUT'
+		pool: pieces 1, dedup reverse
+		vm1: pieces 1, dedup reverse
+	OUT
+	must repair --rebuild-catalog
+	must check
+	ctl tune vm1
+	expect 0 <<<"vm1: pieces 1, dedup reverse"
+}
+
 @test "tune: a snapshot can have another rule than its volume" {
 	make_versions
 	must tune vm1 --pieces 8

@@ -81,8 +81,11 @@ int rd_rule_choose(struct rd_pool *pool, struct rd_rule rule)
 
 int rd_rule_choose_for(struct rd_pool *pool, i64 volume, const struct rd_rule *rule)
 {
-	int r = rule ? rd_rule_announce(pool, *rule) : 0;
+	int r = 0;
 
+	/* Programs that know no rules take a row in the journal for damage, whatever it says. */
+	if (rule && !(pool->area.super.incompat & RD_INCOMPAT_PIECES))
+		r = change_super(pool, RD_INCOMPAT_PIECES, NULL, NULL);
 	if (!r)
 		r = rd_catalog_begin(pool->sql);
 	if (r)
