@@ -6,6 +6,7 @@
 # shellcheck disable=SC2154 # by lib.bash
 load pool
 load old-catalog
+bats_require_minimum_version 1.5.0
 
 # super: incompatible features, dedup and pieces, of both superblocks.
 super() {
@@ -166,6 +167,33 @@ with open("pool/data", "rb") as data:
 	must check
 	ctl tune vm1
 	expect 0 <<<"vm1: pieces 1, dedup reverse"
+}
+
+@test "tune: inline in 1 piece has no effect, and that is said" {
+	local hint="revdedupctl: dedup inline has no effect in 1 piece; --pieces allows more"
+	make_versions
+	ctl tune vm1 --dedup inline
+	expect 0 <<-OUT
+		$hint
+		vm1: pieces 1, dedup inline
+	OUT
+	run --separate-stderr "$build/bin/revdedupctl" tune --dedup inline
+	expect 0 <<-'OUT'
+		pool: pieces 1, dedup inline
+		vm1: pieces 1, dedup inline
+	OUT
+	# shellcheck disable=SC2154 # by run
+	[ "$stderr" = "$hint" ]
+	ctl tune vm1 --dedup inline -q
+	expect 0 </dev/null
+	# Only who chooses it is told.
+	ctl tune
+	expect 0 <<-'OUT'
+		pool: pieces 1, dedup inline
+		vm1: pieces 1, dedup inline
+	OUT
+	ctl tune vm1 --pieces 2
+	expect 0 <<<"vm1: pieces 2, dedup inline"
 }
 
 @test "tune: a snapshot can have another rule than its volume" {

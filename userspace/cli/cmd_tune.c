@@ -93,6 +93,12 @@ int ctl_measure_pieces(struct ctl *ctl, u16 *ret)
 
 /* --- changing */
 
+static void hint_at_pieces(const struct ctl *ctl, struct rd_rule rule)
+{
+	if (rule.dedup == RD_DEDUP_INLINE && rule.pieces == 1 && !ctl->quiet)
+		rd_hint("dedup inline has no effect in 1 piece; --pieces allows more");
+}
+
 static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule_change *change)
 {
 	struct rd_buffer volumes = { 0 };
@@ -110,6 +116,7 @@ static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule
 	if (r)
 		return r;
 	rd_rule_apply(&rule, change);
+	hint_at_pieces(ctl, rule);
 	return rd_rule_choose_for(ctl->pool, volume, &rule);
 }
 
@@ -118,6 +125,7 @@ static int change_pool(struct ctl *ctl, const struct rd_rule_change *change)
 	struct rd_rule rule = ctl->pool->area.super.rule;
 
 	rd_rule_apply(&rule, change);
+	hint_at_pieces(ctl, rule);
 	return rd_rule_choose(ctl->pool, rule);
 }
 
