@@ -9,7 +9,7 @@
 #include "recipes.h"
 #include "sql.h"
 
-/* More than a few say that packs do not fit, and then they are of no use. */
+/* More than a few of a kind say that what comes does not fit, and then they are of no use. */
 #define MAX_TAILS	8
 /* Fewer slots are not worth a row. */
 #define MIN_TAIL	16
@@ -155,6 +155,19 @@ int rd_filling_take_raw_tail(struct rd_sql *sql, i64 session, u64 *ret_frame,
 	return take_tail(sql, find_raw_tail, session, ret_frame, ret_next);
 }
 
+/*
+ * Count the tails of the kind of @frame. Those of the other kind may stay for ever: in a pool that
+ * compresses, raw ones are left by what does not compress, and nothing fills them.
+ */
+static int count_tails(struct rd_sql *sql, u64 frame, i64 *ret)
+{
+	return rd_sql_number(sql, ret, "SELECT count(*) FROM tail WHERE"
+			     " EXISTS (SELECT 1 FROM slot_owner"
+			     "  WHERE slot_owner.frame = tail.frame AND recipe < 0)"
+			     " = EXISTS (SELECT 1 FROM slot_owner"
+			     "  WHERE slot_owner.frame = ? AND recipe < 0)", "i", (i64)frame);
+}
+
 int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next)
 {
 	bool owned;
@@ -163,7 +176,7 @@ int rd_filling_leave_tail(struct rd_sql *sql, u64 frame, unsigned int next)
 
 	r = rd_frames_is_owned(sql, frame, &owned);
 	if (!r)
-		r = rd_sql_number(sql, &nr, "SELECT count(*) FROM tail", "");
+		r = count_tails(sql, frame, &nr);
 	if (r)
 		return r;
 	if (!owned || next > RD_SEG_BLOCKS - MIN_TAIL || nr >= MAX_TAILS)
