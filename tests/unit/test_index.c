@@ -397,6 +397,25 @@ static void test_vector_read(void **state)
 	rd_index_run_close(&run);
 }
 
+/* Who only adds reads no vector, so a damaged one is found by who asks. */
+static void test_vector_unread(void **state)
+{
+	struct rd_index *index;
+
+	(void)state;
+	make_run(1, 0, 1000);
+	flip("index/1", 4096 + 100, 1);
+	index = open_index();
+	add(index, 1000, 10);
+	rd_index_flush(index);
+	assert_int_equal(nr_warnings, 0);
+	assert_int_equal(access(path_of("index/1"), F_OK), 0);
+	assert_int_equal(count_found(index, 1000, 10), 10);
+	assert_int_equal(nr_warnings, 1);
+	assert_int_not_equal(access(path_of("index/1"), F_OK), 0);
+	rd_index_close(index);
+}
+
 static void test_without_vector(void **state)
 {
 	struct rd_index_counts counts;
@@ -1425,6 +1444,7 @@ int main(void)
 		TEST(test_newer_wins),
 		TEST(test_false_positives),
 		TEST(test_vector_read),
+		TEST(test_vector_unread),
 		TEST(test_without_vector),
 		TEST(test_batch),
 		TEST(test_sampling),

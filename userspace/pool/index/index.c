@@ -149,6 +149,8 @@ void rd_index_find(struct rd_index *index, const struct rd_fp *fps, unsigned int
 		queries[i].found = rd_gather_find(&index->gather, queries[i].key,
 						  &queries[i].place);
 	}
+	/* Who only adds needs none of them. */
+	rd_store_load_vectors(&index->store);
 	qsort(queries, nr, sizeof(*queries), compare_keys);
 	ask_runs(index, queries, nr);
 	for (i = 0; i < nr; i++) {

@@ -136,6 +136,8 @@ static void forget(struct rd_store *store, struct rd_index_run *run)
 		(--store->nr - i) * sizeof(struct rd_index_run *));
 	if (run->vector)
 		store->vectors -= rd_index_run_vector_bytes(run);
+	/* Another one may have room now. */
+	store->has_vectors = false;
 	rd_index_run_close(run);
 	free(run);
 }
@@ -183,6 +185,7 @@ static int insert(struct rd_store *store, struct rd_index_run *run)
 		runs[i] = runs[i - 1];
 	runs[i] = run;
 	store->nr++;
+	store->has_vectors = false;
 	return 0;
 }
 
@@ -227,13 +230,14 @@ static void add_run(struct rd_store *store, u64 number)
 }
 
 /* The smallest first: they are asked as often as the others. */
-static void load_vectors(struct rd_store *store)
+void rd_store_load_vectors(struct rd_store *store)
 {
 	struct rd_index_run *least;
 	unsigned int i;
 	int r;
 
-	for (;;) {
+	while (!store->has_vectors) {
+		store->has_vectors = true;
 		least = NULL;
 		for (i = 0; i < store->nr; i++)
 			if (!store->runs[i]->vector &&
@@ -246,6 +250,7 @@ static void load_vectors(struct rd_store *store)
 			rd_store_drop(store, least, r);
 		else
 			store->vectors += rd_index_run_vector_bytes(least);
+		store->has_vectors = false;
 	}
 }
 
@@ -283,7 +288,6 @@ void rd_store_refresh(struct rd_store *store)
 		if (!is_open(store, names.numbers[i]))
 			add_run(store, names.numbers[i]);
 	free(names.numbers);
-	load_vectors(store);
 }
 
 /* --- open and close */
@@ -460,7 +464,6 @@ int rd_store_end(struct rd_store *store, struct rd_new_run *run, int r)
 	if (r)
 		return r;
 	add_run(store, number);
-	load_vectors(store);
 	return 0;
 }
 

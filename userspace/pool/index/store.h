@@ -36,6 +36,7 @@ struct rd_store {
 	struct rd_index_run **runs;	/* the newest first */
 	unsigned int nr;
 	u64 vectors;		/* bytes in memory */
+	bool has_vectors;	/* all are there that have room */
 	bool told_write;
 	bool lazy;		/* new runs are not flushed: rd_store_set_whole() does that */
 };
@@ -56,6 +57,9 @@ int rd_store_lock_names(struct rd_store *store, struct rd_lock *ret, bool exclus
 
 /* Look for runs that other processes have made or removed. */
 void rd_store_refresh(struct rd_store *store);
+
+/* Read the vectors for which there is room, if runs have come or gone since. */
+void rd_store_load_vectors(struct rd_store *store);
 
 /* Drop @run, which cannot be read because of @error. */
 void rd_store_drop(struct rd_store *store, struct rd_index_run *run, int error);
