@@ -259,6 +259,35 @@ finds_scattered() {
 	finds_scattered 960
 }
 
+@test "inline: blocks that an item before has put into the same frame" {
+	local seg
+	must init pool --size 1G --pieces 512 --dedup inline
+	export REVDEDUP_POOL=$PWD/pool
+	truncate -s 2M 1.img
+	blocks 1.img 0 512
+	must snapshot vm1 --from 1.img
+	# These leave a frame that is filled further.
+	blocks 1.img 0 100
+	must snapshot vm1 --from 1.img
+	truncate -s 8M 2.img
+	for seg in 0 512 1024 1536; do
+		take 1.img 0 2.img "$seg" 100
+	done
+	blocks 2.img 100 300
+	blocks 2.img 612 400
+	blocks 2.img 1124 400
+	# By now the first 300 are on the disk, with the 100, and not committed.
+	take 2.img 100 2.img 1656 300
+	must snapshot vm2 --from 2.img --json
+	echo "$output"
+	[ "$(field 0 '["lookups"]["found"]')" = 700 ]
+	[ "$(field 0 '["lookups"]["refused"]')" = 0 ]
+	[ "$(field 0 '["bytes_stored"]')" = $((1100 * 4096)) ]
+	must check
+	is vm2@1 2.img
+	must scrub
+}
+
 @test "inline: a block that is everywhere" {
 	local compression
 	for compression in none zstd; do

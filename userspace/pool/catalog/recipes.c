@@ -520,12 +520,13 @@ static int find_old(struct rd_sql *sql, const struct rd_map *map, i64 *ret)
 	return r == -ENOENT ? -EUCLEAN : r;
 }
 
-int rd_recipe_adopt_old(struct rd_sql *sql, i64 id)
+int rd_recipe_adopt_old(struct rd_sql *sql, i64 id, bool *ret_changed)
 {
 	struct rd_recipe recipe;
 	i64 old;
 	int r;
 
+	*ret_changed = false;
 	/* What is taken may be a reference to another old one: each time a chain gets shorter. */
 	for (;;) {
 		r = rd_recipe_load(sql, id, &recipe);
@@ -533,6 +534,7 @@ int rd_recipe_adopt_old(struct rd_sql *sql, i64 id)
 			r = find_old(sql, &recipe.map, &old);
 		if (r || !old)
 			return r;
+		*ret_changed = true;
 		r = rd_recipe_adopt(sql, id, old);
 		if (r)
 			return r;

@@ -114,8 +114,11 @@ int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 v
  */
 int rd_recipe_adopt(struct rd_sql *sql, i64 taker, i64 giver);
 
-/* Adopt all that @id refers to in recipes that no newest version names. */
-int rd_recipe_adopt_old(struct rd_sql *sql, i64 id);
+/*
+ * Adopt all that @id refers to in recipes that no newest version names. *@ret_changed: there was
+ * some, and maps have changed.
+ */
+int rd_recipe_adopt_old(struct rd_sql *sql, i64 id, bool *ret_changed);
 
 /* Count the rows that name the recipe and that a newest version sees. -ENOENT. */
 int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret);

@@ -165,20 +165,26 @@ int rd_snapshot_find_hits(struct rd_snapshot_run *s, const struct rd_snapshot_bu
 
 /* --- the transaction */
 
-static int add_owner(struct rd_sql *sql, struct owned_frame *owned, i64 id)
+static void add_owner(struct owned_frame *owned, i64 id, const struct rd_map *map)
 {
-	struct rd_recipe recipe;
 	unsigned int i;
-	int r = rd_recipe_load(sql, id, &recipe);
 
-	if (r)
-		return r == -ENOENT ? -EUCLEAN : r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = recipe.map.at[i];
+		rd_place place = map->at[i];
 
 		if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == owned->frame)
 			owned->refs[rd_place_slot(place)] = rd_place_make(RD_REF, id, i);
 	}
+}
+
+static int load_owner(struct rd_sql *sql, struct owned_frame *owned, i64 id)
+{
+	struct rd_recipe recipe;
+	int r = rd_recipe_load(sql, id, &recipe);
+
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	add_owner(owned, id, &recipe.map);
 	return 0;
 }
 
@@ -192,7 +198,7 @@ static int look_at_frame(struct rd_snapshot_run *s, struct owned_frame *owned, u
 	owned->frame = frame;
 	r = rd_frame_recipes(s->pool->sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &owner)) > 0)
-		r = rd_owner_is_pack(owner) ? 0 : add_owner(s->pool->sql, owned, owner);
+		r = rd_owner_is_pack(owner) ? 0 : load_owner(s->pool->sql, owned, owner);
 	if (!r)
 		rd_area_get_fps(&s->pool->area, frame, 1, owned->fps);
 	else
@@ -204,6 +210,12 @@ void rd_snapshot_forget_owners(struct rd_snapshot_run *s)
 {
 	if (s->hits)
 		s->hits->owned.frame = RD_NO_FRAME;
+}
+
+void rd_snapshot_add_owner(struct rd_snapshot_run *s, i64 recipe, const struct rd_map *map)
+{
+	if (s->hits)
+		add_owner(&s->hits->owned, recipe, map);
 }
 
 int rd_snapshot_check_hit(struct rd_snapshot_run *s, rd_place place, const struct rd_fp *fp,

@@ -336,13 +336,19 @@ void rd_snapshot_drop_part(struct rd_snapshot_item *item)
 
 /* --- committing */
 
-/* Follow *@place to an entry that is OWN. @recipe: the one that was loaded last. */
-static int follow(struct rd_sql *sql, struct rd_recipe *recipe, rd_place *place)
+/* The recipes that entries of one item lead to: that of the version before is in all of them. */
+struct trail {
+	struct rd_recipe before, last;
+};
+
+/* Follow *@place, which is in the version before, to an entry that is OWN. */
+static int follow(struct rd_sql *sql, struct trail *trail, rd_place *place)
 {
+	struct rd_recipe *recipe = &trail->before;
 	rd_place next;
 	int r = 0;
 
-	for (;;) {
+	for (;; recipe = &trail->last) {
 		if (recipe->id != (i64)rd_place_id(*place))
 			r = rd_recipe_load(sql, rd_place_id(*place), recipe);
 		if (r)
@@ -358,12 +364,11 @@ int rd_snapshot_map_part(struct rd_snapshot_run *s, const struct rd_snapshot_ite
 			 struct rd_map *ret)
 {
 	struct rd_sql *sql = s->pool->sql;
-	struct rd_recipe target = { .id = 0 };
+	struct trail trail = { .before.id = 0 };
 	unsigned int i;
 	int r;
 
 	r = rd_failpoint("snapshot-part");
-	rd_snapshot_forget_owners(s);
 	*ret = *item->map;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		rd_place place = ret->at[i];
@@ -372,7 +377,7 @@ int rd_snapshot_map_part(struct rd_snapshot_run *s, const struct rd_snapshot_ite
 			ret->at[i] = rd_place_make(RD_OWN, s->dense[rd_place_id(place)].nr,
 						   rd_place_slot(place));
 		else if (rd_place_kind(place) == RD_REF)
-			r = follow(sql, &target, &ret->at[i]);
+			r = follow(sql, &trail, &ret->at[i]);
 		else if (rd_place_kind(place) == RD_OWN)
 			r = rd_snapshot_check_hit(s, place, &item->fps[i], &ret->at[i]);
 	}

@@ -114,7 +114,7 @@ static int decide_all(struct rd_snapshot_run *s)
 		r = decide(s, buffer);
 		if (buffer->state == RD_BUFFER_READY)
 			buffer->state = RD_BUFFER_FREE;
-		if (!r && s->nr_items == RD_SNAPSHOT_BATCH)
+		if (!r && rd_snapshot_is_full(s))
 			r = rd_snapshot_commit(s);
 	}
 	return r;
@@ -238,7 +238,7 @@ static int take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 	s->version->blocks_changed += count_changed(s, old, zeros);
 	s->version->sum -= rd_fp_sum(s->hasher, segment, &fp);
 	rd_snapshot_add_item(s, segment, old)->is_zero = true;
-	return s->nr_items == RD_SNAPSHOT_BATCH ? rd_snapshot_commit(s) : 0;
+	return rd_snapshot_is_full(s) ? rd_snapshot_commit(s) : 0;
 }
 
 static struct rd_snapshot_buffer *free_buffer(struct rd_snapshot_run *s)

@@ -25,6 +25,8 @@
 #define RD_SNAPSHOT_BUFFERS	20
 #define RD_SNAPSHOT_SPARE	3
 #define RD_SNAPSHOT_BATCH	2048
+/* Items with a map: each takes memory, and many reads of the transaction that commits. */
+#define RD_SNAPSHOT_MAPS	256
 #define RD_SNAPSHOT_HASH	(2 * RD_SNAPSHOT_BATCH)
 #define RD_NO_FRAME		U64_MAX
 
@@ -121,7 +123,7 @@ struct rd_snapshot_run {
 	/* Frames that may be written to. */
 	u64 frame, frame_end;
 
-	unsigned int nr_items;
+	unsigned int nr_items, nr_maps;
 	struct rd_snapshot_item items[RD_SNAPSHOT_BATCH];
 	u32 by_fp[RD_SNAPSHOT_HASH];		/* number of the item + 1 */
 	struct rd_rule rule;
@@ -140,6 +142,12 @@ struct rd_snapshot_run {
 int rd_snapshot_read(struct rd_snapshot_run *s);
 
 /* --- snapshot_store.c */
+
+/* Has the batch no room for one more item? */
+static inline bool rd_snapshot_is_full(const struct rd_snapshot_run *s)
+{
+	return s->nr_items == RD_SNAPSHOT_BATCH || s->nr_maps == RD_SNAPSHOT_MAPS;
+}
 
 /* Add an item to the batch, which has room for one. */
 struct rd_snapshot_item *rd_snapshot_add_item(struct rd_snapshot_run *s, u64 segment, i64 old);
@@ -204,8 +212,13 @@ bool rd_snapshot_looks_up(const struct rd_snapshot_run *s);
 int rd_snapshot_find_hits(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer,
 			  const struct rd_slots *wanted, rd_place places[RD_SEG_BLOCKS]);
 
-/* In the transaction that commits, after maps have changed: owners may be others. */
+/*
+ * In the transaction that commits, when it begins, and after maps have changed: owners may be
+ * others.
+ */
 void rd_snapshot_forget_owners(struct rd_snapshot_run *s);
+/* The same, after a recipe with @map was inserted: it is an owner as well. */
+void rd_snapshot_add_owner(struct rd_snapshot_run *s, i64 recipe, const struct rd_map *map);
 
 /*
  * In the transaction that commits: find the entry of a recipe that is at @place, and certainly

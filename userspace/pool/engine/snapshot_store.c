@@ -81,6 +81,7 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 	}
 	if (!r && !item->map)
 		r = rd_snapshot_write(s, buffer, &item->to);
+	s->nr_maps += item->map != NULL;
 	if (r) {
 		rd_snapshot_drop_part(item);
 		s->nr_items--;
@@ -99,6 +100,7 @@ static int put_segment(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 		.recipe = recipe,
 	};
 	u64 latest = 1;
+	bool changed;
 	int r;
 
 	if (recipe == item->old)
@@ -109,8 +111,13 @@ static int put_segment(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 	r = rd_recipe_latest_refs(s->pool->sql, recipe, &latest);
 	if (!r)
 		r = rd_recipe_ref(s->pool->sql, recipe, 1, 1);
+	if (r || latest)
+		return r;
 	/* What a newest version has is not to depend on old ones. */
-	return r || latest ? r : rd_recipe_adopt_old(s->pool->sql, recipe);
+	r = rd_recipe_adopt_old(s->pool->sql, recipe, &changed);
+	if (changed)
+		rd_snapshot_forget_owners(s);
+	return r;
 }
 
 static void map_of_item(const struct rd_snapshot_item *item, struct rd_map *map)
@@ -120,6 +127,16 @@ static void map_of_item(const struct rd_snapshot_item *item, struct rd_map *map)
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		map->at[i] = rd_slots_test(&item->to.slots, i) ?
 			rd_place_make(RD_OWN, item->to.nr, i) : rd_place_make(RD_ZERO, 0, 0);
+}
+
+static int insert(struct rd_snapshot_run *s, const struct rd_snapshot_item *item, u64 frame,
+		  const struct rd_map *map, i64 *recipe_id)
+{
+	int r = rd_recipe_insert(s->pool->sql, &item->fp, frame, map, item->quick, recipe_id);
+
+	if (!r)
+		rd_snapshot_add_owner(s, *recipe_id, map);
+	return r;
 }
 
 /* Use the frame of an item whose content has no recipe, or one that is not whole. */
@@ -137,8 +154,8 @@ static int use_frame(struct rd_snapshot_run *s, const struct rd_snapshot_item *i
 	if (r)
 		return r;
 	if (is_new)
-		return rd_recipe_insert(sql, &item->fp, item->to.nr, &map, item->quick,
-					recipe_id);
+		return insert(s, item, item->to.nr, &map, recipe_id);
+	rd_snapshot_forget_owners(s);
 	r = rd_recipe_load(sql, *recipe_id, &recipe);
 	return r ? r : rd_recipe_change(sql, &recipe, item->to.nr, &map);
 }
@@ -152,8 +169,7 @@ static int use_part(struct rd_snapshot_run *s, const struct rd_snapshot_item *it
 	if (r)
 		return r;
 	s->report->segments_in_part++;
-	return rd_recipe_insert(s->pool->sql, &item->fp, rd_map_frame(&map, 0), &map,
-				item->quick, recipe);
+	return insert(s, item, rd_map_frame(&map, 0), &map, recipe);
 }
 
 /* -EAGAIN: the pool had the content, or what it was to refer to, and no longer has. */
@@ -192,6 +208,8 @@ static int commit_items(struct rd_snapshot_run *s)
 	r = rd_catalog_begin(s->pool->sql);
 	if (r)
 		return r;
+	/* Another process may have changed maps since the transaction before. */
+	rd_snapshot_forget_owners(s);
 	for (i = 0; i < s->nr_items && !r; i++) {
 		r = commit_item(s, &s->items[i]);
 		rd_snapshot_drop_part(&s->items[i]);
@@ -208,6 +226,7 @@ static int commit_items(struct rd_snapshot_run *s)
 		r = rd_pack_writer_commit(&s->writer);
 	r = rd_catalog_end(s->pool->sql, r);
 	s->nr_items = r ? 0 : left;
+	s->nr_maps = 0;
 	memset(s->by_fp, 0, sizeof(s->by_fp));
 	return r;
 }
