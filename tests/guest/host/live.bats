@@ -119,6 +119,27 @@ end_writer() {
 	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1 vm1_rdmeta" ]
 }
 
+# index_steps: when there were steps of the index: before the freeze, in it, and behind it.
+index_steps() {
+	awk '/^freeze-suspended/ { at = 1 } /^live-committed/ { at = 2 } /^index-/ { nr[at + 0]++ }
+		END { print !!nr[0], !!nr[1], !!nr[2] }' /tmp/log
+}
+
+@test "live: the index is made before the freeze, and written after it" {
+	some_volume vm1 32
+	revdedupctl -q tune $vg/vm1 --pieces 64 --dedup inline
+	for nr in 2 3; do
+		dd if=/dev/urandom of="$vol" bs=1M seek=$nr count=3 oflag=direct conv=notrunc \
+			status=none
+		: >/tmp/log
+		REVDEDUP_FAIL_LOG=/tmp/log revdedupctl -q snapshot $vg/vm1
+		cat /tmp/log
+		[ "$(index_steps)" = "$((nr == 2)) 0 1" ]
+		is_version "$vg/vm1@$nr" "$vol"
+	done
+	revdedupctl -q check
+}
+
 # A step that fails, not one that is killed: it cleans up itself.
 @test "live: a snapshot that fails leaves the bits and the pool as they were" {
 	some_volume vm1 32

@@ -236,6 +236,9 @@ static int take(struct live *live, struct rd_snapshot_report *report)
 	int r;
 
 	r = find_volume(live, &volume, &last);
+	/* It can take long: not while the volume is frozen. */
+	if (!r)
+		r = rd_snapshot_prepare(live->pool, live->at->volume, &options->rule);
 	if (!r)
 		r = rd_target_status(live->at->device, &status);
 	if (r)

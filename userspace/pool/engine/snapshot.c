@@ -108,7 +108,6 @@ static void tear_down(struct rd_snapshot_run *s)
 	free(s->fps);
 	free(s->packs);
 	free(s->data);
-	rd_snapshot_hits_free(s);
 	rd_pack_writer_free(&s->writer);
 	rd_plan_free(&s->plan);
 	rd_resolver_free(s->resolver);
@@ -270,8 +269,6 @@ static int take(struct rd_snapshot_run *s)
 		r = check_source(s);
 	if (!r)
 		r = finish_version(s);
-	if (!r)
-		rd_snapshot_hits_end(s);
 	return r;
 }
 
@@ -288,7 +285,9 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		struct rd_snapshot_report *report)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
+	struct rd_snapshot_hits *hits = NULL;
 	struct rd_snapshot_run *s;
+	bool exists;
 	u64 mark;
 	int r;
 
@@ -310,13 +309,18 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		r = rd_finish_volume(pool, report->version.volume);
 		if (!r)
 			r = take(s);
+		hits = s->hits;
 		tear_down(s);
 	} else {
 		r = -ENOMEM;
 	}
 	report->usec_copy = usec_since(&mark);
+	exists = !r;
 	if (!r && options->copied)
 		r = options->copied(options->ctx, &report->version);
+	if (exists)
+		rd_snapshot_hits_end(hits, options->volume, report);
+	rd_snapshot_hits_free(hits);
 	/* The version exists: if anything fails now, the next command finishes it. */
 	if (!r)
 		r = rd_reverse(pool, &report->version);

@@ -45,7 +45,7 @@ struct rd_snapshot_options {
 	const char *why_full;
 	/*
 	 * May be NULL: called once the version exists and nothing more is read from
-	 * @from, before reverse deduplication, which can take longer.
+	 * @from, before the index is written and reverse deduplication, which can take longer.
 	 */
 	int (*copied)(void *ctx, const struct rd_version *version);
 	void *ctx;
@@ -66,6 +66,13 @@ struct rd_snapshot_report {
 	u64 usec_reverse;
 	u64 usec_free;
 };
+
+/*
+ * Make the index, if a snapshot of @volume with this rule needs one and there is none, so that it
+ * is not made while others wait for the snapshot. If it is gone again by then, it is.
+ */
+int rd_snapshot_prepare(struct rd_pool *pool, const char *volume,
+			const struct rd_rule_change *change);
 
 int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		struct rd_snapshot_report *report);

@@ -18,6 +18,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/index/lookup_log.h"
 #include "blocks.h"
+#include "choices.h"
 #include "snapshot_run.h"
 
 /* Who owns the slots of a frame in this transaction, and the fingerprints beside them. */
@@ -42,10 +43,30 @@ static int tell_building(void *ctx, u64 done, u64 total)
 	return rd_pool_progress(ctx, "index", done << RD_SEG_SHIFT, total << RD_SEG_SHIFT);
 }
 
+static int open_index(struct rd_pool *pool, struct rd_index **ret)
+{
+	int r = rd_index_open(ret, pool->path, pool->area.super.uuid);
+
+	if (!r)
+		rd_index_prune_by(*ret, pool->sql);
+	return r;
+}
+
+static int make_index(struct rd_pool *pool, struct rd_index *index)
+{
+	return rd_index_exists(pool->path) ? 0 :
+		rd_index_build(index, pool->sql, &pool->area, tell_building, pool);
+}
+
+/* In one piece, nothing that is elsewhere is of use. */
+static bool wants_lookups(struct rd_rule rule)
+{
+	return rule.dedup == RD_DEDUP_INLINE && rule.pieces > 1;
+}
+
 static int begin_lookups(struct rd_snapshot_run *s, struct rd_snapshot_hits *hits)
 {
 	struct rd_pool *pool = s->pool;
-	int r = 0;
 
 	hits->owned.frame = RD_NO_FRAME;
 	hits->lookup = rd_lookup_new(&pool->area, hits->index);
@@ -54,34 +75,49 @@ static int begin_lookups(struct rd_snapshot_run *s, struct rd_snapshot_hits *hit
 		hits->blocks = rd_blocks_new(pool);
 	if (!hits->lookup || !hits->block || !hits->blocks != !s->options->verify_hits)
 		return -ENOMEM;
-	if (!rd_index_exists(pool->path))
-		r = rd_index_build(hits->index, pool->sql, &pool->area, tell_building, pool);
-	return r;
+	return make_index(pool, hits->index);
 }
 
 int rd_snapshot_hits_begin(struct rd_snapshot_run *s)
 {
-	/* In one piece, nothing that is elsewhere is of use. */
-	bool looks_up = s->rule.dedup == RD_DEDUP_INLINE && s->rule.pieces > 1;
-	struct rd_pool *pool = s->pool;
+	bool looks_up = wants_lookups(s->rule);
 	int r;
 
-	if (!looks_up && !rd_index_exists(pool->path))
+	if (!looks_up && !rd_index_exists(s->pool->path))
 		return 0;
 	s->hits = calloc(1, sizeof(*s->hits));
 	if (!s->hits)
 		return -ENOMEM;
-	r = rd_index_open(&s->hits->index, pool->path, pool->area.super.uuid);
-	if (r)
-		return r;
-	rd_index_prune_by(s->hits->index, pool->sql);
-	return looks_up ? begin_lookups(s, s->hits) : 0;
+	r = open_index(s->pool, &s->hits->index);
+	return !r && looks_up ? begin_lookups(s, s->hits) : r;
 }
 
-void rd_snapshot_hits_free(struct rd_snapshot_run *s)
+int rd_snapshot_prepare(struct rd_pool *pool, const char *volume,
+			const struct rd_rule_change *change)
 {
-	struct rd_snapshot_hits *hits = s->hits;
+	struct rd_index *index;
+	struct rd_rule rule;
+	i64 id = 0;
+	int r;
 
+	r = rd_volume_find(pool->sql, volume, &id);
+	if (!r || r == -ENOENT)
+		r = rd_rule_of(pool, id, &rule, NULL);
+	if (r)
+		return r;
+	rd_rule_apply(&rule, change);
+	if (!wants_lookups(rule) || rd_index_exists(pool->path))
+		return 0;
+	r = open_index(pool, &index);
+	if (r)
+		return r;
+	r = make_index(pool, index);
+	rd_index_close(index);
+	return r;
+}
+
+void rd_snapshot_hits_free(struct rd_snapshot_hits *hits)
+{
 	if (!hits)
 		return;
 	rd_blocks_free(hits->blocks);
@@ -92,28 +128,30 @@ void rd_snapshot_hits_free(struct rd_snapshot_run *s)
 }
 
 /* A snapshot that found all of its segments in the pool has nothing to tell. */
-static void record_lookups(struct rd_snapshot_run *s)
+static void record_lookups(struct rd_snapshot_hits *hits, const char *volume,
+			   const struct rd_snapshot_report *report)
 {
 	struct rd_lookup_entry entry = {
-		.time = s->version->time,
-		.number = s->version->number,
-		.counts = s->report->lookups,
+		.time = report->version.time,
+		.number = report->version.number,
+		.counts = report->lookups,
 	};
 
-	size_t len = strlen(s->options->volume);
+	size_t len = strlen(volume);
 
 	if (!entry.counts.asked || len >= sizeof(entry.volume))
 		return;
-	memcpy(entry.volume, s->options->volume, len + 1);
-	rd_lookup_log_add(s->hits->index, &entry);
+	memcpy(entry.volume, volume, len + 1);
+	rd_lookup_log_add(hits->index, &entry);
 }
 
-void rd_snapshot_hits_end(struct rd_snapshot_run *s)
+void rd_snapshot_hits_end(struct rd_snapshot_hits *hits, const char *volume,
+			  const struct rd_snapshot_report *report)
 {
-	if (!s->hits)
+	if (!hits)
 		return;
-	rd_index_flush(s->hits->index);
-	record_lookups(s);
+	rd_index_flush(hits->index);
+	record_lookups(hits, volume, report);
 }
 
 void rd_snapshot_index(struct rd_snapshot_run *s, const struct rd_slots *slots,
