@@ -51,6 +51,18 @@ peak_on() {
 	rm "$work/image"
 }
 
+# peak_clone NAME KIND BYTES: of another volume that is as v, with a tenth of it changed: all other
+# blocks are found.
+peak_clone() {
+	local first
+	image "$2" "$work/image" "$3" 2
+	for first in 0 1; do
+		image every "$work/image" 20 $((first + 3)) $first >/dev/null
+	done
+	peak "$1, snapshot of a clone" snapshot clone --from "$work/image"
+	rm "$work/image"
+}
+
 # inline_on NAME KIND BYTES OPTION...: the same, in many pieces and inline.
 inline_on() {
 	local small=$dir/small
@@ -59,6 +71,7 @@ inline_on() {
 	revdedupctl -q snapshot small --from "$small"
 	hints "$REVDEDUP_POOL" $((sparse_gib * gib / 4096)) 1
 	peak_on "${@:1:3}"
+	[ "$2" = sparse ] || peak_clone "${@:1:3}"
 	rm -r "$REVDEDUP_POOL/index"
 	peak "$1, snapshot and a new index" snapshot small --from "$small"
 }
