@@ -119,9 +119,9 @@ end_writer() {
 	[ "$(lvs --noheadings -o lv_name $vg | xargs)" = "vm1 vm1_rdmeta" ]
 }
 
-# index_steps: when there were steps of the index: before the freeze, in it, and behind it.
+# index_steps: when parts of the index were written: before the freeze, in it, and behind it.
 index_steps() {
-	awk '/^freeze-suspended/ { at = 1 } /^live-committed/ { at = 2 } /^index-/ { nr[at + 0]++ }
+	awk '/^freeze-suspended/ { at = 1 } /^live-committed/ { at = 2 } /^index-begin/ { nr[at + 0]++ }
 		END { print !!nr[0], !!nr[1], !!nr[2] }' /tmp/log
 }
 
