@@ -22,8 +22,8 @@ int rd_rule_of(struct rd_pool *pool, i64 volume, struct rd_rule *ret, bool *ret_
 int rd_rule_announce(struct rd_pool *pool, struct rd_rule rule);
 
 /*
- * Choose the rule of the pool, or of @volume; NULL: it has none of its own any more. One of a volume
- * is announced whatever it says: the catalog has a row of it.
+ * Choose the rule of the pool, or of @volume; NULL: it has none of its own any more. One of a
+ * volume is announced whatever it says: the catalog has a row of it.
  */
 int rd_rule_choose(struct rd_pool *pool, struct rd_rule rule);
 int rd_rule_choose_for(struct rd_pool *pool, i64 volume, const struct rd_rule *rule);
