@@ -81,7 +81,8 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 	}
 	if (!r && !item->map)
 		r = rd_snapshot_write(s, buffer, &item->to);
-	s->nr_maps += item->map != NULL;
+	if (item->map)
+		s->nr_maps++;
 	if (r) {
 		rd_snapshot_drop_part(item);
 		s->nr_items--;
