@@ -219,6 +219,42 @@ data.write(bytes([wanted[0] ^ 1]))'
 	must scrub
 }
 
+@test "repair of a frame that a snapshot fills" {
+	local frame step
+	must init pool --size 512M --reserve 1M --pieces 64 --compression none
+	blocks a 0 512
+	blocks b 0 512
+	snapshot a a 1
+	snapshot b b 1
+	blocks a 3 40
+	snapshot a a 2
+	# The frame has room, and a fingerprint that is wrong.
+	frame=$(ask "SELECT frame FROM tail")
+	[ -n "$frame" ] || fail_test "no frame has room"
+	[ "$frame" -lt 255 ]
+	printf wrong | dd of=pool/data bs=1 seek=$(((2 << 20) + frame * 8192 + 5 * 16)) \
+		conv=notrunc status=none
+	blocks b 100 40
+	cp -r --sparse=always pool damaged
+	log_steps snapshot b --from img/b
+	# It has read the fingerprints, and is about to write them.
+	step=$(awk '$1 == "write" { print NR; exit }' log)
+	rm -r pool
+	mv damaged pool
+	stop_in "any:$step" snapshot b --from img/b
+	run "${ctl[@]}" repair
+	[ "$status" -eq 4 ] || fail_test "repair: $status, $output"
+	[[ $output == *"where another command writes beside them"* ]] || fail_test "$output"
+	go_on
+	took b out/stopped
+	# Nor may one begin to while repair writes them.
+	[ "$(ask "SELECT count(*) FROM tail WHERE frame = $frame")" = 1 ]
+	must repair
+	[ "$(ask "SELECT count(*) FROM tail WHERE frame = $frame")" = 0 ]
+	must scrub
+	all_right
+}
+
 # --- pieces and inline deduplication
 
 # inline_pool: one that looks for blocks everywhere.

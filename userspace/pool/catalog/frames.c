@@ -273,6 +273,17 @@ int rd_frames_reserve_used(struct rd_sql *sql, i64 session, u64 frame)
 	return rd_sql_run(sql, "INSERT INTO reserved VALUES(?, 1, ?)", "ii", (i64)frame, session);
 }
 
+int rd_frames_is_reserved(struct rd_sql *sql, u64 frame, bool *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT start, len FROM reserved"
+			      " WHERE start <= ?1 ORDER BY start DESC LIMIT 1)"
+			      " WHERE start + len > ?1", "i", (i64)frame);
+
+	*ret = nr;
+	return r;
+}
+
 /* --- kept frames */
 
 int rd_frames_keep(struct rd_sql *sql, u64 frame)

@@ -47,6 +47,9 @@ int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret);
 /* Turn @frame from a reserved frame into one that recipes use. */
 int rd_frames_use(struct rd_sql *sql, u64 frame);
 
+/* May a session write to @frame? */
+int rd_frames_is_reserved(struct rd_sql *sql, u64 frame, bool *ret);
+
 /* Free frames that are reserved and were never written to. */
 int rd_frames_return(struct rd_sql *sql, u64 start, u64 len);
 

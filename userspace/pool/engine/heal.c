@@ -23,6 +23,7 @@
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "pool/catalog/filling.h"
 #include "pool/catalog/owners.h"
 #include "blocks.h"
 #include "engine.h"
@@ -42,6 +43,7 @@
 struct fix {
 	struct rd_bad_block *block;
 	unsigned int data;		/* which of heal->data; NO_BLOCK: it is there */
+	bool is_busy;			/* another session writes to its frame */
 	bool is_still;			/* the place is still that of the block */
 	bool is_written;
 };
@@ -129,6 +131,39 @@ static bool is_wanted(struct heal *heal, const struct rd_fp *fp)
 	return at != NO_BLOCK;
 }
 
+/* --- frames that others fill */
+
+/*
+ * A snapshot that fills a frame writes all fingerprints of the frame, from what it has read before.
+ * Leave out frames that one fills now, and let none begin: it would write what it read back.
+ */
+static int claim_frames(struct heal *heal)
+{
+	struct rd_sql *sql = heal->pool->sql;
+	u64 frame, last = U64_MAX;
+	bool is_busy = false, any = false;
+	unsigned int i;
+	int r = rd_catalog_begin(sql);
+
+	if (r)
+		return r;
+	for (i = 0; i < heal->nr_fixes && !r; i++) {
+		frame = rd_place_id(heal->fixes[i].block->place);
+		if (frame != last && !rd_frame_is_packed(frame)) {
+			r = rd_frames_is_reserved(sql, frame, &is_busy);
+			if (!r && !is_busy)
+				r = rd_filling_drop_tail(sql, frame);
+		}
+		last = frame;
+		heal->fixes[i].is_busy = is_busy && !rd_frame_is_packed(frame);
+		any |= heal->fixes[i].is_busy;
+	}
+	r = rd_catalog_end(sql, r);
+	if (!r && any)
+		rd_warn("damaged blocks are not healed where another command writes beside them: run this again when it has ended");
+	return r;
+}
+
 /* --- writing */
 
 static int compare_fixes(const void *a, const void *b)
@@ -211,7 +246,7 @@ static int write_batch(struct heal *heal)
 		fix->is_still = false;
 		fix->is_written = false;
 		/* Done before there was no room for others. */
-		if (fix->block->is_healed)
+		if (fix->block->is_healed || fix->is_busy)
 			continue;
 		r = is_still(heal, fix->block, &fix->is_still);
 		if (r)
@@ -364,7 +399,9 @@ static int write_locked(struct heal *heal)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_FREE, 0, true, "the queue of slots to free");
 	if (r)
 		return r;
-	r = in_transaction(heal, write_batch);
+	r = claim_frames(heal);
+	if (!r)
+		r = in_transaction(heal, write_batch);
 	if (!r)
 		r = rewrite_packs(heal);
 	if (!r)
