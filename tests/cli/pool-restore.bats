@@ -140,7 +140,7 @@ finds_damage() {
 	for way in "new" "full --full"; do
 		# shellcheck disable=SC2086 # words
 		ctl restore vm1@1 --yes --json --to $way
-		[ "$status" -eq 4 ] && [[ $output == *"\"damaged\": [$range]"* ]] ||
+		[[ $status == 4 && $output == *"\"damaged\": [$range]"* ]] ||
 			fail_damage "restore --to $way" || return
 	done
 	cmp new good
@@ -152,7 +152,7 @@ finds_damage() {
 	[ "$status" -eq 4 ] || fail_damage "dump: $(cat errors)" || return
 	cmp dumped good
 	ctl scrub vm1@1 --json
-	[ "$status" -eq 4 ] && [[ $output == *"\"damaged\": [$range]"* ]] || fail_damage scrub
+	[[ $status == 4 && $output == *"\"damaged\": [$range]"* ]] || fail_damage scrub
 }
 
 fail_damage() {
