@@ -9,7 +9,7 @@
  *
  *	1. find		what is there twice, and which of the two is to stay, the keeper: twins.h.
  *			No lock is held, and all of it is a hint
- *	2. prove	the fingerprints of both segments, by the fingerprints of the segments that
+ *	2. prove	the fingerprints of both segments, by those of the segments as a whole that
  *			the catalog has: both blocks are the same. A recipe never gets other content,
  *			but its number may be another one's some day
  *	3. read		the keeper: a block that is damaged takes no sound one with it

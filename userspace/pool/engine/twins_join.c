@@ -84,7 +84,7 @@ static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struc
 		entries = records;
 		for (i = 0; i < nr; i++)
 			offer(table, &entries[i]);
-		r = rd_twins_go_on(join->pool, join->until_us);
+		r = rd_twins_check(join->pool, join->until_us);
 		if (r)
 			break;
 	}
@@ -128,7 +128,7 @@ static int put_others(struct rd_twins_join *join, unsigned int bucket, const str
 		for (i = 0; i < nr && !r; i++)
 			r = put(join, &entries[i], find(table, entries[i].key));
 		if (!r)
-			r = rd_twins_go_on(join->pool, join->until_us);
+			r = rd_twins_check(join->pool, join->until_us);
 		if (r)
 			break;
 	}

@@ -30,7 +30,7 @@ static inline unsigned int rd_twin_part(const u8 *key, unsigned int nr)
 }
 
 /* -EINTR: the user has asked to stop; -ETIMEDOUT: it is later than @until_us, 0: never. */
-static inline int rd_twins_go_on(struct rd_pool *pool, u64 until_us)
+static inline int rd_twins_check(struct rd_pool *pool, u64 until_us)
 {
 	if (until_us && rd_now_us() >= until_us)
 		return -ETIMEDOUT;

@@ -172,7 +172,7 @@ static int run(struct stream *stream, rd_twin_emit_fn *emit, void *ctx)
 		if (!r && stream->span)
 			r = emit_window(stream, emit, ctx);
 		if (!r)
-			r = rd_twins_go_on(stream->pool, stream->until_us);
+			r = rd_twins_check(stream->pool, stream->until_us);
 		if (!r)
 			r = rd_pool_progress(stream->pool, "find", stream->done << RD_SEG_SHIFT,
 					     rd_max(stream->all, stream->done) << RD_SEG_SHIFT);
