@@ -101,23 +101,25 @@ build_rows() {
 	rm "$dir/small"
 }
 
-# The blocks of the vector of the largest file: see userspace/pool/index/run.h.
+# The blocks of all vectors: see userspace/pool/index/run.h.
 vector_blocks() {
-	local file lines
-	file=$(find "$REVDEDUP_POOL/index" -name '[0-9]*' -printf '%s %p\n' | sort -n | tail -n 1)
-	lines=$(od -An -t u8 -j 64 -N 8 "${file#* }")
-	echo $(((lines + 62) / 63))
+	local file lines blocks=0
+	for file in "$REVDEDUP_POOL"/index/[0-9]*; do
+		lines=$(od -An -t u8 -j 64 -N 8 "$file")
+		blocks=$((blocks + (lines + 62) / 63))
+	done
+	echo "$blocks"
 }
 
 # What the disk reads for lookups with an index as large as that of 1 TiB, more than with one
-# that is in memory: its vector, in sequence, which the counters leave out, and other blocks.
+# that is in memory: its vectors, in sequence, which the counters leave out, and other blocks.
 large_index_rows() {
 	local few=$inputs vector share
 	hints "$REVDEDUP_POOL" $((1024 * gib / 4096)) 1
 	take_faint $(($1 + 1))
 	false_positives "an index of 1 TiB"
 	vector=$(vector_blocks)
-	row "  MiB of its vector, which is read once" "$(calc "$vector / 256" %.1f)"
+	row "  MiB of its vectors, which are read once" "$(calc "$vector / 256" %.1f)"
 	share=$(calc "100 * ($inputs - $few - $vector) / $(sum_of asked)" %.2f)
 	row "  other blocks that are read, % of those asked for" "$share" "<= 1" "$share <= 1"
 	row "  MiB of memory" $((kib / 1024)) "<= 128" "$kib <= 128 * 1024"

@@ -22,7 +22,7 @@
 /* Entries of a page of a new run: three quarters, so that few pages overflow. */
 #define FILL		191
 /* Entries a line, and up to how many entries a run is small. */
-#define LINE_ENTRIES	32
+#define LINE_ENTRIES	21
 #define SMALL_ENTRIES	16
 #define SMALL		(1U << 18)
 /* Blocks that are read or written at once. */

@@ -31,8 +31,8 @@
  *
  * The vector is a Bloom filter: a key sets 8 bits of one line of 64 bytes, and a block has 63
  * lines. The high bits of a key choose the line, so that the vector is written from front to
- * back like the pages, in little memory. A key has 16 bits of the vector, in small runs 32:
- * there may be many of these, and each adds its own false positives.
+ * back like the pages, in little memory. A key has 24 bits of the vector, in small runs 32:
+ * there may be some of each, and each adds its own false positives.
  */
 #ifndef RD_INDEX_RUN_H
 #define RD_INDEX_RUN_H
