@@ -9,9 +9,9 @@
  *
  *	1. find		what is there twice, and which of the two is to stay, the keeper: twins.h.
  *			No lock is held, and all of it is a hint
- *	2. prove	the fingerprints of both segments, by those of the segments as a whole that
- *			the catalog has: both blocks are the same. A recipe never gets other content,
- *			but its number may be another one's some day
+ *	2. prove	the fingerprints of both segments, by those of the segments as a whole
+ *			that the catalog has: both blocks are the same. A recipe never gets other
+ *			content, but its number may be another one's some day
  *	3. read		the keeper: a block that is damaged takes no sound one with it
  *	4. change	a transaction looks at both recipes again: they have the content that was
  *			proven, and the keeper is OWN where it was read. Then the other one refers
