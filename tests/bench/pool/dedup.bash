@@ -3,18 +3,6 @@
 # What a pass over the whole pool gains and costs: beside the size that an independent program
 # computes from the images, restores before and after it, and its own time and memory.
 
-restore_one() { revdedupctl -q restore "$one" --to "$dir/out"; }
-copy_one() { rawcopy "$one_image" "$dir/out"; }
-no_one() { rm -f "$dir/out"; }
-
-# restore_speed VERSION IMAGE: prints it, as a share of that of a raw copy.
-restore_speed() {
-	one=$1 one_image=$2
-	compare no_one restore_one copy_one 3
-	median "${ratios[@]}"
-	rm -f "$dir/out"
-}
-
 data_bytes() { revdedupctl stats --json | field bytes_data; }
 
 pass_to_report() {
@@ -29,16 +17,24 @@ pass() {
 	kib=$(tail -n 1 "$dir/peak")
 }
 
+# Of the newest version and the oldest: add to speeds.
+add_speeds() {
+	restore_ratio vm1@latest "$series/vm1-$newest.img"
+	speeds+=("$ratio")
+	restore_ratio vm1@1 "$series/vm1-1.img"
+	speeds+=("$ratio")
+}
+
 # dedup_rows NAME DIR
 dedup_rows() {
-	local name=$1 series=$2 newest before after closed speeds first kib
+	local name=$1 series=$2 newest before after closed first kib
+	local -a speeds=()
 	take_series true --pieces 1
 	rule "$series/order" >"$dir/rules"
 	closed=$(sed -n 's/^closed //p' "$dir/rules")
 	newest=$(grep -c '^vm1 ' "$series/order")
 	before=$(data_bytes)
-	speeds=("$(restore_speed vm1@latest "$series/vm1-$newest.img")"
-		"$(restore_speed vm1@1 "$series/vm1-1.img")")
+	add_speeds
 	revdedupctl dedup --older 0 --least-run 1 --dry-run
 	header
 	pass --older 0 --least-run 1
@@ -53,8 +49,7 @@ dedup_rows() {
 	row "  blocks that a second pass changes" "$(field bytes_given_up <"$dir/report")" "0" \
 		"$(field bytes_given_up <"$dir/report") == 0"
 	row "  time of the second / the first" "$(calc "$usec / $first")"
-	speeds+=("$(restore_speed vm1@latest "$series/vm1-$newest.img")"
-		"$(restore_speed vm1@1 "$series/vm1-1.img")")
+	add_speeds
 	row "  restore of the newest: after / before" "$(calc "${speeds[2]} / ${speeds[0]}")" \
 		">= 0.98" "${speeds[2]} / ${speeds[0]} >= 0.98"
 	row "  restore of the oldest: after / before" "$(calc "${speeds[3]} / ${speeds[1]}")" \

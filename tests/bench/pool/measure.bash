@@ -84,6 +84,20 @@ ratio_row() {
 	row "$1" "$(spread)" ">= $2" "$(median "${ratios[@]}") >= $2"
 }
 
+# --- restore beside a raw copy
+
+restore_one() { revdedupctl -q restore "$one" --to "$dir/out"; }
+copy_one() { rawcopy "$one_image" "$dir/out"; }
+no_one() { rm -f "$dir/out"; }
+
+# restore_ratio VERSION IMAGE: sets ratio.
+restore_ratio() {
+	one=$1 one_image=$2
+	compare no_one restore_one copy_one 3
+	ratio=$(median "${ratios[@]}")
+	rm -f "$dir/out"
+}
+
 # --- space
 
 # What files take on the disk.

@@ -53,20 +53,6 @@ ordered_series() {
 	done < <(grep "^$1" "$from/order")
 }
 
-# --- restore beside a raw copy
-
-restore_one() { revdedupctl -q restore "$one" --to "$dir/out"; }
-copy_one() { rawcopy "$one_image" "$dir/out"; }
-no_one() { rm -f "$dir/out"; }
-
-# restore_ratio VERSION IMAGE: sets ratio.
-restore_ratio() {
-	one=$1 one_image=$2
-	compare no_one restore_one copy_one 3
-	ratio=$(median "${ratios[@]}")
-	rm -f "$dir/out"
-}
-
 # pieces_row SERIES NEWEST IMAGE OLDEST IMAGE COMMAND...: with $p and $dedup. Adds to verdicts
 # and stored_of.
 pieces_row() {

@@ -553,13 +553,13 @@ int rd_recipe_latest_refs(struct rd_sql *sql, i64 id, u64 *ret)
 
 int rd_recipe_is_old(struct rd_sql *sql, i64 id, bool *ret)
 {
-	i64 cold;
-	int r = rd_sql_number(sql, &cold, "SELECT latest_refs = 0 AND NOT EXISTS (SELECT 1"
+	i64 old;
+	int r = rd_sql_number(sql, &old, "SELECT latest_refs = 0 AND NOT EXISTS (SELECT 1"
 			      " FROM superseded WHERE superseded.recipe = ?1) FROM uses"
 			      " WHERE recipe = ?1", "i", id);
 
 	if (!r)
-		*ret = cold;
+		*ret = old;
 	return r;
 }
 
