@@ -249,3 +249,37 @@ stop_in() {
 	must "${all_of_it[@]}"
 	all_right
 }
+
+# moved NR: of six segments the first NR blocks are not zeros; ten of these go from the first
+# segment to the last, and others come there.
+moved() {
+	blocks v 0 "$1"
+	truncate -s 12M img/v
+	snapshot v v 1
+	dd if=img/v of=img/v bs=4096 count=10 seek=2570 conv=notrunc status=none
+	dd if=/dev/urandom of=img/v bs=4096 count=10 iflag=fullblock conv=notrunc status=none
+	cp --sparse=always img/v want/v@2
+}
+
+@test "a snapshot leaves to the pass what would take longer than itself" {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	moved 10
+	printf '%s\n' "version 1" "0 40960" "$((2570 * 4096)) 40960" >changed
+	must snapshot v --from img/v --changed changed --json
+	[ "$(jq .blocks_waiting out/must)" = 10 ] || fail_test "$(cat out/must)"
+	[ "$(unique)" = 30 ] || fail_test "$(unique) blocks after the snapshot"
+	all_right
+	must "${all_of_it[@]}"
+	[ "$(unique)" = 20 ] || fail_test "$(unique) blocks after the pass"
+	all_right
+}
+
+@test "a snapshot that reads all looks for all" {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	moved 3072
+	must snapshot v --from img/v --json
+	[ "$(jq .blocks_waiting out/must)" = 0 ] || fail_test "$(cat out/must)"
+	# All of the newest version, and of the one before only what is nowhere in it.
+	[ "$(unique)" = 3082 ] || fail_test "$(unique) blocks after the snapshot"
+	all_right
+}

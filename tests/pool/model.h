@@ -98,6 +98,7 @@ enum coverage {
 	PASS_IN_OLD,
 	PASS_CAPPED,
 	PASS_TOO_NEW,
+	LEFT_TO_PASS,
 	NR_COVERAGE,
 };
 

@@ -68,6 +68,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[PASS_IN_NEWEST] = "passes that found what newest versions have",
 	[PASS_IN_OLD] = "passes that found what only old versions have",
 	[PASS_CAPPED] = "blocks that a pass left, as their keeper had too many sources",
+	[LEFT_TO_PASS] = "blocks that a snapshot left to a pass",
 	[PASS_TOO_NEW] = "blocks that a pass left, as they were not replaced often enough",
 	[RECOMPRESSED] = "pools stored in another way",
 };

@@ -195,6 +195,7 @@ static void make_version_by_rule(struct model_volume *volume, struct model_versi
 		covered[STORED_RAW] += nr_raw_since(last);
 	covered[STORED_PART] += last_report.segments_in_part;
 	covered[FOUND_ELSEWHERE] += last_report.lookups.found;
+	covered[LEFT_TO_PASS] += last_report.blocks_waiting;
 	covered[PIECES_AGAIN] += last_report.segments_pieces;
 	covered[REF_IN_NEWEST] += number("SELECT count(*) > 0 FROM recipe_ref"
 					 " JOIN uses ON source = recipe WHERE latest_refs > 0");

@@ -86,6 +86,7 @@ static void print_json(struct ctl *ctl, const char *volume, const char *name,
 	rd_json_u64(out, "segments_pieces", report->segments_pieces);
 	rd_json_u64(out, "segments_in_part", report->segments_in_part);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
+	rd_json_u64(out, "blocks_waiting", report->blocks_waiting);
 	if (report->lookups.asked)
 		ctl_json_lookups(out, &report->lookups);
 	if (pause_us)
@@ -105,6 +106,9 @@ static void print_more(const struct rd_snapshot_report *report)
 	printf("%llu segments changed: %llu of them were in the pool already, of %llu only what differs was written; %llu unchanged ones were written again in one piece\n",
 	       report->segments_changed, report->segments_shared, report->segments_in_part,
 	       report->segments_pieces);
+	if (report->blocks_waiting)
+		printf("%llu blocks of older versions wait for 'revdedupctl dedup': looking for them in all of the volume would take longer than the snapshot\n",
+		       report->blocks_waiting);
 }
 
 static void print_text(struct ctl *ctl, const char *name,

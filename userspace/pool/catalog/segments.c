@@ -28,6 +28,18 @@ int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsi
 	return r;
 }
 
+int rd_segments_count(struct rd_sql *sql, i64 volume, u64 max, u64 *ret)
+{
+	i64 nr;
+	int r;
+
+	r = rd_sql_number(sql, &nr, "SELECT count(*) FROM (SELECT DISTINCT segment FROM segment"
+			  " WHERE volume = ? AND recipe LIMIT ?)", "ii", volume, (i64)max);
+	if (!r)
+		*ret = nr;
+	return r;
+}
+
 int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret)
 {
 	i64 segment;

@@ -17,6 +17,9 @@ struct rd_version;
 /* Find the first segment from @from on that any version of @volume has a row of. -ENOENT. */
 int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret);
 
+/* Count the segments, @max at most, in which any version of @volume has or had content. */
+int rd_segments_count(struct rd_sql *sql, i64 volume, u64 max, u64 *ret);
+
 /*
  * Read the recipes that version @number has for @nr segments from @first on; 0: zeros.
  */

@@ -47,8 +47,10 @@
 /*
  * Reverse deduplication: recipes that only older versions refer to give up each block
  * that the newest version of the volume has as well. The caller has the volume's lock.
+ * *@ret_waiting: how many contents are left to the pass over the pool (pass.h), as it would have
+ * taken longer to look for them than to make the version.
  */
-int rd_reverse(struct rd_pool *pool, struct rd_version *version);
+int rd_reverse(struct rd_pool *pool, struct rd_version *version, u64 *ret_waiting);
 int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
 
 /*

@@ -16,7 +16,8 @@
  *	   segment that took the place has at the same offset is found at once
  *	2. all others are in a hash table by their fingerprints, past which the
  *	   newest version's fingerprints stream, in the order they lie in (of NR_SORTED
- *	   segments at a time)
+ *	   segments at a time); not if that would take longer than the snapshot:
+ *	   then all others wait for the pass over the pool (pass.h)
  *	3. transactions change the maps of recipes that are still superseded, and
  *	   only where a block and its target are where they were
  *
@@ -58,6 +59,17 @@
 #define CHUNK		64		/* frames whose fingerprints are read at a time */
 #define NR_CHUNKS	8		/* and are kept */
 #define MAX_ROUNDS	3
+/*
+ * The fingerprints of so many segments are always streamed, 64 MiB; and of one more for so many
+ * bytes that the snapshot read, which takes about as long where the segments lie anywhere.
+ */
+#ifdef RD_TEST
+#define STREAM_ALWAYS	1
+#define STREAM_COST	(1U << 20)
+#else
+#define STREAM_ALWAYS	8192
+#define STREAM_COST	(64U << 10)
+#endif
 #define NONE		U32_MAX
 
 /* A block of a superseded recipe. */
@@ -91,6 +103,7 @@ struct reverse {
 	struct work *works;
 	unsigned int nr_wanted;
 	unsigned int nr_fps;	/* different ones among them that are not found */
+	u64 waiting;		/* blocks that were not looked for */
 	struct wanted *wanted;
 	unsigned int nr_heads;	/* a power of two */
 	u32 *heads;
@@ -511,6 +524,23 @@ static int offer_sorted(struct reverse *rev, u64 done, u64 size)
 	return r;
 }
 
+/*
+ * May the newest version stream? What a snapshot costs follows what has changed, so mostly it may
+ * not where little of a large volume has: the pass over the pool streams once for all of them.
+ */
+static int may_stream(struct reverse *rev, bool *ret)
+{
+	u64 nr = rd_max(STREAM_ALWAYS, rev->newest.bytes_read / STREAM_COST), has;
+	int r = 0;
+
+	*ret = rd_nr_segs(rev->newest.size) <= nr;
+	if (!*ret) {
+		r = rd_segments_count(rev->pool->sql, rev->volume, nr + 1, &has);
+		*ret = !r && has <= nr;
+	}
+	return r;
+}
+
 static int stream_newest(struct reverse *rev)
 {
 	u64 nr = rd_nr_segs(rev->newest.size), first;
@@ -691,6 +721,7 @@ static void release(struct reverse *rev)
 
 static int pass(struct reverse *rev)
 {
+	bool stream = false;
 	int r;
 
 	r = take_recipes(rev);
@@ -698,8 +729,12 @@ static int pass(struct reverse *rev)
 		return r;
 	make_table(rev);
 	r = rd_failpoint("reverse-stream");
-	if (!r)
+	if (!r && rev->nr_fps)
+		r = may_stream(rev, &stream);
+	if (!r && stream)
 		r = stream_newest(rev);
+	else
+		rev->waiting += rev->nr_fps;
 	return r ? r : change_all(rev);
 }
 
@@ -724,7 +759,7 @@ static int run_passes(struct reverse *rev)
 	return r;
 }
 
-int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
+static int reverse_superseded(struct rd_pool *pool, i64 volume, u64 *ret_waiting)
 {
 	struct reverse rev = { .pool = pool, .volume = volume };
 	u64 left;
@@ -743,12 +778,23 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 			return r;
 		return rd_catalog_end(pool->sql, rd_superseded_remove_all(pool->sql, volume));
 	}
-	return r ? r : run_passes(&rev);
+	if (!r)
+		r = run_passes(&rev);
+	*ret_waiting = rev.waiting;
+	return r;
 }
 
-int rd_reverse(struct rd_pool *pool, struct rd_version *version)
+int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
+{
+	u64 waiting;
+
+	return reverse_superseded(pool, volume, &waiting);
+}
+
+int rd_reverse(struct rd_pool *pool, struct rd_version *version, u64 *ret_waiting)
 {
 	int r = leave_before(pool, version);
 
-	return r ? r : rd_reverse_superseded(pool, version->volume);
+	*ret_waiting = 0;
+	return r ? r : reverse_superseded(pool, version->volume, ret_waiting);
 }

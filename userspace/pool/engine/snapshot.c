@@ -323,7 +323,7 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 	rd_snapshot_hits_free(hits);
 	/* The version exists: if anything fails now, the next command finishes it. */
 	if (!r)
-		r = rd_reverse(pool, &report->version);
+		r = rd_reverse(pool, &report->version, &report->blocks_waiting);
 	rd_lock_drop(&lock);
 	report->usec_reverse = usec_since(&mark);
 	if (!r)

@@ -60,6 +60,7 @@ struct rd_snapshot_report {
 	u64 segments_shared;	/* of these, the ones that the pool had */
 	u64 segments_pieces;	/* unchanged, and written again as one piece */
 	u64 segments_in_part;	/* changed, and written only where they were */
+	u64 blocks_waiting;	/* of older versions: only the pass looks for them */
 	struct rd_lookup_counts lookups;	/* of blocks in segments that the pool had not */
 	/* How long it took, in microseconds. */
 	u64 usec_copy;		/* until the version existed */
