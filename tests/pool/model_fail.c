@@ -15,30 +15,45 @@
 #include "pool/engine/session.h"
 #include "model.h"
 
+/* The commands. Each step is of one that comes to it often. */
+enum command {
+	SNAPSHOT,
+	DELETE,
+	DEVICE,
+	RECOMPRESS,
+	PASS,
+	OPEN,		/* finishes what another one left */
+};
+
 static struct {
 	const char *name;
 	u64 nr;
+	enum command command;
 } hits[] = {
-	{ "area-punch", 0 }, { "area-read", 0 }, { "area-sync", 0 }, { "area-write", 0 },
-	{ "catalog-begin", 0 }, { "catalog-commit", 0 }, { "catalog-sync", 0 },
-	{ "catalog-write", 0 },
-	{ "compact-commit", 0 }, { "compact-write", 0 },
-	{ "pass-change", 0 }, { "pass-read", 0 },
-	{ "delete-rows", 0 }, { "free-commit", 0 }, { "free-punch", 0 },
-	{ "free-vacate", 0 }, { "hand-over", 0 },
-	{ "index-begin", 0 }, { "index-flush", 0 }, { "index-merge", 0 }, { "index-read", 0 },
-	{ "index-rename", 0 }, { "index-write", 0 },
-	{ "inflate", 0 },
-	{ "journal-appended", 0 }, { "journal-switch", 0 }, { "journal-switched", 0 },
-	{ "lease-add", 0 }, { "lease-drop", 0 },
-	{ "pages-begun", 0 }, { "pages-sync", 0 }, { "pages-write", 0 },
-	{ "move-commit", 0 }, { "read", 0 }, { "recover-undo", 0 }, { "reverse-change", 0 },
-	{ "reverse-vacate", 0 }, { "reverse-stream", 0 },
-	{ "snapshot-again", 0 }, { "snapshot-batch", 0 }, { "snapshot-finish", 0 },
-	{ "snapshot-hit", 0 }, { "snapshot-part", 0 }, { "spill", 0 }, { "swap", 0 },
-	{ "twins-join", 0 }, { "twins-stream", 0 },
-	{ "rewrite-commit", 0 }, { "rewrite-write", 0 },
-	{ "write", 0 },
+	{ "area-read", 0, SNAPSHOT }, { "area-sync", 0, SNAPSHOT },
+	{ "area-write", 0, SNAPSHOT }, { "catalog-begin", 0, SNAPSHOT },
+	{ "catalog-commit", 0, SNAPSHOT }, { "catalog-sync", 0, SNAPSHOT },
+	{ "catalog-write", 0, SNAPSHOT }, { "index-begin", 0, SNAPSHOT },
+	{ "index-flush", 0, SNAPSHOT }, { "index-merge", 0, SNAPSHOT },
+	{ "index-read", 0, SNAPSHOT }, { "index-rename", 0, SNAPSHOT },
+	{ "index-write", 0, SNAPSHOT }, { "journal-appended", 0, SNAPSHOT },
+	{ "journal-switch", 0, SNAPSHOT }, { "journal-switched", 0, SNAPSHOT },
+	{ "pages-begun", 0, SNAPSHOT }, { "pages-sync", 0, SNAPSHOT },
+	{ "pages-write", 0, SNAPSHOT }, { "read", 0, SNAPSHOT },
+	{ "reverse-change", 0, SNAPSHOT }, { "reverse-vacate", 0, SNAPSHOT },
+	{ "reverse-stream", 0, SNAPSHOT }, { "snapshot-again", 0, SNAPSHOT },
+	{ "snapshot-batch", 0, SNAPSHOT }, { "snapshot-finish", 0, SNAPSHOT },
+	{ "snapshot-hit", 0, SNAPSHOT }, { "snapshot-part", 0, SNAPSHOT },
+	{ "swap", 0, SNAPSHOT }, { "write", 0, SNAPSHOT },
+	{ "area-punch", 0, DELETE }, { "compact-commit", 0, DELETE },
+	{ "compact-write", 0, DELETE }, { "delete-rows", 0, DELETE },
+	{ "free-commit", 0, DELETE }, { "free-punch", 0, DELETE }, { "free-vacate", 0, DELETE },
+	{ "hand-over", 0, DELETE }, { "move-commit", 0, DELETE },
+	{ "inflate", 0, DEVICE }, { "lease-add", 0, DEVICE }, { "lease-drop", 0, DEVICE },
+	{ "rewrite-commit", 0, RECOMPRESS }, { "rewrite-write", 0, RECOMPRESS },
+	{ "pass-change", 0, PASS }, { "pass-read", 0, PASS }, { "spill", 0, PASS },
+	{ "twins-join", 0, PASS }, { "twins-stream", 0, PASS },
+	{ "recover-undo", 0, OPEN },
 };
 
 #define NR_STEPS (sizeof(hits) / sizeof(*hits))
@@ -98,7 +113,7 @@ bool are_hit(u64 wanted)
 }
 
 /* One of them: what cannot come up now must not keep others from it. */
-static const char *rarest_step(void)
+static unsigned int rarest_step(void)
 {
 	unsigned int first = below(NR_STEPS), rarest = first, i;
 
@@ -108,8 +123,11 @@ static const char *rarest_step(void)
 		if ((hits[next].nr < hits[rarest].nr || is_rare(rarest)) && !is_rare(next))
 			rarest = next;
 	}
-	return hits[rarest].name;
+	return rarest;
 }
+
+/* The step that is to fail; NR_STEPS: any. The command was chosen for it. */
+static unsigned int wanted_step = NR_STEPS;
 
 /* What is to fail. */
 struct job {
@@ -121,18 +139,22 @@ struct job {
 	struct rd_pass_options pass;
 };
 
+static bool wants_open(void)
+{
+	return wanted_step < NR_STEPS && hits[wanted_step].command == OPEN;
+}
+
 static const char *any_step(const struct job *job)
 {
 	static const char *const passes[] = { "pass-change", "pass-read", "spill", "twins-join",
 					      "twins-stream" };
-	static const char *const rewrite[] = { "rewrite-write", "rewrite-commit" };
 
-	if (job && job->recompress && below(2))
-		return rewrite[below(2)];
+	if (!job && (below(2) || wants_open()))
+		return "recover-undo";
 	if (job && job->dedup && below(2))
 		return passes[below(5)];
-	if (below(3))
-		return rarest_step();
+	if (wanted_step < NR_STEPS && !wants_open())
+		return hits[wanted_step].name;
 	return below(2) ? "any" : hits[below(NR_STEPS)].name;
 }
 
@@ -217,7 +239,7 @@ static int run_and_fail(const struct job *job)
 
 	if (r)
 		note_hit();
-	while (r && below(2) && run_failing(NULL))
+	while (r && (wants_open() || below(2)) && run_failing(NULL))
 		note_hit();
 	return r;
 }
@@ -316,18 +338,33 @@ static void check_finished(void)
 		fail("volume %lld has a version that is half made or half deleted", volume);
 }
 
+static enum command any_command(const struct model_volume *volume)
+{
+	if (!below(3))
+		return DEVICE;
+	if (!below(8))
+		return RECOMPRESS;
+	if (!below(8))
+		return PASS;
+	return wants_delete(volume) ? DELETE : SNAPSHOT;
+}
+
 void do_failing_step(void)
 {
 	struct model_volume *volume = any_volume();
+	enum command command = any_command(volume);
 
 	shake_devices();
-	if (!below(3))
+	wanted_step = below(2) ? rarest_step() : NR_STEPS;
+	if (wanted_step < NR_STEPS)
+		command = hits[wanted_step].command;
+	if (command == DEVICE)
 		do_failing_device(any_device(), volume);
-	else if (!below(8))
+	else if (command == RECOMPRESS)
 		do_failing_recompress();
-	else if (!below(8))
+	else if (command == PASS)
 		do_failing_pass();
-	else if (wants_delete(volume))
+	else if (volume->nr == MAX_VERSIONS || (command == DELETE && volume->nr))
 		do_failing_delete(volume, any_to_delete(volume));
 	else
 		do_failing_snapshot(volume);
