@@ -103,6 +103,14 @@ prunes() {
 	done
 }
 
+# Another volume's newest version mostly has what one of these changed.
+passes() {
+	until [ -e "done" ]; do
+		must_in out/pass-1 dedup --older $((RANDOM % 2)) --least-run 1 || return
+		echo passed
+	done
+}
+
 looks() {
 	until [ -e "done" ]; do
 		must_in "out/look-$1" "$@" || return
@@ -138,6 +146,7 @@ scrubs() {
 	run_beside restore2 restores 2
 	run_beside delete deletes
 	run_beside prune prunes
+	run_beside pass passes
 	run_beside scrub scrubs
 	run_beside check looks check
 	run_beside list looks list
@@ -152,7 +161,9 @@ scrubs() {
 	must prune vm5 --keep-tag none --unsafe-allow-remove-all
 	all_right
 	must scrub
+	[ -s out/pass ]
 	say "$((4 * rounds)) snapshots, $(cat out/restore? | grep -c '^vm') restores," \
 		"$(grep -c '^vm' out/delete) deletes, $(grep -c . out/prune) prunes," \
+		"$(grep -c . out/pass) passes," \
 		"$(grep -c . out/scrub) scrubs, $(grep -c . out/check) checks"
 }

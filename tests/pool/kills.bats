@@ -287,7 +287,7 @@ choose_command() {
 	vol=$(any_of vm1 vm2 vm3)
 	RANDOM=$((RANDOM + ${#versions[@]} + kills))
 	local version=${versions[RANDOM % ${#versions[@]}]#want/}
-	case $((RANDOM % 16)) in
+	case $((RANDOM % 17)) in
 	[0-5]) command=(snapshot "$vol" --from "img/$vol") ;;
 	[67]) command=(delete "$version") ;;
 	8 | 9) command=(prune "$vol" --keep-last $((2 + RANDOM % 3))) ;;
@@ -297,6 +297,7 @@ choose_command() {
 	13) command=(scrub) ;;
 	14) command=(repair --rebuild-catalog) ;;
 	15) command=(check) ;;
+	16) command=(dedup --older 0 --least-run 1) ;;
 	esac
 	[ "${#versions[@]}" -gt 4 ] || command=(snapshot "$vol" --from "img/$vol")
 	[ "${#versions[@]}" -lt 20 ] || command=(prune "$vol" --keep-last 2)
