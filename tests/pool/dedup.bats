@@ -62,6 +62,19 @@ make_twins() {
 	snapshot d three 2
 }
 
+# field NAME: what the output of the last pass, with --json, says for it.
+field() { sed -n "s/.*\"$1\": \([a-z0-9]*\).*/\1/p" out/must; }
+
+# make_news: a pass has seen all but f, which has what is old in c and d.
+make_news() {
+	make_twins
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = true ]
+	shift_of two-later two-again
+	snapshot f two-again 1
+	[ "$(unique)" = 1210 ]
+}
+
 # stop_in STEP: the pass is stopped there.
 stop_in() {
 	stopped="the pass stopped at $1"
@@ -70,14 +83,14 @@ stop_in() {
 		fail_test "not $stopped: $(cat out/stopped)"
 }
 
-@test "a pass is killed at each step" {
+# kill_at_each: from what there is, until there are 910 blocks.
+kill_at_each() {
 	local number name status kills=0
-	make_twins
-	[ "$(unique)" = 1810 ]
 	keep_base
 	log_steps "${all_of_it[@]}"
 	[ "$(unique)" = 910 ]
-	for name in twins-stream twins-join spill pass-read pass-change free-vacate; do
+	for name in twins-stream twins-read twins-join spill pass-read pass-change pass-slice \
+		pass-clear free-vacate; do
 		grep -q "^$name\$" log || fail_test "the pass does not come to $name"
 	done
 	# It has few steps, beside other commands.
@@ -97,6 +110,141 @@ stop_in() {
 	done 4<steps
 	[ "$kills" -gt 10 ]
 	say "$kills kills"
+}
+
+@test "a pass is killed at each step" {
+	make_twins
+	[ "$(unique)" = 1810 ]
+	kill_at_each
+}
+
+@test "a pass over what is fresh is killed at each step" {
+	make_news
+	kill_at_each
+}
+
+@test "a second pass compares what is fresh, and no more" {
+	make_news
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	# Blocks of f, and the others with their content.
+	[ "$(field bytes_newest)" = $((300 * 4096)) ]
+	[ "$(field bytes_old)" = $((300 * 4096)) ]
+	[ "$(field bytes_given_up)" = $((300 * 4096)) ]
+	[ "$(unique)" = 910 ]
+	all_right
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	[ "$(field bytes_newest)" = 0 ]
+	[ "$(field bytes_old)" = 0 ]
+}
+
+@test "what becomes old, and what comes to an heir, is fresh" {
+	make_twins
+	blocks four 0 200
+	shift_of four four-later
+	shift_of four-later four-again
+	snapshot e four 1
+	snapshot f four-later 1
+	snapshot g four-again 1
+	must "${all_of_it[@]}"
+	[ "$(unique)" = $((910 + 3 * 200)) ]
+	# It is old now, and two newest versions have the same blocks.
+	snapshot e three 2
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	[ "$(unique)" = $((910 + 2 * 200)) ]
+	# The one that it refers to goes, and it has the blocks again. There is the other one.
+	remove f@1
+	[ "$(unique)" = $((910 + 2 * 200)) ]
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	[ "$(unique)" = $((910 + 200)) ]
+	all_right
+}
+
+@test "what --older leaves is fresh until it is old enough" {
+	make_twins
+	must dedup --least-run 1 --json
+	[ "$(field all)" = true ]
+	[ "$(field bytes_too_new)" = $((900 * 4096)) ]
+	blocks four 0 1
+	snapshot a four 3
+	snapshot c four 3
+	must dedup --least-run 1 --json
+	[ "$(field all)" = false ]
+	# That of a, and that of c, if this is not the one that stays.
+	[ "$(unique)" -le 1211 ]
+	snapshot d four 3
+	must dedup --least-run 1 --json
+	[ "$(field all)" = false ]
+	[ "$(unique)" = 911 ]
+	# Runs that were too short are not fresh: a pass that wants them compares all.
+	must dedup --least-run 2 --json
+	[ "$(field all)" = false ]
+	must dedup --least-run 1 --json
+	[ "$(field all)" = true ]
+	all_right
+}
+
+@test "what moves behind the back of a pass is fresh" {
+	compression=zstd
+	must init pool --size 512M --reserve 1M --compression none
+	blocks three 0 10
+	snapshot x three 1
+	od -An -v -tx1 /dev/urandom | head -c $((600 * 4096)) >img/one
+	truncate -s 4M img/one
+	shift_of one one-later
+	must snapshot a --from img/one --compression zstd
+	cp --sparse=always img/one want/a@1
+	must snapshot b --from img/one-later --compression zstd
+	cp --sparse=always img/one-later want/b@1
+	snapshot a three 2
+	# What is raw was read, and packs come next: what they had is raw now.
+	stop_in twins-read:2
+	must compact --recompress none
+	go_on
+	all_right
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	must dedup -n --older 0 --least-run 1 --json
+	[ "$(field bytes_given_up)" = 0 ]
+	all_right
+}
+
+@test "a pass that is interrupted goes on where it was" {
+	local left status=0
+	must init pool --size 512M --reserve 1M
+	truncate -s 16M img/one img/two
+	dd if=/dev/urandom of=img/one bs=1M count=15 conv=notrunc status=none
+	dd if=img/one of=img/two bs=4096 seek=40 conv=notrunc status=none count=3840
+	blocks three 0 10
+	snapshot a one 1
+	snapshot b two 1
+	snapshot a three 2
+	[ "$(unique)" = $((2 * 3840 + 10)) ]
+	# There are two slices. The first one has more than a batch.
+	stop_in pass-read
+	kill -INT "$pid"
+	kill -CONT "$pid"
+	wait "$pid" || status=$?
+	pid=
+	[ "$status" = 130 ]
+	all_right
+	[ "$(ask "SELECT slice, slices FROM pass")" = "1 2" ]
+	left=$(ask "SELECT count(*) FROM fresh")
+	[ "$left" -gt 0 ]
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = true ]
+	[ "$(unique)" -gt $((3840 + 10)) ]
+	[ "$(ask "SELECT closed FROM pass")" = 1 ]
+	[ "$(ask "SELECT count(*) FROM fresh")" = "$left" ]
+	# What the first one had found and had no time for.
+	must "${all_of_it[@]}" --json
+	[ "$(field all)" = false ]
+	[ "$(unique)" = $((3840 + 10)) ]
+	[ "$(ask "SELECT count(*) FROM fresh")" = 0 ]
+	all_right
 }
 
 @test "a pass fails at each step, and loses nothing" {
@@ -151,6 +299,11 @@ stop_in() {
 		must compact --recompress "$([ "$compression" = none ] && echo zstd || echo none)"
 		go_on
 		all_right
+		# What was refused is done by the next one.
+		must "${all_of_it[@]}" --json
+		[ "$(field all)" = false ]
+		all_right
+		[ "$(unique)" = 910 ] || fail_test "$stopped: $(unique) blocks"
 	done
 }
 

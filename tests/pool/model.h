@@ -99,6 +99,7 @@ enum coverage {
 	PASS_CAPPED,
 	PASS_TOO_NEW,
 	LEFT_TO_PASS,
+	PASS_FRESH,
 	NR_COVERAGE,
 };
 

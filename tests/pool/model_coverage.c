@@ -70,6 +70,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[PASS_CAPPED] = "blocks that a pass left, as their keeper had too many sources",
 	[LEFT_TO_PASS] = "blocks that a snapshot left to a pass",
 	[PASS_TOO_NEW] = "blocks that a pass left, as they were not replaced often enough",
+	[PASS_FRESH] = "passes over what is fresh that changed something",
 	[RECOMPRESSED] = "pools stored in another way",
 };
 

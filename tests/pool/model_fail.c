@@ -51,8 +51,9 @@ static struct {
 	{ "hand-over", 0, DELETE }, { "move-commit", 0, DELETE },
 	{ "inflate", 0, DEVICE }, { "lease-add", 0, DEVICE }, { "lease-drop", 0, DEVICE },
 	{ "rewrite-commit", 0, RECOMPRESS }, { "rewrite-write", 0, RECOMPRESS },
-	{ "pass-change", 0, PASS }, { "pass-read", 0, PASS }, { "spill", 0, PASS },
-	{ "twins-join", 0, PASS }, { "twins-stream", 0, PASS },
+	{ "pass-change", 0, PASS }, { "pass-clear", 0, PASS }, { "pass-read", 0, PASS },
+	{ "pass-slice", 0, PASS }, { "spill", 0, PASS }, { "twins-join", 0, PASS },
+	{ "twins-read", 0, PASS }, { "twins-stream", 0, PASS },
 	{ "recover-undo", 0, OPEN },
 };
 
@@ -146,13 +147,8 @@ static bool wants_open(void)
 
 static const char *any_step(const struct job *job)
 {
-	static const char *const passes[] = { "pass-change", "pass-read", "spill", "twins-join",
-					      "twins-stream" };
-
 	if (!job && (below(2) || wants_open()))
 		return "recover-undo";
-	if (job && job->dedup && below(2))
-		return passes[below(5)];
 	if (wanted_step < NR_STEPS && !wants_open())
 		return hits[wanted_step].name;
 	return below(2) ? "any" : hits[below(NR_STEPS)].name;

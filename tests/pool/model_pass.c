@@ -33,6 +33,7 @@ static struct rd_pass_report pass(const struct rd_pass_options *options)
 /* What was found is not there a second time. Some of it a full home keeps, or one that went. */
 static void check_closed(const struct rd_pass_options *options)
 {
+	/* Nothing of a dry run depends on what a pass before has seen. */
 	struct rd_pass_options again = *options;
 	struct rd_pass_report report;
 
@@ -47,8 +48,10 @@ void do_pass(void)
 	struct rd_pass_options options = any_pass();
 	struct rd_pass_report report = pass(&options);
 
-	if (!report.capped && !report.refused)
+	/* A run that only came to be because another keeper went is not looked for. */
+	if (!report.capped && !report.refused && (report.all || options.least_run == 1))
 		check_closed(&options);
+	covered[PASS_FRESH] += !report.all && report.changed;
 	covered[PASS_CHANGED] += report.changed;
 	covered[PASS_IN_NEWEST] += report.changed && report.found.old_newest;
 	covered[PASS_IN_OLD] += report.changed && report.found.old_twice;

@@ -67,6 +67,7 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 
 	ctl_json_begin(ctl, "dedup");
 	rd_json_bool(out, "dry_run", options->dry_run);
+	rd_json_bool(out, "all", report->all);
 	rd_json_u64(out, "bytes_newest", report->found.newest * RD_BLOCK_SIZE);
 	rd_json_u64(out, "bytes_old",
 		    (report->found.blocks - report->found.newest) * RD_BLOCK_SIZE);

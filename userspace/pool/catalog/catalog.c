@@ -189,6 +189,18 @@ static const struct {
 	  "volume INTEGER PRIMARY KEY,"
 	  "pieces INTEGER NOT NULL,"
 	  "dedup INTEGER NOT NULL" },
+	/* What the last pass over the pool has not seen: see fresh.h. */
+	{ "fresh",
+	  "recipe INTEGER PRIMARY KEY,"
+	  "pass INTEGER NOT NULL" },
+	{ "pass",
+	  "one INTEGER PRIMARY KEY CHECK(one = 1),"
+	  "number INTEGER NOT NULL,"
+	  "closed INTEGER NOT NULL,"
+	  "least_run INTEGER NOT NULL,"
+	  "slices INTEGER NOT NULL,"
+	  "slice INTEGER NOT NULL,"
+	  "reads_places INTEGER NOT NULL" },
 };
 
 static int add_table(struct rd_sql *sql, const char *name, const char *columns, bool writable)

@@ -6,6 +6,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "frames.h"
+#include "fresh.h"
 #include "owners.h"
 #include "packs.h"
 #include "recipes.h"
@@ -209,6 +210,8 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 			       (i64)rd_map_pieces(map), (i64)quick);
 	if (!r)
 		r = rd_owners_change(sql, id, NULL, map);
+	if (!r)
+		r = rd_fresh_mark(sql, id, false);
 	*ret_id = id;
 	return r;
 }
@@ -241,6 +244,22 @@ int rd_recipes_count_uses(struct rd_sql *sql)
 			  " OR (v.state = " RD_STATE(NEW) " AND v.cursor <= t.segment)))))", "");
 }
 
+/* A pass over the pool has to look at blocks that have become those of the recipe, or moved. */
+static int mark_fresh(struct rd_sql *sql, i64 id, const struct rd_map *old,
+		      const struct rd_map *new)
+{
+	bool gained = false, moved = false;
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_place_kind(new->at[i]) != RD_OWN || new->at[i] == old->at[i])
+			continue;
+		moved |= rd_place_kind(old->at[i]) == RD_OWN;
+		gained |= rd_place_kind(old->at[i]) != RD_OWN;
+	}
+	return gained || moved ? rd_fresh_mark(sql, id, !gained) : 0;
+}
+
 static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 		     const struct rd_map *map)
 {
@@ -252,6 +271,8 @@ static int write_map(struct rd_sql *sql, struct rd_recipe *recipe, u64 frame,
 	if (!r)
 		r = rd_sql_run(sql, "UPDATE uses SET pieces = ?1 WHERE recipe = ?2"
 			       " AND pieces <> ?1", "ii", (i64)rd_map_pieces(map), recipe->id);
+	if (!r)
+		r = mark_fresh(sql, recipe->id, &recipe->map, map);
 	return r ? r : rd_owners_change(sql, recipe->id, &recipe->map, map);
 }
 
@@ -435,6 +456,8 @@ static int drop(struct rd_sql *sql, i64 id)
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM superseded WHERE recipe = ?", "i", id);
 	if (!r)
+		r = rd_fresh_remove(sql, id);
+	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM uses WHERE recipe = ?", "i", id);
 	if (!r)
 		r = rd_sql_run(sql, "DELETE FROM recipe WHERE id = ?", "i", id);
@@ -458,10 +481,11 @@ int rd_recipe_unref(struct rd_sql *sql, i64 id, int refs, int latest_refs, i64 v
 	latest_left = rd_row_i64(row, 1);
 	if (!refs_left)
 		return drop(sql, id);
-	if (!latest_left && latest_refs)
-		return rd_sql_run(sql, "INSERT OR IGNORE INTO superseded VALUES(?, ?)", "ii", id,
+	if (latest_left || !latest_refs)
+		return 0;
+	r = rd_fresh_mark(sql, id, false);
+	return r ? r : rd_sql_run(sql, "INSERT OR IGNORE INTO superseded VALUES(?, ?)", "ii", id,
 				  volume);
-	return 0;
 }
 
 /* --- places that go over to another recipe */

@@ -23,7 +23,7 @@
  *	compact		moves slots that are in use together
  *	rebuild, check, survey, proof, damage
  *			the catalog made anew; what is there, and whether it is sound
- *	twins, twins_stream, twins_join
+ *	twins, twins_stream, twins_join, twins_filter
  *			blocks that the pool has more than once
  *	spill		what does not fit into memory
  *	undo		versions that do not exist yet

@@ -24,6 +24,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/filling.h"
+#include "pool/catalog/fresh.h"
 #include "pool/catalog/owners.h"
 #include "blocks.h"
 #include "engine.h"
@@ -672,15 +673,26 @@ static int heal_fps(struct heal *heal)
 	return r ? r : flush(heal);
 }
 
+/* A pass over the pool may have read fingerprints that were wrong. */
+static int forget_pass(struct rd_pool *pool)
+{
+	int r = rd_sql_begin(pool->sql);
+
+	if (r)
+		return r;
+	return rd_catalog_end(pool->sql, rd_fresh_forget(pool->sql));
+}
+
 static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_bad_list *list)
 {
 	struct heal *heal = (struct heal *)healer;
 	unsigned int i;
 	int r;
 
-	(void)pool;
 	heal->list = list;
-	r = heal_fps(heal);
+	r = heal->options->dry_run ? 0 : forget_pass(pool);
+	if (!r)
+		r = heal_fps(heal);
 	if (r)
 		return r;
 	want_all(heal);

@@ -11,6 +11,7 @@
 #include "pool/catalog/segments.h"
 #include "engine.h"
 #include "pass_parts.h"
+#include "twins_filter.h"
 
 /* Blocks that are given up before they are given back. */
 #define FREE_AFTER	((64U << 20) / RD_BLOCK_SIZE)
@@ -122,6 +123,8 @@ static int use_batch(struct rd_pass *pass)
 		r = rd_pass_change(pass);
 	pass->nr = 0;
 	if (!r)
+		r = rd_pass_mark_left(pass);
+	if (!r)
 		r = free_some(pass, FREE_AFTER);
 	rd_disk_idle(true);
 	rd_sql_pause();
@@ -153,9 +156,12 @@ static int take_recipe(struct rd_pass *pass, const struct rd_twin *twins, unsign
 		return take_old(pass, twins, nr);
 	if (!r && age == AGE_NEWEST && pass->options->dry_run)
 		count_shared(pass, twins, nr);
-	if (!r && age == AGE_TOO_NEW)
+	if (!r && age == AGE_TOO_NEW) {
 		pass->report->too_new += nr;
-	return r;
+		r = pass->options->dry_run ? 0 :
+			rd_pass_leave(pass, rd_block_recipe(twins[0].block));
+	}
+	return r ? r : rd_pass_mark_left(pass);
 }
 
 /* --- the pass */
@@ -184,44 +190,108 @@ static int use_slice(struct rd_pass *pass, struct rd_twins *twins)
 		if (!r && is_late(pass))
 			r = -ETIMEDOUT;
 	}
-	if (r != -ETIMEDOUT)
-		return r;
-	/* What was chosen already is used. */
-	r = use_batch(pass);
-	return r ? r : -ETIMEDOUT;
+	return r;
 }
 
-static int run_slices(struct rd_pass *pass, struct rd_twins *twins)
+/* There is no time for the rest of the slice: what was chosen already is used. */
+static int leave_rest(struct rd_pass *pass, struct rd_twins *twins)
 {
+	struct rd_twin found[RD_SEG_BLOCKS];
+	unsigned int nr;
+	int r = use_batch(pass);
+
+	if (r || pass->options->dry_run)
+		return r;
+	pass->pace.rate = 0;
+	while (!r && (r = rd_twins_take(twins, found, &nr)) > 0) {
+		r = rd_pass_leave(pass, rd_block_recipe(found[0].block));
+		if (!r)
+			r = rd_pass_mark_left(pass);
+	}
+	return r;
+}
+
+/* 1: done; 0: there is none left; -ETIMEDOUT, -EINTR: stopped. */
+static int run_slice(struct rd_pass *pass, struct rd_twins *twins)
+{
+	int stopped = 0, r;
+
+	r = rd_pass_read_places(pass, true);
+	if (!r)
+		r = rd_twins_slice(twins);
+	if (r <= 0)
+		return r;
+	r = rd_pass_read_places(pass, false);
+	if (!r)
+		r = use_slice(pass, twins);
+	if (r == -ETIMEDOUT || r == -EINTR) {
+		stopped = r;
+		r = leave_rest(pass, twins);
+	}
+	rd_twins_count(twins, &pass->report->found);
+	if (!r && !pass->options->dry_run)
+		r = rd_pass_end_slice(pass);
+	return r ? r : stopped ? stopped : 1;
+}
+
+/* Choose what is compared. */
+static int make_twins(struct rd_pass *pass, struct rd_twins **ret)
+{
+	struct rd_twins_options options = {
+		.temp = pass->options->temp,
+		.all = pass->options->dry_run,
+		.pace = &pass->pace,
+		.until_us = pass->options->until_us,
+	};
 	int r;
 
-	while ((r = rd_twins_slice(twins)) > 0) {
-		r = use_slice(pass, twins);
-		if (r)
-			break;
+	r = rd_twins_slices(pass->pool, &options.slices);
+	if (r)
+		return r;
+	if (pass->options->dry_run) {
+		pass->report->all = true;
+	} else {
+		r = rd_pass_begin(pass, options.slices, &options.filter);
+		options.slices = pass->row.slices;
+		options.slice = pass->row.slice;
 	}
-	if (r == -ETIMEDOUT) {
-		pass->report->out_of_time = true;
-		r = 0;
-	}
+	if (!r)
+		r = rd_twins_new(ret, pass->pool, &options);
+	if (r)
+		rd_twins_filter_free(options.filter);
+	return r;
+}
+
+static int run_slices(struct rd_pass *pass)
+{
+	struct rd_twins *twins = NULL;
+	int r;
+
+	r = make_twins(pass, &twins);
+	if (r)
+		return r;
+	do
+		r = run_slice(pass, twins);
+	while (r > 0);
+	rd_twins_count(twins, &pass->report->found);
+	rd_twins_free(twins);
 	return r;
 }
 
 static int run(struct rd_pass *pass)
 {
-	struct rd_twins *twins;
-	int r;
+	int r, end;
 
-	r = rd_twins_new(&twins, pass->pool, pass->options->temp, pass->options->dry_run,
-			 &pass->pace, pass->options->until_us);
-	if (r)
-		return r;
 	rd_disk_idle(true);
-	r = run_slices(pass, twins);
+	r = run_slices(pass);
 	rd_disk_idle(false);
-	rd_twins_count(twins, &pass->report->found);
-	rd_twins_free(twins);
-	return r ? r : free_some(pass, 1);
+	pass->report->out_of_time = r == -ETIMEDOUT;
+	if (r && r != -ETIMEDOUT && r != -EINTR)
+		return r;
+	end = pass->options->dry_run ? 0 : rd_pass_end(pass);
+	if (!end)
+		end = free_some(pass, 1);
+	return end ? end : r == -EINTR ? r : 0;
 }
 
 int rd_pass_run(struct rd_pool *pool, const struct rd_pass_options *options,
@@ -249,6 +319,8 @@ int rd_pass_run(struct rd_pool *pool, const struct rd_pass_options *options,
 	} else {
 		r = -ENOMEM;
 	}
+	if (pass)
+		rd_buffer_free(&pass->left);
 	free(pass);
 	rd_lock_drop(&lock);
 	return r;

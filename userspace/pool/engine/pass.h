@@ -20,7 +20,12 @@
  *
  * A kill leaves recipes that are changed or not; the next pass finds the others again.
  *
+ * The first pass compares all that the pool has with all. Later ones compare what is fresh
+ * (pool/catalog/fresh.h) with all: they read all fingerprints, and use those of fresh content.
+ * What a pass leaves stays fresh. One that is stopped, or has no more time, leaves the rest.
+ *
  *	pass		what is chosen, and the order of all
+ *	pass_fresh	which pass it is, and what it leaves
  *	pass_read	steps 2 and 3
  *	pass_change	step 4
  */
@@ -50,6 +55,7 @@ struct rd_pass_options {
 extern const unsigned int rd_pass_pieces[RD_PASS_PIECES];
 
 struct rd_pass_report {
+	bool all;		/* all was compared, and not only what is fresh */
 	struct rd_twins_counts found;
 	u64 short_runs;		/* blocks in runs that are too short */
 	u64 too_new;		/* of recipes that were not replaced long enough ago */

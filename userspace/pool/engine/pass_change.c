@@ -128,7 +128,7 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 	r = load_source(change, choices, &good);
 	if (r || !good) {
 		report->refused += nr;
-		return r;
+		return r ? r : rd_pass_leave(change->pass, rd_block_recipe(choices->twin.block));
 	}
 	change->map = change->source.map;
 	for (i = 0; i < nr && !r; i++) {
@@ -140,6 +140,8 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 				      rd_block_number(choices[i].twin.keeper));
 		given_up++;
 	}
+	if (!r && given_up < nr)
+		r = rd_pass_leave(change->pass, change->source.id);
 	if (r || !given_up)
 		return r;
 	report->changed++;

@@ -3,7 +3,9 @@
 #ifndef RD_PASS_PARTS_H
 #define RD_PASS_PARTS_H
 
+#include "base/buffer.h"
 #include "base/pace.h"
+#include "pool/catalog/fresh.h"
 #include "pool/data/fp.h"
 #include "pool/data/map.h"
 #include "pass.h"
@@ -42,6 +44,8 @@ struct rd_pass {
 	struct rd_pass_choice choices[RD_PASS_BATCH];
 	struct rd_pass_choice *by_place[RD_PASS_BATCH];
 	u64 waiting;			/* blocks that were given up, and not given back */
+	struct rd_fresh_pass row;
+	struct rd_buffer left;		/* i64 each: recipes that stay fresh */
 };
 
 static inline i64 rd_block_recipe(rd_block_id block)
@@ -59,6 +63,24 @@ int rd_pass_read_begin(struct rd_pass *pass);
 void rd_pass_read_free(struct rd_pass *pass);
 /* Prove the choices, and read their keepers. */
 int rd_pass_read(struct rd_pass *pass);
+
+struct rd_twins_filter;
+
+/*
+ * pass_fresh.c. Begin, or go on with what was begun: pass->row says in which slice. *@ret: of
+ * what is fresh; NULL: all is compared.
+ */
+int rd_pass_begin(struct rd_pass *pass, unsigned int slices, struct rd_twins_filter **ret);
+/* From now on, or no longer, it is read where blocks are. */
+int rd_pass_read_places(struct rd_pass *pass, bool reads_places);
+/* Something was found for @recipe, and is left for the next pass. */
+int rd_pass_leave(struct rd_pass *pass, i64 recipe);
+/* Note what was left, if that is much. */
+int rd_pass_mark_left(struct rd_pass *pass);
+/* All that the slice has was used, or left. */
+int rd_pass_end_slice(struct rd_pass *pass);
+/* If that was the last slice, forget what was fresh. */
+int rd_pass_end(struct rd_pass *pass);
 
 /* pass_change.c: let the recipes refer, in one transaction. */
 int rd_pass_change(struct rd_pass *pass);

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/inject.h"
 #include "pool/catalog/owners.h"
+#include "twins_filter.h"
 #include "twins_parts.h"
 
 /*
@@ -21,10 +22,14 @@
 #define MAX_BUCKETS	RD_SPILL_MAX_BUCKETS
 #endif
 
+/* Copies of a content that is in the filter: a pool with more of them has larger buckets. */
+#define COPIES		4
+
 struct rd_twins {
 	struct rd_pool *pool;
 	const char *temp;
 	struct rd_pace *pace;
+	struct rd_twins_filter *filter;
 	unsigned int slices, slice;	/* the next one */
 	unsigned int buckets;
 	struct rd_spill *entries;
@@ -37,30 +42,52 @@ struct rd_twins {
 	u64 taken, found;	/* twins of the slice */
 };
 
-int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool, const char *temp, bool all,
-		 struct rd_pace *pace, u64 until_us)
+/* Buckets of all that is compared. */
+static int count_buckets(struct rd_pool *pool, const struct rd_twins_filter *filter, u64 *ret)
+{
+	u64 blocks;
+	int r = rd_slots_of_recipes(pool->sql, &blocks);
+
+	if (filter)
+		blocks = rd_min(blocks, filter->keys * COPIES);
+	*ret = blocks / PER_BUCKET + 1;
+	return r;
+}
+
+int rd_twins_slices(struct rd_pool *pool, unsigned int *ret)
+{
+	u64 buckets;
+	int r = count_buckets(pool, NULL, &buckets);
+
+	*ret = (buckets + MAX_BUCKETS - 1) / MAX_BUCKETS;
+	return r;
+}
+
+int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool,
+		 const struct rd_twins_options *options)
 {
 	struct rd_twins *twins = calloc(1, sizeof(*twins));
-	u64 blocks, buckets;
+	u64 buckets;
 	int r;
 
 	if (!twins)
 		return -ENOMEM;
-	twins->pool = pool;
-	twins->temp = temp;
-	twins->pace = pace;
-	r = rd_slots_of_recipes(pool->sql, &blocks);
+	r = count_buckets(pool, options->filter, &buckets);
 	if (r) {
 		free(twins);
 		return r;
 	}
-	buckets = blocks / PER_BUCKET + 1;
-	twins->slices = (buckets + MAX_BUCKETS - 1) / MAX_BUCKETS;
-	twins->buckets = (buckets + twins->slices - 1) / twins->slices;
+	twins->pool = pool;
+	twins->temp = options->temp;
+	twins->pace = options->pace;
+	twins->filter = options->filter;
+	twins->slices = options->slices;
+	twins->slice = options->slice;
+	twins->buckets = rd_min((buckets + twins->slices - 1) / twins->slices, MAX_BUCKETS);
 	twins->join.nr_buckets = twins->buckets;
 	twins->join.pool = pool;
-	twins->join.all = all;
-	twins->join.until_us = until_us;
+	twins->join.all = options->all;
+	twins->join.until_us = options->until_us;
 	twins->join.counts = &twins->counts;
 	*ret = twins;
 	return 0;
@@ -82,6 +109,7 @@ void rd_twins_free(struct rd_twins *twins)
 		return;
 	end_slice(twins);
 	rd_buffer_free(&twins->sorted);
+	rd_twins_filter_free(twins->filter);
 	free(twins);
 }
 
@@ -100,6 +128,15 @@ static int put_entry(void *ctx, const struct rd_twin_entry *entry)
 static int stream(struct rd_twins *twins)
 {
 	struct rd_twins_counts counts = { 0 };
+	const struct rd_twins_stream what = {
+		.pool = twins->pool,
+		.filter = twins->filter,
+		.pace = twins->pace,
+		.until_us = twins->join.until_us,
+		.counts = &counts,
+		.emit = put_entry,
+		.ctx = twins,
+	};
 	int r;
 
 	r = rd_spill_new(&twins->entries, twins->temp, sizeof(struct rd_twin_entry),
@@ -107,13 +144,17 @@ static int stream(struct rd_twins *twins)
 	if (!r)
 		r = rd_failpoint("twins-stream");
 	if (!r)
-		r = rd_twins_stream(twins->pool, put_entry, twins, twins->pace,
-				    twins->join.until_us, &counts);
+		r = rd_twins_stream(&what);
 	if (!r)
 		r = rd_spill_end(twins->entries);
 	twins->counts.blocks = counts.blocks;
 	twins->counts.newest = counts.newest;
-	twins->counts.unreadable = counts.unreadable;
+	twins->counts.unreadable = rd_max(twins->counts.unreadable, counts.unreadable);
+	if (twins->filter)
+		twins->counts.unreadable += twins->filter->unreadable;
+	/* There is one slice, and the join needs the room. */
+	rd_twins_filter_free(twins->filter);
+	twins->filter = NULL;
 	return r;
 }
 

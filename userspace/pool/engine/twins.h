@@ -40,27 +40,41 @@ struct rd_twin {
 };
 
 struct rd_twins_counts {
-	u64 blocks;		/* that recipes own */
+	u64 blocks;		/* that were compared: all that recipes own, or see @filter */
 	u64 newest;		/* of these: of recipes that a newest version names */
 	u64 old_newest;	/* of the others: content that a newest version has */
 	u64 old_twice;		/* content that no newest version has, but an other one */
 	u64 newest_twice;	/* of newest versions: content that another of their blocks has */
 	u64 unreadable;		/* blocks whose fingerprint is lost */
+	u64 passed_by;		/* blocks of a bucket with too many contents */
 };
 
 struct rd_pace;
 struct rd_twins;
+struct rd_twins_filter;
 
-/*
- * Begin. @temp: directory of temporary files. @all: find twins of newest versions among
- * themselves, too. @pace: of what is read and written. @until_us: after this the result is
- * -ETIMEDOUT; 0: never.
- */
-int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool, const char *temp, bool all,
-		 struct rd_pace *pace, u64 until_us);
+/* In how many slices is all of the pool to be taken? */
+int rd_twins_slices(struct rd_pool *pool, unsigned int *ret);
+
+struct rd_twins_options {
+	const char *temp;	/* directory of temporary files */
+	bool all;		/* find twins of newest versions among themselves, too */
+	unsigned int slices, slice;	/* how many there are, and the first one to be taken */
+	/* Compare only blocks with the content of fresh recipes, in one slice; NULL: all. */
+	struct rd_twins_filter *filter;
+	struct rd_pace *pace;	/* of what is read and written */
+	u64 until_us;		/* after this the result is -ETIMEDOUT; 0: never */
+};
+
+/* Begin. What @options refers to must last, but for the filter, which is freed. */
+int rd_twins_new(struct rd_twins **ret, struct rd_pool *pool,
+		 const struct rd_twins_options *options);
 void rd_twins_free(struct rd_twins *twins);
 
-/* Do steps 1 and 2 for the next slice. 1: done; 0: there is none left; -errno. */
+/*
+ * Do steps 1 and 2 for the next slice. 1: done; 0: there is none left; -errno: what it has is not
+ * known.
+ */
 int rd_twins_slice(struct rd_twins *twins);
 
 /*

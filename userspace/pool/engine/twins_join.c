@@ -58,18 +58,20 @@ static bool is_better(const struct rd_twin_entry *entry, const struct content *c
 	return entry->block < content->keeper;
 }
 
-static void offer(struct table *table, const struct rd_twin_entry *entry)
+/* 1: the table is full, and has not this content; else 0. */
+static unsigned int offer(struct table *table, const struct rd_twin_entry *entry)
 {
 	struct content *content = find(table, entry->key);
 
 	if (content->keeper && !is_better(entry, content))
-		return;
+		return 0;
 	if (!content->keeper && table->nr == MAX_CONTENTS)
-		return;
+		return 1;
 	table->nr += !content->keeper;
 	memcpy(content->key, entry->key, sizeof(content->key));
 	content->lives = entry->lives;
 	content->keeper = entry->block;
+	return 0;
 }
 
 static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struct table *table)
@@ -83,7 +85,7 @@ static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struc
 	while (!(r = rd_spill_next(join->entries, &records, &nr)) && nr) {
 		entries = records;
 		for (i = 0; i < nr; i++)
-			offer(table, &entries[i]);
+			join->counts->passed_by += offer(table, &entries[i]);
 		r = rd_twins_check(join->pool, join->until_us);
 		if (r)
 			break;

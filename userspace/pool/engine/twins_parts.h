@@ -39,9 +39,18 @@ static inline int rd_twins_check(struct rd_pool *pool, u64 until_us)
 
 typedef int rd_twin_emit_fn(void *ctx, const struct rd_twin_entry *entry);
 
-/* twins_stream.c: read all that recipes own, and give it to @emit. */
-int rd_twins_stream(struct rd_pool *pool, rd_twin_emit_fn *emit, void *ctx,
-		    struct rd_pace *pace, u64 until_us, struct rd_twins_counts *counts);
+/* twins_stream.c: read all that recipes own, and give what is in the filter to @emit. */
+struct rd_twins_stream {
+	struct rd_pool *pool;
+	const struct rd_twins_filter *filter;	/* NULL: all is */
+	struct rd_pace *pace;
+	u64 until_us;
+	struct rd_twins_counts *counts;
+	rd_twin_emit_fn *emit;
+	void *ctx;
+};
+
+int rd_twins_stream(const struct rd_twins_stream *what);
 
 /*
  * twins_join.c: find the twins in @bucket of @entries, and put them into @twins, in buckets by

@@ -10,13 +10,19 @@
 
 #include "base/cleanup.h"
 #include "base/direct.h"
+#include "base/inject.h"
 #include "base/pace.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
+#include "twins_filter.h"
 #include "twins_parts.h"
 
+#ifdef RD_TEST
+#define MAX_SPAN	8
+#else
 #define MAX_SPAN	64
+#endif
 
 /* Who has the slots of a frame. */
 struct frame {
@@ -26,9 +32,8 @@ struct frame {
 };
 
 struct stream {
+	const struct rd_twins_stream *what;
 	struct rd_pool *pool;
-	struct rd_pace *pace;
-	u64 until_us;
 	struct rd_twins_counts *counts;
 	u64 next;			/* frame; U64_MAX: there is none */
 	u64 done, all;			/* frames */
@@ -38,6 +43,7 @@ struct stream {
 	/* The window. */
 	u64 first;
 	unsigned int span;
+	bool has_fps;
 	struct frame frames[MAX_SPAN];
 	struct rd_fp (*fps)[RD_SEG_BLOCKS];
 };
@@ -125,14 +131,124 @@ static int find_window(struct stream *stream)
 	return r;
 }
 
-static int emit_block(struct stream *stream, const struct frame *frame, unsigned int slot,
-		      const struct rd_fp *fp, rd_twin_emit_fn *emit, void *ctx)
+/* --- with a filter: most frames have nothing that is in it, so their owners are not looked up */
+
+static int find_frames(struct stream *stream)
 {
+	RD_ROW struct rd_row *rows = NULL;
+	u64 frame, slots;
+	int r;
+
+	stream->span = 0;
+	r = rd_frames_filled(stream->pool->sql, &rows, stream->next, MAX_SPAN);
+	stream->next = U64_MAX;
+	while (!r && (r = rd_next_filled(rows, &frame, &slots)) > 0) {
+		r = 0;
+		stream->next = frame + 1;
+		if (!rd_area_has_frame(&stream->pool->area, frame))
+			continue;
+		if (!stream->span)
+			stream->first = frame;
+		if (!fits(stream, frame)) {
+			stream->next = frame;
+			return 0;
+		}
+		while (stream->span <= frame - stream->first)
+			stream->frames[stream->span++] = (struct frame){ .any = false };
+		stream->frames[frame - stream->first].any = true;
+		stream->done++;
+	}
+	return r;
+}
+
+static bool is_hit(const struct stream *stream, const struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	unsigned int slot;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (rd_twins_filter_has(stream->what->filter, &fps[slot]))
+			return true;
+	return false;
+}
+
+static int add_owners(struct stream *stream, u64 frame)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	i64 owner;
+	int r = rd_frame_recipes(stream->pool->sql, &rows, frame);
+
+	while (!r && (r = rd_next_id(rows, &owner)) > 0)
+		r = rd_owner_is_pack(owner) ? 0 : add_owner(stream, frame, owner);
+	return r;
+}
+
+static int add_hits(struct stream *stream)
+{
+	unsigned int i;
+	int r = 0;
+
+	stream->recipe.id = 0;
+	for (i = 0; i < stream->span && !r; i++) {
+		if (!stream->frames[i].any)
+			continue;
+		stream->frames[i].any = false;
+		/* What cannot be read counts as such. */
+		if (!stream->has_fps || is_hit(stream, stream->fps[i]))
+			r = add_owners(stream, stream->first + i);
+	}
+	return r;
+}
+
+/* A slot that gets another owner behind the read gets a fresh one. */
+static int find_hits(struct stream *stream)
+{
+	struct rd_sql *sql = stream->pool->sql;
+	int r;
+
+	r = rd_sql_begin_read(sql);
+	if (r)
+		return r;
+	r = find_frames(stream);
+	rd_sql_end_read(sql);
+	if (r || !stream->span)
+		return r;
+	stream->has_fps = !rd_area_read_fps(&stream->pool->area, stream->first, stream->span,
+					    stream->fps[0]);
+	r = rd_sql_begin_read(sql);
+	if (r)
+		return r;
+	r = add_hits(stream);
+	rd_sql_end_read(sql);
+	return r;
+}
+
+/* --- all */
+
+static int find_all(struct stream *stream)
+{
+	int r = rd_sql_begin_read(stream->pool->sql);
+
+	if (r)
+		return r;
+	stream->has_fps = false;
+	r = find_window(stream);
+	rd_sql_end_read(stream->pool->sql);
+	return r;
+}
+
+/* --- what is there */
+
+static int emit_block(struct stream *stream, const struct frame *frame, unsigned int slot,
+		      const struct rd_fp *fp)
+{
+	const struct rd_twins_stream *what = stream->what;
 	struct rd_twin_entry entry = {
 		.lives = frame->lives[slot],
 		.block = frame->blocks[slot],
 	};
 
+	if (what->filter && !rd_fp_is_zero(fp) && !rd_twins_filter_has(what->filter, fp))
+		return 0;
 	stream->counts->blocks++;
 	stream->counts->newest += entry.lives == RD_LIVES_NEWEST;
 	if (rd_fp_is_zero(fp)) {
@@ -140,64 +256,63 @@ static int emit_block(struct stream *stream, const struct frame *frame, unsigned
 		return 0;
 	}
 	memcpy(entry.key, fp->b, sizeof(entry.key));
-	return emit(ctx, &entry);
+	return what->emit(what->ctx, &entry);
 }
 
-static int emit_window(struct stream *stream, rd_twin_emit_fn *emit, void *ctx)
+static int emit_window(struct stream *stream)
 {
 	unsigned int i, slot;
 	int r = 0;
 
 	/* Fingerprints that cannot be read are zeros. */
-	rd_area_get_fps(&stream->pool->area, stream->first, stream->span, stream->fps[0]);
-	rd_pace(stream->pace, stream->span * RD_FPS_SIZE);
+	if (!stream->has_fps)
+		rd_area_get_fps(&stream->pool->area, stream->first, stream->span, stream->fps[0]);
+	rd_pace(stream->what->pace, stream->span * RD_FPS_SIZE);
 	for (i = 0; i < stream->span; i++)
 		for (slot = 0; slot < RD_SEG_BLOCKS && stream->frames[i].any && !r; slot++)
 			if (stream->frames[i].blocks[slot])
 				r = emit_block(stream, &stream->frames[i], slot,
-					       &stream->fps[i][slot], emit, ctx);
+					       &stream->fps[i][slot]);
 	return r;
 }
 
-static int run(struct stream *stream, rd_twin_emit_fn *emit, void *ctx)
+static int run(struct stream *stream)
 {
+	struct rd_pool *pool = stream->pool;
 	int r = 0;
 
 	while (!r && stream->next != U64_MAX) {
-		r = rd_sql_begin_read(stream->pool->sql);
+		r = rd_failpoint("twins-read");
 		if (r)
-			return r;
-		r = find_window(stream);
-		rd_sql_end_read(stream->pool->sql);
+			break;
+		r = stream->what->filter ? find_hits(stream) : find_all(stream);
 		if (!r && stream->span)
-			r = emit_window(stream, emit, ctx);
+			r = emit_window(stream);
 		if (!r)
-			r = rd_twins_check(stream->pool, stream->until_us);
+			r = rd_twins_check(pool, stream->what->until_us);
 		if (!r)
-			r = rd_pool_progress(stream->pool, "find", stream->done << RD_SEG_SHIFT,
+			r = rd_pool_progress(pool, "find", stream->done << RD_SEG_SHIFT,
 					     rd_max(stream->all, stream->done) << RD_SEG_SHIFT);
 	}
 	return r;
 }
 
-int rd_twins_stream(struct rd_pool *pool, rd_twin_emit_fn *emit, void *ctx,
-		    struct rd_pace *pace, u64 until_us, struct rd_twins_counts *counts)
+int rd_twins_stream(const struct rd_twins_stream *what)
 {
 	RD_FREE struct stream *stream = calloc(1, sizeof(*stream));
 	int r;
 
 	if (!stream)
 		return -ENOMEM;
-	stream->pool = pool;
-	stream->pace = pace;
-	stream->until_us = until_us;
-	stream->counts = counts;
+	stream->what = what;
+	stream->pool = what->pool;
+	stream->counts = what->counts;
 	stream->fps = rd_alloc_direct(MAX_SPAN * RD_FPS_SIZE);
 	if (!stream->fps)
 		return -ENOMEM;
-	r = rd_frames_with_fps(pool->sql, &stream->all);
+	r = rd_frames_with_fps(what->pool->sql, &stream->all);
 	if (!r)
-		r = run(stream, emit, ctx);
+		r = run(stream);
 	free(stream->fps);
 	return r;
 }

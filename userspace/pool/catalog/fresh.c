@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What the last pass over the pool has not seen: see fresh.h. */
+#include <errno.h>
+
+#include "fresh.h"
+#include "sql.h"
+
+int rd_fresh_mark(struct rd_sql *sql, i64 recipe, bool moved)
+{
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO fresh SELECT ?, number FROM pass"
+			  " WHERE reads_places >= ?", "ii", recipe, (i64)moved);
+}
+
+int rd_fresh_remove(struct rd_sql *sql, i64 recipe)
+{
+	return rd_sql_run(sql, "DELETE FROM fresh WHERE recipe = ?", "i", recipe);
+}
+
+int rd_fresh_pass(struct rd_sql *sql, struct rd_fresh_pass *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT number, closed, least_run, slices, slice, reads_places"
+		       " FROM pass", "");
+	if (!r)
+		r = rd_row_next(row);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*ret = (struct rd_fresh_pass){
+		.number = rd_row_i64(row, 0),
+		.closed = rd_row_i64(row, 1),
+		.least_run = rd_row_i64(row, 2),
+		.slices = rd_row_i64(row, 3),
+		.slice = rd_row_i64(row, 4),
+		.reads_places = rd_row_i64(row, 5),
+	};
+	return 0;
+}
+
+int rd_fresh_set_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass)
+{
+	return rd_sql_run(sql, "INSERT OR REPLACE INTO pass VALUES(1, ?, ?, ?, ?, ?, ?)", "iiiiii",
+			  pass->number, (i64)pass->closed, (i64)pass->least_run,
+			  (i64)pass->slices, (i64)pass->slice, (i64)pass->reads_places);
+}
+
+int rd_fresh_set_reads_places(struct rd_sql *sql, bool reads_places)
+{
+	return rd_sql_run(sql, "UPDATE pass SET reads_places = ?", "i", (i64)reads_places);
+}
+
+int rd_fresh_forget(struct rd_sql *sql)
+{
+	int r = rd_sql_run(sql, "DELETE FROM pass", "");
+
+	return r ? r : rd_sql_run(sql, "DELETE FROM fresh", "");
+}
+
+int rd_fresh_count(struct rd_sql *sql, u64 *ret_fresh, u64 *ret_all)
+{
+	i64 nr_fresh = 0, nr_all = 0;
+	int r = rd_sql_number(sql, &nr_fresh, "SELECT count(*) FROM fresh", "");
+
+	if (!r)
+		r = rd_sql_number(sql, &nr_all, "SELECT count(*) FROM uses", "");
+	*ret_fresh = nr_fresh;
+	*ret_all = nr_all;
+	return r;
+}
+
+int rd_fresh_recipes(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT id FROM fresh CROSS JOIN recipe ON id = fresh.recipe"
+			  " ORDER BY frame, id", "");
+}
+
+int rd_fresh_clear(struct rd_sql *sql, i64 number, unsigned int max)
+{
+	int r = rd_sql_run(sql, "DELETE FROM fresh WHERE recipe IN"
+			   " (SELECT recipe FROM fresh WHERE pass < ? LIMIT ?)", "ii", number,
+			   (i64)max);
+
+	return r || rd_sql_changed(sql) ? r : -ENOENT;
+}
