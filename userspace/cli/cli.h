@@ -159,8 +159,8 @@ int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand);
 /* "pool" */
 const char *ctl_option_name(enum ctl_option option);
 /* The name of its value, or NULL if it takes none. */
-const char *ctl_option_value_name(enum ctl_option option);
-const char *ctl_option_help(enum ctl_option option);
+const char *ctl_option_value_name(const struct ctl_command *command, enum ctl_option option);
+const char *ctl_option_help(const struct ctl_command *command, enum ctl_option option);
 /* Find an option by its name, of which @len bytes count, or by its letter. CTL_OPTIONS: none. */
 enum ctl_option ctl_find_option(const char *name, size_t len);
 enum ctl_option ctl_find_letter(char letter);
@@ -331,6 +331,16 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 
 /* Print what that would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
+
+/* --- cmd_dedup.c */
+
+struct rd_pass_options;
+
+/* Read the options of a pass. 0 or CTL_USAGE. */
+int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *ret);
+
+/* Run a pass, and print what it did. The pool is open, for a dry run for reading. */
+int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options);
 
 /* --- cmd_map.c */
 

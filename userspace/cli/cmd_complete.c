@@ -278,7 +278,7 @@ static void offer_options(const struct line *line)
 		if (!command && i != CTL_OPT_POOL && i != CTL_OPT_HELP && i != CTL_OPT_VERSION)
 			continue;
 		snprintf(word, sizeof(word), "--%s", ctl_option_name(i));
-		offer(line, word, ctl_option_help(i));
+		offer(line, word, ctl_option_help(command, i));
 	}
 }
 
@@ -419,7 +419,7 @@ static void read_option(struct line *line, const char *word)
 	/* "-pPOOL" is rare, and is not understood. */
 	if (!strcmp(word, "--"))
 		line->only_operands = true;
-	else if (option == CTL_OPTIONS || !ctl_option_value_name(option))
+	else if (option == CTL_OPTIONS || !ctl_option_value_name(line->ctl->command, option))
 		return;
 	else if (word[1] == '-' && word[len])
 		take_value(line, option, word + len + 1);
@@ -457,7 +457,7 @@ static void split_value(struct line *line)
 	    len > sizeof(before) - 2)
 		return;
 	option = ctl_find_option(line->word + 2, len - 2);
-	if (option == CTL_OPTIONS || !ctl_option_value_name(option))
+	if (option == CTL_OPTIONS || !ctl_option_value_name(line->ctl->command, option))
 		return;
 	snprintf(before, sizeof(before), "%.*s=", (int)len, line->word);
 	line->before = before;

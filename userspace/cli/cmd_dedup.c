@@ -34,11 +34,12 @@ static int parse_time(const struct ctl *ctl, u64 *ret_us)
 	return 0;
 }
 
-static int parse_options(const struct ctl *ctl, struct rd_pass_options *options)
+int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *options)
 {
 	u64 older = OLDER, least_run = LEAST_RUN, time = 0;
 	int r;
 
+	*options = (struct rd_pass_options){ 0 };
 	r = ctl_value_number(ctl, CTL_OPT_OLDER, 0, 1000000, &older);
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LEAST_RUN, 1, RD_SEG_BLOCKS, &least_run);
@@ -157,26 +158,31 @@ static void print(struct ctl *ctl, const struct rd_pass_options *options,
 	rd_hint("nothing was lost; 'revdedupctl scrub' says which versions are damaged");
 }
 
-int cmd_dedup(struct ctl *ctl)
+int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options)
 {
-	struct rd_pass_options options = { 0 };
 	struct rd_pass_report report;
 	int r;
 
-	r = parse_options(ctl, &options);
-	if (!r)
-		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
-	if (r)
-		return ctl_close(ctl, r);
-	if (!options.temp)
-		options.temp = ctl->pool->path;
+	if (!options->temp)
+		options->temp = ctl->pool->path;
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = rd_pass_run(ctl->pool, &options, &report);
+	r = rd_pass_run(ctl->pool, options, &report);
 	ctl_progress_clear(&ctl->progress);
 	/* What was done before an error stays done. */
 	if (!r || report.changed)
-		print(ctl, &options, &report);
-	if (!r && (report.damaged || report.out_of_time))
-		r = CTL_PARTLY;
+		print(ctl, options, &report);
+	return !r && (report.damaged || report.out_of_time) ? CTL_PARTLY : r;
+}
+
+int cmd_dedup(struct ctl *ctl)
+{
+	struct rd_pass_options options;
+	int r;
+
+	r = ctl_dedup_options(ctl, &options);
+	if (!r)
+		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
+	if (!r)
+		r = ctl_dedup(ctl, &options);
 	return ctl_close(ctl, r);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "pool/engine/pass.h"
 #include "cli.h"
 #include "keep.h"
 
@@ -18,6 +19,7 @@ struct prune {
 	struct ctl_keep_policy policy;
 	bool any_rule;
 	bool dry;
+	struct rd_pass_options pass;	/* with --dedup */
 	struct rd_buffer delete;	/* struct ctl_version each */
 };
 
@@ -48,6 +50,20 @@ static int read_rules(struct prune *prune)
 	return 0;
 }
 
+static int read_dedup(struct prune *prune)
+{
+	static const enum ctl_option options[] = {
+		CTL_OPT_RATE, CTL_OPT_TIME, CTL_OPT_OLDER, CTL_OPT_LEAST_RUN, CTL_OPT_TEMP,
+	};
+	struct ctl *ctl = prune->ctl;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(options) / sizeof(*options); i++)
+		if (ctl_has(ctl, options[i]) && !ctl_has(ctl, CTL_OPT_DEDUP))
+			return ctl_usage(ctl, "--%s is for --dedup", ctl_option_name(options[i]));
+	return ctl_dedup_options(ctl, &prune->pass);
+}
+
 static int check_options(struct prune *prune)
 {
 	struct ctl *ctl = prune->ctl;
@@ -55,6 +71,8 @@ static int check_options(struct prune *prune)
 	int r;
 
 	r = read_rules(prune);
+	if (!r)
+		r = read_dedup(prune);
 	if (r)
 		return r;
 	for (i = 0; i < ctl->nr_given; i++)
@@ -251,6 +269,17 @@ static int prune_planned(struct prune *prune)
 		ctl_delete(prune->ctl, versions, nr, true);
 }
 
+/* Versions that others have locked, or that are left, are no reason not to. */
+static int dedup(struct prune *prune, int pruned)
+{
+	int r;
+
+	if (pruned < 0 || !ctl_has(prune->ctl, CTL_OPT_DEDUP))
+		return pruned;
+	r = ctl_dedup(prune->ctl, &prune->pass);
+	return r < 0 || !pruned ? r : pruned;
+}
+
 int cmd_prune(struct ctl *ctl)
 {
 	struct prune prune = { .ctl = ctl, .dry = ctl_has(ctl, CTL_OPT_DRY_RUN) };
@@ -267,7 +296,7 @@ int cmd_prune(struct ctl *ctl)
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
 	if (!r)
-		r = prune_planned(&prune);
+		r = dedup(&prune, prune_planned(&prune));
 	rd_buffer_free(&prune.delete);
 	return ctl_close(ctl, r);
 }

@@ -98,6 +98,17 @@ static const struct option_info {
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };
 
+/* With the same name, of prune: what it does next. */
+static const struct option_info prune_dedup = {
+	"dedup", 0, NULL, "then let old versions give up blocks, as 'dedup' does"
+};
+
+static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)
+{
+	return option == CTL_OPT_DEDUP && command && command->run == cmd_prune ? &prune_dedup :
+		&infos[option];
+}
+
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 {
 	char text[512];
@@ -113,7 +124,7 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 
 /* --- parsing */
 
-static void fill_longs(struct option longs[CTL_OPTIONS + 1])
+static void fill_longs(const struct ctl *ctl, struct option longs[CTL_OPTIONS + 1])
 {
 	unsigned int i;
 
@@ -121,7 +132,8 @@ static void fill_longs(struct option longs[CTL_OPTIONS + 1])
 	for (i = 0; i < CTL_OPTIONS; i++)
 		longs[i] = (struct option){
 			.name = infos[i].name,
-			.has_arg = infos[i].value ? required_argument : no_argument,
+			.has_arg = info_of(ctl->command, i)->value ? required_argument :
+				no_argument,
 			.val = NO_LETTER + i,
 		};
 }
@@ -202,7 +214,7 @@ int ctl_parse(struct ctl *ctl, int argc, char **argv, bool until_operand)
 	struct option longs[CTL_OPTIONS + 1];
 	int c;
 
-	fill_longs(longs);
+	fill_longs(ctl, longs);
 	opterr = 0;
 	optind = 0;
 	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
@@ -224,14 +236,14 @@ const char *ctl_option_name(enum ctl_option option)
 	return infos[option].name;
 }
 
-const char *ctl_option_value_name(enum ctl_option option)
+const char *ctl_option_value_name(const struct ctl_command *command, enum ctl_option option)
 {
-	return infos[option].value;
+	return info_of(command, option)->value;
 }
 
-const char *ctl_option_help(enum ctl_option option)
+const char *ctl_option_help(const struct ctl_command *command, enum ctl_option option)
 {
-	return infos[option].help;
+	return info_of(command, option)->help;
 }
 
 bool ctl_has(const struct ctl *ctl, enum ctl_option option)
@@ -356,7 +368,7 @@ void ctl_print_options(const struct ctl_command *command)
 	unsigned int i;
 
 	for (i = 0; i < CTL_OPTIONS; i++) {
-		const struct option_info *info = &infos[i];
+		const struct option_info *info = info_of(command, i);
 
 		/* --yes only where it does something. */
 		if (!ctl_takes(command, i) || (i == CTL_OPT_YES && !(command->options >> i & 1)))

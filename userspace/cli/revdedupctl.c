@@ -28,6 +28,8 @@
 #define KEEP		(O(KEEP_LAST) | O(KEEP_HOURLY) | O(KEEP_DAILY) | O(KEEP_WEEKLY) | \
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
 			 O(REMOVE_ALL))
+/* Of a pass over the pool. */
+#define PASS		(O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP))
 #define ANY		1000000
 
 const struct ctl_command ctl_commands[] = {
@@ -88,7 +90,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "delete", { "rm", "remove", "forget" }, "VOL@VERSION...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
 	{ "prune", { "expire" }, "[VOL] [--keep-...]", "delete versions that no rule keeps",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP, 0, 1, false, cmd_prune },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP | O(DEDUP) | PASS, 0, 1, false, cmd_prune },
 	{ "protect", { "hold", "pin" }, "VOL@VERSION...", "keep versions from being deleted",
 	  COMMON, 1, ANY, false, cmd_protect },
 	{ "unprotect", { "release", "unpin" }, "VOL@VERSION...", "allow versions to be deleted again",
@@ -107,8 +109,7 @@ const struct ctl_command ctl_commands[] = {
 	  "store what is in the pool compressed, or raw",
 	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
 	{ "dedup", { "optimize" }, "", "let old versions give up what any other one has",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP),
-	  0, 0, false, cmd_dedup },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS, 0, 0, false, cmd_dedup },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },
