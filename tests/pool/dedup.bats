@@ -15,11 +15,13 @@ teardown() {
 	live_teardown
 }
 
-# blocks FILE FIRST NR: fill these blocks of 4 KiB with what is nowhere else.
+# text NR: blocks of 4 KiB that are nowhere else, and that can be compressed.
+text() { od -An -v -tx1 /dev/urandom | head -c $(($1 * 4096)); }
+
+# blocks FILE FIRST NR: fill these blocks.
 blocks() {
 	truncate -s 4M "img/$1"
-	dd if=/dev/urandom of="img/$1" bs=4096 seek="$2" count="$3" iflag=fullblock \
-		conv=notrunc status=none
+	text "$3" | dd of="img/$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
 }
 
 # shift_of FROM TO: an image with the same blocks, 40 later.
@@ -192,8 +194,7 @@ kill_at_each() {
 	must init pool --size 512M --reserve 1M --compression none
 	blocks three 0 10
 	snapshot x three 1
-	od -An -v -tx1 /dev/urandom | head -c $((600 * 4096)) >img/one
-	truncate -s 4M img/one
+	blocks one 0 600
 	shift_of one one-later
 	must snapshot a --from img/one --compression zstd
 	cp --sparse=always img/one want/a@1
