@@ -48,8 +48,8 @@ void do_pass(void)
 	struct rd_pass_options options = any_pass();
 	struct rd_pass_report report = pass(&options);
 
-	/* A run that only came to be because another keeper went is not looked for. */
-	if (!report.capped && !report.refused && (report.all || options.least_run == 1))
+	/* Of longer runs some only come to be when what was between them is given up. */
+	if (!report.capped && !report.refused && options.least_run == 1)
 		check_closed(&options);
 	covered[PASS_FRESH] += !report.all && report.changed;
 	covered[PASS_CHANGED] += report.changed;
