@@ -3,15 +3,15 @@
  * Records that do not fit into memory, in buckets: put in any order, then read bucket by bucket.
  *
  * All are in one file without a name, which vanishes with the process, in chunks: a buffer of
- * each bucket that is written when it is full. What is in memory is these buffers, of which
- * RD_SPILL_BUFFERS is the size together, and the numbers of chunks.
+ * each bucket that is written when it is full. What is in memory is these buffers, or what is read
+ * of one bucket, either of RD_SPILL_BUFFERS together, and the numbers of chunks.
  */
 #ifndef RD_SPILL_H
 #define RD_SPILL_H
 
 #include "base/units.h"
 
-#define RD_SPILL_BUFFERS	(4U << 20)
+#define RD_SPILL_BUFFERS	(8U << 20)
 #define RD_SPILL_MAX_BUCKETS	512
 
 struct rd_pace;
@@ -32,7 +32,7 @@ u64 rd_spill_nr(const struct rd_spill *spill, unsigned int bucket);
 
 /*
  * Read the records of a bucket, from the first on: rd_spill_next() sets *@ret to some in a row,
- * and *@ret_nr to how many, 0 at the end.
+ * and *@ret_nr to how many, 0 at the end. What there was room for is not read a second time.
  */
 void rd_spill_rewind(struct rd_spill *spill, unsigned int bucket);
 int rd_spill_next(struct rd_spill *spill, const void **ret, unsigned int *ret_nr);

@@ -18,7 +18,7 @@
 #define PER_BUCKET	1024U
 #define MAX_BUCKETS	4U
 #else
-#define PER_BUCKET	(320U << 10)
+#define PER_BUCKET	(256U << 10)
 #define MAX_BUCKETS	RD_SPILL_MAX_BUCKETS
 #endif
 
@@ -97,6 +97,7 @@ static void end_slice(struct rd_twins *twins)
 {
 	rd_spill_free(twins->entries);
 	rd_spill_free(twins->join.twins);
+	rd_twins_join_free(&twins->join);
 	twins->entries = NULL;
 	twins->join.twins = NULL;
 	twins->sorted.len = 0;
@@ -177,6 +178,7 @@ static int join_all(struct rd_twins *twins)
 		r = rd_spill_end(twins->join.twins);
 	rd_spill_free(twins->entries);
 	twins->entries = NULL;
+	rd_twins_join_free(&twins->join);
 	return r;
 }
 

@@ -11,7 +11,9 @@
 #include "twins_parts.h"
 
 /* With more contents in a bucket, those that come last are passed by. */
-#define MAX_CONTENTS	699050U		/* a table of 2^20 slots, two thirds of it full */
+#define MAX_CONTENTS	349525U		/* a table of 2^19 slots, two thirds of it full */
+/* So many entries ahead a slot is fetched: each is a miss of the caches. */
+#define AHEAD		8
 
 struct content {
 	u8 key[12];
@@ -19,31 +21,66 @@ struct content {
 	rd_block_id keeper;	/* 0: the slot is free */
 };
 
-struct table {
+struct rd_twins_table {
 	u32 mask;
 	u32 nr;
+	u32 room;		/* slots */
 	struct content *contents;
 };
 
-static int make_table(struct table *table, u64 nr)
+static struct rd_twins_table *make_table(struct rd_twins_join *join, u64 nr)
 {
+	struct rd_twins_table *table = join->table;
 	u32 size = 1024;
 
 	while (size < rd_min(nr, MAX_CONTENTS) * 3 / 2)
 		size *= 2;
+	if (!table || table->room < size) {
+		rd_twins_join_free(join);
+		table = calloc(1, sizeof(*table));
+		join->table = table;
+		if (table)
+			table->contents = calloc(size, sizeof(*table->contents));
+		if (!table || !table->contents)
+			return NULL;
+		table->room = size;
+	} else {
+		memset(table->contents, 0, size * sizeof(*table->contents));
+	}
 	table->mask = size - 1;
 	table->nr = 0;
-	table->contents = calloc(size, sizeof(*table->contents));
-	return table->contents ? 0 : -ENOMEM;
+	return table;
 }
 
-/* The bytes behind those that have chosen the bucket. */
-static struct content *find(const struct table *table, const u8 *key)
+void rd_twins_join_free(struct rd_twins_join *join)
 {
-	struct content *content;
+	if (join->table)
+		free(join->table->contents);
+	free(join->table);
+	join->table = NULL;
+}
+
+static u32 slot_of(const struct rd_twins_table *table, const u8 *key)
+{
 	u32 i;
 
+	/* The bytes behind those that have chosen the bucket. */
 	memcpy(&i, key + 4, sizeof(i));
+	return i & table->mask;
+}
+
+static void fetch(const struct rd_twins_table *table, const struct rd_twin_entry *entries,
+		  unsigned int i, unsigned int nr)
+{
+	if (i + AHEAD < nr)
+		__builtin_prefetch(&table->contents[slot_of(table, entries[i + AHEAD].key)]);
+}
+
+static struct content *find(const struct rd_twins_table *table, const u8 *key)
+{
+	struct content *content;
+	u32 i = slot_of(table, key);
+
 	for (;; i++) {
 		content = &table->contents[i & table->mask];
 		if (!content->keeper || !memcmp(content->key, key, sizeof(content->key)))
@@ -59,7 +96,7 @@ static bool is_better(const struct rd_twin_entry *entry, const struct content *c
 }
 
 /* 1: the table is full, and has not this content; else 0. */
-static unsigned int offer(struct table *table, const struct rd_twin_entry *entry)
+static unsigned int offer(struct rd_twins_table *table, const struct rd_twin_entry *entry)
 {
 	struct content *content = find(table, entry->key);
 
@@ -74,7 +111,8 @@ static unsigned int offer(struct table *table, const struct rd_twin_entry *entry
 	return 0;
 }
 
-static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struct table *table)
+static int choose_keepers(struct rd_twins_join *join, unsigned int bucket,
+			  struct rd_twins_table *table)
 {
 	const struct rd_twin_entry *entries;
 	const void *records;
@@ -84,8 +122,10 @@ static int choose_keepers(struct rd_twins_join *join, unsigned int bucket, struc
 	rd_spill_rewind(join->entries, bucket);
 	while (!(r = rd_spill_next(join->entries, &records, &nr)) && nr) {
 		entries = records;
-		for (i = 0; i < nr; i++)
+		for (i = 0; i < nr; i++) {
+			fetch(table, entries, i, nr);
 			join->counts->passed_by += offer(table, &entries[i]);
+		}
 		r = rd_twins_check(join->pool, join->until_us);
 		if (r)
 			break;
@@ -117,7 +157,8 @@ static int put(struct rd_twins_join *join, const struct rd_twin_entry *entry,
 	return rd_spill_put(join->twins, bucket_of(join, entry->block), &twin);
 }
 
-static int put_others(struct rd_twins_join *join, unsigned int bucket, const struct table *table)
+static int put_others(struct rd_twins_join *join, unsigned int bucket,
+		      const struct rd_twins_table *table)
 {
 	const struct rd_twin_entry *entries;
 	const void *records;
@@ -127,8 +168,10 @@ static int put_others(struct rd_twins_join *join, unsigned int bucket, const str
 	rd_spill_rewind(join->entries, bucket);
 	while (!(r = rd_spill_next(join->entries, &records, &nr)) && nr) {
 		entries = records;
-		for (i = 0; i < nr && !r; i++)
+		for (i = 0; i < nr && !r; i++) {
+			fetch(table, entries, i, nr);
 			r = put(join, &entries[i], find(table, entries[i].key));
+		}
 		if (!r)
 			r = rd_twins_check(join->pool, join->until_us);
 		if (r)
@@ -140,16 +183,14 @@ static int put_others(struct rd_twins_join *join, unsigned int bucket, const str
 int rd_twins_join(struct rd_twins_join *join, unsigned int bucket)
 {
 	u64 nr = rd_spill_nr(join->entries, bucket);
-	struct table table;
+	struct rd_twins_table *table;
 	int r;
 
 	if (!nr)
 		return 0;
-	r = make_table(&table, nr);
-	if (!r)
-		r = choose_keepers(join, bucket, &table);
-	if (!r)
-		r = put_others(join, bucket, &table);
-	free(table.contents);
-	return r;
+	table = make_table(join, nr);
+	if (!table)
+		return -ENOMEM;
+	r = choose_keepers(join, bucket, table);
+	return r ? r : put_others(join, bucket, table);
 }

@@ -63,8 +63,10 @@ struct rd_twins_join {
 	bool all;
 	u64 until_us;
 	struct rd_twins_counts *counts;
+	struct rd_twins_table *table;	/* of the last bucket */
 };
 
+void rd_twins_join_free(struct rd_twins_join *join);
 int rd_twins_join(struct rd_twins_join *join, unsigned int bucket);
 
 #endif
