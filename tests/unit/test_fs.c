@@ -48,7 +48,7 @@ static int teardown(void **state)
 
 /* --- partitions */
 
-/* Fail unless these are the partitions: number, first sector, sectors, of 512 bytes; ends with 0. */
+/* Fail unless these are the partitions: number, first sector, sectors; no sectors at the end. */
 static void check_parts(const u32 *wanted)
 {
 	struct rd_fs_part parts[RD_FS_PARTS];

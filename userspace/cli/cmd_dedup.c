@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "pool/engine/pass.h"
 #include "cli.h"
+#include "trim.h"
 
 #define OLDER		2
 #define LEAST_RUN	4
@@ -60,7 +61,7 @@ int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *options)
 /* --- the report */
 
 static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
-		       const struct rd_pass_report *report)
+		       const struct rd_pass_report *report, const struct ctl_trim *trim)
 {
 	struct rd_json *out = &ctl->out;
 	char name[40];
@@ -84,6 +85,7 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_pass_pieces[i]);
 			rd_json_u64(out, name, report->shared[i] * RD_BLOCK_SIZE);
 		}
+		ctl_trim_json(ctl, trim);
 	} else {
 		rd_json_u64(out, "recipes_changed", report->changed);
 		rd_json_u64(out, "blocks_refused", report->refused);
@@ -125,37 +127,78 @@ static void print_dry_run(const struct rd_pass_options *options,
 	}
 }
 
-static void print_text(const struct rd_pass_options *options,
-		       const struct rd_pass_report *report)
+static void print_out_of_time(const struct rd_pass_report *report)
+{
+	if (report->out_of_time)
+		printf("ended after the time that --time allows\n");
+}
+
+static void print_text(const struct rd_pass_report *report)
 {
 	char size[CTL_SIZE_TEXT];
 
-	if (options->dry_run) {
-		print_dry_run(options, report);
-		return;
-	}
 	printf("old versions gave up %s, in %llu segment%s\n",
 	       ctl_size_print(size, report->given_up * RD_BLOCK_SIZE), report->changed,
 	       report->changed == 1 ? "" : "s");
 	if (report->refused)
 		printf("left %s, which other commands have changed meanwhile\n",
 		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
-	if (report->out_of_time)
-		printf("ended after the time that --time allows\n");
+	print_out_of_time(report);
 }
 
-static void print(struct ctl *ctl, const struct rd_pass_options *options,
-		  const struct rd_pass_report *report)
+static void tell_damage(const struct rd_pass_report *report)
 {
-	if (ctl->json)
-		print_json(ctl, options, report);
-	else if (!ctl->quiet)
-		print_text(options, report);
 	if (!report->damaged)
 		return;
 	rd_err(0, "%llu block%s kept, because what has the same content is damaged",
 	       report->damaged, report->damaged == 1 ? " was" : "s were");
 	rd_hint("nothing was lost; 'revdedupctl scrub' says which versions are damaged");
+}
+
+static int run(struct ctl *ctl, const struct rd_pass_options *options,
+	       struct rd_pass_report *report)
+{
+	int r;
+
+	r = rd_pass_run(ctl->pool, options, report);
+	ctl_progress_clear(&ctl->progress);
+	/* What was done before an error stays done. */
+	if (r && !report->changed)
+		return r;
+	if (ctl->json)
+		print_json(ctl, options, report, NULL);
+	else if (!ctl->quiet)
+		print_text(report);
+	tell_damage(report);
+	return r;
+}
+
+/* The same without a change. People get each part as soon as it is known. */
+static int run_dry(struct ctl *ctl, const struct rd_pass_options *options,
+		   struct rd_pass_report *report)
+{
+	struct ctl_trim trim = { 0 };
+	int r;
+
+	r = rd_pass_run(ctl->pool, options, report);
+	ctl_progress_clear(&ctl->progress);
+	if (r)
+		return r;
+	if (!ctl->json && !ctl->quiet)
+		print_dry_run(options, report);
+	if (!report->out_of_time)
+		r = ctl_trim(ctl, options, &trim);
+	ctl_progress_clear(&ctl->progress);
+	report->out_of_time |= r == -ETIMEDOUT;
+	if (r && r != -ETIMEDOUT)
+		return r;
+	if (ctl->json) {
+		print_json(ctl, options, report, &trim);
+	} else if (!ctl->quiet) {
+		ctl_trim_print(&trim);
+		print_out_of_time(report);
+	}
+	return trim.is_unreadable ? CTL_PARTLY : 0;
 }
 
 int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options)
@@ -166,11 +209,7 @@ int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options)
 	if (!options->temp)
 		options->temp = ctl->pool->path;
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = rd_pass_run(ctl->pool, options, &report);
-	ctl_progress_clear(&ctl->progress);
-	/* What was done before an error stays done. */
-	if (!r || report.changed)
-		print(ctl, options, &report);
+	r = options->dry_run ? run_dry(ctl, options, &report) : run(ctl, options, &report);
 	return !r && (report.damaged || report.out_of_time) ? CTL_PARTLY : r;
 }
 

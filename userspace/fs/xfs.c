@@ -11,8 +11,8 @@
  *				216	features, incompatible; of version 5
  *	AGF, in sector 1	0	"XAGF", 4 version: 1
  *	of a group		8, 12	number of the group, its blocks
- *				16, 28	root and levels of the tree of free extents by block
- *	block of the tree	0	"ABTB", or "AB3B" in version 5
+ *				16, 28	root and levels of the tree of free extents, by block
+ *	a block of the tree	0	"ABTB", or "AB3B" in version 5
  *				4, 6	level, number of records
  *				12	next block of the level; U32_MAX: none
  *				16, 56	records: those of level 0 are first block and length of an
