@@ -60,7 +60,7 @@ guest_timeout=2400
 # without the series.
 declare -A about=(
 	[lint]="checkpatch, sparse, W=1, shellcheck, man pages, units"
-	[unit]="the pure code in user space with sanitizers; both programs by their options"
+	[unit]="the pure code in user space with sanitizers; both programs by their options; simulators"
 	[pool]="the pool's engine against a model; damaged pools; what commands cost"
 	[pool_live]="revdedupctl beside itself, stopped and killed at its steps, in full file systems"
 	[pool_power]="the model at length; power cuts"
@@ -110,7 +110,7 @@ tools() {
 job_unit() {
 	make -s -C tests/unit check
 	tools
-	bats --tap tests/cli
+	bats --tap tests/cli tests/sim
 }
 
 # Build what several jobs that run at the same time share.

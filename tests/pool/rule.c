@@ -4,10 +4,7 @@
  * a program that shares nothing with the engine. It keeps no data, only which
  * block of which segment would still be there.
  *
- *	rule [--packs] ORDERFILE
- *
- * Each line of ORDERFILE, "VOLUME FILE", is a snapshot of VOLUME, in the order in
- * which they were taken; FILE is relative to the directory of ORDERFILE.
+ *	rule [--packs] ORDERFILE	(images.h says what that is)
  *
  * The rule. A recipe is the content of one segment, whichever versions have it.
  * A snapshot first takes the recipe of each of its segments, which makes it whole
@@ -35,30 +32,11 @@
  * Exits 1 where it cannot read something, or where its own sums are wrong.
  */
 #define _GNU_SOURCE
-#include <err.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <openssl/evp.h>
 #include <zstd.h>
 
-#define BLOCK		4096
-#define SEG_BLOCKS	512
-#define SEGMENT		((size_t)BLOCK * SEG_BLOCKS)
-#define BLOCK_FP	16
-#define SEG_FP		32
-#define PACK_HEAD	512
+#include "images.h"
 
-/* What is all zeros is the first item of each table, and never counted. */
-#define ZERO		0
+#define PACK_HEAD	512
 
 /* The content of a block. */
 struct content {
@@ -82,75 +60,14 @@ struct volume {
 	size_t nr_segs;
 };
 
-/* Items that begin with their key, found by it, and numbered as they come. */
-struct table {
-	const size_t item_size, key_size;
-	size_t nr, nr_slots;	/* slots: a power of two, at least twice nr */
-	uint8_t *items;
-	uint32_t *slots;	/* number + 1, or 0 */
-};
-
 static struct table contents = { sizeof(struct content), BLOCK_FP, 0, 0, NULL, NULL };
 static struct table recipes = { sizeof(struct recipe), SEG_FP, 0, 0, NULL, NULL };
 
 static char **files;
 static size_t nr_files;
 static struct volume *volumes;
-static EVP_MD_CTX *sha_ctx;
 static uint32_t snapshot_nr;
 static size_t logical, nonzero_blocks, distinct_seg_blocks, present_blocks;
-
-static void *resize(void *p, size_t nr, size_t size)
-{
-	p = reallocarray(p, nr + !nr, size);
-	if (!p)
-		err(1, "out of memory");
-	return p;
-}
-
-/* Keys are hashes already. */
-static uint32_t *find_slot(const struct table *t, const void *key)
-{
-	uint64_t i;
-
-	memcpy(&i, key, sizeof(i));
-	for (;; i++) {
-		uint32_t *slot = &t->slots[i & (t->nr_slots - 1)];
-
-		if (!*slot || !memcmp(t->items + (*slot - 1) * t->item_size,
-				      key, t->key_size))
-			return slot;
-	}
-}
-
-static void table_grow(struct table *t)
-{
-	size_t i;
-
-	t->nr_slots = t->nr_slots ? t->nr_slots * 2 : 1024;
-	t->slots = resize(t->slots, t->nr_slots, sizeof(*t->slots));
-	memset(t->slots, 0, t->nr_slots * sizeof(*t->slots));
-	t->items = resize(t->items, t->nr_slots / 2, t->item_size);
-	for (i = 0; i < t->nr; i++)
-		*find_slot(t, t->items + i * t->item_size) = i + 1;
-}
-
-/* The number of the item with this key; a new one has zeros for all else. */
-static uint32_t table_get(struct table *t, const void *key, bool *is_new)
-{
-	uint32_t *slot;
-
-	if (t->nr >= t->nr_slots / 2)
-		table_grow(t);
-	slot = find_slot(t, key);
-	*is_new = !*slot;
-	if (*is_new) {
-		memset(t->items + t->nr * t->item_size, 0, t->item_size);
-		memcpy(t->items + t->nr * t->item_size, key, t->key_size);
-		*slot = ++t->nr;
-	}
-	return *slot - 1;
-}
 
 static struct content *content(uint32_t nr)
 {
@@ -162,26 +79,14 @@ static struct recipe *recipe(uint32_t nr)
 	return (struct recipe *)recipes.items + nr;
 }
 
-static void sha256(const void *data, size_t len, uint8_t *digest)
-{
-	if (!EVP_DigestInit_ex(sha_ctx, EVP_sha256(), NULL) ||
-	    !EVP_DigestUpdate(sha_ctx, data, len) ||
-	    !EVP_DigestFinal_ex(sha_ctx, digest, NULL))
-		errx(1, "cannot compute SHA-256");
-}
-
-/* Notes that this snapshot has it. A block of zeros has zeros for a fingerprint. */
+/* Notes that this snapshot has it. */
 static uint32_t block_content(const uint8_t *data, uint8_t *ret_fp)
 {
-	static const uint8_t zeros[BLOCK];
-	uint8_t digest[SEG_FP] = {0};
 	bool is_new;
 	uint32_t nr;
 
-	if (memcmp(data, zeros, BLOCK))
-		sha256(data, BLOCK, digest);
-	memcpy(ret_fp, digest, BLOCK_FP);
-	nr = table_get(&contents, digest, &is_new);
+	block_fp(data, ret_fp);
+	nr = table_get(&contents, ret_fp, &is_new);
 	content(nr)->seen = snapshot_nr;
 	return nr;
 }
@@ -249,28 +154,6 @@ static size_t supersede(const struct volume *v, const uint32_t *new)
 	return changed;
 }
 
-/* False where the whole segment is a hole. */
-static bool read_segment(int fd, const char *file, off_t offset, uint8_t *buf)
-{
-	off_t data = lseek(fd, offset, SEEK_DATA);
-	size_t done;
-	ssize_t r;
-
-	if (data < 0 && errno != ENXIO)
-		err(1, "cannot seek in '%s'", file);
-	if (data < 0 || data >= offset + (off_t)SEGMENT)
-		return false;
-	memset(buf, 0, SEGMENT);
-	for (done = 0; done < SEGMENT; done += r) {
-		r = pread(fd, buf + done, SEGMENT - done, offset + done);
-		if (r < 0)
-			err(1, "cannot read '%s'", file);
-		if (!r)
-			break;
-	}
-	return true;
-}
-
 static struct volume *find_volume(const char *name)
 {
 	struct volume *v = volumes;
@@ -322,33 +205,6 @@ static void take_snapshot(const char *name, const char *file)
 	free(v->recipes);
 	v->recipes = new;
 	printf("after %s %s %zu %zu\n", name, file, present_blocks * BLOCK, changed);
-}
-
-static void take_all(char *order)
-{
-	FILE *f = fopen(order, "re");
-	size_t size = 0, nr = 0;
-	char *line = NULL;
-
-	if (!f)
-		err(1, "cannot open '%s'", order);
-	if (chdir(dirname(order)))
-		err(1, "cannot enter '%s'", order);
-	while (getline(&line, &size, f) > 0) {
-		char *file;
-
-		nr++;
-		line[strcspn(line, "\n")] = '\0';
-		file = strchr(line, ' ');
-		if (!file || file == line || !file[1])
-			errx(1, "line %zu: '%s' is not VOLUME FILE", nr, line);
-		*file++ = '\0';
-		take_snapshot(line, file);
-	}
-	if (ferror(f))
-		err(1, "cannot read the order of snapshots");
-	free(line);
-	fclose(f);
 }
 
 /* Each content must still be somewhere, and the newest versions must be whole. */
@@ -522,12 +378,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	setlinebuf(stdout);
-	sha_ctx = EVP_MD_CTX_new();
-	if (!sha_ctx)
-		err(1, "out of memory");
 	/* So that ZERO is what it says in both tables. */
 	take_segment(zeros, 0);
-	take_all(argv[1]);
+	read_order(argv[1], take_snapshot);
 	check_present();
 	printf("logical %zu\n", logical);
 	printf("nonzero %zu\n", nonzero_blocks * BLOCK);

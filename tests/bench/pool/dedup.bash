@@ -27,7 +27,7 @@ add_speeds() {
 
 # dedup_rows NAME DIR
 dedup_rows() {
-	local name=$1 series=$2 newest before after closed first kib
+	local name=$1 series=$2 newest before after closed peer first kib
 	local -a speeds=()
 	take_series true --pieces 1
 	rule "$series/order" >"$dir/rules"
@@ -44,6 +44,8 @@ dedup_rows() {
 	row "  data before and after, MiB" "$((before / mib)) $((after / mib))"
 	row "  data after / what is closed" "$(calc "$after / $closed" %.5f)" "<= 1.002" \
 		"$after / $closed <= 1.002"
+	peer=$(vmcentric "$series/order" | awk '$1 == "pds" && $2 == 2 { print $4 }')
+	row "  / what VM-centric deduplication stores" "$(calc "$after / $peer")"
 	row "  MiB of memory" "$(calc "$kib / 1024" %.1f)" "<= 128" "$kib <= 128 * 1024"
 	pass --older 0 --least-run 1
 	row "  blocks that a second pass changes" "$(field bytes_given_up <"$dir/report")" "0" \

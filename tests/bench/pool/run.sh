@@ -106,6 +106,7 @@ gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$
 	"$dir"/bin/pool/{index,catalog,data}/*.o "$dir"/bin/base/*.o \
 	-lcrypto -lxxhash -lzstd -luring -luuid -lsqlite3 -lpthread
 gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto -lzstd
+gcc -std=gnu11 -O2 -o "$dir/bin/vmcentric" "$tree/tests/sim/vmcentric.c" -lcrypto
 export REVDEDUP_POOL=$dir/pool
 # How much is not as it should be; row() counts.
 short=0
