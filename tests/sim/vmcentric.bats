@@ -16,9 +16,9 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# expect [OPTION...]: the program prints what standard input says, there with blocks for bytes.
+# expect: the program prints what standard input says, there with blocks for bytes.
 expect() {
-	"$BATS_FILE_TMPDIR/vmcentric" "$@" order >output
+	"$BATS_FILE_TMPDIR/vmcentric" order >output
 	diff - <(awk '$1 == "pds" { print $1, $2, $3 / 4096, $4 / 4096, $5; next }
 		{ print $1, $2 / 4096 }' output)
 }
