@@ -144,7 +144,7 @@ part_pieces() {
 	local -a verdicts=()
 	local -A stored_of=()
 	local -a wanted_series
-	read -r -a wanted_series <<<"$only_series"
+	read -r -a wanted_series <<<"${only_series:-disk disks layouts database nights}"
 	[ "$size" = full ] || wanted_series=(disk nights)
 	find_series
 	if [ "$size" = full ]; then

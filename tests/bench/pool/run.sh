@@ -36,7 +36,8 @@
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
 #   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
-#   --series S   of pieces: only these, such as "nights layouts" (default all of them)
+#   --series S   of pieces and dedup: only these, such as "nights layouts" (default all of
+#                them; those of dedup are "disks layouts fleet trimmed")
 #   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
 #                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
@@ -50,7 +51,7 @@ here=$tree/tests/bench/pool
 
 all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek rules scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
-pieces=auto size=full only_series='disk disks layouts database nights'
+pieces=auto size=full only_series=''
 while [ $# -gt 0 ]; do
 	# shellcheck disable=SC2034 # parts use "pieces"
 	case $1 in
@@ -95,7 +96,7 @@ trap 'exit 130' INT TERM
 note "building"
 make -s -C "$tree/userspace" O="$dir/bin"
 PATH=$dir/bin:$PATH
-for program in rawcopy image punch room; do
+for program in rawcopy image punch room held; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
