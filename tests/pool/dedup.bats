@@ -357,6 +357,18 @@ kill_at_each() {
 	must scrub
 }
 
+# Keys of one byte: most of what is found has other content.
+@test "different blocks with the same key" {
+	make_twins
+	REVDEDUP_FAIL=twins-key=EIO must "${all_of_it[@]}" --json
+	[ "$(jq .blocks_refused out/must)" -gt 500 ] || fail_test "$(cat out/must)"
+	all_right
+	# What was found and is not so does not count as compared.
+	must "${all_of_it[@]}"
+	all_right
+	[ "$(unique)" = 910 ] || fail_test "$(unique) blocks"
+}
+
 @test "a pass does not wait for another one, and says so" {
 	local status=0
 	make_twins

@@ -53,7 +53,7 @@ static struct {
 	{ "rewrite-commit", 0, RECOMPRESS }, { "rewrite-write", 0, RECOMPRESS },
 	{ "pass-change", 0, PASS }, { "pass-clear", 0, PASS }, { "pass-read", 0, PASS },
 	{ "pass-slice", 0, PASS }, { "spill", 0, PASS }, { "twins-join", 0, PASS },
-	{ "twins-read", 0, PASS }, { "twins-stream", 0, PASS },
+	{ "twins-key", 0, PASS }, { "twins-read", 0, PASS }, { "twins-stream", 0, PASS },
 	{ "recover-undo", 0, OPEN },
 };
 

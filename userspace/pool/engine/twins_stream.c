@@ -44,6 +44,7 @@ struct stream {
 	u64 first;
 	unsigned int span;
 	bool has_fps;
+	bool cut_keys;			/* a test wants to see different blocks with the same key */
 	struct frame frames[MAX_SPAN];
 	struct rd_fp (*fps)[RD_SEG_BLOCKS];
 };
@@ -255,7 +256,7 @@ static int emit_block(struct stream *stream, const struct frame *frame, unsigned
 		stream->counts->unreadable++;
 		return 0;
 	}
-	memcpy(entry.key, fp->b, sizeof(entry.key));
+	memcpy(entry.key, fp->b, stream->cut_keys ? 1 : sizeof(entry.key));
 	return what->emit(what->ctx, &entry);
 }
 
@@ -307,6 +308,7 @@ int rd_twins_stream(const struct rd_twins_stream *what)
 	stream->what = what;
 	stream->pool = what->pool;
 	stream->counts = what->counts;
+	stream->cut_keys = rd_failpoint("twins-key");
 	stream->fps = rd_alloc_direct(MAX_SPAN * RD_FPS_SIZE);
 	if (!stream->fps)
 		return -ENOMEM;
