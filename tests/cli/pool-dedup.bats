@@ -207,6 +207,26 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	is a@1 1 a@2 3 b@1 10
 }
 
+@test "dedup: lost fingerprints are those of no block" {
+	make_pool 1G
+	noise 1 0 600
+	take 1 0 600 10 40
+	noise 3 0 10
+	snap b 10
+	snap a 1
+	snap a 3
+	# Of all frames.
+	dd if=/dev/zero of=pool/data bs=2M seek=1 count=1 conv=notrunc status=none
+	must dedup --older 0 --least-run 1 --json
+	[ "$(of bytes_given_up)" = 0 ]
+	[ "$(of bytes_unreadable)" = $((1210 * 4096)) ]
+	is a@1 1 a@2 3 b@1 10
+	must repair
+	must dedup --older 0 --least-run 1
+	[ "$(unique)" = 610 ]
+	is a@1 1 a@2 3 b@1 10
+}
+
 @test "dedup: with packs" {
 	make_pool 1G
 	truncate -s 4M 1.img
