@@ -287,6 +287,44 @@ killed() {
 	is_clean
 }
 
+# --- the pass over the pool
+
+@test "pieces: devices read what a pass gives up, killed at its steps" {
+	local step
+	must tune --pieces 1 --dedup reverse
+	some_volume vm1 8
+	cp "$vol" $keep/1
+	# vm2 has the same, elsewhere, and vm1 nothing of it any more.
+	make_lv vm2 8
+	revdedupctl -q attach $vg/vm2
+	dd if=$keep/1 of="$(device_of vm2)" bs=4k seek=77 count=1900 oflag=direct status=none
+	must snapshot $vg/vm2
+	random 0 2048
+	version 2 2048
+	for nr in 1 2; do
+		must map $vg/vm1@$nr
+	done
+	reader "$vol@1" $keep/1
+	for step in pass-change free-vacate free-punch; do
+		run env REVDEDUP_FAIL="$step=kill" revdedupctl dedup --older 0 --least-run 1
+		echo "$step: $status: $output"
+		[ "$status" -eq 137 ]
+		are 1 2
+	done
+	must dedup --older 0 --least-run 1
+	are 1 2
+	must check
+	# What the old version refers to comes to it, and goes again.
+	must delete $vg/vm2@1
+	are 1 2
+	end_reader
+	for nr in 1 2; do
+		must unmap $vg/vm1@$nr
+	done
+	restores 1 2
+	is_clean
+}
+
 @test "pieces: a clone of such a version, and rolled back to it" {
 	volume 64
 	night 2
