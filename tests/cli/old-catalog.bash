@@ -10,6 +10,8 @@ old_catalog() {
 		"UPDATE uses SET whole = whole = 1" \
 		"CREATE INDEX uses_pieces ON uses(recipe) WHERE latest_refs > 0 AND whole = 0" \
 		"DROP TABLE rule" \
+		"DROP TABLE fresh" \
+		"DROP TABLE pass" \
 		"PRAGMA user_version = 5"; do
 		"${BASH_SOURCE[0]%/*}/edit-catalog.py" "${1:-pool}/catalog.db" "$statement"
 	done

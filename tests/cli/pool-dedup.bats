@@ -278,6 +278,27 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	all_are
 }
 
+@test "dedup: a pool of a program that does not know what is fresh" {
+	local tables="SELECT count(*) FROM sqlite_master WHERE name IN ('fresh', 'pass')"
+	make_twins
+	must dedup --older 0
+	take 20 90 300 30 200
+	snap e 30
+	edit "DROP TABLE fresh"
+	edit "DROP TABLE pass"
+	must dedup -n --older 0 --json
+	[ "$(of bytes_given_up)" = $((300 * 4096)) ]
+	[ "$(ask "$tables")" = 0 ]
+	must dedup --older 0 --json
+	[ "$(of all)" = True ]
+	[ "$(of bytes_given_up)" = $((300 * 4096)) ]
+	[ "$(ask "$tables")" = 2 ]
+	must dedup --older 0 --json
+	[ "$(of all)" = False ]
+	must check
+	all_are
+}
+
 @test "prune --dedup: a pass behind it" {
 	make_twins
 	must prune --keep-last 9 --dedup --older 0 -n
