@@ -21,7 +21,7 @@
 #ifdef RD_TEST
 #define MAX_SPAN	8
 #else
-#define MAX_SPAN	64
+#define MAX_SPAN	RD_GROUP_FRAMES
 #endif
 
 /* Who has the slots of a frame. */
