@@ -100,6 +100,7 @@ dedup_rows() {
 		"$(calc "${delete_costs[1]} / ${delete_costs[0]}")" "<= 1.2" \
 		"${delete_costs[1]} / ${delete_costs[0]} <= 1.2"
 	row "  longest transaction of these, s" "$(longest)" "<= 0.1" "$(longest) <= 0.1"
+	night_rows "$first"
 }
 
 # is_wanted SERIES
@@ -115,6 +116,135 @@ fleet_rows() {
 	! is_wanted trimmed || dedup_rows "a fleet, trimmed" "$dir/fleet/trimmed" 0.75
 }
 
+# --- a night later
+
+# change_segments FILE OLD: of each 100th segment of FILE one half is new, and one half is what OLD
+# had elsewhere.
+change_segments() {
+	local segments=$(($(stat -c %s "$1") / 2 / mib)) at
+	for ((at = 50; at < segments; at += 100)); do
+		dd if=/dev/urandom of="$1" bs=1M count=1 seek=$((2 * at)) conv=notrunc status=none
+		dd if="$2" of="$1" bs=4096 count=256 skip=$(((at * 7 % segments) * 512 + 100)) \
+			seek=$((at * 512 + 256)) conv=notrunc status=none
+	done
+}
+
+# night: each volume gets a version in which a hundredth of the segments has changed.
+night() {
+	local volume last
+	cut -d ' ' -f 1 "$series/order" | sort -u >"$dir/volumes"
+	while read -r volume; do
+		last=$(grep -c "^$volume " "$series/order")
+		cp --sparse=always "$series/$volume-$last.img" "$dir/night"
+		change_segments "$dir/night" "$series/$volume-1.img"
+		revdedupctl -q snapshot "$volume" --from "$dir/night"
+		rm "$dir/night"
+	done <"$dir/volumes"
+}
+
+open_pool() { revdedupctl list; }
+
+# night_rows FIRST: the microseconds of a pass over all. Opening the pool counts in neither.
+night_rows() {
+	local open
+	night
+	turn open_pool
+	open=$usec
+	pass --older 0 --least-run 1
+	grep -q '"all": false' "$dir/report" || die "a pass after a night compared all"
+	row "  a pass after 1 % of the segments changed, s" "$(calc "$usec / 1e6" %.2f)"
+	row "  time of this / the first" "$(calc "($usec - $open) / ($1 - $open)")" "<= 0.1" \
+		"($usec - $open) / ($1 - $open) <= 0.1"
+	row "  MiB that it gave up" "$(($(field bytes_given_up <"$dir/report") / mib))"
+	revdedupctl dedup --older 0 --least-run 1 --dry-run --json >"$dir/report"
+	row "  MiB that one over all would find then" \
+		"$(($(field bytes_given_up <"$dir/report") / mib))" "0" \
+		"$(field bytes_given_up <"$dir/report") == 0"
+}
+
+# --- finding alone, where there is nothing to be found
+
+declare -A find_gib=([full]=32 [demo]=8)
+
+find_twins() { revdedupctl dedup --dry-run --temp "$dir"; }
+# What is read of the pool; what is written to buckets, and read. With the same priority.
+raw_find() {
+	ionice -c 3 rawcopy "$dir/raw-fps"
+	ionice -c 3 rawcopy "$dir/raw-spill" "$dir/raw-out"
+}
+
+find_rows() {
+	local number gibs=${find_gib[$size]} open finds=() raws=() find raw i first
+	new_pool --compression zstd:1
+	for ((number = 1; number <= gibs; number++)); do
+		image faint "$dir/faint" "$gib" "$number"
+		revdedupctl -q snapshot "v$number" --from "$dir/faint"
+	done
+	image random "$dir/raw-fps" $((gibs * 4 * mib)) 1
+	image random "$dir/raw-spill" $((gibs * 6 * mib)) 2
+	for ((i = 0; i < rounds; i++)); do
+		turn open_pool
+		open=$usec
+		turn find_twins
+		finds+=($((usec - open)))
+		rm -f "$dir/raw-out"
+		turn raw_find
+		raws+=("$usec")
+	done
+	rm "$dir"/raw-*
+	find=$(median "${finds[@]}") raw=$(median "${raws[@]}")
+	row "$gibs GiB: finding, s" "$(calc "$find / 1e6" %.2f)"
+	row "  finding / raw input and output" "$(calc "$find / $raw" %.2f)" "<= 1.5" \
+		"$find / $raw <= 1.5"
+	row "  1 TiB at that speed, s" "$(calc "$find / 1e6 * 1024 / $gibs" %.0f)"
+	pass --older 0 --least-run 1
+	first=$((usec - open))
+	image faint "$dir/faint" $((gibs * gib / 100 / mib * mib)) "$number"
+	revdedupctl -q snapshot "v$number" --from "$dir/faint"
+	rm "$dir/faint"
+	pass --older 0 --least-run 1
+	row "  after 1 % more: a pass / the first" "$(calc "($usec - $open) / $first")" "<= 0.1" \
+		"($usec - $open) / $first <= 0.1"
+}
+
+# --- beside others
+
+# find_slowly: again and again until the file $dir/stop is there. How long and with how much of the
+# processor goes to $dir/time.
+find_slowly() {
+	local TIMEFORMAT='%R %U %S'
+	{ time while [ ! -e "$dir/stop" ]; do
+		revdedupctl -q dedup --dry-run --rate 50M --temp "$dir"
+	done >/dev/null; } 2>"$dir/time"
+}
+
+percentile() { neighbour "$dir/others" 10; }
+
+# Of the pool of find_rows.
+neighbour_rows() {
+	local i alone beside all=() cpus=() real user system
+	image random "$dir/others" "$gib" 3
+	for ((i = 0; i < rounds; i++)); do
+		cold
+		alone=$(percentile)
+		cold
+		find_slowly &
+		beside=$(percentile)
+		touch "$dir/stop"
+		wait $!
+		rm "$dir/stop"
+		read -r real user system <"$dir/time"
+		cpus+=("$(calc "($user + $system) / $real")")
+		all+=("$(calc "$beside / $alone")")
+		note "a neighbour's p99, us: $alone alone, $beside beside"
+	done
+	rm "$dir/others"
+	row "  a neighbour's p99 beside finding at 50M / alone" "$(median "${all[@]}")" "<= 1.1" \
+		"$(median "${all[@]}") <= 1.1"
+	row "  share of a processor" "$(median "${cpus[@]}")" "<= 0.2" \
+		"$(median "${cpus[@]}") <= 0.2"
+}
+
 part_dedup() {
 	title "dedup: a pass over the whole pool"
 	if is_wanted disks; then
@@ -126,5 +256,10 @@ part_dedup() {
 	fi
 	if is_wanted fleet || is_wanted trimmed; then
 		fleet_rows
+	fi
+	if is_wanted find; then
+		header
+		find_rows
+		neighbour_rows
 	fi
 }

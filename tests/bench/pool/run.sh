@@ -96,7 +96,7 @@ trap 'exit 130' INT TERM
 note "building"
 make -s -C "$tree/userspace" O="$dir/bin"
 PATH=$dir/bin:$PATH
-for program in rawcopy image punch room held; do
+for program in rawcopy image neighbour punch room held; do
 	gcc -std=gnu11 -O2 -o "$dir/bin/$program" "$here/$program.c" -luring
 done
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
