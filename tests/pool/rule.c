@@ -12,6 +12,9 @@
  * changed lets go of the recipe that it had. A recipe that no newest version
  * names any more gives up each block whose content the new version has, anywhere.
  *
+ * The engine stores less in one case: a recipe that comes back stays as it is if all its blocks
+ * lie in another one, in one piece, as that is one read, too.
+ *
  * After each snapshot it prints "after VOLUME FILE BYTES CHANGED", the bytes that
  * are present and the number of segments that changed, and at the end
  *

@@ -35,22 +35,33 @@ add_speeds() {
 
 delete_watched() { watched revdedupctl delete "$1" --json >"$dir/deleted"; }
 
-# delete_some: one version of each VM, and not of all the same, in a copy of the pool. Adds the
-# microseconds for each MiB that became free to delete_costs.
-delete_some() {
-	local pool=$REVDEDUP_POOL vm nr=0 all=0 freed=0
+# delete_once: one version of each VM, and not of all the same, in a copy of the pool. Sets
+# delete_usec and freed, of all.
+delete_once() {
+	local pool=$REVDEDUP_POOL vm nr=0
 	local REVDEDUP_POOL=$dir/copy
-	export REVDEDUP_POOL
 	cp -a --sparse=always "$pool" "$REVDEDUP_POOL"
-	: >"$dir/held"
+	delete_usec=0 freed=0
 	while read -r vm; do
 		turn delete_watched "$vm@$((nr % newest + 1))"
 		nr=$((nr + 2))
-		all=$((all + usec))
+		delete_usec=$((delete_usec + usec))
 		freed=$((freed + $(field bytes <"$dir/deleted")))
 	done < <(cut -d ' ' -f 1 "$series/order" | sort -u)
 	rm -r "$REVDEDUP_POOL"
-	delete_costs+=("$(calc "$all / ($freed / $mib + 0.001)" %.0f)")
+}
+
+# delete_some: adds the least time of some rounds to delete_usecs, and what was freed to freed_mib.
+# What a version has for itself is less after a pass, so the time is not for a byte of it.
+delete_some() {
+	local i all=()
+	: >"$dir/held"
+	for ((i = 0; i < rounds && i < 3; i++)); do
+		delete_once
+		all+=("$delete_usec")
+	done
+	delete_usecs+=("$(printf '%s\n' "${all[@]}" | sort -n | head -n 1)")
+	freed_mib+=("$((freed / mib))")
 }
 
 pass_rows() {
@@ -78,7 +89,7 @@ pass_rows() {
 # dedup_rows NAME DIR [PEER-LIMIT]
 dedup_rows() {
 	local name=$1 series=$2 peer_limit=${3:-} newest before after closed peer first kib i
-	local -a speeds=() delete_costs=()
+	local -a speeds=() delete_usecs=() freed_mib=()
 	take_series true --pieces 1
 	rule "$series/order" >"$dir/rules"
 	closed=$(sed -n 's/^closed //p' "$dir/rules")
@@ -96,10 +107,11 @@ dedup_rows() {
 		">= 0.98" "${speeds[2]} / ${speeds[0]} >= 0.98"
 	row "  restore of the oldest: after / before" "$(calc "${speeds[3]} / ${speeds[1]}")" \
 		">= 0.8" "${speeds[3]} / ${speeds[1]} >= 0.8"
-	row "  time to delete a MiB: after / before" \
-		"$(calc "${delete_costs[1]} / ${delete_costs[0]}")" "<= 1.2" \
-		"${delete_costs[1]} / ${delete_costs[0]} <= 1.2"
-	row "  longest transaction of these, s" "$(longest)" "<= 0.1" "$(longest) <= 0.1"
+	row "  a version of each VM deleted: time after / before" \
+		"$(calc "${delete_usecs[1]} / ${delete_usecs[0]}")" "<= 1.2" \
+		"${delete_usecs[1]} / ${delete_usecs[0]} <= 1.2"
+	row "  the longest transaction of these, s" "$(longest)" "<= 0.1" "$(longest) <= 0.1"
+	row "  what these freed before and after, MiB" "${freed_mib[*]}"
 	night_rows "$first"
 }
 
