@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "pool/engine/dependents.h"
 #include "lookups.h"
 #include "poolstats.h"
 #include "tune.h"
@@ -131,20 +132,71 @@ static int show_pool(struct ctl *ctl)
 	return r;
 }
 
+/* --- isolation */
+
+static double share(double part, u64 whole)
+{
+	return whole ? part / whole : 0;
+}
+
+static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all)
+{
+	struct rd_json *out = &ctl->out;
+
+	ctl_json_begin(ctl, "isolation");
+	rd_json_u64(out, "volumes", all->volumes);
+	rd_json_u64(out, "versions", all->versions);
+	rd_json_u64(out, "frames", all->frames);
+	rd_json_u64(out, "volumes_sum", all->sum_volumes);
+	rd_json_u64(out, "volumes_worst", all->worst.volumes);
+	rd_json_u64(out, "versions_sum", all->sum_versions);
+	rd_json_u64(out, "versions_worst", all->worst.versions);
+	ctl_json_end(ctl);
+}
+
+static void print_hurt(const char *what, u64 sum, u64 worst, u64 frames, u64 all)
+{
+	double mean = share(sum, frames);
+
+	printf("%s hurt by a lost frame: mean %.2f of %llu (%.1f%%), worst %llu (%.1f%%)\n", what,
+	       mean, all, 100 * share(mean, all), worst, 100 * share(worst, all));
+}
+
+static int show_isolation(struct ctl *ctl)
+{
+	struct rd_isolation all;
+	int r;
+
+	r = rd_isolation(ctl->pool, &all);
+	if (r)
+		return r;
+	if (ctl->json) {
+		print_isolation_json(ctl, &all);
+		return 0;
+	}
+	print_hurt("volumes", all.sum_volumes, all.worst.volumes, all.frames, all.volumes);
+	print_hurt("versions", all.sum_versions, all.worst.versions, all.frames, all.versions);
+	return 0;
+}
+
 int cmd_stats(struct ctl *ctl)
 {
-	bool lookups = ctl_has(ctl, CTL_OPT_LOOKUPS);
+	bool lookups = ctl_has(ctl, CTL_OPT_LOOKUPS), isolation = ctl_has(ctl, CTL_OPT_ISOLATION);
 	struct ctl_name name;
 	int r = 0;
 
 	if (ctl->nr_operands && !lookups)
 		return ctl_usage(ctl, "'stats' takes a volume only with --lookups");
+	if (lookups && isolation)
+		return ctl_usage(ctl, "--lookups and --isolation exclude each other");
 	if (ctl->nr_operands)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r && lookups)
 		r = ctl_lookups_print(ctl, ctl->nr_operands ? name.volume : NULL);
+	else if (!r && isolation)
+		r = show_isolation(ctl);
 	else if (!r)
 		r = show_pool(ctl);
 	return ctl_close(ctl, r);

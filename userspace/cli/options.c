@@ -45,6 +45,8 @@ static const struct option_info {
 				  "compare blocks that inline deduplication finds, byte by byte" },
 	[CTL_OPT_LOOKUPS] = { "lookups", 0, NULL,
 			      "show what inline deduplication looked up in its index" },
+	[CTL_OPT_ISOLATION] = { "isolation", 0, NULL,
+				"show how many volumes and versions a lost frame would hurt" },
 	[CTL_OPT_RESET] = { "reset", 0, NULL, "let the volume do as the pool does" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH", "the image or block device to read, or to attach" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },

@@ -72,6 +72,27 @@ int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
 "coalesce((SELECT min(born) FROM segment AS t WHERE t.volume = s.volume" \
 " AND t.segment = s.segment AND t.born > s.born), 9223372036854775807)"
 
+int rd_segment_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume)
+{
+	return rd_sql_ask(sql, ret, "SELECT recipe, born, " NEXT_BORN " FROM segment AS s"
+			  " INDEXED BY segment_born WHERE volume = ? AND recipe ORDER BY born",
+			  "i", volume);
+}
+
+int rd_next_life(struct rd_row *rows, struct rd_segment_life *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret = (struct rd_segment_life){
+		.recipe = rd_row_i64(rows, 0),
+		.born = rd_row_i64(rows, 1),
+		.next = rd_row_i64(rows, 2),
+	};
+	return 1;
+}
+
 int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time)
 {
 	return rd_sql_number(sql, ret_time, "SELECT time FROM (SELECT max((SELECT time"

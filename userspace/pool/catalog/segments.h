@@ -41,6 +41,16 @@ struct rd_segment_row {
 int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe);
 int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret);
 
+/* A recipe in a segment from version @born on, until another row is born in @next. */
+struct rd_segment_life {
+	i64 recipe;
+	i64 born, next;		/* @next: INT64_MAX: none */
+};
+
+/* Ask for the rows of @volume that are not zeros, in the order of birth: rd_next_life(). */
+int rd_segment_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume);
+int rd_next_life(struct rd_row *rows, struct rd_segment_life *ret);
+
 /* Find the time of the youngest version that has @recipe. -ENOENT: none has. */
 int rd_recipe_last_seen(struct rd_sql *sql, i64 recipe, i64 *ret_time);
 /*

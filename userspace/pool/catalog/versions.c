@@ -309,6 +309,16 @@ int rd_versions_count(struct rd_sql *sql, u64 *ret)
 	return r;
 }
 
+int rd_volumes_count(struct rd_sql *sql, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(DISTINCT volume) FROM version WHERE "
+			      RD_VERSION_EXISTS, "");
+
+	*ret = nr;
+	return r;
+}
+
 int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret)
 {
 	i64 nr = 0;

@@ -145,6 +145,9 @@ int rd_next_kept(struct rd_row *rows, struct rd_version *ret, const char **ret_n
 int rd_versions_count(struct rd_sql *sql, u64 *ret);
 int rd_versions_count_of(struct rd_sql *sql, i64 volume, u64 *ret);
 
+/* Count the volumes that have such a version. */
+int rd_volumes_count(struct rd_sql *sql, u64 *ret);
+
 /* Count the versions that are HELD, and add up their sizes. */
 int rd_versions_held(struct rd_sql *sql, u64 *ret_nr, u64 *ret_bytes);
 

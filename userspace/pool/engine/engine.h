@@ -25,6 +25,7 @@
  *			the catalog made anew; what is there, and whether it is sound
  *	twins, twins_stream, twins_join, twins_filter
  *			blocks that the pool has more than once
+ *	dependents	what needs a frame
  *	spill		what does not fit into memory
  *	undo		versions that do not exist yet
  *	random		versions read here and there, as disks are

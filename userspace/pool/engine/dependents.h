@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How many volumes and versions need a frame: what its loss would hurt. Exact, from the catalog
+ * alone.
+ *
+ * A version needs the ordinary frames in which its blocks are, and those in which packs with its
+ * blocks are. Fingerprints are not counted: the content proves them.
+ */
+#ifndef RD_DEPENDENTS_H
+#define RD_DEPENDENTS_H
+
+#include "pool/pool.h"
+
+struct rd_dependents {
+	u32 volumes;		/* of which any version needs the frame */
+	u32 versions;
+};
+
+/* Called with each ordinary frame that a version needs, in order. */
+typedef int rd_dependents_fn(void *ctx, u64 frame, const struct rd_dependents *nr);
+
+/*
+ * Count, for each frame. Versions that are made or deleted meanwhile count or not; without any
+ * the result is exact.
+ */
+int rd_dependents_count(struct rd_pool *pool, rd_dependents_fn *fn, void *ctx);
+
+/* All frames together. */
+struct rd_isolation {
+	u64 volumes, versions;		/* that exist */
+	u64 frames;			/* that one of them needs */
+	/* Of the frame with most of each, and added up over all frames. */
+	struct rd_dependents worst;
+	u64 sum_volumes, sum_versions;
+};
+
+int rd_isolation(struct rd_pool *pool, struct rd_isolation *ret);
+
+#endif
