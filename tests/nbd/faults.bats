@@ -50,6 +50,32 @@ assert h.pread(4096, $block * 4096) == data[$block * 4096:($block + 1) * 4096]"
 	same vm1@1 1.img --random 100
 }
 
+@test "what is damaged is read from the copies on another disk" {
+	make_versions
+	must dedup --copies 4G --to copies --force
+	damage_fp 1.img 90
+	damage 1.img 100
+	damage 1.img 101
+	serve_logged
+	same vm1@1 1.img --random 100
+	same vm1@2 2.img --random 100
+	grep -F "vm1@1: damaged at offset " log
+	# A copy that is not what it should be is no copy.
+	python3 -c 'import sys
+block = open("1.img", "rb").read()[101 * 4096:][:4096]
+with open("copies", "r+b") as copies:
+    at = copies.read().find(block)
+    assert at >= 0
+    copies.seek(at)
+    copies.write(b"damaged")'
+	read_at vm1@1 $((101 * 4096)) 4096
+	[ "$status" -ne 0 ]
+	client vm1@1 1.img --random 100
+	[[ $output != *differs* ]]
+	read_at vm1@1 $((100 * 4096)) 4096
+	[ "$status" -eq 0 ]
+}
+
 # bats test_tags=packs
 @test "what is good is read though its fingerprint is damaged" {
 	make_versions

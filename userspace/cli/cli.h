@@ -96,6 +96,7 @@ enum ctl_option {
 	CTL_OPT_OLDER,
 	CTL_OPT_LEAST_RUN,
 	CTL_OPT_TEMP,
+	CTL_OPT_COPIES,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -321,6 +322,11 @@ u64 ctl_damage_print(const char *volume, struct rd_buffer *damage, u64 *lines_le
  */
 int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 max_lines,
 		    u64 *ret_versions, u64 *ret_damaged);
+
+struct rd_copy_check;
+
+/* Print what is known of the copies on another disk, if there are any. */
+void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies);
 
 /* --- cmd_delete.c */
 

@@ -2,9 +2,16 @@
 /* revdedupctl dedup: the pass over the whole pool. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/pace.h"
+#include "host/volume/safety.h"
+#include "pool/catalog/owners.h"
+#include "pool/engine/copy.h"
 #include "pool/engine/pass.h"
 #include "cli.h"
 #include "trim.h"
@@ -56,6 +63,128 @@ int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *options)
 	options->dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN);
 	options->temp = ctl_value(ctl, CTL_OPT_TEMP);
 	return r;
+}
+
+/* --- copies */
+
+struct copies {
+	bool is_wanted;
+	double percent;		/* of what is stored; or */
+	u64 bytes;		/* with no percentage. Neither: there shall be none */
+	struct rd_copy_report report;
+};
+
+static int parse_copies(const struct ctl *ctl, struct copies *copies)
+{
+	const char *text = ctl_value(ctl, CTL_OPT_COPIES);
+	char *end;
+
+	copies->is_wanted = text;
+	if (!text)
+		return ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE) ?
+			ctl_usage(ctl, "--to and --force are for --copies") : 0;
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--copies cannot be tried: leave out --dry-run");
+	if (!ctl_size_parse(text, &copies->bytes))
+		return 0;
+	if (text[0] >= '0' && text[0] <= '9')
+		copies->percent = strtod(text, &end);
+	if (copies->percent > 0 && copies->percent <= 100 && !strcmp(end, "%"))
+		return 0;
+	return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
+			 text);
+}
+
+static bool are_removed(const struct copies *copies)
+{
+	return !copies->bytes && !(copies->percent > 0);
+}
+
+/* Where are they, or where shall they be? The caller frees *@ret. */
+static int find_copies(struct ctl *ctl, bool *ret_is_new, char **ret)
+{
+	RD_FREE char *link = rd_path_in(ctl->pool->path, "copies");
+	RD_FREE char *to = NULL;
+	const char *named = ctl_value(ctl, CTL_OPT_TO);
+	struct stat st;
+
+	if (!link)
+		return -ENOMEM;
+	*ret_is_new = lstat(link, &st) && errno == ENOENT;
+	*ret = realpath(link, NULL);
+	if (*ret_is_new) {
+		*ret = named ? strdup(named) : NULL;
+		return *ret ? 0 : ctl_usage(ctl, "the pool has no copies yet: name a file or device on another disk with --to");
+	}
+	if (!*ret) {
+		rd_err(-errno, "cannot find the copies '%s'", link);
+		rd_hint("nothing was changed; bring back their disk, or remove them by --copies 0");
+		return CTL_FAILED;
+	}
+	to = named ? realpath(named, NULL) : NULL;
+	if (!named || (to && !strcmp(to, *ret)))
+		return 0;
+	rd_err(0, "the copies of the pool are '%s' already", *ret);
+	rd_hint("nothing was changed; --copies 0 removes them");
+	return CTL_FAILED;
+}
+
+/* Before the pass: what is wrong with them is known at once. */
+static int prepare_copies(struct ctl *ctl, const struct copies *copies)
+{
+	RD_FREE char *path = NULL;
+	bool is_new;
+	int r;
+
+	if (!copies->is_wanted || are_removed(copies))
+		return 0;
+	r = find_copies(ctl, &is_new, &path);
+	if (!r)
+		r = rd_check_copies(ctl->pool->path, path, is_new, ctl_has(ctl, CTL_OPT_FORCE));
+	return r || !is_new ? r : rd_copy_make(ctl->pool, path);
+}
+
+static int update_copies(struct ctl *ctl, struct copies *copies, u64 rate)
+{
+	struct rd_pace pace = { .rate = rate };
+	u64 blocks;
+	int r;
+
+	if (!copies->is_wanted)
+		return 0;
+	if (are_removed(copies))
+		return rd_copy_remove(ctl->pool);
+	r = rd_blocks_owned(ctl->pool->sql, &blocks);
+	if (r)
+		return r;
+	blocks = copies->bytes ? copies->bytes / RD_BLOCK_SIZE :
+		(double)blocks * copies->percent / 100;
+	return rd_copy_update(ctl->pool, blocks, &pace, &copies->report);
+}
+
+static void print_copies(struct ctl *ctl, const struct copies *copies)
+{
+	const struct rd_copy_report *report = &copies->report;
+	char all[CTL_SIZE_TEXT], copied[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "copies");
+		rd_json_u64(&ctl->out, "bytes", report->blocks * RD_BLOCK_SIZE);
+		rd_json_u64(&ctl->out, "frames", report->frames);
+		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
+		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
+		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("copies: %s, %s of it copied now\n",
+		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
+		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
+	}
+	if (!report->damaged)
+		return;
+	rd_err(0, "%llu block%s not copied, because of damage", report->damaged,
+	       report->damaged == 1 ? " was" : "s were");
+	rd_hint("'revdedupctl repair' heals what there is another copy of");
 }
 
 /* --- the report */
@@ -156,7 +285,7 @@ static void tell_damage(const struct rd_pass_report *report)
 }
 
 static int run(struct ctl *ctl, const struct rd_pass_options *options,
-	       struct rd_pass_report *report)
+	       struct rd_pass_report *report, struct copies *copies)
 {
 	int r;
 
@@ -170,7 +299,13 @@ static int run(struct ctl *ctl, const struct rd_pass_options *options,
 	else if (!ctl->quiet)
 		print_text(report);
 	tell_damage(report);
-	return r;
+	if (r)
+		return r;
+	r = update_copies(ctl, copies, options->rate);
+	ctl_progress_clear(&ctl->progress);
+	if (copies->is_wanted && (!r || copies->report.copied))
+		print_copies(ctl, copies);
+	return !r && copies->report.damaged ? CTL_PARTLY : r;
 }
 
 /* The same without a change. People get each part as soon as it is known. */
@@ -203,13 +338,20 @@ static int run_dry(struct ctl *ctl, const struct rd_pass_options *options,
 
 int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options)
 {
+	struct copies copies = { 0 };
 	struct rd_pass_report report;
 	int r;
 
 	if (!options->temp)
 		options->temp = ctl->pool->path;
+	r = parse_copies(ctl, &copies);
+	if (!r)
+		r = prepare_copies(ctl, &copies);
+	if (r)
+		return r;
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = options->dry_run ? run_dry(ctl, options, &report) : run(ctl, options, &report);
+	r = options->dry_run ? run_dry(ctl, options, &report) :
+		run(ctl, options, &report, &copies);
 	return !r && (report.damaged || report.out_of_time) ? CTL_PARTLY : r;
 }
 

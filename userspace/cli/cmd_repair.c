@@ -11,6 +11,7 @@
 #include "host/volume/safety.h"
 #include "pool/engine/adopt.h"
 #include "pool/engine/check.h"
+#include "pool/engine/copy.h"
 #include "pool/engine/heal.h"
 #include "pool/engine/rebuild_supers.h"
 #include "cli.h"
@@ -180,6 +181,18 @@ static int check_after(struct ctl *ctl, bool is_whole, u64 *ret_wrong)
 	return r;
 }
 
+/* After the pool, which may have got from them what it gives back now. */
+static int heal_copies(struct ctl *ctl)
+{
+	struct rd_copy_check copies;
+	int r = rd_copy_check(ctl->pool, !ctl_has(ctl, CTL_OPT_DRY_RUN), &copies);
+
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		ctl_tell_copies(ctl, &copies);
+	return r;
+}
+
 static int heal(struct ctl *ctl)
 {
 	RD_FREE const char **from = calloc(ctl->nr_given + 1, sizeof(*from));
@@ -198,6 +211,8 @@ static int heal(struct ctl *ctl)
 	if (!r)
 		r = rd_heal(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		r = heal_copies(ctl);
 	if (!r && !options.dry_run && !nr_left(&report))
 		r = rd_adopt_finish(ctl->pool);
 	if (!r)

@@ -251,8 +251,19 @@ static void print_json(struct ctl *ctl, const struct target *target,
 	rd_json_u64(&ctl->out, "bytes_read", report->bytes_read);
 	rd_json_u64(&ctl->out, "bytes_written", report->bytes_written);
 	rd_json_u64(&ctl->out, "bytes_same", report->bytes_same);
+	rd_json_u64(&ctl->out, "blocks_from_copies", report->blocks_copied);
 	ctl_json_bad(ctl, report);
 	ctl_json_end(ctl);
+}
+
+/* They are right, but not for long, maybe. */
+static void tell_copied(const struct ctl_version *version, const struct rd_restore_report *report)
+{
+	if (!report->blocks_copied)
+		return;
+	rd_warn("%s: %llu damaged block%s taken from the copies", version->name,
+		report->blocks_copied, report->blocks_copied == 1 ? " was" : "s were");
+	rd_hint("'revdedupctl repair' heals the pool");
 }
 
 static int tell(struct ctl *ctl, const struct target *target,
@@ -267,6 +278,7 @@ static int tell(struct ctl *ctl, const struct target *target,
 		       ctl_bad_print(except, report),
 		       ctl_size_print(wrote, report->bytes_written),
 		       ctl_size_print(size, version->version.size));
+	tell_copied(version, report);
 	if (!report->bad.len)
 		return 0;
 	ctl_print_bad(version, report, ", not written");
@@ -306,6 +318,8 @@ static int stream(struct ctl *ctl, struct ctl_version *version)
 	ctl_progress_begin(&ctl->progress, version->name);
 	r = rd_restore(ctl->pool, &options, &report);
 	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		tell_copied(version, &report);
 	if (!r && report.bad.len) {
 		ctl_print_bad(version, &report, ", zeros in its place");
 		r = CTL_DAMAGE;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "pool/engine/check.h"
+#include "pool/engine/copy.h"
 #include "pool/engine/damage.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
@@ -165,6 +166,18 @@ static int read_all(struct scrub *scrub)
 	return r;
 }
 
+/* They are no part of the pool: what is wrong with them damages no version. */
+static int read_copies(struct scrub *scrub)
+{
+	struct rd_copy_check copies;
+	int r = rd_copy_check(scrub->ctl->pool, false, &copies);
+
+	ctl_progress_clear(&scrub->ctl->progress);
+	if (!r)
+		ctl_tell_copies(scrub->ctl, &copies);
+	return r;
+}
+
 static int scrub_all(struct scrub *scrub)
 {
 	struct ctl_last_scrub last;
@@ -174,6 +187,8 @@ static int scrub_all(struct scrub *scrub)
 	r = check_catalog(scrub, &readable);
 	if (!r && readable)
 		r = read_all(scrub);
+	if (!r)
+		r = read_copies(scrub);
 	if (r)
 		return r;
 	last = (struct ctl_last_scrub){

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "pool/engine/copy.h"
 #include "pool/engine/damage.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
@@ -183,4 +184,29 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 	*ret_versions = telling.nr_versions;
 	*ret_damaged = telling.nr_damaged;
 	return r;
+}
+
+/* --- copies */
+
+void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies)
+{
+	u64 left = copies->damaged - copies->healed - copies->dropped;
+
+	if (!copies->any)
+		return;
+	if (ctl->json) {
+		ctl_json_begin(ctl, "copies");
+		rd_json_u64(&ctl->out, "blocks", copies->blocks);
+		rd_json_u64(&ctl->out, "blocks_damaged", copies->damaged);
+		rd_json_u64(&ctl->out, "blocks_healed", copies->healed);
+		rd_json_u64(&ctl->out, "blocks_dropped", copies->dropped);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet && copies->healed + copies->dropped) {
+		printf("%llu damaged copies were made again, %llu were dropped\n", copies->healed,
+		       copies->dropped);
+	}
+	if (!left)
+		return;
+	rd_warn("%llu of %llu copies are damaged", left, copies->blocks);
+	rd_hint("no version is damaged by that; 'revdedupctl repair' makes them again from the pool");
 }

@@ -53,7 +53,7 @@ static const struct option_info {
 	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever has changed" },
 	[CTL_OPT_COMMENT] = { "comment", 0, "TEXT", "text stored with the version" },
 	[CTL_OPT_TAG] = { "tag", 0, "TAG", "a name for the version" },
-	[CTL_OPT_TO] = { "to", 0, "TARGET", "a file, a block device, or - for stdout" },
+	[CTL_OPT_TO] = { "to", 0, "TARGET", "a file or block device; of restore also - for stdout" },
 	[CTL_OPT_FULL] = { "full", 0, NULL, "write everything, not only what differs" },
 	[CTL_OPT_KEEP_LAST] = { "keep-last", 0, "N", "keep the last N versions" },
 	[CTL_OPT_KEEP_HOURLY] = { "keep-hourly", 0, "N", "keep one for each of N hours" },
@@ -96,6 +96,8 @@ static const struct option_info {
 			    "leave what fewer than N later versions replace (2)" },
 	[CTL_OPT_LEAST_RUN] = { "least-run", 0, "N", "leave runs of fewer than N blocks (4)" },
 	[CTL_OPT_TEMP] = { "temp", 0, "DIR", "for temporary files (the pool)" },
+	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0",
+			     "have so much a second time, on another disk" },
 	[CTL_OPT_HELP] = { "help", 'h', NULL, "print this help" },
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };

@@ -18,6 +18,7 @@
 #include "remedies.h"
 
 #define O(name)		(1ULL << CTL_OPT_##name)
+_Static_assert(CTL_OPTIONS <= 64, "a bit each");
 #define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | \
 			 O(VERBOSE))
 /*
@@ -110,7 +111,8 @@ const struct ctl_command ctl_commands[] = {
 	  "store what is in the pool compressed, or raw",
 	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
 	{ "dedup", { "optimize" }, "", "let old versions give up what any other one has",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS, 0, 0, false, cmd_dedup },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(COPIES) | O(TO) | O(FORCE), 0, 0, false,
+	  cmd_dedup },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },

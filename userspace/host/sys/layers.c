@@ -143,6 +143,26 @@ bool rd_device_lies_on(dev_t top, dev_t device)
 	return device_lies_on(top, &what, 0);
 }
 
+bool rd_share_a_disk(const char *a, const char *b)
+{
+	struct dirent *entry;
+	struct stat sa, sb;
+	unsigned int ma, mi;
+	bool found;
+	DIR *all;
+
+	/* Some file systems have no device. */
+	found = !stat(a, &sa) && !stat(b, &sb) && !S_ISBLK(sa.st_mode) && !S_ISBLK(sb.st_mode) &&
+		sa.st_dev == sb.st_dev;
+	all = opendir("/sys/dev/block");
+	while (all && !found && (entry = readdir(all)))
+		found = sscanf(entry->d_name, "%u:%u", &ma, &mi) == 2 &&
+			rd_lies_on(a, makedev(ma, mi)) && rd_lies_on(b, makedev(ma, mi));
+	if (all)
+		closedir(all);
+	return found;
+}
+
 /* --- mounts */
 
 bool rd_is_mounted(dev_t device, bool writable, char *where)

@@ -16,6 +16,9 @@ bool rd_lies_on(const char *path, dev_t device);
 bool rd_lies_on_that(const char *path, const struct stat *what);
 bool rd_device_lies_on(dev_t top, dev_t device);
 
+/* Is there a disk, or a file system without one, on which both lie? */
+bool rd_share_a_disk(const char *a, const char *b);
+
 /*
  * Is a file system mounted that lies on it, and, with @writable, that can be written?
  * @where: of PATH_MAX bytes.

@@ -291,6 +291,36 @@ int rd_check_data(const char *path, bool force)
 	return r || force ? r : check_empty(path);
 }
 
+/* Does @path, or the directory that it will be in, share a disk with the data area? */
+static bool is_beside_data(const char *pool, const char *path)
+{
+	RD_FREE char *data = rd_path_in(pool, "data");
+	RD_FREE char *copy = strdup(path);
+
+	return data && copy &&
+		rd_share_a_disk(data, access(path, F_OK) ? dirname(copy) : path);
+}
+
+int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
+{
+	struct stat st;
+	int r = 0;
+
+	if (is_new && rd_is_of_pool(pool, path)) {
+		rd_err(0, "'%s' is part of the pool", path);
+		rd_hint("nothing was changed; copies belong on another disk");
+		return -EINVAL;
+	}
+	if (is_new && !stat(path, &st) && S_ISBLK(st.st_mode))
+		r = rd_check_data(path, false);
+	if (r || force || !is_beside_data(pool, path))
+		return r;
+	rd_err(0, "'%s' is on a disk on which the data of the pool is: it would be lost with it",
+	       path);
+	rd_hint("nothing was changed; name a file or device on another disk");
+	return -EINVAL;
+}
+
 /* --- to be attached */
 
 int rd_check_attach(const char *base, const char *meta)

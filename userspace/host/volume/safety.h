@@ -39,6 +39,12 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use);
 /* May the block device @path become the data area of a pool? @force: it is not empty. */
 int rd_check_data(const char *path, bool force);
 
+/*
+ * May the file or block device @path have copies of blocks of the pool in the directory @pool?
+ * @is_new: it has none yet. @force: it may lie on the disk of the pool itself.
+ */
+int rd_check_copies(const char *pool, const char *path, bool is_new, bool force);
+
 /* May @base be attached, with metadata on @meta (NULL: on a new volume)? */
 int rd_check_attach(const char *base, const char *meta);
 

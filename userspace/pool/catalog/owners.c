@@ -155,6 +155,16 @@ int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots)
 	return 1;
 }
 
+int rd_frame_live(struct rd_sql *sql, u64 frame, u64 *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT coalesce(sum(n), 0) FROM slot_owner"
+			      " WHERE frame = ? AND recipe > 0", "i", (i64)frame);
+
+	*ret = nr;
+	return r;
+}
+
 int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret)
 {
 	i64 nr = 0;

@@ -48,6 +48,9 @@ int rd_frames_owned(struct rd_sql *sql, struct rd_row **ret, u64 first, u64 last
 int rd_frames_filled(struct rd_sql *sql, struct rd_row **ret, u64 first, unsigned int max);
 int rd_next_filled(struct rd_row *rows, u64 *ret_frame, u64 *ret_slots);
 
+/* Count the slots of @frame, ordinary or packed, that recipes own. */
+int rd_frame_live(struct rd_sql *sql, u64 frame, u64 *ret);
+
 /* Count the slots of frames, ordinary and packed, that recipes own. */
 int rd_slots_of_recipes(struct rd_sql *sql, u64 *ret);
 

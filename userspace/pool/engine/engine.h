@@ -14,6 +14,8 @@
  *	finish		a volume after a crash, or after the last lease of a version
  *	delete, estimate
  *	pass		over the whole pool
+ *	copy, copy_choose, copy_check
+ *			some frames a second time, elsewhere
  *	reverse		reverse deduplication
  *	free_packs	packs that have lost blocks
  *	recompress	all that is raw as packs, or the other way

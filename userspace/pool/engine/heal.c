@@ -3,9 +3,9 @@
  * Write what was lost back to where it was.
  *
  * The fingerprint of a bad block is known, so another block that has it is a copy
- * of it, wherever that is: fingerprints of all frames are streamed past those that
- * are wanted, and then the images that the user has named. A copy is read and
- * hashed before it counts.
+ * of it, wherever that is: the fingerprints of the copies on another disk, then of all
+ * frames, are streamed past those that are wanted, and then the images that the user has
+ * named. A copy is read and hashed before it counts.
  *
  * What was found is written in batches, under the lock of those who move and free:
  * the place must still be the one of the recipe that proved what belongs there.
@@ -26,6 +26,7 @@
 #include "pool/catalog/filling.h"
 #include "pool/catalog/fresh.h"
 #include "pool/catalog/owners.h"
+#include "pool/data/copies.h"
 #include "blocks.h"
 #include "engine.h"
 #include "heal.h"
@@ -549,6 +550,40 @@ static int search_pool(struct heal *heal)
 				     rd_packed_frame(nr_frames - 1, RD_GROUP_FRAMES - 1));
 }
 
+/* --- copies on another disk: they are few, and what damaged the pool has spared them */
+
+static int search_copy(struct heal *heal, struct rd_copies *copies, u32 i)
+{
+	struct rd_fp *fps = heal->fps[0];
+	unsigned int slot;
+	int r = 0;
+
+	memcpy(fps, rd_copies_fps(copies, i), RD_FPS_SIZE);
+	for (slot = 0; slot < RD_SEG_BLOCKS && !r; slot++)
+		if (is_wanted(heal, &fps[slot]) &&
+		    rd_copies_read(copies, i, slot, &fps[slot], heal->buffer))
+			r = found(heal, &fps[slot], heal->buffer);
+	return r;
+}
+
+static int search_copies(struct heal *heal)
+{
+	const struct rd_pool *pool = heal->pool;
+	struct rd_copies copies;
+	unsigned int blocks;
+	int r = 0;
+	u32 i;
+
+	if (!heal->nr_wanted ||
+	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
+		return 0;
+	for (i = 0; i < copies.nr_frames && heal->nr_wanted && !r; i++)
+		if (rd_copies_frame(&copies, i, &blocks) != U64_MAX)
+			r = search_copy(heal, &copies, i);
+	rd_copies_close(&copies);
+	return r;
+}
+
 /* --- images */
 
 /* Read a segment of an image. A part that cannot be read is zeros, which no block wants. */
@@ -696,7 +731,9 @@ static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_b
 	if (r)
 		return r;
 	want_all(heal);
-	r = search_pool(heal);
+	r = search_copies(heal);
+	if (!r)
+		r = search_pool(heal);
 	for (i = 0; i < heal->options->nr_from && !r && is_wanting(heal); i++)
 		r = search_image(heal, heal->options->from[i]);
 	return r ? r : flush(heal);

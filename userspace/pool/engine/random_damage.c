@@ -3,7 +3,8 @@
  * Read what seems to be damaged: with the lock that keeps every command from freeing, all of
  * the segment, block by block, so that one that cannot be read spoils no other, but for those
  * of its group of a pack. If the fingerprints beside the blocks are rotten rather than the
- * blocks, that is found out here, and the right ones are remembered.
+ * blocks, that is found out here, and the right ones are remembered. What is damaged is taken
+ * from the copies on another disk, if these have it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/data/blame.h"
+#include "pool/data/copies.h"
 #include "blocks.h"
 #include "random_parts.h"
 
@@ -98,6 +100,31 @@ static int read_blocks(struct rd_random *random, struct suspect *suspect)
 	return 0;
 }
 
+/* Take from the copies on another disk what is bad of the piece; tell so once. */
+static void take_copies(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+			unsigned int first, unsigned int nr, struct suspect *suspect)
+{
+	u64 offset = (segment << RD_SEG_SHIFT) + (u64)first * RD_BLOCK_SIZE;
+	const struct rd_pool *pool = random->pool;
+	bool want[RD_SEG_BLOCKS] = { false };
+	struct rd_copies copies;
+	unsigned int i;
+
+	for (i = first; i < first + nr; i++)
+		want[i] = suspect->blame.bad[i] & RD_BAD_CONTENT;
+	if (!memchr(want, true, RD_SEG_BLOCKS) ||
+	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
+		return;
+	if (rd_copies_find(&copies, suspect->blame.truth, want, suspect->data) &&
+	    note(random, disk->version.id, offset))
+		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name,
+			(unsigned long long)offset);
+	for (i = first; i < first + nr; i++)
+		if (!want[i])
+			suspect->blame.bad[i] &= ~RD_BAD_CONTENT;
+	rd_copies_close(&copies);
+}
+
 static bool is_bad(const struct suspect *suspect, unsigned int block)
 {
 	return suspect->blame.bad[block] & RD_BAD_CONTENT;
@@ -149,9 +176,11 @@ static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u6
 	rd_read_map_fps(&random->pool->area, &at->map, suspect->stored);
 	rd_fp_blocks(buffer->hasher, suspect->data, RD_SEG_BLOCKS, suspect->found);
 	if (rd_blame(buffer->hasher, &at->map, &at->fp, suspect->stored,
-		     suspect->found, &suspect->blame))
+		     suspect->found, &suspect->blame)) {
 		rd_random_put_known(random, disk->version.id, segment, &at->map,
 				    suspect->blame.truth);
+		take_copies(random, disk, segment, first, nr, suspect);
+	}
 	return take_good(random, disk, segment, first, nr, suspect, buffer);
 }
 

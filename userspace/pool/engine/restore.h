@@ -35,6 +35,7 @@ struct rd_restore_report {
 	u64 bytes_read;		/* from the pool */
 	u64 bytes_written;
 	u64 bytes_same;		/* that the target had */
+	u64 blocks_copied;	/* that are damaged, and were taken from copies on another disk */
 	struct rd_buffer bad;	/* struct rd_bad_range each, in order */
 };
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/blame.h"
+#include "pool/data/copies.h"
 #include "restore_pieces.h"
 
 #define MAX_TRIES	5
@@ -226,18 +227,25 @@ void rd_restore_hash(struct piece *piece)
 	rd_workers_give(piece->restore->workers, &piece->job);
 }
 
-/* Blocks of the pool that are not what they were; what was not read is not asked. */
-static bool find_bad(struct restore *restore, struct piece *piece)
+/*
+ * Blocks of the pool that are not what they were; what was not read is not asked. *@ret_truth:
+ * what all should be; zeros, where that is not proven.
+ */
+static bool find_bad(struct restore *restore, struct piece *piece,
+		     struct rd_fp ret_truth[RD_SEG_BLOCKS])
 {
 	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
 	unsigned int i, nr = piece->len / RD_BLOCK_SIZE;
 	struct rd_blame blame;
 	bool any = false;
 
+	memset(ret_truth, 0, RD_FPS_SIZE);
+
 	rd_read_map_fps(&restore->pool->area, &piece->map, stored);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		found[i] = i < nr && is_wanted(piece, i) ? piece->fps[i] : stored[i];
-	rd_blame(restore->hasher, &piece->map, &piece->want, stored, found, &blame);
+	if (rd_blame(restore->hasher, &piece->map, &piece->want, stored, found, &blame))
+		memcpy(ret_truth, blame.truth, RD_FPS_SIZE);
 	for (i = 0; i < nr; i++) {
 		piece->bad[i] = is_wanted(piece, i) && blame.bad[i] & RD_BAD_CONTENT;
 		any |= piece->bad[i];
@@ -247,6 +255,8 @@ static bool find_bad(struct restore *restore, struct piece *piece)
 
 bool rd_restore_is_good(struct restore *restore, struct piece *piece)
 {
+	struct rd_fp truth[RD_SEG_BLOCKS];
+
 	if (!piece->recipe)
 		return true;
 	if (!piece->r && rd_seg_fp_equal(&piece->fp, &piece->want))
@@ -254,7 +264,7 @@ bool rd_restore_is_good(struct restore *restore, struct piece *piece)
 	/* Of a delta not all is here. */
 	if (restore->options->mode != RD_RESTORE_DELTA)
 		return false;
-	return !find_bad(restore, piece) && !piece->r;
+	return !find_bad(restore, piece, truth) && !piece->r;
 }
 
 static int note_bad(struct restore *restore, const struct piece *piece)
@@ -301,9 +311,27 @@ static void read_alone(struct restore *restore, struct piece *piece)
 	rd_fp_segment(restore->hasher, piece->data, piece->len, piece->fps, &piece->fp);
 }
 
+/*
+ * Take what is bad from the copies on another disk, as far as they have it. Whoever only checks
+ * is told of the damage.
+ */
+static void take_copies(struct restore *restore, struct piece *piece,
+			const struct rd_fp truth[RD_SEG_BLOCKS])
+{
+	const struct rd_pool *pool = restore->pool;
+	struct rd_copies copies;
+
+	if (restore->options->mode == RD_RESTORE_NONE || rd_is_zero(truth, RD_FPS_SIZE) ||
+	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
+		return;
+	restore->report->blocks_copied += rd_copies_find(&copies, truth, piece->bad, piece->data);
+	rd_copies_close(&copies);
+}
+
 /* It was not what it should be: look whether it has moved. */
 int rd_restore_try_again(struct restore *restore, struct piece *piece)
 {
+	struct rd_fp truth[RD_SEG_BLOCKS];
 	struct rd_map before;
 	unsigned int tries;
 	int r;
@@ -337,8 +365,8 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece)
 	if (r)
 		/* Where its blocks are is not known: all of them are lost. */
 		memset(piece->bad, 1, sizeof(piece->bad));
-	else
-		find_bad(restore, piece);
+	else if (find_bad(restore, piece, truth))
+		take_copies(restore, piece, truth);
 	return note_bad(restore, piece);
 }
 

@@ -1,0 +1,385 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl dedup --copies: what most depends on, a second time elsewhere. copies.py reads the
+# copies by their format, and needs.py says on which frames how much depends.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load pool
+
+here=$BATS_TEST_DIRNAME
+
+# noise N NR: an image of 4 MiB with so many blocks that nothing else has.
+noise() {
+	truncate -s 4M "$1.img"
+	blocks "$1.img" 0 "$2"
+}
+
+# copies SHARE OPTION...: have so much a second time, though it is on the same disk.
+copies() {
+	must dedup --copies "$1" --force "${@:2}"
+}
+
+# Three volumes: 1.img is of a and of b, 2.img of c, 3.img of d.
+make_fleet() {
+	make_pool 1G
+	noise 1 900
+	noise 2 700
+	noise 3 512
+	must snapshot a --from 1.img
+	must snapshot b --from 1.img
+	must snapshot c --from 2.img
+	must snapshot d --from 3.img
+}
+
+# are_right: each copy is what its fingerprint says, and none is of a frame that has none.
+are_right() {
+	[ "$("$here/copies.py" check copies)" = 0 ]
+}
+
+# copied: the frames of the pool that have copies, and their blocks, by number.
+copied() { "$here/copies.py" list copies | sort -n; }
+
+# restores N VERSION...: each is N.img.
+restores() {
+	local nr=$1 version
+	shift
+	for version; do
+		rm -f back
+		must restore "$version" --to back
+		cmp "$nr.img" back
+	done
+}
+
+@test "copies: none by default" {
+	make_fleet
+	must dedup
+	[ ! -e pool/copies ]
+	must scrub
+	ctl dedup --copies 5%
+	[ "$status" -eq 2 ]
+	[[ $output == *"the pool has no copies yet: name a file or device on another disk with --to"* ]]
+}
+
+@test "copies: refused on the disk of the data area" {
+	make_fleet
+	ctl dedup --copies 5% --to copies
+	[ "$status" -eq 1 ]
+	[[ $output == *"'copies' is on a disk on which the data of the pool is"* ]]
+	[ ! -e copies ] && [ ! -L pool/copies ]
+	ctl dedup --copies 5% --to pool/copies --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"'pool/copies' is part of the pool"* ]]
+	# Something else is there.
+	echo mine >other
+	ctl dedup --copies 5% --to other --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"'other' is not empty"* ]]
+	[ "$(cat other)" = mine ]
+	[ ! -L pool/copies ]
+	# On another one, where there is any.
+	[ "$(stat -c %d /dev/shm)" != "$(stat -c %d .)" ] || skip "everything is on one disk"
+	there=$(mktemp -u /dev/shm/copies-XXXXXX)
+	must dedup --copies 5% --to "$there"
+	rm "$there"
+}
+
+@test "copies: the frames that most volumes need come first, then those of most versions" {
+	make_fleet
+	must snapshot c --from 2.img
+	# 900 blocks that two volumes need, 512 that two versions need, 512 of one; no room for 188.
+	copies 8M --to copies
+	[ "$(copied)" = "$("$here/needs.py" --frames | awk '{ print $1, $2, $3 * $4, $4 }' |
+		sort -k2,2nr -k3,3nr -k1,1n |
+		awk '{ sum += $4 } sum <= 2048 { print $1, $4 }' | sort -n)" ]
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1924 ]
+	are_right
+	# A share of what is stored.
+	copies 45%
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 900 ]
+	are_right
+	copies 100%
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = $((900 + 700 + 512)) ]
+	are_right
+	# Nothing is copied twice.
+	copies 100% --json
+	[ "$(field -1 '["bytes_copied"]')" = 0 ]
+	[ "$(field -1 '["bytes"]')" = $(((900 + 700 + 512) * 4096)) ]
+}
+
+@test "copies: they follow what becomes of the pool" {
+	local nr
+	make_fleet
+	copies 100% --to copies
+	for nr in 4 5 6; do
+		noise "$nr" $((nr * 100))
+		must snapshot a --from "$nr.img"
+		copies 40%
+		are_right
+	done
+	must delete b@1 a@1 a@2
+	copies 100%
+	are_right
+	[ "$(copied)" = "$("$here/needs.py" --frames | awk '{ print $1, $4 }')" ]
+	# What went gave its room back.
+	must delete c@1 d@1
+	copies 100%
+	are_right
+	[ "$(du -k copies | cut -f1)" -le $((1100 * 4 + 200)) ]
+	copies 0
+	[ ! -e copies ] && [ ! -L pool/copies ]
+	must scrub
+	copies 0
+}
+
+@test "copies: repair heals from them what the pool has nowhere else" {
+	local block
+	make_fleet
+	copies 100% --to copies
+	for block in 0 100 511 600; do
+		damage 1.img "$block"
+	done
+	damage 3.img 7
+	ctl scrub
+	[ "$status" -eq 4 ]
+	must repair -n
+	[[ $output == *"5 blocks damaged, 5 would be healed"* ]]
+	must repair
+	[[ $output == *"5 blocks damaged, 5 healed"* ]]
+	must scrub
+	restores 1 a@1 b@1
+	restores 3 d@1
+}
+
+@test "copies: restore and dump take from them what is damaged, and say so" {
+	make_fleet
+	copies 100% --to copies
+	damage 1.img 5
+	damage 1.img 700
+	must restore a@1 --to back
+	cmp 1.img back
+	[[ $output == *"warning: a@1: 2 damaged blocks were taken from the copies"*"'revdedupctl repair' heals the pool"* ]]
+	"$build/bin/revdedupctl" dump b@1 2>said | cmp - 1.img
+	grep -q "b@1: 2 damaged blocks were taken from the copies" said
+	# A target that has something of it.
+	cp 1.img other.img
+	blocks other.img 0 20
+	must restore a@1 --to other.img --yes
+	cmp 1.img other.img
+	rm -f back
+	output=$("$build/bin/revdedupctl" restore a@1 --to back --json 2>/dev/null)
+	[ "$(field -1 '["blocks_from_copies"]')" = 2 ]
+	# The damage is there all the same.
+	ctl scrub a@1
+	[ "$status" -eq 4 ]
+	[[ $output == *"damaged: offset 20480, length 4096 in a@1"* ]]
+	# One that is damaged as well gives nothing.
+	"$here/copies.py" flip copies 1.img 700
+	rm -f back
+	ctl restore a@1 --to back
+	[ "$status" -eq 4 ]
+	[[ $output == *"offset $((700 * 4096)), length 4096"* ]]
+	cmp -n $((700 * 4096)) 1.img back
+	cmp -n 4096 -i $((700 * 4096)) back /dev/zero
+	rm copies
+	ctl restore c@1 --to back2
+	[ "$status" -eq 0 ]
+	cmp 2.img back2
+}
+
+@test "copies: one that is not what it should be heals nothing, and spoils nothing" {
+	make_fleet
+	copies 100% --to copies
+	damage 1.img 5
+	"$here/copies.py" flip copies 1.img 5
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"1 blocks damaged, 0 healed"* ]]
+	[[ $output == *"0 damaged copies were made again, 1 were dropped"* ]]
+	cp --sparse=always 1.img two.img
+	# A twin in the pool does, whatever the copy is.
+	must repair --from 1.img
+	copies 100%
+	are_right
+	take=$(mktemp -u XXXXXX.img)
+	truncate -s 4M "$take"
+	dd if=1.img of="$take" bs=4096 skip=20 count=30 seek=300 conv=notrunc status=none
+	must snapshot e --from "$take"
+	damage 1.img 25
+	"$here/copies.py" flip copies 1.img 25
+	must repair
+	[[ $output == *"1 blocks damaged, 1 healed"* ]]
+	restores 1 a@1
+}
+
+@test "copies: scrub names those that are damaged, and repair makes them again" {
+	make_fleet
+	copies 100% --to copies
+	must scrub
+	[[ $output != *"copies"* ]]
+	"$here/copies.py" flip copies 1.img 3
+	"$here/copies.py" flip copies 2.img 3
+	must scrub
+	[[ $output == *"2 of 2112 copies are damaged"* ]]
+	output=$("$build/bin/revdedupctl" scrub --json 2>/dev/null)
+	[ "$(field -2 '["blocks_damaged"]')" = 2 ]
+	must repair -n
+	[ "$("$here/copies.py" check copies)" = 2 ]
+	must repair
+	[[ $output == *"2 damaged copies were made again, 0 were dropped"* ]]
+	are_right
+	must scrub
+	[[ $output != *"copies are damaged"* ]]
+}
+
+@test "copies: a damaged block of the pool does not take the place of a good copy" {
+	make_fleet
+	copies 100% --to copies
+	# The frame changes, and is damaged, too.
+	must snapshot d --from 2.img
+	must delete d@1
+	noise 4 300
+	must snapshot f --from 4.img
+	damage 1.img 40
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 0 ] || [ "$status" -eq 3 ]
+	are_right
+	must repair
+	restores 1 a@1 b@1
+	# Without a copy it is not copied.
+	copies 0
+	damage 1.img 41
+	ctl dedup --copies 100% --force --to copies
+	[ "$status" -eq 3 ]
+	[[ $output == *"1 block was not copied, because of damage"* ]]
+	are_right
+}
+
+@test "copies: gone, of another pool, cut off, or something else" {
+	make_fleet
+	copies 100% --to copies
+	cp --sparse=always copies good
+	damage 1.img 5
+	cp -r --sparse=always pool broken
+	# Gone: a warning, and the pool does without.
+	rm copies
+	ctl scrub
+	[ "$status" -eq 4 ]
+	[[ $output == *"cannot open the copies '$PWD/pool/copies': No such file or directory"* ]]
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"1 blocks damaged, 0 healed"* ]]
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot find the copies '$PWD/pool/copies'"* ]]
+	# Cut off: what is left is used.
+	head -c 3M good >copies
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"1 blocks damaged, 0 healed"* ]]
+	# No superblock, and random bytes.
+	head -c 8M /dev/urandom >copies
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"'$PWD/pool/copies' has no copies, or its superblock is damaged"* ]]
+	# A table of random entries.
+	cp --sparse=always good copies
+	dd if=/dev/urandom of=copies bs=4096 seek=1 count=511 conv=notrunc status=none
+	ctl repair
+	[ "$status" -eq 0 ] || [ "$status" -eq 4 ]
+	restores 2 c@1
+	# Of another pool.
+	cp -r --sparse=always broken/. pool
+	must init pool2 --size 1G
+	must -p pool2 dedup --copies 1% --force --to copies2
+	rm copies
+	mv copies2 copies
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"'$PWD/pool/copies' has the copies of another pool"* ]]
+	ctl dedup --copies 1% --force
+	[ "$status" -eq 1 ]
+	# The right ones again.
+	rm copies
+	cp --sparse=always good copies
+	must repair
+	restores 1 a@1 b@1
+}
+
+@test "copies: older ones, after the pool has changed" {
+	make_fleet
+	copies 100% --to copies
+	cp --sparse=always copies old
+	must delete d@1 c@1
+	noise 4 1000
+	noise 5 600
+	must snapshot e --from 4.img
+	must snapshot f --from 5.img
+	copies 100%
+	are_right
+	cp --sparse=always old copies
+	must scrub
+	damage 4.img 10
+	ctl repair
+	[ "$status" -eq 4 ]
+	damage 1.img 10
+	ctl repair
+	[ "$status" -eq 4 ]
+	[[ $output == *"2 blocks damaged, 1 healed"* ]]
+	restores 1 a@1
+	must repair --from 4.img
+	copies 100%
+	are_right
+	[ "$(copied)" = "$("$here/needs.py" --frames | awk '{ print $1, $4 }')" ]
+}
+
+@test "copies: of packs" {
+	local nr
+	make_pool 1G
+	for nr in 1 2; do
+		truncate -s 4M "$nr.img"
+		od -An -v -tx1 /dev/urandom | head -c 3M |
+			dd of="$nr.img" bs=4096 conv=notrunc iflag=fullblock status=none
+		must snapshot "vm$nr" --from "$nr.img" --compression zstd
+	done
+	copies 4G --to copies
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1536 ]
+	are_right
+	# A whole pack.
+	python3 -c 'import sqlite3
+place, blocks = sqlite3.connect("pool/catalog.db").execute("SELECT place, blocks FROM pack").fetchone()
+with open("pool/data", "r+b") as data:
+    frame, slot = divmod(place, 512)
+    data.seek((2 << 20) + frame // 256 * 257 * (2 << 20) + (frame % 256 + 1 << 21) + slot * 4096)
+    data.write(bytes(blocks * 4096))'
+	ctl scrub
+	[ "$status" -eq 4 ]
+	must repair
+	must scrub
+	restores 1 vm1@1
+	restores 2 vm2@1
+	# Packs that moved are other frames, or the same.
+	must compact --recompress none
+	copies 4G
+	are_right
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1536 ]
+}
+
+@test "copies: wrong options" {
+	local value
+	make_pool 1G
+	for value in x -1 0% 101% % 5%% 5x ""; do
+		ctl dedup --copies "$value" --to copies
+		[ "$status" -eq 2 ] || { echo "'$value': $status"; return 1; }
+	done
+	ctl dedup --to copies
+	[ "$status" -eq 2 ]
+	ctl dedup -n --copies 1%
+	[ "$status" -eq 2 ]
+	[ ! -e copies ]
+	copies 1% --to copies
+	[[ $output == *"copies: 0 B, 0 B of it copied now" ]]
+	ctl dedup --copies 1% --to elsewhere --force
+	[ "$status" -eq 1 ]
+	[[ $output == *"the copies of the pool are '$PWD/copies' already"* ]]
+}

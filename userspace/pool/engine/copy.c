@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Copies of frames, brought up to date: see copy.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "base/inject.h"
+#include "base/log.h"
+#include "base/pace.h"
+#include "pool/catalog/owners.h"
+#include "pool/catalog/recipes.h"
+#include "blocks.h"
+#include "copy.h"
+
+/* A frame of the pool on its way. */
+struct item {
+	struct rd_copy_choice *choice;
+	u32 to;
+	u64 nr;			/* blocks that are sound */
+	struct rd_fp fps[RD_SEG_BLOCKS];	/* of these; zeros: no copy */
+};
+
+struct copy {
+	struct rd_pool *pool;
+	struct rd_pace *pace;
+	struct rd_copy_report *report;
+	struct rd_copies copies;
+	struct rd_blocks *blocks;
+	struct rd_hasher *hasher;
+	struct rd_copy_choice *choices;
+	size_t nr_choices;
+	u32 next_free;
+	u8 *data;		/* a frame */
+	unsigned int nr;
+	struct item items[RD_COPIES_BATCH];
+};
+
+/* --- what is there */
+
+static struct rd_copy_choice *find_choice(struct copy *copy, u64 frame)
+{
+	size_t low = 0, high = copy->nr_choices, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (copy->choices[middle].frame < frame)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < copy->nr_choices && copy->choices[low].frame == frame ?
+		&copy->choices[low] : NULL;
+}
+
+static int drop(struct copy *copy, u32 i)
+{
+	copy->report->dropped++;
+	return rd_copies_drop(&copy->copies, i);
+}
+
+/* Drop copies of frames that were not chosen, and second ones, which a crash may leave. */
+static int drop_others(struct copy *copy)
+{
+	struct rd_copy_choice *choice;
+	unsigned int blocks;
+	u64 frame;
+	u32 i;
+	int r = 0;
+
+	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
+		frame = rd_copies_frame(&copy->copies, i, &blocks);
+		if (frame == U64_MAX)
+			continue;
+		choice = find_choice(copy, frame);
+		if (choice && choice->at == RD_COPY_NOWHERE)
+			choice->at = i;
+		else
+			r = drop(copy, i);
+	}
+	return r ? r : rd_copies_sync(&copy->copies);
+}
+
+/* -ENOSPC: there is no free frame. */
+static int find_free(struct copy *copy, u32 *ret)
+{
+	unsigned int blocks;
+
+	for (; copy->next_free < copy->copies.nr_frames; copy->next_free++)
+		if (rd_copies_frame(&copy->copies, copy->next_free, &blocks) == U64_MAX) {
+			*ret = copy->next_free++;
+			return 0;
+		}
+	return rd_err(-ENOSPC, "the device of the copies is too small");
+}
+
+/* --- reading */
+
+/* Which slots of @frame do recipes have? */
+static int find_live(struct copy *copy, u64 frame, struct rd_slots *live)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_recipe recipe;
+	unsigned int i;
+	i64 id;
+	int r;
+
+	memset(live, 0, sizeof(*live));
+	r = rd_frame_recipes(copy->pool->sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(copy->pool->sql, id, &recipe);
+		for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+			if (rd_place_kind(recipe.map.at[i]) == RD_OWN &&
+			    rd_place_id(recipe.map.at[i]) == frame)
+				rd_slots_set(live, rd_place_slot(recipe.map.at[i]));
+		/* What cannot be read gets no copy. */
+		if (r == -ENOENT || r == -EUCLEAN)
+			r = 0;
+	}
+	return r;
+}
+
+/* Fill in the fingerprints of what lives. */
+static int read_fps(struct copy *copy, struct item *item)
+{
+	struct rd_slots live;
+	unsigned int i;
+	int r = rd_sql_begin_read(copy->pool->sql);
+
+	if (r)
+		return r;
+	r = find_live(copy, item->choice->frame, &live);
+	rd_sql_end_read(copy->pool->sql);
+	rd_area_get_fps(&copy->pool->area, item->choice->frame, 1, item->fps);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (!rd_slots_test(&live, i))
+			memset(&item->fps[i], 0, sizeof(item->fps[i]));
+	return r;
+}
+
+/* Read a frame at once, or block by block where it is a pack, or a part of it cannot be read. */
+static void read_content(struct copy *copy, const struct item *item)
+{
+	u64 frame = item->choice->frame;
+	unsigned int i;
+
+	rd_pace(copy->pace, item->choice->live * RD_BLOCK_SIZE);
+	if (!rd_frame_is_packed(frame) &&
+	    !rd_area_read(&copy->pool->area, copy->data, RD_SEG_SIZE, rd_frame_offset(frame)))
+		return;
+	rd_blocks_forget(copy->blocks);
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		u8 *to = copy->data + (size_t)i * RD_BLOCK_SIZE;
+
+		if (rd_fp_is_zero(&item->fps[i]) ||
+		    rd_blocks_read(copy->blocks, rd_place_make(RD_OWN, frame, i), to))
+			memset(to, 0, RD_BLOCK_SIZE);
+	}
+}
+
+/* Only what is sound is copied. @ret_damaged: how many blocks are not. */
+static void leave_damaged(struct copy *copy, struct item *item, u64 *ret_damaged)
+{
+	struct rd_fp found[RD_SEG_BLOCKS];
+	unsigned int i;
+
+	*ret_damaged = 0;
+	item->nr = 0;
+	rd_fp_blocks(copy->hasher, copy->data, RD_SEG_BLOCKS, found);
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		if (rd_fp_is_zero(&item->fps[i]))
+			continue;
+		if (rd_fp_equal(&found[i], &item->fps[i])) {
+			item->nr++;
+			continue;
+		}
+		memset(&item->fps[i], 0, sizeof(item->fps[i]));
+		++*ret_damaged;
+	}
+}
+
+/* --- writing */
+
+static int write_content(struct copy *copy, const struct item *item)
+{
+	unsigned int i, first;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (rd_fp_is_zero(&item->fps[i]))
+			continue;
+		for (first = i; i < RD_SEG_BLOCKS && !rd_fp_is_zero(&item->fps[i]); i++)
+			;
+		r = rd_copies_write(&copy->copies, item->to, first, i - first,
+				    copy->data + (size_t)first * RD_BLOCK_SIZE);
+	}
+	rd_pace(copy->pace, item->nr * RD_BLOCK_SIZE);
+	copy->report->copied += item->nr;
+	return r;
+}
+
+static int enter_all(struct copy *copy)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < copy->nr && !r; i++)
+		r = rd_copies_enter(&copy->copies, copy->items[i].to, copy->items[i].choice->frame,
+				    copy->items[i].fps);
+	return r ? r : rd_copies_sync(&copy->copies);
+}
+
+/* Drop what was replaced: then it is free for others. */
+static int drop_older(struct copy *copy)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < copy->nr && !r; i++)
+		if (copy->items[i].choice->at != RD_COPY_NOWHERE)
+			r = rd_copies_drop(&copy->copies, copy->items[i].choice->at);
+	if (!r)
+		r = rd_copies_sync(&copy->copies);
+	for (i = 0; i < copy->nr && !r; i++)
+		if (copy->items[i].choice->at != RD_COPY_NOWHERE) {
+			rd_copies_punch(&copy->copies, copy->items[i].choice->at);
+			copy->next_free = rd_min(copy->next_free, copy->items[i].choice->at);
+		}
+	return r;
+}
+
+/* The content of the batch is written. */
+static int end_batch(struct copy *copy)
+{
+	int r;
+
+	if (!copy->nr)
+		return 0;
+	r = rd_copies_sync(&copy->copies);
+	if (!r)
+		r = rd_failpoint("copies-enter");
+	if (!r)
+		r = enter_all(copy);
+	if (!r)
+		r = rd_failpoint("copies-drop");
+	if (!r)
+		r = drop_older(copy);
+	copy->nr = 0;
+	return r;
+}
+
+/* Copy a frame whose copy is not there, or is another one by now. */
+static int copy_frame(struct copy *copy, struct rd_copy_choice *choice)
+{
+	struct item *item = &copy->items[copy->nr];
+	u64 damaged;
+	int r;
+
+	item->choice = choice;
+	r = read_fps(copy, item);
+	if (r || (choice->at != RD_COPY_NOWHERE &&
+		  !memcmp(rd_copies_fps(&copy->copies, choice->at), item->fps, RD_FPS_SIZE)))
+		return r;
+	read_content(copy, item);
+	leave_damaged(copy, item, &damaged);
+	copy->report->damaged += damaged;
+	/* The copy may have what the pool has lost. */
+	if (!item->nr || (damaged && choice->at != RD_COPY_NOWHERE))
+		return 0;
+	r = find_free(copy, &item->to);
+	if (!r)
+		r = write_content(copy, item);
+	if (!r && ++copy->nr == RD_COPIES_BATCH)
+		r = end_batch(copy);
+	return r;
+}
+
+static int copy_all(struct copy *copy)
+{
+	size_t i;
+	int r = 0, ended;
+
+	for (i = 0; i < copy->nr_choices && !r; i++) {
+		r = copy_frame(copy, &copy->choices[i]);
+		if (!r)
+			r = rd_pool_progress(copy->pool, "copy", i << RD_SEG_SHIFT,
+					     (u64)copy->nr_choices << RD_SEG_SHIFT);
+	}
+	/* No room for more is no error of what is there. */
+	ended = !r || r == -ENOSPC || r == -EINTR ? end_batch(copy) : 0;
+	return r ? r : ended;
+}
+
+/* Give back what was dropped, now or by a command that died since. */
+static void punch_free(struct copy *copy)
+{
+	unsigned int blocks;
+	u64 bytes, end;
+	bool is_device;
+	u32 i;
+
+	if (copy->copies.is_device || rd_size_of(copy->copies.fd, &bytes, &is_device))
+		return;
+	end = rd_min(copy->copies.nr_frames, rd_frames_in(bytes) + 1);
+	for (i = 0; i < end; i++)
+		if (rd_copies_frame(&copy->copies, i, &blocks) == U64_MAX)
+			rd_copies_punch(&copy->copies, i);
+}
+
+/* --- all */
+
+static int update(struct copy *copy, u64 max)
+{
+	u32 nr = copy->copies.nr_frames;
+	/* A copy that another one replaces is there as long as that is not. */
+	u64 room = nr > 2 * RD_COPIES_BATCH ? nr - RD_COPIES_BATCH : nr / 2;
+	int r;
+
+	copy->blocks = rd_blocks_new(copy->pool);
+	copy->hasher = rd_hasher_new();
+	copy->data = rd_alloc_direct(RD_SEG_SIZE);
+	if (!copy->blocks || !copy->hasher || !copy->data)
+		return -ENOMEM;
+	r = rd_copy_choose(copy->pool, room, max, &copy->choices, &copy->nr_choices);
+	if (!r)
+		r = drop_others(copy);
+	if (!r)
+		punch_free(copy);
+	if (!r)
+		r = copy_all(copy);
+	rd_copies_count(&copy->copies, &copy->report->frames, &copy->report->blocks);
+	return r;
+}
+
+int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
+		   struct rd_copy_report *report)
+{
+	struct copy *copy = calloc(1, sizeof(*copy));
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	memset(report, 0, sizeof(*report));
+	if (!copy)
+		return -ENOMEM;
+	copy->pool = pool;
+	copy->pace = pace;
+	copy->report = report;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
+	if (!r) {
+		r = rd_copies_open(&copy->copies, pool->path, pool->area.super.uuid, true);
+		if (!r)
+			r = update(copy, max);
+		rd_copies_close(&copy->copies);
+	}
+	rd_lock_drop(&lock);
+	rd_blocks_free(copy->blocks);
+	rd_hasher_free(copy->hasher);
+	free(copy->data);
+	free(copy->choices);
+	free(copy);
+	return r;
+}
+
+/* --- making and removing them */
+
+int rd_copy_make(struct rd_pool *pool, const char *path)
+{
+	RD_FREE char *link = rd_path_in(pool->path, "copies");
+	RD_FREE char *target = NULL;
+	int r;
+
+	if (!link)
+		return -ENOMEM;
+	r = rd_copies_format(path, pool->area.super.uuid);
+	if (r)
+		return r;
+	/* An absolute path stays as it is: the target of a link in /dev may change. */
+	target = path[0] == '/' ? strdup(path) : realpath(path, NULL);
+	if (!target || symlink(target, link))
+		return rd_err(-errno, "cannot make '%s'", link);
+	return rd_sync_directory(pool->path);
+}
+
+/* A file that they are in goes as well; of a device only what says that it has them. */
+int rd_copy_remove(struct rd_pool *pool)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "copies");
+	RD_FREE char *target = path ? realpath(path, NULL) : NULL;
+	struct rd_lock lock = RD_LOCK_NONE;
+	struct rd_copies copies;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
+	if (r)
+		return r;
+	r = rd_copies_open(&copies, pool->path, pool->area.super.uuid, true);
+	if (!r) {
+		r = rd_copies_erase(&copies);
+		if (!r && !copies.is_device && target && unlink(target))
+			r = rd_err(-errno, "cannot remove '%s'", target);
+		rd_copies_close(&copies);
+	} else {
+		/* Where they cannot be used, which was said, only the link goes. */
+		r = r == -ENOMEM ? r : 0;
+	}
+	if (!r && unlink(path) && errno != ENOENT)
+		r = rd_err(-errno, "cannot remove '%s'", path);
+	rd_lock_drop(&lock);
+	return r;
+}
