@@ -36,6 +36,8 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_u64(out, "bytes_packed", stats->packed);
 	rd_json_u64(out, "bytes_dead", stats->dead);
 	rd_json_u64(out, "bytes_queued", stats->queued);
+	if (stats->has_copies)
+		rd_json_u64(out, "bytes_copies", stats->copies);
 	rd_json_u64(out, "bytes_catalog", stats->catalog);
 	rd_json_u64(out, "bytes_fingerprints", stats->fps);
 	rd_json_u64(out, "bytes_journal", stats->journal);
@@ -111,6 +113,8 @@ static void print_text(const struct ctl_pool_stats *stats,
 		printf("rule:     pieces %u, dedup %s\n", stats->rule.pieces,
 		       ctl_dedup_name(stats->rule));
 	print_index(stats);
+	if (stats->has_copies)
+		printf("copies:   %s, on another disk\n", ctl_size_print(text, stats->copies));
 	printf("free:     %s\n", ctl_free_print(free, stats));
 	if (rd_verbosity > 0)
 		printf("frames:   %llu of %llu are free, %llu more are being freed\n",

@@ -14,6 +14,7 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
+#include "pool/data/copies.h"
 #include "poolstats.h"
 
 static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
@@ -140,6 +141,20 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 	return r;
 }
 
+/* Copies that cannot be used were a warning. */
+static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats)
+{
+	struct rd_copies copies;
+	u64 frames, blocks;
+
+	if (rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
+		return;
+	rd_copies_count(&copies, &frames, &blocks);
+	stats->has_copies = true;
+	stats->copies = blocks * RD_BLOCK_SIZE;
+	rd_copies_close(&copies);
+}
+
 int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer *volumes)
 {
 	int r;
@@ -154,6 +169,8 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 	if (!r)
 		r = rd_versions_held(ctl->pool->sql, &ret->held, &ret->held_logical);
 	rd_sql_end_read(ctl->pool->sql);
+	if (!r)
+		read_copies(ctl->pool, ret);
 	return r;
 }
 

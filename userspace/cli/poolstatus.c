@@ -228,6 +228,9 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		printf("  newest:      %s, %s\n", status->newest,
 		       ctl_time_print(time, status->newest_time));
 	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
+	if (stats->has_copies)
+		printf("  copies:      %s, on another disk\n",
+		       ctl_size_print(text, stats->copies));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	print_result("check", "catalog OK", status->has_check, &status->check);
 	print_result("scrub", "no damage", status->has_scrub, &status->scrub);
@@ -300,6 +303,8 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	if (status->newest[0])
 		rd_json_u64(out, "newest_time", status->newest_time);
 	rd_json_u64(out, "bytes_data", stats->data);
+	if (stats->has_copies)
+		rd_json_u64(out, "bytes_copies", stats->copies);
 	ctl_json_free(ctl, stats);
 	json_result(out, "last_check", status->has_check, &status->check);
 	json_result(out, "last_scrub", status->has_scrub, &status->scrub);

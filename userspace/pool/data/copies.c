@@ -360,33 +360,27 @@ int rd_copies_write(struct rd_copies *copies, u32 i, unsigned int slot, unsigned
 	return write_at(copies, data, (size_t)nr * RD_BLOCK_SIZE, rd_slot_offset(i, slot));
 }
 
+int rd_copies_write_fps(struct rd_copies *copies, u32 i, const struct rd_fp *fps)
+{
+	memmove(copies->fps, fps, RD_FPS_SIZE);
+	return write_at(copies, copies->fps, RD_FPS_SIZE, rd_frame_fps_offset(i));
+}
+
 static int write_entry(struct rd_copies *copies, u32 i, u64 entry)
 {
-	int r;
-
-	r = write_at(copies, copies->fps, RD_FPS_SIZE, rd_frame_fps_offset(i));
-	if (r)
-		return r;
 	copies->table[i] = cpu_to_le64(entry);
 	i -= i % IN_BLOCK;
 	return write_at(copies, &copies->table[i], RD_BLOCK_SIZE,
 			RD_BLOCK_SIZE + i * sizeof(*copies->table));
 }
 
-int rd_copies_enter(struct rd_copies *copies, u32 i, u64 frame, const struct rd_fp *fps)
+int rd_copies_enter(struct rd_copies *copies, u32 i, u64 frame, unsigned int nr)
 {
-	unsigned int slot;
-	u64 nr = 0;
-
-	memmove(copies->fps, fps, RD_FPS_SIZE);
-	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
-		nr += !rd_fp_is_zero(&fps[slot]);
-	return write_entry(copies, i, nr << FRAME_BITS | (frame + 1));
+	return write_entry(copies, i, (u64)nr << FRAME_BITS | (frame + 1));
 }
 
 int rd_copies_drop(struct rd_copies *copies, u32 i)
 {
-	memset(copies->fps, 0, RD_FPS_SIZE);
 	return write_entry(copies, i, 0);
 }
 

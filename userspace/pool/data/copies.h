@@ -25,8 +25,9 @@
  *
  * All of it is a hint. A copy counts only if its content has the fingerprint that is wanted,
  * which comes from the pool, whatever table and fingerprints here say. Content is stable before
- * its fingerprints are written, and these are removed before other content takes the place; so
- * where content and fingerprint differ, the copy is damaged.
+ * its fingerprints are written, and these before their entry. An entry is removed, and that is
+ * stable, before something else takes the place. So where entry, fingerprint and content do not
+ * agree, a copy is damaged.
  */
 #ifndef RD_COPIES_H
 #define RD_COPIES_H
@@ -36,7 +37,7 @@
 /* That the table has room for. */
 #define RD_COPIES_MAX	((RD_SEG_SIZE - RD_BLOCK_SIZE) / sizeof(__le64))
 /* Frames that are written before one flush. */
-#define RD_COPIES_BATCH	4
+#define RD_COPIES_BATCH	16
 
 struct rd_copies {
 	int fd;
@@ -89,9 +90,10 @@ unsigned int rd_copies_find(struct rd_copies *copies, const struct rd_fp *fps, b
 /* Write the content of @nr slots of a frame, from @slot on; aligned memory. */
 int rd_copies_write(struct rd_copies *copies, u32 i, unsigned int slot, unsigned int nr,
 		    const void *data);
-/* Write the fingerprints and the entry of frame @i: it is of @frame of the pool. */
-int rd_copies_enter(struct rd_copies *copies, u32 i, u64 frame, const struct rd_fp *fps);
-/* Remove them; the frame is free when that is flushed, and then its space may be given back. */
+int rd_copies_write_fps(struct rd_copies *copies, u32 i, const struct rd_fp *fps);
+/* Write the entry of frame @i: it has @nr blocks of @frame of the pool. */
+int rd_copies_enter(struct rd_copies *copies, u32 i, u64 frame, unsigned int nr);
+/* Remove it; the frame is free when that is flushed, and then its space may be given back. */
 int rd_copies_drop(struct rd_copies *copies, u32 i);
 void rd_copies_punch(struct rd_copies *copies, u32 i);
 int rd_copies_sync(struct rd_copies *copies);

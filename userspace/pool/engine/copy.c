@@ -21,7 +21,7 @@
 struct item {
 	struct rd_copy_choice *choice;
 	u32 to;
-	u64 nr;			/* blocks that are sound */
+	unsigned int nr;	/* blocks that are sound */
 	struct rd_fp fps[RD_SEG_BLOCKS];	/* of these; zeros: no copy */
 };
 
@@ -209,8 +209,12 @@ static int enter_all(struct copy *copy)
 	int r = 0;
 
 	for (i = 0; i < copy->nr && !r; i++)
+		r = rd_copies_write_fps(&copy->copies, copy->items[i].to, copy->items[i].fps);
+	if (!r)
+		r = rd_copies_sync(&copy->copies);
+	for (i = 0; i < copy->nr && !r; i++)
 		r = rd_copies_enter(&copy->copies, copy->items[i].to, copy->items[i].choice->frame,
-				    copy->items[i].fps);
+				    copy->items[i].nr);
 	return r ? r : rd_copies_sync(&copy->copies);
 }
 

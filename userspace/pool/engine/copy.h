@@ -5,9 +5,8 @@
  *	1. choose	frames that most volumes need, of these first the ones with most
  *			versions x blocks, until there is no more room for copies
  *	2. drop		copies of other frames
- *	3. copy		the frames that have no copy, or have changed since. Content is flushed
- *			before its fingerprints are written, and a copy that another one replaces
- *			goes last
+ *	3. copy		the frames that have no copy, or have changed since. A copy that
+ *			another one replaces goes last
  *
  *	copy_choose	step 1
  *	copy		steps 2 and 3

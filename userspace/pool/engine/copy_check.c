@@ -38,17 +38,26 @@ static bool read_pool(struct copy_check *check, u64 frame, unsigned int slot)
 	return rd_fp_agrees(&check->fps[slot], &found);
 }
 
+static int drop_block(struct copy_check *check, u32 i, u64 frame, unsigned int slot)
+{
+	unsigned int blocks;
+	int r;
+
+	rd_copies_frame(&check->copies, i, &blocks);
+	memset(&check->fps[slot], 0, sizeof(*check->fps));
+	check->report->dropped++;
+	r = rd_copies_write_fps(&check->copies, i, check->fps);
+	return r ? r : rd_copies_enter(&check->copies, i, frame, blocks - 1);
+}
+
 /* Write the block again, or drop it. */
 static int heal_block(struct copy_check *check, u32 i, u64 frame, unsigned int slot)
 {
 	const struct rd_fp *fp = &check->fps[slot];
 	int r;
 
-	if (!read_pool(check, frame, slot)) {
-		memset(&check->fps[slot], 0, sizeof(*fp));
-		check->report->dropped++;
-		return rd_copies_enter(&check->copies, i, frame, check->fps);
-	}
+	if (!read_pool(check, frame, slot))
+		return drop_block(check, i, frame, slot);
 	r = rd_copies_write(&check->copies, i, slot, 1, check->block);
 	if (!r && rd_copies_read(&check->copies, i, slot, fp, check->block))
 		check->report->healed++;

@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Copies on another disk, while their writer is killed or fails at each of its steps, and beside
+# other commands. tests/cli/copies.py reads them by their format: no fingerprint is there without
+# its content.
+
+# shellcheck disable=SC2154 # by live.bash
+load live
+
+setup() {
+	live_setup
+	cli=$BATS_TEST_DIRNAME/../cli
+}
+
+teardown() {
+	live_teardown
+}
+
+# noise VOL NR: an image of 8 MiB with so many blocks that nothing else has becomes a version.
+noise() {
+	local nr=${3:-1}
+	truncate -s 0 "img/$1"
+	truncate -s 8M "img/$1"
+	dd if=/dev/urandom of="img/$1" bs=4096 count="$2" iflag=fullblock conv=notrunc status=none
+	must snapshot "$1" --from "img/$1"
+	cp --sparse=always "img/$1" "want/$1@$nr"
+}
+
+copying=(dedup --copies 100% --force)
+
+# make_copies: of four volumes, and then what they are of has become something else.
+make_copies() {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	noise a 900
+	noise b 700
+	noise c 512
+	noise d 300
+	must "${copying[@]}" --to copies
+	must delete b@1 c@1
+	rm want/b@1 want/c@1
+	noise e 1100
+	noise f 600
+	noise a 800 2
+}
+
+# are_right: each copy is what its fingerprint says.
+are_right() {
+	local differ
+	differ=$("$cli/copies.py" check copies) || fail_test "copies.py: $differ"
+	[ "$differ" = 0 ] || fail_test "$differ copies have other content than their fingerprints say"
+}
+
+# are_complete: there is a copy of each block that a recipe owns.
+are_complete() {
+	local copied
+	copied=$("$cli/copies.py" list copies | awk '{ sum += $2 } END { print sum }')
+	[ "$copied" = "$(ask "SELECT sum(n) FROM slot_owner WHERE recipe > 0")" ]
+}
+
+# damage_all_of_it: no frame of the pool has any of its blocks. What is free stays a hole.
+damage_all_of_it() {
+	python3 -c 'import sqlite3
+asked = sqlite3.connect("asked/catalog.db")
+with open("pool/data", "r+b") as data:
+    for frame, in asked.execute("SELECT DISTINCT frame FROM slot_owner WHERE frame < 1 << 36"):
+        at = (2 << 20) + frame // 256 * 257 * (2 << 20) + (frame % 256 + 1 << 21)
+        for block in range(at, at + (2 << 20), 4096):
+            data.seek(block)
+            if any(data.read(4096)):
+                data.seek(block)
+                data.write(b"lost" * 1024)'
+}
+
+@test "all frames are lost, and the copies have them" {
+	compression=none
+	make_copies
+	must "${copying[@]}"
+	are_complete
+	damage_all_of_it
+	run -4 "${ctl[@]}" scrub
+	# A restore needs no repair.
+	must restore a@1 --to back
+	cmp back want/a@1
+	must repair
+	must scrub
+	all_right
+}
+
+@test "a writer of copies is killed at each step" {
+	local number name status kills=0
+	make_copies
+	keep_base
+	cp --sparse=always copies copies.base
+	log_steps "${copying[@]}"
+	are_right
+	are_complete
+	for name in copies-write copies-sync copies-enter copies-drop; do
+		grep -q "^$name\$" log || fail_test "it does not come to $name"
+	done
+	grep -n '^copies-' log | awk -F: -v every="$(((${EVERY:-1} + 5) / 6))" \
+		'$2 != "copies-read" && nr++ % every == 0 { print $1, $2 }' >steps
+	while read -r number name <&4; do
+		from_base
+		cp --sparse=always copies.base copies
+		status=0
+		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" "${copying[@]}" >out/killed 2>&1 ||
+			status=$?
+		[ "$status" -eq 137 ] || [ "$status" -eq 0 ] || fail_test "status $status"
+		[ "$status" -eq 0 ] || kills=$((kills + 1))
+		are_right || fail_test "killed at step $number, $name: see above"
+		must scrub
+		! grep -q "copies are damaged" out/must ||
+			fail_test "killed at step $number, $name: $(cat out/must)"
+		must "${copying[@]}"
+		are_right
+		are_complete || fail_test "after a kill at step $number, $name"
+	done 4<steps
+	all_right
+	[ "$kills" -gt 10 ]
+	say "$kills kills"
+}
+
+@test "a writer of copies fails at each step, and has no room" {
+	local number name status error
+	make_copies
+	keep_base
+	cp --sparse=always copies copies.base
+	log_steps "${copying[@]}"
+	grep -n '^copies-' log | awk -F: -v every="$(((${EVERY:-1} + 5) / 6))" \
+		'nr++ % every == 0 { print $1, $2 }' >steps
+	while read -r number name <&4; do
+		error=$([ $((number % 2)) -eq 0 ] && echo EIO || echo ENOSPC)
+		from_base
+		cp --sparse=always copies.base copies
+		status=0
+		REVDEDUP_FAIL=any:$number=$error "${ctl[@]}" "${copying[@]}" >out/failed 2>&1 ||
+			status=$?
+		[ "$status" -lt 128 ] || fail_test "$error at step $number, $name: status $status"
+		are_right || fail_test "$error at step $number, $name: see above"
+		must "${copying[@]}"
+		are_right
+		are_complete || fail_test "after $error at step $number, $name"
+	done 4<steps
+	all_right
+}
+
+@test "other commands change the pool, and read the copies, while they are written" {
+	local step
+	make_copies
+	keep_base
+	cp --sparse=always copies copies.base
+	for step in copies-write:3 copies-enter copies-drop; do
+		from_base
+		cp --sparse=always copies.base copies
+		stop_at "$step" "${copying[@]}"
+		must delete a@1 f@1
+		rm want/a@1 want/f@1
+		must scrub
+		! grep -q "copies are damaged" out/must || fail_test "at $step: $(cat out/must)"
+		# Nothing else writes them.
+		run -11 "${ctl[@]}" "${copying[@]}" --lock-wait 0
+		run -11 "${ctl[@]}" repair --lock-wait 0
+		noise g 1000
+		go_on
+		are_right
+		must "${copying[@]}"
+		are_right
+		are_complete
+		all_right
+	done
+}
+
+# A build for tests counts in slices of 8 frames.
+@test "isolation is counted slice by slice" {
+	some_versions vm1 vm2
+	[ "$(ask "SELECT count(DISTINCT frame) FROM slot_owner")" -gt 10 ]
+	must stats --isolation --json
+	ours=$(python3 -c 'import json
+all = json.load(open("out/must"))
+print(all["frames"], all["volumes_sum"], all["volumes_worst"], all["versions_sum"],
+      all["versions_worst"])')
+	theirs=$("$cli/needs.py" asked/catalog.db)
+	[ "$ours" = "$theirs" ] || fail_test "stats says '$ours', and needs.py '$theirs'"
+}
