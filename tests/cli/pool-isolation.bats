@@ -66,7 +66,8 @@ make_fleet() {
 	make_pool 1G
 	[ "$(counts)" = "0 0 0 0 0" ]
 	must stats --isolation
-	[ "${lines[0]}" = "volumes hurt by a lost frame: mean 0.00 of 0 (0.0%), worst 0 (0.0%)" ]
+	[ "${lines[0]}" = "hurt by a lost frame of 0:" ]
+	[ "${lines[1]}" = "  volumes:  mean 0.00 of 0 (0.0%), worst 0 (0.0%)" ]
 }
 
 @test "isolation: two volumes with one frame, and one that has another" {
@@ -81,8 +82,8 @@ make_fleet() {
 	# Of the first 2 volumes and versions need it, of the other 1 and 3.
 	[ "$(counts)" = "2 3 2 5 3" ]
 	must stats --isolation
-	[ "${lines[0]}" = "volumes hurt by a lost frame: mean 1.50 of 3 (50.0%), worst 2 (66.7%)" ]
-	[ "${lines[1]}" = "versions hurt by a lost frame: mean 2.50 of 5 (50.0%), worst 3 (60.0%)" ]
+	[ "${lines[1]}" = "  volumes:  mean 1.50 of 3 (50.0%), worst 2 (66.7%)" ]
+	[ "${lines[2]}" = "  versions: mean 2.50 of 5 (50.0%), worst 3 (60.0%)" ]
 	agrees
 }
 
@@ -127,8 +128,45 @@ make_fleet() {
 	done
 	[ "$(ask "SELECT count(*) FROM pack WHERE place / 512 <> (place + blocks - 1) / 512")" -gt 0 ]
 	agrees
-	must dedup --older 0
+	must dedup --older 0 --copies 4G --to copies --force
 	agrees
+	[ "$(left)" = "0 0 0 0" ]
+}
+
+# left: the same counts as counts, but for frames of which there are copies.
+left() {
+	must stats --isolation --json
+	python3 -c 'import json, sys
+all = json.load(sys.stdin)["with_copies"]
+print(all["volumes_sum"], all["volumes_worst"], all["versions_sum"], all["versions_worst"])' \
+		<<<"$output"
+}
+
+# left_by FRAMES: what needs.py says of all frames but these, one a line.
+left_by() {
+	"$BATS_TEST_DIRNAME/needs.py" --frames |
+		awk -v no="$1" 'BEGIN { split(no, list, "\n"); for (i in list) is[list[i]] }
+			$1 in is { next }
+			{ v += $2; w += $3; if ($2 > vw) vw = $2; if ($3 > ww) ww = $3 }
+			END { print v + 0, vw + 0, w + 0, ww + 0 }'
+}
+
+@test "isolation: a frame of which there is a copy hurts nobody" {
+	make_fleet
+	must dedup --older 0 --copies 40% --to copies --force
+	copied=$("$BATS_TEST_DIRNAME/copies.py" list copies | cut -d' ' -f1)
+	[ "$(left)" = "$(left_by "$copied")" ]
+	must stats --isolation
+	[ "${lines[3]}" = "the same, with the copies on another disk:" ]
+	agrees
+	must dedup --older 0 --copies 100% --force
+	[ "$(left)" = "0 0 0 0" ]
+	# What has changed since has none.
+	noise 5 900
+	must snapshot d --from 5.img
+	copied=$("$BATS_TEST_DIRNAME/copies.py" list copies | cut -d' ' -f1)
+	[ "$(left)" = "$(left_by "$copied")" ]
+	[ "$(left)" = "2 1 2 1" ]
 }
 
 @test "isolation: wrong options" {

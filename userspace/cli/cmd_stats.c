@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "pool/engine/dependents.h"
+#include "pool/engine/isolation.h"
 #include "lookups.h"
 #include "poolstats.h"
 #include "tune.h"
@@ -143,6 +143,14 @@ static double share(double part, u64 whole)
 	return whole ? part / whole : 0;
 }
 
+static void json_hurt(struct rd_json *out, const struct rd_hurt *hurt)
+{
+	rd_json_u64(out, "volumes_sum", hurt->volumes);
+	rd_json_u64(out, "volumes_worst", hurt->worst.volumes);
+	rd_json_u64(out, "versions_sum", hurt->versions);
+	rd_json_u64(out, "versions_worst", hurt->worst.versions);
+}
+
 static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all)
 {
 	struct rd_json *out = &ctl->out;
@@ -151,19 +159,27 @@ static void print_isolation_json(struct ctl *ctl, const struct rd_isolation *all
 	rd_json_u64(out, "volumes", all->volumes);
 	rd_json_u64(out, "versions", all->versions);
 	rd_json_u64(out, "frames", all->frames);
-	rd_json_u64(out, "volumes_sum", all->sum_volumes);
-	rd_json_u64(out, "volumes_worst", all->worst.volumes);
-	rd_json_u64(out, "versions_sum", all->sum_versions);
-	rd_json_u64(out, "versions_worst", all->worst.versions);
+	json_hurt(out, &all->hurt);
+	if (all->has_copies) {
+		rd_json_begin(out, "with_copies", '{');
+		json_hurt(out, &all->with_copies);
+		rd_json_end(out, '}');
+	}
 	ctl_json_end(ctl);
 }
 
-static void print_hurt(const char *what, u64 sum, u64 worst, u64 frames, u64 all)
+static void print_part(const char *what, u64 sum, u64 worst, u64 frames, u64 all)
 {
 	double mean = share(sum, frames);
 
-	printf("%s hurt by a lost frame: mean %.2f of %llu (%.1f%%), worst %llu (%.1f%%)\n", what,
-	       mean, all, 100 * share(mean, all), worst, 100 * share(worst, all));
+	printf("  %-9s mean %.2f of %llu (%.1f%%), worst %llu (%.1f%%)\n", what, mean, all,
+	       100 * share(mean, all), worst, 100 * share(worst, all));
+}
+
+static void print_hurt(const struct rd_isolation *all, const struct rd_hurt *hurt)
+{
+	print_part("volumes:", hurt->volumes, hurt->worst.volumes, all->frames, all->volumes);
+	print_part("versions:", hurt->versions, hurt->worst.versions, all->frames, all->versions);
 }
 
 static int show_isolation(struct ctl *ctl)
@@ -178,8 +194,12 @@ static int show_isolation(struct ctl *ctl)
 		print_isolation_json(ctl, &all);
 		return 0;
 	}
-	print_hurt("volumes", all.sum_volumes, all.worst.volumes, all.frames, all.volumes);
-	print_hurt("versions", all.sum_versions, all.worst.versions, all.frames, all.versions);
+	printf("hurt by a lost frame of %llu:\n", all.frames);
+	print_hurt(&all, &all.hurt);
+	if (all.has_copies) {
+		puts("the same, with the copies on another disk:");
+		print_hurt(&all, &all.with_copies);
+	}
 	return 0;
 }
 

@@ -101,7 +101,7 @@ static int find_free(struct copy *copy, u32 *ret)
 /* --- reading */
 
 /* Which slots of @frame do recipes have? */
-static int find_live(struct copy *copy, u64 frame, struct rd_slots *live)
+static int find_live(struct rd_sql *sql, u64 frame, struct rd_slots *live)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
@@ -110,9 +110,9 @@ static int find_live(struct copy *copy, u64 frame, struct rd_slots *live)
 	int r;
 
 	memset(live, 0, sizeof(*live));
-	r = rd_frame_recipes(copy->pool->sql, &rows, frame);
+	r = rd_frame_recipes(sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
-		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(copy->pool->sql, id, &recipe);
+		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(sql, id, &recipe);
 		for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
 			if (rd_place_kind(recipe.map.at[i]) == RD_OWN &&
 			    rd_place_id(recipe.map.at[i]) == frame)
@@ -124,21 +124,20 @@ static int find_live(struct copy *copy, u64 frame, struct rd_slots *live)
 	return r;
 }
 
-/* Fill in the fingerprints of what lives. */
-static int read_fps(struct copy *copy, struct item *item)
+int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS])
 {
 	struct rd_slots live;
 	unsigned int i;
-	int r = rd_sql_begin_read(copy->pool->sql);
+	int r = rd_sql_begin_read(pool->sql);
 
 	if (r)
 		return r;
-	r = find_live(copy, item->choice->frame, &live);
-	rd_sql_end_read(copy->pool->sql);
-	rd_area_get_fps(&copy->pool->area, item->choice->frame, 1, item->fps);
+	r = find_live(pool->sql, frame, &live);
+	rd_sql_end_read(pool->sql);
+	rd_area_get_fps(&pool->area, frame, 1, fps);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (!rd_slots_test(&live, i))
-			memset(&item->fps[i], 0, sizeof(item->fps[i]));
+			memset(&fps[i], 0, sizeof(fps[i]));
 	return r;
 }
 
@@ -265,7 +264,7 @@ static int copy_frame(struct copy *copy, struct rd_copy_choice *choice)
 	int r;
 
 	item->choice = choice;
-	r = read_fps(copy, item);
+	r = rd_copy_live_fps(copy->pool, choice->frame, item->fps);
 	if (r || (choice->at != RD_COPY_NOWHERE &&
 		  !memcmp(rd_copies_fps(&copy->copies, choice->at), item->fps, RD_FPS_SIZE)))
 		return r;

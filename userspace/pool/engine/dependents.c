@@ -249,29 +249,3 @@ int rd_dependents_count(struct rd_pool *pool, rd_dependents_fn *fn, void *ctx)
 	free(count.seen);
 	return r;
 }
-
-/* --- all frames together */
-
-static int add(void *ctx, u64 frame, const struct rd_dependents *nr)
-{
-	struct rd_isolation *all = ctx;
-
-	(void)frame;
-	all->frames++;
-	all->sum_volumes += nr->volumes;
-	all->sum_versions += nr->versions;
-	all->worst.volumes = rd_max(all->worst.volumes, nr->volumes);
-	all->worst.versions = rd_max(all->worst.versions, nr->versions);
-	return 0;
-}
-
-int rd_isolation(struct rd_pool *pool, struct rd_isolation *ret)
-{
-	int r;
-
-	memset(ret, 0, sizeof(*ret));
-	r = rd_versions_count(pool->sql, &ret->versions);
-	if (!r)
-		r = rd_volumes_count(pool->sql, &ret->volumes);
-	return r ? r : rd_dependents_count(pool, add, ret);
-}

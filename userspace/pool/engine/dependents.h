@@ -25,15 +25,4 @@ typedef int rd_dependents_fn(void *ctx, u64 frame, const struct rd_dependents *n
  */
 int rd_dependents_count(struct rd_pool *pool, rd_dependents_fn *fn, void *ctx);
 
-/* All frames together. */
-struct rd_isolation {
-	u64 volumes, versions;		/* that exist */
-	u64 frames;			/* that one of them needs */
-	/* Of the frame with most of each, and added up over all frames. */
-	struct rd_dependents worst;
-	u64 sum_volumes, sum_versions;
-};
-
-int rd_isolation(struct rd_pool *pool, struct rd_isolation *ret);
-
 #endif

@@ -14,6 +14,7 @@
  *	finish		a volume after a crash, or after the last lease of a version
  *	delete, estimate
  *	pass		over the whole pool
+ *	isolation	what a lost frame hurts
  *	copy, copy_choose, copy_check
  *			some frames a second time, elsewhere
  *	reverse		reverse deduplication
@@ -27,7 +28,7 @@
  *			the catalog made anew; what is there, and whether it is sound
  *	twins, twins_stream, twins_join, twins_filter
  *			blocks that the pool has more than once
- *	dependents	what needs a frame
+ *	dependents	what needs a frame, for each
  *	spill		what does not fit into memory
  *	undo		versions that do not exist yet
  *	random		versions read here and there, as disks are

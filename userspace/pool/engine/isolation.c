@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a lost frame hurts: see isolation.h. */
+#include <errno.h>
+
+#include "pool/catalog/owners.h"
+#include "pool/catalog/packs.h"
+#include "pool/catalog/versions.h"
+#include "copy.h"
+#include "isolation.h"
+
+/* More than enough for the number of a frame of copies. */
+#define INDEX_BITS	20
+
+_Static_assert(RD_COPIES_MAX <= 1 << INDEX_BITS, "bits");
+
+struct isolation {
+	struct rd_pool *pool;
+	struct rd_isolation *ret;
+	struct rd_copies copies;
+	u64 *copied;		/* frame << INDEX_BITS | where its copy is; in order */
+	size_t nr;
+};
+
+/* --- copies */
+
+static int compare_copied(const void *a, const void *b)
+{
+	const u64 *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int list_copied(struct isolation *isolation)
+{
+	unsigned int blocks;
+	u64 frame;
+	u32 i;
+
+	isolation->copied = malloc(RD_COPIES_MAX * sizeof(*isolation->copied));
+	if (!isolation->copied)
+		return -ENOMEM;
+	for (i = 0; i < isolation->copies.nr_frames; i++) {
+		frame = rd_copies_frame(&isolation->copies, i, &blocks);
+		if (frame != U64_MAX)
+			isolation->copied[isolation->nr++] = frame << INDEX_BITS | i;
+	}
+	qsort(isolation->copied, isolation->nr, sizeof(*isolation->copied), compare_copied);
+	return 0;
+}
+
+/* Is there a copy of all that recipes have of @frame, an ordinary or a packed one? */
+static int has_copy(struct isolation *isolation, u64 frame, bool *ret)
+{
+	size_t low = 0, high = isolation->nr, middle;
+	struct rd_fp live[RD_SEG_BLOCKS];
+	int r;
+
+	r = rd_copy_live_fps(isolation->pool, frame, live);
+	*ret = !r && rd_is_zero(live, sizeof(live));
+	if (r || *ret)
+		return r;
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (isolation->copied[middle] >> INDEX_BITS < frame)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < isolation->nr && isolation->copied[low] >> INDEX_BITS == frame)
+		*ret = !memcmp(rd_copies_fps(&isolation->copies, isolation->copied[low] &
+					     ((1 << INDEX_BITS) - 1)), live, sizeof(live));
+	return 0;
+}
+
+static bool lies_in(const struct rd_pack *pack, u64 frame)
+{
+	return pack->place / RD_SEG_BLOCKS <= frame &&
+		frame <= (pack->place + pack->blocks - 1) / RD_SEG_BLOCKS;
+}
+
+/* Are there copies of all that is in @frame, packs as well? */
+static int is_copied(struct isolation *isolation, u64 frame, bool *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_pack pack;
+	i64 owner;
+	int r;
+
+	r = has_copy(isolation, frame, ret);
+	if (!r)
+		r = rd_frame_recipes(isolation->pool->sql, &rows, frame);
+	while (!r && *ret && (r = rd_next_id(rows, &owner)) > 0) {
+		r = 0;
+		if (!rd_owner_is_pack(owner))
+			continue;
+		r = rd_pack_find(isolation->pool->sql, rd_owner_packed(owner), &pack);
+		if (!r && lies_in(&pack, frame))
+			r = has_copy(isolation, pack.frame, ret);
+		if (r == -ENOENT)
+			r = 0;
+	}
+	return r;
+}
+
+/* --- all frames */
+
+static void add_to(struct rd_hurt *hurt, const struct rd_dependents *nr)
+{
+	hurt->volumes += nr->volumes;
+	hurt->versions += nr->versions;
+	hurt->worst.volumes = rd_max(hurt->worst.volumes, nr->volumes);
+	hurt->worst.versions = rd_max(hurt->worst.versions, nr->versions);
+}
+
+static int add(void *ctx, u64 frame, const struct rd_dependents *nr)
+{
+	struct isolation *isolation = ctx;
+	bool copied = false;
+	int r = 0;
+
+	isolation->ret->frames++;
+	add_to(&isolation->ret->hurt, nr);
+	if (isolation->nr)
+		r = is_copied(isolation, frame, &copied);
+	if (!copied)
+		add_to(&isolation->ret->with_copies, nr);
+	return r;
+}
+
+static int count(struct isolation *isolation)
+{
+	struct rd_sql *sql = isolation->pool->sql;
+	struct rd_isolation *ret = isolation->ret;
+	int r;
+
+	r = rd_versions_count(sql, &ret->versions);
+	if (!r)
+		r = rd_volumes_count(sql, &ret->volumes);
+	if (!r && ret->has_copies)
+		r = list_copied(isolation);
+	return r ? r : rd_dependents_count(isolation->pool, add, isolation);
+}
+
+int rd_isolation(struct rd_pool *pool, struct rd_isolation *ret)
+{
+	struct isolation isolation = { .pool = pool, .ret = ret };
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->has_copies = !rd_copies_open(&isolation.copies, pool->path, pool->area.super.uuid,
+					  false);
+	r = count(&isolation);
+	rd_copies_close(&isolation.copies);
+	free(isolation.copied);
+	return r;
+}
