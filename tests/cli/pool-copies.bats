@@ -377,6 +377,36 @@ with open("pool/data", "r+b") as data:
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1536 ]
 }
 
+@test "copies: on a block device" {
+	[ -w /dev/loop-control ] || skip "no loop devices"
+	make_fleet
+	truncate -s 14M disk
+	loop=$(losetup --find --show disk) || skip "no loop devices"
+	# There is room for four frames and their fingerprints, and half of them are for copies.
+	copies 100% --to "$loop"
+	[ "$(readlink pool/copies)" = "$loop" ]
+	[ "$("$here/copies.py" list "$loop" | awk '{ sum += $2 } END { print NR, sum }')" = "2 900" ]
+	damage 1.img 3
+	must repair
+	restores 1 a@1
+	# Frames of others come in the place of those.
+	must delete a@1 b@1
+	copies 100%
+	[ "$("$here/copies.py" list "$loop" | awk '{ sum += $2 } END { print NR, sum }')" = "2 1024" ]
+	[ "$("$here/copies.py" check "$loop")" = 0 ]
+	copies 0
+	[ ! -L pool/copies ]
+	cmp -n 4096 "$loop" /dev/zero
+	copies 100% --to "$loop"
+	[ "$("$here/copies.py" check "$loop")" = 0 ]
+	copies 0
+	# A file system is in the way.
+	mkfs.ext4 -q -F "$loop"
+	ctl dedup --copies 1% --force --to "$loop"
+	[ "$status" -eq 1 ]
+	[ ! -L pool/copies ]
+}
+
 @test "copies: wrong options" {
 	local value
 	make_pool 1G

@@ -98,15 +98,21 @@ static int check_super(struct rd_copies *copies, const char *path)
 }
 
 /* An entry that cannot be is none. */
-static void check_table(struct rd_copies *copies)
+int rd_copies_read_table(struct rd_copies *copies)
 {
 	unsigned int blocks;
 	u32 i;
+	int r = read_at(copies, copies->table, TABLE_SIZE, RD_BLOCK_SIZE);
 
+	if (r) {
+		rd_warn("cannot read the table of the copies: %s", strerror(-r));
+		return r;
+	}
 	for (i = 0; i < RD_COPIES_MAX; i++)
 		if (rd_copies_frame(copies, i, &blocks) != U64_MAX &&
 		    (i >= copies->nr_frames || blocks > RD_SEG_BLOCKS))
 			copies->table[i] = 0;
+	return 0;
 }
 
 static int set_up(struct rd_copies *copies, const char *path, bool writable)
@@ -132,14 +138,7 @@ static int set_up(struct rd_copies *copies, const char *path, bool writable)
 	if (!copies->table || !copies->block || !copies->fps || !copies->hasher)
 		return -ENOMEM;
 	r = check_super(copies, path);
-	if (r)
-		return r;
-	if (read_at(copies, copies->table, TABLE_SIZE, RD_BLOCK_SIZE)) {
-		rd_warn("cannot read the table of the copies '%s'", path);
-		return -EIO;
-	}
-	check_table(copies);
-	return 0;
+	return r ? r : rd_copies_read_table(copies);
 }
 
 int rd_copies_open(struct rd_copies *copies, const char *pool, const u8 uuid[16], bool writable)

@@ -51,11 +51,14 @@ struct rd_copies {
 };
 
 /*
- * Open the copies of the pool in the directory @pool, whose UUID is @uuid. -ENOENT, without a message: there are
- * none, and no link. Anything else that is wrong is a warning, as the pool does without.
+ * Open the copies of the pool in the directory @pool, whose UUID is @uuid. -ENOENT, without a
+ * message: there are none, and no link. Anything else that is wrong is a warning, as the pool
+ * does without.
  */
 int rd_copies_open(struct rd_copies *ret, const char *pool, const u8 uuid[16], bool writable);
 void rd_copies_close(struct rd_copies *copies);
+/* Read the table again. */
+int rd_copies_read_table(struct rd_copies *copies);
 
 /*
  * Make the new or empty file or block device @path the copies of that pool. -EEXIST, after a
@@ -71,7 +74,7 @@ void rd_copies_count(const struct rd_copies *copies, u64 *ret_frames, u64 *ret_b
 /* Is the entry of frame @i no longer what it was when the copies were opened? */
 bool rd_copies_has_changed(struct rd_copies *copies, u32 i);
 
-/* Read the fingerprints of frame @i; zeros, where that cannot be done. Valid until the next call. */
+/* Read the fingerprints of frame @i, or zeros. They are there until the next call. */
 const struct rd_fp *rd_copies_fps(struct rd_copies *copies, u32 i);
 
 /* Read a slot. False: it is not what @fp says, and @to may have anything. */

@@ -124,11 +124,44 @@ static int set_up(struct copy_check *check)
 	return check->blocks && check->hasher && check->block ? 0 : -ENOMEM;
 }
 
+/* A pass may run for hours: what a repair has done to the pool does not wait for it. */
+static int lock_copies(struct rd_pool *pool, struct rd_lock *lock)
+{
+	int r = rd_lock_take(lock, pool->lock_fd, RD_LOCK_PASS, 0, true, pool->wait_ms);
+
+	if (r == -EAGAIN)
+		rd_warn("the copies are not checked: another command may write them now");
+	return r;
+}
+
+static int run(struct copy_check *check)
+{
+	struct rd_pool *pool = check->pool;
+	struct rd_lock lock = RD_LOCK_NONE;
+	bool heal = check->heal;
+	int r = 0;
+
+	/* What is wrong with all of them was a warning. */
+	if (rd_copies_open(&check->copies, pool->path, pool->area.super.uuid, heal))
+		return 0;
+	if (heal)
+		r = lock_copies(pool, &lock);
+	/* Nothing of the table is older than the lock. */
+	if (!r && heal)
+		r = rd_copies_read_table(&check->copies);
+	if (!r)
+		r = set_up(check);
+	if (!r)
+		r = check_all(check);
+	rd_copies_close(&check->copies);
+	rd_lock_drop(&lock);
+	return r == -EAGAIN ? 0 : r;
+}
+
 int rd_copy_check(struct rd_pool *pool, bool heal, struct rd_copy_check *report)
 {
 	struct copy_check *check = calloc(1, sizeof(*check));
-	struct rd_lock lock = RD_LOCK_NONE;
-	int r = 0;
+	int r;
 
 	memset(report, 0, sizeof(*report));
 	if (!check)
@@ -136,18 +169,7 @@ int rd_copy_check(struct rd_pool *pool, bool heal, struct rd_copy_check *report)
 	check->pool = pool;
 	check->report = report;
 	check->heal = heal;
-	if (heal)
-		r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
-	if (!r) {
-		/* What is wrong with all of them was a warning. */
-		if (!rd_copies_open(&check->copies, pool->path, pool->area.super.uuid, heal)) {
-			r = set_up(check);
-			if (!r)
-				r = check_all(check);
-		}
-		rd_copies_close(&check->copies);
-	}
-	rd_lock_drop(&lock);
+	r = run(check);
 	rd_blocks_free(check->blocks);
 	rd_hasher_free(check->hasher);
 	free(check->block);
