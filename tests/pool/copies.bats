@@ -176,6 +176,8 @@ with open("pool/data", "r+b") as data:
 @test "isolation is counted slice by slice" {
 	compression=none
 	make_copies
+	noise g 2000
+	noise h 2000
 	[ "$(ask "SELECT count(DISTINCT frame) FROM slot_owner")" -gt 10 ]
 	must stats --isolation --json
 	ours=$(python3 -c 'import json
