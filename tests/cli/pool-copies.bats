@@ -258,6 +258,13 @@ restores() {
 	copies 100%
 	[ "$(copied)" = "$old 400"$'\n'"$((old + 1)) 512" ]
 	restores 1 vm@1
+	# The first half of its fingerprints is lost.
+	dd if=/dev/zero of=pool/data bs=4096 seek=$((512 + 2 * old)) count=1 conv=notrunc status=none
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 3 ]
+	[ "$(copied)" = "$old 400"$'\n'"$((old + 1)) 512" ]
+	must repair
+	must scrub
 	# What has no copy yet is copied but for the damage.
 	copies 0
 	damage 1.img 41

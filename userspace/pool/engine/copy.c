@@ -124,7 +124,8 @@ static int find_live(struct rd_sql *sql, u64 frame, struct rd_slots *live)
 	return r;
 }
 
-int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS])
+int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS],
+		     unsigned int *ret_lost)
 {
 	struct rd_slots live;
 	unsigned int i;
@@ -135,9 +136,12 @@ int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BL
 	r = find_live(pool->sql, frame, &live);
 	rd_sql_end_read(pool->sql);
 	rd_area_get_fps(&pool->area, frame, 1, fps);
+	*ret_lost = 0;
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (!rd_slots_test(&live, i))
 			memset(&fps[i], 0, sizeof(fps[i]));
+		else
+			*ret_lost += rd_fp_is_zero(&fps[i]);
 	return r;
 }
 
@@ -161,13 +165,12 @@ static void read_content(struct copy *copy, const struct item *item)
 	}
 }
 
-/* Only what is sound is copied. @ret_damaged: how many blocks are not. */
-static void leave_damaged(struct copy *copy, struct item *item, u64 *ret_damaged)
+/* Only what is sound is copied. Returns how many blocks are not. */
+static unsigned int leave_damaged(struct copy *copy, struct item *item)
 {
 	struct rd_fp found[RD_SEG_BLOCKS];
-	unsigned int i;
+	unsigned int i, nr = 0;
 
-	*ret_damaged = 0;
 	item->nr = 0;
 	rd_fp_blocks(copy->hasher, copy->data, RD_SEG_BLOCKS, found);
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
@@ -178,8 +181,9 @@ static void leave_damaged(struct copy *copy, struct item *item, u64 *ret_damaged
 			continue;
 		}
 		memset(&item->fps[i], 0, sizeof(item->fps[i]));
-		++*ret_damaged;
+		nr++;
 	}
+	return nr;
 }
 
 /* --- writing */
@@ -260,16 +264,16 @@ static int end_batch(struct copy *copy)
 static int copy_frame(struct copy *copy, struct rd_copy_choice *choice)
 {
 	struct item *item = &copy->items[copy->nr];
-	u64 damaged;
+	unsigned int damaged;
 	int r;
 
 	item->choice = choice;
-	r = rd_copy_live_fps(copy->pool, choice->frame, item->fps);
+	r = rd_copy_live_fps(copy->pool, choice->frame, item->fps, &damaged);
 	if (r || (choice->at != RD_COPY_NOWHERE &&
 		  !memcmp(rd_copies_fps(&copy->copies, choice->at), item->fps, RD_FPS_SIZE)))
 		return r;
 	read_content(copy, item);
-	leave_damaged(copy, item, &damaged);
+	damaged += leave_damaged(copy, item);
 	copy->report->damaged += damaged;
 	/* The copy may have what the pool has lost. */
 	if (!item->nr || (damaged && choice->at != RD_COPY_NOWHERE))

@@ -36,8 +36,12 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 
 /* Make the new or empty file or device @path the copies of the pool, and a link to it. */
 int rd_copy_make(struct rd_pool *pool, const char *path);
-/* Read the fingerprints of what recipes have of @frame; zeros for the rest of it. */
-int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS]);
+/*
+ * Read the fingerprints of what recipes have of @frame; zeros for the rest of it, and for the
+ * *@ret_lost that are lost.
+ */
+int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BLOCKS],
+		     unsigned int *ret_lost);
 
 /* Remove them; 0 as well where there are none. */
 int rd_copy_remove(struct rd_pool *pool);

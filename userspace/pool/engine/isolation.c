@@ -53,11 +53,12 @@ static int has_copy(struct isolation *isolation, u64 frame, bool *ret)
 {
 	size_t low = 0, high = isolation->nr, middle;
 	struct rd_fp live[RD_SEG_BLOCKS];
+	unsigned int lost;
 	int r;
 
-	r = rd_copy_live_fps(isolation->pool, frame, live);
-	*ret = !r && rd_is_zero(live, sizeof(live));
-	if (r || *ret)
+	r = rd_copy_live_fps(isolation->pool, frame, live, &lost);
+	*ret = !r && !lost && rd_is_zero(live, sizeof(live));
+	if (r || lost || *ret)
 		return r;
 	while (low < high) {
 		middle = low + (high - low) / 2;
