@@ -384,6 +384,26 @@ with open("pool/data", "r+b") as data:
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1536 ]
 }
 
+@test "copies: as the settings have it" {
+	mkdir -p etc
+	make_fleet
+	printf '[dedup]\ncopies = 100%%\n' >etc/revdedup.conf
+	ctl dedup
+	[ "$status" -eq 2 ]
+	must dedup --force --to copies
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 2112 ]
+	must dedup -n
+	must delete a@1 b@1
+	must dedup --force
+	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1212 ]
+	must dedup --force --copies 0
+	[ ! -e copies ]
+	printf '[dedup]\ncopies = 200%%\n' >etc/revdedup.conf
+	ctl stats
+	[ "$status" -eq 2 ]
+	[[ $output == *"'copies' needs a share such as 1% or a size such as 10G, not '200%'"* ]]
+}
+
 @test "copies: on a block device" {
 	[ -w /dev/loop-control ] || skip "no loop devices"
 	make_fleet
@@ -412,6 +432,26 @@ with open("pool/data", "r+b") as data:
 	ctl dedup --copies 1% --force --to "$loop"
 	[ "$status" -eq 1 ]
 	[ ! -L pool/copies ]
+}
+
+@test "copies: refused on a device that lies on the disk of the data area" {
+	local second
+	[ -w /dev/loop-control ] || skip "no loop devices"
+	truncate -s 200M disk
+	loop=$(losetup --find --show disk) || skip "no loop devices"
+	mkfs.ext4 -q "$loop"
+	mkdir mnt
+	mount "$loop" mnt || skip "no mounts"
+	must init mnt/pool --size 100M
+	truncate -s 20M mnt/other
+	second=$(losetup --find --show mnt/other)
+	ctl -p mnt/pool dedup --copies 1% --to "$second"
+	losetup --detach "$second"
+	[ "$status" -eq 1 ]
+	[[ $output == *"'$second' is on a disk on which the data of the pool is"* ]]
+	ctl -p mnt/pool dedup --copies 1% --to mnt/more
+	[ "$status" -eq 1 ]
+	[ ! -e mnt/more ]
 }
 
 @test "copies: wrong options" {

@@ -223,6 +223,37 @@ static void test_sizes(void **state)
 	size_is("1X", -EINVAL, 0);
 }
 
+static void share_is(const char *text, int wanted_r, double percent, u64 bytes)
+{
+	double found = 77;
+	u64 value = 77;
+	int r = ctl_share_parse(text, &found, &value);
+
+	if (r != wanted_r || (!r && (found != percent || value != bytes)))
+		fail_msg("'%s': %d, %g%%, %llu", text, r, found, value);
+}
+
+static void test_shares(void **state)
+{
+	(void)state;
+	share_is("1%", 0, 1, 0);
+	share_is("0.5%", 0, 0.5, 0);
+	share_is("100%", 0, 100, 0);
+	share_is("10G", 0, 0, 10ULL << 30);
+	share_is("0", 0, 0, 0);
+
+	share_is("0%", -EINVAL, 0, 0);
+	share_is("100.1%", -EINVAL, 0, 0);
+	share_is("-1%", -EINVAL, 0, 0);
+	share_is("0x10%", -EINVAL, 0, 0);
+	share_is("1.2.3%", -EINVAL, 0, 0);
+	share_is("%", -EINVAL, 0, 0);
+	share_is(".%", -EINVAL, 0, 0);
+	share_is("1%%", -EINVAL, 0, 0);
+	share_is("1 %", -EINVAL, 0, 0);
+	share_is("", -EINVAL, 0, 0);
+}
+
 static void test_numbers(void **state)
 {
 	u64 value;
@@ -715,6 +746,7 @@ int main(void)
 		cmocka_unit_test(test_dates_in_summer),
 		cmocka_unit_test(test_print_names),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_print_sizes),

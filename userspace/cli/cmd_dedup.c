@@ -77,22 +77,16 @@ struct copies {
 static int parse_copies(const struct ctl *ctl, struct copies *copies)
 {
 	const char *text = ctl_value(ctl, CTL_OPT_COPIES);
-	char *end;
 
-	copies->is_wanted = text;
-	if (!text)
-		return ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE) ?
-			ctl_usage(ctl, "--to and --force are for --copies") : 0;
-	if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN) && ctl_has_typed(ctl, CTL_OPT_COPIES))
 		return ctl_usage(ctl, "--copies cannot be tried: leave out --dry-run");
-	if (!ctl_size_parse(text, &copies->bytes))
-		return 0;
-	if (text[0] >= '0' && text[0] <= '9')
-		copies->percent = strtod(text, &end);
-	if (copies->percent > 0 && copies->percent <= 100 && !strcmp(end, "%"))
-		return 0;
-	return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
-			 text);
+	if (!text && (ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE)))
+		return ctl_usage(ctl, "--to and --force are for --copies");
+	copies->is_wanted = text && !ctl_has(ctl, CTL_OPT_DRY_RUN);
+	if (text && ctl_share_parse(text, &copies->percent, &copies->bytes))
+		return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
+				 text);
+	return 0;
 }
 
 static bool are_removed(const struct copies *copies)

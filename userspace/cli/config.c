@@ -22,6 +22,7 @@ enum kind {
 	PATH,
 	NUMBER,
 	BYTES,
+	SHARE,		/* of what is stored, or a size */
 	TIME,
 	TAG,		/* may be there more than once */
 };
@@ -45,6 +46,7 @@ static const struct key {
 	{ "retention", CTL_OPT_KEEP_YEARLY, NUMBER, 1, CTL_KEEP_MAX, "-" },
 	{ "retention", CTL_OPT_KEEP_WITHIN, TIME, 0, 0, "-" },
 	{ "retention", CTL_OPT_KEEP_TAG, TAG, 0, 0, "-" },
+	{ "dedup", CTL_OPT_COPIES, SHARE, 0, 0, "-" },
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 
@@ -125,6 +127,7 @@ static const struct key *find_key(const struct rd_ini *ini)
 /* Say what the value has to be; NULL: it is that. */
 static const char *check_value(const struct key *key, const char *value, char text[100])
 {
+	double percent;
 	i64 seconds;
 	u64 number;
 
@@ -139,6 +142,9 @@ static const char *check_value(const struct key *key, const char *value, char te
 		return text;
 	case BYTES:
 		return ctl_size_parse(value, &number) ? "a size such as 500M or 10G" : NULL;
+	case SHARE:
+		return ctl_share_parse(value, &percent, &number) ?
+			"a share such as 1% or a size such as 10G" : NULL;
 	case TIME:
 		return ctl_duration_parse(value, &seconds) || !seconds ?
 			"a time such as 12h, 30d, 8w or 1y" : NULL;

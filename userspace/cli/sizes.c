@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -60,6 +61,19 @@ int ctl_size_parse(const char *text, u64 *ret)
 		return -ERANGE;
 	*ret = value << shift;
 	return 0;
+}
+
+int ctl_share_parse(const char *text, double *ret_percent, u64 *ret_bytes)
+{
+	size_t len = strspn(text, "0123456789.");
+	char *end;
+
+	*ret_percent = 0;
+	*ret_bytes = 0;
+	if (strcmp(text + len, "%"))
+		return ctl_size_parse(text, ret_bytes);
+	*ret_percent = strtod(text, &end);
+	return end == text + len && *ret_percent > 0 && *ret_percent <= 100 ? 0 : -EINVAL;
 }
 
 int ctl_duration_parse(const char *text, i64 *ret)

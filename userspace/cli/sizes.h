@@ -13,6 +13,9 @@ int ctl_number_parse(const char *text, u64 max, u64 *ret);
 /* Bytes, or with K, M, G, T or P (also KiB and so on) units of 1024. */
 int ctl_size_parse(const char *text, u64 *ret);
 
+/* A size, or a share such as "1%" or "0.5%", up to 100%; the other one is 0 then. */
+int ctl_share_parse(const char *text, double *ret_percent, u64 *ret_bytes);
+
 /* Seconds, from a number with h, d, w or y (365 days). */
 int ctl_duration_parse(const char *text, i64 *ret);
 
