@@ -318,6 +318,7 @@ restores() {
 	[[ $output == *"'$PWD/pool/copies' has the copies of another pool"* ]]
 	ctl dedup --copies 1% --force
 	[ "$status" -eq 1 ]
+	[[ $output == *"the copies were not brought up to date"* ]]
 	# The right ones again.
 	rm copies
 	cp --sparse=always good copies

@@ -145,6 +145,49 @@ with open("pool/data", "r+b") as data:
 	all_right
 }
 
+@test "copies that cannot be read are none, and each read of them may fail" {
+	local number name status command
+	compression=none
+	make_copies
+	must "${copying[@]}"
+	ask "SELECT 1" >/dev/null
+	damage_all_of_it
+	keep_base
+	cp --sparse=always copies copies.base
+	for command in "restore a@1 --to back" repair scrub; do
+		from_base
+		cp --sparse=always copies.base copies
+		rm -f log back
+		# shellcheck disable=SC2086 # words
+		REVDEDUP_FAIL_LOG=$PWD/log "${ctl[@]}" $command >out/log 2>&1 || :
+		grep -n '^copies-read' log | awk -F: 'nr++ < 4 || nr % 500 == 0 { print $1, $2 }' >steps
+		[ "$(wc -l <steps)" -gt 3 ]
+		while read -r number name <&4; do
+			from_base
+			cp --sparse=always copies.base copies
+			rm -f back
+			status=0
+			# shellcheck disable=SC2086 # words
+			REVDEDUP_FAIL=any:$number=EIO "${ctl[@]}" $command >out/failed 2>&1 ||
+				status=$?
+			[ "$status" -eq 0 ] || [ "$status" -eq 4 ] ||
+				fail_test "$command, EIO at $number: $status: $(cat out/failed)"
+			# What is in the target is right, or zeros that were told.
+			[ ! -e back ] || python3 - back want/a@1 "$status" <<-'END'
+				import sys
+				back, want = (open(name, "rb").read() for name in sys.argv[1:3])
+				blocks = [i for i in range(0, len(want), 4096)
+				          if back[i:i + 4096] != want[i:i + 4096]]
+				assert all(not any(back[i:i + 4096]) for i in blocks)
+				assert bool(blocks) == (sys.argv[3] == "4")
+			END
+			must repair
+			must scrub
+			all_right
+		done 4<steps
+	done
+}
+
 @test "other commands change the pool, and read the copies, while they are written" {
 	local step
 	make_copies

@@ -359,7 +359,9 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 	r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
 	if (!r) {
 		r = rd_copies_open(&copy->copies, pool->path, pool->area.super.uuid, true);
-		if (!r)
+		if (r)
+			rd_err(0, "the copies were not brought up to date");
+		else
 			r = update(copy, max);
 		rd_copies_close(&copy->copies);
 	}
