@@ -395,6 +395,11 @@ with open("pool/data", "r+b") as data:
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 2112 ]
 	must dedup -n
 	must delete a@1 b@1
+	# Behind prune as well, but that cannot be forced.
+	must prune --keep-last 9
+	ctl prune --keep-last 9 --dedup
+	[ "$status" -eq 1 ]
+	[[ $output == *"'$PWD/copies' is on a disk on which the data of the pool is"* ]]
 	must dedup --force
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1212 ]
 	must dedup --force --copies 0

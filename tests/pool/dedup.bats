@@ -107,6 +107,8 @@ kill_at_each() {
 		all_right || fail_test "killed at step $number, $name: see above"
 		must "${all_of_it[@]}"
 		all_right || fail_test "after a kill at step $number, $name: see above"
+		[ "$(ask "SELECT count(*) FROM queue")" = 0 ] ||
+			fail_test "after a kill at step $number, $name: space is not given back"
 		[ "$(unique)" = 910 ] ||
 			fail_test "after a kill at step $number, $name: $(unique) blocks"
 	done 4<steps

@@ -339,16 +339,6 @@ int ctl_delete(struct ctl *ctl, struct ctl_version *versions, size_t nr, bool sk
 /* Print what that would free. The pool is open. */
 int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t nr);
 
-/* --- cmd_dedup.c */
-
-struct rd_pass_options;
-
-/* Read the options of a pass. 0 or CTL_USAGE. */
-int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *ret);
-
-/* Run a pass, and print what it did. The pool is open, for a dry run for reading. */
-int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options);
-
 /* --- cmd_map.c */
 
 /*

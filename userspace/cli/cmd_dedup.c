@@ -2,18 +2,11 @@
 /* revdedupctl dedup: the pass over the whole pool. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/pace.h"
-#include "host/volume/safety.h"
-#include "pool/catalog/owners.h"
-#include "pool/engine/copy.h"
-#include "pool/engine/pass.h"
 #include "cli.h"
+#include "dedup.h"
 #include "trim.h"
 
 #define OLDER		2
@@ -42,12 +35,11 @@ static int parse_time(const struct ctl *ctl, u64 *ret_us)
 	return 0;
 }
 
-int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *options)
+static int read_pass(const struct ctl *ctl, struct rd_pass_options *options)
 {
 	u64 older = OLDER, least_run = LEAST_RUN, time = 0;
 	int r;
 
-	*options = (struct rd_pass_options){ 0 };
 	r = ctl_value_number(ctl, CTL_OPT_OLDER, 0, 1000000, &older);
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LEAST_RUN, 1, RD_SEG_BLOCKS, &least_run);
@@ -65,120 +57,13 @@ int ctl_dedup_options(const struct ctl *ctl, struct rd_pass_options *options)
 	return r;
 }
 
-/* --- copies */
-
-struct copies {
-	bool is_wanted;
-	double percent;		/* of what is stored; or */
-	u64 bytes;		/* with no percentage. Neither: there shall be none */
-	struct rd_copy_report report;
-};
-
-static int parse_copies(const struct ctl *ctl, struct copies *copies)
+int ctl_dedup_options(const struct ctl *ctl, struct ctl_dedup *ret)
 {
-	const char *text = ctl_value(ctl, CTL_OPT_COPIES);
-
-	if (ctl_has(ctl, CTL_OPT_DRY_RUN) && ctl_has_typed(ctl, CTL_OPT_COPIES))
-		return ctl_usage(ctl, "--copies cannot be tried: leave out --dry-run");
-	if (!text && (ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE)))
-		return ctl_usage(ctl, "--to and --force are for --copies");
-	copies->is_wanted = text && !ctl_has(ctl, CTL_OPT_DRY_RUN);
-	if (text && ctl_share_parse(text, &copies->percent, &copies->bytes))
-		return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
-				 text);
-	return 0;
-}
-
-static bool are_removed(const struct copies *copies)
-{
-	return !copies->bytes && !(copies->percent > 0);
-}
-
-/* Where are they, or where shall they be? The caller frees *@ret. */
-static int find_copies(struct ctl *ctl, bool *ret_is_new, char **ret)
-{
-	RD_FREE char *link = rd_path_in(ctl->pool->path, "copies");
-	RD_FREE char *to = NULL;
-	const char *named = ctl_value(ctl, CTL_OPT_TO);
-	struct stat st;
-
-	if (!link)
-		return -ENOMEM;
-	*ret_is_new = lstat(link, &st) && errno == ENOENT;
-	*ret = realpath(link, NULL);
-	if (*ret_is_new) {
-		*ret = named ? strdup(named) : NULL;
-		return *ret ? 0 : ctl_usage(ctl, "the pool has no copies yet: name a file or device on another disk with --to");
-	}
-	if (!*ret) {
-		rd_err(-errno, "cannot find the copies '%s'", link);
-		rd_hint("nothing was changed; bring back their disk, or remove them by --copies 0");
-		return CTL_FAILED;
-	}
-	to = named ? realpath(named, NULL) : NULL;
-	if (!named || (to && !strcmp(to, *ret)))
-		return 0;
-	rd_err(0, "the copies of the pool are '%s' already", *ret);
-	rd_hint("nothing was changed; --copies 0 removes them");
-	return CTL_FAILED;
-}
-
-/* Before the pass: what is wrong with them is known at once. */
-static int prepare_copies(struct ctl *ctl, const struct copies *copies)
-{
-	RD_FREE char *path = NULL;
-	bool is_new;
 	int r;
 
-	if (!copies->is_wanted || are_removed(copies))
-		return 0;
-	r = find_copies(ctl, &is_new, &path);
-	if (!r)
-		r = rd_check_copies(ctl->pool->path, path, is_new, ctl_has(ctl, CTL_OPT_FORCE));
-	return r || !is_new ? r : rd_copy_make(ctl->pool, path);
-}
-
-static int update_copies(struct ctl *ctl, struct copies *copies, u64 rate)
-{
-	struct rd_pace pace = { .rate = rate };
-	u64 blocks;
-	int r;
-
-	if (!copies->is_wanted)
-		return 0;
-	if (are_removed(copies))
-		return rd_copy_remove(ctl->pool);
-	r = rd_blocks_owned(ctl->pool->sql, &blocks);
-	if (r)
-		return r;
-	blocks = copies->bytes ? copies->bytes / RD_BLOCK_SIZE :
-		(double)blocks * copies->percent / 100;
-	return rd_copy_update(ctl->pool, blocks, &pace, &copies->report);
-}
-
-static void print_copies(struct ctl *ctl, const struct copies *copies)
-{
-	const struct rd_copy_report *report = &copies->report;
-	char all[CTL_SIZE_TEXT], copied[CTL_SIZE_TEXT];
-
-	if (ctl->json) {
-		ctl_json_begin(ctl, "copies");
-		rd_json_u64(&ctl->out, "bytes", report->blocks * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames", report->frames);
-		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
-		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
-		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
-		printf("copies: %s, %s of it copied now\n",
-		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
-		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
-	}
-	if (!report->damaged)
-		return;
-	rd_err(0, "%llu block%s not copied, because of damage", report->damaged,
-	       report->damaged == 1 ? " was" : "s were");
-	rd_hint("'revdedupctl repair' heals what there is another copy of");
+	*ret = (struct ctl_dedup){ 0 };
+	r = read_pass(ctl, &ret->pass);
+	return r ? r : ctl_copies_options(ctl, &ret->copies);
 }
 
 /* --- the report */
@@ -279,7 +164,7 @@ static void tell_damage(const struct rd_pass_report *report)
 }
 
 static int run(struct ctl *ctl, const struct rd_pass_options *options,
-	       struct rd_pass_report *report, struct copies *copies)
+	       struct rd_pass_report *report)
 {
 	int r;
 
@@ -293,13 +178,7 @@ static int run(struct ctl *ctl, const struct rd_pass_options *options,
 	else if (!ctl->quiet)
 		print_text(report);
 	tell_damage(report);
-	if (r)
-		return r;
-	r = update_copies(ctl, copies, options->rate);
-	ctl_progress_clear(&ctl->progress);
-	if (copies->is_wanted && (!r || copies->report.copied))
-		print_copies(ctl, copies);
-	return !r && copies->report.damaged ? CTL_PARTLY : r;
+	return r;
 }
 
 /* The same without a change. People get each part as soon as it is known. */
@@ -330,34 +209,34 @@ static int run_dry(struct ctl *ctl, const struct rd_pass_options *options,
 	return trim.is_unreadable ? CTL_PARTLY : 0;
 }
 
-int ctl_dedup(struct ctl *ctl, struct rd_pass_options *options)
+int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
 {
-	struct copies copies = { 0 };
+	struct rd_pass_options *options = &dedup->pass;
 	struct rd_pass_report report;
 	int r;
 
 	if (!options->temp)
 		options->temp = ctl->pool->path;
-	r = parse_copies(ctl, &copies);
-	if (!r)
-		r = prepare_copies(ctl, &copies);
+	/* What is wrong with the copies is known before the pass, which takes long. */
+	r = ctl_copies_prepare(ctl, &dedup->copies);
 	if (r)
 		return r;
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = options->dry_run ? run_dry(ctl, options, &report) :
-		run(ctl, options, &report, &copies);
+	r = options->dry_run ? run_dry(ctl, options, &report) : run(ctl, options, &report);
+	if (!r)
+		r = ctl_copies_update(ctl, &dedup->copies, options->rate);
 	return !r && (report.damaged || report.out_of_time) ? CTL_PARTLY : r;
 }
 
 int cmd_dedup(struct ctl *ctl)
 {
-	struct rd_pass_options options;
+	struct ctl_dedup dedup;
 	int r;
 
-	r = ctl_dedup_options(ctl, &options);
+	r = ctl_dedup_options(ctl, &dedup);
 	if (!r)
-		r = ctl_open(ctl, options.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
+		r = ctl_open(ctl, dedup.pass.dry_run ? RD_POOL_READ : RD_POOL_WRITE);
 	if (!r)
-		r = ctl_dedup(ctl, &options);
+		r = ctl_dedup(ctl, &dedup);
 	return ctl_close(ctl, r);
 }

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "pool/engine/pass.h"
 #include "cli.h"
+#include "dedup.h"
 #include "keep.h"
 
 _Static_assert(CTL_OPT_KEEP_YEARLY - CTL_OPT_KEEP_LAST == CTL_KEEP_YEARLY - CTL_KEEP_LAST,
@@ -19,7 +19,7 @@ struct prune {
 	struct ctl_keep_policy policy;
 	bool any_rule;
 	bool dry;
-	struct rd_pass_options pass;	/* with --dedup */
+	struct ctl_dedup dedup;		/* with --dedup */
 	struct rd_buffer delete;	/* struct ctl_version each */
 };
 
@@ -54,14 +54,15 @@ static int read_dedup(struct prune *prune)
 {
 	static const enum ctl_option options[] = {
 		CTL_OPT_RATE, CTL_OPT_TIME, CTL_OPT_OLDER, CTL_OPT_LEAST_RUN, CTL_OPT_TEMP,
+		CTL_OPT_COPIES,
 	};
 	struct ctl *ctl = prune->ctl;
 	unsigned int i;
 
 	for (i = 0; i < sizeof(options) / sizeof(*options); i++)
-		if (ctl_has(ctl, options[i]) && !ctl_has(ctl, CTL_OPT_DEDUP))
+		if (ctl_has_typed(ctl, options[i]) && !ctl_has(ctl, CTL_OPT_DEDUP))
 			return ctl_usage(ctl, "--%s is for --dedup", ctl_option_name(options[i]));
-	return ctl_dedup_options(ctl, &prune->pass);
+	return ctl_dedup_options(ctl, &prune->dedup);
 }
 
 static int check_options(struct prune *prune)
@@ -276,7 +277,7 @@ static int dedup(struct prune *prune, int pruned)
 
 	if (pruned < 0 || !ctl_has(prune->ctl, CTL_OPT_DEDUP))
 		return pruned;
-	r = ctl_dedup(prune->ctl, &prune->pass);
+	r = ctl_dedup(prune->ctl, &prune->dedup);
 	return r < 0 || !pruned ? r : pruned;
 }
 

@@ -30,7 +30,7 @@ _Static_assert(CTL_OPTIONS <= 64, "a bit each");
 			 O(KEEP_MONTHLY) | O(KEEP_YEARLY) | O(KEEP_WITHIN) | O(KEEP_TAG) | \
 			 O(REMOVE_ALL))
 /* Of a pass over the pool. */
-#define PASS		(O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP))
+#define PASS		(O(RATE) | O(TIME) | O(OLDER) | O(LEAST_RUN) | O(TEMP) | O(COPIES))
 #define ANY		1000000
 
 const struct ctl_command ctl_commands[] = {
@@ -111,8 +111,7 @@ const struct ctl_command ctl_commands[] = {
 	  "store what is in the pool compressed, or raw",
 	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
 	{ "dedup", { "optimize" }, "", "let old versions give up what any other one has",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(COPIES) | O(TO) | O(FORCE), 0, 0, false,
-	  cmd_dedup },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE), 0, 0, false, cmd_dedup },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },

@@ -100,9 +100,9 @@ static void count_shared(struct rd_pass *pass, const struct rd_twin *twins, unsi
 
 /* --- a batch */
 
-static int free_some(struct rd_pass *pass, u64 after)
+static int free_some(struct rd_pass *pass)
 {
-	if (pass->waiting < after)
+	if (pass->waiting < FREE_AFTER)
 		return 0;
 	pass->waiting = 0;
 	return rd_free_queue(pass->pool);
@@ -125,7 +125,7 @@ static int use_batch(struct rd_pass *pass)
 	if (!r)
 		r = rd_pass_mark_left(pass);
 	if (!r)
-		r = free_some(pass, FREE_AFTER);
+		r = free_some(pass);
 	rd_disk_idle(true);
 	rd_sql_pause();
 	return r;
@@ -289,8 +289,9 @@ static int run(struct rd_pass *pass)
 	if (r && r != -ETIMEDOUT && r != -EINTR)
 		return r;
 	end = pass->options->dry_run ? 0 : rd_pass_end(pass);
-	if (!end)
-		end = free_some(pass, 1);
+	/* Also what a pass that was killed has left. */
+	if (!end && !pass->options->dry_run)
+		end = rd_free_queue(pass->pool);
 	return end ? end : r == -EINTR ? r : 0;
 }
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Copies on another disk, brought up to date behind a pass. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/pace.h"
+#include "host/volume/safety.h"
+#include "pool/catalog/owners.h"
+#include "cli.h"
+#include "copies.h"
+
+int ctl_copies_options(const struct ctl *ctl, struct ctl_copies *copies)
+{
+	const char *text = ctl_value(ctl, CTL_OPT_COPIES);
+
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN) && ctl_has_typed(ctl, CTL_OPT_COPIES))
+		return ctl_usage(ctl, "--copies cannot be tried: leave out --dry-run");
+	if (!text && (ctl_has(ctl, CTL_OPT_TO) || ctl_has(ctl, CTL_OPT_FORCE)))
+		return ctl_usage(ctl, "--to and --force are for --copies");
+	copies->is_wanted = text && !ctl_has(ctl, CTL_OPT_DRY_RUN);
+	if (text && ctl_share_parse(text, &copies->percent, &copies->bytes))
+		return ctl_usage(ctl, "--copies needs a share such as 1%%, a size such as 10G, or 0, not '%s'",
+				 text);
+	return 0;
+}
+
+static bool are_removed(const struct ctl_copies *copies)
+{
+	return !copies->bytes && !(copies->percent > 0);
+}
+
+/* Where are they, or where shall they be? The caller frees *@ret. */
+static int find_copies(struct ctl *ctl, bool *ret_is_new, char **ret)
+{
+	RD_FREE char *link = rd_path_in(ctl->pool->path, "copies");
+	RD_FREE char *to = NULL;
+	const char *named = ctl_value(ctl, CTL_OPT_TO);
+	struct stat st;
+
+	if (!link)
+		return -ENOMEM;
+	*ret_is_new = lstat(link, &st) && errno == ENOENT;
+	*ret = realpath(link, NULL);
+	if (*ret_is_new) {
+		*ret = named ? strdup(named) : NULL;
+		return *ret ? 0 : ctl_usage(ctl, "the pool has no copies yet: name a file or device on another disk with --to");
+	}
+	if (!*ret) {
+		rd_err(-errno, "cannot find the copies '%s'", link);
+		rd_hint("nothing was changed; bring back their disk, or remove them by --copies 0");
+		return CTL_FAILED;
+	}
+	to = named ? realpath(named, NULL) : NULL;
+	if (!named || (to && !strcmp(to, *ret)))
+		return 0;
+	rd_err(0, "the copies of the pool are '%s' already", *ret);
+	rd_hint("nothing was changed; --copies 0 removes them");
+	return CTL_FAILED;
+}
+
+int ctl_copies_prepare(struct ctl *ctl, const struct ctl_copies *copies)
+{
+	RD_FREE char *path = NULL;
+	bool is_new;
+	int r;
+
+	if (!copies->is_wanted || are_removed(copies))
+		return 0;
+	r = find_copies(ctl, &is_new, &path);
+	if (!r)
+		r = rd_check_copies(ctl->pool->path, path, is_new, ctl_has(ctl, CTL_OPT_FORCE));
+	return r || !is_new ? r : rd_copy_make(ctl->pool, path);
+}
+
+static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
+{
+	struct rd_pace pace = { .rate = rate };
+	u64 blocks;
+	int r;
+
+	if (are_removed(copies))
+		return rd_copy_remove(ctl->pool);
+	r = rd_blocks_owned(ctl->pool->sql, &blocks);
+	if (r)
+		return r;
+	blocks = copies->bytes ? copies->bytes / RD_BLOCK_SIZE :
+		(double)blocks * copies->percent / 100;
+	return rd_copy_update(ctl->pool, blocks, &pace, &copies->report);
+}
+
+static void print(struct ctl *ctl, const struct ctl_copies *copies)
+{
+	const struct rd_copy_report *report = &copies->report;
+	char all[CTL_SIZE_TEXT], copied[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "copies");
+		rd_json_u64(&ctl->out, "bytes", report->blocks * RD_BLOCK_SIZE);
+		rd_json_u64(&ctl->out, "frames", report->frames);
+		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
+		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
+		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("copies: %s, %s of it copied now\n",
+		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
+		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
+	}
+	if (!report->damaged)
+		return;
+	rd_err(0, "%llu block%s not copied, because of damage", report->damaged,
+	       report->damaged == 1 ? " was" : "s were");
+	rd_hint("'revdedupctl repair' heals what there is another copy of");
+}
+
+int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
+{
+	int r;
+
+	if (!copies->is_wanted)
+		return 0;
+	r = update(ctl, copies, rate);
+	ctl_progress_clear(&ctl->progress);
+	if (!r || copies->report.copied)
+		print(ctl, copies);
+	return !r && copies->report.damaged ? CTL_PARTLY : r;
+}

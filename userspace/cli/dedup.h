@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A pass over the pool, with what belongs to it: for 'dedup', and behind 'prune'. */
+#ifndef CTL_DEDUP_H
+#define CTL_DEDUP_H
+
+#include "pool/engine/pass.h"
+#include "copies.h"
+
+struct ctl;
+
+struct ctl_dedup {
+	struct rd_pass_options pass;
+	struct ctl_copies copies;
+};
+
+/* Read the options of a pass. 0 or CTL_USAGE. */
+int ctl_dedup_options(const struct ctl *ctl, struct ctl_dedup *ret);
+
+/*
+ * Run a pass, bring copies up to date, and print what was done. The pool is open, for a dry run
+ * for reading.
+ */
+int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup);
+
+#endif
