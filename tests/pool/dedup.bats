@@ -192,7 +192,6 @@ kill_at_each() {
 }
 
 @test "what moves behind the back of a pass is fresh" {
-	compression=zstd
 	must init pool --size 512M --reserve 1M --compression none
 	blocks three 0 10
 	snapshot x three 1
