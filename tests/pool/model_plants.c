@@ -59,7 +59,8 @@ static const char *const plants[] = {
 	" (SELECT frame, recipe FROM slot_owner WHERE recipe < 0 LIMIT 1 OFFSET ?)",
 	"UPDATE tail SET frame = (SELECT start FROM extent LIMIT 1)"
 	" WHERE frame = (SELECT frame FROM tail LIMIT 1 OFFSET ?)",
-	"UPDATE tail SET next = 0 WHERE frame = (SELECT frame FROM tail LIMIT 1 OFFSET ?)",
+	"UPDATE tail SET next = 0 WHERE frame = (SELECT frame FROM tail WHERE frame IN"
+	" (SELECT frame FROM slot_owner) LIMIT 1 OFFSET ?)",
 	"UPDATE version SET sum = zeroblob(16) WHERE id ="
 	" (SELECT s.id FROM version AS s JOIN segment ON segment.volume = s.volume"
 	" WHERE recipe <> 0 AND born = number LIMIT 1 OFFSET ?)",
