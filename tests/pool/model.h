@@ -9,7 +9,7 @@
  *   model_coverage.c  which of the hard cases came up
  *   model_plants.c    errors planted in the catalog, and files from before
  *   model_index.c     an index that is lost, damaged or old
- *   model_pass.c     passes over the whole pool
+ *   model_pass.c     passes over the whole pool, and copies
  *   model_fail.c      steps that fail
  *   model_twins.c     a pool with devices, and its twin without
  *   model_power.c     steps that lose power
@@ -100,6 +100,8 @@ enum coverage {
 	PASS_TOO_NEW,
 	LEFT_TO_PASS,
 	PASS_FRESH,
+	COPIES_MADE,
+	COPIES_DROPPED,
 	NR_COVERAGE,
 };
 
