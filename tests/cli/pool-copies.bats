@@ -162,7 +162,8 @@ restores() {
 	damage 1.img 700
 	must restore a@1 --to back
 	cmp 1.img back
-	[[ $output == *"warning: a@1: 2 damaged blocks were taken from the copies"*"'revdedupctl repair' heals the pool"* ]]
+	[[ $output == *"warning: a@1: 2 damaged blocks were taken from the copies"* ]]
+	[[ $output == *"'revdedupctl repair' heals the pool"* ]]
 	"$build/bin/revdedupctl" dump b@1 2>said | cmp - 1.img
 	grep -q "b@1: 2 damaged blocks were taken from the copies" said
 	# A target that has something of it.
@@ -367,7 +368,8 @@ restores() {
 	are_right
 	# A whole pack.
 	python3 -c 'import sqlite3
-place, blocks = sqlite3.connect("pool/catalog.db").execute("SELECT place, blocks FROM pack").fetchone()
+db = sqlite3.connect("pool/catalog.db")
+place, blocks = db.execute("SELECT place, blocks FROM pack").fetchone()
 with open("pool/data", "r+b") as data:
     frame, slot = divmod(place, 512)
     data.seek((2 << 20) + frame // 256 * 257 * (2 << 20) + (frame % 256 + 1 << 21) + slot * 4096)
