@@ -23,7 +23,7 @@
 #ifdef RD_TEST
 #define SLICE	8
 #else
-#define SLICE	(2U << 20)	/* 24 MiB, for 4 TiB */
+#define SLICE	(1U << 20)	/* 12 MiB, for 2 TiB */
 #endif
 
 struct seen {
