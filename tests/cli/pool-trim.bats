@@ -233,6 +233,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 	must dedup -n --json
 	[ "$(field -1 '["bytes_leftover_alone"]')" = 0 ]
 	[ "$(field -1 '["bytes_leftover"]')" = $((2 * ${before##* })) ]
+	[ "$(field -1 '["bytes_leftover_share"]')" = "${before##* }" ]
 	# One of them is trimmed: all is the other one's now.
 	e2fsck -fy -E discard a.img >fsck.log || [ $? -eq 1 ]
 	snap a
@@ -242,6 +243,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 	# An old version that has it does not count as one that needs it.
 	must dedup -n --json
 	[ "$(field -1 '["bytes_leftover_alone"]')" = "${before##* }" ]
+	[ "$(field -1 '["bytes_leftover_share"]')" = "${before##* }" ]
 }
 
 @test "free space: what other newest versions refer to is not alone" {

@@ -80,6 +80,7 @@ static void print_json(struct ctl *ctl, const struct rd_trim_volume *volume)
 		rd_json_u64(out, "bytes_free", part->free);
 		rd_json_u64(out, "bytes_leftover", part->leftover * RD_BLOCK_SIZE);
 		rd_json_u64(out, "bytes_alone", part->alone * RD_BLOCK_SIZE);
+		rd_json_u64(out, "bytes_share", part->share);
 		rd_json_end(out, '}');
 	}
 	rd_json_end(out, ']');
@@ -95,6 +96,7 @@ static int take(void *ctx, const struct rd_trim_volume *volume)
 	for (i = 0; i < volume->nr; i++) {
 		printer->trim->leftover += volume->parts[i].leftover;
 		printer->trim->alone += volume->parts[i].alone;
+		printer->trim->share += volume->parts[i].share;
 	}
 	printer->trim->is_unreadable |= volume->is_unreadable;
 	ctl_progress_clear(&ctl->progress);
@@ -119,7 +121,9 @@ void ctl_trim_print(const struct ctl_trim *trim)
 
 	printf("%-46s %10s\n", "fstrim in the guests would free, at least:",
 	       ctl_size_print(size, trim->alone * RD_BLOCK_SIZE));
-	if (trim->alone)
+	printf("%-46s %10s\n", "  and at most, if all clones are trimmed:",
+	       ctl_size_print(size, trim->share));
+	if (trim->share)
 		puts("  run it, take new versions, and delete the old ones in time");
 }
 
@@ -127,4 +131,5 @@ void ctl_trim_json(struct ctl *ctl, const struct ctl_trim *trim)
 {
 	rd_json_u64(&ctl->out, "bytes_leftover", trim->leftover * RD_BLOCK_SIZE);
 	rd_json_u64(&ctl->out, "bytes_leftover_alone", trim->alone * RD_BLOCK_SIZE);
+	rd_json_u64(&ctl->out, "bytes_leftover_share", trim->share);
 }

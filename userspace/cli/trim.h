@@ -8,6 +8,7 @@
 
 struct ctl_trim {
 	u64 leftover, alone;	/* blocks, see pool/engine/trim.h */
+	u64 share;		/* bytes */
 	bool is_unreadable;	/* some of it */
 };
 

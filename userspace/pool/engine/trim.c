@@ -21,9 +21,11 @@
 /* Segments that are looked up at a time. */
 #define WINDOW		1024
 
-/* Which blocks of a segment a version stores, and which of them no other newest version has. */
+/* Which blocks of a segment a version stores. */
 struct stored {
-	struct rd_slots all, alone;
+	struct rd_slots all, own;
+	u64 rows;		/* of newest versions that name the recipe */
+	bool is_alone;		/* no other newest version needs what the recipe owns */
 };
 
 struct trim {
@@ -50,27 +52,23 @@ struct target {
 
 /* --- what a version stores */
 
-/* Does another newest version need what the recipe owns? */
-static int find_other(struct rd_sql *sql, i64 id, bool *ret)
+/* Find who else needs what the recipe owns. */
+static int find_others(struct rd_sql *sql, i64 id, struct stored *ret)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	u64 latest = 0;
 	i64 heir;
 	int r;
 
-	r = rd_recipe_latest_refs(sql, id, &latest);
-	*ret = latest > 1;
-	if (r || *ret)
-		return r;
-	/* Those of newest versions come first. */
-	r = rd_recipe_heirs(sql, &rows, id, 1);
+	r = rd_recipe_latest_refs(sql, id, &ret->rows);
+	if (!r)
+		r = rd_recipe_heirs(sql, &rows, id, 1);
 	if (!r)
 		r = rd_next_id(rows, &heir);
+	/* Those of newest versions come first. */
 	if (r > 0)
 		r = rd_recipe_latest_refs(sql, heir, &latest);
-	else
-		latest = 0;
-	*ret = latest;
+	ret->is_alone = ret->rows <= 1 && !latest;
 	return r;
 }
 
@@ -78,13 +76,12 @@ static int load_segment(struct rd_sql *sql, struct rd_resolver *resolver, i64 id
 			struct stored *ret)
 {
 	const struct rd_recipe *recipe;
-	bool has_other = false;
 	unsigned int i;
 	int r;
 
 	r = rd_resolver_load(resolver, id, &recipe);
 	if (!r)
-		r = find_other(sql, id, &has_other);
+		r = find_others(sql, id, ret);
 	/* The version was deleted just now, or the catalog is damaged, which check finds. */
 	if (r)
 		return r == -ENOENT ? 0 : r;
@@ -93,8 +90,8 @@ static int load_segment(struct rd_sql *sql, struct rd_resolver *resolver, i64 id
 
 		if (kind != RD_ZERO)
 			rd_slots_set(&ret->all, i);
-		if (kind == RD_OWN && !has_other)
-			rd_slots_set(&ret->alone, i);
+		if (kind == RD_OWN)
+			rd_slots_set(&ret->own, i);
 	}
 	return 0;
 }
@@ -129,6 +126,15 @@ static int find_stored(struct trim *trim, u64 segment, const struct stored **ret
 	return r == -EUCLEAN ? -EIO : r;
 }
 
+static void count_block(struct rd_trim_part *part, const struct stored *stored, unsigned int i)
+{
+	part->leftover += rd_slots_test(&stored->all, i);
+	if (!rd_slots_test(&stored->own, i))
+		return;
+	part->alone += stored->is_alone;
+	part->share += RD_BLOCK_SIZE / rd_max(stored->rows, 1);
+}
+
 /* Count the blocks from @block on, up to @end. */
 static int count_blocks(struct trim *trim, u64 block, u64 end)
 {
@@ -140,10 +146,8 @@ static int count_blocks(struct trim *trim, u64 block, u64 end)
 		u64 stop = rd_min(end, (block / RD_SEG_BLOCKS + 1) * RD_SEG_BLOCKS);
 
 		r = find_stored(trim, block / RD_SEG_BLOCKS, &stored);
-		for (; block < stop && !r; block++) {
-			part->leftover += rd_slots_test(&stored->all, block % RD_SEG_BLOCKS);
-			part->alone += rd_slots_test(&stored->alone, block % RD_SEG_BLOCKS);
-		}
+		for (; block < stop && !r; block++)
+			count_block(part, stored, block % RD_SEG_BLOCKS);
 	}
 	return r;
 }
@@ -213,6 +217,7 @@ static int look_at_part(struct trim *trim, const struct rd_fs_disk *disk,
 		part->free = 0;
 		part->leftover = 0;
 		part->alone = 0;
+		part->share = 0;
 	}
 	return r;
 }

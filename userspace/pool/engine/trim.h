@@ -5,9 +5,11 @@
  *
  * Counted are blocks of 4 KiB that lie in free space as a whole and are not zeros in the map of
  * their segment. A leftover is *alone* if the recipe owns it, no other row of a newest version
- * names this recipe, and no recipe of one refers to it: it goes when this version lets go. Those
- * that are alone add up over volumes; all do not, since clones share some, which go with the last
- * of them. Old versions keep what is given up until they are deleted, and are not looked at.
+ * names this recipe, and no recipe of one refers to it: it goes when this version lets go. What
+ * clones share goes with the last of them, if all are trimmed. So the sum of those that are alone
+ * is the least that is saved; the most is the sum of shares, in which a block that the recipe owns
+ * counts as one part of as many as rows of newest versions name the recipe. Old versions keep what
+ * is given up until they are deleted, and are not looked at.
  *
  * Read are the tables and bitmaps of the guest, as any content through random.h, and the maps.
  * No lock is held: a version that is deleted meanwhile cannot be read then.
@@ -24,7 +26,8 @@ struct rd_trim_part {
 	struct rd_fs_found found;
 	u64 free;			/* bytes that the file system has free */
 	u64 leftover;			/* blocks of them that the version stores */
-	u64 alone;			/* of these, what no other newest version has */
+	u64 alone;			/* of these, what no other newest version needs */
+	u64 share;			/* bytes: its part of what newest versions share */
 };
 
 struct rd_trim_volume {
