@@ -117,7 +117,7 @@ with open("pool/data", "r+b") as data:
 		are_complete || fail_test "after a kill at step $number, $name"
 	done 4<steps
 	all_right
-	[ "$kills" -gt 10 ]
+	[ "$kills" -gt 5 ]
 	say "$kills kills"
 }
 
