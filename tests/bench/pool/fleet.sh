@@ -83,8 +83,7 @@ install_debian() {
 	# The security updates are there, and wait for their round.
 	# shellcheck disable=SC2016 # mmdebstrap's shell expands it
 	mmdebstrap --quiet --variant=apt --skip=cleanup/apt/lists bookworm root \
-		--setup-hook='printf "Package: *\nPin: release n=bookworm-security\nPin-Priority: 50\n" \
-			>"$1/etc/apt/preferences.d/later"' \
+		--setup-hook='cp later "$1/etc/apt/preferences.d"' \
 		"deb $mirror bookworm main" "deb $mirror-security bookworm-security main"
 	cp /etc/hosts /etc/resolv.conf root/etc
 	# No questions are asked, so none need be prepared.
@@ -141,6 +140,7 @@ make_images() {
 	mount -o loop,discard fleet.btrfs fleet
 	cd fleet
 	mkdir root debs plain trimmed
+	printf '%s\n' 'Package: *' 'Pin: release n=bookworm-security' 'Pin-Priority: 50' >later
 	note "making Debian 12"
 	install_debian base 4
 	while read -r vm layout lag packages; do
@@ -165,7 +165,7 @@ make_images() {
 			keep "$vm" "$number"
 		done
 	done
-	rm -r base debs log "${vms[@]}"
+	rm -r base debs later log "${vms[@]}"
 	rmdir root
 	cd ..
 	umount fleet
