@@ -36,6 +36,7 @@ wanted=("${@:2}")
 logs=build/check
 passed=0 failed=0 started=$SECONDS
 declare -A job_of=() start_of=()
+failed_jobs=()
 
 series_list=(6.12 6.1)
 
@@ -383,6 +384,7 @@ reap() {
 		passed=$((passed + line + (status == 0 && line == 0)))
 		failed=$((failed + (status != 0)))
 	fi
+	[ "$status" -eq 0 ] || failed_jobs+=("$job")
 	printf '%-6s %-16s %4d s  %s\n' "$([ "$status" -eq 0 ] && echo ok || echo FAILED)" \
 		"$job" $((SECONDS - start_of[$pid])) "$counts"
 	[ "$status" -eq 0 ] || sed 's/^/    /' < <(
@@ -472,6 +474,15 @@ else
 		run_jobs "${all_jobs[@]}"
 	fi
 fi
+
+# Once more where it is seen: jobs that ended later have printed theirs in between.
+for name in "${failed_jobs[@]}"; do
+	note "$name failed:"
+	{
+		grep -E -A 4 '^not ok|^model:.*(less than|step)' "$logs/$name.log" | tail -n 12
+		tail -n 4 "$logs/$name.log"
+	} | cut -c 1-200 | sed 's/^/    /'
+done
 
 note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s," \
 	"logs are in $logs/"
