@@ -248,12 +248,26 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	[ "$(of bytes_packed)" = 0 ]
 }
 
+# fresh: how many segments stats says that the next pass compares with all, of how many.
+fresh() {
+	must stats --json
+	echo "$(of segments_fresh) of $(of segments)"
+}
+
 @test "dedup: what is compared again, and when all is" {
+	local all
 	make_twins
+	must stats --json
+	all=$(of segments)
+	[ "$(fresh)" = "$all of $all" ]
 	must dedup --older 0 --json
 	[ "$(of all)" = True ]
+	[ "$(fresh)" = "0 of $all" ]
 	take 20 90 300 30 200
 	snap e 30
+	[ "$(fresh)" = "1 of $((all + 1))" ]
+	must metrics
+	grep -q "^revdedup_pool_fresh_segments{.*} 1\$" <<<"$output"
 	must dedup --older 0 --json
 	[ "$(of all)" = False ]
 	[ "$(of bytes_given_up)" = $((300 * 4096)) ]

@@ -25,6 +25,7 @@ struct pool_row {
 	u64 up, logical, unique, data, packed, dead, catalog, fps, journal;
 	u64 size, free, limit, avail, held, waiting;
 	u64 scrubbed, damaged, fps_damaged, wrong;
+	u64 recipes, fresh, copies;
 };
 
 struct device_row {
@@ -62,6 +63,10 @@ static const struct metric pool_metrics[] = {
 	{ "pool_held_versions", "Deleted versions that a device still reads.", POOL(held) },
 	{ "pool_waiting_frames", "Frames whose space is still to be freed.",
 	  POOL(waiting) },
+	{ "pool_segments", "Contents of segments that are stored.", POOL(recipes) },
+	{ "pool_fresh_segments", "Of these, the ones that the next pass of 'dedup' compares with all.",
+	  POOL(fresh) },
+	{ "pool_copies_bytes", "What is copied to another disk.", POOL(copies) },
 	{ "pool_scrub_timestamp_seconds", "When scrub or repair last read the whole pool.",
 	  POOL(scrubbed) },
 	{ "pool_scrub_damaged_versions", "Versions that the last full scrub or repair found damaged.",
@@ -174,6 +179,9 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	row->avail = stats.avail == CTL_NO_FS ? UNKNOWN : stats.avail;
 	row->held = stats.held;
 	row->waiting = stats.waiting;
+	row->recipes = stats.recipes;
+	row->fresh = stats.fresh;
+	row->copies = stats.has_copies ? stats.copies : UNKNOWN;
 	if (ctl_last_scrub_read(ctl, &scrub)) {
 		row->scrubbed = scrub.time;
 		row->damaged = scrub.versions;

@@ -44,6 +44,8 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_string(out, "compression",
 		       ctl_compression_print(compression, stats->compression));
 	ctl_json_rule(ctl, stats->rule);
+	rd_json_u64(out, "segments", stats->recipes);
+	rd_json_u64(out, "segments_fresh", stats->fresh);
 	rd_json_u64(out, "frames", stats->frames);
 	rd_json_u64(out, "frames_free", stats->frames_free);
 	ctl_json_free(ctl, stats);
@@ -115,6 +117,9 @@ static void print_text(const struct ctl_pool_stats *stats,
 	print_index(stats);
 	if (stats->has_copies)
 		printf("copies:   %s, on another disk\n", ctl_size_print(text, stats->copies));
+	if (stats->fresh)
+		printf("fresh:    %llu of %llu segments, which the next pass compares with all\n",
+		       stats->fresh, stats->recipes);
 	printf("free:     %s\n", ctl_free_print(free, stats));
 	if (rd_verbosity > 0)
 		printf("frames:   %llu of %llu are free, %llu more are being freed\n",

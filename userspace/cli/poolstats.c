@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "pool/catalog/frames.h"
+#include "pool/catalog/fresh.h"
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
@@ -82,6 +83,21 @@ static int read_journal(struct rd_sql *sql, struct ctl_pool_stats *stats)
 	return r;
 }
 
+/* Before the first pass ends, all is fresh, and nothing is noted. */
+static int read_fresh(struct rd_sql *sql, struct ctl_pool_stats *stats)
+{
+	struct rd_fresh_pass pass;
+	int r;
+
+	r = rd_fresh_count(sql, &stats->fresh, &stats->recipes);
+	if (r)
+		return r;
+	r = rd_fresh_pass(sql, &pass);
+	if (r == -ENOENT || (!r && !pass.closed))
+		stats->fresh = stats->recipes;
+	return r == -ENOENT ? 0 : r;
+}
+
 static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 {
 	struct rd_sql *sql = ctl->pool->sql;
@@ -94,6 +110,8 @@ static int read_pool(struct ctl *ctl, struct ctl_pool_stats *stats)
 		r = rd_frames_nr_free(sql, &stats->frames_free);
 	if (!r)
 		r = rd_frames_nr_queued(sql, &stats->waiting);
+	if (!r)
+		r = read_fresh(sql, stats);
 	if (!r)
 		r = add_file(ctl, "catalog.db", &stats->catalog);
 	if (!r)

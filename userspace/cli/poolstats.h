@@ -20,12 +20,15 @@
  *	avail	what the file system of a sparse data area has left; CTL_NO_FS on a device
  *	free	the smaller one of both
  *	copies	what is there a second time, on another disk
+ *	recipes	contents of segments
+ *	fresh	of these, those that the next pass over the pool compares with all: what no
+ *		pass has seen, and what the last one left
  */
 struct ctl_pool_stats {
 	u64 volumes, versions, logical, held, held_logical, unique, data, catalog;
 	u64 packed, dead, fps, journal, queued;
 	u64 frames, frames_free, waiting;
-	u64 limit, avail, free, copies;
+	u64 limit, avail, free, copies, recipes, fresh;
 	bool has_copies;
 	struct rd_compression compression;	/* of what is new */
 	struct rd_rule rule;		/* the same, in volumes without a rule */
