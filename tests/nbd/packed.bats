@@ -39,14 +39,20 @@ make_one() {
 }
 
 @test "damage in the head of a pack is an error for all of its blocks, and no others" {
+	local bad
 	make_one
 	serve_logged
 	flip 1 head
 	diff <(bad_blocks) <(echo {512..1011})
-	# What the server has learnt of the others is not lost.
+	# What the server has learnt of the others is not lost. It may have one of these groups in
+	# memory, by the number that its pack happens to have.
 	flip 0 0
 	flip 2 0
-	diff <(bad_blocks) <(echo {0..15} {512..1011} {1024..1039})
+	bad=$(bad_blocks)
+	echo "$bad"
+	[ "$bad" = "$(echo {0..15} {512..1011} {1024..1039})" ] ||
+		[ "$bad" = "$(echo {0..15} {512..1011})" ] ||
+		[ "$bad" = "$(echo {512..1011} {1024..1039})" ]
 	flip 0 0
 	flip 1 head
 	flip 2 0

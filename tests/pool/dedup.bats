@@ -24,10 +24,10 @@ blocks() {
 	text "$3" | dd of="img/$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
 }
 
-# shift_of FROM TO: an image with the same blocks, 40 later.
+# shift_of FROM TO [BLOCKS SIZE]: an image with the same blocks, 40 later.
 shift_of() {
-	truncate -s 4M "img/$2"
-	dd if="img/$1" of="img/$2" bs=4096 count=900 seek=40 conv=notrunc status=none
+	truncate -s "${4:-4M}" "img/$2"
+	dd if="img/$1" of="img/$2" bs=4096 count="${3:-900}" seek=40 conv=notrunc status=none
 }
 
 # snapshot VOLUME IMAGE N: it becomes VOLUME@N.
@@ -368,6 +368,135 @@ kill_at_each() {
 	must "${all_of_it[@]}"
 	all_right
 	[ "$(unique)" = 910 ] || fail_test "$(unique) blocks"
+}
+
+# make_runs: 3032 blocks are old in a and in b, in runs of 40 and more; two of them in c, alone.
+# A build for tests compares so many in several slices.
+make_runs() {
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	blocks one 0 3072
+	truncate -s 12M img/one
+	shift_of one one-later 3032 12M
+	truncate -s 12M img/few
+	dd if=img/one of=img/few bs=4096 count=2 skip=700 seek=99 conv=notrunc status=none
+	blocks three 0 10
+	snapshot a one 1
+	snapshot b one-later 1
+	snapshot c few 1
+	snapshot a three 2
+	snapshot b three 2
+	snapshot c three 2
+	[ "$(unique)" = $((3072 + 3032 + 2 + 10)) ]
+}
+
+@test "runs are not shorter because they are in several slices" {
+	make_runs
+	must dedup --older 0 --least-run 4 --json
+	[ "$(unique)" = $((3072 + 2 + 10)) ] || fail_test "$(unique) blocks: $(cat out/must)"
+	[ "$(jq .bytes_short_runs out/must)" = 8192 ] || fail_test "$(cat out/must)"
+	all_right
+	must "${all_of_it[@]}"
+	[ "$(unique)" = $((3072 + 10)) ]
+	all_right
+}
+
+@test "a pass that is asked to stop while space is given back" {
+	local status=0
+	make_runs
+	REVDEDUP_FAIL=free-vacate=EINTR "${ctl[@]}" "${all_of_it[@]}" >out/stopped 2>&1 || status=$?
+	[ "$status" -eq 130 ] || fail_test "status $status: $(cat out/stopped)"
+	all_right
+	# What it had in hand as well.
+	must "${all_of_it[@]}"
+	must "${all_of_it[@]}"
+	[ "$(unique)" = $((3072 + 10)) ] || fail_test "$(unique) blocks"
+	all_right
+}
+
+# What is fresh is more than the filter has room for: all is compared.
+@test "a pass that is killed in its second slice goes on with that" {
+	local slice
+	must init pool --size 512M --reserve 1M --compression "$compression"
+	blocks three 0 10
+	snapshot a three 1
+	must "${all_of_it[@]}"
+	blocks one 0 3072
+	truncate -s 12M img/one
+	shift_of one one-later 3032 12M
+	snapshot a one 2
+	snapshot b one-later 1
+	snapshot a three 3
+	snapshot b three 2
+	REVDEDUP_FAIL=twins-stream:2=kill run -137 "${ctl[@]}" "${all_of_it[@]}"
+	slice=$(ask "SELECT slice FROM pass")
+	[ "$slice" = 1 ] || fail_test "slice $slice"
+	must "${all_of_it[@]}"
+	[ "$(ask "SELECT slices FROM pass")" = 0 ]
+	[ "$(unique)" = $((3072 + 10)) ] || fail_test "$(unique) blocks"
+	# The same when it goes on and is killed again.
+	snapshot a one 4
+	snapshot b one-later 3
+	snapshot a three 5
+	snapshot b three 4
+	REVDEDUP_FAIL=twins-stream:2=kill run -137 "${ctl[@]}" "${all_of_it[@]}"
+	REVDEDUP_FAIL=twins-stream:2=kill "${ctl[@]}" "${all_of_it[@]}" || :
+	slice=$(ask "SELECT slice FROM pass")
+	[ "$slice" != 1 ] || fail_test "the second pass began with the first slice again"
+	all_right
+}
+
+# A build for tests forgets 1,024 in a transaction.
+@test "a pass that is killed while it forgets what is fresh" {
+	local i
+	must init pool --size 12G --reserve 1M --compression "$compression"
+	blocks three 0 1
+	snapshot a three 1
+	must "${all_of_it[@]}"
+	truncate -s 2400M img/p img/q
+	python3 - img/p img/q <<-'END'
+		import os, sys
+		with open(sys.argv[1], "r+b") as p, open(sys.argv[2], "r+b") as q:
+		    for segment in range(1200):
+		        block = os.urandom(4096)
+		        p.seek(segment << 21)
+		        p.write(block)
+		        q.seek((segment << 21) + 4096)
+		        q.write(block)
+	END
+	snapshot p p 1
+	snapshot q q 1
+	truncate -s 2400M img/none
+	snapshot p none 2
+	snapshot q none 2
+	REVDEDUP_FAIL=pass-clear:2=kill run -137 "${ctl[@]}" dedup --older 0 --least-run 8
+	must "${all_of_it[@]}"
+	[ "$(unique)" = 1201 ] || fail_test "$(unique) blocks"
+}
+
+@test "a repair beside a pass makes the next one compare all" {
+	# Where the content is found in the data area.
+	compression=none
+	make_twins
+	stop_in twins-join
+	# Of an old version, and of what a newest one has as well.
+	python3 - img/one <<-'END'
+		import sys
+		block = open(sys.argv[1], "rb").read(4096)
+		with open("pool/data", "r+b") as data:
+		    data.seek(data.read().find(block) + 1234)
+		    data.write(b"damaged")
+	END
+	must repair
+	grep -q "1 healed" out/must || fail_test "$(cat out/must)"
+	shift_of two two-again
+	dd if=img/two of=img/two-again bs=4096 count=300 seek=200 conv=notrunc status=none
+	snapshot e two-again 1
+	snapshot e three 2
+	go_on
+	must "${all_of_it[@]}" --json
+	[ "$(jq .all out/must)" = true ] || fail_test "$(cat out/must)"
+	[ "$(unique)" = 910 ] || fail_test "$(unique) blocks"
+	all_right
 }
 
 @test "a pass does not wait for another one, and says so" {

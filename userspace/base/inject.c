@@ -47,6 +47,9 @@ static int act(const char *action, bool *ret_short)
 		return -EIO;
 	if (!strcmp(action, "ENOSPC"))
 		return -ENOSPC;
+	/* As if the user had asked to stop. */
+	if (!strcmp(action, "EINTR"))
+		return -EINTR;
 	fprintf(stderr, "REVDEDUP_FAIL: no such action: '%s'\n", action);
 	abort();
 }

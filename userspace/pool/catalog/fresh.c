@@ -45,6 +45,16 @@ int rd_fresh_set_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass)
 			  (i64)pass->slices, (i64)pass->slice, (i64)pass->reads_places);
 }
 
+int rd_fresh_update_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass)
+{
+	int r = rd_sql_run(sql, "UPDATE pass SET closed = ?2, least_run = ?3, slices = ?4,"
+			   " slice = ?5, reads_places = ?6 WHERE number = ?1", "iiiiii",
+			   pass->number, (i64)pass->closed, (i64)pass->least_run,
+			   (i64)pass->slices, (i64)pass->slice, (i64)pass->reads_places);
+
+	return r || rd_sql_changed(sql) ? r : -ENOENT;
+}
+
 int rd_fresh_set_reads_places(struct rd_sql *sql, bool reads_places)
 {
 	return rd_sql_run(sql, "UPDATE pass SET reads_places = ?", "i", (i64)reads_places);
@@ -75,11 +85,19 @@ int rd_fresh_recipes(struct rd_sql *sql, struct rd_row **ret)
 			  " ORDER BY frame, id", "");
 }
 
-int rd_fresh_clear(struct rd_sql *sql, i64 number, unsigned int max)
+int rd_fresh_clear(struct rd_sql *sql, i64 number, unsigned int max, i64 *last)
 {
-	int r = rd_sql_run(sql, "DELETE FROM fresh WHERE recipe IN"
-			   " (SELECT recipe FROM fresh WHERE pass < ? LIMIT ?)", "ii", number,
-			   (i64)max);
+	i64 end;
+	int r;
 
-	return r || rd_sql_changed(sql) ? r : -ENOENT;
+	r = rd_sql_number(sql, &end, "SELECT coalesce(max(recipe), -1) FROM (SELECT recipe"
+			  " FROM fresh WHERE recipe > ? ORDER BY recipe LIMIT ?)", "ii", *last,
+			  (i64)max);
+	if (!r && end < 0)
+		return -ENOENT;
+	if (!r)
+		r = rd_sql_run(sql, "DELETE FROM fresh WHERE recipe > ? AND recipe <= ?"
+			       " AND pass < ?", "iii", *last, end, number);
+	*last = end;
+	return r;
 }

@@ -44,6 +44,8 @@ int rd_fresh_remove(struct rd_sql *sql, i64 recipe);
 /* Read the row. -ENOENT: there is none. */
 int rd_fresh_pass(struct rd_sql *sql, struct rd_fresh_pass *ret);
 int rd_fresh_set_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass);
+/* Write the row again. -ENOENT: it is that of another pass, or gone, so all is fresh. */
+int rd_fresh_update_pass(struct rd_sql *sql, const struct rd_fresh_pass *pass);
 int rd_fresh_set_reads_places(struct rd_sql *sql, bool reads_places);
 
 /* All is fresh. */
@@ -55,7 +57,10 @@ int rd_fresh_count(struct rd_sql *sql, u64 *ret_fresh, u64 *ret_all);
 /* Ask for recipes that are fresh, in the order of their frames: rd_next_id(). */
 int rd_fresh_recipes(struct rd_sql *sql, struct rd_row **ret);
 
-/* Forget up to @max recipes that are fresh since before pass @number. -ENOENT: there are none. */
-int rd_fresh_clear(struct rd_sql *sql, i64 number, unsigned int max);
+/*
+ * Forget the recipes that are fresh since before pass @number: of the @max that come behind *@last,
+ * which becomes the last one of these. -ENOENT: none comes there.
+ */
+int rd_fresh_clear(struct rd_sql *sql, i64 number, unsigned int max, i64 *last);
 
 #endif

@@ -718,16 +718,12 @@ static int forget_pass(struct rd_pool *pool)
 	return rd_catalog_end(pool->sql, rd_fresh_forget(pool->sql));
 }
 
-static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_bad_list *list)
+static int heal_all(struct heal *heal)
 {
-	struct heal *heal = (struct heal *)healer;
 	unsigned int i;
 	int r;
 
-	heal->list = list;
-	r = heal->options->dry_run ? 0 : forget_pass(pool);
-	if (!r)
-		r = heal_fps(heal);
+	r = heal_fps(heal);
 	if (r)
 		return r;
 	want_all(heal);
@@ -737,6 +733,23 @@ static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_b
 	for (i = 0; i < heal->options->nr_from && !r && is_wanting(heal); i++)
 		r = search_image(heal, heal->options->from[i]);
 	return r ? r : flush(heal);
+}
+
+static int heal_list(struct rd_healer *healer, struct rd_pool *pool, struct rd_bad_list *list)
+{
+	struct heal *heal = (struct heal *)healer;
+	int r, end;
+
+	heal->list = list;
+	if (heal->options->dry_run)
+		return heal_all(heal);
+	r = forget_pass(pool);
+	if (r)
+		return r;
+	r = heal_all(heal);
+	/* One that has begun since then, too. */
+	end = forget_pass(pool);
+	return r ? r : end;
 }
 
 /* The superblocks are whole since the pool was opened for writing. */

@@ -14,7 +14,11 @@
 #include "twins_filter.h"
 
 /* Blocks that are given up before they are given back. */
+#ifdef RD_TEST
+#define FREE_AFTER	256
+#else
 #define FREE_AFTER	((64U << 20) / RD_BLOCK_SIZE)
+#endif
 
 const unsigned int rd_pass_pieces[RD_PASS_PIECES] = { 8, 64, 512 };
 
@@ -32,14 +36,17 @@ static unsigned int run_of(const struct rd_twin *twins, unsigned int first, unsi
 	return i - first;
 }
 
-/* There is room for all of a recipe. */
+/*
+ * There is room for all of a recipe. A slice has only parts of runs, since it is chosen by
+ * fingerprint: how long they are is seen when both ends are proven.
+ */
 static void choose(struct rd_pass *pass, const struct rd_twin *twins, unsigned int nr)
 {
 	unsigned int i, run;
 
 	for (i = 0; i < nr; i += run) {
 		run = run_of(twins, i, nr);
-		if (run < pass->options->least_run) {
+		if (run < pass->options->least_run && pass->slices == 1) {
 			pass->report->short_runs += run;
 			continue;
 		}
@@ -108,10 +115,21 @@ static int free_some(struct rd_pass *pass)
 	return rd_free_queue(pass->pool);
 }
 
+/* What was chosen and not used is for the next pass. */
+static int leave_choices(struct rd_pass *pass)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < pass->nr && !r; i++)
+		r = rd_pass_leave(pass, rd_block_recipe(pass->choices[i].twin.block));
+	return r;
+}
+
 /* What reads is idle; what has locks that others wait for is not. */
 static int use_batch(struct rd_pass *pass)
 {
-	int r;
+	int r, left;
 
 	if (!pass->nr)
 		return 0;
@@ -121,9 +139,12 @@ static int use_batch(struct rd_pass *pass)
 	rd_disk_idle(false);
 	if (!r)
 		r = rd_pass_change(pass);
+	left = r ? leave_choices(pass) : 0;
 	pass->nr = 0;
-	if (!r)
-		r = rd_pass_mark_left(pass);
+	if (!left)
+		left = rd_pass_mark_left(pass);
+	if (!r || left)
+		r = left;
 	if (!r)
 		r = free_some(pass);
 	rd_disk_idle(true);
@@ -137,8 +158,9 @@ static int take_old(struct rd_pass *pass, const struct rd_twin *twins, unsigned 
 
 	if (pass->nr + nr > RD_PASS_BATCH)
 		r = use_batch(pass);
+	/* If it was stopped, the rest of the slice is left, and this with it. */
 	if (r)
-		return r;
+		return rd_pass_leave(pass, rd_block_recipe(twins[0].block)) ? -ENOMEM : r;
 	choose(pass, twins, nr);
 	if (pass->options->dry_run) {
 		pass->report->given_up += pass->nr;
@@ -224,7 +246,7 @@ static int run_slice(struct rd_pass *pass, struct rd_twins *twins)
 	r = rd_pass_read_places(pass, false);
 	if (!r)
 		r = use_slice(pass, twins);
-	if (r == -ETIMEDOUT || r == -EINTR) {
+	if ((r == -ETIMEDOUT && is_late(pass)) || r == -EINTR) {
 		stopped = r;
 		r = leave_rest(pass, twins);
 	}
@@ -248,11 +270,13 @@ static int make_twins(struct rd_pass *pass, struct rd_twins **ret)
 	r = rd_twins_slices(pass->pool, &options.slices);
 	if (r)
 		return r;
+	pass->slices = options.slices;
 	if (pass->options->dry_run) {
 		pass->report->all = true;
 	} else {
 		r = rd_pass_begin(pass, options.slices, &options.filter);
 		options.slices = pass->row.slices;
+		pass->slices = options.slices;
 		options.slice = pass->row.slice;
 	}
 	if (!r)
@@ -285,8 +309,9 @@ static int run(struct rd_pass *pass)
 	rd_disk_idle(true);
 	r = run_slices(pass);
 	rd_disk_idle(false);
-	pass->report->out_of_time = r == -ETIMEDOUT;
-	if (r && r != -ETIMEDOUT && r != -EINTR)
+	/* A disk may have that error, too. */
+	pass->report->out_of_time = r == -ETIMEDOUT && is_late(pass);
+	if (r && !pass->report->out_of_time && r != -EINTR)
 		return r;
 	end = pass->options->dry_run ? 0 : rd_pass_end(pass);
 	/* Also what a pass that was killed has left. */

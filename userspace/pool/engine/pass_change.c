@@ -10,6 +10,12 @@
 #include "hold.h"
 #include "pass_parts.h"
 
+/*
+ * Of a transaction. For each of them the sources of a keeper are counted, up to RD_PASS_SOURCES,
+ * while others wait for the catalog.
+ */
+#define RECIPES		128
+
 struct change {
 	struct rd_pass *pass;
 	struct rd_sql *sql;
@@ -120,7 +126,7 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 			 unsigned int nr)
 {
 	struct rd_pass_report *report = change->pass->report;
-	unsigned int i, given_up = 0;
+	unsigned int i, given_up = 0, nr_short = 0;
 	bool good;
 	int r;
 
@@ -132,6 +138,11 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 	}
 	change->map = change->source.map;
 	for (i = 0; i < nr && !r; i++) {
+		if (choices[i].is_short) {
+			report->short_runs++;
+			nr_short++;
+			continue;
+		}
 		r = check(change, &choices[i], &good);
 		if (r || !good)
 			continue;
@@ -140,7 +151,7 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 				      rd_block_number(choices[i].twin.keeper));
 		given_up++;
 	}
-	if (!r && given_up < nr)
+	if (!r && given_up + nr_short < nr)
 		r = rd_pass_leave(change->pass, change->source.id);
 	if (r || !given_up)
 		return r;
@@ -150,19 +161,20 @@ static int change_source(struct change *change, const struct rd_pass_choice *cho
 	return rd_recipe_change(change->sql, &change->source, change->source.frame, &change->map);
 }
 
-static int change_all(struct change *change)
+static int change_some(struct change *change, unsigned int *next)
 {
 	const struct rd_pass_choice *choices = change->pass->choices;
-	unsigned int i, nr;
+	unsigned int nr, recipes;
 	int r = 0;
 
-	for (i = 0; i < change->pass->nr && !r; i += nr) {
+	for (recipes = 0; recipes < RECIPES && *next < change->pass->nr && !r; recipes++) {
 		nr = 1;
-		while (i + nr < change->pass->nr &&
-		       rd_block_recipe(choices[i + nr].twin.block) ==
-		       rd_block_recipe(choices[i].twin.block))
+		while (*next + nr < change->pass->nr &&
+		       rd_block_recipe(choices[*next + nr].twin.block) ==
+		       rd_block_recipe(choices[*next].twin.block))
 			nr++;
-		r = change_source(change, &choices[i], nr);
+		r = change_source(change, &choices[*next], nr);
+		*next += nr;
 	}
 	return r;
 }
@@ -183,28 +195,42 @@ static int find_devices(struct change *change)
 	return r;
 }
 
+/* One transaction, from the choice *@next on. */
+static int change_in(struct change *change, unsigned int *next)
+{
+	struct rd_pass_report before = *change->pass->report;
+	int r = rd_failpoint("pass-change");
+
+	if (!r)
+		r = rd_catalog_begin(change->sql);
+	if (r)
+		return r;
+	change->has_devices = false;
+	r = find_devices(change);
+	if (!r)
+		r = change_some(change, next);
+	r = rd_catalog_end(change->sql, r);
+	/* What was rolled back was not done. */
+	if (r)
+		*change->pass->report = before;
+	return r;
+}
+
 int rd_pass_change(struct rd_pass *pass)
 {
-	struct rd_pass_report before = *pass->report;
 	struct change *change = calloc(1, sizeof(*change));
-	int r;
+	unsigned int next = 0;
+	int r = 0;
 
 	if (!change)
 		return -ENOMEM;
 	change->pass = pass;
 	change->sql = pass->pool->sql;
-	r = rd_failpoint("pass-change");
-	if (!r)
-		r = rd_catalog_begin(change->sql);
-	if (!r) {
-		r = find_devices(change);
-		if (!r)
-			r = change_all(change);
-		r = rd_catalog_end(change->sql, r);
+	while (!r && next < pass->nr) {
+		r = change_in(change, &next);
+		if (!r && next < pass->nr)
+			rd_sql_pause();
 	}
-	/* What was rolled back was not done. */
-	if (r)
-		*pass->report = before;
 	free(change);
 	return r;
 }

@@ -2,8 +2,9 @@
 /*
  * What a pass does not look at again, and what it leaves: see pass.h and pool/catalog/fresh.h.
  *
- * A kill at any moment leaves recipes fresh that need not be, and never the other way: they are
- * forgotten last, and what is left is noted before that.
+ * A kill at any moment leaves recipes fresh that need not be, and never the other way: what is left
+ * is noted first, then what is closed, and recipes are forgotten last. A repair beside the pass
+ * removes the row, as fingerprints may have been wrong: then it is not written again.
  */
 #include <errno.h>
 
@@ -23,7 +24,7 @@
 
 /* --- which pass it is */
 
-static int begin_all(struct rd_pass *pass, unsigned int slices)
+static void begin_all(struct rd_pass *pass, unsigned int slices)
 {
 	struct rd_fresh_pass *row = &pass->row;
 
@@ -31,16 +32,15 @@ static int begin_all(struct rd_pass *pass, unsigned int slices)
 	/* One that looks at all goes on: what has come since then is fresh. */
 	if (slices > 1 && row->slices == slices && row->slice) {
 		row->least_run = rd_max(row->least_run, pass->options->least_run);
-		return 0;
+		return;
 	}
 	row->number++;
 	row->slices = slices;
 	row->slice = 0;
 	row->least_run = pass->options->least_run;
-	return 0;
 }
 
-static int begin_fresh(struct rd_pass *pass)
+static void begin_fresh(struct rd_pass *pass)
 {
 	struct rd_fresh_pass *row = &pass->row;
 
@@ -48,46 +48,55 @@ static int begin_fresh(struct rd_pass *pass)
 	row->slices = 1;
 	row->slice = 0;
 	row->least_run = rd_max(row->closed, pass->options->least_run);
-	return 0;
 }
 
-static int begin_in(struct rd_pass *pass, unsigned int slices, bool all)
+/* @many: all is compared; @before: the row, if a pass over what is fresh was begun in vain. */
+static int begin_in(struct rd_pass *pass, unsigned int slices, bool many,
+		    const struct rd_fresh_pass *before)
 {
 	struct rd_sql *sql = pass->pool->sql;
-	u64 fresh = 0, recipes = 0;
 	int r = rd_fresh_pass(sql, &pass->row);
 
 	if (r == -ENOENT) {
 		pass->row = (struct rd_fresh_pass){ .number = 0 };
 		r = 0;
+	} else if (before) {
+		/* Slices that are done are done, and what is fresh since then stays so. */
+		pass->row = *before;
 	}
-	if (!r)
-		r = rd_fresh_count(sql, &fresh, &recipes);
 	if (r)
 		return r;
-	all |= !pass->row.closed || pass->options->least_run < pass->row.closed ||
-		fresh > recipes / FRESH_PART;
-	r = all ? begin_all(pass, slices) : begin_fresh(pass);
+	if (many || !pass->row.closed || pass->options->least_run < pass->row.closed)
+		begin_all(pass, slices);
+	else
+		begin_fresh(pass);
 	pass->row.reads_places = true;
-	return r ? r : rd_fresh_set_pass(sql, &pass->row);
+	return rd_fresh_set_pass(sql, &pass->row);
 }
 
-static int begin(struct rd_pass *pass, unsigned int slices, bool all)
+static int begin(struct rd_pass *pass, unsigned int slices, bool many,
+		 const struct rd_fresh_pass *before)
 {
 	int r = rd_sql_begin(pass->pool->sql);
 
-	return r ? r : rd_catalog_end(pass->pool->sql, begin_in(pass, slices, all));
+	return r ? r : rd_catalog_end(pass->pool->sql, begin_in(pass, slices, many, before));
 }
 
 int rd_pass_begin(struct rd_pass *pass, unsigned int slices, struct rd_twins_filter **ret)
 {
-	int r = begin(pass, slices, false);
+	struct rd_fresh_pass before = { 0 };
+	u64 fresh = 0, recipes = 0;
+	int r = rd_fresh_pass(pass->pool->sql, &before);
 
 	*ret = NULL;
+	if (!r || r == -ENOENT)
+		r = rd_fresh_count(pass->pool->sql, &fresh, &recipes);
+	if (!r)
+		r = begin(pass, slices, fresh > recipes / FRESH_PART, NULL);
 	if (r || pass->report->all)
 		return r;
 	r = rd_twins_filter_new(ret, pass->pool, &pass->pace, pass->options->until_us);
-	return r == -E2BIG ? begin(pass, slices, true) : r;
+	return r == -E2BIG ? begin(pass, slices, true, &before) : r;
 }
 
 int rd_pass_read_places(struct rd_pass *pass, bool reads_places)
@@ -155,7 +164,7 @@ static int set_row(struct rd_pass *pass)
 	struct rd_sql *sql = pass->pool->sql;
 	int r = rd_sql_begin(sql);
 
-	return r ? r : rd_catalog_end(sql, rd_fresh_set_pass(sql, &pass->row));
+	return r ? r : rd_catalog_end(sql, rd_fresh_update_pass(sql, &pass->row));
 }
 
 int rd_pass_end_slice(struct rd_pass *pass)
@@ -168,13 +177,15 @@ int rd_pass_end_slice(struct rd_pass *pass)
 	/* Another pass would not know that this one did not see all. */
 	if (r || !saw_all(pass))
 		return r;
-	return set_row(pass);
+	r = set_row(pass);
+	return r == -ENOENT ? 0 : r;
 }
 
 /* The rows that are older than the pass, in short transactions. */
 static int clear(struct rd_pass *pass)
 {
 	struct rd_sql *sql = pass->pool->sql;
+	i64 last = 0;
 	int r;
 
 	do {
@@ -182,7 +193,8 @@ static int clear(struct rd_pass *pass)
 		if (!r)
 			r = rd_sql_begin(sql);
 		if (!r)
-			r = rd_catalog_end(sql, rd_fresh_clear(sql, pass->row.number, ROWS));
+			r = rd_catalog_end(sql, rd_fresh_clear(sql, pass->row.number, ROWS,
+								   &last));
 		if (!r)
 			rd_sql_pause();
 	} while (!r);
@@ -198,9 +210,10 @@ int rd_pass_end(struct rd_pass *pass)
 	pass->row.reads_places = false;
 	pass->row.slices = 0;
 	pass->row.slice = 0;
-	if (saw_all(pass)) {
+	if (saw_all(pass))
 		pass->row.closed = pass->row.least_run;
+	r = set_row(pass);
+	if (!r && saw_all(pass))
 		r = clear(pass);
-	}
-	return r ? r : set_row(pass);
+	return r == -ENOENT ? 0 : r;
 }

@@ -23,6 +23,7 @@ struct rd_pass_choice {
 	struct rd_seg_fp source, keeper;
 	rd_place at;
 	struct rd_fp fp;	/* of both blocks */
+	bool is_short;		/* the run that it is in, as proven */
 	bool is_sound;		/* the keeper was read, and is that */
 };
 
@@ -44,6 +45,7 @@ struct rd_pass {
 	struct rd_pass_choice choices[RD_PASS_BATCH];
 	struct rd_pass_choice *by_place[RD_PASS_BATCH];
 	u64 waiting;			/* blocks that were given up, and not given back */
+	unsigned int slices;		/* of what is compared */
 	struct rd_fresh_pass row;
 	struct rd_buffer left;		/* i64 each: recipes that stay fresh */
 };

@@ -17,6 +17,7 @@ struct rd_pass_proof {
 	i64 id;				/* 0: none */
 	bool is_good;
 	struct rd_seg_fp seg;
+	bool has[RD_SEG_BLOCKS];	/* not zeros */
 	rd_place own[RD_SEG_BLOCKS];	/* where it has its blocks; 0: elsewhere, or nowhere */
 	struct rd_fp fps[RD_SEG_BLOCKS];
 };
@@ -26,7 +27,7 @@ int rd_pass_read_begin(struct rd_pass *pass)
 	pass->blocks = rd_blocks_new(pass->pool);
 	pass->hasher = rd_hasher_new();
 	pass->resolver = rd_resolver_new(pass->pool->sql);
-	pass->proofs = calloc(NR_PROOFS, sizeof(*pass->proofs));
+	pass->proofs = calloc(NR_PROOFS + 1, sizeof(*pass->proofs));
 	pass->data = rd_alloc_direct((size_t)RD_PASS_BATCH * RD_BLOCK_SIZE);
 	return pass->blocks && pass->hasher && pass->resolver && pass->proofs && pass->data ?
 		0 : -ENOMEM;
@@ -53,8 +54,10 @@ static int load_proof(struct rd_pass *pass, struct rd_pass_proof *proof, struct 
 	r = rd_resolve(pass->resolver, proof->id, map, &proof->seg);
 	if (!r)
 		r = rd_resolver_load(pass->resolver, proof->id, &recipe);
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		proof->has[i] = rd_place_kind(recipe->map.at[i]) != RD_ZERO;
 		proof->own[i] = rd_place_kind(recipe->map.at[i]) == RD_OWN ? recipe->map.at[i] : 0;
+	}
 	return r;
 }
 
@@ -94,25 +97,53 @@ static int prove(struct rd_pass *pass, i64 id, const struct rd_pass_proof **ret)
 	return make_proof(pass, &pass->proofs[i], id);
 }
 
+/* The source has a place of its own, so that no keeper takes it. */
+static int prove_source(struct rd_pass *pass, i64 id, const struct rd_pass_proof **ret)
+{
+	struct rd_pass_proof *proof = &pass->proofs[NR_PROOFS];
+
+	*ret = proof;
+	return proof->id == id ? 0 : make_proof(pass, proof, id);
+}
+
+/* How long is the run of equal blocks around these, up to @max? */
+static unsigned int run_at(const struct rd_pass_proof *source, unsigned int block,
+			   const struct rd_pass_proof *keeper, unsigned int kept, unsigned int max)
+{
+	unsigned int nr = 1, i;
+
+	for (i = 1; nr < max && block + i < RD_SEG_BLOCKS && kept + i < RD_SEG_BLOCKS &&
+	     source->has[block + i] &&
+	     rd_fp_equal(&source->fps[block + i], &keeper->fps[kept + i]); i++)
+		nr++;
+	for (i = 1; nr < max && i <= block && i <= kept && source->has[block - i] &&
+	     rd_fp_equal(&source->fps[block - i], &keeper->fps[kept - i]); i++)
+		nr++;
+	return nr;
+}
+
 static int prove_choice(struct rd_pass *pass, struct rd_pass_choice *choice)
 {
 	const unsigned int block = rd_block_number(choice->twin.block);
 	const unsigned int kept = rd_block_number(choice->twin.keeper);
-	const struct rd_pass_proof *proof;
+	const struct rd_pass_proof *source, *keeper;
 	int r;
 
-	r = prove(pass, rd_block_recipe(choice->twin.block), &proof);
-	if (r || !proof->is_good)
+	r = prove_source(pass, rd_block_recipe(choice->twin.block), &source);
+	if (r || !source->is_good)
 		return r;
-	choice->source = proof->seg;
-	choice->fp = proof->fps[block];
-	r = prove(pass, rd_block_recipe(choice->twin.keeper), &proof);
-	if (r || !proof->is_good)
+	choice->source = source->seg;
+	choice->fp = source->fps[block];
+	r = prove(pass, rd_block_recipe(choice->twin.keeper), &keeper);
+	if (r || !keeper->is_good)
 		return r;
-	choice->keeper = proof->seg;
+	choice->keeper = keeper->seg;
 	/* The hint had a part of the fingerprint, perhaps of what was there before. */
-	if (rd_fp_equal(&choice->fp, &proof->fps[kept]))
-		choice->at = proof->own[kept];
+	if (!rd_fp_equal(&choice->fp, &keeper->fps[kept]))
+		return 0;
+	choice->at = keeper->own[kept];
+	choice->is_short = run_at(source, block, keeper, kept, pass->options->least_run) <
+		pass->options->least_run;
 	return 0;
 }
 
@@ -121,7 +152,7 @@ static int prove_all(struct rd_pass *pass)
 	unsigned int i;
 	int r = 0;
 
-	for (i = 0; i < NR_PROOFS; i++)
+	for (i = 0; i <= NR_PROOFS; i++)
 		pass->proofs[i].id = 0;
 	for (i = 0; i < pass->nr && !r; i++)
 		r = prove_choice(pass, &pass->choices[i]);
@@ -208,7 +239,7 @@ static int read_all(struct rd_pass *pass)
 	qsort(pass->by_place, pass->nr, sizeof(*pass->by_place), compare_places);
 	for (i = 0; i < pass->nr && !r; i += nr) {
 		nr = 1;
-		if (!pass->by_place[i]->at) {
+		if (!pass->by_place[i]->at || pass->by_place[i]->is_short) {
 			memset(data_of(pass, i), 0, RD_BLOCK_SIZE);
 			continue;
 		}

@@ -65,11 +65,10 @@
  */
 #ifdef RD_TEST
 #define STREAM_ALWAYS	1
-#define STREAM_COST	(1U << 20)
 #else
 #define STREAM_ALWAYS	8192
-#define STREAM_COST	(64U << 10)
 #endif
+#define STREAM_COST	(64U << 10)
 #define NONE		U32_MAX
 
 /* A block of a superseded recipe. */
