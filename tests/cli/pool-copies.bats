@@ -442,6 +442,41 @@ with open("pool/data", "r+b") as data:
 	[ ! -L pool/copies ]
 }
 
+@test "copies: a device that something else holds by now is not written" {
+	[ -w /dev/loop-control ] || skip "no loop devices"
+	make_fleet
+	truncate -s 14M disk
+	loop=$(losetup --find --show disk) || skip "no loop devices"
+	copies 100% --to "$loop"
+	"$here/copies.py" flip "$loop" 1.img 3
+	cp disk before
+	# As md or device-mapper does.
+	python3 -c 'import os, sys, time
+device = os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)
+open("held", "w").close()
+time.sleep(60)' "$loop" 3>&- &
+	holder=$!
+	until [ -e held ]; do sleep 0.1; done
+	must repair
+	[[ $output == *"cannot open the copies '$PWD/pool/copies': Device or resource busy"* ]]
+	must delete a@1 b@1
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 11 ]
+	must dedup --copies 0
+	[ ! -L pool/copies ]
+	drop
+	cmp disk before
+}
+
+@test "copies: a link that leads nowhere is no new file" {
+	make_fleet
+	ln -s "$PWD/pool/data2" link
+	ctl dedup --copies 1% --force --to link
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot open 'link': No such file or directory"* ]]
+	[ ! -e pool/data2 ] && [ ! -L pool/copies ]
+}
+
 @test "copies: refused on a device that lies on the disk of the data area" {
 	local second
 	[ -w /dev/loop-control ] || skip "no loop devices"

@@ -15,6 +15,7 @@ setup() {
 
 teardown() {
 	live_teardown
+	[ ! -b "${loop:-}" ] || losetup --detach "$loop"
 }
 
 # noise VOL NR: an image of 8 MiB with so many blocks that nothing else has becomes a version.
@@ -213,6 +214,29 @@ with open("pool/data", "r+b") as data:
 		are_complete
 		all_right
 	done
+}
+
+@test "a repair that waits until the copies are removed writes nothing there" {
+	local repair
+	[ -w /dev/loop-control ] || skip "no loop devices"
+	compression=none
+	must init pool --size 512M --compression none
+	noise a 600
+	truncate -s 14M disk
+	loop=$(losetup --find --show disk) || skip "no loop devices"
+	must "${copying[@]}" --to "$loop"
+	"$cli/copies.py" flip "$loop" img/a 3
+	stop_at copies-write dedup --copies 0
+	"${ctl[@]}" repair --lock-wait 20 >out/repair 2>&1 3>&- &
+	repair=$!
+	sleep 1
+	kill -0 "$repair"
+	go_on
+	wait "$repair" || fail_test "$(cat out/repair)"
+	[ ! -L pool/copies ]
+	cmp -n 4096 "$loop" /dev/zero
+	# The table is still there, and who looks at it finds what nobody has mended.
+	[ "$("$cli/copies.py" check "$loop")" = 1 ]
 }
 
 # A build for tests counts in slices of 8 frames.

@@ -98,7 +98,7 @@ static int check_super(struct rd_copies *copies, const char *path)
 }
 
 /* An entry that cannot be is none. */
-int rd_copies_read_table(struct rd_copies *copies)
+static int read_table(struct rd_copies *copies)
 {
 	unsigned int blocks;
 	u32 i;
@@ -117,13 +117,11 @@ int rd_copies_read_table(struct rd_copies *copies)
 
 static int set_up(struct rd_copies *copies, const char *path, bool writable)
 {
-	struct stat st;
 	u64 bytes;
 	int r;
 
-	if (lstat(path, &st) && errno == ENOENT)
-		return -ENOENT;
-	copies->fd = rd_open_direct(path, writable ? O_RDWR : O_RDONLY, 0);
+	/* By now a device may be part of another one, which does not write its superblock over. */
+	copies->fd = rd_open_direct(path, writable ? O_RDWR | O_EXCL : O_RDONLY, 0);
 	r = copies->fd < 0 ? copies->fd : rd_size_of(copies->fd, &bytes, &copies->is_device);
 	if (r) {
 		rd_warn("cannot open the copies '%s': %s", path, strerror(-r));
@@ -138,7 +136,19 @@ static int set_up(struct rd_copies *copies, const char *path, bool writable)
 	if (!copies->table || !copies->block || !copies->fps || !copies->hasher)
 		return -ENOMEM;
 	r = check_super(copies, path);
-	return r ? r : rd_copies_read_table(copies);
+	return r ? r : read_table(copies);
+}
+
+bool rd_copies_exist(const char *pool)
+{
+	RD_FREE char *path = NULL;
+	struct stat st;
+
+	if (asprintf(&path, "%s/copies", pool) < 0) {
+		path = NULL;
+		return true;
+	}
+	return !lstat(path, &st) || errno != ENOENT;
 }
 
 int rd_copies_open(struct rd_copies *copies, const char *pool, const u8 uuid[16], bool writable)
@@ -152,7 +162,7 @@ int rd_copies_open(struct rd_copies *copies, const char *pool, const u8 uuid[16]
 		path = NULL;
 		return -ENOMEM;
 	}
-	r = set_up(copies, path, writable);
+	r = rd_copies_exist(pool) ? set_up(copies, path, writable) : -ENOENT;
 	if (r)
 		rd_copies_close(copies);
 	return r;
@@ -216,9 +226,18 @@ static int write_format(struct rd_copies *copies, const char *path)
 	return r ? r : rd_copies_sync(copies);
 }
 
+/* A device is free; where nothing is, a link that leads nowhere is no new file. */
+static int open_new(const char *path)
+{
+	struct stat st;
+	bool is_new = lstat(path, &st) && errno == ENOENT;
+
+	return rd_open_direct(path, O_RDWR | O_EXCL | (is_new ? O_CREAT | O_NOFOLLOW : 0), 0600);
+}
+
 int rd_copies_format(const char *path, const u8 pool[16])
 {
-	struct rd_copies copies = { .fd = rd_open_direct(path, O_RDWR | O_CREAT, 0600) };
+	struct rd_copies copies = { .fd = open_new(path) };
 	int r;
 
 	if (copies.fd < 0)

@@ -53,12 +53,12 @@ struct rd_copies {
 /*
  * Open the copies of the pool in the directory @pool, whose UUID is @uuid. -ENOENT, without a
  * message: there are none, and no link. Anything else that is wrong is a warning, as the pool
- * does without.
+ * does without. @writable: after RD_LOCK_PASS; a device that something else holds is busy.
  */
 int rd_copies_open(struct rd_copies *ret, const char *pool, const u8 uuid[16], bool writable);
 void rd_copies_close(struct rd_copies *copies);
-/* Read the table again. */
-int rd_copies_read_table(struct rd_copies *copies);
+/* Is there a link to copies, whatever they are? */
+bool rd_copies_exist(const char *pool);
 
 /*
  * Make the new or empty file or block device @path the copies of that pool. -EEXIST, after a

@@ -141,21 +141,22 @@ static int run(struct copy_check *check)
 	bool heal = check->heal;
 	int r = 0;
 
-	/* What is wrong with all of them was a warning. */
-	if (rd_copies_open(&check->copies, pool->path, pool->area.super.uuid, heal))
+	if (!rd_copies_exist(pool->path))
 		return 0;
+	/* Nothing that is known of them is older: they may be removed, and their device used. */
 	if (heal)
 		r = lock_copies(pool, &lock);
-	/* Nothing of the table is older than the lock. */
-	if (!r && heal)
-		r = rd_copies_read_table(&check->copies);
-	if (!r)
+	if (r)
+		return r == -EAGAIN ? 0 : r;
+	/* What is wrong with all of them was a warning. */
+	if (!rd_copies_open(&check->copies, pool->path, pool->area.super.uuid, heal)) {
 		r = set_up(check);
-	if (!r)
-		r = check_all(check);
-	rd_copies_close(&check->copies);
+		if (!r)
+			r = check_all(check);
+		rd_copies_close(&check->copies);
+	}
 	rd_lock_drop(&lock);
-	return r == -EAGAIN ? 0 : r;
+	return r;
 }
 
 int rd_copy_check(struct rd_pool *pool, bool heal, struct rd_copy_check *report)
