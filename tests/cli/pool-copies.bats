@@ -275,6 +275,30 @@ restores() {
 	[ "$(copied)" = "$old 399"$'\n'"$((old + 1)) 512" ]
 }
 
+@test "copies: one that has what the pool has lost does not go for a more popular frame" {
+	local vol
+	make_pool 1G
+	noise 1 512
+	noise 2 512
+	must snapshot a --from 1.img
+	copies 2M --to copies
+	damage 1.img 5
+	for vol in b c d; do
+		must snapshot "$vol" --from 2.img
+	done
+	ctl dedup --copies 2M --force
+	[ "$status" -eq 3 ]
+	[[ $output == *"the copies of 1 frame were kept, because they have what is damaged"* ]]
+	[ "$(copied | wc -l)" = 2 ]
+	must repair
+	[[ $output == *"1 blocks damaged, 1 healed"* ]]
+	restores 1 a@1
+	# What has nothing that is lost goes, even of a frame with damage.
+	"$here/copies.py" flip copies 1.img 6
+	copies 2M
+	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
+}
+
 @test "copies: gone, of another pool, cut off, or something else" {
 	make_fleet
 	copies 100% --to copies

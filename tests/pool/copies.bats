@@ -122,6 +122,35 @@ with open("pool/data", "r+b") as data:
 	say "$kills kills"
 }
 
+@test "of two copies of a frame, which a crash leaves, the newer one stays" {
+	must init pool --size 512M --compression none
+	noise a 512
+	must "${copying[@]}" --to copies
+	# The older version keeps 400 blocks.
+	dd if=/dev/urandom of=img/a bs=4096 count=400 conv=notrunc iflag=fullblock status=none
+	must snapshot a --from img/a
+	run -137 env REVDEDUP_FAIL=copies-drop=kill "${ctl[@]}" "${copying[@]}"
+	"$cli/copies.py" list copies | cut -d' ' -f1 | sort | uniq -d | grep -q .
+	must "${copying[@]}" --json
+	grep -q '"bytes_copied": 0,' out/must || fail_test "$(cat out/must)"
+	are_right
+	are_complete
+}
+
+@test "what is deleted while it is copied is no damage" {
+	must init pool --size 512M --compression none
+	noise a 600
+	noise b 600
+	stop_at copies-content "${copying[@]}" --to copies
+	must delete a@1
+	rm want/a@1
+	go_on
+	are_right
+	must "${copying[@]}"
+	are_complete
+	all_right
+}
+
 @test "a writer of copies fails at each step, and has no room" {
 	local number name status error
 	make_copies

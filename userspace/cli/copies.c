@@ -103,6 +103,7 @@ static void print(struct ctl *ctl, const struct ctl_copies *copies)
 		rd_json_u64(&ctl->out, "frames", report->frames);
 		rd_json_u64(&ctl->out, "bytes_copied", report->copied * RD_BLOCK_SIZE);
 		rd_json_u64(&ctl->out, "frames_dropped", report->dropped);
+		rd_json_u64(&ctl->out, "frames_kept", report->kept);
 		rd_json_u64(&ctl->out, "blocks_damaged", report->damaged);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet) {
@@ -110,11 +111,14 @@ static void print(struct ctl *ctl, const struct ctl_copies *copies)
 		       ctl_size_print(all, report->blocks * RD_BLOCK_SIZE),
 		       ctl_size_print(copied, report->copied * RD_BLOCK_SIZE));
 	}
-	if (!report->damaged)
-		return;
-	rd_err(0, "%llu block%s not copied, because of damage", report->damaged,
-	       report->damaged == 1 ? " was" : "s were");
-	rd_hint("'revdedupctl repair' heals what there is another copy of");
+	if (report->damaged)
+		rd_err(0, "%llu block%s not copied, because of damage", report->damaged,
+		       report->damaged == 1 ? " was" : "s were");
+	if (report->kept)
+		rd_err(0, "the copies of %llu frame%s kept, because they have what is damaged",
+		       report->kept, report->kept == 1 ? " were" : "s were");
+	if (report->damaged || report->kept)
+		rd_hint("'revdedupctl repair' heals what there is another copy of");
 }
 
 int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
@@ -127,5 +131,5 @@ int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
 	ctl_progress_clear(&ctl->progress);
 	if (!r || copies->report.copied)
 		print(ctl, copies);
-	return !r && copies->report.damaged ? CTL_PARTLY : r;
+	return !r && (copies->report.damaged || copies->report.kept) ? CTL_PARTLY : r;
 }

@@ -17,12 +17,15 @@
 #include "blocks.h"
 #include "copy.h"
 
+#define MAX_TRIES	5
+
 /* A frame of the pool on its way. */
 struct item {
 	struct rd_copy_choice *choice;
 	u32 to;
 	unsigned int nr;	/* blocks that are sound */
 	struct rd_fp fps[RD_SEG_BLOCKS];	/* of these; zeros: no copy */
+	struct rd_fp live[RD_SEG_BLOCKS];	/* of all that recipes have */
 };
 
 struct copy {
@@ -39,64 +42,6 @@ struct copy {
 	unsigned int nr;
 	struct item items[RD_COPIES_BATCH];
 };
-
-/* --- what is there */
-
-static struct rd_copy_choice *find_choice(struct copy *copy, u64 frame)
-{
-	size_t low = 0, high = copy->nr_choices, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (copy->choices[middle].frame < frame)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < copy->nr_choices && copy->choices[low].frame == frame ?
-		&copy->choices[low] : NULL;
-}
-
-static int drop(struct copy *copy, u32 i)
-{
-	copy->report->dropped++;
-	return rd_copies_drop(&copy->copies, i);
-}
-
-/* Drop copies of frames that were not chosen, and second ones, which a crash may leave. */
-static int drop_others(struct copy *copy)
-{
-	struct rd_copy_choice *choice;
-	unsigned int blocks;
-	u64 frame;
-	u32 i;
-	int r = 0;
-
-	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
-		frame = rd_copies_frame(&copy->copies, i, &blocks);
-		if (frame == U64_MAX)
-			continue;
-		choice = find_choice(copy, frame);
-		if (choice && choice->at == RD_COPY_NOWHERE)
-			choice->at = i;
-		else
-			r = drop(copy, i);
-	}
-	return r ? r : rd_copies_sync(&copy->copies);
-}
-
-/* -ENOSPC: there is no free frame. */
-static int find_free(struct copy *copy, u32 *ret)
-{
-	unsigned int blocks;
-
-	for (; copy->next_free < copy->copies.nr_frames; copy->next_free++)
-		if (rd_copies_frame(&copy->copies, copy->next_free, &blocks) == U64_MAX) {
-			*ret = copy->next_free++;
-			return 0;
-		}
-	return rd_err(-ENOSPC, "the device of the copies is too small");
-}
 
 /* --- reading */
 
@@ -146,12 +91,10 @@ int rd_copy_live_fps(struct rd_pool *pool, u64 frame, struct rd_fp fps[RD_SEG_BL
 }
 
 /* Read a frame at once, or block by block where it is a pack, or a part of it cannot be read. */
-static void read_content(struct copy *copy, const struct item *item)
+static void read_content(struct copy *copy, u64 frame, const struct item *item)
 {
-	u64 frame = item->choice->frame;
 	unsigned int i;
 
-	rd_pace(copy->pace, item->choice->live * RD_BLOCK_SIZE);
 	if (!rd_frame_is_packed(frame) &&
 	    !rd_area_read(&copy->pool->area, copy->data, RD_SEG_SIZE, rd_frame_offset(frame)))
 		return;
@@ -184,6 +127,163 @@ static unsigned int leave_damaged(struct copy *copy, struct item *item)
 		nr++;
 	}
 	return nr;
+}
+
+/*
+ * Read what recipes have of @frame, and find how many blocks of it are damaged. No lock keeps
+ * others from freeing it meanwhile: where they did, other fingerprints live by then.
+ */
+static int read_frame(struct copy *copy, u64 frame, struct item *item, unsigned int *ret_damaged)
+{
+	struct rd_fp now[RD_SEG_BLOCKS];
+	unsigned int lost, lost_now, tries;
+	int r = rd_copy_live_fps(copy->pool, frame, item->live, &lost);
+
+	for (tries = 0; !r && tries < MAX_TRIES; tries++) {
+		memcpy(item->fps, item->live, sizeof(item->fps));
+		item->nr = 0;
+		*ret_damaged = lost;
+		if (!rd_is_zero(item->live, sizeof(item->live))) {
+			r = rd_failpoint("copies-content");
+			if (r)
+				break;
+			read_content(copy, frame, item);
+			*ret_damaged += leave_damaged(copy, item);
+		}
+		if (!*ret_damaged)
+			break;
+		r = rd_copy_live_fps(copy->pool, frame, now, &lost_now);
+		if (r || (lost == lost_now && !memcmp(now, item->live, sizeof(now))))
+			break;
+		memcpy(item->live, now, sizeof(now));
+		lost = lost_now;
+	}
+	/* Behind it: what was looked up before a sleep may be another one by then. */
+	rd_pace(copy->pace, item->nr * RD_BLOCK_SIZE);
+	return r;
+}
+
+/* --- what is there */
+
+static struct rd_copy_choice *find_choice(struct copy *copy, u64 frame)
+{
+	size_t low = 0, high = copy->nr_choices, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (copy->choices[middle].frame < frame)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < copy->nr_choices && copy->choices[low].frame == frame ?
+		&copy->choices[low] : NULL;
+}
+
+static int drop(struct copy *copy, u32 i)
+{
+	copy->report->dropped++;
+	return rd_copies_drop(&copy->copies, i);
+}
+
+/* May the copy @i have what is damaged in the pool? Which fingerprints are lost is not known. */
+static bool has_damaged(struct copy *copy, u32 i, const struct item *item, unsigned int damaged)
+{
+	const struct rd_fp *fps = rd_copies_fps(&copy->copies, i);
+	unsigned int slot;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++) {
+		if (rd_fp_equal(&item->live[slot], &item->fps[slot]))
+			continue;
+		if (rd_fp_equal(&item->live[slot], &fps[slot]))
+			return true;
+		damaged--;
+	}
+	return damaged;
+}
+
+/* Drop a copy of a frame that was not chosen, but the pool has to be able to do without. */
+static int drop_unwanted(struct copy *copy, u32 i, u64 frame)
+{
+	struct item *item = &copy->items[0];	/* no batch has begun */
+	unsigned int damaged;
+	int r = read_frame(copy, frame, item, &damaged);
+
+	if (r)
+		return r;
+	if (!has_damaged(copy, i, item, damaged))
+		return drop(copy, i);
+	copy->report->kept++;
+	return 0;
+}
+
+/* What lives counts most; of two that have as much of it, one has less that is dead. */
+static unsigned int count_agreeing(struct copy *copy, u32 i, const struct rd_fp *live)
+{
+	const struct rd_fp *fps = rd_copies_fps(&copy->copies, i);
+	unsigned int slot, nr = 0;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (rd_fp_equal(&fps[slot], &live[slot]))
+			nr += rd_fp_is_zero(&live[slot]) ? 1 : RD_SEG_BLOCKS + 1;
+	return nr;
+}
+
+/* A crash has left both, the older one and that which replaces it, in any order. */
+static int drop_older_of(struct copy *copy, struct rd_copy_choice *choice, u32 i)
+{
+	struct rd_fp *live = copy->items[0].live;
+	u32 older = i;
+	unsigned int lost;
+	int r = rd_copy_live_fps(copy->pool, choice->frame, live, &lost);
+
+	if (r)
+		return r;
+	if (count_agreeing(copy, i, live) > count_agreeing(copy, choice->at, live)) {
+		older = choice->at;
+		choice->at = i;
+	}
+	return drop(copy, older);
+}
+
+/* Drop copies of frames that were not chosen, and second ones. */
+static int drop_others(struct copy *copy)
+{
+	struct rd_copy_choice *choice;
+	unsigned int blocks;
+	u64 frame;
+	u32 i;
+	int r = 0;
+
+	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
+		frame = rd_copies_frame(&copy->copies, i, &blocks);
+		if (frame == U64_MAX)
+			continue;
+		choice = find_choice(copy, frame);
+		if (!choice)
+			r = drop_unwanted(copy, i, frame);
+		else if (choice->at == RD_COPY_NOWHERE)
+			choice->at = i;
+		else
+			r = drop_older_of(copy, choice, i);
+		if (!r)
+			r = rd_pool_progress(copy->pool, "drop", (u64)i << RD_SEG_SHIFT,
+					     (u64)copy->copies.nr_frames << RD_SEG_SHIFT);
+	}
+	return r ? r : rd_copies_sync(&copy->copies);
+}
+
+/* -ENOSPC: there is no free frame. */
+static int find_free(struct copy *copy, u32 *ret)
+{
+	unsigned int blocks;
+
+	for (; copy->next_free < copy->copies.nr_frames; copy->next_free++)
+		if (rd_copies_frame(&copy->copies, copy->next_free, &blocks) == U64_MAX) {
+			*ret = copy->next_free++;
+			return 0;
+		}
+	return rd_err(-ENOSPC, "the device of the copies is too small");
 }
 
 /* --- writing */
@@ -272,8 +372,9 @@ static int copy_frame(struct copy *copy, struct rd_copy_choice *choice)
 	if (r || (choice->at != RD_COPY_NOWHERE &&
 		  !memcmp(rd_copies_fps(&copy->copies, choice->at), item->fps, RD_FPS_SIZE)))
 		return r;
-	read_content(copy, item);
-	damaged += leave_damaged(copy, item);
+	r = read_frame(copy, choice->frame, item, &damaged);
+	if (r)
+		return r;
 	copy->report->damaged += damaged;
 	/* The copy may have what the pool has lost. */
 	if (!item->nr || (damaged && choice->at != RD_COPY_NOWHERE))

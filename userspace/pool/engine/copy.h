@@ -4,7 +4,8 @@
  *
  *	1. choose	frames that most volumes need, of these first the ones with most
  *			versions x blocks, until there is no more room for copies
- *	2. drop		copies of other frames
+ *	2. drop		copies of other frames, but for those of which the pool has lost a
+ *			block
  *	3. copy		the frames that have no copy, or have changed since. A copy that
  *			another one replaces goes last
  *
@@ -24,6 +25,7 @@ struct rd_copy_report {
 	u64 frames, blocks;	/* that there are copies of in the end */
 	u64 copied;		/* blocks that were written */
 	u64 dropped;		/* frames whose copies went */
+	u64 kept;		/* that should go, but have what is damaged in the pool */
 	u64 damaged;		/* blocks of the pool that were damaged, and not copied */
 };
 
