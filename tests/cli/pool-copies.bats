@@ -217,6 +217,22 @@ restores() {
 	restores 1 a@1
 }
 
+@test "copies: an entry that says that there are none" {
+	make_pool 1G
+	noise 1 100
+	must snapshot a --from 1.img
+	copies 100% --to copies
+	dd if=/dev/zero of=copies bs=1 seek=$((4096 + 5)) count=3 conv=notrunc status=none
+	damage 1.img 5
+	"$here/copies.py" flip copies 1.img 5
+	ctl repair
+	[ "$status" -eq 4 ]
+	[ "$("$here/copies.py" list copies | cut -d' ' -f2)" = 0 ]
+	must repair --from 1.img
+	copies 100%
+	are_right
+}
+
 @test "copies: scrub names those that are damaged, and repair makes them again" {
 	make_fleet
 	copies 100% --to copies

@@ -218,6 +218,43 @@ with open("pool/data", "r+b") as data:
 	done
 }
 
+@test "a copy that cannot be read once stays" {
+	local nr before
+	must init pool --size 512M --compression none
+	noise a 20
+	must "${copying[@]}" --to copies
+	before=$("$cli/copies.py" list copies)
+	log_steps repair
+	for ((nr = $(grep -c '^copies-read' log); nr; nr--)); do
+		REVDEDUP_FAIL=copies-read:$nr=EIO must repair
+		[ "$("$cli/copies.py" list copies)" = "$before" ] || fail_test "EIO at read $nr"
+		are_right
+	done
+}
+
+@test "repair says what it has done to the pool though the copies cannot be written" {
+	must init pool --size 512M --compression none
+	noise a 20
+	must "${copying[@]}" --to copies
+	"$cli/copies.py" flip copies img/a 3
+	REVDEDUP_FAIL=copies-write=EIO must repair
+	grep -q "0 blocks damaged, 0 healed" out/must
+	grep -q "warning: not all copies were checked; the pool does without them" out/must
+}
+
+@test "copies that go while scrub reads them are not damaged" {
+	must init pool --size 512M --compression none
+	noise a 600
+	must "${copying[@]}" --to copies
+	stop_at copies-read:4 scrub
+	must delete a@1
+	rm want/a@1
+	noise b 300
+	must "${copying[@]}"
+	go_on
+	! grep "copies are damaged" out/stopped || fail_test "see above"
+}
+
 @test "other commands change the pool, and read the copies, while they are written" {
 	local step
 	make_copies

@@ -188,9 +188,12 @@ static int heal_copies(struct ctl *ctl)
 	int r = rd_copy_check(ctl->pool, !ctl_has(ctl, CTL_OPT_DRY_RUN), &copies);
 
 	ctl_progress_clear(&ctl->progress);
-	if (!r)
-		ctl_tell_copies(ctl, &copies);
-	return r;
+	if (r == -EINTR || r == -ENOMEM)
+		return r;
+	ctl_tell_copies(ctl, &copies);
+	if (r)
+		rd_warn("not all copies were checked; the pool does without them");
+	return 0;
 }
 
 static int heal(struct ctl *ctl)

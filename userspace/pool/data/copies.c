@@ -291,29 +291,38 @@ bool rd_copies_has_changed(struct rd_copies *copies, u32 i)
 {
 	u32 first = i - i % IN_BLOCK;
 
-	return read_at(copies, copies->block, RD_BLOCK_SIZE,
-		       RD_BLOCK_SIZE + first * sizeof(*copies->table)) ||
+	return !read_at(copies, copies->block, RD_BLOCK_SIZE,
+			RD_BLOCK_SIZE + first * sizeof(*copies->table)) &&
 		memcmp(copies->block + (i - first) * sizeof(*copies->table), &copies->table[i],
 		       sizeof(*copies->table));
 }
 
+int rd_copies_read_fps(struct rd_copies *copies, u32 i)
+{
+	int r = read_at(copies, copies->fps, RD_FPS_SIZE, rd_frame_fps_offset(i));
+
+	if (r)
+		memset(copies->fps, 0, RD_FPS_SIZE);
+	return r;
+}
+
 const struct rd_fp *rd_copies_fps(struct rd_copies *copies, u32 i)
 {
-	if (read_at(copies, copies->fps, RD_FPS_SIZE, rd_frame_fps_offset(i)))
-		memset(copies->fps, 0, RD_FPS_SIZE);
+	(void)rd_copies_read_fps(copies, i);
 	return copies->fps;
 }
 
-bool rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const struct rd_fp *fp,
-		    void *to)
+int rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const struct rd_fp *fp,
+		   void *to)
 {
 	struct rd_fp found;
+	int r = read_at(copies, copies->block, RD_BLOCK_SIZE, rd_slot_offset(i, slot));
 
-	if (read_at(copies, copies->block, RD_BLOCK_SIZE, rd_slot_offset(i, slot)))
-		return false;
+	if (r)
+		return r;
 	memcpy(to, copies->block, RD_BLOCK_SIZE);
 	rd_fp_blocks(copies->hasher, to, 1, &found);
-	return rd_fp_agrees(fp, &found);
+	return rd_fp_agrees(fp, &found) ? 0 : -EBADMSG;
 }
 
 /* Which fingerprints are wanted, by 12 of their bits: nearly all that are not are told at once. */
@@ -339,7 +348,7 @@ static unsigned int give(struct rd_copies *copies, u32 i, unsigned int slot,
 
 	for (block = 0; block < RD_SEG_BLOCKS; block++) {
 		if (!want[block] || !rd_fp_equal(&fps[block], fp) ||
-		    !rd_copies_read(copies, i, slot, &fps[block],
+		    rd_copies_read(copies, i, slot, &fps[block],
 				    segment + (size_t)block * RD_BLOCK_SIZE))
 			continue;
 		want[block] = false;

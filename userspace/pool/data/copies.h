@@ -71,15 +71,20 @@ u64 rd_copies_frame(const struct rd_copies *copies, u32 i, unsigned int *ret_blo
 /* Count the frames and blocks. */
 void rd_copies_count(const struct rd_copies *copies, u64 *ret_frames, u64 *ret_blocks);
 
-/* Is the entry of frame @i no longer what it was when the copies were opened? */
+/*
+ * Is the entry of frame @i no longer what it was when the copies were opened? One that cannot be
+ * read counts as the same.
+ */
 bool rd_copies_has_changed(struct rd_copies *copies, u32 i);
 
 /* Read the fingerprints of frame @i, or zeros. They are there until the next call. */
 const struct rd_fp *rd_copies_fps(struct rd_copies *copies, u32 i);
+/* Read them to @copies->fps. -errno: there are zeros, because they cannot be read. */
+int rd_copies_read_fps(struct rd_copies *copies, u32 i);
 
-/* Read a slot. False: it is not what @fp says, and @to may have anything. */
-bool rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const struct rd_fp *fp,
-		    void *to);
+/* Read a slot. -EBADMSG: it is not what @fp says. With any error @to may have anything. */
+int rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const struct rd_fp *fp,
+		   void *to);
 
 /*
  * Find blocks by their content: those of the RD_SEG_BLOCKS fingerprints @fps whose @want is true.

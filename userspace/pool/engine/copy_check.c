@@ -3,8 +3,9 @@
  * Read all copies, and mend what is damaged from the pool: see copy.h.
  *
  * No lock keeps a command from writing copies meanwhile; but it removes fingerprints before it
- * writes other content. So what still has the same fingerprint after its content was read, and
- * differs from it, is damaged.
+ * writes other content. So what still has the same fingerprint and the same entry after its
+ * content was read, and differs from it, is damaged. What cannot be read is as well, but stays:
+ * the next try may read it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,48 +44,67 @@ static int drop_block(struct copy_check *check, u32 i, u64 frame, unsigned int s
 	unsigned int blocks;
 	int r;
 
+	/* An entry that is damaged may say that there are none. */
 	rd_copies_frame(&check->copies, i, &blocks);
+	blocks = rd_max(blocks, 1U);
 	memset(&check->fps[slot], 0, sizeof(*check->fps));
 	check->report->dropped++;
 	r = rd_copies_write_fps(&check->copies, i, check->fps);
 	return r ? r : rd_copies_enter(&check->copies, i, frame, blocks - 1);
 }
 
-/* Write the block again, or drop it. */
-static int heal_block(struct copy_check *check, u32 i, u64 frame, unsigned int slot)
+/* Write the block again, or drop it if it @differs. */
+static int heal_block(struct copy_check *check, u32 i, u64 frame, unsigned int slot, bool differs)
 {
 	const struct rd_fp *fp = &check->fps[slot];
 	int r;
 
 	if (!read_pool(check, frame, slot))
-		return drop_block(check, i, frame, slot);
+		return differs ? drop_block(check, i, frame, slot) : 0;
 	r = rd_copies_write(&check->copies, i, slot, 1, check->block);
-	if (!r && rd_copies_read(&check->copies, i, slot, fp, check->block))
+	if (!r && !rd_copies_read(&check->copies, i, slot, fp, check->block))
 		check->report->healed++;
 	return r;
+}
+
+/* Has the place something else by now, or nothing? */
+static bool has_changed(struct copy_check *check, u32 i, unsigned int slot)
+{
+	if (!rd_copies_read_fps(&check->copies, i) &&
+	    !rd_fp_equal(&check->copies.fps[slot], &check->fps[slot]))
+		return true;
+	return rd_copies_has_changed(&check->copies, i);
 }
 
 static int check_block(struct copy_check *check, u32 i, u64 frame, unsigned int slot)
 {
 	const struct rd_fp *fp = &check->fps[slot];
+	int r;
 
 	check->report->blocks++;
-	if (rd_copies_read(&check->copies, i, slot, fp, check->block) ||
-	    !rd_fp_equal(&rd_copies_fps(&check->copies, i)[slot], fp))
+	r = rd_copies_read(&check->copies, i, slot, fp, check->block);
+	if (!r || has_changed(check, i, slot))
 		return 0;
 	check->report->damaged++;
-	return check->heal ? heal_block(check, i, frame, slot) : 0;
+	return check->heal ? heal_block(check, i, frame, slot, r == -EBADMSG) : 0;
+}
+
+static int drop_rest(struct copy_check *check, u32 i, unsigned int nr)
+{
+	check->report->dropped += nr;
+	return rd_copies_drop(&check->copies, i);
 }
 
 static int check_frame(struct copy_check *check, u32 i)
 {
 	unsigned int slot, blocks, nr = 0;
 	u64 frame = rd_copies_frame(&check->copies, i, &blocks);
-	int r = 0;
+	int r = 0, unread;
 
 	if (frame == U64_MAX)
 		return 0;
-	memcpy(check->fps, rd_copies_fps(&check->copies, i), sizeof(check->fps));
+	unread = rd_copies_read_fps(&check->copies, i);
+	memcpy(check->fps, check->copies.fps, sizeof(check->fps));
 	for (slot = 0; slot < RD_SEG_BLOCKS && !r; slot++) {
 		if (rd_fp_is_zero(&check->fps[slot]))
 			continue;
@@ -94,9 +114,9 @@ static int check_frame(struct copy_check *check, u32 i)
 	/* Fingerprints that were lost. */
 	if (!r && nr < blocks && !rd_copies_has_changed(&check->copies, i)) {
 		check->report->damaged += blocks - nr;
-		check->report->dropped += check->heal ? blocks - nr : 0;
-		if (check->heal)
-			r = rd_copies_drop(&check->copies, i);
+		check->report->blocks += unread ? blocks : 0;
+		if (check->heal && !unread)
+			r = drop_rest(check, i, blocks - nr);
 	}
 	check->done += blocks;
 	return r ? r : rd_pool_progress(check->pool, "copies", check->done * RD_BLOCK_SIZE,

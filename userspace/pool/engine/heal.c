@@ -561,7 +561,7 @@ static int search_copy(struct heal *heal, struct rd_copies *copies, u32 i)
 	memcpy(fps, rd_copies_fps(copies, i), RD_FPS_SIZE);
 	for (slot = 0; slot < RD_SEG_BLOCKS && !r; slot++)
 		if (is_wanted(heal, &fps[slot]) &&
-		    rd_copies_read(copies, i, slot, &fps[slot], heal->buffer))
+		    !rd_copies_read(copies, i, slot, &fps[slot], heal->buffer))
 			r = found(heal, &fps[slot], heal->buffer);
 	return r;
 }
