@@ -76,6 +76,36 @@ with open("copies", "r+b") as copies:
 	[ "$status" -eq 0 ]
 }
 
+@test "an error is told though the copies have a part" {
+	make_versions
+	must dedup --copies 4G --to copies --force
+	damage 1.img 0
+	damage 1.img 1
+	"$BATS_TEST_DIRNAME/../cli/copies.py" flip copies 1.img 0
+	serve_logged
+	read_at vm1@1 0 8192
+	[ "$status" -ne 0 ]
+	grep -F "vm1@1: damaged: offset 0, length 4096" log
+}
+
+@test "copies that do not answer keep no command from freeing" {
+	local state
+	make_versions
+	must dedup --copies 4G --to copies --force
+	damage 1.img 100
+	serve_logged env REVDEDUP_FAIL=copies-read:1=stop
+	nbdsh -u "$(uri vm1@1)" -c 'h.pread(4096, 409600)' 3>&- &
+	clients+=($!)
+	until read -r _ _ state _ <"/proc/$server/stat" && [ "$state" = T ]; do sleep 0.05; done
+	# RD_LOCK_FREE, as in hold.
+	python3 -c 'import fcntl, struct
+lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 2 << 48, 1, 0)
+fcntl.fcntl(open("pool/data", "r+b"), fcntl.F_OFD_SETLK, lock)'
+	kill -CONT "$server"
+	wait "${clients[-1]}"
+	unset 'clients[-1]'
+}
+
 # bats test_tags=packs
 @test "what is good is read though its fingerprint is damaged" {
 	make_versions

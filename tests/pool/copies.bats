@@ -88,6 +88,18 @@ with open("pool/data", "r+b") as data:
 	all_right
 }
 
+@test "a block is looked for in the copy of its frame, and then in the others" {
+	compression=none
+	make_copies
+	must "${copying[@]}"
+	are_complete
+	damage_all_of_it
+	log_steps restore d@1 --to back
+	cmp back want/d@1
+	# Superblock and table once, then blocks, and fingerprints of the one or two frames of these.
+	[ "$(grep -c '^copies-read' log)" -le $((2 + 300 + 2)) ]
+}
+
 @test "a writer of copies is killed at each step" {
 	local number name status kills=0
 	make_copies
@@ -120,6 +132,15 @@ with open("pool/data", "r+b") as data:
 	all_right
 	[ "$kills" -gt 5 ]
 	say "$kills kills"
+}
+
+@test "a crash before the link is there keeps no copies from being made" {
+	must init pool --size 512M --compression none
+	noise a 600
+	run -137 env REVDEDUP_FAIL=copies-sync:2=kill "${ctl[@]}" "${copying[@]}" --to copies
+	[ -s copies ] && [ ! -L pool/copies ]
+	must "${copying[@]}" --to copies
+	are_complete
 }
 
 @test "of two copies of a frame, which a crash leaves, the newer one stays" {

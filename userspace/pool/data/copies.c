@@ -195,6 +195,15 @@ static int write_super(struct rd_copies *copies)
 	return write_at(copies, disk, sizeof(*disk), 0);
 }
 
+static bool is_of_pool(const struct rd_copies *copies)
+{
+	const struct super_disk *disk = (const struct super_disk *)copies->block;
+
+	return le64_to_cpu(disk->magic) == MAGIC && le32_to_cpu(disk->crc) == super_crc(disk) &&
+		le32_to_cpu(disk->format) == FORMAT &&
+		!memcmp(disk->pool, copies->pool, sizeof(disk->pool));
+}
+
 /* The table is there before the superblock: a device may have anything in its place. */
 static int write_format(struct rd_copies *copies, const char *path)
 {
@@ -206,6 +215,9 @@ static int write_format(struct rd_copies *copies, const char *path)
 		r = rd_read_direct(copies->fd, copies->block, RD_BLOCK_SIZE, 0);
 	if (r)
 		return rd_err(r, "cannot use '%s' for copies", path);
+	/* A crash came before the link. */
+	if (is_of_pool(copies))
+		return 0;
 	if (!rd_is_zero(copies->block, RD_BLOCK_SIZE) || (!copies->is_device && bytes)) {
 		rd_err(0, "'%s' is not empty: it has something else than copies of this pool",
 		       path);
@@ -325,19 +337,24 @@ int rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const str
 	return rd_fp_agrees(fp, &found) ? 0 : -EBADMSG;
 }
 
-/* Which fingerprints are wanted, by 12 of their bits: nearly all that are not are told at once. */
+/* Which are wanted, by 12 of their bits: nearly all that are not are told at once. */
 struct filter {
 	u64 bits[64];
 };
 
-static unsigned int filter_key(const struct rd_fp *fp)
+static void filter_add(struct filter *filter, unsigned int key)
 {
-	return (fp->b[0] << 8 | fp->b[1]) & 4095;
+	filter->bits[key % 4096 / 64] |= 1ULL << key % 64;
 }
 
-static bool may_want(const struct filter *filter, const struct rd_fp *fp)
+static bool filter_has(const struct filter *filter, unsigned int key)
 {
-	return filter->bits[filter_key(fp) / 64] >> filter_key(fp) % 64 & 1;
+	return filter->bits[key % 4096 / 64] >> key % 64 & 1;
+}
+
+static unsigned int key_of(const struct rd_fp *fp)
+{
+	return fp->b[0] << 8 | fp->b[1];
 }
 
 /* A slot has @fp: give it to all that want it. */
@@ -357,25 +374,35 @@ static unsigned int give(struct rd_copies *copies, u32 i, unsigned int slot,
 	return nr;
 }
 
-unsigned int rd_copies_find(struct rd_copies *copies, const struct rd_fp *fps, bool *want,
-			    u8 *segment)
+int rd_copies_find(struct rd_copies *copies, const struct rd_map *map, const struct rd_fp *fps,
+		   bool *want, u8 *segment)
 {
-	struct filter filter = { 0 };
-	unsigned int nr = 0, blocks, slot;
+	struct filter wanted = { 0 }, frames = { 0 };
+	unsigned int nr = 0, blocks, slot, pass;
 	const struct rd_fp *here;
+	u64 frame;
 	u32 i;
+	int r = 0;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (want[i])
-			filter.bits[filter_key(&fps[i]) / 64] |= 1ULL << filter_key(&fps[i]) % 64;
-	for (i = 0; i < copies->nr_frames && memchr(want, true, RD_SEG_BLOCKS); i++) {
-		if (rd_copies_frame(copies, i, &blocks) == U64_MAX)
-			continue;
-		here = rd_copies_fps(copies, i);
-		for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
-			if (may_want(&filter, &here[slot]))
-				nr += give(copies, i, slot, &here[slot], fps, want, segment);
-	}
+		if (want[i]) {
+			filter_add(&wanted, key_of(&fps[i]));
+			filter_add(&frames, rd_place_id(map->at[i]));
+		}
+	/* The copies of their own frames first: mostly they are enough, and all are many reads. */
+	for (pass = 0; pass < 2; pass++)
+		for (i = 0; i < copies->nr_frames && memchr(want, true, RD_SEG_BLOCKS); i++) {
+			frame = rd_copies_frame(copies, i, &blocks);
+			if (frame == U64_MAX || filter_has(&frames, frame) == pass)
+				continue;
+			here = rd_copies_fps(copies, i);
+			for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+				if (filter_has(&wanted, key_of(&here[slot])))
+					nr += give(copies, i, slot, &here[slot], fps, want, segment);
+			r = copies->step ? copies->step(copies->ctx, i) : 0;
+			if (r)
+				return r;
+		}
 	return nr;
 }
 

@@ -33,6 +33,7 @@
 #define RD_COPIES_H
 
 #include "fp.h"
+#include "map.h"
 
 /* That the table has room for. */
 #define RD_COPIES_MAX	((RD_SEG_SIZE - RD_BLOCK_SIZE) / sizeof(__le64))
@@ -48,6 +49,9 @@ struct rd_copies {
 	struct rd_hasher *hasher;
 	u8 *block;		/* for transfers */
 	struct rd_fp *fps;
+	/* Called when a search has looked at frame @i, or NULL. Not 0: end. */
+	int (*step)(void *ctx, u32 i);
+	void *ctx;
 };
 
 /*
@@ -61,8 +65,8 @@ void rd_copies_close(struct rd_copies *copies);
 bool rd_copies_exist(const char *pool);
 
 /*
- * Make the new or empty file or block device @path the copies of that pool. -EEXIST, after a
- * message: there is something else.
+ * Make the new or empty file or block device @path the copies of that pool, or take what are
+ * such by now. -EEXIST, after a message: there is something else.
  */
 int rd_copies_format(const char *path, const u8 pool[16]);
 
@@ -87,11 +91,12 @@ int rd_copies_read(struct rd_copies *copies, u32 i, unsigned int slot, const str
 		   void *to);
 
 /*
- * Find blocks by their content: those of the RD_SEG_BLOCKS fingerprints @fps whose @want is true.
- * What is found goes to its place in @segment, and its @want becomes false. Returns how many.
+ * Find blocks by their content: those of the RD_SEG_BLOCKS fingerprints @fps whose @want is true,
+ * which should be where @map says. What is found goes to its place in @segment, and its @want
+ * becomes false. Returns how many, or what ended it.
  */
-unsigned int rd_copies_find(struct rd_copies *copies, const struct rd_fp *fps, bool *want,
-			    u8 *segment);
+int rd_copies_find(struct rd_copies *copies, const struct rd_map *map, const struct rd_fp *fps,
+		   bool *want, u8 *segment);
 
 /* --- writing; only what holds RD_LOCK_PASS does so */
 

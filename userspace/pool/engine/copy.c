@@ -477,7 +477,7 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 
 /* --- making and removing them */
 
-int rd_copy_make(struct rd_pool *pool, const char *path)
+static int make(struct rd_pool *pool, const char *path)
 {
 	RD_FREE char *link = rd_path_in(pool->path, "copies");
 	RD_FREE char *target = NULL;
@@ -495,11 +495,22 @@ int rd_copy_make(struct rd_pool *pool, const char *path)
 	return rd_sync_directory(pool->path);
 }
 
+int rd_copy_make(struct rd_pool *pool, const char *path)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
+
+	if (!r)
+		r = make(pool, path);
+	rd_lock_drop(&lock);
+	return r;
+}
+
 /* A file that they are in goes as well; of a device only what says that it has them. */
 int rd_copy_remove(struct rd_pool *pool)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "copies");
-	RD_FREE char *target = path ? realpath(path, NULL) : NULL;
+	RD_FREE char *target = NULL;
 	struct rd_lock lock = RD_LOCK_NONE;
 	struct rd_copies copies;
 	int r;
@@ -509,6 +520,7 @@ int rd_copy_remove(struct rd_pool *pool)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_PASS, 0, true, "the copies");
 	if (r)
 		return r;
+	target = realpath(path, NULL);
 	r = rd_copies_open(&copies, pool->path, pool->area.super.uuid, true);
 	if (!r) {
 		r = rd_copies_erase(&copies);

@@ -36,7 +36,7 @@ struct rd_copy_report {
 int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 		   struct rd_copy_report *report);
 
-/* Make the new or empty file or device @path the copies of the pool, and a link to it. */
+/* Make the new or empty file or device @path the copies of the pool, and a link to it. -EBUSY. */
 int rd_copy_make(struct rd_pool *pool, const char *path);
 /*
  * Read the fingerprints of what recipes have of @frame; zeros for the rest of it, and for the

@@ -24,6 +24,7 @@ struct suspect {
 	struct looked_up at;
 	struct rd_fp stored[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
 	struct rd_blame blame;
+	bool is_proven;
 	u8 data[RD_SEG_SIZE];
 };
 
@@ -100,22 +101,47 @@ static int read_blocks(struct rd_random *random, struct suspect *suspect)
 	return 0;
 }
 
-/* Take from the copies on another disk what is bad of the piece; tell so once. */
+/* What is wrong with them is told once, and from then on they are not asked. */
+static bool open_copies(struct rd_random *random, struct rd_copies *ret)
+{
+	const struct rd_pool *pool = random->pool;
+	bool told;
+	int r;
+
+	pthread_mutex_lock(&random->lock);
+	told = random->told_copies;
+	pthread_mutex_unlock(&random->lock);
+	if (told)
+		return false;
+	r = rd_copies_open(ret, pool->path, pool->area.super.uuid, false);
+	if (!r || r == -ENOENT)
+		return !r;
+	pthread_mutex_lock(&random->lock);
+	random->told_copies = true;
+	pthread_mutex_unlock(&random->lock);
+	return false;
+}
+
+/*
+ * Take from the copies on another disk what is bad of the piece; tell so once. That is no place
+ * for a lock of the pool: the other disk may be slow.
+ */
 static void take_copies(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 			unsigned int first, unsigned int nr, struct suspect *suspect)
 {
 	u64 offset = (segment << RD_SEG_SHIFT) + (u64)first * RD_BLOCK_SIZE;
-	const struct rd_pool *pool = random->pool;
 	bool want[RD_SEG_BLOCKS] = { false };
 	struct rd_copies copies;
 	unsigned int i;
 
 	for (i = first; i < first + nr; i++)
 		want[i] = suspect->blame.bad[i] & RD_BAD_CONTENT;
-	if (!memchr(want, true, RD_SEG_BLOCKS) ||
-	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
+	if (!memchr(want, true, RD_SEG_BLOCKS) || !open_copies(random, &copies))
 		return;
-	if (rd_copies_find(&copies, suspect->blame.truth, want, suspect->data) &&
+	/* One that is left is an error, which is what has to be told. */
+	if (rd_copies_find(&copies, &suspect->at.map, suspect->blame.truth, want,
+			   suspect->data) > 0 &&
+	    !memchr(want, true, RD_SEG_BLOCKS) &&
 	    note(random, disk->version.id, offset))
 		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name,
 			(unsigned long long)offset);
@@ -153,8 +179,7 @@ static int take_good(struct rd_random *random, const struct rd_disk *disk, u64 s
 }
 
 static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u64 segment,
-			unsigned int first, unsigned int nr, struct suspect *suspect,
-			struct buffer *buffer)
+			struct suspect *suspect, struct buffer *buffer)
 {
 	struct looked_up *at = &suspect->at;
 	int r;
@@ -164,23 +189,31 @@ static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u6
 		return rd_random_tell_gone(random, disk);
 	if (r == -EUCLEAN)
 		return tell_bad(random, disk, segment << RD_SEG_SHIFT, RD_SEG_SIZE);
-	if (r)
+	if (r || !at->recipe)
 		return r;
-	if (!at->recipe) {
-		memset(buffer->data, 0, (size_t)nr * RD_BLOCK_SIZE);
-		return 0;
-	}
 	r = read_blocks(random, suspect);
 	if (r)
 		return r;
 	rd_read_map_fps(&random->pool->area, &at->map, suspect->stored);
 	rd_fp_blocks(buffer->hasher, suspect->data, RD_SEG_BLOCKS, suspect->found);
-	if (rd_blame(buffer->hasher, &at->map, &at->fp, suspect->stored,
-		     suspect->found, &suspect->blame)) {
+	suspect->is_proven = rd_blame(buffer->hasher, &at->map, &at->fp, suspect->stored,
+				      suspect->found, &suspect->blame);
+	if (suspect->is_proven)
 		rd_random_put_known(random, disk->version.id, segment, &at->map,
 				    suspect->blame.truth);
-		take_copies(random, disk, segment, first, nr, suspect);
+	return 0;
+}
+
+static int take_all(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+		    unsigned int first, unsigned int nr, struct suspect *suspect,
+		    struct buffer *buffer)
+{
+	if (!suspect->at.recipe) {
+		memset(buffer->data, 0, (size_t)nr * RD_BLOCK_SIZE);
+		return 0;
 	}
+	if (suspect->is_proven)
+		take_copies(random, disk, segment, first, nr, suspect);
 	return take_good(random, disk, segment, first, nr, suspect, buffer);
 }
 
@@ -197,11 +230,13 @@ int rd_random_read_damaged(struct rd_random *random, const struct rd_disk *disk,
 	pthread_mutex_lock(&random->shut);
 	r = rd_lock_take(&shut, random->pool->lock_fd, RD_LOCK_FREE, 0, false, WAIT_MS);
 	if (!r)
-		r = read_suspect(random, disk, segment, first, nr, suspect, buffer);
+		r = read_suspect(random, disk, segment, suspect, buffer);
 	else
 		rd_err(r, "%s: cannot keep blocks from moving to read offset %llu again",
 		       disk->name, (segment << RD_SEG_SHIFT) + (u64)first * RD_BLOCK_SIZE);
 	rd_lock_drop(&shut);
 	pthread_mutex_unlock(&random->shut);
+	if (!r)
+		r = take_all(random, disk, segment, first, nr, suspect, buffer);
 	return r ? -EIO : 0;
 }

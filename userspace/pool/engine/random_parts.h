@@ -67,6 +67,7 @@ struct rd_random {
 		u64 offset;
 	} told[NR_TOLD];
 	unsigned int nr_told;
+	bool told_copies;		/* that these cannot be used */
 
 	pthread_mutex_t shut;		/* one thread at a time looks at damage */
 };

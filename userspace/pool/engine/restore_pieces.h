@@ -7,6 +7,7 @@
 #ifndef RD_RESTORE_PIECES_H
 #define RD_RESTORE_PIECES_H
 
+#include "pool/data/copies.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
 #include "blocks.h"
@@ -85,6 +86,8 @@ struct restore {
 	struct restore_packs *packs;	/* NULL: nothing was wanted of one */
 	struct gather *spare;
 	u8 *gap_data;			/* read, and never looked at */
+	struct rd_copies copies;	/* opened for the first damage */
+	bool looked_for_copies, has_copies;
 	rd_sum sum;			/* of what it has come from, see proof.h */
 	bool is_unknown;		/* of some of it that is not known */
 };

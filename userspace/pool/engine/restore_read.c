@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/blame.h"
-#include "pool/data/copies.h"
 #include "restore_pieces.h"
 
 #define MAX_TRIES	5
@@ -311,21 +310,45 @@ static void read_alone(struct restore *restore, struct piece *piece)
 	rd_fp_segment(restore->hasher, piece->data, piece->len, piece->fps, &piece->fp);
 }
 
+static int copies_step(void *ctx, u32 i)
+{
+	struct restore *restore = ctx;
+
+	return rd_pool_progress(restore->pool, "search copies", (u64)i * RD_FPS_SIZE,
+				(u64)restore->copies.nr_frames * RD_FPS_SIZE);
+}
+
+/* What is wrong with them is told once. */
+static bool open_copies(struct restore *restore)
+{
+	const struct rd_pool *pool = restore->pool;
+
+	if (!restore->looked_for_copies)
+		restore->has_copies = !rd_copies_open(&restore->copies, pool->path,
+						      pool->area.super.uuid, false);
+	restore->looked_for_copies = true;
+	restore->copies.step = copies_step;
+	restore->copies.ctx = restore;
+	return restore->has_copies;
+}
+
 /*
  * Take what is bad from the copies on another disk, as far as they have it. Whoever only checks
  * is told of the damage.
  */
-static void take_copies(struct restore *restore, struct piece *piece,
-			const struct rd_fp truth[RD_SEG_BLOCKS])
+static int take_copies(struct restore *restore, struct piece *piece,
+		       const struct rd_fp truth[RD_SEG_BLOCKS])
 {
-	const struct rd_pool *pool = restore->pool;
-	struct rd_copies copies;
+	int r;
 
 	if (restore->options->mode == RD_RESTORE_NONE || rd_is_zero(truth, RD_FPS_SIZE) ||
-	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
-		return;
-	restore->report->blocks_copied += rd_copies_find(&copies, truth, piece->bad, piece->data);
-	rd_copies_close(&copies);
+	    !open_copies(restore))
+		return 0;
+	r = rd_copies_find(&restore->copies, &piece->map, truth, piece->bad, piece->data);
+	if (r < 0)
+		return r;
+	restore->report->blocks_copied += r;
+	return 0;
 }
 
 /* It was not what it should be: look whether it has moved. */
@@ -366,8 +389,8 @@ int rd_restore_try_again(struct restore *restore, struct piece *piece)
 		/* Where its blocks are is not known: all of them are lost. */
 		memset(piece->bad, 1, sizeof(piece->bad));
 	else if (find_bad(restore, piece, truth))
-		take_copies(restore, piece, truth);
-	return note_bad(restore, piece);
+		r = take_copies(restore, piece, truth);
+	return r == -EINTR ? r : note_bad(restore, piece);
 }
 
 void rd_restore_free_reads(struct restore *restore)
@@ -379,4 +402,6 @@ void rd_restore_free_reads(struct restore *restore)
 		restore->spare = gather->next;
 		free(gather);
 	}
+	if (restore->has_copies)
+		rd_copies_close(&restore->copies);
 }
