@@ -187,6 +187,10 @@ restores() {
 	cmp -n $((700 * 4096)) 1.img back
 	cmp -n 4096 -i $((700 * 4096)) back /dev/zero
 	rm copies
+	# Two segments are damaged.
+	ctl restore a@1 --to back --yes
+	[ "$status" -eq 4 ]
+	[ "$(grep -c "cannot open the copies" <<<"$output")" = 1 ]
 	ctl restore c@1 --to back2
 	[ "$status" -eq 0 ]
 	cmp 2.img back2
@@ -431,8 +435,12 @@ with open("pool/data", "r+b") as data:
 	mkdir -p etc
 	make_fleet
 	printf '[dedup]\ncopies = 100%%\n' >etc/revdedup.conf
+	# A pass is made all the same.
 	ctl dedup
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 3 ]
+	[[ $output == *"the pool has no copies yet: name a file"* ]]
+	[[ $output == *"warning: the copies that '$PWD/etc/revdedup.conf' asks for are left as they are"* ]]
+	[[ $output == *"old versions gave up"* ]]
 	must dedup --force --to copies
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 2112 ]
 	must dedup -n
@@ -440,8 +448,31 @@ with open("pool/data", "r+b") as data:
 	# Behind prune as well, but that cannot be forced.
 	must prune --keep-last 9
 	ctl prune --keep-last 9 --dedup
-	[ "$status" -eq 1 ]
+	[ "$status" -eq 3 ]
 	[[ $output == *"'$PWD/copies' is on a disk on which the data of the pool is"* ]]
+	[ "$(grep -c "are left as they are" <<<"$output")" = 1 ]
+	[[ $output == *"old versions gave up"* ]]
+	# Typed, it is an error before anything is deleted.
+	must snapshot c --from 1.img
+	ctl prune --keep-last 1 --dedup --copies 1%
+	[ "$status" -eq 1 ]
+	must list c
+	[[ $output == *"c@1 "*"c@2 "* ]]
+	must delete c@2
+	# The disk is gone, or has something else.
+	mv copies away
+	ctl dedup --force
+	[ "$status" -eq 3 ]
+	[[ $output == *"old versions gave up"* ]]
+	truncate -s 1M copies
+	ctl dedup --force
+	[ "$status" -eq 3 ]
+	[[ $output == *"has no copies, or its superblock is damaged"* ]]
+	[[ $output == *"old versions gave up"* ]]
+	ctl dedup --force --copies 1%
+	[ "$status" -eq 1 ]
+	[[ $output != *"old versions gave up"* ]]
+	mv away copies
 	must dedup --force
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = 1212 ]
 	must dedup --force --copies 0

@@ -296,6 +296,9 @@ int cmd_prune(struct ctl *ctl)
 		print_settings(ctl);
 	if (!r)
 		r = plan(&prune, ctl->nr_operands ? name.volume : NULL);
+	/* Before anything is deleted. */
+	if (!r && ctl_has(ctl, CTL_OPT_DEDUP))
+		r = ctl_copies_prepare(ctl, &prune.dedup.copies);
 	if (!r)
 		r = dedup(&prune, prune_planned(&prune));
 	rd_buffer_free(&prune.delete);

@@ -10,6 +10,7 @@
 #include "base/pace.h"
 #include "host/volume/safety.h"
 #include "pool/catalog/owners.h"
+#include "pool/data/copies.h"
 #include "cli.h"
 #include "copies.h"
 
@@ -51,29 +52,61 @@ static int find_copies(struct ctl *ctl, bool *ret_is_new, char **ret)
 	}
 	if (!*ret) {
 		rd_err(-errno, "cannot find the copies '%s'", link);
-		rd_hint("nothing was changed; bring back their disk, or remove them by --copies 0");
+		rd_hint("no copy was changed; bring back their disk, or remove them by --copies 0");
 		return CTL_FAILED;
 	}
 	to = named ? realpath(named, NULL) : NULL;
 	if (!named || (to && !strcmp(to, *ret)))
 		return 0;
 	rd_err(0, "the copies of the pool are '%s' already", *ret);
-	rd_hint("nothing was changed; --copies 0 removes them");
+	rd_hint("no copy was changed; --copies 0 removes them");
 	return CTL_FAILED;
 }
 
-int ctl_copies_prepare(struct ctl *ctl, const struct ctl_copies *copies)
+/* What is wrong with those that there are is a warning. */
+static int check_there(const struct rd_pool *pool)
+{
+	struct rd_copies copies;
+	int r = rd_copies_open(&copies, pool->path, pool->area.super.uuid, false);
+
+	if (!r) {
+		rd_copies_close(&copies);
+		return 0;
+	}
+	rd_err(0, "the copies were not brought up to date");
+	rd_hint("no copy was changed; --copies 0 removes the link to them");
+	return r == -ENOMEM ? r : CTL_FAILED;
+}
+
+static int prepare(struct ctl *ctl)
 {
 	RD_FREE char *path = NULL;
 	bool is_new;
 	int r;
 
-	if (!copies->is_wanted || are_removed(copies))
-		return 0;
 	r = find_copies(ctl, &is_new, &path);
 	if (!r)
 		r = rd_check_copies(ctl->pool->path, path, is_new, ctl_has(ctl, CTL_OPT_FORCE));
-	return r || !is_new ? r : rd_copy_make(ctl->pool, path);
+	if (r)
+		return r;
+	return is_new ? rd_copy_make(ctl->pool, path) : check_there(ctl->pool);
+}
+
+int ctl_copies_prepare(struct ctl *ctl, struct ctl_copies *copies)
+{
+	int r;
+
+	if (!copies->is_wanted || are_removed(copies))
+		return 0;
+	r = prepare(ctl);
+	if (!r || r == -EINTR || r == -ENOMEM || ctl_has_typed(ctl, CTL_OPT_COPIES))
+		return r;
+	/* Who runs a pass each night must not be without because a disk is gone. */
+	rd_warn("the copies that '%s' asks for are left as they are; the pass runs all the same",
+		ctl->config.path);
+	copies->is_wanted = false;
+	copies->were_left = true;
+	return 0;
 }
 
 static int update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
@@ -126,7 +159,7 @@ int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate)
 	int r;
 
 	if (!copies->is_wanted)
-		return 0;
+		return copies->were_left ? CTL_PARTLY : 0;
 	r = update(ctl, copies, rate);
 	ctl_progress_clear(&ctl->progress);
 	if (!r || copies->report.copied)

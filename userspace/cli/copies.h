@@ -9,6 +9,7 @@ struct ctl;
 
 struct ctl_copies {
 	bool is_wanted;
+	bool were_left;		/* by ctl_copies_prepare() */
 	double percent;		/* of what is stored; or */
 	u64 bytes;		/* with no percentage. Neither: there shall be none */
 	struct rd_copy_report report;
@@ -16,8 +17,11 @@ struct ctl_copies {
 
 /* Read --copies, --to and --force. A dry run makes none. */
 int ctl_copies_options(const struct ctl *ctl, struct ctl_copies *ret);
-/* Find them, or make them where there are none yet. */
-int ctl_copies_prepare(struct ctl *ctl, const struct ctl_copies *copies);
+/*
+ * Find them, or make them where there are none yet. What is wrong is an error if they were typed;
+ * if only the settings ask for them they are left as they are, and ctl_copies_update() says so.
+ */
+int ctl_copies_prepare(struct ctl *ctl, struct ctl_copies *copies);
 /* Bring them up to date, and print how many there are. */
 int ctl_copies_update(struct ctl *ctl, struct ctl_copies *copies, u64 rate);
 

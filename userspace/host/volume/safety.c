@@ -308,7 +308,7 @@ int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 
 	if (is_new && rd_is_of_pool(pool, path)) {
 		rd_err(0, "'%s' is part of the pool", path);
-		rd_hint("nothing was changed; copies belong on another disk");
+		rd_hint("no copy was changed; copies belong on another disk");
 		return -EINVAL;
 	}
 	if (is_new && !stat(path, &st) && S_ISBLK(st.st_mode))
@@ -317,7 +317,7 @@ int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 		return r;
 	rd_err(0, "'%s' is on a disk on which the data of the pool is: it would be lost with it",
 	       path);
-	rd_hint("nothing was changed; name a file or device on another disk");
+	rd_hint("no copy was changed; name a file or device on another disk");
 	return -EINVAL;
 }
 
