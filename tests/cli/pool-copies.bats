@@ -319,6 +319,23 @@ restores() {
 	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
 }
 
+@test "copies: a frame that they have hurts nobody, though some of it has died since" {
+	make_pool 1G
+	noise 1 512
+	must snapshot vm --from 1.img
+	copies 100% --to copies
+	cp 1.img 2.img
+	blocks 2.img 0 400
+	must snapshot vm --from 2.img
+	# The old version has 400 blocks there, and the new one a frame without a copy.
+	must stats --isolation --json
+	[ "$(field 0 '["volumes_sum"]')" = 2 ]
+	[ "$(field 0 '["with_copies"]["volumes_sum"]')" = 1 ]
+	copies 100%
+	must stats --isolation --json
+	[ "$(field 0 '["with_copies"]["volumes_sum"]')" = 0 ]
+}
+
 @test "copies: gone, of another pool, cut off, or something else" {
 	make_fleet
 	copies 100% --to copies

@@ -225,9 +225,13 @@ static int count_slice(struct count *count, const struct rd_buffer *volumes,
 	count->next_slice = U64_MAX;
 	for (i = 0; i < nr && !r; i++)
 		r = see_volume(count, ((const i64 *)volumes->data)[i]);
-	for (i = 0; i < SLICE && !r; i++)
-		if (count->seen[i].nr.versions)
-			r = fn(ctx, count->first + i, &count->seen[i].nr);
+	for (i = 0; i < SLICE && !r; i++) {
+		if (!count->seen[i].nr.versions)
+			continue;
+		r = fn(ctx, count->first + i, &count->seen[i].nr);
+		if (!r)
+			r = rd_pool_progress(count->pool, "count", count->done, count->all);
+	}
 	return r;
 }
 

@@ -48,18 +48,16 @@ static int list_copied(struct isolation *isolation)
 	return 0;
 }
 
-/* Is there a copy of all that recipes have of @frame, an ordinary or a packed one? */
-static int has_copy(struct isolation *isolation, u64 frame, bool *ret)
+static bool is_copied_at(struct isolation *isolation, size_t at, u64 frame)
+{
+	return at < isolation->nr && isolation->copied[at] >> INDEX_BITS == frame;
+}
+
+/* Find the first copy of @frame; there may be two. */
+static size_t find_copied(const struct isolation *isolation, u64 frame)
 {
 	size_t low = 0, high = isolation->nr, middle;
-	struct rd_fp live[RD_SEG_BLOCKS];
-	unsigned int lost;
-	int r;
 
-	r = rd_copy_live_fps(isolation->pool, frame, live, &lost);
-	*ret = !r && !lost && rd_is_zero(live, sizeof(live));
-	if (r || lost || *ret)
-		return r;
 	while (low < high) {
 		middle = low + (high - low) / 2;
 		if (isolation->copied[middle] >> INDEX_BITS < frame)
@@ -67,10 +65,41 @@ static int has_copy(struct isolation *isolation, u64 frame, bool *ret)
 		else
 			high = middle;
 	}
-	if (low < isolation->nr && isolation->copied[low] >> INDEX_BITS == frame)
-		*ret = !memcmp(rd_copies_fps(&isolation->copies, isolation->copied[low] &
-					     ((1 << INDEX_BITS) - 1)), live, sizeof(live));
-	return 0;
+	return low;
+}
+
+/* Has that copy all that lives? It may have what has died since. */
+static bool has_all(struct isolation *isolation, size_t at, const struct rd_fp *live)
+{
+	u32 i = isolation->copied[at] & ((1 << INDEX_BITS) - 1);
+	const struct rd_fp *fps = rd_copies_fps(&isolation->copies, i);
+	unsigned int slot;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (!rd_fp_is_zero(&live[slot]) && !rd_fp_equal(&live[slot], &fps[slot]))
+			return false;
+	return true;
+}
+
+/* Is there a copy of all that recipes have of @frame, an ordinary or a packed one? */
+static int has_copy(struct isolation *isolation, u64 frame, bool *ret)
+{
+	size_t at = find_copied(isolation, frame);
+	struct rd_fp live[RD_SEG_BLOCKS];
+	unsigned int lost;
+	u64 nr = 0;
+	int r;
+
+	if (!is_copied_at(isolation, at, frame)) {
+		r = rd_frame_live(isolation->pool->sql, frame, &nr);
+		*ret = !r && !nr;
+		return r;
+	}
+	r = rd_copy_live_fps(isolation->pool, frame, live, &lost);
+	*ret = false;
+	for (; !r && !lost && !*ret && is_copied_at(isolation, at, frame); at++)
+		*ret = has_all(isolation, at, live);
+	return r;
 }
 
 static bool lies_in(const struct rd_pack *pack, u64 frame)
