@@ -239,6 +239,19 @@ with open("pool/data", "r+b") as data:
 	done
 }
 
+@test "another pool with the same link does not write copies meanwhile" {
+	must init pool --size 512M --compression none
+	noise a 600
+	must "${copying[@]}" --to "$PWD/copies"
+	cp -r --sparse=always pool other
+	noise b 600
+	stop_at copies-enter "${copying[@]}"
+	run -11 "${ctl[@]}" -p other "${copying[@]}"
+	[[ $output == *"cannot open the copies 'other/copies': Device or resource busy"* ]]
+	go_on
+	are_complete
+}
+
 @test "a copy that cannot be read once stays" {
 	local nr before
 	must init pool --size 512M --compression none

@@ -115,6 +115,19 @@ static int read_table(struct rd_copies *copies)
 	return 0;
 }
 
+/*
+ * -EBUSY: something else writes them. RD_LOCK_PASS keeps other commands on this pool away, but a
+ * copy of the pool's directory has the same link. Where there are no such locks it does without.
+ */
+static int lock(int fd)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	if (!fcntl(fd, F_OFD_SETLK, &all))
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? -EBUSY : 0;
+}
+
 static int set_up(struct rd_copies *copies, const char *path, bool writable)
 {
 	u64 bytes;
@@ -123,6 +136,8 @@ static int set_up(struct rd_copies *copies, const char *path, bool writable)
 	/* By now a device may be part of another one, which does not write its superblock over. */
 	copies->fd = rd_open_direct(path, writable ? O_RDWR | O_EXCL : O_RDONLY, 0);
 	r = copies->fd < 0 ? copies->fd : rd_size_of(copies->fd, &bytes, &copies->is_device);
+	if (!r && writable)
+		r = lock(copies->fd);
 	if (r) {
 		rd_warn("cannot open the copies '%s': %s", path, strerror(-r));
 		return r;
