@@ -186,9 +186,9 @@ restores() {
 	[[ $output == *"offset $((700 * 4096)), length 4096"* ]]
 	cmp -n $((700 * 4096)) 1.img back
 	cmp -n 4096 -i $((700 * 4096)) back /dev/zero
-	rm copies
 	# Two segments are damaged.
-	ctl restore a@1 --to back --yes
+	rm copies back
+	ctl restore a@1 --to back
 	[ "$status" -eq 4 ]
 	[ "$(grep -c "cannot open the copies" <<<"$output")" = 1 ]
 	ctl restore c@1 --to back2
