@@ -86,9 +86,43 @@ pass_rows() {
 	row "  time of the second / the first" "$(calc "$usec / $first")"
 }
 
+# hurt [copies]: how many volumes a lost frame hurts, on average; what has a copy hurts none.
+hurt() {
+	local sum
+	revdedupctl stats --isolation --json >"$dir/isolation"
+	sum=$(field volumes_sum <"$dir/isolation")
+	[ $# -eq 0 ] || sum=$(sed 's/.*"with_copies"//' "$dir/isolation" | field volumes_sum)
+	calc "$sum / $(field frames <"$dir/isolation")"
+}
+
+# hurt_rows BEFORE: after the pass, with copies of a hundredth, and of more until it is as before.
+hurt_rows() {
+	local now percent
+	now=$(hurt)
+	row "  volumes that a lost frame hurts, before and after" "$1 $now"
+	for percent in 1 2 5 10 20; do
+		revdedupctl -q dedup --older 0 --least-run 1 --copies "$percent%" \
+			--to "$dir/copies" --force
+		now=$(hurt copies)
+		row "    with copies of $percent %" "$now"
+		[ "$(calc "$now <= $1 ? 1 : 0" %d)" = 0 ] || break
+	done
+	row "  with copies / before" "$(calc "$now / $1")" "<= 1" "$now / $1 <= 1"
+	revdedupctl -q dedup --older 0 --least-run 1 --copies 0 --force
+}
+
+# inline_rows: in a pool that looks for blocks in all others when it stores them.
+inline_rows() {
+	take_series true --pieces 64 --dedup inline
+	revdedupctl -q dedup --older 0 --least-run 1
+	row "  with 64 pieces and inline: / VM-centric" "$(calc "$(data_bytes) / $peer")" \
+		"<= 0.75" "$(data_bytes) / $peer <= 0.75"
+}
+
 # dedup_rows NAME DIR [PEER-LIMIT]
 dedup_rows() {
 	local name=$1 series=$2 peer_limit=${3:-} newest before after closed peer first kib i
+	local isolated
 	local -a speeds=() delete_usecs=() freed_mib=()
 	take_series true --pieces 1
 	rule "$series/order" >"$dir/rules"
@@ -96,6 +130,7 @@ dedup_rows() {
 	peer=$(vmcentric "$series/order" | awk '$1 == "pds" && $2 == 2 { print $4 }')
 	newest=$(grep -c '^vm1 ' "$series/order")
 	before=$(data_bytes)
+	isolated=$(hurt)
 	add_speeds
 	delete_some
 	revdedupctl dedup --older 0 --least-run 1 --dry-run
@@ -112,7 +147,9 @@ dedup_rows() {
 		"${delete_usecs[1]} / ${delete_usecs[0]} <= 1.2"
 	row "  the longest transaction of these, s" "$(longest)" "<= 0.1" "$(longest) <= 0.1"
 	row "  what these freed before and after, MiB" "${freed_mib[*]}"
+	hurt_rows "$isolated"
 	night_rows "$first"
+	[ -z "$peer_limit" ] || inline_rows
 }
 
 # is_wanted SERIES
