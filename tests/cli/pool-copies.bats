@@ -543,6 +543,7 @@ with open("pool/data", "r+b") as data:
 device = os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)
 open("held", "w").close()
 time.sleep(60)' "$loop" 3>&- &
+	# shellcheck disable=SC2034 # drop ends it
 	holder=$!
 	until [ -e held ]; do sleep 0.1; done
 	must repair

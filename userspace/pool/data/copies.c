@@ -381,7 +381,7 @@ static unsigned int give(struct rd_copies *copies, u32 i, unsigned int slot,
 	for (block = 0; block < RD_SEG_BLOCKS; block++) {
 		if (!want[block] || !rd_fp_equal(&fps[block], fp) ||
 		    rd_copies_read(copies, i, slot, &fps[block],
-				    segment + (size_t)block * RD_BLOCK_SIZE))
+				   segment + (size_t)block * RD_BLOCK_SIZE))
 			continue;
 		want[block] = false;
 		nr++;
@@ -389,12 +389,23 @@ static unsigned int give(struct rd_copies *copies, u32 i, unsigned int slot,
 	return nr;
 }
 
+static unsigned int find_in(struct rd_copies *copies, u32 i, const struct filter *wanted,
+			    const struct rd_fp *fps, bool *want, u8 *segment)
+{
+	const struct rd_fp *here = rd_copies_fps(copies, i);
+	unsigned int slot, nr = 0;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (filter_has(wanted, key_of(&here[slot])))
+			nr += give(copies, i, slot, &here[slot], fps, want, segment);
+	return nr;
+}
+
 int rd_copies_find(struct rd_copies *copies, const struct rd_map *map, const struct rd_fp *fps,
 		   bool *want, u8 *segment)
 {
 	struct filter wanted = { 0 }, frames = { 0 };
-	unsigned int nr = 0, blocks, slot, pass;
-	const struct rd_fp *here;
+	unsigned int nr = 0, blocks, pass;
 	u64 frame;
 	u32 i;
 	int r = 0;
@@ -410,10 +421,7 @@ int rd_copies_find(struct rd_copies *copies, const struct rd_map *map, const str
 			frame = rd_copies_frame(copies, i, &blocks);
 			if (frame == U64_MAX || filter_has(&frames, frame) == pass)
 				continue;
-			here = rd_copies_fps(copies, i);
-			for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
-				if (filter_has(&wanted, key_of(&here[slot])))
-					nr += give(copies, i, slot, &here[slot], fps, want, segment);
+			nr += find_in(copies, i, &wanted, fps, want, segment);
 			r = copies->step ? copies->step(copies->ctx, i) : 0;
 			if (r)
 				return r;

@@ -577,13 +577,14 @@ static int search_copies(struct heal *heal)
 	if (!heal->nr_wanted ||
 	    rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
 		return 0;
-	for (i = 0; i < copies.nr_frames && heal->nr_wanted && !r; i++)
-		if (rd_copies_frame(&copies, i, &blocks) != U64_MAX) {
-			r = search_copy(heal, &copies, i);
-			if (!r)
-				r = rd_pool_progress(heal->pool, "search copies", (u64)i * RD_FPS_SIZE,
-						     (u64)copies.nr_frames * RD_FPS_SIZE);
-		}
+	for (i = 0; i < copies.nr_frames && heal->nr_wanted && !r; i++) {
+		if (rd_copies_frame(&copies, i, &blocks) == U64_MAX)
+			continue;
+		r = search_copy(heal, &copies, i);
+		if (!r)
+			r = rd_pool_progress(heal->pool, "search copies", (u64)i * RD_FPS_SIZE,
+					     (u64)copies.nr_frames * RD_FPS_SIZE);
+	}
 	rd_copies_close(&copies);
 	return r;
 }
