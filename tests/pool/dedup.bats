@@ -468,7 +468,7 @@ make_runs() {
 	truncate -s 2400M img/none
 	snapshot p none 2
 	snapshot q none 2
-	REVDEDUP_FAIL=pass-clear:2=kill run -137 "${ctl[@]}" dedup --older 0 --least-run 8
+	REVDEDUP_FAIL=pass-clear:3=kill run -137 "${ctl[@]}" dedup --older 0 --least-run 8
 	must "${all_of_it[@]}"
 	[ "$(unique)" = 1201 ] || fail_test "$(unique) blocks"
 }
