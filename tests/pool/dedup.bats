@@ -3,6 +3,7 @@
 #
 # The pass over the whole pool, killed at each of its steps, and stopped while other commands
 # change what it has found.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 # shellcheck disable=SC2154 # by live.bash
 load live
@@ -447,7 +448,6 @@ make_runs() {
 
 # A build for tests forgets 1,024 in a transaction.
 @test "a pass that is killed while it forgets what is fresh" {
-	local i
 	must init pool --size 12G --reserve 1M --compression "$compression"
 	blocks three 0 1
 	snapshot a three 1

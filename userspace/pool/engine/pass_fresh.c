@@ -181,6 +181,11 @@ int rd_pass_end_slice(struct rd_pass *pass)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int clear_some(struct rd_pass *pass, i64 *last)
+{
+	return rd_fresh_clear(pass->pool->sql, pass->row.number, ROWS, last);
+}
+
 /* The rows that are older than the pass, in short transactions. */
 static int clear(struct rd_pass *pass)
 {
@@ -193,8 +198,7 @@ static int clear(struct rd_pass *pass)
 		if (!r)
 			r = rd_sql_begin(sql);
 		if (!r)
-			r = rd_catalog_end(sql, rd_fresh_clear(sql, pass->row.number, ROWS,
-								   &last));
+			r = rd_catalog_end(sql, clear_some(pass, &last));
 		if (!r)
 			rd_sql_pause();
 	} while (!r);
