@@ -24,6 +24,9 @@
 #define MAX_SPAN	RD_GROUP_FRAMES
 #endif
 
+/* With a rate there are others whose reads wait behind each of ours: 32 KiB. */
+#define SLOW_SPAN	4
+
 /* Who has the slots of a frame. */
 struct frame {
 	bool any;
@@ -96,9 +99,14 @@ static int add_owner(struct stream *stream, u64 frame, i64 id)
 	return 0;
 }
 
+static unsigned int max_span(const struct stream *stream)
+{
+	return stream->what->pace->rate ? SLOW_SPAN : MAX_SPAN;
+}
+
 static bool fits(const struct stream *stream, u64 frame)
 {
-	return frame - stream->first < MAX_SPAN &&
+	return frame - stream->first < max_span(stream) &&
 		frame / RD_GROUP_FRAMES == stream->first / RD_GROUP_FRAMES;
 }
 
@@ -141,7 +149,7 @@ static int find_frames(struct stream *stream)
 	int r;
 
 	stream->span = 0;
-	r = rd_frames_filled(stream->pool->sql, &rows, stream->next, MAX_SPAN);
+	r = rd_frames_filled(stream->pool->sql, &rows, stream->next, max_span(stream));
 	stream->next = U64_MAX;
 	while (!r && (r = rd_next_filled(rows, &frame, &slots)) > 0) {
 		r = 0;
