@@ -698,7 +698,6 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
-	unsigned int i;
 	i64 id;
 	int r;
 
@@ -710,12 +709,8 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 			continue;
 		}
 		r = rd_recipe_load(sql, id, &recipe);
-		for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-			rd_place place = recipe.map.at[i];
-
-			if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == frame)
-				rd_slots_set(ret, rd_place_slot(place));
-		}
+		if (!r)
+			rd_map_add_slots(&recipe.map, frame, ret);
 	}
 	return r;
 }

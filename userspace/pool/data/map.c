@@ -165,3 +165,12 @@ int rd_map_unpack(struct rd_map *map, u64 recipe, u64 frame, const void *blob,
 	}
 	return reader.at == reader.end ? 0 : -EBADMSG;
 }
+
+void rd_map_add_slots(const struct rd_map *map, u64 frame, struct rd_slots *slots)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) == RD_OWN && rd_place_id(map->at[i]) == frame)
+			rd_slots_set(slots, rd_place_slot(map->at[i]));
+}

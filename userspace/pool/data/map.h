@@ -26,6 +26,7 @@
 #define RD_MAP_H
 
 #include "base/units.h"
+#include "slots.h"
 
 enum rd_kind {
 	RD_ZERO,
@@ -68,6 +69,8 @@ struct rd_map {
  * the next slot, or as far on as the segment is: zeros between two blocks do not part them.
  */
 unsigned int rd_map_pieces(const struct rd_map *map);
+/* Add the slots of @frame that are OWN in the map. */
+void rd_map_add_slots(const struct rd_map *map, u64 frame, struct rd_slots *slots);
 
 /*
  * Find the frame in which the longest run of OWN blocks is in slots of the same numbers, or

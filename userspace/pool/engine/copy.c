@@ -50,7 +50,6 @@ static int find_live(struct rd_sql *sql, u64 frame, struct rd_slots *live)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
-	unsigned int i;
 	i64 id;
 	int r;
 
@@ -58,10 +57,8 @@ static int find_live(struct rd_sql *sql, u64 frame, struct rd_slots *live)
 	r = rd_frame_recipes(sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
 		r = rd_owner_is_pack(id) ? -ENOENT : rd_recipe_load(sql, id, &recipe);
-		for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
-			if (rd_place_kind(recipe.map.at[i]) == RD_OWN &&
-			    rd_place_id(recipe.map.at[i]) == frame)
-				rd_slots_set(live, rd_place_slot(recipe.map.at[i]));
+		if (!r)
+			rd_map_add_slots(&recipe.map, frame, live);
 		/* What cannot be read gets no copy. */
 		if (r == -ENOENT || r == -EUCLEAN)
 			r = 0;

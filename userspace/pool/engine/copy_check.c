@@ -2,8 +2,8 @@
 /*
  * Read all copies, and mend what is damaged from the pool: see copy.h.
  *
- * No lock keeps a command from writing copies meanwhile; but it removes fingerprints before it
- * writes other content. So what still has the same fingerprint and the same entry after its
+ * No lock keeps a command from writing copies meanwhile; but it removes an entry before other
+ * content comes to its place. So what still has the same fingerprint and the same entry after its
  * content was read, and differs from it, is damaged. What cannot be read is as well, but stays:
  * the next try may read it.
  */

@@ -25,6 +25,25 @@ bool rd_lease_is_hold(const struct rd_lease *lease)
 	return session_of(lease) > 0;
 }
 
+int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t i, nr;
+	int r = rd_lease_list(sql, NULL, &leases);
+
+	lease = (const struct rd_lease *)leases.data;
+	nr = leases.len / sizeof(*lease);
+	for (i = 0; i < nr && rd_lease_is_hold(&lease[i]);)
+		i++;
+	if (!r && i == nr)
+		r = -ENOENT;
+	if (!r)
+		*ret = lease[i];
+	rd_buffer_free(&leases);
+	return r;
+}
+
 static int insert(struct rd_pool *pool, const struct rd_version *version, i64 *ret_id)
 {
 	char device[RD_DEVICE_MAX];

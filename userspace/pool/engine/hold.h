@@ -29,6 +29,8 @@ int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret
 
 /* Is it a hold, and of which process? *@ret_pid: 0 if the session is over. */
 bool rd_lease_is_hold(const struct rd_lease *lease);
+/* Find a lease that is none, but a device's. -ENOENT: no device reads the pool. */
+int rd_lease_of_device(struct rd_sql *sql, struct rd_lease *ret);
 int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid);
 
 /* Does the process of a hold live? The pool is open for writing. 1: yes, 0: no. */

@@ -181,33 +181,20 @@ static int change_some(struct change *change, unsigned int *next)
 
 /* --- */
 
-static int find_devices(struct change *change)
-{
-	struct rd_buffer leases = { 0 };
-	const struct rd_lease *lease;
-	size_t i;
-	int r = rd_lease_list(change->sql, NULL, &leases);
-
-	lease = (const struct rd_lease *)leases.data;
-	for (i = 0; i < leases.len / sizeof(*lease) && !r; i++)
-		change->has_devices |= !rd_lease_is_hold(&lease[i]);
-	rd_buffer_free(&leases);
-	return r;
-}
-
 /* One transaction, from the choice *@next on. */
 static int change_in(struct change *change, unsigned int *next)
 {
 	struct rd_pass_report before = *change->pass->report;
+	struct rd_lease device;
 	int r = rd_failpoint("pass-change");
 
 	if (!r)
 		r = rd_catalog_begin(change->sql);
 	if (r)
 		return r;
-	change->has_devices = false;
-	r = find_devices(change);
-	if (!r)
+	r = rd_lease_of_device(change->sql, &device);
+	change->has_devices = !r;
+	if (!r || r == -ENOENT)
 		r = change_some(change, next);
 	r = rd_catalog_end(change->sql, r);
 	/* What was rolled back was not done. */

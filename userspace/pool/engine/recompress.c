@@ -33,22 +33,14 @@ struct run {
 /* A device whose table names places of the pool cannot follow a block into a pack. */
 static int check_devices(struct rd_pool *pool)
 {
-	struct rd_buffer leases = { 0 };
-	const struct rd_lease *lease;
-	size_t i;
-	int r = rd_lease_list(pool->sql, NULL, &leases);
+	struct rd_lease device;
+	int r = rd_lease_of_device(pool->sql, &device);
 
-	lease = (const struct rd_lease *)leases.data;
-	for (i = 0; i < leases.len / sizeof(*lease) && !r; i++) {
-		if (rd_lease_is_hold(&lease[i]))
-			continue;
-		rd_err(0, "device '%s' reads the pool, and cannot read what is compressed",
-		       lease[i].device);
-		rd_hint("nothing was changed; unmap it, or wait until its blocks are copied back");
-		r = -EBUSY;
-	}
-	rd_buffer_free(&leases);
-	return r;
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	rd_err(0, "device '%s' reads the pool, and cannot read what is compressed", device.device);
+	rd_hint("nothing was changed; unmap it, or wait until its blocks are copied back");
+	return -EBUSY;
 }
 
 /* The next frames, and how many blocks live there. */

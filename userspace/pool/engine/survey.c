@@ -268,19 +268,13 @@ static void read_fps(struct scan *scan)
 static int add_live(struct scan *scan, struct piece *piece, i64 id)
 {
 	struct rd_recipe recipe;
-	unsigned int i;
 	int r;
 
 	r = rd_recipe_load(scan->pool->sql, id, &recipe);
 	/* Pass by a recipe that cannot be read: following the recipes finds it. */
 	if (r)
 		return r == -EUCLEAN || r == -ENOENT ? 0 : r;
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = recipe.map.at[i];
-
-		if (rd_place_kind(place) == RD_OWN && rd_place_id(place) == piece->frame)
-			rd_slots_set(&piece->live, rd_place_slot(place));
-	}
+	rd_map_add_slots(&recipe.map, piece->frame, &piece->live);
 	return 0;
 }
 
