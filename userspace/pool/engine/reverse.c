@@ -65,10 +65,11 @@
  */
 #ifdef RD_TEST
 #define STREAM_ALWAYS	1
+#define STREAM_COST	(1U << 20)	/* the disks of tests have few segments */
 #else
 #define STREAM_ALWAYS	8192
-#endif
 #define STREAM_COST	(64U << 10)
+#endif
 #define NONE		U32_MAX
 
 /* A block of a superseded recipe. */
