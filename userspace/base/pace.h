@@ -13,6 +13,15 @@ struct rd_pace {
 	u64 free_us;		/* when what was done so far is paid for */
 };
 
+/*
+ * How much of @bytes to read or write at once: with a rate there are others, whose reads wait
+ * behind each of ours.
+ */
+static inline size_t rd_pace_at_once(const struct rd_pace *pace, size_t bytes)
+{
+	return pace->rate ? rd_min(bytes, (size_t)32 << 10) : bytes;
+}
+
 /* Pay for @bytes that were read or written: sleep until the rate is kept. */
 static inline void rd_pace(struct rd_pace *pace, u64 bytes)
 {

@@ -21,12 +21,9 @@
 #define MIN_CHUNK	4096U
 #ifdef RD_TEST
 #define MAX_CHUNK	4096U
-#define SLOW_CHUNK	MAX_CHUNK
 #define MAX_READ	2U
 #else
 #define MAX_CHUNK	(256U << 10)
-/* With a rate there are others whose reads wait behind each of ours. */
-#define SLOW_CHUNK	(32U << 10)
 #define MAX_READ	(RD_SPILL_BUFFERS / MIN_CHUNK)
 #endif
 /* Chunks that are read or written at once; so many buffers there are beside those of buckets. */
@@ -111,7 +108,7 @@ int rd_spill_new(struct rd_spill **ret, const char *dir, size_t size, unsigned i
 	spill->dir = dir;
 	spill->pace = pace;
 	spill->size = size;
-	spill->chunk = rd_min(rd_max(chunk, MIN_CHUNK), pace->rate ? SLOW_CHUNK : MAX_CHUNK);
+	spill->chunk = rd_min(rd_max(chunk, MIN_CHUNK), rd_pace_at_once(pace, MAX_CHUNK));
 	spill->per_chunk = spill->chunk / size;
 	spill->nr_buckets = nr_buckets;
 	spill->buckets = calloc(nr_buckets, sizeof(*spill->buckets));

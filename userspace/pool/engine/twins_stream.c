@@ -24,9 +24,6 @@
 #define MAX_SPAN	RD_GROUP_FRAMES
 #endif
 
-/* With a rate there are others whose reads wait behind each of ours: 32 KiB. */
-#define SLOW_SPAN	4
-
 /* Who has the slots of a frame. */
 struct frame {
 	bool any;
@@ -101,7 +98,7 @@ static int add_owner(struct stream *stream, u64 frame, i64 id)
 
 static unsigned int max_span(const struct stream *stream)
 {
-	return stream->what->pace->rate ? SLOW_SPAN : MAX_SPAN;
+	return rd_pace_at_once(stream->what->pace, MAX_SPAN * RD_FPS_SIZE) / RD_FPS_SIZE;
 }
 
 static bool fits(const struct stream *stream, u64 frame)
