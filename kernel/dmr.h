@@ -10,8 +10,10 @@
  *   load.c    firstwrite.c           its format and size; writes that wait for a bit
  *      |         |
  *      |      table.c                life of a remap table
- *      |      edit.c  hydrate.c  deferred.c
- *      |         |                   messages, copies home, bios that had to wait
+ *      |      edit.c  alias.c  print.c  parts.c
+ *      |         |                   messages of the table
+ *      |      hydrate.c  deferred.c
+ *      |         |                   copies home, bios that had to wait
  *      |      remap.c                map and end_io of a bio
  *      |      copy.c                 copies of blocks to the base
  *      |      writeback.c            changes become stable; settle

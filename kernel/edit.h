@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Messages that change the remap table, or print it. Under message_lock only; 0 or
- * -errno, which is in the log.
+ * Messages that give blocks another place. Under message_lock only; 0 or -errno, which
+ * is in the log.
  */
 #ifndef DMR_EDIT_H
 #define DMR_EDIT_H
@@ -10,13 +10,8 @@
 
 int dmr_edit_remap(struct dmr_table *t, const char *ranges);
 int dmr_edit_set(struct dmr_table *t, const char *ranges);
-int dmr_edit_watch(struct dmr_table *t, const char *ranges);
-int dmr_edit_alias(struct dmr_table *t, const char *ranges);
 int dmr_edit_punch(struct dmr_table *t, const char *ranges);
 int dmr_edit_begin(struct dmr_table *t);
 int dmr_edit_end(struct dmr_table *t);
-/* Returns 1: *@result is the answer. */
-int dmr_edit_print(struct dmr_table *t, u64 first, u64 count, char *result,
-		   unsigned int maxlen);
 
 #endif

@@ -8,10 +8,12 @@
 #include <linux/sched/mm.h>
 #include <linux/string.h>
 
+#include "alias.h"
 #include "checkpoint.h"
 #include "edit.h"
 #include "hydrate.h"
 #include "message.h"
+#include "print.h"
 #include "queue.h"
 #include "ranges.h"
 #include "table.h"
@@ -183,12 +185,12 @@ static int msg_end(struct message *m)
 
 static int msg_watch(struct message *m)
 {
-	return dmr_edit_watch(m->table, m->argv[0]);
+	return dmr_watch(m->table, m->argv[0]);
 }
 
 static int msg_alias(struct message *m)
 {
-	return dmr_edit_alias(m->table, m->argv[0]);
+	return dmr_alias(m->table, m->argv[0]);
 }
 
 static int msg_punch(struct message *m)
@@ -202,7 +204,7 @@ static int msg_table(struct message *m)
 
 	if (parse_number(m, 0, &first) || parse_number(m, 1, &count))
 		return -EINVAL;
-	return dmr_edit_print(m->table, first, count, m->result, m->maxlen);
+	return dmr_print(m->table, first, count, m->result, m->maxlen);
 }
 
 static int set_hydration(struct message *m, bool on, u64 mib)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Marks of the messages watch and alias. See edit.c for their use.
+ * Marks of the messages watch and alias. See alias.c for their use.
  */
 #include <linux/slab.h>
 

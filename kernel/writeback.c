@@ -489,6 +489,29 @@ bool dmr_writeback_is_linear(struct dmr_table *t)
 	return is;
 }
 
+int dmr_writeback_leave_linear(struct dmr_table *t, u32 flags)
+{
+	struct dmr_meta *meta = t->meta;
+	struct dmr_super super = meta->super;
+	int r = 0;
+	u64 seg;
+
+	lockdep_assert_held(&meta->lock);
+	if (super.flags & DMR_FLAG_LINEAR_OK) {
+		spin_lock_irq(&t->lock);
+		for (seg = 0; seg < t->nr_segs; seg += DMR_SEG_BLOCKS)
+			dmr_word_mark_dirty(t, seg);
+		spin_unlock_irq(&t->lock);
+		r = dmr_writeback(t);
+		super.flags &= ~DMR_FLAG_LINEAR_OK;
+	}
+	super.flags |= flags;
+	/* A write that failed may have left other flags on disk than in memory. */
+	if (!r && (super.flags != meta->super.flags || meta->super_is_stale))
+		r = dmr_super_write(meta, &super);
+	return r;
+}
+
 void dmr_writeback_note_linear(struct dmr_table *t)
 {
 	struct dmr_meta *meta = t->meta;

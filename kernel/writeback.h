@@ -22,6 +22,12 @@ void dmr_writeback_begin_settle(struct dmr_table *t);
 int dmr_writeback_settle(struct dmr_table *t);
 /* Are all blocks BASE, and is that stable? Not under t->lock. */
 bool dmr_writeback_is_linear(struct dmr_table *t);
+/*
+ * Prepare the disk for the first entry that is not BASE: write all words, which were
+ * never initialised, then clear DMR_FLAG_LINEAR_OK, so that they are read. Set @flags
+ * in the superblock, too. Under meta->lock.
+ */
+int dmr_writeback_leave_linear(struct dmr_table *t, u32 flags);
 /* If they are, record it in the superblock. Under meta->lock. */
 void dmr_writeback_note_linear(struct dmr_table *t);
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ranges of a message of the remap table, cut where segments end. See parts.h.
+ */
+#include "pages.h"
+#include "parts.h"
+#include "words.h"
+#include "writeback.h"
+
+int dmr_parts_check(struct dmr_table *t, const char *verb, const char *ranges,
+		    const struct dmr_range_rules *rules)
+{
+	int r = dmr_ranges_check(ranges, rules);
+
+	if (r == -ERANGE)
+		DMERR("%s: %s: a place is not within the %llu blocks of the pool",
+		      dmr_name(t->meta), verb, rules->pool_blocks);
+	else if (r)
+		DMERR("%s: %s: not ranges \"first,len%s;...\" in hex within %llu blocks",
+		      dmr_name(t->meta), verb,
+		      rules->nr_places == 2 ? ",old,new" :
+		      rules->nr_places ? ",place" : "", rules->limit);
+	return r;
+}
+
+int dmr_parts_run(struct dmr_table *t, const char *ranges,
+		  const struct dmr_range_rules *rules, dmr_part_fn fn)
+{
+	struct dmr_range range;
+	int r = 0;
+
+	while (!r && dmr_range_next(&ranges, rules, &range) > 0) {
+		u64 done = 0;
+
+		while (!r && done < range.len) {
+			u64 block = range.first + done;
+			struct dmr_part part = {
+				.seg = dmr_block_seg(block),
+				.first = dmr_block_index(block),
+				.place[0] = dmr_entry_plus(range.place[0], done),
+				.place[1] = dmr_entry_plus(range.place[1], done),
+			};
+
+			part.nr = min_t(u64, range.len - done,
+					DMR_SEG_BLOCKS - part.first);
+			r = fn(t, &part);
+			done += part.nr;
+		}
+	}
+	return r;
+}
+
+bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules,
+			 enum dmr_kind kind)
+{
+	struct dmr_range range;
+	unsigned int i;
+
+	while (dmr_range_next(&ranges, rules, &range) > 0) {
+		for (i = 0; i < rules->nr_places; i++) {
+			if (range.place[i].kind == kind)
+				return true;
+		}
+	}
+	return false;
+}
+
+int dmr_parts_check_writable(struct dmr_table *t, const char *verb)
+{
+	if (!t->meta->read_only)
+		return 0;
+	DMERR("%s: %s: the device is read-only", dmr_name(t->meta), verb);
+	return -EROFS;
+}
+
+int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
+		    struct dmr_entry to, dmr_change_fn change)
+{
+	struct dmr_page *page;
+	int r = 0;
+
+	if (READ_ONCE(t->nr_dirty) >= t->max_dirty)
+		r = dmr_writeback(t);
+	if (!r)
+		r = dmr_page_get(t, part->seg, &page);
+	if (r)
+		return r;
+	dmr_words_pack(t, part->seg, part->first, part->nr, to, t->scratch);
+	spin_lock_irq(&t->lock);
+	change(t, part, page);
+	dmr_page_unpin(page);
+	spin_unlock_irq(&t->lock);
+	return 0;
+}
+
+bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part)
+{
+	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Ranges of a message of the remap table, cut where segments end.
+ */
+#ifndef DMR_PARTS_H
+#define DMR_PARTS_H
+
+#include "dmr_table.h"
+#include "ranges.h"
+
+/* A range, or a part of one, that is within a segment. */
+struct dmr_part {
+	u64 seg;
+	unsigned int first;
+	unsigned int nr;
+	struct dmr_entry place[2];
+};
+
+typedef int (*dmr_part_fn)(struct dmr_table *t, const struct dmr_part *part);
+
+/* Change entries of a pinned page; the new ones are in t->scratch. Under t->lock. */
+typedef void (*dmr_change_fn)(struct dmr_table *t, const struct dmr_part *part,
+			      struct dmr_page *page);
+
+/* Check the text of a message; what is wrong is in the log: 0 or -errno. Sleeps. */
+int dmr_parts_check(struct dmr_table *t, const char *verb, const char *ranges,
+		    const struct dmr_range_rules *rules);
+/* Do the ranges, which were checked, name a place of @kind? Anywhere. */
+bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules,
+			 enum dmr_kind kind);
+/* Refuse to change a device that is read-only: 0 or -EROFS. Sleeps. */
+int dmr_parts_check_writable(struct dmr_table *t, const char *verb);
+
+/* Call @fn for each part of the ranges, until it fails: 0 or its -errno. Sleeps. */
+int dmr_parts_run(struct dmr_table *t, const char *ranges,
+		  const struct dmr_range_rules *rules, dmr_part_fn fn);
+/*
+ * Have @change change a part's entries to @to; write back before if too much waits: 0
+ * or -errno. Sleeps.
+ */
+int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
+		    struct dmr_entry to, dmr_change_fn change);
+/* Is the part all of its segment? Anywhere. */
+bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part);
+
+#endif
