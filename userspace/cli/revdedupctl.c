@@ -17,8 +17,7 @@
 #include "cli.h"
 #include "remedies.h"
 
-#define O(name)		(1ULL << CTL_OPT_##name)
-_Static_assert(CTL_OPTIONS <= 64, "a bit each");
+#define O(name)		CTL_OPTION_BIT(CTL_OPT_##name)
 #define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | \
 			 O(VERBOSE))
 /*
