@@ -15,6 +15,9 @@
  *	version_uid=5103...		the version that the next one is based on, as its pool
  *					knows it: another pool may have one of that number;
  *					0: none, or it may lack what was written past the target
+ *	zeros=yes			some blocks may be zeros by the metadata alone; none is in
+ *					a pool: 'dedup' was interrupted, see dedup_home.h
+ *	dedup_cursor=81920		the block at which 'dedup' goes on
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
  *
@@ -44,6 +47,8 @@ struct rd_attachment {
 	char meta_uuid[RD_DM_NAME_MAX];
 	char pool[PATH_MAX];
 	i64 version_uid;		/* 0: none yet */
+	bool is_zeros;
+	u64 dedup_cursor;
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

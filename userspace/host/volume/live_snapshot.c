@@ -193,7 +193,7 @@ static int shut_pool(struct live *live, const struct rd_target_status *status)
 {
 	int r;
 
-	if (rd_target_is_home(status))
+	if (rd_target_is_home(status) || live->at->is_zeros)
 		return 0;
 	r = check_pool(live->pool, live->at);
 	return r ? r : rd_lease_shut(live->pool, &live->shut);

@@ -380,6 +380,7 @@ static int note_pool(struct rd_pool *pool, struct rd_attachment *at)
 	if (!path || strlen(path) >= sizeof(at->pool))
 		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");
 	snprintf(at->pool, sizeof(at->pool), "%s", path);
+	at->is_zeros = false;
 	return rd_attachment_save(at);
 }
 
