@@ -327,7 +327,7 @@ static void live_set(void)
 static void live_watched(void)
 {
 	live();
-	must(message("watch 600,8"), "watch");
+	must(message("watch 1 600,8"), "watch");
 }
 
 static void make_mapped_image(void)
@@ -389,8 +389,8 @@ static int do_set(void) { return message(SET); }
 static int do_end(void) { return message("end"); }
 static int do_remap(void) { return message("remap 0,10,p0,p100;210,8,z,p300"); }
 static int do_print(void) { return message("table 0 8192"); }
-static int do_watch(void) { return message("watch 600,8"); }
-static int do_alias(void) { return message("alias 600,4,p500"); }
+static int do_watch(void) { return message("watch 1 600,8"); }
+static int do_alias(void) { return message("alias 1 600,4,p500"); }
 static int do_punch(void) { return message("punch 700,10"); }
 static int do_hydrate(void) { return message("hydrate start"); }
 static int do_write_part(void) { return write_at(3 * 4096 + 512, 1024); }
