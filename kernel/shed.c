@@ -83,15 +83,18 @@ struct given {
 
 static bool has_zeros(struct dmr_table *t, const struct given *given)
 {
-	u64 word;
+	u64 block = given->seg * DMR_SEG_BLOCKS + given->first, word;
+	struct dmr_entry place;
+	unsigned int i;
 	bool has;
 
-	spin_lock_irq(&t->lock);
-	word = t->words[given->seg];
-	has = word == DMR_WORD_ZERO ||
-	      (!dmr_word_is_whole(word) &&
-	       (!dmr_word_is_here(word) || dmr_word_page(word)->nr_zero));
-	spin_unlock_irq(&t->lock);
+	rcu_read_lock();
+	word = dmr_word_get(t, given->seg);
+	has = word == DMR_WORD_ZERO;
+	/* If the page is not here any more, it may have some. */
+	for (i = given->first; !dmr_word_is_whole(word) && !has && i < given->end; i++, block++)
+		has = !dmr_words_look_up(t, block, &place) || place.kind == DMR_ZERO;
+	rcu_read_unlock();
 	return has;
 }
 

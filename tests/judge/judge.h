@@ -75,6 +75,7 @@ struct judge {
 	bool crashed;
 	bool fail_writes;
 	bool fail_discards;
+	bool fail_flushes;
 	sector_t fail_first;
 	sector_t fail_sectors;		/* 0: everything, and flushes */
 	bool fail_except;		/* not that range, but the rest */

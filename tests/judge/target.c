@@ -47,6 +47,7 @@
  *   fail-writes except <first sector> <sectors>
  *   fail-writes off           writes (to that range, or to the rest) fail with EIO;
  *                             without a range flushes fail too; reads go on
+ *   fail-flushes on|off       only they fail
  *   fail-discards on|off      discards are refused as not supported
  *   ignore-discards on|off    discards succeed, and change nothing: a thin pool that is
  *                             read-only does that
@@ -222,7 +223,7 @@ static int map_flush(struct judge *j, struct bio *bio)
 	if (j->crashed)
 		r = DM_MAPIO_KILL;
 	else
-		r = __defer(j, bio, j->fail_writes && !j->fail_sectors);
+		r = __defer(j, bio, j->fail_flushes || (j->fail_writes && !j->fail_sectors));
 	spin_unlock(&j->group->lock);
 	return r;
 }
@@ -725,6 +726,10 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return crash_group(j->group, seed);
 	if (!strcmp(argv[0], "fail-discards")) {
 		WRITE_ONCE(j->fail_discards, !strcmp(argv[1], "on"));
+		return 0;
+	}
+	if (!strcmp(argv[0], "fail-flushes")) {
+		WRITE_ONCE(j->fail_flushes, !strcmp(argv[1], "on"));
 		return 0;
 	}
 	if (!strcmp(argv[0], "ignore-discards")) {

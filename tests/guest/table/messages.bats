@@ -185,7 +185,7 @@ load table
 	msg alias 1 "1,1,z"
 	places_are 0 3 "0,1,p200;1,1,z;2,1,b"
 	msg watch -
-	msg alias 1 "2,2,p700"
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 "2,2,p700"
 	places_are 2 2 "2,2,b"
 	# Several, also across segments.
 	msg watch 1 "200,2;3ff,3;20,1"
@@ -195,7 +195,7 @@ load table
 	places_are 1023 3 "3ff,3,p700"
 }
 
-@test "watch: a discard is a write, a read is none, a reload forgets nothing it must know" {
+@test "watch: a discard is a write, a read is none" {
 	vol_create
 	writes 0 64
 	msg watch 1 0,8
@@ -208,15 +208,113 @@ load table
 		# What the base does not take changes nothing.
 		places_are 0 8 "0,8,p100"
 	fi
-	batch 0,8,b
+}
+
+@test "marks belong to a token, and a resume removes them" {
+	vol_create
+	writes 0 64
 	msg watch 1 0,8
-	vol_reload
-	writes 24 8
+	# It has read what the block was before; the other one has seen the write.
+	writes 8 8 x
+	msg watch 2 0,8
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 0,8,p100
+	places_are 0 8 "0,8,b"
+	msg alias 2 0,4,p100
+	places_are 0 8 "0,4,p100;4,4,b"
+	# The same token again adds to what it has.
+	msg watch 2 10,2
+	msg alias 2 "4,2,p104;10,1,p110"
+	places_are 0 17 "0,6,p100;6,a,b;10,1,p110"
+	msg watch 3 30,4
+	msg alias 3 "6,2,z;10,2,z"
+	places_are 0 17 "0,6,p100;6,a,b;10,1,p110"
+	msg watch -
+	refused "Stale file handle" "no marks have the token 3" msg alias 3 30,1,z
+	msg watch 3 6,2
 	dm suspend rdt-v
 	dm resume rdt-v
+	refused "Stale file handle" "no marks have the token 3" msg alias 3 6,2,z
+	places_are 6 2 "6,2,b"
+}
+
+# page_reads: of the status line.
+page_reads() { status && reply=${field[14]}; }
+
+@test "a segment that is aliased whole is a word: reading it reads no page" {
+	local before
+	vol_create
+	msg watch 1 "0,200;200,200;400,200"
+	# One block less, and one that was written to.
+	writes 8192 8
+	msg alias 1 "0,200,p0;200,1ff,p200;400,200,p400"
+	places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
+	disk_places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
+	vol_remove
+	vol_create
+	page_reads
+	before=$reply
+	reads 0 4096 "p0,1000"
+	page_reads
+	is "pages read for the first segment" "$((reply - before))" 0
+	reads 4096 8 "p1000,8"
+	page_reads
+	is "pages read for the second" "$((reply - before))" 1
+	# The last segment may be a part of one.
+	vol_remove
+	dm zero $meta 0 $((meta_sectors * 512))
+	vol_create 4100
+	msg watch 1 200,1
+	msg alias 1 200,1,p7
+	places_are 512 1 "200,1,p7"
+	reads 4096 4 "p38,4"
+}
+
+@test "an alias that takes nothing leaves a linear table" {
+	vol_create
+	msg watch 1 0,8
+	writes 0 64
 	msg alias 1 0,8,p100
-	places 0 8
-	[[ ";$reply;" == *";3,1,b;"* ]] || is "block 3" "$reply" "b"
+	places_are 0 8 "0,8,b"
+	within 10 env_pool_none vol_reload
+}
+
+# page_each COUNT: every segment has a page, in $ranges a block of each; in $first those
+# of the first 30.
+page_each() {
+	local i range
+	ranges='' first=''
+	for ((i = 0; i < $1; i++)); do
+		printf -v range '%x,1' $((i * 512 + 1))
+		ranges+=";$range,p7"
+		[ $i -ge 30 ] || first+=";$range"
+	done
+	ranges=${ranges#;} first=${first#;}
+	ranges=${ranges//1,1,p7/0,1,p7}
+}
+
+@test "first writes and status do not wait for an alias that reads pages" {
+	local segs=400 aliaser i
+	many_segs $segs
+	vol_create $((segs * seg_sectors)) cache_mib 1
+	page_each $segs
+	batch "$ranges"
+	snapshot
+	msg watch 1 "$first"
+	# The pages of these segments go, and are slow to come.
+	for ((i = 30; i < segs; i++)); do
+		reads $((i * seg_sectors)) 8 "p38,8"
+	done
+	reload rdt-m "0 $meta_sectors delay $meta_ground 0 300 $meta_ground 0 0"
+	dmsetup message rdt-v 0 "alias 1 ${first//,1/,1,z}" 3>&- &
+	aliaser=$!
+	sleep 1
+	poke 35
+	status
+	is "dirty segments" "${field[f_dirty]}" "1/$segs"
+	kill -0 $aliaser || is "alias" "has ended" "reads pages"
+	wait $aliaser
+	meta_set ok
+	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 
 @test "watch: the marks are in so many segments" {
