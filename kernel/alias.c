@@ -4,14 +4,17 @@
  *
  *   watch   mark BASE blocks; a write to one clears its mark
  *   alias   give a BASE block another place if its mark is still there: user space
- *           has read and hashed the block meanwhile, and the new place holds the same
+ *           has read and compared the block meanwhile, and the new place holds the same
  *
- * Both end with a settle.
+ * Both end with a settle. Marks belong to the program whose token they have: if one watches,
+ * a block is written, and another one watches, the first must not take these marks for its
+ * own, since it has read the block before.
  */
 #include "alias.h"
 #include "dmr_table.h"
 #include "pages.h"
 #include "parts.h"
+#include "queue.h"
 #include "watch.h"
 #include "words.h"
 #include "writeback.h"
@@ -57,24 +60,49 @@ static int watch_part(struct dmr_table *t, const struct dmr_part *part)
 	return 0;
 }
 
-int dmr_watch(struct dmr_table *t, const char *ranges)
+int dmr_watch(struct dmr_table *t, u64 token, const char *ranges)
 {
 	const struct dmr_range_rules rules = { .limit = dmr_nr_blocks(t->volume_sectors) };
-	int r;
+	int r = dmr_parts_check(t, "watch", ranges, &rules);
 
-	if (!strcmp(ranges, "-")) {
-		dmr_watch_drop_all(t);
-		return 0;
-	}
-	r = dmr_parts_check(t, "watch", ranges, &rules);
 	if (!r)
 		r = dmr_parts_check_writable(t, "watch");
-	if (!r)
-		r = dmr_parts_run(t, ranges, &rules, watch_part);
+	if (r)
+		return r;
+	if (t->watch_token != token)
+		dmr_watch_drop_all(t);
+	t->watch_token = token;
+	r = dmr_parts_run(t, ranges, &rules, watch_part);
 	/* Then all writes have ended that saw no marks. */
 	if (!r)
 		r = dmr_writeback_settle(t);
 	return r;
+}
+
+void dmr_unwatch(struct dmr_table *t)
+{
+	dmr_watch_drop_all(t);
+}
+
+/* Alias a segment that is BASE and marked all over: its word changes, and it gets no page. */
+static bool alias_whole(struct dmr_table *t, const struct dmr_part *part)
+{
+	struct dmr_watch *watch;
+	bool done = false;
+
+	if (!dmr_part_covers(t, part))
+		return false;
+	spin_lock_irq(&t->lock);
+	watch = xa_load(&t->watches, part->seg);
+	if (watch && t->words[part->seg] == DMR_WORD_BASE &&
+	    find_next_zero_bit(watch->marks, part->nr, 0) >= part->nr) {
+		bitmap_zero(watch->marks, DMR_SEG_BLOCKS);
+		dmr_word_set(t, part->seg, dmr_word_of(part->place[0]));
+		done = true;
+	}
+	dmr_watch_drop_if_empty(t, part->seg, watch);
+	spin_unlock_irq(&t->lock);
+	return done;
 }
 
 static bool find_marks(struct dmr_table *t, const struct dmr_part *part)
@@ -110,12 +138,49 @@ static void swap_marked(struct dmr_table *t, const struct dmr_part *part,
 
 static int alias_part(struct dmr_table *t, const struct dmr_part *part)
 {
-	if (!find_marks(t, part))
+	if (alias_whole(t, part) || !find_marks(t, part))
 		return 0;
 	return dmr_part_change(t, part, part->place[0], swap_marked);
 }
 
-int dmr_alias(struct dmr_table *t, const char *ranges)
+/*
+ * Leave the linear table, and let no write-back note it again. Not under meta->lock all the
+ * time: reading pages of the table can take long, and first writes would wait for it.
+ */
+static int begin_alias(struct dmr_table *t)
+{
+	int r;
+
+	mutex_lock(&t->meta->lock);
+	spin_lock_irq(&t->lock);
+	t->is_aliasing = true;
+	t->alias_is_unsettled = true;
+	spin_unlock_irq(&t->lock);
+	r = dmr_writeback_leave_linear(t, 0);
+	mutex_unlock(&t->meta->lock);
+	return r;
+}
+
+static void end_alias(struct dmr_table *t)
+{
+	spin_lock_irq(&t->lock);
+	t->is_aliasing = false;
+	/* If no block was taken, a write-back notes that the table is linear again. */
+	if (!t->nr[DMR_ZERO] && !t->nr[DMR_POOL])
+		dmr_queue_writeback(t);
+	spin_unlock_irq(&t->lock);
+}
+
+static int check_token(struct dmr_table *t, u64 token)
+{
+	if (t->watch_token == token)
+		return 0;
+	DMERR("%s: alias: no marks have the token %llu (any more): watch and read again",
+	      dmr_name(t->meta), token);
+	return -ESTALE;
+}
+
+int dmr_alias(struct dmr_table *t, u64 token, const char *ranges)
 {
 	const struct dmr_range_rules rules = {
 		.limit = dmr_nr_blocks(t->volume_sectors),
@@ -129,15 +194,17 @@ int dmr_alias(struct dmr_table *t, const char *ranges)
 		      dmr_name(t->meta));
 		r = -EINVAL;
 	}
+	if (!r)
+		r = dmr_parts_check_writable(t, "alias");
+	if (!r)
+		r = check_token(t, token);
 	if (r)
 		return r;
-	/* Hold the lock, or a write-back could note a linear table between the two. */
-	mutex_lock(&t->meta->lock);
-	r = dmr_parts_check_writable(t, "alias");
-	if (!r)
-		r = dmr_writeback_leave_linear(t, 0);
+	r = begin_alias(t);
 	if (!r)
 		r = dmr_parts_run(t, ranges, &rules, alias_part);
-	mutex_unlock(&t->meta->lock);
-	return r ? r : dmr_writeback_settle(t);
+	if (!r)
+		r = dmr_writeback_settle(t);
+	end_alias(t);
+	return r;
 }

@@ -8,7 +8,9 @@
 
 #include "dmr.h"
 
-int dmr_watch(struct dmr_table *t, const char *ranges);
-int dmr_alias(struct dmr_table *t, const char *ranges);
+int dmr_watch(struct dmr_table *t, u64 token, const char *ranges);
+/* Remove all marks. */
+void dmr_unwatch(struct dmr_table *t);
+int dmr_alias(struct dmr_table *t, u64 token, const char *ranges);
 
 #endif

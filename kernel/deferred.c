@@ -12,6 +12,7 @@
 #include "pages.h"
 #include "queue.h"
 #include "remap.h"
+#include "units.h"
 #include "watch.h"
 #include "words.h"
 
@@ -305,7 +306,7 @@ static void forget_marks(struct dmr_table *t, struct bio *bio)
 {
 	u64 block = dmr_bio_first_block(bio), end = dmr_bio_last_block(bio) + 1;
 
-	while (dmr_watch_is_on(t) && block < end) {
+	while (READ_ONCE(t->nr_watches) && block < end) {
 		unsigned int first = dmr_block_index(block);
 		unsigned int nr = min_t(u64, end - block, DMR_SEG_BLOCKS - first);
 
@@ -318,6 +319,7 @@ static void forget_marks(struct dmr_table *t, struct bio *bio)
 
 static bool work_discard(struct dmr_table *t, struct bio *bio)
 {
+	const struct dmr_block_range all = dmr_unit_whole_blocks(bio);
 	struct dmr_entry place;
 	unsigned int len;
 	struct bio *part;
@@ -344,10 +346,10 @@ static bool work_discard(struct dmr_table *t, struct bio *bio)
 		if (!found)
 			continue;
 		part = cut_off(t, bio, len);
-		if (place.kind == DMR_BASE)
-			dmr_remap_submit(part, dmr_remap_route_discard(t, part));
-		else
+		if (place.kind != DMR_BASE)
 			bio_endio(part);
+		else if (!dmr_unit_discard(t, part, all))
+			dmr_remap_submit(part, dmr_remap_route_discard(t, part));
 	} while (part != bio);
 	return true;
 }

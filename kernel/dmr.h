@@ -10,14 +10,14 @@
  *   load.c    firstwrite.c           its format and size; writes that wait for a bit
  *      |         |
  *      |      table.c                life of a remap table
- *      |      edit.c  alias.c  print.c  parts.c
+ *      |      edit.c  alias.c  shed.c  print.c  parts.c
  *      |         |                   messages of the table
  *      |      hydrate.c  deferred.c
  *      |         |                   copies home, bios that had to wait
  *      |      remap.c                map and end_io of a bio
- *      |      copy.c                 copies of blocks to the base
+ *      |      copy.c  units.c        copies of blocks to the base, discards there
  *      |      writeback.c            changes become stable; settle
- *      |      pages.c  words.c  watch.c  flight.c
+ *      |      pages.c  words.c  watch.c  hold.c  flight.c
  *      |         |                   the table in memory
  *   checkpoint.c |                   checkpoint, commit, abort, mark
  *   dirty.c      |                   dirty bits become stable; the end of an outage

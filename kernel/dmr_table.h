@@ -89,7 +89,7 @@ struct dmr_page {
 	struct dmr_table *table;
 };
 
-/* Marks of `watch`, a bit a block. */
+/* Marks of `watch`, a bit a block, in a segment that has any. Under dmr_table.lock. */
 struct dmr_watch {
 	DECLARE_BITMAP(marks, DMR_SEG_BLOCKS);
 };
@@ -149,7 +149,11 @@ struct dmr_table {
 	bool words_wait;		/* words_dirty is not empty */
 
 	u64 nr[4];			/* blocks by kind; PAGE: damaged */
-	struct xarray watches;		/* by segment */
+	struct xarray watches;		/* by segment; map looks which there are */
+	u64 watch_token;		/* of the program whose marks they are; under message_lock */
+	bool is_aliasing;		/* the table is about to have blocks that are not BASE */
+	bool alias_is_unsettled;	/* the table on disk may say BASE still, of some; under lock */
+	struct list_head holds;		/* of hold.h */
 
 	/* deferred.c and copy.c */
 	struct bio_list deferred;

@@ -13,6 +13,7 @@
 #include "copy.h"
 #include "dmr_table.h"
 #include "flight.h"
+#include "hold.h"
 #include "hydrate.h"
 #include "pages.h"
 #include "queue.h"
@@ -80,7 +81,9 @@ static bool can_copy(struct dmr_table *t, struct dmr_page *page, unsigned int i)
 {
 	struct dmr_entry place = dmr_page_entry(page, i);
 
-	if (test_bit(i, page->busy))
+	u64 block = page->seg * DMR_SEG_BLOCKS + i;
+
+	if (test_bit(i, page->busy) || dmr_hold_find(t, block, block))
 		return false;
 	return place.kind == DMR_ZERO ||
 	       (place.kind == DMR_POOL && place.block < t->pool_blocks);

@@ -16,6 +16,7 @@
 #include "print.h"
 #include "queue.h"
 #include "ranges.h"
+#include "shed.h"
 #include "table.h"
 #include "writeback.h"
 
@@ -183,19 +184,57 @@ static int msg_end(struct message *m)
 	return dmr_edit_end(m->table);
 }
 
+/* Parse the token of the program that sends @m: any number but 0. */
+static int parse_token(struct message *m, u64 *ret)
+{
+	int r = parse_number(m, 0, ret);
+
+	if (!r && !*ret) {
+		DMERR("%s: a token cannot be 0", dmr_name(m->meta));
+		r = -EINVAL;
+	}
+	return r;
+}
+
 static int msg_watch(struct message *m)
 {
-	return dmr_watch(m->table, m->argv[0]);
+	u64 token;
+	int r;
+
+	if (m->argc == 1) {
+		if (strcmp(m->argv[0], "-")) {
+			DMERR("%s: watch: use <token> <ranges> or -", dmr_name(m->meta));
+			return -EINVAL;
+		}
+		dmr_unwatch(m->table);
+		return 0;
+	}
+	r = parse_token(m, &token);
+	return r ? r : dmr_watch(m->table, token, m->argv[1]);
 }
 
 static int msg_alias(struct message *m)
 {
-	return dmr_alias(m->table, m->argv[0]);
+	u64 token;
+	int r = parse_token(m, &token);
+
+	return r ? r : dmr_alias(m->table, token, m->argv[1]);
 }
 
 static int msg_punch(struct message *m)
 {
 	return dmr_edit_punch(m->table, m->argv[0]);
+}
+
+static int msg_shed(struct message *m)
+{
+	bool zeroed = m->argc == 2;
+
+	if (zeroed && strcasecmp(m->argv[1], "zeroed")) {
+		DMERR("%s: shed: use <ranges> or <ranges> zeroed", dmr_name(m->meta));
+		return -EINVAL;
+	}
+	return dmr_shed(m->table, m->argv[0], zeroed);
 }
 
 static int msg_table(struct message *m)
@@ -263,9 +302,10 @@ static const struct verb {
 	{ "begin",	0, 0, true, msg_begin },
 	{ "set",	1, 1, true, msg_set },		/* ranges with a place */
 	{ "end",	0, 0, true, msg_end },
-	{ "watch",	1, 1, true, msg_watch },	/* ranges or - */
-	{ "alias",	1, 1, true, msg_alias },	/* ranges with a place */
+	{ "watch",	1, 2, true, msg_watch },	/* token ranges, or - */
+	{ "alias",	2, 2, true, msg_alias },	/* token, ranges with a place */
 	{ "punch",	1, 1, true, msg_punch },	/* ranges of the pool */
+	{ "shed",	1, 2, true, msg_shed },		/* ranges [zeroed] */
 	{ "table",	2, 2, true, msg_table },	/* first count */
 	{ "hydrate",	1, 2, true, msg_hydrate },	/* start [MiB/s] | stop */
 };

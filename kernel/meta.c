@@ -19,6 +19,7 @@
 #include "meta.h"
 #include "super.h"
 #include "table.h"
+#include "watch.h"
 #include "writeback.h"
 
 /* For dm-bufio: no thread holds more than one buffer. */
@@ -399,6 +400,9 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	int r;
 
 	if (meta->loaded) {
+		/* The program that has made them may be dead, and they slow writers down. */
+		if (meta->table)
+			dmr_watch_drop_all(meta->table);
 		/* Even if this fails later: the devices of the old table line are gone. */
 		if (meta->table)
 			dmr_table_use(meta->table, rt, cache_pages(rt));

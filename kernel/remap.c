@@ -9,8 +9,8 @@
  * A write that touches blocks which are not BASE comes home:
  *
  *   1. its blocks are made busy: other writes to them wait in the page, and no
- *      copy home starts. If one is busy already, the write itself waits. Reads go on
- *      from the old place
+ *      copy home starts. If one is busy already, or held (hold.h), the write itself
+ *      waits. Reads go on from the old place
  *   2. a first or last block that it covers in part is copied home (copy.c)
  *   3. the write goes to the base
  *   4. when it has completed its blocks are home: reads find them on the base,
@@ -25,9 +25,11 @@
 #include "dmr_table.h"
 #include "flight.h"
 #include "flush.h"
+#include "hold.h"
 #include "pages.h"
 #include "queue.h"
 #include "remap.h"
+#include "units.h"
 #include "watch.h"
 #include "words.h"
 
@@ -89,12 +91,18 @@ static enum dmr_route lock_home(struct dmr_table *t, struct bio *bio,
 	unsigned int nr = dmr_bio_last_block(bio) - block + 1;
 	u64 word = t->words[dmr_block_seg(block)];
 	struct dmr_io *io = dmr_io_of(bio);
+	struct dmr_hold *hold;
 	struct dmr_page *page;
 
 	if (word == DMR_WORD_BASE)
 		return DMR_ISSUE;
 	if (word == DMR_WORD_BAD)
 		return DMR_FAIL;
+	hold = dmr_hold_find(t, block, block + nr - 1);
+	if (unlikely(hold)) {
+		dmr_queue_in(&hold->waiters, bio);
+		return DMR_TAKEN;
+	}
 	if (!dmr_word_is_here(word))
 		return DMR_DEFER;
 	page = dmr_word_page(word);
@@ -155,19 +163,18 @@ static bool is_home(struct dmr_table *t, struct bio *bio)
 enum dmr_route dmr_remap_route_write(struct dmr_table *t, struct bio *bio,
 				     struct dmr_pieces *pieces)
 {
-	bool watched = dmr_watch_is_on(t);
+	u64 block = dmr_bio_first_block(bio), seg = dmr_block_seg(block);
+	bool watched = dmr_watch_has(t, seg, seg);
 	unsigned long flags;
 	enum dmr_route route;
-	u64 block;
 
 	pieces->nr = 0;
 	if (likely(!watched) && is_home(t, bio))
 		return write_to_base(t, bio);
 
-	block = dmr_bio_first_block(bio);
 	spin_lock_irqsave(&t->lock, flags);
 	if (watched)
-		dmr_watch_clear(t, dmr_block_seg(block), dmr_block_index(block),
+		dmr_watch_clear(t, seg, dmr_block_index(block),
 				dmr_bio_last_block(bio) - block + 1);
 	route = lock_home(t, bio, pieces);
 	spin_unlock_irqrestore(&t->lock, flags);
@@ -249,16 +256,27 @@ static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 	return dmr_remap_route_read(t, bio, place);
 }
 
+/* Are the segments in which @bio begins and ends BASE, all of them? */
+static bool has_base_ends(struct dmr_table *t, struct bio *bio)
+{
+	return dmr_word_get(t, dmr_block_seg(dmr_bio_first_block(bio))) == DMR_WORD_BASE &&
+	       dmr_word_get(t, dmr_block_seg(dmr_bio_last_block(bio))) == DMR_WORD_BASE;
+}
+
 static enum dmr_route map_discard(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_entry place;
 	unsigned int len;
 
-	if (dmr_watch_is_on(t) ||
+	if (dmr_watch_has(t, dmr_block_seg(dmr_bio_first_block(bio)),
+			  dmr_block_seg(dmr_bio_last_block(bio))) ||
 	    !dmr_words_look_up(t, dmr_bio_first_block(bio), &place) ||
 	    place.kind != DMR_BASE)
 		return DMR_DEFER;
 	len = dmr_remap_run_sectors(t, bio, place);
+	/* The worker may discard more, with blocks beside it that the base has nothing of. */
+	if (dmr_units_exist(t) && (len < bio_sectors(bio) || !has_base_ends(t, bio)))
+		return DMR_DEFER;
 	if (len < bio_sectors(bio))
 		dm_accept_partial_bio(bio, len);
 	return dmr_remap_route_discard(t, bio);
@@ -319,6 +337,7 @@ static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio
 		     struct dmr_io *io)
 {
 	enum req_op op = bio_op(bio);
+	u64 seg;
 
 	if (likely(op != REQ_OP_DISCARD)) {
 		accept_segment(bio);
@@ -340,7 +359,8 @@ static int map_write(struct dmr_table *t, struct dmr_target *rt, struct bio *bio
 	}
 	if (unlikely(op == REQ_OP_DISCARD))
 		return map_result(t, bio, map_discard(t, bio));
-	if (likely(!dmr_watch_is_on(t) && is_home(t, bio)))
+	seg = dmr_block_seg(dmr_bio_first_block(bio));
+	if (likely(!dmr_watch_has(t, seg, seg) && is_home(t, bio)))
 		return map_result(t, bio, write_to_base(t, bio));
 	return map_change(t, bio);
 }

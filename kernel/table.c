@@ -458,6 +458,7 @@ struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages
 	INIT_LIST_HEAD(&t->free);
 	INIT_LIST_HEAD(&t->clean);
 	INIT_LIST_HEAD(&t->dirty);
+	INIT_LIST_HEAD(&t->holds);
 	init_waitqueue_head(&t->page_wait);
 	xa_init_flags(&t->watches, XA_FLAGS_LOCK_IRQ);
 	dmr_copy_init(t);

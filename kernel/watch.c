@@ -19,8 +19,10 @@ void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
 
 static void drop_watch(struct dmr_table *t, u64 seg)
 {
+	lockdep_assert_held(&t->lock);
+	/* Both pair with dmr_watch_has(), which does not look into the watch. */
+	smp_wmb();
 	kfree(xa_erase(&t->watches, seg));
-	/* Pairs with dmr_watch_is_on(). */
 	smp_store_release(&t->nr_watches, t->nr_watches - 1);
 }
 
@@ -40,6 +42,7 @@ void dmr_watch_drop_all(struct dmr_table *t)
 		drop_watch(t, seg);
 		spin_unlock_irq(&t->lock);
 	}
+	t->watch_token = 0;
 }
 
 int dmr_watch_add(struct dmr_table *t, u64 seg)

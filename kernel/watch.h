@@ -7,11 +7,22 @@
 
 #include "dmr_table.h"
 
-/* Is any segment watched? Anywhere. */
-static inline bool dmr_watch_is_on(struct dmr_table *t)
+/*
+ * Is a segment from @first to @last watched? Who sees none sees entries that are as new
+ * as that. In an RCU read-side critical section.
+ */
+static inline bool dmr_watch_has(struct dmr_table *t, u64 first, u64 last)
 {
-	/* Pairs with drop_watch(): entries are new before there is no watch. */
-	return smp_load_acquire(&t->nr_watches);
+	unsigned long seg = first;
+	bool has;
+
+	/* Pairs with drop_watch(). */
+	if (likely(!smp_load_acquire(&t->nr_watches)))
+		return false;
+	has = xa_find(&t->watches, &seg, last, XA_PRESENT);
+	/* Pairs with drop_watch(), too. */
+	smp_rmb();
+	return has;
 }
 
 /* Clear the marks of these blocks. Under t->lock. */
@@ -21,7 +32,7 @@ void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
 void dmr_watch_drop_if_empty(struct dmr_table *t, u64 seg, struct dmr_watch *watch);
 /* Have a place for the marks of @seg: 0 or -errno. Sleeps, under message_lock. */
 int dmr_watch_add(struct dmr_table *t, u64 seg);
-/* Stop watching. Sleeps. */
+/* Stop watching: no marks are left, and no token. Sleeps, under message_lock. */
 void dmr_watch_drop_all(struct dmr_table *t);
 
 #endif

@@ -484,7 +484,8 @@ bool dmr_writeback_is_linear(struct dmr_table *t)
 	bool is;
 
 	spin_lock_irq(&t->lock);
-	is = !t->nr[DMR_ZERO] && !t->nr[DMR_POOL] && !dmr_table_waits(t);
+	is = !t->nr[DMR_ZERO] && !t->nr[DMR_POOL] && !t->is_aliasing &&
+	     !dmr_table_waits(t);
 	spin_unlock_irq(&t->lock);
 	return is;
 }
@@ -566,7 +567,14 @@ int dmr_writeback_settle(struct dmr_table *t)
 	/* A block that was home may be back at a place that this message replaces. */
 	if (!r && read_seqcount_retry(&t->losses, t->losses_before))
 		r = -EIO;
-	return r ? r : dmr_flight_drain(t);
+	if (!r)
+		r = dmr_flight_drain(t);
+	if (!r) {
+		spin_lock_irq(&t->lock);
+		t->alias_is_unsettled = false;
+		spin_unlock_irq(&t->lock);
+	}
+	return r;
 }
 
 /* ------------------------------------------------------------------

@@ -60,6 +60,9 @@ struct judge {
 	wait_queue_head_t room;		/* cached_blocks went down, or a crash */
 	unsigned int cache_limit;	/* in blocks */
 	unsigned int flush_delay_us;
+	unsigned int discard_delay_us;
+	unsigned int discard_blocks;	/* 0: discards may be of any sectors */
+	bool ignore_discards;
 	unsigned long nr_blocks;
 
 	/* The rest is under group->lock. */
@@ -72,6 +75,7 @@ struct judge {
 	bool crashed;
 	bool fail_writes;
 	bool fail_discards;
+	bool fail_flushes;
 	sector_t fail_first;
 	sector_t fail_sectors;		/* 0: everything, and flushes */
 	bool fail_except;		/* not that range, but the rest */

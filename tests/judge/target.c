@@ -3,7 +3,8 @@
  * The judge of crashes: a disk with a volatile write cache that loses, at the moment
  * that a test chooses, everything that was not flushed. For tests only.
  *
- *   0 <sectors> judge <dev> <group> [<#opts> [flush_delay_us <n>] [cache_blocks <n>]]
+ *   0 <sectors> judge <dev> <group> [<#opts> [flush_delay_us <n>] [cache_blocks <n>]
+ *                                            [discard_blocks <n>]]
  *
  * The model
  * ---------
@@ -18,7 +19,8 @@
  *   which other writes are acknowledged: that makes narrow windows wide.
  * - FUA makes its own blocks stable and nothing else.
  * - Discards and write zeroes are cached changes like any other; both make the
- *   sectors read as zeros.
+ *   sectors read as zeros. With discard_blocks n a discard takes effect only on the
+ *   units of n blocks that it covers whole, as a thin volume frees only whole chunks.
  * - Over the limit a random half of the blocks is written back unasked.
  * - A clean end (suspend) writes back everything.
  * - A failed flush (see below) throws a random part of what it should have made
@@ -45,8 +47,12 @@
  *   fail-writes except <first sector> <sectors>
  *   fail-writes off           writes (to that range, or to the rest) fail with EIO;
  *                             without a range flushes fail too; reads go on
+ *   fail-flushes on|off       only they fail
  *   fail-discards on|off      discards are refused as not supported
+ *   ignore-discards on|off    discards succeed, and change nothing: a thin pool that is
+ *                             read-only does that
  *   flush-delay <us>
+ *   discard-delay <us>        each discard takes effect so much later
  *   hold-rcu <ms>             keep the CPU, and any RCU grace period from ending
  *
  * Status: <reads> <write bios> <sectors written> <flushes> <cached sectors>
@@ -63,7 +69,7 @@
 #include "judge.h"
 
 #define DEFAULT_CACHE_BLOCKS	4096U
-#define MAX_FLUSH_DELAY_US	1000000U
+#define MAX_DELAY_US		3000000U
 #define MAX_HOLD_MS		10000U
 
 static LIST_HEAD(groups);
@@ -217,7 +223,7 @@ static int map_flush(struct judge *j, struct bio *bio)
 	if (j->crashed)
 		r = DM_MAPIO_KILL;
 	else
-		r = __defer(j, bio, j->fail_writes && !j->fail_sectors);
+		r = __defer(j, bio, j->fail_flushes || (j->fail_writes && !j->fail_sectors));
 	spin_unlock(&j->group->lock);
 	return r;
 }
@@ -299,10 +305,35 @@ static bool has_room(struct judge *j)
 	return READ_ONCE(j->cached_blocks) < 2UL * j->cache_limit;
 }
 
+/* Cut a discard to the units that it covers; false: none. */
+static bool cut_discard(struct judge *j, struct bio *bio)
+{
+	u64 unit = (u64)max(j->discard_blocks, 1U) * BLOCK_SECTORS;
+	u64 first = DIV64_U64_ROUND_UP(bio_first(bio), unit) * unit;
+	u64 end = bio_end_sector(bio) / unit * unit;
+
+	if (READ_ONCE(j->ignore_discards))
+		return false;
+	if (!j->discard_blocks)
+		return true;
+	if (first >= end)
+		return false;
+	bio->bi_iter.bi_sector = first;
+	bio->bi_iter.bi_size = (end - first) << SECTOR_SHIFT;
+	return true;
+}
+
 static int map_write(struct judge *j, struct bio *bio)
 {
+	unsigned int delay = READ_ONCE(j->discard_delay_us);
 	struct version *v;
 
+	if (bio_op(bio) == REQ_OP_DISCARD) {
+		if (delay)
+			usleep_range(delay, delay + delay / 4);
+		if (!cut_discard(j, bio))
+			bio->bi_iter.bi_size = 0;
+	}
 	if (!bio_sectors(bio)) {
 		bio_endio(bio);
 		return DM_MAPIO_SUBMITTED;
@@ -449,7 +480,7 @@ static void judge_destroy(struct judge *j)
 
 static int parse_options(struct judge *j, struct dm_arg_set *as, char **error)
 {
-	static const struct dm_arg nr_args = { 0, 4, "Invalid number of options" };
+	static const struct dm_arg nr_args = { 0, 6, "Invalid number of options" };
 	unsigned int argc;
 	int r;
 
@@ -467,9 +498,11 @@ static int parse_options(struct judge *j, struct dm_arg_set *as, char **error)
 			r = kstrtouint(value, 10, &j->flush_delay_us);
 		else if (!strcmp(name, "cache_blocks"))
 			r = kstrtouint(value, 10, &j->cache_limit);
+		else if (!strcmp(name, "discard_blocks"))
+			r = kstrtouint(value, 10, &j->discard_blocks);
 		else
 			r = -EINVAL;
-		if (r || j->flush_delay_us > MAX_FLUSH_DELAY_US)
+		if (r || j->flush_delay_us > MAX_DELAY_US)
 			return -EINVAL;
 	}
 	return argc || as->argc ? -EINVAL : 0;
@@ -587,7 +620,8 @@ static void judge_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 	if (!j->cache_limit)
 		return;
-	limits->discard_granularity = SECTOR_SIZE;
+	limits->discard_granularity = j->discard_blocks ?
+				      j->discard_blocks * BLOCK_SIZE_BYTES : SECTOR_SIZE;
 	limits->max_hw_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 	limits->max_discard_sectors = UINT_MAX >> SECTOR_SHIFT;
 	/* overlay() counts on whole sectors. */
@@ -624,8 +658,9 @@ static void judge_status(struct dm_target *ti, status_type_t type,
 		emit_counters(j, result, maxlen);
 		break;
 	case STATUSTYPE_TABLE:
-		DMEMIT("%s %s 4 flush_delay_us %u cache_blocks %u", j->dev->name,
-		       j->group->name, j->flush_delay_us, j->cache_limit);
+		DMEMIT("%s %s 6 flush_delay_us %u cache_blocks %u discard_blocks %u",
+		       j->dev->name, j->group->name, j->flush_delay_us, j->cache_limit,
+		       j->discard_blocks);
 		break;
 	case STATUSTYPE_IMA:
 		*result = '\0';
@@ -693,9 +728,22 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 		WRITE_ONCE(j->fail_discards, !strcmp(argv[1], "on"));
 		return 0;
 	}
+	if (!strcmp(argv[0], "fail-flushes")) {
+		WRITE_ONCE(j->fail_flushes, !strcmp(argv[1], "on"));
+		return 0;
+	}
+	if (!strcmp(argv[0], "ignore-discards")) {
+		WRITE_ONCE(j->ignore_discards, !strcmp(argv[1], "on"));
+		return 0;
+	}
 	if (!strcmp(argv[0], "flush-delay") && !kstrtouint(argv[1], 10, &us) &&
-	    us <= MAX_FLUSH_DELAY_US) {
+	    us <= MAX_DELAY_US) {
 		WRITE_ONCE(j->flush_delay_us, us);
+		return 0;
+	}
+	if (!strcmp(argv[0], "discard-delay") && !kstrtouint(argv[1], 10, &us) &&
+	    us <= MAX_DELAY_US) {
+		WRITE_ONCE(j->discard_delay_us, us);
 		return 0;
 	}
 	if (!strcmp(argv[0], "hold-rcu") && !kstrtouint(argv[1], 10, &ms) &&

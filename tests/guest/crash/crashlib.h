@@ -50,6 +50,7 @@ enum event {
 	AT_PUNCH,
 	AT_WATCH,
 	AT_ALIAS,
+	AT_SHED,
 	AT_HYDRATE,
 	AT_BEGIN,			/* of a batch of `set` */
 	AT_SET,

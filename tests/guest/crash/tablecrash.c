@@ -58,7 +58,8 @@
 static const enum event events[] = {
 	AT_TIME, AT_TIME, AT_TIME, AT_FLUSH, AT_FLUSH, AT_FLUSH, AT_RESUME, AT_CHECKPOINT,
 	AT_OVER_CHECKPOINT, AT_COMMIT, AT_ABORT, AT_RELOAD, AT_REMAP, AT_REMAP, AT_PUNCH,
-	AT_WATCH, AT_ALIAS, AT_ALIAS, AT_HYDRATE, AT_BEGIN, AT_SET, AT_END, AT_OUTAGE,
+	AT_WATCH, AT_ALIAS, AT_ALIAS, AT_SHED, AT_SHED, AT_HYDRATE, AT_BEGIN, AT_SET, AT_END,
+	AT_OUTAGE,
 };
 
 #define NR_CRASH_EVENTS	(sizeof(events) / sizeof(events[0]))
@@ -239,8 +240,13 @@ static void recover(void)
  */
 static void choose_caches(void)
 {
+	/* A thin base frees space in units, and only there. */
+	static const char * const bases[] = {
+		"rdt", "rdt 2 discard_blocks 4", "rdt 2 discard_blocks 16",
+	};
+
 	t.no_cache = own.no_cache || one_in(&c.random, 4);
-	c.base.args = t.no_cache ? "rdt 2 cache_blocks 0" : "rdt";
+	c.base.args = t.no_cache ? "rdt 2 cache_blocks 0" : bases[below(&c.random, 3)];
 	own.pool.args = t.no_cache ? "rdt-pool 2 cache_blocks 0" : "rdt-pool";
 }
 
@@ -294,7 +300,7 @@ static bool has_checked(void)
 	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta))
 		return false;
 	return t.no_table || (count.remapped && count.aliased && count.came_home &&
-			      count.rollbacks);
+			      count.rollbacks && (own.no_cache || count.sheds));
 }
 
 static void run_cycles(void)
@@ -400,9 +406,10 @@ static void summary(uint64_t us)
 	       count.writes, count.reads, count.discards, count.flushes, count.failed_syncs);
 	printf("%" PRIu64 " remaps (%" PRIu64 " blocks seen to have moved), %" PRIu64
 	       " punches, %" PRIu64 " watches, %" PRIu64 " aliases (%" PRIu64
-	       " blocks), %" PRIu64 " times hydrate, %" PRIu64 " blocks came home\n",
+	       " blocks), %" PRIu64 " sheds, %" PRIu64 " times hydrate, %" PRIu64
+	       " blocks came home\n",
 	       count.remaps, count.remapped, count.punches, count.watches, count.aliases,
-	       count.aliased, count.hydrates, count.came_home);
+	       count.aliased, count.sheds, count.hydrates, count.came_home);
 	printf("%" PRIu64 " roll-backs, %" PRIu64 " repeated, %" PRIu64
 	       " done when the crash came\n", count.rollbacks, count.repeated,
 	       count.finished);

@@ -44,6 +44,7 @@ struct counts {
 	atomic_uint_fast64_t writes, reads, flushes, discards;
 	atomic_uint_fast64_t failed_syncs;
 	uint64_t remaps, remapped, punches, came_home, watches, aliases, aliased;
+	uint64_t sheds;
 	uint64_t hydrates, rollbacks, repeated, finished, reloads, outages;
 };
 

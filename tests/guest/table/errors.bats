@@ -254,8 +254,8 @@ flakey $meta_ground $((page_at + 8)) 0 3600 1 error_writes"
 	vol_create
 	# All is home, and so it need not have the pool.
 	load_table rdt-v rw "0 $vol_sectors revdedup $base $meta -"
-	msg watch 0,1
-	msg alias 0,1,p7
+	msg watch 1 0,1
+	msg alias 1 0,1,p7
 	dm suspend rdt-v
 	refused "No such device" "give the pool device" dm resume rdt-v
 	dm remove rdt-p

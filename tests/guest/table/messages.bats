@@ -168,55 +168,153 @@ load table
 @test "alias takes what nobody wrote to since watch" {
 	vol_create
 	batch "8,2,p100"
-	msg watch "0,8"
+	msg watch 1 "0,8"
 	writes 8 1
 	blkdiscard -z -o $((2 * 4096)) -l 4096 $vol
-	msg alias "0,8,p200"
+	msg alias 1 "0,8,p200"
 	places_are 0 10 "0,1,p200;1,2,b;3,5,p203;8,2,p100"
 	disk_places_are 0 4 "0,1,p200;1,2,b;3,1,p203"
 	# Marks are used up.
 	writes 24 8
-	msg alias "0,8,p300"
+	msg alias 1 "0,8,p300"
 	places_are 0 8 "0,1,p200;1,3,b;4,4,p204"
 	# Neither what is not on the base, nor what is not marked, nor without all.
-	msg watch "0,8"
-	msg alias "4,8,z"
+	msg watch 1 "0,8"
+	msg alias 1 "4,8,z"
 	places_are 4 8 "4,4,p204;8,2,p100;a,2,b"
-	msg alias "1,1,z"
+	msg alias 1 "1,1,z"
 	places_are 0 3 "0,1,p200;1,1,z;2,1,b"
 	msg watch -
-	msg alias "2,2,p700"
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 "2,2,p700"
 	places_are 2 2 "2,2,b"
 	# Several, also across segments.
-	msg watch "200,2;3ff,3;20,1"
+	msg watch 1 "200,2;3ff,3;20,1"
 	writes $((512 * 8)) 8
-	msg alias "200,1,p1;201,1,p2;3ff,3,p700"
+	msg alias 1 "200,1,p1;201,1,p2;3ff,3,p700"
 	places_are 512 2 "200,1,b;201,1,p2"
 	places_are 1023 3 "3ff,3,p700"
 }
 
-@test "watch: a discard is a write, a read is none, a reload forgets nothing it must know" {
+@test "watch: a discard is a write, a read is none" {
 	vol_create
 	writes 0 64
-	msg watch 0,8
+	msg watch 1 0,8
 	reads 0 64 "w0,40"
 	blkdiscard -o 8192 -l 4096 $vol
-	msg alias 0,8,p100
+	msg alias 1 0,8,p100
 	if [ "$(cat /sys/block/ram0/queue/discard_max_bytes)" -gt 0 ]; then
 		places_are 0 8 "0,2,p100;2,1,b;3,5,p103"
 	else
 		# What the base does not take changes nothing.
 		places_are 0 8 "0,8,p100"
 	fi
-	batch 0,8,b
-	msg watch 0,8
-	vol_reload
-	writes 24 8
+}
+
+@test "marks belong to a token, and a resume removes them" {
+	vol_create
+	writes 0 64
+	msg watch 1 0,8
+	# It has read what the block was before; the other one has seen the write.
+	writes 8 8 x
+	msg watch 2 0,8
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 0,8,p100
+	places_are 0 8 "0,8,b"
+	msg alias 2 0,4,p100
+	places_are 0 8 "0,4,p100;4,4,b"
+	# The same token again adds to what it has.
+	msg watch 2 10,2
+	msg alias 2 "4,2,p104;10,1,p110"
+	places_are 0 17 "0,6,p100;6,a,b;10,1,p110"
+	msg watch 3 30,4
+	msg alias 3 "6,2,z;10,2,z"
+	places_are 0 17 "0,6,p100;6,a,b;10,1,p110"
+	msg watch -
+	refused "Stale file handle" "no marks have the token 3" msg alias 3 30,1,z
+	msg watch 3 6,2
 	dm suspend rdt-v
 	dm resume rdt-v
-	msg alias 0,8,p100
-	places 0 8
-	[[ ";$reply;" == *";3,1,b;"* ]] || is "block 3" "$reply" "b"
+	refused "Stale file handle" "no marks have the token 3" msg alias 3 6,2,z
+	places_are 6 2 "6,2,b"
+}
+
+# page_reads: of the status line.
+page_reads() { status && reply=${field[14]}; }
+
+@test "a segment that is aliased whole is a word: reading it reads no page" {
+	local before
+	vol_create
+	msg watch 1 "0,200;200,200;400,200"
+	# One block less, and one that was written to.
+	writes 8192 8
+	msg alias 1 "0,200,p0;200,1ff,p200;400,200,p400"
+	places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
+	disk_places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
+	vol_remove
+	vol_create
+	page_reads
+	before=$reply
+	reads 0 4096 "p0,1000"
+	page_reads
+	is "pages read for the first segment" "$((reply - before))" 0
+	reads 4096 8 "p1000,8"
+	page_reads
+	is "pages read for the second" "$((reply - before))" 1
+	# The last segment may be a part of one.
+	vol_remove
+	dm zero $meta 0 $((meta_sectors * 512))
+	vol_create 4100
+	msg watch 1 200,1
+	msg alias 1 200,1,p7
+	places_are 512 1 "200,1,p7"
+	reads 4096 4 "p38,4"
+}
+
+@test "an alias that takes nothing leaves a linear table" {
+	vol_create
+	msg watch 1 0,8
+	writes 0 64
+	msg alias 1 0,8,p100
+	places_are 0 8 "0,8,b"
+	within 10 env_pool_none vol_reload
+}
+
+# page_each COUNT: every segment has a page, in $ranges a block of each; in $first those
+# of the first 30.
+page_each() {
+	local i range
+	ranges='' first=''
+	for ((i = 0; i < $1; i++)); do
+		printf -v range '%x,1' $((i * 512 + 1))
+		ranges+=";$range,p7"
+		[ $i -ge 30 ] || first+=";$range"
+	done
+	ranges=${ranges#;} first=${first#;}
+	ranges=${ranges//1,1,p7/0,1,p7}
+}
+
+@test "first writes and status do not wait for an alias that reads pages" {
+	local segs=400 aliaser i
+	many_segs $segs
+	vol_create $((segs * seg_sectors)) cache_mib 1
+	page_each $segs
+	batch "$ranges"
+	snapshot
+	msg watch 1 "$first"
+	# The pages of these segments go, and are slow to come.
+	for ((i = 30; i < segs; i++)); do
+		reads $((i * seg_sectors)) 8 "p38,8"
+	done
+	reload rdt-m "0 $meta_sectors delay $meta_ground 0 300 $meta_ground 0 0"
+	dmsetup message rdt-v 0 "alias 1 ${first//,1/,1,z}" 3>&- &
+	aliaser=$!
+	sleep 1
+	poke 35
+	status
+	is "dirty segments" "${field[f_dirty]}" "1/$segs"
+	kill -0 $aliaser || is "alias" "has ended" "reads pages"
+	wait $aliaser
+	meta_set ok
+	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 
 @test "watch: the marks are in so many segments" {
@@ -224,13 +322,13 @@ load table
 	printf -v last %x $((4096 * 512))
 	many_segs $segs
 	vol_create $((segs * seg_sectors))
-	msg watch 0,$last
+	msg watch 1 0,$last
 	refused "No space left on device" "no more than 4096 segments" \
-		msg watch $last,1
-	msg watch 0,200
+		msg watch 1 $last,1
+	msg watch 1 0,200
 	msg watch -
-	msg watch $last,1
-	msg alias $last,1,p7
+	msg watch 1 $last,1
+	msg alias 1 $last,1,p7
 	places_are $((4096 * 512)) 1 "200000,1,p7"
 }
 
@@ -309,16 +407,31 @@ load table
 		Invalid argument|table 0x0 1|'0x0' is not a decimal number
 		Invalid argument|table 16385 1|the volume has 16384 blocks only
 		Invalid argument|watch|watch takes 1 arguments, not 0
-		Invalid argument|watch 0|not ranges
-		Invalid argument|watch 0,1,b|not ranges
-		Invalid argument|watch 0,1;4000,1|not ranges
-		Invalid argument|watch -,|not ranges
-		Invalid argument|alias|alias takes 1 arguments, not 0
-		Invalid argument|alias 0,1|not ranges
-		Invalid argument|alias 0,1,b|the new place is z or in the pool
-		Invalid argument|alias 30,1,z;31,1,b|the new place is z or in the pool
-		Invalid argument|alias -|not ranges
-		Numerical result out of range|alias 30,1,p800|not within the 2048 blocks of the pool
+		Invalid argument|watch 0,1|use <token> <ranges> or -
+		Invalid argument|watch 0 0,1|a token cannot be 0
+		Invalid argument|watch x 0,1|'x' is not a decimal number
+		Invalid argument|watch 1 0|not ranges
+		Invalid argument|watch 1 0,1,b|not ranges
+		Invalid argument|watch 1 0,1;4000,1|not ranges
+		Invalid argument|watch -,|use <token> <ranges> or -
+		Invalid argument|watch 1 -|not ranges
+		Invalid argument|watch 1 0,1 1,1|watch takes 2 arguments, not 3
+		Invalid argument|alias|alias takes 2 arguments, not 0
+		Invalid argument|alias 1|alias takes 2 arguments, not 1
+		Invalid argument|alias 0 30,1,z|a token cannot be 0
+		Invalid argument|alias -1 30,1,z|'-1' is not a decimal number
+		Invalid argument|alias 1 0,1|not ranges
+		Invalid argument|alias 1 0,1,b|the new place is z or in the pool
+		Invalid argument|alias 1 30,1,z;31,1,b|the new place is z or in the pool
+		Invalid argument|alias 1 -|not ranges
+		Numerical result out of range|alias 1 30,1,p800|not within the 2048 blocks of the pool
+		Stale file handle|alias 1 30,1,z|no marks have the token 1
+		Invalid argument|shed|shed takes 1 arguments, not 0
+		Invalid argument|shed 0|not ranges
+		Invalid argument|shed 0,1,z|not ranges
+		Invalid argument|shed 4000,1|not ranges
+		Invalid argument|shed 0,1 zero|use <ranges> or <ranges> zeroed
+		Invalid argument|shed 0,1 zeroed 1|shed takes 2 arguments, not 3
 		Invalid argument|punch|punch takes 1 arguments, not 0
 		Invalid argument|punch 0,1,p1|not ranges
 		Invalid argument|punch 0,0|not ranges
@@ -363,8 +476,8 @@ load table
 	before=$reply
 	vol_create_ro
 	mode_is ro
-	for message in "remap 0,1,p100,p200" "remap 0,1,p300,p200" "watch 20,1" \
-		"alias 20,1,z" "punch 0,1" "hydrate start" "hydrate stop"; do
+	for message in "remap 0,1,p100,p200" "remap 0,1,p300,p200" "watch 1 20,1" \
+		"alias 1 20,1,z" "shed 0,20" "shed 0,20 zeroed" "punch 0,1" "hydrate start" "hydrate stop"; do
 		refused "Read-only file system" "" msg "$message"
 	done
 	dm suspend rdt-v

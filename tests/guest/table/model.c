@@ -220,6 +220,9 @@ static const struct step {
 	{ "resize", do_resize, 3, true },
 	{ "new device", do_anew, 2, true },
 	{ "alias alone", do_quiet_alias, 4, true },
+	{ "alias a segment", do_quiet_alias_seg, 3, true },
+	{ "shed", do_shed, 20, false },
+	{ "shed alone", do_quiet_shed, 12, true },
 	{ "remap alone", do_quiet_remap, 2, true },
 };
 
@@ -278,6 +281,12 @@ static const struct {
 	[H_ALIAS] = { "aliases taken", 200 },
 	[H_ALIAS_RACED] = { "that a write came before", 50 },
 	[H_ALIAS_QUIET] = { "with nobody around", 2 },
+	[H_ALIAS_SEG] = { "of a whole segment", 0 },
+	[H_ALIAS_STALE] = { "with the token of another", 5 },
+	/* Not every base takes discards: see the tests. */
+	[H_SHED] = { "times space was given back", 0 },
+	[H_SHED_UNIT] = { "units of the base that were free then", 0 },
+	[H_SHED_HOME] = { "zeros that came home by it", 0 },
 	[H_HYDRATE] = { "hydrations", 2 },
 	[H_HYDRATED] = { "blocks seen that came home by one", 3 },
 	[H_ALL_HOME] = { "that had nothing left", 1 },

@@ -347,6 +347,52 @@ void do_quiet_alias(void)
 	came_up(H_ALIAS_QUIET);
 }
 
+/*
+ * Make a segment what the pool has in a row, and alias it whole. With a block that was
+ * written to meanwhile only the others move.
+ */
+void do_quiet_alias_seg(void)
+{
+	uint64_t seg = below(&rng, c.b.segs), first = seg * SEG_BLOCKS, i;
+	uint64_t nr = c.b.nr - first < SEG_BLOCKS ? c.b.nr - first : SEG_BLOCKS;
+	struct place places[SEG_BLOCKS], to = { .kind = 'p' };
+	uint64_t disturbed = one_in(&rng, 2) ? below(&rng, nr) : nr;
+
+	/* A large volume would become larger than memory. */
+	if (c.window < SEG_BLOCKS)
+		return;
+	to.block = below(&rng, c.b.pool_nr - nr + 1);
+	touch(first, nr);
+	for (i = 0; i < nr * BLOCK_SECTORS && first * BLOCK_SECTORS + i < c.b.sectors; i++)
+		c.b.word[first * BLOCK_SECTORS + i] =
+			word_of_content(c.b.pool[to.block + i / BLOCK_SECTORS], i);
+	must(write_words(c.fd, first * BLOCK_SECTORS, i, c.b.word + first * BLOCK_SECTORS),
+	     "write");
+	for (i = 0; i < nr; i++)
+		may_pin(&c.b, first + i, (struct place){ .kind = 'b' });
+	/* It settles, so that the segment is BASE, all of it. */
+	begin_message("watch " TOKEN);
+	add_range((struct range){ .first = first, .len = nr });
+	send_message();
+	for (i = 0; i < nr; i++)
+		if (i != disturbed)
+			may_pin(&c.b, first + i, nth(to, i));
+	if (disturbed < nr)
+		must(write_words(c.fd, (first + disturbed) * BLOCK_SECTORS, 1,
+				 c.b.word + (first + disturbed) * BLOCK_SECTORS), "write");
+	begin_message("alias " TOKEN);
+	add_range((struct range){ .first = first, .len = nr, .to = to });
+	send_message();
+	ask_table(first, nr, places);
+	for (i = 0; i < nr; i++)
+		if (!may_be(&c.b, first + i, places[i]))
+			die("MISS: block %#" PRIx64 " is at %c after '%s', and block %#" PRIx64
+			    " was written to", first + i, places[i].kind, message.text,
+			    first + disturbed);
+	check_segs(seg, 1);
+	came_up(H_ALIAS_SEG);
+}
+
 /* Moving the same with nobody around: it must have moved. */
 void do_quiet_remap(void)
 {

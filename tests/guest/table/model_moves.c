@@ -3,6 +3,7 @@
  * Steps that move blocks while the threads run. See model_steps.h.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -160,7 +161,7 @@ void find_aliases(uint64_t first, uint64_t nr)
 	if (sectors > c.b.sectors - first * BLOCK_SECTORS)
 		sectors = c.b.sectors - first * BLOCK_SECTORS;
 	must(read_words(c.fd, first * BLOCK_SECTORS, sectors, words), "read the volume");
-	begin_message("alias");
+	begin_message("alias " TOKEN);
 	for (i = 0; i < nr; i++)
 		/* The model has room for one place in the pool. */
 		if (!(may_get(&c.b, first + i) & MAY_POOL) &&
@@ -204,7 +205,7 @@ void watch(uint64_t first, uint64_t nr)
 {
 	uint64_t other = pick_block(&rng);
 
-	begin_message("watch");
+	begin_message("watch " TOKEN);
 	add_range((struct range){ .first = first, .len = nr });
 	if (one_in(&rng, 3) && !has_range(other, 1))
 		add_range((struct range){ .first = other, .len = 1 });
@@ -229,7 +230,12 @@ void do_alias(void)
 	if (one_in(&rng, 4))
 		wait_for_ops(below(&rng, 40));
 	find_aliases(first, nr);
-	if (message.nr) {
+	if (one_in(&rng, 16)) {
+		/* Another program watches: ours must read again. */
+		send_text("watch " OTHER_TOKEN " 0,1");
+		refused(-ESTALE, "alias " TOKEN " 0,1,z");
+		came_up(H_ALIAS_STALE);
+	} else if (message.nr) {
 		if (one_in(&rng, 3))
 			wait_for_ops(below(&rng, 40));
 		send_message();

@@ -5,6 +5,7 @@
  *   model_device.c  the device and its messages
  *   model_moves.c   blocks that move while the threads run
  *   model_pool.c    blocks of the pool that its owner takes
+ *   model_shed.c    space of the base that is given back
  *   model_alone.c   what needs the threads to be stopped
  *
  * Only that thread uses what is declared here.
@@ -84,6 +85,10 @@ bool find_equal(uint64_t from, uint64_t len, uint64_t *ret_to);
 /* Bring the model up to date with the `remap` that was sent. */
 void remap_is_done(void);
 void watch(uint64_t first, uint64_t nr);
+/* The token of this program, and one that another program would have. */
+#define TOKEN		"18446744073709551615"
+#define OTHER_TOKEN	"7"
+
 /* Make an `alias` of what the pool has already of these blocks. */
 void find_aliases(uint64_t first, uint64_t nr);
 
@@ -107,6 +112,13 @@ void do_evacuate(void);
 void do_refill(void);
 
 /*
+ * ---- the base ----
+ */
+
+void do_shed(void);
+void do_quiet_shed(void);
+
+/*
  * ---- what needs the threads to be stopped ----
  */
 
@@ -120,6 +132,7 @@ void do_anew(void);
 void do_all_home(void);
 void do_check(void);
 void do_quiet_alias(void);
+void do_quiet_alias_seg(void);
 void do_quiet_remap(void);
 
 #endif

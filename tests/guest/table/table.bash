@@ -154,7 +154,7 @@ every_read() {
 # The messages of the table, all right but for that.
 all_messages_are_unsupported() {
 	local message
-	for message in "remap 0,1,p100,p200" "watch 20,1" "watch -" "alias 20,1,z" \
+	for message in "remap 0,1,p100,p200" "watch 1 20,1" "watch -" "alias 1 20,1,z" "shed 0,1" \
 		"punch 0,1" "hydrate start" "hydrate stop" "table 0 1" begin \
 		"set 0,1,z" end; do
 		refused "Operation not supported" "there is no remap table" msg "$message"

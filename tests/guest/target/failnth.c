@@ -327,7 +327,7 @@ static void live_set(void)
 static void live_watched(void)
 {
 	live();
-	must(message("watch 600,8"), "watch");
+	must(message("watch 1 600,8"), "watch");
 }
 
 static void make_mapped_image(void)
@@ -389,8 +389,9 @@ static int do_set(void) { return message(SET); }
 static int do_end(void) { return message("end"); }
 static int do_remap(void) { return message("remap 0,10,p0,p100;210,8,z,p300"); }
 static int do_print(void) { return message("table 0 8192"); }
-static int do_watch(void) { return message("watch 600,8"); }
-static int do_alias(void) { return message("alias 600,4,p500"); }
+static int do_watch(void) { return message("watch 1 600,8"); }
+static int do_alias(void) { return message("alias 1 600,4,p500"); }
+static int do_shed(void) { return message("shed 0,2000 zeroed"); }
 static int do_punch(void) { return message("punch 700,10"); }
 static int do_hydrate(void) { return message("hydrate start"); }
 static int do_write_part(void) { return write_at(3 * 4096 + 512, 1024); }
@@ -449,6 +450,8 @@ static const struct state mapped_remap =
 	       "b00,1500,b");
 static const struct state mapped_alias =
 	MAPPED("0,200,p0;200,200,z;400,200,b;600,4,p500;604,3fc,b;a00,100,p400;b00,1500,b");
+static const struct state mapped_shed =
+	MAPPED("0,200,p0;200,800,b;a00,100,p400;b00,1500,b");
 static const struct state mapped_write =
 	MAPPED("0,3,p0;3,1,b;4,1fc,p4;200,200,z;400,600,b;a00,100,p400;b00,1500,b");
 static const struct state mapped_home = MAPPED("0,2000,b");
@@ -507,6 +510,7 @@ static const struct op {
 	{ "message table", live, do_print, NOTHING, &mapped_same, false },
 	{ "message watch", live, do_watch, NOTHING, &mapped_same, false },
 	{ "message alias", live_watched, do_alias, NOTHING, &mapped_alias, false },
+	{ "message shed", live, do_shed, NOTHING, &mapped_shed, false },
 	{ "message punch", live, do_punch, NOTHING, &mapped_same, false },
 	{ "message hydrate", live, do_hydrate, HYDRATED, &mapped_home, false },
 	{ "write to a part of a block", live, do_write_part, NOTHING, &mapped_write, false },

@@ -1,0 +1,350 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Space of the base that is given back: what is discarded, what is not, and what waits.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2086,SC2154 # by volume.bash, without blanks
+load table
+
+unit=16			# blocks, which are 128 sectors
+
+# chunked_base [SECTORS]: the base discards units of 16 blocks, and only whole ones.
+chunked_base() {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-b "0 ${1:-$vol_sectors} judge /dev/ram0 base 2 discard_blocks $unit"
+	base=/dev/mapper/rdt-b
+	dm fill $base 0 $filled b
+}
+
+# base_has FIRST SECTORS WHAT: on the base, past the volume.
+base_has() { dm read $base $1 $2 && is "base, sectors $1 to $(($1 + $2))" "$reply" "$3"; }
+
+drop_base() {
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
+# slow_base READ_MS WRITE_MS: the base takes so long.
+slow_base() {
+	chunked_base
+	make rdt-s "0 $vol_sectors delay $base 0 $1 $base 0 $2"
+	base=/dev/mapper/rdt-s
+}
+
+drop_slow_base() {
+	dm remove rdt-v
+	dm remove rdt-s
+	dm remove rdt-b
+}
+
+# discards FIRST BLOCKS: of the volume.
+discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
+
+@test "shed discards whole units of which nothing is home" {
+	chunked_base
+	vol_create
+	# Units 0 and 1 are away, 2 in part, 3 to 5 not; then a segment in the pool, one of zeros.
+	batch "0,20,p100;20,f,z;200,200,p200;400,200,z"
+	snapshot
+	msg shed 0,800
+	base_has 0 256 "z,100"
+	base_has 256 128 "b100,80"
+	base_has 4096 8192 "z,2000"
+	base_has 12288 128 "b3000,80"
+	# The volume is what it was, places are, and nothing is dirty by it.
+	reads 0 384 "p800,100;z,78;b178,8"
+	reads 4096 4096 "p1000,1000"
+	places_are 0 2048 "0,20,p100;20,f,z;2f,1d1,b;200,200,p200;400,200,z;600,200,b"
+	dirty_is "-"
+	drop_base
+}
+
+@test "shed: what a range covers in part stays" {
+	chunked_base
+	vol_create
+	batch "0,100,p100"
+	msg shed "1,2f;41,f;51,1e;80,10"
+	base_has 0 128 "b0,80"
+	base_has 128 256 "z,100"
+	base_has 384 256 "b180,100"
+	base_has 640 128 "b280,80"
+	base_has 768 256 "b300,100"
+	base_has 1024 128 "z,80"
+	base_has 1152 128 "b480,80"
+	drop_base
+}
+
+@test "shed zeroed: zeros are home again, and the table is linear" {
+	chunked_base
+	vol_create
+	batch "0,20,z;200,200,z;400,20,z;410,1,p7"
+	snapshot
+	msg shed "0,4000 zeroed"
+	places_are 0 2048 "0,410,b;410,1,p7;411,3ef,b"
+	base_has 0 512 "z,100;b100,100"
+	base_has 4096 4096 "z,1000"
+	reads 0 512 "z,100;b100,100"
+	reads 8192 256 "z,80;p38,8;z,78"
+	disk_places_are 0 1536 "0,410,b;410,1,p7;411,1ef,b"
+	dirty_is "-"
+	# The unit with a block in the pool was given back, too: the rest of it is zeros at home.
+	base_has 8192 256 "z,100"
+	refused "No such device" "give the pool device" env_pool_none vol_reload
+	dm clear rdt-v
+	writes $((0x410 * 8)) 8
+	within 10 counts 16384 0 0
+	# Without a block anywhere else it is linear when the message returns.
+	msg watch 1 0,20
+	msg alias 1 0,20,z
+	counts 16352 32 0
+	msg shed 0,20 zeroed
+	counts 16384 0 0
+	env_pool_none vol_reload
+	reads 0 256 "z,100"
+	drop_base
+}
+
+@test "shed zeroed: a base that takes discards and does nothing has its zeros where they were" {
+	chunked_base
+	vol_create
+	batch "0,20,z;20,20,p100"
+	dm message rdt-b "ignore-discards on"
+	refused "Input/output error" "does not read zeros where it was discarded" \
+		msg shed 0,40 zeroed
+	places_are 0 64 "0,20,z;20,20,p100"
+	reads 0 512 "z,100;p800,100"
+	# It need not read what is not zeros.
+	msg shed 20,20 zeroed
+	dm message rdt-b "ignore-discards off"
+	msg shed 0,40 zeroed
+	places_are 0 64 "0,20,b;20,20,p100"
+	reads 0 512 "z,100;p800,100"
+	drop_base
+}
+
+@test "shed: refused while others use the base, and where it takes no discards" {
+	chunked_base
+	vol_create
+	batch "0,20,p100"
+	dm suspend rdt-v
+	refused "Device or resource busy" "resume the device first" msg shed 0,20
+	dm resume rdt-v
+	checkpoint
+	refused "Device or resource busy" "a checkpoint waits" msg shed 0,20
+	status
+	msg commit "${field[f_epoch]}" 1
+	# Hydration is on, and cannot get on.
+	reload rdt-p "0 $pool_sectors error"
+	msg hydrate start
+	refused "Device or resource busy" "stop hydration first" msg shed 0,20
+	msg hydrate stop
+	reload rdt-p "0 $pool_sectors linear /dev/ram2 0"
+	base_has 0 256 "b0,100"
+	dm message rdt-b "fail-discards on"
+	# -EOPNOTSUPP from a device is for the kernel no error of a discard.
+	msg shed 0,20 || is "error" "$dm_error" "Operation not supported"
+	dm message rdt-b "fail-discards off"
+	base_has 0 256 "b0,100"
+	drop_base
+	make rdt-b "0 $vol_sectors snapshot-origin /dev/ram0"
+	vol_create
+	refused "Operation not supported" "takes no discards" msg shed 0,20
+	drop_base
+	# Units that do not begin with the device: parts of them would stay.
+	make rdt-j "0 $((vol_sectors - 128)) judge /dev/ram0 base 2 discard_blocks $unit"
+	make rdt-b "0 $((vol_sectors - 192)) linear /dev/mapper/rdt-j 64"
+	dm zero $meta 0 $((meta_sectors * 512))
+	vol_create $((vol_sectors - 192))
+	if [ "$(cat "/sys/block/dm-$(dmsetup info -c --noheadings -o minor rdt-b)/discard_alignment")" -gt 0 ]; then
+		refused "Operation not supported" "do not begin at its first sector" \
+			msg shed 0,20 zeroed
+	fi
+	drop_base
+	dm remove rdt-j
+}
+
+@test "a write that comes home during the discard waits for it, and its data survive" {
+	local shedder
+	chunked_base
+	vol_create
+	batch "0,200,p0;200,200,p200"
+	dm message rdt-b "discard-delay 3000000"
+	dmsetup message rdt-v 0 "shed 0,200" 3>&- &
+	shedder=$!
+	sleep 1
+	# Of another segment they do not wait, and reads do not.
+	writes 4096 8
+	reads 0 8 "p0,8"
+	writes 0 8 &
+	writer=$!
+	sleep 0.5
+	kill -0 $writer || is "the write" "has ended" "waits for the discard"
+	wait $shedder
+	wait $writer
+	dm message rdt-b "discard-delay 0"
+	reads 0 16 "w0,8;p8,8"
+	base_has 0 16 "w0,8;z,8"
+	# A part of a block as well, for which the rest comes from the pool.
+	dm message rdt-b "discard-delay 2000000"
+	dmsetup message rdt-v 0 "shed 10,10" 3>&- &
+	shedder=$!
+	sleep 0.5
+	writes 130 2 &
+	writer=$!
+	wait $shedder
+	wait $writer
+	reads 128 8 "p80,2;w82,2;p84,4"
+	drop_base
+}
+
+@test "a suspend does not wait for all of a shed" {
+	local shedder
+	chunked_base
+	vol_create
+	batch "0,800,p0;800,800,p0;1000,1000,z"
+	dm message rdt-b "discard-delay 500000"
+	dmsetup message rdt-v 0 "shed 0,2000" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
+	shedder=$!
+	sleep 1
+	dm suspend rdt-v
+	# A checkpoint can come at once.
+	status
+	msg checkpoint $((field[f_epoch] + 1))
+	dm resume rdt-v
+	if wait $shedder; then
+		echo "the shed was not refused"
+		return 1
+	fi
+	grep "busy" "$BATS_TEST_TMPDIR/out"
+	status
+	msg commit "${field[f_epoch]}" 1
+	dm message rdt-b "discard-delay 0"
+	msg shed 0,2000
+	base_has 0 $filled "z,4000"
+	drop_base
+}
+
+@test "a discard from above gives a unit back where it has all that is home of it" {
+	chunked_base
+	vol_create
+	# Of each of these units half is home.
+	batch "8,8,p100;18,8,z;28,8,p100;40,1,p100;42,1,p100;44,2,z;46,a,p200;58,8,p100"
+	# Both halves; only the half at home; only the other half.
+	discards 0 16
+	base_has 0 128 "z,80"
+	discards 16 8
+	base_has 128 128 "z,80"
+	discards 40 8
+	base_has 256 128 "b100,80"
+	# Two runs at home in a unit.
+	discards 64 4
+	base_has 512 128 "z,80"
+	# A block at home that is not discarded: nothing is.
+	discards 80 7
+	base_has 640 128 "b280,80"
+	# The rest is where it was. Of what was discarded the pool's blocks are zeros.
+	reads 64 64 "z,40"
+	reads $((0x41 * 8)) 64 "z,28;p1000,18"
+	places_are 24 8 "18,8,z"
+	drop_base
+}
+
+@test "shed leaves alone what is being written" {
+	slow_base 0 1500
+	vol_create
+	batch "0,20,p0"
+	writes 128 8 &
+	writer=$!
+	sleep 0.5
+	# It would take effect behind the write.
+	msg shed 0,20
+	wait $writer
+	reads 0 256 "p0,80;w80,8;p88,78"
+	drop_slow_base
+}
+
+@test "shed waits for what reads the base, also where an alias did not" {
+	local reader asker old=$BATS_TEST_TMPDIR/old new=$BATS_TEST_TMPDIR/new
+	slow_base 6000 0
+	dd if=/dev/mapper/rdt-b bs=4096 count=1 iflag=direct of="$old" status=none
+	vol_create
+	msg watch 1 0,10
+	dd if=$vol bs=4096 count=1 iflag=direct of="$new" status=none 3>&- &
+	reader=$!
+	within 5 in_flight $vol
+	dmsetup message rdt-v 0 "alias 1 0,10,p100" 3>&- &
+	asker=$!
+	sleep 1
+	kill $asker
+	wait $asker || :
+	msg shed 0,10
+	wait $reader
+	cmp "$old" "$new"
+	drop_slow_base
+}
+
+@test "zeros that came home are zeros again where the base loses its cache" {
+	local shedder
+	chunked_base
+	vol_create
+	batch "0,40,z"
+	dm message rdt-b "discard-delay 2000000"
+	dmsetup message rdt-v 0 "shed 0,40 zeroed" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
+	shedder=$!
+	sleep 1
+	dm message rdt-b "fail-flushes on"
+	if wait $shedder; then
+		echo "the shed has succeeded"
+		return 1
+	fi
+	dm message rdt-b "fail-flushes off"
+	dm message rdt-b "discard-delay 0"
+	reads 0 512 "z,200"
+	within 10 mode_is rw
+	reads 0 512 "z,200"
+	places_are 0 64 "0,40,z"
+	msg shed 0,40 zeroed
+	places_are 0 64 "0,40,b"
+	reads 0 512 "z,200"
+	drop_base
+}
+
+@test "a discard from above leaves what an alias has not made stable" {
+	chunked_base
+	vol_create
+	batch "100,1,p7"
+	msg watch 1 0,8
+	meta_set nowrite
+	if msg alias 1 0,8,p0; then
+		echo "the alias has succeeded"
+		return 1
+	fi
+	# A crash now leaves blocks 0 to 7 on the base.
+	discards 8 8
+	base_has 0 64 "b0,40"
+	meta_set ok
+	within 10 mode_is rw
+	msg table 0 1
+	discards 8 8
+	base_has 0 128 "z,80"
+	drop_base
+}
+
+@test "hydration copies nothing that is being discarded with what is beside it" {
+	local discarder
+	chunked_base
+	vol_create
+	batch "0,8,p0"
+	dm message rdt-b "discard-delay 3000000"
+	discards 8 8 &
+	discarder=$!
+	sleep 1
+	msg hydrate start
+	sleep 0.5
+	left_is 8
+	wait $discarder
+	dm message rdt-b "discard-delay 0"
+	within 20 hydrate_is off
+	reads 0 128 "p0,40;z,40"
+	base_has 0 128 "p0,40;z,40"
+	drop_base
+}
