@@ -309,6 +309,7 @@ static void offer_values(const struct line *line)
 		return;
 	case CTL_OPT_MODE:
 		offer(line, "zeros", "chunks that read as zeros");
+		offer(line, "pool", "what the newest version has, to be read from there");
 		return;
 	case CTL_OPT_KEEP_TAG:
 	case CTL_OPT_TAG:

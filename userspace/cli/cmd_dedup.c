@@ -245,8 +245,9 @@ int cmd_dedup(struct ctl *ctl)
 
 	if (ctl->nr_operands || ctl_has(ctl, CTL_OPT_ALL))
 		return ctl_dedup_live(ctl);
-	if (ctl_has(ctl, CTL_OPT_MODE))
-		return ctl_usage(ctl, "--mode is for attached volumes: name one, or use --all");
+	if (ctl_has(ctl, CTL_OPT_MODE) || ctl_has(ctl, CTL_OPT_COLD) ||
+	    ctl_has(ctl, CTL_OPT_UNDO))
+		return ctl_usage(ctl, "--mode, --cold and --undo are for attached volumes: name one, or use --all");
 	r = ctl_dedup_options(ctl, &dedup);
 	if (!r)
 		r = ctl_open(ctl, dedup.pass.dry_run ? RD_POOL_READ : RD_POOL_WRITE);

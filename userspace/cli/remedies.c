@@ -110,6 +110,8 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl dedup --undo' copies them back",
 		"'revdedupctl dedup --undo %s' copies them back" },
 	[RD_REMEDY_DEDUP_ANYWAY] = { "--force does it anyway", NULL },
+	[RD_REMEDY_TAKE_SNAPSHOT] = {
+		"'revdedupctl snapshot' makes one", "'revdedupctl snapshot %s' makes one" },
 	[RD_REMEDY_FINISH_SNAPSHOT] = {
 		"'revdedupctl snapshot' cleans up", "'revdedupctl snapshot %s' cleans up" },
 

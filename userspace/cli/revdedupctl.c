@@ -111,8 +111,8 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
 	{ "dedup", { "optimize" }, "[VOL...|--all]",
 	  "let old versions give up what any other one has, or volumes what they need not hold",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE) | O(ALL) | O(MODE) | O(YES),
-	  0, ANY, false, cmd_dedup },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE) | O(ALL) | O(MODE) | O(YES) |
+	  O(COLD) | O(UNDO), 0, ANY, false, cmd_dedup },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },

@@ -86,6 +86,8 @@ int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 	/* If that cannot be done now, the volume is none the worse for it. */
 	if (!r && *ret_state == RD_STACK_UP && at->is_zeros)
 		rd_dedup_bring_home(at, &is_home);
+	if (!r && *ret_state == RD_STACK_UP)
+		rd_dedup_untag_home(at);
 	return r;
 }
 
@@ -330,6 +332,8 @@ static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 		r = found ? take_off(at, options, ret_stays) : rd_stack_abandon(at);
 	if (!r)
 		r = rd_tell_gone(pool, at);
+	if (!r && found)
+		rd_dedup_untag_home(at);
 	return r ? r : rd_attachment_remove(at);
 }
 

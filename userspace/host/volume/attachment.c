@@ -221,6 +221,8 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "pool", at->pool);
 	put_line(file, "version_uid", uid);
 	put_line(file, "zeros", at->is_zeros ? "yes" : "");
+	put_line(file, "dedup", at->dedup_pool ? "pool" : "");
+	put_line(file, "partial", at->is_partial ? "yes" : "");
 	put_line(file, "dedup_cursor", cursor);
 	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
@@ -357,6 +359,10 @@ static bool take_line(struct rd_attachment *at, const char *line)
 	}
 	if (!strcmp(line, "zeros=yes"))
 		return at->is_zeros = true;
+	if (!strcmp(line, "partial=yes"))
+		return at->is_partial = true;
+	if (!strcmp(line, "dedup=pool"))
+		return at->dedup_pool = true;
 	if (take(uuid, sizeof(uuid), line, "uuid"))
 		return rd_uuid_parse(at->uuid, uuid);
 	if (!strcmp(line, "unfinished=yes"))

@@ -17,6 +17,8 @@
  *					0: none, or it may lack what was written past the target
  *	zeros=yes			some blocks may be zeros by the metadata alone; none is in
  *					a pool: 'dedup' was interrupted, see dedup_home.h
+ *	dedup=pool			the mode of 'dedup'; left out: zeros
+ *	partial=yes			the base has a tag that says that it lacks blocks
  *	dedup_cursor=81920		the block at which 'dedup' goes on
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
@@ -48,6 +50,8 @@ struct rd_attachment {
 	char pool[PATH_MAX];
 	i64 version_uid;		/* 0: none yet */
 	bool is_zeros;
+	bool dedup_pool;
+	bool is_partial;
 	u64 dedup_cursor;
 	bool is_unfinished;
 	bool is_locked;			/* by us */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "host/sys/block.h"
+#include "host/sys/lvm.h"
 #include "host/sys/thin.h"
 #include "dedup_home.h"
 #include "freeze.h"
@@ -45,8 +45,7 @@ static int find_zeros(const struct rd_attachment *at, struct rd_buffer *ret)
 	return !r && ret->failed ? -ENOMEM : r;
 }
 
-/* What cannot be given back now is copied: it is only zeros. */
-static int shed_zeros(const struct rd_attachment *at)
+int rd_dedup_shed_zeros(const struct rd_attachment *at)
 {
 	struct rd_buffer zeros = { 0 };
 	int r = is_zeroed(at) ? find_zeros(at, &zeros) : 0;
@@ -92,11 +91,42 @@ int rd_dedup_bring_home(struct rd_attachment *at, bool *ret_home)
 	if (!r && (status.has_checkpoint || rd_freeze_is_there(at)))
 		return 0;
 	if (!r && !strcmp(status.hydration, "off") && !rd_target_is_home(&status)) {
-		r = shed_zeros(at);
+		r = rd_dedup_shed_zeros(at);
 		if (!r)
 			r = rd_target_status(at->device, &status);
 		if (!r)
 			r = copy_rest(at, &status);
 	}
 	return r ? r : drop_table(at, ret_home);
+}
+
+/* --- the tag */
+
+#define TAG	"revdedup_partial"
+
+/* The file first: what has no tag loses nothing if it is removed. */
+int rd_dedup_tag(struct rd_attachment *at)
+{
+	int r;
+
+	if (at->is_partial)
+		return 0;
+	at->is_partial = true;
+	r = rd_attachment_save(at);
+	return r ? r : rd_lv_tag(at->base, TAG, true);
+}
+
+int rd_dedup_untag_home(struct rd_attachment *at)
+{
+	bool is_home;
+	int r;
+
+	if (!at->is_partial)
+		return 0;
+	r = rd_stack_is_linear(at, &is_home);
+	if (r || !is_home)
+		return r;
+	r = rd_lv_tag(at->base, TAG, false);
+	at->is_partial = r != 0;
+	return r ? r : rd_attachment_save(at);
 }

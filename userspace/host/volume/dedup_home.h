@@ -30,4 +30,18 @@ int rd_dedup_bring_home(struct rd_attachment *at, bool *ret_home);
 /* Is there anything left that rd_dedup_bring_home() would do? */
 bool rd_dedup_is_left(const struct rd_attachment *at);
 
+/*
+ * Give back what is zeros in whole chunks, if the base reads as zeros there afterwards. What
+ * cannot be given back now stays: it is only zeros.
+ */
+int rd_dedup_shed_zeros(const struct rd_attachment *at);
+
+/*
+ * Tag the logical volume below while blocks of it lie in a pool only, for people who look at it
+ * with LVM's own commands: a copy or a snapshot of it is not the volume. The second removes the
+ * tag once all is home.
+ */
+int rd_dedup_tag(struct rd_attachment *at);
+int rd_dedup_untag_home(struct rd_attachment *at);
+
 #endif

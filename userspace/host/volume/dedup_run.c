@@ -12,6 +12,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "dedup_home.h"
+#include "dedup_pool.h"
 #include "dedup_run.h"
 #include "freeze.h"
 #include "marks.h"
@@ -85,13 +86,30 @@ static int check_state(const struct rd_dedup_run *run)
 	return -EROFS;
 }
 
-int rd_dedup_check(struct rd_dedup_run *run)
+static int measure_volume(struct rd_dedup_run *run)
+{
+	struct rd_target_devices devices;
+	int r = rd_target_devices(run->at->device, &devices);
+
+	if (r)
+		return rd_err(r, "'%s' is not tracked", run->at->volume);
+	run->nr_blocks = rd_round_up(devices.sectors, 8) / 8;
+	run->unit = rd_max(run->thin.chunk / RD_BLOCK_SIZE, 1);
+	return 0;
+}
+
+static int check(struct rd_dedup_run *run)
 {
 	int r = check_thin(run);
 
 	if (!r)
 		r = check_state(run);
-	return r ? r : rd_dedup_zeros_check(run);
+	if (!r)
+		r = measure_volume(run);
+	if (r)
+		return r;
+	return run->options->mode == RD_LIVE_DEDUP_POOL ? rd_dedup_pool_check(run) :
+		rd_dedup_zeros_check(run);
 }
 
 /* --- windows */
@@ -139,12 +157,31 @@ static bool is_out_of_time(const struct rd_dedup_run *run)
 	return run->options->until_us && rd_now_us() >= run->options->until_us;
 }
 
+int rd_dedup_disturbed(const struct rd_dedup_run *run)
+{
+	rd_err(0, "another program suspends '%s' again and again, or marks its blocks",
+	       run->at->device);
+	rd_remedy(RD_REMEDY_REPEAT_DEDUP, run->at->volume, NULL);
+	return -EBUSY;
+}
+
+/* Note where the next run goes on: before a window, so that it is the one that was cut short. */
+static int save_cursor(struct rd_dedup_run *run, u64 at)
+{
+	at = at < run->nr_blocks ? at : 0;
+	if (run->at->dedup_cursor == at)
+		return 0;
+	run->at->dedup_cursor = at;
+	return rd_attachment_save(run->at);
+}
+
 int rd_dedup_windows(struct rd_dedup_run *run, rd_dedup_window_fn *window)
 {
 	u64 size = RD_DEDUP_WINDOW / RD_BLOCK_SIZE / run->unit * run->unit;
 	u64 at = run->at->dedup_cursor / run->unit * run->unit;
 	int saved, r = 0;
 
+	run->is_first = true;
 	at = at < run->nr_blocks ? at : 0;
 	run->report->first = at * RD_BLOCK_SIZE;
 	while (at < run->nr_blocks) {
@@ -152,16 +189,18 @@ int rd_dedup_windows(struct rd_dedup_run *run, rd_dedup_window_fn *window)
 		run->report->out_of_time = !r && is_out_of_time(run);
 		if (r || run->report->out_of_time)
 			break;
-		r = window(run, at, rd_min(size, run->nr_blocks - at));
+		r = save_cursor(run, at);
+		if (!r)
+			r = window(run, at, rd_min(size, run->nr_blocks - at));
 		if (r)
 			break;
 		at = rd_min(at + size, run->nr_blocks);
+		run->is_first = false;
 	}
 	if (!r)
 		rd_dedup_progress(run, at);
 	run->report->bytes = at * RD_BLOCK_SIZE - run->report->first;
-	run->at->dedup_cursor = at < run->nr_blocks ? at : 0;
-	saved = rd_attachment_save(run->at);
+	saved = save_cursor(run, at);
 	return r ? r : saved;
 }
 
@@ -169,14 +208,8 @@ int rd_dedup_windows(struct rd_dedup_run *run, rd_dedup_window_fn *window)
 
 static int begin(struct rd_dedup_run *run)
 {
-	struct rd_target_devices devices;
 	char path[RD_DM_PATH_MAX];
-	int r = rd_target_devices(run->at->device, &devices);
 
-	if (r)
-		return rd_err(r, "'%s' is not tracked", run->at->volume);
-	run->nr_blocks = rd_round_up(devices.sectors, 8) / 8;
-	run->unit = rd_max(run->thin.chunk / RD_BLOCK_SIZE, 1);
 	run->pace.rate = run->options->rate;
 	run->buf = rd_alloc_direct(RD_DEDUP_READ);
 	if (!run->buf)
@@ -189,7 +222,11 @@ static void end(struct rd_dedup_run *run)
 {
 	if (run->fd >= 0)
 		close(run->fd);
+	if (run->pool_fd >= 0)
+		close(run->pool_fd);
 	free(run->buf);
+	free(run->pool_buf);
+	rd_dedup_source_close(&run->source);
 }
 
 /* Wait until all is home, or as long as that may take without a word of the user. */
@@ -219,34 +256,44 @@ static int run_zeros(struct rd_dedup_run *run)
 	return r ? r : home;
 }
 
+/* What there is now, whatever was wanted. */
 static int measure(struct rd_dedup_run *run)
 {
+	struct rd_target_status status;
 	struct rd_thin now;
 	int r = rd_thin_find(run->at->base, &now);
 
+	if (!r)
+		r = rd_target_status(run->at->device, &status);
 	if (r)
 		return r;
 	run->report->mapped_after = now.mapped;
 	run->report->pool_used_after = now.pool_used;
+	run->report->in_pool = status.nr_pool * RD_BLOCK_SIZE;
+	run->report->packed = run->source.packed;
 	return 0;
+}
+
+static int run_mode(struct rd_dedup_run *run)
+{
+	int r = begin(run);
+
+	if (r)
+		return r;
+	return run->options->mode == RD_LIVE_DEDUP_POOL ? rd_dedup_pool(run) : run_zeros(run);
 }
 
 static int work(struct rd_dedup_run *run)
 {
 	int measured, r;
 
-	r = rd_dedup_check(run);
-	if (r)
-		return r;
+	r = check(run);
 	run->report->mapped_before = run->thin.mapped;
 	run->report->pool_used_before = run->thin.pool_used;
-	if (!run->options->dry_run) {
-		r = begin(run);
-		if (!r)
-			r = run_zeros(run);
-		end(run);
-	}
-	measured = measure(run);
+	if (!r && !run->options->dry_run)
+		r = run_mode(run);
+	measured = run->report->mapped_before ? measure(run) : 0;
+	end(run);
 	return r ? r : measured;
 }
 
@@ -254,7 +301,14 @@ int rd_live_dedup(const struct rd_caller *caller, struct rd_attachment *at,
 		  const struct rd_live_dedup_options *options,
 		  struct rd_live_dedup_report *report)
 {
-	struct rd_dedup_run run = { .at = at, .options = options, .report = report, .fd = -1 };
+	struct rd_dedup_run run = {
+		.at = at,
+		.options = options,
+		.report = report,
+		.fd = -1,
+		.pool = caller->pool,
+		.pool_fd = -1,
+	};
 	enum rd_stack_state state;
 	int r;
 

@@ -6,6 +6,7 @@
 #include "base/pace.h"
 #include "host/sys/thin.h"
 #include "kernel/ranges.h"
+#include "dedup_source.h"
 #include "live_dedup.h"
 
 struct rd_dedup_run {
@@ -18,13 +19,17 @@ struct rd_dedup_run {
 	int fd;			/* the volume, as programs that use it see it; past the page cache */
 	u8 *buf;		/* of RD_DEDUP_READ bytes */
 	struct rd_pace pace;
+	bool is_first;		/* no window has ended yet */
+
+	/* In mode POOL: */
+	struct rd_pool *pool;
+	struct rd_dedup_source source;
+	int pool_fd;		/* the device that the table reads, past the page cache */
+	u8 *pool_buf;
 };
 
 /* How much is read at a time. */
 #define RD_DEDUP_READ	(1U << 20)
-
-/* Refuse a volume that gives nothing back, or for which that would not be safe. */
-int rd_dedup_check(struct rd_dedup_run *run);
 
 /* Call @window for each window from the cursor on, and move the cursor. */
 typedef int rd_dedup_window_fn(struct rd_dedup_run *run, u64 first, u64 nr);
@@ -38,6 +43,9 @@ void rd_dedup_add(struct rd_buffer *ranges, u64 first, u64 nr);
 
 /* Give these ranges back (see rd_marks_shed()), and say so where only a part could be. */
 int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool zeroed);
+
+/* Say that the marks were lost too often. Returns -EBUSY. */
+int rd_dedup_disturbed(const struct rd_dedup_run *run);
 
 /* --- dedup_zeros.c */
 

@@ -155,12 +155,8 @@ static int do_window(struct zeros *zeros)
 	do {
 		r = alias_chunks(zeros);
 	} while (r == -ESTALE && ++tries < MAX_TRIES);
-	if (r == -ESTALE) {
-		rd_err(0, "another program suspends '%s' again and again, or marks its blocks",
-		       zeros->run->at->device);
-		rd_remedy(RD_REMEDY_REPEAT_DEDUP, zeros->run->at->volume, NULL);
-		return -EBUSY;
-	}
+	if (r == -ESTALE)
+		return rd_dedup_disturbed(zeros->run);
 	if (r || !zeros->chunks.len)
 		return r;
 	count_found(zeros);

@@ -407,7 +407,11 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		r = prove(&rb);
 	if (!r)
 		r = measure(&rb);
-	/* The lease of a roll-back whose blocks are all home. */
+	/*
+	 * The lease of a roll-back whose blocks are all home. It goes before the new one comes:
+	 * nothing is read by it any more, and of two leases with different content the device
+	 * could be asked to follow the wrong one.
+	 */
 	if (!r)
 		r = rd_lease_drop_device(pool, device);
 	if (!r)

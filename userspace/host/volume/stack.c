@@ -231,6 +231,52 @@ int rd_stack_add_table(const struct rd_attachment *at)
 	return r ? r : rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
 }
 
+/* Load the table. The metadata may name another pool, which was given up. */
+static int load_with_pool(const struct rd_attachment *at,
+			  const struct rd_target_devices *devices, const struct rd_area *area,
+			  const char *pool)
+{
+	const struct rd_target_table table = {
+		.sectors = devices->sectors,
+		.base = devices->base,
+		.meta = devices->meta,
+		.pool = pool,
+		.volume_uuid = at->uuid,
+		.pool_uuid = area->super.uuid,
+	};
+	int r = rd_target_load(at->device, &table, 0);
+
+	if (r == -EXDEV)
+		rd_remedy(RD_REMEDY_REATTACH, at->volume,
+			  "nothing was changed; blocks of '%s' were copied from another pool",
+			  at->volume);
+	return r;
+}
+
+int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area,
+		      const char *path)
+{
+	struct rd_poolblocks blocks = RD_POOLBLOCKS_NONE;
+	struct rd_target_devices devices;
+	int r = rd_target_devices(at->device, &devices);
+
+	if (!r && strcmp(devices.pool, "-")) {
+		r = rd_poolblocks_compare(area, devices.pool);
+		return r ? rd_err(r, "blocks of '%s' lie in another pool than '%s'", at->volume,
+				  path) : 0;
+	}
+	if (!r)
+		r = check_room(at);
+	if (!r)
+		r = rd_poolblocks_open(&blocks, path, false);
+	if (!r)
+		r = load_with_pool(at, &devices, area, blocks.path);
+	if (!r)
+		r = rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
+	rd_poolblocks_close(&blocks);
+	return r;
+}
+
 /* Make the volume without the module, as a linear device. */
 static int make_without(struct rd_attachment *at, const struct metadata *metadata, u64 sectors)
 {

@@ -14,6 +14,7 @@
 #ifndef RD_STACK_H
 #define RD_STACK_H
 
+#include "pool/data/area.h"
 #include "attachment.h"
 
 enum rd_stack_state {
@@ -39,6 +40,13 @@ int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
  * the metadata device is too small.
  */
 int rd_stack_add_table(const struct rd_attachment *at);
+
+/*
+ * Give it the pool in the directory @path, whose data area is @area, unless its table has that
+ * already. -EXDEV, and says so: the table or the metadata have another one.
+ */
+int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area,
+		      const char *path);
 
 /* Has the target recorded that all blocks are home, so that no table is needed? */
 int rd_stack_is_linear(const struct rd_attachment *at, bool *ret);
