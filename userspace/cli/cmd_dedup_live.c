@@ -131,7 +131,7 @@ static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_r
 {
 	enum rd_pool_mode mode = dry_run ? RD_POOL_READ : RD_POOL_WRITE;
 
-	return at->dedup_pool && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
+	return at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
 		ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
 }
 
@@ -156,6 +156,11 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 		/* What was done before an error stays done. */
 		if (!r || report.bytes)
 			print_report(ctl, at, &options, &report);
+		ctl_progress_clear(&ctl->progress);
+	}
+	if (r == -ENODEV && options.thin_only) {
+		rd_info("'%s' is no thin volume: nothing to do", at->volume);
+		r = 0;
 	}
 	rd_attachment_unlock(at);
 	r = ctl_close(ctl, r);
@@ -294,6 +299,7 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 	*ret = (struct rd_live_dedup_options){
 		.mode = mode && !strcmp(mode, "pool") ? RD_LIVE_DEDUP_POOL : RD_LIVE_DEDUP_ZEROS,
 		.dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN),
+		.thin_only = ctl_has(ctl, CTL_OPT_ALL),
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
 		.progress = &ctl->progress.progress,
 		.confirm = confirm,

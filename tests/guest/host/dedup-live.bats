@@ -39,9 +39,11 @@ mapped_is() {
 }
 
 # has_table: has the device a table for blocks that are not home?
-has_table() { ! dmsetup table "${vol##*/}" | grep -q ' - [0-9]* [^z]*$'; }
-
-is_linear() { revdedup-meta print "/dev/$vg/vm1_rdmeta" --force 2>/dev/null | grep -q linear; }
+has_table() {
+	local line
+	line=$(dmsetup table "${vol##*/}")
+	[[ $line == *zeros* || $line != *" - "* ]]
+}
 
 random() { dd if=/dev/urandom of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
 zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
@@ -50,9 +52,136 @@ zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct con
 same() { cmp "$vol" /tmp/rdt-pool/is; }
 note() { cp --sparse=always "$vol" /tmp/rdt-pool/is; }
 
-leases() { revdedupctl status --json | json held_versions; }
-
 tags() { lvs --noheadings -o lv_tags "$vg/vm1" | xargs; }
+
+# writer_start OFFSET_MIB SIZE_MIB SECONDS: write there, and verify.
+writer_start() {
+	fio --name=writer --ioengine=libaio --filename="$vol" --offset="$1m" --size="$2m" \
+		--rw=randwrite --bsrange=512-64k --blockalign=512 --iodepth=4 --direct=1 \
+		--verify=crc32c --verify_fatal=1 --verify_backlog=64 --serialize_overlap=1 \
+		--time_based --runtime="$3" >"$BATS_TEST_TMPDIR/writer" 2>&1 3>&- &
+	writer=$!
+}
+
+writer_is_content() {
+	wait "$writer" || {
+		cat "$BATS_TEST_TMPDIR/writer"
+		return 1
+	}
+}
+
+# --- mode zeros
+
+# zero_volume: 64 MiB, with 12 MiB of random content and 36 MiB of zeros that take up space.
+zero_volume() {
+	thin_volume 64
+	random 0 192
+	zeros 192 384
+	random 576 16
+	zeros 590 2
+	zeros 640 192
+	note
+	mapped_is 49152 50176
+}
+
+@test "dedup: chunks of zeros are given back, and no table is left" {
+	zero_volume
+	revdedupctl dedup "$vg/vm1" -n
+	mapped_is 49152 50176
+	revdedupctl dedup "$vg/vm1" --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = zeros ]
+	[ "$(json bytes_found </tmp/said)" -ge $((36 << 20)) ]
+	[ "$(json bytes_mapped </tmp/said)" -le $((14 << 20)) ]
+	mapped_is 13000 14336
+	same
+	! has_table
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	! grep -q zeros= "$REVDEDUP_CONFIG"/volumes/*
+	# Nothing is found where nothing takes up space.
+	revdedupctl dedup --all --json | tee /tmp/said
+	[ "$(json bytes_mapped </tmp/said)" = "$(json bytes_mapped_before </tmp/said)" ]
+	! has_table
+	# The first write there takes up space again, and all is tracked as before.
+	revdedupctl -q snapshot "$vg/vm1"
+	random 300 3
+	note
+	mapped_is 13000 14600
+	revdedupctl snapshot "$vg/vm1" --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	is_version "$vg/vm1@2" /tmp/rdt-pool/is
+	revdedupctl detach "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+@test "dedup: a writer goes on while zeros are given back" {
+	zero_volume
+	writer_start 14 20 20
+	while kill -0 "$writer" 2>/dev/null; do
+		revdedupctl dedup "$vg/vm1"
+	done
+	writer_is_content
+	revdedupctl dedup "$vg/vm1"
+	! has_table
+	cmp -n $((14 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((34 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp "$vol" "/dev/$vg/vm1"
+}
+
+@test "dedup: zeros, killed at each step, then a snapshot, a boot or another run" {
+	local name status then
+	zero_volume
+	for name in dedup-table dedup-marked dedup-aliased dedup-shed; do
+		for then in snapshot boot dedup; do
+			echo "killed at $name, then $then"
+			zeros 192 384
+			status=0
+			REVDEDUP_FAIL=$name=kill revdedupctl -q dedup "$vg/vm1" 3>&- || status=$?
+			[ "$status" -eq 137 ]
+			same
+			case $then in
+			snapshot)
+				revdedupctl -q snapshot "$vg/vm1"
+				is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+				;;
+			boot)
+				down "$vol"
+				revdedupctl -q attach "$vg/vm1"
+				;;
+			esac
+			same
+			revdedupctl -q dedup "$vg/vm1"
+			same
+			! has_table
+			mapped_is 13000 14336
+			cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+		done
+	done
+	revdedupctl -q check
+}
+
+@test "dedup: what gives nothing back, or would not be safe, is refused" {
+	make_lv vm2 16
+	revdedupctl -q attach "$vg/vm2"
+	run revdedupctl dedup "$vg/vm2"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no thin volume"*"nothing was changed"* ]]
+	lvchange -qq --zero n "$vg/thin"
+	thin_volume 16
+	zeros 0 64
+	run revdedupctl dedup "$vg/vm1"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"does not zero new chunks"*"lvchange --zero y"* ]]
+	mapped_is 4096 4160
+	# With --all, one that is not thin is nobody's mistake.
+	lvchange -qq --zero y "$vg/thin"
+	run revdedupctl dedup --all
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output != *vm2* ]]
+	mapped_is 0 64
+}
 
 # --- mode pool
 
@@ -117,5 +246,82 @@ pool_volume() {
 	nothing_held
 	revdedupctl -q detach "$vg/vm1"
 	revdedupctl -q check
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+@test "dedup: a writer goes on while its blocks change their place" {
+	pool_volume
+	writer_start 10 8 25
+	while kill -0 "$writer" 2>/dev/null; do
+		revdedupctl -q snapshot "$vg/vm1"
+		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		revdedupctl -q prune "$vg/vm1" --keep-last 1
+	done
+	writer_is_content
+	cmp -n $((10 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((18 << 20)) "$vol" /tmp/rdt-pool/is
+	note
+	revdedupctl -q snapshot "$vg/vm1"
+	revdedupctl -q dedup "$vg/vm1" --cold 0
+	same
+	mapped_is 0 1024
+	revdedupctl -q check
+	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+	revdedupctl -q dedup --undo "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+# killed STEP COMMAND...
+killed() {
+	local status=0
+	echo "killed at $1: ${*:2}"
+	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
+	[ "$status" -eq 137 ]
+}
+
+@test "dedup: mode pool and its way back, killed at each step" {
+	local name
+	pool_volume
+	for name in dedup-table dedup-leased lease-add dedup-marked dedup-aliased dedup-shed; do
+		killed $name dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		same
+		if [ $((RANDOM % 2)) -eq 0 ]; then
+			down "$vol"
+			revdedupctl -q attach "$vg/vm1"
+			same
+		fi
+		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		same
+		mapped_is 0 64
+		# A snapshot that is killed before the lease has moved on.
+		killed lease-moved snapshot "$vg/vm1"
+		revdedupctl -q dedup "$vg/vm1" --cold 0
+		revdedupctl -q prune "$vg/vm1" --keep-last 1
+		nothing_held
+		same
+		killed undo-started dedup --undo "$vg/vm1"
+		same
+		killed undo-home dedup --undo "$vg/vm1"
+		revdedupctl -q dedup --undo "$vg/vm1"
+		same
+		[ -z "$(tags)" ]
+		cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+		revdedupctl -q check
+	done
+}
+
+@test "dedup: it does not leave a volume without room to come back" {
+	pool_volume
+	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	lvcreate -qq --yes --type thin --virtualsize 140M --thinpool thin --name full $vg
+	dd if=/dev/urandom of="/dev/$vg/full" bs=1M count=130 oflag=direct status=none
+	run revdedupctl dedup --undo "$vg/vm1"
+	echo "$output"
+	[ "$status" -eq 12 ]
+	[[ $output == *"nothing was copied"* ]]
+	same
+	lvremove -qq --yes "$vg/full"
+	revdedupctl dedup --undo "$vg/vm1"
+	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }

@@ -52,6 +52,8 @@ static int check_thin(struct rd_dedup_run *run)
 {
 	int r = rd_thin_find(run->at->base, &run->thin);
 
+	if (r == -ENODEV && run->options->thin_only)
+		return r;
 	if (r == -ENODEV) {
 		rd_err(0, "'%s' is no thin volume: it takes up the same space whatever it holds",
 		       run->at->volume);
