@@ -184,6 +184,8 @@ struct dmr_target {
 	u8 pool_uuid[DMR_UUID_SIZE];	/* zero: not given */
 	unsigned int cache_mib;		/* 0: not given */
 	unsigned int nr_opts;		/* words, for the table line */
+	bool zeros;			/* a remap table without a pool */
+	bool has_table;			/* a remap table goes with it, if there is room for one */
 	bool read_only;
 };
 

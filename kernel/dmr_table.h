@@ -123,6 +123,7 @@ struct dmr_table {
 	struct block_device *base;	/* NULL: none */
 	struct block_device *pool;	/* NULL: none, and no entry needs it */
 	u64 pool_blocks;
+	bool is_used;			/* the table line wants it; else all is BASE */
 
 	unsigned int phase;		/* 0 or 1 */
 	struct dmr_flight __percpu *flight;

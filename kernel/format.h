@@ -134,7 +134,12 @@ struct dmr_super_disk {
 #define DMR_FLAG_TABLE		BIT(4)
 /* Blocks are being copied home, and will be when the device is set up again. */
 #define DMR_FLAG_HYDRATE	BIT(5)
-#define DMR_FLAGS_ALL		(BIT(6) - 1)
+/*
+ * No entry is POOL, nor was one since the table was last linear: a table line needs no pool
+ * device. Cleared before a message may give a block a place in a pool.
+ */
+#define DMR_FLAG_NO_POOL	BIT(6)
+#define DMR_FLAGS_ALL		(BIT(7) - 1)
 
 /*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past

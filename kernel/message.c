@@ -17,6 +17,7 @@
 #include "queue.h"
 #include "ranges.h"
 #include "shed.h"
+#include "super.h"
 #include "table.h"
 #include "writeback.h"
 
@@ -321,14 +322,36 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
+/* With a pool, blocks may get a place there: it cannot be left out any more. */
+static int note_pool(struct message *m)
+{
+	struct dmr_super super;
+	int r = 0;
+
+	mutex_lock(&m->meta->lock);
+	super = m->meta->super;
+	if (dmr_table_has_pool(m->table) && (super.flags & DMR_FLAG_NO_POOL) &&
+	    !m->meta->read_only) {
+		super.flags &= ~DMR_FLAG_NO_POOL;
+		r = dmr_super_write(m->meta, &super);
+	}
+	mutex_unlock(&m->meta->lock);
+	return r;
+}
+
 static int run_on_table(struct message *m, const struct verb *verb)
 {
-	/* The remap table outlives a table line without a pool. */
-	if (!m->table || !dmr_table_has_pool(m->table)) {
-		DMERR("%s: %s: there is no remap table: it needs a pool device, and room on the metadata device",
+	int r;
+
+	/* The remap table outlives a table line that wants one. */
+	if (!m->table || !dmr_table_is_used(m->table)) {
+		DMERR("%s: %s: there is no remap table: it needs a pool device (or zeros in the table line), and room on the metadata device",
 		      dmr_name(m->meta), verb->name);
 		return -EOPNOTSUPP;
 	}
+	r = note_pool(m);
+	if (r)
+		return r;
 	dmr_writeback_begin_settle(m->table);
 	return verb->run(m);
 }

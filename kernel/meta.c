@@ -54,10 +54,11 @@ static int check_belongs(struct dm_target *ti, struct dmr_target *rt,
 		*why = "the metadata belongs to another pool (pool_uuid)";
 		return -EXDEV;
 	}
-	if (!(super->flags & DMR_FLAG_LINEAR_OK) && !rt->pool) {
+	if (!(super->flags & (DMR_FLAG_LINEAR_OK | DMR_FLAG_NO_POOL)) && !rt->pool) {
 		*why = "blocks of the volume lie in a pool: give the pool device";
 		return -ENODEV;
 	}
+	rt->has_table |= !(super->flags & DMR_FLAG_LINEAR_OK);
 	if (!rt->base && !(super->flags & DMR_FLAG_TABLE)) {
 		*why = "without a base device there must be a remap table";
 		return -ENODEV;
@@ -349,7 +350,7 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	struct dmr_table *t;
 	int r;
 
-	if (meta->table || !rt->pool || !(flags & DMR_FLAG_TABLE))
+	if (meta->table || !rt->has_table || !(flags & DMR_FLAG_TABLE))
 		return 0;
 	t = dmr_table_create(meta, cache_pages(rt));
 	if (IS_ERR(t))
@@ -408,6 +409,10 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 			dmr_table_use(meta->table, rt, cache_pages(rt));
 		/* The state may have changed since the constructor checked it. */
 		r = check_belongs(ti, rt, &meta->super, &why);
+		if (!r && rt->has_table && !ti->flush_supported) {
+			why = "the volume is not linear any more: load the table line again";
+			r = -ENODEV;
+		}
 		if (r)
 			DMERR("%s: %s", dmr_name(meta), why);
 	} else {

@@ -320,6 +320,7 @@ void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 	t->pool = rt->pool ? rt->pool->bdev : NULL;
 	t->pool_blocks = t->pool ?
 			 bdev_nr_sectors(t->pool) / DMR_BLOCK_SECTORS : 0;
+	t->is_used = rt->has_table;
 	/* Pages that exist already stay. */
 	t->max_pages = max(max_pages, DMR_MIN_PAGES);
 	t->max_dirty = min(t->max_pages / 2, MAX_DIRTY);
@@ -338,6 +339,11 @@ void dmr_table_write_hints(struct dmr_table *t)
 		WRITE_ONCE(t->words_wait, true);
 	}
 	spin_unlock_irq(&t->lock);
+}
+
+bool dmr_table_is_used(struct dmr_table *t)
+{
+	return t->is_used;
 }
 
 bool dmr_table_has_pool(struct dmr_table *t)

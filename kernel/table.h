@@ -32,7 +32,8 @@ void dmr_table_write_hints(struct dmr_table *t);
 /* End the work in the background; no target is left. */
 void dmr_table_stop(struct dmr_table *t);
 
-/* Has the live target a pool? Under message_lock. */
+/* Does the live table line want a remap table, and has it a pool? Under message_lock. */
+bool dmr_table_is_used(struct dmr_table *t);
 bool dmr_table_has_pool(struct dmr_table *t);
 void dmr_table_count(struct dmr_table *t, struct dmr_counts *counts);
 

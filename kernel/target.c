@@ -162,10 +162,10 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		      struct dm_arg_set *as)
 {
 	static const struct dm_arg nr_opts_arg = {
-		0, 6, "the number of option words must be 0 to 6, and so many must follow",
+		0, 7, "the number of option words must be 0 to 7, and so many must follow",
 	};
 	static char bad_option[] =
-		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>";
+		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>, zeros";
 	unsigned int nr_opts;
 	int r;
 
@@ -181,11 +181,16 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 	rt->nr_opts = nr_opts;
 	while (as->argc) {
 		const char *name = dm_shift_arg(as);
-		const char *value = dm_shift_arg(as);
+		bool is_zeros = !strcasecmp(name, "zeros");
+		const char *value = is_zeros ? NULL : dm_shift_arg(as);
 		u8 *uuid = !strcasecmp(name, "volume_uuid") ? rt->volume_uuid :
 			   !strcasecmp(name, "pool_uuid") ? rt->pool_uuid :
 			   NULL;
 
+		if (is_zeros) {
+			rt->zeros = true;
+			continue;
+		}
 		if (value && !strcasecmp(name, "cache_mib")) {
 			r = parse_cache(ti, rt, value);
 			if (r)
@@ -226,7 +231,7 @@ static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 	ti->per_io_data_size = sizeof(struct dmr_io);
 	ti->num_flush_bios = 1;
 	/* Entries may wait in memory even where the base has no cache. */
-	ti->flush_supported = !!rt->pool;
+	ti->flush_supported = rt->has_table;
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*
@@ -255,6 +260,7 @@ static int dmr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	r = parse_pool(ti, rt, argv[2]);
 	if (!r)
 		r = parse_opts(ti, rt, &as);
+	rt->has_table = rt->pool || rt->zeros;
 	if (!r)
 		r = parse_base(ti, rt, argv[0]);
 	if (!r)
@@ -501,6 +507,8 @@ static void status_table(struct dmr_target *rt, char *result,
 		DMEMIT(" pool_uuid %pUb", rt->pool_uuid);
 	if (rt->cache_mib)
 		DMEMIT(" cache_mib %u", rt->cache_mib);
+	if (rt->zeros)
+		DMEMIT(" zeros");
 }
 
 static void status_ima(struct dm_target *ti, struct dmr_target *rt,

@@ -504,7 +504,9 @@ int dmr_writeback_leave_linear(struct dmr_table *t, u32 flags)
 			dmr_word_mark_dirty(t, seg);
 		spin_unlock_irq(&t->lock);
 		r = dmr_writeback(t);
-		super.flags &= ~DMR_FLAG_LINEAR_OK;
+		super.flags &= ~(DMR_FLAG_LINEAR_OK | DMR_FLAG_NO_POOL);
+		if (!t->pool)
+			super.flags |= DMR_FLAG_NO_POOL;
 	}
 	super.flags |= flags;
 	/* A write that failed may have left other flags on disk than in memory. */

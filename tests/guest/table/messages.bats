@@ -547,6 +547,7 @@ page_each() {
 		Invalid argument|/dev/ram0 META POOL 2 cache_mib 18446744073709551616|cache_mib must be 1 to
 		Invalid argument|/dev/ram0 META POOL 4 cache_mib 1 cache_mib 1|an option is given twice
 		Invalid argument|/dev/ram0 META POOL 1 cache_mib|options are
+		Invalid argument|/dev/ram0 META POOL 2 zeros zero|options are
 	END
 	refused "Invalid argument" "needs no base device" \
 		load_table rdt-v ro "0 $vol_sectors revdedup - $meta -"

@@ -348,3 +348,61 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	base_has 0 128 "p0,40;z,40"
 	drop_base
 }
+
+# zeros_table: the volume has no pool, and a remap table.
+zeros_table() { table="0 $vol_sectors revdedup $base $meta - 1 zeros"; }
+
+@test "zeros need no pool" {
+	chunked_base
+	zeros_table
+	make rdt-v "$table"
+	dm table rdt-v
+	[[ $reply == *" - 1 zeros" ]] || is "table" "$reply" "- 1 zeros"
+	dm zero $base 0 $((64 * 4096))
+	msg watch 1 0,40
+	refused "Numerical result out of range" "not within the 0 blocks" msg alias 1 0,8,p0
+	writes 8 8
+	msg alias 1 0,40,z
+	places_are 0 64 "0,1,z;1,1,b;2,3e,z"
+	refused "Invalid argument" "not ranges" msg punch 0,1
+	refused "Numerical result out of range" "" msg remap 0,1,z,p1
+	reads 0 512 "z,8;w8,8;z,1f0"
+	msg shed 0,20
+	# It lies on no pool, and so can be set up without one, with no word of zeros.
+	vol_remove
+	env_pool_none vol_create
+	places_are 0 64 "0,1,z;1,1,b;2,3e,z"
+	writes 16 8
+	sync $vol
+	vol_remove
+	zeros_table
+	make rdt-v "$table"
+	places_are 0 64 "0,1,z;1,2,b;3,3d,z"
+	msg shed 0,40 zeroed
+	places_are 0 64 "0,1,z;1,2,b;3,d,z;10,30,b"
+	reads 0 512 "z,8;w8,10;z,1e8"
+	# With a pool it may have blocks there, once a message came.
+	vol_reload
+	places_are 0 1 "0,1,z"
+	refused "No such device" "give the pool device" env_pool_none vol_reload
+	dm clear rdt-v
+	drop_base
+}
+
+@test "zeros need no pool: a pool that came, and was used, is needed" {
+	chunked_base
+	zeros_table
+	make rdt-v "$table"
+	dm zero $base 0 65536
+	msg watch 1 0,10
+	msg alias 1 0,10,z
+	vol_reload
+	msg remap 0,1,z,p7
+	vol_remove
+	refused "No such device" "give the pool device" env_pool_none vol_create
+	zeros_table
+	refused "No such device" "give the pool device" make rdt-v "$table"
+	vol_create
+	reads 0 16 "p38,8;z,8"
+	drop_base
+}
