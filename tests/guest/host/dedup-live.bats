@@ -325,3 +325,83 @@ killed() {
 	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
+
+@test "dedup: what the volume reads stays, whatever versions are deleted" {
+	pool_volume
+	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q delete "$vg/vm1@1"
+	same
+	# Something else takes the space of what was freed.
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	same
+	# The lease moves on, and the command dies when one of the two is gone.
+	random 20 2
+	note
+	killed lease-drop snapshot "$vg/vm1"
+	revdedupctl -q delete "$vg/vm1@latest"
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	same
+	# A roll-back needs all at home.
+	revdedupctl -q snapshot "$vg/vm1"
+	run revdedupctl rollback "$vg/vm1@latest" --yes
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"dedup --undo"* ]]
+	same
+	# A pool that is damaged would be the end of it: said before, and by status.
+	revdedupctl status "$vg/vm1" | tee /tmp/said
+	grep -q "from the pool only, could need as much" /tmp/said
+	revdedupctl -q dedup --undo "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	revdedupctl -q check
+}
+
+@test "dedup: only what is cold, clean, and the same is given to the pool" {
+	pool_volume
+	# By default nothing is cold that has been there for one version.
+	revdedupctl dedup "$vg/vm1" --mode pool -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = 0 ]
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = $((40 << 20)) ]
+	# A segment that was written since is left alone.
+	random 3 1
+	note
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = $((38 << 20)) ]
+	# Behind the target's back: that segment is clean.
+	dd if=/dev/urandom of="/dev/$vg/vm1" bs=4k seek=8500 count=1 oflag=direct conv=notrunc status=none
+	note
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	echo "$output"
+	[ "$status" -eq 4 ]
+	[[ $output == *"differ at offset $((8500 * 4096)), and nothing was written there"*scrub* ]]
+	same
+	revdedupctl -q dedup --undo "$vg/vm1"
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	# Where the last snapshot went to another pool, this one's version says nothing.
+	revdedupctl -q init --size 512M /tmp/rdt-pool/two
+	revdedupctl -q snapshot "$vg/vm1" --pool /tmp/rdt-pool/two
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"the last snapshot is not in this pool"* ]]
+}
+
+@test "dedup: what is compressed in the pool stays on the volume" {
+	rm -rf "$REVDEDUP_POOL"
+	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"
+	thin_volume 16
+	for _ in $(seq 4096); do
+		echo "A text that is as easy to compress as this one is, and not zeros. $RANDOM"
+	done >/tmp/text
+	dd if=/tmp/text of="$vol" bs=64k oflag=direct conv=notrunc,sync status=none
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y | tee /tmp/said
+	grep -q "are compressed in the pool, and stay" /tmp/said
+	mapped_is 256 512
+	same
+}

@@ -366,6 +366,11 @@ int rd_rollback_check(const struct rd_attachment *at)
 	r = rd_device_names_pool(at->device, &is_away);
 	if (r || !is_away)
 		return r;
+	if (!strcmp(status.hydration, "off")) {
+		rd_err(0, "'%s' reads %llu MiB from the pool", at->volume, status.nr_pool >> 8);
+		rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+		return -EBUSY;
+	}
 	rd_err(0, "'%s' is still being copied back from the last roll-back: %llu MiB left",
 	       at->volume, (status.nr_pool + status.nr_zero) >> 8);
 	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
