@@ -113,9 +113,9 @@ static int compare_u64(const void *a, const void *b)
 /* Measure how long the median of the reads takes, in us. */
 static int time_reads(const struct estimate *e, const char *path, bool of_pool, u64 *ret_us)
 {
-	RD_FREE u8 *buf = rd_alloc_direct(RD_BLOCK_SIZE);
-	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
 	u64 times[READS], before, i, nr = rd_min(e->nr_seen, READS);
+	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
+	RD_FREE u8 *buf = rd_alloc_direct(RD_BLOCK_SIZE);
 	int r = 0;
 
 	if (fd < 0 || !buf)

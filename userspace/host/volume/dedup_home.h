@@ -6,10 +6,10 @@
  * That is the end of a run in mode ZEROS, and what mends an interrupted one. A command that is
  * killed leaves one of these states; each reads the same to programs that use the volume:
  *
- *	the table has "zeros", all blocks are home	nothing was begun, or all was ended
- *	marks						they hold up nothing; the next run drops them
- *	blocks that are zeros, the base still has them	alias, before shed
- *	blocks that are zeros, the base is discarded	within shed: zeros on both
+ *	the table has "zeros", all is home	nothing was begun, or all was ended
+ *	marks					they hold up nothing; the next run drops them
+ *	zeros, and the base still has them	alias, before shed
+ *	zeros, and the base is discarded	within shed: it reads as zeros as well
  *
  * In the last two the target does not call the volume linear, so that no linear table can be
  * put in its place; the attachment has is_zeros since before the first such block, by which

@@ -435,8 +435,8 @@ static int open_pool_device(struct rd_dedup_run *run)
  */
 static int note_pool(struct rd_dedup_run *run)
 {
-	struct rd_attachment *at = run->at;
 	RD_FREE char *path = realpath(run->pool->path, NULL);
+	struct rd_attachment *at = run->at;
 
 	if (!path || strlen(path) >= sizeof(at->pool))
 		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");

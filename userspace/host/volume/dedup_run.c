@@ -35,7 +35,7 @@ static int check_pool(const struct rd_dedup_run *run)
 	if (!run->thin.discards) {
 		rd_err(0, "the thin pool of '%s' ignores discards: nothing would be given back",
 		       volume);
-		rd_hint("nothing was changed; 'lvchange --discards passdown GROUP/POOL' changes that");
+		rd_hint("nothing was changed; lvmthin(7) says how to change that");
 		return -EOPNOTSUPP;
 	}
 	if (run->thin.chunk > RD_DEDUP_WINDOW) {

@@ -16,7 +16,7 @@ struct rd_dedup_run {
 	struct rd_thin thin;	/* before it */
 	u64 nr_blocks;		/* of the volume */
 	u64 unit;		/* blocks in a chunk of the thin pool */
-	int fd;			/* the volume, as programs that use it see it; past the page cache */
+	int fd;			/* the volume, as programs see it; past the page cache */
 	u8 *buf;		/* of RD_DEDUP_READ bytes */
 	struct rd_pace pace;
 	bool is_first;		/* no window has ended yet */

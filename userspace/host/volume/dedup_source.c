@@ -39,14 +39,15 @@ static int find_version(struct rd_dedup_source *source)
 
 	if (!r)
 		r = rd_version_load(source->pool->sql, volume, 0, &source->version);
-	if (r && r != -ENOENT)
-		return r;
-	if (r)
+	if (r == -ENOENT) {
 		why = "there is none yet";
-	else if ((r = rd_target_status(at->device, &status)))
-		return r;
-	else
+	} else {
+		if (!r)
+			r = rd_target_status(at->device, &status);
+		if (r)
+			return r;
 		why = why_not(at, &source->version, &status);
+	}
 	if (!why)
 		return rd_version_prove(source->pool, &source->version);
 	rd_err(0, "no version of '%s' in '%s' can stand for its present content: %s", at->volume,

@@ -189,7 +189,7 @@ int rd_dedup_zeros_check(const struct rd_dedup_run *run)
 		return 0;
 	rd_err(0, "the thin pool of '%s' does not zero new chunks: what is given back could read as old data",
 	       run->at->volume);
-	rd_hint("nothing was changed; 'lvchange --zero y GROUP/POOL' makes it zero them");
+	rd_hint("nothing was changed; 'lvchange -Zy GROUP/POOL' makes it zero them");
 	return -EOPNOTSUPP;
 }
 

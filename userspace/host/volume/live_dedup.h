@@ -54,8 +54,9 @@ struct rd_live_dedup_report {
 };
 
 /*
- * In mode POOL the pool of @caller is open for writing. The attachment stays locked. What was done before an error or -EINTR stays done, and
- * @report says so. -ENOPKG: the volume is not tracked, as the module cannot be had.
+ * In mode POOL the pool of @caller is open for writing. The attachment stays locked. What was done
+ * before an error or -EINTR stays done, and @report says so. -ENOPKG: the volume is not tracked, as
+ * the module cannot be had.
  */
 int rd_live_dedup(const struct rd_caller *caller, struct rd_attachment *at,
 		  const struct rd_live_dedup_options *options,

@@ -56,9 +56,10 @@ static int send(const char *device, const char *head, const struct dmr_range *ra
 	return r;
 }
 
+/* The user knows that it was interrupted. */
 static int complain(int r, const char *device, const char *message)
 {
-	return r ? rd_err(r, "'%s' refuses '%s'", device, message) : 0;
+	return r && r != -EINTR ? rd_err(r, "'%s' refuses '%s'", device, message) : r;
 }
 
 int rd_marks_set(const char *device, u64 token, const struct dmr_range *ranges, size_t nr)

@@ -413,7 +413,10 @@ static int check_home(const struct rd_attachment *at)
 		return -EBUSY;
 	}
 	rd_err(0, "blocks of '%s' lie in the pool", at->volume);
-	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
+	if (at->dedup_pool)
+		rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+	else
+		rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
 	rd_remedy(RD_REMEDY_ABANDON, at->volume, NULL);
 	return -EBUSY;
 }
