@@ -113,13 +113,14 @@ static int compare_u64(const void *a, const void *b)
 /* Measure how long the median of the reads takes, in us. */
 static int time_reads(const struct estimate *e, const char *path, bool of_pool, u64 *ret_us)
 {
-	u64 times[READS], before, i, nr = rd_min(e->nr_seen, READS);
 	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
-	RD_FREE u8 *buf = rd_alloc_direct(RD_BLOCK_SIZE);
+	static u8 buf[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	u64 i, before, nr = rd_min(e->nr_seen, READS);
+	u64 times[READS];
 	int r = 0;
 
-	if (fd < 0 || !buf)
-		return fd < 0 ? rd_err(fd, "cannot open '%s'", path) : -ENOMEM;
+	if (fd < 0)
+		return rd_err(fd, "cannot open '%s'", path);
 	for (i = 0; i < nr && !r; i++) {
 		before = rd_now_us();
 		r = rd_read_direct(fd, buf, RD_BLOCK_SIZE, RD_BLOCK_SIZE *
@@ -135,8 +136,8 @@ static int time_reads(const struct estimate *e, const char *path, bool of_pool, 
 
 static int check_speed(const struct estimate *e)
 {
+	RD_FREE char *data = rd_path_in(e->run->pool->path, "data");
 	struct rd_dedup_run *run = e->run;
-	RD_FREE char *data = rd_path_in(run->pool->path, "data");
 	u64 base_us = 0, pool_us = 0;
 	int r;
 
