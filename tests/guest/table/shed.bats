@@ -7,10 +7,10 @@ load table
 
 unit=16			# blocks, which are 128 sectors
 
-# chunked_base [SECTORS]: the base discards units of 16 blocks, and only whole ones.
+# chunked_base: the base discards units of 16 blocks, and only whole ones.
 chunked_base() {
 	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 ${1:-$vol_sectors} judge /dev/ram0 base 2 discard_blocks $unit"
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base 2 discard_blocks $unit"
 	base=/dev/mapper/rdt-b
 	dm fill $base 0 $filled b
 }
