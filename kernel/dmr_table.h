@@ -151,9 +151,9 @@ struct dmr_table {
 
 	u64 nr[4];			/* blocks by kind; PAGE: damaged */
 	struct xarray watches;		/* by segment; map looks which there are */
-	u64 watch_token;		/* of the program whose marks they are; under message_lock */
-	bool is_aliasing;		/* the table is about to have blocks that are not BASE */
-	bool alias_is_unsettled;	/* the table on disk may say BASE still, of some; under lock */
+	u64 watch_token;		/* of the program that has marked; under message_lock */
+	bool is_aliasing;		/* blocks are about to become POOL or ZERO */
+	bool alias_is_unsettled;	/* of some the table on disk may still say BASE */
 	struct list_head holds;		/* of hold.h */
 
 	/* deferred.c and copy.c */

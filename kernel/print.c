@@ -72,7 +72,7 @@ static void print_end(struct print *p, u64 next)
 }
 
 int dmr_print(struct dmr_table *t, u64 first, u64 count, char *result,
-		   unsigned int maxlen)
+	      unsigned int maxlen)
 {
 	struct print p = { .result = result, .maxlen = maxlen, .first = first };
 	struct dmr_entry place;

@@ -242,10 +242,17 @@ enum dmr_route dmr_remap_route_discard(struct dmr_table *t, struct bio *bio)
 	return DMR_TAKEN;
 }
 
+/* May @bio not wait, and might @bdev have it wait? */
+static bool would_block(struct bio *bio, struct block_device *bdev)
+{
+	return (bio->bi_opf & REQ_NOWAIT) && !bdev_nowait(bdev);
+}
+
 /* Accept as much of a read as lies in one run. */
 static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 {
 	struct dmr_entry place;
+	enum dmr_route route;
 	unsigned int len;
 
 	if (!dmr_words_look_up(t, dmr_bio_first_block(bio), &place))
@@ -253,7 +260,12 @@ static enum dmr_route map_read(struct dmr_table *t, struct bio *bio)
 	len = dmr_remap_run_sectors(t, bio, place);
 	if (len < bio_sectors(bio))
 		dm_accept_partial_bio(bio, len);
-	return dmr_remap_route_read(t, bio, place);
+	route = dmr_remap_route_read(t, bio, place);
+	if (route == DMR_ISSUE && unlikely(would_block(bio, bio->bi_bdev))) {
+		bio_wouldblock_error(bio);
+		return DMR_TAKEN;
+	}
+	return route;
 }
 
 /* Are the segments in which @bio begins and ends BASE, all of them? */
@@ -318,13 +330,6 @@ static int map_flush(struct dmr_table *t, struct bio *bio)
 	return DM_MAPIO_SUBMITTED;
 }
 
-static bool would_block(struct dmr_table *t, struct bio *bio)
-{
-	return (bio->bi_opf & REQ_NOWAIT) &&
-	       ((t->base && !bdev_nowait(t->base)) ||
-		(t->pool && !bdev_nowait(t->pool)));
-}
-
 /* Not inline: many kernels zero the whole stack frame of a function, here *pieces. */
 static noinline int map_change(struct dmr_table *t, struct bio *bio)
 {
@@ -381,7 +386,8 @@ int dmr_remap_map(struct dmr_table *t, struct dmr_target *rt, struct bio *bio)
 	io->copied_again = false;
 	if (!bio_sectors(bio))
 		return map_flush(t, bio);
-	if (unlikely(would_block(t, bio))) {
+	/* A write goes to the base, or to the worker, and then to the base. */
+	if (write && t->base && unlikely(would_block(bio, t->base))) {
 		bio_wouldblock_error(bio);
 		return DM_MAPIO_SUBMITTED;
 	}

@@ -2,8 +2,8 @@
 /*
  * The message shed: space of the base is given back.
  *
- * A unit of the base (units.h) can be discarded while no block of it is BASE, in memory and in the table that a
- * crash leaves, no I/O in flight uses the base there, and none comes:
+ * A unit of the base (units.h) can be discarded while no block of it is BASE, in memory and
+ * in the table that a crash leaves, no I/O in flight uses the base there, and none comes:
  *
  *   1. a settle: what is POOL or ZERO in memory from now on is not BASE on disk either, as
  *      only alias makes BASE blocks POOL or ZERO; and reads and writes of the base that saw
@@ -98,7 +98,7 @@ static bool has_zeros(struct dmr_table *t, const struct given *given)
 	return has;
 }
 
-/* Check that the base reads zeros there: a pool that is read-only takes discards, and does nothing. */
+/* Check that the base reads zeros there: a thin pool that is read-only ignores discards. */
 static int check_zeros(struct shed *shed, const struct given *given)
 {
 	struct dmr_table *t = shed->t;

@@ -84,7 +84,7 @@ static void wide_ended(struct bio *bio)
 	bio_endio(part);
 }
 
-/* Make @range, within @all, reach the borders of units where nothing forbids that. Under t->lock. */
+/* Let @range, within @all, reach the borders of units where nothing forbids it. Under t->lock. */
 static bool widen(struct dmr_table *t, struct dmr_block_range *range,
 		  struct dmr_block_range all)
 {

@@ -7,10 +7,10 @@ load table
 
 unit=16			# blocks, which are 128 sectors
 
-# chunked_base [SECTORS]: the base discards units of 16 blocks, and only whole ones.
+# chunked_base: the base discards units of 16 blocks, and only whole ones.
 chunked_base() {
 	has_target judge || insmod /revdedup/modules/dm-judge.ko
-	make rdt-b "0 ${1:-$vol_sectors} judge /dev/ram0 base 2 discard_blocks $unit"
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base 2 discard_blocks $unit"
 	base=/dev/mapper/rdt-b
 	dm fill $base 0 $filled b
 }
@@ -23,10 +23,10 @@ drop_base() {
 	dm remove rdt-b
 }
 
-# slow_base READ_MS WRITE_MS: the base takes so long.
+# slow_base READ_MS WRITE_MS: the base takes so long, for discards as for writes.
 slow_base() {
 	chunked_base
-	make rdt-s "0 $vol_sectors delay $base 0 $1 $base 0 $2"
+	make rdt-s "0 $vol_sectors delay $base 0 $1 $base 0 $2 $base 0 0"
 	base=/dev/mapper/rdt-s
 }
 
@@ -249,16 +249,20 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 }
 
 @test "shed leaves alone what is being written" {
-	slow_base 0 1500
+	local shedder
+	slow_base 0 3000
 	vol_create
-	batch "0,20,p0"
-	writes 128 8 &
+	batch "0,10,p0;200,10,p200"
+	dmsetup message rdt-v 0 "shed 0,210" 3>&- &
+	shedder=$!
+	sleep 1
+	# It has not come to this segment yet. Its discard there would come behind the write.
+	writes 4096 8 &
 	writer=$!
-	sleep 0.5
-	# It would take effect behind the write.
-	msg shed 0,20
+	wait $shedder
 	wait $writer
-	reads 0 256 "p0,80;w80,8;p88,78"
+	reads 4096 16 "w1000,8;p1008,8"
+	base_has 0 128 "z,80"
 	drop_slow_base
 }
 
