@@ -30,7 +30,8 @@ int rd_stack_state(const struct rd_attachment *at, enum rd_stack_state *ret);
  * Make the devices, as far as they do not exist. *@ret_state: LINEAR where the module
  * cannot be had; then the metadata record that tracking was lost. A device whose volume
  * was resized gets the new size; one whose blocks have all come home drops the pool, or the
- * table without one, from its table line. -EUCLEAN: an interrupted roll-back must be finished, see rollback.h.
+ * table without one, from its table line. -EUCLEAN: an interrupted roll-back must be
+ * finished, see rollback.h.
  */
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
 
