@@ -10,8 +10,9 @@
 #include "words.h"
 #include "writeback.h"
 
-/* Look at so many blocks before others get the processor. */
+/* Look at so many blocks, or words, before others get the processor. */
 #define RUN_MAX		(16 * DMR_SEG_BLOCKS)
+#define WORDS_MAX	4096U
 
 struct print {
 	struct dmr_table *table;
@@ -74,6 +75,31 @@ static int find_any_run(struct print *p, u64 block, u64 max, struct dmr_entry *p
 	return 0;
 }
 
+static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, u64 len)
+{
+	return place.kind == DMR_POOL && place.block < only->first + only->len &&
+	       place.block + len > only->first;
+}
+
+/* Skip segments from block @at on that lie whole outside of what is asked for: most do. */
+static u64 skip_whole(const struct print *p, u64 at, u64 end)
+{
+	u64 seg = dmr_block_seg(at), last = min(dmr_block_seg(end - 1) + 1, seg + WORDS_MAX);
+
+	if (!p->only)
+		return at;
+	rcu_read_lock();
+	for (; seg < last; seg++) {
+		u64 word = dmr_word_get(p->table, seg);
+
+		if (!dmr_word_is_whole(word) ||
+		    overlaps(p->only, dmr_entry_body(word), DMR_SEG_BLOCKS))
+			break;
+	}
+	rcu_read_unlock();
+	return clamp(seg * DMR_SEG_BLOCKS, at, end);
+}
+
 /* Cut a run down to what is asked for; false: that is nothing. */
 static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entry *place)
 {
@@ -81,10 +107,10 @@ static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entr
 
 	if (!p->only)
 		return true;
+	if (!overlaps(p->only, *place, *len))
+		return false;
 	start = max(place->block, p->only->first);
 	end = min(place->block + *len, p->only->first + p->only->len);
-	if (place->kind != DMR_POOL || start >= end)
-		return false;
 	*first += start - place->block;
 	*len = end - start;
 	place->block = start;
@@ -151,6 +177,12 @@ static int print_runs(struct print *p, u64 *first, u64 end)
 		/* There may be much to look at that fills no answer. */
 		if (signal_pending(current))
 			return -EINTR;
+		cond_resched();
+		run = skip_whole(p, at, end);
+		if (run > at) {
+			at = run;
+			continue;
+		}
 		r = find_any_run(p, at, min(end - at, (u64)RUN_MAX), &place, &len);
 		if (r)
 			return r;
@@ -159,7 +191,6 @@ static int print_runs(struct print *p, u64 *first, u64 end)
 		if (cut_run(p, &run, &run_len, &place) && !add_run(p, run, run_len, place))
 			break;
 		at += len;
-		cond_resched();
 	}
 	/* The answer ends before a run that has no room. */
 	*first = at < end || !print_run(p) ? p->first : at;
