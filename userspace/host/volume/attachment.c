@@ -111,8 +111,11 @@ static int read_dm_uuid(const char *path, char ret[RD_DM_NAME_MAX])
 	return 0;
 }
 
-/* Keep @path if it still is that device, else replace it by the device's new name. */
-static int locate(char path[PATH_MAX], const char *uuid, const char *what)
+/*
+ * Keep @path if it still is that device, else replace it by the device's new name. -ENODEV:
+ * @path is another device now.
+ */
+static int find_device(char path[PATH_MAX], const char *uuid)
 {
 	char now[RD_DM_NAME_MAX], name[RD_DM_NAME_MAX];
 	int r;
@@ -124,9 +127,21 @@ static int locate(char path[PATH_MAX], const char *uuid, const char *what)
 		rd_dm_path(path, name);
 		return 0;
 	}
-	if (r)
-		return rd_err(r, "%s '%s' does not exist", what, path);
-	return rd_err(-ENODEV, "%s '%s' is another device now", what, path);
+	return r ? r : -ENODEV;
+}
+
+static int locate(char path[PATH_MAX], const char *uuid, const char *what)
+{
+	int r = find_device(path, uuid);
+
+	if (r == -ENODEV)
+		return rd_err(r, "%s '%s' is another device now", what, path);
+	return r ? rd_err(r, "%s '%s' does not exist", what, path) : 0;
+}
+
+int rd_attachment_locate_meta(struct rd_attachment *at)
+{
+	return find_device(at->meta, at->meta_uuid);
 }
 
 int rd_attachment_locate(struct rd_attachment *at)

@@ -92,6 +92,8 @@ int rd_attachments(struct rd_buffer *ret);
  * says so: one does not exist.
  */
 int rd_attachment_locate(struct rd_attachment *at);
+/* The same for the metadata alone, without a word: 0 or -errno. */
+int rd_attachment_locate_meta(struct rd_attachment *at);
 
 /* The name of one of its parts, "meta" */
 const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,

@@ -15,16 +15,30 @@ static int compare_frames(const void *a, const void *b)
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
+/* Find the doomed frame in which @block is doomed, or NULL. */
+static struct rd_doomed_frame *find_doomed(const struct rd_doomed *doomed, u64 block)
 {
 	struct rd_doomed_frame key, *found;
 	unsigned int slot;
 
 	if (!doomed->nr || block < doomed->first || block > doomed->last ||
 	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &key.frame, &slot))
-		return false;
+		return NULL;
 	found = bsearch(&key, doomed->frames, doomed->nr, sizeof(key), compare_frames);
-	return found && rd_slots_test(&found->slots, slot);
+	return found && rd_slots_test(&found->slots, slot) ? found : NULL;
+}
+
+bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
+{
+	return find_doomed(doomed, block);
+}
+
+void rd_doomed_keep(struct rd_doomed *doomed, u64 block)
+{
+	struct rd_doomed_frame *frame = find_doomed(doomed, block);
+
+	if (frame)
+		frame->is_kept = true;
 }
 
 /* --- taking one */
