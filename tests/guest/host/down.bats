@@ -29,8 +29,7 @@ queued_is() {
 
 # two_images: versions of another volume that have nothing in common.
 two_images() {
-	local i
-	for i in 1 2; do
+	for _ in 1 2; do
 		dd if=/dev/urandom of=$img bs=1M count=8 status=none
 		revdedupctl -q snapshot img --from $img
 	done

@@ -174,8 +174,8 @@ load table
 	[ "$before" -ge $segs ] || is "page reads" "$before" ">= $segs"
 	hot
 	status
-	echo "# $((before - 100)) pages read by the scan, $((${field[14]} - before)) again" >&3
-	[ $((${field[14]} - before)) -le 10 ] || is "read again" "${field[14]}" "$before"
+	echo "# $((before - 100)) pages read by the scan, $((field[14] - before)) again" >&3
+	[ $((field[14] - before)) -le 10 ] || is "read again" "${field[14]}" "$before"
 }
 
 @test "set: nothing but in a batch on the suspended device" {

@@ -91,6 +91,7 @@ static int keep(struct rd_attachment *at, struct rd_doomed *doomed, bool tells)
 {
 	const char *why = NULL;
 	int r = rd_attachment_locate_meta(at);
+
 	RD_CLOSE int fd = r ? r : rd_meta_open_path(at->meta, NULL);
 
 	r = fd < 0 ? fd : read_table(at, fd, doomed, &why);
