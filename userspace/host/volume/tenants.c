@@ -17,6 +17,7 @@
 #include "target.h"
 #include "tenants.h"
 #include "version_table.h"
+#include "view_pool.h"
 
 #define MESSAGE_MAX	8192
 
@@ -220,6 +221,16 @@ static int move_all(struct leaving *leaving)
 	return r;
 }
 
+/* A view is copied as it was, from where it was. */
+static int move_off(struct leaving *leaving, const char *device)
+{
+	if (rd_is_view(device))
+		return -ETXTBSY;
+	return rd_is_mapped(device) ?
+		rd_mapped_refresh(leaving->pool, &leaving->version, leaving->name) :
+		move_all(leaving);
+}
+
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
 		  const struct rd_doomed *doomed)
 {
@@ -230,7 +241,7 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	(void)ops;
 	r = rd_dm_find(lease->device, name);
 	if (r == -ENODEV)
-		return rd_is_mapped_here(lease->device) ? 1 : r;
+		return rd_is_mapped_here(lease->device) || rd_is_view_here(lease->device) ? 1 : r;
 	leaving.name = name;
 	if (!r)
 		r = rd_lease_version(pool->sql, lease, &leaving.version);
@@ -243,10 +254,11 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	if (!r)
 		r = rd_poolblocks_compare(&pool->area, leaving.device);
 	if (!r && leaving.runs.len)
-		r = rd_is_mapped(lease->device) ?
-			rd_mapped_refresh(pool, &leaving.version, name) : move_all(&leaving);
+		r = move_off(&leaving, lease->device);
 	if (r == -EXDEV)
 		rd_info("'%s' reads another copy of this pool", name);
+	else if (r == -ETXTBSY)
+		rd_info("'%s' is being copied: blocks that it reads are freed later", name);
 	else if (r < 0)
 		rd_info("'%s' cannot be moved off blocks about to be freed: %s", name,
 			strerror(-r));
@@ -258,10 +270,13 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 {
 	char device[RD_DM_NAME_MAX];
+	int r;
 
+	if (pool) {
+		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, "view"));
+		return r ? r : rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
+	}
 	rd_part_uuid(device, at, NULL);
-	if (pool)
-		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
 	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read",

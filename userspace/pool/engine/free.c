@@ -202,7 +202,7 @@ static int vacate_one(struct freeing *f, const struct rd_lease *lease,
 	/* The version that it reads cannot be resolved: that is not the device's fault. */
 	if (r == -EUCLEAN)
 		return r;
-	if (r < 0 && !pool->told_unreachable) {
+	if (r < 0 && r != -ETXTBSY && !pool->told_unreachable) {
 		rd_info("device '%s' reads the pool and cannot be reached: no space is freed until a later command reaches it",
 			lease->device);
 		rd_remedy(RD_REMEDY_FORGET_DEVICE, lease->device, NULL);

@@ -50,6 +50,7 @@ struct rd_lease_ops {
 	 *
 	 * 0: the device refers to none of them, and will not again. 1: there is no such
 	 * device any more. Negative: that is not known, and none of them is given back now.
+	 * -ETXTBSY: it needs some of them, and is gone before long.
 	 */
 	int (*vacate)(struct rd_lease_ops *ops, struct rd_pool *pool,
 		      const struct rd_lease *lease, const struct rd_doomed *doomed);
@@ -64,6 +65,12 @@ int rd_lease_shut(struct rd_pool *pool, struct rd_lock *ret);
  */
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id);
+
+/*
+ * Note, stable, that @device will read what @reader reads, from whose table its own is made.
+ * The version may be HELD. The caller has rd_lease_shut(). -ENOENT: @reader has no lease.
+ */
+int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id);
 
 /* Delete only the row: rd_finish_volumes() deletes the version that it held. */
 int rd_lease_forget(struct rd_pool *pool, i64 id);
