@@ -41,9 +41,12 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 	case RD_NOTE_NONE:
 		return NULL;
 	case RD_NOTE_STAYS_AWAY:
-		return "has blocks in the pool, and they stay there";
+		snprintf(text, CTL_NOTE_TEXT, "has blocks in the pool '%s', and they stay there",
+			 health->at->pool);
+		return text;
 	case RD_NOTE_COMING_HOME:
-		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool: %s left",
+		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool '%s': %s left",
+			 health->at->pool,
 			 ctl_size_print(size, health->target.hydration_left * RD_BLOCK_SIZE));
 		return text;
 	case RD_NOTE_TRACKING_LOST:

@@ -177,6 +177,16 @@ int rd_attachment_identify(struct rd_attachment *at)
 	return r ? rd_err(r, "'%s' cannot be a metadata device", at->meta) : 0;
 }
 
+int rd_attachment_path(char ret[PATH_MAX], const struct rd_pool *pool)
+{
+	RD_FREE char *path = realpath(pool->path, NULL);
+
+	if (!path || strlen(path) >= PATH_MAX)
+		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");
+	snprintf(ret, PATH_MAX, "%s", path);
+	return 0;
+}
+
 /* --- files */
 
 char *rd_config_path(const char *name)
@@ -233,6 +243,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "meta_uuid", at->meta_uuid);
 	put_line(file, "pool", at->pool);
 	put_line(file, "version_uid", uid);
+	put_line(file, "version_pool", at->version_pool);
 	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
 
@@ -371,7 +382,8 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		take(at->base_uuid, sizeof(at->base_uuid), line, "base_uuid") ||
 		take(at->meta, sizeof(at->meta), line, "meta") ||
 		take(at->meta_uuid, sizeof(at->meta_uuid), line, "meta_uuid") ||
-		take(at->pool, sizeof(at->pool), line, "pool");
+		take(at->pool, sizeof(at->pool), line, "pool") ||
+		take(at->version_pool, sizeof(at->version_pool), line, "version_pool");
 }
 
 /* Check the name of the file, which a user may have copied or renamed. */

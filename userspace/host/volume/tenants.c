@@ -18,13 +18,14 @@
 #include "target.h"
 #include "tenants.h"
 #include "version_table.h"
+#include "view_pool.h"
 
 #define MESSAGE_MAX	8192
 
 struct leaving {
 	struct rd_pool *pool;
 	const char *name;
-	const struct rd_doomed *doomed;
+	struct rd_doomed *doomed;
 	struct rd_version version;
 	char device[32];	/* the device that the table reads the pool from */
 	u64 nr_blocks;		/* of the volume; 0: its table has no pool */
@@ -313,6 +314,18 @@ static int move_all(struct leaving *leaving)
 	return r;
 }
 
+/* A view is copied as it was, from where it was; it is gone before long. */
+static int keep_all(struct leaving *leaving)
+{
+	const struct dmr_range *run = (const struct dmr_range *)leaving->runs.data;
+	size_t nr = leaving->runs.len / sizeof(*run);
+
+	rd_info("'%s' is being copied: blocks that it reads are freed later", leaving->name);
+	for (; nr--; run++)
+		rd_doomed_keep(leaving->doomed, run->place[0].block);
+	return 0;
+}
+
 /* Move a device that is up. 1: it has no block in the pool any more. */
 static int move_off(struct leaving *leaving, const struct rd_lease *lease)
 {
@@ -329,11 +342,12 @@ static int move_off(struct leaving *leaving, const struct rd_lease *lease)
 		return r ? r : 1;
 	/* A copy of a pool has the same leases, but other blocks at the same numbers. */
 	r = rd_poolblocks_compare(&pool->area, leaving->device);
-	if (!r && leaving->runs.len)
-		r = rd_is_mapped(lease->device) ?
-			rd_mapped_refresh(pool, &leaving->version, leaving->name) :
-			move_all(leaving);
-	return r;
+	if (r || !leaving->runs.len)
+		return r;
+	if (rd_is_view(lease->device))
+		return keep_all(leaving);
+	return rd_is_mapped(lease->device) ?
+		rd_mapped_refresh(pool, &leaving->version, leaving->name) : move_all(leaving);
 }
 
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
@@ -345,7 +359,8 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 
 	(void)ops;
 	r = rd_dm_find(lease->device, name);
-	if (r == -ENODEV && rd_is_mapped_here(lease->device))
+	if (r == -ENODEV &&
+	    (rd_is_mapped_here(lease->device) || rd_is_view_here(lease->device)))
 		return 1;
 	leaving.name = name;
 	if (!r)
@@ -368,10 +383,13 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 {
 	char device[RD_DM_NAME_MAX];
+	int r;
 
+	if (pool) {
+		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, "view"));
+		return r ? r : rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
+	}
 	rd_part_uuid(device, at, NULL);
-	if (pool)
-		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
 	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read",

@@ -61,6 +61,18 @@ static int insert(struct rd_sql *sql, const struct rd_version *version, const ch
 	return r ? r : rd_lease_insert(sql, &now, device, ret_id);
 }
 
+/* A catalog that is made anew from the journal must know it, too. */
+static int make_stable(struct rd_pool *pool, i64 id)
+{
+	int r = rd_failpoint("lease-add");
+
+	if (!r)
+		r = rd_journal_flush(pool);
+	if (r)
+		rd_lease_forget(pool, id);
+	return r;
+}
+
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id)
 {
@@ -72,15 +84,29 @@ int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const c
 	if (r)
 		return r;
 	r = rd_catalog_end(pool->sql, insert(pool->sql, version, device, ret_id));
+	return r ? r : make_stable(pool, *ret_id);
+}
+
+static int insert_as(struct rd_sql *sql, const char *reader, const char *device, i64 *ret_id)
+{
+	struct rd_version version;
+	struct rd_lease lease;
+	int r;
+
+	r = rd_lease_newest(sql, reader, &lease);
+	if (!r)
+		r = rd_lease_version(sql, &lease, &version);
+	return r ? r : rd_lease_insert(sql, &version, device, ret_id);
+}
+
+int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id)
+{
+	int r = rd_catalog_begin(pool->sql);
+
 	if (r)
 		return r;
-	/* A catalog that is made anew from the journal must know it, too. */
-	r = rd_failpoint("lease-add");
-	if (!r)
-		r = rd_journal_flush(pool);
-	if (r)
-		rd_lease_forget(pool, *ret_id);
-	return r;
+	r = rd_catalog_end(pool->sql, insert_as(pool->sql, reader, device, ret_id));
+	return r ? r : make_stable(pool, *ret_id);
 }
 
 /* --- giving it up */

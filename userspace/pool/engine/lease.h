@@ -70,6 +70,12 @@ int rd_lease_shut(struct rd_pool *pool, struct rd_lock *ret);
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id);
 
+/*
+ * Note, stable, that @device will read what @reader reads, from whose table its own is made.
+ * The version may be HELD. The caller has rd_lease_shut(). -ENOENT: @reader has no lease.
+ */
+int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id);
+
 /* Delete only the row: rd_finish_volumes() deletes the version that it held. */
 int rd_lease_forget(struct rd_pool *pool, i64 id);
 
