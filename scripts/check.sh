@@ -85,6 +85,7 @@ declare -A about=(
 	[live]="revdedupctl with volumes on LVM in use: each command, killed and failing"
 	[live_6.1]="revdedupctl with volumes on LVM in use, and versions in pieces"
 	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
+	[dedup]="volumes in use give space back, to the thin pool and from the pool; killed, refused"
 	[host]="mounts, clones, versions in pieces, hooks, status, metrics, wrong devices, overwrites"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
 	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
@@ -270,6 +271,8 @@ job_blocksize_6.12() { guest 6.12 host/blocksize; }
 job_blocksize_6.1() { guest 6.1 host/blocksize; }
 job_liverandom_6.12() { guest 6.12 host/live-random; }
 job_liverandom_6.1() { guest 6.1 host/live-random; }
+job_dedup_6.12() { guest 6.12 host/dedup-live; }
+job_dedup_6.1() { guest 6.1 host/dedup-live; }
 job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
 job_table_6.1() { guest 6.1 table/{io,messages,errors,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
@@ -419,13 +422,14 @@ fast_jobs=(lint unit pool pool_live)
 first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
 	nbd debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
-	live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
+	dedup_6.12 live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
 	mutate power_cuts_6.12 memory_6.12 harness kunit packages nbd_boot)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
 	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1
-	newest kernels live_6.12 host_6.1 liverandom_6.12 liverandom_6.1 end_to_end_6.1)
+	newest kernels live_6.12 host_6.1 dedup_6.1 liverandom_6.12 liverandom_6.1
+	end_to_end_6.1)
 
 # all_of TIER: print its jobs, a line each.
 all_of() {

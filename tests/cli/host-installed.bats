@@ -212,7 +212,7 @@ log_is() { diff - log; }
 	[ "$status" -eq 0 ]
 	grep "daemon.alert revdedup-prune.service failed" journal
 	# Each unit that has work to do, and none of them that is run every five minutes.
-	for unit in attach snapshot prune scrub; do
+	for unit in attach snapshot prune scrub dedup; do
 		grep -x 'OnFailure=revdedup-failure@%n.service' "$top/systemd/revdedup-$unit.service"
 	done
 	run grep '^OnFailure' "$top"/systemd/revdedup-{metrics,failure@}.service

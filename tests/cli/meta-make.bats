@@ -245,6 +245,23 @@ load meta
 	expect 0 <<<'{"device": "a.img", "blocks": 68, "in_use": false, "base": "base", "pool_device": "pool", "pool": 0, "zero": 0, "dry_run": false, "linear_ok": true}'
 }
 
+@test "finish: zeros need no pool" {
+	meta make a.img --sectors 4096 - <<<'6,20,z'
+	head -c 2M /dev/urandom >base
+	cp base right
+	dd if=/dev/zero of=right bs=4k seek=6 count=32 conv=notrunc status=none
+	meta finish a.img base - --yes
+	expect 0 <<<"'base': copied 0 blocks from '-', and zeroed 32 blocks"
+	cmp base right
+	# But for a block that is in one.
+	meta make b.img --sectors 4096 - <<<'0,1,p0;6,20,z'
+	cp right base
+	meta finish b.img base - --yes
+	[ "$status" -ne 0 ]
+	[[ $output == *"beyond the end of the pool"* ]]
+	cmp right base
+}
+
 @test "finish: bits, epoch and version stay, hydration ends" {
 	make_image a.img flags=0x31 hydrate_mib=9 committed=6 meta_blocks=70 volume_sectors=12288 \
 		dirty=1,1 frozen=0,2 word=1,zero,0

@@ -97,10 +97,19 @@ enum ctl_option {
 	CTL_OPT_LEAST_RUN,
 	CTL_OPT_TEMP,
 	CTL_OPT_COPIES,
+	CTL_OPT_MODE,
+	CTL_OPT_COLD,
+	CTL_OPT_UNDO,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
 };
+
+/* A set of options, a bit for each. */
+typedef unsigned __int128 ctl_options;
+
+#define CTL_OPTION_BIT(option)	((ctl_options)1 << (option))
+_Static_assert(CTL_OPTIONS <= 128, "a bit each");
 
 /* The largest values of options that are settings as well, see config.h. */
 #define CTL_LOCK_WAIT_MAX	(30 * 86400)
@@ -117,8 +126,8 @@ struct ctl_command {
 	const char *aliases[4];
 	const char *operands;		/* for people */
 	const char *help;		/* NULL: it is not for people */
-	/* A bit for each that it takes. All take --help and --version, and ignore --yes. */
-	u64 options;
+	/* Those that it takes. All take --help and --version, and ignore --yes. */
+	ctl_options options;
 	int min, max;			/* operands */
 	/* Operands may begin with -, so options come before the first one. */
 	bool options_first;

@@ -307,6 +307,10 @@ static void offer_values(const struct line *line)
 		offer(line, "reverse", "what the version before has at the same place");
 		offer(line, "inline", "what the pool has anywhere");
 		return;
+	case CTL_OPT_MODE:
+		offer(line, "zeros", "chunks that read as zeros");
+		offer(line, "pool", "what the newest version has, to be read from there");
+		return;
 	case CTL_OPT_KEEP_TAG:
 	case CTL_OPT_TAG:
 		with_first_volume(line, offer_plain_tags);
@@ -366,7 +370,8 @@ static void offer_names(const struct line *line, bool volumes, bool versions)
 static void offer_volumes(const struct line *line)
 {
 	const struct ctl_command *command = line->ctl->command;
-	bool pool = ctl_takes(command, CTL_OPT_POOL) && command->run != cmd_status;
+	bool pool = ctl_takes(command, CTL_OPT_POOL) && command->run != cmd_status &&
+		command->run != cmd_dedup;
 
 	if (!pool || ctl_takes(command, CTL_OPT_FROM))
 		offer_attached(line);

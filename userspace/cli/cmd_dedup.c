@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* revdedupctl dedup: the pass over the whole pool. */
+/* revdedupctl dedup: the pass over the whole pool. For volumes see cmd_dedup_live.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,23 +35,33 @@ static int parse_time(const struct ctl *ctl, u64 *ret_us)
 	return 0;
 }
 
+int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
+{
+	u64 time = 0;
+	int r;
+
+	*ret_rate = 0;
+	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
+	if (!r)
+		r = parse_time(ctl, &time);
+	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < 1U << 20)
+		r = ctl_usage(ctl, "--rate must be at least 1M");
+	*ret_until_us = time ? rd_now_us() + time : 0;
+	return r;
+}
+
 static int read_pass(const struct ctl *ctl, struct rd_pass_options *options)
 {
-	u64 older = OLDER, least_run = LEAST_RUN, time = 0;
+	u64 older = OLDER, least_run = LEAST_RUN;
 	int r;
 
 	r = ctl_value_number(ctl, CTL_OPT_OLDER, 0, 1000000, &older);
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_LEAST_RUN, 1, RD_SEG_BLOCKS, &least_run);
 	if (!r)
-		r = ctl_value_size(ctl, CTL_OPT_RATE, &options->rate);
-	if (!r)
-		r = parse_time(ctl, &time);
-	if (!r && ctl_has(ctl, CTL_OPT_RATE) && options->rate < 1U << 20)
-		r = ctl_usage(ctl, "--rate must be at least 1M");
+		r = ctl_dedup_pace(ctl, &options->rate, &options->until_us);
 	options->older = older;
 	options->least_run = least_run;
-	options->until_us = time ? rd_now_us() + time : 0;
 	options->dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN);
 	options->temp = ctl_value(ctl, CTL_OPT_TEMP);
 	return r;
@@ -233,6 +243,11 @@ int cmd_dedup(struct ctl *ctl)
 	struct ctl_dedup dedup;
 	int r;
 
+	if (ctl->nr_operands || ctl_has(ctl, CTL_OPT_ALL))
+		return ctl_dedup_live(ctl);
+	if (ctl_has(ctl, CTL_OPT_MODE) || ctl_has(ctl, CTL_OPT_COLD) ||
+	    ctl_has(ctl, CTL_OPT_UNDO))
+		return ctl_usage(ctl, "--mode, --cold and --undo are for attached volumes: name one, or use --all");
 	r = ctl_dedup_options(ctl, &dedup);
 	if (!r)
 		r = ctl_open(ctl, dedup.pass.dry_run ? RD_POOL_READ : RD_POOL_WRITE);

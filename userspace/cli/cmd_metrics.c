@@ -30,7 +30,7 @@ struct pool_row {
 
 struct device_row {
 	char name[RD_VOLUME_MAX + 1];
-	u64 tracked, attention, version, dirty, segments, lost, away, coming;
+	u64 tracked, attention, version, dirty, segments, lost, away, coming, debt, room;
 };
 
 struct metric {
@@ -105,6 +105,9 @@ static const struct metric device_metrics[] = {
 	{ "device_away_bytes", "Content that lies in the pool, or is zeros.", DEVICE(away) },
 	{ "device_hydration_left_bytes", "Content in the pool that is still to be copied back.",
 	  DEVICE(coming) },
+	{ "device_pool_dependent_bytes", "Content that only the pool has.", DEVICE(debt) },
+	{ "device_thin_free_bytes", "Space that is left in the thin pool below such a volume.",
+	  DEVICE(room) },
 };
 
 /* --- printing */
@@ -239,6 +242,8 @@ static void read_device(const struct rd_attachment *at, struct device_row *row)
 	row->lost = target->is_lost;
 	row->away = (target->nr_zero + target->nr_pool) * RD_BLOCK_SIZE;
 	row->coming = target->hydration_left * RD_BLOCK_SIZE;
+	row->debt = health.debt;
+	row->room = health.is_thin ? health.room : UNKNOWN;
 }
 
 static int print_devices(FILE *out)

@@ -36,6 +36,9 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 		rd_json_string(out, "mode", target->mode);
 		rd_json_u64(out, "blocks_away", target->nr_zero + target->nr_pool);
 		rd_json_u64(out, "blocks_coming_home", target->hydration_left);
+		rd_json_u64(out, "bytes_in_pool", health->debt);
+		if (health->is_thin)
+			rd_json_u64(out, "thin_pool_free", health->room);
 		rd_json_bool(out, "frozen", health->is_frozen);
 		if (!rd_target_is_home(target))
 			rd_json_string(out, "blocks_pool", health->at->pool);

@@ -97,7 +97,8 @@ int ctl_choose_command(struct ctl *ctl, const char *name)
  */
 int ctl_check_in_full(const struct ctl *ctl, const char *name)
 {
-	const u64 takes_away = 1ULL << CTL_OPT_YES | 1ULL << CTL_OPT_DRY_RUN;
+	const ctl_options takes_away = CTL_OPTION_BIT(CTL_OPT_YES) |
+		CTL_OPTION_BIT(CTL_OPT_DRY_RUN);
 
 	if (!(ctl->command->options & takes_away) || find_exact(name))
 		return 0;

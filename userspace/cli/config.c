@@ -16,7 +16,7 @@
 /* More is no file of settings. */
 #define SIZE_MAX_TEXT	(1 << 20)
 
-#define BIT(option)	(1ULL << CTL_OPT_##option)
+#define BIT(option)	CTL_OPTION_BIT(CTL_OPT_##option)
 
 enum kind {
 	PATH,
@@ -228,13 +228,13 @@ static int parse(struct ctl_config *config)
 /* --- what of it counts */
 
 /* Which options has the user given? The environment counts as well. */
-static u64 options_given(const struct ctl *ctl)
+static ctl_options options_given(const struct ctl *ctl)
 {
-	u64 given = 0;
+	ctl_options given = 0;
 	unsigned int i;
 
 	for (i = 0; i < ctl->nr_given; i++)
-		given |= 1ULL << ctl->given[i].option;
+		given |= CTL_OPTION_BIT(ctl->given[i].option);
 	if (given & ANY_RULE)
 		given |= ANY_RULE;
 	if (given & BIT(RETRY_LOCK))
@@ -252,7 +252,7 @@ static int apply(struct ctl *ctl)
 {
 	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
 	size_t i, nr = ctl->config.settings.len / sizeof(*setting);
-	u64 given = options_given(ctl);
+	ctl_options given = options_given(ctl);
 	struct ctl_given *more;
 
 	more = reallocarray(ctl->given, ctl->nr_given + nr + 1, sizeof(*more));

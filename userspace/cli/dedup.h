@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A pass over the pool, with what belongs to it: for 'dedup', and behind 'prune'. */
+/*
+ * A pass over the pool, with what belongs to it: for 'dedup', and behind 'prune'; and the same
+ * command for attached volumes.
+ */
 #ifndef CTL_DEDUP_H
 #define CTL_DEDUP_H
 
@@ -12,6 +15,12 @@ struct ctl_dedup {
 	struct rd_pass_options pass;
 	struct ctl_copies copies;
 };
+
+/* Read --rate (0: any) and --time, until when (0: any). 0 or CTL_USAGE. */
+int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us);
+
+/* Give back space of attached volumes: 'dedup' with operands, or with --all. */
+int ctl_dedup_live(struct ctl *ctl);
 
 /* Read the options of a pass. 0 or CTL_USAGE. */
 int ctl_dedup_options(const struct ctl *ctl, struct ctl_dedup *ret);

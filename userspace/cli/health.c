@@ -24,12 +24,37 @@ const char *ctl_problem_print(char *text, const struct rd_health *health)
 			"has lost the device below it: see 'lvs', and 'vgchange -ay'",
 		[RD_PROBLEM_BYPASSED] =
 			"is bypassed: a program has %s itself open, and its writes are not tracked; 'fuser -v %s' shows which",
+		[RD_PROBLEM_NO_WAY_BACK] =
+			"reads %s from the pool only, and its thin pool has %s free: too little to copy that back",
 	};
+	char debt[CTL_SIZE_TEXT], room[CTL_SIZE_TEXT];
 
+	if (health->problem == RD_PROBLEM_NO_WAY_BACK) {
+		snprintf(text, CTL_PROBLEM_TEXT, problems[RD_PROBLEM_NO_WAY_BACK],
+			 ctl_size_print(debt, health->debt), ctl_size_print(room, health->room));
+		return text;
+	}
 	if (health->problem != RD_PROBLEM_BYPASSED)
 		return problems[health->problem];
 	snprintf(text, CTL_PROBLEM_TEXT, problems[RD_PROBLEM_BYPASSED], health->at->base,
 		 health->at->base);
+	return text;
+}
+
+/* It stays there until the user wants it back, for which the thin pool must have room. */
+static const char *print_away(char *text, const struct rd_health *health)
+{
+	char debt[CTL_SIZE_TEXT], room[CTL_SIZE_TEXT];
+
+	if (!health->debt)
+		return "has blocks that are zeros by the metadata alone";
+	ctl_size_print(debt, health->debt);
+	if (health->is_thin)
+		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only, could need as much of its thin pool (%s free)",
+			 debt, health->at->pool, ctl_size_print(room, health->room));
+	else
+		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only", debt,
+			 health->at->pool);
 	return text;
 }
 
@@ -41,9 +66,7 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 	case RD_NOTE_NONE:
 		return NULL;
 	case RD_NOTE_STAYS_AWAY:
-		snprintf(text, CTL_NOTE_TEXT, "has blocks in the pool '%s', and they stay there",
-			 health->at->pool);
-		return text;
+		return print_away(text, health);
 	case RD_NOTE_COMING_HOME:
 		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool '%s': %s left",
 			 health->at->pool,

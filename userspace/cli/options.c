@@ -99,6 +99,9 @@ static const struct option_info {
 	[CTL_OPT_TEMP] = { "temp", 0, "DIR", "for temporary files (the pool)" },
 	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0",
 			     "have so much a second time, on another disk" },
+	[CTL_OPT_MODE] = { "mode", 0, "zeros|pool", "what of a volume to give back" },
+	[CTL_OPT_COLD] = { "cold", 0, "N", "leave what is younger than N versions (24)" },
+	[CTL_OPT_UNDO] = { "undo", 0, NULL, "copy back what a volume reads from the pool" },
 	[CTL_OPT_HELP] = { "help", 'h', NULL, "print this help" },
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };

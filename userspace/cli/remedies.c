@@ -102,6 +102,19 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_THIN_CLONE] = {
 		"--thinpool makes a thin one, which takes up only what is written to it", NULL },
 
+	[RD_REMEDY_CLONE_THIN] = {
+		"'revdedupctl clone' with --thinpool makes a thin volume of a version", NULL },
+	[RD_REMEDY_REPEAT_DEDUP] = {
+		"'revdedupctl dedup' goes on", "'revdedupctl dedup %s' goes on" },
+	[RD_REMEDY_UNDO_DEDUP] = {
+		"'revdedupctl dedup --undo' copies them back",
+		"'revdedupctl dedup --undo %s' copies them back" },
+	[RD_REMEDY_DEDUP_ANYWAY] = { "--force does it anyway", NULL },
+	[RD_REMEDY_TAKE_SNAPSHOT] = {
+		"'revdedupctl snapshot' makes one", "'revdedupctl snapshot %s' makes one" },
+	[RD_REMEDY_FINISH_SNAPSHOT] = {
+		"'revdedupctl snapshot' cleans up", "'revdedupctl snapshot %s' cleans up" },
+
 	[RD_REMEDY_MAP] = { "'revdedupctl map' makes a device of the version", NULL },
 	[RD_REMEDY_UNMAP] = {
 		"'revdedupctl unmap' removes it", "'revdedupctl unmap %s' removes it" },

@@ -17,8 +17,7 @@
 #include "cli.h"
 #include "remedies.h"
 
-#define O(name)		(1ULL << CTL_OPT_##name)
-_Static_assert(CTL_OPTIONS <= 64, "a bit each");
+#define O(name)		CTL_OPTION_BIT(CTL_OPT_##name)
 #define COMMON		(O(POOL) | O(CONFIG) | O(LOCK_WAIT) | O(RETRY_LOCK) | O(JSON) | O(QUIET) | \
 			 O(VERBOSE))
 /*
@@ -110,8 +109,10 @@ const struct ctl_command ctl_commands[] = {
 	{ "compact", { "recompress" }, "--recompress none|zstd[:LEVEL]",
 	  "store what is in the pool compressed, or raw",
 	  COMMON | O(PROGRESS) | O(RECOMPRESS), 0, 0, false, cmd_compact },
-	{ "dedup", { "optimize" }, "", "let old versions give up what any other one has",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE), 0, 0, false, cmd_dedup },
+	{ "dedup", { "optimize" }, "[VOL...|--all]",
+	  "let old versions give up what any other one has, or volumes what they need not hold",
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | PASS | O(TO) | O(FORCE) | O(ALL) | O(MODE) | O(YES) |
+	  O(COLD) | O(UNDO), 0, ANY, false, cmd_dedup },
 	{ "config", { NULL }, "", "show the settings, and where each is from",
 	  COMMON, 0, 0, false, cmd_config },
 	{ "help", { NULL }, "[COMMAND]", "describe a command", O(POOL), 0, 1, false, cmd_help },

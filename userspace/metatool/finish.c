@@ -20,7 +20,7 @@ struct finish {
 	struct rd_copy_home home;
 	struct rd_tool *tool;
 	const char *base;
-	const char *pool;
+	const char *pool;	/* "-": there are only zeros to be written */
 	u64 told;		/* when progress was printed last, in us */
 };
 
@@ -112,26 +112,34 @@ static bool is_other_pool(const struct finish *finish)
 	return false;
 }
 
-static int check_devices(struct finish *finish)
+static int check_base(const struct finish *finish)
 {
 	const struct dmr_super *super = &finish->tool->meta.super;
+	u64 bytes;
+	bool is_device;
+	int r = rd_size_of(finish->home.base_fd, &bytes, &is_device);
+
+	if (r)
+		return rd_tool_complain("read", finish->base, r);
+	if (bytes >> 9 < super->volume_sectors)
+		return rd_tool_fail("'%s' is too small: it has %llu sectors, the volume has %llu",
+				    finish->base, bytes >> 9, super->volume_sectors);
+	return EXIT_FINE;
+}
+
+static int check_pool(struct finish *finish)
+{
 	struct rd_copy_home *home = &finish->home;
-	u64 base_bytes, pool_bytes;
+	u64 pool_bytes;
 	bool is_device;
 	int r;
 
 	if (is_same(home->pool_fd, home->base_fd) || is_same(home->pool_fd, home->meta_fd))
 		return rd_tool_fail("'%s' is given twice: as the pool, and as the base or the metadata",
 				    finish->pool);
-	r = rd_size_of(home->base_fd, &base_bytes, &is_device);
-	if (r)
-		return rd_tool_complain("read", finish->base, r);
 	r = rd_size_of(home->pool_fd, &pool_bytes, &is_device);
 	if (r)
 		return rd_tool_complain("read", finish->pool, r);
-	if (base_bytes >> 9 < super->volume_sectors)
-		return rd_tool_fail("'%s' is too small: it has %llu sectors, the volume has %llu",
-				    finish->base, base_bytes >> 9, super->volume_sectors);
 	home->pool_blocks = pool_bytes >> DMR_BLOCK_SHIFT;
 	if (is_other_pool(finish))
 		return rd_tool_fail("'%s' is not the pool of '%s'",
@@ -221,13 +229,19 @@ static int open_base(struct finish *finish)
 
 static int with_pool(struct finish *finish)
 {
-	int fd = rd_meta_open_path(finish->pool, NULL);
-	int r;
+	int fd, r = check_base(finish);
 
+	if (r)
+		return r;
+	finish->home.pool_fd = -1;
+	/* Then the pool has no blocks, and a table that names one is refused. */
+	if (!strcmp(finish->pool, "-"))
+		return copy_home(finish);
+	fd = rd_meta_open_path(finish->pool, NULL);
 	if (fd < 0)
 		return rd_tool_complain("open", finish->pool, fd);
 	finish->home.pool_fd = fd;
-	r = check_devices(finish);
+	r = check_pool(finish);
 	if (!r)
 		r = copy_home(finish);
 	close(fd);

@@ -44,6 +44,23 @@ void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX])
 	rd_sysfs_line(file, ret, RD_DM_NAME_MAX);
 }
 
+int rd_block_path(char path[PATH_MAX], const char *number)
+{
+	char file[64], target[PATH_MAX];
+	const char *name;
+	ssize_t len;
+
+	/* It leads to the directory of the device, which has the name of its node. */
+	snprintf(file, sizeof(file), "/sys/dev/block/%s", number);
+	len = readlink(file, target, sizeof(target) - 1);
+	if (len < 0)
+		return rd_err(-errno, "there is no block device %s", number);
+	target[len] = '\0';
+	name = strrchr(target, '/');
+	snprintf(path, PATH_MAX, "/dev/%.200s", name ? name + 1 : target);
+	return 0;
+}
+
 const char *rd_block_number(char text[32], const char *path)
 {
 	struct stat st = { 0 };

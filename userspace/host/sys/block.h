@@ -3,6 +3,7 @@
 #ifndef RD_BLOCK_H
 #define RD_BLOCK_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -30,6 +31,9 @@ bool rd_file_is_locked(const char *path);
 
 /* Read "name" or "uuid" of a device-mapper device; "" where @device is none. */
 void rd_block_dm(dev_t device, const char *what, char ret[RD_DM_NAME_MAX]);
+
+/* Find the path of a block device by its number, "253:4". */
+int rd_block_path(char path[PATH_MAX], const char *number);
 
 /* "253:4"; returns @text */
 const char *rd_block_number(char text[32], const char *path);

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "block.h"
 #include "lvm.h"
 #include "run.h"
 
@@ -166,6 +168,29 @@ int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag)
 int rd_lv_remove(const struct rd_lv *lv)
 {
 	return rd_lv_remove_tagged(lv, TAG);
+}
+
+int rd_lv_tag(const char *path, const char *tag, bool add)
+{
+	char name[2 * RD_LV_NAME_MAX];
+	char *const argv[] = { "lvchange", "-qq", add ? "--addtag" : "--deltag", (char *)tag, name,
+			 NULL };
+	char uuid[RD_DM_NAME_MAX];
+	struct stat st;
+	struct rd_lv lv;
+	int r;
+
+	if (stat(path, &st))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	rd_block_dm(st.st_rdev, "uuid", uuid);
+	if (strncmp(uuid, "LVM-", 4))
+		return 0;
+	r = rd_lv_find(path, &lv);
+	if (r)
+		return r;
+	snprintf(name, sizeof(name), "%s/%s", lv.vg, lv.name);
+	r = rd_run(argv, NULL);
+	return r > 0 ? rd_err(-EIO, "cannot change the tags of the logical volume '%s'", name) : r;
 }
 
 int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros)

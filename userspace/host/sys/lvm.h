@@ -49,6 +49,9 @@ int rd_lv_exists(const struct rd_lv *lv, bool *ret);
  */
 int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros);
 
+/* Give the logical volume at @path a tag, or remove it. Does nothing to another device. */
+int rd_lv_tag(const char *path, const char *tag, bool add);
+
 /* "/dev/VG/LV"; returns @path */
 const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv);
 

@@ -13,6 +13,7 @@
 #include "pool/engine/session.h"
 #include "attach.h"
 #include "clone.h"
+#include "dedup_home.h"
 #include "freeze.h"
 #include "rollback.h"
 #include "safety.h"
@@ -67,6 +68,7 @@ static int lock(const struct rd_caller *caller, struct rd_attachment *at)
 int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 		 enum rd_stack_state *ret_state)
 {
+	bool is_home;
 	int r;
 
 	r = lock(caller, at);
@@ -81,6 +83,11 @@ int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 		*ret_state = RD_STACK_UP;
 		r = finish_rollback(caller, at);
 	}
+	/* If that cannot be done now, the volume is none the worse for it. */
+	if (!r && *ret_state == RD_STACK_UP && at->is_zeros)
+		rd_dedup_bring_home(at, &is_home);
+	if (!r && *ret_state == RD_STACK_UP)
+		rd_dedup_untag_home(at);
 	return r;
 }
 
@@ -325,6 +332,8 @@ static int detach(struct rd_attachment *at, struct rd_pool *pool, bool found,
 		r = found ? take_off(at, options, ret_stays) : rd_stack_abandon(at);
 	if (!r)
 		r = rd_tell_gone(pool, at);
+	if (!r && found)
+		rd_dedup_untag_home(at);
 	return r ? r : rd_attachment_remove(at);
 }
 

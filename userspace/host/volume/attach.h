@@ -39,7 +39,7 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 
 /*
  * Lock the volume, and make its devices as far as they are not there: see rd_stack_up().
- * Finishes a roll-back that was cut short. -EINVAL: it is an unfinished clone.
+ * Finishes a roll-back or a deduplication that was cut short. -EINVAL: it is an unfinished clone.
  */
 int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 		 enum rd_stack_state *ret_state);

@@ -230,8 +230,10 @@ static void put_line(FILE *file, const char *key, const char *value)
 
 static void put_all(FILE *file, const struct rd_attachment *at)
 {
-	char uuid[RD_UUID_TEXT], uid[24] = "";
+	char uuid[RD_UUID_TEXT], uid[24] = "", cursor[24] = "";
 
+	if (at->dedup_cursor)
+		snprintf(cursor, sizeof(cursor), "%llu", at->dedup_cursor);
 	if (at->version_uid)
 		snprintf(uid, sizeof(uid), "%lld", at->version_uid);
 	fprintf(file, "# written by revdedup, which needs it at boot\n");
@@ -244,6 +246,10 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "pool", at->pool);
 	put_line(file, "version_uid", uid);
 	put_line(file, "version_pool", at->version_pool);
+	put_line(file, "zeros", at->is_zeros ? "yes" : "");
+	put_line(file, "dedup", at->dedup_pool ? "pool" : "");
+	put_line(file, "partial", at->is_partial ? "yes" : "");
+	put_line(file, "dedup_cursor", cursor);
 	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
 
@@ -365,14 +371,24 @@ static bool take(char *to, size_t size, const char *line, const char *key)
 
 static bool take_line(struct rd_attachment *at, const char *line)
 {
-	char uuid[RD_UUID_TEXT], uid[24], *end;
+	char uuid[RD_UUID_TEXT], number[24], *end;
 
 	if (!line[0] || line[0] == '#')
 		return true;
-	if (take(uid, sizeof(uid), line, "version_uid")) {
-		at->version_uid = strtoll(uid, &end, 10);
-		return end != uid && !*end;
+	if (take(number, sizeof(number), line, "version_uid")) {
+		at->version_uid = strtoll(number, &end, 10);
+		return end != number && !*end;
 	}
+	if (take(number, sizeof(number), line, "dedup_cursor")) {
+		at->dedup_cursor = strtoull(number, &end, 10);
+		return end != number && !*end;
+	}
+	if (!strcmp(line, "zeros=yes"))
+		return at->is_zeros = true;
+	if (!strcmp(line, "partial=yes"))
+		return at->is_partial = true;
+	if (!strcmp(line, "dedup=pool"))
+		return at->dedup_pool = true;
 	if (take(uuid, sizeof(uuid), line, "uuid"))
 		return rd_uuid_parse(at->uuid, uuid);
 	if (!strcmp(line, "unfinished=yes"))

@@ -17,6 +17,11 @@
  *					knows it: another pool may have one of that number;
  *					0: none, or it may lack what was written past the target
  *	version_pool=/backup/pool	the pool to which the last version went
+ *	zeros=yes			some blocks may be zeros by the metadata alone; none is in
+ *					a pool: 'dedup' was interrupted, see dedup_home.h
+ *	dedup=pool			the mode of 'dedup'; left out: zeros
+ *	partial=yes			the base has a tag that says that it lacks blocks
+ *	dedup_cursor=81920		the block at which 'dedup' goes on
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
  *
@@ -49,6 +54,10 @@ struct rd_attachment {
 	char pool[PATH_MAX];
 	i64 version_uid;		/* 0: none yet */
 	char version_pool[PATH_MAX];
+	bool is_zeros;
+	bool dedup_pool;
+	bool is_partial;
+	u64 dedup_cursor;
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

@@ -248,6 +248,7 @@ static int make_view(struct rd_freeze *freeze)
 		.base = snap.path,
 		.meta = metasnap.path,
 		.pool = devices.pool,
+		.zeros = rd_target_has_zeros(&devices),
 	};
 	r = rd_dm_create(rd_part_name(name, at, "view"), rd_part_uuid(uuid, at, "view"));
 	if (!r)

@@ -7,8 +7,25 @@
 
 #include "base/cleanup.h"
 #include "host/sys/block.h"
+#include "host/sys/thin.h"
 #include "freeze.h"
 #include "health.h"
+
+/* How much would the thin pool have to hold once all is copied back, and what has it left? */
+static void measure_debt(struct rd_health *health)
+{
+	struct rd_thin thin;
+
+	health->debt = health->target.nr_pool * RD_BLOCK_SIZE;
+	health->is_thin = health->debt && !rd_thin_find(health->at->base, &thin);
+	if (health->is_thin)
+		health->room = thin.pool_bytes - thin.pool_used;
+}
+
+static bool has_no_way_back(const struct rd_health *health)
+{
+	return health->is_thin && health->at->dedup_pool && health->room < health->debt;
+}
 
 /* Return the problem of a device that tracks. */
 static enum rd_problem problem_of(const struct rd_health *health, bool is_suspended)
@@ -17,7 +34,9 @@ static enum rd_problem problem_of(const struct rd_health *health, bool is_suspen
 		return RD_PROBLEM_SUSPENDED;
 	if (!strcmp(health->target.mode, "fail"))
 		return RD_PROBLEM_META_FAILS;
-	return strcmp(health->target.mode, "rw") ? RD_PROBLEM_READ_ONLY : RD_PROBLEM_NONE;
+	if (strcmp(health->target.mode, "rw"))
+		return RD_PROBLEM_READ_ONLY;
+	return has_no_way_back(health) ? RD_PROBLEM_NO_WAY_BACK : RD_PROBLEM_NONE;
 }
 
 static enum rd_note note_of(const struct rd_health *health)
@@ -67,6 +86,8 @@ static int ask(struct rd_health *health, bool *ret_suspended)
 		r = rd_target_status(at->device, &health->target);
 	if (r == -ENODATA)
 		health->stack = RD_STACK_LINEAR;
+	if (!r)
+		measure_debt(health);
 	health->is_frozen = rd_freeze_is_there(at);
 	return r == -ENODATA ? 0 : r;
 }

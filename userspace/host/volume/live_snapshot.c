@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
-#include "host/sys/layers.h"
+#include "dedup_lease.h"
 #include "freeze.h"
 #include "live_snapshot.h"
+#include "safety.h"
 #include "target.h"
 #include "view_pool.h"
 
@@ -60,24 +60,6 @@ static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 vol
 	if (!r && is_its(at, &version, status.checkpoint))
 		return rd_target_commit(at->device, status.checkpoint, version.number);
 	return rd_target_abort(at->device, status.checkpoint);
-}
-
-/* Refuse a pool on the volume: it would copy itself, and wait for itself while suspended. */
-static int check_places(const struct rd_pool *pool, const struct rd_attachment *at)
-{
-	RD_FREE char *data = rd_path_in(pool->path, "data");
-	char path[RD_DM_PATH_MAX];
-	struct stat st;
-
-	if (!data)
-		return -ENOMEM;
-	if (stat(rd_dm_path(path, at->device), &st))
-		return rd_err(-errno, "cannot look at '%s'", path);
-	if (!rd_lies_on(pool->path, st.st_rdev) && !rd_lies_on(data, st.st_rdev))
-		return 0;
-	rd_err(0, "the pool lies on '%s' itself", at->volume);
-	rd_hint("no version was made; a pool belongs on a disk that is not tracked");
-	return -EINVAL;
 }
 
 /* Return why everything must be read, or NULL. */
@@ -188,7 +170,8 @@ static int freeze(struct live *live, const struct rd_caller *caller,
 	};
 	int r = 0;
 
-	if (!rd_target_is_home(status))
+	/* Zeros alone are in no pool. */
+	if (!rd_target_is_home(status) && !live->at->is_zeros)
 		r = rd_view_pool_open(&live->reads, caller, live->at);
 	if (!r)
 		r = rd_freeze_begin(&live->freeze, live->at, &options);
@@ -253,6 +236,18 @@ static int take(struct live *live, const struct rd_caller *caller,
 	return r;
 }
 
+/*
+ * What the volume has in the pool, the new version has as well: let it hold that, so that older
+ * ones can go. A crash before leaves older ones held until the next snapshot.
+ */
+static void move_lease(const struct live *live, const struct rd_version *version)
+{
+	if (rd_is_pool_of(live->pool, live->at) &&
+	    rd_lease_move(live->pool, live->at, version))
+		rd_warn("the pool goes on keeping what older versions of '%s' have, for its device",
+			live->at->volume);
+}
+
 int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		     const struct rd_live_options *options, struct rd_live_report *report)
 {
@@ -270,11 +265,13 @@ int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 	if (!r && state != RD_STACK_UP)
 		r = -ENOPKG;
 	if (!r)
-		r = check_places(live.pool, at);
+		r = rd_check_pool_apart(live.pool, at);
 	if (!r)
 		r = take(&live, caller, &report->snapshot);
 	closed = rd_view_pool_close(&live.reads);
 	r = r ? r : closed;
+	if (!r)
+		move_lease(&live, &report->snapshot.version);
 	report->pause_us = live.freeze.pause_us;
 	report->undo_failed = !r && live.freeze.undo_failed;
 	return r;

@@ -362,8 +362,7 @@ static void refuse_away(const struct rd_attachment *at, const struct rd_target_s
 	}
 	rd_err(0, "blocks of '%s' lie in the pool '%s' and stay there: %llu MiB", at->volume,
 	       at->pool, mib);
-	rd_hint("nothing was changed; 'dmsetup message %s 0 hydrate start' copies them back, which must be done first",
-		at->device);
+	rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
 }
 
 /*
@@ -391,6 +390,7 @@ static int note_pool(struct rd_pool *pool, struct rd_attachment *at)
 {
 	int r = rd_attachment_path(at->pool, pool);
 
+	at->is_zeros = false;
 	return r ? r : rd_attachment_save(at);
 }
 
@@ -417,7 +417,11 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 		r = prove(&rb);
 	if (!r)
 		r = measure(&rb);
-	/* The lease of a roll-back whose blocks are all home. */
+	/*
+	 * The lease of a roll-back whose blocks are all home. It goes before the new one comes:
+	 * nothing is read by it any more, and of two leases with different content the device
+	 * could be asked to follow the wrong one.
+	 */
 	if (!r)
 		r = rd_lease_drop_device(pool, device);
 	if (!r)

@@ -366,3 +366,20 @@ int rd_check_not_mounted(const struct rd_attachment *at)
 	rd_hint("nothing was changed; unmount it first: its cached data belong to the state that is replaced");
 	return -EBUSY;
 }
+
+int rd_check_pool_apart(const struct rd_pool *pool, const struct rd_attachment *at)
+{
+	RD_FREE char *data = rd_path_in(pool->path, "data");
+	char path[RD_DM_PATH_MAX];
+	struct stat st;
+
+	if (!data)
+		return -ENOMEM;
+	if (stat(rd_dm_path(path, at->device), &st))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	if (!rd_lies_on(pool->path, st.st_rdev) && !rd_lies_on(data, st.st_rdev))
+		return 0;
+	rd_err(0, "the pool lies on '%s' itself", at->volume);
+	rd_hint("nothing was changed; a pool belongs on a disk that is not tracked");
+	return -EINVAL;
+}

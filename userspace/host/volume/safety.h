@@ -9,6 +9,7 @@
 #define RD_SAFETY_H
 
 #include "base/buffer.h"
+#include "pool/pool.h"
 #include "attachment.h"
 
 /*
@@ -47,6 +48,12 @@ int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 
 /* May @base be attached, with metadata on @meta (NULL: on a new volume)? */
 int rd_check_attach(const char *base, const char *meta);
+
+/*
+ * -EINVAL: the pool lies on the volume. It would copy itself, and wait for itself while the
+ * volume is suspended.
+ */
+int rd_check_pool_apart(const struct rd_pool *pool, const struct rd_attachment *at);
 
 /* -EBUSY: a file system on @at would write what it has in memory over a roll-back. */
 int rd_check_not_mounted(const struct rd_attachment *at);

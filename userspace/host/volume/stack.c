@@ -129,7 +129,8 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	int r = 0;
 
 	table.meta = rd_dm_path(meta, rd_part_name(name, at, "meta"));
-	if (!metadata->is_new && !metadata->is_home) {
+	table.zeros = !metadata->is_new && !metadata->is_home && at->is_zeros;
+	if (!metadata->is_new && !metadata->is_home && !at->is_zeros) {
 		if (!at->pool[0])
 			return rd_err(-ENODEV, "blocks of '%s' lie in a pool that is unknown",
 				      at->volume);
@@ -145,7 +146,7 @@ static int load_target(const struct rd_attachment *at, const struct metadata *me
 	return r;
 }
 
-/* Have all blocks come home from the pool, by the metadata? */
+/* Have all blocks come home, by the metadata, that the table has a pool or zeros for? */
 static int has_come_home(const struct rd_attachment *at, const struct rd_target_devices *devices,
 			 bool *ret)
 {
@@ -153,14 +154,17 @@ static int has_come_home(const struct rd_attachment *at, const struct rd_target_
 	int r;
 
 	*ret = false;
-	if (!strcmp(devices->pool, "-"))
+	if (!strcmp(devices->pool, "-") && !rd_target_has_zeros(devices))
 		return 0;
 	r = read_metadata(at, &metadata, false);
 	*ret = !r && metadata.is_home;
 	return r;
 }
 
-/* Reload the table if the volume's size has changed, or if it no longer needs the pool. */
+/*
+ * Reload the table if the volume's size has changed, or if it no longer needs the pool, or a
+ * table at all.
+ */
 static int follow(const struct rd_attachment *at, u64 sectors)
 {
 	struct rd_target_devices devices;
@@ -181,18 +185,105 @@ static int follow(const struct rd_attachment *at, u64 sectors)
 	if (devices.sectors != sectors)
 		rd_info("'%s' has been resized to %llu MiB", at->volume, sectors >> 11);
 	devices.sectors = sectors;
-	if (is_home)
+	if (is_home) {
 		snprintf(devices.pool, sizeof(devices.pool), "-");
+		rd_target_set_zeros(&devices, false);
+	}
 	r = rd_target_reload(at->device, &devices);
 	return r ? r : rd_dm_swap(at->device, 0);
+}
+
+int rd_stack_is_linear(const struct rd_attachment *at, bool *ret)
+{
+	struct metadata metadata;
+	int r = read_metadata(at, &metadata, false);
+
+	*ret = !r && metadata.is_home;
+	return r;
+}
+
+static int check_room(const struct rd_attachment *at)
+{
+	struct metadata metadata;
+	int r = read_metadata(at, &metadata, false);
+
+	if (r || metadata.has_table)
+		return r;
+	rd_err(0, "the metadata device '%s' is too small for a remap table", at->meta);
+	rd_remedy(RD_REMEDY_REATTACH, at->volume,
+		  "nothing was changed; with a larger metadata device,");
+	return -ENOSPC;
+}
+
+int rd_stack_add_table(const struct rd_attachment *at)
+{
+	struct rd_target_devices devices;
+	int r = rd_target_devices(at->device, &devices);
+
+	if (r || strcmp(devices.pool, "-") || rd_target_has_zeros(&devices))
+		return r;
+	r = check_room(at);
+	if (r)
+		return r;
+	rd_target_set_zeros(&devices, true);
+	r = rd_target_reload(at->device, &devices);
+	/* The content is the same, so there is nothing to flush. */
+	return r ? r : rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
+}
+
+/* Load the table. The metadata may name another pool, which was given up. */
+static int load_with_pool(const struct rd_attachment *at,
+			  const struct rd_target_devices *devices, const struct rd_area *area,
+			  const char *pool)
+{
+	const struct rd_target_table table = {
+		.sectors = devices->sectors,
+		.base = devices->base,
+		.meta = devices->meta,
+		.pool = pool,
+		.volume_uuid = at->uuid,
+		.pool_uuid = area->super.uuid,
+	};
+	int r = rd_target_load(at->device, &table, 0);
+
+	if (r == -EXDEV)
+		rd_remedy(RD_REMEDY_REATTACH, at->volume,
+			  "nothing was changed; blocks of '%s' were copied from another pool",
+			  at->volume);
+	return r;
+}
+
+int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area,
+		      const char *path)
+{
+	struct rd_poolblocks blocks = RD_POOLBLOCKS_NONE;
+	struct rd_target_devices devices;
+	int r = rd_target_devices(at->device, &devices);
+
+	if (!r && strcmp(devices.pool, "-")) {
+		r = rd_poolblocks_compare(area, devices.pool);
+		return r ? rd_err(r, "blocks of '%s' lie in another pool than '%s'", at->volume,
+				  path) : 0;
+	}
+	if (!r)
+		r = check_room(at);
+	if (!r)
+		r = rd_poolblocks_open(&blocks, path, false);
+	if (!r)
+		r = load_with_pool(at, &devices, area, blocks.path);
+	if (!r)
+		r = rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
+	rd_poolblocks_close(&blocks);
+	return r;
 }
 
 /* Make the volume without the module, as a linear device. */
 static int make_without(struct rd_attachment *at, const struct metadata *metadata, u64 sectors)
 {
 	if (!metadata->is_new && !metadata->is_home) {
-		rd_err(0, "there is no module dm-revdedup for this kernel, and blocks of '%s' lie in the pool",
-		       at->volume);
+		rd_err(0, "there is no module dm-revdedup for this kernel, and blocks of '%s' %s",
+		       at->volume, at->is_zeros ? "are zeros that the base does not have" :
+		       "lie in the pool");
 		rd_hint("install the module for this kernel (dkms), or copy them back with 'revdedup-meta finish'");
 		return -ENOPKG;
 	}
@@ -316,8 +407,16 @@ static int check_home(const struct rd_attachment *at)
 		rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume, "nothing was changed");
 	if (r || is_home)
 		return r;
+	if (at->is_zeros) {
+		rd_err(0, "blocks of '%s' are zeros that the base does not have yet", at->volume);
+		rd_remedy(RD_REMEDY_REPEAT_DEDUP, at->volume, "nothing was changed");
+		return -EBUSY;
+	}
 	rd_err(0, "blocks of '%s' lie in the pool", at->volume);
-	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
+	if (at->dedup_pool)
+		rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+	else
+		rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
 	rd_remedy(RD_REMEDY_ABANDON, at->volume, NULL);
 	return -EBUSY;
 }

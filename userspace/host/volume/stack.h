@@ -14,6 +14,7 @@
 #ifndef RD_STACK_H
 #define RD_STACK_H
 
+#include "pool/data/area.h"
 #include "attachment.h"
 
 enum rd_stack_state {
@@ -28,10 +29,27 @@ int rd_stack_state(const struct rd_attachment *at, enum rd_stack_state *ret);
 /*
  * Make the devices, as far as they do not exist. *@ret_state: LINEAR where the module
  * cannot be had; then the metadata record that tracking was lost. A device whose volume
- * was resized gets the new size; one whose blocks have all come home drops the pool from
- * its table. -EUCLEAN: an interrupted roll-back must be finished, see rollback.h.
+ * was resized gets the new size; one whose blocks have all come home drops the pool, or the
+ * table without one, from its table line. -EUCLEAN: an interrupted roll-back must be finished, see rollback.h.
  */
 int rd_stack_up(struct rd_attachment *at, enum rd_stack_state *ret_state);
+
+/*
+ * Give a volume whose blocks are all home a remap table, though it has no pool: its blocks can
+ * be zeros then. rd_stack_up() takes it away when all are home again. -ENOSPC, and says so:
+ * the metadata device is too small.
+ */
+int rd_stack_add_table(const struct rd_attachment *at);
+
+/*
+ * Give it the pool in the directory @path, whose data area is @area, unless its table has that
+ * already. -EXDEV, and says so: the table or the metadata have another one.
+ */
+int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area,
+		      const char *path);
+
+/* Has the target recorded that all blocks are home, so that no table is needed? */
+int rd_stack_is_linear(const struct rd_attachment *at, bool *ret);
 
 /*
  * Remove the devices. A device that is open stays, as a linear one: *@ret_open. -EBUSY,

@@ -25,6 +25,9 @@ int rd_target_require(void)
 
 /* --- the table line */
 
+/* The last word of the options, which are "<number of words> <word>..." */
+#define ZEROS	" zeros"
+
 int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags)
 {
 	RD_FREE char *params = NULL;
@@ -38,8 +41,13 @@ int rd_target_load(const char *name, const struct rd_target_table *table, unsign
 		words += 2;
 	}
 	if (table->pool_uuid) {
-		sprintf(options + at, " pool_uuid %s", rd_uuid_print(uuid, table->pool_uuid));
+		at += sprintf(options + at, " pool_uuid %s",
+			      rd_uuid_print(uuid, table->pool_uuid));
 		words += 2;
+	}
+	if (table->zeros) {
+		sprintf(options + at, ZEROS);
+		words++;
 	}
 	if (asprintf(&params, "%s %s %s %u%s", table->base ? table->base : "-", table->meta,
 		     table->pool ? table->pool : "-", words, options) < 0) {
@@ -64,6 +72,30 @@ int rd_target_devices(const char *name, struct rd_target_devices *ret)
 		   ret->options) < 3)
 		return -ENODATA;
 	return 0;
+}
+
+bool rd_target_has_zeros(const struct rd_target_devices *devices)
+{
+	const char *at = strstr(devices->options, ZEROS);
+
+	return at && (!at[strlen(ZEROS)] || at[strlen(ZEROS)] == ' ');
+}
+
+void rd_target_set_zeros(struct rd_target_devices *devices, bool zeros)
+{
+	char words[100], *at;
+	unsigned int nr = 0;
+	int used = 0;
+
+	if (rd_target_has_zeros(devices) == zeros)
+		return;
+	sscanf(devices->options, "%u%n", &nr, &used);
+	snprintf(words, sizeof(words), "%.99s", devices->options + used);
+	at = strstr(words, ZEROS);
+	if (at)
+		memmove(at, at + strlen(ZEROS), strlen(at + strlen(ZEROS)) + 1);
+	snprintf(devices->options, sizeof(devices->options), "%u%s%s", zeros ? nr + 1 : nr - 1,
+		 words, zeros ? ZEROS : "");
 }
 
 int rd_target_reload(const char *name, const struct rd_target_devices *devices)

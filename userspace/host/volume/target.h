@@ -22,6 +22,7 @@ struct rd_target_table {
 	const char *pool;	/* NULL: none */
 	const u8 *volume_uuid;	/* NULL: any */
 	const u8 *pool_uuid;	/* NULL: any */
+	bool zeros;		/* without a pool: blocks may be zeros, see below */
 };
 
 bool rd_target_exists(void);
@@ -42,6 +43,12 @@ struct rd_target_devices {
 
 /* -ENODATA, without a word: its live table is none of this target. */
 int rd_target_devices(const char *name, struct rd_target_devices *ret);
+/*
+ * Has it the option "zeros": a remap table without a pool, where blocks are home or zeros? A
+ * table with a pool needs no such option.
+ */
+bool rd_target_has_zeros(const struct rd_target_devices *devices);
+void rd_target_set_zeros(struct rd_target_devices *devices, bool zeros);
 /* Load its present table with these devices; the next resume makes it live. */
 int rd_target_reload(const char *name, const struct rd_target_devices *devices);
 

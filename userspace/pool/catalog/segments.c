@@ -9,23 +9,35 @@
 #include "version_sql.h"
 #include "versions.h"
 
-int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
-		     i64 *recipes)
+int rd_segments_read_born(struct rd_sql *sql, i64 volume, i64 number, u64 first,
+			  unsigned int nr, i64 *recipes, i64 *born)
 {
 	RD_ROW struct rd_row *row = NULL;
+	u64 at;
 	int r;
 
 	memset(recipes, 0, nr * sizeof(*recipes));
+	if (born)
+		memset(born, 0, nr * sizeof(*born));
 	/* Rows of a segment come in the order of birth: the last one holds. */
-	r = rd_sql_ask(sql, &row, "SELECT segment, recipe FROM segment"
+	r = rd_sql_ask(sql, &row, "SELECT segment, recipe, born FROM segment"
 		       " WHERE volume = ? AND segment >= ? AND segment < ? AND born <= ?"
 		       " ORDER BY segment, born", "iiii", volume, (i64)first,
 		       (i64)(first + nr), number);
 	while (!r && (r = rd_row_next(row)) > 0) {
-		recipes[rd_row_i64(row, 0) - first] = rd_row_i64(row, 1);
+		at = rd_row_i64(row, 0) - first;
+		recipes[at] = rd_row_i64(row, 1);
+		if (born)
+			born[at] = rd_row_i64(row, 2);
 		r = 0;
 	}
 	return r;
+}
+
+int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
+		     i64 *recipes)
+{
+	return rd_segments_read_born(sql, volume, number, first, nr, recipes, NULL);
 }
 
 int rd_segments_count(struct rd_sql *sql, i64 volume, u64 max, u64 *ret)

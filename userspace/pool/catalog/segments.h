@@ -25,6 +25,9 @@ int rd_segments_count(struct rd_sql *sql, i64 volume, u64 max, u64 *ret);
  */
 int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsigned int nr,
 		     i64 *recipes);
+/* The same, and since which version; 0: there is no row, so it is zeros. */
+int rd_segments_read_born(struct rd_sql *sql, i64 volume, i64 number, u64 first,
+			  unsigned int nr, i64 *recipes, i64 *born);
 
 /* Ask for @max recipes above @after that segments have, in order: rd_next_id(). */
 int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 after, unsigned int max);

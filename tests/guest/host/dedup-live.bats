@@ -1,0 +1,409 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Deduplication of volumes in use: chunks of zeros are given back, cold blocks are read from
+# the pool and given back, and copied home again; beside a writer, killed at each step, after
+# a boot.
+
+# Each test is a subshell; no name here has blanks.
+# shellcheck disable=SC2030,SC2031,SC2154
+load ../lib/guest
+load ../lib/lvm
+
+setup() {
+	lvm_setup 400
+	lvcreate -qq --yes --type thin-pool --size 160M --chunksize 64k --name thin "$vg"
+}
+teardown() { lvm_teardown; }
+
+thin_name=${vg//-/--}-vm1
+
+# thin_volume MIB [LV]: attach a thin volume; set $vol to its device.
+thin_volume() {
+	lvcreate -qq --yes --type thin --virtualsize "$1M" --thinpool thin --name "${2:-vm1}" "$vg"
+	revdedupctl -q attach "$vg/${2:-vm1}"
+	vol=$(device_of "${2:-vm1}")
+}
+
+# mapped: print how many KiB of the thin pool the volume has.
+mapped() { dmsetup status "$thin_name" | awk '{ print $4 / 2 }'; }
+
+# mapped_is MIN MAX
+mapped_is() {
+	local kib
+	kib=$(mapped)
+	echo "mapped: $kib KiB; wanted: $1 to $2"
+	[ "$kib" -ge "$1" ] && [ "$kib" -le "$2" ]
+}
+
+# no_table: has the device no table for blocks that are not home?
+no_table() {
+	local line
+	line=$(dmsetup table "${vol##*/}")
+	[[ $line != *zeros* && $line == *" - "* ]] || {
+		echo "there is a table: $line"
+		return 1
+	}
+}
+
+random() { dd if=/dev/urandom of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
+zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
+
+# same: is the volume what /tmp/rdt-pool/is says?
+same() { cmp "$vol" /tmp/rdt-pool/is; }
+note() { cp --sparse=always "$vol" /tmp/rdt-pool/is; }
+
+tags() { lvs --noheadings -o lv_tags "$vg/vm1" | xargs; }
+
+# writer_start OFFSET_MIB SIZE_MIB SECONDS: write there, and verify.
+writer_start() {
+	fio --name=writer --ioengine=libaio --filename="$vol" --offset="$1m" --size="$2m" \
+		--rw=randwrite --bsrange=512-64k --blockalign=512 --iodepth=4 --direct=1 \
+		--verify=crc32c --verify_fatal=1 --verify_backlog=64 --serialize_overlap=1 \
+		--time_based --runtime="$3" >"$BATS_TEST_TMPDIR/writer" 2>&1 3>&- &
+	writer=$!
+}
+
+writer_is_content() {
+	wait "$writer" || {
+		cat "$BATS_TEST_TMPDIR/writer"
+		return 1
+	}
+}
+
+# --- mode zeros
+
+# zero_volume: 64 MiB, with 12 MiB of random content and 36 MiB of zeros that take up space.
+zero_volume() {
+	thin_volume 64
+	random 0 192
+	zeros 192 384
+	random 576 16
+	zeros 590 2
+	zeros 640 192
+	note
+	mapped_is 49152 50176
+}
+
+@test "dedup: chunks of zeros are given back, and no table is left" {
+	zero_volume
+	revdedupctl dedup "$vg/vm1" -n
+	mapped_is 49152 50176
+	revdedupctl dedup "$vg/vm1" --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = zeros ]
+	[ "$(json bytes_found </tmp/said)" -ge $((36 << 20)) ]
+	[ "$(json bytes_mapped </tmp/said)" -le $((14 << 20)) ]
+	mapped_is 13000 14336
+	same
+	no_table
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	run grep zeros= "$REVDEDUP_CONFIG"/volumes/*
+	[ "$status" -eq 1 ]
+	# Nothing is found where nothing takes up space.
+	revdedupctl dedup --all --json | tee /tmp/said
+	[ "$(json bytes_mapped </tmp/said)" = "$(json bytes_mapped_before </tmp/said)" ]
+	no_table
+	# The first write there takes up space again, and all is tracked as before.
+	revdedupctl -q snapshot "$vg/vm1"
+	random 300 3
+	note
+	mapped_is 13000 14600
+	revdedupctl snapshot "$vg/vm1" --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = changed ]
+	is_version "$vg/vm1@2" /tmp/rdt-pool/is
+	revdedupctl detach "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+@test "dedup: a writer goes on while zeros are given back" {
+	zero_volume
+	writer_start 14 20 20
+	while kill -0 "$writer" 2>/dev/null; do
+		revdedupctl dedup "$vg/vm1"
+	done
+	writer_is_content
+	revdedupctl dedup "$vg/vm1"
+	no_table
+	cmp -n $((14 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((34 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp "$vol" "/dev/$vg/vm1"
+}
+
+@test "dedup: zeros, killed at each step, then a snapshot, a boot or another run" {
+	local name status next
+	zero_volume
+	for name in dedup-table dedup-marked dedup-aliased dedup-shed; do
+		for next in snapshot boot dedup; do
+			echo "killed at $name, then $next"
+			zeros 192 384
+			status=0
+			REVDEDUP_FAIL=$name=kill revdedupctl -q dedup "$vg/vm1" 3>&- || status=$?
+			[ "$status" -eq 137 ]
+			same
+			case $next in
+			snapshot)
+				revdedupctl -q snapshot "$vg/vm1"
+				is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+				;;
+			boot)
+				down "$vol"
+				revdedupctl -q attach "$vg/vm1"
+				;;
+			esac
+			same
+			revdedupctl -q dedup "$vg/vm1"
+			same
+			no_table
+			mapped_is 13000 14336
+			cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+		done
+	done
+	revdedupctl -q check
+}
+
+@test "dedup: what gives nothing back, or would not be safe, is refused" {
+	make_lv vm2 16
+	revdedupctl -q attach "$vg/vm2"
+	run revdedupctl dedup "$vg/vm2"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no thin volume"*"nothing was changed"* ]]
+	lvchange -qq --zero n "$vg/thin"
+	thin_volume 16
+	zeros 0 64
+	run revdedupctl dedup "$vg/vm1"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"does not zero new chunks"*"lvchange -Zy"* ]]
+	mapped_is 4096 4160
+	# With --all, one that is not thin is nobody's mistake.
+	lvchange -qq --zero y "$vg/thin"
+	run revdedupctl dedup --all
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output != *vm2* ]]
+	mapped_is 0 64
+}
+
+# --- mode pool
+
+# pool_volume: 64 MiB, of which 40 are random, with a version.
+pool_volume() {
+	thin_volume 64
+	random 0 320
+	random 512 320
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	mapped_is 40960 41984
+}
+
+@test "dedup: a volume reads its cold blocks from the pool, and gives their space back" {
+	pool_volume
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 </dev/null
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"--force"* ]]
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force </dev/null
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no backup of it any more"*"--yes"* ]]
+	mapped_is 40960 41984
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = 41943040 ]
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes --json | tee /tmp/said
+	[ "$(json bytes_found </tmp/said)" = 41943040 ]
+	[ "$(json bytes_in_pool </tmp/said)" = 41943040 ]
+	mapped_is 0 1024
+	[ "$(tags)" = revdedup_partial ]
+	same
+	# Again: nothing is left to do, and nothing is asked.
+	revdedupctl dedup "$vg/vm1" --cold 0 --json | tee /tmp/said
+	[ "$(json mode </tmp/said)" = pool ]
+	[ "$(json bytes_found </tmp/said)" = 0 ]
+	# What is written comes home.
+	random 100 33
+	dd if=/dev/urandom of="$vol" bs=1k seek=40001 count=3 conv=notrunc,fsync status=none
+	note
+	mapped_is 2048 4096
+	down "$vol"
+	revdedupctl -q attach "$vg/vm1"
+	same
+	# The next version is whole, and holds what the volume reads; the first one can go.
+	revdedupctl -q snapshot "$vg/vm1"
+	is_version "$vg/vm1@2" /tmp/rdt-pool/is
+	revdedupctl -q delete "$vg/vm1@1"
+	nothing_held
+	same
+	revdedupctl -q check
+	revdedupctl dedup "$vg/vm1" --cold 0 --json | tee /tmp/said
+	mapped_is 0 1024
+	same
+	# Back.
+	revdedupctl dedup --undo "$vg/vm1"
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	[ -z "$(tags)" ]
+	mapped_is 40960 45056
+	revdedupctl -q delete "$vg/vm1@2"
+	nothing_held
+	revdedupctl -q detach "$vg/vm1"
+	revdedupctl -q check
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+@test "dedup: a writer goes on while its blocks change their place" {
+	pool_volume
+	writer_start 10 8 25
+	while kill -0 "$writer" 2>/dev/null; do
+		revdedupctl -q snapshot "$vg/vm1"
+		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		revdedupctl -q prune "$vg/vm1" --keep-last 1
+	done
+	writer_is_content
+	cmp -n $((10 << 20)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((18 << 20)) "$vol" /tmp/rdt-pool/is
+	note
+	revdedupctl -q snapshot "$vg/vm1"
+	revdedupctl -q dedup "$vg/vm1" --cold 0
+	same
+	mapped_is 0 1024
+	revdedupctl -q check
+	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+	revdedupctl -q dedup --undo "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+# killed STEP COMMAND...
+killed() {
+	local status=0
+	echo "killed at $1: ${*:2}"
+	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
+	[ "$status" -eq 137 ]
+}
+
+@test "dedup: mode pool and its way back, killed at each step" {
+	local name
+	pool_volume
+	for name in dedup-table dedup-leased lease-add dedup-marked dedup-aliased dedup-shed; do
+		killed $name dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		same
+		if [ $((RANDOM % 2)) -eq 0 ]; then
+			down "$vol"
+			revdedupctl -q attach "$vg/vm1"
+			same
+		fi
+		revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		same
+		mapped_is 0 64
+		# A snapshot that is killed before the lease has moved on.
+		killed lease-moved snapshot "$vg/vm1"
+		revdedupctl -q dedup "$vg/vm1" --cold 0
+		revdedupctl -q prune "$vg/vm1" --keep-last 1
+		nothing_held
+		same
+		killed undo-started dedup --undo "$vg/vm1"
+		same
+		killed undo-home dedup --undo "$vg/vm1"
+		revdedupctl -q dedup --undo "$vg/vm1"
+		same
+		[ -z "$(tags)" ]
+		cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+		revdedupctl -q check
+	done
+}
+
+@test "dedup: it does not leave a volume without room to come back" {
+	pool_volume
+	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	lvcreate -qq --yes --type thin --virtualsize 140M --thinpool thin --name full "$vg"
+	dd if=/dev/urandom of="/dev/$vg/full" bs=1M count=130 oflag=direct status=none
+	run revdedupctl dedup --undo "$vg/vm1"
+	echo "$output"
+	[ "$status" -eq 12 ]
+	[[ $output == *"nothing was copied"* ]]
+	same
+	lvremove -qq --yes "$vg/full"
+	revdedupctl dedup --undo "$vg/vm1"
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+@test "dedup: what the volume reads stays, whatever versions are deleted" {
+	pool_volume
+	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	revdedupctl -q delete "$vg/vm1@1"
+	same
+	# Something else takes the space of what was freed.
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	same
+	# The lease moves on, and the command dies when one of the two is gone.
+	random 20 2
+	note
+	killed lease-drop snapshot "$vg/vm1"
+	revdedupctl -q delete "$vg/vm1@latest"
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+	same
+	# A roll-back needs all at home.
+	revdedupctl -q snapshot "$vg/vm1"
+	run revdedupctl rollback "$vg/vm1@latest" --yes
+	echo "$output"
+	[ "$status" -eq 11 ]
+	[[ $output == *"dedup --undo"* ]]
+	same
+	# A pool that is damaged would be the end of it: said before, and by status.
+	revdedupctl status "$vg/vm1" | tee /tmp/said
+	grep -q "from the pool only, could need as much" /tmp/said
+	revdedupctl -q dedup --undo "$vg/vm1"
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	revdedupctl -q check
+}
+
+@test "dedup: only what is cold, clean, and the same is given to the pool" {
+	pool_volume
+	# By default nothing is cold that has been there for one version.
+	revdedupctl dedup "$vg/vm1" --mode pool -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = 0 ]
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = $((40 << 20)) ]
+	# A segment that was written since is left alone.
+	random 3 1
+	note
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	[ "$(json bytes_estimate </tmp/said)" = $((38 << 20)) ]
+	# Behind the target's back: that segment is clean.
+	dd if=/dev/urandom of="/dev/$vg/vm1" bs=4k seek=8500 count=1 oflag=direct conv=notrunc status=none
+	note
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	echo "$output"
+	[ "$status" -eq 4 ]
+	[[ $output == *"differ at offset $((8500 * 4096)), and nothing was written there"*scrub* ]]
+	same
+	revdedupctl -q dedup --undo "$vg/vm1"
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	# Where the last snapshot went to another pool, this one's version says nothing.
+	revdedupctl -q init --size 512M /tmp/rdt-pool/two
+	revdedupctl -q snapshot "$vg/vm1" --pool /tmp/rdt-pool/two
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"the last snapshot is not in this pool"* ]]
+}
+
+@test "dedup: what is compressed in the pool stays on the volume" {
+	rm -rf "$REVDEDUP_POOL"
+	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"
+	thin_volume 16
+	for _ in $(seq 4096); do
+		echo "A text that is as easy to compress as this one is, and not zeros. $RANDOM"
+	done >/tmp/text
+	dd if=/tmp/text of="$vol" bs=64k oflag=direct conv=notrunc,sync status=none
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y | tee /tmp/said
+	grep -q "are compressed in the pool, and stay" /tmp/said
+	mapped_is 256 512
+	same
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl dedup VOL|--all: give back space of attached volumes while they are in use. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "host/volume/live_dedup.h"
+#include "cli.h"
+#include "dedup.h"
+
+#define COLD		24
+#define COLD_MAX	1000000
+
+/* --- the report */
+
+static const char *mode_name(const struct rd_live_dedup_options *options)
+{
+	return options->mode == RD_LIVE_DEDUP_POOL ? "pool" : "zeros";
+}
+
+static void print_json(struct ctl *ctl, const struct rd_attachment *at,
+		       const struct rd_live_dedup_options *options,
+		       const struct rd_live_dedup_report *report)
+{
+	struct rd_json *out = &ctl->out;
+
+	ctl_json_begin(ctl, "dedup");
+	rd_json_string(out, "volume", at->volume);
+	rd_json_string(out, "mode", mode_name(options));
+	rd_json_bool(out, "dry_run", options->dry_run);
+	rd_json_u64(out, "bytes_done", report->bytes);
+	rd_json_u64(out, "bytes_found", report->found);
+	if (options->mode == RD_LIVE_DEDUP_POOL) {
+		rd_json_u64(out, "bytes_estimate", report->estimate);
+		rd_json_u64(out, "bytes_compared", report->compared);
+		rd_json_u64(out, "bytes_compressed", report->packed);
+	}
+	rd_json_u64(out, "bytes_in_pool", report->in_pool);
+	rd_json_u64(out, "bytes_mapped_before", report->mapped_before);
+	rd_json_u64(out, "bytes_mapped", report->mapped_after);
+	rd_json_u64(out, "thin_pool_used_before", report->pool_used_before);
+	rd_json_u64(out, "thin_pool_used", report->pool_used_after);
+	rd_json_bool(out, "coming_home", report->coming_home);
+	rd_json_bool(out, "out_of_time", report->out_of_time);
+	ctl_json_end(ctl);
+}
+
+static void print_dry(const struct rd_attachment *at,
+		      const struct rd_live_dedup_options *options,
+		      const struct rd_live_dedup_report *report)
+{
+	char gain[CTL_SIZE_TEXT], mapped[CTL_SIZE_TEXT];
+
+	ctl_size_print(gain, report->estimate);
+	ctl_size_print(mapped, report->mapped_before);
+	if (options->mode == RD_LIVE_DEDUP_POOL)
+		printf("%s: takes up %s of its thin pool; up to %s would be given back, and read from the pool only\n",
+		       at->volume, mapped, gain);
+	else
+		printf("%s: takes up %s of its thin pool; how much of that is zeros shows when it is read\n",
+		       at->volume, mapped);
+}
+
+static void print_gain(const struct rd_attachment *at,
+		       const struct rd_live_dedup_options *options,
+		       const struct rd_live_dedup_report *report)
+{
+	char found[CTL_SIZE_TEXT], before[CTL_SIZE_TEXT], after[CTL_SIZE_TEXT];
+	char in_pool[CTL_SIZE_TEXT];
+
+	ctl_size_print(found, report->found);
+	ctl_size_print(before, report->mapped_before);
+	ctl_size_print(after, report->mapped_after);
+	ctl_size_print(in_pool, report->in_pool);
+	if (options->mode == RD_LIVE_DEDUP_POOL)
+		printf("%s: reads %s from the pool only, %s of it since now; takes up %s of its thin pool, was %s\n",
+		       at->volume, in_pool, found, after, before);
+	else
+		printf("%s: found %s of zeros in whole chunks; takes up %s of its thin pool, was %s\n",
+		       at->volume, found, after, before);
+}
+
+static void print_text(const struct rd_attachment *at,
+		       const struct rd_live_dedup_options *options,
+		       const struct rd_live_dedup_report *report)
+{
+	char packed[CTL_SIZE_TEXT];
+
+	if (options->dry_run)
+		print_dry(at, options, report);
+	else
+		print_gain(at, options, report);
+	if (report->packed)
+		printf("%s: %s are compressed in the pool, and stay on the volume\n", at->volume,
+		       ctl_size_print(packed, report->packed));
+	if (report->out_of_time)
+		printf("%s: ended after the time that --time allows; the next run goes on there\n",
+		       at->volume);
+	if (report->coming_home)
+		printf("%s: single blocks of zeros are being written in the background\n",
+		       at->volume);
+}
+
+static void print_report(struct ctl *ctl, const struct rd_attachment *at,
+			 const struct rd_live_dedup_options *options,
+			 const struct rd_live_dedup_report *report)
+{
+	ctl_progress_clear(&ctl->progress);
+	if (ctl->json)
+		print_json(ctl, at, options, report);
+	else if (!ctl->quiet)
+		print_text(at, options, report);
+}
+
+/* --- one volume */
+
+static int confirm(void *ctx, const struct rd_attachment *at, u64 bytes)
+{
+	struct ctl *ctl = ctx;
+	char size[CTL_SIZE_TEXT];
+
+	ctl_progress_clear(&ctl->progress);
+	return ctl_ask(ctl, "%s will read %s from '%s' and nowhere else. That pool is no backup of it any more",
+		       at->volume, ctl_size_print(size, bytes), ctl->pool->path);
+}
+
+/* Open the pool that blocks of it lie in, or the one that the user has named. */
+static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_run)
+{
+	enum rd_pool_mode mode = dry_run ? RD_POOL_READ : RD_POOL_WRITE;
+
+	return at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
+		ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
+}
+
+/* Each volume has a mode of its own, unless the user names one. */
+static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
+		     struct rd_attachment *at)
+{
+	struct rd_live_dedup_options options = *given;
+	struct rd_live_dedup_report report = { 0 };
+	struct rd_caller caller;
+	int r = 0;
+
+	if (!ctl_has(ctl, CTL_OPT_MODE) && at->dedup_pool)
+		options.mode = RD_LIVE_DEDUP_POOL;
+	if (options.mode == RD_LIVE_DEDUP_POOL)
+		r = open_pool(ctl, at, options.dry_run);
+	if (!r)
+		r = ctl_caller(ctl, &caller);
+	if (!r) {
+		ctl_progress_begin(&ctl->progress, at->volume);
+		r = rd_live_dedup(&caller, at, &options, &report);
+		/* What was done before an error stays done. */
+		if (!r || report.bytes)
+			print_report(ctl, at, &options, &report);
+		ctl_progress_clear(&ctl->progress);
+	}
+	if (r == -ENODEV && options.thin_only) {
+		rd_info("'%s' is no thin volume: nothing to do", at->volume);
+		r = 0;
+	}
+	rd_attachment_unlock(at);
+	r = ctl_close(ctl, r);
+	return r ? r : report.out_of_time ? CTL_PARTLY : 0;
+}
+
+static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
+			 const struct rd_live_dedup_undo_report *report)
+{
+	char size[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "dedup");
+		rd_json_string(&ctl->out, "volume", at->volume);
+		rd_json_bool(&ctl->out, "undo", true);
+		rd_json_u64(&ctl->out, "bytes_copied", report->bytes);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("%s: copied %s back; all of it is on the volume\n", at->volume,
+		       ctl_size_print(size, report->bytes));
+	}
+}
+
+static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
+		    struct rd_attachment *at)
+{
+	const struct rd_live_dedup_undo options = {
+		.rate = given->rate,
+		.progress = given->progress,
+	};
+	struct rd_live_dedup_undo_report report = { 0 };
+	struct rd_caller caller;
+	int r = ctl_caller(ctl, &caller);
+
+	if (r)
+		return r;
+	ctl_progress_begin(&ctl->progress, at->volume);
+	r = rd_live_dedup_undo(&caller, at, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (!r)
+		print_undone(ctl, at, &report);
+	else if (report.in_background)
+		rd_hint("'%s' goes on being copied back in the background; 'revdedupctl status' shows how far",
+			at->volume);
+	rd_attachment_unlock(at);
+	return r;
+}
+
+/* --- which */
+
+static int add_volume(struct ctl *ctl, int nr, struct rd_buffer *ret)
+{
+	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
+	struct ctl_name name;
+	int r = at ? ctl_volume_operand(ctl, nr, &name) : -ENOMEM;
+
+	if (!r)
+		r = rd_attachment_load(at, name.volume);
+	if (r == -ENOENT) {
+		rd_err(0, "'%s' is not attached", name.volume);
+		rd_remedy(RD_REMEDY_LIST_ATTACHED, NULL, "nothing was changed");
+		return CTL_FAILED;
+	}
+	if (!r)
+		rd_buffer_put(ret, at, sizeof(*at));
+	return r;
+}
+
+/* Append a struct rd_attachment each. Of all volumes, one that cannot be read hides no other. */
+static int find_volumes(struct ctl *ctl, struct rd_buffer *ret, unsigned int *ret_failed)
+{
+	int i, r = 0;
+
+	if (!ctl->nr_operands) {
+		*ret_failed += rd_attachments(ret) != 0;
+		return 0;
+	}
+	for (i = 0; i < ctl->nr_operands && !r; i++)
+		r = add_volume(ctl, i, ret);
+	return r;
+}
+
+static int dedup_each(struct ctl *ctl, const struct rd_live_dedup_options *options,
+		      struct rd_buffer *all, unsigned int failed)
+{
+	struct rd_attachment *at = (struct rd_attachment *)all->data;
+	unsigned int done = 0, nr = all->len / sizeof(*at);
+	bool one_of_many = nr > 1;
+	int one = 0, r = 0;
+
+	for (; nr-- && one != -EINTR && one != CTL_USAGE; at++) {
+		one = ctl_has(ctl, CTL_OPT_UNDO) ? undo_one(ctl, options, at) :
+			dedup_one(ctl, options, at);
+		done += !one || one == CTL_PARTLY;
+		failed += one && one != CTL_PARTLY;
+		r = r ? r : one;
+		if (one_of_many && one < 0 && one != -EINTR)
+			rd_err(0, "'%s' failed: see above", at->volume);
+	}
+	if (one == -EINTR || one == CTL_USAGE)
+		return one;
+	return failed && done ? CTL_PARTLY : r ? r : failed ? CTL_FAILED : 0;
+}
+
+/* --- options */
+
+static int check_options(const struct ctl *ctl)
+{
+	static const enum ctl_option of_pass[] = {
+		CTL_OPT_OLDER, CTL_OPT_LEAST_RUN, CTL_OPT_TEMP, CTL_OPT_COPIES, CTL_OPT_TO,
+	};
+	const char *mode = ctl_value(ctl, CTL_OPT_MODE);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(of_pass); i++)
+		if (ctl_has_typed(ctl, of_pass[i]))
+			return ctl_usage(ctl, "--%s is for the pass over the pool, not for a volume",
+					 ctl_option_name(of_pass[i]));
+	if (ctl->nr_operands && ctl_has(ctl, CTL_OPT_ALL))
+		return ctl_usage(ctl, "name volumes, or use --all");
+	if (mode && strcmp(mode, "zeros") && strcmp(mode, "pool"))
+		return ctl_usage(ctl, "--mode is zeros or pool, not '%s'", mode);
+	if (ctl_has(ctl, CTL_OPT_UNDO) &&
+	    (mode || ctl_has(ctl, CTL_OPT_COLD) || ctl_has(ctl, CTL_OPT_DRY_RUN) ||
+	     ctl_has(ctl, CTL_OPT_TIME)))
+		return ctl_usage(ctl, "--undo copies everything back: leave out --mode, --cold, --time and --dry-run");
+	return 0;
+}
+
+static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
+{
+	const char *mode = ctl_value(ctl, CTL_OPT_MODE);
+	u64 cold = COLD;
+	int r = check_options(ctl);
+
+	*ret = (struct rd_live_dedup_options){
+		.mode = mode && !strcmp(mode, "pool") ? RD_LIVE_DEDUP_POOL : RD_LIVE_DEDUP_ZEROS,
+		.dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN),
+		.thin_only = ctl_has(ctl, CTL_OPT_ALL),
+		.force = ctl_has(ctl, CTL_OPT_FORCE),
+		.progress = &ctl->progress.progress,
+		.confirm = confirm,
+		.ctx = ctl,
+	};
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_COLD, 0, COLD_MAX, &cold);
+	if (!r)
+		r = ctl_dedup_pace(ctl, &ret->rate, &ret->until_us);
+	ret->cold = cold;
+	return r;
+}
+
+int ctl_dedup_live(struct ctl *ctl)
+{
+	struct rd_live_dedup_options options;
+	struct rd_buffer all = { 0 };
+	unsigned int failed = 0;
+	int r = read_options(ctl, &options);
+
+	if (!r)
+		r = find_volumes(ctl, &all, &failed);
+	if (!r && !all.len && !failed)
+		rd_warn("no volume is attached on this host");
+	if (!r)
+		r = dedup_each(ctl, &options, &all, failed);
+	rd_buffer_free(&all);
+	return r;
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+/* May a volume read cold blocks from its pool, and would that be worth it? */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/direct.h"
+#include "base/log.h"
+#include "dedup_pool.h"
+#include "safety.h"
+
+/* Less is not worth the dependence: so many percent of what is mapped, and so many bytes. */
+#define LEAST_PERCENT	5
+#define LEAST_BYTES	(1ULL << 30)
+
+/* Random reads of a block each; in hundredths of the time that the base takes. */
+#define READS		1000
+#define LEAST_READS	100
+#define MOST_TIME	125
+
+struct estimate {
+	struct rd_dedup_run *run;
+	struct dmr_entry *places;
+	u64 chunks;			/* that could be given back */
+	u64 nr_seen;			/* blocks in the pool, of which some are sampled */
+	struct sample {
+		u64 block, place;
+	} samples[READS];
+	u64 random;
+};
+
+/* --- by the catalog */
+
+/* Keep each block that was seen with the same chance. */
+static void sample(struct estimate *e, u64 block, u64 place)
+{
+	u64 at = e->nr_seen++;
+
+	if (at >= READS) {
+		/* Knuth's, good enough to choose where to read */
+		e->random = e->random * 6364136223846793005ULL + 1442695040888963407ULL;
+		at = (e->random >> 20) % e->nr_seen;
+	}
+	if (at < READS)
+		e->samples[at] = (struct sample){ block, place };
+}
+
+static bool take_chunk(struct estimate *e, u64 first, const struct dmr_entry *places)
+{
+	u64 i, unit = e->run->unit;
+	bool any = false;
+
+	for (i = 0; i < unit; i++) {
+		if (places[i].kind == DMR_BASE)
+			return false;
+		any |= places[i].kind == DMR_POOL;
+	}
+	for (i = 0; i < unit; i += 16)
+		if (places[i].kind == DMR_POOL)
+			sample(e, first + i, places[i].block);
+	return any;
+}
+
+/* Chunks are counted in windows, as they are given back. */
+static int count_window(struct estimate *e, u64 first, u64 nr)
+{
+	u64 at, segment = first / RD_SEG_BLOCKS, skip = first % RD_SEG_BLOCKS;
+	u64 nr_segs = rd_round_up(skip + nr, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
+	int r = rd_dedup_source_read(&e->run->source, segment, nr_segs, e->places);
+
+	for (at = 0; !r && at + e->run->unit <= nr; at += e->run->unit)
+		e->chunks += take_chunk(e, first + at, e->places + skip + at);
+	return r;
+}
+
+static int count(struct estimate *e)
+{
+	struct rd_dedup_run *run = e->run;
+	u64 first, size = RD_DEDUP_WINDOW / RD_BLOCK_SIZE / run->unit * run->unit;
+	struct rd_target_status status;
+	u64 bytes, already;
+	int r = rd_target_status(run->at->device, &status);
+
+	e->places = calloc(RD_DEDUP_WINDOW / RD_BLOCK_SIZE + 2 * RD_SEG_BLOCKS,
+			   sizeof(*e->places));
+	if (!e->places)
+		return -ENOMEM;
+	for (first = 0; first < run->nr_blocks && !r; first += size)
+		r = count_window(e, first, rd_min(size, run->nr_blocks - first));
+	if (r)
+		return r;
+	bytes = e->chunks * run->unit * RD_BLOCK_SIZE;
+	already = status.nr_pool * RD_BLOCK_SIZE;
+	run->report->estimate = rd_min(bytes > already ? bytes - already : 0, run->thin.mapped);
+	run->report->packed = run->source.packed;
+	run->source.packed = 0;
+	return 0;
+}
+
+/* --- by the clock */
+
+static int compare_u64(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Measure how long the median of the reads takes, in us. */
+static int time_reads(const struct estimate *e, const char *path, bool of_pool, u64 *ret_us)
+{
+	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
+	static u8 buf[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	u64 i, before, nr = rd_min(e->nr_seen, READS);
+	u64 times[READS];
+	int r = 0;
+
+	if (fd < 0)
+		return rd_err(fd, "cannot open '%s'", path);
+	for (i = 0; i < nr && !r; i++) {
+		before = rd_now_us();
+		r = rd_read_direct(fd, buf, RD_BLOCK_SIZE, RD_BLOCK_SIZE *
+				   (of_pool ? e->samples[i].place : e->samples[i].block));
+		times[i] = rd_now_us() - before;
+	}
+	if (r)
+		return rd_err(r, "cannot read '%s'", path);
+	qsort(times, nr, sizeof(*times), compare_u64);
+	*ret_us = times[nr / 2];
+	return 0;
+}
+
+static int check_speed(const struct estimate *e)
+{
+	RD_FREE char *data = rd_path_in(e->run->pool->path, "data");
+	struct rd_dedup_run *run = e->run;
+	u64 base_us = 0, pool_us = 0;
+	int r;
+
+	if (e->nr_seen < LEAST_READS)
+		return 0;
+	r = data ? time_reads(e, run->at->base, false, &base_us) : -ENOMEM;
+	if (!r)
+		r = time_reads(e, data, true, &pool_us);
+	if (r || pool_us * 100 <= rd_max(base_us, 1) * MOST_TIME)
+		return r;
+	rd_err(0, "the pool is slower than '%s': a read of 4 KiB takes %llu us, and %llu us there",
+	       run->at->volume, base_us, pool_us);
+	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
+	return -EINVAL;
+}
+
+static int check_device(const struct rd_dedup_run *run)
+{
+	struct stat st;
+
+	if (fstat(run->pool->area.fd, &st))
+		return -errno;
+	if (S_ISBLK(st.st_mode))
+		return 0;
+	rd_err(0, "the data of the pool are a file, so that each read would pass a loop device and a file system");
+	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
+	return -EINVAL;
+}
+
+static int check_gain(const struct rd_dedup_run *run)
+{
+	u64 gain = run->report->estimate;
+	u64 least = rd_max(run->thin.mapped / 100 * LEAST_PERCENT, LEAST_BYTES);
+
+	if (gain >= least)
+		return 0;
+	rd_err(0, "'%s' would give back %llu MiB of %llu MiB, which is not worth that it depends on the pool",
+	       run->at->volume, gain >> 20, run->thin.mapped >> 20);
+	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
+	return -EINVAL;
+}
+
+/* --- */
+
+/* What was once agreed to is not asked again. */
+static int check_worth(const struct estimate *e)
+{
+	struct rd_dedup_run *run = e->run;
+	const struct rd_live_dedup_options *options = run->options;
+	int r = 0;
+
+	if (options->dry_run || run->at->dedup_pool)
+		return 0;
+	if (!options->force)
+		r = check_gain(run);
+	if (!r && !options->force)
+		r = check_device(run);
+	if (!r && !options->force)
+		r = check_speed(e);
+	if (!r && options->confirm)
+		r = options->confirm(options->ctx, run->at, run->report->estimate);
+	return r;
+}
+
+/* Refuse another pool than the one that blocks lie in, or lay in when they were agreed to. */
+static int check_pool(const struct rd_dedup_run *run)
+{
+	struct rd_target_status status;
+	int r = rd_target_status(run->at->device, &status);
+
+	if (!r)
+		r = rd_check_pool_apart(run->pool, run->at);
+	if (r || rd_is_pool_of(run->pool, run->at) || (!run->at->dedup_pool && !status.nr_pool))
+		return r;
+	rd_err(0, "blocks of '%s' lie in another pool, '%s'", run->at->volume, run->at->pool);
+	rd_remedy(RD_REMEDY_UNDO_DEDUP, run->at->volume, "nothing was changed");
+	return -EXDEV;
+}
+
+int rd_dedup_pool_check(struct rd_dedup_run *run)
+{
+	RD_FREE struct estimate *e = calloc(1, sizeof(*e));
+	int r = check_pool(run);
+
+	if (!e)
+		return -ENOMEM;
+	e->run = run;
+	e->random = rd_now_us();
+	if (!r)
+		r = rd_dedup_source_open(&run->source, run->pool, run->at, run->nr_blocks,
+					 run->options->cold);
+	if (!r)
+		r = count(e);
+	free(e->places);
+	return r ? r : check_worth(e);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Leases of attached volumes that read the pool. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/inject.h"
+#include "pool/engine/lease_drop.h"
+#include "dedup_lease.h"
+
+int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd_buffer *ret)
+{
+	char device[RD_DM_NAME_MAX];
+	struct rd_buffer all = { 0 };
+	const struct rd_lease *lease;
+	size_t nr;
+	int r = rd_lease_list(pool->sql, NULL, &all);
+
+	rd_part_uuid(device, at, NULL);
+	lease = (const struct rd_lease *)all.data;
+	for (nr = r ? 0 : all.len / sizeof(*lease); nr--; lease++)
+		if (!strcmp(lease->device, device))
+			rd_buffer_put(ret, lease, sizeof(*lease));
+	rd_buffer_free(&all);
+	return !r && ret->failed ? -ENOMEM : r;
+}
+
+static bool is_of(const struct rd_lease *lease, const struct rd_version *version)
+{
+	return lease->volume == version->volume && lease->number == version->number;
+}
+
+int rd_has_lease(struct rd_pool *pool, const struct rd_attachment *at,
+		 const struct rd_version *version, bool *ret)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t nr;
+	int r = rd_leases_of(pool, at, &leases);
+
+	*ret = false;
+	lease = (const struct rd_lease *)leases.data;
+	for (nr = r ? 0 : leases.len / sizeof(*lease); nr--; lease++)
+		*ret |= is_of(lease, version);
+	rd_buffer_free(&leases);
+	return r;
+}
+
+static int add(struct rd_pool *pool, const struct rd_attachment *at,
+	       const struct rd_version *version)
+{
+	char device[RD_DM_NAME_MAX];
+	bool has;
+	i64 id;
+	int r = rd_has_lease(pool, at, version, &has);
+
+	if (r || has)
+		return r;
+	r = rd_lease_add(pool, version, rd_part_uuid(device, at, NULL), &id);
+	return r ? r : rd_failpoint("lease-moved");
+}
+
+int rd_lease_move(struct rd_pool *pool, const struct rd_attachment *at,
+		  const struct rd_version *version)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	size_t nr;
+	int r = rd_leases_of(pool, at, &leases);
+
+	lease = (const struct rd_lease *)leases.data;
+	nr = r ? 0 : leases.len / sizeof(*lease);
+	if (nr)
+		r = add(pool, at, version);
+	for (; nr && !r; nr--, lease++)
+		if (!is_of(lease, version))
+			r = rd_lease_drop(pool, lease->id);
+	rd_buffer_free(&leases);
+	return r;
+}

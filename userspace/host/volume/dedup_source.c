@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which blocks of a volume the pool has as well. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "pool/catalog/segments.h"
+#include "pool/engine/proof.h"
+#include "dedup_source.h"
+#include "target.h"
+
+#define MAX_SEGS	64	/* that are read at a time */
+
+/* --- the version */
+
+/* Is @version what the dirty bits of the target count from? */
+static const char *why_not(const struct rd_attachment *at, const struct rd_version *version,
+			   const struct rd_target_status *status)
+{
+	if (status->is_lost)
+		return "tracking was lost";
+	if (memcmp(version->tracker, at->uuid, sizeof(at->uuid)))
+		return "the newest version was not made by this target";
+	if ((i64)status->version != version->number || at->version_uid != version->uid)
+		return "the last snapshot is not in this pool";
+	if (!version->is_consistent)
+		return "a program wrote past the target while it was made";
+	return NULL;
+}
+
+static int find_version(struct rd_dedup_source *source)
+{
+	const struct rd_attachment *at = source->at;
+	struct rd_target_status status;
+	const char *why = NULL;
+	i64 volume;
+	int r = rd_volume_find(source->pool->sql, at->volume, &volume);
+
+	if (!r)
+		r = rd_version_load(source->pool->sql, volume, 0, &source->version);
+	if (r == -ENOENT) {
+		why = "there is none yet";
+	} else {
+		if (!r)
+			r = rd_target_status(at->device, &status);
+		if (r)
+			return r;
+		why = why_not(at, &source->version, &status);
+	}
+	if (!why)
+		return rd_version_prove(source->pool, &source->version);
+	rd_err(0, "no version of '%s' in '%s' can stand for its present content: %s", at->volume,
+	       source->pool->path, why);
+	rd_remedy(RD_REMEDY_TAKE_SNAPSHOT, at->volume, "nothing was changed");
+	return -EINVAL;
+}
+
+int rd_dedup_source_look(struct rd_dedup_source *source)
+{
+	struct rd_buffer ranges = { 0 };
+	const struct rd_changed_range *range;
+	u64 segment, end;
+	size_t nr;
+	int r = rd_target_dirty(source->at->device, "current", source->nr_segs, &ranges);
+
+	memset(source->dirty, 0, source->nr_segs / 8 + 1);
+	range = (const struct rd_changed_range *)ranges.data;
+	for (nr = r ? 0 : ranges.len / sizeof(*range); nr--; range++) {
+		end = rd_min((range->offset + range->len) >> RD_SEG_SHIFT, source->nr_segs);
+		for (segment = range->offset >> RD_SEG_SHIFT; segment < end; segment++)
+			source->dirty[segment / 8] |= 1 << segment % 8;
+	}
+	rd_buffer_free(&ranges);
+	return r;
+}
+
+int rd_dedup_source_open(struct rd_dedup_source *source, struct rd_pool *pool,
+			 const struct rd_attachment *at, u64 nr_blocks, unsigned int cold)
+{
+	int r;
+
+	*source = (struct rd_dedup_source){
+		.pool = pool,
+		.at = at,
+		.nr_segs = rd_round_up(nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS,
+	};
+	r = find_version(source);
+	if (r)
+		return r;
+	source->oldest_hot = source->version.number - cold + 1;
+	source->resolver = rd_resolver_new(pool->sql);
+	source->dirty = calloc(1, source->nr_segs / 8 + 1);
+	if (!source->resolver || !source->dirty)
+		return -ENOMEM;
+	return rd_dedup_source_look(source);
+}
+
+void rd_dedup_source_close(struct rd_dedup_source *source)
+{
+	if (source->resolver)
+		rd_resolver_free(source->resolver);
+	free(source->dirty);
+}
+
+/* --- places */
+
+/* False: a pack has one of the blocks. */
+static bool take_map(const struct rd_map *map, struct dmr_entry *places)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = map->at[i];
+
+		places[i] = (struct dmr_entry){ .kind = DMR_ZERO };
+		if (rd_place_kind(place) != RD_OWN)
+			continue;
+		if (rd_frame_is_packed(rd_place_id(place)))
+			return false;
+		places[i].kind = DMR_POOL;
+		places[i].block = rd_place_offset(place) / RD_BLOCK_SIZE;
+	}
+	return true;
+}
+
+static void leave(struct dmr_entry *places, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		places[i] = (struct dmr_entry){ .kind = DMR_BASE };
+}
+
+static int read_segment(struct rd_dedup_source *source, i64 recipe, struct dmr_entry *places)
+{
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	unsigned int i;
+	int r;
+
+	if (!recipe) {
+		for (i = 0; i < RD_SEG_BLOCKS; i++)
+			places[i] = (struct dmr_entry){ .kind = DMR_ZERO };
+		return 0;
+	}
+	r = rd_resolve(source->resolver, recipe, &map, &fp);
+	if (r || take_map(&map, places))
+		return r;
+	leave(places, RD_SEG_BLOCKS);
+	source->packed += RD_SEG_SIZE;
+	return 0;
+}
+
+static bool is_cold(const struct rd_dedup_source *source, u64 segment, i64 born)
+{
+	/* A last segment that is cut by the version's end is its own as far as that goes. */
+	return segment < rd_nr_segs(source->version.size) && born < source->oldest_hot &&
+		!rd_dedup_source_is_dirty(source, segment);
+}
+
+/* Leave blocks beyond the end of the version alone, of which it says nothing. */
+static void cut(const struct rd_dedup_source *source, u64 first, unsigned int nr,
+		struct dmr_entry *places)
+{
+	u64 end = source->version.size / RD_BLOCK_SIZE;
+	u64 at = first * RD_SEG_BLOCKS;
+
+	if (end < at + nr * RD_SEG_BLOCKS)
+		leave(places + (end > at ? end - at : 0),
+		      nr * RD_SEG_BLOCKS - (end > at ? end - at : 0));
+}
+
+static int read_all(struct rd_dedup_source *source, u64 first, unsigned int nr,
+		    struct dmr_entry *places)
+{
+	i64 recipes[MAX_SEGS], born[MAX_SEGS];
+	unsigned int i;
+	int r;
+
+	r = rd_segments_read_born(source->pool->sql, source->version.volume,
+				  source->version.number, first, nr, recipes, born);
+	for (i = 0; i < nr && !r; i++, places += RD_SEG_BLOCKS) {
+		if (is_cold(source, first + i, born[i]))
+			r = read_segment(source, recipes[i], places);
+		else
+			leave(places, RD_SEG_BLOCKS);
+	}
+	return r;
+}
+
+int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int nr,
+			 struct dmr_entry *places)
+{
+	unsigned int some;
+	u64 at;
+	int r = rd_sql_begin_read(source->pool->sql);
+
+	if (r)
+		return r;
+	rd_resolver_forget(source->resolver);
+	for (at = 0; at < nr && !r; at += some) {
+		some = rd_min(MAX_SEGS, nr - at);
+		r = read_all(source, first + at, some, places + at * RD_SEG_BLOCKS);
+	}
+	rd_sql_end_read(source->pool->sql);
+	if (r)
+		return rd_err(r, "cannot read where '%s' has its blocks", source->at->volume);
+	cut(source, first, nr, places);
+	return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which blocks of a volume the pool has as well: by the catalog, the newest version has the
+ * content of every segment that was not written since. A segment is cold if the version's row
+ * of it is old and it is clean now. What is packed has no place that a table can name.
+ */
+#ifndef RD_DEDUP_SOURCE_H
+#define RD_DEDUP_SOURCE_H
+
+#include "kernel/format.h"
+#include "pool/catalog/versions.h"
+#include "pool/engine/resolve.h"
+#include "pool/pool.h"
+#include "attachment.h"
+
+struct rd_dedup_source {
+	struct rd_pool *pool;
+	const struct rd_attachment *at;
+	struct rd_version version;	/* the newest one */
+	i64 oldest_hot;		/* rows born with this version or later are not cold */
+	struct rd_resolver *resolver;
+	u64 nr_segs;		/* of the volume */
+	u8 *dirty;		/* a bit for each of them */
+	u64 packed;		/* bytes of cold segments that are packed, counted so far */
+};
+
+/*
+ * Find the newest version, which must be what the target counts its changes from. @cold: how
+ * many versions a row must be older than that. -EINVAL, and says so: it is not, or none is.
+ */
+int rd_dedup_source_open(struct rd_dedup_source *source, struct rd_pool *pool,
+			 const struct rd_attachment *at, u64 nr_blocks, unsigned int cold);
+void rd_dedup_source_close(struct rd_dedup_source *source);
+
+/* Ask the target anew which segments are dirty. */
+int rd_dedup_source_look(struct rd_dedup_source *source);
+
+static inline bool rd_dedup_source_is_dirty(const struct rd_dedup_source *source, u64 segment)
+{
+	return source->dirty[segment / 8] >> segment % 8 & 1;
+}
+
+/*
+ * Find the places of @nr segments from @first on: @places has 512 for each. Blocks of segments
+ * that are not cold are BASE. The places stay as long as the caller has rd_lease_shut().
+ */
+int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int nr,
+			 struct dmr_entry *places);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Messages by which blocks of a live volume change their place. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/uuid.h"
+#include "marks.h"
+
+#define MESSAGE_MAX	8000
+
+int rd_marks_token(u64 *ret)
+{
+	u8 random[16];
+	int r = rd_uuid_make(random);
+
+	memcpy(ret, random, sizeof(*ret));
+	*ret |= 1;
+	return r ? rd_err(r, "no random number") : 0;
+}
+
+/* --- sending ranges */
+
+static int print_range(char *text, size_t size, const struct dmr_range *range, bool places)
+{
+	int n = snprintf(text, size, "%llx,%llx", range->first, range->len);
+
+	if (!places)
+		return n;
+	if (range->place[0].kind == DMR_POOL)
+		return n + snprintf(text + n, size - n, ",p%llx", (u64)range->place[0].block);
+	return n + snprintf(text + n, size - n, ",z");
+}
+
+/* Send "@head RANGE;RANGE...@tail", in as many messages as it takes. */
+static int send(const char *device, const char *head, const struct dmr_range *ranges, size_t nr,
+		bool places, const char *tail)
+{
+	RD_FREE char *text = malloc(MESSAGE_MAX + 128);
+	size_t i, len = 0;
+	int r = 0;
+
+	if (!text)
+		return -ENOMEM;
+	for (i = 0; i < nr && !r; i++) {
+		len += sprintf(text + len, "%s", len ? ";" : head);
+		len += print_range(text + len, 80, &ranges[i], places);
+		if (len < MESSAGE_MAX && i + 1 < nr)
+			continue;
+		sprintf(text + len, "%s", tail);
+		r = rd_dm_try_message(device, text, NULL);
+		len = 0;
+	}
+	return r;
+}
+
+/* The user knows that it was interrupted. */
+static int complain(int r, const char *device, const char *message)
+{
+	return r && r != -EINTR ? rd_err(r, "'%s' refuses '%s'", device, message) : r;
+}
+
+int rd_marks_set(const char *device, u64 token, const struct dmr_range *ranges, size_t nr)
+{
+	char head[40];
+
+	snprintf(head, sizeof(head), "watch %llu ", token);
+	return complain(send(device, head, ranges, nr, false, ""), device, "watch");
+}
+
+int rd_marks_clear(const char *device)
+{
+	return rd_dm_message(device, "watch -", NULL);
+}
+
+int rd_marks_alias(const char *device, u64 token, const struct dmr_range *ranges, size_t nr)
+{
+	char head[40];
+	int r;
+
+	snprintf(head, sizeof(head), "alias %llu ", token);
+	r = send(device, head, ranges, nr, true, "");
+	return r == -ESTALE ? r : complain(r, device, "alias");
+}
+
+int rd_marks_shed(const char *device, const struct dmr_range *ranges, size_t nr, bool zeroed)
+{
+	int r = send(device, "shed ", ranges, nr, false, zeroed ? " zeroed" : "");
+
+	return r == -EINTR || r == -EBUSY ? r : complain(r, device, "shed");
+}
+
+/* --- asking for places */
+
+/* Parse "<first>,<len>,<place>;... <next>" */
+static int take_places(char *answer, u64 *ret_next, struct rd_buffer *ret)
+{
+	static const struct dmr_range_rules rules = {
+		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
+	};
+	char *blank = strrchr(answer, ' ');
+	const char *at = answer;
+	struct dmr_range range;
+	int r = 0;
+
+	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
+		return -EPROTO;
+	*blank = '\0';
+	while (strcmp(at, "-") && (r = dmr_range_next(&at, &rules, &range)) > 0)
+		rd_buffer_put(ret, &range, sizeof(range));
+	return r;
+}
+
+int rd_marks_places(const char *device, u64 first, u64 nr, struct rd_buffer *ret)
+{
+	u64 before, end = first + nr;
+	char text[80];
+	int r = 0;
+
+	while (!r && first < end) {
+		RD_FREE char *answer = NULL;
+
+		before = first;
+		snprintf(text, sizeof(text), "table %llu %llu", first, end - first);
+		r = rd_dm_try_message(device, text, &answer);
+		if (!r)
+			r = answer ? take_places(answer, &first, ret) : -EPROTO;
+		if (!r && first <= before)
+			r = -EPROTO;
+	}
+	if (r)
+		return rd_err(r, "cannot read the table of '%s'", device);
+	return ret->failed ? -ENOMEM : 0;
+}
