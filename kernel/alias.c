@@ -154,7 +154,7 @@ static int begin_alias(struct dmr_table *t)
 	mutex_lock(&t->meta->lock);
 	spin_lock_irq(&t->lock);
 	t->is_aliasing = true;
-	t->alias_is_unsettled = true;
+	t->base_is_unsettled = true;
 	spin_unlock_irq(&t->lock);
 	r = dmr_writeback_leave_linear(t, 0);
 	mutex_unlock(&t->meta->lock);

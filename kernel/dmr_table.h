@@ -23,7 +23,8 @@
  * Reading words, entries and home needs RCU only. Changing them needs
  * dmr_table.lock, and so do all lists. Changes:
  *
- *   home bit      set when a write or copy home has completed; cleared when the
+ *   home bit      set when a write or copy home has completed, or the base has zeros
+ *                 as the block (shed.c, which counts as a copy); cleared when the
  *                 entry on disk says BASE, too. The entry in memory changes between
  *                 the two (writeback.c). Cleared as well if the base has lost what the
  *                 target copied there, because no writer above would learn of that;
@@ -153,7 +154,7 @@ struct dmr_table {
 	struct xarray watches;		/* by segment; map looks which there are */
 	u64 watch_token;		/* of the program that has marked; under message_lock */
 	bool is_aliasing;		/* blocks are about to become POOL or ZERO */
-	bool alias_is_unsettled;	/* of some the table on disk may still say BASE */
+	bool base_is_unsettled;		/* a block was BASE since the last settle; see units.c */
 	struct list_head holds;		/* of hold.h */
 
 	/* deferred.c and copy.c */

@@ -3,8 +3,11 @@
  * Blocks that are held. See hold.h.
  *
  * A block that is POOL or ZERO becomes BASE by a write or copy home only, and both make it
- * busy before. While it is held neither does: remap.c and hydrate.c look for holds under the
- * same lock.
+ * busy before. While it is held neither starts: remap.c and hydrate.c look for holds under
+ * the same lock. Only who holds it brings it home, zeros as they are.
+ *
+ * No two holds have a block in common, as one would bring it home while the other's discard
+ * is on its way.
  */
 #include "dmr_table.h"
 #include "hold.h"
@@ -24,6 +27,7 @@ void dmr_hold_end(struct dmr_table *t, struct dmr_hold *hold)
 	lockdep_assert_held(&t->lock);
 	list_del(&hold->list);
 	dmr_queue_bios(t, &hold->waiters);
+	wake_up_all(&t->page_wait);
 }
 
 struct dmr_hold *dmr_hold_find(struct dmr_table *t, u64 first, u64 last)

@@ -17,7 +17,7 @@ struct dmr_hold {
 
 /* Hold blocks from @first to @end - 1. Under t->lock. */
 void dmr_hold_begin(struct dmr_table *t, struct dmr_hold *hold, u64 first, u64 end);
-/* Let them go, and have the writes that came meanwhile go on. Under t->lock. */
+/* Let them go, have the writes that came meanwhile go on, and wake page_wait. Under t->lock. */
 void dmr_hold_end(struct dmr_table *t, struct dmr_hold *hold);
 /* Find the hold of any block from @first to @last, or NULL. Under t->lock. */
 struct dmr_hold *dmr_hold_find(struct dmr_table *t, u64 first, u64 last);

@@ -80,7 +80,6 @@ static void start_copy(struct dmr_table *t, struct dmr_copy *copy,
 static bool can_copy(struct dmr_table *t, struct dmr_page *page, unsigned int i)
 {
 	struct dmr_entry place = dmr_page_entry(page, i);
-
 	u64 block = page->seg * DMR_SEG_BLOCKS + i;
 
 	if (test_bit(i, page->busy) || dmr_hold_find(t, block, block))

@@ -240,11 +240,21 @@ static int msg_shed(struct message *m)
 
 static int msg_table(struct message *m)
 {
+	struct dmr_pool_range only;
 	u64 first, count;
 
+	if (m->argc == 3) {
+		DMERR("%s: table takes 2 or 4 arguments, not 3", dmr_name(m->meta));
+		return -EINVAL;
+	}
 	if (parse_number(m, 0, &first) || parse_number(m, 1, &count))
 		return -EINVAL;
-	return dmr_print(m->table, first, count, m->result, m->maxlen);
+	if (m->argc == 2)
+		return dmr_print(m->table, first, count, NULL, m->result, m->maxlen);
+	if (parse_number(m, 2, &only.first) || parse_number(m, 3, &only.len))
+		return -EINVAL;
+	only.len = min(only.len, U64_MAX - only.first);
+	return dmr_print(m->table, first, count, &only, m->result, m->maxlen);
 }
 
 static int set_hydration(struct message *m, bool on, u64 mib)
@@ -307,7 +317,7 @@ static const struct verb {
 	{ "alias",	2, 2, true, msg_alias },	/* token, ranges with a place */
 	{ "punch",	1, 1, true, msg_punch },	/* ranges of the pool */
 	{ "shed",	1, 2, true, msg_shed },		/* ranges [zeroed] */
-	{ "table",	2, 2, true, msg_table },	/* first count */
+	{ "table",	2, 4, true, msg_table },	/* first count [pool first, length] */
 	{ "hydrate",	1, 2, true, msg_hydrate },	/* start [MiB/s] | stop */
 };
 

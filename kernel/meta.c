@@ -398,7 +398,6 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 		     struct dmr_target *rt)
 {
 	const char *why = "cannot use the metadata device";
-	bool had_table = rt->has_table;
 	int r;
 
 	if (meta->loaded) {
@@ -410,16 +409,18 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 			dmr_table_use(meta->table, rt, cache_pages(rt));
 		/* The state may have changed since the constructor checked it. */
 		r = check_belongs(ti, rt, &meta->super, &why);
-		if (!r && rt->has_table != had_table) {
-			why = "the volume is not linear any more: load the table line again";
-			r = -ENODEV;
-		}
 		if (r)
 			DMERR("%s: %s", dmr_name(meta), why);
 	} else {
 		r = open_meta(meta, ti, rt);
 		meta->loaded = !r;
 		meta->suspended = true;
+	}
+	/* The constructor did not know that: its device may take no flushes. */
+	if (!r && rt->has_table && !ti->flush_supported) {
+		DMERR("%s: the volume is not linear any more: load the table line again",
+		      dmr_name(meta));
+		r = -ENODEV;
 	}
 	if (r)
 		return r;

@@ -485,7 +485,7 @@ static bool has_free(struct dmr_table *t)
 	return !list_empty_careful(&t->free);
 }
 
-int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret)
+static int pin_page(struct dmr_table *t, u64 seg, bool scans, struct dmr_page **ret)
 {
 	struct dmr_page *page;
 	u64 word;
@@ -503,8 +503,10 @@ int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret)
 		}
 		if (word != DMR_WORD_BAD && !is_loading(t, seg))
 			page = dmr_page_take(t);
-		if (page && !dmr_word_is_whole(word))
+		if (page && !dmr_word_is_whole(word)) {
 			dmr_page_begin_load(t, page, seg);
+			WRITE_ONCE(page->referenced, !scans);
+		}
 		spin_unlock_irq(&t->lock);
 
 		if (word == DMR_WORD_BAD)
@@ -523,9 +525,31 @@ int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret)
 	return r;
 }
 
+int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret)
+{
+	return pin_page(t, seg, false, ret);
+}
+
 void dmr_page_put(struct dmr_page *page)
 {
 	spin_lock_irq(&page->table->lock);
 	dmr_page_unpin(page);
 	spin_unlock_irq(&page->table->lock);
+}
+
+int dmr_page_get_to_scan(struct dmr_table *t, u64 seg, struct dmr_page **ret)
+{
+	return pin_page(t, seg, true, ret);
+}
+
+void dmr_page_put_scanned(struct dmr_page *page)
+{
+	struct dmr_table *t = page->table;
+
+	spin_lock_irq(&t->lock);
+	dmr_page_unpin(page);
+	/* The clock looks at the head next: a scan evicts what it has read itself. */
+	if (page->state == DMR_PAGE_CLEAN && !READ_ONCE(page->referenced))
+		list_move(&page->list, &t->clean);
+	spin_unlock_irq(&t->lock);
 }

@@ -57,6 +57,12 @@ int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret);
 /* Unpin a page, not under t->lock. */
 void dmr_page_put(struct dmr_page *page);
 /*
+ * The same two for a scan of the table: of pages that it reads, the one that it has left is
+ * evicted first, unless I/O looks at it. So a scan evicts few pages that I/O needs.
+ */
+int dmr_page_get_to_scan(struct dmr_table *t, u64 seg, struct dmr_page **ret);
+void dmr_page_put_scanned(struct dmr_page *page);
+/*
  * Map @seg by @page, which was taken for it, instead of by @word. If the segment is
  * mapped by something else by now, give @page back.
  */

@@ -2,14 +2,24 @@
 /*
  * The message table: print places. It ends with a settle.
  */
+#include <linux/sched/signal.h>
+
 #include "dmr_table.h"
 #include "pages.h"
 #include "print.h"
 #include "words.h"
 #include "writeback.h"
 
-/* A run of blocks that is not printed yet, and the answer so far. */
+/* Look at so many blocks, or words, before others get the processor. */
+#define RUN_MAX		(16 * DMR_SEG_BLOCKS)
+#define WORDS_MAX	4096U
+
 struct print {
+	struct dmr_table *table;
+	const struct dmr_pool_range *only;
+	struct dmr_page *page;		/* NULL, or pinned: the scan has read it */
+
+	/* A run of blocks that is not printed yet, and the answer so far. */
 	char *result;
 	unsigned int maxlen;
 	unsigned int sz;
@@ -18,28 +28,98 @@ struct print {
 	struct dmr_entry place;
 };
 
-/* Find the place of @block, and the length of the run from there, at most @max. */
-static int find_run(struct dmr_table *t, u64 block, u64 max,
-		    struct dmr_entry *place, u64 *ret_len)
-{
-	struct dmr_page *page;
-	bool found;
-	int r;
+/* ------------------------------------------------------------------
+ * Looking
+ */
 
-	for (;;) {
+static void leave_page(struct print *p)
+{
+	if (p->page)
+		dmr_page_put_scanned(p->page);
+	p->page = NULL;
+}
+
+/* Find the place of @block, and the length of the run from there, at most @max. */
+static int find_run(struct print *p, u64 block, u64 max, struct dmr_entry *place,
+		    u64 *ret_len)
+{
+	struct dmr_table *t = p->table;
+	bool found;
+	int r = 0;
+
+	do {
 		rcu_read_lock();
-		found = dmr_words_look_up(t, block, place);
+		found = dmr_words_peek(t, block, place);
 		if (found)
 			*ret_len = dmr_words_run(t, block, max, *place);
 		rcu_read_unlock();
-		if (found)
-			return 0;
-		r = dmr_page_get(t, dmr_block_seg(block), &page);
-		if (r)
-			return r;
-		dmr_page_put(page);
-	}
+		if (!found) {
+			leave_page(p);
+			r = dmr_page_get_to_scan(t, dmr_block_seg(block), &p->page);
+		}
+	} while (!found && !r);
+	return r;
 }
+
+/* The same; a block whose page is damaged is a run with the kind PAGE. */
+static int find_any_run(struct print *p, u64 block, u64 max, struct dmr_entry *place,
+			u64 *ret_len)
+{
+	int r = find_run(p, block, max, place, ret_len);
+
+	if (r != -EUCLEAN)
+		return r;
+	place->kind = DMR_PAGE;
+	place->block = 0;
+	*ret_len = 1;
+	return 0;
+}
+
+static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, u64 len)
+{
+	return place.kind == DMR_POOL && place.block < only->first + only->len &&
+	       place.block + len > only->first;
+}
+
+/* Skip segments from block @at on that lie whole outside of what is asked for: most do. */
+static u64 skip_whole(const struct print *p, u64 at, u64 end)
+{
+	u64 seg = dmr_block_seg(at), last = min(dmr_block_seg(end - 1) + 1, seg + WORDS_MAX);
+
+	if (!p->only)
+		return at;
+	rcu_read_lock();
+	for (; seg < last; seg++) {
+		u64 word = dmr_word_get(p->table, seg);
+
+		if (!dmr_word_is_whole(word) ||
+		    overlaps(p->only, dmr_entry_body(word), DMR_SEG_BLOCKS))
+			break;
+	}
+	rcu_read_unlock();
+	return clamp(seg * DMR_SEG_BLOCKS, at, end);
+}
+
+/* Cut a run down to what is asked for; false: that is nothing. */
+static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entry *place)
+{
+	u64 start, end;
+
+	if (!p->only)
+		return true;
+	if (!overlaps(p->only, *place, *len))
+		return false;
+	start = max(place->block, p->only->first);
+	end = min(place->block + *len, p->only->first + p->only->len);
+	*first += start - place->block;
+	*len = end - start;
+	place->block = start;
+	return true;
+}
+
+/* ------------------------------------------------------------------
+ * Printing
+ */
 
 /* Print the run; false: there is no room. */
 static bool print_run(struct print *p)
@@ -71,43 +151,69 @@ static void print_end(struct print *p, u64 next)
 	DMEMIT("%s %llu", sz ? "" : "-", next);
 }
 
-int dmr_print(struct dmr_table *t, u64 first, u64 count, char *result,
-	      unsigned int maxlen)
+/* Add a run to what is to be printed; false: there is no room. */
+static bool add_run(struct print *p, u64 first, u64 len, struct dmr_entry place)
 {
-	struct print p = { .result = result, .maxlen = maxlen, .first = first };
+	if (!p->len || first != p->first + p->len ||
+	    !dmr_entry_equal(place, dmr_entry_plus(p->place, p->len))) {
+		if (!print_run(p))
+			return false;
+		p->first = first;
+		p->len = 0;
+		p->place = place;
+	}
+	p->len += len;
+	return true;
+}
+
+/* Print runs from *@first on; *@first is the block then that has no room any more, or @end. */
+static int print_runs(struct print *p, u64 *first, u64 end)
+{
+	u64 at = *first, run, run_len, len;
 	struct dmr_entry place;
-	u64 end, len;
 	int r;
 
-	if (first > dmr_nr_blocks(t->volume_sectors)) {
-		DMERR("%s: table: the volume has %llu blocks only",
-		      dmr_name(t->meta), dmr_nr_blocks(t->volume_sectors));
-		return -EINVAL;
-	}
-	end = first + min(count, dmr_nr_blocks(t->volume_sectors) - first);
-	while (first < end) {
-		r = find_run(t, first, end - first, &place, &len);
-		if (r == -EUCLEAN) {
-			place.kind = DMR_PAGE;
-			place.block = 0;
-			len = 1;
-		} else if (r) {
-			return r;
-		}
-		if (!p.len || !dmr_entry_equal(place, dmr_entry_plus(p.place, p.len))) {
-			if (!print_run(&p))
-				break;
-			p.first = first;
-			p.len = 0;
-			p.place = place;
-		}
-		p.len += len;
-		first += len;
+	while (at < end) {
+		/* There may be much to look at that fills no answer. */
+		if (signal_pending(current))
+			return -EINTR;
 		cond_resched();
+		run = skip_whole(p, at, end);
+		if (run > at) {
+			at = run;
+			continue;
+		}
+		r = find_any_run(p, at, min(end - at, (u64)RUN_MAX), &place, &len);
+		if (r)
+			return r;
+		run = at;
+		run_len = len;
+		if (cut_run(p, &run, &run_len, &place) && !add_run(p, run, run_len, place))
+			break;
+		at += len;
 	}
 	/* The answer ends before a run that has no room. */
-	if (first < end || !print_run(&p))
-		first = p.first;
+	*first = at < end || !print_run(p) ? p->first : at;
+	return 0;
+}
+
+int dmr_print(struct dmr_table *t, u64 first, u64 count, const struct dmr_pool_range *only,
+	      char *result, unsigned int maxlen)
+{
+	struct print p = {
+		.table = t, .only = only, .result = result, .maxlen = maxlen,
+	};
+	u64 nr_blocks = dmr_nr_blocks(t->volume_sectors);
+	int r;
+
+	if (first > nr_blocks) {
+		DMERR("%s: table: the volume has %llu blocks only", dmr_name(t->meta), nr_blocks);
+		return -EINVAL;
+	}
+	r = print_runs(&p, &first, first + min(count, nr_blocks - first));
+	leave_page(&p);
+	if (r)
+		return r;
 	print_end(&p, first);
 	/*
 	 * Settle behind it: a block that has come home since the last write-back is on

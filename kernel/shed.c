@@ -25,6 +25,7 @@
 #include "pages.h"
 #include "parts.h"
 #include "shed.h"
+#include "super.h"
 #include "units.h"
 #include "words.h"
 #include "writeback.h"
@@ -213,6 +214,9 @@ static int shed_held(struct shed *shed)
 				break;
 		}
 		r = min(away, 0);
+		/* A block that was home since the settle is read there, maybe. */
+		if (!r && read_seqcount_retry(&shed->t->losses, shed->t->losses_before))
+			r = -EIO;
 		if (!r && end > first)
 			r = give_back(shed, first, end);
 		first = end + shed->unit;
@@ -226,6 +230,17 @@ static int may_go_on(struct dmr_table *t)
 		return -EINTR;
 	/* Who has suspended the device is about to send messages, and a guest waits. */
 	return READ_ONCE(t->is_paused) ? -EBUSY : 0;
+}
+
+/* Hold blocks, once a discard from above that holds some of them has ended. */
+static void hold(struct shed *shed, u64 first, u64 end)
+{
+	struct dmr_table *t = shed->t;
+
+	spin_lock_irq(&t->lock);
+	wait_event_lock_irq(t->page_wait, !dmr_hold_find(t, first, end - 1), t->lock);
+	dmr_hold_begin(t, &shed->hold, first, end);
+	spin_unlock_irq(&t->lock);
 }
 
 static int shed_range(struct shed *shed, const struct dmr_range *range)
@@ -243,9 +258,7 @@ static int shed_range(struct shed *shed, const struct dmr_range *range)
 		r = may_go_on(t);
 		if (r)
 			break;
-		spin_lock_irq(&t->lock);
-		dmr_hold_begin(t, &shed->hold, first, min(end, first + step));
-		spin_unlock_irq(&t->lock);
+		hold(shed, first, min(end, first + step));
 		r = shed_held(shed);
 		spin_lock_irq(&t->lock);
 		dmr_hold_end(t, &shed->hold);
@@ -269,6 +282,26 @@ static const char *why_not(struct dmr_table *t)
 	return NULL;
 }
 
+/*
+ * Write the superblock again if a copy of it is old: that one may say that all is BASE, and
+ * be the only one that a crash leaves.
+ */
+static int check_copies(struct dmr_table *t)
+{
+	struct dmr_meta *meta = t->meta;
+	int r;
+
+	mutex_lock(&meta->lock);
+	r = dmr_super_refresh(meta);
+	if (!r && meta->super_is_stale)
+		r = -EIO;
+	mutex_unlock(&meta->lock);
+	if (r)
+		DMERR("%s: shed: one copy of the superblock cannot be written",
+		      dmr_name(meta));
+	return r;
+}
+
 static int check_base(struct dmr_table *t, bool zeroed)
 {
 	const char *why = why_not(t);
@@ -288,7 +321,7 @@ static int check_base(struct dmr_table *t, bool zeroed)
 		      dmr_name(t->meta), t->base);
 		return -EOPNOTSUPP;
 	}
-	return 0;
+	return check_copies(t);
 }
 
 static int shed_ranges(struct shed *shed, const char *ranges,

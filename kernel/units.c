@@ -99,8 +99,7 @@ static bool widen(struct dmr_table *t, struct dmr_block_range *range,
 		range->first = first;
 	if (can_end)
 		range->end = end;
-	/* Larger units are hardly ever away in part only. */
-	return unit <= DMR_SEG_BLOCKS && (can_first || can_end);
+	return can_first || can_end;
 }
 
 bool dmr_unit_discard(struct dmr_table *t, struct bio *part, struct dmr_block_range all)
@@ -110,15 +109,15 @@ bool dmr_unit_discard(struct dmr_table *t, struct bio *part, struct dmr_block_ra
 	struct bio *bio;
 	bool is_wide;
 
-	if (!bdev_max_discard_sectors(t->base) || !dmr_units_exist(t) ||
-	    range.first >= range.end || range.end - range.first > MAX_BLOCKS)
+	if (!dmr_units_exist(t) || range.first >= range.end || range.end - range.first > MAX_BLOCKS)
 		return false;
 	/* Do without where there is no memory: it is only space. */
 	wide = kmalloc(sizeof(*wide), GFP_NOWAIT | __GFP_NOWARN);
 	bio = bio_alloc_bioset(t->base, 0, REQ_OP_DISCARD, GFP_NOWAIT, &t->bios);
 	spin_lock_irq(&t->lock);
-	/* As for shed: an alias that is not settled may be undone by a crash. */
-	is_wide = wide && bio && !t->alias_is_unsettled && widen(t, &range, all);
+	/* As for shed: a block that was BASE may be read there, now or after a crash. */
+	is_wide = wide && bio && !t->base_is_unsettled && !READ_ONCE(t->meta->super_is_stale) &&
+		  widen(t, &range, all) && !dmr_hold_find(t, range.first, range.end - 1);
 	if (is_wide)
 		dmr_hold_begin(t, &wide->hold, range.first, range.end);
 	spin_unlock_irq(&t->lock);

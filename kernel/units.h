@@ -19,10 +19,16 @@ struct dmr_block_range {
 /* How many blocks a unit has. Anywhere. */
 unsigned int dmr_unit_blocks(struct dmr_table *t);
 
-/* Is that more than one? Anywhere. */
+/*
+ * Can discards from above be made wider? Not if a unit is a block, nor if it is more than a
+ * segment, of which hardly ever a part is away. Anywhere.
+ */
 static inline bool dmr_units_exist(struct dmr_table *t)
 {
-	return bdev_discard_granularity(t->base) > DMR_BLOCK_SIZE;
+	unsigned int bytes = bdev_discard_granularity(t->base);
+
+	return bytes > DMR_BLOCK_SIZE && bytes <= DMR_SEG_BLOCKS * DMR_BLOCK_SIZE &&
+	       bdev_max_discard_sectors(t->base);
 }
 
 /*
@@ -41,9 +47,9 @@ static inline struct dmr_block_range dmr_unit_whole_blocks(struct bio *bio)
 }
 
 /*
- * Discard @part, blocks that are BASE, of a discard of the blocks @all, in whole units: no
- * other block of a unit is BASE, or it is discarded as well. True: @part will end; false:
- * nothing was done. Sleeps.
+ * Discard @part, blocks that are BASE, and what is beside it in the same units, where no other
+ * block of these is BASE but those of @all, which are all being discarded. True: @part will
+ * end; false: nothing is wider, and nothing was done. Sleeps.
  */
 bool dmr_unit_discard(struct dmr_table *t, struct bio *part, struct dmr_block_range all);
 

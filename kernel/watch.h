@@ -8,8 +8,8 @@
 #include "dmr_table.h"
 
 /*
- * Is a segment from @first to @last watched? Who sees none sees entries that are as new
- * as that. In an RCU read-side critical section.
+ * Is a segment from @first to @last watched? If not, the caller sees the entries that were
+ * changed before the last watch there went. In an RCU read-side critical section.
  */
 static inline bool dmr_watch_has(struct dmr_table *t, u64 first, u64 last)
 {

@@ -81,11 +81,14 @@ void dmr_words_pack(struct dmr_table *t, u64 seg, unsigned int first,
 						   dmr_entry_plus(place, i)));
 }
 
-bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place)
+/* Find the place of @block, and the page that says so; *@ret_page is NULL if the word does. */
+static bool find_place(struct dmr_table *t, u64 block, struct dmr_entry *place,
+		       struct dmr_page **ret_page)
 {
 	u64 word = dmr_word_get(t, dmr_block_seg(block));
 	struct dmr_page *page;
 
+	*ret_page = NULL;
 	if (dmr_word_is_whole(word)) {
 		*place = dmr_entry_plus(dmr_entry_body(word), dmr_block_index(block));
 		return true;
@@ -96,10 +99,26 @@ bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place)
 		return word == DMR_WORD_BAD;
 	}
 	page = dmr_word_page(word);
-	if (!READ_ONCE(page->referenced))
-		WRITE_ONCE(page->referenced, true);
 	*place = dmr_page_entry(page, dmr_block_index(block));
+	*ret_page = page;
 	return true;
+}
+
+bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place)
+{
+	struct dmr_page *page;
+	bool found = find_place(t, block, place, &page);
+
+	if (page && !READ_ONCE(page->referenced))
+		WRITE_ONCE(page->referenced, true);
+	return found;
+}
+
+bool dmr_words_peek(struct dmr_table *t, u64 block, struct dmr_entry *place)
+{
+	struct dmr_page *page;
+
+	return find_place(t, block, place, &page);
 }
 
 u64 dmr_words_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry place)
@@ -113,7 +132,7 @@ u64 dmr_words_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry plac
 
 		if (dmr_word_is_whole(word))
 			step = DMR_SEG_BLOCKS - dmr_block_index(block + len);
-		if (!dmr_words_look_up(t, block + len, &next) ||
+		if (!dmr_words_peek(t, block + len, &next) ||
 		    !dmr_entry_equal(next, dmr_entry_plus(place, len)))
 			break;
 		len += step;

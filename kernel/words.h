@@ -57,9 +57,11 @@ void dmr_words_pack(struct dmr_table *t, u64 seg, unsigned int first,
 
 /* In an RCU read-side critical section: */
 
-/* Find the place of @block. False if its page is not in memory. */
+/* Find the place of @block for I/O, which keeps its page in memory. False if it is not there. */
 bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place);
-/* How many blocks from @block on, at most @max, lie at @place and behind it? */
+/* The same for a look that says nothing about what I/O will need. */
+bool dmr_words_peek(struct dmr_table *t, u64 block, struct dmr_entry *place);
+/* How many blocks from @block on, at most @max, lie at @place and behind it? Only peeks. */
 u64 dmr_words_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry place);
 
 /* Under t->lock, or before another thread can find @t: */

@@ -194,8 +194,11 @@ static void take_back(struct dmr_table *t, struct list_head *pages)
 	for (i = 0; i < DMR_MAX_COPIES; i++)
 		t->copies[i].lost = true;
 	/* Have hydration pause before it copies them again. */
-	if (nr)
+	if (nr) {
 		t->hydrate_errors++;
+		/* Reads that saw them at home are in flight. */
+		t->base_is_unsettled = true;
+	}
 	t->base_lost = false;
 	spin_unlock_irq(&t->lock);
 	if (nr)
@@ -525,7 +528,7 @@ void dmr_writeback_note_linear(struct dmr_table *t)
 	    meta->read_only || !dmr_writeback_is_linear(t))
 		return;
 	super.flags |= DMR_FLAG_LINEAR_OK;
-	super.flags &= ~DMR_FLAG_HYDRATE;
+	super.flags &= ~(DMR_FLAG_HYDRATE | DMR_FLAG_NO_POOL);
 	if (dmr_super_write(meta, &super))
 		return;
 	DMINFO("%s: all blocks are on the base device", dmr_name(meta));
@@ -573,7 +576,7 @@ int dmr_writeback_settle(struct dmr_table *t)
 		r = dmr_flight_drain(t);
 	if (!r) {
 		spin_lock_irq(&t->lock);
-		t->alias_is_unsettled = false;
+		t->base_is_unsettled = false;
 		spin_unlock_irq(&t->lock);
 	}
 	return r;

@@ -262,7 +262,8 @@ job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 job_live_6.12() { guest 6.12 host/live; }
 # In "all" these two are the part of host that the older kernel gets.
 job_live_6.1() { guest 6.1 host/{live,pieces}; }
-host_files=(host/{mount,nbd,packed,pieces,overwrite,quiesce,clone,wrong-device})
+host_files=(host/{mount,nbd,packed,pieces,overwrite,quiesce,clone,down,wrong-device}
+	host/two-pools)
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_6.1() { guest 6.1 "${host_files[@]}"; }
 # On both kernels: loop devices and limits are the kernel's.

@@ -3,8 +3,8 @@
 #
 # Usage: run.sh [OPTION]... [NAME...]
 #
-# Show that the tests can fail: break the code by each patch of kernel/ and pool/ beside this
-# file, in a copy of the tree, and run the test that must catch it. A NAME is a patch
+# Show that the tests can fail: break the code by each patch of kernel/, pool/ and host/ beside
+# this file, in a copy of the tree, and run the test that must catch it. A NAME is a patch
 # (fua-no-commit), or a folder (pool); without one all are run. Options:
 #
 #   --list      print the patches and their tests, and run nothing
@@ -24,6 +24,7 @@
 # TEST is one of
 #
 #   guest FILE [FILTER]    tests/guest/FILE.bats on 6.12, the tests whose names match FILTER
+#   host FILE [FILTER]     tests/guest/host/FILE.bats, the same, with a revdedupctl of the copy
 #   model OPTION...        the pool's model, with the seeds 1 to 8 if it has no --seed
 #   cli FILE [FILTER]      tests/cli/FILE.bats
 #   bats FILE [FILTER]     tests/pool/FILE.bats
@@ -116,6 +117,10 @@ build_test() {
 		kdir=$("$tree/scripts/headers.sh" 6.12) || return
 		"$copy/scripts/module-build.sh" --kdir "$kdir" --out "$work/module" JUDGE=1
 		;;
+	host)
+		make -s -j2 -C "$copy/userspace" O="$copy/build/ctl" CPPFLAGS=-DRD_TEST \
+			"$copy/build/ctl/revdedupctl"
+		;;
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;
 	cli) make -s -j2 -C "$copy/tests/unit" all ;;
@@ -124,13 +129,14 @@ build_test() {
 	esac
 }
 
+# run_guest MODULES CTL FILE FILTER: with the modules in that folder, and that revdedupctl.
 run_guest() {
-	local file=$1 filter=$2
+	local file=$3 filter=$4
 	"$tree/scripts/vm-run.sh" --kernel 6.12 --timeout "$limit" \
-		--payload "$work/module/dm-revdedup.ko:modules/dm-revdedup.ko" \
-		--payload "$work/module/dm-judge.ko:modules/dm-judge.ko" \
+		--payload "$1/dm-revdedup.ko:modules/dm-revdedup.ko" \
+		--payload "$1/dm-judge.ko:modules/dm-judge.ko" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
-		--payload build/guest-ctl:ctl --payload tests/guest:tests/guest \
+		--payload "$2:ctl/revdedupctl" --payload tests/guest:tests/guest \
 		--payload Documentation:doc -- env "${rounds[@]}" ${filter:+"FILTER=$filter"} \
 		/revdedup/tests/guest/run.sh "/revdedup/tests/guest/$file.bats"
 }
@@ -161,7 +167,8 @@ run_test() {
 	local kind=$1 pool=$copy/build/pool ctl
 	shift
 	case $kind in
-	guest) run_guest "$1" "${*:2}" ;;
+	guest) run_guest "$work/module" build/guest-ctl/revdedupctl "$1" "${*:2}" ;;
+	host) run_guest build/modules/6.12 "$copy/build/ctl/revdedupctl" "host/$1" "${*:2}" ;;
 	model) run_model "$@" ;;
 	cli) run_bats "$copy/tests/cli/$1.bats" "${*:2}" ;;
 	bats)
@@ -236,7 +243,7 @@ try_patch() {
 	name=${name%.patch}
 	test=$(header "$patch" Caught-by)
 	prints=$(header "$patch" Prints)
-	[ "${test%% *}" != guest ] || prints=${prints:-^not ok}
+	[[ $test != guest\ * && $test != host\ * ]] || prints=${prints:-^not ok}
 	read -ra more < <(header "$patch" With) || :
 	rounds=("${many[@]}" "${more[@]}") model_seeds=(1 2 3 4 5 6 7 8)
 	if ! patch -d "$copy" -p1 -s -F0 --no-backup-if-mismatch <"$patch" \
@@ -279,13 +286,13 @@ fi
 mkdir -p "$log"
 exec {lock}>"$work/lock"
 flock "$lock"
-for kind in kernel pool; do
+for kind in kernel pool host; do
 	of_kind=()
 	for patch in "${patches[@]}"; do
 		[ "$(kind_of "$patch")" != "$kind" ] || of_kind+=("$patch")
 	done
 	[ "${#of_kind[@]}" -gt 0 ] || continue
-	[ "$kind" != kernel ] || [ -d build/guest-bin ] ||
+	[ "$kind" = pool ] || [ -d build/guest-bin ] ||
 		die "the guest's programs are missing: run 'scripts/check.sh all modules'"
 	copy=$work/$kind
 	sync_tree

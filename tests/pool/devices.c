@@ -136,8 +136,38 @@ static struct device *find(const char *name)
 	return NULL;
 }
 
+/* What a device that is down names stays. */
+static void keep(const struct device *device, struct rd_doomed *doomed)
+{
+	unsigned int i;
+
+	for (i = 0; i < DEVICE_BLOCKS; i++) {
+		if (!is_asked(device, doomed, i))
+			continue;
+		rd_doomed_keep(doomed, device->places[i]);
+		devices->nr_kept++;
+	}
+}
+
+bool devices_down_name(u64 frame)
+{
+	unsigned int i, j, slot;
+	u64 named;
+
+	for (i = 0; i < NR_DEVICES; i++) {
+		const struct device *device = &devices->device[i];
+
+		for (j = 0; device->exists && device->is_down && j < DEVICE_BLOCKS; j++)
+			if (device->places[j] &&
+			    rd_area_slot_at(device->places[j] * RD_BLOCK_SIZE, &named, &slot) &&
+			    named == frame)
+				return true;
+	}
+	return false;
+}
+
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
-		  const struct rd_doomed *doomed)
+		  struct rd_doomed *doomed)
 {
 	struct device *device = find(lease->device);
 	struct rd_version version;
@@ -157,6 +187,10 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	if (!device->is_reachable) {
 		devices->nr_unreachable++;
 		return -EIO;
+	}
+	if (device->is_down) {
+		keep(device, doomed);
+		return 0;
 	}
 	if (rd_lease_version(pool->sql, lease, &version)) {
 		fprintf(stderr, "devices: the version that %s reads is gone\n", device->name);

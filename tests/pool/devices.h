@@ -16,6 +16,7 @@
 struct device {
 	bool exists;
 	bool is_reachable;
+	bool is_down;			/* what it names is known, and stays as it is */
 	char name[32];
 	i64 lease;
 	i64 volume, number;
@@ -27,7 +28,7 @@ struct device {
 /* What was done, by all processes. */
 struct devices {
 	struct device device[NR_DEVICES];
-	u64 nr_made, nr_left, nr_gone, nr_unreachable, nr_inflated, nr_inflated_leaving;
+	u64 nr_made, nr_left, nr_gone, nr_unreachable, nr_kept, nr_inflated, nr_inflated_leaving;
 };
 
 extern struct devices *devices;
@@ -41,6 +42,9 @@ int device_make(struct device *device, struct rd_pool *pool, const struct rd_ver
 /* Take it away; with its lease, or without a word. */
 int device_drop(struct device *device, struct rd_pool *pool, bool by_name);
 void device_vanish(struct device *device);
+
+/* Does a device that is down name any place of @frame? */
+bool devices_down_name(u64 frame);
 
 /* Leases whose device does not exist. */
 unsigned int devices_orphans(struct rd_pool *pool);

@@ -109,6 +109,7 @@ static void do_step(void)
 	if (!below(6))
 		do_pass();
 	check_stuck();
+	check_kept();
 	see_maps();
 	see_frames();
 	see_packs();

@@ -62,6 +62,7 @@ enum coverage {
 	HELD_OTHER,
 	LEFT,
 	UNREACHABLE,
+	KEPT,
 	GONE,
 	RACING_DEVICE,
 	INFLATED,
@@ -212,6 +213,7 @@ void do_device(struct device *device, struct model_volume *volume);
 void check_devices(void);
 /* Check that nothing moves that could not be freed while a device is out of reach. */
 void check_stuck(void);
+void check_kept(void);
 /* Drop all devices, and what is held for any. */
 void drop_devices(void);
 /* Check the counts, what devices read, and one version. */

@@ -34,6 +34,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[HELD_OTHER] = "an older version deleted while a device reads it",
 	[LEFT] = "blocks that devices have left",
 	[UNREACHABLE] = "times that a device could not be reached",
+	[KEPT] = "doomed blocks that a device which is down keeps",
 	[GONE] = "devices that were gone without a word",
 	[RACING_DEVICE] = "devices whose version was deleted while they came",
 	[INFLATED] = "devices for which packs were stored raw",

@@ -551,6 +551,7 @@ void check_devices(void)
 		fail("a device reads what it must not");
 	covered[LEFT] = devices->nr_left;
 	covered[UNREACHABLE] = devices->nr_unreachable;
+	covered[KEPT] = devices->nr_kept;
 	covered[GONE] = devices->nr_gone;
 	covered[INFLATED] = devices->nr_inflated;
 	covered[INFLATED_LEAVING] = devices->nr_inflated_leaving;
@@ -576,6 +577,8 @@ void shake_devices(void)
 
 	for (i = 0; i < NR_DEVICES; i++)
 		devices->device[i].is_reachable = below(4);
+	for (i = 0; i < NR_DEVICES; i++)
+		devices->device[i].is_down = !below(6);
 	if (!below(24))
 		device_vanish(any_device());
 }
@@ -602,6 +605,29 @@ void check_stuck(void)
 	    number("SELECT count(*) FROM queue") != queued)
 		fail("a device cannot be reached, and something is freed or moved");
 	covered[STUCK]++;
+}
+
+/* What waits for devices that are down is no more than the frames that they name. */
+void check_kept(void)
+{
+	struct rd_queued queued;
+	unsigned int i, nr = 1;
+	u64 from = 0;
+
+	for (i = 0; i < NR_DEVICES; i++)
+		if (devices->device[i].exists && !devices->device[i].is_reachable)
+			return;
+	/* The first may begin a new journal, and give the old one to the second. */
+	if (rd_free_queue(pool) || rd_free_queue(pool))
+		fail("a device that is down is an error");
+	while (nr) {
+		if (rd_frames_read_queue(pool->sql, from, &queued, 1, &nr))
+			fail("cannot read the queue");
+		if (nr && !devices_down_name(queued.frame))
+			fail("frame %llu waits, and no device that is down names it",
+			     queued.frame);
+		from = queued.frame + 1;
+	}
 }
 
 /* The version goes while the device has its lease and not its table yet. */

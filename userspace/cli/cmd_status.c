@@ -12,6 +12,11 @@
 #include "health.h"
 #include "poolstatus.h"
 
+static const char *or_null(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
 static void print_json(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
@@ -35,17 +40,34 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 		if (health->is_thin)
 			rd_json_u64(out, "thin_pool_free", health->room);
 		rd_json_bool(out, "frozen", health->is_frozen);
+		if (!rd_target_is_home(target))
+			rd_json_string(out, "blocks_pool", health->at->pool);
 	}
+	rd_json_string(out, "version_pool", or_null(health->at->version_pool));
 	rd_json_string(out, "problem", ctl_problem_print(problem, health));
 	rd_json_string(out, "note", ctl_note_print(note, health));
 	ctl_json_end(ctl);
+}
+
+/* Its blocks may lie in one pool, and its versions in another. */
+static void print_places(const struct rd_health *health)
+{
+	const struct rd_attachment *at = health->at;
+	char path[RD_DM_PATH_MAX];
+
+	printf("  device %s, base %s, metadata %s\n", rd_dm_path(path, at->device), at->base,
+	       at->meta);
+	if (health->stack == RD_STACK_UP && !rd_target_is_home(&health->target))
+		printf("  reads blocks from the pool %s\n", at->pool);
+	printf("  last version in the pool %s\n",
+	       at->version_pool[0] ? at->version_pool : "- (none yet)");
 }
 
 static void print_text(struct ctl *ctl, const struct rd_health *health)
 {
 	const struct rd_target_status *target = &health->target;
 	char dirty[CTL_SIZE_TEXT], version[24] = "-", note[CTL_NOTE_TEXT];
-	char problem[CTL_PROBLEM_TEXT], path[RD_DM_PATH_MAX];
+	char problem[CTL_PROBLEM_TEXT];
 	const char *more = ctl_problem_print(problem, health);
 
 	if (ctl->quiet)
@@ -59,9 +81,7 @@ static void print_text(struct ctl *ctl, const struct rd_health *health)
 			ctl_size_print(dirty, target->nr_dirty << RD_SEG_SHIFT) : "-",
 	       more ? more : "");
 	if (rd_verbosity > 0)
-		printf("  device %s, base %s, metadata %s, pool %s\n",
-		       rd_dm_path(path, health->at->device), health->at->base, health->at->meta,
-		       health->at->pool[0] ? health->at->pool : "none yet");
+		print_places(health);
 }
 
 /* Print all volumes, or the one called @only. */

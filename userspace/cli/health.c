@@ -50,10 +50,11 @@ static const char *print_away(char *text, const struct rd_health *health)
 		return "has blocks that are zeros by the metadata alone";
 	ctl_size_print(debt, health->debt);
 	if (health->is_thin)
-		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool only, could need as much of its thin pool (%s free)",
-			 debt, ctl_size_print(room, health->room));
+		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only, could need as much of its thin pool (%s free)",
+			 debt, health->at->pool, ctl_size_print(room, health->room));
 	else
-		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool only", debt);
+		snprintf(text, CTL_NOTE_TEXT, "reads %s from the pool '%s' only", debt,
+			 health->at->pool);
 	return text;
 }
 
@@ -67,7 +68,8 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 	case RD_NOTE_STAYS_AWAY:
 		return print_away(text, health);
 	case RD_NOTE_COMING_HOME:
-		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool: %s left",
+		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool '%s': %s left",
+			 health->at->pool,
 			 ctl_size_print(size, health->target.hydration_left * RD_BLOCK_SIZE));
 		return text;
 	case RD_NOTE_TRACKING_LOST:

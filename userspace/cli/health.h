@@ -5,7 +5,7 @@
 
 #include "host/volume/health.h"
 
-#define CTL_NOTE_TEXT	160
+#define CTL_NOTE_TEXT	(PATH_MAX + 160)
 
 #define CTL_PROBLEM_TEXT	(2 * PATH_MAX + 160)
 

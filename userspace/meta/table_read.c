@@ -94,3 +94,27 @@ bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run)
 	walk->next = run->first + run->len;
 	return true;
 }
+
+static bool is_away(const struct rd_meta *meta, const struct rd_entries *words, u64 seg)
+{
+	struct dmr_entry place;
+
+	return words->r ||
+		!dmr_word_unpack(meta->seed, seg,
+				 le64_to_cpu(words->entries[seg % DMR_SEG_BLOCKS]), &place) ||
+		place.kind != DMR_BASE;
+}
+
+u64 rd_table_count_away(const struct rd_meta *meta)
+{
+	struct rd_entries words = { 0 };
+	u64 seg, nr = 0;
+
+	if (meta->super.flags & DMR_FLAG_LINEAR_OK || !(meta->super.flags & DMR_FLAG_TABLE))
+		return 0;
+	for (seg = 0; seg < meta->nr_segs; seg++) {
+		load(meta, dmr_word_block(seg), &words);
+		nr += is_away(meta, &words, seg);
+	}
+	return nr;
+}

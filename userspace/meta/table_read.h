@@ -43,4 +43,11 @@ void rd_table_walk_init(struct rd_table_walk *walk, const struct rd_meta *meta,
 /* Step to the next run, as long as possible. False at the end. */
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run);
 
+/*
+ * Count the segments with a block that is not home: their pages may change while none is added.
+ * The word of a segment may be older than what the target has, and then counts. Words that
+ * cannot be read count as well.
+ */
+u64 rd_table_count_away(const struct rd_meta *meta);
+
 #endif

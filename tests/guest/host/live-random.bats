@@ -14,6 +14,7 @@ load ../lib/guest
 load ../lib/lvm
 
 rounds=${LIVE_ROUNDS:-40}
+other=/tmp/rdt-pool/other
 want=/tmp/rdt-pool/want
 mib=16
 
@@ -90,6 +91,23 @@ do_killed() {
 	[ "$status" -eq 137 ] || [ "$status" -eq 0 ]
 	volume_is $1
 	take_new $1
+}
+
+# A version in another pool, whichever the volume reads; killed at times, and then taken again.
+do_other() {
+	local status=0 fail=()
+	[ $((RANDOM % 3)) -ne 0 ] || fail=("REVDEDUP_FAIL=any:$((RANDOM % 70 + 1))=kill")
+	scribble $1
+	env "${fail[@]}" revdedupctl -p $other -q snapshot $vg/$1 3>&- || status=$?
+	echo "  ${fail[*]} $status"
+	[ "$status" -eq 0 ] || {
+		[ "$status" -eq 137 ]
+		revdedupctl -p $other -q snapshot $vg/$1 3>&-
+	}
+	volume_is $1
+	revdedupctl -p $other -q restore $vg/$1@latest --yes --to /tmp/rdt-pool/out 3>&-
+	same /tmp/rdt-pool/out $1
+	revdedupctl -p $other -q prune --keep-last 1 3>&-
 }
 
 do_map() {
@@ -188,8 +206,8 @@ do_clone() {
 one_round() {
 	local vol what
 	vol=$(any_of "${vols[@]}")
-	what=$(any_of snapshot snapshot snapshot killed killed map map unmap delete prune rollback clone \
-		clone)
+	what=$(any_of snapshot snapshot snapshot killed killed other other map map unmap delete prune \
+		rollback clone clone)
 	[ -n "$(versions)" ] || what=snapshot
 	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
 	[ "$(versions | wc -w)" -lt 12 ] || what=prune
@@ -210,6 +228,7 @@ all_is_well() {
 		version_is $name
 	done
 	revdedupctl -q check
+	revdedupctl -p $other -q check
 }
 
 @test "live: whatever is done, everything is what it was" {
@@ -218,6 +237,7 @@ all_is_well() {
 	RANDOM=${LIVE_SEED:=$RANDOM}
 	echo "# LIVE_SEED=$LIVE_SEED" >&3
 	mkdir $want
+	revdedupctl -q init --size 1G $other
 	make_lv vm1 $mib
 	make_lv vm2 $mib
 	lvcreate -qq --yes --type thin-pool --size 64M --name thin $vg

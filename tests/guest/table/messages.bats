@@ -94,6 +94,90 @@ load table
 	refused "Invalid argument" "16384 blocks only" msg table 16385 0
 }
 
+@test "the table of a part of the pool" {
+	vol_create
+	# A word of the pool, one of zeros, a page, and the base.
+	batch "0,200,p200;200,200,z;400,3,p3fe;404,1,z;405,2,p3fe;3fff,1,p7ff"
+	asked() { msg table "$1" "$2" "$3" "$4" && is "table $*" "$reply" "$5"; }
+	asked 0 16384 0 512 "- 16384"
+	asked 0 16384 511 1 "- 16384"
+	asked 0 16384 512 1 "0,1,p200 16384"
+	asked 0 16384 0 513 "0,1,p200 16384"
+	asked 0 16384 768 2 "100,2,p300 16384"
+	# The last block of the range, of the word, and of the volume.
+	asked 0 16384 1021 2 "1fd,2,p3fd;400,1,p3fe;405,1,p3fe 16384"
+	asked 0 16384 1023 1 "1ff,1,p3ff;401,1,p3ff;406,1,p3ff 16384"
+	asked 0 16384 1024 1 "402,1,p400 16384"
+	asked 0 16384 2047 1 "3fff,1,p7ff 16384"
+	asked 0 16384 2048 1 "- 16384"
+	asked 0 16384 0 18446744073709551615 \
+		"0,200,p200;400,3,p3fe;405,2,p3fe;3fff,1,p7ff 16384"
+	asked 0 16384 1025 18446744073709551615 "3fff,1,p7ff 16384"
+	asked 0 16384 18446744073709551615 18446744073709551615 "- 16384"
+	asked 0 16384 512 0 "- 16384"
+	# Blocks of the volume: some, none.
+	asked 1 256 512 512 "1,100,p201 257"
+	asked 511 515 1022 1 "400,1,p3fe 1026"
+	asked 16384 1 0 2048 "- 16384"
+	asked 0 0 0 2048 "- 0"
+	# A block that has come home is in no part.
+	writes 8200 8
+	asked 0 16384 1023 1 "1ff,1,p3ff;406,1,p3ff 16384"
+	# A device that reads the page anew.
+	vol_remove
+	vol_create
+	asked 0 16384 1022 2 "1fe,2,p3fe;400,1,p3fe;405,2,p3fe 16384"
+}
+
+@test "the table of a part of the pool, in several answers" {
+	local size next all
+	vol_create
+	many_ranges 950 2 77
+	batch "$ranges"
+	for size in 16384 1400; do
+		next=0 all=''
+		while [ "$next" -lt 16384 ]; do
+			dm message rdt-v "table $next $((16384 - next)) 5 50" $size
+			[ "${reply##* }" -gt "$next" ] || return
+			next=${reply##* }
+			[ "${reply% *}" = - ] || all+=${all:+;}${reply% *}
+		done
+		want=$(tr ';' '\n' <<<"$ranges" |
+			awk -Fp '{ n = $2 } length(n) == 1 ? n >= "5" : n < "37"' | paste -sd ';')
+		[ "$all" = "$want" ] || is "ranges" "${all:0:200}..." "${want:0:200}..."
+	done
+}
+
+# The guest's pages stay in memory, of which there is a quarter of what the table has.
+@test "to ask for a part of the pool leaves pages where I/O needs them" {
+	local segs=400 before
+	many_segs $segs
+	vol_create $((segs * seg_sectors)) cache_mib 1
+	many_ranges $segs 512 2048
+	batch "$ranges"
+	vol_remove
+	vol_create $((segs * seg_sectors)) cache_mib 1
+	hot() {
+		local i
+		for ((i = 0; i < 100; i++)); do
+			reads $((i * 4096 + 8)) 8 "z,8" || return
+		done
+	}
+	hot
+	hot
+	status
+	is "page reads" "${field[14]}" 100
+	msg table 0 $((segs * 512)) 2000 1
+	is "none" "$reply" "- $((segs * 512))"
+	status
+	before=${field[14]}
+	[ "$before" -ge $segs ] || is "page reads" "$before" ">= $segs"
+	hot
+	status
+	echo "# $((before - 100)) pages read by the scan, $((field[14] - before)) again" >&3
+	[ $((field[14] - before)) -le 10 ] || is "read again" "${field[14]}" "$before"
+}
+
 @test "set: nothing but in a batch on the suspended device" {
 	vol_create
 	refused "Device or resource busy" "suspend the device first" msg begin
@@ -401,7 +485,11 @@ page_each() {
 		Device or resource busy|set 0,1,b|suspend the device first
 		Invalid argument|table|table takes 2 arguments, not 0
 		Invalid argument|table 0|table takes 2 arguments, not 1
-		Invalid argument|table 0 1 2|table takes 2 arguments, not 3
+		Invalid argument|table 0 1 2|table takes 2 or 4 arguments, not 3
+		Invalid argument|table 0 1 2 3 4|table takes 4 arguments, not 5
+		Invalid argument|table 0 1 x 1|'x' is not a decimal number
+		Invalid argument|table 0 1 0 -1|'-1' is not a decimal number
+		Invalid argument|table 16385 1 0 1|the volume has 16384 blocks only
 		Invalid argument|table x 1|'x' is not a decimal number
 		Invalid argument|table 0 -1|'-1' is not a decimal number
 		Invalid argument|table 0x0 1|'0x0' is not a decimal number

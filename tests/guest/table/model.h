@@ -117,7 +117,7 @@ void ask_status(struct status *status);
 /* Nobody writes: are these segments what they must be? From now on we know. */
 void check_segs(uint64_t first, uint64_t nr);
 /* The whole table: the numbers of the status line, dirty bits, the disk. */
-void check_table(bool hydrating);
+void check_table(uint64_t *rng, bool hydrating);
 void check_dirty(void);
 
 #endif

@@ -272,7 +272,7 @@ void do_anew(void)
 	make_volume();
 	came_up(H_ANEW);
 	check_hydrate();
-	check_table(atomic_load(&c.b.going_home));
+	check_table(&rng, atomic_load(&c.b.going_home));
 	check_dirty();
 }
 
@@ -295,7 +295,7 @@ void do_all_home(void)
 	} while (strcmp(status.hydrate, "off"));
 	hydrating = false;
 	hydration_may_run();
-	check_table(false);
+	check_table(&rng, false);
 	for (i = 0; i < c.b.nr; i++)
 		if (may_get(&c.b, i) != MAY_BASE)
 			die("MISS: hydration is over, and block %#" PRIx64 " is not home", i);
@@ -309,7 +309,7 @@ void do_check(void)
 	check_hydrate();
 	check_segs(seg, 1 + below(&rng, 12));
 	if (one_in(&rng, 3))
-		check_table(atomic_load(&c.b.going_home));
+		check_table(&rng, atomic_load(&c.b.going_home));
 	check_dirty();
 }
 

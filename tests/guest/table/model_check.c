@@ -110,6 +110,67 @@ void ask_table(uint64_t first, uint64_t nr, struct place *places)
 	}
 }
 
+/* One answer of places in the pool only: mark their blocks. Returns the next block. */
+static uint64_t parse_filtered(const char *text, uint64_t first, uint64_t end,
+			       struct place *places)
+{
+	const char *reply = text;
+	uint64_t at = first, i;
+	struct range range;
+
+	while (*text != '-' && *text != ' ') {
+		at = strtoull(text, NULL, 16);
+		if (at < first || !parse_range(&text, at, &range) || range.place.kind != 'p' ||
+		    at + range.len > end || (*text != ';' && *text != ' '))
+			die("'table' of the pool gave '%.200s'", reply);
+		for (i = 0; i < range.len; i++) {
+			places[at + i] = range.place;
+			places[at + i].block += i;
+		}
+		first = at + range.len;
+		text += *text == ';';
+	}
+	text += *text == '-';
+	at = strtoull(text, NULL, 10);
+	if (*text != ' ' || at < first || at > end)
+		die("'table' of the pool ends with '%.200s'", text);
+	return at;
+}
+
+/*
+ * Ask for the blocks in a part of the pool. They must be those that the whole table has there;
+ * if blocks are going home, these without some.
+ */
+static void check_filtered(const struct place *places, uint64_t *rng, bool hydrating)
+{
+	uint64_t from = below(rng, c.b.pool_nr), len = below(rng, c.b.pool_nr - from + 1);
+	struct place *found = calloc(c.b.nr + 1, sizeof(*found));
+	uint64_t at = 0, i;
+	char reply[16384];
+
+	if (!found)
+		die("no memory");
+	do {
+		must(dm_ask(VOL, reply, sizeof(reply), "table %" PRIu64 " %" PRIu64 " %" PRIu64
+			    " %" PRIu64, at, c.b.nr - at, from, len),
+		     "ask for the places in a part of the pool");
+		at = parse_filtered(reply, at, c.b.nr, found);
+	} while (at < c.b.nr);
+	for (i = 0; i < c.b.nr; i++) {
+		bool want = places[i].kind == 'p' && places[i].block >= from &&
+			    places[i].block - from < len;
+
+		if (found[i].kind ? want && found[i].block == places[i].block :
+		    !want || hydrating)
+			continue;
+		die("MISS: 'table' of %" PRIu64 " blocks of the pool from %#" PRIx64
+		    " has block %#" PRIx64 " at '%c%" PRIx64 "', the whole table at '%c%" PRIx64
+		    "'", len, from, i, found[i].kind ? found[i].kind : '-', found[i].block,
+		    places[i].kind, places[i].block);
+	}
+	free(found);
+}
+
 void place_to_text(struct place place, char *text, size_t size)
 {
 	if (place.kind == 'p')
@@ -373,7 +434,7 @@ static void check_counts(const struct place *places)
 		    status.left, status.waiting);
 }
 
-void check_table(bool hydrating)
+void check_table(uint64_t *rng, bool hydrating)
 {
 	static struct place *places;
 
@@ -381,6 +442,7 @@ void check_table(bool hydrating)
 		places = xalloc((c.b.max_sectors / BLOCK_SECTORS + 1) * sizeof(*places));
 	ask_table(0, c.b.nr, places);
 	take_places(0, c.b.nr, places);
+	check_filtered(places, rng, hydrating);
 	if (!hydrating)
 		check_counts(places);
 }

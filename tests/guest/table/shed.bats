@@ -410,3 +410,22 @@ zeros_table() { table="0 $vol_sectors revdedup $base $meta - 1 zeros"; }
 	reads 0 16 "p38,8;z,8"
 	drop_base
 }
+
+@test "zeros need no pool: a table line from before there were any is refused, and again" {
+	chunked_base
+	zeros_table
+	make rdt-v "$table"
+	dm zero $base 0 65536
+	# Its device would take no flushes, and zeros wait for one.
+	load_table rdt-v rw "0 $vol_sectors revdedup $base $meta -"
+	msg watch 1 0,10
+	msg alias 1 0,10,z
+	refused "No such device" "load the table line again" dm resume rdt-v
+	refused "No such device" "load the table line again" dm resume rdt-v
+	load_table rdt-v rw "0 $vol_sectors revdedup $base $meta -"
+	dm resume rdt-v
+	places_are 0 17 "0,10,z;10,1,b"
+	msg shed 0,10 zeroed
+	counts 16384 0 0
+	drop_base
+}

@@ -389,6 +389,7 @@ static int do_set(void) { return message(SET); }
 static int do_end(void) { return message("end"); }
 static int do_remap(void) { return message("remap 0,10,p0,p100;210,8,z,p300"); }
 static int do_print(void) { return message("table 0 8192"); }
+static int do_print_part(void) { return message("table 0 8192 100 50"); }
 static int do_watch(void) { return message("watch 1 600,8"); }
 static int do_alias(void) { return message("alias 1 600,4,p500"); }
 static int do_shed(void) { return message("shed 0,2000 zeroed"); }
@@ -508,6 +509,7 @@ static const struct op {
 	{ "message end", live_set, do_end, RESUME, &mapped_set, false },
 	{ "message remap", live, do_remap, NOTHING, &mapped_remap, false },
 	{ "message table", live, do_print, NOTHING, &mapped_same, false },
+	{ "message table of a part", live, do_print_part, NOTHING, &mapped_same, false },
 	{ "message watch", live, do_watch, NOTHING, &mapped_same, false },
 	{ "message alias", live_watched, do_alias, NOTHING, &mapped_alias, false },
 	{ "message shed", live, do_shed, NOTHING, &mapped_shed, false },

@@ -111,8 +111,11 @@ static int read_dm_uuid(const char *path, char ret[RD_DM_NAME_MAX])
 	return 0;
 }
 
-/* Keep @path if it still is that device, else replace it by the device's new name. */
-static int locate(char path[PATH_MAX], const char *uuid, const char *what)
+/*
+ * Keep @path if it still is that device, else replace it by the device's new name. -ENODEV:
+ * @path is another device now.
+ */
+static int find_device(char path[PATH_MAX], const char *uuid)
 {
 	char now[RD_DM_NAME_MAX], name[RD_DM_NAME_MAX];
 	int r;
@@ -124,9 +127,21 @@ static int locate(char path[PATH_MAX], const char *uuid, const char *what)
 		rd_dm_path(path, name);
 		return 0;
 	}
-	if (r)
-		return rd_err(r, "%s '%s' does not exist", what, path);
-	return rd_err(-ENODEV, "%s '%s' is another device now", what, path);
+	return r ? r : -ENODEV;
+}
+
+static int locate(char path[PATH_MAX], const char *uuid, const char *what)
+{
+	int r = find_device(path, uuid);
+
+	if (r == -ENODEV)
+		return rd_err(r, "%s '%s' is another device now", what, path);
+	return r ? rd_err(r, "%s '%s' does not exist", what, path) : 0;
+}
+
+int rd_attachment_locate_meta(struct rd_attachment *at)
+{
+	return find_device(at->meta, at->meta_uuid);
 }
 
 int rd_attachment_locate(struct rd_attachment *at)
@@ -160,6 +175,16 @@ int rd_attachment_identify(struct rd_attachment *at)
 		return rd_err(r, "'%s' cannot be a volume", at->base);
 	r = read_dm_uuid(at->meta, at->meta_uuid);
 	return r ? rd_err(r, "'%s' cannot be a metadata device", at->meta) : 0;
+}
+
+int rd_attachment_path(char ret[PATH_MAX], const struct rd_pool *pool)
+{
+	RD_FREE char *path = realpath(pool->path, NULL);
+
+	if (!path || strlen(path) >= PATH_MAX)
+		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");
+	snprintf(ret, PATH_MAX, "%s", path);
+	return 0;
 }
 
 /* --- files */
@@ -220,6 +245,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "meta_uuid", at->meta_uuid);
 	put_line(file, "pool", at->pool);
 	put_line(file, "version_uid", uid);
+	put_line(file, "version_pool", at->version_pool);
 	put_line(file, "zeros", at->is_zeros ? "yes" : "");
 	put_line(file, "dedup", at->dedup_pool ? "pool" : "");
 	put_line(file, "partial", at->is_partial ? "yes" : "");
@@ -372,7 +398,8 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		take(at->base_uuid, sizeof(at->base_uuid), line, "base_uuid") ||
 		take(at->meta, sizeof(at->meta), line, "meta") ||
 		take(at->meta_uuid, sizeof(at->meta_uuid), line, "meta_uuid") ||
-		take(at->pool, sizeof(at->pool), line, "pool");
+		take(at->pool, sizeof(at->pool), line, "pool") ||
+		take(at->version_pool, sizeof(at->version_pool), line, "version_pool");
 }
 
 /* Check the name of the file, which a user may have copied or renamed. */

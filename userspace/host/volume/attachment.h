@@ -11,10 +11,12 @@
  *	base_uuid=LVM-...		its dm UUID, where it has one: names may change
  *	meta=/dev/vg/vm1_rdmeta
  *	meta_uuid=LVM-...
- *	pool=/srv/pool			may be left out: none yet
+ *	pool=/srv/pool			where blocks that are not on the base lie, or lay: a
+ *					clone or roll-back was made from it; left out: none was
  *	version_uid=5103...		the version that the next one is based on, as its pool
  *					knows it: another pool may have one of that number;
  *					0: none, or it may lack what was written past the target
+ *	version_pool=/backup/pool	the pool to which the last version went
  *	zeros=yes			some blocks may be zeros by the metadata alone; none is in
  *					a pool: 'dedup' was interrupted, see dedup_home.h
  *	dedup=pool			the mode of 'dedup'; left out: zeros
@@ -39,6 +41,8 @@
 
 #define RD_VOLUME_MAX	128
 
+struct rd_pool;
+
 struct rd_attachment {
 	char volume[RD_VOLUME_MAX + 1];
 	char device[RD_DM_NAME_MAX];	/* from its name */
@@ -49,6 +53,7 @@ struct rd_attachment {
 	char meta_uuid[RD_DM_NAME_MAX];
 	char pool[PATH_MAX];
 	i64 version_uid;		/* 0: none yet */
+	char version_pool[PATH_MAX];
 	bool is_zeros;
 	bool dedup_pool;
 	bool is_partial;
@@ -101,6 +106,11 @@ int rd_attachments(struct rd_buffer *ret);
  * says so: one does not exist.
  */
 int rd_attachment_locate(struct rd_attachment *at);
+/* The same for the metadata alone, without a word: 0 or -errno. */
+int rd_attachment_locate_meta(struct rd_attachment *at);
+
+/* Find the path of @pool as the file has it: it must be the same from any directory. */
+int rd_attachment_path(char ret[PATH_MAX], const struct rd_pool *pool);
 
 /* The name of one of its parts, "meta" */
 const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,

@@ -17,11 +17,13 @@ struct rd_cow {
 
 #define RD_COW_NONE	((struct rd_cow){ .fd = -1 })
 
-/*
- * Make one. @base: the original; NULL: make a file. @dir: the pool. -ENOSPC, and says so,
- * before anything was made.
- */
+/* Make one. @base: the original. @dir: the pool. -ENOSPC, and says so, before anything was made. */
 int rd_cow_open(struct rd_cow *cow, const char *base, const char *dir, u64 bytes);
+/*
+ * The same for the metadata of @base, of which @bytes can change: a file whose room is taken
+ * at once, or a logical volume where the pool has no room.
+ */
+int rd_cow_open_meta(struct rd_cow *cow, const char *base, const char *dir, u64 bytes);
 /* Close it: a table has it now. */
 void rd_cow_keep(struct rd_cow *cow);
 /* Remove it once no table has it, also that of an interrupted command. */

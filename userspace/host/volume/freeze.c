@@ -8,6 +8,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
+#include "meta/table_read.h"
 #include "freeze.h"
 #include "guard.h"
 #include "pause.h"
@@ -16,7 +17,8 @@
 #define CHUNK		32
 #define MIN_COW		(64ULL << 20)
 #define MAX_COW		(32ULL << 30)
-#define META_COW	(16ULL << 20)
+/* A block of metadata is a chunk, so that what can change is what the store must hold. */
+#define META_CHUNK	DMR_BLOCK_SECTORS
 
 /* --- parts */
 
@@ -50,12 +52,13 @@ static int prepare(const struct rd_attachment *at, const char *word, u64 sectors
 }
 
 static int prepare_snapshot(const struct rd_attachment *at, const char *word, u64 sectors,
-			    const char *origin, const struct rd_cow *cow)
+			    const char *origin, const struct rd_cow *cow,
+			    unsigned int chunk)
 {
 	char params[PATH_MAX + RD_LV_PATH_MAX + 32];
 
 	/* Not persistent: after a crash the snapshot is useless. */
-	snprintf(params, sizeof(params), "%s %s N %u", origin, cow->path, CHUNK);
+	snprintf(params, sizeof(params), "%s %s N %u", origin, cow->path, chunk);
 	return prepare(at, word, sectors, "snapshot", params);
 }
 
@@ -94,7 +97,7 @@ static int prepare_base(struct rd_freeze *freeze, const struct rd_freeze_options
 	if (!r)
 		r = rd_cow_open(&cow, at->base, options->dir, cow_bytes(options, status));
 	if (!r)
-		r = prepare_snapshot(at, "snap", sectors, at->base, &cow);
+		r = prepare_snapshot(at, "snap", sectors, at->base, &cow, CHUNK);
 	rd_cow_keep(&cow);
 	/*
 	 * In this order: a snapshot-origin learns at its resume how long a write may be so
@@ -113,20 +116,47 @@ static int prepare_base(struct rd_freeze *freeze, const struct rd_freeze_options
 	return rd_target_reload(at->device, &devices);
 }
 
+/*
+ * Calculate what of the metadata can change until the copy is done: superblocks, bitmaps, words,
+ * and the pages of segments that are not home. No other page is written: a segment leaves home
+ * only by commands that wait for the lock of the attachment. So the store cannot overflow,
+ * however the volume is written to.
+ */
+static int meta_cow_bytes(const struct rd_attachment *at, u64 *ret)
+{
+	RD_CLOSE int fd = rd_meta_open_path(at->meta, NULL);
+	struct rd_meta_source source;
+	struct rd_meta meta;
+	u64 blocks;
+	int r = fd < 0 ? fd : rd_meta_source_fd(&source, fd);
+
+	*ret = 0;
+	if (!r)
+		r = rd_meta_open(&meta, &source);
+	if (r)
+		return rd_err(r, "cannot read the metadata of '%s' on '%s'", at->volume, at->meta);
+	blocks = 2 + meta.nr_groups * (DMR_STRIDE_BITS + DMR_GROUP_WORD_BLOCKS) +
+		 rd_table_count_away(&meta);
+	*ret = rd_min(blocks, meta.super.meta_blocks) * DMR_BLOCK_SIZE;
+	return 0;
+}
+
 static int prepare_meta(struct rd_freeze *freeze, const struct rd_freeze_options *options)
 {
 	const struct rd_attachment *at = freeze->at;
 	struct rd_cow cow = RD_COW_NONE;
 	struct part meta;
-	u64 sectors;
+	u64 sectors, bytes;
 	int r;
 
 	name_part(&meta, at, "meta");
 	r = rd_block_sectors(at->meta, &sectors);
 	if (!r)
-		r = rd_cow_open(&cow, NULL, options->dir, META_COW);
+		r = meta_cow_bytes(at, &bytes);
 	if (!r)
-		r = prepare_snapshot(at, "metasnap", sectors, at->meta, &cow);
+		r = rd_cow_open_meta(&cow, at->base, options->dir, bytes);
+	if (!r)
+		r = prepare_snapshot(at, "metasnap", sectors, at->meta, &cow, META_CHUNK);
 	rd_cow_keep(&cow);
 	return r ? r : rd_dm_load(meta.name, sectors, "snapshot-origin", at->meta, 0);
 }

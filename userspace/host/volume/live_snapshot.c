@@ -9,19 +9,19 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
-#include "pool/engine/lease.h"
 #include "dedup_lease.h"
 #include "freeze.h"
 #include "live_snapshot.h"
 #include "safety.h"
 #include "target.h"
+#include "view_pool.h"
 
 struct live {
 	struct rd_pool *pool;
 	struct rd_attachment *at;
 	const struct rd_live_options *options;
 	struct rd_freeze freeze;
-	struct rd_lock shut;	/* held while the view reads the pool */
+	struct rd_view_pool reads;	/* from here, the view */
 	bool committed;
 	bool is_shared;		/* a program writes past the target, or could */
 };
@@ -60,16 +60,6 @@ static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 vol
 	if (!r && is_its(at, &version, status.checkpoint))
 		return rd_target_commit(at->device, status.checkpoint, version.number);
 	return rd_target_abort(at->device, status.checkpoint);
-}
-
-/* Refuse another pool than that of the blocks: only that one keeps them during the copy. */
-static int check_pool(const struct rd_pool *pool, const struct rd_attachment *at)
-{
-	if (rd_is_pool_of(pool, at))
-		return 0;
-	rd_err(0, "blocks of '%s' lie in another pool, '%s'", at->volume, at->pool);
-	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "no version was made");
-	return -EXDEV;
 }
 
 /* Return why everything must be read, or NULL. */
@@ -112,7 +102,9 @@ static int copied(void *ctx, const struct rd_version *version)
 	 * as dirty. In the other order the previous pool could be taken for this one.
 	 */
 	live->at->version_uid = live->is_shared ? 0 : version->uid;
-	r = rd_attachment_save(live->at);
+	r = rd_attachment_path(live->at->version_pool, live->pool);
+	if (!r)
+		r = rd_attachment_save(live->at);
 	if (!r)
 		r = rd_failpoint("live-commit");
 	if (!r)
@@ -122,7 +114,7 @@ static int copied(void *ctx, const struct rd_version *version)
 		r = rd_failpoint("live-committed");
 	if (!r)
 		r = rd_freeze_end(live->at);
-	rd_lock_drop(&live->shut);
+	rd_view_pool_unviewed(&live->reads);
 	return r;
 }
 
@@ -167,18 +159,25 @@ static void give_up(struct live *live, i64 volume)
 	recover(live->pool, live->at, volume);
 }
 
-/*
- * Keep blocks that lie in the pool where they are until the copy is done: the view cannot be
- * told that they move.
- */
-static int shut_pool(struct live *live, const struct rd_target_status *status)
+/* Hold the volume still. What its view reads in a pool stays there until the copy is done. */
+static int freeze(struct live *live, const struct rd_caller *caller,
+		  const struct rd_target_status *status)
 {
-	int r;
+	const struct rd_freeze_options options = {
+		.dir = live->pool->path,
+		.cow_bytes = live->options->cow_bytes,
+		.hook_seconds = live->options->hook_seconds,
+	};
+	int r = 0;
 
-	if (rd_target_is_home(status) || live->at->is_zeros)
-		return 0;
-	r = check_pool(live->pool, live->at);
-	return r ? r : rd_lease_shut(live->pool, &live->shut);
+	/* Zeros alone are in no pool. */
+	if (!rd_target_is_home(status) && !live->at->is_zeros)
+		r = rd_view_pool_open(&live->reads, caller, live->at);
+	if (!r)
+		r = rd_freeze_begin(&live->freeze, live->at, &options);
+	if (!r)
+		rd_view_pool_viewed(&live->reads);
+	return r;
 }
 
 static int find_volume(struct live *live, i64 *ret_volume, struct rd_version *ret_last)
@@ -196,7 +195,8 @@ static int find_volume(struct live *live, i64 *ret_volume, struct rd_version *re
 	return r == -ENOENT ? 0 : r;
 }
 
-static int take(struct live *live, struct rd_snapshot_report *report)
+static int take(struct live *live, const struct rd_caller *caller,
+		struct rd_snapshot_report *report)
 {
 	const struct rd_live_options *options = live->options;
 	struct rd_snapshot_options snapshot = {
@@ -206,11 +206,6 @@ static int take(struct live *live, struct rd_snapshot_report *report)
 		.rule = options->rule,
 		.verify_hits = options->verify_hits,
 		.tag = options->tag,
-	};
-	struct rd_freeze_options freeze = {
-		.dir = live->pool->path,
-		.cow_bytes = options->cow_bytes,
-		.hook_seconds = options->hook_seconds,
 	};
 	struct rd_target_status status;
 	struct rd_version last;
@@ -230,12 +225,12 @@ static int take(struct live *live, struct rd_snapshot_report *report)
 		rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
 			live->at->base, live->at->device);
 	snapshot.why_full = why_all(live, &status, &last);
-	r = shut_pool(live, &status);
-	if (!r)
-		r = rd_freeze_begin(&live->freeze, live->at, &freeze);
+	r = freeze(live, caller, &status);
 	if (r)
 		return r;
-	r = copy(live, &snapshot, last.number, report);
+	r = rd_failpoint("live-frozen");
+	if (!r)
+		r = copy(live, &snapshot, last.number, report);
 	if (r)
 		give_up(live, report->version.volume);
 	return r;
@@ -260,10 +255,10 @@ int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		.pool = caller->pool,
 		.at = at,
 		.options = options,
-		.shut = RD_LOCK_NONE,
+		.reads = RD_VIEW_POOL_NONE,
 	};
 	enum rd_stack_state state;
-	int r;
+	int r, closed;
 
 	memset(report, 0, sizeof(*report));
 	r = rd_volume_up(caller, at, &state);
@@ -272,8 +267,9 @@ int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 	if (!r)
 		r = rd_check_pool_apart(live.pool, at);
 	if (!r)
-		r = take(&live, &report->snapshot);
-	rd_lock_drop(&live.shut);
+		r = take(&live, caller, &report->snapshot);
+	closed = rd_view_pool_close(&live.reads);
+	r = r ? r : closed;
 	if (!r)
 		move_lease(&live, &report->snapshot.version);
 	report->pause_us = live.freeze.pause_us;

@@ -350,6 +350,21 @@ static int leases_of(struct rd_pool *pool, const char *device, struct rd_buffer 
 	return !r && ret->failed ? -ENOMEM : r;
 }
 
+static void refuse_away(const struct rd_attachment *at, const struct rd_target_status *status)
+{
+	u64 mib = (status->nr_pool + status->nr_zero) >> 8;
+
+	if (strcmp(status->hydration, "off")) {
+		rd_err(0, "'%s' is still being copied back from the pool '%s': %llu MiB left",
+		       at->volume, at->pool, mib);
+		rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
+		return;
+	}
+	rd_err(0, "blocks of '%s' lie in the pool '%s' and stay there: %llu MiB", at->volume,
+	       at->pool, mib);
+	rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
+}
+
 /*
  * Refuse a volume with blocks in the pool: they must all belong to one version, or the pool
  * could not tell where else they are when their place is about to be freed.
@@ -366,27 +381,17 @@ int rd_rollback_check(const struct rd_attachment *at)
 	r = rd_device_names_pool(at->device, &is_away);
 	if (r || !is_away)
 		return r;
-	if (!strcmp(status.hydration, "off")) {
-		rd_err(0, "'%s' reads %llu MiB from the pool", at->volume, status.nr_pool >> 8);
-		rd_remedy(RD_REMEDY_UNDO_DEDUP, at->volume, "nothing was changed");
-		return -EBUSY;
-	}
-	rd_err(0, "'%s' is still being copied back from the last roll-back: %llu MiB left",
-	       at->volume, (status.nr_pool + status.nr_zero) >> 8);
-	rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
+	refuse_away(at, &status);
 	return -EBUSY;
 }
 
 /* Record the pool's path, which attach needs at boot if blocks still lie there. */
 static int note_pool(struct rd_pool *pool, struct rd_attachment *at)
 {
-	RD_FREE char *path = realpath(pool->path, NULL);
+	int r = rd_attachment_path(at->pool, pool);
 
-	if (!path || strlen(path) >= sizeof(at->pool))
-		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");
-	snprintf(at->pool, sizeof(at->pool), "%s", path);
 	at->is_zeros = false;
-	return rd_attachment_save(at);
+	return r ? r : rd_attachment_save(at);
 }
 
 static void tear_down(struct rollback *rb)

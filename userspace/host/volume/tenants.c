@@ -12,21 +12,23 @@
 #include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
+#include "down.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
 #include "tenants.h"
 #include "version_table.h"
+#include "view_pool.h"
 
 #define MESSAGE_MAX	8192
 
 struct leaving {
 	struct rd_pool *pool;
 	const char *name;
-	const struct rd_doomed *doomed;
+	struct rd_doomed *doomed;
 	struct rd_version version;
-	bool names_pool;	/* does the table name any block of the pool? */
-	char device[32];	/* the device that the table reads them from */
+	char device[32];	/* the device that the table reads the pool from */
+	u64 nr_blocks;		/* of the volume; 0: its table has no pool */
 	struct rd_buffer runs;	/* struct dmr_range: those that must move */
 	struct rd_buffer message;
 };
@@ -39,11 +41,6 @@ static void take_range(struct leaving *leaving, const struct dmr_range *range)
 	const struct rd_doomed *doomed = leaving->doomed;
 	u64 i, place = range->place[0].block;
 
-	if (range->place[0].kind != DMR_POOL)
-		return;
-	leaving->names_pool = true;
-	if (place > doomed->last || place + range->len <= doomed->first)
-		return;
 	for (i = 0; i < range->len; i++) {
 		struct dmr_range one = { .first = range->first + i, .len = 1 };
 
@@ -73,44 +70,141 @@ static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
 	return r;
 }
 
-/*
- * Read the table. The message settles: a place that the answer does not name is named nowhere.
- */
-static int read_table(struct leaving *leaving)
+static int find_devices(struct leaving *leaving)
 {
 	struct rd_target_devices devices;
-	u64 next = 0, end;
-	char text[80];
-	int r;
+	int r = rd_target_devices(leaving->name, &devices);
 
-	r = rd_target_devices(leaving->name, &devices);
 	if (r || !strcmp(devices.pool, "-"))
 		return r;
 	memcpy(leaving->device, devices.pool, sizeof(leaving->device));
-	end = rd_round_up(devices.sectors, 8) / 8;
-	while (!r && next < end) {
-		RD_FREE char *answer = NULL;
-		u64 before = next;
+	leaving->nr_blocks = rd_round_up(devices.sectors, 8) / 8;
+	return 0;
+}
 
-		snprintf(text, sizeof(text), "table %llu %llu", next, end - next);
-		r = rd_dm_try_message(leaving->name, text, &answer);
-		if (!r)
-			r = answer ? take_answer(leaving, answer, &next) : -EPROTO;
-		if (!r && next <= before)
-			r = -EPROTO;
-	}
+/*
+ * Ask which blocks from @*next on lie in the pool from @first to @last; *@next is then the
+ * first that the answer has no room for. The message settles: a place that the answers do not
+ * name is named nowhere.
+ */
+static int ask(struct leaving *leaving, u64 first, u64 last, u64 *next)
+{
+	RD_FREE char *answer = NULL;
+	u64 before = *next;
+	char text[112];
+	int r;
+
+	snprintf(text, sizeof(text), "table %llu %llu %llu %llu", before,
+		 leaving->nr_blocks - before, first, last - first + 1);
+	r = rd_dm_try_message(leaving->name, text, &answer);
+	if (!r)
+		r = answer ? take_answer(leaving, answer, next) : -EPROTO;
+	if (!r && *next <= before)
+		r = -EPROTO;
 	return !r && leaving->runs.failed ? -ENOMEM : r;
+}
+
+static u64 frame_block(const struct rd_doomed_frame *frame, unsigned int slot)
+{
+	return rd_slot_offset(frame->frame, slot) / RD_BLOCK_SIZE;
+}
+
+/* Find the end of the frames from @i on that have no wide gap between them. */
+static unsigned int cluster_end(const struct rd_doomed *doomed, unsigned int i)
+{
+	const struct rd_doomed_frame *frames = doomed->frames;
+	u64 wide = (doomed->last - doomed->first) / 8 + RD_SEG_BLOCKS;
+
+	do
+		i++;
+	while (i < doomed->nr &&
+	       frame_block(&frames[i], 0) - frame_block(&frames[i - 1], 0) <= wide);
+	return i;
+}
+
+static int compare_runs(const void *a, const void *b)
+{
+	const struct dmr_range *x = a, *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/*
+ * Find the blocks that lie in places that are doomed. Ask for all between the first and the
+ * last: as a rule that is one short answer, and each question costs the device a look at its
+ * whole table. Only where the answer is long, ask for the rest without the widest gaps.
+ */
+static int find_runs(struct leaving *leaving)
+{
+	const struct rd_doomed *doomed = leaving->doomed;
+	unsigned int i, end;
+	u64 begin = 0;
+	int r = 0;
+
+	if (leaving->nr_blocks)
+		r = ask(leaving, doomed->first, doomed->last, &begin);
+	for (i = 0; !r && begin < leaving->nr_blocks && i < doomed->nr; i = end) {
+		u64 next = begin;
+
+		end = cluster_end(doomed, i);
+		while (!r && next < leaving->nr_blocks)
+			r = ask(leaving, frame_block(&doomed->frames[i], 0),
+				frame_block(&doomed->frames[end - 1], RD_SEG_BLOCKS - 1), &next);
+	}
+	/* So that a segment is looked up once. */
+	if (leaving->runs.len)
+		qsort(leaving->runs.data, leaving->runs.len / sizeof(struct dmr_range),
+		      sizeof(struct dmr_range), compare_runs);
+	return r;
+}
+
+/* Does the table name any block of the pool? Look at all of it, as numbers may be off. */
+static int names_pool(struct leaving *leaving, bool *ret)
+{
+	RD_FREE char *answer = NULL;
+	char text[64];
+	int r;
+
+	*ret = false;
+	if (!leaving->nr_blocks)
+		return 0;
+	snprintf(text, sizeof(text), "table 0 %llu 0 %llu", leaving->nr_blocks, U64_MAX);
+	r = rd_dm_try_message(leaving->name, text, &answer);
+	if (!r && !answer)
+		r = -EPROTO;
+	*ret = !r && answer[0] != '-';
+	return r;
 }
 
 int rd_device_names_pool(const char *name, bool *ret)
 {
-	static const struct rd_doomed nothing = { .first = 1 };
-	struct leaving leaving = { .name = name, .doomed = &nothing };
-	int r = read_table(&leaving);
+	struct leaving leaving = { .name = name };
+	int r = find_devices(&leaving);
 
-	*ret = leaving.names_pool;
-	rd_buffer_free(&leaving.runs);
+	*ret = false;
+	if (!r)
+		r = names_pool(&leaving, ret);
 	return r ? rd_err(r, "cannot read the table of '%s'", name) : 0;
+}
+
+/*
+ * Are all blocks of the volume home, for good? Most are not, and the numbers of the status
+ * line say so: a number that a crash left wrong only keeps the lease for longer. That they
+ * are, the table must say, behind a settle.
+ */
+static int is_home(struct leaving *leaving, bool *ret)
+{
+	struct rd_target_status status;
+	bool names = false;
+	int r;
+
+	*ret = false;
+	r = rd_target_status(leaving->name, &status);
+	if (r || status.nr_pool)
+		return r;
+	r = names_pool(leaving, &names);
+	*ret = !r && !names;
+	return r;
 }
 
 /* --- sending it elsewhere */
@@ -220,8 +314,44 @@ static int move_all(struct leaving *leaving)
 	return r;
 }
 
+/* A view is copied as it was, from where it was; it is gone before long. */
+static int keep_all(struct leaving *leaving)
+{
+	const struct dmr_range *run = (const struct dmr_range *)leaving->runs.data;
+	size_t nr = leaving->runs.len / sizeof(*run);
+
+	rd_info("'%s' is being copied: blocks that it reads are freed later", leaving->name);
+	for (; nr--; run++)
+		rd_doomed_keep(leaving->doomed, run->place[0].block);
+	return 0;
+}
+
+/* Move a device that is up. 1: it has no block in the pool any more. */
+static int move_off(struct leaving *leaving, const struct rd_lease *lease)
+{
+	struct rd_pool *pool = leaving->pool;
+	bool home = false;
+	int r;
+
+	r = rd_lease_version(pool->sql, lease, &leaving->version);
+	if (!r)
+		r = find_runs(leaving);
+	if (!r && !leaving->runs.len)
+		r = is_home(leaving, &home);
+	if (r || home)
+		return r ? r : 1;
+	/* A copy of a pool has the same leases, but other blocks at the same numbers. */
+	r = rd_poolblocks_compare(&pool->area, leaving->device);
+	if (r || !leaving->runs.len)
+		return r;
+	if (rd_is_view(lease->device))
+		return keep_all(leaving);
+	return rd_is_mapped(lease->device) ?
+		rd_mapped_refresh(pool, &leaving->version, leaving->name) : move_all(leaving);
+}
+
 static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct rd_lease *lease,
-		  const struct rd_doomed *doomed)
+		  struct rd_doomed *doomed)
 {
 	struct leaving leaving = { .pool = pool, .doomed = doomed };
 	char name[RD_DM_NAME_MAX];
@@ -229,22 +359,17 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 
 	(void)ops;
 	r = rd_dm_find(lease->device, name);
-	if (r == -ENODEV)
-		return rd_is_mapped_here(lease->device) ? 1 : r;
+	if (r == -ENODEV &&
+	    (rd_is_mapped_here(lease->device) || rd_is_view_here(lease->device)))
+		return 1;
 	leaving.name = name;
 	if (!r)
-		r = rd_lease_version(pool->sql, lease, &leaving.version);
+		r = find_devices(&leaving);
+	/* There is no such device, or none of the target. */
+	if (r == -ENODEV || (r == -ENODATA && !rd_is_mapped(lease->device)))
+		return rd_down_keep(lease->device, doomed, !pool->told_unreachable);
 	if (!r)
-		r = read_table(&leaving);
-	/* All blocks of the volume are home. */
-	if (!r && !leaving.names_pool)
-		r = 1;
-	/* A copy of a pool has the same leases, but other blocks at the same numbers. */
-	if (!r)
-		r = rd_poolblocks_compare(&pool->area, leaving.device);
-	if (!r && leaving.runs.len)
-		r = rd_is_mapped(lease->device) ?
-			rd_mapped_refresh(pool, &leaving.version, name) : move_all(&leaving);
+		r = move_off(&leaving, lease);
 	if (r == -EXDEV)
 		rd_info("'%s' reads another copy of this pool", name);
 	else if (r < 0)
@@ -258,10 +383,13 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 {
 	char device[RD_DM_NAME_MAX];
+	int r;
 
+	if (pool) {
+		r = rd_lease_drop_device(pool, rd_part_uuid(device, at, "view"));
+		return r ? r : rd_lease_drop_device(pool, rd_part_uuid(device, at, NULL));
+	}
 	rd_part_uuid(device, at, NULL);
-	if (pool)
-		return rd_lease_drop_device(pool, device);
 	if (!at->pool[0])
 		return 0;
 	rd_warn("the pool '%s' does not know that the device '%s' is gone, and keeps everything that it could read",

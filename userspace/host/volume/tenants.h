@@ -2,7 +2,7 @@
 /*
  * Move devices that read the pool off blocks that are about to be freed: blocks of a
  * volume are remapped to where its version has them now; a mapped version, whose table is
- * read-only, gets a new one.
+ * read-only, gets a new one. The view of a frozen volume keeps its blocks until it is copied.
  */
 #ifndef RD_TENANTS_H
 #define RD_TENANTS_H

@@ -2,6 +2,7 @@
 /* Devices that read the data area by themselves. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "leases.h"
@@ -59,6 +60,24 @@ int rd_lease_list(struct rd_sql *sql, const struct rd_version *version, struct r
 		       " WHERE ?1 = 0 OR (volume = ?1 AND number = ?2) ORDER BY id", "ii",
 		       version ? version->volume : (i64)0, version ? version->number : (i64)0);
 	return r ? r : read_leases(row, ret);
+}
+
+int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	struct rd_buffer found = { 0 };
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT id, device, volume, number, time FROM lease"
+		       " WHERE device = ? ORDER BY id DESC LIMIT 1", "t", device);
+	if (!r)
+		r = read_leases(row, &found);
+	if (!r && !found.len)
+		r = -ENOENT;
+	if (!r)
+		memcpy(ret, found.data, sizeof(*ret));
+	rd_buffer_free(&found);
+	return r;
 }
 
 int rd_lease_count(struct rd_sql *sql, const struct rd_version *version, u64 *ret)

@@ -32,6 +32,9 @@ int rd_lease_list(struct rd_sql *sql, const struct rd_version *version, struct r
 /* Count the same. */
 int rd_lease_count(struct rd_sql *sql, const struct rd_version *version, u64 *ret);
 
+/* Find the newest lease of @device. -ENOENT. */
+int rd_lease_newest(struct rd_sql *sql, const char *device, struct rd_lease *ret);
+
 /* Load the version of a lease, which may be HELD. -ENOENT. */
 int rd_lease_version(struct rd_sql *sql, const struct rd_lease *lease,
 		     struct rd_version *version);

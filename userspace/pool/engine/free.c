@@ -12,7 +12,12 @@
  *
  * A crash leaves the queue as it is, and giving back twice does no harm: until
  * step 5 no command can get these places. Where a device cannot be reached nothing
- * happens at all, and the queue waits for a later command.
+ * happens at all, and the queue waits for a later command. Where it is down, but known to
+ * name no other places, only the frames of these wait.
+ *
+ * Devices are asked once for all that a batch gives back: none can get a place of the queue
+ * again, as only recipes give places to devices. They are asked before 0, as a device out of
+ * reach lets nothing be freed, and a second time only if 0 or 1 has added to the queue.
  */
 #include <errno.h>
 
@@ -50,15 +55,30 @@ struct freeing {
 	u64 move_us;		/* and a slot */
 	/* The range that is about to be given back. */
 	u64 offset, len;
+	/* Frames that stay in the queue for a device that is down: of this batch, and before. */
+	unsigned int nr_kept;
+	u64 all_kept;
+	u64 from, read_end;		/* the queue is read from there, and was read to there */
 	bool forgot_lease;
+};
+
+/* What a command must know of the freeing that it has done. */
+struct freed {
+	bool forgot_lease;
+	u64 nr_kept;		/* frames that are left in the queue, by the last time */
 };
 
 /* --- the queue */
 
 static int read_queue(struct freeing *f, unsigned int max)
 {
+	int r;
+
 	f->has_no_room = false;
-	return rd_frames_read_queue(f->pool->sql, 0, f->queued, max, &f->nr);
+	f->nr_kept = 0;
+	r = rd_frames_read_queue(f->pool->sql, f->from, f->queued, max, &f->nr);
+	f->read_end = r || !f->nr ? f->from : f->queued[f->nr - 1].frame + 1;
+	return r;
 }
 
 static unsigned int nr_holes(const struct rd_slots *slots)
@@ -158,8 +178,9 @@ static int list_doomed(const struct freeing *f, struct rd_doomed *doomed)
 
 		if (!will_free(f, &f->queued[i]))
 			continue;
-		frame->frame = f->queued[i].frame;
-		frame->slots = f->queued[i].slots;
+		*frame = (struct rd_doomed_frame){
+			.frame = f->queued[i].frame, .slots = f->queued[i].slots,
+		};
 		if (!f->queued[i].live)
 			memset(&frame->slots, 0xff, sizeof(frame->slots));
 		doomed->nr += !rd_slots_are_none(&frame->slots);
@@ -183,7 +204,7 @@ static void set_bounds(struct rd_doomed *doomed)
 }
 
 static int vacate_one(struct freeing *f, const struct rd_lease *lease,
-		      const struct rd_doomed *doomed)
+		      struct rd_doomed *doomed)
 {
 	struct rd_pool *pool = f->pool;
 	int r;
@@ -203,12 +224,28 @@ static int vacate_one(struct freeing *f, const struct rd_lease *lease,
 	if (r == -EUCLEAN)
 		return r;
 	if (r < 0 && !pool->told_unreachable) {
-		rd_info("device '%s' reads the pool and cannot be reached: no space is freed until a later command reaches it",
+		rd_warn("device '%s' reads the pool and cannot be reached: no space is freed until a later command reaches it",
 			lease->device);
 		rd_remedy(RD_REMEDY_FORGET_DEVICE, lease->device, NULL);
 		pool->told_unreachable = true;
 	}
 	return r < 0;
+}
+
+/* Leave the frames out of the batch that a device keeps in the queue. */
+static void leave_kept(struct freeing *f, const struct rd_doomed *doomed)
+{
+	const struct rd_doomed_frame *frame = doomed->frames, *end = frame + doomed->nr;
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < f->nr; i++) {
+		while (frame < end && frame->frame < f->queued[i].frame)
+			frame++;
+		if (frame == end || frame->frame != f->queued[i].frame || !frame->is_kept)
+			f->queued[nr++] = f->queued[i];
+	}
+	f->nr_kept = f->nr - nr;
+	f->nr = nr;
 }
 
 static int vacate_each(struct freeing *f, const struct rd_buffer *leases)
@@ -223,6 +260,7 @@ static int vacate_each(struct freeing *f, const struct rd_buffer *leases)
 		set_bounds(&doomed);
 		for (i = 0; i < nr && !r; i++)
 			r = vacate_one(f, &list[i], &doomed);
+		leave_kept(f, &doomed);
 	}
 	free(doomed.frames);
 	return r;
@@ -394,29 +432,49 @@ static int free_batch(struct freeing *f, unsigned int max)
 	return r ? r : take_all_off(f);
 }
 
+/* Do not read again what must stay. */
+static void pass_kept(struct freeing *f)
+{
+	if (f->nr_kept)
+		f->from = f->read_end;
+	f->all_kept += f->nr_kept;
+}
+
+static int free_batches(struct freeing *f)
+{
+	u64 left, leases, before = U64_MAX;
+	unsigned int max;
+	int r;
+
+	r = rd_lease_count(f->pool->sql, NULL, &leases);
+	/* To ask devices once more costs more than is saved by what the first few teach. */
+	max = leases ? BATCH : FIRST_BATCH;
+	while (!r) {
+		r = rd_frames_nr_queued(f->pool->sql, &left);
+		if (r || left <= f->all_kept || (left == before && !f->nr_kept))
+			break;
+		before = left;
+		r = free_batch(f, max);
+		if (!r)
+			pass_kept(f);
+		max = BATCH;
+	}
+	return r;
+}
+
 /* 1: no more can be done now. */
-static int free_all(struct rd_pool *pool, bool *forgot_lease)
+static int free_all(struct rd_pool *pool, struct freed *freed)
 {
 	struct freeing f = { .pool = pool, .hole_us = HOLE_US, .move_us = MOVE_US };
-	unsigned int max = FIRST_BATCH;
-	u64 left, before = U64_MAX;
 	int r;
 
 	f.queued = malloc(BATCH * sizeof(*f.queued));
 	if (!f.queued)
 		return -ENOMEM;
-	for (;;) {
-		r = rd_frames_nr_queued(pool->sql, &left);
-		if (r || !left || left == before)
-			break;
-		before = left;
-		r = free_batch(&f, max);
-		if (r)
-			break;
-		max = BATCH;
-	}
+	r = free_batches(&f);
 	free(f.queued);
-	*forgot_lease |= f.forgot_lease;
+	freed->forgot_lease |= f.forgot_lease;
+	freed->nr_kept = f.all_kept;
 	return r;
 }
 
@@ -425,7 +483,7 @@ static int free_all(struct rd_pool *pool, bool *forgot_lease)
  * at the queue once more after dropping it, and so sees what others had queued before they
  * found the lock taken; if it dies before, the next command does.
  */
-static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
+static int free_in_turn(struct rd_pool *pool, struct freed *freed)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	unsigned int turns;
@@ -434,7 +492,7 @@ static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 
 	for (turns = 0; turns < MAX_TURNS && !r; turns++) {
 		r = rd_frames_nr_queued(pool->sql, &left);
-		if (r || !left)
+		if (r || left <= freed->nr_kept)
 			return r;
 		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_FREE, 0, true, pool->wait_ms);
 		if (r == -EAGAIN) {
@@ -442,7 +500,7 @@ static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 			return 0;
 		}
 		if (!r)
-			r = free_all(pool, forgot_lease);
+			r = free_all(pool, freed);
 		rd_lock_drop(&lock);
 	}
 	return r < 0 ? r : 0;
@@ -450,16 +508,16 @@ static int free_in_turn(struct rd_pool *pool, bool *forgot_lease)
 
 int rd_free_queue(struct rd_pool *pool)
 {
-	bool forgot_lease;
+	struct freed freed;
 	int r;
 
 	do {
-		forgot_lease = false;
-		r = free_in_turn(pool, &forgot_lease);
+		freed = (struct freed){ 0 };
+		r = free_in_turn(pool, &freed);
 		/* The versions that only that lease had held go as well. */
-		if (!r && forgot_lease)
+		if (!r && freed.forgot_lease)
 			r = rd_finish_volumes(pool);
-	} while (!r && forgot_lease);
+	} while (!r && freed.forgot_lease);
 	/* All that a command has done is in the journal when it returns. */
 	return r ? r : rd_journal_flush(pool);
 }

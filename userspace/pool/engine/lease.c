@@ -15,16 +15,30 @@ static int compare_frames(const void *a, const void *b)
 	return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
+/* Find the doomed frame in which @block is doomed, or NULL. */
+static struct rd_doomed_frame *find_doomed(const struct rd_doomed *doomed, u64 block)
 {
 	struct rd_doomed_frame key, *found;
 	unsigned int slot;
 
 	if (!doomed->nr || block < doomed->first || block > doomed->last ||
 	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &key.frame, &slot))
-		return false;
+		return NULL;
 	found = bsearch(&key, doomed->frames, doomed->nr, sizeof(key), compare_frames);
-	return found && rd_slots_test(&found->slots, slot);
+	return found && rd_slots_test(&found->slots, slot) ? found : NULL;
+}
+
+bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
+{
+	return find_doomed(doomed, block);
+}
+
+void rd_doomed_keep(struct rd_doomed *doomed, u64 block)
+{
+	struct rd_doomed_frame *frame = find_doomed(doomed, block);
+
+	if (frame)
+		frame->is_kept = true;
 }
 
 /* --- taking one */
@@ -47,6 +61,18 @@ static int insert(struct rd_sql *sql, const struct rd_version *version, const ch
 	return r ? r : rd_lease_insert(sql, &now, device, ret_id);
 }
 
+/* A catalog that is made anew from the journal must know it, too. */
+static int make_stable(struct rd_pool *pool, i64 id)
+{
+	int r = rd_failpoint("lease-add");
+
+	if (!r)
+		r = rd_journal_flush(pool);
+	if (r)
+		rd_lease_forget(pool, id);
+	return r;
+}
+
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id)
 {
@@ -58,15 +84,29 @@ int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const c
 	if (r)
 		return r;
 	r = rd_catalog_end(pool->sql, insert(pool->sql, version, device, ret_id));
+	return r ? r : make_stable(pool, *ret_id);
+}
+
+static int insert_as(struct rd_sql *sql, const char *reader, const char *device, i64 *ret_id)
+{
+	struct rd_version version;
+	struct rd_lease lease;
+	int r;
+
+	r = rd_lease_newest(sql, reader, &lease);
+	if (!r)
+		r = rd_lease_version(sql, &lease, &version);
+	return r ? r : rd_lease_insert(sql, &version, device, ret_id);
+}
+
+int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id)
+{
+	int r = rd_catalog_begin(pool->sql);
+
 	if (r)
 		return r;
-	/* A catalog that is made anew from the journal must know it, too. */
-	r = rd_failpoint("lease-add");
-	if (!r)
-		r = rd_journal_flush(pool);
-	if (r)
-		rd_lease_forget(pool, *ret_id);
-	return r;
+	r = rd_catalog_end(pool->sql, insert_as(pool->sql, reader, device, ret_id));
+	return r ? r : make_stable(pool, *ret_id);
 }
 
 /* --- giving it up */

@@ -36,10 +36,14 @@ struct rd_doomed {
 	struct rd_doomed_frame {	/* in order; at least a slot of each */
 		u64 frame;
 		struct rd_slots slots;
+		bool is_kept;		/* not to be freed after all, for now */
 	} *frames;
 };
 
 bool rd_doomed_has(const struct rd_doomed *doomed, u64 block);
+
+/* Keep the frame of @block, if that is doomed, in the queue: a device names it. */
+void rd_doomed_keep(struct rd_doomed *doomed, u64 block);
 
 /* The agents of the devices, which are the tenants of the pool. */
 struct rd_lease_ops {
@@ -48,11 +52,12 @@ struct rd_lease_ops {
 	 * there are where rd_resolve() says for its version now, which the catalog and
 	 * its copy will still say after a crash.
 	 *
-	 * 0: the device refers to none of them, and will not again. 1: there is no such
-	 * device any more. Negative: that is not known, and none of them is given back now.
+	 * 0: the device refers to none of them, and will not again, but for those in frames
+	 * that it had rd_doomed_keep() keep. 1: there is no such device any more. Negative:
+	 * that is not known, and none of them is given back now.
 	 */
 	int (*vacate)(struct rd_lease_ops *ops, struct rd_pool *pool,
-		      const struct rd_lease *lease, const struct rd_doomed *doomed);
+		      const struct rd_lease *lease, struct rd_doomed *doomed);
 };
 
 /* Take a lock that keeps all other commands from freeing anything. */
@@ -64,6 +69,12 @@ int rd_lease_shut(struct rd_pool *pool, struct rd_lock *ret);
  */
 int rd_lease_add(struct rd_pool *pool, const struct rd_version *version, const char *device,
 		 i64 *ret_id);
+
+/*
+ * Note, stable, that @device will read what @reader reads, from whose table its own is made.
+ * The version may be HELD. The caller has rd_lease_shut(). -ENOENT: @reader has no lease.
+ */
+int rd_lease_share(struct rd_pool *pool, const char *reader, const char *device, i64 *ret_id);
 
 /* Delete only the row: rd_finish_volumes() deletes the version that it held. */
 int rd_lease_forget(struct rd_pool *pool, i64 id);

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: leases.sh [--kernel 6.1|6.12] [--devices N] [--gib N] [--rounds N] [--check]
+#
+# Measure in a guest what devices that read a pool cost a command that frees space of it: the
+# median time of a delete of 8 MiB with N of them (default: 100, of 1024 GiB), as a ratio to
+# that without. With --check exit with 1 if it is more than 2.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
+top=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
+
+kernel=6.12 devices=100 gib=1024 rounds=5 check=0
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) show_help; exit ;;
+	--check) check=1; shift; continue ;;
+	esac
+	[ $# -ge 2 ] || usage_error "'$1' is no option, or lacks its value"
+	case $1 in
+	--kernel) kernel=$2 ;;
+	--devices) devices=$2 ;;
+	--gib) gib=$2 ;;
+	--rounds) rounds=$2 ;;
+	*) usage_error "no such option: '$1'" ;;
+	esac
+	shift 2
+done
+
+"$top/scripts/setup.sh" build vm
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-leases.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+module=$top/build/modules/$kernel
+kdir=$("$top/scripts/headers.sh" "$kernel")
+"$top/scripts/module-build.sh" --kdir "$kdir" --out "$module" JUDGE=1
+make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
+make -s -C "$top/userspace"
+
+"$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 --mem 6144 \
+	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
+	--payload "$top/build/bin:ctl" --payload "$top/tests/guest:tests/guest" \
+	--payload "$top/tests/bench/target:tests/bench/target" \
+	-- tests/bench/target/leases-guest.sh "$devices" "$gib" "$rounds" >"$dir/lines" || {
+	cat "$dir/lines" >&2
+	exit 1
+}
+printf '\n=== Linux %s\n\n' "$kernel"
+sort -k2,2 -k4,4n "$dir/lines" | awk -v check="$check" '
+	$1 == "devices" { devices = $2; gib = $3 }
+	$1 == "time" { us[$2, nr[$2]++] = $4 }
+	END {
+		none = us["none", int(nr["none"] / 2)]
+		leases = us["leases", int(nr["leases"] / 2)]
+		if (!none || !leases)
+			exit 2
+		printf "a delete of 8 MiB without leases: %.1f ms\n", none / 1000
+		printf "with %d devices of %d GiB: %.1f ms, %.2f times that (target <= 2)\n",
+			devices, gib, leases / 1000, leases / none
+		exit check && leases > 2 * none
+	}'
