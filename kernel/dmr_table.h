@@ -144,6 +144,8 @@ struct dmr_table {
 	unsigned int nr_dirty;		/* dirty and being written */
 	u64 page_reads;
 	unsigned long nr_stores;	/* of words; see swap_words() */
+	u64 nr_changes;			/* of places */
+	u64 nr_settled;			/* of these, when the last settle began that succeeded */
 	wait_queue_head_t page_wait;	/* for a page: to be free, loaded, idle */
 
 	unsigned long *words_dirty;	/* a bit a block of words: to be written */

@@ -224,6 +224,7 @@ void dmr_page_change(struct dmr_page *page, unsigned int i, enum dmr_kind kind,
 		     __le64 packed)
 {
 	lockdep_assert_held(&page->table->lock);
+	page->table->nr_changes++;
 	count_entry(page, dmr_page_entry(page, i).kind, -1);
 	count_entry(page, kind, 1);
 	WRITE_ONCE(page->entries[i], packed);
@@ -242,6 +243,7 @@ static void set_home(struct dmr_page *page, unsigned int i, bool copied)
 
 	if (kind == DMR_BASE)
 		return;
+	page->table->nr_changes++;
 	count_entry(page, kind, -1);
 	count_entry(page, DMR_BASE, 1);
 	if (copied) {
@@ -263,6 +265,7 @@ unsigned int dmr_page_take_back(struct dmr_page *page)
 			continue;
 		clear_bit(i, page->taken);
 		clear_bit(i, page->home);
+		page->table->nr_changes++;
 		dmr_watch_clear(page->table, page->seg, i, 1);
 		count_entry(page, DMR_BASE, -1);
 		count_entry(page, dmr_page_entry(page, i).kind, 1);

@@ -219,6 +219,6 @@ int dmr_print(struct dmr_table *t, u64 first, u64 count, const struct dmr_pool_r
 	 * Settle behind it: a block that has come home since the last write-back is on
 	 * disk where it was before, and the caller who reads "b" may free that place.
 	 */
-	r = dmr_writeback_settle(t);
+	r = dmr_writeback_settle_changes(t);
 	return r ? r : 1;
 }

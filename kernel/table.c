@@ -262,6 +262,7 @@ static void swap_words(struct dmr_table *t, struct new_words *new, u64 volume_se
 	swap(t->hints_stale, new->stale);
 	swap(t->words_taken, new->taken);
 	count_resized(t, kept, volume_sectors);
+	t->nr_changes++;
 	if (nr_segs > kept) {
 		bitmap_set(t->words_dirty, kept / DMR_SEG_BLOCKS,
 			   nr_bits - kept / DMR_SEG_BLOCKS);

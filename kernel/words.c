@@ -60,6 +60,7 @@ void dmr_word_mark_dirty(struct dmr_table *t, u64 seg)
 
 void dmr_word_set(struct dmr_table *t, u64 seg, u64 word)
 {
+	t->nr_changes++;
 	dmr_word_count(t, seg, t->words[seg], -1);
 	dmr_word_count(t, seg, word, 1);
 	dmr_word_store(t, seg, word);

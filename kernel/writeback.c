@@ -564,8 +564,19 @@ void dmr_writeback_begin_settle(struct dmr_table *t)
 	t->losses_before = raw_seqcount_begin(&t->losses);
 }
 
+static u64 count_changes(struct dmr_table *t)
+{
+	u64 nr;
+
+	spin_lock_irq(&t->lock);
+	nr = t->nr_changes;
+	spin_unlock_irq(&t->lock);
+	return nr;
+}
+
 int dmr_writeback_settle(struct dmr_table *t)
 {
+	u64 nr_changes = count_changes(t);
 	int r = dmr_writeback(t);
 
 	lockdep_assert_held(&t->meta->message_lock);
@@ -577,9 +588,15 @@ int dmr_writeback_settle(struct dmr_table *t)
 	if (!r) {
 		spin_lock_irq(&t->lock);
 		t->base_is_unsettled = false;
+		t->nr_settled = nr_changes;
 		spin_unlock_irq(&t->lock);
 	}
 	return r;
+}
+
+int dmr_writeback_settle_changes(struct dmr_table *t)
+{
+	return count_changes(t) == t->nr_settled ? 0 : dmr_writeback_settle(t);
 }
 
 /* ------------------------------------------------------------------

@@ -20,6 +20,11 @@ int dmr_writeback(struct dmr_table *t);
 void dmr_writeback_begin_settle(struct dmr_table *t);
 /* Write back, then wait for all I/O that looked at the table before. Under message_lock. */
 int dmr_writeback_settle(struct dmr_table *t);
+/*
+ * The same, at no cost where no place has changed since the last settle: what was replaced is
+ * named nowhere. Copies home that run are not waited for. Under message_lock.
+ */
+int dmr_writeback_settle_changes(struct dmr_table *t);
 /* Are all blocks BASE, and is that stable? Not under t->lock. */
 bool dmr_writeback_is_linear(struct dmr_table *t);
 /*

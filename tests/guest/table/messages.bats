@@ -178,6 +178,32 @@ load table
 	[ $((field[14] - before)) -le 10 ] || is "read again" "${field[14]}" "$before"
 }
 
+# base_flushes: so many have come to the base, a judge.
+base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
+
+@test "table settles where something has changed, and costs no flush else" {
+	local before
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,10,p100"
+	places_are 0 16 "0,10,p100"
+	base_flushes
+	before=$reply
+	places_are 0 16 "0,10,p100"
+	msg table 0 16384 0 100
+	base_flushes
+	is "flushes of the base" "$reply" "$before"
+	writes 0 8
+	places_are 0 16 "0,1,b;1,f,p101"
+	base_flushes
+	[ "$reply" -gt "$before" ] || is "flushes of the base" "$reply" "> $before"
+	disk_places_are 0 16 "0,1,b;1,f,p101"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
 @test "set: nothing but in a batch on the suspended device" {
 	vol_create
 	refused "Device or resource busy" "suspend the device first" msg begin

@@ -252,12 +252,11 @@ void do_hydrate(void)
 {
 	char text[64] = "hydrate start";
 	struct status status;
-	struct place place;
 
 	if (hydrating) {
 		send_text("hydrate stop");
-		/* It waits for no copy that has begun; a settle does. */
-		ask_table(0, 1, &place);
+		/* It waits for no copy that has begun; a settle does, here of a watch. */
+		send_text("watch " TOKEN " 0,1");
 		hydrating = false;
 		hydration_may_run();
 		return;
