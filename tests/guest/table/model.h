@@ -36,6 +36,7 @@ extern struct run {
 	uint64_t max_ops;
 	uint64_t seed;
 	unsigned int nr_workers;
+	bool sheds;			/* the base can give space back, and must */
 	const char *base_path;
 	const char *meta_path;
 	const char *pool_path;
