@@ -20,9 +20,10 @@ void dmr_watch_clear(struct dmr_table *t, u64 seg, unsigned int first,
 static void drop_watch(struct dmr_table *t, u64 seg)
 {
 	lockdep_assert_held(&t->lock);
-	/* Pairs with dmr_watch_has(), as the release does. It does not look into the watch. */
+	/* Pairs with dmr_watch_has(), which does not look into the watch. */
 	smp_wmb();
 	kfree(xa_erase(&t->watches, seg));
+	/* Pairs with it, too. */
 	smp_store_release(&t->nr_watches, t->nr_watches - 1);
 }
 
