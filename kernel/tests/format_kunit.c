@@ -404,7 +404,7 @@ static const struct damage {
 	{ "compat_ro unknown", 76, 4, U32_MAX, 0, NULL },
 	{ "incompat first", 80, 4, 1, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },
-	{ "flags unknown", 84, 4, 1U << 6 | 4, -EBADMSG, WHY_SANE },
+	{ "flags unknown", 84, 4, 1U << 7 | 4, -EBADMSG, WHY_SANE },
 	{ "flags last", 84, 4, 1U << 31 | 4, -EBADMSG, WHY_SANE },
 	{ "flags linear", 84, 4, DMR_FLAG_LINEAR_OK, 0, NULL },
 	{ "flags table", 84, 4, DMR_FLAG_TABLE, 0, NULL },
