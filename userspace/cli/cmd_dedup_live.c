@@ -142,11 +142,17 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 	struct rd_live_dedup_options options = *given;
 	struct rd_live_dedup_report report = { 0 };
 	struct rd_caller caller;
-	int r = 0;
+	unsigned int wait_ms;
+	int r = ctl_lock_wait(ctl, &wait_ms);
 
-	if (!ctl_has(ctl, CTL_OPT_MODE) && at->dedup_pool)
+	if (!r)
+		r = rd_attachment_lock(at, wait_ms);
+	/* Its mode may have been changed while other volumes were worked on. */
+	if (!r)
+		r = rd_attachment_refresh(at);
+	if (!r && !ctl_has(ctl, CTL_OPT_MODE) && at->dedup_pool)
 		options.mode = RD_LIVE_DEDUP_POOL;
-	if (options.mode == RD_LIVE_DEDUP_POOL)
+	if (!r && options.mode == RD_LIVE_DEDUP_POOL)
 		r = open_pool(ctl, at, options.dry_run);
 	if (!r)
 		r = ctl_caller(ctl, &caller);

@@ -68,6 +68,8 @@ const char *ctl_note_print(char *text, const struct rd_health *health)
 	case RD_NOTE_STAYS_AWAY:
 		return print_away(text, health);
 	case RD_NOTE_COMING_HOME:
+		if (!health->at->pool[0])
+			return "is being given zeros back that only its metadata had";
 		snprintf(text, CTL_NOTE_TEXT, "is being copied back from the pool '%s': %s left",
 			 health->at->pool,
 			 ctl_size_print(size, health->target.hydration_left * RD_BLOCK_SIZE));

@@ -40,6 +40,16 @@ static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
 	return r;
 }
 
+static int open_pool(const struct rd_caller *caller, const char *path, struct rd_pool **ret)
+{
+	int r = rd_session_open(ret, path, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+
+	/* Other devices read it as well, and are asked before something is freed. */
+	if (!r)
+		(*ret)->lease_ops = &rd_host_lease_ops;
+	return r;
+}
+
 /*
  * Finish a roll-back that was interrupted between begin and end: the device cannot be resumed
  * until the batch is repeated. The pool knows the version.
@@ -54,7 +64,7 @@ static int finish_rollback(const struct rd_caller *caller, struct rd_attachment 
 	if (!at->pool[0])
 		return rd_err(-EUCLEAN, "the pool that '%s' was rolled back from is unknown",
 			      at->volume);
-	r = rd_session_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	r = open_pool(caller, at->pool, &pool);
 	return r ? r : rd_session_close(pool, repeat_rollback(pool, at));
 }
 
@@ -98,7 +108,7 @@ static int undo_clone(const struct rd_caller *caller, const struct rd_attachment
 	struct rd_pool *pool;
 	int r;
 
-	r = rd_session_open(&pool, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	r = open_pool(caller, at->pool, &pool);
 	if (!r)
 		return rd_session_close(pool, rd_clone_undo(pool, at));
 	if (force)
@@ -264,7 +274,7 @@ static int open_its_pool(const struct rd_caller *caller, const struct rd_attachm
 	*ret = NULL;
 	if (!at->pool[0])
 		return 0;
-	r = rd_session_open(ret, at->pool, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	r = open_pool(caller, at->pool, ret);
 	if (!r)
 		return 0;
 	*ret = NULL;

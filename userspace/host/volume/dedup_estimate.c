@@ -10,8 +10,10 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "base/log.h"
+#include "dedup_lease.h"
 #include "dedup_pool.h"
 #include "safety.h"
+#include "tenants.h"
 
 /* Less is not worth the dependence: so many percent of what is mapped, and so many bytes. */
 #define LEAST_PERCENT	5
@@ -217,6 +219,30 @@ static int check_pool(const struct rd_dedup_run *run)
 	return -EXDEV;
 }
 
+/*
+ * Refuse a volume that reads another version than the newest from the pool, as a roll-back
+ * leaves it whose blocks do not come home: its lease must stay. The next snapshot reads all of
+ * that, and moves the lease on.
+ */
+static int check_lease(const struct rd_dedup_run *run)
+{
+	struct rd_target_devices devices;
+	bool names_pool = false, has;
+	int r = rd_target_devices(run->at->device, &devices);
+
+	if (!r && strcmp(devices.pool, "-"))
+		r = rd_device_names_pool(run->at->device, &names_pool);
+	if (r || !names_pool)
+		return r;
+	r = rd_has_lease(run->pool, run->at, &run->source.version, &has);
+	if (r || has)
+		return r;
+	rd_err(0, "'%s' reads blocks of an older version than its newest from the pool",
+	       run->at->volume);
+	rd_remedy(RD_REMEDY_TAKE_SNAPSHOT, run->at->volume, "nothing was changed;");
+	return -EINVAL;
+}
+
 int rd_dedup_pool_check(struct rd_dedup_run *run)
 {
 	RD_FREE struct estimate *e = calloc(1, sizeof(*e));
@@ -229,6 +255,8 @@ int rd_dedup_pool_check(struct rd_dedup_run *run)
 	if (!r)
 		r = rd_dedup_source_open(&run->source, run->pool, run->at, run->nr_blocks,
 					 run->options->cold);
+	if (!r)
+		r = check_lease(run);
 	if (!r)
 		r = count(e);
 	free(e->places);

@@ -11,6 +11,8 @@
 #include "marks.h"
 #include "stack.h"
 
+#define WINDOW_BYTES	(1ULL << 30)
+
 bool rd_dedup_is_left(const struct rd_attachment *at)
 {
 	struct rd_target_devices devices;
@@ -20,23 +22,20 @@ bool rd_dedup_is_left(const struct rd_attachment *at)
 }
 
 /* Does the base read as zeros where it was discarded? */
-static bool is_zeroed(const struct rd_attachment *at)
+static bool is_zeroed(const struct rd_attachment *at, struct rd_thin *thin)
 {
-	struct rd_thin thin;
-
-	return !rd_thin_find(at->base, &thin) && thin.zeroes && thin.discards && !thin.has_origin;
+	return !rd_thin_find(at->base, thin) && thin->zeroes && thin->discards &&
+		!thin->has_origin;
 }
 
-static int find_zeros(const struct rd_attachment *at, struct rd_buffer *ret)
+static int find_zeros(const struct rd_attachment *at, u64 first, u64 nr_blocks,
+		      struct rd_buffer *ret)
 {
-	struct rd_target_devices devices;
 	struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
 	size_t nr;
-	int r = rd_target_devices(at->device, &devices);
+	int r = rd_marks_places(at->device, first, nr_blocks, &places);
 
-	if (!r)
-		r = rd_marks_places(at->device, 0, rd_round_up(devices.sectors, 8) / 8, &places);
 	range = (const struct dmr_range *)places.data;
 	for (nr = r ? 0 : places.len / sizeof(*range); nr--; range++)
 		if (range->place[0].kind == DMR_ZERO)
@@ -45,15 +44,36 @@ static int find_zeros(const struct rd_attachment *at, struct rd_buffer *ret)
 	return !r && ret->failed ? -ENOMEM : r;
 }
 
-int rd_dedup_shed_zeros(const struct rd_attachment *at)
+static int shed_window(const struct rd_attachment *at, u64 first, u64 nr)
 {
 	struct rd_buffer zeros = { 0 };
-	int r = is_zeroed(at) ? find_zeros(at, &zeros) : 0;
+	int r = find_zeros(at, first, nr, &zeros);
 
 	if (!r && zeros.len)
 		r = rd_marks_shed(at->device, (const struct dmr_range *)zeros.data,
 				  zeros.len / sizeof(struct dmr_range), true);
 	rd_buffer_free(&zeros);
+	return r;
+}
+
+int rd_dedup_shed_zeros(const struct rd_attachment *at)
+{
+	struct rd_target_devices devices;
+	struct rd_thin thin;
+	u64 first, size, end;
+	int r;
+
+	if (!is_zeroed(at, &thin))
+		return 0;
+	r = rd_target_devices(at->device, &devices);
+	if (r)
+		return r;
+	/* Whole chunks at a time: a table with millions of ranges is not to be in memory. */
+	size = rd_max(WINDOW_BYTES / rd_max(thin.chunk, RD_BLOCK_SIZE), 1) *
+		rd_max(thin.chunk, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	end = rd_round_up(devices.sectors, 8) / 8;
+	for (first = 0; first < end && !r; first += size)
+		r = shed_window(at, first, rd_min(size, end - first));
 	return r == -EBUSY ? 0 : r;
 }
 
@@ -107,12 +127,12 @@ int rd_dedup_bring_home(struct rd_attachment *at, bool *ret_home)
 /* The file first: what has no tag loses nothing if it is removed. */
 int rd_dedup_tag(struct rd_attachment *at)
 {
-	int r;
+	int r = 0;
 
-	if (at->is_partial)
-		return 0;
-	at->is_partial = true;
-	r = rd_attachment_save(at);
+	if (!at->is_partial) {
+		at->is_partial = true;
+		r = rd_attachment_save(at);
+	}
 	return r ? r : rd_lv_tag(at->base, TAG, true);
 }
 

@@ -24,9 +24,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/cleanup.h"
 #include "base/direct.h"
@@ -49,6 +51,7 @@ struct window {
 	u64 first_seg;
 	unsigned int nr_segs;
 	struct dmr_entry *places;	/* of the segments; BASE: leave it alone */
+	bool is_again;			/* the marks of the first try were lost */
 	bool *away;			/* of @nr blocks: in the pool or zeros already */
 	struct rd_buffer chunks;	/* struct dmr_range: to be given back */
 	struct rd_buffer swaps;		/* struct dmr_range, with the new places */
@@ -122,7 +125,8 @@ static bool is_worth_it(const struct window *window, u64 at)
 		nr_away += window->away[i];
 		nr_pool += !window->away[i] && place_of(window, i)->kind == DMR_POOL;
 	}
-	return nr_pool || (nr_away == window->run->unit && window->run->is_first);
+	return nr_pool || (nr_away == window->run->unit &&
+			   (window->run->is_first || window->is_again));
 }
 
 /*
@@ -353,6 +357,8 @@ static int swap(struct window *window)
 		return r;
 	do {
 		r = swap_shut(window);
+		/* A part of them may be away by now, and is to be given back all the same. */
+		window->is_again = r == -ESTALE;
 	} while (r == -ESTALE && ++tries < MAX_TRIES);
 	rd_lock_drop(&shut);
 	return r == -ESTALE ? rd_dedup_disturbed(run) : r;
@@ -416,6 +422,7 @@ static int open_pool_device(struct rd_dedup_run *run)
 {
 	struct rd_target_devices devices;
 	char path[PATH_MAX];
+	u64 bytes;
 	int r = rd_target_devices(run->at->device, &devices);
 
 	if (!r)
@@ -426,21 +433,26 @@ static int open_pool_device(struct rd_dedup_run *run)
 	if (!run->pool_buf)
 		return -ENOMEM;
 	run->pool_fd = rd_open_direct(path, O_RDONLY, 0);
-	return run->pool_fd < 0 ? rd_err(run->pool_fd, "cannot open '%s'", path) : 0;
+	if (run->pool_fd < 0)
+		return rd_err(run->pool_fd, "cannot open '%s'", path);
+	/* A pool that has grown since is larger than the device that the table has. */
+	if (ioctl(run->pool_fd, BLKGETSIZE64, &bytes))
+		return rd_err(-errno, "cannot get the size of '%s'", path);
+	run->source.nr_places = bytes / RD_BLOCK_SIZE;
+	return 0;
 }
 
 /*
- * Note the pool first: after a crash the volume is brought up with it, if a block is there or
- * not.
+ * Note the pool before the first block: after a crash the volume is brought up with it. But
+ * after the table, as the target may refuse the pool.
  */
 static int note_pool(struct rd_dedup_run *run)
 {
-	RD_FREE char *path = realpath(run->pool->path, NULL);
 	struct rd_attachment *at = run->at;
+	int r = rd_attachment_path(at->pool, run->pool);
 
-	if (!path || strlen(path) >= sizeof(at->pool))
-		return rd_err(-ENAMETOOLONG, "the path of the pool is too long");
-	snprintf(at->pool, sizeof(at->pool), "%s", path);
+	if (r)
+		return r;
 	at->is_zeros = false;
 	at->dedup_pool = true;
 	return rd_attachment_save(at);
@@ -450,12 +462,15 @@ int rd_dedup_pool(struct rd_dedup_run *run)
 {
 	int r;
 
-	/* What an interrupted snapshot has not moved on. */
+	/*
+	 * What an interrupted snapshot has not moved on, or nothing that the device still reads:
+	 * rd_dedup_pool_check() has seen to that.
+	 */
 	r = rd_lease_move(run->pool, run->at, &run->source.version);
 	if (!r)
-		r = note_pool(run);
-	if (!r)
 		r = rd_stack_add_pool(run->at, &run->pool->area, run->pool->path);
+	if (!r)
+		r = note_pool(run);
 	if (!r)
 		r = rd_failpoint("dedup-table");
 	if (!r)

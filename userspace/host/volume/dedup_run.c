@@ -60,6 +60,7 @@ static int check_thin(struct rd_dedup_run *run)
 		rd_remedy(RD_REMEDY_CLONE_THIN, NULL, "nothing was changed");
 		return -EINVAL;
 	}
+	run->is_thin = !r;
 	return r ? r : check_pool(run);
 }
 
@@ -77,7 +78,7 @@ static int check_state(const struct rd_dedup_run *run)
 		return -EBUSY;
 	}
 	if (strcmp(status.hydration, "off")) {
-		rd_err(0, "'%s' is being copied back from the pool", volume);
+		rd_err(0, "'%s' is being copied back", volume);
 		rd_remedy(RD_REMEDY_SEE_STATUS, NULL, "nothing was changed");
 		return -EBUSY;
 	}
@@ -272,7 +273,8 @@ static int measure(struct rd_dedup_run *run)
 	run->report->mapped_after = now.mapped;
 	run->report->pool_used_after = now.pool_used;
 	run->report->in_pool = status.nr_pool * RD_BLOCK_SIZE;
-	run->report->packed = run->source.packed;
+	if (!run->options->dry_run)
+		run->report->packed = run->source.packed;
 	return 0;
 }
 
@@ -294,7 +296,7 @@ static int work(struct rd_dedup_run *run)
 	run->report->pool_used_before = run->thin.pool_used;
 	if (!r && !run->options->dry_run)
 		r = run_mode(run);
-	measured = run->report->mapped_before ? measure(run) : 0;
+	measured = run->is_thin ? measure(run) : 0;
 	end(run);
 	return r ? r : measured;
 }

@@ -19,6 +19,7 @@ struct rd_dedup_run {
 	int fd;			/* the volume, as programs see it; past the page cache */
 	u8 *buf;		/* of RD_DEDUP_READ bytes */
 	struct rd_pace pace;
+	bool is_thin;		/* @thin is known */
 	bool is_first;		/* no window has ended yet */
 
 	/* In mode POOL: */

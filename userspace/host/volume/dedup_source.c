@@ -105,8 +105,9 @@ void rd_dedup_source_close(struct rd_dedup_source *source)
 
 /* --- places */
 
-/* False: a pack has one of the blocks. */
-static bool take_map(const struct rd_map *map, struct dmr_entry *places)
+/* False: a pack has one of the blocks, or it lies where the table's device ends. */
+static bool take_map(const struct rd_dedup_source *source, const struct rd_map *map,
+		     struct dmr_entry *places)
 {
 	unsigned int i;
 
@@ -120,6 +121,8 @@ static bool take_map(const struct rd_map *map, struct dmr_entry *places)
 			return false;
 		places[i].kind = DMR_POOL;
 		places[i].block = rd_place_offset(place) / RD_BLOCK_SIZE;
+		if (source->nr_places && places[i].block >= source->nr_places)
+			return false;
 	}
 	return true;
 }
@@ -145,7 +148,7 @@ static int read_segment(struct rd_dedup_source *source, i64 recipe, struct dmr_e
 		return 0;
 	}
 	r = rd_resolve(source->resolver, recipe, &map, &fp);
-	if (r || take_map(&map, places))
+	if (r || take_map(source, &map, places))
 		return r;
 	leave(places, RD_SEG_BLOCKS);
 	source->packed += RD_SEG_SIZE;

@@ -20,6 +20,7 @@ struct rd_dedup_source {
 	i64 oldest_hot;		/* rows born with this version or later are not cold */
 	struct rd_resolver *resolver;
 	u64 nr_segs;		/* of the volume */
+	u64 nr_places;		/* that the table's device has; 0: not known yet, any */
 	u8 *dirty;		/* a bit for each of them */
 	u64 packed;		/* bytes of cold segments that are packed, counted so far */
 };

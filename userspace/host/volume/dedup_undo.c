@@ -2,9 +2,9 @@
 /*
  * Copy the blocks of a volume home that were given to the pool:
  *
- *	1. the mode is ZEROS, so that no timer gives them away again
- *	2. zeros: their chunks take up no space
- *	3. is there room for the rest, and a tenth more?
+ *	1. zeros: their chunks take up no space
+ *	2. is there room for the rest, and a tenth more?
+ *	3. the mode is ZEROS, so that no timer gives them away again
  *	4. the target copies, in the background, also after a crash
  *	5. all is home: the table drops the pool, the lease goes, the tag goes
  *
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/thin.h"
@@ -27,6 +28,8 @@
 #include "tenants.h"
 
 #define POLL_NS		200000000L
+/* The target pauses for 10 s after an error. */
+#define STUCK_US	45000000ULL
 
 /* So many chunks are counted with one list of places. */
 #define CHUNKS		1024
@@ -122,23 +125,47 @@ static int tell(const struct undo *undo, u64 left)
 	return progress->stop && *progress->stop ? -EINTR : 0;
 }
 
+/* The target tries again and again; who waits is to know that nothing comes of it. */
+static int complain_stuck(const struct undo *undo, const struct rd_target_status *status)
+{
+	rd_err(0, "'%s' is not being copied back any more: %llu MiB are left", undo->at->volume,
+	       (status->nr_pool + status->nr_zero) * RD_BLOCK_SIZE >> 20);
+	rd_remedy(RD_REMEDY_UNDO_DEDUP, undo->at->volume,
+		  "nothing was lost; look at the thin pool with 'lvs', and at dmesg, then");
+	return -EIO;
+}
+
 /* The target records that all is home a moment after it is. */
 static int wait_for_it(const struct undo *undo)
 {
 	struct timespec gap = { .tv_nsec = POLL_NS };
+	u64 left, least = U64_MAX, since = rd_now_us();
 	struct rd_target_status status;
 	bool is_home = false;
 	int r;
 
 	while (!(r = rd_stack_is_linear(undo->at, &is_home)) && !is_home) {
 		r = rd_target_status(undo->at->device, &status);
+		left = (status.nr_pool + status.nr_zero) * RD_BLOCK_SIZE;
 		if (!r)
-			r = tell(undo, (status.nr_pool + status.nr_zero) * RD_BLOCK_SIZE);
+			r = tell(undo, left);
 		if (r)
 			break;
+		if (left < least)
+			since = rd_now_us();
+		least = rd_min(least, left);
+		if (rd_now_us() - since > STUCK_US)
+			return complain_stuck(undo, &status);
 		nanosleep(&gap, NULL);
 	}
 	return r;
+}
+
+static int choose_zeros(struct rd_attachment *at)
+{
+	at->dedup_pool = false;
+	at->dedup_cursor = 0;
+	return rd_attachment_save(at);
 }
 
 static int check_free_to_copy(const struct undo *undo, const struct rd_target_status *status)
@@ -164,6 +191,8 @@ static int copy(struct undo *undo)
 		r = rd_dedup_shed_zeros(undo->at);
 		if (!r)
 			r = check_room(undo);
+		if (!r)
+			r = choose_zeros(undo->at);
 		if (!r)
 			r = start(undo);
 	}
@@ -206,13 +235,6 @@ static int end(const struct undo *undo)
 	return r ? r : rd_dedup_untag_home(undo->at);
 }
 
-static int choose_zeros(struct rd_attachment *at)
-{
-	at->dedup_pool = false;
-	at->dedup_cursor = 0;
-	return rd_attachment_save(at);
-}
-
 int rd_live_dedup_undo(const struct rd_caller *caller, struct rd_attachment *at,
 		       const struct rd_live_dedup_undo *options,
 		       struct rd_live_dedup_undo_report *report)
@@ -227,10 +249,11 @@ int rd_live_dedup_undo(const struct rd_caller *caller, struct rd_attachment *at,
 	if (!r && state != RD_STACK_UP)
 		r = -ENOPKG;
 	if (!r)
-		r = choose_zeros(at);
-	if (!r)
 		r = rd_stack_is_linear(at, &is_home);
 	if (!r && !is_home)
 		r = copy(&undo);
+	/* Also where it came home by itself. */
+	if (!r)
+		r = choose_zeros(at);
 	return r ? r : end(&undo);
 }

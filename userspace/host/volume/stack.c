@@ -253,6 +253,14 @@ static int load_with_pool(const struct rd_attachment *at,
 	return r;
 }
 
+/* The target has the size that its pool device had when the table was loaded. */
+static int reload_grown(const struct rd_attachment *at, const struct rd_target_devices *devices)
+{
+	int r = rd_target_reload(at->device, devices);
+
+	return r ? r : rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
+}
+
 int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area,
 		      const char *path)
 {
@@ -263,7 +271,7 @@ int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area
 	if (!r && strcmp(devices.pool, "-")) {
 		r = rd_poolblocks_compare(area, devices.pool);
 		return r ? rd_err(r, "blocks of '%s' lie in another pool than '%s'", at->volume,
-				  path) : 0;
+				  path) : reload_grown(at, &devices);
 	}
 	if (!r)
 		r = check_room(at);

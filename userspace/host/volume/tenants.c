@@ -365,6 +365,12 @@ static int vacate(struct rd_lease_ops *ops, struct rd_pool *pool, const struct r
 	leaving.name = name;
 	if (!r)
 		r = find_devices(&leaving);
+	/*
+	 * A view that was killed before its table was there: who makes one keeps others from
+	 * freeing until it is.
+	 */
+	if (r == -ENODATA && rd_is_view_here(lease->device))
+		return 1;
 	/* There is no such device, or none of the target. */
 	if (r == -ENODEV || (r == -ENODATA && !rd_is_mapped(lease->device)))
 		return rd_down_keep(lease->device, doomed, !pool->told_unreachable);
@@ -398,4 +404,13 @@ int rd_tell_gone(struct rd_pool *pool, const struct rd_attachment *at)
 	return 0;
 }
 
-struct rd_lease_ops rd_host_lease_ops = { .vacate = vacate };
+static bool is_fixed(struct rd_lease_ops *ops, const struct rd_lease *lease)
+{
+	char name[RD_DM_NAME_MAX];
+
+	(void)ops;
+	return rd_is_view(lease->device) ||
+		(!rd_is_mapped_here(lease->device) && rd_dm_find(lease->device, name) == -ENODEV);
+}
+
+struct rd_lease_ops rd_host_lease_ops = { .vacate = vacate, .is_fixed = is_fixed };

@@ -399,6 +399,26 @@ static int settle_devices(struct freeing *f, bool *ret_settled)
 	return r || !leases ? r : settle(f);
 }
 
+/* Compact, unless a device could not follow: the place that it names would be kept, too. */
+static int compact_if_all_follow(struct freeing *f, bool *ret_moved)
+{
+	struct rd_lease_ops *ops = f->pool->lease_ops;
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	bool is_fixed = false;
+	size_t nr;
+	int r;
+
+	*ret_moved = false;
+	r = rd_lease_list(f->pool->sql, NULL, &leases);
+	lease = (const struct rd_lease *)leases.data;
+	nr = r || !ops || !ops->is_fixed ? 0 : leases.len / sizeof(*lease);
+	for (; nr-- && !is_fixed; lease++)
+		is_fixed = ops->is_fixed(ops, lease);
+	rd_buffer_free(&leases);
+	return r || is_fixed ? r : compact(f, ret_moved);
+}
+
 /* 1: a device cannot be reached. */
 static int free_batch(struct freeing *f, unsigned int max)
 {
@@ -412,7 +432,7 @@ static int free_batch(struct freeing *f, unsigned int max)
 		return r;
 	r = rd_free_packs(f->pool, &repacked);
 	if (!r)
-		r = compact(f, &moved);
+		r = compact_if_all_follow(f, &moved);
 	is_full = r > 0;
 	if (is_full || (!r && (moved || repacked))) {
 		r = read_queue(f, max);

@@ -58,6 +58,11 @@ struct rd_lease_ops {
 	 */
 	int (*vacate)(struct rd_lease_ops *ops, struct rd_pool *pool,
 		      const struct rd_lease *lease, struct rd_doomed *doomed);
+	/*
+	 * Can the device not be moved off any place at the moment, as it is down or being
+	 * copied? Then nothing is compacted: what it names would be kept twice. NULL: never.
+	 */
+	bool (*is_fixed)(struct rd_lease_ops *ops, const struct rd_lease *lease);
 };
 
 /* Take a lock that keeps all other commands from freeing anything. */
