@@ -356,7 +356,7 @@ fresh() {
 	local option
 	make_pool 1G
 	for option in "--time 5" "--time 0s" "--time 1d" "--rate 5" "--rate x" "--older -1" \
-		"--least-run 0" "--least-run 513" "x"; do
+		"--least-run 0" "--least-run 513"; do
 		# shellcheck disable=SC2086 # an option and its value
 		ctl dedup $option
 		[ "$status" -eq 2 ]
