@@ -28,7 +28,8 @@ rounds_of() {
 	for ((round = 0; round < rounds; round++)); do
 		dd if=/dev/urandom of=/tmp/rdt-pool/img bs=1M count=8 status=none
 		revdedupctl -q snapshot img --from /tmp/rdt-pool/img
-		nr=$(revdedupctl list img --json | sed -n 's/.*"number": \([0-9]*\).*/\1/p' | head -n 1)
+		nr=$(revdedupctl list img --json |
+			sed -n 's/.*"number": \([0-9]*\).*/\1/p' | head -n 1)
 		dd if=/dev/urandom of=/tmp/rdt-pool/img bs=1M count=8 status=none
 		revdedupctl -q snapshot img --from /tmp/rdt-pool/img
 		from=$(now_us)
