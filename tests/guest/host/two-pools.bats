@@ -70,7 +70,7 @@ frozen() {
 	[ "$(json version_pool </tmp/said)" = $other ]
 	run revdedupctl -v status $vg/new
 	echo "$output"
-	[[ $output == *"has blocks in the pool '$REVDEDUP_POOL'"* ]]
+	[[ $output == *"from the pool '$REVDEDUP_POOL' only"* ]]
 	[[ $output == *"reads blocks from the pool $REVDEDUP_POOL"* ]]
 	[[ $output == *"last version in the pool $other"* ]]
 	# The next one has what was written since, also after a boot.
@@ -91,7 +91,7 @@ frozen() {
 	run to_other rollback $vg/new@1 --yes
 	echo "$output"
 	[ "$status" -eq 11 ]
-	[[ $output == *"blocks of '$vg/new' lie in the pool '$REVDEDUP_POOL'"*"hydrate start"* ]]
+	[[ $output == *"blocks of '$vg/new' lie in the pool '$REVDEDUP_POOL'"*"dedup --undo"* ]]
 	[ "$(to_other list $vg/new | grep -c "$vg/new@")" -eq 3 ]
 	# The first pool is lost; what the other one has is whole.
 	cp "$new" /tmp/rdt-pool/was
