@@ -39,17 +39,6 @@ static inline void dmr_limits_want_discard(struct queue_limits *limits)
 #endif
 }
 
-/*
- * Let bios in that may not wait: the target sends those back that go to a device which might
- * have them wait. Earlier kernels ask the base alone.
- */
-static inline void dmr_limits_want_nowait(struct queue_limits *limits)
-{
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-	limits->features |= BLK_FEAT_NOWAIT;
-#endif
-}
-
 /* Limit the length of a bio, and how its memory lies, to what @bdev can read. */
 static inline void dmr_limits_add_reads(struct queue_limits *limits,
 					struct block_device *bdev)
@@ -66,8 +55,8 @@ static inline void dmr_limits_add_reads(struct queue_limits *limits,
 	limits->virt_boundary_mask = both.virt_boundary_mask;
 	limits->dma_alignment = both.dma_alignment;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-	/* Do not promise polled I/O that it cannot do. */
-	limits->features &= both.features | ~BLK_FEAT_POLL;
+	/* Do not promise nowait or polled I/O that it cannot do. */
+	limits->features &= both.features | ~(BLK_FEAT_NOWAIT | BLK_FEAT_POLL);
 #endif
 }
 

@@ -562,10 +562,8 @@ static void dmr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
 	struct dmr_target *rt = ti->private;
 
-	if (rt->base && rt->pool) {
+	if (rt->base && rt->pool)
 		dmr_limits_add_reads(limits, rt->pool->bdev);
-		dmr_limits_want_nowait(limits);
-	}
 	dmr_limits_want_discard(limits);
 }
 

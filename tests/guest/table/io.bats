@@ -259,32 +259,3 @@ load table
 	reads 0 16 "w0,8;p808,8"
 	places_are 0 2 "0,1,b;1,1,p101"
 }
-
-# nowait_read BLOCK: read it, and wait for nothing.
-nowait_read() {
-	fio --name=nowait --filename=$vol --rw=read --bs=4k --offset=$(($1 * 4))k --size=4k \
-		--direct=1 --ioengine=pvsync2 --nowait=1 >"$BATS_TEST_TMPDIR/fio" 2>&1 3>&-
-}
-
-@test "a read that may not wait is sent back by the device that it goes to alone" {
-	case $(uname -r) in
-	6.[0-9].* | 6.10.*) skip "the kernel asks the base alone" ;;
-	esac
-	# dm-delay promises nothing.
-	make rdt-b "0 $vol_sectors delay /dev/ram0 0 0 /dev/ram0 0 0"
-	base=/dev/mapper/rdt-b
-	vol_create
-	batch "0,10,p100"
-	nowait_read 0
-	run ! nowait_read 32
-	reads 256 8 "b100,8"
-	vol_remove
-	dm remove rdt-b
-	# The other way round.
-	base=/dev/ram0
-	reload rdt-p "0 $pool_sectors delay /dev/ram2 0 0 /dev/ram2 0 0"
-	vol_create
-	nowait_read 32
-	run ! nowait_read 0
-	reads 0 8 "p800,8"
-}
