@@ -94,25 +94,6 @@ int rd_marks_shed(const char *device, const struct dmr_range *ranges, size_t nr,
 
 /* --- asking for places */
 
-/* Parse "<first>,<len>,<place>;... <next>" */
-static int take_places(char *answer, u64 *ret_next, struct rd_buffer *ret)
-{
-	static const struct dmr_range_rules rules = {
-		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
-	};
-	char *blank = strrchr(answer, ' ');
-	const char *at = answer;
-	struct dmr_range range;
-	int r = 0;
-
-	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
-		return -EPROTO;
-	*blank = '\0';
-	while (strcmp(at, "-") && (r = dmr_range_next(&at, &rules, &range)) > 0)
-		rd_buffer_put(ret, &range, sizeof(range));
-	return r;
-}
-
 int rd_marks_places(const char *device, u64 first, u64 nr, struct rd_buffer *ret)
 {
 	u64 before, end = first + nr;
@@ -126,7 +107,7 @@ int rd_marks_places(const char *device, u64 first, u64 nr, struct rd_buffer *ret
 		snprintf(text, sizeof(text), "table %llu %llu", first, end - first);
 		r = rd_dm_try_message(device, text, &answer);
 		if (!r)
-			r = answer ? take_places(answer, &first, ret) : -EPROTO;
+			r = answer ? rd_target_take_places(answer, &first, ret) : -EPROTO;
 		if (!r && first <= before)
 			r = -EPROTO;
 	}

@@ -13,6 +13,7 @@
 #include "pool/engine/inflate.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
+#include "dedup_lease.h"
 #include "guard.h"
 #include "pause.h"
 #include "poolblocks.h"
@@ -334,22 +335,6 @@ static int roll_back(struct rollback *rb)
 
 /* --- leases */
 
-static int leases_of(struct rd_pool *pool, const char *device, struct rd_buffer *ret)
-{
-	struct rd_buffer all = { 0 };
-	const struct rd_lease *leases;
-	size_t i;
-	int r;
-
-	r = rd_lease_list(pool->sql, NULL, &all);
-	leases = (const struct rd_lease *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*leases); i++)
-		if (!strcmp(leases[i].device, device))
-			rd_buffer_put(ret, &leases[i], sizeof(leases[i]));
-	rd_buffer_free(&all);
-	return !r && ret->failed ? -ENOMEM : r;
-}
-
 static void refuse_away(const struct rd_attachment *at, const struct rd_target_status *status)
 {
 	u64 mib = (status->nr_pool + status->nr_zero) >> 8;
@@ -460,12 +445,13 @@ static int repeat(struct rollback *rb)
 	return r ? r : hydrate(rb);
 }
 
-static int version_of_device(struct rd_pool *pool, const char *device, struct rd_version *ret)
+static int version_of_device(struct rd_pool *pool, const struct rd_attachment *at,
+			     struct rd_version *ret)
 {
 	struct rd_buffer leases = { 0 };
 	int r;
 
-	r = leases_of(pool, device, &leases);
+	r = rd_leases_of(pool, at, &leases);
 	if (!r && leases.len != sizeof(struct rd_lease))
 		r = -ENOENT;
 	if (!r)
@@ -479,12 +465,11 @@ int rd_rollback_repeat(struct rd_pool *pool, struct rd_attachment *at)
 	static const struct rd_rollback_options all;
 	struct rd_rollback_report report = { 0 };
 	struct rd_lock shut = RD_LOCK_NONE;
-	char device[RD_DM_NAME_MAX];
 	struct rd_version version;
 	struct rollback rb = { pool, at, &version, &all, &report, .begin = 0 };
 	int r;
 
-	r = version_of_device(pool, rd_part_uuid(device, at, NULL), &version);
+	r = version_of_device(pool, at, &version);
 	if (!r)
 		r = rd_lease_shut(pool, &shut);
 	if (!r)

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "kernel/ranges.h"
 #include "target.h"
 
 bool rd_target_exists(void)
@@ -203,4 +204,22 @@ int rd_target_dirty(const char *name, const char *which, u64 nr_segs, struct rd_
 			r = rd_err(-EPROTO, "cannot understand the answer of '%s'", name);
 	}
 	return !r && ret->failed ? -ENOMEM : r;
+}
+
+int rd_target_take_places(char *answer, u64 *ret_next, struct rd_buffer *ret)
+{
+	static const struct dmr_range_rules rules = {
+		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
+	};
+	char *blank = strrchr(answer, ' ');
+	const char *at = answer;
+	struct dmr_range range;
+	int r = 0;
+
+	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
+		return -EPROTO;
+	*blank = '\0';
+	while (strcmp(at, "-") && (r = dmr_range_next(&at, &rules, &range)) > 0)
+		rd_buffer_put(ret, &range, sizeof(range));
+	return r;
 }

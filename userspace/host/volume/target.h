@@ -73,6 +73,12 @@ static inline bool rd_target_is_home(const struct rd_target_status *status)
 	return !status->nr_zero && !status->nr_pool;
 }
 
+/*
+ * Parse the answer of the message table, "<first>,<len>,<place>;... <next>", which is changed:
+ * append its ranges as struct dmr_range. -ENOMEM shows in ret->failed.
+ */
+int rd_target_take_places(char *answer, u64 *ret_next, struct rd_buffer *ret);
+
 int rd_target_checkpoint(const char *name, u64 epoch);
 int rd_target_commit(const char *name, u64 epoch, u64 version);
 int rd_target_abort(const char *name, u64 epoch);

@@ -51,22 +51,20 @@ static void take_range(struct leaving *leaving, const struct dmr_range *range)
 	}
 }
 
-/* Parse "<first>,<len>,<place>;... <next>" */
+/* Take the ranges of an answer of the message table. */
 static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
 {
-	static const struct dmr_range_rules rules = {
-		.limit = U64_MAX, .nr_places = 1, .pool_blocks = U64_MAX,
-	};
-	char *blank = strrchr(answer, ' ');
-	const char *at = answer;
-	struct dmr_range range;
-	int r = 0;
+	struct rd_buffer places = { 0 };
+	const struct dmr_range *range;
+	size_t nr;
+	int r = rd_target_take_places(answer, ret_next, &places);
 
-	if (!blank || sscanf(blank, " %llu", ret_next) != 1)
-		return -EPROTO;
-	*blank = '\0';
-	while (strcmp(at, "-") && (r = dmr_range_next(&at, &rules, &range)) > 0)
-		take_range(leaving, &range);
+	if (!r && places.failed)
+		r = -ENOMEM;
+	range = (const struct dmr_range *)places.data;
+	for (nr = r ? 0 : places.len / sizeof(*range); nr--; range++)
+		take_range(leaving, range);
+	rd_buffer_free(&places);
 	return r;
 }
 
