@@ -37,11 +37,11 @@ teardown() { volume_teardown; }
 		Invalid argument|META META -|metadata must not lie on the base or pool device
 		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
 		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
-		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 6
-		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 6
-		Invalid argument|/dev/ram0 META - 7 a b c d e f g|the number of option words must be 0 to 6
+		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 7
+		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 7
+		Invalid argument|/dev/ram0 META - 8 a b c d e f g h|the number of option words must be 0 to 7
 		Invalid argument|/dev/ram0 META - 0 volume_uuid|the number of option words does not match the words that follow
-		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 6, and so many must follow
+		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 7, and so many must follow
 		Invalid argument|/dev/ram0 META - 2 volume_uuid $some_uuid more|the number of option words does not match the words that follow
 		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
 		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
