@@ -110,7 +110,8 @@ static int path_of(const char *number, char path[RD_LOOP_PATH])
 
 int rd_loop_is_over(const char *number, const struct stat *file)
 {
-	struct loop_info64 info;
+	/* Set, because memcheck does not know what this ioctl writes. */
+	struct loop_info64 info = { 0 };
 	char path[RD_LOOP_PATH];
 	int r = path_of(number, path);
 
