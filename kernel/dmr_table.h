@@ -150,6 +150,8 @@ struct dmr_table {
 
 	unsigned long *words_dirty;	/* a bit a block of words: to be written */
 	unsigned long *hints_stale;	/* the same: by the next suspend */
+	/* The same: without it none of them is, or ever was, a page or a place in the pool. */
+	unsigned long *words_pool;
 	bool words_wait;		/* words_dirty is not empty */
 
 	u64 nr[4];			/* blocks by kind; PAGE: damaged */

@@ -84,10 +84,12 @@ static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, 
 /* Skip segments from block @at on that lie whole outside of what is asked for: most do. */
 static u64 skip_whole(const struct print *p, u64 at, u64 end)
 {
-	u64 seg = dmr_block_seg(at), last = min(dmr_block_seg(end - 1) + 1, seg + WORDS_MAX);
+	u64 seg = dmr_block_seg(at), last = dmr_block_seg(end - 1) + 1;
 
 	if (!p->only)
 		return at;
+	seg = dmr_words_next_pool(p->table, seg, last);
+	last = min(last, seg + WORDS_MAX);
 	rcu_read_lock();
 	for (; seg < last; seg++) {
 		u64 word = dmr_word_get(p->table, seg);

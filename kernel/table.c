@@ -76,6 +76,7 @@ static int load_words(struct dmr_table *t, u64 seg, unsigned int nr, __le64 *buf
 	for (i = 0; seg < end; seg++, i++) {
 		t->words[seg] = word_from_disk(t, seg, buf[i]);
 		dmr_word_count(t, seg, t->words[seg], 1);
+		dmr_word_note(t, seg, t->words[seg]);
 	}
 	return 0;
 }
@@ -197,6 +198,7 @@ struct new_words {
 	u64 *words;
 	unsigned long *dirty;
 	unsigned long *stale;
+	unsigned long *pool;
 	unsigned long *taken;
 };
 
@@ -205,6 +207,7 @@ static void free_new(struct new_words *new)
 	vfree(new->words);
 	kvfree(new->dirty);
 	kvfree(new->stale);
+	kvfree(new->pool);
 	kvfree(new->taken);
 }
 
@@ -213,8 +216,9 @@ static int alloc_new(struct new_words *new, u64 nr_segs)
 	new->words = alloc_words(nr_segs);
 	new->dirty = alloc_word_bits(nr_segs);
 	new->stale = alloc_word_bits(nr_segs);
+	new->pool = alloc_word_bits(nr_segs);
 	new->taken = alloc_word_bits(nr_segs);
-	if (new->words && new->dirty && new->stale && new->taken)
+	if (new->words && new->dirty && new->stale && new->pool && new->taken)
 		return 0;
 	free_new(new);
 	return -ENOMEM;
@@ -257,9 +261,11 @@ static void swap_words(struct dmr_table *t, struct new_words *new, u64 volume_se
 	} while (t->nr_stores != nr_stores);
 	bitmap_copy_clear_tail(new->dirty, t->words_dirty, kept_bits);
 	bitmap_copy_clear_tail(new->stale, t->hints_stale, kept_bits);
+	bitmap_copy_clear_tail(new->pool, t->words_pool, kept_bits);
 	swap(t->words, new->words);
 	swap(t->words_dirty, new->dirty);
 	swap(t->hints_stale, new->stale);
+	swap(t->words_pool, new->pool);
 	swap(t->words_taken, new->taken);
 	count_resized(t, kept, volume_sectors);
 	t->nr_changes++;
@@ -403,6 +409,7 @@ void dmr_table_destroy(struct dmr_table *t)
 	free_percpu(t->flight);
 	kvfree(t->words_dirty);
 	kvfree(t->hints_stale);
+	kvfree(t->words_pool);
 	kvfree(t->words_taken);
 	vfree(t->words);
 	kfree(t->scratch);
@@ -421,13 +428,14 @@ static int alloc_table(struct dmr_table *t)
 		memset64(t->words, DMR_WORD_BASE, t->nr_segs);
 	t->words_dirty = alloc_word_bits(t->nr_segs);
 	t->hints_stale = alloc_word_bits(t->nr_segs);
+	t->words_pool = alloc_word_bits(t->nr_segs);
 	t->words_taken = alloc_word_bits(t->nr_segs);
 	t->scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->io_scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->flight = alloc_percpu(struct dmr_flight);
 	t->wq = alloc_workqueue("revdedup_table", DMR_WQ_FLAGS, 0);
-	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_taken ||
-	    !t->scratch || !t->io_scratch || !t->flight || !t->wq)
+	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_pool ||
+	    !t->words_taken || !t->scratch || !t->io_scratch || !t->flight || !t->wq)
 		return -ENOMEM;
 	r = bioset_init(&t->bios, BIO_POOL_SIZE, 0, 0);
 	if (r)

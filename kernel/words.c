@@ -43,10 +43,19 @@ void dmr_word_count(struct dmr_table *t, u64 seg, u64 word, int sign)
  * Words
  */
 
+void dmr_word_note(struct dmr_table *t, u64 seg, u64 word)
+{
+	u64 block = seg / DMR_SEG_BLOCKS;
+
+	if (!dmr_word_is_plain(word) && !test_bit(block, t->words_pool))
+		set_bit(block, t->words_pool);
+}
+
 void dmr_word_store(struct dmr_table *t, u64 seg, u64 word)
 {
 	lockdep_assert_held(&t->lock);
 	t->nr_stores++;
+	dmr_word_note(t, seg, word);
 	/* Pairs with dmr_word_get(). */
 	smp_store_release(&t->words[seg], word);
 }
@@ -65,6 +74,14 @@ void dmr_word_set(struct dmr_table *t, u64 seg, u64 word)
 	dmr_word_count(t, seg, word, 1);
 	dmr_word_store(t, seg, word);
 	dmr_word_mark_dirty(t, seg);
+}
+
+u64 dmr_words_next_pool(struct dmr_table *t, u64 seg, u64 end)
+{
+	u64 nr = DIV_ROUND_UP_ULL(end, DMR_SEG_BLOCKS);
+	u64 at = find_next_bit(t->words_pool, nr, seg / DMR_SEG_BLOCKS);
+
+	return clamp(at * DMR_SEG_BLOCKS, seg, end);
 }
 
 /* ------------------------------------------------------------------

@@ -24,6 +24,12 @@ static inline struct dmr_page *dmr_word_page(u64 word)
 	return (struct dmr_page *)(unsigned long)(word & ~DMR_WORD_TAGS);
 }
 
+/* It maps no block to the pool: most words of most volumes. */
+static inline bool dmr_word_is_plain(u64 word)
+{
+	return word == DMR_WORD_BASE || word == DMR_WORD_ZERO;
+}
+
 static inline u64 dmr_word_of(struct dmr_entry place)
 {
 	return place.kind | place.block << 2;
@@ -57,6 +63,8 @@ void dmr_words_pack(struct dmr_table *t, u64 seg, unsigned int first,
 
 /* In an RCU read-side critical section: */
 
+/* The first segment from @seg on, before @end, that may have blocks in the pool; or @end. */
+u64 dmr_words_next_pool(struct dmr_table *t, u64 seg, u64 end);
 /* Find the place of @block for I/O, which keeps its page in memory. False if it is not there. */
 bool dmr_words_look_up(struct dmr_table *t, u64 block, struct dmr_entry *place);
 /* The same for a look that says nothing about what I/O will need. */
@@ -71,6 +79,8 @@ void dmr_word_count(struct dmr_table *t, u64 seg, u64 word, int sign);
 /* The same for a page with so many entries; blocks past the end of the volume are BASE. */
 void dmr_word_count_page(struct dmr_table *t, u64 seg, unsigned int nr_base,
 			 unsigned int nr_zero, int sign);
+/* Note what kind of word @seg has. */
+void dmr_word_note(struct dmr_table *t, u64 seg, u64 word);
 /* Set the word of @seg, in memory only, where the counts stay what they are. */
 void dmr_word_store(struct dmr_table *t, u64 seg, u64 word);
 /* Have the next write-back write the word of @seg. */

@@ -129,6 +129,28 @@ load table
 	asked 0 16384 1022 2 "1fe,2,p3fe;400,1,p3fe;405,2,p3fe 16384"
 }
 
+# One of 512 segments has blocks there, and then others get some.
+@test "the table of a part of the pool, of a volume with many segments" {
+	many_segs 2000
+	vol_create $((1500 * seg_sectors))
+	asked() { msg table 0 4294967296 "$1" "$2" && is "table $*" "$reply" "$3"; }
+	asked 0 2048 "- 768000"
+	# A segment of the second 512 as one word, a block of the third.
+	batch "80000,200,p200;ba000,1,p5"
+	asked 0 2048 "80000,200,p200;ba000,1,p5 768000"
+	vol_remove
+	vol_create $((1500 * seg_sectors))
+	asked 0 2048 "80000,200,p200;ba000,1,p5 768000"
+	asked 5 1 "ba000,1,p5 768000"
+	batch "1,1,p6"
+	vol_reload $((2000 * seg_sectors))
+	asked 0 2048 "1,1,p6;80000,200,p200;ba000,1,p5 1024000"
+	batch "f9fff,1,p7"
+	asked 0 16 "1,1,p6;ba000,1,p5;f9fff,1,p7 1024000"
+	vol_reload $((1030 * seg_sectors))
+	asked 0 2048 "1,1,p6;80000,200,p200 527360"
+}
+
 @test "the table of a part of the pool, in several answers" {
 	local size next all
 	vol_create
