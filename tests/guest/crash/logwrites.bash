@@ -12,6 +12,7 @@ base_sectors=$((64 * 2048 - 24))
 meta_sectors=2048
 log_mib=400
 cpu1=/sys/devices/system/cpu/cpu1/online
+preempt=/sys/kernel/debug/sched/preempt
 mnt=/tmp/mnt
 
 log_setup() {
@@ -21,9 +22,11 @@ log_setup() {
 	# dm-log-writes takes notice of a flush twice, when it comes and when it
 	# ends. If another can begin and end in between, the log has them in the
 	# wrong order, with the writes that they cover. One CPU and no preemption
-	# prevent that; where there is preemption, only the target shall flush.
+	# prevent that, not even where something might sleep; where there is preemption,
+	# only the target shall flush.
 	mount_options=noatime sync=--fdatasync=4
 	! [ -e $cpu1 ] || echo 0 >$cpu1
+	! [ -e $preempt ] || echo none >$preempt
 	if [[ $(uname -v) == *" PREEMPT "* ]]; then
 		mount_options+=,barrier=0 sync=--fdatasync=0
 	fi
@@ -36,6 +39,7 @@ log_teardown() {
 	! [ -d /sys/module/dm_revdedup ] || retry 50 0.1 rmmod dm_revdedup
 	! [ -d /sys/module/dm_judge ] || rmmod dm_judge
 	! [ -e $cpu1 ] || echo 1 >$cpu1
+	! [ -e $preempt ] || echo voluntary >$preempt
 	dmesg -n 8
 }
 
