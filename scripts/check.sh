@@ -484,7 +484,9 @@ fi
 for name in "${failed_jobs[@]}"; do
 	note "$name failed:"
 	{
-		grep -E -A 4 '^not ok|^model:.*(less than|step)' "$logs/$name.log" | tail -n 12
+		# What a test has printed itself comes before its line.
+		grep -E -B 3 -A 4 '^not ok|^model:.*(less than|step)' "$logs/$name.log" |
+			tail -n 16
 		tail -n 4 "$logs/$name.log"
 	} | cut -c 1-200 | sed 's/^/    /'
 done
