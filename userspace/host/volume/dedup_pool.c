@@ -199,17 +199,20 @@ static int read_both(const struct window *window, u64 at, u64 end)
 }
 
 /*
- * A block differs. Its segment was clean when the places were read; a write makes it dirty
- * before it changes anything.
+ * A block differs. A write makes its segment dirty before it changes anything, and nothing makes
+ * that clean while the attachment is locked: if it was dirty, there is no need to ask again, and
+ * if it is clean even now, nobody has written there.
  */
 static int leave_alone(struct window *window, u64 at)
 {
 	struct rd_dedup_run *run = window->run;
-	u64 block = window->first + at;
-	int r = rd_dedup_source_look(&run->source);
+	u64 block = window->first + at, segment = block / RD_SEG_BLOCKS;
+	int r = 0;
 
 	place_of(window, at)->kind = DMR_BASE;
-	if (r || rd_dedup_source_is_dirty(&run->source, block / RD_SEG_BLOCKS))
+	if (!rd_dedup_source_is_dirty(&run->source, segment))
+		r = rd_dedup_source_look(&run->source);
+	if (r || rd_dedup_source_is_dirty(&run->source, segment))
 		return r;
 	rd_err(0, "the volume '%s' and %s@%lld differ at offset %llu, and nothing was written there: one of them is damaged",
 	       run->at->volume, run->at->volume, run->source.version.number,

@@ -135,31 +135,59 @@ static void leave(struct dmr_entry *places, unsigned int nr)
 		places[i] = (struct dmr_entry){ .kind = DMR_BASE };
 }
 
-static int read_segment(struct rd_dedup_source *source, i64 recipe, struct dmr_entry *places)
+static int resolve(struct rd_dedup_source *source, i64 recipe, struct rd_map *ret)
 {
 	struct rd_seg_fp fp;
-	struct rd_map map;
-	unsigned int i;
-	int r;
 
-	if (!recipe) {
-		for (i = 0; i < RD_SEG_BLOCKS; i++)
-			places[i] = (struct dmr_entry){ .kind = DMR_ZERO };
+	if (recipe)
+		return rd_resolve(source->resolver, recipe, ret, &fp);
+	memset(ret, 0, sizeof(*ret));
+	return 0;
+}
+
+/*
+ * Leave blocks of @map alone that the recipe @before does not have in the same place. Where two
+ * versions have the same block at the same offset, the older one has given it up for the newer
+ * one's; so what differs was written in between, whatever the fingerprints say.
+ */
+static int leave_written(struct rd_dedup_source *source, const struct rd_map *map, i64 before,
+			 struct dmr_entry *places)
+{
+	struct rd_map old;
+	unsigned int i;
+	int r = resolve(source, before, &old);
+
+	/* Damage of an old version is for a scrub to say. */
+	if (r == -ENOENT || r == -EUCLEAN) {
+		leave(places, RD_SEG_BLOCKS);
 		return 0;
 	}
-	r = rd_resolve(source->resolver, recipe, &map, &fp);
-	if (r || take_map(source, &map, places))
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (map->at[i] != old.at[i])
+			leave(places + i, 1);
+	return r;
+}
+
+/* @before: what the segment was when it had to be the same already */
+static int read_segment(struct rd_dedup_source *source, i64 recipe, i64 before,
+			struct dmr_entry *places)
+{
+	struct rd_map map;
+	int r = resolve(source, recipe, &map);
+
+	if (r)
 		return r;
-	leave(places, RD_SEG_BLOCKS);
-	source->packed += RD_SEG_SIZE;
-	return 0;
+	if (!take_map(source, &map, places)) {
+		leave(places, RD_SEG_BLOCKS);
+		source->packed += RD_SEG_SIZE;
+		return 0;
+	}
+	return recipe == before ? 0 : leave_written(source, &map, before, places);
 }
 
 static bool is_cold(const struct rd_dedup_source *source, u64 segment, i64 born)
 {
-	/* A last segment that is cut by the version's end is its own as far as that goes. */
-	return segment < rd_nr_segs(source->version.size) && born < source->oldest_hot &&
-		!rd_dedup_source_is_dirty(source, segment);
+	return born < source->oldest_hot && !rd_dedup_source_is_dirty(source, segment);
 }
 
 /* Leave blocks beyond the end of the version alone, of which it says nothing. */
@@ -174,18 +202,36 @@ static void cut(const struct rd_dedup_source *source, u64 first, unsigned int nr
 		      nr * RD_SEG_BLOCKS - (end > at ? end - at : 0));
 }
 
+/* Find the version that warm segments are compared with: it may be deleted at any time. */
+static int find_before(struct rd_dedup_source *source)
+{
+	struct rd_version before;
+	int r = rd_version_before(source->pool->sql, source->version.volume, source->oldest_hot,
+				  &before);
+
+	source->before = r ? 0 : before.number;
+	return r == -ENOENT ? 0 : r;
+}
+
 static int read_all(struct rd_dedup_source *source, u64 first, unsigned int nr,
 		    struct dmr_entry *places)
 {
-	i64 recipes[MAX_SEGS], born[MAX_SEGS];
+	struct rd_sql *sql = source->pool->sql;
+	i64 recipes[MAX_SEGS], born[MAX_SEGS], before[MAX_SEGS], volume = source->version.volume;
+	u64 end = rd_nr_segs(source->version.size);
 	unsigned int i;
+	bool cold;
 	int r;
 
-	r = rd_segments_read_born(source->pool->sql, source->version.volume,
-				  source->version.number, first, nr, recipes, born);
+	r = rd_segments_read_born(sql, volume, source->version.number, first, nr, recipes, born);
+	if (!r && source->before)
+		r = rd_segments_read(sql, volume, source->before, first, nr, before);
 	for (i = 0; i < nr && !r; i++, places += RD_SEG_BLOCKS) {
-		if (is_cold(source, first + i, born[i]))
-			r = read_segment(source, recipes[i], places);
+		cold = is_cold(source, first + i, born[i]);
+		/* A last segment that the end of the version cuts is its own up to there. */
+		if (first + i < end && (cold || source->before))
+			r = read_segment(source, recipes[i], cold ? recipes[i] : before[i],
+					 places);
 		else
 			leave(places, RD_SEG_BLOCKS);
 	}
@@ -202,6 +248,7 @@ int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int
 	if (r)
 		return r;
 	rd_resolver_forget(source->resolver);
+	r = find_before(source);
 	for (at = 0; at < nr && !r; at += some) {
 		some = rd_min(MAX_SEGS, nr - at);
 		r = read_all(source, first + at, some, places + at * RD_SEG_BLOCKS);

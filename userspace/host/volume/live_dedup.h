@@ -30,7 +30,7 @@ struct rd_live_dedup_options {
 	u64 until_us;		/* end at this time of rd_now_us(); 0: when all is done */
 	bool dry_run;		/* only check, and say what there is */
 	bool thin_only;		/* of a volume that is not thin say nothing: -ENODEV */
-	/* The rest is for mode POOL. Segments younger than so many versions are left alone. */
+	/* The rest is for mode POOL. Blocks younger than so many versions are left alone. */
 	unsigned int cold;
 	bool force;		/* although it may not be worth it */
 	/* Asked the first time, before the volume depends on the pool: 0, or the result. */
