@@ -53,6 +53,14 @@ zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct con
 same() { cmp "$vol" /tmp/rdt-pool/is; }
 note() { cp --sparse=always "$vol" /tmp/rdt-pool/is; }
 
+# runs: is the device not suspended?
+runs() {
+	[ "$(dmsetup info -c --noheadings -o suspended "${vol##*/}")" = Active ] || {
+		dmsetup info "${vol##*/}"
+		return 1
+	}
+}
+
 tags() { lvs --noheadings -o lv_tags "$vg/vm1" | xargs; }
 
 # writer_start OFFSET_MIB SIZE_MIB SECONDS: write there, and verify.
@@ -139,6 +147,7 @@ zero_volume() {
 			status=0
 			REVDEDUP_FAIL=$name=kill revdedupctl -q dedup "$vg/vm1" 3>&- || status=$?
 			[ "$status" -eq 137 ]
+			runs
 			same
 			case $next in
 			snapshot)
@@ -281,11 +290,26 @@ killed() {
 	[ "$status" -eq 137 ]
 }
 
+@test "dedup: killed while a table takes the place of another, the volume goes on" {
+	zero_volume
+	killed dm-swap dedup "$vg/vm1"
+	runs
+	same
+	revdedupctl -q snapshot "$vg/vm1"
+	killed dm-swap dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	runs
+	same
+	revdedupctl -q dedup "$vg/vm1"
+	no_table
+	same
+}
+
 @test "dedup: mode pool and its way back, killed at each step" {
 	local name
 	pool_volume
 	for name in dedup-table dedup-leased lease-add dedup-marked dedup-aliased dedup-shed; do
 		killed $name dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+		runs
 		same
 		if [ $((RANDOM % 2)) -eq 0 ]; then
 			down "$vol"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/inject.h"
 #include "base/log.h"
 #include "dm.h"
 #include "run.h"
@@ -231,6 +232,13 @@ void rd_dm_unload(const char *name)
 		run(task);
 }
 
+/* Say how a suspend of @task treats I/O in flight, and the file system above. */
+static bool set_suspend(struct dm_task *task, unsigned int flags)
+{
+	return (!(flags & RD_DM_NOFLUSH) || dm_task_no_flush(task)) &&
+		(!(flags & RD_DM_NOLOCKFS) || dm_task_skip_lockfs(task));
+}
+
 int rd_dm_suspend(const char *name, unsigned int flags)
 {
 	TASK *task = new_task(DM_DEVICE_SUSPEND, name);
@@ -238,18 +246,22 @@ int rd_dm_suspend(const char *name, unsigned int flags)
 
 	if (!task)
 		return -EIO;
-	if (((flags & RD_DM_NOFLUSH) && !dm_task_no_flush(task)) ||
-	    ((flags & RD_DM_NOLOCKFS) && !dm_task_skip_lockfs(task)))
+	if (!set_suspend(task, flags))
 		return -ENOMEM;
 	r = run(task);
 	return r ? rd_err(r, "cannot suspend '%s'", name) : 0;
 }
 
+/* Where a table was loaded, the kernel suspends a device that is not, with these flags. */
 static int resume(const char *name, unsigned int flags)
 {
 	TASK *task = new_task(DM_DEVICE_RESUME, name);
 
-	return task ? run_with_udev(task, flags) : -EIO;
+	if (!task)
+		return -EIO;
+	if (!set_suspend(task, flags))
+		return -ENOMEM;
+	return run_with_udev(task, flags);
 }
 
 int rd_dm_resume(const char *name, unsigned int flags)
@@ -263,15 +275,26 @@ int rd_dm_resume(const char *name, unsigned int flags)
 	return r;
 }
 
+/*
+ * One ioctl, and not a suspend before it: between the two a command could be killed, and
+ * programs that use the device would wait until another one resumes it.
+ */
 int rd_dm_swap(const char *name, unsigned int flags)
 {
-	int r = rd_dm_suspend(name, flags);
+	struct rd_dm_info info;
+	int r = rd_failpoint("dm-swap");
 
-	if (r)
-		return r;
-	r = rd_dm_resume(name, flags);
-	/* The failed resume has dropped the new table: resume with the old one. */
-	if (r && !resume(name, flags))
+	if (!r)
+		r = resume(name, flags);
+	if (!r)
+		return 0;
+	rd_err(r, "cannot replace the table of '%s'", name);
+	rd_hint("the kernel's log says why: see dmesg");
+	/*
+	 * If it is suspended, the failed resume has dropped the new table: resume with the old
+	 * one. If not, the new one may still be loaded, and another resume would swap again.
+	 */
+	if (!rd_dm_info(name, &info) && info.suspended && !resume(name, flags))
 		rd_warn("'%s' continues with its previous table", name);
 	return r;
 }

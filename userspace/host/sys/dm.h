@@ -41,8 +41,8 @@ enum rd_dm_flags {
 	RD_DM_READ_ONLY = 1,
 	/* An inner device of ours, which udev and others are to leave alone. */
 	RD_DM_PRIVATE = 2,
-	RD_DM_NOFLUSH = 4,	/* suspend: I/O waits instead of being waited for */
-	RD_DM_NOLOCKFS = 8,	/* suspend: leave the file system above alone */
+	RD_DM_NOFLUSH = 4,	/* suspend, swap: I/O waits instead of being waited for */
+	RD_DM_NOLOCKFS = 8,	/* suspend, swap: leave the file system above alone */
 	/*
 	 * resume: do not wait for udev, which may itself wait for a device that is
 	 * suspended, before rd_dm_settle().
@@ -60,7 +60,10 @@ int rd_dm_load_linear(const char *name, u64 sectors, const char *below);
 void rd_dm_unload(const char *name);
 int rd_dm_suspend(const char *name, unsigned int flags);
 int rd_dm_resume(const char *name, unsigned int flags);
-/* Suspend and resume, so that the loaded table replaces the live one. */
+/*
+ * Suspend and resume, so that the loaded table replaces the live one. A kill leaves the device
+ * running, with one of the two tables.
+ */
 int rd_dm_swap(const char *name, unsigned int flags);
 /* Wait for udev; afterwards the nodes exist. */
 void rd_dm_settle(void);
