@@ -80,7 +80,7 @@ static int check_name(const struct rd_lv *lv, bool is_meta)
 	return -EEXIST;
 }
 
-static int check_room(const struct clone *clone)
+static int check_group_room(const struct clone *clone)
 {
 	u64 sectors = rd_version_sectors(clone->version);
 	u64 wanted = rd_stack_meta_bytes(sectors), room;
@@ -114,7 +114,7 @@ static int check(struct clone *clone)
 	if (!r)
 		r = check_name(&clone->meta, true);
 	if (!r)
-		r = check_room(clone);
+		r = check_group_room(clone);
 	if (r || !thin_pool)
 		return r;
 	r = rd_thin_pool_check(clone->base.vg, thin_pool, &clone->base_is_zeros);

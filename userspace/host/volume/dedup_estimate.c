@@ -205,7 +205,7 @@ static int check_worth(const struct estimate *e)
 }
 
 /* Refuse another pool than the one that blocks lie in, or lay in when they were agreed to. */
-static int check_pool(const struct rd_dedup_run *run)
+static int check_same_pool(const struct rd_dedup_run *run)
 {
 	struct rd_target_status status;
 	int r = rd_target_status(run->at->device, &status);
@@ -246,7 +246,7 @@ static int check_lease(const struct rd_dedup_run *run)
 int rd_dedup_pool_check(struct rd_dedup_run *run)
 {
 	RD_FREE struct estimate *e = calloc(1, sizeof(*e));
-	int r = check_pool(run);
+	int r = check_same_pool(run);
 
 	if (!e)
 		return -ENOMEM;

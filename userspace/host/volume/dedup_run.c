@@ -22,7 +22,7 @@
 
 /* --- may it be done? */
 
-static int check_pool(const struct rd_dedup_run *run)
+static int check_discards(const struct rd_dedup_run *run)
 {
 	const char *volume = run->at->volume;
 
@@ -61,7 +61,7 @@ static int check_thin(struct rd_dedup_run *run)
 		return -EINVAL;
 	}
 	run->is_thin = !r;
-	return r ? r : check_pool(run);
+	return r ? r : check_discards(run);
 }
 
 static int check_state(const struct rd_dedup_run *run)

@@ -80,7 +80,7 @@ static int count_chunks(const struct undo *undo, u64 unit, u64 *ret)
 	return r;
 }
 
-static int check_room(const struct undo *undo)
+static int check_thin_room(const struct undo *undo)
 {
 	struct rd_thin thin;
 	u64 chunks, need, left;
@@ -190,7 +190,7 @@ static int copy(struct undo *undo)
 	if (!strcmp(status.hydration, "off")) {
 		r = rd_dedup_shed_zeros(undo->at);
 		if (!r)
-			r = check_room(undo);
+			r = check_thin_room(undo);
 		if (!r)
 			r = choose_zeros(undo->at);
 		if (!r)

@@ -202,7 +202,7 @@ int rd_stack_is_linear(const struct rd_attachment *at, bool *ret)
 	return r;
 }
 
-static int check_room(const struct rd_attachment *at)
+static int check_table_room(const struct rd_attachment *at)
 {
 	struct metadata metadata;
 	int r = read_metadata(at, &metadata, false);
@@ -222,7 +222,7 @@ int rd_stack_add_table(const struct rd_attachment *at)
 
 	if (r || strcmp(devices.pool, "-") || rd_target_has_zeros(&devices))
 		return r;
-	r = check_room(at);
+	r = check_table_room(at);
 	if (r)
 		return r;
 	rd_target_set_zeros(&devices, true);
@@ -274,7 +274,7 @@ int rd_stack_add_pool(const struct rd_attachment *at, const struct rd_area *area
 				  path) : reload_grown(at, &devices);
 	}
 	if (!r)
-		r = check_room(at);
+		r = check_table_room(at);
 	if (!r)
 		r = rd_poolblocks_open(&blocks, path, false);
 	if (!r)
