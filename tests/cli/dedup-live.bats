@@ -72,7 +72,8 @@ wrong() {
 		dedup=pool
 		partial=yes
 		zeros=yes
-		dedup_cursor=81920
+		zeros_cursor=81920
+		pool_cursor=163840
 	END
 	ctl dedup vg/vm1
 	echo "$output"
@@ -83,9 +84,9 @@ wrong() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"'/dev/vg/none' does not exist"* ]]
-	sed -i 's/^dedup_cursor=.*/dedup_cursor=many/' etc/volumes/revdedup-vg-vm1
+	sed -i 's/^pool_cursor=.*/pool_cursor=many/' etc/volumes/revdedup-vg-vm1
 	ctl dedup vg/vm1
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"cannot understand the line 'dedup_cursor=many'"* ]]
+	[[ $output == *"cannot understand the line 'pool_cursor=many'"* ]]
 }

@@ -465,6 +465,21 @@ estimated() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
+@test "dedup: a run of zeros does not finish one of mode pool, nor hide it" {
+	# All is in the second window.
+	thin_volume 128
+	random 1100 160
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	killed dedup-aliased dedup "$vg/vm1" --mode pool --cold 0 --force --yes
+	mapped_is 10240 11264
+	revdedupctl -q dedup "$vg/vm1" --mode zeros
+	mapped_is 10240 11264
+	revdedupctl -q dedup "$vg/vm1" --cold 0
+	mapped_is 0 64
+	same
+}
+
 @test "dedup: what is compressed in the pool stays on the volume" {
 	rm -rf "$REVDEDUP_POOL"
 	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,27 @@ static int make_directory(const char *path)
 	return 0;
 }
 
+/* Lines with a number, which are left out where it is 0 */
+static const struct {
+	const char *key;
+	size_t at;
+} numbers[] = {
+	{ "zeros_cursor", offsetof(struct rd_attachment, zeros_cursor) },
+	{ "pool_cursor", offsetof(struct rd_attachment, pool_cursor) },
+};
+
+static void put_numbers(FILE *file, const struct rd_attachment *at)
+{
+	unsigned int i;
+	u64 number;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		memcpy(&number, (const u8 *)at + numbers[i].at, sizeof(number));
+		if (number)
+			fprintf(file, "%s=%llu\n", numbers[i].key, number);
+	}
+}
+
 static void put_line(FILE *file, const char *key, const char *value)
 {
 	if (value[0])
@@ -230,10 +252,8 @@ static void put_line(FILE *file, const char *key, const char *value)
 
 static void put_all(FILE *file, const struct rd_attachment *at)
 {
-	char uuid[RD_UUID_TEXT], uid[24] = "", cursor[24] = "";
+	char uuid[RD_UUID_TEXT], uid[24] = "";
 
-	if (at->dedup_cursor)
-		snprintf(cursor, sizeof(cursor), "%llu", at->dedup_cursor);
 	if (at->version_uid)
 		snprintf(uid, sizeof(uid), "%lld", at->version_uid);
 	fprintf(file, "# written by revdedup, which needs it at boot\n");
@@ -249,7 +269,7 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "zeros", at->is_zeros ? "yes" : "");
 	put_line(file, "dedup", at->dedup_pool ? "pool" : "");
 	put_line(file, "partial", at->is_partial ? "yes" : "");
-	put_line(file, "dedup_cursor", cursor);
+	put_numbers(file, at);
 	put_line(file, "unfinished", at->is_unfinished ? "yes" : "");
 }
 
@@ -369,6 +389,22 @@ static bool take(char *to, size_t size, const char *line, const char *key)
 	return true;
 }
 
+static bool take_number(struct rd_attachment *at, const char *line)
+{
+	char text[24], *end;
+	unsigned int i;
+	u64 number;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		if (!take(text, sizeof(text), line, numbers[i].key))
+			continue;
+		number = strtoull(text, &end, 10);
+		memcpy((u8 *)at + numbers[i].at, &number, sizeof(number));
+		return end != text && !*end;
+	}
+	return false;
+}
+
 static bool take_line(struct rd_attachment *at, const char *line)
 {
 	char uuid[RD_UUID_TEXT], number[24], *end;
@@ -379,10 +415,8 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		at->version_uid = strtoll(number, &end, 10);
 		return end != number && !*end;
 	}
-	if (take(number, sizeof(number), line, "dedup_cursor")) {
-		at->dedup_cursor = strtoull(number, &end, 10);
-		return end != number && !*end;
-	}
+	if (take_number(at, line))
+		return true;
 	if (!strcmp(line, "zeros=yes"))
 		return at->is_zeros = true;
 	if (!strcmp(line, "partial=yes"))

@@ -21,7 +21,8 @@
  *					a pool: 'dedup' was interrupted, see dedup_home.h
  *	dedup=pool			the mode of 'dedup'; left out: zeros
  *	partial=yes			the base has a tag that says that it lacks blocks
- *	dedup_cursor=81920		the block at which 'dedup' goes on
+ *	zeros_cursor=81920		the block at which 'dedup' goes on, in either mode: what one
+ *	pool_cursor=163840		has left half done there, the other does not finish
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
  *
@@ -57,7 +58,7 @@ struct rd_attachment {
 	bool is_zeros;
 	bool dedup_pool;
 	bool is_partial;
-	u64 dedup_cursor;
+	u64 zeros_cursor, pool_cursor;
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

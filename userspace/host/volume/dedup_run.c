@@ -168,20 +168,32 @@ int rd_dedup_disturbed(const struct rd_dedup_run *run)
 	return -EBUSY;
 }
 
+/*
+ * Each mode has its own: only the same mode finishes what a kill leaves half done in the window
+ * that the cursor names.
+ */
+static u64 *cursor_of(struct rd_dedup_run *run)
+{
+	return run->options->mode == RD_LIVE_DEDUP_POOL ? &run->at->pool_cursor :
+		&run->at->zeros_cursor;
+}
+
 /* Note where the next run goes on: before a window, so that it is the one that was cut short. */
 static int save_cursor(struct rd_dedup_run *run, u64 at)
 {
+	u64 *cursor = cursor_of(run);
+
 	at = at < run->nr_blocks ? at : 0;
-	if (run->at->dedup_cursor == at)
+	if (*cursor == at)
 		return 0;
-	run->at->dedup_cursor = at;
+	*cursor = at;
 	return rd_attachment_save(run->at);
 }
 
 int rd_dedup_windows(struct rd_dedup_run *run, rd_dedup_window_fn *window)
 {
 	u64 size = RD_DEDUP_WINDOW / RD_BLOCK_SIZE / run->unit * run->unit;
-	u64 at = run->at->dedup_cursor / run->unit * run->unit;
+	u64 at = *cursor_of(run) / run->unit * run->unit;
 	int saved, r = 0;
 
 	run->is_first = true;

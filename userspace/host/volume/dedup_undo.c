@@ -164,7 +164,7 @@ static int wait_for_it(const struct undo *undo)
 static int choose_zeros(struct rd_attachment *at)
 {
 	at->dedup_pool = false;
-	at->dedup_cursor = 0;
+	at->pool_cursor = 0;
 	return rd_attachment_save(at);
 }
 

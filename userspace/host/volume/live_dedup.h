@@ -10,7 +10,7 @@
  * more. See dedup_pool.c.
  *
  * A volume is worked on in windows of RD_DEDUP_WINDOW bytes. It is stopped between two of them,
- * and goes on there the next time: the file of the attachment has a cursor.
+ * and goes on there the next time: the file of the attachment has a cursor for each mode.
  */
 #ifndef RD_LIVE_DEDUP_H
 #define RD_LIVE_DEDUP_H
