@@ -74,6 +74,8 @@ wrong() {
 		zeros=yes
 		zeros_cursor=81920
 		pool_cursor=163840
+		dedup_in_pool=40960
+		dedup_cold=48
 	END
 	ctl dedup vg/vm1
 	echo "$output"

@@ -36,6 +36,8 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 		rd_json_u64(out, "bytes_estimate", report->estimate);
 		rd_json_u64(out, "bytes_compared", report->compared);
 		rd_json_u64(out, "bytes_compressed", report->packed);
+		rd_json_u64(out, "bytes_came_home", report->came_home);
+		rd_json_u64(out, "cold", report->cold);
 	}
 	rd_json_u64(out, "bytes_in_pool", report->in_pool);
 	rd_json_u64(out, "bytes_mapped_before", report->mapped_before);
@@ -82,6 +84,16 @@ static void print_gain(const struct rd_attachment *at,
 		       at->volume, found, after, before);
 }
 
+static void print_cold(const struct rd_attachment *at,
+		       const struct rd_live_dedup_options *options,
+		       const struct rd_live_dedup_report *report)
+{
+	char home[CTL_SIZE_TEXT];
+
+	printf("%s: %s of what was read from the pool came home since the last run; blocks that were written within %llu versions are left, not %u\n",
+	       at->volume, ctl_size_print(home, report->came_home), report->cold, options->cold);
+}
+
 static void print_text(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
@@ -92,6 +104,8 @@ static void print_text(const struct rd_attachment *at,
 		print_dry(at, options, report);
 	else
 		print_gain(at, options, report);
+	if (report->cold > options->cold)
+		print_cold(at, options, report);
 	if (report->packed)
 		printf("%s: %s are compressed in the pool, and stay on the volume\n", at->volume,
 		       ctl_size_print(packed, report->packed));

@@ -44,6 +44,9 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 			rd_json_string(out, "blocks_pool", health->at->pool);
 	}
 	rd_json_string(out, "version_pool", or_null(health->at->version_pool));
+	rd_json_string(out, "dedup_mode", health->at->dedup_pool ? "pool" : "zeros");
+	if (health->at->dedup_cold)
+		rd_json_u64(out, "dedup_cold", health->at->dedup_cold);
 	rd_json_string(out, "problem", ctl_problem_print(problem, health));
 	rd_json_string(out, "note", ctl_note_print(note, health));
 	ctl_json_end(ctl);
@@ -61,6 +64,9 @@ static void print_places(const struct rd_health *health)
 		printf("  reads blocks from the pool %s\n", at->pool);
 	printf("  last version in the pool %s\n",
 	       at->version_pool[0] ? at->version_pool : "- (none yet)");
+	if (at->dedup_cold)
+		printf("  dedup leaves blocks that were written within %llu versions: too many came home\n",
+		       at->dedup_cold);
 }
 
 static void print_text(struct ctl *ctl, const struct rd_health *health)

@@ -465,6 +465,50 @@ estimated() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
+# returned CHUNKS COLD: do so many chunks come home before this run, and how cold is it then?
+returned() {
+	revdedupctl -q snapshot "$vg/vm1"
+	revdedupctl dedup "$vg/vm1" --cold 1 --json | tee /tmp/said
+	echo "wanted: $1 chunks, cold $2"
+	[ "$(json bytes_came_home </tmp/said)" = $(($1 << 16)) ]
+	[ "$(json cold </tmp/said)" = "$2" ]
+	revdedupctl status "$vg/vm1" --json | tee /tmp/status
+	[ "$2" = 1 ] || [ "$(json dedup_cold </tmp/status)" = "$2" ]
+}
+
+@test "dedup: where much comes home again, blocks must be colder" {
+	pool_volume
+	revdedupctl -q snapshot "$vg/vm1"
+	found 1 640
+	# 50 of 640: they must stay for twice as many versions.
+	random 0 50
+	returned 50 2
+	[ "$(json bytes_found </tmp/said)" = 0 ]
+	revdedupctl -v status "$vg/vm1" | tee /tmp/said
+	grep -q "leaves blocks that were written within 2 versions" /tmp/said
+	# 12 of 590, neither much nor little; a dry run changes nothing.
+	random 50 12
+	revdedupctl dedup "$vg/vm1" --cold 1 -n
+	returned 12 2
+	# 3 of 578
+	random 62 3
+	returned 3 1
+	[ "$(json bytes_found </tmp/said)" = $((62 << 16)) ]
+	run grep dedup_cold "$REVDEDUP_CONFIG"/volumes/*
+	[ "$status" -eq 1 ]
+	# What is copied home by --undo has not come home by itself.
+	random 0 100
+	returned 97 2
+	revdedupctl -q dedup --undo "$vg/vm1"
+	run grep -e dedup_cold -e dedup_in_pool "$REVDEDUP_CONFIG"/volumes/*
+	[ "$status" -eq 1 ]
+	note
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 1 --force --yes --json | tee /tmp/said
+	[ "$(json bytes_came_home </tmp/said)" = 0 ]
+	[ "$(json cold </tmp/said)" = 1 ]
+	same
+}
+
 @test "dedup: a run of zeros does not finish one of mode pool, nor hide it" {
 	# All is in the second window.
 	thin_volume 128

@@ -230,6 +230,8 @@ static const struct {
 } numbers[] = {
 	{ "zeros_cursor", offsetof(struct rd_attachment, zeros_cursor) },
 	{ "pool_cursor", offsetof(struct rd_attachment, pool_cursor) },
+	{ "dedup_in_pool", offsetof(struct rd_attachment, dedup_in_pool) },
+	{ "dedup_cold", offsetof(struct rd_attachment, dedup_cold) },
 };
 
 static void put_numbers(FILE *file, const struct rd_attachment *at)

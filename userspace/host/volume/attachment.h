@@ -23,6 +23,8 @@
  *	partial=yes			the base has a tag that says that it lacks blocks
  *	zeros_cursor=81920		the block at which 'dedup' goes on, in either mode: what one
  *	pool_cursor=163840		has left half done there, the other does not finish
+ *	dedup_in_pool=40960		the blocks in the pool when 'dedup' last ended in mode pool
+ *	dedup_cold=48			its --cold, if so many came home that it was raised
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
  *
@@ -59,6 +61,8 @@ struct rd_attachment {
 	bool dedup_pool;
 	bool is_partial;
 	u64 zeros_cursor, pool_cursor;
+	u64 dedup_in_pool;		/* 0: not known */
+	u64 dedup_cold;			/* 0: it was not raised */
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

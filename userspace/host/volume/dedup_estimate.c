@@ -253,8 +253,10 @@ int rd_dedup_pool_check(struct rd_dedup_run *run)
 	e->run = run;
 	e->random = rd_now_us();
 	if (!r)
+		r = rd_dedup_choose_cold(run);
+	if (!r)
 		r = rd_dedup_source_open(&run->source, run->pool, run->at, run->nr_blocks,
-					 run->options->cold);
+					 run->report->cold);
 	if (!r)
 		r = check_lease(run);
 	if (!r)

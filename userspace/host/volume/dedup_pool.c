@@ -458,6 +458,7 @@ static int note_pool(struct rd_dedup_run *run)
 		return r;
 	at->is_zeros = false;
 	at->dedup_pool = true;
+	rd_dedup_note_cold(run);
 	return rd_attachment_save(at);
 }
 

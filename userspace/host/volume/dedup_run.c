@@ -299,18 +299,32 @@ static int run_mode(struct rd_dedup_run *run)
 	return run->options->mode == RD_LIVE_DEDUP_POOL ? rd_dedup_pool(run) : run_zeros(run);
 }
 
+/* Note how a run has ended that had begun. */
+static int note_end(struct rd_dedup_run *run, int error)
+{
+	if (!error) {
+		if (run->options->mode == RD_LIVE_DEDUP_POOL)
+			run->at->dedup_in_pool = run->report->in_pool / RD_BLOCK_SIZE;
+	}
+	return rd_attachment_save(run->at);
+}
+
 static int work(struct rd_dedup_run *run)
 {
-	int measured, r;
+	bool begun;
+	int then, r;
 
 	r = check(run);
 	run->report->mapped_before = run->thin.mapped;
 	run->report->pool_used_before = run->thin.pool_used;
-	if (!r && !run->options->dry_run)
+	begun = !r && !run->options->dry_run;
+	if (begun)
 		r = run_mode(run);
-	measured = run->is_thin ? measure(run) : 0;
+	then = run->is_thin ? measure(run) : 0;
+	r = r ? r : then;
+	then = begun ? note_end(run, r) : 0;
 	end(run);
-	return r ? r : measured;
+	return r ? r : then;
 }
 
 int rd_live_dedup(const struct rd_caller *caller, struct rd_attachment *at,

@@ -48,6 +48,13 @@ int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool
 /* Say that the marks were lost too often. Returns -EBUSY. */
 int rd_dedup_disturbed(const struct rd_dedup_run *run);
 
+/* --- dedup_feedback.c */
+
+/* Choose from what came home how cold a block must be: run->report->cold. Changes nothing. */
+int rd_dedup_choose_cold(struct rd_dedup_run *run);
+/* Note that in the attachment, which the caller saves: a run begins. */
+void rd_dedup_note_cold(struct rd_dedup_run *run);
+
 /* --- dedup_zeros.c */
 
 int rd_dedup_zeros_check(const struct rd_dedup_run *run);

@@ -165,6 +165,8 @@ static int choose_zeros(struct rd_attachment *at)
 {
 	at->dedup_pool = false;
 	at->pool_cursor = 0;
+	at->dedup_in_pool = 0;
+	at->dedup_cold = 0;
 	return rd_attachment_save(at);
 }
 

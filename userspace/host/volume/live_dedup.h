@@ -47,6 +47,8 @@ struct rd_live_dedup_report {
 	u64 compared;		/* the same: bytes */
 	u64 packed;		/* the same: that are compressed in the pool, and were left */
 	u64 in_pool;		/* that are read from the pool in the end */
+	u64 cold;		/* mode POOL: what became of the option, see dedup_feedback.c */
+	u64 came_home;		/* the same: bytes that have left the pool since the last run */
 	u64 mapped_before, mapped_after;	/* bytes that the volume has in its thin pool */
 	u64 pool_used_before, pool_used_after;	/* of the data of that thin pool, by all */
 	bool out_of_time;
