@@ -44,6 +44,8 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 	rd_json_u64(out, "bytes_mapped", report->mapped_after);
 	rd_json_u64(out, "thin_pool_used_before", report->pool_used_before);
 	rd_json_u64(out, "thin_pool_used", report->pool_used_after);
+	if (options->mode == RD_LIVE_DEDUP_POOL && options->dry_run)
+		rd_json_string(out, "refusal", report->refusal[0] ? report->refusal : NULL);
 	rd_json_bool(out, "coming_home", report->coming_home);
 	rd_json_bool(out, "out_of_time", report->out_of_time);
 	ctl_json_end(ctl);
@@ -60,7 +62,9 @@ static void print_dry(const struct rd_attachment *at,
 	if (options->mode == RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; up to %s would be given back, and read from the pool only\n",
 		       at->volume, mapped, gain);
-	else
+	if (report->refusal[0])
+		printf("%s: would be refused without --force: %s\n", at->volume, report->refusal);
+	if (options->mode != RD_LIVE_DEDUP_POOL)
 		printf("%s: takes up %s of its thin pool; how much of that is zeros shows when it is read\n",
 		       at->volume, mapped);
 }

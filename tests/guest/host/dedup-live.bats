@@ -217,8 +217,14 @@ pool_volume() {
 	[ "$status" -eq 1 ]
 	[[ $output == *"no backup of it any more"*"--yes"* ]]
 	mapped_is 40960 41984
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json | tee /tmp/said
+	# A dry run says so beforehand, and asks nothing.
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n </dev/null | tee /tmp/said
+	grep -q "would be refused without --force: .*not worth" /tmp/said
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --json </dev/null | tee /tmp/said
 	[ "$(json bytes_estimate </tmp/said)" = 41943040 ]
+	grep -q '"refusal": "[^"]*not worth' /tmp/said
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -n --force --json </dev/null | tee /tmp/said
+	grep -q '"refusal": null' /tmp/said
 	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes --json | tee /tmp/said
 	[ "$(json bytes_found </tmp/said)" = 41943040 ]
 	[ "$(json bytes_in_pool </tmp/said)" = 41943040 ]

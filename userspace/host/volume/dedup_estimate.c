@@ -2,6 +2,7 @@
 /* May a volume read cold blocks from its pool, and would that be worth it? */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,24 @@ static int count(struct estimate *e)
 	return 0;
 }
 
-/* --- by the clock */
+/* --- what is not worth it */
+
+/* Say why; a dry run leaves that to its report. */
+__attribute__((format(printf, 2, 3)))
+static int refuse(const struct rd_dedup_run *run, const char *fmt, ...)
+{
+	char *text = run->report->refusal;
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(run->report->refusal), fmt, args);
+	va_end(args);
+	if (!run->options->dry_run) {
+		rd_err(0, "%s", text);
+		rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
+	}
+	return -EINVAL;
+}
 
 static int compare_u64(const void *a, const void *b)
 {
@@ -150,10 +168,8 @@ static int check_speed(const struct estimate *e)
 		r = time_reads(e, data, true, &pool_us);
 	if (r || pool_us * 100 <= rd_max(base_us, 1) * MOST_TIME)
 		return r;
-	rd_err(0, "the pool is slower than '%s': a read of 4 KiB takes %llu us, and %llu us there",
-	       run->at->volume, base_us, pool_us);
-	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
-	return -EINVAL;
+	return refuse(run, "the pool is slower than '%s': a read of 4 KiB takes %llu us, and %llu us there",
+		      run->at->volume, base_us, pool_us);
 }
 
 static int check_device(const struct rd_dedup_run *run)
@@ -164,9 +180,7 @@ static int check_device(const struct rd_dedup_run *run)
 		return -errno;
 	if (S_ISBLK(st.st_mode))
 		return 0;
-	rd_err(0, "the data of the pool are a file, so that each read would pass a loop device and a file system");
-	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
-	return -EINVAL;
+	return refuse(run, "the data of the pool are a file, so that each read would pass a loop device and a file system");
 }
 
 static int check_gain(const struct rd_dedup_run *run)
@@ -176,29 +190,34 @@ static int check_gain(const struct rd_dedup_run *run)
 
 	if (gain >= least)
 		return 0;
-	rd_err(0, "'%s' would give back %llu MiB of %llu MiB, which is not worth that it depends on the pool",
-	       run->at->volume, gain >> 20, run->thin.mapped >> 20);
-	rd_remedy(RD_REMEDY_DEDUP_ANYWAY, NULL, "nothing was changed");
-	return -EINVAL;
+	return refuse(run, "'%s' would give back %llu MiB of %llu MiB, which is not worth that it depends on the pool",
+		      run->at->volume, gain >> 20, run->thin.mapped >> 20);
 }
 
 /* --- */
 
-/* What was once agreed to is not asked again. */
 static int check_worth(const struct estimate *e)
+{
+	int r = check_gain(e->run);
+
+	if (!r)
+		r = check_device(e->run);
+	return r ? r : check_speed(e);
+}
+
+/* What was once agreed to is not asked again. */
+static int check_consent(const struct estimate *e)
 {
 	struct rd_dedup_run *run = e->run;
 	const struct rd_live_dedup_options *options = run->options;
 	int r = 0;
 
-	if (options->dry_run || run->at->dedup_pool)
+	if (run->at->dedup_pool)
 		return 0;
 	if (!options->force)
-		r = check_gain(run);
-	if (!r && !options->force)
-		r = check_device(run);
-	if (!r && !options->force)
-		r = check_speed(e);
+		r = check_worth(e);
+	if (options->dry_run)
+		return run->report->refusal[0] ? 0 : r;
 	if (!r && options->confirm)
 		r = options->confirm(options->ctx, run->at, run->report->estimate);
 	return r;
@@ -262,5 +281,5 @@ int rd_dedup_pool_check(struct rd_dedup_run *run)
 	if (!r)
 		r = count(e);
 	free(e->places);
-	return r ? r : check_worth(e);
+	return r ? r : check_consent(e);
 }

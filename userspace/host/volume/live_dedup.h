@@ -49,6 +49,7 @@ struct rd_live_dedup_report {
 	u64 in_pool;		/* that are read from the pool in the end */
 	u64 cold;		/* mode POOL: what became of the option, see dedup_feedback.c */
 	u64 came_home;		/* the same: bytes that have left the pool since the last run */
+	char refusal[256];	/* dry run: why a run would be refused without --force; "": not */
 	u64 mapped_before, mapped_after;	/* bytes that the volume has in its thin pool */
 	u64 pool_used_before, pool_used_after;	/* of the data of that thin pool, by all */
 	bool out_of_time;
