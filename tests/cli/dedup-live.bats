@@ -76,6 +76,8 @@ wrong() {
 		pool_cursor=163840
 		dedup_in_pool=40960
 		dedup_cold=48
+		dedup_time=1764000000
+		dedup_lost_marks=2
 	END
 	ctl dedup vg/vm1
 	echo "$output"
@@ -86,6 +88,12 @@ wrong() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[[ $output == *"'/dev/vg/none' does not exist"* ]]
+	# It has no device, and still numbers of what was.
+	ctl metrics
+	echo "$output"
+	[[ $output == *'revdedup_device_dedup_last_success_timestamp_seconds{volume="vg/vm1"} 1764000000'* ]]
+	[[ $output == *'# TYPE revdedup_device_dedup_lost_marks_total counter'* ]]
+	[[ $output == *'revdedup_device_dedup_lost_marks_total{volume="vg/vm1"} 2'* ]]
 	sed -i 's/^pool_cursor=.*/pool_cursor=many/' etc/volumes/revdedup-vg-vm1
 	ctl dedup vg/vm1
 	echo "$output"

@@ -31,6 +31,7 @@ struct pool_row {
 struct device_row {
 	char name[RD_VOLUME_MAX + 1];
 	u64 tracked, attention, version, dirty, segments, lost, away, coming, debt, room;
+	u64 dedup_time, dedup_cold, lost_marks;
 };
 
 struct metric {
@@ -108,6 +109,13 @@ static const struct metric device_metrics[] = {
 	{ "device_pool_dependent_bytes", "Content that only the pool has.", DEVICE(debt) },
 	{ "device_thin_free_bytes", "Space that is left in the thin pool below such a volume.",
 	  DEVICE(room) },
+	{ "device_dedup_last_success_timestamp_seconds",
+	  "When dedup of the volume last ended without an error.", DEVICE(dedup_time) },
+	{ "device_dedup_cold_versions", "What dedup has raised --cold to, as too much came home.",
+	  DEVICE(dedup_cold) },
+	{ "device_dedup_lost_marks_total",
+	  "How often dedup had to begin with a window again, as the volume was suspended.",
+	  DEVICE(lost_marks) },
 };
 
 /* --- printing */
@@ -126,6 +134,13 @@ static void print_label(FILE *out, const char *text)
 	}
 }
 
+static const char *type_of(const struct metric *metric)
+{
+	size_t len = strlen(metric->name);
+
+	return len > 6 && !strcmp(metric->name + len - 6, "_total") ? "counter" : "gauge";
+}
+
 /* Print all samples of a metric together, behind its two comments. */
 static void print_metric(FILE *out, const struct metric *metric, const char *label,
 			 const struct rd_buffer *rows, size_t size)
@@ -139,8 +154,8 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 		if (value == UNKNOWN)
 			continue;
 		if (!begun)
-			fprintf(out, "# HELP revdedup_%s %s\n# TYPE revdedup_%s gauge\n",
-				metric->name, metric->help, metric->name);
+			fprintf(out, "# HELP revdedup_%s %s\n# TYPE revdedup_%s %s\n",
+				metric->name, metric->help, metric->name, type_of(metric));
 		begun = true;
 		fprintf(out, "revdedup_%s{%s=\"", metric->name, label);
 		print_label(out, (const char *)rows->data + at);
@@ -233,6 +248,9 @@ static void read_device(const struct rd_attachment *at, struct device_row *row)
 	rd_health_check(&health, at);
 	target = &health.target;
 	row->attention = !!health.problem;
+	row->dedup_time = at->dedup_time ? at->dedup_time : UNKNOWN;
+	row->dedup_cold = at->dedup_cold ? at->dedup_cold : UNKNOWN;
+	row->lost_marks = at->dedup_time || at->dedup_lost_marks ? at->dedup_lost_marks : UNKNOWN;
 	row->tracked = health.stack == RD_STACK_UP;
 	if (!row->tracked)
 		return;

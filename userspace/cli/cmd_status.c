@@ -47,6 +47,9 @@ static void print_json(struct ctl *ctl, const struct rd_health *health)
 	rd_json_string(out, "dedup_mode", health->at->dedup_pool ? "pool" : "zeros");
 	if (health->at->dedup_cold)
 		rd_json_u64(out, "dedup_cold", health->at->dedup_cold);
+	if (health->at->dedup_time)
+		rd_json_u64(out, "dedup_time", health->at->dedup_time);
+	rd_json_u64(out, "dedup_lost_marks", health->at->dedup_lost_marks);
 	rd_json_string(out, "problem", ctl_problem_print(problem, health));
 	rd_json_string(out, "note", ctl_note_print(note, health));
 	ctl_json_end(ctl);

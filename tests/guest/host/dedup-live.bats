@@ -530,6 +530,43 @@ returned() {
 	same
 }
 
+# disturbed MODE: suspend the volume while the first window is read.
+disturbed() {
+	local pid
+	REVDEDUP_FAIL=dedup-marked=stop revdedupctl -q dedup "$vg/vm1" --mode "$1" --cold 0 \
+		--force --yes 3>&- &
+	pid=$!
+	retry 300 0.1 is_stopped $pid
+	dmsetup suspend "${vol##*/}"
+	dmsetup resume "${vol##*/}"
+	kill -CONT $pid
+	wait $pid
+}
+
+@test "dedup: marks that are lost are set again, and counted; the last success has a time" {
+	local before
+	pool_volume
+	before=$(date +%s)
+	revdedupctl metrics >/tmp/said
+	run grep device_dedup /tmp/said
+	[ "$status" -eq 1 ]
+	zeros 900 20
+	disturbed zeros
+	mapped_is 40960 41984
+	disturbed pool
+	mapped_is 0 64
+	same
+	revdedupctl metrics | grep device_dedup | tee /tmp/said
+	grep -q '^revdedup_device_dedup_lost_marks_total{volume="rdt-vg/vm1"} 2$' /tmp/said
+	[ "$(sed -n 's/^revdedup_device_dedup_last_success[^ ]* //p' /tmp/said)" -ge "$before" ]
+	# One that fails is none.
+	sed -i 's/^dedup_time=.*/dedup_time=17/' "$REVDEDUP_CONFIG"/volumes/*
+	zeros 900 20
+	run env REVDEDUP_FAIL=dedup-aliased=EIO revdedupctl -q dedup "$vg/vm1" --mode zeros
+	[ "$status" -ne 0 ]
+	revdedupctl metrics | grep 'last_success[^ ]* 17$'
+}
+
 @test "dedup: what is compressed in the pool stays on the volume" {
 	rm -rf "$REVDEDUP_POOL"
 	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"

@@ -232,6 +232,8 @@ static const struct {
 	{ "pool_cursor", offsetof(struct rd_attachment, pool_cursor) },
 	{ "dedup_in_pool", offsetof(struct rd_attachment, dedup_in_pool) },
 	{ "dedup_cold", offsetof(struct rd_attachment, dedup_cold) },
+	{ "dedup_time", offsetof(struct rd_attachment, dedup_time) },
+	{ "dedup_lost_marks", offsetof(struct rd_attachment, dedup_lost_marks) },
 };
 
 static void put_numbers(FILE *file, const struct rd_attachment *at)

@@ -25,6 +25,8 @@
  *	pool_cursor=163840		has left half done there, the other does not finish
  *	dedup_in_pool=40960		the blocks in the pool when 'dedup' last ended in mode pool
  *	dedup_cold=48			its --cold, if so many came home that it was raised
+ *	dedup_time=1764000000		when it last ended without an error
+ *	dedup_lost_marks=2		how often a window of it had to begin again
  *	unfinished=yes			a clone that is being made, see clone.h, or was
  *					interrupted: it is not in use yet
  *
@@ -63,6 +65,8 @@ struct rd_attachment {
 	u64 zeros_cursor, pool_cursor;
 	u64 dedup_in_pool;		/* 0: not known */
 	u64 dedup_cold;			/* 0: it was not raised */
+	u64 dedup_time;			/* 0: never, in seconds of time() */
+	u64 dedup_lost_marks;
 	bool is_unfinished;
 	bool is_locked;			/* by us */
 	int lock_fd;			/* if so */

@@ -43,8 +43,6 @@
 #include "poolblocks.h"
 #include "stack.h"
 
-#define MAX_TRIES	3
-
 struct window {
 	struct rd_dedup_run *run;
 	u64 first, nr;			/* blocks */
@@ -362,7 +360,7 @@ static int swap(struct window *window)
 		r = swap_shut(window);
 		/* A part of them may be away by now, and is to be given back all the same. */
 		window->is_again = r == -ESTALE;
-	} while (r == -ESTALE && ++tries < MAX_TRIES);
+	} while (r == -ESTALE && rd_dedup_try_again(run, &tries));
 	rd_lock_drop(&shut);
 	return r == -ESTALE ? rd_dedup_disturbed(run) : r;
 }

@@ -17,6 +17,8 @@
 #include "freeze.h"
 #include "marks.h"
 
+#define MAX_TRIES	3	/* to do a window whose marks are lost */
+
 #define HOME_TRIES	100
 #define HOME_GAP_NS	100000000L
 
@@ -158,6 +160,12 @@ int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool
 static bool is_out_of_time(const struct rd_dedup_run *run)
 {
 	return run->options->until_us && rd_now_us() >= run->options->until_us;
+}
+
+bool rd_dedup_try_again(struct rd_dedup_run *run, unsigned int *tries)
+{
+	run->at->dedup_lost_marks++;
+	return ++*tries < MAX_TRIES;
 }
 
 int rd_dedup_disturbed(const struct rd_dedup_run *run)
@@ -303,6 +311,7 @@ static int run_mode(struct rd_dedup_run *run)
 static int note_end(struct rd_dedup_run *run, int error)
 {
 	if (!error) {
+		run->at->dedup_time = time(NULL);
 		if (run->options->mode == RD_LIVE_DEDUP_POOL)
 			run->at->dedup_in_pool = run->report->in_pool / RD_BLOCK_SIZE;
 	}

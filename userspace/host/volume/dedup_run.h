@@ -45,7 +45,11 @@ void rd_dedup_add(struct rd_buffer *ranges, u64 first, u64 nr);
 /* Give these ranges back (see rd_marks_shed()), and say so where only a part could be. */
 int rd_dedup_shed(struct rd_dedup_run *run, const struct rd_buffer *ranges, bool zeroed);
 
-/* Say that the marks were lost too often. Returns -EBUSY. */
+/*
+ * Count that the marks of a window were lost, and say whether to try again. Once not,
+ * rd_dedup_disturbed() says why, and returns -EBUSY.
+ */
+bool rd_dedup_try_again(struct rd_dedup_run *run, unsigned int *tries);
 int rd_dedup_disturbed(const struct rd_dedup_run *run);
 
 /* --- dedup_feedback.c */

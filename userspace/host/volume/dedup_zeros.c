@@ -29,8 +29,6 @@
 #include "marks.h"
 #include "stack.h"
 
-#define MAX_TRIES	3
-
 struct zeros {
 	struct rd_dedup_run *run;
 	u64 first, nr;		/* blocks of the window */
@@ -154,7 +152,7 @@ static int do_window(struct zeros *zeros)
 
 	do {
 		r = alias_chunks(zeros);
-	} while (r == -ESTALE && ++tries < MAX_TRIES);
+	} while (r == -ESTALE && rd_dedup_try_again(zeros->run, &tries));
 	if (r == -ESTALE)
 		return rd_dedup_disturbed(zeros->run);
 	if (r || !zeros->chunks.len)
