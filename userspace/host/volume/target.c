@@ -84,19 +84,19 @@ bool rd_target_has_zeros(const struct rd_target_devices *devices)
 
 void rd_target_set_zeros(struct rd_target_devices *devices, bool zeros)
 {
-	char words[100], *at;
+	char words[sizeof(devices->options)], *at;
 	unsigned int nr = 0;
 	int used = 0;
 
 	if (rd_target_has_zeros(devices) == zeros)
 		return;
 	sscanf(devices->options, "%u%n", &nr, &used);
-	snprintf(words, sizeof(words), "%.99s", devices->options + used);
+	snprintf(words, sizeof(words), "%s", devices->options + used);
 	at = strstr(words, ZEROS);
 	if (at)
 		memmove(at, at + strlen(ZEROS), strlen(at + strlen(ZEROS)) + 1);
-	snprintf(devices->options, sizeof(devices->options), "%u%s%s", zeros ? nr + 1 : nr - 1,
-		 words, zeros ? ZEROS : "");
+	snprintf(devices->options, sizeof(devices->options), "%u%.110s%s",
+		 zeros ? nr + 1 : nr - 1, words, zeros ? ZEROS : "");
 }
 
 int rd_target_reload(const char *name, const struct rd_target_devices *devices)
