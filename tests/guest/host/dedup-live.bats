@@ -9,32 +9,13 @@
 # shellcheck disable=SC2030,SC2031,SC2154
 load ../lib/guest
 load ../lib/lvm
+load dedup
 
 setup() {
 	lvm_setup 400
 	lvcreate -qq --yes --type thin-pool --size 160M --chunksize 64k --name thin "$vg"
 }
 teardown() { lvm_teardown; }
-
-thin_name=${vg//-/--}-vm1
-
-# thin_volume MIB [LV]: attach a thin volume; set $vol to its device.
-thin_volume() {
-	lvcreate -qq --yes --type thin --virtualsize "$1M" --thinpool thin --name "${2:-vm1}" "$vg"
-	revdedupctl -q attach "$vg/${2:-vm1}"
-	vol=$(device_of "${2:-vm1}")
-}
-
-# mapped: print how many KiB of the thin pool the volume has.
-mapped() { dmsetup status "$thin_name" | awk '{ print $4 / 2 }'; }
-
-# mapped_is MIN MAX
-mapped_is() {
-	local kib
-	kib=$(mapped)
-	echo "mapped: $kib KiB; wanted: $1 to $2"
-	[ "$kib" -ge "$1" ] && [ "$kib" -le "$2" ]
-}
 
 # no_table: has the device no table for blocks that are not home?
 no_table() {
@@ -45,13 +26,6 @@ no_table() {
 		return 1
 	}
 }
-
-random() { dd if=/dev/urandom of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
-zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct conv=notrunc status=none; }
-
-# same: is the volume what /tmp/rdt-pool/is says?
-same() { cmp "$vol" /tmp/rdt-pool/is; }
-note() { cp --sparse=always "$vol" /tmp/rdt-pool/is; }
 
 # runs: is the device not suspended?
 runs() {
@@ -259,6 +233,12 @@ pool_volume() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	[ -z "$(tags)" ]
 	mapped_is 40960 45056
+	# The table line has the pool's name still; zeros come and go beside it.
+	zeros 100 33
+	note
+	revdedupctl -q dedup "$vg/vm1"
+	same
+	no_table
 	revdedupctl -q delete "$vg/vm1@2"
 	nothing_held
 	revdedupctl -q detach "$vg/vm1"
@@ -286,14 +266,6 @@ pool_volume() {
 	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
 	revdedupctl -q dedup --undo "$vg/vm1"
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
-}
-
-# killed STEP COMMAND...
-killed() {
-	local status=0
-	echo "killed at $1: ${*:2}"
-	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
-	[ "$status" -eq 137 ]
 }
 
 @test "dedup: killed while a table takes the place of another, the volume goes on" {

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # All commands of revdedupctl in random order, killed at random steps, on three volumes on
-# LVM, one of them thin, and sometimes a clone. Every version, every device and every volume
+# LVM, two of them thin, and sometimes a clone. Every version, every device and every volume
 # must hold what it did.
 #
-#   LIVE_ROUNDS   how many commands (default 40)
+#   LIVE_ROUNDS   how many commands (default 40), and then as many more as it takes until each
+#                 case of dedup has come up
 #   LIVE_SEED     to repeat a run (default: a new one each time)
 
 # Each test is a subshell; no name here has blanks.
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154,SC2206
 load ../lib/guest
 load ../lib/lvm
+load live-random
 
 rounds=${LIVE_ROUNDS:-40}
 other=/tmp/rdt-pool/other
@@ -46,20 +48,51 @@ volume_is() {
 	}
 }
 
+# put VOL OFFSET: write the file piece there, and note it.
+put() {
+	dd if=/tmp/piece of="$(device_of $1)" bs=2M seek=$2 oflag=direct,seek_bytes conv=notrunc \
+		status=none
+	dd if=/tmp/piece of=$want/$1 bs=2M seek=$2 oflag=seek_bytes conv=notrunc status=none
+}
+
+# put_random VOL KIB: write so much, anywhere.
+put_random() {
+	head -c $(($2 << 10)) /dev/urandom >/tmp/piece
+	put $1 $((RANDOM * RANDOM % (mib * 2048 - $2 * 2) * 512))
+}
+
+# put_segments VOL: give it two that another volume has as well.
+put_segments() {
+	dd if="$(device_of "$(any_of "${vols[@]}")")" of=/tmp/piece bs=2M count=2 \
+		skip=$((RANDOM % (mib / 2 - 1))) iflag=direct status=none
+	put $1 $((RANDOM % (mib / 2 - 1) << 21))
+}
+
+# Discard a range: a thin volume may keep what is no whole chunk of it.
+trim() {
+	local at=$((RANDOM % (mib * 256 - 64) << 12)) len=$(((RANDOM % 64 + 1) << 12))
+	blkdiscard -o $at -l $len "$(device_of $1)"
+	dd if="$(device_of $1)" of=/tmp/piece bs=4k skip=$((at >> 12)) count=$((len >> 12)) \
+		iflag=direct status=none
+	cmp -l -i 0:$at -n $len /tmp/piece $want/$1 | awk '$2 != 0 { exit 1 }' || {
+		echo "$1 has something else where it was discarded"
+		return 1
+	}
+	dd if=/tmp/piece of=$want/$1 bs=1M seek=$at oflag=seek_bytes conv=notrunc status=none
+}
+
 scribble() {
-	local i offset len
+	local i
 	for ((i = 0; i < RANDOM % 6 + 1; i++)); do
-		len=$((RANDOM % 300 + 1)) offset=$((RANDOM % (mib * 1024 - 300)))
-		dd if=/dev/urandom of="$(device_of $1)" bs=1k count=$len seek=$offset \
-			oflag=direct conv=notrunc status=none
+		put_random $1 $((RANDOM % 300 + 1))
 	done
-	# Some of it is zeros, and some of one is on another.
-	[ $((RANDOM % 4)) -ne 0 ] || dd if=/dev/zero of="$(device_of $1)" bs=64k count=9 \
-		seek=$((RANDOM % 200)) oflag=direct conv=notrunc status=none
-	[ $((RANDOM % 4)) -ne 0 ] || dd if="$(device_of "$(any_of "${vols[@]}")")" \
-		of="$(device_of $1)" bs=2M count=2 skip=$((RANDOM % 6)) seek=$((RANDOM % 6)) \
-		iflag=direct oflag=direct conv=notrunc status=none
-	cp --sparse=always "$(device_of $1)" $want/$1
+	[ $((RANDOM % 4)) -ne 0 ] || {
+		head -c 576K /dev/zero >/tmp/piece
+		put $1 $((RANDOM % 200 << 16))
+	}
+	[ $((RANDOM % 4)) -ne 0 ] || put_segments $1
+	[ $((RANDOM % 2)) -ne 0 ] || trim $1
+	volume_is $1
 }
 
 # A version that is there and of which there is no copy is what the volume is.
@@ -207,7 +240,8 @@ one_round() {
 	local vol what
 	vol=$(any_of "${vols[@]}")
 	what=$(any_of snapshot snapshot snapshot killed killed other other map map unmap delete prune \
-		rollback clone clone)
+		rollback clone clone dedup dedup dedup dedup dedup dedup)
+	[ $round -le $rounds ] || what=dedup
 	[ -n "$(versions)" ] || what=snapshot
 	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
 	[ "$(versions | wc -w)" -lt 12 ] || what=prune
@@ -234,19 +268,25 @@ all_is_well() {
 @test "live: whatever is done, everything is what it was" {
 	local round mapped=() nr_mapped=0 vols=(vm1 vm2 vm3) nr_clones=0
 	local -A count=()
+	local order
 	RANDOM=${LIVE_SEED:=$RANDOM}
 	echo "# LIVE_SEED=$LIVE_SEED" >&3
 	mkdir $want
+	mapfile -t order < <(dedup_cases | tr ' ' '\n' | shuf --random-source=<(yes $RANDOM))
 	revdedupctl -q init --size 1G $other
 	make_lv vm1 $mib
-	make_lv vm2 $mib
-	lvcreate -qq --yes --type thin-pool --size 64M --name thin $vg
+	lvcreate -qq --yes --type thin-pool --size 80M --chunksize 64k --name thin $vg
+	lvcreate -qq --yes --thin --virtualsize ${mib}M --name vm2 $vg/thin
 	lvcreate -qq --yes --thin --virtualsize ${mib}M --name vm3 $vg/thin
 	for vol in vm1 vm2 vm3; do
 		revdedupctl -q attach $vg/$vol
 		cp --sparse=always "$(device_of $vol)" $want/$vol
 	done
-	for ((round = 1; round <= rounds; round++)); do
+	for ((round = 1; round <= rounds || $(missing | wc -l) > 0; round++)); do
+		[ $round -le $((rounds * 5)) ] || {
+			echo "never came up:" $(missing)
+			return 1
+		}
 		one_round
 		[ $((round % 8)) -ne 0 ] || all_is_well
 	done

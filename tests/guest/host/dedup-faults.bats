@@ -1,0 +1,488 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# Deduplication of volumes in use, when something else goes wrong: locks, leases, a table that
+# cannot be written, full and damaged and absent pools, suspends and signals at each step.
+#
+#   UNPLUGGED   for how many seconds the pool is away (default 3)
+
+# Each test is a subshell; no name here has blanks.
+# shellcheck disable=SC2030,SC2031,SC2154
+load ../lib/guest
+load ../lib/lvm
+load dedup
+
+pid=
+dev=/dev/mapper/rdt-data
+steps=(dedup-leased dedup-marked dedup-aliased dedup-shed)
+
+setup() {
+	lvm_setup 400
+	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --errorwhenfull y \
+		--name thin "$vg"
+}
+
+teardown() {
+	[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || :
+	lvm_teardown
+}
+
+# pool_on_device: the pool's data on a device that can be made to fail.
+pool_on_device() {
+	rm -r "$REVDEDUP_POOL"
+	lvcreate -qq --yes -Wy -Zy --size 96M --name data "$vg"
+	dm_create rdt-data "0 $((96 << 11)) linear /dev/$vg/data 0"
+	revdedupctl -q init --data $dev "$REVDEDUP_POOL"
+}
+
+# small_volume: 24 MiB, of which 12 are random, with a version.
+small_volume() {
+	thin_volume 24
+	random 0 96
+	random 128 96
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	mapped_is 12288 12416
+}
+
+to_pool=(dedup "$vg/vm1" --mode pool --cold 0 --force --yes)
+
+give_to_pool() { revdedupctl -q "${to_pool[@]}"; }
+
+come_home() {
+	revdedupctl -q dedup --undo "$vg/vm1"
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+}
+
+# stop_at STEP[:N] [COMMAND...]: start it, by default dedup of vm1, and wait until it has stopped
+# there.
+stop_at() {
+	local step=$1
+	shift
+	[ $# -gt 0 ] || set -- "${to_pool[@]}"
+	rm -f /tmp/steps
+	REVDEDUP_FAIL=$step=stop REVDEDUP_FAIL_LOG=/tmp/steps revdedupctl "$@" >/tmp/said 2>&1 3>&- &
+	pid=$!
+	retry 300 0.1 is_stopped "$pid"
+}
+
+# goes_on STATUS [TEXT]: what has stopped ends with that exit code, and says that.
+goes_on() {
+	local status=0
+	kill -CONT "$pid"
+	wait "$pid" || status=$?
+	pid=
+	echo "exit code $status:"
+	cat /tmp/said
+	[ "$status" -eq "$1" ]
+	[ -z "${2:-}" ] || grep -q "$2" /tmp/said
+}
+
+# overwrite_pool: what was freed in the pool gets another content.
+overwrite_pool() {
+	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=16 status=none
+	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
+}
+
+# table_of NAME LINES: the device has that table from now on.
+table_of() {
+	dmsetup load "$1" --table "$2"
+	dmsetup suspend --noflush "$1"
+	dmsetup resume "$1"
+}
+
+# place_of BLOCK: print which block of the pool the volume has there.
+place_of() {
+	local answer
+	answer=$(dmsetup message "${vol##*/}" 0 table "$1" 1)
+	answer=${answer%%[; ]*}
+	[[ $answer == *,p* ]] || {
+		echo "no block of the pool: $answer" >&2
+		return 1
+	}
+	echo "${answer##*,p}"
+}
+
+# reads BLOCK, writes BLOCK [BYTES]: of the volume.
+reads() { dd if="$vol" of=/tmp/read bs=4k skip="$1" count=1 iflag=direct status=none; }
+writes() {
+	dd if=/dev/urandom of="$vol" bs="${2:-4096}" seek=$(($1 << 12)) count=1 \
+		oflag=direct,seek_bytes conv=notrunc status=none
+}
+
+fails() {
+	! "$@" 2>/tmp/err || {
+		echo "has not failed: $*"
+		return 1
+	}
+}
+
+# --- others at work
+
+@test "dedup-faults: two commands at once, without the lock between them" {
+	small_volume
+	stop_at dedup-marked
+	random 3 1
+	note
+	rm "$REVDEDUP_CONFIG"/volumes/.*.lock
+	give_to_pool
+	same
+	random 130 1
+	note
+	goes_on 0
+	same
+	# Not that of the two segments that were written.
+	mapped_is 64 4160
+	come_home
+}
+
+@test "dedup-faults: a lease that another command has forgotten is taken again" {
+	thin_volume 72
+	random 1040 64
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	overwrite_pool
+	# Before the second window; the first one has nothing for the pool.
+	stop_at attachment-rename:3
+	grep -qx dedup-leased /tmp/steps
+	revdedupctl -q delete other@1
+	overwrite_pool
+	goes_on 0
+	[ "$(grep -cx dedup-leased /tmp/steps)" -eq 2 ]
+	mapped_is 0 64
+	revdedupctl -q delete "$vg/vm1@1"
+	overwrite_pool
+	same
+	revdedupctl -q check
+}
+
+@test "dedup-faults: the version is deleted between two windows" {
+	thin_volume 72
+	random 1040 64
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	stop_at attachment-rename:3
+	revdedupctl -q delete "$vg/vm1@1"
+	overwrite_pool
+	goes_on 1 "was deleted meanwhile"
+	same
+	mapped_is 4096 4160
+	revdedupctl -q check
+}
+
+@test "dedup-faults: the pool is compressed between reading and swapping" {
+	local other
+	thin_volume 24
+	seq 1000000 >/tmp/text
+	dd if=/tmp/text of="$vol" bs=64k oflag=direct conv=notrunc,sync status=none
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	stop_at dedup-marked
+	revdedupctl compact --recompress zstd >/tmp/compact 2>&1 3>&- &
+	other=$!
+	sleep 3
+	goes_on 0
+	wait $other || :
+	cat /tmp/compact
+	same
+	overwrite_pool
+	same
+	revdedupctl -q compact --recompress zstd
+	overwrite_pool
+	same
+	come_home
+	revdedupctl -q check
+}
+
+@test "dedup-faults: somebody copies blocks home by hand" {
+	small_volume
+	stop_at dedup-aliased
+	dmsetup message "${vol##*/}" 0 hydrate start
+	goes_on 11 "copies it back from the pool"
+	same
+	come_home
+	give_to_pool
+	same
+	mapped_is 0 64
+}
+
+@test "dedup-faults: suspended, reloaded, resized and interrupted at each step" {
+	local step size=24 name
+	small_volume
+	name=${vol##*/}
+	for step in "${steps[@]}"; do
+		echo "at $step"
+		stop_at "$step"
+		dmsetup suspend --noflush "$name"
+		dmsetup table "$name" | dmsetup load "$name"
+		dmsetup resume "$name"
+		fails dmsetup remove "$name"
+		lvextend -qq --yes --size $((size += 4))M "$vg/vm1"
+		run revdedupctl --lock-wait 0 attach "$vg/vm1"
+		echo "$output"
+		[ "$status" -eq 11 ]
+		goes_on 0
+		cmp -n $((24 << 20)) "$vol" /tmp/rdt-pool/is
+		revdedupctl -q attach "$vg/vm1"
+		note
+		mapped_is 0 64
+		stop_at "$step"
+		kill -INT "$pid"
+		goes_on 130
+		same
+		give_to_pool
+		same
+		revdedupctl -q dedup --undo "$vg/vm1"
+		revdedupctl -q snapshot "$vg/vm1"
+		revdedupctl -q prune "$vg/vm1" --keep-last 1
+	done
+	same
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	revdedupctl -q check
+}
+
+# --- what fails below
+
+@test "dedup-faults: the metadata cannot be written while blocks are swapped" {
+	local good
+	modprobe dm-flakey
+	small_volume
+	good=$(dmsetup table "${vol##*/}:meta")
+	stop_at dedup-marked
+	table_of "${vol##*/}:meta" "${good/linear/flakey} 0 3600 1 error_writes"
+	goes_on 1
+	same
+	mapped_is 12288 12416
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	table_of "${vol##*/}:meta" "$good"
+	same
+	writes 3
+	note
+	revdedupctl -q snapshot "$vg/vm1"
+	give_to_pool
+	same
+	mapped_is 0 64
+	come_home
+}
+
+@test "dedup-faults: a write that comes home finds the thin pool full" {
+	small_volume
+	give_to_pool
+	lvcreate -qq --yes --type thin --virtualsize 60M --thinpool thin --name full "$vg"
+	fails dd if=/dev/urandom of="/dev/$vg/full" bs=64k count=960 oflag=direct status=none
+	fails random 5 2
+	fails writes 2100
+	fails writes 2105 512
+	same
+	lvextend -qq --yes --size +16M "$vg/thin"
+	random 5 2
+	writes 2105 512
+	cmp -n $((5 << 16)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((2106 << 12)) "$vol" /tmp/rdt-pool/is
+	note
+	revdedupctl -q snapshot "$vg/vm1"
+	is_version "$vg/vm1@2" /tmp/rdt-pool/is
+	same
+}
+
+@test "dedup-faults: a block of the pool cannot be read" {
+	local at data
+	pool_on_device
+	small_volume
+	give_to_pool
+	revdedupctl -q map "$vg/vm1@1" rdt-map
+	at=$(($(place_of 2070) * 8)) data=$(dmsetup table rdt-data)
+	table_of rdt-data "0 $at linear /dev/$vg/data 0
+$at 8 error
+$((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
+	fails reads 2070
+	reads 2069
+	reads 2071
+	fails dd if=/dev/mapper/rdt-map of=/dev/null bs=4k skip=2070 count=1 iflag=direct status=none
+	writes 2071
+	# A part needs the rest, and all of it nothing.
+	fails writes 2070 512
+	run revdedupctl snapshot "$vg/vm1"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *$((2070 << 12))* ]]
+	writes 2070
+	reads 2070
+	table_of rdt-data "$data"
+	cmp -n $((2070 << 12)) "$vol" /tmp/rdt-pool/is
+	cmp -i $((2072 << 12)) "$vol" /tmp/rdt-pool/is
+	cmp /dev/mapper/rdt-map /tmp/rdt-pool/is
+	note
+	revdedupctl -q unmap rdt-map
+	revdedupctl -q snapshot "$vg/vm1"
+	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+	come_home
+	revdedupctl -q check
+}
+
+@test "dedup-faults: the pool is unplugged for a while" {
+	local data end block
+	pool_on_device
+	small_volume
+	give_to_pool
+	writes 7
+	note
+	data=$(dmsetup table rdt-data)
+	table_of rdt-data "0 $((96 << 11)) error"
+	end=$((SECONDS + ${UNPLUGGED:-3}))
+	while [ $SECONDS -lt $end ]; do
+		block=$((RANDOM % 1400 + 8))
+		fails reads "$block"
+		fails writes "$block" 512
+		reads 7
+		head -c 4096 /dev/urandom >/tmp/piece
+		dd if=/tmp/piece of="$vol" bs=4k seek=2100 oflag=direct conv=notrunc status=none
+		dd if=/tmp/piece of=/tmp/rdt-pool/is bs=4k seek=2100 conv=notrunc status=none
+		reads 2100
+		cmp /tmp/read /tmp/piece
+	done
+	fails revdedupctl dedup "$vg/vm1" --cold 0
+	fails timeout 60 revdedupctl -q snapshot "$vg/vm1"
+	revdedupctl status "$vg/vm1" || :
+	table_of rdt-data "$data"
+	same
+	revdedupctl -q snapshot "$vg/vm1"
+	is_version "$vg/vm1@latest" /tmp/rdt-pool/is
+	give_to_pool
+	same
+	come_home
+	revdedupctl -q check
+}
+
+@test "dedup-faults: wrong bytes in the pool are found, and not healed from who reads them" {
+	pool_on_device
+	small_volume
+	give_to_pool
+	dd if=/dev/urandom of=$dev bs=4k seek="$(place_of 2070)" count=1 oflag=direct status=none
+	run revdedupctl scrub
+	echo "$output"
+	[ "$status" -eq 4 ]
+	[[ $output == *"$vg/vm1@1"* ]]
+	run revdedupctl repair --from "$vol"
+	echo "$output"
+	[ "$status" -ne 0 ]
+	run revdedupctl scrub
+	[ "$status" -eq 4 ]
+	revdedupctl repair --from /tmp/rdt-pool/is
+	revdedupctl scrub
+	same
+	# Where the volume has it still, it is not given away.
+	come_home
+	revdedupctl -q snapshot "$vg/vm1"
+	give_to_pool
+	dd if=/dev/urandom of=$dev bs=4k seek="$(place_of 2070)" count=1 oflag=direct status=none \
+		<<<""
+	run revdedupctl scrub
+	[ "$status" -eq 4 ]
+	revdedupctl -q repair --from /tmp/rdt-pool/is
+	same
+	come_home
+}
+
+# --- after a boot
+
+@test "dedup-faults: at boot the pool is not there" {
+	small_volume
+	make_lv vm2 16
+	revdedupctl -q attach "$vg/vm2"
+	give_to_pool
+	down "$vol" "$(device_of vm2)"
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/away
+	run revdedupctl attach --all
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"$REVDEDUP_POOL"* ]]
+	! dm_devices | grep -qx "${vol##*/}" || return
+	[ -b "$(device_of vm2)" ]
+	mv /tmp/rdt-pool/away "$REVDEDUP_POOL"
+	revdedupctl attach --all
+	same
+	come_home
+}
+
+@test "dedup-faults: a copy of the pool lies where the pool was" {
+	small_volume
+	give_to_pool
+	random 20 4
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
+	cp -r --sparse=always /tmp/rdt-pool/mine "$REVDEDUP_POOL"
+	run revdedupctl "${to_pool[@]}"
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"does not read the pool"* ]]
+	same
+	rm -r "$REVDEDUP_POOL"
+	mv /tmp/rdt-pool/mine "$REVDEDUP_POOL"
+	give_to_pool
+	mapped_is 0 64
+	come_home
+}
+
+@test "dedup-faults: without the module, the blocks come home off-line" {
+	local meta name=${thin_name//vm1/vm1}
+	pool_on_device
+	small_volume
+	give_to_pool
+	writes 2
+	note
+	meta=/dev/$vg/vm1_rdmeta
+	down "$vol"
+	rmmod dm_revdedup
+	mv $module_file /tmp/module.ko
+	run revdedupctl attach "$vg/vm1"
+	echo "$output"
+	mv /tmp/module.ko $module_file
+	[ "$status" -eq 13 ]
+	! dm_devices | grep -qx "${vol##*/}" || return
+	/revdedup/tools/revdedup-meta finish --yes "$meta" "/dev/$vg/vm1" $dev >/dev/null 3>&- &
+	pid=$!
+	sleep 0.2
+	kill -KILL "$pid"
+	wait "$pid" || :
+	pid=
+	/revdedup/tools/revdedup-meta finish --yes "$meta" "/dev/$vg/vm1" $dev
+	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	load_module
+	revdedupctl -q attach "$vg/vm1"
+	same
+}
+
+# --- sizes
+
+@test "dedup-faults: a volume that ends within a block, and a pool that has grown" {
+	vgremove -qq --force --yes "$vg"
+	vgcreate -qq -s 1k "$vg" /dev/ram0
+	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --name thin "$vg"
+	rm -r "$REVDEDUP_POOL"
+	revdedupctl -q init --size 32M "$REVDEDUP_POOL"
+	lvcreate -qq --yes --type thin --virtualsize 22533K --thinpool thin --name vm1 "$vg"
+	revdedupctl -q attach "$vg/vm1"
+	vol=$(device_of vm1)
+	random 0 32
+	dd if=/dev/urandom of="$vol" bs=1k seek=$((22533 - 140)) count=140 oflag=direct status=none
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	give_to_pool
+	same
+	# What has no whole chunk stays.
+	mapped_is 0 128
+	revdedupctl -q grow --size 128M
+	random 32 320
+	revdedupctl -q snapshot "$vg/vm1"
+	note
+	give_to_pool
+	same
+	mapped_is 0 128
+	down "$vol"
+	revdedupctl -q attach "$vg/vm1"
+	same
+	come_home
+}
