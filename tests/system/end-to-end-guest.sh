@@ -5,7 +5,8 @@
 #
 # The guest's part of end-to-end.sh. Check what the last power cut left (except the first
 # time); then write files on three volumes, and use all commands of revdedupctl until the
-# next power cut, or the last time until each volume has had E2E_SNAPSHOTS.
+# next power cut, or the last time until each volume has had E2E_SNAPSHOTS. Two volumes are
+# thin: their blocks are given to the pool and come home again.
 #
 # A disk that loses nothing keeps what must be there:
 #
@@ -183,6 +184,15 @@ do_busy() {
 	settle $1
 }
 
+# The same where the volume cannot be read past the target.
+do_still() {
+	end_load $1
+	keep_pending $1 "$(device_of $1)"
+	revdedupctl -q snapshot $vg/$1
+	settle $1
+	begin_load $1
+}
+
 do_killed() {
 	local status=0
 	end_load $1
@@ -285,6 +295,28 @@ do_clone() {
 	stable
 }
 
+# --- what changes where a volume has its blocks, and not what they are
+
+# dedup_is VOL WORD...: done, or refused for what another command has left.
+dedup_is() {
+	local vol=$1 status=0
+	revdedupctl dedup $vg/$vol "${@:2}" >/tmp/dedup 2>&1 || status=$?
+	sed 's/^/  /' /tmp/dedup
+	case $status in
+	0) count "dedup ${*:2}" ;;
+	1) grep -q 'can stand for its present content\|an older version than its newest' /tmp/dedup ;;
+	11) grep -q 'was interrupted\|is being copied back' /tmp/dedup ;;
+	12) grep -q 'MiB are needed' /tmp/dedup ;;
+	*) die "the exit code of dedup is $status" ;;
+	esac || die "dedup was refused for no reason"
+}
+
+do_zeros() { dedup_is $1 --mode zeros; }
+do_pool() { dedup_is $1 --mode pool --cold 0 --force --yes; }
+do_undo() { dedup_is $1 --undo; }
+
+is_thin() { [ -n "$(lvs --noheadings -o pool_lv $vg/$1 | xargs)" ]; }
+
 # Mapped versions stay what they are, whatever is done beside.
 reader() {
 	local name file
@@ -302,20 +334,17 @@ reader() {
 	done
 }
 
-is_home() {
-	local left
-	left=$(dmsetup status revdedup-rdt--vg-$1 | awk '{ print $11 }')
-	[ "$left" = 0 ]
-}
+is_home() { dmsetup status revdedup-rdt--vg-$1 | awk '{ exit $10 || $11 }'; }
 
 # one_thing VOLUME...: with one of these.
 one_thing() {
 	local vol what
 	vol=$(any_of "$@")
-	what=$(any_of busy busy busy busy killed map map unmap restore delete rollback clone)
+	what=$(any_of busy busy busy busy killed map map unmap restore delete rollback clone \
+		$(! is_thin $vol || echo zeros pool pool undo undo))
 	[ "$(versions $vol | wc -w)" -lt 5 ] || what=prune
 	# What lies in the pool cannot be read past the target.
-	[ $what != busy ] || is_home $vol || what=restore
+	[ $what != busy ] || is_home $vol || what=still
 	echo "$SECONDS s: $what $vol"
 	do_$what $vol
 	count $what
@@ -336,8 +365,8 @@ make_all() {
 	mkdir "$REVDEDUP_CONFIG"
 	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
 	make_lv vm1 32
-	make_lv vm2 32
-	lvcreate -qq --yes --type thin-pool --size 48M --name thin $vg
+	lvcreate -qq --yes --type thin-pool --size 80M --chunksize 64k --name thin $vg
+	lvcreate -qq --yes --thin --virtualsize 32M --name vm2 $vg/thin
 	lvcreate -qq --yes --thin --virtualsize 24M --name vm3 $vg/thin
 	for vol in "${vols[@]}"; do
 		revdedupctl -q attach $vg/$vol
@@ -448,15 +477,52 @@ end_work() {
 	done
 }
 
-# Some things are done, and then the power goes at any moment of the next few, however
-# slow this machine is.
+# cut_within SECONDS: the power goes at any moment of the next few.
+cut_within() { (sleep "$((RANDOM % $1)).$((RANDOM % 10))"; power_cut) & }
+
+# The power goes while a volume changes its place, there or back, or at a step of that.
+dedup_until_cut() {
+	local vol list step what words
+	vol=$(any_of vm2 vm3)
+	do_still $vol
+	do_pool $vol
+	what=$(any_of zeros pool undo moment moment)
+	case $what in
+	zeros) list=(dedup-table dedup-marked dedup-aliased dedup-shed) ;;
+	pool) list=(dedup-table lease-add dedup-leased dedup-marked dedup-aliased dedup-shed) ;;
+	undo) list=(undo-started undo-home) ;;
+	*)
+		cut_within 20
+		while :; do
+			do_undo $vol
+			do_zeros $vol
+			do_still $vol
+			do_pool $vol
+		done
+		;;
+	esac
+	[ $what = undo ] || do_undo $vol
+	[ $what != pool ] || do_still $vol
+	step=$(any_of "${list[@]}")
+	echo "  the power goes at $step of $what"
+	words=(--mode $what)
+	[ $what != pool ] || words+=(--cold 0 --force --yes)
+	[ $what != undo ] || words=(--undo)
+	REVDEDUP_FAIL=$step=stop revdedupctl dedup $vg/$vol "${words[@]}" &
+	sleep "$((RANDOM % 8)).$((RANDOM % 10))"
+	power_cut
+}
+
+# Some things are done, and then the power goes during dedup, or at any moment of the next few
+# things, however slow this machine is.
 work_until_cut() {
 	local first=$SECONDS nr=$((RANDOM % 6 + 1)) i
 	begin_work
 	for ((i = 0; i < nr; i++)); do
 		one_thing "${vols[@]}"
 	done
-	(sleep "$((RANDOM % (2 * (SECONDS - first) / nr + 4))).$((RANDOM % 10))"; power_cut) &
+	[ $((RANDOM % 2)) -ne 0 ] || dedup_until_cut
+	cut_within $((2 * (SECONDS - first) / nr + 4))
 	while :; do one_thing "${vols[@]}"; done
 }
 
@@ -485,6 +551,7 @@ take_down() {
 	local vol
 	[ ! -e $copies/clone ] || do_clone
 	for vol in "${vols[@]}"; do
+		! is_thin $vol || revdedupctl -q dedup --undo $vg/$vol
 		retry 300 0.2 is_home $vol || die "$vol does not come home"
 		cp "$(device_of $vol)" /tmp/rdt-pool/out
 		revdedupctl -q detach $vg/$vol

@@ -50,15 +50,6 @@ base_is() {
 	}
 }
 
-is_thin() { [ -n "$(lvs --noheadings -o pool_lv $vg/$1 | xargs)" ]; }
-
-thin_vols() {
-	local name
-	for name in "${vols[@]}"; do
-		! is_thin $name || echo $name
-	done
-}
-
 # --- a writer beside
 
 # Write and read until the file is gone.
@@ -245,5 +236,5 @@ do_dedup() {
 	local todo
 	todo=($(missing))
 	[ ${#todo[@]} -gt 0 ] && [ $((RANDOM % 4)) -ne 0 ] || todo=("${order[@]:RANDOM % ${#order[@]}}")
-	one_dedup ${todo[0]} $(any_of $(thin_vols))
+	one_dedup ${todo[0]} $(any_of "${thin[@]}")
 }

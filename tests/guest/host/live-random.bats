@@ -207,6 +207,7 @@ drop_clone() {
 	lvremove -qq --yes $vg/$name
 	rm $want/$name
 	vols=(vm1 vm2 vm3)
+	thin=(vm2 vm3)
 }
 
 do_clone() {
@@ -233,6 +234,7 @@ do_clone() {
 	}
 	cp --sparse=always $want/$version $want/$name
 	vols+=($name)
+	[[ ${how[*]} != *thin* ]] || thin+=($name)
 	volume_is $name
 }
 
@@ -246,6 +248,7 @@ one_round() {
 	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
 	[ "$(versions | wc -w)" -lt 12 ] || what=prune
 	echo "round $round: $what $vol"
+	[ -z "${LIVE_TALK:-}" ] || echo "# $SECONDS round $round: $what $vol ($(missing | wc -l) left)" >&3
 	do_$what $vol
 	count[$what]=$((${count[$what]:-0} + 1))
 }
@@ -266,7 +269,7 @@ all_is_well() {
 }
 
 @test "live: whatever is done, everything is what it was" {
-	local round mapped=() nr_mapped=0 vols=(vm1 vm2 vm3) nr_clones=0
+	local round mapped=() nr_mapped=0 vols=(vm1 vm2 vm3) thin=(vm2 vm3) nr_clones=0
 	local -A count=()
 	local order
 	RANDOM=${LIVE_SEED:=$RANDOM}
