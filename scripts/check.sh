@@ -43,7 +43,7 @@ series_list=(6.12 6.1)
 # How many rounds the random tests run, on each kernel.
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
-	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200) ;;
+	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200 UNPLUGGED=30) ;;
 *) rounds=(POWER_CUTS=6 CRASH_CYCLES=180 TABLE_CYCLES=60 TABLE_OPS=250000
 	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
@@ -271,8 +271,10 @@ job_blocksize_6.12() { guest 6.12 host/blocksize; }
 job_blocksize_6.1() { guest 6.1 host/blocksize; }
 job_liverandom_6.12() { guest 6.12 host/live-random; }
 job_liverandom_6.1() { guest 6.1 host/live-random; }
-job_dedup_6.12() { guest 6.12 host/dedup-live; }
-job_dedup_6.1() { guest 6.1 host/dedup-live; }
+dedup_files=(host/dedup-{live,faults})
+[ "$tier" != soak ] || dedup_files+=(host/dedup-long)
+job_dedup_6.12() { guest 6.12 "${dedup_files[@]}"; }
+job_dedup_6.1() { guest 6.1 "${dedup_files[@]}"; }
 job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
 job_table_6.1() { guest 6.1 table/{io,messages,errors,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }

@@ -18,8 +18,7 @@ steps=(dedup-leased dedup-marked dedup-aliased dedup-shed)
 
 setup() {
 	lvm_setup 400
-	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --errorwhenfull y \
-		--name thin "$vg"
+	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --name thin "$vg"
 }
 
 teardown() {
@@ -52,8 +51,11 @@ give_to_pool() { revdedupctl -q "${to_pool[@]}"; }
 come_home() {
 	revdedupctl -q dedup --undo "$vg/vm1"
 	same
-	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	base_same
 }
+
+# base_same: the same of the volume below, past a page cache that may be older.
+base_same() { dd if="/dev/$vg/vm1" bs=1M iflag=direct status=none | cmp - /tmp/rdt-pool/is; }
 
 # stop_at STEP[:N] [COMMAND...]: start it, by default dedup of vm1, and wait until it has stopped
 # there.
@@ -87,7 +89,7 @@ overwrite_pool() {
 
 # table_of NAME LINES: the device has that table from now on.
 table_of() {
-	dmsetup load "$1" --table "$2"
+	dmsetup load "$1" <<<"$2"
 	dmsetup suspend --noflush "$1"
 	dmsetup resume "$1"
 }
@@ -165,30 +167,32 @@ fails() {
 	stop_at attachment-rename:3
 	revdedupctl -q delete "$vg/vm1@1"
 	overwrite_pool
-	goes_on 1 "was deleted meanwhile"
+	# It is kept for the lease of the first window.
+	goes_on 0
+	mapped_is 0 64
+	overwrite_pool
 	same
-	mapped_is 4096 4160
 	revdedupctl -q check
 }
 
-@test "dedup-faults: the pool is compressed between reading and swapping" {
-	local other
-	thin_volume 24
-	seq 1000000 >/tmp/text
-	dd if=/tmp/text of="$vol" bs=64k oflag=direct conv=notrunc,sync status=none
+@test "dedup-faults: the version is deleted between reading and swapping" {
+	local at
+	small_volume
+	for at in {0..11}; do
+		random $((at * 8)) 3
+	done
 	revdedupctl -q snapshot "$vg/vm1"
 	note
 	stop_at dedup-marked
-	revdedupctl compact --recompress zstd >/tmp/compact 2>&1 3>&- &
-	other=$!
-	sleep 3
-	goes_on 0
-	wait $other || :
-	cat /tmp/compact
-	same
+	revdedupctl -q delete "$vg/vm1@2"
 	overwrite_pool
+	run revdedupctl compact --recompress zstd
+	[ "$status" -eq 11 ]
+	overwrite_pool
+	goes_on 0
 	same
-	revdedupctl -q compact --recompress zstd
+	mapped_is 0 64
+	revdedupctl -q delete "$vg/vm1@1"
 	overwrite_pool
 	same
 	come_home
@@ -207,7 +211,7 @@ fails() {
 	mapped_is 0 64
 }
 
-@test "dedup-faults: suspended, reloaded, resized and interrupted at each step" {
+@test "dedup-faults: suspended, reloaded and resized at each step" {
 	local step size=24 name
 	small_volume
 	name=${vol##*/}
@@ -227,18 +231,30 @@ fails() {
 		revdedupctl -q attach "$vg/vm1"
 		note
 		mapped_is 0 64
+		come_home
+		# What is larger than its version is dirty.
+		revdedupctl -q snapshot "$vg/vm1"
+	done
+	revdedupctl -q check
+}
+
+@test "dedup-faults: interrupted at each step" {
+	local step
+	small_volume
+	for step in "${steps[@]}"; do
+		echo "at $step"
+		[ "$step" = dedup-leased ] || random 40 4
+		note
+		revdedupctl -q snapshot "$vg/vm1"
 		stop_at "$step"
 		kill -INT "$pid"
 		goes_on 130
 		same
-		give_to_pool
-		same
-		revdedupctl -q dedup --undo "$vg/vm1"
-		revdedupctl -q snapshot "$vg/vm1"
-		revdedupctl -q prune "$vg/vm1" --keep-last 1
 	done
+	give_to_pool
 	same
-	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	mapped_is 0 64
+	come_home
 	revdedupctl -q check
 }
 
@@ -254,7 +270,7 @@ fails() {
 	goes_on 1
 	same
 	mapped_is 12288 12416
-	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
+	base_same
 	table_of "${vol##*/}:meta" "$good"
 	same
 	writes 3
@@ -267,6 +283,7 @@ fails() {
 }
 
 @test "dedup-faults: a write that comes home finds the thin pool full" {
+	lvchange -qq --errorwhenfull y "$vg/thin"
 	small_volume
 	give_to_pool
 	lvcreate -qq --yes --type thin --virtualsize 60M --thinpool thin --name full "$vg"

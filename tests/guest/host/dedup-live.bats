@@ -55,16 +55,18 @@ writer_is_content() {
 
 # --- mode zeros
 
-# zero_volume: 64 MiB, with 12 MiB of random content and 36 MiB of zeros that take up space.
+# zero_volume [MIB]: 64 MiB, with 12 MiB of random content and 36 MiB of zeros that take up space;
+# or less of all.
 zero_volume() {
-	thin_volume 64
-	random 0 192
-	zeros 192 384
-	random 576 16
-	zeros 590 2
-	zeros 640 192
+	local part=${1:-64}
+	thin_volume "$part"
+	random 0 $((part * 3))
+	zeros $((part * 3)) $((part * 6))
+	random $((part * 9)) 16
+	zeros $((part * 9 + 14)) 2
+	zeros $((part * 10)) $((part * 3))
 	note
-	mapped_is 49152 50176
+	mapped_is $((part * 768)) $((part * 784))
 }
 
 @test "dedup: chunks of zeros are given back, and no table is left" {
@@ -113,11 +115,11 @@ zero_volume() {
 
 @test "dedup: zeros, killed at each step, then a snapshot, a boot or another run" {
 	local name status next
-	zero_volume
+	zero_volume 16
 	for name in dedup-table dedup-marked dedup-aliased dedup-shed; do
 		for next in snapshot boot dedup; do
 			echo "killed at $name, then $next"
-			zeros 192 384
+			zeros 48 96
 			status=0
 			REVDEDUP_FAIL=$name=kill revdedupctl -q dedup "$vg/vm1" 3>&- || status=$?
 			[ "$status" -eq 137 ]
@@ -137,7 +139,7 @@ zero_volume() {
 			revdedupctl -q dedup "$vg/vm1"
 			same
 			no_table
-			mapped_is 13000 14336
+			mapped_is 3900 4352
 			cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 		done
 	done
@@ -170,14 +172,15 @@ zero_volume() {
 
 # --- mode pool
 
-# pool_volume: 64 MiB, of which 40 are random, with a version.
+# pool_volume [MIB]: 64 MiB, of which 40 are random, with a version; or less of all.
 pool_volume() {
-	thin_volume 64
-	random 0 320
-	random 512 320
+	local part=${1:-64}
+	thin_volume "$part"
+	random 0 $((part * 5))
+	random $((part * 8)) $((part * 5))
 	revdedupctl -q snapshot "$vg/vm1"
 	note
-	mapped_is 40960 41984
+	mapped_is $((part * 640)) $((part * 656))
 }
 
 @test "dedup: a volume reads its cold blocks from the pool, and gives their space back" {
@@ -284,7 +287,7 @@ pool_volume() {
 
 @test "dedup: mode pool and its way back, killed at each step" {
 	local name
-	pool_volume
+	pool_volume 16
 	for name in dedup-table dedup-leased lease-add dedup-marked dedup-aliased dedup-shed; do
 		killed $name dedup "$vg/vm1" --mode pool --cold 0 --force --yes
 		runs

@@ -35,7 +35,7 @@ lvm_teardown() {
 	done
 	grep -o ' /tmp/rdt-mnt[^ ]*' /proc/mounts | xargs -r umount || :
 	for _ in 1 2 3; do
-		for name in $(dm_devices | grep '^revdedup-' | sort -r); do
+		for name in $(dm_devices | grep '^revdedup-\|^rdt-[a-z]' | sort -r); do
 			dmsetup remove --retry "$name" 2>/dev/null || :
 		done
 	done
