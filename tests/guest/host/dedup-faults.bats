@@ -103,7 +103,15 @@ place_of() {
 		echo "no block of the pool: $answer" >&2
 		return 1
 	}
-	echo "${answer##*,p}"
+	echo $((16#${answer##*,p}))
+}
+
+# break_block PLACE: that block of the pool cannot be read from now on.
+break_block() {
+	local at=$(($1 * 8))
+	table_of rdt-data "0 $at linear /dev/$vg/data 0
+$at 8 error
+$((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 }
 
 # reads BLOCK, writes BLOCK [BYTES]: of the volume.
@@ -199,6 +207,16 @@ fails() {
 	revdedupctl -q check
 }
 
+@test "dedup-faults: killed as the lease is added, and the version goes" {
+	small_volume
+	killed lease-add "${to_pool[@]}"
+	revdedupctl -q delete "$vg/vm1@1"
+	overwrite_pool
+	overwrite_pool
+	same
+	mapped_is 12288 12416
+}
+
 @test "dedup-faults: somebody copies blocks home by hand" {
 	small_volume
 	stop_at dedup-aliased
@@ -240,6 +258,7 @@ fails() {
 
 @test "dedup-faults: interrupted at each step" {
 	local step
+	local -A ends=([dedup-leased]=130 [dedup-marked]=130 [dedup-aliased]=0 [dedup-shed]=0)
 	small_volume
 	for step in "${steps[@]}"; do
 		echo "at $step"
@@ -248,7 +267,8 @@ fails() {
 		revdedupctl -q snapshot "$vg/vm1"
 		stop_at "$step"
 		kill -INT "$pid"
-		goes_on 130
+		# What is swapped is given back, and there was no more to do then.
+		goes_on "${ends[$step]}"
 		same
 	done
 	give_to_pool
@@ -304,15 +324,13 @@ fails() {
 }
 
 @test "dedup-faults: a block of the pool cannot be read" {
-	local at data
+	local data
 	pool_on_device
 	small_volume
 	give_to_pool
 	revdedupctl -q map "$vg/vm1@1" rdt-map
-	at=$(($(place_of 2070) * 8)) data=$(dmsetup table rdt-data)
-	table_of rdt-data "0 $at linear /dev/$vg/data 0
-$at 8 error
-$((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
+	data=$(dmsetup table rdt-data)
+	break_block "$(place_of 2070)"
 	fails reads 2070
 	reads 2069
 	reads 2071
@@ -323,7 +341,8 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 	run revdedupctl snapshot "$vg/vm1"
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ $output == *$((2070 << 12))* ]]
+	# The segment that it is in.
+	[[ $output == *":view' at $((2070 / 512 << 21))"*"no version was made"* ]]
 	writes 2070
 	reads 2070
 	table_of rdt-data "$data"
@@ -440,7 +459,7 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 	run revdedupctl "${to_pool[@]}"
 	echo "$output"
 	[ "$status" -eq 1 ]
-	[[ $output == *"does not read the pool"* ]]
+	[[ $output == *"lie in another pool than"* ]]
 	same
 	rm -r "$REVDEDUP_POOL"
 	mv /tmp/rdt-pool/mine "$REVDEDUP_POOL"
@@ -450,13 +469,13 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 }
 
 @test "dedup-faults: without the module, the blocks come home off-line" {
-	local meta name=${thin_name//vm1/vm1}
+	local meta at data
 	pool_on_device
 	small_volume
 	give_to_pool
 	writes 2
 	note
-	meta=/dev/$vg/vm1_rdmeta
+	meta=/dev/$vg/vm1_rdmeta at=$(place_of 2070) data=$(dmsetup table rdt-data)
 	down "$vol"
 	rmmod dm_revdedup
 	mv $module_file /tmp/module.ko
@@ -465,12 +484,11 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 	mv /tmp/module.ko $module_file
 	[ "$status" -eq 13 ]
 	! dm_devices | grep -qx "${vol##*/}" || return
-	/revdedup/tools/revdedup-meta finish --yes "$meta" "/dev/$vg/vm1" $dev >/dev/null 3>&- &
-	pid=$!
-	sleep 0.2
-	kill -KILL "$pid"
-	wait "$pid" || :
-	pid=
+	# It ends half-way, and is repeated.
+	break_block "$at"
+	fails /revdedup/tools/revdedup-meta finish --yes "$meta" "/dev/$vg/vm1" $dev
+	cat /tmp/err
+	table_of rdt-data "$data"
 	/revdedup/tools/revdedup-meta finish --yes "$meta" "/dev/$vg/vm1" $dev
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	load_module
@@ -485,7 +503,8 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 	vgcreate -qq -s 1k "$vg" /dev/ram0
 	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --name thin "$vg"
 	rm -r "$REVDEDUP_POOL"
-	revdedupctl -q init --size 32M "$REVDEDUP_POOL"
+	revdedupctl -q init --size 64M "$REVDEDUP_POOL"
+	overwrite_pool
 	lvcreate -qq --yes --type thin --virtualsize 22533K --thinpool thin --name vm1 "$vg"
 	revdedupctl -q attach "$vg/vm1"
 	vol=$(device_of vm1)
@@ -497,13 +516,16 @@ $((at + 8)) $(((96 << 11) - at - 8)) linear /dev/$vg/data $((at + 8))"
 	same
 	# What has no whole chunk stays.
 	mapped_is 0 128
-	revdedupctl -q grow --size 128M
+	revdedupctl -q grow --size 160M
+	overwrite_pool
+	overwrite_pool
 	random 32 320
 	revdedupctl -q snapshot "$vg/vm1"
 	note
 	give_to_pool
 	same
 	mapped_is 0 128
+	[ "$(place_of 2000)" -ge $((64 << 8)) ]
 	down "$vol"
 	revdedupctl -q attach "$vg/vm1"
 	same
