@@ -130,6 +130,18 @@ int rd_loop_is_over(const char *number, const struct stat *file)
 	return info.lo_device == file->st_dev && info.lo_inode == file->st_ino;
 }
 
+int rd_loop_grow(const char *number)
+{
+	char path[RD_LOOP_PATH];
+	int r = path_of(number, path);
+
+	if (r || strncmp(number, "7:", 2))
+		return r;
+	RD_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 || ioctl(fd, LOOP_SET_CAPACITY) ? -errno : 0;
+}
+
 bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH])
 {
 	DIR *blocks = opendir("/sys/dev/block");

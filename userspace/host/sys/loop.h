@@ -24,6 +24,9 @@ int rd_loop_open(int fd, bool read_only, char path[RD_LOOP_PATH]);
 /* 1: the block device with this number, "7:0", is a loop device over @file. 0: not. */
 int rd_loop_is_over(const char *number, const struct stat *file);
 
+/* A loop device gets the size of the file that it is over; another device stays as it is. */
+int rd_loop_grow(const char *number);
+
 /* Is there a loop device over this file? Then @path is one. */
 bool rd_loop_find(const struct stat *file, char path[RD_LOOP_PATH]);
 

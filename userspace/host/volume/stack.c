@@ -10,6 +10,7 @@
 #include "base/direct.h"
 #include "base/log.h"
 #include "host/sys/block.h"
+#include "host/sys/loop.h"
 #include "meta/read.h"
 #include "meta/write.h"
 #include "freeze.h"
@@ -253,11 +254,18 @@ static int load_with_pool(const struct rd_attachment *at,
 	return r;
 }
 
-/* The target has the size that its pool device had when the table was loaded. */
+/*
+ * The target has the size that its pool device had when the table was loaded, and a loop device
+ * that of the file when it was made.
+ */
 static int reload_grown(const struct rd_attachment *at, const struct rd_target_devices *devices)
 {
-	int r = rd_target_reload(at->device, devices);
+	int r = rd_loop_grow(devices->pool);
 
+	if (r)
+		return rd_err(r, "cannot tell device %s that the pool may have grown",
+			      devices->pool);
+	r = rd_target_reload(at->device, devices);
 	return r ? r : rd_dm_swap(at->device, RD_DM_NOFLUSH | RD_DM_NOLOCKFS);
 }
 
