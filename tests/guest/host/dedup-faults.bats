@@ -478,10 +478,10 @@ fails() {
 	meta=/dev/$vg/vm1_rdmeta at=$(place_of 2070) data=$(dmsetup table rdt-data)
 	down "$vol"
 	rmmod dm_revdedup
-	mv $module_file /tmp/module.ko
+	mv "$module_file" /tmp/module.ko
 	run revdedupctl attach "$vg/vm1"
 	echo "$output"
-	mv /tmp/module.ko $module_file
+	mv /tmp/module.ko "$module_file"
 	[ "$status" -eq 13 ]
 	! dm_devices | grep -qx "${vol##*/}" || return
 	# It ends half-way, and is repeated.

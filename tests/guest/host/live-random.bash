@@ -109,6 +109,7 @@ need_undo() {
 		need_pool $1
 		words_of pool
 		dedup_is $1 quiet
+		[ $status -eq 0 ] || refused
 	}
 	words_of undo
 }
@@ -150,7 +151,9 @@ ended() {
 		refused
 		return
 	}
-	count[$1]=$((${count[$1]:-0} + 1))
+	# Where there was nothing to do, the case has not come up.
+	grep -qE 'found 0 B|, 0 B of it since|copied 0 B' /tmp/said ||
+		count[$1]=$((${count[$1]:-0} + 1))
 	[[ $1 != undo:* ]] || is_home "$(device_of $2)"
 	! is_home "$(device_of $2)" || base_is $2
 }
@@ -223,8 +226,8 @@ one_dedup() {
 	killed:0) ended $mode:beside $2 ;;
 	signal:0) ended $mode:beside $2 ;;
 	stopped:*)
-		grep -q '^!' /tmp/steps || how=quiet
-		ended $mode:$how${step:+:$step} $2
+		grep -q '^!' /tmp/steps || set -- $mode:quiet $2
+		ended $1 $2
 		;;
 	*) ended $1 $2 ;;
 	esac
@@ -234,7 +237,8 @@ one_dedup() {
 # Mostly one that has not come up.
 do_dedup() {
 	local todo
-	todo=($(missing))
-	[ ${#todo[@]} -gt 0 ] && [ $((RANDOM % 4)) -ne 0 ] || todo=("${order[@]:RANDOM % ${#order[@]}}")
+	mapfile -t todo < <(missing)
+	[ ${#todo[@]} -gt 0 ] && [ $((RANDOM % 4)) -ne 0 ] ||
+		todo=("${order[@]:RANDOM % ${#order[@]}}")
 	one_dedup ${todo[0]} $(any_of "${thin[@]}")
 }

@@ -7,6 +7,7 @@
 #
 #   LIVE_ROUNDS   how many commands (default 40), and then as many more as it takes until each
 #                 case of dedup has come up
+#   LIVE_TALK     not empty: say each command as it begins
 #   LIVE_SEED     to repeat a run (default: a new one each time)
 
 # Each test is a subshell; no name here has blanks.
@@ -248,7 +249,8 @@ one_round() {
 	[ $what != map ] || [ ${#mapped[@]} -lt 4 ] || what=unmap
 	[ "$(versions | wc -w)" -lt 12 ] || what=prune
 	echo "round $round: $what $vol"
-	[ -z "${LIVE_TALK:-}" ] || echo "# $SECONDS round $round: $what $vol ($(missing | wc -l) left)" >&3
+	[ -z "${LIVE_TALK:-}" ] ||
+		echo "# $SECONDS s, round $round: $what $vol, $(missing | wc -l) to come" >&3
 	do_$what $vol
 	count[$what]=$((${count[$what]:-0} + 1))
 }
@@ -275,6 +277,7 @@ all_is_well() {
 	RANDOM=${LIVE_SEED:=$RANDOM}
 	echo "# LIVE_SEED=$LIVE_SEED" >&3
 	mkdir $want
+	# shellcheck disable=SC2034 # missing uses it
 	mapfile -t order < <(dedup_cases | tr ' ' '\n' | shuf --random-source=<(yes $RANDOM))
 	revdedupctl -q init --size 1G $other
 	make_lv vm1 $mib
