@@ -342,10 +342,11 @@ pool_volume() {
 	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
 	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
 	same
-	# The lease moves on, and the command dies when one of the two is gone.
+	# The lease moves on, and the command dies when one of the two is gone. (That of the view
+	# goes before.)
 	random 20 2
 	note
-	killed lease-drop snapshot "$vg/vm1"
+	killed lease-drop:2 snapshot "$vg/vm1"
 	revdedupctl -q delete "$vg/vm1@latest"
 	dd if=/dev/urandom of=/tmp/rdt-pool/other bs=1M count=24 status=none
 	revdedupctl -q snapshot other --from /tmp/rdt-pool/other
