@@ -43,7 +43,8 @@ series_list=(6.12 6.1)
 # How many rounds the random tests run, on each kernel.
 case $tier in
 soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
-	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200 UNPLUGGED=30) ;;
+	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200 UNPLUGGED=30
+	SHARED_ROUNDS=1000) ;;
 *) rounds=(POWER_CUTS=6 CRASH_CYCLES=180 TABLE_CYCLES=60 TABLE_OPS=250000
 	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
 esac
@@ -86,6 +87,7 @@ declare -A about=(
 	[live_6.1]="revdedupctl with volumes on LVM in use, and versions in pieces"
 	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
 	[dedup]="volumes in use give space back, to the thin pool and from the pool; killed, refused"
+	[shared]="volumes in use that read blocks which they share (in all: that they take up once)"
 	[host]="mounts, clones, versions in pieces, hooks, status, metrics, wrong devices, overwrites"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
 	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
@@ -275,6 +277,10 @@ dedup_files=(host/dedup-{live,faults})
 [ "$tier" != soak ] || dedup_files+=(host/dedup-long)
 job_dedup_6.12() { guest 6.12 "${dedup_files[@]}"; }
 job_dedup_6.1() { guest 6.1 "${dedup_files[@]}"; }
+job_shared_6.12() {
+	[ "$tier" = soak ] || rounds+=("FILTER=take up once")
+	guest 6.12 host/dedup-shared
+}
 job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
 job_table_6.1() { guest 6.1 table/{io,messages,errors,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
@@ -424,8 +430,8 @@ fast_jobs=(lint unit pool pool_live)
 first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
 	nbd debug_kernel)
 all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
-	dedup_6.12 live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12 tablecrash_6.12
-	mutate power_cuts_6.12 memory_6.12 harness kunit packages nbd_boot)
+	dedup_6.12 shared_6.12 live_6.1 blocksize_6.12 blocksize_6.1 end_to_end_6.12 crash_6.12
+	tablecrash_6.12 mutate power_cuts_6.12 memory_6.12 harness kunit packages nbd_boot)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
