@@ -6,9 +6,8 @@
 # Measure in a guest what devices that read a pool cost a command that frees space of it: the
 # median time of a delete of 8 MiB with N of them (default: 100, of 1024 GiB), as a ratio to
 # that without. With --check exit with 1 if it is more than 2.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
-top=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
+# shellcheck source=tests/bench/target/host.bash
+. "${BASH_SOURCE[0]%/*}/host.bash"
 
 kernel=6.12 devices=100 gib=1024 rounds=5 check=0
 while [ $# -gt 0 ]; do
@@ -27,23 +26,8 @@ while [ $# -gt 0 ]; do
 	shift 2
 done
 
-"$top/scripts/setup.sh" build vm
-dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-leases.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-module=$top/build/modules/$kernel
-kdir=$("$top/scripts/headers.sh" "$kernel")
-"$top/scripts/module-build.sh" --kdir "$kdir" --out "$module" JUDGE=1
-make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
-make -s -C "$top/userspace"
-
-"$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 --mem 6144 \
-	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
-	--payload "$top/build/bin:ctl" --payload "$top/tests/guest:tests/guest" \
-	--payload "$top/tests/bench/target:tests/bench/target" \
-	-- tests/bench/target/leases-guest.sh "$devices" "$gib" "$rounds" >"$dir/lines" || {
-	cat "$dir/lines" >&2
-	exit 1
-}
+begin leases "$kernel"
+in_guest --mem 6144 -- leases-guest.sh "$devices" "$gib" "$rounds"
 printf '\n=== Linux %s\n\n' "$kernel"
 sort -k2,2 -k4,4n "$dir/lines" | awk -v check="$check" '
 	$1 == "devices" { devices = $2; gib = $3 }

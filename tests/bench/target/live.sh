@@ -7,9 +7,8 @@
 # 4096, of 2 MiB) are all written and of which one percent changes, how long writes pause,
 # and the effect on a program that writes; and print tables. The disks take two times the
 # volume in TMPDIR. Without KVM it takes half an hour.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../../scripts/lib.sh"
-top=$(realpath "${BASH_SOURCE[0]%/*}/../../..")
+# shellcheck source=tests/bench/target/host.bash
+. "${BASH_SOURCE[0]%/*}/host.bash"
 
 kernel=6.12 segments=4096
 while [ $# -gt 0 ]; do
@@ -21,24 +20,8 @@ while [ $# -gt 0 ]; do
 	esac
 done
 
-"$top/scripts/setup.sh" build vm
-dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-live.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-module=$top/build/modules/$kernel
-kdir=$("$top/scripts/headers.sh" "$kernel")
-"$top/scripts/module-build.sh" --kdir "$kdir" --out "$module" JUDGE=1
-make -s -C "$top/tests/guest" OUT="$top/build/guest-bin"
-make -s -C "$top/userspace"
+begin live "$kernel"
 truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
-
-"$top/scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 \
-	--payload "$module:modules" --payload "$top/build/guest-bin:bin" \
-	--payload "$top/build/bin:ctl" --payload "$top/tests/guest:tests/guest" \
-	--payload "$top/tests/bench/target:tests/bench/target" \
-	--disk "$dir/volumes" --disk "$dir/pool" \
-	-- tests/bench/target/live-guest.sh "$segments" >"$dir/lines" || {
-	cat "$dir/lines" >&2
-	exit 1
-}
+in_guest --disk "$dir/volumes" --disk "$dir/pool" -- live-guest.sh "$segments"
 printf '\n=== Linux %s\n\n' "$kernel"
 awk -f "$top/tests/bench/target/live.awk" "$dir/lines"
