@@ -39,6 +39,7 @@
 #include "dedup_home.h"
 #include "dedup_lease.h"
 #include "dedup_pool.h"
+#include "dedup_read.h"
 #include "marks.h"
 #include "poolblocks.h"
 #include "stack.h"
@@ -144,58 +145,6 @@ static int choose_chunks(struct window *window)
 
 /* --- 3. comparing */
 
-/* How many blocks from @at on are in a row in the pool? 0: this one is no block of it. */
-static u64 count_row(const struct window *window, u64 at, u64 end)
-{
-	const struct dmr_entry *first = place_of(window, at);
-	u64 nr = 0;
-
-	if (first->kind != DMR_POOL)
-		return 0;
-	while (at + nr < end && place_of(window, at + nr)->kind == DMR_POOL &&
-	       place_of(window, at + nr)->block == first->block + nr)
-		nr++;
-	return nr;
-}
-
-/* Read what the pool has for these blocks, zeros and all, into the second buffer. */
-static int read_pool(const struct window *window, u64 at, u64 end)
-{
-	struct rd_dedup_run *run = window->run;
-	u64 begin = at, nr, place;
-	int r = 0;
-
-	for (; at < end && !r; at += nr) {
-		u8 *to = run->pool_buf + (at - begin) * RD_BLOCK_SIZE;
-
-		nr = count_row(window, at, end);
-		if (nr) {
-			place = place_of(window, at)->block * RD_BLOCK_SIZE;
-			r = rd_read_direct(run->pool_fd, to, nr * RD_BLOCK_SIZE, place);
-			if (r)
-				rd_err(r, "cannot read the pool '%s' at offset %llu",
-				       run->pool->path, place);
-			continue;
-		}
-		nr = 1;
-		memset(to, 0, RD_BLOCK_SIZE);
-	}
-	return r;
-}
-
-static int read_both(const struct window *window, u64 at, u64 end)
-{
-	struct rd_dedup_run *run = window->run;
-	u64 offset = (window->first + at) * RD_BLOCK_SIZE;
-	int r = rd_read_direct(run->fd, run->buf, (end - at) * RD_BLOCK_SIZE, offset);
-
-	if (r)
-		return rd_err(r, "cannot read '%s' at offset %llu", run->at->device, offset);
-	r = read_pool(window, at, end);
-	rd_pace(&run->pace, 2 * (end - at) * RD_BLOCK_SIZE);
-	return r;
-}
-
 /*
  * A block differs. A write makes its segment dirty before it changes anything, and nothing makes
  * that clean while the attachment is locked: if it was dirty, there is no need to ask again, and
@@ -219,40 +168,76 @@ static int leave_alone(struct window *window, u64 at)
 	return -EUCLEAN;
 }
 
-static int compare_some(struct window *window, u64 at, u64 end)
+static int compare_piece(struct window *window, const struct rd_dedup_piece *piece)
 {
 	struct rd_dedup_run *run = window->run;
-	u64 i, offset;
-	int r = read_both(window, at, end);
+	u64 i, at, offset;
+	int r = 0;
 
-	for (i = at; i < end && !r; i++) {
-		offset = (i - at) * RD_BLOCK_SIZE;
+	for (i = 0; i < piece->nr && !r; i++) {
+		at = piece->first + i - window->first;
+		offset = i * RD_BLOCK_SIZE;
 		run->report->compared += RD_BLOCK_SIZE;
-		if (!window->away[i] && place_of(window, i)->kind != DMR_BASE &&
-		    memcmp(run->buf + offset, run->pool_buf + offset, RD_BLOCK_SIZE))
-			r = leave_alone(window, i);
+		if (!window->away[at] && place_of(window, at)->kind != DMR_BASE &&
+		    memcmp(piece->live + offset, piece->pool + offset, RD_BLOCK_SIZE))
+			r = leave_alone(window, at);
 	}
 	return r;
+}
+
+/* Where reading has come to. */
+struct cursor {
+	const struct dmr_range *chunk, *end;
+	u64 at;			/* blocks of that chunk that are read, or are being read */
+};
+
+static void start_next(struct window *window, struct cursor *cursor)
+{
+	struct rd_pace *pace = &window->run->pace;
+	u64 most = rd_pace_at_once(pace, RD_DEDUP_READ) / RD_BLOCK_SIZE;
+	u64 first = cursor->chunk->first + cursor->at;
+	u64 nr = rd_min(most, cursor->chunk->len - cursor->at);
+
+	rd_dedup_reader_start(window->run->reader, first, nr,
+			      place_of(window, first - window->first));
+	cursor->at += nr;
+	if (cursor->at < cursor->chunk->len)
+		return;
+	cursor->chunk++;
+	cursor->at = 0;
+}
+
+/* With a rate nothing is read ahead: it would be read before it is paid for. */
+static void start_reading(struct window *window, struct cursor *cursor)
+{
+	struct rd_dedup_reader *reader = window->run->reader;
+
+	while (cursor->chunk < cursor->end && rd_dedup_reader_has_room(reader)) {
+		start_next(window, cursor);
+		if (window->run->pace.rate)
+			break;
+	}
 }
 
 static int compare_chunks(struct window *window)
 {
 	struct rd_dedup_run *run = window->run;
-	const struct dmr_range *chunk = (const struct dmr_range *)window->chunks.data;
-	u64 most = rd_pace_at_once(&run->pace, RD_DEDUP_READ) / RD_BLOCK_SIZE, at, end, some;
-	size_t nr = window->chunks.len / sizeof(*chunk);
-	int r = 0;
+	const struct rd_dedup_piece *piece;
+	struct cursor cursor = { .chunk = (const struct dmr_range *)window->chunks.data };
+	int r;
 
-	for (; nr-- && !r; chunk++) {
-		at = chunk->first - window->first;
-		end = at + chunk->len;
-		for (; at < end && !r; at += some) {
-			some = rd_min(most, end - at);
-			r = compare_some(window, at, at + some);
-			if (!r)
-				r = rd_dedup_progress(run, window->first + at);
-		}
-	}
+	cursor.end = cursor.chunk + window->chunks.len / sizeof(*cursor.chunk);
+	do {
+		start_reading(window, &cursor);
+		r = rd_dedup_reader_wait(run->reader, &piece);
+		if (r || !piece)
+			break;
+		rd_pace(&run->pace, 2 * piece->nr * RD_BLOCK_SIZE);
+		r = compare_piece(window, piece);
+		if (!r)
+			r = rd_dedup_progress(run, piece->first + piece->nr);
+	} while (!r);
+	rd_dedup_reader_drain(run->reader);
 	return r;
 }
 
@@ -430,9 +415,6 @@ static int open_pool_device(struct rd_dedup_run *run)
 		r = rd_block_path(path, devices.pool);
 	if (r)
 		return r;
-	run->pool_buf = rd_alloc_direct(RD_DEDUP_READ);
-	if (!run->pool_buf)
-		return -ENOMEM;
 	run->pool_fd = rd_open_direct(path, O_RDONLY, 0);
 	if (run->pool_fd < 0)
 		return rd_err(run->pool_fd, "cannot open '%s'", path);
@@ -440,7 +422,7 @@ static int open_pool_device(struct rd_dedup_run *run)
 	if (ioctl(run->pool_fd, BLKGETSIZE64, &bytes))
 		return rd_err(-errno, "cannot get the size of '%s'", path);
 	run->source.nr_places = bytes / RD_BLOCK_SIZE;
-	return 0;
+	return rd_dedup_reader_new(&run->reader, run);
 }
 
 /*

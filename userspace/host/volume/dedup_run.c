@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "dedup_home.h"
 #include "dedup_pool.h"
+#include "dedup_read.h"
 #include "dedup_run.h"
 #include "freeze.h"
 #include "marks.h"
@@ -243,12 +244,12 @@ static int begin(struct rd_dedup_run *run)
 
 static void end(struct rd_dedup_run *run)
 {
+	rd_dedup_reader_free(run->reader);
 	if (run->fd >= 0)
 		close(run->fd);
 	if (run->pool_fd >= 0)
 		close(run->pool_fd);
 	free(run->buf);
-	free(run->pool_buf);
 	rd_dedup_source_close(&run->source);
 }
 

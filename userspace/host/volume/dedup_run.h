@@ -17,7 +17,7 @@ struct rd_dedup_run {
 	u64 nr_blocks;		/* of the volume */
 	u64 unit;		/* blocks in a chunk of the thin pool */
 	int fd;			/* the volume, as programs see it; past the page cache */
-	u8 *buf;		/* of RD_DEDUP_READ bytes */
+	u8 *buf;		/* of RD_DEDUP_READ bytes; in mode ZEROS */
 	struct rd_pace pace;
 	bool is_thin;		/* @thin is known */
 	bool is_first;		/* no window has ended yet */
@@ -26,7 +26,7 @@ struct rd_dedup_run {
 	struct rd_pool *pool;
 	struct rd_dedup_source source;
 	int pool_fd;		/* the device that the table reads, past the page cache */
-	u8 *pool_buf;
+	struct rd_dedup_reader *reader;
 };
 
 /* How much is read at a time. */
