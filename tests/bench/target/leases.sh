@@ -6,8 +6,11 @@
 # Measure in a guest what devices that read a pool cost a command that frees space of it: the
 # median time of a delete of 8 MiB with N of them (default: 100, of 1024 GiB), as a ratio to
 # that without. With --check exit with 1 if it is more than 2.
-# shellcheck source=tests/bench/target/host.bash
-. "${BASH_SOURCE[0]%/*}/host.bash"
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=scripts/lib.sh
+. "$here/../../../scripts/lib.sh"
+# shellcheck source=tests/bench/target/lib-host.bash
+. "$here/lib-host.bash"
 
 kernel=6.12 devices=100 gib=1024 rounds=5 check=0
 while [ $# -gt 0 ]; do
@@ -26,8 +29,9 @@ while [ $# -gt 0 ]; do
 	shift 2
 done
 
-begin leases "$kernel"
-in_guest --mem 6144 -- leases-guest.sh "$devices" "$gib" "$rounds"
+bench_begin "$kernel"
+bench_add_ctl
+in_guest "$dir/lines" --mem 6144 -- leases-guest.sh "$devices" "$gib" "$rounds"
 printf '\n=== Linux %s\n\n' "$kernel"
 sort -k2,2 -k4,4n "$dir/lines" | awk -v check="$check" '
 	$1 == "devices" { devices = $2; gib = $3 }

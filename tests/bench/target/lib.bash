@@ -23,14 +23,16 @@ ios_1m=512
 tmp=$(mktemp -d)
 trap 'cd /; clean_up_devices; rm -rf "$tmp"' EXIT
 
-# What stands for device NAME now, where that is another one: at[NAME].
+# What stands for device NAME now, where that is another one: at[NAME], a name or a path.
 declare -A at=()
 
 # device NAME: its path.
 device() {
-	case $1 in
+	local name=${at[$1]:-$1}
+	case $name in
 	raw) echo /dev/ram0 ;;
-	*) echo "/dev/mapper/rdt-${at[$1]:-$1}" ;;
+	/*) echo "$name" ;;
+	*) echo "/dev/mapper/rdt-$name" ;;
 	esac
 }
 
@@ -78,4 +80,37 @@ fill() {
 		dd if=/dev/zero of="$(device "$name")" bs=1M count="$mib" \
 			oflag=direct status=none
 	done
+}
+
+# make_log NR BYTES: to $tmp/log, fio's words for one write of 4 KiB to each of so many parts of
+# a device, somewhere in it, in a random order that is always the same.
+make_log() {
+	{
+		echo "fio version 2 iolog"
+		echo "volume add"
+		echo "volume open"
+		awk -v nr="$1" -v bytes="$2" 'BEGIN {
+			srand(1)
+			for (i = 0; i < nr; i++)
+				part[i] = i
+			for (i = nr - 1; i > 0; i--) {
+				j = int(rand() * (i + 1))
+				t = part[i]; part[i] = part[j]; part[j] = t
+			}
+			for (i = 0; i < nr; i++)
+				print "volume write", part[i] * bytes + \
+					4096 * int(rand() * bytes / 4096), 4096
+		}'
+		echo "volume close"
+	} >"$tmp/log"
+}
+
+# replay ENGINE WORKLOAD ROUND DEVICE: measure the writes of make_log.
+replay() {
+	run "$@" <<-END
+	rw=write
+	read_iolog=$tmp/log
+	replay_redirect=$(device "$4")
+	replay_no_stall=1
+	END
 }

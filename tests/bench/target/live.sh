@@ -7,8 +7,11 @@
 # 4096, of 2 MiB) are all written and of which one percent changes, how long writes pause,
 # and the effect on a program that writes; and print tables. The disks take two times the
 # volume in TMPDIR. Without KVM it takes half an hour.
-# shellcheck source=tests/bench/target/host.bash
-. "${BASH_SOURCE[0]%/*}/host.bash"
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=scripts/lib.sh
+. "$here/../../../scripts/lib.sh"
+# shellcheck source=tests/bench/target/lib-host.bash
+. "$here/lib-host.bash"
 
 kernel=6.12 segments=4096
 while [ $# -gt 0 ]; do
@@ -20,8 +23,9 @@ while [ $# -gt 0 ]; do
 	esac
 done
 
-begin live "$kernel"
+bench_begin "$kernel"
+bench_add_ctl
 truncate -s $((segments * 2 + 8192))M "$dir/volumes" "$dir/pool"
-in_guest --disk "$dir/volumes" --disk "$dir/pool" -- live-guest.sh "$segments"
+in_guest "$dir/lines" --disk "$dir/volumes" --disk "$dir/pool" -- live-guest.sh "$segments"
 printf '\n=== Linux %s\n\n' "$kernel"
-awk -f "$top/tests/bench/target/live.awk" "$dir/lines"
+awk -f "$here/live.awk" "$dir/lines"

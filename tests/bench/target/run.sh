@@ -23,10 +23,11 @@
 #   --raw FILE             write the measurements to FILE, too
 #
 # Takes three quarters of an hour without KVM.
-tree=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../..")
-scripts=$tree/scripts
+here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=scripts/lib.sh
-. "$scripts/lib.sh"
+. "$here/../../../scripts/lib.sh"
+# shellcheck source=tests/bench/target/lib-host.bash
+. "$here/lib-host.bash"
 
 kernel=6.12 rounds=3 only='' table='' reads='' check=0 raw=''
 while [ $# -gt 0 ]; do
@@ -50,28 +51,14 @@ done
 [[ $only =~ ^(|counted|time)$ ]] || usage_error "no such guest: '$only'"
 [[ $table =~ ^(|steady|mapped)$ ]] || usage_error "no such table: '$table'"
 
-"$scripts/setup.sh" build vm
-dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bench.XXXXXX")
-trap 'rm -rf "$dir"' EXIT
-modules=$tree/build/modules/$kernel
-kdir=$("$scripts/headers.sh" "$kernel")
-"$scripts/module-build.sh" --kdir "$kdir" --out "$modules" JUDGE=1
-# Not what somebody builds there next.
-mkdir "$dir/modules"
-cp "$modules"/*.ko "$dir/modules"
-
-make -s -C "$tree/tests/guest" OUT="$dir/bin"
+bench_begin "$kernel"
 
 # measure NAME SCRIPT VM-OPTION...: leaves the lines in the file of that name.
 measure() {
 	local name=$1 script=$2
 	shift 2
 	note "measuring ($name, Linux $kernel)"
-	"$scripts/vm-run.sh" --kernel "$kernel" --timeout 7200 "$@" \
-		--payload "$dir/modules:modules" --payload "$dir/bin:bin" \
-		--payload "$tree/tests/guest:tests/guest" \
-		--payload "$tree/tests/bench/target:tests/bench/target" \
-		-- "tests/bench/target/$script" "$rounds" ${reads:+"$reads"} >"$dir/$name"
+	in_guest "$dir/$name" "$@" -- "$script" "$rounds" ${reads:+"$reads"}
 	[ -z "$raw" ] || sed "s/^/$kernel $name /" "$dir/$name" >>"$raw"
 }
 
@@ -80,7 +67,7 @@ missed=false
 report() {
 	printf '\n=== Linux %s, %s ===\n' "$kernel" "$2"
 	awk -v check="$check" -v timed="$([[ $1 != *time ]] || echo 1)" \
-		-f "$tree/tests/bench/target/lib.awk" -f "$tree/tests/bench/target/$3" "$dir/$1" ||
+		-f "$here/lib.awk" -f "$here/$3" "$dir/$1" ||
 		missed=true
 }
 

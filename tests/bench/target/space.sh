@@ -33,8 +33,11 @@
 #   --check             exit with 1 if a target is missed: 0.35, 0.55, and never above 1
 #
 # The disks are files with holes in TMPDIR. Without KVM it takes a quarter of an hour.
-# shellcheck source=tests/bench/target/host.bash
-. "${BASH_SOURCE[0]%/*}/host.bash"
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=scripts/lib.sh
+. "$here/../../../scripts/lib.sh"
+# shellcheck source=tests/bench/target/lib-host.bash
+. "$here/lib-host.bash"
 
 kernel=6.12 volumes=32 mib=32 drift=15 own=30 writes=10 pool=file pieces=64 only='' raw='' check=0
 while [ $# -gt 0 ]; do
@@ -68,10 +71,13 @@ measure() {
 	note "measuring $1"
 	rm -f "$dir/volumes" "$dir/pool"
 	truncate -s "${size}M" "$dir/volumes" "$dir/pool"
-	in_guest --disk "$dir/volumes" --disk "$dir/pool" -- space-guest.sh "$@" "$pool" "$pieces"
+	in_guest "$dir/some" --disk "$dir/volumes" --disk "$dir/pool" \
+		-- space-guest.sh "$@" "$pool" "$pieces"
+	cat "$dir/some" >>"$dir/lines"
 }
 
-begin space "$kernel"
+bench_begin "$kernel"
+bench_add_ctl
 measure clone "$volumes" "$mib" "$drift"
 measure install "$volumes" "$mib" "$own"
 measure nurand 1 $((mib * 8)) "$writes"
@@ -80,4 +86,4 @@ measure nurand 1 $((mib * 8)) "$writes"
 printf '\n=== Linux %s, %s volumes of %s MiB, pool in a %s, %s pieces\n\n' "$kernel" "$volumes" \
 	"$mib" "$pool" "$pieces"
 echo "drift $drift %, own blocks of installations $own %, random writes $writes %"
-awk -v check="$check" -f "$top/tests/bench/target/space.awk" "$dir/lines"
+awk -v check="$check" -f "$here/space.awk" "$dir/lines"

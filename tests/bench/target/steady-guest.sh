@@ -107,28 +107,6 @@ steady() {
 
 # --- first writes
 
-# Each segment once, somewhere in it.
-make_log() {
-	{
-		echo "fio version 2 iolog"
-		echo "volume add"
-		echo "volume open"
-		awk -v nr="$nr_segs" 'BEGIN {
-			srand(1)
-			for (i = 0; i < nr; i++)
-				seg[i] = i
-			for (i = nr - 1; i > 0; i--) {
-				j = int(rand() * (i + 1))
-				t = seg[i]; seg[i] = seg[j]; seg[j] = t
-			}
-			for (i = 0; i < nr; i++)
-				print "volume write", seg[i] * 2097152 + \
-					4096 * int(rand() * 512), 4096
-		}'
-		echo "volume close"
-	} >"$tmp/log"
-}
-
 # A new epoch or era for device NAME: all segments are clean.
 begin_epoch() {
 	local name=$1 epoch
@@ -155,12 +133,7 @@ first() {
 		begin_epoch "$name"
 		before='' after=''
 		[[ $name != *-flush ]] || before=$(counters "$name")
-		run "$engine" "$workload" "$round" "$name" <<-END
-		rw=write
-		read_iolog=$tmp/log
-		replay_redirect=$(device "$name")
-		replay_no_stall=1
-		END
+		replay "$engine" "$workload" "$round" "$name"
 		[ -n "$before" ] || continue
 		after=$(counters "$name")
 		echo "$before $after" | awk -v what="$engine $workload $name $round" \
@@ -177,7 +150,7 @@ set_flush_delay() {
 
 huge_pages 1
 make_devices
-make_log
+make_log "$nr_segs" $((seg_sectors * 512))
 peers=(raw linear-a linear-b era origin origin-snap revdedup all-base)
 fill "$region_mib" "${peers[@]}"
 first libaio warm-up 0 linear-a >/dev/null

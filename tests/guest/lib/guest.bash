@@ -168,6 +168,22 @@ clean_up_devices() {
 	! [ -d /sys/module/brd ] || rmmod brd
 }
 
+# --- memory
+
+# memory_free: in KiB. What a device holds is what is there when it is gone, and was not before.
+# The most of some looks, as others give theirs back when they come to it.
+memory_free() {
+	local free most=0
+	sync
+	for _ in 1 2 3 4 5 6; do
+		echo 3 >/proc/sys/vm/drop_caches
+		sleep 0.3
+		free=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
+		[ "$free" -le $most ] || most=$free
+	done
+	echo $most
+}
+
 # --- power
 
 # Ask the host to cut the power (vm-run.sh --power-cut). Nothing is synced.

@@ -45,20 +45,6 @@ teardown() {
 
 teardown_file() { clean_up_devices; }
 
-# In KiB. What a device holds is what is there when it is gone, and was not before.
-# The most of some looks, as others give theirs back when they come to it.
-memory_free() {
-	local free most=0
-	sync
-	for _ in 1 2 3 4 5 6; do
-		echo 3 >/proc/sys/vm/drop_caches
-		sleep 0.3
-		free=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
-		[ "$free" -le $most ] || most=$free
-	done
-	echo $most
-}
-
 # --- mapping
 
 # map_version DISK: in $took milliseconds.
