@@ -191,6 +191,21 @@ home() {
 	nothing_held
 }
 
+# The recipes of vm2 and vm3 are the same, in pieces, and their blocks move. vm1 has the first lease.
+@test "shared: volumes that were not written to follow, too" {
+	thin vm1 clone 1 10
+	thin vm2 clone 2 10
+	thin vm3 clone 2 10
+	shared vm1 vm2 vm3
+	revdedupctl -q tune --pieces 1
+	revdedupctl -q snapshot $vg/vm2
+	revdedupctl -q prune --keep-last 1
+	use_free
+	are vm1 vm2 vm3
+	revdedupctl -q check
+	home vm3
+}
+
 @test "shared: volumes follow when blocks are written again in one piece" {
 	local pieces
 	thin vm1 clone 1 10
