@@ -101,19 +101,44 @@ static enum pattern pattern(const char *text)
 static void take_option(int option, const char *value)
 {
 	switch (option) {
-	case 'd': options.dist = value; break;
-	case 'p': options.pattern = pattern(value); break;
-	case 'b': options.blocks = number(value); break;
-	case 'f': options.first = number(value); break;
-	case 'c': options.count = number(value); break;
-	case 'k': options.skip = number(value); break;
-	case 't': options.seconds = seconds(value); break;
-	case 'r': options.rate = number(value); break;
-	case 's': options.seed = number(value); break;
-	case 'w': options.writer = number(value); break;
-	case 'y': options.fsync = number(value); break;
-	case 'v': options.verify = true; break;
-	default: errx(2, "see the head of dedisgen.c");
+	case 'd':
+		options.dist = value;
+		break;
+	case 'p':
+		options.pattern = pattern(value);
+		break;
+	case 'b':
+		options.blocks = number(value);
+		break;
+	case 'f':
+		options.first = number(value);
+		break;
+	case 'c':
+		options.count = number(value);
+		break;
+	case 'k':
+		options.skip = number(value);
+		break;
+	case 't':
+		options.seconds = seconds(value);
+		break;
+	case 'r':
+		options.rate = number(value);
+		break;
+	case 's':
+		options.seed = number(value);
+		break;
+	case 'w':
+		options.writer = number(value);
+		break;
+	case 'y':
+		options.fsync = number(value);
+		break;
+	case 'v':
+		options.verify = true;
+		break;
+	default:
+		errx(2, "see the head of dedisgen.c");
 	}
 }
 
