@@ -4,11 +4,12 @@
 # Usage: end-to-end.sh [--kernel 6.1|6.12] [--cuts N] [--snapshots N]
 #
 # Three LVM volumes in a guest, two of them thin, with file systems that are written to
-# while revdedupctl takes snapshots, maps, restores, rolls back, deletes, prunes and moves
-# blocks to the pool and back at random, and is killed at random steps. The power is cut --cuts times (default 20),
-# together with the write caches of the disks. After each cut every version must be the
-# volume as it was when it was suspended, and every file that was stable must be there.
-# After the last cut the run goes on until each volume has had --snapshots (default 30).
+# while revdedupctl takes snapshots, maps, restores, rolls back, deletes, prunes and
+# moves blocks to the pool and back at random, and is killed at random steps. The power
+# is cut --cuts times (default 20), together with the write caches of the disks. After
+# each cut every version must be the volume as it was when it was suspended, and every
+# file that was stable must be there. After the last cut the run goes on until each
+# volume has had --snapshots (default 30).
 # See end-to-end-guest.sh. Run 'scripts/check.sh all modules' before.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
