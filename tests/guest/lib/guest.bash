@@ -179,9 +179,9 @@ memory_free() {
 		echo 3 >/proc/sys/vm/drop_caches
 		sleep 0.3
 		free=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
-		[ "$free" -le $most ] || most=$free
+		[ "$free" -le "$most" ] || most=$free
 	done
-	echo $most
+	echo "$most"
 }
 
 # --- power
