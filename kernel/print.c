@@ -10,9 +10,8 @@
 #include "words.h"
 #include "writeback.h"
 
-/* Look at so many blocks, or words, before others get the processor. */
+/* Look at so many blocks before others get the processor. */
 #define RUN_MAX		(16 * DMR_SEG_BLOCKS)
-#define WORDS_MAX	4096U
 
 struct print {
 	struct dmr_table *table;
@@ -81,7 +80,10 @@ static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, 
 	       place.block + len > only->first;
 }
 
-/* Skip segments from block @at on that lie whole outside of what is asked for: most do. */
+/*
+ * Skip segments from block @at on that lie whole outside of what is asked for, up to the end of
+ * the words that one bit of words_pool stands for: most do.
+ */
 static u64 skip_whole(const struct print *p, u64 at, u64 end)
 {
 	u64 seg = dmr_block_seg(at), last = dmr_block_seg(end - 1) + 1;
@@ -89,7 +91,7 @@ static u64 skip_whole(const struct print *p, u64 at, u64 end)
 	if (!p->only)
 		return at;
 	seg = dmr_words_next_pool(p->table, seg, last);
-	last = min(last, seg + WORDS_MAX);
+	last = min(last, (seg / DMR_SEG_BLOCKS + 1) * DMR_SEG_BLOCKS);
 	rcu_read_lock();
 	for (; seg < last; seg++) {
 		u64 word = dmr_word_get(p->table, seg);
