@@ -243,17 +243,6 @@ forget() {
 	done
 }
 
-# killed STEP COMMAND...
-killed() {
-	local status=0
-	echo "killed at $1: ${*:2}"
-	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
-	[ "$status" -eq 137 ] || {
-		echo "it ended with $status"
-		return 1
-	}
-}
-
 @test "shared: killed while blocks change their owners or are given back" {
 	local step
 	thin vm1 clone 1 10

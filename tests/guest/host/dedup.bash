@@ -30,11 +30,3 @@ zeros() { dd if=/dev/zero of="$vol" bs=64k seek="$1" count="$2" oflag=direct con
 # same: is the volume what /tmp/rdt-pool/is says?
 same() { cmp "$vol" /tmp/rdt-pool/is; }
 note() { cp --sparse=always "$vol" /tmp/rdt-pool/is; }
-
-# killed STEP COMMAND...
-killed() {
-	local status=0
-	echo "killed at $1: ${*:2}"
-	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
-	[ "$status" -eq 137 ]
-}

@@ -82,6 +82,17 @@ some_volume() {
 	revdedupctl -q snapshot "$vg/$1"
 }
 
+# killed STEP COMMAND...: let revdedupctl kill itself at this step.
+killed() {
+	local status=0
+	echo "killed at $1: ${*:2}"
+	REVDEDUP_FAIL=$1=kill revdedupctl -q "${@:2}" 3>&- || status=$?
+	[ "$status" -eq 137 ] || {
+		echo "it ended with $status"
+		return 1
+	}
+}
+
 # is_home [LV]: have all blocks been copied?
 is_home() { revdedupctl status "$vg/${1:-vm1}" --json | grep -q '"blocks_away": 0,'; }
 

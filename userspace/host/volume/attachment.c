@@ -228,6 +228,7 @@ static const struct {
 	const char *key;
 	size_t at;
 } numbers[] = {
+	{ "version_uid", offsetof(struct rd_attachment, version_uid) },
 	{ "zeros_cursor", offsetof(struct rd_attachment, zeros_cursor) },
 	{ "pool_cursor", offsetof(struct rd_attachment, pool_cursor) },
 	{ "dedup_in_pool", offsetof(struct rd_attachment, dedup_in_pool) },
@@ -256,10 +257,8 @@ static void put_line(FILE *file, const char *key, const char *value)
 
 static void put_all(FILE *file, const struct rd_attachment *at)
 {
-	char uuid[RD_UUID_TEXT], uid[24] = "";
+	char uuid[RD_UUID_TEXT];
 
-	if (at->version_uid)
-		snprintf(uid, sizeof(uid), "%lld", at->version_uid);
 	fprintf(file, "# written by revdedup, which needs it at boot\n");
 	put_line(file, "volume", at->volume);
 	put_line(file, "uuid", rd_uuid_print(uuid, at->uuid));
@@ -268,7 +267,6 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	put_line(file, "meta", at->meta);
 	put_line(file, "meta_uuid", at->meta_uuid);
 	put_line(file, "pool", at->pool);
-	put_line(file, "version_uid", uid);
 	put_line(file, "version_pool", at->version_pool);
 	put_line(file, "zeros", at->is_zeros ? "yes" : "");
 	put_line(file, "dedup", at->dedup_pool ? "pool" : "");
@@ -411,14 +409,10 @@ static bool take_number(struct rd_attachment *at, const char *line)
 
 static bool take_line(struct rd_attachment *at, const char *line)
 {
-	char uuid[RD_UUID_TEXT], number[24], *end;
+	char uuid[RD_UUID_TEXT];
 
 	if (!line[0] || line[0] == '#')
 		return true;
-	if (take(number, sizeof(number), line, "version_uid")) {
-		at->version_uid = strtoll(number, &end, 10);
-		return end != number && !*end;
-	}
 	if (take_number(at, line))
 		return true;
 	if (!strcmp(line, "zeros=yes"))
