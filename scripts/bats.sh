@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Usage: bats.sh [OPTION]... FILE.bats...
+#
+# Run tests by bats, with these options of bats, and print TAP: as many files at a time as
+# there are processors, each by a process of its own. ("bats --jobs" looks once a second
+# whether a test has ended.) With FILTER in the environment, only the tests whose names match
+# it run, see "bats -f"; JOBS says how many files at a time.
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/lib.sh"
+
+options=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) show_help; exit ;;
+	-f | --filter | --filter-tags) options+=("$1" "${2:?}"); shift ;;
+	-*) options+=("$1") ;;
+	*) break ;;
+	esac
+	shift
+done
+[ $# -gt 0 ] || usage_error "no file given"
+[ -z "${FILTER:-}" ] || options+=(-f "$FILTER")
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bats.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+
+# Lines of two files must not mix, so they are printed when their file has ended.
+run_file() {
+	local file=$1 begin=$SECONDS status=0 lock out
+	out=$(mktemp "$dir/XXXXXX")
+	bats --tap "${options[@]}" "$file" >"$out" 2>&1 || status=1
+	exec {lock}>>"$dir/lock"
+	flock "$lock"
+	echo "# $file: $((SECONDS - begin)) s"
+	cat "$out"
+	exec {lock}>&-
+	return "$status"
+}
+
+running=0 status=0
+for file; do
+	[ -e "$file" ] || die "no such file: '$file'"
+	if [ "$running" -ge "${JOBS:-$(nproc)}" ]; then
+		wait -n || status=1
+		running=$((running - 1))
+	fi
+	run_file "$file" &
+	running=$((running + 1))
+done
+while [ "$running" -gt 0 ]; do
+	wait -n || status=1
+	running=$((running - 1))
+done
+exit "$status"
