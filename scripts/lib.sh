@@ -15,6 +15,16 @@ prog=${0##*/}
 # path is absolute, as scripts use it in other directories.
 cache=$(realpath -m "${REVDEDUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/revdedup}")
 
+# Debian's programs, which setup.sh installs: what comes before them in somebody's PATH can be
+# another version, or take ten times as long (a python3 of pyenv). A compiler's output is kept
+# for all trees, with debug information that does not name them.
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+if [ -d /usr/lib/ccache ]; then
+	PATH=/usr/lib/ccache:$PATH
+	export CCACHE_DIR=${CCACHE_DIR:-$cache/ccache} CCACHE_NOHASHDIR=1
+fi
+export PATH
+
 note() { printf '%s: %s\n' "$prog" "$*" >&2; }
 
 die() {
