@@ -21,17 +21,101 @@ esac
 cd "$scripts/.."
 bad=0
 
-# check NAME COMMAND...: says nothing where COMMAND says nothing and succeeds.
+# --- checks, as many at a time as there are processors
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-lint.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+nr=0 running=0 names=()
+
+# check NAME COMMAND...: begin it; it says nothing and succeeds where nothing is wrong. Two
+# with the same name are reported as one.
 check() {
-	local name=$1 output
+	local name=$1
 	shift
-	if output=$("$@" 2>&1) && [ -z "$output" ]; then
-		note "$name: clean"
+	if [ "$running" -ge "$(nproc)" ]; then
+		wait -n || :
+		running=$((running - 1))
+	fi
+	{ "$@" >"$dir/$nr" 2>&1 || echo "exit status $?" >>"$dir/$nr"; } &
+	names+=("$name")
+	nr=$((nr + 1)) running=$((running + 1))
+}
+
+# Wait for all, and print what was wrong.
+report() {
+	local i j name
+	wait
+	for i in "${!names[@]}"; do
+		name=${names[i]}
+		[ -z "${reported[$name]:-}" ] || continue
+		reported[$name]=1
+		for j in "${!names[@]}"; do
+			[ "${names[j]}" != "$name" ] || cat "$dir/$j"
+		done >"$dir/all"
+		if [ -s "$dir/all" ]; then
+			cat "$dir/all"
+			note "$name: see above"
+			bad=1
+		else
+			note "$name: clean"
+		fi
+	done
+}
+declare -A reported=()
+
+# What a check had nothing to say of is not looked at again, as long as it is the same. Of
+# files that were not seen for a month their stamps go.
+clean=$cache/lint/clean
+mkdir -p "$clean"
+find "$clean" -mtime +30 -delete
+
+# stamps KEY FILE...: print for each file "STAMP FILE", by its content and that key.
+stamps() {
+	local key hash file
+	key=$(sha256sum <<<"$1" | head -c 16)
+	shift
+	sha256sum "$@" | while read -r hash file; do
+		echo "$clean/$key-${hash:0:32}-${file//\//+} $file"
+	done
+}
+
+# batch STAMPS COMMAND...: run it with the files in STAMPS, and set the stamps if it has
+# nothing to say.
+batch() {
+	local list=$1 output status=0 paths files
+	shift
+	mapfile -t paths < <(cut -d ' ' -f 1 <<<"$list")
+	mapfile -t files < <(cut -d ' ' -f 2- <<<"$list")
+	output=$("$@" "${files[@]}" 2>&1) || status=$?
+	if [ "$status" -eq 0 ] && [ -z "$output" ]; then
+		touch "${paths[@]}"
 	else
 		printf '%s\n' "$output"
-		note "$name: see above"
-		bad=1
+		return "$status"
 	fi
+}
+
+# check_files NAME KEY COMMAND... -- FILE...: check what is not known to be clean, some files
+# at a time. The key is all that COMMAND looks at besides.
+check_files() {
+	local name=$1 key=$2 command=() stamp file list='' count=0
+	shift 2
+	while [ "$1" != -- ]; do
+		command+=("$1")
+		shift
+	done
+	shift
+	while read -r stamp file; do
+		[ ! -e "$stamp" ] || continue
+		list+="$stamp $file"$'\n'
+		count=$((count + 1))
+		if [ "$count" -eq 12 ]; then
+			check "$name" batch "${list%$'\n'}" "${command[@]}"
+			list='' count=0
+		fi
+	done < <(stamps "$key ${command[*]}" "$@")
+	[ "$count" -eq 0 ] || check "$name" batch "${list%$'\n'}" "${command[@]}"
+	check "$name" true
 }
 
 # checkpatch and the two scripts that it needs, from Debian's kernel source.
@@ -44,13 +128,10 @@ fetch_checkpatch() {
 
 # checkpatch TYPES FILE...: ask for all but TYPES.
 checkpatch() {
-	local dir ignore=$1
+	local ignore=$1
 	shift
-	dir=$(cached "lint/checkpatch-$(dpkg-query -W -f '${Version}' \
-		linux-source-6.12)" fetch_checkpatch)
-	perl "$dir/checkpatch.pl" --no-tree --strict --terse --no-summary \
+	perl "$checkpatch/checkpatch.pl" --no-tree --strict --terse --no-summary \
 		--quiet --max-line-length=100 --ignore "$ignore" --file "$@"
-	rm -f .checkpatch-camelcase.*
 }
 
 # Not asked for: no message of ours is cut in two for its length.
@@ -65,13 +146,10 @@ user_ignore+=,PREFER_DEFINED_ATTRIBUTE_MACRO,AVOID_EXTERNS,USLEEP_RANGE
 # SQL is not a message that somebody looks for in one piece.
 user_ignore+=,SPLIT_STRING
 
-sparse_modules() {
-	local series kdir
-	for series in 6.1 6.12; do
-		kdir=$("$scripts/headers.sh" "$series")
-		"$scripts/module-build.sh" --kdir "$kdir" --out "build/lint/$series" \
-			JUDGE=1 C=2 CHECK="sparse -Wsparse-error"
-	done
+# sparse_module SERIES KDIR: it looks at all files. (They are arguments for the stamps.)
+sparse_module() {
+	"$scripts/module-build.sh" --kdir "$2" --out "build/lint/$1" \
+		JUDGE=1 C=2 CHECK="sparse -Wsparse-error"
 }
 
 # What units name need not be installed here.
@@ -108,12 +186,26 @@ mapfile -t text < <(git ls-files '*.md' '*.rst' '*.sh' 'Documentation/*.[1-8]' \
 	'tools/*' 'systemd/*' Makefile 'userspace/Makefile')
 mapfile -t man < <(git ls-files 'Documentation/*.[1-8]')
 
-check "checkpatch, kernel" checkpatch "$kernel_ignore" "${kernel_c[@]}"
-check "checkpatch, compat.h" checkpatch "$compat_ignore" "${compat_h[@]}"
-check "checkpatch, user space" checkpatch "$user_ignore" "${user_c[@]}"
-check "W=1 and sparse, 6.1 and 6.12" sparse_modules
-# Functions that only check() calls are not unreachable.
-check "shellcheck" shellcheck -x -P SCRIPTDIR -e SC2317 "${shell[@]}"
+# The version of a package is that of what it lints with.
+version_of() { dpkg-query -W -f '${Version} ' "$@"; }
+
+version=$(version_of linux-source-6.12)
+checkpatch=$(cached "lint/checkpatch-${version% }" fetch_checkpatch)
+for series in 6.1 6.12; do
+	kdir=$("$scripts/headers.sh" "$series")
+	# A module is checked as a whole: the key has all its files.
+	key="$(version_of sparse gcc) $kdir $(cat Kbuild kernel/Kbuild "${kernel_c[@]}" \
+		"${compat_h[@]}" "$scripts/module-build.sh" | sha256sum)"
+	check_files "W=1 and sparse, 6.1 and 6.12" "$key" sparse_module "$series" "$kdir" -- Kbuild
+done
+check_files "checkpatch, kernel" "$version" checkpatch "$kernel_ignore" -- "${kernel_c[@]}"
+check_files "checkpatch, compat.h" "$version" checkpatch "$compat_ignore" -- "${compat_h[@]}"
+check_files "checkpatch, user space" "$version" checkpatch "$user_ignore" -- "${user_c[@]}"
+# What others source has no first line of a program. Functions that are called by name only
+# are not unreachable.
+mapfile -t sourced < <(grep -L '^#!' "${shell[@]}")
+check_files "shellcheck" "$(version_of shellcheck) $(cat "${sourced[@]}" | sha256sum)" \
+	shellcheck -x -P SCRIPTDIR -e SC2317 -- "${shell[@]}"
 [ "${#man[@]}" -eq 0 ] || check "mandoc" mandoc -T lint -W warning "${man[@]}"
 check "systemd-analyze" verify_units
 check "columns" too_wide "${text[@]}"
@@ -121,4 +213,7 @@ check "arrows between layers" tools/arrows
 check "dangling names" tools/dangling
 check "dangling paths" tools/paths
 check "old words" tools/words
+check "jobs" "$scripts/check.sh" lint-jobs
+report
+rm -f .checkpatch-camelcase.*
 exit "$bad"
