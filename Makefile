@@ -3,7 +3,7 @@
 #   make               the programs, and the module for the running kernel (KDIR=)
 #   make modules-all   the module for Debian's 6.1 and 6.12
 #   make lint          checkpatch, sparse, W=1, shellcheck, mandoc
-#   make check-fast    what needs no guest: under 3 minutes
+#   make check-fast    what needs no guest: some minutes
 #   make check         the tests, in guests of both kernels and the debug kernel
 #   make soak          for hours, and what takes too long for each time
 #   make bench-target  what the target costs beside its peers, as a table

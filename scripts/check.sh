@@ -2,24 +2,32 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Usage: check.sh [fast|all|soak] [JOB...]
+#        check.sh changed [BASE]
 #        check.sh mutate [NAME...]
 #        check.sh list
 #
 # Run the tests, after installing the Debian packages that they need:
 #
-#   fast  lint, unit tests, the programs: no guest, under 3 minutes
-#   all   the same, and the tests in guests: in full on one kernel, and on a second
-#         kernel and on a debug kernel the part that may differ there (the default;
-#         30 to 60 minutes)
-#   soak  like all, with many times the rounds, in full on each kernel, and with the
-#         jobs that take too long for every change: some hours
-#   list  run nothing; print a line for each job: its name, its tiers, what it tests
+#   fast     lint, unit tests, the programs: no guest, some minutes
+#   all      the same, and the tests in guests: in full on one kernel, and on a second
+#            kernel and on a debug kernel the part that may differ there (the default;
+#            half an hour on two processors)
+#   soak     like all, with many times the rounds, in full on each kernel, and with the
+#            jobs that take too long for every change: some hours. If it is interrupted,
+#            the next soak of the same tree goes on with the jobs that had not passed
+#   changed  those jobs of all that the files can break which differ from BASE (origin/main,
+#            or else HEAD) or are not committed
+#   list     run nothing; print a line for each job: its name, its tiers, what it tests; and
+#            for each path the jobs that it can break
 #
-#   mutate  break the code by each patch of tests/mutate, or these, and run the test that
-#           must catch it: the job "mutate" of soak, by hand (see tests/mutate/run.sh)
+#   mutate   break the code by each patch of tests/mutate, or these, and run the test that
+#            must catch it: the job "mutate" of soak, by hand (see tests/mutate/run.sh)
 #
-# Two jobs run at a time, with their output in build/check/JOB.log. With JOBs only these
-# run: "check.sh all guest-6.12". The last line counts tests.
+# As many jobs run at a time as the machine has room for, with their output in
+# build/check/JOB.log. With JOBs only these run, and those that they need: "check.sh all
+# guest-6.12". With FILTER in the environment, only the tests of bats whose names match. The
+# seeds are fixed but for soak; SEED takes another. In the end there is a table of the jobs, and
+# behind it each test that failed. The last line counts tests.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
@@ -27,16 +35,16 @@ cd "$scripts/.."
 
 case ${1:-all} in
 -h | --help) show_help; exit ;;
-fast | all | soak | list) tier=${1:-all} ;;
+fast | all | soak | list | changed | lint-jobs) tier=${1:-all} ;;
 mutate) exec tests/mutate/run.sh "${@:2}" ;;
 *) usage_error "no such tier: '$1'" ;;
 esac
 wanted=("${@:2}")
+base=${2:-}
+[ "$tier" != changed ] || wanted=()
 
 logs=build/check
-passed=0 failed=0 started=$SECONDS
-declare -A job_of=() start_of=()
-failed_jobs=()
+started=$SECONDS
 
 series_list=(6.12 6.1)
 
@@ -46,14 +54,14 @@ soak) rounds=(CRASH_CYCLES=10000 POWER_CUTS=300 FUZZ_ROUNDS=1000000
 	TABLE_OPS=20000000 TABLE_CYCLES=10000 LIVE_ROUNDS=2000 E2E_CUTS=200 UNPLUGGED=30
 	SHARED_ROUNDS=1000) ;;
 *) rounds=(POWER_CUTS=6 CRASH_CYCLES=180 TABLE_CYCLES=60 TABLE_OPS=250000
-	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 FUZZ_SEED=1) ;;
+	LIVE_ROUNDS=40 E2E_CUTS=2 E2E_SNAPSHOTS=0 "FUZZ_SEED=${SEED:-1}") ;;
 esac
 # The gate must not depend on chance where a test can do without; soak takes new seeds.
-if [ "$tier" != soak ]; then
-	export SEED=1
-	rounds+=(CRASH_SEED=1 TABLE_SEED=1)
-fi
-guest_timeout=2400
+[ "$tier" != soak ] || : "${SEED:=$RANDOM}"
+export SEED=${SEED:-1}
+rounds+=("SEED=$SEED" "CRASH_SEED=$SEED" "TABLE_SEED=$SEED" "E2E_SEED=$SEED")
+# Only for a guest that hangs: how long one takes depends on what else the machine does.
+guest_timeout=4800
 [ "$tier" != soak ] || guest_timeout=36000
 
 # --- jobs
@@ -62,7 +70,8 @@ guest_timeout=2400
 # without the series.
 declare -A about=(
 	[lint]="checkpatch, sparse, W=1, shellcheck, man pages, units"
-	[unit]="the pure code in user space with sanitizers; both programs by their options; simulators"
+	[unit]="the pure code in user space, with sanitizers"
+	[cli]="both programs by their options, with sanitizers; simulators"
 	[pool]="the pool's engine against a model; damaged pools; what commands cost"
 	[pool_live]="revdedupctl beside itself, stopped and killed at its steps, in full file systems"
 	[pool_power]="the model at length; power cuts"
@@ -88,7 +97,10 @@ declare -A about=(
 	[dedup]="volumes in use give space back, to the thin pool and from the pool; killed, refused"
 	[dedup_faults]="the same when something else goes wrong (in all: with what is read)"
 	[shared]="volumes in use that read blocks which they share (in all: that they take up once)"
-	[host]="mounts, clones, versions in pieces, hooks, status, metrics, wrong devices, overwrites"
+	[host]="mounts, versions over NBD and in packs, volumes that go down, two pools"
+	[host_clone]="clones of versions; wrong devices"
+	[host_pieces]="versions in pieces of volumes in use; overwrites"
+	[host_quiesce]="hooks, status, metrics"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
 	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
 	[power_cuts]="QEMU killed together with the write caches of its disks"
@@ -105,23 +117,31 @@ declare -A about=(
 
 job_lint() { "$scripts/lint.sh"; }
 
-# Build the programs as they are installed. Jobs that run at the same time share them.
-tools() {
+# build DIRECTORY [GOAL...]: build what several jobs that run at the same time share.
+build() {
 	mkdir -p build
-	flock build/bin.lock make -s -C userspace
+	flock "build/${1//\//-}.lock" make -s -j "$(nproc)" -C "$@"
 }
+
+# Build the programs as they are installed.
+tools() { build userspace; }
 
 job_unit() {
-	make -s -C tests/unit check
-	tools
-	bats --tap tests/cli tests/sim
+	build tests/unit all
+	make -s -C tests/unit check FUZZ="$SEED"
 }
 
-# Build what several jobs that run at the same time share.
-pool_programs() {
-	mkdir -p build
-	flock build/pool.lock make -s -C tests/pool programs "$@"
+# The largest first, so that none is left alone in the end.
+job_cli() {
+	build tests/unit all
+	tools
+	mapfile -t files < <(ls -S tests/cli/*.bats tests/sim/*.bats)
+	TMPDIR=$memory "$scripts/bats.sh" "${files[@]}"
 }
+# What flushes, waits for no disk there.
+memory=$([ -d /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")
+
+pool_programs() { build tests/pool programs "$@"; }
 
 job_pool() {
 	local rounds=()
@@ -132,13 +152,14 @@ job_pool() {
 		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
 	pool_programs "${rounds[@]}"
-	make -s -C tests/pool check "${rounds[@]}"
+	make -s -j "$(nproc)" --output-sync=target -C tests/pool check "${rounds[@]}"
 }
 
 job_pool_power() {
 	local much=(LONG_COVER=25 CUTS=300)
 	[ "$tier" != soak ] || much=(LONG_STEPS=100000 CUTS=20000)
-	make -s -C tests/pool check-power check-long "${much[@]}"
+	build tests/pool ../../build/pool/plain/model
+	make -s -j2 --output-sync=target -C tests/pool check-power check-long "${much[@]}"
 }
 
 job_pool_live() {
@@ -163,11 +184,12 @@ job_pool_sanitized() {
 job_nbd() {
 	local goal=check
 	[ "$tier" != soak ] || goal=soak
+	build tests/nbd programs
 	make -s -C tests/nbd "$goal"
 }
 
 job_nbd_boot() {
-	make -s -C tests/nbd programs
+	build tests/nbd programs
 	tests/nbd/boot.sh
 }
 
@@ -186,10 +208,10 @@ job_modules() {
 		"$scripts/module-build.sh" --out "build/modules/$series" \
 			--kdir "$kdir" JUDGE=1
 	done
-	make -s -C tests/guest OUT="$PWD/build/guest-bin"
+	make -s -j "$(nproc)" -C tests/guest OUT="$PWD/build/guest-bin"
 	tools
 	# With named steps (see userspace/base/inject.h).
-	make -s -C userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST \
+	build userspace O="$PWD/build/ctl" CPPFLAGS=-DRD_TEST \
 		"$PWD/build/ctl/revdedupctl" "$PWD/build/ctl/nbdkit-revdedup-plugin.so"
 	install -D -t build/guest-ctl build/ctl/revdedupctl build/ctl/nbdkit-revdedup-plugin.so
 }
@@ -250,7 +272,8 @@ guest() {
 		shift
 	done
 	"${run[@]}" "${options[@]}" --timeout "$guest_timeout" "${@:2}" \
-		-- env "${rounds[@]}" /revdedup/tests/guest/run.sh "${files[@]}"
+		-- env "${rounds[@]}" ${FILTER:+"FILTER=$FILTER"} \
+		/revdedup/tests/guest/run.sh "${files[@]}"
 }
 
 guest_files=(lib/harness target/{ctor,target,resize,outage,cost,nowait,survive}
@@ -264,10 +287,17 @@ job_guest_6.1() { guest 6.1 "${older_files[@]}"; }
 job_live_6.12() { guest 6.12 host/live; }
 # In "all" this is the part of host that the older kernel gets.
 job_live_6.1() { guest 6.1 host/live; }
-host_files=(host/{mount,nbd,packed,pieces,overwrite,quiesce,clone,down,wrong-device}
-	host/two-pools)
+# In parts of about the same length, which can run at the same time.
+host_files=(host/{mount,nbd,packed,down,two-pools})
+clone_files=(host/{clone,wrong-device})
+pieces_files=(host/{pieces,overwrite})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
-job_host_6.1() { guest 6.1 "${host_files[@]}"; }
+job_host_clone_6.12() { guest 6.12 "${clone_files[@]}"; }
+job_host_pieces_6.12() { guest 6.12 "${pieces_files[@]}"; }
+job_host_quiesce_6.12() { guest 6.12 host/quiesce; }
+job_host_6.1() {
+	guest 6.1 "${host_files[@]}" "${clone_files[@]}" "${pieces_files[@]}" host/quiesce
+}
 # On both kernels: loop devices and limits are the kernel's.
 job_blocksize_6.12() { guest 6.12 host/blocksize; }
 job_blocksize_6.1() { guest 6.1 host/blocksize; }
@@ -291,7 +321,7 @@ job_shared_6.12() {
 	[ "$tier" = soak ] || rounds+=("FILTER=take up once")
 	guest 6.12 host/dedup-shared
 }
-job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,model}; }
+job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,shed,model}; }
 # In "all" the part that may differ on an older kernel.
 older_table=(io messages hydration)
 [ "$tier" != soak ] || older_table+=(errors lost-cache)
@@ -386,63 +416,14 @@ job_power_cuts_6.12() { env "${rounds[@]}" tests/system/power-cuts.sh --kernel 6
 job_power_cuts_6.1() { env "${rounds[@]}" tests/system/power-cuts.sh --kernel 6.1; }
 job_harness() { tests/system/vm-selftest.sh; }
 
-# --- running them
+# --- tiers
 
-is_wanted() {
-	[ "${#wanted[@]}" -eq 0 ] || printf '%s\n' "${wanted[@]}" | grep -qxF "$1"
-}
-
-# Wait for one job and print how it ended.
-reap() {
-	local pid status=0 job log counts line
-	wait -n -p pid || status=$?
-	job=${job_of[$pid]} log=$logs/$job.log
-	unset "job_of[$pid]"
-	counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1) || :
-	if [[ $counts =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
-		passed=$((passed + BASH_REMATCH[1]))
-		failed=$((failed + BASH_REMATCH[2]))
-		[ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] ||
-			failed=$((failed + 1))
-	else
-		line=$(grep -c '^ok ' "$log") || :
-		passed=$((passed + line + (status == 0 && line == 0)))
-		failed=$((failed + (status != 0)))
-	fi
-	[ "$status" -eq 0 ] || failed_jobs+=("$job")
-	printf '%-6s %-16s %4d s  %s\n' "$([ "$status" -eq 0 ] && echo ok || echo FAILED)" \
-		"$job" $((SECONDS - start_of[$pid])) "$counts"
-	[ "$status" -eq 0 ] || sed 's/^/    /' < <(
-		# The output of a failed test stands below its line.
-		grep -E -A 15 '^not ok|^# .*(failed|FAILED|missed|error)' "$log" |
-			cut -c 1-300 | head -n 80
-		echo "..."
-		tail -n 40 "$log"
-	)
-}
-
-# run_jobs JOB...: run two at a time, and wait for all.
-run_jobs() {
-	local job name
-	for job; do
-		name=${job//_/-}
-		is_wanted "$name" || continue
-		[ "${#job_of[@]}" -lt 2 ] || reap
-		(set -e; "job_$job") </dev/null >"$logs/$name.log" 2>&1 &
-		job_of[$!]=$name start_of[$!]=$SECONDS
-	done
-	while [ "${#job_of[@]}" -gt 0 ]; do
-		reap
-	done
-}
-
-# --- tiers, in the order of running
-
-fast_jobs=(lint unit pool pool_live)
+fast_jobs=(lint unit cli pool pool_live)
 # Those that need nothing of another job, and those that build for the guests.
-first_jobs=(unit modules lint pool pool_live pool_power pool_sanitized fuzz_tools
+first_jobs=(unit cli modules lint pool pool_live pool_power pool_sanitized fuzz_tools
 	nbd debug_kernel)
-all_jobs=(debug debug_faults host_6.12 guest_6.12 guest_6.1 table_6.12 table_6.1
+all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_quiesce_6.12
+	guest_6.12 guest_6.1 table_6.12 table_6.1
 	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12 blocksize_6.1
 	end_to_end_6.12 crash_6.12 tablecrash_6.12 mutate power_cuts_6.12 memory_6.12 harness
 	kunit packages nbd_boot)
@@ -453,6 +434,100 @@ soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 powe
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 liverandom_6.12 liverandom_6.1
 	end_to_end_6.1)
 
+# --- what jobs cost and need, and what breaks them
+
+# A line a job: how much of the machine it takes, in halves of a processor (a guest mostly
+# waits); its budget in seconds, in fast and in all, while the machine is shared with other
+# jobs, on two processors; and the jobs that must have ended before it. Who takes long begins
+# first. A job that only soak has needs no budget.
+costs='
+lint               2   60   60
+unit               2   60   60
+cli                2  150  150
+pool               2  100  200
+pool_live          2   60  300
+pool_power         2    -  200
+pool_sanitized     2    -  200
+fuzz_tools         2    -  120
+nbd                2    -  120
+modules            2    -   90
+debug_kernel       2    -   60
+debug              1    -  400  modules debug_kernel
+debug_faults       1    -  400  modules debug_kernel
+debug_table        1    -    -  modules debug_kernel
+debug_crash        1    -    -  modules debug_kernel
+kunit              1    -   90  debug_kernel
+host_6.12          1    -  500  modules
+host_clone_6.12    1    -  500  modules
+host_pieces_6.12   1    -  500  modules
+host_quiesce_6.12  1    -  300  modules
+host_6.1           1    -    -  modules
+guest_6.12         1    -  500  modules
+guest_6.1          1    -  300  modules
+table_6.12         1    -  400  modules
+table_6.1          1    -  200  modules
+model_6.1          1    -    -  modules
+dedup_6.12         1    -  400  modules
+dedup_6.1          1    -    -  modules
+dedup_faults_6.12  1    -  300  modules
+dedup_faults_6.1   1    -    -  modules
+shared_6.12        1    -  300  modules
+live_6.12          1    -    -  modules
+live_6.1           1    -  300  modules
+liverandom_6.12    1    -    -  modules
+liverandom_6.1     1    -    -  modules
+blocksize_6.12     1    -  300  modules
+blocksize_6.1      1    -  300  modules
+crash_6.12         1    -  300  modules
+crash_6.1          1    -    -  modules
+tablecrash_6.12    1    -  300  modules
+tablecrash_6.1     1    -    -  modules
+end_to_end_6.12    1    -  400  modules
+end_to_end_6.1     1    -    -  modules
+power_cuts_6.12    1    -  200  modules
+power_cuts_6.1     1    -    -  modules
+memory_6.12        1    -  120  modules
+memory_6.1         1    -    -  modules
+bounds_6.12        1    -    -  modules
+bounds_6.1         1    -    -  modules
+mutate             2    -  400  modules
+harness            2    -  150
+packages           2    -  120
+deb                2    -    -
+nbd_boot           1    -  120
+newest             1    -    -  modules
+kernels            2    -    -
+'
+
+# Paths, as patterns, and the jobs that a change there can break, as patterns too. All lines
+# that match count; a path that none matches can break all.
+breaks='
+kernel/* tests/judge/* Kbuild : lint unit modules guest* table* model* crash* tablecrash* memory* bounds* debug* live* dedup* shared* host* blocksize* end_to_end* power_cuts* mutate kernels newest packages deb
+kernel/tests/* : kunit
+kernel/format.* kernel/ranges.* : cli pool* nbd* fuzz_tools
+userspace/* : lint unit cli pool* nbd* fuzz_tools modules host* live* dedup* shared* blocksize* end_to_end* mutate packages deb
+userspace/meta/* userspace/metatool/* userspace/base/* : table* bounds* guest*
+tests/unit/* : lint unit cli fuzz_tools
+tests/fuzz/* : lint fuzz_tools
+tests/cli/* tests/sim/* : lint cli pool_live
+tests/pool/* : lint pool* mutate
+tests/nbd/* : lint nbd*
+tests/guest/host/* : lint host* live* dedup* shared* blocksize*
+tests/guest/table/* : lint guest* table* model* bounds* debug_table
+tests/guest/target/* : lint guest* memory* debug debug_faults newest
+tests/guest/crash/* : lint crash* tablecrash* debug_crash
+tests/guest/lib/* tests/guest/run.sh tests/guest/init tests/guest/Makefile scripts/vm-*.sh scripts/guest-lib.sh scripts/kernels.sh scripts/rootfs.sh : lint harness modules guest* table* model* crash* tablecrash* memory* bounds* debug* live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest
+tests/guest/uml.config scripts/uml-*.sh scripts/kunit-run.sh : lint debug* kunit
+tests/system/end-to-end* : lint end_to_end*
+tests/system/power-cuts* : lint power_cuts*
+tests/system/vm-selftest.sh : lint harness
+tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms* scripts/headers.sh : lint packages deb kernels
+tests/mutate/* : lint mutate
+Documentation/* README.md : lint cli packages
+Documentation/dm-revdedup.rst : guest*
+tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore : lint
+'
+
 # all_of TIER: print its jobs, a line each.
 all_of() {
 	case $1 in
@@ -462,58 +537,373 @@ all_of() {
 	esac
 }
 
+# every_job: print the jobs of all tiers.
+every_job() { { all_of all; all_of soak; } | awk '!seen[$0]++'; }
+
+declare -A weight=() budget=() needs=()
+while read -r job halves in_fast in_all before; do
+	[ -n "$job" ] || continue
+	weight[$job]=$halves needs[$job]=$before
+	budget[$job]=$in_all
+	[ "$tier" != fast ] || budget[$job]=$in_fast
+	[ "$tier" != soak ] || budget[$job]=-
+done <<<"$costs"
+
+lines_of() { grep . <<<"$1"; }
+
+# split_line: read a line of breaks, and set paths and jobs to its patterns.
+split_line() {
+	local line
+	read -r line || return
+	read -r -a paths <<<"${line%% : *}"
+	read -r -a jobs <<<"${line#* : }"
+}
+
+# broken_by PATH...: print the jobs that a change of these can break, in any tier.
+broken_by() {
+	local path pattern known paths jobs
+	for path; do
+		known=false
+		while split_line; do
+			for pattern in "${paths[@]}"; do
+				# shellcheck disable=SC2053 # it is a pattern
+				[[ $path == $pattern ]] || continue
+				known=true
+				jobs_like "${jobs[@]}"
+			done
+		done < <(lines_of "$breaks")
+		$known || every_job
+	done | sort -u
+}
+
+# jobs_like PATTERN...: print the jobs that these match.
+jobs_like() {
+	local job pattern
+	while read -r job; do
+		for pattern; do
+			# shellcheck disable=SC2053 # it is a pattern
+			[[ $job != $pattern ]] || echo "$job"
+		done
+	done < <(every_job)
+}
+
 list_jobs() {
-	local job tiers name text series
-	local fast all soak
-	fast=$(all_of fast) all=$(all_of all) soak=$(all_of soak)
+	local job tiers name text series in_tier paths jobs
 	while read -r job; do
 		tiers=''
-		! grep -qxF "$job" <<<"$fast" || tiers+=' fast'
-		! grep -qxF "$job" <<<"$all" || tiers+=' all'
-		! grep -qxF "$job" <<<"$soak" || tiers+=' soak'
+		for in_tier in fast all soak; do
+			! all_of "$in_tier" | grep -xF "$job" >/dev/null || tiers+=" $in_tier"
+		done
 		series=${job##*_}
 		[[ $series == 6.* ]] || series=''
 		text=${about[$job]:-${about[${job%"${series:+_$series}"}]}}
 		name=${job//_/-}
-		printf '%-16s %-13s  %s\n' "$name" "${tiers# }" "$text${series:+ (Linux $series)}"
-	done < <(printf '%s\n' "$all" "$soak" | awk '!seen[$0]++')
+		printf '%-18s %-13s  %s\n' "$name" "${tiers# }" "$text${series:+ (Linux $series)}"
+	done < <(every_job)
+	printf '\n%s\n' "Change a path, and these jobs can break; 'check.sh changed' runs those of all:"
+	while split_line; do
+		printf '\n%s\n' "${paths[*]}" | fold -s -w 96
+		printf '%s\n' "${jobs[*]//_/-}" | fold -s -w 88 | sed 's/^/        /'
+	done < <(lines_of "$breaks")
 }
 
-if [ "$tier" = list ]; then
+# --- that all tests are in a job (for lint)
+
+# mentioned: print the files of tests/guest that jobs name.
+mentioned() {
+	local word words
+	mapfile -t words < <(sed -n '/^# --- jobs/,/^# --- tiers/{/^ *#/d; p}' scripts/check.sh |
+		grep -oE '\b(lib|target|table|crash|host)/[][a-z0-9{},-]+')
+	for word in "${words[@]}"; do
+		[[ $word != */\{*,*\} ]] || word=$(eval "printf '%s\n' $word")
+		printf '%s\n' "$word"
+	done
+	printf 'table/%s\n' "${older_table[@]}"
+}
+
+lint_jobs() {
+	local file name job pattern in_guest chosen paths jobs
+	in_guest=$(mentioned)
+	while read -r file; do
+		name=${file##*/}
+		case $file in
+		# All of these are.
+		tests/cli/*.bats | tests/sim/*.bats | tests/nbd/*.bats) ;;
+		tests/guest/*.bats)
+			name=${file#tests/guest/}
+			grep -qxF "${name%.bats}" <<<"$in_guest" || echo "no job runs $file"
+			;;
+		tests/pool/*.bats)
+			grep -qw "$name" tests/pool/Makefile || echo "no job runs $file"
+			;;
+		tests/unit/test_*.c)
+			grep -q "O)/${name%.c}\$" tests/unit/Makefile || echo "no job runs $file"
+			;;
+		tests/fuzz/fuzz.c) ;;
+		tests/fuzz/*.c)
+			grep -q "^targets := .*\\b${name%.c}\\b" tests/fuzz/Makefile ||
+				echo "no job runs $file"
+			;;
+		*) echo "no job runs $file: tests of bats are in folders that check.sh knows" ;;
+		esac
+	done < <(git ls-files 'tests/*.bats' 'tests/unit/test_*.c' 'tests/fuzz/*.c')
+
+	chosen=$(while split_line; do
+		jobs_like "${jobs[@]}"
+	done < <(lines_of "$breaks"))
+	while read -r job; do
+		grep -qxF "$job" <<<"$chosen" ||
+			echo "no change of a path chooses the job '$job': see 'breaks' in check.sh"
+		[ -n "${weight[$job]:-}" ] || echo "the job '$job' has no line in 'costs' of check.sh"
+		declare -F "job_$job" >/dev/null || echo "there is no function job_$job"
+	done < <(every_job)
+	while split_line; do
+		for pattern in "${paths[@]}"; do
+			[ -n "$(git ls-files "$pattern" | head -n 1)" ] ||
+				echo "'$pattern' in 'breaks' of check.sh matches no file"
+		done
+		for pattern in "${jobs[@]}"; do
+			[ -n "$(jobs_like "$pattern")" ] ||
+				echo "'$pattern' in 'breaks' of check.sh matches no job"
+		done
+	done < <(lines_of "$breaks")
+}
+
+# --- running them
+
+# In halves of a processor. A guest takes 1 GiB and more.
+capacity() {
+	local halves=$((2 * $(nproc))) gib
+	gib=$(awk '$1 == "MemAvailable:" { print int($2 / 1048576) }' /proc/meminfo)
+	[ "$gib" -ge "$halves" ] || halves=$gib
+	echo $((halves > 2 ? halves : 2))
+}
+
+# Where soak notes which jobs of this tree have passed.
+soak_state() {
+	local tree
+	tree=$({ git rev-parse HEAD; git diff HEAD; } | sha256sum | head -c 16)
+	echo "build/check/soak-$tree"
+}
+
+declare -A state=() job_of=() result=()
+used=0
+
+# rank JOB: print how long it takes until all that need it have ended, by the budgets.
+rank() {
+	local job most=0 mine=${budget[$1]//-/300} other
+	for job in "${!state[@]}"; do
+		[[ " ${needs[$job]} " == *" $1 "* ]] || continue
+		other=$(rank "$job")
+		[ "$other" -le "$most" ] || most=$other
+	done
+	echo $((mine + most))
+}
+
+# can_start JOB: all that it needs has passed, and there is room. One that needs a job that
+# failed has failed as well.
+can_start() {
+	local need
+	for need in ${needs[$1]}; do
+		case ${state[$need]:-passed} in
+		passed) ;;
+		failed)
+			echo "not ok '$1' was not run, as '$need' failed" >"$logs/${1//_/-}.log"
+			end_job "$1" 1 0 0
+			return 1
+			;;
+		*) return 1 ;;
+		esac
+	done
+	[ "$used" -eq 0 ] || [ $((used + weight[$1])) -le "$room" ]
+}
+
+start_job() {
+	local name=${1//_/-}
+	rm -f "$logs/$name.times"
+	(
+		trap 'times >"$logs/$name.times"' EXIT
+		set -e
+		"job_$1"
+	) </dev/null >"$logs/$name.log" 2>&1 &
+	job_of[$!]=$1 start_of[$!]=$SECONDS state[$1]=runs
+	used=$((used + weight[$1]))
+}
+declare -A start_of=()
+
+# end_job JOB STATUS SECONDS CPU: count what it has printed, and print how it ended.
+end_job() {
+	local job=$1 status=$2 log=$logs/${1//_/-}.log counts ok=0 bad=0
+	counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1) || :
+	if [[ $counts =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+		ok=${BASH_REMATCH[1]} bad=${BASH_REMATCH[2]}
+		[ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+	else
+		ok=$(grep -c '^ok ' "$log") || :
+		ok=$((ok + (status == 0 && ok == 0))) bad=$((status != 0))
+	fi
+	state[$job]=passed
+	[ "$status" -eq 0 ] || state[$job]=failed
+	result[$job]="$3 $4 $ok $bad"
+	[ "$status" -ne 0 ] || [ "$tier" != soak ] || echo "${result[$job]}" >"$soak/$job"
+	printf '%-6s %-18s %4d s  %d passed, %d failed\n' \
+		"$([ "$status" -eq 0 ] && echo ok || echo FAILED)" "${job//_/-}" "$3" "$ok" "$bad"
+}
+
+# Wait for one job.
+reap() {
+	local pid status=0 job cpu
+	wait -n -p pid "${!job_of[@]}" || status=$?
+	job=${job_of[$pid]}
+	unset "job_of[$pid]"
+	used=$((used - weight[$job]))
+	cpu=$(awk -F '[ms ]+' '{ sum += $1 * 60 + $2 + $3 * 60 + $4 } END { printf "%d", sum }' \
+		"$logs/${job//_/-}.times" 2>/dev/null) || cpu=0
+	end_job "$job" "$status" $((SECONDS - start_of[$pid])) "${cpu:-0}"
+}
+
+# run_jobs JOB...: run each as soon as there is room, those first on which most waits.
+run_jobs() {
+	local job order
+	for job; do
+		state[$job]=waits
+	done
+	mapfile -t order < <(for job; do
+		echo "$(rank "$job") $job"
+	done | sort -k 1,1nr -s | cut -d ' ' -f 2)
+	while :; do
+		for job in "${order[@]}"; do
+			[ "${state[$job]}" = waits ] || continue
+			if [ "$tier" = soak ] && [ -e "$soak/$job" ] && [ -z "${builds[$job]:-}" ]; then
+				state[$job]=passed result[$job]=$(<"$soak/$job")
+				note "$job has passed before"
+				continue
+			fi
+			! can_start "$job" || start_job "$job"
+		done
+		[ "${#job_of[@]}" -gt 0 ] || break
+		reap
+	done
+}
+# What these have built is needed, whatever they said before.
+declare -A builds=([modules]=1 [debug_kernel]=1)
+
+# The table of what ran.
+print_table() {
+	local job secs cpu ok bad over
+	printf '%-18s %8s %8s %8s %8s\n' job seconds cpu tests budget
+	for job in "${!result[@]}"; do
+		read -r secs cpu ok bad <<<"${result[$job]}"
+		over=''
+		[ "${budget[$job]}" = - ] || [ "$secs" -le "${budget[$job]}" ] ||
+			over="  over by $((secs - budget[$job])) s"
+		printf '%-18s %8d %8d %8d %8s%s\n' "${job//_/-}" "$secs" "$cpu" $((ok + bad)) \
+			"${budget[$job]}" "$over"
+	done | sort -k 2,2nr
+}
+
+# show_failures JOB: each test that failed, with what it printed, and how to run it alone.
+show_failures() {
+	local log=$logs/${1//_/-}.log name=${1//_/-}
+	note "$name failed:"
+	if ! grep -q '^not ok' "$log"; then
+		tail -n 40 "$log" | cut -c 1-300 | sed 's/^/    /'
+		echo "    SEED=$SEED scripts/check.sh $only $name"
+		return
+	fi
+	# Behind a test of bats stand its file and what it printed, before others that.
+	awk -v run="scripts/check.sh $only $name" -v seed="$SEED" -v quote="'" '
+		function end_test() {
+			if (!in_test)
+				return
+			if (by_bats) {
+				sub(/^not ok [0-9]* /, "", title)
+				sub(/ in [0-9]+ms$/, "", title)
+				gsub(/[][\\.*^$?+(){}|]/, "\\\\&", title)
+				gsub(quote, ".", title)
+				print "    " with "FILTER=" quote title quote " " run
+			} else {
+				print "    SEED=" seed " " run
+			}
+			in_test = by_bats = 0
+		}
+		/^not ok/ {
+			end_test()
+			if (shown++ == 10)
+				exit
+			for (i = NR - 5; i < NR; i++)
+				if (before[i % 5] !~ /^(ok|not ok|# \/|1\.\.)/ && before[i % 5] != "")
+					print "    " before[i % 5]
+			in_test = 1; lines = 0; title = $0; with = "SEED=" seed " "
+		}
+		in_test && /^ok |^1\.\.|^[0-9]+ passed/ { end_test() }
+		/^# \(in test file|^# .*in test file/ { by_bats = 1 }
+		/^# SEED=[0-9]+ COMPRESSION/ { with = substr($0, 3) " " }
+		in_test && lines++ < 40 { print "    " substr($0, 1, 300) }
+		{ before[NR % 5] = in_test ? "" : substr($0, 1, 300) }
+		END { end_test() }' "$log"
+}
+
+case $tier in
+list)
 	list_jobs
 	exit
-fi
+	;;
+lint-jobs)
+	[ -z "$(lint_jobs | tee /dev/stderr)" ]
+	exit
+	;;
+changed)
+	tier=all
+	[ -n "$base" ] || base=$(git rev-parse -q --verify origin/main) || base=HEAD
+	mapfile -t changed < <({
+		git diff --name-only "$(git merge-base "$base" HEAD)"
+		git ls-files --others --exclude-standard
+	} | sort -u)
+	mapfile -t wanted < <([ "${#changed[@]}" -eq 0 ] || broken_by "${changed[@]}" |
+		grep -xF -f <(all_of all) | tr _ -)
+	[ "${#wanted[@]}" -gt 0 ] || {
+		note "nothing differs from '$base'"
+		exit 0
+	}
+	note "${#changed[@]} files differ from '$base': ${wanted[*]}"
+	;;
+esac
+only=$tier
 for name in "${wanted[@]}"; do
 	all_of "$tier" | grep -xF "${name//-/_}" >/dev/null ||
 		usage_error "no such job in tier '$tier': '$name'; 'check.sh list' prints all"
 done
-
-mkdir -p "$logs"
-if [ "$tier" = fast ]; then
-	"$scripts/setup.sh" build lint test
-	run_jobs "${fast_jobs[@]}"
+if [ "${#wanted[@]}" -eq 0 ]; then
+	mapfile -t jobs < <(all_of "$tier")
 else
-	"$scripts/setup.sh" build lint test fuzz vm kunit deb
-	run_jobs "${first_jobs[@]}"
-	if [ "$tier" = soak ]; then
-		run_jobs "${soak_jobs[@]}"
-	else
-		run_jobs "${all_jobs[@]}"
-	fi
+	mapfile -t jobs < <(for name in "${wanted[@]}"; do
+		job=${name//-/_}
+		tr ' ' '\n' <<<"${needs[$job]} $job"
+	done | awk 'NF && !seen[$0]++')
 fi
 
-# Once more where it is seen: jobs that ended later have printed theirs in between.
-for name in "${failed_jobs[@]}"; do
-	note "$name failed:"
-	{
-		# What a test has printed itself comes before its line.
-		grep -E -B 3 -A 4 '^not ok|^model:.*(less than|step)' "$logs/$name.log" |
-			tail -n 16
-		tail -n 4 "$logs/$name.log"
-	} | cut -c 1-200 | sed 's/^/    /'
-done
+mkdir -p "$logs"
+groups=(build lint test)
+[ "$tier" = fast ] || groups+=(fuzz vm kunit deb)
+"$scripts/setup.sh" "${groups[@]}"
+room=$(capacity)
+if [ "$tier" = soak ]; then
+	soak=$(soak_state)
+	mkdir -p "$soak"
+fi
+run_jobs "${jobs[@]}"
 
-note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s," \
-	"logs are in $logs/"
+passed=0 failed=0
+for job in "${jobs[@]}"; do
+	read -r _ _ ok bad <<<"${result[$job]}"
+	passed=$((passed + ok)) failed=$((failed + bad))
+done
+[ "$tier" != soak ] || [ "$failed" -gt 0 ] || [ "${#wanted[@]}" -gt 0 ] || rm -r "$soak"
+print_table
+note "took $(((SECONDS - started) / 60)) min $(((SECONDS - started) % 60)) s, logs are in $logs/"
+for job in "${jobs[@]}"; do
+	[ "${state[$job]}" = passed ] || show_failures "$job"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
