@@ -8,6 +8,7 @@
 cli_setup() {
 	build=${BUILD:-$BATS_TEST_DIRNAME/../../build/unit}
 	cd "$BATS_TEST_TMPDIR" || return
+	[ -z "${SEED:-}" ] || RANDOM=$SEED
 }
 
 # cli_teardown PID: end that process, if there is one, unmount mnt, and detach $loop.

@@ -140,9 +140,9 @@ load meta
 	mkfifo fifo
 	meta make fifo --sectors 4096 /dev/null
 	expect 1 <<<"revdedup-meta: cannot open 'fifo': neither a block device nor a file"
-	flock a.img sleep 60 3>&- &
+	flock --no-fork a.img sleep 3600 3>&- &
 	claimer=$!
-	until ! flock -n a.img true; do sleep 0.1; done
+	until ! flock -n a.img true; do sleep 0.01; done
 	meta make a.img --sectors 4096 /dev/null
 	expect 1 <<<"revdedup-meta: cannot open 'a.img': Device or resource busy"
 }
@@ -419,9 +419,9 @@ load meta
 		python3 -c 'import os, sys, time
 os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)
 open("claimed", "w").close()
-time.sleep(60)' "$used" 3>&- &
+time.sleep(3600)' "$used" 3>&- &
 		claimer=$!
-		until [ -e claimed ]; do sleep 0.1; done
+		until [ -e claimed ]; do sleep 0.01; done
 		for how in --yes --dry-run; do
 			meta finish "$how" "$loop" "$disk" "$pool"
 			expect 1 <<<"revdedup-meta: cannot open '$used': Device or resource busy"

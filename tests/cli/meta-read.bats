@@ -476,9 +476,9 @@ load meta
 	python3 -c 'import os, sys, time
 os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)
 open("claimed", "w").close()
-time.sleep(60)' "$loop" 3>&- &
+time.sleep(3600)' "$loop" 3>&- &
 	claimer=$!
-	until [ -e claimed ]; do sleep 0.1; done
+	until [ -e claimed ]; do sleep 0.01; done
 	meta dirty "$loop"
 	kill "$claimer"
 	expect 0 <<-END

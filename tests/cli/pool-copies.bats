@@ -545,10 +545,10 @@ with open("pool/data", "r+b") as data:
 	python3 -c 'import os, sys, time
 device = os.open(sys.argv[1], os.O_RDWR | os.O_EXCL)
 open("held", "w").close()
-time.sleep(60)' "$loop" 3>&- &
+time.sleep(3600)' "$loop" 3>&- &
 	# shellcheck disable=SC2034 # drop ends it
 	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	until [ -e held ]; do sleep 0.01; done
 	must repair
 	[[ $output == *"cannot open the copies '$PWD/pool/copies': Device or resource busy"* ]]
 	must delete a@1 b@1

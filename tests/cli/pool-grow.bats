@@ -87,7 +87,7 @@ all_well() {
 	kill "$holder"
 	wait "$holder" || :
 	holder=
-	must grow --size 200M --lock-wait 10
+	must grow --size 200M --lock-wait 600
 }
 
 @test "grow: a data area of before is told from the present one" {

@@ -178,7 +178,7 @@ load pool
 	[ "$(grep -c "is using" <<<"$output")" -eq 1 ]
 	must check
 	(sleep 1; kill "$holder") 3>&- &
-	must delete vm1@1 --lock-wait 60
+	must delete vm1@1 --lock-wait 600
 	rm held
 
 	# Somebody reads the version: it is not deleted, and can be read.

@@ -285,9 +285,9 @@ fail_damage() {
 	python3 -c 'import os, sys, time
 fd = os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL)
 open("held", "w").close()
-time.sleep(60)' "$loop" 3>&- &
+time.sleep(3600)' "$loop" 3>&- &
 	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	until [ -e held ]; do sleep 0.01; done
 	ctl restore vm1@1 --to "$loop" --yes
 	expect 1 <<-END
 		revdedupctl: '$loop' is in use: it is mounted, or part of another device

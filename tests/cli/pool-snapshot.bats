@@ -11,7 +11,7 @@ load pool
 	mkfifo fifo
 	for command in "snapshot vm2 --from fifo" "repair --from fifo"; do
 		# shellcheck disable=SC2086
-		run timeout 20 "$build/bin/revdedupctl" $command
+		run timeout 600 "$build/bin/revdedupctl" $command
 		[ "$status" -eq 1 ]
 	done
 }

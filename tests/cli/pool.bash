@@ -77,9 +77,9 @@ kind = fcntl.F_RDLCK if len(sys.argv) > 3 else fcntl.F_WRLCK
 lock = (int(sys.argv[1]) + 1 << 48) + int(sys.argv[2])
 fcntl.fcntl(data, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, 0, lock, 1, 0))
 open("held", "w").close()
-time.sleep(60)' "$@" 3>&- &
+time.sleep(3600)' "$@" 3>&- &
 	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	until [ -e held ]; do sleep 0.01; done
 }
 
 # hold_image FILE: have a lock of it as QEMU has, until drop.
@@ -89,9 +89,9 @@ file = open(sys.argv[1], "r+b")
 lock = struct.pack("hhqqi", fcntl.F_RDLCK, 0, 100, 1, 0)
 fcntl.fcntl(file, 37, lock) # F_OFD_SETLK
 open("held", "w").close()
-time.sleep(60)' "$1" 3>&- &
+time.sleep(3600)' "$1" 3>&- &
 	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	until [ -e held ]; do sleep 0.01; done
 }
 
 # keep_on EXPRESSION: evaluate it again and again, with i counting and os, until drop.
@@ -103,7 +103,7 @@ for i in range(1000000):
         open("held", "w").close()
     time.sleep(0.001)' "$1" 3>&- &
 	holder=$!
-	until [ -e held ]; do sleep 0.1; done
+	until [ -e held ]; do sleep 0.01; done
 }
 
 drop() {

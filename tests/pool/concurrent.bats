@@ -30,7 +30,7 @@ run_beside() {
 
 # must_in FILE COMMAND...
 must_in() {
-	timeout 120 "${ctl[@]}" "${@:2}" >"$1" 2>&1 ||
+	timeout 600 "${ctl[@]}" "${@:2}" >"$1" 2>&1 ||
 		fail_test "status $?: ${*:2}: $(cat "$1")"
 }
 
@@ -39,7 +39,7 @@ snapshots() {
 	local vol=$1 nr
 	for ((nr = 0; nr < rounds; nr++)); do
 		scribble "$vol"
-		must_in "out/take-$vol" snapshot "$vol" --from "img/$vol" --lock-wait 60 || return
+		must_in "out/take-$vol" snapshot "$vol" --from "img/$vol" --lock-wait 600 || return
 		cp --sparse=always "img/$vol" "new-$vol"
 		# At once, for the others to see.
 		mv "new-$vol" "want/$(made "out/take-$vol")"
@@ -65,7 +65,7 @@ restores() {
 		# It may have gone since.
 		ln -f "want/${version:-none}" "keep-$1" 2>/dev/null || continue
 		[ $((RANDOM % 2)) -eq 0 ] || rm -f "$target"
-		timeout 120 "${ctl[@]}" restore --yes "$version" --to "$target" \
+		timeout 600 "${ctl[@]}" restore --yes "$version" --to "$target" \
 			>"out/restore-$1" 2>&1 || status=$?
 		if [ "$status" -eq 0 ]; then
 			cmp "$target" "keep-$1" || fail_test "restore of $version" || return
@@ -86,7 +86,7 @@ deletes() {
 		version=$(any_version)
 		mv "want/$version" doomed
 		status=0
-		timeout 120 "${ctl[@]}" delete "$version" --lock-wait 60 >out/delete-1 2>&1 ||
+		timeout 600 "${ctl[@]}" delete "$version" --lock-wait 600 >out/delete-1 2>&1 ||
 			status=$?
 		[ "$status" -eq 0 ] ||
 			fail_test "delete of $version: status $status: $(cat out/delete-1)" || return
@@ -96,7 +96,7 @@ deletes() {
 
 prunes() {
 	until [ -e "done" ]; do
-		must_in out/prune-1 prune vm5 --keep-last 2 --lock-wait 60 || return
+		must_in out/prune-1 prune vm5 --keep-last 2 --lock-wait 600 || return
 		must_in out/prune-1 snapshot vm5 --from img/vm5 || return
 		must_in out/prune-1 tag vm5@latest +x || return
 		echo pruned
@@ -123,7 +123,7 @@ scrubs() {
 	local status
 	until [ -e "done" ]; do
 		status=0
-		timeout 120 "${ctl[@]}" scrub >out/scrub-1 2>&1 || status=$?
+		timeout 600 "${ctl[@]}" scrub >out/scrub-1 2>&1 || status=$?
 		case $status in
 		0 | 3) ;;
 		*) fail_test "scrub: status $status: $(cat out/scrub-1)" || return ;;

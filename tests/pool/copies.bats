@@ -327,7 +327,7 @@ with open("pool/data", "r+b") as data:
 	must "${copying[@]}" --to "$loop"
 	"$cli/copies.py" flip "$loop" img/a 3
 	stop_at copies-write dedup --copies 0
-	"${ctl[@]}" repair --lock-wait 20 >out/repair 2>&1 3>&- &
+	"${ctl[@]}" repair --lock-wait 600 >out/repair 2>&1 3>&- &
 	repair=$!
 	sleep 1
 	kill -0 "$repair"

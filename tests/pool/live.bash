@@ -153,7 +153,7 @@ live_teardown() {
 
 # is_right VERSION: it can be read, and is what it must be.
 is_right() {
-	timeout 60 "${ctl[@]}" dump "$1" 2>out/dump-errors | cmp - "want/$1" ||
+	timeout 600 "${ctl[@]}" dump "$1" 2>out/dump-errors | cmp - "want/$1" ||
 		fail_test "$1 is not what it was: $(cat out/dump-errors)"
 }
 

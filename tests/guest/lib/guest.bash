@@ -16,13 +16,18 @@ module_file=/revdedup/modules/dm-revdedup.ko
 
 # --- waiting and skipping
 
-# retry TIMES DELAY COMMAND...: run it until it succeeds. Use it instead of a bare sleep.
+# In seconds.
+patience=120
+
+# retry TIMES DELAY COMMAND...: run it until it succeeds. Use it instead of a bare sleep. How long
+# a thing takes depends on what else the host does, so that it fails only after two minutes,
+# too.
 retry() {
-	local times=$1 delay=$2
+	local times=$1 delay=$2 end=$((SECONDS + patience))
 	shift 2
 	until "$@"; do
 		times=$((times - 1))
-		[ "$times" -gt 0 ] || return 1
+		[ "$times" -gt 0 ] || [ "$SECONDS" -lt "$end" ] || return 1
 		sleep "$delay"
 	done
 }
@@ -195,7 +200,10 @@ power_cut() {
 # --- bats
 
 # A bats file that needs more defines these itself, and calls dmr_setup and dmr_teardown.
-dmr_setup() { dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null; }
+dmr_setup() {
+	[ -z "${SEED:-}" ] || RANDOM=$SEED
+	dmesg_mark "test $BATS_TEST_DESCRIPTION" >/dev/null
+}
 dmr_teardown() { clean_up_devices; }
 setup() { dmr_setup; }
 teardown() { dmr_teardown; }

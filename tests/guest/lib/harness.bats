@@ -99,5 +99,5 @@ load guest
 	}
 	retry 5 0 again 3
 	[ "$tries" -eq 3 ]
-	run ! retry 2 0 false
+	patience=0 run ! retry 2 0 false
 }

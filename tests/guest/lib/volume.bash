@@ -64,9 +64,10 @@ is() {
 	return 1
 }
 
-# within SECONDS COMMAND...: COMMAND succeeds before they are over.
+# within SECONDS COMMAND...: COMMAND succeeds before they are over, and more where the host is
+# busy.
 within() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + ($1 > patience ? $1 : patience)))
 	shift
 	until "$@" >"$BATS_TEST_TMPDIR/within" 2>&1; do
 		[ "$SECONDS" -lt "$end" ] || {
