@@ -175,7 +175,7 @@ restores() {
 	must restore a@1 --to other.img --yes
 	cmp 1.img other.img
 	rm -f back
-	output=$("$build/bin/revdedupctl" restore a@1 --to back --json 2>/dev/null)
+	output=$("$build/bin/revdedupctl" restore a@1 --to back --json --progress=never 2>/dev/null)
 	[ "$(field -1 '["blocks_from_copies"]')" = 2 ]
 	# The damage is there all the same.
 	ctl scrub a@1
@@ -249,7 +249,7 @@ restores() {
 	"$here/copies.py" flip copies 2.img 3
 	must scrub
 	[[ $output == *"2 of 2112 copies are damaged"* ]]
-	output=$("$build/bin/revdedupctl" scrub --json 2>/dev/null)
+	output=$("$build/bin/revdedupctl" scrub --json --progress=never 2>/dev/null)
 	[ "$(field -2 '["blocks_damaged"]')" = 2 ]
 	must repair -n
 	[ "$("$here/copies.py" check copies)" = 2 ]

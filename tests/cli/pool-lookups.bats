@@ -251,8 +251,10 @@ open("pool/index/lookups", "a").write("%08x %s\n" % (crc32c(text.encode()), text
 	done
 	for nr in {1..5}; do
 		{
-			"$build/bin/revdedupctl" snapshot "vm$nr" --from "$nr.raw" --json &&
-				"$build/bin/revdedupctl" snapshot "vm$nr" --from "$((nr + 5)).raw" --json
+			for image in "$nr" $((nr + 5)); do
+				"$build/bin/revdedupctl" snapshot "vm$nr" --from "$image.raw" \
+					--json --progress=never || exit
+			done
 		} >"$nr.json" 3>&- &
 		pids+=($!)
 	done

@@ -15,8 +15,13 @@ setup() {
 
 teardown() { cli_teardown "${holder:-}"; }
 
+# A command that takes more than a second says how far it is: that depends on the machine.
 ctl() {
 	run "$build/bin/revdedupctl" "$@"
+	if [[ $output == *'{"type": "progress"'* && $* != *--progress* ]]; then
+		output=$(sed '/^{"type": "progress"/d' <<<"$output")
+		mapfile -t lines <<<"$output"
+	fi
 }
 
 # must COMMAND...: it ends with 0; its output is there.

@@ -67,7 +67,7 @@ is_free() {
 	said "10-db pre $vg/vm1 $vol" "20-app pre $vg/vm1 $vol" "20-app post $vg/vm1 $vol" \
 		"10-db post $vg/vm1 $vol"
 	# Nothing of it is in what the command prints.
-	revdedupctl snapshot $vg/vm1 --json 2>/dev/null | tee /tmp/json
+	revdedupctl snapshot $vg/vm1 --json --progress=never 2>/dev/null | tee /tmp/json
 	[ "$(wc -l </tmp/json)" -eq 1 ]
 	[ "$(json usec_pause </tmp/json)" -gt 0 ]
 	is_version $vg/vm1@latest "$vol"
