@@ -890,6 +890,8 @@ groups=(build lint test)
 room=$(capacity)
 if [ "$tier" = soak ]; then
 	soak=$(soak_state)
+	# Of another tree nothing counts any more.
+	find "$logs" -maxdepth 1 -name "soak-*" ! -path "$soak" -exec rm -r {} +
 	mkdir -p "$soak"
 fi
 run_jobs "${jobs[@]}"

@@ -144,12 +144,13 @@ pack_payload "cd /revdedup" "$@"
 # makes the kernel copy byte by byte (erms, fsrm), that ends a translated block at
 # each access to user memory (smap), or that is slower than what does without it
 # when emulated (avx: SHA-256 and what else is written for wide registers); no waits of some ticks
-# for each grace period of RCU.
+# for each grace period of RCU. Nor is a CPU stalled that the host has no time for.
 # shellcheck disable=SC2054 # the commas are the kernel's
 cmdline=(console=ttyS0 quiet loglevel=5 panic=-1 oops=panic log_buf_len=4M
 	mitigations=off no_timer_check norandmaps cryptomgr.notests
 	init_on_alloc=0 hardened_usercopy=off audit=0 lsm=none
-	randomize_kstack_offset=off nowatchdog rcupdate.rcu_expedited=1
+	randomize_kstack_offset=off nowatchdog
+	rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_timeout=150
 	initcall_blacklist=jent_mod_init,load_system_certificate_list,bpf_tcp_ca_kfunc_init
 	revdedup.root=/dev/vda revdedup.payload=/dev/vdb ${modules:+revdedup.modules=/dev/vdc}
 	revdedup.control=/dev/vport0p1 revdedup.out=/dev/vport0p2 "revdedup.token=$token" "$append")

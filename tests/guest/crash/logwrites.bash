@@ -107,11 +107,14 @@ log_has_space() {
 	[ "$sector" -lt $((log_mib * 2048 * 3 / 4)) ]
 }
 
+# The checkpoints alone are not many, and on a busy machine little is written meanwhile.
+log_entries() { dmsetup status rdt-log | cut -d' ' -f4; }
+
 write_log() {
 	local epoch options=('' --nolockfs --noflush)
 	make_volume
 	workload
-	for ((epoch = 1; epoch <= epochs; epoch++)); do
+	for ((epoch = 1; epoch <= epochs || epoch <= 10 * epochs && $(log_entries) < 2000; epoch++)); do
 		log_has_space || break
 		sleep 0.5
 		# shellcheck disable=SC2086 # an option or nothing

@@ -35,6 +35,13 @@ writers_start() {
 	writer cached psync $((3 * fio_mib / 4)) --bs=4k --fdatasync=32
 }
 
+# more_writers ROUNDS: have fewer than 5 things happened beside them? On a busy machine they
+# write for the time of one. They are started 20 times at most.
+more_writers() {
+	started=$((${started:-0} + 1))
+	[ "$1" -lt 5 ] && [ "$started" -le 20 ]
+}
+
 writers_run() {
 	local pid
 	for pid in "${pids[@]}"; do

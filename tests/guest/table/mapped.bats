@@ -200,15 +200,17 @@ fio_on() {
 			oflag=direct status=none
 	done
 	show $kind
-	writers_start
-	while writers_run; do
-		something
-		if [ $kind = roll-back ]; then
-			toggle_hydration
-		fi
-		rounds=$((rounds + 1))
+	while more_writers $rounds; do
+		writers_start
+		while writers_run; do
+			something
+			if [ $kind = roll-back ]; then
+				toggle_hydration
+			fi
+			rounds=$((rounds + 1))
+		done
+		writers_are_content
 	done
-	writers_are_content
 	rest_is_unchanged
 	[ $rounds -ge 5 ]
 	# What was written with a flush behind it is there after a restart.

@@ -436,7 +436,7 @@ is_in_flight() {
 }
 
 # other_volume_while_hanging SEGMENT: make and remove another volume while the
-# metadata of this one hangs, for 8 s. In $took: how many that has taken.
+# metadata of this one hangs, for 30 s at most. In $took: how many that has taken.
 other_volume_while_hanging() {
 	local loader waker began
 	dm suspend rdt-m
@@ -448,14 +448,16 @@ other_volume_while_hanging() {
 	dmsetup load rdt-v --table "$table" &
 	loader=$!
 	began=$SECONDS
-	(sleep 8 && dmsetup resume rdt-m) &
+	(sleep 30 && dmsetup resume rdt-m) 3>&- &
 	waker=$!
 	sleep 1
 	kill -0 $loader
 	make rdt-w "0 4096 revdedup /dev/ram2 $other_meta -"
 	dm remove rdt-w
 	took=$((SECONDS - began))
-	wait $waker
+	kill $waker 2>/dev/null || :
+	wait $waker || :
+	dmsetup resume rdt-m
 	wait $loader
 	wait "$writer"
 	tracking_is ok
@@ -466,8 +468,8 @@ other_volume_while_hanging() {
 @test "metadata that hangs is no other volume's business" {
 	other_meta=$(loop_of 2048 meta2)
 	other_volume_while_hanging 5
-	[ "$took" -lt 7 ] || other_volume_while_hanging 6
-	[ "$took" -lt 7 ]
+	[ "$took" -lt 25 ] || other_volume_while_hanging 6
+	[ "$took" -lt 25 ]
 }
 
 @test "a metadata device that grows while copy A of the superblock takes no writes" {

@@ -39,12 +39,14 @@ something() {
 	RANDOM=$seed
 	echo "seed $seed" | tee /dev/kmsg
 	vol_create
-	writers_start
-	while writers_run; do
-		something
-		rounds=$((rounds + 1))
+	while more_writers "$rounds"; do
+		writers_start
+		while writers_run; do
+			something
+			rounds=$((rounds + 1))
+		done
+		writers_are_content
 	done
-	writers_are_content
 	echo "# $rounds things happened" >&3
 	[ "$rounds" -ge 5 ]
 	tracking_is ok
