@@ -478,7 +478,10 @@ end_work() {
 }
 
 # cut_within SECONDS: the power goes at any moment of the next few.
-cut_within() { (sleep "$((RANDOM % $1)).$((RANDOM % 10))"; power_cut) & }
+cut_within() {
+	local after=$((RANDOM % $1)).$((RANDOM % 10))
+	(sleep "$after"; power_cut) &
+}
 
 # The power goes while a volume changes its place, there or back, or at a step of that.
 dedup_until_cut() {

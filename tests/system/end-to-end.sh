@@ -46,10 +46,11 @@ boot() {
 		--payload "$top/tests/system:tests/system" --payload "$ctl:ctl" \
 		--nbd-disk "$dir/volumes" --nbd-disk "$dir/pool" \
 		--disk "$dir/copies" --timeout 7200 "$@" -- \
-		env E2E_SNAPSHOTS="$snapshots" \
+		env E2E_SNAPSHOTS="$snapshots" ${E2E_SEED:+"E2E_SEED=$((E2E_SEED + cut))"} \
 		bash /revdedup/tests/system/end-to-end-guest.sh "$phase"
 }
 
+cut=1
 boot first --power-cut
 for ((cut = 2; cut <= cuts; cut++)); do
 	boot again --power-cut

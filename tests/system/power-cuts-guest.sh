@@ -16,6 +16,8 @@ set -euo pipefail
 base=/dev/disk/disk0 meta=/dev/disk/disk1 copies=/dev/disk/disk2
 vol=/dev/mapper/rdt-v
 segs=64 seg_bytes=$((2 << 20))
+seed=${SEED:-$RANDOM}
+RANDOM=$seed
 
 # The fields of the status line.
 read_status() {
@@ -67,6 +69,8 @@ check() {
 # flushed, some discards.
 writer() {
 	local at len flag
+	# A subshell does not go on with the numbers of its shell.
+	RANDOM=$((seed + $1))
 	while :; do
 		len=$(((RANDOM % 64 + 1) * 512 * (RANDOM % 16 + 1)))
 		at=$((($(<"$window") * seg_bytes + RANDOM * 512 +
@@ -103,9 +107,10 @@ snapshot() {
 work() {
 	window=/run/window
 	echo 0 >"$window"
-	writer & writer &
+	writer 1 & writer 2 &
 	snapshot
-	(sleep "$((RANDOM % 6)).$((RANDOM % 10))"; power_cut) &
+	local after=$((RANDOM % 6)).$((RANDOM % 10))
+	(sleep "$after"; power_cut) &
 	while :; do snapshot; done
 }
 

@@ -7,12 +7,12 @@
 # written and snapshots are taken, together with the write cache of its disks. After each
 # cut the same disks are booted again, and every segment that the target calls clean must
 # be what it was at the last committed checkpoint. See power-cuts-guest.sh. Run
-# 'make modules-all' before.
+# 'make modules-all' before. SEED repeats what is drawn; when a write comes is up to the machine.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
 top=$(realpath "${BASH_SOURCE[0]%/*}/../..")
 
-kernel=6.12 cuts=${POWER_CUTS:-15}
+kernel=6.12 cuts=${POWER_CUTS:-15} seed=${SEED:-$RANDOM}
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
@@ -33,6 +33,8 @@ truncate -s 128M "$dir/base"
 truncate -s 1M "$dir/meta"
 truncate -s 256M "$dir/copies"
 
+echo "# SEED=$seed"
+
 # boot PHASE [OPTION...]
 boot() {
 	local phase=$1
@@ -42,9 +44,10 @@ boot() {
 		--payload "$top/tests/system:tests/system" \
 		--nbd-disk "$dir/base" --nbd-disk "$dir/meta" \
 		--disk "$dir/copies" "$@" -- \
-		bash /revdedup/tests/system/power-cuts-guest.sh "$phase"
+		env SEED=$((seed + cut)) bash /revdedup/tests/system/power-cuts-guest.sh "$phase"
 }
 
+cut=1
 boot first --power-cut
 for ((cut = 2; cut <= cuts; cut++)); do
 	boot again --power-cut

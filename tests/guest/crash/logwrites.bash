@@ -140,7 +140,7 @@ clean_up_dm() {
 }
 
 check_log() {
-	run /revdedup/bin/logcheck /dev/ram1 $base_sectors $meta_sectors
+	run /revdedup/bin/logcheck ${CRASH_SEED:+--seed "$CRASH_SEED"} /dev/ram1 $base_sectors $meta_sectors
 	# Shown also when the test passes.
 	printf '# %s\n' "${lines[@]}" >&3
 }
@@ -155,7 +155,7 @@ write_table_log() {
 	dm_create rdt-disk "0 65536 judge /dev/ram0 rdt-disk"
 	dm_create rdt-log "0 65536 log-writes /dev/mapper/rdt-disk /dev/ram1"
 	run timeout 600 /revdedup/bin/tablecrash --log rdt-log --journal /tmp/journal \
-		--seconds "$table_seconds" /dev/ram2
+		--seconds "$table_seconds" ${CRASH_SEED:+--seed "$CRASH_SEED"} /dev/ram2
 	printf '# %s\n' "${lines[@]}" >&3
 	[ "$status" -eq 0 ]
 	run dmsetup status rdt-log
@@ -166,6 +166,6 @@ write_table_log() {
 }
 
 check_table_log() {
-	run /revdedup/bin/tablelog /dev/ram1 /tmp/journal
+	run /revdedup/bin/tablelog ${CRASH_SEED:+--seed "$CRASH_SEED"} /dev/ram1 /tmp/journal
 	printf '# %s\n' "${lines[@]}" >&3
 }

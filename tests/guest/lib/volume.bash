@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # its users use them
+# shellcheck disable=SC2034,SC2154 # its users use them; guest.bash sets some
 #
 # A volume to test, for bats files that `load ../lib/guest` and `load ../lib/volume`: rdt-v,
 # whose metadata is on rdt-m, a dm device of 1 MiB that can be made to fail.
