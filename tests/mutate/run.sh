@@ -28,6 +28,7 @@
 #   model OPTION...        the pool's model, with the seeds 1 to 8 if it has no --seed
 #   cli FILE [FILTER]      tests/cli/FILE.bats
 #   bats FILE [FILTER]     tests/pool/FILE.bats
+#   nbd FILE [FILTER]      tests/nbd/FILE.bats
 #   unit NAME              a program of tests/unit
 #
 # The verdict on a patch is "caught", or one of SURVIVED, "does not apply", "does not build"
@@ -123,6 +124,7 @@ build_test() {
 		;;
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;
+	nbd) make -s -j2 -C "$copy/tests/nbd" programs ;;
 	cli) make -s -j2 -C "$copy/tests/unit" all ;;
 	unit) make -s -j2 -C "$copy/tests/unit" "../../build/unit/$2" ;;
 	*) die "no such kind of test: '$1'" ;;
@@ -171,6 +173,7 @@ run_test() {
 	host) run_guest build/modules/6.12 "$copy/build/ctl/revdedupctl" "host/$1" "${*:2}" ;;
 	model) run_model "$@" ;;
 	cli) run_bats "$copy/tests/cli/$1.bats" "${*:2}" ;;
+	nbd) BUILD=$copy/build/nbd run_bats "$copy/tests/nbd/$1.bats" "${*:2}" ;;
 	bats)
 		# What stops at steps needs a program that has them.
 		ctl=$pool/bin/revdedupctl

@@ -4,6 +4,7 @@
  *
  *	nbdkit revdedup pool=DIR			all versions
  *	nbdkit revdedup pool=DIR version=vm1@3 ...	these alone
+ *	nbdkit revdedup ... clients=1			to one client, see thread_model()
  *
  * An export is called VOL@N, VOL@latest, VOL (the same) or VOL@TAG; the names are looked up
  * when a client connects, and what it has then stays. The name "" is the first one of
@@ -43,6 +44,7 @@ struct nbd_server {
 	char *path;
 	char **names;			/* of version= */
 	unsigned int nr_names;
+	unsigned int nr_clients;	/* that will connect; 0: any number */
 	struct rd_pool *pool;
 	struct rd_random *random;
 	pthread_mutex_t lock;		/* of the exports and their holds */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The callbacks of nbdkit; see nbd.h. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@ static int config(const char *key, const char *value)
 	}
 	if (!strcmp(key, "version"))
 		return add_name(value);
+	if (!strcmp(key, "clients"))
+		return nbdkit_parse_unsigned(key, value, &server.nr_clients);
 	nbdkit_error("unknown parameter '%s'", key);
 	return -1;
 }
@@ -53,6 +56,19 @@ static int config_complete(void)
 		return 0;
 	nbdkit_error("no pool given: name one with pool=DIR, or set REVDEDUP_POOL");
 	return -1;
+}
+
+/*
+ * nbdkit before 1.34 loses count of a connection whose client goes away while several threads
+ * answer it: it is aborted, or sends an answer to whichever client has got the number of the
+ * socket since. With one request of a connection at a time there is one thread; where there is
+ * one client, no other is harmed. A later nbdkit is known by a function that it has.
+ */
+static int thread_model(void)
+{
+	if (server.nr_clients == 1 || dlsym(RTLD_DEFAULT, "nbdkit_disconnect"))
+		return NBDKIT_THREAD_MODEL_PARALLEL;
+	return NBDKIT_THREAD_MODEL_SERIALIZE_REQUESTS;
 }
 
 /* nbdkit may fork after this, and what SQLite has open must not be open in two processes. */
@@ -212,8 +228,10 @@ static struct nbdkit_plugin plugin = {
 	.config = config,
 	.config_complete = config_complete,
 	.config_help = "pool=<DIR>       (required) the pool, or REVDEDUP_POOL\n"
-		"version=<VOL@N>  only this version, and hold it; may be repeated",
+		"version=<VOL@N>  only this version, and hold it; may be repeated\n"
+		"clients=1        one connects, and it matters to no other if that ends the server",
 	.magic_config_key = "pool",
+	.thread_model = thread_model,
 	.get_ready = get_ready,
 	.after_fork = after_fork,
 	.cleanup = cleanup,

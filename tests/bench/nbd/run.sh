@@ -13,6 +13,8 @@
 #   exports  how long it takes to list 500 exports, and to open a small, a large, a new and
 #            an old one
 #
+# There is one client, which nbdkit before 1.34 serves in parallel as a later one serves several.
+#
 # SIZE (in MiB, 2048) is that of the image, ROUNDS (5) how often each is measured, DIR
 # (build/bench-nbd) where. The caches are dropped by root alone.
 # shellcheck source=scripts/lib.sh
@@ -101,9 +103,9 @@ bench_speed() {
 	for ((round = 0; round < rounds; round++)); do
 		for how in seq random; do
 			measure file-newest $how file newest.img
-			measure newest $how "$plugin" pool=pool version=vm1@8
+			measure newest $how "$plugin" pool=pool version=vm1@8 clients=1
 			measure file-oldest $how file oldest.img
-			measure oldest $how "$plugin" pool=pool version=vm1@1
+			measure oldest $how "$plugin" pool=pool version=vm1@1 clients=1
 		done
 	done
 	printf '%-8s %-8s %12s %12s %8s %10s\n' VERSION READS PLUGIN FILE RATIO MEMORY
@@ -138,7 +140,7 @@ bench_packs() {
 	for ((round = 0; round < rounds; round++)); do
 		for how in seq seq4k random; do
 			for name in raw packed; do
-				measure $name $how "$plugin" pool=$name version=vm1@1
+				measure $name $how "$plugin" pool=$name version=vm1@1 clients=1
 			done
 		done
 	done

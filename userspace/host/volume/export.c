@@ -26,7 +26,6 @@
 #define STOP_MS		(20 * 1000)
 #define KILL_MS		(3 * 1000)
 #define STEP_US		20000
-#define RESTART_US	100000
 #define MAX_ARGS	32
 
 /* --- where it listens */
@@ -182,9 +181,12 @@ static void make_command(struct command *command, const struct rd_export_options
 		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
 		add(command, command->version);
 	}
-	/* A device has whole sectors; the module fills the last one with zeros, too. */
-	if (options->device)
+	if (options->device) {
+		/* A device has whole sectors; the module fills the last one with zeros, too. */
 		add(command, "round-up=512");
+		/* It connects once, and the export ends with it. */
+		add(command, "clients=1");
+	}
 	add(command, NULL);
 }
 
@@ -336,37 +338,18 @@ static int name_socket(struct rd_export *export, const struct rd_export_options 
 	return -ENAMETOOLONG;
 }
 
-/*
- * Wait for nbdkit, which runs as @pid. nbdkit before 1.34 aborts when a client hangs up with
- * several requests in flight ("raw_send_socket: Assertion"); then start it again, for all
- * other clients. Returns its status.
- */
-static int supervise(pid_t pid, const struct rd_export_options *options,
-		     const struct rd_export *export)
+/* Wait for nbdkit, which runs as @pid, and end it when asked to. Returns its status. */
+static int supervise(pid_t pid, const struct rd_export_options *options)
 {
-	struct command command;
 	int status;
 
-	make_command(&command, options, export);
-	for (;;) {
-		if (waitpid(pid, &status, 0) == pid) {
-			/* A device does not connect again. */
-			if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT ||
-			    *options->stop || options->device)
-				return status;
-			rd_warn("nbdkit was aborted, and is started again");
-			usleep(RESTART_US);
-			if (clear_socket(export))
-				return status;
-			pid = spawn(&command, export->fd);
-			if (pid < 0)
-				return status;
-		} else if (errno != EINTR) {
+	while (waitpid(pid, &status, 0) != pid) {
+		if (errno != EINTR)
 			return -1;
-		} else if (*options->stop) {
+		if (*options->stop)
 			kill(pid, SIGTERM);
-		}
 	}
+	return status;
 }
 
 /* The process that stays in the background, with nbdkit as its child. */
@@ -380,7 +363,7 @@ static void run_in_background(const struct command *command,
 	(void)!chdir("/");
 	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		dup2(null, fd);
-	supervise(spawn(command, export->fd), options, export);
+	supervise(spawn(command, export->fd), options);
 	rd_export_remove_files(export);
 	_exit(0);
 }
@@ -460,7 +443,7 @@ int rd_export_start(const struct rd_export_options *options, struct rd_export *r
 
 int rd_export_wait(const struct rd_export_options *options, const struct rd_export *export)
 {
-	int status = supervise(export->pid, options, export);
+	int status = supervise(export->pid, options);
 
 	rd_export_remove_files(export);
 	close(export->fd);
@@ -474,8 +457,8 @@ int rd_export_wait(const struct rd_export_options *options, const struct rd_expo
 }
 
 /*
- * Ask nbdkit to end, or make it: a client that is silent can keep it waiting, and to be killed
- * leaves nothing locked. It may just have been started again, with another number.
+ * Ask nbdkit to end, once, or make it: a client that is silent can keep it waiting, and to be
+ * killed leaves nothing locked.
  */
 static int ask_to_end(struct rd_export *export, pid_t *asked, bool kill_it)
 {

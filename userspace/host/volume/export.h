@@ -11,11 +11,10 @@
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
  * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map.
  *
- * nbdkit is the child of a process that starts it again when it was aborted: revdedupctl
- * itself, or a process in the background. Both have the open file of the first, with a lock of
- * it (flock), which goes with the processes however they end. So a file without a lock is what
- * processes left that were killed, and the next command that looks removes it. The version is
- * held by nbdkit itself.
+ * nbdkit is the child of revdedupctl itself, or of a process in the background, which removes
+ * its files. Both have the open file of the first, with a lock of it (flock), which goes with the
+ * processes however they end. So a file without a lock is what processes left that were killed,
+ * and the next command that looks removes it. The version is held by nbdkit itself.
  */
 #ifndef RD_EXPORT_H
 #define RD_EXPORT_H
