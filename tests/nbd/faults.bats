@@ -336,6 +336,75 @@ fcntl.fcntl(open("pool/data", "r+b"), fcntl.F_OFD_SETLK, lock)'
 	is_clean
 }
 
+@test "rows that are not the version's are an error for each reader, and for no other version" {
+	make_versions
+	# All of them are rows of vm1: what they make of vm1@3 is vm1@2.
+	"$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db \
+		"DELETE FROM segment WHERE born = 3"
+	ctl restore vm1@3 --to out.img
+	[ "$status" -eq 4 ]
+	serve_logged
+	for _ in 1 2; do
+		read_at vm1@3 0 4096
+		[ "$status" -ne 0 ]
+		[[ $output == *"Input/output error"* ]]
+	done
+	run nbdinfo --map "$(uri vm1@3)"
+	[ "$status" -ne 0 ]
+	! nbdcopy "$(uri vm1@latest)" copy.img 2>/dev/null || false
+	[ "$(grep -cF "'vm1@3': the catalog does not name the segments that the version was made with" log)" -eq 1 ]
+	# A client that connects proves nothing, as it reads nothing.
+	run nbdinfo --size "$(uri vm1@3)"
+	[ "$output" -eq $((6 << 20)) ]
+	same vm1@1 1.img --random 20
+	same vm1@2 2.img --random 20
+	kill "$server"
+	wait "$server" || :
+	rm run/all.sock run/nbdkit.pid
+	# A version that was named is no exception.
+	run nbdkit --unix - "$build/bin/nbdkit-revdedup-plugin.so" pool="$REVDEDUP_POOL" \
+		version=vm1@3 --run 'nbdcopy "nbd+unix:///vm1@3?socket=$unixsocket" copy.img'
+	[ "$status" -ne 0 ]
+	ctl export vm1@3 --background
+	[ "$status" -eq 4 ]
+}
+
+# lock_catalog: have the write lock of the catalog, until drop.
+lock_catalog() {
+	python3 -c 'import sqlite3, time
+db = sqlite3.connect("pool/catalog.db", isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+open("held", "w").close()
+time.sleep(300)' 3>&- &
+	holder=$!
+	wait_for held
+}
+
+@test "clients read while another process keeps the catalog, and are held when it lets go" {
+	make_versions
+	serve --all
+	start_client vm1@1 1.img client
+	lock_catalog
+	# One that has read goes on, and one that has not begins; what it reads is to be held, and
+	# what the one before it has is not any more.
+	run timeout 60 "$BATS_TEST_DIRNAME/client.py" "$(uri vm1@2)" 2.img --random 20
+	[ "$status" -eq 0 ]
+	run timeout 60 "$BATS_TEST_DIRNAME/client.py" "$(uri vm1@3)" 3.img --random 20
+	[ "$status" -eq 0 ]
+	start_client vm1@2 2.img second
+	[ "$(ask "SELECT count(*) FROM lease")" -eq 1 ]
+	drop
+	until [ "$(ask "SELECT count(*) FROM lease WHERE number = 2")" -eq 1 ]; do sleep 0.05; done
+	must delete vm1@1 vm1@2
+	[ "$(held)" -eq 2 ]
+	end_client second
+	touch client.go
+	wait "${clients[0]}"
+	clients=()
+	must unexport --all
+	is_clean
+}
+
 # bats test_tags=packs
 @test "a pool that changes all the time is read right" {
 	make_pool 64G

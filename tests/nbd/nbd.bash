@@ -17,8 +17,10 @@ setup() {
 
 teardown() {
 	local pid
+	# What has a lock goes first.
+	[ -z "${holder:-}" ] || kill "$holder" 2>/dev/null || :
 	"$build/bin/revdedupctl" unexport --all -q || :
-	for pid in "${clients[@]}" "${holder:-}"; do
+	for pid in "${clients[@]}"; do
 		[ -z "$pid" ] || kill "$pid" 2>/dev/null || :
 	done
 	umount mnt 2>/dev/null || :

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "pool/catalog/leases.h"
-#include "pool/engine/hold.h"
 #include "pool/engine/session.h"
 #include "nbd.h"
 
@@ -51,19 +49,27 @@ static int hold_named(struct nbd_server *server)
 		export = nbd_get(server, server->names[i]);
 		if (!export)
 			return -ENOENT;
+		pthread_mutex_lock(&server->lock);
 		nbd_hold(server, export);
+		pthread_mutex_unlock(&server->lock);
 	}
 	return 0;
 }
 
 int nbd_start(struct nbd_server *server)
 {
+	pthread_condattr_t attr;
 	int r;
 
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&server->changed, &attr);
 	pthread_mutex_init(&server->lock, NULL);
 	r = open_pool(server);
 	if (!r)
 		r = rd_random_new(&server->random, server->pool);
+	if (!r)
+		r = nbd_start_holding(server);
 	return r ? r : hold_named(server);
 }
 
@@ -73,6 +79,7 @@ void nbd_stop(struct nbd_server *server)
 		server->exports->refs = 1;
 		nbd_put(server, server->exports);
 	}
+	nbd_stop_holding(server);
 	rd_random_free(server->random);
 	if (server->pool)
 		rd_session_close(server->pool, 0);
@@ -197,32 +204,34 @@ struct nbd_export *nbd_get(struct nbd_server *server, const char *name)
 	return NULL;
 }
 
-static int add_hold(struct rd_pool *pool, void *ctx)
+/* One thread does it, and others wait for that. */
+static void use_first(struct nbd_server *server, struct nbd_export *export)
 {
-	struct nbd_export *export = ctx;
+	int r;
 
-	return rd_hold_add(pool, &export->disk.version, &export->hold);
-}
-
-static int drop_hold(struct rd_pool *pool, void *ctx)
-{
-	return rd_hold_drop(pool, ((struct nbd_export *)ctx)->hold);
-}
-
-void nbd_hold(struct nbd_server *server, struct nbd_export *export)
-{
-	int r = 0;
-
-	if (__atomic_load_n(&export->asked_hold, __ATOMIC_ACQUIRE))
-		return;
-	pthread_mutex_lock(&server->lock);
-	if (!export->asked_hold)
-		r = rd_random_change(server->random, add_hold, export);
-	__atomic_store_n(&export->asked_hold, true, __ATOMIC_RELEASE);
+	export->use = NBD_PROVING;
+	nbd_hold(server, export);
 	pthread_mutex_unlock(&server->lock);
-	/* What a user may not do was said at the start; a version that is gone, when it is read. */
-	if (r && r != -EROFS && r != -ENOENT)
-		rd_warn("%s is not held: it becomes unreadable if it is deleted", export->name);
+	r = rd_random_prove(server->random, &export->disk);
+	pthread_mutex_lock(&server->lock);
+	export->use = !r ? NBD_PROVEN : r == -EUCLEAN ? NBD_WRONG : NBD_UNUSED;
+	pthread_cond_broadcast(&server->changed);
+}
+
+int nbd_use(struct nbd_server *server, struct nbd_export *export)
+{
+	int r;
+
+	if (__atomic_load_n(&export->use, __ATOMIC_ACQUIRE) == NBD_PROVEN)
+		return 0;
+	pthread_mutex_lock(&server->lock);
+	while (export->use == NBD_PROVING)
+		pthread_cond_wait(&server->changed, &server->lock);
+	if (export->use == NBD_UNUSED)
+		use_first(server, export);
+	r = export->use == NBD_PROVEN ? 0 : -EIO;
+	pthread_mutex_unlock(&server->lock);
+	return r;
 }
 
 void nbd_put(struct nbd_server *server, struct nbd_export *export)
@@ -234,9 +243,7 @@ void nbd_put(struct nbd_server *server, struct nbd_export *export)
 		for (at = &server->exports; *at != export; at = &(*at)->next)
 			;
 		*at = export->next;
-		if (export->hold)
-			rd_random_change(server->random, drop_hold, export);
-		free(export);
+		nbd_end_hold(server, export);
 	}
 	pthread_mutex_unlock(&server->lock);
 }

@@ -13,15 +13,17 @@
  * A version that version= names is held (engine/hold.h) as long as the server runs, any
  * other from the first read of a client until the last client that has it goes. It is not
  * held when a client only connects, as one does that lists exports: 500 of these would write
- * to the catalog 500 times. A process that may not write to the pool holds nothing, as
- * revdedupctl says; its reads are checked like all others, so of a version that is deleted
- * meanwhile it reads the right bytes or an error.
+ * to the catalog 500 times. A thread of its own writes the holds, with a catalog of its own
+ * (holds.c): where another command keeps the catalog for itself, clients read on. A process that
+ * may not write to the pool holds nothing, as revdedupctl says. All reads are checked, so of a
+ * version that is deleted before it is held they give the right bytes or an error.
  *
- * Opening costs the same for every version, so it proves nothing of all its segments, as a
- * restore does first (engine/proof.h); "revdedupctl export VOL@N" does that before.
+ * The first read of a client also proves the version (engine/proof.h), as a restore does first;
+ * "revdedupctl export VOL@N" does that before as well, to say so at once. Opening costs the same
+ * for every version.
  *
- * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; messages.c what
- * the engine says, which goes to nbdkit's log.
+ * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; holds.c what holds
+ * them; messages.c what the engine says, which goes to nbdkit's log.
  */
 #ifndef NBD_H
 #define NBD_H
@@ -36,7 +38,13 @@ struct nbd_export {
 	struct rd_disk disk;
 	char name[NBD_NAME_MAX];	/* VOL@N */
 	unsigned int refs;
-	bool asked_hold;		/* with success or without */
+	enum nbd_use {
+		NBD_UNUSED,		/* no client has read from it */
+		NBD_PROVING,
+		NBD_PROVEN,
+		NBD_WRONG,
+	} use;
+	bool wants_hold;		/* and does not know yet whether it gets one */
 	i64 hold;			/* 0: none */
 };
 
@@ -47,8 +55,15 @@ struct nbd_server {
 	unsigned int nr_clients;	/* that will connect; 0: any number */
 	struct rd_pool *pool;
 	struct rd_random *random;
-	pthread_mutex_t lock;		/* of the exports and their holds */
+	pthread_mutex_t lock;		/* of what follows */
+	pthread_cond_t changed;		/* a use, or what wants a hold */
 	struct nbd_export *exports;
+
+	/* Of the thread that holds; NULL: this process may not write to the pool. */
+	struct rd_pool *holder;
+	pthread_t thread;
+	struct nbd_export *ended;	/* whose holds are to be ended */
+	bool stop;
 };
 
 /* --- exports.c */
@@ -65,8 +80,8 @@ void nbd_stop(struct nbd_server *server);
 struct nbd_export *nbd_get(struct nbd_server *server, const char *name);
 void nbd_put(struct nbd_server *server, struct nbd_export *export);
 
-/* Hold it, unless that was tried before. */
-void nbd_hold(struct nbd_server *server, struct nbd_export *export);
+/* Before a read: hold and prove the version, unless that was done. -EIO, after a message. */
+int nbd_use(struct nbd_server *server, struct nbd_export *export);
 
 /* Copy the name of the default export. -ENOENT: there is none. */
 int nbd_default_name(struct nbd_server *server, char ret[NBD_NAME_MAX]);
@@ -78,6 +93,21 @@ struct nbd_listed {
 };
 
 int nbd_list(struct nbd_server *server, struct rd_buffer *ret);
+
+/* --- holds.c */
+
+/* Start the thread. Without one, as in a pool that is only read, nothing is held. */
+int nbd_start_holding(struct nbd_server *server);
+/* End all holds of @server->ended, and the thread. */
+void nbd_stop_holding(struct nbd_server *server);
+
+/*
+ * Ask for a hold, and wait for it a moment: longer than a command needs for a transaction, but not
+ * for one that is stopped. The caller has the lock.
+ */
+void nbd_hold(struct nbd_server *server, struct nbd_export *export);
+/* End the hold of an export that is not in the list any more, and free it; with the lock. */
+void nbd_end_hold(struct nbd_server *server, struct nbd_export *export);
 
 /* --- messages.c */
 

@@ -186,11 +186,11 @@ static int fail(int r)
 static int pread_export(void *handle, void *buf, uint32_t count, uint64_t offset, uint32_t flags)
 {
 	struct nbd_export *export = handle;
-	int r;
+	int r = nbd_use(&server, export);
 
 	(void)flags;
-	nbd_hold(&server, export);
-	r = rd_random_read(server.random, &export->disk, buf, count, offset);
+	if (!r)
+		r = rd_random_read(server.random, &export->disk, buf, count, offset);
 	return r ? fail(r) : 0;
 }
 
@@ -214,10 +214,10 @@ static int extents(void *handle, uint32_t count, uint64_t offset, uint32_t flags
 {
 	struct taking taking = { extents, flags & NBDKIT_FLAG_REQ_ONE };
 	struct nbd_export *export = handle;
-	int r;
+	int r = nbd_use(&server, export);
 
-	nbd_hold(&server, export);
-	r = rd_random_extents(server.random, &export->disk, count, offset, take, &taking);
+	if (!r)
+		r = rd_random_extents(server.random, &export->disk, count, offset, take, &taking);
 	return r ? fail(r) : 0;
 }
 

@@ -10,55 +10,66 @@
 
 #define WINDOW	1024		/* segments whose rows are read at a time */
 
-struct proof {
-	struct rd_sql *sql;
-	const struct rd_version *version;
-	struct rd_hasher *hasher;
-	rd_sum sum;
-	bool is_known;		/* what each segment is */
-};
-
-static int add_segment(struct proof *proof, u64 segment, i64 recipe)
+static int add_segment(struct rd_sql *sql, struct rd_proof *proof, u64 segment, i64 recipe)
 {
 	struct rd_seg_fp fp;
 	bool known;
 	int r;
 
-	r = rd_recipe_known_fp(proof->sql, recipe, &fp, &known);
+	r = rd_recipe_known_fp(sql, recipe, &fp, &known);
 	if (r)
 		return r;
 	if (known)
 		proof->sum += rd_fp_sum(proof->hasher, segment, &fp);
 	else
-		proof->is_known = false;
+		proof->is_unknown = true;
 	return 0;
 }
 
-static int add_window(struct proof *proof, u64 first, unsigned int nr)
+static int add_window(struct rd_sql *sql, struct rd_proof *proof, u64 first, unsigned int nr)
 {
+	const struct rd_version *version = proof->version;
 	i64 recipes[WINDOW];
 	unsigned int i;
 	int r;
 
-	r = rd_segments_read(proof->sql, proof->version->volume, proof->version->number, first,
-			     nr, recipes);
+	r = rd_segments_read(sql, version->volume, version->number, first, nr, recipes);
 	for (i = 0; i < nr && !r; i++)
 		if (recipes[i])
-			r = add_segment(proof, first + i, recipes[i]);
+			r = add_segment(sql, proof, first + i, recipes[i]);
 	return r;
 }
 
-static int add_all(struct proof *proof)
+int rd_proof_add(struct rd_sql *sql, struct rd_proof *proof)
 {
 	u64 first, end = rd_nr_segs(proof->version->size);
+	unsigned int nr;
 	int r;
 
-	r = rd_sql_begin_read(proof->sql);
+	/* What no version of the volume has a row of is zeros, and adds nothing. */
+	r = rd_segment_next(sql, proof->version->volume, proof->next, &first);
+	if (r || first >= end)
+		return r == -ENOENT ? 0 : r;
+	nr = rd_min(WINDOW, end - first);
+	r = add_window(sql, proof, first, nr);
+	proof->next = first + nr;
+	return r ? r : proof->next < end && !proof->is_unknown;
+}
+
+bool rd_proof_holds(const struct rd_proof *proof)
+{
+	return proof->is_unknown || proof->sum == proof->version->sum;
+}
+
+static int add_all(struct rd_sql *sql, struct rd_proof *proof)
+{
+	int r = rd_sql_begin_read(sql);
+
 	if (r)
 		return r;
-	for (first = 0; first < end && !r && proof->is_known; first += WINDOW)
-		r = add_window(proof, first, rd_min(WINDOW, end - first));
-	rd_sql_end_read(proof->sql);
+	while ((r = rd_proof_add(sql, proof)) > 0)
+		;
+	rd_sql_end_read(sql);
 	return r;
 }
 
@@ -77,16 +88,9 @@ int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version)
 
 int rd_version_prove(struct rd_pool *pool, const struct rd_version *version)
 {
-	struct proof proof = {
-		.sql = pool->sql,
-		.version = version,
-		.hasher = rd_hasher_new(),
-		.is_known = true,
-	};
-	int r = proof.hasher ? add_all(&proof) : -ENOMEM;
+	struct rd_proof proof = { .version = version, .hasher = rd_hasher_new() };
+	int r = proof.hasher ? add_all(pool->sql, &proof) : -ENOMEM;
 
 	rd_hasher_free(proof.hasher);
-	if (r || !proof.is_known || proof.sum == version->sum)
-		return r;
-	return rd_version_disproved(pool, version);
+	return r || rd_proof_holds(&proof) ? r : rd_version_disproved(pool, version);
 }

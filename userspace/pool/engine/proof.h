@@ -20,6 +20,23 @@
  */
 int rd_version_prove(struct rd_pool *pool, const struct rd_version *version);
 
+/*
+ * A proof in parts, each in a transaction of its own: what a version is made of stays the same,
+ * though its rows and recipes change. Begin with 0 in all but the first two.
+ */
+struct rd_proof {
+	const struct rd_version *version;
+	struct rd_hasher *hasher;
+	u64 next;		/* segment */
+	rd_sum sum;
+	bool is_unknown;	/* what a segment is */
+};
+
+/* Add the next segments, within a transaction that reads. 1: others follow. */
+int rd_proof_add(struct rd_sql *sql, struct rd_proof *proof);
+/* All were added: are they those of the version, as far as that is known? */
+bool rd_proof_holds(const struct rd_proof *proof);
+
 /* Print that message, for a caller that has computed the sum itself. Returns -EUCLEAN. */
 int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version);
 

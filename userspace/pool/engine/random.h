@@ -48,14 +48,17 @@ struct rd_resolver;
 typedef int rd_ask_fn(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx);
 int rd_random_ask(struct rd_random *random, rd_ask_fn *ask, void *ctx);
 
-/* The same, without a transaction: @change begins and ends its own. */
-int rd_random_change(struct rd_random *random, int (*change)(struct rd_pool *pool, void *ctx),
-		     void *ctx);
-
 struct rd_disk {
 	struct rd_version version;
 	const char *name;	/* for messages */
 };
+
+/*
+ * Prove that the segments which the catalog names are those of the version (proof.h), before the
+ * first read of it. Others read on meanwhile. -EUCLEAN, after a message: they are not. -EIO,
+ * after a message: the version is gone.
+ */
+int rd_random_prove(struct rd_random *random, const struct rd_disk *disk);
 
 /*
  * Read @len bytes at @offset, which end within the version. -EIO, after a message: they are

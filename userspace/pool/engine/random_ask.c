@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/segments.h"
+#include "proof.h"
 #include "random_parts.h"
 
 /* A catalog that changes each time that it is read is not read without a log for long. */
@@ -113,19 +114,6 @@ int rd_random_ask(struct rd_random *random, rd_ask_fn *ask, void *ctx)
 	return r == -EAGAIN ? rd_err(-EIO, "the catalog changes each time that it is read") : r;
 }
 
-int rd_random_change(struct rd_random *random, int (*change)(struct rd_pool *pool, void *ctx),
-		     void *ctx)
-{
-	int r;
-
-	if (random->path)
-		return -EROFS;
-	pthread_mutex_lock(&random->catalog);
-	r = change(random->pool, ctx);
-	pthread_mutex_unlock(&random->catalog);
-	return r;
-}
-
 int rd_random_is_there(struct rd_pool *pool, const struct rd_disk *disk)
 {
 	struct rd_version now;
@@ -207,4 +195,48 @@ int rd_random_look_up(struct rd_random *random, const struct rd_disk *disk, u64 
 	struct look_up look = { .disk = disk, .segment = segment, .found = ret };
 
 	return rd_random_ask(random, look_up, &look);
+}
+
+/* --- proof */
+
+struct prove {
+	const struct rd_disk *disk;
+	struct rd_proof before, after;
+};
+
+static int prove_part(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
+{
+	struct prove *prove = ctx;
+	int r = rd_random_is_there(pool, prove->disk);
+
+	(void)resolver;
+	prove->after = prove->before;
+	return r ? r : rd_proof_add(pool->sql, &prove->after);
+}
+
+static int disprove(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
+{
+	(void)resolver;
+	return rd_version_disproved(pool, &((struct prove *)ctx)->disk->version);
+}
+
+int rd_random_prove(struct rd_random *random, const struct rd_disk *disk)
+{
+	struct prove prove = {
+		.disk = disk,
+		.before = { .version = &disk->version, .hasher = rd_hasher_new() },
+	};
+	int r = prove.before.hasher ? 1 : -ENOMEM;
+
+	while (r > 0) {
+		r = rd_random_ask(random, prove_part, &prove);
+		prove.before = prove.after;
+	}
+	rd_hasher_free(prove.before.hasher);
+	if (r == -ENOENT)
+		return rd_random_tell_gone(random, disk);
+	if (r || rd_proof_holds(&prove.after))
+		return r;
+	return rd_random_is_new(random, disk->version.id, RANDOM_DISPROVED) ?
+		rd_random_ask(random, disprove, &prove) : -EUCLEAN;
 }

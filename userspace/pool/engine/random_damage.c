@@ -30,8 +30,7 @@ struct suspect {
 
 /* --- telling */
 
-/* Is that block told for the first time? */
-static bool note(struct rd_random *random, i64 version, u64 offset)
+bool rd_random_is_new(struct rd_random *random, i64 version, u64 offset)
 {
 	unsigned int i, nr = rd_min(random->nr_told, NR_TOLD);
 	bool is_new = true;
@@ -49,7 +48,7 @@ static bool note(struct rd_random *random, i64 version, u64 offset)
 
 int rd_random_tell_gone(struct rd_random *random, const struct rd_disk *disk)
 {
-	if (note(random, disk->version.id, U64_MAX)) {
+	if (rd_random_is_new(random, disk->version.id, RANDOM_GONE)) {
 		rd_err(0, "%s was deleted, and cannot be read any more", disk->name);
 		rd_hint("nothing held it; a user who may write to the pool can hold what is read");
 	}
@@ -59,7 +58,7 @@ int rd_random_tell_gone(struct rd_random *random, const struct rd_disk *disk)
 static int tell_bad(struct rd_random *random, const struct rd_disk *disk, u64 offset, u64 len)
 {
 	len = rd_min(len, disk->version.size - offset);
-	if (!note(random, disk->version.id, offset))
+	if (!rd_random_is_new(random, disk->version.id, offset))
 		return -EIO;
 	rd_err(0, "%s: damaged: offset %llu, length %llu", disk->name, offset, len);
 	rd_remedy(RD_REMEDY_SCRUB, NULL, "reading it is an error");
@@ -142,7 +141,7 @@ static void take_copies(struct rd_random *random, const struct rd_disk *disk, u6
 	if (rd_copies_find(&copies, &suspect->at.map, suspect->blame.truth, want,
 			   suspect->data) > 0 &&
 	    !memchr(want, true, RD_SEG_BLOCKS) &&
-	    note(random, disk->version.id, offset))
+	    rd_random_is_new(random, disk->version.id, offset))
 		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name,
 			(unsigned long long)offset);
 	for (i = first; i < first + nr; i++)

@@ -144,6 +144,15 @@ void rd_random_forget_packs(struct rd_random *random, const struct known *known,
 int rd_random_read_damaged(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 			   unsigned int first, unsigned int nr, struct buffer *buffer);
 
+/*
+ * Is that to be told, for the first time? @offset is of a block, or above all of them for what is
+ * wrong with the whole version.
+ */
+#define RANDOM_GONE		U64_MAX
+#define RANDOM_DISPROVED	(U64_MAX - 1)
+
+bool rd_random_is_new(struct rd_random *random, i64 version, u64 offset);
+
 /* Say that @disk is gone. Returns -EIO. */
 int rd_random_tell_gone(struct rd_random *random, const struct rd_disk *disk);
 
