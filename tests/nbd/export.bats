@@ -151,6 +151,19 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	[[ $output == *"in use:   1 deleted version still read"* ]]
 	must snapshot vm1 --from 1.img
 	is_clean
+	# What has died reads nothing, also before a command that writes forgets it.
+	serve vm1@2
+	must show vm1@2
+	[[ $output == *"in use:         yes"* ]]
+	must status
+	[[ $output == *"in use:      vm1@2, read by process "* ]]
+	server=$(cat run/vm1@2.pid)
+	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
+	until flock --nonblock run/vm1@2.export true; do sleep 0.05; done
+	must status
+	[[ $output != *"read by"* ]]
+	must show vm1@2
+	[[ $output == *"in use:         no"* ]]
 	# The next look removes its files, and the name is free.
 	serve vm1@2
 	must unexport --all

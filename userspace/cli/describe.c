@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "pool/catalog/leases.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/hold.h"
 #include "describe.h"
 
 /* Join the tags: "a,b". */
@@ -27,16 +28,28 @@ static int read_tags(struct ctl *ctl, struct ctl_described *described)
 	return r;
 }
 
+static int read_in_use(struct ctl *ctl, struct ctl_described *described)
+{
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	int r = rd_lease_list(ctl->pool->sql, &described->v.version, &leases);
+	size_t nr = leases.len / sizeof(*lease);
+
+	described->in_use = false;
+	for (lease = (const struct rd_lease *)leases.data; !r && nr--; lease++)
+		described->in_use |= !rd_hold_is_over(ctl->pool, lease);
+	rd_buffer_free(&leases);
+	return r;
+}
+
 static int read_more(struct ctl *ctl, struct ctl_described *described)
 {
 	const struct rd_version *version = &described->v.version;
-	u64 leases = 0;
 	int r;
 
 	r = read_tags(ctl, described);
 	if (!r)
-		r = rd_lease_count(ctl->pool->sql, version, &leases);
-	described->in_use = leases;
+		r = read_in_use(ctl, described);
 	return r ? r : ctl_clock_went_back(ctl, version, &described->clock_went_back);
 }
 

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "host/sys/openers.h"
 #include "pool/catalog/leases.h"
+#include "pool/engine/hold.h"
 #include "pool/engine/session.h"
 #include "lastscrub.h"
 #include "poolstats.h"
@@ -101,7 +102,8 @@ static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
 
 	nr = leases.len / sizeof(*lease);
 	for (lease = (const struct rd_lease *)leases.data; nr-- && !r; lease++)
-		r = add_reader(ctl, lease, ret);
+		if (!rd_hold_is_over(ctl->pool, lease))
+			r = add_reader(ctl, lease, ret);
 	rd_buffer_free(&leases);
 	return r;
 }

@@ -105,6 +105,14 @@ int rd_hold_is_alive(struct rd_pool *pool, const struct rd_lease *lease)
 	return r == -EAGAIN ? 1 : r;
 }
 
+bool rd_hold_is_over(struct rd_pool *pool, const struct rd_lease *lease)
+{
+	i64 id = session_of(lease);
+
+	return id > 0 && id != pool->session &&
+		!rd_lock_is_held(pool->lock_fd, RD_LOCK_SESSION, id);
+}
+
 int rd_hold_drop_dead(struct rd_pool *pool)
 {
 	struct rd_buffer all = { 0 };

@@ -36,6 +36,12 @@ int rd_hold_pid(struct rd_pool *pool, const struct rd_lease *lease, i64 *ret_pid
 /* Does the process of a hold live? The pool is open for writing. 1: yes, 0: no. */
 int rd_hold_is_alive(struct rd_pool *pool, const struct rd_lease *lease);
 
+/*
+ * The same for a command that only reads the pool: is it the hold of a process that died? It keeps
+ * the version until the next command that writes, but nothing reads that.
+ */
+bool rd_hold_is_over(struct rd_pool *pool, const struct rd_lease *lease);
+
 /* End all holds of processes that died. */
 int rd_hold_drop_dead(struct rd_pool *pool);
 
