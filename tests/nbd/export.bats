@@ -206,6 +206,45 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	is_clean
 }
 
+@test "an export in the background needs no absolute path, and ends by the name it was given" {
+	make_churned
+	must tag vm1@2 +gold
+	unset REVDEDUP_POOL
+	REVDEDUP_RUN=run must export -p pool vm1@gold --background
+	[ -S run/vm1@2.sock ]
+	export REVDEDUP_POOL=$PWD/pool
+	same vm1@2 2.img
+	# The name means the export, wherever the tag is by now.
+	must tag vm1@2 -gold
+	must unexport vm1@gold
+	[ "$output" = "ended the export of vm1@2" ]
+	serve vm1
+	must snapshot vm1 --from 1.img
+	must unexport vm1
+	[ "$output" = "ended the export of vm1@4" ]
+	[ -z "$(ls run)" ]
+	is_clean
+}
+
+@test "a volume with the longest name has a socket, and so has its neighbour" {
+	make_versions
+	long=$(printf 'n%.0s' {1..127})
+	must snapshot "${long}1" --from 1.img
+	must snapshot "${long}2" --from 2.img
+	for nr in 1 2; do
+		must export "${long}$nr" --background --json
+		uri=$(field -1 '["uri"]')
+		[ -S "$(field -1 '["socket"]')" ]
+		run nbdcopy "$uri" $nr.copy
+		[ "$status" -eq 0 ]
+		cmp $nr.img $nr.copy
+	done
+	must unexport "${long}2"
+	must unexport "${long}1@1"
+	[ -z "$(ls run)" ]
+	is_clean
+}
+
 @test "status lists what is exported, and map says what does without the module" {
 	make_versions
 	serve vm1@1

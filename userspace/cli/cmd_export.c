@@ -180,6 +180,7 @@ int cmd_export(struct ctl *ctl)
 	if (ctl->nr_operands) {
 		r = ctl_find_proven(ctl, &version);
 		options.name = version.name;
+		options.asked = ctl->operands[0];
 	}
 	r = ctl_close(ctl, r);
 	return r ? r : export(ctl, &options);
@@ -242,6 +243,7 @@ static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 	if (export->device[0])
 		return false;
 	return ctl_has(ctl, CTL_OPT_ALL) || !strcmp(ctl->operands[0], export->name) ||
+		!strcmp(ctl->operands[0], export->asked) ||
 		!strcmp(ctl->operands[0], export->socket);
 }
 

@@ -175,7 +175,7 @@ static void make_command(struct command *command, const struct rd_export_options
 	add(command, options->writable ? "--filter=cow" : "--read-only");
 	find_plugin(command->plugin);
 	add(command, command->plugin);
-	snprintf(command->pool, sizeof(command->pool), "pool=%s", options->pool);
+	snprintf(command->pool, sizeof(command->pool), "pool=%s", export->pool);
 	add(command, command->pool);
 	if (options->name) {
 		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
@@ -330,7 +330,7 @@ static int name_socket(struct rd_export *export, const struct rd_export_options 
 		/* A device may have a name that is too long for it. */
 		rd_export_file(export->socket, own, "sock");
 	else
-		rd_export_file(export->socket, export->name, "sock");
+		rd_export_socket(export->socket, export->name);
 	if (strlen(export->socket) < sizeof(address.sun_path))
 		return 0;
 	rd_err(-ENAMETOOLONG, "'%s' cannot be the path of a socket", export->socket);
@@ -402,6 +402,8 @@ static void set_name(struct rd_export *export, const struct rd_export_options *o
 {
 	if (options->name)
 		snprintf(export->version, sizeof(export->version), "%s", options->name);
+	if (options->asked)
+		snprintf(export->asked, sizeof(export->asked), "%s", options->asked);
 	if (!options->device) {
 		snprintf(export->name, sizeof(export->name), "%s",
 			 options->name ? options->name : "all");

@@ -5,7 +5,8 @@
  *
  *	/run/revdedup/vm1@3.export	a few lines, see struct rd_export
  *	/run/revdedup/vm1@3.pid		of nbdkit
- *	/run/revdedup/vm1@3.sock	the socket, where none was named
+ *	/run/revdedup/vm1@3.sock	the socket, where none was named; vm1~1a2b3c4d.sock
+ *					where that is too long for a socket
  *
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
@@ -30,6 +31,7 @@
 
 struct rd_export {
 	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", or "NAME:map" */
+	char asked[RD_EXPORT_NAME];	/* what the user called it, "vm1@tag" */
 	char version[RD_EXPORT_NAME];	/* "vm1@3", or "" for all */
 	char device[RD_EXPORT_NAME];	/* NAME of the device that reads it, or "" */
 	char pool[PATH_MAX];
@@ -42,6 +44,7 @@ struct rd_export {
 
 struct rd_export_options {
 	const char *name;		/* of the version, VOL@N; NULL: all */
+	const char *asked;		/* what the user calls it; NULL: the same */
 	const char *pool;
 	const char *device;		/* that is to read it; NULL: any client */
 	const char *socket;		/* a path; NULL: by its name, or TCP */

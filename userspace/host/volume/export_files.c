@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/crc32c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -20,31 +23,53 @@
 
 /* --- paths */
 
-static void run_directory(char ret[PATH_MAX])
+/* As it was at first: a process in the background works in another directory. */
+static const char *run_directory(void)
 {
+	static char ret[PATH_MAX];
 	const char *named = getenv("REVDEDUP_RUN"), *user = getenv("XDG_RUNTIME_DIR");
+	char here[PATH_MAX];
 
-	if (named && named[0])
+	if (ret[0])
+		return ret;
+	if (named && named[0] == '/')
 		snprintf(ret, PATH_MAX, "%.3800s", named);
+	else if (named && named[0] && getcwd(here, sizeof(here)))
+		snprintf(ret, PATH_MAX, "%.1900s/%.1900s", here, named);
 	else if (!geteuid())
 		snprintf(ret, PATH_MAX, "/run/revdedup");
 	else if (user && user[0])
 		snprintf(ret, PATH_MAX, "%.3800s/revdedup", user);
 	else
 		snprintf(ret, PATH_MAX, "/tmp/revdedup-%u", (unsigned int)geteuid());
+	return ret;
 }
 
 void rd_export_file(char ret[PATH_MAX], const char *name, const char *what)
 {
-	char dir[PATH_MAX], *at;
-	size_t len;
+	size_t len = snprintf(ret, PATH_MAX, "%.3900s/", run_directory());
+	char *at;
 
-	run_directory(dir);
-	len = snprintf(ret, PATH_MAX, "%.3900s/", dir);
 	snprintf(ret + len, PATH_MAX - len, "%.159s.%s", name, what);
 	for (at = ret + len; *at; at++)
 		if (*at == '/')
 			*at = '-';
+}
+
+/* A name that is too long for the path of a socket is cut, and told from others by its sum. */
+void rd_export_socket(char ret[PATH_MAX], const char *name)
+{
+	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+	size_t sum_len = strlen("~01234567"), len;
+	char cut[RD_EXPORT_NAME];
+
+	rd_export_file(ret, name, "sock");
+	len = strlen(ret);
+	if (len <= max || len - max + sum_len >= strlen(name))
+		return;
+	snprintf(cut, sizeof(cut), "%.*s~%08x", (int)(strlen(name) - (len - max) - sum_len), name,
+		 crc32c(~0U, name, strlen(name)));
+	rd_export_file(ret, cut, "sock");
 }
 
 void rd_export_device_name(char ret[RD_EXPORT_NAME], const char *device)
@@ -55,10 +80,9 @@ void rd_export_device_name(char ret[RD_EXPORT_NAME], const char *device)
 /* Another user could have made /tmp/revdedup-UID. */
 int rd_export_make_directory(void)
 {
-	char dir[PATH_MAX];
+	const char *dir = run_directory();
 	struct stat st;
 
-	run_directory(dir);
 	if (mkdir(dir, 0755) && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", dir);
 	if (lstat(dir, &st))
@@ -118,8 +142,8 @@ int rd_export_make_file(const struct rd_export *export)
 	if (fd < 0)
 		return fd;
 	len = snprintf(text, sizeof(text),
-		       "name=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
-		       export->name, export->version, export->device, export->pool, export->uri,
+		       "name=%s\nasked=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
+		       export->name, export->asked, export->version, export->device, export->pool, export->uri,
 		       export->socket, export->writable);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
@@ -186,6 +210,7 @@ static void take_line(struct rd_export *export, const char *line)
 		size_t size;
 	} texts[] = {
 		{ "name=", export->name, sizeof(export->name) },
+		{ "asked=", export->asked, sizeof(export->asked) },
 		{ "version=", export->version, sizeof(export->version) },
 		{ "device=", export->device, sizeof(export->device) },
 		{ "pool=", export->pool, sizeof(export->pool) },
@@ -238,12 +263,12 @@ static int take_file(struct rd_buffer *ret, const char *path)
 
 int rd_exports(struct rd_buffer *ret)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
+	const char *dir = run_directory();
+	char path[PATH_MAX];
 	const struct dirent *entry;
 	DIR *files;
 	int r = 0;
 
-	run_directory(dir);
 	files = opendir(dir);
 	if (!files)
 		return errno == ENOENT ? 0 : rd_err(-errno, "cannot read '%s'", dir);

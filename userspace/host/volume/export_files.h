@@ -8,6 +8,9 @@
 /* The path of NAME.@what. */
 void rd_export_file(char ret[PATH_MAX], const char *name, const char *what);
 
+/* The path of its socket. */
+void rd_export_socket(char ret[PATH_MAX], const char *name);
+
 /* Make the directory of all of them, unless it is there. */
 int rd_export_make_directory(void);
 
