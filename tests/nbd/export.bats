@@ -321,7 +321,15 @@ make_authority() {
 		-out "$1/ca-cert.pem" 2>/dev/null
 }
 
-@test "with certificates, only a server that the client trusts is read" {
+# make_client AUTHORITY DIR: what a client needs to be known.
+make_client() {
+	openssl req -newkey rsa:2048 -nodes -subj /CN=client -keyout "$2/client-key.pem" \
+		-out request 2>/dev/null
+	openssl x509 -req -in request -CA "$1/ca-cert.pem" -CAkey "$1.key" -days 2 \
+		-out "$2/client-cert.pem" 2>/dev/null
+}
+
+@test "with certificates, only a server that the client trusts is read, and only by clients that it knows" {
 	make_versions
 	make_authority ours
 	make_authority theirs
@@ -332,9 +340,19 @@ make_authority() {
 		-copy_extensions copy -out server/server-cert.pem 2>/dev/null
 	port=$(free_port)
 	serve vm1@1 --address 127.0.0.1 --port "$port" --tls-certificates "$PWD/server"
+	# The certificate of the authority alone is no secret, and reads nothing.
+	run nbdinfo "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/ours"
+	[ "$status" -ne 0 ]
+	make_client ours ours
 	run nbdcopy "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/ours" copy.img
 	[ "$status" -eq 0 ]
 	cmp 1.img copy.img
+	# A client of another authority, which trusts the server.
+	mkdir other
+	cp ours/ca-cert.pem other
+	make_client theirs other
+	run nbdinfo "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/other"
+	[ "$status" -ne 0 ]
 	run nbdinfo "nbds://localhost:$port/vm1@1?tls-certificates=$PWD/theirs"
 	[ "$status" -ne 0 ]
 	run nbdinfo "nbd://localhost:$port/vm1@1"
@@ -343,18 +361,31 @@ make_authority() {
 	ctl export vm1@2 --address 127.0.0.1 --port "$(free_port)" --tls-certificates theirs \
 		--background
 	[ "$status" -eq 1 ]
+	# From another directory, and to any client.
+	port=$(free_port)
+	serve vm1@2 --port "$port" --tls-certificates server --insecure
+	rm ours/client-*.pem
+	run nbdcopy "nbds://localhost:$port/vm1@2?tls-certificates=$PWD/ours" copy.img
+	[ "$status" -eq 0 ]
+	cmp 2.img copy.img
+	run nbdinfo "nbd://localhost:$port/vm1@2"
+	[ "$status" -ne 0 ]
 }
 
-@test "TCP is served on this host alone, unless there is TLS" {
+@test "TCP is served with TLS, or where any client may read" {
 	make_churned
-	for address in 0.0.0.0 :: 192.0.2.1; do
+	for address in 127.0.0.1 ::1 0.0.0.0 192.0.2.1; do
 		ctl export vm1@1 --address "$address" --background
 		[ "$status" -eq 1 ]
-		[[ $output == *"'$address' can be reached from other hosts"*"--tls-certificates DIR"* ]]
+		[[ $output == *"asks no client who it is"*" that can reach '$address' could read the disk"*"--tls-certificates DIR"*"--insecure"* ]]
 	done
-	[ ! -e run ] || [ -z "$(ls run)" ]
 	port=$(free_port)
-	serve vm1@1 --port "$port"
+	ctl export vm1@1 --port "$port" --background
+	[ "$status" -eq 1 ]
+	[ ! -e run ] || [ -z "$(ls run)" ]
+	ctl export vm1@1 --insecure
+	[ "$status" -eq 2 ]
+	serve vm1@1 --port "$port" --insecure
 	run "$BATS_TEST_DIRNAME/client.py" "nbd://127.0.0.1:$port/vm1@1" 1.img
 	[ "$status" -eq 0 ]
 	ctl export vm1@2 --port 70000

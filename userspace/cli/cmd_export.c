@@ -25,6 +25,8 @@ static int check_options(const struct ctl *ctl)
 		return ctl_usage(ctl, "--unix is a socket of this host, --address and --port are TCP: use one");
 	if (!tcp && (ctl_has(ctl, CTL_OPT_TLS_CERTIFICATES) || ctl_has(ctl, CTL_OPT_TLS_PSK)))
 		return ctl_usage(ctl, "TLS is for TCP: name an address with --address");
+	if (!tcp && ctl_has(ctl, CTL_OPT_INSECURE))
+		return ctl_usage(ctl, "--insecure is for TCP: name an address with --address");
 	/* nbdkit has one temporary file, whichever export is written to. */
 	if (all && ctl_has(ctl, CTL_OPT_WRITABLE))
 		return ctl_usage(ctl, "--writable is for one version: leave out --all");
@@ -44,6 +46,7 @@ static int read_options(const struct ctl *ctl, struct rd_export_options *options
 		.port = port,
 		.tls_certificates = ctl_value(ctl, CTL_OPT_TLS_CERTIFICATES),
 		.tls_psk = ctl_value(ctl, CTL_OPT_TLS_PSK),
+		.insecure = ctl_has(ctl, CTL_OPT_INSECURE),
 		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
 		.background = ctl_has(ctl, CTL_OPT_BACKGROUND),
 		.stop = ctl->progress.progress.stop,

@@ -90,6 +90,7 @@ static const struct option_info {
 	[CTL_OPT_TLS_CERTIFICATES] = { "tls-certificates", 0, "DIR",
 				       "use TLS, with these certificates" },
 	[CTL_OPT_TLS_PSK] = { "tls-psk", 0, "FILE", "use TLS, with the keys in this file" },
+	[CTL_OPT_INSECURE] = { "insecure", 0, NULL, "let any client read that can connect" },
 	[CTL_OPT_BACKGROUND] = { "background", 0, NULL, "return when it is ready" },
 	[CTL_OPT_RATE] = { "rate", 0, "SIZE", "read and write no more than SIZE a second" },
 	[CTL_OPT_TIME] = { "time", 0, "TIME", "end after TIME, such as 30m or 2h" },

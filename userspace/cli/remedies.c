@@ -125,7 +125,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_MOUNT_WRITABLE] = { "--writable lets it replay a journal", NULL },
 
 	[RD_REMEDY_USE_TLS] = {
-		"--tls-certificates DIR, or --tls-psk FILE, uses TLS", NULL },
+		"--tls-certificates DIR, or --tls-psk FILE, uses TLS; --insecure does without",
+		NULL },
 	[RD_REMEDY_NAME_SOCKET] = { "--unix names another path", NULL },
 	[RD_REMEDY_UNEXPORT] = {
 		"'revdedupctl unexport' ends it", "'revdedupctl unexport %s' ends it" },

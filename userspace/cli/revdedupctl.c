@@ -78,7 +78,7 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON, 1, 1, false, cmd_umount },
 	{ "export", { "serve" }, "VOL[@VERSION]|--all", "serve versions as disks over NBD",
 	  COMMON | O(ALL) | O(UNIX) | O(ADDRESS) | O(PORT) | O(TLS_CERTIFICATES) | O(TLS_PSK) |
-	  O(WRITABLE) | O(BACKGROUND), 0, 1, false, cmd_export },
+	  O(INSECURE) | O(WRITABLE) | O(BACKGROUND), 0, 1, false, cmd_export },
 	{ "unexport", { NULL }, "VOL@VERSION|--all", "end an export",
 	  HOST | O(ALL), 0, 1, false, cmd_unexport },
 	{ "clone", { NULL }, "VOL[@VERSION] GROUP/NAME",

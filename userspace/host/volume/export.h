@@ -52,6 +52,7 @@ struct rd_export_options {
 	unsigned int port;
 	const char *tls_certificates;	/* a directory, or NULL */
 	const char *tls_psk;		/* a file, or NULL */
+	bool insecure;			/* TCP without TLS; or no certificate of the client */
 	bool writable;			/* what is written is thrown away in the end */
 	bool background;
 	volatile int *stop;		/* not 0 once a signal asks to end */
@@ -59,7 +60,7 @@ struct rd_export_options {
 
 /*
  * Start an export, and wait until it can be connected to. In the foreground it ends with
- * this process. -EPERM: TCP without TLS, and not on this host alone; says so.
+ * this process. -EPERM: TCP without TLS, unless @options->insecure; says so.
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
 
