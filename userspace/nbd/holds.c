@@ -59,14 +59,11 @@ static void *hold_all(void *ctx)
 	struct nbd_export *export;
 
 	pthread_mutex_lock(&server->lock);
-	for (;;) {
-		export = find_wanting(server);
+	while ((export = find_wanting(server)) || server->ended || !server->stop) {
 		if (export)
 			add_hold(server, export);
 		else if (server->ended)
 			end_one(server);
-		else if (server->stop)
-			break;
 		else
 			pthread_cond_wait(&server->changed, &server->lock);
 	}

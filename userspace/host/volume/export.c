@@ -134,7 +134,7 @@ static void add_address(struct command *command, const struct rd_export_options 
 	if (options->tls_certificates) {
 		add_path(command, command->certificates, sizeof(command->certificates),
 			 "--tls-certificates", options->tls_certificates);
-		/* All that have the certificate of the authority could read, and it is no secret. */
+		/* The certificate of the authority is no secret, and would be enough. */
 		if (!options->insecure)
 			add(command, "--tls-verify-peer");
 	}

@@ -143,8 +143,8 @@ int rd_export_make_file(const struct rd_export *export)
 		return fd;
 	len = snprintf(text, sizeof(text),
 		       "name=%s\nasked=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
-		       export->name, export->asked, export->version, export->device, export->pool, export->uri,
-		       export->socket, export->writable);
+		       export->name, export->asked, export->version, export->device, export->pool,
+		       export->uri, export->socket, export->writable);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
 	if (ftruncate(fd, 0) || pwrite(fd, text, len, 0) != len) {
