@@ -11,7 +11,7 @@
 #   fast     lint, unit tests, the programs: no guest, some minutes
 #   all      the same, and the tests in guests: in full on one kernel, and on a second
 #            kernel and on a debug kernel the part that may differ there (the default;
-#            half an hour on two processors)
+#            30 to 60 minutes)
 #   soak     like all, with many times the rounds, in full on each kernel, and with the
 #            jobs that take too long for every change: some hours. If it is interrupted,
 #            the next soak of the same tree goes on with the jobs that had not passed
@@ -499,33 +499,63 @@ newest             1    -    -  modules
 kernels            2    -    -
 '
 
-# Paths, as patterns, and the jobs that a change there can break, as patterns too. All lines
+# Paths, as patterns, and below them the jobs that a change there can break, as patterns too. All
 # that match count; a path that none matches can break all.
 breaks='
-kernel/* tests/judge/* Kbuild : lint unit modules guest* table* model* crash* tablecrash* memory* bounds* debug* live* dedup* shared* host* blocksize* end_to_end* power_cuts* mutate kernels newest packages deb
-kernel/tests/* : kunit
-kernel/format.* kernel/ranges.* : cli pool* nbd* fuzz_tools
-userspace/* : lint unit cli pool* nbd* fuzz_tools modules host* live* dedup* shared* blocksize* end_to_end* mutate packages deb
-userspace/meta/* userspace/metatool/* userspace/base/* : table* bounds* guest*
-tests/unit/* : lint unit cli fuzz_tools
-tests/fuzz/* : lint fuzz_tools
-tests/cli/* tests/sim/* : lint cli pool_live
-tests/pool/* : lint pool* mutate
-tests/nbd/* : lint nbd*
-tests/guest/host/* : lint host* live* dedup* shared* blocksize*
-tests/guest/table/* : lint guest* table* model* bounds* debug_table
-tests/guest/target/* : lint guest* memory* debug debug_faults newest
-tests/guest/crash/* : lint crash* tablecrash* debug_crash
-tests/guest/lib/* tests/guest/run.sh tests/guest/init tests/guest/Makefile scripts/vm-*.sh scripts/guest-lib.sh scripts/kernels.sh scripts/rootfs.sh : lint harness modules guest* table* model* crash* tablecrash* memory* bounds* debug* live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest
-tests/guest/uml.config scripts/uml-*.sh scripts/kunit-run.sh : lint debug* kunit
-tests/system/end-to-end* : lint end_to_end*
-tests/system/power-cuts* : lint power_cuts*
-tests/system/vm-selftest.sh : lint harness
-tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms* scripts/headers.sh : lint packages deb kernels
-tests/mutate/* : lint mutate
-Documentation/* README.md : lint cli packages
-Documentation/dm-revdedup.rst : guest*
-tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore : lint
+kernel/* tests/judge/* Kbuild
+	lint unit modules guest* table* model* crash* tablecrash* memory* bounds* debug*
+	live* dedup* shared* host* blocksize* end_to_end* power_cuts* mutate kernels newest
+	packages deb
+kernel/tests/*
+	kunit
+kernel/format.* kernel/ranges.*
+	cli pool* nbd* fuzz_tools
+userspace/*
+	lint unit cli pool* nbd* fuzz_tools modules host* live* dedup* shared* blocksize*
+	end_to_end* mutate packages deb
+userspace/meta/* userspace/metatool/* userspace/base/*
+	table* bounds* guest*
+tests/unit/*
+	lint unit cli fuzz_tools
+tests/fuzz/*
+	lint fuzz_tools
+tests/cli/* tests/sim/*
+	lint cli pool_live
+tests/pool/*
+	lint pool* mutate
+tests/nbd/*
+	lint nbd*
+tests/guest/host/*
+	lint host* live* dedup* shared* blocksize*
+tests/guest/table/*
+	lint guest* table* model* bounds* debug_table
+tests/guest/target/*
+	lint guest* memory* debug debug_faults newest
+tests/guest/crash/*
+	lint crash* tablecrash* debug_crash
+tests/guest/lib/* tests/guest/run.sh tests/guest/init tests/guest/Makefile scripts/vm-*.sh
+scripts/guest-lib.sh scripts/kernels.sh scripts/rootfs.sh
+	lint harness modules guest* table* model* crash* tablecrash* memory* bounds* debug*
+	live* dedup* shared* host* blocksize* end_to_end* power_cuts* nbd_boot newest
+tests/guest/uml.config scripts/uml-*.sh scripts/kunit-run.sh
+	lint debug* kunit
+tests/system/end-to-end*
+	lint end_to_end*
+tests/system/power-cuts*
+	lint power_cuts*
+tests/system/vm-selftest.sh
+	lint harness
+tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms*
+scripts/headers.sh
+	lint packages deb kernels
+tests/mutate/*
+	lint mutate
+Documentation/* README.md
+	lint cli packages
+Documentation/dm-revdedup.rst
+	guest*
+tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore
+	lint
 '
 
 # all_of TIER: print its jobs, a line each.
@@ -549,9 +579,15 @@ while read -r job halves in_fast in_all before; do
 	[ "$tier" != soak ] || budget[$job]=-
 done <<<"$costs"
 
-lines_of() { grep . <<<"$1"; }
+# rules: print breaks with a line for each rule, "PATH... : JOB...".
+rules() {
+	awk '/^[^\t]/ && jobs { print paths " : " jobs; paths = jobs = "" }
+		/^[^\t]/ { paths = paths " " $0 }
+		/^\t/ { jobs = jobs " " $0 }
+		END { print paths " : " jobs }' <<<"$breaks"
+}
 
-# split_line: read a line of breaks, and set paths and jobs to its patterns.
+# split_line: read a line of rules, and set paths and jobs to its patterns.
 split_line() {
 	local line
 	read -r line || return
@@ -571,7 +607,7 @@ broken_by() {
 				known=true
 				jobs_like "${jobs[@]}"
 			done
-		done < <(lines_of "$breaks")
+		done < <(rules)
 		$known || every_job
 	done | sort -u
 }
@@ -600,11 +636,11 @@ list_jobs() {
 		name=${job//_/-}
 		printf '%-18s %-13s  %s\n' "$name" "${tiers# }" "$text${series:+ (Linux $series)}"
 	done < <(every_job)
-	printf '\n%s\n' "Change a path, and these jobs can break; 'check.sh changed' runs those of all:"
+	printf '\n%s\n' "A change of these paths can break these jobs:"
 	while split_line; do
 		printf '\n%s\n' "${paths[*]}" | fold -s -w 96
 		printf '%s\n' "${jobs[*]//_/-}" | fold -s -w 88 | sed 's/^/        /'
-	done < <(lines_of "$breaks")
+	done < <(rules)
 }
 
 # --- that all tests are in a job (for lint)
@@ -650,11 +686,12 @@ lint_jobs() {
 
 	chosen=$(while split_line; do
 		jobs_like "${jobs[@]}"
-	done < <(lines_of "$breaks"))
+	done < <(rules))
 	while read -r job; do
 		grep -qxF "$job" <<<"$chosen" ||
 			echo "no change of a path chooses the job '$job': see 'breaks' in check.sh"
-		[ -n "${weight[$job]:-}" ] || echo "the job '$job' has no line in 'costs' of check.sh"
+		[ -n "${weight[$job]:-}" ] ||
+			echo "the job '$job' has no line in 'costs' of check.sh"
 		declare -F "job_$job" >/dev/null || echo "there is no function job_$job"
 	done < <(every_job)
 	while split_line; do
@@ -666,7 +703,7 @@ lint_jobs() {
 			[ -n "$(jobs_like "$pattern")" ] ||
 				echo "'$pattern' in 'breaks' of check.sh matches no job"
 		done
-	done < <(lines_of "$breaks")
+	done < <(rules)
 }
 
 # --- running them
@@ -833,7 +870,7 @@ show_failures() {
 			if (shown++ == 10)
 				exit
 			for (i = NR - 5; i < NR; i++)
-				if (before[i % 5] !~ /^(ok|not ok|# \/|1\.\.)/ && before[i % 5] != "")
+				if (before[i % 5] !~ /^(ok|not ok|# \/|1\.\.|$)/)
 					print "    " before[i % 5]
 			in_test = 1; lines = 0; title = $0; with = "SEED=" seed " "
 		}

@@ -48,11 +48,11 @@ last() { [ "${lines[-1]}" = "$1" ] || { echo "$output"; return 1; }; }
 @test "check.sh: a failed test comes last, with the command that runs it alone" {
 	stub 'job_cli() { cat failed; return 1; }'
 	cat >failed <<-'END'
-		# tests/cli/x.bats: 3 s
+		# tests/cli/pool-cli.bats: 3 s
 		1..3
 		ok 1 good
 		not ok 2 pool: what it's (not) in 34ms
-		# (in test file tests/cli/x.bats, line 4)
+		# (in test file tests/cli/pool-cli.bats, line 4)
 		#   `[ a = b ]' failed
 		# SEED=1 COMPRESSION=zstd PIECES=64
 		# expected: b
