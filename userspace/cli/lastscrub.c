@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Read and write the files last-scrub and last-check of a pool. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/plain.h"
 #include "pool/pool.h"
 #include "lastscrub.h"
 #include "replace.h"
@@ -46,13 +49,17 @@ void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong)
 static bool read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
+	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
 	bool is_known = false;
 	struct stat st;
 	FILE *file;
 
-	file = path ? fopen(path, "re") : NULL;
-	if (!file)
+	file = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
 		return false;
+	}
 	if (fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
 	    !fstat(fileno(file), &st)) {
 		ret->time = st.st_mtime;

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "base/uuid.h"
 #include "pool.h"
 
@@ -26,10 +27,12 @@
 
 static int write_file(const char *path, const char *text)
 {
-	RD_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	RD_CLOSE int fd = rd_open_plain(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ssize_t len = strlen(text);
 
-	if (fd < 0 || write(fd, text, len) != len || fsync(fd))
+	if (fd < 0)
+		return rd_err(fd, "cannot make '%s'", path);
+	if (write(fd, text, len) != len || fsync(fd))
 		return rd_err(-errno, "cannot write '%s'", path);
 	return 0;
 }
@@ -44,9 +47,9 @@ static int make_reserve(const char *pool, u64 bytes)
 		return -ENOMEM;
 	if (!bytes)
 		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = rd_open_plain(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0)
-		return rd_err(-errno, "cannot make '%s'", path);
+		return rd_err(fd, "cannot make '%s'", path);
 	r = -posix_fallocate(fd, 0, bytes);
 	return r ? rd_err(r, "cannot reserve %llu bytes", (unsigned long long)bytes) : 0;
 }
@@ -82,8 +85,11 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 		/* An absolute path stays as it is: the target of a link in /dev may change. */
 		if (symlink(options->data[0] == '/' ? options->data : target, path))
 			return rd_err(-errno, "cannot make '%s'", path);
-	} else if (!size) {
-		r = rd_default_size(pool, &size);
+	} else {
+		r = rd_check_plain(path, true, false);
+		r = r == -ENOENT ? 0 : r;
+		if (!r && !size)
+			r = rd_default_size(pool, &size);
 	}
 	if (!r)
 		r = rd_area_format(name, size, options->force, uuid, journal,
@@ -170,8 +176,12 @@ static bool is_there(const char *pool, const char *name)
 /* Is @data the data area of a pool? A catalog can be rebuilt from it. */
 static bool is_without_catalog(const char *data)
 {
-	RD_CLOSE int fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	RD_CLOSE int fd = -1;
+	struct stat st;
 
+	if (stat(data, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+		return false;
+	fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd >= 0 && rd_area_has_super(fd, true) > 0;
 }
 
@@ -258,7 +268,9 @@ int rd_pool_create(const char *path, const struct rd_pool_options *options)
 
 	if (!is_new && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", path);
-	r = check_directory(path, options->force);
+	r = rd_check_directory(path);
+	if (!r)
+		r = check_directory(path, options->force);
 	if (r)
 		return r;
 	for (i = 0; i < NR_PARTS; i++)

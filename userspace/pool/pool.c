@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "pool/catalog/sessions.h"
 #include "pool/catalog/state.h"
 #include "pool.h"
@@ -54,9 +55,9 @@ static int open_reserve(const struct rd_pool *pool, off_t *ret_size, bool *ret_i
 
 	if (!path)
 		return -ENOMEM;
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = rd_open_plain(path, O_WRONLY, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st)) {
 		close(fd);
 		return -EIO;
@@ -70,18 +71,20 @@ static int open_reserve(const struct rd_pool *pool, off_t *ret_size, bool *ret_i
  * Make room for the work of deleting in a file system that is full. The file keeps
  * its size, and so remembers how much it is to be when the pool is closed.
  */
-static void give_up_reserve(struct rd_pool *pool, u64 bytes)
+static int give_up_reserve(struct rd_pool *pool, u64 bytes)
 {
 	bool is_there;
 	off_t size;
 	RD_CLOSE int fd = open_reserve(pool, &size, &is_there);
 
+	/* A pool need not have one. */
 	if (fd < 0 || !size)
-		return;
+		return fd == -EPERM ? fd : 0;
 	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, rd_min(size, bytes)))
 		rd_info("cannot free the reserve");
 	else
 		pool->gave_up_reserve = true;
+	return 0;
 }
 
 /*
@@ -107,10 +110,8 @@ static bool has_room(const struct rd_pool *pool)
  */
 static int make_room(struct rd_pool *pool, enum rd_pool_mode mode)
 {
-	if (mode >= RD_POOL_DELETE) {
-		give_up_reserve(pool, INT64_MAX);
-		return 0;
-	}
+	if (mode >= RD_POOL_DELETE)
+		return give_up_reserve(pool, INT64_MAX);
 	if (mode == RD_POOL_READ || has_room(pool))
 		return 0;
 	rd_err(-ENOSPC, "'%s'", pool->path);
@@ -221,8 +222,12 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 
 	if (!data || !catalog)
 		return -ENOMEM;
-	if (access(data, F_OK))
-		return refuse_path(pool->path, data, -errno);
+	r = rd_check_directory(pool->path);
+	if (r)
+		return r;
+	r = rd_check_plain(data, mode != RD_POOL_READ, true);
+	if (r)
+		return r == -EPERM ? r : refuse_path(pool->path, data, r);
 	r = mode == RD_POOL_LOST ? rd_area_open_lost(&pool->area, data) :
 		rd_area_open(&pool->area, data, mode != RD_POOL_READ);
 	/* A data area with a catalog beside it had superblocks: both were written over. */

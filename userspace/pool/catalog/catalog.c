@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -260,12 +261,31 @@ static int upgrade(struct rd_sql *sql, bool writable)
 	return rd_catalog_end(sql, r);
 }
 
+/* Remove what an earlier try has left, and with it what a stranger may have put there. */
+static int remove_catalog(const char *path)
+{
+	static const char *const parts[] = { "-wal", "-shm", "-journal", RD_PAGES_SUFFIX, "" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		RD_FREE char *part = NULL;
+
+		if (asprintf(&part, "%s%s", path, parts[i]) < 0)
+			return -ENOMEM;
+		if (unlink(part) && errno != ENOENT)
+			return rd_err(-errno, "cannot remove '%s'", part);
+	}
+	return 0;
+}
+
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id)
 {
 	struct rd_sql *sql;
 	int r;
 
-	r = rd_sql_open(&sql, path, true, true, rd_tables, RD_NR_TABLES);
+	r = remove_catalog(path);
+	if (!r)
+		r = rd_sql_open(&sql, path, true, true, rd_tables, RD_NR_TABLES);
 	if (r)
 		return r;
 	/* What SQLite puts beside it gets the same mode. */

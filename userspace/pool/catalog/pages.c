@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/inject.h"
+#include "base/plain.h"
 #include "pages.h"
 
 #define MAGIC		0x3153454741504452ULL	/* "RDPAGES1" */
@@ -121,10 +122,10 @@ int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable)
 
 	if (asprintf(&path, "%s" RD_PAGES_SUFFIX, catalog) < 0)
 		return -ENOMEM;
-	fd = open(path, O_CLOEXEC | (create ? O_RDWR | O_CREAT | O_TRUNC :
-				     writable ? O_RDWR : O_RDONLY), 0600);
+	fd = rd_open_plain(path, create ? O_RDWR | O_CREAT | O_TRUNC :
+			   writable ? O_RDWR : O_RDONLY, 0600);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (create)
 		r = write_head(fd, 0, 0);
 	if (r)

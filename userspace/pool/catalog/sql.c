@@ -515,17 +515,20 @@ static int wait_busy(void *ctx, int times)
 
 /* --- opening */
 
-static int set_up(struct rd_sql *sql)
+static int set_up(struct rd_sql *sql, bool create)
 {
 	i64 mode;
 	int r;
 
-	r = rd_sql_script(sql, "PRAGMA journal_mode = WAL;"
-			  "PRAGMA synchronous = FULL;"
-			  "PRAGMA foreign_keys = ON;"
-			  "PRAGMA secure_delete = OFF;"
-			  "PRAGMA temp_store = FILE;"
-			  "PRAGMA cache_size = -12288;");
+	/* A new catalog has no journal until its log: see check_open() in vfs.c. */
+	r = create ? rd_sql_script(sql, "PRAGMA journal_mode = MEMORY;") : 0;
+	if (!r)
+		r = rd_sql_script(sql, "PRAGMA journal_mode = WAL;"
+				  "PRAGMA synchronous = FULL;"
+				  "PRAGMA foreign_keys = ON;"
+				  "PRAGMA secure_delete = OFF;"
+				  "PRAGMA temp_store = FILE;"
+				  "PRAGMA cache_size = -12288;");
 	if (!r)
 		r = rd_sql_number(sql, &mode, "PRAGMA synchronous", "");
 	if (!r && mode != 2)
@@ -635,7 +638,7 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	sqlite3_busy_handler(sql->db, wait_busy, sql);
 	sqlite3_extended_result_codes(sql->db, 1);
 	sqlite3_preupdate_hook(sql->db, note_change, sql);
-	r = writable ? set_up(sql) : 0;
+	r = writable ? set_up(sql, create) : 0;
 	if (r) {
 		rd_sql_close(sql);
 		return r;

@@ -2,6 +2,7 @@
 /* Checks of the catalog's pages. See vfs.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/crc32c.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "pool/data/fp.h"
 #include "pages.h"
 #include "vfs.h"
@@ -310,34 +312,54 @@ static int vfs_characteristics(sqlite3_file *file)
 	return file_below(file)->pMethods->xDeviceCharacteristics(file_below(file));
 }
 
+static char *path_beside(const char *database, const char *suffix)
+{
+	char *path;
+
+	return asprintf(&path, "%s%s", database, suffix) < 0 ? NULL : path;
+}
+
+/* For all who may open the database, as SQLite does it. */
+static int share_as(int fd, const char *database)
+{
+	struct stat st;
+
+	return stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
+		(!geteuid() && fchown(fd, st.st_uid, st.st_gid)) ? -errno : 0;
+}
+
 /*
- * The index where there is none: what only reads it makes none, and does not go without.
+ * Make the index where there is none: what only reads it makes none, and does not go without.
  * An empty one means nothing, and takes no room. Whoever removes it has the database for
  * himself, and so not now.
  */
-static int make_index(const char *database)
+static int make_index(const char *database, const char *path)
 {
-	RD_FREE char *index = NULL;
-	struct stat st;
 	int fd, r;
 
-	if (asprintf(&index, "%s-shm", database) < 0)
-		return SQLITE_NOMEM;
-	fd = open(index, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return errno == EEXIST ? SQLITE_OK : code_of(-errno, SQLITE_CANTOPEN);
-	/* For all who may open the database, as SQLite does it. */
-	r = stat(database, &st) || fchmod(fd, st.st_mode & 0777) ||
-		(!geteuid() && fchown(fd, st.st_uid, st.st_gid)) ? -errno : 0;
+		return errno == EEXIST ? 0 : -errno;
+	r = share_as(fd, database);
 	close(fd);
-	return r ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
+	return r;
+}
+
+static int prepare_index(const char *database, bool make)
+{
+	RD_FREE char *path = path_beside(database, "-shm");
+	int r = path ? rd_check_plain(path, true, false) : -ENOMEM;
+
+	if (r == -ENOENT && make)
+		r = make_index(database, path);
+	return r && r != -ENOENT ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
 }
 
 static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void volatile **ret)
 {
 	const char *name = ((struct vfs_file *)file)->name;
 	bool only_read = !nr && sqlite3_uri_boolean(name, RD_VFS_READ_INDEX, 0);
-	int r = only_read ? make_index(name) : SQLITE_OK;
+	int r = nr ? SQLITE_OK : prepare_index(name, only_read);
 
 	if (r)
 		return r;
@@ -462,6 +484,23 @@ static int open_log_pages(struct vfs_file *f, const char *name, int flags)
 	return r ? r : check_log(f, name);
 }
 
+/*
+ * Of the files with a name, SQLite opens only the catalog and its log. It has no use for a
+ * journal: one that lies there is not ours, would be rolled back, and may end with the name of
+ * any other file, which SQLite would remove.
+ */
+static int check_open(const struct vfs_file *f, const char *name, int flags)
+{
+	int r;
+
+	if (!name)
+		return SQLITE_OK;
+	if (!f->is_database && !f->is_log)
+		return SQLITE_CANTOPEN;
+	r = rd_check_plain(name, flags & SQLITE_OPEN_READWRITE, false);
+	return r && r != -ENOENT ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
+}
+
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
 		    int *ret_flags)
 {
@@ -477,7 +516,9 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	f->traced = f->is_database ? RD_TRACE_CATALOG : f->is_log ? RD_TRACE_LOG : -1;
 	f->pages = -1;
 	f->has_begun = false;
-	r = below->xOpen(below, name, file_below(file), flags, ret_flags);
+	r = check_open(f, name, flags);
+	if (!r)
+		r = below->xOpen(below, name, file_below(file), flags, ret_flags);
 	if (r)
 		return r;
 	file->pMethods = &methods;
@@ -511,19 +552,46 @@ static int end_log(const char *name)
 	return r ? code_of(r, SQLITE_IOERR_DELETE) : SQLITE_OK;
 }
 
-static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync)
+static bool is_log_name(const char *name)
 {
 	size_t len = strlen(name);
-	int r = SQLITE_OK;
+
+	return len > 4 && !strcmp(name + len - 4, "-wal");
+}
+
+/* There is nothing else for SQLite to remove: see check_open(). */
+static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync)
+{
+	int r;
 
 	(void)vfs;
-	if (len <= 4 || strcmp(name + len - 4, "-wal"))
-		return below->xDelete(below, name, sync);
+	if (!is_log_name(name))
+		return SQLITE_IOERR_DELETE_NOENT;
 	r = end_log(name);
 	if (r)
 		return r;
 	rd_trace_removed(RD_TRACE_LOG);
 	return below->xDelete(below, name, sync);
+}
+
+static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
+{
+	(void)vfs;
+	*ret = 0;
+	return is_log_name(name) ? below->xAccess(below, name, flags, ret) : SQLITE_OK;
+}
+
+/* With its links: SQLite would otherwise open where the last one leads to. */
+static int vfs_full_path(sqlite3_vfs *vfs, const char *name, int size, char *ret)
+{
+	char dir[PATH_MAX] = "";
+	int n;
+
+	(void)vfs;
+	if (name[0] != '/' && !getcwd(dir, sizeof(dir)))
+		return SQLITE_CANTOPEN;
+	n = snprintf(ret, size, "%s%s%s", dir, name[0] == '/' ? "" : "/", name);
+	return n < size ? SQLITE_OK : SQLITE_CANTOPEN;
 }
 
 /* All else that the VFS below does is right for us as it is. */
@@ -541,6 +609,8 @@ const char *rd_vfs_name(void)
 	ours.szOsFile += sizeof(struct vfs_file);
 	ours.xOpen = vfs_open;
 	ours.xDelete = vfs_delete;
+	ours.xAccess = vfs_access;
+	ours.xFullPathname = vfs_full_path;
 	return sqlite3_vfs_register(&ours, 0) ? NULL : ours.zName;
 }
 

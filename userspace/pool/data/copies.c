@@ -14,6 +14,7 @@
 #include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "base/uuid.h"
 #include "area.h"
 #include "copies.h"
@@ -134,7 +135,8 @@ static int set_up(struct rd_copies *copies, const char *path, bool writable)
 	int r;
 
 	/* By now a device may be part of another one, which does not write its superblock over. */
-	copies->fd = rd_open_direct(path, writable ? O_RDWR | O_EXCL : O_RDONLY, 0);
+	r = rd_check_plain(path, writable, true);
+	copies->fd = r ? r : rd_open_direct(path, writable ? O_RDWR | O_EXCL : O_RDONLY, 0);
 	r = copies->fd < 0 ? copies->fd : rd_size_of(copies->fd, &bytes, &copies->is_device);
 	if (!r && writable)
 		r = lock(copies->fd);

@@ -382,9 +382,6 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (!new)
 		return -ENOMEM;
 	memset(report, 0, sizeof(*report));
-	/* What an earlier try has left. */
-	if (unlink(new) && errno != ENOENT)
-		return rd_err(-errno, "cannot remove '%s'", new);
 	r = save_present(pool, force);
 	if (r)
 		return r;
@@ -407,9 +404,6 @@ int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 	path = rd_path_in(pool->path, ret);
 	if (!path || !new)
 		return -ENOMEM;
-	/* What an earlier try has left. */
-	if (unlink(new) && errno != ENOENT)
-		return rd_err(-errno, "cannot remove '%s'", new);
 	r = make_new(pool, new, true, &report);
 	if (r == -ENOMEM || r == -ENOSPC || r == -EINTR)
 		return r;

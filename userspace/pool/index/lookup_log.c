@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "base/read_text.h"
 #include "index_parts.h"
 #include "lookup_log.h"
@@ -133,8 +134,8 @@ static int add_line(struct rd_store *store, const char *line, size_t len)
 	if (r)
 		return r;
 	rotate(store, path);
-	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-	r = fd < 0 ? -errno : append(fd, line, len);
+	fd = rd_open_plain(path, O_RDWR | O_APPEND | O_CREAT, 0600);
+	r = fd < 0 ? fd : append(fd, line, len);
 	if (fd >= 0)
 		close(fd);
 	rd_lock_drop(&names);
@@ -180,10 +181,10 @@ static int read_file(const struct rd_store *store, const char *name, struct rd_b
 
 	if (r)
 		return r;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = rd_open_plain(path, O_RDONLY, 0);
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-	r = rd_read_text(fd, SIZE_MAX, &text);
+		return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
+	r = rd_read_text(fd, 128 * RD_LOOKUP_LOG_MAX, &text);
 	if (!r)
 		r = parse((char *)text.data, text.len, ret);
 	rd_buffer_free(&text);

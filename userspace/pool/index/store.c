@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/plain.h"
 #include "store.h"
 
 #define FOLDER		"index"
@@ -31,6 +32,8 @@ int rd_store_path(char path[PATH_MAX], const struct rd_store *store, const char 
 {
 	int n = snprintf(path, PATH_MAX, "%s/%s", store->path, name);
 
+	if (store->is_foreign)
+		return -ENOTDIR;
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
@@ -101,13 +104,15 @@ static int add_number(struct names *names, u64 number)
 /* List the runs. @clean: remove what writers that died have left; names are locked. */
 static int list(const struct rd_store *store, struct names *names, bool clean)
 {
-	DIR *folder = opendir(store->path);
+	DIR *folder = store->is_foreign ? NULL : opendir(store->path);
 	struct dirent *entry;
 	const char *end;
 	u64 number;
 	int r = 0;
 
 	*names = (struct names){ 0 };
+	if (store->is_foreign)
+		return 0;
 	if (!folder)
 		return errno == ENOENT ? 0 : -errno;
 	while (!r && (entry = readdir(folder))) {
@@ -199,9 +204,9 @@ static int open_run(struct rd_store *store, struct rd_index_run *run)
 	r = path_of_number(path, store, number, "");
 	if (r)
 		return r;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = rd_open_plain(path, O_RDONLY, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	r = rd_index_run_open(run, fd, store->uuid);
 	run->number = number;
@@ -299,17 +304,22 @@ static int open_lock(struct rd_store *store, int flags)
 
 	if (r)
 		return r;
-	store->lock_fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
-	return store->lock_fd < 0 ? -errno : 0;
+	store->lock_fd = rd_open_plain(path, O_RDWR | flags, 0600);
+	return rd_min(store->lock_fd, 0);
 }
 
 int rd_store_find(struct rd_store *store, const char *pool_path)
 {
+	struct stat st;
+
 	*store = (struct rd_store){ .lock_fd = -1 };
 	if (asprintf(&store->path, "%s/" FOLDER, pool_path) < 0) {
 		store->path = NULL;
 		return -ENOMEM;
 	}
+	store->is_foreign = !lstat(store->path, &st) && !S_ISDIR(st.st_mode);
+	if (store->is_foreign)
+		rd_warn("'%s' is not a folder: the index is not used", store->path);
 	open_lock(store, 0);
 	return 0;
 }
@@ -339,6 +349,8 @@ static int make_folder(struct rd_store *store)
 {
 	if (store->lock_fd >= 0)
 		return 0;
+	if (store->is_foreign)
+		return -ENOTDIR;
 	if (mkdir(store->path, 0700) && errno != EEXIST)
 		return -errno;
 	return open_lock(store, O_CREAT);
@@ -380,8 +392,8 @@ static int take_number(struct rd_store *store, struct rd_new_run *run)
 	r = path_of_number(path, store, run->number, NEW);
 	if (r)
 		return r;
-	run->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return run->fd < 0 ? -errno : 0;
+	run->fd = rd_open_plain(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	return rd_min(run->fd, 0);
 }
 
 static int begin(struct rd_store *store, struct rd_new_run *run)
@@ -508,8 +520,8 @@ void rd_store_set_whole(struct rd_store *store)
 	if (!r)
 		r = rd_store_path(path, store, WHOLE);
 	if (!r) {
-		fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-		r = fd < 0 ? -errno : 0;
+		fd = rd_open_plain(path, O_WRONLY | O_CREAT, 0600);
+		r = rd_min(fd, 0);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -31,6 +31,7 @@
 
 struct rd_store {
 	char *path;		/* of the folder */
+	bool is_foreign;	/* it is a link, or no folder: as if it were empty */
 	u8 uuid[16];
 	int lock_fd;		/* -1: there is no folder */
 	struct rd_index_run **runs;	/* the newest first */
@@ -47,7 +48,7 @@ int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[1
 int rd_store_find(struct rd_store *store, const char *pool_path);
 void rd_store_close(struct rd_store *store);
 
-/* Make the path of a file in the folder. -ENAMETOOLONG. */
+/* Make the path of a file in the folder. -ENAMETOOLONG, -ENOTDIR: it is foreign. */
 int rd_store_path(char path[PATH_MAX], const struct rd_store *store, const char *name);
 /*
  * Take the lock of all names in the folder, for a moment; @exclusive: make the folder, if there is

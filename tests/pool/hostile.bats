@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# A pool's directory that a stranger has filled: links, fifos, a journal of SQLite. Nothing outside of the directory is
+# read, made, changed or removed, and each command ends, with an error or with what is right.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+
+load damage
+
+edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
+
+# ends COMMAND...: not by a signal, and soon; sets $status and $output.
+ends() {
+	run timeout -s KILL 60 "$CTL" "$@"
+	[ "$status" -lt 124 ] || { echo "status $status: revdedupctl $*: $output"; return 1; }
+}
+
+# use_all: each kind of command.
+use_all() {
+	local verb
+	for verb in list "show vm1@1" stats metrics check scrub "restore vm1@1 --to back --yes" \
+		"snapshot vm1 --from vm1.1.img" "delete vm1@1" "prune --keep-last 1" \
+		"dedup" "repair --yes" "repair --rebuild-catalog --force --yes" list; do
+		rm -f back
+		# shellcheck disable=SC2086 # words
+		ends $verb || return
+	done
+}
+
+# canary: what must stay, outside of the pool; "aim" is not there.
+canary() {
+	rm -rf outside
+	mkdir -p outside/folder
+	head -c 100000 /dev/urandom >outside/file
+	echo text >outside/folder/lookups
+	listing=$(find outside | sort; cat outside/file outside/folder/lookups | md5sum)
+}
+
+is_untouched() {
+	[ "$(find outside | sort; cat outside/file outside/folder/lookups | md5sum)" = "$listing" ] ||
+		{ echo "after $1:"; find outside -ls; return 1; }
+}
+
+# Old content behind "reserve" would be freed by a delete, and "catalog.new-pages" overwritten.
+@test "links in the place of a pool's files lead nowhere" {
+	local name aim
+	for name in reserve catalog.db catalog.db-pages catalog.db-wal catalog.db-shm \
+		catalog.db-journal catalog.new catalog.new-pages catalog.new-wal \
+		catalog.new-journal index/lookups index/lookups.old index/lock index/whole \
+		index/1 pool.json catalog.old; do
+		for aim in file aim; do
+			fresh
+			canary
+			mkdir -p pool/index
+			rm -rf "pool/$name"
+			ln -s "$PWD/outside/$aim" "pool/$name"
+			use_all
+			is_untouched "$name -> $aim"
+		done
+	done
+}
+
+@test "a link in the place of the index's folder leads nowhere" {
+	canary
+	rm -rf pool/index
+	ln -s "$PWD/outside/folder" pool/index
+	use_all
+	is_untouched index
+}
+
+@test "a file that has another name outside is not written to" {
+	local name
+	for name in reserve catalog.db-pages catalog.new-pages catalog.db-wal index/lookups; do
+		fresh
+		canary
+		mkdir -p pool/index
+		rm -f "pool/$name"
+		ln outside/file "pool/$name"
+		use_all
+		is_untouched "$name"
+	done
+}
+
+@test "fifos in the place of a pool's files hold no command up" {
+	local name
+	for name in data reserve catalog.db catalog.db-pages catalog.db-wal catalog.db-shm \
+		catalog.db-journal catalog.new catalog.new-pages index index/lookups index/lock \
+		index/1 copies last-scrub last-check; do
+		fresh
+		[ "$name" = index ] || mkdir -p pool/index
+		rm -rf "pool/$name"
+		mkfifo "pool/$name"
+		use_all
+	done
+}
+
+# SQLite would remove the file whose name the journal ends with, or put its page back.
+@test "a journal beside the catalog is not used" {
+	canary
+	python3 - "$PWD/outside/file" <<-'END'
+	import sys
+	name = sys.argv[1].encode()
+	magic = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+	number = lambda n: n.to_bytes(4, "big")
+	with open("pool/catalog.db-journal", "wb") as file:
+	    head = magic + number(1) + number(7) + number(10) + number(512) + number(4096)
+	    file.write(head.ljust(512, b"\0"))
+	    page = b"\xee" * 4096
+	    check = 7 + sum(page[i] for i in range(4096 - 200, 0, -200))
+	    file.write(number(2) + page + number(check & 0xffffffff))
+	    check = sum(x - 256 if x > 127 else x for x in name) & 0xffffffff
+	    file.write(number(0x40000000 // 4096 + 1) + name + number(len(name)) + number(check) + magic)
+	END
+	cp pool/catalog.db before
+	is 0 list
+	is 0 check
+	cmp pool/catalog.db before
+	is 0 delete vm1@1
+	is 0 check
+	is_untouched journal
+}
+
+# One who may write to the directory could change any file while root reads it.
+@test "root uses no pool that others may write to" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	local mode
+	for mode in 777 775,nogroup; do
+		chgrp "${mode#*,}" pool 2>/dev/null || :
+		chmod "${mode%,*}" pool
+		for verb in list "restore vm1@1 --to back --yes" "delete vm1@1" repair; do
+			# shellcheck disable=SC2086 # words
+			ends $verb
+			[ "$status" -ne 0 ]
+			[[ $output == *"others may write to"* ]] || { echo "$output"; false; }
+		done
+	done
+	chmod 755 pool
+	is_whole
+	chown nobody pool
+	ends list
+	[[ $output == *"belongs to another user"* ]]
+	chown -R nobody pool
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR"
+	setpriv --reuid=nobody --clear-groups "$CTL" check
+	chown root pool
+	ends list
+	[ "$status" -ne 0 ]
+}
