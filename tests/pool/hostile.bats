@@ -146,3 +146,44 @@ is_untouched() {
 	ends list
 	[ "$status" -ne 0 ]
 }
+
+# in_run SETUP COMMAND...: with a /run of its own, that the shell commands SETUP fill.
+in_run() {
+	local setup=$1
+	shift
+	run unshare --mount bash -ec 'mount -t tmpfs none /run; '"$setup"'; "$@"' - "$CTL" -q "$@"
+}
+
+# Any user may make a folder in /run/lock, with files that root would make elsewhere or lock.
+@test "the locks of a pool on a device are where only root makes files" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	local number
+	canary
+	truncate -s 100M disk.img
+	disk=$(losetup --find --show disk.img)
+	number=$(stat -c %Hr:%Lr "$disk")
+	is 0 init device --data "$disk" -q
+	in_run "mkdir -p /run/lock/revdedup; chown nobody /run/lock/revdedup
+		ln -s $PWD/outside/aim /run/lock/revdedup/$number" \
+		-p device snapshot vm1 --from vm1.1.img
+	[ "$status" -eq 0 ]
+	is_untouched "a link in /run/lock"
+	for setup in "mkdir /run/revdedup; chown nobody /run/revdedup" \
+		"mkdir -m 777 /run/revdedup" \
+		"mkdir /run/revdedup; ln -s $PWD/outside/aim /run/revdedup/$number.lock" \
+		"mkdir /run/revdedup; mkfifo /run/revdedup/$number.lock"; do
+		in_run "$setup" -p device snapshot vm1 --from vm1.2.img
+		[ "$status" -ne 0 ] || { echo "$setup: $output"; false; }
+		[[ $output == *"/run/revdedup"* ]]
+		is_untouched "$setup"
+	done
+	# And they are locks.
+	in_run "mkdir /run/revdedup; python3 -c 'import fcntl, struct, sys, time
+file = open(\"/run/revdedup/$number.lock\", \"w+b\")
+fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack(\"hhqqi4x\", fcntl.F_WRLCK, 0, 1 << 48, 1, 0))
+open(\"held\", \"w\").close()
+time.sleep(60)' & until [ -e held ]; do sleep 0.1; done
+		trap 'kill %1' EXIT" -p device snapshot vm1 --from vm1.2.img
+	[ "$status" -ne 0 ]
+	[[ $output == *"another command is using the pool"* ]]
+}

@@ -15,6 +15,7 @@
 #include "pool/catalog/state.h"
 #include "pool.h"
 
+#define RUN		"/run/revdedup"
 #define ROOM_TO_OPEN	(128ULL << 10)
 #define NEARLY_FULL	(16ULL << 20)
 /* How often a command that waits looks whether the user has asked it to stop. */
@@ -132,11 +133,26 @@ static void take_reserve(struct rd_pool *pool)
 
 /* --- opening */
 
+/*
+ * A directory that only root can make, and so no other user has made it before, with files of
+ * that user in the place of the locks. Pools on devices are root's.
+ */
+static int open_lock_of_device(const struct stat *st)
+{
+	char path[64];
+	int fd;
+
+	if (mkdir(RUN, 0755) && errno != EEXIST)
+		return rd_err(-errno, "cannot make '%s'", RUN);
+	snprintf(path, sizeof(path), RUN "/%u:%u.lock", major(st->st_rdev), minor(st->st_rdev));
+	fd = rd_open_plain(path, O_RDWR | O_CREAT, 0600);
+	return fd < 0 ? rd_err(fd, "cannot open '%s'", path) : fd;
+}
+
 /* Open a file for locks: the data area itself, or one called after the device. */
 static int open_lock_file(struct rd_pool *pool, const char *data)
 {
 	struct stat st;
-	char path[64];
 	int flags = O_CLOEXEC | (pool->area.writable ? O_RDWR : O_RDONLY);
 
 	if (!pool->area.is_device) {
@@ -146,11 +162,8 @@ static int open_lock_file(struct rd_pool *pool, const char *data)
 	/* Two paths to one device must meet. */
 	if (fstat(pool->area.fd, &st))
 		return -errno;
-	mkdir("/run/lock/revdedup", 0755);
-	snprintf(path, sizeof(path), "/run/lock/revdedup/%u:%u", major(st.st_rdev),
-		 minor(st.st_rdev));
-	pool->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	return pool->lock_fd < 0 ? rd_err(-errno, "cannot open '%s'", path) : 0;
+	pool->lock_fd = open_lock_of_device(&st);
+	return pool->lock_fd < 0 ? pool->lock_fd : 0;
 }
 
 static int check_identity(struct rd_pool *pool)

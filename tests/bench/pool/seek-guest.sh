@@ -63,7 +63,7 @@ part() {
 }
 
 set_up() {
-	mkdir -p /run/lock
+	mkdir -p /run
 	modprobe dm-delay
 	modprobe brd rd_size=$((4 << 20)) rd_nr=2 max_part=0
 	modprobe loop hw_queue_depth=1
