@@ -1,8 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 #
-# A pool's directory that a stranger has filled: links, fifos, a journal of SQLite. Nothing outside of the directory is
+# A pool's directory that a stranger has filled: links, fifos, a journal of SQLite, a catalog
+# with triggers. Nothing outside of the directory is
 # read, made, changed or removed, and each command ends, with an error or with what is right.
+# hostile.py does the same at random.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 load damage
@@ -118,6 +120,37 @@ is_untouched() {
 	is 0 delete vm1@1
 	is 0 check
 	is_untouched journal
+}
+
+@test "a catalog with a view, a trigger, or another table is refused" {
+	local statement
+	for statement in \
+		"CREATE TRIGGER t AFTER UPDATE ON state BEGIN DELETE FROM version; END" \
+		"CREATE VIEW v AS SELECT 1" \
+		"CREATE TABLE more(x)" \
+		"CREATE INDEX more ON version(time)" \
+		"ALTER TABLE version ADD COLUMN more AS (abs(-9223372036854775808))"; do
+		fresh
+		edit "$statement"
+		cp pool/catalog.db before
+		for verb in list check "tag vm1@1 +x" "delete vm1@1"; do
+			# shellcheck disable=SC2086 # words
+			ends $verb
+			[ "$status" -ne 0 ]
+			[[ $output == *"that no revdedup makes"* ]] || { echo "$output"; false; }
+		done
+		cmp pool/catalog.db before
+		is 0 repair --rebuild-catalog
+		is_whole
+	done
+}
+
+# As a table that a command reads it would never end.
+@test "a view without an end in the place of a table is refused" {
+	edit "ALTER TABLE tag RENAME TO gone"
+	edit "CREATE VIEW tag AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+		SELECT 1 AS volume, 'x' AS tag, i AS number FROM n"
+	use_all
 }
 
 # One who may write to the directory could change any file while root reads it.

@@ -13,6 +13,7 @@
 #include "journal_frames.h"
 #include "outbox.h"
 #include "pages.h"
+#include "schema.h"
 #include "sql.h"
 #include "state.h"
 #include "version_sql.h"
@@ -330,6 +331,28 @@ int rd_catalog_rename(const char *from, const char *to)
 	return 0;
 }
 
+/* Make in memory what the catalog must have, to compare. */
+static int check_schema(struct rd_sql *sql, const char *path, i64 version)
+{
+	struct rd_sql *made;
+	int r = rd_sql_open_memory(&made);
+
+	if (r)
+		return r;
+	r = rd_sql_script(made, schema);
+	if (!r)
+		r = add_tables(made, true);
+	if (!r && version == SCHEMA_BEFORE)
+		r = rd_sql_script(made, "DROP INDEX uses_pieces;"
+				  "ALTER TABLE uses RENAME COLUMN pieces TO whole;"
+				  "CREATE INDEX uses_pieces ON uses(recipe)"
+				  " WHERE latest_refs > 0 AND whole = 0;");
+	if (!r)
+		r = rd_schema_compare(sql, made, path);
+	rd_sql_close(made);
+	return r;
+}
+
 static int refuse_file(const char *path)
 {
 	rd_err(0, "'%s' is not a catalog", path);
@@ -353,6 +376,8 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 		r = refuse_file(path);
 	if (!r && version != SCHEMA_VERSION && version != SCHEMA_BEFORE)
 		r = rd_err_format(path, version, SCHEMA_VERSION);
+	if (!r)
+		r = check_schema(sql, path, version);
 	if (!r && version == SCHEMA_BEFORE)
 		r = upgrade(sql, writable);
 	if (!r)

@@ -29,6 +29,9 @@
 
 #define ROOM_FOR_INDEX	(16ULL << 20)
 
+/* No row has more, and no row of a catalog that a stranger has made makes us take more memory. */
+#define MAX_ROW		(64 << 20)
+
 struct rd_row {
 	struct rd_sql *sql;
 	sqlite3_stmt *stmt;
@@ -536,6 +539,23 @@ static int set_up(struct rd_sql *sql, bool create)
 	return r;
 }
 
+/* The catalog may be a stranger's: nothing in it is run. See schema.h as well. */
+static void distrust(sqlite3 *db)
+{
+	static const int options[][2] = {
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(options) / sizeof(*options); i++)
+		sqlite3_db_config(db, options[i][0], options[i][1], NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, MAX_ROW);
+	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+}
+
 /*
  * Is it certain that no process writes to the database? A reader makes files beside it, to
  * see writers and be seen. Where it lacks the permission, no log (-wal) means no writer.
@@ -638,10 +658,26 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	sqlite3_busy_handler(sql->db, wait_busy, sql);
 	sqlite3_extended_result_codes(sql->db, 1);
 	sqlite3_preupdate_hook(sql->db, note_change, sql);
+	distrust(sql->db);
 	r = writable ? set_up(sql, create) : 0;
 	if (r) {
 		rd_sql_close(sql);
 		return r;
+	}
+	*ret = sql;
+	return 0;
+}
+
+int rd_sql_open_memory(struct rd_sql **ret)
+{
+	struct rd_sql *sql = calloc(1, sizeof(*sql));
+
+	if (!sql)
+		return -ENOMEM;
+	if (sqlite3_open_v2(":memory:", &sql->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+			    NULL)) {
+		rd_sql_close(sql);
+		return -ENOMEM;
 	}
 	*ret = sql;
 	return 0;

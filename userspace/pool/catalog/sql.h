@@ -24,6 +24,9 @@ struct rd_sql_table;
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables);
 
+/* Open an empty database in memory. */
+int rd_sql_open_memory(struct rd_sql **ret);
+
 /* Run several statements without arguments. */
 int rd_sql_script(struct rd_sql *sql, const char *text);
 
