@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A pool's directory that a stranger has filled: links, fifos, a journal of SQLite, a catalog
-# with triggers. Nothing outside of the directory is
+# with triggers, or with numbers that no command writes. Nothing outside of the directory is
 # read, made, changed or removed, and each command ends, with an error or with what is right.
-# hostile.py does the same at random.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 load damage
@@ -151,6 +150,37 @@ is_untouched() {
 	edit "CREATE VIEW tag AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
 		SELECT 1 AS volume, 'x' AS tag, i AS number FROM n"
 	use_all
+}
+
+@test "recipes that refer to each other are an error" {
+	# Both have REF of the other in all blocks: 3 << 6 | 63, the rest of 512, the recipe.
+	edit "UPDATE recipe SET map = x'ffc0030200'
+		WHERE id = (SELECT min(id) FROM recipe)"
+	edit "UPDATE recipe SET map = x'ffc0030100'
+		WHERE id = (SELECT min(id) + 1 FROM recipe)"
+	use_all
+}
+
+@test "numbers that no command writes are an error" {
+	local set
+	for set in "version SET size = 1 << 62" "version SET size = -4096" "version SET size = 4097" \
+		"version SET time = 9223372036854775807" "version SET time = 1 << 63" \
+		"version SET number = -1 WHERE number = 1" "version SET number = 1 << 62 WHERE number = 2" \
+		"version SET cursor = 1 << 62" "version SET state = 77" "version SET volume = -1 WHERE id = 1" \
+		"volume SET next_number = 9223372036854775807" \
+		"volume SET name = '' WHERE id = 1" "volume SET name = x'00' WHERE id = 1" \
+		"segment SET recipe = -recipe" "segment SET recipe = 1 << 62" \
+		"segment SET segment = 1 << 62 WHERE segment = 1" \
+		"recipe SET frame = 1 << 62" "recipe SET frame = -1" "recipe SET map = zeroblob(600)" \
+		"recipe SET map = x''" "recipe SET fp = x''" \
+		"extent SET len = 1 << 62" "extent SET start = -5" \
+		"state SET journal_frame = 1 << 62" "state SET journal_block = -1" \
+		"state SET generation = 9223372036854775807" "state SET last_frame = -1" \
+		"uses SET refs = 1 << 62" "slot_owner SET n = 1 << 62"; do
+		fresh
+		edit "UPDATE OR IGNORE $set"
+		use_all || { echo "$set"; false; }
+	done
 }
 
 # One who may write to the directory could change any file while root reads it.

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/plain.h"
 #include "pool/catalog/sessions.h"
@@ -319,19 +319,14 @@ static void say_who(struct rd_pool *pool)
 	struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
 	size_t nr;
-	char started[32];
-	struct tm tm;
-	time_t when;
+	char started[RD_TIME_TEXT];
 
 	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions)) {
 		session = (const struct rd_session *)sessions.data;
 		nr = sessions.len / sizeof(*session);
 		for (; nr--; session++) {
-			when = session->started;
-			strftime(started, sizeof(started), "%Y-%m-%d %H:%M:%S",
-				 localtime_r(&when, &tm));
 			rd_hint("running: %s, pid %lld, since %s", session->verb,
-				(long long)session->pid, started);
+				(long long)session->pid, rd_print_time(started, session->started));
 		}
 	}
 	rd_buffer_free(&sessions);

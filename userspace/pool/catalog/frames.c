@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "pool/data/area.h"
 #include "frames.h"
 #include "sql.h"
 
@@ -28,7 +29,13 @@ int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
 		return r;
 	ret->start = rd_row_i64(rows, 0);
 	ret->len = rd_row_i64(rows, 1);
-	return 1;
+	/* Some that are kept are packed. */
+	if (ret->start < 1ULL << 62 && ret->len <= RD_MAX_FRAMES)
+		return 1;
+	rd_err(0, "the catalog has a row of %llu frames from %llu on, which cannot be",
+	       (unsigned long long)ret->len, (unsigned long long)ret->start);
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
+	return -EUCLEAN;
 }
 
 /* The one number that the text asks for, of a table that may be empty. */

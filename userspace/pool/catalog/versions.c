@@ -127,13 +127,28 @@ static void read_version(struct rd_row *row, struct rd_version *version)
 	version->is_consistent = rd_row_i64(row, 17);
 }
 
+/* Numbers are counted up by 1, and no walk over rows or segments begins below 0. */
+static bool is_possible(const struct rd_version *version)
+{
+	return version->id > 0 && version->volume > 0 && version->number > 0 &&
+		version->number < 1LL << 60 && version->size <= RD_VERSION_MAX &&
+		(u64)version->cursor <= 1ULL << 60 &&
+		(unsigned int)version->state <= RD_VERSION_HELD;
+}
+
 int rd_next_version(struct rd_row *rows, struct rd_version *ret)
 {
 	int r = rd_row_next(rows);
 
-	if (r > 0)
-		read_version(rows, ret);
-	return r;
+	if (r <= 0)
+		return r;
+	read_version(rows, ret);
+	if (is_possible(ret))
+		return r;
+	rd_err(0, "the catalog has a row of a version that cannot be: number %lld, size %llu",
+	       (long long)ret->number, (unsigned long long)ret->size);
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, NULL);
+	return -EUCLEAN;
 }
 
 static int one_version(struct rd_row *row, struct rd_version *version)

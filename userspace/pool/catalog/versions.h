@@ -24,6 +24,9 @@ enum rd_version_state {
 	RD_VERSION_HELD = RD_STATE_HELD,	/* deleted to users: a lease holds its blocks */
 };
 
+/* A version is no larger: whatever walks over its segments ends, if a stranger wrote its row. */
+#define RD_VERSION_MAX	(512ULL << 40)
+
 struct rd_version {
 	i64 id;
 	i64 volume;

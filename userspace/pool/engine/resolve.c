@@ -7,7 +7,6 @@
 #include "resolve.h"
 
 #define NR_CACHED	1024		/* 4 MiB of maps */
-#define MAX_HOPS	1000000
 
 /* What was read before the last time that all was forgotten does not count. */
 struct cached {
@@ -42,10 +41,13 @@ void rd_resolver_forget(struct rd_resolver *resolver)
 
 int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recipe **ret)
 {
-	struct cached *cached = &resolver->cache[id % NR_CACHED];
+	struct cached *cached = &resolver->cache[(u64)id % NR_CACHED];
 	struct rd_recipe *recipe = &cached->recipe;
 	int r = 0;
 
+	/* No recipe has these, and the cache means nothing by 0. */
+	if (id <= 0)
+		return -ENOENT;
 	if (recipe->id != id || cached->age != resolver->age) {
 		recipe->id = 0;
 		r = rd_recipe_load(resolver->sql, id, recipe);
@@ -84,11 +86,23 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 	return 0;
 }
 
+/* Has one of the places not moved but in a circle since @before? */
+static bool is_circle(const struct rd_map *map, const struct rd_map *before)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(map->at[i]) == RD_REF && map->at[i] == before->at[i])
+			return true;
+	return false;
+}
+
 int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp)
 {
 	const struct rd_recipe *recipe;
 	unsigned int hops = 0;
+	struct rd_map before;
 	bool more = true;
 	int r;
 
@@ -98,9 +112,13 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	*ret_map = recipe->map;
 	*ret_fp = recipe->fp;
 	while (more) {
+		/* At 1, 2, 4, ... hops: a circle of any length is found (Brent). */
+		if (!(hops & (hops - 1)))
+			before = *ret_map;
 		r = follow(resolver, ret_map, &more);
-		/* Whom a recipe points at exists, and is not itself. */
-		if (r == -ENOENT || ++hops > MAX_HOPS)
+		hops++;
+		/* Whom a recipe points at exists, and no chain closes. */
+		if (r == -ENOENT || (!r && more && is_circle(ret_map, &before)))
 			r = -EUCLEAN;
 		if (r)
 			return rd_err(r, "cannot find the blocks of recipe %lld", (long long)id);

@@ -164,18 +164,13 @@ static int check_source(struct rd_snapshot_run *s)
 /* Warn where a date will refer to another version than expected: now it is easy to see why. */
 static void check_clock(const struct rd_snapshot_run *s)
 {
-	char before[32], now[32];
-	time_t when = s->base.time;
-	struct tm tm;
+	char before[RD_TIME_TEXT], now[RD_TIME_TEXT];
 
 	if (!s->base.id || s->version->time >= s->base.time)
 		return;
-	strftime(before, sizeof(before), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
-	when = s->version->time;
-	strftime(now, sizeof(now), "%Y-%m-%d %H:%M:%S", localtime_r(&when, &tm));
 	rd_warn("the clock went back: %s@%lld is of %s, and %s@%lld of %s", s->options->volume,
-		(long long)s->base.number, before, s->options->volume,
-		(long long)s->version->number, now);
+		(long long)s->base.number, rd_print_time(before, s->base.time), s->options->volume,
+		(long long)s->version->number, rd_print_time(now, s->version->time));
 }
 
 static int begin_version(struct rd_snapshot_run *s)

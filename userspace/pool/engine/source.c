@@ -8,6 +8,7 @@
 
 #include "base/direct.h"
 #include "base/log.h"
+#include "pool/catalog/versions.h"
 #include "pool/data/map.h"
 #include "source.h"
 
@@ -96,6 +97,10 @@ int rd_source_open(struct rd_source *source, const char *path, bool is_frozen)
 	r = rd_size_of(source->fd, &source->size, &source->is_device);
 	if (r == -ENOTBLK)
 		return rd_err(0, "'%s' is neither a file nor a block device", path), r;
+	if (!r && source->size > RD_VERSION_MAX) {
+		rd_err(-EFBIG, "'%s' has %llu bytes", path, (unsigned long long)source->size);
+		return -EFBIG;
+	}
 	source->nr_segs = rd_nr_segs(source->size);
 	if (!r && !is_frozen)
 		r = read_stamp(source->fd, &source->before);
