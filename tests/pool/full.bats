@@ -343,6 +343,42 @@ reads_work() {
 	all_right
 }
 
+# An XFS that is full has no room for an inode either, when all that it has made are in use.
+@test "an XFS that is full" {
+	local nr
+	loop_device fs.img 320
+	mkfs.xfs -q -f "$loop" 2>out/mkfs
+	mkdir fs
+	mount "$loop" fs
+	mounts=("$PWD/fs")
+	export REVDEDUP_POOL=$PWD/fs/pool
+	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	fill_image vol1 24
+	try_snapshot vol1
+	[ "$status" -eq 0 ]
+	mkdir fs/more
+	cat /dev/zero >fs/ballast 2>/dev/null || :
+	sync -f fs
+	for ((nr = 0; nr < 10000; nr++)); do
+		{ : >"fs/more/$nr"; } 2>/dev/null || break
+	done
+	[ "$nr" -lt 10000 ]
+	reads_work
+	# Again, of what the first command has left.
+	reads_work
+	fill_image vol2 6
+	try_snapshot vol2
+	[ "$status" -eq 12 ]
+	rm -f want/vol2*
+	reads_work || fail_test "after a snapshot"
+	lose vol1@1 delete vol1@1
+	all_right
+	rm -r fs/more fs/ballast
+	try_snapshot vol2
+	[ "$status" -eq 0 ]
+	all_right
+}
+
 # The catalog's file system becomes full while commands use it.
 @test "a btrfs that becomes full" {
 	local nr filler

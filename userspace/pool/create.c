@@ -159,7 +159,8 @@ static int fill_directory(const char *path, const struct rd_pool_options *option
 /* The parts of a pool, in the order in which they are made. */
 static const char *const parts[] = {
 	"data", "reserve", "pool.json", "catalog.new-pages", "catalog.new", "catalog.new-journal",
-	"catalog.new-wal", "catalog.new-shm", "catalog.db-pages", "catalog.db",
+	"catalog.new-wal", "catalog.new-shm", "catalog.spare-wal", "catalog.spare-shm",
+	"catalog.db-pages", "catalog.db",
 };
 
 #define NR_PARTS	(sizeof(parts) / sizeof(*parts))

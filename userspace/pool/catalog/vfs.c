@@ -319,6 +319,16 @@ static char *path_beside(const char *database, const char *suffix)
 	return asprintf(&path, "%s%s", database, suffix) < 0 ? NULL : path;
 }
 
+/* Where the log and the index wait for a file system that is full: see make_beside(). */
+static char *path_of_spare(const char *database, const char *suffix)
+{
+	const char *name = strrchr(database, '/');
+	char *path;
+
+	return asprintf(&path, "%.*scatalog.spare%s", name ? (int)(name + 1 - database) : 0,
+			database, suffix) < 0 ? NULL : path;
+}
+
 /* For all who may open the database, as SQLite does it. */
 static int share_as(int fd, const char *database)
 {
@@ -328,30 +338,62 @@ static int share_as(int fd, const char *database)
 		(!geteuid() && fchown(fd, st.st_uid, st.st_gid)) ? -errno : 0;
 }
 
+static int use_spare(const char *database, const char *suffix, const char *path)
+{
+	RD_FREE char *spare = path_of_spare(database, suffix);
+	int fd = spare ? rd_open_plain(spare, O_RDONLY, 0) : -ENOMEM;
+	struct stat st;
+	bool is_used;
+
+	if (fd < 0)
+		return -ENOSPC;
+	/* By now another command may have it as the log: do not empty it. */
+	is_used = !fstat(fd, &st) && !st.st_size && !share_as(fd, database) &&
+		(!renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_NOREPLACE) || errno == EEXIST);
+	close(fd);
+	return is_used ? 0 : -ENOSPC;
+}
+
 /*
- * Make the index where there is none: what only reads it makes none, and does not go without.
- * An empty one means nothing, and takes no room. Whoever removes it has the database for
- * himself, and so not now.
+ * Make the log or the index where there is none, empty: in a file system that is full there is
+ * no room for that (XFS) or little (btrfs), but a command that only reads has to work there. So
+ * the first log and the first index are not removed in the end, but kept under another name,
+ * which needs no room to be changed back. Whoever removes them has the database for himself, and
+ * so not now.
  */
-static int make_index(const char *database, const char *path)
+static int make_beside(const char *database, const char *suffix, const char *path)
 {
 	int fd, r;
 
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
+		return errno == EEXIST ? 0 :
+			errno == ENOSPC ? use_spare(database, suffix, path) : -errno;
 	r = share_as(fd, database);
 	close(fd);
 	return r;
 }
 
+/* Keep the file @path as the spare one, if there is none. */
+static bool keep_as_spare(const char *database, const char *suffix, const char *path)
+{
+	RD_FREE char *spare = path_of_spare(database, suffix);
+
+	return spare && !truncate(path, 0) &&
+		!renameat2(AT_FDCWD, path, AT_FDCWD, spare, RENAME_NOREPLACE);
+}
+
+/*
+ * What only reads the index makes none, and does not go without. An empty one means nothing,
+ * and takes no room.
+ */
 static int prepare_index(const char *database, bool make)
 {
 	RD_FREE char *path = path_beside(database, "-shm");
 	int r = path ? rd_check_plain(path, true, false) : -ENOMEM;
 
 	if (r == -ENOENT && make)
-		r = make_index(database, path);
+		r = make_beside(database, "-shm", path);
 	return r && r != -ENOENT ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
 }
 
@@ -387,7 +429,14 @@ static void vfs_shm_barrier(sqlite3_file *file)
 
 static int vfs_shm_unmap(sqlite3_file *file, int delete)
 {
-	return file_below(file)->pMethods->xShmUnmap(file_below(file), delete);
+	const char *name = ((struct vfs_file *)file)->name;
+	RD_FREE char *path = delete ? path_beside(name, "-shm") : NULL;
+	int r = file_below(file)->pMethods->xShmUnmap(file_below(file), 0);
+
+	/* Nothing else has the database now. */
+	if (path && !keep_as_spare(name, "-shm", path))
+		unlink(path);
+	return r;
 }
 
 /* Version 2: no mapping of the database, which would go past the checks. */
@@ -476,9 +525,14 @@ static int check_has_log(const struct vfs_file *f, const char *name)
 	return SQLITE_IOERR_DATA;
 }
 
+static char *catalog_of_log(const char *name)
+{
+	return strndup(name, strlen(name) - strlen("-wal"));
+}
+
 static int open_log_pages(struct vfs_file *f, const char *name, int flags)
 {
-	RD_FREE char *catalog = strndup(name, strlen(name) - strlen("-wal"));
+	RD_FREE char *catalog = catalog_of_log(name);
 	int r = catalog ? open_pages(catalog, flags, &f->pages) : SQLITE_NOMEM;
 
 	return r ? r : check_log(f, name);
@@ -491,6 +545,7 @@ static int open_log_pages(struct vfs_file *f, const char *name, int flags)
  */
 static int check_open(const struct vfs_file *f, const char *name, int flags)
 {
+	RD_FREE char *catalog = NULL;
 	int r;
 
 	if (!name)
@@ -498,6 +553,13 @@ static int check_open(const struct vfs_file *f, const char *name, int flags)
 	if (!f->is_database && !f->is_log)
 		return SQLITE_CANTOPEN;
 	r = rd_check_plain(name, flags & SQLITE_OPEN_READWRITE, false);
+	if (r == -ENOENT && f->is_log && flags & SQLITE_OPEN_CREATE) {
+		catalog = catalog_of_log(name);
+		r = catalog ? make_beside(catalog, "-wal", name) : -ENOMEM;
+		/* SQLite says so, where it cannot do without. */
+		if (r == -EACCES || r == -EROFS)
+			r = 0;
+	}
 	return r && r != -ENOENT ? code_of(r, SQLITE_CANTOPEN) : SQLITE_OK;
 }
 
@@ -562,16 +624,18 @@ static bool is_log_name(const char *name)
 /* There is nothing else for SQLite to remove: see check_open(). */
 static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync)
 {
+	RD_FREE char *catalog = NULL;
 	int r;
 
 	(void)vfs;
 	if (!is_log_name(name))
 		return SQLITE_IOERR_DELETE_NOENT;
-	r = end_log(name);
+	catalog = catalog_of_log(name);
+	r = catalog ? end_log(name) : SQLITE_NOMEM;
 	if (r)
 		return r;
 	rd_trace_removed(RD_TRACE_LOG);
-	return below->xDelete(below, name, sync);
+	return keep_as_spare(catalog, "-wal", name) ? SQLITE_OK : below->xDelete(below, name, sync);
 }
 
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
