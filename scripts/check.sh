@@ -148,7 +148,7 @@ job_pool() {
 	case $tier in
 	fast) rounds=(STEPS=80 FAILURES=100 COVER=0 DAMAGES=1) ;;
 	all) rounds=(STEPS=150 FAILURES=250 COVER=1 DAMAGES=2) ;;
-	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 DAMAGES=200
+	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 DAMAGES=200 HOSTILE=20000
 		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
 	pool_programs "${rounds[@]}"

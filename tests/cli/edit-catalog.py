@@ -19,21 +19,32 @@ def check_of(number, page):
     return struct.pack("<I4s", crc32c(struct.pack("<I", number) + page[:-8]), b"RVPC")
 
 
-path, statement, *values = sys.argv[1:]
-db = sqlite3.connect(path)
-db.execute(statement, values)
-db.commit()
-db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-db.close()
-with open(path, "r+b") as file, open(path + "-pages", "r+b") as entries:
-    pages = file.read()
-    entries.seek(PAGE)
-    for start in range(0, len(pages), PAGE):
-        page = pages[start:start + PAGE]
-        entry = bytes(8)
-        if any(page):
-            file.seek(start + PAGE - 8)
-            file.write(check_of(start // PAGE + 1, page))
-            entry = hashlib.sha256(page[:-8]).digest()[:8]
-        entries.write(entry)
-    entries.truncate()
+def seal(path):
+    """Give all pages their checks and entries."""
+    with open(path, "r+b") as file, open(path + "-pages", "r+b") as entries:
+        pages = file.read()
+        entries.seek(PAGE)
+        for start in range(0, len(pages), PAGE):
+            page = pages[start:start + PAGE]
+            entry = bytes(8)
+            if any(page):
+                file.seek(start + PAGE - 8)
+                file.write(check_of(start // PAGE + 1, page))
+                entry = hashlib.sha256(page[:-8]).digest()[:8]
+            entries.write(entry)
+        entries.truncate()
+
+
+def edit(path, statement, values=()):
+    db = sqlite3.connect(path)
+    try:
+        db.execute(statement, values)
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        db.close()
+    seal(path)
+
+
+if __name__ == "__main__":
+    edit(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -4,6 +4,7 @@
 # A pool's directory that a stranger has filled: links, fifos, a journal of SQLite, a catalog
 # with triggers, or with numbers that no command writes. Nothing outside of the directory is
 # read, made, changed or removed, and each command ends, with an error or with what is right.
+# hostile.py does the same at random.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 
 load damage
