@@ -134,12 +134,13 @@ load pool
 }
 
 @test "snapshot: an audit that finds a change in the last segment reads all" {
-	local number=0
+	local number=1 nr
 	make_pool 1G
 	truncate -s 128M 1.img
 	blocks 1.img $((3 * 512)) 512
 	blocks 1.img $((7 * 512)) 512
 	must snapshot vm1 --from 1.img
+	unchanged_since 1
 	# One of them is audited, and nothing else with it.
 	blocks 1.img $((3 * 512)) 1
 	blocks 1.img $((7 * 512)) 1
@@ -150,6 +151,33 @@ load pool
 		unchanged_since "$number"
 	done
 	"$build/bin/revdedupctl" dump vm1@latest | cmp - 1.img
+	# Those that lack it rest on a list, and are marked now; those that were read are right.
+	number=$(ask "SELECT max(number) FROM version")
+	for ((nr = 1; nr <= number; nr++)); do
+		ctl show "vm1@$nr" --json
+		if [ "$nr" -eq 1 ] || [ "$nr" -eq "$number" ]; then
+			[[ $output == *'"consistent": true, "by_list": false'* ]]
+		else
+			[[ $output == *'"consistent": false, "by_list": true'* ]]
+		fi
+	done
+	ctl restore vm1@2 --to out
+	[[ $output == *"vm1@2 is not consistent: a list of changes lacked one"* ]]
+	"$build/bin/revdedupctl" repair --rebuild-catalog --yes --force -q
+	ctl show vm1@2
+	[[ $output == *"consistent:     no: a list of changes lacked one"* ]]
+}
+
+@test "snapshot: a version that rests on a list of changes says so" {
+	make_pool 1G
+	block_in_each 1.img 8
+	must snapshot vm1 --from 1.img
+	unchanged_since 1
+	must list vm1
+	[[ $output == *"vm1@2 "*"by a list"* ]]
+	[[ ${output%vm1@2*} != *"by a list"* ]]
+	must show vm1@2
+	[[ $output == *"consistent:     yes, if the list of changes lacked none"* ]]
 }
 
 @test "snapshot: an audit whose quick sums are wrong, or not known" {

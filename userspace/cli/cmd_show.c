@@ -42,6 +42,15 @@ static int count_segments(struct ctl *ctl, const struct rd_version *version,
 	return r;
 }
 
+static const char *consistency_of(const struct rd_version *version)
+{
+	if (version->is_consistent)
+		return rd_version_is_by_list(version) ?
+			"yes, if the list of changes lacked none" : "yes";
+	return rd_version_is_by_list(version) ? "no: a list of changes lacked one" :
+		"no: it may have been written while it was read";
+}
+
 static void show_text(const struct ctl_described *described, const struct counts *counts)
 {
 	const struct rd_version *version = &described->v.version;
@@ -73,8 +82,7 @@ static void show_text(const struct ctl_described *described, const struct counts
 	printf("segments:       %llu: %llu zeros, %llu in one piece, %llu in several\n",
 	       counts->segments, counts->zero, counts->whole,
 	       counts->segments - counts->zero - counts->whole);
-	printf("consistent:     %s\n", version->is_consistent ? "yes" :
-	       "no: it may have been written while it was read");
+	printf("consistent:     %s\n", consistency_of(version));
 	if (!rd_version_is_tracked(version))
 		return;
 	printf("tracker:        %s\n", rd_uuid_print(tracker, version->tracker));

@@ -141,6 +141,7 @@ const char *ctl_state_print(char text[CTL_STATE_TEXT], const struct ctl_describe
 		{ described->in_use, "in use" },
 		{ is_unfinished(version), "unfinished" },
 		{ !version->is_consistent, "not consistent" },
+		{ rd_version_is_by_list(version), "by a list" },
 		{ described->clock_went_back, "clock set back" },
 	};
 	size_t i, len = 0;
@@ -188,6 +189,7 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 	rd_json_string(out, "state", is_unfinished(version) ? "unfinished" : "done");
 	rd_json_bool(out, "in_use", described->in_use);
 	rd_json_bool(out, "consistent", version->is_consistent);
+	rd_json_bool(out, "by_list", rd_version_is_by_list(version));
 	rd_json_bool(out, "protected", version->is_protected);
 	json_tags(out, described->tags);
 	rd_json_string(out, "comment", version->comment);

@@ -138,8 +138,9 @@ int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
 void ctl_tell_consistency(const struct ctl_version *version)
 {
 	if (!version->version.is_consistent)
-		rd_warn("%s is not consistent: it may have been written while it was read",
-			version->name);
+		rd_warn("%s is not consistent: %s", version->name,
+			rd_version_is_by_list(&version->version) ?
+			"a list of changes lacked one" : "it may have been written while it was read");
 }
 
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)

@@ -60,6 +60,15 @@ static inline bool rd_version_is_tracked(const struct rd_version *version)
 	return !rd_is_zero(version->tracker, sizeof(version->tracker));
 }
 
+/* The epoch of a version without a tracker, of which only what a list named was read. */
+#define RD_EPOCH_LIST	1
+
+/* Is it right only if a list of changes was, which no target has made? */
+static inline bool rd_version_is_by_list(const struct rd_version *version)
+{
+	return !rd_version_is_tracked(version) && version->epoch == RD_EPOCH_LIST;
+}
+
 /* --- volumes */
 
 /* Find the volume @name. -ENOENT. */
@@ -115,6 +124,11 @@ int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version);
 /* Write all columns of a version that does not exist yet: no other command changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
+/*
+ * Mark @last, and the versions before it down to one of which all was read, as not consistent: a
+ * list of changes was wrong.
+ */
+int rd_versions_doubt(struct rd_sql *sql, const struct rd_version *last);
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect);
 /* Remove the tags of a version that the user has deleted, and write its state. */
 int rd_version_end(struct rd_sql *sql, const struct rd_version *version);

@@ -221,7 +221,12 @@ static int finish_version(struct rd_snapshot_run *s)
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
 	version->epoch = s->options->epoch;
+	if (!s->options->tracker && !strcmp(s->report->mode, "changed"))
+		version->epoch = RD_EPOCH_LIST;
 	r = rd_version_finish(sql, version);
+	/* Which of the lists lacked the change is not known. */
+	if (!r && s->report->list_was_wrong)
+		r = rd_versions_doubt(sql, &s->base);
 	if (!r)
 		r = rd_session_set_version(sql, s->pool->session, 0);
 	if (!r && s->frame < s->frame_end)

@@ -54,6 +54,7 @@ struct rd_snapshot_options {
 struct rd_snapshot_report {
 	struct rd_version version;
 	const char *mode;	/* "full" or "changed" */
+	bool list_was_wrong;	/* "full" since an audit found that */
 	const char *reason;	/* why full, or NULL */
 	u64 segments_audited;	/* read though no list says that they changed */
 	u64 segments_changed;

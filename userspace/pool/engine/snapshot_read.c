@@ -41,6 +41,7 @@ static void found_change(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 		(unsigned long long)segment, s->options->from);
 	rd_hint("at least one write was not tracked; everything is now read and compared");
 	rd_plan_read_all(&s->plan);
+	s->report->list_was_wrong = true;
 	s->report->mode = "full";
 	s->report->reason = "a segment outside the list of changes had changed";
 }
