@@ -99,6 +99,67 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	[[ $output != *scrub* ]]
 }
 
+@test "status, metrics: when a pass last came to its end" {
+	local label
+	export REVDEDUP_POOL=$PWD/pool
+	label="{pool=\"$REVDEDUP_POOL\"}"
+	ctl init "$REVDEDUP_POOL" --size 1G
+	dd if=/dev/urandom of=image bs=1M count=3 status=none
+	ctl snapshot vm1 --from image
+	ctl metrics
+	[[ $output != *pool_dedup* ]]
+	ctl dedup -n
+	ctl status
+	[[ $output == *"  last dedup:  never"* ]]
+	ctl dedup
+	[ "$status" -eq 0 ]
+	touch -d @1700000000 pool/last-dedup
+	ctl metrics
+	is_good
+	number "pool_dedup_timestamp_seconds$label" 1700000000
+	ctl status
+	[[ $output == *"  last dedup:  2023-11-"* ]]
+	ctl status --json
+	[[ $output == *'"last_dedup": 1700000000,'* ]]
+	ctl dedup
+	[ "$(stat -c %Y pool/last-dedup)" -gt 1700000000 ]
+}
+
+@test "install: no unit activates volume groups, and none runs where nothing is configured" {
+	local unit line conf
+	! grep -r vgchange "$top/systemd"
+	# What the conditions read.
+	conf=$PWD/revdedup.conf
+	conditions() {
+		sed -n 's/^ExecCondition=//p' "$top/systemd/revdedup-$1.service" |
+			sed "s|/etc/revdedup/revdedup.conf|$conf|"
+	}
+	may_run() {
+		while IFS= read -r line; do
+			bash -c "$line" || return
+		done < <(conditions "$1")
+	}
+	for unit in prune scrub dedup metrics; do
+		[ -n "$(conditions $unit)" ]
+		! may_run $unit
+	done
+	cp "$top/systemd/revdedup.conf" "$conf"
+	for unit in prune scrub dedup metrics; do
+		! may_run $unit
+	done
+	sed -i 's|^#pool =|pool =|; s|^#output =|output =|' "$conf"
+	may_run scrub
+	may_run dedup
+	may_run metrics
+	! may_run prune
+	sed -i 's|^#keep-daily =|keep-daily =|' "$conf"
+	may_run prune
+	# The settings that it comes with are understood.
+	ctl config --config "$conf"
+	[ "$status" -eq 0 ]
+	[[ $output == *"dedup      rate           100M "*"dedup      time           4h "* ]]
+}
+
 @test "a file of an attachment that is about another volume is for nobody" {
 	local command
 	mkdir -p etc/volumes
@@ -232,9 +293,10 @@ out/y.prom" ]
 	[[ ${lines[4]} == "  free:        "* ]]
 	[[ ${lines[5]} == "  last check:  20"*", catalog OK" ]]
 	[[ ${lines[6]} == "  last scrub:  20"*", 1 damaged versions, "* ]]
-	[ "${lines[7]}" = "  in use:      vm1@1, read by REVDEDUP-a" ]
-	[ "${lines[8]}" = "  running:     $build/bin/revdedupctl dump vm1@1 (pid $pid)" ]
-	[ "${lines[9]}" = "no volume is attached on this host" ]
+	[ "${lines[7]}" = "  last dedup:  never" ]
+	[ "${lines[8]}" = "  in use:      vm1@1, read by REVDEDUP-a" ]
+	[ "${lines[9]}" = "  running:     $build/bin/revdedupctl dump vm1@1 (pid $pid)" ]
+	[ "${lines[10]}" = "no volume is attached on this host" ]
 	ctl status --json
 	[ "$status" -eq 0 ]
 	python3 -c 'import json, sys

@@ -214,18 +214,29 @@ refused() {
 	[ -s y.prom ]
 }
 
-@test "config: the file that is installed is right, and sets nothing" {
+@test "config: the file that is installed is right, and sets only limits of dedup" {
 	make_versions
 	mkdir etc
 	cp "$BATS_TEST_DIRNAME/../../systemd/revdedup.conf" etc
 	must config
-	[[ $output != *"revdedup.conf, line"* ]]
+	[ "$(grep "revdedup.conf, line" <<<"$output" | awk '{ printf "%s %s,", $2, $3 }')" = \
+		"rate 100M,time 4h," ]
+	# Limits of the settings are no reason to fail, and wrong ones are told of.
+	must dedup
+	config "[dedup]" "rate = 1000K"
+	ctl config
+	[ "$status" -eq 2 ]
+	[[ $output == *"'rate' needs a size"* ]]
+	config "[dedup]" "time = 1d"
+	ctl config
+	[[ $output == *"'time' needs a time such as 90s, 30m or 2h, not '1d'"* ]]
+	cp "$BATS_TEST_DIRNAME/../../systemd/revdedup.conf" etc
 	ctl prune
 	[ "$status" -eq 2 ]
 	# What it shows as comments is right as well.
 	sed -i 's/^#\([a-z]\)/\1/' etc/revdedup.conf
 	must config
-	[ "$(grep -c "revdedup.conf, line" <<<"$output")" -eq 9 ]
+	[ "$(grep -c "revdedup.conf, line" <<<"$output")" -eq 11 ]
 	must prune --dry-run
 	[[ $output == *"keep-monthly 12"* ]]
 }

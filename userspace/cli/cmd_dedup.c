@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli.h"
 #include "dedup.h"
+#include "lastscrub.h"
 #include "trim.h"
 
 #define OLDER		2
@@ -14,37 +15,39 @@
 
 /* --- options */
 
-/* Seconds, minutes or hours. */
-static int parse_time(const struct ctl *ctl, u64 *ret_us)
+bool ctl_dedup_time_parse(const char *text, u64 *ret_us)
 {
-	const char *text = ctl_value(ctl, CTL_OPT_TIME);
+	size_t len = strspn(text, "0123456789");
 	char number[24] = "";
 	u64 value = 0, unit = 0;
-	size_t len;
 
-	if (!text)
-		return 0;
-	len = strspn(text, "0123456789");
 	if (len && len < sizeof(number) && text[len] && !text[len + 1]) {
 		memcpy(number, text, len);
 		unit = text[len] == 's' ? 1 : text[len] == 'm' ? 60 : text[len] == 'h' ? 3600 : 0;
 	}
 	if (!unit || ctl_number_parse(number, 10000000, &value) || !value)
-		return ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
+		return false;
 	*ret_us = value * unit * 1000000;
-	return 0;
+	return true;
+}
+
+/* A limit of the settings is for each night, and reaching it no failure. */
+bool ctl_ended_early(const struct ctl *ctl, bool out_of_time)
+{
+	return out_of_time && ctl_has_typed(ctl, CTL_OPT_TIME);
 }
 
 int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
 {
+	const char *text = ctl_value(ctl, CTL_OPT_TIME);
 	u64 time = 0;
 	int r;
 
 	*ret_rate = 0;
 	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
-	if (!r)
-		r = parse_time(ctl, &time);
-	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < 1U << 20)
+	if (!r && text && !ctl_dedup_time_parse(text, &time))
+		r = ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
+	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < CTL_RATE_MIN)
 		r = ctl_usage(ctl, "--rate must be at least 1M");
 	*ret_until_us = time ? rd_now_us() + time : 0;
 	return r;
@@ -148,7 +151,7 @@ static void print_dry_run(const struct rd_pass_options *options,
 static void print_out_of_time(const struct rd_pass_report *report)
 {
 	if (report->out_of_time)
-		printf("ended after the time that --time allows\n");
+		printf("ended after the time that --time, or the settings, allow\n");
 }
 
 static void print_text(const struct rd_pass_report *report)
@@ -235,7 +238,9 @@ int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
 	r = options->dry_run ? run_dry(ctl, options, &report) : run(ctl, options, &report);
 	if (!r)
 		r = ctl_copies_update(ctl, &dedup->copies, options->rate);
-	return !r && (report.damaged || report.out_of_time) ? CTL_PARTLY : r;
+	if (!r && !options->dry_run && !report.out_of_time)
+		ctl_last_dedup_write(ctl);
+	return !r && (report.damaged || ctl_ended_early(ctl, report.out_of_time)) ? CTL_PARTLY : r;
 }
 
 int cmd_dedup(struct ctl *ctl)

@@ -188,7 +188,7 @@ static int dedup_one(struct ctl *ctl, const struct rd_live_dedup_options *given,
 	}
 	rd_attachment_unlock(at);
 	r = ctl_close(ctl, r);
-	return r ? r : report.out_of_time ? CTL_PARTLY : 0;
+	return r ? r : ctl_ended_early(ctl, report.out_of_time) ? CTL_PARTLY : 0;
 }
 
 static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
@@ -309,7 +309,7 @@ static int check_options(const struct ctl *ctl)
 		return ctl_usage(ctl, "--mode is zeros or pool, not '%s'", mode);
 	if (ctl_has(ctl, CTL_OPT_UNDO) &&
 	    (mode || ctl_has(ctl, CTL_OPT_COLD) || ctl_has(ctl, CTL_OPT_DRY_RUN) ||
-	     ctl_has(ctl, CTL_OPT_TIME)))
+	     ctl_has_typed(ctl, CTL_OPT_TIME)))
 		return ctl_usage(ctl, "--undo copies everything back: leave out --mode, --cold, --time and --dry-run");
 	return 0;
 }
@@ -333,6 +333,8 @@ static int read_options(struct ctl *ctl, struct rd_live_dedup_options *ret)
 		r = ctl_value_number(ctl, CTL_OPT_COLD, 0, COLD_MAX, &cold);
 	if (!r)
 		r = ctl_dedup_pace(ctl, &ret->rate, &ret->until_us);
+	if (ctl_has(ctl, CTL_OPT_UNDO))
+		ret->until_us = 0;
 	ret->cold = cold;
 	return r;
 }

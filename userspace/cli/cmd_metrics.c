@@ -25,7 +25,7 @@ struct pool_row {
 	u64 up, logical, unique, data, packed, dead, catalog, fps, journal;
 	u64 size, free, limit, avail, held, waiting;
 	u64 scrubbed, damaged, fps_damaged, wrong;
-	u64 recipes, fresh, copies;
+	u64 recipes, fresh, copies, deduped;
 };
 
 struct device_row {
@@ -67,6 +67,8 @@ static const struct metric pool_metrics[] = {
 	{ "pool_segments", "Contents of segments that are stored.", POOL(recipes) },
 	{ "pool_fresh_segments", "Of these, the ones that the next pass of 'dedup' compares with all.",
 	  POOL(fresh) },
+	{ "pool_dedup_timestamp_seconds", "When a pass of 'dedup' last came to its end.",
+	  POOL(deduped) },
 	{ "pool_copies_bytes", "What is copied to another disk.", POOL(copies) },
 	{ "pool_scrub_timestamp_seconds", "When scrub or repair last read the whole pool.",
 	  POOL(scrubbed) },
@@ -200,6 +202,7 @@ static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *vo
 	row->recipes = stats.recipes;
 	row->fresh = stats.fresh;
 	row->copies = stats.has_copies ? stats.copies : UNKNOWN;
+	ctl_last_dedup_read(ctl, &row->deduped);
 	if (ctl_last_scrub_read(ctl, &scrub)) {
 		row->scrubbed = scrub.time;
 		row->damaged = scrub.versions;

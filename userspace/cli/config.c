@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "host/volume/attachment.h"
 #include "cli.h"
+#include "dedup.h"
 
 /* More is no file of settings. */
 #define SIZE_MAX_TEXT	(1 << 20)
@@ -23,6 +24,7 @@ enum kind {
 	NUMBER,
 	BYTES,
 	SHARE,		/* of what is stored, or a size */
+	LIMIT,		/* a time, of work */
 	TIME,
 	TAG,		/* may be there more than once */
 };
@@ -47,6 +49,8 @@ static const struct key {
 	{ "retention", CTL_OPT_KEEP_WITHIN, TIME, 0, 0, "-" },
 	{ "retention", CTL_OPT_KEEP_TAG, TAG, 0, 0, "-" },
 	{ "dedup", CTL_OPT_COPIES, SHARE, 0, 0, "-" },
+	{ "dedup", CTL_OPT_RATE, BYTES, CTL_RATE_MIN, 0, "-" },
+	{ "dedup", CTL_OPT_TIME, LIMIT, 0, 0, "-" },
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 
@@ -141,10 +145,13 @@ static const char *check_value(const struct key *key, const char *value, char te
 		snprintf(text, 100, "a number from %llu to %llu", key->min, key->max);
 		return text;
 	case BYTES:
-		return ctl_size_parse(value, &number) ? "a size such as 500M or 10G" : NULL;
+		return ctl_size_parse(value, &number) || number < key->min ?
+			"a size such as 500M or 10G" : NULL;
 	case SHARE:
 		return ctl_share_parse(value, &percent, &number) ?
 			"a share such as 1% or a size such as 10G" : NULL;
+	case LIMIT:
+		return ctl_dedup_time_parse(value, &number) ? NULL : "a time such as 90s, 30m or 2h";
 	case TIME:
 		return ctl_duration_parse(value, &seconds) || !seconds ?
 			"a time such as 12h, 30d, 8w or 1y" : NULL;

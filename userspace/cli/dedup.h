@@ -16,6 +16,15 @@ struct ctl_dedup {
 	struct ctl_copies copies;
 };
 
+/* The least that --rate allows. */
+#define CTL_RATE_MIN	(1U << 20)
+
+/* Parse a time in seconds, minutes or hours. */
+bool ctl_dedup_time_parse(const char *text, u64 *ret_us);
+
+/* Has the work ended before its end in a way that the exit status tells? */
+bool ctl_ended_early(const struct ctl *ctl, bool out_of_time);
+
 /* Read --rate (0: any) and --time, until when (0: any). 0 or CTL_USAGE. */
 int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Read and write the files last-scrub and last-check of a pool. */
+/* Read and write the files last-scrub, last-check and last-dedup of a pool. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 
 #define SCRUB	"last-scrub"
 #define CHECK	"last-check"
+#define DEDUP	"last-dedup"
 #define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
 
 static int write_to(const char *path, const struct ctl_last_scrub *scrub)
@@ -44,6 +45,28 @@ void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong)
 
 	if (path)
 		write_to(path, &check);
+}
+
+void ctl_last_dedup_write(const struct ctl *ctl)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, DEDUP);
+	RD_FREE char *tmp = NULL;
+	FILE *out = path ? ctl_replace_begin(path, &tmp) : NULL;
+
+	if (!out || ctl_replace_end(out, tmp, path, 0600))
+		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
+			path ? path : DEDUP);
+}
+
+bool ctl_last_dedup_read(const struct ctl *ctl, u64 *ret_time)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, DEDUP);
+	struct stat st;
+
+	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
+		return false;
+	*ret_time = st.st_mtime;
+	return true;
 }
 
 static bool read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)

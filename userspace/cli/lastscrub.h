@@ -8,7 +8,8 @@
  *	fingerprints N
  *	catalog N
  *
- * and are not flushed: the next scrub writes them again.
+ * and are not flushed: the next scrub writes them again. An empty file last-dedup has the time at
+ * which a pass last came to its end.
  */
 #ifndef CTL_LASTSCRUB_H
 #define CTL_LASTSCRUB_H
@@ -29,5 +30,9 @@ void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong);
 /* Read it. False: there is none. */
 bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
 bool ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
+
+/* The same of a pass that came to its end. A failure is printed and does no other harm. */
+void ctl_last_dedup_write(const struct ctl *ctl);
+bool ctl_last_dedup_read(const struct ctl *ctl, u64 *ret_time);
 
 #endif

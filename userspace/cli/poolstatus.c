@@ -36,6 +36,8 @@ struct status {
 	u64 newest_time;
 	bool has_check, has_scrub;
 	struct ctl_last_scrub check, scrub;
+	bool has_dedup;
+	u64 dedup_time;
 	struct rd_buffer in_use;	/* struct in_use */
 	struct rd_buffer running;	/* struct running */
 };
@@ -66,6 +68,7 @@ static int read_numbers(struct ctl *ctl, struct status *status)
 	rd_buffer_free(&volumes);
 	status->has_check = ctl_last_check_read(ctl, &status->check);
 	status->has_scrub = ctl_last_scrub_read(ctl, &status->scrub);
+	status->has_dedup = ctl_last_dedup_read(ctl, &status->dedup_time);
 	return r;
 }
 
@@ -236,6 +239,8 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	print_result("check", "catalog OK", status->has_check, &status->check);
 	print_result("scrub", "no damage", status->has_scrub, &status->scrub);
+	printf("  last dedup:  %s\n", status->has_dedup ?
+	       ctl_time_print(time, status->dedup_time) : "never");
 	print_readers(&status->in_use);
 	print_running(&status->running);
 }
@@ -310,6 +315,10 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	ctl_json_free(ctl, stats);
 	json_result(out, "last_check", status->has_check, &status->check);
 	json_result(out, "last_scrub", status->has_scrub, &status->scrub);
+	if (status->has_dedup)
+		rd_json_u64(out, "last_dedup", status->dedup_time);
+	else
+		rd_json_string(out, "last_dedup", NULL);
 	json_readers(out, &status->in_use);
 	json_running(out, &status->running);
 	ctl_json_end(ctl);
