@@ -73,6 +73,34 @@ is_free() {
 	is_version $vg/vm1@latest "$vol"
 }
 
+@test "quiesce: a hook that others could have written is not run" {
+	local wrong
+	volume vm1
+	hook 10-one
+	mkdir /tmp/rdt-hooks
+	cp "$hooks/10-one" /tmp/rdt-hooks/two
+	for wrong in "chmod 775 $hooks/10-one" "chown 7 $hooks/10-one" "chmod 757 $hooks" \
+		"ln -s /tmp/rdt-hooks/two $hooks/20-two"; do
+		chmod 777 /tmp/rdt-hooks
+		$wrong
+		run revdedupctl snapshot $vg/vm1
+		echo "$wrong: $output"
+		[ "$status" -eq 1 ]
+		[[ $output == *"no hook was run"*"nothing was changed"* ]]
+		[ ! -e $said ]
+		[ "$(versions vm1)" -eq 0 ]
+		chown 0 "$hooks/10-one"
+		chmod 755 "$hooks" "$hooks/10-one"
+	done
+	chmod 755 /tmp/rdt-hooks
+	# One that is switched off is nobody's matter.
+	hook 30-off
+	chmod 666 "$hooks/30-off"
+	revdedupctl -q snapshot $vg/vm1
+	[ "$(grep -c . $said)" -eq 4 ]
+	rm -r /tmp/rdt-hooks
+}
+
 @test "quiesce: a hook that fails, or takes too long, is said and undone" {
 	volume vm1
 	revdedupctl -q snapshot $vg/vm1

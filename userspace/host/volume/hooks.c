@@ -3,9 +3,11 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,6 +26,56 @@ static int is_hook(const struct dirent *entry)
 	return !*at;
 }
 
+/* --- may it run? */
+
+/* Refuse what a user who is neither root nor the caller could have written. */
+static int check_writers(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return rd_err(-errno, "cannot look at '%s'", path);
+	if (st.st_uid && st.st_uid != geteuid())
+		rd_err(0, "'%s' belongs to another user than root: no hook was run", path);
+	else if (st.st_mode & 022)
+		rd_err(0, "'%s' can be written to by other users than its owner: no hook was run", path);
+	else
+		return 0;
+	rd_hint("nothing was changed; look at what it does, then 'chown root' and 'chmod go-w'");
+	return -EPERM;
+}
+
+/* Check the program itself, and the directory that it lies in, which may be that of a link. */
+static int check_hook(const char *dir, const char *name)
+{
+	RD_FREE char *link = rd_path_in(dir, name);
+	RD_FREE char *path = NULL;
+	int r;
+
+	if (!link)
+		return -ENOMEM;
+	/* A hook that is not executable is switched off. */
+	if (access(link, X_OK))
+		return 0;
+	path = realpath(link, NULL);
+	if (!path)
+		return rd_err(-errno, "cannot look at '%s'", link);
+	r = check_writers(path);
+	return r ? r : check_writers(dirname(path));
+}
+
+static int check_all(const struct rd_hooks *hooks)
+{
+	unsigned int i;
+	int r = hooks->nr ? check_writers(hooks->dir) : 0;
+
+	for (i = 0; i < hooks->nr && !r; i++)
+		r = check_hook(hooks->dir, hooks->entries[i]->d_name);
+	return r;
+}
+
+/* --- */
+
 int rd_hooks_find(struct rd_hooks *hooks)
 {
 	int nr;
@@ -36,7 +88,7 @@ int rd_hooks_find(struct rd_hooks *hooks)
 	if (nr < 0 && errno != ENOENT)
 		return rd_err(-errno, "cannot read '%s'", hooks->dir);
 	hooks->nr = nr < 0 ? 0 : nr;
-	return 0;
+	return check_all(hooks);
 }
 
 void rd_hooks_free(struct rd_hooks *hooks)

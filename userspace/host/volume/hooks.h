@@ -18,7 +18,10 @@ struct rd_hooks {
 	unsigned int nr;
 };
 
-/* Find them; none where there is no such directory. Says what went wrong. */
+/*
+ * Find them; none where there is no such directory. -EPERM: another user than root and the caller
+ * may write to one of them, or to a directory that one lies in. Says what went wrong.
+ */
 int rd_hooks_find(struct rd_hooks *hooks);
 void rd_hooks_free(struct rd_hooks *hooks);
 
