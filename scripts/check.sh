@@ -98,7 +98,7 @@ declare -A about=(
 	[dedup_faults]="the same when something else goes wrong (in all: with what is read)"
 	[shared]="volumes in use that read blocks which they share (in all: that they take up once)"
 	[host]="mounts, versions over NBD and in packs, volumes that go down, two pools"
-	[host_clone]="clones of versions; wrong devices"
+	[host_clone]="clones of versions; wrong devices; what LVM sees and activates"
 	[host_pieces]="versions in pieces of volumes in use; overwrites"
 	[host_quiesce]="hooks, status, metrics"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
@@ -289,7 +289,7 @@ job_live_6.12() { guest 6.12 host/live; }
 job_live_6.1() { guest 6.1 host/live; }
 # In parts of about the same length, which can run at the same time.
 host_files=(host/{mount,nbd,packed,down,two-pools})
-clone_files=(host/{clone,wrong-device})
+clone_files=(host/{clone,wrong-device,lvm})
 pieces_files=(host/{pieces,overwrite})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_clone_6.12() { guest 6.12 "${clone_files[@]}"; }

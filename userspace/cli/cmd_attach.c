@@ -118,7 +118,10 @@ int cmd_attach(struct ctl *ctl)
 	r = ctl_caller(ctl, &caller);
 	if (r)
 		return r;
-	return all ? attach_all(ctl, &caller) : attach_one(ctl, &caller);
+	r = all ? attach_all(ctl, &caller) : attach_one(ctl, &caller);
+	if (!ctl->quiet && (!r || r == CTL_PARTLY))
+		rd_warn_of_lvm();
+	return r;
 }
 
 /* --- detach */

@@ -15,21 +15,77 @@
 /* The tag of volumes that revdedup makes. It removes no other volume. */
 #define TAG		"revdedup"
 
+#define LVM_UUID	"LVM-"		/* of a logical volume, for device-mapper */
+#define MAX_WORDS	24
+
 const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv)
 {
 	snprintf(path, RD_LV_PATH_MAX, "/dev/%s/%s", lv->vg, lv->name);
 	return path;
 }
 
-/* Run a command of LVM. Its output begins with blanks, and may be empty. */
+/* --- running it */
+
+/*
+ * What lies on our devices belongs to guests: no command of ours looks there. The rejections stand
+ * alone in "filter", because a pattern of the host's own that accepts a device would win by
+ * another of its names; so a host that has "filter" and no "global_filter" gets it as that one.
+ */
+#define FILTER		"filter=[\"r|^/dev/mapper/revdedup-|\",\"r|/dm-uuid-REVDEDUP-|\"]"
+
+static int make_config(char **ret)
+{
+	char *const argv[] = { "lvmconfig", "--quiet", "devices/filter", "devices/global_filter",
+			       NULL };
+	struct rd_buffer text = { 0 };
+	const char *own = NULL;
+	char *line, *rest = NULL;
+	int r = rd_run_quietly(argv, &text);
+
+	/* It fails where one of them is not set, and prints the other one. */
+	for (line = r < 0 ? NULL : strtok_r((char *)text.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (!strncmp(line, "global_", 7))
+			own = NULL;
+		else if (!strncmp(line, "filter=", 7))
+			own = line;
+	}
+	if (r >= 0)
+		r = asprintf(ret, "devices{" FILTER "%s%s}", own ? " global_" : "", own ? own : "");
+	rd_buffer_free(&text);
+	return r < 0 ? rd_err(r, "cannot run '%s'", argv[0]) : 0;
+}
+
+/* Run a command of LVM. Returns its exit status, or -errno. */
+static int run(char *const *argv, struct rd_buffer *ret)
+{
+	/* Read once, because a command may run several of them. */
+	static char *config;
+	char *all[MAX_WORDS] = { argv[0], "--config" };
+	unsigned int i;
+	int r = 0;
+
+	if (!config)
+		r = make_config(&config);
+	if (r)
+		return r;
+	all[2] = config;
+	for (i = 1; argv[i]; i++)
+		all[i + 2] = argv[i];
+	return rd_run(all, ret);
+}
+
+/* Run a command that prints something. Its output begins with blanks, and may be empty. */
 static int ask(char *const *argv, struct rd_buffer *ret)
 {
-	int r = rd_run(argv, ret);
+	int r = run(argv, ret);
 
 	if (r < 0)
 		return r;
 	return r ? rd_err(-EIO, "'%s' failed", argv[0]) : 0;
 }
+
+/* --- what there is */
 
 int rd_lv_find(const char *path, struct rd_lv *ret)
 {
@@ -102,7 +158,7 @@ int rd_lv_exists(const struct rd_lv *lv, bool *ret)
 
 static int make(const struct rd_lv *lv, char *const *argv)
 {
-	int r = rd_run(argv, NULL);
+	int r = run(argv, NULL);
 
 	return r > 0 ? rd_err(-EIO, "cannot make the logical volume '%s/%s'", lv->vg, lv->name) :
 		r;
@@ -161,7 +217,7 @@ int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag)
 	if (r || !exists || !ours)
 		return r;
 	snprintf(name, sizeof(name), "%s/%s", lv->vg, lv->name);
-	r = rd_run(argv, NULL);
+	r = run(argv, NULL);
 	return r > 0 ? rd_err(-EBUSY, "cannot remove the logical volume '%s'", name) : r;
 }
 
@@ -183,13 +239,13 @@ int rd_lv_tag(const char *path, const char *tag, bool add)
 	if (stat(path, &st))
 		return rd_err(-errno, "cannot look at '%s'", path);
 	rd_block_dm(st.st_rdev, "uuid", uuid);
-	if (strncmp(uuid, "LVM-", 4))
+	if (strncmp(uuid, LVM_UUID, strlen(LVM_UUID)))
 		return 0;
 	r = rd_lv_find(path, &lv);
 	if (r)
 		return r;
 	snprintf(name, sizeof(name), "%s/%s", lv.vg, lv.name);
-	r = rd_run(argv, NULL);
+	r = run(argv, NULL);
 	return r > 0 ? rd_err(-EIO, "cannot change the tags of the logical volume '%s'", name) : r;
 }
 
@@ -208,4 +264,62 @@ int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros)
 	*ret_zeros = !r && zero == 1;
 	rd_buffer_free(&text);
 	return r;
+}
+
+/* --- making them active */
+
+/* Print a UUID of 32 characters as LVM does, with dashes. Returns what follows it. */
+static const char *put_uuid(char ret[40], const char *uuid)
+{
+	snprintf(ret, 40, "%.6s-%.4s-%.4s-%.4s-%.4s-%.4s-%.6s", uuid, uuid + 6, uuid + 10,
+		 uuid + 14, uuid + 18, uuid + 22, uuid + 26);
+	return uuid + 32;
+}
+
+/* @argv selects logical volumes. */
+static int activate(char *const *argv, const char *what)
+{
+	int r = run(argv, NULL);
+
+	return r > 0 ? rd_err(-EIO, "cannot activate the logical volume '%s'", what) : r;
+}
+
+int rd_lv_activate(const char *dm_uuid, const char *path)
+{
+	char vg[40], lv[40], select[128];
+	char *const argv[] = { "lvchange", "-qq", "-ay", "-K", "-S", select, NULL };
+
+	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(dm_uuid) != 64 + strlen(LVM_UUID))
+		return 0;
+	put_uuid(lv, put_uuid(vg, dm_uuid + strlen(LVM_UUID)));
+	snprintf(select, sizeof(select), "vg_uuid=%s && lv_uuid=%s", vg, lv);
+	return activate(argv, path);
+}
+
+int rd_lv_activate_path(const char *path)
+{
+	char *const argv[] = { "lvchange", "-qq", "-ay", "-K", (char *)path, NULL };
+
+	return activate(argv, path);
+}
+
+int rd_lvm_sees(struct rd_buffer *ret)
+{
+	char *const argv[] = { "pvs", "-qq", "--noheadings", "-o", "pv_name", NULL };
+	char uuid[RD_DM_NAME_MAX], *path, *rest = NULL;
+	struct rd_buffer text = { 0 };
+	struct stat st;
+	/* With the settings of this host alone, which may have no LVM. */
+	int r = rd_run_quietly(argv, &text);
+
+	for (path = r ? NULL : strtok_r((char *)text.data, " \n", &rest); path;
+	     path = strtok_r(NULL, " \n", &rest)) {
+		if (stat(path, &st))
+			continue;
+		rd_block_dm(st.st_rdev, "uuid", uuid);
+		if (!strncmp(uuid, RD_DM_UUID, strlen(RD_DM_UUID)))
+			rd_buffer_put(ret, path, strlen(path) + 1);
+	}
+	rd_buffer_free(&text);
+	return ret->failed ? -ENOMEM : 0;
 }

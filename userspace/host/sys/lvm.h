@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Logical volumes, by the commands of LVM. All of these say what went wrong. */
+/*
+ * Logical volumes, by the commands of LVM, which do not see what lies on our devices. All of
+ * these say what went wrong.
+ */
 #ifndef RD_LVM_H
 #define RD_LVM_H
 
+#include "base/buffer.h"
 #include "base/units.h"
 #include "dm.h"
 
@@ -51,6 +55,20 @@ int rd_thin_pool_check(const char *vg, const char *name, bool *ret_zeros);
 
 /* Give the logical volume at @path a tag, or remove it. Does nothing to another device. */
 int rd_lv_tag(const char *path, const char *tag, bool add);
+
+/*
+ * Activate the logical volume with this dm UUID, whatever its settings say of activation at boot;
+ * do nothing where the UUID is not of one. @path: its name, for a message.
+ */
+int rd_lv_activate(const char *dm_uuid, const char *path);
+/* The same by its name. */
+int rd_lv_activate_path(const char *path);
+
+/*
+ * Append the path, with a NUL, of each device of ours on which LVM of this host finds a physical
+ * volume, which is then a guest's.
+ */
+int rd_lvm_sees(struct rd_buffer *ret);
 
 /* "/dev/VG/LV"; returns @path */
 const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv);

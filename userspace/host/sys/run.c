@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +19,8 @@
 
 extern char **environ;
 
-/* Start a program in its own group, so that Ctrl-C does not interrupt LVM. */
-static int start(char *const *argv, int out, pid_t *ret_pid)
+/* Start a program in its own group, so that Ctrl-C does not interrupt LVM. Prints nothing. */
+static int start(char *const *argv, int out, int err, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -28,6 +30,7 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
 	posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 	posix_spawnattr_init(&attr);
 	/* A guard ignores these signals; the programs that it runs must not. */
@@ -41,7 +44,12 @@ static int start(char *const *argv, int out, pid_t *ret_pid)
 	r = posix_spawnp(ret_pid, argv[0], &actions, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 	posix_spawn_file_actions_destroy(&actions);
-	return r ? rd_err(-r, "cannot run '%s'", argv[0]) : 0;
+	return -r;
+}
+
+static int tell_unstarted(int r, const char *program)
+{
+	return r ? rd_err(r, "cannot run '%s'", program) : 0;
 }
 
 static int wait_for(pid_t pid)
@@ -54,25 +62,55 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int rd_run(char *const *argv, struct rd_buffer *ret_output)
+/* Print what a program that failed has written to @fd. */
+static void repeat(int fd)
 {
+	char text[4096];
+	ssize_t len;
+	off_t at = 0;
+
+	while ((len = pread(fd, text, sizeof(text), at)) > 0) {
+		fwrite(text, 1, len, stderr);
+		at += len;
+	}
+}
+
+static int run(char *const *argv, struct rd_buffer *ret_output, bool is_quiet)
+{
+	/* Not a pipe: nothing reads it while stdout is read. */
+	RD_CLOSE int err = memfd_create("stderr", MFD_CLOEXEC);
+	bool is_shown = err < 0 || (rd_verbosity > 0 && !is_quiet);
 	int ends[2], status, r = 0;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC))
 		return rd_err(-errno, "cannot make a pipe");
-	r = start(argv, ends[1], &pid);
+	r = start(argv, ends[1], is_shown ? STDERR_FILENO : err, &pid);
 	close(ends[1]);
+	if (r && !is_quiet)
+		tell_unstarted(r, argv[0]);
 	if (!r) {
 		struct rd_buffer none = { 0 };
 
 		r = rd_read_text(ends[0], SIZE_MAX, ret_output ? ret_output : &none);
 		rd_buffer_free(&none);
 		status = wait_for(pid);
+		if (status && !is_quiet && !is_shown)
+			repeat(err);
 		r = r ? rd_err(r, "cannot read the output of '%s'", argv[0]) : status;
 	}
 	close(ends[0]);
 	return r;
+}
+
+int rd_run(char *const *argv, struct rd_buffer *ret_output)
+{
+	return run(argv, ret_output, false);
+}
+
+int rd_run_quietly(char *const *argv, struct rd_buffer *ret_output)
+{
+	return run(argv, ret_output, true);
 }
 
 /* --- with a limit */
@@ -97,7 +135,7 @@ int rd_run_within(char *const *argv, unsigned int seconds, pid_t *running)
 	pid_t pid;
 	int r;
 
-	r = start(argv, STDERR_FILENO, &pid);
+	r = tell_unstarted(start(argv, STDERR_FILENO, STDERR_FILENO, &pid), argv[0]);
 	if (r)
 		return r;
 	*running = pid;

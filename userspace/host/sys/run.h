@@ -9,10 +9,13 @@
 
 /*
  * Run a program (the last of @argv is NULL), and put its stdout and a NUL into
- * @ret_output, or discard it where that is NULL. Its stderr is ours. Returns its exit
- * status, or -errno; says what failed.
+ * @ret_output, or discard it where that is NULL. What it writes to stderr is printed if it fails,
+ * or with -v: LVM warns of other volumes each time. Returns its exit status, or -errno; says what
+ * failed.
  */
 int rd_run(char *const *argv, struct rd_buffer *ret_output);
+/* The same for a program that may fail, or not be there: nothing is printed. */
+int rd_run_quietly(char *const *argv, struct rd_buffer *ret_output);
 
 /*
  * The same, with its stdout on our stderr. After @seconds kill it and all processes that

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -68,6 +69,43 @@ static int finish_rollback(const struct rd_caller *caller, struct rd_attachment 
 	return r ? r : rd_session_close(pool, repeat_rollback(pool, at));
 }
 
+/* --- activating what it lies on */
+
+/* Activate the device with this dm UUID, if it has none now. */
+static int activate(const char *uuid, const char *path)
+{
+	char name[RD_DM_NAME_MAX];
+
+	return uuid[0] && rd_dm_find(uuid, name) == -ENODEV ? rd_lv_activate(uuid, path) : 0;
+}
+
+/* The same for the device of its pool, which a link in the pool names. */
+static int activate_pool(const char *pool)
+{
+	RD_FREE char *data = pool[0] ? rd_path_in(pool, "data") : NULL;
+	char path[PATH_MAX];
+	ssize_t len = data ? readlink(data, path, sizeof(path) - 1) : -1;
+
+	if (len < 0 || !access(data, F_OK))
+		return 0;
+	path[len] = '\0';
+	return strncmp(path, "/dev/", 5) ? 0 : rd_lv_activate_path(path);
+}
+
+/*
+ * At boot LVM may not have activated them yet, or may be told not to, and no other program needs
+ * them. Volumes of other names are left alone: they may be of a guest. Where that fails, the
+ * next step says which device is missing.
+ */
+static void activate_all(const struct rd_attachment *at)
+{
+	activate(at->base_uuid, at->base);
+	activate(at->meta_uuid, at->meta);
+	activate_pool(at->pool);
+}
+
+/* --- */
+
 static int lock(const struct rd_caller *caller, struct rd_attachment *at)
 {
 	int r = rd_attachment_lock(at, caller->wait_ms);
@@ -87,8 +125,10 @@ int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 		rd_remedy(RD_REMEDY_REDO_CLONE, at->volume, NULL);
 		return -EINVAL;
 	}
-	if (!r)
+	if (!r) {
+		activate_all(at);
 		r = rd_stack_up(at, ret_state);
+	}
 	if (r == -EUCLEAN) {
 		*ret_state = RD_STACK_UP;
 		r = finish_rollback(caller, at);
@@ -256,6 +296,23 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 		r = make(caller, at);
 	if (r && made)
 		remove_meta(path);
+	return r;
+}
+
+/* --- guests' disks that LVM finds */
+
+int rd_warn_of_lvm(void)
+{
+	struct rd_buffer seen = { 0 };
+	const char *path, *end;
+	int r = rd_lvm_sees(&seen);
+
+	path = (const char *)seen.data;
+	for (end = path + seen.len; !r && path < end; path += strlen(path) + 1)
+		rd_warn("LVM of this host finds a physical volume on '%s', which is a guest's", path);
+	if (!r && seen.len)
+		rd_hint("a filter in lvm.conf keeps it from activating what lies there: see guests.rst");
+	rd_buffer_free(&seen);
 	return r;
 }
 

@@ -44,6 +44,15 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 		 enum rd_stack_state *ret_state);
 
+/* The same for a volume that must be tracked. -ENOPKG: the module cannot be had. */
+int rd_volume_track(const struct rd_caller *caller, struct rd_attachment *at);
+
+/*
+ * Warn if LVM of this host finds a guest's physical volume on a device of ours: it may activate
+ * what lies there, which the guest has active, too.
+ */
+int rd_warn_of_lvm(void);
+
 /*
  * Remove what an interrupted clone has left: see clone.h. 1: @at was such a clone, and
  * there is no such volume now; 0: it is none, or is whole by now. @force: also if the
