@@ -14,7 +14,7 @@ const char *ctl_problem_print(char *text, const struct rd_health *health)
 		[RD_PROBLEM_UNKNOWN] = "cannot be asked for its state",
 		[RD_PROBLEM_NO_DEVICE] = "has no device: 'revdedupctl attach' makes it",
 		[RD_PROBLEM_NOT_TRACKED] =
-			"is not tracked: 'revdedupctl attach' changes that",
+			"is not tracked: 'revdedupctl attach' changes that, once there is the module dm-revdedup",
 		[RD_PROBLEM_SUSPENDED] =
 			"is suspended, and programs that use it wait: 'revdedupctl attach' resumes it",
 		[RD_PROBLEM_META_FAILS] =

@@ -141,6 +141,19 @@ int rd_volume_up(const struct rd_caller *caller, struct rd_attachment *at,
 	return r;
 }
 
+int rd_volume_track(const struct rd_caller *caller, struct rd_attachment *at)
+{
+	enum rd_stack_state state;
+	int r = rd_volume_up(caller, at, &state);
+
+	if (r || state == RD_STACK_UP)
+		return r;
+	/* It says so only when it makes the linear device. */
+	rd_err(0, "'%s' is not tracked", at->volume);
+	r = rd_target_require();
+	return r ? r : -ENOPKG;
+}
+
 /* --- clones that were cut short */
 
 static int undo_clone(const struct rd_caller *caller, const struct rd_attachment *at, bool force)
@@ -248,15 +261,11 @@ static int check_base(const char *base)
 /* Save the file first: after a crash it is what finds the devices again. */
 static int make(const struct rd_caller *caller, struct rd_attachment *at)
 {
-	enum rd_stack_state state;
-	int r;
+	int r = rd_attachment_save(at);
 
-	r = rd_attachment_save(at);
 	if (r)
 		return r;
-	r = rd_volume_up(caller, at, &state);
-	if (!r && state != RD_STACK_UP)
-		r = -ENOPKG;
+	r = rd_volume_track(caller, at);
 	if (r)
 		rd_attachment_remove(at);
 	return r;

@@ -349,12 +349,9 @@ int rd_live_dedup(const struct rd_caller *caller, struct rd_attachment *at,
 		.pool = caller->pool,
 		.pool_fd = -1,
 	};
-	enum rd_stack_state state;
 	int r;
 
 	memset(report, 0, sizeof(*report));
-	r = rd_volume_up(caller, at, &state);
-	if (!r && state != RD_STACK_UP)
-		r = -ENOPKG;
+	r = rd_volume_track(caller, at);
 	return r ? r : work(&run);
 }

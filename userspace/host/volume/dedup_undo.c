@@ -242,14 +242,11 @@ int rd_live_dedup_undo(const struct rd_caller *caller, struct rd_attachment *at,
 		       struct rd_live_dedup_undo_report *report)
 {
 	struct undo undo = { caller, at, options, report };
-	enum rd_stack_state state;
 	bool is_home;
 	int r;
 
 	memset(report, 0, sizeof(*report));
-	r = rd_volume_up(caller, at, &state);
-	if (!r && state != RD_STACK_UP)
-		r = -ENOPKG;
+	r = rd_volume_track(caller, at);
 	if (!r)
 		r = rd_stack_is_linear(at, &is_home);
 	if (!r && !is_home)

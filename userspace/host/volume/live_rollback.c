@@ -10,12 +10,9 @@
 
 int rd_live_rollback_begin(const struct rd_caller *caller, struct rd_attachment *at, bool force)
 {
-	enum rd_stack_state state;
 	int r;
 
-	r = rd_volume_up(caller, at, &state);
-	if (!r && state != RD_STACK_UP)
-		r = -ENOPKG;
+	r = rd_volume_track(caller, at);
 	if (!r && !force)
 		r = rd_check_not_mounted(at);
 	return r ? r : rd_rollback_check(at);

@@ -257,13 +257,10 @@ int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		.options = options,
 		.reads = RD_VIEW_POOL_NONE,
 	};
-	enum rd_stack_state state;
 	int r, closed;
 
 	memset(report, 0, sizeof(*report));
-	r = rd_volume_up(caller, at, &state);
-	if (!r && state != RD_STACK_UP)
-		r = -ENOPKG;
+	r = rd_volume_track(caller, at);
 	if (!r)
 		r = rd_check_pool_apart(live.pool, at);
 	if (!r)
