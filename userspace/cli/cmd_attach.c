@@ -136,8 +136,8 @@ static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool
 		rd_json_bool(&ctl->out, "device_stays", is_open);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && is_open) {
-		printf("detached %s: no longer tracked; %s is in use and stays as a linear device until the next boot; use %s after that\n",
-		       at->volume, rd_dm_path(path, at->device), at->base);
+		printf("detached %s: no longer tracked; %s is in use and stays as a linear device until the next boot; use %s after that, or 'revdedupctl attach %s' now\n",
+		       at->volume, rd_dm_path(path, at->device), at->base, at->volume);
 	} else if (!ctl->quiet) {
 		printf("detached %s: no longer tracked; use %s\n", at->volume, at->base);
 	}

@@ -244,9 +244,9 @@ static int check_new(const char *volume)
 	return -EBUSY;
 }
 
-static int check_base(const char *base)
+static int check_base(const char *base, bool is_ours)
 {
-	int r = rd_block_is_free(base);
+	int r = is_ours ? 0 : rd_block_is_free(base);
 
 	/* QEMU opens its disks like any file, without O_EXCL. */
 	if (!r && rd_block_is_open(base))
@@ -256,6 +256,34 @@ static int check_base(const char *base)
 	else if (r == -ENOENT)
 		rd_hint("nothing was changed; 'lvs' lists the logical volumes of this host");
 	return r;
+}
+
+/*
+ * Find the device that detach left for the programs that used it: linear, over all of @base. It
+ * becomes the device of the new attachment, which they follow. It keeps its UUID; the attachment
+ * gets a new one, as no version of before may count as one of the new metadata.
+ */
+static int find_left(const char *volume, const char *base, u8 ret_uuid[16], bool *ret)
+{
+	char name[RD_DM_NAME_MAX], target[RD_DM_NAME_MAX], number[32], wanted[48];
+	RD_FREE char *params = NULL;
+	struct rd_dm_info info;
+	u64 sectors;
+	int r = rd_device_name(volume, name);
+
+	*ret = false;
+	if (!r)
+		r = rd_dm_info(name, &info);
+	if (r || !info.exists || !info.has_table ||
+	    strncmp(info.uuid, RD_DM_UUID, strlen(RD_DM_UUID)) ||
+	    !rd_uuid_parse(ret_uuid, info.uuid + strlen(RD_DM_UUID)))
+		return r;
+	r = rd_dm_table(name, &sectors, target, &params);
+	if (r)
+		return r;
+	snprintf(wanted, sizeof(wanted), "%s 0", rd_block_number(number, base));
+	*ret = !strcmp(target, "linear") && !strcmp(params, wanted);
+	return 0;
 }
 
 /* Save the file first: after a crash it is what finds the devices again. */
@@ -276,8 +304,9 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 {
 	RD_FREE char *implied = NULL;
 	const char *base = options->base, *meta = options->meta;
+	bool made = false, is_left = false;
+	u8 left[16];
 	char path[PATH_MAX];
-	bool made = false;
 	int r;
 
 	if (asprintf(&implied, "/dev/%s", options->volume) < 0) {
@@ -289,12 +318,16 @@ int rd_attach(const struct rd_caller *caller, const struct rd_attach_options *op
 	if (!r)
 		r = rd_check_attach(base, meta);
 	if (!r)
-		r = check_base(base);
+		r = find_left(options->volume, base, left, &is_left);
+	if (!r)
+		r = check_base(base, is_left);
 	if (r)
 		return r;
 	r = meta ? rd_block_is_free(meta) : make_meta(base, path, &made);
 	if (!r)
 		r = rd_attachment_init(at, options->volume, base, meta ? meta : path);
+	if (!r && is_left)
+		memcpy(at->device_uuid, left, sizeof(left));
 	if (!r)
 		r = rd_attachment_identify(at);
 	if (!r)
@@ -381,14 +414,28 @@ static int find_devices(struct rd_attachment *at, const struct rd_detach_options
 	return -ENODEV;
 }
 
+/* Programs that have the device open would go on with one that is not tracked. */
+static int check_unused(const struct rd_attachment *at)
+{
+	char path[RD_DM_PATH_MAX];
+
+	if (!rd_block_is_open(rd_dm_path(path, at->device)))
+		return 0;
+	rd_err(0, "'%s' is in use ('fuser -v' shows by which program)", path);
+	rd_remedy(RD_REMEDY_DETACH_ANYWAY, at->volume, "nothing was changed; stop that first");
+	return -EBUSY;
+}
+
 static int take_off(const struct rd_attachment *at, const struct rd_detach_options *options,
 		    bool *ret_stays)
 {
 	bool is_home;
 	int r;
 
-	if (!options->force)
-		return rd_stack_down(at, ret_stays);
+	if (!options->force) {
+		r = check_unused(at);
+		return r ? r : rd_stack_down(at, ret_stays);
+	}
 	r = rd_stack_is_home(at, &is_home);
 	if (!r && is_home)
 		return rd_stack_down(at, ret_stays);

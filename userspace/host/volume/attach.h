@@ -7,6 +7,9 @@
  * stands in the way of the next attempt, and is to be removed by hand; or, once the file
  * of the attachment is saved, all that brings the rest back.
  *
+ * A device that was in use when it was detached stays, as a linear one. The next attach of that
+ * volume takes it over, also while it is in use.
+ *
  * Detach removes the devices, then what the pool keeps for them, then the file, which
  * says whose they are: after a crash it is repeated.
  */
@@ -67,8 +70,8 @@ enum rd_detach_loss {
 
 struct rd_detach_options {
 	/*
-	 * Detach it even if its devices are not there, blocks of it lie in the pool, or
-	 * the pool cannot be opened.
+	 * Detach it even if its devices are not there, it is in use, blocks of it lie in
+	 * the pool, or the pool cannot be opened.
 	 */
 	bool force;
 	/* Asked, with @force, before something is lost: 0, or what rd_detach() returns. */

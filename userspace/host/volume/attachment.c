@@ -47,13 +47,22 @@ const char *rd_part_name(char ret[RD_DM_NAME_MAX], const struct rd_attachment *a
 	return ret;
 }
 
+static bool has_device_uuid(const struct rd_attachment *at)
+{
+	static const u8 none[16];
+
+	return memcmp(at->device_uuid, none, sizeof(none));
+}
+
 const char *rd_part_uuid(char ret[RD_DM_NAME_MAX], const struct rd_attachment *at,
 			 const char *part)
 {
+	bool is_adopted = !part && has_device_uuid(at);
 	char uuid[RD_UUID_TEXT];
 
-	snprintf(ret, RD_DM_NAME_MAX, RD_DM_UUID "%s%s%s", rd_uuid_print(uuid, at->uuid),
-		 part ? "-" : "", part ? part : "");
+	rd_uuid_print(uuid, is_adopted ? at->device_uuid : at->uuid);
+	snprintf(ret, RD_DM_NAME_MAX, RD_DM_UUID "%s%s%s", uuid, part ? "-" : "",
+		 part ? part : "");
 	return ret;
 }
 
@@ -262,6 +271,8 @@ static void put_all(FILE *file, const struct rd_attachment *at)
 	fprintf(file, "# written by revdedup, which needs it at boot\n");
 	put_line(file, "volume", at->volume);
 	put_line(file, "uuid", rd_uuid_print(uuid, at->uuid));
+	if (has_device_uuid(at))
+		put_line(file, "device_uuid", rd_uuid_print(uuid, at->device_uuid));
 	put_line(file, "base", at->base);
 	put_line(file, "base_uuid", at->base_uuid);
 	put_line(file, "meta", at->meta);
@@ -423,6 +434,8 @@ static bool take_line(struct rd_attachment *at, const char *line)
 		return at->dedup_pool = true;
 	if (take(uuid, sizeof(uuid), line, "uuid"))
 		return rd_uuid_parse(at->uuid, uuid);
+	if (take(uuid, sizeof(uuid), line, "device_uuid"))
+		return rd_uuid_parse(at->device_uuid, uuid);
 	if (!strcmp(line, "unfinished=yes"))
 		return at->is_unfinished = true;
 	return take(at->volume, sizeof(at->volume), line, "volume") ||

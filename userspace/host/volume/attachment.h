@@ -7,6 +7,8 @@
  *
  *	volume=vg/vm1
  *	uuid=1b4e28ba-2fa1-41d2-883f-0016d3cca427	in the metadata, made by attach
+ *	device_uuid=2c5f...		in the dm UUID of its device, where that is another one: the
+ *					device was in use when it was detached, see attach.h
  *	base=/dev/vg/vm1
  *	base_uuid=LVM-...		its dm UUID, where it has one: names may change
  *	meta=/dev/vg/vm1_rdmeta
@@ -52,6 +54,7 @@ struct rd_attachment {
 	char volume[RD_VOLUME_MAX + 1];
 	char device[RD_DM_NAME_MAX];	/* from its name */
 	u8 uuid[16];
+	u8 device_uuid[16];		/* zeros: @uuid */
 	char base[PATH_MAX];
 	char base_uuid[RD_DM_NAME_MAX];
 	char meta[PATH_MAX];
