@@ -17,7 +17,8 @@ import math
 import random
 
 # "VM-Centric Snapshot Deduplication" (Zhang et al., 2014) says what came out, in its table 7, and
-# not for how many blocks of 64 MB a VM. These give its figures.
+# not for how many blocks of 64 MB a VM. These were fitted to that table, so what they give of it
+# confirms nothing.
 PAPER_OWN, PAPER_POPULAR, PAPER_SHARED_BY = 550, 18000, 106.77
 
 
@@ -67,11 +68,14 @@ def schemes(arg):
     for replicas in (6, 9):
         yield f"VM-centric, PDS r={replicas}", [
             Objects(own, 3, PAPER_OWN), Objects(PAPER_POPULAR, replicas, PAPER_POPULAR)]
-    yield "frames, hashed over all PGs", [Objects(arg.pgs, 3, arg.pgs)]
+    # Without its catalog a frame is of no version. Its objects are in all PGs of its RADOS pool.
+    catalog = Objects(arg.catalog, arg.catalog_replicas, arg.catalog)
+    yield "frames, hashed over all PGs", [Objects(arg.pgs, 3, arg.pgs), catalog]
     refers = arg.keys * (1 + arg.refers)
-    yield f"{arg.keys} keys a volume, refer to {arg.refers} others", [Objects(arg.pgs, 3, refers)]
+    yield f"{arg.keys} keys a volume, refer to {arg.refers} others", [
+        Objects(arg.pgs, 3, refers), catalog]
     yield f"{arg.keys} keys a volume, commons r=6", [
-        Objects(arg.pgs, 3, arg.keys), Objects(arg.commons, 6, arg.commons)]
+        Objects(arg.pgs, 3, arg.keys), Objects(arg.commons, 6, arg.commons), catalog]
 
 
 def by_formula(objects, nodes, failed):
@@ -205,6 +209,8 @@ def options():
     sub = verb(placement,
                ("vms", 1000, "VMs"), ("nodes", 100, "nodes"), ("pgs", 4096, "placement groups"),
                ("commons", 512, "placement groups of the commons"),
+               ("catalog", 64, "placement groups of the catalogs; 0: they are not counted"),
+               ("catalog-replicas", 6, "replicas of the catalogs"),
                ("keys", 8, "locator keys of a volume"),
                ("refers", 2, "other volumes that one refers to, without commons"),
                ("draws", 200, "draws of nodes that fail; 0: only the formula"),
