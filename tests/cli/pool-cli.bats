@@ -328,3 +328,57 @@ revdedupctl_commands() {
 		[ -z "$output" ]
 	done
 }
+
+@test "progress: a line fits into the terminal, whatever the volume is called" {
+	local name size line
+	make_pool 1G
+	truncate -s 6M 1.img
+	blocks 1.img 0 1536
+	name=$(printf 'customers/%.0s' 1 2 3 4 5 6 7)vm1
+	for size in 80 20; do
+		script -qec "stty cols $size; '$build/bin/revdedupctl' snapshot $name --from 1.img --progress=always -q" \
+			/dev/null >typescript </dev/null
+		tr '\r' '\n' <typescript | grep ' MiB of ' | sed 's/\x1b\[K//' >lines
+		[ -s lines ]
+		while IFS= read -r line; do
+			[ "${#line}" -lt 80 ]
+			[ "$size" -eq 20 ] || [[ $line == ...*vm1:* ]]
+		done <lines
+	done
+}
+
+@test "init: REVDEDUP_POOL names the pool, and no command offers to make one where none is mounted" {
+	ctl list --pool gone
+	[ "$status" -eq 10 ]
+	[[ $output == *"'gone' is not a pool"*"may not be mounted"* ]]
+	[[ $output != *init* ]]
+	unset REVDEDUP_POOL
+	ctl init
+	[ "$status" -eq 2 ]
+	[[ $output == *"name the directory of the pool, or set REVDEDUP_POOL"* ]]
+	export REVDEDUP_POOL=$PWD/made
+	ctl init --size 64M
+	[ "$status" -eq 0 ]
+	[ "$output" = "made pool '$PWD/made'" ]
+}
+
+@test "snapshot: each --tag is kept, and stats is in columns with a long name" {
+	local name
+	make_pool 1G
+	truncate -s 6M 1.img
+	blocks 1.img 0 10
+	name=$(printf 'customers/%.0s' 1 2 3 4)vm1
+	must snapshot "$name" --from 1.img --tag one --tag two
+	must show "$name"
+	[[ $output == *"tags:           one,two"* ]]
+	ctl snapshot "$name" --from 1.img --tag three --tag 7
+	[ "$status" -eq 2 ]
+	must snapshot vm2 --from 1.img
+	must stats
+	[ "$(awk 'NR <= 3 { print length }' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+	must dedup --copies 100% --force --to copies
+	must stats
+	[[ $output == *"copies:   "*"on a disk of the pool itself"* ]]
+	must status
+	[[ $output == *"copies:      "*"on a disk of the pool itself"* ]]
+}

@@ -15,7 +15,7 @@ enum rd_remedy {
 	RD_REMEDY_WAIT_FOR_LOCK,	/* wait until the other command ends */
 
 	/* a pool: the object is its directory, where that is not the pool in use */
-	RD_REMEDY_MAKE_POOL,		/* [directory] make a pool, or name another one */
+	RD_REMEDY_NAME_POOL,		/* name another pool */
 	RD_REMEDY_MAKE_NEW_POOL,	/* by the program that is installed now */
 	RD_REMEDY_REBUILD_CATALOG,	/* [directory] make a new catalog from the pool */
 	RD_REMEDY_RENEW_COPY,		/* replace the damaged copy of the catalog */

@@ -72,6 +72,9 @@ static int attach_one(struct ctl *ctl, const struct rd_caller *caller)
 	r = ctl_volume_operand(ctl, 0, &name);
 	if (r)
 		return r;
+	/* A volume is named as in LVM; its path says the same. */
+	if (!strncmp(name.volume, "/dev/", 5) && !ctl_has(ctl, CTL_OPT_FROM))
+		memmove(name.volume, name.volume + 5, strlen(name.volume + 5) + 1);
 	r = rd_attachment_load(at, name.volume);
 	if (r == -ENOENT)
 		return attach_new(ctl, caller, name.volume, at);

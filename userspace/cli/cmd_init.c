@@ -84,10 +84,12 @@ static int measure(struct ctl *ctl, const char *path)
 int cmd_init(struct ctl *ctl)
 {
 	struct rd_pool_options options = { 0 };
-	const char *path = ctl->operands[0];
+	const char *path = ctl->nr_operands ? ctl->operands[0] : ctl_pool_path(ctl);
 	char name[PATH_MAX];
 	int r;
 
+	if (!path)
+		return ctl_usage(ctl, "name the directory of the pool, or set REVDEDUP_POOL");
 	r = check_options(ctl, &options);
 	if (!r)
 		r = check_device(&options, name);

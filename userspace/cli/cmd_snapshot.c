@@ -158,7 +158,7 @@ static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 {
 	struct rd_live_options live = {
 		.comment = options->comment,
-		.tag = options->tag,
+		.tags = options->tags,
 		.compression = options->compression,
 		.rule = options->rule,
 		.verify_hits = options->verify_hits,
@@ -204,11 +204,27 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 	return CTL_PARTLY;
 }
 
+/* Append each --tag with a NUL, and a NUL. */
+static int read_tags(struct ctl *ctl, struct rd_buffer *ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++) {
+		const char *tag = ctl->given[i].value;
+
+		if (ctl->given[i].option != CTL_OPT_TAG)
+			continue;
+		if (!ctl_is_tag(tag))
+			return ctl_usage(ctl, "'%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
+					 tag);
+		rd_buffer_put(ret, tag, strlen(tag) + 1);
+	}
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : 0;
+}
+
 static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
 {
-	if (options->tag && !ctl_is_tag(options->tag))
-		return ctl_usage(ctl, "'%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
-				 options->tag);
 	if (options->comment &&
 	    strlen(options->comment) >= sizeof(((struct rd_version *)NULL)->comment))
 		return ctl_usage(ctl, "the comment is longer than 255 bytes");
@@ -258,6 +274,7 @@ static void warn_of_damage(const struct ctl *ctl)
 struct choices {
 	const struct rd_compression *compression;
 	struct rd_rule_change rule;
+	const char *tags;
 };
 
 static int snapshot_one(struct ctl *ctl, const struct choices *choices)
@@ -266,7 +283,7 @@ static int snapshot_one(struct ctl *ctl, const struct choices *choices)
 	struct rd_snapshot_options options = {
 		.from = ctl_value(ctl, CTL_OPT_FROM),
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
-		.tag = ctl_value(ctl, CTL_OPT_TAG),
+		.tags = choices->tags,
 		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
 		.compression = choices->compression,
 		.rule = choices->rule,
@@ -305,7 +322,7 @@ static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at,
 	struct rd_snapshot_options options = {
 		.volume = at->volume,
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
-		.tag = ctl_value(ctl, CTL_OPT_TAG),
+		.tags = choices->tags,
 		.compression = choices->compression,
 		.rule = choices->rule,
 		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
@@ -352,32 +369,43 @@ static int snapshot_all(struct ctl *ctl, const struct choices *choices)
 	return !failed ? 0 : made || !r ? CTL_PARTLY : r;
 }
 
-int cmd_snapshot(struct ctl *ctl)
+static int take_one_or_all(struct ctl *ctl, struct choices *choices)
 {
 	struct rd_snapshot_options options = {
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
-		.tag = ctl_value(ctl, CTL_OPT_TAG),
 	};
-	struct choices choices = { 0 };
 	bool all = ctl_has(ctl, CTL_OPT_ALL);
 	struct rd_compression compression;
 	int r;
 
 	r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
 	if (!r)
-		r = ctl_value_rule(ctl, &choices.rule);
+		r = ctl_value_rule(ctl, &choices->rule);
 	if (!r && ctl_pieces_are_auto(ctl))
 		r = ctl_usage(ctl, "--pieces auto is for init and tune");
 	if (r)
 		return r;
-	choices.compression = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
+	choices->compression = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
 	if (!all)
-		return snapshot_one(ctl, &choices);
+		return snapshot_one(ctl, choices);
 	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
 	    ctl_has(ctl, CTL_OPT_FORCE))
 		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
 	r = check_options(ctl, &options);
-	return r ? r : snapshot_all(ctl, &choices);
+	return r ? r : snapshot_all(ctl, choices);
+}
+
+int cmd_snapshot(struct ctl *ctl)
+{
+	struct choices choices = { 0 };
+	struct rd_buffer tags = { 0 };
+	int r = read_tags(ctl, &tags);
+
+	choices.tags = (const char *)tags.data;
+	if (!r)
+		r = take_one_or_all(ctl, &choices);
+	rd_buffer_free(&tags);
+	return r;
 }

@@ -3,6 +3,7 @@
  * revdedupctl stats: how much is in the pool.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "pool/engine/isolation.h"
 #include "lookups.h"
@@ -55,12 +56,15 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 static void print_volumes(const struct ctl_volume_stats *volumes, u64 nr)
 {
 	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
+	int width = 20;
 	u64 i;
 
-	printf("%-20s  %8s  %10s  %10s%s\n", "VOLUME", "VERSIONS", "LOGICAL", "LATEST",
+	for (i = 0; i < nr; i++)
+		width = rd_max(width, (int)strlen(volumes[i].name));
+	printf("%-*s  %8s  %10s  %10s%s\n", width, "VOLUME", "VERSIONS", "LOGICAL", "LATEST",
 	       rd_verbosity > 0 ? "  LATEST TIME" : "");
 	for (i = 0; i < nr; i++) {
-		printf("%-20s  %8llu  %10s  %10s", volumes[i].name, volumes[i].versions,
+		printf("%-*s  %8llu  %10s  %10s", width, volumes[i].name, volumes[i].versions,
 		       ctl_size_print(a, volumes[i].logical), ctl_size_print(b, volumes[i].latest));
 		if (rd_verbosity > 0)
 			printf("  %s", ctl_time_print(time, volumes[i].time));
@@ -116,7 +120,8 @@ static void print_text(const struct ctl_pool_stats *stats,
 		       ctl_dedup_name(stats->rule));
 	print_index(stats);
 	if (stats->has_copies)
-		printf("copies:   %s, on another disk\n", ctl_size_print(text, stats->copies));
+		printf("copies:   %s, %s\n", ctl_size_print(text, stats->copies),
+		       ctl_copies_place(stats));
 	if (stats->fresh)
 		printf("fresh:    %llu of %llu segments, which the next pass compares with all\n",
 		       stats->fresh, stats->recipes);

@@ -151,7 +151,8 @@ static const char *check_value(const struct key *key, const char *value, char te
 		return ctl_share_parse(value, &percent, &number) ?
 			"a share such as 1% or a size such as 10G" : NULL;
 	case LIMIT:
-		return ctl_dedup_time_parse(value, &number) ? NULL : "a time such as 90s, 30m or 2h";
+		return ctl_dedup_time_parse(value, &number) ? NULL :
+			"a time such as 90s, 30m or 2h";
 	case TIME:
 		return ctl_duration_parse(value, &seconds) || !seconds ?
 			"a time such as 12h, 30d, 8w or 1y" : NULL;

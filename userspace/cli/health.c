@@ -24,6 +24,8 @@ const char *ctl_problem_print(char *text, const struct rd_health *health)
 			"has lost the device below it: see 'lvs', and 'vgchange -ay'",
 		[RD_PROBLEM_BYPASSED] =
 			"is bypassed: a program has %s itself open, and its writes are not tracked; 'fuser -v %s' shows which",
+		[RD_PROBLEM_THIN_FULL] =
+			"lies in a thin pool that is full: writes wait, or fail; see 'lvs', and 'lvextend'",
 		[RD_PROBLEM_NO_WAY_BACK] =
 			"reads %s from the pool only, and its thin pool has %s free: too little to copy that back",
 	};

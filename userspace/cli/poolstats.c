@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 
 #include "base/cleanup.h"
+#include "host/volume/safety.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/fresh.h"
 #include "pool/catalog/journal_frames.h"
@@ -170,6 +171,7 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 	rd_copies_count(&copies, &frames, &blocks);
 	stats->has_copies = true;
 	stats->copies = blocks * RD_BLOCK_SIZE;
+	stats->copies_beside = rd_copies_are_beside(pool->path);
 	rd_copies_close(&copies);
 }
 
@@ -209,6 +211,12 @@ const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats
 		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit (%s on the file system)",
 			 free, ctl_size_print(other, stats->avail));
 	return text;
+}
+
+const char *ctl_copies_place(const struct ctl_pool_stats *stats)
+{
+	return stats->copies_beside ? "on a disk of the pool itself: it is lost with it" :
+		"on another disk";
 }
 
 const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],

@@ -30,6 +30,7 @@ struct ctl_pool_stats {
 	u64 frames, frames_free, waiting;
 	u64 limit, avail, free, copies, recipes, fresh;
 	bool has_copies;
+	bool copies_beside;	/* they were forced onto a disk on which the data are */
 	struct rd_compression compression;	/* of what is new */
 	struct rd_rule rule;		/* the same, in volumes without a rule */
 };
@@ -48,6 +49,9 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 
 /* Say how much can still be stored: "15.3 GiB on the file system (pool limit: 251.0 GiB more)". */
 #define CTL_FREE_TEXT	100
+/* Say on which disk the copies are. */
+const char *ctl_copies_place(const struct ctl_pool_stats *stats);
+
 const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats *stats);
 
 /* Say how new content is stored, as --compression does. */

@@ -234,8 +234,8 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		       ctl_time_print(time, status->newest_time));
 	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
 	if (stats->has_copies)
-		printf("  copies:      %s, on another disk\n",
-		       ctl_size_print(text, stats->copies));
+		printf("  copies:      %s, %s\n", ctl_size_print(text, stats->copies),
+		       ctl_copies_place(stats));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	print_result("check", "catalog OK", status->has_check, &status->check);
 	print_result("scrub", "no damage", status->has_scrub, &status->scrub);

@@ -7,6 +7,8 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -15,6 +17,7 @@
 
 #define LINE_MS		200
 #define JSON_MS		1000
+#define NAME_TEXT	320
 
 /* The work on a volume has several steps; a version has one. */
 static bool is_version(const struct ctl_progress *progress)
@@ -22,23 +25,49 @@ static bool is_version(const struct ctl_progress *progress)
 	return progress->subject && strchr(progress->subject, '@');
 }
 
+/*
+ * Cut the beginning of @name where it and @rest are wider than the terminal: a line that goes on in
+ * the next row is not overwritten by the next one.
+ */
+static void shorten(char *name, const char *rest)
+{
+	size_t len = strlen(name), width = strlen(rest), room;
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col)
+		return;
+	/* Some terminals go to the next row behind the last column. */
+	room = size.ws_col > width + 1 ? size.ws_col - width - 1 : 0;
+	if (len <= room)
+		return;
+	if (room < 3) {
+		name[room] = '\0';
+		return;
+	}
+	memmove(name + 3, name + len - (room - 3), room - 3 + 1);
+	memcpy(name, "...", 3);
+}
+
 static void print_line(const struct ctl_progress *progress, u64 done, u64 total, u64 now)
 {
 	char done_text[CTL_SIZE_TEXT], total_text[CTL_SIZE_TEXT], rate_text[CTL_SIZE_TEXT];
-	char left_text[CTL_TIME_TEXT];
+	char left_text[CTL_TIME_TEXT], name[NAME_TEXT], text[160];
 	u64 passed = now - progress->begun, moved = done - progress->first;
 	u64 rate = passed ? moved * 1000 / passed : 0;
+	int at;
 
-	fprintf(stderr, "\033[K%s%s%s: %s of %s, %llu %%",
-		is_version(progress) ? "" : progress->what,
-		progress->subject && !is_version(progress) ? " " : "",
-		progress->subject ? progress->subject : "",
-		ctl_size_print(done_text, done), ctl_size_print(total_text, total),
-		total ? (u64)((double)done * 100 / total) : 100);
+	at = snprintf(text, sizeof(text), ": %s of %s, %llu %%", ctl_size_print(done_text, done),
+		      ctl_size_print(total_text, total),
+		      total ? (u64)((double)done * 100 / total) : 100);
 	if (rate)
-		fprintf(stderr, ", %s/s, %s left", ctl_size_print(rate_text, rate),
-			ctl_duration_print(left_text, (total - done + rate - 1) / rate));
-	fputc('\r', stderr);
+		snprintf(text + at, sizeof(text) - at, ", %s/s, %s left",
+			 ctl_size_print(rate_text, rate),
+			 ctl_duration_print(left_text, (total - done + rate - 1) / rate));
+	snprintf(name, sizeof(name), "%s%s%s", is_version(progress) ? "" : progress->what,
+		 progress->subject && !is_version(progress) ? " " : "",
+		 progress->subject ? progress->subject : "");
+	shorten(name, text);
+	fprintf(stderr, "\033[K%s%s\r", name, text);
 	fflush(stderr);
 }
 

@@ -22,9 +22,7 @@ struct text {
 static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_WAIT_FOR_LOCK] = { "'--lock-wait SECONDS' waits for it", NULL },
 
-	[RD_REMEDY_MAKE_POOL] = {
-		"'revdedupctl init' makes a pool, --pool names another",
-		"'revdedupctl init %s' makes a pool there, --pool names another" },
+	[RD_REMEDY_NAME_POOL] = { "--pool names another", NULL },
 	[RD_REMEDY_MAKE_NEW_POOL] = { "then make a new pool with 'revdedupctl init'", NULL },
 	[RD_REMEDY_REBUILD_CATALOG] = {
 		"'revdedupctl " REBUILD "' makes a new catalog from the pool",

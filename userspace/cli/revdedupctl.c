@@ -33,9 +33,9 @@
 #define ANY		1000000
 
 const struct ctl_command ctl_commands[] = {
-	{ "init", { "create-pool" }, "POOL", "make a pool in the directory POOL",
+	{ "init", { "create-pool" }, "[POOL]", "make a pool in the directory POOL",
 	  O(DATA) | O(SIZE) | O(RESERVE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(FORCE) |
-	  O(JSON) | O(QUIET) | O(VERBOSE), 1, 1,
+	  O(JSON) | O(QUIET) | O(VERBOSE), 0, 1,
 	  false, cmd_init },
 	{ "grow", { "resize" }, "", "give a pool more room: a longer file, or all of its device",
 	  COMMON | O(SIZE), 0, 0, false, cmd_grow },

@@ -11,7 +11,6 @@
 /* Those that a server can need. Each has %s for the pool. */
 static const char *const texts[RD_REMEDIES] = {
 	[RD_REMEDY_WAIT_FOR_LOCK] = "start it again when that has ended (pool '%s')",
-	[RD_REMEDY_MAKE_POOL] = "'revdedupctl init %s' makes a pool there",
 	[RD_REMEDY_REBUILD_CATALOG] =
 		"'revdedupctl repair --rebuild-catalog --pool %s' makes a new catalog",
 	[RD_REMEDY_REBUILD_SUPERS] = "'revdedupctl repair --force --pool %s' makes its superblocks",

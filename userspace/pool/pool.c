@@ -206,7 +206,8 @@ static int refuse_path(const char *path, const char *data, int error)
 		return -ENOENT;
 	}
 	rd_err(0, "'%s' is not a pool", path);
-	rd_remedy(RD_REMEDY_MAKE_POOL, path, "its file system may not be mounted");
+	/* To make one there would hide the one that is to be mounted. */
+	rd_remedy(RD_REMEDY_NAME_POOL, NULL, "its file system may not be mounted");
 	return -ENOENT;
 }
 

@@ -17,6 +17,7 @@
 
 #define LVM_UUID	"LVM-"		/* of a logical volume, for device-mapper */
 #define MAX_WORDS	24
+#define BLANKS		"\n "
 
 const char *rd_lv_path(char path[RD_LV_PATH_MAX], const struct rd_lv *lv)
 {
@@ -289,9 +290,11 @@ int rd_lv_activate(const char *dm_uuid, const char *path)
 	char vg[40], lv[40], select[128];
 	char *const argv[] = { "lvchange", "-qq", "-ay", "-K", "-S", select, NULL };
 
-	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(dm_uuid) != 64 + strlen(LVM_UUID))
+	const char *uuid = dm_uuid + strlen(LVM_UUID);
+
+	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(uuid) != 64)
 		return 0;
-	put_uuid(lv, put_uuid(vg, dm_uuid + strlen(LVM_UUID)));
+	put_uuid(lv, put_uuid(vg, uuid));
 	snprintf(select, sizeof(select), "vg_uuid=%s && lv_uuid=%s", vg, lv);
 	return activate(argv, path);
 }
@@ -312,8 +315,8 @@ int rd_lvm_sees(struct rd_buffer *ret)
 	/* With the settings of this host alone, which may have no LVM. */
 	int r = rd_run_quietly(argv, &text);
 
-	for (path = r ? NULL : strtok_r((char *)text.data, " \n", &rest); path;
-	     path = strtok_r(NULL, " \n", &rest)) {
+	for (path = r ? NULL : strtok_r((char *)text.data, BLANKS, &rest); path;
+	     path = strtok_r(NULL, BLANKS, &rest)) {
 		if (stat(path, &st))
 			continue;
 		rd_block_dm(st.st_rdev, "uuid", uuid);

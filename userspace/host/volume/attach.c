@@ -351,7 +351,8 @@ int rd_warn_of_lvm(void)
 
 	path = (const char *)seen.data;
 	for (end = path + seen.len; !r && path < end; path += strlen(path) + 1)
-		rd_warn("LVM of this host finds a physical volume on '%s', which is a guest's", path);
+		rd_warn("LVM of this host finds a physical volume on '%s', which is a guest's",
+			path);
 	if (!r && seen.len)
 		rd_hint("a filter in lvm.conf keeps it from activating what lies there: see guests.rst");
 	rd_buffer_free(&seen);

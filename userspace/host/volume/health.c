@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "host/sys/block.h"
@@ -17,7 +18,10 @@ static void measure_debt(struct rd_health *health)
 	struct rd_thin thin;
 
 	health->debt = health->target.nr_pool * RD_BLOCK_SIZE;
-	health->is_thin = health->debt && !rd_thin_find(health->at->base, &thin);
+	if (access(health->at->base, F_OK) || rd_thin_find(health->at->base, &thin))
+		return;
+	health->thin_is_full = thin.pool_used >= thin.pool_bytes;
+	health->is_thin = health->debt;
 	if (health->is_thin)
 		health->room = thin.pool_bytes - thin.pool_used;
 }
@@ -36,6 +40,8 @@ static enum rd_problem problem_of(const struct rd_health *health, bool is_suspen
 		return RD_PROBLEM_META_FAILS;
 	if (strcmp(health->target.mode, "rw"))
 		return RD_PROBLEM_READ_ONLY;
+	if (health->thin_is_full)
+		return RD_PROBLEM_THIN_FULL;
 	return has_no_way_back(health) ? RD_PROBLEM_NO_WAY_BACK : RD_PROBLEM_NONE;
 }
 

@@ -17,6 +17,7 @@ enum rd_problem {
 	RD_PROBLEM_READ_ONLY,		/* the target refuses writes */
 	RD_PROBLEM_BASE_GONE,		/* base or metadata device are not there */
 	RD_PROBLEM_BYPASSED,		/* a program has the base itself open */
+	RD_PROBLEM_THIN_FULL,		/* no room in the thin pool below it */
 	RD_PROBLEM_NO_WAY_BACK,		/* no room to copy back what it gave to the pool */
 };
 
@@ -35,6 +36,7 @@ struct rd_health {
 	struct rd_target_status target;	/* where it is RD_STACK_UP */
 	bool is_frozen;
 	bool is_thin;
+	bool thin_is_full;
 	u64 debt, room;		/* bytes to be copied back, and free for that, if it is thin */
 	enum rd_problem problem;
 	enum rd_note note;

@@ -38,7 +38,8 @@ static int check_writers(const char *path)
 	if (st.st_uid && st.st_uid != geteuid())
 		rd_err(0, "'%s' belongs to another user than root: no hook was run", path);
 	else if (st.st_mode & 022)
-		rd_err(0, "'%s' can be written to by other users than its owner: no hook was run", path);
+		rd_err(0, "'%s' can be written to by other users than its owner: no hook was run",
+		       path);
 	else
 		return 0;
 	rd_hint("nothing was changed; look at what it does, then 'chown root' and 'chmod go-w'");

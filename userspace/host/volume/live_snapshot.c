@@ -205,7 +205,7 @@ static int take(struct live *live, const struct rd_caller *caller,
 		.compression = options->compression,
 		.rule = options->rule,
 		.verify_hits = options->verify_hits,
-		.tag = options->tag,
+		.tags = options->tags,
 	};
 	struct rd_target_status status;
 	struct rd_version last;

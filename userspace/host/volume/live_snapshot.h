@@ -25,7 +25,7 @@
 
 struct rd_live_options {
 	const char *comment;		/* or NULL */
-	const char *tag;		/* or NULL */
+	const char *tags;		/* as in struct rd_snapshot_options */
 	const struct rd_compression *compression;	/* or NULL */
 	struct rd_rule_change rule;
 	bool verify_hits;

@@ -301,6 +301,14 @@ static bool is_beside_data(const char *pool, const char *path)
 		rd_share_a_disk(data, access(path, F_OK) ? dirname(copy) : path);
 }
 
+bool rd_copies_are_beside(const char *pool)
+{
+	RD_FREE char *link = rd_path_in(pool, "copies");
+	RD_FREE char *path = link ? realpath(link, NULL) : NULL;
+
+	return path && is_beside_data(pool, path);
+}
+
 int rd_check_copies(const char *pool, const char *path, bool is_new, bool force)
 {
 	struct stat st;

@@ -40,6 +40,9 @@ int rd_check_image(const char *path, bool force, bool *ret_in_use);
 /* May the block device @path become the data area of a pool? @force: it is not empty. */
 int rd_check_data(const char *path, bool force);
 
+/* Do the copies of the pool in the directory @pool share a disk with its data? */
+bool rd_copies_are_beside(const char *pool);
+
 /*
  * May the file or block device @path have copies of blocks of the pool in the directory @pool?
  * @is_new: it has none yet. @force: it may lie on the disk of the pool itself.

@@ -209,6 +209,7 @@ static int begin_version(struct rd_snapshot_run *s)
 static int finish_version(struct rd_snapshot_run *s)
 {
 	struct rd_version *version = s->version;
+	const char *tag;
 	struct rd_sql *sql = s->pool->sql;
 	int r;
 
@@ -236,8 +237,8 @@ static int finish_version(struct rd_snapshot_run *s)
 	/* Frames that were written, and turned out not to be needed. */
 	if (!r)
 		r = rd_filling_leave_all(sql, s->pool->session);
-	if (!r && s->options->tag)
-		r = rd_version_tag(sql, version, s->options->tag);
+	for (tag = s->options->tags; !r && tag && *tag; tag += strlen(tag) + 1)
+		r = rd_version_tag(sql, version, tag);
 	return rd_catalog_end(sql, r);
 }
 

@@ -22,7 +22,7 @@ struct rd_snapshot_options {
 	const char *from;
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
-	const char *tag;
+	const char *tags;		/* or NULL: each ends with a NUL, and all with another */
 	/* The tracker that made the list of changes, and up to when; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;
