@@ -187,6 +187,7 @@ struct dmr_target {
 	bool zeros;			/* a remap table without a pool */
 	bool has_table;			/* a remap table goes with it, if there is room for one */
 	bool read_only;
+	bool was_live;			/* it was resumed once */
 };
 
 /* Per bio. */

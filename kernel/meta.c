@@ -401,12 +401,6 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	int r;
 
 	if (meta->loaded) {
-		/* The program that has made them may be dead, and they slow writers down. */
-		if (meta->table)
-			dmr_watch_drop_all(meta->table);
-		/* Even if this fails later: the devices of the old table line are gone. */
-		if (meta->table)
-			dmr_table_use(meta->table, rt, cache_pages(rt));
 		/* The state may have changed since the constructor checked it. */
 		r = check_belongs(ti, rt, &meta->super, &why);
 		if (r)
@@ -448,6 +442,34 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	return resize(meta, ti->len);
 }
 
+static void lock_out_messages(struct dmr_meta *meta)
+{
+	mutex_lock(&meta->message_lock);
+	mutex_lock(&meta->lock);
+}
+
+static void let_in_messages(struct dmr_meta *meta)
+{
+	mutex_unlock(&meta->lock);
+	mutex_unlock(&meta->message_lock);
+}
+
+void dmr_meta_use(struct dmr_meta *meta, struct dm_target *ti, struct dmr_target *rt)
+{
+	unsigned int noio = memalloc_noio_save();
+
+	lock_out_messages(meta);
+	meta->ti = ti;
+	meta->read_only = !dmr_table_is_writable(ti);
+	if (meta->table) {
+		/* The program that has made them may be dead, and they slow writers down. */
+		dmr_watch_drop_all(meta->table);
+		dmr_table_use(meta->table, rt, cache_pages(rt));
+	}
+	let_in_messages(meta);
+	memalloc_noio_restore(noio);
+}
+
 int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
 		    struct dmr_target *rt)
 {
@@ -455,17 +477,13 @@ int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
 	int r;
 
 	/* Otherwise a message could be looking at a segment that is cut off. */
-	mutex_lock(&meta->message_lock);
-	mutex_lock(&meta->lock);
-	meta->ti = ti;
-	meta->read_only = !dmr_table_is_writable(ti);
+	lock_out_messages(meta);
 	r = take_over(meta, ti, rt);
 	if (!r) {
 		meta->suspended = false;
 		meta->checkpoint_is_fresh = false;
 	}
-	mutex_unlock(&meta->lock);
-	mutex_unlock(&meta->message_lock);
+	let_in_messages(meta);
 	memalloc_noio_restore(noio);
 	return r;
 }

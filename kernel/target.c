@@ -407,12 +407,15 @@ static int dmr_preresume(struct dm_target *ti)
 	struct dmr_target *rt = ti->private;
 	int r;
 
+	/* Even if the resume is refused: device-mapper destroys the old table line then, too. */
+	dmr_meta_use(rt->meta, ti, rt);
 	/* A device below may have been reloaded since this table line was. */
 	r = check_block_size(ti, rt);
-	if (r) {
+	if (r)
 		DMERR("%s: %s", dmr_name(rt->meta), ti->error);
+	/* It was reloaded under the live line: the guest must go on, with errors where it reads. */
+	if (r && !rt->was_live)
 		return r;
-	}
 	return dmr_meta_resume(rt->meta, ti, rt);
 }
 
@@ -420,6 +423,7 @@ static void dmr_resume(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
+	rt->was_live = true;
 	if (rt->meta->table)
 		dmr_hydrate_resume(rt->meta->table);
 }

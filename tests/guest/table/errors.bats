@@ -264,3 +264,180 @@ flakey $meta_ground $((page_at + 8)) 0 3600 1 error_writes"
 	vol_reload
 	reads 0 8 "p38,8"
 }
+
+# --- between the load of a table line and its use
+
+# new_base NAME: the next table line has this base, which holds what the last one does.
+new_base() {
+	base=/dev/mapper/rdt-$1
+	make rdt-$1 "0 $vol_sectors linear /dev/ram0 0"
+}
+
+# let_go NAME: nothing has the device any more, and the target does not flush it either, as
+# it does at once for a checkpoint (which is refused where metadata cannot be written).
+let_go() {
+	dm remove rdt-$1 && status || return
+	! msg checkpoint $((field[f_epoch] + 1)) || msg abort $((field[f_epoch] + 1))
+}
+
+# Ways for a resume to be refused. Each has a volume with table line of base a, and loads one
+# with base c; the pool and the metadata can be changed meanwhile.
+refuse_blocks() {
+	local large
+	vol_load
+	modprobe loop
+	truncate -s $((pool_sectors * 512)) "$BATS_TEST_TMPDIR/large"
+	large=$(losetup --show --find --sector-size 4096 "$BATS_TEST_TMPDIR/large")
+	reload rdt-p "0 $pool_sectors linear $large 0"
+	refused "Invalid argument" "larger logical blocks than the base" dm resume rdt-v
+}
+
+refuse_pool_gone() {
+	env_pool_none vol_load
+	msg watch 1 0,1
+	msg alias 1 0,1,p7
+	refused "No such device" "give the pool device" dm resume rdt-v
+}
+
+refuse_linear() {
+	base=/dev/mapper/rdt-a env_pool_none vol_reload $vol_sectors zeros
+	env_pool_none vol_load
+	msg watch 1 0,1
+	msg alias 1 0,1,z
+	refused "No such device" "load the table line again" dm resume rdt-v
+}
+
+refuse_batch() {
+	dm suspend rdt-v
+	msg begin
+	vol_load
+	refused "Structure needs cleaning" "repeat the batch" dm resume rdt-v
+}
+
+refuse_read_only() {
+	base=/dev/mapper/rdt-a vol_reload $((vol_sectors - 8))
+	table
+	load_table rdt-v ro "$table"
+	refused "Read-only file system" "cannot make the volume larger" dm resume rdt-v
+}
+
+refuse_size() {
+	vol_load $((vol_sectors - 8))
+	meta_set nowrite
+	refused "Input/output error" "cannot record the new size" dm resume rdt-v
+}
+
+# What lets it be resumed again.
+mend() {
+	meta_set ok
+	reload rdt-p "0 $pool_sectors linear /dev/ram2 0"
+	[ $1 != batch ] || msg end
+}
+
+@test "a refused resume: the target lets go of the devices of the old table line" {
+	local why
+	for why in blocks pool_gone linear batch read_only size; do
+		new_base a
+		vol_create
+		writes 0 8
+		new_base c
+		refuse_$why
+		let_go a
+		# The same line again, another one, none at all, or the end.
+		! dm resume rdt-v
+		mend $why
+		new_base a
+		vol_load
+		dm clear rdt-v
+		vol_reload
+		dm remove rdt-c
+		writes 8 8
+		reads 8 8 "w8,8"
+		vol_remove
+		dm remove rdt-a
+		dm zero $meta 0 $((meta_sectors * 512))
+	done
+}
+
+@test "a refused resume, and then the end" {
+	local why
+	for why in blocks pool_gone linear batch read_only size; do
+		new_base a
+		vol_create
+		writes 0 8
+		new_base c
+		refuse_$why
+		dm remove rdt-a
+		vol_remove
+		dm remove rdt-c
+		mend none
+		dm zero $meta 0 $((meta_sectors * 512))
+	done
+}
+
+@test "a table line that is refused, cleared or replaced is not touched any more" {
+	new_base a
+	vol_create
+	batch "0,10,p100"
+	new_base c
+	# What the constructor has opened by then.
+	refused "Invalid argument" "cache_mib must be" vol_load $vol_sectors cache_mib 0
+	refused "Invalid argument" "two devices" load_table rdt-v rw \
+		"0 $vol_sectors revdedup $base $meta $base"
+	refused "Invalid argument" "must not lie on" load_table rdt-v rw \
+		"0 $vol_sectors revdedup $base $base $pool"
+	refused "No such device" "give the pool device" env_pool_none vol_load
+	refused "File too large" "2^32 segments" vol_load $((1 << 45))
+	dm remove rdt-c
+	writes 0 8
+	# Loaded, and then something else comes.
+	new_base c
+	vol_load
+	dm suspend rdt-v
+	dm clear rdt-v
+	dm remove rdt-c
+	msg checkpoint 1
+	dm resume rdt-v
+	msg abort 1
+	writes 8 8
+	new_base c
+	vol_load
+	new_base d
+	vol_load
+	dm remove rdt-c
+	dm suspend rdt-v
+	msg checkpoint 2
+	dm resume rdt-v
+	msg abort 2
+	dm remove rdt-a
+	reads 0 24 "w0,10;p810,8"
+	# And the end with one that was loaded.
+	new_base c
+	vol_load
+	vol_remove
+	dm remove rdt-c
+	dm remove rdt-d
+}
+
+@test "the pool becomes one of larger blocks under a live volume: it goes on" {
+	local large
+	vol_create
+	batch "0,10,p100"
+	modprobe loop
+	truncate -s $((pool_sectors * 512)) "$BATS_TEST_TMPDIR/large"
+	large=$(losetup --show --find --sector-size 4096 "$BATS_TEST_TMPDIR/large")
+	dm fill $large 0 $pool_sectors p
+	reload rdt-p "0 $pool_sectors linear $large 0"
+	log_begin
+	dm suspend rdt-v
+	dm resume rdt-v
+	said "the pool device has larger logical blocks than the base device"
+	reads 0 8 "p800,8"
+	reads 128 8 "b80,8"
+	writes 8 8
+	reads 8 16 "w8,8;p810,8"
+	checkpoint
+	# A line that has not been live is refused, and the same for ever.
+	refused "Invalid argument" "larger logical blocks than the base" vol_load
+	dm remove rdt-v
+}
