@@ -77,7 +77,9 @@ static void wide_ended(struct bio *bio)
 	spin_lock_irqsave(&wide->t->lock, flags);
 	dmr_hold_end(wide->t, &wide->hold);
 	spin_unlock_irqrestore(&wide->t->lock, flags);
-	part->bi_status = bio->bi_status;
+	/* The part may be what is left of a bio of which others have failed. */
+	if (bio->bi_status)
+		part->bi_status = bio->bi_status;
 	bio_put(bio);
 	kfree(wide);
 	/* Now the table may go. */

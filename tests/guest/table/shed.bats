@@ -248,6 +248,29 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	drop_base
 }
 
+@test "a discard from above of which a part fails does not succeed" {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-j "0 $vol_sectors judge /dev/ram0 base 2 discard_blocks $unit"
+	make rdt-b "0 $vol_sectors linear /dev/mapper/rdt-j 0"
+	base=/dev/mapper/rdt-b
+	dm fill $base 0 $filled b
+	vol_create
+	batch "c,4,p100;18,8,p100"
+	# The first unit fails; of the second, which is discarded with what is beside it, nothing does.
+	reload rdt-b "0 128 error
+128 $((vol_sectors - 128)) linear /dev/mapper/rdt-j 128"
+	# Without a look at what the volume holds.
+	if blkdiscard -f -l $((24 * 4096)) $vol; then
+		echo "the discard has succeeded"
+		return 1
+	fi
+	base_has 128 128 "z,80"
+	blkdiscard -f -o 128K -l 64K $vol
+	dm remove rdt-v
+	dm remove rdt-b
+	dm remove rdt-j
+}
+
 @test "shed leaves alone what is being written" {
 	local shedder
 	slow_base 0 3000
