@@ -187,7 +187,7 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 			   !strcasecmp(name, "pool_uuid") ? rt->pool_uuid :
 			   NULL;
 
-		if (is_zeros) {
+		if (is_zeros && !rt->zeros) {
 			rt->zeros = true;
 			continue;
 		}
@@ -197,11 +197,11 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 				return r;
 			continue;
 		}
-		if (!uuid || !value) {
+		if (!is_zeros && (!uuid || !value)) {
 			ti->error = bad_option;
 			return -EINVAL;
 		}
-		if (!dmr_is_zero(uuid, DMR_UUID_SIZE)) {
+		if (is_zeros || !dmr_is_zero(uuid, DMR_UUID_SIZE)) {
 			ti->error = "an option is given twice";
 			return -EINVAL;
 		}

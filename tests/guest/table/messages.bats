@@ -684,6 +684,7 @@ page_each() {
 		Invalid argument|/dev/ram0 META POOL 4 cache_mib 1 cache_mib 1|an option is given twice
 		Invalid argument|/dev/ram0 META POOL 1 cache_mib|options are
 		Invalid argument|/dev/ram0 META POOL 2 zeros zero|options are
+		Invalid argument|/dev/ram0 META POOL 2 zeros zeros|an option is given twice
 	END
 	refused "Invalid argument" "needs no base device" \
 		load_table rdt-v ro "0 $vol_sectors revdedup - $meta -"
