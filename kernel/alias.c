@@ -71,11 +71,13 @@ int dmr_watch(struct dmr_table *t, u64 token, const char *ranges)
 		return r;
 	if (t->watch_token != token)
 		dmr_watch_drop_all(t);
-	t->watch_token = token;
+	/* No token until the settle, behind which all writes have ended that saw no marks. */
+	t->watch_token = 0;
 	r = dmr_parts_run(t, ranges, &rules, watch_part);
-	/* Then all writes have ended that saw no marks. */
 	if (!r)
 		r = dmr_writeback_settle(t);
+	if (!r)
+		t->watch_token = token;
 	return r;
 }
 

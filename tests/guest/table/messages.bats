@@ -449,6 +449,33 @@ page_each() {
 	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 
+# sleeps PID: it waits for something that a signal ends.
+sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
+
+@test "an interrupted watch leaves no token: a write that it did not wait for may come" {
+	local writer watcher
+	make rdt-b "0 $vol_sectors linear /dev/ram0 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	# Writes wait for the next reload, flushes do not.
+	reload rdt-b "0 $vol_sectors delay /dev/ram0 0 0 /dev/ram0 0 90000 /dev/ram0 0 0"
+	dd if=/dev/zero bs=4096 count=1 status=none | tr '\0' x |
+		dd of=$vol bs=4096 count=1 oflag=direct status=none 3>&- &
+	writer=$!
+	within 30 in_flight $vol
+	dmsetup message rdt-v 0 "watch 1 0,1" 3>&- &
+	watcher=$!
+	within 30 sleeps $watcher
+	kill $watcher
+	wait $watcher || :
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 0,1,z
+	reload rdt-b "0 $vol_sectors linear /dev/ram0 0"
+	wait $writer
+	[ "$(dd if=$vol bs=4096 count=1 iflag=direct status=none | tr -d x | wc -c)" -eq 0 ]
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
 @test "watch: the marks are in so many segments" {
 	local segs=4100 last
 	printf -v last %x $((4096 * 512))
