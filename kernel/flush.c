@@ -76,7 +76,8 @@ int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
 
 	mutex_lock(&meta->base_flush_lock);
 	r = blkdev_issue_flush(base);
-	if (r) {
+	/* A thin pool without room refuses a flush, and loses nothing. */
+	if (r && r != -ENOSPC) {
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
 		if (meta->table)
