@@ -109,6 +109,7 @@ struct dmr_meta {
 	bool super_is_stale;		/* a copy is not what super says */
 	bool super_needs_a;		/* copy B alone may not be found */
 	bool epoch_is_unsure;		/* the disk may be in another than super */
+	bool is_unflushed;		/* when it was loaded, the device could not flush */
 	bool event_is_due;		/* the worker raises it */
 	bool lost_before;		/* the lost mark was there at load, */
 	u64 lost_before_epoch;		/* with this epoch */

@@ -15,6 +15,7 @@
 #include "dirty.h"
 #include "dmr_table.h"
 #include "firstwrite.h"
+#include "flush.h"
 #include "load.h"
 #include "meta.h"
 #include "super.h"
@@ -289,10 +290,20 @@ static int open_meta(struct dmr_meta *meta, struct dm_target *ti,
 	struct dmr_super super;
 	int r;
 
+	/*
+	 * A kernel that has died may have written what it could not flush, and the power has
+	 * not failed since: make it stable before it is believed.
+	 */
+	meta->is_unflushed = dmr_flush_meta(meta, dmr_flush_errors(meta));
 	/* The constructor has read it, but that may be long ago. */
 	r = dmr_super_read(meta, &super, &why);
 	if (r == -ENODATA && !meta->read_only)
 		return dmr_load_new(meta, rt, ti->len);
+	/* Otherwise no bit is stable before both copies are written again. */
+	if (meta->is_unflushed) {
+		meta->super_is_stale = true;
+		meta->epoch_is_unsure = true;
+	}
 	if (!r)
 		r = check_belongs(ti, rt, &super, &why);
 	if (!r)
@@ -364,6 +375,8 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	}
 	meta->table = t;
 	dmr_table_use(t, rt, cache_pages(rt));
+	if (meta->is_unflushed)
+		dmr_table_distrust(t);
 	return 0;
 }
 

@@ -335,6 +335,16 @@ void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 	mutex_unlock(&t->writeback_lock);
 }
 
+void dmr_table_distrust(struct dmr_table *t)
+{
+	spin_lock_irq(&t->lock);
+	/* Any block of words: the flush behind it counts. */
+	dmr_word_mark_dirty(t, 0);
+	t->nr_changes++;
+	t->base_is_unsettled = true;
+	spin_unlock_irq(&t->lock);
+}
+
 void dmr_table_write_hints(struct dmr_table *t)
 {
 	u64 nr = DIV_ROUND_UP_ULL(t->nr_segs, DMR_SEG_BLOCKS);

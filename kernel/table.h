@@ -27,6 +27,8 @@ void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 		   unsigned int max_pages);
 /* Adopt another size of the volume, which is suspended. Under meta->lock and message_lock. */
 int dmr_table_resize(struct dmr_table *t, u64 volume_sectors);
+/* Have the next write-back make stable what was read, which may be in a cache only. */
+void dmr_table_distrust(struct dmr_table *t);
 /* Have the next write-back write hints, too. */
 void dmr_table_write_hints(struct dmr_table *t);
 /* End the work in the background; no target is left. */

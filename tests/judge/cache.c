@@ -387,6 +387,8 @@ static void choose_policy(struct judge *j, struct rnd_state *rnd, struct chooser
 	c->rnd = rnd;
 	c->policy = UP_TO_SEQ;
 	c->seq = 0;
+	if (!rnd)
+		return;
 
 	switch (random_upto(rnd, 4)) {
 	case 0:

@@ -132,7 +132,10 @@ int cache_write_back_all(struct judge *j);
 void cache_shrink(struct judge *j);
 /* Fail a flush: drop a random part of what it should have made stable. */
 void cache_lose_some(struct judge *j, u64 seq);
-/* Choose what the crash keeps, write it, forget all; after the instant of the crash. */
+/*
+ * Choose what the crash keeps (without @rnd nothing), write it, forget all; after the instant of
+ * the crash.
+ */
 void cache_crash(struct judge *j, struct rnd_state *rnd);
 void cache_forget_all(struct judge *j);
 

@@ -42,7 +42,11 @@
  *
  * Messages
  * --------
- *   crash <seed>              crash the group of this device; returns when it is over
+ *   crash <seed>              crash the group of this device; returns when it is over. 0:
+ *                             nothing that was not flushed is kept
+ *   halt on|off               the same without a loss, as where a kernel dies and the power
+ *                             stays: all I/O fails, and what was acknowledged is in the
+ *                             cache still when that is off again
  *   fail-writes on [<first sector> <sectors>]
  *   fail-writes except <first sector> <sectors>
  *   fail-writes off           writes (to that range, or to the rest) fail with EIO;
@@ -167,7 +171,8 @@ static void do_syncs(struct judge *j, struct bio_list *syncs)
 		usleep_range(delay, delay + delay / 4);
 
 	while ((bio = bio_list_pop(syncs))) {
-		int r = do_sync(j, bio);
+		/* Not where only the kernel has died: the disk may not have come to it. */
+		int r = has_crashed(j) ? -EIO : do_sync(j, bio);
 
 		/* Even if it was written: no program may act on it after the crash. */
 		if (has_crashed(j))
@@ -453,7 +458,23 @@ static int crash_group(struct group *g, u64 seed)
 	spin_unlock(&g->lock);
 
 	list_for_each_entry(j, &g->members, member)
-		cache_crash(j, &rnd);
+		cache_crash(j, seed ? &rnd : NULL);
+	mutex_unlock(&g->mutex);
+	return 0;
+}
+
+static int halt_group(struct group *g, bool on)
+{
+	struct judge *j;
+
+	mutex_lock(&g->mutex);
+	spin_lock(&g->lock);
+	list_for_each_entry(j, &g->members, member)
+		j->crashed = on;
+	spin_unlock(&g->lock);
+	/* What is in flight fails, even if it was done. */
+	list_for_each_entry(j, &g->members, member)
+		flush_workqueue(j->wq);
 	mutex_unlock(&g->mutex);
 	return 0;
 }
@@ -724,6 +745,8 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return -EINVAL;
 	if (!strcmp(argv[0], "crash") && !kstrtou64(argv[1], 10, &seed))
 		return crash_group(j->group, seed);
+	if (!strcmp(argv[0], "halt"))
+		return halt_group(j->group, !strcmp(argv[1], "on"));
 	if (!strcmp(argv[0], "fail-discards")) {
 		WRITE_ONCE(j->fail_discards, !strcmp(argv[1], "on"));
 		return 0;

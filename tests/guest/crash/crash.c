@@ -402,6 +402,7 @@ static void begin_life(void)
 	c.sectors = c.oracle.sectors + c.oracle.gap;
 	c.segs = place_seg(c.oracle.segs - 1) + 1;
 	c.use_meta_sectors = one_in(&c.random, 2) ? 4 * 8 : crowd.meta_sectors;
+	end_afterlife();
 	wipe(c.meta.path, crowd.meta_sectors);
 	prefill();
 	epochs_begin_life();
@@ -416,7 +417,7 @@ static void recover(bool all)
 	r = dm_resume(VOL);
 	if (r)
 		miss("cannot resume the volume: %s", strerror(-r));
-	free(check_recovery(c.base_raw, all));
+	free(check_recovery(c.base_fd, all));
 }
 
 static void run_cycle(bool all)
@@ -479,6 +480,8 @@ static void summary(uint64_t us)
 		       epochs.lost);
 	printf("%" PRIu64 " base and %" PRIu64 " metadata sectors dropped\n",
 	       c.dropped_base, c.dropped_meta);
+	printf("%" PRIu64 " times only the kernel died, with %" PRIu64
+	       " metadata sectors in the cache\n", c.deaths, c.left_cached);
 	printf("%" PRIu64 " segments checked clean\n", epochs.clean);
 }
 
@@ -515,7 +518,8 @@ static void parse_args(int argc, char **argv)
 
 static bool has_checked(void)
 {
-	return epochs.clean && epochs.commits && c.dropped_base + c.dropped_meta;
+	return epochs.clean && epochs.commits && c.dropped_base + c.dropped_meta &&
+	       c.left_cached;
 }
 
 int main(int argc, char **argv)

@@ -255,7 +255,10 @@ static void *crasher(void *arg)
 	(void)arg;
 	for (;;) {
 		wait_for_moment();
-		must(dm_message(META, "crash %" PRIu64, rnd(&random)), "crash");
+		if (c.dies)
+			must(dm_message(META, "halt on"), "halt");
+		else
+			must(dm_message(META, "crash %" PRIu64, rnd(&random)), "crash");
 		set_flag(&c.crashed, true);
 		drain();
 		set_flag(&c.drained, true);
@@ -281,6 +284,7 @@ void start_cycle(void)
 	/* Not before, as there is nothing to see in a slow recovery. */
 	slow_down(BASE, &c.base, c.flush_us / 4);
 	slow_down(META, &c.meta, c.flush_us);
+	c.dies = !strcmp(c.meta.type, "judge") && one_in(&c.random, 3);
 
 	pthread_mutex_lock(&gate_lock);
 	c.nr_working = c.nr_workers;
@@ -288,6 +292,9 @@ void start_cycle(void)
 	atomic_store(&c.running, true);
 	pthread_cond_broadcast(&gate);
 	pthread_mutex_unlock(&gate_lock);
+	/* Before something else makes stable what the last kernel has left. */
+	if (c.after_death && one_in(&c.random, 2))
+		arm(below(&c.random, 30 * c.tick_us));
 }
 
 void wait_for_crash(void)
@@ -395,8 +402,12 @@ void build_stack(void)
 {
 	int r;
 
-	make_ground(BASE, c.sectors, &c.base);
-	make_ground(META, c.use_meta_sectors, &c.meta);
+	c.after_death = c.dies;
+	if (!c.dies) {
+		make_ground(BASE, c.sectors, &c.base);
+		make_ground(META, c.use_meta_sectors, &c.meta);
+	}
+	c.dies = false;
 	r = load_volume();
 	if (r)
 		miss("cannot load the volume: %s", strerror(-r));
@@ -416,6 +427,39 @@ static void count_dropped(void)
 }
 
 /*
+ * The disks live on, and their power fails later. The base has a flush, so that what the volume
+ * says then can be taken for what it is; what is in the cache of the metadata is not stable.
+ */
+static void begin_afterlife(void)
+{
+	uint64_t cached = 0;
+	char line[256];
+
+	must(dm_message(META, "halt off"), "go on");
+	must(dm_message(META, "fail-writes off"), "end the outage");
+	must(dm_status(META, line, sizeof(line)), "get the judge's status");
+	sscanf(line, "%*u %*u %*u %*u %" SCNu64, &cached);
+	if (fsync(c.base_fd))
+		die("cannot flush the base: %s", strerror(errno));
+	c.deaths++;
+	c.left_cached += cached;
+}
+
+static void suspend_judges(void)
+{
+	must(dm_suspend(BASE, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
+	must(dm_suspend(META, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
+}
+
+void end_afterlife(void)
+{
+	if (!c.dies)
+		return;
+	c.dies = false;
+	suspend_judges();
+}
+
+/*
  * The devices stay, as to make and remove one takes longer than all else, but
  * each gets a new table. Without a table of its own in the volume the target
  * forgets its state, as it does when the device is removed.
@@ -426,8 +470,10 @@ void tear_down_stack(void)
 	load_error();
 	must(dm_suspend(VOL, DM_NOFLUSH | DM_NOLOCKFS), "suspend the volume");
 	must(dm_resume(VOL), "resume the error target");
-	must(dm_suspend(BASE, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
-	must(dm_suspend(META, DM_NOFLUSH | DM_NOLOCKFS), "suspend a judge");
+	if (c.dies)
+		begin_afterlife();
+	else
+		suspend_judges();
 	must(dm_suspend(VOL, DM_NOFLUSH | DM_NOLOCKFS), "suspend the error target");
 }
 

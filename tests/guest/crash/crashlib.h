@@ -6,7 +6,9 @@
  * BASE and META are judges of crashes (tests/judge) over ramdisks, VOL is a
  * revdedup device on both. The moment is the point: most faults show only in
  * the middle of something. So a cycle draws an event at which to crash (enum
- * event), and the crash comes some flush times after that event begins.
+ * event), and the crash comes some flush times after that event begins. In a third of the
+ * cycles only the kernel dies: the next one finds on the disks what the last one has written,
+ * and a later crash takes away what nobody has flushed.
  *
  * There is one run a process, and its state is in `c`.
  */
@@ -93,6 +95,8 @@ struct run {
 	atomic_int event_nr;		/* crash at the how-manieth of them */
 	bool had_outage;		/* in this cycle: messages may fail */
 	bool has_outage;		/* now */
+	bool dies;			/* only the kernel: what the disks have in their caches stays */
+	bool after_death;		/* that was so in the last cycle */
 	atomic_bool running;		/* until all workers have stopped */
 	atomic_bool crashing;		/* from now on anything may fail */
 	atomic_bool crashed;
@@ -102,6 +106,8 @@ struct run {
 
 	uint64_t dropped_base;
 	uint64_t dropped_meta;
+	uint64_t deaths;
+	uint64_t left_cached;		/* sectors of the metadata, by these */
 };
 
 extern struct run c;
@@ -164,9 +170,11 @@ void crash_clean_up(void);
 /* After --cycles, too, while nothing was checked, as on a slow machine; to ten times that. */
 bool crash_goes_on(bool has_checked);
 void make_ground(const char *name, uint64_t sectors, const struct ground *ground);
-/* The judges anew, and the volume's table on them, which is not resumed yet. */
+/* The judges anew, if they have crashed, and the volume's table on them, not resumed yet. */
 void build_stack(void);
 void tear_down_stack(void);
+/* Before something is changed below the judges, which may live still. */
+void end_afterlife(void);
 int load_volume(void);
 
 #endif

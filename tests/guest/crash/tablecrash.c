@@ -262,6 +262,7 @@ static void begin_life(void)
 	c.sectors = c.oracle.sectors + c.oracle.gap;
 	c.segs = place_seg(c.oracle.segs - 1) + 1;
 	choose_caches();
+	end_afterlife();
 	wipe(c.meta.path, c.use_meta_sectors);
 	prefill();
 	epochs_begin_life();
@@ -297,7 +298,8 @@ static bool has_checked(void)
 {
 	if (t.log)
 		return true;
-	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta))
+	if (!epochs.clean || !epochs.commits || !(c.dropped_base + c.dropped_meta) ||
+	    !c.left_cached)
 		return false;
 	return t.no_table || (count.remapped && count.aliased && count.came_home &&
 			      count.rollbacks && (own.no_cache || count.sheds));
@@ -424,6 +426,8 @@ static void summary(uint64_t us)
 		return;
 	printf("%" PRIu64 " base and %" PRIu64 " metadata sectors dropped\n",
 	       c.dropped_base, c.dropped_meta);
+	printf("%" PRIu64 " times only the kernel died, with %" PRIu64
+	       " metadata sectors in the cache\n", c.deaths, c.left_cached);
 	printf("%" PRIu64 " segments checked clean\n", epochs.clean);
 }
 

@@ -170,3 +170,127 @@ load table
 	dm remove rdt-v
 	dm remove rdt-b
 }
+
+# --- the kernel dies, the disk lives on with what is in its cache, and then its power fails
+
+# judge_meta: the metadata device is a judge, which tells what it was told to flush from the rest.
+judge_meta() {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	dm remove rdt-m
+	make rdt-m "0 $meta_sectors judge $meta_ground dying"
+}
+
+# is_cached: something is, and its flush takes long enough.
+is_cached() {
+	dm status rdt-m
+	read -ra field <<<"$reply"
+	[ "${field[4]}" -gt 0 ] || is "sectors in the cache" "${field[4]}" "some"
+}
+
+slow_flushes() { dm message rdt-m "flush-delay 3000000"; }
+
+# is_over PID: tell the target that tracking is lost, so that nobody waits for that.
+is_over() {
+	msg lost-noted
+	! kill -0 $1 2>/dev/null
+}
+
+# kernel_dies PID: while this program waits for the flush.
+kernel_dies() {
+	within 20 is_cached
+	dm message rdt-m "halt on"
+	within 20 is_over $1
+	wait $1 || :
+	vol_remove
+	dm message rdt-m "flush-delay 0"
+	dm message rdt-m "halt off"
+	is_cached
+	vol_create
+}
+
+# power_fails: nothing is left of what was not flushed.
+power_fails() {
+	dm message rdt-m "crash 0"
+	vol_remove
+	reload rdt-m "0 $meta_sectors judge $meta_ground dying"
+	vol_create
+}
+
+@test "the kernel dies, and later the disk: bits" {
+	judge_meta
+	vol_create
+	snapshot
+	slow_flushes
+	slow_poke 5 3>&- &
+	kernel_dies $!
+	dirty_is 5,1
+	poke 5
+	sync $vol
+	power_fails
+	dirty_is 5,1
+	status_is "1 1 - 1 1/32 16384 0 0 0 ok rw"
+}
+
+@test "the kernel dies, and later the disk: places that were given up" {
+	base=$(loop_of $vol_sectors disk)
+	dm fill $base 0 $filled b
+	judge_meta
+	vol_create
+	batch "20,1,p20"
+	msg watch 1 0,10
+	slow_flushes
+	dmsetup message rdt-v 0 "alias 1 0,10,p0" 3>&- &
+	kernel_dies $!
+	# Whoever is told so may free what was there.
+	places_are 0 16 "0,10,p0"
+	msg shed 0,10
+	power_fails
+	places_are 0 16 "0,10,p0"
+	reads 0 136 "p0,80;b80,8"
+}
+
+@test "the kernel dies, and later the disk: blocks that are written where they came home" {
+	judge_meta
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	writes 0 8
+	slow_flushes
+	sync $vol 3>&- 2>/dev/null &
+	kernel_dies $!
+	places_are 0 16 "0,1,b;1,f,p101"
+	writes 0 8 x
+	sync $vol
+	power_fails
+	reads 0 16 "x0,8;p808,8"
+}
+
+@test "a metadata device that cannot flush when it is loaded" {
+	judge_meta
+	vol_create
+	batch "0,10,p100"
+	snapshot
+	vol_remove
+	dm message rdt-m "fail-flushes on"
+	vol_create
+	tracking_is lost
+	reads 0 8 "p800,8"
+	# No change of the table waits, and yet a flush would promise what is not so.
+	run ! sync $vol
+	refused "Input/output error" "" msg table 0 1
+	refused "Input/output error" "" msg shed 0,1
+	mode_is fail
+	dm message rdt-m "fail-flushes off"
+	within 10 tracking_is ok
+	within 10 mode_is rw
+	sync $vol
+	places_are 0 16 "0,10,p100"
+	dirty_is -
+	# A version that nobody writes to is read, too.
+	vol_remove
+	dm message rdt-m "fail-flushes on"
+	vol_create_ro
+	reads 0 8 "p800,8"
+	refused "Read-only file system" "" msg table 0 1
+	dm message rdt-m "fail-flushes off"
+}
