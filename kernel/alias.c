@@ -49,7 +49,9 @@ static int watch_part(struct dmr_table *t, const struct dmr_part *part)
 	spin_unlock_irq(&t->lock);
 	if (done)
 		return 0;
-	r = dmr_page_get(t, part->seg, &page);
+	r = dmr_parts_may_continue(t);
+	if (!r)
+		r = dmr_page_get(t, part->seg, &page);
 	if (r)
 		return r;
 	spin_lock_irq(&t->lock);
@@ -140,9 +142,12 @@ static void swap_marked(struct dmr_table *t, const struct dmr_part *part,
 
 static int alias_part(struct dmr_table *t, const struct dmr_part *part)
 {
+	int r;
+
 	if (alias_whole(t, part) || !find_marks(t, part))
 		return 0;
-	return dmr_part_change(t, part, part->place[0], swap_marked);
+	r = dmr_parts_may_continue(t);
+	return r ? r : dmr_part_change(t, part, part->place[0], swap_marked);
 }
 
 /*

@@ -91,6 +91,8 @@ struct dmr_meta {
 	struct dmr_table *table;	/* NULL: all is BASE, and no pool */
 
 	struct mutex message_lock;	/* one message at a time */
+	/* A suspend or a resume waits for it, and so does the guest. Under no lock. */
+	bool is_awaited;
 
 	/*
 	 * `lock` protects the fields from here to flush_failed, `held`, the outage, and

@@ -60,9 +60,12 @@ static void swap_equal(struct dmr_table *t, const struct dmr_part *part,
 
 static int remap_part(struct dmr_table *t, const struct dmr_part *part)
 {
+	int r;
+
 	if (remap_whole(t, part))
 		return 0;
-	return dmr_part_change(t, part, part->place[1], swap_equal);
+	r = dmr_parts_may_continue(t);
+	return r ? r : dmr_part_change(t, part, part->place[1], swap_equal);
 }
 
 int dmr_edit_remap(struct dmr_table *t, const char *ranges)
@@ -229,9 +232,11 @@ int dmr_edit_punch(struct dmr_table *t, const char *ranges)
 	}
 	if (!r)
 		r = dmr_writeback_settle(t);
-	while (!r && dmr_range_next(&ranges, &rules, &range) > 0)
-		r = blkdev_issue_discard(t->pool,
-					 range.first * DMR_BLOCK_SECTORS,
-					 range.len * DMR_BLOCK_SECTORS, GFP_NOIO);
+	while (!r && dmr_range_next(&ranges, &rules, &range) > 0) {
+		r = dmr_parts_may_continue(t);
+		if (!r)
+			r = blkdev_issue_discard(t->pool, range.first * DMR_BLOCK_SECTORS,
+						 range.len * DMR_BLOCK_SECTORS, GFP_NOIO);
+	}
 	return r;
 }

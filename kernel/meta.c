@@ -455,14 +455,17 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 	return resize(meta, ti->len);
 }
 
+/* Wait for the message that runs, which ends as soon as it can. */
 static void lock_out_messages(struct dmr_meta *meta)
 {
+	WRITE_ONCE(meta->is_awaited, true);
 	mutex_lock(&meta->message_lock);
 	mutex_lock(&meta->lock);
 }
 
 static void let_in_messages(struct dmr_meta *meta)
 {
+	WRITE_ONCE(meta->is_awaited, false);
 	mutex_unlock(&meta->lock);
 	mutex_unlock(&meta->message_lock);
 }
@@ -511,5 +514,6 @@ void dmr_meta_suspend(struct dmr_meta *meta)
 			dmr_writeback_note_linear(meta->table);
 	}
 	meta->suspended = true;
+	WRITE_ONCE(meta->is_awaited, false);
 	mutex_unlock(&meta->lock);
 }

@@ -514,6 +514,10 @@ static int pin_page(struct dmr_table *t, u64 seg, bool scans, struct dmr_page **
 
 		if (word == DMR_WORD_BAD)
 			return -EUCLEAN;
+		/* None becomes free while write-backs fail. */
+		if (!page && !is_loading(t, seg) && READ_ONCE(t->writeback_failed) &&
+		    READ_ONCE(t->meta->is_awaited))
+			return -EBUSY;
 		if (page && dmr_word_is_whole(word))
 			dmr_page_split(t, page, seg, word);
 		else if (page)

@@ -50,8 +50,8 @@ void dmr_page_unpin(struct dmr_page *page);
 /* These sleep: */
 
 /*
- * Have @seg mapped by a page in memory, pinned: 0, -ERESTARTSYS when a signal came,
- * -EIO, or -EUCLEAN for a damaged word.
+ * Have @seg mapped by a page in memory, pinned: 0, -ERESTARTSYS when a signal came, -EIO,
+ * -EUCLEAN for a damaged word, or -EBUSY where no page can become free and a suspend waits.
  */
 int dmr_page_get(struct dmr_table *t, u64 seg, struct dmr_page **ret);
 /* Unpin a page, not under t->lock. */

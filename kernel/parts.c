@@ -2,6 +2,8 @@
 /*
  * Ranges of a message of the remap table, cut where segments end. See parts.h.
  */
+#include <linux/sched/signal.h>
+
 #include "pages.h"
 #include "parts.h"
 #include "words.h"
@@ -71,6 +73,13 @@ int dmr_parts_check_writable(struct dmr_table *t, const char *verb)
 		return 0;
 	DMERR("%s: %s: the device is read-only", dmr_name(t->meta), verb);
 	return -EROFS;
+}
+
+int dmr_parts_may_continue(struct dmr_table *t)
+{
+	if (signal_pending(current))
+		return -EINTR;
+	return READ_ONCE(t->meta->is_awaited) ? -EBUSY : 0;
 }
 
 int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,

@@ -43,4 +43,10 @@ int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 /* Is the part all of its segment? Anywhere. */
 bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part);
 
+/*
+ * May a message that does many things go on, the next of which takes an I/O or so? -EINTR when a
+ * signal came, -EBUSY when a suspend or a resume waits for it, and with that a guest.
+ */
+int dmr_parts_may_continue(struct dmr_table *t);
+
 #endif

@@ -17,6 +17,7 @@ struct print {
 	struct dmr_table *table;
 	const struct dmr_pool_range *only;
 	struct dmr_page *page;		/* NULL, or pinned: the scan has read it */
+	bool may_stop;			/* it has read one */
 
 	/* A run of blocks that is not printed yet, and the answer so far. */
 	char *result;
@@ -38,7 +39,10 @@ static void leave_page(struct print *p)
 	p->page = NULL;
 }
 
-/* Find the place of @block, and the length of the run from there, at most @max. */
+/*
+ * Find the place of @block, and the length of the run from there, at most @max. -EAGAIN: a
+ * suspend or a resume waits, and the next page would have to be read.
+ */
 static int find_run(struct print *p, u64 block, u64 max, struct dmr_entry *place,
 		    u64 *ret_len)
 {
@@ -53,6 +57,9 @@ static int find_run(struct print *p, u64 block, u64 max, struct dmr_entry *place
 			*ret_len = dmr_words_run(t, block, max, *place);
 		rcu_read_unlock();
 		if (!found) {
+			if (p->may_stop && READ_ONCE(t->meta->is_awaited))
+				return -EAGAIN;
+			p->may_stop = true;
 			leave_page(p);
 			r = dmr_page_get_to_scan(t, dmr_block_seg(block), &p->page);
 		}
@@ -170,14 +177,18 @@ static bool add_run(struct print *p, u64 first, u64 len, struct dmr_entry place)
 	return true;
 }
 
-/* Print runs from *@first on; *@first is the block then that has no room any more, or @end. */
+/*
+ * Print runs from *@first on; *@first is the block then at which the answer ends, since that has
+ * no room any more or somebody waits, or @end.
+ */
 static int print_runs(struct print *p, u64 *first, u64 end)
 {
 	u64 at = *first, run, run_len, len;
 	struct dmr_entry place;
+	bool full = false;
 	int r;
 
-	while (at < end) {
+	while (at < end && !full) {
 		/* There may be much to look at that fills no answer. */
 		if (signal_pending(current))
 			return -EINTR;
@@ -188,16 +199,17 @@ static int print_runs(struct print *p, u64 *first, u64 end)
 			continue;
 		}
 		r = find_any_run(p, at, min(end - at, (u64)RUN_MAX), &place, &len);
+		if (r == -EAGAIN)
+			break;
 		if (r)
 			return r;
 		run = at;
 		run_len = len;
-		if (cut_run(p, &run, &run_len, &place) && !add_run(p, run, run_len, place))
-			break;
+		full = cut_run(p, &run, &run_len, &place) && !add_run(p, run, run_len, place);
 		at += len;
 	}
 	/* The answer ends before a run that has no room. */
-	*first = at < end || !print_run(p) ? p->first : at;
+	*first = full || !print_run(p) ? p->first : at;
 	return 0;
 }
 

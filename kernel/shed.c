@@ -17,7 +17,6 @@
  * hydrate.c, stable behind the next flush of the base, and back at its old place if that fails.
  */
 #include <linux/blkdev.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "dmr_table.h"
@@ -34,8 +33,8 @@
 #define READ_SIZE	SZ_64K
 
 /*
- * Is no block of these, which are held, BASE or busy? 1, 0 or -ERESTARTSYS. A page that cannot
- * be read counts as BASE.
+ * Is no block of these, which are held, BASE or busy? 1, 0, or -errno where the message is to
+ * end. A page that cannot be read counts as BASE.
  */
 static int find_away(struct dmr_table *t, u64 first, u64 end)
 {
@@ -53,6 +52,9 @@ static int find_away(struct dmr_table *t, u64 first, u64 end)
 			first = next;
 			continue;
 		}
+		r = dmr_parts_may_continue(t);
+		if (r)
+			return r;
 		r = dmr_page_get(t, dmr_block_seg(first), &page);
 		if (r)
 			return r == -ERESTARTSYS ? r : 0;
@@ -118,6 +120,9 @@ static int check_zeros(struct shed *shed, const struct given *given)
 
 	for (; left; left -= where.count, where.sector += where.count) {
 		where.count = min_t(u64, left, READ_SIZE >> SECTOR_SHIFT);
+		r = dmr_parts_may_continue(t);
+		if (r)
+			return r;
 		r = dmr_dm_io(&req, 1, &where, NULL);
 		if (r)
 			return r;
@@ -224,14 +229,6 @@ static int shed_held(struct shed *shed)
 	return r;
 }
 
-static int may_go_on(struct dmr_table *t)
-{
-	if (signal_pending(current))
-		return -EINTR;
-	/* Who has suspended the device is about to send messages, and a guest waits. */
-	return READ_ONCE(t->is_paused) ? -EBUSY : 0;
-}
-
 /* Hold blocks, once a discard from above that holds some of them has ended. */
 static void hold(struct shed *shed, u64 first, u64 end)
 {
@@ -255,7 +252,7 @@ static int shed_range(struct shed *shed, const struct dmr_range *range)
 	int r = 0;
 
 	for (; !r && first < end; first += step) {
-		r = may_go_on(t);
+		r = dmr_parts_may_continue(t);
 		if (r)
 			break;
 		hold(shed, first, min(end, first + step));

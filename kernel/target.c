@@ -374,6 +374,8 @@ static void dmr_presuspend(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
+	/* Device-mapper blocks I/O first, and then waits for a message that runs. */
+	WRITE_ONCE(rt->meta->is_awaited, true);
 	/* First writes that are held would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
 		dmr_first_write_requeue(rt->meta, true);
@@ -385,6 +387,7 @@ static void dmr_presuspend_undo(struct dm_target *ti)
 {
 	struct dmr_target *rt = ti->private;
 
+	WRITE_ONCE(rt->meta->is_awaited, false);
 	dmr_first_write_requeue(rt->meta, false);
 	if (rt->meta->table)
 		dmr_hydrate_resume(rt->meta->table);

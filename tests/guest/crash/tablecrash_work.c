@@ -246,7 +246,9 @@ int change(enum event event, uint64_t *random, const char *format, ...)
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
 	reached(event, random);
-	r = dm_message(VOL, "%s", message);
+	/* A message that ended because a suspend came is sent again, until it is done. */
+	while ((r = dm_message(VOL, "%s", message)) == -EBUSY && event != AT_SHED && !may_fail(r))
+		usleep(100);
 	if (r && !is_overtaken(event, r) && !may_fail(r))
 		miss("'%.200s' failed: %s", message, strerror(-r));
 	return r;

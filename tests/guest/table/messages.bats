@@ -449,6 +449,86 @@ page_each() {
 	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 
+# reads_more NR: more pages than that were read.
+reads_more() { page_reads && [ "$reply" -gt $1 ]; }
+
+# in_vain COMMAND MESSAGE [READER]: COMMAND, for which the guest waits, comes while the message does
+# its I/O, of which READER tells, and ends it. What it said is in $out.
+in_vain() {
+	local asker
+	page_reads
+	dmsetup message rdt-v 0 "$2" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
+	asker=$!
+	within 60 ${3:-reads_more $reply}
+	dm $1 rdt-v
+	wait $asker || :
+	out=$(<"$BATS_TEST_TMPDIR/out")
+}
+
+is_busy() { [[ $out == *busy* ]] || is "what the message said" "$out" "busy"; }
+
+@test "no message that looks at many pages holds up a suspend or a resume" {
+	local segs=300 i marks='' zeros='' out
+	many_segs $segs
+	vol_create $((segs * seg_sectors)) cache_mib 1
+	many_ranges $segs 512 2048
+	batch "$ranges"
+	for ((i = 1; i < segs * 512; i += 512)); do
+		printf -v out ';%x,1' $i
+		marks+=$out zeros+=$out,z
+	done
+	msg watch 1 "${marks#;}"
+	# Half a minute for all of them.
+	reload rdt-m "0 $meta_sectors delay $meta_ground 0 100 $meta_ground 0 0"
+	in_vain suspend "table 0 $((segs * 512))"
+	[ "${out##* }" -lt $((segs * 512)) ] || is "next" "${out##* }" "less than all"
+	[[ $out == 0,1,p0\;1,1ff,b* ]] || is "answer" "$out" "0,1,p0;1,1ff,b..."
+	in_vain resume "remap $moves"
+	is_busy
+	in_vain suspend "remap $moves"
+	is_busy
+	dm resume rdt-v
+	msg watch 1 1,1
+	in_vain suspend "watch 1 ${marks#;}"
+	is_busy
+	dm resume rdt-v
+	# What it has marked counts for nothing.
+	refused "Stale file handle" "no marks have the token 1" msg alias 1 1,1,z
+	meta_set ok
+	msg watch 1 "${marks#;}"
+	reload rdt-m "0 $meta_sectors delay $meta_ground 0 100 $meta_ground 0 0"
+	in_vain suspend "alias 1 ${zeros#;}"
+	is_busy
+	dm resume rdt-v
+	# They do the rest when they are sent again.
+	meta_set ok
+	msg remap "$moves"
+	msg watch 1 "${marks#;}"
+	msg alias 1 "${zeros#;}"
+	counts $((segs * 510)) $((segs * 2)) 0
+}
+
+@test "no punch of many ranges holds up a suspend" {
+	local out ranges='' i
+	on_loop_pool
+	vol_create
+	batch "0,10,p7f0"
+	for ((i = 0; i < 300; i++)); do
+		printf -v out ';%x,1' $i
+		ranges+=$out
+	done
+	reload rdt-p "0 $pool_sectors delay $pool_ground 0 0 $pool_ground 0 100"
+	in_vain suspend "punch ${ranges#;}" "in_flight $pool"
+	is_busy
+	reload rdt-p "0 $pool_sectors linear $pool_ground 0"
+	dm resume rdt-v
+	dm read $pool_ground $((299 * 8)) 8
+	is "the last of them" "$reply" "p958,8"
+	msg punch "${ranges#;}"
+	dm read $pool_ground 0 2408
+	is "the pool" "$reply" "z,960;p960,8"
+}
+
 # sleeps PID: it waits for something that a signal ends.
 sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 

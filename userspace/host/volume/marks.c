@@ -56,6 +56,19 @@ static int send(const char *device, const char *head, const struct dmr_range *ra
 	return r;
 }
 
+/* The same, again where a suspend or a resume waits: nothing is done twice. */
+static int insist(const char *device, const char *head, const struct dmr_range *ranges, size_t nr,
+		  bool places)
+{
+	unsigned int tries = 0;
+	int r;
+
+	do
+		r = send(device, head, ranges, nr, places, "");
+	while (rd_target_again(r, &tries));
+	return r;
+}
+
 /* The user knows that it was interrupted. */
 static int complain(int r, const char *device, const char *message)
 {
@@ -67,7 +80,7 @@ int rd_marks_set(const char *device, u64 token, const struct dmr_range *ranges, 
 	char head[40];
 
 	snprintf(head, sizeof(head), "watch %llu ", token);
-	return complain(send(device, head, ranges, nr, false, ""), device, "watch");
+	return complain(insist(device, head, ranges, nr, false), device, "watch");
 }
 
 int rd_marks_clear(const char *device)
@@ -81,7 +94,7 @@ int rd_marks_alias(const char *device, u64 token, const struct dmr_range *ranges
 	int r;
 
 	snprintf(head, sizeof(head), "alias %llu ", token);
-	r = send(device, head, ranges, nr, true, "");
+	r = insist(device, head, ranges, nr, true);
 	return r == -ESTALE ? r : complain(r, device, "alias");
 }
 

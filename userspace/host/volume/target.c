@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -141,6 +142,17 @@ int rd_target_status(const char *name, struct rd_target_status *ret)
 }
 
 /* --- messages */
+
+#define MAX_TRIES	1500
+#define PAUSE_US	20000
+
+bool rd_target_again(int r, unsigned int *tries)
+{
+	if (r != -EBUSY || ++*tries > MAX_TRIES)
+		return false;
+	usleep(PAUSE_US);
+	return true;
+}
 
 int rd_target_checkpoint(const char *name, u64 epoch)
 {

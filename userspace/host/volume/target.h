@@ -79,6 +79,12 @@ static inline bool rd_target_is_home(const struct rd_target_status *status)
  */
 int rd_target_take_places(char *answer, u64 *ret_next, struct rd_buffer *ret);
 
+/*
+ * A message that changes or marks many blocks ends with -EBUSY when a suspend or a resume waits
+ * for it. With that as @r: is it to be sent again? After a pause, and not for ever.
+ */
+bool rd_target_again(int r, unsigned int *tries);
+
 int rd_target_checkpoint(const char *name, u64 epoch);
 int rd_target_commit(const char *name, u64 epoch, u64 version);
 int rd_target_abort(const char *name, u64 epoch);

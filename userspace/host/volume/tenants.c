@@ -22,6 +22,9 @@
 
 #define MESSAGE_MAX	8192
 
+/* The least buffer that libdevmapper gives has room for more ranges than that. */
+#define LONG_ANSWER	256
+
 struct leaving {
 	struct rd_pool *pool;
 	const char *name;
@@ -51,23 +54,6 @@ static void take_range(struct leaving *leaving, const struct dmr_range *range)
 	}
 }
 
-/* Take the ranges of an answer of the message table. */
-static int take_answer(struct leaving *leaving, char *answer, u64 *ret_next)
-{
-	struct rd_buffer places = { 0 };
-	const struct dmr_range *range;
-	size_t nr;
-	int r = rd_target_take_places(answer, ret_next, &places);
-
-	if (!r && places.failed)
-		r = -ENOMEM;
-	range = (const struct dmr_range *)places.data;
-	for (nr = r ? 0 : places.len / sizeof(*range); nr--; range++)
-		take_range(leaving, range);
-	rd_buffer_free(&places);
-	return r;
-}
-
 static int find_devices(struct leaving *leaving)
 {
 	struct rd_target_devices devices;
@@ -81,11 +67,11 @@ static int find_devices(struct leaving *leaving)
 }
 
 /*
- * Ask which blocks from @*next on lie in the pool from @first to @last; *@next is then the
- * first that the answer has no room for. The message settles: a place that the answers do not
- * name is named nowhere.
+ * Ask which blocks from @*next on lie in @len blocks of the pool from @first on, and append them
+ * to @places; @*next is then the first that the answer does not cover, for want of room or because
+ * a suspend came. The message settles: a place that the answers do not name is named nowhere.
  */
-static int ask(struct leaving *leaving, u64 first, u64 last, u64 *next)
+static int ask(struct leaving *leaving, u64 first, u64 len, u64 *next, struct rd_buffer *places)
 {
 	RD_FREE char *answer = NULL;
 	u64 before = *next;
@@ -93,12 +79,27 @@ static int ask(struct leaving *leaving, u64 first, u64 last, u64 *next)
 	int r;
 
 	snprintf(text, sizeof(text), "table %llu %llu %llu %llu", before,
-		 leaving->nr_blocks - before, first, last - first + 1);
+		 leaving->nr_blocks - before, first, len);
 	r = rd_dm_try_message(leaving->name, text, &answer);
 	if (!r)
-		r = answer ? take_answer(leaving, answer, next) : -EPROTO;
+		r = answer ? rd_target_take_places(answer, next, places) : -EPROTO;
 	if (!r && *next <= before)
 		r = -EPROTO;
+	return !r && places->failed ? -ENOMEM : r;
+}
+
+/* Ask for the pool from @first to @last, and take what is doomed. *@is_long: that filled the room. */
+static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *is_long)
+{
+	struct rd_buffer places = { 0 };
+	int r = ask(leaving, first, last - first + 1, next, &places);
+	const struct dmr_range *range = (const struct dmr_range *)places.data;
+	size_t i, nr = r ? 0 : places.len / sizeof(*range);
+
+	for (i = 0; i < nr; i++)
+		take_range(leaving, &range[i]);
+	*is_long = nr >= LONG_ANSWER;
+	rd_buffer_free(&places);
 	return !r && leaving->runs.failed ? -ENOMEM : r;
 }
 
@@ -136,18 +137,20 @@ static int find_runs(struct leaving *leaving)
 {
 	const struct rd_doomed *doomed = leaving->doomed;
 	unsigned int i, end;
+	bool is_long = false;
 	u64 begin = 0;
 	int r = 0;
 
-	if (leaving->nr_blocks)
-		r = ask(leaving, doomed->first, doomed->last, &begin);
+	while (!r && !is_long && begin < leaving->nr_blocks)
+		r = take(leaving, doomed->first, doomed->last, &begin, &is_long);
 	for (i = 0; !r && begin < leaving->nr_blocks && i < doomed->nr; i = end) {
 		u64 next = begin;
 
 		end = cluster_end(doomed, i);
 		while (!r && next < leaving->nr_blocks)
-			r = ask(leaving, frame_block(&doomed->frames[i], 0),
-				frame_block(&doomed->frames[end - 1], RD_SEG_BLOCKS - 1), &next);
+			r = take(leaving, frame_block(&doomed->frames[i], 0),
+				 frame_block(&doomed->frames[end - 1], RD_SEG_BLOCKS - 1), &next,
+				 &is_long);
 	}
 	/* So that a segment is looked up once. */
 	if (leaving->runs.len)
@@ -159,18 +162,14 @@ static int find_runs(struct leaving *leaving)
 /* Does the table name any block of the pool? Look at all of it, as numbers may be off. */
 static int names_pool(struct leaving *leaving, bool *ret)
 {
-	RD_FREE char *answer = NULL;
-	char text[64];
-	int r;
+	struct rd_buffer places = { 0 };
+	u64 next = 0;
+	int r = 0;
 
-	*ret = false;
-	if (!leaving->nr_blocks)
-		return 0;
-	snprintf(text, sizeof(text), "table 0 %llu 0 %llu", leaving->nr_blocks, U64_MAX);
-	r = rd_dm_try_message(leaving->name, text, &answer);
-	if (!r && !answer)
-		r = -EPROTO;
-	*ret = !r && answer[0] != '-';
+	while (!r && !places.len && next < leaving->nr_blocks)
+		r = ask(leaving, 0, U64_MAX, &next, &places);
+	*ret = !r && places.len;
+	rd_buffer_free(&places);
 	return r;
 }
 
@@ -209,6 +208,7 @@ static int is_home(struct leaving *leaving, bool *ret)
 
 static int send(struct leaving *leaving)
 {
+	unsigned int tries = 0;
 	int r;
 
 	if (!leaving->message.len)
@@ -216,7 +216,9 @@ static int send(struct leaving *leaving)
 	rd_buffer_put_u8(&leaving->message, '\0');
 	if (leaving->message.failed)
 		return -ENOMEM;
-	r = rd_dm_try_message(leaving->name, (char *)leaving->message.data, NULL);
+	do
+		r = rd_dm_try_message(leaving->name, (char *)leaving->message.data, NULL);
+	while (rd_target_again(r, &tries));
 	leaving->message.len = 0;
 	return r;
 }
