@@ -321,10 +321,10 @@ job_shared_6.12() {
 	[ "$tier" = soak ] || rounds+=("FILTER=take up once")
 	guest 6.12 host/dedup-shared
 }
-job_table_6.12() { guest 6.12 table/{io,messages,errors,lost-cache,hydration,shed,model}; }
+job_table_6.12() { guest 6.12 table/{io,messages,errors,shed,lost-cache,hydration,model}; }
 # In "all" the part that may differ on an older kernel.
 older_table=(io messages hydration)
-[ "$tier" != soak ] || older_table+=(errors lost-cache)
+[ "$tier" != soak ] || older_table+=(errors shed lost-cache)
 job_table_6.1() { guest 6.1 "${older_table[@]/#/table/}"; }
 job_model_6.1() { guest 6.1 table/model; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
@@ -382,8 +382,10 @@ job_debug() {
 	guest uml "${debug_files[@]}"
 }
 job_debug_table() {
+	local files=(table/{io,messages,errors,lost-cache,hydration,model})
+	[ "$tier" != soak ] || files+=(table/shed)
 	[ "$tier" = soak ] || rounds+=(TABLE_OPS=20000)
-	guest uml table/{io,messages,errors,lost-cache,hydration,model}
+	guest uml "${files[@]}"
 }
 job_debug_faults() { guest uml target/faults; }
 job_debug_crash() {
