@@ -129,6 +129,21 @@ snapshot_reads() {
 	cmp -n $((8 << 20)) -i $((999998 << 20)) img new
 }
 
+@test "restore over a file that is a hole costs what a new one costs" {
+	local new
+	scatter img 524288 5 2100 9 1 >changed
+	"$ctl" -q snapshot v --from img
+	cpu_ms "$ctl" restore v@1 --to new
+	new=$ms
+	truncate -s 1T over
+	cpu_ms "$ctl" restore v@1 --to over --yes
+	echo "$new ms, and over a hole $ms ms"
+	[ "$ms" -le $((2 * new)) ]
+	while read -r offset len; do
+		cmp -n "$len" -i "$offset" img over
+	done <changed
+}
+
 @test "check follows the number of versions" {
 	local i few
 	head -c $((2 << 20)) /dev/urandom >img

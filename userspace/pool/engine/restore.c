@@ -14,8 +14,9 @@
  * damage.
  *
  * For a delta the target is read first, and compared with the fingerprints that
- * the pool keeps beside its blocks. Long stretches that are zeros in the version and
- * that a file has as a hole, or is new and has not at all, are passed by.
+ * the pool keeps beside its blocks; segments that a file has as a hole are known without that.
+ * Long stretches that are zeros in the version and that a file has as a hole, or is new and has
+ * not at all, are passed by.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +46,42 @@ static bool needs_zeros(const struct restore *restore)
 		restore->options->mode != RD_RESTORE_NONE;
 }
 
+/* The first segment from @from on that the target, a file, has data in; @from: it cannot say so. */
+static u64 next_data(struct restore *restore, u64 from)
+{
+	off_t data;
+
+	if (from < restore->hole || from >= restore->hole_end) {
+		data = lseek(restore->options->fd, from << RD_SEG_SHIFT, SEEK_DATA);
+		if (data < 0 && errno != ENXIO)
+			return from;
+		restore->hole = from;
+		restore->hole_end = data < 0 ? U64_MAX : (u64)data >> RD_SEG_SHIFT;
+	}
+	return restore->hole_end;
+}
+
+/* A hole is neither read nor hashed: it is zeros, and has all blocks that are to be zeros. */
+static void begin_delta(struct restore *restore, struct piece *piece)
+{
+	unsigned int i;
+
+	if (restore->options->is_device ||
+	    next_data(restore, piece->segment) == piece->segment) {
+		rd_restore_read_target(piece);
+		return;
+	}
+	for (i = 0; i < piece->len / RD_BLOCK_SIZE; i++) {
+		piece->need[i] = rd_place_kind(piece->map.at[i]) != RD_ZERO;
+		if (!piece->need[i])
+			restore->report->bytes_same += RD_BLOCK_SIZE;
+	}
+	if (piece->recipe)
+		rd_restore_want(piece);
+	else
+		piece->state = PIECE_CHECKED;
+}
+
 static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 {
 	struct piece *piece = &restore->pieces[segment % NR_PIECES];
@@ -69,7 +106,7 @@ static int begin_piece(struct restore *restore, u64 segment, i64 recipe)
 	if (r)
 		return r;
 	if (restore->options->mode == RD_RESTORE_DELTA) {
-		rd_restore_read_target(piece);
+		begin_delta(restore, piece);
 	} else {
 		/* Zeros need no check, and a target that is all zeros needs no zeros. */
 		if (recipe || needs_zeros(restore))
@@ -117,24 +154,12 @@ static int next_row(struct restore *restore, u64 *ret)
 	return 0;
 }
 
-/* The first one that the target has data in; a target that cannot say so has data everywhere. */
-static u64 next_data(struct restore *restore)
+/* The same that the target has data in. */
+static u64 next_kept(struct restore *restore)
 {
-	u64 from = restore->next;
-	off_t data;
-
 	if (restore->options->mode != RD_RESTORE_DELTA)
 		return U64_MAX;
-	if (restore->options->is_device)
-		return from;
-	if (from < restore->hole || from >= restore->hole_end) {
-		data = lseek(restore->options->fd, from << RD_SEG_SHIFT, SEEK_DATA);
-		if (data < 0 && errno != ENXIO)
-			return from;
-		restore->hole = from;
-		restore->hole_end = data < 0 ? U64_MAX : (u64)data >> RD_SEG_SHIFT;
-	}
-	return restore->hole_end;
+	return restore->options->is_device ? restore->next : next_data(restore, restore->next);
 }
 
 /* Pass by what is zeros and is to be zeros. One gap at a time is enough. */
@@ -149,7 +174,7 @@ static int skip_zeros(struct restore *restore)
 	r = next_row(restore, &end);
 	if (r)
 		return r;
-	end = rd_min(restore->nr_segs, rd_min(end, next_data(restore)));
+	end = rd_min(restore->nr_segs, rd_min(end, next_kept(restore)));
 	if (end <= restore->next)
 		return 0;
 	if (restore->options->mode == RD_RESTORE_DELTA)
