@@ -430,3 +430,25 @@ with_faults() {
 	all_right
 	say "$round commands, $hits errors, $failed commands failed"
 }
+
+@test "a dry run of a repair: what a killed snapshot has left is of no version" {
+	local status=0
+	must init pool --size 256M --reserve 1M
+	head -c 2M /dev/urandom >img/vm1
+	must snapshot vm1 --from img/vm1
+	head -c 2M /dev/urandom >img/vm1
+	REVDEDUP_FAIL=snapshot-finish=kill "${ctl[@]}" snapshot vm1 --from img/vm1 >out/killed 2>&1 ||
+		status=$?
+	[ "$status" -eq 137 ]
+	python3 -c 'block = open("img/vm1", "rb").read(4096)
+with open("pool/data", "r+b") as data:
+    content = data.read()
+    assert content.count(block) == 1
+    data.seek(content.find(block))
+    data.write(b"damaged")'
+	must repair -n
+	grep -q "what is damaged is of no version: a command that was killed has left it" out/must
+	must repair
+	! grep -q damaged\ is out/must
+	must scrub
+}

@@ -96,6 +96,23 @@ static void print_text(const struct ctl *ctl, const struct rd_damage_report *rep
 		       *would ? "would be made again" : "was made again");
 }
 
+/*
+ * Tell of what is not healed, where no version needs it: what a command has left that was killed,
+ * which a dry run does not undo, or fingerprints. True: that is damage of the pool.
+ */
+static bool tell_unneeded(const struct rd_damage_report *report)
+{
+	if (report->fps_bad > report->fps_healed) {
+		rd_err(0, "%llu fingerprints are damaged, and no version is",
+		       report->fps_bad - report->fps_healed);
+		return true;
+	}
+	rd_warn("what is damaged is of no version: a command that was killed has left it");
+	if (rd_verbosity >= 0)
+		rd_hint("the next command that writes gives it back");
+	return false;
+}
+
 /* Print the report. @nr_wrong: errors of the catalog after the repair. */
 static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_wrong)
 {
@@ -122,7 +139,11 @@ static int tell(struct ctl *ctl, const struct rd_damage_report *report, u64 nr_w
 	}
 	if (!nr_left(report))
 		return nr_wrong ? CTL_DAMAGE : 0;
-	rd_err(0, "%llu of %llu versions are still damaged", damaged, versions);
+	if (!damaged)
+		return tell_unneeded(report) || nr_wrong ? CTL_DAMAGE : 0;
+	rd_err(0, "%llu of %llu versions %s still%s damaged", damaged, versions,
+	       ctl_has(ctl, CTL_OPT_DRY_RUN) ? "would" : "are",
+	       ctl_has(ctl, CTL_OPT_DRY_RUN) ? " be" : "");
 	rd_hint("an image or device with the same content, such as the disk itself, can heal more: 'revdedupctl repair --from PATH'");
 	return CTL_DAMAGE;
 }
