@@ -207,6 +207,78 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	is a@1 1 a@2 3 b@1 10
 }
 
+# rotten_twins COMPRESSION: 64 blocks are in 1.img, the newest of a, and elsewhere in 10.img, the
+# newest of b. The pool has them twice, and one of those of b is damaged. Where the rest is packed,
+# they are as they are, in groups of their own.
+rotten_twins() {
+	rm -rf pool
+	must init pool --size 256M --compression "$1"
+	od -An -v -tx1 /dev/urandom | head -c 2M >1.img
+	od -An -v -tx1 /dev/urandom | head -c 2M >10.img
+	blocks 1.img 96 64
+	take 1 96 64 10 320
+	truncate -s 2M 10.img
+	snap a 1
+	snap b 10
+	[ "$(ask "SELECT count(*) FROM pack")" = $([ "$1" = none ] && echo 0 || echo 2) ]
+	python3 -c 'block = open("1.img", "rb").read()[100 * 4096:][:4096]
+with open("pool/data", "r+b") as data:
+    content = data.read()
+    assert content.count(block) == 2
+    data.seek(content.rfind(block) + 1234)
+    data.write(b"damaged")'
+}
+
+@test "dedup: a snapshot gives no sound block up for one that is damaged" {
+	local compression
+	export REVDEDUP_POOL=$PWD/pool
+	for compression in none zstd; do
+		rotten_twins "$compression"
+		must snapshot a --from 10.img
+		[[ $output == *"the newest version has "*" blocks that are damaged: older versions keep theirs"* ]]
+		[[ $output == *"'revdedupctl scrub' lists"* ]]
+		is a@1 1
+		# All that could be healed before can be.
+		must repair
+		must scrub
+		is a@1 1 a@2 10 b@1 10
+		# What was kept is given up now.
+		must dedup --older 0 --least-run 1
+		[ "$(unique)" = $((512 + 448)) ]
+		is a@1 1 a@2 10 b@1 10
+		# Of what a snapshot has just written nothing is read to be proven.
+		rotten_twins "$compression"
+		take 1 96 64 10 200
+		must snapshot a --from 10.img
+		[[ $output != *damaged* ]]
+		[ "$(unique)" = $((512 + 512 + 448)) ]
+		must repair
+		is a@1 1 a@2 10
+	done
+}
+
+@test "dedup: a snapshot believes no fingerprint that the segment does not have" {
+	make_pool 256M
+	noise 1 0 512
+	truncate -s 2M 1.img
+	noise 10 0 512
+	truncate -s 2M 10.img
+	snap a 1
+	snap b 10
+	# Frame 2 is that of a@1, and frame 3 that of b@1; a's block 7 seems to be b's block 9.
+	python3 -c 'with open("pool/data", "r+b") as data:
+    content = data.read()
+    frame = [(content.find(open(name, "rb").read()[:4096]) >> 21) - 2 for name in ("1.img", "10.img")]
+    page = lambda nr, slot: (1 << 21) + nr * 8192 + slot * 16
+    data.seek(page(frame[0], 7))
+    data.write(content[page(frame[1], 9):][:16])'
+	snap a 10
+	is a@1 1
+	must repair
+	must scrub
+	is a@1 1 a@2 10 b@1 10
+}
+
 @test "dedup: lost fingerprints are those of no block" {
 	make_pool 1G
 	noise 1 0 600

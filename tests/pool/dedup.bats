@@ -123,6 +123,42 @@ kill_at_each() {
 	kill_at_each
 }
 
+@test "a snapshot that was killed is finished without giving up sound blocks" {
+	local step damage='block = open("img/one", "rb").read()[7 * 4096:][:4096]
+with open("pool/data", "r+b") as data:
+    content = data.read()
+    assert content.count(block) == 2
+    data.seek(content.rfind(block) + 1234)
+    data.write(b"damaged")'
+	must init pool --size 256M --reserve 1M
+	blocks one 0 60
+	blocks other 100 60
+	shift_of one other 60
+	snapshot a one 1
+	snapshot b other 1
+	keep_base
+	# The damage is there before the snapshot, or comes after it.
+	for step in snapshot-finish reverse-vacate swap reverse-stream reverse-prove reverse-change; do
+		for when in before after; do
+			from_base
+			[ "$when" = after ] || python3 -c "$damage"
+			! REVDEDUP_FAIL=$step=kill "${ctl[@]}" snapshot a --from img/other \
+				>out/killed 2>&1 || fail_test "not killed at $step"
+			[ "$when" = before ] || python3 -c "$damage"
+			if [ "$step" != snapshot-finish ]; then
+				cp img/other want/a@2
+			fi
+			case $when in
+			before) must tag a@1 +x ;;
+			*) must list ;;
+			esac
+			must repair
+			must scrub
+			all_right || fail_test "killed at $step, damaged $when"
+		done
+	done
+}
+
 @test "a pass over what is fresh is killed at each step" {
 	make_news
 	kill_at_each

@@ -17,7 +17,8 @@
  *	isolation	what a lost frame hurts
  *	copy, copy_choose, copy_check
  *			some frames a second time, elsewhere
- *	reverse		reverse deduplication
+ *	reverse, leave, swap
+ *			reverse deduplication
  *	free_packs	packs that have lost blocks
  *	recompress	all that is raw as packs, or the other way
  *	inflate		what a device is to read, raw
@@ -38,6 +39,7 @@
  *	journal		the copy of the catalog, written
  *	journal_read, journal_part
  *	pack_writer	places and numbers of new packs
+ *	keepers		blocks that stay, proven
  *	blocks		blocks one by one, wherever they are
  *	resolve		a recipe, with its references followed
  *	source		is an image written while it is read?
@@ -48,13 +50,17 @@
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
 
+struct rd_written;
+
 /*
  * Reverse deduplication: recipes that only older versions refer to give up each block
- * that the newest version of the volume has as well. The caller has the volume's lock.
+ * that the newest version of the volume has as well. The caller has the volume's lock. @written:
+ * what this command has written, and flushed; or NULL (keepers.h).
  * *@ret_waiting: how many contents are left to the pass over the pool (pass.h), as it would have
  * taken longer to look for them than to make the version.
  */
-int rd_reverse(struct rd_pool *pool, struct rd_version *version, u64 *ret_waiting);
+int rd_reverse(struct rd_pool *pool, struct rd_version *version, struct rd_written *written,
+	       u64 *ret_waiting);
 int rd_reverse_superseded(struct rd_pool *pool, i64 volume);
 
 /*

@@ -36,7 +36,7 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume)
 		return r;
 	while (!(r = rd_version_next_unfinished(pool->sql, volume, &version))) {
 		if (version.state == RD_VERSION_NEW)
-			r = rd_reverse(pool, &version, &waiting);
+			r = rd_reverse(pool, &version, NULL, &waiting);
 		else if (version.state == RD_VERSION_HELD)
 			r = rd_delete(pool, &version);
 		else

@@ -64,8 +64,8 @@ static bool is_there(const struct change *change, const struct rd_pass_choice *c
 	const struct rd_map *map = change->keeper.id == change->source.id ?
 		&change->map : &change->keeper.map;
 
-	return change->keeper.id && rd_seg_fp_equal(&change->keeper.fp, &choice->keeper) &&
-		map->at[rd_block_number(choice->twin.keeper)] == choice->at;
+	return change->keeper.id && rd_seg_fp_equal(&change->keeper.fp, &choice->kept) &&
+		map->at[rd_block_number(choice->twin.keeper)] == choice->keeper.at;
 }
 
 /*
@@ -89,10 +89,10 @@ static int check(struct change *change, const struct rd_pass_choice *choice, boo
 	r = load_keeper(change, rd_block_recipe(choice->twin.keeper));
 	if (r)
 		return r;
-	if (!choice->at || rd_place_kind(was) != RD_OWN || was == choice->at ||
-	    !is_there(change, choice) || is_for_devices(change, was, choice->at))
+	if (!choice->keeper.at || rd_place_kind(was) != RD_OWN || was == choice->keeper.at ||
+	    !is_there(change, choice) || is_for_devices(change, was, choice->keeper.at))
 		report->refused++;
-	else if (!choice->is_sound)
+	else if (!choice->keeper.is_sound)
 		report->damaged++;
 	else if (!change->has_room)
 		report->capped++;

@@ -8,23 +8,21 @@
 #include "pool/catalog/fresh.h"
 #include "pool/data/fp.h"
 #include "pool/data/map.h"
+#include "keepers.h"
 #include "pass.h"
 
 /* Blocks of a batch: of keepers that are read together, and of what one transaction changes. */
-#define RD_PASS_BATCH	1024
+#define RD_PASS_BATCH	RD_KEEPERS
 
 struct rd_resolver;
-struct rd_blocks;
 
 /* A block that is to be given up. */
 struct rd_pass_choice {
 	struct rd_twin twin;
 	/* By rd_pass_read(): what both recipes are, and where the keeper was; 0: not proven. */
-	struct rd_seg_fp source, keeper;
-	rd_place at;
-	struct rd_fp fp;	/* of both blocks */
+	struct rd_seg_fp source, kept;
+	struct rd_keeper keeper;
 	bool is_short;		/* the run that it is in, as proven */
-	bool is_sound;		/* the keeper was read, and is that */
 };
 
 struct rd_pass_proof;
@@ -34,16 +32,14 @@ struct rd_pass {
 	const struct rd_pass_options *options;
 	struct rd_pass_report *report;
 	struct rd_pace pace;
-	struct rd_blocks *blocks;
+	struct rd_keepers *keepers;
 	struct rd_hasher *hasher;
 	struct rd_resolver *resolver;
 	struct rd_pass_proof *proofs;
 	unsigned int next_proof;	/* to be replaced */
-	u8 *data;			/* a block a choice */
-	struct rd_fp fps[RD_PASS_BATCH];	/* of these */
 	unsigned int nr;
 	struct rd_pass_choice choices[RD_PASS_BATCH];
-	struct rd_pass_choice *by_place[RD_PASS_BATCH];
+	struct rd_keeper *by_place[RD_PASS_BATCH];
 	u64 waiting;			/* blocks that were given up, and not given back */
 	unsigned int slices;		/* of what is compared */
 	struct rd_fresh_pass row;

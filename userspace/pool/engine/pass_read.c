@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/direct.h"
-#include "blocks.h"
 #include "pass_parts.h"
 #include "resolve.h"
 
@@ -24,22 +22,19 @@ struct rd_pass_proof {
 
 int rd_pass_read_begin(struct rd_pass *pass)
 {
-	pass->blocks = rd_blocks_new(pass->pool);
+	pass->keepers = rd_keepers_new(pass->pool);
 	pass->hasher = rd_hasher_new();
 	pass->resolver = rd_resolver_new(pass->pool->sql);
 	pass->proofs = calloc(NR_PROOFS + 1, sizeof(*pass->proofs));
-	pass->data = rd_alloc_direct((size_t)RD_PASS_BATCH * RD_BLOCK_SIZE);
-	return pass->blocks && pass->hasher && pass->resolver && pass->proofs && pass->data ?
-		0 : -ENOMEM;
+	return pass->keepers && pass->hasher && pass->resolver && pass->proofs ? 0 : -ENOMEM;
 }
 
 void rd_pass_read_free(struct rd_pass *pass)
 {
-	rd_blocks_free(pass->blocks);
+	rd_keepers_free(pass->keepers);
 	rd_hasher_free(pass->hasher);
 	rd_resolver_free(pass->resolver);
 	free(pass->proofs);
-	free(pass->data);
 }
 
 /* --- proving */
@@ -133,15 +128,15 @@ static int prove_choice(struct rd_pass *pass, struct rd_pass_choice *choice)
 	if (r || !source->is_good)
 		return r;
 	choice->source = source->seg;
-	choice->fp = source->fps[block];
+	choice->keeper.fp = source->fps[block];
 	r = prove(pass, rd_block_recipe(choice->twin.keeper), &keeper);
 	if (r || !keeper->is_good)
 		return r;
-	choice->keeper = keeper->seg;
+	choice->kept = keeper->seg;
 	/* The hint had a part of the fingerprint, perhaps of what was there before. */
-	if (!rd_fp_equal(&choice->fp, &keeper->fps[kept]))
+	if (!rd_fp_equal(&choice->keeper.fp, &keeper->fps[kept]))
 		return 0;
-	choice->at = keeper->own[kept];
+	choice->keeper.at = keeper->own[kept];
 	choice->is_short = run_at(source, block, keeper, kept, pass->options->least_run) <
 		pass->options->least_run;
 	return 0;
@@ -161,101 +156,15 @@ static int prove_all(struct rd_pass *pass)
 
 /* --- reading */
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct rd_pass_choice *x = *(struct rd_pass_choice *const *)a;
-	const struct rd_pass_choice *y = *(struct rd_pass_choice *const *)b;
-
-	return x->at < y->at ? -1 : x->at > y->at;
-}
-
-static u8 *data_of(struct rd_pass *pass, unsigned int i)
-{
-	return pass->data + (size_t)i * RD_BLOCK_SIZE;
-}
-
-/* A block that cannot be read is zeros, of which no block has the fingerprint. */
-static int read_alone(struct rd_pass *pass, unsigned int i)
-{
-	int r = rd_blocks_read(pass->blocks, pass->by_place[i]->at, data_of(pass, i));
-
-	if (r)
-		memset(data_of(pass, i), 0, RD_BLOCK_SIZE);
-	return r == -ENOMEM ? r : 0;
-}
-
-/*
- * Read the raw blocks from by_place[@first] on that are in a row, some perhaps more than once.
- * *@ret_nr: how many choices that is.
- */
-static int read_run(struct rd_pass *pass, unsigned int first, unsigned int *ret_nr)
-{
-	struct rd_pass_choice **choices = &pass->by_place[first];
-	const struct rd_area *area = &pass->pool->area;
-	rd_place at = choices[0]->at;
-	unsigned int nr = 1, len, i;
-
-	*ret_nr = 1;
-	if (rd_frame_is_packed(rd_place_id(at)) || !rd_area_has_frame(area, rd_place_id(at)))
-		return read_alone(pass, first);
-	while (first + nr < pass->nr && choices[nr]->at - choices[nr - 1]->at <= 1 &&
-	       rd_place_id(choices[nr]->at) == rd_place_id(at))
-		nr++;
-	len = choices[nr - 1]->at - at + 1;
-	if (rd_area_read(area, data_of(pass, first), (size_t)len * RD_BLOCK_SIZE,
-			 rd_place_offset(at)))
-		return read_alone(pass, first);
-	/* From behind, as there are no more blocks than choices. */
-	for (i = nr; i-- > 0;)
-		memmove(data_of(pass, first + i), data_of(pass, first + (choices[i]->at - at)),
-			RD_BLOCK_SIZE);
-	*ret_nr = nr;
-	return 0;
-}
-
-/* A pack may have moved since it was looked for: then its blocks are elsewhere. */
-static int read_again(struct rd_pass *pass, unsigned int i)
-{
-	struct rd_pass_choice *choice = pass->by_place[i];
-	int r;
-
-	if (choice->is_sound || !choice->at || !rd_frame_is_packed(rd_place_id(choice->at)))
-		return 0;
-	rd_blocks_forget(pass->blocks);
-	r = read_alone(pass, i);
-	rd_fp_blocks(pass->hasher, data_of(pass, i), 1, &pass->fps[i]);
-	choice->is_sound = rd_fp_equal(&pass->fps[i], &choice->fp);
-	return r;
-}
-
+/* What is in a run that is too short is not read. */
 static int read_all(struct rd_pass *pass)
 {
-	unsigned int i, nr;
-	int r = 0;
+	unsigned int i, nr = 0;
 
-	rd_blocks_forget(pass->blocks);
 	for (i = 0; i < pass->nr; i++)
-		pass->by_place[i] = &pass->choices[i];
-	qsort(pass->by_place, pass->nr, sizeof(*pass->by_place), compare_places);
-	for (i = 0; i < pass->nr && !r; i += nr) {
-		nr = 1;
-		if (!pass->by_place[i]->at || pass->by_place[i]->is_short) {
-			memset(data_of(pass, i), 0, RD_BLOCK_SIZE);
-			continue;
-		}
-		r = read_run(pass, i, &nr);
-		rd_pace(&pass->pace, (u64)nr * RD_BLOCK_SIZE);
-	}
-	if (r)
-		return r;
-	rd_fp_blocks(pass->hasher, pass->data, pass->nr, pass->fps);
-	for (i = 0; i < pass->nr && !r; i++) {
-		struct rd_pass_choice *choice = pass->by_place[i];
-
-		choice->is_sound = choice->at && rd_fp_equal(&pass->fps[i], &choice->fp);
-		r = read_again(pass, i);
-	}
-	return r;
+		if (pass->choices[i].keeper.at && !pass->choices[i].is_short)
+			pass->by_place[nr++] = &pass->choices[i].keeper;
+	return rd_keepers_read(pass->keepers, pass->by_place, nr, &pass->pace);
 }
 
 int rd_pass_read(struct rd_pass *pass)

@@ -2,11 +2,8 @@
 /*
  * Reverse deduplication.
  *
- * First the version before is left: each recipe that it had where the new one
- * has another is referred to by one newest version less. A recipe that no newest version
- * refers to is superseded. (In batches; version.cursor says how far that is.)
- *
- * Then newest recipes take the blocks that they refer to in superseded ones: swap.c.
+ * First the version before is left: leave.c. Then newest recipes take the blocks that they
+ * refer to in superseded ones: swap.c.
  *
  * Then superseded recipes give up each block that the newest version of the
  * volume has as well, wherever: it becomes REF there, or to where the newest version refers
@@ -18,7 +15,9 @@
  *	   newest version's fingerprints stream, in the order they lie in (of NR_SORTED
  *	   segments at a time); not if that would take longer than the snapshot:
  *	   then all others wait for the pass over the pool (pass.h)
- *	3. transactions change the maps of recipes that are still superseded, and
+ *	3. the blocks of the newest version that were found are proven (keepers.h): those that
+ *	   this command has not written are read. For one that is damaged nothing is given up
+ *	4. transactions change the maps of recipes that are still superseded, and
  *	   only where a block and its target are where they were
  *
  * The memory of a pass, and how often the newest version streams, follow the blocks
@@ -28,11 +27,15 @@
  *	           |                 |            |
  *	wanted	[slot 0][slot 1]  [slot 9]     [slot 3][slot 4][slot 511]
  *
+ * The fingerprints of a superseded recipe are believed if they are those of its segment; else it
+ * gives up nothing.
+ *
  * Fingerprints are read without a lock, and meanwhile a frame may be freed and used
- * again. So a match is only a hint: step 3 looks again at maps and at
+ * again. So a match is only a hint: step 4 looks again at maps and at
  * fingerprints, within its transaction, while no command can free what they refer to.
- * Recipes that have changed since are left for the next pass. A transaction of step 3
- * that ended is done for good, and a crash leaves the rest superseded, as it was.
+ * Recipes that have changed since are left for the next pass. A transaction of step 4
+ * that ended is done for good, and a crash leaves the rest superseded, as it was. A command that
+ * goes on with that has written nothing, and so it reads all that is to stay.
  */
 #include <errno.h>
 
@@ -41,11 +44,10 @@
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "engine.h"
-#include "resolve.h"
+#include "leave.h"
+#include "reverse_parts.h"
 #include "swap.h"
 
-#define BATCH		2048		/* segments a transaction */
-#define CHANGES		1024		/* recipes a transaction: they have longer maps */
 /*
  * Blocks, and recipes, a pass. Of 1 TiB with a block in each segment, all; with 48
  * bytes for each it takes 58 MiB of the 128 that a command may have.
@@ -56,8 +58,6 @@
 #define MIN_HEADS	(1U << 10)
 #define WINDOW		1024		/* recipes that are looked up at a time */
 #define NR_SORTED	(1U << 16)	/* and of the newest version, sorted by their places */
-#define CHUNK		64		/* frames whose fingerprints are read at a time */
-#define NR_CHUNKS	8		/* and are kept */
 #define MAX_ROUNDS	3
 /*
  * The fingerprints of so many segments are always streamed, 64 MiB; and of one more for so many
@@ -72,144 +72,56 @@
 #endif
 #define NONE		U32_MAX
 
-/* A block of a superseded recipe. */
-struct wanted {
-	struct rd_fp fp;
-	rd_place was;		/* where it is */
-	rd_place at;		/* what it becomes; 0: nothing was found */
-	rd_place here;		/* where the target was then */
-	u32 next;		/* with the same fingerprint, or NONE */
-	u16 slot;
-};
-
-/* A superseded recipe, and which of its blocks: @nr of them in the order of slots. */
-struct work {
-	i64 id;
-	struct rd_seg_fp fp;	/* a number may be another recipe's some day */
-	u32 first, nr;
-};
-
 /* A recipe of the newest version, and the frame that it is in, or most of it. */
-struct sorted {
+struct rd_reverse_sorted {
 	u64 frame;
 	i64 id;
 };
 
-struct reverse {
-	struct rd_pool *pool;
-	i64 volume;
-	struct rd_version newest;
-	unsigned int nr_works;
-	struct work *works;
-	unsigned int nr_wanted;
-	unsigned int nr_fps;	/* different ones among them that are not found */
-	u64 waiting;		/* blocks that were not looked for */
-	struct wanted *wanted;
-	unsigned int nr_heads;	/* a power of two */
-	u32 *heads;
-	unsigned int nr_sorted;
-	struct sorted *sorted;
-	/* Fingerprints read last: those of old recipes and of new ones take turns. */
-	struct rd_resolver *resolver;	/* of what newest recipes refer to */
-	i64 asked;			/* whether a newest version names it; 0: nothing was */
-	bool asked_is_latest;
-	unsigned int next_chunk;
-	u64 chunks[NR_CHUNKS];
-	struct rd_fp (*chunk_fps)[CHUNK][RD_SEG_BLOCKS];
-};
-
-/* --- leaving the version before */
-
-static int leave_segment(struct rd_sql *sql, const struct rd_version *version, i64 segment)
-{
-	i64 recipe;
-	int r = rd_segment_before(sql, version, segment, &recipe);
-
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	return recipe ? rd_recipe_unref(sql, recipe, 0, 1, version->volume) : 0;
-}
-
-static int leave_batch(struct rd_sql *sql, struct rd_version *version,
-		       struct rd_segment_content *rows, bool *ret_more)
-{
-	unsigned int i, nr;
-	int r;
-
-	r = rd_segments_born(sql, version, version->cursor, rows, BATCH, &nr);
-	for (i = 0; i < nr && !r; i++) {
-		r = leave_segment(sql, version, rows[i].segment);
-		version->cursor = rows[i].segment + 1;
-	}
-	*ret_more = nr == BATCH;
-	if (!r && !*ret_more)
-		version->state = RD_VERSION_DONE;
-	return r ? r : rd_version_set_state(sql, version);
-}
-
-static int leave_before(struct rd_pool *pool, struct rd_version *version)
-{
-	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
-	bool more = true;
-	int r = rows ? 0 : -ENOMEM;
-
-	while (!r && more) {
-		r = rd_failpoint("reverse-vacate");
-		if (!r)
-			r = rd_catalog_begin(pool->sql);
-		if (!r)
-			r = rd_catalog_end(pool->sql,
-					   leave_batch(pool->sql, version, rows, &more));
-		if (!r && more)
-			rd_sql_pause();
-	}
-	free(rows);
-	return r;
-}
-
 /* --- finding */
 
-static void forget_chunks(struct reverse *rev)
+void rd_reverse_forget_fps(struct rd_reverse *rev)
 {
 	memset(rev->chunks, 0xff, sizeof(rev->chunks));
 }
 
 /* For a new transaction. */
-static void forget_recipes(struct reverse *rev)
+static void forget_recipes(struct rd_reverse *rev)
 {
 	rd_resolver_forget(rev->resolver);
 	rev->asked = 0;
 }
 
 /* Fingerprints that cannot be read are zeros, as of lost blocks: nothing matches them. */
-static unsigned int read_chunk(struct reverse *rev, u64 chunk)
+static unsigned int read_chunk(struct rd_reverse *rev, u64 chunk)
 {
 	unsigned int i;
 
-	for (i = 0; i < NR_CHUNKS; i++)
+	for (i = 0; i < RD_REVERSE_CHUNKS; i++)
 		if (rev->chunks[i] == chunk)
 			return i;
 	i = rev->next_chunk;
-	rev->next_chunk = (i + 1) % NR_CHUNKS;
+	rev->next_chunk = (i + 1) % RD_REVERSE_CHUNKS;
 	/* A group of frames is made of whole chunks. */
-	rd_area_get_fps(&rev->pool->area, chunk * CHUNK, CHUNK, rev->chunk_fps[i][0]);
+	rd_area_get_fps(&rev->pool->area, chunk * RD_REVERSE_CHUNK, RD_REVERSE_CHUNK,
+			rev->chunk_fps[i][0]);
 	rev->chunks[i] = chunk;
 	return i;
 }
 
 /* The fingerprints of a frame, until another is read. */
-static const struct rd_fp *frame_fps(struct reverse *rev, u64 frame)
+static const struct rd_fp *frame_fps(struct rd_reverse *rev, u64 frame)
 {
-	return rev->chunk_fps[read_chunk(rev, frame / CHUNK)][frame % CHUNK];
+	return rev->chunk_fps[read_chunk(rev, frame / RD_REVERSE_CHUNK)][frame % RD_REVERSE_CHUNK];
 }
 
-static struct rd_fp fp_at(struct reverse *rev, rd_place here)
+struct rd_fp rd_reverse_fp_at(struct rd_reverse *rev, rd_place here)
 {
 	return frame_fps(rev, rd_place_id(here))[rd_place_slot(here)];
 }
 
 /* Load the recipe that the newest version has where recipe @id is, or was once. */
-static int find_heir(struct reverse *rev, i64 id, struct rd_recipe *heir)
+static int find_heir(struct rd_reverse *rev, i64 id, struct rd_recipe *heir)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	i64 segment, recipe;
@@ -223,7 +135,7 @@ static int find_heir(struct reverse *rev, i64 id, struct rd_recipe *heir)
 	return r;
 }
 
-static u32 *head_of(struct reverse *rev, const struct rd_fp *fp)
+static u32 *head_of(struct rd_reverse *rev, const struct rd_fp *fp)
 {
 	u32 hash;
 
@@ -241,7 +153,7 @@ static bool is_good(const struct rd_fp *fp)
 }
 
 /* Does a newest version name recipe @id? Mostly it is the one that was asked for last. */
-static bool is_latest(struct reverse *rev, i64 id)
+static bool is_latest(struct rd_reverse *rev, i64 id)
 {
 	u64 refs;
 
@@ -257,7 +169,7 @@ static bool is_latest(struct reverse *rev, i64 id)
  * *@here. One step: what a newest recipe refers to mostly is one as well, and has the block.
  * Else it is passed by: nothing is made to refer to old ones.
  */
-static bool find_here(struct reverse *rev, const struct rd_recipe *recipe, unsigned int slot,
+static bool find_here(struct rd_reverse *rev, const struct rd_recipe *recipe, unsigned int slot,
 		      rd_place *at, rd_place *here)
 {
 	const struct rd_recipe *target;
@@ -275,38 +187,68 @@ static bool find_here(struct reverse *rev, const struct rd_recipe *recipe, unsig
 }
 
 /* Does @heir have the block at the same offset? NULL: there is no heir. */
-static void match_heir(struct reverse *rev, const struct rd_recipe *heir,
-		       struct wanted *wanted)
+static void match_heir(struct rd_reverse *rev, const struct rd_recipe *heir,
+		       struct rd_reverse_wanted *wanted)
 {
 	struct rd_fp fp;
 	rd_place at, here;
 
 	if (!heir || !find_here(rev, heir, wanted->slot, &at, &here))
 		return;
-	fp = fp_at(rev, here);
+	fp = rd_reverse_fp_at(rev, here);
 	if (is_good(&wanted->fp) && rd_fp_equal(&fp, &wanted->fp)) {
 		wanted->at = at;
 		wanted->here = here;
 	}
 }
 
-static void want(struct reverse *rev, rd_place was, unsigned int slot,
+static void want(struct rd_reverse *rev, rd_place was, const struct rd_fp *fp, unsigned int slot,
 		 const struct rd_recipe *heir)
 {
-	struct wanted *wanted = &rev->wanted[rev->nr_wanted++];
+	struct rd_reverse_wanted *wanted = &rev->wanted[rev->nr_wanted++];
 
-	*wanted = (struct wanted){
+	*wanted = (struct rd_reverse_wanted){
 		.was = was,
 		.slot = slot,
 		.next = NONE,
-		.fp = fp_at(rev, was),
+		.fp = *fp,
 	};
 	match_heir(rev, heir, wanted);
 }
 
-static int take_recipe(struct reverse *rev, i64 id)
+/*
+ * Read the fingerprints of a superseded recipe. If they are not those of its segment, they are
+ * zeros, as of lost blocks.
+ */
+static int read_fps(struct rd_reverse *rev, const struct rd_recipe *recipe,
+		    struct rd_fp fps[RD_SEG_BLOCKS])
 {
-	struct work *work = &rev->works[rev->nr_works];
+	struct rd_seg_fp fp;
+	struct rd_map map;
+	unsigned int i;
+	int r = rd_resolve(rev->resolver, recipe->id, &map, &fp);
+
+	if (r == -ENOENT || r == -EUCLEAN)
+		memset(fps, 0, RD_FPS_SIZE);
+	if (r)
+		return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+	/* Its own ones are beside those of others, which are kept. */
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(recipe->map.at[i]) == RD_OWN)
+			map.at[i] = rd_place_make(RD_ZERO, 0, 0);
+	rd_read_map_fps(&rev->pool->area, &map, fps);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		if (rd_place_kind(recipe->map.at[i]) == RD_OWN)
+			fps[i] = rd_reverse_fp_at(rev, recipe->map.at[i]);
+	if (!rd_fps_are_of(rev->hasher, fps, &recipe->fp))
+		memset(fps, 0, RD_FPS_SIZE);
+	return 0;
+}
+
+static int take_recipe(struct rd_reverse *rev, i64 id)
+{
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	struct rd_reverse_work *work = &rev->works[rev->nr_works];
 	struct rd_recipe recipe, heir;
 	bool has_heir;
 	unsigned int i;
@@ -320,29 +262,32 @@ static int take_recipe(struct reverse *rev, i64 id)
 	if (r && r != -ENOENT)
 		return r;
 	has_heir = !r;
+	r = read_fps(rev, &recipe, fps);
+	if (r)
+		return r;
 	rev->nr_works++;
-	*work = (struct work){ .id = id, .fp = recipe.fp, .first = rev->nr_wanted };
+	*work = (struct rd_reverse_work){ .id = id, .fp = recipe.fp, .first = rev->nr_wanted };
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (rd_place_kind(recipe.map.at[i]) == RD_OWN)
-			want(rev, recipe.map.at[i], i, has_heir ? &heir : NULL);
+			want(rev, recipe.map.at[i], &fps[i], i, has_heir ? &heir : NULL);
 	work->nr = rev->nr_wanted - work->first;
 	return 0;
 }
 
-static bool is_full(const struct reverse *rev)
+static bool is_full(const struct rd_reverse *rev)
 {
 	return rev->nr_works == NR_WORKS || rev->nr_wanted > NR_WANTED - RD_SEG_BLOCKS;
 }
 
 /* Take these recipes as of one moment, so that the catalog is locked once. */
-static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
+static int take_window(struct rd_reverse *rev, const i64 *ids, unsigned int nr)
 {
 	unsigned int i;
 	int r = rd_sql_begin_read(rev->pool->sql);
 
 	if (r)
 		return r;
-	forget_chunks(rev);
+	rd_reverse_forget_fps(rev);
 	forget_recipes(rev);
 	for (i = 0; i < nr && !is_full(rev) && !r; i++)
 		r = take_recipe(rev, ids[i]);
@@ -350,7 +295,7 @@ static int take_window(struct reverse *rev, const i64 *ids, unsigned int nr)
 	return r;
 }
 
-static int take_recipes(struct reverse *rev)
+static int take_recipes(struct rd_reverse *rev)
 {
 	u64 size = rev->newest.size;
 	i64 ids[WINDOW], last = 0;
@@ -372,7 +317,7 @@ static int take_recipes(struct reverse *rev)
 	return r;
 }
 
-static bool is_open(const struct wanted *wanted)
+static bool is_open(const struct rd_reverse_wanted *wanted)
 {
 	return !wanted->at && is_good(&wanted->fp);
 }
@@ -381,9 +326,9 @@ static bool is_open(const struct wanted *wanted)
  * Make the hash table as small as it can be: mostly little is open, and all of the newest
  * version passes.
  */
-static void make_table(struct reverse *rev)
+static void make_table(struct rd_reverse *rev)
 {
-	struct wanted *wanted, *end = rev->wanted + rev->nr_wanted;
+	struct rd_reverse_wanted *wanted, *end = rev->wanted + rev->nr_wanted;
 	unsigned int nr = 0;
 	u32 *head;
 
@@ -405,7 +350,7 @@ static void make_table(struct reverse *rev)
 }
 
 /* Offer a block of the newest version to all who want its content. */
-static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_place here)
+static void offer(struct rd_reverse *rev, const struct rd_fp *fp, rd_place at, rd_place here)
 {
 	u32 i = *head_of(rev, fp);
 
@@ -418,7 +363,7 @@ static void offer(struct reverse *rev, const struct rd_fp *fp, rd_place at, rd_p
 	}
 }
 
-static int offer_recipe(struct reverse *rev, i64 id)
+static int offer_recipe(struct rd_reverse *rev, i64 id)
 {
 	const struct rd_fp *fps = NULL;
 	struct rd_recipe recipe;
@@ -443,7 +388,7 @@ static int offer_recipe(struct reverse *rev, i64 id)
 	return 0;
 }
 
-static int sort_window(struct reverse *rev, u64 first)
+static int sort_window(struct rd_reverse *rev, u64 first)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	i64 recipes[WINDOW];
@@ -459,7 +404,7 @@ static int sort_window(struct reverse *rev, u64 first)
 			continue;
 		r = rd_recipe_frame(sql, recipes[i], &frame);
 		if (!r)
-			rev->sorted[rev->nr_sorted++] = (struct sorted){ frame, recipes[i] };
+			rev->sorted[rev->nr_sorted++] = (struct rd_reverse_sorted){ frame, recipes[i] };
 		r = r == -ENOENT ? 0 : r;
 	}
 	rd_sql_end_read(sql);
@@ -468,7 +413,7 @@ static int sort_window(struct reverse *rev, u64 first)
 
 static int compare_sorted(const void *a, const void *b)
 {
-	const struct sorted *x = a, *y = b;
+	const struct rd_reverse_sorted *x = a, *y = b;
 
 	if (x->frame != y->frame)
 		return x->frame < y->frame ? -1 : 1;
@@ -479,7 +424,7 @@ static int compare_sorted(const void *a, const void *b)
  * Sort by place, so that each chunk of fingerprints is read once: of a disk that was
  * changed here and there many times, neighbours lie anywhere.
  */
-static int sort_newest(struct reverse *rev, u64 first, u64 end)
+static int sort_newest(struct rd_reverse *rev, u64 first, u64 end)
 {
 	int r = 0;
 
@@ -490,7 +435,7 @@ static int sort_newest(struct reverse *rev, u64 first, u64 end)
 	return r;
 }
 
-static int offer_window(struct reverse *rev, unsigned int first)
+static int offer_window(struct rd_reverse *rev, unsigned int first)
 {
 	struct rd_sql *sql = rev->pool->sql;
 	unsigned int i, end = rd_min(first + WINDOW, rev->nr_sorted);
@@ -499,7 +444,7 @@ static int offer_window(struct reverse *rev, unsigned int first)
 	if (r)
 		return r;
 	/* None may be older than the maps. */
-	forget_chunks(rev);
+	rd_reverse_forget_fps(rev);
 	forget_recipes(rev);
 	for (i = first; i < end && rev->nr_fps && !r; i++)
 		/* A segment may be in many places. */
@@ -509,7 +454,7 @@ static int offer_window(struct reverse *rev, unsigned int first)
 	return r;
 }
 
-static int offer_sorted(struct reverse *rev, u64 done, u64 size)
+static int offer_sorted(struct rd_reverse *rev, u64 done, u64 size)
 {
 	unsigned int first;
 	int r = 0;
@@ -528,7 +473,7 @@ static int offer_sorted(struct reverse *rev, u64 done, u64 size)
  * May the newest version stream? What a snapshot costs follows what has changed, so mostly it may
  * not where little of a large volume has: the pass over the pool streams once for all of them.
  */
-static int may_stream(struct reverse *rev, bool *ret)
+static int may_stream(struct rd_reverse *rev, bool *ret)
 {
 	u64 nr = rd_max(STREAM_ALWAYS, rev->newest.bytes_read / STREAM_COST), has;
 	int r = 0;
@@ -541,7 +486,7 @@ static int may_stream(struct reverse *rev, bool *ret)
 	return r;
 }
 
-static int stream_newest(struct reverse *rev)
+static int stream_newest(struct rd_reverse *rev)
 {
 	u64 nr = rd_nr_segs(rev->newest.size), first;
 	int r = 0;
@@ -554,162 +499,25 @@ static int stream_newest(struct reverse *rev)
 	return r;
 }
 
-/* --- changing */
-
-struct checked {
-	i64 id;
-	bool usable;
-	struct rd_map map;
-};
-
-/* Is the target still what it was? @checked: the recipe that was loaded last. */
-static int check_target(struct rd_sql *sql, const struct wanted *wanted,
-			struct checked *checked, bool *ret_good)
-{
-	i64 id = rd_place_id(wanted->at);
-	struct rd_recipe recipe;
-	u64 refs;
-	int r;
-
-	if (checked->id != id) {
-		checked->id = id;
-		checked->usable = false;
-		r = rd_recipe_latest_refs(sql, id, &refs);
-		if (!r && refs) {
-			r = rd_recipe_load(sql, id, &recipe);
-			checked->map = recipe.map;
-			checked->usable = !r;
-		}
-		if (r && r != -ENOENT)
-			return r;
-	}
-	*ret_good = checked->usable &&
-		checked->map.at[rd_place_slot(wanted->at)] == wanted->here;
-	return 0;
-}
-
-/* Are both the same block, and is it the one that was wanted? */
-static bool is_same_content(struct reverse *rev, const struct wanted *wanted)
-{
-	struct rd_fp was = fp_at(rev, wanted->was), here = fp_at(rev, wanted->here);
-
-	return rd_fp_equal(&was, &wanted->fp) && rd_fp_equal(&here, &wanted->fp);
-}
-
-/*
- * Compute what @now, as it is now, becomes. *@ret_all: each block that it has was looked
- * for, and what was found for it is still there.
- */
-static int change_map(struct reverse *rev, const struct work *work, struct checked *checked,
-		      const struct rd_map *now, struct rd_map *map, bool *ret_all)
-{
-	const struct wanted *wanted = &rev->wanted[work->first], *end = wanted + work->nr;
-	unsigned int i;
-	bool good;
-	int r = 0;
-
-	*map = *now;
-	*ret_all = true;
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		if (rd_place_kind(now->at[i]) != RD_OWN)
-			continue;
-		while (wanted < end && wanted->slot < i)
-			wanted++;
-		good = wanted < end && wanted->slot == i && wanted->was == now->at[i];
-		if (good && wanted->at) {
-			r = check_target(rev->pool->sql, wanted, checked, &good);
-			good = !r && good && is_same_content(rev, wanted);
-			if (good)
-				map->at[i] = wanted->at;
-		}
-		*ret_all &= good;
-	}
-	return r;
-}
-
-/* Change a recipe. *@ret_done: nothing of it is left to be done. */
-static int change_recipe(struct reverse *rev, const struct work *work, struct checked *checked,
-			 bool *ret_done)
-{
-	struct rd_sql *sql = rev->pool->sql;
-	struct rd_recipe now;
-	struct rd_map map;
-	u64 refs;
-	int r;
-
-	*ret_done = true;
-	r = rd_recipe_latest_refs(sql, work->id, &refs);
-	if (r || refs)
-		return r == -ENOENT ? 0 : r;
-	r = rd_recipe_load(sql, work->id, &now);
-	if (r)
-		return r;
-	if (!rd_seg_fp_equal(&now.fp, &work->fp)) {
-		*ret_done = false;
-		return 0;
-	}
-	r = change_map(rev, work, checked, &now.map, &map, ret_done);
-	if (r || !memcmp(&map, &now.map, sizeof(map)))
-		return r;
-	return rd_recipe_change(sql, &now, now.frame, &map);
-}
-
-/* Change the recipes from @first on that fit in a transaction. */
-static int change_some(struct reverse *rev, unsigned int first)
-{
-	struct rd_sql *sql = rev->pool->sql;
-	unsigned int i, end = rd_min(first + CHANGES, rev->nr_works);
-	struct checked checked = { .id = 0 };
-	bool done;
-	int r;
-
-	r = rd_failpoint("reverse-change");
-	if (!r)
-		r = rd_catalog_begin(sql);
-	if (r)
-		return r;
-	forget_chunks(rev);
-	for (i = first; i < end && !r; i++) {
-		r = change_recipe(rev, &rev->works[i], &checked, &done);
-		if (!r && done)
-			r = rd_superseded_remove(sql, rev->works[i].id);
-	}
-	return rd_catalog_end(sql, r);
-}
-
-static int change_all(struct reverse *rev)
-{
-	u64 size = rev->newest.size;
-	unsigned int first;
-	int r = 0;
-
-	for (first = 0; first < rev->nr_works && !r; first += CHANGES) {
-		r = change_some(rev, first);
-		if (!r)
-			r = rd_pool_progress(rev->pool, "reverse", size, size);
-		if (!r && first + CHANGES < rev->nr_works)
-			rd_sql_pause();
-	}
-	return r;
-}
-
 /* --- passes */
 
-static int allocate(struct reverse *rev)
+static int allocate(struct rd_reverse *rev)
 {
 	rev->works = malloc(NR_WORKS * sizeof(*rev->works));
 	rev->wanted = malloc(NR_WANTED * sizeof(*rev->wanted));
 	rev->heads = malloc(MAX_HEADS * sizeof(*rev->heads));
 	rev->sorted = malloc(NR_SORTED * sizeof(*rev->sorted));
-	rev->chunk_fps = malloc(NR_CHUNKS * sizeof(*rev->chunk_fps));
+	rev->chunk_fps = malloc(RD_REVERSE_CHUNKS * sizeof(*rev->chunk_fps));
 	rev->resolver = rd_resolver_new(rev->pool->sql);
+	rev->hasher = rd_hasher_new();
+	rev->keepers = rd_keepers_new(rev->pool);
 	if (!rev->works || !rev->wanted || !rev->heads || !rev->sorted || !rev->chunk_fps ||
-	    !rev->resolver)
+	    !rev->resolver || !rev->hasher || !rev->keepers)
 		return -ENOMEM;
 	return 0;
 }
 
-static void release(struct reverse *rev)
+static void release(struct rd_reverse *rev)
 {
 	free(rev->works);
 	free(rev->wanted);
@@ -717,9 +525,11 @@ static void release(struct reverse *rev)
 	free(rev->sorted);
 	free(rev->chunk_fps);
 	rd_resolver_free(rev->resolver);
+	rd_hasher_free(rev->hasher);
+	rd_keepers_free(rev->keepers);
 }
 
-static int pass(struct reverse *rev)
+static int pass(struct rd_reverse *rev)
 {
 	bool stream = false;
 	int r;
@@ -735,10 +545,10 @@ static int pass(struct reverse *rev)
 		r = stream_newest(rev);
 	else
 		rev->waiting += rev->nr_fps;
-	return r ? r : change_all(rev);
+	return r ? r : rd_reverse_change(rev);
 }
 
-static int run_passes(struct reverse *rev)
+static int run_passes(struct rd_reverse *rev)
 {
 	unsigned int rounds = 0;
 	u64 before = U64_MAX, left;
@@ -759,9 +569,18 @@ static int run_passes(struct reverse *rev)
 	return r;
 }
 
-static int reverse_superseded(struct rd_pool *pool, i64 volume, u64 *ret_waiting)
+static void tell_damaged(const struct rd_reverse *rev)
 {
-	struct reverse rev = { .pool = pool, .volume = volume };
+	rd_warn("the newest version has %llu blocks that are damaged: older versions keep theirs",
+		(unsigned long long)rev->damaged);
+	if (rd_verbosity >= 0)
+		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
+}
+
+static int reverse_superseded(struct rd_pool *pool, i64 volume, struct rd_written *written,
+			      u64 *ret_waiting)
+{
+	struct rd_reverse rev = { .pool = pool, .volume = volume, .written = written };
 	u64 left;
 	int r;
 
@@ -781,6 +600,8 @@ static int reverse_superseded(struct rd_pool *pool, i64 volume, u64 *ret_waiting
 	if (!r)
 		r = run_passes(&rev);
 	*ret_waiting = rev.waiting;
+	if (rev.damaged)
+		tell_damaged(&rev);
 	return r;
 }
 
@@ -788,13 +609,14 @@ int rd_reverse_superseded(struct rd_pool *pool, i64 volume)
 {
 	u64 waiting;
 
-	return reverse_superseded(pool, volume, &waiting);
+	return reverse_superseded(pool, volume, NULL, &waiting);
 }
 
-int rd_reverse(struct rd_pool *pool, struct rd_version *version, u64 *ret_waiting)
+int rd_reverse(struct rd_pool *pool, struct rd_version *version, struct rd_written *written,
+	       u64 *ret_waiting)
 {
-	int r = leave_before(pool, version);
+	int r = rd_leave_before(pool, version);
 
 	*ret_waiting = 0;
-	return r ? r : reverse_superseded(pool, version->volume, ret_waiting);
+	return r ? r : reverse_superseded(pool, version->volume, written, ret_waiting);
 }

@@ -287,6 +287,7 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	struct rd_snapshot_hits *hits = NULL;
+	struct rd_written written = { };
 	struct rd_snapshot_run *s;
 	bool exists;
 	u64 mark;
@@ -307,6 +308,7 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		s->options = options;
 		s->report = report;
 		s->version = &report->version;
+		s->stable = &written;
 		r = rd_finish_volume(pool, report->version.volume);
 		if (!r)
 			r = take(s);
@@ -324,7 +326,8 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 	rd_snapshot_hits_free(hits);
 	/* The version exists: if anything fails now, the next command finishes it. */
 	if (!r)
-		r = rd_reverse(pool, &report->version, &report->blocks_waiting);
+		r = rd_reverse(pool, &report->version, &written, &report->blocks_waiting);
+	rd_written_free(&written);
 	rd_lock_drop(&lock);
 	report->usec_reverse = usec_since(&mark);
 	if (!r)

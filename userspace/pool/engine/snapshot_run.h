@@ -17,6 +17,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
+#include "keepers.h"
 #include "pack_writer.h"
 #include "snapshot.h"
 #include "snapshot_plan.h"
@@ -134,6 +135,7 @@ struct rd_snapshot_run {
 	struct rd_snapshot_buffer *filling;
 	struct rd_snapshot_hits *hits;	/* NULL: there is no index */
 	bool written;			/* since the last flush */
+	struct rd_written *stable;	/* frames that are written, and stable once it exists */
 };
 
 /* --- snapshot_read.c */

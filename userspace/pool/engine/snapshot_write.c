@@ -117,10 +117,14 @@ static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
 static int store_raw(struct rd_snapshot_buffer *buffer)
 {
 	struct rd_snapshot_run *s = buffer->snapshot;
-	int r = buffer->to->nr == RD_NO_FRAME ? next_frame(s, &buffer->to->nr) : 0;
+	/* Else it goes on in a frame that has blocks of before. */
+	bool is_new = buffer->to->nr == RD_NO_FRAME;
+	int r = is_new ? next_frame(s, &buffer->to->nr) : 0;
 
 	if (r)
 		return tell_full(r);
+	if (is_new)
+		rd_written_add(s->stable, buffer->to->nr);
 	write_raw(buffer, buffer->to->nr);
 	return 0;
 }
@@ -140,6 +144,7 @@ static int store_pack(struct rd_snapshot_buffer *buffer)
 	if (r)
 		return tell_full(r);
 	to->nr = pack->frame;
+	rd_written_add(s->stable, pack->frame);
 	rd_pack_number(buffer->pack, pack->frame);
 	s->written = true;
 	s->version->bytes_stored += buffer->pack_len;
