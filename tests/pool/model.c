@@ -38,6 +38,8 @@
 
 #include "model.h"
 
+#define NR_ROTTEN	8	/* copies of the pool in which a block rots */
+
 static u64 seed, rng_state;
 unsigned int step, nr_steps = 200;
 static const char *directory;
@@ -217,6 +219,8 @@ int main(int argc, char **argv)
 	drop_devices();
 	compare_twins();
 	restore_all();
+	if (!failing)
+		do_rot(NR_ROTTEN);
 	delete_all();
 	close_pool();
 	if (failing)

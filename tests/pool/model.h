@@ -10,6 +10,7 @@
  *   model_plants.c    errors planted in the catalog, and files from before
  *   model_index.c     an index that is lost, damaged or old
  *   model_pass.c     passes over the whole pool, and copies
+ *   model_rot.c       blocks that rot, and spread no further
  *   model_fail.c      steps that fail
  *   model_twins.c     a pool with devices, and its twin without
  *   model_power.c     steps that lose power
@@ -242,6 +243,9 @@ void print_hits(void);
 bool are_hit(u64 wanted);
 
 /* --- the rest */
+
+/* So many times: let a block rot in a copy of the pool, take snapshots of it, and heal it. */
+void do_rot(unsigned int nr);
 
 void compare_twins(void);
 void restore_all(void);
