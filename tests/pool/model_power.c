@@ -2,15 +2,18 @@
 /*
  * Steps that lose power. See model.h.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pool/catalog/sql.h"
 #include "pool/catalog/version_sql.h"
 #include "pool/engine/engine.h"
+#include "pool/engine/journal.h"
 #include "model.h"
 
 /* What there was when so many writes had been noted. */
@@ -65,6 +68,77 @@ void restore_all(void)
 			check_restore(&volumes[v], volumes[v].versions[i]);
 }
 
+/* --- a process that is killed */
+
+static unsigned int nr_killed, nr_done;
+
+/* Run a step to its end, or to where it is killed. What it has not flushed is not stable. */
+static void run_to_kill(struct model_volume *volume, struct model_version *version,
+			unsigned int nr)
+{
+	size_t since = power_now();
+	char wish[32];
+	int status;
+	pid_t pid;
+
+	snprintf(wish, sizeof(wish), "any:%llu=kill", 1 + below(below(2) ? 40 : 250));
+	close_pool();
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		fail("cannot fork");
+	if (!pid) {
+		setenv("REVDEDUP_FAIL", wish, 1);
+		/* So that no write is under way then. */
+		setenv("REVDEDUP_NO_URING", "1", 1);
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(9);
+		open_pool();
+		if (version ? take_snapshot(volume, version) : delete_version(volume, nr))
+			_exit(1);
+		close_pool();
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		fail("cannot wait");
+	power_killed(since, path_of("pool"));
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		nr_killed++;
+	else if (status)
+		fail("the process that was to be killed ended with %x", status);
+	else
+		nr_done++;
+}
+
+/*
+ * Kill a snapshot or delete, and let the next command go on from what is there, flushed or not.
+ * All that the command has seen when it ends must be there after a cut.
+ */
+static void do_killed(struct model_volume *volume)
+{
+	struct model_version *version = NULL;
+	i64 before = newest_number(volume);
+	unsigned int nr = 0;
+
+	if (wants_delete(volume))
+		nr = any_to_delete(volume);
+	else
+		version = prepare_snapshot(volume);
+	choose_rule();
+	run_to_kill(volume, version, nr);
+	open_pool();
+	/* As any command does that changes something. */
+	if (rd_journal_flush(pool))
+		fail("cannot flush the journal");
+	if (!version) {
+		if (!exists(volume, volume->versions[nr]->number))
+			forget_version(volume, nr);
+	} else if (newest_number(volume) != before) {
+		version->number = newest_number(volume);
+		add_version(volume, version);
+	}
+}
+
 static void note_steps(struct moment *moments)
 {
 	close_pool();
@@ -74,7 +148,9 @@ static void note_steps(struct moment *moments)
 	while (step++ < nr_steps) {
 		struct model_volume *volume = any_volume();
 
-		if (wants_delete(volume))
+		if (!below(3))
+			do_killed(volume);
+		else if (wants_delete(volume))
 			do_delete(volume, any_to_delete(volume));
 		else
 			do_snapshot(volume);
@@ -148,5 +224,8 @@ void do_power(void)
 		power_cut(at, path_of("cut"), below);
 		see_after_cut(moment);
 	}
-	printf("%6u cuts in %zu writes, holes and flushes\n", nr_cuts, power_now());
+	printf("%6u cuts in %zu writes, holes and flushes; %u commands were killed before, %u were not\n",
+	       nr_cuts, power_now(), nr_killed, nr_done);
+	if (nr_killed < 5)
+		fail("only %u commands were killed", nr_killed);
 }

@@ -15,6 +15,9 @@
 
 #define SECTOR	512
 #define NEVER	((size_t)-1)
+/* Only what is used takes memory. */
+#define MAX_EVENTS	(1U << 22)
+#define MAX_BYTES	(16ULL << 30)
 
 enum file { DATA, CATALOG, PAGES, LOG, NR_FILES };
 
@@ -32,8 +35,13 @@ struct event {
 	u8 *content;		/* of a write */
 };
 
+/* Processes that are forked share all of it: they may be killed. */
 static struct event *events;
-static size_t nr_events, max_events;
+static struct noted {
+	size_t nr;		/* events */
+	size_t used;		/* bytes of what was written */
+} *noted;
+static u8 *contents;
 static ino_t data_ino;
 
 /* What is stable at the last cut, in files of our own, and what was not. */
@@ -55,20 +63,16 @@ static void die(const char *what)
 
 static u64 note(enum kind kind, enum file file, u64 offset, u64 len)
 {
-	if (nr_events == max_events) {
-		max_events = max_events ? 2 * max_events : 4096;
-		events = realloc(events, max_events * sizeof(*events));
-		if (!events)
-			die("no memory");
-	}
-	events[nr_events] = (struct event){
+	if (noted->nr == MAX_EVENTS)
+		die("too much is written");
+	events[noted->nr] = (struct event){
 		.kind = kind,
 		.file = file,
 		.ended = NEVER,
 		.offset = offset,
 		.len = len,
 	};
-	return nr_events++;
+	return noted->nr++;
 }
 
 /* Or is it nothing that we care about, such as the target of a restore? */
@@ -95,9 +99,10 @@ static u64 trace_write(int fd, const struct iovec *iov, unsigned int nr_iov, u64
 	for (i = 0; i < nr_iov; i++)
 		len += iov[i].iov_len;
 	id = note(WRITE, file, offset, len);
-	events[id].content = malloc(len);
-	if (!events[id].content)
-		die("no memory");
+	if (noted->used + len > MAX_BYTES)
+		die("too much is written");
+	events[id].content = contents + noted->used;
+	noted->used += len;
 	for (i = 0, len = 0; i < nr_iov; len += iov[i++].iov_len)
 		memcpy(events[id].content + len, iov[i].iov_base, iov[i].iov_len);
 	return id;
@@ -106,7 +111,7 @@ static u64 trace_write(int fd, const struct iovec *iov, unsigned int nr_iov, u64
 static void trace_ended(u64 id)
 {
 	if (id != NEVER)
-		events[id].ended = nr_events;
+		events[id].ended = noted->nr;
 }
 
 static u64 trace_sync(int fd)
@@ -185,12 +190,25 @@ static void copy(int from, int to)
 	}
 }
 
+static void *share(size_t len)
+{
+	void *r = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (r == MAP_FAILED)
+		die("no memory");
+	return r;
+}
+
 void power_begin(const char *pool)
 {
 	enum file file;
 	struct stat st;
 	int fd;
 
+	events = share(MAX_EVENTS * sizeof(*events));
+	noted = share(sizeof(*noted));
+	contents = share(MAX_BYTES);
 	for (file = DATA; file < LOG; file++) {
 		fd = open_in(pool, file, O_RDONLY);
 		stable[file] = memfd_create(names[file], 0);
@@ -206,23 +224,60 @@ void power_begin(const char *pool)
 
 size_t power_now(void)
 {
-	return nr_events;
+	return noted->nr;
 }
 
 size_t power_next_commit(size_t at)
 {
 	size_t i;
 
-	for (i = at; i < nr_events; i++)
+	for (i = at; i < noted->nr; i++)
 		if (events[i].kind == SYNC && events[i].file == LOG && events[i].ended != NEVER)
-			return rd_min(events[i].ended, nr_events - 1);
+			return rd_min(events[i].ended, noted->nr - 1);
 	return at;
+}
+
+/* Was it written before the process ended? A write that was is as any other one, */
+static bool has_landed(const char *pool, const struct event *event)
+{
+	char path[512];
+	bool same;
+	u8 *now;
+	int fd;
+
+	if (event->kind != WRITE)
+		return true;
+	snprintf(path, sizeof(path), "%s/%s", pool, names[event->file]);
+	fd = open(path, O_RDONLY);
+	now = malloc(event->len);
+	if (!now)
+		die("no memory");
+	same = fd >= 0 && pread(fd, now, event->len, event->offset) == (ssize_t)event->len &&
+		!memcmp(now, event->content, event->len);
+	free(now);
+	if (fd >= 0)
+		close(fd);
+	return same;
+}
+
+/* and one that was not has not begun. */
+void power_killed(size_t since, const char *pool)
+{
+	struct event *event;
+
+	for (event = events + since; event < events + noted->nr; event++) {
+		if (event->ended != NEVER || event->kind == SYNC || event->kind == REMOVE)
+			continue;
+		if (!has_landed(pool, event))
+			event->len = 0;
+		event->ended = noted->nr;
+	}
 }
 
 void power_end(void)
 {
 	rd_tracer = NULL;
-	pending = malloc((nr_events + 1) * sizeof(*pending));
+	pending = malloc((noted->nr + 1) * sizeof(*pending));
 	if (!pending)
 		die("no memory");
 }

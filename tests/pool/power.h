@@ -24,6 +24,9 @@ size_t power_now(void);
 /* How many, from @at on, when the next flush of the catalog's log has ended: a commit. */
 size_t power_next_commit(size_t at);
 
+/* A process was killed that had worked on the pool in the directory @pool since then. */
+void power_killed(size_t since, const char *pool);
+
 /* Nothing more is noted. */
 void power_end(void);
 
