@@ -133,7 +133,7 @@ static bool rot(void)
  * The newest version of another volume has all of it, or a segment, and the one before all else:
  * what is written anew is sound, and here little is.
  */
-static void snapshot(void)
+static void take_any(void)
 {
 	struct model_volume *volume = any_volume(), *other = any_volume();
 	struct model_version *version;
@@ -152,7 +152,7 @@ static void snapshot(void)
 	add_version(volume, version);
 }
 
-static void pass(void)
+static void pass_any(void)
 {
 	struct rd_pass_options options = any_pass();
 	struct rd_pass_report report;
@@ -195,9 +195,9 @@ static void run(void)
 	if (rot()) {
 		++*nr_rotten;
 		for (i = 0; i < NR_ROUNDS; i++) {
-			snapshot();
+			take_any();
 			if (!below(3))
-				pass();
+				pass_any();
 		}
 		heal_all();
 	}

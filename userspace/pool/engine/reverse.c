@@ -404,7 +404,10 @@ static int sort_window(struct rd_reverse *rev, u64 first)
 			continue;
 		r = rd_recipe_frame(sql, recipes[i], &frame);
 		if (!r)
-			rev->sorted[rev->nr_sorted++] = (struct rd_reverse_sorted){ frame, recipes[i] };
+			rev->sorted[rev->nr_sorted++] = (struct rd_reverse_sorted){
+				.frame = frame,
+				.id = recipes[i],
+			};
 		r = r == -ENOENT ? 0 : r;
 	}
 	rd_sql_end_read(sql);

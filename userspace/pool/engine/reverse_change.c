@@ -145,7 +145,8 @@ static int change_map(struct rd_reverse *rev, const struct rd_reverse_work *work
 		      struct checked *checked, const struct rd_map *now, struct rd_map *map,
 		      bool *ret_all)
 {
-	const struct rd_reverse_wanted *wanted = &rev->wanted[work->first], *end = wanted + work->nr;
+	const struct rd_reverse_wanted *wanted = &rev->wanted[work->first];
+	const struct rd_reverse_wanted *end = wanted + work->nr;
 	unsigned int i;
 	bool good;
 	int r = 0;
