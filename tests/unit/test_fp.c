@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Fingerprints: SHA-256 in lanes, for each instruction set that this machine has,
- * against OpenSSL's; and segments, whichever way they are hashed. Quick sums.
+ * against OpenSSL's; and segments, whichever way they are hashed. Sums of versions. Quick sums.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,6 +106,31 @@ static void test_segment(void **state)
 	check_segment(0);
 }
 
+/* The sum that a pool keeps: of the number of the segment and all of its fingerprint. */
+static void test_sum(void **state)
+{
+	static const u64 segments[] = { 0, 1, 255, 256, 1ULL << 32, (1ULL << 43) - 1 };
+	struct rd_hasher *hasher = rd_hasher_new();
+	u8 input[40], want[32];
+	struct rd_seg_fp fp;
+	unsigned int i, j;
+	rd_sum sum;
+
+	(void)state;
+	assert_non_null(hasher);
+	for (i = 0; i < ARRAY_SIZE(segments); i++) {
+		memcpy(fp.b, data + i * sizeof(fp.b) + RD_BLOCK_SIZE, sizeof(fp.b));
+		for (j = 0; j < 8; j++)
+			input[j] = segments[i] >> 8 * j;
+		memcpy(input + 8, fp.b, sizeof(fp.b));
+		SHA256(input, sizeof(input), want);
+		sum = rd_fp_sum(hasher, segments[i], &fp);
+		for (j = 0; j < sizeof(sum); j++)
+			assert_int_equal((u8)(sum >> 8 * j), want[j]);
+	}
+	rd_hasher_free(hasher);
+}
+
 static void swap_blocks(u8 *a, u8 *b)
 {
 	u8 block[RD_BLOCK_SIZE];
@@ -164,6 +189,7 @@ int main(void)
 #endif
 		cmocka_unit_test(test_zero),
 		cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_sum),
 		cmocka_unit_test(test_quick_sum),
 	};
 

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -268,6 +270,29 @@ static void test_damage(void **state)
 	}
 }
 
+/* Each page is sound, and in the place of another. */
+static void test_misplaced(void **state)
+{
+	u8 pages[2][RD_BLOCK_SIZE];
+	struct rd_index *index;
+	off_t at;
+	int fd;
+
+	(void)state;
+	make_run(1, 0, 3000);
+	at = size_of("index/1") - 5 * RD_BLOCK_SIZE;
+	fd = open(path_of("index/1"), O_RDWR);
+	assert_int_equal(pread(fd, pages, sizeof(pages), at), sizeof(pages));
+	assert_int_equal(pwrite(fd, pages[1], RD_BLOCK_SIZE, at), RD_BLOCK_SIZE);
+	assert_int_equal(pwrite(fd, pages[0], RD_BLOCK_SIZE, at + RD_BLOCK_SIZE), RD_BLOCK_SIZE);
+	close(fd);
+	index = open_index();
+	count_found(index, 0, 3000);
+	assert_int_equal(count_found(index, 0, 3000), 0);
+	rd_index_close(index);
+	assert_int_equal(nr_warnings, 1);
+}
+
 static void test_short(void **state)
 {
 	static const off_t cut[] = { 1, 4096, 40960, 1 << 30 };
@@ -338,6 +363,54 @@ static void test_newer_wins(void **state)
 		assert_int_equal(find(index, 6), place_of(6));
 		rd_index_close(index);
 	}
+}
+
+/* A run of another process, which was merged of old ones and is written behind a newer one. */
+static void test_older_loses(void **state)
+{
+	struct rd_index_run_entry entry;
+	struct rd_fp fp = sampled(5);
+	struct rd_new_run run;
+	struct rd_index *index;
+	struct rd_store store;
+
+	(void)state;
+	make_run(1, 0, 1);
+	make_run(2, 0, 10);
+	entry = (struct rd_index_run_entry){ rd_index_run_key(&fp), 77 };
+	assert_int_equal(rd_store_open(&store, dir, uuid), 0);
+	assert_int_equal(rd_store_begin(&store, &run, 1, 1), 0);
+	assert_int_equal(run.number, 3);
+	assert_int_equal(rd_index_run_put(&run.writer, &entry), 0);
+	assert_int_equal(rd_store_end(&store, &run, 0), 0);
+	rd_store_close(&store);
+	index = open_index();
+	assert_int_equal(find(index, 5), place_of(5));
+	rd_index_close(index);
+}
+
+/* One of four that are merged is newer than a large one, which is newer than the others. */
+static void test_merged_wins(void **state)
+{
+	struct rd_fp fp = sampled(5);
+	struct rd_index *index;
+	unsigned int i;
+
+	(void)state;
+	make_run(1, 0, 10);
+	make_run(2, 0, 6000);
+	for (i = 3; i < 5; i++)
+		make_run(i, i * 10000, 10);
+	index = open_index();
+	rd_index_add(index, &fp, rd_place_make(RD_OWN, 1000, 3));
+	rd_index_flush(index);
+	assert_int_equal(find(index, 5), rd_place_make(RD_OWN, 1000, 3));
+	rd_index_close(index);
+	assert_int_not_equal(access(path_of("index/1"), F_OK), 0);
+	assert_int_equal(access(path_of("index/2"), F_OK), 0);
+	index = open_index();
+	assert_int_equal(find(index, 5), rd_place_make(RD_OWN, 1000, 3));
+	rd_index_close(index);
 }
 
 /* --- the vector */
@@ -727,6 +800,35 @@ static void test_build_stopped(void **state)
 	add_recipe(&pool, 3, 1);
 	assert_int_equal(rd_index_build(pool.index, pool.sql, &pool.area, give_up, NULL), -EINTR);
 	assert_false(rd_index_exists(dir));
+	close_pool(&pool);
+}
+
+/* Nor is one of which a part has found no room: files of 40 KiB are the largest here. */
+static void test_build_no_room(void **state)
+{
+	const struct rlimit small = { 40960, RLIM_INFINITY };
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	struct rlimit before;
+	struct pool pool;
+	u64 frame;
+
+	(void)state;
+	make_pool(&pool);
+	for (frame = 3; frame < 13; frame++) {
+		fill_fps(fps, frame * RD_SEG_BLOCKS);
+		write_fps(&pool, frame, fps);
+		add_recipe(&pool, frame, 1);
+	}
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(rd_index_build(pool.index, pool.sql, &pool.area, NULL, NULL), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(nr_warnings, 1);
+	assert_false(rd_index_exists(dir));
+	assert_int_equal(rd_index_build(pool.index, pool.sql, &pool.area, NULL, NULL), 0);
+	assert_true(rd_index_exists(dir));
+	assert_true(has(&pool, 12, 0, 12 * RD_SEG_BLOCKS));
 	close_pool(&pool);
 }
 
@@ -1438,10 +1540,13 @@ int main(void)
 		TEST(test_round_trip),
 		TEST(test_overflow),
 		TEST(test_damage),
+		TEST(test_misplaced),
 		TEST(test_short),
 		TEST(test_other_pool),
 		TEST(test_no_room),
 		TEST(test_newer_wins),
+		TEST(test_older_loses),
+		TEST(test_merged_wins),
 		TEST(test_false_positives),
 		TEST(test_vector_read),
 		TEST(test_vector_unread),
@@ -1455,6 +1560,7 @@ int main(void)
 		TEST(test_left_over),
 		TEST(test_build),
 		TEST(test_build_stopped),
+		TEST(test_build_no_room),
 		TEST(test_prune),
 		TEST(test_run_lengths),
 		TEST(test_zeros),
