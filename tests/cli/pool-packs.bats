@@ -254,7 +254,7 @@ restores() {
 	must init pool --size 1G --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	# vm1@1 gives up to vm1@2 all but what that replaces, and vm1@3 has nothing of them.
-	for lost in 100 200; do
+	for lost in 100 128 200; do
 		truncate -s 2M 1.img
 		text 1.img 0 512
 		must snapshot "v$lost" --from 1.img
@@ -280,8 +280,82 @@ restores() {
 			blocks=$((blocks * lost / 512))
 			[ "$said" = $((blocks * 4096)) ]
 			[ $((before - after)) -le $((said * 5 / 4)) ]
+			[ "$before" -gt "$after" ]
 		fi
 	done
+}
+
+# make_holes: of 20 packs of vm1@1, which lie in one frame of a device, vm1@2 has each second one,
+# and 10 others.
+make_holes() {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, for loop devices"
+	truncate -s 512M disk.bin
+	loop=$(losetup --find --show disk.bin) || skip "no loop devices"
+	must init pool --data "$loop" --compression zstd
+	export REVDEDUP_POOL=$PWD/pool
+	python3 -c 'import random
+rnd = random.Random(1)
+for name, step in ("1.img", 1), ("2.img", 2):
+    with open(name, "wb") as image:
+        if step == 2:
+            image.write(open("1.img", "rb").read())
+        for segment in range(0, 20, step):
+            # The last blocks of each segment: a pack of one block.
+            image.seek((segment * 512 + 504) * 4096)
+            for _ in range(8):
+                image.write(rnd.randbytes(16).hex().encode() * 128)'
+	must snapshot vm1 --from 1.img
+	must snapshot vm1 --from 2.img
+	holes=$(ask "SELECT max(place) / 512 FROM pack")
+	[ "$(ask "SELECT count(*) FROM pack WHERE place / 512 = $holes AND blocks = 1")" = 30 ]
+}
+
+@test "packs: what lives leaves a frame with many holes" {
+	make_holes
+	must delete vm1@1
+	[ "$(ask "SELECT count(*) FROM pack")" = 20 ]
+	[ "$(ask "SELECT count(*) FROM pack WHERE place / 512 = $holes")" = 0 ]
+	[ "$(ask "SELECT count(*) FROM slot_owner WHERE frame = $holes")" = 0 ]
+	must check
+	restores 2
+	must scrub
+}
+
+@test "packs: one that is damaged does not move" {
+	local place
+	make_holes
+	place=$(ask "SELECT place FROM pack JOIN slot_owner USING(frame) JOIN segment USING(recipe)
+		WHERE segment = 7")
+	printf damaged | dd of="$loop" bs=1 seek=$(((2 << 21) + place * 4096 + 600)) \
+		conv=notrunc,fsync status=none
+	must delete vm1@1
+	[[ $output == *"the pack of frame "*" is damaged and stays where it is"* ]]
+	[ "$(ask "SELECT count(*) FROM pack WHERE place = $place")" = 1 ]
+	[ "$(ask "SELECT count(*) FROM pack WHERE place / 512 = $holes")" = 1 ]
+	must repair --from 2.img
+	must check
+	restores 2
+}
+
+@test "packs: none lies over the end of a group of frames" {
+	must init pool --size 2G
+	export REVDEDUP_POOL=$PWD/pool
+	block_in_each filler.img 250
+	must snapshot filler --from filler.img
+	python3 -c 'import random
+rnd = random.Random(1)
+with open("1.img", "wb") as image:
+    for _ in range(6144):
+        image.write(rnd.randbytes(2048).hex().encode())'
+	must snapshot vm1 --from 1.img --compression zstd
+	[ "$(ask "SELECT min(place) < 256 * 512 AND max(place) >= 256 * 512 FROM pack")" = 1 ]
+	must check
+	# The fingerprints of the next group come to where such a pack would have its end.
+	blocks filler.img 0 $((8 * 512))
+	must snapshot filler --from filler.img
+	must check
+	must scrub
+	restores 1
 }
 
 @test "packs: pool.rst says how to read them" {

@@ -431,6 +431,9 @@ static int free_batch(struct freeing *f, unsigned int max)
 	if (r)
 		return r;
 	r = rd_free_packs(f->pool, &repacked);
+	/* Slots that packs have lost are in the queue by now: frames may be nearly empty. */
+	if (!r && repacked)
+		r = read_queue(f, max);
 	if (!r)
 		r = compact_if_all_follow(f, &moved);
 	is_full = r > 0;
