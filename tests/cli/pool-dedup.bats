@@ -279,6 +279,96 @@ with open("pool/data", "r+b") as data:
 	is a@1 1 a@2 10 b@1 10
 }
 
+@test "dedup: a block that is damaged in a pack takes no sound one with it" {
+	make_pool 1G
+	truncate -s 4M 1.img
+	python3 -c 'import os
+for _ in range(600):
+    print(end=os.urandom(2048).hex())' | dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
+	take 1 0 600 10 40
+	noise 3 0 10
+	must snapshot b --from 10.img --compression zstd
+	snap a 1
+	snap a 3
+	# Slots 80 to 95 of the first pack.
+	"$BATS_TEST_DIRNAME/../nbd/packed.py" flip 0 5
+	ctl dedup --older 0
+	[ "$status" -eq 3 ]
+	[[ $output == *"16 blocks were kept, because what has the same content is damaged"* ]]
+	[ "$(unique)" = 626 ]
+	is a@1 1
+	must repair
+	is a@1 1 a@2 3 b@1 10
+}
+
+@test "dedup: a fingerprint that is that of another block gives nothing up" {
+	make_pool 1G
+	noise 1 0 600
+	noise 2 0 600
+	noise 3 0 10
+	snap b 2
+	snap a 1
+	snap a 3
+	# Of block 100 in the old version of a: b has a block with that fingerprint, and another one.
+	python3 -c 'import hashlib
+def fp_of(image):
+    return hashlib.sha256(open(image, "rb").read()[100 * 4096:101 * 4096]).digest()[:16]
+with open("pool/data", "r+b") as data:
+    at = data.read().find(fp_of("1.img"))
+    assert at >= 0
+    data.seek(at)
+    data.write(fp_of("2.img"))'
+	ctl dedup --older 0 --least-run 1 --json
+	[ "$(field -1 '["bytes_given_up"]')" = 0 ]
+	is a@1 1 b@1 2
+	must repair
+	is a@1 1 a@2 3 b@1 2
+}
+
+@test "dedup: a device that reads raw blocks keeps them from those in packs" {
+	make_pool 1G
+	truncate -s 4M 1.img
+	python3 -c 'import os
+for _ in range(600):
+    print(end=os.urandom(2048).hex())' | dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
+	take 1 0 600 10 40
+	noise 3 0 10
+	must snapshot b --from 10.img --compression zstd
+	snap a 1
+	snap a 3
+	edit "INSERT INTO lease SELECT 1, 'dm-revdedup-of-nothing', id, 1, 0 FROM volume
+		WHERE name = 'a'"
+	ctl dedup --older 0 --json
+	[ "$(of bytes_given_up)" = 0 ]
+	[ "$(unique)" = 1210 ]
+	edit "DELETE FROM lease"
+	must dedup --older 0
+	[ "$(unique)" = 610 ]
+	is a@1 1 a@2 3 b@1 10
+}
+
+@test "dedup: what is fresh lies over the end of a group of frames" {
+	local nr
+	make_pool 2G
+	block_in_each filler.img 245
+	must snapshot filler --from filler.img
+	must dedup --older 0
+	truncate -s 24M 1.img 2.img
+	for nr in {0..11}; do
+		blocks 1.img $((nr * 512)) 60
+	done
+	take 1 0 5700 2 40
+	noise 3 0 10
+	snap a 1
+	snap b 2
+	snap a 3
+	[ "$(ask "SELECT sum(frame < 256) > 4 AND sum(frame >= 256) > 4 FROM slot_owner WHERE n = 60")" = 1 ]
+	must dedup --older 0 --json
+	[ "$(of all)" = False ]
+	[ "$(of bytes_given_up)" = $((720 * 4096)) ]
+	is a@1 1 b@1 2 a@2 3
+}
+
 @test "dedup: lost fingerprints are those of no block" {
 	make_pool 1G
 	noise 1 0 600
