@@ -158,6 +158,42 @@ with open("pool/data", "r+b") as data:
 	are_complete
 }
 
+# changed FIRST NR N: these blocks of a change, and it becomes version N.
+changed() {
+	dd if=/dev/urandom of=img/a bs=4096 seek="$1" count="$2" iflag=fullblock conv=notrunc \
+		status=none
+	must snapshot a --from img/a --pieces 512
+	cp --sparse=always img/a "want/a@$3"
+}
+
+@test "of two copies of a frame the one stays that has most of what lives, whatever has died" {
+	local frame
+	must init pool --size 512M --reserve 1M --compression none
+	noise a 512
+	changed 0 100 2
+	must "${copying[@]}" --to copies
+	# The same frame gets 300 blocks more; of these 250 die.
+	changed 100 300 3
+	frame=$(ask "SELECT frame FROM slot_owner WHERE n = 400")
+	run -137 env REVDEDUP_FAIL=copies-drop=kill "${ctl[@]}" "${copying[@]}"
+	[ "$("$cli/copies.py" list copies | grep -c "^$frame ")" = 2 ]
+	fallocate --punch-hole --offset $((100 * 4096)) --length $((250 * 4096)) img/a
+	changed 511 1 4
+	must delete a@3
+	rm want/a@3
+	[ "$(ask "SELECT sum(n) FROM slot_owner WHERE frame = $frame AND n < 400")" -ge 150 ]
+	# One of those that only the newer copy has.
+	python3 -c 'with open("img/a", "rb") as image, open("pool/data", "r+b") as data:
+    image.seek(360 * 4096)
+    at = data.read().find(image.read(4096))
+    assert at >= 0
+    data.seek(at)
+    data.write(b"damaged")'
+	run "${ctl[@]}" "${copying[@]}"
+	must repair
+	all_right
+}
+
 @test "what is deleted while it is copied is no damage" {
 	must init pool --size 512M --compression none
 	noise a 600

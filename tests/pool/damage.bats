@@ -179,6 +179,37 @@ less_than_its_holes() {
 	cmp new.bin a.1.img
 }
 
+@test "a frame of which the fingerprints cannot be read is not filled" {
+	local frame volume build=${CTL%/bin/*}
+	rm -r pool ./*.img
+	"$CTL" init pool --size 100M --reserve 4K -q
+	for volume in a b; do
+		truncate -s 2M $volume.1.img
+		dd if=/dev/urandom of=$volume.1.img bs=4096 count=512 iflag=fullblock conv=notrunc \
+			status=none
+		is 0 snapshot $volume --from $volume.1.img
+		cp $volume.1.img $volume.2.img
+		dd if=/dev/urandom of=$volume.2.img bs=4096 seek=50 count=100 iflag=fullblock \
+			conv=notrunc status=none
+	done
+	is 0 snapshot a --from a.2.img --pieces 512
+	frame=$(python3 -c 'import sqlite3
+print(*sqlite3.connect("pool/catalog.db").execute("SELECT frame FROM tail").fetchone())')
+	export LD_PRELOAD=$build/io-faults.so REVDEDUP_NO_URING=1
+	export IO_FAULTS=$(((2 << 20) + frame * 8192)):512:bad
+	is 0 snapshot b --from b.2.img --pieces 512 --json
+	unset LD_PRELOAD
+	[[ $output == *'"segments_in_part": 1'* ]]
+	is 0 scrub
+	is 0 check
+	for volume in a b; do
+		for nr in 1 2; do
+			is 0 restore $volume@$nr --to back --yes
+			cmp $volume.$nr.img back
+		done
+	done
+}
+
 @test "where nothing means anything" {
 	damage flip pool "$SEED" 20 dead padding
 	is_whole

@@ -74,7 +74,7 @@ put() {
 }
 
 # many_point_there: twelve segments of v@1 have a block that they gave up to one segment of
-# v@2. Nothing else has it.
+# v@2, where it is the last one. Nothing else has it.
 many_point_there() {
 	local i
 	must init pool --size 162M --reserve 1M
@@ -90,10 +90,10 @@ many_point_there() {
 	for i in {1..12}; do
 		put /dev/urandom $((i * 512 + 1))
 	done
-	put common 1
+	put common 511
 	must snapshot v --from img/v
 	took v out/must
-	put /dev/urandom 1
+	put /dev/urandom 511
 	must snapshot v --from img/v
 	took v out/must
 	keep_base

@@ -555,6 +555,19 @@ with open("img/1", "wb") as image:
 	[ -n "$steps" ]
 }
 
+@test "fingerprints that cannot be read at once are read frame by frame for the index" {
+	must init pool --size 512M --reserve 1M --pieces 64
+	blocks 1 0 512
+	snapshot vm1 1 1
+	truncate -s 2M img/2
+	parts 1 30 2 77 400
+	# The first read is that of fingerprints.
+	REVDEDUP_FAIL=read:1=EIO must snapshot vm2 --from img/2 --dedup inline
+	cp --sparse=always img/2 want/vm2@1
+	has_blocks 512
+	all_right
+}
+
 @test "an index that knows what the pool does not have yet" {
 	inline_pool
 	blocks 1 0 512
