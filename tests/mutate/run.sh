@@ -181,6 +181,10 @@ run_test() {
 		O=$pool BUILD=$pool CTL=$ctl TMPDIR=$shm \
 			run_bats "$copy/tests/pool/$1.bats" "${*:2}"
 		;;
+	nbd)
+		BUILD=$copy/build/nbd CHURNS=30 CONVERTED=20 TMPDIR=$shm \
+			run_bats "$copy/tests/nbd/$1.bats" "${*:2}"
+		;;
 	unit)
 		timeout "$limit" "$copy/build/unit/$1" && echo "ok $1"
 		;;

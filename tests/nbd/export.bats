@@ -95,6 +95,9 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	must delete vm1@1 vm1@3 vm1@4
 	must snapshot vm1 --from 1.img
 	must delete vm1@5
+	# It is no device, which could not read packs.
+	must compact --recompress zstd
+	must compact --recompress none
 	end_client client
 	same vm1@2 2.img --random 50
 	must unexport --all
@@ -121,13 +124,48 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	is_clean
 }
 
+@test "what is only read stays as well, and what is deleted before it is read does not" {
+	make_churned
+	serve --all
+	start_client vm1@1 1.img client --blind
+	nbdsh -u "$(uri vm1@2)" -c 'import os, time
+open("opened", "w").close()
+while not os.path.exists("opened.go"):
+    time.sleep(0.05)
+try:
+    h.pread(4096, 0)
+except nbd.Error:
+    os._exit(9)' 3>&- &
+	late=$!
+	clients+=("$late")
+	wait_for opened
+	must delete vm1@1 vm1@2
+	[ "$(held)" -eq 1 ]
+	must snapshot vm1 --from 1.img
+	must snapshot vm1 --from 2.img
+	touch opened.go
+	status=0
+	wait "$late" || status=$?
+	[ "$status" -eq 9 ]
+	[ "$(ask "SELECT count(*) FROM lease")" -eq 1 ]
+	must check
+	unset 'clients[-1]'
+	end_client client
+	must unexport --all
+	is_clean
+}
+
 @test "a version named on the command line stays while it is exported" {
 	make_churned
 	serve vm1@1
 	must delete vm1@1
 	same vm1@1 1.img
+	# The same server has no other version.
+	ln -s vm1@1.sock run/vm1@2.sock
 	client vm1@2 2.img
 	[ "$status" -ne 0 ]
+	[[ $output == *"ENOENT"* || $output == *"No such file"* || $output == *"server replied"* ]]
+	rm run/vm1@2.sock
 	must unexport vm1@1
 	[[ $output == *"ended the export of vm1@1"* ]]
 	[ -z "$(ls run)" ]
@@ -139,14 +177,29 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	END
 }
 
+@test "a version that the catalog names other segments for is not exported" {
+	make_versions
+	"$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db \
+		"DELETE FROM segment WHERE born = 3"
+	ctl export vm1@3 --background
+	[ "$status" -eq 4 ]
+	[[ $output == *"'vm1@3': the catalog does not name the segments"* ]]
+	serve vm1@2
+	same vm1@2 2.img
+}
+
+# kill_server VOL@N: both processes that have it: the one that would start it again, and nbdkit.
+kill_server() {
+	server=$(cat "run/$1.pid")
+	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
+	until flock --nonblock "run/$1.export" true; do sleep 0.05; done
+}
+
 @test "a server that is killed leaves nothing locked and nothing kept" {
 	make_churned
 	serve vm1@1
 	must delete vm1@1
-	# Both that have it: the process that would start it again, and nbdkit.
-	server=$(cat run/vm1@1.pid)
-	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
-	until flock --nonblock run/vm1@1.export true; do sleep 0.05; done
+	kill_server vm1@1
 	must stats
 	[[ $output == *"in use:   1 deleted version still read"* ]]
 	must snapshot vm1 --from 1.img
@@ -164,6 +217,13 @@ print(sum(len(b) for b in (data[i:i + 4096] for i in range(0, len(data), 4096)) 
 	[[ $output != *"read by"* ]]
 	must show vm1@2
 	[[ $output == *"in use:         no"* ]]
+	# Several, and nothing has to be given back.
+	serve vm1@3
+	serve vm1@4
+	kill_server vm1@3
+	kill_server vm1@4
+	must tag vm1@4 +now
+	is_clean
 	# The next look removes its files, and the name is free.
 	serve vm1@2
 	must unexport --all

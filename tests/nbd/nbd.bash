@@ -68,9 +68,10 @@ same() {
 	}
 }
 
-# start_client VOL@N IMAGE FILE: one that has read all, and waits to read it again.
+# start_client VOL@N IMAGE FILE [OPTION...]: one that has read all, and waits to read it again.
 start_client() {
-	"$BATS_TEST_DIRNAME/client.py" "$(uri "$1")" "$2" --again "$3" >"$3.log" 2>&1 3>&- &
+	"$BATS_TEST_DIRNAME/client.py" "$(uri "$1")" "$2" --again "$3" "${@:4}" \
+		>"$3.log" 2>&1 3>&- &
 	clients+=($!)
 	wait_for "$3"
 }
