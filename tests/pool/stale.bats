@@ -154,6 +154,35 @@ open(path, "wb").write(pages)' pool/catalog.db-pages $((SEED + round)) $((round 
 	is_whole
 }
 
+@test "a version that has its segments in another order" {
+	sum=$(python3 -c 'import sqlite3
+print(*sqlite3.connect("pool/catalog.db").execute("""
+    SELECT sum(recipe), count(DISTINCT recipe) FROM segment JOIN volume ON id = volume
+    WHERE name = ? AND born = 1 AND segment < 2 AND recipe > 0""", ("vm1",)).fetchone())')
+	[ "${sum#* }" = 2 ]
+	edit "UPDATE segment SET recipe = ? - recipe WHERE born = 1 AND segment < 2
+		AND volume = (SELECT id FROM volume WHERE name = 'vm1')" "${sum% *}"
+	is 4 restore vm1@1 --to back
+	[ ! -e back ]
+	is 4 check
+	is 4 scrub
+	right_or_refused
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
+@test "a version of which the catalog has lost a recipe" {
+	edit "DELETE FROM recipe WHERE id = (SELECT recipe FROM segment JOIN volume ON id = volume
+		WHERE name = 'vm1' AND born = 1 AND recipe > 0 LIMIT 1)"
+	is 4 restore vm1@1 --to back
+	[[ $output == *"it is not proven that all others belong to this version"* ]]
+	rm back
+	is 4 check
+	right_or_refused
+	is 0 repair --rebuild-catalog
+	is_whole
+}
+
 @test "what is free and in use is not written to" {
 	frame=$(python3 -c 'import sqlite3
 print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_owner").fetchone()[0])')
