@@ -208,6 +208,8 @@ restores() {
 	[ "$status" -eq 4 ]
 	[[ $output == *"1 blocks damaged, 0 healed"* ]]
 	[[ $output == *"0 damaged copies were made again, 1 were dropped"* ]]
+	ctl scrub
+	[[ $output != *"copies are damaged"* ]]
 	cp --sparse=always 1.img two.img
 	# A twin in the pool does, whatever the copy is.
 	must repair --from 1.img
@@ -237,6 +239,19 @@ restores() {
 	[ "$("$here/copies.py" list copies | cut -d' ' -f2)" = 0 ]
 	must repair --from 1.img
 	copies 100%
+	are_right
+}
+
+@test "copies: an entry of more blocks than a frame has is none" {
+	make_pool 1G
+	noise 1 100
+	must snapshot a --from 1.img
+	copies 100% --to copies
+	printf '\377\377' | dd of=copies bs=1 seek=$((4096 + 5)) conv=notrunc status=none
+	must scrub
+	[[ $output != *"copies are damaged"* ]]
+	copies 100%
+	[ "$(copied | cut -d' ' -f2)" = 100 ]
 	are_right
 }
 
@@ -318,6 +333,24 @@ restores() {
 	restores 1 a@1
 	# What has nothing that is lost goes, even of a frame with damage.
 	"$here/copies.py" flip copies 1.img 6
+	copies 2M
+	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
+}
+
+@test "copies: one that lacks what the pool has lost goes for a more popular frame" {
+	local vol
+	make_pool 1G
+	noise 1 512
+	noise 2 512
+	must snapshot a --from 1.img
+	copies 2M --to copies
+	damage 1.img 5
+	"$here/copies.py" flip copies 1.img 5
+	ctl repair
+	[ "$status" -eq 4 ]
+	for vol in b c d; do
+		must snapshot "$vol" --from 2.img
+	done
 	copies 2M
 	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
 }
