@@ -156,6 +156,28 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	[ "$(of bytes_data)" = 0 ]
 }
 
+@test "dedup: what an older one has in the second of two places goes on to the first" {
+	make_pool 1G
+	noise 9 0 50
+	noise 1 0 20
+	take 9 0 50 1 300
+	noise 2 0 20
+	take 9 0 50 2 100
+	take 9 0 50 2 300
+	noise 3 0 10
+	snap vm 1
+	snap vm 2
+	# By now vm@1 has these blocks where vm@2 has them, at the same offset.
+	[ "$(ask "SELECT n FROM recipe_ref")" = 50 ]
+	snap vm 3
+	must dedup --older 0
+	[ "$(ask "SELECT n FROM recipe_ref WHERE source = target")" = 50 ]
+	must delete vm@2
+	must check
+	is vm@1 1 vm@3 3
+	must scrub
+}
+
 @test "dedup: --older and --least-run leave what they say" {
 	make_pool 1G
 	noise 1 0 40

@@ -1102,6 +1102,44 @@ static void test_stale(void **state)
 	close_pool(&pool);
 }
 
+/* Blocks that are in three frames, in the one in the middle in a row: that is taken. */
+static void test_longest(void **state)
+{
+	struct rd_lookup_counts counts = { 0 };
+	struct rd_slots slots = all_slots();
+	struct rd_fp fps[RD_SEG_BLOCKS];
+	rd_place places[RD_SEG_BLOCKS];
+	struct rd_lookup *lookup;
+	struct pool pool;
+	unsigned int i;
+	u64 frame;
+
+	(void)state;
+	make_pool(&pool);
+	for (frame = 1; frame < 4; frame++) {
+		for (i = 0; i < RD_SEG_BLOCKS; i++)
+			fps[i] = stocked(frame * 10000 + i, U64_MAX);
+		for (i = 0; i < 32; i++)
+			fps[frame == 2 ? 100 + i : 300 - i] = stocked(900 + i, U64_MAX);
+		write_fps(&pool, frame, fps);
+	}
+	/* A block that the index knows has them read. */
+	stock(&pool, 4, 5000, 200);
+	lookup = rd_lookup_new(&pool.area, pool.index);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		fps[i] = stocked(5000 + i, 5200);
+	rd_lookup(lookup, fps, &slots, places, &counts);
+	assert_int_equal(counts.found, RD_SEG_BLOCKS);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		fps[i] = stocked(i >= 40 && i < 72 ? 860 + i : 70000 + i, U64_MAX);
+	rd_lookup(lookup, fps, &slots, places, &counts);
+	assert_int_equal(counts.found, RD_SEG_BLOCKS + 32);
+	for (i = 0; i < 32; i++)
+		assert_int_equal(places[40 + i], rd_place_make(RD_OWN, 2, 100 + i));
+	rd_lookup_free(lookup);
+	close_pool(&pool);
+}
+
 /* A stream that is there already: of eight frames one block leads to the index. */
 static void test_locality(void **state)
 {
@@ -1567,6 +1605,7 @@ int main(void)
 		TEST(test_across_frames),
 		TEST(test_wanted),
 		TEST(test_stale),
+		TEST(test_longest),
 		TEST(test_locality),
 		TEST(test_reads),
 		TEST(test_reads_of_nothing),
