@@ -358,6 +358,21 @@ with open("1.img", "wb") as image:
 	restores 1
 }
 
+@test "packs: one that lies in two frames gives both back" {
+	must init pool --size 1G --compression zstd
+	export REVDEDUP_POOL=$PWD/pool
+	python3 -c 'import random
+rnd = random.Random(1)
+with open("1.img", "wb") as image:
+    for _ in range(1024):
+        image.write(rnd.randbytes(2048).hex().encode())'
+	must snapshot vm1 --from 1.img
+	[ "$(ask "SELECT max((place + blocks - 1) / 512 - place / 512) FROM pack")" = 1 ]
+	must delete vm1@1
+	must check
+	[ "$(ask "SELECT count(*) FROM slot_owner")" = 0 ]
+}
+
 @test "packs: pool.rst says how to read them" {
 	local nr
 	make_packs
