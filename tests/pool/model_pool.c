@@ -83,7 +83,8 @@ void check_restore(struct model_volume *volume, const struct model_version *vers
 	if (rd_volume_find(pool->sql, volume->name, &id) ||
 	    rd_version_load(pool->sql, id, version->number, &options.version))
 		fail("%s@%lld is missing", volume->name, version->number);
-	if (options.version.epoch != version->epoch || options.version.tracker[0] != version->epoch)
+	if (options.version.tracker[0] != version->epoch ||
+	    (options.version.epoch != version->epoch && !rd_version_is_by_list(&options.version)))
 		fail("%s@%lld is not of its tracker and epoch", volume->name, version->number);
 	if (rd_restore(pool, &options, &report))
 		fail("restore of %s@%lld failed", volume->name, version->number);
