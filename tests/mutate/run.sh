@@ -173,7 +173,6 @@ run_test() {
 	host) run_guest build/modules/6.12 "$copy/build/ctl/revdedupctl" "host/$1" "${*:2}" ;;
 	model) run_model "$@" ;;
 	cli) run_bats "$copy/tests/cli/$1.bats" "${*:2}" ;;
-	nbd) BUILD=$copy/build/nbd run_bats "$copy/tests/nbd/$1.bats" "${*:2}" ;;
 	bats)
 		# What stops at steps needs a program that has them.
 		ctl=$pool/bin/revdedupctl
