@@ -71,6 +71,13 @@ load table
 	reads 4090 27 "pffa,18;w1012,2;p1014,1"
 	dm read $base 4117 3
 	is "behind the end" "$reply" "b1015,3"
+	# A discard of all of it has the last block, too.
+	batch "0,203,p0"
+	blkdiscard $vol
+	places_are 0 515 "0,203,z"
+	reads 4090 27 "z,1b"
+	dm read $base 4117 3
+	is "behind the end" "$reply" "b1015,3"
 }
 
 @test "writes go home: whole blocks, and parts after a copy of the rest" {
@@ -112,7 +119,7 @@ load table
 
 @test "discards: whole blocks of the pool become zeros" {
 	vol_create
-	batch "0,10,p100;10,10,z;200,200,p0"
+	batch "0,10,p100;10,10,z;200,200,p0;400,200,p200"
 	snapshot
 	# From within a block to within another.
 	blkdiscard -o 512 -l $((3 * 4096)) $vol
@@ -122,6 +129,9 @@ load table
 	# A whole segment, and one of which it takes a part.
 	blkdiscard -o 2M -l 2M $vol
 	places_are 512 512 "200,200,z"
+	# The end of one that is mapped whole.
+	blkdiscard -o $((5 << 20)) -l 1M $vol
+	places_are 1024 512 "400,100,p200;500,100,z"
 	# What reads as zeros already stays.
 	blkdiscard -o $((16 * 4096)) -l $((16 * 4096)) $vol
 	places_are 16 16 "10,10,z"

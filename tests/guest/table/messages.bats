@@ -27,12 +27,17 @@ load table
 	disk_places_are 0 4 "0,2,p200;2,2,p302"
 	snapshot
 	msg remap 0,1,p200,p201
+	disk_places_are 0 4 "0,1,p201;1,1,p201;2,2,p302"
 	dirty_is "-"
 	# On a suspended device as well.
 	dm suspend rdt-v
 	msg remap 0,1,p201,p200
 	dm resume rdt-v
 	places_are 0 1 "0,1,p200"
+	# Over the end of a segment.
+	batch "7f0,20,p10"
+	msg remap 7fe,4,p1e,p600
+	places_are 2032 32 "7f0,e,p10;7fe,4,p600;802,e,p22"
 }
 
 # Reads that it was to wait for are in the other phase then (see flight.c).
@@ -71,7 +76,7 @@ load table
 }
 
 @test "the table in pages" {
-	local size next found pages
+	local size next found pages first len end
 	vol_create
 	many_ranges 950 2 77
 	batch "$ranges"
@@ -92,6 +97,13 @@ load table
 	msg table 16383 18446744073709551615
 	is "the last" "$reply" "3fff,1,b 16384"
 	refused "Invalid argument" "16384 blocks only" msg table 16385 0
+	# What is asked for ends where the room does: next is behind what was printed.
+	for ((next = 50; next < 200; next++)); do
+		dm message rdt-v "table 0 $next" 1400
+		IFS=', ' read -r first len _ end <<<"${reply##*;}"
+		is "next" "$end" $((0x$first + 0x$len))
+	done
+	[ "$end" -lt 199 ]
 }
 
 @test "the table of a part of the pool" {
@@ -304,8 +316,9 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	writes 8 1
 	blkdiscard -z -o $((2 * 4096)) -l 4096 $vol
 	msg alias 1 "0,8,p200"
-	places_are 0 10 "0,1,p200;1,2,b;3,5,p203;8,2,p100"
+	# It is stable, before anybody asks.
 	disk_places_are 0 4 "0,1,p200;1,2,b;3,1,p203"
+	places_are 0 10 "0,1,p200;1,2,b;3,5,p203;8,2,p100"
 	# Marks are used up.
 	writes 24 8
 	msg alias 1 "0,8,p300"
@@ -342,6 +355,24 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	fi
 }
 
+@test "watch: a discard of several segments clears the marks in each" {
+	has_target judge || insmod /revdedup/modules/dm-judge.ko
+	make rdt-b "0 $vol_sectors judge /dev/ram0 base"
+	base=/dev/mapper/rdt-b
+	vol_create
+	msg watch 1 "1fe,2;200,200;400,4"
+	blkdiscard -o $((0x1fe * 4096)) -l $((0x204 * 4096)) $vol
+	msg alias 1 "1fe,2,p0;200,200,p200;400,4,p400"
+	places_are 510 518 "1fe,204,b;402,2,p402"
+	# Also where it begins in one that has none.
+	msg watch 2 800,4
+	blkdiscard -o $((0x7fe * 4096)) -l 16384 $vol
+	msg alias 2 800,4,z
+	places_are 2046 6 "7fe,4,b;802,2,z"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
 @test "marks belong to a token, and a resume removes them" {
 	vol_create
 	writes 0 64
@@ -375,12 +406,13 @@ page_reads() { status && reply=${field[14]}; }
 @test "a segment that is aliased whole is a word: reading it reads no page" {
 	local before
 	vol_create
-	msg watch 1 "0,200;200,200;400,200"
-	# One block less, and one that was written to.
+	msg watch 1 "0,200;200,200;400,200;600,200"
+	# One block less, and one that was written to: the first, the last.
 	writes 8192 8
-	msg alias 1 "0,200,p0;200,1ff,p200;400,200,p400"
-	places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
-	disk_places_are 0 1536 "0,3ff,p0;3ff,2,b;401,1ff,p401"
+	writes $((0x7ff * 8)) 8
+	msg alias 1 "0,200,p0;200,1ff,p200;400,200,p400;600,200,p600"
+	places_are 0 2048 "0,3ff,p0;3ff,2,b;401,3fe,p401;7ff,1,b"
+	disk_places_are 0 2048 "0,3ff,p0;3ff,2,b;401,3fe,p401;7ff,1,b"
 	vol_remove
 	vol_create
 	page_reads
@@ -408,6 +440,18 @@ page_reads() { status && reply=${field[14]}; }
 	msg alias 1 0,8,p100
 	places_are 0 8 "0,8,b"
 	within 10 env_pool_none vol_reload
+	# Nor does one that has failed, once all is home.
+	vol_reload
+	msg watch 1 0,8
+	page_at 0
+	meta_set dead $page_at 8
+	refused "Input/output error" "" msg alias 1 0,8,p100
+	meta_set ok
+	within 10 mode_is rw
+	writes 0 64
+	dm suspend rdt-v
+	dm resume rdt-v
+	env_pool_none vol_reload
 }
 
 # page_each COUNT: every segment has a page, in $ranges a block of each; in $first those
@@ -508,6 +552,37 @@ is_busy() { [[ $out == *busy* ]] || is "what the message said" "$out" "busy"; }
 	counts $((segs * 510)) $((segs * 2)) 0
 }
 
+# sleeps PID: it waits for something that a signal ends.
+sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
+
+@test "table looks at something while a suspend waits" {
+	local writer suspender answer
+	make rdt-b "0 $vol_sectors linear /dev/ram0 0"
+	base=/dev/mapper/rdt-b
+	vol_create
+	batch "0,1,p7;200,1,p7;400,1,p7"
+	vol_remove
+	vol_create
+	# A write waits for the next reload, and the suspend for the write.
+	reload rdt-b "0 $vol_sectors delay /dev/ram0 0 0 /dev/ram0 0 90000 /dev/ram0 0 0"
+	slow_poke 20 3>&- &
+	writer=$!
+	within 30 in_flight $vol
+	dmsetup suspend rdt-v 3>&- &
+	suspender=$!
+	within 30 sleeps $suspender
+	msg table 0 1536
+	answer=$reply
+	reload rdt-b "0 $vol_sectors linear /dev/ram0 0"
+	wait $suspender
+	wait $writer
+	dm resume rdt-v
+	is "answer" "$answer" "0,1,p7;1,1ff,b 512"
+	places_are 0 1536 "0,1,p7;1,1ff,b;200,1,p7;201,1ff,b;400,1,p7;401,1ff,b"
+	dm remove rdt-v
+	dm remove rdt-b
+}
+
 @test "no punch of many ranges holds up a suspend" {
 	local out ranges='' i
 	on_loop_pool
@@ -528,9 +603,6 @@ is_busy() { [[ $out == *busy* ]] || is "what the message said" "$out" "busy"; }
 	dm read $pool_ground 0 2408
 	is "the pool" "$reply" "z,960;p960,8"
 }
-
-# sleeps PID: it waits for something that a signal ends.
-sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 
 @test "an interrupted watch leaves no token: a write that it did not wait for may come" {
 	local writer watcher
@@ -569,6 +641,10 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	msg watch 1 $last,1
 	msg alias 1 $last,1,p7
 	places_are $((4096 * 512)) 1 "200000,1,p7"
+	# Not those of which alias has used up all marks.
+	msg watch 1 0,$last
+	msg alias 1 0,$last,z
+	msg watch 1 $last,2
 }
 
 @test "punch" {

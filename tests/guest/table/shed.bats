@@ -73,6 +73,94 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	drop_base
 }
 
+@test "shed: units of several segments" {
+	unit=1024 chunked_base
+	vol_create
+	# The last block of the first one is home.
+	batch "0,200,p0;200,1ff,z;400,400,p0"
+	msg shed 0,800
+	base_has 0 $filled "b0,2000;z,2000"
+	drop_base
+}
+
+@test "shed leaves alone a unit that the volume ends within, and so does a discard" {
+	chunked_base
+	vol_create $((4096 + 125))
+	batch "200,10,p100"
+	msg shed 200,10
+	base_has 4096 128 "b1000,80"
+	# All of it but the last block, which is not whole, and in the pool.
+	batch "208,7,b"
+	discards $((0x208)) 7
+	base_has 4096 128 "b1000,80"
+	drop_base
+}
+
+@test "shed leaves alone what is damaged or cannot be read" {
+	chunked_base
+	vol_create
+	batch "0,20,p100;200,20,p200"
+	vol_remove
+	/revdedup/bin/metaedit $meta entry 3
+	vol_create
+	page_at 1
+	meta_set dead $page_at 8
+	msg shed "0,20;200,20"
+	base_has 0 256 "b0,80;z,80"
+	base_has 4096 256 "b1000,100"
+	meta_set ok
+	msg shed 200,20
+	base_has 4096 256 "z,100"
+	drop_base
+}
+
+@test "shed and table keep no page that they have read" {
+	local reader
+	chunked_base
+	vol_create
+	for reader in "shed 0,20" "table 0 32"; do
+		batch "0,20,p100"
+		vol_remove
+		vol_create
+		msg "$reader"
+		writes 0 256
+		dm suspend rdt-v
+		dm resume rdt-v
+		# What has become linear needs no pool.
+		env_pool_none vol_reload
+		vol_reload
+	done
+	drop_base
+}
+
+@test "shed fails where the base fails a discard" {
+	chunked_base
+	vol_create
+	batch "0,20,p100"
+	dm message rdt-b "fail-writes on 0 128"
+	refused "Input/output error" "" msg shed 0,20
+	dm message rdt-b "fail-writes off"
+	msg shed 0,20
+	base_has 0 256 "z,100"
+	drop_base
+}
+
+@test "nothing is given back while a copy of the superblock is old" {
+	chunked_base
+	vol_create
+	batch "0,10,p100;18,8,z"
+	meta_set dead $((meta_sectors - 8)) 8
+	snapshot
+	refused "Input/output error" "one copy of the superblock cannot be written" msg shed 0,10
+	discards 16 8
+	base_has 0 256 "b0,100"
+	meta_set ok
+	msg shed 0,10
+	discards 16 8
+	base_has 0 256 "z,100"
+	drop_base
+}
+
 @test "shed zeroed: zeros are home again, and the table is linear" {
 	chunked_base
 	vol_create
@@ -103,6 +191,18 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	drop_base
 }
 
+@test "shed zeroed: zeros among others come home" {
+	chunked_base
+	vol_create
+	batch "0,1,z;1,e,p20;f,1,z;10,10,p40;200,f,p60;20f,1,z"
+	msg shed "0,20;200,10 zeroed"
+	places_are 0 32 "0,1,b;1,e,p20;f,1,b;10,10,p40"
+	places_are 512 16 "200,f,p60;20f,1,b"
+	reads 0 256 "z,8;p100,70;z,8;p200,80"
+	reads 4096 128 "p300,78;z,8"
+	drop_base
+}
+
 @test "shed zeroed: a base that takes discards and does nothing has its zeros where they were" {
 	chunked_base
 	vol_create
@@ -112,6 +212,10 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 		msg shed 0,40 zeroed
 	places_are 0 64 "0,20,z;20,20,p100"
 	reads 0 512 "z,100;p800,100"
+	# It reads all of it.
+	dm zero $base 0 65536
+	refused "Input/output error" "where it was discarded (sector 128)" msg shed 0,40 zeroed
+	places_are 0 64 "0,20,z;20,20,p100"
 	# It need not read what is not zeros.
 	msg shed 20,20 zeroed
 	dm message rdt-b "ignore-discards off"
@@ -163,7 +267,7 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 }
 
 @test "a write that comes home during the discard waits for it, and its data survive" {
-	local shedder
+	local shedder last
 	chunked_base
 	vol_create
 	batch "0,200,p0;200,200,p200"
@@ -190,9 +294,15 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	sleep 0.5
 	writes 130 2 &
 	writer=$!
+	# The last block that is discarded. dmserve is with the other write.
+	dd if=$pool bs=4096 skip=5 count=1 iflag=direct status=none |
+		dd of=$vol bs=4096 seek=31 iflag=fullblock oflag=direct status=none &
+	last=$!
 	wait $shedder
 	wait $writer
+	wait $last
 	reads 128 8 "p80,2;w82,2;p84,4"
+	reads 240 16 "pf0,8;p28,8"
 	drop_base
 }
 
@@ -333,6 +443,33 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	places_are 0 64 "0,40,b"
 	reads 0 512 "z,200"
 	drop_base
+}
+
+# discard_waits: in rdt-s.
+discard_waits() { dm status rdt-s && is "delayed" "$reply" "0 1 0"; }
+
+@test "zeros do not come home where the base loses its cache during the discard" {
+	local shedder
+	chunked_base
+	# Discards wait for the next reload, flushes do not.
+	make rdt-s "0 $vol_sectors delay $base 0 0 $base 0 90000 $base 0 0"
+	base=/dev/mapper/rdt-s
+	vol_create
+	batch "0,40,z"
+	dmsetup message rdt-v 0 "shed 0,40 zeroed" 3>&- &
+	shedder=$!
+	within 30 discard_waits
+	dm message rdt-b "fail-flushes on"
+	run ! sync $vol
+	dm message rdt-b "fail-flushes off"
+	reload rdt-s "0 $vol_sectors linear /dev/mapper/rdt-b 0"
+	if wait $shedder; then
+		echo "the shed has succeeded"
+		return 1
+	fi
+	places_are 0 64 "0,40,z"
+	reads 0 512 "z,200"
+	drop_slow_base
 }
 
 @test "a discard from above leaves what an alias has not made stable" {
