@@ -95,7 +95,7 @@ struct run {
 	atomic_int event_nr;		/* crash at the how-manieth of them */
 	bool had_outage;		/* in this cycle: messages may fail */
 	bool has_outage;		/* now */
-	bool dies;			/* only the kernel: what the disks have in their caches stays */
+	bool dies;			/* only the kernel; the caches of disks stay */
 	bool after_death;		/* that was so in the last cycle */
 	atomic_bool running;		/* until all workers have stopped */
 	atomic_bool crashing;		/* from now on anything may fail */

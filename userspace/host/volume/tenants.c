@@ -88,7 +88,10 @@ static int ask(struct leaving *leaving, u64 first, u64 len, u64 *next, struct rd
 	return !r && places->failed ? -ENOMEM : r;
 }
 
-/* Ask for the pool from @first to @last, and take what is doomed. *@is_long: that filled the room. */
+/*
+ * Ask for the pool from @first to @last, and take what is doomed. *@is_long: that filled the
+ * room.
+ */
 static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *is_long)
 {
 	struct rd_buffer places = { 0 };
