@@ -101,7 +101,7 @@ load pool
 	expect 4 <<-'END'
 		revdedupctl: damaged: offset 2088960, length 4096 in vm1@1, 2
 		read 2.4 MiB: 3 blocks damaged, 2 would be healed
-		revdedupctl: 2 of 4 versions are still damaged
+		revdedupctl: 2 of 4 versions would still be damaged
 		revdedupctl: an image or device with the same content, such as the disk itself, can heal more: 'revdedupctl repair --from PATH'
 	END
 	[ "$(md5sum pool/data)" = "$before" ]
