@@ -105,7 +105,7 @@ restores() {
 	[ "$(copied | awk '{ sum += $2 } END { print sum }')" = $((900 + 700 + 512)) ]
 	are_right
 	must stats
-	[[ $output == *"copies:   8.2 MiB, on another disk"* ]]
+	[[ $output == *"copies:   8.2 MiB, on a disk of the pool itself"* ]]
 	must status --json
 	[ "$(field 0 '["bytes_copies"]')" = $(((900 + 700 + 512) * 4096)) ]
 	# Nothing is copied twice.

@@ -242,7 +242,7 @@ rotten_twins() {
 	truncate -s 2M 10.img
 	snap a 1
 	snap b 10
-	[ "$(ask "SELECT count(*) FROM pack")" = $([ "$1" = none ] && echo 0 || echo 2) ]
+	[ "$(ask "SELECT count(*) FROM pack")" = "$([ "$1" = none ] && echo 0 || echo 2)" ]
 	python3 -c 'block = open("1.img", "rb").read()[100 * 4096:][:4096]
 with open("pool/data", "r+b") as data:
     content = data.read()

@@ -251,7 +251,7 @@ load pool
 	ctl snapshot vm1 --from pool/data
 	[ "$status" -eq 1 ]
 	[ "${lines[0]}" = "revdedupctl: 'pool/data' is part of the pool" ]
-	ln pool/data link
+	ln -s pool/data link
 	ctl snapshot vm1 --from link
 	[ "$status" -eq 1 ]
 	[ "${lines[0]}" = "revdedupctl: 'link' is part of the pool" ]

@@ -376,6 +376,7 @@ db = sqlite3.connect("pool/catalog.db", isolation_level=None)
 db.execute("BEGIN IMMEDIATE")
 open("held", "w").close()
 time.sleep(300)' 3>&- &
+	# shellcheck disable=SC2034 # for teardown()
 	holder=$!
 	wait_for held
 }

@@ -449,6 +449,6 @@ with open("pool/data", "r+b") as data:
 	must repair -n
 	grep -q "what is damaged is of no version: a command that was killed has left it" out/must
 	must repair
-	! grep -q damaged\ is out/must
+	run ! grep -q damaged\ is out/must
 	must scrub
 }
