@@ -95,6 +95,8 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	[[ $output == *"cannot write '"*"last-scrub': 'status' and 'metrics' will not show this run"* ]]
 	ctl metrics
 	[ "$status" -eq 0 ]
+	[[ $output == *"last-scrub' is a directory, and not a file"* ]]
+	output=$("$build/bin/revdedupctl" metrics 2>/dev/null)
 	is_good
 	[[ $output != *scrub* ]]
 }
