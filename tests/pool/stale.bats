@@ -183,6 +183,58 @@ print(*sqlite3.connect("pool/catalog.db").execute("""
 	is_whole
 }
 
+# upon_nothing SQL [late]: upon a catalog that was changed so nothing is written, and all that was
+# there can be had by the way out. late: it shows when a frame is filled, and by then the journal
+# has the version that was begun.
+upon_nothing() {
+	edit "$1"
+	cp vm1.3.img new
+	cp --sparse=always pool/data data.before
+	dd if=/dev/urandom of=new bs=4096 seek=33 count=7 conv=notrunc status=none
+	is 4 snapshot vm1 --from new
+	[[ $output == *"nothing was"*"--rebuild-catalog"*"no version was made"* ]]
+	[ -n "${2:-}" ] || cmp pool/data data.before
+	is 0 repair --rebuild-catalog
+	is 0 check
+	is 0 scrub
+	right_or_refused
+}
+
+@test "no version is made upon rows that are not the version's" {
+	upon_nothing "DELETE FROM segment WHERE born = 3 AND volume = 1"
+	fresh
+	upon_nothing "UPDATE segment SET recipe = (SELECT min(id) FROM recipe) WHERE born = 3 AND volume = 1"
+	fresh
+	upon_nothing "DELETE FROM recipe WHERE id = (SELECT max(recipe) FROM segment WHERE volume = 1)"
+}
+
+@test "no version is made upon packs of which rows are lost, or old" {
+	local rows nr
+	rm -rf pool ./*.img
+	is 0 init pool --size 100M --reserve 4K --compression zstd -q
+	for nr in 1 2 3; do
+		python3 -c 'import random, sys
+rnd = random.Random(sys.argv[1])
+sys.stdout.buffer.write(b"".join(rnd.randbytes(1024) * 4 for _ in range(1100)))' $nr >vm$nr.1.img
+		is 0 snapshot vm$nr --from vm$nr.1.img -q
+	done
+	cp vm1.1.img vm1.3.img
+	rm -rf packed
+	cp -r --sparse=always pool packed
+	for rows in "DELETE FROM pack" "DELETE FROM pack WHERE rowid % 2" \
+		"DELETE FROM pack WHERE frame = (SELECT min(frame) FROM pack)" \
+		"UPDATE pack SET place = (SELECT min(place) FROM pack) WHERE frame = (SELECT max(frame) FROM pack)"; do
+		rm -rf pool
+		cp -r --sparse=always packed pool
+		upon_nothing "$rows"
+	done
+	# In the same frame, where as many slots are counted.
+	rm -rf pool
+	cp -r --sparse=always packed pool
+	upon_nothing "UPDATE pack SET place = (SELECT max(place + blocks) FROM pack)
+		WHERE frame = (SELECT max(frame) FROM pack)" late
+}
+
 @test "what is free and in use is not written to" {
 	frame=$(python3 -c 'import sqlite3
 print(sqlite3.connect("pool/catalog.db").execute("SELECT min(frame) FROM slot_owner").fetchone()[0])')

@@ -174,6 +174,24 @@ int rd_pack_move(struct rd_sql *sql, u64 frame, u64 place)
 
 /* --- all of them */
 
+int rd_packs_are_there(struct rd_sql *sql)
+{
+	i64 frame;
+	int r = rd_sql_number(sql, &frame, "SELECT frame FROM slot_owner WHERE frame >= "
+			      RD_SQL_NUMBER(RD_SQL_PACKED_FRAMES)
+			      " AND frame NOT IN (SELECT frame FROM pack)"
+			      " UNION ALL SELECT frame FROM pack"
+			      " WHERE min(blocks, 512 - place % 512) IS NOT"
+			      " (SELECT n FROM slot_owner WHERE slot_owner.frame = place / 512"
+			      "  AND slot_owner.recipe = -pack.frame) LIMIT 1", "");
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	rd_err(0, "the catalog does not say where the pack of frame %lld is", (long long)frame);
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
+	return -EUCLEAN;
+}
+
 int rd_packs_count_slots(struct rd_sql *sql)
 {
 	RD_ROW struct rd_row *rows = NULL;

@@ -27,6 +27,12 @@ int rd_pack_remove(struct rd_sql *sql, u64 frame);
 /* The pack is at @place now: queue what it had before. */
 int rd_pack_move(struct rd_sql *sql, u64 frame, u64 place);
 
+/*
+ * Are the packs where they are counted? -EUCLEAN, after a message: a row is not what it was, or
+ * recipes have slots of a packed frame that has no row.
+ */
+int rd_packs_are_there(struct rd_sql *sql);
+
 /* Count the slots of all packs, of a rebuilt catalog. */
 int rd_packs_count_slots(struct rd_sql *sql);
 

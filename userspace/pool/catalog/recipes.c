@@ -694,14 +694,13 @@ int rd_superseded_remove_all(struct rd_sql *sql, i64 volume)
 	return rd_sql_run(sql, "DELETE FROM superseded WHERE volume = ?", "i", volume);
 }
 
-int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+static int add_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	struct rd_recipe recipe;
 	i64 id;
 	int r;
 
-	memset(ret, 0, sizeof(*ret));
 	r = rd_frame_recipes(sql, &rows, frame);
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
 		if (rd_owner_is_pack(id)) {
@@ -713,4 +712,23 @@ int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
 			rd_map_add_slots(&recipe.map, frame, ret);
 	}
 	return r;
+}
+
+int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret)
+{
+	unsigned int nr;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = add_slots(sql, frame, ret);
+	if (!r)
+		r = rd_pack_live(sql, frame, &nr);
+	if (!r && nr == rd_slots_count(ret))
+		return 0;
+	if (r && r != -EUCLEAN && r != -ENOENT)
+		return r;
+	rd_err(0, "the catalog counts other slots of frame %llu than it names",
+	       (unsigned long long)frame);
+	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
+	return -EUCLEAN;
 }

@@ -151,8 +151,8 @@ int rd_superseded_remove(struct rd_sql *sql, i64 recipe);
 int rd_superseded_remove_all(struct rd_sql *sql, i64 volume);
 
 /*
- * Find the slots of @frame that recipes and packs own. -EUCLEAN, -ENOENT: one of these cannot
- * be read.
+ * Find the slots of @frame that recipes and packs own: all others may be written to. -EUCLEAN,
+ * after a message: one of these cannot be read, or they are not as many as were counted.
  */
 int rd_frame_slots(struct rd_sql *sql, u64 frame, struct rd_slots *ret);
 

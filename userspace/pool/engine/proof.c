@@ -86,11 +86,23 @@ int rd_version_disproved(struct rd_pool *pool, const struct rd_version *version)
 	return -EUCLEAN;
 }
 
-int rd_version_prove(struct rd_pool *pool, const struct rd_version *version)
+static int prove(struct rd_pool *pool, const struct rd_version *version, bool all_known)
 {
 	struct rd_proof proof = { .version = version, .hasher = rd_hasher_new() };
 	int r = proof.hasher ? add_all(pool->sql, &proof) : -ENOMEM;
 
 	rd_hasher_free(proof.hasher);
-	return r || rd_proof_holds(&proof) ? r : rd_version_disproved(pool, version);
+	if (r || (rd_proof_holds(&proof) && !(all_known && proof.is_unknown)))
+		return r;
+	return rd_version_disproved(pool, version);
+}
+
+int rd_version_prove(struct rd_pool *pool, const struct rd_version *version)
+{
+	return prove(pool, version, false);
+}
+
+int rd_version_prove_base(struct rd_pool *pool, const struct rd_version *version)
+{
+	return prove(pool, version, true);
 }

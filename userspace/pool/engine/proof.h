@@ -21,6 +21,12 @@
 int rd_version_prove(struct rd_pool *pool, const struct rd_version *version);
 
 /*
+ * The same for a version that a new one is to be based on, which would inherit what is wrong:
+ * content that is not known at all is an error as well.
+ */
+int rd_version_prove_base(struct rd_pool *pool, const struct rd_version *version);
+
+/*
  * A proof in parts, each in a transaction of its own: what a version is made of stays the same,
  * though its rows and recipes change. Begin with 0 in all but the first two.
  */

@@ -27,9 +27,11 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/filling.h"
+#include "pool/catalog/packs.h"
 #include "pool/catalog/sessions.h"
 #include "choices.h"
 #include "engine.h"
+#include "proof.h"
 #include "resolve.h"
 #include "snapshot_run.h"
 
@@ -173,6 +175,22 @@ static void check_clock(const struct rd_snapshot_run *s)
 		(long long)s->version->number, rd_print_time(now, s->version->time));
 }
 
+/* Before the first byte: nothing is written upon a catalog that is not what it was. */
+static int prove_base(struct rd_snapshot_run *s)
+{
+	struct rd_pool *pool = s->pool;
+	struct rd_version base;
+	int r = 0;
+
+	if (pool->area.super.incompat & RD_INCOMPAT_PACKS)
+		r = rd_packs_are_there(pool->sql);
+	if (!r)
+		r = rd_version_before(pool->sql, s->version->volume, INT64_MAX, &base);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return rd_version_prove_base(pool, &base);
+}
+
 static int begin_version(struct rd_snapshot_run *s)
 {
 	struct rd_version *version = s->version;
@@ -259,6 +277,8 @@ static int take(struct rd_snapshot_run *s)
 	r = set_up(s);
 	if (!r)
 		r = rd_source_open(&s->source, s->options->from, s->options->is_frozen);
+	if (!r)
+		r = prove_base(s);
 	if (!r)
 		r = begin_version(s);
 	if (!r)
