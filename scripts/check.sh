@@ -170,7 +170,7 @@ job_pool_live() {
 		make -s -C tests/pool live-fast
 		return
 		;;
-	soak) much=(EVERY=1 KILLS=5000 ROUNDS=1000) ;;
+	soak) much=(EVERY=1 KILLS=5000 ROUNDS=1000 MIXES=1000) ;;
 	*) much=(EVERY=24 KILLS=80) ;;
 	esac
 	make -s -C tests/pool live "${much[@]}"

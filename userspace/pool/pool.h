@@ -81,6 +81,7 @@ struct rd_pool {
 	/* Of a pool that is open for writing: see engine/session.h. */
 	i64 session;
 	struct rd_lock session_lock;
+	bool is_ahead;			/* the journal: of what the catalog has noted */
 };
 
 /* The progress of long work, for the front end. */

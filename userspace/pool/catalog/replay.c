@@ -40,5 +40,6 @@ int rd_replay_sessions(struct rd_sql *sql)
 {
 	return rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
 			  " SELECT 0, 'before the repair', 0, id FROM version"
-			  " WHERE state = " RD_STATE(WRITING), "");
+			  " WHERE state = " RD_STATE(WRITING)
+			  " UNION ALL SELECT 0, 'before the repair', 0, 0", "");
 }

@@ -13,7 +13,11 @@
 /* Put or delete the row that @change is of. */
 int rd_replay_change(struct rd_sql *sql, const struct rd_change *change);
 
-/* Give each version that was being made to a session of a dead command. */
+/*
+ * Give each version that was being made to a session of a dead command, and insert one more
+ * such session, which the next command undoes: before that it marks the journal, and the
+ * catalog from before no longer counts as that of the data area.
+ */
 int rd_replay_sessions(struct rd_sql *sql);
 
 #endif

@@ -2,20 +2,35 @@
 /* Commands that write, or wrote and died. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "sessions.h"
 #include "sql.h"
 
 int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id)
 {
+	u64 id;
 	int r;
 
+	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+		return rd_err(-errno, "no random number");
+	*ret_id = (id & (RD_SESSION_MAX - 1)) + 1;
+	/* SQLite counts up first: a number of ours would write that page for some, not for all. */
 	r = rd_sql_run(sql, "INSERT INTO session(pid, verb, started, version)"
 		       " VALUES(?, ?, ?, 0)", "iti", (i64)getpid(), verb, (i64)time(NULL));
-	if (!r)
-		*ret_id = rd_sql_last_id(sql);
+	return r ? r : rd_sql_run(sql, "UPDATE session SET id = ? WHERE id = ?", "ii", *ret_id,
+				  rd_sql_last_id(sql));
+}
+
+int rd_session_exists(struct rd_sql *sql, i64 id, bool *ret)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM session WHERE id = ?", "i", id);
+
+	*ret = nr;
 	return r;
 }
 

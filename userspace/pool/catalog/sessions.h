@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The table session: commands that write, or wrote and died. A session is alive while a
- * process holds its lock (RD_LOCK_SESSION); the row says what the session has to undo.
+ * process holds its lock (RD_LOCK_SESSION); the row says what the session has to undo. Its
+ * number is random: the journal has it, and tells copies of a pool apart by it.
  */
 #ifndef RD_SESSIONS_H
 #define RD_SESSIONS_H
 
 #include "base/buffer.h"
 #include "db.h"
+
+/* The greatest number, which leaves room for the numbers that SQLite would give. */
+#define RD_SESSION_MAX	(1ULL << 40)
 
 struct rd_session {
 	i64 id;
@@ -18,6 +22,8 @@ struct rd_session {
 
 /* Insert or delete a session, in a transaction. */
 int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id);
+/* Is there a row of session @id? */
+int rd_session_exists(struct rd_sql *sql, i64 id, bool *ret);
 int rd_session_delete(struct rd_sql *sql, i64 id);
 
 /* Find the version that the session writes, or 0. -ENOENT: there is no such session. */

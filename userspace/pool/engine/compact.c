@@ -19,6 +19,7 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "compact.h"
+#include "journal.h"
 
 #define NR_DEST	(RD_COMPACT_SLOTS / RD_SEG_BLOCKS + 1)
 
@@ -406,7 +407,7 @@ static int write_all(struct compact *c)
 	if (!r)
 		r = write_fps(c);
 	if (!r)
-		r = rd_area_sync(&c->pool->area);
+		r = rd_journal_mark(c->pool);
 	return r == -ENOSPC ? clear_dest(c) : r;
 }
 

@@ -65,8 +65,11 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	part->len = cpu_to_le32(len);
 	part->kind = cpu_to_le32(kind);
 	part->link = cpu_to_le64(link);
+	part->session = cpu_to_le64(writer->pool->session);
+	part->before = cpu_to_le32(end->last_crc);
 	part->crc = cpu_to_le32(rd_journal_part_crc(part, len));
 	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
+	writer->pool->is_ahead = true;
 	r = rd_area_write(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
 			  rd_slot_offset(end->frame, end->block));
 	if (r)
@@ -103,6 +106,12 @@ static int link_next_frame(struct writer *writer)
 	return 0;
 }
 
+/* Make room for a part of @blocks in the frame of the end. */
+static int make_room(struct writer *writer, unsigned int blocks)
+{
+	return writer->end.block + blocks > RD_JOURNAL_LAST_BLOCK ? link_next_frame(writer) : 0;
+}
+
 static int append(struct writer *writer, const u8 *data, size_t len, bool dump, u64 generation)
 {
 	int r = 0;
@@ -112,11 +121,9 @@ static int append(struct writer *writer, const u8 *data, size_t len, bool dump, 
 		enum rd_journal_part_kind kind = dump ? RD_PART_DUMP :
 			now < len ? RD_PART_MORE : RD_PART_CHANGES;
 
-		if (writer->end.block + rd_journal_part_blocks(now) > RD_JOURNAL_LAST_BLOCK) {
-			r = link_next_frame(writer);
-			if (r)
-				return r;
-		}
+		r = make_room(writer, rd_journal_part_blocks(now));
+		if (r)
+			return r;
 		memcpy(writer->part->payload, data, now);
 		r = write_part(writer, kind, generation, now, 0);
 		if (!r && dump)
@@ -147,6 +154,13 @@ static int append_outbox(struct writer *writer)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int append_mark(struct writer *writer)
+{
+	int r = make_room(writer, 1);
+
+	return r ? r : write_part(writer, RD_PART_CHANGES, writer->end.generation, 0, 0);
+}
+
 static int clear_outbox(struct writer *writer)
 {
 	struct rd_sql *sql = writer->pool->sql;
@@ -158,7 +172,10 @@ static int clear_outbox(struct writer *writer)
 	r = rd_outbox_clear(sql, writer->end.generation);
 	if (!r)
 		r = rd_state_put_end(sql, &writer->pool->area.super, &writer->end);
-	return rd_catalog_end(sql, r);
+	r = rd_catalog_end(sql, r);
+	if (!r)
+		writer->pool->is_ahead = false;
+	return r;
 }
 
 /* --- a new journal */
@@ -251,7 +268,10 @@ static int settle(struct writer *writer)
 		r = rd_outbox_clear(sql, writer->end.generation);
 	if (!r)
 		r = rd_state_put_end(sql, &writer->pool->area.super, &writer->end);
-	return rd_catalog_end(sql, r);
+	r = rd_catalog_end(sql, r);
+	if (!r)
+		writer->pool->is_ahead = false;
+	return r;
 }
 
 static int write_new(struct writer *writer, u64 *ret_first)
@@ -288,12 +308,17 @@ static int begin_new(struct rd_pool *pool, struct rd_journal_part *part, u64 nr_
 	struct writer writer = { .pool = pool, .part = part };
 	struct rd_pool_super *super = &pool->area.super;
 	struct rd_pool_super old = *super;
+	struct rd_state state;
 	u64 first;
 	int r;
 
 	if (getrandom(&writer.journal, sizeof(writer.journal), 0) != sizeof(writer.journal))
 		return rd_err(-errno, "no random number");
 	writer.journal >>= 1;	/* SQLite's numbers have a sign */
+	r = rd_state_read(pool->sql, &state);
+	if (r)
+		return r;
+	writer.end.last_crc = state.end.last_crc;
 	r = write_new(&writer, &first);
 	if (r == -ENOSPC) {
 		rd_buffer_free(&writer.frames);
@@ -385,12 +410,14 @@ int rd_journal_follow(struct rd_pool *pool)
 
 /* --- what the outbox has */
 
-static int append_and_sync(struct writer *writer)
+static int append_and_sync(struct writer *writer, bool mark)
 {
 	struct rd_journal_end before = writer->end;
 	int r;
 
 	r = append_outbox(writer);
+	if (!r && mark)
+		r = append_mark(writer);
 	if (!r)
 		r = rd_failpoint("journal-appended");
 	/* The caller relies on this one even if there was nothing to append. */
@@ -401,7 +428,7 @@ static int append_and_sync(struct writer *writer)
 	return clear_outbox(writer);
 }
 
-static int flush(struct rd_pool *pool)
+static int flush(struct rd_pool *pool, bool mark)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct writer writer = { .pool = pool };
@@ -416,7 +443,7 @@ static int flush(struct rd_pool *pool)
 	if (r == -ESTALE)
 		r = rd_err(-EUCLEAN, "the data area belongs to another catalog");
 	if (!r)
-		r = append_and_sync(&writer);
+		r = append_and_sync(&writer, mark);
 	if (r)
 		return r;
 	/* At least a block a part. */
@@ -426,7 +453,7 @@ static int flush(struct rd_pool *pool)
 	return r;
 }
 
-int rd_journal_flush(struct rd_pool *pool)
+static int lock_and_flush(struct rd_pool *pool, bool mark)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
@@ -434,9 +461,19 @@ int rd_journal_flush(struct rd_pool *pool)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = flush(pool);
+	r = flush(pool, mark);
 	rd_lock_drop(&lock);
 	return r;
+}
+
+int rd_journal_flush(struct rd_pool *pool)
+{
+	return lock_and_flush(pool, false);
+}
+
+int rd_journal_mark(struct rd_pool *pool)
+{
+	return lock_and_flush(pool, true);
 }
 
 /* @nr_frames: 0: as many as now. */

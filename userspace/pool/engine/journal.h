@@ -12,7 +12,9 @@
  *	32  4  bytes of payload
  *	36  4  kind: CHANGES, MORE (changes that go on in the next part), DUMP, LINK
  *	40  8  LINK: the frame where it goes on, in block 0
- *	48 16  zeros
+ *	48  8  the session that wrote it, see sessions.h; 0: not known
+ *	56  4  the CRC of the part before, also of the last one of the journal before; 0: not known
+ *	60  4  zeros
  *	64     payload: changes, see changes.h
  *
  * It begins with the rows of all tables (DUMP, until the first part of another
@@ -28,6 +30,14 @@
  * older one, put back by a user. As the changes leave the outbox, the catalog notes
  * the last part, which is stable: a data area without that part is the
  * older one. Nothing is freed before the journal knows that it is not in use.
+ *
+ * The catalog has the changes of content that the data area must have. So content is
+ * flushed together with a mark, a part of CHANGES without payload, and the catalog notes
+ * that part before it refers to the content: a data area without the mark may lack the
+ * content as well. A mark tells twins apart, which are copies of a pool that went on
+ * separately: its session is random, and each part has the CRC of the one before. Before a
+ * command undoes the work of sessions that have died, it writes a mark, and so no other
+ * catalog that knew of this work counts as that of the data area from then on.
  *
  * When the changes are longer than the dump, a new journal is begun in other
  * frames, and the superblock points at it once all of it is stable.
@@ -47,6 +57,11 @@
  * written to it before is stable, too.
  */
 int rd_journal_flush(struct rd_pool *pool);
+
+/*
+ * The same, and a mark: the catalog may refer to what was written to the data area before.
+ */
+int rd_journal_mark(struct rd_pool *pool);
 
 /* Begin a new journal with all rows of the catalog, and free the old one. */
 int rd_journal_renew(struct rd_pool *pool);

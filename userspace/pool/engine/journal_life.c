@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/journal_frames.h"
+#include "pool/catalog/outbox.h"
+#include "pool/catalog/sessions.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "journal_part.h"
@@ -57,24 +59,59 @@ int rd_journal_verify(struct rd_pool *pool, bool *ret_good)
 /* --- of one life? */
 
 /*
+ * Judge the journal that the superblock names, whose frames the catalog knows: it must begin
+ * behind the part that the catalog has noted last, and be whole.
+ */
+static int see_begun(struct rd_pool *pool, const struct rd_journal_end *known, enum rd_life *ret)
+{
+	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
+	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_journal_end end = { .frame = pool->area.super.journal_frame };
+	bool cut = true;
+	u32 before;
+	int r;
+
+	if (!part)
+		return -ENOMEM;
+	*ret = RD_LIFE_APART;
+	r = rd_journal_part_read(&pool->area, &end, part);
+	if (r)
+		return r == -ENODATA ? 0 : r;
+	before = le32_to_cpu(part->before);
+	if (before && before != known->last_crc)
+		return 0;
+	r = rd_journal_read(&pool->area, &end, &reader);
+	if (!r)
+		r = rd_journal_is_cut(&pool->area, &end, &cut);
+	if (!r && !cut)
+		*ret = RD_LIFE_ONE;
+	return r;
+}
+
+/*
  * Judge a superblock that names another journal than the catalog. Both may still be in
  * step: a command died between the two, and the catalog knows the frames of the new one.
  */
-static int see_switch(struct rd_pool *pool, enum rd_life *ret)
+static int see_switch(struct rd_pool *pool, const struct rd_state *state, enum rd_life *ret)
 {
 	const struct rd_pool_super *super = &pool->area.super;
-	struct rd_state state;
 	u64 frames;
 	int r;
 
 	r = rd_journal_frames_count(pool->sql, super->journal_id, &frames);
-	if (!r)
-		r = rd_state_read(pool->sql, &state);
 	if (r)
 		return r;
-	*ret = frames ? RD_LIFE_ONE : super->seq < state.super_seq ? RD_LIFE_OLD_DATA :
-		super->seq == state.super_seq ? RD_LIFE_APART : RD_LIFE_OLD_CATALOG;
+	if (frames)
+		return see_begun(pool, &state->end, ret);
+	*ret = super->seq < state->super_seq ? RD_LIFE_OLD_DATA :
+		super->seq == state->super_seq ? RD_LIFE_APART : RD_LIFE_OLD_CATALOG;
 	return 0;
+}
+
+/* Is @part, which is damaged, the one with the sum @crc? One bit of the sum may have turned. */
+static bool was_part(const struct rd_journal_part *part, u32 crc)
+{
+	return __builtin_popcount(le32_to_cpu(part->crc) ^ crc) <= 1;
 }
 
 /* The catalog has seen the part before @end stable. Is that part still there? */
@@ -99,26 +136,74 @@ static int see_last_part(const struct rd_area *area, const struct rd_journal_end
 		*ret = RD_LIFE_APART;
 	else if (r == -ENODATA && !rd_journal_part_is_next(area, part, last.seq))
 		*ret = RD_LIFE_OLD_DATA;
+	else if (r == -ENODATA && !was_part(part, end->last_crc))
+		*ret = RD_LIFE_APART;
 	/* Else it is the part, or a damaged one, which rd_journal_verify() reports. */
 	return 0;
 }
 
-/* Has the catalog been as far as the journal goes? */
-static int see_generation(struct rd_pool *pool, const struct rd_journal_end *known,
-			  enum rd_life *ret)
+/* What the journal has behind the end that the catalog has noted. */
+struct behind {
+	struct rd_sql *sql;
+	u64 agreed;		/* the last generation that both have */
+	bool is_foreign;	/* some of it is not from this catalog */
+};
+
+/* Is @entry as it is in the outbox? */
+static int is_waiting(const struct behind *behind, const struct rd_journal_entry *entry, bool *ret)
 {
-	struct rd_journal_reader reader = { .change = NULL };
+	struct rd_buffer changes = { 0 };
+	u64 generation;
+	int r = rd_outbox_next(behind->sql, entry->generation - 1, &generation, &changes);
+
+	*ret = !r && generation == entry->generation && changes.len == entry->len &&
+		!memcmp(changes.data, entry->changes, entry->len);
+	rd_buffer_free(&changes);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int see_entry(void *ctx, const struct rd_journal_entry *entry)
+{
+	struct behind *behind = ctx;
+	bool is_ours = true;
+	int r = 0;
+
+	if (behind->is_foreign)
+		return 0;
+	if (entry->session)
+		r = rd_session_exists(behind->sql, entry->session, &is_ours);
+	if (!r && is_ours && entry->len)
+		r = is_waiting(behind, entry, &is_ours);
+	if (!r && is_ours && entry->len)
+		behind->agreed = entry->generation;
+	behind->is_foreign = !is_ours;
+	return r;
+}
+
+/*
+ * Has the catalog been as far as the journal goes? A command may have appended changes, and
+ * died before the catalog noted it: they are still in the outbox, and the command is a session.
+ * Other commands go on meanwhile, but what the journal has now, the catalog has had before.
+ */
+static int see_behind(struct rd_pool *pool, const struct rd_journal_end *known, enum rd_life *ret)
+{
+	struct behind behind = { .sql = pool->sql, .agreed = known->generation };
+	struct rd_journal_reader reader = { .entry = see_entry, .ctx = &behind };
 	struct rd_journal_end end = *known;
+	struct rd_buffer changes = { 0 };
 	struct rd_state state;
+	u64 generation;
 	int r;
 
 	r = rd_journal_read(&pool->area, &end, &reader);
-	/* Others go on: what the journal has now, the catalog has had before. */
 	if (!r)
 		r = rd_state_read(pool->sql, &state);
-	if (!r && end.generation > state.generation)
-		*ret = RD_LIFE_OLD_CATALOG;
-	return r;
+	if (r || (!behind.is_foreign && end.generation <= state.generation))
+		return r;
+	r = rd_outbox_next(pool->sql, behind.agreed, &generation, &changes);
+	rd_buffer_free(&changes);
+	*ret = r ? RD_LIFE_OLD_CATALOG : RD_LIFE_APART;
+	return r == -ENOENT ? 0 : r;
 }
 
 /* Write both superblocks where a crash between them, or something worse, left one bad. */
@@ -144,6 +229,7 @@ static int mend_super(struct rd_pool *pool)
 static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 		    bool *ret_changed)
 {
+	struct rd_journal_end known;
 	struct rd_state state, now;
 	int r;
 
@@ -154,29 +240,33 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 	if (r)
 		return r;
 	*ret_switched = state.journal != pool->area.super.journal_id;
-	r = *ret_switched ? see_switch(pool, ret) : see_last_part(&pool->area, &state.end, ret);
+	known = state.end;
+	if (*ret_switched)
+		known = (struct rd_journal_end){ .frame = pool->area.super.journal_frame };
+	r = *ret_switched ? see_switch(pool, &state, ret) :
+		see_last_part(&pool->area, &state.end, ret);
 	if (!r && *ret == RD_LIFE_ONE)
-		return *ret_switched ? 0 : see_generation(pool, &state.end, ret);
-	/* Or has another command begun a new journal meanwhile? */
-	if (!r)
-		r = rd_state_read(pool->sql, &now);
+		r = see_behind(pool, &known, ret);
+	if (r || *ret == RD_LIFE_ONE)
+		return r;
+	/* Or has another command appended to the journal, or begun a new one, meanwhile? */
+	r = rd_state_read(pool->sql, &now);
 	*ret_changed = !r && (now.journal != state.journal || now.end.seq != state.end.seq);
 	return r;
 }
 
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
 {
-	bool switched = false, changed = false;
+	bool switched, changed;
 	int r;
 
-	r = mend_super(pool);
 	do {
-		if (!r)
-			r = see_life(pool, ret, &switched, &changed);
+		r = see_life(pool, ret, &switched, &changed);
 	} while (!r && changed);
-	if (!r && *ret == RD_LIFE_ONE && switched && pool->area.writable)
-		r = rd_journal_follow(pool);
-	return r;
+	if (r || *ret != RD_LIFE_ONE)
+		return r;
+	r = mend_super(pool);
+	return !r && switched && pool->area.writable ? rd_journal_follow(pool) : r;
 }
 
 /* --- without a superblock */
@@ -276,6 +366,7 @@ static int find_newer(struct rd_pool *pool, u64 generation)
 
 int rd_journal_find(struct rd_pool *pool)
 {
+	enum rd_life life = RD_LIFE_ONE;
 	struct rd_journal_end end;
 	struct rd_state state;
 	int r;
@@ -285,7 +376,11 @@ int rd_journal_find(struct rd_pool *pool)
 		return r;
 	pool->area.super.journal_id = state.journal;
 	r = find_first(pool, &state.end, &end);
-	if (!r && end.generation > state.generation)
-		r = rd_err(-EUCLEAN, "the catalog is older than the data area");
+	if (!r)
+		r = see_last_part(&pool->area, &state.end, &life);
+	if (!r && life == RD_LIFE_ONE)
+		r = see_behind(pool, &state.end, &life);
+	if (!r && life != RD_LIFE_ONE)
+		r = rd_err(-EUCLEAN, "%s", rd_life_text(life));
 	return r ? r : find_newer(pool, state.generation);
 }

@@ -30,7 +30,9 @@ struct rd_journal_part {
 	__le32 len;
 	__le32 kind;
 	__le64 link;
-	u8 zeros[16];
+	__le64 session;
+	__le32 before;
+	u8 zeros[4];
 	u8 payload[];
 };
 

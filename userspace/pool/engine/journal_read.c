@@ -26,6 +26,23 @@ static int read_changes(const struct rd_journal_reader *reader, const u8 *data, 
 	return r;
 }
 
+/* Pass on a transaction, which ends with @part. */
+static int pass_entry(const struct rd_journal_reader *reader, const struct rd_journal_part *part,
+		      const struct rd_buffer *whole)
+{
+	struct rd_journal_entry entry = {
+		.generation = le64_to_cpu(part->generation),
+		.session = le64_to_cpu(part->session),
+		.changes = whole->data,
+		.len = whole->len,
+	};
+	int r = 0;
+
+	if (reader->change)
+		r = read_changes(reader, whole->data, whole->len);
+	return r || !reader->entry ? r : reader->entry(reader->ctx, &entry);
+}
+
 /* Take @part in: @whole collects the changes of a transaction until its last part. */
 static int take_part(const struct rd_journal_reader *reader, const struct rd_journal_part *part,
 		     struct rd_journal_end *end, struct rd_buffer *whole)
@@ -46,15 +63,14 @@ static int take_part(const struct rd_journal_reader *reader, const struct rd_jou
 		end->generation = le64_to_cpu(part->generation);
 		return reader->change ? read_changes(reader, part->payload, len) : 0;
 	case RD_PART_MORE:
-		if (reader->change)
+		if (reader->change || reader->entry)
 			rd_buffer_put(whole, part->payload, len);
 		return whole->failed ? -ENOMEM : 0;
 	case RD_PART_CHANGES:
 		end->generation = le64_to_cpu(part->generation);
-		if (!reader->change)
-			return 0;
-		rd_buffer_put(whole, part->payload, len);
-		r = whole->failed ? -ENOMEM : read_changes(reader, whole->data, whole->len);
+		if (reader->change || reader->entry)
+			rd_buffer_put(whole, part->payload, len);
+		r = whole->failed ? -ENOMEM : pass_entry(reader, part, whole);
 		whole->len = 0;
 		return r;
 	default:

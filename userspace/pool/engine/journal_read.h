@@ -8,9 +8,21 @@
 
 struct rd_change;
 
-/* Called for each change, and for each frame that a link leads to; or NULL. */
+/* A transaction as the journal has it; a mark has no bytes. */
+struct rd_journal_entry {
+	u64 generation;
+	u64 session;
+	const void *changes;
+	size_t len;
+};
+
+/*
+ * Called for each change, for each transaction behind the dump, and for each frame that a link
+ * leads to; or NULL.
+ */
 struct rd_journal_reader {
 	int (*change)(void *ctx, const struct rd_change *change);
+	int (*entry)(void *ctx, const struct rd_journal_entry *entry);
 	int (*frame)(void *ctx, u64 frame);
 	void *ctx;
 };

@@ -12,6 +12,7 @@
 #include "pool/catalog/filling.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
+#include "journal.h"
 #include "move_packs.h"
 #include "pack_writer.h"
 
@@ -129,7 +130,7 @@ static int move_all(struct moving *m)
 
 	for (i = 0; i < nr && !r; i++)
 		r = move(m, &packs[i]);
-	return r ? r : rd_area_sync(&m->pool->area);
+	return r ? r : rd_journal_mark(m->pool);
 }
 
 /* One that is gone meanwhile has its new place for nothing. */

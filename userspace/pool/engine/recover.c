@@ -15,6 +15,7 @@
 #include "pool/catalog/sessions.h"
 #include "engine.h"
 #include "hold.h"
+#include "journal.h"
 #include "recover.h"
 #include "undo.h"
 
@@ -74,9 +75,15 @@ static int undo_dead_sessions(struct rd_pool *pool)
 		r = rd_lock_take(&lock, pool->lock_fd, RD_LOCK_SESSION, id, true, 0);
 		if (r == -EAGAIN)
 			continue;
-		if (r)
-			return r;
-		r = undo_dead(pool, id);
+		/*
+		 * From here on, no copy of the catalog that knows of this work may go on. And what
+		 * the session appended to the journal must be known before the session is not.
+		 * In a full pool what is undone makes room, which nothing else would.
+		 */
+		if (!r)
+			r = rd_journal_mark(pool);
+		if (!r || r == -ENOSPC)
+			r = undo_dead(pool, id);
 		rd_lock_drop(&lock);
 		if (r)
 			return r;

@@ -14,6 +14,7 @@
 #include "pool/catalog/recipes.h"
 #include "blocks.h"
 #include "choices.h"
+#include "journal.h"
 #include "pack_writer.h"
 #include "rewrite.h"
 
@@ -435,7 +436,7 @@ static int write_all(struct rewrite *w)
 	for (i = 0; i < w->nr_dests && !r; i++)
 		r = write_dest(w, &w->dests[i]);
 	if (!r)
-		r = rd_area_sync(&w->pool->area);
+		r = rd_journal_mark(w->pool);
 	if (!r)
 		r = rd_failpoint("rewrite-commit");
 	if (r == -ENOSPC)

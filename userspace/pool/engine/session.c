@@ -7,6 +7,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
+#include "journal.h"
 #include "journal_life.h"
 #include "recover.h"
 #include "session.h"
@@ -147,7 +148,10 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 	/* If that fails, the next command does it. */
 	if (has_failed)
 		undo_own(pool);
-	r = rd_recover_session(pool->sql, pool->session);
+	/* The catalog must know all that this session appended before it forgets the session. */
+	r = pool->is_ahead ? rd_journal_mark(pool) : 0;
+	if (!r)
+		r = rd_recover_session(pool->sql, pool->session);
 	rd_lock_drop(&pool->session_lock);
 	pool->session = 0;
 	return r;

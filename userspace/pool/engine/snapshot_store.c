@@ -16,6 +16,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "pool/data/quick.h"
+#include "journal.h"
 #include "snapshot_run.h"
 
 /* --- items */
@@ -270,7 +271,7 @@ int rd_snapshot_commit(struct rd_snapshot_run *s)
 	while (!r && s->nr_items) {
 		r = rd_failpoint("snapshot-batch");
 		if (!r && s->written)
-			r = rd_area_sync(&s->pool->area);
+			r = rd_journal_mark(s->pool);
 		s->written = false;
 		if (!r)
 			r = commit_items(s);
