@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Follow recipes to places, with a bounded cache of recipes. */
+/*
+ * Follow recipes to places, with a bounded cache of recipes, and one of what they lead to.
+ *
+ * Each version's recipe of a segment refers to that of the next version: of n versions the first
+ * is n steps from its blocks. Where the next one is in the cache, it is one step. So whoever asks
+ * for many begins with the newest, and pays for each recipe once.
+ */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "resolve.h"
 
-#define NR_CACHED	1024		/* 4 MiB of maps */
+#define NR_CACHED	1024		/* 4 MiB of maps, and as much again */
 
 /* What was read before the last time that all was forgotten does not count. */
 struct cached {
@@ -14,10 +21,18 @@ struct cached {
 	struct rd_recipe recipe;
 };
 
+/* A map that was followed to its end. */
+struct resolved {
+	u64 age;
+	i64 id;
+	struct rd_map map;
+};
+
 struct rd_resolver {
 	struct rd_sql *sql;
 	u64 age;
 	struct cached cache[NR_CACHED];		/* by number; 0: none */
+	struct resolved resolved[NR_CACHED];	/* the same */
 };
 
 struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
@@ -59,11 +74,49 @@ int rd_resolver_load(struct rd_resolver *resolver, i64 id, const struct rd_recip
 	return r;
 }
 
-/* One step for each entry that points at a recipe. */
+static struct resolved *resolved_at(struct rd_resolver *resolver, i64 id)
+{
+	return &resolver->resolved[(u64)id % NR_CACHED];
+}
+
+/* NULL: it is not known where @id leads to. */
+static const struct rd_map *find_resolved(struct rd_resolver *resolver, i64 id)
+{
+	const struct resolved *resolved = resolved_at(resolver, id);
+
+	return id > 0 && resolved->id == id && resolved->age == resolver->age ?
+		&resolved->map : NULL;
+}
+
+static void keep_resolved(struct rd_resolver *resolver, i64 id, const struct rd_map *map)
+{
+	struct resolved *resolved = resolved_at(resolver, id);
+
+	resolved->age = resolver->age;
+	resolved->id = id;
+	resolved->map = *map;
+}
+
+/* Load the map of @id, the furthest that is known. */
+static int load_target(struct rd_resolver *resolver, i64 id, const struct rd_map **ret)
+{
+	const struct rd_recipe *recipe;
+	int r;
+
+	*ret = find_resolved(resolver, id);
+	if (*ret)
+		return 0;
+	r = rd_resolver_load(resolver, id, &recipe);
+	*ret = &recipe->map;
+	return r;
+}
+
+/* One step, or more, for each entry that points at a recipe. */
 static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_more)
 {
-	const struct rd_recipe *target = NULL;
+	const struct rd_map *target = NULL;
 	unsigned int i;
+	u64 id = 0;
 	int r;
 
 	*ret_more = false;
@@ -72,12 +125,13 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 
 		if (rd_place_kind(place) != RD_REF)
 			continue;
-		if (!target || target->id != (i64)rd_place_id(place)) {
-			r = rd_resolver_load(resolver, rd_place_id(place), &target);
+		if (!target || id != rd_place_id(place)) {
+			id = rd_place_id(place);
+			r = load_target(resolver, id, &target);
 			if (r)
 				return r;
 		}
-		place = target->map.at[rd_place_slot(place)];
+		place = target->at[rd_place_slot(place)];
 		if (rd_place_kind(place) == RD_ZERO)
 			return -EUCLEAN;
 		map->at[i] = place;
@@ -101,6 +155,7 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	       struct rd_seg_fp *ret_fp)
 {
 	const struct rd_recipe *recipe;
+	const struct rd_map *known;
 	unsigned int hops = 0;
 	struct rd_map before;
 	bool more = true;
@@ -109,8 +164,11 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	r = rd_resolver_load(resolver, id, &recipe);
 	if (r)
 		return r;
-	*ret_map = recipe->map;
+	known = find_resolved(resolver, id);
+	*ret_map = known ? *known : recipe->map;
 	*ret_fp = recipe->fp;
+	if (known)
+		return 0;
 	while (more) {
 		/* At 1, 2, 4, ... hops: a circle of any length is found (Brent). */
 		if (!(hops & (hops - 1)))
@@ -123,6 +181,9 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 		if (r)
 			return rd_err(r, "cannot find the blocks of recipe %lld", (long long)id);
 	}
+	/* One that refers to nothing is in the other cache. */
+	if (hops > 1 || memcmp(&before, ret_map, sizeof(before)))
+		keep_resolved(resolver, id, ret_map);
 	return 0;
 }
 
