@@ -65,10 +65,12 @@ int rd_segment_next(struct rd_sql *sql, i64 volume, u64 from, u64 *ret)
 	return r;
 }
 
-int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 after, unsigned int max)
+int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 below, i64 above,
+			unsigned int max)
 {
-	return rd_sql_ask(sql, ret, "SELECT recipe FROM segment WHERE recipe > ?"
-			  " GROUP BY recipe ORDER BY recipe LIMIT ?", "ii", after, (i64)max);
+	return rd_sql_ask(sql, ret, "SELECT recipe FROM segment WHERE recipe < ?"
+			  " AND recipe > ? GROUP BY recipe ORDER BY recipe DESC LIMIT ?", "iii",
+			  below, above, (i64)max);
 }
 
 int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
@@ -86,9 +88,23 @@ int rd_segment_rows(struct rd_sql *sql, struct rd_row **ret, i64 recipe)
 
 int rd_segment_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume)
 {
-	return rd_sql_ask(sql, ret, "SELECT recipe, born, " NEXT_BORN " FROM segment AS s"
-			  " INDEXED BY segment_born WHERE volume = ? AND recipe ORDER BY born",
-			  "i", volume);
+	return rd_sql_ask(sql, ret, "SELECT recipe, born, ?2 FROM segment AS s"
+			  " WHERE volume = ?1 AND recipe AND NOT EXISTS (SELECT 1"
+			  " FROM segment AS t WHERE t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born > s.born)",
+			  "ii", volume, INT64_MAX);
+}
+
+int rd_segment_past_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume)
+{
+	/* Each row ends the one before it. */
+	return rd_sql_ask(sql, ret, "SELECT t.recipe, t.born, s.born FROM segment AS s"
+			  " INDEXED BY segment_born CROSS JOIN segment AS t"
+			  " WHERE s.volume = ? AND t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born = (SELECT max(born)"
+			  "  FROM segment AS u WHERE u.volume = s.volume"
+			  "  AND u.segment = s.segment AND u.born < s.born)"
+			  " AND t.recipe ORDER BY s.born DESC", "i", volume);
 }
 
 int rd_next_life(struct rd_row *rows, struct rd_segment_life *ret)

@@ -29,8 +29,12 @@ int rd_segments_read(struct rd_sql *sql, i64 volume, i64 number, u64 first, unsi
 int rd_segments_read_born(struct rd_sql *sql, i64 volume, i64 number, u64 first,
 			  unsigned int nr, i64 *recipes, i64 *born);
 
-/* Ask for @max recipes above @after that segments have, in order: rd_next_id(). */
-int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 after, unsigned int max);
+/*
+ * Ask for the @max youngest recipes below @below, and above @above, that segments have, the
+ * youngest first: rd_next_id().
+ */
+int rd_segments_recipes(struct rd_sql *sql, struct rd_row **ret, i64 below, i64 above,
+			unsigned int max);
 
 /* A row, and the last version that may see it; INT64_MAX: no later row replaces it. */
 struct rd_segment_row {
@@ -50,8 +54,10 @@ struct rd_segment_life {
 	i64 born, next;		/* @next: INT64_MAX: none */
 };
 
-/* Ask for the rows of @volume that are not zeros, in the order of birth: rd_next_life(). */
+/* Ask for the rows of @volume that are not zeros, and that no other replaces: rd_next_life(). */
 int rd_segment_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume);
+/* Ask for those that another replaces, from the last of these back to the first. */
+int rd_segment_past_lives(struct rd_sql *sql, struct rd_row **ret, i64 volume);
 int rd_next_life(struct rd_row *rows, struct rd_segment_life *ret);
 
 /* Find the time of the youngest version that has @recipe. -ENOENT: none has. */

@@ -37,6 +37,7 @@ struct damage {
 	struct rd_damage_report *report;
 	struct rd_survey survey;
 	bool is_first;			/* pass */
+	i64 youngest;			/* recipe that was looked at in this pass */
 	struct rd_bad_list list;	/* of each suspect */
 	struct rd_resolver *resolver;
 	struct rd_hasher *hasher;
@@ -306,8 +307,8 @@ static int look_at(struct damage *damage, i64 id, bool *ret_doubtful)
 	return 0;
 }
 
-/* Recipes after *@last, which becomes the last of them; 0: no more. */
-static int look_at_some(struct damage *damage, i64 *last)
+/* Recipes below *@last, which becomes the last of them; 0: no more. */
+static int look_at_some(struct damage *damage, i64 above, i64 *last)
 {
 	RD_ROW struct rd_row *rows = NULL;
 	i64 id = 0;
@@ -315,29 +316,31 @@ static int look_at_some(struct damage *damage, i64 *last)
 	int r;
 
 	damage->nr_doubtful = 0;
-	r = rd_segments_recipes(damage->pool->sql, &rows, *last, BATCH);
+	r = rd_segments_recipes(damage->pool->sql, &rows, *last, above, BATCH);
+	*last = 0;
 	while (!r && (r = rd_next_id(rows, &id)) > 0) {
+		damage->youngest = rd_max(damage->youngest, id);
+		*last = id;
 		r = look_at(damage, id, &doubtful);
 		if (!r && doubtful)
 			damage->doubtful[damage->nr_doubtful++] = id;
 	}
-	*last = id;
 	return r;
 }
 
-static int walk(struct damage *damage)
+/* Old recipes refer to younger ones: these come first, since the resolver remembers them. */
+static int walk_down(struct damage *damage, i64 above)
 {
 	struct rd_survey *survey = &damage->survey;
-	i64 last = 0;
+	i64 last = INT64_MAX;
 	int r;
 
-	forget_pages(damage);
 	do {
 		r = rd_sql_begin_read(damage->pool->sql);
 		if (r)
 			return r;
 		rd_resolver_forget(damage->resolver);
-		r = look_at_some(damage, &last);
+		r = look_at_some(damage, above, &last);
 		rd_sql_end_read(damage->pool->sql);
 		if (!r && damage->nr_doubtful)
 			r = examine_doubtful(damage);
@@ -345,6 +348,21 @@ static int walk(struct damage *damage)
 			r = rd_pool_progress(damage->pool, "scrub", survey->bytes_read,
 					     survey->bytes_total);
 	} while (!r && last);
+	return r;
+}
+
+/* Once more for those that were made meanwhile. */
+static int walk(struct damage *damage)
+{
+	i64 above;
+	int r;
+
+	forget_pages(damage);
+	damage->youngest = 0;
+	do {
+		above = damage->youngest;
+		r = walk_down(damage, above);
+	} while (!r && damage->youngest != above);
 	return r;
 }
 

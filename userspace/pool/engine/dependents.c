@@ -2,11 +2,12 @@
 /*
  * How many volumes and versions need a frame: see dependents.h.
  *
- * The rows of a volume come in the order of birth, so the versions that see them are intervals
- * with rising starts. Of each frame only the end of what was counted last is kept: the next
- * interval adds what is behind it. So each row is looked at once, and a recipe of many versions
- * counts at once. Numbers of versions go on from one volume to the next, so that an end in an
- * earlier volume is before all that is in this one.
+ * The rows of a volume come from the last to the first, so the versions that see them are
+ * intervals with falling ends. Of each frame only the lowest start of what was counted is kept:
+ * the next interval adds what is before it. So each row is looked at once, and a recipe of many
+ * versions counts at once; and a recipe comes behind the younger ones that it refers to, which
+ * the resolver remembers. Numbers of versions go on from one volume to the next, so that a start
+ * in an earlier volume is before all that is in this one.
  *
  * What is counted is 12 bytes a frame. A pool with more than SLICE frames is counted slice by
  * slice, each of which looks at all rows.
@@ -28,7 +29,7 @@
 
 struct seen {
 	struct rd_dependents nr;
-	u32 end;		/* versions before it were counted; 0: none was */
+	u32 start;		/* of what was counted; 0: nothing was */
 };
 
 struct count {
@@ -38,7 +39,7 @@ struct count {
 	u64 first;
 	u64 next_slice;		/* the lowest frame behind the slice; U64_MAX: none */
 	u64 done, all;		/* of the sizes of all versions together, for progress */
-	/* The volume: the numbers of its versions, in order, and how many came before it. */
+	/* The volume: the numbers of its versions, in order, and the number of the first of all. */
 	i64 volume;
 	const i64 *numbers;
 	u32 nr, base;
@@ -63,7 +64,7 @@ static u32 versions_before(const struct count *count, i64 number)
 	return low;
 }
 
-/* The versions @from up to @end need @frame. Numbers begin with 1, so that no end is 0. */
+/* The versions @from up to @end need @frame. */
 static void see(struct count *count, u64 frame, u32 from, u32 end)
 {
 	struct seen *seen;
@@ -75,11 +76,14 @@ static void see(struct count *count, u64 frame, u32 from, u32 end)
 		return;
 	}
 	seen = &count->seen[frame - count->first];
-	seen->nr.volumes += seen->end <= count->base;
-	from = rd_max(from, seen->end);
+	if (seen->start < count->base) {
+		seen->nr.volumes++;
+		seen->start = end;
+	}
+	end = rd_min(end, seen->start);
 	if (from < end)
 		seen->nr.versions += end - from;
-	seen->end = rd_max(seen->end, end);
+	seen->start = rd_min(seen->start, from);
 }
 
 static int see_pack(struct count *count, u64 packed, u32 from, u32 end)
@@ -156,22 +160,35 @@ static int list_versions(struct count *count, struct rd_buffer *numbers, u64 *re
 	return r;
 }
 
-static int see_lives(struct count *count)
+static int see_rows(struct count *count, struct rd_row *rows)
 {
-	RD_ROW struct rd_row *rows = NULL;
 	struct rd_segment_life life;
 	int r;
 
-	r = rd_segment_lives(count->pool->sql, &rows, count->volume);
-	while (!r && (r = rd_next_life(rows, &life)) > 0) {
+	while ((r = rd_next_life(rows, &life)) > 0) {
 		r = see_life(count, &life);
 		if (!r)
 			r = rd_pool_progress(count->pool, "count", count->done, count->all);
+		if (r)
+			break;
 	}
 	return r;
 }
 
-/* A volume is seen at one time: ends of its rows rise only so. */
+static int see_lives(struct count *count)
+{
+	RD_ROW struct rd_row *rows = NULL, *past = NULL;
+	int r;
+
+	r = rd_segment_lives(count->pool->sql, &rows, count->volume);
+	if (!r)
+		r = see_rows(count, rows);
+	if (!r)
+		r = rd_segment_past_lives(count->pool->sql, &past, count->volume);
+	return r ? r : see_rows(count, past);
+}
+
+/* A volume is seen at one time: ends of its rows fall only so. */
 static int see_volume(struct count *count, i64 volume)
 {
 	struct rd_buffer numbers = { 0 };
@@ -220,7 +237,8 @@ static int count_slice(struct count *count, const struct rd_buffer *volumes,
 	int r = 0;
 
 	memset(count->seen, 0, SLICE * sizeof(*count->seen));
-	count->base = 0;
+	/* No start is 0. */
+	count->base = 1;
 	count->done = 0;
 	count->next_slice = U64_MAX;
 	for (i = 0; i < nr && !r; i++)
