@@ -28,8 +28,14 @@
 #include "pool/catalog/segments.h"
 #include "pool/catalog/sole.h"
 #include "engine.h"
+#include "resolve.h"
 
-#define NO_ROOT		RD_SEG_BLOCKS
+/* Dying recipes whose wanted blocks are in memory: 16 MiB. */
+#ifdef RD_TEST
+#define WINDOW		3U
+#else
+#define WINDOW		(256U << 10)
+#endif
 /* Losses that are noted before those of one packed frame are added up. */
 #define MANY_LOSSES	(64U << 10)
 /* No more than these are kept for each version alone. */
@@ -42,21 +48,19 @@ struct loss {
 	u64 blocks;
 };
 
-/* Which blocks of the root each of the entries of @recipe leads to. */
-struct branch {
-	i64 recipe;
-	u16 root[RD_SEG_BLOCKS];
-};
-
 struct estimate {
 	struct rd_pool *pool;
 	struct rd_buffer dying;		/* struct rd_sole each, in the order of recipes */
 	i64 number;			/* only those that die with this version die */
-	u64 blocks;			/* of ordinary frames that would be free */
+	u64 blocks;			/* that would be free with all of them */
 	struct rd_buffer losses;	/* struct loss each */
 	size_t many_losses;		/* add up when there are as many */
-	struct rd_buffer branches;	/* to be followed */
-	bool wanted[RD_SEG_BLOCKS];	/* blocks of the root */
+	struct rd_resolver *resolver;
+	/* Of the @nr dying recipes from @first on, what others want. */
+	size_t first, nr;
+	struct rd_slots *wanted;
+	struct rd_unique *versions;	/* in the order of numbers */
+	size_t nr_versions;
 };
 
 /* --- who dies */
@@ -68,62 +72,122 @@ static int compare_recipes(const void *a, const void *b)
 	return x->recipe < y->recipe ? -1 : x->recipe > y->recipe;
 }
 
-static bool dies(const struct estimate *estimate, i64 recipe)
+static const struct rd_sole *find_dying(const struct estimate *estimate, i64 recipe)
 {
 	const struct rd_buffer *dying = &estimate->dying;
-	const struct rd_sole wanted = { .recipe = recipe }, *sole;
+	const struct rd_sole wanted = { .recipe = recipe };
 
-	sole = bsearch(&wanted, dying->data, dying->len / sizeof(*sole), sizeof(*sole),
+	return bsearch(&wanted, dying->data, dying->len / sizeof(wanted), sizeof(wanted),
 		       compare_recipes);
-	return sole && sole->number == estimate->number;
 }
 
-/* --- what is wanted of a root */
-
-/* Which block of the root does @place, an entry of a source, lead to? NO_ROOT: to none. */
-static u16 root_of(const struct branch *branch, rd_place place)
+static const struct rd_sole *dying_at(const struct estimate *estimate, size_t at)
 {
-	if (rd_place_kind(place) != RD_REF || rd_place_id(place) != (u64)branch->recipe)
-		return NO_ROOT;
-	return branch->root[rd_place_slot(place)];
+	return (const struct rd_sole *)estimate->dying.data + at;
 }
 
-/* What a source that lives refers to stays; one that dies is followed in turn. */
-static int follow(struct estimate *estimate, const struct branch *branch, i64 source)
+static size_t nr_dying(const struct estimate *estimate)
 {
-	bool lives = !dies(estimate, source), any = false;
-	struct rd_recipe recipe;
-	struct branch next;
-	unsigned int i;
-	u16 root;
+	return estimate->dying.len / sizeof(struct rd_sole);
+}
+
+/* --- what those want that stay */
+
+static void want(struct estimate *estimate, const struct rd_sole *sole, unsigned int slot)
+{
+	size_t at = sole - dying_at(estimate, 0);
+
+	if (at >= estimate->first && at - estimate->first < estimate->nr)
+		rd_slots_set(&estimate->wanted[at - estimate->first], slot);
+}
+
+/* One step for each entry that leads to a recipe that dies with version @number. */
+static int follow(struct estimate *estimate, rd_place at[RD_SEG_BLOCKS], i64 number,
+		  bool *ret_more)
+{
+	const struct rd_recipe *target = NULL;
+	const struct rd_sole *sole = NULL;
+	unsigned int i, slot;
 	int r;
 
-	r = rd_recipe_load(estimate->pool->sql, source, &recipe);
-	if (r)
-		return r == -ENOENT ? -EUCLEAN : r;
-	next.recipe = source;
+	*ret_more = false;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		root = root_of(branch, recipe.map.at[i]);
-		next.root[i] = root;
-		if (root == NO_ROOT)
+		if (rd_place_kind(at[i]) != RD_REF)
 			continue;
-		any = true;
-		estimate->wanted[root] |= lives;
+		if (!sole || sole->recipe != (i64)rd_place_id(at[i]))
+			sole = find_dying(estimate, rd_place_id(at[i]));
+		/* Who lives is followed by itself. */
+		if (!sole || sole->number != number) {
+			at[i] = 0;
+			continue;
+		}
+		if (!target || target->id != sole->recipe) {
+			r = rd_resolver_load(estimate->resolver, sole->recipe, &target);
+			if (r)
+				return r == -ENOENT ? -EUCLEAN : r;
+		}
+		slot = rd_place_slot(at[i]);
+		at[i] = target->map.at[slot];
+		if (rd_place_kind(at[i]) == RD_OWN)
+			want(estimate, sole, slot);
+		*ret_more |= rd_place_kind(at[i]) == RD_REF;
 	}
-	if (any && !lives)
-		rd_buffer_put(&estimate->branches, &next, sizeof(next));
-	return estimate->branches.failed ? -ENOMEM : 0;
+	return 0;
 }
 
-static int follow_all(struct estimate *estimate, const struct branch *branch)
+/* Note what @source, which lives, wants of the recipe @sole and of those that it refers to. */
+static int follow_source(struct estimate *estimate, const struct rd_sole *sole, i64 source)
+{
+	const struct rd_recipe *recipe;
+	rd_place at[RD_SEG_BLOCKS];
+	size_t left = nr_dying(estimate);
+	unsigned int i;
+	bool more = true;
+	int r;
+
+	r = rd_resolver_load(estimate->resolver, source, &recipe);
+	if (r)
+		return r == -ENOENT ? -EUCLEAN : r;
+	for (i = 0; i < RD_SEG_BLOCKS; i++) {
+		rd_place place = recipe->map.at[i];
+
+		at[i] = rd_place_kind(place) == RD_REF &&
+			rd_place_id(place) == (u64)sole->recipe ? place : 0;
+	}
+	/* A circle, of a catalog that is damaged, leads to no block. */
+	for (; !r && more && left; left--)
+		r = follow(estimate, at, sole->number, &more);
+	return r;
+}
+
+static int follow_sources(struct estimate *estimate, const struct rd_sole *sole)
 {
 	RD_ROW struct rd_row *rows = NULL;
+	const struct rd_sole *other;
 	i64 source;
 	int r;
 
-	r = rd_recipe_sources(estimate->pool->sql, &rows, branch->recipe);
-	while (!r && (r = rd_next_id(rows, &source)) > 0)
-		r = follow(estimate, branch, source);
+	r = rd_recipe_sources(estimate->pool->sql, &rows, sole->recipe);
+	while (!r && (r = rd_next_id(rows, &source)) > 0) {
+		other = find_dying(estimate, source);
+		r = other && other->number == sole->number ? 0 :
+			follow_source(estimate, sole, source);
+	}
+	return r;
+}
+
+static int find_wanted(struct estimate *estimate)
+{
+	size_t i, nr = nr_dying(estimate);
+	int r = 0;
+
+	memset(estimate->wanted, 0, estimate->nr * sizeof(*estimate->wanted));
+	for (i = 0; i < nr && !r; i++) {
+		r = follow_sources(estimate, dying_at(estimate, i));
+		if (!r)
+			r = rd_pool_progress(estimate->pool, "estimate",
+					     estimate->first * RD_SEG_SIZE, nr * RD_SEG_SIZE);
+	}
 	return r;
 }
 
@@ -196,20 +260,45 @@ static int freed_by(struct estimate *estimate, const struct loss *loss, u64 *ret
 
 /* --- roots */
 
-/* Blocks of @map that are OWN and not wanted by others are free then. */
-static int note_free(struct estimate *estimate, const struct rd_map *map)
+static int compare_numbers(const void *a, const void *b)
 {
-	u64 frame = 0, blocks = 0;
+	const struct rd_unique *x = a, *y = b;
+
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static struct rd_unique *find_version(const struct estimate *estimate, i64 number)
+{
+	const struct rd_unique wanted = { .number = number };
+
+	return bsearch(&wanted, estimate->versions, estimate->nr_versions, sizeof(wanted),
+		       compare_numbers);
+}
+
+/* With one version of those that are asked for, or with all of them. */
+static void add_blocks(struct estimate *estimate, i64 number, u64 blocks)
+{
+	if (estimate->versions)
+		find_version(estimate, number)->bytes += blocks * RD_BLOCK_SIZE;
+	else
+		estimate->blocks += blocks;
+}
+
+/* Blocks of @map that are OWN and not @wanted by others are free then. */
+static int note_free(struct estimate *estimate, const struct rd_map *map,
+		     const struct rd_slots *wanted)
+{
+	u64 frame = 0, blocks = 0, nr_free = 0;
 	unsigned int i;
 	int r = 0;
 
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		rd_place place = map->at[i];
 
-		if (rd_place_kind(place) != RD_OWN || estimate->wanted[i])
+		if (rd_place_kind(place) != RD_OWN || rd_slots_test(wanted, i))
 			continue;
 		if (!rd_frame_is_packed(rd_place_id(place))) {
-			estimate->blocks++;
+			nr_free++;
 			continue;
 		}
 		if (blocks && rd_place_id(place) != frame) {
@@ -219,46 +308,54 @@ static int note_free(struct estimate *estimate, const struct rd_map *map)
 		frame = rd_place_id(place);
 		blocks++;
 	}
+	add_blocks(estimate, estimate->number, nr_free);
 	return r || !blocks ? r : note_loss(estimate, frame, blocks);
 }
 
-static int add_root(struct estimate *estimate, i64 id)
+static int count_window(struct estimate *estimate)
 {
-	struct rd_buffer *branches = &estimate->branches;
-	struct rd_recipe recipe;
-	struct branch branch;
-	unsigned int i, nr = 0;
-	int r;
+	const struct rd_recipe *recipe;
+	const struct rd_sole *sole;
+	size_t i, nr = nr_dying(estimate);
+	int r = find_wanted(estimate);
 
-	r = rd_recipe_load(estimate->pool->sql, id, &recipe);
-	if (r)
-		return r == -ENOENT ? -EUCLEAN : r;
-	branch.recipe = id;
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		bool is_here = rd_place_kind(recipe.map.at[i]) == RD_OWN;
-
-		branch.root[i] = is_here ? i : NO_ROOT;
-		nr += is_here;
+	for (i = 0; i < estimate->nr && !r; i++) {
+		sole = dying_at(estimate, estimate->first + i);
+		r = rd_resolver_load(estimate->resolver, sole->recipe, &recipe);
+		if (r)
+			return r == -ENOENT ? -EUCLEAN : r;
+		estimate->number = sole->number;
+		r = note_free(estimate, &recipe->map, &estimate->wanted[i]);
+		if (!r)
+			r = rd_pool_progress(estimate->pool, "estimate",
+					     (estimate->first + i) * RD_SEG_SIZE,
+					     nr * RD_SEG_SIZE);
 	}
-	/* Newer versions may have all of it. */
+	return r;
+}
+
+static int count_all(struct estimate *estimate)
+{
+	size_t nr = nr_dying(estimate);
+	int r = 0;
+
 	if (!nr)
 		return 0;
-	memset(estimate->wanted, 0, sizeof(estimate->wanted));
-	branches->len = 0;
-	rd_buffer_put(branches, &branch, sizeof(branch));
-	r = branches->failed ? -ENOMEM : 0;
-	while (!r && branches->len) {
-		branches->len -= sizeof(branch);
-		memcpy(&branch, branches->data + branches->len, sizeof(branch));
-		r = follow_all(estimate, &branch);
+	estimate->resolver = rd_resolver_new(estimate->pool->sql);
+	estimate->wanted = calloc(rd_min(nr, WINDOW), sizeof(*estimate->wanted));
+	if (!estimate->resolver || !estimate->wanted)
+		return -ENOMEM;
+	for (; estimate->first < nr && !r; estimate->first += estimate->nr) {
+		estimate->nr = rd_min(nr - estimate->first, WINDOW);
+		r = count_window(estimate);
 	}
-	return r ? r : note_free(estimate, &recipe.map);
+	return r;
 }
 
 /* --- some versions together */
 
 /* For those that die together the number is 0. */
-static int find_dying(struct estimate *estimate, const i64 *ids, size_t nr_ids)
+static int list_dying(struct estimate *estimate, const i64 *ids, size_t nr_ids)
 {
 	struct rd_buffer recipes = { 0 };
 	size_t i;
@@ -291,16 +388,8 @@ static int add_losses(struct estimate *estimate)
 
 static int count(struct estimate *estimate)
 {
-	const struct rd_sole *sole = (const struct rd_sole *)estimate->dying.data;
-	size_t i, nr = estimate->dying.len / sizeof(*sole);
-	int r = 0;
+	int r = count_all(estimate);
 
-	for (i = 0; i < nr && !r; i++) {
-		r = add_root(estimate, sole[i].recipe);
-		if (!r)
-			r = rd_pool_progress(estimate->pool, "estimate", i * RD_SEG_SIZE,
-					     nr * RD_SEG_SIZE);
-	}
 	return r ? r : add_losses(estimate);
 }
 
@@ -308,7 +397,8 @@ static void free_estimate(struct estimate *estimate)
 {
 	rd_buffer_free(&estimate->dying);
 	rd_buffer_free(&estimate->losses);
-	rd_buffer_free(&estimate->branches);
+	rd_resolver_free(estimate->resolver);
+	free(estimate->wanted);
 }
 
 int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret_bytes)
@@ -319,7 +409,7 @@ int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret
 	r = rd_sql_begin_read(pool->sql);
 	if (r)
 		return r;
-	r = find_dying(&estimate, ids, nr);
+	r = list_dying(&estimate, ids, nr);
 	if (!r)
 		r = count(&estimate);
 	rd_sql_end_read(pool->sql);
@@ -330,22 +420,8 @@ int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret
 
 /* --- each version alone */
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const struct rd_unique *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
-static struct rd_unique *find_version(struct rd_unique *versions, size_t nr, i64 number)
-{
-	const struct rd_unique wanted = { .number = number };
-
-	return bsearch(&wanted, versions, nr, sizeof(*versions), compare_numbers);
-}
-
 /* Only versions that are wanted have losses. */
-static int add_losses_of_each(struct estimate *estimate, struct rd_unique *versions, size_t nr)
+static int add_losses_of_each(struct estimate *estimate)
 {
 	size_t i, nr_losses = add_up_losses(&estimate->losses);
 	const struct loss *losses = (const struct loss *)estimate->losses.data;
@@ -354,36 +430,35 @@ static int add_losses_of_each(struct estimate *estimate, struct rd_unique *versi
 
 	for (i = 0; i < nr_losses && !r; i++) {
 		r = freed_by(estimate, &losses[i], &blocks);
-		find_version(versions, nr, losses[i].number)->bytes += blocks * RD_BLOCK_SIZE;
+		find_version(estimate, losses[i].number)->bytes += blocks * RD_BLOCK_SIZE;
 	}
 	return r;
 }
 
-static int count_each(struct estimate *estimate, struct rd_unique *versions, size_t nr)
+/* For a version, those that die with others live. */
+static void drop_unwanted(struct estimate *estimate)
 {
-	const struct rd_sole *sole = (const struct rd_sole *)estimate->dying.data;
-	size_t i, nr_sole = estimate->dying.len / sizeof(*sole);
-	struct rd_unique *version;
-	int r = 0;
+	struct rd_sole *sole = (struct rd_sole *)estimate->dying.data;
+	size_t i, kept = 0, nr = nr_dying(estimate);
 
-	for (i = 0; i < nr_sole && !r; i++) {
-		version = find_version(versions, nr, sole[i].number);
-		if (!version)
-			continue;
-		estimate->blocks = 0;
-		estimate->number = sole[i].number;
-		r = add_root(estimate, sole[i].recipe);
-		version->bytes += estimate->blocks * RD_BLOCK_SIZE;
-		if (!r)
-			r = rd_pool_progress(estimate->pool, "estimate", i * RD_SEG_SIZE,
-					     nr_sole * RD_SEG_SIZE);
-	}
-	return r ? r : add_losses_of_each(estimate, versions, nr);
+	for (i = 0; i < nr; i++)
+		if (find_version(estimate, sole[i].number))
+			sole[kept++] = sole[i];
+	estimate->dying.len = kept * sizeof(*sole);
+}
+
+static int count_each(struct estimate *estimate)
+{
+	int r;
+
+	drop_unwanted(estimate);
+	r = count_all(estimate);
+	return r ? r : add_losses_of_each(estimate);
 }
 
 int rd_unique_bytes(struct rd_pool *pool, i64 volume, struct rd_unique *versions, size_t nr)
 {
-	struct estimate estimate = { .pool = pool };
+	struct estimate estimate = { .pool = pool, .versions = versions, .nr_versions = nr };
 	int r;
 
 	r = rd_sql_begin_read(pool->sql);
@@ -391,7 +466,7 @@ int rd_unique_bytes(struct rd_pool *pool, i64 volume, struct rd_unique *versions
 		return r;
 	r = rd_sole_recipes(pool->sql, volume, &estimate.dying);
 	if (!r)
-		r = count_each(&estimate, versions, nr);
+		r = count_each(&estimate);
 	rd_sql_end_read(pool->sql);
 	free_estimate(&estimate);
 	return r;
