@@ -257,7 +257,7 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
 {
-	bool switched, changed;
+	bool switched = false, changed;
 	int r;
 
 	do {

@@ -27,6 +27,15 @@ u32 rd_journal_part_crc(struct rd_journal_part *part, size_t len)
 	return sum;
 }
 
+/*
+ * Was the part before @part the last one before @end? If not, @part is from before the catalog
+ * was made anew from the beginning of this journal, which went on in place of what was lost.
+ */
+static bool follows(const struct rd_journal_part *part, const struct rd_journal_end *end)
+{
+	return !part->before || !end->last_crc || le32_to_cpu(part->before) == end->last_crc;
+}
+
 int rd_journal_part_read(const struct rd_area *area, const struct rd_journal_end *end,
 			 struct rd_journal_part *part)
 {
@@ -42,7 +51,8 @@ int rd_journal_part_read(const struct rd_area *area, const struct rd_journal_end
 	blocks = rd_journal_part_blocks(len);
 	if (le32_to_cpu(part->magic) != RD_JOURNAL_MAGIC || len > RD_JOURNAL_PART_MAX ||
 	    le64_to_cpu(part->journal) != area->super.journal_id ||
-	    le64_to_cpu(part->seq) != end->seq || end->block + blocks > RD_SEG_BLOCKS)
+	    le64_to_cpu(part->seq) != end->seq || end->block + blocks > RD_SEG_BLOCKS ||
+	    !follows(part, end))
 		return -ENODATA;
 	if (blocks > 1)
 		r = rd_area_read(area, (u8 *)part + RD_BLOCK_SIZE, (blocks - 1) * RD_BLOCK_SIZE,
