@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Logical volumes, by the commands of LVM. */
 #include <errno.h>
+#include <libdevmapper.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #define TAG		"revdedup"
 
 #define LVM_UUID	"LVM-"		/* of a logical volume, for device-mapper */
+#define UUID_LEN	68		/* of the whole; what lies below a volume has a suffix */
 #define MAX_WORDS	24
 #define BLANKS		"\n "
 
@@ -88,12 +90,32 @@ static int ask(char *const *argv, struct rd_buffer *ret)
 
 /* --- what there is */
 
+/* The device of a volume that is active has the names. */
+static bool split_dm_name(const char *path, struct rd_lv *ret)
+{
+	char uuid[RD_DM_NAME_MAX], name[RD_DM_NAME_MAX], *vg = name, *lv, *layer;
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	rd_block_dm(st.st_rdev, "uuid", uuid);
+	rd_block_dm(st.st_rdev, "name", name);
+	if (strncmp(uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(uuid) != UUID_LEN ||
+	    !dm_split_lvm_name(NULL, NULL, &vg, &lv, &layer))
+		return false;
+	snprintf(ret->vg, sizeof(ret->vg), "%s", vg);
+	snprintf(ret->name, sizeof(ret->name), "%s", lv);
+	return true;
+}
+
 int rd_lv_find(const char *path, struct rd_lv *ret)
 {
 	char *const argv[] = { "lvs", "--noheadings", "-o", "vg_name,lv_name", (char *)path, NULL };
 	struct rd_buffer text = { 0 };
 	int r;
 
+	if (split_dm_name(path, ret))
+		return 0;
 	r = ask(argv, &text);
 	if (!r && sscanf((char *)text.data, "%127s %127s", ret->vg, ret->name) != 2)
 		r = -ENODEV;
@@ -209,17 +231,14 @@ int rd_lv_create(const struct rd_lv *lv, u64 bytes)
 
 int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag)
 {
-	char name[2 * RD_LV_NAME_MAX];
-	char *const argv[] = { "lvremove", "-qq", "--yes", name, NULL };
-	bool exists, ours;
+	char select[2 * RD_LV_NAME_MAX + 32];
+	char *const argv[] = { "lvremove", "-qq", "--yes", "-S", select, (char *)lv->vg, NULL };
 	int r;
 
-	r = look(lv, tag, &exists, &ours);
-	if (r || !exists || !ours)
-		return r;
-	snprintf(name, sizeof(name), "%s/%s", lv->vg, lv->name);
+	snprintf(select, sizeof(select), "lv_name=%s && lv_tags={%s}", lv->name, tag);
 	r = run(argv, NULL);
-	return r > 0 ? rd_err(-EBUSY, "cannot remove the logical volume '%s'", name) : r;
+	return r > 0 ? rd_err(-EBUSY, "cannot remove the logical volume '%s/%s'", lv->vg,
+			      lv->name) : r;
 }
 
 int rd_lv_remove(const struct rd_lv *lv)
@@ -292,7 +311,7 @@ int rd_lv_activate(const char *dm_uuid, const char *path)
 
 	const char *uuid = dm_uuid + strlen(LVM_UUID);
 
-	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(uuid) != 64)
+	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(dm_uuid) != UUID_LEN)
 		return 0;
 	put_uuid(lv, put_uuid(vg, uuid));
 	snprintf(select, sizeof(select), "vg_uuid=%s && lv_uuid=%s", vg, lv);
