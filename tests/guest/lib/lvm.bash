@@ -27,16 +27,17 @@ is_stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
 
 # Remove what a failed test leaves: it would be in the way of the next.
 lvm_teardown() {
-	local name
+	local name retry
 	pkill -x sleep || :
 	rm -f /tmp/go
 	for name in $(dm_devices | grep '^revdedup-' | sort -r); do
 		dmsetup resume "$name" 2>/dev/null || :
 	done
 	grep -o ' /tmp/rdt-mnt[^ ]*' /proc/mounts | xargs -r umount || :
-	for _ in 1 2 3; do
+	# What lies on others first; only what is left then is worth a wait of seconds.
+	for retry in '' '' --retry; do
 		for name in $(dm_devices | grep '^revdedup-\|^rdt-[a-z]' | sort -r); do
-			dmsetup remove --retry "$name" 2>/dev/null || :
+			dmsetup remove ${retry:+"$retry"} "$name" 2>/dev/null || :
 		done
 	done
 	umount /tmp/rdt-pool 2>/dev/null || :
