@@ -60,6 +60,9 @@ esac
 [ "$tier" != soak ] || : "${SEED:=$RANDOM}"
 export SEED=${SEED:-1}
 rounds+=("SEED=$SEED" "CRASH_SEED=$SEED" "TABLE_SEED=$SEED" "E2E_SEED=$SEED")
+# A test with the tag "soak" is a variation of one without it, and only soak runs it.
+export SOAK=
+[ "$tier" != soak ] || SOAK=1
 # Only for a guest that hangs: how long one takes depends on what else the machine does.
 guest_timeout=4800
 [ "$tier" != soak ] || guest_timeout=36000
@@ -87,16 +90,15 @@ declare -A about=(
 	[guest]="the target: table lines, dirty bits, messages, outages, sizes, costs"
 	[guest_6.1]="the part of guest-6.12 that may differ on an older kernel"
 	[table]="the remap table: each message, and random operations against a model"
-	[table_6.1]="the part of table-6.12 that may differ on an older kernel"
 	[model]="the remap table: random operations against a model"
 	[crash]="crashes of a volume: no write is forgotten"
 	[tablecrash]="crashes of a volume with a remap table: no block is lost or leaked"
-	[mutate]="that the tests find each fault of tests/mutate (in all: some of them)"
+	[mutate]="that the tests find each fault of tests/mutate"
 	[live]="revdedupctl with volumes on LVM in use: each command, killed and failing"
 	[liverandom]="revdedupctl with volumes on LVM in use: all commands in random order"
 	[dedup]="volumes in use give space back, to the thin pool and from the pool; killed, refused"
-	[dedup_faults]="the same when something else goes wrong (in all: with what is read)"
-	[shared]="volumes in use that read blocks which they share (in all: that they take up once)"
+	[dedup_faults]="the same when something else goes wrong"
+	[shared]="volumes in use that read blocks which they share"
 	[host]="mounts, versions over NBD and in packs, volumes that go down, two pools"
 	[host_clone]="clones of versions; wrong devices; what LVM sees and activates"
 	[host_pieces]="versions in pieces of volumes in use; overwrites"
@@ -272,14 +274,14 @@ guest() {
 		shift
 	done
 	"${run[@]}" "${options[@]}" --timeout "$guest_timeout" "${@:2}" \
-		-- env "${rounds[@]}" ${FILTER:+"FILTER=$FILTER"} \
+		-- env "${rounds[@]}" ${SOAK:+SOAK=1} ${FILTER:+"FILTER=$FILTER"} \
 		/revdedup/tests/guest/run.sh "${files[@]}"
 }
 
 guest_files=(lib/harness target/{ctor,target,resize,outage,cost,nowait,survive}
 	table/mapped target/{fuzz,examples})
 # The part that may differ on an older kernel.
-older_files=(lib/harness target/{ctor,target,nowait})
+older_files=(target/{ctor,target} table/io)
 [ "$tier" != soak ] || older_files=("${guest_files[@]}")
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
@@ -305,37 +307,22 @@ job_liverandom_6.12() { guest 6.12 host/live-random; }
 job_liverandom_6.1() { guest 6.1 host/live-random; }
 job_dedup_6.12() { guest 6.12 host/dedup-live; }
 job_dedup_6.1() { guest 6.1 host/dedup-live; }
-# dedup_faults SERIES: all of them, or those that are about what is read.
 dedup_faults() {
 	local files=(host/dedup-faults)
-	if [ "$tier" = soak ]; then
-		files+=(host/dedup-long)
-	else
-		rounds+=("FILTER=full|cannot be read|unplugged|wrong bytes|module|within a block")
-	fi
+	[ "$tier" != soak ] || files+=(host/dedup-long)
 	guest "$1" "${files[@]}"
 }
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
-job_shared_6.12() {
-	[ "$tier" = soak ] || rounds+=("FILTER=take up once")
-	guest 6.12 host/dedup-shared
-}
+job_shared_6.12() { guest 6.12 host/dedup-shared; }
 job_table_6.12() { guest 6.12 table/{io,messages,errors,shed,lost-cache,hydration,model}; }
-# In "all" the part that may differ on an older kernel.
-older_table=(io messages hydration)
-[ "$tier" != soak ] || older_table+=(errors shed lost-cache)
-job_table_6.1() { guest 6.1 "${older_table[@]/#/table/}"; }
+job_table_6.1() { guest 6.1 table/{io,messages,errors,shed,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
 job_crash_6.1() { guest 6.1 crash/{crash,logwrites}; }
 job_tablecrash_6.12() { guest 6.12 crash/tablecrash; }
 job_tablecrash_6.1() { guest 6.1 crash/tablecrash; }
-job_mutate() {
-	local what=()
-	[ "$tier" = soak ] || what=(--gate)
-	tests/mutate/run.sh "${what[@]}"
-}
+job_mutate() { tests/mutate/run.sh; }
 
 # memory SERIES: with little memory, and with disks to swap to.
 memory() {
@@ -425,16 +412,16 @@ fast_jobs=(lint unit cli pool pool_live)
 first_jobs=(unit cli modules lint pool pool_live pool_power pool_sanitized fuzz_tools
 	nbd debug_kernel)
 all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_quiesce_6.12
-	guest_6.12 guest_6.1 table_6.12 table_6.1
-	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12 blocksize_6.1
-	end_to_end_6.12 crash_6.12 tablecrash_6.12 mutate power_cuts_6.12 memory_6.12 harness
+	guest_6.12 guest_6.1 table_6.12
+	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12
+	end_to_end_6.12 crash_6.12 tablecrash_6.12 power_cuts_6.12 harness
 	kunit packages nbd_boot)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
-soak_jobs=("${all_jobs[@]/packages/deb}" model_6.1 crash_6.1 tablecrash_6.1 power_cuts_6.1
-	debug_crash debug_table memory_6.1 bounds_6.12 bounds_6.1
-	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 liverandom_6.12 liverandom_6.1
-	end_to_end_6.1)
+soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
+	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
+	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -467,7 +454,7 @@ host_6.1           1    -    -  modules
 guest_6.12         1    -  500  modules
 guest_6.1          1    -  300  modules
 table_6.12         1    -  400  modules
-table_6.1          1    -  200  modules
+table_6.1          1    -    -  modules
 model_6.1          1    -    -  modules
 dedup_6.12         1    -  400  modules
 dedup_6.1          1    -    -  modules
@@ -479,7 +466,7 @@ live_6.1           1    -  300  modules
 liverandom_6.12    1    -    -  modules
 liverandom_6.1     1    -    -  modules
 blocksize_6.12     1    -  300  modules
-blocksize_6.1      1    -  300  modules
+blocksize_6.1      1    -    -  modules
 crash_6.12         1    -  300  modules
 crash_6.1          1    -    -  modules
 tablecrash_6.12    1    -  300  modules
@@ -488,11 +475,11 @@ end_to_end_6.12    1    -  400  modules
 end_to_end_6.1     1    -    -  modules
 power_cuts_6.12    1    -  200  modules
 power_cuts_6.1     1    -    -  modules
-memory_6.12        1    -  120  modules
+memory_6.12        1    -    -  modules
 memory_6.1         1    -    -  modules
 bounds_6.12        1    -    -  modules
 bounds_6.1         1    -    -  modules
-mutate             2    -  400  modules
+mutate             2    -    -  modules
 harness            2    -  150
 packages           2    -  120
 deb                2    -    -
@@ -656,7 +643,6 @@ mentioned() {
 		[[ $word != */\{*,*\} ]] || word=$(eval "printf '%s\n' $word")
 		printf '%s\n' "$word"
 	done
-	printf 'table/%s\n' "${older_table[@]}"
 }
 
 lint_jobs() {

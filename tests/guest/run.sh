@@ -12,7 +12,8 @@
 #   leave our module in a state in which it cannot be unloaded
 #   make the kernel print what a healthy kernel never prints, or leak memory
 #
-# FILTER in the environment chooses the tests whose names match it (bats -f).
+# FILTER in the environment chooses the tests whose names match it (bats -f). Without it, and
+# without SOAK, tests with the tag "soak" are left out.
 #
 # No option allows a kernel warning: a test that needs one is wrong. The last line
 # counts the tests that passed and failed. A broken rule counts as a failed test.
@@ -136,8 +137,11 @@ if [ "$1" = -- ]; then
 	shift
 	run_test "$*" "$@"
 else
+	chosen=(--filter-tags '!soak')
+	[ -z "${SOAK:-}" ] || chosen=()
+	[ -z "${FILTER:-}" ] || chosen=(-f "$FILTER")
 	for file; do
-		run_test "$file" bats --tap --timing ${FILTER:+-f "$FILTER"} "$file"
+		run_test "$file" bats --tap --timing "${chosen[@]}" "$file"
 	done
 fi
 rm -f "$output"

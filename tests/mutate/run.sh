@@ -9,8 +9,6 @@
 #
 #   --list      print the patches and their tests, and run nothing
 #   --no-tree   do not run the tests on the tree as it is first
-#   --gate      only the patches with "Tier: all", and --no-tree: other jobs of that tier run
-#               these tests
 #
 # A patch begins with a sentence on what is broken, and what would be lost. Lines before its
 # diff:
@@ -19,7 +17,6 @@
 #   Prints: REGEX          what its output must match as well, where it could also fail for
 #                          another reason (kernel: a line "not ok", or the end of the guest)
 #   With: NAME=VALUE...    the environment of the test, where more rounds are needed
-#   Tier: all              run in the gate, too
 #
 # TEST is one of
 #
@@ -44,13 +41,12 @@ work=$tree/build/mutate
 log=$work/log
 limit=1800
 
-list=false gate=false with_tree=true
+list=false with_tree=true
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
 	--list) list=true ;;
 	--no-tree) with_tree=false ;;
-	--gate) gate=true with_tree=false ;;
 	-*) usage_error "no such option: '$1'" ;;
 	*) break ;;
 	esac
@@ -139,7 +135,7 @@ run_guest() {
 		--payload "$1/dm-judge.ko:modules/dm-judge.ko" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload "$2:ctl/revdedupctl" --payload tests/guest:tests/guest \
-		--payload Documentation:doc -- env "${rounds[@]}" ${filter:+"FILTER=$filter"} \
+		--payload Documentation:doc -- env SOAK=1 "${rounds[@]}" ${filter:+"FILTER=$filter"} \
 		/revdedup/tests/guest/run.sh "/revdedup/tests/guest/$file.bats"
 }
 
@@ -274,10 +270,7 @@ try_patch() {
 	done < <(files_of "$patch")
 }
 
-patches=()
-while read -r patch; do
-	$gate && [ "$(header "$patch" Tier)" != all ] || patches+=("$patch")
-done < <(chosen "$@")
+mapfile -t patches < <(chosen "$@")
 [ "${#patches[@]}" -gt 0 ] || die "no patch to try"
 
 if $list; then

@@ -289,6 +289,7 @@ roll_back() {
 }
 
 # What the metadata are on is nothing to versions and clones: half of these leave them out.
+# bats test_tags=soak
 @test "block size: base 512, metadata 512, pool 512" {
 	make_pool 512
 	make_volume 512 512
@@ -304,6 +305,7 @@ roll_back() {
 	roll_back 512
 }
 
+# bats test_tags=soak
 @test "block size: base 512, metadata 512, pool 4096" {
 	make_pool 4096
 	make_volume 512 512
@@ -312,6 +314,7 @@ roll_back() {
 	roll_back 512
 }
 
+# bats test_tags=soak
 @test "block size: base 512, metadata 4096, pool 4096" {
 	make_pool 4096
 	make_volume 512 4096
@@ -319,6 +322,7 @@ roll_back() {
 	roll_back 512
 }
 
+# bats test_tags=soak
 @test "block size: base 4096, metadata 512, pool 512" {
 	make_pool 512
 	make_volume 4096 512
@@ -327,6 +331,7 @@ roll_back() {
 	roll_back 4096
 }
 
+# bats test_tags=soak
 @test "block size: base 4096, metadata 4096, pool 512" {
 	make_pool 512
 	make_volume 4096 4096
@@ -342,6 +347,7 @@ roll_back() {
 	roll_back 4096
 }
 
+# bats test_tags=soak
 @test "block size: base 4096, metadata 4096, pool 4096" {
 	make_pool 4096
 	make_volume 4096 4096
@@ -349,6 +355,7 @@ roll_back() {
 	roll_back 4096
 }
 
+# bats test_tags=soak
 @test "block size: base 512, and a pool on a disk of 4096 itself" {
 	disk data 4096 200
 	# What the pool has beside its data is in a file system.

@@ -56,6 +56,7 @@ one() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "clone: of an image whose size is none of LVM's, the rest is zeros" {
 	# What lay in the group before is nobody's business.
 	make_lv old 200
@@ -163,6 +164,7 @@ is_as_before() {
 	[ "$(ls $REVDEDUP_CONFIG/volumes)" = "${vol##*/}" ]
 }
 
+# bats test_tags=soak
 @test "clone: killed at each step it leaves nothing, or is made by the next" {
 	one 16
 	REVDEDUP_FAIL_LOG=/tmp/log revdedupctl -q clone $vg/vm1@1 $vg/new
@@ -241,6 +243,7 @@ is_as_before() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "clone: cut short, and another volume gets its name" {
 	one 16
 	run env REVDEDUP_FAIL=clone-leased=kill revdedupctl -q clone $vg/vm1@1 $vg/new

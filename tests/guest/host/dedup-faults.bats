@@ -130,6 +130,7 @@ fails() {
 
 # --- others at work
 
+# bats test_tags=soak
 @test "dedup-faults: two commands at once, without the lock between them" {
 	small_volume
 	stop_at dedup-marked
@@ -147,6 +148,7 @@ fails() {
 	come_home
 }
 
+# bats test_tags=soak
 @test "dedup-faults: a lease that another command has forgotten is taken again" {
 	thin_volume 72
 	random 1040 64
@@ -167,6 +169,7 @@ fails() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "dedup-faults: the version is deleted between two windows" {
 	thin_volume 72
 	random 1040 64
@@ -183,6 +186,7 @@ fails() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "dedup-faults: the version is deleted between reading and swapping" {
 	local at
 	small_volume
@@ -210,6 +214,7 @@ fails() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "dedup-faults: the lease cannot be made stable, and the version goes" {
 	small_volume
 	run env REVDEDUP_FAIL=lease-add=EIO revdedupctl -q "${to_pool[@]}"
@@ -221,6 +226,7 @@ fails() {
 	mapped_is 12288 12416
 }
 
+# bats test_tags=soak
 @test "dedup-faults: somebody copies blocks home by hand" {
 	small_volume
 	stop_at dedup-aliased
@@ -233,6 +239,7 @@ fails() {
 	mapped_is 0 64
 }
 
+# bats test_tags=soak
 @test "dedup-faults: suspended, reloaded and resized at each step" {
 	local step size=24 name
 	small_volume
@@ -260,6 +267,7 @@ fails() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "dedup-faults: interrupted at each step" {
 	local step
 	local -A ends=([dedup-leased]=130 [dedup-marked]=130 [dedup-aliased]=0 [dedup-shed]=0)
@@ -284,6 +292,7 @@ fails() {
 
 # --- what fails below
 
+# bats test_tags=soak
 @test "dedup-faults: the metadata cannot be written while blocks are swapped" {
 	local good
 	modprobe dm-flakey
@@ -361,6 +370,7 @@ fails() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "dedup-faults: the pool is unplugged for a while" {
 	local data end block
 	pool_on_device
@@ -433,6 +443,7 @@ fails() {
 
 # --- after a boot
 
+# bats test_tags=soak
 @test "dedup-faults: at boot the pool is not there" {
 	small_volume
 	make_lv vm2 16
@@ -452,6 +463,7 @@ fails() {
 	come_home
 }
 
+# bats test_tags=soak
 @test "dedup-faults: a copy of the pool lies where the pool was" {
 	small_volume
 	give_to_pool
@@ -502,6 +514,7 @@ fails() {
 
 # --- sizes
 
+# bats test_tags=soak
 @test "dedup-faults: a volume that ends within a block, and a pool that has grown" {
 	vgremove -qq --force --yes "$vg"
 	vgcreate -qq -s 1k "$vg" /dev/ram0

@@ -99,6 +99,7 @@ zero_volume() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
+# bats test_tags=soak
 @test "dedup: a writer goes on while zeros are given back" {
 	zero_volume
 	writer_start 14 20 20
@@ -113,6 +114,7 @@ zero_volume() {
 	cmp "$vol" "/dev/$vg/vm1"
 }
 
+# bats test_tags=soak
 @test "dedup: zeros, killed at each step, then a snapshot, a boot or another run" {
 	local name next
 	zero_volume 16
@@ -269,6 +271,7 @@ pool_volume() {
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 }
 
+# bats test_tags=soak
 @test "dedup: killed while a table takes the place of another, the volume goes on" {
 	zero_volume
 	killed dm-swap dedup "$vg/vm1"
@@ -315,6 +318,7 @@ pool_volume() {
 	done
 }
 
+# bats test_tags=soak
 @test "dedup: it does not leave a volume without room to come back" {
 	pool_volume
 	revdedupctl -q dedup "$vg/vm1" --mode pool --cold 0 --force --yes
@@ -408,6 +412,7 @@ estimated() {
 	[ "$(json bytes_estimate </tmp/said)" = $(($2 << 16)) ]
 }
 
+# bats test_tags=soak
 @test "dedup: in a segment that is written, blocks that are not are given to the pool" {
 	pool_volume
 	# One chunk of a segment, and one block of another.
@@ -456,6 +461,7 @@ returned() {
 	[ "$2" = 1 ] || [ "$(json dedup_cold </tmp/status)" = "$2" ]
 }
 
+# bats test_tags=soak
 @test "dedup: where much comes home again, blocks must be colder" {
 	pool_volume
 	revdedupctl -q snapshot "$vg/vm1"
@@ -489,6 +495,7 @@ returned() {
 	same
 }
 
+# bats test_tags=soak
 @test "dedup: a run of zeros does not finish one of mode pool, nor hide it" {
 	# All is in the second window.
 	thin_volume 128
@@ -517,6 +524,7 @@ disturbed() {
 	wait $pid
 }
 
+# bats test_tags=soak
 @test "dedup: marks that are lost are set again, and counted; the last success has a time" {
 	local before
 	pool_volume
@@ -541,6 +549,7 @@ disturbed() {
 	revdedupctl metrics | grep 'last_success[^ ]* 17$'
 }
 
+# bats test_tags=soak
 @test "dedup: what is compressed in the pool stays on the volume" {
 	rm -rf "$REVDEDUP_POOL"
 	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"
@@ -559,6 +568,7 @@ disturbed() {
 
 # Its lease is of that version. With one of the newest, the pool would have the device read what
 # the newest version has there.
+# bats test_tags=soak
 @test "dedup: a volume that reads an older version than its newest is not given to the pool" {
 	pool_volume
 	random 0 160

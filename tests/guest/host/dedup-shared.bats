@@ -156,6 +156,7 @@ home() {
 	are vm1 vm2 vm3 vm4 vm5
 }
 
+# bats test_tags=soak
 @test "shared: the volume goes that had the blocks first, and others keep them" {
 	thin vm1 clone 1 10
 	thin vm2 clone 2 10
@@ -192,6 +193,7 @@ home() {
 }
 
 # The recipes of vm2 and vm3 are the same, in pieces, and their blocks move. vm1 has the first lease.
+# bats test_tags=soak
 @test "shared: volumes that were not written to follow, too" {
 	thin vm1 clone 1 10
 	thin vm2 clone 2 10
@@ -206,6 +208,7 @@ home() {
 	home vm3
 }
 
+# bats test_tags=soak
 @test "shared: volumes follow when blocks are written again in one piece" {
 	local pieces
 	thin vm1 clone 1 10
@@ -243,6 +246,7 @@ forget() {
 	done
 }
 
+# bats test_tags=soak
 @test "shared: killed while blocks change their owners or are given back" {
 	local step
 	thin vm1 clone 1 10
@@ -293,6 +297,7 @@ step() {
 	echo "step $what $lv $at $len"
 }
 
+# bats test_tags=soak
 @test "shared: in random order" {
 	local seed=${SEED:-$RANDOM} round lvs=(vm1 vm2 vm3)
 	echo "SEED=$seed"

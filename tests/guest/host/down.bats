@@ -128,6 +128,7 @@ change() {
 }
 
 # The status line says first that all is home, and the table confirms it.
+# bats test_tags=soak
 @test "down: the lease of a volume that came home goes, and of none before" {
 	clone_down
 	revdedupctl -q attach $vg/new
@@ -147,6 +148,7 @@ change() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "down: more than one, and one that is up" {
 	clone_down
 	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/other

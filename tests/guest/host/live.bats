@@ -125,6 +125,7 @@ index_steps() {
 		END { print !!nr[0], !!nr[1], !!nr[2] }' /tmp/log
 }
 
+# bats test_tags=soak
 @test "live: the index is made before the freeze, and written after it" {
 	some_volume vm1 32
 	revdedupctl -q tune $vg/vm1 --pieces 64 --dedup inline
@@ -277,6 +278,7 @@ index_steps() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "live: another pool, names exchanged, a renamed group: noticed" {
 	some_volume vm2 16
 	other=$vol
@@ -443,6 +445,7 @@ index_steps() {
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "live: who read what is said of a roll-back is gone, and then the command" {
 	local pid reader
 	some_volume vm1 16

@@ -106,6 +106,7 @@ is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
 	revdedupctl -q check
 }
 
+# bats test_tags=soak
 @test "mount: an xfs, beside the one that it was" {
 	in_use xfs 64
 	for how in "" --writable; do
@@ -117,6 +118,7 @@ is_in() { [ "$(readlink "/proc/$2/cwd")" = "$1" ]; }
 	done
 }
 
+# bats test_tags=soak
 @test "mount: a partition" {
 	make_lv vm1 32
 	# The second of a table of DOS: type 83, from sector 2048, of 16 MiB.

@@ -189,6 +189,7 @@ is_clean() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "nbd: a server that is stopped makes readers wait, for some time" {
 	must map vm1@1
 	[ "$(cat /sys/block/nbd0/queue/io_timeout)" -eq 60000 ]
@@ -211,6 +212,7 @@ is_clean() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "nbd: a command that is killed at any step leaves what the next one clears" {
 	for step in nbd-exported nbd-connected; do
 		run env REVDEDUP_FAIL=$step=kill revdedupctl map vm1@1

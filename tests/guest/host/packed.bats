@@ -132,6 +132,7 @@ refused() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "packed: a clone is raw first, killed at each step" {
 	two_versions
 	for step in inflate inflate:2 rewrite-write rewrite-commit; do
@@ -195,6 +196,7 @@ refused() {
 	cmp "$vol" /tmp/rdt-pool/now
 }
 
+# bats test_tags=soak
 @test "packed: a device that reads raw blocks follows them out of new packs" {
 	volume none
 	must map $vg/vm1@1

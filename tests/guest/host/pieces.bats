@@ -195,6 +195,7 @@ is_clean() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "pieces: devices follow blocks that are swapped, adopted, handed over" {
 	volume 64
 	night 2
@@ -287,6 +288,7 @@ killed_below() {
 
 # --- the pass over the pool
 
+# bats test_tags=soak
 @test "pieces: devices read what a pass gives up, killed at its steps" {
 	local step
 	must tune --pieces 1 --dedup reverse
@@ -367,6 +369,7 @@ killed_below() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "pieces: blocks that two volumes share: healed, and left by the one that gave them" {
 	volume 64
 	# A segment, and in it a block that can be found in the pool.
@@ -425,6 +428,7 @@ killed_below() {
 	is_clean
 }
 
+# bats test_tags=soak
 @test "pieces: a snapshot that is killed as blocks change hands is finished by the next" {
 	volume 64
 	night 2

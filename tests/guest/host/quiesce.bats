@@ -73,6 +73,7 @@ is_free() {
 	is_version $vg/vm1@latest "$vol"
 }
 
+# bats test_tags=soak
 @test "quiesce: a hook that others could have written is not run" {
 	local wrong
 	volume vm1
@@ -251,6 +252,7 @@ page_set_clean() {
 	[[ $output != *froze* ]]
 }
 
+# bats test_tags=soak
 @test "quiesce: mounted from the volume itself, device-mapper freezes it" {
 	make_lv vm1 32
 	revdedupctl -q attach $vg/vm1
@@ -267,6 +269,7 @@ page_set_clean() {
 	debugfs -R "cat one" /tmp/rdt-pool/out | cmp - /tmp/rdt-mnt/one
 }
 
+# bats test_tags=soak
 @test "quiesce: all volumes, one after the other, and one that fails stops no other" {
 	run revdedupctl snapshot --all
 	[ "$status" -eq 0 ]

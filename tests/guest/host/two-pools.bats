@@ -183,10 +183,12 @@ freed_meanwhile() {
 	to_other -q scrub
 }
 
+# bats test_tags=soak
 @test "two-pools: what is copied within a pool stays where it is, and the rest is freed" {
 	freed_meanwhile -p "$REVDEDUP_POOL"
 }
 
+# bats test_tags=soak
 @test "two-pools: killed at each step the next version is right, and nothing is kept" {
 	local nr name status
 	away
@@ -262,6 +264,7 @@ room_is_asked_for() {
 }
 
 # A store for 1,024 chunks of metadata would be full, and the version lost.
+# bats test_tags=soak
 @test "two-pools: written anywhere while it is copied, the version is right" {
 	local status
 	export REVDEDUP_POOL=/tmp/rdt-pool/large

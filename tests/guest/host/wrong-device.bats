@@ -40,6 +40,7 @@ put() {
 	done
 }
 
+# bats test_tags=soak
 @test "wrong-device: a snapshot was killed, and the volume is larger then" {
 	some_volume vm1 16
 	put 3
@@ -119,6 +120,7 @@ put() {
 	[[ $output == *"lies below the attached volume '$vg/vm1'"*"no version was made"* ]]
 }
 
+# bats test_tags=soak
 @test "wrong-device: rolled back from one pool, and then from another" {
 	local other=/tmp/rdt-pool/other
 	some_volume vm1 16
@@ -148,6 +150,7 @@ put() {
 	cmp "$vol" /tmp/rdt-pool/one
 }
 
+# bats test_tags=soak
 @test "wrong-device: a copy of the pool moves what a device reads" {
 	local copy=/tmp/rdt-pool/copy seg
 	some_volume vm1 16
@@ -215,6 +218,7 @@ put() {
 	revdedupctl -q detach $vg/new --force --yes
 }
 
+# bats test_tags=soak
 @test "wrong-device: a volume was renamed, and another has its name" {
 	some_volume vm1 16
 	put 3

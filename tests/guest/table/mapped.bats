@@ -230,6 +230,7 @@ fio_on() {
 }
 
 @test "fio verifies on a live volume with blocks in a pool" { fio_on live; }
+# bats test_tags=soak
 @test "fio verifies on a writable clone of a version" { fio_on version; }
 @test "fio verifies during a roll-back" { fio_on roll-back; }
 
@@ -367,10 +368,13 @@ fs_on() {
 	meta_is_fine
 }
 
+# bats test_tags=soak
 @test "ext4 on a live volume with blocks in a pool" { fs_on live ext4; }
+# bats test_tags=soak
 @test "ext4 on a writable clone of a version" { fs_on version ext4; }
 @test "ext4 during a roll-back" { fs_on roll-back ext4; }
 
+# bats test_tags=soak
 @test "XFS on all of these" {
 	local kind
 	has_xfs || return 0

@@ -36,6 +36,7 @@ teardown() { model_teardown; }
 	[ "$status" -eq 0 ]
 }
 
+# bats test_tags=soak
 @test "model: more pages than the cache holds" {
 	model_disks 800
 	dm_create rdt-b "0 $((800 * 2048)) linear /dev/ram0 0"
