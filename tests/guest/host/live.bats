@@ -18,7 +18,7 @@ teardown() {
 
 @test "live: a volume is attached, its versions are what it was, it is detached" {
 	make_lv vm1 64
-	revdedupctl attach $vg/vm1
+	revdedupctl attach /dev/$vg/vm1
 	vol=$(device_of vm1)
 	mkfs.ext4 -q "$vol"
 	mkdir -p /tmp/rdt-mnt
