@@ -6,15 +6,17 @@
 # Run tests by bats, with these options of bats, and print TAP: as many files at a time as
 # there are processors, each by a process of its own. ("bats --jobs" looks once a second
 # whether a test has ended.) With FILTER in the environment, only the tests whose names match
-# it run, see "bats -f"; JOBS says how many files at a time.
+# it run, see "bats -f"; JOBS says how many files at a time. Tests with the tag "soak" run only
+# with SOAK in the environment, or where names are asked for.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
-options=()
+options=() tags='' named=${FILTER:+yes}
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) show_help; exit ;;
-	-f | --filter | --filter-tags) options+=("$1" "${2:?}"); shift ;;
+	-f | --filter) options+=("$1" "${2:?}") named=yes; shift ;;
+	--filter-tags) tags=${2:?}; shift ;;
 	-*) options+=("$1") ;;
 	*) break ;;
 	esac
@@ -22,6 +24,8 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage_error "no file given"
 [ -z "${FILTER:-}" ] || options+=(-f "$FILTER")
+[ -n "${SOAK:-}$named" ] || tags+="${tags:+,}!soak"
+[ -z "$tags" ] || options+=(--filter-tags "$tags")
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bats.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
