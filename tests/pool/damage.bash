@@ -107,6 +107,16 @@ refused_or_whole() {
 	return "$((status != 0))"
 }
 
+# each_of N WORD...: print each Nth of these, and in soak all.
+each_of() {
+	local nr every=$1
+	shift
+	[ -z "${SOAK:-}" ] || every=1
+	for ((nr = 1; nr <= $#; nr += every)); do
+		printf '%s\n' "${!nr}"
+	done
+}
+
 # keep_catalog: as it is now, with what belongs to it, in kept/.
 keep_catalog() {
 	rm -rf kept

@@ -424,8 +424,8 @@ refuses() {
 @test "data that is cut off" {
 	size=$(stat -c %s pool/data)
 	# In a superblock, in fingerprints, in frames, and at last a byte.
-	for length in 4095 4096 1048577 $(((2 << 20) + 5000)) $(((7 << 20) + 1)) \
-		$(((10 << 20) + 123456)) $((17 << 20)) $((size - 1)); do
+	for length in $(each_of 2 4095 4096 $(((2 << 20) + 5000)) 1048577 $(((7 << 20) + 1)) \
+		$(((10 << 20) + 123456)) $((17 << 20)) $((size - 1))); do
 		fresh
 		truncate -s "$length" pool/data
 		status=0

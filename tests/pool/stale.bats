@@ -81,7 +81,8 @@ edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 	is 0 check
 }
 
-# The disk said that it had written, and had not: each page that the last version changed.
+# The disk said that it had written, and had not: each page that the last version changed, or,
+# but in soak, some of them.
 @test "a page of the catalog that was not written" {
 	keep_catalog
 	next_version
@@ -91,6 +92,7 @@ edit() { "$BATS_TEST_DIRNAME/../cli/edit-catalog.py" pool/catalog.db "$@"; }
 	for ((page = 0; page < pages; page++)); do
 		cmp -s -n 4096 -i $((page * 4096)) kept/catalog.db whole/catalog.db && continue
 		tried=$((tried + 1))
+		[ -n "${SOAK:-}" ] || [ $((tried % 3)) -eq 1 ] || continue
 		rm -rf pool
 		cp -r --sparse=always whole pool
 		dd if=kept/catalog.db of=pool/catalog.db bs=4096 skip=$page seek=$page count=1 \
