@@ -15,13 +15,22 @@ setup() {
 	must init pool --size 2G --reserve 1M "${made_with[@]}"
 }
 
-# Each of these runs by itself, until "done" is there, and leaves "failed".
+# Each of these runs by itself, until "done" is there, and leaves "failed". Those beside the
+# snapshots do so much and no more: else, on a slow machine, they do most of the work.
+goes_on() { [ ! -e "done" ] && [ $((turns++)) -lt $((2 * rounds)) ]; }
+
+# not_yet: there is nothing to do now, and that does not count.
+not_yet() {
+	turns=$((turns - 1))
+	sleep 0.1
+}
 
 # run NAME FUNCTION...: in the background.
 run_beside() {
 	local name=$1
 	shift
 	(
+		turns=0
 		RANDOM=$((seed + $(cksum <<<"$name" | cut -d ' ' -f 1) % 10000))
 		"$@" || touch failed
 	) >"out/$name" 2>&1 3>&- &
@@ -60,10 +69,10 @@ is_gone() {
 
 restores() {
 	local version target=out/restored-$1 status=0
-	until [ -e "done" ]; do
+	while goes_on; do
 		version=$(any_version)
 		# It may have gone since.
-		ln -f "want/${version:-none}" "keep-$1" 2>/dev/null || continue
+		ln -f "want/${version:-none}" "keep-$1" 2>/dev/null || { not_yet; continue; }
 		[ $((RANDOM % 2)) -eq 0 ] || rm -f "$target"
 		timeout 600 "${ctl[@]}" restore --yes "$version" --to "$target" \
 			>"out/restore-$1" 2>&1 || status=$?
@@ -79,10 +88,11 @@ restores() {
 	done
 }
 
+# Few rounds make few versions.
 deletes() {
-	local version status
-	until [ -e "done" ]; do
-		[ "$(find want -name 'vm*' | wc -l)" -gt 12 ] || { sleep 0.1; continue; }
+	local version status many=$((2 * rounds < 12 ? 2 * rounds : 12))
+	while goes_on; do
+		[ "$(find want -name 'vm*' | wc -l)" -gt "$many" ] || { not_yet; continue; }
 		version=$(any_version)
 		mv "want/$version" doomed
 		status=0
@@ -95,7 +105,7 @@ deletes() {
 }
 
 prunes() {
-	until [ -e "done" ]; do
+	while goes_on; do
 		must_in out/prune-1 prune vm5 --keep-last 2 --lock-wait 600 || return
 		must_in out/prune-1 snapshot vm5 --from img/vm5 || return
 		must_in out/prune-1 tag vm5@latest +x || return
@@ -105,14 +115,14 @@ prunes() {
 
 # Another volume's newest version mostly has what one of these changed.
 passes() {
-	until [ -e "done" ]; do
+	while goes_on; do
 		must_in out/pass-1 dedup --older $((RANDOM % 2)) --least-run 1 || return
 		echo passed
 	done
 }
 
 looks() {
-	until [ -e "done" ]; do
+	while goes_on; do
 		must_in "out/look-$1" "$@" || return
 		echo "$*"
 	done
@@ -121,7 +131,7 @@ looks() {
 # Status 3: it left out what was being deleted.
 scrubs() {
 	local status
-	until [ -e "done" ]; do
+	while goes_on; do
 		status=0
 		timeout 600 "${ctl[@]}" scrub >out/scrub-1 2>&1 || status=$?
 		case $status in
