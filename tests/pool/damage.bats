@@ -385,15 +385,16 @@ refuses() {
 }
 
 @test "each block in each segment" {
-	local seg
 	rm -r pool ./*.img
-	truncate -s 520M big.1.img
 	# With the journal, more frames than a group has; the last one is full.
-	for ((seg = 0; seg < 259; seg++)); do
-		dd if=/dev/urandom of=big.1.img bs=4096 seek=$((seg * 513)) count=1 \
-			conv=notrunc status=none
-	done
-	dd if=/dev/urandom of=big.1.img bs=2M seek=259 count=1 conv=notrunc status=none
+	python3 -c 'import os
+with open("big.1.img", "wb") as image:
+    image.truncate(520 << 20)
+    for segment in range(259):
+        image.seek(segment * 513 * 4096)
+        image.write(os.urandom(4096))
+    image.seek(259 << 21)
+    image.write(os.urandom(2 << 20))'
 	"$CTL" init pool --size 800M --reserve 4K -q
 	is 0 snapshot big --from big.1.img
 	is 0 scrub

@@ -159,6 +159,7 @@ with open("pool/data", "r+b") as data:
 	done
 }
 
+# bats test_tags=soak
 @test "a pass over what is fresh is killed at each step" {
 	make_news
 	kill_at_each
@@ -291,7 +292,7 @@ with open("pool/data", "r+b") as data:
 	make_twins
 	keep_base
 	log_steps "${all_of_it[@]}"
-	some_steps 1 4 '^(catalog|pages)-' >steps
+	some_steps 1 "$(((${EVERY:-1} + 5) * 4 / 6))" '^(catalog|pages)-' >steps
 	while read -r number name <&4; do
 		from_base
 		status=0

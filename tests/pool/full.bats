@@ -103,9 +103,11 @@ oldest() {
 	"${ctl[@]}" list | awk 'NR == 2 { print $1 }'
 }
 
-# work_when_full: what one does then, some times.
+# work_when_full MIB: what one does then; in soak some times.
 work_when_full() {
-	for _ in 1 2 3; do
+	local times=1
+	[ -z "${SOAK:-}" ] || times=3
+	for ((; times; times--)); do
 		fill_up "$1"
 		all_right || fail_test "after it was full" || return
 		lose "$(oldest)" delete "$(oldest)"
@@ -133,6 +135,7 @@ work_when_full() {
 	cat out/must
 }
 
+# bats test_tags=soak
 @test "a file system that is full of versions" {
 	small_fs 96
 	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
@@ -152,6 +155,7 @@ work_when_full() {
 	work_when_full 8
 }
 
+# bats test_tags=soak
 @test "a device that is full of packs" {
 	local texts=true
 	loop_device data.img 64
@@ -162,17 +166,18 @@ work_when_full() {
 # Versions that differ in every other block: all frames are in use, and none has
 # much that lives.
 @test "a device that is full of pieces" {
-	local nr at
+	local nr
 	loop_device data.img 64
 	must init pool --data "$loop" --reserve 1M
 	fill_image vol1 16
 	for ((nr = 0; nr < 60; nr++)); do
 		try_snapshot vol1
 		[ "$status" -eq 0 ] || break
-		for ((at = nr % 9; at < 4096; at += 9)); do
-			dd if=/dev/urandom of=img/vol1 bs=4K count=1 seek="$at" conv=notrunc \
-				status=none
-		done
+		python3 -c 'import os, sys
+with open("img/vol1", "r+b") as image:
+    for block in range(int(sys.argv[1]) % 9, 4096, 9):
+        image.seek(block * 4096)
+        image.write(os.urandom(4096))' "$nr"
 	done
 	[ "$status" -eq 12 ]
 	all_right
@@ -187,8 +192,9 @@ work_when_full() {
 
 # It is full of something else, but for so many KiB. ROOMS="N..." says which.
 each_room() {
-	local room
-	for room in ${ROOMS:-0 40 96 136 600}; do
+	local room rooms=(0 96 600)
+	[ -z "${SOAK:-}" ] || rooms=(0 40 96 136 600)
+	for room in ${ROOMS:-"${rooms[@]}"}; do
 		echo "# $room KiB"
 		fill_image vol0 6
 		leave "$room"
@@ -218,7 +224,8 @@ each_room() {
 
 # What an older program has packed stays to be found, whether there is room for new tables or not.
 @test "a pool of an older program, on a file system that is full" {
-	local room nr texts=true
+	local room rooms=(0 160 600) nr texts=true
+	[ -z "${SOAK:-}" ] || rooms=(0 96 140 160 200 300 600)
 	small_fs 64
 	must init "$REVDEDUP_POOL" --size 1G --reserve 4M --compression zstd
 	for nr in 1 2; do
@@ -227,7 +234,7 @@ each_room() {
 	done
 	old_catalog fs/pool
 	cp -r --sparse=always fs/pool was
-	for room in 0 96 140 160 200 300 600; do
+	for room in "${rooms[@]}"; do
 		echo "# $room KiB"
 		rm -rf fs/pool fs/ballast
 		cp -r --sparse=always was fs/pool
@@ -250,6 +257,7 @@ each_room() {
 	done
 }
 
+# bats test_tags=soak
 @test "a file system with small blocks that is full of something else" {
 	small_fs 128 1024
 	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
