@@ -450,7 +450,8 @@ time.sleep(300)' 3>&- &
 	done
 	serve --all
 	for ((i = 1; i <= ${CONVERTED:-10}; i++)); do
-		[ $((RANDOM % 4)) -eq 0 ] || continue
+		# The last one in any case.
+		[ $((RANDOM % 4)) -eq 0 ] || [ "$i" -eq "${CONVERTED:-10}" ] || continue
 		[ "$i" -eq 1 ] || must delete vm1@$((i - 1)) || :
 		qemu-img convert "$(uri vm1@$i)" -O qcow2 q.qcow2
 		qemu-img convert q.qcow2 -O raw back.img
