@@ -150,8 +150,9 @@ pool_programs() { build tests/pool programs "$@"; }
 job_pool() {
 	local rounds=()
 	case $tier in
-	fast) rounds=(STEPS=80 FAILURES=100 COVER=0 DAMAGES=1) ;;
-	all) rounds=(STEPS=150 FAILURES=250 COVER=1 DAMAGES=2) ;;
+	# That each case comes up is seen without sanitizers, by pool-power.
+	fast) rounds=(STEPS=40 FAILURES=40 ON_DISK=10 COVER=0 DAMAGES=1 HOSTILE=15) ;;
+	all) rounds=(STEPS=60 FAILURES=80 ON_DISK=15 COVER=0 DAMAGES=1 HOSTILE=30) ;;
 	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 DAMAGES=200 HOSTILE=20000
 		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
@@ -160,10 +161,11 @@ job_pool() {
 }
 
 job_pool_power() {
-	local much=(LONG_COVER=25 CUTS=300)
-	[ "$tier" != soak ] || much=(LONG_STEPS=100000 CUTS=20000)
+	local much=(LONG_STEPS=200 LONG_FAILURES=80 LONG_COVER=1 CUTS=100)
+	[ "$tier" != soak ] || much=(LONG_STEPS=100000 LONG_FAILURES=50000 CUTS=20000)
 	build tests/pool ../../build/pool/plain/model
-	make -s -j2 --output-sync=target -C tests/pool check-power check-long "${much[@]}"
+	make -s -j2 --output-sync=target -C tests/pool check-power check-long check-long-fail \
+		"${much[@]}"
 }
 
 job_pool_live() {
@@ -175,21 +177,23 @@ job_pool_live() {
 		return
 		;;
 	soak) much=(EVERY=1 KILLS=5000 ROUNDS=1000 MIXES=1000) ;;
-	*) much=(EVERY=24 KILLS=80) ;;
+	*) much=(EVERY=48 KILLS=30 ROUNDS=6 MIXES=4 BESIDE=4) ;;
 	esac
 	make -s -C tests/pool live "${much[@]}"
 }
 
 job_pool_sanitized() {
+	local much=(SANE_BESIDE=2 SANE_ROUNDS=4)
+	[ "$tier" != soak ] || much=(SANE_BESIDE=20 SANE_ROUNDS=200)
 	pool_programs
-	make -s -C tests/pool sanitized
+	make -s -C tests/pool sanitized "${much[@]}"
 }
 
 job_nbd() {
-	local goal=check
-	[ "$tier" != soak ] || goal=soak
+	local goal=(check CHURNS=12 CONVERTED=6)
+	[ "$tier" != soak ] || goal=(soak)
 	build tests/nbd programs
-	make -s -C tests/nbd "$goal"
+	make -s -C tests/nbd "${goal[@]}"
 }
 
 job_nbd_boot() {
@@ -198,7 +202,7 @@ job_nbd_boot() {
 }
 
 job_fuzz_tools() {
-	local seconds=4
+	local seconds=3
 	[ "$tier" != soak ] || seconds=1800
 	make -s -j2 -C tests/fuzz all
 	make -s -C tests/fuzz check SECS=$seconds
