@@ -130,7 +130,7 @@ with open("pool/data", "r+b") as data:
 		are_complete || fail_test "after a kill at step $number, $name"
 	done 4<steps
 	all_right
-	[ "$kills" -gt 5 ]
+	[ "$kills" -gt 2 ]
 	say "$kills kills"
 }
 

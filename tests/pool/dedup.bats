@@ -113,7 +113,7 @@ kill_at_each() {
 		[ "$(unique)" = 910 ] ||
 			fail_test "after a kill at step $number, $name: $(unique) blocks"
 	done 4<steps
-	[ "$kills" -gt 10 ]
+	[ "$kills" -gt 5 ]
 	say "$kills kills"
 }
 
