@@ -151,8 +151,8 @@ job_pool() {
 	local rounds=()
 	case $tier in
 	# That each case comes up is seen without sanitizers, by pool-power.
-	fast) rounds=(STEPS=40 FAILURES=40 ON_DISK=10 COVER=0 DAMAGES=1 HOSTILE=15) ;;
-	all) rounds=(STEPS=60 FAILURES=80 ON_DISK=15 COVER=0 DAMAGES=1 HOSTILE=30) ;;
+	fast) rounds=(STEPS=30 FAILURES=25 ON_DISK=10 COVER=0 DAMAGES=1 HOSTILE=15) ;;
+	all) rounds=(STEPS=60 FAILURES=50 ON_DISK=15 COVER=0 DAMAGES=1 HOSTILE=30) ;;
 	soak) rounds=(STEPS=20000 FAILURES=50000 COVER=100 DAMAGES=200 HOSTILE=20000
 		CTL_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all") ;;
 	esac
@@ -161,7 +161,7 @@ job_pool() {
 }
 
 job_pool_power() {
-	local much=(LONG_STEPS=200 LONG_FAILURES=80 LONG_COVER=1 CUTS=100)
+	local much=(LONG_STEPS=200 LONG_FAILURES=80 LONG_COVER=1 CUTS=60)
 	[ "$tier" != soak ] || much=(LONG_STEPS=100000 LONG_FAILURES=50000 CUTS=20000)
 	build tests/pool ../../build/pool/plain/model
 	make -s -j2 --output-sync=target -C tests/pool check-power check-long check-long-fail \
