@@ -164,7 +164,7 @@ is_linear() {
 }
 
 @test "commands follow the number of versions" {
-	local i few versions=240
+	local i few versions=120
 	[ -z "${SOAK:-}" ] || versions=480
 	head -c $((2 << 20)) /dev/urandom >img
 	"$ctl" -q snapshot v --from img
