@@ -60,7 +60,6 @@ esac
 [ "$tier" != soak ] || : "${SEED:=$RANDOM}"
 export SEED=${SEED:-1}
 # Tests with the tag "soak" run in that tier, or by name.
-[ "$tier" != soak ] || export SOAK=1
 rounds+=("SEED=$SEED" "CRASH_SEED=$SEED" "TABLE_SEED=$SEED" "E2E_SEED=$SEED")
 # A test with the tag "soak" is a variation of one without it, and only soak runs it.
 export SOAK=
