@@ -102,9 +102,9 @@ static void want(struct estimate *estimate, const struct rd_sole *sole, unsigned
 }
 
 /* One step for each entry that leads to a recipe that dies with version @number. */
-static int follow(struct estimate *estimate, rd_place at[RD_SEG_BLOCKS], i64 number,
-		  bool *ret_more)
+static int follow(struct estimate *estimate, struct rd_map *map, i64 number, bool *ret_more)
 {
+	rd_place *at = map->at;
 	const struct rd_recipe *target = NULL;
 	const struct rd_sole *sole = NULL;
 	unsigned int i, slot;
@@ -139,9 +139,8 @@ static int follow(struct estimate *estimate, rd_place at[RD_SEG_BLOCKS], i64 num
 static int follow_source(struct estimate *estimate, const struct rd_sole *sole, i64 source)
 {
 	const struct rd_recipe *recipe;
-	rd_place at[RD_SEG_BLOCKS];
-	size_t left = nr_dying(estimate);
-	unsigned int i;
+	struct rd_map map, before;
+	unsigned int i, hops = 0;
 	bool more = true;
 	int r;
 
@@ -151,12 +150,17 @@ static int follow_source(struct estimate *estimate, const struct rd_sole *sole, 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		rd_place place = recipe->map.at[i];
 
-		at[i] = rd_place_kind(place) == RD_REF &&
+		map.at[i] = rd_place_kind(place) == RD_REF &&
 			rd_place_id(place) == (u64)sole->recipe ? place : 0;
 	}
-	/* A circle, of a catalog that is damaged, leads to no block. */
-	for (; !r && more && left; left--)
-		r = follow(estimate, at, sole->number, &more);
+	/* A recipe may refer to itself, so there can be more hops than recipes. */
+	while (!r && more) {
+		rd_map_note(&map, &before, hops);
+		r = follow(estimate, &map, sole->number, &more);
+		hops++;
+		/* A circle, of a catalog that is damaged, leads to no block. */
+		more = more && !rd_map_circles(&map, &before);
+	}
 	return r;
 }
 

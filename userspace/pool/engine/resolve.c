@@ -140,8 +140,14 @@ static int follow(struct rd_resolver *resolver, struct rd_map *map, bool *ret_mo
 	return 0;
 }
 
-/* Has one of the places not moved but in a circle since @before? */
-static bool is_circle(const struct rd_map *map, const struct rd_map *before)
+/* A circle of any length is found if it is looked for from 1, 2, 4, ... hops on (Brent). */
+void rd_map_note(const struct rd_map *map, struct rd_map *before, unsigned int hops)
+{
+	if (!(hops & (hops - 1)))
+		*before = *map;
+}
+
+bool rd_map_circles(const struct rd_map *map, const struct rd_map *before)
 {
 	unsigned int i;
 
@@ -170,13 +176,11 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	if (known)
 		return 0;
 	while (more) {
-		/* At 1, 2, 4, ... hops: a circle of any length is found (Brent). */
-		if (!(hops & (hops - 1)))
-			before = *ret_map;
+		rd_map_note(ret_map, &before, hops);
 		r = follow(resolver, ret_map, &more);
 		hops++;
 		/* Whom a recipe points at exists, and no chain closes. */
-		if (r == -ENOENT || (!r && more && is_circle(ret_map, &before)))
+		if (r == -ENOENT || (!r && more && rd_map_circles(ret_map, &before)))
 			r = -EUCLEAN;
 		if (r)
 			return rd_err(r, "cannot find the blocks of recipe %lld", (long long)id);
