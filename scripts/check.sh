@@ -59,7 +59,6 @@ esac
 # The gate must not depend on chance where a test can do without; soak takes new seeds.
 [ "$tier" != soak ] || : "${SEED:=$RANDOM}"
 export SEED=${SEED:-1}
-# Tests with the tag "soak" run in that tier, or by name.
 rounds+=("SEED=$SEED" "CRASH_SEED=$SEED" "TABLE_SEED=$SEED" "E2E_SEED=$SEED")
 # A test with the tag "soak" is a variation of one without it, and only soak runs it.
 export SOAK=
