@@ -448,36 +448,36 @@ nbd                2    -  120
 modules            2    -   90
 debug_kernel       2    -   60
 debug              1    -  400  modules debug_kernel
-debug_faults       1    -  400  modules debug_kernel
+debug_faults       1    -  450  modules debug_kernel
 debug_table        1    -    -  modules debug_kernel
 debug_crash        1    -    -  modules debug_kernel
 kunit              1    -   90  debug_kernel
-host_6.12          1    -  500  modules
-host_clone_6.12    1    -  500  modules
+host_6.12          1    -  900  modules
+host_clone_6.12    1    -  700  modules
 host_pieces_6.12   1    -  500  modules
 host_quiesce_6.12  1    -  300  modules
 host_6.1           1    -    -  modules
-guest_6.12         1    -  500  modules
+guest_6.12         1    -  900  modules
 guest_6.1          1    -  300  modules
-table_6.12         1    -  400  modules
+table_6.12         1    -  700  modules
 table_6.1          1    -    -  modules
 model_6.1          1    -    -  modules
-dedup_6.12         1    -  400  modules
+dedup_6.12         1    -  500  modules
 dedup_6.1          1    -    -  modules
-dedup_faults_6.12  1    -  300  modules
+dedup_faults_6.12  1    -  250  modules
 dedup_faults_6.1   1    -    -  modules
-shared_6.12        1    -  300  modules
+shared_6.12        1    -  200  modules
 live_6.12          1    -    -  modules
-live_6.1           1    -  300  modules
+live_6.1           1    -  700  modules
 liverandom_6.12    1    -    -  modules
 liverandom_6.1     1    -    -  modules
 blocksize_6.12     1    -  300  modules
 blocksize_6.1      1    -    -  modules
-crash_6.12         1    -  300  modules
+crash_6.12         1    -  400  modules
 crash_6.1          1    -    -  modules
-tablecrash_6.12    1    -  300  modules
+tablecrash_6.12    1    -  200  modules
 tablecrash_6.1     1    -    -  modules
-end_to_end_6.12    1    -  400  modules
+end_to_end_6.12    1    -  300  modules
 end_to_end_6.1     1    -    -  modules
 power_cuts_6.12    1    -  200  modules
 power_cuts_6.1     1    -    -  modules
@@ -487,7 +487,7 @@ bounds_6.12        1    -    -  modules
 bounds_6.1         1    -    -  modules
 mutate             2    -    -  modules
 harness            2    -  150
-packages           2    -  120
+packages           2    -  200
 deb                2    -    -
 nbd_boot           1    -  120
 newest             1    -    -  modules
