@@ -418,9 +418,11 @@ make_runs() {
 	truncate -s 12M img/few
 	dd if=img/one of=img/few bs=4096 count=2 skip=700 seek=99 conv=notrunc status=none
 	blocks three 0 10
+	# The oldest keeps nothing for others; times are in seconds.
+	snapshot c few 1
+	sleep 1.1
 	snapshot a one 1
 	snapshot b one-later 1
-	snapshot c few 1
 	snapshot a three 2
 	snapshot b three 2
 	snapshot c three 2
