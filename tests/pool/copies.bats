@@ -111,7 +111,7 @@ with open("pool/data", "r+b") as data:
 	for name in copies-write copies-sync copies-enter copies-drop; do
 		grep -q "^$name\$" log || fail_test "it does not come to $name"
 	done
-	grep -n '^copies-' log | awk -F: -v every="$(((${EVERY:-1} + 5) / 6))" \
+	grep -n '^copies-' log | awk -F: -v every="$(part_of_every 1 6)" \
 		'$2 != "copies-read" && nr++ % every == 0 { print $1, $2 }' >steps
 	while read -r number name <&4; do
 		from_base
@@ -130,7 +130,7 @@ with open("pool/data", "r+b") as data:
 		are_complete || fail_test "after a kill at step $number, $name"
 	done 4<steps
 	all_right
-	[ "$kills" -gt 2 ]
+	[ "$kills" -gt $((${EVERY:-1} > 24 ? 2 : 5)) ]
 	say "$kills kills"
 }
 
@@ -214,7 +214,7 @@ changed() {
 	keep_base
 	cp --sparse=always copies copies.base
 	log_steps "${copying[@]}"
-	grep -n '^copies-' log | awk -F: -v every="$(((${EVERY:-1} + 5) / 6))" \
+	grep -n '^copies-' log | awk -F: -v every="$(part_of_every 1 6)" \
 		'nr++ % every == 0 { print $1, $2 }' >steps
 	while read -r number name <&4; do
 		error=$([ $((number % 2)) -eq 0 ] && echo EIO || echo ENOSPC)

@@ -97,7 +97,7 @@ kill_at_each() {
 		grep -q "^$name\$" log || fail_test "the pass does not come to $name"
 	done
 	# It has few steps, beside other commands.
-	some_steps 2 "$(((${EVERY:-1} + 5) / 6))" >steps
+	some_steps 2 "$(part_of_every 1 6)" >steps
 	while read -r number name <&4; do
 		from_base
 		status=0
@@ -113,7 +113,7 @@ kill_at_each() {
 		[ "$(unique)" = 910 ] ||
 			fail_test "after a kill at step $number, $name: $(unique) blocks"
 	done 4<steps
-	[ "$kills" -gt 5 ]
+	[ "$kills" -gt $((${EVERY:-1} > 24 ? 5 : 10)) ]
 	say "$kills kills"
 }
 
@@ -292,7 +292,7 @@ with open("pool/data", "r+b") as data:
 	make_twins
 	keep_base
 	log_steps "${all_of_it[@]}"
-	some_steps 1 "$(((${EVERY:-1} + 5) * 4 / 6))" '^(catalog|pages)-' >steps
+	some_steps 1 "$(part_of_every 4 6)" '^(catalog|pages)-' >steps
 	while read -r number name <&4; do
 		from_base
 		status=0

@@ -101,15 +101,16 @@ many_point_there() {
 
 # A build for tests writes the map of one other recipe a transaction.
 @test "a recipe that many point at goes in several transactions" {
-	local step number nr
+	local step number nr every
 	many_point_there
+	every=$(part_of_every 1 12)
 	log_steps delete v@2
 	mv log steps
 	number=$(grep -c '^hand-over$' steps)
 	[ "$number" -ge 10 ] || fail_test "all of it went in $number transactions"
 	for step in hand-over delete-rows; do
 		nr=$(grep -c "^$step\$" steps)
-		for ((number = 1; number <= nr; number += (${EVERY:-1} + 11) / 12)); do
+		for ((number = 1; number <= nr; number += every)); do
 			from_base
 			rm want/v@2
 			REVDEDUP_FAIL=$step:$number=kill run -137 "${ctl[@]}" delete v@2
@@ -156,7 +157,7 @@ frames() {
 	before=$(frames)
 	log_steps grow --size 1200M
 	# It has few steps. At the last one it has its new size.
-	some_steps 1 "$(((${EVERY:-1} + 5) / 6))" >steps
+	some_steps 1 "$(part_of_every 1 6)" >steps
 	awk 'END { print NR, $1 }' log >>steps
 	while read -r number name <&4; do
 		for action in kill EIO; do
@@ -226,7 +227,7 @@ frames() {
 		keep_base
 		log_steps repair --rebuild-catalog
 		all_right || fail_test "after $step: see above"
-		some_steps 1 "$(((${EVERY:-1} + 5) / 6))" >steps
+		some_steps 1 "$(part_of_every 1 6)" >steps
 		while read -r number name <&4; do
 			for action in kill EIO; do
 				from_base
@@ -253,7 +254,7 @@ frames() {
 	keep_base
 	log_steps repair --force
 	all_right
-	some_steps 1 "$(((${EVERY:-1} + 5) * 4 / 6))" >steps
+	some_steps 1 "$(part_of_every 4 6)" >steps
 	while read -r number name <&4; do
 		for action in kill EIO; do
 			from_base

@@ -167,7 +167,7 @@ put_catalog() {
 	REVDEDUP_FAIL_LOG=$PWD/log "${ctl[@]}" -p mirror snapshot vm1 --from img/vm1 -q
 	rm -rf mirror
 	mv pool mirror
-	some_steps 1 "$(((${EVERY:-1} + 5) / 6))" 'catalog|pages' >steps
+	some_steps 1 "$(part_of_every 1 6)" 'catalog|pages' >steps
 	while read -r number name <&4; do
 		rm -rf pool
 		cp -r --sparse=always mirror pool
