@@ -90,6 +90,12 @@ static int ask(char *const *argv, struct rd_buffer *ret)
 
 /* --- what there is */
 
+/* Is it of a volume itself, and not of what lies below one? */
+static bool is_lv_uuid(const char *dm_uuid)
+{
+	return !strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) && strlen(dm_uuid) == UUID_LEN;
+}
+
 /* The device of a volume that is active has the names. */
 static bool split_dm_name(const char *path, struct rd_lv *ret)
 {
@@ -100,8 +106,7 @@ static bool split_dm_name(const char *path, struct rd_lv *ret)
 		return false;
 	rd_block_dm(st.st_rdev, "uuid", uuid);
 	rd_block_dm(st.st_rdev, "name", name);
-	if (strncmp(uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(uuid) != UUID_LEN ||
-	    !dm_split_lvm_name(NULL, NULL, &vg, &lv, &layer))
+	if (!is_lv_uuid(uuid) || !dm_split_lvm_name(NULL, NULL, &vg, &lv, &layer))
 		return false;
 	snprintf(ret->vg, sizeof(ret->vg), "%s", vg);
 	snprintf(ret->name, sizeof(ret->name), "%s", lv);
@@ -231,14 +236,17 @@ int rd_lv_create(const struct rd_lv *lv, u64 bytes)
 
 int rd_lv_remove_tagged(const struct rd_lv *lv, const char *tag)
 {
-	char select[2 * RD_LV_NAME_MAX + 32];
-	char *const argv[] = { "lvremove", "-qq", "--yes", "-S", select, (char *)lv->vg, NULL };
+	char name[2 * RD_LV_NAME_MAX];
+	char *const argv[] = { "lvremove", "-qq", "--yes", name, NULL };
+	bool exists, ours;
 	int r;
 
-	snprintf(select, sizeof(select), "lv_name=%s && lv_tags={%s}", lv->name, tag);
+	r = look(lv, tag, &exists, &ours);
+	if (r || !exists || !ours)
+		return r;
+	snprintf(name, sizeof(name), "%s/%s", lv->vg, lv->name);
 	r = run(argv, NULL);
-	return r > 0 ? rd_err(-EBUSY, "cannot remove the logical volume '%s/%s'", lv->vg,
-			      lv->name) : r;
+	return r > 0 ? rd_err(-EBUSY, "cannot remove the logical volume '%s'", name) : r;
 }
 
 int rd_lv_remove(const struct rd_lv *lv)
@@ -311,7 +319,7 @@ int rd_lv_activate(const char *dm_uuid, const char *path)
 
 	const char *uuid = dm_uuid + strlen(LVM_UUID);
 
-	if (strncmp(dm_uuid, LVM_UUID, strlen(LVM_UUID)) || strlen(dm_uuid) != UUID_LEN)
+	if (!is_lv_uuid(dm_uuid))
 		return 0;
 	put_uuid(lv, put_uuid(vg, uuid));
 	snprintf(select, sizeof(select), "vg_uuid=%s && lv_uuid=%s", vg, lv);

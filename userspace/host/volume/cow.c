@@ -133,23 +133,24 @@ void rd_cow_keep(struct rd_cow *cow)
 }
 
 /* Most have none: asking LVM takes long. */
-static int remove_lv(const char *base, const char *suffix)
+static int remove_meta(const char *base)
 {
 	char path[RD_LV_PATH_MAX];
 	struct rd_lv lv;
 
-	if (rd_lv_beside(base, suffix, &lv) || access(rd_lv_path(path, &lv), F_OK))
+	if (rd_lv_beside(base, META_SUFFIX, &lv) || access(rd_lv_path(path, &lv), F_OK))
 		return 0;
 	return rd_lv_remove(&lv);
 }
 
 int rd_cow_remove(const char *base)
 {
-	int data, meta;
+	struct rd_lv lv;
+	int r, meta;
 
-	if (!has_lvm())
+	if (!has_lvm() || rd_lv_beside(base, DATA_SUFFIX, &lv))
 		return 0;
-	data = remove_lv(base, DATA_SUFFIX);
-	meta = remove_lv(base, META_SUFFIX);
-	return data ? data : meta;
+	r = rd_lv_remove(&lv);
+	meta = remove_meta(base);
+	return r ? r : meta;
 }
