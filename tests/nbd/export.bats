@@ -188,11 +188,53 @@ except nbd.Error:
 	same vm1@2 2.img
 }
 
+# opened PID: the files of the pool that the process has open for writing.
+opened() {
+	local fd flags
+	for fd in /proc/"$1"/fdinfo/*; do
+		flags=$(sed -n 's/^flags:[[:space:]]*//p' "$fd")
+		((flags & 3)) && readlink "/proc/$1/fd/${fd##*/}" | sed -n "s|^$PWD/pool/||p"
+	done | sort -u
+}
+
+@test "clients of root's export speak with a user who may do nothing" {
+	[ "$(id -u)" -eq 0 ] || skip "this is not root"
+	make_versions
+	chmod 700 .
+	must dedup --copies 4G --to copies --force
+	damage 1.img 100
+	serve vm1@1
+	server=$(cat run/vm1@1.pid)
+	grep -E '^(Uid|Groups|CapPrm)' "/proc/$server/status"
+	run sed -nE 's/^(Uid|Gid|CapPrm|CapEff):[[:space:]]*//p' "/proc/$server/status"
+	[ "$(sort -u <<<"$output" | wc -l)" -eq 2 ]
+	[[ $output != 0* ]]
+	[[ ${lines[2]} =~ ^0+$ ]]
+	[ -z "$(sed -n 's/^Groups:[[:space:]]*//p' "/proc/$server/status")" ]
+	# SQLite cannot do without them.
+	[ "$(opened "$server")" = "$(printf 'catalog.db-%s\n' pages shm wal)" ]
+	# It finds all that it needs, at first and later, and the version is held.
+	same vm1@1 1.img --random 20
+	must delete vm1@1
+	[ "$(held)" -eq 1 ]
+	must snapshot vm1 --from 3.img
+	same vm1@1 1.img --random 20
+	# It ends with who has started it.
+	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')"
+	flock --timeout 20 run/vm1@1.export true
+	must snapshot vm1 --from 1.img
+	is_clean
+	run nbdkit --foreground --unix "$PWD/run/none.sock" \
+		"$build/bin/nbdkit-revdedup-plugin.so" pool="$REVDEDUP_POOL" user=no-such-user
+	[ "$status" -ne 0 ]
+	[[ $output == *"cannot find the user 'no-such-user'"* ]]
+}
+
 # kill_server VOL@N: both processes that have it: the one that would start it again, and nbdkit.
 kill_server() {
 	server=$(cat "run/$1.pid")
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
-	until flock --nonblock "run/$1.export" true; do sleep 0.05; done
+	flock --timeout 60 "run/$1.export" true
 }
 
 @test "a server that is killed leaves nothing locked and nothing kept" {
@@ -212,7 +254,7 @@ kill_server() {
 	[[ $output == *"in use:      vm1@2, read by process "* ]]
 	server=$(cat run/vm1@2.pid)
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
-	until flock --nonblock run/vm1@2.export true; do sleep 0.05; done
+	flock --timeout 60 run/vm1@2.export true
 	must status
 	[[ $output != *"read by"* ]]
 	must show vm1@2

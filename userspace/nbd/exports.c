@@ -6,38 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "pool/engine/session.h"
 #include "nbd.h"
 
-#define VERB	"export"
 
 /* --- the pool */
 
 int nbd_check(const char *path)
 {
 	struct rd_pool *pool;
-	int r = rd_session_open(&pool, path, RD_POOL_READ, VERB, 0);
+	int r = rd_session_open(&pool, path, RD_POOL_READ, "export", 0);
 
 	if (r)
 		return r;
 	return rd_session_close(pool, 0);
-}
-
-/* Open it for writing, to hold versions; a pool that is full can still be read. */
-static int open_pool(struct nbd_server *server)
-{
-	int r;
-
-	if (!access(server->path, W_OK)) {
-		r = rd_session_open(&server->pool, server->path, RD_POOL_WRITE, VERB, 0);
-		if (r != -ENOSPC && r != -EROFS)
-			return r;
-		rd_warn("the pool is only read: a version that is deleted meanwhile becomes unreadable");
-	}
-	return rd_session_open(&server->pool, server->path, RD_POOL_READ, VERB, 0);
 }
 
 static int hold_named(struct nbd_server *server)
@@ -65,11 +49,12 @@ int nbd_start(struct nbd_server *server)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&server->changed, &attr);
 	pthread_mutex_init(&server->lock, NULL);
-	r = open_pool(server);
+	/* First, since it finishes what commands that died have left. */
+	r = nbd_start_holding(server);
+	if (!r)
+		r = rd_session_open(&server->pool, server->path, RD_POOL_READ, "export", 0);
 	if (!r)
 		r = rd_random_new(&server->random, server->pool);
-	if (!r)
-		r = nbd_start_holding(server);
 	return r ? r : hold_named(server);
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The thread that holds versions, and ends that; see nbd.h. */
+/* The thread that has versions held, and ends that; see nbd.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
-#include "pool/engine/hold.h"
 #include "nbd.h"
 
 #define WAIT_S	1
@@ -31,7 +30,7 @@ static void add_hold(struct nbd_server *server, struct nbd_export *export)
 	int r;
 
 	pthread_mutex_unlock(&server->lock);
-	r = rd_hold_add(server->holder, &export->disk.version, &hold);
+	r = nbd_holder_add(&server->holder, export->disk.version.id, &hold);
 	/* A version that is gone is an error when it is read. */
 	if (r && r != -ENOENT)
 		rd_warn("%s is not held: it becomes unreadable if it is deleted", export->name);
@@ -48,7 +47,7 @@ static void end_one(struct nbd_server *server)
 	server->ended = export->next;
 	pthread_mutex_unlock(&server->lock);
 	if (export->hold)
-		rd_hold_drop(server->holder, export->hold);
+		nbd_holder_drop(&server->holder, export->hold);
 	free(export);
 	pthread_mutex_lock(&server->lock);
 }
@@ -73,56 +72,36 @@ static void *hold_all(void *ctx)
 
 /* --- starting and ending it */
 
-/* The same pool and session, with a catalog for this thread. */
-static int open_holder(struct nbd_server *server)
-{
-	RD_FREE char *path = rd_path_in(server->path, "catalog.db");
-	struct rd_pool *holder = malloc(sizeof(*holder));
-	int r = path && holder ? 0 : -ENOMEM;
-
-	if (!r) {
-		*holder = *server->pool;
-		r = rd_catalog_open(&holder->sql, path, true);
-	}
-	if (r)
-		free(holder);
-	else
-		server->holder = holder;
-	return r;
-}
-
-static void close_holder(struct nbd_server *server)
-{
-	rd_sql_close(server->holder->sql);
-	free(server->holder);
-	server->holder = NULL;
-}
-
 int nbd_start_holding(struct nbd_server *server)
 {
 	int r;
 
-	if (!server->pool->session)
+	if (access(server->path, W_OK))
 		return 0;
-	r = open_holder(server);
+	r = nbd_holder_start(&server->holder, server->path);
+	/* A pool that is full can still be read. */
+	if (r == -ENOSPC || r == -EROFS) {
+		rd_warn("the pool is only read: a version that is deleted meanwhile becomes unreadable");
+		return 0;
+	}
 	if (r)
 		return r;
 	r = -pthread_create(&server->thread, NULL, hold_all, server);
 	if (r)
-		close_holder(server);
+		nbd_holder_stop(&server->holder);
 	return r;
 }
 
 void nbd_stop_holding(struct nbd_server *server)
 {
-	if (!server->holder)
+	if (!server->holder.pid)
 		return;
 	pthread_mutex_lock(&server->lock);
 	server->stop = true;
 	pthread_cond_broadcast(&server->changed);
 	pthread_mutex_unlock(&server->lock);
 	pthread_join(server->thread, NULL);
-	close_holder(server);
+	nbd_holder_stop(&server->holder);
 }
 
 /* --- for others */
@@ -131,7 +110,7 @@ void nbd_hold(struct nbd_server *server, struct nbd_export *export)
 {
 	struct timespec end;
 
-	if (!server->holder || export->hold)
+	if (!server->holder.pid || export->hold)
 		return;
 	export->wants_hold = true;
 	pthread_cond_broadcast(&server->changed);
@@ -144,7 +123,7 @@ void nbd_hold(struct nbd_server *server, struct nbd_export *export)
 
 void nbd_end_hold(struct nbd_server *server, struct nbd_export *export)
 {
-	if (!server->holder) {
+	if (!server->holder.pid) {
 		free(export);
 		return;
 	}

@@ -5,6 +5,7 @@
  *	nbdkit revdedup pool=DIR			all versions
  *	nbdkit revdedup pool=DIR version=vm1@3 ...	these alone
  *	nbdkit revdedup ... clients=1			to one client, see thread_model()
+ *	nbdkit revdedup ... user=nobody			from root to that user, once it has all open
  *
  * An export is called VOL@N, VOL@latest, VOL (the same) or VOL@TAG; the names are looked up
  * when a client connects, and what it has then stays. The name "" is the first one of
@@ -13,17 +14,19 @@
  * A version that version= names is held (engine/hold.h) as long as the server runs, any
  * other from the first read of a client until the last client that has it goes. It is not
  * held when a client only connects, as one does that lists exports: 500 of these would write
- * to the catalog 500 times. A thread of its own writes the holds, with a catalog of its own
- * (holds.c): where another command keeps the catalog for itself, clients read on. A process that
- * may not write to the pool holds nothing, as revdedupctl says. All reads are checked, so of a
- * version that is deleted before it is held they give the right bytes or an error.
+ * to the catalog 500 times. A process of its own writes the holds (holder.c), which a thread
+ * of its own asks to (holds.c): the server has nothing of the pool open for writing but the
+ * catalog's index of its log, and where another command keeps the catalog for itself, clients read
+ * on. A user who may not write to the pool holds nothing, as revdedupctl says. All reads are
+ * checked, so of a version that is deleted before it is held they give the right bytes or an error.
  *
  * The first read of a client also proves the version (engine/proof.h), as a restore does first;
  * "revdedupctl export VOL@N" does that before as well, to say so at once. Opening costs the same
  * for every version.
  *
- * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; holds.c what holds
- * them; messages.c what the engine says, which goes to nbdkit's log.
+ * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; holds.c and
+ * holder.c what holds them; user.c the user; messages.c what the engine says, which goes to
+ * nbdkit's log.
  */
 #ifndef NBD_H
 #define NBD_H
@@ -48,20 +51,26 @@ struct nbd_export {
 	i64 hold;			/* 0: none */
 };
 
+/* The process that writes holds. */
+struct nbd_holder {
+	pid_t pid;			/* 0: none, as this user may not write to the pool */
+	int fd;
+};
+
 struct nbd_server {
 	char *path;
 	char **names;			/* of version= */
 	unsigned int nr_names;
 	unsigned int nr_clients;	/* that will connect; 0: any number */
+	const char *user;		/* to become */
 	struct rd_pool *pool;
 	struct rd_random *random;
 	pthread_mutex_t lock;		/* of what follows */
 	pthread_cond_t changed;		/* a use, or what wants a hold */
 	struct nbd_export *exports;
 
-	/* Of the thread that holds; NULL: this process may not write to the pool. */
-	struct rd_pool *holder;
-	pthread_t thread;
+	struct nbd_holder holder;
+	pthread_t thread;		/* that asks it */
 	struct nbd_export *ended;	/* whose holds are to be ended */
 	bool stop;
 };
@@ -96,9 +105,9 @@ int nbd_list(struct nbd_server *server, struct rd_buffer *ret);
 
 /* --- holds.c */
 
-/* Start the thread. Without one, as in a pool that is only read, nothing is held. */
+/* Start thread and process. Without them, as in a pool that is only read, nothing is held. */
 int nbd_start_holding(struct nbd_server *server);
-/* End all holds of @server->ended, and the thread. */
+/* End all holds of @server->ended, the thread and the process. */
 void nbd_stop_holding(struct nbd_server *server);
 
 /*
@@ -108,6 +117,21 @@ void nbd_stop_holding(struct nbd_server *server);
 void nbd_hold(struct nbd_server *server, struct nbd_export *export);
 /* End the hold of an export that is not in the list any more, and free it; with the lock. */
 void nbd_end_hold(struct nbd_server *server, struct nbd_export *export);
+
+/* --- holder.c */
+
+/* Start the process, which opens the pool. After an error there is none. */
+int nbd_holder_start(struct nbd_holder *holder, const char *path);
+/* Let it end, and wait for that. */
+void nbd_holder_stop(struct nbd_holder *holder);
+/* Hold the version with the id @version. -ENOENT: it is gone; -EPIPE: the process is. */
+int nbd_holder_add(const struct nbd_holder *holder, i64 version, i64 *ret_hold);
+void nbd_holder_drop(const struct nbd_holder *holder, i64 hold);
+
+/* --- user.c */
+
+/* Become the user @name. */
+int nbd_become(const char *name);
 
 /* --- messages.c */
 

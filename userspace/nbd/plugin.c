@@ -40,6 +40,10 @@ static int config(const char *key, const char *value)
 	}
 	if (!strcmp(key, "version"))
 		return add_name(value);
+	if (!strcmp(key, "user")) {
+		server.user = value;
+		return 0;
+	}
 	if (!strcmp(key, "clients"))
 		return nbdkit_parse_unsigned(key, value, &server.nr_clients);
 	nbdkit_error("unknown parameter '%s'", key);
@@ -80,7 +84,9 @@ static int get_ready(void)
 
 static int after_fork(void)
 {
-	return nbd_start(&server) ? -1 : 0;
+	if (nbd_start(&server))
+		return -1;
+	return server.user && nbd_become(server.user) ? -1 : 0;
 }
 
 static void cleanup(void)
@@ -229,6 +235,7 @@ static struct nbdkit_plugin plugin = {
 	.config_complete = config_complete,
 	.config_help = "pool=<DIR>       (required) the pool, or REVDEDUP_POOL\n"
 		"version=<VOL@N>  only this version, and hold it; may be repeated\n"
+		"user=<NAME>      become this user when all that is needed is open\n"
 		"clients=1        one connects, and it matters to no other if that ends the server",
 	.magic_config_key = "pool",
 	.thread_model = thread_model,

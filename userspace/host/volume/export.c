@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "export_files.h"
 
 #define PLUGIN		"nbdkit-revdedup-plugin.so"
+#define USER		"revdedup"
 #define START_MS	(60 * 1000)
 #define STOP_MS		(20 * 1000)
 #define KILL_MS		(3 * 1000)
@@ -89,6 +91,17 @@ static void find_plugin(char ret[PATH_MAX])
 		snprintf(ret, PATH_MAX, "revdedup");
 }
 
+/*
+ * root opens the pool, and another user speaks with clients. nbdkit reads keys for TLS at each
+ * connection, which only root may.
+ */
+static const char *find_user(const struct rd_export_options *options)
+{
+	if (geteuid() || options->tls_psk)
+		return NULL;
+	return getpwnam(USER) ? USER : "nobody";
+}
+
 struct command {
 	const char *args[MAX_ARGS];
 	unsigned int nr;
@@ -99,6 +112,7 @@ struct command {
 	char certificates[PATH_MAX + 32];
 	char psk[PATH_MAX + 16];
 	char pid[PATH_MAX];
+	char user[32];
 };
 
 static void add(struct command *command, const char *arg)
@@ -146,6 +160,8 @@ static void add_address(struct command *command, const struct rd_export_options 
 static void make_command(struct command *command, const struct rd_export_options *options,
 			 const struct rd_export *export)
 {
+	const char *user;
+
 	command->nr = 0;
 	add(command, "nbdkit");
 	add(command, "--foreground");
@@ -166,6 +182,11 @@ static void make_command(struct command *command, const struct rd_export_options
 	if (options->name) {
 		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
 		add(command, command->version);
+	}
+	user = find_user(options);
+	if (user) {
+		snprintf(command->user, sizeof(command->user), "user=%s", user);
+		add(command, command->user);
 	}
 	if (options->device) {
 		/* A device has whole sectors; the module fills the last one with zeros, too. */

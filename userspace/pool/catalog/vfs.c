@@ -38,6 +38,7 @@ struct vfs_file {
 	bool is_database, is_log;
 	int pages;		/* of either: the page map */
 	bool has_begun;		/* the log, which is not flushed yet */
+	bool has_index;		/* the database, whose index is open */
 };
 
 /*
@@ -399,13 +400,17 @@ static int prepare_index(const char *database, bool make)
 
 static int vfs_shm_map(sqlite3_file *file, int nr, int size, int extend, void volatile **ret)
 {
-	const char *name = ((struct vfs_file *)file)->name;
+	struct vfs_file *vfs_file = (struct vfs_file *)file;
+	const char *name = vfs_file->name;
 	bool only_read = !nr && sqlite3_uri_boolean(name, RD_VFS_READ_INDEX, 0);
-	int r = nr ? SQLITE_OK : prepare_index(name, only_read);
+	int r = vfs_file->has_index ? SQLITE_OK : prepare_index(name, only_read);
 
 	if (r)
 		return r;
 	r = file_below(file)->pMethods->xShmMap(file_below(file), nr, size, extend, ret);
+	/* It stays open, and a process that has given up rights finds no path. */
+	vfs_file->has_index = r == SQLITE_OK || r == SQLITE_READONLY ||
+		r == SQLITE_READONLY_CANTINIT;
 	/*
 	 * The first who writes is about to fill it, which begins with a version. A reader
 	 * that cannot do that itself waits for it: to SQLite it would be an error.
@@ -433,6 +438,7 @@ static int vfs_shm_unmap(sqlite3_file *file, int delete)
 	RD_FREE char *path = delete ? path_beside(name, "-shm") : NULL;
 	int r = file_below(file)->pMethods->xShmUnmap(file_below(file), 0);
 
+	((struct vfs_file *)file)->has_index = false;
 	/* Nothing else has the database now. */
 	if (path && !keep_as_spare(name, "-shm", path))
 		unlink(path);
@@ -578,6 +584,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
 	f->traced = f->is_database ? RD_TRACE_CATALOG : f->is_log ? RD_TRACE_LOG : -1;
 	f->pages = -1;
 	f->has_begun = false;
+	f->has_index = false;
 	r = check_open(f, name, flags);
 	if (!r)
 		r = below->xOpen(below, name, file_below(file), flags, ret_flags);

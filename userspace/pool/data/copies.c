@@ -99,7 +99,7 @@ static int check_super(struct rd_copies *copies, const char *path)
 }
 
 /* An entry that cannot be is none. */
-static int read_table(struct rd_copies *copies)
+int rd_copies_read_table(struct rd_copies *copies)
 {
 	unsigned int blocks;
 	u32 i;
@@ -153,7 +153,7 @@ static int set_up(struct rd_copies *copies, const char *path, bool writable)
 	if (!copies->table || !copies->block || !copies->fps || !copies->hasher)
 		return -ENOMEM;
 	r = check_super(copies, path);
-	return r ? r : read_table(copies);
+	return r ? r : rd_copies_read_table(copies);
 }
 
 bool rd_copies_exist(const char *pool)

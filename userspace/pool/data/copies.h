@@ -61,6 +61,8 @@ struct rd_copies {
  */
 int rd_copies_open(struct rd_copies *ret, const char *pool, const u8 uuid[16], bool writable);
 void rd_copies_close(struct rd_copies *copies);
+/* Read the table again, for what came since they were opened. After an error, a warning. */
+int rd_copies_read_table(struct rd_copies *copies);
 /* Is there a link to copies, whatever they are? */
 bool rd_copies_exist(const char *pool);
 

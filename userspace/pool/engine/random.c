@@ -265,12 +265,15 @@ int rd_random_new(struct rd_random **ret, struct rd_pool *pool)
 	pthread_mutex_init(&random->catalog, NULL);
 	pthread_mutex_init(&random->lock, NULL);
 	pthread_mutex_init(&random->shut, NULL);
+	pthread_mutex_init(&random->searching, NULL);
 	pthread_cond_init(&random->has_buffer, NULL);
 	r = rd_random_make_known(random);
 	if (!r)
 		r = rd_random_make_packs(random);
 	if (!r)
 		r = rd_random_open_catalog(random);
+	random->has_copies = !r && !rd_copies_open(&random->copies, pool->path,
+						   pool->area.super.uuid, false);
 	if (r)
 		rd_random_free(random);
 	else
@@ -289,6 +292,8 @@ void rd_random_free(struct rd_random *random)
 		random->buffers = buffer->next;
 		free_buffer(buffer);
 	}
+	if (random->has_copies)
+		rd_copies_close(&random->copies);
 	rd_random_close_catalog(random);
 	rd_random_free_packs(random);
 	rd_random_free_known(random);

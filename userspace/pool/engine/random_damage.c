@@ -13,7 +13,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/data/blame.h"
-#include "pool/data/copies.h"
 #include "blocks.h"
 #include "random_parts.h"
 
@@ -100,25 +99,27 @@ static int read_blocks(struct rd_random *random, struct suspect *suspect)
 	return 0;
 }
 
-/* What is wrong with them is told once, and from then on they are not asked. */
-static bool open_copies(struct rd_random *random, struct rd_copies *ret)
+/* With random->searching. What is wrong with them is told once: from then on there are none. */
+static bool has_copies(struct rd_random *random)
 {
-	const struct rd_pool *pool = random->pool;
-	bool told;
-	int r;
+	if (random->has_copies && rd_copies_read_table(&random->copies)) {
+		rd_copies_close(&random->copies);
+		random->has_copies = false;
+	}
+	return random->has_copies;
+}
 
-	pthread_mutex_lock(&random->lock);
-	told = random->told_copies;
-	pthread_mutex_unlock(&random->lock);
-	if (told)
-		return false;
-	r = rd_copies_open(ret, pool->path, pool->area.super.uuid, false);
-	if (!r || r == -ENOENT)
-		return !r;
-	pthread_mutex_lock(&random->lock);
-	random->told_copies = true;
-	pthread_mutex_unlock(&random->lock);
-	return false;
+/* Find blocks that are wanted. How many, or an error. */
+static int search_copies(struct rd_random *random, struct suspect *suspect, bool *want)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&random->searching);
+	if (has_copies(random))
+		r = rd_copies_find(&random->copies, &suspect->at.map, suspect->blame.truth, want,
+				   suspect->data);
+	pthread_mutex_unlock(&random->searching);
+	return r;
 }
 
 /*
@@ -130,24 +131,20 @@ static void take_copies(struct rd_random *random, const struct rd_disk *disk, u6
 {
 	u64 offset = (segment << RD_SEG_SHIFT) + (u64)first * RD_BLOCK_SIZE;
 	bool want[RD_SEG_BLOCKS] = { false };
-	struct rd_copies copies;
 	unsigned int i;
 
 	for (i = first; i < first + nr; i++)
 		want[i] = suspect->blame.bad[i] & RD_BAD_CONTENT;
-	if (!memchr(want, true, RD_SEG_BLOCKS) || !open_copies(random, &copies))
+	if (!memchr(want, true, RD_SEG_BLOCKS))
 		return;
 	/* One that is left is an error, which is what has to be told. */
-	if (rd_copies_find(&copies, &suspect->at.map, suspect->blame.truth, want,
-			   suspect->data) > 0 &&
-	    !memchr(want, true, RD_SEG_BLOCKS) &&
+	if (search_copies(random, suspect, want) > 0 && !memchr(want, true, RD_SEG_BLOCKS) &&
 	    rd_random_is_new(random, disk->version.id, offset))
 		rd_warn("%s: damaged at offset %llu, and read from the copies", disk->name,
 			(unsigned long long)offset);
 	for (i = first; i < first + nr; i++)
 		if (!want[i])
 			suspect->blame.bad[i] &= ~RD_BAD_CONTENT;
-	rd_copies_close(&copies);
 }
 
 static bool is_bad(const struct suspect *suspect, unsigned int block)

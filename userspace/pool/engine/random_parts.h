@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "pool/data/copies.h"
 #include "pool/data/fp.h"
 #include "pool/data/ring.h"
 #include "random.h"
@@ -67,9 +68,16 @@ struct rd_random {
 		u64 offset;
 	} told[NR_TOLD];
 	unsigned int nr_told;
-	bool told_copies;		/* that these cannot be used */
 
 	pthread_mutex_t shut;		/* one thread at a time looks at damage */
+
+	/*
+	 * On another disk; open from the start, as a server may not open anything later. The
+	 * lock is for one search at a time, which may be slow.
+	 */
+	pthread_mutex_t searching;
+	bool has_copies;
+	struct rd_copies copies;
 };
 
 /* --- random_ask.c */
