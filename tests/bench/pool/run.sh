@@ -36,8 +36,9 @@
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
 #   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
-#   --series S   of pieces and dedup: only these, such as "nights layouts" (default all of
-#                them; those of dedup are "disks layouts fleet trimmed")
+#   --series S   of pieces, dedup and scale: only these, such as "nights layouts" (default all of
+#                them; those of dedup are "disks layouts fleet trimmed", of scale "versions
+#                volumes fan_in pieces aged volume")
 #   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
 #                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed

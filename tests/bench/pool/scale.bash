@@ -116,12 +116,16 @@ scale_pieces() {
 
 # --- versions
 
-# more_versions FROM TO: each of a block.
+# more_versions FROM TO: each of a block; of four the first and the last have the same one, which
+# only a pass finds.
 more_versions() {
-	local i
+	local i from
 	for ((i = $1; i <= $2; i++)); do
 		printf 'version %s\n0 4096\n' $((i - 1)) >"$dir/changed"
-		dd if=/dev/urandom of="$image" bs=4096 count=1 conv=notrunc status=none
+		from=/dev/urandom
+		((i % 4 != 3)) || from=$dir/again
+		dd if="$from" of="$image" bs=4096 count=1 conv=notrunc status=none
+		((i % 4 != 0)) || head -c 4096 "$image" >"$dir/again"
 		revdedupctl -q snapshot v --from "$image" --changed "$dir/changed"
 	done
 }
@@ -144,6 +148,10 @@ scale_versions() {
 		at $size "snapshot, nothing changed" snapshot v --from "$image"
 		at $size "delete, the oldest" delete v@1
 		at $size "delete, one in the middle" delete v@1000
+		at $size "dedup --older 0" dedup --older 0 --least-run 1
+		at $size "scrub" scrub
+		at $size "stats --isolation" stats --isolation
+		at $size "prune -n" prune -n v --keep-last 20
 		at $size "prune" prune v --keep-last 20
 		rm -rf "$REVDEDUP_POOL"
 		mv "$dir/copy" "$REVDEDUP_POOL"
@@ -155,6 +163,10 @@ scale_versions() {
 	scale_row "restore of the oldest" $n "(follows each)"
 	scale_row "delete, the oldest" $n "a block"
 	scale_row "delete, one in the middle" $n "a block"
+	scale_row "dedup --older 0" $n "half of the versions"
+	scale_row "scrub" $n "(the pool)"
+	scale_row "stats --isolation" $n "(the pool)"
+	scale_row "prune -n" $n "none"
 	scale_row "prune" $n "all but 20"
 	scale_row "check" $n "(the pool)"
 }
@@ -297,12 +309,10 @@ scale_aged() {
 }
 
 part_scale() {
+	local part
 	title "scale: the time of commands, of n and of 4 n, against the change" \
 		"ratio: of the processor's time, at most $scale_limit where it is over $scale_least s; at most 128 MiB"
-	scale_versions
-	scale_volumes
-	scale_fan_in
-	scale_pieces
-	scale_aged
-	scale_volume
+	for part in ${only_series:-versions volumes fan_in pieces aged volume}; do
+		"scale_$part"
+	done
 }

@@ -426,6 +426,11 @@ int rd_sql_settle(struct rd_sql *sql)
 	return r ? r : busy ? -EBUSY : 0;
 }
 
+int rd_sql_changed_by_others(struct rd_sql *sql, i64 *ret)
+{
+	return rd_sql_number(sql, ret, "PRAGMA data_version", "");
+}
+
 /* --- transactions */
 
 int rd_sql_begin_read(struct rd_sql *sql)

@@ -60,6 +60,9 @@ int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *ty
 i64 rd_sql_last_id(struct rd_sql *sql);
 int rd_sql_changed(struct rd_sql *sql);
 
+/* In a transaction: a number that is another one when other processes have changed anything. */
+int rd_sql_changed_by_others(struct rd_sql *sql, i64 *ret);
+
 /* Return the changes of the transaction so far: see changes.h. */
 struct rd_buffer *rd_sql_changes(struct rd_sql *sql);
 

@@ -35,6 +35,8 @@ struct rd_pass {
 	struct rd_keepers *keepers;
 	struct rd_hasher *hasher;
 	struct rd_resolver *resolver;
+	i64 catalog_seen;		/* by it: see forget_old() */
+	u64 changed_before;		/* of the report, when it had forgotten all */
 	struct rd_pass_proof *proofs;
 	unsigned int next_proof;	/* to be replaced */
 	unsigned int nr;

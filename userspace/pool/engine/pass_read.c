@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/catalog/sql.h"
 #include "pass_parts.h"
 #include "resolve.h"
 
@@ -56,18 +57,39 @@ static int load_proof(struct rd_pass *pass, struct rd_pass_proof *proof, struct 
 	return r;
 }
 
+static void forget(struct rd_pass *pass)
+{
+	rd_resolver_forget(pass->resolver);
+	pass->changed_before = pass->report->changed;
+}
+
+/*
+ * What this pass has changed itself since it followed a recipe has the same content elsewhere, and
+ * that is no reason to follow all again: if a place was given back, the proof fails.
+ */
+static int forget_old(struct rd_pass *pass)
+{
+	i64 now;
+	int r = rd_sql_changed_by_others(pass->pool->sql, &now);
+
+	if (!r && now != pass->catalog_seen) {
+		forget(pass);
+		pass->catalog_seen = now;
+	}
+	return r;
+}
+
 /* One that has gone, or whose fingerprints are lost, is not good. */
-static int make_proof(struct rd_pass *pass, struct rd_pass_proof *proof, i64 id)
+static int try_proof(struct rd_pass *pass, struct rd_pass_proof *proof)
 {
 	struct rd_map map;
 	int r = rd_sql_begin_read(pass->pool->sql);
 
-	proof->id = 0;
 	if (r)
 		return r;
-	rd_resolver_forget(pass->resolver);
-	proof->id = id;
-	r = load_proof(pass, proof, &map);
+	r = forget_old(pass);
+	if (!r)
+		r = load_proof(pass, proof, &map);
 	rd_sql_end_read(pass->pool->sql);
 	proof->is_good = !r;
 	if (!r) {
@@ -75,6 +97,21 @@ static int make_proof(struct rd_pass *pass, struct rd_pass_proof *proof, i64 id)
 		proof->is_good = rd_fps_are_of(pass->hasher, proof->fps, &proof->seg);
 	}
 	return r == -ENOENT || r == -EUCLEAN ? 0 : r;
+}
+
+static int make_proof(struct rd_pass *pass, struct rd_pass_proof *proof, i64 id)
+{
+	int r;
+
+	proof->id = id;
+	r = try_proof(pass, proof);
+	if (!r && !proof->is_good && pass->report->changed != pass->changed_before) {
+		forget(pass);
+		r = try_proof(pass, proof);
+	}
+	if (r)
+		proof->id = 0;
+	return r;
 }
 
 static int prove(struct rd_pass *pass, i64 id, const struct rd_pass_proof **ret)

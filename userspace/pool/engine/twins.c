@@ -204,10 +204,16 @@ int rd_twins_slice(struct rd_twins *twins)
 
 /* --- what was found */
 
+/*
+ * The newest recipe first, as most refer to a newer one: whoever follows it has followed that
+ * before. The blocks of one are in order.
+ */
 static int compare_twins(const void *a, const void *b)
 {
 	const struct rd_twin *x = a, *y = b;
 
+	if (x->block >> 9 != y->block >> 9)
+		return x->block > y->block ? -1 : 1;
 	return x->block < y->block ? -1 : x->block > y->block;
 }
 
