@@ -123,7 +123,7 @@ more_versions() {
 	for ((i = $1; i <= $2; i++)); do
 		printf 'version %s\n0 4096\n' $((i - 1)) >"$dir/changed"
 		from=/dev/urandom
-		((i % 4 != 3)) || from=$dir/again
+		((i % 4 != 3 || i < 4)) || from=$dir/again
 		dd if="$from" of="$image" bs=4096 count=1 conv=notrunc status=none
 		((i % 4 != 0)) || head -c 4096 "$image" >"$dir/again"
 		revdedupctl -q snapshot v --from "$image" --changed "$dir/changed"

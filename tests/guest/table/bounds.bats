@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tables for 1 TiB in a guest of 512 MiB: mapping a version takes less than a
-# second, however fragmented it is, and a table takes no more memory than the
-# formula says, with all of its pages in use.
+# second, however fragmented it is, a table takes no more memory than the formula
+# says, with all of its pages in use, and looking at all of them holds up no suspend.
 #
 # Wants three disks: metadata of 1 TiB that is mapped by whole segments, the same
 # by pages only (see pattern.c), and a base.
@@ -40,6 +40,7 @@ setup() {
 # The ram disk stays for the next test.
 teardown() {
 	! [ -e $vol ] || dm remove rdt-v
+	! [ -e $meta ] || dm remove rdt-m
 	exec {dm_to}>&- {dm_from}<&-
 }
 
@@ -137,4 +138,29 @@ random_io() {
 	[ $((after - before)) -le $((formula * 5 / 4 + 1024)) ]
 	[ "$most_waiting" -gt 0 ]
 	[ "$most_waiting" -le $((cache_mib * 256 / 2)) ]
+}
+
+# --- a message that looks at all of it
+
+page_reads() { status && reply=${field[f_page_reads]}; }
+reads_more() { page_reads && [ "$reply" -gt $1 ]; }
+
+@test "a suspend waits for one read of the metadata, and not for all of a table of 1 TiB" {
+	local disk=/dev/disk/disk1 sectors asker before answer
+	sectors=$(blockdev --getsz $disk)
+	make rdt-m "0 $sectors linear $disk 0"
+	make rdt-v "0 $tib_sectors revdedup /dev/disk/disk2 $meta $pool 2 cache_mib $cache_mib"
+	# Three days for all of them.
+	reload rdt-m "0 $sectors delay $disk 0 500 $disk 0 0"
+	dmsetup message rdt-v 0 "table 0 $tib_blocks" 3>&- >"$BATS_TEST_TMPDIR/answer" &
+	asker=$!
+	within 60 reads_more 2
+	before=$reply
+	dm suspend rdt-v
+	wait $asker
+	page_reads
+	answer=$(<"$BATS_TEST_TMPDIR/answer")
+	echo "# $((reply - before)) pages were read until it was suspended" >&3
+	[ $((reply - before)) -le 2 ]
+	[ "${answer##* }" -lt $tib_blocks ]
 }
