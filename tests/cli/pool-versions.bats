@@ -125,6 +125,39 @@ unique_of() {
 	[[ ${lines[4]} == "vm1@4 "*" in use" ]]
 }
 
+# move FILE FROM TO: a block has the content of another one there, which becomes zeros.
+move() {
+	dd if="$1" of="$1" bs=4096 skip="$2" seek="$3" count=1 conv=notrunc status=none
+	fallocate --punch-hole --offset $(($2 * 4096)) --length 4096 "$1"
+}
+
+# vm1@1 has the content once, vm1@2 twice, vm1@3 at another place. When that goes, one of the two
+# blocks of vm1@2 is its heir, and the other one, to which vm1@1 refers, refers to that.
+@test "list, delete -n: what a version refers to by way of the same one twice" {
+	make_pool 256M
+	truncate -s 2M 1.img
+	blocks 1.img 10 1
+	cp --sparse=always 1.img 2.img
+	dd if=1.img of=2.img bs=4096 skip=10 seek=5 count=1 conv=notrunc status=none
+	blocks 2.img 100 1
+	cp --sparse=always 2.img 3.img
+	move 3.img 5 20
+	move 3.img 10 20
+	for nr in 1 2 3; do
+		must snapshot vm1 --from "$nr.img"
+	done
+	must delete vm1@3
+	[ "$(unique_of vm1@2)" = 4096 ]
+	must show vm1@2 --json
+	[ "$(field 0 '["bytes_unique"]')" = 4096 ]
+	must delete -n vm1@2 --json
+	[ "$(field 1 '["bytes"]')" = 4096 ]
+	must delete vm1@2 --json
+	[ "$(field 1 '["bytes"]')" = 4096 ]
+	must restore vm1@1 --to back
+	cmp back 1.img
+}
+
 @test "list, show: JSON and metrics are UTF-8, whatever a comment or a path is" {
 	local bad=$'caf\xe9 \xff \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80 cut \xe2\x82'
 	local name=$'p\xffl'
