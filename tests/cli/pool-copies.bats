@@ -337,6 +337,50 @@ restores() {
 	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
 }
 
+@test "copies: one that has what the pool has lost elsewhere does not go" {
+	make_pool 1G
+	noise 1 512
+	must snapshot a --from 1.img
+	copies 100% --to copies
+	# All of the segment is in another frame then.
+	cp --sparse=always 1.img 2.img
+	blocks 2.img 100 1
+	must snapshot a --from 2.img
+	must delete a@1
+	damage 2.img 5
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 3 ]
+	[[ $output == *"the copies of 1 frame were kept, because they have what is damaged"* ]]
+	restores 2 a@2
+	must repair
+	[[ $output == *"1 blocks damaged, 1 healed"* ]]
+	copies 100%
+	[ "$(copied | wc -l)" = 1 ]
+	are_right
+}
+
+# Only a block of the newer copy is another one, and what it was before is elsewhere now.
+@test "copies: one that another one replaces has what the pool has lost elsewhere" {
+	make_pool 1G
+	noise 1 512
+	must snapshot a --from 1.img
+	copies 100% --to copies
+	# The frame keeps one block, and gets no others.
+	cp --sparse=always 1.img 2.img
+	blocks 2.img 100 1
+	must snapshot a --from 2.img
+	damage 2.img 5
+	ctl dedup --copies 100% --force
+	[ "$status" -eq 3 ]
+	restores 2 a@2
+	must repair
+	restores 1 a@1
+	restores 2 a@2
+	copies 100%
+	[ "$(copied | cut -d' ' -f1 | uniq -d)" = "" ]
+	are_right
+}
+
 @test "copies: one that lacks what the pool has lost goes for a more popular frame" {
 	local vol
 	make_pool 1G

@@ -18,6 +18,7 @@
 #include "copy.h"
 
 #define MAX_TRIES	5
+#define NR_LOST		(1U << 23)
 
 /* A frame of the pool on its way. */
 struct item {
@@ -37,6 +38,12 @@ struct copy {
 	struct rd_hasher *hasher;
 	struct rd_copy_choice *choices;
 	size_t nr_choices;
+	/*
+	 * A bit for each block that was found damaged in the pool, by its fingerprint: it may have
+	 * been elsewhere when it was copied. Some others seem to be damaged as well.
+	 */
+	u64 *lost;
+	bool *stays;		/* the copies that may have fingerprints that are lost */
 	u32 next_free;
 	u8 *data;		/* a frame */
 	unsigned int nr;
@@ -126,6 +133,40 @@ static unsigned int leave_damaged(struct copy *copy, struct item *item)
 	return nr;
 }
 
+static u64 *lost_bit(const struct copy *copy, const struct rd_fp *fp, u64 *ret_mask)
+{
+	u32 key;
+
+	memcpy(&key, fp->b, sizeof(key));
+	*ret_mask = 1ULL << key % 64;
+	return &copy->lost[key % NR_LOST / 64];
+}
+
+static void note_lost(struct copy *copy, const struct item *item)
+{
+	unsigned int slot;
+	u64 mask, *bits;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (!rd_fp_equal(&item->live[slot], &item->fps[slot])) {
+			bits = lost_bit(copy, &item->live[slot], &mask);
+			*bits |= mask;
+		}
+}
+
+/* May the copy @i have content that is damaged in the pool, wherever that is? */
+static bool has_lost(struct copy *copy, u32 i)
+{
+	const struct rd_fp *fps = rd_copies_fps(&copy->copies, i);
+	unsigned int slot;
+	u64 mask;
+
+	for (slot = 0; slot < RD_SEG_BLOCKS; slot++)
+		if (!rd_fp_is_zero(&fps[slot]) && *lost_bit(copy, &fps[slot], &mask) & mask)
+			return true;
+	return copy->stays[i];
+}
+
 /*
  * Read what recipes have of @frame, and find how many blocks of it are damaged. No lock keeps
  * others from freeing it meanwhile: where they did, other fingerprints live by then.
@@ -155,6 +196,8 @@ static int read_frame(struct copy *copy, u64 frame, struct item *item, unsigned 
 		memcpy(item->live, now, sizeof(now));
 		lost = lost_now;
 	}
+	if (!r && *ret_damaged)
+		note_lost(copy, item);
 	/* Behind it: what was looked up before a sleep may be another one by then. */
 	rd_pace(copy->pace, item->nr * RD_BLOCK_SIZE);
 	return r;
@@ -177,9 +220,14 @@ static struct rd_copy_choice *find_choice(struct copy *copy, u64 frame)
 		&copy->choices[low] : NULL;
 }
 
-static int drop(struct copy *copy, u32 i)
+/* Unless it has what is damaged in the pool. @replaced: its frame has a newer one. */
+static int drop(struct copy *copy, u32 i, bool replaced)
 {
-	copy->report->dropped++;
+	if (has_lost(copy, i)) {
+		copy->report->kept++;
+		return 0;
+	}
+	copy->report->dropped += !replaced;
 	return rd_copies_drop(&copy->copies, i);
 }
 
@@ -199,21 +247,6 @@ static bool has_damaged(struct copy *copy, u32 i, const struct item *item, unsig
 	return damaged;
 }
 
-/* Drop a copy of a frame that was not chosen, but the pool has to be able to do without. */
-static int drop_unwanted(struct copy *copy, u32 i, u64 frame)
-{
-	struct item *item = &copy->items[0];	/* no batch has begun */
-	unsigned int damaged;
-	int r = read_frame(copy, frame, item, &damaged);
-
-	if (r)
-		return r;
-	if (!has_damaged(copy, i, item, damaged))
-		return drop(copy, i);
-	copy->report->kept++;
-	return 0;
-}
-
 /* What lives counts most; of two that have as much of it, one has less that is dead. */
 static unsigned int count_agreeing(struct copy *copy, u32 i, const struct rd_fp *live)
 {
@@ -227,24 +260,19 @@ static unsigned int count_agreeing(struct copy *copy, u32 i, const struct rd_fp 
 }
 
 /* A crash has left both, the older one and that which replaces it, in any order. */
-static int drop_older_of(struct copy *copy, struct rd_copy_choice *choice, u32 i)
+static int choose_newer(struct copy *copy, struct rd_copy_choice *choice, u32 i)
 {
-	struct rd_fp *live = copy->items[0].live;
-	u32 older = i;
+	struct rd_fp *live = copy->items[0].live;	/* no batch has begun */
 	unsigned int lost;
 	int r = rd_copy_live_fps(copy->pool, choice->frame, live, &lost);
 
-	if (r)
-		return r;
-	if (count_agreeing(copy, i, live) > count_agreeing(copy, choice->at, live)) {
-		older = choice->at;
+	if (!r && count_agreeing(copy, i, live) > count_agreeing(copy, choice->at, live))
 		choice->at = i;
-	}
-	return drop(copy, older);
+	return r;
 }
 
-/* Drop copies of frames that were not chosen, and second ones. */
-static int drop_others(struct copy *copy)
+/* Find the copies of the frames that were chosen. */
+static int find_copies(struct copy *copy, bool *ret_any)
 {
 	struct rd_copy_choice *choice;
 	unsigned int blocks;
@@ -252,20 +280,92 @@ static int drop_others(struct copy *copy)
 	u32 i;
 	int r = 0;
 
+	*ret_any = false;
 	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
 		frame = rd_copies_frame(&copy->copies, i, &blocks);
 		if (frame == U64_MAX)
 			continue;
+		*ret_any = true;
 		choice = find_choice(copy, frame);
-		if (!choice)
-			r = drop_unwanted(copy, i, frame);
-		else if (choice->at == RD_COPY_NOWHERE)
+		if (choice && choice->at == RD_COPY_NOWHERE)
 			choice->at = i;
-		else
-			r = drop_older_of(copy, choice, i);
+		else if (choice)
+			r = choose_newer(copy, choice, i);
+	}
+	return r;
+}
+
+/* Is the copy of a frame there, and still that of all that it has? */
+static int is_current(struct copy *copy, const struct rd_copy_choice *choice, struct rd_fp *live,
+		      bool *ret)
+{
+	unsigned int lost;
+	int r = rd_copy_live_fps(copy->pool, choice->frame, live, &lost);
+
+	*ret = !r && choice->at != RD_COPY_NOWHERE &&
+		!memcmp(rd_copies_fps(&copy->copies, choice->at), live, RD_FPS_SIZE);
+	return r;
+}
+
+/* Read a frame that was not chosen: the pool has to be able to do without its copy @i. */
+static int read_unwanted(struct copy *copy, u32 i, u64 frame)
+{
+	struct item *item = &copy->items[0];
+	unsigned int damaged;
+	int r = read_frame(copy, frame, item, &damaged);
+
+	if (!r)
+		copy->stays[i] = has_damaged(copy, i, item, damaged);
+	return r;
+}
+
+/*
+ * Find what is damaged in the pool, before any copy goes: of frames that have a copy which may go,
+ * and of those that are to get one. Their blocks may have been where others are now.
+ */
+static int find_lost(struct copy *copy)
+{
+	u32 i, nr = copy->copies.nr_frames;
+	unsigned int blocks, damaged;
+	bool current;
+	u64 frame;
+	size_t at;
+	int r = 0;
+
+	for (at = 0; at < copy->nr_choices && !r; at++) {
+		r = is_current(copy, &copy->choices[at], copy->items[0].live, &current);
+		if (!r && !current)
+			r = read_frame(copy, copy->choices[at].frame, &copy->items[0], &damaged);
 		if (!r)
-			r = rd_pool_progress(copy->pool, "drop", (u64)i << RD_SEG_SHIFT,
-					     (u64)copy->copies.nr_frames << RD_SEG_SHIFT);
+			r = rd_pool_progress(copy->pool, "read", at << RD_SEG_SHIFT,
+					     (u64)(copy->nr_choices + nr) << RD_SEG_SHIFT);
+	}
+	for (i = 0; i < nr && !r; i++) {
+		frame = rd_copies_frame(&copy->copies, i, &blocks);
+		if (frame != U64_MAX && !find_choice(copy, frame))
+			r = read_unwanted(copy, i, frame);
+		if (!r)
+			r = rd_pool_progress(copy->pool, "read", (at + i) << RD_SEG_SHIFT,
+					     (u64)(copy->nr_choices + nr) << RD_SEG_SHIFT);
+	}
+	return r;
+}
+
+/* Drop copies of frames that were not chosen, and second ones. */
+static int drop_others(struct copy *copy)
+{
+	const struct rd_copy_choice *choice;
+	unsigned int blocks;
+	u64 frame;
+	u32 i;
+	int r = 0;
+
+	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
+		frame = rd_copies_frame(&copy->copies, i, &blocks);
+		choice = frame == U64_MAX ? NULL : find_choice(copy, frame);
+		if (frame == U64_MAX || (choice && choice->at == i))
+			continue;
+		r = drop(copy, i, false);
 	}
 	return r ? r : rd_copies_sync(&copy->copies);
 }
@@ -321,19 +421,23 @@ static int enter_all(struct copy *copy)
 /* Drop what was replaced: then it is free for others. */
 static int drop_older(struct copy *copy)
 {
-	unsigned int i;
+	unsigned int i, blocks;
 	int r = 0;
 
 	for (i = 0; i < copy->nr && !r; i++)
 		if (copy->items[i].choice->at != RD_COPY_NOWHERE)
-			r = rd_copies_drop(&copy->copies, copy->items[i].choice->at);
+			r = drop(copy, copy->items[i].choice->at, true);
 	if (!r)
 		r = rd_copies_sync(&copy->copies);
-	for (i = 0; i < copy->nr && !r; i++)
-		if (copy->items[i].choice->at != RD_COPY_NOWHERE) {
-			rd_copies_punch(&copy->copies, copy->items[i].choice->at);
-			copy->next_free = rd_min(copy->next_free, copy->items[i].choice->at);
-		}
+	for (i = 0; i < copy->nr && !r; i++) {
+		u32 at = copy->items[i].choice->at;
+
+		if (at == RD_COPY_NOWHERE ||
+		    rd_copies_frame(&copy->copies, at, &blocks) != U64_MAX)
+			continue;
+		rd_copies_punch(&copy->copies, at);
+		copy->next_free = rd_min(copy->next_free, at);
+	}
 	return r;
 }
 
@@ -362,12 +466,12 @@ static int copy_frame(struct copy *copy, struct rd_copy_choice *choice)
 {
 	struct item *item = &copy->items[copy->nr];
 	unsigned int damaged;
+	bool current;
 	int r;
 
 	item->choice = choice;
-	r = rd_copy_live_fps(copy->pool, choice->frame, item->fps, &damaged);
-	if (r || (choice->at != RD_COPY_NOWHERE &&
-		  !memcmp(rd_copies_fps(&copy->copies, choice->at), item->fps, RD_FPS_SIZE)))
+	r = is_current(copy, choice, item->live, &current);
+	if (r || current)
 		return r;
 	r = read_frame(copy, choice->frame, item, &damaged);
 	if (r)
@@ -423,14 +527,21 @@ static int update(struct copy *copy, u64 max)
 	u32 nr = copy->copies.nr_frames;
 	/* A copy that another one replaces is there as long as that is not. */
 	u64 room = nr > 2 * RD_COPIES_BATCH ? nr - RD_COPIES_BATCH : nr / 2;
+	bool any;
 	int r;
 
 	copy->blocks = rd_blocks_new(copy->pool);
 	copy->hasher = rd_hasher_new();
 	copy->data = rd_alloc_direct(RD_SEG_SIZE);
-	if (!copy->blocks || !copy->hasher || !copy->data)
+	copy->lost = calloc(1, NR_LOST / 8);
+	copy->stays = calloc(nr, sizeof(*copy->stays));
+	if (!copy->blocks || !copy->hasher || !copy->data || !copy->lost || !copy->stays)
 		return -ENOMEM;
 	r = rd_copy_choose(copy->pool, room, max, &copy->choices, &copy->nr_choices);
+	if (!r)
+		r = find_copies(copy, &any);
+	if (!r && any)
+		r = find_lost(copy);
 	if (!r)
 		r = drop_others(copy);
 	if (!r)
@@ -467,6 +578,8 @@ int rd_copy_update(struct rd_pool *pool, u64 max, struct rd_pace *pace,
 	rd_blocks_free(copy->blocks);
 	rd_hasher_free(copy->hasher);
 	free(copy->data);
+	free(copy->lost);
+	free(copy->stays);
 	free(copy->choices);
 	free(copy);
 	return r;

@@ -4,13 +4,14 @@
  *
  *	1. choose	frames that most volumes need, of these first the ones with most
  *			versions x blocks, until there is no more room for copies
- *	2. drop		copies of other frames, but for those of which the pool has lost a
- *			block
- *	3. copy		the frames that have no copy, or have changed since. A copy that
- *			another one replaces goes last
+ *	2. read		the frames that have no copy, or have changed since, and those of copies
+ *			that should go: what is damaged there may be in any older copy
+ *	3. drop		copies of other frames, but for those that have what is damaged
+ *	4. copy		the frames that have no copy, or have changed since. A copy that
+ *			another one replaces goes last, but for what is damaged, too
  *
  *	copy_choose	step 1
- *	copy		steps 2 and 3
+ *	copy		steps 2 to 4
  *	copy_check	scrub and repair of copies
  */
 #ifndef RD_COPY_H
