@@ -188,6 +188,23 @@ is_untouched() {
 	done
 }
 
+# In the journal they would be newer than what the catalog has from then on.
+@test "changes of a generation that is still to come are an error" {
+	local before verb
+	edit "INSERT INTO outbox VALUES(512, x'00')"
+	before=$(md5sum pool/data)
+	for verb in list check "tag vm1@1 +x" "delete vm1@1" "snapshot vm1 --from vm1.1.img" repair; do
+		# shellcheck disable=SC2086 # words
+		ends $verb
+		[ "$status" -ne 0 ]
+		[[ $output == *"of a generation that is still to come"*"repair --rebuild-catalog"* ]] ||
+			{ echo "$verb: $output"; false; }
+	done
+	[ "$(md5sum pool/data)" = "$before" ]
+	is 0 repair --rebuild-catalog --force
+	is_whole
+}
+
 # One who may write to the directory could change any file while root reads it.
 @test "root uses no pool that others may write to" {
 	[ "$(id -u)" -eq 0 ] || skip "needs root"

@@ -36,6 +36,17 @@ int rd_outbox_count(struct rd_sql *sql, u64 *ret)
 	return r;
 }
 
+int rd_outbox_is_ahead(struct rd_sql *sql, bool *ret)
+{
+	i64 nr;
+	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox WHERE generation >"
+			      " (SELECT generation FROM state)", "");
+
+	if (!r)
+		*ret = nr;
+	return r;
+}
+
 int rd_outbox_put(struct rd_sql *sql, const struct rd_buffer *changes)
 {
 	return rd_sql_run(sql, "INSERT INTO outbox SELECT generation, ? FROM state", "b",

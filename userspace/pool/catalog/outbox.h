@@ -15,6 +15,9 @@ int rd_outbox_put(struct rd_sql *sql, const struct rd_buffer *changes);
 /* Count the generations in the outbox. */
 int rd_outbox_count(struct rd_sql *sql, u64 *ret);
 
+/* Has it a generation that the catalog has not come to? No command leaves one. */
+int rd_outbox_is_ahead(struct rd_sql *sql, bool *ret);
+
 /*
  * Read the changes of the first generation after @after, and replace the content of
  * @changes with them. -ENOENT: there is no such generation.

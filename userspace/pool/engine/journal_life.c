@@ -255,11 +255,26 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 	return r;
 }
 
+/* In the journal such changes would be newer than all that the catalog has from now on. */
+static int check_outbox(struct rd_pool *pool)
+{
+	bool is_ahead;
+	int r = rd_outbox_is_ahead(pool->sql, &is_ahead);
+
+	if (r || !is_ahead)
+		return r;
+	rd_err(0, "the catalog is damaged: it has changes of a generation that is still to come");
+	rd_remedy(RD_REMEDY_REBUILD_CATALOG, NULL, "nothing was changed");
+	return -EUCLEAN;
+}
+
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret)
 {
 	bool switched = false, changed;
-	int r;
+	int r = check_outbox(pool);
 
+	if (r)
+		return r;
 	do {
 		r = see_life(pool, ret, &switched, &changed);
 	} while (!r && changed);
