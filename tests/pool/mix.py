@@ -5,16 +5,18 @@ Usage: mix.py CTL DIR SEED MIXES [ONLY]
 
 Put together files of two moments of a pool, or of twins, which are copies of a pool that
 went on separately, and look at what revdedupctl makes of it. DIR is a directory to work in,
-which is emptied. CTL has named steps (userspace/base/inject.h): half of the commands before a
-moment are killed at one of them. ONLY is the number of a single mix to try.
+which is emptied. CTL has named steps (userspace/base/inject.h): behind the first versions, half of
+the commands before a moment are killed at one of them. ONLY is the number of a single mix to try.
 
 Each world, of MIXES_A_WORLD mixes, is a pool, a twin of it, and the moments of both, of which
 the content of each version is known. A mix is one moment with some files, or frames of the
-data area, of another one. Then
+data area, of another one, or with frames that are lost. Two of three worlds have copies of frames
+on another disk, the directory "elsewhere", for each moment as they were. A mix has these, those
+of any other moment, or none. Then
 
   - list, restore, dump and scrub give no wrong byte, and what check finds whole can be restored
-  - a command that writes (snapshot, tag, repair, prune, delete) leaves all that could be had
-    before, from the mix as it was or by `repair --rebuild-catalog`
+  - a command that writes (snapshot, tag, repair, prune, delete, dedup --copies) leaves all that
+    could be had before, from the mix as it was or by `repair --rebuild-catalog`
   - what a snapshot makes can be restored
   - a command that is refused because the parts are not of one life changes nothing
 
@@ -41,8 +43,10 @@ class World:
         self.ctl, self.root = ctl, root
         self.rnd = random.Random(seed)
         self.moments = []	# (directory, {version: contents})
+        self.has_copies = self.rnd.random() < 2 / 3
+        self.used_copies = 0
         shutil.rmtree(root, ignore_errors=True)
-        os.makedirs(root)
+        os.makedirs(self.path("elsewhere"))
 
     def path(self, name):
         return os.path.join(self.root, name)
@@ -54,7 +58,20 @@ class World:
             env["REVDEDUP_FAIL"] = fail
         done = subprocess.run((self.ctl,) + words, env=env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        return done.returncode, done.stdout, done.stderr.decode(errors="replace")
+        errors = done.stderr.decode(errors="replace")
+        self.used_copies += "from the copies" in errors
+        return done.returncode, done.stdout, errors
+
+    # --- copies
+
+    def copies_of(self, pool):
+        return os.path.join(self.path("elsewhere"), os.path.basename(pool))
+
+    def update_copies(self, pool, share, fail=None):
+        words = ("dedup", "--copies", share, "--force", "-q")
+        if not os.path.lexists(os.path.join(pool, "copies")):
+            words += ("--to", self.copies_of(pool))
+        return self.run(pool, *words, fail=fail)
 
     # --- images
 
@@ -87,6 +104,11 @@ class World:
     def copy(self, source, target):
         shutil.rmtree(target, ignore_errors=True)
         subprocess.run(("cp", "-r", "--sparse=always", source, target), check=True)
+        self.put(self.copies_of(source), self.copies_of(target))
+        link = os.path.join(target, "copies")
+        if os.path.lexists(link):
+            os.unlink(link)
+            os.symlink(self.copies_of(target), link)
 
     def keep(self, pool, versions):
         name = self.path(f"moment{len(self.moments)}")
@@ -94,14 +116,16 @@ class World:
         shutil.rmtree(os.path.join(name, "catalog.db-shm"), ignore_errors=True)
         self.moments.append((name, {key: set(value) for key, value in versions.items()}))
 
-    def step(self, pool, life):
-        """A command, killed or not; life: images, contents by version."""
+    def step(self, pool, life, kind=None):
+        """A command, killed or not; life: images, contents by version. kind: it, not killed."""
         volume = self.rnd.choice(("a", "b"))
-        kind = self.rnd.choices(("snapshot", "delete", "tag", "prune", "dedup", "recompress"),
-                                (10, 3, 3, 1, 1, 1))[0]
         fail = None
-        if self.rnd.random() < 0.7:
-            fail = f"any:{int(2 ** (self.rnd.random() * 6.5))}=kill"
+        if not kind and self.rnd.random() < 0.5:
+            fail = f"any:{int(2 ** (self.rnd.random() * 7.5))}=kill"
+        kind = kind or self.rnd.choices(
+            ("snapshot", "delete", "tag", "prune", "dedup", "recompress", "copies"),
+            (10, 3, 3, 1, 1, 1, 6 * self.has_copies))[0]
+        words = None
         if kind == "snapshot":
             image = life["images"].setdefault(volume, bytearray(SIZE))
             self.change(image)
@@ -114,9 +138,12 @@ class World:
             words = ("prune", volume, "--keep-last", "3", "-q")
         elif kind == "dedup":
             words = ("dedup", "-q")
-        else:
+        elif kind == "recompress":
             words = ("compact", "--recompress", self.rnd.choice(("none", "zstd")), "-q")
-        self.run(pool, *words, fail=fail)
+        if words:
+            self.run(pool, *words, fail=fail)
+        else:
+            self.update_copies(pool, self.rnd.choice(("100%", "40%")), fail)
         if kind == "snapshot":
             # One that was killed may have made the version.
             sha = hashlib.sha256(image).hexdigest()
@@ -137,7 +164,9 @@ class World:
         self.run(pool, "init", pool, "--size", "96M", "--reserve", "4K", "-q", *made)
         life = {"images": {}, "versions": {}}
         for _ in range(3):
-            self.step(pool, life)
+            self.step(pool, life, "snapshot")
+        if self.has_copies:
+            self.step(pool, life, "copies")
         for _ in range(2):
             self.step(pool, life)
         self.copy(pool, twin)
@@ -160,8 +189,8 @@ class World:
     def mix(self, target):
         one, two = self.choose()
         self.copy(one[0], target)
-        what = self.rnd.choices(("catalog", "data", "file", "frames", "hints"),
-                                (8, 4, 2, 3, 1))[0]
+        what = self.rnd.choices(("catalog", "data", "file", "frames", "hints", "lost"),
+                                (8, 4, 2, 3, 1, 16 * self.has_copies))[0]
         if what == "catalog":
             names = CATALOG
         elif what == "data":
@@ -172,14 +201,19 @@ class World:
             names = ("index",)
         else:
             names = ()
-            self.put_frames(two[0], target)
+            self.put_frames(two[0] if what == "frames" else None, target)
         for name in names:
             self.put(os.path.join(two[0], name), os.path.join(target, name))
+        text = f"{what} of {os.path.basename(two[0])} in {os.path.basename(one[0])}"
+        if self.has_copies and self.rnd.random() < 0.5:
+            three = self.rnd.choice([two[0], self.rnd.choice(self.moments)[0], "none"])
+            self.put(self.copies_of(three), self.copies_of(target))
+            text += f", copies of {os.path.basename(three)}"
         allowed = {}
         for _, versions in (one, two):
             for version, contents in versions.items():
                 allowed.setdefault(version, set()).update(contents)
-        return f"{what} of {os.path.basename(two[0])} in {os.path.basename(one[0])}", what, allowed
+        return text, what, allowed
 
     def put(self, source, target):
         if os.path.isdir(target):
@@ -190,15 +224,27 @@ class World:
             subprocess.run(("cp", "-r", "--sparse=always", source, target), check=True)
 
     def put_frames(self, source, target):
-        with open(os.path.join(source, "data"), "rb") as old, \
+        """source: None, they are lost."""
+        with open(os.path.join(source or target, "data"), "rb") as old, \
                 open(os.path.join(target, "data"), "r+b") as new:
-            size = os.path.getsize(os.path.join(source, "data"))
+            size = os.path.getsize(os.path.join(target, "data"))
             frames = list(range(1, size // SEGMENT))
             used = [at for at in frames[1:] if self.has_data(old, at) or self.has_data(new, at)]
             for at in self.rnd.sample(used, min(len(used), self.rnd.randrange(1, 4))):
-                old.seek(at * SEGMENT)
-                new.seek(at * SEGMENT)
-                new.write(old.read(SEGMENT))
+                self.put_blocks(old, new, at * SEGMENT, not source)
+
+    def put_blocks(self, old, new, frame, lost):
+        """Some of a frame or all are lost, or it is put there; a hole stays one."""
+        share = self.rnd.choice((0.02, 0.2, 1))
+        for at in range(frame, frame + SEGMENT, BLOCK):
+            old.seek(at)
+            new.seek(at)
+            block, before = old.read(BLOCK), new.read(BLOCK)
+            if lost and any(block) and self.rnd.random() < share:
+                block = b"lost" * (BLOCK // 4)
+            if block != before:
+                new.seek(at)
+                new.write(block)
 
     @staticmethod
     def has_data(file, at):
@@ -239,10 +285,13 @@ class World:
         self.run(trial, "repair", "--rebuild-catalog", "-q")
         return self.had(trial)[0]
 
-    @staticmethod
-    def sums(pool):
-        with open(os.path.join(pool, "data"), "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+    def sums(self, pool):
+        sums = []
+        for name in os.path.join(pool, "data"), self.copies_of(pool):
+            if os.path.exists(name):
+                with open(name, "rb") as file:
+                    sums.append(hashlib.sha256(file.read()).hexdigest())
+        return sums
 
 
 def judge(world, number, seen):
@@ -255,7 +304,7 @@ def judge(world, number, seen):
     for name, sha in got:
         if sha not in allowed.get(name, ()):
             yield text, f"restore {name} gave a wrong byte"
-    if not check and lost and what != "frames":
+    if not check and lost and what not in ("frames", "lost"):
         yield text, f"check found nothing, and {sorted(lost)} cannot be restored"
     if not check and not scrub and lost:
         yield text, f"scrub found nothing, and {sorted(lost)} cannot be restored"
@@ -266,7 +315,8 @@ def judge(world, number, seen):
     seen["one life" if not check else "refused"] += 1
 
     world.copy(pool, after)
-    verb = world.rnd.choice(("snapshot", "snapshot", "tag", "repair", "prune", "delete"))
+    verb = world.rnd.choice(("snapshot", "snapshot", "tag", "repair", "prune", "delete") +
+                            ("copies",) * 2 * world.has_copies)
     volume = world.rnd.choice(("a", "b"))
     gone, image = set(), None
     if verb == "snapshot":
@@ -279,15 +329,17 @@ def judge(world, number, seen):
     elif verb == "delete":
         words = ("delete", f"{volume}@1")
     else:
-        words = ("repair",)
+        words = (verb,)
     sum_before = world.sums(after)
     names = set(world.names(after) or ())
-    status, _, errors = world.run(after, *words)
+    # With less, what has moved to a frame that is not chosen has no copy any more.
+    status, _, errors = world.update_copies(after, "100%") if verb == "copies" else \
+        world.run(after, *words)
     seen[f"{verb} {status}"] += 1
     if verb in ("prune", "delete"):
         gone = names - set(world.names(after) or ())
     if status == 1 and any(words in errors for words in LIFE) and world.sums(after) != sum_before:
-        yield text, f"{verb} was refused, and changed the data area"
+        yield text, f"{verb} was refused, and changed the data area or the copies"
     left, broken = world.had(after)
     for name, sha in left:
         if name in names and sha not in allowed.get(name, ()):
@@ -304,6 +356,8 @@ def judge(world, number, seen):
         missing -= world.had_by_rebuild(after)
     if missing:
         yield text, f"{verb} {status}: lost {sorted(n for n, _ in missing)}: {errors}"
+    seen["used copies"] += world.used_copies > 0
+    world.used_copies = 0
 
 
 def main():
