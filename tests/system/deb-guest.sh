@@ -135,7 +135,7 @@ ok "changes are tracked" eval 'revdedupctl status --json | grep -q "\"state\": \
 ok "who writes was not stopped" kill -0 "$writer"
 ok "versions are taken" revdedupctl snapshot --all
 ok "the programs do not go while volumes are attached, and say what to do" \
-	refused "revdedupctl detach" dpkg -r revdedup
+	refused "revdedupctl detach" dpkg -r revdedup-nbdkit revdedup
 ok "nor does the module" refused "revdedupctl detach" dpkg -r revdedup-dkms
 rm /tmp/go
 wait "$writer"
@@ -144,7 +144,7 @@ revdedupctl unmap "$vol@1"
 umount /mnt
 revdedupctl detach vg/vm1
 revdedupctl detach vg/vm2
-ok "they go when nothing is attached" dpkg -P revdedup revdedup-dkms
+ok "they go when nothing is attached" dpkg -P revdedup-nbdkit revdedup revdedup-dkms
 nothing_left() {
 	! find /etc /usr /lib /var/lib/dkms -name "*revdedup*" | grep . &&
 		! dm_devices | grep revdedup

@@ -24,7 +24,8 @@ root=$build/root
 
 packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers kmod
 	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0
-	linux-headers-6.12-cloud-amd64 lvm2 make mount procps systemd udev util-linux xxd)
+	linux-headers-6.12-cloud-amd64 lvm2 make mount nbdkit procps systemd udev util-linux
+	xxd)
 
 make_base() {
 	note "making a Debian to install the packages on (some two minutes)"
@@ -64,7 +65,7 @@ later() {
 	local dir=$build/later
 	rm -rf "$dir"
 	dpkg-deb -R "$build"/debs/"$1"_*.deb "$dir" &&
-	sed -i 's/^Version: .*/&+later/' "$dir/DEBIAN/control" &&
+	sed -i 's/^Version: .*/&+later/; s/(= [^)]*/&+later/' "$dir/DEBIAN/control" &&
 	dpkg-deb --root-owner-group -b "$dir" "$build/later-debs/$1.deb"
 }
 
@@ -82,7 +83,7 @@ rm -rf "$build"
 mkdir -p "$root" "$build"/{debs,later-debs}
 ok "packages are made, and lintian finds no fault" make deb
 cp build/deb/*.deb "$build/debs"
-newer() { later revdedup && later revdedup-dkms; }
+newer() { later revdedup && later revdedup-nbdkit && later revdedup-dkms; }
 ok "a newer one of each" newer
 tar -x -C "$root" -f "$base/root.tar"
 [ -d "$root/lib/modules/$release" ] ||
