@@ -113,7 +113,7 @@ declare -A about=(
 	[debug_crash]="crashes under KASAN, lockdep and kmemleak"
 	[debug_faults]="each allocation and each metadata I/O of the target fails once"
 	[packages]="that the Debian packages build and have each file in its place"
-	[deb]="the Debian packages installed, upgraded, removed, and booted with udev"
+	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
 	[harness]="that a guest which hangs, panics or lies fails its test"
 )
 

@@ -4,8 +4,8 @@
 # Usage: deb.sh
 #
 # Test the Debian packages: build them, install them in a Debian 12 with DKMS, a compiler
-# and kernel headers, where DKMS builds the module, and upgrade them. Then boot that Debian,
-# and upgrade and remove them there: see deb-guest.sh.
+# and kernel headers, where DKMS builds the module, and upgrade them. Then boot that Debian
+# with systemd, run the units, and upgrade and remove the packages there: see deb-guest.sh.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
 cd "${BASH_SOURCE[0]%/*}/../.."
@@ -24,8 +24,8 @@ root=$build/root
 
 packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers kmod
 	libdevmapper1.02.1 libsqlite3-0 libssl3 liburing2 libxxhash0
-	linux-headers-6.12-cloud-amd64 lvm2 make mount nbdkit procps systemd udev util-linux
-	xxd)
+	linux-headers-6.12-cloud-amd64 lvm2 make mount nbdkit procps systemd
+	thin-provisioning-tools udev util-linux xxd)
 
 make_base() {
 	note "making a Debian to install the packages on (some two minutes)"
@@ -130,7 +130,10 @@ truncate -s "$(du -s --apparent-size -m "$root" | awk '{ print int($1 * 1.2) + 6
 	"$build/root.ext4"
 ok "an image of it" mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$root" "$build/root.ext4"
 rm -rf "$root"
-scripts/vm-run.sh --kernel 6.12 --rootfs "$build/root.ext4" --mem 1536 --timeout 600 \
+truncate -s 384M "$build/group"
+truncate -s 512M "$build/pool"
+scripts/vm-run.sh --kernel 6.12 --rootfs "$build/root.ext4" --mem 1536 --timeout 1800 \
+	--disk "$build/group" --disk "$build/pool" \
 	--payload tests/guest/lib:tests/guest/lib --payload tests/system:tests/system \
 	--payload Documentation/host.rst:host.rst \
 	-- /usr/bin/bash /revdedup/tests/system/deb-guest.sh
