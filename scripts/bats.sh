@@ -7,7 +7,8 @@
 # there are processors, each by a process of its own. ("bats --jobs" looks once a second
 # whether a test has ended.) With FILTER in the environment, only the tests whose names match
 # it run, see "bats -f"; JOBS says how many files at a time. Tests with the tag "soak" run only
-# with SOAK in the environment, or where names are asked for.
+# with SOAK in the environment, or where names are asked for; with FAST there, those with the tag
+# "slow" do not.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 
@@ -25,6 +26,7 @@ done
 [ $# -gt 0 ] || usage_error "no file given"
 [ -z "${FILTER:-}" ] || options+=(-f "$FILTER")
 [ -n "${SOAK:-}$named" ] || tags+="${tags:+,}!soak"
+[ -z "${FAST:-}" ] || [ -n "$named" ] || tags+=",!slow"
 [ -z "$tags" ] || options+=(--filter-tags "$tags")
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/revdedup-bats.XXXXXX")

@@ -11,10 +11,12 @@ setup() {
 	export PROGRAMS=$build/bin
 }
 
+# bats test_tags=slow
 @test "transcripts: README prints what it says" {
 	"$top/tools/transcript" --check "$top/README.md"
 }
 
+# bats test_tags=slow
 @test "transcripts: the tutorial's part without a kernel prints what it says" {
 	"$top/tools/transcript" --check "$top/Documentation/tutorial.rst"
 }

@@ -52,6 +52,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	[ $((now - at)) -lt 60 ]
 }
 
+# bats test_tags=slow
 @test "metrics: what the last scrub found" {
 	local label
 	export REVDEDUP_POOL=$PWD/pool

@@ -206,6 +206,7 @@ load meta
 	expect 0 <<<'0,7d000,b'
 }
 
+# bats test_tags=slow
 @test "finish: byte for byte what the table says" {
 	local seed sectors
 	for seed in {1..5}; do
@@ -299,6 +300,7 @@ load meta
 	[ "$(field '["superblocks"][1]["seq"]')" = $((2 ** 32 + 2)) ]
 }
 
+# bats test_tags=slow
 @test "finish: killed at any moment, and begun again" {
 	local sectors=200000 killed=0 round
 	half_home 7 "$sectors"

@@ -444,6 +444,7 @@ load meta
 	END
 }
 
+# bats test_tags=slow
 @test "every flipped bit of a superblock is found" {
 	make_image a.img
 	for ((bit = 0; bit < 4096; bit += 41)); do

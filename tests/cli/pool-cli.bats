@@ -178,6 +178,7 @@ bats_require_minimum_version 1.5.0
 	expect 2 <<<"revdedupctl: --quiet takes no value (try 'revdedupctl help list')"
 }
 
+# bats test_tags=slow
 @test "help and version" {
 	for help in --help -h help "help list" "list --help" "list -h" "-h list" "-p x help" \
 		"ls --help --nothing-else"; do
@@ -223,6 +224,7 @@ revdedupctl_commands() {
 	"$build/bin/revdedupctl" help | sed -n 's/^  \([a-z]*\) .*/\1/p'
 }
 
+# bats test_tags=slow
 @test "-y is taken by every command" {
 	make_pool 64M
 	for verb in $(revdedupctl_commands); do
@@ -331,7 +333,7 @@ revdedupctl_commands() {
 
 @test "progress: a line fits into the terminal, whatever the volume is called" {
 	local name size line
-	make_pool 1G
+	make_pool 128M
 	truncate -s 6M 1.img
 	blocks 1.img 0 1536
 	name=$(printf 'customers/%.0s' 1 2 3 4 5 6 7)vm1
@@ -364,7 +366,7 @@ revdedupctl_commands() {
 
 @test "snapshot: each --tag is kept, and stats is in columns with a long name" {
 	local name
-	make_pool 1G
+	make_pool 128M
 	truncate -s 6M 1.img
 	blocks 1.img 0 10
 	name=$(printf 'customers/%.0s' 1 2 3 4)vm1

@@ -62,6 +62,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	done
 }
 
+# bats test_tags=slow
 @test "a pool that was raw is packed, and raw again" {
 	make_texts
 	raw=$(data_kib)
@@ -87,6 +88,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	[ "$(field 0 '["bytes_stored"]')" -eq $((2 << 20)) ]
 }
 
+# bats test_tags=slow
 @test "converting again changes nothing" {
 	make_texts --compression zstd
 	before=$(data_kib)
@@ -105,6 +107,7 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	[ "$(field 0 '["bytes_stored"]')" -eq 0 ]
 }
 
+# bats test_tags=slow
 @test "a pool without room for raw content stays as it is where it is full" {
 	must init pool --size 64M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool

@@ -22,7 +22,7 @@ copies() {
 
 # Three volumes: 1.img is of a and of b, 2.img of c, 3.img of d.
 make_fleet() {
-	make_pool 1G
+	make_pool 128M
 	noise 1 900
 	noise 2 700
 	noise 3 512
@@ -114,6 +114,7 @@ restores() {
 	[ "$(field -1 '["bytes"]')" = $(((900 + 700 + 512) * 4096)) ]
 }
 
+# bats test_tags=slow
 @test "copies: they follow what becomes of the pool" {
 	local nr
 	make_fleet
@@ -139,6 +140,7 @@ restores() {
 	copies 0
 }
 
+# bats test_tags=slow
 @test "copies: repair heals from them what the pool has nowhere else" {
 	local block
 	make_fleet
@@ -227,7 +229,7 @@ restores() {
 }
 
 @test "copies: an entry that says that there are none" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 100
 	must snapshot a --from 1.img
 	copies 100% --to copies
@@ -243,7 +245,7 @@ restores() {
 }
 
 @test "copies: an entry of more blocks than a frame has is none" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 100
 	must snapshot a --from 1.img
 	copies 100% --to copies
@@ -275,9 +277,10 @@ restores() {
 	[[ $output != *"copies are damaged"* ]]
 }
 
+# bats test_tags=slow
 @test "copies: what has no damage is copied, and no good copy goes because of damage" {
 	local old
-	make_pool 1G
+	make_pool 128M
 	noise 1 512
 	cp 1.img 2.img
 	blocks 2.img 0 400
@@ -315,7 +318,7 @@ restores() {
 
 @test "copies: one that has what the pool has lost does not go for a more popular frame" {
 	local vol
-	make_pool 1G
+	make_pool 128M
 	noise 1 512
 	noise 2 512
 	must snapshot a --from 1.img
@@ -383,7 +386,7 @@ restores() {
 
 @test "copies: one that lacks what the pool has lost goes for a more popular frame" {
 	local vol
-	make_pool 1G
+	make_pool 128M
 	noise 1 512
 	noise 2 512
 	must snapshot a --from 1.img
@@ -400,7 +403,7 @@ restores() {
 }
 
 @test "copies: a frame that they have hurts nobody, though some of it has died since" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 512
 	must snapshot vm --from 1.img
 	copies 100% --to copies
@@ -416,6 +419,7 @@ restores() {
 	[ "$(field 0 '["with_copies"]["volumes_sum"]')" = 0 ]
 }
 
+# bats test_tags=slow
 @test "copies: gone, of another pool, cut off, or something else" {
 	make_fleet
 	copies 100% --to copies
@@ -451,7 +455,7 @@ restores() {
 	restores 2 c@1
 	# Of another pool.
 	cp -r --sparse=always broken/. pool
-	must init pool2 --size 1G
+	must init pool2 --size 128M
 	must -p pool2 dedup --copies 1% --force --to copies2
 	rm copies
 	mv copies2 copies
@@ -468,6 +472,7 @@ restores() {
 	restores 1 a@1 b@1
 }
 
+# bats test_tags=slow
 @test "copies: older ones, after the pool has changed" {
 	make_fleet
 	copies 100% --to copies
@@ -497,7 +502,7 @@ restores() {
 
 @test "copies: of packs" {
 	local nr
-	make_pool 1G
+	make_pool 128M
 	for nr in 1 2; do
 		truncate -s 4M "$nr.img"
 		od -An -v -tx1 /dev/urandom | head -c 3M |
@@ -668,7 +673,7 @@ time.sleep(3600)' "$loop" 3>&- &
 
 @test "copies: wrong options" {
 	local value
-	make_pool 1G
+	make_pool 128M
 	for value in x -1 0% 101% % 5%% 5x ""; do
 		ctl dedup --copies "$value" --to copies
 		[ "$status" -eq 2 ] || { echo "'$value': $status"; return 1; }

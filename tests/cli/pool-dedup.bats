@@ -43,7 +43,7 @@ take() {
 # Four volumes: 1.img is old in a, and at another offset the newest of b (N-twins); 2.img is old
 # in c, and at another offset old in d (C-twins).
 make_twins() {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 600
 	take 1 0 600 10 40
 	noise 2 0 300
@@ -61,6 +61,7 @@ make_twins() {
 
 all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 
+# bats test_tags=slow
 @test "dedup: a dry run counts, and changes nothing" {
 	local before
 	make_twins
@@ -76,6 +77,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	[ "$before" = "$(sha256sum pool/catalog.db pool/data)" ]
 }
 
+# bats test_tags=slow
 @test "dedup: old versions give up what a newest one has, and what an old one has" {
 	make_twins
 	must dedup --older 0
@@ -95,6 +97,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 	all_are
 }
 
+# bats test_tags=slow
 @test "dedup: whatever is deleted afterwards, the rest stays, and all goes in the end" {
 	local order version left other
 	declare -A image=([a@1]=1 [a@2]=3 [b@1]=10 [c@1]=2 [c@2]=3 [d@1]=20 [d@2]=3)
@@ -120,7 +123,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: content that came back" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 400
 	noise 2 0 400
 	# It comes back at another offset, so it is another segment.
@@ -136,7 +139,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: the same content more than once in one old segment" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 50
 	take 1 0 50 1 200
 	take 1 0 50 1 400
@@ -157,7 +160,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: what an older one has in the second of two places goes on to the first" {
-	make_pool 1G
+	make_pool 128M
 	noise 9 0 50
 	noise 1 0 20
 	take 9 0 50 1 300
@@ -179,7 +182,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: --older and --least-run leave what they say" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 40
 	# Runs of 3, 4 and 5 blocks.
 	take 1 0 3 2 20
@@ -204,7 +207,7 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 }
 
 @test "dedup: a block that is damaged takes no sound one with it" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 600
 	take 1 0 600 10 40
 	noise 3 0 10
@@ -251,6 +254,7 @@ with open("pool/data", "r+b") as data:
     data.write(b"damaged")'
 }
 
+# bats test_tags=slow
 @test "dedup: a snapshot gives no sound block up for one that is damaged" {
 	local compression
 	export REVDEDUP_POOL=$PWD/pool
@@ -302,7 +306,7 @@ with open("pool/data", "r+b") as data:
 }
 
 @test "dedup: a block that is damaged in a pack takes no sound one with it" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M 1.img
 	python3 -c 'import os
 for _ in range(600):
@@ -324,7 +328,7 @@ for _ in range(600):
 }
 
 @test "dedup: a fingerprint that is that of another block gives nothing up" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 600
 	noise 2 0 600
 	noise 3 0 10
@@ -348,7 +352,7 @@ with open("pool/data", "r+b") as data:
 }
 
 @test "dedup: a device that reads raw blocks keeps them from those in packs" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M 1.img
 	python3 -c 'import os
 for _ in range(600):
@@ -369,6 +373,7 @@ for _ in range(600):
 	is a@1 1 a@2 3 b@1 10
 }
 
+# bats test_tags=slow
 @test "dedup: what is fresh lies over the end of a group of frames" {
 	local nr
 	make_pool 2G
@@ -392,7 +397,7 @@ for _ in range(600):
 }
 
 @test "dedup: lost fingerprints are those of no block" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 0 600
 	take 1 0 600 10 40
 	noise 3 0 10
@@ -412,7 +417,7 @@ for _ in range(600):
 }
 
 @test "dedup: with packs" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M 1.img
 	od -An -v -tx1 /dev/urandom | head -c $((600 * 4096)) |
 		dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
@@ -438,6 +443,7 @@ fresh() {
 	echo "$(of segments_fresh) of $(of segments)"
 }
 
+# bats test_tags=slow
 @test "dedup: what is compared again, and when all is" {
 	local all
 	make_twins
@@ -497,6 +503,7 @@ fresh() {
 	all_are
 }
 
+# bats test_tags=slow
 @test "prune --dedup: a pass behind it" {
 	make_twins
 	must prune --keep-last 9 --dedup --older 0 -n
@@ -520,7 +527,7 @@ fresh() {
 
 @test "prune --dedup: wrong options" {
 	local option
-	make_pool 1G
+	make_pool 128M
 	for option in "--rate 50M" "--time 1h" "--older 2" "--least-run 4" "--temp ."; do
 		# shellcheck disable=SC2086 # an option and its value
 		ctl prune --keep-last 1 $option
@@ -538,7 +545,7 @@ fresh() {
 
 @test "dedup: wrong options, and no room for temporary files" {
 	local option
-	make_pool 1G
+	make_pool 128M
 	for option in "--time 5" "--time 0s" "--time 1d" "--rate 5" "--rate x" "--older -1" \
 		"--least-run 0" "--least-run 513"; do
 		# shellcheck disable=SC2086 # an option and its value

@@ -8,7 +8,7 @@ load pool
 
 # make_shared: vm1@1 is 1.img; 2.img has most of it, shifted by 77 blocks.
 make_shared() {
-	must init pool --size 1G --pieces 64 --dedup inline "$@"
+	must init pool --size 128M --pieces 64 --dedup inline "$@"
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img 2.img
 	blocks 1.img 0 1024
@@ -91,6 +91,7 @@ is() {
 	[ "$(field 1 '["bytes"]')" = 0 ]
 }
 
+# bats test_tags=slow
 @test "inline: runs of 16 blocks, and no shorter ones" {
 	local nr try found
 	make_shared
@@ -113,10 +114,11 @@ is() {
 	must check
 }
 
+# bats test_tags=slow
 @test "inline: an index that is lost, damaged, of another pool or old" {
 	local what size
 	make_shared
-	must init other --size 1G --pieces 64 --dedup inline
+	must init other --size 128M --pieces 64 --dedup inline
 	truncate -s 4M x.img
 	blocks x.img 0 1000
 	must -p other snapshot v --from x.img
@@ -261,7 +263,7 @@ finds_scattered() {
 
 @test "inline: blocks that an item before has put into the same frame" {
 	local seg
-	must init pool --size 1G --pieces 512 --dedup inline
+	must init pool --size 128M --pieces 512 --dedup inline
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 2M 1.img
 	blocks 1.img 0 512
@@ -292,7 +294,7 @@ finds_scattered() {
 	local compression
 	for compression in none zstd; do
 		rm -rf pool ./*.img
-		must init pool --size 1G --pieces 64 --dedup inline --compression "$compression"
+		must init pool --size 128M --pieces 64 --dedup inline --compression "$compression"
 		export REVDEDUP_POOL=$PWD/pool
 		truncate -s 8M 1.img
 		python3 -c 'import os

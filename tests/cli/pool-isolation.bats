@@ -46,7 +46,7 @@ change() {
 
 # Three volumes, two with the same origin, and versions that are in pieces.
 make_fleet() {
-	make_pool 1G
+	make_pool 128M
 	noise 1 1500
 	change 1 2 3 700
 	change 2 3 4 701 1200
@@ -63,7 +63,7 @@ make_fleet() {
 }
 
 @test "isolation: an empty pool" {
-	make_pool 1G
+	make_pool 128M
 	[ "$(counts)" = "0 0 0 0 0" ]
 	must stats --isolation
 	[ "${lines[0]}" = "hurt by a lost frame of 0:" ]
@@ -71,7 +71,7 @@ make_fleet() {
 }
 
 @test "isolation: two volumes with one frame, and one that has another" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 512 2
 	noise 2 512 2
 	must snapshot a --from 1.img
@@ -102,7 +102,7 @@ make_fleet() {
 }
 
 @test "isolation: a volume that has grown, shrunk and is empty" {
-	make_pool 1G
+	make_pool 128M
 	noise 1 1000 4
 	noise 2 3000 16
 	must snapshot a --from 1.img
@@ -116,9 +116,10 @@ make_fleet() {
 	agrees
 }
 
+# bats test_tags=slow
 @test "isolation: packs, of which one may lie in two frames" {
 	local nr
-	make_pool 1G
+	make_pool 128M
 	must tune --pieces 4
 	for nr in 1 2 3 4 5; do
 		truncate -s 8M "$nr.img"
@@ -170,7 +171,7 @@ left_by() {
 }
 
 @test "isolation: wrong options" {
-	make_pool 1G
+	make_pool 128M
 	ctl stats a --isolation
 	[ "$status" -eq 2 ]
 	ctl stats --isolation --lookups

@@ -7,7 +7,7 @@
 load pool
 
 make_inline() {
-	must init pool --size 1G --pieces 64 --dedup inline
+	must init pool --size 512M --pieces 64 --dedup inline
 	export REVDEDUP_POOL=$PWD/pool
 }
 

@@ -38,7 +38,7 @@ make_images() {
 }
 
 make_packs() {
-	must init pool --size 1G --compression zstd
+	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	make_images
 	must snapshot vm1 --from 1.img
@@ -110,8 +110,9 @@ restores() {
 	done
 }
 
+# bats test_tags=slow
 @test "packs: a snapshot can have another compression than the pool" {
-	make_pool 1G
+	make_pool 128M
 	make_images
 	must snapshot vm1 --from 1.img --compression none
 	[ "$(super)" = "0 0 0 0 0;0 0 0 0 0;" ]
@@ -132,7 +133,7 @@ restores() {
 	must check
 	restores 1 2
 	# And the other way.
-	must init other --size 1G --compression zstd:-1
+	must init other --size 128M --compression zstd:-1
 	REVDEDUP_POOL=$PWD/other
 	must snapshot vm1 --from 1.img --compression none
 	must stats --json
@@ -145,6 +146,7 @@ restores() {
 	restores 1 2
 }
 
+# bats test_tags=slow
 @test "packs: stats say what du says" {
 	make_packs
 	must stats --json
@@ -175,9 +177,10 @@ restores() {
 	grep -q "^revdedup_pool_packed_bytes{.*} $packed\$" <<<"$output"
 }
 
+# bats test_tags=slow
 @test "packs: the estimate of a deletion, and an empty pool" {
 	local version said before after
-	make_pool 1G
+	make_pool 128M
 	empty=$(on_disk)
 	rm -r pool
 	make_packs
@@ -224,7 +227,7 @@ restores() {
 }
 
 @test "packs: a copy of a pool has holes where a pack has zeros" {
-	must init pool --size 1G --compression zstd
+	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	# Two groups: the second half of the fingerprints is zeros. And zeros within noise.
 	truncate -s 2M 1.img
@@ -249,9 +252,10 @@ restores() {
 	[[ $output == *": 1 blocks that are in use are holes of the data area"* ]]
 }
 
+# bats test_tags=slow
 @test "packs: what a pack frees that loses some of its blocks" {
 	local said before after lost
-	must init pool --size 1G --compression zstd
+	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	# vm1@1 gives up to vm1@2 all but what that replaces, and vm1@3 has nothing of them.
 	for lost in 100 128 200; do
@@ -337,6 +341,7 @@ for name, step in ("1.img", 1), ("2.img", 2):
 	restores 2
 }
 
+# bats test_tags=slow
 @test "packs: none lies over the end of a group of frames" {
 	must init pool --size 2G
 	export REVDEDUP_POOL=$PWD/pool
@@ -359,7 +364,7 @@ with open("1.img", "wb") as image:
 }
 
 @test "packs: one that lies in two frames gives both back" {
-	must init pool --size 1G --compression zstd
+	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	python3 -c 'import random
 rnd = random.Random(1)
@@ -373,6 +378,7 @@ with open("1.img", "wb") as image:
 	[ "$(ask "SELECT count(*) FROM slot_owner")" = 0 ]
 }
 
+# bats test_tags=slow
 @test "packs: pool.rst says how to read them" {
 	local nr
 	make_packs
@@ -391,8 +397,9 @@ with open("1.img", "wb") as image:
 	[ "$status" -ne 0 ]
 }
 
+# bats test_tags=slow
 @test "packs: a pool of a program that does not know them" {
-	make_pool 1G
+	make_pool 128M
 	make_images
 	must snapshot vm1 --from 1.img
 	edit "DROP TABLE pack"
@@ -418,8 +425,9 @@ with open("1.img", "wb") as image:
 	must scrub
 }
 
+# bats test_tags=slow
 @test "packs: a feature that other programs refuse" {
-	make_pool 1G
+	make_pool 128M
 	make_images
 	must snapshot vm1 --from 1.img
 	must delete vm1@1

@@ -47,12 +47,13 @@ room() {
 
 # first_image: 1.img of 8 MiB of noise is vm1@1.
 first_image() {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 8M 1.img
 	blocks 1.img 0 2048
 	snap 1
 }
 
+# bats test_tags=slow
 @test "pieces: what changed is what is stored" {
 	local nr
 	first_image
@@ -79,6 +80,7 @@ first_image() {
 	restores 1 8
 }
 
+# bats test_tags=slow
 @test "pieces: older versions lose nothing, whatever is deleted" {
 	local order nr left
 	first_image
@@ -177,7 +179,7 @@ first_image() {
 }
 
 @test "pieces: zeros do not make pieces" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 2M 1.img
 	every 1.img 0 4 128
 	snap 1
@@ -240,7 +242,7 @@ first_image() {
 
 @test "pieces: with packs, what changed of many segments is one pack" {
 	local nr
-	must init pool --size 1G --compression zstd --pieces 512
+	must init pool --size 128M --compression zstd --pieces 512
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img
 	od -An -v -tx1 /dev/urandom | head -c $((8 << 20)) | dd of=1.img bs=1M conv=notrunc \
@@ -298,7 +300,7 @@ texts() {
 
 @test "pieces: raw frames with room do not keep frames of packs from being filled" {
 	local nr before after
-	must init pool --size 1G --compression zstd --pieces 512
+	must init pool --size 128M --compression zstd --pieces 512
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img
 	blocks 1.img 0 2048

@@ -17,7 +17,7 @@ load pool
 }
 
 @test "snapshot: the three numbers" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
 	ctl snapshot vm1 --from 1.img
@@ -51,7 +51,7 @@ load pool
 }
 
 @test "snapshot: with a list of changes" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 64M 1.img
 	blocks 1.img 0 10
 	must snapshot vm1 --from 1.img
@@ -94,7 +94,7 @@ load pool
 }
 
 @test "snapshot: a range of changes over several segments" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 64M 1.img
 	blocks 1.img 0 10
 	must snapshot vm1 --from 1.img
@@ -107,7 +107,7 @@ load pool
 }
 
 @test "snapshot: a list of changes for an image of nothing" {
-	make_pool 1G
+	make_pool 128M
 	: >1.img
 	ctl snapshot vm1 --from 1.img
 	echo "version 1" >list
@@ -135,7 +135,7 @@ load pool
 
 @test "snapshot: an audit that finds a change in the last segment reads all" {
 	local number=1 nr
-	make_pool 1G
+	make_pool 128M
 	truncate -s 128M 1.img
 	blocks 1.img $((3 * 512)) 512
 	blocks 1.img $((7 * 512)) 512
@@ -169,7 +169,7 @@ load pool
 }
 
 @test "snapshot: a version that rests on a list of changes says so" {
-	make_pool 1G
+	make_pool 128M
 	block_in_each 1.img 8
 	must snapshot vm1 --from 1.img
 	unchanged_since 1
@@ -180,9 +180,10 @@ load pool
 	[[ $output == *"consistent:     yes, if the list of changes lacked none"* ]]
 }
 
+# bats test_tags=slow
 @test "snapshot: an audit whose quick sums are wrong, or not known" {
 	local found
-	make_pool 1G
+	make_pool 128M
 	block_in_each 1.img 16
 	must snapshot vm1 --from 1.img
 	edit "UPDATE uses SET quick = recipe"
@@ -202,7 +203,7 @@ load pool
 }
 
 @test "snapshot: a list of changes that is none" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M 1.img
 	must snapshot vm1 --from 1.img
 	printf 'version vm1@1\n0 4096\nrubbish\n' >list
@@ -227,7 +228,7 @@ load pool
 }
 
 @test "snapshot: what it refuses" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M 1.img
 	ctl snapshot vm1
 	expect 2 <<<"revdedupctl: 'vm1' is not attached: name an image or device with --from (try 'revdedupctl help snapshot')"
@@ -281,7 +282,7 @@ load pool
 
 @test "snapshot: a file that has a disk in it is refused, with what makes the disk of it" {
 	local format magic at
-	make_pool 1G
+	make_pool 128M
 	while read -r format at magic; do
 		truncate -s 1M "x.$format"
 		# shellcheck disable=SC2059 # bytes
@@ -318,7 +319,7 @@ load pool
 @test "snapshot: formats as qemu-img writes them, and the line that makes the disk" {
 	local format line
 	command -v qemu-img || skip "no qemu-img"
-	make_pool 1G
+	make_pool 128M
 	truncate -s 4M disk
 	blocks disk 0 100
 	for format in qcow2 qcow qed vmdk vdi vhdx vpc parallels; do
@@ -336,10 +337,11 @@ load pool
 	[[ $output == *qcow2@1* ]]
 }
 
+# bats test_tags=slow
 @test "snapshot: an image that is in use or is written is refused, or marked" {
 	local hint="stop the program that writes to it first; --force reads it anyway, and marks the version as not consistent"
 	local none="no version was made; existing versions are unchanged" file writer
-	make_pool 1G
+	make_pool 128M
 	truncate -s 64M 1.img
 	blocks 1.img 0 4096
 	must snapshot vm1 --from 1.img --json
@@ -397,7 +399,7 @@ load pool
 }
 
 @test "snapshot: a device that is mounted or is written is refused, or marked" {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 64M 1.img
 	mkfs.ext4 -q 1.img
 	loop=$(losetup --find --show 1.img)

@@ -75,6 +75,7 @@ real() {
 # alike NAME: the volume and its image, which is one file system of ext4, agree.
 alike() { says "$1" "0 ext4 read $(real ext4 "$1.img")"; }
 
+# bats test_tags=slow
 @test "free space: ext4, as mke2fs makes it" {
 	local name number=0 options
 	make_pool 4G
@@ -119,6 +120,7 @@ alike() { says "$1" "0 ext4 read $(real ext4 "$1.img")"; }
 	done
 }
 
+# bats test_tags=slow
 @test "free space: XFS" {
 	make_pool 4G
 	xfs x4 320
@@ -133,6 +135,7 @@ alike() { says "$1" "0 ext4 read $(real ext4 "$1.img")"; }
 # place FROM TO SECTOR: copy a file into another one.
 place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
+# bats test_tags=slow
 @test "free space: partitions" {
 	make_pool 4G
 	ext4 small 10 -b 1024
@@ -170,7 +173,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
 @test "free space: what is trimmed, and in a new version, is not stored" {
 	local before
-	make_pool 1G
+	make_pool 128M
 	mkdir files
 	head -c 8M /dev/urandom >files/gone
 	head -c 3M /dev/urandom >files/kept
@@ -201,7 +204,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
 @test "free space: fstrim itself" {
 	[ "$(id -u)" -eq 0 ] || skip "needs root to mount"
-	make_pool 1G
+	make_pool 128M
 	truncate -s 64M vm.img
 	mke2fs -q -F -t ext4 -b 4096 vm.img
 	mkdir mnt
@@ -222,7 +225,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
 @test "free space: what clones share is not alone" {
 	local before after
-	make_pool 1G
+	make_pool 128M
 	ext4 a 30
 	cp a.img b.img
 	snap a
@@ -248,7 +251,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
 @test "free space: what other newest versions refer to is not alone" {
 	local alone
-	make_pool 1G
+	make_pool 128M
 	# At another offset in each segment, so b has the blocks of a, and not its recipes.
 	ext4 a 30 -b 4096
 	truncate -s 32M b.img
@@ -268,7 +271,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 }
 
 @test "free space: in packs, in pieces, and in a pool that one cannot write to" {
-	make_pool 1G
+	make_pool 128M
 	ext4 vm 30 -b 1024
 	must snapshot vm --from vm.img --compression zstd
 	alike vm
@@ -289,7 +292,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 }
 
 @test "free space: a journal that was not replayed" {
-	make_pool 1G
+	make_pool 128M
 	ext4 vm 30
 	debugfs -w -R "feature needs_recovery" vm.img 2>/dev/null >/dev/null
 	snap vm
@@ -346,7 +349,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 }
 
 @test "free space: bitmaps that the pool cannot read" {
-	make_pool 1G
+	make_pool 128M
 	ext4 vm 30
 	ext4 other 30
 	snap vm
@@ -362,7 +365,7 @@ place() { dd if="$1" of="$2" bs=512 seek="$3" conv=notrunc status=none; }
 
 @test "free space: noise in all that describes it" {
 	local seed image
-	make_pool 1G
+	make_pool 128M
 	ext4 e 10 -b 1024
 	xfs x 300
 	fallocate -d x.img

@@ -20,7 +20,7 @@ with open("pool/data", "rb") as data:
 }
 
 @test "tune: the pool's rule" {
-	make_pool 1G
+	make_pool 128M
 	ctl tune
 	expect 0 <<<"pool: pieces 1, dedup reverse"
 	[ "$(super)" = "0 0 1;0 0 1;" ]
@@ -65,6 +65,7 @@ with open("pool/data", "rb") as data:
 	expect 0 <<<"pool: pieces 1, dedup inline"
 }
 
+# bats test_tags=slow
 @test "tune: what it does not take" {
 	local value verb
 	make_pool 64M
@@ -231,6 +232,7 @@ with open("pool/data", "rb") as data:
 	must check
 }
 
+# bats test_tags=slow
 @test "tune: --pieces auto measures the disk" {
 	local before pieces
 	make_versions
@@ -253,7 +255,7 @@ with open("pool/data", "rb") as data:
 	must tune vm1 --pieces auto --json
 	[ "$(field -1 '["volume"]')" = vm1 ]
 	[ "$(field -1 '["own"]')" = True ]
-	must init other --size 1G --pieces auto
+	must init other --size 128M --pieces auto
 	[[ ${lines[0]} == "pieces "* ]]
 	[ "${lines[1]}" = "made pool 'other'" ]
 	must -p other check
@@ -278,6 +280,7 @@ with open("pool/data", "rb") as data:
 	must tune --pieces 32
 }
 
+# bats test_tags=slow
 @test "tune: a pool of a program that counts no pieces" {
 	local nr query
 	mkdir new
@@ -325,9 +328,10 @@ with open("pool/data", "rb") as data:
 	cmp 3.img back
 }
 
+# bats test_tags=slow
 @test "tune: a pool of such a program that has packs" {
 	local nr verb
-	must init pool --size 1G --compression zstd
+	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	for nr in 1 2; do
 		od -An -v -tx1 /dev/urandom | head -c 4M >"$nr.img"

@@ -6,6 +6,7 @@
 # shellcheck disable=SC2154 # by lib.bash
 load pool
 
+# bats test_tags=slow
 @test "list, show, stats" {
 	make_versions
 	set_time 1 "2026-11-18 02:00:13"
@@ -74,6 +75,7 @@ unique_of() {
 	sed -n 's/.*"version": "'"$1"'".*"bytes_unique": \([0-9]*\),.*/\1/p' <<<"$output"
 }
 
+# bats test_tags=slow
 @test "list: what only a version has is what its deletion frees" {
 	local before after version said some=0
 	make_versions
@@ -414,6 +416,7 @@ move() {
 	[ "$output" = "vm1@1: no tags" ]
 }
 
+# bats test_tags=slow
 @test "tag: each volume has its own" {
 	make_versions
 	must snapshot vm2 --from 1.img
@@ -425,9 +428,10 @@ move() {
 	"$build/bin/revdedupctl" dump vm2@gold | cmp - 1.img
 }
 
+# bats test_tags=slow
 @test "a clock that was wrong once" {
 	local nr now
-	make_pool 1G
+	make_pool 128M
 	truncate -s 1M 1.img
 	for nr in 1 2 3 4; do
 		must snapshot vm1 --from 1.img
@@ -562,6 +566,7 @@ move() {
 	must check
 }
 
+# bats test_tags=slow
 @test "delete: what a device reads" {
 	make_versions
 	must tag vm1@3 +gold

@@ -55,7 +55,7 @@ make_pool() {
 
 # 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others.
 make_versions() {
-	make_pool 1G
+	make_pool 128M
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
 	cp --sparse=always 1.img 2.img

@@ -11,7 +11,6 @@
 #include "pool/engine/session.h"
 #include "nbd.h"
 
-
 /* --- the pool */
 
 int nbd_check(const char *path)

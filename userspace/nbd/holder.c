@@ -55,8 +55,8 @@ static void do_all(struct rd_pool *pool, int fd)
 
 static void run(const char *path, int fd)
 {
+	struct answer answer = { 0 };
 	struct rd_pool *pool;
-	int r;
 
 	/* The server ends it. A handler of nbdkit would end the server, by a pipe of both. */
 	signal(SIGINT, SIG_IGN);
@@ -64,10 +64,10 @@ static void run(const char *path, int fd)
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_NAME, "revdedup-holder");
-	r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0);
-	if (tell(fd, (struct answer){ .r = r }) && !r)
+	answer.r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0);
+	if (tell(fd, answer) && !answer.r)
 		do_all(pool, fd);
-	if (!r)
+	if (!answer.r)
 		rd_session_close(pool, 0);
 	_exit(0);
 }
