@@ -150,6 +150,7 @@ scale_versions() {
 		at $size "delete, one in the middle" delete v@1000
 		at $size "dedup --older 0" dedup --older 0 --least-run 1
 		at $size "scrub" scrub
+		at $size "repair" repair
 		at $size "stats --isolation" stats --isolation
 		at $size "prune -n" prune -n v --keep-last 20
 		at $size "prune" prune v --keep-last 20
@@ -165,6 +166,7 @@ scale_versions() {
 	scale_row "delete, one in the middle" $n "a block"
 	scale_row "dedup --older 0" $n "half of the versions"
 	scale_row "scrub" $n "(the pool)"
+	scale_row "repair" $n "(the pool)"
 	scale_row "stats --isolation" $n "(the pool)"
 	scale_row "prune -n" $n "none"
 	scale_row "prune" $n "all but 20"

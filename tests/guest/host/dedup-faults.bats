@@ -325,6 +325,9 @@ fails() {
 	fails writes 2100
 	fails writes 2105 512
 	same
+	run revdedupctl status
+	[ "$status" -ne 0 ]
+	[[ $output == *"lies in a thin pool that is full: writes wait, or fail"* ]]
 	lvextend -qq --yes --size +16M "$vg/thin"
 	random 5 2
 	writes 2105 512
