@@ -8,7 +8,6 @@
 #include "cli.h"
 #include "dedup.h"
 #include "lastscrub.h"
-#include "trim.h"
 
 #define OLDER		2
 #define LEAST_RUN	4
@@ -82,7 +81,7 @@ int ctl_dedup_options(const struct ctl *ctl, struct ctl_dedup *ret)
 /* --- the report */
 
 static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
-		       const struct rd_pass_report *report, const struct ctl_trim *trim)
+		       const struct rd_pass_report *report)
 {
 	struct rd_json *out = &ctl->out;
 	char name[40];
@@ -106,7 +105,6 @@ static void print_json(struct ctl *ctl, const struct rd_pass_options *options,
 			snprintf(name, sizeof(name), "bytes_shared_pieces_%u", rd_pass_pieces[i]);
 			rd_json_u64(out, name, report->shared[i] * RD_BLOCK_SIZE);
 		}
-		ctl_trim_json(ctl, trim);
 	} else {
 		rd_json_u64(out, "recipes_changed", report->changed);
 		rd_json_u64(out, "blocks_refused", report->refused);
@@ -187,39 +185,29 @@ static int run(struct ctl *ctl, const struct rd_pass_options *options,
 	if (r && !report->changed)
 		return r;
 	if (ctl->json)
-		print_json(ctl, options, report, NULL);
+		print_json(ctl, options, report);
 	else if (!ctl->quiet)
 		print_text(report);
 	tell_damage(report);
 	return r;
 }
 
-/* The same without a change. People get each part as soon as it is known. */
+/* The same without a change. */
 static int run_dry(struct ctl *ctl, const struct rd_pass_options *options,
 		   struct rd_pass_report *report)
 {
-	struct ctl_trim trim = { 0 };
-	int r;
+	int r = rd_pass_run(ctl->pool, options, report);
 
-	r = rd_pass_run(ctl->pool, options, report);
 	ctl_progress_clear(&ctl->progress);
 	if (r)
 		return r;
-	if (!ctl->json && !ctl->quiet)
-		print_dry_run(options, report);
-	if (!report->out_of_time)
-		r = ctl_trim(ctl, options, &trim);
-	ctl_progress_clear(&ctl->progress);
-	report->out_of_time |= r == -ETIMEDOUT;
-	if (r && r != -ETIMEDOUT)
-		return r;
 	if (ctl->json) {
-		print_json(ctl, options, report, &trim);
+		print_json(ctl, options, report);
 	} else if (!ctl->quiet) {
-		ctl_trim_print(&trim);
+		print_dry_run(options, report);
 		print_out_of_time(report);
 	}
-	return trim.is_unreadable ? CTL_PARTLY : 0;
+	return 0;
 }
 
 int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
