@@ -212,11 +212,17 @@ bats_require_minimum_version 1.5.0
 		done
 	done
 	[ "$(revdedupctl_commands | wc -l)" -eq 35 ]
-	for alias in create-pool backup create ls versions snapshots info du df extract receive \
-		cat rm remove forget expire hold release pin label fsck verify \
-		unmount; do
-		must help "$alias"
+	must help
+	# On a terminal as most are.
+	[ "$(awk 'length > 80' <<<"$output")" = "" ]
+	[ "$(grep -c '^[A-Z].*:$' <<<"$output")" -eq 3 ]
+	for other in backup ls rm; do
+		must help "$other"
 	done
+	ctl fsck
+	expect 2 <<<"revdedupctl: 'fsck' is 'check' now (try 'revdedupctl help')"
+	ctl help remove
+	expect 2 <<<"revdedupctl: 'remove' is 'delete' now (try 'revdedupctl help')"
 }
 
 # The commands that help lists.

@@ -32,7 +32,7 @@ make_names() {
 @test "complete: commands and options" {
 	offers sn -- snapshot
 	offers st -- status stats
-	offers fs -- fsck
+	offers rm -- rm
 	offers -p x --json snapsh -- snapshot
 	offers help unpr -- unprotect
 	offers list --j -- --json

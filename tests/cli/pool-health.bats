@@ -10,7 +10,7 @@ load pool
 	make_versions
 	ctl check
 	expect 0 <<<"pool '$PWD/pool': catalog OK (3 versions, 2.4 MiB)"
-	must fsck --json
+	must check --json
 	[ "$(field 0 '["versions"]')" = 3 ]
 	[ "$(field 0 '["wrong"]')" = 0 ]
 	[ "$(field 0 '["bytes_live"]')" = $((606 * 4096)) ]
@@ -32,7 +32,7 @@ load pool
 	expect 0 <<<"scrub OK: 3 versions, 2.4 MiB read, no version damaged"
 	must scrub vm1
 	expect 0 <<<"scrub OK: 3 versions, 7.0 MiB read, no version damaged"
-	must verify vm1@2 --json --progress=never
+	must scrub vm1@2 --json --progress=never
 	[ "$(field 0 '["damaged"]')" = "[]" ]
 	[ "$(field 1 '["versions"]')" = 1 ]
 

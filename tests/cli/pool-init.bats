@@ -14,7 +14,7 @@ load pool
 	[ "$status" -eq 1 ]
 	[[ $output == *"'pool' is a pool already"* ]]
 
-	ctl create-pool other --size 64M --reserve 1M --json
+	ctl init other --size 64M --reserve 1M --json
 	expect 0 <<<'{"type": "init", "pool": "other"}'
 	[ "$(stat -c %s other/reserve)" -eq $((1 << 20)) ]
 	must init quiet -q --size 64M

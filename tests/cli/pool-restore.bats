@@ -121,7 +121,7 @@ load pool
 	# What is zeros takes no space.
 	(($(stat -c %b r3.img) * 512 < 3 << 20))
 	[ "$(stat -c %a r3.img)" = 600 ]
-	must extract vm1@-1 --to r.img -q
+	must restore vm1@-1 --to r.img -q
 	[ -z "$output" ]
 	cmp 2.img r.img
 	ctl restore vm1@1 --to no-such-directory/r.img

@@ -38,7 +38,7 @@ load pool
 	[ "$(field 0 '["bytes_read"]')" = $((600 * 4096)) ]
 	[ "$(field 0 '["blocks_changed"]')" = 2 ]
 	[ "$(field 0 '["bytes_stored"]')" = $((600 * 4096)) ]
-	ctl create vm1 --from 1.img --full-scan -v
+	ctl snapshot vm1 --from 1.img --full-scan -v
 	[ "$status" -eq 0 ]
 	[ "${lines[0]}" = "vm1@3: full read: as requested" ]
 	[[ ${lines[1]} == "2 segments, read 2.3 MiB, changed 0 B, wrote 0 B to the pool in "*" s" ]]

@@ -27,10 +27,8 @@ load pool
 	must list -v
 	[[ ${lines[0]} == *" CHANGED        READ     WRITTEN      UNIQUE "* ]]
 	[[ ${lines[3]} == *" 8.0 KiB     2.3 MiB     2.0 MiB     8.0 KiB "* ]]
-	for alias in ls versions snapshots; do
-		must "$alias" vm1
-		[ "${#lines[@]}" -eq 4 ]
-	done
+	must ls vm1
+	[ "${#lines[@]}" -eq 4 ]
 	must list --json
 	[ "$(field 0 '["comment"]')" = $'tab\there' ]
 	[ "$(field 1 '["protected"]')" = True ]
@@ -43,7 +41,7 @@ load pool
 	[ "${lines[7]}" = "tags:           a,b" ]
 	[ "${lines[9]}" = "unique:         8192 (8.0 KiB), which deleting this version frees" ]
 	[ "${lines[14]}" = "segments:       3: 1 zeros, 1 in one piece, 1 in several" ]
-	must info vm1 --json
+	must show vm1 --json
 	[ "$(field 0 '["version"]')" = vm1@3 ]
 	[ "$(field 0 '["segments"]')" = 3 ]
 	[ "$(field 0 '["segments_zero"]')" = 1 ]
@@ -57,7 +55,7 @@ load pool
 	[ "$(field 2 '["versions"]')" = 4 ]
 	# Both newest versions are whole, and vm1@2 has two blocks of its own.
 	[ "$(field 2 '["bytes_data"]')" = $((1202 * 4096)) ]
-	must du
+	must stats
 	[[ $output == *"stored:   4.7 MiB (ratio 5.1:1)"* ]]
 
 	ctl list vm2
@@ -308,7 +306,7 @@ move() {
 	must check
 	must restore vm1@1 --to r2.img
 	cmp 1.img r2.img
-	must forget vm1@1 -q
+	must delete vm1@1 -q
 	[ -z "$output" ]
 	must check
 	must stats --json
@@ -356,13 +354,13 @@ move() {
 		vm1@1 is protected
 		vm1@3 is protected
 	END
-	must hold vm1@1 -q
+	must protect vm1@1 -q
 	[ -z "$output" ]
 	must show vm1@3
 	[ "${lines[6]}" = "protected:      yes" ]
 	ctl delete vm1@1
 	[ "$status" -eq 1 ]
-	ctl release vm1@1 --json
+	ctl unprotect vm1@1 --json
 	expect 0 <<<'{"type": "unprotect", "version": "vm1@1"}'
 	must delete vm1@1
 	must check
@@ -382,7 +380,7 @@ move() {
 	END
 	ctl tag --json vm1@gold -gold +x
 	expect 0 <<<'{"type": "tag", "version": "vm1@3", "tags": ["x"]}'
-	ctl label vm1@3 +y -gold
+	ctl tag vm1@3 +y -gold
 	expect 1 <<-'END'
 		revdedupctl: vm1@3 has no tag 'gold'
 		revdedupctl: nothing was changed; 'revdedupctl show vm1@3' lists its tags
@@ -513,7 +511,7 @@ move() {
 		keep          vm1@3                 2026-11-20 14:00:00  last, daily
 		would free 24.0 KiB
 	END
-	ctl expire --keep-within 12h --keep-tag silver --keep-tag gold --dry-run --json
+	ctl prune --keep-within 12h --keep-tag silver --keep-tag gold --dry-run --json
 	expect 0 <<-'END'
 		{"type": "plan", "version": "vm1@1", "time": 1794967213, "keep": true, "reasons": ["tag"], "dry_run": true}
 		{"type": "plan", "version": "vm1@2", "time": 1795140013, "keep": true, "reasons": ["within"], "dry_run": true}

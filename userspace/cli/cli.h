@@ -124,7 +124,8 @@ struct ctl;
 
 struct ctl_command {
 	const char *name;
-	const char *aliases[4];
+	const char *also;		/* another name, or NULL */
+	const char *was[2];		/* names that it had, for one release */
 	const char *operands;		/* for people */
 	const char *help;		/* NULL: it is not for people */
 	/* Those that it takes. All take --help and --version, and ignore --yes. */

@@ -253,7 +253,6 @@ static void offer_commands(const struct line *line)
 {
 	const struct ctl_command *command;
 	bool any = false;
-	unsigned int i;
 
 	for (command = ctl_commands; command->name; command++) {
 		any |= command->help && !strncmp(command->name, line->word, strlen(line->word));
@@ -262,8 +261,8 @@ static void offer_commands(const struct line *line)
 	}
 	/* Other names only if they are wanted: they would double the list. */
 	for (command = ctl_commands; command->name && !any; command++)
-		for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
-			offer(line, command->aliases[i], command->help);
+		if (command->also)
+			offer(line, command->also, command->help);
 }
 
 static void offer_options(const struct line *line)

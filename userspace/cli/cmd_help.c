@@ -8,21 +8,38 @@
 
 /* --- help */
 
+/* Above the first command of a group. */
+static const char *heading_of(const char *command)
+{
+	static const struct {
+		const char *command, *text;
+	} headings[] = {
+		{ "snapshot", "Every day" },
+		{ "init", "Now and then" },
+		{ "check", "When something may be broken" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(headings); i++)
+		if (!strcmp(headings[i].command, command))
+			return headings[i].text;
+	return NULL;
+}
+
 static void help_all(void)
 {
 	const struct ctl_command *command;
-	char text[80];
 
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
-	      "Keeps versions of disk images and block devices in a deduplicating pool. The newest\n"
-	      "version is stored in one piece, or in as few as 'tune' allows.\n"
-	      "\n", stdout);
+	      "Keeps versions of disk images and block devices in a deduplicating pool. The\n"
+	      "newest is stored in one piece, or in as few as 'tune' allows.\n", stdout);
 	for (command = ctl_commands; command->name; command++) {
 		if (!command->help)
 			continue;
-		snprintf(text, sizeof(text), "%s %s", command->name, command->operands);
-		printf("  %-34s %s\n", text, command->help);
+		if (heading_of(command->name))
+			printf("\n%s:\n", heading_of(command->name));
+		printf("  %-10s %s\n", command->name, command->help);
 	}
 	fputs("\n"
 	      "A version is VOL@3, VOL@latest, VOL@-1 (the one before it), VOL@2026-11-20,\n"
@@ -39,14 +56,12 @@ static void help_all(void)
 
 static void help_one(const struct ctl_command *command)
 {
-	unsigned int i;
-
 	printf("Usage: revdedupctl %s%s%s%s%s\n", command->name,
 	       command->options_first ? " [OPTION...]" : "", command->operands[0] ? " " : "",
 	       command->operands, command->options_first ? "" : " [OPTION...]");
-	for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
-		printf("%s %s", i ? "," : "Also:", command->aliases[i]);
-	printf("%s\n%s.\n", i ? "\n" : "", command->help);
+	if (command->also)
+		printf("Also: %s\n", command->also);
+	printf("\n%s.\n", command->help);
 	putchar('\n');
 	ctl_print_options(command);
 }

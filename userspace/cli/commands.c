@@ -9,22 +9,15 @@
 static const struct ctl_command *find_exact(const char *name)
 {
 	const struct ctl_command *command;
-	unsigned int i;
 
-	for (command = ctl_commands; command->name; command++) {
-		if (!strcmp(command->name, name))
+	for (command = ctl_commands; command->name; command++)
+		if (!strcmp(command->name, name) ||
+		    (command->also && !strcmp(command->also, name)))
 			return command;
-		for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
-			if (!strcmp(command->aliases[i], name))
-				return command;
-	}
 	return NULL;
 }
 
-/*
- * Is @name short for @command? Other names of commands are what users of other programs
- * know, and would make half of all short forms ambiguous: they are written in full.
- */
+/* Is @name short for @command? Its other name is written in full. */
 static bool is_short(const char *name, const struct ctl_command *command)
 {
 	return name[0] && command->help && !strncmp(command->name, name, strlen(name));
@@ -59,19 +52,33 @@ static int refuse_ambiguous(struct ctl *ctl, const char *name)
 	return ctl_usage(ctl, "'%s' is short for more than one command: %s", name, text);
 }
 
-static int refuse_unknown(struct ctl *ctl, const char *name)
+/* The command that was called @name once, or NULL. */
+static const struct ctl_command *find_old(const char *name)
 {
-	struct rd_nearest nearest = { 0 };
 	const struct ctl_command *command;
-	char text[RD_SUGGEST_TEXT];
 	unsigned int i;
 
+	for (command = ctl_commands; command->name; command++)
+		for (i = 0; i < ARRAY_SIZE(command->was) && command->was[i]; i++)
+			if (!strcmp(command->was[i], name))
+				return command;
+	return NULL;
+}
+
+static int refuse_unknown(struct ctl *ctl, const char *name)
+{
+	const struct ctl_command *command = find_old(name);
+	struct rd_nearest nearest = { 0 };
+	char text[RD_SUGGEST_TEXT];
+
+	if (command)
+		return ctl_usage(ctl, "'%s' is '%s' now", name, command->name);
 	for (command = ctl_commands; command->name; command++) {
 		if (!command->help)
 			continue;
 		rd_nearest_add(&nearest, name, command->name);
-		for (i = 0; i < ARRAY_SIZE(command->aliases) && command->aliases[i]; i++)
-			rd_nearest_add(&nearest, name, command->aliases[i]);
+		if (command->also)
+			rd_nearest_add(&nearest, name, command->also);
 	}
 	return ctl_usage(ctl, "there is no command '%s'%s", name,
 			 rd_nearest_print(text, &nearest, ""));
