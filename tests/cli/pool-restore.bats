@@ -351,7 +351,7 @@ time.sleep(3600)' "$loop" 3>&- &
 @test "dump: an image on stdout" {
 	make_versions
 	"$build/bin/revdedupctl" dump vm1@1 | cmp 1.img
-	"$build/bin/revdedupctl" cat vm1@2 >o.img
+	"$build/bin/revdedupctl" dump vm1@2 >o.img
 	cmp 2.img o.img
 	"$build/bin/revdedupctl" restore vm1@latest --to - | cmp 3.img
 	ctl dump --json vm1@1

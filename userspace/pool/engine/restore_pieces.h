@@ -84,7 +84,7 @@ struct restore {
 	struct want *wants, *packed_wants;
 	unsigned int nr_wants, nr_packed_wants;
 	struct restore_packs *packs;	/* NULL: nothing was wanted of one */
-	struct gather *spare;
+	struct gather *spare, *made;
 	u8 *gap_data;			/* read, and never looked at */
 	struct rd_copies copies;	/* opened for the first damage */
 	bool looked_for_copies, has_copies;

@@ -24,7 +24,8 @@ struct gather {
 	struct iovec iov[MAX_IOVS];
 	struct iovec used[MAX_IOVS];	/* op uses its own up */
 	struct piece *owner[MAX_IOVS];	/* NULL: a gap */
-	struct gather *next;
+	struct gather *next;		/* that is spare */
+	struct gather *made_before;
 };
 
 /* --- what to read */
@@ -72,12 +73,15 @@ static struct gather *get_gather(struct restore *restore)
 {
 	struct gather *gather = restore->spare;
 
-	if (gather)
+	if (gather) {
 		restore->spare = gather->next;
-	else
+	} else {
 		gather = malloc(sizeof(*gather));
-	if (!gather)
-		return NULL;
+		if (!gather)
+			return NULL;
+		gather->made_before = restore->made;
+		restore->made = gather;
+	}
 	gather->restore = restore;
 	gather->nr = 0;
 	gather->blocks = 0;
@@ -397,9 +401,10 @@ void rd_restore_free_reads(struct restore *restore)
 {
 	struct gather *gather;
 
-	while (restore->spare) {
-		gather = restore->spare;
-		restore->spare = gather->next;
+	/* Also those whose reads were not waited for, as something had failed. */
+	while (restore->made) {
+		gather = restore->made;
+		restore->made = gather->made_before;
 		free(gather);
 	}
 	if (restore->has_copies)
