@@ -7,11 +7,15 @@
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "nbd.h"
+
+/* It is that also where no file says so. */
+#define NOBODY	65534
 
 /* --exit-with-parent asks the kernel for a signal, which forgets that when the user changes. */
 static int keep_parent(int signal, pid_t parent)
@@ -23,19 +27,31 @@ static int keep_parent(int signal, pid_t parent)
 	return getppid() == parent ? 0 : -raise(signal);
 }
 
-int nbd_become(const char *name)
+static int find(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 {
 	const struct passwd *user;
-	pid_t parent = getppid();
-	int signal = 0, r = 0;
 
 	errno = 0;
 	user = getpwnam(name);
-	if (!user)
+	if (!user && strcmp(name, "nobody"))
 		return rd_err(errno ? -errno : -ENOENT, "cannot find the user '%s'", name);
+	*ret_uid = user ? user->pw_uid : NOBODY;
+	*ret_gid = user ? user->pw_gid : NOBODY;
+	return 0;
+}
+
+int nbd_become(const char *name)
+{
+	pid_t parent = getppid();
+	int signal = 0;
+	uid_t uid;
+	gid_t gid;
+	int r = find(name, &uid, &gid);
+
+	if (r)
+		return r;
 	prctl(PR_GET_PDEATHSIG, &signal);
-	if (setgroups(0, NULL) || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) ||
-	    setresuid(user->pw_uid, user->pw_uid, user->pw_uid))
+	if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		r = -errno;
 	if (!r)
 		r = keep_parent(signal, parent);

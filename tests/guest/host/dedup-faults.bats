@@ -327,6 +327,7 @@ fails() {
 	same
 	run revdedupctl status
 	[ "$status" -ne 0 ]
+	echo "$output"
 	[[ $output == *"lies in a thin pool that is full: writes wait, or fail"* ]]
 	lvextend -qq --yes --size +16M "$vg/thin"
 	random 5 2
