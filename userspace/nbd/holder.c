@@ -53,10 +53,11 @@ static void do_all(struct rd_pool *pool, int fd)
 		;
 }
 
-static void run(const char *path, int fd)
+static void run(const char *path, int fd, pid_t server)
 {
 	struct answer answer = { 0 };
 	struct rd_pool *pool;
+	bool is_open;
 
 	/* The server ends it. A handler of nbdkit would end the server, by a pipe of both. */
 	signal(SIGINT, SIG_IGN);
@@ -65,10 +66,13 @@ static void run(const char *path, int fd)
 	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_NAME, "revdedup-holder");
 	answer.r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0);
+	is_open = !answer.r;
+	if (is_open)
+		answer.r = rd_hold_for(pool, server);
 	if (tell(fd, answer) && !answer.r)
 		do_all(pool, fd);
-	if (!answer.r)
-		rd_session_close(pool, 0);
+	if (is_open)
+		rd_session_close(pool, answer.r);
 	_exit(0);
 }
 
@@ -93,6 +97,7 @@ static int ask(const struct nbd_holder *holder, struct request request, i64 *ret
 
 int nbd_holder_start(struct nbd_holder *holder, const char *path)
 {
+	pid_t server = getpid();
 	int ends[2], r;
 	i64 none;
 
@@ -101,7 +106,7 @@ int nbd_holder_start(struct nbd_holder *holder, const char *path)
 	holder->pid = fork();
 	if (!holder->pid) {
 		close(ends[0]);
-		run(path, ends[1]);
+		run(path, ends[1], server);
 	}
 	close(ends[1]);
 	holder->fd = ends[0];

@@ -36,12 +36,13 @@ static enum rd_problem problem_of(const struct rd_health *health, bool is_suspen
 {
 	if (is_suspended && !rd_attachment_is_busy(health->at))
 		return RD_PROBLEM_SUSPENDED;
+	/* Which is why the target may have failed as well. */
+	if (health->thin_is_full)
+		return RD_PROBLEM_THIN_FULL;
 	if (!strcmp(health->target.mode, "fail"))
 		return RD_PROBLEM_META_FAILS;
 	if (strcmp(health->target.mode, "rw"))
 		return RD_PROBLEM_READ_ONLY;
-	if (health->thin_is_full)
-		return RD_PROBLEM_THIN_FULL;
 	return has_no_way_back(health) ? RD_PROBLEM_NO_WAY_BACK : RD_PROBLEM_NONE;
 }
 

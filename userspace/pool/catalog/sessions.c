@@ -45,6 +45,11 @@ int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version)
 			     id);
 }
 
+int rd_session_set_pid(struct rd_sql *sql, i64 id, i64 pid)
+{
+	return rd_sql_run(sql, "UPDATE session SET pid = ? WHERE id = ?", "ii", pid, id);
+}
+
 int rd_session_set_version(struct rd_sql *sql, i64 id, i64 version)
 {
 	return rd_sql_run(sql, "UPDATE session SET version = ? WHERE id = ?", "ii", version, id);

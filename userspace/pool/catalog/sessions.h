@@ -26,6 +26,9 @@ int rd_session_insert(struct rd_sql *sql, const char *verb, i64 *ret_id);
 int rd_session_exists(struct rd_sql *sql, i64 id, bool *ret);
 int rd_session_delete(struct rd_sql *sql, i64 id);
 
+/* Tell users of the process @pid, and not of that which has inserted the session. */
+int rd_session_set_pid(struct rd_sql *sql, i64 id, i64 pid);
+
 /* Find the version that the session writes, or 0. -ENOENT: there is no such session. */
 int rd_session_version(struct rd_sql *sql, i64 id, i64 *ret_version);
 /* Note, in a transaction, that the session writes @version; 0: it writes none any more. */

@@ -27,6 +27,9 @@ int rd_hold_drop(struct rd_pool *pool, i64 id);
  */
 int rd_hold_add(struct rd_pool *pool, const struct rd_version *version, i64 *ret_id);
 
+/* What this session holds is read by the process @pid, and users are told of that one. */
+int rd_hold_for(struct rd_pool *pool, i64 pid);
+
 /* Is it a hold, and of which process? *@ret_pid: 0 if the session is over. */
 bool rd_lease_is_hold(const struct rd_lease *lease);
 /* Find a lease that is none, but a device's. -ENOENT: no device reads the pool. */
