@@ -271,25 +271,30 @@ static int choose_newer(struct copy *copy, struct rd_copy_choice *choice, u32 i)
 	return r;
 }
 
+/* Is there a copy at @i? *@ret_choice: NULL, if its frame was not chosen. */
+static bool look_at(struct copy *copy, u32 i, u64 *ret_frame, struct rd_copy_choice **ret_choice)
+{
+	unsigned int blocks;
+
+	*ret_frame = rd_copies_frame(&copy->copies, i, &blocks);
+	*ret_choice = *ret_frame == U64_MAX ? NULL : find_choice(copy, *ret_frame);
+	return *ret_frame != U64_MAX;
+}
+
 /* Find the copies of the frames that were chosen. */
-static int find_copies(struct copy *copy, bool *ret_any)
+static int find_copies(struct copy *copy)
 {
 	struct rd_copy_choice *choice;
-	unsigned int blocks;
 	u64 frame;
 	u32 i;
 	int r = 0;
 
-	*ret_any = false;
 	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
-		frame = rd_copies_frame(&copy->copies, i, &blocks);
-		if (frame == U64_MAX)
+		if (!look_at(copy, i, &frame, &choice) || !choice)
 			continue;
-		*ret_any = true;
-		choice = find_choice(copy, frame);
-		if (choice && choice->at == RD_COPY_NOWHERE)
+		if (choice->at == RD_COPY_NOWHERE)
 			choice->at = i;
-		else if (choice)
+		else
 			r = choose_newer(copy, choice, i);
 	}
 	return r;
@@ -326,7 +331,8 @@ static int read_unwanted(struct copy *copy, u32 i, u64 frame)
 static int find_lost(struct copy *copy)
 {
 	u32 i, nr = copy->copies.nr_frames;
-	unsigned int blocks, damaged;
+	struct rd_copy_choice *choice;
+	unsigned int damaged;
 	bool current;
 	u64 frame;
 	size_t at;
@@ -341,8 +347,7 @@ static int find_lost(struct copy *copy)
 					     (u64)(copy->nr_choices + nr) << RD_SEG_SHIFT);
 	}
 	for (i = 0; i < nr && !r; i++) {
-		frame = rd_copies_frame(&copy->copies, i, &blocks);
-		if (frame != U64_MAX && !find_choice(copy, frame))
+		if (look_at(copy, i, &frame, &choice) && !choice)
 			r = read_unwanted(copy, i, frame);
 		if (!r)
 			r = rd_pool_progress(copy->pool, "read", (at + i) << RD_SEG_SHIFT,
@@ -354,19 +359,14 @@ static int find_lost(struct copy *copy)
 /* Drop copies of frames that were not chosen, and second ones. */
 static int drop_others(struct copy *copy)
 {
-	const struct rd_copy_choice *choice;
-	unsigned int blocks;
+	struct rd_copy_choice *choice;
 	u64 frame;
 	u32 i;
 	int r = 0;
 
-	for (i = 0; i < copy->copies.nr_frames && !r; i++) {
-		frame = rd_copies_frame(&copy->copies, i, &blocks);
-		choice = frame == U64_MAX ? NULL : find_choice(copy, frame);
-		if (frame == U64_MAX || (choice && choice->at == i))
-			continue;
-		r = drop(copy, i, false);
-	}
+	for (i = 0; i < copy->copies.nr_frames && !r; i++)
+		if (look_at(copy, i, &frame, &choice) && !(choice && choice->at == i))
+			r = drop(copy, i, false);
 	return r ? r : rd_copies_sync(&copy->copies);
 }
 
@@ -527,7 +527,7 @@ static int update(struct copy *copy, u64 max)
 	u32 nr = copy->copies.nr_frames;
 	/* A copy that another one replaces is there as long as that is not. */
 	u64 room = nr > 2 * RD_COPIES_BATCH ? nr - RD_COPIES_BATCH : nr / 2;
-	bool any;
+	u64 frames, blocks;
 	int r;
 
 	copy->blocks = rd_blocks_new(copy->pool);
@@ -538,9 +538,10 @@ static int update(struct copy *copy, u64 max)
 	if (!copy->blocks || !copy->hasher || !copy->data || !copy->lost || !copy->stays)
 		return -ENOMEM;
 	r = rd_copy_choose(copy->pool, room, max, &copy->choices, &copy->nr_choices);
+	rd_copies_count(&copy->copies, &frames, &blocks);
 	if (!r)
-		r = find_copies(copy, &any);
-	if (!r && any)
+		r = find_copies(copy);
+	if (!r && frames)
 		r = find_lost(copy);
 	if (!r)
 		r = drop_others(copy);
