@@ -38,16 +38,6 @@ int rd_next_extent(struct rd_row *rows, struct rd_extent *ret)
 	return -EUCLEAN;
 }
 
-/* The one number that the text asks for, of a table that may be empty. */
-static int count(struct rd_sql *sql, u64 *ret, const char *text)
-{
-	i64 nr = 0;
-	int r = rd_sql_number(sql, &nr, text, "");
-
-	*ret = nr;
-	return r;
-}
-
 /* --- free frames */
 
 int rd_frames_free(struct rd_sql *sql, u64 start, u64 len)
@@ -92,7 +82,7 @@ int rd_frames_forget_free(struct rd_sql *sql)
 
 int rd_frames_nr_free(struct rd_sql *sql, u64 *ret)
 {
-	return count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent");
+	return rd_sql_count(sql, ret, "SELECT coalesce(sum(len), 0) FROM extent");
 }
 
 /* The first extent that is long enough, else the longest. */
@@ -324,7 +314,7 @@ int rd_frames_is_kept(struct rd_sql *sql, u64 frame, bool *ret)
 
 int rd_frames_nr_kept(struct rd_sql *sql, u64 *ret)
 {
-	return count(sql, ret, "SELECT count(*) FROM kept");
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM kept");
 }
 
 int rd_frames_unkeep(struct rd_sql *sql, u64 *ret_frame)
@@ -408,7 +398,7 @@ int rd_frames_queued(struct rd_sql *sql, u64 *ret)
 
 int rd_frames_nr_queued(struct rd_sql *sql, u64 *ret)
 {
-	return count(sql, ret, "SELECT count(*) FROM queue");
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM queue");
 }
 
 int rd_frames_queued_of(struct rd_sql *sql, u64 frame, struct rd_slots *ret)

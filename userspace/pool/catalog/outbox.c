@@ -28,22 +28,16 @@ int rd_outbox_next(struct rd_sql *sql, u64 after, u64 *ret_generation,
 
 int rd_outbox_count(struct rd_sql *sql, u64 *ret)
 {
-	i64 nr;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox", "");
-
-	if (!r)
-		*ret = nr;
-	return r;
+	return rd_sql_count(sql, ret, "SELECT count(*) FROM outbox");
 }
 
 int rd_outbox_is_ahead(struct rd_sql *sql, bool *ret)
 {
-	i64 nr;
-	int r = rd_sql_number(sql, &nr, "SELECT count(*) FROM outbox WHERE generation >"
-			      " (SELECT generation FROM state)", "");
+	u64 nr;
+	int r = rd_sql_count(sql, &nr, "SELECT count(*) FROM outbox WHERE generation >"
+			     " (SELECT generation FROM state)");
 
-	if (!r)
-		*ret = nr;
+	*ret = nr;
 	return r;
 }
 

@@ -398,6 +398,15 @@ const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len
 	return blob;
 }
 
+int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text)
+{
+	i64 nr = 0;
+	int r = rd_sql_number(sql, &nr, text, "");
+
+	*ret = nr;
+	return r;
+}
+
 i64 rd_sql_last_id(struct rd_sql *sql)
 {
 	return sqlite3_last_insert_rowid(sql->db);

@@ -56,6 +56,9 @@ const void *rd_row_blob(struct rd_row *row, unsigned int column, size_t *ret_len
 /* Read one number. -ENOENT: there is no row. */
 int rd_sql_number(struct rd_sql *sql, i64 *ret, const char *text, const char *types, ...);
 
+/* Read one that is not negative, without arguments; 0 after an error. */
+int rd_sql_count(struct rd_sql *sql, u64 *ret, const char *text);
+
 /* Return the rowid of the row inserted last, and how many rows the last change changed. */
 i64 rd_sql_last_id(struct rd_sql *sql);
 int rd_sql_changed(struct rd_sql *sql);
