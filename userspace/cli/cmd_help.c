@@ -29,6 +29,7 @@ static const char *heading_of(const char *command)
 static void help_all(void)
 {
 	const struct ctl_command *command;
+	const char *heading;
 
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
@@ -37,8 +38,9 @@ static void help_all(void)
 	for (command = ctl_commands; command->name; command++) {
 		if (!command->help)
 			continue;
-		if (heading_of(command->name))
-			printf("\n%s:\n", heading_of(command->name));
+		heading = heading_of(command->name);
+		if (heading)
+			printf("\n%s:\n", heading);
 		printf("  %-10s %s\n", command->name, command->help);
 	}
 	fputs("\n"
@@ -61,8 +63,7 @@ static void help_one(const struct ctl_command *command)
 	       command->operands, command->options_first ? "" : " [OPTION...]");
 	if (command->also)
 		printf("Also: %s\n", command->also);
-	printf("\n%s.\n", command->help);
-	putchar('\n');
+	printf("\n%s.\n\n", command->help);
 	ctl_print_options(command);
 }
 
