@@ -340,15 +340,20 @@ restores() {
 	[ "$(copied)" = "$("$here/needs.py" --frames | awk '$2 == 3 { print $1, $4 }')" ]
 }
 
-@test "copies: one that has what the pool has lost elsewhere does not go" {
+# A frame with a copy, of which all but a block is in another frame by now: it keeps that one, and
+# gets no others.
+make_moved() {
 	make_pool 1G
 	noise 1 512
 	must snapshot a --from 1.img
 	copies 100% --to copies
-	# All of the segment is in another frame then.
 	cp --sparse=always 1.img 2.img
 	blocks 2.img 100 1
 	must snapshot a --from 2.img
+}
+
+@test "copies: one that has what the pool has lost elsewhere does not go" {
+	make_moved
 	must delete a@1
 	damage 2.img 5
 	ctl dedup --copies 100% --force
@@ -364,14 +369,7 @@ restores() {
 
 # Only a block of the newer copy is another one, and what it was before is elsewhere now.
 @test "copies: one that another one replaces has what the pool has lost elsewhere" {
-	make_pool 1G
-	noise 1 512
-	must snapshot a --from 1.img
-	copies 100% --to copies
-	# The frame keeps one block, and gets no others.
-	cp --sparse=always 1.img 2.img
-	blocks 2.img 100 1
-	must snapshot a --from 2.img
+	make_moved
 	damage 2.img 5
 	ctl dedup --copies 100% --force
 	[ "$status" -eq 3 ]

@@ -252,9 +252,7 @@ kill_server() {
 	[[ $output == *"in use:         yes"* ]]
 	must status
 	[[ $output == *"in use:      vm1@2, read by process $(cat run/vm1@2.pid)"* ]]
-	server=$(cat run/vm1@2.pid)
-	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
-	flock --timeout 60 run/vm1@2.export true
+	kill_server vm1@2
 	must status
 	[[ $output != *"read by"* ]]
 	must show vm1@2
