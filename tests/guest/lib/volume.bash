@@ -247,7 +247,11 @@ status() {
 }
 
 # Number of the word of the status line, as in Documentation/dm-revdedup.rst.
-f_epoch=2 f_version=4 f_dirty=5 f_tracking=10
+f_epoch=2 f_version=4 f_dirty=5 f_tracking=10 f_page_reads=14
+
+# page_reads: how many pages of the table were read, in $reply. reads_more NR: more than that.
+page_reads() { status && reply=${field[f_page_reads]}; }
+reads_more() { page_reads && [ "$reply" -gt "$1" ]; }
 
 events() { dm events rdt-v; }
 

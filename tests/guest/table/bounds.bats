@@ -21,7 +21,7 @@ pool_blocks=$((pool_mib << 8))
 cache_mib=4
 ios=10000
 
-f_mode=11 f_waiting=13 f_page_reads=14	# more words of the status line
+f_mode=11 f_waiting=13	# more words of the status line
 
 setup_file() {
 	[ -b /dev/disk/disk2 ] || return 0
@@ -141,9 +141,6 @@ random_io() {
 }
 
 # --- a message that looks at all of it
-
-page_reads() { status && reply=${field[f_page_reads]}; }
-reads_more() { page_reads && [ "$reply" -gt $1 ]; }
 
 @test "a suspend waits for one read of the metadata, and not for all of a table of 1 TiB" {
 	local disk=/dev/disk/disk1 sectors asker before answer

@@ -400,9 +400,6 @@ base_flushes() { dm status rdt-b && read -r _ _ _ reply _ <<<"$reply"; }
 	places_are 6 2 "6,2,b"
 }
 
-# page_reads: of the status line.
-page_reads() { status && reply=${field[14]}; }
-
 @test "a segment that is aliased whole is a word: reading it reads no page" {
 	local before
 	vol_create
@@ -492,9 +489,6 @@ page_each() {
 	meta_set ok
 	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
-
-# reads_more NR: more pages than that were read.
-reads_more() { page_reads && [ "$reply" -gt $1 ]; }
 
 # in_vain COMMAND MESSAGE [READER]: COMMAND, for which the guest waits, comes while the message does
 # its I/O, of which READER tells, and ends it. What it said is in $out.
