@@ -398,21 +398,27 @@ job_debug_crash() {
 job_end_to_end_6.12() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.12; }
 job_end_to_end_6.1() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.1; }
 job_deb() { tests/system/deb.sh; }
-# Runs the command that README names; job_deb tests its packages.
-job_packages() {
-	local file list unit
-	make deb
-	list=$(dpkg-deb -c build/deb/revdedup_*.deb)
-	for file in usr/sbin/revdedup{ctl,-meta} usr/share/man/man8/revdedupctl.8.gz \
-		lib/udev/rules.d/56-revdedup.rules lib/systemd/system/revdedup-attach.service; do
+# package_has PACKAGE PATTERN...: a file of each of these names.
+package_has() {
+	local file list
+	list=$(dpkg-deb -c "build/deb/$1"_*.deb)
+	for file in "${@:2}"; do
 		grep -q " \\./$file$" <<<"$list" || {
-			echo "not ok the package has no $file"
+			echo "not ok the package $1 has no $file"
 			return 1
 		}
 	done
-	dpkg-deb -c build/deb/revdedup-nbdkit_*.deb |
-		grep -c '/nbdkit/plugins/nbdkit-revdedup-plugin\.so$\|/sysusers.d/revdedup-nbdkit\.conf$' |
-		grep -qx 2
+}
+
+# Runs the command that README names; job_deb tests its packages.
+job_packages() {
+	local unit
+	make deb
+	package_has revdedup usr/sbin/revdedup{ctl,-meta} usr/share/man/man8/revdedupctl.8.gz \
+		lib/udev/rules.d/56-revdedup.rules \
+		lib/systemd/system/revdedup-attach.service || return
+	package_has revdedup-nbdkit 'usr/lib/.*/nbdkit/plugins/nbdkit-revdedup-plugin\.so' \
+		'usr/lib/sysusers\.d/revdedup-nbdkit\.conf' || return
 	unit=$(dpkg-deb --fsys-tarfile build/deb/revdedup_*.deb |
 		tar -x -O ./lib/systemd/system/revdedup-attach.service)
 	grep '^ExecStart=/usr/sbin/' <<<"$unit"
