@@ -101,6 +101,15 @@ enum ctl_option {
 	CTL_OPT_MODE,
 	CTL_OPT_COLD,
 	CTL_OPT_UNDO,
+	CTL_OPT_NEWEST,
+	CTL_OPT_SINCE,
+	CTL_OPT_AS,
+	CTL_OPT_RSH,
+	CTL_OPT_SHARE,
+	CTL_OPT_APPEND_ONLY,
+	CTL_OPT_READ_ONLY,
+	CTL_OPT_VOLUMES,
+	CTL_OPT_LIMIT,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -430,6 +439,9 @@ int cmd_stats(struct ctl *ctl);
 int cmd_diff(struct ctl *ctl);
 int cmd_restore(struct ctl *ctl);
 int cmd_dump(struct ctl *ctl);
+int cmd_send(struct ctl *ctl);
+int cmd_receive(struct ctl *ctl);
+int cmd_serve(struct ctl *ctl);
 int cmd_delete(struct ctl *ctl);
 int cmd_prune(struct ctl *ctl);
 int cmd_protect(struct ctl *ctl);

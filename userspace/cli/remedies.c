@@ -151,6 +151,11 @@ static void keep_first(enum rd_log_kind kind, const char *text)
 	pthread_mutex_unlock(&first.lock);
 }
 
+const char *ctl_first_error(void)
+{
+	return first.error;
+}
+
 void ctl_print_error_json(int exit)
 {
 	struct rd_json json = { .out = stdout };

@@ -14,4 +14,7 @@ void ctl_print_messages(struct ctl_progress *over);
  */
 void ctl_print_error_json(int exit);
 
+/* Why the command failed: the text of its first error, or "". */
+const char *ctl_first_error(void);
+
 #endif

@@ -120,7 +120,9 @@ static const struct question latest = {
 	"SELECT uses.recipe, coalesce(n, 0) FROM uses LEFT JOIN"
 	" (SELECT recipe, count(*) AS n FROM segment AS s WHERE NOT EXISTS"
 	" (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
-	" AND t.segment = s.segment AND t.born > s.born) GROUP BY recipe) AS s"
+	" AND t.segment = s.segment AND t.born > s.born AND NOT EXISTS"
+	" (SELECT 1 FROM version AS v WHERE v.volume = t.volume AND v.number = t.born"
+	" AND v.state = " RD_STATE(PARTIAL) ")) GROUP BY recipe) AS s"
 	" ON s.recipe = uses.recipe WHERE latest_refs <> coalesce(n, 0)"
 };
 

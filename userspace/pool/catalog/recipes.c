@@ -240,7 +240,7 @@ int rd_recipes_count_uses(struct rd_sql *sql)
 			  " WHERE t.volume = s.volume AND t.segment = s.segment"
 			  " AND t.born > s.born AND NOT EXISTS"
 			  " (SELECT 1 FROM version AS v WHERE v.volume = t.volume"
-			  " AND v.number = t.born AND (v.state = " RD_STATE(WRITING)
+			  " AND v.number = t.born AND (v." RD_VERSION_UNBORN
 			  " OR (v.state = " RD_STATE(NEW) " AND v.cursor <= t.segment)))))", "");
 }
 

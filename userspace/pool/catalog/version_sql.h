@@ -19,6 +19,8 @@
 	RD_STATE(HELD) ")"
 /* It is not done: this is the condition of the index version_unfinished. */
 #define RD_VERSION_UNFINISHED	"state <> " RD_STATE(DONE)
+/* No version that a command can read or base another on: the volume ends below it. */
+#define RD_VERSION_UNBORN	"state IN (" RD_STATE(WRITING) ", " RD_STATE(PARTIAL) ")"
 /* It is HELD without a lease: a command that has the lock of the volume deletes it. */
 #define RD_VERSION_RELEASED	"(state = " RD_STATE(HELD) " AND NOT EXISTS"	\
 	" (SELECT 1 FROM lease WHERE lease.volume = version.volume AND lease.number = version.number))"

@@ -133,7 +133,7 @@ static bool is_possible(const struct rd_version *version)
 	return version->id > 0 && version->volume > 0 && version->number > 0 &&
 		version->number < 1LL << 60 && version->size <= RD_VERSION_MAX &&
 		(u64)version->cursor <= 1ULL << 60 &&
-		(unsigned int)version->state <= RD_VERSION_HELD;
+		(unsigned int)version->state <= RD_VERSION_PARTIAL;
 }
 
 int rd_next_version(struct rd_row *rows, struct rd_version *ret)
@@ -204,8 +204,10 @@ int rd_version_insert(struct rd_sql *sql, struct rd_version *version)
 {
 	int r;
 
-	r = rd_sql_number(sql, &version->number, "UPDATE volume SET next_number = next_number + 1"
-			  " WHERE id = ? RETURNING next_number - 1", "i", version->volume);
+	r = rd_sql_number(sql, &version->number, "UPDATE volume SET"
+			  " next_number = max(next_number, ?) + 1"
+			  " WHERE id = ? RETURNING next_number - 1", "ii", version->number,
+			  version->volume);
 	if (!r)
 		r = rd_sql_run(sql, "INSERT INTO version(volume, number, uid, state, size, time,"
 			       " sum, dirty, bytes_read, blocks_changed, bytes_stored, protected,"
@@ -410,6 +412,17 @@ int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_versio
 	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version"
 		       " WHERE volume = ? AND number = ? AND " RD_VERSION_KEPT, "ii", volume,
 		       number);
+	return r ? r : one_version(row, version);
+}
+
+int rd_version_partial(struct rd_sql *sql, i64 volume, struct rd_version *version)
+{
+	RD_ROW struct rd_row *row = NULL;
+	int r;
+
+	r = rd_sql_ask(sql, &row, "SELECT " COLUMNS " FROM version WHERE volume = ?"
+		       " AND " RD_VERSION_UNFINISHED " AND state = " RD_STATE(PARTIAL), "i",
+		       volume);
 	return r ? r : one_version(row, version);
 }
 

@@ -15,6 +15,7 @@
 #define RD_STATE_DONE		2
 #define RD_STATE_DELETING	3
 #define RD_STATE_HELD		4
+#define RD_STATE_PARTIAL	5
 
 enum rd_version_state {
 	RD_VERSION_WRITING = RD_STATE_WRITING,	/* does not exist yet */
@@ -22,6 +23,8 @@ enum rd_version_state {
 	RD_VERSION_DONE = RD_STATE_DONE,
 	RD_VERSION_DELETING = RD_STATE_DELETING,	/* does not exist any more */
 	RD_VERSION_HELD = RD_STATE_HELD,	/* deleted to users: a lease holds its blocks */
+	/* Does not exist yet: what has arrived of it waits for the rest, and no command undoes it. */
+	RD_VERSION_PARTIAL = RD_STATE_PARTIAL,
 };
 
 /* A version is no larger: whatever walks over its segments ends, if a stranger wrote its row. */
@@ -42,7 +45,7 @@ struct rd_version {
 	u64 bytes_stored;
 	bool is_protected;
 	char comment[256];
-	i64 cursor;
+	i64 cursor;		/* rows below it are reversed; PARTIAL: segments that have arrived */
 	/* The tracker whose list of changes was read, and its epoch; zeros for images. */
 	u8 tracker[RD_TRACKER_SIZE];
 	u64 epoch;
@@ -120,7 +123,10 @@ int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_versi
 
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
-/* Insert a version that does not exist yet, with the next number; in a transaction. */
+/*
+ * Insert a version that does not exist yet; in a transaction. It gets the number that @version
+ * has, or the next one, if that is greater.
+ */
 int rd_version_insert(struct rd_sql *sql, struct rd_version *version);
 /* Write all columns of a version that does not exist yet: no other command changes it. */
 int rd_version_finish(struct rd_sql *sql, const struct rd_version *version);
@@ -181,6 +187,9 @@ int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const
 
 /* Load a version that the engine keeps, HELD or not. -ENOENT. */
 int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
+
+/* Find the PARTIAL version of @volume, which has one at most. -ENOENT. */
+int rd_version_partial(struct rd_sql *sql, i64 volume, struct rd_version *version);
 
 /* --- versions that a crash or a lease left unfinished */
 

@@ -112,7 +112,7 @@ static void take_ready(struct rd_op *op, int r);
 
 static void start_polling(struct rd_workers *workers)
 {
-	if (workers->polling || !workers->busy)
+	if (!workers->ring || workers->polling || !workers->busy)
 		return;
 	workers->polling = true;
 	workers->poll = (struct rd_op){
@@ -151,6 +151,16 @@ static void take_ready(struct rd_op *op, int r)
 	start_polling(workers);
 }
 
+int rd_workers_fd(const struct rd_workers *workers)
+{
+	return workers->event;
+}
+
+void rd_workers_reap(struct rd_workers *workers)
+{
+	take_ready(&workers->poll, 0);
+}
+
 int rd_workers_new(struct rd_workers **ret, struct rd_ring *ring)
 {
 	struct rd_workers *workers = calloc(1, sizeof(*workers));
@@ -160,6 +170,7 @@ int rd_workers_new(struct rd_workers **ret, struct rd_ring *ring)
 	if (!workers)
 		return -ENOMEM;
 	workers->ring = ring;
+	workers->poll.ctx = workers;
 	workers->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (workers->event < 0) {
 		r = -errno;

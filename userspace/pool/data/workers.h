@@ -26,8 +26,13 @@ struct rd_job {
 
 struct rd_workers;
 
-/* Start one thread a core. @ring must outlive them. */
+/*
+ * Start one thread a core. @ring must outlive them. NULL: an owner that waits for something else
+ * calls rd_workers_reap(), instead of rd_ring_wait(), when rd_workers_fd() can be read.
+ */
 int rd_workers_new(struct rd_workers **ret, struct rd_ring *ring);
+int rd_workers_fd(const struct rd_workers *workers);
+void rd_workers_reap(struct rd_workers *workers);
 /*
  * Drop the jobs that wait, wait for those that run, and end the threads. After that the
  * owner may call nothing but rd_ring_free() for the ring.

@@ -179,3 +179,38 @@ int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to)
 		return read_packed(blocks, frame, rd_place_slot(place), to);
 	return rd_area_read(area, to, RD_BLOCK_SIZE, rd_place_offset(place));
 }
+
+/* How many blocks from @i on lie in a row, in one ordinary frame? */
+static unsigned int run_length(const rd_place places[RD_SEG_BLOCKS], unsigned int i)
+{
+	unsigned int end = i + 1;
+
+	while (!rd_frame_is_packed(rd_place_id(places[i])) && end < RD_SEG_BLOCKS &&
+	       places[end] == places[i] + (end - i) &&
+	       rd_place_id(places[end]) == rd_place_id(places[i]))
+		end++;
+	return end - i;
+}
+
+int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place places[RD_SEG_BLOCKS], u8 *data)
+{
+	unsigned int i, len;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i += len) {
+		u8 *to = data + (size_t)i * RD_BLOCK_SIZE;
+
+		len = 1;
+		if (!places[i])
+			continue;
+		len = run_length(places, i);
+		if (len == 1)
+			r = rd_blocks_read(blocks, places[i], to);
+		else if (!rd_area_has_frame(&blocks->pool->area, rd_place_id(places[i])))
+			r = -EBADMSG;
+		else
+			r = rd_area_read(&blocks->pool->area, to, (size_t)len * RD_BLOCK_SIZE,
+					 rd_place_offset(places[i]));
+	}
+	return r;
+}

@@ -31,4 +31,10 @@ void rd_blocks_forget(struct rd_blocks *blocks);
  */
 int rd_blocks_read(struct rd_blocks *blocks, rd_place place, void *to);
 
+/*
+ * Read those of the 512 blocks at @places that have one, which is OWN, to where they are in the
+ * segment @data. Places in a row are one read.
+ */
+int rd_blocks_read_all(struct rd_blocks *blocks, const rd_place places[RD_SEG_BLOCKS], u8 *data);
+
 #endif

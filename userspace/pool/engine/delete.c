@@ -15,6 +15,7 @@
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "engine.h"
+#include "undo.h"
 
 #define BATCH	2048
 
@@ -147,11 +148,25 @@ static int end_version(struct rd_sql *sql, struct rd_version *version)
 	return rd_version_end(sql, version);
 }
 
+/* What has arrived of a version to come is based on the newest one, and goes with it. */
+static int undo_partial(struct rd_pool *pool, const struct rd_version *version)
+{
+	struct rd_version other;
+	int r = rd_version_after(pool->sql, version->volume, version->number, &other);
+
+	if (r != -ENOENT)
+		return r;
+	r = rd_version_partial(pool->sql, version->volume, &other);
+	return r ? r == -ENOENT ? 0 : r : rd_undo_version(pool->sql, other.id);
+}
+
 int rd_delete(struct rd_pool *pool, struct rd_version *version)
 {
 	int r;
 
-	r = rd_catalog_begin(pool->sql);
+	r = undo_partial(pool, version);
+	if (!r)
+		r = rd_catalog_begin(pool->sql);
 	if (r)
 		return r;
 	r = rd_catalog_end(pool->sql, end_version(pool->sql, version));

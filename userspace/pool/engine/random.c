@@ -254,6 +254,57 @@ int rd_random_read(struct rd_random *random, const struct rd_disk *disk, void *b
 	return r;
 }
 
+/* Hash all blocks: those of a version that are wrong are errors. */
+static int fps_of_content(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+			  struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	u64 offset = segment << RD_SEG_SHIFT;
+	struct rd_hasher *hasher = rd_hasher_new();
+	u8 *data = calloc(1, RD_SEG_SIZE);
+	int r = hasher && data ? 0 : -ENOMEM;
+
+	if (!r)
+		r = rd_random_read(random, disk, data,
+				   rd_min(RD_SEG_SIZE, disk->version.size - offset), offset);
+	if (!r)
+		rd_fp_blocks(hasher, data, RD_SEG_BLOCKS, fps);
+	free(data);
+	rd_hasher_free(hasher);
+	return r;
+}
+
+static int known_fps(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+		     struct buffer *buffer, struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	struct known *known = &buffer->known;
+	unsigned int i, tries;
+	int r = 0;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i += PIECE_BLOCKS) {
+		for (tries = 0; !rd_random_get_known(random, disk->version.id, segment, i,
+						     PIECE_BLOCKS, known); tries++) {
+			r = rd_random_learn(random, disk, segment, buffer->hasher);
+			if (r == -ENOENT)
+				return rd_random_tell_gone(random, disk);
+			if (r && (r != -EUCLEAN || tries == MAX_MOVES))
+				return r;
+		}
+		memcpy(&fps[i], known->fps, PIECE_BLOCKS * sizeof(*fps));
+	}
+	return 0;
+}
+
+int rd_random_fps(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+		  struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	struct buffer *buffer = take_buffer(random);
+	int r = buffer ? known_fps(random, disk, segment, buffer, fps) : -ENOMEM;
+
+	if (buffer)
+		give_buffer(random, buffer);
+	return r == -EUCLEAN ? fps_of_content(random, disk, segment, fps) : r;
+}
+
 int rd_random_new(struct rd_random **ret, struct rd_pool *pool)
 {
 	struct rd_random *random = calloc(1, sizeof(*random));

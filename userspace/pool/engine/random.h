@@ -68,6 +68,13 @@ int rd_random_read(struct rd_random *random, const struct rd_disk *disk, void *b
 		   u64 offset);
 
 /*
+ * Read the fingerprints of all blocks of a segment. They are proven: together they have the
+ * fingerprint that the catalog has. Where those beside the blocks are lost, the blocks are read.
+ */
+int rd_random_fps(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+		  struct rd_fp fps[RD_SEG_BLOCKS]);
+
+/*
  * Find which parts of the version, from @offset on, are zeros that no place holds.
  * Calls @take with one range after the other, until it returns not 0, @len bytes were told,
  * or enough was looked up for once. The first range begins at @offset.

@@ -34,6 +34,7 @@
 #include "proof.h"
 #include "resolve.h"
 #include "snapshot_run.h"
+#include "undo.h"
 
 static int make_buffers(struct rd_snapshot_run *s)
 {
@@ -124,7 +125,9 @@ static const struct rd_changed *choose_mode(struct rd_snapshot_run *s)
 	const struct rd_changed *changed = s->options->changed;
 	struct rd_snapshot_report *report = s->report;
 
-	report->mode = "full";
+	report->mode = s->options->feed ? "received" : "full";
+	if (s->options->feed)
+		return NULL;
 	if (!s->base.id)
 		report->reason = "it is the first version";
 	else if (!changed && (s->options->why_full || s->source.size == s->base.size))
@@ -163,6 +166,17 @@ static int check_source(struct rd_snapshot_run *s)
 	return -EBUSY;
 }
 
+/* All of it has arrived: is it the version that was announced? If not, none of it stays. */
+static int check_fed(struct rd_snapshot_run *s)
+{
+	int r;
+
+	if (s->version->sum == s->options->feed->sum)
+		return 0;
+	r = rd_undo_version(s->pool->sql, s->version->id);
+	return r ? r : -EBADMSG;
+}
+
 /* Warn where a date will refer to another version than expected: now it is easy to see why. */
 static void check_clock(const struct rd_snapshot_run *s)
 {
@@ -191,6 +205,95 @@ static int prove_base(struct rd_snapshot_run *s)
 	return rd_version_prove_base(pool, &base);
 }
 
+static int find_base(struct rd_snapshot_run *s)
+{
+	int r = rd_version_before(s->pool->sql, s->version->volume, INT64_MAX, &s->base);
+
+	if (r != -ENOENT)
+		return r;
+	s->base.id = 0;
+	return 0;
+}
+
+/* What has arrived of another version is of no use, and would lie below the new one. */
+static int drop_partial(struct rd_pool *pool, i64 volume)
+{
+	struct rd_version partial;
+	int r = rd_version_partial(pool->sql, volume, &partial);
+
+	return r ? r == -ENOENT ? 0 : r : rd_undo_version(pool->sql, partial.id);
+}
+
+/* Go on with a version of which some has arrived: 1, or 0: there is none. */
+static int resume_version(struct rd_snapshot_run *s)
+{
+	const struct rd_feed *feed = s->options->feed;
+	struct rd_version partial;
+	int r = rd_version_partial(s->pool->sql, s->version->volume, &partial);
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	if (partial.uid != feed->uid || partial.size != feed->size)
+		return 0;
+	*s->version = partial;
+	/* Nothing was committed yet, not even a sum. */
+	if (!partial.cursor)
+		s->version->sum = s->base.id ? s->base.sum : 0;
+	return 1;
+}
+
+/*
+ * The moment that the other side says, as far as it can be: after the version before, and not
+ * later than now. So its clock moves nothing between versions that are here already.
+ */
+static i64 fed_time(const struct rd_snapshot_run *s)
+{
+	i64 now = time(NULL), first = s->base.id ? s->base.time : 0, fed = s->options->feed->time;
+
+	return fed > now || first > now ? now : fed < first ? first : fed;
+}
+
+static int insert_fed(struct rd_snapshot_run *s)
+{
+	const struct rd_feed *feed = s->options->feed;
+	struct rd_version *version = s->version;
+	struct rd_sql *sql = s->pool->sql;
+	int r = rd_catalog_begin(sql);
+
+	if (r)
+		return r;
+	version->uid = feed->uid;
+	version->number = feed->number;
+	version->state = RD_VERSION_PARTIAL;
+	version->size = feed->size;
+	version->time = fed_time(s);
+	snprintf(version->comment, sizeof(version->comment), "%s",
+		 s->options->comment ? s->options->comment : "");
+	version->sum = s->base.id ? s->base.sum : 0;
+	return rd_catalog_end(sql, rd_version_insert(sql, version));
+}
+
+static int begin_fed(struct rd_snapshot_run *s)
+{
+	struct rd_feed *feed = s->options->feed;
+	int r, resumes = 0;
+
+	s->source.size = feed->size;
+	s->source.nr_segs = rd_nr_segs(feed->size);
+	r = find_base(s);
+	if (!r)
+		r = resumes = resume_version(s);
+	if (r < 0)
+		return r;
+	r = feed->begin(feed, &s->base, s->version->cursor, s->rule.pieces);
+	if (!r && !resumes)
+		r = drop_partial(s->pool, s->version->volume);
+	if (!r && !resumes)
+		r = insert_fed(s);
+	s->version->is_consistent = feed->is_consistent;
+	return r;
+}
+
 static int begin_version(struct rd_snapshot_run *s)
 {
 	struct rd_version *version = s->version;
@@ -204,14 +307,12 @@ static int begin_version(struct rd_snapshot_run *s)
 	version->size = s->source.size;
 	version->time = time(NULL);
 	snprintf(version->comment, sizeof(version->comment), "%s", comment ? comment : "");
-	r = rd_catalog_begin(sql);
+	r = drop_partial(s->pool, version->volume);
+	if (!r)
+		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	r = rd_version_before(sql, version->volume, INT64_MAX, &s->base);
-	if (r == -ENOENT) {
-		s->base.id = 0;
-		r = 0;
-	}
+	r = find_base(s);
 	if (!r)
 		r = rd_version_insert(sql, version);
 	if (!r)
@@ -237,12 +338,15 @@ static int finish_version(struct rd_snapshot_run *s)
 	if (r)
 		return r;
 	version->state = RD_VERSION_NEW;
+	version->cursor = 0;
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
 	version->epoch = s->options->epoch;
 	if (!s->options->tracker && !strcmp(s->report->mode, "changed"))
 		version->epoch = RD_EPOCH_LIST;
 	r = rd_version_finish(sql, version);
+	if (!r && s->options->feed)
+		r = rd_version_set_state(sql, version);
 	/* Which of the lists lacked the change is not known. */
 	if (!r && s->report->list_was_wrong)
 		r = rd_versions_doubt(sql, &s->base);
@@ -272,22 +376,23 @@ static int get_volume(struct rd_pool *pool, const char *name, i64 *ret_id)
 
 static int take(struct rd_snapshot_run *s)
 {
+	struct rd_feed *feed = s->options->feed;
 	int r;
 
 	r = set_up(s);
-	if (!r)
+	if (!r && !feed)
 		r = rd_source_open(&s->source, s->options->from, s->options->is_frozen);
 	if (!r)
 		r = prove_base(s);
 	if (!r)
-		r = begin_version(s);
+		r = feed ? begin_fed(s) : begin_version(s);
 	if (!r)
 		r = rd_plan_begin(&s->plan, s->pool->sql, &s->base, s->version->number,
 				  s->source.nr_segs, s->rule.pieces, choose_mode(s));
 	if (!r)
-		r = rd_snapshot_read(s);
+		r = feed ? rd_snapshot_feed(s) : rd_snapshot_read(s);
 	if (!r)
-		r = check_source(s);
+		r = feed ? check_fed(s) : check_source(s);
 	if (!r)
 		r = finish_version(s);
 	return r;

@@ -7,6 +7,8 @@
 #include "pool/index/lookup.h"
 #include "pool/pool.h"
 
+struct rd_feed;
+
 /* The ranges that have changed since version @base: nothing else has. */
 struct rd_changed {
 	i64 base;
@@ -20,6 +22,7 @@ struct rd_changed {
 struct rd_snapshot_options {
 	const char *volume;
 	const char *from;
+	struct rd_feed *feed;		/* instead of @from, or NULL: see feed.h */
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
 	const char *tags;		/* or NULL: each ends with a NUL, and all with another */
@@ -53,7 +56,7 @@ struct rd_snapshot_options {
 
 struct rd_snapshot_report {
 	struct rd_version version;
-	const char *mode;	/* "full" or "changed" */
+	const char *mode;	/* "full", "changed" or "received" */
 	bool list_was_wrong;	/* "full" since an audit found that */
 	const char *reason;	/* why full, or NULL */
 	u64 segments_audited;	/* read though no list says that they changed */

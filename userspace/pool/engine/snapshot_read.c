@@ -73,6 +73,9 @@ static int decide(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
 
 	if (buffer->is_same)
 		return 0;
+	r = rd_snapshot_check_fed(s, buffer);
+	if (r)
+		return r;
 	is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
 	if (buffer->old) {
 		r = rd_recipe_fp(s->pool->sql, buffer->old, &old_fp, &pieces);
@@ -102,8 +105,7 @@ static int decide(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer)
 	return rd_snapshot_store(s, buffer, false);
 }
 
-/* Decide upon the buffers that are ready, in order. */
-static int decide_all(struct rd_snapshot_run *s)
+int rd_snapshot_decide(struct rd_snapshot_run *s)
 {
 	int r = 0;
 
@@ -112,7 +114,10 @@ static int decide_all(struct rd_snapshot_run *s)
 
 		s->first = (s->first + 1) % RD_SNAPSHOT_BUFFERS;
 		s->nr--;
-		r = decide(s, buffer);
+		r = buffer->fed.kind && buffer->fed.kind != RD_FEED_CONTENT ?
+			rd_snapshot_decide_fed(s, buffer) : decide(s, buffer);
+		if (!r && s->options->feed)
+			s->version->cursor = rd_max(buffer->segment + 1, buffer->fed.end);
 		if (buffer->state == RD_BUFFER_READY)
 			buffer->state = RD_BUFFER_FREE;
 		if (!r && rd_snapshot_is_full(s))
@@ -151,6 +156,16 @@ static void fingerprinted(struct rd_job *job)
 	buffer->state = RD_BUFFER_READY;
 }
 
+void rd_snapshot_fingerprint(struct rd_snapshot_buffer *buffer)
+{
+	buffer->job = (struct rd_job){
+		.run = fingerprint,
+		.done = fingerprinted,
+		.ctx = buffer,
+	};
+	rd_workers_give(buffer->snapshot->workers, &buffer->job);
+}
+
 static void read_done(struct rd_op *op, int r)
 {
 	struct rd_snapshot_buffer *buffer = op->ctx;
@@ -162,12 +177,7 @@ static void read_done(struct rd_op *op, int r)
 				      (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
 		return;
 	}
-	buffer->job = (struct rd_job){
-		.run = fingerprint,
-		.done = fingerprinted,
-		.ctx = buffer,
-	};
-	rd_workers_give(s->workers, &buffer->job);
+	rd_snapshot_fingerprint(buffer);
 }
 
 /* The recipe that the version before has. An error is noted, and ends the pipeline. */
@@ -181,14 +191,11 @@ static i64 old_recipe(struct rd_snapshot_run *s, u64 segment)
 	return recipe;
 }
 
-static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer, u64 segment,
+void rd_snapshot_queue(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer, u64 segment,
 		       bool is_audit)
 {
-	u64 start = segment << RD_SEG_SHIFT, from, to;
 	unsigned int pieces;
 
-	rd_source_trim(&s->source, segment, &from, &to);
-	to = rd_min(to, rd_round_up(s->source.size, RD_BLOCK_SIZE));
 	buffer->state = RD_BUFFER_BUSY;
 	buffer->segment = segment;
 	buffer->is_audit = is_audit;
@@ -199,6 +206,17 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	/* What is in too many pieces must be read as a whole. */
 	buffer->has_sum = is_audit && buffer->has_fp && pieces <= s->rule.pieces &&
 		!rd_recipe_quick(s->pool->sql, buffer->old, &buffer->old_sum);
+	s->order[(s->first + s->nr++) % RD_SNAPSHOT_BUFFERS] = buffer;
+}
+
+static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer, u64 segment,
+		       bool is_audit)
+{
+	u64 start = segment << RD_SEG_SHIFT, from, to;
+
+	rd_source_trim(&s->source, segment, &from, &to);
+	to = rd_min(to, rd_round_up(s->source.size, RD_BLOCK_SIZE));
+	rd_snapshot_queue(s, buffer, segment, is_audit);
 	buffer->skip = from - start;
 	buffer->len = to - start;
 	buffer->read_iov = (struct iovec){
@@ -214,15 +232,13 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 		.done = read_done,
 		.ctx = buffer,
 	};
-	s->order[(s->first + s->nr++) % RD_SNAPSHOT_BUFFERS] = buffer;
 	s->report->segments_audited += is_audit;
 	s->version->dirty++;
 	s->version->bytes_read += rd_min(s->source.size, to) - from;
 	rd_ring_submit(s->ring, &buffer->read);
 }
 
-/* Note a segment of zeros, which needs no reading: an item if it was not zeros before. */
-static int take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
+int rd_snapshot_take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 {
 	static const struct rd_fp zeros[RD_SEG_BLOCKS];
 	i64 old = old_recipe(s, segment);
@@ -242,7 +258,7 @@ static int take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)
 	return rd_snapshot_is_full(s) ? rd_snapshot_commit(s) : 0;
 }
 
-static struct rd_snapshot_buffer *free_buffer(struct rd_snapshot_run *s)
+struct rd_snapshot_buffer *rd_snapshot_free_buffer(struct rd_snapshot_run *s)
 {
 	unsigned int i;
 
@@ -267,12 +283,12 @@ static int start_reads(struct rd_snapshot_run *s, bool *ret_more)
 		if (segment >= s->source.nr_segs || rd_source_is_hole(&s->source, segment)) {
 			rd_plan_take(&s->plan, segment);
 			rd_plan_skip(&s->plan, s->source.data_start >> RD_SEG_SHIFT);
-			r = take_zeros(s, segment, is_audit);
+			r = rd_snapshot_take_zeros(s, segment, is_audit);
 			if (r)
 				return r;
 			continue;
 		}
-		buffer = free_buffer(s);
+		buffer = rd_snapshot_free_buffer(s);
 		if (!buffer || s->nr == RD_SNAPSHOT_BUFFERS)
 			return 0;
 		rd_plan_take(&s->plan, segment);
@@ -289,7 +305,7 @@ int rd_snapshot_read(struct rd_snapshot_run *s)
 	while (!r && (more || s->nr)) {
 		r = start_reads(s, &more);
 		if (!r)
-			r = decide_all(s);
+			r = rd_snapshot_decide(s);
 		/* Deciding may have found a reason to begin again, in the very last one. */
 		if (!r && !more && s->plan.next < s->plan.end && s->plan.all) {
 			more = true;
@@ -297,7 +313,7 @@ int rd_snapshot_read(struct rd_snapshot_run *s)
 		}
 		if (!r && s->nr && s->order[s->first]->state != RD_BUFFER_READY)
 			r = rd_ring_wait(s->ring);
-		else if (!r && more && !s->nr && !free_buffer(s))
+		else if (!r && more && !s->nr && !rd_snapshot_free_buffer(s))
 			r = rd_ring_wait(s->ring);
 		if (!r)
 			r = s->r;

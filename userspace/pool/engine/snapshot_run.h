@@ -4,6 +4,7 @@
  *
  *	snapshot	from the lock of the volume to the version that exists
  *	snapshot_read	buffers: read, fingerprint, decide
+ *	snapshot_feed	buffers that are filled from elsewhere
  *	snapshot_store	which content is new, and committing it in batches
  *	snapshot_pieces	changed segments that are stored in part
  *	snapshot_hits	what the pool has of them anywhere
@@ -17,6 +18,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/data/ring.h"
 #include "pool/data/workers.h"
+#include "feed.h"
 #include "keepers.h"
 #include "pack_writer.h"
 #include "snapshot.h"
@@ -75,6 +77,7 @@ struct rd_snapshot_buffer {
 	u64 segment;
 	i64 old;
 	bool is_audit;
+	struct rd_feed_segment fed;	/* by a feed */
 	bool has_fp;		/* old_fp: of what was here before */
 	bool has_sum;		/* the same of old_sum */
 	bool is_same;		/* by the sum, and the fingerprints are not known */
@@ -136,12 +139,36 @@ struct rd_snapshot_run {
 	struct rd_snapshot_hits *hits;	/* NULL: there is no index */
 	bool written;			/* since the last flush */
 	struct rd_written *stable;	/* frames that are written, and stable once it exists */
+	u64 fed;			/* bytes of the feed when a batch was committed last */
 };
 
 /* --- snapshot_read.c */
 
 /* Read all that the plan has, decide upon it, and commit it. */
 int rd_snapshot_read(struct rd_snapshot_run *s);
+
+/* A buffer that nothing uses, or NULL. */
+struct rd_snapshot_buffer *rd_snapshot_free_buffer(struct rd_snapshot_run *s);
+/* Take @buffer for @segment, behind those that are not decided upon. */
+void rd_snapshot_queue(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer, u64 segment,
+		       bool is_audit);
+/* Give it to a thread that fingerprints it. */
+void rd_snapshot_fingerprint(struct rd_snapshot_buffer *buffer);
+/* Note a segment of zeros, which needs no reading: an item if it was not zeros before. */
+int rd_snapshot_take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit);
+/* Decide upon the buffers that are ready, in order. */
+int rd_snapshot_decide(struct rd_snapshot_run *s);
+
+/* --- snapshot_feed.c */
+
+/* Take all that the feed has, decide upon it, and commit it. */
+int rd_snapshot_feed(struct rd_snapshot_run *s);
+
+/* Decide upon @buffer, which is not content: the next one in order. */
+int rd_snapshot_decide_fed(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer);
+/* Is @buffer what the feed said? -EBADMSG. */
+int rd_snapshot_check_fed(const struct rd_snapshot_run *s,
+			  const struct rd_snapshot_buffer *buffer);
 
 /* --- snapshot_store.c */
 

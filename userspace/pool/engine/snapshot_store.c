@@ -201,6 +201,14 @@ static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 	return r ? r : put_segment(s, item, recipe);
 }
 
+/* What has arrived is to stay. */
+static int save_progress(struct rd_snapshot_run *s)
+{
+	int r = rd_version_finish(s->pool->sql, s->version);
+
+	return r ? r : rd_version_set_state(s->pool->sql, s->version);
+}
+
 /* Commit the items. Those that must be written after all are left. */
 static int commit_items(struct rd_snapshot_run *s)
 {
@@ -215,7 +223,8 @@ static int commit_items(struct rd_snapshot_run *s)
 	for (i = 0; i < s->nr_items && !r; i++) {
 		r = commit_item(s, &s->items[i]);
 		rd_snapshot_drop_part(&s->items[i]);
-		if (r == -EAGAIN) {
+		/* Of a feed nothing can be read again. */
+		if (r == -EAGAIN && !s->options->feed) {
 			s->items[left++] = s->items[i];
 			r = 0;
 		}
@@ -226,6 +235,8 @@ static int commit_items(struct rd_snapshot_run *s)
 		r = rd_snapshot_use_dense(s);
 	if (!r)
 		r = rd_pack_writer_commit(&s->writer);
+	if (!r && s->options->feed)
+		r = save_progress(s);
 	r = rd_catalog_end(s->pool->sql, r);
 	s->nr_items = r ? 0 : left;
 	s->nr_maps = 0;

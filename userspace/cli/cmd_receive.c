@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl receive: versions from another pool, or from what send has written. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pool/stream/receive.h"
+#include "remote.h"
+
+static int check_options(const struct ctl *ctl, bool from_file)
+{
+	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_AS) && !from_file)
+		return ctl_usage(ctl, "--as is for one volume");
+	if (from_file && ctl->nr_operands)
+		return ctl_usage(ctl, "a stream has all that it has: volumes are named with --from");
+	if (from_file && isatty(STDIN_FILENO))
+		return ctl_usage(ctl, "name a pool with --from, or let stdin come from a file");
+	if (!from_file && ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
+		return ctl_usage(ctl, "name a volume or a version, or use --all");
+	return 0;
+}
+
+static void tell(void *ctx, const char *volume, const struct rd_version *version, u64 bytes)
+{
+	char name[CTL_VERSION_TEXT], size[CTL_SIZE_TEXT];
+	struct ctl *ctl = ctx;
+
+	ctl_name_print(name, volume, version->number);
+	ctl_progress_clear(&ctl->progress);
+	if (ctl->json) {
+		ctl_json_begin(ctl, "receive");
+		rd_json_string(&ctl->out, "version", name);
+		rd_json_u64(&ctl->out, "bytes_received", bytes);
+		rd_json_u64(&ctl->out, "bytes_stored", version->bytes_stored);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet) {
+		printf("received %s: %s\n", name, ctl_size_print(size, bytes));
+	}
+}
+
+/* Ask for what the operands name. */
+static int request(struct ctl *ctl, struct rd_wire *wire)
+{
+	struct rd_buffer payload = { 0 };
+	u64 newest = 0;
+	u8 head[8] = { 0 };
+	int i, r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &newest);
+
+	rd_put_u32(head, newest);
+	rd_buffer_put(&payload, head, sizeof(head));
+	for (i = 0; i < ctl->nr_operands; i++)
+		rd_buffer_put(&payload, ctl->operands[i], strlen(ctl->operands[i]) + 1);
+	if (!r)
+		r = rd_wire_put_buffer(wire, RD_REC_REQUEST, &payload);
+	rd_buffer_free(&payload);
+	return r ? r : rd_wire_flush(wire);
+}
+
+static int receive(struct ctl *ctl, struct rd_wire *wire)
+{
+	struct rd_receive_options options = {
+		.share = RD_SHARE_PROVEN,
+		.is_volume = ctl_is_volume,
+		.is_tag = ctl_is_tag,
+		.as = ctl_value(ctl, CTL_OPT_AS),
+		.tell = tell,
+		.ctx = ctl,
+	};
+	struct rd_receive_report report;
+	int r = rd_receive(ctl->pool, wire, &options, &report);
+
+	if (!r && !report.versions && !ctl->json && !ctl->quiet)
+		printf("nothing new to receive from %s\n", wire->peer);
+	return r;
+}
+
+static int receive_from(struct ctl *ctl, const char *from)
+{
+	struct ctl_remote remote;
+	int r = ctl_remote_start(ctl, from, &remote, 'R');
+
+	if (r)
+		return r;
+	r = request(ctl, &remote.wire);
+	if (!r)
+		r = receive(ctl, &remote.wire);
+	return ctl_remote_end(&remote, r);
+}
+
+static int receive_file(struct ctl *ctl)
+{
+	struct rd_wire wire = { .in = STDIN_FILENO, .out = -1, .peer = "the stream" };
+	char who;
+	int r = ctl_wire(ctl, &wire);
+
+	/* A program that makes the stream, or decrypts it, may take its time. */
+	wire.patience = CTL_LOCK_WAIT_MAX;
+	if (!r)
+		r = rd_wire_begin(&wire, 'R', &who);
+	if (!r && who != 'F') {
+		r = rd_err(-EPROTO, "the stream is one end of a conversation, and of no use alone");
+		rd_hint("nothing was changed; 'revdedupctl send' without --to makes one that is");
+	}
+	if (!r)
+		r = receive(ctl, &wire);
+	rd_wire_end(&wire);
+	return r;
+}
+
+int cmd_receive(struct ctl *ctl)
+{
+	const char *from = ctl_value(ctl, CTL_OPT_FROM);
+	int r = check_options(ctl, !from);
+
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = from ? receive_from(ctl, from) : receive_file(ctl);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl send: versions to another pool, here or elsewhere, or into a file. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "picks.h"
+#include "remote.h"
+
+/* --- what, and where to */
+
+static int check_options(const struct ctl *ctl, bool to_file)
+{
+	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
+		return ctl_usage(ctl, "name a volume or a version, or use --all");
+	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_AS))
+		return ctl_usage(ctl, "--as is for one volume");
+	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_SINCE))
+		return ctl_usage(ctl, "--since is for one volume");
+	if (to_file && isatty(STDOUT_FILENO))
+		return ctl_usage(ctl, "name a pool with --to, or send stdout to a file or a program");
+	if (to_file && ctl->json)
+		return ctl_usage(ctl, "without --to stdout is the stream, so there is no --json");
+	return 0;
+}
+
+/* --since names a version of the volume, as behind an @. */
+static int find_since(struct ctl *ctl, i64 *ret)
+{
+	const char *since = ctl_value(ctl, CTL_OPT_SINCE), *wrong;
+	char text[2 * CTL_NAME_MAX + 2];
+	struct ctl_version version;
+	struct ctl_name name;
+	int r;
+
+	if (!since)
+		return 0;
+	ctl_name_parse(&name, ctl->operands[0]);
+	snprintf(text, sizeof(text), "%s@%.*s", name.volume, CTL_NAME_MAX, since);
+	wrong = ctl_name_parse(&name, text);
+	if (wrong)
+		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	r = ctl_find(ctl, &name, &version);
+	*ret = version.version.number;
+	return r;
+}
+
+static int set_picks(struct ctl *ctl, struct ctl_picks *picks)
+{
+	int i;
+
+	for (i = 0; i < ctl->nr_operands; i++)
+		rd_buffer_put(&picks->texts, ctl->operands[i], strlen(ctl->operands[i]) + 1);
+	return picks->texts.failed ? -ENOMEM : 0;
+}
+
+/* --- telling */
+
+struct telling {
+	struct ctl *ctl;
+	const char *to;		/* NULL: a file */
+	char subject[CTL_VERSION_TEXT];
+	u64 versions;
+};
+
+static void tell(void *ctx, const struct rd_send_pick *pick, const struct rd_version *version,
+		 u64 bytes)
+{
+	struct telling *telling = ctx;
+	struct ctl *ctl = telling->ctl;
+	char size[CTL_SIZE_TEXT];
+
+	if (!bytes) {
+		ctl_name_print(telling->subject, pick->name, version->number);
+		ctl_progress_begin(&ctl->progress, telling->subject);
+		return;
+	}
+	ctl_progress_clear(&ctl->progress);
+	if (ctl->json) {
+		ctl_json_begin(ctl, "send");
+		rd_json_string(&ctl->out, "version", telling->subject);
+		rd_json_string(&ctl->out, "to", telling->to);
+		rd_json_string(&ctl->out, "as", pick->as);
+		rd_json_u64(&ctl->out, "bytes_sent", bytes);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet && telling->to) {
+		printf("sent %s to %s: %s\n", telling->subject, telling->to,
+		       ctl_size_print(size, bytes));
+	} else {
+		rd_info("sent %s: %s", telling->subject, ctl_size_print(size, bytes));
+	}
+}
+
+static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to,
+		     const struct rd_send_report *report)
+{
+	u64 bytes = wire->sent + wire->received;
+	char size[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "sent");
+		rd_json_string(&ctl->out, "to", to);
+		rd_json_u64(&ctl->out, "versions", report->versions);
+		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
+		rd_json_u64(&ctl->out, "volumes_unchanged", report->there);
+		rd_json_u64(&ctl->out, "segments_changed", report->segments);
+		rd_json_u64(&ctl->out, "segments_there", report->segments_there);
+		rd_json_u64(&ctl->out, "blocks_sent", report->blocks);
+		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
+		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet && !report->versions && !report->skipped) {
+		printf("nothing new to send to %s\n", to);
+	} else if (!ctl->quiet) {
+		printf("%llu version%s over the wire in %s; %s of what changed was not there\n",
+		       report->versions, report->versions == 1 ? "" : "s",
+		       ctl_size_print(size, bytes),
+		       ctl_size_print((char[CTL_SIZE_TEXT]){ 0 },
+				      report->blocks * RD_BLOCK_SIZE));
+	}
+}
+
+/* --- */
+
+static int send_to(struct ctl *ctl, const char *to, const struct rd_send_options *options)
+{
+	struct rd_send_report report;
+	struct ctl_remote remote;
+	int r = ctl_remote_start(ctl, to, &remote, 'S');
+
+	if (r)
+		return r;
+	r = rd_send(ctl->pool, &remote.wire, options, &report);
+	r = ctl_remote_end(&remote, r);
+	if (r)
+		return r;
+	tell_all(ctl, &remote.wire, to, &report);
+	return report.skipped ? CTL_PARTLY : 0;
+}
+
+static int send_to_file(struct ctl *ctl, const struct rd_send_options *options)
+{
+	struct rd_wire wire = { .in = -1, .out = STDOUT_FILENO, .peer = "stdout" };
+	struct rd_send_report report;
+	int r = ctl_wire(ctl, &wire);
+
+	if (!r)
+		r = rd_wire_begin(&wire, 'F', NULL);
+	if (!r)
+		r = rd_send_file(ctl->pool, &wire, options, &report);
+	if (!r && !report.versions)
+		rd_warn("the stream has no version: there is none that is newer");
+	rd_wire_end(&wire);
+	return r;
+}
+
+int cmd_send(struct ctl *ctl)
+{
+	const char *to = ctl_value(ctl, CTL_OPT_TO);
+	struct telling telling = { .ctl = ctl, .to = to };
+	struct rd_send_options options = {
+		.force = ctl_has(ctl, CTL_OPT_FORCE),
+		.level = CTL_SEND_LEVEL,
+		.tell = tell,
+		.ctx = &telling,
+	};
+	struct ctl_picks picks = { 0 };
+	int r = check_options(ctl, !to);
+
+	if (!r)
+		r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &options.newest);
+	if (!r)
+		r = set_picks(ctl, &picks);
+	if (!r)
+		r = ctl_open_to_send(ctl);
+	if (!r)
+		r = ctl_picks_find(ctl, &picks, &options);
+	if (!r)
+		r = find_since(ctl, &options.base);
+	if (!r)
+		r = to ? send_to(ctl, to, &options) : send_to_file(ctl, &options);
+	ctl_picks_free(&picks);
+	return ctl_close(ctl, r);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * revdedupctl serve: the other end of send and receive, on stdin and stdout.
+ *
+ * What it allows is said where it is started, as in authorized_keys; whoever connects chooses
+ * nothing but a role and names.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "pool/stream/receive.h"
+#include "pool/stream/send.h"
+#include "picks.h"
+#include "remedies.h"
+#include "remote.h"
+
+bool ctl_serves_volume(void *ctx, const char *volume)
+{
+	const struct ctl *ctl = ctx;
+	bool any = false;
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++) {
+		if (ctl->given[i].option != CTL_OPT_VOLUMES)
+			continue;
+		any = true;
+		if (!fnmatch(ctl->given[i].value, volume, 0))
+			return true;
+	}
+	return !any;
+}
+
+static int read_share(const struct ctl *ctl, enum rd_share *ret)
+{
+	const char *value = ctl_value(ctl, CTL_OPT_SHARE);
+
+	*ret = RD_SHARE_PROVEN;
+	if (!value || !strcmp(value, "proven"))
+		return 0;
+	*ret = !strcmp(value, "own") ? RD_SHARE_OWN : RD_SHARE_ALL;
+	return *ret == RD_SHARE_OWN || !strcmp(value, "all") ? 0 :
+		ctl_usage(ctl, "'--share %s': give own, proven or all", value);
+}
+
+static int receive(struct ctl *ctl, struct rd_wire *wire)
+{
+	struct rd_receive_options options = {
+		.is_volume = ctl_is_volume,
+		.is_tag = ctl_is_tag,
+		.may_write = ctl_serves_volume,
+		.append_only = ctl_has(ctl, CTL_OPT_APPEND_ONLY),
+		.ctx = ctl,
+	};
+	struct rd_receive_report report;
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_READ_ONLY))
+		return rd_err(-EPERM, "this end may only be read");
+	r = read_share(ctl, &options.share);
+	if (!r)
+		r = ctl_value_size(ctl, CTL_OPT_LIMIT, &options.limit);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r)
+		r = rd_receive(ctl->pool, wire, &options, &report);
+	return ctl_close(ctl, r);
+}
+
+static int send(struct ctl *ctl, struct rd_wire *wire)
+{
+	struct ctl_picks picks = { .serves = true };
+	struct rd_send_options options = { .level = CTL_SEND_LEVEL };
+	struct rd_send_report report;
+	struct rd_record record;
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_APPEND_ONLY))
+		return rd_err(-EPERM, "this end may only be added to");
+	r = rd_wire_expect(wire, RD_REC_REQUEST, &record);
+	if (!r)
+		r = ctl_picks_read(&picks, &record, &options.newest);
+	if (!r)
+		r = ctl_open_to_send(ctl);
+	if (!r)
+		r = ctl_picks_find(ctl, &picks, &options);
+	if (!r)
+		r = rd_send(ctl->pool, wire, &options, &report);
+	ctl_picks_free(&picks);
+	return ctl_close(ctl, r);
+}
+
+int cmd_serve(struct ctl *ctl)
+{
+	struct rd_wire wire = {
+		.in = STDIN_FILENO,
+		.out = dup(STDOUT_FILENO),
+		.peer = "the other end",
+	};
+	char who = 0;
+	int r;
+
+	if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)) {
+		close(wire.out);
+		return ctl_usage(ctl, "'serve' talks to 'send --to' or 'receive --from', and not to people");
+	}
+	if (ctl_has(ctl, CTL_OPT_READ_ONLY) && ctl_has(ctl, CTL_OPT_APPEND_ONLY))
+		r = ctl_usage(ctl, "--read-only and --append-only: nothing is left that may be done");
+	else
+		r = ctl_wire(ctl, &wire);
+	/* Nothing but the stream may come there. */
+	if (!r && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		r = -errno;
+	if (!r)
+		r = rd_wire_begin(&wire, 0, &who);
+	if (!r)
+		r = who == 'S' ? receive(ctl, &wire) : send(ctl, &wire);
+	if (r && who && r != -EREMOTEIO)
+		rd_wire_fail(&wire, ctl_first_error());
+	rd_wire_end(&wire);
+	close(wire.out);
+	return r;
+}

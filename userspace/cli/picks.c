@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What is to be sent: see picks.h. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "picks.h"
+
+#define REQUEST_HEAD	8
+
+int ctl_open_to_send(struct ctl *ctl)
+{
+	const char *path = ctl_pool_path(ctl);
+
+	return ctl_open(ctl, path && !access(path, W_OK) ? RD_POOL_WRITE : RD_POOL_READ);
+}
+
+int ctl_picks_read(struct ctl_picks *picks, const struct rd_record *record, u64 *ret_newest)
+{
+	if (record->len < REQUEST_HEAD || (record->len > REQUEST_HEAD &&
+					   record->data[record->len - 1]))
+		return rd_err(-EPROTO, "the request cannot be read");
+	*ret_newest = rd_get_u32(record->data);
+	rd_buffer_put(&picks->texts, record->data + REQUEST_HEAD, record->len - REQUEST_HEAD);
+	return picks->texts.failed ? -ENOMEM : 0;
+}
+
+static int add(struct ctl_picks *picks, const struct ctl_volume *volume, i64 number)
+{
+	struct rd_send_pick pick = { .volume = volume->id, .number = number };
+
+	rd_buffer_put(&picks->names, volume, sizeof(*volume));
+	rd_buffer_put(&picks->picks, &pick, sizeof(pick));
+	return picks->names.failed || picks->picks.failed ? -ENOMEM : 0;
+}
+
+static int find_all(struct ctl *ctl, struct ctl_picks *picks)
+{
+	struct rd_buffer all = { 0 };
+	const struct ctl_volume *volume;
+	size_t i;
+	int r = ctl_volumes(ctl, NULL, &all);
+
+	volume = (const struct ctl_volume *)all.data;
+	for (i = 0; !r && i < all.len / sizeof(*volume); i++)
+		if (!picks->serves || ctl_serves_volume(ctl, volume[i].name))
+			r = add(picks, &volume[i], 0);
+	rd_buffer_free(&all);
+	return r;
+}
+
+static int find_one(struct ctl *ctl, struct ctl_picks *picks, const char *text)
+{
+	struct ctl_version version;
+	struct ctl_volume volume;
+	struct ctl_name name;
+	const char *wrong = ctl_name_parse(&name, text);
+	int r;
+
+	if (wrong)
+		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	if (picks->serves && !ctl_serves_volume(ctl, name.volume))
+		return rd_err(-ENOENT, "there is no volume '%s' in the pool", name.volume);
+	r = ctl_find(ctl, &name, &version);
+	if (r)
+		return r;
+	memset(&volume, 0, sizeof(volume));
+	volume.id = version.version.volume;
+	strcpy(volume.name, name.volume);
+	return add(picks, &volume, name.kind == CTL_NAME_VOLUME ? 0 : version.version.number);
+}
+
+int ctl_picks_find(struct ctl *ctl, struct ctl_picks *picks, struct rd_send_options *options)
+{
+	const char *text = (const char *)picks->texts.data;
+	const char *end = text + picks->texts.len, *as = ctl_value(ctl, CTL_OPT_AS);
+	struct rd_send_pick *pick;
+	const struct ctl_volume *volume;
+	size_t i;
+	int r = 0;
+
+	if (!picks->texts.len)
+		r = find_all(ctl, picks);
+	for (; text < end && !r; text += strlen(text) + 1)
+		r = find_one(ctl, picks, text);
+	pick = (struct rd_send_pick *)picks->picks.data;
+	volume = (const struct ctl_volume *)picks->names.data;
+	options->picks = pick;
+	options->nr = picks->picks.len / sizeof(*pick);
+	for (i = 0; i < options->nr; i++) {
+		pick[i].name = volume[i].name;
+		pick[i].as = as && !picks->serves ? as : volume[i].name;
+	}
+	return r;
+}
+
+void ctl_picks_free(struct ctl_picks *picks)
+{
+	rd_buffer_free(&picks->texts);
+	rd_buffer_free(&picks->names);
+	rd_buffer_free(&picks->picks);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The other end of send and receive: 'revdedupctl serve', started for a pool of this host, or by
+ * ssh on another, with its stdin and stdout for the stream.
+ *
+ *	POOL2				a directory of this host
+ *	[USER@]HOST:POOL		by ssh
+ *	ssh://[USER@]HOST[:PORT]/POOL
+ */
+#ifndef CTL_REMOTE_H
+#define CTL_REMOTE_H
+
+#include <sys/types.h>
+
+#include "pool/stream/wire.h"
+#include "cli.h"
+
+struct ctl_remote {
+	char host[300];		/* [USER@]HOST, or "": this host */
+	char port[8];
+	char pool[PATH_MAX];
+	pid_t pid;
+	struct rd_wire wire;
+};
+
+/* Parse @text. 0 or CTL_USAGE. */
+int ctl_remote_parse(const struct ctl *ctl, const char *text, struct ctl_remote *ret);
+/* Start the other end, and say who we are: 'S' or 'R'. */
+int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remote, char who);
+/* End it. @r is what became of the work: the other end is told of an error. Returns @r. */
+int ctl_remote_end(struct ctl_remote *remote, int r);
+
+/* Fill in the rest of @wire, whose files are set, as the options say. 0 or CTL_USAGE. */
+int ctl_wire(struct ctl *ctl, struct rd_wire *wire);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A version whose segments come from elsewhere, and not from an image: what a snapshot asks the
+ * other side for, segment by segment, in order. See pool/stream/ for who answers.
+ *
+ * What turns out not to be what the feed said is -EBADMSG, and what the pool had and has no more
+ * -EAGAIN, both without a message: the feed may be asked again.
+ *
+ * Such a version is PARTIAL until all of it is there: what has arrived is committed every
+ * RD_FEED_COMMIT bytes, and stays where the feed ends early or the command dies. The next
+ * snapshot with a feed of the same version goes on behind it; any other of the volume undoes it.
+ */
+#ifndef RD_FEED_H
+#define RD_FEED_H
+
+#include "pool/catalog/versions.h"
+
+#define RD_FEED_COMMIT	(16U << 20)
+
+enum rd_feed_kind {
+	RD_FEED_END,
+	RD_FEED_ZEROS,		/* segments from @segment up to @end are zeros */
+	RD_FEED_SHARED,		/* the pool has a segment with @fp */
+	RD_FEED_CONTENT,	/* @data has it, and it should have @fp */
+};
+
+struct rd_feed_segment {
+	enum rd_feed_kind kind;
+	u64 segment, end;
+	struct rd_seg_fp fp;
+};
+
+struct rd_feed {
+	/* Of the version, as the other side says. */
+	u64 size;
+	i64 uid;
+	i64 number;		/* that it would like to have; 0: any */
+	i64 time;
+	rd_sum sum;
+	bool is_consistent;
+
+	u64 bytes;		/* that have arrived so far */
+
+	/*
+	 * The volume is locked, and all before segment @from has arrived. @base: the version
+	 * before, id 0: none. @pieces: what is shared may be in so many.
+	 */
+	int (*begin)(struct rd_feed *feed, const struct rd_version *base, u64 from,
+		     unsigned int pieces);
+	/* Find the next segment that is not as in the version before, and put it into @data. */
+	int (*next)(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret);
+};
+
+#endif

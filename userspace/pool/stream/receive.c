@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which versions are received, one after the other: see receive.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "pool/catalog/frames.h"
+#include "pool/engine/snapshot.h"
+#include "receiver.h"
+
+/*
+ * What the pool had may go while a version arrives, and a block of it may turn out to be damaged:
+ * then the sender is asked again, the last time for all.
+ */
+#define MAX_TRIES	4
+
+/* --- what is there */
+
+static int find_volume(struct rd_receiver *receiver, const char *name)
+{
+	int r = rd_volume_find(receiver->pool->sql, name, &receiver->volume_id);
+
+	if (r == -ENOENT)
+		receiver->volume_id = 0;
+	return r == -ENOENT ? 0 : r;
+}
+
+static bool may_write(const struct rd_receiver *receiver, const char *name)
+{
+	const struct rd_receive_options *options = receiver->options;
+
+	return options->is_volume(name) &&
+		(!options->may_write || options->may_write(options->ctx, name));
+}
+
+/* Append the newest versions of the volume, the newest first. */
+static int list_known(struct rd_receiver *receiver, struct rd_buffer *to)
+{
+	struct rd_version version = { .number = INT64_MAX };
+	unsigned int nr;
+	int r = 0;
+
+	for (nr = 0; nr < RD_HAS_MAX && receiver->volume_id && !r; nr++) {
+		r = rd_version_before(receiver->pool->sql, receiver->volume_id, version.number,
+				      &version);
+		if (!r)
+			rd_known_put(to, &(struct rd_known){
+				.uid = version.uid,
+				.number = version.number,
+				.pin = version.sum,
+			});
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+/* A volume that the sender may not write to is one that is not there. */
+static int answer_volume(struct rd_receiver *receiver, const struct rd_record *record)
+{
+	struct rd_buffer payload = { 0 };
+	const char *name = rd_text_get(record);
+	int r = 0;
+
+	if (!name)
+		return rd_wire_refuse(receiver->wire, "the name of a volume that cannot be read");
+	if (may_write(receiver, name)) {
+		r = find_volume(receiver, name);
+		if (!r)
+			r = list_known(receiver, &payload);
+	}
+	if (!r)
+		r = rd_wire_put_buffer(receiver->wire, RD_REC_HAS, &payload);
+	rd_buffer_free(&payload);
+	return r;
+}
+
+/* Has the volume a version with this uid? 1: it is the same one. */
+static int is_known(struct rd_receiver *receiver, const struct rd_known *known)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_version version;
+	int r;
+
+	if (!receiver->volume_id)
+		return 0;
+	r = rd_versions(receiver->pool->sql, &rows, receiver->volume_id);
+	while (!r && (r = rd_next_version(rows, &version)) > 0) {
+		if (version.uid == known->uid && version.sum == known->pin)
+			return 1;
+		r = 0;
+	}
+	return r;
+}
+
+/* --- refusing a version */
+
+static int skip(struct rd_receiver *receiver, const char *why)
+{
+	struct rd_record record;
+	int r = 0;
+
+	receiver->report->skipped++;
+	if (!receiver->is_file) {
+		r = rd_wire_put(receiver->wire, RD_REC_SKIP, why, strlen(why) + 1);
+		return r ? r : rd_wire_flush(receiver->wire);
+	}
+	do {
+		r = rd_wire_get(receiver->wire, &record, true);
+	} while (!r && record.type != RD_REC_END);
+	return r;
+}
+
+static int check_limit(struct rd_receiver *receiver, bool *ret_full)
+{
+	u64 frames = receiver->pool->area.super.nr_frames, nr_free;
+	int r = rd_frames_nr_free(receiver->pool->sql, &nr_free);
+
+	*ret_full = !r && receiver->options->limit &&
+		((frames - nr_free) << RD_SEG_SHIFT) > receiver->options->limit;
+	return r;
+}
+
+/* Why not: NULL if the version is to be taken. */
+static int judge(struct rd_receiver *receiver, const struct rd_offer *offer, const char *volume,
+		 const char **ret_why)
+{
+	bool full = false;
+	int r;
+
+	*ret_why = NULL;
+	if (!may_write(receiver, volume)) {
+		*ret_why = "it may not write to that volume";
+		return 0;
+	}
+	if (offer->known.uid <= 0 || offer->known.number <= 0 || offer->size > RD_VERSION_MAX ||
+	    offer->time < 0 || strlen(offer->comment) >= sizeof(((struct rd_version *)0)->comment)) {
+		*ret_why = "it cannot be";
+		return 0;
+	}
+	r = find_volume(receiver, volume);
+	if (!r)
+		r = is_known(receiver, &offer->known);
+	if (r > 0)
+		*ret_why = "it is there already";
+	if (!r)
+		r = check_limit(receiver, &full);
+	if (full)
+		*ret_why = "the limit of the pool is reached";
+	return r < 0 ? r : 0;
+}
+
+/* --- taking one */
+
+/* Keep tags that are tags; and, if nothing may be changed, that no other version has. */
+static int choose_tags(struct rd_receiver *receiver, const struct rd_offer *offer,
+		       struct rd_buffer *ret)
+{
+	const char *tag = offer->tags, *end = tag + offer->tags_len;
+	i64 number;
+	int r = 0;
+
+	for (; tag < end && !r; tag += strlen(tag) + 1) {
+		if (!receiver->options->is_tag(tag))
+			continue;
+		if (receiver->options->append_only && receiver->volume_id) {
+			r = rd_version_by_tag(receiver->pool->sql, receiver->volume_id, tag,
+					      &number);
+			if (r != -ENOENT)
+				continue;
+			r = 0;
+		}
+		rd_buffer_put(ret, tag, strlen(tag) + 1);
+	}
+	rd_buffer_put_u8(ret, '\0');
+	return ret->failed ? -ENOMEM : r;
+}
+
+/* The version exists: what follows may take a while. */
+static int tell_done(void *ctx, const struct rd_version *version)
+{
+	struct rd_receiver *receiver = ctx;
+	u8 number[8];
+	int r;
+
+	receiver->report->versions++;
+	if (receiver->is_file)
+		return 0;
+	rd_put_u64(number, version->number);
+	r = rd_wire_put(receiver->wire, RD_REC_DONE, number, sizeof(number));
+	return r ? r : rd_wire_flush(receiver->wire);
+}
+
+static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
+		const struct rd_snapshot_options *options)
+{
+	u64 before = receiver->wire->received;
+	struct rd_snapshot_report report;
+	unsigned int tries;
+	int r = -EAGAIN;
+
+	rd_receive_feed(receiver, offer);
+	for (tries = 0; tries < MAX_TRIES && (r == -EAGAIN || r == -EBADMSG); tries++) {
+		receiver->trust_nothing = tries == MAX_TRIES - 1 || r == -EBADMSG;
+		r = rd_snapshot(receiver->pool, options, &report);
+		if (r == -EBADMSG && (receiver->trust_nothing || receiver->is_file))
+			break;
+		if (receiver->is_file)
+			break;
+	}
+	rd_receive_forget(receiver);
+	if (r == -EAGAIN)
+		r = rd_err(-EIO, "'%s': the pool changes too fast", options->volume);
+	else if (r == -EBADMSG)
+		rd_err(0, "'%s': what has arrived is not the version that was announced",
+		       options->volume);
+	if (!r && receiver->options->tell)
+		receiver->options->tell(receiver->options->ctx, options->volume, &report.version,
+					receiver->wire->received - before);
+	return r;
+}
+
+static int take_offer(struct rd_receiver *receiver, const struct rd_record *record)
+{
+	struct rd_buffer copy = { 0 }, tags = { 0 };
+	struct rd_record own = *record;
+	struct rd_snapshot_options options = {
+		.feed = &receiver->feed,
+		.copied = tell_done,
+		.ctx = receiver,
+	};
+	struct rd_offer offer;
+	const char *why;
+	int r;
+
+	/* It is needed for longer than the record. */
+	rd_buffer_put(&copy, record->data, record->len);
+	own.data = copy.data;
+	r = copy.failed ? -ENOMEM : 0;
+	if (!r && rd_offer_get(&own, &offer))
+		r = rd_wire_refuse(receiver->wire, "a version that cannot be read");
+	if (!r) {
+		receiver->volume = receiver->options->as ? receiver->options->as : offer.volume;
+		receiver->offered = offer.known;
+		r = judge(receiver, &offer, receiver->volume, &why);
+	}
+	if (!r && why) {
+		r = skip(receiver, why);
+	} else if (!r) {
+		options.volume = receiver->volume;
+		options.comment = offer.comment;
+		r = choose_tags(receiver, &offer, &tags);
+		options.tags = (const char *)tags.data;
+		if (!r)
+			r = take(receiver, &offer, &options);
+	}
+	rd_buffer_free(&tags);
+	rd_buffer_free(&copy);
+	return r;
+}
+
+/* --- all of them */
+
+static int take_all(struct rd_receiver *receiver)
+{
+	struct rd_record record;
+	int r = 0;
+
+	while (!r) {
+		if (!receiver->is_file)
+			r = rd_wire_flush(receiver->wire);
+		if (!r)
+			r = rd_wire_get(receiver->wire, &record, true);
+		if (r || record.type == RD_REC_BYE)
+			return r;
+		if (record.type == RD_REC_VOLUME && !receiver->is_file)
+			r = answer_volume(receiver, &record);
+		else if (record.type == RD_REC_OFFER)
+			r = take_offer(receiver, &record);
+		else
+			r = rd_wire_refuse(receiver->wire, "an unexpected record");
+	}
+	return r;
+}
+
+/* Long work of the pool is a sign of life. */
+struct living {
+	struct rd_progress progress;	/* first */
+	const struct rd_progress *front;
+	struct rd_wire *wire;
+};
+
+static void tell_alive(const struct rd_progress *progress, const char *what, u64 done, u64 total)
+{
+	const struct living *living = (const struct living *)progress;
+
+	rd_wire_keep(living->wire);
+	if (living->front && living->front->tell)
+		living->front->tell(living->front, what, done, total);
+}
+
+int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
+	       const struct rd_receive_options *options, struct rd_receive_report *report)
+{
+	struct rd_receiver *receiver = calloc(1, sizeof(*receiver));
+	struct living living = {
+		.progress = { .tell = tell_alive },
+		.front = pool->progress,
+		.wire = wire,
+	};
+	int r;
+
+	memset(report, 0, sizeof(*report));
+	if (!receiver)
+		return -ENOMEM;
+	if (living.front)
+		living.progress.stop = living.front->stop;
+	pool->progress = &living.progress;
+	receiver->pool = pool;
+	receiver->wire = wire;
+	receiver->options = options;
+	receiver->report = report;
+	receiver->is_file = wire->out < 0;
+	r = rd_receive_find_new(receiver);
+	if (!r)
+		r = take_all(receiver);
+	rd_receive_forget(receiver);
+	rd_receive_find_free(receiver);
+	free(receiver);
+	pool->progress = living.front;
+	return r;
+}
