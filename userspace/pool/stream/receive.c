@@ -63,6 +63,8 @@ static int answer_volume(struct rd_receiver *receiver, const struct rd_record *r
 
 	if (!name)
 		return rd_wire_refuse(receiver->wire, "the name of a volume that cannot be read");
+	if (receiver->options->as)
+		name = receiver->options->as;
 	if (may_write(receiver, name)) {
 		r = find_volume(receiver, name);
 		if (!r)
