@@ -272,6 +272,11 @@ int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ct
 
 /* Find a version; CTL_NAME_VOLUME: the newest. */
 int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
+/*
+ * Find what has arrived of a version that is not all there. -ENOENT, without a word: none of that
+ * number, or, CTL_NAME_VOLUME, none at all.
+ */
+int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
 /* Find the version of operand @nr, which was parsed before. */
 int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
 
@@ -439,6 +444,8 @@ int cmd_stats(struct ctl *ctl);
 int cmd_diff(struct ctl *ctl);
 int cmd_restore(struct ctl *ctl);
 int cmd_dump(struct ctl *ctl);
+/* Does 'send' name nothing, so that revdedup.conf says what goes where? */
+bool ctl_sends_by_config(const struct ctl *ctl);
 int cmd_send(struct ctl *ctl);
 int cmd_receive(struct ctl *ctl);
 int cmd_serve(struct ctl *ctl);

@@ -292,13 +292,24 @@ static size_t remove_twins(struct ctl_version *versions, size_t nr)
 	return left;
 }
 
+/* What has arrived of a version can be named by its number alone. */
+static int find_one(struct ctl *ctl, int nr, struct ctl_version *ret)
+{
+	struct ctl_name name;
+	int r;
+
+	ctl_name_parse(&name, ctl->operands[nr]);
+	r = name.kind == CTL_NAME_NUMBER ? ctl_find_partial(ctl, &name, ret) : -ENOENT;
+	return r == -ENOENT ? ctl_find(ctl, &name, ret) : r;
+}
+
 /* Resolve all names before anything is deleted, so that they keep their meaning. */
 static int find_all(struct ctl *ctl, struct ctl_version *versions)
 {
 	int i, r = 0;
 
 	for (i = 0; i < ctl->nr_operands && !r; i++) {
-		r = ctl_find_operand(ctl, i, &versions[i]);
+		r = find_one(ctl, i, &versions[i]);
 		if (!r && versions[i].version.is_protected)
 			r = refuse_protected(&versions[i]);
 	}

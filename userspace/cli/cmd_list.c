@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl list: a table of versions. A column that would be empty is left out. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,9 +92,54 @@ static void print_all(struct ctl *ctl, const struct rd_buffer *described)
 	}
 }
 
+/* --- what is on its way */
+
+static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
+{
+	u64 size = partial->version.size;
+	u64 there = rd_min((u64)partial->version.cursor << RD_SEG_SHIFT, size);
+	char text[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "arriving");
+		rd_json_string(&ctl->out, "version", partial->name);
+		rd_json_string(&ctl->out, "volume", partial->volume);
+		rd_json_u64(&ctl->out, "size", size);
+		rd_json_u64(&ctl->out, "arrived", there);
+		ctl_json_end(ctl);
+		return;
+	}
+	printf("%s is arriving: %.0f %% of %s is there, and 'receive' or 'send' goes on\n",
+	       partial->name, size ? 100.0 * there / size : 0, ctl_size_print(text, size));
+}
+
+static int add_partial(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *to)
+{
+	struct ctl_name name = { .kind = CTL_NAME_VOLUME };
+	struct ctl_version partial;
+	int r;
+
+	strcpy(name.volume, volume->name);
+	r = ctl_find_partial(ctl, &name, &partial);
+	if (!r)
+		rd_buffer_put(to, &partial, sizeof(partial));
+	return r == -ENOENT ? 0 : r;
+}
+
+static void print_partials(struct ctl *ctl, const struct rd_buffer *partials)
+{
+	const struct ctl_version *partial = (const struct ctl_version *)partials->data;
+	size_t nr = partials->len / sizeof(*partial);
+
+	for (; nr--; partial++)
+		print_partial(ctl, partial);
+}
+
+/* --- the command */
+
 static int list_all(struct ctl *ctl, const char *name)
 {
-	struct rd_buffer volumes = { 0 }, described = { 0 };
+	struct rd_buffer volumes = { 0 }, described = { 0 }, partials = { 0 };
 	bool is_damaged = false;
 	size_t i, nr;
 	int r;
@@ -108,10 +154,15 @@ static int list_all(struct ctl *ctl, const char *name)
 		r = ctl_describe_volume(ctl, (struct ctl_volume *)volumes.data + i, &described);
 		is_damaged |= r == CTL_DAMAGE;
 		r = r == CTL_DAMAGE ? 0 : r;
+		if (!r)
+			r = add_partial(ctl, (struct ctl_volume *)volumes.data + i, &partials);
 	}
 	rd_sql_end_read(ctl->pool->sql);
-	if (!r)
+	if (!r) {
 		print_all(ctl, &described);
+		print_partials(ctl, &partials);
+	}
+	rd_buffer_free(&partials);
 	rd_buffer_free(&volumes);
 	ctl_described_free(&described);
 	return r ? r : is_damaged ? CTL_DAMAGE : 0;

@@ -95,6 +95,8 @@ static const struct metric volume_metrics[] = {
 	  VOLUME(consistent) },
 	{ "volume_inconsistent_versions", "Versions that may have been written while they were read.",
 	  VOLUME(inconsistent) },
+	{ "volume_elsewhere_timestamp_seconds", "When the newest version was taken that 'send' knows in another pool.",
+	  VOLUME(elsewhere) },
 };
 
 static const struct metric device_metrics[] = {

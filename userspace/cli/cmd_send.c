@@ -5,10 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "elsewhere.h"
 #include "picks.h"
 #include "remote.h"
 
 /* --- what, and where to */
+
+bool ctl_sends_by_config(const struct ctl *ctl)
+{
+	return ctl->command->run == cmd_send && !ctl->nr_operands && !ctl_has(ctl, CTL_OPT_ALL) &&
+		!ctl_has_typed(ctl, CTL_OPT_TO);
+}
 
 static int check_options(const struct ctl *ctl, bool to_file)
 {
@@ -61,21 +69,42 @@ struct telling {
 	struct ctl *ctl;
 	const char *to;		/* NULL: a file */
 	char subject[CTL_VERSION_TEXT];
-	u64 versions;
+	struct rd_buffer elsewhere;	/* struct ctl_elsewhere each */
 };
 
-static void tell(void *ctx, const struct rd_send_pick *pick, const struct rd_version *version,
-		 u64 bytes)
+/* Note what the other pool has, for status. */
+static void note(struct telling *telling, const struct rd_send_pick *pick,
+		 const struct rd_version *version)
+{
+	struct ctl_elsewhere *last = (struct ctl_elsewhere *)(telling->elsewhere.data +
+							      telling->elsewhere.len) - 1;
+	struct ctl_elsewhere one = { .number = version->number, .time = version->time };
+
+	if (!telling->to)
+		return;
+	snprintf(one.volume, sizeof(one.volume), "%s", pick->name);
+	snprintf(one.to, sizeof(one.to), "%s", telling->to);
+	if (telling->elsewhere.len && !strcmp(last->volume, one.volume))
+		*last = one;
+	else
+		rd_buffer_put(&telling->elsewhere, &one, sizeof(one));
+}
+
+static void tell(void *ctx, enum rd_send_event event, const struct rd_send_pick *pick,
+		 const struct rd_version *version, u64 bytes)
 {
 	struct telling *telling = ctx;
 	struct ctl *ctl = telling->ctl;
 	char size[CTL_SIZE_TEXT];
 
-	if (!bytes) {
+	if (event == RD_SEND_BEGINS) {
 		ctl_name_print(telling->subject, pick->name, version->number);
 		ctl_progress_begin(&ctl->progress, telling->subject);
 		return;
 	}
+	note(telling, pick, version);
+	if (event == RD_SEND_THERE)
+		return;
 	ctl_progress_clear(&ctl->progress);
 	if (ctl->json) {
 		ctl_json_begin(ctl, "send");
@@ -125,6 +154,7 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 
 static int send_to(struct ctl *ctl, const char *to, const struct rd_send_options *options)
 {
+	struct telling *telling = options->ctx;
 	struct rd_send_report report;
 	struct ctl_remote remote;
 	int r = ctl_remote_start(ctl, to, &remote, 'S');
@@ -133,6 +163,7 @@ static int send_to(struct ctl *ctl, const char *to, const struct rd_send_options
 		return r;
 	r = rd_send(ctl->pool, &remote.wire, options, &report);
 	r = ctl_remote_end(&remote, r);
+	ctl_elsewhere_write(ctl->pool->path, &telling->elsewhere);
 	if (r)
 		return r;
 	tell_all(ctl, &remote.wire, to, &report);
@@ -155,31 +186,81 @@ static int send_to_file(struct ctl *ctl, const struct rd_send_options *options)
 	return r;
 }
 
-int cmd_send(struct ctl *ctl)
+static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 {
-	const char *to = ctl_value(ctl, CTL_OPT_TO);
 	struct telling telling = { .ctl = ctl, .to = to };
 	struct rd_send_options options = {
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
-		.level = CTL_SEND_LEVEL,
 		.tell = tell,
 		.ctx = &telling,
 	};
-	struct ctl_picks picks = { 0 };
-	int r = check_options(ctl, !to);
+	struct rd_compression compression = rd_compression_default;
+	int r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &options.newest);
 
-	if (!r)
-		r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &options.newest);
-	if (!r)
-		r = set_picks(ctl, &picks);
+	if (!r && ctl_has(ctl, CTL_OPT_COMPRESSION))
+		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
+	options.compression = compression;
 	if (!r)
 		r = ctl_open_to_send(ctl);
 	if (!r)
-		r = ctl_picks_find(ctl, &picks, &options);
+		r = ctl_picks_find(ctl, picks, &options);
 	if (!r)
 		r = find_since(ctl, &options.base);
 	if (!r)
 		r = to ? send_to(ctl, to, &options) : send_to_file(ctl, &options);
-	ctl_picks_free(&picks);
+	rd_buffer_free(&telling.elsewhere);
+	ctl_picks_free(picks);
 	return ctl_close(ctl, r);
+}
+
+/* --- by revdedup.conf: a pool, and patterns of volumes */
+
+static int send_setting(struct ctl *ctl, const char *value)
+{
+	struct ctl_picks picks = { 0 };
+	RD_FREE char *text = strdup(value);
+	char *at = NULL, *to = text ? strtok_r(text, " \t", &at) : NULL, *pattern;
+
+	if (!to)
+		return text ? ctl_usage(ctl, "[send] has a line 'to' without a pool") : -ENOMEM;
+	while ((pattern = strtok_r(NULL, " \t", &at)))
+		rd_buffer_put(&picks.patterns, pattern, strlen(pattern) + 1);
+	if (picks.patterns.failed)
+		return -ENOMEM;
+	return send(ctl, to, &picks);
+}
+
+/* One pool that cannot be reached keeps no other from what it gets. */
+static int send_settings(struct ctl *ctl)
+{
+	unsigned int i, nr = 0;
+	int r, first = 0;
+
+	for (i = 0; i < ctl->nr_given; i++) {
+		if (ctl->given[i].option != CTL_OPT_TO)
+			continue;
+		nr++;
+		r = send_setting(ctl, ctl->given[i].value);
+		first = first ? first : r;
+		if (r == -EINTR)
+			break;
+	}
+	if (!nr)
+		return ctl_usage(ctl, "name a volume or a version, or use --all; or let [send] in '%s' say what goes where",
+				 ctl->config.path);
+	return first;
+}
+
+int cmd_send(struct ctl *ctl)
+{
+	const char *to = ctl_value(ctl, CTL_OPT_TO);
+	struct ctl_picks picks = { 0 };
+	int r;
+
+	if (ctl_sends_by_config(ctl))
+		return send_settings(ctl);
+	r = check_options(ctl, !to);
+	if (!r)
+		r = set_picks(ctl, &picks);
+	return r ? r : send(ctl, to, &picks);
 }

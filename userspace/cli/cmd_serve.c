@@ -73,7 +73,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 static int send(struct ctl *ctl, struct rd_wire *wire)
 {
 	struct ctl_picks picks = { .serves = true };
-	struct rd_send_options options = { .level = CTL_SEND_LEVEL };
+	struct rd_send_options options = { .compression = rd_compression_default };
 	struct rd_send_report report;
 	struct rd_record record;
 	int r;

@@ -131,9 +131,12 @@ static void tell_openers(const char *path)
 int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 {
 	unsigned int wait_ms;
+	u64 rate = 0;
 	int r;
 
 	r = ctl_lock_wait(ctl, &wait_ms);
+	if (!r)
+		r = ctl_value_size(ctl, CTL_OPT_RATE, &rate);
 	if (r)
 		return r;
 	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
@@ -149,6 +152,7 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 	if (mode != RD_POOL_READ)
 		signal(SIGPIPE, SIG_IGN);
 	ctl->pool->progress = &ctl->progress.progress;
+	ctl->pool->pace.rate = rate;
 	ctl->pool->lease_ops = &rd_host_lease_ops;
 	return 0;
 }

@@ -21,12 +21,14 @@
 
 enum kind {
 	PATH,
+	PROGRAM,
 	NUMBER,
 	BYTES,
 	SHARE,		/* of what is stored, or a size */
 	LIMIT,		/* a time, of work */
 	TIME,
 	TAG,		/* may be there more than once */
+	POOLS,		/* a pool, and patterns of volumes; the same */
 };
 
 static const struct key {
@@ -51,6 +53,9 @@ static const struct key {
 	{ "dedup", CTL_OPT_COPIES, SHARE, 0, 0, "-" },
 	{ "dedup", CTL_OPT_RATE, BYTES, CTL_RATE_MIN, 0, "-" },
 	{ "dedup", CTL_OPT_TIME, LIMIT, 0, 0, "-" },
+	{ "send", CTL_OPT_TO, POOLS, 0, 0, "-" },
+	{ "send", CTL_OPT_RSH, PROGRAM, 0, 0, "ssh" },
+	{ "send", CTL_OPT_RATE, BYTES, CTL_RATE_MIN, 0, "-" },
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 
@@ -139,6 +144,10 @@ static const char *check_value(const struct key *key, const char *value, char te
 	case PATH:
 		/* A unit has another working directory than a shell. */
 		return value[0] == '/' ? NULL : "a path that begins with '/'";
+	case PROGRAM:
+		return value[0] ? NULL : "a program";
+	case POOLS:
+		return value[0] ? NULL : "a pool, as of 'send --to', and volumes if not all go there";
 	case NUMBER:
 		if (!ctl_number_parse(value, key->max, &number) && number >= key->min)
 			return NULL;
@@ -188,7 +197,8 @@ static int add_line(struct ctl_config *config, const struct rd_ini *ini)
 	if (wanted)
 		snprintf(text, sizeof(text), "'%s' needs %s, not '%.200s'", ini->key, wanted,
 			 ini->value);
-	else if (setting.key->kind != TAG && is_set(config, setting.key))
+	else if (setting.key->kind != TAG && setting.key->kind != POOLS &&
+		 is_set(config, setting.key))
 		snprintf(text, sizeof(text), "'%s' is there twice", ini->key);
 	else
 		text[0] = '\0';
@@ -256,6 +266,19 @@ static ctl_options options_given(const struct ctl *ctl)
 	return given;
 }
 
+/* Options of one name, such as --rate, mean something else to another command. */
+static bool is_for(const struct ctl *ctl, const struct key *key)
+{
+	bool sends = ctl->command->run == cmd_send || ctl->command->run == cmd_receive;
+
+	if (!ctl_takes(ctl->command, key->option))
+		return false;
+	if (!strcmp(key->section, "send"))
+		return sends && (key->option != CTL_OPT_TO || ctl_sends_by_config(ctl));
+	return strcmp(key->section, "dedup") || ctl->command->run == cmd_dedup ||
+		ctl->command->run == cmd_prune;
+}
+
 static int apply(struct ctl *ctl)
 {
 	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
@@ -269,7 +292,7 @@ static int apply(struct ctl *ctl)
 	ctl->given = more;
 	for (i = 0; i < nr; i++, setting++)
 		if (!(given >> setting->key->option & 1) &&
-		    ctl_takes(ctl->command, setting->key->option))
+		    is_for(ctl, setting->key))
 			more[ctl->nr_given++] = (struct ctl_given){
 				.option = setting->key->option,
 				.value = setting->value,

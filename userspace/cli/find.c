@@ -115,6 +115,20 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
 	return r;
 }
 
+int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret)
+{
+	i64 volume;
+	int r = rd_volume_find(ctl->pool->sql, name->volume, &volume);
+
+	if (!r)
+		r = rd_version_partial(ctl->pool->sql, volume, &ret->version);
+	if (!r && name->kind == CTL_NAME_NUMBER && ret->version.number != name->number)
+		r = -ENOENT;
+	if (!r)
+		set_name(ret, name->volume);
+	return r;
+}
+
 int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret)
 {
 	struct ctl_name name;
@@ -128,7 +142,8 @@ int ctl_find_again(struct ctl *ctl, struct ctl_version *version)
 	/* Ids are not used again, but the state may have changed. */
 	int r = rd_version_by_id(ctl->pool->sql, version->version.id, &version->version);
 
-	if (!r && !rd_version_exists(&version->version))
+	if (!r && !rd_version_exists(&version->version) &&
+	    version->version.state != RD_VERSION_PARTIAL)
 		r = -ENOENT;
 	if (r == -ENOENT)
 		rd_err(0, "%s was deleted meanwhile", version->name);

@@ -124,8 +124,15 @@ static const struct option_info prune_dedup = {
 	"dedup", 0, NULL, "then let old versions give up blocks, as 'dedup' does"
 };
 
+/* The same of send. */
+static const struct option_info send_compression = {
+	"compression", 0, "none|zstd[:LEVEL]", "how to compress what is sent (zstd:1)"
+};
+
 static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)
 {
+	if (option == CTL_OPT_COMPRESSION && command && command->run == cmd_send)
+		return &send_compression;
 	return option == CTL_OPT_DEDUP && command && command->run == cmd_prune ? &prune_dedup :
 		&infos[option];
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What is to be sent: see picks.h. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +35,19 @@ static int add(struct ctl_picks *picks, const struct ctl_volume *volume, i64 num
 	return picks->names.failed || picks->picks.failed ? -ENOMEM : 0;
 }
 
+static bool is_meant(struct ctl *ctl, const struct ctl_picks *picks, const char *volume)
+{
+	const char *pattern = (const char *)picks->patterns.data;
+	const char *end = pattern + picks->patterns.len;
+
+	if (picks->serves && !ctl_serves_volume(ctl, volume))
+		return false;
+	for (; pattern < end; pattern += strlen(pattern) + 1)
+		if (!fnmatch(pattern, volume, 0))
+			return true;
+	return !picks->patterns.len;
+}
+
 static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 {
 	struct rd_buffer all = { 0 };
@@ -43,7 +57,7 @@ static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 
 	volume = (const struct ctl_volume *)all.data;
 	for (i = 0; !r && i < all.len / sizeof(*volume); i++)
-		if (!picks->serves || ctl_serves_volume(ctl, volume[i].name))
+		if (is_meant(ctl, picks, volume[i].name))
 			r = add(picks, &volume[i], 0);
 	rd_buffer_free(&all);
 	return r;
@@ -97,6 +111,7 @@ int ctl_picks_find(struct ctl *ctl, struct ctl_picks *picks, struct rd_send_opti
 void ctl_picks_free(struct ctl_picks *picks)
 {
 	rd_buffer_free(&picks->texts);
+	rd_buffer_free(&picks->patterns);
 	rd_buffer_free(&picks->names);
 	rd_buffer_free(&picks->picks);
 }

@@ -6,12 +6,10 @@
 #include "pool/stream/send.h"
 #include "cli.h"
 
-/* Fast enough for 1 Gbit/s on one core. */
-#define CTL_SEND_LEVEL	1
-
 struct ctl_picks {
 	bool serves;		/* others, who see only the volumes of --volumes */
 	struct rd_buffer texts;	/* VOL or VOL@VERSION, each with its zero; none: all volumes */
+	struct rd_buffer patterns;	/* the same, of volumes; none: any */
 	struct rd_buffer names;	/* a struct ctl_volume each */
 	struct rd_buffer picks;	/* the struct rd_send_pick of each */
 };

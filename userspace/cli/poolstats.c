@@ -17,6 +17,7 @@
 #include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
 #include "pool/data/copies.h"
+#include "elsewhere.h"
 #include "poolstats.h"
 
 static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
@@ -149,6 +150,7 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 			.stored = row.bytes_stored,
 			.consistent = row.is_consistent,
 			.inconsistent = row.inconsistent,
+			.elsewhere = U64_MAX,
 		};
 		snprintf(volume.name, sizeof(volume.name), "%s", row.name);
 		stats->volumes++;
@@ -175,6 +177,24 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 	rd_copies_close(&copies);
 }
 
+static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
+{
+	struct ctl_volume_stats *volume = (struct ctl_volume_stats *)volumes->data;
+	size_t i, k, nr = volumes->len / sizeof(*volume);
+	const struct ctl_elsewhere *one;
+	struct rd_buffer all = { 0 };
+
+	ctl_elsewhere_read(ctl->pool->path, &all);
+	one = (const struct ctl_elsewhere *)all.data;
+	for (k = 0; k < all.len / sizeof(*one); k++)
+		for (i = 0; i < nr; i++)
+			if (!strcmp(volume[i].name, one[k].volume) &&
+			    (volume[i].elsewhere == U64_MAX ||
+			     volume[i].elsewhere < (u64)one[k].time))
+				volume[i].elsewhere = one[k].time;
+	rd_buffer_free(&all);
+}
+
 int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer *volumes)
 {
 	int r;
@@ -191,6 +211,8 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 	rd_sql_end_read(ctl->pool->sql);
 	if (!r)
 		read_copies(ctl->pool, ret);
+	if (!r)
+		read_elsewhere(ctl, volumes);
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include "pool/catalog/leases.h"
 #include "pool/engine/hold.h"
 #include "pool/engine/session.h"
+#include "elsewhere.h"
 #include "lastscrub.h"
 #include "poolstats.h"
 #include "poolstatus.h"
@@ -194,6 +195,21 @@ static void print_result(const char *what, const char *good, bool is_known,
 	       last->versions, last->fingerprints, last->wrong);
 }
 
+static void print_elsewhere(const struct ctl *ctl)
+{
+	struct rd_buffer all = { 0 };
+	const struct ctl_elsewhere *one;
+	char time[CTL_TIME_TEXT];
+	size_t i;
+
+	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
+	one = (const struct ctl_elsewhere *)all.data;
+	for (i = 0; i < all.len / sizeof(*one); i++)
+		printf("  elsewhere:   %s@%lld of %s, in %s\n", one[i].volume, one[i].number,
+		       ctl_time_print(time, one[i].time), one[i].to);
+	rd_buffer_free(&all);
+}
+
 static void print_readers(const struct rd_buffer *readers)
 {
 	const struct in_use *in_use = (const struct in_use *)readers->data;
@@ -241,6 +257,7 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 	print_result("scrub", "no damage", status->has_scrub, &status->scrub);
 	printf("  last dedup:  %s\n", status->has_dedup ?
 	       ctl_time_print(time, status->dedup_time) : "never");
+	print_elsewhere(ctl);
 	print_readers(&status->in_use);
 	print_running(&status->running);
 }
@@ -260,6 +277,27 @@ static void json_result(struct rd_json *out, const char *key, bool is_known,
 	rd_json_u64(out, "fingerprints_damaged", last->fingerprints);
 	rd_json_u64(out, "catalog_errors", last->wrong);
 	rd_json_end(out, '}');
+}
+
+static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
+{
+	struct rd_buffer all = { 0 };
+	const struct ctl_elsewhere *one;
+	size_t i;
+
+	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
+	one = (const struct ctl_elsewhere *)all.data;
+	rd_json_begin(out, "elsewhere", '[');
+	for (i = 0; i < all.len / sizeof(*one); i++) {
+		rd_json_begin(out, NULL, '{');
+		rd_json_string(out, "volume", one[i].volume);
+		rd_json_u64(out, "number", one[i].number);
+		rd_json_u64(out, "time", one[i].time);
+		rd_json_string(out, "pool", one[i].to);
+		rd_json_end(out, '}');
+	}
+	rd_json_end(out, ']');
+	rd_buffer_free(&all);
 }
 
 static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
@@ -319,6 +357,7 @@ static void print_json(struct ctl *ctl, const struct status *status)
 		rd_json_u64(out, "last_dedup", status->dedup_time);
 	else
 		rd_json_string(out, "last_dedup", NULL);
+	json_elsewhere(ctl, out);
 	json_readers(out, &status->in_use);
 	json_running(out, &status->running);
 	ctl_json_end(ctl);

@@ -47,6 +47,7 @@
 #define RD_POOL_H
 
 #include "base/lock.h"
+#include "base/pace.h"
 #include "pool/catalog/catalog.h"
 #include "pool/data/area.h"
 
@@ -74,6 +75,7 @@ struct rd_pool {
 	struct rd_lock lock;		/* RD_LOCK_POOL */
 	unsigned int wait_ms;		/* for locks that other commands have */
 	const struct rd_progress *progress;	/* or NULL */
+	struct rd_pace pace;		/* of what snapshot, restore and scrub read */
 	struct rd_lease_ops *lease_ops;	/* or NULL: see engine/lease.h */
 	bool told_unreachable;		/* the message that a device is */
 	enum rd_life life;		/* of a pool that is only read */

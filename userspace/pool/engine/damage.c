@@ -332,6 +332,7 @@ static int look_at_some(struct damage *damage, i64 above, i64 *last)
 static int walk_down(struct damage *damage, i64 above)
 {
 	struct rd_survey *survey = &damage->survey;
+	u64 paid = survey->bytes_read;
 	i64 last = INT64_MAX;
 	int r;
 
@@ -344,6 +345,8 @@ static int walk_down(struct damage *damage, i64 above)
 		rd_sql_end_read(damage->pool->sql);
 		if (!r && damage->nr_doubtful)
 			r = examine_doubtful(damage);
+		rd_pace(&damage->pool->pace, survey->bytes_read - paid);
+		paid = survey->bytes_read;
 		if (!r)
 			r = rd_pool_progress(damage->pool, "scrub", survey->bytes_read,
 					     survey->bytes_total);

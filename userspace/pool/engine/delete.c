@@ -164,6 +164,8 @@ int rd_delete(struct rd_pool *pool, struct rd_version *version)
 {
 	int r;
 
+	if (version->state == RD_VERSION_PARTIAL)
+		return rd_undo_version(pool->sql, version->id);
 	r = undo_partial(pool, version);
 	if (!r)
 		r = rd_catalog_begin(pool->sql);

@@ -78,8 +78,8 @@ int rd_finish_volume(struct rd_pool *pool, i64 volume);
 int rd_finish_volumes(struct rd_pool *pool);
 
 /*
- * Delete a version that exists, of a volume that is locked and finished. Its state is
- * HELD then if it is still there for a device.
+ * Delete a version that exists, or is PARTIAL, of a volume that is locked and finished. Its state
+ * is HELD then if it is still there for a device.
  */
 int rd_delete(struct rd_pool *pool, struct rd_version *version);
 /* Delete the rest of a version whose state is DELETING. */

@@ -133,6 +133,8 @@ static int begin_window(struct restore *restore)
 		r = begin_piece(restore, restore->next + i, recipes[i]);
 	rd_sql_end_read(restore->pool->sql);
 	restore->next += nr;
+	rd_pace(&restore->pool->pace, restore->report->bytes_read - restore->paid);
+	restore->paid = restore->report->bytes_read;
 	return r ? r : rd_restore_read(restore);
 }
 

@@ -66,6 +66,7 @@ struct restore {
 	struct rd_pool *pool;
 	const struct rd_restore_options *options;
 	struct rd_restore_report *report;
+	u64 paid;			/* bytes that the pace of the pool knows of */
 	struct rd_ring *ring;
 	struct rd_workers *workers;
 	struct rd_resolver *resolver;

@@ -235,6 +235,7 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	s->report->segments_audited += is_audit;
 	s->version->dirty++;
 	s->version->bytes_read += rd_min(s->source.size, to) - from;
+	rd_pace(&s->pool->pace, to - from);
 	rd_ring_submit(s->ring, &buffer->read);
 }
 

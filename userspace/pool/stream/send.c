@@ -216,10 +216,11 @@ static void drop(struct rd_sender *sender, i64 hold)
 		rd_hold_drop(sender->pool, hold);
 }
 
-static void tell(struct rd_sender *sender, const struct rd_send_pick *pick, u64 bytes)
+static void tell(struct rd_sender *sender, enum rd_send_event event,
+		 const struct rd_send_pick *pick, const struct rd_version *version, u64 bytes)
 {
 	if (sender->options->tell)
-		sender->options->tell(sender->options->ctx, pick, &sender->disk.version, bytes);
+		sender->options->tell(sender->options->ctx, event, pick, version, bytes);
 }
 
 /* @base: of a file; or the newest that both have, which is held with it. */
@@ -227,7 +228,7 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 		    const struct list *list, const struct rd_version *version,
 		    const struct rd_version *base)
 {
-	u64 sent = sender->wire->sent;
+	u64 sent = sender->wire->sent, before = sender->report->versions;
 	char name[160];
 	i64 holds[2];
 	int r;
@@ -251,7 +252,7 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 		return rd_err(-ENOENT, "%s was deleted", name);
 	if (!r)
 		r = rd_random_prove(sender->random, &sender->disk);
-	tell(sender, pick, 0);
+	tell(sender, RD_SEND_BEGINS, pick, version, 0);
 	if (!r)
 		r = offer(sender, pick);
 	if (!r && sender->is_file) {
@@ -267,8 +268,8 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	}
 	if (!r)
 		r = rd_wire_flush(sender->wire);
-	if (!r)
-		tell(sender, pick, sender->wire->sent - sent);
+	if (!r && sender->report->versions > before)
+		tell(sender, RD_SEND_DONE, pick, version, sender->wire->sent - sent);
 	drop(sender, holds[0]);
 	drop(sender, holds[1]);
 	return r;
@@ -298,6 +299,8 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 		r = refuse_stranger(sender, pick);
 	nr = r ? 0 : choose(sender, pick, &list, common ? common->number : 0, &first);
 	sender->report->there += !r && !nr;
+	if (!r && !nr && common)
+		tell(sender, RD_SEND_THERE, pick, common, 0);
 	base = common;
 	for (i = 0; i < nr && !r; i++) {
 		r = send_one(sender, pick, &list, &list.versions[first + i], base);

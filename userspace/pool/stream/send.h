@@ -20,16 +20,21 @@ struct rd_send_pick {
 	i64 number;		/* only this version; 0: all that are newer than what is there */
 };
 
+enum rd_send_event {
+	RD_SEND_BEGINS,
+	RD_SEND_DONE,		/* @bytes were sent for it, and the receiver has it */
+	RD_SEND_THERE,		/* the newest that the receiver has, and nothing is newer */
+};
+
 struct rd_send_options {
 	const struct rd_send_pick *picks;
 	size_t nr;
 	u64 newest;		/* no more than so many versions of each volume; 0: all */
 	i64 base;		/* only what is newer than this version; a file builds on it */
 	bool force;		/* although the receiver has other versions of a volume */
-	int level;		/* of zstd */
-	/* A version begins, of @nr of its volume; or, @bytes is not 0, was sent. */
-	void (*tell)(void *ctx, const struct rd_send_pick *pick, const struct rd_version *version,
-		     u64 bytes);
+	struct rd_compression compression;	/* of what goes over the wire */
+	void (*tell)(void *ctx, enum rd_send_event event, const struct rd_send_pick *pick,
+		     const struct rd_version *version, u64 bytes);
 	void *ctx;
 };
 

@@ -176,8 +176,9 @@ static int prove(struct rd_send_job *job, const struct rd_slots *slots)
 /* Compress the blocks of @slots into the record. */
 static void pack(struct rd_send_job *job, const struct rd_slots *slots)
 {
-	u8 codec = RD_DATA_ZSTD;
-	size_t len = 0, packed;
+	const struct rd_compression *compression = &job->sender->options->compression;
+	size_t len = 0, packed = 0;
+	u8 codec = compression->codec == RD_PACK_RAW ? RD_DATA_RAW : RD_DATA_ZSTD;
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
@@ -186,9 +187,10 @@ static void pack(struct rd_send_job *job, const struct rd_slots *slots)
 		memmove(job->data + len, job->data + (size_t)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
 		len += RD_BLOCK_SIZE;
 	}
-	packed = ZSTD_compressCCtx(job->compressor, job->out + RD_DATA_HEAD, RD_SEG_SIZE,
-				   job->data, len, job->sender->options->level);
-	if (ZSTD_isError(packed) || packed > len - len / 16) {
+	if (codec == RD_DATA_ZSTD)
+		packed = ZSTD_compressCCtx(job->compressor, job->out + RD_DATA_HEAD, RD_SEG_SIZE,
+					   job->data, len, compression->level);
+	if (codec == RD_DATA_RAW || ZSTD_isError(packed) || packed > len - len / 16) {
 		memcpy(job->out + RD_DATA_HEAD, job->data, len);
 		codec = RD_DATA_RAW;
 		packed = len;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Which version of each volume is elsewhere: see elsewhere.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/plain.h"
+#include "elsewhere.h"
+#include "replace.h"
+
+#define NAME	"last-sent"
+/* More lines are not ours. */
+#define MAX	100000
+
+static bool parse(const char *line, struct ctl_elsewhere *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	return sscanf(line, "%lld %lld %128s %511[^\n]", &ret->number, &ret->time, ret->volume,
+		      ret->to) == 4 && ctl_is_volume(ret->volume);
+}
+
+void ctl_elsewhere_read(const char *pool, struct rd_buffer *ret)
+{
+	RD_FREE char *path = rd_path_in(pool, NAME);
+	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	struct ctl_elsewhere one;
+	char line[1024];
+	unsigned int nr;
+
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (nr = 0; nr < MAX && fgets(line, sizeof(line), file); nr++)
+		if (parse(line, &one))
+			rd_buffer_put(ret, &one, sizeof(one));
+	fclose(file);
+}
+
+static struct ctl_elsewhere *find(const struct rd_buffer *all, const struct ctl_elsewhere *like)
+{
+	struct ctl_elsewhere *one = (struct ctl_elsewhere *)all->data;
+	size_t nr = all->len / sizeof(*one);
+
+	for (; nr--; one++)
+		if (!strcmp(one->volume, like->volume) && !strcmp(one->to, like->to))
+			return one;
+	return NULL;
+}
+
+static int write_to(const char *path, const struct rd_buffer *all)
+{
+	const struct ctl_elsewhere *one = (const struct ctl_elsewhere *)all->data;
+	size_t nr = all->len / sizeof(*one);
+	RD_FREE char *tmp = NULL;
+	FILE *out = ctl_replace_begin(path, &tmp);
+
+	if (!out)
+		return -errno;
+	for (; nr--; one++)
+		fprintf(out, "%lld %lld %s %s\n", one->number, one->time, one->volume, one->to);
+	return ctl_replace_end(out, tmp, path, 0600);
+}
+
+void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
+{
+	RD_FREE char *path = rd_path_in(pool, NAME);
+	const struct ctl_elsewhere *one = (const struct ctl_elsewhere *)now->data;
+	size_t nr = now->len / sizeof(*one);
+	struct rd_buffer all = { 0 };
+	struct ctl_elsewhere *old;
+	int r;
+
+	if (!nr || access(pool, W_OK))
+		return;
+	ctl_elsewhere_read(pool, &all);
+	for (; nr--; one++) {
+		old = find(&all, one);
+		if (old)
+			*old = *one;
+		else
+			rd_buffer_put(&all, one, sizeof(*one));
+	}
+	r = path && !all.failed ? write_to(path, &all) : -ENOMEM;
+	if (r)
+		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
+			path ? path : NAME);
+	rd_buffer_free(&all);
+}
