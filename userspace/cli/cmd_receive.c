@@ -39,24 +39,6 @@ static void tell(void *ctx, const char *volume, const struct rd_version *version
 	}
 }
 
-/* Ask for what the operands name. */
-static int request(struct ctl *ctl, struct rd_wire *wire)
-{
-	struct rd_buffer payload = { 0 };
-	u64 newest = 0;
-	u8 head[8] = { 0 };
-	int i, r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &newest);
-
-	rd_put_u32(head, newest);
-	rd_buffer_put(&payload, head, sizeof(head));
-	for (i = 0; i < ctl->nr_operands; i++)
-		rd_buffer_put(&payload, ctl->operands[i], strlen(ctl->operands[i]) + 1);
-	if (!r)
-		r = rd_wire_put_buffer(wire, RD_REC_REQUEST, &payload);
-	rd_buffer_free(&payload);
-	return r ? r : rd_wire_flush(wire);
-}
-
 static int receive(struct ctl *ctl, struct rd_wire *wire)
 {
 	struct rd_receive_options options = {
@@ -78,11 +60,14 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 static int receive_from(struct ctl *ctl, const char *from)
 {
 	struct ctl_remote remote;
-	int r = ctl_remote_start(ctl, from, &remote, 'R');
+	u64 newest = 0;
+	int r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, CTL_KEEP_MAX, &newest);
 
+	if (!r)
+		r = ctl_remote_start(ctl, from, &remote, 'R');
 	if (r)
 		return r;
-	r = request(ctl, &remote.wire);
+	r = ctl_remote_request(ctl, &remote.wire, newest);
 	if (!r)
 		r = receive(ctl, &remote.wire);
 	return ctl_remote_end(&remote, r);

@@ -21,7 +21,8 @@
 #include "host/volume/safety.h"
 #include "pool/engine/proof.h"
 #include "pool/engine/restore.h"
-#include "cli.h"
+#include "pool/stream/receive_disk.h"
+#include "remote.h"
 
 struct target {
 	const char *path;
@@ -93,7 +94,7 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 	struct rd_buffer volumes = { 0 }, names = { 0 };
 	const struct ctl_volume *volume;
 	struct rd_overwrite overwrite = {
-		.pool = ctl->pool->path,
+		.pool = ctl->pool ? ctl->pool->path : "",
 		.volume = version->volume,
 		.version = version->name,
 		.volumes = &names,
@@ -102,7 +103,7 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 	size_t i;
 	int r;
 
-	r = ctl_volumes(ctl, NULL, &volumes);
+	r = ctl->pool ? ctl_volumes(ctl, NULL, &volumes) : 0;
 	volume = (const struct ctl_volume *)volumes.data;
 	for (i = 0; i < volumes.len / sizeof(*volume); i++, volume++)
 		rd_buffer_put(&names, volume->name, strlen(volume->name) + 1);
@@ -120,7 +121,8 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 	struct stat st;
 	int r;
 
-	if (rd_is_of_pool(ctl->pool->path, target->path)) {
+	/* What comes from elsewhere needs no pool here. */
+	if (ctl->pool && rd_is_of_pool(ctl->pool->path, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);
 		rd_hint("nothing was changed; restore to a place outside of '%s'",
 			ctl->pool->path);
@@ -360,8 +362,79 @@ static int restore(struct ctl *ctl, const char *path)
 	return ctl_close(ctl, r);
 }
 
+/* --- of a version that another pool has */
+
+struct elsewhere {
+	struct ctl *ctl;
+	struct target target;
+	struct ctl_version version;
+};
+
+static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *ret_fd,
+		    bool *ret_is_empty)
+{
+	struct elsewhere *elsewhere = ctx;
+	struct ctl *ctl = elsewhere->ctl;
+	struct target *target = &elsewhere->target;
+	struct ctl_version *version = &elsewhere->version;
+	int r;
+
+	version->version.number = number;
+	version->version.size = size;
+	snprintf(version->volume, sizeof(version->volume), "%s", volume);
+	ctl_name_print(version->name, version->volume, number);
+	r = open_any(ctl, target, version);
+	if (!r)
+		r = ask_overwrite(ctl, target, version);
+	if (!r)
+		r = grow(target, size);
+	*ret_fd = target->fd;
+	*ret_is_empty = mode_for(ctl, target) == RD_RESTORE_NEW;
+	ctl_progress_begin(&ctl->progress, version->name);
+	return r;
+}
+
+static int receive_to(struct ctl *ctl, struct elsewhere *elsewhere, struct rd_wire *wire)
+{
+	const struct rd_receive_disk_options options = {
+		.open = open_for,
+		.ctx = elsewhere,
+		.progress = &ctl->progress.progress,
+	};
+	struct rd_receive_disk_report report;
+	struct rd_restore_report told = { 0 };
+	int r = ctl_remote_request(ctl, wire, 0);
+
+	if (!r)
+		r = rd_receive_disk(wire, &options, &report);
+	ctl_progress_clear(&ctl->progress);
+	if (r == -ENOENT)
+		return rd_err(r, "nothing came from %s", wire->peer);
+	if (!r)
+		r = finish(&elsewhere->target, report.size);
+	if (r && elsewhere->target.fd >= 0)
+		rd_hint("'%s' is incomplete", elsewhere->target.path);
+	told.bytes_written = report.bytes_written;
+	return r ? r : tell(ctl, &elsewhere->target, &elsewhere->version, &told);
+}
+
+static int restore_from(struct ctl *ctl, const char *from, const char *path)
+{
+	struct elsewhere elsewhere = { .ctl = ctl, .target = { .path = path, .fd = -1 } };
+	struct ctl_remote remote;
+	int r = ctl_remote_start(ctl, from, &remote, 'R');
+
+	if (r)
+		return r;
+	r = receive_to(ctl, &elsewhere, &remote.wire);
+	if (elsewhere.target.fd >= 0 && close(elsewhere.target.fd) && !r)
+		r = rd_err(-errno, "cannot write to '%s'", path);
+	return ctl_remote_end(&remote, r);
+}
+
 int cmd_restore(struct ctl *ctl)
 {
+	const char *from = ctl_value(ctl, CTL_OPT_FROM);
 	const char *path = ctl_value(ctl, CTL_OPT_TO);
 	struct ctl_name name;
 	int r;
@@ -371,6 +444,10 @@ int cmd_restore(struct ctl *ctl)
 		r = ctl_usage(ctl, "no target given: name a file or device with --to, or - for stdout");
 	if (r)
 		return r;
+	if (from && (!strcmp(path, "-") || ctl_has(ctl, CTL_OPT_FULL)))
+		return ctl_usage(ctl, "--from goes with a file or device, and writes all of it");
+	if (from)
+		return restore_from(ctl, from, path);
 	if (strcmp(path, "-"))
 		return restore(ctl, path);
 	r = check_stream(ctl);

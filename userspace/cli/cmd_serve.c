@@ -6,6 +6,7 @@
  * nothing but a role and names.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,22 @@ static int send(struct ctl *ctl, struct rd_wire *wire)
 	return ctl_close(ctl, r);
 }
 
+static int be_quiet(void)
+{
+	RD_CLOSE int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 || dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+static void tell_error(struct rd_wire *wire)
+{
+	const char *hint = ctl_first_hint();
+	char text[2500];
+
+	snprintf(text, sizeof(text), "%s%s%s", ctl_first_error(), hint[0] ? "\n" : "", hint);
+	rd_wire_fail(wire, text);
+}
+
 int cmd_serve(struct ctl *ctl)
 {
 	struct rd_wire wire = {
@@ -116,10 +133,13 @@ int cmd_serve(struct ctl *ctl)
 		r = -errno;
 	if (!r)
 		r = rd_wire_begin(&wire, 0, &who);
+	/* From here on the other end prints what is wrong. */
+	if (!r)
+		r = be_quiet();
 	if (!r)
 		r = who == 'S' ? receive(ctl, &wire) : send(ctl, &wire);
 	if (r && who && r != -EREMOTEIO)
-		rd_wire_fail(&wire, ctl_first_error());
+		tell_error(&wire);
 	rd_wire_end(&wire);
 	close(wire.out);
 	return r;

@@ -156,6 +156,11 @@ const char *ctl_first_error(void)
 	return first.error;
 }
 
+const char *ctl_first_hint(void)
+{
+	return first.hint;
+}
+
 void ctl_print_error_json(int exit)
 {
 	struct rd_json json = { .out = stdout };

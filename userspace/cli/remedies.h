@@ -14,7 +14,8 @@ void ctl_print_messages(struct ctl_progress *over);
  */
 void ctl_print_error_json(int exit);
 
-/* Why the command failed: the text of its first error, or "". */
+/* Why the command failed: the text of its first error, and of the hint behind it, or "". */
 const char *ctl_first_error(void);
+const char *ctl_first_hint(void);
 
 #endif

@@ -169,3 +169,18 @@ int ctl_remote_end(struct ctl_remote *remote, int r)
 		rd_hint("is revdedupctl installed there, and the name of the host right?");
 	return r;
 }
+
+int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest)
+{
+	struct rd_buffer payload = { 0 };
+	u8 head[8] = { 0 };
+	int i, r;
+
+	rd_put_u32(head, newest);
+	rd_buffer_put(&payload, head, sizeof(head));
+	for (i = 0; i < ctl->nr_operands; i++)
+		rd_buffer_put(&payload, ctl->operands[i], strlen(ctl->operands[i]) + 1);
+	r = rd_wire_put_buffer(wire, RD_REC_REQUEST, &payload);
+	rd_buffer_free(&payload);
+	return r ? r : rd_wire_flush(wire);
+}

@@ -30,6 +30,9 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 /* End it. @r is what became of the work: the other end is told of an error. Returns @r. */
 int ctl_remote_end(struct ctl_remote *remote, int r);
 
+/* Ask the other end, as one that receives, for what the operands name. */
+int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest);
+
 /* Fill in the rest of @wire, whose files are set, as the options say. 0 or CTL_USAGE. */
 int ctl_wire(struct ctl *ctl, struct rd_wire *wire);
 

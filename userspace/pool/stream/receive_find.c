@@ -95,19 +95,20 @@ static int resolve(struct rd_receiver *receiver, u64 segment, struct rd_map *ret
 	int r = 0;
 
 	rd_resolver_forget(receiver->resolver);
-	if (base->id && segment < rd_nr_segs(base->size))
+	if (segment < rd_nr_segs(base->size))
 		r = rd_segments_read(receiver->pool->sql, base->volume, base->number, segment, 1,
 				     &recipe);
-	if (!r && recipe)
-		return rd_resolve(receiver->resolver, recipe, ret, &fp);
-	memset(ret, 0, sizeof(*ret));
-	return r;
+	return r || !recipe ? r : rd_resolve(receiver->resolver, recipe, ret, &fp);
 }
 
 static int find_before(struct rd_receiver *receiver, u64 segment, struct rd_map *ret)
 {
-	int r = rd_sql_begin_read(receiver->pool->sql);
+	int r;
 
+	memset(ret, 0, sizeof(*ret));
+	if (!receiver->base.id)
+		return 0;
+	r = rd_sql_begin_read(receiver->pool->sql);
 	if (r)
 		return r;
 	r = resolve(receiver, segment, ret);

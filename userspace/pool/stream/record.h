@@ -37,7 +37,7 @@
 enum rd_record_type {
 	/* of both */
 	RD_REC_KEEP = 'k',	/* nothing: the other side is alive */
-	RD_REC_ERROR = 'e',	/* 0 text: why the other side ends */
+	RD_REC_ERROR = 'e',	/* 0 text: why it ends, and, behind a newline, what to do */
 	RD_REC_BYE = 'y',	/* nothing: it has ended well */
 
 	/* of a receiver that pulls, first: 0 4 newest, 4 4 zeros, 8 8 since, 16 texts: volumes */

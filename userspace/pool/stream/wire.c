@@ -228,14 +228,19 @@ static int find_record(struct rd_wire *wire, struct rd_record *ret)
 static int tell_error(const struct rd_wire *wire, const struct rd_record *record)
 {
 	const char *text = rd_text_get(record);
-	char safe[400];
+	char safe[1000] = "", *hint;
 	size_t i;
 
 	snprintf(safe, sizeof(safe), "%s", text ? text : "?");
-	for (i = 0; safe[i]; i++)
+	hint = strchr(safe, '\n');
+	if (hint)
+		*hint++ = '\0';
+	for (i = 0; i < sizeof(safe) - 1; i++)
 		if ((unsigned char)safe[i] < ' ' || safe[i] == 127)
-			safe[i] = '?';
+			safe[i] = safe[i] ? '?' : '\0';
 	rd_err(0, "%s: %s", wire->peer, safe);
+	if (hint)
+		rd_hint("%s: %s", wire->peer, hint);
 	return -EREMOTEIO;
 }
 
