@@ -21,6 +21,7 @@
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
 #   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
+#   send     what a series sends to another pool, beside other programs, and how fast
 #   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
@@ -50,7 +51,7 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek rules scale)
+all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send rules scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''
 while [ $# -gt 0 ]; do
