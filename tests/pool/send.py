@@ -163,6 +163,7 @@ class World:
             ("dedup",),
             ("compact", "--recompress", self.rnd.choice(("none", "zstd"))),
             ("repair",),
+            ("repair", "--rebuild-catalog"),
             ("tag", f"{volume}@latest", "+" + self.rnd.choice("xy")),
         ))
         self.run(pool, *words, "-q", fail=self.rnd.choice((None, self.kill())))

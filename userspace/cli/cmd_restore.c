@@ -364,7 +364,7 @@ static int restore(struct ctl *ctl, const char *path)
 
 /* --- of a version that another pool has */
 
-struct elsewhere {
+struct fetch {
 	struct ctl *ctl;
 	struct target target;
 	struct ctl_version version;
@@ -373,10 +373,10 @@ struct elsewhere {
 static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *ret_fd,
 		    bool *ret_is_empty)
 {
-	struct elsewhere *elsewhere = ctx;
-	struct ctl *ctl = elsewhere->ctl;
-	struct target *target = &elsewhere->target;
-	struct ctl_version *version = &elsewhere->version;
+	struct fetch *fetch = ctx;
+	struct ctl *ctl = fetch->ctl;
+	struct target *target = &fetch->target;
+	struct ctl_version *version = &fetch->version;
 	int r;
 
 	version->version.number = number;
@@ -394,11 +394,11 @@ static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *re
 	return r;
 }
 
-static int receive_to(struct ctl *ctl, struct elsewhere *elsewhere, struct rd_wire *wire)
+static int receive_to(struct ctl *ctl, struct fetch *fetch, struct rd_wire *wire)
 {
 	const struct rd_receive_disk_options options = {
 		.open = open_for,
-		.ctx = elsewhere,
+		.ctx = fetch,
 		.progress = &ctl->progress.progress,
 	};
 	struct rd_receive_disk_report report;
@@ -411,23 +411,23 @@ static int receive_to(struct ctl *ctl, struct elsewhere *elsewhere, struct rd_wi
 	if (r == -ENOENT)
 		return rd_err(r, "nothing came from %s", wire->peer);
 	if (!r)
-		r = finish(&elsewhere->target, report.size);
-	if (r && elsewhere->target.fd >= 0)
-		rd_hint("'%s' is incomplete", elsewhere->target.path);
+		r = finish(&fetch->target, report.size);
+	if (r && fetch->target.fd >= 0)
+		rd_hint("'%s' is incomplete", fetch->target.path);
 	told.bytes_written = report.bytes_written;
-	return r ? r : tell(ctl, &elsewhere->target, &elsewhere->version, &told);
+	return r ? r : tell(ctl, &fetch->target, &fetch->version, &told);
 }
 
 static int restore_from(struct ctl *ctl, const char *from, const char *path)
 {
-	struct elsewhere elsewhere = { .ctl = ctl, .target = { .path = path, .fd = -1 } };
+	struct fetch fetch = { .ctl = ctl, .target = { .path = path, .fd = -1 } };
 	struct ctl_remote remote;
 	int r = ctl_remote_start(ctl, from, &remote, 'R');
 
 	if (r)
 		return r;
-	r = receive_to(ctl, &elsewhere, &remote.wire);
-	if (elsewhere.target.fd >= 0 && close(elsewhere.target.fd) && !r)
+	r = receive_to(ctl, &fetch, &remote.wire);
+	if (fetch.target.fd >= 0 && close(fetch.target.fd) && !r)
 		r = rd_err(-errno, "cannot write to '%s'", path);
 	return ctl_remote_end(&remote, r);
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
+#include "possess.h"
 #include "receiver.h"
 
 /* Rows of a recipe that are looked at, to see whose it is. */
@@ -254,27 +255,6 @@ static int read_to_prove(struct rd_receiver *receiver, const struct rd_arriving 
 	return rd_blocks_read_all(receiver->blocks, map.at, receiver->data);
 }
 
-static int hash(struct rd_receiver *receiver, const struct rd_arriving *arriving, u8 ret[32])
-{
-	const struct rd_slots *slots = &arriving->need.prove;
-	u8 head[8 + sizeof(*slots)];
-	unsigned int i;
-	bool fine;
-
-	rd_put_u64(head, arriving->named.segment);
-	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
-		rd_put_u64(head + 8 + 8 * i, slots->bits[i]);
-	fine = EVP_DigestInit_ex(receiver->digest, EVP_sha256(), NULL) &&
-		EVP_DigestUpdate(receiver->digest, receiver->nonce, RD_NONCE) &&
-		EVP_DigestUpdate(receiver->digest, head, sizeof(head));
-	for (i = 0; fine && i < RD_SEG_BLOCKS; i++)
-		if (rd_slots_test(slots, i))
-			fine = EVP_DigestUpdate(receiver->digest,
-						receiver->data + (size_t)i * RD_BLOCK_SIZE,
-						RD_BLOCK_SIZE);
-	return fine && EVP_DigestFinal_ex(receiver->digest, ret, NULL) ? 0 : -ENOMEM;
-}
-
 int rd_receive_is_proven(struct rd_receiver *receiver, struct rd_arriving *arriving,
 			 const u8 proof[32])
 {
@@ -286,7 +266,8 @@ int rd_receive_is_proven(struct rd_receiver *receiver, struct rd_arriving *arriv
 		return r;
 	if (r)
 		return 0;
-	r = hash(receiver, arriving, found);
+	r = rd_possess_hash(receiver->digest, receiver->nonce, arriving->named.segment,
+			    &arriving->need.prove, receiver->data, found);
 	return r ? r : !memcmp(found, proof, sizeof(found));
 }
 

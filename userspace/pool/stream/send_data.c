@@ -4,12 +4,12 @@
  * blocks of these, and their content, read and compressed by threads.
  */
 #include <errno.h>
-#include <openssl/evp.h>
 #include <zstd.h>
 
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
+#include "possess.h"
 #include "sender.h"
 
 /* Blocks between two that are wanted, and are read with them. */
@@ -152,25 +152,14 @@ static int read_blocks(struct rd_send_job *job, const struct rd_slots *slots)
 
 static int prove(struct rd_send_job *job, const struct rd_slots *slots)
 {
+	u64 segment = job->sending->named.segment;
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	u8 head[8 + sizeof(*slots)];
-	unsigned int i;
-	bool fine;
+	int r = ctx ? rd_possess_hash(ctx, job->sender->want.nonce, segment, slots, job->data,
+				      job->proof + 8) : -ENOMEM;
 
-	rd_put_u64(job->proof, job->sending->named.segment);
-	rd_put_u64(head, job->sending->named.segment);
-	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
-		rd_put_u64(head + 8 + 8 * i, slots->bits[i]);
-	fine = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) &&
-		EVP_DigestUpdate(ctx, job->sender->want.nonce, RD_NONCE) &&
-		EVP_DigestUpdate(ctx, head, sizeof(head));
-	for (i = 0; fine && i < RD_SEG_BLOCKS; i++)
-		if (rd_slots_test(slots, i))
-			fine = EVP_DigestUpdate(ctx, job->data + (size_t)i * RD_BLOCK_SIZE,
-						RD_BLOCK_SIZE);
-	fine = fine && EVP_DigestFinal_ex(ctx, job->proof + 8, NULL);
+	rd_put_u64(job->proof, segment);
 	EVP_MD_CTX_free(ctx);
-	return fine ? 0 : -ENOMEM;
+	return r;
 }
 
 /* Compress the blocks of @slots into the record. */
