@@ -35,7 +35,7 @@ declare -A packages=(
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
-		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3"
+		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3 zstd"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff postgresql btrfs-progs sqlite3 time e2fsprogs nbdkit
