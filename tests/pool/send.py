@@ -81,7 +81,7 @@ class World:
         for pool in self.pools:
             made = ("--compression", self.rnd.choice(("none", "zstd"))) + \
                 self.rnd.choice(((), ("--pieces", "64", "--dedup", "inline")))
-            self.run(pool, "init", pool, "--size", "96M", "--reserve", "4K", "-q", *made)
+            self.run(pool, "init", pool, "--size", "256M", "--reserve", "4K", "-q", *made)
 
     def path(self, name):
         return os.path.join(self.root, name)

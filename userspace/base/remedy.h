@@ -64,6 +64,9 @@ enum rd_remedy {
 	RD_REMEDY_TAKE_SNAPSHOT,	/* into the pool in question */
 	RD_REMEDY_FINISH_SNAPSHOT,	/* clean up after one that was interrupted */
 
+	/* other pools */
+	RD_REMEDY_SEND_AS,		/* under another name, or although it is another disk */
+
 	/* versions as devices */
 	RD_REMEDY_MAP,			/* map the version instead */
 	RD_REMEDY_UNMAP,		/* [name] */

@@ -119,7 +119,7 @@ static int add_partial(struct ctl *ctl, const struct ctl_volume *volume, struct 
 	struct ctl_version partial;
 	int r;
 
-	strcpy(name.volume, volume->name);
+	snprintf(name.volume, sizeof(name.volume), "%s", volume->name);
 	r = ctl_find_partial(ctl, &name, &partial);
 	if (!r)
 		rd_buffer_put(to, &partial, sizeof(partial));

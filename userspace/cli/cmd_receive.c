@@ -39,19 +39,35 @@ static void tell(void *ctx, const char *volume, const struct rd_version *version
 	}
 }
 
+/* The other end sends what it likes: only what was asked for is taken. */
+static bool was_asked_for(void *ctx, const char *volume)
+{
+	const struct ctl *ctl = ctx;
+	struct ctl_name name;
+	int i;
+
+	for (i = 0; i < ctl->nr_operands; i++)
+		if (!ctl_name_parse(&name, ctl->operands[i]) && !strcmp(name.volume, volume))
+			return true;
+	return ctl_has(ctl, CTL_OPT_AS) || !ctl->nr_operands;
+}
+
 static int receive(struct ctl *ctl, struct rd_wire *wire)
 {
 	struct rd_receive_options options = {
 		.share = RD_SHARE_PROVEN,
 		.is_volume = ctl_is_volume,
 		.is_tag = ctl_is_tag,
+		.may_write = was_asked_for,
 		.as = ctl_value(ctl, CTL_OPT_AS),
 		.tell = tell,
 		.ctx = ctl,
 	};
 	struct rd_receive_report report;
-	int r = rd_receive(ctl->pool, wire, &options, &report);
+	int r;
 
+	wire->receives = true;
+	r = rd_receive(ctl->pool, wire, &options, &report);
 	if (!r && !report.versions && !ctl->json && !ctl->quiet)
 		printf("nothing new to receive from %s\n", wire->peer);
 	return r;

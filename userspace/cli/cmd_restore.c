@@ -405,6 +405,7 @@ static int receive_to(struct ctl *ctl, struct fetch *fetch, struct rd_wire *wire
 	struct rd_restore_report told = { 0 };
 	int r = ctl_remote_request(ctl, wire, 0);
 
+	wire->receives = true;
 	if (!r)
 		r = rd_receive_disk(wire, &options, &report);
 	ctl_progress_clear(&ctl->progress);

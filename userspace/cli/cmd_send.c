@@ -125,7 +125,7 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		     const struct rd_send_report *report)
 {
 	u64 bytes = wire->sent + wire->received;
-	char size[CTL_SIZE_TEXT];
+	char size[CTL_SIZE_TEXT], new[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "sent");
@@ -142,11 +142,10 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 	} else if (!ctl->quiet && !report->versions && !report->skipped) {
 		printf("nothing new to send to %s\n", to);
 	} else if (!ctl->quiet) {
-		printf("%llu version%s over the wire in %s; %s of what changed was not there\n",
+		printf("%llu version%s: %s over the wire, for %s that was not there\n",
 		       report->versions, report->versions == 1 ? "" : "s",
 		       ctl_size_print(size, bytes),
-		       ctl_size_print((char[CTL_SIZE_TEXT]){ 0 },
-				      report->blocks * RD_BLOCK_SIZE));
+		       ctl_size_print(new, report->blocks * RD_BLOCK_SIZE));
 	}
 }
 
@@ -181,7 +180,7 @@ static int send_to_file(struct ctl *ctl, const struct rd_send_options *options)
 	if (!r)
 		r = rd_send_file(ctl->pool, &wire, options, &report);
 	if (!r && !report.versions)
-		rd_warn("the stream has no version: there is none that is newer");
+		rd_warn("the stream has no version: none is newer than the one of --since");
 	rd_wire_end(&wire);
 	return r;
 }
@@ -217,8 +216,8 @@ static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 
 static int send_setting(struct ctl *ctl, const char *value)
 {
-	struct ctl_picks picks = { 0 };
 	RD_FREE char *text = strdup(value);
+	struct ctl_picks picks = { 0 };
 	char *at = NULL, *to = text ? strtok_r(text, " \t", &at) : NULL, *pattern;
 
 	if (!to)

@@ -53,6 +53,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 		.is_volume = ctl_is_volume,
 		.is_tag = ctl_is_tag,
 		.may_write = ctl_serves_volume,
+		.owns = ctl_has(ctl, CTL_OPT_VOLUMES) ? ctl_serves_volume : NULL,
 		.append_only = ctl_has(ctl, CTL_OPT_APPEND_ONLY),
 		.ctx = ctl,
 	};
@@ -60,7 +61,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_READ_ONLY))
-		return rd_err(-EPERM, "this end may only be read");
+		return rd_err(0, "this end may only be read"), -EPERM;
 	r = read_share(ctl, &options.share);
 	if (!r)
 		r = ctl_value_size(ctl, CTL_OPT_LIMIT, &options.limit);
@@ -80,7 +81,7 @@ static int send(struct ctl *ctl, struct rd_wire *wire)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_APPEND_ONLY))
-		return rd_err(-EPERM, "this end may only be added to");
+		return rd_err(0, "this end may only be added to"), -EPERM;
 	r = rd_wire_expect(wire, RD_REC_REQUEST, &record);
 	if (!r)
 		r = ctl_picks_read(&picks, &record, &options.newest);

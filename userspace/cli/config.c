@@ -147,7 +147,8 @@ static const char *check_value(const struct key *key, const char *value, char te
 	case PROGRAM:
 		return value[0] ? NULL : "a program";
 	case POOLS:
-		return value[0] ? NULL : "a pool, as of 'send --to', and volumes if not all go there";
+		return value[0] ? NULL :
+			"a pool, as of 'send --to', and volumes if not all go there";
 	case NUMBER:
 		if (!ctl_number_parse(value, key->max, &number) && number >= key->min)
 			return NULL;

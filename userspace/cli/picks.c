@@ -2,6 +2,7 @@
 /* What is to be sent: see picks.h. */
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ static int find_one(struct ctl *ctl, struct ctl_picks *picks, const char *text)
 		return r;
 	memset(&volume, 0, sizeof(volume));
 	volume.id = version.version.volume;
-	strcpy(volume.name, name.volume);
+	snprintf(volume.name, sizeof(volume.name), "%s", name.volume);
 	return add(picks, &volume, name.kind == CTL_NAME_VOLUME ? 0 : version.version.number);
 }
 

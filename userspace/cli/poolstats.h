@@ -42,7 +42,7 @@ struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
 	u64 versions, logical, number, latest, time, read, changed, stored, consistent;
 	u64 inconsistent;	/* versions that are not */
-	u64 elsewhere;		/* time of the newest version that another pool has; U64_MAX: none */
+	u64 elsewhere;		/* time of the newest that another pool has; U64_MAX: none */
 };
 
 /* Read all of it at one moment. @volumes becomes an array of struct ctl_volume_stats. */

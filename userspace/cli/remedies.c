@@ -94,6 +94,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_NAME_META] = {
 		"name one with --meta: a small device whose first and last 4 KiB are zeros",
 		NULL },
+	[RD_REMEDY_SEND_AS] = { "--as NAME gives it another name there, and --force sends it although the disk may be another",
+				NULL },
 	[RD_REMEDY_NAME_ANOTHER_META] = { "name another device with --meta", NULL },
 	[RD_REMEDY_MORE_COW] = { "--cow-size gives more room", NULL },
 	[RD_REMEDY_LESS_COW] = { "--cow-size asks for less", NULL },

@@ -93,7 +93,10 @@ static void run_there(const struct ctl *ctl, const struct ctl_remote *remote)
 	snprintf(program, sizeof(program), "exec %.*s \"$@\"", MAX_PROGRAM, rsh ? rsh : "ssh");
 	if (!quote(pool, sizeof(pool), remote->pool))
 		return;
-	snprintf(command, sizeof(command), "revdedupctl --pool '%s' serve", pool);
+	/* Who is not root has no sbin in the path that sshd gives. */
+	snprintf(command, sizeof(command),
+		 "env \"PATH=$PATH:/usr/local/sbin:/usr/sbin\" revdedupctl --pool '%s' serve",
+		 pool);
 	if (remote->port[0])
 		execl("/bin/sh", "sh", "-c", program, "sh", "-p", remote->port, remote->host,
 		      command, NULL);
@@ -141,7 +144,8 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 	if (!remote->pid)
 		run_child(ctl, remote, fds[1]);
 	close(fds[1]);
-	remote->wire.in = remote->wire.out = fds[0];
+	remote->wire.in = fds[0];
+	remote->wire.out = fds[0];
 	remote->wire.peer = remote->host[0] ? remote->host : remote->pool;
 	if (remote->pid < 0) {
 		r = rd_err(-errno, "cannot start the other end");
@@ -165,7 +169,7 @@ int ctl_remote_end(struct ctl_remote *remote, int r)
 	close(remote->wire.in);
 	while (waitpid(remote->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127 && r == -EPIPE)
+	if (r == -EPIPE && remote->host[0] && !remote->wire.received)
 		rd_hint("is revdedupctl installed there, and the name of the host right?");
 	return r;
 }

@@ -51,7 +51,8 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send rules scale)
+all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send rules
+	scale)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''
 while [ $# -gt 0 ]; do

@@ -27,8 +27,8 @@ sum() { field "$1" <"$dir/sent" | awk '{ n += $1 } END { print n + 0 }'; }
 new_pools() {
 	there=$dir/there
 	rm -rf "$there"
-	new_pool "$@"
-	revdedupctl init --compression "$compression" "$@" "$there" >/dev/null
+	new_pool
+	revdedupctl init --compression "$compression" "$there" >/dev/null
 	: >"$dir/sent"
 }
 
@@ -48,7 +48,7 @@ send_series() {
 
 # Between each version and the one before, as a file: rdiff, and zstd.
 rdiff_bytes() {
-	local volume file before=() total=0 last
+	local volume file total=0
 	declare -A last
 	while read -r volume file; do
 		if [ -n "${last[$volume]:-}" ]; then
@@ -67,6 +67,7 @@ rdiff_bytes() {
 # What restic copy or borg would have to send is what their repositories have in the end.
 peer_bytes() {
 	local volume file
+	# shellcheck disable=SC2034 # borg_save has them
 	repo=$dir/repo options=''
 	"$1_init" >/dev/null
 	while read -r volume file; do

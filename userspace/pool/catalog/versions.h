@@ -23,7 +23,7 @@ enum rd_version_state {
 	RD_VERSION_DONE = RD_STATE_DONE,
 	RD_VERSION_DELETING = RD_STATE_DELETING,	/* does not exist any more */
 	RD_VERSION_HELD = RD_STATE_HELD,	/* deleted to users: a lease holds its blocks */
-	/* Does not exist yet: what has arrived of it waits for the rest, and no command undoes it. */
+	/* Does not exist yet: what has arrived of it waits for the rest. */
 	RD_VERSION_PARTIAL = RD_STATE_PARTIAL,
 };
 
@@ -45,7 +45,7 @@ struct rd_version {
 	u64 bytes_stored;
 	bool is_protected;
 	char comment[256];
-	i64 cursor;		/* rows below it are reversed; PARTIAL: segments that have arrived */
+	i64 cursor;		/* rows below it are reversed, or, PARTIAL, have arrived */
 	/* The tracker whose list of changes was read, and its epoch; zeros for images. */
 	u8 tracker[RD_TRACKER_SIZE];
 	u64 epoch;

@@ -282,9 +282,9 @@ static int begin_fed(struct rd_snapshot_run *s)
 	s->source.nr_segs = rd_nr_segs(feed->size);
 	r = find_base(s);
 	if (!r)
-		r = resumes = resume_version(s);
-	if (r < 0)
-		return r;
+		resumes = resume_version(s);
+	if (r || resumes < 0)
+		return r ? r : resumes;
 	r = feed->begin(feed, &s->base, s->version->cursor, s->rule.pieces);
 	if (!r && !resumes)
 		r = drop_partial(s->pool, s->version->volume);

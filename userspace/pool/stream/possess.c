@@ -4,7 +4,7 @@
 
 #include "possess.h"
 
-int rd_possess_hash(EVP_MD_CTX *ctx, const u8 nonce[RD_NONCE], u64 segment,
+int rd_possess_hash(struct evp_md_ctx_st *ctx, const u8 nonce[RD_NONCE], u64 segment,
 		    const struct rd_slots *slots, const u8 *data, u8 ret[32])
 {
 	u8 head[8 + sizeof(*slots)];

@@ -135,7 +135,7 @@ static int judge(struct rd_receiver *receiver, const struct rd_offer *offer, con
 		return 0;
 	}
 	if (offer->known.uid <= 0 || offer->known.number <= 0 || offer->size > RD_VERSION_MAX ||
-	    offer->time < 0 || strlen(offer->comment) >= sizeof(((struct rd_version *)0)->comment)) {
+	    offer->time < 0 || strlen(offer->comment) >= sizeof(receiver->base.comment)) {
 		*ret_why = "it cannot be";
 		return 0;
 	}
@@ -195,7 +195,7 @@ static int tell_done(void *ctx, const struct rd_version *version)
 static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 		const struct rd_snapshot_options *options)
 {
-	u64 before = receiver->wire->received;
+	u64 before = receiver->wire->taken;
 	struct rd_snapshot_report report;
 	unsigned int tries;
 	int r = -EAGAIN;
@@ -217,7 +217,7 @@ static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 		       options->volume);
 	if (!r && receiver->options->tell)
 		receiver->options->tell(receiver->options->ctx, options->volume, &report.version,
-					receiver->wire->received - before);
+					receiver->wire->taken - before);
 	return r;
 }
 

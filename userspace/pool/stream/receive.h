@@ -16,7 +16,7 @@
 
 /* For what is the sender told that the pool has it? */
 enum rd_share {
-	RD_SHARE_OWN,		/* content of volumes that it may write to */
+	RD_SHARE_OWN,		/* content of its volumes */
 	RD_SHARE_PROVEN,	/* all others as well, but it must prove that it has them */
 	RD_SHARE_ALL,		/* all that is there */
 };
@@ -27,6 +27,8 @@ struct rd_receive_options {
 	bool (*is_volume)(const char *name);
 	bool (*is_tag)(const char *name);
 	bool (*may_write)(void *ctx, const char *volume);
+	/* Is that volume the sender's as well, beside the one that it sends? NULL: none is. */
+	bool (*owns)(void *ctx, const char *volume);
 	const char *as;		/* the name of the volume here, or NULL: as there */
 	bool append_only;	/* no tag is taken from another version */
 	u64 limit;		/* bytes of the data area that may be in use; 0: any */

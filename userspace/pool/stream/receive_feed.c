@@ -17,7 +17,9 @@ void rd_receive_forget(struct rd_receiver *receiver)
 {
 	for (; receiver->head < receiver->tail; receiver->head++)
 		free(rd_arriving_at(receiver, receiver->head)->places);
-	receiver->head = receiver->told = receiver->tail = 0;
+	receiver->head = 0;
+	receiver->told = 0;
+	receiver->tail = 0;
 	receiver->nr_told = 0;
 }
 
@@ -86,7 +88,8 @@ static int begin(struct rd_feed *feed, const struct rd_version *base, u64 from,
 	receiver->has_ended = false;
 	receiver->base = *base;
 	receiver->pieces = pieces;
-	receiver->from = receiver->zeros = from;
+	receiver->from = from;
+	receiver->zeros = from;
 	r = rd_receive_open_index(receiver);
 	if (!r && !receiver->is_file)
 		r = want(receiver, from);
@@ -281,7 +284,7 @@ static int take_end(struct rd_receiver *receiver)
 
 static int take_record(struct rd_receiver *receiver, u8 *data)
 {
-	u64 before = receiver->wire->received;
+	u64 before = receiver->wire->taken;
 	struct rd_record record;
 	int r;
 
@@ -292,7 +295,7 @@ static int take_record(struct rd_receiver *receiver, u8 *data)
 		if (!r)
 			r = rd_wire_get(receiver->wire, &record, true);
 	}
-	receiver->feed.bytes += receiver->wire->received - before;
+	receiver->feed.bytes += receiver->wire->taken - before;
 	if (r)
 		return r;
 	switch (record.type) {
@@ -375,9 +378,11 @@ static int next(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret)
 
 	for (;;) {
 		arriving = rd_arriving_at(receiver, receiver->head);
+		/* Before any content of it has come, which goes to @data of the same call. */
+		if (receiver->head < receiver->tail &&
+		    take_gap(receiver, arriving->named.segment, ret))
+			return 0;
 		if (receiver->head < receiver->tail && is_there(arriving)) {
-			if (take_gap(receiver, arriving->named.segment, ret))
-				return 0;
 			receiver->zeros = rd_max(receiver->zeros, arriving->named.segment + 1);
 			r = pop(receiver, arriving, data, ret);
 			if (r || !is_old(receiver, ret))

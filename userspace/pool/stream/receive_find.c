@@ -21,17 +21,17 @@
 
 /* --- whose is it? */
 
-static int may_write(struct rd_receiver *receiver, i64 volume, bool *ret)
+static int owns(struct rd_receiver *receiver, i64 volume, bool *ret)
 {
 	RD_FREE char *name = NULL;
 	int r;
 
 	*ret = volume == receiver->volume_id;
-	if (*ret || !receiver->options->may_write)
+	if (*ret || !receiver->options->owns)
 		return 0;
 	r = rd_volume_name(receiver->pool->sql, volume, &name);
 	if (!r)
-		*ret = receiver->options->may_write(receiver->options->ctx, name);
+		*ret = receiver->options->owns(receiver->options->ctx, name);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -45,7 +45,7 @@ static int is_own(struct rd_receiver *receiver, i64 recipe, bool *ret)
 	*ret = false;
 	r = rd_segment_rows(receiver->pool->sql, &rows, recipe);
 	while (!r && !*ret && nr++ < MAX_ROWS && (r = rd_next_segment_row(rows, &row)) > 0)
-		r = may_write(receiver, row.volume, ret);
+		r = owns(receiver, row.volume, ret);
 	return r < 0 ? r : 0;
 }
 

@@ -38,9 +38,8 @@ enum rd_record_type {
 	/* of both */
 	RD_REC_KEEP = 'k',	/* nothing: the other side is alive */
 	RD_REC_ERROR = 'e',	/* 0 text: why it ends, and, behind a newline, what to do */
-	RD_REC_BYE = 'y',	/* nothing: it has ended well */
 
-	/* of a receiver that pulls, first: 0 4 newest, 4 4 zeros, 8 8 since, 16 texts: volumes */
+	/* of a receiver that pulls, first: 0 4 newest, 4 4 zeros, 8 texts: volumes and versions */
 	RD_REC_REQUEST = 'Q',
 
 	/* of a sender */
@@ -52,6 +51,7 @@ enum rd_record_type {
 	RD_REC_PROOF = 'P',	/* 0 8 segment, 8 32 hash */
 	RD_REC_DATA = 'D',	/* content of blocks */
 	RD_REC_END = 'E',	/* of the version; answered with DONE */
+	RD_REC_BYE = 'y',	/* nothing: it has ended well */
 
 	/* of a receiver */
 	RD_REC_HAS = 'h',	/* struct rd_known each, the newest first, RD_HAS_MAX at most */

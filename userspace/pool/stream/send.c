@@ -25,8 +25,8 @@ struct ask {
 
 static int list_versions(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
 {
-	struct ask *ask = ctx;
 	RD_ROW struct rd_row *rows = NULL;
+	struct ask *ask = ctx;
 	struct rd_version version;
 	int r;
 
@@ -94,8 +94,8 @@ static size_t choose(const struct rd_sender *sender, const struct rd_send_pick *
 
 static int put_tags(struct rd_pool *pool, struct rd_resolver *resolver, void *ctx)
 {
-	struct rd_sender *sender = ctx;
 	RD_ROW struct rd_row *rows = NULL;
+	struct rd_sender *sender = ctx;
 	const char *tag;
 	int r;
 
@@ -229,14 +229,14 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 		    const struct rd_version *base)
 {
 	u64 sent = sender->wire->sent, before = sender->report->versions;
-	char name[160];
-	i64 holds[2];
+	char *name = sender->name;
+	i64 holds[2] = { 0 };
 	int r;
 
-	snprintf(name, sizeof(name), "%s@%lld", pick->name, (long long)version->number);
+	snprintf(name, sizeof(sender->name), "%s@%lld", pick->name, (long long)version->number);
 	memset(&sender->base, 0, sizeof(sender->base));
-	sender->disk = sender->base = (struct rd_disk){ .name = name };
-	sender->disk.version = *version;
+	sender->disk = (struct rd_disk){ .version = *version, .name = name };
+	sender->base.name = name;
 	if (base)
 		sender->base.version = *base;
 	r = hold(sender, version, &holds[0]);
@@ -279,9 +279,9 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 
 static int refuse_stranger(const struct rd_sender *sender, const struct rd_send_pick *pick)
 {
-	rd_err(0, "%s has a volume '%s', and no version of it that this pool has", sender->wire->peer,
-	       pick->as);
-	rd_hint("nothing was sent; --as NAME gives it another name there, --force sends it nevertheless");
+	rd_err(0, "%s has a volume '%s', and no version of it that this pool has",
+	       sender->wire->peer, pick->as);
+	rd_remedy(RD_REMEDY_SEND_AS, NULL, "nothing was sent of it");
 	return -EEXIST;
 }
 

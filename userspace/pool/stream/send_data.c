@@ -19,7 +19,7 @@
 
 static int add_named(struct rd_sender *sender, struct rd_pool *pool, u64 segment, i64 recipe)
 {
-	struct rd_sending *sending = rd_sending_at(sender, sender->tail);
+	struct rd_sending *sending = rd_sending_at(sender, sender->at.tail);
 	bool known = true;
 	int r = 0;
 
@@ -33,7 +33,7 @@ static int add_named(struct rd_sender *sender, struct rd_pool *pool, u64 segment
 		return -EIO;
 	}
 	if (!r)
-		sender->tail++;
+		sender->at.tail++;
 	return r;
 }
 
@@ -54,7 +54,7 @@ static int list_window(struct rd_pool *pool, struct rd_resolver *resolver, void 
 	int r;
 
 	(void)resolver;
-	sender->tail = window->tail;
+	sender->at.tail = window->tail;
 	sender->next = sender->end;
 	r = rd_segment_next(pool->sql, version->volume, window->next, &first);
 	if (r || first >= sender->end)
@@ -74,7 +74,7 @@ int rd_send_list(struct rd_sender *sender)
 {
 	struct window window = {
 		.sender = sender,
-		.tail = sender->tail,
+		.tail = sender->at.tail,
 		.next = sender->next,
 	};
 

@@ -18,10 +18,10 @@ static int take_have(struct rd_sender *sender, const struct rd_record *record)
 	struct rd_sending *sending;
 	u32 i;
 
-	if (record->len > sender->tail - sender->asked)
+	if (record->len > sender->at.tail - sender->at.asked)
 		return rd_wire_refuse(sender->wire, "an answer without a question");
 	for (i = 0; i < record->len; i++) {
-		sending = rd_sending_at(sender, sender->asked++);
+		sending = rd_sending_at(sender, sender->at.asked++);
 		sender->report->segments++;
 		if (rd_is_zero(&sending->named.fp, sizeof(sending->named.fp)) ||
 		    record->data[i] == RD_HAVE) {
@@ -62,10 +62,10 @@ static int take_need(struct rd_sender *sender, const struct rd_record *record)
 	struct rd_sending *sending;
 	struct rd_need need;
 
-	sender->need = next_in(sender, sender->need, sender->blocks, RD_SENDING_TOLD);
-	if (sender->need == sender->blocks || rd_need_get(record, &need))
+	sender->at.need = next_in(sender, sender->at.need, sender->at.blocks, RD_SENDING_TOLD);
+	if (sender->at.need == sender->at.blocks || rd_need_get(record, &need))
 		return rd_wire_refuse(sender->wire, "an answer without a question");
-	sending = rd_sending_at(sender, sender->need++);
+	sending = rd_sending_at(sender, sender->at.need++);
 	if (need.segment != sending->named.segment || !is_within(&need, &sending->need.need))
 		return rd_wire_refuse(sender->wire, "a wish for what it was not told of");
 	sending->need = need;
@@ -117,23 +117,23 @@ static int take_answers(struct rd_sender *sender, bool *ret_any)
 
 static int name_segments(struct rd_sender *sender, bool *ret_any)
 {
-	u64 at = sender->tail;
+	u64 at = sender->at.tail;
 	unsigned int nr;
 	int r;
 
 	if (sender->next >= sender->end ||
-	    sender->tail - sender->head > RD_SEND_QUEUE - RD_SEND_WINDOW)
+	    sender->at.tail - sender->at.head > RD_SEND_QUEUE - RD_SEND_WINDOW)
 		return 0;
 	*ret_any = true;
 	r = rd_send_list(sender);
-	while (!r && at < sender->tail) {
-		for (nr = 0; nr < RD_SEND_NAMES && at < sender->tail; nr++)
+	while (!r && at < sender->at.tail) {
+		for (nr = 0; nr < RD_SEND_NAMES && at < sender->at.tail; nr++)
 			rd_named_put(&sender->payload, &rd_sending_at(sender, at++)->named);
 		r = rd_wire_put_buffer(sender->wire, RD_REC_SEGMENTS, &sender->payload);
 	}
 	/* A file cannot answer: it lacks all. */
-	for (; !r && sender->is_file && sender->asked < sender->tail; sender->asked++) {
-		struct rd_sending *sending = rd_sending_at(sender, sender->asked);
+	for (; !r && sender->is_file && sender->at.asked < sender->at.tail; sender->at.asked++) {
+		struct rd_sending *sending = rd_sending_at(sender, sender->at.asked);
 
 		sender->report->segments++;
 		sending->state = rd_is_zero(&sending->named.fp, sizeof(sending->named.fp)) ?
@@ -159,26 +159,26 @@ static int tell_blocks(struct rd_sender *sender, bool *ret_any)
 	struct rd_sending *sending;
 	int r = 0;
 
-	while (!r && sender->told < RD_SEND_BLOCKS) {
-		sender->blocks = next_in(sender, sender->blocks, sender->asked,
-					 RD_SENDING_LACKING);
-		if (sender->blocks == sender->asked)
+	while (!r && sender->at.told < RD_SEND_BLOCKS) {
+		sender->at.blocks = next_in(sender, sender->at.blocks, sender->at.asked,
+					    RD_SENDING_LACKING);
+		if (sender->at.blocks == sender->at.asked)
 			break;
 		*ret_any = true;
-		sending = rd_sending_at(sender, sender->blocks);
+		sending = rd_sending_at(sender, sender->at.blocks);
 		r = rd_send_find_blocks(sender, sending, fps);
 		if (r)
 			break;
-		sender->blocks++;
-		sender->told += sending->blocks;
+		sender->at.blocks++;
+		sender->at.told += sending->blocks;
 		sending->state = RD_SENDING_TOLD;
 		rd_blocks_of_put(&sender->payload, sending->named.segment, &sending->need.need,
 				 fps);
 		r = rd_wire_put_buffer(sender->wire, RD_REC_BLOCKS, &sender->payload);
 		if (!r && sender->is_file) {
 			need_all(sending, fps);
-			sender->need = sender->blocks;
-			/* Its blocks follow at once, for a reader without memory. */
+			sender->at.need = sender->at.blocks;
+			/* Its content is to follow soon, for a reader with little memory. */
 			break;
 		}
 	}
@@ -187,18 +187,18 @@ static int tell_blocks(struct rd_sender *sender, bool *ret_any)
 
 static void start_reading(struct rd_sender *sender, bool *ret_any)
 {
-	u64 end = sender->is_file ? sender->blocks : sender->asked;
+	u64 end = sender->is_file ? sender->at.blocks : sender->at.asked;
 
 	for (;;) {
-		struct rd_sending *sending = rd_sending_at(sender, sender->work);
+		struct rd_sending *sending = rd_sending_at(sender, sender->at.work);
 
-		if (sender->work == end)
+		if (sender->at.work == end)
 			return;
 		if (sending->state < RD_SENDING_NEEDED)
 			return;
 		if (sending->state == RD_SENDING_NEEDED && !rd_send_start(sender, sending))
 			return;
-		sender->work++;
+		sender->at.work++;
 		*ret_any = true;
 	}
 }
@@ -214,7 +214,7 @@ static int send_ready(struct rd_sender *sender, struct rd_sending *sending)
 	if (!r && job->len)
 		r = rd_wire_put(sender->wire, RD_REC_DATA, job->out, job->len);
 	sender->report->blocks += rd_slots_count(&sending->need.need);
-	sender->told -= sending->blocks;
+	sender->at.told -= sending->blocks;
 	sending->state = RD_SENDING_DONE;
 	return r;
 }
@@ -224,14 +224,14 @@ static int send_data(struct rd_sender *sender, bool *ret_any)
 {
 	int r = 0;
 
-	while (!r && sender->head < sender->work) {
-		struct rd_sending *sending = rd_sending_at(sender, sender->head);
+	while (!r && sender->at.head < sender->at.work) {
+		struct rd_sending *sending = rd_sending_at(sender, sender->at.head);
 
 		if (sending->state == RD_SENDING_READY)
 			r = send_ready(sender, sending);
 		if (sending->state != RD_SENDING_DONE)
 			break;
-		sender->head++;
+		sender->at.head++;
 		*ret_any = true;
 	}
 	return r;
@@ -241,8 +241,8 @@ static int send_data(struct rd_sender *sender, bool *ret_any)
 
 static int tell(struct rd_sender *sender)
 {
-	u64 at = sender->head < sender->tail ?
-		rd_sending_at(sender, sender->head)->named.segment : sender->next;
+	u64 at = sender->at.head < sender->at.tail ?
+		rd_sending_at(sender, sender->at.head)->named.segment : sender->next;
 
 	return rd_pool_progress(sender->pool, "send", rd_min(at, sender->end) << RD_SEG_SHIFT,
 				sender->end << RD_SEG_SHIFT);
@@ -291,13 +291,11 @@ int rd_send_version(struct rd_sender *sender)
 	u64 end = rd_nr_segs(sender->disk.version.size);
 	int r = 0;
 
-	sender->head = sender->work = sender->need = 0;
-	sender->blocks = sender->asked = sender->tail = 0;
-	sender->told = 0;
+	memset(&sender->at, 0, sizeof(sender->at));
 	sender->next = sender->want.from;
 	sender->end = rd_max(end, sender->base.version.id ?
 			     rd_nr_segs(sender->base.version.size) : 0);
-	while (!r && (sender->next < sender->end || sender->head < sender->tail))
+	while (!r && (sender->next < sender->end || sender->at.head < sender->at.tail))
 		r = turn(sender);
 	/* Their entries, and the catalog, are needed for what comes next. */
 	rd_send_wait_all(sender);

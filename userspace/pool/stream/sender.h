@@ -69,11 +69,14 @@ struct rd_sender {
 	struct rd_buffer payload;
 
 	/* Of the version that is being sent. */
+	char name[160];
 	struct rd_disk disk, base;	/* base: version.id 0: none */
 	struct rd_want want;
 	u64 next, end;			/* segments to be named */
-	u64 head, work, need, blocks, asked, tail;
-	unsigned int told;		/* blocks of BLOCKS from head on */
+	struct rd_sending_queue {
+		u64 head, work, need, blocks, asked, tail;
+		unsigned int told;	/* blocks of BLOCKS from head on */
+	} at;
 	struct rd_sending queue[RD_SEND_QUEUE];
 	struct rd_send_job jobs[RD_SEND_JOBS];
 };

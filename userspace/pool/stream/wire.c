@@ -78,23 +78,47 @@ static int take_in(struct rd_wire *wire)
 	}
 	wire->received += n;
 	wire->heard = rd_now_us();
-	if (wire->out < 0)
+	if (wire->receives)
 		rd_pace(&wire->pace, n);
 	return 0;
 }
 
+static int wait_to_read(struct rd_wire *wire)
+{
+	struct pollfd fd = { .fd = wire->in, .events = POLLIN };
+
+	/* One that neither says more nor closes is over as well. */
+	if (poll(&fd, 1, TICK_MS) <= 0)
+		wire->is_over = true;
+	return wire->is_over ? 0 : take_in(wire);
+}
+
+/* The other side has closed: it may have said why. */
+static int hear_why(struct rd_wire *wire)
+{
+	struct rd_record record;
+	int r = 0;
+
+	while (!r && !wire->is_over && !is_full(wire))
+		r = wait_to_read(wire);
+	wire->is_over = true;
+	while (!r)
+		r = rd_wire_get(wire, &record, true);
+	return r;
+}
+
 static int write_out(struct rd_wire *wire)
 {
-	size_t len = rd_pace_at_once(&wire->pace, wire->to.len - wire->to_start);
-	ssize_t n = write(wire->out, wire->to.data + wire->to_start, len);
+	size_t len = wire->to.len - wire->to_start;
+	ssize_t n;
 
+	if (!wire->receives)
+		len = rd_pace_at_once(&wire->pace, len);
+	n = write(wire->out, wire->to.data + wire->to_start, len);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n < 0 && wire->in >= 0 && (errno == EPIPE || errno == ECONNRESET)) {
-		/* It may have said why. */
-		wire->is_over = true;
-		return -EPIPE;
-	}
+	if (n < 0 && wire->in >= 0 && (errno == EPIPE || errno == ECONNRESET))
+		return hear_why(wire);
 	if (n < 0)
 		return rd_err(-errno, "cannot write to %s", wire->peer);
 	wire->sent += n;
@@ -104,7 +128,8 @@ static int write_out(struct rd_wire *wire)
 		wire->to.len = 0;
 		wire->to_start = 0;
 	}
-	rd_pace(&wire->pace, n);
+	if (!wire->receives)
+		rd_pace(&wire->pace, n);
 	return rd_failpoint("wire-write");
 }
 
@@ -221,6 +246,7 @@ static int find_record(struct rd_wire *wire, struct rd_record *ret)
 	if (!rd_record_is_sound(head, ret))
 		return rd_wire_refuse(wire, "a record with another checksum");
 	wire->from_start += RD_RECORD_HEAD + ret->len;
+	wire->taken += RD_RECORD_HEAD + ret->len;
 	return 1;
 }
 
@@ -261,7 +287,7 @@ int rd_wire_get(struct rd_wire *wire, struct rd_record *ret, bool wait)
 		if (wire->is_over)
 			return tell_over(wire);
 		r = wait ? turn(wire, -1) : take_in(wire);
-		if (r && r != -EPIPE)
+		if (r)
 			return r;
 		if (wait)
 			continue;
@@ -292,7 +318,7 @@ static int read_preamble(struct rd_wire *wire, char *ret_who)
 
 	while (!r && wire->from.len < RD_PREAMBLE && !wire->is_over)
 		r = turn(wire, -1);
-	if (r && r != -EPIPE)
+	if (r)
 		return r;
 	if (wire->from.len < RD_PREAMBLE)
 		return tell_over(wire);
@@ -320,10 +346,12 @@ int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who)
 {
 	int r = 0;
 
-	wire->heard = wire->spoken = rd_now_us();
+	wire->spoken = rd_now_us();
+	wire->heard = wire->spoken;
 	if (!wire->patience)
 		wire->patience = RD_WIRE_PATIENCE;
-	wire->flags[0] = wire->flags[1] = -1;
+	wire->flags[0] = -1;
+	wire->flags[1] = -1;
 	if (wire->in >= 0 && wire->out >= 0) {
 		dont_block(wire->in, &wire->flags[0]);
 		dont_block(wire->out, &wire->flags[1]);
@@ -334,7 +362,7 @@ int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who)
 	}
 	if (wire->out >= 0)
 		r = write_preamble(wire, who);
-	if ((!r || r == -EPIPE) && wire->in >= 0)
+	if (!r && wire->in >= 0)
 		r = read_preamble(wire, ret_who);
 	return r;
 }
@@ -351,7 +379,7 @@ void rd_wire_fail(struct rd_wire *wire, const char *text)
 {
 	if (wire->out < 0 || wire->in < 0 || wire->is_over)
 		return;
-	/* A record that was cut in the middle is ended first: it is still in the queue. */
+	/* What was put before, of which a part may be written, comes first. */
 	if (!put(wire, RD_REC_ERROR, text, strlen(text) + 1))
 		rd_wire_flush(wire);
 }

@@ -21,8 +21,10 @@ struct rd_wire {
 	const char *peer;		/* for messages */
 	unsigned int patience;		/* seconds */
 	volatile int *stop;		/* set by a signal, or NULL */
-	struct rd_pace pace;		/* of what is written, or, if nothing is, of what is read */
+	struct rd_pace pace;		/* of what is written, or, @receives, of what is read */
+	bool receives;
 	u64 sent, received;		/* bytes */
+	u64 taken;			/* of these, in records that were returned */
 
 	/* These belong to the wire. */
 	struct rd_buffer to;		/* to be written, from @to_start on */
