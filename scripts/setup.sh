@@ -38,7 +38,7 @@ declare -A packages=(
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3 zstd"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
-	[bench]="borgbackup restic rdiff postgresql btrfs-progs sqlite3 time e2fsprogs nbdkit
+	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs sqlite3 time e2fsprogs nbdkit
 		libnbd-dev libnbd-bin python3-libnbd"
 	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
