@@ -117,6 +117,18 @@ static int punch_reserved(struct rd_pool *pool)
 	return r == -ENOENT ? 0 : r;
 }
 
+int rd_session_leave(struct rd_pool *pool)
+{
+	int r = punch_reserved(pool);
+
+	if (!r)
+		r = rd_catalog_begin(pool->sql);
+	if (r)
+		return r;
+	r = rd_catalog_end(pool->sql, rd_filling_leave_all(pool->sql, pool->session));
+	return r ? r : rd_free_queue(pool);
+}
+
 /*
  * Undo what a command that failed has not finished, and give back what it took: else the
  * space would be taken until the next command.

@@ -26,6 +26,12 @@ int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mo
  */
 int rd_session_close(struct rd_pool *pool, int r);
 
+/*
+ * Give back what the session has reserved and no version uses: of a part of a command that failed,
+ * where the command goes on.
+ */
+int rd_session_leave(struct rd_pool *pool);
+
 /* Append a struct rd_session for each command that writes to the pool now. */
 int rd_sessions_running(struct rd_pool *pool, struct rd_buffer *ret);
 

@@ -33,6 +33,7 @@
 #include "engine.h"
 #include "proof.h"
 #include "resolve.h"
+#include "session.h"
 #include "snapshot_run.h"
 #include "undo.h"
 
@@ -454,6 +455,9 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		r = rd_reverse(pool, &report->version, &written, &report->blocks_waiting);
 	rd_written_free(&written);
 	rd_lock_drop(&lock);
+	/* The command may go on, and needs them; if this fails, its end does it. */
+	if (!exists && options->feed)
+		rd_session_leave(pool);
 	report->usec_reverse = usec_since(&mark);
 	if (!r)
 		r = rd_free_queue(pool);

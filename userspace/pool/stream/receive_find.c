@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "possess.h"
@@ -119,6 +120,59 @@ static int find_before(struct rd_receiver *receiver, u64 segment, struct rd_map 
 
 /* --- blocks */
 
+static int add_owned(struct rd_receiver *receiver, i64 recipe, u64 frame, struct rd_slots *slots)
+{
+	struct rd_recipe found;
+	unsigned int i;
+	int r = rd_recipe_load(receiver->pool->sql, recipe, &found);
+
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_place_kind(found.map.at[i]) == RD_OWN &&
+		    rd_place_id(found.map.at[i]) == frame)
+			rd_slots_set(slots, rd_place_slot(found.map.at[i]));
+	return r;
+}
+
+static int find_owned(struct rd_receiver *receiver, u64 frame, struct rd_slots *slots)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	i64 owner;
+	int r;
+
+	memset(slots, 0, sizeof(*slots));
+	r = rd_frame_recipes(receiver->pool->sql, &rows, frame);
+	while (!r && (r = rd_next_id(rows, &owner)) > 0)
+		r = rd_owner_is_pack(owner) ? 0 : add_owned(receiver, owner, frame, slots);
+	return r;
+}
+
+/*
+ * Drop places that no recipe has: their fingerprints remain of what old versions gave up. All of
+ * the version would be asked for again if they were believed.
+ */
+static int drop_stale(struct rd_receiver *receiver, rd_place places[RD_SEG_BLOCKS])
+{
+	u64 frame = U64_MAX;
+	struct rd_slots owned;
+	unsigned int i;
+	int r = rd_sql_begin_read(receiver->pool->sql);
+
+	if (r)
+		return r;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (!places[i])
+			continue;
+		if (rd_place_id(places[i]) != frame) {
+			frame = rd_place_id(places[i]);
+			r = find_owned(receiver, frame, &owned);
+		}
+		if (!r && !rd_slots_test(&owned, rd_place_slot(places[i])))
+			places[i] = 0;
+	}
+	rd_sql_end_read(receiver->pool->sql);
+	return r == -ENOENT ? -EUCLEAN : r;
+}
+
 /* Ask the index for the blocks that are still needed. */
 static int ask_index(struct rd_receiver *receiver, struct rd_arriving *arriving,
 		     const struct rd_fp fps[RD_SEG_BLOCKS])
@@ -127,11 +181,15 @@ static int ask_index(struct rd_receiver *receiver, struct rd_arriving *arriving,
 	struct rd_lookup_counts counts = { 0 };
 	rd_place places[RD_SEG_BLOCKS] = { 0 };
 	unsigned int i, nr = 0;
+	int r;
 
 	if (!receiver->lookup || receiver->trust_nothing || receiver->is_file ||
 	    receiver->options->share == RD_SHARE_OWN || rd_slots_are_none(&need->need))
 		return 0;
 	rd_lookup(receiver->lookup, fps, &need->need, places, &counts);
+	r = drop_stale(receiver, places);
+	if (r)
+		return r;
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
 		if (!places[i])
 			continue;
