@@ -18,7 +18,7 @@ static int check_options(const struct ctl *ctl, bool from_file)
 		return ctl_usage(ctl, "name a pool with --from, or let stdin come from a file");
 	if (!from_file && ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume or a version, or use --all");
-	return 0;
+	return ctl_check_as(ctl);
 }
 
 static void tell(void *ctx, const char *volume, const struct rd_version *version, u64 bytes)

@@ -30,7 +30,7 @@ static int check_options(const struct ctl *ctl, bool to_file)
 		return ctl_usage(ctl, "name a pool with --to, or send stdout to a file or a program");
 	if (to_file && ctl->json)
 		return ctl_usage(ctl, "without --to stdout is the stream, so there is no --json");
-	return 0;
+	return ctl_check_as(ctl);
 }
 
 /* --since names a version of the volume, as behind an @. */

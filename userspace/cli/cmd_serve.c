@@ -47,6 +47,12 @@ static int read_share(const struct ctl *ctl, enum rd_share *ret)
 		ctl_usage(ctl, "'--share %s': give own, proven or all", value);
 }
 
+static int refuse(const char *why)
+{
+	rd_err(0, "%s", why);
+	return -EPERM;
+}
+
 static int receive(struct ctl *ctl, struct rd_wire *wire)
 {
 	struct rd_receive_options options = {
@@ -61,7 +67,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_READ_ONLY))
-		return rd_err(0, "this end may only be read"), -EPERM;
+		return refuse("this end may only be read");
 	r = read_share(ctl, &options.share);
 	if (!r)
 		r = ctl_value_size(ctl, CTL_OPT_LIMIT, &options.limit);
@@ -81,7 +87,7 @@ static int send(struct ctl *ctl, struct rd_wire *wire)
 	int r;
 
 	if (ctl_has(ctl, CTL_OPT_APPEND_ONLY))
-		return rd_err(0, "this end may only be added to"), -EPERM;
+		return refuse("this end may only be added to");
 	r = rd_wire_expect(wire, RD_REC_REQUEST, &record);
 	if (!r)
 		r = ctl_picks_read(&picks, &record, &options.newest);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "names.h"
 #include "remedies.h"
 #include "remote.h"
 
@@ -40,6 +41,14 @@ static bool parse_url(const char *text, struct ctl_remote *ret)
 		return false;
 	return copy(ret->host, sizeof(ret->host), text, (port ? port : path) - text) &&
 		copy(ret->pool, sizeof(ret->pool), path, strlen(path));
+}
+
+int ctl_check_as(const struct ctl *ctl)
+{
+	const char *as = ctl_value(ctl, CTL_OPT_AS);
+
+	return !as || ctl_is_volume(as) ? 0 :
+		ctl_usage(ctl, "--as: '%s' is not the name of a volume", as);
 }
 
 int ctl_remote_parse(const struct ctl *ctl, const char *text, struct ctl_remote *ret)

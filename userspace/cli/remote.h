@@ -23,6 +23,8 @@ struct ctl_remote {
 	struct rd_wire wire;
 };
 
+/* Is --as the name of a volume, if it is given? 0 or CTL_USAGE. */
+int ctl_check_as(const struct ctl *ctl);
 /* Parse @text. 0 or CTL_USAGE. */
 int ctl_remote_parse(const struct ctl *ctl, const char *text, struct ctl_remote *ret);
 /* Start the other end, and say who we are: 'S' or 'R'. */
