@@ -1,0 +1,736 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+#
+# revdedupctl send, receive and serve: versions go from the pool "pool" to the pool "there".
+# shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
+# shellcheck disable=SC2154 # by lib.bash
+load pool
+
+# make_there [POOL]: the other pool. `rsh` reaches it as ssh does: the program is in PATH there.
+make_there() {
+	must init "${1:-there}" --size 128M
+	PATH=$(realpath "$build/bin"):$PATH
+	make_rsh
+}
+
+# make_rsh [OPTION...]: rsh gives these to serve.
+make_rsh() {
+	printf '#!/bin/sh\nshift\nexec sh -c "$1 %s"\n' "$*" >rsh
+	chmod +x rsh
+}
+
+# by_relay ARG...: set relay to a command for --rsh, which stands between the ends.
+by_relay() { relay="$BATS_TEST_DIRNAME/stream-relay.py $*"; }
+
+# make_ends: vm1@1 to vm1@3, and a pool to send them to.
+make_ends() {
+	make_versions
+	make_there
+}
+
+# make_large: vm1@1 of 1.img, 10 MiB that cannot be compressed.
+make_large() {
+	make_pool 128M
+	blocks 1.img 0 2560
+	must snapshot vm1 --from 1.img
+	make_there
+}
+
+# has POOL VERSION IMAGE
+has() { "$build/bin/revdedupctl" --pool "$1" dump "$2" | cmp - "$3"; }
+
+# has_all [POOL]: the three versions of make_versions are there, and right.
+has_all() {
+	local nr
+	for nr in 1 2 3; do
+		has "${1:-there}" "vm1@$nr" "$nr.img" || return
+	done
+	must check --pool "${1:-there}"
+	[[ $output == *"(3 versions, "* ]]
+}
+
+# list_there: print the names of the versions in one line.
+list_there() {
+	"$build/bin/revdedupctl" list --json --pool "${1:-there}" |
+		sed -n 's/.*"version": "\([^"]*\)".*/\1/p' | paste -sd ' '
+}
+
+# ask_there SQL: as ask.
+ask_there() {
+	python3 -c 'import sqlite3, sys
+for row in sqlite3.connect("there/catalog.db").execute(sys.argv[1]):
+    print(*row)' "$1"
+}
+
+# arrived: print how many segments of a version that does not exist yet have arrived.
+arrived() { ask_there "SELECT cursor FROM version WHERE state = 5"; }
+
+# cut_off N: of the 10 MiB of make_large N bytes arrive.
+cut_off() {
+	by_relay cut "$1"
+	ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+	[ "$status" -eq 1 ]
+	[ "$(arrived)" -ge 1 ]
+	[ -z "$(list_there)" ]
+}
+
+# send_held VOL: send it, until the relay has seen 1 MiB and waits for the file "go". The file
+# "held" has the id of the other end.
+send_held() {
+	by_relay hold 1000000
+	"$build/bin/revdedupctl" send "$1" --to "x:$PWD/there" --rsh "$relay" >sent 2>&1 3>&- &
+	holder=$!
+	until [ -s held ]; do sleep 0.01; done
+}
+
+@test "send: all that is newer arrives, with all that is known of it" {
+	make_ends
+	must tag vm1@1 +gold +b
+	must tag vm1@2 +a
+	edit "UPDATE version SET comment = 'before the upgrade', consistent = 0 WHERE number = 2"
+	set_time 1 "2026-11-18 02:00:13"
+	must send vm1 --to there
+	[[ ${lines[0]} == "sent vm1@1 to there: "* && ${lines[2]} == "sent vm1@3 to there: "* ]]
+	[[ ${lines[3]} == "3 versions over the wire in 2.4 MiB; 2.4 MiB of what changed was not there" ]]
+	has_all
+	must check
+	must scrub --pool there
+	for field in comment tags time consistent size number; do
+		must list --json
+		for nr in 0 1 2; do
+			field "$nr" "['$field']"
+		done >here
+		must list --json --pool there
+		for nr in 0 1 2; do
+			field "$nr" "['$field']"
+		done | diff here -
+	done
+	[ "$(sort -u here | wc -l)" -eq 3 ]
+	must send vm1 --to there
+	[ "$output" = "nothing new to send to there" ]
+	must send vm1 --to there --json
+	[ "$(field 0 '["versions"]')" = 0 ]
+	[ "$(field 0 '["volumes_unchanged"]')" = 1 ]
+	[ "$(field 0 '["bytes_sent"]')" -lt 1000 ]
+	# What follows costs what changed.
+	blocks 3.img 20 2
+	must snapshot vm1 --from 3.img
+	must send vm1 --to there --json
+	[ "$(field 0 '["version"]')" = vm1@4 ]
+	[ "$(field 0 '["to"]')" = there ]
+	[ "$(field 0 '["as"]')" = vm1 ]
+	[ "$(field 0 '["type"]')" = send ]
+	[ "$(field 0 '["bytes_sent"]')" -lt 10000 ]
+	[ "$(field 1 '["type"]')" = sent ]
+	[ "$(field 1 '["segments_changed"]')" = 1 ]
+	[ "$(field 1 '["blocks_sent"]')" = 2 ]
+	has there vm1@4 3.img
+	# It goes on from there like any other.
+	must snapshot vm1 --from 1.img --pool there
+	has there vm1@5 1.img
+	has there vm1@4 3.img
+	must check --pool there
+}
+
+@test "send: a volume that grows, shrinks, becomes zeros and comes back" {
+	local nr
+	make_pool 128M
+	make_there
+	truncate -s 5000000 1.img
+	blocks 1.img 0 300
+	blocks 1.img 900 100
+	cp --sparse=always 1.img 2.img
+	truncate -s 9M 2.img
+	blocks 2.img 2200 5
+	cp --sparse=always 2.img 3.img
+	truncate -s 700000 3.img
+	truncate -s 8M 4.img
+	cp --sparse=always 2.img 5.img
+	truncate -s 0 6.img
+	cp --sparse=always 1.img 7.img
+	for nr in 1 2 3 4 5 6 7; do
+		[ "$nr" = 6 ] || must snapshot vm1 --from "$nr.img"
+		[ $((nr % 2)) -eq 0 ] || must send vm1 --to there
+	done
+	for nr in 1 2 3 4 5; do
+		has there "vm1@$nr" "$nr.img"
+	done
+	has there vm1@6 7.img
+	must check --pool there
+	must init other --size 128M
+	must send vm1 --to other
+	has other vm1@4 4.img
+	has other vm1@6 7.img
+	"$build/bin/revdedupctl" send vm1 >file
+	must init third --size 128M
+	ctl --pool third receive <file
+	[ "$status" -eq 0 ]
+	for nr in 1 2 3 4 5; do
+		has third "vm1@$nr" "$nr.img"
+	done
+	has third vm1@6 7.img
+	must check --pool third
+}
+
+@test "send: several volumes, and some of their versions" {
+	make_ends
+	must snapshot vg/other --from 2.img
+	must snapshot vm2 --from 3.img
+	must send vm1 vm2 --newest 2 --to there
+	[ "$(list_there)" = "vm1@2 vm1@3 vm2@1" ]
+	has there vm1@2 2.img
+	has there vm1@3 3.img
+	must send --all --to there --json
+	[ "$(list_there)" = "vg/other@1 vm1@2 vm1@3 vm2@1" ]
+	[ "$(field -1 '["volumes_unchanged"]')" = 2 ]
+	# Of the other segment most is where the index does not say.
+	[ "$(field -1 '["bytes_sent"]')" -lt 400000 ]
+	has there vg/other@1 2.img
+	must check --pool there
+	must init more --size 128M
+	must send vm1@2 --to more
+	must send vm1 --since 2 --as vm9 --to more
+	must send vm1@3 --as vg/third --to more
+	[ "$(list_there more)" = "vg/third@3 vm1@2 vm9@3" ]
+	has more vm1@2 2.img
+	has more vm9@3 3.img
+	must send vm1 --to more
+	[ "$(list_there more)" = "vg/third@3 vm1@2 vm1@3 vm9@3" ]
+	has more vm1@3 3.img
+	must check --pool more
+}
+
+@test "send: a volume there that is another one" {
+	make_ends
+	blocks other.img 0 100
+	must snapshot vm1 --from other.img --pool there
+	ctl send vm1 --to there
+	expect 1 <<-'END'
+		revdedupctl: there has a volume 'vm1', and no version of it that this pool has
+		revdedupctl: nothing was sent; --as NAME gives it another name there, --force sends it nevertheless
+	END
+	[ "$(list_there)" = "vm1@1" ]
+	# Others are sent nevertheless.
+	must snapshot vm2 --from 2.img
+	ctl send vm1 vm2 --to there
+	[ "$status" -eq 1 ]
+	[ "$(list_there)" = "vm1@1 vm2@1" ]
+	must send vm1 --to there --force
+	[ "$(list_there)" = "vm1@1 vm1@2 vm1@3 vm1@4 vm2@1" ]
+	has there vm1@1 other.img
+	has there vm1@2 1.img
+	has there vm1@3 2.img
+	has there vm1@4 3.img
+	must check --pool there
+}
+
+@test "send: no version is left here that both have" {
+	make_ends
+	must send vm1 --to there
+	cp --sparse=always 3.img 4.img
+	blocks 4.img 1200 7
+	must snapshot vm1 --from 4.img
+	# An older one that both have is one: what is newer there is no matter.
+	must delete vm1@3
+	must send vm1 --to there --json
+	[ "$(field 0 '["bytes_sent"]')" -lt 40000 ]
+	has there vm1@4 4.img
+	must delete vm1@1 vm1@2 vm1@4
+	blocks 4.img 1200 1
+	must snapshot vm1 --from 4.img
+	ctl send vm1 --to there
+	[ "$status" -eq 1 ]
+	must send vm1 --to there --force --json
+	[ "$(field 0 '["bytes_sent"]')" -lt 40000 ]
+	[ "$(list_there)" = "vm1@1 vm1@2 vm1@3 vm1@4 vm1@5" ]
+	has there vm1@5 4.img
+	has there vm1@4 <("$build/bin/revdedupctl" --pool there dump vm1@4)
+	has there vm1@3 3.img
+	must check --pool there
+}
+
+@test "receive: from files, a full one and what follows" {
+	local nr
+	make_ends
+	"$build/bin/revdedupctl" send vm1@1 >full
+	for nr in 2 3; do
+		"$build/bin/revdedupctl" send "vm1@$nr" --since $((nr - 1)) -v >"inc$nr" 2>said
+		[[ $(<said) == *"sent vm1@$nr: "* ]]
+		[ "$(stat -c %s "inc$nr")" -lt 40000 ]
+	done
+	"$build/bin/revdedupctl" send vm1 --since 1 >both
+	uid=$("$build/bin/revdedupctl" show vm1@1 | sed -n 's/^uid: *//p')
+	# What an increment builds on is lacking, and then is another version.
+	ctl receive --pool there <inc2
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == "revdedupctl: 'the stream' holds what changed since version 1 (uid "*"), and there is no version here" ]]
+	[ "${lines[1]}" = "revdedupctl: nothing was changed; receive first what holds version 1" ]
+	[ -z "$(list_there)" ]
+	ctl receive --pool there <full
+	[ "$status" -eq 0 ]
+	[[ $output == "received vm1@1: "*" MiB" ]]
+	cp there/catalog.db before
+	ctl receive --pool there <inc3
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == "revdedupctl: 'the stream' holds what changed since version 2 (uid "*"), and the newest version here is another" ]]
+	[[ ${lines[1]} == "revdedupctl: nothing was changed; here is 'vm1@1' (uid "* ]]
+	[ "$(list_there)" = "vm1@1" ]
+	ctl receive --pool there --json <inc2
+	[ "$status" -eq 0 ]
+	[ "$(field 0 '["type"]')" = receive ]
+	[ "$(field 0 '["version"]')" = vm1@2 ]
+	ctl receive --pool there <inc2
+	expect 0 <<<"nothing new to receive from the stream"
+	ctl receive --pool there <full
+	[ "$status" -eq 0 ]
+	ctl receive --pool there <both
+	[ "$status" -eq 0 ]
+	has_all
+	ctl receive --pool there <both
+	expect 0 <<<"nothing new to receive from the stream"
+	# Of two ways one may follow the other.
+	blocks 3.img 700 1
+	must snapshot vm1 --from 3.img
+	must send vm1 --to there
+	has there vm1@4 3.img
+	ctl receive --pool there --as copy <full
+	[ "$status" -eq 0 ]
+	has there copy@1 1.img
+	must check --pool there
+}
+
+@test "receive: a file that is cut off, or damaged anywhere" {
+	local size at nr=0
+	make_ends
+	"$build/bin/revdedupctl" send vm1 >file
+	size=$(stat -c %s file)
+	must init empty --size 128M
+	for ((at = 0; at < 44; at++)); do
+		# Heads and names are at the begin and in the end, content is between.
+		case $((at % 4)) in
+		0) nr=$((RANDOM % 600)) ;;
+		1) nr=$((size - 1 - RANDOM % 12000)) ;;
+		*) nr=$(((RANDOM << 15 | RANDOM) % size)) ;;
+		esac
+		cp file bad
+		if [ $((at % 2)) -eq 0 ]; then
+			truncate -s "$nr" bad
+		else
+			python3 -c 'import sys
+with open("bad", "r+b") as file:
+    file.seek(int(sys.argv[1]))
+    byte = file.read(1)[0] ^ 1 << int(sys.argv[2])
+    file.seek(-1, 1)
+    file.write(bytes([byte]))' "$nr" $((RANDOM % 8))
+		fi
+		[ $((at % 10)) -ne 0 ] || {
+			rm -rf there
+			cp -r --sparse=always empty there
+			: >were
+		}
+		ctl receive --pool there <bad
+		[ "$status" -eq 1 ] || {
+			echo "damaged at $nr: status $status: $output"
+			return 1
+		}
+		list_there | tr ' ' '\n' >are
+		# A version that is there is right, and stays so.
+		for nr in $(comm -13 were are); do
+			has there "$nr" "${nr#vm1@}.img"
+		done
+		mv are were
+		# What has arrived is of use.
+		[ $((at % 10)) -ne 9 ] || {
+			must check --pool there
+			ctl receive --pool there <file
+			[ "$status" -eq 0 ]
+			has_all
+		}
+	done
+	# No stream at all, and the half of a conversation.
+	ctl receive --pool empty </dev/null
+	expect 1 <<<"revdedupctl: the stream ended early"
+	ctl receive --pool empty <1.img
+	expect 1 <<<"revdedupctl: what comes from the stream is no stream of versions"
+}
+
+@test "receive: content that is not what was announced" {
+	local segment
+	make_pool 128M
+	make_there
+	for segment in 0 1 2 3; do
+		blocks 1.img $((segment * 512)) 100
+	done
+	must snapshot vm1 --from 1.img
+	"$build/bin/revdedupctl" send vm1 >file
+	# It is noticed where it comes: nothing of it is left that the right one would go on behind.
+	"$BATS_TEST_DIRNAME/stream-relay.py" flip D 100 2 <file >bad
+	truncate -s 1300000 bad
+	ctl receive --pool there <bad
+	expect 1 <<-'END'
+		revdedupctl: the stream ended early
+		revdedupctl: 'vm1': what has arrived is not the version that was announced
+	END
+	[ "$(arrived)" -le 1 ]
+	ctl receive --pool there <file
+	[ "$status" -eq 0 ]
+	has there "$(list_there)" 1.img
+	# A version of which each segment is right, and that is another one.
+	rm -rf there
+	must init there --size 128M
+	"$BATS_TEST_DIRNAME/stream-relay.py" flip O 16 0 <file >bad
+	ctl receive --pool there <bad
+	expect 1 <<<"revdedupctl: 'vm1': what has arrived is not the version that was announced"
+	[ -z "$(list_there)" ]
+	[ -z "$(arrived)" ]
+	must check --pool there
+	# The same of a sender that is asked again, and sends it again.
+	by_relay flip D 100 0
+	ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+	[ "$status" -eq 1 ]
+	[[ $output == *"what has arrived is not the version that was announced"* ]]
+	[ -z "$(list_there)" ]
+	# Once is as good as never.
+	by_relay flip D 100 3
+	must send vm1 --to "x:$PWD/there" --rsh "$relay"
+	has there "$(list_there)" 1.img
+	must check --pool there
+}
+
+@test "send: what was cut off goes on where it was" {
+	make_large
+	cut_off 5000000
+	[ "$(arrived)" -eq 2 ]
+	must check --pool there
+	must send vm1 --to "x:$PWD/there" --rsh ./rsh --json
+	[ "$(field 0 '["bytes_sent"]')" -lt $((6 << 20 | 1 << 16)) ]
+	has there vm1@1 1.img
+	must check --pool there
+	# From a file that has all of it.
+	rm -rf there
+	must init there --size 128M
+	cut_off 3000000
+	ctl receive --pool there < <("$build/bin/revdedupctl" send vm1)
+	[ "$status" -eq 0 ]
+	has there vm1@1 1.img
+	must check --pool there
+	# Often, and of one version that follows another.
+	blocks 1.img 0 2560
+	must snapshot vm1 --from 1.img
+	for cut in 2500000 2700000 900000; do
+		by_relay cut $cut
+		ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+		[ "$status" -eq 1 ]
+	done
+	must send vm1 --to "x:$PWD/there" --rsh ./rsh --json
+	[ "$(field 0 '["bytes_sent"]')" -lt $((6 << 20 | 1 << 16)) ]
+	has there vm1@2 1.img
+	must check --pool there
+}
+
+@test "send: what has arrived goes with the version that it builds on" {
+	make_large
+	must send vm1 --to there
+	cp 1.img 2.img
+	blocks 2.img 0 2560
+	must snapshot vm1 --from 2.img
+	by_relay cut 5000000
+	ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+	[ "$(arrived)" -ge 1 ]
+	must snapshot other --from 1.img --pool there
+	[ "$(arrived)" -ge 1 ]
+	must delete vm1@1 --pool there
+	[ -z "$(arrived)" ]
+	must check --pool there
+	must send vm1 --to there
+	# A number is never used again.
+	[ "$(list_there)" = "other@1 vm1@3 vm1@4" ]
+	has there vm1@3 1.img
+	has there vm1@4 2.img
+	must check --pool there
+}
+
+@test "send: what has arrived goes when the volume gets another version, or loses all" {
+	local name
+	make_large
+	cut_off 5000000
+	# The volume has no version yet.
+	must list --pool there
+	must snapshot vm1 --from 1.img --pool there
+	[ -z "$(arrived)" ]
+	name=$(list_there)
+	has there "$name" 1.img
+	must check --pool there
+	rm -rf there
+	must init there --size 128M
+	must send vm1 --to there
+	blocks 1.img 0 2560
+	must snapshot vm1 --from 1.img
+	by_relay cut 5000000
+	ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+	[ "$(arrived)" -ge 1 ]
+	must prune vm1 --keep-last 1 --pool there
+	[ "$(arrived)" -ge 1 ]
+	must scrub --pool there
+	must dedup --pool there --older 0
+	must compact --recompress none --pool there
+	must prune vm1 --keep-tag none --unsafe-allow-remove-all --pool there
+	[ -z "$(arrived)" ]
+	must check --pool there
+}
+
+@test "send: either end is killed" {
+	make_large
+	send_held vm1
+	kill -KILL "$holder"
+	wait "$holder" || :
+	holder=
+	touch go
+	# The other end has noticed it, and has let go.
+	must check --pool there --lock-wait 60
+	must send vm1 --to there
+	has there "$(list_there)" 1.img
+	must check --pool there
+	must check
+	rm -rf there held go
+	must init there --size 128M
+	send_held vm1
+	kill -KILL "$(<held)"
+	touch go
+	! wait "$holder" || return
+	holder=
+	[[ $(<sent) == *"revdedupctl: x ended early"* ]]
+	must check --pool there
+	must send vm1 --to there
+	has there "$(list_there)" 1.img
+	must check --pool there
+}
+
+@test "send: a version that is deleted while it is sent" {
+	make_large
+	send_held vm1
+	must delete vm1@1
+	blocks other.img 0 2560
+	must snapshot vm2 --from other.img
+	touch go
+	wait "$holder" || {
+		cat sent
+		return 1
+	}
+	holder=
+	has there vm1@1 1.img
+	must check --pool there
+	must snapshot vm2 --from other.img
+	must check
+	[ "$(ask "SELECT count(*) FROM lease")" -eq 0 ]
+	must stats --json
+	[ "$(field -1 '["versions_held"]')" = 0 ]
+}
+
+# The pool that receives is the one that `damage` knows.
+@test "send: a block is damaged where it would have been shared" {
+	make_large
+	cp 1.img 2.img
+	blocks 2.img 5 1
+	must snapshot --pool there vm1 --from 1.img
+	must snapshot --pool there vm2 --from 2.img
+	damage 1.img 17
+	must send --pool there vm2 --to pool
+	has pool vm2@1 2.img
+	# One that has changed a bit since then.
+	damage 2.img 2000
+	blocks 2.img 2001 1
+	must snapshot --pool there vm2 --from 2.img
+	must send --pool there vm2 --to "x:$PWD/pool" --rsh ./rsh
+	has pool vm2@2 2.img
+	must check
+}
+
+@test "receive: from another pool" {
+	make_ends
+	must receive vm1@1 --pool there --from pool
+	[[ $output == "received vm1@1: "* ]]
+	must receive vm1 --pool there --from "x:$PWD/pool" --rsh ./rsh --newest 1 --json
+	[ "$(field 0 '["version"]')" = vm1@3 ]
+	[ "$(list_there)" = "vm1@1 vm1@3" ]
+	has there vm1@3 3.img
+	must receive vm1 --pool there --from pool
+	[ "$output" = "nothing new to receive from pool" ]
+	must receive vm1 --as vg/copy --pool there --from pool
+	has there vg/copy@2 2.img
+	must check --pool there
+	must snapshot vm2 --from 2.img
+	must init more --size 128M
+	must receive --all --pool more --from pool
+	[ "$(list_there more)" = "vm1@1 vm1@2 vm1@3 vm2@1" ]
+	has_all more || [[ $output == *"(4 versions"* ]]
+	ctl receive vm7 --pool there --from pool
+	[ "$status" -eq 1 ]
+	[[ $output == *"there is no volume 'vm7' in the pool"* ]]
+	# A pool that may only be read.
+	chmod a-w pool
+	must receive vm2 --pool there --from pool
+	chmod u+w pool
+	has there vm2@1 2.img
+}
+
+@test "serve: what it allows" {
+	local to="x:$PWD/there"
+	make_ends
+	must snapshot web1 --from 2.img
+	must snapshot db --from 3.img
+	make_rsh --append-only --volumes "'web*'" --volumes vm1
+	must send vm1 web1 --to "$to" --rsh ./rsh
+	[ "$(list_there)" = "vm1@1 vm1@2 vm1@3 web1@1" ]
+	ctl send db --to "$to" --rsh ./rsh
+	[ "$status" -eq 3 ]
+	[[ $output == *"db@1: not taken by x: it may not write to that volume"* ]]
+	[[ $output != *"sent db@1"* ]]
+	ctl receive vm1 --as new --from "$to" --rsh ./rsh
+	expect 1 <<-'END'
+		revdedupctl: this end may only be added to
+		revdedupctl: x: this end may only be added to
+	END
+	[ "$(list_there)" = "vm1@1 vm1@2 vm1@3 web1@1" ]
+	# No tag is taken from a version that has it.
+	must --pool there tag vm1@3 +gold
+	blocks 3.img 3 1
+	must snapshot vm1 --from 3.img --tag gold
+	must send vm1 --to "$to" --rsh ./rsh
+	must show vm1@gold --pool there
+	[ "${lines[0]}" = "version:        vm1@3" ]
+
+	make_rsh --read-only --volumes "'web*'"
+	ctl send db --to "$to" --rsh ./rsh
+	expect 1 <<-'END'
+		revdedupctl: this end may only be read
+		revdedupctl: x: this end may only be read
+	END
+	ctl receive vm1 --as new --from "$to" --rsh ./rsh
+	[ "$status" -eq 1 ]
+	[[ $output == *"revdedupctl: x: there is no volume 'vm1' in the pool"* ]]
+	must receive --all --pool pool --from "$to" --rsh ./rsh
+	must init more --size 128M
+	must receive --all --pool more --from "$to" --rsh ./rsh
+	[ "$(list_there more)" = "web1@1" ]
+	has more web1@1 2.img
+
+	make_rsh --limit 1M
+	must snapshot late --from 1.img
+	ctl send late --to "$to" --rsh ./rsh
+	[ "$status" -eq 3 ]
+	[[ $output == *"late@1: not taken by x: the limit of the pool is reached"* ]]
+	make_rsh --limit 100M
+	must send late --to "$to" --rsh ./rsh
+	must check --pool there
+}
+
+# make_liar: the command "liar" is rsh with the relay between.
+make_liar() {
+	printf '#!/bin/sh\nexec %s "$1" "$2 --volumes %s --share proven"\n' \
+		"$relay" "'vm*'" >liar
+	chmod +x liar
+}
+
+# sent_with SHARE: print how many bytes of 2.img go over the wire, that another volume has.
+sent_with() {
+	rm -rf there
+	cp -r --sparse=always was there
+	make_rsh --volumes "'vm*'" --share "$1"
+	must send vm2 --to "x:$PWD/there" --rsh "${2:-./rsh}" --json >&2 || return
+	field -1 '["bytes_sent"]'
+	has there vm2@1 2.img >&2 || return
+	must check --pool there >&2
+}
+
+@test "serve: what others have is not sent, if the sender proves that it has it" {
+	local own proven all
+	make_pool 128M
+	make_there
+	blocks 1.img 0 1500
+	cp 1.img 2.img
+	# A segment is the same, one has blocks that are, and one has moved.
+	blocks 2.img 600 100
+	must snapshot vm2 --from 2.img
+	must snapshot secret --from 1.img --pool there
+	mv there was
+	own=$(sent_with own)
+	proven=$(sent_with proven)
+	all=$(sent_with all)
+	echo "own $own, proven $proven, all $all"
+	[ "$own" -gt $((1500 * 4096)) ]
+	[ "$proven" -gt $((100 * 4096)) ]
+	[ "$proven" -lt $((100 * 4096 + 20000)) ]
+	[ "$all" -gt $((100 * 4096)) ]
+	[ "$all" -lt "$proven" ]
+	# Who proves it wrongly has to send it.
+	by_relay flip P 8 0
+	make_liar
+	[ "$(sent_with proven ./liar)" -gt $((1500 * 4096)) ]
+	by_relay flip P 8 2
+	make_liar
+	[ "$(sent_with proven ./liar)" -gt $((400 * 4096)) ]
+	# What it may write to needs no proof.
+	make_rsh --share own
+	must send vm2 --as other --to "x:$PWD/there" --rsh ./rsh --json
+	[ "$(field -1 '["bytes_sent"]')" -lt 20000 ]
+}
+
+@test "send, receive, serve: what they refuse" {
+	make_ends
+	while read -r command; do
+		# shellcheck disable=SC2086 # words
+		ctl $command </dev/null
+		[ "$status" -eq 2 ] || {
+			echo "status $status: $command: $output"
+			return 1
+		}
+	done <<-'END'
+		send
+		send --to there
+		send vm1 --all --to there
+		send vm1 vm2 --as x --to there
+		send vm1 vm2 --since 1 --to there
+		send vm1 --as a@b --to there
+		send vm1 --newest 0 --to there
+		send vm1 --to x:
+		send vm1 --to :x
+		send vm1 --to -x:y
+		send vm1 --to ssh://x
+		send vm1 --json
+		receive vm1
+		receive --from there
+		receive --all vm1 --from there
+		receive vm1 --as a@b --from there
+		serve --read-only --append-only
+		serve vm1
+	END
+	while read -r command; do
+		# shellcheck disable=SC2086 # words
+		ctl $command </dev/null
+		[ "$status" -eq 1 ] || {
+			echo "status $status: $command: $output"
+			return 1
+		}
+	done <<-'END'
+		send vm7 --to there
+		send vm1@9 --to there
+		send vm1 --since 9 --to there
+		send vm1 --to nowhere
+		send vm1 --to x:nowhere --rsh ./rsh
+		send vm1 --to x:there --rsh false
+		receive vm7 --from there
+		receive --pool there vm1 --from nowhere
+	END
+	ctl send vm1 --to x:there --rsh no-such-program
+	[ "$status" -eq 1 ]
+	[[ $output == *"revdedupctl: is revdedupctl installed there, and the name of the host right?" ]]
+	[ -z "$(list_there)" ]
+	# The same pool is not another one.
+	must send vm1 --to pool
+	[ "$output" = "nothing new to send to pool" ]
+	# Two that do the same have nothing to say to each other.
+	ctl send vm1 --to "x:there" --rsh "cat; :"
+	[ "$status" -eq 1 ]
+	must check --pool there
+}
