@@ -35,11 +35,12 @@ declare -A packages=(
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
-		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3 zstd"
+		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3
+		openssh-client openssh-server age zstd"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
-	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs sqlite3 time e2fsprogs nbdkit
-		libnbd-dev libnbd-bin python3-libnbd"
+	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs sqlite3
+		time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
 	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		systemd linux-source-6.12"
