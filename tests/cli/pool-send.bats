@@ -6,15 +6,16 @@
 # shellcheck disable=SC2154 # by lib.bash
 load pool
 
-# make_there [POOL]: the other pool. `rsh` reaches it as ssh does: the program is in PATH there.
+# make_there: the other pool. `rsh` reaches it as ssh does: the program is in PATH there.
 make_there() {
-	must init "${1:-there}" --size 128M
+	must init there --size 128M
 	PATH=$(realpath "$build/bin"):$PATH
 	make_rsh
 }
 
 # make_rsh [OPTION...]: rsh gives these to serve.
 make_rsh() {
+	# shellcheck disable=SC2016 # it is another shell that expands it
 	printf '#!/bin/sh\nshift\nexec sh -c "$1 %s"\n' "$*" >rsh
 	chmod +x rsh
 }
@@ -65,6 +66,17 @@ for row in sqlite3.connect("there/catalog.db").execute(sys.argv[1]):
 # arrived: print how many segments of a version that does not exist yet have arrived.
 arrived() { ask_there "SELECT cursor FROM version WHERE state = 5"; }
 
+# make_long NR: vm1@1 of 1.img, so many segments with 100 blocks each.
+make_long() {
+	local segment
+	make_pool 128M
+	make_there
+	for ((segment = 0; segment < $1; segment++)); do
+		blocks 1.img $((segment * 512)) 100
+	done
+	must snapshot vm1 --from 1.img
+}
+
 # cut_off N: of the 10 MiB of make_large N bytes arrive.
 cut_off() {
 	by_relay cut "$1"
@@ -74,10 +86,10 @@ cut_off() {
 	[ -z "$(list_there)" ]
 }
 
-# send_held VOL: send it, until the relay has seen 1 MiB and waits for the file "go". The file
+# send_held VOL: send it, until the relay has seen 700 kB and waits for the file "go". The file
 # "held" has the id of the other end.
 send_held() {
-	by_relay hold 1000000
+	by_relay hold 700000
 	"$build/bin/revdedupctl" send "$1" --to "x:$PWD/there" --rsh "$relay" >sent 2>&1 3>&- &
 	holder=$!
 	until [ -s held ]; do sleep 0.01; done
@@ -259,7 +271,6 @@ send_held() {
 		[ "$(stat -c %s "inc$nr")" -lt 40000 ]
 	done
 	"$build/bin/revdedupctl" send vm1 --since 1 >both
-	uid=$("$build/bin/revdedupctl" show vm1@1 | sed -n 's/^uid: *//p')
 	# What an increment builds on is lacking, and then is another version.
 	ctl receive --pool there <inc2
 	[ "$status" -eq 1 ]
@@ -299,6 +310,7 @@ send_held() {
 	must check --pool there
 }
 
+# bats test_tags=slow
 @test "receive: a file that is cut off, or damaged anywhere" {
 	local size at nr=0
 	make_ends
@@ -355,13 +367,7 @@ with open("bad", "r+b") as file:
 }
 
 @test "receive: content that is not what was announced" {
-	local segment
-	make_pool 128M
-	make_there
-	for segment in 0 1 2 3; do
-		blocks 1.img $((segment * 512)) 100
-	done
-	must snapshot vm1 --from 1.img
+	make_long 4
 	"$build/bin/revdedupctl" send vm1 >file
 	# It is noticed where it comes: nothing of it is left that the right one would go on behind.
 	"$BATS_TEST_DIRNAME/stream-relay.py" flip D 100 2 <file >bad
@@ -506,8 +512,9 @@ with open("bad", "r+b") as file:
 	must check --pool there
 }
 
+# It has more segments than are read ahead.
 @test "send: a version that is deleted while it is sent" {
-	make_large
+	make_long 20
 	send_held vm1
 	must delete vm1@1
 	blocks other.img 0 2560
@@ -532,9 +539,11 @@ with open("bad", "r+b") as file:
 	make_large
 	cp 1.img 2.img
 	blocks 2.img 5 1
+	blocks 2.img 601 1
 	must snapshot --pool there vm1 --from 1.img
 	must snapshot --pool there vm2 --from 2.img
-	damage 1.img 17
+	# Of the second segment, so that something was stored before it is seen.
+	damage 1.img 600
 	must send --pool there vm2 --to pool
 	has pool vm2@1 2.img
 	# One that has changed a bit since then.
@@ -627,6 +636,7 @@ with open("bad", "r+b") as file:
 
 # make_liar: the command "liar" is rsh with the relay between.
 make_liar() {
+	# shellcheck disable=SC2016 # it is another shell that expands it
 	printf '#!/bin/sh\nexec %s "$1" "$2 --volumes %s --share proven"\n' \
 		"$relay" "'vm*'" >liar
 	chmod +x liar

@@ -448,7 +448,8 @@ static void send_to(struct fuzz_input *input)
 	answering.fd = fds[1];
 	must(!pthread_create(&thread, NULL, answer_all, &answering));
 	must(!rd_session_open(&pool, from_path, RD_POOL_READ, "send", 0));
-	wire.in = wire.out = fds[0];
+	wire.in = fds[0];
+	wire.out = fds[0];
 	r = rd_wire_begin(&wire, 'S', &who);
 	if (!r)
 		r = rd_send(pool, &wire, &options, &report);

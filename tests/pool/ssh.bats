@@ -79,7 +79,7 @@ with() {
 }
 
 @test "keys that may only add, and only read" {
-	local url image before
+	local url before
 	image 1.img 0 500
 	cp 1.img 2.img
 	image 2.img 700 3
@@ -109,7 +109,7 @@ with() {
 	before=$("$CTL" --pool there list)
 	for command in "cat $PWD/there/data" "$CTL --pool $PWD/there delete web1@1" sh \
 		"$CTL --pool $PWD/there serve" ""; do
-		# shellcheck disable=SC2046 # words
+		# shellcheck disable=SC2046,SC2086 # words
 		run timeout 20 $(with push) -p "$port" "$(id -un)@127.0.0.1" $command <1.img
 		[ "$status" -ne 0 ]
 		[[ $output == *"is no stream of versions"* ]]
@@ -135,7 +135,7 @@ with() {
 }
 
 @test "a full one and increments, encrypted by age, are enough" {
-	local nr files=()
+	local nr
 	age-keygen -o key 2>said
 	image 1.img 0 300
 	for nr in {1..13}; do
