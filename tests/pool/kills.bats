@@ -143,6 +143,39 @@ many_point_there() {
 	kill_everywhere compact --recompress none
 }
 
+# What has arrived waits for the rest: the same stream completes it, under the same numbers.
+@test "receive is killed at each step" {
+	local number name status kills=0 nr
+	some_versions
+	must init other --size 1G --reserve 1M
+	for nr in 1 2; do
+		scribble vm8
+		must --pool other snapshot vm8 --from img/vm8
+		cp --sparse=always img/vm8 "vm8@$nr"
+	done
+	"${ctl[@]}" --pool other send vm8 >stream
+	keep_base
+	log_steps receive <stream
+	some_steps 2 "$(part_of_every 1 4)" >steps
+	while read -r number name <&4; do
+		from_base
+		status=0
+		REVDEDUP_FAIL=any:$number=kill "${ctl[@]}" receive <stream >out/killed 2>&1 || status=$?
+		[ "$status" -eq 137 ] || [ "$status" -eq 0 ] || fail_test "status $status"
+		kills=$((kills + (status == 137)))
+		works tag vm2@1 +gold
+		for nr in 1 2; do
+			! "${ctl[@]}" show "vm8@$nr" >out/show 2>&1 || cp --sparse=always "vm8@$nr" want
+		done
+		{
+			all_right && works receive <stream && cp --sparse=always vm8@{1,2} want &&
+				all_right
+		} || fail_test "killed at step $number, $name: see above"
+	done 4<steps
+	say "receive: $kills kills"
+	[ "$kills" -gt 3 ]
+}
+
 # frames: how many the pool has.
 frames() {
 	"${ctl[@]}" stats --json | sed -n 's/.*"frames": \([0-9]*\).*/\1/p'

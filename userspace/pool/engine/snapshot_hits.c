@@ -191,14 +191,45 @@ static int compare(struct rd_snapshot_hits *hits, const struct rd_snapshot_buffe
 	return 0;
 }
 
+/*
+ * A segment of a feed cannot be read again when a hit turns out to be none, so those that are none
+ * already are dropped before it is let go.
+ */
+static int drop_refused(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer,
+			rd_place places[RD_SEG_BLOCKS])
+{
+	rd_place ref;
+	unsigned int i;
+	int r = rd_sql_begin_read(s->pool->sql);
+
+	if (r)
+		return r;
+	rd_snapshot_forget_owners(s);
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		if (!places[i])
+			continue;
+		r = rd_snapshot_check_hit(s, places[i], &buffer->fps[i], &ref);
+		if (r == -EAGAIN) {
+			places[i] = 0;
+			r = 0;
+		}
+	}
+	rd_snapshot_forget_owners(s);
+	rd_sql_end_read(s->pool->sql);
+	return r;
+}
+
 int rd_snapshot_find_hits(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer,
 			  const struct rd_slots *wanted, rd_place places[RD_SEG_BLOCKS])
 {
 	struct rd_snapshot_hits *hits = s->hits;
+	int r = 0;
 
 	memset(places, 0, RD_SEG_BLOCKS * sizeof(*places));
 	rd_lookup(hits->lookup, buffer->fps, wanted, places, &s->report->lookups);
-	return hits->blocks ? compare(hits, buffer, places) : 0;
+	if (s->options->feed)
+		r = drop_refused(s, buffer, places);
+	return !r && hits->blocks ? compare(hits, buffer, places) : r;
 }
 
 /* --- the transaction */
