@@ -184,15 +184,15 @@ job_pool_power() {
 }
 
 job_pool_live() {
-	local much=(EVERY=48 KILLS=30 ROUNDS=6 MIXES=4 BESIDE=4)
-	[ "$tier" != soak ] || much=(EVERY=1 KILLS=5000 ROUNDS=1000 MIXES=1000)
+	local much=(EVERY=48 KILLS=30 ROUNDS=6 MIXES=4 SENDS=30 BESIDE=4)
+	[ "$tier" != soak ] || much=(EVERY=1 KILLS=5000 ROUNDS=1000 MIXES=1000 SENDS=5000)
 	pool_programs
 	make -s -C tests/pool live "${much[@]}"
 }
 
 job_pool_sanitized() {
 	local much=(SANE_BESIDE=2 SANE_ROUNDS=4)
-	[ "$tier" != soak ] || much=(SANE_BESIDE=20 SANE_ROUNDS=200)
+	[ "$tier" != soak ] || much=(SANE_BESIDE=20 SANE_ROUNDS=200 SANE_SENDS=500)
 	pool_programs
 	make -s -C tests/pool sanitized "${much[@]}"
 }

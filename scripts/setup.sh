@@ -39,8 +39,8 @@ declare -A packages=(
 		openssh-client openssh-server age zstd"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
-	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs sqlite3
-		time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
+	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs
+		sqlite3 time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
 	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		systemd linux-source-6.12"
