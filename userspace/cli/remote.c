@@ -97,7 +97,7 @@ static void run_here(const struct ctl_remote *remote)
 static void run_there(const struct ctl *ctl, const struct ctl_remote *remote)
 {
 	const char *rsh = ctl_value(ctl, CTL_OPT_RSH);
-	char program[MAX_PROGRAM + 40], command[2 * PATH_MAX + 60], pool[2 * PATH_MAX];
+	char program[MAX_PROGRAM + 40], command[2 * PATH_MAX + 100], pool[2 * PATH_MAX];
 
 	snprintf(program, sizeof(program), "exec %.*s \"$@\"", MAX_PROGRAM, rsh ? rsh : "ssh");
 	if (!quote(pool, sizeof(pool), remote->pool))
