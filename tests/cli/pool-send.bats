@@ -53,7 +53,7 @@ has_all() {
 # list_there: print the names of the versions in one line.
 list_there() {
 	"$build/bin/revdedupctl" list --json --pool "${1:-there}" |
-		sed -n 's/.*"version": "\([^"]*\)".*/\1/p' | paste -sd ' '
+		sed -n 's/.*"type": "version", "version": "\([^"]*\)".*/\1/p' | paste -sd ' '
 }
 
 # ask_there SQL: as ask.
@@ -95,6 +95,28 @@ send_held() {
 	until [ -s held ]; do sleep 0.01; done
 }
 
+@test "send: a gap of zeros before content, and content that became zeros" {
+	make_pool 128M
+	make_there
+	blocks 1.img 512 100
+	blocks 1.img 2048 100
+	must snapshot vm1 --from 1.img
+	cp 1.img 2.img
+	fallocate -p -o 2M -l 2M 2.img
+	must snapshot vm1 --from 2.img
+	# What is larger than the next one ends in zeros.
+	cp 2.img 3.img
+	truncate -s 5M 3.img
+	must snapshot vm1 --from 3.img
+	must send vm1 --to there
+	has_all
+	must init third --size 128M
+	"$build/bin/revdedupctl" send vm1 | "$build/bin/revdedupctl" --pool third receive
+	has_all third
+	must restore vm1@1 --from there --to back
+	cmp back 1.img
+}
+
 @test "send: all that is newer arrives, with all that is known of it" {
 	make_ends
 	must tag vm1@1 +gold +b
@@ -103,7 +125,7 @@ send_held() {
 	set_time 1 "2026-11-18 02:00:13"
 	must send vm1 --to there
 	[[ ${lines[0]} == "sent vm1@1 to there: "* && ${lines[2]} == "sent vm1@3 to there: "* ]]
-	[[ ${lines[3]} == "3 versions over the wire in 2.4 MiB; 2.4 MiB of what changed was not there" ]]
+	[[ ${lines[3]} == "3 versions: 2.4 MiB over the wire, for 2.4 MiB that was not there" ]]
 	has_all
 	must check
 	must scrub --pool there

@@ -70,7 +70,7 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 	r = rd_receive(ctl->pool, wire, &options, &report);
 	if (!r && !report.versions && !ctl->json && !ctl->quiet)
 		printf("nothing new to receive from %s\n", wire->peer);
-	return r;
+	return r ? r : report.skipped ? CTL_PARTLY : 0;
 }
 
 static int receive_from(struct ctl *ctl, const char *from)

@@ -118,14 +118,14 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 
 static int open_any(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
+	const char *pool = ctl->pool ? ctl->pool->path : ctl_pool_path(ctl);
 	struct stat st;
 	int r;
 
 	/* What comes from elsewhere needs no pool here. */
-	if (ctl->pool && rd_is_of_pool(ctl->pool->path, target->path)) {
+	if (pool && rd_is_of_pool(pool, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);
-		rd_hint("nothing was changed; restore to a place outside of '%s'",
-			ctl->pool->path);
+		rd_hint("nothing was changed; restore to a place outside of '%s'", pool);
 		return CTL_FAILED;
 	}
 	if (stat(target->path, &st)) {
@@ -370,8 +370,17 @@ struct fetch {
 	struct ctl_version version;
 };
 
-static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *ret_fd,
-		    bool *ret_is_empty)
+/* The other end sends what it likes: only what was asked for is written, and named. */
+static bool is_wanted(const struct ctl *ctl, const char *volume, i64 number)
+{
+	struct ctl_name name;
+
+	return !ctl_name_parse(&name, ctl->operands[0]) && !strcmp(name.volume, volume) &&
+		(name.kind != CTL_NAME_NUMBER || name.number == number);
+}
+
+static int open_for(void *ctx, const char *volume, i64 number, u64 size,
+		    struct rd_receive_disk_target *ret)
 {
 	struct fetch *fetch = ctx;
 	struct ctl *ctl = fetch->ctl;
@@ -379,6 +388,10 @@ static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *re
 	struct ctl_version *version = &fetch->version;
 	int r;
 
+	if (!is_wanted(ctl, volume, number)) {
+		rd_err(0, "another version comes than '%s'", ctl->operands[0]);
+		return -EPROTO;
+	}
 	version->version.number = number;
 	version->version.size = size;
 	snprintf(version->volume, sizeof(version->volume), "%s", volume);
@@ -388,8 +401,11 @@ static int open_for(void *ctx, const char *volume, i64 number, u64 size, int *re
 		r = ask_overwrite(ctl, target, version);
 	if (!r)
 		r = grow(target, size);
-	*ret_fd = target->fd;
-	*ret_is_empty = mode_for(ctl, target) == RD_RESTORE_NEW;
+	*ret = (struct rd_receive_disk_target){
+		.fd = target->fd,
+		.is_device = target->is_device,
+		.is_empty = mode_for(ctl, target) == RD_RESTORE_NEW,
+	};
 	ctl_progress_begin(&ctl->progress, version->name);
 	return r;
 }
@@ -401,7 +417,7 @@ static int receive_to(struct ctl *ctl, struct fetch *fetch, struct rd_wire *wire
 		.ctx = fetch,
 		.progress = &ctl->progress.progress,
 	};
-	struct rd_receive_disk_report report;
+	struct rd_receive_disk_report report = { 0 };
 	struct rd_restore_report told = { 0 };
 	int r = ctl_remote_request(ctl, wire, 0);
 
@@ -409,12 +425,15 @@ static int receive_to(struct ctl *ctl, struct fetch *fetch, struct rd_wire *wire
 	if (!r)
 		r = rd_receive_disk(wire, &options, &report);
 	ctl_progress_clear(&ctl->progress);
-	if (r == -ENOENT)
-		return rd_err(r, "nothing came from %s", wire->peer);
+	if (r == -ENOENT && !report.number)
+		return rd_err(0, "nothing came from %s", wire->peer), r;
 	if (!r)
 		r = finish(&fetch->target, report.size);
 	if (r && fetch->target.fd >= 0)
 		rd_hint("'%s' is incomplete", fetch->target.path);
+	fetch->version.version.is_consistent = report.is_consistent;
+	if (!r)
+		ctl_tell_consistency(&fetch->version);
 	told.bytes_written = report.bytes_written;
 	return r ? r : tell(ctl, &fetch->target, &fetch->version, &told);
 }

@@ -9,6 +9,8 @@
 #include "picks.h"
 
 #define REQUEST_HEAD	8
+/* Whoever wants more can ask for all. */
+#define MAX_NAMES	4096
 
 int ctl_open_to_send(struct ctl *ctl)
 {
@@ -19,11 +21,17 @@ int ctl_open_to_send(struct ctl *ctl)
 
 int ctl_picks_read(struct ctl_picks *picks, const struct rd_record *record, u64 *ret_newest)
 {
+	u32 i, nr = 0;
+
 	if (record->len < REQUEST_HEAD || (record->len > REQUEST_HEAD &&
 					   record->data[record->len - 1]))
 		return rd_err(-EPROTO, "the request cannot be read");
 	*ret_newest = rd_get_u32(record->data);
 	rd_buffer_put(&picks->texts, record->data + REQUEST_HEAD, record->len - REQUEST_HEAD);
+	for (i = REQUEST_HEAD; i < record->len; i++)
+		nr += !record->data[i];
+	if (nr > MAX_NAMES)
+		return rd_err(-EPROTO, "the request has too many names");
 	return picks->texts.failed ? -ENOMEM : 0;
 }
 

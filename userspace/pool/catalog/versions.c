@@ -395,6 +395,12 @@ int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const c
 			  version->volume, tag, version->number);
 }
 
+int rd_version_tag_new(struct rd_sql *sql, const struct rd_version *version, const char *tag)
+{
+	return rd_sql_run(sql, "INSERT INTO tag VALUES(?, ?, ?) ON CONFLICT DO NOTHING", "iti",
+			  version->volume, tag, version->number);
+}
+
 int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag)
 {
 	int r;
@@ -452,8 +458,8 @@ int rd_volume_next_unfinished(struct rd_sql *sql, i64 *id)
 {
 	return rd_sql_number(sql, id, "SELECT min(volume) FROM"
 			     " (SELECT volume FROM version WHERE " RD_VERSION_UNFINISHED
-			     " AND (state IN (?, ?) OR " RD_VERSION_RELEASED ")"
+			     " AND (state IN (?, ?, ?) OR " RD_VERSION_RELEASED ")"
 			     " UNION SELECT volume FROM superseded) WHERE volume > ?"
-			     " HAVING min(volume) IS NOT NULL", "iii", (i64)RD_VERSION_NEW,
-			     (i64)RD_VERSION_DELETING, *id);
+			     " HAVING min(volume) IS NOT NULL", "iiii", (i64)RD_VERSION_WRITING,
+			     (i64)RD_VERSION_NEW, (i64)RD_VERSION_DELETING, *id);
 }

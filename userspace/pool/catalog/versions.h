@@ -182,6 +182,8 @@ int rd_next_tag(struct rd_row *rows, const char **ret);
 
 /* Move @tag to @version from the version of the volume that has it, if any. */
 int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
+/* Give @tag to @version, unless another version of the volume has it. */
+int rd_version_tag_new(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 /* Remove @tag from @version. -ENOENT: it has no such tag. */
 int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 
@@ -201,8 +203,8 @@ int rd_version_next_unborn(struct rd_sql *sql, i64 volume, i64 *ret_id);
  */
 int rd_version_next_unfinished(struct rd_sql *sql, i64 volume, struct rd_version *version);
 /*
- * Find the next volume after *@id with such a version, or with superseded recipes, and
- * set *@id. -ENOENT: no more.
+ * Find the next volume after *@id with such a version, one that was being undone, or with
+ * superseded recipes, and set *@id. -ENOENT: no more.
  */
 int rd_volume_next_unfinished(struct rd_sql *sql, i64 *id);
 

@@ -3,6 +3,8 @@
  * A version whose segments come from elsewhere, and not from an image: what a snapshot asks the
  * other side for, segment by segment, in order. See pool/stream/ for who answers.
  *
+ * -EEXIST, without a message: the newest version of the volume is the same.
+ *
  * What turns out not to be what the feed said is -EBADMSG, and what the pool had and has no more
  * -EAGAIN, both without a message: the feed may be asked again.
  *

@@ -167,13 +167,31 @@ static int check_source(struct rd_snapshot_run *s)
 	return -EBUSY;
 }
 
+/* The sum is that of the rows, whatever was noted while they came. */
+static int compare_rows(struct rd_snapshot_run *s, bool *ret)
+{
+	struct rd_proof proof = { .version = s->version, .hasher = s->hasher };
+	rd_sum sum = s->options->feed->sum;
+	int r = rd_sql_begin_read(s->pool->sql);
+
+	if (r)
+		return r;
+	while ((r = rd_proof_add(s->pool->sql, &proof)) > 0)
+		;
+	rd_sql_end_read(s->pool->sql);
+	*ret = !proof.is_unknown && proof.sum == sum && s->version->sum == sum;
+	return r;
+}
+
 /* All of it has arrived: is it the version that was announced? If not, none of it stays. */
 static int check_fed(struct rd_snapshot_run *s)
 {
+	bool is_it = false;
 	int r;
 
-	if (s->version->sum == s->options->feed->sum)
-		return 0;
+	r = compare_rows(s, &is_it);
+	if (r || is_it)
+		return r;
 	r = rd_undo_version(s->pool->sql, s->version->id);
 	return r ? r : -EBADMSG;
 }
@@ -282,6 +300,9 @@ static int begin_fed(struct rd_snapshot_run *s)
 	s->source.size = feed->size;
 	s->source.nr_segs = rd_nr_segs(feed->size);
 	r = find_base(s);
+	/* Another command has received it since the caller looked. */
+	if (!r && s->base.id && s->base.uid == feed->uid && s->base.sum == feed->sum)
+		r = -EEXIST;
 	if (!r)
 		resumes = resume_version(s);
 	if (r || resumes < 0)
@@ -361,7 +382,8 @@ static int finish_version(struct rd_snapshot_run *s)
 	if (!r)
 		r = rd_filling_leave_all(sql, s->pool->session);
 	for (tag = s->options->tags; !r && tag && *tag; tag += strlen(tag) + 1)
-		r = rd_version_tag(sql, version, tag);
+		r = s->options->keep_tags ? rd_version_tag_new(sql, version, tag) :
+			rd_version_tag(sql, version, tag);
 	return rd_catalog_end(sql, r);
 }
 

@@ -26,6 +26,7 @@ struct rd_snapshot_options {
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
 	const char *tags;		/* or NULL: each ends with a NUL, and all with another */
+	bool keep_tags;			/* that other versions have */
 	/* The tracker that made the list of changes, and up to when; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;

@@ -190,7 +190,9 @@ static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 	if (r && r != -ENOENT)
 		return r;
 	is_new = r == -ENOENT;
-	if (!is_new && pieces <= s->rule.pieces) {
+	/* What a feed has not in memory any more is used in however many pieces. */
+	if (!is_new && (pieces <= s->rule.pieces ||
+			(s->options->feed && item->to.nr == RD_NO_FRAME))) {
 		s->report->segments_shared += item->to.nr == RD_NO_FRAME && !item->map;
 		return put_segment(s, item, recipe);
 	}

@@ -16,7 +16,12 @@
 #include "pool/catalog/versions.h"
 #include "undo.h"
 
+/* Tests want more than one. */
+#ifdef RD_TEST
+#define BATCH	2
+#else
 #define BATCH	2048
+#endif
 
 /* 1: a recipe is not ready to go, and the transaction is long enough. */
 static int undo_row(struct rd_sql *sql, i64 volume, const struct rd_segment_content *row,
@@ -52,6 +57,18 @@ static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
 	return r;
 }
 
+/* From the first row that goes on, no feed may go on with it: it is one that a crash has left. */
+static int give_up(struct rd_sql *sql, struct rd_version *version)
+{
+	int r = rd_catalog_begin(sql);
+
+	if (r)
+		return r;
+	version->state = RD_VERSION_WRITING;
+	version->cursor = 0;
+	return rd_catalog_end(sql, rd_version_set_state(sql, version));
+}
+
 int rd_undo_version(struct rd_sql *sql, i64 id)
 {
 	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
@@ -61,6 +78,8 @@ int rd_undo_version(struct rd_sql *sql, i64 id)
 
 	if (!r)
 		r = rd_version_by_id(sql, id, &version);
+	if (!r && version.state == RD_VERSION_PARTIAL)
+		r = give_up(sql, &version);
 	while (!r && more) {
 		r = rd_failpoint("recover-undo");
 		if (!r)

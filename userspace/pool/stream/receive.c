@@ -96,12 +96,17 @@ static int is_known(struct rd_receiver *receiver, const struct rd_known *known)
 
 /* --- refusing a version */
 
+static const char there_already[] = "it is there already";
+
 static int skip(struct rd_receiver *receiver, const char *why)
 {
 	struct rd_record record;
 	int r = 0;
 
-	receiver->report->skipped++;
+	if (why != there_already) {
+		rd_warn("a version of '%s' is not taken: %s", receiver->volume, why);
+		receiver->report->skipped++;
+	}
 	if (!receiver->is_file) {
 		r = rd_wire_put(receiver->wire, RD_REC_SKIP, why, strlen(why) + 1);
 		return r ? r : rd_wire_flush(receiver->wire);
@@ -143,7 +148,7 @@ static int judge(struct rd_receiver *receiver, const struct rd_offer *offer, con
 	if (!r)
 		r = is_known(receiver, &offer->known);
 	if (r > 0)
-		*ret_why = "it is there already";
+		*ret_why = there_already;
 	if (!r)
 		r = check_limit(receiver, &full);
 	if (full)
@@ -153,28 +158,17 @@ static int judge(struct rd_receiver *receiver, const struct rd_offer *offer, con
 
 /* --- taking one */
 
-/* Keep tags that are tags; and, if nothing may be changed, that no other version has. */
+/* Keep tags that are tags. */
 static int choose_tags(struct rd_receiver *receiver, const struct rd_offer *offer,
 		       struct rd_buffer *ret)
 {
 	const char *tag = offer->tags, *end = tag + offer->tags_len;
-	i64 number;
-	int r = 0;
 
-	for (; tag < end && !r; tag += strlen(tag) + 1) {
-		if (!receiver->options->is_tag(tag))
-			continue;
-		if (receiver->options->append_only && receiver->volume_id) {
-			r = rd_version_by_tag(receiver->pool->sql, receiver->volume_id, tag,
-					      &number);
-			if (r != -ENOENT)
-				continue;
-			r = 0;
-		}
-		rd_buffer_put(ret, tag, strlen(tag) + 1);
-	}
+	for (; tag < end; tag += strlen(tag) + 1)
+		if (receiver->options->is_tag(tag))
+			rd_buffer_put(ret, tag, strlen(tag) + 1);
 	rd_buffer_put_u8(ret, '\0');
-	return ret->failed ? -ENOMEM : r;
+	return ret->failed ? -ENOMEM : 0;
 }
 
 /* The version exists: what follows may take a while. */
@@ -195,7 +189,7 @@ static int tell_done(void *ctx, const struct rd_version *version)
 static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 		const struct rd_snapshot_options *options)
 {
-	u64 before = receiver->wire->taken;
+	u64 before = receiver->wire->taken, versions = receiver->report->versions;
 	struct rd_snapshot_report report;
 	unsigned int tries;
 	int r = -EAGAIN;
@@ -206,10 +200,14 @@ static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 		r = rd_snapshot(receiver->pool, options, &report);
 		if (r == -EBADMSG && (receiver->trust_nothing || receiver->is_file))
 			break;
-		if (receiver->is_file)
+		if (receiver->is_file || receiver->report->versions > versions)
 			break;
 	}
 	rd_receive_forget(receiver);
+	if (r == -EEXIST)
+		return skip(receiver, there_already);
+	if (r == -EBUSY && !receiver->has_begun)
+		return skip(receiver, "another command works on the volume");
 	if (r == -EAGAIN)
 		r = rd_err(-EIO, "'%s': the pool changes too fast", options->volume);
 	else if (r == -EBADMSG)
@@ -227,6 +225,7 @@ static int take_offer(struct rd_receiver *receiver, const struct rd_record *reco
 	struct rd_record own = *record;
 	struct rd_snapshot_options options = {
 		.feed = &receiver->feed,
+		.keep_tags = receiver->options->append_only,
 		.copied = tell_done,
 		.ctx = receiver,
 	};

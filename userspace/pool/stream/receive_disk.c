@@ -12,8 +12,7 @@ struct disk {
 	struct rd_receiver receiver;
 	const struct rd_receive_disk_options *options;
 	struct rd_receive_disk_report *report;
-	int fd;
-	bool is_empty;
+	struct rd_receive_disk_target to;
 	u8 *data, *zeros;		/* a segment each */
 	struct rd_fp fps[RD_SEG_BLOCKS];
 	rd_sum sum;
@@ -31,10 +30,18 @@ static size_t len_of(const struct disk *disk, u64 segment)
 
 static int put(struct disk *disk, const u8 *data, size_t len, u64 offset)
 {
-	int r = rd_write_direct(disk->fd, data, len, offset);
+	int r;
 
+	/* Behind the end is what is no business of ours. */
+	if (disk->to.is_device)
+		len = rd_min(len, disk->report->size - offset);
+	r = rd_write_direct(disk->to.fd, data, len, offset);
+	if (r)
+		return rd_err(r, "cannot write at %llu", (unsigned long long)offset);
 	disk->report->bytes_written += len;
-	return r ? rd_err(r, "cannot write at %llu", (unsigned long long)offset) : 0;
+	/* Zeros may be many, and nothing is read meanwhile. */
+	rd_wire_keep(disk->receiver.wire);
+	return rd_pool_progress(disk->receiver.pool, "receive", offset, disk->report->size);
 }
 
 /* In a target that is zeros, blocks of zeros stay holes. */
@@ -45,7 +52,7 @@ static int write_content(struct disk *disk, u64 segment)
 	int r = 0;
 
 	for (i = 0; i < nr && !r; i++) {
-		for (first = i; i < nr && !(disk->is_empty && rd_fp_is_zero(&disk->fps[i])); i++)
+		for (first = i; i < nr && !(disk->to.is_empty && rd_fp_is_zero(&disk->fps[i])); i++)
 			;
 		if (first < i)
 			r = put(disk, disk->data + (size_t)first * RD_BLOCK_SIZE,
@@ -60,7 +67,7 @@ static int write_zeros(struct disk *disk, u64 segment, u64 end)
 	int r = 0;
 
 	end = rd_min(end, rd_nr_segs(disk->report->size));
-	for (; segment < end && !disk->is_empty && !r; segment++)
+	for (; segment < end && !disk->to.is_empty && !r; segment++)
 		r = put(disk, disk->zeros, len_of(disk, segment), segment << RD_SEG_SHIFT);
 	return r;
 }
@@ -107,14 +114,16 @@ static int take_version(struct disk *disk, const struct rd_record *record)
 	u8 number[8];
 	int r;
 
-	if (rd_offer_get(record, &offer) || offer.size > RD_VERSION_MAX)
+	if (rd_offer_get(record, &offer) || offer.size > RD_VERSION_MAX ||
+	    offer.known.number <= 0)
 		return rd_wire_refuse(receiver->wire, "a version that cannot be read");
 	disk->report->number = offer.known.number;
 	disk->report->size = offer.size;
+	disk->report->is_consistent = offer.is_consistent;
 	rd_receive_feed(receiver, &offer);
 	receiver->trust_nothing = true;
 	r = disk->options->open(disk->options->ctx, offer.volume, offer.known.number, offer.size,
-				&disk->fd, &disk->is_empty);
+				&disk->to);
 	if (!r)
 		r = receiver->feed.begin(&receiver->feed, &none, 0, 1);
 	if (!r)

@@ -9,13 +9,16 @@
 #include "pool/pool.h"
 #include "wire.h"
 
+struct rd_receive_disk_target {
+	int fd;
+	bool is_device;		/* else it has room for whole blocks */
+	bool is_empty;		/* all zeros */
+};
+
 struct rd_receive_disk_options {
-	/*
-	 * Open what a disk of @size bytes is to be written to; its blocks are written whole.
-	 * *@ret_is_empty: it is all zeros. Messages were printed.
-	 */
-	int (*open)(void *ctx, const char *volume, i64 number, u64 size, int *ret_fd,
-		    bool *ret_is_empty);
+	/* Open what a disk of @size bytes is to be written to. Messages were printed. */
+	int (*open)(void *ctx, const char *volume, i64 number, u64 size,
+		    struct rd_receive_disk_target *ret);
 	void *ctx;
 	const struct rd_progress *progress;
 };
@@ -23,6 +26,7 @@ struct rd_receive_disk_options {
 struct rd_receive_disk_report {
 	i64 number;
 	u64 size;
+	bool is_consistent;
 	u64 bytes_written;
 };
 

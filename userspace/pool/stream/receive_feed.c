@@ -138,6 +138,8 @@ static int take_name(struct rd_receiver *receiver, const u8 *bytes, u8 *ret_answ
 
 	rd_named_get(bytes, &named);
 	if (named.segment < receiver->next || named.segment >= end_of(receiver) ||
+	    (named.segment >= rd_nr_segs(receiver->feed.size) &&
+	     !rd_is_zero(&named.fp, sizeof(named.fp))) ||
 	    receiver->tail - receiver->head == RD_RECEIVE_QUEUE)
 		return rd_wire_refuse(receiver->wire, "a segment that cannot be");
 	receiver->next = named.segment + 1;
@@ -315,6 +317,14 @@ static int take_record(struct rd_receiver *receiver, u8 *data)
 
 /* --- the feed */
 
+/* Is @data, of a segment that the version ends in, zeros behind the end? */
+static bool ends_well(const struct rd_receiver *receiver, u64 segment, const u8 *data)
+{
+	u64 len = receiver->feed.size - (segment << RD_SEG_SHIFT);
+
+	return len >= RD_SEG_SIZE || rd_is_zero(data + len, RD_SEG_SIZE - len);
+}
+
 static int pop(struct rd_receiver *receiver, struct rd_arriving *arriving, u8 *data,
 	       struct rd_feed_segment *ret)
 {
@@ -336,6 +346,8 @@ static int pop(struct rd_receiver *receiver, struct rd_arriving *arriving, u8 *d
 		/* It has moved, or is damaged: the sender has it. */
 		if (r && r != -ENOMEM)
 			r = -EBADMSG;
+		if (!r && !ends_well(receiver, ret->segment, data))
+			r = rd_wire_refuse(receiver->wire, "content behind the end");
 	}
 	receiver->nr_told -= arriving->nr_told;
 	free(arriving->places);
@@ -350,10 +362,15 @@ static bool is_there(const struct rd_arriving *arriving)
 		arriving->state == RD_ARRIVING_THERE;
 }
 
-/* What no segment was named of is zeros, unless only what has changed is told. */
+/*
+ * What no segment was named of is zeros, unless only what has changed is told; behind the end of
+ * the version all is.
+ */
 static bool take_gap(struct rd_receiver *receiver, u64 end, struct rd_feed_segment *ret)
 {
-	if (receiver->is_delta || receiver->zeros >= end)
+	if (receiver->is_delta)
+		receiver->zeros = rd_max(receiver->zeros, rd_nr_segs(receiver->feed.size));
+	if (receiver->zeros >= end)
 		return false;
 	*ret = (struct rd_feed_segment){
 		.kind = RD_FEED_ZEROS,

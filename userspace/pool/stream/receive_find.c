@@ -68,8 +68,9 @@ int rd_receive_find_segment(struct rd_receiver *receiver, struct rd_arriving *ar
 		*ret = RD_HAVE;
 		return 0;
 	}
-	/* A file has its content in any case. */
-	if (receiver->trust_nothing || receiver->is_file)
+	/* A file has its content in any case, and the end of a version is looked at. */
+	if (receiver->trust_nothing || receiver->is_file ||
+	    (arriving->named.segment + 1) << RD_SEG_SHIFT > receiver->feed.size)
 		return 0;
 	r = rd_recipe_find(receiver->pool->sql, &arriving->named.fp, &recipe, &pieces);
 	/* One in more pieces than the volume allows is written anew. */

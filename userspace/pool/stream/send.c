@@ -171,7 +171,7 @@ static int serve_want(struct rd_sender *sender, const struct list *list)
 static int serve_wants(struct rd_sender *sender, const struct list *list)
 {
 	struct rd_record record;
-	const char *why;
+	char why[RD_WIRE_TEXT];
 	int r = 0;
 
 	while (!r) {
@@ -183,9 +183,9 @@ static int serve_wants(struct rd_sender *sender, const struct list *list)
 			return 0;
 		}
 		if (record.type == RD_REC_SKIP) {
-			why = rd_text_get(&record);
-			rd_warn("%s: not taken by %s%s%.200s", sender->disk.name,
-				sender->wire->peer, why ? ": " : "", why ? why : "");
+			rd_wire_safe(why, rd_text_get(&record));
+			rd_warn("%s: not taken by %s: %.200s", sender->disk.name,
+				sender->wire->peer, why);
 			sender->report->skipped++;
 			return 0;
 		}
@@ -250,8 +250,14 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	}
 	if (r == -ENOENT)
 		return rd_err(-ENOENT, "%s was deleted", name);
-	if (!r)
-		r = rd_random_prove(sender->random, &sender->disk);
+	/* Nothing was said of it yet, so others can follow. */
+	if (!r && rd_random_prove(sender->random, &sender->disk))
+		r = -ENOENT;
+	if (r == -ENOENT) {
+		drop(sender, holds[0]);
+		drop(sender, holds[1]);
+		return r;
+	}
 	tell(sender, RD_SEND_BEGINS, pick, version, 0);
 	if (!r)
 		r = offer(sender, pick);
@@ -301,6 +307,9 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 	sender->report->there += !r && !nr;
 	if (!r && !nr && common)
 		tell(sender, RD_SEND_THERE, pick, common, 0);
+	if (!r && !nr && common && pick->number && pick->number < common->number)
+		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",
+			pick->name, (long long)pick->number, sender->wire->peer);
 	base = common;
 	for (i = 0; i < nr && !r; i++) {
 		r = send_one(sender, pick, &list, &list.versions[first + i], base);

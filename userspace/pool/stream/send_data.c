@@ -50,10 +50,16 @@ static int list_window(struct rd_pool *pool, struct rd_resolver *resolver, void 
 	const struct rd_version *version = &sender->disk.version, *base = &sender->base.version;
 	i64 now[RD_SEND_WINDOW], before[RD_SEND_WINDOW] = { 0 };
 	unsigned int i, nr;
+	struct rd_version there;
 	u64 first;
 	int r;
 
 	(void)resolver;
+	r = rd_version_by_id(pool->sql, version->id, &there);
+	if (r == -ENOENT || (!r && !rd_version_exists(&there) && there.state != RD_VERSION_HELD))
+		return rd_err(0, "%s was deleted", sender->disk.name), -EIO;
+	if (r)
+		return r;
 	sender->at.tail = window->tail;
 	sender->next = sender->end;
 	r = rd_segment_next(pool->sql, version->volume, window->next, &first);

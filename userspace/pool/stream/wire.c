@@ -22,15 +22,17 @@
 
 static void dont_block(int fd, int *ret_flags)
 {
-	*ret_flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-	if (*ret_flags >= 0)
-		fcntl(fd, F_SETFL, *ret_flags | O_NONBLOCK);
+	int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+
+	*ret_flags = flags + 1;
+	if (flags >= 0)
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
 static void block_again(int fd, int flags)
 {
-	if (fd >= 0 && flags >= 0)
-		fcntl(fd, F_SETFL, flags);
+	if (fd >= 0 && flags)
+		fcntl(fd, F_SETFL, flags - 1);
 }
 
 static int is_stopped(const struct rd_wire *wire)
@@ -250,20 +252,24 @@ static int find_record(struct rd_wire *wire, struct rd_record *ret)
 	return 1;
 }
 
-/* What the other side says is printed, so it must not move a terminal's cursor. */
-static int tell_error(const struct rd_wire *wire, const struct rd_record *record)
+void rd_wire_safe(char to[RD_WIRE_TEXT], const char *text)
 {
-	const char *text = rd_text_get(record);
-	char safe[1000] = "", *hint;
 	size_t i;
 
-	snprintf(safe, sizeof(safe), "%s", text ? text : "?");
+	snprintf(to, RD_WIRE_TEXT, "%s", text ? text : "?");
+	for (i = 0; to[i]; i++)
+		if ((to[i] < ' ' || to[i] > '~') && to[i] != '\n')
+			to[i] = '?';
+}
+
+static int tell_error(const struct rd_wire *wire, const struct rd_record *record)
+{
+	char safe[RD_WIRE_TEXT], *hint;
+
+	rd_wire_safe(safe, rd_text_get(record));
 	hint = strchr(safe, '\n');
 	if (hint)
 		*hint++ = '\0';
-	for (i = 0; i < sizeof(safe) - 1; i++)
-		if ((unsigned char)safe[i] < ' ' || safe[i] == 127)
-			safe[i] = safe[i] ? '?' : '\0';
 	rd_err(0, "%s: %s", wire->peer, safe);
 	if (hint)
 		rd_hint("%s: %s", wire->peer, hint);
@@ -350,8 +356,6 @@ int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who)
 	wire->heard = wire->spoken;
 	if (!wire->patience)
 		wire->patience = RD_WIRE_PATIENCE;
-	wire->flags[0] = -1;
-	wire->flags[1] = -1;
 	if (wire->in >= 0 && wire->out >= 0) {
 		dont_block(wire->in, &wire->flags[0]);
 		dont_block(wire->out, &wire->flags[1]);

@@ -33,7 +33,7 @@ struct rd_wire {
 	size_t from_start;
 	u64 spoken, heard;		/* when, in us */
 	bool is_over;			/* the other side has closed */
-	int flags[2];			/* of in and out, as they were; -1: not changed */
+	int flags[2];			/* of in and out, as they were, + 1; 0: not changed */
 };
 
 /*
@@ -64,6 +64,10 @@ int rd_wire_wait(struct rd_wire *wire, int fd);
 
 /* Tell the other side, if it is time, that this one is alive: for long work. */
 void rd_wire_keep(struct rd_wire *wire);
+
+/* Copy what the other side says: printed, it must not move the cursor of a terminal. */
+#define RD_WIRE_TEXT	1000
+void rd_wire_safe(char to[RD_WIRE_TEXT], const char *text);
 
 /* Say that the other side has sent what makes no sense. Returns -EPROTO. */
 int rd_wire_refuse(const struct rd_wire *wire, const char *what);
