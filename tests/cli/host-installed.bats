@@ -212,7 +212,7 @@ log_is() { diff - log; }
 	[ "$status" -eq 0 ]
 	grep "daemon.alert revdedup-prune.service failed" journal
 	# Each unit that has work to do, and none of them that is run every five minutes.
-	for unit in attach snapshot prune scrub dedup; do
+	for unit in attach snapshot prune scrub dedup send; do
 		grep -x 'OnFailure=revdedup-failure@%n.service' "$top/systemd/revdedup-$unit.service"
 	done
 	run grep '^OnFailure' "$top"/systemd/revdedup-{metrics,failure@}.service
@@ -229,6 +229,8 @@ log_is() { diff - log; }
 	truncate -s 3M image
 	"$build/bin/revdedupctl" snapshot vm1 --from image
 	"$build/bin/revdedupctl" scrub
+	"$build/bin/revdedupctl" init there --size 64M
+	"$build/bin/revdedupctl" send vm1 --to there
 	metrics+=$'\n'$("$build/bin/revdedupctl" metrics | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p')
 	grep -o 'revdedup_[a-z_]*' "$top/systemd/examples/prometheus-rules.yml" | sort -u >named
 	[ "$(wc -l <named)" -gt 10 ]

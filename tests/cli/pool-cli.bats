@@ -211,7 +211,7 @@ bats_require_minimum_version 1.5.0
 			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
 		done
 	done
-	[ "$(revdedupctl_commands | wc -l)" -eq 35 ]
+	[ "$(revdedupctl_commands | wc -l)" -eq 38 ]
 	must help
 	# On a terminal as most are.
 	[ "$(awk 'length > 80' <<<"$output")" = "" ]
@@ -299,7 +299,7 @@ revdedupctl_commands() {
 	# Only one of the options in question is one of this command.
 	ctl restore vm1@2 --f
 	[ "$status" -eq 2 ]
-	[[ $output == *"--force, --full (try"* ]]
+	[[ $output == *"--force, --from, --full (try"* ]]
 }
 
 @test "an error is the last line of JSON, and text as well" {

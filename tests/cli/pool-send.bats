@@ -241,7 +241,7 @@ send_held() {
 	ctl send vm1 --to there
 	expect 1 <<-'END'
 		revdedupctl: there has a volume 'vm1', and no version of it that this pool has
-		revdedupctl: nothing was sent; --as NAME gives it another name there, --force sends it nevertheless
+		revdedupctl: nothing was sent of it; --as NAME gives it another name there, and --force sends it although the disk may be another
 	END
 	[ "$(list_there)" = "vm1@1" ]
 	# Others are sent nevertheless.

@@ -76,16 +76,16 @@ struct telling {
 static void note(struct telling *telling, const struct rd_send_pick *pick,
 		 const struct rd_version *version)
 {
-	struct ctl_elsewhere *last = (struct ctl_elsewhere *)(telling->elsewhere.data +
-							      telling->elsewhere.len) - 1;
 	struct ctl_elsewhere one = { .number = version->number, .time = version->time };
+	size_t nr = telling->elsewhere.len / sizeof(one);
+	struct ctl_elsewhere *all = (struct ctl_elsewhere *)telling->elsewhere.data;
 
 	if (!telling->to)
 		return;
 	snprintf(one.volume, sizeof(one.volume), "%s", pick->name);
 	snprintf(one.to, sizeof(one.to), "%s", telling->to);
-	if (telling->elsewhere.len && !strcmp(last->volume, one.volume))
-		*last = one;
+	if (nr && !strcmp(all[nr - 1].volume, one.volume))
+		all[nr - 1] = one;
 	else
 		rd_buffer_put(&telling->elsewhere, &one, sizeof(one));
 }
