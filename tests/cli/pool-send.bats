@@ -766,3 +766,81 @@ sent_with() {
 	[ "$status" -eq 1 ]
 	must check --pool there
 }
+
+@test "send: where revdedup.conf says, and status and metrics tell what is there" {
+	make_ends
+	must init second --size 128M
+	must snapshot web1 --from 1.img
+	mkdir etc
+	printf '[send]\nto = %s vm*\nto = %s\nrate = 900M\n' "$PWD/there" "$PWD/second" >etc/revdedup.conf
+	export REVDEDUP_CONFIG=$PWD/etc
+	must send -q
+	[ "$(list_there)" = "vm1@1 vm1@2 vm1@3" ]
+	[ "$(list_there second)" = "vm1@1 vm1@2 vm1@3 web1@1" ]
+	must status
+	[[ $output == *"elsewhere:   vm1@3 of "*", in $PWD/there"* ]]
+	[[ $output == *"elsewhere:   web1@1 of "*", in $PWD/second"* ]]
+	[ "$(grep -c elsewhere: <<<"$output")" -eq 3 ]
+	must metrics
+	[[ $output == *'revdedup_volume_elsewhere_timestamp_seconds{volume="web1"} '* ]]
+	# One that cannot be reached keeps no other from what it gets.
+	sed -i "s|there vm\*|gone vm*|" etc/revdedup.conf
+	must snapshot web1 --from 2.img
+	ctl send
+	[ "$status" -eq 1 ]
+	[[ $(list_there second) == *" web1@2" ]]
+	# What is typed goes where it is typed to.
+	must send web1 --to there
+	[[ $(list_there) == *" web1@1 web1@2" ]]
+	rm etc/revdedup.conf
+	ctl send
+	[ "$status" -eq 2 ]
+	[[ $output == *"let [send] in "*" say what goes where"* ]]
+}
+
+@test "list and delete: a version of which a part has arrived" {
+	make_large
+	cut_off 5000000
+	must list --pool there
+	[[ $output =~ ^"vm1@1 is arriving: "[0-9]+" % of 10.0 MiB is there" ]]
+	must list --json --pool there
+	[[ $output == *'"type": "arriving", "version": "vm1@1", "volume": "vm1", "size": 10485760, '* ]]
+	must delete vm1@1 --pool there
+	[[ $output == "deleted vm1@1"* ]]
+	must check --pool there
+	must list --pool there
+	[ -z "$output" ]
+	must send vm1 --to there
+	has there vm1@1 1.img || has there vm1@2 1.img
+}
+
+@test "restore: a version that only another pool has" {
+	local from
+	make_ends
+	from=$PWD/pool
+	# No pool is needed here.
+	unset REVDEDUP_POOL
+	for nr in 1 3; do
+		must restore "vm1@$nr" --from "$from" --to back
+		cmp back "$nr.img"
+		rm back
+	done
+	must restore vm1@latest --from "x:$from" --rsh ./rsh --to back
+	cmp back 3.img
+	# All of it is written where there is something else.
+	head -c 6M /dev/urandom >back
+	ctl restore vm1@2 --from "$from" --to back
+	[ "$status" -eq 1 ]
+	[[ $output == *"would overwrite it"* ]]
+	must restore vm1@2 --from "$from" --to back --yes
+	cmp back 2.img
+	ctl restore vm1@9 --from "$from" --to other
+	[ "$status" -eq 1 ]
+	[[ $output == *"there is no version 9 of 'vm1'"* ]]
+	[ ! -e other ]
+	ctl restore vm1@1 --from "$from" --to -
+	[ "$status" -eq 2 ]
+	ctl restore vm1@1 --from "$from" --to "$from/data" --yes --pool "$from"
+	[ "$status" -eq 1 ]
+	[[ $output == *"is part of the pool"* ]]
+}
