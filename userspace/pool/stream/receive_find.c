@@ -52,12 +52,51 @@ static int is_own(struct rd_receiver *receiver, i64 recipe, bool *ret)
 
 /* --- a segment */
 
+static int find_shared(struct rd_receiver *receiver, const struct rd_seg_fp *fp,
+		       struct rd_map *ret)
+{
+	struct rd_seg_fp found;
+	unsigned int pieces;
+	i64 recipe;
+	int r = rd_sql_begin_read(receiver->pool->sql);
+
+	if (r)
+		return r;
+	rd_resolver_forget(receiver->resolver);
+	r = rd_recipe_find(receiver->pool->sql, fp, &recipe, &pieces);
+	if (!r)
+		r = rd_resolve(receiver->resolver, recipe, ret, &found);
+	rd_sql_end_read(receiver->pool->sql);
+	return r;
+}
+
+/* Is what the pool has of the segment zeros behind the end of the version? */
+static int ends_well(struct rd_receiver *receiver, const struct rd_arriving *arriving, bool *ret)
+{
+	u64 left = receiver->feed.size - (arriving->named.segment << RD_SEG_SHIFT);
+	struct rd_map map;
+	unsigned int i;
+	int r;
+
+	*ret = left >= RD_SEG_SIZE;
+	/* Of a block that it ends in, the content would have to be read. */
+	if (*ret || left % RD_BLOCK_SIZE)
+		return 0;
+	r = find_shared(receiver, &arriving->named.fp, &map);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	*ret = true;
+	for (i = left / RD_BLOCK_SIZE; i < RD_SEG_BLOCKS; i++)
+		*ret &= rd_place_kind(map.at[i]) == RD_ZERO;
+	return 0;
+}
+
 int rd_receive_find_segment(struct rd_receiver *receiver, struct rd_arriving *arriving,
 			    enum rd_have *ret)
 {
 	enum rd_share share = receiver->options->share;
+	bool own = false, fits;
 	unsigned int pieces;
-	bool own = false;
 	i64 recipe;
 	int r;
 
@@ -68,14 +107,16 @@ int rd_receive_find_segment(struct rd_receiver *receiver, struct rd_arriving *ar
 		*ret = RD_HAVE;
 		return 0;
 	}
-	/* A file has its content in any case, and the end of a version is looked at. */
-	if (receiver->trust_nothing || receiver->is_file ||
-	    (arriving->named.segment + 1) << RD_SEG_SHIFT > receiver->feed.size)
+	/* A file has its content in any case. */
+	if (receiver->trust_nothing || receiver->is_file)
 		return 0;
 	r = rd_recipe_find(receiver->pool->sql, &arriving->named.fp, &recipe, &pieces);
 	/* One in more pieces than the volume allows is written anew. */
 	if (r || pieces > receiver->pieces)
 		return r == -ENOENT ? 0 : r;
+	r = ends_well(receiver, arriving, &fits);
+	if (r || !fits)
+		return r;
 	if (share != RD_SHARE_ALL) {
 		r = is_own(receiver, recipe, &own);
 		if (r || (!own && share == RD_SHARE_OWN))
@@ -273,24 +314,6 @@ int rd_receive_fill(struct rd_receiver *receiver, const struct rd_arriving *arri
 }
 
 /* --- proofs */
-
-static int find_shared(struct rd_receiver *receiver, const struct rd_seg_fp *fp,
-		       struct rd_map *ret)
-{
-	struct rd_seg_fp found;
-	unsigned int pieces;
-	i64 recipe;
-	int r = rd_sql_begin_read(receiver->pool->sql);
-
-	if (r)
-		return r;
-	rd_resolver_forget(receiver->resolver);
-	r = rd_recipe_find(receiver->pool->sql, fp, &recipe, &pieces);
-	if (!r)
-		r = rd_resolve(receiver->resolver, recipe, ret, &found);
-	rd_sql_end_read(receiver->pool->sql);
-	return r;
-}
 
 /* Read the blocks that are to be proven, each to its place in receiver->data. */
 static int read_to_prove(struct rd_receiver *receiver, const struct rd_arriving *arriving)

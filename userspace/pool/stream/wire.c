@@ -206,6 +206,7 @@ int rd_wire_put(struct rd_wire *wire, enum rd_record_type type, const void *data
 {
 	int r = put(wire, type, data, len);
 
+	wire->is_done |= type == RD_REC_BYE;
 	return r || wire->to.len < WRITE_FROM ? r : rd_wire_flush(wire);
 }
 
@@ -381,7 +382,7 @@ void rd_wire_end(struct rd_wire *wire)
 
 void rd_wire_fail(struct rd_wire *wire, const char *text)
 {
-	if (wire->out < 0 || wire->in < 0 || wire->is_over)
+	if (wire->out < 0 || wire->in < 0 || wire->is_over || wire->is_done)
 		return;
 	/* What was put before, of which a part may be written, comes first. */
 	if (!put(wire, RD_REC_ERROR, text, strlen(text) + 1))

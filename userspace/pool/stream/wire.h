@@ -33,6 +33,7 @@ struct rd_wire {
 	size_t from_start;
 	u64 spoken, heard;		/* when, in us */
 	bool is_over;			/* the other side has closed */
+	bool is_done;			/* it was told so */
 	int flags[2];			/* of in and out, as they were, + 1; 0: not changed */
 };
 
