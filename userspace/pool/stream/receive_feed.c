@@ -318,7 +318,7 @@ static int take_record(struct rd_receiver *receiver, u8 *data)
 /* --- the feed */
 
 /* Is @data, of a segment that the version ends in, zeros behind the end? */
-static bool ends_well(const struct rd_receiver *receiver, u64 segment, const u8 *data)
+static bool is_zeros_behind_end(const struct rd_receiver *receiver, u64 segment, const u8 *data)
 {
 	u64 len = receiver->feed.size - (segment << RD_SEG_SHIFT);
 
@@ -346,7 +346,7 @@ static int pop(struct rd_receiver *receiver, struct rd_arriving *arriving, u8 *d
 		/* It has moved, or is damaged: the sender has it. */
 		if (r && r != -ENOMEM)
 			r = -EBADMSG;
-		if (!r && !ends_well(receiver, ret->segment, data))
+		if (!r && !is_zeros_behind_end(receiver, ret->segment, data))
 			r = rd_wire_refuse(receiver->wire, "content behind the end");
 	}
 	receiver->nr_told -= arriving->nr_told;
