@@ -434,7 +434,12 @@ static void *answer_all(void *arg)
 static void send_to(struct fuzz_input *input)
 {
 	struct rd_send_pick pick = { .volume = 1, .name = "vm1", .as = "vm1" };
-	struct rd_send_options options = { .picks = &pick, .nr = 1, .level = 1, .force = true };
+	struct rd_send_options options = {
+		.picks = &pick,
+		.nr = 1,
+		.compression = rd_compression_default,
+		.force = true,
+	};
 	struct answering answering = { 0 };
 	struct rd_wire wire = { .peer = "it" };
 	struct rd_send_report report;
@@ -525,7 +530,11 @@ static void snapshot(const char *pool_path, const char *volume, unsigned int nr)
 static void make_stream(void)
 {
 	struct rd_send_pick pick = { .volume = 1, .name = "vm1", .as = "vm1" };
-	struct rd_send_options options = { .picks = &pick, .nr = 1, .level = 1 };
+	struct rd_send_options options = {
+		.picks = &pick,
+		.nr = 1,
+		.compression = rd_compression_default,
+	};
 	struct rd_wire wire = { .in = -1, .out = fuzz_file(0), .peer = "it" };
 	struct rd_send_report report;
 	struct rd_pool *pool;
