@@ -31,7 +31,7 @@ write_rsh() {
 		near) exec sh -c "\$1" ;;
 		ssh) exec ssh -q -F /dev/null -p $sshd_port -i "$dir/sshd/key" \
 			-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no \
-			127.0.0.1 "PATH=$PATH \$1" ;;
+			127.0.0.1 "export PATH=$PATH; \$1" ;;
 		*) exec line "\${host%-*}" "\${host#*-}" sh -c "\$1" ;;
 		esac
 	END
