@@ -162,29 +162,23 @@ static int find_before(struct rd_receiver *receiver, u64 segment, struct rd_map 
 
 /* --- blocks */
 
-static int add_owned(struct rd_receiver *receiver, i64 recipe, u64 frame, struct rd_slots *slots)
-{
-	struct rd_recipe found;
-	unsigned int i;
-	int r = rd_recipe_load(receiver->pool->sql, recipe, &found);
-
-	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
-		if (rd_place_kind(found.map.at[i]) == RD_OWN &&
-		    rd_place_id(found.map.at[i]) == frame)
-			rd_slots_set(slots, rd_place_slot(found.map.at[i]));
-	return r;
-}
-
 static int find_owned(struct rd_receiver *receiver, u64 frame, struct rd_slots *slots)
 {
 	RD_ROW struct rd_row *rows = NULL;
+	struct rd_recipe recipe;
 	i64 owner;
 	int r;
 
 	memset(slots, 0, sizeof(*slots));
 	r = rd_frame_recipes(receiver->pool->sql, &rows, frame);
-	while (!r && (r = rd_next_id(rows, &owner)) > 0)
-		r = rd_owner_is_pack(owner) ? 0 : add_owned(receiver, owner, frame, slots);
+	while (!r && (r = rd_next_id(rows, &owner)) > 0) {
+		r = 0;
+		if (rd_owner_is_pack(owner))
+			continue;
+		r = rd_recipe_load(receiver->pool->sql, owner, &recipe);
+		if (!r)
+			rd_map_add_slots(&recipe.map, frame, slots);
+	}
 	return r;
 }
 

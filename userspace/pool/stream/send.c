@@ -281,6 +281,21 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	return r;
 }
 
+/* Send what is chosen of those above @base, or of all: each builds on the one before. */
+static int send_chosen(struct rd_sender *sender, const struct rd_send_pick *pick,
+		       const struct list *list, const struct rd_version *base, size_t *ret_nr)
+{
+	size_t i, first, nr = choose(sender, pick, list, base ? base->number : 0, &first);
+	int r = 0;
+
+	*ret_nr = nr;
+	for (i = first; i < first + nr && !r; i++) {
+		r = send_one(sender, pick, list, &list->versions[i], base);
+		base = &list->versions[i];
+	}
+	return r;
+}
+
 /* --- two ways */
 
 static int refuse_stranger(const struct rd_sender *sender, const struct rd_send_pick *pick)
@@ -294,27 +309,23 @@ static int refuse_stranger(const struct rd_sender *sender, const struct rd_send_
 static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick,
 		       const struct rd_known *known, size_t nr_known)
 {
-	const struct rd_version *common = NULL, *base;
+	const struct rd_version *common = NULL;
 	struct list list = { 0 };
-	size_t i, first, nr;
+	size_t i, nr = 0;
 	int r = get_versions(sender, pick->volume, &list);
 
 	for (i = 0; i < nr_known && !common; i++)
 		common = find_known(&list, &known[i]);
 	if (!r && nr_known && !common && !sender->options->force)
 		r = refuse_stranger(sender, pick);
-	nr = r ? 0 : choose(sender, pick, &list, common ? common->number : 0, &first);
+	if (!r)
+		r = send_chosen(sender, pick, &list, common, &nr);
 	sender->report->there += !r && !nr;
 	if (!r && !nr && common)
 		tell(sender, RD_SEND_THERE, pick, common, 0);
 	if (!r && !nr && common && pick->number && pick->number < common->number)
 		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",
 			pick->name, (long long)pick->number, sender->wire->peer);
-	base = common;
-	for (i = 0; i < nr && !r; i++) {
-		r = send_one(sender, pick, &list, &list.versions[first + i], base);
-		base = &list.versions[first + i];
-	}
 	rd_buffer_free(&list.all);
 	return r;
 }
@@ -381,17 +392,14 @@ static int file_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 {
 	const struct rd_version *base = NULL;
 	struct list list = { 0 };
-	size_t i, first, nr;
+	size_t i, nr;
 	int r = get_versions(sender, pick->volume, &list);
 
 	for (i = 0; i < list.nr && !base; i++)
 		if (list.versions[i].number == sender->options->base)
 			base = &list.versions[i];
-	nr = r ? 0 : choose(sender, pick, &list, base ? base->number : 0, &first);
-	for (i = 0; i < nr && !r; i++) {
-		r = send_one(sender, pick, &list, &list.versions[first + i], base);
-		base = &list.versions[first + i];
-	}
+	if (!r)
+		r = send_chosen(sender, pick, &list, base, &nr);
 	rd_buffer_free(&list.all);
 	return r;
 }

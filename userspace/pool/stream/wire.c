@@ -277,37 +277,33 @@ static int tell_error(const struct rd_wire *wire, const struct rd_record *record
 	return -EREMOTEIO;
 }
 
-int rd_wire_get(struct rd_wire *wire, struct rd_record *ret, bool wait)
+/* Find a record for the caller in what was read: 1, or 0: there is none. */
+static int next_record(struct rd_wire *wire, struct rd_record *ret)
 {
 	int r;
 
-	for (;;) {
+	do {
 		r = find_record(wire, ret);
-		if (r < 0)
-			return r;
-		if (r && ret->type == RD_REC_ERROR)
-			return tell_error(wire, ret);
-		if (r && ret->type == RD_REC_KEEP)
-			continue;
-		if (r)
-			return 0;
+	} while (r > 0 && ret->type == RD_REC_KEEP);
+	return r > 0 && ret->type == RD_REC_ERROR ? tell_error(wire, ret) : r;
+}
+
+int rd_wire_get(struct rd_wire *wire, struct rd_record *ret, bool wait)
+{
+	int r = next_record(wire, ret);
+
+	while (!r) {
 		if (wire->is_over)
 			return tell_over(wire);
 		r = wait ? turn(wire, -1) : take_in(wire);
-		if (r)
-			return r;
-		if (wait)
-			continue;
-		/* Once more, of what has come. */
-		r = find_record(wire, ret);
-		if (r < 0)
-			return r;
-		if (r && ret->type == RD_REC_ERROR)
-			return tell_error(wire, ret);
-		if (!r || ret->type == RD_REC_KEEP)
+		if (!r)
+			r = next_record(wire, ret);
+		if (!r && !wait) {
 			ret->type = 0;
-		return 0;
+			return 0;
+		}
 	}
+	return r < 0 ? r : 0;
 }
 
 int rd_wire_expect(struct rd_wire *wire, enum rd_record_type type, struct rd_record *ret)
