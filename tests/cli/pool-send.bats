@@ -6,9 +6,9 @@
 # shellcheck disable=SC2154 # by lib.bash
 load pool
 
-# make_there: the other pool. `rsh` reaches it as ssh does: the program is in PATH there.
+# make_there [OPTION...]: the other pool. `rsh` reaches it as ssh does: the program is in PATH.
 make_there() {
-	must init there --size 128M
+	must init there --size 256M "$@"
 	PATH=$(realpath "$build/bin"):$PATH
 	make_rsh
 }
@@ -423,6 +423,72 @@ with open("bad", "r+b") as file:
 	must send vm1 --to "x:$PWD/there" --rsh "$relay"
 	has there "$(list_there)" 1.img
 	must check --pool there
+}
+
+# make_packs: vm1@1 of 1.img, in packs that are smaller than those that the pool there makes.
+make_packs() {
+	must init pool --size 256M --compression zstd:9
+	export REVDEDUP_POOL=$PWD/pool
+	truncate -s 6M 1.img
+	seq 600000 | dd of=1.img bs=4096 count=900 iflag=fullblock conv=notrunc status=none
+	must snapshot vm1 --from 1.img
+	make_there --compression zstd:1
+}
+
+# stored_in POOL: the bytes that the content of vm1@1 took.
+stored_in() {
+	"$build/bin/revdedupctl" --pool "$1" show vm1@1 --json |
+		python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes_stored"])'
+}
+
+@test "send: packs arrive as they lie, and are raw where a pool is" {
+	make_packs
+	must send vm1 --to there
+	has there vm1@1 1.img
+	[ "$(stored_in there)" -eq "$(stored_in pool)" ]
+	must scrub --pool there
+	must check --pool there
+	# It is another form than the receiver would make.
+	must init own --size 256M --compression zstd:1
+	must snapshot vm1 --from 1.img --pool own
+	[ "$(stored_in own)" -gt "$(stored_in pool)" ]
+	must init raw --size 256M --compression none
+	must send vm1 --to raw
+	has raw vm1@1 1.img
+	[ "$(stored_in raw)" -gt "$(stored_in own)" ]
+	must check --pool raw
+	# Of a pack that is damaged nothing is sent.
+	python3 -c 'data = open("pool/data", "r+b")
+at = data.read(64 << 20).index(b"RDPACK1\0") + 5000
+data.seek(at)
+byte = data.read(1)[0]
+data.seek(at)
+data.write(bytes((byte ^ 1,)))'
+	must init new --size 256M
+	ctl send vm1 --to new
+	[ "$status" -eq 1 ]
+	[[ $output == *"damaged"* ]]
+	[ -z "$(list_there new)" ]
+}
+
+@test "receive: groups of a pack that are not what they say" {
+	make_packs
+	# Their length; how they are stored; a block that they lack; the magic of zstd; its content.
+	for at in 80 83 8 208 400; do
+		by_relay flip D $at 0
+		ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
+		[ "$status" -eq 1 ]
+		[ -z "$(list_there)" ]
+		must check --pool there
+	done
+	# Once, where the content is wrong: it comes in another form then.
+	for at in 208 400; do
+		by_relay flip D $at 1
+		must send vm1 --to "x:$PWD/there" --rsh "$relay"
+		has there "$(list_there)" 1.img
+		must check --pool there
+		must delete --pool there vm1@latest --yes
+	done
 }
 
 @test "send: what was cut off goes on where it was" {

@@ -10,6 +10,7 @@
 #   hold N              after N bytes of the sender make the file "held", and wait for "go"
 #   flip TYPE AT NR     change the byte AT of the payload of the NRth record of that type, all
 #                       of them where it is 0; its checksum is right again
+#   codecs              print how each DATA is compressed, and pass nothing on
 import os
 import select
 import subprocess
@@ -49,6 +50,19 @@ class Flip:
             record, self.data = self.data[:end], self.data[end:]
             out += self.change(record) if record[0] == self.kind else record
         return out
+
+
+class Codecs(Flip):
+    def __init__(self):
+        super().__init__("D", 0, 0)
+
+    def change(self, record):
+        print(record[HEAD + 72])
+        return record
+
+    def __call__(self, data):
+        super().__call__(data)
+        return b""
 
 
 class Count:
@@ -112,7 +126,7 @@ def relay(change, command):
 
 def main():
     mode, args = sys.argv[1], sys.argv[2:]
-    makers = {"cut": (Cut, 1), "hold": (Hold, 1), "flip": (Flip, 3)}
+    makers = {"cut": (Cut, 1), "hold": (Hold, 1), "flip": (Flip, 3), "codecs": (Codecs, 0)}
     make, nr = makers[mode]
     change = make(*args[:nr])
     if args[nr:]:

@@ -9,10 +9,11 @@ load pool
 
 here=$BATS_TEST_DIRNAME
 
-# Four versions: noise and text; blocks that change, come back and become zeros; a longer disk,
+# make_disks [OPTION...]: of the pool. Four versions: noise and text; blocks that change, come back and become zeros; a longer disk,
 # whose end is within a block; a shorter one, without its second segment.
 make_disks() {
-	make_pool 128M
+	must init pool --size 256M "$@"
+	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
 	seq 200000 | dd of=1.img bs=4096 seek=1100 conv=notrunc status=none
@@ -64,6 +65,16 @@ are_the_same() {
 	run "$here/stream.py" out <all
 	expect 0 <<<vg_vm1@4
 	are_the_same 4
+}
+
+@test "stream: packs are in it as they lie" {
+	make_disks --compression zstd:9
+	into all vg/vm1
+	"$here/stream.py" out <all
+	are_the_same 1 2 3 4
+	# Third byte from the end of the head of DATA: some are of groups, and some are not.
+	run "$here/stream-relay.py" codecs <all
+	[[ $output == *2* && $output == *[01]* ]]
 }
 
 @test "stream: a delta needs the image of its base, and knows it" {

@@ -59,6 +59,19 @@ def pin_of(disk):
     return (total % 2**128).to_bytes(16, "little")
 
 
+def unzstd(data):
+    return subprocess.run(["zstd", "-dcq"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def ungroup(data):
+    blocks, end = b"", 128
+    for word, in struct.iter_unpack("<I", data[:128]):
+        group = data[end:end + (word & 0xffffff)]
+        blocks += unzstd(group) if word >> 24 else group
+        end += len(group)
+    return blocks
+
+
 os.chdir(sys.argv[1])
 named, told = {}, {}    # of a segment: its fingerprint; (segment, block): the one of that block
 for kind, data in records():
@@ -90,8 +103,7 @@ for kind, data in records():
                     disk[at + nr * BLOCK:at + (nr + 1) * BLOCK] = bytes(BLOCK)
             check(sha256(b"".join(fps)) == named[at // SEGMENT], "blocks of another segment")
             continue
-        content = data[80:] if not data[72] else subprocess.run(
-            ["zstd", "-dcq"], input=data[80:], stdout=subprocess.PIPE, check=True).stdout
+        content = (bytes, unzstd, ungroup)[data[72]](data[80:])
         check(len(content) == len(blocks) * BLOCK, "content of another length")
         for i, nr in enumerate(blocks):
             block = content[i * BLOCK:(i + 1) * BLOCK]

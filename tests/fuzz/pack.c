@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A pack: as it is, and with the sums of its head and groups made right, so that what is
- * wrong is what zstd is given.
+ * A pack: as it is; with the sums of its head and groups made right, so that what is wrong is what
+ * zstd is given; and as one that comes from another pool.
  */
 #include <xxhash.h>
 
@@ -57,6 +57,26 @@ static void make_right(u8 *data, size_t len)
 	memcpy(data, &disk, sizeof(disk));
 }
 
+/* What is adopted is a pack, and its groups are what they were. */
+static void adopt(struct rd_packer *packer, u8 *data, size_t size)
+{
+	static u8 pack[RD_PACK_MAX], segment[RD_SEG_SIZE];
+	struct rd_pack_head head;
+	u32 groups, len;
+
+	if (rd_pack_read_head(&head, data, size, uuid, 9))
+		return;
+	groups = rd_pack_group_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
+	memcpy(pack + RD_PACK_HEAD, data + RD_PACK_HEAD, groups);
+	len = rd_pack_adopt(&head, pack);
+	if (!len)
+		return;
+	must(len % RD_BLOCK_SIZE == 0 && len <= RD_PACK_MAX);
+	must(!rd_pack_read_head(&head, pack, len, uuid, 9));
+	must(!memcmp(pack + RD_PACK_HEAD, data + RD_PACK_HEAD, groups));
+	rd_pack_unpack(packer, &head, pack, segment);
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	static struct rd_packer *packer;
@@ -70,6 +90,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	if (size >= RD_PACK_HEAD) {
 		make_right(copy, size);
 		check_one(packer, copy, size);
+		adopt(packer, copy, size);
 	}
 	free(copy);
 	return 0;

@@ -46,14 +46,18 @@ static void read_blocks(const struct rd_record *record, struct rd_buffer *again)
 
 static void read_data(const struct rd_record *record)
 {
-	u8 head[RD_DATA_HEAD];
+	u8 head[RD_DATA_HEAD], groups[RD_DATA_GROUPS];
 	struct rd_data data;
 
 	if (rd_data_get(record, &data))
 		return;
 	must(data.bytes + data.len == record->data + record->len);
-	rd_data_head_put(head, data.segment, &data.slots, data.codec);
+	rd_data_head_put(head, data.segment, &data.head.slots, data.codec);
 	must(!memcmp(head, record->data, sizeof(head)));
+	if (data.codec != RD_DATA_PACK)
+		return;
+	rd_data_groups_put(groups, &data.head);
+	must(!memcmp(groups, record->data + sizeof(head), sizeof(groups)));
 }
 
 /* Those of one size. */
@@ -179,7 +183,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct rd_need need = { .segment = 9 };
 	struct rd_buffer payload = { 0 };
 	u8 bytes[RD_PREAMBLE + 1] = { 0 };
-	u8 head[RD_DATA_HEAD];
+	u8 head[RD_DATA_HEAD], groups[RD_DATA_GROUPS];
+	struct rd_pack_head pack = { .groups[3] = { .len = 20, .codec = RD_PACK_ZSTD } };
 
 	(void)argc;
 	(void)argv;
@@ -202,6 +207,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	seed(RD_REC_HAS, &payload);
 	rd_data_head_put(head, 7, &blocks.slots, RD_DATA_ZSTD);
 	rd_buffer_put(&payload, head, sizeof(head));
+	seed(RD_REC_DATA, &payload);
+	rd_data_head_put(head, 7, &blocks.slots, RD_DATA_PACK);
+	rd_data_groups_put(groups, &pack);
+	rd_buffer_put(&payload, head, sizeof(head));
+	rd_buffer_put(&payload, groups, sizeof(groups));
+	rd_buffer_put(&payload, groups, 20);
 	seed(RD_REC_DATA, &payload);
 	rd_buffer_free(&payload);
 	return 0;

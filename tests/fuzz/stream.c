@@ -583,7 +583,11 @@ static void make_receiver(struct rd_pool_options *options)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	struct rd_pool_options options = { .size = 64 << 20, .reserve = 4096 };
+	struct rd_pool_options options = {
+		.size = 128 << 20,
+		.reserve = 4096,
+		.compression = rd_compression_default,
+	};
 	u8 seeds[5] = { 0 };
 	unsigned int i;
 

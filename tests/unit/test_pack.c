@@ -177,6 +177,80 @@ static void test_damage(void **state)
 			 -EOPNOTSUPP);
 }
 
+/* Groups that come from elsewhere, behind what is no head. */
+static size_t adopt(struct rd_pack_head *head)
+{
+	memset(pack, 0xee, RD_PACK_HEAD);
+	return rd_pack_adopt(head, pack);
+}
+
+static void test_adopt(void **state)
+{
+	static u8 found[RD_SEG_SIZE], zeros[RD_BLOCK_SIZE];
+	struct rd_slots slots = every(3);
+	struct rd_pack_head head, bad;
+	unsigned int i;
+	size_t len;
+	u32 at;
+
+	(void)state;
+	fill(0, RD_SEG_BLOCKS, false);
+	fill(5 * RD_PACK_GROUP, RD_PACK_GROUP, true);
+	len = make(&head, &slots);
+	assert_true(len);
+	for (i = 0; i < RD_PACK_GROUPS; i++)
+		head.groups[i].sum = 0;
+	assert_int_equal(adopt(&head), len);
+	check_all(len, &slots);
+	assert_int_equal(rd_pack_unpack(packer, &head, pack, found), 0);
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		assert_memory_equal(found + (size_t)i * RD_BLOCK_SIZE, i % 3 ? zeros :
+				    data + (size_t)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
+
+	/* Each is refused: a codec, lengths, a block more, one that is no frame, and two of them. */
+	bad = head;
+	bad.groups[0].codec = 2;
+	assert_int_equal(adopt(&bad), 0);
+	bad = head;
+	bad.groups[0].codec = RD_PACK_RAW;
+	assert_int_equal(adopt(&bad), 0);
+	bad = head;
+	bad.groups[0].len--;
+	assert_int_equal(adopt(&bad), 0);
+	bad = head;
+	bad.groups[0].len = RD_PACK_GROUP_SIZE + 1;
+	assert_int_equal(adopt(&bad), 0);
+	bad = head;
+	rd_slots_set(&bad.slots, 1);
+	assert_int_equal(adopt(&bad), 0);
+	bad = head;
+	memset(&bad.slots, 0, sizeof(bad.slots));
+	assert_int_equal(adopt(&bad), 0);
+	at = rd_pack_group_offset(&head, 7);
+	bad = head;
+	pack[at] ^= 1;
+	assert_int_equal(adopt(&bad), 0);
+	pack[at] ^= 1;
+	/* An empty frame that may be skipped, in front. */
+	memmove(pack + at + 8, pack + at, sizeof(pack) - at - 8);
+	memcpy(pack + at, "\x50\x2a\x4d\x18\0\0\0", 8);
+	bad = head;
+	bad.groups[7].len += 8;
+	assert_int_equal(adopt(&bad), 0);
+}
+
+/* No more than what is worth a pack. */
+static void test_adopt_large(void **state)
+{
+	struct rd_pack_head head = { .slots = every(1) };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < RD_PACK_GROUPS; i++)
+		head.groups[i].len = RD_PACK_GROUP_SIZE;
+	assert_int_equal(adopt(&head), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +258,8 @@ int main(void)
 		cmocka_unit_test(test_raw_groups),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_adopt),
+		cmocka_unit_test(test_adopt_large),
 	};
 
 	return cmocka_run_group_tests_name("pack", tests, set_up, tear_down);

@@ -35,7 +35,7 @@ _Static_assert(sizeof(MAGIC) == 8, "magic");
 struct rd_packer {
 	ZSTD_CCtx *compressor;
 	ZSTD_DCtx *decoder;
-	u8 blocks[RD_PACK_GROUP_SIZE];		/* of a group that is compressed */
+	u8 blocks[RD_PACK_GROUP_SIZE];		/* of a group that is compressed, or decoded */
 };
 
 struct rd_packer *rd_packer_new(void)
@@ -234,24 +234,72 @@ static size_t put_group(struct rd_packer *packer, struct rd_pack_head *head,
 	return len;
 }
 
+/* The longest pack that is worth it. */
+static size_t most(const struct rd_pack_head *head)
+{
+	size_t all = (size_t)rd_slots_count(&head->slots) * RD_BLOCK_SIZE;
+
+	return all - all / 8;
+}
+
+/* End a pack of @len bytes, whose groups are there. Returns its length, or 0. */
+static size_t end_pack(const struct rd_pack_head *head, u8 *pack, size_t len)
+{
+	size_t end = (len + RD_BLOCK_SIZE - 1) / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
+
+	if (end > most(head))
+		return 0;
+	memset(pack + len, 0, end - len);
+	write_head(head, pack);
+	return end;
+}
+
 size_t rd_pack_make(struct rd_packer *packer, struct rd_pack_head *head, const void *data,
 		    int level, void *pack)
 {
-	size_t all = (size_t)rd_slots_count(&head->slots) * RD_BLOCK_SIZE;
-	size_t len = RD_PACK_HEAD, end;
+	size_t len = RD_PACK_HEAD;
 	u8 *to = pack;
 	unsigned int i;
 
 	if (!is_worth_it(packer, head, data, level, to))
 		return 0;
-	for (i = 0; i < RD_PACK_GROUPS && len <= all - all / 8; i++)
+	for (i = 0; i < RD_PACK_GROUPS && len <= most(head); i++)
 		len += put_group(packer, head, i, data, level, to + len);
-	end = (len + RD_BLOCK_SIZE - 1) / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
-	if (end > all - all / 8)
+	return end_pack(head, to, len);
+}
+
+/*
+ * Each group one frame of zstd, and no more: what else libzstd decodes, as of formats before or
+ * with empty frames in between, another decoder may not.
+ */
+static bool is_one_frame(const struct rd_pack_head *head, unsigned int group, const u8 *bytes)
+{
+	static const u8 magic[] = { 0x28, 0xb5, 0x2f, 0xfd };
+	size_t all = (size_t)rd_pack_group_blocks(head, group) * RD_BLOCK_SIZE;
+	u32 len = head->groups[group].len;
+
+	return len >= sizeof(magic) && !memcmp(bytes, magic, sizeof(magic)) &&
+		ZSTD_findFrameCompressedSize(bytes, len) == len &&
+		ZSTD_getFrameContentSize(bytes, len) == all;
+}
+
+size_t rd_pack_adopt(struct rd_pack_head *head, void *pack)
+{
+	u8 *at = (u8 *)pack + RD_PACK_HEAD;
+	unsigned int i;
+
+	if (!are_groups_good(head, most(head)))
 		return 0;
-	memset(to + len, 0, end - len);
-	write_head(head, to);
-	return end;
+	for (i = 0; i < RD_PACK_GROUPS; i++) {
+		u32 len = head->groups[i].len;
+
+		if (head->groups[i].codec > RD_PACK_ZSTD ||
+		    (head->groups[i].codec == RD_PACK_ZSTD && !is_one_frame(head, i, at)))
+			return 0;
+		head->groups[i].sum = XXH64(at, len, 0);
+		at += len;
+	}
+	return end_pack(head, pack, at - (u8 *)pack);
 }
 
 void rd_pack_number(void *pack, u64 frame)
@@ -289,4 +337,37 @@ int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+static int unpack_group(struct rd_packer *packer, const struct rd_pack_head *head,
+			unsigned int group, const u8 *bytes, u8 *data)
+{
+	unsigned int slot = group * RD_PACK_GROUP, end = slot + RD_PACK_GROUP;
+	u8 *to = data + (size_t)slot * RD_BLOCK_SIZE, *from = packer->blocks;
+	int r;
+
+	if (rd_pack_group_blocks(head, group) == RD_PACK_GROUP)
+		return rd_pack_decode(packer, head, group, bytes, to);
+	r = rd_pack_decode(packer, head, group, bytes, from);
+	for (; slot < end && !r; slot++, to += RD_BLOCK_SIZE) {
+		if (!rd_slots_test(&head->slots, slot))
+			continue;
+		memcpy(to, from, RD_BLOCK_SIZE);
+		from += RD_BLOCK_SIZE;
+	}
+	return r;
+}
+
+int rd_pack_unpack(struct rd_packer *packer, const struct rd_pack_head *head, const void *pack,
+		   void *data)
+{
+	const u8 *at = (const u8 *)pack + RD_PACK_HEAD;
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < RD_PACK_GROUPS && !r; i++) {
+		r = unpack_group(packer, head, i, at, data);
+		at += head->groups[i].len;
+	}
+	return r;
 }

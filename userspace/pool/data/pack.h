@@ -92,6 +92,13 @@ size_t rd_pack_make(struct rd_packer *packer, struct rd_pack_head *head, const v
 void rd_pack_number(void *pack, u64 frame);
 
 /*
+ * The same for groups that are there already, behind the place of the head in @pack: they come
+ * from another pool, and head->groups has their lengths and codecs, of which nothing is trusted.
+ * 0: they are not what a pack has; what is in them was not looked at.
+ */
+size_t rd_pack_adopt(struct rd_pack_head *head, void *pack);
+
+/*
  * Read a head from the beginning of a pack that should be @frame's of the pool @uuid, and has
  * @len bytes. -EBADMSG: it is damaged, or another's.
  */
@@ -114,5 +121,9 @@ bool rd_pack_is_sound(const struct rd_pack_head *head, unsigned int group, const
  */
 int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
 		   unsigned int group, const void *bytes, void *blocks);
+
+/* Decode all of @pack, each block to its place in the segment @data. The same errors. */
+int rd_pack_unpack(struct rd_packer *packer, const struct rd_pack_head *head, const void *pack,
+		   void *data);
 
 #endif

@@ -16,6 +16,7 @@
 #define RD_FEED_H
 
 #include "pool/catalog/versions.h"
+#include "pool/data/pack.h"
 
 #define RD_FEED_COMMIT	(16U << 20)
 
@@ -23,11 +24,20 @@ enum rd_feed_kind {
 	RD_FEED_END,
 	RD_FEED_ZEROS,		/* segments from @segment up to @end are zeros */
 	RD_FEED_SHARED,		/* the pool has a segment with @fp */
-	RD_FEED_CONTENT,	/* @data has it, and it should have @fp */
+	RD_FEED_CONTENT,	/* it is there, and should have @fp */
+};
+
+/* Where content goes. */
+struct rd_feed_to {
+	u8 *data;			/* a segment */
+	/* What is compressed may stay so: a pack without its head, and which blocks it has. */
+	u8 *pack;			/* RD_PACK_MAX */
+	struct rd_pack_head *head;	/* slots, and of each group length and codec */
 };
 
 struct rd_feed_segment {
 	enum rd_feed_kind kind;
+	bool is_packed;		/* the blocks of head->slots are in the pack, the others in @data */
 	u64 segment, end;
 	struct rd_seg_fp fp;
 };
@@ -49,8 +59,21 @@ struct rd_feed {
 	 */
 	int (*begin)(struct rd_feed *feed, const struct rd_version *base, u64 from,
 		     unsigned int pieces);
-	/* Find the next segment that is not as in the version before, and put it into @data. */
-	int (*next)(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret);
+	/* Find the next segment that is not as in the version before, and put it into @to. */
+	int (*next)(struct rd_feed *feed, const struct rd_feed_to *to,
+		    struct rd_feed_segment *ret);
 };
+
+/*
+ * In a thread: decode what of @fed is packed in @to to its place in the segment; it becomes a pack
+ * of the pool @uuid. Returns its length, 0: it is none. What cannot be decoded leaves zeros, and
+ * so has not the fingerprint that was announced.
+ */
+size_t rd_feed_unpack(const struct rd_feed_segment *fed, const struct rd_feed_to *to,
+		      const u8 uuid[16], struct rd_packer *packer);
+
+/* Is @data, which has the fingerprint @fp, what the feed said of the segment? -EBADMSG. */
+int rd_feed_check(const struct rd_feed *feed, const struct rd_feed_segment *fed,
+		  const struct rd_seg_fp *fp, const u8 *data);
 
 #endif

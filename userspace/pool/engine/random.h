@@ -27,6 +27,7 @@
 #define RD_RANDOM_H
 
 #include "pool/catalog/versions.h"
+#include "pool/data/slots.h"
 #include "pool/pool.h"
 
 struct rd_random;
@@ -73,6 +74,17 @@ int rd_random_read(struct rd_random *random, const struct rd_disk *disk, void *b
  */
 int rd_random_fps(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 		  struct rd_fp fps[RD_SEG_BLOCKS]);
+
+struct rd_pack_head;
+
+/*
+ * Read the pack that has the blocks @slots of a segment, each in the slot of the same number, and
+ * no others, as it lies: @pack has RD_PACK_MAX bytes for direct I/O. Its groups are sound; that
+ * they are the segment's, a caller who must know sees when it decodes them. -ENOENT: there is no
+ * such pack, or it is damaged, or moved just now.
+ */
+int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u64 segment,
+			const struct rd_slots *slots, struct rd_pack_head *head, u8 *pack);
 
 /*
  * Find which parts of the version, from @offset on, are zeros that no place holds.

@@ -2,8 +2,8 @@
 /*
  * What the files of a reader share: random.c (which block is where, and is it good),
  * random_ask.c (the catalog), random_known.c (what was looked up before),
- * random_packs.c (blocks of packs), random_damage.c (what is still wrong) and
- * random_extents.c.
+ * random_packs.c (blocks of packs), random_whole.c (packs as they lie), random_damage.c (what is
+ * still wrong) and random_extents.c.
  */
 #ifndef RD_RANDOM_PARTS_H
 #define RD_RANDOM_PARTS_H
@@ -142,6 +142,8 @@ int rd_random_read_packs(struct rd_random *random, struct buffer *buffer, unsign
 
 /* Remember where these packs are. */
 void rd_random_put_packs(struct rd_random *random, const struct rd_pack *packs, unsigned int nr);
+/* Where is this pack? False: that is not known. */
+bool rd_random_get_pack(struct rd_random *random, u64 frame, struct rd_pack *ret);
 /* Forget all that is known of the packs of these @nr blocks. */
 void rd_random_forget_packs(struct rd_random *random, const struct known *known,
 			    unsigned int nr);

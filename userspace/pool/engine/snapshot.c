@@ -40,12 +40,13 @@
 static int make_buffers(struct rd_snapshot_run *s)
 {
 	size_t nr = RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE, i;
+	bool has_packs = s->compression.codec || s->options->feed;
 	void *fps;
 
 	s->data = rd_alloc_direct(nr * RD_SEG_SIZE);
-	if (s->compression.codec)
+	if (has_packs)
 		s->packs = rd_alloc_direct(nr * RD_PACK_MAX);
-	if (!s->data || !s->packs != !s->compression.codec ||
+	if (!s->data || !s->packs != !has_packs ||
 	    posix_memalign(&fps, RD_BLOCK_SIZE, nr * RD_FPS_SIZE))
 		return -ENOMEM;
 	s->fps = fps;

@@ -19,7 +19,8 @@
 int rd_snapshot_check_fed(const struct rd_snapshot_run *s,
 			  const struct rd_snapshot_buffer *buffer)
 {
-	return !s->options->feed || rd_seg_fp_equal(&buffer->fp, &buffer->fed.fp) ? 0 : -EBADMSG;
+	return !s->options->feed ? 0 :
+		rd_feed_check(s->options->feed, &buffer->fed, &buffer->fp, buffer->data);
 }
 
 /* Segments that the version before has no content in either are passed by. */
@@ -98,7 +99,8 @@ static int take_next(struct rd_snapshot_run *s, bool *ret_end)
 
 	if (!buffer || s->nr == RD_SNAPSHOT_BUFFERS)
 		return rd_ring_wait(s->ring);
-	r = feed->next(feed, buffer->data, &fed);
+	r = feed->next(feed, &(struct rd_feed_to){ buffer->data, buffer->pack, &buffer->head },
+		       &fed);
 	*ret_end = r || fed.kind == RD_FEED_END;
 	if (*ret_end)
 		return r;

@@ -135,6 +135,9 @@ static void fingerprint(struct rd_job *job, struct rd_thread *thread)
 	unsigned int first = buffer->skip / RD_BLOCK_SIZE;
 	unsigned int nr = buffer->len / RD_BLOCK_SIZE - first;
 
+	buffer->pack_len = rd_feed_unpack(&buffer->fed, &(struct rd_feed_to){
+		buffer->data, buffer->pack, &buffer->head,
+	}, buffer->snapshot->pool->area.super.uuid, thread->packer);
 	if (buffer->has_sum)
 		sum_up(buffer);
 	buffer->is_same = buffer->has_sum && buffer->quick == buffer->old_sum;

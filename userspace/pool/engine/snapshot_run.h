@@ -114,7 +114,7 @@ struct rd_snapshot_run {
 	struct rd_ring *ring;
 	struct rd_workers *workers;
 	u8 *data;			/* of all buffers */
-	u8 *packs;			/* the same; NULL: nothing is compressed */
+	u8 *packs;			/* the same; NULL: nothing is, or comes, compressed */
 	struct rd_compression compression;
 	struct rd_pack_writer writer;
 	struct rd_fp *fps;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Write the content of a snapshot: raw, in a frame of its own, or compressed by a thread, as a
- * pack. What gains little by compression is written raw.
+ * pack. What gains little by compression is written raw. A pack that a feed has stays one.
  */
 #include <errno.h>
 
+#include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "snapshot_run.h"
@@ -185,6 +186,20 @@ static void start_compressing(struct rd_snapshot_buffer *buffer)
 	rd_workers_give(s->workers, &buffer->job);
 }
 
+/* Has it come as the pack that is to be written? */
+static bool is_pack(const struct rd_snapshot_buffer *buffer)
+{
+	return buffer->fed.is_packed && buffer->pack_len &&
+		!memcmp(&buffer->head.slots, &buffer->to->slots, sizeof(buffer->head.slots));
+}
+
+static int store_pack_as_it_is(struct rd_snapshot_buffer *buffer)
+{
+	int r = rd_failpoint("snapshot-pack");
+
+	return r ? r : store_pack(buffer);
+}
+
 /* --- */
 
 int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
@@ -194,10 +209,12 @@ int rd_snapshot_write(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 
 	buffer->to = to;
 	buffer->writes = 0;
-	if (s->compression.codec)
-		start_compressing(buffer);
-	else
+	if (!s->compression.codec)
 		r = store_raw(buffer);
+	else if (is_pack(buffer))
+		r = store_pack_as_it_is(buffer);
+	else
+		start_compressing(buffer);
 	if (!r)
 		buffer->state = RD_BUFFER_WRITING;
 	return r;

@@ -13,7 +13,9 @@ struct disk {
 	const struct rd_receive_disk_options *options;
 	struct rd_receive_disk_report *report;
 	struct rd_receive_disk_target to;
-	u8 *data, *zeros;		/* a segment each */
+	u8 *data, *zeros, *pack;	/* a segment each */
+	struct rd_pack_head head;
+	struct rd_packer *packer;
 	struct rd_fp fps[RD_SEG_BLOCKS];
 	rd_sum sum;
 };
@@ -74,11 +76,14 @@ static int write_zeros(struct disk *disk, u64 segment, u64 end)
 
 static int take_content(struct disk *disk, const struct rd_feed_segment *fed)
 {
+	const struct rd_feed_to to = { disk->data, disk->pack, &disk->head };
 	struct rd_hasher *hasher = disk->receiver.hasher;
+	const u8 no_pool[16] = { 0 };
 	struct rd_seg_fp fp;
 
+	rd_feed_unpack(fed, &to, no_pool, disk->packer);
 	rd_fp_segment(hasher, disk->data, RD_SEG_SIZE, disk->fps, &fp);
-	if (!rd_seg_fp_equal(&fp, &fed->fp)) {
+	if (rd_feed_check(&disk->receiver.feed, fed, &fp, disk->data)) {
 		rd_err(0, "segment %llu is not what was announced",
 		       (unsigned long long)fed->segment);
 		return -EBADMSG;
@@ -89,12 +94,13 @@ static int take_content(struct disk *disk, const struct rd_feed_segment *fed)
 
 static int take_all(struct disk *disk)
 {
+	const struct rd_feed_to to = { disk->data, disk->pack, &disk->head };
 	struct rd_feed *feed = &disk->receiver.feed;
 	struct rd_feed_segment fed;
 	int r;
 
 	for (;;) {
-		r = feed->next(feed, disk->data, &fed);
+		r = feed->next(feed, &to, &fed);
 		if (r || fed.kind == RD_FEED_END)
 			return r;
 		r = fed.kind == RD_FEED_CONTENT ? take_content(disk, &fed) :
@@ -173,15 +179,18 @@ int rd_receive_disk(struct rd_wire *wire, const struct rd_receive_disk_options *
 	disk->receiver.pool = &pool;
 	disk->receiver.wire = wire;
 	disk->receiver.options = &nothing;
-	disk->data = rd_alloc_direct(2 * RD_SEG_SIZE);
-	r = disk->data ? rd_receive_find_new(&disk->receiver) : -ENOMEM;
+	disk->data = rd_alloc_direct(3 * RD_SEG_SIZE);
+	disk->packer = rd_packer_new();
+	r = disk->data && disk->packer ? rd_receive_find_new(&disk->receiver) : -ENOMEM;
 	if (!r) {
+		disk->pack = disk->data + 2 * RD_SEG_SIZE;
 		disk->zeros = disk->data + RD_SEG_SIZE;
 		memset(disk->zeros, 0, RD_SEG_SIZE);
 		r = receive(disk);
 	}
 	rd_receive_forget(&disk->receiver);
 	rd_receive_find_free(&disk->receiver);
+	rd_packer_free(disk->packer);
 	free(disk->data);
 	free(disk);
 	return r;

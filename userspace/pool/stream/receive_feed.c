@@ -236,10 +236,20 @@ static int take_proof(struct rd_receiver *receiver, const struct rd_record *reco
 	return 0;
 }
 
+/* Keep a pack as it comes: a thread decodes it. */
+static void keep_pack(struct rd_arriving *arriving, const struct rd_data *from,
+		      const struct rd_feed_to *to)
+{
+	arriving->is_packed = true;
+	*to->head = from->head;
+	memcpy(to->pack + RD_PACK_HEAD, from->bytes, from->len);
+}
+
 /* Put the blocks of a record where they belong in the segment @data. */
 static int unpack(struct rd_receiver *receiver, const struct rd_data *from, u8 *data)
 {
-	size_t len = (size_t)rd_slots_count(&from->slots) * RD_BLOCK_SIZE, found = from->len;
+	const struct rd_slots *slots = &from->head.slots;
+	size_t len = (size_t)rd_slots_count(slots) * RD_BLOCK_SIZE, found = from->len;
 	const u8 *bytes = from->bytes;
 	unsigned int i;
 
@@ -251,7 +261,7 @@ static int unpack(struct rd_receiver *receiver, const struct rd_data *from, u8 *
 	if (ZSTD_isError(found) || found != len)
 		return rd_wire_refuse(receiver->wire, "content that cannot be decoded");
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (!rd_slots_test(&from->slots, i))
+		if (!rd_slots_test(slots, i))
 			continue;
 		memcpy(data + (size_t)i * RD_BLOCK_SIZE, bytes, RD_BLOCK_SIZE);
 		bytes += RD_BLOCK_SIZE;
@@ -259,7 +269,8 @@ static int unpack(struct rd_receiver *receiver, const struct rd_data *from, u8 *
 	return 0;
 }
 
-static int take_data(struct rd_receiver *receiver, const struct rd_record *record, u8 *data)
+static int take_data(struct rd_receiver *receiver, const struct rd_record *record,
+		     const struct rd_feed_to *to)
 {
 	struct rd_arriving *arriving;
 	struct rd_data content;
@@ -269,10 +280,13 @@ static int take_data(struct rd_receiver *receiver, const struct rd_record *recor
 	arriving = first_of(receiver, content.segment);
 	if (!arriving || arriving->state != RD_ARRIVING_TOLD ||
 	    (!rd_slots_are_none(&arriving->need.prove) && !arriving->is_proven) ||
-	    memcmp(&content.slots, &arriving->need.need, sizeof(content.slots)))
+	    memcmp(&content.head.slots, &arriving->need.need, sizeof(arriving->need.need)))
 		return rd_wire_refuse(receiver->wire, "content that nothing was asked of");
 	arriving->state = RD_ARRIVING_THERE;
-	return unpack(receiver, &content, data);
+	if (content.codec != RD_DATA_PACK)
+		return unpack(receiver, &content, to->data);
+	keep_pack(arriving, &content, to);
+	return 0;
 }
 
 static int take_end(struct rd_receiver *receiver)
@@ -284,7 +298,7 @@ static int take_end(struct rd_receiver *receiver)
 	return 0;
 }
 
-static int take_record(struct rd_receiver *receiver, u8 *data)
+static int take_record(struct rd_receiver *receiver, const struct rd_feed_to *to)
 {
 	u64 before = receiver->wire->taken;
 	struct rd_record record;
@@ -308,7 +322,7 @@ static int take_record(struct rd_receiver *receiver, u8 *data)
 	case RD_REC_PROOF:
 		return take_proof(receiver, &record);
 	case RD_REC_DATA:
-		return take_data(receiver, &record, data);
+		return take_data(receiver, &record, to);
 	case RD_REC_END:
 		return take_end(receiver);
 	}
@@ -317,19 +331,12 @@ static int take_record(struct rd_receiver *receiver, u8 *data)
 
 /* --- the feed */
 
-/* Is @data, of a segment that the version ends in, zeros behind the end? */
-static bool is_zeros_behind_end(const struct rd_receiver *receiver, u64 segment, const u8 *data)
-{
-	u64 len = receiver->feed.size - (segment << RD_SEG_SHIFT);
-
-	return len >= RD_SEG_SIZE || rd_is_zero(data + len, RD_SEG_SIZE - len);
-}
-
 static int pop(struct rd_receiver *receiver, struct rd_arriving *arriving, u8 *data,
 	       struct rd_feed_segment *ret)
 {
 	int r = 0;
 
+	ret->is_packed = false;
 	ret->segment = arriving->named.segment;
 	ret->end = ret->segment + 1;
 	ret->fp = arriving->named.fp;
@@ -342,12 +349,11 @@ static int pop(struct rd_receiver *receiver, struct rd_arriving *arriving, u8 *d
 		break;
 	default:
 		ret->kind = RD_FEED_CONTENT;
+		ret->is_packed = arriving->is_packed;
 		r = rd_receive_fill(receiver, arriving, data);
 		/* It has moved, or is damaged: the sender has it. */
 		if (r && r != -ENOMEM)
 			r = -EBADMSG;
-		if (!r && !is_zeros_behind_end(receiver, ret->segment, data))
-			r = rd_wire_refuse(receiver->wire, "content behind the end");
 	}
 	receiver->nr_told -= arriving->nr_told;
 	free(arriving->places);
@@ -387,7 +393,7 @@ static bool is_old(const struct rd_receiver *receiver, const struct rd_feed_segm
 	return receiver->is_file && fed->segment < receiver->from;
 }
 
-static int next(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret)
+static int next(struct rd_feed *feed, const struct rd_feed_to *to, struct rd_feed_segment *ret)
 {
 	struct rd_receiver *receiver = (struct rd_receiver *)feed;
 	struct rd_arriving *arriving;
@@ -395,13 +401,13 @@ static int next(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret)
 
 	for (;;) {
 		arriving = rd_arriving_at(receiver, receiver->head);
-		/* Before any content of it has come, which goes to @data of the same call. */
+		/* Before any content of it has come, which goes to @to of the same call. */
 		if (receiver->head < receiver->tail &&
 		    take_gap(receiver, arriving->named.segment, ret))
 			return 0;
 		if (receiver->head < receiver->tail && is_there(arriving)) {
 			receiver->zeros = rd_max(receiver->zeros, arriving->named.segment + 1);
-			r = pop(receiver, arriving, data, ret);
+			r = pop(receiver, arriving, to->data, ret);
 			if (r || !is_old(receiver, ret))
 				return r;
 			continue;
@@ -413,7 +419,7 @@ static int next(struct rd_feed *feed, u8 *data, struct rd_feed_segment *ret)
 			take_gap(receiver, end_of(receiver), ret);
 			return 0;
 		}
-		r = take_record(receiver, data);
+		r = take_record(receiver, to);
 		if (!r)
 			r = rd_pool_progress(receiver->pool, "receive",
 					     receiver->zeros << RD_SEG_SHIFT, feed->size);

@@ -42,6 +42,7 @@ struct rd_arriving {
 	enum rd_arriving_state state;
 	struct rd_need need;
 	bool is_proven;			/* need.prove */
+	bool is_packed;			/* DATA was a pack */
 	struct rd_slots before;		/* blocks that are as in the version before */
 	unsigned int nr_told;		/* blocks that BLOCKS had */
 	rd_place *places;		/* of blocks of the pool; NULL: there is none */

@@ -273,16 +273,44 @@ void rd_data_head_put(u8 to[RD_DATA_HEAD], u64 segment, const struct rd_slots *s
 	to[72] = codec;
 }
 
+void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct rd_pack_head *head)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_PACK_GROUPS; i++)
+		rd_put_u32(to + 4 * i, head->groups[i].len | (u32)head->groups[i].codec << 24);
+}
+
+/* Read the numbers before the groups; @ret->bytes are the groups then. */
+static int get_groups(struct rd_data *ret)
+{
+	size_t len = 0;
+	unsigned int i;
+
+	if (ret->len < RD_DATA_GROUPS)
+		return -EBADMSG;
+	for (i = 0; i < RD_PACK_GROUPS; i++) {
+		u32 word = rd_get_u32(ret->bytes + 4 * i);
+
+		ret->head.groups[i].len = word & 0xffffff;
+		ret->head.groups[i].codec = word >> 24;
+		len += word & 0xffffff;
+	}
+	ret->bytes += RD_DATA_GROUPS;
+	ret->len -= RD_DATA_GROUPS;
+	return ret->len == len && len <= RD_PACK_MAX - RD_PACK_HEAD ? 0 : -EBADMSG;
+}
+
 int rd_data_get(const struct rd_record *record, struct rd_data *ret)
 {
 	const u8 *at = record->data;
 
-	if (record->len < RD_DATA_HEAD || at[72] > RD_DATA_ZSTD || !rd_is_zero(at + 73, 7))
+	if (record->len < RD_DATA_HEAD || at[72] > RD_DATA_PACK || !rd_is_zero(at + 73, 7))
 		return -EBADMSG;
 	ret->segment = rd_get_u64(at);
-	get_slots(at + 8, &ret->slots);
+	get_slots(at + 8, &ret->head.slots);
 	ret->codec = at[72];
 	ret->bytes = at + RD_DATA_HEAD;
 	ret->len = record->len - RD_DATA_HEAD;
-	return 0;
+	return ret->codec == RD_DATA_PACK ? get_groups(ret) : 0;
 }

@@ -28,7 +28,7 @@
 
 #include "base/buffer.h"
 #include "pool/data/fp.h"
-#include "pool/data/slots.h"
+#include "pool/data/pack.h"
 
 #define RD_PREAMBLE		20
 #define RD_RECORD_HEAD		12
@@ -201,27 +201,35 @@ int rd_need_get(const struct rd_record *record, struct rd_need *ret);
 /*
  *	 0  8  segment
  *	 8 64  bit map: the blocks that follow, one behind the other
- *	72  1  0: as they are, 1: one frame of zstd
+ *	72  1  0: as they are, 1: one frame of zstd, 2: the groups of a pack
  *	73  7  zeros
  *	80     their bytes
+ *
+ * The groups of a pack (data/pack.h) follow 32 numbers of 4 bytes, one for each:
+ *
+ *	 0  4  its length in bytes, and in the highest byte how it is stored
  */
 #define RD_DATA_HEAD	80
+#define RD_DATA_GROUPS	(4 * RD_PACK_GROUPS)
 
 enum rd_data_codec {
 	RD_DATA_RAW,
 	RD_DATA_ZSTD,
+	RD_DATA_PACK,
 };
 
 struct rd_data {
 	u64 segment;
-	struct rd_slots slots;
 	u8 codec;
+	struct rd_pack_head head;	/* slots, and of a pack: length and codec of each group */
 	const u8 *bytes;
 	size_t len;
 };
 
 /* Write the head of DATA. */
 void rd_data_head_put(u8 to[RD_DATA_HEAD], u64 segment, const struct rd_slots *slots, u8 codec);
+/* Write what precedes the groups of a pack. */
+void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct rd_pack_head *head);
 int rd_data_get(const struct rd_record *record, struct rd_data *ret);
 
 /*

@@ -174,6 +174,7 @@ static int serve_wants(struct rd_sender *sender, const struct list *list)
 	char why[RD_WIRE_TEXT];
 	int r = 0;
 
+	sender->is_asked_again = false;
 	while (!r) {
 		r = rd_wire_get(sender->wire, &record, true);
 		if (r)
@@ -194,6 +195,7 @@ static int serve_wants(struct rd_sender *sender, const struct list *list)
 		r = rd_send_take_want(sender, &record);
 		if (!r)
 			r = serve_want(sender, list);
+		sender->is_asked_again = true;
 	}
 	return r;
 }

@@ -2,10 +2,14 @@
 /*
  * What the segments of a version are, for a sender: which of them differ from the base, which
  * blocks of these, and their content, read and compressed by threads.
+ *
+ * A pack that has what is needed, and no more, is sent as it lies: the receiver proves what is in
+ * it. A file is read later, when the pool may be gone, and so the pack is proven here.
  */
 #include <errno.h>
 #include <zstd.h>
 
+#include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
@@ -168,6 +172,46 @@ static int prove(struct rd_send_job *job, const struct rd_slots *slots)
 	return r;
 }
 
+/* Does the pack in @job->data have the blocks of the segment? */
+static int prove_pack(struct rd_send_job *job, const struct rd_pack_head *head,
+		      struct rd_thread *thread)
+{
+	struct rd_fp fps[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
+	struct rd_sender *sender = job->sender;
+	int r;
+
+	memset(job->out, 0, RD_SEG_SIZE);
+	r = rd_pack_unpack(thread->packer, head, job->data, job->out);
+	if (!r)
+		r = rd_random_fps(sender->random, &sender->disk, job->sending->named.segment, fps);
+	if (r)
+		return r;
+	rd_fp_blocks(thread->hasher, job->out, RD_SEG_BLOCKS, found);
+	return memcmp(fps, found, sizeof(fps)) ? -EBADMSG : 0;
+}
+
+/* Send the pack as it lies, if there is one. */
+static bool take_pack(struct rd_send_job *job, struct rd_thread *thread)
+{
+	const struct rd_need *need = &job->sending->need;
+	struct rd_sender *sender = job->sender;
+	struct rd_pack_head head;
+	size_t len;
+
+	if (sender->options->compression.codec == RD_PACK_RAW || sender->is_asked_again ||
+	    !rd_slots_are_none(&need->prove) ||
+	    rd_random_read_pack(sender->random, &sender->disk, need->segment, &need->need, &head,
+				job->data) ||
+	    (sender->is_file && prove_pack(job, &head, thread)))
+		return false;
+	len = rd_pack_group_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
+	rd_data_head_put(job->out, need->segment, &need->need, RD_DATA_PACK);
+	rd_data_groups_put(job->out + RD_DATA_HEAD, &head);
+	memcpy(job->out + RD_DATA_HEAD + RD_DATA_GROUPS, job->data + RD_PACK_HEAD, len);
+	job->len = RD_DATA_HEAD + RD_DATA_GROUPS + len;
+	return true;
+}
+
 /* Compress the blocks of @slots into the record. */
 static void pack(struct rd_send_job *job, const struct rd_slots *slots)
 {
@@ -201,10 +245,12 @@ static void run(struct rd_job *base, struct rd_thread *thread)
 	struct rd_slots both;
 	unsigned int i;
 
-	(void)thread;
+	job->len = 0;
+	job->r = 0;
+	if (take_pack(job, thread))
+		return;
 	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
 		both.bits[i] = need->need.bits[i] | need->prove.bits[i];
-	job->len = 0;
 	job->r = read_blocks(job, &both);
 	if (!job->r && !rd_slots_are_none(&need->prove))
 		job->r = prove(job, &need->prove);
@@ -246,7 +292,7 @@ int rd_send_data_new(struct rd_sender *sender)
 	for (i = 0; i < RD_SEND_JOBS; i++) {
 		struct rd_send_job *job = &sender->jobs[i];
 
-		job->data = malloc(RD_SEG_SIZE);
+		job->data = rd_alloc_direct(RD_SEG_SIZE);
 		job->out = malloc(RD_DATA_HEAD + RD_SEG_SIZE);
 		job->compressor = ZSTD_createCCtx();
 		if (!job->data || !job->out || !job->compressor)

@@ -87,6 +87,7 @@ static int begin_anew(struct rd_sender *sender, const struct rd_record *record)
 
 	/* Threads read the nonce of the wish before. */
 	rd_send_wait_all(sender);
+	sender->is_asked_again = true;
 	r = rd_send_take_want(sender, record);
 	return r ? r : -ERESTART;
 }

@@ -51,7 +51,7 @@ struct rd_send_job {
 	struct rd_sender *sender;	/* NULL: free */
 	struct rd_sending *sending;
 	int r;
-	u8 *data;			/* a segment */
+	u8 *data;			/* a segment, or a pack */
 	u8 *out;			/* the record: its head, and what compresses to less */
 	size_t len;			/* of it; 0: no content is needed */
 	u8 proof[RD_PROOF_SIZE];
@@ -72,6 +72,7 @@ struct rd_sender {
 	char name[160];
 	struct rd_disk disk, base;	/* base: version.id 0: none */
 	struct rd_want want;
+	bool is_asked_again;		/* the same version, after something was wrong with it */
 	u64 next, end;			/* segments to be named */
 	struct rd_sending_queue {
 		u64 head, work, need, blocks, asked, tail;
