@@ -412,6 +412,15 @@ with open("bad", "r+b") as file:
 	[ -z "$(list_there)" ]
 	[ -z "$(arrived)" ]
 	must check --pool there
+	# One that ends 64 KiB before its content.
+	truncate -s $(((2 << 20) + (192 << 10))) end.img
+	blocks end.img 500 60
+	must snapshot end --from end.img
+	"$build/bin/revdedupctl" send end |
+		"$BATS_TEST_DIRNAME/stream-relay.py" flip O 34 0 >bad
+	ctl receive --pool there <bad
+	expect 1 <<<"revdedupctl: 'end': what has arrived is not the version that was announced"
+	[ -z "$(list_there)" ]
 	# The same of a sender that is asked again, and sends it again.
 	by_relay flip D 100 0
 	ctl send vm1 --to "x:$PWD/there" --rsh "$relay"
@@ -469,6 +478,29 @@ data.write(bytes((byte ^ 1,)))'
 	[ "$status" -eq 1 ]
 	[[ $output == *"damaged"* ]]
 	[ -z "$(list_there new)" ]
+}
+
+@test "send: a pack whose blocks are not what their fingerprints are of" {
+	must init pool --size 256M --compression zstd:1
+	export REVDEDUP_POOL=$PWD/pool
+	# Two segments, whose packs are of one length.
+	python3 -c 'for segment in "ab":
+    for nr in range(512):
+        print(f"{segment}{nr:07}" * 512, end="")' >1.img
+	must snapshot vm1 --from 1.img
+	make_there --compression zstd:1
+	"$BATS_TEST_DIRNAME/swap-packs.py" pool/data
+	# The receiver asks again, and what comes then is read as ever.
+	ctl send vm1 --to there
+	[ "$status" -eq 1 ]
+	[[ $output == *"damaged"* ]]
+	[ -z "$(list_there)" ]
+	must check --pool there
+	# A file asks nothing.
+	! "$build/bin/revdedupctl" send vm1 >file 2>said || return
+	grep damaged said
+	ctl receive --pool there <file
+	[[ $output == *"ended early"* ]]
 }
 
 @test "receive: groups of a pack that are not what they say" {
