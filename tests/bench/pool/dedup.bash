@@ -156,13 +156,9 @@ dedup_rows() {
 is_wanted() { [ -z "$only_series" ] || [[ " $only_series " == *" $1 "* ]]; }
 
 fleet_rows() {
-	local file
-	file=$("$here/fleet.sh" --size "$size")
-	mkdir "$dir/fleet"
-	mount -o loop,ro "$file" "$dir/fleet"
-	mounts+=("$dir/fleet")
-	! is_wanted fleet || dedup_rows "a fleet" "$dir/fleet/plain" 0.75
-	! is_wanted trimmed || dedup_rows "a fleet, trimmed" "$dir/fleet/trimmed" 0.75
+	find_fleet
+	! is_wanted fleet || dedup_rows "a fleet" "$fleet/plain" 0.75
+	! is_wanted trimmed || dedup_rows "a fleet, trimmed" "$fleet/trimmed" 0.75
 }
 
 # --- a night later

@@ -153,6 +153,17 @@ find_series() {
 	series=${series:-$("$here/series.sh" --size "${size/demo/small}")}
 }
 
+# Set fleet to the directory that has the series of a fleet.
+find_fleet() {
+	local file
+	fleet=$dir/fleet
+	[ ! -d "$fleet" ] || return 0
+	file=$("$here/fleet.sh" --size "$size")
+	mkdir "$fleet"
+	mount -o loop,ro "$file" "$fleet"
+	mounts+=("$fleet")
+}
+
 # take_series [HOOK [OPTION...]]: all snapshots in a new pool, each from cold caches. Their
 # reports go to $dir/reports, the microseconds of all to series_usec. HOOK VOLUME
 # FILE is called after each.

@@ -201,7 +201,9 @@ part_send() {
 	title "send: what goes over the wire"
 	header
 	bytes_rows apt "$series"
-	[ "$size" = demo ] || bytes_rows database "$("$here/database.sh")"
+	bytes_rows database "$("$here/database.sh")"
+	find_fleet
+	bytes_rows fleet "$fleet/plain"
 	second_rows
 	nothing_rows
 	speed_rows
