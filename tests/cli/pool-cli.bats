@@ -114,6 +114,15 @@ bats_require_minimum_version 1.5.0
 	[ "$code" -eq 130 ]
 	[ "$(cat err)" = "revdedupctl: interrupted" ]
 	must check
+	# It waits for the pool.
+	hold 0 0
+	code=0
+	"$build/bin/revdedupctl" list --lock-wait 60 2>err 3>&- &
+	until grep -q waiting err; do sleep 0.01; done
+	kill -INT $!
+	wait $! || code=$?
+	[ "$code" -eq 130 ]
+	[ "$(tail -n 1 err)" = "revdedupctl: interrupted" ]
 }
 
 @test "progress" {

@@ -136,7 +136,7 @@ static void make_pool(void)
 			 path);
 		must_run("dd if=/dev/urandom of='%s' bs=4k seek=900 count=400 conv=notrunc status=none",
 			 i ? "/dev/null" : path);
-		must(!rd_session_open(&pool, directory, RD_POOL_WRITE, "snapshot", 0));
+		must(!rd_session_open(&pool, directory, RD_POOL_WRITE, "snapshot", 0, NULL));
 		must(!rd_snapshot(pool, &snapshot, &report));
 		must(!rd_session_close(pool, 0));
 	}

@@ -252,7 +252,7 @@ static void must_be_whole(void)
 	struct rd_pool *pool;
 	size_t at;
 
-	must(!rd_session_open(&pool, to_path, RD_POOL_READ, "check", 0));
+	must(!rd_session_open(&pool, to_path, RD_POOL_READ, "check", 0, NULL));
 	must(!rd_check(pool, &report) && !report.nr_wrong);
 	must(!rd_random_new(&random, pool));
 	must(!rd_random_ask(random, look_at_all, &all));
@@ -300,7 +300,7 @@ static void receive(struct fuzz_input *input, bool is_file, enum rd_share share)
 	must(pwrite(wire.in, bytes.data, bytes.len, 0) == (ssize_t)bytes.len);
 	if (!is_file)
 		wire.out = open("/dev/null", O_WRONLY);
-	must(!rd_session_open(&pool, to_path, RD_POOL_WRITE, "receive", 0));
+	must(!rd_session_open(&pool, to_path, RD_POOL_WRITE, "receive", 0, NULL));
 	r = rd_wire_begin(&wire, is_file ? 'R' : 0, &who);
 	if (!r)
 		r = rd_receive(pool, &wire, &options, &report);
@@ -452,7 +452,7 @@ static void send_to(struct fuzz_input *input)
 	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
 	answering.fd = fds[1];
 	must(!pthread_create(&thread, NULL, answer_all, &answering));
-	must(!rd_session_open(&pool, from_path, RD_POOL_READ, "send", 0));
+	must(!rd_session_open(&pool, from_path, RD_POOL_READ, "send", 0, NULL));
 	wire.in = fds[0];
 	wire.out = fds[0];
 	r = rd_wire_begin(&wire, 'S', &who);
@@ -520,7 +520,7 @@ static void snapshot(const char *pool_path, const char *volume, unsigned int nr)
 	file = fopen(path, "w");
 	must(file && fwrite(images[nr], 1, IMAGE_SIZE, file) == IMAGE_SIZE && !fclose(file));
 	options.from = path;
-	must(!rd_session_open(&pool, pool_path, RD_POOL_WRITE, "snapshot", 0));
+	must(!rd_session_open(&pool, pool_path, RD_POOL_WRITE, "snapshot", 0, NULL));
 	must(!rd_snapshot(pool, &options, &report));
 	must(!rd_session_close(pool, 0));
 	if (!strcmp(volume, "vm1"))
@@ -540,7 +540,7 @@ static void make_stream(void)
 	struct rd_pool *pool;
 	size_t at;
 
-	must(!rd_session_open(&pool, from_path, RD_POOL_READ, "send", 0));
+	must(!rd_session_open(&pool, from_path, RD_POOL_READ, "send", 0, NULL));
 	must(!rd_wire_begin(&wire, 'F', NULL));
 	must(!rd_send_file(pool, &wire, &options, &report));
 	must(!rd_session_close(pool, 0));
@@ -572,7 +572,7 @@ static void make_receiver(struct rd_pool_options *options)
 		i++;
 	wire.in = fuzz_file(records[i]);
 	must(pwrite(wire.in, stream, records[i], 0) == (ssize_t)records[i]);
-	must(!rd_session_open(&pool, to_path, RD_POOL_WRITE, "receive", 0));
+	must(!rd_session_open(&pool, to_path, RD_POOL_WRITE, "receive", 0, NULL));
 	must(!rd_wire_begin(&wire, 'R', &who));
 	/* It ends early, behind that version. */
 	must(rd_receive(pool, &wire, &receive, &report) && report.versions == 1);

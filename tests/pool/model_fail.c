@@ -210,7 +210,7 @@ static int run_failing(const struct job *job)
 		/* It is meant to fail. */
 		if (!freopen(path_of("stderr"), "w", stderr))
 			_exit(9);
-		if (rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0))
+		if (rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0, NULL))
 			_exit(1);
 		pool->lease_ops = &devices_lease_ops;
 		r = job ? run_job(job) : 0;

@@ -159,7 +159,7 @@ static void put_back(const char *files, enum coverage what)
 	run_command("mv '%s'/%s* '%s'", path_of("pool"), files, now);
 	run_command("cp --sparse=always '%s'/%s* '%s'", path_of("kept"), files,
 		    path_of("pool"));
-	r = rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0);
+	r = rd_session_open(&pool, path_of("pool"), RD_POOL_WRITE, "model", 0, NULL);
 	if (r != -ESTALE)
 		fail("%s: %d", coverage_names[what], r);
 	run_command("rm '%s'/%s* && mv '%s'/* '%s'", path_of("pool"), files, path_of("now"),

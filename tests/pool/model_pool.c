@@ -29,7 +29,7 @@ const char *pool_name = "pool";
 
 void open_pool(void)
 {
-	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0))
+	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_WRITE, "model", 0, NULL))
 		fail("cannot open the pool");
 	pool->lease_ops = &devices_lease_ops;
 }
@@ -44,7 +44,7 @@ int try_rebuild(bool force)
 {
 	struct rd_rebuild_report report;
 
-	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0))
+	if (rd_session_open(&pool, path_of(pool_name), RD_POOL_REPAIR, "model", 0, NULL))
 		fail("the pool cannot be opened for repair");
 	return rd_session_close(pool, rd_rebuild_catalog(pool, force, &report));
 }

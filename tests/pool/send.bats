@@ -40,3 +40,42 @@ teardown() {
 	must check
 	must scrub
 }
+
+# make_ends: of "pool", which receives, and "other", which has v@1; a side that hears nothing for
+# 3 s gives up, and commands wait for each other.
+make_ends() {
+	must init other --size 256M --reserve 1M
+	must init pool --size 256M --reserve 1M
+	head -c 4M /dev/urandom >img/v
+	must --pool other snapshot v --from img/v
+	mkdir etc
+	printf '[general]\nlock-wait = 60\n' >etc/revdedup.conf
+	export REVDEDUP_CONFIG=$PWD/etc REVDEDUP_PATIENCE=3000
+}
+
+# meanwhile COMMAND...: run it while the command that stop_at has stopped goes on after 6 s.
+meanwhile() {
+	local waker
+	(sleep 6 && kill -CONT "$pid") 3>&- &
+	waker=$!
+	must "$@"
+	wait "$waker"
+	go_on
+}
+
+@test "an end that waits for another command, or for an answer, is not given up" {
+	make_ends
+	# The pool that sends, and the one that receives.
+	stop_at grow-extended --pool other grow --size 512M
+	meanwhile receive v --from other
+	grep -q '^received v@1: ' out/must
+	stop_at grow-extended grow --size 512M
+	meanwhile --pool other send v --as w --to pool
+	stop_at snapshot-finish snapshot x --from img/v
+	meanwhile --pool other send v --as x --force --to pool
+	echo old >back
+	(sleep 6 && echo y) |
+		script -qec "${ctl[*]} restore v@1 --from other --to back" /dev/null >said
+	cmp back img/v
+	must check
+}

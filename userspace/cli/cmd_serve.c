@@ -140,6 +140,7 @@ int cmd_serve(struct ctl *ctl)
 		r = -errno;
 	if (!r)
 		r = rd_wire_begin(&wire, 0, &who);
+	ctl->progress.wire = &wire;
 	/* From here on the other end prints what is wrong. */
 	if (!r)
 		r = be_quiet();
@@ -147,6 +148,7 @@ int cmd_serve(struct ctl *ctl)
 		r = who == 'S' ? receive(ctl, &wire) : send(ctl, &wire);
 	if (r && who && r != -EREMOTEIO)
 		tell_error(&wire);
+	ctl->progress.wire = NULL;
 	rd_wire_end(&wire);
 	close(wire.out);
 	return r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Functions that the commands of revdedupctl share. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "pool/engine/inflate.h"
 #include "pool/engine/restore.h"
 #include "pool/engine/session.h"
+#include "pool/stream/wire.h"
 #include "cli.h"
 
 int ctl_lock_wait(const struct ctl *ctl, unsigned int *ret_ms)
@@ -139,7 +141,8 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 		r = ctl_value_size(ctl, CTL_OPT_RATE, &rate);
 	if (r)
 		return r;
-	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms);
+	r = rd_session_open(&ctl->pool, path, mode, ctl->command->name, wait_ms,
+			    &ctl->progress.progress);
 	if (r == -ENOENT)
 		return CTL_NO_POOL;
 	if (r == -EBUSY)
@@ -151,7 +154,6 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode)
 	/* A command that changes the pool goes on even if its output is no longer read. */
 	if (mode != RD_POOL_READ)
 		signal(SIGPIPE, SIG_IGN);
-	ctl->pool->progress = &ctl->progress.progress;
 	ctl->pool->pace.rate = rate;
 	ctl->pool->lease_ops = &rd_host_lease_ops;
 	return 0;
@@ -188,6 +190,17 @@ void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
 	rd_json_u64(&ctl->out, "number", version->version.number);
 }
 
+/* Wait for a line of the terminal, and let the other end of a wire know that we live. */
+static bool wait_for_answer(const struct ctl_progress *progress)
+{
+	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	while (poll(&fd, 1, 1000) <= 0 && !*progress->progress.stop)
+		if (progress->wire)
+			rd_wire_keep(progress->wire);
+	return !*progress->progress.stop;
+}
+
 int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
 {
 	char text[512], answer[16] = "";
@@ -204,7 +217,7 @@ int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
 		return CTL_FAILED;
 	}
 	fprintf(stderr, "%s. Continue? [y/n]: ", text);
-	if (fgets(answer, sizeof(answer), stdin) &&
+	if (wait_for_answer(&ctl->progress) && fgets(answer, sizeof(answer), stdin) &&
 	    (!strcasecmp(answer, "y\n") || !strcasecmp(answer, "yes\n")))
 		return 0;
 	rd_hint("nothing was changed");

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "pool/stream/wire.h"
 #include "progress.h"
 #include "sizes.h"
 
@@ -90,9 +91,8 @@ static void print_json(const struct ctl_progress *progress, u64 done, u64 total,
 	fflush(stdout);
 }
 
-static void tell(const struct rd_progress *base, const char *what, u64 done, u64 total)
+static void show(struct ctl_progress *progress, const char *what, u64 done, u64 total)
 {
-	struct ctl_progress *progress = (struct ctl_progress *)base;
 	u64 now = rd_now_us() / 1000, wait = progress->json ? JSON_MS : LINE_MS;
 
 	if (progress->all) {
@@ -119,11 +119,21 @@ static void tell(const struct rd_progress *base, const char *what, u64 done, u64
 	progress->on_screen = !progress->json;
 }
 
+static void tell(const struct rd_progress *base, const char *what, u64 done, u64 total)
+{
+	struct ctl_progress *progress = (struct ctl_progress *)base;
+
+	if (progress->wire)
+		rd_wire_keep(progress->wire);
+	if (progress->shows && what)
+		show(progress, what, done, total);
+}
+
 void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
 		       volatile int *stop)
 {
 	*progress = (struct ctl_progress){
-		.progress.stop = stop,
+		.progress = { .tell = tell, .stop = stop },
 		.json = json,
 		.every = every,
 	};
@@ -131,7 +141,7 @@ void ctl_progress_init(struct ctl_progress *progress, bool json, bool every,
 
 void ctl_progress_show(struct ctl_progress *progress)
 {
-	progress->progress.tell = tell;
+	progress->shows = true;
 }
 
 void ctl_progress_begin(struct ctl_progress *progress, const char *subject)

@@ -7,9 +7,12 @@
 
 #include "pool/pool.h"
 
+struct rd_wire;
+
 struct ctl_progress {
 	struct rd_progress progress;	/* the engine's: first */
-	bool json;
+	struct rd_wire *wire;	/* its other end waits for this one; or NULL */
+	bool shows, json;
 	bool every;		/* print the end of short work, too */
 	const char *subject;	/* a version or volume, or NULL */
 	const char *what;	/* the present work */

@@ -143,6 +143,7 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 	char other;
 
 	r = ctl_remote_parse(ctl, text, remote);
+	remote->progress = &ctl->progress;
 	if (!r)
 		r = ctl_wire(ctl, &remote->wire);
 	if (r)
@@ -164,6 +165,7 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 	r = rd_wire_begin(&remote->wire, who, &other);
 	if (!r && other == who)
 		r = rd_wire_refuse(&remote->wire, "that it does the same as we");
+	ctl->progress.wire = &remote->wire;
 	return r ? ctl_remote_end(remote, r) : 0;
 }
 
@@ -174,6 +176,7 @@ int ctl_remote_end(struct ctl_remote *remote, int r)
 
 	if (r && r != -EREMOTEIO)
 		rd_wire_fail(&remote->wire, why[0] ? why : "it failed");
+	remote->progress->wire = NULL;
 	rd_wire_end(&remote->wire);
 	close(remote->wire.in);
 	while (waitpid(remote->pid, &status, 0) < 0 && errno == EINTR)

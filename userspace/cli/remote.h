@@ -20,6 +20,7 @@ struct ctl_remote {
 	char port[8];
 	char pool[PATH_MAX];
 	pid_t pid;
+	struct ctl_progress *progress;	/* a sign of life for the other end */
 	struct rd_wire wire;
 };
 

@@ -16,7 +16,7 @@
 int nbd_check(const char *path)
 {
 	struct rd_pool *pool;
-	int r = rd_session_open(&pool, path, RD_POOL_READ, "export", 0);
+	int r = rd_session_open(&pool, path, RD_POOL_READ, "export", 0, NULL);
 
 	if (r)
 		return r;
@@ -51,7 +51,7 @@ int nbd_start(struct nbd_server *server)
 	/* First, since it finishes what commands that died have left. */
 	r = nbd_start_holding(server);
 	if (!r)
-		r = rd_session_open(&server->pool, server->path, RD_POOL_READ, "export", 0);
+		r = rd_session_open(&server->pool, server->path, RD_POOL_READ, "export", 0, NULL);
 	if (!r)
 		r = rd_random_new(&server->random, server->pool);
 	return r ? r : hold_named(server);

@@ -65,7 +65,7 @@ static void run(const char *path, int fd, pid_t server)
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_NAME, "revdedup-holder");
-	answer.r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0);
+	answer.r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0, NULL);
 	is_open = !answer.r;
 	if (is_open)
 		answer.r = rd_hold_for(pool, server);

@@ -258,7 +258,7 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 }
 
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		 unsigned int wait_ms)
+		 unsigned int wait_ms, const struct rd_progress *progress)
 {
 	struct rd_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -270,6 +270,7 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 	pool->lock = RD_LOCK_NONE;
 	pool->session_lock = RD_LOCK_NONE;
 	pool->wait_ms = wait_ms;
+	pool->progress = progress;
 	pool->path = strdup(path);
 	r = pool->path ? open_parts(pool, mode) : -ENOMEM;
 	if (r) {
@@ -298,11 +299,6 @@ void rd_pool_close(struct rd_pool *pool)
 
 /* --- what all commands do */
 
-static bool is_stopped(const struct rd_pool *pool)
-{
-	return pool->progress && pool->progress->stop && *pool->progress->stop;
-}
-
 int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total)
 {
 	const struct rd_progress *progress = pool->progress;
@@ -311,7 +307,7 @@ int rd_pool_progress(struct rd_pool *pool, const char *what, u64 done, u64 total
 		return 0;
 	if (progress->tell)
 		progress->tell(progress, what, done, total);
-	return is_stopped(pool) ? -EINTR : 0;
+	return progress->stop && *progress->stop ? -EINTR : 0;
 }
 
 /* List the commands that run now: one of them may have the lock. */
@@ -346,7 +342,7 @@ static int wait_for_lock(struct rd_pool *pool, struct rd_lock *ret, enum rd_lock
 		r = rd_lock_take(ret, pool->lock_fd, class, id, exclusive, now);
 		if (r != -EAGAIN || waited + now >= wait_ms)
 			return r;
-		if (is_stopped(pool))
+		if (rd_pool_progress(pool, NULL, 0, 0))
 			return -EINTR;
 		if (waited < RD_TELL_MS && waited + now >= RD_TELL_MS) {
 			rd_warn("waiting for another command that is using %s", what);

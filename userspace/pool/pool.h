@@ -88,6 +88,7 @@ struct rd_pool {
 
 /* The progress of long work, for the front end. */
 struct rd_progress {
+	/* @what NULL: there is no work, but the command is alive, and waits for another one. */
 	void (*tell)(const struct rd_progress *progress, const char *what,
 		     u64 done, u64 total);
 	/* Set by a signal: the work ends as soon as that leaves nothing half done. */
@@ -130,10 +131,10 @@ enum rd_pool_mode {
 /*
  * Open the parts of the pool @path, and take its lock. Commands call rd_session_open(),
  * which also checks that the parts are of one life, and recovers. -ENOENT: there is no
- * pool. -EEXIST, without a message: the superblocks are not lost.
+ * pool. -EEXIST, without a message: the superblocks are not lost. @progress may be NULL.
  */
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		 unsigned int wait_ms);
+		 unsigned int wait_ms, const struct rd_progress *progress);
 void rd_pool_close(struct rd_pool *pool);
 
 /* Report progress. -EINTR: the user has asked to stop. */

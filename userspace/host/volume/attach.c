@@ -43,7 +43,7 @@ static int repeat_rollback(struct rd_pool *pool, struct rd_attachment *at)
 
 static int open_pool(const struct rd_caller *caller, const char *path, struct rd_pool **ret)
 {
-	int r = rd_session_open(ret, path, RD_POOL_WRITE, caller->verb, caller->wait_ms);
+	int r = rd_session_open(ret, path, RD_POOL_WRITE, caller->verb, caller->wait_ms, NULL);
 
 	/* Other devices read it as well, and are asked before something is freed. */
 	if (!r)

@@ -215,7 +215,7 @@ static int give_up_lease(const struct undo *undo)
 	int r;
 
 	r = rd_session_open(&pool, undo->at->pool, RD_POOL_WRITE, undo->caller->verb,
-			    undo->caller->wait_ms);
+			    undo->caller->wait_ms, NULL);
 	if (r) {
 		rd_warn("the pool '%s' keeps what '%s' has read until it frees something",
 			undo->at->pool, undo->at->volume);

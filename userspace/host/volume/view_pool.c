@@ -32,7 +32,7 @@ static int open_other(struct rd_view_pool *reads, const struct rd_caller *caller
 
 	if (at->pool[0])
 		r = rd_session_open(&reads->pool, at->pool, RD_POOL_WRITE, caller->verb,
-				    caller->wait_ms);
+				    caller->wait_ms, NULL);
 	if (r) {
 		reads->pool = NULL;
 		rd_err(0, "cannot keep blocks of '%s' in the pool '%s' while they are copied to '%s'",

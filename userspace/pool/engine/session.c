@@ -186,12 +186,12 @@ static int begin(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 }
 
 int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		    const char *verb, unsigned int wait_ms)
+		    const char *verb, unsigned int wait_ms, const struct rd_progress *progress)
 {
 	struct rd_pool *pool;
 	int r;
 
-	r = rd_pool_open(&pool, path, mode, wait_ms);
+	r = rd_pool_open(&pool, path, mode, wait_ms, progress);
 	if (r)
 		return r;
 	r = begin(pool, mode, verb);

@@ -18,7 +18,7 @@
  * -EEXIST also where @mode is RD_POOL_APART, and both are of one life.
  */
 int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
-		    const char *verb, unsigned int wait_ms);
+		    const char *verb, unsigned int wait_ms, const struct rd_progress *progress);
 
 /*
  * End the command, which has failed unless @r is 0, and close the pool. Returns @r, and

@@ -283,39 +283,15 @@ static int take_all(struct rd_receiver *receiver)
 	return r;
 }
 
-/* Long work of the pool is a sign of life. */
-struct living {
-	struct rd_progress progress;	/* first */
-	const struct rd_progress *front;
-	struct rd_wire *wire;
-};
-
-static void tell_alive(const struct rd_progress *progress, const char *what, u64 done, u64 total)
-{
-	const struct living *living = (const struct living *)progress;
-
-	rd_wire_keep(living->wire);
-	if (living->front && living->front->tell)
-		living->front->tell(living->front, what, done, total);
-}
-
 int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
 	       const struct rd_receive_options *options, struct rd_receive_report *report)
 {
 	struct rd_receiver *receiver = calloc(1, sizeof(*receiver));
-	struct living living = {
-		.progress = { .tell = tell_alive },
-		.front = pool->progress,
-		.wire = wire,
-	};
 	int r;
 
 	memset(report, 0, sizeof(*report));
 	if (!receiver)
 		return -ENOMEM;
-	if (living.front)
-		living.progress.stop = living.front->stop;
-	pool->progress = &living.progress;
 	receiver->pool = pool;
 	receiver->wire = wire;
 	receiver->options = options;
@@ -327,6 +303,5 @@ int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
 	rd_receive_forget(receiver);
 	rd_receive_find_free(receiver);
 	free(receiver);
-	pool->progress = living.front;
 	return r;
 }

@@ -42,7 +42,10 @@ struct rd_receive_report {
 	u64 skipped;
 };
 
-/* @pool is open for writing. Both ends of @wire are open, or, of a file, wire->in alone. */
+/*
+ * @pool is open for writing. Both ends of @wire are open, or, of a file, wire->in alone. Where both
+ * are, pool->progress calls rd_wire_keep().
+ */
 int rd_receive(struct rd_pool *pool, struct rd_wire *wire,
 	       const struct rd_receive_options *options, struct rd_receive_report *report);
 

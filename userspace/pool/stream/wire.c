@@ -9,10 +9,12 @@
 
 #include "base/clock.h"
 #include "base/inject.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "wire.h"
 
 #define TICK_MS		1000
+#define KEEP_PART	12	/* of the patience of the other side */
 #define WRITE_FROM	(256U << 10)	/* bytes that are worth a write */
 #define READ_AT_ONCE	(256U << 10)
 /* Of what was read and not returned yet; the rest waits on its way. */
@@ -221,7 +223,7 @@ int rd_wire_put_buffer(struct rd_wire *wire, enum rd_record_type type, struct rd
 void rd_wire_keep(struct rd_wire *wire)
 {
 	if (wire->in < 0 || wire->out < 0 || wire->to.len ||
-	    rd_now_us() - wire->spoken < RD_WIRE_KEEP * 1000000ULL)
+	    rd_now_us() - wire->spoken < wire->patience * 1000000ULL / KEEP_PART)
 		return;
 	if (!put(wire, RD_REC_KEEP, NULL, 0))
 		write_out(wire);
@@ -352,7 +354,7 @@ int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who)
 	wire->spoken = rd_now_us();
 	wire->heard = wire->spoken;
 	if (!wire->patience)
-		wire->patience = RD_WIRE_PATIENCE;
+		wire->patience = rd_patience_ms(RD_WIRE_PATIENCE * 1000) / 1000;
 	if (wire->in >= 0 && wire->out >= 0) {
 		dont_block(wire->in, &wire->flags[0]);
 		dont_block(wire->out, &wire->flags[1]);

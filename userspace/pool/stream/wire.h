@@ -4,8 +4,8 @@
  *
  * Neither side waits for ever: while one writes, it also takes in what the other has sent
  * (rd_wire_get() returns that later), so both can write at the same time; a side that has had
- * nothing to say for RD_WIRE_KEEP seconds says that it is alive; and a side that has heard nothing
- * for wire->patience seconds gives up.
+ * nothing to say for a twelfth of wire->patience says that it is alive; and a side that has heard
+ * nothing for wire->patience gives up.
  */
 #ifndef RD_WIRE_H
 #define RD_WIRE_H
@@ -13,13 +13,12 @@
 #include "base/pace.h"
 #include "record.h"
 
-#define RD_WIRE_KEEP		10
-#define RD_WIRE_PATIENCE	120
+#define RD_WIRE_PATIENCE	120	/* seconds */
 
 struct rd_wire {
 	int in, out;			/* -1: there is none */
 	const char *peer;		/* for messages */
-	unsigned int patience;		/* seconds */
+	unsigned int patience;		/* seconds; 0: RD_WIRE_PATIENCE */
 	volatile int *stop;		/* set by a signal, or NULL */
 	struct rd_pace pace;		/* of what is written, or, @receives, of what is read */
 	bool receives;
@@ -63,7 +62,10 @@ int rd_wire_expect(struct rd_wire *wire, enum rd_record_type type, struct rd_rec
 /* Wait until something is there to read, or @fd can be read. */
 int rd_wire_wait(struct rd_wire *wire, int fd);
 
-/* Tell the other side, if it is time, that this one is alive: for long work. */
+/*
+ * Tell the other side, if it is time, that this one is alive: for long work, and while it waits for
+ * another command, or for an answer.
+ */
 void rd_wire_keep(struct rd_wire *wire);
 
 /* Copy what the other side says: printed, it must not move the cursor of a terminal. */
