@@ -234,6 +234,53 @@ send_held() {
 	must check --pool more
 }
 
+@test "send: --dry-run tells what would go, and changes nothing" {
+	local to
+	make_ends
+	must snapshot vm2 --from 2.img
+	for to in there "x:$PWD/there"; do
+		ctl send --all --dry-run --to "$to" --rsh ./rsh
+		expect 0 <<-END
+			would send vm1@1 to $to: all of 6.0 MiB
+			would send vm1@2 to $to: 8.0 KiB changed since vm1@1
+			would send vm1@3 to $to: 16.0 KiB changed since vm1@2
+			would send vm2@1 to $to: all of 6.0 MiB
+		END
+	done
+	[ -z "$(list_there)" ]
+	[ -z "$(ask_there "SELECT name FROM volume")" ]
+	[ ! -e pool/last-sent ]
+	must send vm1@2 --to there
+	must list --pool there
+	before=$(md5sum <<<"$output")
+	ctl send vm1 vm2 -n --newest 2 --to there
+	expect 0 <<-'END'
+		there has vm1@2
+		would send vm1@3 to there: 16.0 KiB changed since vm1@2
+		would send vm2@1 to there: all of 6.0 MiB
+	END
+	must send vm1 -nq --to there --json
+	[ "$(field 0 '["type"], lines[0]["version"], lines[0]["as"]')" = "there vm1@2 vm1" ]
+	[ "$(field 1 '["type"], lines[1]["version"], lines[1]["since"]')" = "send vm1@3 vm1@2" ]
+	[ "$(field 1 '["bytes_changed"], lines[1]["dry_run"]')" = "16384 True" ]
+	[ "$(field 2 '["versions"], lines[2]["dry_run"]')" = "1 True" ]
+	must list --pool there
+	[ "$(md5sum <<<"$output")" = "$before" ]
+	# What it tells is what is done.
+	must send vm1 --to there
+	[[ ${lines[0]} == "sent vm1@3 to there: "* ]]
+	ctl send vm1 -n --to there
+	expect 0 <<-'END'
+		there has vm1@3
+		there has vm1@2
+		nothing new to send to there
+	END
+	must snapshot other --from 1.img --pool there
+	ctl send vm2 -n --as other --to there
+	[ "$status" -eq 1 ]
+	[[ $output == *"there has a volume 'other', and no version of it that this pool has"* ]]
+}
+
 @test "send: a volume there that is another one" {
 	make_ends
 	blocks other.img 0 100
@@ -826,6 +873,7 @@ sent_with() {
 		send vm1 --to -x:y
 		send vm1 --to ssh://x
 		send vm1 --json
+		send vm1 --dry-run
 		receive vm1
 		receive --from there
 		receive --all vm1 --from there

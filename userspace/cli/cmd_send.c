@@ -30,6 +30,8 @@ static int check_options(const struct ctl *ctl, bool to_file)
 		return ctl_usage(ctl, "name a pool with --to, or send stdout to a file or a program");
 	if (to_file && ctl->json)
 		return ctl_usage(ctl, "without --to stdout is the stream, so there is no --json");
+	if (to_file && ctl_has(ctl, CTL_OPT_DRY_RUN))
+		return ctl_usage(ctl, "--dry-run asks another pool: name it with --to");
 	return ctl_check_as(ctl);
 }
 
@@ -90,13 +92,57 @@ static void note(struct telling *telling, const struct rd_send_pick *pick,
 		rd_buffer_put(&telling->elsewhere, &one, sizeof(one));
 }
 
+static void json_begin(const struct telling *telling, const char *type,
+		       const struct rd_send_pick *pick)
+{
+	struct ctl *ctl = telling->ctl;
+
+	ctl_json_begin(ctl, type);
+	rd_json_string(&ctl->out, "version", telling->subject);
+	rd_json_string(&ctl->out, "to", telling->to);
+	rd_json_string(&ctl->out, "as", pick->as);
+}
+
+/* @base: NULL where all of it goes, or, @would false, where it is there already. */
+static void tell_dry(struct telling *telling, const struct rd_send_pick *pick, bool would,
+		     const struct rd_version *version, const struct rd_version *base, u64 bytes)
+{
+	char since[CTL_VERSION_TEXT] = "", size[CTL_SIZE_TEXT];
+	struct ctl *ctl = telling->ctl;
+
+	ctl_name_print(telling->subject, pick->name, version->number);
+	if (base)
+		ctl_name_print(since, pick->name, base->number);
+	ctl_size_print(size, bytes);
+	if (ctl->json) {
+		json_begin(telling, would ? "send" : "there", pick);
+		if (base)
+			rd_json_string(&ctl->out, "since", since);
+		if (would)
+			rd_json_u64(&ctl->out, base ? "bytes_changed" : "size", bytes);
+		rd_json_bool(&ctl->out, "dry_run", true);
+		ctl_json_end(ctl);
+	} else if (!would) {
+		printf("%s has %s\n", telling->to, telling->subject);
+	} else if (base) {
+		printf("would send %s to %s: %s changed since %s\n", telling->subject,
+		       telling->to, size, since);
+	} else {
+		printf("would send %s to %s: all of %s\n", telling->subject, telling->to, size);
+	}
+}
+
 static void tell(void *ctx, enum rd_send_event event, const struct rd_send_pick *pick,
-		 const struct rd_version *version, u64 bytes)
+		 const struct rd_version *version, const struct rd_version *base, u64 bytes)
 {
 	struct telling *telling = ctx;
 	struct ctl *ctl = telling->ctl;
 	char size[CTL_SIZE_TEXT];
 
+	if (ctl_has(ctl, CTL_OPT_DRY_RUN)) {
+		tell_dry(telling, pick, event == RD_SEND_WOULD, version, base, bytes);
+		return;
+	}
 	if (event == RD_SEND_BEGINS) {
 		ctl_name_print(telling->subject, pick->name, version->number);
 		ctl_progress_begin(&ctl->progress, telling->subject);
@@ -107,10 +153,7 @@ static void tell(void *ctx, enum rd_send_event event, const struct rd_send_pick 
 		return;
 	ctl_progress_clear(&ctl->progress);
 	if (ctl->json) {
-		ctl_json_begin(ctl, "send");
-		rd_json_string(&ctl->out, "version", telling->subject);
-		rd_json_string(&ctl->out, "to", telling->to);
-		rd_json_string(&ctl->out, "as", pick->as);
+		json_begin(telling, "send", pick);
 		rd_json_u64(&ctl->out, "bytes_sent", bytes);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && telling->to) {
@@ -130,6 +173,8 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 	if (ctl->json) {
 		ctl_json_begin(ctl, "sent");
 		rd_json_string(&ctl->out, "to", to);
+		if (ctl_has(ctl, CTL_OPT_DRY_RUN))
+			rd_json_bool(&ctl->out, "dry_run", true);
 		rd_json_u64(&ctl->out, "versions", report->versions);
 		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
 		rd_json_u64(&ctl->out, "volumes_unchanged", report->there);
@@ -141,7 +186,7 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions && !report->skipped) {
 		printf("nothing new to send to %s\n", to);
-	} else if (!ctl->quiet) {
+	} else if (!ctl->quiet && !ctl_has(ctl, CTL_OPT_DRY_RUN)) {
 		printf("%llu version%s: %s over the wire, for %s that was not there\n",
 		       report->versions, report->versions == 1 ? "" : "s",
 		       ctl_size_print(size, bytes),
@@ -190,6 +235,7 @@ static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 	struct telling telling = { .ctl = ctl, .to = to };
 	struct rd_send_options options = {
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
+		.dry_run = ctl_has(ctl, CTL_OPT_DRY_RUN),
 		.tell = tell,
 		.ctx = &telling,
 	};
@@ -200,7 +246,7 @@ static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
 	options.compression = compression;
 	if (!r)
-		r = ctl_open_to_send(ctl);
+		r = options.dry_run ? ctl_open(ctl, RD_POOL_READ) : ctl_open_to_send(ctl);
 	if (!r)
 		r = ctl_picks_find(ctl, picks, &options);
 	if (!r)

@@ -53,8 +53,8 @@ const struct ctl_command ctl_commands[] = {
 	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
 	{ "send", NULL, { "push" }, "[VOL[@VERSION]...|--all] [--to POOL|HOST:POOL]",
 	  "copy versions to another pool, or write them to stdout",
-	  COMMON | O(PROGRESS) | O(TO) | O(ALL) | O(NEWEST) | O(SINCE) | O(AS) | O(RATE) | O(RSH) |
-	  O(COMPRESSION) | O(FORCE), 0, ANY, false, cmd_send },
+	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(TO) | O(ALL) | O(NEWEST) | O(SINCE) | O(AS) |
+	  O(RATE) | O(RSH) | O(COMPRESSION) | O(FORCE), 0, ANY, false, cmd_send },
 	{ "receive", NULL, { "pull" }, "[VOL[@VERSION]...|--all --from POOL|HOST:POOL]",
 	  "copy versions from another pool, or read them from stdin",
 	  COMMON | O(PROGRESS) | O(FROM) | O(ALL) | O(NEWEST) | O(AS) | O(RATE) | O(RSH), 0, ANY,

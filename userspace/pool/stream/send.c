@@ -222,7 +222,25 @@ static void tell(struct rd_sender *sender, enum rd_send_event event,
 		 const struct rd_send_pick *pick, const struct rd_version *version, u64 bytes)
 {
 	if (sender->options->tell)
-		sender->options->tell(sender->options->ctx, event, pick, version, bytes);
+		sender->options->tell(sender->options->ctx, event, pick, version, NULL, bytes);
+}
+
+/* Versions that were deleted have taken with them how much they had changed. */
+static void tell_would(struct rd_sender *sender, const struct rd_send_pick *pick,
+		       const struct list *list, const struct rd_version *version,
+		       const struct rd_version *base)
+{
+	u64 blocks = 0;
+	size_t i;
+
+	for (i = 0; base && i < list->nr; i++)
+		if (list->versions[i].number > base->number &&
+		    list->versions[i].number <= version->number)
+			blocks += list->versions[i].blocks_changed;
+	sender->report->versions++;
+	if (sender->options->tell)
+		sender->options->tell(sender->options->ctx, RD_SEND_WOULD, pick, version, base,
+				      base ? blocks * RD_BLOCK_SIZE : version->size);
 }
 
 /* @base: of a file; or the newest that both have, which is held with it. */
@@ -292,7 +310,10 @@ static int send_chosen(struct rd_sender *sender, const struct rd_send_pick *pick
 
 	*ret_nr = nr;
 	for (i = first; i < first + nr && !r; i++) {
-		r = send_one(sender, pick, list, &list->versions[i], base);
+		if (sender->options->dry_run)
+			tell_would(sender, pick, list, &list->versions[i], base);
+		else
+			r = send_one(sender, pick, list, &list->versions[i], base);
 		base = &list->versions[i];
 	}
 	return r;
@@ -308,10 +329,25 @@ static int refuse_stranger(const struct rd_sender *sender, const struct rd_send_
 	return -EEXIST;
 }
 
+/* Tell which of the versions that are meant the receiver has, the newest first. */
+static void tell_there(struct rd_sender *sender, const struct rd_send_pick *pick,
+		       const struct list *list, const struct rd_known *known, size_t nr_known)
+{
+	const struct rd_version *version;
+	size_t i;
+
+	for (i = 0; i < nr_known; i++) {
+		version = find_known(list, &known[i]);
+		if (version && (!pick->number || pick->number == version->number))
+			tell(sender, RD_SEND_THERE, pick, version, 0);
+	}
+}
+
 static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick,
 		       const struct rd_known *known, size_t nr_known)
 {
 	const struct rd_version *common = NULL;
+	bool dry = sender->options->dry_run;
 	struct list list = { 0 };
 	size_t i, nr = 0;
 	int r = get_versions(sender, pick->volume, &list);
@@ -320,10 +356,12 @@ static int send_volume(struct rd_sender *sender, const struct rd_send_pick *pick
 		common = find_known(&list, &known[i]);
 	if (!r && nr_known && !common && !sender->options->force)
 		r = refuse_stranger(sender, pick);
+	if (!r && dry)
+		tell_there(sender, pick, &list, known, nr_known);
 	if (!r)
 		r = send_chosen(sender, pick, &list, common, &nr);
 	sender->report->there += !r && !nr;
-	if (!r && !nr && common)
+	if (!r && !nr && common && !dry)
 		tell(sender, RD_SEND_THERE, pick, common, 0);
 	if (!r && !nr && common && pick->number && pick->number < common->number)
 		rd_warn("%s@%lld is not sent: %s has a newer version, and takes only newer ones",

@@ -23,7 +23,9 @@ struct rd_send_pick {
 enum rd_send_event {
 	RD_SEND_BEGINS,
 	RD_SEND_DONE,		/* @bytes were sent for it, and the receiver has it */
-	RD_SEND_THERE,		/* the newest that the receiver has, and nothing is newer */
+	/* The newest that the receiver has, and nothing is newer; dry_run: one that it has. */
+	RD_SEND_THERE,
+	RD_SEND_WOULD,		/* dry_run: it lacks this one; @bytes have changed since @base */
 };
 
 struct rd_send_options {
@@ -32,14 +34,16 @@ struct rd_send_options {
 	u64 newest;		/* no more than so many versions of each volume; 0: all */
 	i64 base;		/* only what is newer than this version; a file builds on it */
 	bool force;		/* although the receiver has other versions of a volume */
+	bool dry_run;		/* ask what the receiver has, and only tell; not into a file */
 	struct rd_compression compression;	/* of what goes over the wire */
+	/* @base: of RD_SEND_WOULD, or NULL: all of the version goes. */
 	void (*tell)(void *ctx, enum rd_send_event event, const struct rd_send_pick *pick,
-		     const struct rd_version *version, u64 bytes);
+		     const struct rd_version *version, const struct rd_version *base, u64 bytes);
 	void *ctx;
 };
 
 struct rd_send_report {
-	u64 versions;		/* that were sent */
+	u64 versions;		/* that were sent, or would be */
 	u64 there;		/* volumes of which nothing new was to be sent */
 	u64 skipped;		/* versions that the receiver did not take */
 	u64 blocks;		/* whose content was sent */
