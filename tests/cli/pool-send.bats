@@ -158,6 +158,7 @@ send_held() {
 	[ "$(field 1 '["type"]')" = sent ]
 	[ "$(field 1 '["segments_changed"]')" = 1 ]
 	[ "$(field 1 '["blocks_sent"]')" = 2 ]
+	[ "$(field 1 '["blocks_there"]')" = 0 ]
 	has there vm1@4 3.img
 	# It goes on from there like any other.
 	must snapshot vm1 --from 1.img --pool there
@@ -720,6 +721,39 @@ data.write(bytes((byte ^ 1,)))'
 	must send --pool there vm2 --to "x:$PWD/pool" --rsh ./rsh
 	has pool vm2@2 2.img
 	must check
+}
+
+@test "send, receive: the last line says what was saved" {
+	make_pool 128M
+	make_there
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	cp 1.img 2.img
+	blocks 2.img 600 20
+	must snapshot vm1 --from 1.img
+	must snapshot vm2 --from 2.img
+	cp 1.img 3.img
+	blocks 3.img 3 2
+	must snapshot vm1 --from 3.img
+	# Only where it builds on the version before does the whole segment say how much changed.
+	cp 2.img 4.img
+	dd if=3.img of=4.img bs=1M count=2 conv=notrunc status=none
+	must snapshot vm2 --from 4.img
+	must send vm1 --to there
+	[[ ${lines[2]} == "2 versions: 2.4 MiB over the wire, for 2.4 MiB that was not there" ]]
+	# The first segment is there, and of the second one most of 88 blocks.
+	must send vm2@1 --to there
+	[[ ${lines[1]} == "1 version: "*" KiB over the wire, for "*" KiB that was not there, and 2.3 MiB that was" ]]
+	must send vm2 --to there --json
+	[ "$(field 1 '["segments_there"]')" = 1 ]
+	[ "$(field 1 '["blocks_there"]')" = 2 ]
+	must init more --size 128M
+	must receive vm1 --pool more --from pool
+	[[ ${lines[2]} == "2 versions: 2.4 MiB over the wire, for 2.4 MiB that changed" ]]
+	must receive vm2@1 --pool more --from pool --json
+	[ "$(field 1 '["type"], lines[1]["versions"], lines[1]["versions_refused"]')" = "received 1 0" ]
+	[ "$(field 1 '["blocks_changed"]')" = 620 ]
+	[ "$(field 1 '["bytes_received"]')" -lt 200000 ]
 }
 
 @test "receive: from another pool" {

@@ -39,6 +39,29 @@ static void tell(void *ctx, const char *volume, const struct rd_version *version
 	}
 }
 
+static void tell_all(struct ctl *ctl, const struct rd_wire *wire,
+		     const struct rd_receive_report *report)
+{
+	char size[CTL_SIZE_TEXT], changed[CTL_SIZE_TEXT];
+
+	if (ctl->json) {
+		ctl_json_begin(ctl, "received");
+		rd_json_u64(&ctl->out, "versions", report->versions);
+		rd_json_u64(&ctl->out, "versions_refused", report->skipped);
+		rd_json_u64(&ctl->out, "blocks_changed", report->blocks_changed);
+		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
+		rd_json_u64(&ctl->out, "bytes_received", wire->received);
+		ctl_json_end(ctl);
+	} else if (!ctl->quiet && !report->versions) {
+		printf("nothing new to receive from %s\n", wire->peer);
+	} else if (!ctl->quiet && wire->out >= 0) {
+		printf("%llu version%s: %s over the wire, for %s that changed\n",
+		       report->versions, report->versions == 1 ? "" : "s",
+		       ctl_size_print(size, wire->sent + wire->received),
+		       ctl_size_print(changed, report->blocks_changed * RD_BLOCK_SIZE));
+	}
+}
+
 /* The other end sends what it likes: only what was asked for is taken. */
 static bool was_asked_for(void *ctx, const char *volume)
 {
@@ -68,8 +91,8 @@ static int receive(struct ctl *ctl, struct rd_wire *wire)
 
 	wire->receives = true;
 	r = rd_receive(ctl->pool, wire, &options, &report);
-	if (!r && !report.versions && !ctl->json && !ctl->quiet)
-		printf("nothing new to receive from %s\n", wire->peer);
+	if (!r)
+		tell_all(ctl, wire, &report);
 	return r ? r : report.skipped ? CTL_PARTLY : 0;
 }
 

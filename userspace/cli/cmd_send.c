@@ -168,7 +168,7 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		     const struct rd_send_report *report)
 {
 	u64 bytes = wire->sent + wire->received;
-	char size[CTL_SIZE_TEXT], new[CTL_SIZE_TEXT];
+	char size[CTL_SIZE_TEXT], new[CTL_SIZE_TEXT], there[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
 		ctl_json_begin(ctl, "sent");
@@ -181,16 +181,20 @@ static void tell_all(struct ctl *ctl, const struct rd_wire *wire, const char *to
 		rd_json_u64(&ctl->out, "segments_changed", report->segments);
 		rd_json_u64(&ctl->out, "segments_there", report->segments_there);
 		rd_json_u64(&ctl->out, "blocks_sent", report->blocks);
+		rd_json_u64(&ctl->out, "blocks_there", report->blocks_there);
 		rd_json_u64(&ctl->out, "bytes_sent", wire->sent);
 		rd_json_u64(&ctl->out, "bytes_received", wire->received);
 		ctl_json_end(ctl);
 	} else if (!ctl->quiet && !report->versions && !report->skipped) {
 		printf("nothing new to send to %s\n", to);
 	} else if (!ctl->quiet && !ctl_has(ctl, CTL_OPT_DRY_RUN)) {
-		printf("%llu version%s: %s over the wire, for %s that was not there\n",
+		ctl_size_print(there, report->blocks_there * RD_BLOCK_SIZE);
+		printf("%llu version%s: %s over the wire, for %s that was not there%s%s%s\n",
 		       report->versions, report->versions == 1 ? "" : "s",
 		       ctl_size_print(size, bytes),
-		       ctl_size_print(new, report->blocks * RD_BLOCK_SIZE));
+		       ctl_size_print(new, report->blocks * RD_BLOCK_SIZE),
+		       report->blocks_there ? ", and " : "", report->blocks_there ? there : "",
+		       report->blocks_there ? " that was" : "");
 	}
 }
 

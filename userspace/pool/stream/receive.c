@@ -213,6 +213,7 @@ static int take(struct rd_receiver *receiver, const struct rd_offer *offer,
 	else if (r == -EBADMSG)
 		rd_err(0, "'%s': what has arrived is not the version that was announced",
 		       options->volume);
+	receiver->report->blocks_changed += r ? 0 : report.version.blocks_changed;
 	if (!r && receiver->options->tell)
 		receiver->options->tell(receiver->options->ctx, options->volume, &report.version,
 					receiver->wire->taken - before);

@@ -40,6 +40,7 @@ struct rd_receive_options {
 struct rd_receive_report {
 	u64 versions;
 	u64 skipped;
+	u64 blocks_changed;	/* in these versions, with those that were here already */
 };
 
 /*

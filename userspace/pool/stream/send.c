@@ -243,12 +243,29 @@ static void tell_would(struct rd_sender *sender, const struct rd_send_pick *pick
 				      base ? blocks * RD_BLOCK_SIZE : version->size);
 }
 
+/*
+ * A segment that the receiver has as a whole counts as one, whatever changed in it. Where the
+ * catalog knows how much that was, since the base is the version before, no more is there.
+ */
+static void bound_there(struct rd_sender *sender, const struct rd_send_report *before)
+{
+	const struct rd_version *version = &sender->disk.version, *base = &sender->base.version;
+	u64 most = base->number + 1 == version->number ? version->blocks_changed :
+		rd_round_up(version->size, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	u64 sent = sender->report->blocks - before->blocks;
+	u64 *there = &sender->report->blocks_there;
+
+	most -= rd_min(most, sent);
+	*there = before->blocks_there + rd_min(*there - before->blocks_there, most);
+}
+
 /* @base: of a file; or the newest that both have, which is held with it. */
 static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 		    const struct list *list, const struct rd_version *version,
 		    const struct rd_version *base)
 {
-	u64 sent = sender->wire->sent, before = sender->report->versions;
+	struct rd_send_report before = *sender->report;
+	u64 sent = sender->wire->sent;
 	char *name = sender->name;
 	i64 holds[2] = { 0 };
 	int r;
@@ -294,7 +311,8 @@ static int send_one(struct rd_sender *sender, const struct rd_send_pick *pick,
 	}
 	if (!r)
 		r = rd_wire_flush(sender->wire);
-	if (!r && sender->report->versions > before)
+	bound_there(sender, &before);
+	if (!r && sender->report->versions > before.versions)
 		tell(sender, RD_SEND_DONE, pick, version, sender->wire->sent - sent);
 	drop(sender, holds[0]);
 	drop(sender, holds[1]);

@@ -34,6 +34,9 @@ static int take_have(struct rd_sender *sender, const struct rd_record *record)
 		} else {
 			sending->state = RD_SENDING_LACKING;
 		}
+		if (sending->state != RD_SENDING_LACKING &&
+		    !rd_is_zero(&sending->named.fp, sizeof(sending->named.fp)))
+			sender->report->blocks_there += RD_SEG_BLOCKS;
 	}
 	return 0;
 }
@@ -70,6 +73,7 @@ static int take_need(struct rd_sender *sender, const struct rd_record *record)
 		return rd_wire_refuse(sender->wire, "a wish for what it was not told of");
 	sending->need = need;
 	sending->state = RD_SENDING_NEEDED;
+	sender->report->blocks_there += sending->blocks - rd_slots_count(&need.need);
 	return 0;
 }
 
