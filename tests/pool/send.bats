@@ -79,3 +79,27 @@ meanwhile() {
 	cmp back img/v
 	must check
 }
+
+# Else a program that knows no such version takes it for damage, instead of refusing the pool.
+@test "a version that arrives is announced before it is there" {
+	local nr copy
+	must init other --size 256M --reserve 1M
+	must init empty --size 256M --reserve 1M --compression none
+	head -c 4M /dev/urandom >img/v
+	must --pool other snapshot v --from img/v
+	"${ctl[@]}" --pool other send v >stream
+	for ((nr = 1; nr < 1000; nr++)); do
+		rm -rf pool
+		cp -r --sparse=always empty pool
+		! REVDEDUP_FAIL=any:$nr=kill "${ctl[@]}" receive <stream || return
+		[ "$(ask "SELECT count(*) FROM version WHERE state = 5")" -eq 0 ] || break
+	done
+	for copy in 0 256; do
+		# Incompatible features, bit 2.
+		[ "$(od -An -t u1 -N 1 -j $((copy * 4096 + 80)) pool/data)" -eq 4 ] ||
+			fail_test "copy $copy of the superblock does not say it"
+		[ "$(od -An -t u1 -N 1 -j $((copy * 4096 + 80)) empty/data)" -eq 0 ]
+	done
+	must receive <stream
+	must check
+}

@@ -40,7 +40,8 @@
  * A feature is a bit. They are looked at before what follows from the format: of a pool that
  * has an unknown one, nothing else need be as it is here. Bit 0 of the incompatible ones: there
  * are packs. It is set and stable before the catalog has the first one, and stays. Bit 1: the
- * pool, or a volume, has or had another rule than reverse deduplication in one piece.
+ * pool, or a volume, has or had another rule than reverse deduplication in one piece. Bit 2: a
+ * version arrives, or has arrived, from another pool, and was PARTIAL until all of it was there.
  *
  * A write goes to copy A, then to copy B, each flushed: one copy is always whole.
  */
@@ -58,7 +59,8 @@
 
 #define RD_INCOMPAT_PACKS	1ULL
 #define RD_INCOMPAT_PIECES	2ULL
-#define RD_INCOMPAT_KNOWN	(RD_INCOMPAT_PACKS | RD_INCOMPAT_PIECES)
+#define RD_INCOMPAT_PARTIAL	4ULL
+#define RD_INCOMPAT_KNOWN	(RD_INCOMPAT_PACKS | RD_INCOMPAT_PIECES | RD_INCOMPAT_PARTIAL)
 
 #define RD_GROUP_FRAMES	256
 /* 512 TiB; packed frames have the numbers from 2^36 on. */

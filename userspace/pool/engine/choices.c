@@ -32,12 +32,22 @@ static int change_super(struct rd_pool *pool, u64 incompat,
 	return r;
 }
 
+static int announce(struct rd_pool *pool, u64 features)
+{
+	return (pool->area.super.incompat & features) == features ? 0 :
+		change_super(pool, features, NULL, NULL);
+}
+
+int rd_partial_announce(struct rd_pool *pool)
+{
+	return announce(pool, RD_INCOMPAT_PARTIAL);
+}
+
 /* --- packs */
 
 int rd_packs_announce(struct rd_pool *pool)
 {
-	return pool->area.super.incompat & RD_INCOMPAT_PACKS ? 0 :
-		change_super(pool, RD_INCOMPAT_PACKS, NULL, NULL);
+	return announce(pool, RD_INCOMPAT_PACKS);
 }
 
 int rd_packs_choose(struct rd_pool *pool, struct rd_compression compression)
@@ -68,10 +78,7 @@ static u64 features_of(struct rd_rule rule)
 
 int rd_rule_announce(struct rd_pool *pool, struct rd_rule rule)
 {
-	u64 features = features_of(rule);
-
-	return (pool->area.super.incompat & features) == features ? 0 :
-		change_super(pool, features, NULL, NULL);
+	return announce(pool, features_of(rule));
 }
 
 int rd_rule_choose(struct rd_pool *pool, struct rd_rule rule)
@@ -84,8 +91,8 @@ int rd_rule_choose_for(struct rd_pool *pool, i64 volume, const struct rd_rule *r
 	int r = 0;
 
 	/* Programs that know no rules take a row in the journal for damage, whatever it says. */
-	if (rule && !(pool->area.super.incompat & RD_INCOMPAT_PIECES))
-		r = change_super(pool, RD_INCOMPAT_PIECES, NULL, NULL);
+	if (rule)
+		r = announce(pool, RD_INCOMPAT_PIECES);
 	if (!r)
 		r = rd_catalog_begin(pool->sql);
 	if (r)

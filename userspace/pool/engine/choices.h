@@ -12,6 +12,9 @@
 /* Announce packs. */
 int rd_packs_announce(struct rd_pool *pool);
 
+/* Announce a version that arrives. */
+int rd_partial_announce(struct rd_pool *pool);
+
 /* Store what is new in this way, from now on. */
 int rd_packs_choose(struct rd_pool *pool, struct rd_compression compression);
 

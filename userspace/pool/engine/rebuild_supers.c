@@ -64,9 +64,9 @@ static int read_features(struct rd_pool *pool)
 	struct rd_packs_total total;
 	int r = rd_packs_total(pool->sql, &total);
 
-	/* Whether there was one is not known: volumes keep their own. */
+	/* Whether there was one, or a version arrived, is not known: volumes keep their own. */
 	pool->area.super.rule = RD_RULE_FIRST;
-	pool->area.super.incompat |= RD_INCOMPAT_PIECES;
+	pool->area.super.incompat |= RD_INCOMPAT_PIECES | RD_INCOMPAT_PARTIAL;
 	if (!r && total.packs) {
 		pool->area.super.incompat |= RD_INCOMPAT_PACKS;
 		pool->area.super.compression = rd_compression_default;

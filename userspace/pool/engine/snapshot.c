@@ -309,6 +309,8 @@ static int begin_fed(struct rd_snapshot_run *s)
 	if (r || resumes < 0)
 		return r ? r : resumes;
 	r = feed->begin(feed, &s->base, s->version->cursor, s->rule.pieces);
+	if (!r)
+		r = rd_partial_announce(s->pool);
 	if (!r && !resumes)
 		r = drop_partial(s->pool, s->version->volume);
 	if (!r && !resumes)
