@@ -284,6 +284,10 @@ kill_server() {
 	[[ $output == *"there is a file '$PWD/file' already"*"--unix names another path"* ]]
 	[ "$(cat file)" = text ]
 	same vm1@1 1.img
+	# The process that holds the version is a part of it.
+	must status
+	[ "$(grep -c "  running: .*(pid .*, since " <<<"$output")" -eq 1 ]
+	[ "$(grep -c "  running: " <<<"$output")" -eq 1 ]
 }
 
 @test "in the foreground it ends with Ctrl-C, and frees what was deleted" {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +65,34 @@ static void read_command(const char *pid, char *text)
 			text[i] = text[i] ? '?' : ' ';
 }
 
+static pid_t parent_of(const char *pid)
+{
+	char path[300];
+	int parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+		parent = 0;
+	if (file)
+		fclose(file);
+	return parent;
+}
+
+/* Has another opener forked it, without starting another program? */
+static bool is_part(const struct rd_opener *opener, const char *pid, const struct statx *file)
+{
+	struct rd_opener parent = { .pid = parent_of(pid) };
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)parent.pid);
+	if (parent.pid <= 0 || parent.pid == getpid() || !has_open(text, file))
+		return false;
+	read_command(text, parent.command);
+	return !strcmp(parent.command, opener->command);
+}
+
 void rd_openers(const char *path, struct rd_buffer *ret)
 {
 	const struct dirent *entry;
@@ -81,6 +110,8 @@ void rd_openers(const char *path, struct rd_buffer *ret)
 		if (opener.pid <= 0 || opener.pid == getpid() || !has_open(entry->d_name, &file))
 			continue;
 		read_command(entry->d_name, opener.command);
+		if (is_part(&opener, entry->d_name, &file))
+			continue;
 		rd_buffer_put(ret, &opener, sizeof(opener));
 	}
 	closedir(dir);

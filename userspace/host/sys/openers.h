@@ -15,7 +15,8 @@ struct rd_opener {
 };
 
 /*
- * Append a struct rd_opener for each other process that has the file or device @path open.
+ * Append a struct rd_opener for each other process that has the file or device @path open, and one
+ * for those that a process has forked for the same command.
  * Processes of other users are seen by root alone.
  */
 void rd_openers(const char *path, struct rd_buffer *ret);
