@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A JSON writer that knows commas and escapes, and nothing else; see json.h. */
+#include <string.h>
+
 #include "json.h"
 
 /* U+FFFD, for a byte that is not UTF-8. */
@@ -105,4 +107,43 @@ void rd_json_string(struct rd_json *json, const char *key, const char *text)
 		put_string(json, text);
 	else
 		fputs("null", json->out);
+}
+
+void rd_json_vadd(struct rd_json *json, const char *fmt, va_list args)
+{
+	char word[64], *what;
+	const char *key;
+	size_t len;
+
+	for (; *fmt; fmt += len + (fmt[len] == ' ')) {
+		len = strcspn(fmt, " ");
+		snprintf(word, sizeof(word), "%.*s", (int)len, fmt);
+		what = strchr(word, '=');
+		key = what ? word : NULL;
+		if (what)
+			*what++ = '\0';
+		else
+			what = word;
+		if (strchr("{[", what[0]))
+			rd_json_begin(json, key, what[0]);
+		else if (strchr("}]", what[0]))
+			rd_json_end(json, what[0]);
+		else if (!strcmp(what, "%s"))
+			rd_json_string(json, key, va_arg(args, const char *));
+		else if (!strcmp(what, "%d"))
+			rd_json_bool(json, key, va_arg(args, int));
+		else if (!strcmp(what, "%u"))
+			rd_json_u64(json, key, va_arg(args, unsigned int));
+		else
+			rd_json_u64(json, key, va_arg(args, unsigned long long));
+	}
+}
+
+void rd_json_add(struct rd_json *json, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	rd_json_vadd(json, fmt, args);
+	va_end(args);
 }

@@ -10,6 +10,7 @@
 #ifndef RD_JSON_H
 #define RD_JSON_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -35,5 +36,20 @@ void rd_json_u64(struct rd_json *json, const char *key,
 void rd_json_bool(struct rd_json *json, const char *key, bool value);
 /* Write a string, or null for @text NULL. */
 void rd_json_string(struct rd_json *json, const char *key, const char *text);
+
+/*
+ * Write several at once, each a word of @fmt, which the compiler checks as that of printf():
+ *
+ *	name=%s			a string, or null
+ *	name=%d			a bool, which is no number here
+ *	name=%u %llu %lld	a number
+ *	name={ ... }		an object; name=[ ... ] an array
+ *
+ * Without "name=" they are elements of an array.
+ */
+__attribute__((format(printf, 2, 3)))
+void rd_json_add(struct rd_json *json, const char *fmt, ...);
+__attribute__((format(printf, 2, 0)))
+void rd_json_vadd(struct rd_json *json, const char *fmt, va_list args);
 
 #endif

@@ -238,6 +238,9 @@ int ctl_close(struct ctl *ctl, int r);
 /* A line of JSON, an object. */
 void ctl_json_begin(struct ctl *ctl, const char *type);
 void ctl_json_end(struct ctl *ctl);
+/* The same with all members, see rd_json_add(). */
+__attribute__((format(printf, 3, 4)))
+void ctl_json(struct ctl *ctl, const char *type, const char *fmt, ...);
 
 /* Ask before something is lost, unless --yes was given. 0: go on; else says why not. */
 __attribute__((format(printf, 2, 3)))

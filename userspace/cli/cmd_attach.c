@@ -16,16 +16,12 @@ static void print_attached(struct ctl *ctl, const struct rd_attachment *at,
 {
 	char path[RD_DM_PATH_MAX];
 
-	if (ctl->json) {
-		ctl_json_begin(ctl, "attach");
-		rd_json_string(&ctl->out, "volume", at->volume);
-		rd_json_string(&ctl->out, "device", rd_dm_path(path, at->device));
-		rd_json_bool(&ctl->out, "tracked", state == RD_STACK_UP);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "attach", "volume=%s device=%s tracked=%d", at->volume,
+			 rd_dm_path(path, at->device), state == RD_STACK_UP);
+	else if (!ctl->quiet)
 		printf("attached %s%s: guests must use %s from now on\n", at->volume,
 		       state == RD_STACK_UP ? "" : " (not tracked)", rd_dm_path(path, at->device));
-	}
 }
 
 /* Give the volume its device. CTL_NO_MODULE: it has a linear one, which is not tracked. */
@@ -133,17 +129,13 @@ static void print_detached(struct ctl *ctl, const struct rd_attachment *at, bool
 {
 	char path[RD_DM_PATH_MAX];
 
-	if (ctl->json) {
-		ctl_json_begin(ctl, "detach");
-		rd_json_string(&ctl->out, "volume", at->volume);
-		rd_json_bool(&ctl->out, "device_stays", is_open);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet && is_open) {
+	if (ctl->json)
+		ctl_json(ctl, "detach", "volume=%s device_stays=%d", at->volume, is_open);
+	else if (!ctl->quiet && is_open)
 		printf("detached %s: no longer tracked; %s is in use and stays as a linear device until the next boot; use %s after that, or 'revdedupctl attach %s' now\n",
 		       at->volume, rd_dm_path(path, at->device), at->base, at->volume);
-	} else if (!ctl->quiet) {
+	else if (!ctl->quiet)
 		printf("detached %s: no longer tracked; use %s\n", at->volume, at->base);
-	}
 }
 
 static int confirm(void *ctx, const struct rd_attachment *at, enum rd_detach_loss loss)

@@ -14,9 +14,7 @@ void ctl_print_wrong(void *ctx, const char *text)
 		printf("wrong: %s\n", text);
 		return;
 	}
-	ctl_json_begin(ctl, "wrong");
-	rd_json_string(&ctl->out, "what", text);
-	ctl_json_end(ctl);
+	ctl_json(ctl, "wrong", "what=%s", text);
 }
 
 static void print_json(struct ctl *ctl, const struct rd_check_report *report)

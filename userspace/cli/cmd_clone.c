@@ -16,12 +16,8 @@ static void print_cloned(struct ctl *ctl, const struct ctl_version *version,
 
 	rd_dm_path(path, at->device);
 	if (ctl->json) {
-		ctl_json_begin(ctl, "clone");
-		rd_json_string(&ctl->out, "version", version->name);
-		rd_json_string(&ctl->out, "volume", at->volume);
-		rd_json_string(&ctl->out, "device", path);
-		rd_json_bool(&ctl->out, "comes_home", !options->stay);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "clone", "version=%s volume=%s device=%s comes_home=%d",
+			 version->name, at->volume, path, !options->stay);
 	} else if (!ctl->quiet) {
 		printf("created %s from %s: use %s\n", at->volume, version->name, path);
 		if (!options->stay)

@@ -196,16 +196,12 @@ static void print_undone(struct ctl *ctl, const struct rd_attachment *at,
 {
 	char size[CTL_SIZE_TEXT];
 
-	if (ctl->json) {
-		ctl_json_begin(ctl, "dedup");
-		rd_json_string(&ctl->out, "volume", at->volume);
-		rd_json_bool(&ctl->out, "undo", true);
-		rd_json_u64(&ctl->out, "bytes_copied", report->bytes);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "dedup", "volume=%s undo=%d bytes_copied=%llu", at->volume,
+			 true, report->bytes);
+	else if (!ctl->quiet)
 		printf("%s: copied %s back; all of it is on the volume\n", at->volume,
 		       ctl_size_print(size, report->bytes));
-	}
 }
 
 static int undo_one(struct ctl *ctl, const struct rd_live_dedup_options *given,

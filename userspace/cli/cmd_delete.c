@@ -224,9 +224,7 @@ static void tell_skipped(struct ctl *ctl, const struct ctl_version *version)
 	rd_err(0, "%s was skipped", version->name);
 	if (!ctl->json)
 		return;
-	ctl_json_begin(ctl, "skipped");
-	rd_json_string(&ctl->out, "version", version->name);
-	ctl_json_end(ctl);
+	ctl_json(ctl, "skipped", "version=%s", version->name);
 }
 
 static int delete_all(struct ctl *ctl, struct ctl_version *versions, size_t nr,
@@ -327,10 +325,7 @@ static void tell_dry(struct ctl *ctl, const struct ctl_version *versions, size_t
 			printf("would delete %s\n", versions[i].name);
 			continue;
 		}
-		ctl_json_begin(ctl, "delete");
-		rd_json_string(&ctl->out, "version", versions[i].name);
-		rd_json_bool(&ctl->out, "dry_run", true);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "delete", "version=%s dry_run=%d", versions[i].name, true);
 	}
 }
 

@@ -42,14 +42,10 @@ static void print_range(struct diff *diff)
 	len = rd_min(diff->end, size) - diff->start;
 	diff->nr_ranges++;
 	diff->nr_bytes += len;
-	if (ctl->json) {
-		ctl_json_begin(ctl, "range");
-		rd_json_u64(&ctl->out, "offset", diff->start);
-		rd_json_u64(&ctl->out, "length", len);
-		ctl_json_end(ctl);
-	} else {
+	if (ctl->json)
+		ctl_json(ctl, "range", "offset=%llu length=%llu", diff->start, len);
+	else
 		printf("%llu %llu\n", diff->start, len);
-	}
 }
 
 static void add_block(struct diff *diff, u64 offset)
@@ -192,15 +188,9 @@ static int diff_versions(struct ctl *ctl)
 	r = diff.resolver && diff.hasher ? diff_all(&diff) : -ENOMEM;
 	rd_resolver_free(diff.resolver);
 	rd_hasher_free(diff.hasher);
-	if (!r && ctl->json) {
-		ctl_json_begin(ctl, "diff");
-		rd_json_string(&ctl->out, "from", diff.a.name);
-		rd_json_string(&ctl->out, "to", diff.b.name);
-		rd_json_u64(&ctl->out, "ranges", diff.nr_ranges);
-		rd_json_u64(&ctl->out, "bytes", diff.nr_bytes);
-		rd_json_u64(&ctl->out, "segments_damaged", diff.nr_damaged);
-		ctl_json_end(ctl);
-	}
+	if (!r && ctl->json)
+		ctl_json(ctl, "diff", "from=%s to=%s ranges=%llu bytes=%llu segments_damaged=%llu",
+			 diff.a.name, diff.b.name, diff.nr_ranges, diff.nr_bytes, diff.nr_damaged);
 	return r ? r : diff.nr_damaged ? CTL_DAMAGE : 0;
 }
 

@@ -111,12 +111,8 @@ static void print_export(struct ctl *ctl, const struct rd_export *export,
 			 const struct rd_export_options *options)
 {
 	if (ctl->json) {
-		ctl_json_begin(ctl, "export");
-		rd_json_string(&ctl->out, "name", export->name);
-		rd_json_string(&ctl->out, "uri", export->uri);
-		rd_json_string(&ctl->out, "socket", export->socket[0] ? export->socket : NULL);
-		rd_json_u64(&ctl->out, "pid", export->pid);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "export", "name=%s uri=%s socket=%s pid=%u", export->name,
+			 export->uri, export->socket[0] ? export->socket : NULL, export->pid);
 	} else if (!ctl->quiet) {
 		printf("exported %s as %s\n", options->name ? options->name : "all versions",
 		       export->uri);
@@ -193,18 +189,12 @@ int cmd_export(struct ctl *ctl)
 
 static void print_one(struct ctl *ctl, const struct rd_export *export)
 {
-	if (ctl->json) {
-		ctl_json_begin(ctl, "export");
-		rd_json_string(&ctl->out, "name", export->name);
-		rd_json_string(&ctl->out, "pool", export->pool);
-		rd_json_string(&ctl->out, "uri", export->uri);
-		rd_json_bool(&ctl->out, "writable", export->writable);
-		rd_json_u64(&ctl->out, "pid", export->pid);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "export", "name=%s pool=%s uri=%s writable=%d pid=%u", export->name,
+			 export->pool, export->uri, export->writable, export->pid);
+	else if (!ctl->quiet)
 		printf("exported %s of '%s': %s, process %d%s\n", export->name, export->pool,
 		       export->uri, (int)export->pid, export->writable ? ", writable" : "");
-	}
 }
 
 int ctl_print_exports(struct ctl *ctl)
@@ -230,13 +220,10 @@ static int end_one(struct ctl *ctl, const struct rd_export *export)
 
 	if (r)
 		return r;
-	if (ctl->json) {
-		ctl_json_begin(ctl, "unexport");
-		rd_json_string(&ctl->out, "name", export->name);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "unexport", "name=%s", export->name);
+	else if (!ctl->quiet)
 		printf("ended the export of %s\n", export->name);
-	}
 	return ctl_free_space(ctl, export->pool);
 }
 

@@ -11,11 +11,8 @@ static void print(struct ctl *ctl, const struct rd_grow_report *report)
 	char before[CTL_SIZE_TEXT], now[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
-		ctl_json_begin(ctl, "grow");
-		rd_json_string(&ctl->out, "pool", ctl->pool->path);
-		rd_json_u64(&ctl->out, "frames_before", report->frames_before);
-		rd_json_u64(&ctl->out, "frames", report->frames);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "grow", "pool=%s frames_before=%llu frames=%llu", ctl->pool->path,
+			 report->frames_before, report->frames);
 		return;
 	}
 	if (ctl->quiet)

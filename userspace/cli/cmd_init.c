@@ -100,12 +100,9 @@ int cmd_init(struct ctl *ctl)
 	r = measure(ctl, path);
 	if (r)
 		return r;
-	if (ctl->json) {
-		ctl_json_begin(ctl, "init");
-		rd_json_string(&ctl->out, "pool", path);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "init", "pool=%s", path);
+	else if (!ctl->quiet)
 		printf("made pool '%s'\n", path);
-	}
 	return 0;
 }

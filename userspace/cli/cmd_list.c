@@ -101,12 +101,8 @@ static void print_partial(struct ctl *ctl, const struct ctl_version *partial)
 	char text[CTL_SIZE_TEXT];
 
 	if (ctl->json) {
-		ctl_json_begin(ctl, "arriving");
-		rd_json_string(&ctl->out, "version", partial->name);
-		rd_json_string(&ctl->out, "volume", partial->volume);
-		rd_json_u64(&ctl->out, "size", size);
-		rd_json_u64(&ctl->out, "arrived", there);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "arriving", "version=%s volume=%s size=%llu arrived=%llu",
+			 partial->name, partial->volume, size, there);
 		return;
 	}
 	printf("%s is arriving: %.0f %% of %s is there, and 'receive' or 'send' goes on\n",

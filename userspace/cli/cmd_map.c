@@ -188,14 +188,10 @@ static void print_nbd(struct ctl *ctl, const struct rd_mapped_nbd *mapped)
 	bool is_mounted = rd_path_is_mounted(mapped->nbd.path, where);
 
 	if (ctl->json) {
-		ctl_json_begin(ctl, "mapped");
-		rd_json_string(&ctl->out, "name", mapped->name);
-		rd_json_string(&ctl->out, "device", mapped->nbd.path);
-		rd_json_string(&ctl->out, "version",
-			       mapped->is_alive ? mapped->export.version : NULL);
-		rd_json_string(&ctl->out, "mounted", is_mounted ? where : NULL);
-		rd_json_bool(&ctl->out, "alive", mapped->is_alive);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "mapped", "name=%s device=%s version=%s mounted=%s alive=%d",
+			 mapped->name, mapped->nbd.path,
+			 mapped->is_alive ? mapped->export.version : NULL,
+			 is_mounted ? where : NULL, mapped->is_alive);
 		return;
 	}
 	if (ctl->quiet)

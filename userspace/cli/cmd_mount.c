@@ -16,18 +16,13 @@
 static void print_mounted(struct ctl *ctl, const struct ctl_version *version, const char *path,
 			  const struct rd_mount_options *options, const char *type)
 {
-	if (ctl->json) {
-		ctl_json_begin(ctl, "mount");
-		rd_json_string(&ctl->out, "version", version->name);
-		rd_json_string(&ctl->out, "device", path);
-		rd_json_string(&ctl->out, "directory", options->dir);
-		rd_json_string(&ctl->out, "file_system", type);
-		rd_json_bool(&ctl->out, "writable", options->writable);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, "mount",
+			 "version=%s device=%s directory=%s file_system=%s writable=%d",
+			 version->name, path, options->dir, type, options->writable);
+	else if (!ctl->quiet)
 		printf("mounted %s at %s: %s%s\n", version->name, options->dir, type,
 		       options->writable ? "; writes are discarded at umount" : ", read-only");
-	}
 }
 
 static int refuse_mounted(const struct ctl_version *version, const char *path)

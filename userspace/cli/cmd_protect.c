@@ -35,13 +35,10 @@ static int set_protected(struct ctl *ctl, struct ctl_version *version, bool prot
 
 	if (r)
 		return r;
-	if (ctl->json) {
-		ctl_json_begin(ctl, ctl->command->name);
-		rd_json_string(&ctl->out, "version", version->name);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet) {
+	if (ctl->json)
+		ctl_json(ctl, ctl->command->name, "version=%s", version->name);
+	else if (!ctl->quiet)
 		printf("%s is %sprotected\n", version->name, protect ? "" : "not ");
-	}
 	return 0;
 }
 

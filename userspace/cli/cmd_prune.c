@@ -109,11 +109,8 @@ static void print_settings(struct ctl *ctl)
 		if (!is_rule(given) || !given->is_setting)
 			continue;
 		if (ctl->json) {
-			ctl_json_begin(ctl, "rule");
-			rd_json_string(&ctl->out, "rule", name);
-			rd_json_string(&ctl->out, "value", given->value);
-			rd_json_string(&ctl->out, "from", ctl->config.path);
-			ctl_json_end(ctl);
+			ctl_json(ctl, "rule", "rule=%s value=%s from=%s", name, given->value,
+				 ctl->config.path);
 		} else if (!ctl->quiet) {
 			if (*between == ':')
 				printf("rules of '%s'", ctl->config.path);

@@ -33,9 +33,7 @@ static void print_rebuilt(struct ctl *ctl, const char *path,
 			  const struct rd_rebuild_report *report)
 {
 	if (ctl->json) {
-		ctl_json_begin(ctl, "repair");
-		rd_json_u64(&ctl->out, "versions", report->nr_versions);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "repair", "versions=%llu", report->nr_versions);
 	} else if (!ctl->quiet) {
 		printf("made a new catalog for '%s': %llu versions\n", path,
 		       report->nr_versions);

@@ -21,13 +21,9 @@ static void print_report(struct ctl *ctl, const struct rd_attachment *at,
 	if (report->kept.snapshot.version.id)
 		ctl_name_print(kept, to->volume, number);
 	if (ctl->json) {
-		ctl_json_begin(ctl, "rollback");
-		rd_json_string(&ctl->out, "version", to->name);
-		rd_json_string(&ctl->out, "device", path);
-		rd_json_string(&ctl->out, "kept", kept[0] ? kept : NULL);
-		rd_json_u64(&ctl->out, "segments", rollback->nr_segs);
-		rd_json_u64(&ctl->out, "usec_pause", rollback->pause_us);
-		ctl_json_end(ctl);
+		ctl_json(ctl, "rollback",
+			 "version=%s device=%s kept=%s segments=%llu usec_pause=%llu", to->name,
+			 path, kept[0] ? kept : NULL, rollback->nr_segs, rollback->pause_us);
 	} else if (!ctl->quiet) {
 		printf("rolled back: %s is now %s%s%s\n", path, to->name,
 		       kept[0] ? "; its previous content is " : "", kept);

@@ -17,14 +17,11 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	struct rd_json *out = &ctl->out;
 	u64 i;
 
-	for (i = 0; i < stats->volumes; i++) {
-		ctl_json_begin(ctl, "volume");
-		rd_json_string(out, "volume", volumes[i].name);
-		rd_json_u64(out, "versions", volumes[i].versions);
-		rd_json_u64(out, "bytes_logical", volumes[i].logical);
-		rd_json_u64(out, "bytes_latest", volumes[i].latest);
-		ctl_json_end(ctl);
-	}
+	for (i = 0; i < stats->volumes; i++)
+		ctl_json(ctl, "volume",
+			 "volume=%s versions=%llu bytes_logical=%llu bytes_latest=%llu",
+			 volumes[i].name, volumes[i].versions, volumes[i].logical,
+			 volumes[i].latest);
 	ctl_json_begin(ctl, "pool");
 	rd_json_string(out, "pool", ctl->pool->path);
 	rd_json_u64(out, "volumes", stats->volumes);

@@ -60,17 +60,13 @@ int ctl_print_inflate(struct ctl *ctl, const struct ctl_version *version, const 
 
 	if (r)
 		return r;
-	if (ctl->json) {
-		ctl_json_begin(ctl, ctl->command->name);
-		rd_json_string(&ctl->out, "version", version->name);
-		rd_json_string(&ctl->out, "volume", volume);
-		rd_json_bool(&ctl->out, "dry_run", true);
-		rd_json_u64(&ctl->out, "bytes_compressed", bytes);
-		ctl_json_end(ctl);
-	} else {
+	if (ctl->json)
+		ctl_json(ctl, ctl->command->name,
+			 "version=%s volume=%s dry_run=%d bytes_compressed=%llu", version->name,
+			 volume, true, bytes);
+	else
 		printf("%s would get the content of %s, of which up to %s is compressed and would be stored raw first\n",
 		       volume, version->name, ctl_size_print(size, bytes));
-	}
 	return 0;
 }
 
@@ -182,6 +178,17 @@ void ctl_json_end(struct ctl *ctl)
 	putchar('\n');
 }
 
+void ctl_json(struct ctl *ctl, const char *type, const char *fmt, ...)
+{
+	va_list args;
+
+	ctl_json_begin(ctl, type);
+	va_start(args, fmt);
+	rd_json_vadd(&ctl->out, fmt, args);
+	va_end(args);
+	ctl_json_end(ctl);
+}
+
 void ctl_json_version_begin(struct ctl *ctl, const struct ctl_version *version)
 {
 	ctl_json_begin(ctl, "version");
@@ -239,12 +246,9 @@ void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report)
 	size_t i, nr = bad_ranges(report, &ranges);
 
 	rd_json_begin(&ctl->out, "damaged", '[');
-	for (i = 0; i < nr; i++) {
-		rd_json_begin(&ctl->out, NULL, '{');
-		rd_json_u64(&ctl->out, "offset", ranges[i].offset);
-		rd_json_u64(&ctl->out, "length", ranges[i].len);
-		rd_json_end(&ctl->out, '}');
-	}
+	for (i = 0; i < nr; i++)
+		rd_json_add(&ctl->out, "{ offset=%llu length=%llu }", ranges[i].offset,
+			    ranges[i].len);
 	rd_json_end(&ctl->out, ']');
 }
 

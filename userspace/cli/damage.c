@@ -194,17 +194,13 @@ void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies)
 
 	if (!copies->any)
 		return;
-	if (ctl->json) {
-		ctl_json_begin(ctl, "copies");
-		rd_json_u64(&ctl->out, "blocks", copies->blocks);
-		rd_json_u64(&ctl->out, "blocks_damaged", copies->damaged);
-		rd_json_u64(&ctl->out, "blocks_healed", copies->healed);
-		rd_json_u64(&ctl->out, "blocks_dropped", copies->dropped);
-		ctl_json_end(ctl);
-	} else if (!ctl->quiet && copies->healed + copies->dropped) {
+	if (ctl->json)
+		ctl_json(ctl, "copies",
+			 "blocks=%llu blocks_damaged=%llu blocks_healed=%llu blocks_dropped=%llu",
+			 copies->blocks, copies->damaged, copies->healed, copies->dropped);
+	else if (!ctl->quiet && copies->healed + copies->dropped)
 		printf("%llu damaged copies were made again, %llu were dropped\n", copies->healed,
 		       copies->dropped);
-	}
 	if (!left)
 		return;
 	rd_warn("%llu of %llu copies are damaged", left, copies->blocks);

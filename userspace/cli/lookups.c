@@ -70,12 +70,9 @@ static int add_up(const struct rd_buffer *entries, const char *name, struct rd_b
 
 static void print_reads(struct rd_json *out, const struct rd_lookup_counts *counts)
 {
-	rd_json_begin(out, "index_reads", '{');
-	rd_json_u64(out, "neither", rd_lookup_reads(counts, false, false));
-	rd_json_u64(out, "vector", rd_lookup_reads(counts, true, false));
-	rd_json_u64(out, "cache", rd_lookup_reads(counts, false, true));
-	rd_json_u64(out, "both", rd_lookup_reads(counts, true, true));
-	rd_json_end(out, '}');
+	rd_json_add(out, "index_reads={ neither=%llu vector=%llu cache=%llu both=%llu }",
+		    rd_lookup_reads(counts, false, false), rd_lookup_reads(counts, true, false),
+		    rd_lookup_reads(counts, false, true), rd_lookup_reads(counts, true, true));
 }
 
 void ctl_json_lookups(struct rd_json *out, const struct rd_lookup_counts *counts)

@@ -288,14 +288,9 @@ static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
 	one = (const struct ctl_elsewhere *)all.data;
 	rd_json_begin(out, "elsewhere", '[');
-	for (i = 0; i < all.len / sizeof(*one); i++) {
-		rd_json_begin(out, NULL, '{');
-		rd_json_string(out, "volume", one[i].volume);
-		rd_json_u64(out, "number", one[i].number);
-		rd_json_u64(out, "time", one[i].time);
-		rd_json_string(out, "pool", one[i].to);
-		rd_json_end(out, '}');
-	}
+	for (i = 0; i < all.len / sizeof(*one); i++)
+		rd_json_add(out, "{ volume=%s number=%lld time=%lld pool=%s }", one[i].volume,
+			    one[i].number, one[i].time, one[i].to);
 	rd_json_end(out, ']');
 	rd_buffer_free(&all);
 }
@@ -306,15 +301,10 @@ static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
 	size_t nr = readers->len / sizeof(*in_use);
 
 	rd_json_begin(out, "in_use", '[');
-	for (; nr--; in_use++) {
-		rd_json_begin(out, NULL, '{');
-		rd_json_string(out, "version", in_use->version);
-		rd_json_bool(out, "deleted", in_use->is_deleted);
-		rd_json_string(out, "reader", in_use->reader.name);
-		rd_json_string(out, "mounted",
-			       in_use->reader.mount[0] ? in_use->reader.mount : NULL);
-		rd_json_end(out, '}');
-	}
+	for (; nr--; in_use++)
+		rd_json_add(out, "{ version=%s deleted=%d reader=%s mounted=%s }", in_use->version,
+			    in_use->is_deleted, in_use->reader.name,
+			    in_use->reader.mount[0] ? in_use->reader.mount : NULL);
 	rd_json_end(out, ']');
 }
 

@@ -76,16 +76,12 @@ static void print_json(const struct ctl_progress *progress, u64 done, u64 total,
 {
 	struct rd_json json = { .out = stdout };
 
-	rd_json_begin(&json, NULL, '{');
-	rd_json_string(&json, "type", "progress");
-	rd_json_string(&json, "what", progress->what);
+	rd_json_add(&json, "{ type=%s what=%s", "progress", progress->what);
 	if (progress->subject)
 		rd_json_string(&json, is_version(progress) ? "version" : "volume",
 			       progress->subject);
-	rd_json_u64(&json, "done", done);
-	rd_json_u64(&json, "total", total);
-	rd_json_u64(&json, "milliseconds", now - progress->begun);
-	rd_json_end(&json, '}');
+	rd_json_add(&json, "done=%llu total=%llu milliseconds=%llu }", done, total,
+		    now - progress->begun);
 	putchar('\n');
 	/* A program may be waiting for the line. */
 	fflush(stdout);

@@ -169,12 +169,8 @@ void ctl_print_error_json(int exit)
 
 	if (!first.nr)
 		return;
-	rd_json_begin(&json, NULL, '{');
-	rd_json_string(&json, "type", "error");
-	rd_json_string(&json, "error", first.error);
-	rd_json_string(&json, "hint", first.hint[0] ? first.hint : NULL);
-	rd_json_u64(&json, "exit", exit);
-	rd_json_end(&json, '}');
+	rd_json_add(&json, "{ type=%s error=%s hint=%s exit=%u }", "error", first.error,
+		    first.hint[0] ? first.hint : NULL, exit);
 	putchar('\n');
 }
 
