@@ -17,6 +17,11 @@ struct rd_buffer {
 	bool failed;
 };
 
+/* Walk an array in @buffer, which does not grow meanwhile: the pointer @at is at each in turn. */
+#define rd_each(at, buffer)								\
+	for ((at) = (void *)(buffer)->data;						\
+	     (const u8 *)(at) < (buffer)->data + (buffer)->len; (at)++)
+
 static inline void rd_buffer_free(struct rd_buffer *buffer)
 {
 	free(buffer->data);

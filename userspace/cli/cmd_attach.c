@@ -92,13 +92,9 @@ static int attach_all(struct ctl *ctl, const struct rd_caller *caller)
 {
 	struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
-	unsigned int failed = 0, nr;
-	int r;
+	unsigned int failed = rd_attachments(&all) != 0;
 
-	r = rd_attachments(&all);
-	failed += r != 0;
-	nr = all.len / sizeof(*at);
-	for (at = (struct rd_attachment *)all.data; nr--; at++)
+	rd_each(at, &all)
 		failed += up(ctl, caller, at) != 0;
 	rd_buffer_free(&all);
 	return failed ? CTL_PARTLY : 0;

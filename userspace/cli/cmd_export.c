@@ -201,13 +201,11 @@ int ctl_print_exports(struct ctl *ctl)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_export *export;
-	size_t i;
 	int r = rd_exports(&all);
 
-	export = (const struct rd_export *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*export); i++)
-		if (!export[i].device[0])
-			print_one(ctl, &export[i]);
+	rd_each(export, &all)
+		if (!r && !export->device[0])
+			print_one(ctl, export);
 	rd_buffer_free(&all);
 	return r;
 }
@@ -242,16 +240,13 @@ int cmd_unexport(struct ctl *ctl)
 	struct rd_buffer all = { 0 };
 	const struct rd_export *export;
 	unsigned int nr = 0;
-	size_t left;
-	int r = 0, first = 0;
+	int r, first = 0;
 
 	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name an export, as VOL@N or by its socket, or use --all");
 	r = rd_exports(&all);
-	export = (const struct rd_export *)all.data;
-	left = all.len / sizeof(*export);
-	for (; !r && left--; export++) {
-		if (!is_meant(ctl, export))
+	rd_each(export, &all) {
+		if (r || !is_meant(ctl, export))
 			continue;
 		nr++;
 		/* One that does not end keeps no other from it. */

@@ -124,10 +124,9 @@ static int add_partial(struct ctl *ctl, const struct ctl_volume *volume, struct 
 
 static void print_partials(struct ctl *ctl, const struct rd_buffer *partials)
 {
-	const struct ctl_version *partial = (const struct ctl_version *)partials->data;
-	size_t nr = partials->len / sizeof(*partial);
+	const struct ctl_version *partial;
 
-	for (; nr--; partial++)
+	rd_each(partial, partials)
 		print_partial(ctl, partial);
 }
 
@@ -136,8 +135,8 @@ static void print_partials(struct ctl *ctl, const struct rd_buffer *partials)
 static int list_all(struct ctl *ctl, const char *name)
 {
 	struct rd_buffer volumes = { 0 }, described = { 0 }, partials = { 0 };
+	const struct ctl_volume *volume;
 	bool is_damaged = false;
-	size_t i, nr;
 	int r;
 
 	/* Read one state of the catalog, whatever other commands do meanwhile. */
@@ -145,13 +144,13 @@ static int list_all(struct ctl *ctl, const char *name)
 	if (r)
 		return r;
 	r = ctl_volumes(ctl, name, &volumes);
-	nr = volumes.len / sizeof(struct ctl_volume);
-	for (i = 0; i < nr && !r; i++) {
-		r = ctl_describe_volume(ctl, (struct ctl_volume *)volumes.data + i, &described);
+	rd_each(volume, &volumes) {
+		if (!r)
+			r = ctl_describe_volume(ctl, volume, &described);
 		is_damaged |= r == CTL_DAMAGE;
 		r = r == CTL_DAMAGE ? 0 : r;
 		if (!r)
-			r = add_partial(ctl, (struct ctl_volume *)volumes.data + i, &partials);
+			r = add_partial(ctl, volume, &partials);
 	}
 	rd_sql_end_read(ctl->pool->sql);
 	if (!r) {

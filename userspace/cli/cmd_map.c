@@ -213,10 +213,10 @@ int ctl_print_nbds(struct ctl *ctl)
 	const struct rd_mapped_nbd *mapped;
 	/* Others do not see root's exports, and cannot tell whether these live. */
 	int r = geteuid() ? 0 : rd_mapped_nbds(&all);
-	size_t nr = all.len / sizeof(*mapped);
 
-	for (mapped = (const struct rd_mapped_nbd *)all.data; !r && nr--; mapped++)
-		print_nbd(ctl, mapped);
+	rd_each(mapped, &all)
+		if (!r)
+			print_nbd(ctl, mapped);
 	rd_buffer_free(&all);
 	return r;
 }
@@ -264,15 +264,13 @@ int cmd_map(struct ctl *ctl)
 static int is_kept_for(struct ctl *ctl, const char *device)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_lease *leases;
+	const struct rd_lease *lease;
 	bool found = false;
-	size_t i;
 	int r;
 
 	r = rd_lease_list(ctl->pool->sql, NULL, &all);
-	leases = (const struct rd_lease *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*leases); i++)
-		found |= !strcmp(leases[i].device, device);
+	rd_each(lease, &all)
+		found |= !strcmp(lease->device, device);
 	rd_buffer_free(&all);
 	if (r || found)
 		return r;
@@ -287,17 +285,14 @@ static int is_attached(const char *device)
 	struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
 	char uuid[RD_DM_NAME_MAX];
-	size_t i;
 	int r;
 
 	r = rd_attachments(&all);
-	at = (const struct rd_attachment *)all.data;
-	for (i = 0; !r && i < all.len / sizeof(*at); i++) {
-		if (strcmp(rd_part_uuid(uuid, &at[i], NULL), device))
+	rd_each(at, &all) {
+		if (r || strcmp(rd_part_uuid(uuid, at, NULL), device))
 			continue;
-		rd_err(0, "'%s' is the device of '%s', which is attached", device, at[i].volume);
-		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool",
-			at[i].volume);
+		rd_err(0, "'%s' is the device of '%s', which is attached", device, at->volume);
+		rd_hint("nothing was changed; 'revdedupctl detach %s' tells the pool", at->volume);
 		r = -EBUSY;
 	}
 	rd_buffer_free(&all);

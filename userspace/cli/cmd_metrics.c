@@ -274,15 +274,13 @@ static int print_devices(FILE *out)
 	struct rd_buffer all = { 0 }, rows = { 0 };
 	const struct rd_attachment *at;
 	struct device_row row;
-	size_t nr;
 	int r;
 
 	r = rd_attachments(&all);
 	fprintf(out, "# HELP revdedup_attachments_up Whether all attachments of this host could be read.\n"
 		"# TYPE revdedup_attachments_up gauge\n"
 		"revdedup_attachments_up %d\n", !r);
-	nr = all.len / sizeof(*at);
-	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+	rd_each(at, &all) {
 		read_device(at, &row);
 		rd_buffer_put(&rows, &row, sizeof(row));
 	}

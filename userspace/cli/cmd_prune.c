@@ -243,16 +243,16 @@ static int plan_volume(struct prune *prune, const struct ctl_volume *volume)
 static int plan(struct prune *prune, const char *name)
 {
 	struct rd_buffer volumes = { 0 };
-	size_t i, nr;
+	const struct ctl_volume *volume;
 	int r;
 
 	r = rd_sql_begin_read(prune->ctl->pool->sql);
 	if (r)
 		return r;
 	r = ctl_volumes(prune->ctl, name, &volumes);
-	nr = volumes.len / sizeof(struct ctl_volume);
-	for (i = 0; i < nr && !r; i++)
-		r = plan_volume(prune, (struct ctl_volume *)volumes.data + i);
+	rd_each(volume, &volumes)
+		if (!r)
+			r = plan_volume(prune, volume);
 	rd_sql_end_read(prune->ctl->pool->sql);
 	rd_buffer_free(&volumes);
 	return r;

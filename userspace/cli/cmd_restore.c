@@ -100,12 +100,10 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 		.volumes = &names,
 		.force = ctl_has(ctl, CTL_OPT_FORCE),
 	};
-	size_t i;
 	int r;
 
 	r = ctl->pool ? ctl_volumes(ctl, NULL, &volumes) : 0;
-	volume = (const struct ctl_volume *)volumes.data;
-	for (i = 0; i < volumes.len / sizeof(*volume); i++, volume++)
+	rd_each(volume, &volumes)
 		rd_buffer_put(&names, volume->name, strlen(volume->name) + 1);
 	if (!r && names.failed)
 		r = -ENOMEM;

@@ -106,20 +106,19 @@ static int print_damage(struct scrub *scrub, const char *volume, int r)
 static int scrub_volume(struct scrub *scrub, const char *name)
 {
 	struct rd_buffer volumes = { 0 }, versions = { 0 };
+	const struct ctl_volume *volume;
 	struct ctl_version *version;
-	size_t i, nr;
 	int r;
 
 	r = ctl_volumes(scrub->ctl, name, &volumes);
-	nr = volumes.len / sizeof(struct ctl_volume);
-	for (i = 0; i < nr && !r; i++)
-		r = ctl_versions(scrub->ctl, (struct ctl_volume *)volumes.data + i, &versions);
-	nr = versions.len / sizeof(*version);
-	version = (struct ctl_version *)versions.data;
-	for (i = 0; i < nr; i++)
-		scrub->bytes_all += version[i].version.size;
-	for (i = 0; i < nr && !r; i++)
-		r = scrub_version(scrub, &version[i]);
+	rd_each(volume, &volumes)
+		if (!r)
+			r = ctl_versions(scrub->ctl, volume, &versions);
+	rd_each(version, &versions)
+		scrub->bytes_all += version->version.size;
+	rd_each(version, &versions)
+		if (!r)
+			r = scrub_version(scrub, version);
 	rd_buffer_free(&volumes);
 	rd_buffer_free(&versions);
 	return print_damage(scrub, name, r);

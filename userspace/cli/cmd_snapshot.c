@@ -345,15 +345,16 @@ static bool is_for_all(int r)
 
 static int snapshot_all(struct ctl *ctl, const struct choices *choices)
 {
-	unsigned int nr, made = 0, failed = 0;
+	unsigned int made = 0, failed = 0;
 	struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	int one = 0, r = 0;
 
 	/* A file that cannot be read counts as a failure, and hides no other volume. */
 	failed += rd_attachments(&all) != 0;
-	nr = all.len / sizeof(*at);
-	for (at = (struct rd_attachment *)all.data; nr-- && !is_for_all(one); at++) {
+	rd_each(at, &all) {
+		if (is_for_all(one))
+			break;
 		one = snapshot_attached(ctl, at, choices);
 		made += !one;
 		failed += one != 0;

@@ -100,13 +100,11 @@ static int print_volumes(struct ctl *ctl, const char *only, unsigned int *ret_sh
 	struct rd_buffer all = { 0 };
 	struct rd_attachment *at;
 	struct rd_health health;
-	unsigned int nr;
 	int r;
 
 	/* A file that cannot be read hides no other volume. */
 	r = rd_attachments(&all);
-	nr = all.len / sizeof(*at);
-	for (at = (struct rd_attachment *)all.data; nr--; at++) {
+	rd_each(at, &all) {
 		if (only[0] && strcmp(only, at->volume))
 			continue;
 		rd_health_check(&health, at);

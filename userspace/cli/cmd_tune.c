@@ -43,14 +43,14 @@ static int show(struct ctl *ctl, const char *volume)
 	struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *each;
 	struct rd_rule rule;
-	size_t nr;
 	bool own;
 	int r = ctl_volumes(ctl, volume, &volumes);
 
 	if (!r && !volume)
 		print_rule(ctl, NULL, ctl->pool->area.super.rule, true);
-	each = (const struct ctl_volume *)volumes.data;
-	for (nr = volumes.len / sizeof(*each); nr && !r; nr--, each++) {
+	rd_each(each, &volumes) {
+		if (r)
+			break;
 		r = rd_rule_of(ctl->pool, each->id, &rule, &own);
 		if (!r && (volume || own))
 			print_rule(ctl, each->name, rule, own);

@@ -95,15 +95,12 @@ static void tell_exports(const char *path)
 	RD_FREE char *real = realpath(path, NULL);
 	struct rd_buffer all = { 0 };
 	const struct rd_export *export;
-	size_t i;
+	int r = rd_exports(&all);
 
-	if (!rd_exports(&all))
-		for (i = 0; real && i < all.len / sizeof(*export); i++) {
-			export = (const struct rd_export *)all.data + i;
-			if (!strcmp(export->pool, real))
-				rd_hint("'%s' is exported: 'revdedupctl unexport %s' ends that",
-					export->name, export->name);
-		}
+	rd_each(export, &all)
+		if (!r && real && !strcmp(export->pool, real))
+			rd_hint("'%s' is exported: 'revdedupctl unexport %s' ends that",
+				export->name, export->name);
 	rd_buffer_free(&all);
 }
 
@@ -116,12 +113,10 @@ static void tell_openers(const char *path)
 	RD_FREE char *data = rd_path_in(path, "data");
 	struct rd_buffer all = { 0 };
 	const struct rd_opener *opener;
-	size_t nr;
 
 	if (data)
 		rd_openers(data, &all);
-	nr = all.len / sizeof(*opener);
-	for (opener = (const struct rd_opener *)all.data; nr--; opener++)
+	rd_each(opener, &all)
 		rd_hint("running: %s, pid %d", opener->command, (int)opener->pid);
 	rd_buffer_free(&all);
 }
@@ -233,45 +228,35 @@ int ctl_ask(const struct ctl *ctl, const char *fmt, ...)
 
 /* --- damage */
 
-static size_t bad_ranges(const struct rd_restore_report *report,
-			 const struct rd_bad_range **ret)
-{
-	*ret = (const struct rd_bad_range *)report->bad.data;
-	return report->bad.len / sizeof(**ret);
-}
-
 void ctl_json_bad(struct ctl *ctl, const struct rd_restore_report *report)
 {
-	const struct rd_bad_range *ranges;
-	size_t i, nr = bad_ranges(report, &ranges);
+	const struct rd_bad_range *range;
 
 	rd_json_begin(&ctl->out, "damaged", '[');
-	for (i = 0; i < nr; i++)
-		rd_json_add(&ctl->out, "{ offset=%llu length=%llu }", ranges[i].offset,
-			    ranges[i].len);
+	rd_each(range, &report->bad)
+		rd_json_add(&ctl->out, "{ offset=%llu length=%llu }", range->offset, range->len);
 	rd_json_end(&ctl->out, ']');
 }
 
 void ctl_print_bad(const struct ctl_version *version, const struct rd_restore_report *report,
 		   const char *became)
 {
-	const struct rd_bad_range *ranges;
-	size_t i, nr = bad_ranges(report, &ranges);
+	const struct rd_bad_range *range;
 
-	for (i = 0; i < nr; i++)
+	rd_each(range, &report->bad)
 		rd_err(0, "%s: damaged: offset %llu, length %llu%s", version->name,
-		       ranges[i].offset, ranges[i].len, became);
+		       range->offset, range->len, became);
 }
 
 const char *ctl_bad_print(char text[CTL_EXCEPT_TEXT], const struct rd_restore_report *report)
 {
-	const struct rd_bad_range *ranges;
-	size_t i, nr = bad_ranges(report, &ranges);
+	size_t nr = report->bad.len / sizeof(struct rd_bad_range);
+	const struct rd_bad_range *range;
 	char size[CTL_SIZE_TEXT];
 	u64 bytes = 0;
 
-	for (i = 0; i < nr; i++)
-		bytes += ranges[i].len;
+	rd_each(range, &report->bad)
+		bytes += range->len;
 	text[0] = '\0';
 	if (nr)
 		snprintf(text, CTL_EXCEPT_TEXT, ", except %zu damaged range%s (%s)", nr,

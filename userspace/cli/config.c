@@ -174,10 +174,9 @@ static const char *check_value(const struct key *key, const char *value, char te
 
 static bool is_set(const struct ctl_config *config, const struct key *key)
 {
-	const struct ctl_setting *setting = (const struct ctl_setting *)config->settings.data;
-	size_t nr = config->settings.len / sizeof(*setting);
+	const struct ctl_setting *setting;
 
-	for (; nr--; setting++)
+	rd_each(setting, &config->settings)
 		if (setting->key == key)
 			return true;
 	return false;
@@ -282,8 +281,8 @@ static bool is_for(const struct ctl *ctl, const struct key *key)
 
 static int apply(struct ctl *ctl)
 {
-	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
-	size_t i, nr = ctl->config.settings.len / sizeof(*setting);
+	size_t nr = ctl->config.settings.len / sizeof(struct ctl_setting);
+	const struct ctl_setting *setting;
 	ctl_options given = options_given(ctl);
 	struct ctl_given *more;
 
@@ -291,7 +290,7 @@ static int apply(struct ctl *ctl)
 	if (!more)
 		return -ENOMEM;
 	ctl->given = more;
-	for (i = 0; i < nr; i++, setting++)
+	rd_each(setting, &ctl->config.settings)
 		if (!(given >> setting->key->option & 1) &&
 		    is_for(ctl, setting->key))
 			more[ctl->nr_given++] = (struct ctl_given){
@@ -354,8 +353,7 @@ static void print_setting(struct ctl *ctl, const struct key *key, const char *va
 
 static void print_key(struct ctl *ctl, const struct key *key)
 {
-	const struct ctl_setting *setting = (const struct ctl_setting *)ctl->config.settings.data;
-	size_t nr = ctl->config.settings.len / sizeof(*setting);
+	const struct ctl_setting *setting;
 	const char *env = key->option == CTL_OPT_POOL ? getenv("REVDEDUP_POOL") : NULL;
 	unsigned int i;
 	bool any = false;
@@ -369,7 +367,7 @@ static void print_key(struct ctl *ctl, const struct key *key)
 		print_setting(ctl, key, env[0] ? env : "-", "REVDEDUP_POOL", 0);
 		return;
 	}
-	for (; nr--; setting++) {
+	rd_each(setting, &ctl->config.settings) {
 		if (setting->key != key)
 			continue;
 		print_setting(ctl, key, setting->value, ctl->config.path, setting->line);

@@ -20,11 +20,10 @@ struct damaged {
 
 void ctl_damage_add(struct rd_buffer *damage, i64 number, const struct rd_buffer *ranges)
 {
-	const struct rd_bad_range *range = (const struct rd_bad_range *)ranges->data;
-	size_t nr = ranges->len / sizeof(*range);
+	const struct rd_bad_range *range;
 	struct damaged damaged;
 
-	for (; nr--; range++) {
+	rd_each(range, ranges) {
 		damaged = (struct damaged){ range->offset, range->len, number };
 		rd_buffer_put(damage, &damaged, sizeof(damaged));
 	}
@@ -142,6 +141,7 @@ static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 	const struct rd_bad_row *rows = (const struct rd_bad_row *)report->rows.data;
 	size_t i, nr = report->rows.len / sizeof(*rows);
 	struct rd_buffer versions = { 0 };
+	const struct ctl_version *version;
 	int r;
 
 	for (i = 0; i < nr && rows[i].volume != volume->id; i++)
@@ -150,9 +150,9 @@ static int tell_volume(struct telling *telling, const struct ctl_volume *volume,
 	for (telling->nr_rows = 0; i < nr && rows[i].volume == volume->id; i++)
 		telling->nr_rows++;
 	r = ctl_versions(telling->ctl, volume, &versions);
-	nr = versions.len / sizeof(struct ctl_version);
-	for (i = 0; i < nr && !r; i++)
-		r = tell_version(telling, (struct ctl_version *)versions.data + i);
+	rd_each(version, &versions)
+		if (!r)
+			r = tell_version(telling, version);
 	rd_buffer_free(&versions);
 	if (!r && telling->damage.failed)
 		r = -ENOMEM;
@@ -168,13 +168,13 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 {
 	struct telling telling = { .ctl = ctl, .lines_left = max_lines };
 	struct rd_buffer volumes = { 0 };
-	size_t i, nr;
+	const struct ctl_volume *volume;
 	int r;
 
 	r = ctl_volumes(ctl, NULL, &volumes);
-	nr = volumes.len / sizeof(struct ctl_volume);
-	for (i = 0; i < nr && !r; i++)
-		r = tell_volume(&telling, (struct ctl_volume *)volumes.data + i, report);
+	rd_each(volume, &volumes)
+		if (!r)
+			r = tell_volume(&telling, volume, report);
 	rd_buffer_free(&volumes);
 	if (telling.nr_not_told)
 		rd_err(0, "and %llu more ranges: 'revdedupctl scrub' lists all of them",

@@ -33,10 +33,9 @@ static int read_in_use(struct ctl *ctl, struct ctl_described *described)
 	struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
 	int r = rd_lease_list(ctl->pool->sql, &described->v.version, &leases);
-	size_t nr = leases.len / sizeof(*lease);
 
 	described->in_use = false;
-	for (lease = (const struct rd_lease *)leases.data; !r && nr--; lease++)
+	rd_each(lease, &leases)
 		described->in_use |= !rd_hold_is_over(ctl->pool, lease);
 	rd_buffer_free(&leases);
 	return r;
@@ -78,20 +77,21 @@ int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct
 {
 	struct rd_buffer versions = { 0 };
 	struct ctl_described *described;
-	size_t i, nr, begin = ret->len;
+	const struct ctl_version *version;
+	size_t nr, begin = ret->len;
 	int r;
 
 	r = ctl_versions(ctl, volume, &versions);
-	nr = versions.len / sizeof(struct ctl_version);
-	for (i = 0; i < nr && !r; i++) {
+	nr = versions.len / sizeof(*version);
+	rd_each(version, &versions) {
+		if (r)
+			break;
 		described = (struct ctl_described *)rd_buffer_grow(ret, sizeof(*described));
 		if (!described) {
 			r = -ENOMEM;
 			break;
 		}
-		*described = (struct ctl_described){
-			.v = ((const struct ctl_version *)versions.data)[i],
-		};
+		*described = (struct ctl_described){ .v = *version };
 		r = read_more(ctl, described);
 	}
 	rd_buffer_free(&versions);
@@ -114,11 +114,10 @@ int ctl_describe(struct ctl *ctl, struct ctl_described *ret)
 
 void ctl_described_free(struct rd_buffer *described)
 {
-	struct ctl_described *list = (struct ctl_described *)described->data;
-	size_t i;
+	struct ctl_described *one;
 
-	for (i = 0; i < described->len / sizeof(*list); i++)
-		free(list[i].tags);
+	rd_each(one, described)
+		free(one->tags);
 	rd_buffer_free(described);
 }
 

@@ -44,10 +44,9 @@ void ctl_elsewhere_read(const char *pool, struct rd_buffer *ret)
 
 static struct ctl_elsewhere *find(const struct rd_buffer *all, const struct ctl_elsewhere *like)
 {
-	struct ctl_elsewhere *one = (struct ctl_elsewhere *)all->data;
-	size_t nr = all->len / sizeof(*one);
+	struct ctl_elsewhere *one;
 
-	for (; nr--; one++)
+	rd_each(one, all)
 		if (!strcmp(one->volume, like->volume) && !strcmp(one->to, like->to))
 			return one;
 	return NULL;
@@ -55,14 +54,13 @@ static struct ctl_elsewhere *find(const struct rd_buffer *all, const struct ctl_
 
 static int write_to(const char *path, const struct rd_buffer *all)
 {
-	const struct ctl_elsewhere *one = (const struct ctl_elsewhere *)all->data;
-	size_t nr = all->len / sizeof(*one);
+	const struct ctl_elsewhere *one;
 	RD_FREE char *tmp = NULL;
 	FILE *out = ctl_replace_begin(path, &tmp);
 
 	if (!out)
 		return -errno;
-	for (; nr--; one++)
+	rd_each(one, all)
 		fprintf(out, "%lld %lld %s %s\n", one->number, one->time, one->volume, one->to);
 	return ctl_replace_end(out, tmp, path, 0600);
 }
@@ -70,16 +68,15 @@ static int write_to(const char *path, const struct rd_buffer *all)
 void ctl_elsewhere_write(const char *pool, const struct rd_buffer *now)
 {
 	RD_FREE char *path = rd_path_in(pool, NAME);
-	const struct ctl_elsewhere *one = (const struct ctl_elsewhere *)now->data;
-	size_t nr = now->len / sizeof(*one);
+	const struct ctl_elsewhere *one;
 	struct rd_buffer all = { 0 };
 	struct ctl_elsewhere *old;
 	int r;
 
-	if (!nr || access(pool, W_OK))
+	if (!now->len || access(pool, W_OK))
 		return;
 	ctl_elsewhere_read(pool, &all);
-	for (; nr--; one++) {
+	rd_each(one, now) {
 		old = find(&all, one);
 		if (old)
 			*old = *one;

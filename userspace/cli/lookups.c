@@ -25,10 +25,9 @@ static void add(struct sum *sum, const struct rd_lookup_entry *entry)
 
 static struct sum *sum_of(struct rd_buffer *sums, const char *volume)
 {
-	struct sum *sum = (struct sum *)sums->data;
-	size_t nr;
+	struct sum *sum;
 
-	for (nr = sums->len / sizeof(*sum); nr; nr--, sum++)
+	rd_each(sum, sums)
 		if (!strcmp(sum->volume, volume))
 			return sum;
 	sum = (struct sum *)rd_buffer_grow(sums, sizeof(*sum));
@@ -48,11 +47,10 @@ static int compare(const void *a, const void *b)
 static int add_up(const struct rd_buffer *entries, const char *name, struct rd_buffer *ret,
 		  struct sum *total)
 {
-	const struct rd_lookup_entry *entry = (const struct rd_lookup_entry *)entries->data;
-	size_t nr = entries->len / sizeof(*entry);
+	const struct rd_lookup_entry *entry;
 	struct sum *sum;
 
-	for (; nr; nr--, entry++) {
+	rd_each(entry, entries) {
 		if (name && strcmp(entry->volume, name))
 			continue;
 		sum = sum_of(ret, entry->volume);
@@ -110,15 +108,17 @@ static void print_object(struct ctl *ctl, const char *type, const char *volume,
 	ctl_json_end(ctl);
 }
 
-static void print_json(struct ctl *ctl, const char *name, const struct sum *sums, size_t nr,
+static void print_json(struct ctl *ctl, const char *name, const struct rd_buffer *sums,
 		       const struct sum *total)
 {
+	const struct sum *sum;
+
 	if (name) {
 		print_object(ctl, "lookups", name, total);
 		return;
 	}
-	for (; nr; nr--, sums++)
-		print_object(ctl, "lookups", sums->volume, sums);
+	rd_each(sum, sums)
+		print_object(ctl, "lookups", sum->volume, sum);
 	print_object(ctl, "lookups_total", NULL, total);
 }
 
@@ -176,17 +176,18 @@ static void print_legend(const struct sum *total)
 	       RD_INDEX_SAMPLE);
 }
 
-static void print_text(const char *name, const struct sum *sums, size_t nr,
-		       const struct sum *total)
+static void print_text(const char *name, const struct rd_buffer *sums, const struct sum *total)
 {
+	const struct sum *sum;
+
 	if (!total->snapshots) {
 		printf("no lookups are recorded%s%s%s: inline snapshots record them\n",
 		       name ? " of '" : "", name ? name : "", name ? "'" : "");
 		return;
 	}
 	print_headings();
-	for (; nr; nr--, sums++)
-		print_row(sums->volume, sums);
+	rd_each(sum, sums)
+		print_row(sum->volume, sum);
 	if (!name)
 		print_row("TOTAL", total);
 	print_legend(total);
@@ -210,8 +211,6 @@ int ctl_lookups_print(struct ctl *ctl, const char *name)
 {
 	struct rd_buffer entries = { 0 }, sums = { 0 };
 	struct sum total = { .snapshots = 0 };
-	const struct sum *first;
-	size_t nr;
 	int r;
 
 	r = rd_lookups(ctl->pool, &entries);
@@ -219,12 +218,10 @@ int ctl_lookups_print(struct ctl *ctl, const char *name)
 		r = add_up(&entries, name, &sums, &total);
 	if (!r)
 		r = check_volume(ctl, name, &total);
-	first = (const struct sum *)sums.data;
-	nr = sums.len / sizeof(*first);
 	if (!r && ctl->json)
-		print_json(ctl, name, first, nr, &total);
+		print_json(ctl, name, &sums, &total);
 	else if (!r)
-		print_text(name, first, nr, &total);
+		print_text(name, &sums, &total);
 	rd_buffer_free(&entries);
 	rd_buffer_free(&sums);
 	return r;

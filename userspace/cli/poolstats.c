@@ -179,19 +179,16 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 
 static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 {
-	struct ctl_volume_stats *volume = (struct ctl_volume_stats *)volumes->data;
-	size_t i, k, nr = volumes->len / sizeof(*volume);
 	const struct ctl_elsewhere *one;
+	struct ctl_volume_stats *volume;
 	struct rd_buffer all = { 0 };
 
 	ctl_elsewhere_read(ctl->pool->path, &all);
-	one = (const struct ctl_elsewhere *)all.data;
-	for (k = 0; k < all.len / sizeof(*one); k++)
-		for (i = 0; i < nr; i++)
-			if (!strcmp(volume[i].name, one[k].volume) &&
-			    (volume[i].elsewhere == U64_MAX ||
-			     volume[i].elsewhere < (u64)one[k].time))
-				volume[i].elsewhere = one[k].time;
+	rd_each(one, &all)
+		rd_each(volume, volumes)
+			if (!strcmp(volume->name, one->volume) &&
+			    (volume->elsewhere == U64_MAX || volume->elsewhere < (u64)one->time))
+				volume->elsewhere = one->time;
 	rd_buffer_free(&all);
 }
 

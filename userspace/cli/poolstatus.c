@@ -47,16 +47,15 @@ struct status {
 
 static void find_newest(const struct rd_buffer *volumes, struct status *status)
 {
-	const struct ctl_volume_stats *list = (const struct ctl_volume_stats *)volumes->data;
-	size_t i, nr = volumes->len / sizeof(*list), newest = 0;
+	const struct ctl_volume_stats *volume, *newest = NULL;
 
-	if (!nr)
+	rd_each(volume, volumes)
+		if (!newest || volume->time > newest->time)
+			newest = volume;
+	if (!newest)
 		return;
-	for (i = 1; i < nr; i++)
-		if (list[i].time > list[newest].time)
-			newest = i;
-	ctl_name_print(status->newest, list[newest].name, list[newest].number);
-	status->newest_time = list[newest].time;
+	ctl_name_print(status->newest, newest->name, newest->number);
+	status->newest_time = newest->time;
 }
 
 static int read_numbers(struct ctl *ctl, struct status *status)
@@ -101,12 +100,10 @@ static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
 {
 	struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
-	size_t nr;
 	int r = rd_lease_list(ctl->pool->sql, NULL, &leases);
 
-	nr = leases.len / sizeof(*lease);
-	for (lease = (const struct rd_lease *)leases.data; nr-- && !r; lease++)
-		if (!rd_hold_is_over(ctl->pool, lease))
+	rd_each(lease, &leases)
+		if (!r && !rd_hold_is_over(ctl->pool, lease))
 			r = add_reader(ctl, lease, ret);
 	rd_buffer_free(&leases);
 	return r;
@@ -116,12 +113,11 @@ static int read_readers(struct ctl *ctl, struct rd_buffer *ret)
 
 static struct running *find_running(const struct rd_buffer *running, pid_t pid)
 {
-	struct running *list = (struct running *)running->data;
-	size_t nr = running->len / sizeof(*list);
+	struct running *one;
 
-	for (; nr--; list++)
-		if (list->pid == pid)
-			return list;
+	rd_each(one, running)
+		if (one->pid == pid)
+			return one;
 	return NULL;
 }
 
@@ -143,12 +139,10 @@ static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 {
 	struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
-	size_t nr;
 	int r;
 
 	r = rd_sessions_running(ctl->pool, &sessions);
-	nr = sessions.len / sizeof(*session);
-	for (session = (const struct rd_session *)sessions.data; nr--; session++) {
+	rd_each(session, &sessions) {
 		struct running running = { .pid = session->pid, .since = session->started };
 
 		snprintf(running.command, RD_OPENER_TEXT, "%s", session->verb);
@@ -163,13 +157,11 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 	RD_FREE char *data = rd_path_in(ctl_pool_path(ctl), "data");
 	struct rd_buffer openers = { 0 };
 	const struct rd_opener *opener;
-	size_t nr;
 
 	if (!data)
 		return -ENOMEM;
 	rd_openers(data, &openers);
-	nr = openers.len / sizeof(*opener);
-	for (opener = (const struct rd_opener *)openers.data; nr--; opener++)
+	rd_each(opener, &openers)
 		add_opener(opener, ret);
 	rd_buffer_free(&openers);
 	return ret->failed ? -ENOMEM : 0;
@@ -200,22 +192,19 @@ static void print_elsewhere(const struct ctl *ctl)
 	struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 	char time[CTL_TIME_TEXT];
-	size_t i;
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
-	one = (const struct ctl_elsewhere *)all.data;
-	for (i = 0; i < all.len / sizeof(*one); i++)
-		printf("  elsewhere:   %s@%lld of %s, in %s\n", one[i].volume, one[i].number,
-		       ctl_time_print(time, one[i].time), one[i].to);
+	rd_each(one, &all)
+		printf("  elsewhere:   %s@%lld of %s, in %s\n", one->volume, one->number,
+		       ctl_time_print(time, one->time), one->to);
 	rd_buffer_free(&all);
 }
 
 static void print_readers(const struct rd_buffer *readers)
 {
-	const struct in_use *in_use = (const struct in_use *)readers->data;
-	size_t nr = readers->len / sizeof(*in_use);
+	const struct in_use *in_use;
 
-	for (; nr--; in_use++) {
+	rd_each(in_use, readers) {
 		printf("  in use:      %s%s, read by ", in_use->version,
 		       in_use->is_deleted ? " (deleted)" : "");
 		ctl_reader_print(&in_use->reader);
@@ -225,11 +214,10 @@ static void print_readers(const struct rd_buffer *readers)
 
 static void print_running(const struct rd_buffer *all)
 {
-	const struct running *running = (const struct running *)all->data;
-	size_t nr = all->len / sizeof(*running);
+	const struct running *running;
 	char time[CTL_TIME_TEXT];
 
-	for (; nr--; running++) {
+	rd_each(running, all) {
 		printf("  running:     %s (pid %d", running->command, running->pid);
 		if (running->since)
 			printf(", since %s", ctl_time_print(time, running->since));
@@ -283,25 +271,22 @@ static void json_elsewhere(const struct ctl *ctl, struct rd_json *out)
 {
 	struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
-	size_t i;
 
 	ctl_elsewhere_read(ctl_pool_path(ctl), &all);
-	one = (const struct ctl_elsewhere *)all.data;
 	rd_json_begin(out, "elsewhere", '[');
-	for (i = 0; i < all.len / sizeof(*one); i++)
-		rd_json_add(out, "{ volume=%s number=%lld time=%lld pool=%s }", one[i].volume,
-			    one[i].number, one[i].time, one[i].to);
+	rd_each(one, &all)
+		rd_json_add(out, "{ volume=%s number=%lld time=%lld pool=%s }", one->volume,
+			    one->number, one->time, one->to);
 	rd_json_end(out, ']');
 	rd_buffer_free(&all);
 }
 
 static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
 {
-	const struct in_use *in_use = (const struct in_use *)readers->data;
-	size_t nr = readers->len / sizeof(*in_use);
+	const struct in_use *in_use;
 
 	rd_json_begin(out, "in_use", '[');
-	for (; nr--; in_use++)
+	rd_each(in_use, readers)
 		rd_json_add(out, "{ version=%s deleted=%d reader=%s mounted=%s }", in_use->version,
 			    in_use->is_deleted, in_use->reader.name,
 			    in_use->reader.mount[0] ? in_use->reader.mount : NULL);
@@ -310,11 +295,10 @@ static void json_readers(struct rd_json *out, const struct rd_buffer *readers)
 
 static void json_running(struct rd_json *out, const struct rd_buffer *all)
 {
-	const struct running *running = (const struct running *)all->data;
-	size_t nr = all->len / sizeof(*running);
+	const struct running *running;
 
 	rd_json_begin(out, "running", '[');
-	for (; nr--; running++) {
+	rd_each(running, all) {
 		rd_json_begin(out, NULL, '{');
 		rd_json_u64(out, "pid", running->pid);
 		rd_json_string(out, "command", running->command);

@@ -14,12 +14,10 @@ static bool find_nbd(i64 pid, struct ctl_reader *ret)
 	struct rd_buffer all = { 0 };
 	const struct rd_mapped_nbd *mapped;
 	bool found = false;
-	size_t nr;
 
 	rd_mapped_nbds(&all);
-	nr = all.len / sizeof(*mapped);
-	for (mapped = (const struct rd_mapped_nbd *)all.data; nr-- && !found; mapped++) {
-		if (!mapped->is_alive || mapped->export.pid != pid)
+	rd_each(mapped, &all) {
+		if (found || !mapped->is_alive || mapped->export.pid != pid)
 			continue;
 		found = true;
 		snprintf(ret->name, sizeof(ret->name), "%s", mapped->name);
