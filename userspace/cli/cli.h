@@ -235,6 +235,9 @@ int ctl_open_at(struct ctl *ctl, const char *path, enum rd_pool_mode mode);
 /* Close the pool. Returns @r, or where that is 0 the error of closing. */
 int ctl_close(struct ctl *ctl, int r);
 
+/* A number that is not known, or that there is not: it is left out. */
+#define CTL_UNKNOWN	U64_MAX
+
 /* A line of JSON, an object. */
 void ctl_json_begin(struct ctl *ctl, const char *type);
 void ctl_json_end(struct ctl *ctl);

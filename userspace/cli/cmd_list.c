@@ -60,7 +60,7 @@ static void print_row(const struct table *table, const struct ctl_described *row
 		printf("  %10s", ctl_size_print(text, version->bytes_read));
 		printf("  %10s", ctl_size_print(text, version->bytes_stored));
 	}
-	printf("  %10s", row->unique == CTL_UNIQUE_UNKNOWN ? "?" :
+	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" :
 	       ctl_size_print(text, row->unique));
 	if (table->state)
 		printf("  %-*s", table->state, or_dash(ctl_state_print(state, row)));

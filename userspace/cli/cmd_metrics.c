@@ -12,20 +12,14 @@
 
 #include "base/cleanup.h"
 #include "host/volume/health.h"
-#include "cli.h"
-#include "lastscrub.h"
 #include "poolstats.h"
 #include "replace.h"
-
-#define UNKNOWN		U64_MAX
 
 /* Each row begins with the value of its label. */
 struct pool_row {
 	char name[PATH_MAX];
-	u64 up, logical, unique, data, packed, dead, catalog, fps, journal;
-	u64 size, free, limit, avail, held, waiting;
-	u64 scrubbed, damaged, fps_damaged, wrong;
-	u64 recipes, fresh, copies, deduped;
+	u64 up;
+	struct ctl_pool_stats stats;
 };
 
 struct device_row {
@@ -40,12 +34,12 @@ struct metric {
 	size_t at;
 };
 
-#define POOL(field)	offsetof(struct pool_row, field)
+#define POOL(field)	offsetof(struct pool_row, stats.field)
 #define VOLUME(field)	offsetof(struct ctl_volume_stats, field)
 #define DEVICE(field)	offsetof(struct device_row, field)
 
 static const struct metric pool_metrics[] = {
-	{ "pool_up", "Whether the pool could be read.", POOL(up) },
+	{ "pool_up", "Whether the pool could be read.", offsetof(struct pool_row, up) },
 	{ "pool_logical_bytes", "Sum of the sizes of all versions.", POOL(logical) },
 	{ "pool_unique_bytes", "Size of the different blocks of all versions.", POOL(unique) },
 	{ "pool_data_bytes", "What the blocks stored for all versions take.", POOL(data) },
@@ -71,13 +65,13 @@ static const struct metric pool_metrics[] = {
 	  POOL(deduped) },
 	{ "pool_copies_bytes", "What is copied to another disk.", POOL(copies) },
 	{ "pool_scrub_timestamp_seconds", "When scrub or repair last read the whole pool.",
-	  POOL(scrubbed) },
+	  POOL(scrub.time) },
 	{ "pool_scrub_damaged_versions", "Versions that the last full scrub or repair found damaged.",
-	  POOL(damaged) },
+	  POOL(scrub.versions) },
 	{ "pool_scrub_damaged_fingerprints", "Fingerprints that the last full scrub or repair found damaged.",
-	  POOL(fps_damaged) },
+	  POOL(scrub.fingerprints) },
 	{ "pool_scrub_catalog_errors", "Errors of the catalog that the last full scrub or repair found.",
-	  POOL(wrong) },
+	  POOL(scrub.wrong) },
 };
 
 static const struct metric volume_metrics[] = {
@@ -155,7 +149,7 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 
 	for (at = 0; at < rows->len; at += size) {
 		memcpy(&value, rows->data + at + metric->at, sizeof(value));
-		if (value == UNKNOWN)
+		if (value == CTL_UNKNOWN)
 			continue;
 		if (!begun)
 			fprintf(out, "# HELP revdedup_%s %s\n# TYPE revdedup_%s %s\n",
@@ -177,48 +171,12 @@ static void print_metric(FILE *out, const struct metric *metric, const char *lab
 
 /* --- the pool */
 
-static int read_pool(struct ctl *ctl, struct pool_row *row, struct rd_buffer *volumes)
-{
-	struct ctl_last_scrub scrub;
-	struct ctl_pool_stats stats;
-	int r;
-
-	r = ctl_pool_stats(ctl, &stats, volumes);
-	if (r)
-		return r;
-	row->logical = stats.logical;
-	row->unique = stats.unique;
-	row->data = stats.data;
-	row->packed = stats.packed;
-	row->dead = stats.dead;
-	row->catalog = stats.catalog;
-	row->fps = stats.fps;
-	row->journal = stats.journal;
-	row->size = stats.frames * RD_SEG_SIZE;
-	row->free = stats.free;
-	row->limit = stats.limit;
-	/* Unknown, and so not printed, on a device. */
-	row->avail = stats.avail == CTL_NO_FS ? UNKNOWN : stats.avail;
-	row->held = stats.held;
-	row->waiting = stats.waiting;
-	row->recipes = stats.recipes;
-	row->fresh = stats.fresh;
-	row->copies = stats.has_copies ? stats.copies : UNKNOWN;
-	ctl_last_dedup_read(ctl, &row->deduped);
-	if (ctl_last_scrub_read(ctl, &scrub)) {
-		row->scrubbed = scrub.time;
-		row->damaged = scrub.versions;
-		row->fps_damaged = scrub.fingerprints;
-		row->wrong = scrub.wrong;
-	}
-	return 0;
-}
-
 /* Print the pool's metrics; nothing if no pool is named. */
 static int print_pool(struct ctl *ctl, FILE *out)
 {
 	const char *path = ctl_pool_path(ctl);
 	struct rd_buffer pools = { 0 }, volumes = { 0 };
+	struct ctl_pool_stats stats;
 	struct pool_row row;
 	int r;
 
@@ -229,7 +187,9 @@ static int print_pool(struct ctl *ctl, FILE *out)
 	snprintf(row.name, sizeof(row.name), "%s", path);
 	r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = read_pool(ctl, &row, &volumes);
+		r = ctl_pool_stats(ctl, &stats, &volumes);
+	if (!r)
+		row.stats = stats;
 	r = ctl_close(ctl, r);
 	row.up = !r;
 	rd_buffer_put(&pools, &row, sizeof(row));
@@ -253,9 +213,10 @@ static void read_device(const struct rd_attachment *at, struct device_row *row)
 	rd_health_check(&health, at);
 	target = &health.target;
 	row->attention = !!health.problem;
-	row->dedup_time = at->dedup_time ? at->dedup_time : UNKNOWN;
-	row->dedup_cold = at->dedup_cold ? at->dedup_cold : UNKNOWN;
-	row->lost_marks = at->dedup_time || at->dedup_lost_marks ? at->dedup_lost_marks : UNKNOWN;
+	row->dedup_time = at->dedup_time ? at->dedup_time : CTL_UNKNOWN;
+	row->dedup_cold = at->dedup_cold ? at->dedup_cold : CTL_UNKNOWN;
+	row->lost_marks = at->dedup_time || at->dedup_lost_marks ? at->dedup_lost_marks :
+		CTL_UNKNOWN;
 	row->tracked = health.stack == RD_STACK_UP;
 	if (!row->tracked)
 		return;
@@ -266,7 +227,7 @@ static void read_device(const struct rd_attachment *at, struct device_row *row)
 	row->away = (target->nr_zero + target->nr_pool) * RD_BLOCK_SIZE;
 	row->coming = target->hydration_left * RD_BLOCK_SIZE;
 	row->debt = health.debt;
-	row->room = health.is_thin ? health.room : UNKNOWN;
+	row->room = health.is_thin ? health.room : CTL_UNKNOWN;
 }
 
 static int print_devices(FILE *out)

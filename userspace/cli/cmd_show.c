@@ -70,7 +70,7 @@ static void show_text(const struct ctl_described *described, const struct counts
 	printf("tags:           %s\n", described->tags[0] ? described->tags : "-");
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
-	if (described->unique != CTL_UNIQUE_UNKNOWN)
+	if (described->unique != CTL_UNKNOWN)
 		printf("\nunique:         %llu (%s), which deleting this version frees",
 		       described->unique, ctl_size_print(size, described->unique));
 	printf("\nsegments read:  %llu\n", version->dirty);

@@ -264,7 +264,8 @@ static void warn_of_damage(const struct ctl *ctl)
 {
 	struct ctl_last_scrub last;
 
-	if (!ctl_last_scrub_read(ctl, &last) || !(last.versions || last.fingerprints))
+	ctl_last_scrub_read(ctl, &last);
+	if (last.time == CTL_UNKNOWN || !(last.versions || last.fingerprints))
 		return;
 	rd_warn("the last scrub found damage, which a new version shares where it has the same content");
 	rd_hint("'revdedupctl repair --from PATH' heals it, with an image or device that has the content");

@@ -34,7 +34,7 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	rd_json_u64(out, "bytes_packed", stats->packed);
 	rd_json_u64(out, "bytes_dead", stats->dead);
 	rd_json_u64(out, "bytes_queued", stats->queued);
-	if (stats->has_copies)
+	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
 	rd_json_u64(out, "bytes_catalog", stats->catalog);
 	rd_json_u64(out, "bytes_fingerprints", stats->fps);
@@ -116,7 +116,7 @@ static void print_text(const struct ctl_pool_stats *stats,
 		printf("rule:     pieces %u, dedup %s\n", stats->rule.pieces,
 		       ctl_dedup_name(stats->rule));
 	print_index(stats);
-	if (stats->has_copies)
+	if (stats->copies != CTL_UNKNOWN)
 		printf("copies:   %s, %s\n", ctl_size_print(text, stats->copies),
 		       ctl_copies_place(stats));
 	if (stats->fresh)

@@ -66,7 +66,7 @@ static int read_unique(struct ctl *ctl, i64 volume, struct ctl_described *list, 
 		unique[i].number = list[i].v.version.number;
 	r = rd_unique_bytes(ctl->pool, volume, unique, nr);
 	for (i = 0; i < nr; i++)
-		list[i].unique = r ? CTL_UNIQUE_UNKNOWN : unique[i].bytes;
+		list[i].unique = r ? CTL_UNKNOWN : unique[i].bytes;
 	/* A list without these numbers is better than none. */
 	return r == -E2BIG ? 0 : r == -EUCLEAN ? CTL_DAMAGE : r;
 }
@@ -106,7 +106,7 @@ int ctl_describe(struct ctl *ctl, struct ctl_described *ret)
 	if (!r)
 		r = rd_delete_estimate(ctl->pool, &ret->v.version.id, 1, &ret->unique);
 	if (r == -EUCLEAN) {
-		ret->unique = CTL_UNIQUE_UNKNOWN;
+		ret->unique = CTL_UNKNOWN;
 		r = CTL_DAMAGE;
 	}
 	return r;
@@ -183,7 +183,7 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 	rd_json_u64(out, "bytes_read", version->bytes_read);
 	rd_json_u64(out, "blocks_changed", version->blocks_changed);
 	rd_json_u64(out, "bytes_stored", version->bytes_stored);
-	if (described->unique != CTL_UNIQUE_UNKNOWN)
+	if (described->unique != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_unique", described->unique);
 	rd_json_string(out, "state", is_unfinished(version) ? "unfinished" : "done");
 	rd_json_bool(out, "in_use", described->in_use);

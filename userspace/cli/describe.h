@@ -5,13 +5,14 @@
 
 #include "cli.h"
 
-/* Not known: too much would have to be looked at. */
-#define CTL_UNIQUE_UNKNOWN	U64_MAX
-
 /* A version, and properties that its row in the catalog does not have. */
 struct ctl_described {
 	struct ctl_version v;
-	u64 unique;		/* bytes that only this version has: deleting it alone frees them */
+	/*
+	 * Bytes that only this version has: deleting it alone frees them. CTL_UNKNOWN where too
+	 * much would have to be looked at.
+	 */
+	u64 unique;
 	bool in_use;		/* a device reads it */
 	bool clock_went_back;	/* it is dated earlier than the version before it */
 	char *tags;		/* "a,b", or "" */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,46 +59,38 @@ void ctl_last_dedup_write(const struct ctl *ctl)
 			path ? path : DEDUP);
 }
 
-bool ctl_last_dedup_read(const struct ctl *ctl, u64 *ret_time)
+u64 ctl_last_dedup_read(const struct ctl *ctl)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, DEDUP);
 	struct stat st;
 
-	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
-		return false;
-	*ret_time = st.st_mtime;
-	return true;
+	return path && !stat(path, &st) && S_ISREG(st.st_mode) ? (u64)st.st_mtime : CTL_UNKNOWN;
 }
 
-static bool read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)
+static void read_from(const struct ctl *ctl, const char *name, struct ctl_last_scrub *ret)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, name);
 	int fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
-	bool is_known = false;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	struct stat st;
-	FILE *file;
 
-	file = fd < 0 ? NULL : fdopen(fd, "r");
-	if (!file) {
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	if (fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
-	    !fstat(fileno(file), &st)) {
+	if (file && fscanf(file, FORMAT, &ret->versions, &ret->fingerprints, &ret->wrong) == 3 &&
+	    !fstat(fd, &st))
 		ret->time = st.st_mtime;
-		is_known = true;
-	}
-	fclose(file);
-	return is_known;
+	else
+		memset(ret, 0xff, sizeof(*ret));
+	if (file)
+		fclose(file);
+	else if (fd >= 0)
+		close(fd);
 }
 
-bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+void ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
 {
-	return read_from(ctl, SCRUB, ret);
+	read_from(ctl, SCRUB, ret);
 }
 
-bool ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
+void ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret)
 {
-	return read_from(ctl, CHECK, ret);
+	read_from(ctl, CHECK, ret);
 }

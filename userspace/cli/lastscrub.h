@@ -27,12 +27,12 @@ void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *sc
 /* The same of a check, without a word: anybody who can read the pool may check it. */
 void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong);
 
-/* Read it. False: there is none. */
-bool ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
-bool ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
+/* Read it. Where there is none, all of it is CTL_UNKNOWN. */
+void ctl_last_scrub_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
+void ctl_last_check_read(const struct ctl *ctl, struct ctl_last_scrub *ret);
 
 /* The same of a pass that came to its end. A failure is printed and does no other harm. */
 void ctl_last_dedup_write(const struct ctl *ctl);
-bool ctl_last_dedup_read(const struct ctl *ctl, u64 *ret_time);
+u64 ctl_last_dedup_read(const struct ctl *ctl);
 
 #endif

@@ -38,8 +38,9 @@ static void read_space(const struct rd_area *area, struct ctl_pool_stats *stats)
 {
 	struct statvfs fs;
 
+	stats->size = stats->frames * RD_SEG_SIZE;
 	stats->limit = stats->frames_free * RD_SEG_SIZE;
-	stats->avail = CTL_NO_FS;
+	stats->avail = CTL_UNKNOWN;
 	if (!area->is_device && !fstatvfs(area->fd, &fs))
 		stats->avail = (u64)fs.f_bavail * fs.f_frsize;
 	stats->free = rd_min(stats->limit, stats->avail);
@@ -150,7 +151,7 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 			.stored = row.bytes_stored,
 			.consistent = row.is_consistent,
 			.inconsistent = row.inconsistent,
-			.elsewhere = U64_MAX,
+			.elsewhere = CTL_UNKNOWN,
 		};
 		snprintf(volume.name, sizeof(volume.name), "%s", row.name);
 		stats->volumes++;
@@ -168,10 +169,10 @@ static void read_copies(const struct rd_pool *pool, struct ctl_pool_stats *stats
 	struct rd_copies copies;
 	u64 frames, blocks;
 
+	stats->copies = CTL_UNKNOWN;
 	if (rd_copies_open(&copies, pool->path, pool->area.super.uuid, false))
 		return;
 	rd_copies_count(&copies, &frames, &blocks);
-	stats->has_copies = true;
 	stats->copies = blocks * RD_BLOCK_SIZE;
 	stats->copies_beside = rd_copies_are_beside(pool->path);
 	rd_copies_close(&copies);
@@ -187,7 +188,8 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 	rd_each(one, &all)
 		rd_each(volume, volumes)
 			if (!strcmp(volume->name, one->volume) &&
-			    (volume->elsewhere == U64_MAX || volume->elsewhere < (u64)one->time))
+			    (volume->elsewhere == CTL_UNKNOWN ||
+			     volume->elsewhere < (u64)one->time))
 				volume->elsewhere = one->time;
 	rd_buffer_free(&all);
 }
@@ -206,11 +208,14 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 	if (!r)
 		r = rd_versions_held(ctl->pool->sql, &ret->held, &ret->held_logical);
 	rd_sql_end_read(ctl->pool->sql);
-	if (!r)
-		read_copies(ctl->pool, ret);
-	if (!r)
-		read_elsewhere(ctl, volumes);
-	return r;
+	if (r)
+		return r;
+	read_copies(ctl->pool, ret);
+	read_elsewhere(ctl, volumes);
+	ctl_last_check_read(ctl, &ret->check);
+	ctl_last_scrub_read(ctl, &ret->scrub);
+	ret->deduped = ctl_last_dedup_read(ctl);
+	return 0;
 }
 
 /* --- printing */
@@ -220,9 +225,9 @@ const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats
 	char free[CTL_SIZE_TEXT], other[CTL_SIZE_TEXT];
 
 	ctl_size_print(free, stats->free);
-	if (stats->avail == CTL_NO_FS)
+	if (stats->avail == CTL_UNKNOWN)
 		snprintf(text, CTL_FREE_TEXT, "%s of %s on the device", free,
-			 ctl_size_print(other, stats->frames * RD_SEG_SIZE));
+			 ctl_size_print(other, stats->size));
 	else if (stats->avail < stats->limit)
 		snprintf(text, CTL_FREE_TEXT, "%s on the file system (pool limit: %s more)", free,
 			 ctl_size_print(other, stats->limit));
@@ -252,6 +257,6 @@ void ctl_json_free(struct ctl *ctl, const struct ctl_pool_stats *stats)
 {
 	rd_json_u64(&ctl->out, "bytes_free", stats->free);
 	rd_json_u64(&ctl->out, "bytes_free_limit", stats->limit);
-	if (stats->avail != CTL_NO_FS)
+	if (stats->avail != CTL_UNKNOWN)
 		rd_json_u64(&ctl->out, "bytes_free_filesystem", stats->avail);
 }

@@ -3,7 +3,7 @@
 #ifndef CTL_POOLSTATS_H
 #define CTL_POOLSTATS_H
 
-#include "cli.h"
+#include "lastscrub.h"
 
 /*
  *	logical	sum of the sizes of all versions
@@ -17,32 +17,32 @@
  *	queued	space that is still to be freed, but for packs
  *	waiting	frames whose space is still to be freed
  *	limit	free frames, in bytes: what the pool itself allows to be added
- *	avail	what the file system of a sparse data area has left; CTL_NO_FS on a device
+ *	avail	what the file system of a sparse data area has left; unknown on a device
  *	free	the smaller one of both
- *	copies	what is there a second time, on another disk
+ *	size	what all frames have room for
+ *	copies	what is there a second time, on another disk; unknown: no copies are there
  *	recipes	contents of segments
  *	fresh	of these, those that the next pass over the pool compares with all: what no
  *		pass has seen, and what the last one left
+ *	deduped	when a pass last came to its end
  */
 struct ctl_pool_stats {
 	u64 volumes, versions, logical, held, held_logical, unique, data, catalog;
 	u64 packed, dead, fps, journal, queued;
 	u64 frames, frames_free, waiting;
-	u64 limit, avail, free, copies, recipes, fresh;
-	bool has_copies;
+	u64 size, limit, avail, free, copies, recipes, fresh, deduped;
+	struct ctl_last_scrub check, scrub;
 	bool copies_beside;	/* they were forced onto a disk on which the data are */
 	struct rd_compression compression;	/* of what is new */
 	struct rd_rule rule;		/* the same, in volumes without a rule */
 };
-
-#define CTL_NO_FS	U64_MAX
 
 /* number, latest (its size), and the members from time to consistent are of the newest version. */
 struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
 	u64 versions, logical, number, latest, time, read, changed, stored, consistent;
 	u64 inconsistent;	/* versions that are not */
-	u64 elsewhere;		/* time of the newest that another pool has; U64_MAX: none */
+	u64 elsewhere;		/* time of the newest that another pool has, if one has any */
 };
 
 /* Read all of it at one moment. @volumes becomes an array of struct ctl_volume_stats. */

@@ -12,7 +12,6 @@
 #include "pool/engine/hold.h"
 #include "pool/engine/session.h"
 #include "elsewhere.h"
-#include "lastscrub.h"
 #include "poolstats.h"
 #include "poolstatus.h"
 #include "reader.h"
@@ -35,10 +34,6 @@ struct status {
 	struct ctl_pool_stats stats;
 	char newest[CTL_VERSION_TEXT];	/* of all volumes; "": there is none */
 	u64 newest_time;
-	bool has_check, has_scrub;
-	struct ctl_last_scrub check, scrub;
-	bool has_dedup;
-	u64 dedup_time;
 	struct rd_buffer in_use;	/* struct in_use */
 	struct rd_buffer running;	/* struct running */
 };
@@ -66,9 +61,6 @@ static int read_numbers(struct ctl *ctl, struct status *status)
 	if (!r)
 		find_newest(&volumes, status);
 	rd_buffer_free(&volumes);
-	status->has_check = ctl_last_check_read(ctl, &status->check);
-	status->has_scrub = ctl_last_scrub_read(ctl, &status->scrub);
-	status->has_dedup = ctl_last_dedup_read(ctl, &status->dedup_time);
 	return r;
 }
 
@@ -169,12 +161,11 @@ static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 
 /* --- as text */
 
-static void print_result(const char *what, const char *good, bool is_known,
-			 const struct ctl_last_scrub *last)
+static void print_result(const char *what, const char *good, const struct ctl_last_scrub *last)
 {
 	char time[CTL_TIME_TEXT];
 
-	if (!is_known) {
+	if (last->time == CTL_UNKNOWN) {
 		printf("  last %s:  never\n", what);
 		return;
 	}
@@ -237,14 +228,14 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		printf("  newest:      %s, %s\n", status->newest,
 		       ctl_time_print(time, status->newest_time));
 	printf("  stored:      %s\n", ctl_size_print(text, stats->data));
-	if (stats->has_copies)
+	if (stats->copies != CTL_UNKNOWN)
 		printf("  copies:      %s, %s\n", ctl_size_print(text, stats->copies),
 		       ctl_copies_place(stats));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
-	print_result("check", "catalog OK", status->has_check, &status->check);
-	print_result("scrub", "no damage", status->has_scrub, &status->scrub);
-	printf("  last dedup:  %s\n", status->has_dedup ?
-	       ctl_time_print(time, status->dedup_time) : "never");
+	print_result("check", "catalog OK", &stats->check);
+	print_result("scrub", "no damage", &stats->scrub);
+	printf("  last dedup:  %s\n", stats->deduped == CTL_UNKNOWN ? "never" :
+	       ctl_time_print(time, stats->deduped));
 	print_elsewhere(ctl);
 	print_readers(&status->in_use);
 	print_running(&status->running);
@@ -252,10 +243,9 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 
 /* --- as JSON */
 
-static void json_result(struct rd_json *out, const char *key, bool is_known,
-			const struct ctl_last_scrub *last)
+static void json_result(struct rd_json *out, const char *key, const struct ctl_last_scrub *last)
 {
-	if (!is_known) {
+	if (last->time == CTL_UNKNOWN) {
 		rd_json_string(out, key, NULL);
 		return;
 	}
@@ -322,15 +312,15 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	if (status->newest[0])
 		rd_json_u64(out, "newest_time", status->newest_time);
 	rd_json_u64(out, "bytes_data", stats->data);
-	if (stats->has_copies)
+	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
 	ctl_json_free(ctl, stats);
-	json_result(out, "last_check", status->has_check, &status->check);
-	json_result(out, "last_scrub", status->has_scrub, &status->scrub);
-	if (status->has_dedup)
-		rd_json_u64(out, "last_dedup", status->dedup_time);
-	else
+	json_result(out, "last_check", &stats->check);
+	json_result(out, "last_scrub", &stats->scrub);
+	if (stats->deduped == CTL_UNKNOWN)
 		rd_json_string(out, "last_dedup", NULL);
+	else
+		rd_json_u64(out, "last_dedup", stats->deduped);
 	json_elsewhere(ctl, out);
 	json_readers(out, &status->in_use);
 	json_running(out, &status->running);
