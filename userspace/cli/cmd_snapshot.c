@@ -223,10 +223,9 @@ static int read_tags(struct ctl *ctl, struct rd_buffer *ret)
 	return ret->failed ? -ENOMEM : 0;
 }
 
-static int check_options(struct ctl *ctl, struct rd_snapshot_options *options)
+static int check_comment(struct ctl *ctl, const char *comment)
 {
-	if (options->comment &&
-	    strlen(options->comment) >= sizeof(((struct rd_version *)NULL)->comment))
+	if (comment && strlen(comment) >= sizeof(((struct rd_version *)NULL)->comment))
 		return ctl_usage(ctl, "the comment is longer than 255 bytes");
 	return 0;
 }
@@ -271,25 +270,22 @@ static void warn_of_damage(const struct ctl *ctl)
 	rd_hint("'revdedupctl repair --from PATH' heals it, with an image or device that has the content");
 }
 
-/* How it is to be stored: as the pool and the volume say, but for this. */
-struct choices {
-	const struct rd_compression *compression;
-	struct rd_rule_change rule;
-	const char *tags;
-};
+static int snapshot(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
+{
+	int r = ctl_open(ctl, RD_POOL_WRITE);
 
-static int snapshot_one(struct ctl *ctl, const struct choices *choices)
+	if (!r)
+		r = take(ctl, options, at);
+	if (!r)
+		warn_of_damage(ctl);
+	if (at)
+		rd_attachment_unlock(at);
+	return ctl_close(ctl, r);
+}
+
+static int snapshot_one(struct ctl *ctl, struct rd_snapshot_options *options)
 {
 	RD_FREE struct rd_attachment *at = NULL;
-	struct rd_snapshot_options options = {
-		.from = ctl_value(ctl, CTL_OPT_FROM),
-		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
-		.tags = choices->tags,
-		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
-		.compression = choices->compression,
-		.rule = choices->rule,
-		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
-	};
 	const char *list = ctl_value(ctl, CTL_OPT_CHANGED);
 	struct ctl_changed changed = { 0 };
 	struct ctl_name name;
@@ -297,45 +293,19 @@ static int snapshot_one(struct ctl *ctl, const struct choices *choices)
 
 	r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
-		r = check_options(ctl, &options);
+		r = check_comment(ctl, options->comment);
 	if (r)
 		return r;
-	options.volume = name.volume;
-	r = find_source(ctl, &options, &at);
+	options->volume = name.volume;
+	r = find_source(ctl, options, &at);
 	if (!r && list && !ctl_has(ctl, CTL_OPT_FULL_SCAN)) {
 		r = read_changed(list, name.volume, &changed);
-		options.changed = &changed.changed;
+		options->changed = &changed.changed;
 	}
 	if (!r)
-		r = ctl_open(ctl, RD_POOL_WRITE);
-	if (!r)
-		r = take(ctl, &options, at);
-	if (!r)
-		warn_of_damage(ctl);
+		r = snapshot(ctl, options, at);
 	ctl_changed_free(&changed);
-	return ctl_close(ctl, r);
-}
-
-/* Open the pool for each volume, so that the remains of a failure do not stop the next. */
-static int snapshot_attached(struct ctl *ctl, struct rd_attachment *at,
-			     const struct choices *choices)
-{
-	struct rd_snapshot_options options = {
-		.volume = at->volume,
-		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
-		.tags = choices->tags,
-		.compression = choices->compression,
-		.rule = choices->rule,
-		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
-	};
-	int r = ctl_open(ctl, RD_POOL_WRITE);
-
-	if (!r)
-		r = take(ctl, &options, at);
-	if (!r)
-		warn_of_damage(ctl);
-	rd_attachment_unlock(at);
-	return ctl_close(ctl, r);
+	return r;
 }
 
 /* Would each other volume fail as well? Without a pool, or if the user interrupts. */
@@ -344,7 +314,8 @@ static bool is_for_all(int r)
 	return r == CTL_USAGE || r == CTL_NO_POOL || r == -EINTR;
 }
 
-static int snapshot_all(struct ctl *ctl, const struct choices *choices)
+/* Open the pool for each volume, so that the remains of a failure do not stop the next. */
+static int snapshot_all(struct ctl *ctl, struct rd_snapshot_options *options)
 {
 	unsigned int made = 0, failed = 0;
 	struct rd_buffer all = { 0 };
@@ -356,7 +327,8 @@ static int snapshot_all(struct ctl *ctl, const struct choices *choices)
 	rd_each(at, &all) {
 		if (is_for_all(one))
 			break;
-		one = snapshot_attached(ctl, at, choices);
+		options->volume = at->volume;
+		one = snapshot(ctl, options, at);
 		made += !one;
 		failed += one != 0;
 		r = r ? r : one;
@@ -371,10 +343,14 @@ static int snapshot_all(struct ctl *ctl, const struct choices *choices)
 	return !failed ? 0 : made || !r ? CTL_PARTLY : r;
 }
 
-static int take_one_or_all(struct ctl *ctl, struct choices *choices)
+static int take_one_or_all(struct ctl *ctl, const char *tags)
 {
 	struct rd_snapshot_options options = {
+		.from = ctl_value(ctl, CTL_OPT_FROM),
 		.comment = ctl_value(ctl, CTL_OPT_COMMENT),
+		.tags = tags,
+		.may_change = ctl_has(ctl, CTL_OPT_FORCE),
+		.verify_hits = ctl_has(ctl, CTL_OPT_VERIFY_HITS),
 	};
 	bool all = ctl_has(ctl, CTL_OPT_ALL);
 	struct rd_compression compression;
@@ -382,32 +358,31 @@ static int take_one_or_all(struct ctl *ctl, struct choices *choices)
 
 	r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
 	if (!r)
-		r = ctl_value_rule(ctl, &choices->rule);
+		r = ctl_value_rule(ctl, &options.rule);
 	if (!r && ctl_pieces_are_auto(ctl))
 		r = ctl_usage(ctl, "--pieces auto is for init and tune");
 	if (r)
 		return r;
-	choices->compression = ctl_has(ctl, CTL_OPT_COMPRESSION) ? &compression : NULL;
+	/* What is not given is as the pool and the volume say. */
+	if (ctl_has(ctl, CTL_OPT_COMPRESSION))
+		options.compression = &compression;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
 	if (!all)
-		return snapshot_one(ctl, choices);
-	if (ctl_has(ctl, CTL_OPT_FROM) || ctl_has(ctl, CTL_OPT_CHANGED) ||
-	    ctl_has(ctl, CTL_OPT_FORCE))
+		return snapshot_one(ctl, &options);
+	if (options.from || ctl_has(ctl, CTL_OPT_CHANGED) || options.may_change)
 		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
-	r = check_options(ctl, &options);
-	return r ? r : snapshot_all(ctl, choices);
+	r = check_comment(ctl, options.comment);
+	return r ? r : snapshot_all(ctl, &options);
 }
 
 int cmd_snapshot(struct ctl *ctl)
 {
-	struct choices choices = { 0 };
 	struct rd_buffer tags = { 0 };
 	int r = read_tags(ctl, &tags);
 
-	choices.tags = (const char *)tags.data;
 	if (!r)
-		r = take_one_or_all(ctl, &choices);
+		r = take_one_or_all(ctl, (const char *)tags.data);
 	rd_buffer_free(&tags);
 	return r;
 }
