@@ -14,22 +14,6 @@
 
 /* --- options */
 
-bool ctl_dedup_time_parse(const char *text, u64 *ret_us)
-{
-	size_t len = strspn(text, "0123456789");
-	char number[24] = "";
-	u64 value = 0, unit = 0;
-
-	if (len && len < sizeof(number) && text[len] && !text[len + 1]) {
-		memcpy(number, text, len);
-		unit = text[len] == 's' ? 1 : text[len] == 'm' ? 60 : text[len] == 'h' ? 3600 : 0;
-	}
-	if (!unit || ctl_number_parse(number, 10000000, &value) || !value)
-		return false;
-	*ret_us = value * unit * 1000000;
-	return true;
-}
-
 /* A limit of the settings is for each night, and reaching it no failure. */
 bool ctl_ended_early(const struct ctl *ctl, bool out_of_time)
 {
@@ -44,7 +28,7 @@ int ctl_dedup_pace(const struct ctl *ctl, u64 *ret_rate, u64 *ret_until_us)
 
 	*ret_rate = 0;
 	r = ctl_value_size(ctl, CTL_OPT_RATE, ret_rate);
-	if (!r && text && !ctl_dedup_time_parse(text, &time))
+	if (!r && text && ctl_time_limit_parse(text, &time))
 		r = ctl_usage(ctl, "--time needs a time such as 90s, 30m or 2h, not '%s'", text);
 	if (!r && ctl_has(ctl, CTL_OPT_RATE) && *ret_rate < CTL_RATE_MIN)
 		r = ctl_usage(ctl, "--rate must be at least 1M");
@@ -146,13 +130,7 @@ static void print_dry_run(const struct rd_pass_options *options,
 	}
 }
 
-static void print_out_of_time(const struct rd_pass_report *report)
-{
-	if (report->out_of_time)
-		printf("ended after the time that --time, or the settings, allow\n");
-}
-
-static void print_text(const struct rd_pass_report *report)
+static void print_done(const struct rd_pass_report *report)
 {
 	char size[CTL_SIZE_TEXT];
 
@@ -162,7 +140,16 @@ static void print_text(const struct rd_pass_report *report)
 	if (report->refused)
 		printf("left %s, which other commands have changed meanwhile\n",
 		       ctl_size_print(size, report->refused * RD_BLOCK_SIZE));
-	print_out_of_time(report);
+}
+
+static void print_text(const struct rd_pass_options *options, const struct rd_pass_report *report)
+{
+	if (options->dry_run)
+		print_dry_run(options, report);
+	else
+		print_done(report);
+	if (report->out_of_time)
+		printf("ended after the time that --time, or the settings, allow\n");
 }
 
 static void tell_damage(const struct rd_pass_report *report)
@@ -187,27 +174,9 @@ static int run(struct ctl *ctl, const struct rd_pass_options *options,
 	if (ctl->json)
 		print_json(ctl, options, report);
 	else if (!ctl->quiet)
-		print_text(report);
+		print_text(options, report);
 	tell_damage(report);
 	return r;
-}
-
-/* The same without a change. */
-static int run_dry(struct ctl *ctl, const struct rd_pass_options *options,
-		   struct rd_pass_report *report)
-{
-	int r = rd_pass_run(ctl->pool, options, report);
-
-	ctl_progress_clear(&ctl->progress);
-	if (r)
-		return r;
-	if (ctl->json) {
-		print_json(ctl, options, report);
-	} else if (!ctl->quiet) {
-		print_dry_run(options, report);
-		print_out_of_time(report);
-	}
-	return 0;
 }
 
 int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
@@ -223,7 +192,7 @@ int ctl_dedup(struct ctl *ctl, struct ctl_dedup *dedup)
 	if (r)
 		return r;
 	ctl_progress_begin(&ctl->progress, "dedup");
-	r = options->dry_run ? run_dry(ctl, options, &report) : run(ctl, options, &report);
+	r = run(ctl, options, &report);
 	if (!r)
 		r = ctl_copies_update(ctl, &dedup->copies, options->rate);
 	if (!r && !options->dry_run && !report.out_of_time)

@@ -77,51 +77,6 @@ static int complain(const struct ctl_config *config, unsigned int line, const ch
 	return CTL_USAGE;
 }
 
-static int refuse_section(const struct ctl_config *config, const struct rd_ini *ini)
-{
-	char text[400], more[RD_SUGGEST_TEXT];
-	struct rd_nearest nearest = { 0 };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		rd_nearest_add(&nearest, ini->section, keys[i].section);
-	snprintf(text, sizeof(text), "there is no section '%.100s'%s", ini->section,
-		 rd_nearest_print(more, &nearest, ""));
-	return complain(config, ini->line, text);
-}
-
-static int refuse_key(const struct ctl_config *config, const struct rd_ini *ini)
-{
-	char text[400], more[RD_SUGGEST_TEXT];
-	struct rd_nearest nearest = { 0 };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(keys); i++) {
-		const char *name = ctl_option_name(keys[i].option);
-
-		if (!strcmp(keys[i].section, ini->section)) {
-			rd_nearest_add(&nearest, ini->key, name);
-		} else if (!strcmp(ini->key, name)) {
-			snprintf(text, sizeof(text), "'%s' belongs to the section '%s'", name,
-				 keys[i].section);
-			return complain(config, ini->line, text);
-		}
-	}
-	snprintf(text, sizeof(text), "section '%s' has no key '%.100s'%s", ini->section, ini->key,
-		 rd_nearest_print(more, &nearest, ""));
-	return complain(config, ini->line, text);
-}
-
-static bool section_exists(const char *section)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		if (!strcmp(keys[i].section, section))
-			return true;
-	return false;
-}
-
 static const struct key *find_key(const struct rd_ini *ini)
 {
 	unsigned int i;
@@ -131,6 +86,38 @@ static const struct key *find_key(const struct rd_ini *ini)
 		    !strcmp(ctl_option_name(keys[i].option), ini->key))
 			return &keys[i];
 	return NULL;
+}
+
+/* Say what is wrong with a line that has no key of ours. */
+static int refuse_key(const struct ctl_config *config, const struct rd_ini *ini)
+{
+	struct rd_nearest section = { 0 }, key = { 0 };
+	char text[400], more[RD_SUGGEST_TEXT];
+	const char *elsewhere = NULL;
+	bool has_section = false;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		const char *name = ctl_option_name(keys[i].option);
+
+		rd_nearest_add(&section, ini->section, keys[i].section);
+		if (!strcmp(keys[i].section, ini->section)) {
+			has_section = true;
+			rd_nearest_add(&key, ini->key, name);
+		} else if (!elsewhere && !strcmp(ini->key, name)) {
+			elsewhere = keys[i].section;
+		}
+	}
+	if (!has_section)
+		snprintf(text, sizeof(text), "there is no section '%.100s'%s", ini->section,
+			 rd_nearest_print(more, &section, ""));
+	else if (elsewhere)
+		snprintf(text, sizeof(text), "'%s' belongs to the section '%s'", ini->key,
+			 elsewhere);
+	else
+		snprintf(text, sizeof(text), "section '%s' has no key '%.100s'%s", ini->section,
+			 ini->key, rd_nearest_print(more, &key, ""));
+	return complain(config, ini->line, text);
 }
 
 /* Say what the value has to be; NULL: it is that. */
@@ -161,8 +148,8 @@ static const char *check_value(const struct key *key, const char *value, char te
 		return ctl_share_parse(value, &percent, &number) ?
 			"a share such as 1% or a size such as 10G" : NULL;
 	case LIMIT:
-		return ctl_dedup_time_parse(value, &number) ? NULL :
-			"a time such as 90s, 30m or 2h";
+		return ctl_time_limit_parse(value, &number) ?
+			"a time such as 90s, 30m or 2h" : NULL;
 	case TIME:
 		return ctl_duration_parse(value, &seconds) || !seconds ?
 			"a time such as 12h, 30d, 8w or 1y" : NULL;
@@ -188,8 +175,6 @@ static int add_line(struct ctl_config *config, const struct rd_ini *ini)
 	char text[400], number[100];
 	const char *wanted;
 
-	if (!section_exists(ini->section))
-		return refuse_section(config, ini);
 	setting.key = find_key(ini);
 	if (!setting.key)
 		return refuse_key(config, ini);

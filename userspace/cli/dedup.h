@@ -19,9 +19,6 @@ struct ctl_dedup {
 /* The least that --rate allows. */
 #define CTL_RATE_MIN	(1U << 20)
 
-/* Parse a time in seconds, minutes or hours. */
-bool ctl_dedup_time_parse(const char *text, u64 *ret_us);
-
 /* Has the work ended before its end in a way that the exit status tells? */
 bool ctl_ended_early(const struct ctl *ctl, bool out_of_time);
 

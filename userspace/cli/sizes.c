@@ -76,34 +76,50 @@ int ctl_share_parse(const char *text, double *ret_percent, u64 *ret_bytes)
 	return end == text + len && *ret_percent > 0 && *ret_percent <= 100 ? 0 : -EINVAL;
 }
 
-int ctl_duration_parse(const char *text, i64 *ret)
+/* Parse a number up to @max, and one of @letters behind it, as its number of seconds. */
+static int parse_unit(const char *text, const char *letters, u64 max, u64 *ret, u64 *ret_unit)
 {
-	u64 value, unit;
-	int r = take_number(&text, U64_MAX, &value);
+	static const struct {
+		char letter;
+		u64 seconds;
+	} known[] = {
+		{ 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 }, { 'w', 7 * 86400 },
+		{ 'y', 365 * 86400 },
+	};
+	unsigned int i;
+	int r = take_number(&text, max, ret);
 
 	if (r)
 		return r;
-	switch (text[0]) {
-	case 'h':
-		unit = 3600;
-		break;
-	case 'd':
-		unit = 86400;
-		break;
-	case 'w':
-		unit = 7 * 86400;
-		break;
-	case 'y':
-		unit = 365 * 86400;
-		break;
-	default:
+	if (!text[0] || text[1] || !strchr(letters, text[0]))
 		return -EINVAL;
-	}
-	if (text[1])
-		return -EINVAL;
+	for (i = 0; known[i].letter != text[0]; i++)
+		;
+	*ret_unit = known[i].seconds;
+	return 0;
+}
+
+int ctl_duration_parse(const char *text, i64 *ret)
+{
+	u64 value, unit;
+	int r = parse_unit(text, "hdwy", U64_MAX, &value, &unit);
+
+	if (r)
+		return r;
 	if (value > INT64_MAX / unit)
 		return -ERANGE;
 	*ret = value * unit;
+	return 0;
+}
+
+int ctl_time_limit_parse(const char *text, u64 *ret_us)
+{
+	u64 value, unit;
+	int r = parse_unit(text, "smh", 10000000, &value, &unit);
+
+	if (r || !value)
+		return r ? r : -EINVAL;
+	*ret_us = value * unit * 1000000;
 	return 0;
 }
 

@@ -19,6 +19,9 @@ int ctl_share_parse(const char *text, double *ret_percent, u64 *ret_bytes);
 /* Seconds, from a number with h, d, w or y (365 days). */
 int ctl_duration_parse(const char *text, i64 *ret);
 
+/* Microseconds, from a number with s, m or h; 0 is -EINVAL. */
+int ctl_time_limit_parse(const char *text, u64 *ret_us);
+
 /* These have @text for the result, and return it. */
 #define CTL_SIZE_TEXT	32
 #define CTL_TIME_TEXT	32
