@@ -298,6 +298,9 @@ void ctl_tell_consistency(const struct ctl_version *version);
 /* Take a shared lock to read it, which lasts until the pool is closed. */
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version);
 
+/* Find the version of operand 0, lock it so, and warn if it is not consistent. */
+int ctl_find_to_read(struct ctl *ctl, struct ctl_version *ret);
+
 /* Is @version dated earlier than the version before it? */
 int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret);
 

@@ -70,11 +70,7 @@ static int clone(struct ctl *ctl, const char *volume)
 	int r = at ? ctl_lock_wait(ctl, &wait_ms) : -ENOMEM;
 
 	if (!r)
-		r = ctl_find_operand(ctl, 0, &version);
-	if (!r)
-		r = ctl_lock_version(ctl, &version);
-	if (!r)
-		ctl_tell_consistency(&version);
+		r = ctl_find_to_read(ctl, &version);
 	if (!r)
 		r = check_history(ctl, &version, volume);
 	if (!r && ctl_has(ctl, CTL_OPT_DRY_RUN))

@@ -68,11 +68,7 @@ static int mount_version(struct ctl *ctl, const struct rd_mount_options *options
 	struct ctl_version version;
 	int r;
 
-	r = ctl_find_operand(ctl, 0, &version);
-	if (!r)
-		r = ctl_lock_version(ctl, &version);
-	if (!r)
-		ctl_tell_consistency(&version);
+	r = ctl_find_to_read(ctl, &version);
 	if (!r)
 		r = ctl_device_name(&version, ":mount", name);
 	if (!r)

@@ -19,7 +19,6 @@
 #include "host/sys/block.h"
 #include "host/sys/probe.h"
 #include "host/volume/safety.h"
-#include "pool/engine/proof.h"
 #include "pool/engine/restore.h"
 #include "pool/stream/receive_disk.h"
 #include "remote.h"
@@ -346,13 +345,7 @@ static int restore(struct ctl *ctl, const char *path)
 
 	r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = ctl_find_operand(ctl, 0, &version);
-	if (!r)
-		r = ctl_lock_version(ctl, &version);
-	if (!r)
-		r = rd_version_prove(ctl->pool, &version.version);
-	if (!r)
-		ctl_tell_consistency(&version);
+		r = ctl_find_proven(ctl, &version);
 	if (!r)
 		r = path ? restore_to(ctl, &target, &version) : stream(ctl, &version);
 	if (target.fd >= 0 && close(target.fd) && !r)

@@ -168,6 +168,17 @@ int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)
 	return r ? r : ctl_find_again(ctl, version);
 }
 
+int ctl_find_to_read(struct ctl *ctl, struct ctl_version *ret)
+{
+	int r = ctl_find_operand(ctl, 0, ret);
+
+	if (!r)
+		r = ctl_lock_version(ctl, ret);
+	if (!r)
+		ctl_tell_consistency(ret);
+	return r;
+}
+
 int ctl_clock_went_back(struct ctl *ctl, const struct rd_version *version, bool *ret)
 {
 	i64 before;

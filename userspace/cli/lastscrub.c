@@ -18,6 +18,7 @@
 #define DEDUP	"last-dedup"
 #define FORMAT	"versions %llu\nfingerprints %llu\ncatalog %llu\n"
 
+/* Without @scrub the file is empty. */
 static int write_to(const char *path, const struct ctl_last_scrub *scrub)
 {
 	RD_FREE char *tmp = NULL;
@@ -25,7 +26,8 @@ static int write_to(const char *path, const struct ctl_last_scrub *scrub)
 
 	if (!out)
 		return -errno;
-	fprintf(out, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
+	if (scrub)
+		fprintf(out, FORMAT, scrub->versions, scrub->fingerprints, scrub->wrong);
 	return ctl_replace_end(out, tmp, path, 0600);
 }
 
@@ -51,10 +53,8 @@ void ctl_last_check_write(const struct ctl *ctl, u64 nr_wrong)
 void ctl_last_dedup_write(const struct ctl *ctl)
 {
 	RD_FREE char *path = rd_path_in(ctl->pool->path, DEDUP);
-	RD_FREE char *tmp = NULL;
-	FILE *out = path ? ctl_replace_begin(path, &tmp) : NULL;
 
-	if (!out || ctl_replace_end(out, tmp, path, 0600))
+	if (!path || write_to(path, NULL))
 		rd_warn("cannot write '%s': 'status' and 'metrics' will not show this run",
 			path ? path : DEDUP);
 }

@@ -276,35 +276,32 @@ const char *ctl_option_help(const struct ctl_command *command, enum ctl_option o
 	return info_of(command, option)->help;
 }
 
-bool ctl_has(const struct ctl *ctl, enum ctl_option option)
+/* Find an option where it was given last; @typed: by the user, not by the settings. */
+static const struct ctl_given *find_given(const struct ctl *ctl, enum ctl_option option, bool typed)
 {
 	unsigned int i;
 
-	for (i = 0; i < ctl->nr_given; i++)
-		if (ctl->given[i].option == option)
-			return true;
-	return false;
+	for (i = ctl->nr_given; i--;)
+		if (ctl->given[i].option == option && !(typed && ctl->given[i].is_setting))
+			return &ctl->given[i];
+	return NULL;
+}
+
+bool ctl_has(const struct ctl *ctl, enum ctl_option option)
+{
+	return find_given(ctl, option, false);
 }
 
 bool ctl_has_typed(const struct ctl *ctl, enum ctl_option option)
 {
-	unsigned int i;
-
-	for (i = 0; i < ctl->nr_given; i++)
-		if (ctl->given[i].option == option && !ctl->given[i].is_setting)
-			return true;
-	return false;
+	return find_given(ctl, option, true);
 }
 
 const char *ctl_value(const struct ctl *ctl, enum ctl_option option)
 {
-	const char *value = NULL;
-	unsigned int i;
+	const struct ctl_given *given = find_given(ctl, option, false);
 
-	for (i = 0; i < ctl->nr_given; i++)
-		if (ctl->given[i].option == option)
-			value = ctl->given[i].value;
-	return value;
+	return given ? given->value : NULL;
 }
 
 int ctl_value_number(const struct ctl *ctl, enum ctl_option option, u64 min, u64 max, u64 *ret)

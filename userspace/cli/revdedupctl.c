@@ -197,22 +197,14 @@ static int set_common(struct ctl *ctl)
 {
 	unsigned int i;
 
-	for (i = 0; i < ctl->nr_given; i++) {
-		switch (ctl->given[i].option) {
-		case CTL_OPT_QUIET:
+	/* The last of these two counts. */
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == CTL_OPT_QUIET)
 			rd_verbosity = -1;
-			break;
-		case CTL_OPT_VERBOSE:
+		else if (ctl->given[i].option == CTL_OPT_VERBOSE)
 			rd_verbosity = 1;
-			break;
-		case CTL_OPT_JSON:
-			ctl->json = true;
-			break;
-		default:
-			break;
-		}
-	}
 	ctl->quiet = rd_verbosity < 0;
+	ctl->json = ctl_has(ctl, CTL_OPT_JSON);
 	return set_progress(ctl);
 }
 
