@@ -266,12 +266,14 @@ static int find_volumes(struct ctl *ctl, struct rd_buffer *ret, unsigned int *re
 static int dedup_each(struct ctl *ctl, const struct rd_live_dedup_options *options,
 		      struct rd_buffer *all, unsigned int failed)
 {
-	struct rd_attachment *at = (struct rd_attachment *)all->data;
-	unsigned int done = 0, nr = all->len / sizeof(*at);
-	bool one_of_many = nr > 1;
+	bool one_of_many = all->len > sizeof(struct rd_attachment);
+	struct rd_attachment *at;
+	unsigned int done = 0;
 	int one = 0, r = 0;
 
-	for (; nr-- && one != -EINTR && one != CTL_USAGE; at++) {
+	rd_each(at, all) {
+		if (one == -EINTR || one == CTL_USAGE)
+			break;
 		one = ctl_has(ctl, CTL_OPT_UNDO) ? undo_one(ctl, options, at) :
 			dedup_one(ctl, options, at);
 		done += !one || one == CTL_PARTLY;

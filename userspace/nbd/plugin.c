@@ -109,13 +109,11 @@ static int list_exports(int readonly, int is_tls, struct nbdkit_exports *exports
 	struct rd_buffer all = { 0 };
 	const struct nbd_listed *listed;
 	int r = nbd_list(&server, &all);
-	size_t nr = all.len / sizeof(*listed);
 
 	(void)readonly;
 	(void)is_tls;
-	listed = (const struct nbd_listed *)all.data;
-	for (; !r && nr--; listed++)
-		r = nbdkit_add_export(exports, listed->name, listed->about);
+	rd_each(listed, &all)
+		r = r ? r : nbdkit_add_export(exports, listed->name, listed->about);
 	rd_buffer_free(&all);
 	return r ? -1 : 0;
 }

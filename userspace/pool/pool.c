@@ -315,17 +315,12 @@ static void say_who(struct rd_pool *pool)
 {
 	struct rd_buffer sessions = { 0 };
 	const struct rd_session *session;
-	size_t nr;
 	char started[RD_TIME_TEXT];
 
-	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions)) {
-		session = (const struct rd_session *)sessions.data;
-		nr = sessions.len / sizeof(*session);
-		for (; nr--; session++) {
+	if (pool->sql && !rd_session_list(pool->sql, pool->session, &sessions))
+		rd_each(session, &sessions)
 			rd_hint("running: %s, pid %lld, since %s", session->verb,
 				(long long)session->pid, rd_print_time(started, session->started));
-		}
-	}
 	rd_buffer_free(&sessions);
 }
 

@@ -16,10 +16,9 @@
 
 static bool is_known(const struct rd_buffer *fss, dev_t dev)
 {
-	const struct rd_fs *fs = (const struct rd_fs *)fss->data;
-	size_t nr = fss->len / sizeof(*fs);
+	const struct rd_fs *fs;
 
-	for (; nr; nr--, fs++)
+	rd_each(fs, fss)
 		if (fs->dev == dev)
 			return true;
 	return false;
@@ -83,10 +82,9 @@ int rd_fs_find(const char *device, struct rd_buffer *ret)
 
 void rd_fs_close(struct rd_buffer *fss)
 {
-	struct rd_fs *fs = (struct rd_fs *)fss->data;
-	size_t nr = fss->len / sizeof(*fs);
+	struct rd_fs *fs;
 
-	for (; nr; nr--, fs++)
+	rd_each(fs, fss)
 		close(fs->fd);
 	rd_buffer_free(fss);
 }

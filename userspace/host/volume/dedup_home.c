@@ -33,11 +33,9 @@ static int find_zeros(const struct rd_attachment *at, u64 first, u64 nr_blocks,
 {
 	struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
-	size_t nr;
 	int r = rd_marks_places(at->device, first, nr_blocks, &places);
 
-	range = (const struct dmr_range *)places.data;
-	for (nr = r ? 0 : places.len / sizeof(*range); nr--; range++)
+	rd_each(range, &places)
 		if (range->place[0].kind == DMR_ZERO)
 			rd_buffer_put(ret, range, sizeof(*range));
 	rd_buffer_free(&places);

@@ -12,12 +12,10 @@ int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd
 	char device[RD_DM_NAME_MAX];
 	struct rd_buffer all = { 0 };
 	const struct rd_lease *lease;
-	size_t nr;
 	int r = rd_lease_list(pool->sql, NULL, &all);
 
 	rd_part_uuid(device, at, NULL);
-	lease = (const struct rd_lease *)all.data;
-	for (nr = r ? 0 : all.len / sizeof(*lease); nr--; lease++)
+	rd_each(lease, &all)
 		if (!strcmp(lease->device, device))
 			rd_buffer_put(ret, lease, sizeof(*lease));
 	rd_buffer_free(&all);
@@ -34,13 +32,12 @@ int rd_has_lease(struct rd_pool *pool, const struct rd_attachment *at,
 {
 	struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
-	size_t nr;
 	int r = rd_leases_of(pool, at, &leases);
 
 	*ret = false;
-	lease = (const struct rd_lease *)leases.data;
-	for (nr = r ? 0 : leases.len / sizeof(*lease); nr--; lease++)
-		*ret |= is_of(lease, version);
+	rd_each(lease, &leases)
+		if (is_of(lease, version))
+			*ret = true;
 	rd_buffer_free(&leases);
 	return r;
 }
@@ -64,15 +61,12 @@ int rd_lease_move(struct rd_pool *pool, const struct rd_attachment *at,
 {
 	struct rd_buffer leases = { 0 };
 	const struct rd_lease *lease;
-	size_t nr;
 	int r = rd_leases_of(pool, at, &leases);
 
-	lease = (const struct rd_lease *)leases.data;
-	nr = r ? 0 : leases.len / sizeof(*lease);
-	if (nr)
+	if (!r && leases.len)
 		r = add(pool, at, version);
-	for (; nr && !r; nr--, lease++)
-		if (!is_of(lease, version))
+	rd_each(lease, &leases)
+		if (!r && !is_of(lease, version))
 			r = rd_lease_drop(pool, lease->id);
 	rd_buffer_free(&leases);
 	return r;

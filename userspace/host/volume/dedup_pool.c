@@ -96,12 +96,10 @@ static int find_away(struct window *window)
 {
 	struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
-	size_t nr;
 	int r = rd_marks_places(window->run->at->device, window->first, window->nr, &places);
 
 	memset(window->away, 0, window->nr * sizeof(*window->away));
-	range = (const struct dmr_range *)places.data;
-	for (nr = r ? 0 : places.len / sizeof(*range); nr--; range++)
+	rd_each(range, &places)
 		if (range->place[0].kind != DMR_BASE)
 			memset(window->away + (range->first - window->first), true,
 			       range->len * sizeof(*window->away));
@@ -354,13 +352,12 @@ static int swap(struct window *window)
 
 static int count_swapped(struct window *window)
 {
-	const struct dmr_range *swap = (const struct dmr_range *)window->swaps.data;
-	size_t nr = window->swaps.len / sizeof(*swap);
-	int r = nr ? find_away(window) : 0;
+	const struct dmr_range *swap;
+	int r = window->swaps.len ? find_away(window) : 0;
 	u64 i;
 
-	for (; nr-- && !r; swap++)
-		for (i = 0; i < swap->len; i++)
+	rd_each(swap, &window->swaps)
+		for (i = 0; i < swap->len && !r; i++)
 			window->run->report->found +=
 				window->away[swap->first + i - window->first] ? RD_BLOCK_SIZE : 0;
 	return r;

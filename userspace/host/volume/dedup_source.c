@@ -61,12 +61,10 @@ int rd_dedup_source_look(struct rd_dedup_source *source)
 	struct rd_buffer ranges = { 0 };
 	const struct rd_changed_range *range;
 	u64 segment, end;
-	size_t nr;
 	int r = rd_target_dirty(source->at->device, "current", source->nr_segs, &ranges);
 
 	memset(source->dirty, 0, source->nr_segs / 8 + 1);
-	range = (const struct rd_changed_range *)ranges.data;
-	for (nr = r ? 0 : ranges.len / sizeof(*range); nr--; range++) {
+	rd_each(range, &ranges) {
 		end = rd_min((range->offset + range->len) >> RD_SEG_SHIFT, source->nr_segs);
 		for (segment = range->offset >> RD_SEG_SHIFT; segment < end; segment++)
 			source->dirty[segment / 8] |= 1 << segment % 8;

@@ -49,11 +49,9 @@ static int count_some(const struct undo *undo, u64 first, u64 nr, u64 unit, u64 
 	struct rd_buffer places = { 0 };
 	const struct dmr_range *range;
 	u64 counted = 0, chunk, end;
-	size_t i;
 	int r = rd_marks_places(undo->at->device, first, nr, &places);
 
-	range = (const struct dmr_range *)places.data;
-	for (i = r ? 0 : places.len / sizeof(*range); i--; range++) {
+	rd_each(range, &places) {
 		if (range->place[0].kind == DMR_BASE)
 			continue;
 		end = (range->first + range->len - 1) / unit + 1;

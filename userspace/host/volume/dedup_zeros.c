@@ -116,10 +116,9 @@ static int choose_chunks(struct zeros *zeros)
 
 static void count_found(const struct zeros *zeros)
 {
-	const struct dmr_range *chunk = (const struct dmr_range *)zeros->chunks.data;
-	size_t nr;
+	const struct dmr_range *chunk;
 
-	for (nr = zeros->chunks.len / sizeof(*chunk); nr--; chunk++)
+	rd_each(chunk, &zeros->chunks)
 		zeros->run->report->found += chunk->len * RD_BLOCK_SIZE;
 }
 

@@ -15,16 +15,14 @@
 static int find_attachment(const char *device, struct rd_attachment *ret)
 {
 	struct rd_buffer all = { 0 };
-	const struct rd_attachment *list;
+	const struct rd_attachment *at;
 	char uuid[RD_DM_NAME_MAX];
-	size_t i;
 	int r = rd_attachments(&all), found = -ENODEV;
 
-	list = (const struct rd_attachment *)all.data;
-	for (i = 0; i < all.len / sizeof(*list) && found; i++) {
-		if (strcmp(rd_part_uuid(uuid, &list[i], NULL), device))
+	rd_each(at, &all) {
+		if (!found || strcmp(rd_part_uuid(uuid, at, NULL), device))
 			continue;
-		*ret = list[i];
+		*ret = *at;
 		found = 0;
 	}
 	if (all.failed)

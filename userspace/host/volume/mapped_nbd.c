@@ -64,10 +64,9 @@ static const char *name_of(const char *owner)
 
 static const struct rd_export *find_export(const struct rd_buffer *exports, const char *name)
 {
-	const struct rd_export *export = (const struct rd_export *)exports->data;
-	size_t nr = exports->len / sizeof(*export);
+	const struct rd_export *export;
 
-	for (; nr--; export++)
+	rd_each(export, exports)
 		if (!strcmp(export->device, name))
 			return export;
 	return NULL;
@@ -80,10 +79,9 @@ static int add_devices(const struct rd_buffer *exports, struct rd_buffer *ret)
 	struct rd_mapped_nbd *mapped;
 	const struct rd_nbd *nbd;
 	int r = rd_nbd_list(&devices);
-	size_t nr = devices.len / sizeof(*nbd);
 
-	for (nbd = (const struct rd_nbd *)devices.data; !r && nr--; nbd++) {
-		if (!name_of(nbd->owner))
+	rd_each(nbd, &devices) {
+		if (r || !name_of(nbd->owner))
 			continue;
 		mapped = (struct rd_mapped_nbd *)rd_buffer_grow(ret, sizeof(*mapped));
 		if (!mapped) {
@@ -111,10 +109,9 @@ static int list(struct rd_buffer *exports, struct rd_buffer *ret)
 
 static const struct rd_mapped_nbd *find(const struct rd_buffer *all, const char *name)
 {
-	const struct rd_mapped_nbd *mapped = (const struct rd_mapped_nbd *)all->data;
-	size_t nr = all->len / sizeof(*mapped);
+	const struct rd_mapped_nbd *mapped;
 
-	for (; nr--; mapped++)
+	rd_each(mapped, all)
 		if (!strcmp(mapped->name, name) || !strcmp(mapped->nbd.path, name))
 			return mapped;
 	return NULL;
@@ -124,10 +121,9 @@ static const struct rd_mapped_nbd *find(const struct rd_buffer *all, const char 
 static const struct rd_export *find_orphan(const struct rd_buffer *exports,
 					   const struct rd_buffer *all, const char *name)
 {
-	const struct rd_export *export = (const struct rd_export *)exports->data;
-	size_t nr = exports->len / sizeof(*export);
+	const struct rd_export *export;
 
-	for (; nr--; export++)
+	rd_each(export, exports)
 		if (export->device[0] && !find(all, export->device) &&
 		    (!name || !strcmp(name, export->device)))
 			return export;
@@ -140,10 +136,9 @@ static int clear_orphans(void)
 	struct rd_buffer exports = { 0 }, all = { 0 };
 	const struct rd_export *export;
 	int r = list(&exports, &all);
-	size_t nr = exports.len / sizeof(*export);
 
-	for (export = (const struct rd_export *)exports.data; !r && nr--; export++)
-		if (export->device[0] && !find(&all, export->device))
+	rd_each(export, &exports)
+		if (!r && export->device[0] && !find(&all, export->device))
 			r = rd_export_stop(export);
 	rd_buffer_free(&exports);
 	rd_buffer_free(&all);

@@ -49,12 +49,12 @@ static int find_attached(dev_t device, const char *uuid, struct rd_owner *ret)
 {
 	struct rd_buffer all = { 0 };
 	const struct rd_attachment *at;
-	size_t nr;
 	int r;
 
 	r = rd_attachments(&all);
-	nr = all.len / sizeof(*at);
-	for (at = (const struct rd_attachment *)all.data; nr-- && !ret->kind; at++) {
+	rd_each(at, &all) {
+		if (ret->kind)
+			break;
 		ret->kind = kind_of(at, device, uuid);
 		if (!ret->kind)
 			continue;

@@ -320,11 +320,10 @@ static int move_all(struct leaving *leaving)
 /* A view is copied as it was, from where it was; it is gone before long. */
 static int keep_all(struct leaving *leaving)
 {
-	const struct dmr_range *run = (const struct dmr_range *)leaving->runs.data;
-	size_t nr = leaving->runs.len / sizeof(*run);
+	const struct dmr_range *run;
 
 	rd_info("'%s' is being copied: blocks that it reads are freed later", leaving->name);
-	for (; nr--; run++)
+	rd_each(run, &leaving->runs)
 		rd_doomed_keep(leaving->doomed, run->place[0].block);
 	return 0;
 }

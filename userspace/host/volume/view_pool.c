@@ -142,14 +142,12 @@ bool rd_is_view_here(const char *uuid)
 	const struct rd_attachment *at;
 	char own[RD_DM_NAME_MAX];
 	bool found = false;
-	size_t nr;
 
 	if (!rd_is_view(uuid))
 		return false;
 	rd_attachments(&all);
-	nr = all.len / sizeof(*at);
-	for (at = (const struct rd_attachment *)all.data; nr-- && !found; at++)
-		found = !strcmp(uuid, rd_part_uuid(own, at, "view"));
+	rd_each(at, &all)
+		found |= !strcmp(uuid, rd_part_uuid(own, at, "view"));
 	rd_buffer_free(&all);
 	return found;
 }
