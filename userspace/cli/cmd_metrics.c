@@ -35,7 +35,7 @@ struct metric {
 };
 
 #define POOL(field)	offsetof(struct pool_row, stats.field)
-#define VOLUME(field)	offsetof(struct ctl_volume_stats, field)
+#define VOLUME(field)	offsetof(struct ctl_volume_stats, row.field)
 #define DEVICE(field)	offsetof(struct device_row, field)
 
 static const struct metric pool_metrics[] = {
@@ -77,20 +77,20 @@ static const struct metric pool_metrics[] = {
 static const struct metric volume_metrics[] = {
 	{ "volume_versions", "Versions in the pool.", VOLUME(versions) },
 	{ "volume_logical_bytes", "Sum of the sizes of the volume's versions.", VOLUME(logical) },
-	{ "volume_latest_bytes", "Size of the newest version.", VOLUME(latest) },
-	{ "volume_latest_timestamp_seconds", "When the newest version was taken.",
-	  VOLUME(time) },
-	{ "volume_latest_read_bytes", "Bytes read to take the newest version.", VOLUME(read) },
+	{ "volume_latest_bytes", "Size of the newest version.", VOLUME(latest_size) },
+	{ "volume_latest_timestamp_seconds", "When the newest version was taken.", VOLUME(time) },
+	{ "volume_latest_read_bytes", "Bytes read to take the newest version.",
+	  VOLUME(bytes_read) },
 	{ "volume_latest_changed_blocks", "Blocks of 4 KiB that changed before the newest version.",
-	  VOLUME(changed) },
+	  VOLUME(blocks_changed) },
 	{ "volume_latest_stored_bytes", "Bytes written to the pool for the newest version.",
-	  VOLUME(stored) },
+	  VOLUME(bytes_stored) },
 	{ "volume_latest_consistent", "Whether nothing was written while the newest version was read.",
-	  VOLUME(consistent) },
+	  VOLUME(is_consistent) },
 	{ "volume_inconsistent_versions", "Versions that may have been written while they were read.",
 	  VOLUME(inconsistent) },
 	{ "volume_elsewhere_timestamp_seconds", "When the newest version was taken that 'send' knows in another pool.",
-	  VOLUME(elsewhere) },
+	  offsetof(struct ctl_volume_stats, elsewhere) },
 };
 
 static const struct metric device_metrics[] = {

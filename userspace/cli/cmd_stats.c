@@ -11,17 +11,17 @@
 #include "tune.h"
 
 static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
-		       const struct ctl_volume_stats *volumes)
+		       const struct rd_buffer *volumes)
 {
+	const struct ctl_volume_stats *volume;
 	char compression[CTL_COMPRESSION_TEXT];
 	struct rd_json *out = &ctl->out;
-	u64 i;
 
-	for (i = 0; i < stats->volumes; i++)
+	rd_each(volume, volumes)
 		ctl_json(ctl, "volume",
 			 "volume=%s versions=%llu bytes_logical=%llu bytes_latest=%llu",
-			 volumes[i].name, volumes[i].versions, volumes[i].logical,
-			 volumes[i].latest);
+			 volume->name, volume->row.versions, volume->row.logical,
+			 volume->row.latest_size);
 	ctl_json_begin(ctl, "pool");
 	rd_json_string(out, "pool", ctl->pool->path);
 	rd_json_u64(out, "volumes", stats->volumes);
@@ -50,21 +50,22 @@ static void print_json(struct ctl *ctl, const struct ctl_pool_stats *stats,
 	ctl_json_end(ctl);
 }
 
-static void print_volumes(const struct ctl_volume_stats *volumes, u64 nr)
+static void print_volumes(const struct rd_buffer *volumes)
 {
+	const struct ctl_volume_stats *volume;
 	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
 	int width = 20;
-	u64 i;
 
-	for (i = 0; i < nr; i++)
-		width = rd_max(width, (int)strlen(volumes[i].name));
+	rd_each(volume, volumes)
+		width = rd_max(width, (int)strlen(volume->name));
 	printf("%-*s  %8s  %10s  %10s%s\n", width, "VOLUME", "VERSIONS", "LOGICAL", "LATEST",
 	       rd_verbosity > 0 ? "  LATEST TIME" : "");
-	for (i = 0; i < nr; i++) {
-		printf("%-*s  %8llu  %10s  %10s", width, volumes[i].name, volumes[i].versions,
-		       ctl_size_print(a, volumes[i].logical), ctl_size_print(b, volumes[i].latest));
+	rd_each(volume, volumes) {
+		printf("%-*s  %8llu  %10s  %10s", width, volume->name, volume->row.versions,
+		       ctl_size_print(a, volume->row.logical),
+		       ctl_size_print(b, volume->row.latest_size));
 		if (rd_verbosity > 0)
-			printf("  %s", ctl_time_print(time, volumes[i].time));
+			printf("  %s", ctl_time_print(time, volume->row.time));
 		putchar('\n');
 	}
 	putchar('\n');
@@ -95,13 +96,12 @@ static void print_index(const struct ctl_pool_stats *stats)
 	putchar('\n');
 }
 
-static void print_text(const struct ctl_pool_stats *stats,
-		       const struct ctl_volume_stats *volumes)
+static void print_text(const struct ctl_pool_stats *stats, const struct rd_buffer *volumes)
 {
 	char text[CTL_SIZE_TEXT], free[CTL_FREE_TEXT];
 
 	if (stats->volumes)
-		print_volumes(volumes, stats->volumes);
+		print_volumes(volumes);
 	printf("logical:  %s\n", ctl_size_print(text, stats->logical));
 	if (stats->held)
 		printf("in use:   %llu deleted version%s still read (%s)\n", stats->held,
@@ -136,9 +136,9 @@ static int show_pool(struct ctl *ctl)
 
 	r = ctl_pool_stats(ctl, &stats, &volumes);
 	if (!r && ctl->json)
-		print_json(ctl, &stats, (struct ctl_volume_stats *)volumes.data);
+		print_json(ctl, &stats, &volumes);
 	else if (!r)
-		print_text(&stats, (struct ctl_volume_stats *)volumes.data);
+		print_text(&stats, &volumes);
 	rd_buffer_free(&volumes);
 	return r;
 }

@@ -134,29 +134,17 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 			struct rd_buffer *volumes)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct ctl_volume_stats volume;
-	struct rd_volume_stats row;
+	struct ctl_volume_stats volume = { .elsewhere = CTL_UNKNOWN };
 	int r;
 
 	r = rd_volume_stats(ctl->pool->sql, &rows);
-	while (!r && (r = rd_next_volume_stats(rows, &row)) > 0) {
-		volume = (struct ctl_volume_stats){
-			.versions = row.versions,
-			.logical = row.logical,
-			.number = row.latest,
-			.latest = row.latest_size,
-			.time = row.time,
-			.read = row.bytes_read,
-			.changed = row.blocks_changed,
-			.stored = row.bytes_stored,
-			.consistent = row.is_consistent,
-			.inconsistent = row.inconsistent,
-			.elsewhere = CTL_UNKNOWN,
-		};
-		snprintf(volume.name, sizeof(volume.name), "%s", row.name);
+	while (!r && (r = rd_next_volume_stats(rows, &volume.row)) > 0) {
+		snprintf(volume.name, sizeof(volume.name), "%s", volume.row.name);
+		/* The next row overwrites that. */
+		volume.row.name = NULL;
 		stats->volumes++;
-		stats->versions += volume.versions;
-		stats->logical += volume.logical;
+		stats->versions += volume.row.versions;
+		stats->logical += volume.row.logical;
 		rd_buffer_put(volumes, &volume, sizeof(volume));
 		r = volumes->failed ? -ENOMEM : 0;
 	}

@@ -37,11 +37,9 @@ struct ctl_pool_stats {
 	struct rd_rule rule;		/* the same, in volumes without a rule */
 };
 
-/* number, latest (its size), and the members from time to consistent are of the newest version. */
 struct ctl_volume_stats {
 	char name[CTL_NAME_MAX + 1];
-	u64 versions, logical, number, latest, time, read, changed, stored, consistent;
-	u64 inconsistent;	/* versions that are not */
+	struct rd_volume_stats row;	/* without the name */
 	u64 elsewhere;		/* time of the newest that another pool has, if one has any */
 };
 

@@ -45,12 +45,12 @@ static void find_newest(const struct rd_buffer *volumes, struct status *status)
 	const struct ctl_volume_stats *volume, *newest = NULL;
 
 	rd_each(volume, volumes)
-		if (!newest || volume->time > newest->time)
+		if (!newest || volume->row.time > newest->row.time)
 			newest = volume;
 	if (!newest)
 		return;
-	ctl_name_print(status->newest, newest->name, newest->number);
-	status->newest_time = newest->time;
+	ctl_name_print(status->newest, newest->name, newest->row.latest);
+	status->newest_time = newest->row.time;
 }
 
 static int read_numbers(struct ctl *ctl, struct status *status)

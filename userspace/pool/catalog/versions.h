@@ -103,7 +103,7 @@ struct rd_volume_stats {
 	u64 bytes_read;
 	u64 blocks_changed;
 	u64 bytes_stored;
-	bool is_consistent;
+	u64 is_consistent;	/* 0 or 1 */
 };
 
 /* Ask for volumes that have versions, by name: rd_next_volume_stats(). */
