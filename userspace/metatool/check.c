@@ -21,18 +21,13 @@ static void report(struct rd_check *check, const struct rd_finding *finding)
 {
 	struct rd_tool *tool = ((struct check *)check)->tool;
 
-	if (!tool->json) {
-		printf("%s: block %llu: %s\n    %s\n",
-		       severities[finding->severity], finding->block,
-		       finding->what, finding->effect);
-		return;
-	}
-	rd_json_begin(&tool->out, NULL, '{');
-	rd_json_string(&tool->out, "severity", severities[finding->severity]);
-	rd_json_u64(&tool->out, "block", finding->block);
-	rd_json_string(&tool->out, "what", finding->what);
-	rd_json_string(&tool->out, "effect", finding->effect);
-	rd_json_end(&tool->out, '}');
+	if (tool->json)
+		rd_json_add(&tool->out, "{ severity=%s block=%llu what=%s effect=%s }",
+			    severities[finding->severity], finding->block, finding->what,
+			    finding->effect);
+	else
+		printf("%s: block %llu: %s\n    %s\n", severities[finding->severity],
+		       finding->block, finding->what, finding->effect);
 }
 
 static int verdict(const struct rd_check *check)
@@ -57,12 +52,9 @@ static void print_end(struct rd_tool *tool, const struct rd_check *check)
 static void print_json_end(struct rd_tool *tool, const struct rd_check *check)
 {
 	rd_json_end(&tool->out, ']');
-	rd_json_begin(&tool->out, "checked", '{');
-	rd_json_u64(&tool->out, "superblocks", 2);
-	rd_json_u64(&tool->out, "bitmap_blocks", check->nr_bitmaps);
-	rd_json_u64(&tool->out, "words", check->nr_words);
-	rd_json_u64(&tool->out, "pages", check->nr_pages);
-	rd_json_end(&tool->out, '}');
+	rd_json_add(&tool->out,
+		    "checked={ superblocks=%u bitmap_blocks=%llu words=%llu pages=%llu }", 2,
+		    check->nr_bitmaps, check->nr_words, check->nr_pages);
 	rd_json_u64(&tool->out, "damaged", check->nr[RD_DAMAGE]);
 	rd_json_u64(&tool->out, "unreadable", check->nr[RD_UNREADABLE]);
 	rd_json_bool(&tool->out, "fine", verdict(check) == EXIT_FINE);

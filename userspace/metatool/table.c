@@ -43,11 +43,8 @@ static void print_run(struct rd_tool *tool, const struct rd_run *run)
 			rd_tool_bad_run(run);
 		return;
 	}
-	rd_json_begin(&tool->out, NULL, '[');
-	rd_json_u64(&tool->out, NULL, run->first);
-	rd_json_u64(&tool->out, NULL, run->len);
-	rd_json_string(&tool->out, NULL, known ? rd_place_print(text, &run->place) : NULL);
-	rd_json_end(&tool->out, ']');
+	rd_json_add(&tool->out, "[ %llu %llu %s ]", run->first, run->len,
+		    known ? rd_place_print(text, &run->place) : NULL);
 }
 
 static void begin(struct rd_tool *tool, u64 nr_blocks)
