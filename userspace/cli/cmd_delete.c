@@ -126,44 +126,40 @@ static int data_bytes(struct ctl *ctl, u64 *ret)
 	return r;
 }
 
-static void print_device(struct ctl *ctl, const struct rd_lease *lease)
-{
-	struct ctl_reader reader;
-
-	ctl_reader_find(ctl->pool, lease, &reader);
-	ctl_reader_print(&reader);
-}
-
 static void print_one(struct ctl *ctl, const struct ctl_version *version,
-		      const struct rd_lease *leases, size_t nr)
+		      const struct rd_buffer *leases)
 {
-	size_t i;
+	const struct rd_lease *lease;
+	struct ctl_reader reader;
+	const char *comma = "";
 
 	if (ctl->quiet)
 		return;
-	if (!nr) {
+	if (!leases->len) {
 		printf("deleted %s\n", version->name);
 		return;
 	}
 	printf("deleted %s: its space comes back when ", version->name);
-	for (i = 0; i < nr; i++) {
-		printf("%s", i ? ", " : "");
-		print_device(ctl, &leases[i]);
+	rd_each(lease, leases) {
+		fputs(comma, stdout);
+		ctl_reader_find(ctl->pool, lease, &reader);
+		ctl_reader_print(&reader);
+		comma = ", ";
 	}
-	printf(" no longer read%s it\n", nr == 1 ? "s" : "");
+	printf(" no longer read%s it\n", leases->len == sizeof(*lease) ? "s" : "");
 }
 
 static void json_one(struct ctl *ctl, const struct ctl_version *version,
-		     const struct rd_lease *leases, size_t nr)
+		     const struct rd_buffer *leases)
 {
-	size_t i;
+	const struct rd_lease *lease;
 
 	ctl_json_begin(ctl, "delete");
 	rd_json_string(&ctl->out, "version", version->name);
-	if (nr) {
+	if (leases->len) {
 		rd_json_begin(&ctl->out, "held_by", '[');
-		for (i = 0; i < nr; i++)
-			rd_json_string(&ctl->out, NULL, leases[i].device);
+		rd_each(lease, leases)
+			rd_json_string(&ctl->out, NULL, lease->device);
 		rd_json_end(&ctl->out, ']');
 	}
 	ctl_json_end(ctl);
@@ -177,11 +173,9 @@ static int tell_one(struct ctl *ctl, const struct ctl_version *version)
 	if (version->version.state == RD_VERSION_HELD)
 		r = rd_lease_list(ctl->pool->sql, &version->version, &leases);
 	if (!r && ctl->json)
-		json_one(ctl, version, (struct rd_lease *)leases.data,
-			 leases.len / sizeof(struct rd_lease));
+		json_one(ctl, version, &leases);
 	else if (!r)
-		print_one(ctl, version, (struct rd_lease *)leases.data,
-			  leases.len / sizeof(struct rd_lease));
+		print_one(ctl, version, &leases);
 	rd_buffer_free(&leases);
 	return r;
 }

@@ -8,30 +8,31 @@
 
 /* --- operands */
 
+static int parse_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
+{
+	const char *wrong = ctl_name_parse(ret, ctl->operands[nr]);
+
+	return wrong ? ctl_usage(ctl, "'%s' %s", ctl->operands[nr], wrong) : 0;
+}
+
 int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
 {
-	const char *text = ctl->operands[nr];
-	const char *wrong = ctl_name_parse(ret, text);
+	int r = parse_operand(ctl, nr, ret);
 
-	if (wrong)
-		return ctl_usage(ctl, "'%s' %s", text, wrong);
-	if (ret->kind != CTL_NAME_VOLUME)
-		return ctl_usage(ctl, "'%s' takes a volume, and '%s' is a version: name '%s'",
-				 ctl->command->name, text, ret->volume);
-	return 0;
+	if (!r && ret->kind != CTL_NAME_VOLUME)
+		r = ctl_usage(ctl, "'%s' takes a volume, and '%s' is a version: name '%s'",
+			      ctl->command->name, ctl->operands[nr], ret->volume);
+	return r;
 }
 
 int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret)
 {
-	const char *text = ctl->operands[nr];
-	const char *wrong = ctl_name_parse(ret, text);
+	int r = parse_operand(ctl, nr, ret);
 
-	if (wrong)
-		return ctl_usage(ctl, "'%s' %s", text, wrong);
-	if (ret->kind == CTL_NAME_VOLUME && !or_volume)
-		return ctl_usage(ctl, "name a version of '%s': %s@latest, or %s@N", text,
-				 text, text);
-	return 0;
+	if (!r && ret->kind == CTL_NAME_VOLUME && !or_volume)
+		r = ctl_usage(ctl, "name a version of '%s': %s@latest, or %s@N", ret->volume,
+			      ret->volume, ret->volume);
+	return r;
 }
 
 /* --- one version */
