@@ -27,8 +27,9 @@ teardown() {
 	rm -rf $REVDEDUP_RUN
 }
 
-# lines FIRST LAST: blocks that compress, and of which no two are the same.
-lines() { seq -f "%015.0f" "$1" "$2"; }
+# lines FIRST LAST: blocks that compress, and of which no two are the same. A line has 16 bytes,
+# and no format, by which seq would compute with long double: in TCG a hundred times as slow.
+lines() { seq $((10 ** 14 + $1)) $((10 ** 14 + $2)); }
 
 # change OFFSET COUNT FIRST: write COUNT blocks from block OFFSET on to $vol.
 change() {

@@ -374,7 +374,7 @@ killed_below() {
 	volume 64
 	# A segment, and in it a block that can be found in the pool.
 	random 512 512
-	seq -f "%015.0f" 1000000 1000255 | dd of="$vol" bs=4k seek=1000 count=1 oflag=direct \
+	seq 100000001000000 100000001000255 | dd of="$vol" bs=4k seek=1000 count=1 oflag=direct \
 		conv=notrunc iflag=fullblock status=none
 	cp "$vol" $keep/2
 	must snapshot $vg/vm1
