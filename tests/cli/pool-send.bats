@@ -492,6 +492,13 @@ make_packs() {
 	make_there --compression zstd:1
 }
 
+# segment LETTER >FILE: one whose packs are of one length, whatever the letter.
+segment() {
+	python3 -c 'import sys
+for nr in range(512):
+    print(f"{sys.argv[1]}{nr:07}" * 512, end="")' "$1"
+}
+
 # stored_in POOL: the bytes that the content of vm1@1 took.
 stored_in() {
 	"$build/bin/revdedupctl" --pool "$1" show vm1@1 --json |
@@ -531,10 +538,7 @@ data.write(bytes((byte ^ 1,)))'
 @test "send: a pack whose blocks are not what their fingerprints are of" {
 	must init pool --size 256M --compression zstd:1
 	export REVDEDUP_POOL=$PWD/pool
-	# Two segments, whose packs are of one length.
-	python3 -c 'for segment in "ab":
-    for nr in range(512):
-        print(f"{segment}{nr:07}" * 512, end="")' >1.img
+	{ segment a; segment b; } >1.img
 	must snapshot vm1 --from 1.img
 	make_there --compression zstd:1
 	"$BATS_TEST_DIRNAME/swap-packs.py" pool/data
@@ -549,6 +553,32 @@ data.write(bytes((byte ^ 1,)))'
 	grep damaged said
 	ctl receive --pool there <file
 	[[ $output == *"ended early"* ]]
+}
+
+# A sender that cannot write holds nothing. What is another's by the time that it is read does not go
+# over the wire.
+@test "send: the number and the place of a pack are another's by now" {
+	must init pool --size 256M --compression zstd:1
+	segment a >1.img
+	segment b >2.img
+	must snapshot vm1 --from 1.img --pool pool
+	make_there --compression zstd:1
+	mkdir mnt
+	mount --bind pool mnt || skip "cannot mount"
+	mount -o remount,bind,ro mnt
+	REVDEDUP_FAIL=random-pack=stop "$build/bin/revdedupctl" send vm1 --pool mnt \
+		--to "x:$PWD/there" --rsh "$BATS_TEST_DIRNAME/stream-relay.py keep wire" \
+		>said 2>&1 3>&- &
+	until [ "$(cut -d ' ' -f 3 /proc/$!/stat)" = T ]; do sleep 0.01; done
+	must delete --pool pool vm1@1 --yes
+	must snapshot vm2 --from 2.img --pool pool
+	kill -CONT $!
+	! wait $! || return
+	grep deleted said
+	# Its bytes are not those of vm2.
+	run "$BATS_TEST_DIRNAME/stream-relay.py" codecs <wire
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
 }
 
 @test "receive: groups of a pack that are not what they say" {

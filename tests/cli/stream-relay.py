@@ -10,6 +10,7 @@
 #   hold N              after N bytes of the sender make the file "held", and wait for "go"
 #   flip TYPE AT NR     change the byte AT of the payload of the NRth record of that type, all
 #                       of them where it is 0; its checksum is right again
+#   keep FILE           copy what the sender says to FILE
 #   codecs              print how each DATA is compressed, and pass nothing on
 import os
 import select
@@ -63,6 +64,15 @@ class Codecs(Flip):
     def __call__(self, data):
         super().__call__(data)
         return b""
+
+
+class Keep:
+    def __init__(self, name):
+        self.file = open(name, "wb", buffering=0)
+
+    def __call__(self, data):
+        self.file.write(data)
+        return data
 
 
 class Count:
@@ -126,7 +136,8 @@ def relay(change, command):
 
 def main():
     mode, args = sys.argv[1], sys.argv[2:]
-    makers = {"cut": (Cut, 1), "hold": (Hold, 1), "flip": (Flip, 3), "codecs": (Codecs, 0)}
+    makers = {"cut": (Cut, 1), "hold": (Hold, 1), "flip": (Flip, 3), "keep": (Keep, 1),
+              "codecs": (Codecs, 0)}
     make, nr = makers[mode]
     change = make(*args[:nr])
     if args[nr:]:

@@ -249,6 +249,7 @@ static int send(struct ctl *ctl, const char *to, struct ctl_picks *picks)
 	if (!r && ctl_has(ctl, CTL_OPT_COMPRESSION))
 		r = ctl_value_compression(ctl, CTL_OPT_COMPRESSION, &compression);
 	options.compression = compression;
+	options.anew = ctl_has(ctl, CTL_OPT_COMPRESSION);
 	if (!r)
 		r = options.dry_run ? ctl_open(ctl, RD_POOL_READ) : ctl_open_to_send(ctl);
 	if (!r)

@@ -128,7 +128,7 @@ static const struct option_info prune_dedup = {
 
 /* The same of send. */
 static const struct option_info send_compression = {
-	"compression", 0, "none|zstd[:LEVEL]", "how to compress what is sent (zstd:1)"
+	"compression", 0, "none|zstd[:LEVEL]", "compress all that is sent like this"
 };
 
 static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)

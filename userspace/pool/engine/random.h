@@ -79,9 +79,9 @@ struct rd_pack_head;
 
 /*
  * Read the pack that has the blocks @slots of a segment, each in the slot of the same number, and
- * no others, as it lies: @pack has RD_PACK_MAX bytes for direct I/O. Its groups are sound; that
- * they are the segment's, a caller who must know sees when it decodes them. -ENOENT: there is no
- * such pack, or it is damaged, or moved just now.
+ * no others, as it lies: @pack has RD_PACK_MAX bytes for direct I/O. It is the one that the segment
+ * has, and its groups have their checksums; whether its blocks have their fingerprints is seen when
+ * they are decoded. -ENOENT: there is no such pack, or it is damaged, or moved just now.
  */
 int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 			const struct rd_slots *slots, struct rd_pack_head *head, u8 *pack);

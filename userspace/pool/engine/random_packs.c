@@ -141,18 +141,6 @@ void rd_random_put_packs(struct rd_random *random, const struct rd_pack *packs, 
 	pthread_mutex_unlock(&random->packs->lock);
 }
 
-bool rd_random_get_pack(struct rd_random *random, u64 frame, struct rd_pack *ret)
-{
-	struct known_pack *known, *oldest;
-
-	pthread_mutex_lock(&random->packs->lock);
-	known = find_pack(random->packs, frame, &oldest);
-	if (known)
-		*ret = known->pack;
-	pthread_mutex_unlock(&random->packs->lock);
-	return known;
-}
-
 static void forget_pack(struct random_packs *packs, u64 frame)
 {
 	struct known_pack *oldest, *known = find_pack(packs, frame, &oldest);

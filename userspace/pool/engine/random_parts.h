@@ -142,8 +142,6 @@ int rd_random_read_packs(struct rd_random *random, struct buffer *buffer, unsign
 
 /* Remember where these packs are. */
 void rd_random_put_packs(struct rd_random *random, const struct rd_pack *packs, unsigned int nr);
-/* Where is this pack? False: that is not known. */
-bool rd_random_get_pack(struct rd_random *random, u64 frame, struct rd_pack *ret);
 /* Forget all that is known of the packs of these @nr blocks. */
 void rd_random_forget_packs(struct rd_random *random, const struct known *known,
 			    unsigned int nr);

@@ -273,7 +273,7 @@ static int take_data(struct rd_receiver *receiver, const struct rd_record *recor
 		     const struct rd_feed_to *to)
 {
 	struct rd_arriving *arriving;
-	struct rd_data content;
+	struct rd_data content = { 0 };
 
 	if (rd_data_get(record, &content))
 		return rd_wire_refuse(receiver->wire, "content that cannot be read");

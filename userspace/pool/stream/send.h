@@ -36,6 +36,7 @@ struct rd_send_options {
 	bool force;		/* although the receiver has other versions of a volume */
 	bool dry_run;		/* ask what the receiver has, and only tell; not into a file */
 	struct rd_compression compression;	/* of what goes over the wire */
+	bool anew;		/* also of what is compressed in the pool */
 	/* @base: of RD_SEND_WOULD, or NULL: all of the version goes. */
 	void (*tell)(void *ctx, enum rd_send_event event, const struct rd_send_pick *pick,
 		     const struct rd_version *version, const struct rd_version *base, u64 bytes);

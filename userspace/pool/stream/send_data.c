@@ -198,7 +198,7 @@ static bool take_pack(struct rd_send_job *job, struct rd_thread *thread)
 	struct rd_pack_head head;
 	size_t len;
 
-	if (sender->options->compression.codec == RD_PACK_RAW || sender->is_asked_again ||
+	if (sender->options->anew || sender->is_asked_again ||
 	    !rd_slots_are_none(&need->prove) ||
 	    rd_random_read_pack(sender->random, &sender->disk, need->segment, &need->need, &head,
 				job->data) ||

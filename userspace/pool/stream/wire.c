@@ -222,10 +222,11 @@ int rd_wire_put_buffer(struct rd_wire *wire, enum rd_record_type type, struct rd
 
 void rd_wire_keep(struct rd_wire *wire)
 {
-	if (wire->in < 0 || wire->out < 0 || wire->to.len ||
+	if (wire->in < 0 || wire->out < 0 ||
 	    rd_now_us() - wire->spoken < wire->patience * 1000000ULL / KEEP_PART)
 		return;
-	if (!put(wire, RD_REC_KEEP, NULL, 0))
+	/* What waits to be written says so as well. */
+	if (wire->to.len || !put(wire, RD_REC_KEEP, NULL, 0))
 		write_out(wire);
 }
 
