@@ -8,7 +8,7 @@
 #include "host/volume/export.h"
 #include "pool/engine/engine.h"
 #include "pool/engine/proof.h"
-#include "cli.h"
+#include "remote.h"
 
 #define NBD_PORT	10809
 
@@ -28,8 +28,8 @@ static int check_options(const struct ctl *ctl)
 	if (!tcp && ctl_has(ctl, CTL_OPT_INSECURE))
 		return ctl_usage(ctl, "--insecure is for TCP: name an address with --address");
 	/* nbdkit has one temporary file, whichever export is written to. */
-	if (all && ctl_has(ctl, CTL_OPT_WRITABLE))
-		return ctl_usage(ctl, "--writable is for one version: leave out --all");
+	if (all && (ctl_has(ctl, CTL_OPT_WRITABLE) || ctl_has(ctl, CTL_OPT_FROM)))
+		return ctl_usage(ctl, "--writable and --from are for one version: leave out --all");
 	return 0;
 }
 
@@ -47,6 +47,8 @@ static int read_options(const struct ctl *ctl, struct rd_export_options *options
 		.tls_certificates = ctl_value(ctl, CTL_OPT_TLS_CERTIFICATES),
 		.tls_psk = ctl_value(ctl, CTL_OPT_TLS_PSK),
 		.insecure = ctl_has(ctl, CTL_OPT_INSECURE),
+		.from = ctl_value(ctl, CTL_OPT_FROM),
+		.rsh = ctl_value(ctl, CTL_OPT_RSH),
 		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
 		.background = ctl_has(ctl, CTL_OPT_BACKGROUND),
 		.stop = ctl->progress.progress.stop,
@@ -148,7 +150,7 @@ static int export(struct ctl *ctl, const struct rd_export_options *options)
 	if (r)
 		return r;
 	print_export(ctl, &export, options);
-	if (access(export.pool, W_OK)) {
+	if (!options->from && access(export.pool, W_OK)) {
 		rd_warn("no version is held, as this user may not write to '%s'", export.pool);
 		rd_hint("a version that is deleted while it is read becomes unreadable");
 	}
@@ -156,6 +158,16 @@ static int export(struct ctl *ctl, const struct rd_export_options *options)
 		return 0;
 	r = rd_export_wait(options, &export);
 	return r ? r : ctl_free_space(ctl, export.pool);
+}
+
+static int export_from(struct ctl *ctl, struct rd_export_options *options)
+{
+	struct ctl_version version;
+	int r = ctl_find_elsewhere(ctl, &version);
+
+	options->name = version.name;
+	options->asked = ctl->operands[0];
+	return r ? r : export(ctl, options);
 }
 
 int cmd_export(struct ctl *ctl)
@@ -168,6 +180,8 @@ int cmd_export(struct ctl *ctl)
 
 	if (!r)
 		r = read_options(ctl, &options);
+	if (!r && options.from)
+		return export_from(ctl, &options);
 	if (!r && ctl->nr_operands)
 		r = ctl_version_operand(ctl, 0, true, &name);
 	if (!r)

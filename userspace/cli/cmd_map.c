@@ -14,7 +14,7 @@
 #include "pool/engine/inflate.h"
 #include "pool/engine/lease.h"
 #include "pool/engine/lease_drop.h"
-#include "cli.h"
+#include "remote.h"
 
 int ctl_device_name(const struct ctl_version *version, const char *what,
 		    char ret[RD_DM_NAME_MAX])
@@ -39,9 +39,10 @@ static int is_packed(struct ctl *ctl, const struct ctl_name *name, bool *ret)
 	return ctl_close(ctl, r);
 }
 
-static int refuse_packed(void)
+static int refuse_without_nbd(const char *what)
 {
-	rd_err(0, "the version is compressed, and the kernel has no nbd, which would make a device of it");
+	rd_err(0, "the version is %s, and the kernel has no nbd, which would make a device of it",
+	       what);
 	rd_hint("nothing was changed; 'modprobe nbd' says why the kernel has no nbd");
 	return -ENOPKG;
 }
@@ -57,7 +58,7 @@ int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mappe
 	*ret = has_module && !packed ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
 	if (r || *ret == CTL_MAPPER_MODULE || rd_nbd_exists())
 		return r;
-	r = has_module ? refuse_packed() : rd_target_require();
+	r = has_module ? refuse_without_nbd("compressed") : rd_target_require();
 	if (!ctl_open(ctl, RD_POOL_READ) && !ctl_find(ctl, name, &version))
 		ctl_tell_export(ctl, version.name);
 	return ctl_close(ctl, r);
@@ -135,8 +136,11 @@ static int map(struct ctl *ctl)
 
 int ctl_find_for_nbd(struct ctl *ctl, struct ctl_nbd_version *ret)
 {
-	int r = ctl_open(ctl, RD_POOL_READ);
+	int r;
 
+	if (ctl_has(ctl, CTL_OPT_FROM))
+		return ctl_find_elsewhere(ctl, &ret->version);
+	r = ctl_open(ctl, RD_POOL_READ);
 	if (!r) {
 		snprintf(ret->pool, sizeof(ret->pool), "%s", ctl->pool->path);
 		r = ctl_find_proven(ctl, &ret->version);
@@ -151,6 +155,8 @@ int ctl_map_nbd(struct ctl *ctl, const struct ctl_nbd_version *version, const ch
 		.name = name,
 		.version = version->version.name,
 		.pool = version->pool,
+		.from = ctl_value(ctl, CTL_OPT_FROM),
+		.rsh = ctl_value(ctl, CTL_OPT_RSH),
 		.writable = ctl_has(ctl, CTL_OPT_WRITABLE),
 		.stop = ctl->progress.progress.stop,
 	};
@@ -244,6 +250,8 @@ int cmd_map(struct ctl *ctl)
 	if (!r && ctl->nr_operands > 1 && strchr(ctl->operands[1], '/'))
 		r = ctl_usage(ctl, "'%s' is not the name of a device: leave out the directory, which is /dev/mapper/",
 			      ctl->operands[1]);
+	if (!r && ctl_has(ctl, CTL_OPT_FROM))
+		return rd_nbd_exists() ? map_nbd(ctl) : refuse_without_nbd("elsewhere");
 	if (!r)
 		r = ctl_find_mapper(ctl, &name, &mapper);
 	if (!r && mapper == CTL_MAPPER_NBD)

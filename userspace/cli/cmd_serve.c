@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * revdedupctl serve: the other end of send and receive, on stdin and stdout.
+ * revdedupctl serve: the other end of send and receive, on stdin and stdout; or a version as a disk
+ * over NBD.
  *
  * What it allows is said where it is started, as in authorized_keys; whoever connects chooses
  * nothing but a role and names.
@@ -9,10 +10,13 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/volume/export.h"
+#include "pool/engine/proof.h"
 #include "pool/stream/receive.h"
 #include "pool/stream/send.h"
 #include "picks.h"
@@ -101,6 +105,85 @@ static int send(struct ctl *ctl, struct rd_wire *wire)
 	return ctl_close(ctl, r);
 }
 
+/* --- a disk */
+
+static int find_disk(struct ctl *ctl, const struct rd_record *record, struct ctl_version *ret)
+{
+	struct ctl_picks picks = { .serves = true };
+	const char *text;
+	u64 newest;
+	int r = ctl_picks_read(&picks, record, &newest);
+
+	text = (const char *)picks.texts.data;
+	if (!r && (!picks.texts.len || strlen(text) + 1 != picks.texts.len))
+		r = rd_err(-EPROTO, "a disk is one version");
+	if (!r)
+		r = ctl_find_served(ctl, &picks, text, ret);
+	if (!r)
+		r = rd_version_prove(ctl->pool, &ret->version);
+	ctl_picks_free(&picks);
+	return r;
+}
+
+/* Become a server of NBD. From DONE on nobody listens to us. */
+static int become_disk(struct ctl *ctl, struct rd_wire *wire, const struct ctl_version *version,
+		       const char *pool)
+{
+	const struct rd_export_options options = {
+		.name = version->name,
+		.pool = pool,
+		.rate = wire->pace.rate,
+	};
+	u8 number[8];
+	int r = rd_export_is_possible();
+
+	rd_put_u64(number, version->version.number);
+	if (!r)
+		r = rd_wire_put(wire, RD_REC_DONE, number, sizeof(number));
+	if (!r)
+		r = rd_wire_flush(wire);
+	if (r)
+		return r;
+	ctl->progress.wire = NULL;
+	rd_wire_end(wire);
+	if (dup2(wire->out, STDOUT_FILENO) < 0)
+		return -errno;
+	return rd_export_on_stdio(&options);
+}
+
+static int serve_disk(struct ctl *ctl, struct rd_wire *wire)
+{
+	struct ctl_version version;
+	struct rd_record record;
+	char pool[PATH_MAX] = "";
+	int r;
+
+	if (ctl_has(ctl, CTL_OPT_APPEND_ONLY))
+		return refuse("this end may only be added to");
+	r = rd_wire_expect(wire, RD_REC_REQUEST, &record);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_READ);
+	if (!r)
+		r = find_disk(ctl, &record, &version);
+	if (!r && !realpath(ctl->pool->path, pool))
+		r = -errno;
+	r = ctl_close(ctl, r);
+	return r ? r : become_disk(ctl, wire, &version, pool);
+}
+
+/* --- */
+
+static int serve_as(struct ctl *ctl, struct rd_wire *wire, char who)
+{
+	switch (who) {
+	case 'S':
+		return receive(ctl, wire);
+	case 'N':
+		return serve_disk(ctl, wire);
+	}
+	return send(ctl, wire);
+}
+
 static int be_quiet(void)
 {
 	RD_CLOSE int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -117,7 +200,7 @@ static void tell_error(struct rd_wire *wire)
 	rd_wire_fail(wire, text);
 }
 
-int cmd_serve(struct ctl *ctl)
+static int talk(struct ctl *ctl)
 {
 	struct rd_wire wire = {
 		.in = STDIN_FILENO,
@@ -145,11 +228,20 @@ int cmd_serve(struct ctl *ctl)
 	if (!r)
 		r = be_quiet();
 	if (!r)
-		r = who == 'S' ? receive(ctl, &wire) : send(ctl, &wire);
+		r = serve_as(ctl, &wire, who);
 	if (r && who && r != -EREMOTEIO)
 		tell_error(&wire);
 	ctl->progress.wire = NULL;
 	rd_wire_end(&wire);
 	close(wire.out);
 	return r;
+}
+
+int cmd_serve(struct ctl *ctl)
+{
+	bool from = ctl_has(ctl, CTL_OPT_FROM);
+
+	if (!from != !ctl->nr_operands)
+		return ctl_usage(ctl, "a version and --from go together: it is served by NBD");
+	return from ? ctl_join(ctl) : talk(ctl);
 }

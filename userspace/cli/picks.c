@@ -72,19 +72,33 @@ static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 	return r;
 }
 
+static int find(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
+		struct ctl_name *name, struct ctl_version *ret)
+{
+	const char *wrong = ctl_name_parse(name, text);
+
+	if (wrong)
+		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	if (picks->serves && !ctl_serves_volume(ctl, name->volume))
+		return rd_err(-ENOENT, "there is no volume '%s' in the pool", name->volume);
+	return ctl_find(ctl, name, ret);
+}
+
+int ctl_find_served(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
+		    struct ctl_version *ret)
+{
+	struct ctl_name name;
+
+	return find(ctl, picks, text, &name, ret);
+}
+
 static int find_one(struct ctl *ctl, struct ctl_picks *picks, const char *text)
 {
 	struct ctl_version version;
 	struct ctl_volume volume;
 	struct ctl_name name;
-	const char *wrong = ctl_name_parse(&name, text);
-	int r;
+	int r = find(ctl, picks, text, &name, &version);
 
-	if (wrong)
-		return ctl_usage(ctl, "'%s' %s", text, wrong);
-	if (picks->serves && !ctl_serves_volume(ctl, name.volume))
-		return rd_err(-ENOENT, "there is no volume '%s' in the pool", name.volume);
-	r = ctl_find(ctl, &name, &version);
 	if (r)
 		return r;
 	memset(&volume, 0, sizeof(volume));

@@ -28,13 +28,18 @@ struct ctl_remote {
 int ctl_check_as(const struct ctl *ctl);
 /* Parse @text. 0 or CTL_USAGE. */
 int ctl_remote_parse(const struct ctl *ctl, const char *text, struct ctl_remote *ret);
-/* Start the other end, and say who we are: 'S' or 'R'. */
+/* Start the other end, and say who we are: 'S', 'R', or 'N' (remote_disk.c). */
 int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remote, char who);
 /* End it. @r is what became of the work: the other end is told of an error. Returns @r. */
 int ctl_remote_end(struct ctl_remote *remote, int r);
 
 /* Ask the other end, as one that receives, for what the operands name. */
 int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest);
+
+/* Find the version of another pool that the operand names: its name and number. */
+int ctl_find_elsewhere(struct ctl *ctl, struct ctl_version *ret);
+/* Join stdin and stdout, which speak NBD, to it. */
+int ctl_join(struct ctl *ctl);
 
 /* Fill in the rest of @wire, whose files are set, as the options say. 0 or CTL_USAGE. */
 int ctl_wire(struct ctl *ctl, struct rd_wire *wire);

@@ -128,6 +128,32 @@ is_clean() {
 	is_clean
 }
 
+@test "nbd: a version of another host's pool is mapped, read there, and held" {
+	local far=far:$REVDEDUP_POOL
+	printf '#!/bin/sh\nshift\nexec sh -c "$1"\n' >rsh
+	chmod +x rsh
+	unset REVDEDUP_POOL
+	must map vm1@1 --from "$far" --rsh "$PWD/rsh"
+	[ "$output" = "mapped vm1@1 as /dev/nbd0" ]
+	must map vm1 new --writable --from "$far" --rsh "$PWD/rsh"
+	cmp 1.img /dev/nbd0
+	mount /dev/nbd1 $mnt
+	[ "$(<$mnt/two)" = two ]
+	echo three >$mnt/three
+	umount $mnt
+	must status --pool pool
+	[[ $output == *"mapped vm1@1 as /dev/nbd0 (revdedup-vm1@1)"* ]]
+	must delete vm1@1 --yes --pool pool
+	fresh /dev/nbd0
+	cmp 1.img /dev/nbd0
+	must unmap vm1@1
+	must unmap new
+	export REVDEDUP_POOL=/tmp/rdt-dir/pool
+	# What served them there ends when it hears that nobody listens.
+	retry 100 0.1 eval '! pgrep -x nbdkit'
+	is_clean
+}
+
 @test "nbd: mount, read-only and to be written to, and in a partition" {
 	must mount vm1@1 $mnt
 	[ "$output" = "mounted vm1@1 at $mnt: ext4, read-only" ]

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "host/sys/run.h"
 #include "export.h"
 #include "export_files.h"
 
@@ -77,13 +78,20 @@ static void make_uri(struct rd_export *export, const struct rd_export_options *o
 
 /* --- nbdkit */
 
+/* The program that runs. */
+static void find_self(char ret[PATH_MAX])
+{
+	ssize_t len = readlink("/proc/self/exe", ret, PATH_MAX - sizeof(PLUGIN) - 1);
+
+	ret[len > 0 ? len : 0] = '\0';
+}
+
 /* A build that is not installed has the plugin beside the program. */
 static void find_plugin(char ret[PATH_MAX])
 {
-	ssize_t len = readlink("/proc/self/exe", ret, PATH_MAX - sizeof(PLUGIN) - 1);
 	char *slash;
 
-	ret[len > 0 ? len : 0] = '\0';
+	find_self(ret);
 	slash = strrchr(ret, '/');
 	if (slash)
 		memcpy(slash + 1, PLUGIN, sizeof(PLUGIN));
@@ -107,7 +115,9 @@ struct command {
 	unsigned int nr;
 	char plugin[PATH_MAX];
 	char pool[PATH_MAX + 8];
+	char rsh[PATH_MAX + 8];
 	char version[RD_EXPORT_NAME + 16];
+	char rate[40];
 	char port[16];
 	char certificates[PATH_MAX + 32];
 	char psk[PATH_MAX + 16];
@@ -157,11 +167,51 @@ static void add_address(struct command *command, const struct rd_export_options 
 			 options->tls_psk);
 }
 
+/* Our plugin, for a version of a pool of this host. */
+static void add_plugin(struct command *command, const struct rd_export_options *options,
+		       const char *pool)
+{
+	const char *user = find_user(options);
+
+	find_plugin(command->plugin);
+	add(command, command->plugin);
+	snprintf(command->pool, sizeof(command->pool), "pool=%s", pool);
+	add(command, command->pool);
+	if (options->name) {
+		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
+		add(command, command->version);
+	}
+	if (user) {
+		snprintf(command->user, sizeof(command->user), "user=%s", user);
+		add(command, command->user);
+	}
+}
+
+/* That of nbdkit which runs a server for each client: see cli/remote_disk.c. */
+static void add_elsewhere(struct command *command, const struct rd_export_options *options)
+{
+	char self[PATH_MAX];
+
+	add(command, "nbd");
+	find_self(self);
+	snprintf(command->plugin, sizeof(command->plugin), "command=%.*s", PATH_MAX - 9, self);
+	add(command, command->plugin);
+	add(command, "arg=serve");
+	snprintf(command->version, sizeof(command->version), "arg=%s", options->name);
+	add(command, command->version);
+	add(command, "arg=--from");
+	snprintf(command->pool, sizeof(command->pool), "arg=%s", options->from);
+	add(command, command->pool);
+	if (!options->rsh)
+		return;
+	add(command, "arg=--rsh");
+	snprintf(command->rsh, sizeof(command->rsh), "arg=%s", options->rsh);
+	add(command, command->rsh);
+}
+
 static void make_command(struct command *command, const struct rd_export_options *options,
 			 const struct rd_export *export)
 {
-	const char *user;
-
 	command->nr = 0;
 	add(command, "nbdkit");
 	add(command, "--foreground");
@@ -175,26 +225,54 @@ static void make_command(struct command *command, const struct rd_export_options
 	if (options->device)
 		add(command, "--filter=truncate");
 	add(command, options->writable ? "--filter=cow" : "--read-only");
-	find_plugin(command->plugin);
-	add(command, command->plugin);
-	snprintf(command->pool, sizeof(command->pool), "pool=%s", export->pool);
-	add(command, command->pool);
-	if (options->name) {
-		snprintf(command->version, sizeof(command->version), "version=%s", options->name);
-		add(command, command->version);
-	}
-	user = find_user(options);
-	if (user) {
-		snprintf(command->user, sizeof(command->user), "user=%s", user);
-		add(command, command->user);
-	}
-	if (options->device) {
-		/* A device has whole sectors; the module fills the last one with zeros, too. */
+	/* A device connects once, and the export ends with it. */
+	if (options->device && options->from)
+		add(command, "--filter=exitlast");
+	if (options->from)
+		add_elsewhere(command, options);
+	else
+		add_plugin(command, options, export->pool);
+	/* A device has whole sectors; the module fills the last one with zeros, too. */
+	if (options->device)
 		add(command, "round-up=512");
-		/* It connects once, and the export ends with it. */
+	if (options->device && !options->from)
 		add(command, "clients=1");
-	}
 	add(command, NULL);
+}
+
+static int tell_no_nbdkit(int r)
+{
+	rd_err(r, "cannot run 'nbdkit'");
+	rd_hint("nothing was exported; the Debian package nbdkit has it");
+	return r;
+}
+
+int rd_export_is_possible(void)
+{
+	char *const argv[] = { "nbdkit", "--version", NULL };
+	int r = rd_run_quietly(argv, NULL);
+
+	return r < 0 ? tell_no_nbdkit(r) : 0;
+}
+
+int rd_export_on_stdio(const struct rd_export_options *options)
+{
+	struct command command = { .nr = 0 };
+
+	add(&command, "nbdkit");
+	add(&command, "--single");
+	add(&command, "--read-only");
+	if (options->rate)
+		add(&command, "--filter=rate");
+	add_plugin(&command, options, options->pool);
+	if (options->rate) {
+		snprintf(command.rate, sizeof(command.rate), "rate=%llu", 8 * options->rate);
+		add(&command, command.rate);
+	}
+	add(&command, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	execvp(command.args[0], (char *const *)command.args);
+	return tell_no_nbdkit(-errno);
 }
 
 /* Fork nbdkit, which gets the open file @fd. */
@@ -211,8 +289,7 @@ static pid_t spawn(const struct command *command, int fd)
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
 	execvp(command->args[0], (char *const *)command->args);
-	rd_err(-errno, "cannot run 'nbdkit'");
-	rd_hint("nothing was exported; the Debian package nbdkit has it");
+	tell_no_nbdkit(-errno);
 	_exit(127);
 }
 
@@ -442,9 +519,9 @@ int rd_export_start(const struct rd_export_options *options, struct rd_export *r
 		r = rd_export_describe(options, ret);
 	if (r)
 		return r;
-	if (!realpath(options->pool, pool))
+	if (!options->from && !realpath(options->pool, pool))
 		return rd_err(-errno, "cannot find '%s'", options->pool);
-	snprintf(ret->pool, sizeof(ret->pool), "%s", pool);
+	snprintf(ret->pool, sizeof(ret->pool), "%s", options->from ? options->from : pool);
 	return start(options, ret);
 }
 

@@ -46,6 +46,9 @@ struct rd_export_options {
 	const char *name;		/* of the version, VOL@N; NULL: all */
 	const char *asked;		/* what the user calls it; NULL: the same */
 	const char *pool;
+	const char *from;		/* instead: a pool of another host, HOST:POOL, which */
+	const char *rsh;		/* this reaches; NULL: ssh */
+	u64 rate;			/* bytes a second, on stdin and stdout; 0: any */
 	const char *device;		/* that is to read it; NULL: any client */
 	const char *socket;		/* a path; NULL: by its name, or TCP */
 	const char *address;		/* NULL: no TCP */
@@ -63,6 +66,15 @@ struct rd_export_options {
  * this process. -EPERM: TCP without TLS, unless @options->insecure; says so.
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
+
+/* Is nbdkit there? 0, or -errno, after a message. */
+int rd_export_is_possible(void);
+
+/*
+ * Become an export, of this pool and read-only, for one client, on stdin and stdout. Returns an
+ * error.
+ */
+int rd_export_on_stdio(const struct rd_export_options *options);
 
 /* Fill in what an export would be, without starting it: its names and addresses. */
 int rd_export_describe(const struct rd_export_options *options, struct rd_export *ret);

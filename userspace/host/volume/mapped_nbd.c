@@ -302,6 +302,8 @@ int rd_mapped_nbd_make(const struct rd_mapped_nbd_options *options, struct rd_ma
 		.name = options->version,
 		.device = options->name,
 		.pool = options->pool,
+		.from = options->from,
+		.rsh = options->rsh,
 		.writable = options->writable,
 		.background = true,
 		.stop = options->stop,

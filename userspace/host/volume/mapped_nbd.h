@@ -38,6 +38,7 @@ struct rd_mapped_nbd_options {
 	const char *name;		/* of the device */
 	const char *version;		/* VOL@N */
 	const char *pool;
+	const char *from, *rsh;		/* instead: see struct rd_export_options */
 	bool writable;			/* writes are discarded when it is removed */
 	volatile int *stop;
 };

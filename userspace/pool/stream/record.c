@@ -31,7 +31,7 @@ int rd_preamble_get(const u8 from[RD_PREAMBLE], char *ret_who)
 	if (rd_get_u32(from + 12) & ~KNOWN_FEATURES)
 		return -EOPNOTSUPP;
 	*ret_who = from[8];
-	return rd_is_zero(from + 9, 3) && strchr("FSR", *ret_who) && *ret_who ? 0 : -EBADMSG;
+	return rd_is_zero(from + 9, 3) && strchr("FSRN", *ret_who) && *ret_who ? 0 : -EBADMSG;
 }
 
 static u32 sum_of(const u8 *head, const void *data, size_t len)

@@ -5,7 +5,8 @@
  * Each direction begins with a preamble of 20 bytes:
  *
  *	 0  8  magic, "RDSTRM1\n"
- *	 8  1  who writes: 'F' a sender into a file, 'S' a sender, 'R' a receiver
+ *	 8  1  who writes: 'F' a sender into a file, 'S' a sender, 'R' a receiver, 'N' who reads a
+ *	       version by NBD
  *	 9  3  zeros
  *	12  4  features that a reader must know; there are none yet
  *	16  4  CRC-32C of the 16 bytes before
@@ -39,7 +40,7 @@ enum rd_record_type {
 	RD_REC_KEEP = 'k',	/* nothing: the other side is alive */
 	RD_REC_ERROR = 'e',	/* 0 text: why it ends, and, behind a newline, what to do */
 
-	/* of a receiver that pulls, first: 0 4 newest, 4 4 zeros, 8 texts: volumes and versions */
+	/* of a receiver that pulls, or of 'N', first: 0 4 newest, 4 4 zeros, 8 texts: volumes and versions */
 	RD_REC_REQUEST = 'Q',
 
 	/* of a sender */

@@ -371,6 +371,12 @@ int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who)
 	return r;
 }
 
+const u8 *rd_wire_rest(const struct rd_wire *wire, size_t *ret_len)
+{
+	*ret_len = wire->from.len - wire->from_start;
+	return wire->from.data + wire->from_start;
+}
+
 void rd_wire_end(struct rd_wire *wire)
 {
 	block_again(wire->in, wire->flags[0]);

@@ -42,6 +42,8 @@ struct rd_wire {
  * printed.
  */
 int rd_wire_begin(struct rd_wire *wire, char who, char *ret_who);
+/* What was read and is of no record: the other side has begun to speak something else. */
+const u8 *rd_wire_rest(const struct rd_wire *wire, size_t *ret_len);
 /* End it; what was put and not flushed is lost. */
 void rd_wire_end(struct rd_wire *wire);
 
