@@ -134,6 +134,11 @@ refused() {
 	ctl serve vm1@1
 	[ "$status" -eq 2 ]
 	[[ $output == *"a version and --from go together"* ]]
+	ctl serve vm1@1 --from "$far" --read-only
+	[ "$status" -eq 2 ]
+	ctl export vm1@1 --from "far:$(printf 'a\nsocket=/etc/passwd')"
+	[ "$status" -eq 2 ]
+	[[ $output == *"is no name of a pool"* ]]
 }
 
 @test "who asks for a disk in another way is answered by an error" {

@@ -157,7 +157,7 @@ static int export(struct ctl *ctl, const struct rd_export_options *options)
 	if (options->background)
 		return 0;
 	r = rd_export_wait(options, &export);
-	return r ? r : ctl_free_space(ctl, export.pool);
+	return r || options->from ? r : ctl_free_space(ctl, export.pool);
 }
 
 static int export_from(struct ctl *ctl, struct rd_export_options *options)
@@ -236,7 +236,7 @@ static int end_one(struct ctl *ctl, const struct rd_export *export)
 		ctl_json(ctl, "unexport", "name=%s", export->name);
 	else if (!ctl->quiet)
 		printf("ended the export of %s\n", export->name);
-	return ctl_free_space(ctl, export->pool);
+	return rd_export_is_here(export) ? ctl_free_space(ctl, export->pool) : 0;
 }
 
 static bool is_meant(const struct ctl *ctl, const struct rd_export *export)

@@ -236,7 +236,8 @@ int ctl_unmap_nbd(struct ctl *ctl, const char *name)
 	if (r)
 		return r;
 	/* Of a server that has died only the user knows the pool. */
-	pool = mapped.export.pool[0] ? mapped.export.pool : ctl_pool_path(ctl);
+	pool = !mapped.export.pool[0] ? ctl_pool_path(ctl) :
+		rd_export_is_here(&mapped.export) ? mapped.export.pool : NULL;
 	return pool ? ctl_free_space(ctl, pool) : 0;
 }
 

@@ -106,7 +106,7 @@ static int receive_from(struct ctl *ctl, const char *from)
 		r = ctl_remote_start(ctl, from, &remote, 'R');
 	if (r)
 		return r;
-	r = ctl_remote_request(ctl, &remote.wire, newest);
+	r = ctl_remote_request(ctl, &remote.wire, ctl->nr_operands, newest);
 	if (!r)
 		r = receive(ctl, &remote.wire);
 	return ctl_remote_end(&remote, r);

@@ -410,7 +410,7 @@ static int receive_to(struct ctl *ctl, struct fetch *fetch, struct rd_wire *wire
 	};
 	struct rd_receive_disk_report report = { 0 };
 	struct rd_restore_report told = { 0 };
-	int r = ctl_remote_request(ctl, wire, 0);
+	int r = ctl_remote_request(ctl, wire, 1, 0);
 
 	wire->receives = true;
 	if (!r)

@@ -107,22 +107,25 @@ static int send(struct ctl *ctl, struct rd_wire *wire)
 
 /* --- a disk */
 
-static int find_disk(struct ctl *ctl, const struct rd_record *record, struct ctl_version *ret)
+/* The record lasts until the pool is opened, which may have to wait. */
+static int read_disk(struct ctl_picks *picks, const struct rd_record *record)
 {
-	struct ctl_picks picks = { .serves = true };
-	const char *text;
 	u64 newest;
-	int r = ctl_picks_read(&picks, record, &newest);
+	int r = ctl_picks_read(picks, record, &newest);
 
-	text = (const char *)picks.texts.data;
-	if (!r && (!picks.texts.len || strlen(text) + 1 != picks.texts.len))
+	if (!r && (!picks->texts.len ||
+		   strlen((char *)picks->texts.data) + 1 != picks->texts.len))
 		r = rd_err(-EPROTO, "a disk is one version");
-	if (!r)
-		r = ctl_find_served(ctl, &picks, text, ret);
-	if (!r)
-		r = rd_version_prove(ctl->pool, &ret->version);
-	ctl_picks_free(&picks);
 	return r;
+}
+
+static int find_disk(struct ctl *ctl, const struct ctl_picks *picks, struct ctl_version *ret)
+{
+	int r = ctl_find_served(ctl, picks, (const char *)picks->texts.data, ret);
+
+	if (!r)
+		r = ctl_lock_version(ctl, ret);
+	return r ? r : rd_version_prove(ctl->pool, &ret->version);
 }
 
 /* Become a server of NBD. From DONE on nobody listens to us. */
@@ -144,6 +147,7 @@ static int become_disk(struct ctl *ctl, struct rd_wire *wire, const struct ctl_v
 		r = rd_wire_flush(wire);
 	if (r)
 		return r;
+	wire->is_done = true;
 	ctl->progress.wire = NULL;
 	rd_wire_end(wire);
 	if (dup2(wire->out, STDOUT_FILENO) < 0)
@@ -153,6 +157,7 @@ static int become_disk(struct ctl *ctl, struct rd_wire *wire, const struct ctl_v
 
 static int serve_disk(struct ctl *ctl, struct rd_wire *wire)
 {
+	struct ctl_picks picks = { .serves = true };
 	struct ctl_version version;
 	struct rd_record record;
 	char pool[PATH_MAX] = "";
@@ -162,11 +167,14 @@ static int serve_disk(struct ctl *ctl, struct rd_wire *wire)
 		return refuse("this end may only be added to");
 	r = rd_wire_expect(wire, RD_REC_REQUEST, &record);
 	if (!r)
+		r = read_disk(&picks, &record);
+	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = find_disk(ctl, &record, &version);
+		r = find_disk(ctl, &picks, &version);
 	if (!r && !realpath(ctl->pool->path, pool))
 		r = -errno;
+	ctl_picks_free(&picks);
 	r = ctl_close(ctl, r);
 	return r ? r : become_disk(ctl, wire, &version, pool);
 }
@@ -204,7 +212,7 @@ static int talk(struct ctl *ctl)
 {
 	struct rd_wire wire = {
 		.in = STDIN_FILENO,
-		.out = dup(STDOUT_FILENO),
+		.out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
 		.peer = "the other end",
 	};
 	char who = 0;
@@ -237,11 +245,21 @@ static int talk(struct ctl *ctl)
 	return r;
 }
 
+/* What limits those who connect, and there is none. */
+static const enum ctl_option limits[] = {
+	CTL_OPT_APPEND_ONLY, CTL_OPT_READ_ONLY, CTL_OPT_VOLUMES, CTL_OPT_SHARE, CTL_OPT_LIMIT,
+	CTL_OPT_RATE,
+};
+
 int cmd_serve(struct ctl *ctl)
 {
 	bool from = ctl_has(ctl, CTL_OPT_FROM);
+	size_t i;
 
 	if (!from != !ctl->nr_operands)
 		return ctl_usage(ctl, "a version and --from go together: it is served by NBD");
+	for (i = 0; from && i < ARRAY_SIZE(limits); i++)
+		if (ctl_has(ctl, limits[i]))
+			return ctl_usage(ctl, "with --from there are --rsh and --lock-wait alone");
 	return from ? ctl_join(ctl) : talk(ctl);
 }

@@ -186,7 +186,7 @@ int ctl_remote_end(struct ctl_remote *remote, int r)
 	return r;
 }
 
-int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest)
+int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, int nr, u64 newest)
 {
 	struct rd_buffer payload = { 0 };
 	u8 head[8] = { 0 };
@@ -194,7 +194,7 @@ int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest)
 
 	rd_put_u32(head, newest);
 	rd_buffer_put(&payload, head, sizeof(head));
-	for (i = 0; i < ctl->nr_operands; i++)
+	for (i = 0; i < nr; i++)
 		rd_buffer_put(&payload, ctl->operands[i], strlen(ctl->operands[i]) + 1);
 	r = rd_wire_put_buffer(wire, RD_REC_REQUEST, &payload);
 	rd_buffer_free(&payload);

@@ -33,8 +33,8 @@ int ctl_remote_start(struct ctl *ctl, const char *text, struct ctl_remote *remot
 /* End it. @r is what became of the work: the other end is told of an error. Returns @r. */
 int ctl_remote_end(struct ctl_remote *remote, int r);
 
-/* Ask the other end, as one that receives, for what the operands name. */
-int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, u64 newest);
+/* Ask the other end, as one that receives, for what the first @nr operands name. */
+int ctl_remote_request(struct ctl *ctl, struct rd_wire *wire, int nr, u64 newest);
 
 /* Find the version of another pool that the operand names: its name and number. */
 int ctl_find_elsewhere(struct ctl *ctl, struct ctl_version *ret);

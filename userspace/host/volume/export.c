@@ -114,7 +114,7 @@ struct command {
 	const char *args[MAX_ARGS];
 	unsigned int nr;
 	char plugin[PATH_MAX];
-	char pool[PATH_MAX + 8];
+	char pool[2 * PATH_MAX];
 	char rsh[PATH_MAX + 8];
 	char version[RD_EXPORT_NAME + 16];
 	char rate[40];
@@ -444,7 +444,9 @@ static void run_in_background(const struct command *command,
 	int null = open("/dev/null", O_RDWR), fd;
 
 	setsid();
-	(void)!chdir("/");
+	/* What connects to another host may be named from here. */
+	if (!options->from)
+		(void)!chdir("/");
 	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		dup2(null, fd);
 	supervise(spawn(command, export->fd), options);

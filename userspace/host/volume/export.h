@@ -67,6 +67,12 @@ struct rd_export_options {
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
 
+/* Is it of a pool of this host? */
+static inline bool rd_export_is_here(const struct rd_export *export)
+{
+	return export->pool[0] == '/';
+}
+
 /* Is nbdkit there? 0, or -errno, after a message. */
 int rd_export_is_possible(void);
 

@@ -379,8 +379,9 @@ const u8 *rd_wire_rest(const struct rd_wire *wire, size_t *ret_len)
 
 void rd_wire_end(struct rd_wire *wire)
 {
-	block_again(wire->in, wire->flags[0]);
+	/* Where both are one file, what it was at first comes last. */
 	block_again(wire->out, wire->flags[1]);
+	block_again(wire->in, wire->flags[0]);
 	rd_buffer_free(&wire->to);
 	rd_buffer_free(&wire->from);
 }
