@@ -130,6 +130,8 @@ is_clean() {
 
 @test "nbd: a version of another host's pool is mapped, read there, and held" {
 	local far=far:$REVDEDUP_POOL
+	# A host has one, and this guest has not.
+	[ -e /bin/sh ] || ln -s bash /bin/sh
 	printf '#!/bin/sh\nshift\nexec sh -c "$1"\n' >rsh
 	chmod +x rsh
 	unset REVDEDUP_POOL
