@@ -207,7 +207,7 @@ static void test_adopt(void **state)
 		assert_memory_equal(found + (size_t)i * RD_BLOCK_SIZE, i % 3 ? zeros :
 				    data + (size_t)i * RD_BLOCK_SIZE, RD_BLOCK_SIZE);
 
-	/* Each is refused: a codec, lengths, a block more, one that is no frame, and two of them. */
+	/* Each is refused: a codec, lengths, a block more, what is no frame, and two frames. */
 	bad = head;
 	bad.groups[0].codec = 2;
 	assert_int_equal(adopt(&bad), 0);

@@ -86,7 +86,7 @@ int ctl_find_elsewhere(struct ctl *ctl, struct ctl_version *ret)
 
 /* --- joining a client to it */
 
-/* A client of one kind gives a socket that listens, as systemd does; then it is stdin and stdout. */
+/* One kind of client gives a socket that listens, as systemd does: it is stdin and stdout then. */
 static int accept_client(void)
 {
 	const char *pid = getenv("LISTEN_PID");

@@ -132,6 +132,7 @@ is_clean() {
 	local far=far:$REVDEDUP_POOL
 	# A host has one, and this guest has not.
 	[ -e /bin/sh ] || ln -s bash /bin/sh
+	# shellcheck disable=SC2016 # it is another shell that expands it
 	printf '#!/bin/sh\nshift\nexec sh -c "$1"\n' >rsh
 	chmod +x rsh
 	unset REVDEDUP_POOL

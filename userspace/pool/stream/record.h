@@ -40,7 +40,7 @@ enum rd_record_type {
 	RD_REC_KEEP = 'k',	/* nothing: the other side is alive */
 	RD_REC_ERROR = 'e',	/* 0 text: why it ends, and, behind a newline, what to do */
 
-	/* of a receiver that pulls, or of 'N', first: 0 4 newest, 4 4 zeros, 8 texts: volumes and versions */
+	/* of who pulls, 'R' or 'N', first: 0 4 newest, 4 4 zeros, 8 texts: volumes and versions */
 	RD_REC_REQUEST = 'Q',
 
 	/* of a sender */
