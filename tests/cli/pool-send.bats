@@ -555,32 +555,6 @@ data.write(bytes((byte ^ 1,)))'
 	[[ $output == *"ended early"* ]]
 }
 
-# A sender that cannot write holds nothing. What is another's by the time that it is read does not go
-# over the wire.
-@test "send: the number and the place of a pack are another's by now" {
-	must init pool --size 256M --compression zstd:1
-	segment a >1.img
-	segment b >2.img
-	must snapshot vm1 --from 1.img --pool pool
-	make_there --compression zstd:1
-	mkdir mnt
-	mount --bind pool mnt || skip "cannot mount"
-	mount -o remount,bind,ro mnt
-	REVDEDUP_FAIL=random-pack=stop "$build/bin/revdedupctl" send vm1 --pool mnt \
-		--to "x:$PWD/there" --rsh "$BATS_TEST_DIRNAME/stream-relay.py keep wire" \
-		>said 2>&1 3>&- &
-	until [ "$(cut -d ' ' -f 3 /proc/$!/stat)" = T ]; do sleep 0.01; done
-	must delete --pool pool vm1@1 --yes
-	must snapshot vm2 --from 2.img --pool pool
-	kill -CONT $!
-	! wait $! || return
-	grep deleted said
-	# Its bytes are not those of vm2.
-	run "$BATS_TEST_DIRNAME/stream-relay.py" codecs <wire
-	[ "$status" -eq 0 ]
-	[ -z "$output" ]
-}
-
 @test "receive: groups of a pack that are not what they say" {
 	make_packs
 	# Their length; how they are stored; a block that they lack; the magic of zstd; its content.

@@ -12,7 +12,15 @@ setup() {
 }
 
 teardown() {
+	! mountpoint -q "$BATS_TEST_TMPDIR/mnt" || umount "$BATS_TEST_TMPDIR/mnt"
 	live_teardown
+}
+
+# segment LETTER: one that compresses, to a pack of one length whatever the letter.
+segment() {
+	python3 -c 'import sys
+for nr in range(512):
+    print(f"{sys.argv[1]}{nr:07}" * 512, end="")' "$1"
 }
 
 @test "versions are sent between pools at random, cut off and killed" {
@@ -102,4 +110,31 @@ meanwhile() {
 	done
 	must receive <stream
 	must check
+}
+
+# A sender that cannot write holds nothing.
+@test "a pack whose number and place are another's by now does not go over the wire" {
+	local relay=$BATS_TEST_DIRNAME/../cli/stream-relay.py i pid
+	must init pool --size 256M --reserve 1M --compression zstd
+	must init other --size 256M --reserve 1M --compression zstd
+	segment a >img/v
+	segment b >img/w
+	must snapshot v --from img/v
+	mkdir mnt
+	mount --bind pool mnt
+	mount -o remount,bind,ro mnt
+	PATH=$(dirname "${ctl[-1]}"):$PATH REVDEDUP_FAIL=random-pack=stop "${ctl[@]}" --pool mnt \
+		send v --to "x:$PWD/other" --rsh "$relay keep wire" >said 2>&1 3>&- &
+	pid=$!
+	for ((i = 0; i < 6000; i++)); do
+		[ "$(cut -d ' ' -f 3 "/proc/$pid/stat")" != T ] || break
+		sleep 0.01
+	done
+	must delete v@1 --yes
+	must snapshot w --from img/w
+	kill -CONT "$pid"
+	! wait "$pid" || return
+	grep deleted said
+	# What it sent are not the bytes of w.
+	[ -z "$("$relay" codecs <wire)" ]
 }
