@@ -127,6 +127,7 @@ meanwhile() {
 		send v --to "x:$PWD/other" --rsh "$relay keep wire" >said 2>&1 3>&- &
 	pid=$!
 	for ((i = 0; i < 6000; i++)); do
+		[ -e "/proc/$pid" ] || fail_test "it has not stopped: $(<said)"
 		[ "$(cut -d ' ' -f 3 "/proc/$pid/stat")" != T ] || break
 		sleep 0.01
 	done
