@@ -121,7 +121,8 @@ static int read_disk(struct ctl_picks *picks, const struct rd_record *record)
 
 static int find_disk(struct ctl *ctl, const struct ctl_picks *picks, struct ctl_version *ret)
 {
-	int r = ctl_find_served(ctl, picks, (const char *)picks->texts.data, ret);
+	struct ctl_name name;
+	int r = ctl_find_served(ctl, picks, (const char *)picks->texts.data, &name, ret);
 
 	if (!r)
 		r = ctl_lock_version(ctl, ret);

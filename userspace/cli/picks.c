@@ -72,8 +72,8 @@ static int find_all(struct ctl *ctl, struct ctl_picks *picks)
 	return r;
 }
 
-static int find(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
-		struct ctl_name *name, struct ctl_version *ret)
+int ctl_find_served(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
+		    struct ctl_name *name, struct ctl_version *ret)
 {
 	const char *wrong = ctl_name_parse(name, text);
 
@@ -84,20 +84,12 @@ static int find(struct ctl *ctl, const struct ctl_picks *picks, const char *text
 	return ctl_find(ctl, name, ret);
 }
 
-int ctl_find_served(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
-		    struct ctl_version *ret)
-{
-	struct ctl_name name;
-
-	return find(ctl, picks, text, &name, ret);
-}
-
 static int find_one(struct ctl *ctl, struct ctl_picks *picks, const char *text)
 {
 	struct ctl_version version;
 	struct ctl_volume volume;
 	struct ctl_name name;
-	int r = find(ctl, picks, text, &name, &version);
+	int r = ctl_find_served(ctl, picks, text, &name, &version);
 
 	if (r)
 		return r;

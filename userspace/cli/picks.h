@@ -18,9 +18,9 @@ struct ctl_picks {
 int ctl_picks_read(struct ctl_picks *picks, const struct rd_record *record, u64 *ret_newest);
 /* Find them in the pool, which is open: options->picks. */
 int ctl_picks_find(struct ctl *ctl, struct ctl_picks *picks, struct rd_send_options *options);
-/* Find the version that @text names, if the other end may see it. */
+/* Find the version that @text names, if the other end may see it, and read it as @name. */
 int ctl_find_served(struct ctl *ctl, const struct ctl_picks *picks, const char *text,
-		    struct ctl_version *ret);
+		    struct ctl_name *name, struct ctl_version *ret);
 void ctl_picks_free(struct ctl_picks *picks);
 
 /* Open the pool to send from it: for writing, where we may, so that versions can be held. */

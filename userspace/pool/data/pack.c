@@ -319,14 +319,12 @@ bool rd_pack_is_sound(const struct rd_pack_head *head, unsigned int group, const
 	return XXH64(bytes, head->groups[group].len, 0) == head->groups[group].sum;
 }
 
-int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
-		   unsigned int group, const void *bytes, void *blocks)
+static int decode(struct rd_packer *packer, const struct rd_pack_head *head,
+		  unsigned int group, const void *bytes, void *blocks)
 {
 	size_t all = (size_t)rd_pack_group_blocks(head, group) * RD_BLOCK_SIZE, r;
 	size_t len = head->groups[group].len;
 
-	if (!rd_pack_is_sound(head, group, bytes))
-		return -EBADMSG;
 	switch (head->groups[group].codec) {
 	case RD_PACK_RAW:
 		memcpy(blocks, bytes, all);
@@ -339,6 +337,13 @@ int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
 	}
 }
 
+int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
+		   unsigned int group, const void *bytes, void *blocks)
+{
+	return rd_pack_is_sound(head, group, bytes) ?
+		decode(packer, head, group, bytes, blocks) : -EBADMSG;
+}
+
 static int unpack_group(struct rd_packer *packer, const struct rd_pack_head *head,
 			unsigned int group, const u8 *bytes, u8 *data)
 {
@@ -347,8 +352,8 @@ static int unpack_group(struct rd_packer *packer, const struct rd_pack_head *hea
 	int r;
 
 	if (rd_pack_group_blocks(head, group) == RD_PACK_GROUP)
-		return rd_pack_decode(packer, head, group, bytes, to);
-	r = rd_pack_decode(packer, head, group, bytes, from);
+		return decode(packer, head, group, bytes, to);
+	r = decode(packer, head, group, bytes, from);
 	for (; slot < end && !r; slot++, to += RD_BLOCK_SIZE) {
 		if (!rd_slots_test(&head->slots, slot))
 			continue;

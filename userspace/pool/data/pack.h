@@ -122,7 +122,10 @@ bool rd_pack_is_sound(const struct rd_pack_head *head, unsigned int group, const
 int rd_pack_decode(struct rd_packer *packer, const struct rd_pack_head *head,
 		   unsigned int group, const void *bytes, void *blocks);
 
-/* Decode all of @pack, each block to its place in the segment @data. The same errors. */
+/*
+ * Decode all of @pack, whose groups are sound, each block to its place in the segment @data. The
+ * same errors.
+ */
 int rd_pack_unpack(struct rd_packer *packer, const struct rd_pack_head *head, const void *pack,
 		   void *data);
 
