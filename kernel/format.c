@@ -12,7 +12,6 @@
 
 #include "format.h"
 
-#define ENTRY_BLOCK_SHIFT	2
 #define ENTRY_CHECK_SHIFT	48
 #define ENTRY_BODY_MASK		((1ULL << ENTRY_CHECK_SHIFT) - 1)
 
@@ -136,6 +135,7 @@ void dmr_super_pack(const struct dmr_super *super, u64 block_nr,
 	memcpy(disk->pool_uuid, super->pool_uuid, DMR_UUID_SIZE);
 	disk->compat = cpu_to_le32(super->compat);
 	disk->compat_ro = cpu_to_le32(super->compat_ro);
+	disk->incompat = cpu_to_le32(super->incompat);
 	disk->flags = cpu_to_le32(super->flags);
 	disk->seq = cpu_to_le64(super->seq);
 	disk->volume_sectors = cpu_to_le64(super->volume_sectors);
@@ -156,6 +156,7 @@ static void super_fields(const struct dmr_super_disk *disk,
 	memcpy(super->pool_uuid, disk->pool_uuid, DMR_UUID_SIZE);
 	super->compat = le32_to_cpu(disk->compat);
 	super->compat_ro = le32_to_cpu(disk->compat_ro);
+	super->incompat = le32_to_cpu(disk->incompat);
 	super->flags = le32_to_cpu(disk->flags);
 	super->seq = le64_to_cpu(disk->seq);
 	super->volume_sectors = le64_to_cpu(disk->volume_sectors);
@@ -203,7 +204,7 @@ int dmr_super_unpack(const struct dmr_super_disk *disk, u64 block_nr,
 		*why = "the metadata's format version is not supported";
 		return -EOPNOTSUPP;
 	}
-	if (disk->incompat) {
+	if (le32_to_cpu(disk->incompat) & ~DMR_INCOMPAT_ALL) {
 		*why = "the metadata uses a feature that is not supported (incompat)";
 		return -EOPNOTSUPP;
 	}
@@ -365,7 +366,7 @@ static u16 entry_check(u32 seed, bool word, u64 index, u64 body)
 
 u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry)
 {
-	u64 body = (u64)entry.kind | entry.block << ENTRY_BLOCK_SHIFT;
+	u64 body = dmr_entry_value(word, entry);
 
 	return body | (u64)entry_check(seed, word, index, body) <<
 		      ENTRY_CHECK_SHIFT;
@@ -384,10 +385,17 @@ bool dmr_entry_unpack(u32 seed, bool word, u64 index, u64 value,
 	    entry_check(seed, word, index, value & ENTRY_BODY_MASK))
 		return false;
 
-	*entry = dmr_entry_body(value);
-	if (entry->kind == DMR_PAGE)
+	*entry = dmr_entry_body(word, value);
+	switch (entry->kind) {
+	case DMR_PAGE:
 		return word && hints_are_sane(entry->block);
-	return entry->kind == DMR_POOL || !entry->block;
+	case DMR_PACK:
+		return !word || !dmr_entry_slot(*entry);
+	case DMR_POOL:
+		return true;
+	default:
+		return !entry->block;
+	}
 }
 
 bool dmr_word_unpack(u32 seed, u64 seg, u64 value, struct dmr_entry *entry)

@@ -142,6 +142,13 @@ struct dmr_super_disk {
 #define DMR_FLAGS_ALL		(BIT(7) - 1)
 
 /*
+ * Entries may be PACK. Set before the first is, and cleared when the table is linear again: then
+ * a target that decodes nothing can be used.
+ */
+#define DMR_INCOMPAT_PACK	BIT(0)
+#define DMR_INCOMPAT_ALL	DMR_INCOMPAT_PACK
+
+/*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past
  * the end of the volume mean nothing. CRC-32C over bytes 4..4095, seeded with
  * the metadata UUID and the block number.
@@ -162,15 +169,21 @@ struct dmr_bits_disk {
  *
  *    63        48 47                                2 1    0
  *   +------------+-----------------------------------+------+
- *   |   check    |   pool block (kind POOL), else 0   | kind |
+ *   |   check    |          0                         | BASE |
+ *   |            |          0                         | ZERO |
+ *   |            |      pool block                    | POOL |
+ *   |            | pool block of the head |   slot    |  0   |  in a page: PACK
+ *   |            | 0 |    0    | nr ZERO  | nr BASE   |  0   |  a word: PAGE
+ *   |            | 1 | pool block of head |     0     |  0   |  a word: PACK
  *   +------------+-----------------------------------+------+
+ *                 47                  11 10          2
  *
- * A word of kind POOL maps the whole segment to 512 pool blocks in a row, one
- * of kind PAGE says "look in the segment's page"; in a page PAGE is invalid.
- * Instead of a block, a PAGE word has how many of its 512 entries are BASE (bits
- * 0..9) and ZERO (bits 10..19). These two are hints: after a crash they may be
- * those of an earlier page. Entries of blocks past the end of the volume are
- * BASE.
+ * A word of kind POOL maps the whole segment to 512 pool blocks in a row, one of kind
+ * PACK to the slots 0 to 511 of the pack whose head is there (pack_format.h), and one of
+ * kind PAGE says "look in the segment's page". Instead of a place, a PAGE word has how
+ * many of its 512 entries are BASE and ZERO, in 10 bits each. These two are hints: after
+ * a crash they may be those of an earlier page. Entries of blocks past the end of the
+ * volume are BASE.
  *
  * The check is over kind, block, the entry's index (segment or volume block),
  * whether it is a word, and the metadata UUID. It is never zero, so an entry of
@@ -178,14 +191,20 @@ struct dmr_bits_disk {
  * is a mix of old and new entries, each of them right.
  */
 enum dmr_kind {
-	DMR_PAGE = 0,
+	DMR_PAGE = 0,		/* in memory also: damaged */
 	DMR_BASE = 1,
 	DMR_ZERO = 2,
 	DMR_POOL = 3,
+	DMR_PACK = 4,		/* 0 on disk */
+	DMR_NR_KINDS
 };
 
 #define DMR_ENTRY_BLOCK_BITS	46
 #define DMR_ENTRY_BLOCK_MAX	(BIT_ULL(DMR_ENTRY_BLOCK_BITS) - 1)
+
+/* A place in a pack is one number: the pool block of its head, and behind it the slot. */
+#define DMR_SLOT_BITS		9
+#define DMR_HEAD_MAX		(BIT_ULL(DMR_ENTRY_BLOCK_BITS - DMR_SLOT_BITS) - 1)
 
 /* In-core superblock: the fields above, native. */
 struct dmr_super {
@@ -194,6 +213,7 @@ struct dmr_super {
 	u8 pool_uuid[DMR_UUID_SIZE];
 	u32 compat;
 	u32 compat_ro;
+	u32 incompat;
 	u32 flags;
 	u64 seq;
 	u64 volume_sectors;
@@ -328,21 +348,60 @@ static inline unsigned int dmr_hint_zero(u64 hints)
 	return hints >> 10 & 1023;
 }
 
+static inline struct dmr_entry dmr_pack_entry(u64 head, unsigned int slot)
+{
+	struct dmr_entry entry = { .kind = DMR_PACK, .block = head << DMR_SLOT_BITS | slot };
+
+	return entry;
+}
+
+static inline unsigned int dmr_entry_slot(struct dmr_entry entry)
+{
+	return entry.block & (DMR_SEG_BLOCKS - 1);
+}
+
+static inline bool dmr_entry_in_pool(struct dmr_entry entry)
+{
+	return entry.kind == DMR_POOL || entry.kind == DMR_PACK;
+}
+
+/* Return the block of the pool that @entry, which is in the pool, names: of a pack its head. */
+static inline u64 dmr_entry_pool_block(struct dmr_entry entry)
+{
+	return entry.kind == DMR_PACK ? entry.block >> DMR_SLOT_BITS : entry.block;
+}
+
 /* Return what an entry says, whether or not its check is right. */
-static inline struct dmr_entry dmr_entry_body(u64 value)
+static inline struct dmr_entry dmr_entry_body(bool word, u64 value)
 {
 	struct dmr_entry entry = {
 		.kind = value & 3,
 		.block = value >> 2 & DMR_ENTRY_BLOCK_MAX,
 	};
 
+	if (entry.kind != DMR_PAGE)
+		return entry;
+	if (word && entry.block > DMR_ENTRY_BLOCK_MAX >> 1)
+		return dmr_pack_entry(entry.block >> 8 & DMR_HEAD_MAX, entry.block & 255);
+	if (!word && value)
+		entry.kind = DMR_PACK;
 	return entry;
+}
+
+/* The reverse, without a check. */
+static inline u64 dmr_entry_value(bool word, struct dmr_entry entry)
+{
+	if (entry.kind != DMR_PACK)
+		return (u64)entry.kind | entry.block << 2;
+	if (!word)
+		return entry.block << 2;
+	return BIT_ULL(47) | entry.block >> DMR_SLOT_BITS << 10;
 }
 
 /* Return the place that is @by blocks behind @entry. */
 static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
 {
-	if (entry.kind == DMR_POOL)
+	if (dmr_entry_in_pool(entry))
 		entry.block += by;
 	return entry;
 }
@@ -350,6 +409,13 @@ static inline struct dmr_entry dmr_entry_plus(struct dmr_entry entry, u64 by)
 static inline bool dmr_entry_equal(struct dmr_entry a, struct dmr_entry b)
 {
 	return a.kind == b.kind && a.block == b.block;
+}
+
+/* Is @next the place @by blocks behind @entry? What is behind the last slot is in no run. */
+static inline bool dmr_entry_goes_on(struct dmr_entry entry, u64 by, struct dmr_entry next)
+{
+	return dmr_entry_equal(next, dmr_entry_plus(entry, by)) &&
+	       (entry.kind != DMR_PACK || dmr_entry_slot(entry) + by < DMR_SEG_BLOCKS);
 }
 
 u64 dmr_entry_pack(u32 seed, bool word, u64 index, struct dmr_entry entry);

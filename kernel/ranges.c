@@ -54,6 +54,17 @@ int dmr_parse_u64(const char *text, u64 *ret)
 	return 0;
 }
 
+static int parse_pack(const char **text, struct dmr_entry *place)
+{
+	u64 head, slot;
+
+	if (parse_hex(text, &head) || *(*text)++ != '.' || parse_hex(text, &slot) ||
+	    head > DMR_HEAD_MAX || slot >= DMR_SEG_BLOCKS)
+		return -EINVAL;
+	*place = dmr_pack_entry(head, slot);
+	return 0;
+}
+
 static int parse_place(const char **text, struct dmr_entry *place)
 {
 	place->block = 0;
@@ -67,8 +78,24 @@ static int parse_place(const char **text, struct dmr_entry *place)
 	case 'p':
 		place->kind = DMR_POOL;
 		return parse_hex(text, &place->block);
+	case 'k':
+		return parse_pack(text, place);
 	default:
 		return -EINVAL;
+	}
+}
+
+int dmr_place_print(char text[DMR_PLACE_TEXT], struct dmr_entry place)
+{
+	switch (place.kind) {
+	case DMR_POOL:
+		return snprintf(text, DMR_PLACE_TEXT, "p%llx", (unsigned long long)place.block);
+	case DMR_PACK:
+		return snprintf(text, DMR_PLACE_TEXT, "k%llx.%x",
+				(unsigned long long)dmr_entry_pool_block(place),
+				dmr_entry_slot(place));
+	default:
+		return snprintf(text, DMR_PLACE_TEXT, "%c", place.kind == DMR_BASE ? 'b' : 'z');
 	}
 }
 
@@ -78,20 +105,31 @@ static bool is_within(u64 first, u64 len, u64 limit)
 	return first < limit && len <= limit - first;
 }
 
+static int check_place(struct dmr_entry place, u64 len, u64 pool_blocks)
+{
+	switch (place.kind) {
+	case DMR_POOL:
+		return is_within(place.block, len, pool_blocks) ? 0 : -ERANGE;
+	case DMR_PACK:
+		if (!is_within(dmr_entry_slot(place), len, DMR_SEG_BLOCKS))
+			return -EINVAL;
+		return dmr_entry_pool_block(place) < pool_blocks ? 0 : -ERANGE;
+	default:
+		return 0;
+	}
+}
+
 static int check_range(const struct dmr_range *range,
 		       const struct dmr_range_rules *rules)
 {
 	unsigned int i;
+	int r = 0;
 
 	if (!is_within(range->first, range->len, rules->limit))
 		return -EINVAL;
-	for (i = 0; i < rules->nr_places; i++) {
-		if (range->place[i].kind == DMR_POOL &&
-		    !is_within(range->place[i].block, range->len,
-			       rules->pool_blocks))
-			return -ERANGE;
-	}
-	return 0;
+	for (i = 0; i < rules->nr_places && !r; i++)
+		r = check_place(range->place[i], range->len, rules->pool_blocks);
+	return r;
 }
 
 int dmr_range_next(const char **text, const struct dmr_range_rules *rules,

@@ -3,7 +3,8 @@
  * Ranges as messages carry them: "<first>,<len>;<first>,<len>...", numbers in
  * hex without 0x. Some messages have one place or two behind each range:
  * "<first>,<len>,<place>" or "<first>,<len>,<old>,<new>". A place is b (base), z
- * (zeros), or p and the pool block of the range's first block in hex; the other
+ * (zeros), p and the pool block of the range's first block in hex, or k, the pool block
+ * of a pack's head, a dot, and the slot of the range's first block there; the other
  * blocks follow in a row. Pure; also built in user space.
  */
 #ifndef DMR_RANGES_H
@@ -25,6 +26,12 @@ struct dmr_range_rules {
 	unsigned int nr_places;		/* 0 to 2 */
 	u64 pool_blocks;		/* no place reaches beyond this */
 };
+
+/* The longest text of a place, with a zero byte. */
+#define DMR_PLACE_TEXT	sizeof("k1fffffffff.1ff")
+
+/* Print @place, which is not PAGE, to @text: how long it is. */
+int dmr_place_print(char text[DMR_PLACE_TEXT], struct dmr_entry place);
 
 /* Parse an unsigned decimal number and nothing else: 0 or -EINVAL. */
 int dmr_parse_u64(const char *text, u64 *ret);

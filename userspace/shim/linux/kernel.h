@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Shim: limits and byte order. See types.h. */
+/* Shim: limits, byte order and snprintf(). See types.h. */
 #ifndef DMR_SHIM_LINUX_KERNEL_H
 #define DMR_SHIM_LINUX_KERNEL_H
 
 #include <endian.h>
+#include <stdio.h>
 #include <linux/types.h>
 
 #define U32_MAX		((u32)~0U)
