@@ -154,7 +154,8 @@ static int alias_part(struct dmr_table *t, const struct dmr_part *part)
  * Leave the linear table, and let no write-back note it again. Not under meta->lock all the
  * time: reading pages of the table can take long, and first writes would wait for it.
  */
-static int begin_alias(struct dmr_table *t)
+static int begin_alias(struct dmr_table *t, const char *ranges,
+		       const struct dmr_range_rules *rules)
 {
 	int r;
 
@@ -164,6 +165,8 @@ static int begin_alias(struct dmr_table *t)
 	t->base_is_unsettled = true;
 	spin_unlock_irq(&t->lock);
 	r = dmr_writeback_leave_linear(t, 0);
+	if (!r)
+		r = dmr_parts_admit_packs(t, ranges, rules);
 	mutex_unlock(&t->meta->lock);
 	return r;
 }
@@ -207,7 +210,7 @@ int dmr_alias(struct dmr_table *t, u64 token, const char *ranges)
 		r = check_token(t, token);
 	if (r)
 		return r;
-	r = begin_alias(t);
+	r = begin_alias(t, ranges, &rules);
 	if (!r)
 		r = dmr_parts_run(t, ranges, &rules, alias_part);
 	if (!r)

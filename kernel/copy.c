@@ -12,6 +12,7 @@
 #include "copy.h"
 #include "dmr_table.h"
 #include "flush.h"
+#include "packs.h"
 #include "words.h"
 
 void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
@@ -29,7 +30,9 @@ void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
 		.count = count,
 	};
 
-	if (place.kind == DMR_POOL)
+	if (place.kind == DMR_PACK)
+		dmr_packs_copy_home(t, place, sector, count, fn, context);
+	else if (place.kind == DMR_POOL)
 		dm_kcopyd_copy(t->kcopyd, &from, 1, &to, 0, fn, context);
 	else
 		dm_kcopyd_zero(t->kcopyd, 1, &to, 0, fn, context);
@@ -68,8 +71,7 @@ bool dmr_copy_find_pieces(struct dmr_table *t, struct dmr_page *page,
 	for (i = 0; i < pieces->nr; i++) {
 		struct dmr_entry place = pieces->piece[i].place;
 
-		if (place.kind == DMR_PAGE ||
-		    (place.kind == DMR_POOL && place.block >= t->pool_blocks))
+		if (place.kind != DMR_ZERO && !dmr_copy_is_possible(t, place))
 			return false;
 	}
 	return true;

@@ -35,6 +35,12 @@ static inline bool dmr_copy_covers_end(struct dmr_table *t, struct bio *bio)
 	return !(end % DMR_BLOCK_SECTORS) || end == t->volume_sectors;
 }
 
+/* Can a block at @place, which is in the pool, be copied from there? The pool may be smaller now. */
+static inline bool dmr_copy_is_possible(struct dmr_table *t, struct dmr_entry place)
+{
+	return dmr_entry_in_pool(place) && dmr_entry_pool_block(place) < t->pool_blocks;
+}
+
 /* Find what must be copied home before @bio may go; false: it cannot be. Under t->lock. */
 bool dmr_copy_find_pieces(struct dmr_table *t, struct dmr_page *page,
 			  struct bio *bio, struct dmr_pieces *pieces);
@@ -47,7 +53,7 @@ void dmr_copy_up(struct dmr_table *t, struct bio *bio, struct dmr_pieces *pieces
 void dmr_copy_up_again(struct dmr_table *t, struct bio *bio);
 /*
  * Copy @count sectors from @sector on, within blocks at @place and behind it, to the
- * base; @fn is called with @context when that has ended. Sleeps.
+ * base; of a pack within one group. @fn is called with @context when that has ended. Sleeps.
  */
 void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
 		   sector_t count, dm_kcopyd_notify_fn fn, void *context);

@@ -209,13 +209,13 @@ static bool whole_blocks(struct dmr_table *t, u64 seg, sector_t start,
 	return *ret_first < *ret_end;
 }
 
-/* Make POOL blocks ZERO, but those that are being written or copied. */
+/* Make blocks in the pool ZERO, but those that are being written or copied. */
 static void discard_entries(struct dmr_table *t, struct dmr_page *page,
 			    unsigned int first, unsigned int end)
 {
 	lockdep_assert_held(&t->lock);
 	for (; first < end; first++) {
-		if (dmr_page_entry(page, first).kind == DMR_POOL &&
+		if (dmr_entry_in_pool(dmr_page_entry(page, first)) &&
 		    !test_bit(first, page->busy))
 			dmr_page_change(page, first, DMR_ZERO, t->io_scratch[first]);
 	}
@@ -241,13 +241,12 @@ static enum discarded discard_in(struct dmr_table *t, struct bio *bio, u64 seg,
 	spin_lock_irq(&t->lock);
 	word = t->words[seg];
 	page = dmr_word_page(word);
-	if ((word & DMR_WORD_KIND) == DMR_POOL && all)
-		dmr_word_set(t, seg, DMR_WORD_ZERO);
-	else if ((word & DMR_WORD_KIND) == DMR_POOL ||
-		 (!dmr_word_is_whole(word) && !dmr_word_is_here(word)))
-		done = NEEDS_PAGE;
-	else if (dmr_word_is_whole(word))
+	if (dmr_word_is_plain(word))
 		done = DONE;
+	else if (dmr_word_is_whole(word) && all)
+		dmr_word_set(t, seg, DMR_WORD_ZERO);
+	else if (dmr_word_is_whole(word) || !dmr_word_is_here(word))
+		done = NEEDS_PAGE;
 	else if (dmr_page_is_throttled(page))
 		done = THROTTLED;
 	else

@@ -16,6 +16,7 @@
  *      |         |                   copies home, bios that had to wait
  *      |      remap.c                map and end_io of a bio
  *      |      copy.c  units.c        copies of blocks to the base, discards there
+ *      |      packs.c                blocks that are in packs
  *      |      writeback.c            changes become stable; settle
  *      |      pages.c  words.c  watch.c  hold.c  flight.c
  *      |         |                   the table in memory
@@ -26,7 +27,9 @@
  *      |         |
  *   outage.c  flush.c                an outage begins; flushes of both devices
  *   queue.c                          what waits for a worker
- *   format.c  ranges.c               pure: on-disk format, text of messages
+ *   decode.c                         contexts of zstd
+ *   format.c  pack_format.c          pure: on-disk formats
+ *   ranges.c                         pure: text of messages
  *
  * A lower file that needs an upper one leaves work in a queue of queue.c; the upper
  * file has set the work item up that takes it from there. This header has what is
@@ -45,11 +48,14 @@
  *   dmr_table.writeback_lock      mutex      one write-back at a time
  *   dmr_meta.flush_lock, dmr_meta.base_flush_lock
  *                                 mutexes    one flush of a device at a time
+ *   head.lock (packs.c)           mutex      the head of a pack is read once
  *   the lock of dm-bufio
  *   dmr_meta.defer_lock           spinlock   in interrupts, too
  *   dmr_table.lock                spinlock   in interrupts, too
+ *   dmr_packs.lock                spinlock   in interrupts, too
  *
- * map takes only the last two, never both, and where nothing changes none of them.
+ * map takes only the last three, no two of them together, and where nothing changes none of
+ * the first two. Under the locks of decode.c nothing is done but to allocate and to decode.
  * dmr_meta_list_lock (meta.c) is taken with no other lock and held over no I/O: a
  * metadata device that hangs must not hold up another volume.
  */
@@ -186,6 +192,7 @@ struct dmr_target {
 	u8 volume_uuid[DMR_UUID_SIZE];	/* zero: not given */
 	u8 pool_uuid[DMR_UUID_SIZE];	/* zero: not given */
 	unsigned int cache_mib;		/* 0: not given */
+	unsigned int pack_mib;		/* 0: not given */
 	unsigned int nr_opts;		/* words, for the table line */
 	bool zeros;			/* a remap table without a pool */
 	bool has_table;			/* a remap table goes with it, if there is room for one */

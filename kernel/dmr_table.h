@@ -9,6 +9,7 @@
  *   +-----------------------------------------------+-+-+---+
  *   | 0            pool block << 2                      | K |  mapped whole: K is
  *   +-----------------------------------------------+-+-+---+  BASE, ZERO or POOL
+ *   | the word PACK on disk, without its check      |1|0| 0 |  mapped whole to a pack
  *   | address of struct dmr_page                    |0|0| 0 |  its page is here
  *   | address of struct dmr_page                    |1|1| 0 |  ... is being read
  *   | hints                                         |0|1| 0 |  ... is on disk only
@@ -55,6 +56,7 @@
 #define DMR_WORD_AWAY		4ULL
 #define DMR_WORD_LOADING	12ULL
 #define DMR_WORD_BAD		8ULL
+#define DMR_WORD_PACK		8ULL		/* with a place */
 #define DMR_WORD_TAGS		15ULL
 #define DMR_WORD_BASE		((u64)DMR_BASE)
 #define DMR_WORD_ZERO		((u64)DMR_ZERO)
@@ -124,6 +126,8 @@ struct dmr_table {
 	struct block_device *base;	/* NULL: none */
 	struct block_device *pool;	/* NULL: none, and no entry needs it */
 	u64 pool_blocks;
+	struct dmr_packs *packs;	/* NULL: no entry is PACK, nor was one */
+	unsigned int pack_mib;		/* for the groups that it has */
 	bool is_used;			/* the table line wants it; else all is BASE */
 
 	unsigned int phase;		/* 0 or 1 */

@@ -33,7 +33,7 @@ static int remap_whole(struct dmr_table *t, const struct dmr_part *part)
 	spin_lock_irq(&t->lock);
 	word = t->words[part->seg];
 	if (dmr_word_is_whole(word) &&
-	    !dmr_entry_equal(dmr_entry_plus(dmr_entry_body(word), part->first),
+	    !dmr_entry_equal(dmr_entry_plus(dmr_word_place(word), part->first),
 			     part->place[0])) {
 		r = 1;
 	} else if (dmr_word_is_whole(word) && dmr_part_covers(t, part)) {
@@ -84,6 +84,11 @@ int dmr_edit_remap(struct dmr_table *t, const char *ranges)
 	}
 	if (!r)
 		r = dmr_parts_check_writable(t, "remap");
+	if (!r) {
+		mutex_lock(&t->meta->lock);
+		r = dmr_parts_admit_packs(t, ranges, &rules);
+		mutex_unlock(&t->meta->lock);
+	}
 	if (!r)
 		r = dmr_parts_run(t, ranges, &rules, remap_part);
 	return r ? r : dmr_writeback_settle(t);
@@ -202,6 +207,8 @@ int dmr_edit_set(struct dmr_table *t, const char *ranges)
 		return r;
 	mutex_lock(&t->meta->lock);
 	r = check_in_batch(t, "set");
+	if (!r)
+		r = dmr_parts_admit_packs(t, ranges, &rules);
 	/* Like a write this changes the content: bits are stable before entries change. */
 	if (!r) {
 		dmr_parts_run(t, ranges, &rules, mark_part);

@@ -15,6 +15,7 @@
 #include "flight.h"
 #include "hold.h"
 #include "hydrate.h"
+#include "packs.h"
 #include "pages.h"
 #include "queue.h"
 #include "super.h"
@@ -84,15 +85,14 @@ static bool can_copy(struct dmr_table *t, struct dmr_page *page, unsigned int i)
 
 	if (test_bit(i, page->busy) || dmr_hold_find(t, block, block))
 		return false;
-	return place.kind == DMR_ZERO ||
-	       (place.kind == DMR_POOL && place.block < t->pool_blocks);
+	return place.kind == DMR_ZERO || dmr_copy_is_possible(t, place);
 }
 
 /* Find what can be copied at once, from block @i of the page on. */
 static bool find_run(struct dmr_table *t, struct dmr_page *page, unsigned int i,
 		     struct dmr_copy *copy, struct dmr_entry *place)
 {
-	unsigned int nr = 1;
+	unsigned int nr = 1, max = COPY_BLOCKS;
 
 	lockdep_assert_held(&t->lock);
 	while (i < DMR_SEG_BLOCKS && !can_copy(t, page, i))
@@ -100,10 +100,11 @@ static bool find_run(struct dmr_table *t, struct dmr_page *page, unsigned int i,
 	if (i == DMR_SEG_BLOCKS)
 		return false;
 	*place = dmr_page_entry(page, i);
-	while (nr < COPY_BLOCKS && i + nr < DMR_SEG_BLOCKS &&
+	if (place->kind == DMR_PACK)
+		max = dmr_packs_run(*place);
+	while (nr < max && i + nr < DMR_SEG_BLOCKS &&
 	       can_copy(t, page, i + nr) &&
-	       dmr_entry_equal(dmr_page_entry(page, i + nr),
-			       dmr_entry_plus(*place, nr)))
+	       dmr_entry_goes_on(*place, nr, dmr_page_entry(page, i + nr)))
 		nr++;
 	copy->page = page;
 	copy->first = i;

@@ -366,6 +366,7 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	t = dmr_table_create(meta, cache_pages(rt));
 	if (IS_ERR(t))
 		return PTR_ERR(t);
+	dmr_table_use(t, rt, cache_pages(rt));
 	r = dmr_table_load(t, flags & DMR_FLAG_LINEAR_OK);
 	if (r) {
 		DMERR("%s: cannot read the remap table: error %d",
@@ -374,7 +375,6 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 		return r;
 	}
 	meta->table = t;
-	dmr_table_use(t, rt, cache_pages(rt));
 	if (meta->is_unflushed)
 		dmr_table_distrust(t);
 	return 0;

@@ -217,7 +217,7 @@ static void count_entry(struct dmr_page *page, enum dmr_kind kind, int by)
 		page->nr_base += by;
 	else if (kind == DMR_ZERO)
 		page->nr_zero += by;
-	page->table->nr[kind ? kind : DMR_POOL] += by;
+	page->table->nr[dmr_count_as(kind)] += by;
 }
 
 void dmr_page_change(struct dmr_page *page, unsigned int i, enum dmr_kind kind,
@@ -460,7 +460,7 @@ static void page_fill(struct dmr_page *page, u64 seg, u64 word)
 {
 	static const struct dmr_entry base = { .kind = DMR_BASE };
 	struct dmr_table *t = page->table;
-	struct dmr_entry place = dmr_entry_body(word);
+	struct dmr_entry place = dmr_word_place(word);
 	unsigned int nr = dmr_words_blocks_in(t, seg);
 
 	dmr_words_pack(t, seg, 0, nr, place, page->entries);

@@ -4,8 +4,10 @@
  */
 #include <linux/sched/signal.h>
 
+#include "packs.h"
 #include "pages.h"
 #include "parts.h"
+#include "super.h"
 #include "words.h"
 #include "writeback.h"
 
@@ -65,6 +67,44 @@ bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules
 		}
 	}
 	return false;
+}
+
+/* Read them anew: a place where a pack was may have another by now. */
+static void forget_packs(struct dmr_table *t, const char *ranges,
+			 const struct dmr_range_rules *rules)
+{
+	struct dmr_range range;
+	unsigned int i;
+
+	while (dmr_range_next(&ranges, rules, &range) > 0) {
+		for (i = 0; i < rules->nr_places; i++) {
+			if (range.place[i].kind == DMR_PACK)
+				dmr_packs_forget(t, dmr_entry_pool_block(range.place[i]));
+		}
+	}
+}
+
+int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
+			  const struct dmr_range_rules *rules)
+{
+	struct dmr_super super = t->meta->super;
+	int r;
+
+	lockdep_assert_held(&t->meta->lock);
+	if (!dmr_parts_name_kind(ranges, rules, DMR_PACK))
+		return 0;
+	r = dmr_packs_begin(t);
+	if (r) {
+		DMERR("%s: cannot get the memory to read packs", dmr_name(t->meta));
+		return r;
+	}
+	if (!(super.incompat & DMR_INCOMPAT_PACK)) {
+		super.incompat |= DMR_INCOMPAT_PACK;
+		r = dmr_super_write(t->meta, &super);
+	}
+	if (!r)
+		forget_packs(t, ranges, rules);
+	return r;
 }
 
 int dmr_parts_check_writable(struct dmr_table *t, const char *verb)

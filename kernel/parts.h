@@ -28,6 +28,9 @@ int dmr_parts_check(struct dmr_table *t, const char *verb, const char *ranges,
 /* Do the ranges, which were checked, name a place of @kind? Anywhere. */
 bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules,
 			 enum dmr_kind kind);
+/* Be able to read the packs that the ranges, which were checked, name: 0 or -errno. Sleeps. */
+int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
+			  const struct dmr_range_rules *rules);
 /* Refuse to change a device that is read-only: 0 or -EROFS. Sleeps. */
 int dmr_parts_check_writable(struct dmr_table *t, const char *verb);
 

@@ -7,6 +7,7 @@
 #include "dmr_table.h"
 #include "pages.h"
 #include "print.h"
+#include "ranges.h"
 #include "words.h"
 #include "writeback.h"
 
@@ -83,8 +84,13 @@ static int find_any_run(struct print *p, u64 block, u64 max, struct dmr_entry *p
 
 static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, u64 len)
 {
-	return place.kind == DMR_POOL && place.block < only->first + only->len &&
-	       place.block + len > only->first;
+	u64 first = dmr_entry_pool_block(place);
+
+	/* A pack is where its head is. */
+	if (place.kind == DMR_PACK)
+		len = 1;
+	return dmr_entry_in_pool(place) && first < only->first + only->len &&
+	       first + len > only->first;
 }
 
 /*
@@ -104,7 +110,7 @@ static u64 skip_whole(const struct print *p, u64 at, u64 end)
 		u64 word = dmr_word_get(p->table, seg);
 
 		if (!dmr_word_is_whole(word) ||
-		    overlaps(p->only, dmr_entry_body(word), DMR_SEG_BLOCKS))
+		    overlaps(p->only, dmr_word_place(word), DMR_SEG_BLOCKS))
 			break;
 	}
 	rcu_read_unlock();
@@ -120,6 +126,8 @@ static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entr
 		return true;
 	if (!overlaps(p->only, *place, *len))
 		return false;
+	if (place->kind == DMR_PACK)
+		return true;
 	start = max(place->block, p->only->first);
 	end = min(place->block + *len, p->only->first + p->only->len);
 	*first += start - place->block;
@@ -136,8 +144,9 @@ static bool cut_run(const struct print *p, u64 *first, u64 *len, struct dmr_entr
 static bool print_run(struct print *p)
 {
 	/* The longest range, and " <next>" with its zero byte. */
-	const unsigned int room = sizeof(";400000000000,400000000000,p400000000000") +
+	const unsigned int room = sizeof(";400000000000,400000000000,k1fffffffff.1ff") +
 				  sizeof(" 2199023255552");
+	char place[DMR_PLACE_TEXT];
 	unsigned int sz = p->sz, maxlen = p->maxlen;
 	char *result = p->result;
 
@@ -145,11 +154,8 @@ static bool print_run(struct print *p)
 		return true;
 	if (sz && sz + room >= maxlen)
 		return false;
-	DMEMIT("%s%llx,%llx,", sz ? ";" : "", p->first, p->len);
-	if (p->place.kind == DMR_POOL)
-		DMEMIT("p%llx", p->place.block);
-	else
-		DMEMIT("%c", p->place.kind == DMR_BASE ? 'b' : 'z');
+	dmr_place_print(place, p->place);
+	DMEMIT("%s%llx,%llx,%s", sz ? ";" : "", p->first, p->len, place);
 	p->sz = sz;
 	return true;
 }
@@ -166,7 +172,7 @@ static void print_end(struct print *p, u64 next)
 static bool add_run(struct print *p, u64 first, u64 len, struct dmr_entry place)
 {
 	if (!p->len || first != p->first + p->len ||
-	    !dmr_entry_equal(place, dmr_entry_plus(p->place, p->len))) {
+	    !dmr_entry_goes_on(p->place, p->len, place)) {
 		if (!print_run(p))
 			return false;
 		p->first = first;

@@ -26,6 +26,7 @@
 #include "flight.h"
 #include "flush.h"
 #include "hold.h"
+#include "packs.h"
 #include "pages.h"
 #include "queue.h"
 #include "remap.h"
@@ -205,6 +206,8 @@ unsigned int dmr_remap_run_sectors(struct dmr_table *t, struct bio *bio,
 	/* A pool that has become smaller; see dmr_remap_route_read(). */
 	if (place.kind == DMR_POOL && place.block < t->pool_blocks)
 		max = min(max, t->pool_blocks - place.block);
+	if (place.kind == DMR_PACK)
+		max = min_t(u64, max, dmr_packs_run(place));
 	len = dmr_words_run(t, dmr_bio_first_block(bio), max, place);
 	return min_t(u64, len * DMR_BLOCK_SECTORS - into, bio_sectors(bio));
 }
@@ -227,10 +230,14 @@ enum dmr_route dmr_remap_route_read(struct dmr_table *t, struct bio *bio,
 		bio_set_dev(bio, t->pool);
 		bio->bi_iter.bi_sector = place.block * DMR_BLOCK_SECTORS + into;
 		return DMR_ISSUE;
-	case DMR_PAGE:
-		break;
+	case DMR_PACK:
+		if (unlikely(dmr_entry_pool_block(place) >= t->pool_blocks || !t->packs))
+			return DMR_FAIL;
+		dmr_packs_read(t, bio, place);
+		return DMR_TAKEN;
+	default:
+		return DMR_FAIL;
 	}
-	return DMR_FAIL;
 }
 
 /* A discard that the base does not support at the moment changes nothing. */

@@ -11,6 +11,7 @@
 #include "deferred.h"
 #include "dmr_table.h"
 #include "hydrate.h"
+#include "packs.h"
 #include "pages.h"
 #include "table.h"
 #include "watch.h"
@@ -19,6 +20,9 @@
 
 /* Pages that may wait for a write-back: it looks at all of them under the lock. */
 #define MAX_DIRTY	2048U
+
+/* Decoded groups of packs that are kept. */
+#define DEFAULT_PACK_MIB	8U
 
 /* Words that a resize looks at without a pause. */
 #define PIECE_SEGS	4096U
@@ -93,6 +97,10 @@ int dmr_table_load(struct dmr_table *t, bool fresh)
 	__le64 *buf;
 	int r = 0;
 
+	if (t->meta->super.incompat & DMR_INCOMPAT_PACK)
+		r = dmr_packs_begin(t);
+	if (r)
+		return r;
 	if (fresh) {
 		for (seg = 0; seg < t->nr_segs; seg++) {
 			t->words[seg] = DMR_WORD_BASE;
@@ -322,12 +330,17 @@ void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 {
 	/* A write-back that is retried may be at work with the old devices. */
 	mutex_lock(&t->writeback_lock);
+	/* The place may have another pack in another pool. */
+	if (t->packs)
+		dmr_packs_forget_all(t);
 	spin_lock_irq(&t->lock);
 	t->base = rt->base ? rt->base->bdev : NULL;
 	t->pool = rt->pool ? rt->pool->bdev : NULL;
 	t->pool_blocks = t->pool ?
 			 bdev_nr_sectors(t->pool) / DMR_BLOCK_SECTORS : 0;
 	t->is_used = rt->has_table;
+	if (!t->packs)
+		t->pack_mib = rt->pack_mib ? rt->pack_mib : DEFAULT_PACK_MIB;
 	/* Pages that exist already stay. */
 	t->max_pages = max(max_pages, DMR_MIN_PAGES);
 	t->max_dirty = min(t->max_pages / 2, MAX_DIRTY);
@@ -378,6 +391,7 @@ void dmr_table_count(struct dmr_table *t, struct dmr_counts *counts)
 	counts->page_reads = t->page_reads;
 	counts->failed = t->writeback_failed;
 	spin_unlock_irq(&t->lock);
+	dmr_packs_count(t, &counts->pack_mib, &counts->groups_read);
 }
 
 /* ------------------------------------------------------------------
@@ -398,6 +412,7 @@ void dmr_table_destroy(struct dmr_table *t)
 
 	/* A last write-back that failed has queued a retry. */
 	cancel_delayed_work_sync(&t->writeback_work);
+	dmr_packs_end(t);
 	/* Wait for pages that come back behind RCU, and queue the worker. */
 	rcu_barrier();
 	if (t->wq)

@@ -13,6 +13,8 @@ struct dmr_counts {
 	u64 zero;
 	u64 pool;
 	u64 page_reads;
+	u64 groups_read;
+	unsigned int pack_mib;
 	unsigned int waiting;		/* pages with changes */
 	bool failed;			/* the last write-back */
 };
@@ -20,7 +22,10 @@ struct dmr_counts {
 /* Make a table of the size that the superblock says, or an ERR_PTR. Under meta->lock. */
 struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages);
 void dmr_table_destroy(struct dmr_table *t);
-/* Read the words, or with @fresh make all BASE, before another thread uses it. Under meta->lock. */
+/*
+ * Read the words, or with @fresh make all BASE, before another thread uses it, with the devices
+ * that dmr_table_use() has taken. Under meta->lock.
+ */
 int dmr_table_load(struct dmr_table *t, bool fresh);
 /* Take the devices of the live target, which is suspended. Under meta->lock. */
 void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,

@@ -35,7 +35,7 @@
 #include "remap.h"
 #include "table.h"
 
-#define MAX_CACHE_MIB	65536U
+#define MAX_MIB		65536U
 
 /* ------------------------------------------------------------------
  * Table line
@@ -128,20 +128,19 @@ static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
 	return -EINVAL;
 }
 
-static int parse_cache(struct dm_target *ti, struct dmr_target *rt,
-		       const char *text)
+static int parse_mib(struct dm_target *ti, const char *text, unsigned int *to)
 {
 	u64 mib;
 
-	if (dmr_parse_u64(text, &mib) || !mib || mib > MAX_CACHE_MIB) {
-		ti->error = "cache_mib must be 1 to 65536";
+	if (dmr_parse_u64(text, &mib) || !mib || mib > MAX_MIB) {
+		ti->error = "cache_mib and pack_mib must be 1 to 65536";
 		return -EINVAL;
 	}
-	if (rt->cache_mib) {
+	if (*to) {
 		ti->error = "an option is given twice";
 		return -EINVAL;
 	}
-	rt->cache_mib = mib;
+	*to = mib;
 	return 0;
 }
 
@@ -162,10 +161,10 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		      struct dm_arg_set *as)
 {
 	static const struct dm_arg nr_opts_arg = {
-		0, 7, "the number of option words must be 0 to 7, and so many must follow",
+		0, 9, "the number of option words must be 0 to 9, and so many must follow",
 	};
 	static char bad_option[] =
-		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>, zeros";
+		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>, pack_mib <MiB>, zeros";
 	unsigned int nr_opts;
 	int r;
 
@@ -183,6 +182,8 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		const char *name = dm_shift_arg(as);
 		bool is_zeros = !strcasecmp(name, "zeros");
 		const char *value = is_zeros ? NULL : dm_shift_arg(as);
+		unsigned int *mib = !strcasecmp(name, "cache_mib") ? &rt->cache_mib :
+				    !strcasecmp(name, "pack_mib") ? &rt->pack_mib : NULL;
 		u8 *uuid = !strcasecmp(name, "volume_uuid") ? rt->volume_uuid :
 			   !strcasecmp(name, "pool_uuid") ? rt->pool_uuid :
 			   NULL;
@@ -191,8 +192,8 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 			rt->zeros = true;
 			continue;
 		}
-		if (value && !strcasecmp(name, "cache_mib")) {
-			r = parse_cache(ti, rt, value);
+		if (value && mib) {
+			r = parse_mib(ti, value, mib);
 			if (r)
 				return r;
 			continue;
@@ -465,6 +466,7 @@ static u64 hydration_left(struct dmr_meta *meta, const struct dmr_counts *counts
  * <format version> <epoch> <uncommitted checkpoint|-> <last version>
  * <dirty>/<total segments> <base> <zero> <pool blocks> <hydration left>
  * <ok|lost> <rw|ro|fail> <off|on|paused> <waiting segments> <page reads>
+ * <MiB for packs> <groups read>
  */
 static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 			char *result, unsigned int maxlen)
@@ -482,13 +484,14 @@ static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 		else
 			DMEMIT("-");
 		get_counts(meta, ti, &counts);
-		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu",
+		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu %u %llu",
 		       meta->super.version_nr, count_dirty(meta),
 		       meta->nr_segs, counts.base, counts.zero, counts.pool,
 		       hydration_left(meta, &counts), dmr_is_lost(meta) ? "lost" : "ok",
 		       meta->read_only ? "ro" : counts.failed ? "fail" : "rw",
 		       meta->table ? dmr_hydrate_state(meta->table) : "off",
-		       counts.waiting, counts.page_reads);
+		       counts.waiting, counts.page_reads, counts.pack_mib,
+		       counts.groups_read);
 	}
 	mutex_unlock(&meta->lock);
 }
@@ -514,6 +517,8 @@ static void status_table(struct dmr_target *rt, char *result,
 		DMEMIT(" pool_uuid %pUb", rt->pool_uuid);
 	if (rt->cache_mib)
 		DMEMIT(" cache_mib %u", rt->cache_mib);
+	if (rt->pack_mib)
+		DMEMIT(" pack_mib %u", rt->pack_mib);
 	if (rt->zeros)
 		DMEMIT(" zeros");
 }
@@ -576,7 +581,7 @@ static void dmr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type dmr_target_type = {
 	.name = "revdedup",
-	.version = { 1, 0, 0 },
+	.version = { 1, 1, 0 },
 	/* No DAX, no zoned base, no prepare_ioctl: no way past the bits. */
 	.features = DM_TARGET_SINGLETON | DM_TARGET_NOWAIT,
 	.module = THIS_MODULE,

@@ -36,9 +36,10 @@ int dmr_unit_look(struct dmr_table *t, u64 first, u64 end)
 	page = dmr_word_page(word);
 	for (; first < end; first++) {
 		unsigned int i = dmr_block_index(first);
-		enum dmr_kind kind = dmr_page_entry(page, i).kind;
+		struct dmr_entry place = dmr_page_entry(page, i);
 
-		if ((kind != DMR_POOL && kind != DMR_ZERO) || test_bit(i, page->busy))
+		if ((place.kind != DMR_ZERO && !dmr_entry_in_pool(place)) ||
+		    test_bit(i, page->busy))
 			return 0;
 	}
 	return 1;

@@ -29,7 +29,8 @@ void dmr_word_count(struct dmr_table *t, u64 seg, u64 word, int sign)
 	u64 hints = word >> 4;
 
 	if (dmr_word_is_whole(word))
-		t->nr[word & DMR_WORD_KIND] += sign * (s64)dmr_words_blocks_in(t, seg);
+		t->nr[dmr_count_as(dmr_word_place(word).kind)] +=
+			sign * (s64)dmr_words_blocks_in(t, seg);
 	else if (word == DMR_WORD_BAD)
 		t->nr[DMR_POOL] += sign * (s64)dmr_words_blocks_in(t, seg);
 	else if ((word & DMR_WORD_TAGS) == DMR_WORD_AWAY)
@@ -108,7 +109,7 @@ static bool find_place(struct dmr_table *t, u64 block, struct dmr_entry *place,
 
 	*ret_page = NULL;
 	if (dmr_word_is_whole(word)) {
-		*place = dmr_entry_plus(dmr_entry_body(word), dmr_block_index(block));
+		*place = dmr_entry_plus(dmr_word_place(word), dmr_block_index(block));
 		return true;
 	}
 	if (unlikely(!dmr_word_is_here(word))) {
@@ -151,7 +152,7 @@ u64 dmr_words_run(struct dmr_table *t, u64 block, u64 max, struct dmr_entry plac
 		if (dmr_word_is_whole(word))
 			step = DMR_SEG_BLOCKS - dmr_block_index(block + len);
 		if (!dmr_words_peek(t, block + len, &next) ||
-		    !dmr_entry_equal(next, dmr_entry_plus(place, len)))
+		    !dmr_entry_goes_on(place, len, next))
 			break;
 		len += step;
 	}

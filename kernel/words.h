@@ -10,7 +10,14 @@
 
 static inline bool dmr_word_is_whole(u64 word)
 {
-	return word & DMR_WORD_KIND;
+	return (word & DMR_WORD_KIND) ||
+	       ((word & DMR_WORD_TAGS) == DMR_WORD_PACK && word != DMR_WORD_BAD);
+}
+
+/* Where the segment of @word, which is whole, begins. */
+static inline struct dmr_entry dmr_word_place(u64 word)
+{
+	return dmr_entry_body(true, word & DMR_WORD_KIND ? word : word & ~DMR_WORD_TAGS);
 }
 
 /* The page is in memory and may be read. */
@@ -32,7 +39,7 @@ static inline bool dmr_word_is_plain(u64 word)
 
 static inline u64 dmr_word_of(struct dmr_entry place)
 {
-	return place.kind | place.block << 2;
+	return dmr_entry_value(true, place) | (place.kind == DMR_PACK ? DMR_WORD_PACK : 0);
 }
 
 /* The word of @seg, with the page that it names. In an RCU read-side critical section. */
@@ -51,7 +58,13 @@ static inline struct dmr_entry dmr_page_entry(struct dmr_page *page, unsigned in
 		return base;
 	/* Pairs with the barriers where a home bit is cleared. */
 	smp_rmb();
-	return dmr_entry_body(le64_to_cpu(READ_ONCE(page->entries[i])));
+	return dmr_entry_body(false, le64_to_cpu(READ_ONCE(page->entries[i])));
+}
+
+/* What is in packs, or damaged, counts as in the pool. */
+static inline enum dmr_kind dmr_count_as(enum dmr_kind kind)
+{
+	return kind == DMR_BASE || kind == DMR_ZERO ? kind : DMR_POOL;
 }
 
 /* Blocks of the volume in @seg. Anywhere. */

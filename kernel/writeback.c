@@ -317,13 +317,13 @@ static u64 disk_word(struct dmr_table *t, u64 seg)
 
 	if (word == DMR_WORD_BAD)
 		return DAMAGED;
+	if (dmr_word_is_here(word) && !dmr_word_page(word)->on_disk)
+		word = dmr_word_page(word)->disk_word;
 	if (dmr_word_is_whole(word))
-		return word;
+		return dmr_entry_value(true, dmr_word_place(word));
 	if ((word & DMR_WORD_TAGS) == DMR_WORD_AWAY)
 		return word >> 4 << 2;
 	page = dmr_word_page(word);
-	if (dmr_word_is_here(word) && !page->on_disk)
-		return page->disk_word;
 	return dmr_page_hints(page->nr_base, page->nr_zero) << 2;
 }
 
@@ -346,7 +346,7 @@ static void pack_words(struct dmr_table *t, u64 word_block, __le64 *to)
 		/* A damaged word stays invalid. */
 		to[i] = word == DAMAGED ? 0 :
 			cpu_to_le64(dmr_entry_pack(t->seed, true, first + i,
-						   dmr_entry_body(word)));
+						   dmr_entry_body(true, word)));
 	}
 }
 
@@ -529,6 +529,7 @@ void dmr_writeback_note_linear(struct dmr_table *t)
 		return;
 	super.flags |= DMR_FLAG_LINEAR_OK;
 	super.flags &= ~(DMR_FLAG_HYDRATE | DMR_FLAG_NO_POOL);
+	super.incompat &= ~DMR_INCOMPAT_PACK;
 	if (dmr_super_write(meta, &super))
 		return;
 	DMINFO("%s: all blocks are on the base device", dmr_name(meta));
