@@ -173,6 +173,7 @@ static const struct entry_case {
 	bool word;
 	struct dmr_entry entry;
 	bool valid;
+	u64 body;		/* of PACK: the bits as format.h draws them */
 } entry_cases[] = {
 	{ "word BASE", true, { DMR_BASE, 0 }, true },
 	{ "word ZERO", true, { DMR_ZERO, 0 }, true },
@@ -193,7 +194,14 @@ static const struct entry_case {
 	{ "page POOL last", false, { DMR_POOL, MAX_POOL_BLOCK }, true },
 	{ "page BASE with a block", false, { DMR_BASE, 512 }, false },
 	{ "page ZERO with a block", false, { DMR_ZERO, 1 }, false },
-	{ "page PAGE", false, { DMR_PAGE, 0 }, false },
+	/* It has the bits of this one. */
+	{ "page PACK first", false, { DMR_PACK, 0 }, true, 0 },
+	{ "page PACK slot", false, { DMR_PACK, 511 }, true, 0x7fc },
+	{ "page PACK head", false, { DMR_PACK, 512 }, true, 0x800 },
+	{ "page PACK last", false, { DMR_PACK, MAX_POOL_BLOCK }, true, 0xfffffffffffc },
+	{ "word PACK first", true, { DMR_PACK, 0 }, true, 0x800000000000 },
+	{ "word PACK head", true, { DMR_PACK, 512 }, true, 0x800000000400 },
+	{ "word PACK last", true, { DMR_PACK, MAX_POOL_BLOCK - 511 }, true, 0xfffffffffc00 },
 };
 
 static void entry_desc(const struct entry_case *entry, char *desc)
@@ -220,8 +228,9 @@ static void entry_round_trip(struct kunit *test)
 					   c->entry);
 
 		/* The bits as format.h draws them, and a check that is not 0. */
-		KUNIT_EXPECT_EQ(test, value & 3, c->entry.kind);
-		KUNIT_EXPECT_EQ(test, value << 16 >> 18, c->entry.block);
+		KUNIT_EXPECT_EQ(test, value << 16 >> 16,
+				c->entry.kind == DMR_PACK ? c->body :
+				(u64)c->entry.kind | c->entry.block << 2);
 		KUNIT_EXPECT_NE(test, value >> 48, 0);
 		KUNIT_EXPECT_EQ(test, c->valid,
 				dmr_entry_unpack(ENTRY_SEED, c->word,
@@ -292,6 +301,39 @@ static void entry_check_is_of_everything(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, value >> 48, (crc ^ crc >> 16) & 0xffff);
 }
 
+/* A whole segment begins with slot 0, and no place has bits that mean nothing. */
+static void word_pack_is_whole(struct kunit *test)
+{
+	static const struct dmr_entry place = { DMR_PACK, 512 * 7 };
+	u64 value = dmr_entry_pack(ENTRY_SEED, true, 3, place);
+	struct dmr_entry got;
+	unsigned int bit;
+
+	for (bit = 2; bit < 10; bit++) {
+		u64 body = (value << 16 >> 16) | 1ULL << bit;
+		u64 check, right = 0;
+
+		/* One of them is the right check. */
+		for (check = 1; check < 1 << 16; check++)
+			right += dmr_entry_unpack(ENTRY_SEED, true, 3, body | check << 48, &got);
+		KUNIT_EXPECT_EQ(test, right, 0);
+	}
+}
+
+static void pack_runs(struct kunit *test)
+{
+	const struct dmr_entry place = dmr_pack_entry(7, 509), pool = { DMR_POOL, 509 };
+
+	KUNIT_EXPECT_TRUE(test, dmr_entry_goes_on(place, 2, dmr_pack_entry(7, 511)));
+	KUNIT_EXPECT_FALSE(test, dmr_entry_goes_on(place, 2, dmr_pack_entry(7, 510)));
+	/* The pack behind it, if there is one, is another. */
+	KUNIT_EXPECT_TRUE(test, dmr_entry_equal(dmr_entry_plus(place, 3), dmr_pack_entry(8, 0)));
+	KUNIT_EXPECT_FALSE(test, dmr_entry_goes_on(place, 3, dmr_pack_entry(8, 0)));
+	KUNIT_EXPECT_TRUE(test, dmr_entry_goes_on(pool, 3, dmr_entry_plus(pool, 3)));
+	KUNIT_EXPECT_EQ(test, dmr_entry_pool_block(place), 7);
+	KUNIT_EXPECT_EQ(test, dmr_entry_pool_block(pool), 509);
+}
+
 /* Neither all zeros nor all ones is an entry, wherever it stands. */
 static void entry_all_zeros(struct kunit *test)
 {
@@ -359,6 +401,8 @@ static struct kunit_case blocks_cases[] = {
 	KUNIT_CASE_PARAM(entry_bit_flips, entry_gen_params),
 	KUNIT_CASE_PARAM(entry_elsewhere, entry_gen_params),
 	KUNIT_CASE(entry_check_is_of_everything),
+	KUNIT_CASE(word_pack_is_whole),
+	KUNIT_CASE(pack_runs),
 	KUNIT_CASE(entry_all_zeros),
 	KUNIT_CASE(entry_one_check),
 	KUNIT_CASE(entry_torn_page),

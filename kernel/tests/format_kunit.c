@@ -202,6 +202,7 @@ static void fill_super(struct dmr_super *super)
 	}
 	super->compat = 0x01020304;
 	super->compat_ro = 0x05060708;
+	super->incompat = DMR_INCOMPAT_PACK;
 	super->flags = DMR_FLAG_FROZEN | DMR_FLAG_LINEAR_OK;
 	super->seq = 0x1122334455667788;
 	super->volume_sectors = 1000 * 4096 + 8;
@@ -230,7 +231,7 @@ static const struct field {
 	{ "pool_uuid, end", 64, 8, 0x5f5e5d5c5b5a5958 },
 	{ "compat", 72, 4, 0x01020304 },
 	{ "compat_ro", 76, 4, 0x05060708 },
-	{ "incompat", 80, 4, 0 },
+	{ "incompat", 80, 4, 1 },
 	{ "flags", 84, 4, 5 },
 	{ "seq", 88, 8, 0x1122334455667788 },
 	{ "volume_sectors", 96, 8, 4096008 },
@@ -273,6 +274,7 @@ static void expect_same_super(struct kunit *test, const struct dmr_super *got,
 	KUNIT_EXPECT_FALSE(test, memcmp(got->pool_uuid, wanted->pool_uuid, 16));
 	KUNIT_EXPECT_EQ(test, got->compat, wanted->compat);
 	KUNIT_EXPECT_EQ(test, got->compat_ro, wanted->compat_ro);
+	KUNIT_EXPECT_EQ(test, got->incompat, wanted->incompat);
 	KUNIT_EXPECT_EQ(test, got->flags, wanted->flags);
 	KUNIT_EXPECT_EQ(test, got->seq, wanted->seq);
 	KUNIT_EXPECT_EQ(test, got->volume_sectors, wanted->volume_sectors);
@@ -402,7 +404,9 @@ static const struct damage {
 	{ "magic cut", 23, 1, 0, -ENODATA, WHY_FOREIGN },
 	{ "compat unknown", 72, 4, U32_MAX, 0, NULL },
 	{ "compat_ro unknown", 76, 4, U32_MAX, 0, NULL },
-	{ "incompat first", 80, 4, 1, -EOPNOTSUPP, WHY_INCOMPAT },
+	{ "incompat PACK", 80, 4, 1, 0, NULL },
+	{ "incompat next", 80, 4, 2, -EOPNOTSUPP, WHY_INCOMPAT },
+	{ "incompat next and PACK", 80, 4, 3, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "incompat last", 80, 4, 1U << 31, -EOPNOTSUPP, WHY_INCOMPAT },
 	{ "flags unknown", 84, 4, 1U << 7 | 4, -EBADMSG, WHY_SANE },
 	{ "flags last", 84, 4, 1U << 31 | 4, -EBADMSG, WHY_SANE },

@@ -249,6 +249,24 @@ static const struct place_text {
 	{ "0,1,p1,z", 2, 0, { { DMR_POOL, 1 }, { DMR_ZERO, 0 } } },
 	{ "0,1,z,p2", 2, 0, { { DMR_ZERO, 0 }, { DMR_POOL, 2 } } },
 	{ "0,1,p1,p100", 2, -ERANGE },
+	{ "0,1,k0.0", 1, 0, { { DMR_PACK, 0 } } },
+	{ "0,1,k1.2", 1, 0, { { DMR_PACK, 514 } } },
+	{ "0,1,kff.1ff", 1, 0, { { DMR_PACK, 255 * 512 + 511 } } },
+	{ "0,10,kff.1f0", 1, 0, { { DMR_PACK, 255 * 512 + 0x1f0 } } },
+	{ "0,11,kff.1f0", 1, -EINVAL },
+	{ "0,1,k100.0", 1, -ERANGE },
+	{ "0,1,k1fffffffff.0", 1, -ERANGE },
+	{ "0,1,k2000000000.0", 1, -EINVAL },
+	{ "0,1,k1.200", 1, -EINVAL },
+	{ "0,1,k1.0,p2", 2, 0, { { DMR_PACK, 512 }, { DMR_POOL, 2 } } },
+	{ "0,1,p2,k1.3", 2, 0, { { DMR_POOL, 2 }, { DMR_PACK, 515 } } },
+	{ "0,1,k", 1, -EINVAL },
+	{ "0,1,k1", 1, -EINVAL },
+	{ "0,1,k1.", 1, -EINVAL },
+	{ "0,1,k.1", 1, -EINVAL },
+	{ "0,1,k1,1", 1, -EINVAL },
+	{ "0,1,k1.1.1", 1, -EINVAL },
+	{ "0,1,K1.1", 1, -EINVAL },
 	{ "0,1", 1, -EINVAL },
 	{ "0,1,", 1, -EINVAL },
 	{ "0,1,p", 1, -EINVAL },
@@ -290,7 +308,32 @@ static void parse_places(struct kunit *test)
 	}
 }
 
+/* What is printed is what is parsed. */
+static void print_places(struct kunit *test)
+{
+	static const struct dmr_entry places[] = {
+		{ DMR_BASE, 0 }, { DMR_ZERO, 0 }, { DMR_POOL, 0 }, { DMR_POOL, 255 },
+		{ DMR_PACK, 0 }, { DMR_PACK, 255 * 512 + 511 },
+	};
+	const struct dmr_range_rules rules = { .limit = 1, .nr_places = 1, .pool_blocks = 256 };
+	char text[DMR_PLACE_TEXT + 8] = "0,1,";
+	struct dmr_range range;
+	const char *p;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		KUNIT_EXPECT_EQ(test, dmr_place_print(text + 4, places[i]), strlen(text) - 4);
+		p = text;
+		KUNIT_ASSERT_EQ(test, dmr_range_next(&p, &rules, &range), 1);
+		KUNIT_EXPECT_TRUE(test, dmr_entry_equal(range.place[0], places[i]));
+	}
+	/* The longest one fits. */
+	KUNIT_EXPECT_EQ(test, dmr_place_print(text, dmr_pack_entry(DMR_HEAD_MAX, 511)),
+			DMR_PLACE_TEXT - 1);
+}
+
 static struct kunit_case ranges_cases[] = {
+	KUNIT_CASE(print_places),
 	KUNIT_CASE_PARAM(parse_places, place_text_gen_params),
 	KUNIT_CASE_PARAM(parse_number, number_gen_params),
 	KUNIT_CASE_PARAM(parse_ranges, text_gen_params),

@@ -599,7 +599,7 @@ static void check_status(void)
 		die(NULL, "no status");
 	if (model.waits)
 		snprintf(waits, sizeof(waits), "%llu", (unsigned long long)model.epoch);
-	snprintf(want, sizeof(want), "1 %llu %s %llu %u/%u %u 0 0 0 ok rw off 0 0",
+	snprintf(want, sizeof(want), "1 %llu %s %llu %u/%u %u 0 0 0 ok rw off 0 0 0 0",
 		 (unsigned long long)model.epoch, waits,
 		 (unsigned long long)model.version, count(model.current), NR_SEGS,
 		 NR_SEGS * 512);

@@ -130,7 +130,7 @@ teardown() { volume_teardown; }
 	for ((i = 0; i < 32; i++)); do
 		dm status "rdt-v$i"
 		is "status of rdt-v$i" "$reply" \
-			"1 1 - $((100 + i)) $((i % 3 ? 0 : 1))/$((i ? 2 : 1)) $((512 + i)) 0 0 0 ok rw off 0 0"
+			"1 1 - $((100 + i)) $((i % 3 ? 0 : 1))/$((i ? 2 : 1)) $((512 + i)) 0 0 0 ok rw off 0 0 0 0"
 	done
 	pids=()
 	for ((i = 0; i < 32; i++)); do
