@@ -38,7 +38,8 @@ static inline bool dmr_copy_covers_end(struct dmr_table *t, struct bio *bio)
 /* Can a block at @place, which is in the pool, be copied from there? The pool may be smaller now. */
 static inline bool dmr_copy_is_possible(struct dmr_table *t, struct dmr_entry place)
 {
-	return dmr_entry_in_pool(place) && dmr_entry_pool_block(place) < t->pool_blocks;
+	return dmr_entry_in_pool(place) && dmr_entry_pool_block(place) < t->pool_blocks &&
+	       (place.kind != DMR_PACK || t->packs);
 }
 
 /* Find what must be copied home before @bio may go; false: it cannot be. Under t->lock. */

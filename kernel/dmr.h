@@ -48,14 +48,14 @@
  *   dmr_table.writeback_lock      mutex      one write-back at a time
  *   dmr_meta.flush_lock, dmr_meta.base_flush_lock
  *                                 mutexes    one flush of a device at a time
- *   head.lock (packs.c)           mutex      the head of a pack is read once
  *   the lock of dm-bufio
  *   dmr_meta.defer_lock           spinlock   in interrupts, too
  *   dmr_table.lock                spinlock   in interrupts, too
  *   dmr_packs.lock                spinlock   in interrupts, too
  *
  * map takes only the last three, no two of them together, and where nothing changes none of
- * the first two. Under the locks of decode.c nothing is done but to allocate and to decode.
+ * the first two. The lock of a head (packs.c) is a mutex of jobs that nothing else waits for;
+ * under those of decode.c nothing is done but to allocate and to decode.
  * dmr_meta_list_lock (meta.c) is taken with no other lock and held over no I/O: a
  * metadata device that hangs must not hold up another volume.
  */

@@ -201,6 +201,7 @@ struct dmr_table {
 	struct dm_io_client *io;
 	struct dm_kcopyd_client *kcopyd;
 	struct workqueue_struct *wq;
+	struct workqueue_struct *pack_wq;	/* of packs.c */
 	__le64 *scratch;		/* of messages: a packed run */
 	__le64 *io_scratch;		/* of the worker */
 };

@@ -2,10 +2,11 @@
 /*
  * Blocks that are in packs: a cache of decoded groups, and jobs that fill it.
  *
- *        bio or copy -> its group is READY:   it has the blocks at once
- *                       it is being read:     it waits in the group
- *                       a job and room:       a job begins to read the group
- *                       else:                 it waits for a job, or for room
+ *        bio or copy -> its group is READY:         it has the blocks at once
+ *                       it is being read:           it waits in the group
+ *                       a job and room, and nobody
+ *                       waits for these:            a job begins to read the group
+ *                       else:                       it waits for a job and room
  *
  * A job reads the head of the pack, unless that is known, and the bytes of the group;
  * compares these with their sum; and decodes them. Nothing from the disk is trusted, and
@@ -19,8 +20,10 @@
  * Memory: all that this file ever uses is allocated before the first entry names a pack, so
  * no reader waits for any. A job holds its group until that is decoded, a copy until the
  * base has written it, and neither needs anything that another reader may hold: so some job
- * and some group always become free again. Copies have a mempool. The jobs' bytes and
- * NR_HEADS heads are less than 1 MiB; groups are what `pack_mib` says.
+ * and some group always become free again. Who waits goes on in a work of this file's own
+ * queue, since the worker of deferred.c may be waiting for what it has split off. Copies have
+ * a mempool, and an io client of their own: reads must not wait for the base. The jobs' bytes
+ * and NR_HEADS heads are less than 1 MiB; groups are what `pack_mib` says.
  */
 #include <linux/hash.h>
 #include <linux/mempool.h>
@@ -36,10 +39,6 @@
 #define MAX_JOBS	8U
 #define NR_HEADS	64U
 #define MIN_COPIES	16U
-#define HASH_BITS	8
-
-/* Bios that look again while jobs are at work: when one of these ends others do. */
-#define MAX_AGAIN	(4 * MAX_JOBS)
 
 /* A group may begin anywhere in a block. */
 #define JOB_BYTES	(DMR_PACK_GROUP_SIZE + DMR_BLOCK_SIZE)
@@ -67,14 +66,13 @@ struct job {
 	struct list_head list;		/* while it has nothing to do */
 	struct dmr_packs *packs;
 	struct group *group;
-	u64 block;			/* of the volume, that is wanted first */
 	void *bytes;
 };
 
 /* The head of a pack, read lately. */
 struct head {
-	struct mutex lock;		/* under no other lock; those of dm-io come below */
-	u64 place;			/* U64_MAX: none */
+	struct mutex lock;		/* one reads it. Under no other lock */
+	u64 place;			/* under packs->lock; U64_MAX: none */
 	struct dmr_pack_head head;
 };
 
@@ -94,8 +92,10 @@ struct dmr_packs {
 	unsigned int mib;
 	spinlock_t lock;		/* with interrupts off; no other lock is taken under it */
 	u64 nr_decoded;
+	u64 nr_forgets;
 
-	struct hlist_head hash[1 << HASH_BITS];
+	struct hlist_head *hash;
+	unsigned int hash_bits;
 	struct list_head idle;		/* groups without users, the longest idle first */
 	unsigned int nr_groups;
 	struct group *groups;
@@ -103,16 +103,16 @@ struct dmr_packs {
 
 	struct list_head jobs;
 	unsigned int nr_jobs;
-	unsigned int nr_busy;
 	struct job job[MAX_JOBS];
 
-	struct bio_list bios;		/* these wait for a job, or for room */
+	struct bio_list bios;		/* these wait for a job and room */
 	struct list_head copies;
-	struct work_struct copy_work;
+	struct work_struct wait_work;
 
 	struct head heads[NR_HEADS];
 	mempool_t copy_pool;
-	struct workqueue_struct *wq;
+	struct dm_io_client *io;	/* reads of the pool */
+	struct dm_io_client *copy_io;
 };
 
 /* ------------------------------------------------------------------
@@ -131,12 +131,17 @@ static struct dmr_entry place_of(u64 key)
 	return place;
 }
 
+static struct hlist_head *bucket(struct dmr_packs *p, u64 key)
+{
+	return &p->hash[hash_64(key, p->hash_bits)];
+}
+
 static struct group *find_group(struct dmr_packs *p, u64 key)
 {
 	struct group *group;
 
 	lockdep_assert_held(&p->lock);
-	hlist_for_each_entry(group, &p->hash[hash_64(key, HASH_BITS)], hash) {
+	hlist_for_each_entry(group, bucket(p, key), hash) {
 		if (group->key == key)
 			return group;
 	}
@@ -169,59 +174,99 @@ static void forget_group(struct dmr_packs *p, struct group *group)
 		list_move(&group->idle, &p->idle);
 }
 
-/* Have a job read the group; false: all are at work, or all groups in use. */
-static bool begin_job(struct dmr_packs *p, u64 key, u64 block)
+static bool has_job_and_room(struct dmr_packs *p)
 {
-	struct job *job = list_first_entry_or_null(&p->jobs, struct job, list);
-	struct group *group = list_first_entry_or_null(&p->idle, struct group, idle);
+	return !list_empty(&p->jobs) && !list_empty(&p->idle);
+}
 
-	if (!job || !group)
-		return false;
+static bool has_waiters(struct dmr_packs *p)
+{
+	return !bio_list_empty(&p->bios) || !list_empty(&p->copies);
+}
+
+static struct group *begin_job(struct dmr_packs *p, u64 key)
+{
+	struct job *job = list_first_entry(&p->jobs, struct job, list);
+	struct group *group = list_first_entry(&p->idle, struct group, idle);
+
 	list_del_init(&job->list);
-	p->nr_busy++;
 	use_group(group);
 	hlist_del_init(&group->hash);
 	group->key = key;
 	group->state = GROUP_READING;
-	hlist_add_head(&group->hash, &p->hash[hash_64(key, HASH_BITS)]);
+	hlist_add_head(&group->hash, bucket(p, key));
 	job->group = group;
-	job->block = block;
-	queue_work(p->wq, &job->work);
-	return true;
+	queue_work(p->t->pack_wq, &job->work);
+	return group;
 }
 
 /*
- * Find the group for block @block of the volume, which is in it, or have it read. NULL: there is
- * no job, or no room. A group that is READY gets another user.
+ * Find the group, or have it read. NULL: there is no job, no room, or others wait for these and
+ * it is not @its_turn. A group that is READY gets another user.
  */
-static struct group *want_group(struct dmr_packs *p, u64 key, u64 block)
+static struct group *want_group(struct dmr_packs *p, u64 key, bool its_turn)
 {
 	struct group *group = find_group(p, key);
 
-	if (!group && begin_job(p, key, block))
-		group = find_group(p, key);
+	if (!group && has_job_and_room(p) && (its_turn || !has_waiters(p)))
+		group = begin_job(p, key);
 	if (group && group->state == GROUP_READY)
 		use_group(group);
 	return group;
 }
 
+static void release_group(struct dmr_packs *p, struct group *group)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&p->lock, flags);
+	drop_group(p, group);
+	if (unlikely(has_waiters(p)) && has_job_and_room(p))
+		queue_work(p->t->pack_wq, &p->wait_work);
+	spin_unlock_irqrestore(&p->lock, flags);
+}
+
+/* Tell what went wrong with @place; anywhere. */
+static void tell_error(struct dmr_packs *p, struct dmr_entry place, int r)
+{
+	struct dmr_meta *meta = p->t->meta;
+
+	DMERR_LIMIT("%s: cannot read slot %x of the pack at block %llu of the pool: %s",
+		    dmr_name(meta), dmr_entry_slot(place), dmr_entry_pool_block(place),
+		    r == -EBADMSG ? "it is damaged, or none is there" :
+		    r == -ENODATA ? "the pack has no such block" :
+		    r == -EOPNOTSUPP ? "a later program made it" : "an I/O error");
+	dmr_queue_event(meta);
+}
+
 /* ------------------------------------------------------------------
  * Bios
  *
- * One that waits in a group has its place for a sector.
+ * One that is here has its place for a sector.
  */
 
-static void fill_bio(struct bio *bio, const struct group *group)
+static struct dmr_entry place_of_bio(struct bio *bio)
 {
-	unsigned int slot = bio->bi_iter.bi_sector / DMR_BLOCK_SECTORS % DMR_SEG_BLOCKS;
+	struct dmr_entry place = {
+		.kind = DMR_PACK,
+		.block = bio->bi_iter.bi_sector / DMR_BLOCK_SECTORS,
+	};
+
+	return place;
+}
+
+/* Fill @bio with the blocks of its group, which is READY. */
+static void fill_bio(struct dmr_packs *p, struct bio *bio, const struct group *group)
+{
+	unsigned int slot = dmr_entry_slot(place_of_bio(bio));
 	unsigned int into = bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS;
 	unsigned int nr = DIV_ROUND_UP(into + bio_sectors(bio), DMR_BLOCK_SECTORS);
 	const u8 *from = group->data + (into << SECTOR_SHIFT);
 	struct bvec_iter iter;
 	struct bio_vec bvec;
 
-	/* An entry names a block that the pack has not. */
 	if (!dmr_group_has(&group->layout, slot, nr)) {
+		tell_error(p, place_of_bio(bio), -ENODATA);
 		bio->bi_status = BLK_STS_IOERR;
 		return;
 	}
@@ -232,66 +277,35 @@ static void fill_bio(struct bio *bio, const struct group *group)
 	}
 }
 
-/* Have bios and copies that found no job, or no room, look again. Anywhere. */
-static void go_on(struct dmr_packs *p)
+/* Have @bio read, or wait; false: it found no job, or no room, and is the first to wait. */
+static bool route_bio(struct dmr_packs *p, struct bio *bio, bool its_turn)
 {
-	struct bio_list again = BIO_EMPTY_LIST;
-	unsigned int i;
-	unsigned long flags;
-	struct bio *bio;
-
-	spin_lock_irqsave(&p->lock, flags);
-	for (i = 0; i < MAX_AGAIN || !p->nr_busy; i++) {
-		bio = bio_list_pop(&p->bios);
-		if (!bio)
-			break;
-		bio_list_add(&again, bio);
-	}
-	if (!list_empty(&p->copies))
-		queue_work(p->wq, &p->copy_work);
-	spin_unlock_irqrestore(&p->lock, flags);
-	if (bio_list_empty(&again))
-		return;
-	spin_lock_irqsave(&p->t->lock, flags);
-	dmr_queue_bios(p->t, &again);
-	spin_unlock_irqrestore(&p->t->lock, flags);
-}
-
-static void release_group(struct dmr_packs *p, struct group *group)
-{
-	unsigned long flags;
-	bool wanted;
-
-	spin_lock_irqsave(&p->lock, flags);
-	drop_group(p, group);
-	wanted = !bio_list_empty(&p->bios) || !list_empty(&p->copies);
-	spin_unlock_irqrestore(&p->lock, flags);
-	if (unlikely(wanted))
-		go_on(p);
-}
-
-void dmr_packs_read(struct dmr_table *t, struct bio *bio, struct dmr_entry place)
-{
-	unsigned int into = bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS;
-	struct dmr_packs *p = t->packs;
 	struct group *group;
 	unsigned long flags;
 	bool is_ready;
 
 	spin_lock_irqsave(&p->lock, flags);
-	group = want_group(p, key_of(place), dmr_bio_first_block(bio));
+	group = want_group(p, key_of(place_of_bio(bio)), its_turn);
 	is_ready = group && group->state == GROUP_READY;
-	/* The worker looks up again where it is: its sector stays. */
-	if (group)
-		bio->bi_iter.bi_sector = place.block * DMR_BLOCK_SECTORS + into;
-	if (!is_ready)
+	if (!group && its_turn)
+		bio_list_add_head(&p->bios, bio);
+	else if (!is_ready)
 		dmr_queue_in(group ? &group->bios : &p->bios, bio);
 	spin_unlock_irqrestore(&p->lock, flags);
-	if (!is_ready)
-		return;
-	fill_bio(bio, group);
-	release_group(p, group);
-	bio_endio(bio);
+	if (is_ready) {
+		fill_bio(p, bio, group);
+		release_group(p, group);
+		bio_endio(bio);
+	}
+	return group;
+}
+
+void dmr_packs_read(struct dmr_table *t, struct bio *bio, struct dmr_entry place)
+{
+	unsigned int into = bio->bi_iter.bi_sector % DMR_BLOCK_SECTORS;
+
+	bio->bi_iter.bi_sector = place.block * DMR_BLOCK_SECTORS + into;
+	route_bio(t->packs, bio, false);
 }
 
 /* ------------------------------------------------------------------
@@ -334,53 +348,36 @@ static void write_copy(struct copy *copy)
 			       dmr_group_block_at(&group->layout, slot) * DMR_BLOCK_SIZE,
 		.notify.fn = copy_was_written,
 		.notify.context = copy,
-		.client = copy->packs->t->io,
+		.client = copy->packs->copy_io,
 	};
 
 	if (dmr_group_has(&group->layout, slot, nr)) {
 		dmr_dm_io(&req, 1, &where, NULL);
 	} else {
+		tell_error(copy->packs, copy->place, -ENODATA);
 		release_group(copy->packs, group);
 		end_copy(copy, -EIO, 0);
 	}
 }
 
-/* Write the copy, or have it wait; false: there is no job, or no room. */
-static bool route_copy(struct copy *copy)
+/* Write the copy, or have it wait; false: as route_bio(). Sleeps. */
+static bool route_copy(struct dmr_packs *p, struct copy *copy, bool its_turn)
 {
-	u64 block = copy->sector / DMR_BLOCK_SECTORS;
-	struct dmr_packs *p = copy->packs;
 	struct group *group;
 	bool is_ready;
 
 	spin_lock_irq(&p->lock);
-	group = want_group(p, key_of(copy->place), block);
+	group = want_group(p, key_of(copy->place), its_turn);
 	is_ready = group && group->state == GROUP_READY;
 	copy->group = group;
-	if (!group)
+	if (!group && its_turn)
 		list_add(&copy->list, &p->copies);
 	else if (!is_ready)
-		list_add_tail(&copy->list, &group->copies);
+		list_add_tail(&copy->list, group ? &group->copies : &p->copies);
 	spin_unlock_irq(&p->lock);
 	if (is_ready)
 		write_copy(copy);
 	return group;
-}
-
-static void do_copies(struct work_struct *work)
-{
-	struct dmr_packs *p = container_of(work, struct dmr_packs, copy_work);
-	unsigned int noio = memalloc_noio_save();
-	struct copy *copy;
-
-	do {
-		spin_lock_irq(&p->lock);
-		copy = list_first_entry_or_null(&p->copies, struct copy, list);
-		if (copy)
-			list_del_init(&copy->list);
-		spin_unlock_irq(&p->lock);
-	} while (copy && route_copy(copy));
-	memalloc_noio_restore(noio);
 }
 
 void dmr_packs_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
@@ -394,7 +391,32 @@ void dmr_packs_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t s
 	copy->count = count;
 	copy->fn = fn;
 	copy->context = context;
-	route_copy(copy);
+	route_copy(t->packs, copy, false);
+}
+
+/* Bios and copies that wait go on in turn, as far as there are jobs and room. */
+static void do_wait(struct work_struct *work)
+{
+	struct dmr_packs *p = container_of(work, struct dmr_packs, wait_work);
+	unsigned int noio = memalloc_noio_save();
+	struct copy *copy;
+	struct bio *bio;
+	bool more;
+
+	do {
+		spin_lock_irq(&p->lock);
+		bio = bio_list_pop(&p->bios);
+		copy = list_first_entry_or_null(&p->copies, struct copy, list);
+		if (copy)
+			list_del_init(&copy->list);
+		spin_unlock_irq(&p->lock);
+		more = bio || copy;
+		if (bio)
+			more &= route_bio(p, bio, true);
+		if (copy)
+			more &= route_copy(p, copy, true);
+	} while (more);
+	memalloc_noio_restore(noio);
 }
 
 /* ------------------------------------------------------------------
@@ -412,7 +434,7 @@ static int read_pool(struct dmr_table *t, u64 block, unsigned int nr, void *to)
 		.bi_opf = REQ_OP_READ,
 		.mem.type = DM_IO_VMA,
 		.mem.ptr.vma = to,
-		.client = t->io,
+		.client = t->packs->io,
 	};
 
 	if (!t->pool || block >= t->pool_blocks || nr > t->pool_blocks - block)
@@ -424,7 +446,7 @@ static int read_head(struct dmr_table *t, u64 place, void *bytes, struct dmr_pac
 {
 	const u8 *uuid = t->meta->super.pool_uuid;
 	/* A pack is smaller than what it has. */
-	u64 len = min((t->pool_blocks - place) * DMR_BLOCK_SIZE, DMR_SEG_BLOCKS * DMR_BLOCK_SIZE);
+	u64 len = min_t(u64, t->pool_blocks - place, DMR_SEG_BLOCKS) * DMR_BLOCK_SIZE;
 	int r = read_pool(t, place, 1, bytes);
 
 	if (!r)
@@ -439,22 +461,41 @@ static struct head *head_of(struct dmr_packs *p, u64 place)
 	return &p->heads[hash_64(place, ilog2(NR_HEADS))];
 }
 
+/* Read the head at @place into @head. If a message has it forgotten meanwhile, it is not kept. */
+static int fill_head(struct job *job, struct head *head, u64 place)
+{
+	struct dmr_packs *p = job->packs;
+	u64 nr_forgets;
+	int r;
+
+	spin_lock_irq(&p->lock);
+	head->place = U64_MAX;
+	nr_forgets = p->nr_forgets;
+	spin_unlock_irq(&p->lock);
+	r = read_head(p->t, place, job->bytes, &head->head);
+	spin_lock_irq(&p->lock);
+	if (!r && p->nr_forgets == nr_forgets)
+		head->place = place;
+	spin_unlock_irq(&p->lock);
+	return r;
+}
+
 /* Find how the group lies that begins at @place. */
 static int find_layout(struct job *job, struct dmr_entry place, struct dmr_pack_group *layout)
 {
 	struct dmr_packs *p = job->packs;
 	u64 block = dmr_entry_pool_block(place);
 	struct head *head = head_of(p, block);
+	bool is_known;
 	int r = 0;
 
 	/* Those who need the same one wait until it has been read. */
 	mutex_lock(&head->lock);
-	if (head->place != block) {
-		head->place = U64_MAX;
-		r = read_head(p->t, block, job->bytes, &head->head);
-		if (!r)
-			head->place = block;
-	}
+	spin_lock_irq(&p->lock);
+	is_known = head->place == block;
+	spin_unlock_irq(&p->lock);
+	if (!is_known)
+		r = fill_head(job, head, block);
 	if (!r)
 		dmr_pack_group(&head->head, dmr_entry_slot(place) / DMR_PACK_GROUP_BLOCKS, layout);
 	mutex_unlock(&head->lock);
@@ -494,19 +535,9 @@ static int read_group(struct job *job, struct dmr_entry place)
 	return r ? r : decode_group(layout, job->bytes + into, group->data);
 }
 
-static void tell_error(struct job *job, struct dmr_entry place, int r)
-{
-	struct dmr_meta *meta = job->packs->t->meta;
-
-	DMERR_LIMIT("%s: cannot read block %llu: the pack at block %llu of the pool %s",
-		    dmr_name(meta), job->block, dmr_entry_pool_block(place),
-		    r == -EBADMSG ? "is damaged, or none is there" :
-		    r == -EOPNOTSUPP ? "was made by a later program" : "cannot be read");
-	dmr_queue_event(meta);
-}
-
 /* End what has waited for the group, of which the job is still a user. */
-static void serve(struct group *group, struct bio_list *bios, struct list_head *copies, int r)
+static void serve(struct dmr_packs *p, struct group *group, struct bio_list *bios,
+		  struct list_head *copies, int r)
 {
 	struct copy *copy, *next;
 	struct bio *bio;
@@ -515,7 +546,7 @@ static void serve(struct group *group, struct bio_list *bios, struct list_head *
 		if (r)
 			bio->bi_status = BLK_STS_IOERR;
 		else
-			fill_bio(bio, group);
+			fill_bio(p, bio, group);
 		bio_endio(bio);
 	}
 	list_for_each_entry_safe(copy, next, copies, list) {
@@ -541,7 +572,7 @@ static void do_job(struct work_struct *work)
 
 	r = read_group(job, place);
 	if (r)
-		tell_error(job, place, r);
+		tell_error(p, place, r);
 	spin_lock_irq(&p->lock);
 	p->nr_decoded += !r;
 	group->state = r ? GROUP_EMPTY : GROUP_READY;
@@ -552,10 +583,12 @@ static void do_job(struct work_struct *work)
 	list_splice_init(&group->copies, &copies);
 	list_for_each_entry(copy, &copies, list)
 		group->users += !r;
-	list_add(&job->list, &p->jobs);
-	p->nr_busy--;
 	spin_unlock_irq(&p->lock);
-	serve(group, &bios, &copies, r);
+	serve(p, group, &bios, &copies, r);
+	/* Only now: the base may have the copies wait. */
+	spin_lock_irq(&p->lock);
+	list_add_tail(&job->list, &p->jobs);
+	spin_unlock_irq(&p->lock);
 	release_group(p, group);
 	memalloc_noio_restore(noio);
 }
@@ -564,21 +597,16 @@ static void do_job(struct work_struct *work)
  * Forgetting
  */
 
-static void forget_head(struct head *head)
-{
-	mutex_lock(&head->lock);
-	head->place = U64_MAX;
-	mutex_unlock(&head->lock);
-}
-
 void dmr_packs_forget(struct dmr_table *t, u64 head)
 {
 	struct dmr_packs *p = t->packs;
 	struct group *group;
 	unsigned int i;
 
-	forget_head(head_of(p, head));
 	spin_lock_irq(&p->lock);
+	p->nr_forgets++;
+	if (head_of(p, head)->place == head)
+		head_of(p, head)->place = U64_MAX;
 	for (i = 0; i < DMR_PACK_GROUPS; i++) {
 		group = find_group(p, key_of(dmr_pack_entry(head, i * DMR_PACK_GROUP_BLOCKS)));
 		if (group)
@@ -592,12 +620,16 @@ void dmr_packs_forget_all(struct dmr_table *t)
 	struct dmr_packs *p = t->packs;
 	unsigned int i;
 
-	for (i = 0; i < NR_HEADS; i++)
-		forget_head(&p->heads[i]);
 	spin_lock_irq(&p->lock);
-	for (i = 0; i < p->nr_groups; i++)
-		forget_group(p, &p->groups[i]);
+	p->nr_forgets++;
+	for (i = 0; i < NR_HEADS; i++)
+		p->heads[i].place = U64_MAX;
 	spin_unlock_irq(&p->lock);
+	for (i = 0; i < p->nr_groups; i++) {
+		spin_lock_irq(&p->lock);
+		forget_group(p, &p->groups[i]);
+		spin_unlock_irq(&p->lock);
+	}
 }
 
 /* ------------------------------------------------------------------
@@ -624,7 +656,9 @@ static int alloc_groups(struct dmr_packs *p)
 	p->nr_groups = p->mib * (SZ_1M / DMR_PACK_GROUP_SIZE);
 	p->groups = kvcalloc(p->nr_groups, sizeof(*p->groups), GFP_KERNEL);
 	p->memory = alloc_quietly((size_t)p->mib * SZ_1M);
-	if (!p->groups || !p->memory)
+	p->hash_bits = ilog2(p->nr_groups);
+	p->hash = kvcalloc(1UL << p->hash_bits, sizeof(*p->hash), GFP_KERNEL);
+	if (!p->groups || !p->memory || !p->hash)
 		return -ENOMEM;
 	for (i = 0; i < p->nr_groups; i++) {
 		struct group *group = &p->groups[i];
@@ -655,6 +689,15 @@ static int alloc_jobs(struct dmr_packs *p)
 	return 0;
 }
 
+static int alloc_client(struct dm_io_client **client)
+{
+	*client = dm_io_client_create();
+	if (!IS_ERR(*client))
+		return 0;
+	*client = NULL;
+	return -ENOMEM;
+}
+
 static int alloc_packs(struct dmr_packs *p)
 {
 	int r = alloc_groups(p);
@@ -663,23 +706,27 @@ static int alloc_packs(struct dmr_packs *p)
 		r = alloc_jobs(p);
 	if (!r)
 		r = mempool_init_kmalloc_pool(&p->copy_pool, MIN_COPIES, sizeof(struct copy));
-	if (r)
-		return r;
-	p->wq = alloc_workqueue("revdedup_packs", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
-	return p->wq ? 0 : -ENOMEM;
+	if (!r)
+		r = alloc_client(&p->io);
+	if (!r)
+		r = alloc_client(&p->copy_io);
+	return r;
 }
 
 static void free_packs(struct dmr_packs *p)
 {
 	unsigned int i;
 
-	if (p->wq)
-		destroy_workqueue(p->wq);
+	if (p->io)
+		dm_io_client_destroy(p->io);
+	if (p->copy_io)
+		dm_io_client_destroy(p->copy_io);
 	mempool_exit(&p->copy_pool);
 	for (i = 0; i < p->nr_jobs; i++)
 		vfree(p->job[i].bytes);
 	for (i = 0; i < NR_HEADS; i++)
 		mutex_destroy(&p->heads[i].lock);
+	kvfree(p->hash);
 	kvfree(p->groups);
 	vfree(p->memory);
 	kvfree(p);
@@ -698,7 +745,7 @@ static struct dmr_packs *make_packs(struct dmr_table *t)
 	INIT_LIST_HEAD(&p->idle);
 	INIT_LIST_HEAD(&p->jobs);
 	INIT_LIST_HEAD(&p->copies);
-	INIT_WORK(&p->copy_work, do_copies);
+	INIT_WORK(&p->wait_work, do_wait);
 	bio_list_init(&p->bios);
 	for (i = 0; i < NR_HEADS; i++) {
 		mutex_init(&p->heads[i].lock);
@@ -735,6 +782,8 @@ void dmr_packs_end(struct dmr_table *t)
 {
 	if (!t->packs)
 		return;
+	/* All that was read has ended, but a job may still be at its end. */
+	flush_workqueue(t->pack_wq);
 	free_packs(t->packs);
 	t->packs = NULL;
 	dmr_decode_put();

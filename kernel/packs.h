@@ -15,7 +15,7 @@
 int dmr_packs_begin(struct dmr_table *t);
 void dmr_packs_end(struct dmr_table *t);
 
-/* Forget what was read of the pack at @head: it may be another one. Sleeps. */
+/* Forget what was read of the pack at @head: it may be another one. Anywhere. */
 void dmr_packs_forget(struct dmr_table *t, u64 head);
 /* The same for all of them. Sleeps. */
 void dmr_packs_forget_all(struct dmr_table *t);
@@ -26,10 +26,7 @@ static inline unsigned int dmr_packs_run(struct dmr_entry place)
 	return DMR_PACK_GROUP_BLOCKS - dmr_entry_slot(place) % DMR_PACK_GROUP_BLOCKS;
 }
 
-/*
- * Read @bio, whose blocks are those from @place on, and end it. In an RCU read-side critical
- * section.
- */
+/* Read @bio, whose blocks are those from @place on, and end it. Anywhere. */
 void dmr_packs_read(struct dmr_table *t, struct bio *bio, struct dmr_entry place);
 
 /* As dmr_copy_home(), for blocks of one group of a pack. Sleeps. */

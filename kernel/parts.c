@@ -91,7 +91,8 @@ int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 	int r;
 
 	lockdep_assert_held(&t->meta->lock);
-	if (!dmr_parts_name_kind(ranges, rules, DMR_PACK))
+	/* Of a linear table no entry changes: there is none in the pool. */
+	if (!dmr_parts_name_kind(ranges, rules, DMR_PACK) || (super.flags & DMR_FLAG_LINEAR_OK))
 		return 0;
 	r = dmr_packs_begin(t);
 	if (r) {
@@ -102,7 +103,15 @@ int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 		super.incompat |= DMR_INCOMPAT_PACK;
 		r = dmr_super_write(t->meta, &super);
 	}
+	/* Both copies must say so: a crash may leave either. */
 	if (!r)
+		r = dmr_super_refresh(t->meta);
+	if (!r && t->meta->super_is_stale)
+		r = -EIO;
+	if (r)
+		DMERR("%s: cannot note that blocks are in packs: error %d",
+		      dmr_name(t->meta), r);
+	else
 		forget_packs(t, ranges, rules);
 	return r;
 }
@@ -142,7 +151,9 @@ int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 	return 0;
 }
 
-bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part)
+bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry place)
 {
-	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg);
+	/* The last segment may be a short one, and anywhere in a pack. */
+	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg) &&
+	       (place.kind != DMR_PACK || !dmr_entry_slot(place));
 }

@@ -43,8 +43,8 @@ int dmr_parts_run(struct dmr_table *t, const char *ranges,
  */
 int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 		    struct dmr_entry to, dmr_change_fn change);
-/* Is the part all of its segment? Anywhere. */
-bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part);
+/* Is the part all of its segment, and can a word have @place for it? Anywhere. */
+bool dmr_part_fits_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry place);
 
 /*
  * May a message that does many things go on, the next of which takes an I/O or so? -EINTR when a

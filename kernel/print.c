@@ -86,9 +86,9 @@ static bool overlaps(const struct dmr_pool_range *only, struct dmr_entry place, 
 {
 	u64 first = dmr_entry_pool_block(place);
 
-	/* A pack is where its head is. */
+	/* A pack may be as long as a segment. */
 	if (place.kind == DMR_PACK)
-		len = 1;
+		len = DMR_SEG_BLOCKS;
 	return dmr_entry_in_pool(place) && first < only->first + only->len &&
 	       first + len > only->first;
 }

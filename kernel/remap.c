@@ -231,7 +231,7 @@ enum dmr_route dmr_remap_route_read(struct dmr_table *t, struct bio *bio,
 		bio->bi_iter.bi_sector = place.block * DMR_BLOCK_SECTORS + into;
 		return DMR_ISSUE;
 	case DMR_PACK:
-		if (unlikely(dmr_entry_pool_block(place) >= t->pool_blocks || !t->packs))
+		if (unlikely(!dmr_copy_is_possible(t, place)))
 			return DMR_FAIL;
 		dmr_packs_read(t, bio, place);
 		return DMR_TAKEN;

@@ -328,14 +328,16 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 		   unsigned int max_pages)
 {
+	struct block_device *pool = rt->pool ? rt->pool->bdev : NULL;
+
 	/* A write-back that is retried may be at work with the old devices. */
 	mutex_lock(&t->writeback_lock);
-	/* The place may have another pack in another pool. */
-	if (t->packs)
+	/* Another device, which may be a copy, as what is read from there may be damaged. */
+	if (t->packs && t->pool != pool)
 		dmr_packs_forget_all(t);
 	spin_lock_irq(&t->lock);
 	t->base = rt->base ? rt->base->bdev : NULL;
-	t->pool = rt->pool ? rt->pool->bdev : NULL;
+	t->pool = pool;
 	t->pool_blocks = t->pool ?
 			 bdev_nr_sectors(t->pool) / DMR_BLOCK_SECTORS : 0;
 	t->is_used = rt->has_table;
@@ -415,6 +417,8 @@ void dmr_table_destroy(struct dmr_table *t)
 	dmr_packs_end(t);
 	/* Wait for pages that come back behind RCU, and queue the worker. */
 	rcu_barrier();
+	if (t->pack_wq)
+		destroy_workqueue(t->pack_wq);
 	if (t->wq)
 		destroy_workqueue(t->wq);
 	for (seg = 0; t->words && seg < t->nr_segs; seg++) {
@@ -459,8 +463,10 @@ static int alloc_table(struct dmr_table *t)
 	t->io_scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->flight = alloc_percpu(struct dmr_flight);
 	t->wq = alloc_workqueue("revdedup_table", DMR_WQ_FLAGS, 0);
+	/* Not by the message that names the first pack: the thread of a queue is made elsewhere. */
+	t->pack_wq = alloc_workqueue("revdedup_packs", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_pool ||
-	    !t->words_taken || !t->scratch || !t->io_scratch || !t->flight || !t->wq)
+	    !t->words_taken || !t->scratch || !t->io_scratch || !t->flight || !t->wq || !t->pack_wq)
 		return -ENOMEM;
 	r = bioset_init(&t->bios, BIO_POOL_SIZE, 0, 0);
 	if (r)

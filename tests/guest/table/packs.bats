@@ -30,11 +30,15 @@ errors() {
 	pack 300 later uuid=11111111222233334444555555555555
 	pack 400 uuid=21111111222233334444555555555555
 	batch "0,200,k100.0;200,200,k12c.0;400,1,k190.0"
-	errors 128 8 "e,8" "cannot read block 16: the pack at block 256 of the pool is damaged, or none is there"
-	errors 4296 8 "e,8" "cannot read block 537: the pack at block 300 of the pool was made by a later program"
-	errors 8192 8 "e,8" "cannot read block 1024: the pack at block 400 of the pool is damaged, or none is there"
+	errors 128 8 "e,8" "cannot read slot 10 of the pack at block 256 of the pool: it is damaged, or none is there"
+	errors 4296 8 "e,8" "cannot read slot 10 of the pack at block 300 of the pool: a later program made it"
+	errors 8192 8 "e,8" "cannot read slot 0 of the pack at block 400 of the pool: it is damaged, or none is there"
 	reload rdt-p "0 $pool_sectors error"
-	errors 800 8 "e,8" "cannot read block 100: the pack at block 256 of the pool cannot be read"
+	errors 800 8 "e,8" "cannot read slot 60 of the pack at block 256 of the pool: an I/O error"
+	reload rdt-p "0 $pool_sectors linear /dev/ram2 0"
+	pack 256 even uuid=11111111222233334444555555555555
+	msg remap "0,200,k100.0,k100.0"
+	errors 24 8 "e,8" "cannot read slot 3 of the pack at block 256 of the pool: the pack has no such block"
 }
 
 @test "packed blocks: whole segments, and blocks here and there" {
@@ -134,6 +138,30 @@ errors() {
 	is "features of the superblock" "$(features)" 1
 }
 
+# Such a segment is shorter than a word can say, so its word has no slot.
+@test "a last segment that is not whole, in the middle of a pack" {
+	vol_create $((4096 + 400))
+	pack 256
+	batch "200,32,k100.40"
+	reads 4096 400 "k200,190"
+	batch "1f0,42,k100.0"
+	reads 3968 528 "k0,210"
+	msg watch 1 200,32
+	msg remap "200,32,k100.10,k100.1c0"
+	reads 4096 16 "ke00,10"
+	batch "200,32,b"
+	msg watch 1 200,32
+	msg alias 1 200,32,k100.20
+	reads 4096 400 "k100,190"
+	batch "200,32,k100.0"
+	msg remap "200,32,k100.0,z"
+	reads 4096 400 "z,190"
+	msg remap "200,32,z,k100.1"
+	vol_remove
+	vol_create $((4096 + 400))
+	reads 4096 400 "k8,190"
+}
+
 @test "remap and alias: from and to packs" {
 	vol_create
 	pack 256
@@ -159,17 +187,22 @@ errors() {
 	places_are 1024 515 "400,200,k12c.0;600,1,k12c.20;601,1,b;602,1,k12c.22"
 }
 
-@test "table: what is in a part of the pool, by the heads of packs" {
+@test "table: what is in a part of the pool" {
 	vol_create
 	pack 256
 	pack 300
 	batch "0,200,k100.0;200,4,p100;204,2,k12c.8;206,200,k100.0"
 	msg table 0 16384 256 1
 	is "block 100" "$reply" "0,200,k100.0;200,1,p100;206,200,k100.0 16384"
+	# A pack may reach 511 blocks beyond its head.
 	msg table 0 16384 257 44
-	is "up to the next head" "$reply" "201,3,p101;204,2,k12c.8 16384"
+	is "up to the next head" "$reply" "0,200,k100.0;201,3,p101;204,2,k12c.8;206,200,k100.0 16384"
 	msg table 0 16384 257 43
-	is "up to it" "$reply" "201,3,p101 16384"
+	is "up to it" "$reply" "0,200,k100.0;201,3,p101;206,200,k100.0 16384"
+	msg table 0 16384 768 100
+	is "where only one may be" "$reply" "204,2,k12c.8 16384"
+	msg table 0 16384 812 100
+	is "behind both" "$reply" "- 16384"
 }
 
 @test "a place that has another pack by now" {
@@ -181,11 +214,20 @@ errors() {
 	pack 256 letter=m
 	msg remap "0,200,p0,k100.0"
 	reads 0 128 "m0,80"
-	# The same while it is suspended, and by another table line.
+	# On a suspended device.
 	dm suspend rdt-v
 	pack 256 letter=n
-	vol_reload
+	msg begin
+	msg set "0,1,k100.0"
+	msg end
+	dm resume rdt-v
 	reads 0 128 "n0,80"
+	# In another pool.
+	make rdt-q "0 $pool_sectors linear /dev/ram2 $pool_sectors"
+	pool=/dev/mapper/rdt-q
+	pack 256 letter=o
+	vol_reload
+	reads 0 128 "o0,80"
 }
 
 @test "damaged packs: an error for these blocks, and the place in the log" {
