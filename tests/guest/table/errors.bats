@@ -381,7 +381,7 @@ mend() {
 	batch "0,10,p100"
 	new_base c
 	# What the constructor has opened by then.
-	refused "Invalid argument" "cache_mib must be" vol_load $vol_sectors cache_mib 0
+	refused "Invalid argument" "cache_mib and pack_mib must be" vol_load $vol_sectors cache_mib 0
 	refused "Invalid argument" "two devices" load_table rdt-v rw \
 		"0 $vol_sectors revdedup $base $meta $base"
 	refused "Invalid argument" "must not lie on" load_table rdt-v rw \

@@ -854,11 +854,14 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 		Invalid argument|- META POOL|needs no base device
 		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
 		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
-		Invalid argument|/dev/ram0 META POOL 2 cache_mib 0|cache_mib must be 1 to
-		Invalid argument|/dev/ram0 META POOL 2 cache_mib -1|cache_mib must be 1 to
-		Invalid argument|/dev/ram0 META POOL 2 cache_mib 1M|cache_mib must be 1 to
-		Invalid argument|/dev/ram0 META POOL 2 cache_mib 18446744073709551616|cache_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 0|cache_mib and pack_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib -1|cache_mib and pack_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 1M|cache_mib and pack_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 cache_mib 18446744073709551616|cache_mib and pack_mib must be 1 to
 		Invalid argument|/dev/ram0 META POOL 4 cache_mib 1 cache_mib 1|an option is given twice
+		Invalid argument|/dev/ram0 META POOL 2 pack_mib 0|cache_mib and pack_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 2 pack_mib 65537|cache_mib and pack_mib must be 1 to
+		Invalid argument|/dev/ram0 META POOL 4 pack_mib 1 pack_mib 1|an option is given twice
 		Invalid argument|/dev/ram0 META POOL 1 cache_mib|options are
 		Invalid argument|/dev/ram0 META POOL 2 zeros zero|options are
 		Invalid argument|/dev/ram0 META POOL 2 zeros zeros|an option is given twice

@@ -37,11 +37,11 @@ teardown() { volume_teardown; }
 		Invalid argument|META META -|metadata must not lie on the base or pool device
 		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
 		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
-		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 7
-		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 7
-		Invalid argument|/dev/ram0 META - 8 a b c d e f g h|the number of option words must be 0 to 7
+		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 9
+		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 9
+		Invalid argument|/dev/ram0 META - 10 a b c d e f g h i j|the number of option words must be 0 to 9
 		Invalid argument|/dev/ram0 META - 0 volume_uuid|the number of option words does not match the words that follow
-		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 7, and so many must follow
+		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 9, and so many must follow
 		Invalid argument|/dev/ram0 META - 2 volume_uuid $some_uuid more|the number of option words does not match the words that follow
 		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
 		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
@@ -52,9 +52,9 @@ teardown() { volume_teardown; }
 		Invalid argument|/dev/ram0 META - 2 pool_uuid 00000000-0000-0000-0000-000000000000|a uuid must be 36 characters, and not all zeros
 		Invalid argument|/dev/ram0 META - 4 pool_uuid $some_uuid pool_uuid $some_uuid|an option is given twice
 		Invalid argument|/dev/ram0 META - 4 cache_mib 1 cache_mib 1|an option is given twice
-		Invalid argument|/dev/ram0 META - 2 cache_mib 0|cache_mib must be 1 to 65536
-		Invalid argument|/dev/ram0 META - 2 cache_mib 65537|cache_mib must be 1 to 65536
-		Invalid argument|/dev/ram0 META - 2 cache_mib 1x|cache_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 2 cache_mib 0|cache_mib and pack_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 2 cache_mib 65537|cache_mib and pack_mib must be 1 to 65536
+		Invalid argument|/dev/ram0 META - 2 cache_mib 1x|cache_mib and pack_mib must be 1 to 65536
 		Invalid argument|/dev/ram0 META - 1 cache_mib|options are volume_uuid
 	END
 	# Our target is alone in its table.
