@@ -335,7 +335,7 @@ static u64 tails[8];
 static void see_group(const struct rd_pack *pack)
 {
 	RD_FREE void *bytes = malloc(RD_BLOCK_SIZE);
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i;
 	bool raw = false;
 
@@ -345,7 +345,7 @@ static void see_group(const struct rd_pack *pack)
 			      pool->area.super.uuid, pack->frame))
 		fail("the head of the pack of frame %llu is damaged", pack->frame);
 	for (i = 0; i < RD_PACK_GROUPS; i++)
-		raw |= head.groups[i].len && head.groups[i].codec == RD_PACK_RAW;
+		raw |= head.groups[i].len && head.groups[i].codec == DMR_CODEC_RAW;
 	covered[RAW_GROUP] += raw;
 }
 
