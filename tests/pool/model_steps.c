@@ -553,8 +553,8 @@ void check_devices(void)
 	covered[UNREACHABLE] = devices->nr_unreachable;
 	covered[KEPT] = devices->nr_kept;
 	covered[GONE] = devices->nr_gone;
-	covered[INFLATED] = devices->nr_inflated;
-	covered[INFLATED_LEAVING] = devices->nr_inflated_leaving;
+	covered[PACKED] = devices->nr_packed;
+	covered[PACKED_LEFT] = devices->nr_packed_left;
 }
 
 int make_device(struct device *device, struct model_volume *volume, unsigned int nr)
