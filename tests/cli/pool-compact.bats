@@ -125,15 +125,3 @@ nr_packs() { sqlite3 -readonly pool/catalog.db "SELECT count(*) FROM pack"; }
 	must delete vm1@1
 	must check
 }
-
-@test "clone and rollback say beforehand how much is compressed" {
-	make_texts --compression zstd
-	must clone vm1@1 vg/new --dry-run --json
-	[ "$(field 0 '["bytes_compressed"]')" -gt $((4 << 20)) ]
-	must rollback vm1@3 --dry-run
-	[[ $output == "vm1 would get the content of vm1@3, of which up to "* ]]
-	must compact --recompress none
-	must clone vm1@1 vg/new -n --json
-	[ "$(field 0 '["bytes_compressed"]')" -eq 0 ]
-	must list vm1
-}

@@ -5,14 +5,14 @@
  */
 #include <xxhash.h>
 
-#include "pool/data/pack.c"
+#include "pool/data/pack.h"
 #include "fuzz.h"
 
 static const u8 uuid[16];
 
 static void check_one(struct rd_packer *packer, const u8 *data, size_t len)
 {
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int group, i;
 
 	if (rd_pack_read_head(&head, data, len, uuid, 9))
@@ -27,33 +27,34 @@ static void check_one(struct rd_packer *packer, const u8 *data, size_t len)
 		rd_pack_decode(packer, &head, group, data + at, blocks);
 		free(blocks);
 		for (i = group * RD_PACK_GROUP; i < (group + 1) * RD_PACK_GROUP; i++)
-			must(!rd_slots_test(&head.slots, i) ||
+			must(!rd_pack_has(&head, i) ||
 			     rd_pack_block_at(&head, i) < all / RD_BLOCK_SIZE);
 	}
 }
 
 static void make_right(u8 *data, size_t len)
 {
-	struct head_disk disk;
-	size_t at = sizeof(disk);
+	struct dmr_pack_disk disk;
+	struct dmr_pack_head head;
 	unsigned int i;
+	size_t at = sizeof(disk);
 
 	memcpy(&disk, data, sizeof(disk));
-	memcpy(disk.magic, MAGIC, sizeof(disk.magic));
-	memcpy(disk.uuid, uuid, sizeof(disk.uuid));
-	disk.frame = cpu_to_le64(9);
+	memset(&head, 0, sizeof(head));
+	head.frame = 9;
+	for (i = 0; i < RD_SEG_BLOCKS / 64; i++)
+		head.slots[i] = le64_to_cpu(disk.slots[i]);
 	for (i = 0; i < RD_PACK_GROUPS; i++) {
-		u32 nr = le32_to_cpu(disk.groups[i].len) & ((1U << LEN_BITS) - 1);
-		u64 sum;
+		u32 word = le32_to_cpu(disk.groups[i].len);
 
-		if (nr > len - at)
+		head.groups[i].len = word & 0xffffff;
+		head.groups[i].codec = word >> 24;
+		if (head.groups[i].len > len - at)
 			break;
-		sum = XXH64(data + at, nr, 0);
-		disk.groups[i].sum[0] = cpu_to_le32((u32)sum);
-		disk.groups[i].sum[1] = cpu_to_le32((u32)(sum >> 32));
-		at += nr;
+		head.groups[i].sum = XXH64(data + at, head.groups[i].len, 0);
+		at += head.groups[i].len;
 	}
-	disk.crc = cpu_to_le32(head_crc(&disk));
+	dmr_pack_head_pack(&head, &disk);
 	memcpy(data, &disk, sizeof(disk));
 }
 
@@ -61,7 +62,7 @@ static void make_right(u8 *data, size_t len)
 static void adopt(struct rd_packer *packer, u8 *data, size_t size)
 {
 	static u8 pack[RD_PACK_MAX], segment[RD_SEG_SIZE];
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	u32 groups, len;
 
 	if (rd_pack_read_head(&head, data, size, uuid, 9))
@@ -109,10 +110,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	must(packer);
 	srandom(1);
 	for (nr = 8; nr <= 32; nr += 8) {
-		struct rd_pack_head head = { .frame = 9 };
+		struct dmr_pack_head head = { .frame = 9 };
 
 		for (i = 0; i < nr; i++)
-			rd_slots_set(&head.slots, i * 3);
+			head.slots[i * 3 / 64] |= BIT_ULL(i * 3 % 64);
 		for (i = 0; i < sizeof(data); i++)
 			data[i] = i / RD_BLOCK_SIZE % 5 == 3 ? random() : i % 7;
 		len = rd_pack_make(packer, &head, data, RD_PACK_LEVEL, pack);

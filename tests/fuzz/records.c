@@ -47,12 +47,14 @@ static void read_blocks(const struct rd_record *record, struct rd_buffer *again)
 static void read_data(const struct rd_record *record)
 {
 	u8 head[RD_DATA_HEAD], groups[RD_DATA_GROUPS];
+	struct rd_slots slots;
 	struct rd_data data;
 
 	if (rd_data_get(record, &data))
 		return;
+	slots = rd_pack_slots(&data.head);
 	must(data.bytes + data.len == record->data + record->len);
-	rd_data_head_put(head, data.segment, &data.head.slots, data.codec);
+	rd_data_head_put(head, data.segment, &slots, data.codec);
 	must(!memcmp(head, record->data, sizeof(head)));
 	if (data.codec != RD_DATA_PACK)
 		return;
@@ -184,7 +186,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct rd_buffer payload = { 0 };
 	u8 bytes[RD_PREAMBLE + 1] = { 0 };
 	u8 head[RD_DATA_HEAD], groups[RD_DATA_GROUPS];
-	struct rd_pack_head pack = { .groups[3] = { .len = 20, .codec = RD_PACK_ZSTD } };
+	struct dmr_pack_head pack = { .groups[3] = { .len = 20, .codec = DMR_CODEC_ZSTD } };
 
 	(void)argc;
 	(void)argv;

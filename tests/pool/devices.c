@@ -6,10 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host/volume/target_place.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
-#include "pool/engine/inflate.h"
-#include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/resolve.h"
 #include "devices.h"
@@ -29,7 +28,7 @@ void devices_begin(void)
 /* NULL: all blocks. */
 static bool is_asked(const struct device *device, const struct rd_doomed *doomed, unsigned int i)
 {
-	return !doomed || (device->places[i] && rd_doomed_has(doomed, device->places[i]));
+	return !doomed || rd_place_is_doomed(doomed, device->places[i]);
 }
 
 static bool any_asked(const struct device *device, const struct rd_doomed *doomed, u64 seg)
@@ -42,29 +41,32 @@ static bool any_asked(const struct device *device, const struct rd_doomed *doome
 	return false;
 }
 
-static void set_place(struct device *device, unsigned int i, rd_place place,
-		      const struct rd_doomed *doomed)
+static int set_place(struct device *device, struct rd_target_places *places, unsigned int i,
+		     rd_place place, const struct rd_doomed *doomed)
 {
-	u64 block = 0;
+	struct dmr_entry to;
+	int r = rd_target_place(places, place, &to, NULL);
 
-	if (rd_place_kind(place) == RD_OWN && rd_frame_is_packed(rd_place_id(place))) {
-		fprintf(stderr, "devices: block %u of %s is in a pack\n", i, device->name);
-		_exit(9);
-	}
-	if (rd_place_kind(place) == RD_OWN)
-		block = rd_place_offset(place) / RD_BLOCK_SIZE;
-	if (block && doomed && rd_doomed_has(doomed, block)) {
+	if (r)
+		return r;
+	if (doomed && rd_place_is_doomed(doomed, to)) {
 		fprintf(stderr, "devices: block %u of %s is to go where it goes from\n", i,
 			device->name);
 		_exit(9);
 	}
-	device->places[i] = block;
+	if (doomed)
+		devices->nr_packed_left += device->places[i].kind == DMR_PACK;
+	else
+		devices->nr_packed += to.kind == DMR_PACK;
+	device->places[i] = to;
 	devices->nr_left += !!doomed;
+	return 0;
 }
 
 static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resolver *resolver,
 		    const struct rd_doomed *doomed, u64 seg)
 {
+	struct rd_target_places places = { .sql = pool->sql };
 	struct rd_map map = { 0 };
 	struct rd_seg_fp fp;
 	unsigned int i;
@@ -76,30 +78,9 @@ static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resol
 		r = rd_resolve(resolver, recipe, &map, &fp);
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++)
 		if (is_asked(device, doomed, seg * RD_SEG_BLOCKS + i))
-			set_place(device, seg * RD_SEG_BLOCKS + i, recipe ? map.at[i] : 0, doomed);
+			r = set_place(device, &places, seg * RD_SEG_BLOCKS + i,
+				      recipe ? map.at[i] : 0, doomed);
 	return r;
-}
-
-/* Store raw what is to be read, as all who make tables of places. */
-static int inflate(struct device *device, struct rd_pool *pool, const struct rd_doomed *doomed)
-{
-	u8 wanted[DEVICE_BLOCKS / RD_SEG_BLOCKS / 8 + 1] = { 0 };
-	const struct rd_inflate what = { .wanted = wanted, .may_fill_up = doomed };
-	struct rd_version version;
-	u64 seg, bytes;
-	int r;
-
-	r = rd_version_kept(pool->sql, device->volume, device->number, &version);
-	for (seg = 0; seg < rd_nr_segs(device->size); seg++)
-		if (any_asked(device, doomed, seg))
-			wanted[seg / 8] |= 1 << seg % 8;
-	if (!r)
-		r = rd_inflate(pool, &version, &what, &bytes);
-	if (!r && bytes && doomed)
-		devices->nr_inflated_leaving++;
-	else if (!r && bytes)
-		devices->nr_inflated++;
-	return r || !bytes ? r : rd_journal_flush(pool);
 }
 
 /* What is @doomed, or all of it, from the catalog. */
@@ -111,9 +92,7 @@ static int load(struct device *device, struct rd_pool *pool, const struct rd_doo
 
 	if (!resolver)
 		return -ENOMEM;
-	r = inflate(device, pool, doomed);
-	if (!r)
-		r = rd_sql_begin_read(pool->sql);
+	r = rd_sql_begin_read(pool->sql);
 	if (!r) {
 		for (seg = 0; seg < rd_nr_segs(device->size) && !r; seg++)
 			if (any_asked(device, doomed, seg))
@@ -144,23 +123,31 @@ static void keep(const struct device *device, struct rd_doomed *doomed)
 	for (i = 0; i < DEVICE_BLOCKS; i++) {
 		if (!is_asked(device, doomed, i))
 			continue;
-		rd_doomed_keep(doomed, device->places[i]);
+		rd_place_keep(doomed, device->places[i]);
 		devices->nr_kept++;
 	}
 }
 
+/* Does @place name a block of @frame, or a pack that may reach into it? */
+static bool names_frame(struct dmr_entry place, u64 frame)
+{
+	u64 first = rd_frame_offset(frame) / RD_BLOCK_SIZE, last = first + RD_SEG_BLOCKS - 1;
+	u64 block = dmr_entry_pool_block(place);
+
+	if (place.kind == DMR_PACK)
+		return block <= last && block + RD_DOOMED_BEFORE >= first;
+	return place.kind == DMR_POOL && block <= last && block >= first;
+}
+
 bool devices_down_name(u64 frame)
 {
-	unsigned int i, j, slot;
-	u64 named;
+	unsigned int i, j;
 
 	for (i = 0; i < NR_DEVICES; i++) {
 		const struct device *device = &devices->device[i];
 
 		for (j = 0; device->exists && device->is_down && j < DEVICE_BLOCKS; j++)
-			if (device->places[j] &&
-			    rd_area_slot_at(device->places[j] * RD_BLOCK_SIZE, &named, &slot) &&
-			    named == frame)
+			if (names_frame(device->places[j], frame))
 				return true;
 	}
 	return false;
@@ -279,23 +266,53 @@ static void get_want(const struct device *device, unsigned int i,
 		       rd_min(device->size - offset, RD_BLOCK_SIZE));
 }
 
+/* Read as the kernel does: by the head of the pack, and nothing else. */
+static bool read_packed(int fd, struct dmr_entry place, u8 block[RD_BLOCK_SIZE])
+{
+	static struct rd_packer *packer;
+	static u8 pack[RD_PACK_MAX], blocks[RD_PACK_GROUP_SIZE];
+	unsigned int slot = dmr_entry_slot(place), group = slot / RD_PACK_GROUP;
+	struct dmr_pack_disk disk;
+	struct dmr_pack_head head;
+	ssize_t len = pread(fd, pack, sizeof(pack), dmr_entry_pool_block(place) * RD_BLOCK_SIZE);
+
+	if (!packer)
+		packer = rd_packer_new();
+	if (!packer || len < (ssize_t)sizeof(disk))
+		return false;
+	memcpy(&disk, pack, sizeof(disk));
+	if (dmr_pack_head_unpack(&disk, len, &head) || !rd_pack_has(&head, slot) ||
+	    rd_pack_decode(packer, &head, group, pack + rd_pack_group_offset(&head, group), blocks))
+		return false;
+	memcpy(block, blocks + (size_t)rd_pack_block_at(&head, slot) * RD_BLOCK_SIZE,
+	       RD_BLOCK_SIZE);
+	return true;
+}
+
+static bool read_place(int fd, struct dmr_entry place, u8 block[RD_BLOCK_SIZE])
+{
+	memset(block, 0, RD_BLOCK_SIZE);
+	if (place.kind == DMR_PACK)
+		return read_packed(fd, place, block);
+	return place.kind != DMR_POOL ||
+		pread(fd, block, RD_BLOCK_SIZE, place.block * RD_BLOCK_SIZE) == RD_BLOCK_SIZE;
+}
+
 static bool is_right(const struct device *device, int fd, const u8 contents[][RD_BLOCK_SIZE])
 {
 	u8 block[RD_BLOCK_SIZE], want[RD_BLOCK_SIZE];
 	unsigned int i;
 
 	for (i = 0; i < rd_nr_segs(device->size) * RD_SEG_BLOCKS; i++) {
+		bool is_read = read_place(fd, device->places[i], block);
+
 		get_want(device, i, contents, want);
-		if (!device->places[i])
-			memset(block, 0, sizeof(block));
-		else if (pread(fd, block, sizeof(block), device->places[i] * RD_BLOCK_SIZE) !=
-			 sizeof(block))
-			return false;
-		if (!memcmp(block, want, sizeof(block)))
+		if (is_read && !memcmp(block, want, sizeof(block)))
 			continue;
-		fprintf(stderr, "devices: %s reads block %u of %lld@%lld at %llu: wanted content %u, found one that begins with %02x%02x\n",
-			device->name, i, device->volume, device->number, device->places[i],
-			device->want[i], block[0], block[1]);
+		fprintf(stderr, "devices: %s reads block %u of %lld@%lld at %d:%llu: wanted content %u, found %s that begins with %02x%02x\n",
+			device->name, i, device->volume, device->number, device->places[i].kind,
+			device->places[i].block, device->want[i], is_read ? "one" : "none", block[0],
+			block[1]);
 		return false;
 	}
 	return true;

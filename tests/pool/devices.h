@@ -8,6 +8,7 @@
 #ifndef DEVICES_H
 #define DEVICES_H
 
+#include "kernel/format.h"
 #include "pool/engine/lease.h"
 
 #define NR_DEVICES	4
@@ -22,13 +23,13 @@ struct device {
 	i64 volume, number;
 	u64 size;			/* in bytes; the table has whole segments */
 	u8 want[DEVICE_BLOCKS];		/* the number of each block's content */
-	u64 places[DEVICE_BLOCKS];	/* block of the data area; 0: zeros, or see devices.c */
+	struct dmr_entry places[DEVICE_BLOCKS];	/* kind 0: zeros */
 };
 
 /* What was done, by all processes. */
 struct devices {
 	struct device device[NR_DEVICES];
-	u64 nr_made, nr_left, nr_gone, nr_unreachable, nr_kept, nr_inflated, nr_inflated_leaving;
+	u64 nr_made, nr_left, nr_gone, nr_unreachable, nr_kept, nr_packed, nr_packed_left;
 };
 
 extern struct devices *devices;

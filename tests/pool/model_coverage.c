@@ -37,8 +37,8 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[KEPT] = "doomed blocks that a device which is down keeps",
 	[GONE] = "devices that were gone without a word",
 	[RACING_DEVICE] = "devices whose version was deleted while they came",
-	[INFLATED] = "devices for which packs were stored raw",
-	[INFLATED_LEAVING] = "devices for which packs were stored raw while they were there",
+	[PACKED] = "blocks of packs that devices read",
+	[PACKED_LEFT] = "blocks of packs that devices have left",
 	[STUCK] = "a queue that stays as it is, for a device out of reach",
 	[LIE_ROW] = "a row that names another content, and who reads it refused",
 	[LIE_FREE] = "a frame in use that is said to be free, and not given out",
@@ -335,7 +335,7 @@ static u64 tails[8];
 static void see_group(const struct rd_pack *pack)
 {
 	RD_FREE void *bytes = malloc(RD_BLOCK_SIZE);
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i;
 	bool raw = false;
 
@@ -345,7 +345,7 @@ static void see_group(const struct rd_pack *pack)
 			      pool->area.super.uuid, pack->frame))
 		fail("the head of the pack of frame %llu is damaged", pack->frame);
 	for (i = 0; i < RD_PACK_GROUPS; i++)
-		raw |= head.groups[i].len && head.groups[i].codec == RD_PACK_RAW;
+		raw |= head.groups[i].len && head.groups[i].codec == DMR_CODEC_RAW;
 	covered[RAW_GROUP] += raw;
 }
 

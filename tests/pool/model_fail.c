@@ -50,7 +50,7 @@ static struct {
 	{ "compact-write", 0, DELETE }, { "delete-rows", 0, DELETE },
 	{ "free-commit", 0, DELETE }, { "free-punch", 0, DELETE }, { "free-vacate", 0, DELETE },
 	{ "hand-over", 0, DELETE }, { "move-commit", 0, DELETE },
-	{ "inflate", 0, DEVICE }, { "lease-add", 0, DEVICE }, { "lease-drop", 0, DEVICE },
+	{ "lease-add", 0, DEVICE }, { "lease-drop", 0, DEVICE },
 	{ "rewrite-commit", 0, RECOMPRESS }, { "rewrite-write", 0, RECOMPRESS },
 	{ "pass-change", 0, PASS }, { "pass-clear", 0, PASS }, { "pass-read", 0, PASS },
 	{ "pass-slice", 0, PASS }, { "spill", 0, PASS }, { "twins-join", 0, PASS },
@@ -61,12 +61,12 @@ static struct {
 #define NR_STEPS (sizeof(hits) / sizeof(*hits))
 
 /*
- * Packs move out of frames that are nearly empty, and are stored raw for devices; runs of the
- * index are merged by fours; what a snapshot found is gone: none of that need come up.
+ * Packs move out of frames that are nearly empty; runs of the index are merged by fours; what a
+ * snapshot found is gone: none of that need come up.
  */
 static bool is_rare(unsigned int i)
 {
-	static const char *const rare[] = { "move-commit", "inflate", "index-merge",
+	static const char *const rare[] = { "move-commit", "index-merge",
 					    "snapshot-again" };
 	unsigned int nr;
 

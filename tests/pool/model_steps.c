@@ -41,8 +41,8 @@ static bool was_compressed;
 struct rd_compression any_compression(void)
 {
 	static const struct rd_compression choices[] = {
-		{ .codec = RD_PACK_RAW }, { RD_PACK_ZSTD, 1 }, { RD_PACK_ZSTD, -3 },
-		{ RD_PACK_ZSTD, 6 },
+		{ .codec = DMR_CODEC_RAW }, { DMR_CODEC_ZSTD, 1 }, { DMR_CODEC_ZSTD, -3 },
+		{ DMR_CODEC_ZSTD, 6 },
 	};
 
 	return choices[below(4)];
@@ -313,7 +313,7 @@ static i64 data_blocks(void)
 void do_recompress(void)
 {
 	struct rd_recompress_report report;
-	struct rd_compression packs = { RD_PACK_ZSTD, 1 };
+	struct rd_compression packs = { DMR_CODEC_ZSTD, 1 };
 	i64 blocks;
 
 	if (number("SELECT count(*) FROM lease")) {
@@ -553,8 +553,8 @@ void check_devices(void)
 	covered[UNREACHABLE] = devices->nr_unreachable;
 	covered[KEPT] = devices->nr_kept;
 	covered[GONE] = devices->nr_gone;
-	covered[INFLATED] = devices->nr_inflated;
-	covered[INFLATED_LEAVING] = devices->nr_inflated_leaving;
+	covered[PACKED] = devices->nr_packed;
+	covered[PACKED_LEFT] = devices->nr_packed_left;
 }
 
 int make_device(struct device *device, struct model_volume *volume, unsigned int nr)

@@ -41,9 +41,10 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static size_t make(struct rd_pack_head *head, const struct rd_slots *slots)
+static size_t make(struct dmr_pack_head *head, const struct rd_slots *slots)
 {
-	*head = (struct rd_pack_head){ .frame = FRAME, .slots = *slots };
+	*head = (struct dmr_pack_head){ .frame = FRAME };
+	rd_pack_set_slots(head, slots);
 	memcpy(head->uuid, uuid, sizeof(uuid));
 	memset(pack, 0xee, sizeof(pack));
 	return rd_pack_make(packer, head, data, RD_PACK_LEVEL, pack);
@@ -63,11 +64,11 @@ static struct rd_slots every(unsigned int nth)
 static void check_all(size_t len, const struct rd_slots *slots)
 {
 	u8 blocks[RD_PACK_GROUP_SIZE];
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i, group, at = RD_PACK_HEAD;
 
 	assert_int_equal(rd_pack_read_head(&head, pack, len, uuid, FRAME), 0);
-	assert_memory_equal(&head.slots, slots, sizeof(*slots));
+	assert_memory_equal(head.slots, slots, sizeof(*slots));
 	for (group = 0; group < RD_PACK_GROUPS; group++) {
 		assert_int_equal(rd_pack_group_offset(&head, group), at);
 		assert_int_equal(rd_pack_decode(packer, &head, group, pack + at, blocks), 0);
@@ -86,7 +87,7 @@ static void check_all(size_t len, const struct rd_slots *slots)
 static void test_round_trip(void **state)
 {
 	static const unsigned int nths[] = { 1, 2, 3, 15, 16, 17, 100, 500 };
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i;
 	size_t len;
 
@@ -109,7 +110,7 @@ static void test_round_trip(void **state)
 static void test_raw_groups(void **state)
 {
 	struct rd_slots slots = every(1);
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int group;
 	size_t len;
 
@@ -121,13 +122,13 @@ static void test_raw_groups(void **state)
 	check_all(len, &slots);
 	for (group = 0; group < RD_PACK_GROUPS; group++)
 		assert_int_equal(head.groups[group].codec,
-				 group >= 5 && group < 9 ? RD_PACK_RAW : RD_PACK_ZSTD);
+				 group >= 5 && group < 9 ? DMR_CODEC_RAW : DMR_CODEC_ZSTD);
 }
 
 static void test_noise(void **state)
 {
 	struct rd_slots slots = every(1), none = { 0 };
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 
 	(void)state;
 	fill(0, RD_SEG_BLOCKS, true);
@@ -142,7 +143,7 @@ static void test_damage(void **state)
 {
 	struct rd_slots slots = every(1);
 	u8 blocks[RD_PACK_GROUP_SIZE];
-	struct rd_pack_head head, read;
+	struct dmr_pack_head head, read;
 	unsigned int bit, group;
 	size_t len;
 
@@ -178,7 +179,7 @@ static void test_damage(void **state)
 }
 
 /* Groups that come from elsewhere, behind what is no head. */
-static size_t adopt(struct rd_pack_head *head)
+static size_t adopt(struct dmr_pack_head *head)
 {
 	memset(pack, 0xee, RD_PACK_HEAD);
 	return rd_pack_adopt(head, pack);
@@ -188,7 +189,7 @@ static void test_adopt(void **state)
 {
 	static u8 found[RD_SEG_SIZE], zeros[RD_BLOCK_SIZE];
 	struct rd_slots slots = every(3);
-	struct rd_pack_head head, bad;
+	struct dmr_pack_head head, bad;
 	unsigned int i;
 	size_t len;
 	u32 at;
@@ -212,7 +213,7 @@ static void test_adopt(void **state)
 	bad.groups[0].codec = 2;
 	assert_int_equal(adopt(&bad), 0);
 	bad = head;
-	bad.groups[0].codec = RD_PACK_RAW;
+	bad.groups[0].codec = DMR_CODEC_RAW;
 	assert_int_equal(adopt(&bad), 0);
 	bad = head;
 	bad.groups[0].len--;
@@ -221,7 +222,7 @@ static void test_adopt(void **state)
 	bad.groups[0].len = RD_PACK_GROUP_SIZE + 1;
 	assert_int_equal(adopt(&bad), 0);
 	bad = head;
-	rd_slots_set(&bad.slots, 1);
+	bad.slots[0] |= BIT(1);
 	assert_int_equal(adopt(&bad), 0);
 	bad = head;
 	memset(&bad.slots, 0, sizeof(bad.slots));
@@ -242,10 +243,13 @@ static void test_adopt(void **state)
 /* No more than what is worth a pack. */
 static void test_adopt_large(void **state)
 {
-	struct rd_pack_head head = { .slots = every(1) };
+	struct rd_slots slots = every(1);
+	struct dmr_pack_head head;
 	unsigned int i;
 
 	(void)state;
+	memset(&head, 0, sizeof(head));
+	rd_pack_set_slots(&head, &slots);
 	for (i = 0; i < RD_PACK_GROUPS; i++)
 		head.groups[i].len = RD_PACK_GROUP_SIZE;
 	assert_int_equal(adopt(&head), 0);

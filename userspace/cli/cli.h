@@ -268,9 +268,6 @@ struct ctl_version {
 	char name[CTL_VERSION_TEXT];
 };
 
-/* For --dry-run: say how much of @version must be stored raw before @volume can read it. */
-int ctl_print_inflate(struct ctl *ctl, const struct ctl_version *version, const char *volume);
-
 /* Parse operand @nr as the name of a volume. 0 or CTL_USAGE. */
 int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
 /* Parse it as the name of a version; @or_volume: "vm1" alone is its newest one. */
@@ -376,8 +373,8 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 /* --- cmd_map.c */
 
 /*
- * What makes devices of versions: our module, unless the version is compressed; else the
- * kernel's nbd. Else -ENOPKG, after the lines that do without either.
+ * What makes devices of versions: our module; else, also where it is too old for a version that
+ * is compressed, the kernel's nbd. Else -ENOPKG or -EOPNOTSUPP, after the lines that do without.
  */
 enum ctl_mapper {
 	CTL_MAPPER_MODULE,

@@ -73,8 +73,6 @@ static int clone(struct ctl *ctl, const char *volume)
 		r = ctl_find_to_read(ctl, &version);
 	if (!r)
 		r = check_history(ctl, &version, volume);
-	if (!r && ctl_has(ctl, CTL_OPT_DRY_RUN))
-		return ctl_print_inflate(ctl, &version, volume);
 	if (!r)
 		r = rd_clone(ctl->pool, &version.version, &options, wait_ms, at);
 	if (!r)
@@ -93,11 +91,10 @@ int cmd_clone(struct ctl *ctl)
 	if (!r && !strchr(to.volume, '/'))
 		r = ctl_usage(ctl, "'%s' is not a logical volume: name it as GROUP/NAME",
 			      to.volume);
-	if (!r && !ctl_has(ctl, CTL_OPT_DRY_RUN))
+	if (!r)
 		r = rd_target_require();
 	if (!r)
-		r = ctl_open(ctl, ctl_has(ctl, CTL_OPT_DRY_RUN) ? RD_POOL_READ :
-			     RD_POOL_WRITE);
+		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = clone(ctl, to.volume);
 	return ctl_close(ctl, r);

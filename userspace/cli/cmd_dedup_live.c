@@ -35,7 +35,6 @@ static void print_json(struct ctl *ctl, const struct rd_attachment *at,
 	if (options->mode == RD_LIVE_DEDUP_POOL) {
 		rd_json_u64(out, "bytes_estimate", report->estimate);
 		rd_json_u64(out, "bytes_compared", report->compared);
-		rd_json_u64(out, "bytes_compressed", report->packed);
 		rd_json_u64(out, "bytes_came_home", report->came_home);
 		rd_json_u64(out, "cold", report->cold);
 	}
@@ -102,17 +101,12 @@ static void print_text(const struct rd_attachment *at,
 		       const struct rd_live_dedup_options *options,
 		       const struct rd_live_dedup_report *report)
 {
-	char packed[CTL_SIZE_TEXT];
-
 	if (options->dry_run)
 		print_dry(at, options, report);
 	else
 		print_gain(at, options, report);
 	if (report->cold > options->cold)
 		print_cold(at, options, report);
-	if (report->packed)
-		printf("%s: %s are compressed in the pool, and stay on the volume\n", at->volume,
-		       ctl_size_print(packed, report->packed));
 	if (report->out_of_time)
 		printf("%s: ended after the time that --time allows; the next run goes on there\n",
 		       at->volume);

@@ -10,8 +10,8 @@
 #include "host/volume/mapped.h"
 #include "host/volume/mapped_nbd.h"
 #include "host/volume/target.h"
+#include "host/volume/version_table.h"
 #include "pool/engine/engine.h"
-#include "pool/engine/inflate.h"
 #include "pool/engine/lease.h"
 #include "pool/engine/lease_drop.h"
 #include "remote.h"
@@ -39,10 +39,9 @@ static int is_packed(struct ctl *ctl, const struct ctl_name *name, bool *ret)
 	return ctl_close(ctl, r);
 }
 
-static int refuse_without_nbd(const char *what)
+static int refuse_without_nbd(void)
 {
-	rd_err(0, "the version is %s, and the kernel has no nbd, which would make a device of it",
-	       what);
+	rd_err(0, "the version is elsewhere, and the kernel has no nbd, which would make a device of it");
 	rd_hint("nothing was changed; 'modprobe nbd' says why the kernel has no nbd");
 	return -ENOPKG;
 }
@@ -53,12 +52,13 @@ int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mappe
 	struct ctl_version version;
 	int r = 0;
 
-	if (has_module)
+	/* A module that is older than the pool needs is as good as none. */
+	if (has_module && !rd_target_reads_packs())
 		r = is_packed(ctl, name, &packed);
 	*ret = has_module && !packed ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
 	if (r || *ret == CTL_MAPPER_MODULE || rd_nbd_exists())
 		return r;
-	r = has_module ? refuse_without_nbd("compressed") : rd_target_require();
+	r = has_module ? rd_target_require_packs() : rd_target_require();
 	if (!ctl_open(ctl, RD_POOL_READ) && !ctl_find(ctl, name, &version))
 		ctl_tell_export(ctl, version.name);
 	return ctl_close(ctl, r);
@@ -82,10 +82,7 @@ static int tell_existing(const struct ctl_version *version, const char *name)
 	return -EEXIST;
 }
 
-/*
- * A version may have been compressed when it was mapped, and not be now, or the other way
- * round: devices of both kinds share their names.
- */
+/* The module may have been loaded since: devices of both kinds share their names. */
 int ctl_refuse_nbd(const char *name)
 {
 	struct rd_mapped_nbd mapped;
@@ -252,7 +249,7 @@ int cmd_map(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not the name of a device: leave out the directory, which is /dev/mapper/",
 			      ctl->operands[1]);
 	if (!r && ctl_has(ctl, CTL_OPT_FROM))
-		return rd_nbd_exists() ? map_nbd(ctl) : refuse_without_nbd("elsewhere");
+		return rd_nbd_exists() ? map_nbd(ctl) : refuse_without_nbd();
 	if (!r)
 		r = ctl_find_mapper(ctl, &name, &mapper);
 	if (!r && mapper == CTL_MAPPER_NBD)

@@ -85,12 +85,9 @@ int cmd_rollback(struct ctl *ctl)
 		return -ENOMEM;
 	r = ctl_version_operand(ctl, 0, false, &name);
 	if (!r)
-		r = ctl_open(ctl, ctl_has(ctl, CTL_OPT_DRY_RUN) ? RD_POOL_READ :
-			     RD_POOL_WRITE);
+		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = ctl_find_operand(ctl, 0, &to);
-	if (!r && ctl_has(ctl, CTL_OPT_DRY_RUN))
-		return ctl_close(ctl, ctl_print_inflate(ctl, &to, to.volume));
 	if (!r)
 		r = ctl_ask(ctl, "the present content of '%s' will be replaced by %s, and %s",
 			    to.volume, to.name, ctl_has(ctl, CTL_OPT_NO_SNAPSHOT) ?

@@ -76,7 +76,7 @@ static void print_packed(const struct ctl_pool_stats *stats)
 {
 	char packed[CTL_SIZE_TEXT], dead[CTL_SIZE_TEXT], new[CTL_COMPRESSION_TEXT];
 
-	if (!stats->packed && stats->compression.codec == RD_PACK_RAW)
+	if (!stats->packed && stats->compression.codec == DMR_CODEC_RAW)
 		return;
 	printf("packed:   %s, %s of it dead; new content: %s\n",
 	       ctl_size_print(packed, stats->packed), ctl_size_print(dead, stats->dead),

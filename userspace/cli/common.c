@@ -13,7 +13,6 @@
 #include "host/volume/export.h"
 #include "host/volume/live_snapshot.h"
 #include "host/volume/tenants.h"
-#include "pool/engine/inflate.h"
 #include "pool/engine/restore.h"
 #include "pool/engine/session.h"
 #include "pool/stream/wire.h"
@@ -50,24 +49,6 @@ int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
 				     &hook_seconds);
 	ret->hook_seconds = hook_seconds;
 	return r;
-}
-
-int ctl_print_inflate(struct ctl *ctl, const struct ctl_version *version, const char *volume)
-{
-	char size[CTL_SIZE_TEXT];
-	u64 bytes;
-	int r = rd_inflate_estimate(ctl->pool, &version->version, &bytes);
-
-	if (r)
-		return r;
-	if (ctl->json)
-		ctl_json(ctl, ctl->command->name,
-			 "version=%s volume=%s dry_run=%d bytes_compressed=%llu", version->name,
-			 volume, true, bytes);
-	else
-		printf("%s would get the content of %s, of which up to %s is compressed and would be stored raw first\n",
-		       volume, version->name, ctl_size_print(size, bytes));
-	return 0;
 }
 
 const char *ctl_pool_path(const struct ctl *ctl)

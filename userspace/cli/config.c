@@ -17,7 +17,7 @@
 /* More is no file of settings. */
 #define SIZE_MAX_TEXT	(1 << 20)
 
-#define BIT(option)	CTL_OPTION_BIT(CTL_OPT_##option)
+#define OPTION(option)	CTL_OPTION_BIT(CTL_OPT_##option)
 
 enum kind {
 	PATH,
@@ -59,8 +59,9 @@ static const struct key {
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 
-#define ANY_RULE	(BIT(KEEP_LAST) | BIT(KEEP_HOURLY) | BIT(KEEP_DAILY) | BIT(KEEP_WEEKLY) | \
-			 BIT(KEEP_MONTHLY) | BIT(KEEP_YEARLY) | BIT(KEEP_WITHIN) | BIT(KEEP_TAG))
+#define ANY_RULE	(OPTION(KEEP_LAST) | OPTION(KEEP_HOURLY) | OPTION(KEEP_DAILY) |	\
+			 OPTION(KEEP_WEEKLY) | OPTION(KEEP_MONTHLY) | OPTION(KEEP_YEARLY) |	\
+			 OPTION(KEEP_WITHIN) | OPTION(KEEP_TAG))
 
 struct ctl_setting {
 	const struct key *key;
@@ -240,14 +241,14 @@ static ctl_options options_given(const struct ctl *ctl)
 		given |= CTL_OPTION_BIT(ctl->given[i].option);
 	if (given & ANY_RULE)
 		given |= ANY_RULE;
-	if (given & BIT(RETRY_LOCK))
-		given |= BIT(LOCK_WAIT);
+	if (given & OPTION(RETRY_LOCK))
+		given |= OPTION(LOCK_WAIT);
 	/* Even an empty one: it was meant to name another pool. */
 	if (getenv("REVDEDUP_POOL"))
-		given |= BIT(POOL);
+		given |= OPTION(POOL);
 	/* Settings are for --textfile: without it stdout is meant. */
-	if (!(given & BIT(TEXTFILE)))
-		given |= BIT(OUTPUT);
+	if (!(given & OPTION(TEXTFILE)))
+		given |= OPTION(OUTPUT);
 	return given;
 }
 

@@ -346,12 +346,12 @@ int ctl_value_compression(const struct ctl *ctl, enum ctl_option option,
 	const char *text = ctl_value(ctl, option);
 	int level = RD_PACK_LEVEL;
 
-	*ret = (struct rd_compression){ .codec = RD_PACK_RAW };
+	*ret = (struct rd_compression){ .codec = DMR_CODEC_RAW };
 	if (!text || !strcmp(text, "none"))
 		return 0;
 	if (!strcmp(text, "zstd") ||
 	    (!strncmp(text, "zstd:", 5) && parse_level(text + 5, &level))) {
-		*ret = (struct rd_compression){ .codec = RD_PACK_ZSTD, .level = level };
+		*ret = (struct rd_compression){ .codec = DMR_CODEC_ZSTD, .level = level };
 		return 0;
 	}
 	return ctl_usage(ctl, "--%s is none, zstd, or zstd:LEVEL with a level from %d to %d, not '%s'",

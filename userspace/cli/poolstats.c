@@ -234,7 +234,7 @@ const char *ctl_copies_place(const struct ctl_pool_stats *stats)
 const char *ctl_compression_print(char text[CTL_COMPRESSION_TEXT],
 				  struct rd_compression compression)
 {
-	if (compression.codec == RD_PACK_RAW)
+	if (compression.codec == DMR_CODEC_RAW)
 		snprintf(text, CTL_COMPRESSION_TEXT, "none");
 	else
 		snprintf(text, CTL_COMPRESSION_TEXT, "zstd:%d", compression.level);

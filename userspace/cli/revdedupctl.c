@@ -99,10 +99,10 @@ const struct ctl_command ctl_commands[] = {
 	  HOST | O(YES) | O(FORCE), 1, 1, false, cmd_detach },
 	{ "clone", NULL, { NULL }, "VOL[@VERSION] GROUP/NAME",
 	  "make a new volume from a version, at once",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
+	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
 	{ "rollback", NULL, { "revert", "merge" }, "VOL@VERSION",
 	  "turn an attached volume back to a version, at once",
-	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
+	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },
 	{ "tune", NULL, { NULL }, "[VOL]", "show or change how what is new is stored, by default or of VOL",
 	  COMMON | O(PIECES) | O(DEDUP) | O(RESET), 0, 1, false, cmd_tune },

@@ -204,7 +204,7 @@ static int read_entries(const struct rd_meta *meta, u64 block,
 
 /* The entries of a page, counted by what they say. */
 struct tally {
-	unsigned int nr[DMR_POOL + 1];
+	unsigned int nr[DMR_NR_KINDS];
 	unsigned int nr_bad, first_bad;
 	unsigned int nr_beyond;		/* past the end of the volume, and not BASE */
 };
@@ -243,6 +243,7 @@ static void check_page(struct rd_check *check, const struct rd_meta *meta,
 		return;
 	}
 	tally_page(meta, seg, &page, &tally);
+	check->nr_packed += tally.nr[DMR_PACK];
 	if (tally.nr_bad)
 		found(check, RD_DAMAGE, page.block,
 		      "the location of these blocks is unknown",
@@ -290,6 +291,8 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 				first_bad = seg;
 		} else if (entry.kind == DMR_PAGE) {
 			check_page(check, meta, seg, entry.block);
+		} else if (entry.kind == DMR_PACK) {
+			check->nr_packed += dmr_blocks_in_seg(meta->super.volume_sectors, seg);
 		}
 	}
 	if (nr_bad)
@@ -297,6 +300,16 @@ static void check_words(struct rd_check *check, const struct rd_meta *meta,
 		      "the location of these segments' blocks is unknown",
 		      "the words of segments %llu to %llu: %llu are invalid, the first is that of segment %llu",
 		      first, end - 1, nr_bad, first_bad);
+}
+
+/* The bit is set before the first entry is written. */
+static void check_packed(struct rd_check *check, const struct rd_meta *meta)
+{
+	if (check->nr_packed && !(meta->super.incompat & DMR_INCOMPAT_PACK))
+		found(check, RD_DAMAGE, meta->chosen == 'A' ? meta->a.block : meta->b.block,
+		      "a target that decodes nothing takes the device, and calls these entries damaged",
+		      "%llu blocks are in packs, and the superblock does not say so (incompat)",
+		      check->nr_packed);
 }
 
 void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
@@ -320,4 +333,5 @@ void rd_meta_check(const struct rd_meta *meta, struct rd_check *check)
 	/* The words of a group fill whole blocks. */
 	for (seg = 0; seg < meta->nr_segs; seg += DMR_SEG_BLOCKS)
 		check_words(check, meta, seg);
+	check_packed(check, meta);
 }

@@ -31,6 +31,7 @@ struct rd_check {
 	u64 nr_bitmaps;			/* blocks */
 	u64 nr_words;
 	u64 nr_pages;
+	u64 nr_packed;			/* blocks of the volume that are in packs */
 };
 
 /*

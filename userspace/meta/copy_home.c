@@ -2,13 +2,15 @@
 /*
  * Copy blocks home, window after window; see copy_home.h. The blocks of a window that
  * lie in the pool are read in the order of the pool, by several threads, because an
- * old version is scattered there in small pieces. Then they are written in the order
- * of the volume, and zeros between them along with them.
+ * old version is scattered there in small pieces, and because packs are to be decoded.
+ * Then they are written in the order of the volume, and zeros between them along with
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -17,6 +19,7 @@
 
 #include "base/direct.h"
 #include "copy_home.h"
+#include "pack_read.h"
 #include "write.h"
 
 #define WINDOW_BLOCKS	16384U		/* 64 MiB */
@@ -28,6 +31,15 @@
 
 /* The plan */
 
+/* Does @run, which is in the pool, name more than the pool has? Of a pack it names the head. */
+static bool is_outside(const struct rd_copy_home *home, const struct rd_run *run)
+{
+	u64 block = dmr_entry_pool_block(run->place);
+
+	return block >= home->pool_blocks ||
+		(run->place.kind == DMR_POOL && run->len > home->pool_blocks - block);
+}
+
 static void count_run(struct rd_copy_home *home, const struct rd_run *run)
 {
 	bool outside = false;
@@ -38,9 +50,8 @@ static void count_run(struct rd_copy_home *home, const struct rd_run *run)
 		home->nr_unreadable += run->len;
 	} else if (run->place.kind == DMR_ZERO) {
 		home->nr_zero += run->len;
-	} else if (run->place.kind == DMR_POOL) {
-		outside = run->place.block >= home->pool_blocks ||
-			  run->len > home->pool_blocks - run->place.block;
+	} else if (dmr_entry_in_pool(run->place)) {
+		outside = is_outside(home, run);
 		home->nr_pool += run->len;
 		home->nr_outside += outside ? run->len : 0;
 	}
@@ -79,6 +90,15 @@ struct job {
 	u64 offset;
 	struct iovec *iov;	/* used up */
 	unsigned int nr_iov;
+	const struct rd_pack_want *wants;	/* NULL: it is no pack */
+	unsigned int nr_wants;
+};
+
+/* What one thread has. */
+struct thread {
+	pthread_t id;
+	struct window *window;
+	struct rd_pack_reader *reader;		/* NULL: it has met no pack yet */
 };
 
 struct window {
@@ -89,12 +109,15 @@ struct window {
 	enum dmr_kind kinds[WINDOW_BLOCKS];
 	struct piece pieces[WINDOW_BLOCKS];
 	unsigned int nr_pieces;
+	struct rd_pack_want wants[WINDOW_BLOCKS];
+	unsigned int nr_wants;
 	u64 done;		/* blocks that are home, and those of this window */
 	bool lost;		/* a part of the table that was readable no longer is */
 
 	struct iovec iov[WINDOW_BLOCKS];
 	struct job jobs[WINDOW_BLOCKS];
 	unsigned int nr_jobs;
+	struct thread threads[1 + NR_THREADS];
 
 	/* While threads run: */
 	int fd;
@@ -103,9 +126,20 @@ struct window {
 	int r;			/* the first error */
 };
 
+static int read_pack(struct thread *thread, const struct job *job)
+{
+	const struct rd_copy_home *home = thread->window->home;
+
+	if (!thread->reader)
+		thread->reader = rd_pack_reader_new(home->pool_fd, home->pool_blocks,
+						    home->meta->super.pool_uuid);
+	return thread->reader ? rd_pack_read(thread->reader, job->wants, job->nr_wants) : -ENOMEM;
+}
+
 static void *work(void *arg)
 {
-	struct window *window = arg;
+	struct thread *thread = arg;
+	struct window *window = thread->window;
 
 	while (!__atomic_load_n(&window->r, __ATOMIC_RELAXED)) {
 		unsigned int i = __atomic_fetch_add(&window->next_job, 1, __ATOMIC_RELAXED);
@@ -115,11 +149,16 @@ static void *work(void *arg)
 		if (i >= window->nr_jobs)
 			break;
 		job = &window->jobs[i];
-		r = rd_transfer_direct(window->fd, job->iov, job->nr_iov, job->offset,
-				       window->how);
-		if (r)
-			__atomic_compare_exchange_n(&window->r, &none, r, false,
-						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		if (job->wants)
+			r = read_pack(thread, job);
+		else
+			r = rd_transfer_direct(window->fd, job->iov, job->nr_iov, job->offset,
+					       window->how);
+		if (r && __atomic_compare_exchange_n(&window->r, &none, r, false,
+						     __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		    job->wants && thread->reader)
+			snprintf(window->home->text, sizeof(window->home->text), "%s",
+				 rd_pack_read_what(thread->reader));
 	}
 	return NULL;
 }
@@ -127,17 +166,17 @@ static void *work(void *arg)
 /* Run all jobs on this thread and on as many others as can be created. */
 static int run_jobs(struct window *window)
 {
+	struct thread *threads = window->threads;
 	unsigned int nr = 0;
-	pthread_t threads[NR_THREADS];
 
 	window->next_job = 0;
 	window->r = 0;
 	while (nr < NR_THREADS && nr + 1 < window->nr_jobs &&
-	       !pthread_create(&threads[nr], NULL, work, window))
+	       !pthread_create(&threads[nr + 1].id, NULL, work, &threads[nr + 1]))
 		nr++;
-	work(window);
-	while (nr)
-		pthread_join(threads[--nr], NULL);
+	work(&threads[0]);
+	for (; nr; nr--)
+		pthread_join(threads[nr].id, NULL);
 	return window->r;
 }
 
@@ -163,6 +202,7 @@ static unsigned int add_read(struct window *window, unsigned int i)
 	struct job *job = &window->jobs[window->nr_jobs++];
 	unsigned int first = i;
 
+	job->wants = NULL;
 	job->offset = window->pieces[first].pool_block << DMR_BLOCK_SHIFT;
 	job->iov = &window->iov[first];
 	do {
@@ -176,20 +216,46 @@ static unsigned int add_read(struct window *window, unsigned int i)
 	return i;
 }
 
-static int read_pieces(struct window *window)
+static int compare_wants(const void *a, const void *b)
 {
-	unsigned int i = 0;
+	const struct rd_pack_want *left = a, *right = b;
+
+	if (left->head != right->head)
+		return left->head < right->head ? -1 : 1;
+	return left->slot < right->slot ? -1 : left->slot > right->slot;
+}
+
+/* Add one job for all that is wanted of the pack of want @i; return the next one. */
+static unsigned int add_pack(struct window *window, unsigned int i)
+{
+	struct job *job = &window->jobs[window->nr_jobs++];
+	unsigned int end = i + 1;
+
+	while (end < window->nr_wants && window->wants[end].head == window->wants[i].head)
+		end++;
+	*job = (struct job){ .wants = &window->wants[i], .nr_wants = end - i };
+	return end;
+}
+
+static int read_pool(struct window *window)
+{
+	unsigned int i;
 	int r;
 
 	qsort(window->pieces, window->nr_pieces, sizeof(*window->pieces), compare_pieces);
+	qsort(window->wants, window->nr_wants, sizeof(*window->wants), compare_wants);
 	window->nr_jobs = 0;
-	while (i < window->nr_pieces)
+	for (i = 0; i < window->nr_wants;)
+		i = add_pack(window, i);
+	for (i = 0; i < window->nr_pieces;)
 		i = add_read(window, i);
 	window->fd = window->home->pool_fd;
 	window->how = preadv;
+	window->home->text[0] = '\0';
 	r = run_jobs(window);
 	if (r)
-		window->home->what = "cannot read the pool";
+		window->home->what = window->home->text[0] ? window->home->text :
+							     "cannot read the pool";
 	return r;
 }
 
@@ -230,6 +296,7 @@ static void add_write(struct window *window, unsigned int at, unsigned int end)
 
 	iov->iov_base = block_data(window, at);
 	iov->iov_len = bytes_of(window, at, end);
+	job->wants = NULL;
 	job->iov = iov;
 	job->nr_iov = 1;
 	job->offset = (window->first + at) << DMR_BLOCK_SHIFT;
@@ -294,6 +361,12 @@ static void take_run(struct window *window, struct rd_run *run)
 	for (i = 0; i < nr && run->place.kind == DMR_POOL; i++)
 		window->pieces[window->nr_pieces++] =
 			(struct piece){ run->place.block + i, at + i };
+	for (i = 0; i < nr && run->place.kind == DMR_PACK; i++)
+		window->wants[window->nr_wants++] = (struct rd_pack_want){
+			.head = dmr_entry_pool_block(run->place),
+			.slot = dmr_entry_slot(run->place) + i,
+			.to = block_data(window, at + i),
+		};
 	if (run->place.kind != DMR_BASE) {
 		window->nr_blocks = at + nr;
 		window->done += nr;
@@ -329,6 +402,7 @@ static void fill_window(struct window *window, struct rd_table_walk *walk,
 	window->first = run->first;
 	window->nr_blocks = 0;
 	window->nr_pieces = 0;
+	window->nr_wants = 0;
 	do {
 		take_run(window, run);
 	} while (!run->len && next_run(window, walk, run) &&
@@ -345,7 +419,7 @@ static int copy_windows(struct window *window)
 	rd_table_walk_init(&walk, home->meta, 0, U64_MAX);
 	while (!r && next_away(window, &walk, &run)) {
 		fill_window(window, &walk, &run);
-		r = read_pieces(window);
+		r = read_pool(window);
 		if (!r)
 			r = write_window(window);
 		if (!r && home->progress)
@@ -361,14 +435,19 @@ static int copy_windows(struct window *window)
 int rd_copy_home_copy(struct rd_copy_home *home)
 {
 	struct window *window = calloc(1, sizeof(*window));
+	unsigned int i;
 	int r = -ENOMEM;
 
 	home->what = "cannot begin";
 	if (window) {
 		window->home = home;
+		for (i = 0; i <= NR_THREADS; i++)
+			window->threads[i].window = window;
 		window->data = rd_alloc_direct((size_t)WINDOW_BLOCKS << DMR_BLOCK_SHIFT);
 		if (window->data)
 			r = copy_windows(window);
+		for (i = 0; i <= NR_THREADS; i++)
+			rd_pack_reader_free(window->threads[i].reader);
 		free(window->data);
 		free(window);
 	}
@@ -387,6 +466,7 @@ int rd_copy_home_seal(struct rd_copy_home *home)
 	/* There is nothing left to copy. */
 	super.flags &= ~DMR_FLAG_HYDRATE;
 	super.hydrate_mib = 0;
+	super.incompat &= ~DMR_INCOMPAT_PACK;
 	super.seq++;
 	home->what = "cannot write the superblock";
 	return rd_meta_super_write(home->meta_fd, &super);

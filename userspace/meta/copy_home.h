@@ -32,8 +32,12 @@ struct rd_copy_home {
 	u64 nr_unreadable;
 	u64 nr_outside;		/* beyond the end of the pool */
 
-	/* After rd_copy_home_copy() or rd_copy_home_seal() failed: "cannot ..." */
+	/*
+	 * After rd_copy_home_copy() or rd_copy_home_seal() failed: "cannot ...", or which pack
+	 * cannot be read, or, after -EBADMSG, is damaged.
+	 */
 	const char *what;
+	char text[128];
 };
 
 /*
@@ -42,7 +46,10 @@ struct rd_copy_home {
  */
 int rd_copy_home_plan(struct rd_copy_home *home);
 
-/* Copy the blocks home, and flush the base: 0 or -errno. */
+/*
+ * Copy the blocks home, and flush the base: 0 or -errno. -EBADMSG: a pack is damaged, or one of
+ * another pool; what was copied home before is as good as ever.
+ */
 int rd_copy_home_copy(struct rd_copy_home *home);
 
 /* Record that all blocks are BASE, after rd_copy_home_copy(): 0 or -errno. */

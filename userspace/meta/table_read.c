@@ -75,7 +75,7 @@ static bool continues(const struct rd_run *run, const struct rd_run *more)
 		return false;
 	if (run->state != RD_RUN_KNOWN)
 		return run->block == more->block;
-	return dmr_entry_equal(more->place, dmr_entry_plus(run->place, run->len));
+	return dmr_entry_goes_on(run->place, run->len, more->place);
 }
 
 bool rd_table_walk_next(struct rd_table_walk *walk, struct rd_run *run)

@@ -141,7 +141,7 @@ static int next_page(struct rd_table_writer *table, u64 block, __le64 **ret)
 
 static int put_page(struct rd_table_writer *table, u64 seg)
 {
-	unsigned int nr[] = { [DMR_BASE] = 0, [DMR_ZERO] = 0, [DMR_POOL] = 0 }, i;
+	unsigned int nr[DMR_NR_KINDS] = { 0 }, i;
 	__le64 *page;
 	int r = next_page(table, dmr_page_block(seg), &page);
 
@@ -167,7 +167,7 @@ static int put_segment(struct rd_table_writer *table, u64 seg)
 	unsigned int i;
 
 	for (i = 1; i < DMR_SEG_BLOCKS; i++) {
-		if (!dmr_entry_equal(entries[i], dmr_entry_plus(entries[0], i)))
+		if (!dmr_entry_goes_on(entries[0], i, entries[i]))
 			return put_page(table, seg);
 	}
 	return put_word(table, seg, entries[0]);
@@ -234,6 +234,17 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super
 	return clear_supers(table);
 }
 
+/* Can entries name the places of @len blocks from @place on? */
+static bool has_entries(const struct dmr_entry *place, u64 len)
+{
+	if (!dmr_entry_in_pool(*place))
+		return true;
+	if (place->block > DMR_ENTRY_BLOCK_MAX)
+		return false;
+	return len - 1 <= (place->kind == DMR_PACK ? DMR_SEG_BLOCKS - 1 - dmr_entry_slot(*place) :
+						     DMR_ENTRY_BLOCK_MAX - place->block);
+}
+
 int rd_table_add(struct rd_table_writer *table, const struct dmr_range *range)
 {
 	const struct dmr_entry *place = &range->place[0];
@@ -244,17 +255,17 @@ int rd_table_add(struct rd_table_writer *table, const struct dmr_range *range)
 	if (range->first >= table->nr_blocks ||
 	    range->len > table->nr_blocks - range->first)
 		return -ERANGE;
-	if (place->kind == DMR_POOL &&
-	    (place->block > DMR_ENTRY_BLOCK_MAX ||
-	     range->len - 1 > DMR_ENTRY_BLOCK_MAX - place->block))
+	if (!has_entries(place, range->len))
 		return -EOVERFLOW;
 	r = put_base_until(table, range->first);
 	if (r)
 		return r;
 	if (place->kind == DMR_ZERO)
 		table->nr_zero += range->len;
-	else if (place->kind == DMR_POOL)
+	else if (dmr_entry_in_pool(*place))
 		table->nr_pool += range->len;
+	if (place->kind == DMR_PACK)
+		table->super.incompat |= DMR_INCOMPAT_PACK;
 	return put_run(table, range->len, *place);
 }
 

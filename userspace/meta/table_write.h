@@ -49,7 +49,7 @@ int rd_table_begin(struct rd_table_writer *table, int fd, const struct dmr_super
  * Add the place of the blocks of @range: range->place[0]. Blocks that no range has are
  * BASE. Returns 0 or -errno of a write. Or, with nothing changed, -EINVAL: @range does
  * not come after the last one; -ERANGE: it ends beyond the volume; -EOVERFLOW: no entry
- * can name the pool block.
+ * can name the pool block, or the pack has no such slots.
  */
 int rd_table_add(struct rd_table_writer *table, const struct dmr_range *range);
 

@@ -43,31 +43,35 @@ static void field_uuid(struct rd_tool *tool, const char *name, const u8 *uuid)
 		   rd_uuid_print(text, uuid));
 }
 
-static void field_flags(struct rd_tool *tool, u32 flags)
+/* Print bits, and the names of those that have one. */
+static void field_bits(struct rd_tool *tool, const char *name, u32 bits,
+		       const char *const *names, unsigned int nr_names)
 {
-	static const char *const names[] = {
-		"frozen", "lost", "linear_ok", "incomplete", "table", "hydrate",
-	};
 	char text[128], *p = text;
 	u32 bit;
 
-	p += sprintf(p, "0x%08x", flags);
-	for (bit = 0; bit < ARRAY_SIZE(names); bit++)
-		if (flags & 1U << bit)
+	p += sprintf(p, "0x%08x", bits);
+	for (bit = 0; bit < nr_names; bit++)
+		if (bits & 1U << bit)
 			p += sprintf(p, " %s", names[bit]);
-	field_text(tool, "flags", text);
+	field_text(tool, name, text);
 }
 
 static void dump_disk(struct rd_tool *tool, const struct dmr_super_disk *disk)
 {
+	static const char *const flags[] = {
+		"frozen", "lost", "linear_ok", "incomplete", "table", "hydrate",
+	};
+	static const char *const incompat[] = { "pack" };
+
 	field_u64(tool, "format_version", le32_to_cpu(disk->version));
 	field_uuid(tool, "meta_uuid", disk->meta_uuid);
 	field_uuid(tool, "volume_uuid", disk->volume_uuid);
 	field_uuid(tool, "pool_uuid", disk->pool_uuid);
 	field_hex(tool, "compat", le32_to_cpu(disk->compat));
 	field_hex(tool, "compat_ro", le32_to_cpu(disk->compat_ro));
-	field_hex(tool, "incompat", le32_to_cpu(disk->incompat));
-	field_flags(tool, le32_to_cpu(disk->flags));
+	field_bits(tool, "incompat", le32_to_cpu(disk->incompat), incompat, ARRAY_SIZE(incompat));
+	field_bits(tool, "flags", le32_to_cpu(disk->flags), flags, ARRAY_SIZE(flags));
 	field_u64(tool, "seq", le64_to_cpu(disk->seq));
 	field_u64(tool, "volume_sectors", le64_to_cpu(disk->volume_sectors));
 	field_u64(tool, "meta_blocks", le64_to_cpu(disk->meta_blocks));

@@ -43,14 +43,15 @@ static void print_progress(struct rd_copy_home *home, u64 done)
 
 static void print_bad(struct rd_copy_home *home, const struct rd_run *run)
 {
-	char text[RD_PLACE_TEXT];
+	char text[DMR_PLACE_TEXT];
 
-	if (run->state != RD_RUN_KNOWN)
+	if (run->state != RD_RUN_KNOWN) {
 		rd_tool_bad_run(run);
-	else
-		rd_tool_fail("blocks %llx,%llx,%s lie beyond the end of the pool, which has %llx blocks",
-			     run->first, run->len, rd_place_print(text, &run->place),
-			     home->pool_blocks);
+		return;
+	}
+	dmr_place_print(text, run->place);
+	rd_tool_fail("blocks %llx,%llx,%s lie beyond the end of the pool, which has %llx blocks",
+		     run->first, run->len, text, home->pool_blocks);
 }
 
 static int refuse_table(struct finish *finish, int r)
@@ -190,7 +191,10 @@ static void print_end(struct finish *finish, bool linear_ok)
 
 static int refuse_copy(const char *what, int r)
 {
-	rd_tool_fail("%s: %s", what, strerror(-r));
+	if (r == -EBADMSG)
+		rd_tool_fail("%s", what);
+	else
+		rd_tool_fail("%s: %s", what, strerror(-r));
 	return rd_tool_fail("nothing is lost; repeat the command once the cause is fixed");
 }
 

@@ -62,10 +62,6 @@ int rd_tool_open_alone(const char *path, int flags);
 /* Print on stderr that the location of these blocks of the volume is unknown. */
 void rd_tool_bad_run(const struct rd_run *run);
 
-/* Write a place as the messages of the target do: b, z, or p and a number in hex. */
-#define RD_PLACE_TEXT	24
-const char *rd_place_print(char text[RD_PLACE_TEXT], const struct dmr_entry *place);
-
 /* Run a command; return its exit code. */
 int rd_tool_dump(struct rd_tool *tool);
 int rd_tool_dirty(struct rd_tool *tool);

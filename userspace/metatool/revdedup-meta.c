@@ -39,7 +39,8 @@ static const char help[] =
 "             messages of the target\n"
 "  check      look for damage, and say what a target would do about it\n"
 "  table      print where the blocks are, a range a line: first,len,place; the place is\n"
-"             b (base), z (zeros) or p and a pool block. FIRST and COUNT are decimal\n"
+"             b (base), z (zeros), p and a pool block, or k, the pool block of a pack,\n"
+"             a dot and the slot in it. FIRST and COUNT are decimal\n"
 "  make       format DEVICE, with every segment dirty and the places that FILE (or -)\n"
 "             lists, in the same form, ascending; all other blocks are on the base\n"
 "  finish     copy every block that is not on BASE from POOL to BASE, so that a\n"
@@ -173,14 +174,6 @@ int rd_tool_open_alone(const char *path, int flags)
 		return -EBUSY;
 	}
 	return fd;
-}
-
-const char *rd_place_print(char text[RD_PLACE_TEXT], const struct dmr_entry *place)
-{
-	if (place->kind != DMR_POOL)
-		return place->kind == DMR_ZERO ? "z" : "b";
-	snprintf(text, RD_PLACE_TEXT, "p%llx", place->block);
-	return text;
 }
 
 static int run_on(int (*command)(struct rd_tool *tool), struct rd_tool *tool, int fd)

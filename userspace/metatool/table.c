@@ -7,7 +7,7 @@
 #include "metatool.h"
 
 struct totals {
-	u64 places[DMR_POOL + 1];
+	u64 places[DMR_NR_KINDS];
 	u64 damaged;
 	u64 unreadable;
 };
@@ -33,18 +33,19 @@ void rd_tool_bad_run(const struct rd_run *run)
 static void print_run(struct rd_tool *tool, const struct rd_run *run)
 {
 	bool known = run->state == RD_RUN_KNOWN;
-	char text[RD_PLACE_TEXT];
+	char text[DMR_PLACE_TEXT];
 
+	if (known)
+		dmr_place_print(text, run->place);
 	if (!tool->json) {
 		if (known)
-			printf("%llx,%llx,%s\n", run->first, run->len,
-			       rd_place_print(text, &run->place));
+			printf("%llx,%llx,%s\n", run->first, run->len, text);
 		else
 			rd_tool_bad_run(run);
 		return;
 	}
 	rd_json_add(&tool->out, "[ %llu %llu %s ]", run->first, run->len,
-		    known ? rd_place_print(text, &run->place) : NULL);
+		    known ? text : NULL);
 }
 
 static void begin(struct rd_tool *tool, u64 nr_blocks)
@@ -70,7 +71,7 @@ static void end(struct rd_tool *tool, const struct totals *totals)
 	rd_json_end(&tool->out, ']');
 	rd_json_u64(&tool->out, "base", totals->places[DMR_BASE]);
 	rd_json_u64(&tool->out, "zero", totals->places[DMR_ZERO]);
-	rd_json_u64(&tool->out, "pool", totals->places[DMR_POOL]);
+	rd_json_u64(&tool->out, "pool", totals->places[DMR_POOL] + totals->places[DMR_PACK]);
 	rd_json_u64(&tool->out, "damaged", totals->damaged);
 	rd_json_u64(&tool->out, "unreadable", totals->unreadable);
 	rd_tool_json_end(tool);

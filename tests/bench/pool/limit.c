@@ -31,7 +31,8 @@ static void *work(void *arg)
 	struct rd_packer *packer = rd_packer_new();
 	struct rd_fp fps[RD_SEG_BLOCKS];
 	u8 *pack = malloc(RD_PACK_MAX);
-	struct rd_pack_head head = { .frame = 0 };
+	struct dmr_pack_head head = { .frame = 0 };
+	struct rd_slots slots;
 	struct rd_seg_fp fp;
 	unsigned int at, i;
 
@@ -41,10 +42,11 @@ static void *work(void *arg)
 		u8 *data = segments + (size_t)at * RD_SEG_SIZE;
 
 		rd_fp_segment(hasher, data, RD_SEG_SIZE, fps, &fp);
-		memset(&head.slots, 0, sizeof(head.slots));
+		memset(&slots, 0, sizeof(slots));
 		for (i = 0; i < RD_SEG_BLOCKS; i++)
 			if (!rd_fp_is_zero(&fps[i]))
-				rd_slots_set(&head.slots, i);
+				rd_slots_set(&slots, i);
+		rd_pack_set_slots(&head, &slots);
 		if (packs)
 			rd_pack_make(packer, &head, data, (int)level, pack);
 	}

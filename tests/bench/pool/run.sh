@@ -104,10 +104,10 @@ for program in rawcopy image neighbour punch room held; do
 done
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
 	-I"$tree/userspace/shim" -o "$dir/bin/limit" "$here/limit.c" "$dir"/bin/pool/data/*.o \
-	"$dir"/bin/base/*.o -lcrypto -lxxhash -lzstd -luring -luuid -lpthread
+	"$dir"/bin/{base,kernel}/*.o -lcrypto -lxxhash -lzstd -luring -luuid -lpthread
 gcc -std=gnu11 -O2 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$tree/userspace" -I"$tree" \
 	-I"$tree/userspace/shim" -o "$dir/bin/hints" "$here/hints.c" \
-	"$dir"/bin/pool/{index,catalog,data}/*.o "$dir"/bin/base/*.o \
+	"$dir"/bin/pool/{index,catalog,data}/*.o "$dir"/bin/{base,kernel}/*.o \
 	-lcrypto -lxxhash -lzstd -luring -luuid -lsqlite3 -lpthread
 gcc -std=gnu11 -O2 -o "$dir/bin/rule" "$tree/tests/pool/rule.c" -lcrypto -lzstd
 gcc -std=gnu11 -O2 -o "$dir/bin/vmcentric" "$tree/tests/sim/vmcentric.c" -lcrypto

@@ -550,7 +550,7 @@ disturbed() {
 }
 
 # bats test_tags=soak
-@test "dedup: what is compressed in the pool stays on the volume" {
+@test "dedup: what is compressed in the pool is read from there" {
 	rm -rf "$REVDEDUP_POOL"
 	revdedupctl -q init --size 512M --compression zstd "$REVDEDUP_POOL"
 	thin_volume 16
@@ -560,9 +560,19 @@ disturbed() {
 	dd if=/tmp/text of="$vol" bs=64k oflag=direct conv=notrunc,sync status=none
 	revdedupctl -q snapshot "$vg/vm1"
 	note
-	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y | tee /tmp/said
-	grep -q "are compressed in the pool, and stay" /tmp/said
+	# What is damaged there does not become the only place.
+	data=$REVDEDUP_POOL/data
+	at=$(grep -abo RDPACK1 "$data" | head -n 1 | cut -d : -f 1)
+	dd if="$data" of=/tmp/saved bs=1 skip=$((at + 600)) count=64 status=none
+	dd if=/dev/zero of="$data" bs=1 seek=$((at + 600)) count=64 conv=notrunc status=none
+	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y
+	echo "$output"
+	[[ $status -eq 4 && $output == *"is damaged in its group"* ]]
 	mapped_is 256 512
+	same
+	dd if=/tmp/saved of="$data" bs=1 seek=$((at + 600)) conv=notrunc status=none
+	revdedupctl dedup "$vg/vm1" --mode pool --cold 0 -f -y
+	mapped_is 0 64
 	same
 }
 

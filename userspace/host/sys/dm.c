@@ -112,7 +112,7 @@ static int run_with_udev(struct dm_task *task, unsigned int flags)
 
 /* --- targets */
 
-static bool find_target(const char *name)
+static bool find_target(const char *name, u32 ret_version[3])
 {
 	TASK *task = dm_task_create(DM_DEVICE_LIST_VERSIONS);
 	struct dm_versions *at, *next;
@@ -120,22 +120,25 @@ static bool find_target(const char *name)
 	if (!task || run(task))
 		return false;
 	for (at = dm_task_get_versions(task); at; at = next) {
-		if (!strcmp(at->name, name))
+		if (!strcmp(at->name, name)) {
+			if (ret_version)
+				memcpy(ret_version, at->version, sizeof(at->version));
 			return true;
+		}
 		next = at->next ? (void *)((char *)at + at->next) : NULL;
 	}
 	return false;
 }
 
-bool rd_dm_has_target(const char *name)
+bool rd_dm_has_target(const char *name, u32 ret_version[3])
 {
 	char module[64];
 	char *const argv[] = { "modprobe", "-q", module, NULL };
 
-	if (find_target(name))
+	if (find_target(name, ret_version))
 		return true;
 	snprintf(module, sizeof(module), "dm-%s", name);
-	return rd_run(argv, NULL) >= 0 && find_target(name);
+	return rd_run(argv, NULL) >= 0 && find_target(name, ret_version);
 }
 
 /* --- devices */

@@ -27,8 +27,11 @@ struct rd_dm_info {
 /* Print messages of libdevmapper as our own. To be called before all others. */
 void rd_dm_init(void);
 
-/* Does the kernel have a target of that name, also after loading the module dm-NAME? */
-bool rd_dm_has_target(const char *name);
+/*
+ * Does the kernel have a target of that name, also after loading the module dm-NAME? @ret_version:
+ * major, minor and patch level of the one that it has, or NULL.
+ */
+bool rd_dm_has_target(const char *name, u32 ret_version[3]);
 
 int rd_dm_info(const char *name, struct rd_dm_info *ret);
 /* Find the name of the device with this UUID. -ENODEV, without a word: there is none. */

@@ -14,7 +14,6 @@
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
 #include "pool/engine/engine.h"
-#include "pool/engine/inflate.h"
 #include "clone.h"
 #include "stack.h"
 #include "tenants.h"
@@ -271,21 +270,6 @@ static int begin(struct clone *clone, unsigned int wait_ms)
 	return r ? r : check(clone);
 }
 
-/* Store raw what the device is to read, before anything is made. */
-static int inflate(const struct clone *clone)
-{
-	static const struct rd_inflate all;
-	struct rd_lock shut = RD_LOCK_NONE;
-	u64 bytes;
-	int r = rd_lease_shut(clone->pool, &shut);
-
-	if (r)
-		return r;
-	r = rd_inflate(clone->pool, clone->version, &all, &bytes);
-	rd_lock_drop(&shut);
-	return r == -EBADMSG ? -EUCLEAN : r;
-}
-
 int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 	     const struct rd_clone_options *options, unsigned int wait_ms,
 	     struct rd_attachment *at)
@@ -297,7 +281,7 @@ int rd_clone(struct rd_pool *pool, const struct rd_version *version,
 	if (!r)
 		r = begin(&clone, wait_ms);
 	if (!r)
-		r = inflate(&clone);
+		r = rd_version_table_check(pool, version);
 	if (!r)
 		r = make(&clone);
 	/* Free places that other commands could not free meanwhile. */

@@ -4,7 +4,6 @@
  * points into the pool for all blocks. Writes go to the logical volume, and the rest is
  * copied there in the background.
  *
- *	0. what the pool has compressed is stored raw: see pool/engine/inflate.h
  *	1. /etc/revdedup/volumes/revdedup-vg-new, unfinished
  *	2. vg/new, with a tag that only this clone has, and vg/new_rdmeta
  *	3. the lease: blocks of the version are not freed

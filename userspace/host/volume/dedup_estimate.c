@@ -60,11 +60,11 @@ static bool take_chunk(struct estimate *e, u64 first, const struct dmr_entry *pl
 	for (i = 0; i < unit; i++) {
 		if (places[i].kind == DMR_BASE)
 			return false;
-		any |= places[i].kind == DMR_POOL;
+		any |= dmr_entry_in_pool(places[i]);
 	}
 	for (i = 0; i < unit; i += 16)
-		if (places[i].kind == DMR_POOL)
-			sample(e, first + i, places[i].block);
+		if (dmr_entry_in_pool(places[i]))
+			sample(e, first + i, dmr_entry_pool_block(places[i]));
 	return any;
 }
 
@@ -99,8 +99,6 @@ static int count(struct estimate *e)
 	bytes = e->chunks * run->unit * RD_BLOCK_SIZE;
 	already = status.nr_pool * RD_BLOCK_SIZE;
 	run->report->estimate = rd_min(bytes > already ? bytes - already : 0, run->thin.mapped);
-	run->report->packed = run->source.packed;
-	run->source.packed = 0;
 	return 0;
 }
 

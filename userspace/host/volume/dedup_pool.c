@@ -120,7 +120,7 @@ static bool is_worth_it(const struct window *window, u64 at)
 		if (!window->away[i] && place_of(window, i)->kind == DMR_BASE)
 			return false;
 		nr_away += window->away[i];
-		nr_pool += !window->away[i] && place_of(window, i)->kind == DMR_POOL;
+		nr_pool += !window->away[i] && dmr_entry_in_pool(*place_of(window, i));
 	}
 	return nr_pool || (nr_away == window->run->unit &&
 			   (window->run->is_first || window->is_again));
@@ -250,9 +250,7 @@ static int add_swap(struct window *window, u64 at)
 	if (window->swaps.len)
 		last = (struct dmr_range *)(window->swaps.data + window->swaps.len) - 1;
 	if (last && last->first + last->len == range.first &&
-	    last->place[0].kind == range.place[0].kind &&
-	    (range.place[0].kind == DMR_ZERO ||
-	     last->place[0].block + last->len == range.place[0].block)) {
+	    dmr_entry_goes_on(last->place[0], last->len, range.place[0])) {
 		last->len++;
 		return 0;
 	}

@@ -6,6 +6,7 @@
 
 #include "base/direct.h"
 #include "base/log.h"
+#include "meta/pack_read.h"
 #include "pool/data/ring.h"
 #include "dedup_read.h"
 
@@ -32,6 +33,8 @@ struct in_flight {
 
 struct rd_dedup_reader {
 	struct rd_ring *ring;		/* NULL: a read has ended when it is submitted */
+	struct rd_pack_reader *packs;	/* by which a read has always ended */
+	struct rd_pack_want wants[MAX_BLOCKS];
 	struct in_flight pieces[MAX_PIECES];
 	unsigned int first, nr;		/* pieces that were started and not waited for */
 };
@@ -49,6 +52,9 @@ int rd_dedup_reader_new(struct rd_dedup_reader **ret, const struct rd_dedup_run 
 	 * nothing then, and takes processor time from those for whom there is a rate.
 	 */
 	has_all = run->pace.rate || !rd_ring_new(&reader->ring, DEPTH);
+	reader->packs = rd_pack_reader_new(run->pool_fd, run->source.nr_places,
+					   run->pool->area.super.uuid);
+	has_all = has_all && reader->packs;
 	for (i = 0; i < MAX_PIECES; i++) {
 		struct in_flight *piece = &reader->pieces[i];
 
@@ -74,6 +80,7 @@ void rd_dedup_reader_free(struct rd_dedup_reader *reader)
 	/* First, as it waits for what is still read. */
 	if (reader->ring)
 		rd_ring_free(reader->ring);
+	rd_pack_reader_free(reader->packs);
 	for (i = 0; i < MAX_PIECES; i++) {
 		free(reader->pieces[i].live);
 		free(reader->pieces[i].pool);
@@ -138,10 +145,45 @@ static u64 count_row(const struct rd_dedup_piece *piece, u64 at)
 
 	if (first->kind != DMR_POOL)
 		return 0;
-	while (at + nr < piece->nr && first[nr].kind == DMR_POOL &&
-	       first[nr].block == first->block + nr)
+	while (at + nr < piece->nr && dmr_entry_goes_on(*first, nr, first[nr]))
 		nr++;
 	return nr;
+}
+
+/* How many blocks from @at on are in one pack, in the order of its slots? */
+static u64 count_packed(const struct rd_dedup_piece *piece, u64 at)
+{
+	const struct dmr_entry *first = piece->places + at;
+	u64 nr = 0;
+
+	while (at + nr < piece->nr && first[nr].kind == DMR_PACK &&
+	       dmr_entry_pool_block(first[nr]) == dmr_entry_pool_block(*first) &&
+	       (!nr || first[nr].block > first[nr - 1].block))
+		nr++;
+	return nr;
+}
+
+/* Read what the target would: what is damaged is found here, and not by a guest. */
+static void read_packed(struct rd_dedup_reader *reader, struct in_flight *piece, u64 at, u64 nr)
+{
+	const struct dmr_entry *places = piece->piece.places + at;
+	u64 i;
+	int r;
+
+	for (i = 0; i < nr; i++)
+		reader->wants[i] = (struct rd_pack_want){
+			.head = dmr_entry_pool_block(places[i]),
+			.slot = dmr_entry_slot(places[i]),
+			.to = piece->pool + (at + i) * RD_BLOCK_SIZE,
+		};
+	r = rd_pack_read(reader->packs, reader->wants, nr);
+	if (!r || piece->r)
+		return;
+	piece->r = r == -EBADMSG ? -EUCLEAN : r;
+	rd_err(r == -EBADMSG ? 0 : r, "cannot read the pool '%s': %s", piece->run->pool->path,
+	       rd_pack_read_what(reader->packs));
+	if (r == -EBADMSG)
+		rd_remedy(RD_REMEDY_SCRUB, NULL, "nothing more of this volume was given back");
 }
 
 static void submit_pool(struct rd_dedup_reader *reader, struct in_flight *piece)
@@ -151,6 +193,11 @@ static void submit_pool(struct rd_dedup_reader *reader, struct in_flight *piece)
 	for (at = 0; at < piece->piece.nr; at += nr) {
 		u8 *to = piece->pool + at * RD_BLOCK_SIZE;
 
+		nr = count_packed(&piece->piece, at);
+		if (nr) {
+			read_packed(reader, piece, at, nr);
+			continue;
+		}
 		nr = count_row(&piece->piece, at);
 		if (nr) {
 			submit(reader, piece, piece->run->pool_fd, to, nr,

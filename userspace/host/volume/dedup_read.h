@@ -12,7 +12,7 @@ struct rd_dedup_reader;
 
 struct rd_dedup_piece {
 	u64 first, nr;		/* blocks of the volume: RD_DEDUP_READ bytes at most */
-	const struct dmr_entry *places;	/* of @nr blocks; what is not of kind POOL is zeros */
+	const struct dmr_entry *places;	/* of @nr blocks; what is not in the pool is zeros */
 	const u8 *live, *pool;	/* what was read */
 };
 

@@ -294,8 +294,6 @@ static int measure(struct rd_dedup_run *run)
 	run->report->mapped_after = now.mapped;
 	run->report->pool_used_after = now.pool_used;
 	run->report->in_pool = status.nr_pool * RD_BLOCK_SIZE;
-	if (!run->options->dry_run)
-		run->report->packed = run->source.packed;
 	return 0;
 }
 

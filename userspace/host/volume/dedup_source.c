@@ -9,6 +9,7 @@
 #include "pool/engine/proof.h"
 #include "dedup_source.h"
 #include "target.h"
+#include "target_place.h"
 
 #define MAX_SEGS	64	/* that are read at a time */
 
@@ -103,26 +104,31 @@ void rd_dedup_source_close(struct rd_dedup_source *source)
 
 /* --- places */
 
-/* False: a pack has one of the blocks, or it lies where the table's device ends. */
-static bool take_map(const struct rd_dedup_source *source, const struct rd_map *map,
-		     struct dmr_entry *places)
+/* -EOPNOTSUPP, and says so: a pack has one of the blocks, and the module reads none. */
+static int check_module(struct rd_dedup_source *source)
+{
+	int r = source->reads_packs ? 0 : rd_target_require_packs();
+
+	source->reads_packs = !r;
+	return r;
+}
+
+/* 1: a block lies where the table's device ends. */
+static int take_map(struct rd_dedup_source *source, struct rd_target_places *packs,
+		    const struct rd_map *map, struct dmr_entry *places)
 {
 	unsigned int i;
+	u64 end;
+	int r = 0;
 
-	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		rd_place place = map->at[i];
-
-		places[i] = (struct dmr_entry){ .kind = DMR_ZERO };
-		if (rd_place_kind(place) != RD_OWN)
-			continue;
-		if (rd_frame_is_packed(rd_place_id(place)))
-			return false;
-		places[i].kind = DMR_POOL;
-		places[i].block = rd_place_offset(place) / RD_BLOCK_SIZE;
-		if (source->nr_places && places[i].block >= source->nr_places)
-			return false;
+	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
+		r = rd_target_place(packs, map->at[i], &places[i], &end);
+		if (!r && source->nr_places && end > source->nr_places)
+			r = 1;
+		if (!r && places[i].kind == DMR_PACK)
+			r = check_module(source);
 	}
-	return true;
+	return r;
 }
 
 static void leave(struct dmr_entry *places, unsigned int nr)
@@ -167,20 +173,19 @@ static int leave_written(struct rd_dedup_source *source, const struct rd_map *ma
 }
 
 /* @before: what the segment was when it had to be the same already */
-static int read_segment(struct rd_dedup_source *source, i64 recipe, i64 before,
-			struct dmr_entry *places)
+static int read_segment(struct rd_dedup_source *source, struct rd_target_places *packs, i64 recipe,
+			i64 before, struct dmr_entry *places)
 {
 	struct rd_map map;
 	int r = resolve(source, recipe, &map);
 
-	if (r)
-		return r;
-	if (!take_map(source, &map, places)) {
+	if (!r)
+		r = take_map(source, packs, &map, places);
+	if (r > 0) {
 		leave(places, RD_SEG_BLOCKS);
-		source->packed += RD_SEG_SIZE;
 		return 0;
 	}
-	return recipe == before ? 0 : leave_written(source, &map, before, places);
+	return r || recipe == before ? r : leave_written(source, &map, before, places);
 }
 
 static bool is_cold(const struct rd_dedup_source *source, u64 segment, i64 born)
@@ -211,8 +216,8 @@ static int find_before(struct rd_dedup_source *source)
 	return r == -ENOENT ? 0 : r;
 }
 
-static int read_all(struct rd_dedup_source *source, u64 first, unsigned int nr,
-		    struct dmr_entry *places)
+static int read_all(struct rd_dedup_source *source, struct rd_target_places *packs, u64 first,
+		    unsigned int nr, struct dmr_entry *places)
 {
 	struct rd_sql *sql = source->pool->sql;
 	i64 recipes[MAX_SEGS], born[MAX_SEGS], before[MAX_SEGS], volume = source->version.volume;
@@ -228,8 +233,8 @@ static int read_all(struct rd_dedup_source *source, u64 first, unsigned int nr,
 		cold = is_cold(source, first + i, born[i]);
 		/* A last segment that the end of the version cuts is its own up to there. */
 		if (first + i < end && (cold || source->before))
-			r = read_segment(source, recipes[i], cold ? recipes[i] : before[i],
-					 places);
+			r = read_segment(source, packs, recipes[i],
+					 cold ? recipes[i] : before[i], places);
 		else
 			leave(places, RD_SEG_BLOCKS);
 	}
@@ -239,6 +244,7 @@ static int read_all(struct rd_dedup_source *source, u64 first, unsigned int nr,
 int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int nr,
 			 struct dmr_entry *places)
 {
+	struct rd_target_places packs = { .sql = source->pool->sql };
 	unsigned int some;
 	u64 at;
 	int r = rd_sql_begin_read(source->pool->sql);
@@ -249,9 +255,11 @@ int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int
 	r = find_before(source);
 	for (at = 0; at < nr && !r; at += some) {
 		some = rd_min(MAX_SEGS, nr - at);
-		r = read_all(source, first + at, some, places + at * RD_SEG_BLOCKS);
+		r = read_all(source, &packs, first + at, some, places + at * RD_SEG_BLOCKS);
 	}
 	rd_sql_end_read(source->pool->sql);
+	if (r == -EOPNOTSUPP)
+		return r;
 	if (r)
 		return rd_err(r, "cannot read where '%s' has its blocks", source->at->volume);
 	cut(source, first, nr, places);

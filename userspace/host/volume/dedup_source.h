@@ -5,8 +5,7 @@
  * and N - k had its content already. Of other, warm, segments, single blocks are cold: those
  * that N and N - k have in the same place. A warm segment may be dirty, so a block of it may
  * differ from N's; the caller compares. Where N - k was deleted, the next older version that is
- * there takes its place for warm segments; if none is, they are left alone. What is packed
- * has no place that a table can name.
+ * there takes its place for warm segments; if none is, they are left alone.
  *
  * The segment's level alone would leave nearly all of a volume that is written at random here
  * and there: most segments are warm then, and most of their blocks cold.
@@ -30,7 +29,7 @@ struct rd_dedup_source {
 	u64 nr_segs;		/* of the volume */
 	u64 nr_places;		/* that the table's device has; 0: not known yet, any */
 	u8 *dirty;		/* a bit for each of them */
-	u64 packed;		/* bytes of segments that are packed, counted so far */
+	bool reads_packs;	/* the module does, as was found out */
 };
 
 /*
@@ -51,7 +50,8 @@ static inline bool rd_dedup_source_is_dirty(const struct rd_dedup_source *source
 
 /*
  * Find the places of @nr segments from @first on: @places has 512 for each. Blocks that are
- * not cold are BASE. The places stay as long as the caller has rd_lease_shut().
+ * not cold are BASE. The places stay as long as the caller has rd_lease_shut(). -EOPNOTSUPP, and
+ * says so: some are in packs, which the loaded module does not read.
  */
 int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int nr,
 			 struct dmr_entry *places);

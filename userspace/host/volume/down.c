@@ -10,6 +10,7 @@
 #include "meta/table_read.h"
 #include "attachment.h"
 #include "down.h"
+#include "target_place.h"
 
 /* Find the attachment of a device. -ENODEV: it is none of this host. */
 static int find_attachment(const char *device, struct rd_attachment *ret)
@@ -37,6 +38,9 @@ static void keep_run(const struct rd_run *run, struct rd_doomed *doomed)
 {
 	u64 i, place = run->place.block;
 
+	/* All of the run is in one pack. */
+	if (run->place.kind == DMR_PACK)
+		rd_place_keep(doomed, run->place);
 	if (run->place.kind != DMR_POOL)
 		return;
 	if (place > doomed->last || place + run->len <= doomed->first)

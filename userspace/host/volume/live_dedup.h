@@ -5,7 +5,7 @@
  * Mode ZEROS is an fstrim from outside: where a whole chunk of the thin pool reads as zeros,
  * the chunk is given back. Nothing depends on anything afterwards. See dedup_zeros.c.
  *
- * Mode POOL: blocks that the newest version has, raw and since long, are read from the pool, and
+ * Mode POOL: blocks that the newest version has since long are read from the pool, and
  * their chunks are given back. The volume then depends on the pool, which is no backup of it any
  * more. See dedup_pool.c.
  *
@@ -45,7 +45,6 @@ struct rd_live_dedup_report {
 	u64 found;
 	u64 estimate;		/* mode POOL: bytes that could be given back, by the catalog */
 	u64 compared;		/* the same: bytes */
-	u64 packed;		/* the same: that are compressed in the pool, and were left */
 	u64 in_pool;		/* that are read from the pool in the end */
 	u64 cold;		/* mode POOL: what became of the option, see dedup_feedback.c */
 	u64 came_home;		/* the same: bytes that have left the pool since the last run */

@@ -104,8 +104,10 @@ static int load_version(struct rd_pool *pool, const struct rd_version *version,
 
 int rd_mapped_refresh(struct rd_pool *pool, const struct rd_version *version, const char *name)
 {
-	int r = load_version(pool, version, name);
+	int r = rd_version_table_check(pool, version);
 
+	if (!r)
+		r = load_version(pool, version, name);
 	/* The swap waits for reads in flight: they end before any place is freed. */
 	return r ? r : rd_dm_swap(name, RD_DM_NOLOCKFS);
 }
@@ -217,6 +219,8 @@ int rd_mapped_make(struct rd_pool *pool, const struct rd_version *version,
 	r = rd_dm_info(options->name, &info);
 	if (!r && info.exists)
 		r = already_there(options->name);
+	if (!r)
+		r = rd_version_table_check(pool, version);
 	if (!r)
 		r = make_uuid(uuid);
 	if (r)

@@ -23,15 +23,14 @@ int rd_marks_token(u64 *ret)
 
 /* --- sending ranges */
 
-static int print_range(char *text, size_t size, const struct dmr_range *range, bool places)
+static int print_range(char *text, const struct dmr_range *range, bool places)
 {
-	int n = snprintf(text, size, "%llx,%llx", range->first, range->len);
+	int n = sprintf(text, "%llx,%llx", range->first, range->len);
 
 	if (!places)
 		return n;
-	if (range->place[0].kind == DMR_POOL)
-		return n + snprintf(text + n, size - n, ",p%llx", (u64)range->place[0].block);
-	return n + snprintf(text + n, size - n, ",z");
+	text[n++] = ',';
+	return n + dmr_place_print(text + n, range->place[0]);
 }
 
 /* Send "@head RANGE;RANGE...@tail", in as many messages as it takes. */
@@ -46,7 +45,7 @@ static int send(const char *device, const char *head, const struct dmr_range *ra
 		return -ENOMEM;
 	for (i = 0; i < nr && !r; i++) {
 		len += sprintf(text + len, "%s", len ? ";" : head);
-		len += print_range(text + len, 80, &ranges[i], places);
+		len += print_range(text + len, &ranges[i], places);
 		if (len < MESSAGE_MAX && i + 1 < nr)
 			continue;
 		sprintf(text + len, "%s", tail);

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/engine.h"
-#include "pool/engine/inflate.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "dedup_lease.h"
@@ -114,7 +113,7 @@ static int add_range(void *ctx, const struct dmr_range *range)
 {
 	struct rollback *rb = ctx;
 	bool is_first = rb->messages.len == rb->begin;
-	char text[96];
+	char text[64 + DMR_PLACE_TEXT];
 	u64 len;
 	int n;
 
@@ -124,10 +123,7 @@ static int add_range(void *ctx, const struct dmr_range *range)
 	len = rd_min(range->len, rb->nr_blocks - range->first);
 	n = snprintf(text, sizeof(text), "%s%llx,%llx,", is_first ? "set " : ";", range->first,
 		     len);
-	if (range->place[0].kind == DMR_POOL)
-		n += snprintf(text + n, sizeof(text) - n, "p%llx", (u64)range->place[0].block);
-	else
-		n += snprintf(text + n, sizeof(text) - n, "z");
+	n += dmr_place_print(text + n, range->place[0]);
 	rd_buffer_put(&rb->messages, text, n);
 	if (rb->messages.len - rb->begin > MESSAGE_MAX)
 		end_message(rb);
@@ -203,21 +199,6 @@ static int measure(struct rollback *rb)
 	rb->nr_segs = rd_round_up(rb->nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
 	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
 	return rb->wanted ? 0 : -ENOMEM;
-}
-
-/* Store raw what is wanted, before the volume waits for it. What is damaged is found now. */
-static int inflate(struct rollback *rb)
-{
-	const struct rd_inflate what = { .wanted = rb->wanted, .end = rb->nr_segs };
-	u64 bytes;
-	int r;
-
-	r = want_different(rb);
-	if (!r)
-		r = want_dirty(rb);
-	if (!r)
-		r = rd_inflate(rb->pool, rb->version, &what, &bytes);
-	return r == -EBADMSG ? -EUCLEAN : r;
 }
 
 /* Load the table. The metadata may name another pool, which was given up. */
@@ -401,6 +382,8 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	if (!r)
 		r = prove(&rb);
 	if (!r)
+		r = rd_version_table_check(pool, version);
+	if (!r)
 		r = measure(&rb);
 	/*
 	 * The lease of a roll-back whose blocks are all home. It goes before the new one comes:
@@ -412,7 +395,7 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	if (!r)
 		r = rd_lease_shut(pool, &shut);
 	if (!r)
-		r = inflate(&rb);
+		r = want_different(&rb);
 	if (!r)
 		r = load_with_pool(&rb, false);
 	if (!r)
@@ -432,6 +415,8 @@ static int repeat(struct rollback *rb)
 {
 	int r = prove(rb);
 
+	if (!r)
+		r = rd_version_table_check(rb->pool, rb->version);
 	if (!r)
 		r = measure(rb);
 	if (!r)

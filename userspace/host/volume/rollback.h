@@ -3,10 +3,9 @@
  * Turn an attached volume back to an earlier version, at once: its table points into the
  * pool, and blocks are copied home in the background.
  *
- *	1. what the pool has compressed is stored raw: see pool/engine/inflate.h
- *	2. the lease: blocks of the version are not freed
- *	3. suspend; begin; set, for all that may differ; end; resume
- *	4. hydrate
+ *	1. the lease: blocks of the version are not freed
+ *	2. suspend; begin; set, for all that may differ; end; resume
+ *	3. hydrate
  *
  * If a crash interrupts the batch between begin and end the target refuses to be resumed,
  * and the batch is sent again: by the guard of the command, by the next command, or when

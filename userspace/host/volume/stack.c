@@ -312,7 +312,7 @@ static int make_without(struct rd_attachment *at, const struct metadata *metadat
 static int make_volume(struct rd_attachment *at, enum rd_stack_state before,
 		       enum rd_stack_state *ret_state)
 {
-	bool has_module = rd_dm_has_target(RD_TARGET);
+	bool has_module = rd_target_exists();
 	char uuid[RD_DM_NAME_MAX];
 	struct metadata metadata;
 	u64 sectors;

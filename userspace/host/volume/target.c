@@ -13,7 +13,7 @@
 
 bool rd_target_exists(void)
 {
-	return rd_dm_has_target(RD_TARGET);
+	return rd_dm_has_target(RD_TARGET, NULL);
 }
 
 int rd_target_require(void)
@@ -23,6 +23,27 @@ int rd_target_require(void)
 	rd_err(0, "there is no module dm-revdedup for this kernel");
 	rd_hint("nothing was changed; 'apt install revdedup-dkms linux-headers-$(uname -r)', or 'make install', installs it");
 	return -ENOPKG;
+}
+
+bool rd_target_reads_packs(void)
+{
+	u32 version[3];
+
+	return rd_dm_has_target(RD_TARGET, version) &&
+		(version[0] > 1 || (version[0] == 1 && version[1] >= 1));
+}
+
+int rd_target_require_packs(void)
+{
+	u32 version[3] = { 0 };
+
+	if (rd_target_reads_packs())
+		return 0;
+	rd_dm_has_target(RD_TARGET, version);
+	rd_err(0, "the loaded module dm-revdedup (%u.%u.%u) cannot read what is compressed",
+	       version[0], version[1], version[2]);
+	rd_hint("nothing was changed; load the newer one, 1.1.0 or later: install it, and restart the host, or, once nothing uses the old one, 'modprobe -r dm-revdedup'");
+	return -EOPNOTSUPP;
 }
 
 /* --- the table line */

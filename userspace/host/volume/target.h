@@ -30,6 +30,13 @@ bool rd_target_exists(void);
 /* Is there such a target, also after loading the module? 0, or -ENOPKG. */
 int rd_target_require(void);
 
+/*
+ * Does the module read packs, as 1.1.0 does? Without that no table can have a place in one, and
+ * nothing else is amiss. 0, or -EOPNOTSUPP and says so.
+ */
+bool rd_target_reads_packs(void);
+int rd_target_require_packs(void);
+
 int rd_target_load(const char *name, const struct rd_target_table *table, unsigned int flags);
 
 /* The devices in its table line, as the kernel prints them: "253:4" or "-". */

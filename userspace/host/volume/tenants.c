@@ -8,14 +8,13 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/inflate.h"
-#include "pool/engine/journal.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "down.h"
 #include "mapped.h"
 #include "poolblocks.h"
 #include "target.h"
+#include "target_place.h"
 #include "tenants.h"
 #include "version_table.h"
 #include "view_pool.h"
@@ -34,23 +33,29 @@ struct leaving {
 	u64 nr_blocks;		/* of the volume; 0: its table has no pool */
 	struct rd_buffer runs;	/* struct dmr_range: those that must move */
 	struct rd_buffer message;
+	struct dmr_range remap;	/* the next one of it; len 0: none */
+	bool may_pack;		/* the module reads packs */
 };
 
 /* --- what it names */
 
-/* Add each block of @range that is doomed, as a range of its own. */
+/* Add each block of @range that is doomed, as a range of its own; of a pack all are, or none. */
 static void take_range(struct leaving *leaving, const struct dmr_range *range)
 {
-	const struct rd_doomed *doomed = leaving->doomed;
-	u64 i, place = range->place[0].block;
+	bool is_packed = range->place[0].kind == DMR_PACK;
+	u64 i;
 
+	if (is_packed && !rd_place_is_doomed(leaving->doomed, range->place[0]))
+		return;
 	for (i = 0; i < range->len; i++) {
-		struct dmr_range one = { .first = range->first + i, .len = 1 };
+		struct dmr_range one = {
+			.first = range->first + i,
+			.len = 1,
+			.place[0] = dmr_entry_plus(range->place[0], i),
+		};
 
-		if (!rd_doomed_has(doomed, place + i))
-			continue;
-		one.place[0] = (struct dmr_entry){ .kind = DMR_POOL, .block = place + i };
-		rd_buffer_put(&leaving->runs, &one, sizeof(one));
+		if (is_packed || rd_place_is_doomed(leaving->doomed, one.place[0]))
+			rd_buffer_put(&leaving->runs, &one, sizeof(one));
 	}
 }
 
@@ -89,13 +94,14 @@ static int ask(struct leaving *leaving, u64 first, u64 len, u64 *next, struct rd
 }
 
 /*
- * Ask for the pool from @first to @last, and take what is doomed. *@is_long: that filled the
- * room.
+ * Ask for the pool from @first to @last, and for packs that may reach into that, and take what is
+ * doomed. *@is_long: that filled the room.
  */
 static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *is_long)
 {
 	struct rd_buffer places = { 0 };
-	int r = ask(leaving, first, last - first + 1, next, &places);
+	u64 from = first > RD_DOOMED_BEFORE ? first - RD_DOOMED_BEFORE : 0;
+	int r = ask(leaving, from, last - from + 1, next, &places);
 	const struct dmr_range *range = (const struct dmr_range *)places.data;
 	size_t i, nr = r ? 0 : places.len / sizeof(*range);
 
@@ -115,7 +121,7 @@ static u64 frame_block(const struct rd_doomed_frame *frame, unsigned int slot)
 static unsigned int cluster_end(const struct rd_doomed *doomed, unsigned int i)
 {
 	const struct rd_doomed_frame *frames = doomed->frames;
-	u64 wide = (doomed->last - doomed->first) / 8 + RD_SEG_BLOCKS;
+	u64 wide = (doomed->last - doomed->first) / 8 + RD_SEG_BLOCKS + RD_DOOMED_BEFORE;
 
 	do
 		i++;
@@ -226,20 +232,69 @@ static int send(struct leaving *leaving)
 	return r;
 }
 
-static int add_remap(struct leaving *leaving, u64 block, u64 old, u64 new)
+/* Put the range that was gathered into the message. */
+static int put_remap(struct leaving *leaving)
 {
-	char text[80];
+	struct dmr_range *range = &leaving->remap;
+	char text[40 + 2 * DMR_PLACE_TEXT];
 	int len;
 
-	len = snprintf(text, sizeof(text), "%s%llx,1,p%llx,p%llx",
-		       leaving->message.len ? ";" : "remap ", block, old, new);
+	if (!range->len)
+		return 0;
+	len = sprintf(text, "%s%llx,%llx,", leaving->message.len ? ";" : "remap ", range->first,
+		      range->len);
+	len += dmr_place_print(text + len, range->place[0]);
+	text[len++] = ',';
+	len += dmr_place_print(text + len, range->place[1]);
+	range->len = 0;
 	rd_buffer_put(&leaving->message, text, len);
 	return leaving->message.len > MESSAGE_MAX ? send(leaving) : 0;
 }
 
+/* Blocks in a row are one range: of a pack that has moved they may be one word of the table. */
+static int add_remap(struct leaving *leaving, u64 block, struct dmr_entry old,
+		     struct dmr_entry new)
+{
+	struct dmr_range *range = &leaving->remap;
+	int r;
+
+	if (range->len && range->first + range->len == block &&
+	    dmr_entry_goes_on(range->place[0], range->len, old) &&
+	    dmr_entry_goes_on(range->place[1], range->len, new)) {
+		range->len++;
+		return 0;
+	}
+	r = put_remap(leaving);
+	*range = (struct dmr_range){ .first = block, .len = 1, .place = { old, new } };
+	return r;
+}
+
+/*
+ * The catalog gives a place that it calls free: it is damaged. Of a pack its blocks are counted
+ * by the row that gives the place.
+ */
+static bool is_freed(const struct leaving *leaving, struct dmr_entry place, u64 end)
+{
+	u64 block = dmr_entry_pool_block(place);
+
+	for (; block < end; block++)
+		if (rd_doomed_has(leaving->doomed, block))
+			return true;
+	return false;
+}
+
+/* Once is enough: a module does not change while it has devices. */
+static int may_pack(struct leaving *leaving)
+{
+	if (!leaving->may_pack && rd_target_require_packs())
+		return -EOPNOTSUPP;
+	leaving->may_pack = true;
+	return 0;
+}
+
 /* Move the runs of one segment, from @i on. *@ret_next: the first of the next segment. */
-static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, size_t i,
-			size_t *ret_next)
+static int move_segment(struct leaving *leaving, struct rd_target_places *places,
+			struct rd_resolver *resolver, size_t i, size_t *ret_next)
 {
 	const struct dmr_range *runs = (const struct dmr_range *)leaving->runs.data;
 	size_t nr = leaving->runs.len / sizeof(*runs);
@@ -254,65 +309,44 @@ static int move_segment(struct leaving *leaving, struct rd_resolver *resolver, s
 	if (!r)
 		r = recipe ? rd_resolve(resolver, recipe, &map, &fp) : -EUCLEAN;
 	for (; !r && i < nr && runs[i].first / RD_SEG_BLOCKS == segment; i++) {
-		rd_place place = map.at[runs[i].first % RD_SEG_BLOCKS];
-		u64 new;
+		struct dmr_entry new;
+		u64 end;
 
-		if (rd_place_kind(place) != RD_OWN)
-			return -EUCLEAN;
-		/* It has got there since inflate(). */
-		if (rd_frame_is_packed(rd_place_id(place)))
-			return -EAGAIN;
-		new = rd_place_offset(place) / RD_BLOCK_SIZE;
-		/* The catalog gives the place that it calls free: it is damaged. */
-		if (rd_doomed_has(leaving->doomed, new))
-			return -EUCLEAN;
-		r = add_remap(leaving, runs[i].first, runs[i].place[0].block, new);
+		r = rd_target_place(places, map.at[runs[i].first % RD_SEG_BLOCKS], &new, &end);
+		if (!r && new.kind == DMR_PACK)
+			r = may_pack(leaving);
+		if (!r && (new.kind == DMR_ZERO || is_freed(leaving, new, end)))
+			r = -EUCLEAN;
+		if (!r)
+			r = add_remap(leaving, runs[i].first, runs[i].place[0], new);
 	}
 	*ret_next = i;
 	return r;
 }
 
-/*
- * Store raw what the version has in packs instead of the places that are doomed. A catalog that
- * is made anew must know that before the device does.
- */
-static int inflate(struct leaving *leaving)
+static int move_runs(struct leaving *leaving, struct rd_resolver *resolver)
 {
-	const struct dmr_range *runs = (const struct dmr_range *)leaving->runs.data;
-	RD_FREE u8 *wanted = calloc(1, rd_nr_segs(leaving->version.size) / 8 + 1);
-	const struct rd_inflate what = { .wanted = wanted, .may_fill_up = true };
-	size_t i, nr = leaving->runs.len / sizeof(*runs);
-	u64 segment, bytes;
-	int r;
+	struct rd_target_places places = { .sql = leaving->pool->sql };
+	size_t i = 0, nr = leaving->runs.len / sizeof(struct dmr_range);
+	int r = rd_sql_begin_read(leaving->pool->sql);
 
-	if (!wanted)
-		return -ENOMEM;
-	for (i = 0; i < nr; i++) {
-		segment = runs[i].first / RD_SEG_BLOCKS;
-		if (segment < rd_nr_segs(leaving->version.size))
-			wanted[segment / 8] |= 1 << segment % 8;
-	}
-	r = rd_inflate(leaving->pool, &leaving->version, &what, &bytes);
-	return r || !bytes ? r : rd_journal_flush(leaving->pool);
+	if (r)
+		return r;
+	while (!r && i < nr)
+		r = move_segment(leaving, &places, resolver, i, &i);
+	rd_sql_end_read(leaving->pool->sql);
+	if (!r)
+		r = put_remap(leaving);
+	return r ? r : send(leaving);
 }
 
 static int move_all(struct leaving *leaving)
 {
-	size_t i = 0, nr = leaving->runs.len / sizeof(struct dmr_range);
 	struct rd_resolver *resolver = rd_resolver_new(leaving->pool->sql);
 	int r = resolver ? rd_version_prove(leaving->pool, &leaving->version) : -ENOMEM;
 
 	if (!r)
-		r = inflate(leaving);
-	if (!r)
-		r = rd_sql_begin_read(leaving->pool->sql);
-	if (!r) {
-		while (!r && i < nr)
-			r = move_segment(leaving, resolver, i, &i);
-		rd_sql_end_read(leaving->pool->sql);
-	}
-	if (!r)
-		r = send(leaving);
+		r = move_runs(leaving, resolver);
 	rd_resolver_free(resolver);
 	return r;
 }
@@ -324,7 +358,7 @@ static int keep_all(struct leaving *leaving)
 
 	rd_info("'%s' is being copied: blocks that it reads are freed later", leaving->name);
 	rd_each(run, &leaving->runs)
-		rd_doomed_keep(leaving->doomed, run->place[0].block);
+		rd_place_keep(leaving->doomed, run->place[0]);
 	return 0;
 }
 

@@ -7,13 +7,12 @@
 #include "base/uuid.h"
 #include "meta/table_write.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/inflate.h"
-#include "pool/engine/journal.h"
 #include "pool/engine/proof.h"
+#include "target.h"
+#include "target_place.h"
 #include "version_table.h"
 
 #define WINDOW		1024	/* segments whose recipes are read at a time */
-#define MAX_TRIES	8	/* to have a segment raw */
 
 struct walk {
 	struct rd_pool *pool;
@@ -27,11 +26,10 @@ struct walk {
 
 /* --- runs */
 
-static bool goes_on(const struct dmr_range *run, u64 block, const struct dmr_entry *place)
+static bool goes_on(const struct dmr_range *run, u64 block, struct dmr_entry place)
 {
-	if (!run->len || run->first + run->len != block || run->place[0].kind != place->kind)
-		return false;
-	return place->kind != DMR_POOL || run->place[0].block + run->len == place->block;
+	return run->len && run->first + run->len == block &&
+		dmr_entry_goes_on(run->place[0], run->len, place);
 }
 
 static int end_run(struct walk *walk)
@@ -49,7 +47,7 @@ static int add(struct walk *walk, u64 block, u64 len, struct dmr_entry place)
 	if (block >= walk->nr_blocks)
 		return 0;
 	len = rd_min(len, walk->nr_blocks - block);
-	if (goes_on(&walk->run, block, &place)) {
+	if (goes_on(&walk->run, block, place)) {
 		walk->run.len += len;
 		return 0;
 	}
@@ -60,93 +58,53 @@ static int add(struct walk *walk, u64 block, u64 len, struct dmr_entry place)
 
 /* --- segments */
 
-static bool is_packed(const struct rd_map *map)
-{
-	unsigned int i;
-
-	for (i = 0; i < RD_SEG_BLOCKS; i++)
-		if (rd_place_kind(map->at[i]) == RD_OWN &&
-		    rd_frame_is_packed(rd_place_id(map->at[i])))
-			return true;
-	return false;
-}
-
-/* -EAGAIN: nothing was added, because a pack has blocks of it. */
-static int add_segment(struct walk *walk, u64 segment, i64 recipe)
+static int add_segment(struct walk *walk, struct rd_target_places *places, u64 segment, i64 recipe)
 {
 	u64 block = segment * RD_SEG_BLOCKS;
+	struct dmr_entry place = { .kind = DMR_ZERO };
 	struct rd_seg_fp fp;
 	struct rd_map map;
 	unsigned int i;
 	int r;
 
 	if (!recipe)
-		return add(walk, block, RD_SEG_BLOCKS, (struct dmr_entry){ .kind = DMR_ZERO });
+		return add(walk, block, RD_SEG_BLOCKS, place);
 	r = rd_resolve(walk->resolver, recipe, &map, &fp);
-	if (!r && is_packed(&map))
-		return -EAGAIN;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
-		struct dmr_entry place = { .kind = DMR_ZERO };
-
-		if (rd_place_kind(map.at[i]) == RD_OWN) {
-			place.kind = DMR_POOL;
-			place.block = rd_place_offset(map.at[i]) / RD_BLOCK_SIZE;
-		}
-		r = add(walk, block + i, 1, place);
+		r = rd_target_place(places, map.at[i], &place, NULL);
+		if (!r)
+			r = add(walk, block + i, 1, place);
 	}
 	return r;
 }
 
-/* *@ret_nr: how many segments were added. */
-static int walk_window(struct walk *walk, u64 first, unsigned int nr, unsigned int *ret_nr)
+static int walk_window(struct walk *walk, u64 first, unsigned int nr)
 {
+	struct rd_target_places places = { .sql = walk->pool->sql };
 	i64 recipes[WINDOW];
-	unsigned int i = 0;
+	unsigned int i;
 	int r;
 
-	*ret_nr = 0;
 	r = rd_sql_begin_read(walk->pool->sql);
 	if (r)
 		return r;
 	rd_resolver_forget(walk->resolver);
 	r = rd_segments_read(walk->pool->sql, walk->version->volume, walk->version->number, first,
 			     nr, recipes);
-	while (!r && i < nr) {
-		r = add_segment(walk, first + i, recipes[i]);
-		i += !r;
-	}
+	for (i = 0; i < nr && !r; i++)
+		r = add_segment(walk, &places, first + i, recipes[i]);
 	rd_sql_end_read(walk->pool->sql);
-	*ret_nr = i;
 	return r;
-}
-
-/*
- * Reverse deduplication may give the version blocks of packs at any time. A catalog that is
- * made anew must know the new places before a device does.
- */
-static int inflate(struct walk *walk, u64 first, u64 end, u64 *ret_bytes)
-{
-	const struct rd_inflate what = { .first = first, .end = end, .may_fill_up = true };
-	int r = rd_inflate(walk->pool, walk->version, &what, ret_bytes);
-
-	return r ? r : rd_journal_flush(walk->pool);
 }
 
 static int walk_all(struct walk *walk, u64 first, u64 end)
 {
-	unsigned int nr, done, tries = 0;
-	u64 bytes = 0;
+	unsigned int nr;
 	int r = 0;
 
-	for (; first < end && !r; first += done) {
+	for (; first < end && !r; first += nr) {
 		nr = rd_min(WINDOW, end - first);
-		r = walk_window(walk, first, nr, &done);
-		if (r != -EAGAIN)
-			continue;
-		/* Another command may have stored it raw just now; or the catalog is damaged. */
-		tries = done || bytes ? 0 : tries + 1;
-		r = tries > MAX_TRIES ? -EUCLEAN :
-			inflate(walk, first + done, first + nr, &bytes);
+		r = walk_window(walk, first, nr);
 	}
 	return r ? r : end_run(walk);
 }
@@ -169,6 +127,31 @@ int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version
 		r = walk_all(&walk, first, end);
 	rd_resolver_free(walk.resolver);
 	return r;
+}
+
+static int find_pack(void *ctx, const struct dmr_range *range)
+{
+	(void)ctx;
+	return range->place[0].kind == DMR_PACK;
+}
+
+int rd_version_is_packed(struct rd_pool *pool, const struct rd_version *version, bool *ret)
+{
+	int r = rd_version_table_walk(pool, version, 0, rd_nr_segs(version->size), find_pack, NULL);
+
+	*ret = r > 0;
+	return r < 0 ? r : 0;
+}
+
+int rd_version_table_check(struct rd_pool *pool, const struct rd_version *version)
+{
+	bool packed;
+	int r;
+
+	if (rd_target_reads_packs())
+		return 0;
+	r = rd_version_is_packed(pool, version, &packed);
+	return !r && packed ? rd_target_require_packs() : r;
 }
 
 /* --- images */

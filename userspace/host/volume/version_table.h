@@ -17,10 +17,19 @@ static inline u64 rd_version_sectors(const struct rd_version *version)
  * Call @take with each run of adjacent blocks of segments @first to @first + @nr - 1, in
  * order, until it returns an error. Blocks behind the version's end are left out. The
  * version may move off a place at any time, but the place is not freed as long as the
- * caller has rd_lease_shut(). What is compressed is stored raw first: see inflate.h.
+ * caller has rd_lease_shut().
  */
 int rd_version_table_walk(struct rd_pool *pool, const struct rd_version *version, u64 first, u64 nr,
 			  int (*take)(void *ctx, const struct dmr_range *range), void *ctx);
+
+/* Is a block of @version in a pack? Without one it finds that out by reading all maps. */
+int rd_version_is_packed(struct rd_pool *pool, const struct rd_version *version, bool *ret);
+
+/*
+ * May a table have the places of @version? 0, or -EOPNOTSUPP and says so: some are in packs, and
+ * the loaded module reads none.
+ */
+int rd_version_table_check(struct rd_pool *pool, const struct rd_version *version);
 
 struct rd_version_table {
 	const u8 *volume_uuid;	/* of the target that it is for; NULL: any */

@@ -13,7 +13,7 @@
 struct known_pack {
 	struct rd_pack pack;		/* frame 0: none */
 	int r;				/* of its head */
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 };
 
 struct known_group {
@@ -158,7 +158,7 @@ static int read_packed(struct rd_blocks *blocks, u64 frame, unsigned int slot, v
 	int r;
 
 	r = get_pack(blocks, frame, &known);
-	if (!r && !rd_slots_test(&known->head.slots, slot))
+	if (!r && !rd_pack_has(&known->head, slot))
 		r = -EBADMSG;
 	if (!r)
 		r = get_group(blocks, known, slot / RD_PACK_GROUP, &group);

@@ -21,7 +21,6 @@
  *			reverse deduplication
  *	free_packs	packs that have lost blocks
  *	recompress	all that is raw as packs, or the other way
- *	inflate		what a device is to read, raw
  *	rewrite		what lives in frames as packs, or raw
  *	move_packs	packs elsewhere, as they are
  *	compact		moves slots that are in use together

@@ -32,7 +32,7 @@ struct rd_feed_to {
 	u8 *data;			/* a segment */
 	/* What is compressed may stay so: a pack without its head, and which blocks it has. */
 	u8 *pack;			/* RD_PACK_MAX */
-	struct rd_pack_head *head;	/* slots, and of each group length and codec */
+	struct dmr_pack_head *head;	/* slots, and of each group length and codec */
 };
 
 struct rd_feed_segment {

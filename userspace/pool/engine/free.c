@@ -169,6 +169,7 @@ static int list_doomed(const struct freeing *f, struct rd_doomed *doomed)
 {
 	unsigned int i;
 
+	doomed->area = &f->pool->area;
 	doomed->nr = 0;
 	doomed->frames = malloc((f->nr + !f->nr) * sizeof(*doomed->frames));
 	if (!doomed->frames)

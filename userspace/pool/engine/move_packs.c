@@ -87,7 +87,7 @@ static int drop_tails(struct moving *m, const u64 *frames, unsigned int nr)
 static bool is_sound(const struct moving *m, const struct rd_pack *pack)
 {
 	size_t len = (size_t)pack->blocks * RD_BLOCK_SIZE;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i;
 
 	if (rd_area_read(&m->pool->area, m->bytes, len, rd_pack_offset(pack)) ||

@@ -75,7 +75,7 @@ int rd_random_read(struct rd_random *random, const struct rd_disk *disk, void *b
 int rd_random_fps(struct rd_random *random, const struct rd_disk *disk, u64 segment,
 		  struct rd_fp fps[RD_SEG_BLOCKS]);
 
-struct rd_pack_head;
+struct dmr_pack_head;
 
 /*
  * Read the pack that has the blocks @slots of a segment, each in the slot of the same number, and
@@ -84,7 +84,7 @@ struct rd_pack_head;
  * they are decoded. -ENOENT: there is no such pack, or it is damaged, or moved just now.
  */
 int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u64 segment,
-			const struct rd_slots *slots, struct rd_pack_head *head, u8 *pack);
+			const struct rd_slots *slots, struct dmr_pack_head *head, u8 *pack);
 
 /*
  * Find which parts of the version, from @offset on, are zeros that no place holds.

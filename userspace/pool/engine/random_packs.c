@@ -34,7 +34,7 @@ struct known_pack {
 	struct rd_pack pack;		/* frame 0: none */
 	u64 used;
 	bool has_head;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 };
 
 struct known_group {
@@ -475,14 +475,14 @@ static int read_heads(struct rd_random *random, struct buffer *buffer)
 /* --- groups */
 
 /* Find for each slot of the group which block of it that is. */
-static void make_index(const struct rd_pack_head *head, unsigned int group,
+static void make_index(const struct dmr_pack_head *head, unsigned int group,
 		       u8 at[RD_PACK_GROUP])
 {
 	unsigned int i, slot;
 
 	for (i = 0; i < RD_PACK_GROUP; i++) {
 		slot = group * RD_PACK_GROUP + i;
-		at[i] = rd_slots_test(&head->slots, slot) ? rd_pack_block_at(head, slot) : NO_BLOCK;
+		at[i] = rd_pack_has(head, slot) ? rd_pack_block_at(head, slot) : NO_BLOCK;
 	}
 }
 
@@ -490,7 +490,7 @@ static int decode_part(struct random_packs *packs, struct buffer *buffer, struct
 		       const u8 *bytes)
 {
 	struct unpacker *unpack = buffer->unpacker;
-	const struct rd_pack_head *head = &part->pack->head;
+	const struct dmr_pack_head *head = &part->pack->head;
 	struct known_group *kept = part->kept;
 	u8 *blocks = kept ? kept->blocks : unpack->group;
 	u8 here[RD_PACK_GROUP], *at = kept ? kept->at : here;

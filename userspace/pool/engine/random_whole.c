@@ -50,7 +50,7 @@ static int find(struct rd_random *random, const struct rd_disk *disk, u64 segmen
 	return -ENOENT;
 }
 
-static bool is_sound(const struct rd_pack_head *head, const u8 *pack)
+static bool is_sound(const struct dmr_pack_head *head, const u8 *pack)
 {
 	unsigned int i;
 
@@ -61,7 +61,7 @@ static bool is_sound(const struct rd_pack_head *head, const u8 *pack)
 }
 
 int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u64 segment,
-			const struct rd_slots *slots, struct rd_pack_head *head, u8 *pack)
+			const struct rd_slots *slots, struct dmr_pack_head *head, u8 *pack)
 {
 	const struct rd_area *area = &random->pool->area;
 	struct rd_pack before, after;
@@ -72,7 +72,7 @@ int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u6
 	len = (size_t)before.blocks * RD_BLOCK_SIZE;
 	if (len > RD_PACK_MAX || rd_read_direct(area->fd, pack, len, rd_pack_offset(&before)) ||
 	    rd_pack_read_head(head, pack, len, area->super.uuid, before.frame) ||
-	    memcmp(&head->slots, slots, sizeof(*slots)) || !is_sound(head, pack))
+	    memcmp(head->slots, slots, sizeof(*slots)) || !is_sound(head, pack))
 		return -ENOENT;
 	if (find(random, disk, segment, slots, &after) || memcmp(&before, &after, sizeof(before)))
 		return -ENOENT;

@@ -23,7 +23,7 @@ struct unpack {
 	struct restore *restore;
 	struct rd_pack pack;
 	bool has_head, is_job;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	u32 skip;			/* offset of what is in the buffer */
 	struct buffer *buffer;
 	struct rd_op op;
@@ -51,7 +51,7 @@ struct restore_packs {
 	/* Heads that were read; one is that of the pack as long as the catalog says the same. */
 	struct known_head {
 		struct rd_pack pack;
-		struct rd_pack_head head;
+		struct dmr_pack_head head;
 	} heads[NR_HEADS];
 };
 
@@ -86,7 +86,7 @@ static int decode_group(struct unpack *unpack, struct rd_packer *packer,
 	int r;
 
 	for (i = 0; i < nr; i++)
-		if (!rd_slots_test(&unpack->head.slots, wants[i].slot))
+		if (!rd_pack_has(&unpack->head, wants[i].slot))
 			return -EBADMSG;
 	bytes += rd_pack_group_offset(&unpack->head, group);
 	if (is_plain(unpack, wants, nr))

@@ -293,19 +293,21 @@ static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots
 static int write_dest(struct rewrite *w, struct dest *dest)
 {
 	const struct rd_compression *compression = &w->options->compression;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
+	struct rd_slots slots;
 	size_t len = 0;
 	unsigned int i;
 	int r;
 
 	memset(&head, 0, sizeof(head));
 	memcpy(head.uuid, w->pool->area.super.uuid, sizeof(head.uuid));
-	fill(w, dest, &head.slots);
+	fill(w, dest, &slots);
+	rd_pack_set_slots(&head, &slots);
 	if (compression->codec)
 		len = rd_pack_make(w->packer, &head, w->segment, compression->level, w->pack);
 	if (!len && w->options->only_packs)
 		return 0;
-	r = len ? write_pack(w, dest, len) : write_raw(w, dest, &head.slots);
+	r = len ? write_pack(w, dest, len) : write_raw(w, dest, &slots);
 	for (i = dest->first; i < dest->first + dest->nr && !r; i++)
 		w->moves[i].to = rd_place_make(RD_OWN, dest->frame, slot_in(w, dest, i));
 	return r;

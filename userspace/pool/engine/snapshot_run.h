@@ -91,7 +91,7 @@ struct rd_snapshot_buffer {
 	struct rd_job job;
 	struct rd_snapshot_frame *to;	/* that it is written to */
 	u8 *pack;		/* RD_PACK_MAX */
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	size_t pack_len;	/* 0: it is of no use */
 	unsigned int writes;
 	struct rd_op ops[RD_SEG_BLOCKS / 2 + 1];

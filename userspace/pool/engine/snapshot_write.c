@@ -181,7 +181,7 @@ static void start_compressing(struct rd_snapshot_buffer *buffer)
 	struct rd_snapshot_run *s = buffer->snapshot;
 
 	memcpy(buffer->head.uuid, s->pool->area.super.uuid, sizeof(buffer->head.uuid));
-	buffer->head.slots = buffer->to->slots;
+	rd_pack_set_slots(&buffer->head, &buffer->to->slots);
 	buffer->job = (struct rd_job){ .run = compress, .done = compressed, .ctx = buffer };
 	rd_workers_give(s->workers, &buffer->job);
 }
@@ -190,7 +190,7 @@ static void start_compressing(struct rd_snapshot_buffer *buffer)
 static bool is_pack(const struct rd_snapshot_buffer *buffer)
 {
 	return buffer->fed.is_packed && buffer->pack_len &&
-		!memcmp(&buffer->head.slots, &buffer->to->slots, sizeof(buffer->head.slots));
+		!memcmp(buffer->head.slots, &buffer->to->slots, sizeof(buffer->head.slots));
 }
 
 static int store_pack_as_it_is(struct rd_snapshot_buffer *buffer)

@@ -98,7 +98,7 @@ static bool has_live(const struct piece *piece, unsigned int group)
 }
 
 static void hash_group(struct piece *piece, struct rd_thread *thread,
-		       const struct rd_pack_head *head, unsigned int group)
+		       const struct dmr_pack_head *head, unsigned int group)
 {
 	const u8 *bytes = piece->data + rd_pack_group_offset(head, group);
 	unsigned int i, slot = group * RD_PACK_GROUP;
@@ -108,7 +108,7 @@ static void hash_group(struct piece *piece, struct rd_thread *thread,
 		return;
 	rd_fp_blocks(thread->hasher, piece->group, rd_pack_group_blocks(head, group), fps);
 	for (i = 0; i < RD_PACK_GROUP; i++, slot++)
-		if (rd_slots_test(&head->slots, slot))
+		if (rd_pack_has(head, slot))
 			piece->found[slot] = fps[rd_pack_block_at(head, slot)];
 }
 
@@ -116,7 +116,7 @@ static void hash_group(struct piece *piece, struct rd_thread *thread,
 static void hash_pack(struct piece *piece, struct rd_thread *thread)
 {
 	size_t len = (size_t)piece->pack.blocks * RD_BLOCK_SIZE;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	unsigned int i;
 
 	memset(piece->found, 0, sizeof(piece->found));

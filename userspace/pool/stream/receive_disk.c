@@ -14,7 +14,7 @@ struct disk {
 	struct rd_receive_disk_report *report;
 	struct rd_receive_disk_target to;
 	u8 *data, *zeros, *pack;	/* a segment each */
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	struct rd_packer *packer;
 	struct rd_fp fps[RD_SEG_BLOCKS];
 	rd_sum sum;

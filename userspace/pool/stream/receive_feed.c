@@ -248,8 +248,8 @@ static void keep_pack(struct rd_arriving *arriving, const struct rd_data *from,
 /* Put the blocks of a record where they belong in the segment @data. */
 static int unpack(struct rd_receiver *receiver, const struct rd_data *from, u8 *data)
 {
-	const struct rd_slots *slots = &from->head.slots;
-	size_t len = (size_t)rd_slots_count(slots) * RD_BLOCK_SIZE, found = from->len;
+	struct rd_slots slots = rd_pack_slots(&from->head);
+	size_t len = (size_t)rd_slots_count(&slots) * RD_BLOCK_SIZE, found = from->len;
 	const u8 *bytes = from->bytes;
 	unsigned int i;
 
@@ -261,7 +261,7 @@ static int unpack(struct rd_receiver *receiver, const struct rd_data *from, u8 *
 	if (ZSTD_isError(found) || found != len)
 		return rd_wire_refuse(receiver->wire, "content that cannot be decoded");
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
-		if (!rd_slots_test(slots, i))
+		if (!rd_slots_test(&slots, i))
 			continue;
 		memcpy(data + (size_t)i * RD_BLOCK_SIZE, bytes, RD_BLOCK_SIZE);
 		bytes += RD_BLOCK_SIZE;
@@ -280,7 +280,7 @@ static int take_data(struct rd_receiver *receiver, const struct rd_record *recor
 	arriving = first_of(receiver, content.segment);
 	if (!arriving || arriving->state != RD_ARRIVING_TOLD ||
 	    (!rd_slots_are_none(&arriving->need.prove) && !arriving->is_proven) ||
-	    memcmp(&content.head.slots, &arriving->need.need, sizeof(arriving->need.need)))
+	    memcmp(content.head.slots, &arriving->need.need, sizeof(arriving->need.need)))
 		return rd_wire_refuse(receiver->wire, "content that nothing was asked of");
 	arriving->state = RD_ARRIVING_THERE;
 	if (content.codec != RD_DATA_PACK)

@@ -273,7 +273,7 @@ void rd_data_head_put(u8 to[RD_DATA_HEAD], u64 segment, const struct rd_slots *s
 	to[72] = codec;
 }
 
-void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct rd_pack_head *head)
+void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct dmr_pack_head *head)
 {
 	unsigned int i;
 
@@ -304,11 +304,13 @@ static int get_groups(struct rd_data *ret)
 int rd_data_get(const struct rd_record *record, struct rd_data *ret)
 {
 	const u8 *at = record->data;
+	struct rd_slots slots;
 
 	if (record->len < RD_DATA_HEAD || at[72] > RD_DATA_PACK || !rd_is_zero(at + 73, 7))
 		return -EBADMSG;
 	ret->segment = rd_get_u64(at);
-	get_slots(at + 8, &ret->head.slots);
+	get_slots(at + 8, &slots);
+	rd_pack_set_slots(&ret->head, &slots);
 	ret->codec = at[72];
 	ret->bytes = at + RD_DATA_HEAD;
 	ret->len = record->len - RD_DATA_HEAD;

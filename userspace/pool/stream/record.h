@@ -222,7 +222,7 @@ enum rd_data_codec {
 struct rd_data {
 	u64 segment;
 	u8 codec;
-	struct rd_pack_head head;	/* slots, and of a pack: length and codec of each group */
+	struct dmr_pack_head head;	/* slots, and of a pack: length and codec of each group */
 	const u8 *bytes;
 	size_t len;
 };
@@ -230,7 +230,7 @@ struct rd_data {
 /* Write the head of DATA. */
 void rd_data_head_put(u8 to[RD_DATA_HEAD], u64 segment, const struct rd_slots *slots, u8 codec);
 /* Write what precedes the groups of a pack. */
-void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct rd_pack_head *head);
+void rd_data_groups_put(u8 to[RD_DATA_GROUPS], const struct dmr_pack_head *head);
 int rd_data_get(const struct rd_record *record, struct rd_data *ret);
 
 /*

@@ -173,7 +173,7 @@ static int prove(struct rd_send_job *job, const struct rd_slots *slots)
 }
 
 /* Does the pack in @job->data have the blocks of the segment? */
-static int prove_pack(struct rd_send_job *job, const struct rd_pack_head *head,
+static int prove_pack(struct rd_send_job *job, const struct dmr_pack_head *head,
 		      struct rd_thread *thread)
 {
 	struct rd_fp fps[RD_SEG_BLOCKS], found[RD_SEG_BLOCKS];
@@ -195,7 +195,7 @@ static bool take_pack(struct rd_send_job *job, struct rd_thread *thread)
 {
 	const struct rd_need *need = &job->sending->need;
 	struct rd_sender *sender = job->sender;
-	struct rd_pack_head head;
+	struct dmr_pack_head head;
 	size_t len;
 
 	if (sender->options->anew || sender->is_asked_again ||
@@ -217,7 +217,7 @@ static void pack(struct rd_send_job *job, const struct rd_slots *slots)
 {
 	const struct rd_compression *compression = &job->sender->options->compression;
 	size_t len = 0, packed = 0;
-	u8 codec = compression->codec == RD_PACK_RAW ? RD_DATA_RAW : RD_DATA_ZSTD;
+	u8 codec = compression->codec == DMR_CODEC_RAW ? RD_DATA_RAW : RD_DATA_ZSTD;
 	unsigned int i;
 
 	for (i = 0; i < RD_SEG_BLOCKS; i++) {
