@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# A table from the lines of packs.sh, whose engines are its guests; see lib.awk. There is no
+# pair of dm-linear devices here, so nothing is known of the noise, and nothing taken off.
+
+function row(guest, workload, words, peer, wanted,   is) {
+	is = speed(guest, workload, "zstd", peer)
+	printf "%-8s %-32s %8.2f%s %9s  %8.2f %8.2f %8.2f\n", guest, words, is,
+		at_least(guest " " workload, is, wanted, 0, "speed / that of " peer), ">= " wanted,
+		speed(guest, workload, "zstd", "none"),
+		workload == "hot" ? 0 : speed(guest, workload, "squash", "none"),
+		speed(guest, workload, "nbd", "none")
+}
+
+function median_of(guest, workload, dev,   r, v, nr) {
+	for (r = 0; r < rounds; r++)
+		v[++nr] = time[guest, workload, dev, r]
+	return median(v, nr)
+}
+
+function print_all(   i, n, guests, is) {
+	print "Speed; on the right that of packs, squashfs and NBD with the same blocks raw as 1"
+	printf "%-8s %-32s %9s %9s  %8s %8s %8s\n", "guest", "read, beside", "is", "wanted",
+		"packs", "squashfs", "NBD"
+	n = split("counted one two", guests)
+	for (i = 1; i <= n; i++) {
+		row(guests[i], "sequence", "1 MiB in sequence, squashfs", "squash", 0.9)
+		row(guests[i], "random", "4 KiB at random, squashfs", "squash", 1)
+		row(guests[i], "hot", "4 KiB, groups in memory, raw", "none", 0.9)
+	}
+	is = median_of("one", "sequence", "zstd") / median_of("two", "sequence", "zstd")
+	printf "two processors / one, 1 MiB in sequence: %.2f%s (wanted >= 1.7)\n", is,
+		at_least("two", is, 1.7, 0, "speed / one processor's")
+}
