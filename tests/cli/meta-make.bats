@@ -232,6 +232,78 @@ load meta
 	expect 0 <<<"'base': nothing to do, every block is on it already"
 }
 
+# packed_pool: pool/data has one pack, with each block of the image of 2 MiB in its slot; $head.
+packed_pool() {
+	local ctl=$build/bin/revdedupctl
+	seq 100000000000000 100000000131071 >image
+	"$ctl" -q init --size 64M --compression zstd pool
+	"$ctl" -q --pool pool snapshot vm1 --from image
+	at=$(grep -abo RDPACK1 pool/data | head -n 1 | cut -d : -f 1)
+	head=$(printf %x $((at / 4096)))
+}
+
+@test "places in packs: make, table, check, dump" {
+	printf '0,200,k1fffffffff.0\n200,1ff,k8.1\n3ff,1,k9.0;400,2,k9.1fe\n' >text
+	meta make a.img --sectors 16384 text
+	expect 0 <<<"'a.img': made a table of 2048 blocks: 0 of zeros, 1026 in the pool; 2 pages"
+	meta table a.img
+	expect 0 <<-EOF
+		0,200,k1fffffffff.0
+		200,1ff,k8.1
+		3ff,1,k9.0
+		400,2,k9.1fe
+		402,3fe,b
+	EOF
+	meta --json table a.img
+	[ "$(field '["pool"]')" = 1026 ]
+	meta check a.img
+	[ "$status" -eq 0 ]
+	meta dump a.img
+	[[ $output == *"incompat        0x00000001 pack"* ]]
+	# The superblock does not say so.
+	"$build/mkmeta" super a.img 0 incompat=0 seq=9
+	"$build/mkmeta" super a.img "$(($(stat -c %s a.img) / 4096 - 1))" incompat=0 seq=9
+	meta check a.img
+	[ "$status" -eq 4 ]
+	[[ $output == *"1026 blocks are in packs, and the superblock does not say so (incompat)"* ]]
+	rm a.img
+	refused '0,2,k5.1ff\n' "1: not <first>,<len>,<place>"
+	refused '0,1,k2000000000.0\n' "1: not <first>,<len>,<place>"
+	refused '0,1,k5\n' "1: not <first>,<len>,<place>"
+	refused '0,1,k5.200\n' "1: not <first>,<len>,<place>"
+}
+
+@test "finish: blocks come home out of packs, and what is damaged is said" {
+	packed_pool
+	printf '0,200,k%s.0\n300,10,k%s.a5\n' "$head" "$head" >text
+	"$build/bin/revdedup-meta" make a.img --sectors 8192 text >/dev/null
+	head -c 4M /dev/zero >base
+	cp a.img before.img
+	cp base before
+	# In its last group.
+	cp pool/data saved
+	printf '\377' | dd of=pool/data bs=1 seek=$((at + 40000)) conv=notrunc status=none
+	meta finish --yes a.img base pool/data
+	[ "$status" -eq 1 ]
+	[[ $output == "revdedup-meta: the pack at block $head of the pool is damaged in its group "*"nothing is lost; repeat the command once the cause is fixed" ]]
+	cmp a.img before.img
+	cp saved pool/data
+	printf '\377' | dd of=pool/data bs=1 seek=$((at + 9)) conv=notrunc status=none
+	meta finish --yes a.img base pool/data
+	expect 1 <<-EOF
+		revdedup-meta: the pack at block $head of the pool has no head, or a damaged one
+		revdedup-meta: nothing is lost; repeat the command once the cause is fixed
+	EOF
+	cmp base before
+	cp saved pool/data
+	meta finish --yes a.img base pool/data
+	expect 0 <<<"'base': copied 528 blocks from 'pool/data', and zeroed 0 blocks"
+	cmp -n 2097152 base image
+	cmp -n 65536 -i 3145728:675840 base image
+	meta dump a.img
+	[[ $output == *"incompat        0x00000000"*"linear_ok table"* ]]
+}
+
 @test "finish: what it says" {
 	meta make a.img --sectors 4096 - <<<'0,5,p3;6,20,z'
 	truncate -s 2M base

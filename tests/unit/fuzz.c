@@ -95,10 +95,12 @@ static void age_copy_b(struct image *image)
 
 static struct dmr_entry random_place(void)
 {
-	struct dmr_entry place = { .kind = DMR_BASE + below(3) };
+	struct dmr_entry place = { .kind = DMR_BASE + below(4) };
 
 	if (place.kind == DMR_POOL)
 		place.block = below(2) ? below(10) : rnd() >> (below(20) + 20);
+	else if (place.kind == DMR_PACK)
+		place = dmr_pack_entry(below(2) ? below(10) : below(DMR_HEAD_MAX), 0);
 	return place;
 }
 
@@ -109,7 +111,7 @@ static void make_page(struct device *device, u64 seg)
 
 	for (i = 0; i < DMR_SEG_BLOCKS; i++) {
 		page[i] = below(20) && i ? page[i - 1] : random_place();
-		page[i].block += page[i].kind == DMR_POOL;
+		page[i].block += dmr_entry_in_pool(page[i]);
 		image_put_entry(&device->image, seg * DMR_SEG_BLOCKS + i, page[i]);
 	}
 }
@@ -143,8 +145,7 @@ static struct dmr_entry place_of(const struct device *device, u64 block)
 	place = device->words[seg];
 	if (place.kind == DMR_PAGE)
 		return device->pages[seg][i];
-	place.block += place.kind == DMR_POOL ? i : 0;
-	return place;
+	return dmr_entry_plus(place, i);
 }
 
 /* Runs cover all blocks, in order; those that are known are right. */
@@ -168,8 +169,11 @@ static void check_table(const struct device *device, const struct rd_meta *meta,
 			if (linear)
 				place = (struct dmr_entry){ .kind = DMR_BASE };
 			expect(run.place.kind == place.kind, "a place of another kind");
-			expect(run.place.kind != DMR_POOL ||
+			expect(!dmr_entry_in_pool(run.place) ||
 			       run.place.block + i == place.block, "another pool block");
+			expect(run.place.kind != DMR_PACK ||
+			       dmr_entry_slot(run.place) + i < DMR_SEG_BLOCKS,
+			       "a run beyond the last slot");
 		}
 	}
 	expect(first == nr || len < nr, "runs end before the volume");

@@ -20,11 +20,15 @@
 #include "meta/copy_home.h"
 #include "meta/check.h"
 #include "meta/table_write.h"
+#include "pool/data/pack.h"
 #include "meta_image.h"
 
 #define BASE	((struct dmr_entry){ DMR_BASE, 0 })
 #define ZERO	((struct dmr_entry){ DMR_ZERO, 0 })
 #define POOL(n)	((struct dmr_entry){ DMR_POOL, (n) })
+
+/* Where the pools have packs. */
+static const u64 heads[] = { 3000, 3600, 4500 };
 
 static u64 below(u64 n)
 {
@@ -97,9 +101,18 @@ static void put(struct volume *volume, u64 first, u64 len, struct dmr_entry plac
 
 	for (i = 0; i < len && first + i < volume->nr_blocks; i++) {
 		volume->places[first + i] = place;
-		if (place.kind == DMR_POOL)
+		if (place.kind == DMR_POOL || place.kind == DMR_PACK)
 			place.block++;
 	}
+}
+
+static struct dmr_entry random_place(u64 len, u64 pool_blocks)
+{
+	if (!below(4))
+		return below(2) ? ZERO : BASE;
+	if (len > 512 || below(2))
+		return POOL(below(pool_blocks - len));
+	return dmr_pack_entry(heads[below(ARRAY_SIZE(heads))], below(512 - len + 1));
 }
 
 /* Whole segments, pieces of them, and single blocks. */
@@ -110,8 +123,7 @@ static void put_randomly(struct volume *volume, u64 pool_blocks)
 	while (n--) {
 		u64 len = below(3) ? 1 + below(3) : below(2) ? 512 : 1 + below(2000);
 		u64 first = below(volume->nr_blocks);
-		struct dmr_entry place = below(4) ? POOL(below(pool_blocks - len)) :
-					 below(2) ? ZERO : BASE;
+		struct dmr_entry place = random_place(len, pool_blocks);
 
 		if (len >= 512 && below(2))
 			first -= first % 512;
@@ -121,8 +133,11 @@ static void put_randomly(struct volume *volume, u64 pool_blocks)
 
 static bool goes_on(const struct dmr_entry *a, const struct dmr_entry *b)
 {
-	return a->kind == b->kind &&
-	       (a->kind != DMR_POOL || b->block == a->block + 1);
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == DMR_PACK && b->block % 512 == 0)
+		return false;
+	return (a->kind != DMR_POOL && a->kind != DMR_PACK) || b->block == a->block + 1;
 }
 
 static u64 run_len(const struct volume *volume, u64 first)
@@ -178,6 +193,16 @@ static void open_volume(struct volume *volume)
 	assert_int_equal(rd_meta_open(&volume->meta, &volume->source), 0);
 }
 
+static bool has_kind(const struct volume *volume, enum dmr_kind kind)
+{
+	u64 i;
+
+	for (i = 0; i < volume->nr_blocks; i++)
+		if (volume->places[i].kind == kind)
+			return true;
+	return false;
+}
+
 static bool is_away(const struct volume *volume)
 {
 	u64 i;
@@ -207,7 +232,7 @@ static struct dmr_entry naive_place(struct volume *volume, u64 block)
 
 	assert_true(dmr_entry_unpack(seed, true, seg,
 				     entry_at(volume, dmr_word_block(seg), seg), &entry));
-	if (entry.kind == DMR_POOL)
+	if (entry.kind == DMR_POOL || entry.kind == DMR_PACK)
 		entry.block += block % 512;
 	if (entry.kind != DMR_PAGE)
 		return entry;
@@ -272,6 +297,7 @@ static void expect_fresh(struct volume *volume)
 
 	assert_int_equal(super->flags, is_away(volume) ? DMR_FLAG_TABLE :
 			 DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK);
+	assert_int_equal(super->incompat, has_kind(volume, DMR_PACK) ? DMR_INCOMPAT_PACK : 0);
 	assert_int_equal(super->epoch, 0);
 	assert_int_equal(super->seq, 1);
 	assert_int_equal(super->committed, 0);
@@ -345,19 +371,24 @@ static void two_groups(void **state)
 /* What is whole has no page, what is not has hints. */
 static void words_and_pages(void **state)
 {
-	static const u64 kinds[] = { DMR_POOL, DMR_ZERO, DMR_BASE, DMR_PAGE, DMR_PAGE };
+	static const u64 kinds[] = { DMR_POOL, DMR_ZERO, DMR_BASE, DMR_PAGE, DMR_PACK, DMR_PAGE,
+				     DMR_PAGE };
 	struct dmr_entry entry;
 	struct volume volume;
 	u64 seg;
 
 	(void)state;
-	new_volume(&volume, 4 * DMR_SEG_SECTORS + 3 * 8);
+	new_volume(&volume, 6 * DMR_SEG_SECTORS + 3 * 8);
 	put(&volume, 0, 512, POOL(77));
 	put(&volume, 512, 512, ZERO);
 	put(&volume, 3 * 512 + 10, 20, ZERO);
 	put(&volume, 3 * 512 + 100, 1, POOL(1));
+	put(&volume, 4 * 512, 512, dmr_pack_entry(DMR_HEAD_MAX, 0));
+	/* Two packs, each in part, whose numbers are in a row. */
+	put(&volume, 5 * 512, 507, dmr_pack_entry(8, 5));
+	put(&volume, 5 * 512 + 507, 5, dmr_pack_entry(9, 0));
 	/* All there is of the last one; but the rest of it is BASE. */
-	put(&volume, 4 * 512, 3, POOL(1000));
+	put(&volume, 6 * 512, 3, POOL(1000));
 	write_volume(&volume);
 	open_volume(&volume);
 	for (seg = 0; seg < ARRAY_SIZE(kinds); seg++) {
@@ -368,6 +399,10 @@ static void words_and_pages(void **state)
 		if (seg == 3)
 			assert_int_equal(entry.block, dmr_page_hints(512 - 21, 20));
 		if (seg == 4)
+			assert_int_equal(entry.block, DMR_HEAD_MAX << 9);
+		if (seg == 5)
+			assert_int_equal(entry.block, dmr_page_hints(0, 0));
+		if (seg == 6)
 			assert_int_equal(entry.block, dmr_page_hints(509, 0));
 	}
 	expect_volume(&volume);
@@ -401,6 +436,9 @@ static void bad_ranges(void **state)
 	assert_int_equal(add(&table, 0, 1, POOL(last + 1)), -EOVERFLOW);
 	assert_int_equal(add(&table, 0, 2, POOL(last)), -EOVERFLOW);
 	assert_int_equal(add(&table, 0, 2, POOL(U64_MAX)), -EOVERFLOW);
+	assert_int_equal(add(&table, 0, 1, dmr_pack_entry(DMR_HEAD_MAX + 1, 0)), -EOVERFLOW);
+	assert_int_equal(add(&table, 0, 2, dmr_pack_entry(5, 511)), -EOVERFLOW);
+	assert_int_equal(add(&table, 0, 499, dmr_pack_entry(5, 14)), -EOVERFLOW);
 	assert_int_equal(add(&table, 10, 2, POOL(last - 1)), 0);
 	assert_int_equal(add(&table, 11, 1, ZERO), -EINVAL);
 	assert_int_equal(add(&table, 9, 1, ZERO), -EINVAL);
@@ -543,6 +581,50 @@ static void fill(int fd, u64 bytes)
 	}
 }
 
+/* What is in the packs: in each of these slots a block. */
+static u8 packed[ARRAY_SIZE(heads)][DMR_SEG_BLOCKS * DMR_BLOCK_SIZE];
+
+/* Some groups are noise, and stored as they are. */
+static void put_pack(int fd, unsigned int nr, const struct rd_slots *slots, u8 uuid)
+{
+	static u8 pack[RD_PACK_MAX];
+	struct rd_packer *packer = rd_packer_new();
+	struct dmr_pack_head head;
+	size_t i, len;
+
+	assert_non_null(packer);
+	memset(&head, 0, sizeof(head));
+	memset(head.uuid, uuid, sizeof(head.uuid));
+	head.frame = 7 + nr;
+	rd_pack_set_slots(&head, slots);
+	for (i = 0; i < sizeof(packed[nr]); i++)
+		packed[nr][i] = i / DMR_PACK_GROUP_SIZE % 5 == 1 ? (u8)rand() :
+				(u8)(i / 1000 + nr + rand() % 2);
+	len = rd_pack_make(packer, &head, packed[nr], 1, pack);
+	assert_true(len);
+	assert_int_equal(pwrite(fd, pack, len, heads[nr] << DMR_BLOCK_SHIFT), len);
+	rd_packer_free(packer);
+}
+
+static void put_packs(int fd)
+{
+	struct rd_slots all;
+	unsigned int i;
+
+	memset(&all, 0xff, sizeof(all));
+	for (i = 0; i < ARRAY_SIZE(heads); i++)
+		put_pack(fd, i, &all, 9);
+}
+
+static const u8 *packed_block(struct dmr_entry place)
+{
+	unsigned int i = 0;
+
+	while (heads[i] != dmr_entry_pool_block(place))
+		i++;
+	return packed[i] + (size_t)dmr_entry_slot(place) * DMR_BLOCK_SIZE;
+}
+
 struct home {
 	struct volume volume;
 	struct rd_copy_home finish;
@@ -563,6 +645,7 @@ static void new_home(struct home *home, u64 sectors, u64 pool_blocks, u64 more)
 	home->finish.pool_blocks = pool_blocks;
 	home->finish.pool_fd = new_file(pool_blocks << DMR_BLOCK_SHIFT);
 	fill(home->finish.pool_fd, pool_blocks << DMR_BLOCK_SHIFT);
+	put_packs(home->finish.pool_fd);
 	home->finish.base_fd = new_file(home->base_bytes);
 	home->old_base = new_file(home->base_bytes);
 	fill(home->finish.base_fd, home->base_bytes);
@@ -603,6 +686,8 @@ static void expect_home(struct home *home)
 		if (ours && place->kind == DMR_POOL)
 			get(home->finish.pool_fd, wanted, ours,
 			    place->block << DMR_BLOCK_SHIFT);
+		if (ours && place->kind == DMR_PACK)
+			memcpy(wanted, packed_block(*place), ours);
 		get(home->finish.base_fd, found, len, at);
 		assert_memory_equal(wanted, found, len);
 	}
@@ -615,7 +700,7 @@ static void count_of(const struct home *home, u64 *pool, u64 *zero)
 	*pool = 0;
 	*zero = 0;
 	for (i = 0; i < home->volume.nr_blocks; i++) {
-		*pool += home->volume.places[i].kind == DMR_POOL;
+		*pool += dmr_entry_in_pool(home->volume.places[i]);
 		*zero += home->volume.places[i].kind == DMR_ZERO;
 	}
 }
@@ -642,6 +727,7 @@ static void come_home(u64 sectors, u64 more)
 	expect_home(&home);
 	open_volume(&home.volume);
 	assert_int_equal(home.volume.meta.super.flags, DMR_FLAG_TABLE | DMR_FLAG_LINEAR_OK);
+	assert_int_equal(home.volume.meta.super.incompat, 0);
 	assert_int_equal(home.volume.meta.super.seq, 2);
 	assert_int_equal(home.volume.meta.a.super.seq, 2);
 	assert_int_equal(home.volume.meta.b.super.seq, 2);
@@ -669,7 +755,7 @@ static void in_pieces(void **state)
 	(void)state;
 	new_home(&home, 70 * DMR_SEG_SECTORS, 9000, 0);
 	for (i = 0; i < home.volume.nr_blocks; i++)
-		home.volume.places[i] = i % 3 ? BASE : i % 2 ? ZERO : POOL(below(9000));
+		home.volume.places[i] = i % 3 ? BASE : i % 2 ? ZERO : random_place(1, 9000);
 	for (i = 16300; i < 16384 + 600; i++)
 		home.volume.places[i] = ZERO;
 	close(home.volume.fd);
@@ -701,6 +787,7 @@ static void refused_plans(void **state)
 	put(&home.volume, 0, 3 * 512, BASE);
 	put(&home.volume, 100, 50, POOL(4950));
 	put(&home.volume, 700, 1, POOL(4999));
+	put(&home.volume, 800, 3, dmr_pack_entry(4500, 509));
 	close(home.volume.fd);
 	write_volume(&home.volume);
 	open_volume(&home.volume);
@@ -711,6 +798,11 @@ static void refused_plans(void **state)
 	assert_int_equal(rd_copy_home_plan(&home.finish), -ERANGE);
 	assert_int_equal(nr_bad, 2);
 	assert_int_equal(home.finish.nr_outside, 51);
+	home.finish.pool_blocks = 4500;
+	nr_bad = 0;
+	assert_int_equal(rd_copy_home_plan(&home.finish), -ERANGE);
+	assert_int_equal(nr_bad, 3);
+	assert_int_equal(home.finish.nr_outside, 54);
 	home.finish.pool_blocks = 5000;
 	assert_int_equal(pwrite(home.volume.fd, &nothing, 8,
 				(dmr_page_block(1) << DMR_BLOCK_SHIFT) + 88), 8);
@@ -728,6 +820,7 @@ static void failing_devices(void **state)
 
 	(void)state;
 	new_home(&home, 3 * DMR_SEG_SECTORS, 5000, 0);
+	put(&home.volume, 0, 3 * 512, BASE);
 	put(&home.volume, 0, 2 * 512, POOL(3000));
 	close(home.volume.fd);
 	write_volume(&home.volume);
@@ -739,6 +832,76 @@ static void failing_devices(void **state)
 	assert_int_equal(fcntl(home.finish.base_fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
 	assert_int_equal(rd_copy_home_copy(&home.finish), -EPERM);
 	assert_string_equal(home.finish.what, "cannot write the base");
+	free_home(&home);
+}
+
+static void expect_refusal(struct home *home, int r, const char *what)
+{
+	assert_int_equal(rd_copy_home_copy(&home->finish), r);
+	assert_string_equal(home->finish.what, what);
+}
+
+static void flip(struct home *home, u64 at, u8 bits)
+{
+	u8 byte;
+
+	get(home->finish.pool_fd, &byte, 1, at);
+	byte ^= bits;
+	assert_int_equal(pwrite(home->finish.pool_fd, &byte, 1, at), 1);
+}
+
+/* A pack that is not what it says: not a block of it comes home. */
+static void damaged_packs(void **state)
+{
+	u64 at = heads[0] << DMR_BLOCK_SHIFT, group;
+	struct dmr_pack_head head;
+	struct dmr_pack_disk disk;
+	struct rd_slots slots;
+	struct home home;
+
+	(void)state;
+	new_home(&home, 2 * DMR_SEG_SECTORS, 5000, 0);
+	put(&home.volume, 0, 2 * 512, BASE);
+	put(&home.volume, 40, 60, dmr_pack_entry(heads[0], 200));
+	close(home.volume.fd);
+	write_volume(&home.volume);
+	open_volume(&home.volume);
+	get(home.finish.pool_fd, (u8 *)&disk, sizeof(disk), at);
+	assert_int_equal(dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head), 0);
+	group = at + rd_pack_group_offset(&head, 13);
+	flip(&home, group + 9, 4);
+	expect_refusal(&home, -EBADMSG, "the pack at block bb8 of the pool is damaged in its group 13");
+	flip(&home, group + 9, 4);
+	/* Of a group that nothing is read from nothing is known. */
+	group = at + rd_pack_group_offset(&head, 11);
+	flip(&home, group, 1);
+	assert_int_equal(rd_copy_home_copy(&home.finish), 0);
+	expect_home(&home);
+	flip(&home, group, 1);
+	flip(&home, at + 100, 128);
+	expect_refusal(&home, -EBADMSG,
+		       "the pack at block bb8 of the pool has no head, or a damaged one");
+	put_packs(home.finish.pool_fd);
+	/* It ends behind the pool. */
+	home.finish.pool_blocks = heads[0] + 1;
+	expect_refusal(&home, -EBADMSG,
+		       "the pack at block bb8 of the pool has no head, or a damaged one");
+	home.finish.pool_blocks = 5000;
+	memset(&slots, 0xff, sizeof(slots));
+	put_pack(home.finish.pool_fd, 0, &slots, 8);
+	expect_refusal(&home, -EBADMSG, "the pack at block bb8 of the pool is one of another pool");
+	rd_slots_clear(&slots, 230);
+	put_pack(home.finish.pool_fd, 0, &slots, 9);
+	expect_refusal(&home, -EBADMSG, "the pack at block bb8 of the pool has no block in slot e6");
+	/* How a later program may store a group. */
+	put_packs(home.finish.pool_fd);
+	get(home.finish.pool_fd, (u8 *)&disk, sizeof(disk), at);
+	assert_int_equal(dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head), 0);
+	head.groups[14].codec = 9;
+	dmr_pack_head_pack(&head, &disk);
+	assert_int_equal(pwrite(home.finish.pool_fd, &disk, sizeof(disk), at), sizeof(disk));
+	expect_refusal(&home, -EOPNOTSUPP,
+		       "the pack at block bb8 of the pool cannot be decoded in its group 14");
 	free_home(&home);
 }
 
@@ -757,6 +920,7 @@ int main(void)
 		cmocka_unit_test(in_pieces),
 		cmocka_unit_test(refused_plans),
 		cmocka_unit_test(failing_devices),
+		cmocka_unit_test(damaged_packs),
 	};
 	const char *wish = getenv("SEED");
 	unsigned int seed = wish ? atoi(wish) : getpid();
