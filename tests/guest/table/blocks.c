@@ -71,7 +71,7 @@ FOR_EMULATORS void parse_sectors(const void *buf, uint64_t *words, size_t nr)
  * ---- the volume ----
  */
 
-void blocks_init(struct blocks *b, uint64_t max_sectors, uint64_t pool_nr)
+void blocks_init(struct blocks *b, uint64_t max_sectors, uint64_t pool_nr, uint64_t nr_packs)
 {
 	uint64_t max_nr = max_sectors / BLOCK_SECTORS + 1;
 
@@ -82,6 +82,9 @@ void blocks_init(struct blocks *b, uint64_t max_sectors, uint64_t pool_nr)
 	b->pool_nr = pool_nr;
 	b->pool = zalloc(pool_nr, sizeof(*b->pool));
 	b->refs = zalloc(pool_nr, sizeof(*b->refs));
+	b->nr_packs = nr_packs;
+	b->packs = zalloc(nr_packs, sizeof(*b->packs));
+	b->pack_refs = zalloc(nr_packs, sizeof(*b->pack_refs));
 	blocks_set_size(b, max_sectors);
 }
 
@@ -114,6 +117,8 @@ static uint64_t place_bits(struct place place)
 		return MAY_BASE;
 	case 'z':
 		return MAY_ZERO;
+	case 'k':
+		return MAY_PACK | place.block << 8;
 	default:
 		return MAY_POOL | place.block << 8;
 	}
@@ -121,7 +126,9 @@ static uint64_t place_bits(struct place place)
 
 static uint64_t place_mask(struct place place)
 {
-	return place.kind == 'p' ? MAY_POOL | ~0ULL << 8 : place_bits(place);
+	uint64_t bits = place_bits(place);
+
+	return bits & MAY_IN_POOL ? MAY_IN_POOL | ~0ULL << 8 : bits;
 }
 
 void may_begin(struct blocks *b, uint64_t block)
@@ -188,12 +195,49 @@ bool may_be(struct blocks *b, uint64_t block, struct place place)
 	return (may_get(b, block) & place_mask(place)) == place_bits(place);
 }
 
+struct place may_in_pool(uint64_t may)
+{
+	struct place place = { .block = MAY_BLOCK(may) };
+
+	if (may & MAY_IN_POOL)
+		place.kind = may & MAY_PACK ? 'k' : 'p';
+	return place;
+}
+
+struct place pack_place(const struct blocks *b, uint64_t nr)
+{
+	return (struct place){ 'k', (b->pool_nr + nr * PACK_ROOM) * SEG_BLOCKS };
+}
+
+uint64_t pack_nr(const struct blocks *b, struct place place)
+{
+	uint64_t head = place.block / SEG_BLOCKS - b->pool_nr;
+
+	return head % PACK_ROOM || head / PACK_ROOM >= b->nr_packs ? b->nr_packs :
+	       head / PACK_ROOM;
+}
+
+uint64_t blocks_content(const struct blocks *b, struct place place)
+{
+	uint64_t nr;
+
+	if (place.kind == 'z')
+		return 0;
+	if (place.kind == 'p')
+		return place.block < b->pool_nr ? b->pool[place.block] : NO_BLOCK;
+	nr = pack_nr(b, place);
+	return nr < b->nr_packs && b->packs[nr] ?
+	       b->packs[nr]->content[place.block % SEG_BLOCKS] : NO_BLOCK;
+}
+
 bool blocks_explains(struct blocks *b, uint64_t block, struct place place)
 {
 	uint64_t first = block * BLOCK_SECTORS;
-	uint64_t content = place.kind == 'p' ? b->pool[place.block] : 0;
+	uint64_t content = blocks_content(b, place);
 	unsigned int i;
 
+	if (content == NO_BLOCK)
+		return false;
 	for (i = 0; i < block_sectors(b, block); i++)
 		if (b->word[first + i] != word_of_content(content, i))
 			return false;
@@ -205,10 +249,13 @@ void blocks_count_refs(struct blocks *b)
 	uint64_t i;
 
 	memset(b->refs, 0, b->pool_nr * sizeof(*b->refs));
+	memset(b->pack_refs, 0, b->nr_packs * sizeof(*b->pack_refs));
 	for (i = 0; i < b->nr; i++) {
-		uint64_t may = may_get(b, i);
+		struct place place = may_in_pool(may_get(b, i));
 
-		if (may & MAY_POOL)
-			b->refs[MAY_BLOCK(may)]++;
+		if (place.kind == 'p')
+			b->refs[place.block]++;
+		else if (place.kind == 'k')
+			b->pack_refs[pack_nr(b, place)]++;
 	}
 }

@@ -29,17 +29,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <xxhash.h>
-#include <zstd.h>
-
-#include "kernel/pack_format.h"
+#include "lib/pack.h"
 
 #define SECTOR		512U
 #define BAD_GROUP	1U
 
 static char **words;
-static struct dmr_pack_head head;
-static u8 pack[2 * DMR_SEG_BLOCKS * DMR_BLOCK_SIZE];
+static struct pack pack;
 static u64 blocks[DMR_PACK_GROUP_SIZE / sizeof(u64)];
 
 /* What follows "NAME=", or an empty text for NAME itself; NULL: it was not given. */
@@ -59,67 +55,62 @@ static bool has(unsigned int slot)
 	return !word("even") || !(slot % 2);
 }
 
-/* Gather the blocks of a group: how many bytes these are. */
-static size_t gather(unsigned int group)
+/* Gather the blocks of a group: which slots have one. */
+static u16 gather(unsigned int group)
 {
 	char letter = word("letter") ? *word("letter") : 'k';
 	size_t nr = 0, i, slot;
+	u16 slots = 0;
 
 	for (slot = group * DMR_PACK_GROUP_BLOCKS; slot < (group + 1) * DMR_PACK_GROUP_BLOCKS;
 	     slot++) {
 		if (!has(slot))
 			continue;
-		head.slots[slot / 64] |= 1ULL << slot % 64;
+		slots |= 1U << slot % DMR_PACK_GROUP_BLOCKS;
 		for (i = 0; i < DMR_BLOCK_SIZE / sizeof(u64); i++)
 			blocks[nr++] = (u64)letter << 56 |
 				(slot * 8 + i * sizeof(u64) / SECTOR);
 	}
-	return nr * sizeof(u64);
+	return slots;
 }
 
-static size_t compress(const void *from, size_t len, u8 *to, bool checksum)
-{
-	ZSTD_CCtx *ctx = ZSTD_createCCtx();
-	size_t r;
-
-	if (!ctx)
-		err(1, "zstd");
-	ZSTD_CCtx_setParameter(ctx, ZSTD_c_checksumFlag, checksum);
-	r = ZSTD_compress2(ctx, to, ZSTD_compressBound(len), from, len);
-	ZSTD_freeCCtx(ctx);
-	if (ZSTD_isError(r))
-		errx(1, "%s", ZSTD_getErrorName(r));
-	return r;
-}
-
-static size_t bad_group(size_t len, u8 *to)
+static size_t bad_bytes(size_t len, u8 *to)
 {
 	static u8 much[1 << 20];
 
 	if (word("bomb"))
-		return compress(much, sizeof(much), to, false);
+		return pack_compress(much, sizeof(much), to, false);
 	if (word("short"))
-		return compress(blocks, len - DMR_BLOCK_SIZE, to, false);
+		return pack_compress(blocks, len - DMR_BLOCK_SIZE, to, false);
 	if (word("junk"))
 		return memset(to, 0xa5, 100), 100;
-	return compress(blocks, len, to, word("checksum"));
+	return pack_compress(blocks, len, to, word("checksum"));
 }
 
-static size_t put_group(unsigned int nr, u8 *to)
+static void add_bad_group(u16 slots)
 {
-	size_t all = gather(nr), len = all;
-	bool bad = nr == BAD_GROUP, raw = word("raw") && nr % 2;
+	size_t len = hweight16(slots) * DMR_BLOCK_SIZE, at;
+	static u8 bytes[2 * DMR_PACK_GROUP_SIZE];
 
-	head.groups[nr].codec = bad && word("later") ? 77 : raw ? DMR_CODEC_RAW : DMR_CODEC_ZSTD;
-	if (raw)
-		memcpy(to, blocks, all);
+	len = bad_bytes(len, bytes);
+	at = pack_store(&pack, slots, bytes, len, word("later") ? 77 : DMR_CODEC_ZSTD);
+	pack.head.groups[BAD_GROUP].sum ^= !!word("sum");
+	if (word("long"))
+		pack.head.groups[BAD_GROUP].len = DMR_PACK_GROUP_SIZE + 1;
+	if (word("flip"))
+		pack.bytes[at + len / 2] ^= 1;
+}
+
+static void add_group(unsigned int nr)
+{
+	u16 slots = gather(nr);
+
+	if (word("raw") && nr % 2)
+		pack_add(&pack, slots, blocks, DMR_CODEC_RAW);
+	else if (nr == BAD_GROUP)
+		add_bad_group(slots);
 	else
-		len = bad ? bad_group(all, to) : compress(blocks, all, to, false);
-	head.groups[nr].sum = XXH64(to, len, 0) ^ (bad && word("sum"));
-	head.groups[nr].len = bad && word("long") ? DMR_PACK_GROUP_SIZE + 1 : len;
-	if (bad && word("flip"))
-		to[len / 2] ^= 1;
-	return len;
+		pack_add(&pack, slots, blocks, DMR_CODEC_ZSTD);
 }
 
 static void put_uuid(const char *text)
@@ -129,15 +120,15 @@ static void put_uuid(const char *text)
 	for (i = 0; text && i < DMR_UUID_SIZE; i++) {
 		if (sscanf(text + 2 * i, "%2x", &byte) != 1)
 			errx(2, "uuid=%s: not 32 digits", text);
-		head.uuid[i] = byte;
+		pack.head.uuid[i] = byte;
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct dmr_pack_disk *disk = (struct dmr_pack_disk *)pack;
-	size_t len = DMR_PACK_HEAD;
-	unsigned int i;
+	struct dmr_pack_disk *disk = (struct dmr_pack_disk *)pack.bytes;
+	unsigned int i, nr;
+	ssize_t len;
 	u64 block;
 	int fd;
 
@@ -145,18 +136,18 @@ int main(int argc, char **argv)
 		errx(2, "usage: mkpack DEVICE BLOCK [WORD]...");
 	words = argv + 3;
 	block = strtoull(argv[2], NULL, 0);
+	pack_begin(&pack);
 	put_uuid(word("uuid"));
-	head.frame = 1ULL << 40;
 	for (i = 0; i < DMR_PACK_GROUPS; i++)
-		len += put_group(i, pack + len);
-	dmr_pack_head_pack(&head, disk);
+		add_group(i);
+	nr = pack_end(&pack);
+	len = nr * DMR_BLOCK_SIZE;
 	disk->magic[3] ^= !!word("magic");
 	if (word("crc"))
 		disk->groups[5].sum[0] ^= 1;
-	len = (len + DMR_BLOCK_SIZE - 1) / DMR_BLOCK_SIZE * DMR_BLOCK_SIZE;
 	fd = open(argv[1], O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || pwrite(fd, pack, len, block * DMR_BLOCK_SIZE) != (ssize_t)len || fsync(fd))
+	if (fd < 0 || pwrite(fd, pack.bytes, len, block * DMR_BLOCK_SIZE) != len || fsync(fd))
 		err(1, "%s", argv[1]);
-	printf("%zu\n", len / DMR_BLOCK_SIZE);
+	printf("%u\n", nr);
 	return 0;
 }

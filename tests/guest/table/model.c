@@ -5,8 +5,8 @@
  *   table-model [--ops N] [--seed S] [--threads T] [--sheds] BASE META POOL
  *
  * makes a volume as large as BASE on these devices, and writes to all of them.
- * BASE must be all zeros, 32 MiB or more, POOL may be 3 MiB or more, and META must
- * have room for a table. --sheds: BASE takes discards, and space of it must be given back.
+ * BASE must be all zeros, 32 MiB or more, POOL 10 MiB or more, and META must have room
+ * for a table. --sheds: BASE takes discards, and space of it must be given back.
  *
  * Threads (model_io.c) read and write. Each has blocks of its own, so that it knows
  * what it must read. Meanwhile this thread takes steps (model_steps.h): it moves
@@ -16,7 +16,8 @@
  * whole: `set`, other sizes, a new device.
  *
  * The pool's owner would reuse each place at which no block can lie any more. So does
- * this program: it writes garbage there at once.
+ * this program: it writes garbage there at once. At the end of the pool are packs, which it
+ * moves: where one was there is another one then, or garbage.
  *
  * It goes on beyond the N operations until each hard case came up often enough, up to
  * forty times N. Exit code: 0 only if all was right, and they did.
@@ -44,6 +45,7 @@
 #define OPS_AHEAD	3000
 #define HANG_S		300
 #define MAX_TIMES	40		/* max_ops, for cases that do not come up */
+#define NR_PACKS	12U		/* that there is room for */
 
 struct run c = {
 	.max_ops = 100000,
@@ -214,6 +216,7 @@ static const struct step {
 	{ "punch at once", do_punch_fresh, 6, false },
 	{ "evacuate", do_evacuate, 10, false },
 	{ "refill", do_refill, 2, false },
+	{ "move a pack", do_move_pack, 12, false },
 	{ "check", do_check, 4, true },
 	{ "set", do_set, 2, true },
 	{ "epoch", do_epoch, 4, true },
@@ -307,6 +310,15 @@ static const struct {
 	[H_CHECK] = { "checks", 10 },
 	[H_DISK] = { "segments compared with the disk", 20 },
 	[H_PAGE_READ] = { "pages read", 5 },
+	[H_PACK_READ] = { "blocks read from packs", 2000 },
+	[H_PACK_PART] = { "part blocks copied up from there", 100 },
+	[H_PACK_WHOLE] = { "segments set to a whole pack", 2 },
+	[H_PACK_TO] = { "ranges remapped to packs", 50 },
+	[H_PACK_FROM] = { "and from packs to blocks", 20 },
+	[H_PACK_ALIAS] = { "aliases to packs taken", 20 },
+	[H_PACK_MOVED] = { "packs moved", 10 },
+	[H_PACK_REUSED] = { "places named that had another pack", 10 },
+	[H_GROUP_READ] = { "groups of packs read", 200 },
 };
 
 static uint64_t least_of(unsigned int i)
@@ -416,10 +428,11 @@ static void set_up(void)
 	c.base_fd = open_device(c.base_path, &base);
 	c.meta_fd = open_device(c.meta_path, &meta);
 	c.pool_fd = open_device(c.pool_path, &pool);
-	blocks_init(&c.b, base, pool / BLOCK_SECTORS);
-	c.nr_contents = c.b.pool_nr / 8 / ZERO_CONTENTS * ZERO_CONTENTS;
-	if (c.b.pool_nr < 3 * SEG_BLOCKS || c.b.segs < 16)
+	pool /= BLOCK_SECTORS;
+	if (base < 16 * SEG_SECTORS || pool < 3 * SEG_BLOCKS + NR_PACKS * PACK_ROOM)
 		die("base or pool are too small");
+	blocks_init(&c.b, base, pool - NR_PACKS * PACK_ROOM, NR_PACKS);
+	c.nr_contents = c.b.pool_nr / 8 / ZERO_CONTENTS * ZERO_CONTENTS;
 	if (c.b.segs > SMALL_SEGS)
 		c.window = 64;
 	c.chunk = 16 << below(&rng, 6);
@@ -434,6 +447,7 @@ static void set_up(void)
 	wipe_meta();
 	fill_base();
 	fill_pool();
+	fill_packs();
 	make_volume();
 }
 

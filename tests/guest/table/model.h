@@ -28,6 +28,8 @@ enum hard {
 	H_PUNCH, H_GARBAGE, H_EVACUATE,
 	H_SUSPEND, H_NOFLUSH, H_RELOAD, H_ANEW, H_GROW, H_SHRINK,
 	H_SET, H_SET_SEG, H_SET_AGAIN, H_EPOCH, H_CHECK, H_DISK, H_PAGE_READ,
+	H_PACK_READ, H_PACK_PART, H_PACK_WHOLE, H_PACK_TO, H_PACK_FROM, H_PACK_ALIAS,
+	H_PACK_MOVED, H_PACK_REUSED, H_GROUP_READ,
 	NR_HARD,
 };
 
@@ -102,13 +104,18 @@ unsigned int worker_of(uint64_t block);
  * model_check.c: what the target and the disks say.
  */
 
+/* The place of the @n-th block, when the blocks lie in a row from @first on. */
+struct place nth(struct place first, uint64_t n);
+bool is_same(struct place a, struct place b);
+bool is_in_pool(struct place place);
+
 /* The table of [@first, @first + @nr) as the target tells it. */
 void ask_table(uint64_t first, uint64_t nr, struct place *places);
 /* The same in short, for messages. */
 void place_to_text(struct place place, char *text, size_t size);
 
 struct status {
-	uint64_t epoch, dirty, base, zero, pool, left, waiting, page_reads;
+	uint64_t epoch, dirty, base, zero, pool, left, waiting, page_reads, groups_read;
 	bool frozen;
 	char tracking[16], mode[16], hydrate[16];
 };

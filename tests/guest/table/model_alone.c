@@ -45,7 +45,7 @@ static void set_place(uint64_t first, uint64_t nr, struct place place)
 		return;
 	}
 	for (i = 0; i < nr; i++) {
-		uint64_t content = place.kind == 'p' ? c.b.pool[place.block + i] : 0;
+		uint64_t content = blocks_content(&c.b, nth(place, i));
 
 		may_pin(&c.b, first + i, nth(place, i));
 		for (s = 0; s < block_sectors(&c.b, first + i); s++)
@@ -85,12 +85,14 @@ static bool choose_set(uint64_t *at, struct range *range)
 		return false;
 	if (range->len > c.b.nr - range->first)
 		range->len = c.b.nr - range->first;
-	if (range->len >= SEG_BLOCKS)
-		came_up(H_SET_SEG);
-	*at = range->first + range->len;
 	range->to = (struct place){ .kind = dice < 5 ? 'p' : dice < 7 ? 'z' : 'b' };
 	if (range->to.kind == 'p')
 		range->to.block = below(&rng, c.b.pool_nr - range->len + 1);
+	if (range->to.kind == 'p' && one_in(&rng, 2))
+		choose_packed(&range->len, &range->to);
+	if (range->len >= SEG_BLOCKS)
+		came_up(range->to.kind == 'k' ? H_PACK_WHOLE : H_SET_SEG);
+	*at = range->first + range->len;
 	return true;
 }
 
@@ -362,10 +364,17 @@ void do_quiet_alias_seg(void)
 	if (c.window < SEG_BLOCKS)
 		return;
 	to.block = below(&rng, c.b.pool_nr - nr + 1);
+	if (one_in(&rng, 2)) {
+		uint64_t len = nr;
+		struct place packed;
+
+		if (choose_packed(&len, &packed) && len == nr)
+			to = packed;
+	}
 	touch(first, nr);
 	for (i = 0; i < nr * BLOCK_SECTORS && first * BLOCK_SECTORS + i < c.b.sectors; i++)
 		c.b.word[first * BLOCK_SECTORS + i] =
-			word_of_content(c.b.pool[to.block + i / BLOCK_SECTORS], i);
+			word_of_content(blocks_content(&c.b, nth(to, i / BLOCK_SECTORS)), i);
 	must(write_words(c.fd, first * BLOCK_SECTORS, i, c.b.word + first * BLOCK_SECTORS),
 	     "write");
 	for (i = 0; i < nr; i++)
@@ -407,7 +416,7 @@ bool is_nearly_home(void)
 
 	for (i = 0; i < 1000; i++) {
 		used++;
-		moved += !!(may_get(&c.b, pick_block(&rng)) & (MAY_POOL | MAY_ZERO));
+		moved += !!(may_get(&c.b, pick_block(&rng)) & MAY_AWAY);
 	}
 	return moved * 5 < used;
 }

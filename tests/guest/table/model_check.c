@@ -25,7 +25,11 @@
 
 static bool follows(struct place a, uint64_t len, struct place b)
 {
-	return a.kind == b.kind && (a.kind != 'p' || a.block + len == b.block);
+	if (a.kind != 'p' && a.kind != 'k')
+		return a.kind == b.kind;
+	/* What is behind the last slot of a pack is in no run. */
+	return a.kind == b.kind && a.block + len == b.block &&
+	       (a.kind == 'p' || b.block % SEG_BLOCKS);
 }
 
 static bool parse_place(const char **text, struct place *place)
@@ -36,11 +40,21 @@ static bool parse_place(const char **text, struct place *place)
 	place->block = 0;
 	if (place->kind == 'b' || place->kind == 'z')
 		return true;
-	if (place->kind != 'p')
+	if (place->kind != 'p' && place->kind != 'k')
 		return false;
 	place->block = strtoull(*text, &end, 16);
 	if (end == *text)
 		return false;
+	if (place->kind == 'k') {
+		uint64_t slot;
+
+		if (*end != '.')
+			return false;
+		slot = strtoull(end + 1, &end, 16);
+		if (slot >= SEG_BLOCKS)
+			return false;
+		place->block = place->block * SEG_BLOCKS + slot;
+	}
 	*text = end;
 	return true;
 }
@@ -85,9 +99,7 @@ static uint64_t parse_table(const char *text, uint64_t first, uint64_t end,
 			die("'table' gave two ranges for one at %#" PRIx64 ": '%.200s'", at,
 			    reply);
 		for (i = 0; i < range.len; i++) {
-			places[i] = range.place;
-			if (range.place.kind == 'p')
-				places[i].block += i;
+			places[i] = nth(range.place, i);
 		}
 		places += range.len;
 		at += range.len;
@@ -120,12 +132,12 @@ static uint64_t parse_filtered(const char *text, uint64_t first, uint64_t end,
 
 	while (*text != '-' && *text != ' ') {
 		at = strtoull(text, NULL, 16);
-		if (at < first || !parse_range(&text, at, &range) || range.place.kind != 'p' ||
-		    at + range.len > end || (*text != ';' && *text != ' '))
+		if (at < first || !parse_range(&text, at, &range) ||
+		    !is_in_pool(range.place) || at + range.len > end ||
+		    (*text != ';' && *text != ' '))
 			die("'table' of the pool gave '%.200s'", reply);
 		for (i = 0; i < range.len; i++) {
-			places[at + i] = range.place;
-			places[at + i].block += i;
+			places[at + i] = nth(range.place, i);
 		}
 		first = at + range.len;
 		text += *text == ';';
@@ -143,7 +155,10 @@ static uint64_t parse_filtered(const char *text, uint64_t first, uint64_t end,
  */
 static void check_filtered(const struct place *places, uint64_t *rng, bool hydrating)
 {
-	uint64_t from = below(rng, c.b.pool_nr), len = below(rng, c.b.pool_nr - from + 1);
+	uint64_t end = c.b.pool_nr + c.b.nr_packs * PACK_ROOM;
+	/* Often it begins or ends among the packs. */
+	uint64_t from = one_in(rng, 3) ? c.b.pool_nr : below(rng, end);
+	uint64_t len = below(rng, end - from + 1);
 	struct place *found = calloc(c.b.nr + 1, sizeof(*found));
 	uint64_t at = 0, i;
 	char reply[16384];
@@ -157,10 +172,11 @@ static void check_filtered(const struct place *places, uint64_t *rng, bool hydra
 		at = parse_filtered(reply, at, c.b.nr, found);
 	} while (at < c.b.nr);
 	for (i = 0; i < c.b.nr; i++) {
-		bool want = places[i].kind == 'p' && places[i].block >= from &&
-			    places[i].block - from < len;
+		/* A pack is where its head is. */
+		uint64_t at = places[i].block / (places[i].kind == 'k' ? SEG_BLOCKS : 1);
+		bool want = is_in_pool(places[i]) && at >= from && at - from < len;
 
-		if (found[i].kind ? want && found[i].block == places[i].block :
+		if (found[i].kind ? want && is_same(found[i], places[i]) :
 		    !want || hydrating)
 			continue;
 		die("MISS: 'table' of %" PRIu64 " blocks of the pool from %#" PRIx64
@@ -175,6 +191,9 @@ void place_to_text(struct place place, char *text, size_t size)
 {
 	if (place.kind == 'p')
 		snprintf(text, size, "p%" PRIx64, place.block);
+	else if (place.kind == 'k')
+		snprintf(text, size, "k%" PRIx64 ".%x", place.block / SEG_BLOCKS,
+			 (unsigned int)(place.block % SEG_BLOCKS));
 	else
 		snprintf(text, size, "%c", place.kind);
 }
@@ -186,9 +205,11 @@ void ask_status(struct status *s)
 
 	must(dm_status(VOL, line, sizeof(line)), "get the status");
 	if (sscanf(line, "1 %" SCNu64 " %31s %*u %" SCNu64 "/%" SCNu64 " %" SCNu64 " %" SCNu64
-		   " %" SCNu64 " %" SCNu64 " %15s %15s %15s %" SCNu64 " %" SCNu64, &s->epoch,
+		   " %" SCNu64 " %" SCNu64 " %15s %15s %15s %" SCNu64 " %" SCNu64
+		   " %*u %" SCNu64, &s->epoch,
 		   frozen, &s->dirty, &segs, &s->base, &s->zero, &s->pool, &s->left, s->tracking,
-		   s->mode, s->hydrate, &s->waiting, &s->page_reads) != 13)
+		   s->mode, s->hydrate, &s->waiting, &s->page_reads,
+		   &s->groups_read) != 14)
 		die("cannot understand the status line '%s'", line);
 	s->frozen = strcmp(frozen, "-");
 	if (segs != c.b.segs || strcmp(s->tracking, "ok") || strcmp(s->mode, "rw") ||
@@ -236,10 +257,10 @@ static void read_super(struct dmr_super *super)
 
 static struct place entry_place(struct dmr_entry entry)
 {
-	static const char kinds[] = { '?', 'b', 'z', 'p' };
+	static const char kinds[DMR_NR_KINDS] = { '?', 'b', 'z', 'p', 'k' };
 	struct place place = { .kind = kinds[entry.kind], .block = entry.block };
 
-	if (entry.kind != DMR_POOL)
+	if (!dmr_entry_in_pool(entry))
 		place.block = 0;
 	return place;
 }
@@ -286,8 +307,7 @@ static void read_disk_seg(const struct dmr_super *super, uint64_t seg, struct pl
 		return;
 	}
 	for (i = 0; i < SEG_BLOCKS; i++) {
-		places[i] = entry_place(entry);
-		entry.block++;
+		places[i] = entry_place(dmr_entry_plus(entry, i));
 	}
 }
 
@@ -312,7 +332,7 @@ static void check_disk_seg(const struct dmr_super *super, uint64_t seg,
 	for (i = 0; i < seg_blocks(seg); i++) {
 		char is[32], must_be[32];
 
-		if (disk[i].kind == places[i].kind && disk[i].block == places[i].block)
+		if (is_same(disk[i], places[i]))
 			continue;
 		place_to_text(disk[i], is, sizeof(is));
 		place_to_text(places[i], must_be, sizeof(must_be));
@@ -336,15 +356,15 @@ static void take_places(uint64_t first, uint64_t nr, const struct place *places)
 	for (i = 0; i < nr; i++) {
 		block = first + i;
 		place_to_text(places[i], text, sizeof(text));
-		if (places[i].kind == 'p' && places[i].block >= c.b.pool_nr)
-			die("MISS: block %#" PRIx64 " is at %s, beyond the pool", block, text);
+		if (places[i].kind != 'b' && blocks_content(&c.b, places[i]) == NO_BLOCK)
+			die("MISS: block %#" PRIx64 " is at %s, where nothing is", block, text);
 		if (!may_be(&c.b, block, places[i]))
 			die("MISS: block %#" PRIx64 " is at %s; possible is %#" PRIx64
 			    " (see MAY_BASE)", block, text, may_get(&c.b, block));
 		if (places[i].kind != 'b' && !blocks_explains(&c.b, block, places[i]))
 			die("MISS: block %#" PRIx64 " is at %s, which is not its content", block,
 			    text);
-		if (places[i].kind == 'b' && (may_get(&c.b, block) & (MAY_POOL | MAY_ZERO)) &&
+		if (places[i].kind == 'b' && (may_get(&c.b, block) & MAY_AWAY) &&
 		    atomic_load(&c.b.going_home))
 			came_up(H_HYDRATED);
 		may_pin(&c.b, block, places[i]);
@@ -404,33 +424,34 @@ void check_segs(uint64_t first, uint64_t nr)
  * ---- the whole ----
  */
 
-static void count_page_reads(const struct status *status)
+/* Add what has come since the last look, which was *@before. It begins anew with each device. */
+static void count_since(enum hard what, uint64_t now, uint64_t *before)
 {
-	static uint64_t before;
-
-	/* It begins anew with each device. */
-	if (status->page_reads < before)
-		before = 0;
-	c.hard[H_PAGE_READ] += status->page_reads - before;
-	before = status->page_reads;
+	if (now < *before)
+		*before = 0;
+	c.hard[what] += now - *before;
+	*before = now;
 }
 
 static void check_counts(const struct place *places)
 {
-	uint64_t nr[128] = { 0 }, i, left;
+	static uint64_t page_reads, groups_read;
+	uint64_t nr[128] = { 0 }, i, left, pool;
 	struct status status;
 
 	for (i = 0; i < c.b.nr; i++)
 		nr[(unsigned char)places[i].kind]++;
 	ask_status(&status);
-	count_page_reads(&status);
-	left = strcmp(status.hydrate, "off") ? nr['z'] + nr['p'] : 0;
-	if (nr['b'] != status.base || nr['z'] != status.zero || nr['p'] != status.pool ||
+	count_since(H_PAGE_READ, status.page_reads, &page_reads);
+	count_since(H_GROUP_READ, status.groups_read, &groups_read);
+	pool = nr['p'] + nr['k'];
+	left = strcmp(status.hydrate, "off") ? nr['z'] + pool : 0;
+	if (nr['b'] != status.base || nr['z'] != status.zero || pool != status.pool ||
 	    left != status.left || status.waiting)
 		die("MISS: %" PRIu64 " blocks are BASE, %" PRIu64 " ZERO, %" PRIu64
 		    " in the pool, %" PRIu64 " left; the status says %" PRIu64 ", %" PRIu64
 		    ", %" PRIu64 ", %" PRIu64 ", and %" PRIu64 " segments are waiting",
-		    nr['b'], nr['z'], nr['p'], left, status.base, status.zero, status.pool,
+		    nr['b'], nr['z'], pool, left, status.base, status.zero, status.pool,
 		    status.left, status.waiting);
 }
 

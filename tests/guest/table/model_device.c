@@ -31,9 +31,14 @@ bool has_room(void)
 
 struct place nth(struct place first, uint64_t n)
 {
-	if (first.kind == 'p')
+	if (is_in_pool(first))
 		first.block += n;
 	return first;
+}
+
+bool is_in_pool(struct place place)
+{
+	return place.kind == 'p' || place.kind == 'k';
 }
 
 bool is_same(struct place a, struct place b)
@@ -46,6 +51,8 @@ void add_range(struct range range)
 {
 	struct range *last = &message.ranges[message.nr - 1];
 
+	if (range.to.kind == 'k')
+		name_pack(range.to);
 	if (message.nr && last->first + last->len == range.first && !one_in(&rng, 8) &&
 	    is_same(nth(last->from, last->len), range.from) &&
 	    is_same(nth(last->to, last->len), range.to))
@@ -122,8 +129,10 @@ void hydration_may_run(void)
 
 void load_table(void)
 {
-	int r = dm_load(VOL, c.b.sectors, "revdedup", "%s %s %s 2 cache_mib %u", c.base_path,
-			c.meta_path, c.pool_path, 1 + (unsigned int)one_in(&rng, 8));
+	/* Of packs 16 groups are kept, or more than half of what there is. */
+	int r = dm_load(VOL, c.b.sectors, "revdedup", "%s %s %s 4 cache_mib %u pack_mib %u",
+			c.base_path, c.meta_path, c.pool_path, 1 + (unsigned int)one_in(&rng, 8),
+			one_in(&rng, 2) ? 1 : 8);
 
 	if (r)
 		die("MISS: cannot load the table: %s", strerror(-r));

@@ -249,7 +249,7 @@ static bool covers_block(const struct op *op, uint64_t block)
 
 static bool is_moved(uint64_t block)
 {
-	return may_get(&c.b, block) & (MAY_ZERO | MAY_POOL);
+	return may_get(&c.b, block) & MAY_AWAY;
 }
 
 static void count_part(const struct worker *w, const struct op *op, uint64_t block)
@@ -257,6 +257,8 @@ static void count_part(const struct worker *w, const struct op *op, uint64_t blo
 	const struct op *other;
 
 	came_up(H_PART);
+	if (may_get(&c.b, block) & MAY_PACK)
+		came_up(H_PACK_PART);
 	for (other = w->ops; other < op; other++)
 		if (is_write(other) && first_block(other) <= block && last_block(other) >= block)
 			came_up(H_PART_TWICE);
@@ -274,6 +276,8 @@ static void count_hard(const struct worker *w, const struct op *op)
 		if (!is_moved(block))
 			continue;
 		moved++;
+		if (op->kind == READ && may_get(&c.b, block) & MAY_PACK)
+			came_up(H_PACK_READ);
 		if (is_write(op) && !covers_block(op, block))
 			count_part(w, op, block);
 		else if (is_write(op))

@@ -15,8 +15,8 @@ static uint64_t run_of(uint64_t block, uint64_t max, struct place *ret_place)
 {
 	uint64_t may = may_get(&c.b, block), n = 1;
 
-	if (may & MAY_POOL)
-		*ret_place = (struct place){ 'p', MAY_BLOCK(may) };
+	if (may & MAY_IN_POOL)
+		*ret_place = may_in_pool(may);
 	else if (may & MAY_ZERO)
 		*ret_place = (struct place){ .kind = 'z' };
 	else
@@ -26,38 +26,55 @@ static uint64_t run_of(uint64_t block, uint64_t max, struct place *ret_place)
 	return n;
 }
 
-/* As many blocks of the pool with the same contents. */
-bool find_equal(uint64_t from, uint64_t len, uint64_t *ret_to)
+/* One of the blocks of the pool that had first_content(@nr) at the beginning. */
+static struct place any_copy(uint64_t nr)
 {
-	uint64_t to = from % c.nr_contents, copies = c.b.pool_nr / c.nr_contents, i;
+	nr += c.nr_contents * below(&rng, c.b.pool_nr / c.nr_contents);
+	return (struct place){ 'p', nr };
+}
 
-	to += c.nr_contents * below(&rng, copies);
-	if (to == from || to + len > c.b.pool_nr)
-		return false;
-	for (i = 0; i < len; i++)
-		if (c.b.pool[from + i] != c.b.pool[to + i])
-			return false;
-	*ret_to = to;
+/* By chance such a block, or a slot of a pack. */
+static bool choose_copy(uint64_t nr, struct place *place)
+{
+	if (one_in(&rng, 3))
+		return find_packed(nr, place);
+	*place = any_copy(nr);
 	return true;
+}
+
+bool find_equal(struct place from, uint64_t *len, struct place *to)
+{
+	uint64_t nr = from.kind == 'k' ? packed_content(from) : from.block % c.nr_contents, n;
+
+	if (!choose_copy(nr, to) || is_same(from, *to))
+		return false;
+	for (n = 0; n < *len; n++) {
+		uint64_t content = blocks_content(&c.b, nth(from, n));
+
+		if (content == NO_BLOCK || blocks_content(&c.b, nth(*to, n)) != content)
+			break;
+	}
+	*len = n;
+	return n;
 }
 
 /* Another place for what is at @from. */
 static bool choose_equal(struct range *range)
 {
-	range->to.kind = 'p';
 	if (range->from.kind == 'z') {
 		/* A block of zeros in the pool has no neighbour of that kind. */
 		range->len = 1;
-		range->to.block = ZERO_CONTENTS * below(&rng, c.b.pool_nr / ZERO_CONTENTS);
-		return !c.b.pool[range->to.block] &&
-		       !(may_get(&c.b, range->first) & MAY_POOL);
+		return choose_copy(ZERO_CONTENTS * below(&rng, c.nr_contents / ZERO_CONTENTS),
+				   &range->to) &&
+		       !blocks_content(&c.b, range->to) &&
+		       !(may_get(&c.b, range->first) & MAY_IN_POOL);
 	}
-	if (!c.b.pool[range->from.block] && one_in(&rng, 2)) {
+	if (!blocks_content(&c.b, range->from) && one_in(&rng, 2)) {
 		range->len = 1;
 		range->to = (struct place){ .kind = 'z' };
 		return true;
 	}
-	return find_equal(range->from.block, range->len, &range->to.block);
+	return find_equal(range->from, &range->len, &range->to);
 }
 
 void remap_is_done(void)
@@ -67,6 +84,10 @@ void remap_is_done(void)
 	for (i = 0; i < message.nr; i++) {
 		const struct range *range = &message.ranges[i];
 
+		if (range->to.kind == 'k')
+			came_up(H_PACK_TO);
+		else if (range->from.kind == 'k')
+			came_up(H_PACK_FROM);
 		for (k = 0; k < range->len; k++) {
 			struct place to = nth(range->to, k);
 
@@ -99,6 +120,17 @@ void do_remap(void)
 	atomic_fetch_add(&c.hard[H_REMAP], message.nr);
 }
 
+/* Any @max blocks in the pool, in a row. */
+static struct place any_in_pool(uint64_t max)
+{
+	struct place place = { 'p', below(&rng, c.b.pool_nr - max) };
+
+	if (!one_in(&rng, 3))
+		return place;
+	place = pack_place(&c.b, below(&rng, c.b.nr_packs));
+	return nth(place, below(&rng, SEG_BLOCKS - max));
+}
+
 /*
  * Blocks that are not where the message says. (Not zeros: somebody may discard
  * the block just now.)
@@ -109,16 +141,16 @@ void do_remap_wrong(void)
 
 	begin_message("remap");
 	while (tries-- && has_room()) {
-		struct range range = { .first = pick_block(&rng), .from.kind = 'p' };
+		struct range range = { .first = pick_block(&rng) };
 		uint64_t max = 1 + below(&rng, 20);
 
-		range.from.block = below(&rng, c.b.pool_nr - max);
+		range.from = any_in_pool(max);
 		while (range.len < max && range.first + range.len < c.b.nr &&
 		       !may_be(&c.b, range.first + range.len, nth(range.from, range.len)))
 			range.len++;
-		range.to.kind = one_in(&rng, 4) ? 'z' : 'p';
-		if (range.to.kind == 'p')
-			range.to.block = below(&rng, c.b.pool_nr - max);
+		range.to = any_in_pool(max);
+		if (one_in(&rng, 4))
+			range.to = (struct place){ .kind = 'z' };
 		if (range.len && !has_range(range.first, range.len))
 			add_range(range);
 	}
@@ -143,10 +175,7 @@ static bool find_content(uint64_t block, const uint64_t *words, struct place *pl
 		*place = (struct place){ .kind = 'z' };
 		return true;
 	}
-	place->kind = 'p';
-	place->block = content +
-		       c.nr_contents * below(&rng, c.b.pool_nr / c.nr_contents);
-	return c.b.pool[place->block] == content;
+	return choose_copy(content, place) && blocks_content(&c.b, *place) == content;
 }
 
 /*
@@ -164,7 +193,7 @@ void find_aliases(uint64_t first, uint64_t nr)
 	begin_message("alias " TOKEN);
 	for (i = 0; i < nr; i++)
 		/* The model has room for one place in the pool. */
-		if (!(may_get(&c.b, first + i) & MAY_POOL) &&
+		if (!(may_get(&c.b, first + i) & MAY_IN_POOL) &&
 		    find_content(first + i, words + i * BLOCK_SECTORS, &place))
 			add_range((struct range){ .first = first + i, .len = 1, .to = place });
 }
@@ -175,10 +204,17 @@ static void count_aliases(uint64_t first, uint64_t nr)
 	uint64_t i, k;
 
 	ask_table(first, nr, places);
-	for (i = 0; i < message.nr; i++)
-		for (k = 0; k < message.ranges[i].len; k++)
-			came_up(is_same(places[message.ranges[i].first + k - first],
-					nth(message.ranges[i].to, k)) ? H_ALIAS : H_ALIAS_RACED);
+	for (i = 0; i < message.nr; i++) {
+		const struct range *range = &message.ranges[i];
+
+		for (k = 0; k < range->len; k++) {
+			bool taken = is_same(places[range->first + k - first], nth(range->to, k));
+
+			came_up(taken ? H_ALIAS : H_ALIAS_RACED);
+			if (taken && range->to.kind == 'k')
+				came_up(H_PACK_ALIAS);
+		}
+	}
 }
 
 static void alias_is_done(void)

@@ -38,17 +38,23 @@ static uint64_t garbage(uint64_t block)
 	return next++;
 }
 
-/* Nobody is to name the blocks of the message: punch, and use them for others. */
-static void punch(void)
+void punch(void)
 {
 	struct place place;
-	unsigned int i;
 
 	/* Without discards, ask for something else that ends with a settle. */
 	if (send_message() == -EOPNOTSUPP)
 		ask_table(0, 1, &place);
 	else
 		came_up(H_PUNCH);
+}
+
+/* The same, and use them for others. */
+static void punch_and_reuse(void)
+{
+	unsigned int i;
+
+	punch();
 	for (i = 0; i < message.nr; i++) {
 		write_pool(message.ranges[i].first, message.ranges[i].len, garbage);
 		atomic_fetch_add(&c.hard[H_GARBAGE], message.ranges[i].len);
@@ -74,7 +80,7 @@ void do_punch(void)
 			add_range(range);
 	}
 	if (message.nr)
-		punch();
+		punch_and_reuse();
 }
 
 /* Blocks of the pool that nobody names any more, and somebody did in @before. */
@@ -108,50 +114,41 @@ void do_punch_fresh(void)
 	} while (!message.nr && --tries);
 	free(before);
 	if (message.nr)
-		punch();
+		punch_and_reuse();
 }
 
-/* Block @block of the volume, from one block of the pool to another. */
-static void add_move(uint64_t block, uint64_t from, uint64_t to)
-{
-	struct range range = {
-		.first = block,
-		.len = 1,
-		.from = { 'p', from },
-		.to = { 'p', to },
-	};
-
-	add_range(range);
-}
-
-/* Whoever is at [@first, @first + @len) goes to @to. */
-static void move_all(uint64_t first, uint64_t len, uint64_t to)
+bool move_all(struct place first, uint64_t len, struct place to)
 {
 	uint64_t i;
 
 	begin_message("remap");
 	for (i = 0; i < c.b.nr; i++) {
-		uint64_t may = may_get(&c.b, i), block = MAY_BLOCK(may);
+		struct range range = { .first = i, .len = 1 };
 
-		if (!(may & MAY_POOL) || block < first || block >= first + len)
+		range.from = may_in_pool(may_get(&c.b, i));
+		if (range.from.kind != first.kind || range.from.block < first.block ||
+		    range.from.block >= first.block + len)
 			continue;
 		if (!has_room()) {
 			send_message();
 			remap_is_done();
 			begin_message("remap");
 		}
-		add_move(i, block, to + block - first);
+		range.to = nth(to, range.from.block - first.block);
+		add_range(range);
 	}
 	if (!message.nr)
-		return;
+		return false;
 	send_message();
 	remap_is_done();
+	return true;
 }
 
 /* As compaction does it: move whoever is there away, and punch at once. */
 void do_evacuate(void)
 {
-	uint64_t block = pick_block(&rng), first, len = 1 + below(&rng, 16), to, may;
+	uint64_t block = pick_block(&rng), first, len = 1 + below(&rng, 16), may;
+	struct place from = { .kind = 'p' }, to;
 	unsigned int tries;
 
 	may = may_get(&c.b, block);
@@ -164,12 +161,14 @@ void do_evacuate(void)
 		return;
 	if (len > c.b.pool_nr - first)
 		len = c.b.pool_nr - first;
-	if (!find_equal(first, len, &to) || (to < first + len && first < to + len))
+	from.block = first;
+	if (!find_equal(from, &len, &to) ||
+	    (to.kind == 'p' && to.block < first + len && first < to.block + len))
 		return;
-	move_all(first, len, to);
+	move_all(from, len, to);
 	begin_message("punch");
 	add_range((struct range){ .first = first, .len = len });
-	punch();
+	punch_and_reuse();
 	came_up(H_EVACUATE);
 }
 

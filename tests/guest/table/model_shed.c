@@ -66,7 +66,7 @@ static void zeros_may_come_home(uint64_t first, uint64_t nr)
 	uint64_t i;
 
 	for (i = first; i < first + nr; i++)
-		if (may_get(&c.b, i) & (MAY_ZERO | MAY_POOL))
+		if (may_get(&c.b, i) & MAY_AWAY)
 			may_add(&c.b, i, (struct place){ .kind = 'b' });
 }
 
@@ -77,7 +77,7 @@ static uint64_t choose_range(uint64_t *ret_first)
 
 	do {
 		*ret_first = pick_block(&rng);
-	} while (--tries && !(may_get(&c.b, *ret_first) & (MAY_ZERO | MAY_POOL)));
+	} while (--tries && !(may_get(&c.b, *ret_first) & MAY_AWAY));
 	/* Often from the beginning of a unit, whatever its size. */
 	if (one_in(&rng, 2))
 		*ret_first -= *ret_first % 64;

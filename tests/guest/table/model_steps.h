@@ -5,6 +5,7 @@
  *   model_device.c  the device and its messages
  *   model_moves.c   blocks that move while the threads run
  *   model_pool.c    blocks of the pool that its owner takes
+ *   model_packs.c   packs in the pool, and where they move
  *   model_shed.c    space of the base that is given back
  *   model_alone.c   what needs the threads to be stopped
  *
@@ -60,10 +61,6 @@ int send_message(void);
 void send_text(const char *text);
 void refused(int error, const char *text);
 
-/* The place of the @n-th block, when the blocks lie in a row from @first on. */
-struct place nth(struct place first, uint64_t n);
-bool is_same(struct place a, struct place b);
-
 /*
  * ---- the device ----
  */
@@ -80,8 +77,8 @@ void remove_volume(void);
  * ---- blocks that move ----
  */
 
-/* Find as many blocks of the pool with the same contents. */
-bool find_equal(uint64_t from, uint64_t len, uint64_t *ret_to);
+/* Find the same contents elsewhere in the pool: @*len blocks, or as many as are there in a row. */
+bool find_equal(struct place from, uint64_t *len, struct place *to);
 /* Bring the model up to date with the `remap` that was sent. */
 void remap_is_done(void);
 void watch(uint64_t first, uint64_t nr);
@@ -106,10 +103,31 @@ void do_reload(void);
 /* [@block, @block + @nr) gets these contents: no more than fit into a segment. */
 void write_pool(uint64_t block, uint64_t nr, uint64_t (*content)(uint64_t block));
 
+/* Nobody is to name the blocks of the message: punch, or settle. Reads of them are over then. */
+void punch(void);
+/* Whoever is at @first and the @len - 1 places behind it goes to @to. False: nobody may be. */
+bool move_all(struct place first, uint64_t len, struct place to);
+
 void do_punch(void);
 void do_punch_fresh(void);
 void do_evacuate(void);
 void do_refill(void);
+
+/*
+ * ---- packs ----
+ */
+
+void fill_packs(void);
+/* The number in first_content() of what is at @place, which is in a pack. */
+uint64_t packed_content(struct place place);
+/* A slot that has first_content(@nr), by chance. */
+bool find_packed(uint64_t nr, struct place *place);
+/* Some blocks in a pack, in a row: @*len, or less where it has no more. False: found none. */
+bool choose_packed(uint64_t *len, struct place *place);
+/* It is about to be named. */
+void name_pack(struct place place);
+
+void do_move_pack(void);
 
 /*
  * ---- the base ----

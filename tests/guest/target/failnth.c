@@ -14,7 +14,9 @@
  * read failed: then more is dirty than must be, or all, as lost.
  *
  * Operations of a remap table begin with one that maps some blocks, and in the end
- * the table is what it must be, block for block.
+ * the table is what it must be, block for block. Some of them have blocks in a pack: what
+ * it takes to read these is allocated before the first entry names it, so there the read
+ * itself must succeed, whichever allocation fails.
  *
  * faults.bats makes /dev/mapper/rdt-m and lets its I/O fail (make-it-fail); the
  * base is /dev/ram0, the pool /dev/ram2.
@@ -34,6 +36,7 @@
 #include <unistd.h>
 
 #include "lib/dmreq.h"
+#include "lib/pack.h"
 
 #define VOL		"rdt-v"
 #define VOL_PATH	"/dev/mapper/rdt-v"
@@ -51,6 +54,7 @@
 static int fail_nth_fd;
 static char *image;		/* what a used volume leaves on rdt-m */
 static char *mapped_image;	/* and one with a table */
+static char *packed_image;	/* and with blocks in a pack */
 static bool mapped;		/* the operation is one of the table */
 static char *zeros;
 static char *page;
@@ -200,6 +204,8 @@ static uint32_t dirty(const char *set)
  */
 
 #define SET		"set 210,20,p200;c00,1,z"
+#define PACK_AT		0x600U		/* in the pool */
+#define PACK_SET	"set 210,20,k600.30;c00,1,z"
 
 static void write_meta(const char *data)
 {
@@ -253,6 +259,24 @@ static void known(void)
 {
 	write_meta(mapped ? mapped_image : image);
 	must(create(VOL), "create");
+}
+
+static void known_packed(void)
+{
+	write_meta(packed_image);
+	must(create(VOL), "create");
+}
+
+static void known_packed_loaded(void)
+{
+	known_packed();
+	must(load_vol(NR_SEGS, 0), "load");
+}
+
+static void live_packed(void)
+{
+	known_packed_loaded();
+	must(resume(VOL), "resume");
 }
 
 static void known_loaded(void)
@@ -330,18 +354,38 @@ static void live_watched(void)
 	must(message("watch 1 600,8"), "watch");
 }
 
-static void make_mapped_image(void)
+/* Each byte of the pack's blocks is that of @page. */
+static void make_pack(void)
+{
+	static u8 blocks[DMR_PACK_GROUP_SIZE];
+	static struct pack pack;
+	unsigned int i;
+	int fd = open(POOL, O_WRONLY | O_CLOEXEC);
+	ssize_t len;
+
+	memset(blocks, page[0], sizeof(blocks));
+	pack_begin(&pack);
+	for (i = 0; i < DMR_PACK_GROUPS; i++)
+		pack_add(&pack, 0xffff, blocks, DMR_CODEC_ZSTD);
+	len = pack_end(&pack) * DMR_BLOCK_SIZE;
+	if (fd < 0 || pwrite(fd, pack.bytes, len, (off_t)PACK_AT * DMR_BLOCK_SIZE) != len ||
+	    fsync(fd))
+		err(1, POOL);
+	close(fd);
+}
+
+static void make_table_image(const char *set, char *to)
 {
 	mapped = true;
 	none_loaded();
 	must(resume(VOL), "resume");
 	must(suspend(VOL, 0), "suspend");
 	must(message("begin"), "begin");
-	must(message("set 0,200,p0;200,200,z;a00,100,p400"), "set");
+	must(message(set), "set");
 	must(message("end"), "end");
 	must(resume(VOL), "resume");
 	must(remove_retry(VOL), "remove");
-	read_meta(mapped_image);
+	read_meta(to);
 	mapped = false;
 }
 
@@ -386,7 +430,9 @@ static int do_garbage(void) { return message("garbage") == -EINVAL ? 0 : -EPROTO
 static int do_first_write(void) { return write_seg(11); }
 static int do_begin(void) { return message("begin"); }
 static int do_set(void) { return message(SET); }
+static int do_set_packed(void) { return message(PACK_SET); }
 static int do_end(void) { return message("end"); }
+static int do_remap_packed(void) { return message("remap 210,8,z,k600.8"); }
 static int do_remap(void) { return message("remap 0,10,p0,p100;210,8,z,p300"); }
 static int do_print(void) { return message("table 0 8192"); }
 static int do_print_part(void) { return message("table 0 8192 100 50"); }
@@ -396,6 +442,28 @@ static int do_shed(void) { return message("shed 0,2000 zeroed"); }
 static int do_punch(void) { return message("punch 700,10"); }
 static int do_hydrate(void) { return message("hydrate start"); }
 static int do_write_part(void) { return write_at(3 * 4096 + 512, 1024); }
+
+/* Of a group that was not read yet; what opens the device may need memory. */
+static int do_read_packed(void)
+{
+	static char *buf;
+	static int fd = -1;
+	ssize_t r;
+
+	if (!buf)
+		buf = aligned_alloc(4096, 4096);
+	if (fd < 0)
+		fd = open(VOL_PATH, O_RDONLY | O_DIRECT);
+	if (fd < 0 || !buf)
+		return fd < 0 ? -errno : -ENOMEM;
+	memset(buf, 0, 4096);
+	r = pread(fd, buf, 4096, 0);
+	close(fd);
+	fd = -1;
+	if (r != 4096)
+		die("a read of a packed block: %s", r < 0 ? strerror(errno) : "short");
+	return memcmp(buf, page, 4096) ? -EUCLEAN : 0;
+}
 
 static int do_load_opts(void)
 {
@@ -446,6 +514,13 @@ static const struct state mapped_same =
 static const struct state mapped_set =
 	MAPPED("0,200,p0;200,10,z;210,20,p200;230,1d0,z;400,600,b;a00,100,p400;b00,100,b;"
 	       "c00,1,z;c01,13ff,b");
+static const struct state packed_set =
+	MAPPED("0,200,p0;200,10,z;210,20,k600.30;230,1d0,z;400,600,b;a00,100,p400;b00,100,b;"
+	       "c00,1,z;c01,13ff,b");
+static const struct state packed_remap =
+	MAPPED("0,200,p0;200,10,z;210,8,k600.8;218,1e8,z;400,600,b;a00,100,p400;b00,1500,b");
+static const struct state packed_same =
+	MAPPED("0,200,k600.0;200,200,z;400,600,b;a00,100,k600.100;b00,1500,b");
 static const struct state mapped_remap =
 	MAPPED("0,10,p100;10,1f0,p10;200,10,z;210,8,p300;218,1e8,z;400,600,b;a00,100,p400;"
 	       "b00,1500,b");
@@ -506,6 +581,13 @@ static const struct op {
 	{ "suspend, mapped", live, do_suspend, RESUME, &mapped_same, false },
 	{ "message begin", live_suspended, do_begin, END_RESUME, &mapped_same, false },
 	{ "message set", live_begun, do_set, END_RESUME, &mapped_set, false },
+	/* These name the first pack. */
+	{ "message set, packed", live_begun, do_set_packed, END_RESUME, &packed_set, false },
+	{ "message remap, packed", live, do_remap_packed, NOTHING, &packed_remap, false },
+	{ "load, packed", known_packed, do_load, RESUME, &packed_same, true },
+	{ "resume, packed", known_packed_loaded, do_resume, NOTHING, &packed_same, true },
+	{ "read of a packed block", live_packed, do_read_packed, NOTHING, &packed_same, false },
+	{ "message hydrate, packed", live_packed, do_hydrate, HYDRATED, &mapped_home, false },
 	{ "message end", live_set, do_end, RESUME, &mapped_set, false },
 	{ "message remap", live, do_remap, NOTHING, &mapped_remap, false },
 	{ "message table", live, do_print, NOTHING, &mapped_same, false },
@@ -635,7 +717,7 @@ static bool try_nth(const struct op *op)
 	if (r && !fault)
 		die("%s", strerror(-r));
 	/* A disk that could not be added is none that can be added again. */
-	if (r && (op->prepare == none || op->prepare == known)) {
+	if (r && (op->prepare == none || op->prepare == known || op->prepare == known_packed)) {
 		must(remove_retry(VOL), "remove");
 		must(create(VOL), "create");
 	}
@@ -704,16 +786,19 @@ int main(int argc, char **argv)
 		err(1, "/proc/thread-self/fail-nth");
 	image = aligned_alloc(4096, META_BYTES);
 	mapped_image = aligned_alloc(4096, META_BYTES);
+	packed_image = aligned_alloc(4096, META_BYTES);
 	zeros = aligned_alloc(4096, META_BYTES);
 	page = aligned_alloc(4096, 4096);
-	if (!image || !mapped_image || !zeros || !page)
+	if (!image || !mapped_image || !packed_image || !zeros || !page)
 		err(1, "malloc");
 	memset(zeros, 0, META_BYTES);
 	memset(page, 0x5a, 4096);
 	node(VOL_PATH, VOL);
 
 	make_image();
-	make_mapped_image();
+	make_pack();
+	make_table_image("set 0,200,p0;200,200,z;a00,100,p400", mapped_image);
+	make_table_image("set 0,200,k600.0;200,200,z;a00,100,k600.100", packed_image);
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (argc < 2 || is_wanted(ops[i].name, argv + 1))
 			total += run_op(&ops[i]);
