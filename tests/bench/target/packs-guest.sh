@@ -16,12 +16,11 @@ shopt -s inherit_errexit
 
 rounds=$1 mib=$2
 what=(none zstd squash nbd)
-export PATH=/revdedup/ctl:$PATH NBDKIT_PLUGINDIR=/revdedup/ctl
+export PATH=/revdedup/ctl:$PATH NBDKIT_PLUGINDIR=/revdedup/ctl REVDEDUP_RUN=/tmp/run
 
-dmr_setup
 modprobe -a squashfs nbd loop ext4
-ramdisk $((mib * 3 + 64)) 1
-dd if=/dev/vda of=/dev/ram0 bs=1M oflag=direct status=none
+ramdisk $((mib * 3 + 72)) 1
+dd if=/dev/disk/disk0 of=/dev/ram0 bs=1M oflag=direct status=none
 mkdir -p /tmp/files /tmp/squash
 mount /dev/ram0 /tmp/files
 # shellcheck disable=SC2119 # no parameters
@@ -30,8 +29,8 @@ for form in none zstd; do
 	revdedupctl -q --pool /tmp/files/$form map vm1 rdt-$form
 done
 mount -o loop /tmp/files/squash /tmp/squash
-revdedupctl -q --pool /tmp/files/zstd export vm1 --socket /tmp/nbd
-nbd-client -unix /tmp/nbd /dev/nbd0 -C 1 >/dev/null
+revdedupctl -q --pool /tmp/files/zstd export vm1@1
+nbd-client -unix "$REVDEDUP_RUN/vm1@1.sock" /dev/nbd0 -N vm1@1 -readonly >/dev/null
 
 # They all are the same.
 cmp /dev/mapper/rdt-none /tmp/squash/content
