@@ -94,7 +94,7 @@ static bool alias_whole(struct dmr_table *t, const struct dmr_part *part)
 	struct dmr_watch *watch;
 	bool done = false;
 
-	if (!dmr_part_covers(t, part))
+	if (!dmr_part_is_word(t, part, part->place[0]))
 		return false;
 	spin_lock_irq(&t->lock);
 	watch = xa_load(&t->watches, part->seg);

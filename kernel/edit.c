@@ -36,7 +36,7 @@ static int remap_whole(struct dmr_table *t, const struct dmr_part *part)
 	    !dmr_entry_equal(dmr_entry_plus(dmr_word_place(word), part->first),
 			     part->place[0])) {
 		r = 1;
-	} else if (dmr_word_is_whole(word) && dmr_part_covers(t, part)) {
+	} else if (dmr_word_is_whole(word) && dmr_part_is_word(t, part, part->place[1])) {
 		dmr_word_set(t, part->seg, dmr_word_of(part->place[1]));
 		r = 1;
 	}
@@ -182,7 +182,7 @@ static void swap_all(struct dmr_table *t, const struct dmr_part *part,
 
 static int set_part(struct dmr_table *t, const struct dmr_part *part)
 {
-	if (!dmr_part_covers(t, part))
+	if (!dmr_part_is_word(t, part, part->place[0]))
 		return dmr_part_change(t, part, part->place[0], swap_all);
 	set_whole(t, part);
 	return 0;

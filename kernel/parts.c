@@ -142,7 +142,8 @@ int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 	return 0;
 }
 
-bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part)
+bool dmr_part_is_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry to)
 {
-	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg);
+	return !part->first && part->nr == dmr_words_blocks_in(t, part->seg) &&
+	       (to.kind != DMR_PACK || !dmr_entry_slot(to));
 }

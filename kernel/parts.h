@@ -43,8 +43,11 @@ int dmr_parts_run(struct dmr_table *t, const char *ranges,
  */
 int dmr_part_change(struct dmr_table *t, const struct dmr_part *part,
 		    struct dmr_entry to, dmr_change_fn change);
-/* Is the part all of its segment? Anywhere. */
-bool dmr_part_covers(struct dmr_table *t, const struct dmr_part *part);
+/*
+ * Is the part all of its segment, and can a word say that it is at @to and behind it? The last
+ * segment may be short enough to begin in the middle of a pack. Anywhere.
+ */
+bool dmr_part_is_word(struct dmr_table *t, const struct dmr_part *part, struct dmr_entry to);
 
 /*
  * May a message that does many things go on, the next of which takes an I/O or so? -EINTR when a

@@ -159,6 +159,24 @@ errors() {
 	places_are 1024 515 "400,200,k12c.0;600,1,k12c.20;601,1,b;602,1,k12c.22"
 }
 
+@test "a short last segment that begins in the middle of a pack" {
+	vol_create 6144
+	pack 256
+	batch "0,200,z;200,100,k100.10"
+	reads 4096 16 "k80,10"
+	batch "200,100,p0"
+	msg remap "200,100,p0,k100.20"
+	reads 4096 16 "k100,10"
+	batch "200,100,b"
+	msg watch 1 200,100
+	msg alias 1 200,100,k100.30
+	reads 4096 16 "k180,10"
+	vol_remove
+	vol_create 6144
+	places_are 512 256 "200,100,k100.30"
+	reads 4096 16 "k180,10"
+}
+
 @test "table: what is in a part of the pool, by the heads of packs" {
 	vol_create
 	pack 256
@@ -170,6 +188,9 @@ errors() {
 	is "up to the next head" "$reply" "201,3,p101;204,2,k12c.8 16384"
 	msg table 0 16384 257 43
 	is "up to it" "$reply" "201,3,p101 16384"
+	# Behind the last slot of a pack is no other pack, also where its head is the next block.
+	batch "0,200,k100.0;200,200,k101.0;400,1ff,p200;5ff,1,k100.1ff;600,1,k101.0"
+	places_are 0 1537 "0,200,k100.0;200,200,k101.0;400,1ff,p200;5ff,1,k100.1ff;600,1,k101.0"
 }
 
 @test "a place that has another pack by now" {
