@@ -9,10 +9,10 @@
  *
  * BASE, META and POOL are ramdisks of 2 GiB, which take memory only for what is written. On
  * the first two lies the judge of crashes (tests/judge), as in crash.c. The pool loses
- * nothing. In some lives neither base nor pool has a cache. On all three lies a volume of 12
- * segments, whose table at first is a mix of everything: segments mapped whole, zeros,
- * fragments, and the base. Before that the base is filled with a content that is right for
- * the last of these only.
+ * nothing; it has blocks and packs. In some lives neither base nor pool has a cache. On all
+ * three lies a volume of 12 segments, whose table at first is a mix of everything: segments
+ * mapped whole, zeros, fragments, and the base. Before that the base is filled with a content
+ * that is right for the last of these only.
  *
  * While threads write, read and compare (tablecrash_work.c), one thread moves blocks to
  * others of the same content, gives the old ones to new owners, and moves blocks from the
@@ -189,6 +189,7 @@ static void check_places(void)
 		pool_set_place(&t.pool, block, places[block]);
 		if (places[block].kind == IN_BASE)
 			continue;
+		count.packed += places[block].kind == IN_POOL && places[block].block >= t.pool.nr;
 		for (s = block * BLOCK_SECTORS;
 		     s < (block + 1) * BLOCK_SECTORS && s < c.oracle.sectors; s++)
 			if (!same_content(pool_word(&t.pool, places[block], s),
@@ -269,9 +270,10 @@ static void begin_life(void)
 	if (t.no_table)
 		return;
 	own.batch.is_open = false;
-	make_ground(POOL, POOL_BLOCKS * BLOCK_SECTORS, &own.pool);
+	make_ground(POOL, pool_sectors(&t.pool), &own.pool);
 	pool_forget_places(&t.pool);
 	pool_renew(&t.pool, 0, t.pool.nr);
+	pool_fill_packs(&t.pool);
 }
 
 static void end_cycle(void)
@@ -302,6 +304,7 @@ static bool has_checked(void)
 	    !c.left_cached)
 		return false;
 	return t.no_table || (count.remapped && count.aliased && count.came_home &&
+			      count.packed &&
 			      count.rollbacks && (own.no_cache || count.sheds));
 }
 
@@ -324,13 +327,14 @@ static FILE *begin_journal(void)
 
 	if (!journal)
 		die("cannot open '%s': %s", own.journal_path, strerror(errno));
-	fprintf(journal, "V %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c.sectors,
-		c.use_meta_sectors, t.pool.nr);
+	fprintf(journal, "V %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u\n", c.sectors,
+		c.use_meta_sectors, t.pool.nr, t.pool.nr_packs, PACK_ROOM);
 	prefill();
 	if (fsync(c.base_raw))
 		die("cannot flush the base: %s", strerror(errno));
 	oracle_journal(&c.oracle, journal);
 	pool_renew(&t.pool, 0, t.pool.nr);
+	pool_fill_packs(&t.pool);
 	return journal;
 }
 
@@ -375,7 +379,7 @@ static void start_workers(void)
 
 static void set_up(void)
 {
-	pool_init(&t.pool, POOL_BLOCKS,
+	pool_init(&t.pool, POOL_BLOCKS, POOL_PACKS,
 		  (c.oracle.sectors + BLOCK_SECTORS - 1) / BLOCK_SECTORS);
 	own.batch.words = calloc(c.oracle.sectors, sizeof(*own.batch.words));
 	own.batch.places = calloc(t.pool.nr_places, sizeof(*own.batch.places));
@@ -387,7 +391,7 @@ static void set_up(void)
 		 t.no_table ? "-" : POOL_NODE);
 	crash_set_up();
 	must(dm_create(POOL), "create the pool");
-	make_ground(POOL, POOL_BLOCKS * BLOCK_SECTORS, &own.pool);
+	make_ground(POOL, pool_sectors(&t.pool), &own.pool);
 	t.pool.fd = open_device(POOL, POOL_NODE);
 	start_workers();
 }
@@ -412,6 +416,9 @@ static void summary(uint64_t us)
 	       " blocks came home\n",
 	       count.remaps, count.remapped, count.punches, count.watches, count.aliases,
 	       count.aliased, count.sheds, count.hydrates, count.came_home);
+	printf("%" PRIu64 " packs moved, %" PRIu64 " given to others, %" PRIu64
+	       " packed blocks seen after crashes\n", count.pack_moves, count.pack_renewals,
+	       count.packed);
 	printf("%" PRIu64 " roll-backs, %" PRIu64 " repeated, %" PRIu64
 	       " done when the crash came\n", count.rollbacks, count.repeated,
 	       count.finished);

@@ -21,6 +21,8 @@
 #define POOL_SINGLE	4096U
 #define POOL_FRAMES	12U
 #define POOL_BLOCKS	(POOL_SINGLE + POOL_FRAMES * SEG_BLOCKS)
+/* Batches name those of the first half, so that some places are free. */
+#define POOL_PACKS	6U
 
 struct table_run {
 	bool no_table;			/* the volume has no pool */
@@ -44,7 +46,7 @@ struct counts {
 	atomic_uint_fast64_t writes, reads, flushes, discards;
 	atomic_uint_fast64_t failed_syncs;
 	uint64_t remaps, remapped, punches, came_home, watches, aliases, aliased;
-	uint64_t sheds;
+	uint64_t sheds, packed, pack_moves, pack_renewals;
 	uint64_t hydrates, rollbacks, repeated, finished, reloads, outages;
 };
 

@@ -43,11 +43,13 @@ static struct place any_in_pool(uint64_t first, uint64_t end, uint64_t nr)
 	return (struct place){ .kind = IN_ZERO };
 }
 
-/* The same in a frame: then it can be a whole one. */
+/* The same in a frame or a pack: then it can be a whole one. */
 static struct place any_run(uint64_t nr)
 {
 	uint64_t first = POOL_SINGLE + below(&c.random, POOL_FRAMES) * SEG_BLOCKS;
 
+	if (one_in(&c.random, 3))
+		first = pool_pack(&t.pool, below(&c.random, POOL_PACKS / 2));
 	return any_in_pool(first, first + SEG_BLOCKS, nr);
 }
 
@@ -58,6 +60,8 @@ static struct place any_place(uint64_t nr)
 		return (struct place){ .kind = IN_BASE };
 	case 1:
 		return (struct place){ .kind = IN_ZERO };
+	case 2:
+		return any_run(nr);
 	default:
 		return any_in_pool(0, POOL_SINGLE, nr);
 	}
@@ -163,8 +167,7 @@ static bool next_run(uint64_t *block, uint64_t *nr)
 	if (b >= t.pool.nr_places)
 		return false;
 	for (end = b + 1; end < t.pool.nr_places && end != half; end++)
-		if (places[end].kind != places[b].kind ||
-		    places[end].block != place_plus(places[b], end - b).block)
+		if (!place_follows(places[b], end - b, places[end]))
 			break;
 	*block = b;
 	*nr = end - b;

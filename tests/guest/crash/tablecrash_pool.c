@@ -12,18 +12,60 @@
 #include <unistd.h>
 
 #include "lib/dm.h"
-#include "tablecrash_pool.h"
+#include "lib/pack.h"
+#include "tablecrash.h"
 
 #define CHUNK	256U			/* blocks that are written at a time */
+#define NR_MADE	6U			/* packs */
 
-void pool_init(struct pool *pool, uint64_t nr, uint64_t nr_places)
+/* A pack that was made, which may be at several places. */
+static struct made {
+	void *bytes;
+	uint64_t nr;			/* blocks of the pool that it takes */
+	uint32_t word;			/* of slot 0; the others follow */
+} made[NR_MADE];
+
+static void make_pack(struct pool *pool, struct made *m)
 {
+	static u8 bytes[DMR_PACK_GROUP_SIZE];
+	static struct pack pack;
+	unsigned int group, i;
+
+	m->word = WORD_POOL | (pool->last_content + 1);
+	pack_begin(&pack);
+	for (group = 0; group < DMR_PACK_GROUPS; group++) {
+		for (i = 0; i < DMR_PACK_GROUP_BLOCKS; i++)
+			pool_fill(WORD_POOL | ++pool->last_content, bytes + i * BLOCK);
+		/* One of them as it is: it has blocks for itself. */
+		pack_add(&pack, 0xffff, bytes, group == 5 ? DMR_CODEC_RAW : DMR_CODEC_ZSTD);
+	}
+	m->nr = pack_end(&pack);
+	if (m->nr > PACK_ROOM)
+		die("a pack of %" PRIu64 " blocks", m->nr);
+	m->bytes = xalloc(m->nr * BLOCK);
+	memcpy(m->bytes, pack.bytes, m->nr * BLOCK);
+}
+
+void pool_init(struct pool *pool, uint64_t nr, uint64_t nr_packs, uint64_t nr_places)
+{
+	unsigned int i;
+
 	pool->nr = nr;
+	pool->nr_packs = nr_packs;
+	pool->nr_all = nr + nr_packs * SEG_BLOCKS;
 	pool->nr_places = nr_places;
-	pool->blocks = calloc(nr, sizeof(*pool->blocks));
+	pool->blocks = calloc(pool->nr_all, sizeof(*pool->blocks));
+	pool->packs = calloc(nr_packs, sizeof(*pool->packs));
 	pool->places = calloc(nr_places, sizeof(*pool->places));
-	if (!pool->blocks || !pool->places)
+	if (!pool->blocks || !pool->packs || !pool->places)
 		die("no memory");
+	for (i = 0; i < NR_MADE; i++)
+		make_pack(pool, &made[i]);
+}
+
+uint64_t pool_sectors(const struct pool *pool)
+{
+	return (pool->nr + pool->nr_packs * PACK_ROOM) * BLOCK_SECTORS;
 }
 
 /*
@@ -80,14 +122,25 @@ void pool_renew(struct pool *pool, uint64_t first, uint64_t nr)
 	}
 }
 
+static void read_blocks(struct pool *pool, uint64_t first, uint64_t nr, void *buf)
+{
+	uint64_t i;
+
+	/* A slot of a pack has one word only. */
+	for (i = 0; first >= pool->nr && i < nr; i++)
+		pool_fill(pool->blocks[first + i].words[0], buf + i * BLOCK);
+	if (first < pool->nr &&
+	    pread(pool->fd, buf, nr * BLOCK, first * BLOCK) != (ssize_t)(nr * BLOCK))
+		die("cannot read the pool: %s", strerror(errno));
+}
+
 void pool_copy(struct pool *pool, uint64_t from, uint64_t to, uint64_t nr)
 {
 	uint64_t i, n;
 
 	for (; nr; from += n, to += n, nr -= n) {
 		n = nr < CHUNK ? nr : CHUNK;
-		if (pread(pool->fd, chunk(), n * BLOCK, from * BLOCK) != (ssize_t)(n * BLOCK))
-			die("cannot read the pool: %s", strerror(errno));
+		read_blocks(pool, from, n, chunk());
 		write_blocks(pool, to, n, chunk());
 		for (i = 0; i < n; i++) {
 			memcpy(pool->blocks[to + i].words, pool->blocks[from + i].words,
@@ -123,6 +176,77 @@ void pool_store_zeros(struct pool *pool, uint64_t to, uint64_t nr)
 		for (i = 0; i < n; i++)
 			set_words(pool, to + i, WORD_ZERO);
 	}
+}
+
+/*
+ * ---- packs ----
+ */
+
+uint64_t pool_pack(const struct pool *pool, uint64_t nr)
+{
+	return pool->nr + nr * SEG_BLOCKS;
+}
+
+uint64_t pool_pack_of(const struct pool *pool, uint64_t block)
+{
+	return block - (block - pool->nr) % SEG_BLOCKS;
+}
+
+static uint64_t head_of(const struct pool *pool, uint64_t slot)
+{
+	return pool->nr + (slot - pool->nr) / SEG_BLOCKS * PACK_ROOM;
+}
+
+static void put_pack(struct pool *pool, uint64_t first, unsigned int which)
+{
+	const struct made *m = &made[which];
+	unsigned int i;
+
+	write_blocks(pool, head_of(pool, first), m->nr, m->bytes);
+	pool->packs[(first - pool->nr) / SEG_BLOCKS] = which;
+	for (i = 0; i < SEG_BLOCKS; i++)
+		set_words(pool, first + i, m->word + i);
+}
+
+void pool_fill_packs(struct pool *pool)
+{
+	unsigned int i;
+
+	for (i = 0; i < pool->nr_packs; i++)
+		put_pack(pool, pool_pack(pool, i), i % NR_MADE);
+}
+
+void pool_renew_pack(struct pool *pool, uint64_t first, uint64_t *random)
+{
+	unsigned int now = pool->packs[(first - pool->nr) / SEG_BLOCKS];
+
+	put_pack(pool, first, (now + 1 + below(random, NR_MADE - 1)) % NR_MADE);
+}
+
+void pool_copy_pack(struct pool *pool, uint64_t from, uint64_t first)
+{
+	put_pack(pool, first, pool->packs[(from - pool->nr) / SEG_BLOCKS]);
+}
+
+uint64_t pool_find_packed(const struct pool *pool, uint64_t block, uint64_t *nr)
+{
+	const struct pool_block *b = &pool->blocks[block];
+	uint64_t i, n, slot;
+
+	for (i = 0; i < pool->nr_packs; i++) {
+		slot = b->words[0] - made[pool->packs[i]].word;
+		if (slot >= SEG_BLOCKS)
+			continue;
+		for (n = 0; n < *nr && slot + n < SEG_BLOCKS; n++)
+			if (memcmp(b[n].words, pool->blocks[pool_pack(pool, i) + slot + n].words,
+				   sizeof(b->words)))
+				break;
+		if (!n)
+			continue;
+		*nr = n;
+		return pool_pack(pool, i) + slot;
+	}
+	return pool->nr_all;
 }
 
 bool pool_holds_zeros(const struct pool *pool, uint64_t block)
@@ -185,6 +309,17 @@ struct place place_plus(struct place place, uint64_t by)
 	return place;
 }
 
+static bool is_in_pack(struct place place)
+{
+	return place.kind == IN_POOL && place.block >= t.pool.nr;
+}
+
+bool place_follows(struct place first, uint64_t by, struct place next)
+{
+	return next.kind == first.kind && next.block == place_plus(first, by).block &&
+	       (!is_in_pack(next) || pool_pack_of(&t.pool, next.block) <= first.block);
+}
+
 void pool_set_place(struct pool *pool, uint64_t block, struct place place)
 {
 	struct place *old = &pool->places[block];
@@ -201,7 +336,7 @@ void pool_forget_places(struct pool *pool)
 	uint64_t i;
 
 	memset(pool->places, 0, pool->nr_places * sizeof(*pool->places));
-	for (i = 0; i < pool->nr; i++) {
+	for (i = 0; i < pool->nr_all; i++) {
 		pool->blocks[i].refs = 0;
 		pool->blocks[i].pinned = false;
 	}
@@ -230,7 +365,11 @@ const char *place_text(struct place place)
 	static __thread unsigned int next;
 	char *text = texts[next++ % 4];
 
-	if (place.kind == IN_POOL)
+	if (is_in_pack(place))
+		snprintf(text, sizeof(texts[0]), "k%" PRIx64 ".%" PRIx64,
+			 head_of(&t.pool, place.block),
+			 place.block - pool_pack_of(&t.pool, place.block));
+	else if (place.kind == IN_POOL)
 		snprintf(text, sizeof(texts[0]), "p%" PRIx64, place.block);
 	else
 		snprintf(text, sizeof(texts[0]), "%c", "bz-?"[place.kind]);
@@ -256,12 +395,21 @@ bool ranges_add(struct ranges *ranges, uint64_t block, uint64_t nr, const struct
 
 static bool parse_place(const char *text, struct place *place)
 {
+	const struct pool *pool = &t.pool;
+	uint64_t slot;
 	int end = 0;
 
 	place->block = 0;
 	place->kind = *text == 'b' ? IN_BASE : *text == 'z' ? IN_ZERO : IN_POOL;
 	if (place->kind != IN_POOL)
 		return !text[1];
+	if (sscanf(text, "k%" SCNx64 ".%" SCNx64 "%n", &place->block, &slot, &end) == 2 &&
+	    !text[end]) {
+		uint64_t head = place->block - pool->nr;
+
+		place->block = pool->nr + head / PACK_ROOM * SEG_BLOCKS + slot;
+		return place->block < pool->nr_all && !(head % PACK_ROOM);
+	}
 	return sscanf(text, "p%" SCNx64 "%n", &place->block, &end) == 1 && !text[end];
 }
 

@@ -274,6 +274,9 @@ void mark_log(void)
  */
 static void give_away(uint64_t first, uint64_t nr)
 {
+	/* A pack has one owner; see renew_packs(). */
+	if (first >= t.pool.nr)
+		return;
 	mark_log();
 	pool_renew(&t.pool, first, nr);
 }
@@ -305,12 +308,9 @@ static uint64_t run_length(uint64_t block, uint64_t max)
 	uint64_t nr;
 
 	max = blocks_left(block, max);
-	for (nr = 1; nr < max; nr++) {
-		struct place place = t.pool.places[block + nr];
-
-		if (place.kind != first.kind || place.block != place_plus(first, nr).block)
+	for (nr = 1; nr < max; nr++)
+		if (!place_follows(first, nr, t.pool.places[block + nr]))
 			break;
-	}
 	return nr;
 }
 
@@ -367,15 +367,15 @@ static void set_all(const struct move *move)
 }
 
 /* None of @nr blocks from @block on lies there any more, says the target. */
-static void check_moved(uint64_t block, const struct move *move)
+static void check_moved(uint64_t block, uint64_t nr, const struct move *move)
 {
 	struct place places[SEG_BLOCKS];
 	uint64_t i;
-	int r = ask_places(block, move->nr, places);
+	int r = ask_places(block, nr, places);
 
 	if (r && !may_fail(r))
 		miss("'table' failed: %s", strerror(-r));
-	for (i = 0; !r && i < move->nr; i++) {
+	for (i = 0; !r && i < nr; i++) {
 		if (is_among(places[i], move->old, move->nr))
 			miss("block %" PRIu64 " is still at %s after its remap", block + i,
 			     place_text(places[i]));
@@ -395,7 +395,7 @@ static void pin_both(const struct move *move)
 static bool punch(struct worker *w, uint64_t first, uint64_t nr)
 {
 	/* Such a judge takes no discards. What is free then is found by collect(). */
-	if (t.no_cache)
+	if (t.no_cache || first >= t.pool.nr)
 		return false;
 	if (change(AT_PUNCH, &w->random, "punch %" PRIx64 ",%" PRIx64, first, nr)) {
 		pool_pin(&t.pool, first, nr);
@@ -405,32 +405,94 @@ static bool punch(struct worker *w, uint64_t first, uint64_t nr)
 	return true;
 }
 
-/* Move pool blocks and all that lies at them, then give them away. */
+/* Remap all that lies at what is moved. False: that is not done. */
+static bool remap_all(struct worker *w, const struct move *move)
+{
+	static struct ranges ranges;
+
+	ranges.len = 0;
+	if (!add_all(&ranges, move))
+		return false;
+	if (change(AT_REMAP, &w->random, "remap %s", ranges.text)) {
+		pin_both(move);
+		return false;
+	}
+	count.remaps++;
+	set_all(move);
+	return true;
+}
+
+/* Where nobody names a pack any more there is another one now. */
+static void renew_packs(struct worker *w)
+{
+	uint64_t i, first;
+
+	for (i = 0; i < POOL_PACKS; i++) {
+		first = pool_pack(&t.pool, i);
+		if (!one_in(&w->random, 2) || !pool_is_free(&t.pool, first, SEG_BLOCKS))
+			continue;
+		mark_log();
+		pool_renew_pack(&t.pool, first, &w->random);
+		count.pack_renewals++;
+	}
+}
+
+static bool find_free_pack(struct worker *w, uint64_t *first)
+{
+	uint64_t start = below(&w->random, POOL_PACKS), i;
+
+	for (i = 0; i < POOL_PACKS; i++) {
+		*first = pool_pack(&t.pool, (start + i) % POOL_PACKS);
+		if (pool_is_free(&t.pool, *first, SEG_BLOCKS))
+			return true;
+	}
+	return false;
+}
+
+/* Move a pack as it is, and all that lies in it. */
+static void move_pack(struct worker *w, uint64_t block)
+{
+	struct move move = { .old = { .kind = IN_POOL }, .new = { .kind = IN_POOL } };
+
+	move.nr = SEG_BLOCKS;
+	move.old.block = pool_pack_of(&t.pool, t.pool.places[block].block);
+	if (!find_free_pack(w, &move.new.block))
+		return;
+	mark_log();
+	pool_copy_pack(&t.pool, move.old.block, move.new.block);
+	if (!remap_all(w, &move))
+		return;
+	count.pack_moves++;
+	if (one_in(&w->random, 2))
+		check_moved(block, blocks_left(block, 16), &move);
+}
+
+/*
+ * Move pool blocks and all that lies at them, then give them away. What a pack has as well is
+ * moved there.
+ */
 static void move_pool_blocks(struct worker *w, uint64_t block, bool large)
 {
 	struct move move = { .old = t.pool.places[block] };
-	static struct ranges ranges;
 	uint64_t first = large ? POOL_SINGLE : 0;
 
 	if (move.old.kind != IN_POOL)
 		return;
 	move.nr = run_length(block, large ? SEG_BLOCKS : 16);
 	move.new.kind = IN_POOL;
-	move.new.block = find_free(w, first, large ? POOL_BLOCKS : POOL_SINGLE, move.nr);
-	if (move.new.block == t.pool.nr)
-		return;
-	ranges.len = 0;
-	if (!add_all(&ranges, &move))
-		return;
-	pool_copy(&t.pool, move.old.block, move.new.block, move.nr);
-	if (change(AT_REMAP, &w->random, "remap %s", ranges.text)) {
-		pin_both(&move);
-		return;
+	move.new.block = t.pool.nr_all;
+	if (move.old.block < t.pool.nr)
+		move.new.block = pool_find_packed(&t.pool, move.old.block, &move.nr);
+	if (move.new.block == t.pool.nr_all) {
+		move.new.block = find_free(w, first, large ? POOL_BLOCKS : POOL_SINGLE, move.nr);
+		if (move.new.block == t.pool.nr)
+			return;
+		pool_copy(&t.pool, move.old.block, move.new.block, move.nr);
 	}
-	count.remaps++;
-	set_all(&move);
+	if (!remap_all(w, &move))
+		return;
 	if (one_in(&w->random, 2))
-		check_moved(block, &move);
+		check_moved(block, move.nr, &move);
 	/* Sometimes it is not punched: a remap settles as well. */
 	if (pool_is_free(&t.pool, move.old.block, move.nr) &&
 	    (one_in(&w->random, 2) || punch(w, move.old.block, move.nr)))
@@ -481,8 +543,11 @@ static void remap_some(struct worker *w)
 	else if (t.pool.places[block].kind == IN_ZERO ||
 		 pool_holds_zeros(&t.pool, t.pool.places[block].block))
 		move_zeros(w, block);
+	else if (t.pool.places[block].block >= t.pool.nr && one_in(&w->random, 2))
+		move_pack(w, block);
 	else
 		move_pool_blocks(w, large ? block - block % SEG_BLOCKS : block, large);
+	renew_packs(w);
 	pthread_mutex_unlock(&t.lock);
 }
 
@@ -562,6 +627,17 @@ static bool bring_home(struct worker *w)
 	return true;
 }
 
+/* If a pack has the block as well, let it be there. */
+static void take_packed(struct place *place)
+{
+	uint64_t nr = 1, slot = pool_find_packed(&t.pool, place->block, &nr);
+
+	if (slot == t.pool.nr_all)
+		return;
+	place->block = slot;
+	pool_pin(&t.pool, slot, 1);
+}
+
 /* Copy blocks that were read into the pool, and have them lie there. */
 static void alias_blocks(struct worker *w, uint64_t block, uint64_t nr)
 {
@@ -578,6 +654,8 @@ static void alias_blocks(struct worker *w, uint64_t block, uint64_t nr)
 		pool_store(&t.pool, to + i, block + i, w->buf + i * BLOCK);
 		if (pool_holds_zeros(&t.pool, to + i) && one_in(&w->random, 2))
 			places[i].kind = IN_ZERO;
+		else if (one_in(&w->random, 2))
+			take_packed(&places[i]);
 		ranges_add(&ranges, block + i, 1, NULL, &places[i]);
 	}
 	if (change(AT_ALIAS, &w->random, "alias 1 %s", ranges.text)) {

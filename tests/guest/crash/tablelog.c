@@ -8,7 +8,7 @@
  * JOURNAL is what `tablecrash --log` wrote: a line for each event, in the order in
  * which they happened.
  *
- *   V BASE_SECTORS META_SECTORS POOL_BLOCKS
+ *   V BASE_SECTORS META_SECTORS POOL_BLOCKS PACKS PACK_ROOM
  *   I FIRST N 0 WORD      sectors of the volume hold that, stable
  *   W FIRST N STAMP 0     a write to them begins
  *   Z FIRST N STAMP 0     a write of zeros, or a discard
@@ -16,6 +16,9 @@
  *   P FIRST N STAMP WORD  they are to be replaced by something else (oracle_plan)
  *   R 0 0 STAMP 0         so they have been, and that is stable
  *   Q BLOCK WORD...       a block of the pool is written; a word for each sector
+ *
+ * Behind the blocks of the pool are packs, each in PACK_ROOM blocks. Their slots are counted as
+ * blocks behind POOL_BLOCKS.
  *
  * Words and stamps are those of oracle.h. A mark "events=N" in the log says that N
  * lines had been written when it was made. So between two marks all that began
@@ -81,11 +84,13 @@ static struct {
 	u32 checked_flags;
 
 	u64 pool_blocks;
+	u64 nr_packs;
+	u64 pack_room;
 	struct pool_block *pool;
 } t;
 
 static struct {
-	u64 sectors, away, incomplete;
+	u64 sectors, away, packed, incomplete;
 } count;
 
 static void *grow(void *array, u64 *max, size_t size)
@@ -111,7 +116,7 @@ static bool read_event(const char *line, struct event *e)
 		e->kind = 'Q';
 		e->words = zalloc(1, sizeof(w));
 		memcpy(e->words, w, sizeof(w));
-		return e->first < t.pool_blocks;
+		return e->first < t.pool_blocks + t.nr_packs * DMR_SEG_BLOCKS;
 	}
 	return sscanf(line, "%c %llu %llu %u %u", &e->kind, &e->first, &e->nr, &e->stamp,
 		      &e->word) == 5 &&
@@ -127,8 +132,8 @@ static void read_journal(const char *path)
 	if (!file)
 		die("cannot open '%s': %s", path, strerror(errno));
 	if (getline(&line, &size, file) < 0 ||
-	    sscanf(line, "V %llu %llu %llu", &replay.base_sectors, &replay.meta_sectors,
-		   &t.pool_blocks) != 3)
+	    sscanf(line, "V %llu %llu %llu %llu %llu", &replay.base_sectors,
+		   &replay.meta_sectors, &t.pool_blocks, &t.nr_packs, &t.pack_room) != 5)
 		die("'%s' is no journal", path);
 	while (getline(&line, &size, file) > 0) {
 		if (t.nr_events == t.max_events)
@@ -254,28 +259,49 @@ static bool is_possible(u64 s, u32 word)
 	return !(word & WORD_POOL) && word >= t.stable[s];
 }
 
+/* The number of what is at @place, if the pool has that. */
+static u64 pool_index(struct dmr_entry place)
+{
+	u64 head = dmr_entry_pool_block(place) - t.pool_blocks;
+
+	if (place.kind == DMR_POOL)
+		return place.block;
+	if (dmr_entry_pool_block(place) < t.pool_blocks || head % t.pack_room)
+		return U64_MAX;
+	return t.pool_blocks + head / t.pack_room * DMR_SEG_BLOCKS + dmr_entry_slot(place);
+}
+
+static bool is_there(struct dmr_entry place)
+{
+	u64 end = t.pool_blocks + (place.kind == DMR_PACK ? t.nr_packs * DMR_SEG_BLOCKS : 0);
+
+	return !dmr_entry_in_pool(place) || pool_index(place) < end;
+}
+
 static u32 word_at(struct dmr_entry place, u64 s)
 {
 	if (place.kind == DMR_BASE)
 		return replay.words[s];
 	if (place.kind == DMR_ZERO)
 		return WORD_ZERO;
-	return t.pool[place.block].words[s % BLOCK_SECTORS];
+	return t.pool[pool_index(place)].words[s % BLOCK_SECTORS];
 }
 
 static const char *kind_text(struct dmr_entry place)
 {
 	return place.kind == DMR_BASE ? "the base" : place.kind == DMR_ZERO ? "zeros" :
-	       "the pool";
+	       place.kind == DMR_PACK ? "a pack" : "the pool";
 }
 
 static void check_block(const struct dmr_super *super, u64 block, struct dmr_entry place)
 {
 	u64 s = block * BLOCK_SECTORS, end = s + BLOCK_SECTORS;
 
-	if (place.kind == DMR_POOL && place.block >= t.pool_blocks)
-		miss("block %llu is at %llu, past the end of the pool", block, place.block);
+	if (!is_there(place))
+		miss("block %llu is in %s at %llu, where nothing is", block, kind_text(place),
+		     place.block);
 	count.away += place.kind != DMR_BASE;
+	count.packed += place.kind == DMR_PACK;
 	for (; s < end && s < replay.base_sectors; s++) {
 		/* What the batch that is not over has to say of it. */
 		if ((super->flags & DMR_FLAG_INCOMPLETE) && t.placed[s].stamp == t.last_plan)
@@ -326,8 +352,8 @@ static void check_seg(const struct dmr_super *super, u64 seg)
 		place = word;
 		if (word.kind == DMR_PAGE)
 			place = unpack(seed, false, i, meta_block(dmr_page_block(seg)));
-		else if (word.kind == DMR_POOL)
-			place.block += i % DMR_SEG_BLOCKS;
+		else
+			place = dmr_entry_plus(word, i % DMR_SEG_BLOCKS);
 		check_block(super, i, place);
 	}
 }
@@ -377,7 +403,7 @@ int main(int argc, char **argv)
 	t.zeroed = zalloc(replay.base_sectors, sizeof(*t.zeroed));
 	t.placed = zalloc(replay.base_sectors, sizeof(*t.placed));
 	t.before = zalloc(replay.base_sectors, sizeof(*t.before));
-	t.pool = zalloc(t.pool_blocks, sizeof(*t.pool));
+	t.pool = zalloc(t.pool_blocks + t.nr_packs * DMR_SEG_BLOCKS, sizeof(*t.pool));
 	t.touched = zalloc(nr_segs, sizeof(*t.touched));
 	t.checked_words = zalloc(nr_segs, sizeof(*t.checked_words));
 	t.checked_pages = zalloc(nr_segs, DMR_BLOCK_SIZE);
@@ -392,9 +418,10 @@ int main(int argc, char **argv)
 	replay.every = 8;
 	replay_log(path);
 
-	printf("%llu marks, %llu events; %llu sectors checked, %llu blocks not on the base, %llu points within a batch\n",
-	       t.nr_marks, t.nr_events, count.sectors, count.away, count.incomplete);
-	if (!count.sectors || !count.away) {
+	printf("%llu marks, %llu events; %llu sectors checked, %llu blocks not on the base, %llu in packs, %llu points within a batch\n",
+	       t.nr_marks, t.nr_events, count.sectors, count.away, count.packed,
+	       count.incomplete);
+	if (!count.sectors || !count.away || !count.packed) {
 		printf("this checked nothing\n");
 		return 1;
 	}
