@@ -28,7 +28,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	[[ $output != *pool* ]]
 
 	export REVDEDUP_POOL=$PWD/'a "pool"'
-	ctl init "$REVDEDUP_POOL" --size 1G
+	ctl init --compression none "$REVDEDUP_POOL" --size 1G
 	dd if=/dev/urandom of=image bs=1M count=3 status=none
 	ctl snapshot vm1 --from image
 	ctl snapshot vm1 --from image
@@ -57,7 +57,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	local label
 	export REVDEDUP_POOL=$PWD/pool
 	label="{pool=\"$REVDEDUP_POOL\"}"
-	ctl init "$REVDEDUP_POOL" --size 1G
+	ctl init --compression none "$REVDEDUP_POOL" --size 1G
 	dd if=/dev/urandom of=image bs=1M count=3 status=none
 	ctl snapshot vm1 --from image
 	ctl metrics
@@ -106,7 +106,7 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	local label
 	export REVDEDUP_POOL=$PWD/pool
 	label="{pool=\"$REVDEDUP_POOL\"}"
-	ctl init "$REVDEDUP_POOL" --size 1G
+	ctl init --compression none "$REVDEDUP_POOL" --size 1G
 	dd if=/dev/urandom of=image bs=1M count=3 status=none
 	ctl snapshot vm1 --from image
 	ctl metrics
@@ -270,7 +270,7 @@ out/y.prom" ]
 	[[ $output == *"no volume is attached on this host"* ]]
 
 	export REVDEDUP_POOL=$PWD/pool
-	ctl init "$REVDEDUP_POOL" --size 1G
+	ctl init --compression none "$REVDEDUP_POOL" --size 1G
 	ctl status
 	[ "$status" -eq 0 ]
 	[[ $output == *"versions:    0 of 0 volumes"*"last check:  never"*"last scrub:  never"* ]]
@@ -326,7 +326,7 @@ assert [one["pid"] for one in said["running"]] == [int(sys.argv[2])]' "$output" 
 	mkdir mnt
 	mount -t tmpfs -o size=100M none mnt || skip "cannot mount"
 	export REVDEDUP_POOL=$PWD/mnt/pool
-	ctl init "$REVDEDUP_POOL" --size 10G
+	ctl init --compression none "$REVDEDUP_POOL" --size 10G
 	ctl stats --json
 	left=$(stat -f -c '%a * %S' mnt)
 	python3 -c 'import json, sys
@@ -340,7 +340,7 @@ assert abs(said["bytes_free"] - int(sys.argv[2])) < 1 << 20' "$output" "$((left)
 	# And the other way round.
 	umount mnt
 	REVDEDUP_POOL=$PWD/small
-	ctl init small --size 64M
+	ctl init --compression none small --size 64M
 	ctl stats
 	[[ $output == *"free:     "*" MiB until the pool's limit ("*" on the file system)"* ]]
 }

@@ -370,11 +370,11 @@ revdedupctl_commands() {
 	[[ $output == *"'gone' is not a pool"*"may not be mounted"* ]]
 	[[ $output != *init* ]]
 	unset REVDEDUP_POOL
-	ctl init
+	ctl init --compression none
 	[ "$status" -eq 2 ]
 	[[ $output == *"name the directory of the pool, or set REVDEDUP_POOL"* ]]
 	export REVDEDUP_POOL=$PWD/made
-	ctl init --size 64M
+	ctl init --compression none --size 64M
 	[ "$status" -eq 0 ]
 	[ "$output" = "made pool '$PWD/made'" ]
 }

@@ -438,9 +438,9 @@ load pool
 	blocks 1.img 0 600
 	truncate -s 200M disk.img
 	loop=$(losetup --find --show disk.img 2>&1) || skip "no loop device: $loop"
-	ctl init pool --data "$loop" --size 1G
+	ctl init --compression none pool --data "$loop" --size 1G
 	[ "$status" -eq 2 ]
-	must init pool --data "$loop"
+	must init --compression none pool --data "$loop"
 	export REVDEDUP_POOL=pool
 	must snapshot vm1 --from 1.img
 	must restore vm1@1 --to r.img
@@ -452,7 +452,7 @@ load pool
 	must check
 	losetup --detach "$loop"
 
-	must init other --size 100M
+	must init --compression none other --size 100M
 	export REVDEDUP_POOL=other
 	loop=$(losetup --find --show --read-only 1.img)
 	must snapshot vm1 --from "$loop"

@@ -161,7 +161,7 @@ move() {
 @test "list, show: JSON and metrics are UTF-8, whatever a comment or a path is" {
 	local bad=$'caf\xe9 \xff \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80 cut \xe2\x82'
 	local name=$'p\xffl'
-	must init "$name" --size 100M
+	must init --compression none "$name" --size 100M
 	export REVDEDUP_POOL=$PWD/$name
 	truncate -s 1M 1.img
 	must snapshot vm1 --from 1.img --comment "$bad" --json

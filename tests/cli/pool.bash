@@ -49,7 +49,7 @@ blocks() {
 
 # make_pool SIZE: and REVDEDUP_POOL. Its data area is sparse.
 make_pool() {
-	must init pool --size "$1"
+	must init --compression none pool --size "$1"
 	export REVDEDUP_POOL=$PWD/pool
 }
 

@@ -497,7 +497,7 @@ time.sleep(300)' 3>&- &
 	mkfs.ext4 -q disk
 	mkdir -p mnt
 	mount -o loop disk mnt || skip "this machine mounts nothing"
-	must init mnt/pool --size 1G --reserve 64K
+	must init --compression none mnt/pool --size 1G --reserve 64K
 	export REVDEDUP_POOL=$PWD/mnt/pool
 	truncate -s 6M 1.img
 	blocks 1.img 0 600

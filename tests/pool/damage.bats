@@ -84,7 +84,7 @@ load damage
 	rm -r pool ./*.img
 	head -c 2M /dev/urandom >a.1.img
 	head -c 2M /dev/urandom >b.1.img
-	"$CTL" init pool --size 100M --reserve 4K -q
+	"$CTL" init --compression none pool --size 100M --reserve 4K -q
 	is 0 snapshot a --from a.1.img
 	is 0 snapshot b --from b.1.img
 	cmp -n 4096 -i $((6 << 20)):0 pool/data a.1.img
@@ -103,7 +103,7 @@ load damage
 less_than_its_holes() {
 	local at
 	rm -r pool ./*.img
-	"$CTL" init pool --size 100M --reserve 4K -q
+	"$CTL" init --compression none pool --size 100M --reserve 4K -q
 	head -c 2M /dev/urandom >vm1.1.img
 	cp vm1.1.img vm1.2.img
 	for ((at = 0; at < 512; at += 8)); do
@@ -153,7 +153,7 @@ less_than_its_holes() {
 @test "a sector that cannot be read, of the second of two segments in a row" {
 	local at build=${CTL%/bin/*} range="{\"offset\": $((515 * 4096)), \"length\": 4096}" verb
 	rm -r pool ./*.img
-	"$CTL" init pool --size 100M --reserve 4K -q
+	"$CTL" init --compression none pool --size 100M --reserve 4K -q
 	truncate -s 4M a.1.img
 	dd if=/dev/urandom of=a.1.img bs=4096 seek=500 count=33 conv=notrunc status=none
 	is 0 snapshot a --from a.1.img
@@ -175,7 +175,7 @@ less_than_its_holes() {
 @test "a frame of which the fingerprints cannot be read is not filled" {
 	local frame volume build=${CTL%/bin/*}
 	rm -r pool ./*.img
-	"$CTL" init pool --size 100M --reserve 4K -q
+	"$CTL" init --compression none pool --size 100M --reserve 4K -q
 	for volume in a b; do
 		truncate -s 2M $volume.1.img
 		dd if=/dev/urandom of=$volume.1.img bs=4096 count=512 iflag=fullblock conv=notrunc \
@@ -395,7 +395,7 @@ with open("big.1.img", "wb") as image:
         image.write(os.urandom(4096))
     image.seek(259 << 21)
     image.write(os.urandom(2 << 20))'
-	"$CTL" init pool --size 800M --reserve 4K -q
+	"$CTL" init --compression none pool --size 800M --reserve 4K -q
 	is 0 snapshot big --from big.1.img
 	is 0 scrub
 	restore_all 0
@@ -495,7 +495,7 @@ with open("big.1.img", "wb") as image:
 on_disk() {
 	local volume image
 	rm -rf pool
-	"$CTL" init pool --data "$disk" --force --reserve 4K -q
+	"$CTL" init --compression none pool --data "$disk" --force --reserve 4K -q
 	head -n "$1" order | while read -r volume image; do
 		"$CTL" snapshot "$volume" --from "$image" -q
 	done

@@ -138,13 +138,13 @@ work_when_full() {
 # bats test_tags=soak
 @test "a file system that is full of versions" {
 	small_fs 96
-	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	must init --compression none "$REVDEDUP_POOL" --size 1G --reserve 4M
 	work_when_full 6
 }
 
 @test "a data area on a device that is full" {
 	loop_device data.img 100
-	must init pool --data "$loop" --reserve 1M
+	must init --compression none pool --data "$loop" --reserve 1M
 	work_when_full 6
 }
 
@@ -168,7 +168,7 @@ work_when_full() {
 @test "a device that is full of pieces" {
 	local nr
 	loop_device data.img 64
-	must init pool --data "$loop" --reserve 1M
+	must init --compression none pool --data "$loop" --reserve 1M
 	fill_image vol1 16
 	for ((nr = 0; nr < 60; nr++)); do
 		try_snapshot vol1
@@ -214,7 +214,7 @@ each_room() {
 @test "a file system that is full of something else" {
 	local nr
 	small_fs 128
-	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	must init --compression none "$REVDEDUP_POOL" --size 1G --reserve 4M
 	for nr in 1 2 3 4 5; do
 		fill_image "vol$nr" 6
 		try_snapshot "vol$nr"
@@ -260,7 +260,7 @@ each_room() {
 # bats test_tags=soak
 @test "a file system with small blocks that is full of something else" {
 	small_fs 128 1024
-	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	must init --compression none "$REVDEDUP_POOL" --size 1G --reserve 4M
 	fill_image vol1 6
 	try_snapshot vol1
 	each_room
@@ -270,7 +270,7 @@ each_room() {
 	local nr
 	small_fs 32
 	loop_device data.img 200
-	must init "$REVDEDUP_POOL" --data "$loop" --reserve 4M
+	must init --compression none "$REVDEDUP_POOL" --data "$loop" --reserve 4M
 	for nr in 1 2 3 4 5; do
 		fill_image "vol$nr" 6
 		try_snapshot "vol$nr"
@@ -311,7 +311,7 @@ reads_work() {
 @test "a btrfs that is full" {
 	local nr pid
 	small_btrfs 256
-	must init "$REVDEDUP_POOL"
+	must init --compression none "$REVDEDUP_POOL"
 	fill_image vol1 24
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
@@ -360,7 +360,7 @@ reads_work() {
 	mount "$loop" fs
 	mounts=("$PWD/fs")
 	export REVDEDUP_POOL=$PWD/fs/pool
-	must init "$REVDEDUP_POOL" --size 1G --reserve 4M
+	must init --compression none "$REVDEDUP_POOL" --size 1G --reserve 4M
 	fill_image vol1 24
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
@@ -391,7 +391,7 @@ reads_work() {
 @test "a btrfs that becomes full" {
 	local nr filler
 	small_btrfs 256
-	must init "$REVDEDUP_POOL" --size 1G
+	must init --compression none "$REVDEDUP_POOL" --size 1G
 	fill_image vol1 8
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
@@ -431,7 +431,7 @@ while True:
 # its own index of the log.
 @test "a log on a btrfs that has only begun" {
 	small_btrfs 256
-	must init "$REVDEDUP_POOL" --size 1G
+	must init --compression none "$REVDEDUP_POOL" --size 1G
 	fill_image vol1 8
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
@@ -446,7 +446,7 @@ while True:
 # version may be there all the same, as after a crash.
 @test "no room at any step of the catalog" {
 	local point nr full
-	must init pool --size 1G --reserve 1M
+	must init --compression none pool --size 1G --reserve 1M
 	fill_image vol1 1
 	try_snapshot vol1
 	[ "$status" -eq 0 ]
@@ -478,7 +478,7 @@ looked_up() {
 
 # Only this file is in a file system without room for all of a line.
 @test "no room for what was looked up" {
-	must init pool --size 1G --pieces 64 --dedup inline
+	must init --compression none pool --size 1G --pieces 64 --dedup inline
 	fill_image vol1 2
 	try_snapshot vol1
 	mkdir small

@@ -11,7 +11,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 	ctl=${CTL:?revdedupctl}
 	export REVDEDUP_POOL=$PWD/pool
-	"$ctl" init -q --size 1T "$REVDEDUP_POOL"
+	"$ctl" init --compression none -q --size 1T "$REVDEDUP_POOL"
 }
 
 # scatter FILE SEGMENTS FIRST STEP BLOCK SEED: random content in that block of each STEPth

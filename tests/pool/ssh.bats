@@ -11,7 +11,7 @@ setup() {
 	CTL=$(realpath "${CTL:-$BATS_TEST_DIRNAME/../../build/pool/bin/revdedupctl}")
 	export REVDEDUP_POOL=$PWD/pool TZ=UTC
 	unset SSH_AUTH_SOCK
-	"$CTL" init pool --size 256M -q
+	"$CTL" init --compression none pool --size 256M -q
 }
 
 teardown() {
@@ -86,7 +86,7 @@ with() {
 	ctl snapshot web1 --from 1.img
 	ctl snapshot web1 --from 2.img
 	ctl snapshot db --from 2.img
-	"$CTL" init there --size 256M -q
+	"$CTL" init --compression none there --size 256M -q
 	allow push --append-only --volumes "'web*'"
 	allow pull --read-only
 	start_sshd
@@ -123,7 +123,7 @@ with() {
 	run "$CTL" send db --to "$url" --rsh "$(with pull)"
 	[ "$status" -eq 1 ]
 	[[ $output == *"this end may only be read"* ]]
-	"$CTL" init again --size 256M -q
+	"$CTL" init --compression none again --size 256M -q
 	ctl --pool again receive --all --from "$url" --rsh "$(with pull)"
 	"$CTL" --pool again dump web1@2 | cmp - 2.img
 	ctl --pool there check
@@ -151,7 +151,7 @@ with() {
 	# None of the content is there as it was.
 	! grep -qF "RDSTRM" file.*.age || return
 	rm -rf pool
-	"$CTL" init pool --size 256M -q
+	"$CTL" init --compression none pool --size 256M -q
 	for nr in {1..6} {8..9}; do
 		age -d -i key "file.$nr.age" >file
 		run "$CTL" receive <file
@@ -172,7 +172,7 @@ with() {
 	done
 	ctl check
 	# Of one that is damaged age says so; what it has given out already is of use, or of none.
-	"$CTL" init third --size 256M -q
+	"$CTL" init --compression none third --size 256M -q
 	printf x | dd of=file.1.age bs=1 seek=700000 conv=notrunc status=none
 	age -d -i key file.1.age 2>said | { ! "$CTL" --pool third receive 2>>said; }
 	ctl --pool third check

@@ -23,24 +23,25 @@ ramdisk $((mib * 3 + 72)) 1
 dd if=/dev/disk/disk0 of=/dev/ram0 bs=1M oflag=direct status=none
 mkdir -p /tmp/files /tmp/squash
 mount /dev/ram0 /tmp/files
+# Without the module it is served over NBD.
+nbd=$(revdedupctl --pool /tmp/files/zstd map vm1 rdt-nbd)
+nbd=${nbd##* }
 # shellcheck disable=SC2119 # no parameters
 load_module
 for form in none zstd; do
 	revdedupctl -q --pool /tmp/files/$form map vm1 rdt-$form
 done
 mount -o loop /tmp/files/squash /tmp/squash
-revdedupctl -q --pool /tmp/files/zstd export vm1@1
-nbd-client -unix "$REVDEDUP_RUN/vm1@1.sock" /dev/nbd0 -N vm1@1 -readonly >/dev/null
 
 # They all are the same.
 cmp /dev/mapper/rdt-none /tmp/squash/content
 cmp /dev/mapper/rdt-zstd /tmp/squash/content
-cmp /dev/nbd0 /tmp/squash/content
+cmp "$nbd" /tmp/squash/content
 
 path_of() {
 	case $1 in
 	squash) echo /tmp/squash/content ;;
-	nbd) echo /dev/nbd0 ;;
+	nbd) echo "$nbd" ;;
 	*) echo /dev/mapper/rdt-"$1" ;;
 	esac
 }

@@ -232,7 +232,7 @@ make_pool() {
 	disk_on /dev/ram1 "$1"
 	mkfs.ext4 -q -b 4096 "$disk"
 	mount "$disk" /tmp/rdt-pool
-	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 1G "$REVDEDUP_POOL"
 }
 
 # pool_of: in the table of the volume.
@@ -362,7 +362,7 @@ roll_back() {
 	mkfs.ext4 -q /dev/ram1
 	mount /dev/ram1 /tmp/rdt-pool
 	mkdir "$REVDEDUP_POOL"
-	revdedupctl -q init --data "$disk" "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --data "$disk" "$REVDEDUP_POOL"
 	make_volume 512 512
 	two_versions
 	map_and_clone 512

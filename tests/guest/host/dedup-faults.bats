@@ -31,7 +31,7 @@ pool_on_device() {
 	rm -r "$REVDEDUP_POOL"
 	lvcreate -qq --yes -Wy -Zy --size 96M --name data "$vg"
 	dm_create rdt-data "0 $((96 << 11)) linear /dev/$vg/data 0"
-	revdedupctl -q init --data $dev "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --data $dev "$REVDEDUP_POOL"
 }
 
 # small_volume: 24 MiB, of which 12 are random, with a version.
@@ -524,7 +524,7 @@ fails() {
 	vgcreate -qq -s 1k "$vg" /dev/ram0
 	lvcreate -qq --yes --type thin-pool --size 48M --chunksize 64k --name thin "$vg"
 	rm -r "$REVDEDUP_POOL"
-	revdedupctl -q init --size 64M "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 64M "$REVDEDUP_POOL"
 	overwrite_pool
 	lvcreate -qq --yes --type thin --virtualsize 22533K --thinpool thin --name vm1 "$vg"
 	revdedupctl -q attach "$vg/vm1"

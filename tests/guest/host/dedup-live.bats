@@ -389,7 +389,7 @@ pool_volume() {
 	same
 	cmp "/dev/$vg/vm1" /tmp/rdt-pool/is
 	# Where the last snapshot went to another pool, this one's version says nothing.
-	revdedupctl -q init --size 512M /tmp/rdt-pool/two
+	revdedupctl -q init --compression none --size 512M /tmp/rdt-pool/two
 	revdedupctl -q snapshot "$vg/vm1" --pool /tmp/rdt-pool/two
 	run revdedupctl dedup "$vg/vm1" --mode pool --cold 0 --force --yes
 	echo "$output"

@@ -18,7 +18,7 @@ setup() {
 	lvm_setup 400
 	lvcreate -qq --yes --type thin-pool --size 240M --chunksize 64k --name thin $vg
 	rm -r "$REVDEDUP_POOL"
-	revdedupctl -q init --size 1G --pieces 64 --dedup inline "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 1G --pieces 64 --dedup inline "$REVDEDUP_POOL"
 }
 teardown() { lvm_teardown; }
 

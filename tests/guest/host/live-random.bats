@@ -279,7 +279,7 @@ all_is_well() {
 	mkdir $want
 	# shellcheck disable=SC2034 # missing uses it
 	mapfile -t order < <(dedup_cases | tr ' ' '\n' | shuf --random-source=<(yes $RANDOM))
-	revdedupctl -q init --size 1G $other
+	revdedupctl -q init --compression none --size 1G $other
 	make_lv vm1 $mib
 	lvcreate -qq --yes --type thin-pool --size 80M --chunksize 64k --name thin $vg
 	lvcreate -qq --yes --thin --virtualsize ${mib}M --name vm2 $vg/thin

@@ -215,7 +215,7 @@ index_steps() {
 	vol=$(device_of vm1)
 	mkfs.ext4 -q "$vol"
 	mount "$vol" /tmp/rdt-mnt
-	revdedupctl -q init --size 100M --reserve 1M /tmp/rdt-mnt/pool
+	revdedupctl -q init --compression none --size 100M --reserve 1M /tmp/rdt-mnt/pool
 	run revdedupctl -p /tmp/rdt-mnt/pool snapshot $vg/vm1
 	echo "$output"
 	[ "$status" -eq 1 ]
@@ -285,7 +285,7 @@ index_steps() {
 	some_volume vm1 16
 	# Where the pool was there is one of another host.
 	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
-	revdedupctl -q init "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none "$REVDEDUP_POOL"
 	dd if=/dev/urandom of="$vol" bs=1M seek=3 count=1 oflag=direct conv=notrunc status=none
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json mode </tmp/said)" = full ]

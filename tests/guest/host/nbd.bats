@@ -18,7 +18,7 @@ setup() {
 	! [ -d /sys/module/dm_revdedup ]
 	mkdir -p "$REVDEDUP_CONFIG" /tmp/rdt-dir/tree $mnt
 	cd /tmp/rdt-dir || return
-	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 1G "$REVDEDUP_POOL"
 	head -c 5000000 /dev/urandom >tree/file
 	truncate -s 16M vm.img
 	mkfs.ext4 -q -d tree vm.img

@@ -77,7 +77,7 @@ refused() {
 	cmp /dev/$vg/other /tmp/rdt-pool/one
 	# Another pool.
 	make_lv data 100
-	revdedupctl -q init --data /dev/$vg/data /tmp/rdt-pool/two
+	revdedupctl -q init --compression none --data /dev/$vg/data /tmp/rdt-pool/two
 	refused 1 "data area of a pool" $(to /dev/$vg/data)
 	run revdedupctl -p /tmp/rdt-pool/two check
 	[ "$status" -eq 0 ]
@@ -86,7 +86,7 @@ refused() {
 @test "overwrite: attach refuses what is ours" {
 	some_volume vm1 16
 	make_lv data 100
-	revdedupctl -q init --data /dev/$vg/data /tmp/rdt-pool/two
+	revdedupctl -q init --compression none --data /dev/$vg/data /tmp/rdt-pool/two
 	refused 1 "data area of a pool" attach $vg/data
 	refused 1 "metadata device of '$vg/vm1'" attach $vg/vm1_rdmeta
 	refused 1 "lies below the attached volume '$vg/vm1'" attach twice --from /dev/$vg/vm1

@@ -15,7 +15,7 @@ pid=
 
 setup() {
 	lvm_setup 400
-	revdedupctl -q init --size 1G $other
+	revdedupctl -q init --compression none --size 1G $other
 }
 
 teardown() {
@@ -115,7 +115,7 @@ frozen() {
 	[[ $output == *"in the pool '$REVDEDUP_POOL' while they are copied to '$other'"* ]]
 	[[ $output == *"no version was made"* ]]
 	# Nor is another pool at its place the one that the device reads.
-	revdedupctl -q init --size 256M "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 256M "$REVDEDUP_POOL"
 	run to_other snapshot $vg/new
 	echo "$output"
 	[ "$status" -eq 1 ]
@@ -245,7 +245,7 @@ room_is_asked_for() {
 	mkfs.ext4 -q -m 0 /dev/$vg/small
 	mkdir -p /tmp/rdt-mnt
 	mount /dev/$vg/small /tmp/rdt-mnt
-	revdedupctl -q init --size 64M --reserve 1M $small
+	revdedupctl -q init --compression none --size 64M --reserve 1M $small
 	free=$(df --output=avail -k /tmp/rdt-mnt | tail -n 1)
 	fallocate -l $((free - 3072))k /tmp/rdt-mnt/full
 	# 4 MiB are for data, and 32 stay free.
@@ -268,7 +268,7 @@ room_is_asked_for() {
 @test "two-pools: written anywhere while it is copied, the version is right" {
 	local status
 	export REVDEDUP_POOL=/tmp/rdt-pool/large
-	revdedupctl -q init --size 16G $REVDEDUP_POOL
+	revdedupctl -q init --compression none --size 16G $REVDEDUP_POOL
 	lvcreate -qq --yes --type thin-pool --size 200M --chunksize 64k --name thin $vg
 	truncate -s 9G /tmp/rdt-pool/img
 	each_8_mib /tmp/rdt-pool/img 8

@@ -128,7 +128,7 @@ put() {
 	put 3
 	revdedupctl -q rollback $vg/vm1@1 --yes
 	# While it is on its way home another pool can have a version of it.
-	revdedupctl -q init --size 256M $other
+	revdedupctl -q init --compression none --size 256M $other
 	revdedupctl -q -p $other snapshot $vg/vm1
 	retry 300 0.1 is_home
 	put 5
@@ -200,7 +200,7 @@ put() {
 	revdedupctl -q clone --no-hydrate $vg/vm1@1 $vg/new
 	down "$(device_of new)"
 	mv "$REVDEDUP_POOL" /tmp/rdt-pool/mine
-	revdedupctl -q init --size 256M "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 256M "$REVDEDUP_POOL"
 	run revdedupctl attach $vg/new
 	[ "$status" -ne 0 ]
 	! dm_devices | grep -x "$(basename "$(device_of new)")" || return

@@ -19,7 +19,7 @@ lvm_setup() {
 	mkdir -p /tmp/rdt-pool "$REVDEDUP_CONFIG"
 	mkfs.ext4 -q /dev/ram1
 	mount /dev/ram1 /tmp/rdt-pool
-	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --size 1G "$REVDEDUP_POOL"
 }
 
 # is_stopped PID: has the command stopped where REVDEDUP_FAIL tells it to?
