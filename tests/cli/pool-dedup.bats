@@ -351,28 +351,6 @@ with open("pool/data", "r+b") as data:
 	is a@1 1 a@2 3 b@1 2
 }
 
-@test "dedup: a device that reads raw blocks keeps them from those in packs" {
-	make_pool 128M
-	truncate -s 4M 1.img
-	python3 -c 'import os
-for _ in range(600):
-    print(end=os.urandom(2048).hex())' | dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
-	take 1 0 600 10 40
-	noise 3 0 10
-	must snapshot b --from 10.img --compression zstd
-	snap a 1
-	snap a 3
-	edit "INSERT INTO lease SELECT 1, 'dm-revdedup-of-nothing', id, 1, 0 FROM volume
-		WHERE name = 'a'"
-	ctl dedup --older 0 --json
-	[ "$(of bytes_given_up)" = 0 ]
-	[ "$(unique)" = 1210 ]
-	edit "DELETE FROM lease"
-	must dedup --older 0
-	[ "$(unique)" = 610 ]
-	is a@1 1 a@2 3 b@1 10
-}
-
 # bats test_tags=slow
 @test "dedup: what is fresh lies over the end of a group of frames" {
 	local nr

@@ -311,8 +311,8 @@ static bool is_right(const struct device *device, int fd, const u8 contents[][RD
 			continue;
 		fprintf(stderr, "devices: %s reads block %u of %lld@%lld at %d:%llu: wanted content %u, found %s that begins with %02x%02x\n",
 			device->name, i, device->volume, device->number, device->places[i].kind,
-			device->places[i].block, device->want[i], is_read ? "one" : "none", block[0],
-			block[1]);
+			device->places[i].block, device->want[i], is_read ? "one" : "none",
+			block[0], block[1]);
 		return false;
 	}
 	return true;

@@ -309,18 +309,19 @@ static i64 data_blocks(void)
 	return number("SELECT coalesce(sum(n), 0) FROM slot_owner WHERE recipe > 0");
 }
 
-/* Devices can read no pack, and so keep the pool from it. */
+/* Devices follow; where one does not, there may be no room for all of the pool twice. */
 void do_recompress(void)
 {
 	struct rd_recompress_report report;
-	struct rd_compression packs = { DMR_CODEC_ZSTD, 1 };
+	bool stay = devices_orphans(pool);
+	unsigned int i;
 	i64 blocks;
 
-	if (number("SELECT count(*) FROM lease")) {
-		if (rd_recompress(pool, packs, &report) != -EBUSY)
-			fail("blocks that a device reads are stored in another way");
+	for (i = 0; i < NR_DEVICES; i++)
+		stay |= devices->device[i].exists && (!devices->device[i].is_reachable ||
+						      devices->device[i].is_down);
+	if (stay)
 		drop_devices();
-	}
 	blocks = data_blocks();
 	if (rd_recompress(pool, any_compression(), &report))
 		fail("the pool cannot be stored in another way");
@@ -594,10 +595,6 @@ void check_stuck(void)
 		stuck |= devices->device[i].exists && !devices->device[i].is_reachable;
 	if (!stuck || !queued || devices_orphans(pool))
 		return;
-	/* One that can be reached again may have blocks stored raw that it is to read. */
-	if (rd_free_queue(pool))
-		fail("a device out of reach is an error");
-	queued = number("SELECT count(*) FROM queue");
 	before = number("SELECT generation FROM state");
 	if (rd_free_queue(pool))
 		fail("a device out of reach is an error");

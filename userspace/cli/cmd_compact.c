@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* revdedupctl compact: store what is in the pool in another way. */
+#include <errno.h>
 #include <stdio.h>
 
+#include "host/volume/target.h"
+#include "pool/engine/hold.h"
 #include "pool/engine/recompress.h"
 #include "cli.h"
 
@@ -20,6 +23,17 @@ static void print(struct ctl *ctl, const struct rd_recompress_report *report)
 		       ctl_value(ctl, CTL_OPT_RECOMPRESS));
 }
 
+/* A device must be able to follow a block into a pack. One of another host has its own module. */
+static int check_devices(struct ctl *ctl)
+{
+	struct rd_lease device;
+	int r = rd_lease_of_device(ctl->pool->sql, &device);
+
+	if (r || !rd_target_exists())
+		return r == -ENOENT ? 0 : r;
+	return rd_target_require_packs();
+}
+
 int cmd_compact(struct ctl *ctl)
 {
 	struct rd_recompress_report report = { 0 };
@@ -31,6 +45,8 @@ int cmd_compact(struct ctl *ctl)
 	r = ctl_value_compression(ctl, CTL_OPT_RECOMPRESS, &compression);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (!r && compression.codec)
+		r = check_devices(ctl);
 	if (r)
 		return ctl_close(ctl, r);
 	ctl_progress_begin(&ctl->progress, "compact");

@@ -33,7 +33,7 @@
  *	undo		versions that do not exist yet
  *	random		versions read here and there, as disks are
  *	hold		processes that read versions
- *	lease		devices that read the pool
+ *	lease, doomed	devices that read the pool, and what they must leave
  *	journal_life	catalog and journal compared
  *	journal		the copy of the catalog, written
  *	journal_read, journal_part

@@ -61,7 +61,7 @@ struct rd_pass_report {
 	u64 too_new;		/* of recipes that were not replaced long enough ago */
 	u64 changed;		/* recipes */
 	u64 given_up;		/* blocks; in a dry run, those that would be */
-	u64 refused;		/* it was not as it had been found, or is a device's */
+	u64 refused;		/* it was not as it had been found */
 	u64 capped;		/* the keeper has RD_PASS_SOURCES sources */
 	u64 damaged;		/* the keeper is not what it should be */
 	u64 shared[RD_PASS_PIECES];	/* dry run: blocks that newest versions might share */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/inject.h"
-#include "pool/catalog/leases.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/recipes.h"
 #include "hold.h"
@@ -19,7 +18,6 @@
 struct change {
 	struct rd_pass *pass;
 	struct rd_sql *sql;
-	bool has_devices;	/* that read the pool by themselves */
 	struct rd_recipe source;
 	struct rd_map map;	/* as it will be */
 	/* The recipe of the last keeper; id 0: none. */
@@ -68,16 +66,6 @@ static bool is_there(const struct change *change, const struct rd_pass_choice *c
 		map->at[rd_block_number(choice->twin.keeper)] == choice->keeper.at;
 }
 
-/*
- * A device cannot read packs: all of one would be stored raw for some blocks of an old version
- * that it reads.
- */
-static bool is_for_devices(const struct change *change, rd_place was, rd_place at)
-{
-	return change->has_devices && !rd_frame_is_packed(rd_place_id(was)) &&
-		rd_frame_is_packed(rd_place_id(at));
-}
-
 /* *@ret: the block may refer to the keeper. */
 static int check(struct change *change, const struct rd_pass_choice *choice, bool *ret)
 {
@@ -90,7 +78,7 @@ static int check(struct change *change, const struct rd_pass_choice *choice, boo
 	if (r)
 		return r;
 	if (!choice->keeper.at || rd_place_kind(was) != RD_OWN || was == choice->keeper.at ||
-	    !is_there(change, choice) || is_for_devices(change, was, choice->keeper.at))
+	    !is_there(change, choice))
 		report->refused++;
 	else if (!choice->keeper.is_sound)
 		report->damaged++;
@@ -185,18 +173,13 @@ static int change_some(struct change *change, unsigned int *next)
 static int change_in(struct change *change, unsigned int *next)
 {
 	struct rd_pass_report before = *change->pass->report;
-	struct rd_lease device;
 	int r = rd_failpoint("pass-change");
 
 	if (!r)
 		r = rd_catalog_begin(change->sql);
 	if (r)
 		return r;
-	r = rd_lease_of_device(change->sql, &device);
-	change->has_devices = !r;
-	if (!r || r == -ENOENT)
-		r = change_some(change, next);
-	r = rd_catalog_end(change->sql, r);
+	r = rd_catalog_end(change->sql, change_some(change, next));
 	/* What was rolled back was not done. */
 	if (r)
 		*change->pass->report = before;

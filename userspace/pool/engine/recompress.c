@@ -9,11 +9,9 @@
 
 #include "base/log.h"
 #include "pool/catalog/frames.h"
-#include "pool/catalog/leases.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "engine.h"
-#include "hold.h"
 #include "choices.h"
 #include "recompress.h"
 #include "rewrite.h"
@@ -29,19 +27,6 @@ struct run {
 	u64 done, total;	/* blocks */
 	bool is_full;
 };
-
-/* A device whose table names places of the pool cannot follow a block into a pack. */
-static int check_devices(struct rd_pool *pool)
-{
-	struct rd_lease device;
-	int r = rd_lease_of_device(pool->sql, &device);
-
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	rd_err(0, "device '%s' reads the pool, and cannot read what is compressed", device.device);
-	rd_hint("nothing was changed; unmap it, or wait until its blocks are copied back");
-	return -EBUSY;
-}
 
 /* The next frames, and how many blocks live there. */
 static int list_frames(struct run *run, u64 frames[FRAMES], unsigned int *ret_nr)
@@ -122,9 +107,7 @@ int rd_recompress(struct rd_pool *pool, struct rd_compression compression,
 	};
 	int r;
 
-	r = packs ? check_devices(pool) : 0;
-	if (!r)
-		r = rd_blocks_owned(pool->sql, &run.total);
+	r = rd_blocks_owned(pool->sql, &run.total);
 	report->bytes_before = run.total * RD_BLOCK_SIZE;
 	if (!r)
 		r = rd_packs_choose(pool, compression);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Is a place about to be freed? See doomed.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doomed.h"
+
+static int compare_frames(const void *a, const void *b)
+{
+	const struct rd_doomed_frame *x = a, *y = b;
+
+	return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+/* Find the doomed frame in which @block is doomed, or NULL. */
+static struct rd_doomed_frame *find_doomed(const struct rd_doomed *doomed, u64 block)
+{
+	struct rd_doomed_frame key, *found;
+	unsigned int slot;
+
+	if (!doomed->nr || block < doomed->first || block > doomed->last ||
+	    !rd_area_slot_at(block * RD_BLOCK_SIZE, &key.frame, &slot))
+		return NULL;
+	found = bsearch(&key, doomed->frames, doomed->nr, sizeof(key), compare_frames);
+	return found && rd_slots_test(&found->slots, slot) ? found : NULL;
+}
+
+bool rd_doomed_has(const struct rd_doomed *doomed, u64 block)
+{
+	return find_doomed(doomed, block);
+}
+
+void rd_doomed_keep(struct rd_doomed *doomed, u64 block)
+{
+	struct rd_doomed_frame *frame = find_doomed(doomed, block);
+
+	if (frame)
+		frame->is_kept = true;
+}
+
+/* Does any of @nr blocks lie in a doomed place? */
+static bool has_any(const struct rd_doomed *doomed, u64 block, u64 nr)
+{
+	u64 end = rd_min(block + nr, doomed->last + 1);
+
+	for (block = rd_max(block, doomed->first); block < end; block++)
+		if (find_doomed(doomed, block))
+			return true;
+	return false;
+}
+
+/* Count the blocks of a pack. One that cannot be read is as long as any. */
+static u64 count_pack(const struct rd_doomed *doomed, u64 block)
+{
+	const struct rd_area *area = doomed->area;
+	u8 bytes[RD_BLOCK_SIZE];
+	struct dmr_pack_disk disk;
+	struct dmr_pack_head head;
+
+	if (rd_area_read(area, bytes, sizeof(bytes), block * RD_BLOCK_SIZE))
+		return RD_DOOMED_BEFORE + 1;
+	memcpy(&disk, bytes, sizeof(disk));
+	if (dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head) ||
+	    memcmp(head.uuid, area->super.uuid, sizeof(head.uuid)))
+		return RD_DOOMED_BEFORE + 1;
+	return rd_round_up(rd_pack_group_offset(&head, RD_PACK_GROUPS), RD_BLOCK_SIZE) /
+		RD_BLOCK_SIZE;
+}
+
+/* Most packs are nowhere near: only of the others the head is read. */
+bool rd_doomed_has_pack(const struct rd_doomed *doomed, u64 block)
+{
+	return has_any(doomed, block, RD_DOOMED_BEFORE + 1) &&
+		has_any(doomed, block, count_pack(doomed, block));
+}
+
+void rd_doomed_keep_pack(struct rd_doomed *doomed, u64 block)
+{
+	u64 end;
+
+	if (!rd_doomed_has_pack(doomed, block))
+		return;
+	for (end = block + count_pack(doomed, block); block < end; block++)
+		rd_doomed_keep(doomed, block);
+}
