@@ -35,7 +35,7 @@ static inline bool dmr_copy_covers_end(struct dmr_table *t, struct bio *bio)
 	return !(end % DMR_BLOCK_SECTORS) || end == t->volume_sectors;
 }
 
-/* Can a block at @place, which is in the pool, be copied from there? The pool may be smaller now. */
+/* Is a block at @place in the pool, which may be smaller now, and can it be read there? */
 static inline bool dmr_copy_is_possible(struct dmr_table *t, struct dmr_entry place)
 {
 	return dmr_entry_in_pool(place) && dmr_entry_pool_block(place) < t->pool_blocks &&

@@ -19,7 +19,7 @@
 #define MAX_CONTEXTS	8U
 
 struct context {
-	struct mutex lock;
+	struct mutex lock;		/* of whoever decodes */
 	zstd_dctx *dctx;
 	void *workspace;
 };

@@ -164,7 +164,7 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		0, 9, "the number of option words must be 0 to 9, and so many must follow",
 	};
 	static char bad_option[] =
-		"options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>, pack_mib <MiB>, zeros";
+		"options are volume_uuid|pool_uuid <uuid>, cache_mib|pack_mib <MiB>, zeros";
 	unsigned int nr_opts;
 	int r;
 

@@ -297,7 +297,7 @@ guest() {
 guest_files=(lib/harness target/{ctor,target,resize,outage,cost,nowait,survive}
 	table/mapped target/{fuzz,examples})
 # The part that may differ on an older kernel.
-older_files=(target/{ctor,target} table/io)
+older_files=(target/{ctor,target} table/{io,packs})
 [ "$tier" != soak ] || older_files=("${guest_files[@]}")
 
 job_guest_6.12() { guest 6.12 "${guest_files[@]}"; }
@@ -331,8 +331,8 @@ dedup_faults() {
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
-job_table_6.12() { guest 6.12 table/{io,messages,errors,shed,lost-cache,hydration,model}; }
-job_table_6.1() { guest 6.1 table/{io,messages,errors,shed,lost-cache,hydration}; }
+job_table_6.12() { guest 6.12 table/{io,packs,messages,errors,shed,lost-cache,hydration,model}; }
+job_table_6.1() { guest 6.1 table/{io,packs,messages,errors,shed,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
 job_crash_6.1() { guest 6.1 crash/{crash,logwrites}; }

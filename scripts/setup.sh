@@ -40,7 +40,7 @@ declare -A packages=(
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs
-		sqlite3 time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
+		squashfs-tools sqlite3 time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
 	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		systemd linux-source-6.12"

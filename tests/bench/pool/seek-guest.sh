@@ -81,7 +81,8 @@ pool() {
 	local mib_pool=$((mib_image * 4 + 256))
 	part "data-$1" $((mib_image + $2 * mib_pool)) $mib_pool
 	written[$1]=0 changed[$1]=0
-	said=$(revdedupctl init --compression none --data "/dev/mapper/data-$1" --pieces "$1" "/tmp/quick/pool-$1")
+	said=$(revdedupctl init --compression none --data "/dev/mapper/data-$1" --pieces "$1" \
+		"/tmp/quick/pool-$1")
 }
 
 save() {

@@ -54,7 +54,8 @@ run() {
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
 	fio --name=r --filename="$(path_of "$name")" --ioengine=psync --direct=$direct --readonly \
-		--thread --randseed="$round" --output-format=terse --terse-version=3 "${@:4}" >/tmp/out
+		--thread --randseed="$round" --output-format=terse --terse-version=3 "${@:4}" \
+		>/tmp/out
 	awk -F ';' -v what="$workload $name $round" '
 		$5 { print "fio: error " $5 >"/dev/stderr"; exit 1 }
 		{ print "time", what, $9 / 1000 * 1048576 / $6 }' /tmp/out
@@ -63,9 +64,10 @@ run() {
 for ((round = 0; round < rounds; round++)); do
 	for ((i = 0; i < ${#what[@]}; i++)); do
 		name=${what[(i + round) % ${#what[@]}]}
-		run sequence "$round" "$name" --rw=read --bs=1m --size=${mib}m
+		run sequence "$round" "$name" --rw=read --bs=1m --size="${mib}m"
 		# A sixteenth of the groups, so most of them are cold.
-		run random "$round" "$name" --rw=randread --bs=4k --size=${mib}m --number_ios=$((mib * 2))
+		run random "$round" "$name" --rw=randread --bs=4k --size="${mib}m" \
+			--number_ios=$((mib * 2))
 		[ "$name" = squash ] ||
 			run hot "$round" "$name" --rw=randread --bs=4k --size=4m --loops=8
 	done

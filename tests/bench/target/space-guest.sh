@@ -58,7 +58,8 @@ make_pool() {
 			--name data $vg 2>/dev/null
 		data=(--data "/dev/$vg/data")
 	fi
-	revdedupctl -q init --compression none "${data[@]}" --pieces "$pieces" --dedup inline "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none "${data[@]}" --pieces "$pieces" --dedup inline \
+		"$REVDEDUP_POOL"
 }
 
 # same: does each volume read what was written to it?

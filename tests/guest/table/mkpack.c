@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * mkpack DEVICE BLOCK [WORD]...: write a pack whose head is in block BLOCK of the device.
- * Each sector of its slots says letter and number, as those of "fill" do (lib/dmserve.c):
+ * Each sector of its slots says letter and number, as those of "fill" do
+ * (tests/guest/lib/dmserve.c):
  * sector 8 * slot + i has this number. Prints how many blocks it takes.
  *
  *   letter=X     instead of k

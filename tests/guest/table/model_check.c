@@ -98,9 +98,8 @@ static uint64_t parse_table(const char *text, uint64_t first, uint64_t end,
 		if (before.len && follows(before.place, before.len, range.place))
 			die("'table' gave two ranges for one at %#" PRIx64 ": '%.200s'", at,
 			    reply);
-		for (i = 0; i < range.len; i++) {
+		for (i = 0; i < range.len; i++)
 			places[i] = nth(range.place, i);
-		}
 		places += range.len;
 		at += range.len;
 		before = range;
@@ -136,9 +135,8 @@ static uint64_t parse_filtered(const char *text, uint64_t first, uint64_t end,
 		    !is_in_pool(range.place) || at + range.len > end ||
 		    (*text != ';' && *text != ' '))
 			die("'table' of the pool gave '%.200s'", reply);
-		for (i = 0; i < range.len; i++) {
+		for (i = 0; i < range.len; i++)
 			places[at + i] = nth(range.place, i);
-		}
 		first = at + range.len;
 		text += *text == ';';
 	}
@@ -306,9 +304,8 @@ static void read_disk_seg(const struct dmr_super *super, uint64_t seg, struct pl
 			places[i] = entry_place(entries[i]);
 		return;
 	}
-	for (i = 0; i < SEG_BLOCKS; i++) {
+	for (i = 0; i < SEG_BLOCKS; i++)
 		places[i] = entry_place(dmr_entry_plus(entry, i));
-	}
 }
 
 static uint64_t seg_blocks(uint64_t seg)

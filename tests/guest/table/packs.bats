@@ -259,7 +259,7 @@ errors() {
 	# A write of a part fails, one of all the block heals it.
 	pack $at flip
 	batch "0,200,k$(printf %x $at).0"
-	! writes 130 2
+	run ! writes 130 2
 	reads 120 16 "k78,8;e,8"
 	writes 128 8
 	reads 120 24 "k78,8;w80,8;e,8"
@@ -315,10 +315,10 @@ errors() {
 }
 
 @test "pack_mib: many readers of many groups in a small cache" {
-	local i pids=()
+	local i letters=ghijklmn pids=()
 	vol_create $vol_sectors pack_mib 1
 	for i in {0..7}; do
-		pack $((256 + 8 * i)) letter=$(printf "\\x$(printf %x $((103 + i)))")
+		pack $((256 + 8 * i)) letter=${letters:i:1}
 		batch "$(printf '%x,200,k%x.0' $((512 * i)) $((256 + 8 * i)))"
 	done
 	groups_are 1 0
@@ -331,7 +331,7 @@ errors() {
 	done
 	wait "${pids[@]}"
 	for i in {0..7}; do
-		reads $((4096 * i)) 4096 "$(printf "\\x$(printf %x $((103 + i)))")0,1000"
+		reads $((4096 * i)) 4096 "${letters:i:1}0,1000"
 	done
 	# As many writes of parts, which pin groups.
 	fio --name=w --filename=$vol --rw=randwrite --bs=1k --size=16m --direct=1 --iodepth=64 \

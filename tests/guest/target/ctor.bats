@@ -43,9 +43,9 @@ teardown() { volume_teardown; }
 		Invalid argument|/dev/ram0 META - 0 volume_uuid|the number of option words does not match the words that follow
 		Invalid argument|/dev/ram0 META - 2 volume_uuid|the number of option words must be 0 to 9, and so many must follow
 		Invalid argument|/dev/ram0 META - 2 volume_uuid $some_uuid more|the number of option words does not match the words that follow
-		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
-		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
-		Invalid argument|/dev/ram0 META - 2 colour blue|options are volume_uuid <uuid>, pool_uuid <uuid>, cache_mib <MiB>
+		Invalid argument|/dev/ram0 META - 1 volume_uuid|options are volume_uuid
+		Invalid argument|/dev/ram0 META - 3 volume_uuid $some_uuid pool_uuid|options are volume_uuid
+		Invalid argument|/dev/ram0 META - 2 colour blue|options are volume_uuid
 		Invalid argument|/dev/ram0 META - 2 volume_uuid 1234|a uuid must be 36 characters
 		Invalid argument|/dev/ram0 META - 2 volume_uuid ${some_uuid}0|a uuid must be 36 characters
 		Invalid argument|/dev/ram0 META - 2 volume_uuid ${some_uuid/1/g}|a uuid must be 36 characters
