@@ -310,7 +310,7 @@ static const struct {
 	[H_CHECK] = { "checks", 10 },
 	[H_DISK] = { "segments compared with the disk", 20 },
 	[H_PAGE_READ] = { "pages read", 5 },
-	[H_PACK_READ] = { "blocks read from packs", 2000 },
+	[H_PACK_READ] = { "blocks read from packs", 1000 },
 	[H_PACK_PART] = { "part blocks copied up from there", 100 },
 	[H_PACK_WHOLE] = { "segments set to a whole pack", 2 },
 	[H_PACK_TO] = { "ranges remapped to packs", 50 },

@@ -355,7 +355,9 @@ void do_quiet_alias(void)
  */
 void do_quiet_alias_seg(void)
 {
-	uint64_t seg = below(&rng, c.b.segs), first = seg * SEG_BLOCKS, i;
+	/* The last one may be short, and begin in the middle of a pack. */
+	uint64_t seg = one_in(&rng, 4) ? c.b.segs - 1 : below(&rng, c.b.segs);
+	uint64_t first = seg * SEG_BLOCKS, i;
 	uint64_t nr = c.b.nr - first < SEG_BLOCKS ? c.b.nr - first : SEG_BLOCKS;
 	struct place places[SEG_BLOCKS], to = { .kind = 'p' };
 	uint64_t disturbed = one_in(&rng, 2) ? below(&rng, nr) : nr;
