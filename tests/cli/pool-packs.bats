@@ -444,3 +444,17 @@ with open("1.img", "wb") as image:
 	rm -r pool && mv other pool
 	[ "$(super)" = "0 0 1 1 -2;0 0 1 1 -2;" ]
 }
+
+@test "packs: a new pool compresses unless it is told not to" {
+	make_images
+	must init pool --size 128M
+	must -p pool snapshot vm1 --from 1.img
+	must -p pool stats --json
+	[ "$(field -1 '["compression"]')" = zstd:1 ]
+	[ "$(field -1 '["bytes_packed"]')" -gt 0 ]
+	must init raw --size 128M --compression none
+	must -p raw snapshot vm1 --from 1.img
+	must -p raw stats --json
+	[ "$(field -1 '["compression"]')" = none ]
+	[ "$(field -1 '["bytes_packed"]')" = 0 ]
+}

@@ -100,8 +100,7 @@ static int ask(struct leaving *leaving, u64 first, u64 len, u64 *next, struct rd
 static int take(struct leaving *leaving, u64 first, u64 last, u64 *next, bool *is_long)
 {
 	struct rd_buffer places = { 0 };
-	u64 from = first > RD_DOOMED_BEFORE ? first - RD_DOOMED_BEFORE : 0;
-	int r = ask(leaving, from, last - from + 1, next, &places);
+	int r = ask(leaving, first, last - first + 1, next, &places);
 	const struct dmr_range *range = (const struct dmr_range *)places.data;
 	size_t i, nr = r ? 0 : places.len / sizeof(*range);
 
