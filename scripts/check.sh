@@ -345,9 +345,9 @@ memory() {
 	local dir=build/memory-$1 nr disks=()
 	rm -rf "$dir"
 	mkdir "$dir"
-	for nr in 0 1 2 3; do
-		# Base and metadata take turns.
-		truncate -s $((nr % 2 ? 1 : 512))M "$dir/disk$nr"
+	for nr in 0 1 2 3 4; do
+		# Base and metadata take turns; the last is a pool.
+		truncate -s $((nr == 4 ? 64 : nr % 2 ? 2 : 512))M "$dir/disk$nr"
 		disks+=(--disk "$dir/disk$nr")
 	done
 	guest "$1" target/memory -- --mem 256 "${disks[@]}"

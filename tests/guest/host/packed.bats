@@ -233,3 +233,43 @@ refused() {
 	must unmap $vg/vm1@1
 	is_clean
 }
+
+# old_module: the module says that it is 1.0.0, whose table had no packs. The version is three
+# numbers behind the target's features, name and module.
+old_module() {
+	local ko=/tmp/rdt-pool/old.ko at
+	cp /revdedup/modules/dm-revdedup.ko $ko
+	at=$(LC_ALL=C grep -obUaP '\x81\x00{23}\x01\x00{3}\x01\x00{7}' $ko | cut -d : -f 1)
+	[ "$(wc -w <<<"$at")" -eq 1 ]
+	printf '\0' | dd of=$ko bs=1 seek=$((at + 28)) conv=notrunc status=none
+	rmmod dm_revdedup
+	insmod $ko
+	[[ $(dmsetup targets) =~ revdedup\ +v1\.0\.0 ]]
+}
+
+@test "packed: an older module is given no packs, and nothing is changed" {
+	two_versions
+	revdedupctl -q detach $vg/vm1
+	old_module
+	revdedupctl -q attach $vg/vm1
+	cp $data /tmp/rdt-pool/before
+	dmsetup table >/tmp/rdt-pool/tables
+	for command in "clone $vg/vm1@1 $vg/new" "rollback $vg/vm1@1 --yes"; do
+		# shellcheck disable=SC2086 # words
+		refused 13 "the loaded module dm-revdedup (1.0.0) cannot read what is compressed" $command
+		[[ $output == *"nothing was changed; load the newer one, 1.1.0 or later"* ]]
+	done
+	dmsetup table | diff /tmp/rdt-pool/tables -
+	cmp "$vol" /tmp/rdt-pool/two
+	nothing_held
+	# What is not compressed goes on as it did.
+	change 0 5120 9000000
+	revdedupctl -q snapshot $vg/vm1 --compression none
+	cp "$vol" /tmp/rdt-pool/now
+	must map $vg/vm1 rdt-now
+	cmp /dev/mapper/rdt-now /tmp/rdt-pool/now
+	must unmap rdt-now
+	revdedupctl -q detach $vg/vm1
+	rmmod dm_revdedup
+	insmod /revdedup/modules/dm-revdedup.ko
+}

@@ -5,7 +5,7 @@
 # swap space is on one, a file system with dirty pages on another. If a first write needed
 # memory that only another write can free, this would hang.
 #
-# Needs four disks: base and metadata of the two.
+# Needs five disks: base and metadata of the two, and a pool.
 
 # shellcheck disable=SC2030,SC2031,SC2154 # by guest.bash
 load ../lib/guest
@@ -17,7 +17,7 @@ mnt=/tmp/mnt
 
 setup() {
 	dmr_setup
-	[ -b /dev/disk/disk3 ] || skip "no disks to swap to"
+	[ -b /dev/disk/disk4 ] || skip "no disks to swap to"
 	load_module
 	make_volume rdt-swap /dev/disk/disk0 /dev/disk/disk1
 	make_volume rdt-fs /dev/disk/disk2 /dev/disk/disk3
@@ -28,11 +28,12 @@ teardown() {
 	dmr_teardown
 }
 
+# make_volume NAME BASE META [POOL]
 make_volume() {
 	local sectors
 	sectors=$(sectors "$2")
 	[ "$sectors" -eq $((volume_mib * 2048)) ]
-	dm_create "$1" "0 $sectors revdedup $2 $3 -"
+	dm_create "$1" "0 $sectors revdedup $2 $3 ${4:--}"
 }
 
 # status_word NAME N: the Nth of its status line, from 1 on.
@@ -80,4 +81,44 @@ snapshot() {
 	done
 	[ "$(status_word rdt-swap 10)" = ok ]
 	[ "$(status_word rdt-fs 10)" = ok ]
+}
+
+# Of the swap volume the last eighth is in packs. It is read, and parts of its blocks are written,
+# which has them copied home, while the rest is swapped to.
+@test "memory that is short, and blocks in packs on the volume that is swapped to" {
+	local packed_mib=$((volume_mib / 8)) pool=/dev/disk/disk4 i ranges='' before after reader writer
+	local first=$((volume_mib - volume_mib / 8))
+	dm_remove rdt-swap
+	make_volume rdt-swap /dev/disk/disk0 /dev/disk/disk1 $pool
+	for ((i = 0; i < packed_mib / 2; i++)); do
+		/revdedup/bin/mkpack $pool $((16 * i)) >/dev/null
+		ranges+=$(printf ';%x,200,k%x.0' $((first * 256 + 512 * i)) $((16 * i)))
+	done
+	dmsetup suspend rdt-swap
+	dmsetup message rdt-swap 0 begin
+	dmsetup message rdt-swap 0 "set ${ranges#;}"
+	dmsetup message rdt-swap 0 end
+	dmsetup resume rdt-swap
+	mkswap -q /dev/mapper/rdt-swap $((first * 1024))
+	swapon /dev/mapper/rdt-swap
+	fio --name=read --filename=/dev/mapper/rdt-swap --offset=${first}m --size=${packed_mib}m \
+		--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=32 --time_based \
+		--runtime=3600 --output=/dev/null 3>&- &
+	reader=$!
+	fio --name=part --filename=/dev/mapper/rdt-swap --offset=${first}m --size=${packed_mib}m \
+		--rw=randwrite --bs=1k --direct=1 --ioengine=libaio --iodepth=8 --time_based \
+		--runtime=3600 --rate_iops=50 --output=/dev/null 3>&- &
+	writer=$!
+	before=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
+	timeout 400 /revdedup/bin/hog $hog_mib 2
+	after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
+	kill $reader $writer
+	wait $reader $writer || :
+	echo "# $(((after - before) / 256)) MiB swapped out, $(status_word rdt-swap 16) groups read," \
+		"$(status_word rdt-swap 8) blocks still in packs" >&3
+	[ $((after - before)) -gt $((hog_mib * 256 / 4)) ]
+	[ "$(status_word rdt-swap 16)" -gt 200 ]
+	[ "$(status_word rdt-swap 8)" -lt $((packed_mib * 256)) ]
+	swapoff /dev/mapper/rdt-swap
+	[ "$(status_word rdt-swap 10)" = ok ]
 }

@@ -104,7 +104,7 @@ void rd_dedup_source_close(struct rd_dedup_source *source)
 
 /* --- places */
 
-/* -EOPNOTSUPP, and says so: a pack has one of the blocks, and the module reads none. */
+/* -ENOPKG, and says so: a pack has one of the blocks, and the module reads none. */
 static int check_module(struct rd_dedup_source *source)
 {
 	int r = source->reads_packs ? 0 : rd_target_require_packs();
@@ -258,7 +258,7 @@ int rd_dedup_source_read(struct rd_dedup_source *source, u64 first, unsigned int
 		r = read_all(source, &packs, first + at, some, places + at * RD_SEG_BLOCKS);
 	}
 	rd_sql_end_read(source->pool->sql);
-	if (r == -EOPNOTSUPP)
+	if (r == -ENOPKG)
 		return r;
 	if (r)
 		return rd_err(r, "cannot read where '%s' has its blocks", source->at->volume);

@@ -43,7 +43,7 @@ int rd_target_require_packs(void)
 	rd_err(0, "the loaded module dm-revdedup (%u.%u.%u) cannot read what is compressed",
 	       version[0], version[1], version[2]);
 	rd_hint("nothing was changed; load the newer one, 1.1.0 or later: install it, and restart the host, or, once nothing uses the old one, 'modprobe -r dm-revdedup'");
-	return -EOPNOTSUPP;
+	return -ENOPKG;
 }
 
 /* --- the table line */

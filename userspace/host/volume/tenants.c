@@ -285,10 +285,10 @@ static bool is_freed(const struct leaving *leaving, struct dmr_entry place, u64 
 /* Once is enough: a module does not change while it has devices. */
 static int may_pack(struct leaving *leaving)
 {
-	if (!leaving->may_pack && rd_target_require_packs())
-		return -EOPNOTSUPP;
-	leaving->may_pack = true;
-	return 0;
+	int r = leaving->may_pack ? 0 : rd_target_require_packs();
+
+	leaving->may_pack = !r;
+	return r;
 }
 
 /* Move the runs of one segment, from @i on. *@ret_next: the first of the next segment. */
