@@ -234,6 +234,22 @@ refused() {
 	is_clean
 }
 
+@test "packed: nothing is stored anew while a device that is down would keep what there is" {
+	two_versions
+	must clone --no-hydrate $vg/vm1@1 $vg/new
+	down "$new"
+	before=$(revdedupctl stats --json | json bytes_data)
+	refused 11 "a device that reads the pool is down" compact --recompress none
+	[ "$(revdedupctl stats --json | json bytes_data)" = "$before" ]
+	revdedupctl -q attach $vg/new
+	cmp "$new" /tmp/rdt-pool/one
+	must compact --recompress none
+	cmp "$new" /tmp/rdt-pool/one
+	must compact --recompress zstd
+	cmp "$new" /tmp/rdt-pool/one
+	revdedupctl -q check
+}
+
 # old_module: the module says that it is 1.0.0, whose table had no packs. The version is three
 # numbers behind the target's features, name and module.
 old_module() {

@@ -83,29 +83,32 @@ snapshot() {
 	[ "$(status_word rdt-fs 10)" = ok ]
 }
 
-# Of the swap volume the last eighth is in packs. It is read, and parts of its blocks are written,
-# which has them copied home, while the rest is swapped to.
+# The last eighth of a volume is in packs. It is read, and parts of its blocks are written, which
+# has them copied home, while the rest is swapped to. A device for each part, as the kernel lets
+# nobody else write to one that is swapped to.
 @test "memory that is short, and blocks in packs on the volume that is swapped to" {
 	local packed_mib=$((volume_mib / 8)) pool=/dev/disk/disk4 i ranges='' before after reader writer
 	local first=$((volume_mib - volume_mib / 8))
 	dm_remove rdt-swap
-	make_volume rdt-swap /dev/disk/disk0 /dev/disk/disk1 $pool
+	make_volume rdt-packed /dev/disk/disk0 /dev/disk/disk1 $pool
 	for ((i = 0; i < packed_mib / 2; i++)); do
 		/revdedup/bin/mkpack $pool $((16 * i)) >/dev/null
 		ranges+=$(printf ';%x,200,k%x.0' $((first * 256 + 512 * i)) $((16 * i)))
 	done
-	dmsetup suspend rdt-swap
-	dmsetup message rdt-swap 0 begin
-	dmsetup message rdt-swap 0 "set ${ranges#;}"
-	dmsetup message rdt-swap 0 end
-	dmsetup resume rdt-swap
-	mkswap -q /dev/mapper/rdt-swap $((first * 1024))
+	dmsetup suspend rdt-packed
+	dmsetup message rdt-packed 0 begin
+	dmsetup message rdt-packed 0 "set ${ranges#;}"
+	dmsetup message rdt-packed 0 end
+	dmsetup resume rdt-packed
+	dm_create rdt-swap "0 $((first * 2048)) linear /dev/mapper/rdt-packed 0"
+	dm_create rdt-tail "0 $((packed_mib * 2048)) linear /dev/mapper/rdt-packed $((first * 2048))"
+	mkswap -q /dev/mapper/rdt-swap
 	swapon /dev/mapper/rdt-swap
-	fio --name=read --filename=/dev/mapper/rdt-swap --offset=${first}m --size=${packed_mib}m \
+	fio --name=read --filename=/dev/mapper/rdt-tail --size=${packed_mib}m \
 		--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=32 --time_based \
 		--runtime=3600 --output=/dev/null 3>&- &
 	reader=$!
-	fio --name=part --filename=/dev/mapper/rdt-swap --offset=${first}m --size=${packed_mib}m \
+	fio --name=part --filename=/dev/mapper/rdt-tail --size=${packed_mib}m \
 		--rw=randwrite --bs=1k --direct=1 --ioengine=libaio --iodepth=8 --time_based \
 		--runtime=3600 --rate_iops=50 --output=/dev/null 3>&- &
 	writer=$!
@@ -114,11 +117,11 @@ snapshot() {
 	after=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
 	kill $reader $writer
 	wait $reader $writer || :
-	echo "# $(((after - before) / 256)) MiB swapped out, $(status_word rdt-swap 16) groups read," \
-		"$(status_word rdt-swap 8) blocks still in packs" >&3
+	echo "# $(((after - before) / 256)) MiB swapped out, $(status_word rdt-packed 16) groups read," \
+		"$(status_word rdt-packed 8) blocks still in packs" >&3
 	[ $((after - before)) -gt $((hog_mib * 256 / 4)) ]
-	[ "$(status_word rdt-swap 16)" -gt 200 ]
-	[ "$(status_word rdt-swap 8)" -lt $((packed_mib * 256)) ]
+	[ "$(status_word rdt-packed 16)" -gt 200 ]
+	[ "$(status_word rdt-packed 8)" -lt $((packed_mib * 256)) ]
 	swapoff /dev/mapper/rdt-swap
-	[ "$(status_word rdt-swap 10)" = ok ]
+	[ "$(status_word rdt-packed 10)" = ok ]
 }

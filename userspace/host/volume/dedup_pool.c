@@ -300,6 +300,16 @@ static int mark_and_swap(struct window *window)
 	return r;
 }
 
+/* What is away already is not read again: damage there does not hold up what is not. */
+static void leave_away(struct window *window)
+{
+	u64 i;
+
+	for (i = 0; i < window->nr; i++)
+		if (window->away[i])
+			place_of(window, i)->kind = DMR_BASE;
+}
+
 /* Steps 1 to 4, with the pool shut. */
 static int swap_shut(struct window *window)
 {
@@ -312,8 +322,10 @@ static int swap_shut(struct window *window)
 	if (!r)
 		r = rd_dedup_source_read(&window->run->source, window->first_seg, window->nr_segs,
 					 window->places);
-	if (!r)
+	if (!r) {
+		leave_away(window);
 		r = choose_chunks(window);
+	}
 	if (r || !window->chunks.len)
 		return r;
 	/*

@@ -33,22 +33,6 @@ static int find_attachment(const char *device, struct rd_attachment *ret)
 	return found && r ? r : found;
 }
 
-/* Keep what one run of blocks names. */
-static void keep_run(const struct rd_run *run, struct rd_doomed *doomed)
-{
-	u64 i, place = run->place.block;
-
-	/* All of the run is in one pack. */
-	if (run->place.kind == DMR_PACK)
-		rd_place_keep(doomed, run->place);
-	if (run->place.kind != DMR_POOL)
-		return;
-	if (place > doomed->last || place + run->len <= doomed->first)
-		return;
-	for (i = 0; i < run->len; i++)
-		rd_doomed_keep(doomed, place + i);
-}
-
 /* A damaged entry names nothing: the target reads no block by it either. */
 static int keep_named(const struct rd_meta *meta, struct rd_doomed *doomed)
 {
@@ -62,7 +46,7 @@ static int keep_named(const struct rd_meta *meta, struct rd_doomed *doomed)
 		if (run.state == RD_RUN_UNREADABLE)
 			return -EIO;
 		if (run.state == RD_RUN_KNOWN)
-			keep_run(&run, doomed);
+			rd_place_keep(doomed, run.place, run.len);
 	}
 	return 0;
 }

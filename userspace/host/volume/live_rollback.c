@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "live_rollback.h"
 #include "safety.h"
+#include "version_table.h"
 
 int rd_live_rollback_begin(const struct rd_caller *caller, struct rd_attachment *at, bool force)
 {
@@ -64,7 +65,9 @@ int rd_live_rollback(const struct rd_caller *caller, struct rd_attachment *at,
 	int r = 0;
 
 	memset(report, 0, sizeof(*report));
-	if (options->keep) {
+	/* Before the present content is stored for nothing. */
+	r = rd_version_table_check(caller->pool, version);
+	if (!r && options->keep) {
 		r = keep(caller, at, options->keep, &report->kept);
 		rollback.base = &report->kept.snapshot.version;
 	}

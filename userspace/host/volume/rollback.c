@@ -17,6 +17,7 @@
 #include "pause.h"
 #include "poolblocks.h"
 #include "rollback.h"
+#include "target.h"
 #include "tenants.h"
 #include "version_table.h"
 
@@ -35,6 +36,7 @@ struct rollback {
 	/* Messages, each with its zero; as many as possible are made before the suspend. */
 	struct rd_buffer messages;
 	size_t begin;		/* start of the message that is being made */
+	bool reads_packs;	/* the module does */
 };
 
 /* --- which segments */
@@ -117,6 +119,9 @@ static int add_range(void *ctx, const struct dmr_range *range)
 	u64 len;
 	int n;
 
+	/* A version that had none when that was checked may have some by now. */
+	if (range->place[0].kind == DMR_PACK && !rb->reads_packs)
+		return rd_target_require_packs();
 	/* The volume may be smaller than the version was. */
 	if (range->first >= rb->nr_blocks)
 		return 0;
@@ -197,6 +202,7 @@ static int measure(struct rollback *rb)
 		return rd_err(r, "'%s' is not tracked", rb->at->volume);
 	rb->nr_blocks = rd_round_up(rb->devices.sectors, 8) / 8;
 	rb->nr_segs = rd_round_up(rb->nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
+	rb->reads_packs = rd_target_reads_packs();
 	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
 	return rb->wanted ? 0 : -ENOMEM;
 }

@@ -60,17 +60,21 @@ int rd_target_place(struct rd_target_places *places, rd_place place, struct dmr_
 	return r;
 }
 
-bool rd_place_is_doomed(const struct rd_doomed *doomed, struct dmr_entry place)
+bool rd_place_is_doomed(struct rd_doomed *doomed, struct dmr_entry place)
 {
 	if (place.kind == DMR_PACK)
 		return rd_doomed_has_pack(doomed, dmr_entry_pool_block(place));
 	return place.kind == DMR_POOL && rd_doomed_has(doomed, place.block);
 }
 
-void rd_place_keep(struct rd_doomed *doomed, struct dmr_entry place)
+void rd_place_keep(struct rd_doomed *doomed, struct dmr_entry place, u64 nr)
 {
+	u64 block = place.block, end = block + nr;
+
 	if (place.kind == DMR_PACK)
 		rd_doomed_keep_pack(doomed, dmr_entry_pool_block(place));
-	else if (place.kind == DMR_POOL)
-		rd_doomed_keep(doomed, place.block);
+	if (place.kind != DMR_POOL || block > doomed->last || end <= doomed->first)
+		return;
+	for (; block < end; block++)
+		rd_doomed_keep(doomed, block);
 }

@@ -24,8 +24,11 @@ struct rd_target_places {
 int rd_target_place(struct rd_target_places *places, rd_place place, struct dmr_entry *ret,
 		    u64 *ret_end);
 
-/* rd_doomed_has() and rd_doomed_keep() for what a table has, which may be in no pool at all. */
-bool rd_place_is_doomed(const struct rd_doomed *doomed, struct dmr_entry place);
-void rd_place_keep(struct rd_doomed *doomed, struct dmr_entry place);
+/*
+ * rd_doomed_has(), and rd_doomed_keep() of @nr blocks in a row, for what a table has, which may be
+ * in no pool at all.
+ */
+bool rd_place_is_doomed(struct rd_doomed *doomed, struct dmr_entry place);
+void rd_place_keep(struct rd_doomed *doomed, struct dmr_entry place, u64 nr);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "host/sys/block.h"
 #include "pool/catalog/segments.h"
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
@@ -29,7 +30,8 @@ struct leaving {
 	const char *name;
 	struct rd_doomed *doomed;
 	struct rd_version version;
-	char device[32];	/* the device that the table reads the pool from */
+	char device[32];	/* the device that the table reads the pool from, */
+	u64 pool_blocks;	/* which may be smaller than the pool is by now */
 	u64 nr_blocks;		/* of the volume; 0: its table has no pool */
 	struct rd_buffer runs;	/* struct dmr_range: those that must move */
 	struct rd_buffer message;
@@ -39,36 +41,52 @@ struct leaving {
 
 /* --- what it names */
 
-/* Add each block of @range that is doomed, as a range of its own; of a pack all are, or none. */
+/* How many blocks from @place on, at most @max, are doomed? Of a pack all are, or none. */
+static u64 count_doomed(struct leaving *leaving, struct dmr_entry place, u64 max)
+{
+	u64 nr = 0;
+
+	while (nr < max && rd_place_is_doomed(leaving->doomed, dmr_entry_plus(place, nr)))
+		nr = place.kind == DMR_PACK ? max : nr + 1;
+	return nr;
+}
+
+/* Add the runs of @range that are doomed, each within a segment. */
 static void take_range(struct leaving *leaving, const struct dmr_range *range)
 {
-	bool is_packed = range->place[0].kind == DMR_PACK;
-	u64 i;
+	u64 at, nr, max;
 
-	if (is_packed && !rd_place_is_doomed(leaving->doomed, range->place[0]))
-		return;
-	for (i = 0; i < range->len; i++) {
-		struct dmr_range one = {
-			.first = range->first + i,
-			.len = 1,
-			.place[0] = dmr_entry_plus(range->place[0], i),
+	for (at = 0; at < range->len; at += nr) {
+		struct dmr_range run = {
+			.first = range->first + at,
+			.place[0] = dmr_entry_plus(range->place[0], at),
 		};
 
-		if (is_packed || rd_place_is_doomed(leaving->doomed, one.place[0]))
-			rd_buffer_put(&leaving->runs, &one, sizeof(one));
+		max = rd_min(range->len - at, RD_SEG_BLOCKS - run.first % RD_SEG_BLOCKS);
+		run.len = count_doomed(leaving, run.place[0], max);
+		if (run.len)
+			rd_buffer_put(&leaving->runs, &run, sizeof(run));
+		nr = run.len ? run.len : run.place[0].kind == DMR_PACK ? max : 1;
 	}
 }
 
 static int find_devices(struct leaving *leaving)
 {
 	struct rd_target_devices devices;
+	char path[PATH_MAX];
+	u64 sectors;
 	int r = rd_target_devices(leaving->name, &devices);
 
 	if (r || !strcmp(devices.pool, "-"))
 		return r;
 	memcpy(leaving->device, devices.pool, sizeof(leaving->device));
 	leaving->nr_blocks = rd_round_up(devices.sectors, 8) / 8;
-	return 0;
+	r = rd_block_path(path, devices.pool);
+	if (!r)
+		r = rd_block_sectors(path, &sectors);
+	if (!r)
+		leaving->pool_blocks = sectors / 8;
+	return r;
 }
 
 /*
@@ -291,6 +309,30 @@ static int may_pack(struct leaving *leaving)
 	return r;
 }
 
+static int move_run(struct leaving *leaving, struct rd_target_places *places,
+		    const struct rd_map *map, const struct dmr_range *run)
+{
+	u64 i, end;
+	int r = 0;
+
+	for (i = 0; i < run->len && !r; i++) {
+		u64 block = run->first + i;
+		struct dmr_entry new;
+
+		r = rd_target_place(places, map->at[block % RD_SEG_BLOCKS], &new, &end);
+		if (!r && new.kind == DMR_PACK)
+			r = may_pack(leaving);
+		if (!r && (new.kind == DMR_ZERO || is_freed(leaving, new, end)))
+			r = -EUCLEAN;
+		/* The target looks at the head only, and the pool has grown since the device is up. */
+		if (!r && end > leaving->pool_blocks)
+			r = -ERANGE;
+		if (!r)
+			r = add_remap(leaving, block, dmr_entry_plus(run->place[0], i), new);
+	}
+	return r;
+}
+
 /* Move the runs of one segment, from @i on. *@ret_next: the first of the next segment. */
 static int move_segment(struct leaving *leaving, struct rd_target_places *places,
 			struct rd_resolver *resolver, size_t i, size_t *ret_next)
@@ -307,18 +349,8 @@ static int move_segment(struct leaving *leaving, struct rd_target_places *places
 			     leaving->version.number, segment, 1, &recipe);
 	if (!r)
 		r = recipe ? rd_resolve(resolver, recipe, &map, &fp) : -EUCLEAN;
-	for (; !r && i < nr && runs[i].first / RD_SEG_BLOCKS == segment; i++) {
-		struct dmr_entry new;
-		u64 end;
-
-		r = rd_target_place(places, map.at[runs[i].first % RD_SEG_BLOCKS], &new, &end);
-		if (!r && new.kind == DMR_PACK)
-			r = may_pack(leaving);
-		if (!r && (new.kind == DMR_ZERO || is_freed(leaving, new, end)))
-			r = -EUCLEAN;
-		if (!r)
-			r = add_remap(leaving, runs[i].first, runs[i].place[0], new);
-	}
+	for (; !r && i < nr && runs[i].first / RD_SEG_BLOCKS == segment; i++)
+		r = move_run(leaving, places, &map, &runs[i]);
 	*ret_next = i;
 	return r;
 }
@@ -357,7 +389,7 @@ static int keep_all(struct leaving *leaving)
 
 	rd_info("'%s' is being copied: blocks that it reads are freed later", leaving->name);
 	rd_each(run, &leaving->runs)
-		rd_place_keep(leaving->doomed, run->place[0]);
+		rd_place_keep(leaving->doomed, run->place[0], run->len);
 	return 0;
 }
 

@@ -49,8 +49,8 @@ static bool has_any(const struct rd_doomed *doomed, u64 block, u64 nr)
 	return false;
 }
 
-/* Count the blocks of a pack. One that cannot be read is as long as any. */
-static u64 count_pack(const struct rd_doomed *doomed, u64 block)
+/* Read how many blocks a pack has. One that cannot be read is as long as any. */
+static u64 read_pack(const struct rd_doomed *doomed, u64 block)
 {
 	const struct rd_area *area = doomed->area;
 	u8 bytes[RD_BLOCK_SIZE];
@@ -67,8 +67,19 @@ static u64 count_pack(const struct rd_doomed *doomed, u64 block)
 		RD_BLOCK_SIZE;
 }
 
+static u64 count_pack(struct rd_doomed *doomed, u64 block)
+{
+	unsigned int i = block % RD_DOOMED_PACKS;
+
+	if (!doomed->packs[i].nr || doomed->packs[i].block != block) {
+		doomed->packs[i].block = block;
+		doomed->packs[i].nr = read_pack(doomed, block);
+	}
+	return doomed->packs[i].nr;
+}
+
 /* Most packs are nowhere near: only of the others the head is read. */
-bool rd_doomed_has_pack(const struct rd_doomed *doomed, u64 block)
+bool rd_doomed_has_pack(struct rd_doomed *doomed, u64 block)
 {
 	return has_any(doomed, block, RD_DOOMED_BEFORE + 1) &&
 		has_any(doomed, block, count_pack(doomed, block));

@@ -8,6 +8,8 @@
 
 #include "pool/data/area.h"
 
+#define RD_DOOMED_PACKS	256
+
 /* Places that are about to be freed: blocks of 4 KiB of the data area. */
 struct rd_doomed {
 	const struct rd_area *area;
@@ -18,6 +20,11 @@ struct rd_doomed {
 		struct rd_slots slots;
 		bool is_kept;		/* not to be freed after all, for now */
 	} *frames;
+	/* Packs whose heads were read: a table names the same ones again and again. */
+	struct {
+		u64 block;
+		u64 nr;			/* of blocks; 0: none */
+	} packs[RD_DOOMED_PACKS];
 };
 
 bool rd_doomed_has(const struct rd_doomed *doomed, u64 block);
@@ -29,7 +36,7 @@ void rd_doomed_keep(struct rd_doomed *doomed, u64 block);
  * The same for the pack that begins with @block, which is all that a device knows of it. It may
  * end in another frame, and only that one be doomed: how long it is, its head says.
  */
-bool rd_doomed_has_pack(const struct rd_doomed *doomed, u64 block);
+bool rd_doomed_has_pack(struct rd_doomed *doomed, u64 block);
 void rd_doomed_keep_pack(struct rd_doomed *doomed, u64 block);
 /* No pack is longer: one with a block that is doomed may begin so far before it. */
 #define RD_DOOMED_BEFORE	(RD_PACK_MAX / RD_BLOCK_SIZE - 1)

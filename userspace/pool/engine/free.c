@@ -169,8 +169,8 @@ static int list_doomed(const struct freeing *f, struct rd_doomed *doomed)
 {
 	unsigned int i;
 
+	memset(doomed, 0, sizeof(*doomed));
 	doomed->area = &f->pool->area;
-	doomed->nr = 0;
 	doomed->frames = malloc((f->nr + !f->nr) * sizeof(*doomed->frames));
 	if (!doomed->frames)
 		return -ENOMEM;

@@ -13,6 +13,8 @@
 #include "pool/catalog/packs.h"
 #include "engine.h"
 #include "choices.h"
+#include "hold.h"
+#include "lease.h"
 #include "recompress.h"
 #include "rewrite.h"
 
@@ -95,6 +97,26 @@ static int tell_full(void)
 	return -ENOSPC;
 }
 
+/* What a device names that cannot be moved would be stored twice. */
+static int check_devices(struct rd_pool *pool)
+{
+	struct rd_lease_ops *ops = pool->lease_ops;
+	struct rd_buffer leases = { 0 };
+	const struct rd_lease *lease;
+	int r = rd_lease_list(pool->sql, NULL, &leases);
+
+	rd_each(lease, &leases)
+		if (!r && !rd_lease_is_hold(lease) && ops && ops->is_fixed &&
+		    ops->is_fixed(ops, lease))
+			r = -EBUSY;
+	rd_buffer_free(&leases);
+	if (r == -EBUSY) {
+		rd_err(0, "a device that reads the pool is down, or is being copied: what it reads would be stored twice");
+		rd_hint("nothing was changed; 'revdedupctl status' lists such devices");
+	}
+	return r;
+}
+
 int rd_recompress(struct rd_pool *pool, struct rd_compression compression,
 		  struct rd_recompress_report *report)
 {
@@ -109,6 +131,8 @@ int rd_recompress(struct rd_pool *pool, struct rd_compression compression,
 
 	r = rd_blocks_owned(pool->sql, &run.total);
 	report->bytes_before = run.total * RD_BLOCK_SIZE;
+	if (!r)
+		r = check_devices(pool);
 	if (!r)
 		r = rd_packs_choose(pool, compression);
 	if (!r)
