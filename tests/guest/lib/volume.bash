@@ -273,8 +273,11 @@ snapshot() {
 		msg commit "${field[f_epoch]}" $((field[f_version] + 1))
 }
 
-# status_is LINE: where nothing is remapped, without its last three fields.
-status_is() { status && reply=${reply% 0 0} && is "status" "${reply% off 0 0}" "${1% off 0 0}"; }
+# status_is LINE: where nothing is remapped, without its last five fields.
+status_is() {
+	local want=${1% off 0 0 0 0}
+	status && is "status" "${reply% off 0 0 0 0}" "${want% off 0 0}"
+}
 dirty_is() { dirty && is "dirty current" "$reply" "$1"; }
 frozen_is() { dirty frozen && is "dirty frozen" "$reply" "$1"; }
 tracking_is() { status && is "tracking" "${field[f_tracking]}" "$1"; }
