@@ -112,7 +112,7 @@ static int check_devices(struct rd_pool *pool)
 	rd_buffer_free(&leases);
 	if (r == -EBUSY) {
 		rd_err(0, "a device that reads the pool is down, or is being copied: what it reads would be stored twice");
-		rd_hint("nothing was changed; 'revdedupctl status' lists such devices");
+		rd_hint("nothing was changed; once it is up, or the copy is done, repeat the command");
 	}
 	return r;
 }
