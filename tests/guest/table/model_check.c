@@ -170,9 +170,11 @@ static void check_filtered(const struct place *places, uint64_t *rng, bool hydra
 		at = parse_filtered(reply, at, c.b.nr, found);
 	} while (at < c.b.nr);
 	for (i = 0; i < c.b.nr; i++) {
-		/* A pack is where its head is. */
-		uint64_t at = places[i].block / (places[i].kind == 'k' ? SEG_BLOCKS : 1);
-		bool want = is_in_pool(places[i]) && at >= from && at - from < len;
+		/* All that is known of a pack is where it begins, and how long it may be. */
+		bool packed = places[i].kind == 'k';
+		uint64_t at = places[i].block / (packed ? SEG_BLOCKS : 1);
+		bool want = is_in_pool(places[i]) && at < from + len &&
+			at + (packed ? SEG_BLOCKS : 1) > from;
 
 		if (found[i].kind ? want && is_same(found[i], places[i]) :
 		    !want || hydrating)
