@@ -11,6 +11,8 @@
 
 #define ALL	(512 * 4096ULL)
 
+/* Heads are static here: KASAN makes them too large for a stack. */
+
 /* A pack of 512 slots, each third group without blocks, the lengths all different. */
 static void fill_head(struct dmr_pack_head *head)
 {
@@ -41,7 +43,7 @@ static void put(struct dmr_pack_disk *disk, unsigned int offset, u64 value, unsi
 
 static void head_offsets(struct kunit *test)
 {
-	struct dmr_pack_head head;
+	static struct dmr_pack_head head;
 	struct dmr_pack_disk disk, same;
 
 	fill_head(&head);
@@ -61,7 +63,7 @@ static void head_offsets(struct kunit *test)
 
 static void head_round_trip(struct kunit *test)
 {
-	struct dmr_pack_head head, got;
+	static struct dmr_pack_head head, got;
 	struct dmr_pack_disk disk;
 	struct dmr_pack_group group;
 
@@ -92,7 +94,7 @@ static void head_round_trip(struct kunit *test)
 
 static void head_bit_flips(struct kunit *test)
 {
-	struct dmr_pack_head head;
+	static struct dmr_pack_head head;
 	struct dmr_pack_disk disk;
 	unsigned int bit;
 
@@ -137,7 +139,7 @@ KUNIT_ARRAY_PARAM(lie, lies, lie_desc);
 static void head_lies(struct kunit *test)
 {
 	const struct lie *lie = test->param_value;
-	struct dmr_pack_head head;
+	static struct dmr_pack_head head;
 	struct dmr_pack_disk disk;
 
 	fill_head(&head);
@@ -149,7 +151,7 @@ static void head_lies(struct kunit *test)
 /* The last group ends within the pack. */
 static void head_ends(struct kunit *test)
 {
-	struct dmr_pack_head head;
+	static struct dmr_pack_head head;
 	struct dmr_pack_disk disk;
 	u64 len = 512;
 	unsigned int i;

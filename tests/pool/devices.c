@@ -26,12 +26,12 @@ void devices_begin(void)
 /* --- the table */
 
 /* NULL: all blocks. */
-static bool is_asked(const struct device *device, const struct rd_doomed *doomed, unsigned int i)
+static bool is_asked(const struct device *device, struct rd_doomed *doomed, unsigned int i)
 {
 	return !doomed || rd_place_is_doomed(doomed, device->places[i]);
 }
 
-static bool any_asked(const struct device *device, const struct rd_doomed *doomed, u64 seg)
+static bool any_asked(const struct device *device, struct rd_doomed *doomed, u64 seg)
 {
 	unsigned int i;
 
@@ -42,7 +42,7 @@ static bool any_asked(const struct device *device, const struct rd_doomed *doome
 }
 
 static int set_place(struct device *device, struct rd_target_places *places, unsigned int i,
-		     rd_place place, const struct rd_doomed *doomed)
+		     rd_place place, struct rd_doomed *doomed)
 {
 	struct dmr_entry to;
 	int r = rd_target_place(places, place, &to, NULL);
@@ -64,7 +64,7 @@ static int set_place(struct device *device, struct rd_target_places *places, uns
 }
 
 static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resolver *resolver,
-		    const struct rd_doomed *doomed, u64 seg)
+		    struct rd_doomed *doomed, u64 seg)
 {
 	struct rd_target_places places = { .sql = pool->sql };
 	struct rd_map map = { 0 };
@@ -84,7 +84,7 @@ static int load_seg(struct device *device, struct rd_pool *pool, struct rd_resol
 }
 
 /* What is @doomed, or all of it, from the catalog. */
-static int load(struct device *device, struct rd_pool *pool, const struct rd_doomed *doomed)
+static int load(struct device *device, struct rd_pool *pool, struct rd_doomed *doomed)
 {
 	struct rd_resolver *resolver = rd_resolver_new(pool->sql);
 	u64 seg;
@@ -123,7 +123,7 @@ static void keep(const struct device *device, struct rd_doomed *doomed)
 	for (i = 0; i < DEVICE_BLOCKS; i++) {
 		if (!is_asked(device, doomed, i))
 			continue;
-		rd_place_keep(doomed, device->places[i]);
+		rd_place_keep(doomed, device->places[i], 1);
 		devices->nr_kept++;
 	}
 }
