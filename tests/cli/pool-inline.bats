@@ -118,7 +118,7 @@ is() {
 @test "inline: an index that is lost, damaged, of another pool or old" {
 	local what size
 	make_shared
-	must init other --size 128M --pieces 64 --dedup inline
+	must init --compression none other --size 128M --pieces 64 --dedup inline
 	truncate -s 4M x.img
 	blocks x.img 0 1000
 	must -p other snapshot v --from x.img
@@ -226,7 +226,7 @@ finds_scattered() {
 }
 
 @test "inline: runs over the ends of segments and of dense frames" {
-	must init pool --size 2G --pieces 512 --dedup inline
+	must init --compression none pool --size 2G --pieces 512 --dedup inline
 	make_scattered
 	# Of two frames.
 	[ "$(ask "SELECT count(DISTINCT frame) FROM slot_owner JOIN uses USING(recipe)
@@ -243,7 +243,7 @@ finds_scattered() {
 
 @test "inline: runs over the end of a group of frames" {
 	local nr all
-	must init pool --size 2G --pieces 512 --dedup inline
+	must init --compression none pool --size 2G --pieces 512 --dedup inline
 	cp -r pool empty
 	export REVDEDUP_POOL=$PWD/pool
 	for nr in {248..252}; do
@@ -263,7 +263,7 @@ finds_scattered() {
 
 @test "inline: blocks that an item before has put into the same frame" {
 	local seg
-	must init pool --size 128M --pieces 512 --dedup inline
+	must init --compression none pool --size 128M --pieces 512 --dedup inline
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 2M 1.img
 	blocks 1.img 0 512

@@ -458,3 +458,17 @@ with open("1.img", "wb") as image:
 	[ "$(field -1 '["compression"]')" = none ]
 	[ "$(field -1 '["bytes_packed"]')" = 0 ]
 }
+
+@test "packs: a small pool has room for packs beside what does not compress" {
+	local size
+	truncate -s 6M 1.img
+	blocks 1.img 0 600
+	text 1.img 1100 400
+	for size in 64M 100M 128M 150M 200M; do
+		rm -rf pool
+		must init pool --size $size
+		must -p pool snapshot vm1 --from 1.img
+		must -p pool restore vm1@1 --to back --yes
+		cmp 1.img back
+	done
+}

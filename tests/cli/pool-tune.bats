@@ -50,16 +50,16 @@ with open("pool/data", "rb") as data:
 }
 
 @test "tune: init says it, too" {
-	must init pool --size 64M --pieces 8 --dedup inline
+	must init --compression none pool --size 64M --pieces 8 --dedup inline
 	[ "$(super)" = "2 1 8;2 1 8;" ]
 	must -p pool check
 	ctl -p pool tune --json
 	expect 0 <<<'{"type": "tune", "volume": null, "pieces": 8, "dedup": "inline", "own": true}'
 	rm -r pool
-	must init pool --size 64M --pieces 1 --dedup reverse
+	must init --compression none pool --size 64M --pieces 1 --dedup reverse
 	[[ $(super) == "0 0 "* ]]
 	rm -r pool
-	must init pool --size 64M --dedup inline
+	must init --compression none pool --size 64M --dedup inline
 	[[ $(super) == "2 1 "* ]]
 	ctl -p pool tune
 	expect 0 <<<"pool: pieces 1, dedup inline"
@@ -264,7 +264,7 @@ with open("pool/data", "rb") as data:
 }
 
 @test "tune: there is no room to measure the disk" {
-	must init pool --size 64M --reserve 1M
+	must init --compression none pool --size 64M --reserve 1M
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 40M 1.img
 	blocks 1.img 0 $((40 * 256))

@@ -130,7 +130,7 @@ with open("pool/data", "r+b") as data:
     assert content.count(block) == 2
     data.seek(content.rfind(block) + 1234)
     data.write(b"damaged")'
-	must init pool --size 256M --reserve 1M
+	must init --compression none pool --size 256M --reserve 1M
 	blocks one 0 60
 	blocks other 100 60
 	shift_of one other 60
@@ -254,7 +254,7 @@ with open("pool/data", "r+b") as data:
 
 @test "a pass that is interrupted goes on where it was" {
 	local left status=0
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	truncate -s 16M img/one img/two
 	dd if=/dev/urandom of=img/one bs=1M count=15 conv=notrunc status=none
 	dd if=img/one of=img/two bs=4096 seek=40 conv=notrunc status=none count=3840
@@ -563,7 +563,7 @@ make_runs() {
 # A build for tests allows 8.
 @test "few recipes refer to one" {
 	local nr
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	blocks home 0 8
 	blocks three 0 1
 	snapshot home home 1

@@ -247,7 +247,7 @@ in_run() {
 	truncate -s 100M disk.img
 	disk=$(losetup --find --show disk.img)
 	number=$(stat -c %Hr:%Lr "$disk")
-	is 0 init device --data "$disk" -q
+	is 0 init --compression none device --data "$disk" -q
 	in_run "mkdir -p /run/lock/revdedup; chown nobody /run/lock/revdedup
 		ln -s $PWD/outside/aim /run/lock/revdedup/$number" \
 		-p device snapshot vm1 --from vm1.1.img

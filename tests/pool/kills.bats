@@ -77,7 +77,7 @@ put() {
 # v@2, where it is the last one. Nothing else has it.
 many_point_there() {
 	local i
-	must init pool --size 162M --reserve 1M
+	must init --compression none pool --size 162M --reserve 1M
 	# What else a snapshot reads makes it look for blocks anywhere (see reverse.c).
 	dd if=/dev/urandom of=img/v bs=2M seek=13 count=14 iflag=fullblock status=none
 	head -c 4096 /dev/urandom >common
@@ -122,7 +122,7 @@ many_point_there() {
 }
 
 @test "a new catalog has what only the old one had" {
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	take vm1
 	# It is committed, and not in the journal.
 	! REVDEDUP_FAIL=area-write=kill "${ctl[@]}" tag vm1@1 +mine || return
@@ -147,7 +147,7 @@ many_point_there() {
 @test "receive is killed at each step" {
 	local number name status kills=0 nr
 	some_versions
-	must init other --size 1G --reserve 1M
+	must init --compression none other --size 1G --reserve 1M
 	for nr in 1 2; do
 		scribble vm8
 		must --pool other snapshot vm8 --from img/vm8
@@ -472,7 +472,7 @@ with_faults() {
 
 @test "a dry run of a repair: what a killed snapshot has left is of no version" {
 	local status=0
-	must init pool --size 256M --reserve 1M
+	must init --compression none pool --size 256M --reserve 1M
 	head -c 2M /dev/urandom >img/vm1
 	must snapshot vm1 --from img/vm1
 	head -c 2M /dev/urandom >img/vm1

@@ -18,7 +18,7 @@ setup() {
 
 @test "a short series under memcheck" {
 	local command
-	must init pool --size 1G --reserve 1M
+	must init --compression none pool --size 1G --reserve 1M
 	take vm1 vm1 vm2
 	cp --sparse=always img/vm1 img/vm3
 	must snapshot vm3 --from img/vm3

@@ -47,7 +47,7 @@ stop_in() {
 }
 
 @test "slots that are queued while others of their frame are given back" {
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	blocks 1 0 512
 	next_of 1 2
 	blocks 2 0 400
@@ -62,7 +62,7 @@ stop_in() {
 
 @test "blocks that die while they are moved" {
 	local at
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	blocks 1 0 512
 	next_of 1 2
 	# What is left of the first is less than its holes.
@@ -82,7 +82,7 @@ stop_in() {
 	[ "$(id -u)" -eq 0 ] || skip "needs root, for loop devices"
 	truncate -s 512M disk.bin
 	disk=$(losetup --find --show disk.bin)
-	must init pool --data "$disk" --reserve 1M
+	must init --compression none pool --data "$disk" --reserve 1M
 	blocks 1 100 300
 	next_of 1 2
 	blocks 2 150 5
@@ -96,7 +96,7 @@ stop_in() {
 }
 
 @test "a place that the index gave has other content when it is looked at again" {
-	must init pool --size 512M --reserve 1M --pieces 64 --dedup inline
+	must init --compression none pool --size 512M --reserve 1M --pieces 64 --dedup inline
 	blocks 1 0 512
 	blocks 3 0 512
 	dd if=img/1 of=img/2 bs=4096 skip=100 seek=50 count=300 conv=notrunc status=none
@@ -156,7 +156,7 @@ stop_in() {
 
 @test "a change that is made while others go into the copy of the catalog" {
 	local second
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	blocks 1 0 10
 	snapshot vm1 1 1
 	stop_in journal-appended tag vm1@1 +first
@@ -178,7 +178,7 @@ stop_in() {
 # prepare_repair: a@1 has a block that is damaged, of which b@1 has a copy.
 prepare_repair() {
 	local seg
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	# So many that what comes next goes into the same frames.
 	for ((seg = 0; seg < 70; seg++)); do
 		blocks a $((seg * 512 + 7)) 1
@@ -258,7 +258,7 @@ data.write(bytes([wanted[0] ^ 1]))'
 # --- pieces and inline deduplication
 
 # inline_pool: one that looks for blocks everywhere.
-inline_pool() { must init pool --size 512M --reserve 1M --pieces 64 --dedup inline; }
+inline_pool() { must init --compression none pool --size 512M --reserve 1M --pieces 64 --dedup inline; }
 
 # parts FROM FIRST TO AT NR: put these blocks of an image into another one.
 parts() {
@@ -399,7 +399,7 @@ maps() {
 
 @test "a version in pieces is announced before it is committed" {
 	local copy
-	must init pool --size 512M --reserve 1M
+	must init --compression none pool --size 512M --reserve 1M
 	blocks 1 0 512
 	next_of 1 2
 	blocks 2 100 3
@@ -419,7 +419,7 @@ maps() {
 # in_two_batches: vm1@3 is to be img/3, which takes two batches: blocks of vm1@2, some that
 # only vm1@1 has, and some in each of more segments than a batch has in part.
 in_two_batches() {
-	must init pool --size 16G --reserve 1M --pieces 64 --dedup inline
+	must init --compression none pool --size 16G --reserve 1M --pieces 64 --dedup inline
 	blocks 1 0 1024
 	next_of 1 2
 	blocks 2 0 512
@@ -466,7 +466,7 @@ with open("img/3", "r+b") as image:
 
 @test "the same blocks on both sides of the end of a batch" {
 	local stored
-	must init pool --size 16G --reserve 1M --pieces 64 --dedup inline
+	must init --compression none pool --size 16G --reserve 1M --pieces 64 --dedup inline
 	# 600 equal blocks, 30 in each of 20 segments. A batch has 256 segments in part, and 8 of
 	# these go into the same one as the last 248 before them.
 	python3 -c 'import os
@@ -532,7 +532,7 @@ with open("img/1", "wb") as image:
 
 @test "a command that is killed while it makes the index" {
 	local step steps
-	must init pool --size 512M --reserve 1M --pieces 64
+	must init --compression none pool --size 512M --reserve 1M --pieces 64
 	blocks 1 0 512
 	snapshot vm1 1 1
 	truncate -s 2M img/2
@@ -556,7 +556,7 @@ with open("img/1", "wb") as image:
 }
 
 @test "fingerprints that cannot be read at once are read frame by frame for the index" {
-	must init pool --size 512M --reserve 1M --pieces 64
+	must init --compression none pool --size 512M --reserve 1M --pieces 64
 	blocks 1 0 512
 	snapshot vm1 1 1
 	truncate -s 2M img/2

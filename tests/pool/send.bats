@@ -30,8 +30,8 @@ for nr in range(512):
 # Else what is left of it would be taken for all that had arrived.
 @test "a partial version that was being dropped is received from its beginning" {
 	local nr
-	must init other --size 256M --reserve 1M
-	must init pool --size 256M --reserve 1M
+	must init --compression none other --size 256M --reserve 1M
+	must init --compression none pool --size 256M --reserve 1M
 	truncate -s 16M img/v
 	for ((nr = 0; nr < 8; nr++)); do
 		head -c 1M /dev/urandom | dd of=img/v bs=1M seek=$((2 * nr)) conv=notrunc status=none
@@ -52,8 +52,8 @@ for nr in range(512):
 # make_ends: of "pool", which receives, and "other", which has v@1; a side that hears nothing for
 # 3 s gives up, and commands wait for each other.
 make_ends() {
-	must init other --size 256M --reserve 1M
-	must init pool --size 256M --reserve 1M
+	must init --compression none other --size 256M --reserve 1M
+	must init --compression none pool --size 256M --reserve 1M
 	head -c 4M /dev/urandom >img/v
 	must --pool other snapshot v --from img/v
 	mkdir etc
@@ -91,7 +91,7 @@ meanwhile() {
 # Else a program that knows no such version takes it for damage, instead of refusing the pool.
 @test "a version that arrives is announced before it is there" {
 	local nr copy
-	must init other --size 256M --reserve 1M
+	must init --compression none other --size 256M --reserve 1M
 	must init empty --size 256M --reserve 1M --compression none
 	head -c 4M /dev/urandom >img/v
 	must --pool other snapshot v --from img/v

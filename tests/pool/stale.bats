@@ -376,7 +376,7 @@ old_data() {
 fill_halfway() {
 	local nr last
 	rm -rf pool
-	is 0 init pool --size 64M -q
+	is 0 init --compression none pool --size 64M -q
 	for ((nr = 1; nr < 32; nr++)); do
 		head -c 2M /dev/urandom >small
 		run "$CTL" -q snapshot "a$nr" --from small

@@ -279,7 +279,7 @@ blocks_of() {
 # nothing of him.
 @test "a frame is freed and used again while fingerprints are compared" {
 	local name
-	must init pool --size 162M --reserve 1M
+	must init --compression none pool --size 162M --reserve 1M
 	for name in alone new pieces last d; do
 		segment $name
 	done

@@ -144,7 +144,10 @@ int rd_frames_to_keep(struct rd_sql *sql, u64 nr_frames, u64 *ret)
 	return r;
 }
 
-/* No more than leaves @keep. */
+/*
+ * No more than leaves @keep, and half of what there is: a command that writes packs, and what does
+ * not compress beside them, reserves for each, and in a small pool one would have it all.
+ */
 static int limit(struct rd_sql *sql, u64 keep, u64 *want)
 {
 	u64 nr;
@@ -155,7 +158,7 @@ static int limit(struct rd_sql *sql, u64 keep, u64 *want)
 	r = rd_frames_nr_free(sql, &nr);
 	if (r)
 		return r;
-	*want = rd_min(*want, nr > keep ? nr - keep : 0);
+	*want = rd_min(*want, nr > keep ? (nr - keep + 1) / 2 : 0);
 	return *want ? 0 : -ENOSPC;
 }
 
