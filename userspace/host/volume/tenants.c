@@ -324,7 +324,7 @@ static int move_run(struct leaving *leaving, struct rd_target_places *places,
 			r = may_pack(leaving);
 		if (!r && (new.kind == DMR_ZERO || is_freed(leaving, new, end)))
 			r = -EUCLEAN;
-		/* The target looks at the head only, and the pool has grown since the device is up. */
+		/* The target looks at the head only; the pool may have grown since it is up. */
 		if (!r && end > leaving->pool_blocks)
 			r = -ERANGE;
 		if (!r)
