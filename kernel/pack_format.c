@@ -95,14 +95,20 @@ int dmr_pack_head_unpack(const struct dmr_pack_disk *disk, u64 len, struct dmr_p
 	return dmr_pack_is_sane(head, len) ? 0 : -EBADMSG;
 }
 
+u32 dmr_pack_offset(const struct dmr_pack_head *head, unsigned int nr)
+{
+	u32 offset = DMR_PACK_HEAD;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		offset += head->groups[i].len;
+	return offset;
+}
+
 void dmr_pack_group(const struct dmr_pack_head *head, unsigned int nr,
 		    struct dmr_pack_group *group)
 {
-	unsigned int i;
-
-	group->offset = DMR_PACK_HEAD;
-	for (i = 0; i < nr; i++)
-		group->offset += head->groups[i].len;
+	group->offset = dmr_pack_offset(head, nr);
 	group->len = head->groups[nr].len;
 	group->sum = head->groups[nr].sum;
 	group->codec = head->groups[nr].codec;

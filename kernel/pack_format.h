@@ -94,6 +94,9 @@ int dmr_pack_head_unpack(const struct dmr_pack_disk *disk, u64 len, struct dmr_p
 /* May the groups of @head be those of a pack of @len bytes? */
 bool dmr_pack_is_sane(const struct dmr_pack_head *head, u64 len);
 
+/* Where in the pack does group @nr begin, or, behind the last one, does the pack end? */
+u32 dmr_pack_offset(const struct dmr_pack_head *head, unsigned int nr);
+
 /* Find group @nr of the pack. */
 void dmr_pack_group(const struct dmr_pack_head *head, unsigned int nr,
 		    struct dmr_pack_group *group);

@@ -19,7 +19,7 @@ static void check_one(struct rd_packer *packer, const u8 *data, size_t len)
 		return;
 	for (group = 0; group < RD_PACK_GROUPS; group++) {
 		size_t all = (size_t)rd_pack_group_blocks(&head, group) * RD_BLOCK_SIZE;
-		u32 at = rd_pack_group_offset(&head, group);
+		u32 at = dmr_pack_offset(&head, group);
 		/* So long that a byte too many is seen, before and behind. */
 		u8 *blocks = malloc(all + !all);
 
@@ -67,7 +67,7 @@ static void adopt(struct rd_packer *packer, u8 *data, size_t size)
 
 	if (rd_pack_read_head(&head, data, size, uuid, 9))
 		return;
-	groups = rd_pack_group_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
+	groups = dmr_pack_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
 	memcpy(pack + RD_PACK_HEAD, data + RD_PACK_HEAD, groups);
 	len = rd_pack_adopt(&head, pack);
 	if (!len)

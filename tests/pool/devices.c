@@ -282,7 +282,7 @@ static bool read_packed(int fd, struct dmr_entry place, u8 block[RD_BLOCK_SIZE])
 		return false;
 	memcpy(&disk, pack, sizeof(disk));
 	if (dmr_pack_head_unpack(&disk, len, &head) || !rd_pack_has(&head, slot) ||
-	    rd_pack_decode(packer, &head, group, pack + rd_pack_group_offset(&head, group), blocks))
+	    rd_pack_decode(packer, &head, group, pack + dmr_pack_offset(&head, group), blocks))
 		return false;
 	memcpy(block, blocks + (size_t)rd_pack_block_at(&head, slot) * RD_BLOCK_SIZE,
 	       RD_BLOCK_SIZE);

@@ -70,7 +70,7 @@ static void check_all(size_t len, const struct rd_slots *slots)
 	assert_int_equal(rd_pack_read_head(&head, pack, len, uuid, FRAME), 0);
 	assert_memory_equal(head.slots, slots, sizeof(*slots));
 	for (group = 0; group < RD_PACK_GROUPS; group++) {
-		assert_int_equal(rd_pack_group_offset(&head, group), at);
+		assert_int_equal(dmr_pack_offset(&head, group), at);
 		assert_int_equal(rd_pack_decode(packer, &head, group, pack + at, blocks), 0);
 		at += head.groups[group].len;
 		for (i = group * RD_PACK_GROUP; i < (group + 1) * RD_PACK_GROUP; i++)
@@ -163,12 +163,12 @@ static void test_damage(void **state)
 			 -EBADMSG);
 	/* A bit of a group costs that group, and no other. */
 	for (bit = 0; bit < 8 * head.groups[2].len; bit += 101) {
-		u8 *at = pack + rd_pack_group_offset(&head, 2) + bit / 8;
+		u8 *at = pack + dmr_pack_offset(&head, 2) + bit / 8;
 
 		*at ^= 1 << bit % 8;
 		for (group = 1; group < 4; group++)
 			assert_int_equal(rd_pack_decode(packer, &head, group, pack +
-							rd_pack_group_offset(&head, group),
+							dmr_pack_offset(&head, group),
 							blocks),
 					 group == 2 ? -EBADMSG : 0);
 		*at ^= 1 << bit % 8;
@@ -227,7 +227,7 @@ static void test_adopt(void **state)
 	bad = head;
 	memset(&bad.slots, 0, sizeof(bad.slots));
 	assert_int_equal(adopt(&bad), 0);
-	at = rd_pack_group_offset(&head, 7);
+	at = dmr_pack_offset(&head, 7);
 	bad = head;
 	pack[at] ^= 1;
 	assert_int_equal(adopt(&bad), 0);

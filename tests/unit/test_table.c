@@ -868,12 +868,12 @@ static void damaged_packs(void **state)
 	open_volume(&home.volume);
 	get(home.finish.pool_fd, (u8 *)&disk, sizeof(disk), at);
 	assert_int_equal(dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head), 0);
-	group = at + rd_pack_group_offset(&head, 13);
+	group = at + dmr_pack_offset(&head, 13);
 	flip(&home, group + 9, 4);
 	expect_refusal(&home, -EBADMSG, "the pack at block bb8 of the pool is damaged in its group 13");
 	flip(&home, group + 9, 4);
 	/* Of a group that nothing is read from nothing is known. */
-	group = at + rd_pack_group_offset(&head, 11);
+	group = at + dmr_pack_offset(&head, 11);
 	flip(&home, group, 1);
 	assert_int_equal(rd_copy_home_copy(&home.finish), 0);
 	expect_home(&home);

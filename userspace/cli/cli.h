@@ -374,7 +374,7 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /*
  * What makes devices of versions: our module; else, also where it is too old for a version that
- * is compressed, the kernel's nbd. Else -ENOPKG or -EOPNOTSUPP, after the lines that do without.
+ * is compressed, the kernel's nbd. Else -ENOPKG, after the lines that do without.
  */
 enum ctl_mapper {
 	CTL_MAPPER_MODULE,

@@ -230,7 +230,7 @@ errors() {
 	reads 0 128 "o0,80"
 }
 
-@test "damaged packs: an error for these blocks, and the place in the log" {
+@test "damaged packs: an error for these blocks, and no others" {
 	local wrong at=256
 	vol_create
 	batch "0,1,z"

@@ -104,16 +104,10 @@ void rd_dedup_source_close(struct rd_dedup_source *source)
 
 /* --- places */
 
-/* -ENOPKG, and says so: a pack has one of the blocks, and the module reads none. */
-static int check_module(struct rd_dedup_source *source)
-{
-	int r = source->reads_packs ? 0 : rd_target_require_packs();
-
-	source->reads_packs = !r;
-	return r;
-}
-
-/* 1: a block lies where the table's device ends. */
+/*
+ * 1: a block lies where the table's device ends. -ENOPKG, and says so: one is in a pack, and the
+ * module reads none.
+ */
 static int take_map(struct rd_dedup_source *source, struct rd_target_places *packs,
 		    const struct rd_map *map, struct dmr_entry *places)
 {
@@ -126,7 +120,7 @@ static int take_map(struct rd_dedup_source *source, struct rd_target_places *pac
 		if (!r && source->nr_places && end > source->nr_places)
 			r = 1;
 		if (!r && places[i].kind == DMR_PACK)
-			r = check_module(source);
+			r = rd_target_require_packs();
 	}
 	return r;
 }

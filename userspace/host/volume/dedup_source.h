@@ -29,7 +29,6 @@ struct rd_dedup_source {
 	u64 nr_segs;		/* of the volume */
 	u64 nr_places;		/* that the table's device has; 0: not known yet, any */
 	u8 *dirty;		/* a bit for each of them */
-	bool reads_packs;	/* the module does, as was found out */
 };
 
 /*

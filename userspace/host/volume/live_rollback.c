@@ -62,7 +62,7 @@ int rd_live_rollback(const struct rd_caller *caller, struct rd_attachment *at,
 		     struct rd_live_rollback_report *report)
 {
 	struct rd_rollback_options rollback = { .repeat = options->repeat };
-	int r = 0;
+	int r;
 
 	memset(report, 0, sizeof(*report));
 	/* Before the present content is stored for nothing. */

@@ -36,7 +36,6 @@ struct rollback {
 	/* Messages, each with its zero; as many as possible are made before the suspend. */
 	struct rd_buffer messages;
 	size_t begin;		/* start of the message that is being made */
-	bool reads_packs;	/* the module does */
 };
 
 /* --- which segments */
@@ -116,15 +115,15 @@ static int add_range(void *ctx, const struct dmr_range *range)
 	struct rollback *rb = ctx;
 	bool is_first = rb->messages.len == rb->begin;
 	char text[64 + DMR_PLACE_TEXT];
+	int n, r = 0;
 	u64 len;
-	int n;
 
 	/* A version that had none when that was checked may have some by now. */
-	if (range->place[0].kind == DMR_PACK && !rb->reads_packs)
-		return rd_target_require_packs();
+	if (range->place[0].kind == DMR_PACK)
+		r = rd_target_require_packs();
 	/* The volume may be smaller than the version was. */
-	if (range->first >= rb->nr_blocks)
-		return 0;
+	if (r || range->first >= rb->nr_blocks)
+		return r;
 	len = rd_min(range->len, rb->nr_blocks - range->first);
 	n = snprintf(text, sizeof(text), "%s%llx,%llx,", is_first ? "set " : ";", range->first,
 		     len);
@@ -202,7 +201,6 @@ static int measure(struct rollback *rb)
 		return rd_err(r, "'%s' is not tracked", rb->at->volume);
 	rb->nr_blocks = rd_round_up(rb->devices.sectors, 8) / 8;
 	rb->nr_segs = rd_round_up(rb->nr_blocks, RD_SEG_BLOCKS) / RD_SEG_BLOCKS;
-	rb->reads_packs = rd_target_reads_packs();
 	rb->wanted = calloc(1, rb->nr_segs / 8 + 1);
 	return rb->wanted ? 0 : -ENOMEM;
 }
@@ -387,8 +385,6 @@ int rd_rollback(struct rd_pool *pool, struct rd_attachment *at,
 	r = rd_rollback_check(at);
 	if (!r)
 		r = prove(&rb);
-	if (!r)
-		r = rd_version_table_check(pool, version);
 	if (!r)
 		r = measure(&rb);
 	/*

@@ -25,21 +25,30 @@ int rd_target_require(void)
 	return -ENOPKG;
 }
 
+/* Once it does, it goes on to: a module does not change while it has devices. */
+static bool reads_packs(u32 version[3])
+{
+	static bool known;
+
+	if (!known)
+		known = rd_dm_has_target(RD_TARGET, version) &&
+			(version[0] > 1 || (version[0] == 1 && version[1] >= 1));
+	return known;
+}
+
 bool rd_target_reads_packs(void)
 {
 	u32 version[3];
 
-	return rd_dm_has_target(RD_TARGET, version) &&
-		(version[0] > 1 || (version[0] == 1 && version[1] >= 1));
+	return reads_packs(version);
 }
 
 int rd_target_require_packs(void)
 {
 	u32 version[3] = { 0 };
 
-	if (rd_target_reads_packs())
+	if (reads_packs(version))
 		return 0;
-	rd_dm_has_target(RD_TARGET, version);
 	rd_err(0, "the loaded module dm-revdedup (%u.%u.%u) cannot read what is compressed",
 	       version[0], version[1], version[2]);
 	rd_hint("nothing was changed; load the newer one, 1.1.0 or later: install it, and restart the host, or, once nothing uses the old one, 'modprobe -r dm-revdedup'");

@@ -32,7 +32,7 @@ int rd_target_require(void);
 
 /*
  * Does the module read packs, as 1.1.0 does? Without that no table can have a place in one, and
- * nothing else is amiss. 0, or -ENOPKG and says so.
+ * nothing else is amiss. 0, or -ENOPKG and says so. Cheap where it does: it is asked once.
  */
 bool rd_target_reads_packs(void);
 int rd_target_require_packs(void);

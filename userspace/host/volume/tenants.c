@@ -36,7 +36,6 @@ struct leaving {
 	struct rd_buffer runs;	/* struct dmr_range: those that must move */
 	struct rd_buffer message;
 	struct dmr_range remap;	/* the next one of it; len 0: none */
-	bool may_pack;		/* the module reads packs */
 };
 
 /* --- what it names */
@@ -300,15 +299,6 @@ static bool is_freed(const struct leaving *leaving, struct dmr_entry place, u64 
 	return false;
 }
 
-/* Once is enough: a module does not change while it has devices. */
-static int may_pack(struct leaving *leaving)
-{
-	int r = leaving->may_pack ? 0 : rd_target_require_packs();
-
-	leaving->may_pack = !r;
-	return r;
-}
-
 static int move_run(struct leaving *leaving, struct rd_target_places *places,
 		    const struct rd_map *map, const struct dmr_range *run)
 {
@@ -321,7 +311,7 @@ static int move_run(struct leaving *leaving, struct rd_target_places *places,
 
 		r = rd_target_place(places, map->at[block % RD_SEG_BLOCKS], &new, &end);
 		if (!r && new.kind == DMR_PACK)
-			r = may_pack(leaving);
+			r = rd_target_require_packs();
 		if (!r && (new.kind == DMR_ZERO || is_freed(leaving, new, end)))
 			r = -EUCLEAN;
 		/* The target looks at the head only; the pool may have grown since it is up. */

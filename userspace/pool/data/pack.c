@@ -77,16 +77,6 @@ void rd_pack_number(void *pack, u64 frame)
 
 /* --- what is where */
 
-u32 rd_pack_group_offset(const struct dmr_pack_head *head, unsigned int group)
-{
-	u32 offset = RD_PACK_HEAD;
-	unsigned int i;
-
-	for (i = 0; i < group; i++)
-		offset += head->groups[i].len;
-	return offset;
-}
-
 static struct dmr_pack_group group_of(const struct dmr_pack_head *head, unsigned int nr)
 {
 	struct dmr_pack_group group;

@@ -86,9 +86,6 @@ size_t rd_pack_adopt(struct dmr_pack_head *head, void *pack);
 int rd_pack_read_head(struct dmr_pack_head *head, const void *pack, size_t len,
 		      const u8 uuid[16], u64 frame);
 
-/* Where in the pack the group begins. */
-u32 rd_pack_group_offset(const struct dmr_pack_head *head, unsigned int group);
-
 /* Count the blocks of a group, or those before the one in @slot. */
 unsigned int rd_pack_group_blocks(const struct dmr_pack_head *head, unsigned int group);
 unsigned int rd_pack_block_at(const struct dmr_pack_head *head, unsigned int slot);

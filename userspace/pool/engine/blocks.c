@@ -120,7 +120,7 @@ static int get_pack(struct rd_blocks *blocks, u64 frame, struct known_pack **ret
 static int decode(struct rd_blocks *blocks, const struct known_pack *known,
 		  struct known_group *group)
 {
-	u32 offset = rd_pack_group_offset(&known->head, group->group);
+	u32 offset = dmr_pack_offset(&known->head, group->group);
 	u32 len = known->head.groups[group->group].len, skip = offset % RD_BLOCK_SIZE;
 	int r;
 

@@ -63,7 +63,7 @@ static u64 read_pack(const struct rd_doomed *doomed, u64 block)
 	if (dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head) ||
 	    memcmp(head.uuid, area->super.uuid, sizeof(head.uuid)))
 		return RD_DOOMED_BEFORE + 1;
-	return rd_round_up(rd_pack_group_offset(&head, RD_PACK_GROUPS), RD_BLOCK_SIZE) /
+	return rd_round_up(dmr_pack_offset(&head, RD_PACK_GROUPS), RD_BLOCK_SIZE) /
 		RD_BLOCK_SIZE;
 }
 

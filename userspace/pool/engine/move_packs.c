@@ -94,7 +94,7 @@ static bool is_sound(const struct moving *m, const struct rd_pack *pack)
 	    rd_pack_read_head(&head, m->bytes, len, m->pool->area.super.uuid, pack->frame))
 		return false;
 	for (i = 0; i < RD_PACK_GROUPS; i++)
-		if (!rd_pack_is_sound(&head, i, m->bytes + rd_pack_group_offset(&head, i)))
+		if (!rd_pack_is_sound(&head, i, m->bytes + dmr_pack_offset(&head, i)))
 			return false;
 	return true;
 }

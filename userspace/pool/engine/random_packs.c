@@ -528,7 +528,7 @@ static unsigned int plan(struct unpacker *unpack, unsigned int first)
 
 		if (!part->is_mine)
 			continue;
-		begin = rd_pack_group_offset(&pack->head, part->group);
+		begin = dmr_pack_offset(&pack->head, part->group);
 		end = rd_round_up(begin + rd_max(pack->head.groups[part->group].len, 1U),
 				  RD_BLOCK_SIZE);
 		begin -= begin % RD_BLOCK_SIZE;
@@ -560,7 +560,7 @@ static int read_parts(struct rd_random *random, struct buffer *buffer, unsigned 
 
 		if (!part->is_mine)
 			continue;
-		offset = rd_pack_group_offset(&part->pack->head, part->group);
+		offset = dmr_pack_offset(&part->pack->head, part->group);
 		while (fetch->pack != part->pack || offset >= fetch->end)
 			fetch++;
 		r = decode_part(random->packs, buffer, part,

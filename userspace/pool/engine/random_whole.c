@@ -55,7 +55,7 @@ static bool is_sound(const struct dmr_pack_head *head, const u8 *pack)
 	unsigned int i;
 
 	for (i = 0; i < RD_PACK_GROUPS; i++)
-		if (!rd_pack_is_sound(head, i, pack + rd_pack_group_offset(head, i)))
+		if (!rd_pack_is_sound(head, i, pack + dmr_pack_offset(head, i)))
 			return false;
 	return true;
 }

@@ -88,7 +88,7 @@ static int decode_group(struct unpack *unpack, struct rd_packer *packer,
 	for (i = 0; i < nr; i++)
 		if (!rd_pack_has(&unpack->head, wants[i].slot))
 			return -EBADMSG;
-	bytes += rd_pack_group_offset(&unpack->head, group);
+	bytes += dmr_pack_offset(&unpack->head, group);
 	if (is_plain(unpack, wants, nr))
 		return rd_pack_decode(packer, &unpack->head, group, bytes, want_to(wants));
 	r = rd_pack_decode(packer, &unpack->head, group, bytes, blocks);
@@ -188,8 +188,8 @@ static void read_groups(struct unpack *unpack)
 	unsigned int last = unpack->wants[unpack->nr - 1].slot / RD_PACK_GROUP;
 
 	unpack->is_job = true;
-	read_part(unpack, rd_pack_group_offset(&unpack->head, first),
-		  rd_pack_group_offset(&unpack->head, last) + unpack->head.groups[last].len);
+	read_part(unpack, dmr_pack_offset(&unpack->head, first),
+		  dmr_pack_offset(&unpack->head, last) + unpack->head.groups[last].len);
 }
 
 static void read_done(struct rd_op *op, int r)

@@ -100,7 +100,7 @@ static bool has_live(const struct piece *piece, unsigned int group)
 static void hash_group(struct piece *piece, struct rd_thread *thread,
 		       const struct dmr_pack_head *head, unsigned int group)
 {
-	const u8 *bytes = piece->data + rd_pack_group_offset(head, group);
+	const u8 *bytes = piece->data + dmr_pack_offset(head, group);
 	unsigned int i, slot = group * RD_PACK_GROUP;
 	struct rd_fp fps[RD_PACK_GROUP];
 

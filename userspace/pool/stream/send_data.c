@@ -204,7 +204,7 @@ static bool take_pack(struct rd_send_job *job, struct rd_thread *thread)
 				job->data) ||
 	    (sender->is_file && prove_pack(job, &head, thread)))
 		return false;
-	len = rd_pack_group_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
+	len = dmr_pack_offset(&head, RD_PACK_GROUPS) - RD_PACK_HEAD;
 	rd_data_head_put(job->out, need->segment, &need->need, RD_DATA_PACK);
 	rd_data_groups_put(job->out + RD_DATA_HEAD, &head);
 	memcpy(job->out + RD_DATA_HEAD + RD_DATA_GROUPS, job->data + RD_PACK_HEAD, len);
