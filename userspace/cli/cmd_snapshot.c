@@ -16,6 +16,7 @@
 #include "cli.h"
 #include "lastscrub.h"
 #include "lookups.h"
+#include "served_disk.h"
 
 /* --- the list of changes */
 
@@ -58,7 +59,9 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 {
 	if (report->reason || strcmp(report->mode, "full"))
 		return report->reason;
-	return ctl_has(ctl, CTL_OPT_FULL_SCAN) ? "as requested" :
+	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
+		return "as requested";
+	return ctl_is_served(ctl, ctl_value(ctl, CTL_OPT_FROM)) ? "no bitmap was named, see --bitmap" :
 		"image files are not tracked, see --changed";
 }
 
@@ -172,24 +175,48 @@ static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 	return r ? r : rd_live_snapshot(&caller, at, &live, report);
 }
 
+/* Take a version of a disk that a server has. */
+static int take_served(struct ctl *ctl, struct rd_snapshot_options *options,
+		       struct rd_live_report *report)
+{
+	struct ctl_served_disk disk;
+	int r, left;
+
+	r = ctl_served_begin(ctl, options, &disk);
+	if (!r)
+		r = rd_snapshot(ctl->pool, options, &report->snapshot);
+	left = ctl_served_end(&disk);
+	report->undo_failed = !r && left;
+	return r;
+}
+
+static int take_version(struct ctl *ctl, struct rd_snapshot_options *options,
+			struct rd_attachment *at, struct rd_live_report *report)
+{
+	if (at)
+		return take_live(ctl, options, at, report);
+	return ctl_is_served(ctl, options->from) ? take_served(ctl, options, report) :
+		rd_snapshot(ctl->pool, options, &report->snapshot);
+}
+
 /* Take a version of the attached volume @at, or of options->from if it is NULL. */
 static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_attachment *at)
 {
 	struct rd_live_report report = { 0 };
+	bool is_image = !at && !ctl_is_served(ctl, options->from);
 	char name[CTL_VERSION_TEXT];
 	int r;
 
-	if (!at && rd_is_of_pool(ctl->pool->path, options->from)) {
+	if (is_image && rd_is_of_pool(ctl->pool->path, options->from)) {
 		rd_err(0, "'%s' is part of the pool", options->from);
 		rd_hint("no version was made; --from names the image or device to read");
 		return CTL_FAILED;
 	}
-	r = at ? 0 : rd_check_image(options->from, options->may_change, &options->is_in_use);
+	r = is_image ? rd_check_image(options->from, options->may_change, &options->is_in_use) : 0;
 	if (r)
 		return r;
 	ctl_progress_begin(&ctl->progress, options->volume);
-	r = at ? take_live(ctl, options, at, &report) :
-		rd_snapshot(ctl->pool, options, &report.snapshot);
+	r = take_version(ctl, options, at, &report);
 	ctl_progress_clear(&ctl->progress);
 	ctl_name_print(name, options->volume, report.snapshot.version.number);
 	if (r)
@@ -292,6 +319,8 @@ static int snapshot_one(struct ctl *ctl, struct rd_snapshot_options *options)
 	int r;
 
 	r = ctl_volume_operand(ctl, 0, &name);
+	if (!r)
+		r = ctl_served_check(ctl, options->from);
 	if (!r)
 		r = check_comment(ctl, options->comment);
 	if (r)

@@ -36,7 +36,8 @@
 const struct ctl_command ctl_commands[] = {
 	{ "snapshot", "backup", { "create" }, "VOL [--from PATH]|--all",
 	  "take a version of an attached volume, an image or a device",
-	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
+	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(QMP) | O(BITMAP) | O(NEXT_BITMAP) |
+	  O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
 	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
 	  O(VERIFY_HITS) | O(RATE) | O(FORCE), 0, 1, false, cmd_snapshot },
 	{ "list", "ls", { "versions", "snapshots" }, "[VOL]", "list versions",

@@ -80,7 +80,7 @@ static const char schema[] =
 "	comment TEXT,"
 "	cursor INTEGER NOT NULL,"	/* rows below it are reversed */
 "	tracker BLOB,"			/* UUID of what listed the changes; NULL: none */
-"	epoch INTEGER NOT NULL,"	/* up to when; 0: none, or RD_EPOCH_LIST */
+"	epoch INTEGER NOT NULL,"	/* up to when; 0: none, or RD_EPOCH_* */
 "	consistent INTEGER NOT NULL,"	/* 0: may have been written while it was read */
 "	UNIQUE(volume, number));"
 /* All that are not done: a command works on them, or has to finish them. */

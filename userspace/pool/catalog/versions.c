@@ -240,8 +240,8 @@ int rd_versions_doubt(struct rd_sql *sql, const struct rd_version *last)
 	return rd_sql_run(sql, "UPDATE version SET consistent = 0 WHERE volume = ?1"
 			  " AND number <= ?2 AND number > (SELECT coalesce(max(number), 0)"
 			  " FROM version WHERE volume = ?1 AND number <= ?2"
-			  " AND (tracker IS NOT NULL OR epoch != ?3))", "iii", last->volume,
-			  last->number, (i64)RD_EPOCH_LIST);
+			  " AND epoch != ?4 AND (tracker IS NOT NULL OR epoch != ?3))", "iiii",
+			  last->volume, last->number, (i64)RD_EPOCH_LIST, (i64)RD_EPOCH_BITMAP);
 }
 
 int rd_version_protect(struct rd_sql *sql, const struct rd_version *version, bool protect)

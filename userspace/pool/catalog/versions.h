@@ -63,13 +63,18 @@ static inline bool rd_version_is_tracked(const struct rd_version *version)
 	return !rd_is_zero(version->tracker, sizeof(version->tracker));
 }
 
-/* The epoch of a version without a tracker, of which only what a list named was read. */
+/*
+ * The epoch of a version of which only what a list named was read, and no target has made that:
+ * without a tracker; and with one that stands for a bitmap, see pool/served/bitmap.h.
+ */
 #define RD_EPOCH_LIST	1
+#define RD_EPOCH_BITMAP	INT64_MAX
 
 /* Is it right only if a list of changes was, which no target has made? */
 static inline bool rd_version_is_by_list(const struct rd_version *version)
 {
-	return !rd_version_is_tracked(version) && version->epoch == RD_EPOCH_LIST;
+	return version->epoch == RD_EPOCH_BITMAP ||
+		(!rd_version_is_tracked(version) && version->epoch == RD_EPOCH_LIST);
 }
 
 /* --- volumes */

@@ -12,6 +12,9 @@
 #include "base/log.h"
 #include "ring.h"
 
+/* Of those who share a ring each has one. */
+#define MAX_POLLS	8
+
 struct rd_ring {
 	struct io_uring uring;
 	bool has_uring;
@@ -149,6 +152,11 @@ static void prepare_cut(struct io_uring_sqe *sqe, struct rd_op *op, const struct
 		io_uring_prep_write(sqe, op->fd, cut->iov_base, cut->iov_len, op->offset);
 }
 
+static short events_of(const struct rd_op *op)
+{
+	return op->events ? op->events : POLLIN;
+}
+
 static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 {
 	/* The kernel takes at most this many vectors. */
@@ -168,7 +176,7 @@ static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 		io_uring_prep_writev(sqe, op->fd, op->iov, nr, op->offset);
 		break;
 	case RD_OP_POLL:
-		io_uring_prep_poll_add(sqe, op->fd, POLLIN);
+		io_uring_prep_poll_add(sqe, op->fd, events_of(op));
 		break;
 	}
 	io_uring_sqe_set_data(sqe, op);
@@ -177,7 +185,6 @@ static void prepare(struct io_uring_sqe *sqe, struct rd_op *op)
 static int run_plainly(struct rd_op *op)
 {
 	unsigned int nr = op->nr_iov < IOV_MAX ? op->nr_iov : IOV_MAX;
-	struct pollfd pollfd = { .fd = op->fd, .events = POLLIN };
 	const struct iovec *iov = op->iov;
 	struct iovec cut;
 	ssize_t r;
@@ -186,32 +193,47 @@ static int run_plainly(struct rd_op *op)
 		iov = &cut;
 		nr = 1;
 	}
-	switch (op->kind) {
-	case RD_OP_READ:
-		r = preadv(op->fd, iov, nr, op->offset);
-		break;
-	case RD_OP_WRITE:
-		r = pwritev(op->fd, iov, nr, op->offset);
-		break;
-	default:
-		r = poll(&pollfd, 1, -1);
-	}
+	r = op->kind == RD_OP_READ ? preadv(op->fd, iov, nr, op->offset) :
+		pwritev(op->fd, iov, nr, op->offset);
 	return r < 0 ? -errno : r;
 }
 
-/* A poll blocks, so run it when nothing else is left to do. */
+/* Nothing but polls is left to do: wait for any of them. */
+static int poll_plainly(struct rd_ring *ring)
+{
+	struct pollfd pollfds[MAX_POLLS];
+	unsigned int i, nr = 0;
+	struct rd_op *op;
+
+	for (op = ring->waiting; op && nr < MAX_POLLS; op = op->next)
+		pollfds[nr++] = (struct pollfd){ .fd = op->fd, .events = events_of(op) };
+	if (poll(pollfds, nr, -1) < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (i = 0; i < nr; i++) {
+		op = dequeue(ring);
+		if (pollfds[i].revents)
+			transferred(ring, op, 0);
+		else
+			enqueue(ring, op);
+	}
+	return 0;
+}
+
 static int wait_plainly(struct rd_ring *ring)
 {
 	struct rd_op *op = dequeue(ring);
 	unsigned int polls = 0;
 
-	while (op->kind == RD_OP_POLL && ring->waiting && polls < ring->busy) {
+	while (op->kind == RD_OP_POLL && polls++ < ring->busy) {
 		enqueue(ring, op);
 		op = dequeue(ring);
-		polls++;
 	}
-	transferred(ring, op, op->r ? op->r : run_plainly(op));
-	return 0;
+	if (op->kind != RD_OP_POLL) {
+		transferred(ring, op, op->r ? op->r : run_plainly(op));
+		return 0;
+	}
+	enqueue(ring, op);
+	return poll_plainly(ring);
 }
 
 static void fill_uring(struct rd_ring *ring)

@@ -18,12 +18,13 @@
 enum rd_op_kind {
 	RD_OP_READ,
 	RD_OP_WRITE,
-	RD_OP_POLL,		/* until @fd can be read */
+	RD_OP_POLL,		/* until @fd is ready for @events */
 };
 
 struct rd_op {
 	enum rd_op_kind kind;
 	int fd;
+	short events;		/* of poll(2); 0: POLLIN */
 	u64 offset;
 	/* The vectors belong to the caller. The ring uses them up. */
 	struct iovec *iov;

@@ -104,6 +104,7 @@ static void tear_down(struct rd_snapshot_run *s)
 {
 	unsigned int i;
 
+	rd_source_close(&s->source);
 	rd_workers_free(s->workers);
 	rd_ring_free(s->ring);
 	for (i = 0; i < RD_SNAPSHOT_BUFFERS + RD_SNAPSHOT_SPARE; i++)
@@ -117,7 +118,6 @@ static void tear_down(struct rd_snapshot_run *s)
 	rd_plan_free(&s->plan);
 	rd_resolver_free(s->resolver);
 	rd_hasher_free(s->hasher);
-	rd_source_close(&s->source);
 	free(s);
 }
 
@@ -153,6 +153,11 @@ static int check_source(struct rd_snapshot_run *s)
 	int r;
 
 	s->version->is_consistent = !s->options->is_in_use;
+	if (s->options->check) {
+		r = s->options->check(s->options->ctx);
+		if (r)
+			return r;
+	}
 	r = rd_source_has_changed(&s->source, &has_changed);
 	if (r || !has_changed)
 		return r;
@@ -367,8 +372,8 @@ static int finish_version(struct rd_snapshot_run *s)
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
 	version->epoch = s->options->epoch;
-	if (!s->options->tracker && !strcmp(s->report->mode, "changed"))
-		version->epoch = RD_EPOCH_LIST;
+	if (!version->epoch && !strcmp(s->report->mode, "changed"))
+		version->epoch = s->options->tracker ? RD_EPOCH_BITMAP : RD_EPOCH_LIST;
 	r = rd_version_finish(sql, version);
 	if (!r && s->options->feed)
 		r = rd_version_set_state(sql, version);
@@ -407,7 +412,9 @@ static int take(struct rd_snapshot_run *s)
 
 	r = set_up(s);
 	if (!r && !feed)
-		r = rd_source_open(&s->source, s->options->from, s->options->is_frozen);
+		r = s->options->served ?
+			rd_source_serve(&s->source, s->options->served, s->ring) :
+			rd_source_open(&s->source, s->options->from, s->options->is_frozen);
 	if (!r)
 		r = prove_base(s);
 	if (!r)

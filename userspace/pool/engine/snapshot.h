@@ -8,6 +8,7 @@
 #include "pool/pool.h"
 
 struct rd_feed;
+struct rd_served;
 
 /* The ranges that have changed since version @base: nothing else has. */
 struct rd_changed {
@@ -22,12 +23,13 @@ struct rd_changed {
 struct rd_snapshot_options {
 	const char *volume;
 	const char *from;
+	struct rd_served *served;	/* that @from names, or NULL: see served.h */
 	struct rd_feed *feed;		/* instead of @from, or NULL: see feed.h */
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;
 	const char *tags;		/* or NULL: each ends with a NUL, and all with another */
 	bool keep_tags;			/* that other versions have */
-	/* The tracker that made the list of changes, and up to when; NULL and 0 for images. */
+	/* The tracker whose next list begins here, and the epoch; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;
 	/*
@@ -47,6 +49,8 @@ struct rd_snapshot_options {
 	bool verify_hits;
 	/* Why @changed is NULL, if the caller has a reason. */
 	const char *why_full;
+	/* May be NULL: is what was read the content of one moment? Nothing more is read. */
+	int (*check)(void *ctx);
 	/*
 	 * May be NULL: called once the version exists and nothing more is read from
 	 * @from, before the index is written and reverse deduplication, which can take longer.

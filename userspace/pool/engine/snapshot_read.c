@@ -228,7 +228,6 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	};
 	buffer->read = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = s->source.fd,
 		.offset = from,
 		.iov = &buffer->read_iov,
 		.nr_iov = 1,
@@ -239,7 +238,7 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	s->version->dirty++;
 	s->version->bytes_read += rd_min(s->source.size, to) - from;
 	rd_pace(&s->pool->pace, to - from);
-	rd_ring_submit(s->ring, &buffer->read);
+	rd_source_read(&s->source, s->ring, &buffer->read);
 }
 
 int rd_snapshot_take_zeros(struct rd_snapshot_run *s, u64 segment, bool is_audit)

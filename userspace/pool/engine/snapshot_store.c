@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 
-#include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
@@ -256,7 +255,8 @@ static int write_again(struct rd_snapshot_run *s, struct rd_snapshot_item *item)
 	r = rd_failpoint("snapshot-again");
 	if (r)
 		return r;
-	r = rd_read_direct(s->source.fd, buffer->data, RD_SEG_SIZE, item->segment << RD_SEG_SHIFT);
+	r = rd_source_read_now(&s->source, s->ring, buffer->data, RD_SEG_SIZE,
+			       item->segment << RD_SEG_SHIFT);
 	if (r)
 		return rd_err(r, "cannot read '%s'", s->options->from);
 	*sum -= rd_fp_sum(s->hasher, item->segment, &item->fp);

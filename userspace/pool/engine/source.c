@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The image or block device that a snapshot reads. */
+/* The image, block device or served disk that a snapshot reads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -107,14 +107,75 @@ int rd_source_open(struct rd_source *source, const char *path, bool is_frozen)
 	return r ? rd_err(r, "cannot look at '%s'", path) : 0;
 }
 
+int rd_source_serve(struct rd_source *source, struct rd_served *served, struct rd_ring *ring)
+{
+	source->served = served;
+	source->is_frozen = true;
+	source->size = served->size;
+	source->nr_segs = rd_nr_segs(source->size);
+	return served->begin(served, ring);
+}
+
 void rd_source_close(struct rd_source *source)
 {
+	if (source->served)
+		source->served->end(source->served);
+	source->served = NULL;
 	if (source->fd >= 0)
 		close(source->fd);
 	source->fd = -1;
 }
 
+/* --- reading */
+
+void rd_source_read(struct rd_source *source, struct rd_ring *ring, struct rd_op *op)
+{
+	op->fd = source->fd;
+	if (source->served)
+		source->served->read(source->served, op);
+	else
+		rd_ring_submit(ring, op);
+}
+
+struct waiting {
+	bool is_done;
+	int r;
+};
+
+static void read_now_done(struct rd_op *op, int r)
+{
+	*(struct waiting *)op->ctx = (struct waiting){ true, r };
+}
+
+int rd_source_read_now(struct rd_source *source, struct rd_ring *ring, void *data, size_t len,
+		       u64 offset)
+{
+	struct iovec iov = { .iov_base = data, .iov_len = len };
+	struct waiting waiting = { 0 };
+	struct rd_op op = {
+		.kind = RD_OP_READ,
+		.offset = offset,
+		.iov = &iov,
+		.nr_iov = 1,
+		.done = read_now_done,
+		.ctx = &waiting,
+	};
+	int r = 0;
+
+	rd_source_read(source, ring, &op);
+	while (!waiting.is_done && !r)
+		r = rd_ring_wait(ring);
+	return r ? r : waiting.r;
+}
+
 /* --- holes */
+
+static off_t seek(struct rd_source *source, off_t offset, int whence)
+{
+	return source->served ? source->served->seek(source->served, offset, whence) :
+		lseek(source->fd, offset, whence);
+}
+
 
 bool rd_source_is_hole(struct rd_source *source, u64 segment)
 {
@@ -124,7 +185,7 @@ bool rd_source_is_hole(struct rd_source *source, u64 segment)
 	if (source->is_device)
 		return false;
 	if (start < source->data_end || start >= source->data_start) {
-		data = lseek(source->fd, start, SEEK_DATA);
+		data = seek(source, start, SEEK_DATA);
 		if (data < 0 && errno != ENXIO)
 			return false;
 		source->data_end = start;
@@ -144,14 +205,14 @@ void rd_source_trim(struct rd_source *source, u64 segment, u64 *ret_from, u64 *r
 	    (start >= source->run && end <= source->run_end))
 		return;
 	*ret_from = source->data_start / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
-	hole = lseek(source->fd, source->data_start, SEEK_HOLE);
+	hole = seek(source, source->data_start, SEEK_HOLE);
 	if (hole < 0)
 		return;
 	source->run = source->data_start;
 	source->run_end = hole;
 	if (source->run_end >= end)
 		return;
-	data = lseek(source->fd, hole, SEEK_DATA);
+	data = seek(source, hole, SEEK_DATA);
 	if (data < 0 && errno != ENXIO)
 		return;
 	source->data_end = hole;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The image or block device that a snapshot reads: where it has holes, and whether it is
+ * The image, block device or served disk that a snapshot reads: where it has holes, and whether it is
  * written meanwhile. Times and counters of the file system or the kernel tell; a write that
  * they do not show yet goes unnoticed.
  */
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "base/units.h"
+#include "served.h"
 
 /* Values that a write changes. */
 struct rd_source_stamp {
@@ -21,6 +21,7 @@ struct rd_source_stamp {
 struct rd_source {
 	const char *path;
 	int fd;			/* -1: not open */
+	struct rd_served *served;	/* instead, or NULL */
 	bool is_device;
 	bool is_frozen;		/* nothing can write to it */
 	u64 size;
@@ -35,7 +36,16 @@ struct rd_source {
 
 /* Open an image; a device first writes its cache. */
 int rd_source_open(struct rd_source *source, const char *path, bool is_frozen);
+/* The same of a disk that a server has. Reads of it come out of @ring. */
+int rd_source_serve(struct rd_source *source, struct rd_served *served, struct rd_ring *ring);
+/* Before the ring is freed, for a served disk. */
 void rd_source_close(struct rd_source *source);
+
+/* Submit a read, whose file is filled in. Its done() comes out of rd_ring_wait(). */
+void rd_source_read(struct rd_source *source, struct rd_ring *ring, struct rd_op *op);
+/* The same, and wait. */
+int rd_source_read_now(struct rd_source *source, struct rd_ring *ring, void *data, size_t len,
+		       u64 offset);
 
 /* Is all of the segment a hole? */
 bool rd_source_is_hole(struct rd_source *source, u64 segment);

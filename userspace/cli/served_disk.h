@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Disks that a snapshot reads from a server:
+ *
+ *	--from nbd://HOST[:PORT]/EXPORT	an NBD server; also nbds, nbd+unix, nbds+unix
+ *	--from qcow2:FILE		a disk in a file of that format, read by qemu-nbd
+ *	--qmp SOCKET --from DISK	a disk of a QEMU that runs: see host/qemu/fleece.h
+ */
+#ifndef CTL_SERVED_DISK_H
+#define CTL_SERVED_DISK_H
+
+#include "host/qemu/fleece.h"
+#include "pool/served/bitmap.h"
+#include "cli.h"
+
+struct ctl_served_disk {
+	struct rd_nbd *nbd;
+	struct rd_bitmap_list list;
+	bool is_fleeced;
+	bool is_made;			/* the version exists */
+	struct rd_fleece fleece;
+};
+
+/* Does @from name such a disk? */
+bool ctl_is_served(const struct ctl *ctl, const char *from);
+/* Do the options go together? 0 or CTL_USAGE. */
+int ctl_served_check(const struct ctl *ctl, const char *from);
+
+/* Connect to options->from, and fill in the rest of @options. Then ctl_served_end(). */
+int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
+		     struct ctl_served_disk *disk);
+int ctl_served_end(struct ctl_served_disk *disk);
+
+#endif

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The content of a disk of a running QEMU at one moment: see fleece.h. */
+#include <errno.h>
+#include <linux/crc32c.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/inject.h"
+#include "base/log.h"
+#include "host/sys/run.h"
+#include "fleece.h"
+
+#define OVERLAY		"overwritten.qcow2"
+#define SOCKET		"nbd"
+#define UUID_BYTES	16
+#define STEP_US		20000
+#define STEPS		(RD_QMP_SECONDS * 1000000 / STEP_US)
+
+/* Say that QEMU refuses to do @what, and why. */
+static int refused(struct rd_fleece *fleece, int r, const char *what)
+{
+	if (r != -EREMOTEIO)
+		return r;
+	rd_err(0, "QEMU cannot %s: %s", what, rd_qmp_refusal(fleece->qmp));
+	return r;
+}
+
+/* --- asking */
+
+/* Ask the last answer for one text. 1, or 0: there is none. */
+static int ask_one(struct rd_fleece *fleece, const char *question, const char *name, char *ret,
+		   size_t size)
+{
+	struct rd_buffer found = { 0 };
+	int r = rd_qmp_ask(fleece->qmp, question, name, &found);
+
+	ret[0] = '\0';
+	if (!r && found.len) {
+		snprintf(ret, size, "%s", (const char *)found.data);
+		r = 1;
+	}
+	rd_buffer_free(&found);
+	return r;
+}
+
+/* The node of options->disk: by its own name, or that of the device that has it. */
+static int find_node(struct rd_fleece *fleece, const struct rd_fleece_options *options)
+{
+	static const char of_device[] = "SELECT json_extract(value, '$.inserted.\"node-name\"')"
+		" FROM json_each(?1) WHERE ?2 IN (json_extract(value, '$.device'),"
+		" json_extract(value, '$.qdev'))";
+	static const char of_node[] = "SELECT json_extract(value, '$.\"node-name\"')"
+		" FROM json_each(?1) WHERE json_extract(value, '$.\"node-name\"') = ?2";
+	int r;
+
+	/* qemu-storage-daemon knows no devices, and not this question. */
+	r = rd_qmp_query(fleece->qmp, "query-block");
+	if (!r)
+		r = ask_one(fleece, of_device, options->disk, fleece->disk, sizeof(fleece->disk));
+	if (r < 0 && r != -EREMOTEIO)
+		return r;
+	if (r <= 0)
+		snprintf(fleece->disk, sizeof(fleece->disk), "%s", options->disk);
+	r = rd_qmp_query(fleece->qmp, "query-named-block-nodes");
+	if (!r)
+		r = ask_one(fleece, of_node, fleece->disk, fleece->disk, sizeof(fleece->disk));
+	if (r > 0)
+		return 0;
+	if (r)
+		return refused(fleece, r, "list its disks");
+	rd_err(0, "the QEMU at '%s' has no disk '%s'", options->socket, options->disk);
+	rd_hint("--from names the node or device, as 'query-block' of QMP prints it");
+	return -ENOENT;
+}
+
+/* --- clearing away */
+
+/* Wait until the question about the answer to @verb finds nothing. */
+static int wait_gone(struct rd_fleece *fleece, const char *verb, const char *question)
+{
+	char found[64];
+	int r, steps = 0;
+
+	do {
+		if (steps)
+			usleep(STEP_US);
+		r = rd_qmp_query(fleece->qmp, verb);
+		if (!r)
+			r = ask_one(fleece, question, fleece->id, found, sizeof(found));
+	} while (r > 0 && steps++ < STEPS);
+	return r > 0 ? -ETIMEDOUT : refused(fleece, r, "list what it does");
+}
+
+static const char export_there[] = "SELECT json_extract(value, '$.id') FROM json_each(?1)"
+	" WHERE json_extract(value, '$.id') = ?2";
+static const char job_runs[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
+	" WHERE json_extract(value, '$.id') = ?2 AND json_extract(value, '$.status') != 'concluded'";
+static const char job_there[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
+	" WHERE json_extract(value, '$.id') = ?2";
+
+/* What of it is not there is refused, and no matter. */
+static int try(int r)
+{
+	return r == -EREMOTEIO ? 0 : r;
+}
+
+static int end_export(struct rd_fleece *fleece)
+{
+	int r;
+
+	r = try(rd_qmp_run(fleece->qmp, "block-export-del", "id=%s mode=%s", fleece->id, "hard"));
+	return r ? r : wait_gone(fleece, "query-block-exports", export_there);
+}
+
+static int end_job(struct rd_fleece *fleece)
+{
+	int r;
+
+	r = try(rd_qmp_run(fleece->qmp, "block-job-cancel", "device=%s force=%d", fleece->id, true));
+	if (!r)
+		r = wait_gone(fleece, "query-jobs", job_runs);
+	if (!r)
+		r = try(rd_qmp_run(fleece->qmp, "job-dismiss", "id=%s", fleece->id));
+	return r ? r : wait_gone(fleece, "query-jobs", job_there);
+}
+
+static int remove_bitmap(struct rd_fleece *fleece, const char *name)
+{
+	return try(rd_qmp_run(fleece->qmp, "block-dirty-bitmap-remove", "node=%s name=%s",
+			      fleece->disk, name));
+}
+
+static int end_reading(struct rd_fleece *fleece)
+{
+	char path[PATH_MAX + 32];
+	int r;
+
+	r = end_export(fleece);
+	if (!r && fleece->has_server)
+		r = try(rd_qmp_query(fleece->qmp, "nbd-server-stop"));
+	if (!r)
+		r = end_job(fleece);
+	if (!r)
+		r = try(rd_qmp_run(fleece->qmp, "blockdev-del", "node-name=%s", fleece->id));
+	if (!r)
+		r = remove_bitmap(fleece, fleece->list);
+	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->dir);
+	unlink(path);
+	return r;
+}
+
+/* A server of ours has our export, if it has any: nothing else could be told of it. */
+static int find_server(struct rd_fleece *fleece)
+{
+	char found[RD_FLEECE_ID];
+	int r;
+
+	r = rd_qmp_query(fleece->qmp, "query-block-exports");
+	if (!r)
+		r = ask_one(fleece, export_there, fleece->id, found, sizeof(found));
+	fleece->has_server = r > 0;
+	return r > 0 ? 0 : refused(fleece, r, "list its exports");
+}
+
+/*
+ * Of the bitmaps that are ours keep the one that follows on from the newest version, and can be
+ * trusted: after a kill of QEMU one that was in its file is inconsistent.
+ */
+static int choose_bitmap(struct rd_fleece *fleece, const struct rd_fleece_options *options)
+{
+	static const char ours[] = "SELECT iif(json_extract(b.value, '$.recording') AND"
+		" NOT coalesce(json_extract(b.value, '$.inconsistent'), 0), '+', '-') ||"
+		" json_extract(b.value, '$.name') FROM json_each(?1) n,"
+		" json_each(n.value, '$.\"dirty-bitmaps\"') b"
+		" WHERE json_extract(n.value, '$.\"node-name\"') = ?2";
+	struct rd_buffer found = { 0 };
+	const char *name;
+	size_t len = strlen(fleece->id);
+	int r;
+
+	r = rd_qmp_query(fleece->qmp, "query-named-block-nodes");
+	if (!r)
+		r = rd_qmp_ask(fleece->qmp, ours, fleece->disk, &found);
+	fleece->why_full = options->newest->id ?
+		"QEMU has no bitmap that follows on from the newest version" : NULL;
+	for (name = (const char *)found.data; !r && name < (const char *)found.data + found.len;
+	     name += strlen(name) + 1) {
+		if (strncmp(name + 1, fleece->id, len) || name[1 + len] != '-')
+			continue;
+		if (!options->follows(options->newest, name + 1)) {
+			r = remove_bitmap(fleece, name + 1);
+		} else if (name[0] == '+') {
+			snprintf(fleece->old, sizeof(fleece->old), "%s", name + 1);
+			fleece->why_full = NULL;
+		} else {
+			fleece->why_full = "the bitmap is inconsistent: QEMU did not end well";
+			r = remove_bitmap(fleece, name + 1);
+		}
+	}
+	rd_buffer_free(&found);
+	return refused(fleece, r, "list its bitmaps");
+}
+
+/* --- the moment */
+
+static int make_overlay(struct rd_fleece *fleece)
+{
+	static const char size_of[] = "SELECT json_extract(value, '$.image.\"virtual-size\"')"
+		" FROM json_each(?1) WHERE json_extract(value, '$.\"node-name\"') = ?2";
+	char path[PATH_MAX + 32], size[32];
+	char *const argv[] = { "qemu-img", "create", "-q", "-f", "qcow2", path, size, NULL };
+	int r;
+
+	r = rd_qmp_query(fleece->qmp, "query-named-block-nodes");
+	if (!r)
+		r = ask_one(fleece, size_of, fleece->disk, size, sizeof(size));
+	if (r <= 0)
+		return r ? refused(fleece, r, "tell the size of the disk") : -EPROTO;
+	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
+	unlink(path);
+	r = rd_run(argv, NULL);
+	if (r)
+		return r < 0 ? r : -EIO;
+	if (chmod(path, 0600) ||
+	    lchown(path, rd_qmp_uid(fleece->qmp), rd_qmp_gid(fleece->qmp)))
+		return rd_err(-errno, "cannot give '%s' to QEMU", path);
+	return 0;
+}
+
+static int start_server(struct rd_fleece *fleece)
+{
+	char path[PATH_MAX + 32];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->dir);
+	unlink(path);
+	r = rd_qmp_run(fleece->qmp, "nbd-server-start",
+		       "addr={ type=%s data={ path=%s } } max-connections=%u", "unix", path, 1U);
+	fleece->has_server = !r;
+	if (r == -EREMOTEIO) {
+		refused(fleece, r, "start its NBD server");
+		rd_hint("a QEMU has one such server: does another program use it?");
+		return r;
+	}
+	snprintf(fleece->uri, sizeof(fleece->uri), "nbd+unix:///%s?socket=%s", fleece->id, path);
+	return r;
+}
+
+static int add_overlay(struct rd_fleece *fleece)
+{
+	char path[PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
+	return refused(fleece, rd_qmp_run(fleece->qmp, "blockdev-add",
+					  "driver=%s node-name=%s file={ driver=%s filename=%s } backing=%s",
+					  "qcow2", fleece->id, "file", path, fleece->disk),
+		       "add a node for what is overwritten");
+}
+
+/* @persistent: the bitmap is to outlive QEMU, which only a disk in qcow2 can. */
+static int transact(struct rd_fleece *fleece, bool persistent)
+{
+	const char *disk = fleece->disk, *id = fleece->id;
+
+	if (!fleece->old[0])
+		return rd_qmp_run(fleece->qmp, "transaction",
+				  "actions=[ { type=%s data={ node=%s name=%s persistent=%d } }"
+				  " { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } } ]",
+				  "block-dirty-bitmap-add", disk, fleece->new, persistent,
+				  "blockdev-backup", id, disk, id, "none", false);
+	return rd_qmp_run(fleece->qmp, "transaction",
+			  "actions=[ { type=%s data={ node=%s name=%s disabled=%d } }"
+			  " { type=%s data={ node=%s target=%s bitmaps=[ %s ] } }"
+			  " { type=%s data={ node=%s name=%s persistent=%d } }"
+			  " { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } } ]",
+			  "block-dirty-bitmap-add", disk, fleece->list, true,
+			  "block-dirty-bitmap-merge", disk, fleece->list, fleece->old,
+			  "block-dirty-bitmap-add", disk, fleece->new, persistent,
+			  "blockdev-backup", id, disk, id, "none", false);
+}
+
+static int take_moment(struct rd_fleece *fleece)
+{
+	int r = rd_failpoint("fleece-ready");
+
+	if (!r)
+		r = transact(fleece, true);
+	if (r == -EREMOTEIO)
+		r = transact(fleece, false);
+	fleece->has_begun = !r;
+	if (r)
+		return refused(fleece, r, "begin a copy of the disk as it is now");
+	return rd_failpoint("fleece-begun");
+}
+
+static int export(struct rd_fleece *fleece)
+{
+	int r;
+
+	if (fleece->old[0])
+		r = rd_qmp_run(fleece->qmp, "block-export-add",
+			       "type=%s id=%s node-name=%s name=%s bitmaps=[ %s ]", "nbd",
+			       fleece->id, fleece->id, fleece->id, fleece->list);
+	else
+		r = rd_qmp_run(fleece->qmp, "block-export-add",
+			       "type=%s id=%s node-name=%s name=%s", "nbd", fleece->id, fleece->id,
+			       fleece->id);
+	return refused(fleece, r, "export the disk");
+}
+
+/* --- the directory */
+
+/* Its name is the same each time, so that what a command that died has left is found. */
+static int make_dir(struct rd_fleece *fleece, const char *dir)
+{
+	struct stat st;
+
+	snprintf(fleece->dir, sizeof(fleece->dir), "%s/%s", dir, fleece->id);
+	if (mkdir(fleece->dir, 0700) && errno != EEXIST)
+		return rd_err(-errno, "cannot make '%s'", fleece->dir);
+	fleece->lock = open(fleece->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fleece->lock < 0 || fstat(fleece->lock, &st))
+		return rd_err(-errno, "cannot open '%s'", fleece->dir);
+	if ((st.st_uid && st.st_uid != geteuid() && st.st_uid != rd_qmp_uid(fleece->qmp)) ||
+	    st.st_mode & 077) {
+		rd_err(0, "'%s' belongs to another user, or others may use it", fleece->dir);
+		rd_hint("remove it, or name another directory with --temp");
+		return -EPERM;
+	}
+	if (flock(fleece->lock, LOCK_EX | LOCK_NB)) {
+		rd_err(0, "another command takes a snapshot of the same disk");
+		return -EBUSY;
+	}
+	if (fchown(fleece->lock, rd_qmp_uid(fleece->qmp), rd_qmp_gid(fleece->qmp)))
+		return rd_err(-errno, "cannot give '%s' to QEMU", fleece->dir);
+	return 0;
+}
+
+static void name_all(struct rd_fleece *fleece, const struct rd_fleece_options *options)
+{
+	u64 random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = (u64)getpid();
+	snprintf(fleece->id, sizeof(fleece->id), "rd-%08x%08x",
+		 crc32c(0, options->pool, UUID_BYTES),
+		 crc32c(0, options->volume, strlen(options->volume)));
+	snprintf(fleece->list, sizeof(fleece->list), "%s-list", fleece->id);
+	snprintf(fleece->new, sizeof(fleece->new), "%s-%016llx", fleece->id,
+		 (unsigned long long)random);
+}
+
+int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *options)
+{
+	int r;
+
+	memset(fleece, 0, sizeof(*fleece));
+	fleece->lock = -1;
+	name_all(fleece, options);
+	r = rd_qmp_open(&fleece->qmp, options->socket);
+	if (!r)
+		r = make_dir(fleece, options->dir);
+	if (!r)
+		r = find_node(fleece, options);
+	if (!r)
+		r = find_server(fleece);
+	if (!r)
+		r = end_reading(fleece);
+	fleece->has_server = false;
+	if (!r)
+		r = choose_bitmap(fleece, options);
+	if (!r)
+		r = make_overlay(fleece);
+	if (!r)
+		r = start_server(fleece);
+	if (!r)
+		r = add_overlay(fleece);
+	if (!r)
+		r = take_moment(fleece);
+	return r ? r : export(fleece);
+}
+
+int rd_fleece_check(struct rd_fleece *fleece)
+{
+	char status[64];
+	int r;
+
+	r = rd_qmp_query(fleece->qmp, "query-jobs");
+	if (!r)
+		r = ask_one(fleece, job_runs, fleece->id, status, sizeof(status));
+	if (r > 0)
+		return 0;
+	if (r)
+		return refused(fleece, r, "list its jobs");
+	rd_err(0, "QEMU could not keep what the guest has overwritten: is there no space in '%s'?",
+	       fleece->dir);
+	rd_hint("--temp names another directory");
+	return -EIO;
+}
+
+int rd_fleece_end(struct rd_fleece *fleece, bool is_made)
+{
+	int r = 0;
+
+	if (fleece->qmp && fleece->disk[0]) {
+		r = end_reading(fleece);
+		if (!r && fleece->has_begun && is_made && fleece->old[0])
+			r = remove_bitmap(fleece, fleece->old);
+		if (!r && fleece->has_begun && !is_made)
+			r = remove_bitmap(fleece, fleece->new);
+	}
+	if (r)
+		rd_warn("QEMU still has the node '%s' or a bitmap of that name; the next snapshot removes them",
+			fleece->id);
+	else if (fleece->lock >= 0)
+		rmdir(fleece->dir);
+	if (fleece->lock >= 0)
+		close(fleece->lock);
+	rd_qmp_close(fleece->qmp);
+	return r;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The content of a disk of a running QEMU at one moment, over NBD, while its guest goes on.
+ *
+ * QEMU copies what the guest overwrites to a file first ("fleecing"), and a node over that file and
+ * the disk is the disk of the moment. In the same transaction a bitmap begins, which the next
+ * snapshot reads:
+ *
+ *	1. clear away what a command that died has left: the export, the job, the node, the copy of
+ *	   the list, and bitmaps of ours but for the one that follows on from the newest version
+ *	2. a file for what is overwritten, a node over it, QEMU's NBD server
+ *	3. one transaction: copy the bitmap OLD to LIST, begin NEW, start the copying
+ *	4. export the node with LIST; the snapshot reads it
+ *	5. everything of 2 and 3 goes, and OLD if the version exists, or else NEW
+ *
+ * OLD goes on recording until 5, so at each point there is a bitmap that has all changes since the
+ * newest version, whoever dies. After a crash there is one bitmap more than needed, and the guest
+ * runs.
+ */
+#ifndef RD_FLEECE_H
+#define RD_FLEECE_H
+
+#include <limits.h>
+
+#include "pool/catalog/versions.h"
+#include "qmp.h"
+
+/* No node of QEMU has a longer name. */
+#define RD_FLEECE_ID	32
+#define RD_FLEECE_NAME	64
+
+struct rd_fleece {
+	struct rd_qmp *qmp;
+	char disk[RD_FLEECE_NAME];	/* its node */
+	char id[RD_FLEECE_ID];		/* of node, job and export; bitmaps begin with it */
+	char list[RD_FLEECE_NAME];	/* bitmaps */
+	char old[RD_FLEECE_NAME];	/* "": none follows on */
+	char new[RD_FLEECE_NAME];
+	char dir[PATH_MAX];
+	int lock;
+	bool has_server;
+	bool has_begun;			/* 3 was done */
+	const char *why_full;		/* NULL where there is an @old */
+	char uri[3 * PATH_MAX];
+};
+
+struct rd_fleece_options {
+	const char *socket;		/* of QMP */
+	const char *disk;		/* node, device or qdev */
+	const char *dir;		/* for what is overwritten */
+	/* Whose bitmaps they are: the UUID of the pool, and the volume. */
+	const u8 *pool;
+	const char *volume;
+	/* Does the bitmap @name follow on from the newest version? */
+	bool (*follows)(const struct rd_version *newest, const char *name);
+	const struct rd_version *newest;
+};
+
+/* After an error as well, rd_fleece_end(). -EBUSY: another command has the disk. */
+int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *options);
+/* Is what is read still the content of the moment? -EIO, with a message. */
+int rd_fleece_check(struct rd_fleece *fleece);
+/* Returns an error only if something is left behind, with a message. */
+int rd_fleece_end(struct rd_fleece *fleece, bool is_made);
+
+#endif

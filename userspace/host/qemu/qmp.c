@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Speak QMP: see qmp.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "pool/catalog/sql.h"
+#include "qmp.h"
+
+/* query-named-block-nodes of a host with hundreds of disks has some MiB. */
+#define LINE_MAX_BYTES	(64U << 20)
+
+struct rd_qmp {
+	char *path;
+	int fd;
+	struct ucred peer;
+	struct rd_buffer in;		/* what was read, and is no line yet */
+	struct rd_buffer line;		/* the last answer, with a NUL */
+	struct rd_buffer refusal;
+};
+
+/* --- JSON */
+
+static int ask(struct rd_sql *sql, const char *text, const char *question, const char *name,
+	       struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *row = NULL;
+	const char *value;
+	int r;
+
+	r = name ? rd_sql_ask(sql, &row, question, "tt", text, name) :
+		rd_sql_ask(sql, &row, question, "t", text);
+	while (!r && (r = rd_row_next(row)) > 0) {
+		value = rd_row_text(row, 0);
+		if (value)
+			rd_buffer_put(ret, value, strlen(value) + 1);
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	return r;
+}
+
+int rd_json_ask(const char *text, const char *question, const char *name, struct rd_buffer *ret)
+{
+	struct rd_sql *sql;
+	int r;
+
+	r = rd_sql_open_memory(&sql);
+	if (r)
+		return r;
+	r = ask(sql, text, question, name, ret);
+	rd_sql_close(sql);
+	return r;
+}
+
+int rd_qmp_ask(struct rd_qmp *qmp, const char *question, const char *name, struct rd_buffer *ret)
+{
+	return rd_json_ask((const char *)qmp->line.data, question, name, ret);
+}
+
+/* --- lines */
+
+static int tell_silence(const struct rd_qmp *qmp)
+{
+	rd_err(0, "QEMU has not answered at '%s' for %d seconds", qmp->path, RD_QMP_SECONDS);
+	rd_hint("such a socket serves one program at a time: does another have it?");
+	return -ETIMEDOUT;
+}
+
+/* Wait until more can be read, and read it. */
+static int read_more(struct rd_qmp *qmp)
+{
+	struct pollfd wait = { .fd = qmp->fd, .events = POLLIN };
+	ssize_t len;
+	char *to;
+	int r;
+
+	r = poll(&wait, 1, RD_QMP_SECONDS * 1000);
+	if (!r)
+		return tell_silence(qmp);
+	if (r < 0)
+		return -errno;
+	to = (char *)rd_buffer_grow(&qmp->in, 65536);
+	if (!to)
+		return -ENOMEM;
+	len = read(qmp->fd, to, 65536);
+	qmp->in.len -= 65536 - (len > 0 ? len : 0);
+	if (len < 0)
+		return rd_err(-errno, "cannot read '%s'", qmp->path);
+	if (!len)
+		return rd_err(0, "QEMU has closed '%s'", qmp->path), -ECONNRESET;
+	return qmp->in.len > LINE_MAX_BYTES ? -EFBIG : 0;
+}
+
+static int read_line(struct rd_qmp *qmp)
+{
+	size_t len;
+	u8 *end;
+	int r = 0;
+
+	while (!(end = qmp->in.len ? memchr(qmp->in.data, '\n', qmp->in.len) : NULL) && !r)
+		r = read_more(qmp);
+	if (r)
+		return r;
+	*end = '\0';
+	len = end + 1 - qmp->in.data;
+	qmp->line.len = 0;
+	rd_buffer_put(&qmp->line, qmp->in.data, len);
+	memmove(qmp->in.data, qmp->in.data + len, qmp->in.len - len);
+	qmp->in.len -= len;
+	return qmp->line.failed ? -ENOMEM : 0;
+}
+
+/* Append the member @question of the last line: 1, or 0: it has none. */
+static int find_member(struct rd_qmp *qmp, const char *question, struct rd_buffer *ret)
+{
+	int r;
+
+	ret->len = 0;
+	r = rd_qmp_ask(qmp, question, NULL, ret);
+	return r ? r : ret->len > 0;
+}
+
+/* Read on until an answer: between them are events. */
+static int read_answer(struct rd_qmp *qmp)
+{
+	struct rd_buffer result = { 0 };
+	int r;
+
+	for (;;) {
+		r = read_line(qmp);
+		if (r)
+			break;
+		r = find_member(qmp, "SELECT json_extract(?1, '$.error.desc')", &qmp->refusal);
+		if (r) {
+			r = r > 0 ? -EREMOTEIO : r;
+			break;
+		}
+		r = find_member(qmp, "SELECT json_extract(?1, '$.return')", &result);
+		if (r > 0) {
+			rd_buffer_free(&qmp->line);
+			qmp->line = result;
+			return 0;
+		}
+		if (r)
+			break;
+	}
+	rd_buffer_free(&result);
+	return r;
+}
+
+static int send_line(struct rd_qmp *qmp, const char *text, size_t len)
+{
+	ssize_t done;
+
+	while (len) {
+		done = send(qmp->fd, text, len, MSG_NOSIGNAL);
+		if (done < 0 && errno != EINTR)
+			return rd_err(-errno, "cannot write to '%s'", qmp->path);
+		if (done > 0) {
+			text += done;
+			len -= done;
+		}
+	}
+	return 0;
+}
+
+/* @fmt: NULL: no arguments. */
+static int run(struct rd_qmp *qmp, const char *verb, const char *fmt, va_list args)
+{
+	struct rd_json json = { 0 };
+	char *text = NULL;
+	size_t len;
+	int r;
+
+	json.out = open_memstream(&text, &len);
+	if (!json.out)
+		return -ENOMEM;
+	rd_json_begin(&json, NULL, '{');
+	rd_json_string(&json, "execute", verb);
+	rd_json_begin(&json, "arguments", '{');
+	if (fmt)
+		rd_json_vadd(&json, fmt, args);
+	rd_json_end(&json, '}');
+	rd_json_end(&json, '}');
+	fputc('\n', json.out);
+	r = fclose(json.out) ? -ENOMEM : send_line(qmp, text, len);
+	free(text);
+	return r ? r : read_answer(qmp);
+}
+
+int rd_qmp_run(struct rd_qmp *qmp, const char *verb, const char *fmt, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, fmt);
+	r = run(qmp, verb, fmt, args);
+	va_end(args);
+	return r;
+}
+
+int rd_qmp_query(struct rd_qmp *qmp, const char *verb)
+{
+	va_list none = { };
+
+	return run(qmp, verb, NULL, none);
+}
+
+const char *rd_qmp_refusal(const struct rd_qmp *qmp)
+{
+	return qmp->refusal.len ? (const char *)qmp->refusal.data : "";
+}
+
+/* --- the connection */
+
+static int connect_to(struct rd_qmp *qmp)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(qmp->peer);
+	int r;
+
+	if (strlen(qmp->path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, qmp->path);
+	qmp->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (qmp->fd < 0 || connect(qmp->fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    getsockopt(qmp->fd, SOL_SOCKET, SO_PEERCRED, &qmp->peer, &len))
+		return -errno;
+	/* The greeting. */
+	r = read_line(qmp);
+	if (!r)
+		r = find_member(qmp, "SELECT json_extract(?1, '$.QMP.version.qemu.major')",
+				&qmp->refusal);
+	return r > 0 ? 0 : r ? r : -EPROTO;
+}
+
+int rd_qmp_open(struct rd_qmp **ret, const char *path)
+{
+	struct rd_qmp *qmp = calloc(1, sizeof(*qmp));
+	int r;
+
+	*ret = qmp;
+	if (!qmp)
+		return -ENOMEM;
+	qmp->fd = -1;
+	qmp->path = strdup(path);
+	if (!qmp->path)
+		return -ENOMEM;
+	r = connect_to(qmp);
+	if (r == -ETIMEDOUT || r == -ECONNRESET)
+		return r;
+	if (!r)
+		r = rd_qmp_query(qmp, "qmp_capabilities");
+	return r ? rd_err(r, "cannot speak QMP at '%s'", path) : 0;
+}
+
+void rd_qmp_close(struct rd_qmp *qmp)
+{
+	if (!qmp)
+		return;
+	if (qmp->fd >= 0)
+		close(qmp->fd);
+	rd_buffer_free(&qmp->in);
+	rd_buffer_free(&qmp->line);
+	rd_buffer_free(&qmp->refusal);
+	free(qmp->path);
+	free(qmp);
+}
+
+uid_t rd_qmp_uid(const struct rd_qmp *qmp)
+{
+	return qmp->peer.uid;
+}
+
+gid_t rd_qmp_gid(const struct rd_qmp *qmp)
+{
+	return qmp->peer.gid;
+}

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A disk that is read over NBD: see nbd.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "pool/data/map.h"
+#include "pool/engine/served.h"
+#include "libnbd.h"
+#include "nbd.h"
+
+#define ALLOCATION	"base:allocation"
+#define BITMAP		"qemu:dirty-bitmap:"
+/* Of base:allocation: it reads as zeros. Of a bitmap: it is dirty. */
+#define STATE_ZERO	2
+#define STATE_DIRTY	1
+/* Of the disk, for one question where its holes are: an answer has lengths of 32 bits. */
+#define WINDOW		(1U << 30)
+
+/* What lies between the end of the run before and here. */
+struct run {
+	u64 end;
+	bool is_data;
+};
+
+struct rd_nbd {
+	struct rd_served served;
+	const struct rd_libnbd *lib;
+	struct nbd_handle *handle;
+	char *uri;
+	char *bitmap;			/* its meta context, or NULL */
+	bool tells_holes;
+
+	struct rd_ring *ring;		/* while a snapshot reads */
+	struct rd_op poll;		/* for the socket, while requests are in flight */
+	struct rd_op alarm;		/* for a server that hangs */
+	bool is_polling;
+	int timer;
+	unsigned int in_flight;
+	struct rd_op *ended, **ended_end;	/* requests whose done() is to be called */
+
+	/* The runs of [from, to), as the server said last. */
+	struct rd_buffer runs;
+	u64 from, to;
+};
+
+bool rd_nbd_is_uri(const char *text)
+{
+	static const char *const schemes[] = {
+		"nbd://", "nbds://", "nbd+unix://", "nbds+unix://", "nbd+vsock://", "nbds+vsock://",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		if (!strncmp(text, schemes[i], strlen(schemes[i])))
+			return true;
+	return false;
+}
+
+static int last_error(const struct rd_nbd *nbd)
+{
+	int error = nbd->lib->get_errno();
+
+	return error ? -error : -EIO;
+}
+
+/* --- requests */
+
+static void put_ended(struct rd_nbd *nbd, struct rd_op *op, int r)
+{
+	op->r = r;
+	op->next = NULL;
+	*nbd->ended_end = op;
+	nbd->ended_end = &op->next;
+}
+
+static void tell_ended(struct rd_nbd *nbd)
+{
+	struct rd_op *op;
+
+	while ((op = nbd->ended)) {
+		nbd->ended = op->next;
+		if (!nbd->ended)
+			nbd->ended_end = &nbd->ended;
+		op->done(op, op->r);
+	}
+}
+
+struct request {
+	struct rd_nbd *nbd;
+	struct rd_op *op;
+};
+
+static int end_request(void *user_data, int *error)
+{
+	struct request *request = user_data;
+
+	request->nbd->in_flight--;
+	/* When the handle is closed, the snapshot is gone, and what it had in flight. */
+	if (request->nbd->ring)
+		put_ended(request->nbd, request->op, -*error);
+	return 1;
+}
+
+static void set_alarm(struct rd_nbd *nbd)
+{
+	const struct itimerspec spec = { .it_value.tv_sec = RD_NBD_SECONDS };
+
+	timerfd_settime(nbd->timer, 0, &spec, NULL);
+}
+
+/* The connection ends, and with it all requests. */
+static void cut_off(struct rd_nbd *nbd)
+{
+	int fd = nbd->lib->aio_get_fd(nbd->handle);
+
+	if (fd >= 0)
+		shutdown(fd, SHUT_RDWR);
+}
+
+static void polled(struct rd_op *op, int r);
+
+static void keep_polling(struct rd_nbd *nbd)
+{
+	unsigned int direction = nbd->lib->aio_get_direction(nbd->handle);
+
+	if (nbd->is_polling || !nbd->in_flight || !direction)
+		return;
+	nbd->is_polling = true;
+	nbd->poll = (struct rd_op){
+		.kind = RD_OP_POLL,
+		.fd = nbd->lib->aio_get_fd(nbd->handle),
+		.events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
+			(direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0),
+		.done = polled,
+		.ctx = nbd,
+	};
+	rd_ring_submit(nbd->ring, &nbd->poll);
+}
+
+/* Which of both it was does not matter: what the socket is not ready for does nothing. */
+static void polled(struct rd_op *op, int r)
+{
+	struct rd_nbd *nbd = op->ctx;
+
+	(void)r;
+	nbd->is_polling = false;
+	set_alarm(nbd);
+	if (nbd->lib->aio_get_direction(nbd->handle) & LIBNBD_AIO_DIRECTION_READ)
+		nbd->lib->aio_notify_read(nbd->handle);
+	if (nbd->lib->aio_get_direction(nbd->handle) & LIBNBD_AIO_DIRECTION_WRITE)
+		nbd->lib->aio_notify_write(nbd->handle);
+	tell_ended(nbd);
+	keep_polling(nbd);
+}
+
+static void start_alarm(struct rd_nbd *nbd);
+
+static void alarmed(struct rd_op *op, int r)
+{
+	struct rd_nbd *nbd = op->ctx;
+	u64 count;
+
+	if (r || read(nbd->timer, &count, sizeof(count)) < 0)
+		return;
+	if (nbd->in_flight) {
+		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
+		       RD_NBD_SECONDS);
+		cut_off(nbd);
+	}
+	start_alarm(nbd);
+}
+
+static void start_alarm(struct rd_nbd *nbd)
+{
+	set_alarm(nbd);
+	nbd->alarm = (struct rd_op){
+		.kind = RD_OP_POLL,
+		.fd = nbd->timer,
+		.done = alarmed,
+		.ctx = nbd,
+	};
+	rd_ring_submit(nbd->ring, &nbd->alarm);
+}
+
+/* --- what a snapshot calls */
+
+static struct rd_nbd *nbd_of(struct rd_served *served)
+{
+	return (struct rd_nbd *)((char *)served - offsetof(struct rd_nbd, served));
+}
+
+static int begin(struct rd_served *served, struct rd_ring *ring)
+{
+	struct rd_nbd *nbd = nbd_of(served);
+
+	nbd->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (nbd->timer < 0)
+		return -errno;
+	nbd->ring = ring;
+	start_alarm(nbd);
+	return 0;
+}
+
+/* The ring waits for what it polls before it is freed: let both come at once. */
+static void end(struct rd_served *served)
+{
+	const struct itimerspec now = { .it_value.tv_nsec = 1 };
+	struct rd_nbd *nbd = nbd_of(served);
+
+	if (!nbd->ring)
+		return;
+	nbd->ring = NULL;
+	cut_off(nbd);
+	timerfd_settime(nbd->timer, 0, &now, NULL);
+}
+
+static void submit_read(struct rd_served *served, struct rd_op *op)
+{
+	struct rd_nbd *nbd = nbd_of(served);
+	size_t len = op->iov->iov_len;
+	u64 left = op->offset < served->size ? served->size - op->offset : 0;
+	struct request *request = malloc(sizeof(*request));
+	nbd_completion_callback callback = {
+		.callback = end_request,
+		.user_data = request,
+		.free = free,
+	};
+
+	/* As with a file, there are zeros behind the end. */
+	if (len > left) {
+		memset((char *)op->iov->iov_base + left, 0, len - left);
+		len = left;
+	}
+	if (!request) {
+		put_ended(nbd, op, -ENOMEM);
+	} else {
+		*request = (struct request){ nbd, op };
+		nbd->in_flight++;
+		if (nbd->lib->aio_pread(nbd->handle, op->iov->iov_base, len, op->offset, callback,
+					0) < 0) {
+			nbd->in_flight--;
+			put_ended(nbd, op, last_error(nbd));
+		}
+	}
+	tell_ended(nbd);
+	keep_polling(nbd);
+}
+
+/* --- what it is asked about ranges */
+
+/* A question about a part of the disk, in one meta context. */
+struct question {
+	const char *context;
+	u64 offset;		/* what was answered ends here */
+	void (*add)(struct question *question, u64 end, u32 flags);
+	struct rd_buffer *into;
+	bool is_wrong;
+};
+
+static int take_answer(void *user_data, const char *context, uint64_t offset, uint32_t *entries,
+		       size_t nr_entries, int *error)
+{
+	struct question *question = user_data;
+	size_t i;
+
+	(void)error;
+	if (strcmp(context, question->context))
+		return 0;
+	question->is_wrong |= offset != question->offset;
+	for (i = 0; i + 1 < nr_entries && !question->is_wrong; i += 2) {
+		u64 start = question->offset;
+
+		/* The last may reach beyond what was asked, and even beyond the disk. */
+		question->is_wrong = !entries[i];
+		question->offset += entries[i];
+		question->add(question, start, entries[i + 1]);
+	}
+	return 0;
+}
+
+/* Serve the socket until @cookie has been answered. */
+static int wait_for(struct rd_nbd *nbd, i64 cookie)
+{
+	int r = cookie < 0 ? -1 : 0;
+
+	while (!r) {
+		r = nbd->lib->aio_command_completed(nbd->handle, cookie);
+		if (r)
+			break;
+		r = nbd->lib->poll(nbd->handle, RD_NBD_SECONDS * 1000);
+		if (!r) {
+			rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
+			       RD_NBD_SECONDS);
+			cut_off(nbd);
+			return -ETIMEDOUT;
+		}
+		r = r < 0 ? r : 0;
+	}
+	r = r < 0 ? last_error(nbd) : 0;
+	tell_ended(nbd);
+	return r;
+}
+
+/* Ask about the disk from question->offset on, for some of it. */
+static int ask(struct rd_nbd *nbd, struct question *question)
+{
+	u64 from = question->offset, len = rd_min((u64)WINDOW, nbd->served.size - from);
+	nbd_extent_callback callback = { .callback = take_answer, .user_data = question };
+	i64 cookie;
+	int r;
+
+	cookie = nbd->lib->aio_block_status(nbd->handle, len, from, callback,
+					    (nbd_completion_callback){ 0 }, 0);
+	r = wait_for(nbd, cookie);
+	if (r)
+		return r;
+	if (question->is_wrong || question->offset == from)
+		return -EPROTO;
+	question->offset = rd_min(question->offset, nbd->served.size);
+	return question->into->failed ? -ENOMEM : 0;
+}
+
+/* --- holes */
+
+static void add_run(struct question *question, u64 start, u32 flags)
+{
+	struct run run = { .end = question->offset, .is_data = !(flags & STATE_ZERO) };
+	struct run *last = (struct run *)(question->into->data + question->into->len) - 1;
+
+	(void)start;
+	if (question->into->len && last->is_data == run.is_data)
+		last->end = run.end;
+	else
+		rd_buffer_put(question->into, &run, sizeof(run));
+}
+
+static int load_runs(struct rd_nbd *nbd, u64 offset)
+{
+	struct question question = {
+		.context = ALLOCATION,
+		.offset = offset,
+		.add = add_run,
+		.into = &nbd->runs,
+	};
+	int r;
+
+	nbd->runs.len = 0;
+	nbd->from = nbd->to = offset;
+	r = ask(nbd, &question);
+	if (!r)
+		nbd->to = question.offset;
+	return r;
+}
+
+/* The first run that ends behind @offset, which is in the window. */
+static const struct run *find_run(const struct rd_nbd *nbd, u64 offset)
+{
+	const struct run *runs = (const struct run *)nbd->runs.data;
+	size_t low = 0, high = nbd->runs.len / sizeof(*runs) - 1;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (runs[middle].end > offset)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return &runs[low];
+}
+
+static off_t seek(struct rd_served *served, off_t offset, int whence)
+{
+	struct rd_nbd *nbd = nbd_of(served);
+	const struct run *run;
+	u64 at = offset;
+
+	while (at < served->size && nbd->tells_holes) {
+		if ((at < nbd->from || at >= nbd->to) && load_runs(nbd, at)) {
+			errno = EIO;
+			return -1;
+		}
+		run = find_run(nbd, at);
+		if (run->is_data == (whence == SEEK_DATA))
+			return at;
+		at = rd_min(run->end, nbd->to);
+	}
+	if (at < served->size)
+		return whence == SEEK_DATA ? at : served->size;
+	if (whence == SEEK_HOLE)
+		return served->size;
+	errno = ENXIO;
+	return -1;
+}
+
+/* --- what is dirty */
+
+static void add_dirty(struct question *question, u64 start, u32 flags)
+{
+	struct rd_changed_range range = { .offset = start, .len = question->offset - start };
+	struct rd_changed_range *last =
+		(struct rd_changed_range *)(question->into->data + question->into->len) - 1;
+
+	if (!(flags & STATE_DIRTY))
+		return;
+	if (question->into->len && last->offset + last->len == start)
+		last->len += range.len;
+	else
+		rd_buffer_put(question->into, &range, sizeof(range));
+}
+
+int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
+{
+	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = ret };
+	int r = 0;
+
+	if (!nbd->bitmap || nbd->lib->can_meta_context(nbd->handle, nbd->bitmap) <= 0)
+		return -ENOENT;
+	while (!r && question.offset < nbd->served.size)
+		r = ask(nbd, &question);
+	return r ? rd_err(r, "cannot read the bitmap '%s' of '%s'", nbd->bitmap + strlen(BITMAP),
+			  nbd->uri) : 0;
+}
+
+/* --- the connection */
+
+/* Wait until the server has said what it has. */
+static int wait_ready(struct rd_nbd *nbd)
+{
+	const struct rd_libnbd *lib = nbd->lib;
+	int r = 1;
+
+	while (lib->aio_is_connecting(nbd->handle) > 0 && r > 0)
+		r = lib->poll(nbd->handle, RD_NBD_SECONDS * 1000);
+	if (lib->aio_is_ready(nbd->handle) > 0)
+		return 0;
+	if (!r) {
+		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
+		       RD_NBD_SECONDS);
+		return -ETIMEDOUT;
+	}
+	rd_err(0, "cannot connect to '%s': %s", nbd->uri, lib->get_error() ? : "it was refused");
+	return last_error(nbd);
+}
+
+/* Reads are of 4 KiB to 2 MiB, at multiples of 4 KiB. */
+static int check_sizes(struct rd_nbd *nbd)
+{
+	i64 least = nbd->lib->get_block_size(nbd->handle, LIBNBD_SIZE_MINIMUM);
+	i64 most = nbd->lib->get_block_size(nbd->handle, LIBNBD_SIZE_MAXIMUM);
+	i64 size = nbd->lib->get_size(nbd->handle);
+
+	if (size < 0)
+		return rd_err(0, "'%s': %s", nbd->uri, nbd->lib->get_error()), last_error(nbd);
+	nbd->served.size = size;
+	if (nbd->served.size > RD_VERSION_MAX)
+		return rd_err(-EFBIG, "'%s' has %llu bytes", nbd->uri, nbd->served.size);
+	if (least <= RD_BLOCK_SIZE && (most <= 0 || most >= RD_SEG_SIZE))
+		return 0;
+	rd_err(0, "the server of '%s' takes requests of %lld to %lld bytes, and must take 4096 to %d",
+	       nbd->uri, (long long)least, (long long)most, RD_SEG_SIZE);
+	return -EOPNOTSUPP;
+}
+
+static int connect_to(struct rd_nbd *nbd, char **argv)
+{
+	const struct rd_libnbd *lib = nbd->lib;
+	int r;
+
+	nbd->handle = lib->create();
+	if (!nbd->handle)
+		return -ENOMEM;
+	/* A read that fails ends the snapshot, and what it had is not looked at. */
+	lib->set_pread_initialize(nbd->handle, false);
+	lib->set_uri_allow_local_file(nbd->handle, true);
+	if (lib->add_meta_context(nbd->handle, ALLOCATION) ||
+	    (nbd->bitmap && lib->add_meta_context(nbd->handle, nbd->bitmap)) ||
+	    (argv ? lib->aio_connect_systemd_socket_activation(nbd->handle, argv) :
+	     lib->aio_connect_uri(nbd->handle, nbd->uri))) {
+		rd_err(0, "cannot connect to '%s': %s", nbd->uri, lib->get_error());
+		return last_error(nbd);
+	}
+	r = wait_ready(nbd);
+	if (!r)
+		r = check_sizes(nbd);
+	nbd->tells_holes = !r && lib->can_meta_context(nbd->handle, ALLOCATION) > 0;
+	return r;
+}
+
+int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *bitmap)
+{
+	struct rd_nbd *nbd = calloc(1, sizeof(*nbd));
+	int r;
+
+	*ret = nbd;
+	if (!nbd)
+		return -ENOMEM;
+	nbd->served = (struct rd_served){
+		.begin = begin,
+		.read = submit_read,
+		.seek = seek,
+		.end = end,
+	};
+	nbd->timer = -1;
+	nbd->ended_end = &nbd->ended;
+	nbd->uri = strdup(uri);
+	if (!nbd->uri || (bitmap && asprintf(&nbd->bitmap, BITMAP "%s", bitmap) < 0))
+		return -ENOMEM;
+	r = rd_libnbd_load(&nbd->lib);
+	return r ? r : connect_to(nbd, argv);
+}
+
+void rd_nbd_close(struct rd_nbd *nbd)
+{
+	if (!nbd)
+		return;
+	if (nbd->handle)
+		nbd->lib->close(nbd->handle);
+	if (nbd->timer >= 0)
+		close(nbd->timer);
+	rd_buffer_free(&nbd->runs);
+	free(nbd->bitmap);
+	free(nbd->uri);
+	free(nbd);
+}
+
+struct rd_served *rd_nbd_served(struct rd_nbd *nbd)
+{
+	return &nbd->served;
+}
