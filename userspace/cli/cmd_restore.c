@@ -20,8 +20,10 @@
 #include "host/sys/probe.h"
 #include "host/volume/safety.h"
 #include "pool/engine/restore.h"
+#include "pool/engine/served.h"
 #include "pool/stream/receive_disk.h"
 #include "remote.h"
+#include "served_disk.h"
 
 struct target {
 	const char *path;
@@ -29,6 +31,7 @@ struct target {
 	bool is_new;		/* made by this command */
 	bool is_device;
 	u64 size;
+	struct ctl_served_disk served;	/* where a server has it */
 };
 
 /* --- opening it */
@@ -53,6 +56,16 @@ static int open_new(struct target *target)
 	return 0;
 }
 
+static int check_size(const struct target *target, const struct ctl_version *version)
+{
+	if (target->size >= version->version.size)
+		return 0;
+	rd_err(0, "'%s' has %llu bytes, but %s has %llu", target->path, target->size,
+	       version->name, version->version.size);
+	rd_hint("nothing was changed; restore it to a larger device");
+	return CTL_FAILED;
+}
+
 static int open_device(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	bool force = ctl_has(ctl, CTL_OPT_FORCE);
@@ -71,12 +84,7 @@ static int open_device(struct ctl *ctl, struct target *target, const struct ctl_
 	r = rd_size_of(target->fd, &target->size, &target->is_device);
 	if (r)
 		return rd_err(r, "cannot look at '%s'", target->path);
-	if (target->size >= version->version.size)
-		return 0;
-	rd_err(0, "'%s' has %llu bytes, but %s has %llu", target->path, target->size,
-	       version->name, version->version.size);
-	rd_hint("nothing was changed; restore it to a larger device");
-	return CTL_FAILED;
+	return check_size(target, version);
 }
 
 static int open_file(struct target *target, const struct stat *st)
@@ -113,12 +121,27 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 	return r;
 }
 
+static int open_served(struct target *target, const struct ctl_version *version)
+{
+	int r;
+
+	r = ctl_served_target(target->path, version->version.size, &target->served,
+			      &target->is_new);
+	if (r)
+		return r;
+	target->is_device = true;
+	target->size = rd_nbd_served(target->served.nbd)->size;
+	return check_size(target, version);
+}
+
 static int open_any(struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	const char *pool = ctl->pool ? ctl->pool->path : ctl_pool_path(ctl);
 	struct stat st;
 	int r;
 
+	if (ctl_is_served(ctl, target->path))
+		return open_served(target, version);
 	/* What comes from elsewhere needs no pool here. */
 	if (pool && rd_is_of_pool(pool, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);
@@ -168,10 +191,11 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 	char text[256];
 
 	/* The target is empty. */
-	if (!target->size)
+	if (!target->size || (target->served.nbd && target->is_new))
 		return 0;
 	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
-		       target->is_device ? "device" : "file", target->path,
+		       target->served.nbd ? "disk" : target->is_device ? "device" : "file",
+		       target->path,
 		       describe(text, sizeof(text), target),
 		       version->name);
 }
@@ -180,7 +204,7 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 
 static enum rd_restore_mode mode_for(const struct ctl *ctl, const struct target *target)
 {
-	if (!target->is_device && !target->size)
+	if (target->served.nbd ? target->is_new : !target->is_device && !target->size)
 		return RD_RESTORE_NEW;
 	return ctl_has(ctl, CTL_OPT_FULL) ? RD_RESTORE_FULL : RD_RESTORE_DELTA;
 }
@@ -206,6 +230,9 @@ static int grow(const struct target *target, u64 size)
 
 static int finish(const struct target *target, u64 size)
 {
+	/* What a server has is flushed. */
+	if (target->served.nbd)
+		return 0;
 	if (!target->is_device && ftruncate(target->fd, size))
 		return rd_err(-errno, "cannot set the size of '%s'", target->path);
 	if (fdatasync(target->fd))
@@ -221,6 +248,7 @@ static int write_target(struct ctl *ctl, const struct target *target,
 		.mode = mode_for(ctl, target),
 		.fd = target->fd,
 		.is_device = target->is_device,
+		.served = target->served.nbd ? rd_nbd_served(target->served.nbd) : NULL,
 	};
 	int r;
 
@@ -350,6 +378,7 @@ static int restore(struct ctl *ctl, const char *path)
 		r = path ? restore_to(ctl, &target, &version) : stream(ctl, &version);
 	if (target.fd >= 0 && close(target.fd) && !r)
 		r = rd_err(-errno, "cannot write to '%s'", path);
+	ctl_served_end(&target.served);
 	return ctl_close(ctl, r);
 }
 
@@ -457,6 +486,8 @@ int cmd_restore(struct ctl *ctl)
 		return r;
 	if (from && (!strcmp(path, "-") || ctl_has(ctl, CTL_OPT_FULL)))
 		return ctl_usage(ctl, "--from goes with a file or device, and writes all of it");
+	if (from && ctl_is_served(ctl, path))
+		return ctl_usage(ctl, "--from goes with a file or device, and not with '%s'", path);
 	if (from)
 		return restore_from(ctl, from, path);
 	if (strcmp(path, "-"))

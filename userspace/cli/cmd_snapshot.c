@@ -179,7 +179,7 @@ static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
 static int take_served(struct ctl *ctl, struct rd_snapshot_options *options,
 		       struct rd_live_report *report)
 {
-	struct ctl_served_disk disk;
+	struct ctl_served_disk disk = { 0 };
 	int r, left;
 
 	r = ctl_served_begin(ctl, options, &disk);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Disks that a snapshot reads from a server: see served_disk.h. */
 #include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/direct.h"
 #include "host/sys/run.h"
 #include "served_disk.h"
 
@@ -48,7 +52,7 @@ int ctl_served_check(const struct ctl *ctl, const char *from)
 	return 0;
 }
 
-/* --- a file that qemu-nbd reads */
+/* --- a file that qemu-nbd reads or writes */
 
 /* As --image-opts has it: a comma in the path is doubled. */
 static int image_options(const char *format, const char *path, struct rd_buffer *ret)
@@ -96,41 +100,111 @@ static int find_bitmap(const char *image, const struct rd_version *newest, const
 	return r;
 }
 
+/* How to run qemu-nbd. */
+struct server {
+	struct rd_buffer image;		/* as --image-opts has it */
+	char bitmap[300];
+	char *argv[8];
+};
+
+/* @path: "qcow2:FILE". @read_only: or NULL. */
+static int choose_server(struct server *server, const char *path, const char *read_only)
+{
+	const char *format = format_of(path);
+	char **argv = server->argv;
+	int r;
+
+	memset(server, 0, sizeof(*server));
+	*argv++ = "qemu-nbd";
+	if (read_only)
+		*argv++ = (char *)read_only;
+	if (!strcmp(format, "rbd")) {
+		*argv++ = "--format=raw";
+		*argv = (char *)path;
+		return 0;
+	}
+	r = image_options(format, path + strlen(format) + 1, &server->image);
+	*argv++ = "--image-opts";
+	*argv = (char *)server->image.data;
+	return r;
+}
+
+/* The last argument is the image. */
+static void add_bitmap(struct server *server, const char *bitmap)
+{
+	unsigned int nr;
+
+	for (nr = 0; server->argv[nr]; nr++)
+		;
+	snprintf(server->bitmap, sizeof(server->bitmap), "--bitmap=%s", bitmap);
+	server->argv[nr] = server->argv[nr - 1];
+	server->argv[nr - 1] = server->bitmap;
+}
+
 static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 		     const struct rd_version *newest, struct ctl_served_disk *disk)
 {
-	const char *format = format_of(options->from), *path = strchr(options->from, ':') + 1;
+	const char *file = strchr(options->from, ':') + 1;
 	const char *bitmap = ctl_value(ctl, CTL_OPT_BITMAP), *found = NULL;
-	struct rd_buffer image = { 0 }, names = { 0 };
-	bool is_rbd = !strcmp(format, "rbd");
-	char option[300];
-	char *argv[] = { "qemu-nbd", "--read-only", is_rbd ? "--format=raw" : "--image-opts",
-			 is_rbd ? (char *)options->from : NULL, NULL, NULL };
-	int r = 0;
+	struct rd_buffer names = { 0 };
+	struct server server;
+	int r = choose_server(&server, options->from, "--read-only");
 
-	if (!is_rbd && access(path, R_OK))
-		return rd_err(-errno, "cannot open '%s'", path);
-	if (!is_rbd) {
-		r = image_options(format, path, &image);
-		argv[3] = (char *)image.data;
-	}
-	if (!r && !is_rbd)
-		r = find_bitmap(argv[3], newest, bitmap, &names, &found);
-	if (found) {
-		snprintf(option, sizeof(option), "--bitmap=%s", found);
-		argv[4] = option;
-	} else if (bitmap && newest->id && !options->why_full) {
+	if (!r && server.image.data && access(file, R_OK))
+		r = rd_err(-errno, "cannot open '%s'", file);
+	if (!r && server.image.data)
+		r = find_bitmap((const char *)server.image.data, newest, bitmap, &names, &found);
+	if (found)
+		add_bitmap(&server, found);
+	else if (bitmap && newest->id && !options->why_full)
 		options->why_full = "the file has no such bitmap, or one that was not closed well";
-	}
 	if (!r)
-		r = rd_nbd_open(&disk->nbd, options->from, argv, found);
+		r = rd_nbd_open(&disk->nbd, options->from, server.argv, found);
 	if (!r)
 		r = rd_bitmap_choose(&disk->list, disk->nbd, newest, found,
 				     ctl_value(ctl, CTL_OPT_NEXT_BITMAP) ? : bitmap ? : found,
 				     options);
-	rd_buffer_free(&image);
+	rd_buffer_free(&server.image);
 	rd_buffer_free(&names);
 	return r;
+}
+
+static int make_file(const char *format, const char *file, u64 size)
+{
+	RD_FREE char *parent = strdup(file);
+	char bytes[32];
+	char *const argv[] = { "qemu-img", "create", "-q", "-f", (char *)format, (char *)file,
+			       bytes, NULL };
+	int r;
+
+	snprintf(bytes, sizeof(bytes), "%llu", rd_round_up(size, 512));
+	r = rd_run(argv, NULL);
+	if (r)
+		return r < 0 ? r : -EIO;
+	return parent ? rd_sync_directory(dirname(parent)) : -ENOMEM;
+}
+
+int ctl_served_target(const char *path, u64 size, struct ctl_served_disk *disk, bool *ret_new)
+{
+	const char *format = format_of(path);
+	struct server server = { 0 };
+	int r = 0;
+
+	*ret_new = false;
+	if (format)
+		r = choose_server(&server, path, NULL);
+	if (!r && server.image.data) {
+		*ret_new = access(path + strlen(format) + 1, F_OK);
+		if (*ret_new)
+			r = make_file(format, path + strlen(format) + 1, size);
+	}
+	if (!r)
+		r = rd_nbd_open(&disk->nbd, path, format ? server.argv : NULL, NULL);
+	rd_buffer_free(&server.image);
+	if (r || !rd_nbd_is_read_only(disk->nbd))
+		return r;
+	rd_err(0, "the server of '%s' allows no writes", path);
+	return -EROFS;
 }
 
 /* --- a disk of a QEMU that runs */
@@ -212,8 +286,6 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 	struct rd_version newest;
 	int r;
 
-	memset(disk, 0, sizeof(*disk));
-	disk->fleece.lock = -1;
 	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
 		options->why_full = "as requested";
 	r = find_newest(ctl, options->volume, &newest);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Disks that a snapshot reads from a server:
+ * Disks that a snapshot reads from a server, or a restore writes to one:
  *
- *	--from nbd://HOST[:PORT]/EXPORT	an NBD server; also nbds, nbd+unix, nbds+unix
- *	--from qcow2:FILE		a disk in a file of that format, read by qemu-nbd
+ *	nbd://HOST[:PORT]/EXPORT	an NBD server; also nbds, nbd+unix, nbds+unix
+ *	qcow2:FILE			a disk in a file of that format, by qemu-nbd
  *	--qmp SOCKET --from DISK	a disk of a QEMU that runs: see host/qemu/fleece.h
  */
 #ifndef CTL_SERVED_DISK_H
@@ -26,9 +26,16 @@ bool ctl_is_served(const struct ctl *ctl, const char *from);
 /* Do the options go together? 0 or CTL_USAGE. */
 int ctl_served_check(const struct ctl *ctl, const char *from);
 
-/* Connect to options->from, and fill in the rest of @options. Then ctl_served_end(). */
+/* Connect to options->from, and fill in the rest of @options. @disk is all zeros. */
 int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 		     struct ctl_served_disk *disk);
+/*
+ * Open @path, which ctl_is_served(), to write a disk of @size bytes to it: a file that is not there
+ * is made. *@ret_new: it is all zeros. @disk is all zeros.
+ */
+int ctl_served_target(const char *path, u64 size, struct ctl_served_disk *disk, bool *ret_new);
+
+/* After each of both. */
 int ctl_served_end(struct ctl_served_disk *disk);
 
 #endif

@@ -27,6 +27,7 @@
 #include "pool/catalog/segments.h"
 #include "proof.h"
 #include "restore_pieces.h"
+#include "served.h"
 
 /* --- the pipeline */
 
@@ -46,13 +47,27 @@ static bool needs_zeros(const struct restore *restore)
 		restore->options->mode != RD_RESTORE_NONE;
 }
 
-/* The first segment from @from on that the target, a file, has data in; @from: it cannot say so. */
+/* Can the target have holes? */
+static bool has_holes(const struct restore *restore)
+{
+	return !restore->options->is_device || restore->options->served;
+}
+
+static off_t seek_data(struct restore *restore, off_t offset)
+{
+	struct rd_served *served = restore->options->served;
+
+	return served ? served->seek(served, offset, SEEK_DATA) :
+		lseek(restore->options->fd, offset, SEEK_DATA);
+}
+
+/* The first segment from @from on that the target has data in; @from: it cannot say so. */
 static u64 next_data(struct restore *restore, u64 from)
 {
 	off_t data;
 
 	if (from < restore->hole || from >= restore->hole_end) {
-		data = lseek(restore->options->fd, from << RD_SEG_SHIFT, SEEK_DATA);
+		data = seek_data(restore, from << RD_SEG_SHIFT);
 		if (data < 0 && errno != ENXIO)
 			return from;
 		restore->hole = from;
@@ -66,7 +81,7 @@ static void begin_delta(struct restore *restore, struct piece *piece)
 {
 	unsigned int i;
 
-	if (restore->options->is_device ||
+	if (!has_holes(restore) ||
 	    next_data(restore, piece->segment) == piece->segment) {
 		rd_restore_read_target(piece);
 		return;
@@ -161,7 +176,7 @@ static u64 next_kept(struct restore *restore)
 {
 	if (restore->options->mode != RD_RESTORE_DELTA)
 		return U64_MAX;
-	return restore->options->is_device ? restore->next : next_data(restore, restore->next);
+	return has_holes(restore) ? next_data(restore, restore->next) : restore->next;
 }
 
 /* Pass by what is zeros and is to be zeros. One gap at a time is enough. */
@@ -328,11 +343,15 @@ static int set_up(struct restore *restore)
 	if (r)
 		return r;
 	r = rd_ring_new(&restore->ring, 64);
+	if (!r && restore->options->served)
+		r = restore->options->served->begin(restore->options->served, restore->ring);
 	return r ? r : rd_workers_new(&restore->workers, restore->ring);
 }
 
 static void tear_down(struct restore *restore)
 {
+	if (restore->options->served)
+		restore->options->served->end(restore->options->served);
 	rd_workers_free(restore->workers);
 	rd_ring_free(restore->ring);
 	free(restore->pieces);
@@ -363,6 +382,8 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	r = set_up(&restore);
 	if (!r)
 		r = run(&restore);
+	if (!r && options->served)
+		r = options->served->flush(options->served);
 	tear_down(&restore);
 	if (!r && restore.is_unknown)
 		rd_warn("the catalog has lost the recipes of some segments: it is not proven that all others belong to this version");

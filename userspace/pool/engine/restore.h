@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Read a version, check every block of it, and write it to a file, a device or a
- * stream.
+ * Read a version, check every block of it, and write it to a file, a device, a disk that a server
+ * has, or a stream.
  */
 #ifndef RD_RESTORE_H
 #define RD_RESTORE_H
@@ -9,6 +9,8 @@
 #include "base/buffer.h"
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
+
+struct rd_served;
 
 enum rd_restore_mode {
 	RD_RESTORE_NEW,		/* @fd is all zeros: write all other blocks */
@@ -23,6 +25,7 @@ struct rd_restore_options {
 	enum rd_restore_mode mode;
 	int fd;
 	bool is_device;		/* @fd is */
+	struct rd_served *served;	/* instead of @fd, which is as a device; or NULL */
 };
 
 /* What could not be read. */

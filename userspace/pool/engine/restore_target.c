@@ -6,6 +6,17 @@
 
 #include "base/log.h"
 #include "restore_pieces.h"
+#include "served.h"
+
+static void submit(struct restore *restore, struct rd_op *op)
+{
+	struct rd_served *served = restore->options->served;
+
+	if (served)
+		served->submit(served, op);
+	else
+		rd_ring_submit(restore->ring, op);
+}
 
 /* --- writing */
 
@@ -59,7 +70,7 @@ static void write_run(struct piece *piece, unsigned int first, unsigned int end)
 		.ctx = piece,
 	};
 	piece->restore->report->bytes_written += len;
-	rd_ring_submit(piece->restore->ring, &piece->ops[nr]);
+	submit(piece->restore, &piece->ops[nr]);
 }
 
 /* What a file is to have as zeros it had better not have at all. */
@@ -157,7 +168,7 @@ void rd_restore_read_target(struct piece *piece)
 		.done = target_read,
 		.ctx = piece,
 	};
-	rd_ring_submit(piece->restore->ring, &piece->op);
+	submit(piece->restore, &piece->op);
 }
 
 int rd_restore_compare(struct restore *restore, struct piece *piece)

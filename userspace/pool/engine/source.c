@@ -132,7 +132,7 @@ void rd_source_read(struct rd_source *source, struct rd_ring *ring, struct rd_op
 {
 	op->fd = source->fd;
 	if (source->served)
-		source->served->read(source->served, op);
+		source->served->submit(source->served, op);
 	else
 		rd_ring_submit(ring, op);
 }

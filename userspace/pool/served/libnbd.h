@@ -14,7 +14,8 @@
 	X(set_uri_allow_local_file) X(aio_connect_uri) \
 	X(aio_connect_systemd_socket_activation) X(aio_is_connecting) X(aio_is_ready) \
 	X(get_size) X(get_block_size) X(aio_get_fd) X(aio_get_direction) \
-	X(aio_notify_read) X(aio_notify_write) X(aio_pread) X(aio_block_status) \
+	X(aio_pread) X(aio_pwrite) X(aio_flush) \
+	X(can_flush) X(is_read_only) X(aio_block_status) \
 	X(aio_command_completed)
 
 struct rd_libnbd {

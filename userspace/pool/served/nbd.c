@@ -37,9 +37,13 @@ struct rd_nbd {
 	bool tells_holes;
 
 	struct rd_ring *ring;		/* while a snapshot reads */
-	struct rd_op poll;		/* for the socket, while requests are in flight */
+	/* For the socket, while requests are in flight: it can be read; it can be written to. */
+	struct waiter {
+		struct rd_nbd *nbd;
+		struct rd_op op;
+		bool is_waiting;
+	} readable, writable;
 	struct rd_op alarm;		/* for a server that hangs */
-	bool is_polling;
 	int timer;
 	unsigned int in_flight;
 	struct rd_op *ended, **ended_end;	/* requests whose done() is to be called */
@@ -60,6 +64,16 @@ bool rd_nbd_is_uri(const char *text)
 		if (!strncmp(text, schemes[i], strlen(schemes[i])))
 			return true;
 	return false;
+}
+
+/* A server that sends nothing for so long, though it was asked, has failed. */
+static int patience(void)
+{
+#ifdef RD_TEST
+	if (getenv("REVDEDUP_NBD_SECONDS"))
+		return atoi(getenv("REVDEDUP_NBD_SECONDS"));
+#endif
+	return 60;
 }
 
 static int last_error(const struct rd_nbd *nbd)
@@ -109,7 +123,7 @@ static int end_request(void *user_data, int *error)
 
 static void set_alarm(struct rd_nbd *nbd)
 {
-	const struct itimerspec spec = { .it_value.tv_sec = RD_NBD_SECONDS };
+	const struct itimerspec spec = { .it_value.tv_sec = patience() };
 
 	timerfd_settime(nbd->timer, 0, &spec, NULL);
 }
@@ -125,36 +139,48 @@ static void cut_off(struct rd_nbd *nbd)
 
 static void polled(struct rd_op *op, int r);
 
+static void start_waiting(struct rd_nbd *nbd, struct waiter *waiter, short events)
+{
+	if (waiter->is_waiting)
+		return;
+	*waiter = (struct waiter){
+		.nbd = nbd,
+		.is_waiting = true,
+		.op = {
+			.kind = RD_OP_POLL,
+			.fd = nbd->lib->aio_get_fd(nbd->handle),
+			.events = events,
+			.done = polled,
+			.ctx = waiter,
+		},
+	};
+	rd_ring_submit(nbd->ring, &waiter->op);
+}
+
 static void keep_polling(struct rd_nbd *nbd)
 {
 	unsigned int direction = nbd->lib->aio_get_direction(nbd->handle);
 
-	if (nbd->is_polling || !nbd->in_flight || !direction)
-		return;
-	nbd->is_polling = true;
-	nbd->poll = (struct rd_op){
-		.kind = RD_OP_POLL,
-		.fd = nbd->lib->aio_get_fd(nbd->handle),
-		.events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
-			(direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0),
-		.done = polled,
-		.ctx = nbd,
-	};
-	rd_ring_submit(nbd->ring, &nbd->poll);
+	if (nbd->in_flight && direction & LIBNBD_AIO_DIRECTION_READ)
+		start_waiting(nbd, &nbd->readable, POLLIN);
+	/* A write that the socket has no room for. */
+	if (nbd->in_flight && direction & LIBNBD_AIO_DIRECTION_WRITE)
+		start_waiting(nbd, &nbd->writable, POLLOUT);
 }
 
-/* Which of both it was does not matter: what the socket is not ready for does nothing. */
+/*
+ * libnbd asks the socket once more: told to read where there is nothing, it would wait for an
+ * answer with half of a write sent.
+ */
 static void polled(struct rd_op *op, int r)
 {
-	struct rd_nbd *nbd = op->ctx;
+	struct waiter *waiter = op->ctx;
+	struct rd_nbd *nbd = waiter->nbd;
 
 	(void)r;
-	nbd->is_polling = false;
+	waiter->is_waiting = false;
 	set_alarm(nbd);
-	if (nbd->lib->aio_get_direction(nbd->handle) & LIBNBD_AIO_DIRECTION_READ)
-		nbd->lib->aio_notify_read(nbd->handle);
-	if (nbd->lib->aio_get_direction(nbd->handle) & LIBNBD_AIO_DIRECTION_WRITE)
-		nbd->lib->aio_notify_write(nbd->handle);
+	nbd->lib->poll(nbd->handle, 0);
 	tell_ended(nbd);
 	keep_polling(nbd);
 }
@@ -170,7 +196,7 @@ static void alarmed(struct rd_op *op, int r)
 		return;
 	if (nbd->in_flight) {
 		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-		       RD_NBD_SECONDS);
+		       patience());
 		cut_off(nbd);
 	}
 	start_alarm(nbd);
@@ -220,7 +246,7 @@ static void end(struct rd_served *served)
 	timerfd_settime(nbd->timer, 0, &now, NULL);
 }
 
-static void submit_read(struct rd_served *served, struct rd_op *op)
+static void submit(struct rd_served *served, struct rd_op *op)
 {
 	struct rd_nbd *nbd = nbd_of(served);
 	size_t len = op->iov->iov_len;
@@ -232,8 +258,10 @@ static void submit_read(struct rd_served *served, struct rd_op *op)
 		.free = free,
 	};
 
+	i64 cookie;
+
 	/* As with a file, there are zeros behind the end. */
-	if (len > left) {
+	if (len > left && op->kind == RD_OP_READ) {
 		memset((char *)op->iov->iov_base + left, 0, len - left);
 		len = left;
 	}
@@ -242,8 +270,12 @@ static void submit_read(struct rd_served *served, struct rd_op *op)
 	} else {
 		*request = (struct request){ nbd, op };
 		nbd->in_flight++;
-		if (nbd->lib->aio_pread(nbd->handle, op->iov->iov_base, len, op->offset, callback,
-					0) < 0) {
+		cookie = op->kind == RD_OP_READ ?
+			nbd->lib->aio_pread(nbd->handle, op->iov->iov_base, len, op->offset,
+					    callback, 0) :
+			nbd->lib->aio_pwrite(nbd->handle, op->iov->iov_base, len, op->offset,
+					     callback, 0);
+		if (cookie < 0) {
 			nbd->in_flight--;
 			put_ended(nbd, op, last_error(nbd));
 		}
@@ -293,10 +325,10 @@ static int wait_for(struct rd_nbd *nbd, i64 cookie)
 		r = nbd->lib->aio_command_completed(nbd->handle, cookie);
 		if (r)
 			break;
-		r = nbd->lib->poll(nbd->handle, RD_NBD_SECONDS * 1000);
+		r = nbd->lib->poll(nbd->handle, patience() * 1000);
 		if (!r) {
 			rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-			       RD_NBD_SECONDS);
+			       patience());
 			cut_off(nbd);
 			return -ETIMEDOUT;
 		}
@@ -305,6 +337,17 @@ static int wait_for(struct rd_nbd *nbd, i64 cookie)
 	r = r < 0 ? last_error(nbd) : 0;
 	tell_ended(nbd);
 	return r;
+}
+
+static int flush(struct rd_served *served)
+{
+	struct rd_nbd *nbd = nbd_of(served);
+	int r;
+
+	if (nbd->lib->can_flush(nbd->handle) <= 0)
+		return 0;
+	r = wait_for(nbd, nbd->lib->aio_flush(nbd->handle, (nbd_completion_callback){ 0 }, 0));
+	return r ? rd_err(r, "cannot flush '%s'", nbd->uri) : 0;
 }
 
 /* Ask about the disk from question->offset on, for some of it. */
@@ -437,12 +480,12 @@ static int wait_ready(struct rd_nbd *nbd)
 	int r = 1;
 
 	while (lib->aio_is_connecting(nbd->handle) > 0 && r > 0)
-		r = lib->poll(nbd->handle, RD_NBD_SECONDS * 1000);
+		r = lib->poll(nbd->handle, patience() * 1000);
 	if (lib->aio_is_ready(nbd->handle) > 0)
 		return 0;
 	if (!r) {
 		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-		       RD_NBD_SECONDS);
+		       patience());
 		return -ETIMEDOUT;
 	}
 	rd_err(0, "cannot connect to '%s': %s", nbd->uri, lib->get_error() ? : "it was refused");
@@ -503,7 +546,8 @@ int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *b
 		return -ENOMEM;
 	nbd->served = (struct rd_served){
 		.begin = begin,
-		.read = submit_read,
+		.submit = submit,
+		.flush = flush,
 		.seek = seek,
 		.end = end,
 	};
@@ -528,6 +572,11 @@ void rd_nbd_close(struct rd_nbd *nbd)
 	free(nbd->bitmap);
 	free(nbd->uri);
 	free(nbd);
+}
+
+bool rd_nbd_is_read_only(const struct rd_nbd *nbd)
+{
+	return nbd->lib->is_read_only(nbd->handle) != 0;
 }
 
 struct rd_served *rd_nbd_served(struct rd_nbd *nbd)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A disk that is read over NBD, by one connection with many requests in flight: a server such as
+ * A disk that is read or written over NBD, by one connection with many requests in flight: a server such as
  * qemu-nbd takes no second one.
  *
- * The snapshot's ring waits for the socket, and libnbd's state machine runs in its thread. Requests
+ * The ring of the snapshot or restore waits for the socket, and libnbd's state machine runs in its thread. Requests
  * that have ended are put on a list, because libnbd calls back with its handle locked, and their
  * done() is called when it is not.
  */
@@ -11,9 +11,6 @@
 #define RD_NBD_SOURCE_H
 
 #include "pool/engine/snapshot.h"
-
-/* A server that sends nothing for so long, though it was asked, has failed. */
-#define RD_NBD_SECONDS	60
 
 struct rd_nbd;
 
@@ -28,7 +25,9 @@ bool rd_nbd_is_uri(const char *text);
 int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *bitmap);
 void rd_nbd_close(struct rd_nbd *nbd);
 
-/* The disk, for struct rd_snapshot_options, until rd_nbd_close(). */
+bool rd_nbd_is_read_only(const struct rd_nbd *nbd);
+
+/* The disk, for a snapshot or a restore, until rd_nbd_close(). */
 struct rd_served *rd_nbd_served(struct rd_nbd *nbd);
 
 /*
