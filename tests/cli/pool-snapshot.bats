@@ -290,7 +290,7 @@ load pool
 		ctl snapshot vm1 --from "x.$format"
 		expect 1 <<-END
 			revdedupctl: 'x.$format' is not a disk: it is a file of format $format, with a disk in it
-			revdedupctl: 'qemu-img convert -O raw x.$format DISK' makes the disk of it
+			revdedupctl: '--from $format:x.$format' reads the disk in it
 			revdedupctl: no version was made; --force reads the file as it is, byte by byte
 		END
 	done <<-'END'

@@ -7,7 +7,7 @@ Take versions of a disk of a running QEMU by 'snapshot --qmp', in POOL, and comp
 was written. The QEMU has no processor; its monitor writes in the place of a guest. Without NAME:
 
   random    writes, discards, holes in what was written, QEMU ends or is killed, the disk grows,
-            its bitmap is lost, another program has a bitmap of its own, the disk is replaced
+            or is cut off and grows again, its bitmap is lost, another program has a bitmap of its own, the disk is replaced
   moment    a write after the moment, while the snapshot waits: it is not in the version, and it
             is in the next one
   kills     a snapshot is killed at each of its steps, the next one finds all that was written,
@@ -97,6 +97,7 @@ class Qemu:
         self.sockets = [os.path.abspath(f"{name}.qmp{i}") for i in (0, 1)]
         self.content = bytearray(SIZE)
         self.process = None
+        self.more = []
         subprocess.run(["qemu-img", "create", "-q", "-f", args.format, self.path, str(SIZE)],
                        check=True)
 
@@ -104,7 +105,7 @@ class Qemu:
         command = ["qemu-system-x86_64", "-machine", "none", "-nodefaults", "-display", "none",
                    "-drive", f"if=none,id=drive0,driver={args.format},node-name=disk0,"
                    f"discard=unmap,file.driver=file,file.discard=unmap,"
-                   f"file.filename={self.path}"]
+                   f"file.filename={self.path}", *self.more]
         for path in self.sockets:
             command += ["-qmp", f"unix:{path},server=on,wait=off"]
         # What qemu-io says goes there, and not to the monitor.
@@ -147,6 +148,15 @@ class Qemu:
             if node["node-name"] == "disk0":
                 return [b["name"] for b in node.get("dirty-bitmaps", [])]
         return []
+
+    def check_let_go(self):
+        """Soon after a kill nothing is left in the way of the guest."""
+        for _ in range(600):
+            nodes = [n["node-name"] for n in self.monitor.run("query-named-block-nodes")]
+            if not [n for n in nodes if n.startswith("rd-")]:
+                return
+            time.sleep(0.05)
+        raise Wrong(f"nodes are left: {nodes}")
 
     def check_clean(self, bitmaps=1):
         """Nothing of a snapshot is left but the bitmap for the next one."""
@@ -211,8 +221,8 @@ def test_random():
     foreign = None
     for round_ in range(args.rounds):
         write_some(qemu, rng.randrange(0, 6))
-        event = rng.choice(("none", "none", "none", "ended", "killed", "grown", "lost",
-                            "foreign", "replaced"))
+        event = rng.choice(("none", "none", "none", "ended", "killed", "grown", "cut",
+                            "lost", "foreign", "replaced"))
         full = not round_
         if event == "ended":
             qemu.end()
@@ -226,6 +236,12 @@ def test_random():
             qemu.grow(len(qemu.content) + rng.randrange(1, 2048) * 512)
             write_some(qemu, 1)
             full = True
+        elif event == "cut":
+            # No bitmap notes it.
+            size = len(qemu.content)
+            qemu.monitor.run("block_resize", **{"node-name": "disk0", "size": MIB * 5})
+            qemu.monitor.run("block_resize", **{"node-name": "disk0", "size": size})
+            qemu.content[5 * MIB:] = bytes(size - 5 * MIB)
         elif event == "lost":
             for name in qemu.bitmaps():
                 if name.startswith("rd-"):
@@ -291,13 +307,16 @@ def test_kills():
     write_some(qemu, 3)
     must(snapshot(qemu, "kills"))
     step = kills = full = 0
+    named = ["fleece-ready=kill", "fleece-begun=kill", "fleece-exported=kill"]
     while True:
-        # Each step of the first and the last ones, where QEMU is asked; some of the others.
-        step += 1 if step < 12 or kills % 3 else 5
+        # Where QEMU is asked, and some of all steps.
+        step += 5
+        fail = named.pop() if named else f"any:{step}=kill"
         write_some(qemu, 1)
-        status, output = snapshot(qemu, "kills", fail=f"any:{step}=kill")
+        status, output = snapshot(qemu, "kills", fail=fail)
         if status == 0:
             break
+        qemu.check_let_go()
         check(status == -signal.SIGKILL, f"status {status}: {output}")
         kills += 1
         write_some(qemu, 1)
@@ -322,12 +341,17 @@ def test_refusals():
         check(text in result[1], f"no '{text}' in: {result[1]}")
         check("no version was made" in result[1], f"it does not say that none was made: {result[1]}")
 
-    def again(*words, source="disk0", path=qemu.sockets[0]):
-        return ctl("snapshot", "no", "--qmp", path, "--from", source, "--temp", "temp", *words)
+    def again(*words, source="disk0", path=qemu.sockets[0], fail=None):
+        return ctl("snapshot", "no", "--qmp", path, "--from", source, "--temp", "temp", *words,
+                   fail=fail)
 
+    # A directory without room.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "small", "temp"], check=True)
+    refused("has no room for what the guest overwrites", again())
+    subprocess.run(["umount", "temp"], check=True)
     refused("has no disk 'other'", again(source="other"))
     refused("cannot speak QMP", again(path="nowhere"))
-    refused("cannot make", ctl("snapshot", "no", "--qmp", qemu.sockets[0], "--from", "disk0",
+    refused("cannot use the directory", ctl("snapshot", "no", "--qmp", qemu.sockets[0], "--from", "disk0",
                                "--temp", "nowhere"))
     qemu.check_clean(0)
     qemu.monitor.run("nbd-server-start",
@@ -351,6 +375,17 @@ def test_refusals():
     made = must(snapshot(qemu, "no"))
     check(made["mode"] == "changed", f"mode {made['mode']}")
     compare("no", made["number"], qemu.content)
+    # By the name of its device, and after a kill, when the device has a node above the disk.
+    made = must(again("--json", source="drive0"))
+    check(made["mode"] == "changed", f"mode {made['mode']}")
+    again(source="drive0", fail="fleece-begun=kill")
+    made = must(again("--json", source="drive0"))
+    check(made["mode"] == "changed", f"mode {made['mode']}")
+    qemu.end()
+    qemu.more = ["-object", "iothread,id=thread0"]
+    qemu.start()
+    refused("has I/O threads", again())
+    must(again("--force", "--json"))
     qemu.end()
 
 

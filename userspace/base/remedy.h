@@ -33,7 +33,7 @@ enum rd_remedy {
 	RD_REMEDY_USE_ANYWAY,		/* [path] although it is not empty */
 	RD_REMEDY_OVERWRITE,		/* use it, and lose what it holds */
 	RD_REMEDY_WRITE_ANYWAY,		/* although it is something else, or in use */
-	RD_REMEDY_CONVERT,		/* [path] get the disk out of a qcow2 file or the like */
+	RD_REMEDY_READ_INSIDE,		/* [format:path] the disk in a qcow2 file or the like */
 	RD_REMEDY_TAKE_FILE,		/* keep a file as it is, and not the disk in it */
 	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */
 	RD_REMEDY_FORGET_DEVICE,	/* [dm UUID] give up one that will not come back */

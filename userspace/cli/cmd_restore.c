@@ -121,11 +121,11 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 	return r;
 }
 
-static int open_served(struct target *target, const struct ctl_version *version)
+static int open_served(const struct ctl *ctl, struct target *target, const struct ctl_version *version)
 {
 	int r;
 
-	r = ctl_served_target(target->path, version->version.size, &target->served,
+	r = ctl_served_target(ctl, target->path, version->version.size, &target->served,
 			      &target->is_new);
 	if (r)
 		return r;
@@ -141,7 +141,7 @@ static int open_any(struct ctl *ctl, struct target *target, const struct ctl_ver
 	int r;
 
 	if (ctl_is_served(ctl, target->path))
-		return open_served(target, version);
+		return open_served(ctl, target, version);
 	/* What comes from elsewhere needs no pool here. */
 	if (pool && rd_is_of_pool(pool, target->path)) {
 		rd_err(0, "'%s' is part of the pool", target->path);

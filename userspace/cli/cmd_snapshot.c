@@ -401,6 +401,9 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 		return snapshot_one(ctl, &options);
 	if (options.from || ctl_has(ctl, CTL_OPT_CHANGED) || options.may_change)
 		return ctl_usage(ctl, "--from, --changed and --force are for one volume");
+	r = ctl_served_check(ctl, NULL);
+	if (r)
+		return r;
 	r = check_comment(ctl, options.comment);
 	return r ? r : snapshot_all(ctl, &options);
 }

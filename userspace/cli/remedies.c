@@ -50,9 +50,8 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_USE_ANYWAY] = { "--force uses it anyway", "--force uses '%s' anyway" },
 	[RD_REMEDY_OVERWRITE] = { "--force uses it anyway, and what it holds is lost", NULL },
 	[RD_REMEDY_WRITE_ANYWAY] = { "--force writes to it anyway", NULL },
-	[RD_REMEDY_CONVERT] = {
-		"'qemu-img convert -O raw' makes the disk of it",
-		"'qemu-img convert -O raw %s DISK' makes the disk of it" },
+	[RD_REMEDY_READ_INSIDE] = {
+		"--from FORMAT:FILE reads the disk in it", "'--from %s' reads the disk in it" },
 	[RD_REMEDY_TAKE_FILE] = { "--force reads the file as it is, byte by byte", NULL },
 	[RD_REMEDY_ALLOW_CHANGES] = {
 		"--force reads it anyway, and marks the version as not consistent", NULL },

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/direct.h"
 #include "host/sys/run.h"
+#include "host/volume/safety.h"
 #include "served_disk.h"
 
 #define TEMP	"/var/tmp"
@@ -40,12 +41,13 @@ int ctl_served_check(const struct ctl *ctl, const char *from)
 {
 	bool has_bitmap = ctl_has(ctl, CTL_OPT_BITMAP) || ctl_has(ctl, CTL_OPT_NEXT_BITMAP);
 
-	if (ctl_has(ctl, CTL_OPT_QMP) && (!from || has_bitmap))
-		return ctl_usage(ctl, from ? "with --qmp the bitmaps have names of our own: leave out --bitmap and --next-bitmap" :
-				 "--qmp needs --from DISK, a node or device of that QEMU");
+	if (ctl_has(ctl, CTL_OPT_QMP) && !from)
+		return ctl_usage(ctl, "--qmp needs --from DISK, a node or device of that QEMU");
+	if (ctl_has(ctl, CTL_OPT_QMP) && (has_bitmap || ctl_has(ctl, CTL_OPT_CHANGED)))
+		return ctl_usage(ctl, "with --qmp the bitmaps have names of our own: leave out --bitmap, --next-bitmap and --changed");
 	if (!ctl_is_served(ctl, from))
 		return has_bitmap ? ctl_usage(ctl, "--bitmap and --next-bitmap are for --from nbd://... and qcow2:FILE") : 0;
-	if (ctl_has(ctl, CTL_OPT_FORCE))
+	if (ctl_has(ctl, CTL_OPT_FORCE) && !ctl_has(ctl, CTL_OPT_QMP))
 		return ctl_usage(ctl, "--force is for an image or device: what a server gives is of one moment");
 	if (has_bitmap && ctl_has(ctl, CTL_OPT_CHANGED))
 		return ctl_usage(ctl, "--changed and --bitmap are both a list of changes: give one");
@@ -73,14 +75,18 @@ static int image_options(const char *format, const char *path, struct rd_buffer 
 
 /*
  * Find the bitmap that the user has named, or else one that follows on, among those in the file:
- * one that was not closed well is of no use. *@ret is in @names, or NULL.
+ * one that was not closed well is of no use, and one that does not record only where another goes
+ * on from the new version. *@ret is in @names, or NULL.
  */
-static int find_bitmap(const char *image, const struct rd_version *newest, const char *wanted,
+static int find_bitmap(const struct ctl *ctl, const char *image, const struct rd_version *newest,
 		       struct rd_buffer *names, const char **ret)
 {
-	static const char question[] = "SELECT json_extract(b.value, '$.name')"
+	const char *wanted = ctl_value(ctl, CTL_OPT_BITMAP);
+	bool has_next = ctl_has(ctl, CTL_OPT_NEXT_BITMAP);
+	static const char question[] = "SELECT iif(EXISTS (SELECT * FROM json_each(b.value, '$.flags')"
+		" WHERE value = 'auto'), '+', '-') || json_extract(b.value, '$.name')"
 		" FROM json_each(?1, '$.\"format-specific\".data.bitmaps') b WHERE NOT EXISTS"
-		" (SELECT * FROM json_each(b.value, '$.flags') f WHERE f.value = 'in-use')";
+		" (SELECT * FROM json_each(b.value, '$.flags') WHERE value = 'in-use')";
 	char *const argv[] = { "qemu-img", "info", "--output=json", "--image-opts",
 			       (char *)image, NULL };
 	struct rd_buffer json = { 0 };
@@ -95,15 +101,16 @@ static int find_bitmap(const char *image, const struct rd_version *newest, const
 	rd_buffer_free(&json);
 	for (name = (const char *)names->data;
 	     !r && name < (const char *)names->data + names->len; name += strlen(name) + 1)
-		if (wanted ? !strcmp(name, wanted) : rd_bitmap_is_of(newest, name))
-			*ret = name;
+		if ((name[0] == '+' || has_next) &&
+		    (wanted ? !strcmp(name + 1, wanted) : rd_bitmap_is_of(newest, name + 1)))
+			*ret = name + 1;
 	return r;
 }
 
 /* How to run qemu-nbd. */
 struct server {
 	struct rd_buffer image;		/* as --image-opts has it */
-	char bitmap[300];
+	char *bitmap;
 	char *argv[8];
 };
 
@@ -115,6 +122,8 @@ static int choose_server(struct server *server, const char *path, const char *re
 	int r;
 
 	memset(server, 0, sizeof(*server));
+	/* Ctrl-C is for us: it ends with the connection. */
+	*argv++ = "setsid";
 	*argv++ = "qemu-nbd";
 	if (read_only)
 		*argv++ = (char *)read_only;
@@ -129,16 +138,70 @@ static int choose_server(struct server *server, const char *path, const char *re
 	return r;
 }
 
+static void free_server(struct server *server)
+{
+	rd_buffer_free(&server->image);
+	free(server->bitmap);
+}
+
 /* The last argument is the image. */
-static void add_bitmap(struct server *server, const char *bitmap)
+static int add_bitmap(struct server *server, const char *bitmap)
 {
 	unsigned int nr;
 
 	for (nr = 0; server->argv[nr]; nr++)
 		;
-	snprintf(server->bitmap, sizeof(server->bitmap), "--bitmap=%s", bitmap);
+	if (asprintf(&server->bitmap, "--bitmap=%s", bitmap) < 0) {
+		server->bitmap = NULL;
+		return -ENOMEM;
+	}
 	server->argv[nr] = server->argv[nr - 1];
 	server->argv[nr - 1] = server->bitmap;
+	return 0;
+}
+
+static int open_server(const struct ctl *ctl, const char *uri, char **argv, const char *bitmap,
+		       struct ctl_served_disk *disk)
+{
+	return rd_nbd_open(&disk->nbd, &(struct rd_nbd_options){
+		.uri = uri,
+		.argv = argv,
+		.bitmap = bitmap,
+		.stop = ctl->progress.progress.stop,
+	});
+}
+
+/* Others than QEMU have no lock of theirs that it knows. */
+static int check_unchanged(void *ctx)
+{
+	struct ctl_served_disk *disk = ctx;
+	const struct stat *before = &disk->before;
+	struct stat now;
+
+	if (stat(disk->file, &now))
+		return rd_err(-errno, "cannot look at '%s'", disk->file);
+	if (now.st_size == before->st_size && now.st_ino == before->st_ino &&
+	    now.st_ctim.tv_sec == before->st_ctim.tv_sec &&
+	    now.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
+		return 0;
+	rd_err(0, "'%s' was written while it was read", disk->file);
+	rd_hint("stop the program that writes to it first");
+	return -EBUSY;
+}
+
+static int check_file(struct ctl *ctl, struct rd_snapshot_options *options, const char *file,
+		      struct ctl_served_disk *disk)
+{
+	disk->file = file;
+	if (stat(file, &disk->before) || access(file, R_OK))
+		return rd_err(-errno, "cannot open '%s'", file);
+	if (rd_is_of_pool(ctl->pool->path, file)) {
+		rd_err(0, "'%s' is part of the pool", file);
+		return CTL_FAILED;
+	}
+	options->check = check_unchanged;
+	options->ctx = disk;
+	return 0;
 }
 
 static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
@@ -150,21 +213,20 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 	struct server server;
 	int r = choose_server(&server, options->from, "--read-only");
 
-	if (!r && server.image.data && access(file, R_OK))
-		r = rd_err(-errno, "cannot open '%s'", file);
 	if (!r && server.image.data)
-		r = find_bitmap((const char *)server.image.data, newest, bitmap, &names, &found);
-	if (found)
-		add_bitmap(&server, found);
+		r = check_file(ctl, options, file, disk);
+	if (!r && server.image.data)
+		r = find_bitmap(ctl, (const char *)server.image.data, newest, &names, &found);
+	if (!r && found)
+		r = add_bitmap(&server, found);
 	else if (bitmap && newest->id && !options->why_full)
 		options->why_full = "the file has no such bitmap, or one that was not closed well";
 	if (!r)
-		r = rd_nbd_open(&disk->nbd, options->from, server.argv, found);
+		r = open_server(ctl, options->from, server.argv, found, disk);
 	if (!r)
 		r = rd_bitmap_choose(&disk->list, disk->nbd, newest, found,
-				     ctl_value(ctl, CTL_OPT_NEXT_BITMAP) ? : bitmap ? : found,
-				     options);
-	rd_buffer_free(&server.image);
+				     ctl_value(ctl, CTL_OPT_NEXT_BITMAP), options);
+	free_server(&server);
 	rd_buffer_free(&names);
 	return r;
 }
@@ -184,7 +246,8 @@ static int make_file(const char *format, const char *file, u64 size)
 	return parent ? rd_sync_directory(dirname(parent)) : -ENOMEM;
 }
 
-int ctl_served_target(const char *path, u64 size, struct ctl_served_disk *disk, bool *ret_new)
+int ctl_served_target(const struct ctl *ctl, const char *path, u64 size,
+		      struct ctl_served_disk *disk, bool *ret_new)
 {
 	const char *format = format_of(path);
 	struct server server = { 0 };
@@ -199,8 +262,8 @@ int ctl_served_target(const char *path, u64 size, struct ctl_served_disk *disk, 
 			r = make_file(format, path + strlen(format) + 1, size);
 	}
 	if (!r)
-		r = rd_nbd_open(&disk->nbd, path, format ? server.argv : NULL, NULL);
-	rd_buffer_free(&server.image);
+		r = open_server(ctl, path, format ? server.argv : NULL, NULL, disk);
+	free_server(&server);
 	if (r || !rd_nbd_is_read_only(disk->nbd))
 		return r;
 	rd_err(0, "the server of '%s' allows no writes", path);
@@ -214,6 +277,20 @@ static int check_moment(void *ctx)
 	struct ctl_served_disk *disk = ctx;
 
 	return rd_fleece_check(&disk->fleece);
+}
+
+static void look(void *ctx)
+{
+	struct ctl_served_disk *disk = ctx;
+
+	rd_fleece_look(&disk->fleece);
+}
+
+static void stop_reading(void *ctx)
+{
+	struct ctl_served_disk *disk = ctx;
+
+	rd_fleece_stop_reading(&disk->fleece);
 }
 
 static int note_made(void *ctx, const struct rd_version *version)
@@ -240,6 +317,7 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 		.volume = options->volume,
 		.follows = rd_bitmap_is_of,
 		.newest = newest,
+		.force = ctl_has(ctl, CTL_OPT_FORCE),
 	});
 	if (r)
 		return r;
@@ -248,7 +326,14 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 	options->check = check_moment;
 	options->copied = note_made;
 	options->ctx = disk;
-	r = rd_nbd_open(&disk->nbd, fleece->uri, NULL, fleece->old[0] ? fleece->list : NULL);
+	r = rd_nbd_open(&disk->nbd, &(struct rd_nbd_options){
+		.uri = fleece->uri,
+		.bitmap = fleece->old[0] ? fleece->list : NULL,
+		.stop = ctl->progress.progress.stop,
+		.look = look,
+		.end = stop_reading,
+		.ctx = disk,
+	});
 	return r ? r : rd_bitmap_choose(&disk->list, disk->nbd, newest,
 					fleece->old[0] ? fleece->old : NULL, fleece->new, options);
 }
@@ -259,10 +344,10 @@ static int open_nbd(struct ctl *ctl, struct rd_snapshot_options *options,
 		    const struct rd_version *newest, struct ctl_served_disk *disk)
 {
 	const char *bitmap = ctl_value(ctl, CTL_OPT_BITMAP);
-	int r = rd_nbd_open(&disk->nbd, options->from, NULL, bitmap);
+	int r = open_server(ctl, options->from, NULL, bitmap, disk);
 
 	return r ? r : rd_bitmap_choose(&disk->list, disk->nbd, newest, bitmap,
-					ctl_value(ctl, CTL_OPT_NEXT_BITMAP) ? : bitmap, options);
+					ctl_value(ctl, CTL_OPT_NEXT_BITMAP), options);
 }
 
 static int find_newest(struct ctl *ctl, const char *volume, struct rd_version *ret)
@@ -304,7 +389,10 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 
 int ctl_served_end(struct ctl_served_disk *disk)
 {
+	/* QEMU ends the connection, and not we: see rd_nbd_options. */
+	int r = disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : 0;
+
 	rd_nbd_close(disk->nbd);
 	rd_buffer_free(&disk->list.ranges);
-	return disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : 0;
+	return r;
 }

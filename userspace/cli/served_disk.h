@@ -9,6 +9,8 @@
 #ifndef CTL_SERVED_DISK_H
 #define CTL_SERVED_DISK_H
 
+#include <sys/stat.h>
+
 #include "host/qemu/fleece.h"
 #include "pool/served/bitmap.h"
 #include "cli.h"
@@ -16,6 +18,8 @@
 struct ctl_served_disk {
 	struct rd_nbd *nbd;
 	struct rd_bitmap_list list;
+	const char *file;		/* that qemu-nbd reads, and what it was */
+	struct stat before;
 	bool is_fleeced;
 	bool is_made;			/* the version exists */
 	struct rd_fleece fleece;
@@ -33,7 +37,8 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
  * Open @path, which ctl_is_served(), to write a disk of @size bytes to it: a file that is not there
  * is made. *@ret_new: it is all zeros. @disk is all zeros.
  */
-int ctl_served_target(const char *path, u64 size, struct ctl_served_disk *disk, bool *ret_new);
+int ctl_served_target(const struct ctl *ctl, const char *path, u64 size,
+		      struct ctl_served_disk *disk, bool *ret_new);
 
 /* After each of both. */
 int ctl_served_end(struct ctl_served_disk *disk);

@@ -7,14 +7,25 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "base/uri.h"
 #include "host/sys/run.h"
 #include "fleece.h"
 
+/* Of a disk's size there is to be this share for what is overwritten, or so much. */
+#define ROOM_SHARE	64
+#define ROOM_MIN	(64U << 20)
+/* With less left the version is given up, before a write of the guest fails. */
+#define ROOM_LEFT	(16U << 20)
+#define LOCK_STEPS	1000
 #define OVERLAY		"overwritten.qcow2"
 #define SOCKET		"nbd"
 #define UUID_BYTES	16
@@ -99,7 +110,7 @@ static int wait_gone(struct rd_fleece *fleece, const char *verb, const char *que
 static const char export_there[] = "SELECT json_extract(value, '$.id') FROM json_each(?1)"
 	" WHERE json_extract(value, '$.id') = ?2";
 static const char job_runs[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
-	" WHERE json_extract(value, '$.id') = ?2 AND json_extract(value, '$.status') != 'concluded'";
+	" WHERE json_extract(value, '$.id') = ?2 AND json_extract(value, '$.status') NOT IN ('concluded', 'null')";
 static const char job_there[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
 	" WHERE json_extract(value, '$.id') = ?2";
 
@@ -137,7 +148,6 @@ static int remove_bitmap(struct rd_fleece *fleece, const char *name)
 
 static int end_reading(struct rd_fleece *fleece)
 {
-	char path[PATH_MAX + 32];
 	int r;
 
 	r = end_export(fleece);
@@ -149,24 +159,23 @@ static int end_reading(struct rd_fleece *fleece)
 		r = try(rd_qmp_run(fleece->qmp, "blockdev-del", "node-name=%s", fleece->id));
 	if (!r)
 		r = remove_bitmap(fleece, fleece->list);
-	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->dir);
-	unlink(path);
+	unlinkat(fleece->lock, OVERLAY, 0);
+	unlinkat(fleece->lock, SOCKET, 0);
 	return r;
 }
 
-/* A server of ours has our export, if it has any: nothing else could be told of it. */
-static int find_server(struct rd_fleece *fleece)
+/*
+ * Does the NBD server of this QEMU, if it has one, listen where ours did? QEMU tells nothing of it,
+ * and that of another program is not ours to stop.
+ */
+static void find_server(struct rd_fleece *fleece)
 {
-	char found[RD_FLEECE_ID];
-	int r;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	RD_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
 
-	r = rd_qmp_query(fleece->qmp, "query-block-exports");
-	if (!r)
-		r = ask_one(fleece, export_there, fleece->id, found, sizeof(found));
-	fleece->has_server = r > 0;
-	return r > 0 ? 0 : refused(fleece, r, "list its exports");
+	fleece->has_server = fd >= 0 && len < (int)sizeof(address.sun_path) &&
+		!connect(fd, (struct sockaddr *)&address, sizeof(address));
 }
 
 /*
@@ -210,11 +219,42 @@ static int choose_bitmap(struct rd_fleece *fleece, const struct rd_fleece_option
 
 /* --- the moment */
 
+static u64 free_bytes(const struct rd_fleece *fleece)
+{
+	struct statvfs st;
+
+	return fstatvfs(fleece->lock, &st) ? 0 : (u64)st.f_bavail * st.f_frsize;
+}
+
+/* A write of the guest for which there is no room fails: QEMU has no other way. */
+static int check_room(const struct rd_fleece *fleece, u64 size)
+{
+	u64 need = rd_min(size, rd_max(size / ROOM_SHARE, (u64)ROOM_MIN));
+
+	if (free_bytes(fleece) >= need)
+		return 0;
+	rd_err(0, "'%s' has no room for what the guest overwrites meanwhile: %llu MiB are needed",
+	       fleece->dir, (unsigned long long)(need >> 20) + 1);
+	rd_hint("--temp names another directory");
+	return -ENOSPC;
+}
+
+void rd_fleece_look(struct rd_fleece *fleece)
+{
+	if (fleece->gave_up || free_bytes(fleece) >= ROOM_LEFT)
+		return;
+	/* The guest goes before the version. */
+	fleece->gave_up = true;
+	rd_qmp_run(fleece->qmp, "block-job-cancel", "device=%s force=%d", fleece->id, true);
+}
+
 static int make_overlay(struct rd_fleece *fleece)
 {
 	static const char size_of[] = "SELECT json_extract(value, '$.image.\"virtual-size\"')"
 		" FROM json_each(?1) WHERE json_extract(value, '$.\"node-name\"') = ?2";
-	char path[PATH_MAX + 32], size[32];
+	uid_t uid = rd_qmp_uid(fleece->qmp);
+	gid_t gid = rd_qmp_gid(fleece->qmp);
+	char path[PATH_MAX + 64], size[32];
 	char *const argv[] = { "qemu-img", "create", "-q", "-f", "qcow2", path, size, NULL };
 	int r;
 
@@ -222,25 +262,29 @@ static int make_overlay(struct rd_fleece *fleece)
 	if (!r)
 		r = ask_one(fleece, size_of, fleece->disk, size, sizeof(size));
 	if (r <= 0)
-		return r ? refused(fleece, r, "tell the size of the disk") : -EPROTO;
+		return r ? refused(fleece, r, "tell the size of the disk") :
+			rd_err(-EPROTO, "QEMU does not tell the size of '%s'", fleece->disk);
+	r = check_room(fleece, strtoull(size, NULL, 10));
+	if (r)
+		return r;
 	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
-	unlink(path);
 	r = rd_run(argv, NULL);
 	if (r)
 		return r < 0 ? r : -EIO;
-	if (chmod(path, 0600) ||
-	    lchown(path, rd_qmp_uid(fleece->qmp), rd_qmp_gid(fleece->qmp)))
-		return rd_err(-errno, "cannot give '%s' to QEMU", path);
+	/* From here on QEMU may do there what it likes. */
+	if (fchmodat(fleece->lock, OVERLAY, 0600, 0) ||
+	    fchownat(fleece->lock, OVERLAY, uid, gid, AT_SYMLINK_NOFOLLOW) ||
+	    fchown(fleece->lock, uid, gid))
+		return rd_err(-errno, "cannot give '%s' to QEMU", fleece->dir);
 	return 0;
 }
 
 static int start_server(struct rd_fleece *fleece)
 {
-	char path[PATH_MAX + 32];
+	char path[PATH_MAX + 64];
 	int r;
 
 	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->dir);
-	unlink(path);
 	r = rd_qmp_run(fleece->qmp, "nbd-server-start",
 		       "addr={ type=%s data={ path=%s } } max-connections=%u", "unix", path, 1U);
 	fleece->has_server = !r;
@@ -249,13 +293,14 @@ static int start_server(struct rd_fleece *fleece)
 		rd_hint("a QEMU has one such server: does another program use it?");
 		return r;
 	}
-	snprintf(fleece->uri, sizeof(fleece->uri), "nbd+unix:///%s?socket=%s", fleece->id, path);
+	snprintf(fleece->uri, sizeof(fleece->uri), "nbd+unix:///%s?socket=", fleece->id);
+	rd_uri_put(fleece->uri, sizeof(fleece->uri), path);
 	return r;
 }
 
 static int add_overlay(struct rd_fleece *fleece)
 {
-	char path[PATH_MAX + 32];
+	char path[PATH_MAX + 64];
 
 	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
 	return refused(fleece, rd_qmp_run(fleece->qmp, "blockdev-add",
@@ -264,37 +309,43 @@ static int add_overlay(struct rd_fleece *fleece)
 		       "add a node for what is overwritten");
 }
 
-/* @persistent: the bitmap is to outlive QEMU, which only a disk in qcow2 can. */
+/*
+ * The backup comes first: from then on no write goes on until the transaction ends, and so each
+ * is in both bitmaps and not in the version, or in OLD and LIST and in the version.
+ *
+ * @persistent: the bitmap is to outlive QEMU, which only a disk in qcow2 can.
+ */
 static int transact(struct rd_fleece *fleece, bool persistent)
 {
 	const char *disk = fleece->disk, *id = fleece->id;
 
 	if (!fleece->old[0])
 		return rd_qmp_run(fleece->qmp, "transaction",
-				  "actions=[ { type=%s data={ node=%s name=%s persistent=%d } }"
-				  " { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } } ]",
-				  "block-dirty-bitmap-add", disk, fleece->new, persistent,
-				  "blockdev-backup", id, disk, id, "none", false);
+				  "actions=[ { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } }"
+				  " { type=%s data={ node=%s name=%s persistent=%d } } ]",
+				  "blockdev-backup", id, disk, id, "none", false,
+				  "block-dirty-bitmap-add", disk, fleece->new, persistent);
 	return rd_qmp_run(fleece->qmp, "transaction",
-			  "actions=[ { type=%s data={ node=%s name=%s disabled=%d } }"
-			  " { type=%s data={ node=%s target=%s bitmaps=[ %s ] } }"
+			  "actions=[ { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } }"
 			  " { type=%s data={ node=%s name=%s persistent=%d } }"
-			  " { type=%s data={ job-id=%s device=%s target=%s sync=%s auto-dismiss=%d } } ]",
-			  "block-dirty-bitmap-add", disk, fleece->list, true,
-			  "block-dirty-bitmap-merge", disk, fleece->list, fleece->old,
+			  " { type=%s data={ node=%s name=%s disabled=%d } }"
+			  " { type=%s data={ node=%s target=%s bitmaps=[ %s ] } } ]",
+			  "blockdev-backup", id, disk, id, "none", false,
 			  "block-dirty-bitmap-add", disk, fleece->new, persistent,
-			  "blockdev-backup", id, disk, id, "none", false);
+			  "block-dirty-bitmap-add", disk, fleece->list, true,
+			  "block-dirty-bitmap-merge", disk, fleece->list, fleece->old);
 }
 
 static int take_moment(struct rd_fleece *fleece)
 {
 	int r = rd_failpoint("fleece-ready");
 
+	/* If the answer is lost, it may have. */
+	fleece->has_begun = !r;
 	if (!r)
 		r = transact(fleece, true);
 	if (r == -EREMOTEIO)
 		r = transact(fleece, false);
-	fleece->has_begun = !r;
 	if (r)
 		return refused(fleece, r, "begin a copy of the disk as it is now");
 	return rd_failpoint("fleece-begun");
@@ -312,7 +363,7 @@ static int export(struct rd_fleece *fleece)
 		r = rd_qmp_run(fleece->qmp, "block-export-add",
 			       "type=%s id=%s node-name=%s name=%s", "nbd", fleece->id, fleece->id,
 			       fleece->id);
-	return refused(fleece, r, "export the disk");
+	return r ? refused(fleece, r, "export the disk") : rd_failpoint("fleece-exported");
 }
 
 /* --- the directory */
@@ -320,9 +371,13 @@ static int export(struct rd_fleece *fleece)
 /* Its name is the same each time, so that what a command that died has left is found. */
 static int make_dir(struct rd_fleece *fleece, const char *dir)
 {
+	char real[PATH_MAX];
 	struct stat st;
+	int steps = 0;
 
-	snprintf(fleece->dir, sizeof(fleece->dir), "%s/%s", dir, fleece->id);
+	if (!realpath(dir, real))
+		return rd_err(-errno, "cannot use the directory '%s'", dir);
+	snprintf(fleece->dir, sizeof(fleece->dir), "%s/%s", real, fleece->id);
 	if (mkdir(fleece->dir, 0700) && errno != EEXIST)
 		return rd_err(-errno, "cannot make '%s'", fleece->dir);
 	fleece->lock = open(fleece->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -334,12 +389,18 @@ static int make_dir(struct rd_fleece *fleece, const char *dir)
 		rd_hint("remove it, or name another directory with --temp");
 		return -EPERM;
 	}
-	if (flock(fleece->lock, LOCK_EX | LOCK_NB)) {
-		rd_err(0, "another command takes a snapshot of the same disk");
-		return -EBUSY;
+	/* The guard of a command that died may still be at it. */
+	while (flock(fleece->lock, LOCK_EX | LOCK_NB)) {
+		if (++steps == LOCK_STEPS) {
+			rd_err(0, "another command takes a snapshot of the same disk");
+			return -EBUSY;
+		}
+		usleep(STEP_US);
 	}
-	if (fchown(fleece->lock, rd_qmp_uid(fleece->qmp), rd_qmp_gid(fleece->qmp)))
-		return rd_err(-errno, "cannot give '%s' to QEMU", fleece->dir);
+	/* Until what we make there is made, QEMU is not to change names in it. */
+	if (fchown(fleece->lock, geteuid(), getegid()))
+		return rd_err(-errno, "cannot take '%s' back from QEMU", fleece->dir);
+	fleece->has_lock = true;
 	return 0;
 }
 
@@ -357,23 +418,77 @@ static void name_all(struct rd_fleece *fleece, const struct rd_fleece_options *o
 		 (unsigned long long)random);
 }
 
+/*
+ * The command has died: what is overwritten would be kept until the disk is full of it. Which
+ * bitmap is needed the next snapshot knows.
+ */
+static int clear_away(void *ctx, bool is_alone)
+{
+	struct rd_fleece *fleece = ctx;
+	int r;
+
+	if (!is_alone)
+		return 0;
+	/* QEMU has one connection at a time, and this one may have half an answer. */
+	rd_qmp_close(fleece->qmp);
+	r = rd_qmp_open(&fleece->qmp, fleece->socket);
+	fleece->has_server = true;
+	return r ? r : end_reading(fleece);
+}
+
+/*
+ * Before QEMU 9 an export of a disk with an I/O thread ends the whole of QEMU when its client goes
+ * without a word, as one does that is killed.
+ */
+static int check_threads(struct rd_fleece *fleece, const struct rd_fleece_options *options)
+{
+	char thread[64];
+	int r;
+
+	if (options->force || rd_qmp_major(fleece->qmp) >= 9)
+		return 0;
+	r = rd_qmp_query(fleece->qmp, "query-iothreads");
+	if (!r)
+		r = ask_one(fleece, "SELECT json_extract(value, '$.id') FROM json_each(?1)", NULL,
+			    thread, sizeof(thread));
+	/* qemu-storage-daemon has none that a guest's disk is in. */
+	if (r <= 0)
+		return try(r);
+	rd_err(0, "this QEMU has I/O threads: before version 9 it can end, and its guest with it, if this command is killed");
+	rd_hint("--force does it anyway; the disk without 'iothread=' is safe");
+	return -EPERM;
+}
+
 int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *options)
 {
 	int r;
 
 	memset(fleece, 0, sizeof(*fleece));
 	fleece->lock = -1;
+	fleece->socket = options->socket;
+	fleece->guard = (struct rd_guard){
+		.end = clear_away,
+		.ctx = fleece,
+		.limit_ms = -1,
+	};
 	name_all(fleece, options);
 	r = rd_qmp_open(&fleece->qmp, options->socket);
+	if (!r)
+		r = check_threads(fleece, options);
 	if (!r)
 		r = make_dir(fleece, options->dir);
 	if (!r)
 		r = find_node(fleece, options);
-	if (!r)
-		r = find_server(fleece);
-	if (!r)
+	if (!r) {
+		find_server(fleece);
 		r = end_reading(fleece);
-	fleece->has_server = false;
+		fleece->has_server = false;
+	}
+	/* A device has another node while a job of ours is there. */
+	if (!r)
+		r = find_node(fleece, options);
+	if (!r)
+		r = remove_bitmap(fleece, fleece->list);
 	if (!r)
 		r = choose_bitmap(fleece, options);
 	if (!r)
@@ -382,6 +497,8 @@ int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *op
 		r = start_server(fleece);
 	if (!r)
 		r = add_overlay(fleece);
+	if (!r)
+		r = rd_guard_begin(&fleece->guard);
 	if (!r)
 		r = take_moment(fleece);
 	return r ? r : export(fleece);
@@ -405,21 +522,28 @@ int rd_fleece_check(struct rd_fleece *fleece)
 	return -EIO;
 }
 
+void rd_fleece_stop_reading(struct rd_fleece *fleece)
+{
+	end_export(fleece);
+}
+
 int rd_fleece_end(struct rd_fleece *fleece, bool is_made)
 {
 	int r = 0;
 
-	if (fleece->qmp && fleece->disk[0]) {
+	if (fleece->has_lock && fleece->disk[0]) {
 		r = end_reading(fleece);
 		if (!r && fleece->has_begun && is_made && fleece->old[0])
 			r = remove_bitmap(fleece, fleece->old);
 		if (!r && fleece->has_begun && !is_made)
 			r = remove_bitmap(fleece, fleece->new);
 	}
+	if (fleece->guard.pid)
+		rd_guard_end(&fleece->guard);
 	if (r)
 		rd_warn("QEMU still has the node '%s' or a bitmap of that name; the next snapshot removes them",
 			fleece->id);
-	else if (fleece->lock >= 0)
+	else if (fleece->has_lock)
 		rmdir(fleece->dir);
 	if (fleece->lock >= 0)
 		close(fleece->lock);

@@ -14,8 +14,8 @@
  *	5. everything of 2 and 3 goes, and OLD if the version exists, or else NEW
  *
  * OLD goes on recording until 5, so at each point there is a bitmap that has all changes since the
- * newest version, whoever dies. After a crash there is one bitmap more than needed, and the guest
- * runs.
+ * newest version, whoever dies. A guard does 5 for a command that is killed, but for the bitmaps:
+ * of these there is one more than needed until the next snapshot.
  */
 #ifndef RD_FLEECE_H
 #define RD_FLEECE_H
@@ -23,6 +23,7 @@
 #include <limits.h>
 
 #include "pool/catalog/versions.h"
+#include "host/sys/guard.h"
 #include "qmp.h"
 
 /* No node of QEMU has a longer name. */
@@ -36,10 +37,14 @@ struct rd_fleece {
 	char list[RD_FLEECE_NAME];	/* bitmaps */
 	char old[RD_FLEECE_NAME];	/* "": none follows on */
 	char new[RD_FLEECE_NAME];
-	char dir[PATH_MAX];
-	int lock;
+	char dir[PATH_MAX + RD_FLEECE_ID + 2];
+	int lock;			/* the directory, and a lock of it */
+	bool has_lock;
 	bool has_server;
 	bool has_begun;			/* 3 was done */
+	bool gave_up;			/* there is no room */
+	const char *socket;
+	struct rd_guard guard;		/* clears away if the command is killed */
 	const char *why_full;		/* NULL where there is an @old */
 	char uri[3 * PATH_MAX];
 };
@@ -54,10 +59,15 @@ struct rd_fleece_options {
 	/* Does the bitmap @name follow on from the newest version? */
 	bool (*follows)(const struct rd_version *newest, const char *name);
 	const struct rd_version *newest;
+	bool force;			/* although a kill may end QEMU */
 };
 
 /* After an error as well, rd_fleece_end(). -EBUSY: another command has the disk. */
 int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *options);
+/* While it is read, now and then: is there room left? If not, the version is given up. */
+void rd_fleece_look(struct rd_fleece *fleece);
+/* Nothing more is read: QEMU ends the connection, and not we. */
+void rd_fleece_stop_reading(struct rd_fleece *fleece);
 /* Is what is read still the content of the moment? -EIO, with a message. */
 int rd_fleece_check(struct rd_fleece *fleece);
 /* Returns an error only if something is left behind, with a message. */

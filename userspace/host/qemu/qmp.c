@@ -22,6 +22,8 @@ struct rd_qmp {
 	char *path;
 	int fd;
 	struct ucred peer;
+	unsigned int nr;		/* of the last command */
+	unsigned int major;		/* version of QEMU */
 	struct rd_buffer in;		/* what was read, and is no line yet */
 	struct rd_buffer line;		/* the last answer, with a NUL */
 	struct rd_buffer refusal;
@@ -82,11 +84,12 @@ static int read_more(struct rd_qmp *qmp)
 	char *to;
 	int r;
 
-	r = poll(&wait, 1, RD_QMP_SECONDS * 1000);
+	/* An answer is always waited for: Ctrl-C is seen between commands. */
+	do {
+		r = poll(&wait, 1, RD_QMP_SECONDS * 1000);
+	} while (r < 0 && errno == EINTR);
 	if (!r)
 		return tell_silence(qmp);
-	if (r < 0)
-		return -errno;
 	to = (char *)rd_buffer_grow(&qmp->in, 65536);
 	if (!to)
 		return -ENOMEM;
@@ -128,7 +131,18 @@ static int find_member(struct rd_qmp *qmp, const char *question, struct rd_buffe
 	return r ? r : ret->len > 0;
 }
 
-/* Read on until an answer: between them are events. */
+/* Is the last line the answer to the last command? Others are events, and what came too late. */
+static int is_answer(struct rd_qmp *qmp)
+{
+	struct rd_buffer id = { 0 };
+	int r = find_member(qmp, "SELECT json_extract(?1, '$.id')", &id);
+
+	if (r > 0)
+		r = strtoul((const char *)id.data, NULL, 10) == qmp->nr;
+	rd_buffer_free(&id);
+	return r;
+}
+
 static int read_answer(struct rd_qmp *qmp)
 {
 	struct rd_buffer result = { 0 };
@@ -136,8 +150,12 @@ static int read_answer(struct rd_qmp *qmp)
 
 	for (;;) {
 		r = read_line(qmp);
-		if (r)
+		if (!r)
+			r = is_answer(qmp);
+		if (r < 0)
 			break;
+		if (!r)
+			continue;
 		r = find_member(qmp, "SELECT json_extract(?1, '$.error.desc')", &qmp->refusal);
 		if (r) {
 			r = r > 0 ? -EREMOTEIO : r;
@@ -185,6 +203,7 @@ static int run(struct rd_qmp *qmp, const char *verb, const char *fmt, va_list ar
 		return -ENOMEM;
 	rd_json_begin(&json, NULL, '{');
 	rd_json_string(&json, "execute", verb);
+	rd_json_u64(&json, "id", ++qmp->nr);
 	rd_json_begin(&json, "arguments", '{');
 	if (fmt)
 		rd_json_vadd(&json, fmt, args);
@@ -239,7 +258,14 @@ static int connect_to(struct rd_qmp *qmp)
 	if (!r)
 		r = find_member(qmp, "SELECT json_extract(?1, '$.QMP.version.qemu.major')",
 				&qmp->refusal);
+	if (r > 0)
+		qmp->major = atoi((const char *)qmp->refusal.data);
 	return r > 0 ? 0 : r ? r : -EPROTO;
+}
+
+unsigned int rd_qmp_major(const struct rd_qmp *qmp)
+{
+	return qmp->major;
 }
 
 int rd_qmp_open(struct rd_qmp **ret, const char *path)
@@ -255,6 +281,7 @@ int rd_qmp_open(struct rd_qmp **ret, const char *path)
 	if (!qmp->path)
 		return -ENOMEM;
 	r = connect_to(qmp);
+	/* That was said. */
 	if (r == -ETIMEDOUT || r == -ECONNRESET)
 		return r;
 	if (!r)

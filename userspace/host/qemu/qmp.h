@@ -21,6 +21,8 @@ struct rd_qmp;
 int rd_qmp_open(struct rd_qmp **ret, const char *path);
 void rd_qmp_close(struct rd_qmp *qmp);
 
+/* The first number of QEMU's version. */
+unsigned int rd_qmp_major(const struct rd_qmp *qmp);
 /* The user and group that QEMU runs as. */
 uid_t rd_qmp_uid(const struct rd_qmp *qmp);
 gid_t rd_qmp_gid(const struct rd_qmp *qmp);

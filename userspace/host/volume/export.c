@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/uri.h"
 #include "host/sys/run.h"
 #include "export.h"
 #include "export_files.h"
@@ -43,20 +44,6 @@ static int check_address(const struct rd_export_options *options)
 	return -EPERM;
 }
 
-/* Append @text, with what has a meaning in a URI escaped. */
-static void put_escaped(char *uri, size_t size, const char *text)
-{
-	static const char plain[] = "/-._~@+";
-	size_t len = strlen(uri);
-
-	for (; *text && len + 4 < size; text++) {
-		bool is_plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
-			(*text >= '0' && *text <= '9') || strchr(plain, *text);
-
-		len += snprintf(uri + len, size - len, is_plain ? "%c" : "%%%02X", (u8)*text);
-	}
-}
-
 static void make_uri(struct rd_export *export, const struct rd_export_options *options)
 {
 	bool tls = options->tls_certificates || options->tls_psk;
@@ -68,12 +55,12 @@ static void make_uri(struct rd_export *export, const struct rd_export_options *o
 		snprintf(export->uri, sizeof(export->uri),
 			 strchr(address, ':') ? "nbd%s://[%s]:%u/" : "nbd%s://%s:%u/",
 			 tls ? "s" : "", address, options->port);
-	put_escaped(export->uri, sizeof(export->uri),
+	rd_uri_put(export->uri, sizeof(export->uri),
 		    options->name ? options->name : "VOL@VERSION");
 	if (address)
 		return;
 	strncat(export->uri, "?socket=", sizeof(export->uri) - strlen(export->uri) - 1);
-	put_escaped(export->uri, sizeof(export->uri), export->socket);
+	rd_uri_put(export->uri, sizeof(export->uri), export->socket);
 }
 
 /* --- nbdkit */

@@ -10,7 +10,7 @@
 #include "host/sys/block.h"
 #include "meta/table_read.h"
 #include "freeze.h"
-#include "guard.h"
+#include "host/sys/guard.h"
 #include "pause.h"
 
 /* In sectors: dm-snapshot copies a chunk once, before its first overwrite. */

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host/sys/dm.h"
-#include "guard.h"
+#include "host/sys/guard.h"
 #include "pause.h"
 
 static int resume(const char *name)

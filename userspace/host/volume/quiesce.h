@@ -15,7 +15,7 @@
 #ifndef RD_QUIESCE_H
 #define RD_QUIESCE_H
 
-#include "guard.h"
+#include "host/sys/guard.h"
 #include "hooks.h"
 
 #define RD_QUIESCE_SECONDS	60

@@ -220,12 +220,14 @@ static bool is_in_use(const char *path, char *text, size_t size)
 static int check_format(const char *path)
 {
 	const char *format = rd_container_format(path);
+	char disk[PATH_MAX + 32];
 
 	if (!format)
 		return 0;
 	rd_err(0, "'%s' is not a disk: it is a file of format %s, with a disk in it", path,
 	       format);
-	rd_remedy(RD_REMEDY_CONVERT, path, NULL);
+	snprintf(disk, sizeof(disk), "%s:%s", format, path);
+	rd_remedy(RD_REMEDY_READ_INSIDE, disk, NULL);
 	rd_remedy(RD_REMEDY_TAKE_FILE, NULL, "no version was made");
 	return -EINVAL;
 }

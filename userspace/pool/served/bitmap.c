@@ -38,6 +38,8 @@ int rd_bitmap_choose(struct rd_bitmap_list *list, struct rd_nbd *nbd,
 {
 	int r;
 
+	if (!next && name && rd_nbd_has_bitmap(nbd))
+		next = name;
 	if (next) {
 		hash_name(list->tracker, next);
 		options->tracker = list->tracker;
@@ -49,11 +51,11 @@ int rd_bitmap_choose(struct rd_bitmap_list *list, struct rd_nbd *nbd,
 			NULL;
 		return 0;
 	}
-	r = rd_nbd_dirty(nbd, &list->ranges);
-	if (r == -ENOENT) {
+	if (!rd_nbd_has_bitmap(nbd)) {
 		options->why_full = "the server has no such bitmap";
 		return 0;
 	}
+	r = rd_nbd_dirty(nbd, &list->ranges);
 	list->changed = (struct rd_changed){
 		.base = newest->number,
 		.nr = list->ranges.len / sizeof(struct rd_changed_range),

@@ -26,7 +26,8 @@ bool rd_bitmap_is_of(const struct rd_version *version, const char *name);
 /*
  * Make the options of a snapshot of the disk @nbd: what has changed by the bitmap that was asked
  * for there, and is @name to people, if it follows on from @newest (id 0: there is none); and that
- * bitmap @next goes on from the new version (NULL: none does). @list is used by the options.
+ * the bitmap @next goes on from the new version. Without @next that is @name, if the server has it,
+ * and a bitmap that others make later under this name is not. @list is used by the options.
  */
 int rd_bitmap_choose(struct rd_bitmap_list *list, struct rd_nbd *nbd,
 		     const struct rd_version *newest, const char *name, const char *next,

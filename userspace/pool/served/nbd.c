@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "pool/data/map.h"
 #include "pool/engine/served.h"
@@ -21,6 +22,9 @@
 #define STATE_DIRTY	1
 /* Of the disk, for one question where its holes are: an answer has lengths of 32 bits. */
 #define WINDOW		(1U << 30)
+#define LOOK_US		500000
+/* So often a wait looks whether it is to stop. */
+#define STEP_MS		200
 
 /* What lies between the end of the run before and here. */
 struct run {
@@ -32,7 +36,8 @@ struct rd_nbd {
 	struct rd_served served;
 	const struct rd_libnbd *lib;
 	struct nbd_handle *handle;
-	char *uri;
+	struct rd_nbd_options options;
+	const char *uri;
 	char *bitmap;			/* its meta context, or NULL */
 	bool tells_holes;
 
@@ -45,7 +50,9 @@ struct rd_nbd {
 	} readable, writable;
 	struct rd_op alarm;		/* for a server that hangs */
 	int timer;
+	u64 looked;			/* when options.look() was called last */
 	unsigned int in_flight;
+	struct question *question;	/* that is to be answered, or NULL */
 	struct rd_op *ended, **ended_end;	/* requests whose done() is to be called */
 
 	/* The runs of [from, to), as the server said last. */
@@ -180,6 +187,10 @@ static void polled(struct rd_op *op, int r)
 	(void)r;
 	waiter->is_waiting = false;
 	set_alarm(nbd);
+	if (nbd->options.look && rd_now_us() - nbd->looked > LOOK_US) {
+		nbd->looked = rd_now_us();
+		nbd->options.look(nbd->options.ctx);
+	}
 	nbd->lib->poll(nbd->handle, 0);
 	tell_ended(nbd);
 	keep_polling(nbd);
@@ -192,9 +203,10 @@ static void alarmed(struct rd_op *op, int r)
 	struct rd_nbd *nbd = op->ctx;
 	u64 count;
 
-	if (r || read(nbd->timer, &count, sizeof(count)) < 0)
+	if (r)
 		return;
-	if (nbd->in_flight) {
+	/* Nothing is read if it was set anew since. */
+	if (read(nbd->timer, &count, sizeof(count)) > 0 && nbd->in_flight) {
 		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
 		       patience());
 		cut_off(nbd);
@@ -242,7 +254,10 @@ static void end(struct rd_served *served)
 	if (!nbd->ring)
 		return;
 	nbd->ring = NULL;
-	cut_off(nbd);
+	if (nbd->options.end)
+		nbd->options.end(nbd->options.ctx);
+	else
+		cut_off(nbd);
 	timerfd_settime(nbd->timer, 0, &now, NULL);
 }
 
@@ -269,7 +284,8 @@ static void submit(struct rd_served *served, struct rd_op *op)
 		put_ended(nbd, op, -ENOMEM);
 	} else {
 		*request = (struct request){ nbd, op };
-		nbd->in_flight++;
+		if (!nbd->in_flight++)
+			set_alarm(nbd);
 		cookie = op->kind == RD_OP_READ ?
 			nbd->lib->aio_pread(nbd->handle, op->iov->iov_base, len, op->offset,
 					    callback, 0) :
@@ -298,11 +314,13 @@ struct question {
 static int take_answer(void *user_data, const char *context, uint64_t offset, uint32_t *entries,
 		       size_t nr_entries, int *error)
 {
-	struct question *question = user_data;
+	struct rd_nbd *nbd = user_data;
+	struct question *question = nbd->question;
 	size_t i;
 
 	(void)error;
-	if (strcmp(context, question->context))
+	/* An answer that nothing waits for any more comes late. */
+	if (!question || strcmp(context, question->context))
 		return 0;
 	question->is_wrong |= offset != question->offset;
 	for (i = 0; i + 1 < nr_entries && !question->is_wrong; i += 2) {
@@ -316,25 +334,36 @@ static int take_answer(void *user_data, const char *context, uint64_t offset, ui
 	return 0;
 }
 
+/* Serve the socket until something comes. *@since: when something did. */
+static int wait_a_bit(struct rd_nbd *nbd, u64 *since)
+{
+	int r = nbd->lib->poll(nbd->handle, STEP_MS);
+
+	if (nbd->options.stop && *nbd->options.stop)
+		return -EINTR;
+	if (r < 0)
+		return last_error(nbd);
+	if (r)
+		*since = rd_now_us();
+	if (rd_now_us() - *since < patience() * 1000000ULL)
+		return 0;
+	rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri, patience());
+	return -ETIMEDOUT;
+}
+
 /* Serve the socket until @cookie has been answered. */
 static int wait_for(struct rd_nbd *nbd, i64 cookie)
 {
-	int r = cookie < 0 ? -1 : 0;
+	u64 since = rd_now_us();
+	int r = cookie < 0 ? last_error(nbd) : 0, done = 0;
 
-	while (!r) {
-		r = nbd->lib->aio_command_completed(nbd->handle, cookie);
-		if (r)
-			break;
-		r = nbd->lib->poll(nbd->handle, patience() * 1000);
-		if (!r) {
-			rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-			       patience());
-			cut_off(nbd);
-			return -ETIMEDOUT;
-		}
-		r = r < 0 ? r : 0;
-	}
-	r = r < 0 ? last_error(nbd) : 0;
+	while (!r && !(done = nbd->lib->aio_command_completed(nbd->handle, cookie)))
+		r = wait_a_bit(nbd, &since);
+	if (done < 0)
+		r = last_error(nbd);
+	else if (r == -ETIMEDOUT || r == -EINTR)
+		cut_off(nbd);
+	nbd->question = NULL;
 	tell_ended(nbd);
 	return r;
 }
@@ -354,10 +383,11 @@ static int flush(struct rd_served *served)
 static int ask(struct rd_nbd *nbd, struct question *question)
 {
 	u64 from = question->offset, len = rd_min((u64)WINDOW, nbd->served.size - from);
-	nbd_extent_callback callback = { .callback = take_answer, .user_data = question };
+	nbd_extent_callback callback = { .callback = take_answer, .user_data = nbd };
 	i64 cookie;
 	int r;
 
+	nbd->question = question;
 	cookie = nbd->lib->aio_block_status(nbd->handle, len, from, callback,
 					    (nbd_completion_callback){ 0 }, 0);
 	r = wait_for(nbd, cookie);
@@ -444,31 +474,82 @@ static off_t seek(struct rd_served *served, off_t offset, int whence)
 
 /* --- what is dirty */
 
+static void add_range(struct rd_buffer *ranges, u64 start, u64 end)
+{
+	struct rd_changed_range range = { .offset = start, .len = end - start };
+	struct rd_changed_range *last = (struct rd_changed_range *)(ranges->data + ranges->len) - 1;
+
+	if (ranges->len && last->offset + last->len >= start)
+		last->len = rd_max(last->offset + last->len, end) - last->offset;
+	else
+		rd_buffer_put(ranges, &range, sizeof(range));
+}
+
 static void add_dirty(struct question *question, u64 start, u32 flags)
 {
-	struct rd_changed_range range = { .offset = start, .len = question->offset - start };
-	struct rd_changed_range *last =
-		(struct rd_changed_range *)(question->into->data + question->into->len) - 1;
+	if (flags & STATE_DIRTY)
+		add_range(question->into, start, question->offset);
+}
 
-	if (!(flags & STATE_DIRTY))
-		return;
-	if (question->into->len && last->offset + last->len == start)
-		last->len += range.len;
-	else
-		rd_buffer_put(question->into, &range, sizeof(range));
+bool rd_nbd_has_bitmap(const struct rd_nbd *nbd)
+{
+	return nbd->bitmap && nbd->lib->can_meta_context(nbd->handle, nbd->bitmap) > 0;
+}
+
+/* Append the zeros that may have been cut off and be there again: see nbd.h. */
+static int add_zeros(struct rd_nbd *nbd, struct rd_buffer *zeros)
+{
+	u64 size = nbd->served.size, start, end = 0;
+	off_t at;
+
+	while (end < size) {
+		at = seek(&nbd->served, end, SEEK_HOLE);
+		if (at < 0)
+			return -EIO;
+		start = at;
+		at = seek(&nbd->served, start, SEEK_DATA);
+		if (at < 0 && errno != ENXIO)
+			return -EIO;
+		end = at < 0 ? size : (u64)at;
+		if (start < size && (end == size || end >> RD_SEG_SHIFT != start >> RD_SEG_SHIFT))
+			add_range(zeros, start >> RD_SEG_SHIFT << RD_SEG_SHIFT,
+				  end == size ? size : end >> RD_SEG_SHIFT << RD_SEG_SHIFT);
+	}
+	return zeros->failed ? -ENOMEM : 0;
+}
+
+/* Merge two lists, each in order, into @ret. */
+static int merge(const struct rd_buffer *a, const struct rd_buffer *b, struct rd_buffer *ret)
+{
+	const struct rd_changed_range *from[2] = { (void *)a->data, (void *)b->data };
+	const struct rd_changed_range *end[2] = { (void *)(a->data + a->len),
+						  (void *)(b->data + b->len) };
+	unsigned int i;
+
+	while (from[0] < end[0] || from[1] < end[1]) {
+		i = from[0] == end[0] || (from[1] < end[1] && from[1]->offset < from[0]->offset);
+		add_range(ret, from[i]->offset, from[i]->offset + from[i]->len);
+		from[i]++;
+	}
+	return ret->failed ? -ENOMEM : 0;
 }
 
 int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 {
-	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = ret };
+	struct rd_buffer dirty = { 0 }, zeros = { 0 };
+	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = &dirty };
 	int r = 0;
 
-	if (!nbd->bitmap || nbd->lib->can_meta_context(nbd->handle, nbd->bitmap) <= 0)
-		return -ENOENT;
 	while (!r && question.offset < nbd->served.size)
 		r = ask(nbd, &question);
-	return r ? rd_err(r, "cannot read the bitmap '%s' of '%s'", nbd->bitmap + strlen(BITMAP),
-			  nbd->uri) : 0;
+	if (!r)
+		r = add_zeros(nbd, &zeros);
+	if (!r)
+		r = merge(&dirty, &zeros, ret);
+	rd_buffer_free(&dirty);
+	rd_buffer_free(&zeros);
+	return r && r != -EINTR && r != -ENOMEM ?
+		rd_err(r, "cannot read the bitmap '%s' of '%s'", nbd->options.bitmap, nbd->uri) : r;
 }
 
 /* --- the connection */
@@ -477,17 +558,15 @@ int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 static int wait_ready(struct rd_nbd *nbd)
 {
 	const struct rd_libnbd *lib = nbd->lib;
-	int r = 1;
+	u64 since = rd_now_us();
+	int r = 0;
 
-	while (lib->aio_is_connecting(nbd->handle) > 0 && r > 0)
-		r = lib->poll(nbd->handle, patience() * 1000);
+	while (!r && lib->aio_is_connecting(nbd->handle) > 0)
+		r = wait_a_bit(nbd, &since);
+	if (r == -ETIMEDOUT || r == -EINTR)
+		return r;
 	if (lib->aio_is_ready(nbd->handle) > 0)
 		return 0;
-	if (!r) {
-		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-		       patience());
-		return -ETIMEDOUT;
-	}
 	rd_err(0, "cannot connect to '%s': %s", nbd->uri, lib->get_error() ? : "it was refused");
 	return last_error(nbd);
 }
@@ -511,8 +590,9 @@ static int check_sizes(struct rd_nbd *nbd)
 	return -EOPNOTSUPP;
 }
 
-static int connect_to(struct rd_nbd *nbd, char **argv)
+static int connect_to(struct rd_nbd *nbd)
 {
+	char **argv = nbd->options.argv;
 	const struct rd_libnbd *lib = nbd->lib;
 	int r;
 
@@ -536,7 +616,7 @@ static int connect_to(struct rd_nbd *nbd, char **argv)
 	return r;
 }
 
-int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *bitmap)
+int rd_nbd_open(struct rd_nbd **ret, const struct rd_nbd_options *options)
 {
 	struct rd_nbd *nbd = calloc(1, sizeof(*nbd));
 	int r;
@@ -553,11 +633,14 @@ int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *b
 	};
 	nbd->timer = -1;
 	nbd->ended_end = &nbd->ended;
-	nbd->uri = strdup(uri);
-	if (!nbd->uri || (bitmap && asprintf(&nbd->bitmap, BITMAP "%s", bitmap) < 0))
+	nbd->options = *options;
+	nbd->uri = options->uri;
+	if (options->bitmap && asprintf(&nbd->bitmap, BITMAP "%s", options->bitmap) < 0) {
+		nbd->bitmap = NULL;
 		return -ENOMEM;
+	}
 	r = rd_libnbd_load(&nbd->lib);
-	return r ? r : connect_to(nbd, argv);
+	return r ? r : connect_to(nbd);
 }
 
 void rd_nbd_close(struct rd_nbd *nbd)
@@ -570,7 +653,6 @@ void rd_nbd_close(struct rd_nbd *nbd)
 		close(nbd->timer);
 	rd_buffer_free(&nbd->runs);
 	free(nbd->bitmap);
-	free(nbd->uri);
 	free(nbd);
 }
 

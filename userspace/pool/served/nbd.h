@@ -17,12 +17,26 @@ struct rd_nbd;
 /* Does @text name an NBD server? */
 bool rd_nbd_is_uri(const char *text);
 
-/*
- * Connect to @uri, or, unless @argv is NULL, to the server that this program is, which gets its
- * socket from us and ends with the connection; then @uri is its name to people. @bitmap: the dirty
- * bitmap of QEMU that is asked for, or NULL. Errors are said, with what the server answered.
- */
-int rd_nbd_open(struct rd_nbd **ret, const char *uri, char **argv, const char *bitmap);
+struct rd_nbd_options {
+	const char *uri;
+	/*
+	 * A program that is the server: it gets its socket from us, and ends with the
+	 * connection. @uri is its name to people. Or NULL.
+	 */
+	char **argv;
+	const char *bitmap;		/* the dirty bitmap of QEMU that is asked for, or NULL */
+	const volatile int *stop;	/* not 0: the user has asked to stop */
+	/*
+	 * All of these may be NULL. @look: about once a second, while something is read. @end:
+	 * instead of ending the connection, have the server end it.
+	 */
+	void (*look)(void *ctx);
+	void (*end)(void *ctx);
+	void *ctx;
+};
+
+/* Connect. Says what failed, and what the server answered; -EINTR: to stop. */
+int rd_nbd_open(struct rd_nbd **ret, const struct rd_nbd_options *options);
 void rd_nbd_close(struct rd_nbd *nbd);
 
 bool rd_nbd_is_read_only(const struct rd_nbd *nbd);
@@ -30,9 +44,13 @@ bool rd_nbd_is_read_only(const struct rd_nbd *nbd);
 /* The disk, for a snapshot or a restore, until rd_nbd_close(). */
 struct rd_served *rd_nbd_served(struct rd_nbd *nbd);
 
+/* Has the server the bitmap that was asked for? */
+bool rd_nbd_has_bitmap(const struct rd_nbd *nbd);
+
 /*
  * Read which ranges of the disk are dirty in the bitmap that was asked for: an array of struct
- * rd_changed_range. -ENOENT, without a message: the server has no such bitmap.
+ * rd_changed_range, in order. No bitmap has what was cut off and is there again since, as zeros:
+ * with them are ranges of zeros that end with a segment, and all of the segments they are in.
  */
 int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret);
 
