@@ -5,7 +5,9 @@
 #
 # Measure in guests what it costs to read a version from packs, with its own blocks stored raw
 # as 1: the same content in squashfs (zstd, blocks of 64 KiB), and served over NBD by a
-# process. All pools lie in memory. Each number is a median of rounds, in which all take turns.
+# process; and the same version in up to 8, 64 and 512 pieces, so that a read in sequence needs
+# blocks of many groups. All pools lie in memory. Each number is a median of rounds, in which
+# all take turns.
 #
 # The first guest counts instructions, which shows neither locks nor two processors at work.
 # The others have one and two virtual CPUs, and measure time.
@@ -16,7 +18,7 @@
 #   --raw FILE          write the measurements to FILE, too
 #   --check             exit with 1 if a target is missed
 #
-# Takes ten minutes without KVM.
+# Takes twenty minutes without KVM.
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=scripts/lib.sh
 . "$here/../../../scripts/lib.sh"
@@ -50,19 +52,35 @@ tar -C / -cf - usr/bin usr/lib usr/share 2>/dev/null | head -c "${mib}M" >"$dir/
 mkdir "$dir/files"
 for form in zstd none; do
 	export REVDEDUP_POOL=$dir/files/$form
-	"$dir/ctl/revdedupctl" -q init --compression "$form" --size $((mib * 2 + 64))M
+	"$dir/ctl/revdedupctl" -q init --compression "$form" --pieces 1 --size $((mib * 2 + 64))M
 	"$dir/ctl/revdedupctl" -q snapshot vm1 --from "$dir/content"
+done
+# The content at the end of 24 nights, in each of which 2 % of the blocks were written anywhere:
+# from the last night back, blocks change places.
+export REVDEDUP_POOL
+for pieces in 8 64 512; do
+	REVDEDUP_POOL=$dir/files/$pieces
+	"$dir/ctl/revdedupctl" -q init --pieces $pieces --dedup reverse --size $((mib * 3 + 64))M
+done
+cp "$dir/content" "$dir/night"
+for night in {24..0}; do
+	"$here/swap-blocks.py" "$dir/night" 0.02 $(seq 1 "$night")
+	for pieces in 8 64 512; do
+		REVDEDUP_POOL=$dir/files/$pieces
+		"$dir/ctl/revdedupctl" -q snapshot vm1 --from "$dir/night"
+	done
+	cp "$dir/content" "$dir/night"
 done
 mkdir "$dir/squash"
 ln "$dir/content" "$dir/squash/content"
 mksquashfs "$dir/squash" "$dir/files/squash" -comp zstd -b 64k -no-xattrs -quiet -no-progress
 disk=$dir/disk
-mke2fs -q -t ext4 -O ^has_journal -d "$dir/files" "$disk" $((mib * 3 + 64))M
+mke2fs -q -t ext4 -O ^has_journal -d "$dir/files" "$disk" $((mib * 8 + 64))M
 
 # measure NAME VM-OPTION...
 measure() {
 	note "measuring ($1, Linux $kernel)"
-	in_guest "$dir/$1" "${@:2}" --mem $((mib * 8 + 1024)) --disk "$disk" \
+	in_guest "$dir/$1" "${@:2}" --mem $((mib * 12 + 1024)) --disk "$disk" \
 		-- packs-guest.sh "$rounds" "$mib"
 	[ -z "$raw" ] || sed "s/^/$kernel $1 /" "$dir/$1" >>"$raw"
 	sed "s/^time/time $1/" "$dir/$1" >>"$dir/lines"
