@@ -258,10 +258,10 @@ with open("pool/data", "rb") as data:
 	[ "$(field -1 '["own"]')" = True ]
 	must init other --size 128M --pieces auto
 	[ "${lines[0]}" = "made pool 'other'" ]
-	[[ ${lines[1]} == *"reads of "*" KiB anywhere reach "*"(--pieces "* ]]
+	[[ $output == *"reads of "*" KiB anywhere reach "*"(--pieces "* ]]
 	must -p other check
 	must init third --size 128M
-	[[ ${lines[1]} == *"reads of 32 KiB anywhere reach "*"(--pieces "* ]]
+	[[ $output == *"reads of 32 KiB anywhere reach "*"(--pieces "* ]]
 	must -p third check
 	must -p third stats --json
 	[ "$(field -1 '["bytes_data"]')" = 0 ]
@@ -284,7 +284,8 @@ seeks=4000,4000,4200,5000,14000
 	ctl init a --size 64M
 	expect 0 <<-END
 		made pool 'a'
-		reads of 32 KiB anywhere reach 0.66 of a sequential read here: a segment of the newest version may be in 64 pieces, and a snapshot shares blocks of the whole pool (--pieces 64 --dedup inline)
+		reads of 32 KiB anywhere reach 0.66 of a sequential read here: a segment of the newest version
+		may be in 64 pieces, and snapshots share blocks of the whole pool (--pieces 64 --dedup inline)
 	END
 	[ "$(rule a)" = "pieces 64, dedup inline" ]
 	must -p a check
@@ -297,14 +298,16 @@ seeks=4000,4000,4200,5000,14000
 	ctl init d --size 64M --pieces auto --dedup reverse
 	expect 0 <<-END
 		made pool 'd'
-		reads of 512 KiB anywhere reach 0.93 of a sequential read here: a segment of the newest version may be in 4 pieces (--pieces 4 --dedup reverse)
+		reads of 512 KiB anywhere reach 0.93 of a sequential read here: a segment of the newest version
+		may be in 4 pieces (--pieces 4 --dedup reverse)
 	END
 
 	export REVDEDUP_MEASURED=$seeks
 	ctl init e --size 64M --compression none
 	expect 0 <<-END
 		made pool 'e'
-		this disk seeks: reads of 32 KiB anywhere reach 0.05 of a sequential read, so the newest version lies in one piece (--pieces 1 --dedup reverse)
+		this disk seeks: reads of 32 KiB anywhere reach 0.05 of a sequential read,
+		so the newest version lies in one piece (--pieces 1 --dedup reverse)
 	END
 	# No other program refuses such a pool.
 	ln -s e pool
@@ -348,7 +351,8 @@ seeks=4000,4000,4200,5000,14000
 	ctl init mnt/pool --size 64M --reserve 1M
 	expect 0 <<-END
 		made pool 'mnt/pool'
-		there is no room to measure the disk, so the newest version lies in one piece (--pieces 1 --dedup reverse)
+		there is no room to measure the disk,
+		so the newest version lies in one piece (--pieces 1 --dedup reverse)
 	END
 	[ "$(rule mnt/pool)" = "pieces 1, dedup reverse" ]
 	must -p mnt/pool check

@@ -133,22 +133,24 @@ static void print_json(struct ctl *ctl, const char *path, const struct choice *c
 	ctl_json_end(ctl);
 }
 
-/* The rule in one sentence. */
+/* The rule in one sentence, on two lines. */
 static void print_choice(const struct choice *choice)
 {
 	const struct rd_measure_report *report = &choice->report;
 	struct rd_rule rule = choice->rule;
 
 	if (choice->how == NO_ROOM)
-		printf("there is no room to measure the disk, so the newest version lies in one piece");
-	else if (report->pieces == 1)
-		printf("this disk seeks: reads of %u KiB anywhere reach %.2f of a sequential read, so the newest version lies in one piece",
-		       reads_kib(report), reads_share(report));
+		printf("there is no room to measure the disk");
 	else
-		printf("reads of %u KiB anywhere reach %.2f of a sequential read here: a segment of the newest version may be in %u pieces%s",
-		       reads_kib(report), reads_share(report), rule.pieces,
+		printf("%sreads of %u KiB anywhere reach %.2f of a sequential read%s",
+		       rule.pieces == 1 ? "this disk seeks: " : "", reads_kib(report),
+		       reads_share(report), rule.pieces == 1 ? "" : " here");
+	if (rule.pieces == 1)
+		printf(",\nso the newest version lies in one piece");
+	else
+		printf(": a segment of the newest version\nmay be in %u pieces%s", rule.pieces,
 		       rule.dedup == RD_DEDUP_INLINE ?
-		       ", and a snapshot shares blocks of the whole pool" : "");
+		       ", and snapshots share blocks of the whole pool" : "");
 	printf(" (--pieces %u --dedup %s)\n", rule.pieces, ctl_dedup_name(rule));
 }
 

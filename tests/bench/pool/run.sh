@@ -20,7 +20,7 @@
 #   dedup    what a pass over the whole pool gains and costs
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
-#   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
+#   seek     in a guest, restore from a disk with seeks, in the pieces that init chooses
 #   send     what a series sends to another pool, beside other programs, and how fast
 #   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
@@ -36,10 +36,11 @@
 #                takes hours on a slow machine)
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
-#   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
-#   --series S   of pieces, dedup and scale: only these, such as "nights layouts" (default all of
-#                them; those of dedup are "disks layouts fleet trimmed", of scale "versions
-#                volumes fan_in pieces aged volume")
+#   --pieces P   of pools of aged and streams, beside 1 (default auto)
+#   --series S   of packs, pieces, dedup and scale: only these, such as "nights layouts" (default
+#                all of them; those of packs are "demo disk disks layouts database", of dedup
+#                "disks layouts fleet trimmed", of scale "versions volumes fan_in pieces aged
+#                volume")
 #   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
 #                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
