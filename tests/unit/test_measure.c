@@ -114,6 +114,9 @@ static void test_not_measured(void **state)
 	report.by_default = true;
 	rd_measure_choose(&report);
 	assert_int_equal(report.pieces, 1);
+	/* What it says is what was measured. */
+	assert_int_equal(report.next, 8);
+	near(report.next_share, share_on(4000, 150, 8));
 	/* All sizes count on a fast disk, but for the least one where 64 pieces are enough. */
 	report = disk(1, 1000);
 	for (i = 0; i < LAST; i++)

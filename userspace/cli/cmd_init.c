@@ -109,9 +109,7 @@ static int measure(struct ctl *ctl, const char *path, struct choice *choice)
 /* In one piece, what is said is what more of them would have been. */
 static unsigned int reads_kib(const struct rd_measure_report *report)
 {
-	unsigned int more = report->by_default ? RD_PIECES_BY_DEFAULT : 2;
-
-	return RD_SEG_SIZE / 1024 / (report->pieces > 1 ? report->pieces : more);
+	return RD_SEG_SIZE / 1024 / (report->pieces > 1 ? report->pieces : report->next);
 }
 
 static double reads_share(const struct rd_measure_report *report)

@@ -67,9 +67,9 @@ static void print_measured(struct ctl *ctl, const struct rd_measure_report *repo
 
 	if (ctl->json || ctl->quiet)
 		return;
-	if (report->next_share > 0.005)
-		snprintf(next, sizeof(next), ", of %u KiB %.2f",
-			 RD_SEG_SIZE / 1024 / (report->pieces * 2), report->next_share);
+	if (report->next)
+		snprintf(next, sizeof(next), ", of %u KiB %.2f", RD_SEG_SIZE / 1024 / report->next,
+			 report->next_share);
 	printf("pieces %u: reads of %u KiB anywhere reach %.2f of a sequential read here%s\n",
 	       report->pieces, RD_SEG_SIZE / 1024 / report->pieces, report->share, next);
 }

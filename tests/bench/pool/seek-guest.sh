@@ -121,7 +121,7 @@ pool default 0
 delay 0
 chosen=$(revdedupctl -p /tmp/quick/pool-default tune --json | field pieces)
 echo "chosen $chosen"
-echo "measured $(grep -- '--pieces' <<<"$said")"
+echo "measured $(tail -n 2 <<<"$said" | tr '\n' ' ')"
 pools=default
 [ "$chosen" = 1 ] || pools="1 $pools"
 [ "$chosen" = 8 ] || pools="$pools 8"

@@ -20,11 +20,12 @@
 #define MIN_FRAMES	(RD_MEASURE_ROOM / RD_SEG_SIZE)
 #define DEPTH		32
 #define SEQUENCE	(1U << 20)	/* bytes of a read in sequence */
-#define ROUNDS		8
+#define ROUNDS		16
 #define ROUND_US	10000
 /* A slow disk gets less to read, and fewer rounds. */
 #define FILL_US		200000
 #define ALL_US		300000
+#define DOUBT_US	600000		/* while one piece is all that it seems to bear */
 
 /* --- measuring */
 
@@ -137,14 +138,16 @@ static int read_all(struct measuring *m, struct rd_measure_report *report)
 {
 	const unsigned int last = RD_MEASURE_SIZES - 1;
 	double *us = report->times.us;
-	u64 until = rd_now_us() + ALL_US;
+	u64 began = rd_now_us(), most;
 	unsigned int round, i;
 	int r = 0;
 
 	for (i = 0; i < RD_MEASURE_SIZES; i++)
 		us[i] = RD_MEASURE_NONE;
 	for (round = 0; round < ROUNDS && !r; round++) {
-		if (round && rd_now_us() > until)
+		rd_measure_choose(report);
+		most = report->pieces == 1 ? DOUBT_US : ALL_US;
+		if (round && rd_now_us() - began > most)
 			break;
 		for (i = last; i-- && rd_measure_matters(report, i) && !r; ) {
 			r = read_size(m, last, &us[last]);

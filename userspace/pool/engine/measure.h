@@ -46,7 +46,8 @@ struct rd_measure_report {
 	struct rd_read_times times;
 	unsigned int pieces;
 	double share;			/* with these */
-	double next_share;		/* with more; 0: not measured, or 512 is the most */
+	unsigned int next;		/* more of them, which was too slow; 0: 512 is the most */
+	double next_share;
 };
 
 /* Choose by what was measured. Pure, as the next ones are: see measure_choose.c. */
