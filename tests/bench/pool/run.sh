@@ -36,6 +36,8 @@
 #                takes hours on a slow machine)
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
+#   --default    pools as init makes them on a disk that does not seek: zstd:1, 64 pieces, inline
+#                (without it: one piece)
 #   --pieces P   of pools of aged and streams, beside 1 (default auto)
 #   --series S   of packs, pieces, dedup and scale: only these, such as "nights layouts" (default
 #                all of them; those of packs are "demo disk disks layouts database", of dedup
@@ -54,6 +56,7 @@ here=$tree/tests/bench/pool
 
 all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send rules
 	scale)
+pool_options=(--pieces 1 --dedup reverse)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''
 while [ $# -gt 0 ]; do
@@ -63,6 +66,7 @@ while [ $# -gt 0 ]; do
 	--check) check=true ;;
 	--rounds) rounds=${2:?how many rounds?}; shift ;;
 	--dir) where=${2:?which directory?}; shift ;;
+	--default) compression=zstd:1 pool_options=(--pieces 64 --dedup inline) ;;
 	--compression) compression=${2:?none or zstd?}; shift ;;
 	--pieces) pieces=${2:?how many pieces?}; shift ;;
 	--series) only_series=${2:?which series?}; shift ;;

@@ -61,7 +61,7 @@ static void choose_by_default(struct rd_measure_report *report)
 		report->share = share < 1 ? share : 1;
 		return;
 	}
-	/* Where larger reads were so slow that these were not measured, speak of the larger ones. */
+	/* Where larger reads were so slow that these were not measured, speak of those. */
 	while (share < NOTHING && pieces > RD_SEG_SIZE / rd_measure_sizes[LARGEST]) {
 		pieces /= 2;
 		share = share_of(&report->times, pieces);
