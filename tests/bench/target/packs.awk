@@ -37,7 +37,7 @@ function print_all(   i, n, guests, is) {
 	is = median_of("one", "sequence", "zstd") / median_of("two", "sequence", "zstd")
 	printf "two processors / one, 1 MiB in sequence: %.2f%s (wanted >= 1.7)\n", is,
 		at_least("two", is, 1.7, 0, "speed / one processor's")
-	print "\nIn packs, after 24 nights of 2 % written anywhere; one piece is 1"
+	print "\nIn packs, after nights in which 2 % were written anywhere; one piece is 1"
 	printf "%-8s %-32s %8s %8s %8s\n", "guest", "read, pieces", 8, 64, 512
 	for (i = 1; i <= n; i++) {
 		pieces_row(guests[i], "sequence", "1 MiB in sequence")
