@@ -374,7 +374,7 @@ revdedupctl_commands() {
 	[ "$status" -eq 2 ]
 	[[ $output == *"name the directory of the pool, or set REVDEDUP_POOL"* ]]
 	export REVDEDUP_POOL=$PWD/made
-	ctl init --compression none --size 64M
+	ctl init --compression none --pieces 1 --size 64M
 	[ "$status" -eq 0 ]
 	[ "$output" = "made pool '$PWD/made'" ]
 }

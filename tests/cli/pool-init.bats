@@ -7,15 +7,15 @@
 load pool
 
 @test "init: a pool, and what is in the way of one" {
-	ctl init pool --size 100M
+	ctl init pool --size 100M --pieces 1
 	expect 0 <<<"made pool 'pool'"
 	[ "$(stat -c %s pool/data)" -eq $((100 << 20)) ]
 	ctl init pool
 	[ "$status" -eq 1 ]
 	[[ $output == *"'pool' is a pool already"* ]]
 
-	ctl init other --size 64M --reserve 1M --json
-	expect 0 <<<'{"type": "init", "pool": "other"}'
+	ctl init other --size 64M --reserve 1M --pieces 1 --json
+	expect 0 <<<'{"type": "init", "pool": "other", "pieces": 1, "dedup": "reverse", "measured": false}'
 	[ "$(stat -c %s other/reserve)" -eq $((1 << 20)) ]
 	must init quiet -q --size 64M
 	[ -z "$output" ]

@@ -242,7 +242,7 @@ first_image() {
 
 @test "pieces: with packs, what changed of many segments is one pack" {
 	local nr
-	must init pool --size 128M --compression zstd --pieces 512
+	must init pool --size 128M --compression zstd --pieces 512 --dedup reverse
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img
 	od -An -v -tx1 /dev/urandom | head -c $((8 << 20)) | dd of=1.img bs=1M conv=notrunc \
@@ -300,7 +300,7 @@ texts() {
 
 @test "pieces: raw frames with room do not keep frames of packs from being filled" {
 	local nr before after
-	must init pool --size 128M --compression zstd --pieces 512
+	must init pool --size 128M --compression zstd --pieces 512 --dedup reverse
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img
 	blocks 1.img 0 2048
@@ -326,7 +326,7 @@ texts() {
 
 @test "pieces: the pool gets full in the middle" {
 	local nr
-	must init pool --size 64M --reserve 1M --pieces 512
+	must init pool --size 64M --reserve 1M --pieces 512 --dedup reverse
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 40M 1.img
 	blocks 1.img 0 $((40 * 256))

@@ -236,6 +236,7 @@ with open("pool/data", "rb") as data:
 @test "tune: --pieces auto measures the disk" {
 	local before pieces
 	make_versions
+	unset REVDEDUP_MEASURED
 	must stats --json
 	before=$(field -1 '["bytes_data"]')
 	ctl tune --pieces auto
@@ -256,15 +257,115 @@ with open("pool/data", "rb") as data:
 	[ "$(field -1 '["volume"]')" = vm1 ]
 	[ "$(field -1 '["own"]')" = True ]
 	must init other --size 128M --pieces auto
-	[[ ${lines[0]} == "pieces "* ]]
-	[ "${lines[1]}" = "made pool 'other'" ]
+	[ "${lines[0]}" = "made pool 'other'" ]
+	[[ $output == *"reads of "*" KiB anywhere reach "*"(--pieces "* ]]
 	must -p other check
+	must init third --size 128M
+	[[ $output == *"reads of 32 KiB anywhere reach "*"(--pieces "* ]]
+	must -p third check
+	must -p third stats --json
+	[ "$(field -1 '["bytes_data"]')" = 0 ]
 	ctl -p pool init other2 --size 64M --pieces auto --pieces 1
 	[ "$status" -eq 2 ]
 }
 
+# rule POOL: what tune says of it.
+rule() {
+	must -p "$1" tune
+	echo "${output#pool: }"
+}
+
+# What a read of 4, 16, 64 and 256 KiB takes, and of 2 MiB in sequence.
+flash=5,10,30,100,700
+seeks=4000,4000,4200,5000,14000
+
+@test "init: the disk decides on the rule" {
+	export REVDEDUP_MEASURED=$flash
+	ctl init a --size 64M
+	expect 0 <<-END
+		made pool 'a'
+		reads of 32 KiB anywhere reach 0.66 of a sequential read here: a segment of the newest version
+		may be in 64 pieces, and snapshots share blocks of the whole pool (--pieces 64 --dedup inline)
+	END
+	[ "$(rule a)" = "pieces 64, dedup inline" ]
+	must -p a check
+	ctl init b --size 64M --json
+	expect 0 <<<'{"type": "init", "pool": "b", "pieces": 64, "dedup": "inline", "measured": true, "reads_kib": 32, "reads_percent": 66}'
+	must init c --size 64M --quiet
+	[ -z "$output" ]
+	[ "$(rule c)" = "pieces 64, dedup inline" ]
+	# By another rule if that is asked for.
+	ctl init d --size 64M --pieces auto --dedup reverse
+	expect 0 <<-END
+		made pool 'd'
+		reads of 512 KiB anywhere reach 0.93 of a sequential read here: a segment of the newest version
+		may be in 4 pieces (--pieces 4 --dedup reverse)
+	END
+
+	export REVDEDUP_MEASURED=$seeks
+	ctl init e --size 64M --compression none
+	expect 0 <<-END
+		made pool 'e'
+		this disk seeks: reads of 32 KiB anywhere reach 0.05 of a sequential read,
+		so the newest version lies in one piece (--pieces 1 --dedup reverse)
+	END
+	# No other program refuses such a pool.
+	ln -s e pool
+	[ "$(super)" = "0 0 1;0 0 1;" ]
+	ctl init f --size 64M --pieces auto --json
+	expect 0 <<<'{"type": "init", "pool": "f", "pieces": 1, "dedup": "reverse", "measured": true, "reads_kib": 1024, "reads_percent": 68}'
+}
+
+@test "init: what is given wins, and the rest follows" {
+	local disk given wanted
+	while read -r disk given wanted; do
+		# shellcheck disable=SC2086 # words
+		REVDEDUP_MEASURED=${!disk} must init pool --size 64M ${given//,/ }
+		[ "$(rule pool)" = "pieces $wanted" ] || fail "$disk, $given: $output"
+		rm -r pool
+	done <<-'END'
+		seeks --pieces,8 8, dedup inline
+		seeks --pieces,64,--dedup,reverse 64, dedup reverse
+		seeks --dedup,reverse 1, dedup reverse
+		flash --pieces,1 1, dedup reverse
+		flash --dedup,reverse 64, dedup reverse
+		flash --dedup,inline 64, dedup inline
+	END
+	# The disk is not asked then.
+	REVDEDUP_MEASURED=$flash ctl init pool --size 64M --pieces 8
+	expect 0 <<<"made pool 'pool'"
+	REVDEDUP_MEASURED=$flash ctl init json --size 64M --pieces 8 --json
+	expect 0 <<<'{"type": "init", "pool": "json", "pieces": 8, "dedup": "inline", "measured": false}'
+	REVDEDUP_MEASURED=$seeks must init odd --size 64M --dedup inline
+	[[ $output == *"dedup inline has no effect in 1 piece; --pieces allows more"* ]]
+	[ "$(rule odd)" = "pieces 1, dedup inline" ]
+}
+
+@test "init: there is no room to measure the disk" {
+	unset REVDEDUP_MEASURED
+	truncate -s 30M disk
+	mkfs.ext4 -q -O ^has_journal disk
+	loop=$(losetup --find --show disk)
+	mkdir mnt
+	mount "$loop" mnt
+	ctl init mnt/pool --size 64M --reserve 1M
+	expect 0 <<-END
+		made pool 'mnt/pool'
+		there is no room to measure the disk,
+		so the newest version lies in one piece (--pieces 1 --dedup reverse)
+	END
+	[ "$(rule mnt/pool)" = "pieces 1, dedup reverse" ]
+	must -p mnt/pool check
+	truncate -s 1M 1.img
+	must -p mnt/pool snapshot vm1 --from 1.img
+	rm -r mnt/pool
+	must init mnt/pool --size 64M --reserve 1M --json
+	[ "$output" = '{"type": "init", "pool": "mnt/pool", "pieces": 1, "dedup": "reverse", "measured": false}' ]
+}
+
 @test "tune: there is no room to measure the disk" {
-	must init --compression none pool --size 64M --reserve 1M
+	unset REVDEDUP_MEASURED
+	must init --compression none --pieces 1 pool --size 64M --reserve 1M
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 40M 1.img
 	blocks 1.img 0 $((40 * 256))

@@ -21,6 +21,9 @@ set -euo pipefail
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/lib/guest.bash"
 
+# As scripts/bats.sh has it.
+export REVDEDUP_MEASURED=4000,4000,4000,5000,10000
+
 passed=0 failed=0 skipped=0
 allow_skip=false
 kmemleak=/sys/kernel/debug/kmemleak

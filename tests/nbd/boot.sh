@@ -98,7 +98,7 @@ make_tree() {
 
 make_initramfs
 make_tree
-ctl init --compression none pool --size 2G
+ctl init --compression none --pieces 1 pool --size 2G
 for _ in 1 2 3 4; do change; done
 ctl export vm1@2 --background
 uri="nbd+unix:///vm1@2?socket=$dir/run/vm1@2.sock"

@@ -221,7 +221,7 @@ data.write(bytes([wanted[0] ^ 1]))'
 
 @test "repair of a frame that a snapshot fills" {
 	local frame step
-	must init pool --size 512M --reserve 1M --pieces 64 --compression none
+	must init pool --size 512M --reserve 1M --pieces 64 --dedup reverse --compression none
 	blocks a 0 512
 	blocks b 0 512
 	snapshot a a 1
@@ -532,7 +532,7 @@ with open("img/1", "wb") as image:
 
 @test "a command that is killed while it makes the index" {
 	local step steps
-	must init --compression none pool --size 512M --reserve 1M --pieces 64
+	must init --compression none pool --size 512M --reserve 1M --pieces 64 --dedup reverse
 	blocks 1 0 512
 	snapshot vm1 1 1
 	truncate -s 2M img/2
@@ -556,7 +556,7 @@ with open("img/1", "wb") as image:
 }
 
 @test "fingerprints that cannot be read at once are read frame by frame for the index" {
-	must init --compression none pool --size 512M --reserve 1M --pieces 64
+	must init --compression none pool --size 512M --reserve 1M --pieces 64 --dedup reverse
 	blocks 1 0 512
 	snapshot vm1 1 1
 	truncate -s 2M img/2

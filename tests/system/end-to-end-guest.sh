@@ -363,7 +363,8 @@ make_all() {
 	mkfs.ext4 -q /dev/disk/disk1
 	mount /dev/disk/disk1 /tmp/rdt-pool
 	mkdir "$REVDEDUP_CONFIG"
-	revdedupctl -q init --size 1G "$REVDEDUP_POOL"
+	# As init chooses on a disk that seeks, or on another.
+	revdedupctl -q init --size 1G --pieces $((RANDOM % 2 ? 64 : 1)) "$REVDEDUP_POOL"
 	make_lv vm1 32
 	lvcreate -qq --yes --type thin-pool --size 80M --chunksize 64k --name thin $vg
 	lvcreate -qq --yes --thin --virtualsize 32M --name vm2 $vg/thin

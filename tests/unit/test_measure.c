@@ -68,6 +68,67 @@ static void test_disks(void **state)
 	check_disk(0, 10000, 512);
 }
 
+/* A pool whose rule is not named: the same choice far from where disks of both kinds are. */
+static void check_default(double us, double mib, unsigned int pieces)
+{
+	struct rd_measure_report report = disk(us, mib);
+	double share = share_on(us, mib, RD_PIECES_BY_DEFAULT);
+
+	report.by_default = true;
+	rd_measure_choose(&report);
+	if (report.pieces != pieces)
+		fail_msg("%u pieces by default, not %u", report.pieces, pieces);
+	near(pieces == 1 ? report.next_share : report.share, share);
+	assert_int_equal(rd_measure_rule(pieces).dedup,
+			 pieces == 1 ? RD_DEDUP_REVERSE : RD_DEDUP_INLINE);
+}
+
+static void test_default(void **state)
+{
+	(void)state;
+	check_default(4000, 150, 1);
+	/* Many such disks, and those of which each serves many reads at a time. */
+	check_default(4000.0 / 32, 24 * 150, 1);
+	check_default(4000.0 / 8, 150, 1);
+	/* Flash, also where the machine is too busy to use it. */
+	check_default(100.0 / 32, 500, 64);
+	check_default(80.0 / 1000, 3000, 64);
+	check_default(20, 2000, 64);
+	check_default(0, 10000, 64);
+}
+
+/* Slow reads end the measuring of smaller ones, and what was not measured is not chosen. */
+static void test_not_measured(void **state)
+{
+	struct rd_measure_report report = disk(4000, 150);
+	unsigned int i;
+
+	(void)state;
+	assert_true(rd_measure_matters(&report, LAST - 1));
+	for (i = 0; i < LAST - 1; i++)
+		assert_false(rd_measure_matters(&report, i));
+	for (i = 0; i < LAST - 1; i++)
+		report.times.us[i] = RD_MEASURE_NONE;
+	rd_measure_choose(&report);
+	assert_int_equal(report.pieces, 1);
+	report.by_default = true;
+	rd_measure_choose(&report);
+	assert_int_equal(report.pieces, 1);
+	/* What it says is what was measured. */
+	assert_int_equal(report.next, 8);
+	near(report.next_share, share_on(4000, 150, 8));
+	/* All sizes count on a fast disk, but for the least one where 64 pieces are enough. */
+	report = disk(1, 1000);
+	for (i = 0; i < LAST; i++)
+		assert_true(rd_measure_matters(&report, i));
+	report.by_default = true;
+	assert_false(rd_measure_matters(&report, 0));
+	assert_true(rd_measure_matters(&report, 1));
+	report.times.us[0] = RD_MEASURE_NONE;
+	rd_measure_choose(&report);
+	assert_int_equal(report.pieces, 64);
+}
+
 /* Measurements are noisy, and some disks are odd. */
 static void test_odd(void **state)
 {
@@ -98,6 +159,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_disks),
+		cmocka_unit_test(test_default),
+		cmocka_unit_test(test_not_measured),
 		cmocka_unit_test(test_odd),
 	};
 

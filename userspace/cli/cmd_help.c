@@ -34,7 +34,7 @@ static void help_all(void)
 	fputs("Usage: revdedupctl [--pool POOL] COMMAND ...\n"
 	      "\n"
 	      "Keeps versions of disk images and block devices in a deduplicating pool. The\n"
-	      "newest is stored in one piece, or in as few as 'tune' allows.\n", stdout);
+	      "newest is stored in one piece on a disk that seeks, in few on others.\n", stdout);
 	for (command = ctl_commands; command->name; command++) {
 		if (!command->help)
 			continue;

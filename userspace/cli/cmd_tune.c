@@ -67,23 +67,32 @@ static void print_measured(struct ctl *ctl, const struct rd_measure_report *repo
 
 	if (ctl->json || ctl->quiet)
 		return;
-	if (report->next_share)
-		snprintf(next, sizeof(next), ", of %u KiB %.2f",
-			 RD_SEG_SIZE / 1024 / (report->pieces * 2), report->next_share);
+	if (report->next)
+		snprintf(next, sizeof(next), ", of %u KiB %.2f", RD_SEG_SIZE / 1024 / report->next,
+			 report->next_share);
 	printf("pieces %u: reads of %u KiB anywhere reach %.2f of a sequential read here%s\n",
 	       report->pieces, RD_SEG_SIZE / 1024 / report->pieces, report->share, next);
 }
 
-int ctl_measure_pieces(struct ctl *ctl, u16 *ret)
+int ctl_measure(struct ctl *ctl, bool by_default, struct rd_measure_report *report)
 {
-	struct rd_measure_report report;
 	int r, freed;
 
 	ctl_progress_begin(&ctl->progress, "measure");
-	r = rd_measure(ctl->pool, &report);
+	r = rd_measure(ctl->pool, by_default, report);
 	freed = rd_free_queue(ctl->pool);
 	ctl_progress_clear(&ctl->progress);
-	r = r ? r : freed;
+	return r ? r : freed;
+}
+
+static int measure_pieces(struct ctl *ctl, u16 *ret)
+{
+	struct rd_measure_report report;
+	int r = ctl_measure(ctl, false, &report);
+
+	if (r == -ENOSPC)
+		rd_err(0, "there is no room to measure the disk: %llu MiB in a row are not free",
+		       (unsigned long long)RD_MEASURE_ROOM >> 20);
 	if (r)
 		return r;
 	print_measured(ctl, &report);
@@ -120,21 +129,26 @@ static int change_volume(struct ctl *ctl, const char *name, const struct rd_rule
 	return rd_rule_choose_for(ctl->pool, volume, &rule);
 }
 
+int ctl_rule_choose(struct ctl *ctl, struct rd_rule rule)
+{
+	hint_at_pieces(ctl, rule);
+	return rd_rule_choose(ctl->pool, rule);
+}
+
 static int change_pool(struct ctl *ctl, const struct rd_rule_change *change)
 {
 	struct rd_rule rule = ctl->pool->area.super.rule;
 
 	rd_rule_apply(&rule, change);
-	hint_at_pieces(ctl, rule);
-	return rd_rule_choose(ctl->pool, rule);
+	return ctl_rule_choose(ctl, rule);
 }
 
-int ctl_tune(struct ctl *ctl, const char *volume, struct rd_rule_change *change)
+static int tune(struct ctl *ctl, const char *volume, struct rd_rule_change *change)
 {
 	int r = 0;
 
 	if (ctl_pieces_are_auto(ctl))
-		r = ctl_measure_pieces(ctl, &change->pieces);
+		r = measure_pieces(ctl, &change->pieces);
 	if (!r)
 		r = volume ? change_volume(ctl, volume, change) : change_pool(ctl, change);
 	/* When a command ends, the pool's copy of the catalog has its changes. */
@@ -160,7 +174,7 @@ int cmd_tune(struct ctl *ctl)
 	if (!r)
 		r = ctl_open(ctl, changes || resets ? RD_POOL_WRITE : RD_POOL_READ);
 	if (!r && (changes || resets))
-		r = ctl_tune(ctl, volume, &change);
+		r = tune(ctl, volume, &change);
 	if (!r)
 		r = show(ctl, volume);
 	return ctl_close(ctl, r);

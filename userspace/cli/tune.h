@@ -10,13 +10,10 @@ const char *ctl_dedup_name(struct rd_rule rule);
 /* Add the members that say what a rule is. */
 void ctl_json_rule(struct ctl *ctl, struct rd_rule rule);
 
-/* Measure in how many pieces a segment may be, and say so. The pool is open for writing. */
-int ctl_measure_pieces(struct ctl *ctl, u16 *ret);
+/* rd_measure(), with progress. */
+int ctl_measure(struct ctl *ctl, bool by_default, struct rd_measure_report *report);
 
-/*
- * Change the rule of @volume, or of the pool, by the options: --pieces auto is measured. The pool
- * is open for writing.
- */
-int ctl_tune(struct ctl *ctl, const char *volume, struct rd_rule_change *change);
+/* Let this be the rule of the pool, which is open for writing. */
+int ctl_rule_choose(struct ctl *ctl, struct rd_rule rule);
 
 #endif

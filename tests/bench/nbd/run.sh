@@ -78,7 +78,7 @@ median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }
 
 make_series() {
 	local nr
-	ctl init --compression none pool --size $((size * 12))M
+	ctl init --compression none --pieces 1 pool --size $((size * 12))M
 	dd if=/dev/urandom of=oldest.img bs=1M count="$size" status=none
 	cp oldest.img newest.img
 	ctl snapshot vm1 --from oldest.img
@@ -134,7 +134,7 @@ bench_packs() {
 	END
 	for name in raw packed; do
 		[ $name = raw ] || set -- --compression zstd
-		ctl init --compression none $name --size $((size * 2))M "$@"
+		ctl init --compression none --pieces 1 $name --size $((size * 2))M "$@"
 		ctl snapshot vm1 --from image --pool $name
 	done
 	for ((round = 0; round < rounds; round++)); do
@@ -167,7 +167,7 @@ print("%.3f" % (time.monotonic() - start))' "$@"
 
 bench_exports() {
 	local nr name
-	ctl init --compression none pool --size 20G
+	ctl init --compression none --pieces 1 pool --size 20G
 	truncate -s 4M small.img
 	for ((nr = 0; nr < 498; nr++)); do
 		dd if=/dev/urandom of=small.img bs=4096 count=1 conv=notrunc status=none

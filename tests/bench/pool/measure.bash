@@ -115,10 +115,10 @@ field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p"; }
 
 # --- pools
 
-# new_pool [OPTION...]
+# new_pool [OPTION...]: in one piece, unless these say more, or --default was given.
 new_pool() {
 	rm -rf "$REVDEDUP_POOL"
-	revdedupctl init --compression "$compression" "$@" "$REVDEDUP_POOL" >/dev/null
+	revdedupctl init --compression "$compression" "${pool_options[@]}" "$@" "$REVDEDUP_POOL" >/dev/null
 }
 
 # on_memory NAME BYTES: mount an ext4 that lies in memory. Sets mounted.

@@ -32,7 +32,7 @@ peak_of_all() {
 	peak "$1, restore" restore v@1 --to "$work/out"
 	peak "$1, restore over it" restore v@2 --to "$work/out" --yes
 	rm "$work/out"
-	revdedupctl -q init --compression none "$work/there" --size 4T
+	revdedupctl -q init --compression none --pieces 1 "$work/there" --size 4T
 	peak "$1, send, either end" send v@2 --to "$work/there"
 	rm -rf "$work/there"
 	image "$2" "$work/image" "$3" 2

@@ -53,20 +53,21 @@ pool_on_btrfs() {
 	rm -f "$dir/btrfs"
 }
 
-# series_rows NAME DIR [VOLUME]: all volumes, or one.
+# series_rows NAME DIR [VOLUME]: all volumes, or one. With 64 pieces and inline it is what init
+# makes on a disk that does not seek.
 series_rows() {
-	local order=$dir/order from=$2 ours stored p restic_total restic_bytes
-	local -a inline=()
+	local order=$dir/order from=$2 stored p restic_total restic_bytes
+	local -a inline=() ours=()
 	grep "^${3:-}" "$2/order" >"$order"
 	printf '\n%-44s %10s %12s\n' "$1: $(wc -l <"$order") versions" "backup, s" MiB
 	all_in "$order" "$from" --compression none
 	print_series "revdedupctl none" "$total" "$(pool_bytes)"
 	all_in "$order" "$from" --compression "$compression"
-	ours=$total stored=$(pool_bytes)
-	print_series "revdedupctl $compression" "$ours" "$stored"
+	ours[1]=$total stored=$(pool_bytes)
+	print_series "revdedupctl $compression" "$total" "$stored"
 	for p in "${inline_pieces[@]}"; do
 		all_in "$order" "$from" --compression "$compression" --pieces "$p" --dedup inline
-		inline[p]=$(pool_bytes)
+		ours[p]=$total inline[p]=$(pool_bytes)
 		print_series "revdedupctl $compression, P = $p, inline" "$total" "${inline[p]}"
 	done
 	truncate -s 40G "$dir/btrfs"
@@ -79,13 +80,16 @@ series_rows() {
 	row "$1: stored / restic" "$(calc "$stored / $restic_bytes")" "<= 0.95" \
 		"$stored / $restic_bytes <= 0.95"
 	for p in "${inline_pieces[@]}"; do
-		row "$1: stored in $p pieces, inline / restic" \
-			"$(calc "${inline[p]} / $restic_bytes")" "<= 0.80" \
-			"${inline[p]} / $restic_bytes <= 0.80"
+		row "$1: stored in $p pieces, inline / restic, / borg" \
+			"$(calc "${inline[p]} / $restic_bytes") $(calc "${inline[p]} / $bytes")" \
+			"<= 0.80" "${inline[p]} / $restic_bytes <= 0.80"
 	done
-	row "$1: all backups / restic" "$(calc "$ours / $restic_total")" "<= 0.25" \
-		"$ours / $restic_total <= 0.25"
-	row "$1: all backups / borg" "$(calc "$ours / $total")" "<= 0.8" "$ours / $total <= 0.8"
+	for p in "${!ours[@]}"; do
+		row "$1: all backups, P = $p / restic" "$(calc "${ours[p]} / $restic_total")" \
+			"<= 0.25" "${ours[p]} / $restic_total <= 0.25"
+		row "$1: all backups, P = $p / borg" "$(calc "${ours[p]} / $total")" "<= 0.8" \
+			"${ours[p]} / $total <= 0.8"
+	done
 }
 
 # --- speed
@@ -183,33 +187,38 @@ rows_of_churn() {
 	rm "$image"
 }
 
+# packs_of SERIES: the rows of one.
+packs_of() {
+	case $1 in
+	demo) series_rows demo "$("$here/series.sh" --size small)" ;;
+	disk) series_rows "one disk" "$series" "vm1 " ;;
+	disks) series_rows "three disks" "$series" ;;
+	layouts) series_rows layouts "$("$here/series.sh" --size layouts)" ;;
+	database) series_rows database "$("$here/database.sh")" ;;
+	esac
+}
+
 part_packs() {
-	local database demo layouts
-	local -a inline_pieces
+	local one
+	local -a inline_pieces=(64 512) wanted_series
 	[ "$compression" != none ] || compression=zstd:1
 	level=${compression#zstd}
 	level=${level#:}
 	level=${level:-1}
 	# shellcheck source=tests/bench/pool/peers.bash
 	. "$here/peers.bash"
-	find_pieces
-	# What suits the disk, and the most.
-	mapfile -t inline_pieces < <(printf '%s\n' "$pieces" 512 | sort -nu)
-	find_series
-	demo=$("$here/series.sh" --size small)
+	read -r -a wanted_series <<<"${only_series:-demo disk disks layouts database}"
+	[ "$size" = full ] || wanted_series=(demo)
+	[ "${wanted_series[*]}" = demo ] || find_series
 	title "packs: $compression"
-	series_rows demo "$demo"
-	[ "$size" = full ] || return 0
-	database=$("$here/database.sh")
-	layouts=$("$here/series.sh" --size layouts)
-	series_rows "one disk" "$series" "vm1 "
-	series_rows "three disks" "$series"
-	series_rows layouts "$layouts"
-	series_rows database "$database"
+	for one in "${wanted_series[@]}"; do
+		packs_of "$one"
+	done
+	[ "$size$only_series" = full ] || return 0
 	title "packs: speed"
 	speed_rows "$series/vm1-13.img" "vm1@13" 0.5
-	speed_rows "$database/db-8.img" "db@8" 0.5
+	speed_rows "$("$here/database.sh")/db-8.img" "db@8" 0.5
 	rows_of_incompressible
 	rows_of_commands
-	rows_of_churn "$demo/vm1-4.img"
+	rows_of_churn "$("$here/series.sh" --size small)/vm1-4.img"
 }

@@ -20,7 +20,7 @@
 #   dedup    what a pass over the whole pool gains and costs
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
-#   seek     in a guest, restore from a disk with seeks, in the pieces that "auto" chooses
+#   seek     in a guest, restore from a disk with seeks, in the pieces that init chooses
 #   send     what a series sends to another pool, beside other programs, and how fast
 #   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
@@ -36,10 +36,13 @@
 #                takes hours on a slow machine)
 #   --compression CODEC
 #                how pools store content (default none; of packs: zstd:1)
-#   --pieces P   of pools of packs, aged and streams, beside 1 (default auto)
-#   --series S   of pieces, dedup and scale: only these, such as "nights layouts" (default all of
-#                them; those of dedup are "disks layouts fleet trimmed", of scale "versions
-#                volumes fan_in pieces aged volume")
+#   --default    pools as init makes them on a disk that does not seek: zstd:1, 64 pieces, inline
+#                (without it: one piece)
+#   --pieces P   of pools of aged and streams, beside 1 (default auto)
+#   --series S   of packs, pieces, dedup and scale: only these, such as "nights layouts" (default
+#                all of them; those of packs are "demo disk disks layouts database", of dedup
+#                "disks layouts fleet trimmed", of scale "versions volumes fan_in pieces aged
+#                volume")
 #   --size demo  packs, pieces, index, aged, streams, seek and memory on small disks, in
 #                minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
@@ -53,6 +56,7 @@ here=$tree/tests/bench/pool
 
 all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send rules
 	scale)
+pool_options=(--pieces 1 --dedup reverse)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''
 while [ $# -gt 0 ]; do
@@ -62,6 +66,7 @@ while [ $# -gt 0 ]; do
 	--check) check=true ;;
 	--rounds) rounds=${2:?how many rounds?}; shift ;;
 	--dir) where=${2:?which directory?}; shift ;;
+	--default) compression=zstd:1 pool_options=(--pieces 64 --dedup inline) ;;
 	--compression) compression=${2:?none or zstd?}; shift ;;
 	--pieces) pieces=${2:?how many pieces?}; shift ;;
 	--series) only_series=${2:?which series?}; shift ;;

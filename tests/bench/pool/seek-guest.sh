@@ -6,7 +6,7 @@
 # The guest's part of seek.bash: restore the newest version from a disk that takes 4 ms for each
 # request. Prints
 #
-#   chosen P                    by init --pieces auto, on that disk
+#   chosen P                    by init, on that disk
 #   measured TEXT               what init said
 #   disk MB/S                   of the raw copy, if nothing were slow
 #   restore P WRITTEN READS KIB RATIO LEAST GREATEST
@@ -76,12 +76,13 @@ set_up() {
 	mount /dev/ram1 /tmp/quick
 }
 
-# pool PIECES NR: a pool of that name on part NR of the slow disk; sets said.
+# pool PIECES|default NR: a pool of that name on part NR of the slow disk; sets said.
 pool() {
-	local mib_pool=$((mib_image * 4 + 256))
+	local mib_pool=$((mib_image * 4 + 256)) rule=()
+	[ "$1" = default ] || rule=(--pieces "$1" --dedup reverse)
 	part "data-$1" $((mib_image + $2 * mib_pool)) $mib_pool
 	written[$1]=0 changed[$1]=0
-	said=$(revdedupctl init --compression none --data "/dev/mapper/data-$1" --pieces "$1" \
+	said=$(revdedupctl init --compression none --data "/dev/mapper/data-$1" "${rule[@]}" \
 		"/tmp/quick/pool-$1")
 }
 
@@ -116,18 +117,18 @@ once() {
 declare -A written changed ratios_of reads_of
 set_up
 delay $((4 * slow))
-pool auto 0
+pool default 0
 delay 0
-chosen=$(revdedupctl -p /tmp/quick/pool-auto tune --json | field pieces)
+chosen=$(revdedupctl -p /tmp/quick/pool-default tune --json | field pieces)
 echo "chosen $chosen"
-echo "measured $(grep '^pieces' <<<"$said")"
-pools=auto
+echo "measured $(tail -n 2 <<<"$said" | tr '\n' ' ')"
+pools=default
 [ "$chosen" = 1 ] || pools="1 $pools"
 [ "$chosen" = 8 ] || pools="$pools 8"
 [ "$chosen" = 512 ] || pools="$pools 512"
 nr=1
 for name in $pools; do
-	[ "$name" = auto ] || {
+	[ "$name" = default ] || {
 		pool "$name" $nr
 		nr=$((nr + 1))
 	}
@@ -156,7 +157,7 @@ echo "disk $(calc "$mib_image * 1.048576 * $slow / ($raw / 1e6)" %.0f)"
 for name in $pools; do
 	# shellcheck disable=SC2086 # words
 	mapfile -t ratios < <(printf '%s\n' ${ratios_of[$name]} | sort -n)
-	echo "restore ${name/auto/$chosen}" \
+	echo "restore ${name/default/$chosen}" \
 		"$(calc "${written[$name]} / 4096 / ${changed[$name]}" %.1f) ${reads_of[$name]}" \
 		"$(median "${ratios[@]}") ${ratios[0]} ${ratios[-1]}"
 done

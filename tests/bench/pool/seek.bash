@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# What seeks cost: in a guest whose disk takes 4 ms for each request, "auto" chooses how many
+# What seeks cost: in a guest whose disk takes 4 ms for each request, init chooses how many
 # pieces a segment may be in; then the newest version is restored beside a raw copy, with that
 # many, with one, and with the most. seek-guest.sh says what the disk is like.
 

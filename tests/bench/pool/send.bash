@@ -50,7 +50,7 @@ new_pools() {
 	there=$dir/there
 	rm -rf "$there"
 	new_pool
-	revdedupctl init --compression "$compression" "$there" >/dev/null
+	revdedupctl init --compression "$compression" --pieces 1 "$there" >/dev/null
 	: >"$dir/sent"
 }
 
@@ -164,7 +164,7 @@ nothing_rows() {
 
 no_pool_there() {
 	rm -rf "$there"
-	revdedupctl init --compression "$compression" "$there" >/dev/null
+	revdedupctl init --compression "$compression" --pieces 1 "$there" >/dev/null
 }
 first_send() { push "$line" vm1 "${how[@]}"; }
 cat_data() {

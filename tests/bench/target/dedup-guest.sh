@@ -338,7 +338,8 @@ part_find() {
 	vgcreate -qq $vg /dev/mapper/rdt-slow-pv
 	lvcreate -qq --yes --type thin-pool --size 512M --chunksize 64k --name thin $vg
 	export REVDEDUP_POOL=/tmp/rdt-pool/slow
-	revdedupctl -q init --compression none --data /dev/mapper/rdt-slow-pool $REVDEDUP_POOL
+	revdedupctl -q init --compression none --pieces 1 \
+		--data /dev/mapper/rdt-slow-pool $REVDEDUP_POOL
 	volume find $find_mib
 	for ((round = 0; round < rounds; round++)); do
 		find_one "at-once" $round
@@ -432,7 +433,8 @@ make_all() {
 	mkdir -p /tmp/rdt-pool "$REVDEDUP_CONFIG"
 	mkfs.ext4 -q /dev/mapper/rdt-catalog
 	mount /dev/mapper/rdt-catalog /tmp/rdt-pool
-	revdedupctl -q init --compression none --data /dev/mapper/rdt-pool "$REVDEDUP_POOL"
+	revdedupctl -q init --compression none --pieces 1 \
+		--data /dev/mapper/rdt-pool "$REVDEDUP_POOL"
 	[[ ! $part =~ ^(|hot|reads)$ ]] || make_vdo
 }
 

@@ -46,7 +46,7 @@ ramdisk 3072 1
 mkdir -p /tmp/rdt-pool "$REVDEDUP_CONFIG"
 mkfs.ext4 -q -m 0 /dev/ram0
 mount /dev/ram0 /tmp/rdt-pool
-revdedupctl -q init --compression none --size 2G "$REVDEDUP_POOL"
+revdedupctl -q init --compression none --pieces 1 --size 2G "$REVDEDUP_POOL"
 truncate -s "${gib}G" /tmp/rdt-pool/big
 for ((i = 0; i < 64; i++)); do
 	dd if=/dev/urandom of=/tmp/rdt-pool/big bs=1M count=1 seek=$((i * gib * 16)) \

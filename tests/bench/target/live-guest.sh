@@ -139,7 +139,7 @@ vgcreate -qq $vg /dev/disk/disk0
 mkdir -p /tmp/rdt-pool "$REVDEDUP_CONFIG"
 mkfs.ext4 -q /dev/disk/disk1
 mount /dev/disk/disk1 /tmp/rdt-pool
-revdedupctl -q init --compression none "$REVDEDUP_POOL"
+revdedupctl -q init --compression none --pieces 1 "$REVDEDUP_POOL"
 incremental
 latency
 at_once

@@ -15,11 +15,11 @@ shopt -s inherit_errexit
 . "$here/../../guest/lib/guest.bash"
 
 rounds=$1 mib=$2
-what=(none zstd squash nbd)
+what=(none zstd 8 64 512 squash nbd)
 export PATH=/revdedup/ctl:$PATH NBDKIT_PLUGINDIR=/revdedup/ctl REVDEDUP_RUN=/tmp/run
 
 modprobe -a squashfs nbd loop ext4
-ramdisk $((mib * 3 + 72)) 1
+ramdisk $((mib * 8 + 72)) 1
 dd if=/dev/disk/disk0 of=/dev/ram0 bs=1M oflag=direct status=none
 mkdir -p /tmp/files /tmp/squash
 mount /dev/ram0 /tmp/files
@@ -28,14 +28,16 @@ nbd=$(revdedupctl --pool /tmp/files/zstd map vm1 rdt-nbd)
 nbd=${nbd##* }
 # shellcheck disable=SC2119 # no parameters
 load_module
-for form in none zstd; do
+for form in none zstd 8 64 512; do
 	revdedupctl -q --pool /tmp/files/$form map vm1 rdt-$form
 done
 mount -o loop /tmp/files/squash /tmp/squash
 
 # They all are the same.
 cmp /dev/mapper/rdt-none /tmp/squash/content
-cmp /dev/mapper/rdt-zstd /tmp/squash/content
+for form in zstd 8 64 512; do
+	cmp /dev/mapper/rdt-$form /tmp/squash/content
+done
 cmp "$nbd" /tmp/squash/content
 
 path_of() {

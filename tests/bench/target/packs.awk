@@ -12,6 +12,12 @@ function row(guest, workload, words, peer, wanted,   is) {
 		speed(guest, workload, "nbd", "none")
 }
 
+# That of a version in many pieces, with one piece as 1.
+function pieces_row(guest, workload, words) {
+	printf "%-8s %-32s %8.2f %8.2f %8.2f\n", guest, words, speed(guest, workload, 8, "zstd"),
+		speed(guest, workload, 64, "zstd"), speed(guest, workload, 512, "zstd")
+}
+
 function median_of(guest, workload, dev,   r, v, nr) {
 	for (r = 0; r < rounds; r++)
 		v[++nr] = time[guest, workload, dev, r]
@@ -31,4 +37,11 @@ function print_all(   i, n, guests, is) {
 	is = median_of("one", "sequence", "zstd") / median_of("two", "sequence", "zstd")
 	printf "two processors / one, 1 MiB in sequence: %.2f%s (wanted >= 1.7)\n", is,
 		at_least("two", is, 1.7, 0, "speed / one processor's")
+	print "\nIn packs, after nights in which 2 % were written anywhere; one piece is 1"
+	printf "%-8s %-32s %8s %8s %8s\n", "guest", "read, pieces", 8, 64, 512
+	for (i = 1; i <= n; i++) {
+		pieces_row(guests[i], "sequence", "1 MiB in sequence")
+		pieces_row(guests[i], "random", "4 KiB at random")
+		pieces_row(guests[i], "hot", "4 KiB, groups in memory")
+	}
 }

@@ -14,6 +14,8 @@
 #include "resolve.h"
 
 #define NR_CACHED	1024		/* 4 MiB of maps, and as much again */
+#define PAGES_SHIFT	8
+#define NR_PAGES	(1U << PAGES_SHIFT)	/* 2 MiB of fingerprints */
 
 /* What was read before the last time that all was forgotten does not count. */
 struct cached {
@@ -28,11 +30,18 @@ struct resolved {
 	struct rd_map map;
 };
 
+/* The fingerprints of a frame. */
+struct page {
+	u64 id;				/* of the frame, and 1; 0: none */
+	struct rd_fp fps[RD_SEG_BLOCKS];
+};
+
 struct rd_resolver {
 	struct rd_sql *sql;
 	u64 age;
 	struct cached cache[NR_CACHED];		/* by number; 0: none */
 	struct resolved resolved[NR_CACHED];	/* the same */
+	struct page *pages;			/* by frame; NULL: none yet */
 };
 
 struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
@@ -46,6 +55,8 @@ struct rd_resolver *rd_resolver_new(struct rd_sql *sql)
 
 void rd_resolver_free(struct rd_resolver *resolver)
 {
+	if (resolver)
+		free(resolver->pages);
 	free(resolver);
 }
 
@@ -191,11 +202,25 @@ int rd_resolve(struct rd_resolver *resolver, i64 id, struct rd_map *ret_map,
 	return 0;
 }
 
-void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
-		     struct rd_fp fps[RD_SEG_BLOCKS])
+/* Read the fingerprints of a frame to @pages, or, if that is NULL, to @page. */
+static const struct rd_fp *page_of(const struct rd_area *area, struct page *pages, u64 frame,
+				   struct page *page)
 {
-	struct rd_fp page[RD_SEG_BLOCKS];
+	if (pages)
+		/* Packed frames of a few packs have numbers in regular distances. */
+		page = &pages[frame * 0x9e3779b97f4a7c15ULL >> (64 - PAGES_SHIFT)];
+	if (!pages || page->id != frame + 1)
+		rd_area_get_fps(area, frame, 1, page->fps);
+	page->id = frame + 1;
+	return page->fps;
+}
+
+static void read_map_fps(const struct rd_area *area, struct page *pages, const struct rd_map *map,
+			 struct rd_fp fps[RD_SEG_BLOCKS])
+{
 	struct rd_slots done = { 0 };
+	const struct rd_fp *page;
+	struct page space;
 	unsigned int i, j;
 	u64 frame;
 
@@ -205,7 +230,7 @@ void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 			continue;
 		/* Pieces of few frames may take turns: each is read once. */
 		frame = rd_place_id(map->at[i]);
-		rd_area_get_fps(area, frame, 1, page);
+		page = page_of(area, pages, frame, &space);
 		for (j = i; j < RD_SEG_BLOCKS; j++) {
 			if (rd_place_kind(map->at[j]) != RD_OWN || rd_place_id(map->at[j]) != frame)
 				continue;
@@ -213,4 +238,26 @@ void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 			rd_slots_set(&done, j);
 		}
 	}
+}
+
+void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
+		     struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	read_map_fps(area, NULL, map, fps);
+}
+
+void rd_resolver_read_fps(struct rd_resolver *resolver, const struct rd_area *area,
+			  const struct rd_map *map, struct rd_fp fps[RD_SEG_BLOCKS])
+{
+	if (!resolver->pages)
+		resolver->pages = calloc(NR_PAGES, sizeof(*resolver->pages));
+	read_map_fps(area, resolver->pages, map, fps);
+}
+
+void rd_resolver_forget_fps(struct rd_resolver *resolver)
+{
+	unsigned int i;
+
+	for (i = 0; resolver->pages && i < NR_PAGES; i++)
+		resolver->pages[i].id = 0;
 }

@@ -38,4 +38,13 @@ bool rd_map_circles(const struct rd_map *map, const struct rd_map *before);
 void rd_read_map_fps(const struct rd_area *area, const struct rd_map *map,
 		     struct rd_fp fps[RD_SEG_BLOCKS]);
 
+/*
+ * The same, for who reads many maps: segments in many pieces are in the same frames, whose
+ * fingerprints are kept until they are forgotten. They may be those of before another command
+ * used the frame again, so the caller proves them, as ever.
+ */
+void rd_resolver_read_fps(struct rd_resolver *resolver, const struct rd_area *area,
+			  const struct rd_map *map, struct rd_fp fps[RD_SEG_BLOCKS]);
+void rd_resolver_forget_fps(struct rd_resolver *resolver);
+
 #endif

@@ -236,7 +236,7 @@ static int read_fps(struct rd_reverse *rev, const struct rd_recipe *recipe,
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (rd_place_kind(recipe->map.at[i]) == RD_OWN)
 			map.at[i] = rd_place_make(RD_ZERO, 0, 0);
-	rd_read_map_fps(&rev->pool->area, &map, fps);
+	rd_resolver_read_fps(rev->resolver, &rev->pool->area, &map, fps);
 	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if (rd_place_kind(recipe->map.at[i]) == RD_OWN)
 			fps[i] = rd_reverse_fp_at(rev, recipe->map.at[i]);
@@ -288,6 +288,7 @@ static int take_window(struct rd_reverse *rev, const i64 *ids, unsigned int nr)
 	if (r)
 		return r;
 	rd_reverse_forget_fps(rev);
+	rd_resolver_forget_fps(rev->resolver);
 	forget_recipes(rev);
 	for (i = 0; i < nr && !is_full(rev) && !r; i++)
 		r = take_recipe(rev, ids[i]);

@@ -61,9 +61,12 @@ void rd_snapshot_read_before(struct rd_snapshot_run *s, i64 old)
 	rd_resolver_forget(s->resolver);
 	r = rd_resolve(s->resolver, old, &before->map, &before->fp);
 	if (!r)
-		rd_read_map_fps(&s->pool->area, &before->map, before->fps);
+		rd_resolver_read_fps(s->resolver, &s->pool->area, &before->map, before->fps);
 	rd_sql_end_read(s->pool->sql);
 	before->is_good = !r && s->rule.pieces > 1 && is_good(s);
+	/* The next segment need not suffer from a frame that another command has used again. */
+	if (!before->is_good)
+		rd_resolver_forget_fps(s->resolver);
 }
 
 /* --- what is written */
