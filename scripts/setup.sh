@@ -28,15 +28,15 @@
 declare -A packages=(
 	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev
 		libdevmapper-dev libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev
-		libzstd-dev
+		libzstd-dev libnbd-dev
 		uuid-dev nbdkit-plugin-dev linux-headers-cloud-amd64
 		linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
 		e2fsprogs mmdebstrap nbdkit binutils
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
-		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils gnutls-bin fuse3
-		openssh-client openssh-server age zstd"
+		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
+		gnutls-bin fuse3 openssh-client openssh-server age zstd"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs

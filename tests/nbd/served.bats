@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # Disks that a server has, or QEMU: snapshots of them, by bitmaps, and restores to them.
+# shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; build is by nbd.bash
 load nbd
 
 # A server that hangs is given up soon.
@@ -29,7 +30,7 @@ stop() {
 	unset 'clients[-1]'
 }
 
-nbd() { echo "nbd+unix:///${1:-}?socket=$PWD/s"; }
+nbd() { echo "nbd+unix:///?socket=$PWD/s"; }
 
 # is VOL@N FILE: it has the content of this disk.
 is() {

@@ -121,7 +121,8 @@ static int check_overwrite(struct ctl *ctl, const char *path, const struct ctl_v
 	return r;
 }
 
-static int open_served(const struct ctl *ctl, struct target *target, const struct ctl_version *version)
+static int open_served(const struct ctl *ctl, struct target *target,
+		       const struct ctl_version *version)
 {
 	int r;
 

@@ -61,8 +61,8 @@ static const char *reason_of(struct ctl *ctl, const struct rd_snapshot_report *r
 		return report->reason;
 	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
 		return "as requested";
-	return ctl_is_served(ctl, ctl_value(ctl, CTL_OPT_FROM)) ? "no bitmap was named, see --bitmap" :
-		"image files are not tracked, see --changed";
+	return ctl_is_served(ctl, ctl_value(ctl, CTL_OPT_FROM)) ?
+		"no bitmap was named, see --bitmap" : "image files are not tracked, see --changed";
 }
 
 static void print_json(struct ctl *ctl, const char *volume, const char *name,

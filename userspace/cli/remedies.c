@@ -52,6 +52,9 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_WRITE_ANYWAY] = { "--force writes to it anyway", NULL },
 	[RD_REMEDY_READ_INSIDE] = {
 		"--from FORMAT:FILE reads the disk in it", "'--from %s' reads the disk in it" },
+	[RD_REMEDY_NAME_DISK] = {
+		"--from names a node or device, as 'query-block' of QMP prints it", NULL },
+	[RD_REMEDY_RISK_QEMU] = { "--force does it anyway", NULL },
 	[RD_REMEDY_TAKE_FILE] = { "--force reads the file as it is, byte by byte", NULL },
 	[RD_REMEDY_ALLOW_CHANGES] = {
 		"--force reads it anyway, and marks the version as not consistent", NULL },

@@ -85,7 +85,7 @@ static int find_node(struct rd_fleece *fleece, const struct rd_fleece_options *o
 	if (r)
 		return refused(fleece, r, "list its disks");
 	rd_err(0, "the QEMU at '%s' has no disk '%s'", options->socket, options->disk);
-	rd_hint("--from names the node or device, as 'query-block' of QMP prints it");
+	rd_remedy(RD_REMEDY_NAME_DISK, NULL, NULL);
 	return -ENOENT;
 }
 
@@ -110,7 +110,8 @@ static int wait_gone(struct rd_fleece *fleece, const char *verb, const char *que
 static const char export_there[] = "SELECT json_extract(value, '$.id') FROM json_each(?1)"
 	" WHERE json_extract(value, '$.id') = ?2";
 static const char job_runs[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
-	" WHERE json_extract(value, '$.id') = ?2 AND json_extract(value, '$.status') NOT IN ('concluded', 'null')";
+	" WHERE json_extract(value, '$.id') = ?2"
+	" AND json_extract(value, '$.status') NOT IN ('concluded', 'null')";
 static const char job_there[] = "SELECT json_extract(value, '$.status') FROM json_each(?1)"
 	" WHERE json_extract(value, '$.id') = ?2";
 
@@ -132,7 +133,8 @@ static int end_job(struct rd_fleece *fleece)
 {
 	int r;
 
-	r = try(rd_qmp_run(fleece->qmp, "block-job-cancel", "device=%s force=%d", fleece->id, true));
+	r = try(rd_qmp_run(fleece->qmp, "block-job-cancel", "device=%s force=%d", fleece->id,
+			   true));
 	if (!r)
 		r = wait_gone(fleece, "query-jobs", job_runs);
 	if (!r)
@@ -171,9 +173,11 @@ static int end_reading(struct rd_fleece *fleece)
 static void find_server(struct rd_fleece *fleece)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	RD_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
+	RD_CLOSE int fd = -1;
+	int len;
 
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
 	fleece->has_server = fd >= 0 && len < (int)sizeof(address.sun_path) &&
 		!connect(fd, (struct sockaddr *)&address, sizeof(address));
 }
@@ -235,7 +239,7 @@ static int check_room(const struct rd_fleece *fleece, u64 size)
 		return 0;
 	rd_err(0, "'%s' has no room for what the guest overwrites meanwhile: %llu MiB are needed",
 	       fleece->dir, (unsigned long long)(need >> 20) + 1);
-	rd_hint("--temp names another directory");
+	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
 	return -ENOSPC;
 }
 
@@ -386,7 +390,7 @@ static int make_dir(struct rd_fleece *fleece, const char *dir)
 	if ((st.st_uid && st.st_uid != geteuid() && st.st_uid != rd_qmp_uid(fleece->qmp)) ||
 	    st.st_mode & 077) {
 		rd_err(0, "'%s' belongs to another user, or others may use it", fleece->dir);
-		rd_hint("remove it, or name another directory with --temp");
+		rd_remedy(RD_REMEDY_NAME_TEMP, NULL, "remove it");
 		return -EPERM;
 	}
 	/* The guard of a command that died may still be at it. */
@@ -455,7 +459,7 @@ static int check_threads(struct rd_fleece *fleece, const struct rd_fleece_option
 	if (r <= 0)
 		return try(r);
 	rd_err(0, "this QEMU has I/O threads: before version 9 it can end, and its guest with it, if this command is killed");
-	rd_hint("--force does it anyway; the disk without 'iothread=' is safe");
+	rd_remedy(RD_REMEDY_RISK_QEMU, NULL, "a QEMU without them is safe");
 	return -EPERM;
 }
 
@@ -518,7 +522,7 @@ int rd_fleece_check(struct rd_fleece *fleece)
 		return refused(fleece, r, "list its jobs");
 	rd_err(0, "QEMU could not keep what the guest has overwritten: is there no space in '%s'?",
 	       fleece->dir);
-	rd_hint("--temp names another directory");
+	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
 	return -EIO;
 }
 

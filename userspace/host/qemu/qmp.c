@@ -248,7 +248,7 @@ static int connect_to(struct rd_qmp *qmp)
 
 	if (strlen(qmp->path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
-	strcpy(address.sun_path, qmp->path);
+	memcpy(address.sun_path, qmp->path, strlen(qmp->path) + 1);
 	qmp->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (qmp->fd < 0 || connect(qmp->fd, (struct sockaddr *)&address, sizeof(address)) ||
 	    getsockopt(qmp->fd, SOL_SOCKET, SO_PEERCRED, &qmp->peer, &len))

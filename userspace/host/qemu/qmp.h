@@ -3,7 +3,7 @@
  * Speak QMP with a QEMU that runs, or with qemu-storage-daemon: JSON, a line each way.
  *
  * SQLite, which is here anyway, takes the answers apart: the SQL of a question has the answer as
- * ?1, and json_each() and json_extract() find in it what is wanted.
+ * ?1, and functions of SQL find in it what is wanted.
  */
 #ifndef RD_QMP_H
 #define RD_QMP_H

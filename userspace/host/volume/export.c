@@ -56,7 +56,7 @@ static void make_uri(struct rd_export *export, const struct rd_export_options *o
 			 strchr(address, ':') ? "nbd%s://[%s]:%u/" : "nbd%s://%s:%u/",
 			 tls ? "s" : "", address, options->port);
 	rd_uri_put(export->uri, sizeof(export->uri),
-		    options->name ? options->name : "VOL@VERSION");
+		   options->name ? options->name : "VOL@VERSION");
 	if (address)
 		return;
 	strncat(export->uri, "?socket=", sizeof(export->uri) - strlen(export->uri) - 1);

@@ -176,7 +176,6 @@ static off_t seek(struct rd_source *source, off_t offset, int whence)
 		lseek(source->fd, offset, whence);
 }
 
-
 bool rd_source_is_hole(struct rd_source *source, u64 segment)
 {
 	u64 start = segment << RD_SEG_SHIFT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The image, block device or served disk that a snapshot reads: where it has holes, and whether it is
- * written meanwhile. Times and counters of the file system or the kernel tell; a write that
+ * The image, block device or served disk that a snapshot reads: where it has holes, and whether
+ * it is written meanwhile. Times and counters of the file system or the kernel tell; a write that
  * they do not show yet goes unnoticed.
  */
 #ifndef RD_SOURCE_H

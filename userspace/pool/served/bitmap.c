@@ -47,8 +47,8 @@ int rd_bitmap_choose(struct rd_bitmap_list *list, struct rd_nbd *nbd,
 	if (!name || options->why_full)
 		return 0;
 	if (!rd_bitmap_is_of(newest, name)) {
-		options->why_full = newest->id ? "the bitmap does not follow on from the newest version" :
-			NULL;
+		if (newest->id)
+			options->why_full = "the bitmap does not follow on from the newest version";
 		return 0;
 	}
 	if (!rd_nbd_has_bitmap(nbd)) {

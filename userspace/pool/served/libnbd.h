@@ -8,20 +8,32 @@
 
 #include <libnbd.h>
 
-#define RD_LIBNBD_CALLS(X) \
-	X(create) X(close) X(get_error) X(get_errno) X(poll) \
-	X(add_meta_context) X(can_meta_context) X(set_pread_initialize) \
-	X(set_uri_allow_local_file) X(aio_connect_uri) \
-	X(aio_connect_systemd_socket_activation) X(aio_is_connecting) X(aio_is_ready) \
-	X(get_size) X(get_block_size) X(aio_get_fd) X(aio_get_direction) \
-	X(aio_pread) X(aio_pwrite) X(aio_flush) \
-	X(can_flush) X(is_read_only) X(aio_block_status) \
-	X(aio_command_completed)
-
+/* The calls that are used, without their nbd_: libnbd.c has a line for each. */
 struct rd_libnbd {
-#define RD_LIBNBD_CALL(name)	__typeof__(&nbd_##name) name;
-	RD_LIBNBD_CALLS(RD_LIBNBD_CALL)
-#undef RD_LIBNBD_CALL
+	typeof(nbd_create) *create;
+	typeof(nbd_close) *close;
+	typeof(nbd_get_error) *get_error;
+	typeof(nbd_get_errno) *get_errno;
+	typeof(nbd_poll) *poll;
+	typeof(nbd_add_meta_context) *add_meta_context;
+	typeof(nbd_can_meta_context) *can_meta_context;
+	typeof(nbd_set_pread_initialize) *set_pread_initialize;
+	typeof(nbd_set_uri_allow_local_file) *set_uri_allow_local_file;
+	typeof(nbd_aio_connect_uri) *aio_connect_uri;
+	typeof(nbd_aio_connect_systemd_socket_activation) *aio_connect_systemd_socket_activation;
+	typeof(nbd_aio_is_connecting) *aio_is_connecting;
+	typeof(nbd_aio_is_ready) *aio_is_ready;
+	typeof(nbd_get_size) *get_size;
+	typeof(nbd_get_block_size) *get_block_size;
+	typeof(nbd_can_flush) *can_flush;
+	typeof(nbd_is_read_only) *is_read_only;
+	typeof(nbd_aio_get_fd) *aio_get_fd;
+	typeof(nbd_aio_get_direction) *aio_get_direction;
+	typeof(nbd_aio_pread) *aio_pread;
+	typeof(nbd_aio_pwrite) *aio_pwrite;
+	typeof(nbd_aio_flush) *aio_flush;
+	typeof(nbd_aio_block_status) *aio_block_status;
+	typeof(nbd_aio_command_completed) *aio_command_completed;
 };
 
 /* Load it, or say which package has it: -ELIBACC. */

@@ -424,7 +424,8 @@ static int load_runs(struct rd_nbd *nbd, u64 offset)
 	int r;
 
 	nbd->runs.len = 0;
-	nbd->from = nbd->to = offset;
+	nbd->from = offset;
+	nbd->to = offset;
 	r = ask(nbd, &question);
 	if (!r)
 		nbd->to = question.offset;
@@ -460,7 +461,7 @@ static off_t seek(struct rd_served *served, off_t offset, int whence)
 			return -1;
 		}
 		run = find_run(nbd, at);
-		if (run->is_data == (whence == SEEK_DATA))
+		if (whence == SEEK_DATA ? run->is_data : !run->is_data)
 			return at;
 		at = rd_min(run->end, nbd->to);
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A disk that is read or written over NBD, by one connection with many requests in flight: a server such as
- * qemu-nbd takes no second one.
+ * A disk that is read or written over NBD, by one connection with many requests in flight: a
+ * server such as qemu-nbd takes no second one.
  *
- * The ring of the snapshot or restore waits for the socket, and libnbd's state machine runs in its thread. Requests
- * that have ended are put on a list, because libnbd calls back with its handle locked, and their
- * done() is called when it is not.
+ * The ring of the snapshot or restore waits for the socket, and libnbd's state machine runs in its
+ * thread. Requests that have ended are put on a list, because libnbd calls back with its handle
+ * locked, and their done() is called when it is not.
  */
 #ifndef RD_NBD_SOURCE_H
 #define RD_NBD_SOURCE_H
