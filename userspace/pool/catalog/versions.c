@@ -419,6 +419,12 @@ int rd_versions_tagged(struct rd_sql *sql, struct rd_row **ret, const char *tag)
 			  " AND volume IN (SELECT id FROM volume) ORDER BY name", "t", tag);
 }
 
+int rd_tags_shared(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT tag FROM tag GROUP BY tag HAVING count(*) > 1"
+			  " ORDER BY tag", "");
+}
+
 int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
 	RD_ROW struct rd_row *row = NULL;
