@@ -4,7 +4,8 @@
  *
  * Until FILE is gone, write a number to the first block of FIRST, then to that of SECOND, each
  * stable before the next write begins, then the next number: at each moment FIRST has the number
- * of SECOND or the one after it. Begin behind the number that SECOND has.
+ * of SECOND or the one after it. Begin behind the number that SECOND has. It naps, so that
+ * others get on as well where there is one processor.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define BLOCK	4096
+#define NAP_US	1000
 
 static int open_disk(const char *path)
 {
@@ -42,6 +44,7 @@ int main(int argc, char **argv)
 	while (!access(argv[3], F_OK)) {
 		number++;
 		memcpy(block, &number, sizeof(number));
+		usleep(NAP_US);
 		for (i = 0; i < 2; i++)
 			if (pwrite(fds[i], block, BLOCK, 0) != BLOCK)
 				err(1, "cannot write to '%s'", argv[1 + i]);
