@@ -208,6 +208,24 @@ killed_group() {
 	in_order
 }
 
+# Commands that write finish and undo what others have left: not what waits for its group.
+@test "group: another command meanwhile finds no version, and undoes none" {
+	local pid
+	pair
+	REVDEDUP_FAIL=group-bear=stop revdedupctl -q snapshot --group gold --all 3>&- &
+	pid=$!
+	retry 200 0.1 is_stopped $pid
+	run revdedupctl prune --keep-last 9
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "$(versions_of gold)" -eq 0 ]
+	revdedupctl -q check
+	kill -CONT $pid
+	wait $pid
+	are_latest
+	in_order
+}
+
 @test "group: it is rolled back as a whole, and what failed is said" {
 	pair
 	revdedupctl -q snapshot --group gold --all
