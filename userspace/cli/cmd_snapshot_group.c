@@ -112,24 +112,24 @@ static int take(struct ctl *ctl, const struct rd_live_group *group,
 	return r;
 }
 
-static int take_group(struct ctl *ctl, struct rd_buffer *volumes,
+static int take_group(struct ctl *ctl, struct rd_attachment *all, size_t nr,
 		      const struct rd_snapshot_options *options)
 {
-	size_t i, nr = volumes->len / sizeof(struct rd_attachment);
-	RD_FREE struct rd_attachment **ats = calloc(nr, sizeof(*ats));
 	RD_FREE struct rd_live_report *reports = calloc(nr, sizeof(*reports));
+	RD_FREE struct rd_attachment **ats = calloc(nr, sizeof(*ats));
 	struct rd_live_group group = {
 		.name = ctl_value(ctl, CTL_OPT_GROUP),
 		.ats = ats,
 		.reports = reports,
 		.nr = nr,
 	};
+	size_t i;
 	int r;
 
 	if (!ats || !reports)
 		return -ENOMEM;
 	for (i = 0; i < nr; i++)
-		ats[i] = (struct rd_attachment *)volumes->data + i;
+		ats[i] = &all[i];
 	r = take(ctl, &group, options);
 	for (i = 0; i < nr; i++)
 		rd_attachment_unlock(ats[i]);
@@ -149,7 +149,8 @@ int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *option
 		return ctl_usage(ctl, "--group is for attached volumes: leave out --from, --changed and --force");
 	r = find_volumes(ctl, &volumes);
 	if (!r)
-		r = take_group(ctl, &volumes, options);
+		r = take_group(ctl, (struct rd_attachment *)volumes.data,
+			       volumes.len / sizeof(struct rd_attachment), options);
 	rd_buffer_free(&volumes);
 	return r;
 }

@@ -353,7 +353,7 @@ static int begin_version(struct rd_snapshot_run *s)
 static int finish_version(struct rd_snapshot_run *s)
 {
 	struct rd_version *version = s->version;
-	const char *tag;
+	const char *tag = s->options->waits ? NULL : s->options->tags;
 	struct rd_sql *sql = s->pool->sql;
 	int r;
 
@@ -384,7 +384,7 @@ static int finish_version(struct rd_snapshot_run *s)
 	/* Frames that were written, and turned out not to be needed. */
 	if (!r)
 		r = rd_filling_leave_all(sql, s->pool->session);
-	for (tag = s->options->waits ? NULL : s->options->tags; !r && tag && *tag; tag += strlen(tag) + 1)
+	for (; !r && tag && *tag; tag += strlen(tag) + 1)
 		r = s->options->keep_tags ? rd_version_tag_new(sql, version, tag) :
 			rd_version_tag(sql, version, tag);
 	return rd_catalog_end(sql, r);

@@ -31,7 +31,7 @@ int rd_snapshot_group_copy(struct rd_snapshot_group *group,
 			   struct rd_snapshot_report *report);
 /* Make all of them exist, or none. -EEXIST as above. */
 int rd_snapshot_group_bear(struct rd_snapshot_group *group);
-/* Once all exist: reverse deduplication of each, unless @r is an error. Returns @r, or the first error. */
+/* Once all exist: reverse deduplication of each, unless @r is an error. @r, or the first one. */
 int rd_snapshot_group_settle(struct rd_snapshot_group *group, int r);
 /* End it: versions that do not exist are undone. */
 void rd_snapshot_group_free(struct rd_snapshot_group *group);
