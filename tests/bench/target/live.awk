@@ -14,6 +14,13 @@ function median(values, nr,   i, j, tmp) {
 	return nr % 2 ? values[(nr + 1) / 2] : (values[nr / 2] + values[nr / 2 + 1]) / 2
 }
 
+# The same of groups of @volumes.
+function group_times(volumes,   i, values) {
+	for (i = 1; i <= nr_grouped[volumes]; i++)
+		values[i] = grouped[volumes, i]
+	times("of " volumes " of four volumes", values, nr_grouped[volumes])
+}
+
 function times(words, values, nr,   middle) {
 	if (!nr)
 		return
@@ -42,6 +49,8 @@ $1 == "snapshot" {
 $1 == "pause" { busy[++nr_busy] = $2 }
 $1 == "quiet-pause" { quiet[++nr_quiet] = $2 }
 
+$1 == "group-pause" { grouped[$2, ++nr_grouped[$2]] = $3 }
+
 $1 == "fio" {
 	order[++nr_fio] = $2
 	ios[$2] = $3
@@ -69,6 +78,8 @@ END {
 	print "\nfrom suspend to resume"
 	times("while a program writes", busy, nr_busy)
 	times("while nobody does", quiet, nr_quiet)
+	group_times(1)
+	group_times(4)
 	print "\na program that writes 4 KiB 200 times a second within 64 MiB, beside"
 	printf "%-20s %8s %10s %10s %10s\n", "", "writes", "mean ms", "99 % ms", "worst ms"
 	for (i = 1; i <= nr_fio; i++) {

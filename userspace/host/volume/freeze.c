@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Hold the content of volumes still while they are copied. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/inject.h"
@@ -180,11 +182,8 @@ static int freeze_meta(const struct rd_attachment *at)
 
 static int checkpoint(struct rd_freeze *freeze)
 {
-	struct rd_target_status status;
-	int r = rd_target_status(freeze->at->device, &status);
-
-	freeze->epoch = status.epoch + 1;
-	return r ? r : rd_target_checkpoint(freeze->at->device, freeze->epoch);
+	freeze->epoch = freeze->last_epoch + 1;
+	return rd_target_checkpoint(freeze->at->device, freeze->epoch);
 }
 
 /* Freezes that begin at one moment. */
@@ -216,6 +215,17 @@ static int while_suspended(void *ctx)
 	return r ? r : rd_failpoint("freeze-checkpoint");
 }
 
+/* Flush while writers go on what a suspend and a checkpoint would have to flush. */
+static int flush(const struct rd_attachment *at)
+{
+	char path[RD_DM_PATH_MAX];
+	RD_CLOSE int fd = open(rd_dm_path(path, at->device), O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	return fdatasync(fd) ? rd_err(-errno, "cannot flush '%s'", path) : 0;
+}
+
 static int pause_volumes(struct moment *moment, u64 *ret_us)
 {
 	RD_FREE struct rd_paused *devices = calloc(moment->nr, sizeof(*devices));
@@ -226,11 +236,11 @@ static int pause_volumes(struct moment *moment, u64 *ret_us)
 		.ctx = moment,
 	};
 	unsigned int i;
-	int resumed, r;
+	int resumed, r = 0;
 
 	if (!devices)
 		return -ENOMEM;
-	for (i = 0; i < moment->nr; i++) {
+	for (i = 0; i < moment->nr && !r; i++) {
 		const struct rd_attachment *at = moment->freezes[i]->at;
 
 		memcpy(devices[i].device, at->device, sizeof(devices[i].device));
@@ -238,8 +248,10 @@ static int pause_volumes(struct moment *moment, u64 *ret_us)
 		/* Linux 6.1 refuses to freeze a file system twice. */
 		if (rd_quiesce_has_frozen(&moment->quiesce, i))
 			devices[i].flags = RD_DM_NOLOCKFS;
+		r = flush(at);
 	}
-	r = rd_pause(&pause, &resumed);
+	if (!r)
+		r = rd_pause(&pause, &resumed);
 	*ret_us = pause.usec;
 	return r;
 }
@@ -315,6 +327,8 @@ static int prepare_all(struct rd_freeze *freeze, const struct rd_freeze_options 
 	if (r)
 		return rd_err(r, "'%s' is not tracked", freeze->at->volume);
 	freeze->has_view = !rd_target_is_home(&status);
+	/* It is this command that makes the next one: the attachment is locked. */
+	freeze->last_epoch = status.epoch;
 	r = prepare_base(freeze, options, &status);
 	if (!r && freeze->has_view)
 		r = prepare_meta(freeze, options);

@@ -24,7 +24,8 @@
 
 struct rd_freeze {
 	const struct rd_attachment *at;
-	u64 epoch;		/* of its checkpoint */
+	u64 last_epoch;		/* of the checkpoint before */
+	u64 epoch;		/* of its checkpoint; 0: there is none */
 	bool has_view;
 	char source[RD_DM_PATH_MAX];	/* what to copy */
 	u64 pause_us;		/* that writes waited */

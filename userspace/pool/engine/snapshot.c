@@ -487,9 +487,14 @@ int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r)
 			       &report->blocks_waiting);
 	rd_snapshot_release(copy);
 	report->usec_reverse = usec_since(&copy->mark);
+	return r;
+}
+
+int rd_snapshot_free(struct rd_snapshot_copy *copy, int r)
+{
 	if (!r)
 		r = rd_free_queue(copy->pool);
-	report->usec_free = usec_since(&copy->mark);
+	copy->report->usec_free = usec_since(&copy->mark);
 	return r;
 }
 
@@ -508,5 +513,6 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 	}
 	if (options->copied)
 		r = options->copied(options->ctx, &report->version);
-	return rd_snapshot_settle(&copy, r);
+	r = rd_snapshot_settle(&copy, r);
+	return rd_snapshot_free(&copy, r);
 }

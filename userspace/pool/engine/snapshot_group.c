@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "session.h"
@@ -107,9 +108,11 @@ int rd_snapshot_group_settle(struct rd_snapshot_group *group, int r)
 {
 	unsigned int i;
 
-	for (i = 0; i < group->nr; i++)
+	for (i = 0; i < group->nr; i++) {
+		group->copies[i].mark = rd_now_us();
 		r = rd_snapshot_settle(&group->copies[i], r);
-	return r;
+	}
+	return rd_snapshot_free(&group->copies[group->nr - 1], r);
 }
 
 /* Ask the catalog: a commit that failed may have been one all the same. */
@@ -130,7 +133,10 @@ void rd_snapshot_group_free(struct rd_snapshot_group *group)
 	for (i = group->nr; i--;) {
 		struct rd_snapshot_copy *copy = &group->copies[i];
 
-		/* In a full pool what was reserved makes the room that the rest needs. */
+		/*
+		 * In a full pool what was reserved makes the room that the rest needs. It also
+		 * frees: where that finishes volumes, it undoes these as well, which is the same.
+		 */
 		if (is_waiting(group, copy) && !rd_session_leave(group->pool))
 			rd_undo_version(group->pool->sql, copy->report->version.id);
 		rd_snapshot_release(copy);

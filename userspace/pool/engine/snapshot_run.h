@@ -159,9 +159,15 @@ struct rd_snapshot_copy {
 /* Copy all of it: the version exists now, or waits. What an error leaves, release() drops. */
 int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		     struct rd_snapshot_report *report, struct rd_snapshot_copy *ret);
-/* The version exists: store what the index learned; unless @r is an error, reverse and free. */
-int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r);
 void rd_snapshot_release(struct rd_snapshot_copy *copy);
+/*
+ * The version exists: store what the index learned; unless @r is an error, reverse. Releases it,
+ * as all locks of volumes must be dropped before anything is freed: a lease that ends then has
+ * rd_finish_volumes() lock volumes, and this command would get its own locks once more.
+ */
+int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r);
+/* Unless @r is an error, free. */
+int rd_snapshot_free(struct rd_snapshot_copy *copy, int r);
 
 /* --- snapshot_read.c */
 
