@@ -14,13 +14,6 @@ function median(values, nr,   i, j, tmp) {
 	return nr % 2 ? values[(nr + 1) / 2] : (values[nr / 2] + values[nr / 2 + 1]) / 2
 }
 
-# The same of groups of @volumes.
-function group_times(volumes,   i, values) {
-	for (i = 1; i <= nr_grouped[volumes]; i++)
-		values[i] = grouped[volumes, i]
-	times("of " volumes " of four volumes", values, nr_grouped[volumes])
-}
-
 function times(words, values, nr,   middle) {
 	if (!nr)
 		return
@@ -34,6 +27,13 @@ function command_times(command,   i, values) {
 	for (i = 1; i <= nr_taken[command]; i++)
 		values[i] = taken[command, i]
 	times(command, values, nr_taken[command])
+}
+
+# The same of groups of so many volumes.
+function group_times(volumes,   i, values) {
+	for (i = 1; i <= nr_grouped[volumes]; i++)
+		values[i] = grouped[volumes, i]
+	times(volumes " of four volumes at one moment", values, nr_grouped[volumes])
 }
 
 $1 == "snapshot" {

@@ -20,9 +20,9 @@ teardown() {
 pair() {
 	local name
 	for name in vm1 vm2; do
-		make_lv $name "${1:-8}"
+		make_lv $name "${1:-4}"
 		revdedupctl -q attach $vg/$name
-		dd if=/dev/urandom of="$(device_of $name)" bs=1M count="${1:-8}" oflag=direct \
+		dd if=/dev/urandom of="$(device_of $name)" bs=1M count="${1:-4}" oflag=direct \
 			status=none
 		dd if=/dev/zero of="$(device_of $name)" bs=4k count=1 oflag=direct conv=notrunc \
 			status=none
@@ -129,7 +129,7 @@ in_order() {
 # next one has all that was written.
 killed_group() {
 	counter
-	change $((RANDOM % 2000 + 10))
+	change $((RANDOM % 1000 + 10))
 	killed $1 snapshot --group killed $vg/vm1 $vg/vm2
 	both_go_on
 	end_counter
