@@ -278,3 +278,30 @@ killed_group() {
 	mount $two /tmp/rdt-mnt
 	[ "$(grep -c pre /tmp/rdt-mnt/said)" -eq 2 ]
 }
+
+@test "group: blocks of its volumes may lie in the pool, and in no other" {
+	local nr
+	pair
+	revdedupctl -q snapshot --group gold --all
+	lvremove -qq --yes $vg/rest
+	for nr in 1 2; do
+		revdedupctl -q clone $vg/vm$nr@gold $vg/new$nr --no-hydrate
+	done
+	one=$(device_of new1)
+	two=$(device_of new2)
+	change 70
+	revdedupctl -q snapshot --group next $vg/new1 $vg/new2
+	is_version $vg/new1@latest $one
+	is_version $vg/new2@latest $two
+	revdedupctl -q prune --keep-last 1
+	is_version $vg/new1@latest $one
+	revdedupctl -q check
+	revdedupctl -q init --compression none --size 64M /tmp/rdt-pool/other
+	run revdedupctl -p /tmp/rdt-pool/other snapshot --group elsewhere --all
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ $output == *"blocks of '$vg/new1' lie in another pool"*"no version was made"* ]]
+	run revdedupctl -p /tmp/rdt-pool/other list
+	[[ $output != *@* ]]
+	timeout 30 dd if=$two of=/dev/null bs=4k count=1 iflag=direct status=none
+}
