@@ -105,7 +105,7 @@ declare -A about=(
 	[host]="mounts, versions over NBD and in packs, volumes that go down, two pools"
 	[host_clone]="clones of versions; wrong devices; what LVM sees and activates"
 	[host_pieces]="versions in pieces of volumes in use; overwrites"
-	[host_quiesce]="hooks, status, metrics"
+	[host_quiesce]="hooks, status, metrics; groups of volumes"
 	[blocksize]="disks of 512 and of 4096 bytes a block, in each combination"
 	[end_to_end]="file systems on three volumes with all commands, kills and power cuts"
 	[power_cuts]="QEMU killed together with the write caches of its disks"
@@ -312,9 +312,9 @@ pieces_files=(host/{pieces,overwrite})
 job_host_6.12() { guest 6.12 "${host_files[@]}"; }
 job_host_clone_6.12() { guest 6.12 "${clone_files[@]}"; }
 job_host_pieces_6.12() { guest 6.12 "${pieces_files[@]}"; }
-job_host_quiesce_6.12() { guest 6.12 host/quiesce; }
+job_host_quiesce_6.12() { guest 6.12 host/{quiesce,group}; }
 job_host_6.1() {
-	guest 6.1 "${host_files[@]}" "${clone_files[@]}" "${pieces_files[@]}" host/quiesce
+	guest 6.1 "${host_files[@]}" "${clone_files[@]}" "${pieces_files[@]}" host/{quiesce,group}
 }
 # On both kernels: loop devices and limits are the kernel's.
 job_blocksize_6.12() { guest 6.12 host/blocksize; }
@@ -472,7 +472,7 @@ kunit              1    -   90  debug_kernel
 host_6.12          1    -  900  modules
 host_clone_6.12    1    -  700  modules
 host_pieces_6.12   1    -  500  modules
-host_quiesce_6.12  1    -  300  modules
+host_quiesce_6.12  1    -  400  modules
 host_6.1           1    -    -  modules
 guest_6.12         1    -  900  modules
 guest_6.1          1    -  300  modules

@@ -72,6 +72,13 @@ make_names() {
 	offers diff vm1@1 vm1@l -- vm1@latest
 	offers delete vm1@1 vm1@2 vm1@l -- vm1@latest
 	offers tag vm1@2 "" -- +gold -gold
+	# Of one volume it is no moment.
+	offers list @ --
+	must tag vg/vm-2@1 +gold
+	offers list @ -- @gold
+	offers delete vm1@1 @g -- @gold
+	offers clone @ --
+	must tag vg/vm-2@1 -gold
 	offers tag vm1@2 -g -- -gold
 	offers prune --keep-tag "" -- silver gold
 	offers snapshot vm1 --tag "" -- gold
@@ -99,6 +106,7 @@ make_names() {
 	for verb in attach detach status snapshot; do
 		offers $verb v -- vg/vm3
 	done
+	offers snapshot --group x vg/vm2 v -- vg/vm3
 }
 
 @test "complete: unexport offers exports" {

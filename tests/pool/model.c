@@ -101,6 +101,8 @@ static void do_step(void)
 		do_delete(volume, any_to_delete(volume));
 	else if (!below(4))
 		do_racing_snapshot(volume);
+	else if (!below(6) && can_group(volume, other))
+		do_group(volume, other);
 	else if (!below(4) && other != volume && other->nr && other->nr < MAX_VERSIONS &&
 		 volume->nr < MAX_VERSIONS - 1)
 		do_share(volume, other);

@@ -5,6 +5,7 @@
  *   model.c           the command line; which step comes next
  *   model_images.c    disks: what is in them, and how they change
  *   model_pool.c      the pool, opened, counted and compared with the model
+ *   model_group.c     versions of two volumes at once
  *   model_steps.c     steps that succeed: snapshots, deletes, devices
  *   model_coverage.c  which of the hard cases came up
  *   model_plants.c    errors planted in the catalog, and files from before
@@ -196,6 +197,12 @@ void do_snapshot(struct model_volume *volume);
 void do_share(struct model_volume *a, struct model_volume *b);
 /* Have what only an old version of @a has, or had, come back in @b. */
 void do_return(struct model_volume *a, struct model_volume *b);
+/* Take versions of both that begin to exist together. */
+bool can_group(const struct model_volume *a, const struct model_volume *b);
+int take_group(struct model_volume *const of[2], struct model_version *const versions[2]);
+/* Add them, and check that they are what they should be, and have one name. */
+void check_group(struct model_volume *const of[2], struct model_version *const versions[2]);
+void do_group(struct model_volume *a, struct model_volume *b);
 /* Store all of the pool in another way. */
 void do_recompress(void);
 /* Let old versions give up what the pool has twice. */

@@ -18,6 +18,7 @@
 /* The commands. Each step is of one that comes to it often. */
 enum command {
 	SNAPSHOT,
+	GROUP,
 	DELETE,
 	DEVICE,
 	RECOMPRESS,
@@ -46,6 +47,7 @@ static struct {
 	{ "snapshot-batch", 0, SNAPSHOT }, { "snapshot-finish", 0, SNAPSHOT },
 	{ "snapshot-hit", 0, SNAPSHOT }, { "snapshot-part", 0, SNAPSHOT },
 	{ "swap", 0, SNAPSHOT }, { "write", 0, SNAPSHOT },
+	{ "group-copied", 0, GROUP }, { "group-bear", 0, GROUP }, { "group-born", 0, GROUP },
 	{ "area-punch", 0, DELETE }, { "compact-commit", 0, DELETE },
 	{ "compact-write", 0, DELETE }, { "delete-rows", 0, DELETE },
 	{ "free-commit", 0, DELETE }, { "free-punch", 0, DELETE }, { "free-vacate", 0, DELETE },
@@ -135,6 +137,9 @@ static unsigned int wanted_step = NR_STEPS;
 struct job {
 	struct model_volume *volume;
 	struct model_version *version;	/* to be made; NULL: number @nr goes */
+	/* The same, of both at once. */
+	struct model_volume *const *group;
+	struct model_version *const *group_versions;
 	unsigned int nr;
 	struct device *device;		/* comes to read number @nr, or goes */
 	bool recompress, dedup;
@@ -177,6 +182,8 @@ static int run_job(const struct job *job)
 	struct rd_recompress_report report;
 	struct rd_pass_report done;
 
+	if (job->group)
+		return take_group(job->group, job->group_versions);
 	if (job->dedup)
 		return rd_pass_run(pool, &job->pass, &done);
 	if (job->recompress)
@@ -272,6 +279,32 @@ static void do_failing_snapshot(struct model_volume *volume)
 	free(version);
 }
 
+/* Both are there, or none. */
+static void do_failing_group(struct model_volume *a, struct model_volume *b)
+{
+	struct model_volume *const of[2] = { a, b };
+	struct model_version *const versions[2] = { prepare_snapshot(a), prepare_snapshot(b) };
+	i64 before[2] = { newest_number(a), newest_number(b) };
+	unsigned int i, nr = 0;
+	int r;
+
+	close_pool();
+	r = run_and_fail(&(struct job){ .group = of, .group_versions = versions });
+	open_pool();
+	for (i = 0; i < 2; i++) {
+		versions[i]->number = newest_number(of[i]);
+		nr += versions[i]->number > before[i];
+	}
+	if (nr == 1 || (!nr && !r))
+		fail("of a group of %s and %s there is %u version", a->name, b->name, nr);
+	if (nr) {
+		check_group(of, versions);
+		return;
+	}
+	free(versions[0]);
+	free(versions[1]);
+}
+
 static void do_failing_delete(struct model_volume *volume, unsigned int nr)
 {
 	int r;
@@ -340,6 +373,8 @@ static enum command any_command(const struct model_volume *volume)
 	if (!below(3))
 		return DEVICE;
 	if (!below(8))
+		return GROUP;
+	if (!below(8))
 		return RECOMPRESS;
 	if (!below(8))
 		return PASS;
@@ -348,7 +383,7 @@ static enum command any_command(const struct model_volume *volume)
 
 void do_failing_step(void)
 {
-	struct model_volume *volume = any_volume();
+	struct model_volume *volume = any_volume(), *other = any_volume();
 	enum command command = any_command(volume);
 
 	shake_devices();
@@ -361,6 +396,8 @@ void do_failing_step(void)
 		do_failing_recompress();
 	else if (command == PASS)
 		do_failing_pass();
+	else if (command == GROUP && can_group(volume, other))
+		do_failing_group(volume, other);
 	else if (volume->nr == MAX_VERSIONS || (command == DELETE && volume->nr))
 		do_failing_delete(volume, any_to_delete(volume));
 	else

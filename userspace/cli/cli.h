@@ -65,6 +65,7 @@ enum ctl_option {
 	CTL_OPT_FULL_SCAN,
 	CTL_OPT_COMMENT,
 	CTL_OPT_TAG,
+	CTL_OPT_GROUP,
 	CTL_OPT_TO,
 	CTL_OPT_FULL,
 	CTL_OPT_KEEP_LAST,	/* these six are as in enum ctl_keep_rule */
@@ -276,7 +277,12 @@ int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret);
 /* Parse it as the name of a version; @or_volume: "vm1" alone is its newest one. */
 int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret);
 
-/* Find a version; CTL_NAME_VOLUME: the newest. */
+/* The same, where "@gold" fits as well: versions of several volumes. */
+int ctl_versions_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret);
+
+/* Append each version that @name means, a struct ctl_version: one, unless it is "@gold". */
+int ctl_find_each(struct ctl *ctl, const struct ctl_name *name, struct rd_buffer *ret);
+/* Find a version, not CTL_NAME_MOMENT; CTL_NAME_VOLUME: the newest. */
 int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
 /*
  * Find what has arrived of a version that is not all there. -ENOENT, without a word: none of that

@@ -348,6 +348,21 @@ static const char *operand_text(const char *operands, unsigned int nr, size_t *r
 	return "";
 }
 
+/* Tags that stand for versions of several volumes: "@gold". */
+static void offer_moments(const struct line *line)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	char word[CTL_NAME_MAX + 2];
+	const char *tag;
+
+	if (!open_pool(line->ctl) || rd_tags_shared(line->ctl->pool->sql, &rows))
+		return;
+	while (rd_next_tag(rows, &tag) > 0) {
+		snprintf(word, sizeof(word), "@%s", tag);
+		offer(line, word, "versions of several volumes");
+	}
+}
+
 static void offer_names(const struct line *line, bool volumes, bool versions)
 {
 	const char *at = strchr(line->word, '@');
@@ -386,11 +401,13 @@ static void offer_operands(const struct line *line)
 	char what[64];
 
 	snprintf(what, sizeof(what), "%.*s", (int)len, text);
+	if (strstr(what, "|@TAG"))
+		offer_moments(line);
 	if (command->run == cmd_unexport)
 		offer_exports(line);
-	else if (strchr(what, '@'))
+	else if (strstr(what, "VOL@") || strstr(what, "[@"))
 		offer_names(line, strstr(what, "[@"), true);
-	else if (strstr(what, "VOL"))
+	else if (strstr(what, "VOL") || command->run == cmd_snapshot)
 		offer_volumes(line);
 	else if (strstr(what, "TAG"))
 		with_first_volume(line, offer_signed_tags);

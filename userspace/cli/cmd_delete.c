@@ -285,27 +285,33 @@ static size_t remove_twins(struct ctl_version *versions, size_t nr)
 }
 
 /* What has arrived of a version can be named by its number alone. */
-static int find_one(struct ctl *ctl, int nr, struct ctl_version *ret)
+static int find_one(struct ctl *ctl, int nr, struct rd_buffer *ret)
 {
+	struct ctl_version partial;
 	struct ctl_name name;
 	int r;
 
 	ctl_name_parse(&name, ctl->operands[nr]);
-	r = name.kind == CTL_NAME_NUMBER ? ctl_find_partial(ctl, &name, ret) : -ENOENT;
-	return r == -ENOENT ? ctl_find(ctl, &name, ret) : r;
+	r = name.kind == CTL_NAME_NUMBER ? ctl_find_partial(ctl, &name, &partial) : -ENOENT;
+	if (r == -ENOENT)
+		return ctl_find_each(ctl, &name, ret);
+	if (!r)
+		rd_buffer_put(ret, &partial, sizeof(partial));
+	return !r && ret->failed ? -ENOMEM : r;
 }
 
 /* Resolve all names before anything is deleted, so that they keep their meaning. */
-static int find_all(struct ctl *ctl, struct ctl_version *versions)
+static int find_all(struct ctl *ctl, struct rd_buffer *ret)
 {
+	const struct ctl_version *version;
 	int i, r = 0;
 
-	for (i = 0; i < ctl->nr_operands && !r; i++) {
-		r = find_one(ctl, i, &versions[i]);
-		if (!r && versions[i].version.is_protected)
-			r = refuse_protected(&versions[i]);
-	}
-	if (r && ctl->nr_operands > 1)
+	for (i = 0; i < ctl->nr_operands && !r; i++)
+		r = find_one(ctl, i, ret);
+	rd_each(version, ret)
+		if (!r && version->version.is_protected)
+			r = refuse_protected(version);
+	if (r && (ctl->nr_operands > 1 || ret->len > sizeof(*version)))
 		rd_hint("no version was deleted");
 	return r;
 }
@@ -323,18 +329,20 @@ static void tell_dry(struct ctl *ctl, const struct ctl_version *versions, size_t
 	}
 }
 
-static int delete(struct ctl *ctl, struct ctl_version *versions)
+static int delete(struct ctl *ctl, struct rd_buffer *found)
 {
 	bool dry = ctl_has(ctl, CTL_OPT_DRY_RUN);
+	struct ctl_version *versions;
 	size_t nr;
 	int r;
 
 	r = ctl_open(ctl, dry ? RD_POOL_READ : RD_POOL_DELETE);
 	if (!r)
-		r = find_all(ctl, versions);
+		r = find_all(ctl, found);
 	if (r)
 		return r;
-	nr = remove_twins(versions, ctl->nr_operands);
+	versions = (struct ctl_version *)found->data;
+	nr = remove_twins(versions, found->len / sizeof(*versions));
 	if (!dry)
 		return ctl_delete(ctl, versions, nr, false);
 	tell_dry(ctl, versions, nr);
@@ -343,13 +351,14 @@ static int delete(struct ctl *ctl, struct ctl_version *versions)
 
 int cmd_delete(struct ctl *ctl)
 {
-	RD_FREE struct ctl_version *versions = calloc(ctl->nr_operands, sizeof(*versions));
+	struct rd_buffer versions = { 0 };
 	struct ctl_name name;
-	int i, r = versions ? 0 : -ENOMEM;
+	int i, r = 0;
 
 	for (i = 0; i < ctl->nr_operands && !r; i++)
-		r = ctl_version_operand(ctl, i, false, &name);
+		r = ctl_versions_operand(ctl, i, false, &name);
 	if (!r)
-		r = delete(ctl, versions);
+		r = delete(ctl, &versions);
+	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

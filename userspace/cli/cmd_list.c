@@ -132,35 +132,75 @@ static void print_partials(struct ctl *ctl, const struct rd_buffer *partials)
 
 /* --- the command */
 
-static int list_all(struct ctl *ctl, const char *name)
+/* What a list is made of. */
+struct listed {
+	struct rd_buffer described, partials;
+	bool is_damaged;
+};
+
+/* Note damage, which hides nothing. */
+static int without_damage(struct listed *listed, int r)
 {
-	struct rd_buffer volumes = { 0 }, described = { 0 }, partials = { 0 };
+	listed->is_damaged |= r == CTL_DAMAGE;
+	return r == CTL_DAMAGE ? 0 : r;
+}
+
+/* @name: NULL: of all volumes. */
+static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
+{
+	struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
-	bool is_damaged = false;
+	int r = ctl_volumes(ctl, name, &volumes);
+
+	rd_each(volume, &volumes) {
+		if (!r)
+			r = without_damage(listed, ctl_describe_volume(ctl, volume,
+								       &listed->described));
+		if (!r)
+			r = add_partial(ctl, volume, &listed->partials);
+	}
+	rd_buffer_free(&volumes);
+	return r;
+}
+
+static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct listed *listed)
+{
+	struct rd_buffer versions = { 0 };
+	const struct ctl_version *version;
+	int r = ctl_find_each(ctl, name, &versions);
+
+	rd_each(version, &versions) {
+		struct ctl_described described = { .v = *version };
+
+		if (!r)
+			r = without_damage(listed, ctl_describe(ctl, &described));
+		if (!r)
+			rd_buffer_put(&listed->described, &described, sizeof(described));
+	}
+	rd_buffer_free(&versions);
+	return !r && listed->described.failed ? -ENOMEM : r;
+}
+
+/* @name: NULL: all. */
+static int list_all(struct ctl *ctl, const struct ctl_name *name)
+{
+	struct listed listed = { .is_damaged = false };
 	int r;
 
 	/* Read one state of the catalog, whatever other commands do meanwhile. */
 	r = rd_sql_begin_read(ctl->pool->sql);
 	if (r)
 		return r;
-	r = ctl_volumes(ctl, name, &volumes);
-	rd_each(volume, &volumes) {
-		if (!r)
-			r = ctl_describe_volume(ctl, volume, &described);
-		is_damaged |= r == CTL_DAMAGE;
-		r = r == CTL_DAMAGE ? 0 : r;
-		if (!r)
-			r = add_partial(ctl, volume, &partials);
-	}
+	r = name && name->kind == CTL_NAME_MOMENT ? add_moment(ctl, name, &listed) :
+		add_volumes(ctl, name ? name->volume : NULL, &listed);
 	rd_sql_end_read(ctl->pool->sql);
 	if (!r) {
-		print_all(ctl, &described);
-		print_partials(ctl, &partials);
+		print_all(ctl, &listed.described);
+		print_partials(ctl, &listed.partials);
 	}
-	rd_buffer_free(&partials);
-	rd_buffer_free(&volumes);
-	ctl_described_free(&described);
-	return r ? r : is_damaged ? CTL_DAMAGE : 0;
+	rd_buffer_free(&listed.partials);
+	ctl_described_free(&listed.described);
+	return r ? r : listed.is_damaged ? CTL_DAMAGE : 0;
 }
 
 int cmd_list(struct ctl *ctl)
@@ -169,10 +209,12 @@ int cmd_list(struct ctl *ctl)
 	int r = 0;
 
 	if (ctl->nr_operands)
+		r = ctl_versions_operand(ctl, 0, true, &name);
+	if (!r && ctl->nr_operands && name.kind != CTL_NAME_MOMENT)
 		r = ctl_volume_operand(ctl, 0, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
-		r = list_all(ctl, ctl->nr_operands ? name.volume : NULL);
+		r = list_all(ctl, ctl->nr_operands ? &name : NULL);
 	return ctl_close(ctl, r);
 }

@@ -42,21 +42,34 @@ static int set_protected(struct ctl *ctl, struct ctl_version *version, bool prot
 	return 0;
 }
 
+/* Change those that operand @nr names. */
+static int protect_each(struct ctl *ctl, int nr, bool protect)
+{
+	struct rd_buffer versions = { 0 };
+	struct ctl_version *version;
+	struct ctl_name name;
+	int r;
+
+	ctl_name_parse(&name, ctl->operands[nr]);
+	r = ctl_find_each(ctl, &name, &versions);
+	rd_each(version, &versions)
+		if (!r)
+			r = set_protected(ctl, version, protect);
+	rd_buffer_free(&versions);
+	return r;
+}
+
 static int protect_all(struct ctl *ctl, bool protect)
 {
-	struct ctl_version version;
 	struct ctl_name name;
 	int i, r = 0;
 
 	for (i = 0; i < ctl->nr_operands && !r; i++)
-		r = ctl_version_operand(ctl, i, false, &name);
+		r = ctl_versions_operand(ctl, i, false, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
-	for (i = 0; i < ctl->nr_operands && !r; i++) {
-		r = ctl_find_operand(ctl, i, &version);
-		if (!r)
-			r = set_protected(ctl, &version, protect);
-	}
+	for (i = 0; i < ctl->nr_operands && !r; i++)
+		r = protect_each(ctl, i, protect);
 	if (r < 0 && i > 1)
 		rd_hint("the versions before '%s' were changed", ctl->operands[i - 1]);
 	if (r < 0 && r != -EINTR && i > 1)

@@ -10,6 +10,13 @@
 
 static int check_options(const struct ctl *ctl, bool from_file)
 {
+	int i;
+
+	/* The other end alone knows which volumes that is, and may send what it likes. */
+	for (i = 0; i < ctl->nr_operands; i++)
+		if (ctl->operands[i][0] == '@')
+			return ctl_usage(ctl, "'receive' takes volumes and their versions: name VOL%s for each",
+					 ctl->operands[i]);
 	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_AS) && !from_file)
 		return ctl_usage(ctl, "--as is for one volume");
 	if (from_file && ctl->nr_operands)

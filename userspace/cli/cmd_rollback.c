@@ -73,30 +73,72 @@ static int find_volume(struct ctl *ctl, const struct rd_caller *caller, const ch
 	return r ? r : rd_live_rollback_begin(caller, at, ctl_has(ctl, CTL_OPT_FORCE));
 }
 
-int cmd_rollback(struct ctl *ctl)
+static int roll_back_one(struct ctl *ctl, struct ctl_version *to)
 {
 	RD_FREE struct rd_attachment *at = malloc(sizeof(*at));
 	struct rd_caller caller;
-	struct ctl_version to;
+	int r = at ? ctl_caller(ctl, &caller) : -ENOMEM;
+
+	if (r)
+		return r;
+	at->is_locked = false;
+	r = find_volume(ctl, &caller, to->volume, at);
+	if (!r)
+		r = roll_back(ctl, &caller, at, to);
+	rd_attachment_unlock(at);
+	return r;
+}
+
+static int ask(struct ctl *ctl, const struct ctl_version *to, size_t nr)
+{
+	const char *becomes = ctl_has(ctl, CTL_OPT_NO_SNAPSHOT) ? "will be lost" :
+		"is kept as a version";
+
+	if (nr > 1)
+		return ctl_ask(ctl, "the present content of %zu volumes, '%s' and others, will be replaced by '%s', and %s",
+			       nr, to->volume, ctl->operands[0], becomes);
+	return ctl_ask(ctl, "the present content of '%s' will be replaced by %s, and %s",
+		       to->volume, to->name, becomes);
+}
+
+/* Tell which are what, after volume @failed of @nr was not rolled back. */
+static int tell_partly(const struct ctl_version *to, size_t failed, size_t nr, int r)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		rd_hint("'%s' was %s%s", to[i].volume, i < failed ? "rolled back to " : "not rolled back",
+			i < failed ? to[i].name : "");
+	return r != -EINTR && failed ? CTL_PARTLY : r;
+}
+
+static int roll_back_all(struct ctl *ctl, const struct rd_buffer *versions)
+{
+	struct ctl_version *to = (struct ctl_version *)versions->data;
+	size_t i, nr = versions->len / sizeof(*to);
+	int r = ask(ctl, to, nr);
+
+	for (i = 0; i < nr && !r; i++) {
+		r = roll_back_one(ctl, &to[i]);
+		if (r && nr > 1)
+			return tell_partly(to, i, nr, r);
+	}
+	return r;
+}
+
+int cmd_rollback(struct ctl *ctl)
+{
+	struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int r;
 
-	if (!at)
-		return -ENOMEM;
-	r = ctl_version_operand(ctl, 0, false, &name);
+	r = ctl_versions_operand(ctl, 0, false, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
-		r = ctl_find_operand(ctl, 0, &to);
+		r = ctl_find_each(ctl, &name, &versions);
 	if (!r)
-		r = ctl_ask(ctl, "the present content of '%s' will be replaced by %s, and %s",
-			    to.volume, to.name, ctl_has(ctl, CTL_OPT_NO_SNAPSHOT) ?
-			    "will be lost" : "is kept as a version");
-	if (!r)
-		r = ctl_caller(ctl, &caller);
-	if (!r)
-		r = find_volume(ctl, &caller, to.volume, at);
-	if (!r)
-		r = roll_back(ctl, &caller, at, &to);
+		r = roll_back_all(ctl, &versions);
+	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

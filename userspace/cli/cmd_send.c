@@ -18,13 +18,19 @@ bool ctl_sends_by_config(const struct ctl *ctl)
 		!ctl_has_typed(ctl, CTL_OPT_TO);
 }
 
+/* Does the command line name one volume? */
+static bool is_for_one(const struct ctl *ctl)
+{
+	return ctl->nr_operands == 1 && ctl->operands[0][0] != '@';
+}
+
 static int check_options(const struct ctl *ctl, bool to_file)
 {
 	if (ctl_has(ctl, CTL_OPT_ALL) == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume or a version, or use --all");
-	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_AS))
+	if (!is_for_one(ctl) && ctl_has(ctl, CTL_OPT_AS))
 		return ctl_usage(ctl, "--as is for one volume");
-	if (ctl->nr_operands != 1 && ctl_has(ctl, CTL_OPT_SINCE))
+	if (!is_for_one(ctl) && ctl_has(ctl, CTL_OPT_SINCE))
 		return ctl_usage(ctl, "--since is for one volume");
 	if (to_file && isatty(STDOUT_FILENO))
 		return ctl_usage(ctl, "name a pool with --to, or send stdout to a file or a program");

@@ -106,38 +106,59 @@ static void show_json(struct ctl *ctl, const struct ctl_described *described,
 	ctl_json_end(ctl);
 }
 
-static int show(struct ctl *ctl, struct ctl_described *described)
+static int show(struct ctl *ctl, const struct ctl_version *version)
 {
+	struct ctl_described described = { .v = *version };
 	struct counts counts;
 	int r;
 
-	r = count_segments(ctl, &described->v.version, &counts);
+	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
-		r = ctl_describe(ctl, described);
+		r = ctl_describe(ctl, &described);
 	if (r >= 0 && ctl->json)
-		show_json(ctl, described, &counts);
+		show_json(ctl, &described, &counts);
 	else if (r >= 0)
-		show_text(described, &counts);
-	free(described->tags);
+		show_text(&described, &counts);
+	free(described.tags);
+	return r;
+}
+
+/* One that is damaged hides no other. */
+static int show_all(struct ctl *ctl, const struct rd_buffer *versions)
+{
+	const struct ctl_version *version;
+	const char *gap = "";
+	int one, r = 0;
+
+	rd_each(version, versions) {
+		if (r < 0)
+			break;
+		if (!ctl->json)
+			fputs(gap, stdout);
+		gap = "\n";
+		one = show(ctl, version);
+		r = one ? one : r;
+	}
 	return r;
 }
 
 int cmd_show(struct ctl *ctl)
 {
-	struct ctl_described described = { .tags = NULL };
+	struct rd_buffer versions = { 0 };
 	struct ctl_name name;
 	int r;
 
-	r = ctl_version_operand(ctl, 0, true, &name);
+	r = ctl_versions_operand(ctl, 0, true, &name);
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r)
 		r = rd_sql_begin_read(ctl->pool->sql);
 	if (r)
 		return ctl_close(ctl, r);
-	r = ctl_find(ctl, &name, &described.v);
+	r = ctl_find_each(ctl, &name, &versions);
 	if (!r)
-		r = show(ctl, &described);
+		r = show_all(ctl, &versions);
 	rd_sql_end_read(ctl->pool->sql);
+	rd_buffer_free(&versions);
 	return ctl_close(ctl, r);
 }

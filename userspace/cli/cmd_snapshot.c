@@ -9,14 +9,13 @@
 
 #include "base/cleanup.h"
 #include "base/read_text.h"
-#include "host/volume/live_snapshot.h"
 #include "host/volume/safety.h"
 #include "pool/engine/snapshot.h"
 #include "change_list.h"
-#include "cli.h"
 #include "lastscrub.h"
 #include "lookups.h"
 #include "served_disk.h"
+#include "snapshot.h"
 
 /* --- the list of changes */
 
@@ -139,15 +138,31 @@ static void print_text(struct ctl *ctl, const char *name,
 		print_more(report);
 }
 
-/* Say what exists after an error: it may have come after the version was made. */
-static void explain_failure(struct ctl *ctl, const char *name,
-			    const struct rd_snapshot_report *report)
+void ctl_tell_snapshot(struct ctl *ctl, const char *volume,
+		       const struct rd_snapshot_report *report, u64 pause_us)
+{
+	char name[CTL_VERSION_TEXT];
+
+	ctl_name_print(name, volume, report->version.number);
+	if (ctl->json)
+		print_json(ctl, volume, name, report, pause_us);
+	else
+		print_text(ctl, name, report, pause_us);
+}
+
+bool ctl_snapshot_exists(struct ctl *ctl, const struct rd_snapshot_report *report)
 {
 	struct rd_version version;
 
-	if (report->version.id &&
-	    !rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
-	    version.state != RD_VERSION_WRITING)
+	return ctl->pool && report->version.id &&
+		!rd_version_by_id(ctl->pool->sql, report->version.id, &version) &&
+		version.state != RD_VERSION_WRITING;
+}
+
+static void explain_failure(struct ctl *ctl, const char *name,
+			    const struct rd_snapshot_report *report)
+{
+	if (ctl_snapshot_exists(ctl, report))
 		rd_hint("%s was made and can be used; the next command that writes to the pool finishes the rest",
 			name);
 	else
@@ -156,20 +171,27 @@ static void explain_failure(struct ctl *ctl, const char *name,
 
 /* --- */
 
-static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
-		     struct rd_attachment *at, struct rd_live_report *report)
+int ctl_live_snapshot_options(const struct ctl *ctl, const struct rd_snapshot_options *options,
+			      struct rd_live_options *ret)
 {
-	struct rd_live_options live = {
+	*ret = (struct rd_live_options){
 		.comment = options->comment,
 		.tags = options->tags,
 		.compression = options->compression,
 		.rule = options->rule,
 		.verify_hits = options->verify_hits,
 	};
+	return ctl_live_options(ctl, ret);
+}
+
+static int take_live(struct ctl *ctl, const struct rd_snapshot_options *options,
+		     struct rd_attachment *at, struct rd_live_report *report)
+{
+	struct rd_live_options live;
 	struct rd_caller caller;
 	int r;
 
-	r = ctl_live_options(ctl, &live);
+	r = ctl_live_snapshot_options(ctl, options, &live);
 	if (!r)
 		r = ctl_caller(ctl, &caller);
 	return r ? r : rd_live_snapshot(&caller, at, &live, report);
@@ -221,10 +243,8 @@ static int take(struct ctl *ctl, struct rd_snapshot_options *options, struct rd_
 	ctl_name_print(name, options->volume, report.snapshot.version.number);
 	if (r)
 		explain_failure(ctl, name, &report.snapshot);
-	else if (ctl->json)
-		print_json(ctl, options->volume, name, &report.snapshot, report.pause_us);
 	else
-		print_text(ctl, name, &report.snapshot, report.pause_us);
+		ctl_tell_snapshot(ctl, options->volume, &report.snapshot, report.pause_us);
 	if (r || !report.undo_failed)
 		return r;
 	rd_hint("%s was made and can be used; see the message above", name);
@@ -286,7 +306,7 @@ static int find_source(struct ctl *ctl, const struct rd_snapshot_options *option
 /* --- one, or all */
 
 /* What the pool has is not read again to store it: a new version can have old damage. */
-static void warn_of_damage(const struct ctl *ctl)
+void ctl_warn_of_damage(const struct ctl *ctl)
 {
 	struct ctl_last_scrub last;
 
@@ -304,7 +324,7 @@ static int snapshot(struct ctl *ctl, struct rd_snapshot_options *options, struct
 	if (!r)
 		r = take(ctl, options, at);
 	if (!r)
-		warn_of_damage(ctl);
+		ctl_warn_of_damage(ctl);
 	if (at)
 		rd_attachment_unlock(at);
 	return ctl_close(ctl, r);
@@ -397,6 +417,13 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 		options.compression = &compression;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
+	if (ctl_has(ctl, CTL_OPT_GROUP)) {
+		r = check_comment(ctl, options.comment);
+		return r ? r : ctl_snapshot_group(ctl, &options);
+	}
+	if (ctl->nr_operands > 1)
+		return ctl_usage(ctl, "unexpected argument '%s': several volumes need --group or --all",
+				 ctl->operands[1]);
 	if (!all)
 		return snapshot_one(ctl, &options);
 	if (options.from || ctl_has(ctl, CTL_OPT_CHANGED) || options.may_change)

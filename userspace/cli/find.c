@@ -19,13 +19,27 @@ int ctl_volume_operand(const struct ctl *ctl, int nr, struct ctl_name *ret)
 {
 	int r = parse_operand(ctl, nr, ret);
 
-	if (!r && ret->kind != CTL_NAME_VOLUME)
+	if (!r && ret->kind == CTL_NAME_MOMENT)
+		r = ctl_usage(ctl, "'%s' takes a volume, and '%s' names versions of several",
+			      ctl->command->name, ctl->operands[nr]);
+	else if (!r && ret->kind != CTL_NAME_VOLUME)
 		r = ctl_usage(ctl, "'%s' takes a volume, and '%s' is a version: name '%s'",
 			      ctl->command->name, ctl->operands[nr], ret->volume);
 	return r;
 }
 
 int ctl_version_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret)
+{
+	int r = ctl_versions_operand(ctl, nr, or_volume, ret);
+
+	if (!r && ret->kind == CTL_NAME_MOMENT)
+		r = ctl_usage(ctl, "'%s' takes one version, and '%s' names those of several volumes: do it for each VOL%s that 'list %s' shows",
+			      ctl->command->name, ctl->operands[nr], ctl->operands[nr],
+			      ctl->operands[nr]);
+	return r;
+}
+
+int ctl_versions_operand(const struct ctl *ctl, int nr, bool or_volume, struct ctl_name *ret)
 {
 	int r = parse_operand(ctl, nr, ret);
 
@@ -114,6 +128,40 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
 	if (!r)
 		set_name(ret, name->volume);
 	return r;
+}
+
+static int find_moment(struct ctl *ctl, const char *tag, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct ctl_version version;
+	size_t before = ret->len;
+	const char *volume;
+	int r;
+
+	r = rd_versions_tagged(ctl->pool->sql, &rows, tag);
+	while (!r && (r = rd_next_kept(rows, &version.version, &volume)) > 0) {
+		set_name(&version, volume);
+		rd_buffer_put(ret, &version, sizeof(version));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	if (r || ret->len > before)
+		return r;
+	rd_err(0, "no version has the tag '%s'", tag);
+	rd_hint("'revdedupctl list' lists volumes, versions and their tags");
+	return -ENOENT;
+}
+
+int ctl_find_each(struct ctl *ctl, const struct ctl_name *name, struct rd_buffer *ret)
+{
+	struct ctl_version version;
+	int r;
+
+	if (name->kind == CTL_NAME_MOMENT)
+		return find_moment(ctl, name->tag, ret);
+	r = ctl_find(ctl, name, &version);
+	if (!r)
+		rd_buffer_put(ret, &version, sizeof(version));
+	return !r && ret->failed ? -ENOMEM : r;
 }
 
 int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret)

@@ -153,6 +153,11 @@ const char *ctl_name_parse(struct ctl_name *ret, const char *text)
 	size_t len = strcspn(text, "@");
 
 	memset(ret, 0, sizeof(*ret));
+	if (text[0] == '@' && ctl_is_tag(text + 1)) {
+		ret->kind = CTL_NAME_MOMENT;
+		memcpy(ret->tag, text + 1, strlen(text + 1));
+		return NULL;
+	}
 	if (!is_volume(text, len))
 		return "is not a name of a volume: 1 to 128 letters, digits and . _ / + - are";
 	memcpy(ret->volume, text, len);

@@ -9,6 +9,8 @@
  *	vm1@2026-11-20			the newest of that day, or before it
  *	vm1@2026-11-20T02:00[:30]	the newest of that minute (second), or before
  *	vm1@gold	the one with the tag gold
+ *	@gold		those with the tag gold, of all volumes: versions of one moment, if a
+ *			group of snapshots has that name
  *
  * Volumes are 1 to 128 of A-Z a-z 0-9 . _ / + -, and do not begin with -. Tags
  * are the same, begin with a letter or _, and none is called latest.
@@ -31,6 +33,7 @@ enum ctl_name_kind {
 	CTL_NAME_BEFORE,	/* number versions before the newest; 0: the newest */
 	CTL_NAME_TIME,		/* the newest that is not later than number */
 	CTL_NAME_TAG,
+	CTL_NAME_MOMENT,	/* no volume: each version with the tag */
 };
 
 struct ctl_name {

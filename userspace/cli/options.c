@@ -58,6 +58,8 @@ static const struct option_info {
 	[CTL_OPT_FULL_SCAN] = { "full-scan", 0, NULL, "read everything, whatever has changed" },
 	[CTL_OPT_COMMENT] = { "comment", 0, "TEXT", "text stored with the version" },
 	[CTL_OPT_TAG] = { "tag", 0, "TAG", "a name for the version" },
+	[CTL_OPT_GROUP] = { "group", 0, "NAME",
+			    "take versions of all these volumes at one moment, with this tag" },
 	[CTL_OPT_TO] = { "to", 0, "TARGET",
 			 "a file or block device, - for stdout; a pool to send to" },
 	[CTL_OPT_FULL] = { "full", 0, NULL, "write everything, not only what differs" },

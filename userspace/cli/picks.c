@@ -79,24 +79,51 @@ int ctl_find_served(struct ctl *ctl, const struct ctl_picks *picks, const char *
 
 	if (wrong)
 		return ctl_usage(ctl, "'%s' %s", text, wrong);
+	if (name->kind == CTL_NAME_MOMENT)
+		return ctl_usage(ctl, "'%s' names versions of several volumes, and one is needed",
+				 text);
 	if (picks->serves && !ctl_serves_volume(ctl, name->volume))
 		return rd_err(-ENOENT, "there is no volume '%s' in the pool", name->volume);
 	return ctl_find(ctl, name, ret);
 }
 
+static int add_version(struct ctl_picks *picks, const struct ctl_version *version, bool newest)
+{
+	struct ctl_volume volume;
+
+	memset(&volume, 0, sizeof(volume));
+	volume.id = version->version.volume;
+	snprintf(volume.name, sizeof(volume.name), "%s", version->volume);
+	return add(picks, &volume, newest ? 0 : version->version.number);
+}
+
+/* Of those with the tag the other end gets what it may see. */
+static int find_moment(struct ctl *ctl, struct ctl_picks *picks, const struct ctl_name *name)
+{
+	struct rd_buffer versions = { 0 };
+	const struct ctl_version *version;
+	size_t before = picks->picks.len;
+	int r = ctl_find_each(ctl, name, &versions);
+
+	rd_each(version, &versions)
+		if (!r && (!picks->serves || ctl_serves_volume(ctl, version->volume)))
+			r = add_version(picks, version, false);
+	rd_buffer_free(&versions);
+	if (!r && picks->picks.len == before)
+		r = rd_err(-ENOENT, "no version has the tag '%s'", name->tag);
+	return r;
+}
+
 static int find_one(struct ctl *ctl, struct ctl_picks *picks, const char *text)
 {
 	struct ctl_version version;
-	struct ctl_volume volume;
 	struct ctl_name name;
-	int r = ctl_find_served(ctl, picks, text, &name, &version);
+	int r;
 
-	if (r)
-		return r;
-	memset(&volume, 0, sizeof(volume));
-	volume.id = version.version.volume;
-	snprintf(volume.name, sizeof(volume.name), "%s", name.volume);
-	return add(picks, &volume, name.kind == CTL_NAME_VOLUME ? 0 : version.version.number);
+	if (!ctl_name_parse(&name, text) && name.kind == CTL_NAME_MOMENT)
+		return find_moment(ctl, picks, &name);
+	r = ctl_find_served(ctl, picks, text, &name, &version);
+	return r ? r : add_version(picks, &version, name.kind == CTL_NAME_VOLUME);
 }
 
 int ctl_picks_find(struct ctl *ctl, struct ctl_picks *picks, struct rd_send_options *options)

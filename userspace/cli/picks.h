@@ -8,7 +8,7 @@
 
 struct ctl_picks {
 	bool serves;		/* others, who see only the volumes of --volumes */
-	struct rd_buffer texts;	/* VOL or VOL@VERSION, each with its zero; none: all volumes */
+	struct rd_buffer texts;	/* VOL, VOL@VERSION or @TAG, each with its zero; none: all */
 	struct rd_buffer patterns;	/* the same, of volumes; none: any */
 	struct rd_buffer names;	/* a struct ctl_volume each */
 	struct rd_buffer picks;	/* the struct rd_send_pick of each */

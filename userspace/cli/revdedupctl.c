@@ -34,15 +34,15 @@
 
 /* In the order of 'help', see there. */
 const struct ctl_command ctl_commands[] = {
-	{ "snapshot", "backup", { "create" }, "VOL [--from PATH]|--all",
+	{ "snapshot", "backup", { "create" }, "VOL [--from PATH]|--group NAME VOL...|--all",
 	  "take a version of an attached volume, an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(QMP) | O(BITMAP) | O(NEXT_BITMAP) |
-	  O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) |
-	  O(COW_SIZE) | O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
-	  O(VERIFY_HITS) | O(RATE) | O(FORCE), 0, 1, false, cmd_snapshot },
-	{ "list", "ls", { "versions", "snapshots" }, "[VOL]", "list versions",
+	  O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) | O(GROUP) | O(COW_SIZE) |
+	  O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(VERIFY_HITS) |
+	  O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
+	{ "list", "ls", { "versions", "snapshots" }, "[VOL|@TAG]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
-	{ "show", NULL, { "info" }, "VOL[@VERSION]", "describe a version",
+	{ "show", NULL, { "info" }, "VOL[@VERSION]|@TAG", "describe a version",
 	  COMMON, 1, 1, false, cmd_show },
 	{ "status", NULL, { NULL }, "[VOL]", "show pool and volumes; exits 1 if one needs attention",
 	  COMMON, 0, 1, false, cmd_status },
@@ -52,7 +52,7 @@ const struct ctl_command ctl_commands[] = {
 	  1, 1, false, cmd_restore },
 	{ "dump", NULL, { "cat" }, "VOL@VERSION", "write a version to stdout",
 	  (COMMON | O(PROGRESS)) & ~O(JSON), 1, 1, false, cmd_dump },
-	{ "send", NULL, { "push" }, "[VOL[@VERSION]...|--all] [--to POOL|HOST:POOL]",
+	{ "send", NULL, { "push" }, "[VOL[@VERSION]|@TAG...|--all] [--to POOL|HOST:POOL]",
 	  "copy versions to another pool, or write them to stdout",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(TO) | O(ALL) | O(NEWEST) | O(SINCE) | O(AS) |
 	  O(RATE) | O(RSH) | O(COMPRESSION) | O(FORCE), 0, ANY, false, cmd_send },
@@ -81,12 +81,12 @@ const struct ctl_command ctl_commands[] = {
 	  COMMON | O(PROGRESS), 2, 2, false, cmd_diff },
 	{ "tag", NULL, { "label" }, "VOL@VERSION +TAG|-TAG...", "add and remove tags",
 	  COMMON, 2, ANY, true, cmd_tag },
-	{ "protect", NULL, { "hold", "pin" }, "VOL@VERSION...", "keep versions from being deleted",
+	{ "protect", NULL, { "hold", "pin" }, "VOL@VERSION|@TAG...", "keep versions from being deleted",
 	  COMMON, 1, ANY, false, cmd_protect },
-	{ "unprotect", NULL, { "release", "unpin" }, "VOL@VERSION...",
+	{ "unprotect", NULL, { "release", "unpin" }, "VOL@VERSION|@TAG...",
 	  "allow versions to be deleted again",
 	  COMMON, 1, ANY, false, cmd_unprotect },
-	{ "delete", "rm", { "remove", "forget" }, "VOL@VERSION...", "delete versions",
+	{ "delete", "rm", { "remove", "forget" }, "VOL@VERSION|@TAG...", "delete versions",
 	  COMMON | O(PROGRESS) | O(DRY_RUN), 1, ANY, false, cmd_delete },
 	{ "prune", NULL, { "expire" }, "[VOL] [--keep-...]", "delete versions that no rule keeps",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | KEEP | O(DEDUP) | PASS, 0, 1, false, cmd_prune },
@@ -101,7 +101,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "clone", NULL, { NULL }, "VOL[@VERSION] GROUP/NAME",
 	  "make a new volume from a version, at once",
 	  COMMON | O(THINPOOL) | O(NO_HYDRATE), 2, 2, false, cmd_clone },
-	{ "rollback", NULL, { "revert", "merge" }, "VOL@VERSION",
+	{ "rollback", NULL, { "revert", "merge" }, "VOL@VERSION|@TAG",
 	  "turn an attached volume back to a version, at once",
 	  COMMON | O(PROGRESS) | O(YES) | O(FORCE) | O(NO_SNAPSHOT) | O(COW_SIZE) |
 	  O(HOOK_TIMEOUT), 1, 1, false, cmd_rollback },

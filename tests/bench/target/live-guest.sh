@@ -10,6 +10,7 @@
 #   pause MICROSECONDS
 #   fio BESIDE-WHAT I/OS MEAN P99 WORST                         (microseconds)
 #   command WHAT MICROSECONDS
+#   group-pause VOLUMES MICROSECONDS
 #
 # Disk 0 is for volumes, disk 1 for the pool.
 # shellcheck source=tests/guest/lib/guest.bash
@@ -102,6 +103,31 @@ latency() {
 	done
 }
 
+# How long writes to a volume pause, and to four at one moment, in turn.
+groups() {
+	local i j
+	for i in 1 2 3 4; do
+		make_lv disk$i 64
+		revdedupctl -q attach $vg/disk$i
+		/revdedup/bin/pattern fill "$(device_of disk$i)"
+		revdedupctl -q snapshot $vg/disk$i
+	done
+	for ((i = 0; i < 20; i++)); do
+		for j in 1 2 3 4; do
+			dd if=/dev/urandom of="$(device_of disk$j)" bs=4k count=1 \
+				seek=$((RANDOM % 16384)) oflag=direct conv=notrunc status=none
+		done
+		revdedupctl snapshot $vg/disk1 --json >/tmp/said
+		echo "group-pause 1 $(json usec_pause </tmp/said)"
+		revdedupctl snapshot --group g$i $vg/disk{1,2,3,4} --json | tail -n 1 >/tmp/said
+		echo "group-pause 4 $(json usec_pause </tmp/said)"
+	done
+	for i in 1 2 3 4; do
+		revdedupctl -q detach $vg/disk$i
+		lvremove -qq --yes $vg/disk$i
+	done
+}
+
 # timed COMMAND ARGUMENT...
 timed() {
 	local began ended
@@ -142,4 +168,5 @@ mount /dev/disk/disk1 /tmp/rdt-pool
 revdedupctl -q init --compression none --pieces 1 "$REVDEDUP_POOL"
 incremental
 latency
+groups
 at_once

@@ -29,6 +29,13 @@ function command_times(command,   i, values) {
 	times(command, values, nr_taken[command])
 }
 
+# The same of groups of so many volumes.
+function group_times(volumes,   i, values) {
+	for (i = 1; i <= nr_grouped[volumes]; i++)
+		values[i] = grouped[volumes, i]
+	times(volumes " of four volumes at one moment", values, nr_grouped[volumes])
+}
+
 $1 == "snapshot" {
 	nr_snapshots++
 	what[nr_snapshots] = $2
@@ -41,6 +48,8 @@ $1 == "snapshot" {
 
 $1 == "pause" { busy[++nr_busy] = $2 }
 $1 == "quiet-pause" { quiet[++nr_quiet] = $2 }
+
+$1 == "group-pause" { grouped[$2, ++nr_grouped[$2]] = $3 }
 
 $1 == "fio" {
 	order[++nr_fio] = $2
@@ -69,6 +78,8 @@ END {
 	print "\nfrom suspend to resume"
 	times("while a program writes", busy, nr_busy)
 	times("while nobody does", quiet, nr_quiet)
+	group_times(1)
+	group_times(4)
 	print "\na program that writes 4 KiB 200 times a second within 64 MiB, beside"
 	printf "%-20s %8s %10s %10s %10s\n", "", "writes", "mean ms", "99 % ms", "worst ms"
 	for (i = 1; i <= nr_fio; i++) {

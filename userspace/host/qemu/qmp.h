@@ -38,8 +38,8 @@ int rd_qmp_query(struct rd_qmp *qmp, const char *verb);
 const char *rd_qmp_refusal(const struct rd_qmp *qmp);
 
 /*
- * Ask the JSON @text by the SQL @question, a literal, in which @name is ?2 (NULL: there is none): append the first
- * column of each row that is not null, with its NUL.
+ * Ask the JSON @text by the SQL @question, a literal, in which @name is ?2 (NULL: there is none):
+ * append the first column of each row that is not null, with its NUL.
  */
 int rd_json_ask(const char *text, const char *question, const char *name, struct rd_buffer *ret);
 /* Ask the last answer. */

@@ -24,14 +24,22 @@ static bool is_known(const struct rd_buffer *fss, dev_t dev)
 	return false;
 }
 
-static int look(const struct rd_mount *mount, dev_t device, struct rd_buffer *ret)
+static bool is_wanted(const struct rd_mount *mount, const dev_t *devices, unsigned int nr)
 {
-	struct rd_fs fs = { .dev = mount->number };
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		if (mount->device == devices[i] ? nr > 1 :
+		    rd_device_lies_on(mount->device, devices[i]))
+			return true;
+	return false;
+}
+
+static int look(const struct rd_mount *mount, struct rd_buffer *ret)
+{
+	struct rd_fs fs = { .dev = mount->number, .device = mount->device };
 	struct stat st;
 
-	if (mount->device == device || is_known(ret, fs.dev) ||
-	    !rd_device_lies_on(mount->device, device))
-		return 0;
 	memcpy(fs.where, mount->where, sizeof(fs.where));
 	fs.fd = open(fs.where, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
 	if (fs.fd < 0)
@@ -61,20 +69,18 @@ static void turn_round(struct rd_buffer *fss)
 	}
 }
 
-int rd_fs_find(const char *device, struct rd_buffer *ret)
+int rd_fs_find(const dev_t *devices, unsigned int nr, struct rd_buffer *ret)
 {
 	struct rd_mount mount;
-	struct stat st;
 	struct rd_mounts mounts;
 	int r;
 
-	if (stat(device, &st))
-		return rd_err(-errno, "cannot look at '%s'", device);
 	r = rd_mounts_open(&mounts);
 	if (r)
 		return rd_err(r, "cannot read the list of mounts");
 	while (!r && rd_mounts_next(&mounts, &mount))
-		r = look(&mount, st.st_rdev, ret);
+		if (!is_known(ret, mount.number) && is_wanted(&mount, devices, nr))
+			r = look(&mount, ret);
 	rd_mounts_close(&mounts);
 	turn_round(ret);
 	return r;

@@ -18,15 +18,18 @@
 
 struct rd_fs {
 	dev_t dev;
+	dev_t device;		/* that it is mounted from */
 	int fd;
 	char where[PATH_MAX];
 };
 
 /*
- * Append each, open, in the order in which to freeze them: a file system that may lie on
- * another one comes first. Says what went wrong; rd_fs_close() frees what was appended.
+ * Append each that lies on one of @nr devices, open, in the order in which to freeze them: a file
+ * system that may lie on another one comes first. Of several devices those that are mounted from
+ * one of them itself are appended as well: when one is suspended, its file system may still have
+ * to write to another one. Says what went wrong; rd_fs_close() frees what was appended.
  */
-int rd_fs_find(const char *device, struct rd_buffer *ret);
+int rd_fs_find(const dev_t *devices, unsigned int nr, struct rd_buffer *ret);
 void rd_fs_close(struct rd_buffer *fss);
 
 /*

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Hold a volume's content still while it is copied. */
+/* Hold the content of volumes still while they are copied. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/inject.h"
@@ -179,53 +182,100 @@ static int freeze_meta(const struct rd_attachment *at)
 
 static int checkpoint(struct rd_freeze *freeze)
 {
-	struct rd_target_status status;
-	int r = rd_target_status(freeze->at->device, &status);
-
-	freeze->epoch = status.epoch + 1;
-	return r ? r : rd_target_checkpoint(freeze->at->device, freeze->epoch);
+	freeze->epoch = freeze->last_epoch + 1;
+	return rd_target_checkpoint(freeze->at->device, freeze->epoch);
 }
 
-static int while_suspended(void *ctx)
+/* Freezes that begin at one moment. */
+struct moment {
+	struct rd_freeze *const *freezes;
+	unsigned int nr;
+	struct rd_quiesce quiesce;
+};
+
+static int freeze_one(struct rd_freeze *freeze)
 {
-	struct rd_freeze *freeze = ctx;
-	int r = rd_failpoint("freeze-suspended");
+	int r = rd_failpoint("freeze-one");
 
 	if (!r && freeze->has_view)
 		r = freeze_meta(freeze->at);
 	if (!r)
 		r = resume_part(freeze->at, "snap", RD_DM_LATER);
-	if (!r)
-		r = checkpoint(freeze);
+	return r ? r : checkpoint(freeze);
+}
+
+static int while_suspended(void *ctx)
+{
+	struct moment *moment = ctx;
+	unsigned int i;
+	int r = rd_failpoint("freeze-suspended");
+
+	for (i = 0; i < moment->nr && !r; i++)
+		r = freeze_one(moment->freezes[i]);
 	return r ? r : rd_failpoint("freeze-checkpoint");
 }
 
-static int pause_volume(struct rd_freeze *freeze)
+/* Flush while writers go on what a suspend and a checkpoint would have to flush. */
+static int flush(const struct rd_attachment *at)
 {
-	char meta[RD_DM_NAME_MAX];
-	struct rd_pause pause = {
-		.device = freeze->at->device,
-		.inner = rd_part_name(meta, freeze->at, "meta"),
-		.work = while_suspended,
-		.ctx = freeze,
-	};
-	int resumed, r = rd_pause(&pause, &resumed);
+	char path[RD_DM_PATH_MAX];
+	RD_CLOSE int fd = open(rd_dm_path(path, at->device), O_RDONLY | O_CLOEXEC);
 
-	freeze->pause_us = pause.usec;
+	if (fd < 0)
+		return rd_err(-errno, "cannot open '%s'", path);
+	return fdatasync(fd) ? rd_err(-errno, "cannot flush '%s'", path) : 0;
+}
+
+static int pause_volumes(struct moment *moment, u64 *ret_us)
+{
+	RD_FREE struct rd_paused *devices = calloc(moment->nr, sizeof(*devices));
+	struct rd_pause pause = {
+		.devices = devices,
+		.nr = moment->nr,
+		.work = while_suspended,
+		.ctx = moment,
+	};
+	unsigned int i;
+	int resumed, r = 0;
+
+	if (!devices)
+		return -ENOMEM;
+	for (i = 0; i < moment->nr && !r; i++) {
+		const struct rd_attachment *at = moment->freezes[i]->at;
+
+		memcpy(devices[i].device, at->device, sizeof(devices[i].device));
+		rd_part_name(devices[i].inner, at, "meta");
+		/* Linux 6.1 refuses to freeze a file system twice. */
+		if (rd_quiesce_has_frozen(&moment->quiesce, i))
+			devices[i].flags = RD_DM_NOLOCKFS;
+		r = flush(at);
+	}
+	if (!r)
+		r = rd_pause(&pause, &resumed);
+	*ret_us = pause.usec;
 	return r;
 }
 
-static int hold_and_pause(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+static int hold_and_pause(struct moment *moment, const struct rd_freeze_options *options)
 {
-	struct rd_quiesce quiesce;
-	int undone, r = rd_quiesce_begin(&quiesce, freeze->at, options->hook_seconds);
+	RD_FREE const struct rd_attachment **ats = calloc(moment->nr, sizeof(*ats));
+	unsigned int i;
+	u64 us = 0;
+	int undone, r;
 
+	if (!ats)
+		return -ENOMEM;
+	for (i = 0; i < moment->nr; i++)
+		ats[i] = moment->freezes[i]->at;
+	r = rd_quiesce_begin(&moment->quiesce, ats, moment->nr, options->hook_seconds);
 	if (r)
 		return r;
-	r = pause_volume(freeze);
-	undone = rd_quiesce_end(&quiesce);
-	freeze->pause_us = rd_max(freeze->pause_us, quiesce.usec);
-	freeze->undo_failed = undone == -EIO;
+	r = pause_volumes(moment, &us);
+	undone = rd_quiesce_end(&moment->quiesce);
+	for (i = 0; i < moment->nr; i++) {
+		moment->freezes[i]->pause_us = rd_max(us, moment->quiesce.usec);
+		moment->freezes[i]->undo_failed = undone == -EIO;
+	}
 	return r ? r : undone == -EIO ? 0 : undone;
 }
 
@@ -267,7 +317,8 @@ static int set_source(struct rd_freeze *freeze)
 	return freeze->has_view ? make_view(freeze) : 0;
 }
 
-static int begin(struct rd_freeze *freeze, const struct rd_freeze_options *options)
+/* Make all that can be made before the pause. */
+static int prepare_all(struct rd_freeze *freeze, const struct rd_freeze_options *options)
 {
 	struct rd_target_status status;
 	int r;
@@ -276,31 +327,47 @@ static int begin(struct rd_freeze *freeze, const struct rd_freeze_options *optio
 	if (r)
 		return rd_err(r, "'%s' is not tracked", freeze->at->volume);
 	freeze->has_view = !rd_target_is_home(&status);
+	/* It is this command that makes the next one: the attachment is locked. */
+	freeze->last_epoch = status.epoch;
 	r = prepare_base(freeze, options, &status);
 	if (!r && freeze->has_view)
 		r = prepare_meta(freeze, options);
+	return r;
+}
+
+static int begin(struct moment *moment, const struct rd_freeze_options *options)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < moment->nr && !r; i++)
+		r = prepare_all(moment->freezes[i], options);
 	if (!r)
 		r = rd_failpoint("freeze-prepared");
 	if (!r)
-		r = hold_and_pause(freeze, options);
+		r = hold_and_pause(moment, options);
 	if (!r)
 		r = rd_failpoint("freeze-resumed");
-	return r ? r : set_source(freeze);
+	for (i = 0; i < moment->nr && !r; i++)
+		r = set_source(moment->freezes[i]);
+	return r;
 }
 
-int rd_freeze_begin(struct rd_freeze *freeze, const struct rd_attachment *at,
+int rd_freeze_begin(struct rd_freeze *const *freezes, unsigned int nr,
 		    const struct rd_freeze_options *options)
 {
+	struct moment moment = { .freezes = freezes, .nr = nr };
+	unsigned int i;
 	int r;
 
-	memset(freeze, 0, sizeof(*freeze));
-	freeze->at = at;
-	r = begin(freeze, options);
+	r = begin(&moment, options);
 	if (!r)
 		return 0;
-	rd_freeze_end(at);
-	if (freeze->epoch)
-		rd_target_abort(at->device, freeze->epoch);
+	for (i = 0; i < nr; i++) {
+		rd_freeze_end(freezes[i]->at);
+		if (freezes[i]->epoch)
+			rd_target_abort(freezes[i]->at->device, freezes[i]->epoch);
+	}
 	return r;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hold a volume's content still while it is copied and written to. For that time its
- * devices are:
+ * Hold the content of volumes still while they are copied and written to: of all of them what it
+ * is at one moment. For that time the devices of each are:
  *
  *	revdedup-vg-vm1		revdedup: the base is now ...
  *	  +-- :origin		snapshot-origin over /dev/vg/vm1
@@ -11,7 +11,9 @@
  *				the target over both, which is what is copied then
  *
  * All tables are loaded before hooks and file systems are asked to hold still (quiesce.h)
- * and before the volume is suspended, so that the pause is short.
+ * and before the volumes are suspended, so that the pause is short. All are suspended, in their
+ * order, before the first one is frozen, and none is resumed before the last one is: of two
+ * writes, the second of which begins when the first has ended, no freeze has only the second.
  */
 #ifndef RD_FREEZE_H
 #define RD_FREEZE_H
@@ -22,7 +24,8 @@
 
 struct rd_freeze {
 	const struct rd_attachment *at;
-	u64 epoch;		/* of its checkpoint */
+	u64 last_epoch;		/* of the checkpoint before */
+	u64 epoch;		/* of its checkpoint; 0: there is none */
 	bool has_view;
 	char source[RD_DM_PATH_MAX];	/* what to copy */
 	u64 pause_us;		/* that writes waited */
@@ -35,8 +38,11 @@ struct rd_freeze_options {
 	unsigned int hook_seconds;	/* see quiesce.h */
 };
 
-/* Freeze it. On failure the volume goes on, and what was dirty is dirty again. */
-int rd_freeze_begin(struct rd_freeze *freeze, const struct rd_attachment *at,
+/*
+ * Freeze @nr volumes: ->at of each is set. On failure all of them go on, and what was dirty is
+ * dirty again.
+ */
+int rd_freeze_begin(struct rd_freeze *const *freezes, unsigned int nr,
 		    const struct rd_freeze_options *options);
 
 /* Fail if the copy is incomplete: the store for overwritten data was full. */

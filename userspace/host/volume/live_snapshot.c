@@ -10,21 +10,9 @@
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "dedup_lease.h"
-#include "freeze.h"
-#include "live_snapshot.h"
+#include "live_parts.h"
 #include "safety.h"
 #include "target.h"
-#include "view_pool.h"
-
-struct live {
-	struct rd_pool *pool;
-	struct rd_attachment *at;
-	const struct rd_live_options *options;
-	struct rd_freeze freeze;
-	struct rd_view_pool reads;	/* from here, the view */
-	bool committed;
-	bool is_shared;		/* a program writes past the target, or could */
-};
 
 /* --- before */
 
@@ -63,10 +51,10 @@ static int recover(struct rd_pool *pool, const struct rd_attachment *at, i64 vol
 }
 
 /* Return why everything must be read, or NULL. */
-static const char *why_all(const struct live *live, const struct rd_target_status *status,
-			   const struct rd_version *last)
+static const char *why_all(const struct rd_live *live, const struct rd_target_status *status)
 {
 	const struct rd_attachment *at = live->at;
+	const struct rd_version *last = &live->last;
 
 	if (live->options->full_scan)
 		return "as requested";
@@ -86,12 +74,25 @@ static const char *why_all(const struct live *live, const struct rd_target_statu
 	return live->is_shared ? "another program has the device below it open" : NULL;
 }
 
-/* --- copying */
+static int find_last(struct rd_live *live)
+{
+	int r;
+
+	r = rd_volume_find(live->pool->sql, live->at->volume, &live->volume);
+	if (r && r != -ENOENT)
+		return r;
+	r = recover(live->pool, live->at, live->volume);
+	if (r)
+		return r;
+	r = newest(live->pool, live->volume, &live->last);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* --- once it is copied */
 
 /* Commit the checkpoint: the version exists. */
-static int copied(void *ctx, const struct rd_version *version)
+int rd_live_commit(struct rd_live *live, const struct rd_version *version)
 {
-	struct live *live = ctx;
 	int r;
 
 	/*
@@ -114,133 +115,167 @@ static int copied(void *ctx, const struct rd_version *version)
 		r = rd_failpoint("live-committed");
 	if (!r)
 		r = rd_freeze_end(live->at);
+	return r;
+}
+
+static int copied(void *ctx, const struct rd_version *version)
+{
+	struct rd_live *live = ctx;
+	int r = rd_live_commit(live, version);
+
 	rd_view_pool_unviewed(&live->reads);
 	return r;
 }
 
-static int copy(struct live *live, struct rd_snapshot_options *options, i64 base,
-		struct rd_snapshot_report *report)
+/* --- the steps */
+
+void rd_live_init(struct rd_live *live, const struct rd_caller *caller, struct rd_attachment *at,
+		  const struct rd_live_options *options)
 {
-	bool all = options->why_full;
-	struct rd_buffer ranges = { 0 };
+	*live = (struct rd_live){
+		.caller = caller,
+		.pool = caller->pool,
+		.at = at,
+		.options = options,
+		.freeze.at = at,
+		.reads = RD_VIEW_POOL_NONE,
+		.snapshot = {
+			.volume = at->volume,
+			.comment = options->comment,
+			.compression = options->compression,
+			.rule = options->rule,
+			.verify_hits = options->verify_hits,
+			.tags = options->tags,
+			.tracker = at->uuid,
+			.is_frozen = true,
+			.copied = copied,
+			.ctx = live,
+		},
+	};
+}
+
+int rd_live_prepare(struct rd_live *live)
+{
+	struct rd_attachment *at = live->at;
 	struct rd_target_status status;
-	struct rd_changed changed = { .base = base };
 	int r;
 
-	r = rd_target_status(live->at->device, &status);
-	if (!r && !all)
-		r = rd_target_dirty(live->at->device, "frozen", status.nr_segs, &ranges);
-	if (r) {
-		rd_buffer_free(&ranges);
+	r = rd_volume_track(live->caller, at);
+	if (!r)
+		r = rd_check_pool_apart(live->pool, at);
+	if (!r)
+		r = find_last(live);
+	/* It can take long: not while the volume is frozen. */
+	if (!r)
+		r = rd_snapshot_prepare(live->pool, at->volume, &live->options->rule);
+	if (!r)
+		r = rd_target_status(at->device, &status);
+	if (r)
 		return r;
-	}
-	changed.nr = ranges.len / sizeof(*changed.ranges);
-	changed.ranges = (struct rd_changed_range *)ranges.data;
-	options->changed = all ? NULL : &changed;
-	options->from = live->freeze.source;
-	options->tracker = live->at->uuid;
-	options->epoch = live->freeze.epoch;
-	options->is_frozen = true;
+	live->is_shared = rd_block_is_open(at->base);
+	if (live->is_shared)
+		rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
+			at->base, at->device);
+	live->snapshot.why_full = why_all(live, &status);
 	/* The copy may also have writes that bypassed the target. */
-	options->is_in_use = live->is_shared;
-	options->copied = copied;
-	options->ctx = live;
-	r = rd_snapshot(live->pool, options, report);
-	rd_buffer_free(&ranges);
+	live->snapshot.is_in_use = live->is_shared;
+	return 0;
+}
+
+/* --- holding it still */
+
+/* What a view reads in a pool stays there until the copy is done. */
+static int keep_places(struct rd_live *live)
+{
+	struct rd_target_status status;
+	int r = rd_target_status(live->at->device, &status);
+
+	/* Zeros alone are in no pool. */
+	if (r || rd_target_is_home(&status) || live->at->is_zeros)
+		return r;
+	return rd_view_pool_open(&live->reads, live->caller, live->at);
+}
+
+/* Two of them may read one, which is not opened twice. */
+static int refuse_other(const struct rd_attachment *at)
+{
+	rd_err(0, "blocks of '%s' lie in another pool, '%s': it cannot be in a group", at->volume,
+	       at->pool);
+	rd_hint("no version was made; take one of it alone, or wait until the blocks are copied back");
+	return -EXDEV;
+}
+
+int rd_live_freeze(struct rd_live *const *lives, unsigned int nr)
+{
+	const struct rd_freeze_options options = {
+		.dir = lives[0]->pool->path,
+		.cow_bytes = lives[0]->options->cow_bytes,
+		.hook_seconds = lives[0]->options->hook_seconds,
+	};
+	RD_FREE struct rd_freeze **freezes = calloc(nr, sizeof(*freezes));
+	bool all_viewed = true;
+	unsigned int i;
+	int r = freezes ? 0 : -ENOMEM;
+
+	for (i = 0; i < nr && !r; i++) {
+		freezes[i] = &lives[i]->freeze;
+		r = keep_places(lives[i]);
+		if (!r && nr > 1 && lives[i]->reads.is_own)
+			r = refuse_other(lives[i]->at);
+		all_viewed &= !lives[i]->reads.needs_shut;
+	}
+	if (!r)
+		r = rd_freeze_begin(freezes, nr, &options);
+	/* In one pool all have one lock. */
+	for (i = 0; i < nr && !r && all_viewed; i++)
+		rd_view_pool_viewed(&lives[i]->reads);
 	return r;
 }
 
-/* Clean up if no version was made, or if it was and the commit failed. */
-static void give_up(struct live *live, i64 volume)
+/* --- copying */
+
+int rd_live_ready(struct rd_live *live)
 {
+	struct rd_snapshot_options *snapshot = &live->snapshot;
+	struct rd_target_status status;
+	int r;
+
+	snapshot->from = live->freeze.source;
+	snapshot->epoch = live->freeze.epoch;
+	if (snapshot->why_full)
+		return 0;
+	r = rd_target_status(live->at->device, &status);
+	if (!r)
+		r = rd_target_dirty(live->at->device, "frozen", status.nr_segs, &live->ranges);
+	if (r)
+		return r;
+	live->changed = (struct rd_changed){
+		.base = live->last.number,
+		.nr = live->ranges.len / sizeof(*live->changed.ranges),
+		.ranges = (struct rd_changed_range *)live->ranges.data,
+	};
+	snapshot->changed = &live->changed;
+	return 0;
+}
+
+void rd_live_give_up(struct rd_live *live)
+{
+	int r;
+
 	if (live->committed)
 		return;
 	rd_freeze_check(&live->freeze);
-	recover(live->pool, live->at, volume);
-}
-
-/* Hold the volume still. What its view reads in a pool stays there until the copy is done. */
-static int freeze(struct live *live, const struct rd_caller *caller,
-		  const struct rd_target_status *status)
-{
-	const struct rd_freeze_options options = {
-		.dir = live->pool->path,
-		.cow_bytes = live->options->cow_bytes,
-		.hook_seconds = live->options->hook_seconds,
-	};
-	int r = 0;
-
-	/* Zeros alone are in no pool. */
-	if (!rd_target_is_home(status) && !live->at->is_zeros)
-		r = rd_view_pool_open(&live->reads, caller, live->at);
-	if (!r)
-		r = rd_freeze_begin(&live->freeze, live->at, &options);
-	if (!r)
-		rd_view_pool_viewed(&live->reads);
-	return r;
-}
-
-static int find_volume(struct live *live, i64 *ret_volume, struct rd_version *ret_last)
-{
-	int r;
-
-	*ret_volume = 0;
-	r = rd_volume_find(live->pool->sql, live->at->volume, ret_volume);
-	if (r && r != -ENOENT)
-		return r;
-	r = recover(live->pool, live->at, *ret_volume);
-	if (r)
-		return r;
-	r = newest(live->pool, *ret_volume, ret_last);
-	return r == -ENOENT ? 0 : r;
-}
-
-static int take(struct live *live, const struct rd_caller *caller,
-		struct rd_snapshot_report *report)
-{
-	const struct rd_live_options *options = live->options;
-	struct rd_snapshot_options snapshot = {
-		.volume = live->at->volume,
-		.comment = options->comment,
-		.compression = options->compression,
-		.rule = options->rule,
-		.verify_hits = options->verify_hits,
-		.tags = options->tags,
-	};
-	struct rd_target_status status;
-	struct rd_version last;
-	i64 volume;
-	int r;
-
-	r = find_volume(live, &volume, &last);
-	/* It can take long: not while the volume is frozen. */
-	if (!r)
-		r = rd_snapshot_prepare(live->pool, live->at->volume, &options->rule);
-	if (!r)
-		r = rd_target_status(live->at->device, &status);
-	if (r)
-		return r;
-	live->is_shared = rd_block_is_open(live->at->base);
-	if (live->is_shared)
-		rd_warn("a program has '%s' open ('fuser -v' shows which) and should use '/dev/mapper/%s': its writes are not tracked",
-			live->at->base, live->at->device);
-	snapshot.why_full = why_all(live, &status, &last);
-	r = freeze(live, caller, &status);
-	if (r)
-		return r;
-	r = rd_failpoint("live-frozen");
-	if (!r)
-		r = copy(live, &snapshot, last.number, report);
-	if (r)
-		give_up(live, report->version.volume);
-	return r;
+	/* The volume may be new to the pool. */
+	r = rd_volume_find(live->pool->sql, live->at->volume, &live->volume);
+	if (!r || r == -ENOENT)
+		recover(live->pool, live->at, live->volume);
 }
 
 /*
  * What the volume has in the pool, the new version has as well: let it hold that, so that older
  * ones can go. A crash before leaves older ones held until the next snapshot.
  */
-static void move_lease(const struct live *live, const struct rd_version *version)
+static void move_lease(const struct rd_live *live, const struct rd_version *version)
 {
 	if (rd_is_pool_of(live->pool, live->at) &&
 	    rd_lease_move(live->pool, live->at, version))
@@ -248,28 +283,45 @@ static void move_lease(const struct live *live, const struct rd_version *version
 			live->at->volume);
 }
 
+int rd_live_end(struct rd_live *live, int r, struct rd_live_report *report)
+{
+	int closed = rd_view_pool_close(&live->reads);
+
+	rd_buffer_free(&live->ranges);
+	r = r ? r : closed;
+	if (!r)
+		move_lease(live, &report->snapshot.version);
+	report->pause_us = live->freeze.pause_us;
+	report->undo_failed = !r && live->freeze.undo_failed;
+	return r;
+}
+
+/* --- one volume */
+
+static int take(struct rd_live *live, struct rd_snapshot_report *report)
+{
+	int r = rd_live_prepare(live);
+
+	if (!r)
+		r = rd_live_freeze(&live, 1);
+	if (r)
+		return r;
+	r = rd_failpoint("live-frozen");
+	if (!r)
+		r = rd_live_ready(live);
+	if (!r)
+		r = rd_snapshot(live->pool, &live->snapshot, report);
+	if (r)
+		rd_live_give_up(live);
+	return r;
+}
+
 int rd_live_snapshot(const struct rd_caller *caller, struct rd_attachment *at,
 		     const struct rd_live_options *options, struct rd_live_report *report)
 {
-	struct live live = {
-		.pool = caller->pool,
-		.at = at,
-		.options = options,
-		.reads = RD_VIEW_POOL_NONE,
-	};
-	int r, closed;
+	struct rd_live live;
 
 	memset(report, 0, sizeof(*report));
-	r = rd_volume_track(caller, at);
-	if (!r)
-		r = rd_check_pool_apart(live.pool, at);
-	if (!r)
-		r = take(&live, caller, &report->snapshot);
-	closed = rd_view_pool_close(&live.reads);
-	r = r ? r : closed;
-	if (!r)
-		move_lease(&live, &report->snapshot.version);
-	report->pause_us = live.freeze.pause_us;
-	report->undo_failed = !r && live.freeze.undo_failed;
-	return r;
+	rd_live_init(&live, caller, at, options);
+	return rd_live_end(&live, take(&live, &report->snapshot), report);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Suspend a device, work, resume it; a guard resumes it where the command dies. */
+/* Suspend devices, work, resume them; a guard resumes them where the command dies. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inject.h"
 #include "base/log.h"
-#include "host/sys/dm.h"
 #include "host/sys/guard.h"
 #include "pause.h"
 
@@ -15,7 +15,7 @@ static int resume(const char *name)
 {
 	struct rd_dm_info info;
 
-	if (!name || rd_dm_info(name, &info) || !info.exists || !info.suspended)
+	if (!name[0] || rd_dm_info(name, &info) || !info.exists || !info.suspended)
 		return 0;
 	return rd_dm_resume(name, 0);
 }
@@ -23,16 +23,42 @@ static int resume(const char *name)
 static int resume_all(void *ctx, bool is_alone)
 {
 	const struct rd_pause *pause = ctx;
+	unsigned int i;
+	int r = 0;
 
 	if (!is_alone)
 		return 0;
-	resume(pause->inner);
-	if (!resume(pause->device) || !pause->repeat)
+	for (i = 0; i < pause->nr; i++)
+		resume(pause->devices[i].inner);
+	for (i = 0; i < pause->nr; i++)
+		r |= resume(pause->devices[i].device);
+	if (!r || !pause->repeat)
 		return 0;
 	/* In a test, the failpoint was meant for the command that died. */
 	unsetenv("REVDEDUP_FAIL");
 	execv("/proc/self/exe", pause->repeat);
 	return -errno;
+}
+
+/* Programs above wait from the first suspend on, until their device is resumed. */
+static int suspend_and_work(struct rd_pause *pause, int *ret_resumed)
+{
+	unsigned int i, nr = 0;
+	int one, r = 0;
+
+	while (!r && nr < pause->nr) {
+		r = rd_dm_suspend(pause->devices[nr].device, pause->devices[nr].flags);
+		nr += !r;
+		if (!r && nr < pause->nr)
+			r = rd_failpoint("pause-next");
+	}
+	if (!r)
+		r = pause->work(pause->ctx);
+	for (i = 0; i < nr; i++) {
+		one = rd_dm_resume(pause->devices[i].device, RD_DM_LATER);
+		*ret_resumed = *ret_resumed ? *ret_resumed : one;
+	}
+	return r ? r : *ret_resumed;
 }
 
 int rd_pause(struct rd_pause *pause, int *ret_resumed)
@@ -45,17 +71,10 @@ int rd_pause(struct rd_pause *pause, int *ret_resumed)
 	r = rd_guard_begin(&guard);
 	if (r)
 		return r;
-	/* No page of this program may have to be read from the suspended disk. */
+	/* No page of this program may have to be read from a suspended disk. */
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	began = rd_now_us();
-	/* Programs above wait from here ... */
-	r = rd_dm_suspend(pause->device, 0);
-	if (!r) {
-		r = pause->work(pause->ctx);
-		/* ... to here. */
-		*ret_resumed = rd_dm_resume(pause->device, RD_DM_LATER);
-		r = r ? r : *ret_resumed;
-	}
+	r = suspend_and_work(pause, ret_resumed);
 	pause->usec = rd_now_us() - began;
 	rd_dm_settle();
 	munlockall();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Ask hooks and file systems to hold still before a volume is suspended. */
+/* Ask hooks and file systems to hold still before volumes are suspended. */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +18,7 @@
 
 /* What the guard must know about the progress of the command. */
 struct rd_quiesce_shared {
-	unsigned int nr_begun;		/* hooks */
+	unsigned int nr_begun;		/* hooks: all of the first volume, and so on */
 	pid_t running;			/* a hook */
 	bool is_frozen[MAX_FSS];
 };
@@ -29,6 +31,19 @@ static unsigned int nr_fss(const struct rd_quiesce *quiesce)
 static const struct rd_fs *fs_of(const struct rd_quiesce *quiesce, unsigned int nr)
 {
 	return (const struct rd_fs *)quiesce->fss.data + nr;
+}
+
+static unsigned int nr_hooks(const struct rd_quiesce *quiesce)
+{
+	return quiesce->hooks.nr * quiesce->nr;
+}
+
+static int run_hook(struct rd_quiesce *quiesce, unsigned int nr, const char *when)
+{
+	const struct rd_hooks *hooks = &quiesce->hooks;
+
+	return rd_hook_run(hooks, nr % hooks->nr, when, quiesce->ats[nr / hooks->nr],
+			   quiesce->seconds, &quiesce->shared->running);
 }
 
 /* --- undoing it */
@@ -60,8 +75,7 @@ static int undo(void *ctx, bool is_alone)
 		kill(-shared->running, SIGKILL);
 	r = thaw(quiesce);
 	while (shared->nr_begun) {
-		one = rd_hook_run(&quiesce->hooks, --shared->nr_begun, "post", quiesce->at,
-				  quiesce->seconds, &shared->running);
+		one = run_hook(quiesce, --shared->nr_begun, "post");
 		r = r ? r : one;
 	}
 	return r;
@@ -71,6 +85,8 @@ static void drop(struct rd_quiesce *quiesce)
 {
 	rd_fs_close(&quiesce->fss);
 	rd_hooks_free(&quiesce->hooks);
+	free(quiesce->devices);
+	quiesce->devices = NULL;
 	if (quiesce->shared)
 		munmap(quiesce->shared, sizeof(*quiesce->shared));
 	quiesce->shared = NULL;
@@ -87,8 +103,9 @@ int rd_quiesce_end(struct rd_quiesce *quiesce)
 		quiesce->usec = rd_now_us() - quiesce->began;
 	r = rd_guard_end(&quiesce->guard);
 	if (r == -ETIME)
-		rd_err(0, "hooks and frozen file systems of '%s' were released after %d s, before the snapshot was ready",
-		       quiesce->at->volume, quiesce->guard.limit_ms / 1000);
+		rd_err(0, "hooks and frozen file systems of '%s'%s were released after %d s, before the snapshot was ready",
+		       quiesce->ats[0]->volume, quiesce->nr > 1 ? " and others" : "",
+		       quiesce->guard.limit_ms / 1000);
 	drop(quiesce);
 	return r ? r : thawed;
 }
@@ -100,10 +117,9 @@ static int run_hooks(struct rd_quiesce *quiesce)
 	struct rd_quiesce_shared *shared = quiesce->shared;
 	int r = 0;
 
-	while (!r && shared->nr_begun < quiesce->hooks.nr) {
+	while (!r && shared->nr_begun < nr_hooks(quiesce)) {
 		shared->nr_begun++;
-		r = rd_hook_run(&quiesce->hooks, shared->nr_begun - 1, "pre", quiesce->at,
-				quiesce->seconds, &shared->running);
+		r = run_hook(quiesce, shared->nr_begun - 1, "pre");
 	}
 	return r;
 }
@@ -123,16 +139,34 @@ static int freeze(struct rd_quiesce *quiesce)
 	return r;
 }
 
+static int find_devices(struct rd_quiesce *quiesce)
+{
+	char path[RD_DM_PATH_MAX];
+	struct stat st;
+	unsigned int i;
+
+	quiesce->devices = calloc(quiesce->nr, sizeof(*quiesce->devices));
+	if (!quiesce->devices)
+		return -ENOMEM;
+	for (i = 0; i < quiesce->nr; i++) {
+		if (stat(rd_dm_path(path, quiesce->ats[i]->device), &st))
+			return rd_err(-errno, "cannot look at '%s'", path);
+		quiesce->devices[i] = st.st_rdev;
+	}
+	return 0;
+}
+
 static int find(struct rd_quiesce *quiesce)
 {
-	char device[RD_DM_PATH_MAX];
 	int r = rd_hooks_find(&quiesce->hooks);
 
 	if (!r)
-		r = rd_fs_find(rd_dm_path(device, quiesce->at->device), &quiesce->fss);
+		r = find_devices(quiesce);
+	if (!r)
+		r = rd_fs_find(quiesce->devices, quiesce->nr, &quiesce->fss);
 	if (!r && nr_fss(quiesce) > MAX_FSS)
-		r = rd_err(-E2BIG, "more than %d file systems lie on '%s'", MAX_FSS,
-			   quiesce->at->volume);
+		r = rd_err(-E2BIG, "more than %d file systems lie on '%s'%s", MAX_FSS,
+			   quiesce->ats[0]->volume, quiesce->nr > 1 ? " and others" : "");
 	return r;
 }
 
@@ -149,20 +183,32 @@ static int begin_guard(struct rd_quiesce *quiesce)
 	quiesce->guard.end = undo;
 	quiesce->guard.ctx = quiesce;
 	/* Each hook may take its time, and the work between pre and post as much again. */
-	quiesce->guard.limit_ms = (quiesce->hooks.nr + 1) * quiesce->seconds * 1000;
+	quiesce->guard.limit_ms = (nr_hooks(quiesce) + 1) * quiesce->seconds * 1000;
 	r = rd_guard_begin(&quiesce->guard);
 	if (r)
 		drop(quiesce);
 	return r;
 }
 
-int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at,
-		     unsigned int seconds)
+bool rd_quiesce_has_frozen(const struct rd_quiesce *quiesce, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_fss(quiesce); i++)
+		if (fs_of(quiesce, i)->device == quiesce->devices[nr] &&
+		    quiesce->shared->is_frozen[i])
+			return true;
+	return false;
+}
+
+int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *const *ats,
+		     unsigned int nr, unsigned int seconds)
 {
 	int r;
 
 	memset(quiesce, 0, sizeof(*quiesce));
-	quiesce->at = at;
+	quiesce->ats = ats;
+	quiesce->nr = nr;
 	quiesce->seconds = seconds;
 	r = find(quiesce);
 	if (r || (!quiesce->hooks.nr && !nr_fss(quiesce))) {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Prepare the users of a volume before it is suspended, and let them go on after it was
+ * Prepare the users of volumes before these are suspended, and let them go on after they were
  * resumed:
  *
- *	the user's hooks say pre	hooks.h
+ *	the user's hooks say pre	hooks.h, volume by volume
  *	file systems are frozen		fsfreeze.h
- *	  (the volume is suspended and resumed)
+ *	  (the volumes are suspended and resumed)
  *	file systems are thawed
  *	each hook that was begun says post
+ *
+ * No hook runs while a file system of any of the volumes is frozen: it may want to write there.
  *
  * A guard does the last two, so that they happen exactly once: also if the command is
  * killed, a hook fails, or all of it takes too long.
@@ -21,9 +23,11 @@
 #define RD_QUIESCE_SECONDS	60
 
 struct rd_quiesce {
-	const struct rd_attachment *at;
+	const struct rd_attachment *const *ats;
+	unsigned int nr;
 	unsigned int seconds;		/* for each hook */
 	struct rd_hooks hooks;
+	dev_t *devices;			/* of the volumes */
 	struct rd_buffer fss;		/* struct rd_fs */
 	struct rd_quiesce_shared *shared;
 	struct rd_guard guard;
@@ -31,13 +35,15 @@ struct rd_quiesce {
 	u64 usec;			/* that file systems were frozen; 0: none was */
 };
 
-/* After an error everything is undone. */
-int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *at,
-		     unsigned int seconds);
+/* Prepare @nr volumes; @ats stays until the end. After an error everything is undone. */
+int rd_quiesce_begin(struct rd_quiesce *quiesce, const struct rd_attachment *const *ats,
+		     unsigned int nr, unsigned int seconds);
+/* Is a file system that is mounted from volume @nr itself frozen? */
+bool rd_quiesce_has_frozen(const struct rd_quiesce *quiesce, unsigned int nr);
 
 /*
  * 0; -EIO: something could not be undone; -ETIME: it was undone before its time, so the
- * volume was not prepared when it was suspended. Says so.
+ * volumes were not prepared when they were suspended. Says so.
  */
 int rd_quiesce_end(struct rd_quiesce *quiesce);
 

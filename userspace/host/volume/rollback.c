@@ -281,14 +281,18 @@ static int while_suspended(void *ctx)
 
 static int pause_volume(struct rollback *rb)
 {
+	struct rd_paused device = { .inner = "" };
 	struct rd_pause pause = {
-		.device = rb->at->device,
+		.devices = &device,
+		.nr = 1,
 		.repeat = rb->options->repeat,
 		.work = while_suspended,
 		.ctx = rb,
 	};
-	int resumed, r = rd_pause(&pause, &resumed);
+	int resumed, r;
 
+	memcpy(device.device, rb->at->device, sizeof(device.device));
+	r = rd_pause(&pause, &resumed);
 	if (resumed == -EUCLEAN) {
 		rd_err(0, "'%s' is half rolled back and stays suspended", rb->at->volume);
 		rd_remedy(RD_REMEDY_ROLL_BACK_AGAIN, NULL, NULL);

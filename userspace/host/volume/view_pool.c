@@ -65,12 +65,7 @@ static int find_pool(struct rd_view_pool *reads, const struct rd_caller *caller,
  */
 static int do_without_lease(struct rd_view_pool *reads, const struct rd_attachment *at)
 {
-	bool names_pool;
-	int r = rd_device_names_pool(at->device, &names_pool);
-
-	if (!r && !names_pool)
-		rd_lock_drop(&reads->shut);
-	return r;
+	return rd_device_names_pool(at->device, &reads->needs_shut);
 }
 
 static int keep_places(struct rd_view_pool *reads, const struct rd_attachment *at)
@@ -103,7 +98,7 @@ int rd_view_pool_open(struct rd_view_pool *reads, const struct rd_caller *caller
 
 void rd_view_pool_viewed(struct rd_view_pool *reads)
 {
-	if (reads->has_lease)
+	if (!reads->needs_shut)
 		rd_lock_drop(&reads->shut);
 }
 

@@ -26,6 +26,7 @@ struct rd_view_pool {
 	struct rd_pool *pool;		/* NULL: the volume reads none */
 	bool is_own;			/* opened for this */
 	bool has_lease;
+	bool needs_shut;		/* instead of a lease, until the view is gone */
 	struct rd_lock shut;
 	char view[RD_DM_NAME_MAX];	/* the UUID of the view */
 };

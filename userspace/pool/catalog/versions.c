@@ -410,6 +410,21 @@ int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const
 	return r ? r : rd_sql_changed(sql) ? 0 : -ENOENT;
 }
 
+int rd_versions_tagged(struct rd_sql *sql, struct rd_row **ret, const char *tag)
+{
+	return rd_sql_ask(sql, ret, "SELECT " COLUMNS ","
+			  " (SELECT name FROM volume WHERE volume.id = version.volume) AS name"
+			  " FROM version WHERE (volume, number) IN"
+			  " (SELECT volume, number FROM tag WHERE tag = ?) AND " RD_VERSION_EXISTS
+			  " AND volume IN (SELECT id FROM volume) ORDER BY name", "t", tag);
+}
+
+int rd_tags_shared(struct rd_sql *sql, struct rd_row **ret)
+{
+	return rd_sql_ask(sql, ret, "SELECT tag FROM tag GROUP BY tag HAVING count(*) > 1"
+			  " ORDER BY tag", "");
+}
+
 int rd_version_kept(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version)
 {
 	RD_ROW struct rd_row *row = NULL;

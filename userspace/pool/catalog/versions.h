@@ -189,6 +189,10 @@ int rd_next_tag(struct rd_row *rows, const char **ret);
 int rd_version_tag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 /* Give @tag to @version, unless another version of the volume has it. */
 int rd_version_tag_new(struct rd_sql *sql, const struct rd_version *version, const char *tag);
+/* Ask for the versions with @tag, of all volumes, by the name of the volume: rd_next_kept(). */
+int rd_versions_tagged(struct rd_sql *sql, struct rd_row **ret, const char *tag);
+/* Ask for the tags that versions of more than one volume have, by name: rd_next_tag(). */
+int rd_tags_shared(struct rd_sql *sql, struct rd_row **ret);
 /* Remove @tag from @version. -ENOENT: it has no such tag. */
 int rd_version_untag(struct rd_sql *sql, const struct rd_version *version, const char *tag);
 

@@ -335,7 +335,7 @@ static int begin_version(struct rd_snapshot_run *s)
 		return rd_err(-errno, "no random number");
 	version->uid &= INT64_MAX;
 	version->size = s->source.size;
-	version->time = time(NULL);
+	version->time = s->options->time ? s->options->time : time(NULL);
 	snprintf(version->comment, sizeof(version->comment), "%s", comment ? comment : "");
 	r = drop_partial(s->pool, version->volume);
 	if (!r)
@@ -354,11 +354,11 @@ static int begin_version(struct rd_snapshot_run *s)
 	return r;
 }
 
-/* Make the version exist. */
+/* Make the version exist, unless it waits for others. */
 static int finish_version(struct rd_snapshot_run *s)
 {
 	struct rd_version *version = s->version;
-	const char *tag;
+	const char *tag = s->options->waits ? NULL : s->options->tags;
 	struct rd_sql *sql = s->pool->sql;
 	int r;
 
@@ -367,7 +367,7 @@ static int finish_version(struct rd_snapshot_run *s)
 		r = rd_catalog_begin(sql);
 	if (r)
 		return r;
-	version->state = RD_VERSION_NEW;
+	version->state = s->options->waits ? RD_VERSION_WRITING : RD_VERSION_NEW;
 	version->cursor = 0;
 	if (s->options->tracker)
 		memcpy(version->tracker, s->options->tracker, sizeof(version->tracker));
@@ -389,7 +389,7 @@ static int finish_version(struct rd_snapshot_run *s)
 	/* Frames that were written, and turned out not to be needed. */
 	if (!r)
 		r = rd_filling_leave_all(sql, s->pool->session);
-	for (tag = s->options->tags; !r && tag && *tag; tag += strlen(tag) + 1)
+	for (; !r && tag && *tag; tag += strlen(tag) + 1)
 		r = s->options->keep_tags ? rd_version_tag_new(sql, version, tag) :
 			rd_version_tag(sql, version, tag);
 	return rd_catalog_end(sql, r);
@@ -440,25 +440,21 @@ static u64 usec_since(u64 *mark)
 	return *mark - before;
 }
 
-int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
-		struct rd_snapshot_report *report)
+int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *options,
+		     struct rd_snapshot_report *report, struct rd_snapshot_copy *ret)
 {
-	struct rd_lock lock = RD_LOCK_NONE;
-	struct rd_snapshot_hits *hits = NULL;
-	struct rd_written written = { };
 	struct rd_snapshot_run *s;
-	bool exists;
-	u64 mark;
 	int r;
 
+	*ret = (struct rd_snapshot_copy){ pool, options, report, .lock = RD_LOCK_NONE };
 	memset(report, 0, sizeof(*report));
 	r = get_volume(pool, options->volume, &report->version.volume);
 	if (!r)
-		r = rd_pool_lock(pool, &lock, RD_LOCK_VOLUME, report->version.volume, true,
+		r = rd_pool_lock(pool, &ret->lock, RD_LOCK_VOLUME, report->version.volume, true,
 				 "the volume");
 	if (r)
 		return r;
-	mark = rd_now_us();
+	ret->mark = rd_now_us();
 	s = calloc(1, sizeof(*s));
 	if (s) {
 		s->source.fd = -1;
@@ -466,33 +462,64 @@ int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
 		s->options = options;
 		s->report = report;
 		s->version = &report->version;
-		s->stable = &written;
+		s->stable = &ret->written;
 		r = rd_finish_volume(pool, report->version.volume);
 		if (!r)
 			r = take(s);
-		hits = s->hits;
+		ret->hits = s->hits;
 		tear_down(s);
 	} else {
 		r = -ENOMEM;
 	}
-	report->usec_copy = usec_since(&mark);
-	exists = !r;
-	if (!r && options->copied)
-		r = options->copied(options->ctx, &report->version);
-	if (exists)
-		rd_snapshot_hits_end(hits, options->volume, report);
-	rd_snapshot_hits_free(hits);
+	report->usec_copy = usec_since(&ret->mark);
+	return r;
+}
+
+void rd_snapshot_release(struct rd_snapshot_copy *copy)
+{
+	rd_snapshot_hits_free(copy->hits);
+	copy->hits = NULL;
+	rd_written_free(&copy->written);
+	rd_lock_drop(&copy->lock);
+}
+
+int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r)
+{
+	struct rd_snapshot_report *report = copy->report;
+
+	rd_snapshot_hits_end(copy->hits, copy->options->volume, report);
 	/* The version exists: if anything fails now, the next command finishes it. */
 	if (!r)
-		r = rd_reverse(pool, &report->version, &written, &report->blocks_waiting);
-	rd_written_free(&written);
-	rd_lock_drop(&lock);
-	/* The command may go on, and needs them; if this fails, its end does it. */
-	if (!exists && options->feed)
-		rd_session_leave(pool);
-	report->usec_reverse = usec_since(&mark);
-	if (!r)
-		r = rd_free_queue(pool);
-	report->usec_free = usec_since(&mark);
+		r = rd_reverse(copy->pool, &report->version, &copy->written,
+			       &report->blocks_waiting);
+	rd_snapshot_release(copy);
+	report->usec_reverse = usec_since(&copy->mark);
 	return r;
+}
+
+int rd_snapshot_free(struct rd_snapshot_copy *copy, int r)
+{
+	if (!r)
+		r = rd_free_queue(copy->pool);
+	copy->report->usec_free = usec_since(&copy->mark);
+	return r;
+}
+
+int rd_snapshot(struct rd_pool *pool, const struct rd_snapshot_options *options,
+		struct rd_snapshot_report *report)
+{
+	struct rd_snapshot_copy copy;
+	int r = rd_snapshot_copy(pool, options, report, &copy);
+
+	if (r) {
+		rd_snapshot_release(&copy);
+		/* The command may go on, and needs them; if this fails, its end does it. */
+		if (options->feed)
+			rd_session_leave(pool);
+		return r;
+	}
+	if (options->copied)
+		r = options->copied(options->ctx, &report->version);
+	r = rd_snapshot_settle(&copy, r);
+	return rd_snapshot_free(&copy, r);
 }

@@ -29,6 +29,10 @@ struct rd_snapshot_options {
 	const char *comment;
 	const char *tags;		/* or NULL: each ends with a NUL, and all with another */
 	bool keep_tags;			/* that other versions have */
+	/* Of a moment that is shared with others, see snapshot_group.h; 0: now. */
+	i64 time;
+	/* Copy it and let it wait: rd_snapshot_group_bear() makes it exist. */
+	bool waits;
 	/* The tracker whose next list begins here, and the epoch; NULL and 0 for images. */
 	const u8 *tracker;
 	u64 epoch;

@@ -3,6 +3,7 @@
  * A snapshot that is being taken: what its files share, and nothing else uses.
  *
  *	snapshot	from the lock of the volume to the version that exists
+ *	snapshot_group	versions of several volumes, which begin to exist together
  *	snapshot_read	buffers: read, fingerprint, decide
  *	snapshot_feed	buffers that are filled from elsewhere
  *	snapshot_store	which content is new, and committing it in batches
@@ -141,6 +142,32 @@ struct rd_snapshot_run {
 	struct rd_written *stable;	/* frames that are written, and stable once it exists */
 	u64 fed;			/* bytes of the feed when a batch was committed last */
 };
+
+/* --- snapshot.c */
+
+/* A version whose content is in the pool, and the lock of its volume. */
+struct rd_snapshot_copy {
+	struct rd_pool *pool;
+	const struct rd_snapshot_options *options;
+	struct rd_snapshot_report *report;
+	struct rd_lock lock;
+	struct rd_snapshot_hits *hits;
+	struct rd_written written;
+	u64 mark;			/* when the last step ended */
+};
+
+/* Copy all of it: the version exists now, or waits. What an error leaves, release() drops. */
+int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *options,
+		     struct rd_snapshot_report *report, struct rd_snapshot_copy *ret);
+void rd_snapshot_release(struct rd_snapshot_copy *copy);
+/*
+ * The version exists: store what the index learned; unless @r is an error, reverse. Releases it,
+ * as all locks of volumes must be dropped before anything is freed: a lease that ends then has
+ * rd_finish_volumes() lock volumes, and this command would get its own locks once more.
+ */
+int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r);
+/* Unless @r is an error, free. */
+int rd_snapshot_free(struct rd_snapshot_copy *copy, int r);
 
 /* --- snapshot_read.c */
 
