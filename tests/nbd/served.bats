@@ -98,6 +98,28 @@ is() {
 	must check
 }
 
+@test "a bitmap that is made after the version of that name is not believed" {
+	make_pool 256M
+	disk raw $((40 << 20))
+	qemu-img convert -O qcow2 raw disk.qcow2
+	server qemu-nbd --read-only --persistent --socket="$PWD/s" disk.qcow2
+	must snapshot vm --from qcow2:disk.qcow2 --bitmap b1
+	must snapshot vm2 --from "$(nbd)" --bitmap b1
+	stop
+	qemu-io -f qcow2 -c 'write -q -P 7 9M 64k' disk.qcow2
+	qemu-img bitmap --add disk.qcow2 b1
+	qemu-img convert -O raw disk.qcow2 raw
+	for vol in vm vm2; do
+		must snapshot "$vol" --from qcow2:disk.qcow2 --bitmap b1 --json
+		[ "$(field 0 '["mode"]')" = full ]
+		is "$vol@2" raw
+	done
+	# One that does not record is not either, unless another goes on.
+	qemu-img bitmap --disable disk.qcow2 b1
+	must snapshot vm --from qcow2:disk.qcow2 --json
+	[ "$(field 0 '["mode"]')" = full ]
+}
+
 @test "a bitmap over NBD, and the one that comes next" {
 	make_pool 256M
 	disk raw $((40 << 20))

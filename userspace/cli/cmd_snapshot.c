@@ -418,7 +418,9 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
 	if (ctl_has(ctl, CTL_OPT_GROUP)) {
-		r = check_comment(ctl, options.comment);
+		r = ctl_served_check(ctl, NULL);
+		if (!r)
+			r = check_comment(ctl, options.comment);
 		return r ? r : ctl_snapshot_group(ctl, &options);
 	}
 	if (ctl->nr_operands > 1)

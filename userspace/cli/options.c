@@ -49,7 +49,7 @@ static const struct option_info {
 				"show how many volumes and versions a lost frame would hurt" },
 	[CTL_OPT_RESET] = { "reset", 0, NULL, "let the volume do as the pool does" },
 	[CTL_OPT_FROM] = { "from", 0, "PATH",
-			   "the image, device, URI or FORMAT:FILE to read; a pool to receive from" },
+			   "an image, device, URI or FORMAT:FILE to read; a pool to receive from" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
 	[CTL_OPT_QMP] = { "qmp", 0, "SOCKET", "read a disk of the QEMU that speaks QMP there" },
 	[CTL_OPT_BITMAP] = { "bitmap", 0, "NAME", "read what this dirty bitmap of QEMU has" },

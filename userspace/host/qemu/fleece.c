@@ -173,8 +173,8 @@ static int end_reading(struct rd_fleece *fleece)
 static void find_server(struct rd_fleece *fleece)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	RD_CLOSE int fd = -1;
 	int len;
+	RD_CLOSE int fd = -1;
 
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
