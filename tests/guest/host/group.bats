@@ -146,7 +146,6 @@ killed_group() {
 	pair
 	revdedupctl -q snapshot --group first --all
 	killed_group freeze-one:2 0
-	killed_group group-bear 0
 	killed_group group-born 2
 	in_order
 }
