@@ -21,14 +21,14 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct ctl_name name;
 
 	if (!ctl_name_parse(&name, text)) {
-		must(ctl_is_volume(name.volume));
+		must(ctl_is_volume(name.volume) == (name.kind != CTL_NAME_MOMENT));
 		must(!strncmp(name.volume, text, strlen(name.volume)));
 		must((name.kind == CTL_NAME_VOLUME) == !strchr(text, '@'));
 		if (name.kind == CTL_NAME_NUMBER)
 			check_number(&name);
 		if (name.kind == CTL_NAME_BEFORE)
 			must(name.number >= 0);
-		if (name.kind == CTL_NAME_TAG)
+		if (name.kind == CTL_NAME_TAG || name.kind == CTL_NAME_MOMENT)
 			must(ctl_is_tag(name.tag));
 	}
 	free(text);
@@ -40,6 +40,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static const char *const good[] = {
 		"vm1", "vg/vm-1@3", "a@latest", "a@-2", "a@2026-11-20",
 		"a@2026-11-20T02:00", "a@2026-11-20T02:00:30", "a@gold",
+		"@gold",
 	};
 
 	(void)argc;

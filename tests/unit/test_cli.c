@@ -67,8 +67,16 @@ static void test_names(void **state)
 	assert_int_equal(name.kind, CTL_NAME_TAG);
 	assert_string_equal(name.tag, "before-6.12/x_+");
 
+	good("@gold", "", CTL_NAME_MOMENT, 0);
+	assert_null(ctl_name_parse(&name, "@before-6.12/x_+"));
+	assert_string_equal(name.tag, "before-6.12/x_+");
+
 	bad("");
+	bad("@");
 	bad("@1");
+	bad("@latest");
+	bad("@-1");
+	bad("@gold@gold");
 	bad("-vm1");
 	bad("vm 1");
 	bad("vm1\n");

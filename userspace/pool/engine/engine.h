@@ -6,6 +6,7 @@
  * The files of the engine, from the top; a file calls only those below it:
  *
  *	session		opens a pool for a command, and ends the command
+ *	snapshot_group	several snapshots as one
  *	snapshot, restore, heal, adopt, supers, grow
  *			one command each
  *	recover		what commands that died have left
