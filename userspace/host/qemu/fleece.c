@@ -13,7 +13,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/uri.h"
@@ -173,13 +172,13 @@ static int end_reading(struct rd_fleece *fleece)
 static void find_server(struct rd_fleece *fleece)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int len;
-	RD_CLOSE int fd = -1;
+	int len, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
 	fleece->has_server = fd >= 0 && len < (int)sizeof(address.sun_path) &&
 		!connect(fd, (struct sockaddr *)&address, sizeof(address));
+	if (fd >= 0)
+		close(fd);
 }
 
 /*
