@@ -83,6 +83,7 @@ declare -A about=(
 	[pool_power]="the model at length; power cuts"
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
+	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
 	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
@@ -202,6 +203,17 @@ job_nbd() {
 	[ "$tier" != soak ] || goal=(soak)
 	build tests/nbd programs
 	make -s -C tests/nbd "${goal[@]}"
+}
+
+job_libvirt() {
+	local dir tree=$PWD rounds=20
+	[ "$tier" != soak ] || rounds=200
+	build tests/nbd programs
+	dir=$(mktemp -d "$memory/libvirt.XXXXXX")
+	cd "$dir" || return
+	"$tree/tests/nbd/libvirt.py" --ctl "$tree/build/nbd/bin/revdedupctl" --seed "$SEED" \
+		--rounds "$rounds"
+	cd "$tree" && rm -rf "$dir"
 }
 
 job_nbd_boot() {
@@ -444,7 +456,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -506,6 +518,7 @@ mutate             2    -    -  modules
 harness            2    -  150
 packages           2    -  200
 deb                2    -    -
+libvirt            2    -    -
 nbd_boot           1    -  120
 newest             1    -    -  modules
 kernels            2    -    -
@@ -536,7 +549,7 @@ tests/cli/* tests/sim/*
 tests/pool/*
 	lint pool* mutate
 tests/nbd/*
-	lint nbd*
+	lint nbd* libvirt
 tests/guest/host/*
 	lint host* live* dedup* shared* blocksize*
 tests/guest/table/*

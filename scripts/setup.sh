@@ -9,6 +9,7 @@
 #   vm      guests for the tests: QEMU, kernels, a file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    the tests that run on this machine
+#   libvirt a libvirtd for the tests, which leave that of the machine alone
 #   fuzz    libFuzzer, for the parsers of the programs
 #   pool    a series of real disk images
 #   bench   the benchmarks of the pool, and borg and restic beside it
@@ -37,6 +38,7 @@ declare -A packages=(
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
 		gnutls-bin fuse3 openssh-client openssh-server age zstd"
+	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs

@@ -35,6 +35,7 @@ enum rd_remedy {
 	RD_REMEDY_WRITE_ANYWAY,		/* although it is something else, or in use */
 	RD_REMEDY_READ_INSIDE,		/* [format:path] the disk in a qcow2 file or the like */
 	RD_REMEDY_NAME_DISK,		/* name a disk of a QEMU that runs */
+	RD_REMEDY_READ_FILE,		/* that the disk of a guest lies in, which does not run */
 	RD_REMEDY_RISK_QEMU,		/* take a version although a kill may end that */
 	RD_REMEDY_TAKE_FILE,		/* keep a file as it is, and not the disk in it */
 	RD_REMEDY_ALLOW_CHANGES,	/* read an image that is in use */

@@ -417,6 +417,10 @@ static int take_one_or_all(struct ctl *ctl, const char *tags)
 		options.compression = &compression;
 	if (all == !!ctl->nr_operands)
 		return ctl_usage(ctl, "name a volume, or use --all");
+	if (ctl_has(ctl, CTL_OPT_LIBVIRT)) {
+		r = check_comment(ctl, options.comment);
+		return r ? r : ctl_snapshot_domain(ctl, &options);
+	}
 	if (ctl_has(ctl, CTL_OPT_GROUP)) {
 		r = ctl_served_check(ctl, NULL);
 		if (!r)

@@ -52,6 +52,7 @@ static const struct option_info {
 			   "an image, device, URI or FORMAT:FILE to read; a pool to receive from" },
 	[CTL_OPT_CHANGED] = { "changed", 0, "FILE", "a list of changed ranges" },
 	[CTL_OPT_QMP] = { "qmp", 0, "SOCKET", "read a disk of the QEMU that speaks QMP there" },
+	[CTL_OPT_LIBVIRT] = { "libvirt", 0, NULL, "VOL is DOMAIN or DOMAIN/DISK of libvirt" },
 	[CTL_OPT_BITMAP] = { "bitmap", 0, "NAME", "read what this dirty bitmap of QEMU has" },
 	[CTL_OPT_NEXT_BITMAP] = { "next-bitmap", 0, "NAME",
 				  "the bitmap that the next snapshot reads (the same)" },

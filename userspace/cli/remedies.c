@@ -54,6 +54,8 @@ static const struct text texts[RD_REMEDIES] = {
 		"--from FORMAT:FILE reads the disk in it", "'--from %s' reads the disk in it" },
 	[RD_REMEDY_NAME_DISK] = {
 		"--from names a node or device, as 'query-block' of QMP prints it", NULL },
+	[RD_REMEDY_READ_FILE] = {
+		"--from qcow2:FILE reads the file of a disk while the guest does not run", NULL },
 	[RD_REMEDY_RISK_QEMU] = { "--force does it anyway", NULL },
 	[RD_REMEDY_TAKE_FILE] = { "--force reads the file as it is, byte by byte", NULL },
 	[RD_REMEDY_ALLOW_CHANGES] = {

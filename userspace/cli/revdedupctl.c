@@ -36,8 +36,8 @@
 const struct ctl_command ctl_commands[] = {
 	{ "snapshot", "backup", { "create" }, "VOL [--from PATH]|--group NAME VOL...|--all",
 	  "take a version of an attached volume, an image or a device",
-	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(QMP) | O(BITMAP) | O(NEXT_BITMAP) |
-	  O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) | O(GROUP) | O(COW_SIZE) |
+	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(QMP) | O(LIBVIRT) | O(BITMAP) |
+	  O(NEXT_BITMAP) | O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) | O(GROUP) | O(COW_SIZE) |
 	  O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(VERIFY_HITS) |
 	  O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
 	{ "list", "ls", { "versions", "snapshots" }, "[VOL|@TAG]", "list versions",

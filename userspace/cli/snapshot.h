@@ -19,5 +19,7 @@ void ctl_warn_of_damage(const struct ctl *ctl);
 
 /* snapshot --group */
 int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *options);
+/* snapshot --libvirt */
+int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *options);
 
 #endif

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/* revdedupctl snapshot --libvirt: versions of the disks of a domain, of one moment. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "host/qemu/domain.h"
+#include "pool/engine/snapshot_group.h"
+#include "pool/served/bitmap.h"
+#include "snapshot.h"
+
+#define TEMP	"/var/tmp"
+
+/* A disk that becomes a version. */
+struct copy {
+	char volume[CTL_NAME_MAX + 1];
+	const struct rd_domain_disk *disk;
+	struct rd_nbd *nbd;
+	struct rd_bitmap_list list;
+	struct rd_snapshot_options options;
+	struct rd_snapshot_report report;
+};
+
+struct moment {
+	struct ctl *ctl;
+	struct rd_domain domain;
+	char name[2 * CTL_NAME_MAX];	/* of the group */
+	unsigned int nr;
+	struct copy *copies;
+	bool is_made;
+};
+
+/* --- which disks */
+
+/* "DOMAIN" or "DOMAIN/DISK". */
+static int choose(struct moment *moment, char *operand)
+{
+	char *target = strchr(operand, '/');
+	struct rd_domain_disk *disk;
+	int r;
+
+	if (target)
+		*target++ = '\0';
+	moment->domain.name = operand;
+	r = rd_domain_disks(&moment->domain);
+	if (r)
+		return r;
+	rd_each(disk, &moment->domain.disks) {
+		disk->is_wanted = !target || !strcmp(disk->target, target);
+		moment->nr += disk->is_wanted;
+	}
+	if (moment->nr)
+		return 0;
+	rd_err(0, "the domain '%s' has no disk '%s'", operand, target);
+	return -ENOENT;
+}
+
+static int find_newest(struct ctl *ctl, const char *volume, struct rd_version *ret)
+{
+	i64 id;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = rd_volume_find(ctl->pool->sql, volume, &id);
+	if (!r)
+		r = rd_version_before(ctl->pool->sql, id, INT64_MAX, ret);
+	if (r != -ENOENT)
+		return r;
+	ret->id = 0;
+	return 0;
+}
+
+static int name_volumes(struct moment *moment)
+{
+	struct rd_domain_disk *disk;
+	struct copy *copy = moment->copies;
+	char volume[CTL_NAME_MAX + 1];
+	struct ctl_name name;
+	int r = 0;
+
+	rd_each(disk, &moment->domain.disks) {
+		snprintf(volume, sizeof(volume), "%s/%s", moment->domain.name, disk->target);
+		/* What others need is kept, so all are looked for. */
+		if (!r && !ctl_name_parse(&name, volume))
+			r = find_newest(moment->ctl, volume, &disk->newest);
+		else if (!r && disk->is_wanted)
+			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
+		if (r || !disk->is_wanted)
+			continue;
+		memcpy(copy->volume, volume, sizeof(volume));
+		copy->disk = disk;
+		copy++;
+	}
+	return r;
+}
+
+/* --- copying */
+
+static int check(void *ctx)
+{
+	const struct moment *moment = ctx;
+
+	return rd_domain_check(&moment->domain);
+}
+
+static int note_made(void *ctx, const struct rd_version *version)
+{
+	struct moment *moment = ctx;
+
+	(void)version;
+	moment->is_made = true;
+	return 0;
+}
+
+static int open_copy(struct moment *moment, struct copy *copy,
+		     const struct rd_snapshot_options *options)
+{
+	const struct rd_domain_disk *disk = copy->disk;
+	bool has_bitmap = disk->old[0];
+	int r;
+
+	copy->options = *options;
+	copy->options.volume = copy->volume;
+	copy->options.from = disk->uri;
+	copy->options.check = check;
+	copy->options.copied = note_made;
+	copy->options.ctx = moment;
+	copy->options.why_full = ctl_has(moment->ctl, CTL_OPT_FULL_SCAN) ? "as requested" :
+		disk->why_full;
+	r = rd_nbd_open(&copy->nbd, &(struct rd_nbd_options){
+		.uri = disk->uri,
+		.bitmap = has_bitmap ? RD_DOMAIN_BITMAP : NULL,
+		.stop = moment->ctl->progress.progress.stop,
+	});
+	if (!r)
+		r = rd_bitmap_choose(&copy->list, copy->nbd, &disk->newest,
+				     has_bitmap ? disk->old : NULL,
+				     disk->has_bitmaps ? moment->domain.checkpoint : NULL,
+				     &copy->options);
+	if (!r)
+		copy->options.served = rd_nbd_served(copy->nbd);
+	return r;
+}
+
+static int copy_one(struct moment *moment, const struct rd_snapshot_options *options)
+{
+	struct copy *copy = moment->copies;
+	int r = open_copy(moment, copy, options);
+
+	return r ? r : rd_snapshot(moment->ctl->pool, &copy->options, &copy->report);
+}
+
+/* All of them exist, or none. */
+static int copy_all(struct moment *moment, const struct rd_snapshot_options *options)
+{
+	struct rd_snapshot_group *group;
+	time_t now = time(NULL);
+	unsigned int i;
+	int r;
+
+	r = rd_snapshot_group_new(&group, moment->ctl->pool, moment->name, moment->nr);
+	for (i = 0; i < moment->nr && !r; i++) {
+		struct copy *copy = &moment->copies[i];
+
+		r = open_copy(moment, copy, options);
+		copy->options.copied = NULL;
+		copy->options.waits = true;
+		copy->options.time = now;
+		if (!r)
+			r = rd_snapshot_group_copy(group, &copy->options, &copy->report);
+	}
+	if (!r)
+		r = rd_snapshot_group_bear(group);
+	moment->is_made = !r;
+	if (!r)
+		r = rd_snapshot_group_settle(group, 0);
+	rd_snapshot_group_free(group);
+	return r;
+}
+
+/* --- */
+
+static int name_moment(struct moment *moment)
+{
+	const char *name = ctl_value(moment->ctl, CTL_OPT_GROUP);
+	time_t now = time(NULL);
+	char date[32];
+	struct tm tm;
+
+	if (name && !ctl_is_tag(name))
+		return ctl_usage(moment->ctl, "--group: '%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
+				 name);
+	if (!localtime_r(&now, &tm) || !strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm))
+		date[0] = '\0';
+	snprintf(moment->name, sizeof(moment->name), "%s", name ? name : "");
+	if (!name)
+		snprintf(moment->name, sizeof(moment->name), "moment-%s", date);
+	return 0;
+}
+
+static void tell(struct moment *moment)
+{
+	unsigned int i;
+
+	for (i = 0; i < moment->nr; i++)
+		ctl_tell_snapshot(moment->ctl, moment->copies[i].volume,
+				  &moment->copies[i].report, 0);
+	if (moment->nr > 1 && moment->ctl->json)
+		ctl_json(moment->ctl, "group", "name=%s versions=%llu", moment->name,
+			 (u64)moment->nr);
+	else if (moment->nr > 1 && !moment->ctl->quiet)
+		printf("@%s: %u versions of one moment\n", moment->name, moment->nr);
+}
+
+static void end(struct moment *moment)
+{
+	unsigned int i;
+
+	for (i = 0; i < moment->nr && moment->copies; i++) {
+		rd_nbd_close(moment->copies[i].nbd);
+		rd_buffer_free(&moment->copies[i].list.ranges);
+	}
+	rd_domain_end(&moment->domain, moment->is_made);
+}
+
+static int take(struct moment *moment, const struct rd_snapshot_options *options)
+{
+	struct ctl *ctl = moment->ctl;
+	int r;
+
+	moment->domain.pool = ctl->pool->area.super.uuid;
+	r = name_volumes(moment);
+	if (!r)
+		r = rd_domain_begin(&moment->domain);
+	if (r)
+		return r;
+	ctl_progress_begin(&ctl->progress, moment->domain.name);
+	/* A name for one as well, if the user gives it. */
+	r = moment->nr == 1 && !ctl_has(ctl, CTL_OPT_GROUP) ? copy_one(moment, options) :
+		copy_all(moment, options);
+	ctl_progress_clear(&ctl->progress);
+	return r;
+}
+
+int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *options)
+{
+	RD_FREE char *operand = ctl->nr_operands == 1 ? strdup(ctl->operands[0]) : NULL;
+	RD_FREE struct copy *copies = NULL;
+	struct moment moment = {
+		.ctl = ctl,
+		.domain = {
+			.temp = ctl_has(ctl, CTL_OPT_TEMP) ? ctl_value(ctl, CTL_OPT_TEMP) : TEMP,
+			.follows = rd_bitmap_is_of,
+			.force = ctl_has(ctl, CTL_OPT_FORCE),
+		},
+	};
+	int r;
+
+	if (!operand || options->from || ctl_has(ctl, CTL_OPT_CHANGED) ||
+	    ctl_has(ctl, CTL_OPT_QMP) || ctl_has(ctl, CTL_OPT_BITMAP) ||
+	    ctl_has(ctl, CTL_OPT_NEXT_BITMAP))
+		return ctl_usage(ctl, "--libvirt takes DOMAIN or DOMAIN/DISK, without --from, --qmp and lists of changes");
+	r = name_moment(&moment);
+	if (!r)
+		r = choose(&moment, operand);
+	if (!r)
+		r = ctl_open(ctl, RD_POOL_WRITE);
+	if (r) {
+		rd_buffer_free(&moment.domain.disks);
+		return r;
+	}
+	copies = calloc(moment.nr, sizeof(*copies));
+	moment.copies = copies;
+	r = copies ? take(&moment, options) : -ENOMEM;
+	end(&moment);
+	if (!r)
+		tell(&moment);
+	else if (r != CTL_USAGE)
+		rd_hint(moment.is_made ? "the versions were made and can be used; the next command that writes to the pool finishes the rest" :
+			"no version was made; existing versions are unchanged");
+	return ctl_close(ctl, r);
+}
