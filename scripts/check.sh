@@ -206,13 +206,12 @@ job_nbd() {
 }
 
 job_libvirt() {
-	local dir tree=$PWD rounds=20
-	[ "$tier" != soak ] || rounds=200
+	local dir tree=$PWD
 	build tests/nbd programs
 	dir=$(mktemp -d "$memory/libvirt.XXXXXX")
 	cd "$dir" || return
 	"$tree/tests/nbd/libvirt.py" --ctl "$tree/build/nbd/bin/revdedupctl" --seed "$SEED" \
-		--rounds "$rounds"
+		--rounds 200
 	cd "$tree" && rm -rf "$dir"
 }
 
@@ -948,6 +947,7 @@ fi
 mkdir -p "$logs"
 groups=(build lint test)
 [ "$tier" = fast ] || groups+=(fuzz vm kunit deb)
+[ "$tier" != soak ] || groups+=(libvirt)
 "$scripts/setup.sh" "${groups[@]}"
 room=$(capacity)
 if [ "$tier" = soak ]; then

@@ -278,8 +278,9 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 	end(&moment);
 	if (!r)
 		tell(&moment);
+	else if (moment.is_made)
+		rd_hint("the versions were made and can be used; the next command that writes to the pool finishes the rest");
 	else if (r != CTL_USAGE)
-		rd_hint(moment.is_made ? "the versions were made and can be used; the next command that writes to the pool finishes the rest" :
-			"no version was made; existing versions are unchanged");
+		rd_hint("no version was made; existing versions are unchanged");
 	return ctl_close(ctl, r);
 }

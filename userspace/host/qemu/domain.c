@@ -425,7 +425,7 @@ int rd_domain_begin(struct rd_domain *domain)
 		rd_uri_put(disk->uri, sizeof(disk->uri), domain->socket);
 		if (disk->newest.id)
 			disk->why_full = disk->has_bitmaps ?
-				"libvirt has no checkpoint that follows on from the newest version" :
+				"libvirt has no checkpoint that follows on from the newest one" :
 				"a disk that is not in qcow2 has no bitmaps";
 	}
 	r = sort_checkpoints(domain, false);
