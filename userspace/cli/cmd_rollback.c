@@ -112,11 +112,31 @@ static int tell_partly(const struct ctl_version *to, size_t failed, size_t nr, i
 	return r != -EINTR && failed ? CTL_PARTLY : r;
 }
 
+/* Before the first of several changes: can all? */
+static int check_all(struct ctl *ctl, const struct ctl_version *to, size_t nr)
+{
+	RD_FREE struct rd_attachment *at = calloc(1, sizeof(*at));
+	struct rd_caller caller;
+	size_t i;
+	int r = at ? ctl_caller(ctl, &caller) : -ENOMEM;
+
+	for (i = 0; i < nr && !r; i++) {
+		if (to[i].version.time != to[0].version.time)
+			rd_warn("%s and %s are not of one moment", to[0].name, to[i].name);
+		r = find_volume(ctl, &caller, to[i].volume, at);
+		rd_attachment_unlock(at);
+	}
+	return r;
+}
+
 static int roll_back_all(struct ctl *ctl, const struct rd_buffer *versions)
 {
 	struct ctl_version *to = (struct ctl_version *)versions->data;
 	size_t i, nr = versions->len / sizeof(*to);
-	int r = ask(ctl, to, nr);
+	int r = nr > 1 ? check_all(ctl, to, nr) : 0;
+
+	if (!r)
+		r = ask(ctl, to, nr);
 
 	for (i = 0; i < nr && !r; i++) {
 		r = roll_back_one(ctl, &to[i]);

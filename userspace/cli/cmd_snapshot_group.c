@@ -39,7 +39,7 @@ static int find_volumes(struct ctl *ctl, struct rd_buffer *ret)
 		r = rd_attachments(ret);
 	for (i = 0; i < ctl->nr_operands && !r; i++)
 		r = add_volume(ctl, i, ret);
-	if (!r && ret->len < 2 * sizeof(struct rd_attachment))
+	if (!r && ret->len < (ctl_has(ctl, CTL_OPT_ALL) ? 1 : 2) * sizeof(struct rd_attachment))
 		r = ctl_usage(ctl, "--group is for two volumes or more");
 	return r;
 }

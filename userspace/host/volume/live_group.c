@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/inject.h"
 #include "base/log.h"
+#include "host/sys/layers.h"
 #include "pool/engine/snapshot_group.h"
 #include "live_group.h"
 #include "live_parts.h"
@@ -58,6 +60,35 @@ static int sort_by_name(struct moment *moment)
 	return 0;
 }
 
+/*
+ * A volume that lies on another would wait for it while both are suspended: as a partition, by a
+ * loop device, or with its metadata on a logical volume there.
+ */
+static int check_apart(const struct moment *moment)
+{
+	char path[RD_DM_PATH_MAX];
+	unsigned int i, j;
+	struct stat st;
+
+	for (i = 0; i < moment->group->nr; i++) {
+		const struct rd_attachment *below = moment->order[i]->at;
+
+		if (stat(rd_dm_path(path, below->device), &st))
+			return rd_err(-errno, "cannot look at '%s'", path);
+		for (j = 0; j < moment->group->nr; j++) {
+			const struct rd_attachment *above = moment->order[j]->at;
+
+			if (i == j || (!rd_lies_on(above->base, st.st_rdev) &&
+				       !rd_lies_on(above->meta, st.st_rdev)))
+				continue;
+			rd_err(0, "'%s' lies on '%s': both cannot be held still at one moment",
+			       above->volume, below->volume);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 /* --- copying */
 
 static int copy_all(struct moment *moment)
@@ -77,6 +108,7 @@ static int copy_all(struct moment *moment)
 		if (!r)
 			r = rd_snapshot_group_copy(moment->copies, &live->snapshot,
 						   &report_of(moment, live)->snapshot);
+		live->copied = !r;
 	}
 	return r ? r : rd_snapshot_group_bear(moment->copies);
 }
@@ -127,6 +159,8 @@ static int take(struct moment *moment, const struct rd_caller *caller)
 		r = rd_snapshot_group_new(&moment->copies, caller->pool, group->name, group->nr);
 	for (i = 0; i < group->nr && !r; i++)
 		r = rd_live_prepare(moment->order[i]);
+	if (!r)
+		r = check_apart(moment);
 	if (!r)
 		r = rd_live_freeze(moment->order, group->nr);
 	return r ? r : copy_and_commit(moment);

@@ -264,7 +264,8 @@ void rd_live_give_up(struct rd_live *live)
 
 	if (live->committed)
 		return;
-	rd_freeze_check(&live->freeze);
+	if (!live->copied)
+		rd_freeze_check(&live->freeze);
 	/* The volume may be new to the pool. */
 	r = rd_volume_find(live->pool->sql, live->at->volume, &live->volume);
 	if (!r || r == -ENOENT)

@@ -17,7 +17,8 @@ static int resume(const char *name)
 
 	if (!name[0] || rd_dm_info(name, &info) || !info.exists || !info.suspended)
 		return 0;
-	return rd_dm_resume(name, 0);
+	/* udev may wait for one that is still suspended. */
+	return rd_dm_resume(name, RD_DM_LATER);
 }
 
 static int resume_all(void *ctx, bool is_alone)
@@ -32,6 +33,7 @@ static int resume_all(void *ctx, bool is_alone)
 		resume(pause->devices[i].inner);
 	for (i = 0; i < pause->nr; i++)
 		r |= resume(pause->devices[i].device);
+	rd_dm_settle();
 	if (!r || !pause->repeat)
 		return 0;
 	/* In a test, the failpoint was meant for the command that died. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Ask hooks and file systems to hold still before volumes are suspended. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,7 +184,8 @@ static int begin_guard(struct rd_quiesce *quiesce)
 	quiesce->guard.end = undo;
 	quiesce->guard.ctx = quiesce;
 	/* Each hook may take its time, and the work between pre and post as much again. */
-	quiesce->guard.limit_ms = (nr_hooks(quiesce) + 1) * quiesce->seconds * 1000;
+	quiesce->guard.limit_ms = rd_min((nr_hooks(quiesce) + 1ULL) * quiesce->seconds * 1000,
+					 (u64)INT_MAX);
 	r = rd_guard_begin(&quiesce->guard);
 	if (r)
 		drop(quiesce);
