@@ -10,6 +10,8 @@ writes in its place. Without NAME:
   random    writes, of all disks and of one, power off and on, QEMU is killed, checkpoints are
             lost, another program has some of its own, a disk is replaced
   kills     a snapshot is killed at its steps; the next one finds all that was written
+  freezes   an agent that freezes, one that is slow and one that says nothing, and a kill while
+            the guest is frozen: it is thawed; the agent is a program in the place of virsh
   refusals  no domain, no disk, no guest that runs, a backup of another program
 
 Needs root, and a mount namespace of its own: it changes nothing of the libvirt of this machine.
@@ -226,7 +228,7 @@ def test_kills():
     domain = Domain("kills")
     must(snapshot(domain.name))
     kills = full = 0
-    for fail in ("domain-frozen", "domain-begun", "any:20", "group-copied", "group-bear",
+    for fail in ("domain-ready", "domain-begun", "any:20", "group-copied", "group-bear",
                  "group-born", "any:60"):
         domain.write_some()
         status, output = snapshot(domain.name, fail=f"{fail}=kill")
@@ -244,6 +246,81 @@ def test_kills():
     virsh("destroy", domain.name)
 
 
+AGENT = '''#!/bin/bash
+# virsh -q VERB DOMAIN ..., of which these are the agent's.
+echo "$2" >>virsh.log
+case $2 in
+qemu-agent-command) echo "{\\"return\\":\\"$(<agent)\\"}"; [ "$(<agent)" != none ] ;;
+domfsfreeze) sleep "$(<slow)"; echo frozen >agent ;;
+domfsthaw) [ "$(<agent)" != frozen ] || echo thawed >agent ;;
+*) exec /usr/bin/virsh "$@" ;;
+esac
+'''
+
+
+def set_agent(state, slow="0"):
+    for name, text in ("agent", state), ("slow", slow), ("virsh.log", ""):
+        with open(name, "w") as file:
+            file.write(text)
+
+
+def agent():
+    with open("agent") as file:
+        return file.read().strip()
+
+
+def test_freezes():
+    """See above."""
+    domain = Domain("freezes")
+    os.makedirs("bin", exist_ok=True)
+    with open("bin/virsh", "w") as program:
+        program.write(AGENT)
+    os.chmod("bin/virsh", 0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = f"{os.getcwd()}/bin:{path}"
+    try:
+        set_agent("thawed")
+        must(snapshot(domain.name))
+        with open("virsh.log") as log:
+            order = [line for line in log.read().split()
+                     if line in ("domfsfreeze", "backup-begin", "domfsthaw")]
+        check(order == ["domfsfreeze", "backup-begin", "domfsthaw"], f"{order}")
+        check(agent() == "thawed", agent())
+        # What another program has frozen stays so.
+        set_agent("frozen")
+        must(snapshot(domain.name))
+        check(agent() == "frozen", agent())
+        set_agent("none")
+        must(snapshot(domain.name))
+        # One that is given up, and freezes nevertheless.
+        set_agent("thawed", "22")
+        output = must(snapshot(domain.name))
+        check("as after a loss of power" in output, output)
+        time.sleep(3)
+        check(agent() == "thawed", f"it was given up, and is {agent()}")
+        for fail, slow in ("domain-frozen", "0"), (None, "3"):
+            set_agent("thawed", slow)
+            if fail:
+                snapshot(domain.name, fail=f"{fail}=kill")
+            else:
+                process = subprocess.Popen([args.ctl, "snapshot", domain.name, "--libvirt",
+                                            "--temp", "temp"],
+                                           env=dict(os.environ, REVDEDUP_POOL="pool"))
+                while agent() == "thawed" and not process.poll():
+                    with open("virsh.log") as log:
+                        if "domfsfreeze" in log.read():
+                            break
+                    time.sleep(0.05)
+                process.kill()
+                process.wait()
+            time.sleep(8)
+            check(agent() == "thawed", f"after a kill it is {agent()}")
+            must(snapshot(domain.name))
+    finally:
+        os.environ["PATH"] = path
+    virsh("destroy", domain.name)
+
+
 def test_refusals():
     """See above."""
     domain = Domain("refusals")
@@ -254,22 +331,27 @@ def test_refusals():
 
     refused("failed to get domain", snapshot("nowhere"))
     refused("has no disk 'vdx'", snapshot("refusals/vdx"))
+    refused("is not the name of a domain", snapshot(virsh("domid", domain.name).strip()))
     with open("other.xml", "w") as xml:
         xml.write("<domainbackup mode='pull'><server transport='tcp' name='127.0.0.1' "
                   "port='10909'/><disks><disk name='vda' backup='yes' type='file'>"
                   f"<scratch file='{os.path.abspath('scratch')}'/></disk></disks></domainbackup>")
+    must(snapshot("refusals"))
     virsh("backup-begin", domain.name, "other.xml")
-    refused("no version was made", snapshot("refusals"))
+    refused("another program has begun a backup", snapshot("refusals"))
     check(virsh("backup-dumpxml", domain.name).startswith("<"), "the other backup has ended")
     virsh("domjobabort", domain.name)
-    must(snapshot("refusals", "--group", "first"))
+    # Nothing was lost.
+    output = must(snapshot("refusals", "--group", "first"))
+    check(output.count("full read") == 1, output)
     refused("already has the tag", snapshot("refusals", "--group", "first"))
     domain.check_clean()
     virsh("destroy", domain.name)
     refused("is shut off", snapshot("refusals"))
 
 
-tests = {"random": test_random, "kills": test_kills, "refusals": test_refusals}
+tests = {"random": test_random, "kills": test_kills, "freezes": test_freezes,
+         "refusals": test_refusals}
 os.makedirs("temp", exist_ok=True)
 os.chmod(".", 0o755)
 failed = 0

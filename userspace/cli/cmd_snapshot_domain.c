@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -30,7 +31,9 @@ struct moment {
 	char name[2 * CTL_NAME_MAX];	/* of the group */
 	unsigned int nr;
 	struct copy *copies;
+	struct rd_snapshot_group *group;
 	bool is_made;
+	int left;			/* in libvirt, an error */
 };
 
 /* --- which disks */
@@ -78,13 +81,13 @@ static int name_volumes(struct moment *moment)
 	struct rd_domain_disk *disk;
 	struct copy *copy = moment->copies;
 	char volume[CTL_NAME_MAX + 1];
-	struct ctl_name name;
-	int r = 0;
+	int len, r = 0;
 
 	rd_each(disk, &moment->domain.disks) {
-		snprintf(volume, sizeof(volume), "%s/%s", moment->domain.name, disk->target);
+		len = snprintf(volume, sizeof(volume), "%s/%s", moment->domain.name,
+			       disk->target);
 		/* What others need is kept, so all are looked for. */
-		if (!r && !ctl_name_parse(&name, volume))
+		if (!r && len < (int)sizeof(volume) && ctl_is_volume(volume))
 			r = find_newest(moment->ctl, volume, &disk->newest);
 		else if (!r && disk->is_wanted)
 			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
@@ -106,12 +109,30 @@ static int check(void *ctx)
 	return rd_domain_check(&moment->domain);
 }
 
-static int note_made(void *ctx, const struct rd_version *version)
+static void look(void *ctx)
 {
 	struct moment *moment = ctx;
 
-	(void)version;
+	rd_domain_look(&moment->domain);
+}
+
+/* All versions exist: nothing more is read, and what comes can take long. */
+static void let_go(struct moment *moment)
+{
+	unsigned int i;
+
+	for (i = 0; i < moment->nr; i++) {
+		rd_nbd_close(moment->copies[i].nbd);
+		moment->copies[i].nbd = NULL;
+	}
 	moment->is_made = true;
+	moment->left = rd_domain_end(&moment->domain, true);
+}
+
+static int note_made(void *ctx, const struct rd_version *version)
+{
+	(void)version;
+	let_go(ctx);
 	return 0;
 }
 
@@ -134,11 +155,14 @@ static int open_copy(struct moment *moment, struct copy *copy,
 		.uri = disk->uri,
 		.bitmap = has_bitmap ? RD_DOMAIN_BITMAP : NULL,
 		.stop = moment->ctl->progress.progress.stop,
+		.look = look,
+		.ctx = moment,
 	});
 	if (!r)
 		r = rd_bitmap_choose(&copy->list, copy->nbd, &disk->newest,
 				     has_bitmap ? disk->old : NULL,
-				     disk->has_bitmaps ? moment->domain.checkpoint : NULL,
+				     disk->has_bitmaps && moment->domain.checkpoint[0] ?
+				     moment->domain.checkpoint : NULL,
 				     &copy->options);
 	if (!r)
 		copy->options.served = rd_nbd_served(copy->nbd);
@@ -156,12 +180,11 @@ static int copy_one(struct moment *moment, const struct rd_snapshot_options *opt
 /* All of them exist, or none. */
 static int copy_all(struct moment *moment, const struct rd_snapshot_options *options)
 {
-	struct rd_snapshot_group *group;
+	struct rd_snapshot_group *group = moment->group;
 	time_t now = time(NULL);
 	unsigned int i;
-	int r;
+	int r = 0;
 
-	r = rd_snapshot_group_new(&group, moment->ctl->pool, moment->name, moment->nr);
 	for (i = 0; i < moment->nr && !r; i++) {
 		struct copy *copy = &moment->copies[i];
 
@@ -174,11 +197,9 @@ static int copy_all(struct moment *moment, const struct rd_snapshot_options *opt
 	}
 	if (!r)
 		r = rd_snapshot_group_bear(group);
-	moment->is_made = !r;
 	if (!r)
-		r = rd_snapshot_group_settle(group, 0);
-	rd_snapshot_group_free(group);
-	return r;
+		let_go(moment);
+	return r ? r : rd_snapshot_group_settle(group, 0);
 }
 
 /* --- */
@@ -189,6 +210,7 @@ static int name_moment(struct moment *moment)
 	time_t now = time(NULL);
 	char date[32];
 	struct tm tm;
+	u16 random;
 
 	if (name && !ctl_is_tag(name))
 		return ctl_usage(moment->ctl, "--group: '%s' is not a tag: it begins with a letter, has no blank, and is not 'latest'",
@@ -196,9 +218,10 @@ static int name_moment(struct moment *moment)
 	if (!localtime_r(&now, &tm) || !strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm))
 		date[0] = '\0';
 	snprintf(moment->name, sizeof(moment->name), "%s", name ? name : "");
-	if (!name)
-		snprintf(moment->name, sizeof(moment->name), "moment-%s", date);
-	return 0;
+	/* Two domains have one in the same second. */
+	if (!name && getrandom(&random, sizeof(random), 0) == sizeof(random))
+		snprintf(moment->name, sizeof(moment->name), "moment-%s-%04x", date, random);
+	return moment->name[0] ? 0 : -EIO;
 }
 
 static void tell(struct moment *moment)
@@ -223,7 +246,14 @@ static void end(struct moment *moment)
 		rd_nbd_close(moment->copies[i].nbd);
 		rd_buffer_free(&moment->copies[i].list.ranges);
 	}
-	rd_domain_end(&moment->domain, moment->is_made);
+	rd_snapshot_group_free(moment->group);
+	/* A commit may have failed, and be one. */
+	if (!moment->is_made)
+		moment->is_made = moment->copies &&
+			ctl_snapshot_exists(moment->ctl, &moment->copies[0].report);
+	if (rd_domain_end(&moment->domain, moment->is_made))
+		moment->left = -EREMOTEIO;
+	rd_domain_free(&moment->domain);
 }
 
 static int take(struct moment *moment, const struct rd_snapshot_options *options)
@@ -233,14 +263,15 @@ static int take(struct moment *moment, const struct rd_snapshot_options *options
 
 	moment->domain.pool = ctl->pool->area.super.uuid;
 	r = name_volumes(moment);
+	/* A name for one as well, if the user gives it. */
+	if (!r && (moment->nr > 1 || ctl_has(ctl, CTL_OPT_GROUP)))
+		r = rd_snapshot_group_new(&moment->group, ctl->pool, moment->name, moment->nr);
 	if (!r)
 		r = rd_domain_begin(&moment->domain);
 	if (r)
 		return r;
 	ctl_progress_begin(&ctl->progress, moment->domain.name);
-	/* A name for one as well, if the user gives it. */
-	r = moment->nr == 1 && !ctl_has(ctl, CTL_OPT_GROUP) ? copy_one(moment, options) :
-		copy_all(moment, options);
+	r = moment->group ? copy_all(moment, options) : copy_one(moment, options);
 	ctl_progress_clear(&ctl->progress);
 	return r;
 }
@@ -269,18 +300,22 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (r) {
-		rd_buffer_free(&moment.domain.disks);
+		rd_domain_free(&moment.domain);
 		return r;
 	}
 	copies = calloc(moment.nr, sizeof(*copies));
 	moment.copies = copies;
 	r = copies ? take(&moment, options) : -ENOMEM;
 	end(&moment);
-	if (!r)
+	if (!r) {
 		tell(&moment);
-	else if (moment.is_made)
+		ctl_warn_of_damage(ctl);
+	}
+	if (!r && moment.left)
+		r = CTL_PARTLY;
+	else if (r && moment.is_made)
 		rd_hint("the versions were made and can be used; the next command that writes to the pool finishes the rest");
-	else if (r != CTL_USAGE)
+	else if (r && r != CTL_USAGE)
 		rd_hint("no version was made; existing versions are unchanged");
 	return ctl_close(ctl, r);
 }

@@ -298,7 +298,10 @@ static int note_made(void *ctx, const struct rd_version *version)
 	struct ctl_served_disk *disk = ctx;
 
 	(void)version;
+	/* Nothing more is read, and what comes can take long. */
 	disk->is_made = true;
+	disk->left = rd_fleece_end(&disk->fleece, true);
+	disk->is_fleeced = false;
 	return 0;
 }
 
@@ -390,7 +393,7 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 int ctl_served_end(struct ctl_served_disk *disk)
 {
 	/* QEMU ends the connection, and not we: see rd_nbd_options. */
-	int r = disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : 0;
+	int r = disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : disk->left;
 
 	rd_nbd_close(disk->nbd);
 	rd_buffer_free(&disk->list.ranges);

@@ -22,6 +22,7 @@ struct ctl_served_disk {
 	struct stat before;
 	bool is_fleeced;
 	bool is_made;			/* the version exists */
+	int left;			/* in QEMU, an error */
 	struct rd_fleece fleece;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Disks of a domain of libvirt at one moment: see domain.h. */
+/* Disks of a domain of libvirt at one moment: see domain.h. freeze_guest.c has step 2. */
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <linux/crc32c.h>
 #include <stdio.h>
@@ -13,40 +14,16 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "base/uri.h"
-#include "host/sys/run.h"
 #include "domain.h"
+#include "freeze_guest.h"
+#include "virsh.h"
 
 /* libvirt's QEMU can make a socket there, whatever guards it. */
 #define STATE_DIR	"/var/lib/libvirt/qemu/domain-%s-*"
 #define UUID_BYTES	16
-#define THAW_MS		(60 * 1000)
-
-/* --- virsh */
-
-/* Run "virsh VERB DOMAIN [ARG...]"; @ret: its output, or NULL. -EREMOTEIO: it fails. */
-static int virsh(const struct rd_domain *domain, bool quietly, struct rd_buffer *ret,
-		 const char *verb, const char *one, const char *two, const char *three)
-{
-	char *const argv[] = { "virsh", "-q", (char *)verb, (char *)domain->name, (char *)one,
-			       (char *)two, (char *)three, NULL };
-	int r;
-
-	if (ret)
-		ret->len = 0;
-	r = quietly ? rd_run_quietly(argv, ret) : rd_run(argv, ret);
-	return r > 0 ? -EREMOTEIO : r;
-}
-
-/* The next line of @text, without its end; NULL: no more. */
-static char *next_line(char **text)
-{
-	char *line;
-
-	do {
-		line = strsep(text, "\n");
-	} while (line && !line[strspn(line, " \t")]);
-	return line ? line + strspn(line, " \t") : NULL;
-}
+/* A virsh that a kill has orphaned may begin the job this much later. */
+#define LATE_STEPS	10
+#define LATE_US		500000
 
 /* --- disks */
 
@@ -79,33 +56,67 @@ static int add_disks(struct rd_domain *domain, char *xml)
 		memset(disk, 0, sizeof(*disk));
 		copy_attribute(disk->target, sizeof(disk->target), xml, "<target ", "dev=");
 		copy_attribute(type, sizeof(type), xml, "<driver ", "type=");
-		disk->has_bitmaps = !strcmp(type, "qcow2");
-		copy_attribute(type, sizeof(type), xml, "<driver ", "iothread=");
-		disk->has_thread = type[0];
+		disk->has_bitmaps = !strcmp(type, "qcow2") && !strstr(xml, "<readonly");
 		xml = end + 1;
 	}
 	return 0;
 }
 
-int rd_domain_disks(struct rd_domain *domain)
+/* virsh takes a number for an ID, and an ID is another guest's tomorrow. */
+static int check_name(const struct rd_domain *domain)
 {
-	struct rd_buffer text = { 0 };
-	char state[32];
+	struct rd_buffer uuid = { 0 }, text = { 0 };
+	const char *name = domain->name;
 	int r;
 
-	r = virsh(domain, false, &text, "domstate", NULL, NULL, NULL);
-	if (!r) {
-		snprintf(state, sizeof(state), "%.*s", (int)strcspn((char *)text.data, "\n"),
-			 (char *)text.data);
-		if (strcmp(state, "running") && strcmp(state, "paused")) {
-			rd_err(0, "the domain '%s' is %s", domain->name, state);
-			rd_remedy(RD_REMEDY_READ_FILE, NULL, NULL);
-			r = -EREMOTEIO;
-		}
-	}
+	r = name[0] == '-' || !name[strspn(name, "0123456789")] ? -EINVAL :
+		rd_virsh(name, false, &uuid, "domuuid", NULL, NULL, NULL);
 	if (!r)
-		r = virsh(domain, false, &text, "dumpxml", "--xpath",
-			  "//domain/devices/disk[@device='disk' and source]", "--wrap");
+		r = rd_virsh(rd_virsh_line(&uuid), false, &text, "domname", NULL, NULL, NULL);
+	if (!r)
+		r = strcmp(rd_virsh_line(&text), name) ? -EINVAL : 0;
+	rd_buffer_free(&uuid);
+	rd_buffer_free(&text);
+	if (r == -EINVAL)
+		rd_err(0, "'%s' is not the name of a domain", name);
+	return r;
+}
+
+static int check_runs(const struct rd_domain *domain)
+{
+	struct rd_buffer text = { 0 };
+	const char *state;
+	int r = rd_virsh(domain->name, false, &text, "domstate", NULL, NULL, NULL);
+
+	state = r ? "" : rd_virsh_line(&text);
+	if (!r && strcmp(state, "running") && strcmp(state, "paused")) {
+		rd_err(0, "the domain '%s' is %s", domain->name, state);
+		rd_remedy(RD_REMEDY_READ_FILE, NULL, NULL);
+		r = -EREMOTEIO;
+	}
+	rd_buffer_free(&text);
+	return r;
+}
+
+int rd_domain_disks(struct rd_domain *domain)
+{
+	static const char disks[] = "//domain/devices/disk[@device='disk' and source]";
+	struct rd_buffer text = { 0 };
+	int r;
+
+	domain->den.fd = -1;
+	r = check_name(domain);
+	if (!r)
+		r = check_runs(domain);
+	if (!r)
+		r = rd_virsh(domain->name, false, &text, "dumpxml", NULL, NULL, NULL);
+	if (!r)
+		domain->has_threads = strstr((const char *)text.data, "iothread");
+	if (!r && strstr((const char *)text.data, "device='lun'"))
+		rd_warn("'%s' has a device of SCSI that is passed through, which is not kept",
+			domain->name);
+	if (!r)
+		r = rd_virsh(domain->name, false, &text, "dumpxml", "--xpath", disks, "--wrap");
 	if (!r)
 		r = add_disks(domain, (char *)text.data);
 	if (!r && !domain->disks.len)
@@ -114,30 +125,71 @@ int rd_domain_disks(struct rd_domain *domain)
 	return r;
 }
 
-/* --- clearing away */
+/* --- the job */
 
-/* Is the backup that runs, if one does, ours? It is known by its socket. */
-static bool has_job(const struct rd_domain *domain)
+/* What runs: 1: a backup whose XML has @mark; 0: none; -EBUSY: another. */
+static int find_job(const struct rd_domain *domain, const char *mark)
 {
 	struct rd_buffer text = { 0 };
-	bool is_ours = !virsh(domain, true, &text, "backup-dumpxml", NULL, NULL, NULL) &&
-		strstr((char *)text.data, domain->prefix);
+	int r = rd_virsh(domain->name, true, &text, "backup-dumpxml", NULL, NULL, NULL);
 
+	if (!r)
+		r = strstr((const char *)text.data, mark) ? 1 : -EBUSY;
+	else if (r == -EREMOTEIO)
+		/* It says so, or says nothing because libvirt itself is gone. */
+		r = rd_virsh(domain->name, true, NULL, "domstate", NULL, NULL, NULL) ? r : 0;
 	rd_buffer_free(&text);
-	return is_ours;
+	return r;
 }
 
-static void end_job(const struct rd_domain *domain)
+static int end_job(const struct rd_domain *domain, const char *mark)
 {
-	if (has_job(domain))
-		virsh(domain, false, NULL, "domjobabort", NULL, NULL, NULL);
+	int r = find_job(domain, mark);
+
+	if (r > 0)
+		r = rd_virsh(domain->name, false, NULL, "domjobabort", NULL, NULL, NULL);
+	return r == -EBUSY ? 0 : r;
 }
+
+/* The command has died. */
+static int clear_away(void *ctx, bool is_alone)
+{
+	const struct rd_domain *domain = ctx;
+	unsigned int i;
+
+	for (i = 0; is_alone && i < LATE_STEPS; i++) {
+		end_job(domain, domain->socket);
+		usleep(LATE_US);
+	}
+	return 0;
+}
+
+void rd_domain_look(struct rd_domain *domain)
+{
+	if (domain->gave_up || !rd_den_is_full(&domain->den, domain->size))
+		return;
+	/* The guest goes before the versions. */
+	domain->gave_up = true;
+	end_job(domain, domain->socket);
+}
+
+int rd_domain_check(const struct rd_domain *domain)
+{
+	if (find_job(domain, domain->socket) > 0)
+		return 0;
+	rd_err(0, "the backup job of '%s' has ended: is there no space in '%s'?", domain->name,
+	       domain->den.path);
+	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
+	return -EIO;
+}
+
+/* --- checkpoints */
 
 static void remove_checkpoint(const struct rd_domain *domain, const char *name)
 {
 	/* One whose bitmap is lost is only forgotten. */
-	if (virsh(domain, true, NULL, "checkpoint-delete", name, NULL, NULL))
-		virsh(domain, false, NULL, "checkpoint-delete", name, "--metadata", NULL);
+	if (rd_virsh(domain->name, true, NULL, "checkpoint-delete", name, NULL, NULL))
+		rd_virsh(domain->name, false, NULL, "checkpoint-delete", name, "--metadata", NULL);
 }
 
 /* Note in each disk whose newest version it follows on from. true: in none. */
@@ -150,7 +202,7 @@ static bool is_stale(const struct rd_domain *domain, const char *checkpoint)
 		if (!domain->follows(&disk->newest, checkpoint))
 			continue;
 		is_stale = false;
-		if (!disk->has_bitmaps)
+		if (!disk->has_bitmaps || domain->has_threads)
 			continue;
 		snprintf(disk->old, sizeof(disk->old), "%s", checkpoint);
 		disk->why_full = NULL;
@@ -174,10 +226,10 @@ static int sort_checkpoints(const struct rd_domain *domain, bool made)
 {
 	struct rd_buffer text = { 0 };
 	char *rest, *name;
-	int r = virsh(domain, false, &text, "checkpoint-list", "--name", NULL, NULL);
+	int r = rd_virsh(domain->name, false, &text, "checkpoint-list", "--name", NULL, NULL);
 
 	rest = (char *)text.data;
-	while (!r && (name = next_line(&rest))) {
+	while (!r && (name = strsep(&rest, "\n"))) {
 		if (strncmp(name, domain->prefix, strlen(domain->prefix)) ||
 		    !strcmp(name, domain->checkpoint))
 			continue;
@@ -188,7 +240,7 @@ static int sort_checkpoints(const struct rd_domain *domain, bool made)
 	return r;
 }
 
-/* --- the moment */
+/* --- beginning */
 
 static void put(struct rd_buffer *xml, const char *fmt, ...)
 {
@@ -201,21 +253,26 @@ static void put(struct rd_buffer *xml, const char *fmt, ...)
 	rd_buffer_put(xml, text, strlen(text));
 }
 
-static int write_file(const char *path, const struct rd_buffer *xml)
+static int write_file(const struct rd_domain *domain, const char *name, struct rd_buffer *xml)
 {
-	FILE *file = xml->failed ? NULL : fopen(path, "we");
+	ssize_t len = -1;
+	int fd;
 
-	if (!file)
-		return xml->failed ? -ENOMEM : rd_err(-errno, "cannot write '%s'", path);
-	fwrite(xml->data, 1, xml->len, file);
-	return ferror(file) | fclose(file) ? rd_err(-EIO, "cannot write '%s'", path) : 0;
+	unlinkat(domain->den.fd, name, 0);
+	fd = openat(domain->den.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	if (fd >= 0) {
+		len = write(fd, xml->data, xml->len);
+		close(fd);
+	}
+	rd_buffer_free(xml);
+	return len > 0 ? 0 : rd_err(-EIO, "cannot write '%s/%s'", domain->den.path, name);
 }
 
-static int write_backup(const struct rd_domain *domain, const char *path, bool full)
+static int write_backup(const struct rd_domain *domain, bool full)
 {
 	const struct rd_domain_disk *disk;
 	struct rd_buffer xml = { 0 };
-	int r;
 
 	put(&xml, "<domainbackup mode='pull'><server transport='unix' socket='%s'/><disks>",
 	    domain->socket);
@@ -231,28 +288,23 @@ static int write_backup(const struct rd_domain *domain, const char *path, bool f
 			    disk->old, RD_DOMAIN_BITMAP);
 		else
 			put(&xml, " backupmode='full'");
-		put(&xml, "><scratch file='%s/%s'/></disk>", domain->dir, disk->target);
+		put(&xml, "><scratch file='%s/%s'/></disk>", domain->den.path, disk->target);
 	}
 	put(&xml, "</disks></domainbackup>");
-	r = write_file(path, &xml);
-	rd_buffer_free(&xml);
-	return r;
+	return write_file(domain, "backup.xml", &xml);
 }
 
-static int write_checkpoint(const struct rd_domain *domain, const char *path)
+static int write_checkpoint(const struct rd_domain *domain)
 {
 	const struct rd_domain_disk *disk;
 	struct rd_buffer xml = { 0 };
-	int r;
 
 	put(&xml, "<domaincheckpoint><name>%s</name><disks>", domain->checkpoint);
 	rd_each(disk, &domain->disks)
 		put(&xml, "<disk name='%s' checkpoint='%s'/>", disk->target,
 		    disk->is_wanted && disk->has_bitmaps ? "bitmap" : "no");
 	put(&xml, "</disks></domaincheckpoint>");
-	r = write_file(path, &xml);
-	rd_buffer_free(&xml);
-	return r;
+	return write_file(domain, "checkpoint.xml", &xml);
 }
 
 static bool any_has(const struct rd_domain *domain, bool old)
@@ -265,107 +317,77 @@ static bool any_has(const struct rd_domain *domain, bool old)
 	return false;
 }
 
-static int begin_backup(struct rd_domain *domain, bool full, bool quietly)
+static int begin_backup(const struct rd_domain *domain, bool full, bool quietly)
 {
-	char backup[PATH_MAX + 128], checkpoint[PATH_MAX + 128];
+	char backup[PATH_MAX + 2 * RD_DEN_NAME], checkpoint[PATH_MAX + 2 * RD_DEN_NAME];
 	int r;
 
-	snprintf(backup, sizeof(backup), "%s/backup.xml", domain->dir);
-	snprintf(checkpoint, sizeof(checkpoint), "%s/checkpoint.xml", domain->dir);
-	r = write_backup(domain, backup, full);
+	snprintf(backup, sizeof(backup), "%s/backup.xml", domain->den.path);
+	snprintf(checkpoint, sizeof(checkpoint), "%s/checkpoint.xml", domain->den.path);
+	r = write_backup(domain, full);
 	if (!r)
-		r = write_checkpoint(domain, checkpoint);
-	return r ? r : virsh(domain, quietly, NULL, "backup-begin", backup,
-			     any_has(domain, false) ? checkpoint : NULL, NULL);
+		r = write_checkpoint(domain);
+	return r ? r : rd_virsh(domain->name, quietly, NULL, "backup-begin", backup,
+				domain->checkpoint[0] ? checkpoint : NULL, NULL);
 }
 
-static int thaw(void *ctx, bool is_alone)
-{
-	(void)is_alone;
-	virsh(ctx, true, NULL, "domfsthaw", NULL, NULL, NULL);
-	return 0;
-}
-
-/* The command has died. */
-static int clear_away(void *ctx, bool is_alone)
-{
-	if (is_alone)
-		end_job(ctx);
-	return 0;
-}
-
-/* All disks by their bitmaps; or, where libvirt cannot, all as a whole. */
-static int begin_either(struct rd_domain *domain)
+/*
+ * By the bitmaps; or, where libvirt has lost one, all as a whole; or without a checkpoint, where a
+ * lost one is in the way of new ones, or a disk cannot have any. What fails without one as well
+ * fails for another reason, and nothing was changed.
+ */
+int rd_domain_begin_backup(struct rd_domain *domain)
 {
 	struct rd_domain_disk *disk;
 	int r;
 
+	if (!any_has(domain, false))
+		domain->checkpoint[0] = '\0';
 	if (any_has(domain, true) && !begin_backup(domain, false, true))
 		return 0;
 	rd_each(disk, &domain->disks) {
-		if (!disk->old[0])
-			continue;
+		if (disk->old[0])
+			disk->why_full = "libvirt cannot use the bitmap of the checkpoint";
 		disk->old[0] = '\0';
-		disk->why_full = "libvirt has lost the bitmap of the checkpoint";
 	}
-	r = begin_backup(domain, true, true);
-	if (r != -EREMOTEIO)
-		return r;
-	/* A checkpoint without a bitmap is in the way of new ones. */
-	sort_checkpoints(domain, true);
+	if (domain->checkpoint[0]) {
+		r = begin_backup(domain, true, true);
+		if (r != -EREMOTEIO)
+			return r;
+		domain->checkpoint[0] = '\0';
+	}
 	return begin_backup(domain, true, false);
 }
 
-static int take_moment(struct rd_domain *domain)
+static int find_socket(struct rd_domain *domain)
 {
-	bool frozen;
-	int r;
-
-	domain->thaw = (struct rd_guard){ .end = thaw, .ctx = domain, .limit_ms = THAW_MS };
-	r = rd_guard_begin(&domain->thaw);
-	if (r)
-		return r;
-	frozen = !virsh(domain, true, NULL, "domfsfreeze", NULL, NULL, NULL);
-	r = rd_failpoint("domain-frozen");
-	domain->has_begun = true;
-	if (!r)
-		r = begin_either(domain);
-	if (rd_guard_end(&domain->thaw) == -ETIME && frozen && !r)
-		rd_warn("the guest was thawed before the moment: its file systems are as after a loss of power");
-	return r ? r : rd_failpoint("domain-begun");
-}
-
-/* --- */
-
-static int make_places(struct rd_domain *domain)
-{
+	char pattern[PATH_MAX], id[32];
 	struct rd_buffer text = { 0 };
-	char pattern[PATH_MAX], temp[PATH_MAX], id[32];
 	glob_t found = { 0 };
+	size_t i;
 	int r;
 
-	r = virsh(domain, false, &text, "domid", NULL, NULL, NULL);
+	r = rd_virsh(domain->name, false, &text, "domid", NULL, NULL, NULL);
+	snprintf(id, sizeof(id), "%s", r ? "" : rd_virsh_line(&text));
+	rd_buffer_free(&text);
 	if (r)
 		return r;
-	snprintf(id, sizeof(id), "%.*s", (int)strspn((char *)text.data, "0123456789"),
-		 (char *)text.data);
-	rd_buffer_free(&text);
 	snprintf(pattern, sizeof(pattern), STATE_DIR, id);
-	if (!id[0] || glob(pattern, GLOB_ONLYDIR, NULL, &found) || found.gl_pathc != 1) {
-		globfree(&found);
-		rd_err(0, "'%s' is not there: only a libvirt of the system is known", pattern);
-		return -ENOENT;
+	glob(pattern, GLOB_ONLYDIR, NULL, &found);
+	for (i = 0; i < found.gl_pathc; i++) {
+		/* It ends with the beginning of the name; one of another may have been left. */
+		const char *part = found.gl_pathv[i] + strlen(pattern) - 1;
+
+		if (!strncmp(domain->name, part, strlen(part)))
+			snprintf(domain->socket, sizeof(domain->socket), "%s/%s.nbd",
+				 found.gl_pathv[i], domain->checkpoint);
 	}
-	snprintf(domain->socket, sizeof(domain->socket), "%s/%s.nbd", found.gl_pathv[0],
-		 domain->prefix);
 	globfree(&found);
-	if (!realpath(domain->temp, temp))
-		return rd_err(-errno, "cannot use the directory '%s'", domain->temp);
-	snprintf(domain->dir, sizeof(domain->dir), "%s/%s", temp, domain->prefix);
-	/* libvirt makes files there and gives them to QEMU, which only opens them. */
-	if (mkdir(domain->dir, 0711) && errno != EEXIST)
-		return rd_err(-errno, "cannot make '%s'", domain->dir);
-	return 0;
+	if (domain->socket[0])
+		return 0;
+	rd_err(0, "there is no '%s' of '%s': only a libvirt of the system is known", pattern,
+	       domain->name);
+	return -ENOENT;
 }
 
 static void name_all(struct rd_domain *domain)
@@ -381,30 +403,64 @@ static void name_all(struct rd_domain *domain)
 		 (unsigned long long)random);
 }
 
+/* What a command that died has left. libvirt takes no file that is there. */
+static void remove_files(const struct rd_domain *domain)
+{
+	const struct rd_domain_disk *disk;
+
+	rd_each(disk, &domain->disks)
+		unlinkat(domain->den.fd, disk->target, 0);
+	unlinkat(domain->den.fd, "backup.xml", 0);
+	unlinkat(domain->den.fd, "checkpoint.xml", 0);
+}
+
 /* See check_threads() in fleece.c. */
 static int check_threads(const struct rd_domain *domain)
 {
-	char *const argv[] = { "virsh", "version", NULL };
-	const struct rd_domain_disk *disk;
+	if (!domain->has_threads || domain->force || rd_virsh_qemu_major() >= 9)
+		return 0;
+	rd_err(0, "'%s' has I/O threads: before version 9 QEMU can end, and its guest with it, when its reader goes",
+	       domain->name);
+	rd_remedy(RD_REMEDY_RISK_QEMU, NULL, "a domain without them is safe");
+	return -EPERM;
+}
+
+static int clear(struct rd_domain *domain)
+{
+	int r = find_job(domain, domain->prefix);
+
+	if (r == -EBUSY) {
+		rd_err(0, "another program has begun a backup of '%s'", domain->name);
+		rd_hint("'virsh domjobinfo %s' shows how far it is", domain->name);
+		return -EBUSY;
+	}
+	if (r >= 0)
+		r = end_job(domain, domain->prefix);
+	if (r)
+		return r;
+	remove_files(domain);
+	return sort_checkpoints(domain, false);
+}
+
+static int measure(struct rd_domain *domain)
+{
+	struct rd_domain_disk *disk;
 	struct rd_buffer text = { 0 };
-	bool is_at_risk = false;
-	const char *version;
 	int r = 0;
 
-	rd_each(disk, &domain->disks)
-		is_at_risk |= disk->is_wanted && disk->has_thread;
-	if (!is_at_risk || domain->force)
-		return 0;
-	r = rd_run(argv, &text);
-	version = r ? NULL : strstr((const char *)text.data, "hypervisor: QEMU ");
-	is_at_risk = !version || atoi(version + strlen("hypervisor: QEMU ")) < 9;
+	rd_each(disk, &domain->disks) {
+		if (r || !disk->is_wanted)
+			continue;
+		/* "Capacity:       16777216" */
+		r = rd_virsh(domain->name, false, &text, "domblkinfo", disk->target, NULL, NULL);
+		if (!r)
+			disk->size = strtoull(rd_virsh_line(&text) + strcspn(rd_virsh_line(&text),
+									     "0123456789"),
+					      NULL, 10);
+		domain->size += disk->size;
+	}
 	rd_buffer_free(&text);
-	if (r || !is_at_risk)
-		return r > 0 ? -EREMOTEIO : r;
-	rd_err(0, "a disk of '%s' has an I/O thread: before version 9 QEMU can end, and its guest with it, if this command is killed",
-	       domain->name);
-	rd_remedy(RD_REMEDY_RISK_QEMU, NULL, "a disk without one is safe");
-	return -EPERM;
+	return r ? r : rd_den_check_room(&domain->den, domain->size);
 }
 
 int rd_domain_begin(struct rd_domain *domain)
@@ -415,62 +471,66 @@ int rd_domain_begin(struct rd_domain *domain)
 	name_all(domain);
 	r = check_threads(domain);
 	if (!r)
-		r = make_places(domain);
+		r = find_socket(domain);
+	if (!r)
+		r = rd_den_open(&domain->den, domain->temp, domain->prefix, geteuid(), 0711);
+	if (!r && strpbrk(domain->den.path, "'\"<>&"))
+		r = rd_err(-EINVAL, "libvirt cannot be told of '%s'", domain->den.path);
 	if (r)
 		return r;
-	end_job(domain);
-	unlink(domain->socket);
 	rd_each(disk, &domain->disks) {
 		snprintf(disk->uri, sizeof(disk->uri), "nbd+unix:///%s?socket=", disk->target);
 		rd_uri_put(disk->uri, sizeof(disk->uri), domain->socket);
 		if (disk->newest.id)
-			disk->why_full = disk->has_bitmaps ?
-				"libvirt has no checkpoint that follows on from the newest one" :
-				"a disk that is not in qcow2 has no bitmaps";
+			disk->why_full = domain->has_threads ?
+				"a disk with an I/O thread may be written while its bitmap is copied" :
+				!disk->has_bitmaps ? "a disk that is not in qcow2 has no bitmaps" :
+				"libvirt has no checkpoint that follows on from the newest one";
 	}
-	r = sort_checkpoints(domain, false);
-	if (r)
-		return r;
+	r = clear(domain);
+	if (!r)
+		r = measure(domain);
 	domain->job = (struct rd_guard){ .end = clear_away, .ctx = domain, .limit_ms = -1 };
-	r = rd_guard_begin(&domain->job);
-	return r ? r : take_moment(domain);
+	if (!r)
+		r = rd_guard_begin(&domain->job);
+	if (!r)
+		r = rd_failpoint("domain-ready");
+	domain->has_begun = !r;
+	if (!r)
+		r = rd_freeze_guest(domain);
+	return r ? r : rd_failpoint("domain-begun");
 }
 
-int rd_domain_check(const struct rd_domain *domain)
-{
-	if (has_job(domain))
-		return 0;
-	rd_err(0, "libvirt has ended the backup job of '%s': is there no space in '%s'?",
-	       domain->name, domain->dir);
-	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
-	return -EIO;
-}
+/* --- the end */
 
-void rd_domain_end(struct rd_domain *domain, bool is_made)
+int rd_domain_end(struct rd_domain *domain, bool is_made)
 {
-	const struct rd_domain_disk *disk;
-	char path[PATH_MAX + 3 * RD_DOMAIN_NAME];
+	int r = 0;
 
 	if (domain->has_begun) {
-		end_job(domain);
-		if (is_made)
+		domain->has_begun = false;
+		r = end_job(domain, domain->socket);
+		if (!r && is_made)
 			sort_checkpoints(domain, true);
-		else if (any_has(domain, false))
-			virsh(domain, true, NULL, "checkpoint-delete", domain->checkpoint, NULL,
-			      NULL);
+		else if (!r && domain->checkpoint[0])
+			rd_virsh(domain->name, true, NULL, "checkpoint-delete", domain->checkpoint,
+				 NULL, NULL);
 	}
 	if (domain->job.pid)
 		rd_guard_end(&domain->job);
-	if (domain->dir[0]) {
-		rd_each(disk, &domain->disks) {
-			snprintf(path, sizeof(path), "%s/%s", domain->dir, disk->target);
-			unlink(path);
-		}
-		snprintf(path, sizeof(path), "%s/backup.xml", domain->dir);
-		unlink(path);
-		snprintf(path, sizeof(path), "%s/checkpoint.xml", domain->dir);
-		unlink(path);
-		rmdir(domain->dir);
+	domain->job.pid = 0;
+	if (r) {
+		rd_warn("the backup job of '%s' may still run", domain->name);
+		rd_hint("'virsh domjobabort %s' ends it; so does the next snapshot", domain->name);
+	} else if (domain->den.has_lock) {
+		remove_files(domain);
 	}
+	rd_den_close(&domain->den);
+	domain->den.has_lock = false;
+	return r;
+}
+
+void rd_domain_free(struct rd_domain *domain)
+{
 	rd_buffer_free(&domain->disks);
 }

@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,12 +17,6 @@
 #include "host/sys/run.h"
 #include "fleece.h"
 
-/* Of a disk's size there is to be this share for what is overwritten, or so much. */
-#define ROOM_SHARE	64
-#define ROOM_MIN	(64U << 20)
-/* With less left the version is given up, before a write of the guest fails. */
-#define ROOM_LEFT	(16U << 20)
-#define LOCK_STEPS	1000
 #define OVERLAY		"overwritten.qcow2"
 #define SOCKET		"nbd"
 #define UUID_BYTES	16
@@ -160,8 +152,8 @@ static int end_reading(struct rd_fleece *fleece)
 		r = try(rd_qmp_run(fleece->qmp, "blockdev-del", "node-name=%s", fleece->id));
 	if (!r)
 		r = remove_bitmap(fleece, fleece->list);
-	unlinkat(fleece->lock, OVERLAY, 0);
-	unlinkat(fleece->lock, SOCKET, 0);
+	unlinkat(fleece->den.fd, OVERLAY, 0);
+	unlinkat(fleece->den.fd, SOCKET, 0);
 	return r;
 }
 
@@ -174,7 +166,7 @@ static void find_server(struct rd_fleece *fleece)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int len, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->dir);
+	len = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET, fleece->den.path);
 	fleece->has_server = fd >= 0 && len < (int)sizeof(address.sun_path) &&
 		!connect(fd, (struct sockaddr *)&address, sizeof(address));
 	if (fd >= 0)
@@ -222,29 +214,9 @@ static int choose_bitmap(struct rd_fleece *fleece, const struct rd_fleece_option
 
 /* --- the moment */
 
-static u64 free_bytes(const struct rd_fleece *fleece)
-{
-	struct statvfs st;
-
-	return fstatvfs(fleece->lock, &st) ? 0 : (u64)st.f_bavail * st.f_frsize;
-}
-
-/* A write of the guest for which there is no room fails: QEMU has no other way. */
-static int check_room(const struct rd_fleece *fleece, u64 size)
-{
-	u64 need = rd_min(size, rd_max(size / ROOM_SHARE, (u64)ROOM_MIN));
-
-	if (free_bytes(fleece) >= need)
-		return 0;
-	rd_err(0, "'%s' has no room for what the guest overwrites meanwhile: %llu MiB are needed",
-	       fleece->dir, (unsigned long long)(need >> 20) + 1);
-	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
-	return -ENOSPC;
-}
-
 void rd_fleece_look(struct rd_fleece *fleece)
 {
-	if (fleece->gave_up || free_bytes(fleece) >= ROOM_LEFT)
+	if (fleece->gave_up || !rd_den_is_full(&fleece->den, fleece->size))
 		return;
 	/* The guest goes before the version. */
 	fleece->gave_up = true;
@@ -267,18 +239,19 @@ static int make_overlay(struct rd_fleece *fleece)
 	if (r <= 0)
 		return r ? refused(fleece, r, "tell the size of the disk") :
 			rd_err(-EPROTO, "QEMU does not tell the size of '%s'", fleece->disk);
-	r = check_room(fleece, strtoull(size, NULL, 10));
+	fleece->size = strtoull(size, NULL, 10);
+	r = rd_den_check_room(&fleece->den, fleece->size);
 	if (r)
 		return r;
-	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
+	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->den.path);
 	r = rd_run(argv, NULL);
 	if (r)
 		return r < 0 ? r : -EIO;
 	/* From here on QEMU may do there what it likes. */
-	if (fchmodat(fleece->lock, OVERLAY, 0600, 0) ||
-	    fchownat(fleece->lock, OVERLAY, uid, gid, AT_SYMLINK_NOFOLLOW) ||
-	    fchown(fleece->lock, uid, gid))
-		return rd_err(-errno, "cannot give '%s' to QEMU", fleece->dir);
+	if (fchmodat(fleece->den.fd, OVERLAY, 0600, 0) ||
+	    fchownat(fleece->den.fd, OVERLAY, uid, gid, AT_SYMLINK_NOFOLLOW) ||
+	    fchown(fleece->den.fd, uid, gid))
+		return rd_err(-errno, "cannot give '%s' to QEMU", fleece->den.path);
 	return 0;
 }
 
@@ -287,7 +260,7 @@ static int start_server(struct rd_fleece *fleece)
 	char path[PATH_MAX + 64];
 	int r;
 
-	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->dir);
+	snprintf(path, sizeof(path), "%s/" SOCKET, fleece->den.path);
 	r = rd_qmp_run(fleece->qmp, "nbd-server-start",
 		       "addr={ type=%s data={ path=%s } } max-connections=%u", "unix", path, 1U);
 	fleece->has_server = !r;
@@ -305,7 +278,7 @@ static int add_overlay(struct rd_fleece *fleece)
 {
 	char path[PATH_MAX + 64];
 
-	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->dir);
+	snprintf(path, sizeof(path), "%s/" OVERLAY, fleece->den.path);
 	return refused(fleece, rd_qmp_run(fleece->qmp, "blockdev-add",
 					  "driver=%s node-name=%s file={ driver=%s filename=%s } backing=%s",
 					  "qcow2", fleece->id, "file", path, fleece->disk),
@@ -369,43 +342,7 @@ static int export(struct rd_fleece *fleece)
 	return r ? refused(fleece, r, "export the disk") : rd_failpoint("fleece-exported");
 }
 
-/* --- the directory */
-
-/* Its name is the same each time, so that what a command that died has left is found. */
-static int make_dir(struct rd_fleece *fleece, const char *dir)
-{
-	char real[PATH_MAX];
-	struct stat st;
-	int steps = 0;
-
-	if (!realpath(dir, real))
-		return rd_err(-errno, "cannot use the directory '%s'", dir);
-	snprintf(fleece->dir, sizeof(fleece->dir), "%s/%s", real, fleece->id);
-	if (mkdir(fleece->dir, 0700) && errno != EEXIST)
-		return rd_err(-errno, "cannot make '%s'", fleece->dir);
-	fleece->lock = open(fleece->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fleece->lock < 0 || fstat(fleece->lock, &st))
-		return rd_err(-errno, "cannot open '%s'", fleece->dir);
-	if ((st.st_uid && st.st_uid != geteuid() && st.st_uid != rd_qmp_uid(fleece->qmp)) ||
-	    st.st_mode & 077) {
-		rd_err(0, "'%s' belongs to another user, or others may use it", fleece->dir);
-		rd_remedy(RD_REMEDY_NAME_TEMP, NULL, "remove it");
-		return -EPERM;
-	}
-	/* The guard of a command that died may still be at it. */
-	while (flock(fleece->lock, LOCK_EX | LOCK_NB)) {
-		if (++steps == LOCK_STEPS) {
-			rd_err(0, "another command takes a snapshot of the same disk");
-			return -EBUSY;
-		}
-		usleep(STEP_US);
-	}
-	/* Until what we make there is made, QEMU is not to change names in it. */
-	if (fchown(fleece->lock, geteuid(), getegid()))
-		return rd_err(-errno, "cannot take '%s' back from QEMU", fleece->dir);
-	fleece->has_lock = true;
-	return 0;
-}
+/* --- */
 
 static void name_all(struct rd_fleece *fleece, const struct rd_fleece_options *options)
 {
@@ -467,7 +404,7 @@ int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *op
 	int r;
 
 	memset(fleece, 0, sizeof(*fleece));
-	fleece->lock = -1;
+	fleece->den.fd = -1;
 	fleece->socket = options->socket;
 	fleece->guard = (struct rd_guard){
 		.end = clear_away,
@@ -479,7 +416,8 @@ int rd_fleece_begin(struct rd_fleece *fleece, const struct rd_fleece_options *op
 	if (!r)
 		r = check_threads(fleece, options);
 	if (!r)
-		r = make_dir(fleece, options->dir);
+		r = rd_den_open(&fleece->den, options->dir, fleece->id, rd_qmp_uid(fleece->qmp),
+				0700);
 	if (!r)
 		r = find_node(fleece, options);
 	if (!r) {
@@ -520,7 +458,7 @@ int rd_fleece_check(struct rd_fleece *fleece)
 	if (r)
 		return refused(fleece, r, "list its jobs");
 	rd_err(0, "QEMU could not keep what the guest has overwritten: is there no space in '%s'?",
-	       fleece->dir);
+	       fleece->den.path);
 	rd_remedy(RD_REMEDY_NAME_TEMP, NULL, NULL);
 	return -EIO;
 }
@@ -534,7 +472,7 @@ int rd_fleece_end(struct rd_fleece *fleece, bool is_made)
 {
 	int r = 0;
 
-	if (fleece->has_lock && fleece->disk[0]) {
+	if (fleece->den.has_lock && fleece->disk[0]) {
 		r = end_reading(fleece);
 		if (!r && fleece->has_begun && is_made && fleece->old[0])
 			r = remove_bitmap(fleece, fleece->old);
@@ -546,10 +484,7 @@ int rd_fleece_end(struct rd_fleece *fleece, bool is_made)
 	if (r)
 		rd_warn("QEMU still has the node '%s' or a bitmap of that name; the next snapshot removes them",
 			fleece->id);
-	else if (fleece->has_lock)
-		rmdir(fleece->dir);
-	if (fleece->lock >= 0)
-		close(fleece->lock);
+	rd_den_close(&fleece->den);
 	rd_qmp_close(fleece->qmp);
 	return r;
 }

@@ -24,6 +24,7 @@
 
 #include "pool/catalog/versions.h"
 #include "host/sys/guard.h"
+#include "den.h"
 #include "qmp.h"
 
 /* No node of QEMU has a longer name. */
@@ -37,9 +38,8 @@ struct rd_fleece {
 	char list[RD_FLEECE_NAME];	/* bitmaps */
 	char old[RD_FLEECE_NAME];	/* "": none follows on */
 	char new[RD_FLEECE_NAME];
-	char dir[PATH_MAX + RD_FLEECE_ID + 2];
-	int lock;			/* the directory, and a lock of it */
-	bool has_lock;
+	struct rd_den den;		/* for what is overwritten, and the socket */
+	u64 size;			/* of the disk */
 	bool has_server;
 	bool has_begun;			/* 3 was done */
 	bool gave_up;			/* there is no room */

@@ -256,8 +256,8 @@ static void end(struct rd_served *served)
 	nbd->ring = NULL;
 	if (nbd->options.end)
 		nbd->options.end(nbd->options.ctx);
-	else
-		cut_off(nbd);
+	/* If the server has ended it, this does nothing. */
+	cut_off(nbd);
 	timerfd_settime(nbd->timer, 0, &now, NULL);
 }
 

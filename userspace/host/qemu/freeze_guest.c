@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The moment of a domain, with a guest that is frozen: see freeze_guest.h. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/inject.h"
+#include "base/log.h"
+#include "host/sys/run.h"
+#include "freeze_guest.h"
+#include "virsh.h"
+
+#define FREEZE_SECONDS	20
+#define GUARD_MS	(60 * 1000)
+/* So often the agent is to say that nothing is frozen, with so much between. */
+#define CALM		4
+#define STEP_US		500000
+#define STEPS		240
+
+/* 1: frozen; 0: thawed; -EREMOTEIO: there is no agent that answers. */
+static int ask_status(const struct rd_domain *domain)
+{
+	static const char question[] = "{\"execute\":\"guest-fsfreeze-status\"}";
+	struct rd_buffer text = { 0 };
+	int r;
+
+	r = rd_virsh(domain->name, true, &text, "qemu-agent-command", question, NULL, NULL);
+	if (!r)
+		r = !strstr((const char *)text.data, "\"thawed\"");
+	rd_buffer_free(&text);
+	return r;
+}
+
+static bool is_gone(const struct rd_domain *domain)
+{
+	return rd_virsh(domain->name, true, NULL, "domid", NULL, NULL, NULL);
+}
+
+/* Until it is certain: a freeze that was given up may still come. */
+static int thaw(const struct rd_domain *domain, unsigned int calm)
+{
+	unsigned int i, seen = 0;
+
+	for (i = 0; i < STEPS && seen < calm; i++) {
+		rd_virsh(domain->name, true, NULL, "domfsthaw", NULL, NULL, NULL);
+		if (is_gone(domain))
+			return 0;
+		seen = ask_status(domain) ? 0 : seen + 1;
+		if (seen < calm)
+			usleep(STEP_US);
+	}
+	return seen < calm ? -EIO : 0;
+}
+
+/* The virsh that freezes may not have asked yet, and outlives the command. */
+static int thaw_late(void *ctx, bool is_alone)
+{
+	const struct rd_domain *domain = ctx;
+
+	if (!is_alone)
+		return 0;
+	if (*domain->freezing > 0)
+		kill(-*domain->freezing, SIGKILL);
+	return thaw(domain, CALM);
+}
+
+static int freeze(const struct rd_domain *domain)
+{
+	char *const argv[] = { "env", "LC_ALL=C", "virsh", "-q", "domfsfreeze",
+			       (char *)domain->name, NULL };
+	int r = rd_run_within(argv, FREEZE_SECONDS, domain->freezing);
+
+	if (r)
+		rd_warn("the agent of '%s' does not freeze it: its file systems are as after a loss of power",
+			domain->name);
+	return r;
+}
+
+static int hint_at_thaw(const struct rd_domain *domain)
+{
+	rd_err(0, "the guest '%s' may still be frozen", domain->name);
+	rd_hint("'virsh domfsthaw %s' thaws it", domain->name);
+	return -EIO;
+}
+
+static int with_agent(struct rd_domain *domain)
+{
+	int r, late, frozen;
+
+	domain->thaw = (struct rd_guard){ .end = thaw_late, .ctx = domain, .limit_ms = GUARD_MS };
+	r = rd_guard_begin(&domain->thaw);
+	if (r)
+		return r;
+	frozen = !freeze(domain);
+	r = rd_failpoint("domain-frozen");
+	if (!r)
+		r = rd_domain_begin_backup(domain);
+	/* It is asked once where the freeze has answered. */
+	if (thaw(domain, frozen ? 1 : CALM))
+		r = r ? r : hint_at_thaw(domain);
+	late = rd_guard_end(&domain->thaw);
+	if (late == -ETIME && !r)
+		rd_warn("the guest '%s' was thawed before the moment: its file systems are as after a loss of power",
+			domain->name);
+	return r;
+}
+
+int rd_freeze_guest(struct rd_domain *domain)
+{
+	int r;
+
+	if (ask_status(domain))
+		return rd_domain_begin_backup(domain);
+	domain->freezing = mmap(NULL, sizeof(*domain->freezing), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (domain->freezing == MAP_FAILED)
+		return -ENOMEM;
+	r = with_agent(domain);
+	munmap(domain->freezing, sizeof(*domain->freezing));
+	return r;
+}
