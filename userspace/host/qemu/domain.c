@@ -442,6 +442,11 @@ static int clear(struct rd_domain *domain)
 	return sort_checkpoints(domain, false);
 }
 
+static u64 first_number(const char *line)
+{
+	return strtoull(line + strcspn(line, "0123456789"), NULL, 10);
+}
+
 static int measure(struct rd_domain *domain)
 {
 	struct rd_domain_disk *disk;
@@ -454,9 +459,7 @@ static int measure(struct rd_domain *domain)
 		/* "Capacity:       16777216" */
 		r = rd_virsh(domain->name, false, &text, "domblkinfo", disk->target, NULL, NULL);
 		if (!r)
-			disk->size = strtoull(rd_virsh_line(&text) + strcspn(rd_virsh_line(&text),
-									     "0123456789"),
-					      NULL, 10);
+			disk->size = first_number(rd_virsh_line(&text));
 		domain->size += disk->size;
 	}
 	rd_buffer_free(&text);
@@ -483,7 +486,7 @@ int rd_domain_begin(struct rd_domain *domain)
 		rd_uri_put(disk->uri, sizeof(disk->uri), domain->socket);
 		if (disk->newest.id)
 			disk->why_full = domain->has_threads ?
-				"a disk with an I/O thread may be written while its bitmap is copied" :
+				"it has an I/O thread, and may be written while the bitmap is read" :
 				!disk->has_bitmaps ? "a disk that is not in qcow2 has no bitmaps" :
 				"libvirt has no checkpoint that follows on from the newest one";
 	}
