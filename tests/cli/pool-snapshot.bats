@@ -316,7 +316,7 @@ load pool
 	[ "${#lines[@]}" -eq 2 ]
 }
 
-@test "snapshot: formats as qemu-img writes them, and the line that makes the disk" {
+@test "snapshot: formats as qemu-img writes them, and the line that reads the disk" {
 	local format line
 	command -v qemu-img || skip "no qemu-img"
 	make_pool 128M
@@ -326,11 +326,10 @@ load pool
 		qemu-img convert -q -O "$format" disk "x.$format" 2>error || continue
 		ctl snapshot vm1 --from "x.$format"
 		[ "$status" -eq 1 ]
-		line=$(sed -n "s/^revdedupctl: '\(qemu-img [^']*\)'.*/\1/p" <<<"$output")
-		[[ $line == *" DISK" ]]
-		rm -f raw
-		eval "${line/% DISK/ raw}"
-		must snapshot "$format" --from raw
+		line=$(sed -n "s/^revdedupctl: '--from \([^']*\)' reads.*/\1/p" <<<"$output")
+		[ "$line" = "$format:x.$format" ]
+		must snapshot "$format" --from "$line"
+		must restore "$format@1" --to raw --yes
 		cmp -n $((4 << 20)) disk raw
 	done
 	must list
