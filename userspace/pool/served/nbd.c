@@ -404,10 +404,12 @@ static int ask(struct rd_nbd *nbd, struct question *question)
 static void add_run(struct question *question, u64 start, u32 flags)
 {
 	struct run run = { .end = question->offset, .is_data = !(flags & STATE_ZERO) };
-	struct run *last = (struct run *)(question->into->data + question->into->len) - 1;
+	struct run *last = NULL;
 
 	(void)start;
-	if (question->into->len && last->is_data == run.is_data)
+	if (question->into->len)
+		last = (struct run *)(question->into->data + question->into->len) - 1;
+	if (last && last->is_data == run.is_data)
 		last->end = run.end;
 	else
 		rd_buffer_put(question->into, &run, sizeof(run));
@@ -478,9 +480,11 @@ static off_t seek(struct rd_served *served, off_t offset, int whence)
 static void add_range(struct rd_buffer *ranges, u64 start, u64 end)
 {
 	struct rd_changed_range range = { .offset = start, .len = end - start };
-	struct rd_changed_range *last = (struct rd_changed_range *)(ranges->data + ranges->len) - 1;
+	struct rd_changed_range *last = NULL;
 
-	if (ranges->len && last->offset + last->len >= start)
+	if (ranges->len)
+		last = (struct rd_changed_range *)(ranges->data + ranges->len) - 1;
+	if (last && last->offset + last->len >= start)
 		last->len = rd_max(last->offset + last->len, end) - last->offset;
 	else
 		rd_buffer_put(ranges, &range, sizeof(range));
