@@ -240,15 +240,21 @@ killed_group() {
 	cmp $two /tmp/rdt-pool/two
 	retry 100 0.3 is_home vm1
 	retry 100 0.3 is_home vm2
+	# Where one cannot be, none is.
 	revdedupctl -q detach $vg/vm2
 	run revdedupctl rollback @gold --yes --no-snapshot
+	[ "$status" -eq 1 ]
+	[[ $output == *"'$vg/vm2' is not attached"* && $output != *"rolled back"* ]]
+	run revdedupctl snapshot --group next $vg/vm1 $vg/vm2
+	[ "$status" -eq 2 ]
+	[[ $output == *"'$vg/vm2' is not attached"* ]]
+	revdedupctl -q attach $vg/vm2
+	change 56
+	REVDEDUP_FAIL=rollback-begun:2=EIO run revdedupctl rollback @gold --yes --no-snapshot
 	echo "$output"
 	[ "$status" -eq 3 ]
 	[[ $output == *"'$vg/vm1' was rolled back to $vg/vm1@1"*"'$vg/vm2' was not rolled back"* ]]
 	retry 100 0.3 is_home vm1
-	run revdedupctl snapshot --group next $vg/vm1 $vg/vm2
-	[ "$status" -eq 2 ]
-	[[ $output == *"'$vg/vm2' is not attached"* ]]
 }
 
 # A hook that writes to one volume while the other one is frozen would wait for itself, and so
