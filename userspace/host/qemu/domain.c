@@ -486,7 +486,7 @@ int rd_domain_begin(struct rd_domain *domain)
 		rd_uri_put(disk->uri, sizeof(disk->uri), domain->socket);
 		if (disk->newest.id)
 			disk->why_full = domain->has_threads ?
-				"it has an I/O thread, and may be written while the bitmap is read" :
+				"with an I/O thread it may be written while its bitmap is read" :
 				!disk->has_bitmaps ? "a disk that is not in qcow2 has no bitmaps" :
 				"libvirt has no checkpoint that follows on from the newest one";
 	}
