@@ -99,9 +99,10 @@ static int measure(struct ctl *ctl, const char *path, struct choice *choice)
 	}
 	if (!r)
 		r = rd_journal_flush(ctl->pool);
+	r = ctl_close(ctl, r);
 	if (r)
-		rd_err(0, "the pool was made, with --pieces 1");
-	return ctl_close(ctl, r);
+		rd_err(0, "the pool was made, and may have --pieces 1: 'revdedupctl tune' shows it");
+	return r;
 }
 
 /* --- saying so */
