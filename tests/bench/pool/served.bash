@@ -6,13 +6,14 @@
 
 declare -A served_mib=([full]=2048 [demo]=256)
 
-served_file() { revdedupctl -q snapshot file --from "$dir/served.raw"; }
+served_file() { revdedupctl -q snapshot file --from "$dir/served.copy"; }
 served_nbd() { revdedupctl -q snapshot nbd --from "nbd+unix:///?socket=$dir/served.sock"; }
 served_pool() { new_pool; }
 
 # change_served BYTES RUN: so much of the disk, in runs of RUN bytes.
 change_served() {
-	local i nr=$(($1 / $2)) step=$((mib * served_mib[$size] / ($1 / $2)))
+	local i nr=$(($1 < $2 ? 1 : $1 / $2)) step
+	step=$((mib * served_mib[$size] / nr))
 	local -a commands=()
 	for ((i = 0; i < nr; i++)); do
 		commands+=(-c "write -q -P $((RANDOM % 255 + 1)) $((i * step)) $2")
@@ -42,8 +43,10 @@ part_served() {
 	title "disks over NBD (${served_mib[$size]} MiB)"
 	header
 	image random "$dir/served.raw" $((mib * served_mib[$size])) 1
+	# The server has a lock on its file.
+	cp "$dir/served.raw" "$dir/served.copy"
 	qemu-nbd --read-only --persistent --format=raw --socket="$dir/served.sock" \
-		"$dir/served.raw" &
+		"$dir/served.raw" >/dev/null 2>&1 &
 	server=$!
 	until [ -e "$dir/served.sock" ]; do sleep 0.05; done
 	compare served_pool served_nbd served_file
