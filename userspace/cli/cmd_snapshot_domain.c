@@ -13,8 +13,6 @@
 #include "pool/served/bitmap.h"
 #include "snapshot.h"
 
-#define TEMP	"/var/tmp"
-
 /* A disk that becomes a version. */
 struct copy {
 	char volume[CTL_NAME_MAX + 1];
@@ -61,21 +59,6 @@ static int choose(struct moment *moment, char *operand)
 	return -ENOENT;
 }
 
-static int find_newest(struct ctl *ctl, const char *volume, struct rd_version *ret)
-{
-	i64 id;
-	int r;
-
-	memset(ret, 0, sizeof(*ret));
-	r = rd_volume_find(ctl->pool->sql, volume, &id);
-	if (!r)
-		r = rd_version_before(ctl->pool->sql, id, INT64_MAX, ret);
-	if (r != -ENOENT)
-		return r;
-	ret->id = 0;
-	return 0;
-}
-
 static int name_volumes(struct moment *moment)
 {
 	struct rd_domain_disk *disk;
@@ -88,7 +71,7 @@ static int name_volumes(struct moment *moment)
 			       disk->target);
 		/* What others need is kept, so all are looked for. */
 		if (!r && len < (int)sizeof(volume) && ctl_is_volume(volume))
-			r = find_newest(moment->ctl, volume, &disk->newest);
+			r = rd_version_newest(moment->ctl->pool->sql, volume, &disk->newest);
 		else if (!r && disk->is_wanted)
 			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
 		if (r || !disk->is_wanted)
@@ -283,7 +266,7 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 	struct moment moment = {
 		.ctl = ctl,
 		.domain = {
-			.temp = ctl_has(ctl, CTL_OPT_TEMP) ? ctl_value(ctl, CTL_OPT_TEMP) : TEMP,
+			.temp = ctl_value(ctl, CTL_OPT_TEMP) ? : RD_DEN_PLACE,
 			.follows = rd_bitmap_is_of,
 			.force = ctl_has(ctl, CTL_OPT_FORCE),
 		},

@@ -12,8 +12,6 @@
 #include "host/volume/safety.h"
 #include "served_disk.h"
 
-#define TEMP	"/var/tmp"
-
 /* Formats of qemu-nbd that are named before the file, or before what QEMU takes for one. */
 static const char *const formats[] = {
 	"qcow2", "qcow", "qed", "vmdk", "vdi", "vhdx", "vpc", "parallels", "rbd",
@@ -175,16 +173,12 @@ static int open_server(const struct ctl *ctl, const char *uri, char **argv, cons
 static int check_unchanged(void *ctx)
 {
 	struct ctl_served_disk *disk = ctx;
-	const struct stat *before = &disk->before;
-	struct stat now;
+	bool has_changed;
+	int r = rd_source_has_changed(&disk->file, &has_changed);
 
-	if (stat(disk->file, &now))
-		return rd_err(-errno, "cannot look at '%s'", disk->file);
-	if (now.st_size == before->st_size && now.st_ino == before->st_ino &&
-	    now.st_ctim.tv_sec == before->st_ctim.tv_sec &&
-	    now.st_ctim.tv_nsec == before->st_ctim.tv_nsec)
-		return 0;
-	rd_err(0, "'%s' was written while it was read", disk->file);
+	if (r || !has_changed)
+		return r;
+	rd_err(0, "'%s' was written while it was read", disk->file.path);
 	rd_hint("stop the program that writes to it first");
 	return -EBUSY;
 }
@@ -192,9 +186,10 @@ static int check_unchanged(void *ctx)
 static int check_file(struct ctl *ctl, struct rd_snapshot_options *options, const char *file,
 		      struct ctl_served_disk *disk)
 {
-	disk->file = file;
-	if (stat(file, &disk->before) || access(file, R_OK))
-		return rd_err(-errno, "cannot open '%s'", file);
+	int r = rd_source_open(&disk->file, file, false);
+
+	if (r)
+		return r;
 	if (rd_is_of_pool(ctl->pool->path, file)) {
 		rd_err(0, "'%s' is part of the pool", file);
 		return CTL_FAILED;
@@ -315,7 +310,7 @@ static int open_fleece(struct ctl *ctl, struct rd_snapshot_options *options,
 	r = rd_fleece_begin(fleece, &(struct rd_fleece_options){
 		.socket = ctl_value(ctl, CTL_OPT_QMP),
 		.disk = options->from,
-		.dir = ctl_has(ctl, CTL_OPT_TEMP) ? ctl_value(ctl, CTL_OPT_TEMP) : TEMP,
+		.dir = ctl_value(ctl, CTL_OPT_TEMP) ? : RD_DEN_PLACE,
 		.pool = ctl->pool->area.super.uuid,
 		.volume = options->volume,
 		.follows = rd_bitmap_is_of,
@@ -353,21 +348,6 @@ static int open_nbd(struct ctl *ctl, struct rd_snapshot_options *options,
 					ctl_value(ctl, CTL_OPT_NEXT_BITMAP), options);
 }
 
-static int find_newest(struct ctl *ctl, const char *volume, struct rd_version *ret)
-{
-	i64 id;
-	int r;
-
-	memset(ret, 0, sizeof(*ret));
-	r = rd_volume_find(ctl->pool->sql, volume, &id);
-	if (!r)
-		r = rd_version_before(ctl->pool->sql, id, INT64_MAX, ret);
-	if (r != -ENOENT)
-		return r;
-	ret->id = 0;
-	return 0;
-}
-
 int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 		     struct ctl_served_disk *disk)
 {
@@ -376,7 +356,7 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 
 	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
 		options->why_full = "as requested";
-	r = find_newest(ctl, options->volume, &newest);
+	r = rd_version_newest(ctl->pool->sql, options->volume, &newest);
 	if (r)
 		return r;
 	if (ctl_has(ctl, CTL_OPT_QMP))
@@ -397,5 +377,7 @@ int ctl_served_end(struct ctl_served_disk *disk)
 
 	rd_nbd_close(disk->nbd);
 	rd_buffer_free(&disk->list.ranges);
+	if (disk->file.path)
+		rd_source_close(&disk->file);
 	return r;
 }

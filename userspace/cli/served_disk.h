@@ -9,17 +9,15 @@
 #ifndef CTL_SERVED_DISK_H
 #define CTL_SERVED_DISK_H
 
-#include <sys/stat.h>
-
 #include "host/qemu/fleece.h"
+#include "pool/engine/source.h"
 #include "pool/served/bitmap.h"
 #include "cli.h"
 
 struct ctl_served_disk {
 	struct rd_nbd *nbd;
 	struct rd_bitmap_list list;
-	const char *file;		/* that qemu-nbd reads, and what it was */
-	struct stat before;
+	struct rd_source file;		/* that qemu-nbd reads: is it written meanwhile? */
 	bool is_fleeced;
 	bool is_made;			/* the version exists */
 	int left;			/* in QEMU, an error */

@@ -2,9 +2,12 @@
 /* A directory for what a guest overwrites: see den.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/crc32c.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,8 +18,24 @@
 /* Of a disk's size there is to be this share, or so much. */
 #define ROOM_SHARE	64
 #define ROOM_MIN	(64U << 20)
+#define UUID_BYTES	16
 #define STEP_US		20000
 #define LOCK_STEPS	1500
+
+void rd_den_name(char ret[RD_DEN_NAME], const u8 *pool, const char *what)
+{
+	snprintf(ret, RD_DEN_NAME, "rd-%08x%08x", crc32c(0, pool, UUID_BYTES),
+		 crc32c(0, what, strlen(what)));
+}
+
+void rd_den_unique(char *ret, size_t size, const char *name)
+{
+	u64 random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = (u64)getpid();
+	snprintf(ret, size, "%s-%016llx", name, (unsigned long long)random);
+}
 
 static int check_owner(const struct rd_den *den, uid_t other, mode_t mode)
 {

@@ -12,6 +12,9 @@
 
 #include "base/units.h"
 
+/* Where it is unless the user says so. */
+#define RD_DEN_PLACE	"/var/tmp"
+/* No node of QEMU has a longer name. */
 #define RD_DEN_NAME	32
 
 struct rd_den {
@@ -19,6 +22,11 @@ struct rd_den {
 	bool has_lock;
 	char path[PATH_MAX + RD_DEN_NAME];
 };
+
+/* Its name, with which all begins that is ours of one thing, @what, in the pool with that UUID. */
+void rd_den_name(char ret[RD_DEN_NAME], const u8 *pool, const char *what);
+/* A name that begins with it, and that nothing else has or will have. */
+void rd_den_unique(char *ret, size_t size, const char *name);
 
 /*
  * Make or find @name in @dir, and lock it. It may belong to us or to @other, the user of QEMU, and

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <linux/crc32c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +18,6 @@
 
 /* libvirt's QEMU can make a socket there, whatever guards it. */
 #define STATE_DIR	"/var/lib/libvirt/qemu/domain-%s-*"
-#define UUID_BYTES	16
 /* A virsh that a kill has orphaned may begin the job this much later. */
 #define LATE_STEPS	10
 #define LATE_US		500000
@@ -390,19 +387,6 @@ static int find_socket(struct rd_domain *domain)
 	return -ENOENT;
 }
 
-static void name_all(struct rd_domain *domain)
-{
-	u64 random = 0;
-
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		random = (u64)getpid();
-	snprintf(domain->prefix, sizeof(domain->prefix), "rd-%08x%08x",
-		 crc32c(0, domain->pool, UUID_BYTES),
-		 crc32c(0, domain->name, strlen(domain->name)));
-	snprintf(domain->checkpoint, sizeof(domain->checkpoint), "%s-%016llx", domain->prefix,
-		 (unsigned long long)random);
-}
-
 /* What a command that died has left. libvirt takes no file that is there. */
 static void remove_files(const struct rd_domain *domain)
 {
@@ -471,7 +455,8 @@ int rd_domain_begin(struct rd_domain *domain)
 	struct rd_domain_disk *disk;
 	int r;
 
-	name_all(domain);
+	rd_den_name(domain->prefix, domain->pool, domain->name);
+	rd_den_unique(domain->checkpoint, sizeof(domain->checkpoint), domain->prefix);
 	r = check_threads(domain);
 	if (!r)
 		r = find_socket(domain);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The content of a disk of a running QEMU at one moment: see fleece.h. */
 #include <errno.h>
-#include <linux/crc32c.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,7 +17,6 @@
 
 #define OVERLAY		"overwritten.qcow2"
 #define SOCKET		"nbd"
-#define UUID_BYTES	16
 #define STEP_US		20000
 #define STEPS		(RD_QMP_SECONDS * 1000000 / STEP_US)
 
@@ -346,16 +343,9 @@ static int export(struct rd_fleece *fleece)
 
 static void name_all(struct rd_fleece *fleece, const struct rd_fleece_options *options)
 {
-	u64 random = 0;
-
-	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		random = (u64)getpid();
-	snprintf(fleece->id, sizeof(fleece->id), "rd-%08x%08x",
-		 crc32c(0, options->pool, UUID_BYTES),
-		 crc32c(0, options->volume, strlen(options->volume)));
+	rd_den_name(fleece->id, options->pool, options->volume);
+	rd_den_unique(fleece->new, sizeof(fleece->new), fleece->id);
 	snprintf(fleece->list, sizeof(fleece->list), "%s-list", fleece->id);
-	snprintf(fleece->new, sizeof(fleece->new), "%s-%016llx", fleece->id,
-		 (unsigned long long)random);
 }
 
 /*

@@ -27,14 +27,12 @@
 #include "den.h"
 #include "qmp.h"
 
-/* No node of QEMU has a longer name. */
-#define RD_FLEECE_ID	32
 #define RD_FLEECE_NAME	64
 
 struct rd_fleece {
 	struct rd_qmp *qmp;
 	char disk[RD_FLEECE_NAME];	/* its node */
-	char id[RD_FLEECE_ID];		/* of node, job and export; bitmaps begin with it */
+	char id[RD_DEN_NAME];		/* of node, job and export; bitmaps begin with it */
 	char list[RD_FLEECE_NAME];	/* bitmaps */
 	char old[RD_FLEECE_NAME];	/* "": none follows on */
 	char new[RD_FLEECE_NAME];

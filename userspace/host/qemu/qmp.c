@@ -27,6 +27,7 @@ struct rd_qmp {
 	struct rd_buffer in;		/* what was read, and is no line yet */
 	struct rd_buffer line;		/* the last answer, with a NUL */
 	struct rd_buffer refusal;
+	struct rd_sql *sql;		/* empty: for questions */
 };
 
 /* --- JSON */
@@ -64,7 +65,7 @@ int rd_json_ask(const char *text, const char *question, const char *name, struct
 
 int rd_qmp_ask(struct rd_qmp *qmp, const char *question, const char *name, struct rd_buffer *ret)
 {
-	return rd_json_ask((const char *)qmp->line.data, question, name, ret);
+	return ask(qmp->sql, (const char *)qmp->line.data, question, name, ret);
 }
 
 /* --- lines */
@@ -280,6 +281,9 @@ int rd_qmp_open(struct rd_qmp **ret, const char *path)
 	qmp->path = strdup(path);
 	if (!qmp->path)
 		return -ENOMEM;
+	r = rd_sql_open_memory(&qmp->sql);
+	if (r)
+		return r;
 	r = connect_to(qmp);
 	/* That was said. */
 	if (r == -ETIMEDOUT || r == -ECONNRESET)
@@ -298,6 +302,7 @@ void rd_qmp_close(struct rd_qmp *qmp)
 	rd_buffer_free(&qmp->in);
 	rd_buffer_free(&qmp->line);
 	rd_buffer_free(&qmp->refusal);
+	rd_sql_close(qmp->sql);
 	free(qmp->path);
 	free(qmp);
 }

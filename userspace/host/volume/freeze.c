@@ -13,7 +13,6 @@
 #include "host/sys/block.h"
 #include "meta/table_read.h"
 #include "freeze.h"
-#include "host/sys/guard.h"
 #include "pause.h"
 
 /* In sectors: dm-snapshot copies a chunk once, before its first overwrite. */

@@ -13,7 +13,6 @@
 #include "pool/engine/lease_drop.h"
 #include "pool/engine/proof.h"
 #include "dedup_lease.h"
-#include "host/sys/guard.h"
 #include "pause.h"
 #include "poolblocks.h"
 #include "rollback.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * SQL: sql.c is the only user of SQLite, and only the files of this folder have texts of
- * SQL. db.h says what the functions return.
+ * SQL, but for questions about JSON (host/qemu/qmp.h). db.h says what the functions return.
  *
  * Statements are prepared once and found again by the address of their text,
  * so the text must be a literal. Their arguments follow a string of types:

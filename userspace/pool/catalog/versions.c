@@ -191,6 +191,21 @@ int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_versi
 	return r ? r : one_version(row, version);
 }
 
+int rd_version_newest(struct rd_sql *sql, const char *name, struct rd_version *version)
+{
+	i64 volume;
+	int r;
+
+	memset(version, 0, sizeof(*version));
+	r = rd_volume_find(sql, name, &volume);
+	if (!r)
+		r = rd_version_before(sql, volume, INT64_MAX, version);
+	if (r != -ENOENT)
+		return r;
+	version->id = 0;
+	return 0;
+}
+
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version)
 {
 	RD_ROW struct rd_row *row = NULL;

@@ -126,6 +126,9 @@ int rd_version_load(struct rd_sql *sql, i64 volume, i64 number, struct rd_versio
 int rd_version_before(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 int rd_version_after(struct rd_sql *sql, i64 volume, i64 number, struct rd_version *version);
 
+/* Load the newest one of the volume @name that the engine keeps; id 0: there is none. */
+int rd_version_newest(struct rd_sql *sql, const char *name, struct rd_version *version);
+
 int rd_version_by_id(struct rd_sql *sql, i64 id, struct rd_version *version);
 
 /*

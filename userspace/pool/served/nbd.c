@@ -83,6 +83,12 @@ static int patience(void)
 	return 60;
 }
 
+static int tell_silence(const struct rd_nbd *nbd)
+{
+	rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri, patience());
+	return -ETIMEDOUT;
+}
+
 static int last_error(const struct rd_nbd *nbd)
 {
 	int error = nbd->lib->get_errno();
@@ -207,8 +213,7 @@ static void alarmed(struct rd_op *op, int r)
 		return;
 	/* Nothing is read if it was set anew since. */
 	if (read(nbd->timer, &count, sizeof(count)) > 0 && nbd->in_flight) {
-		rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri,
-		       patience());
+		tell_silence(nbd);
 		cut_off(nbd);
 	}
 	start_alarm(nbd);
@@ -347,8 +352,7 @@ static int wait_a_bit(struct rd_nbd *nbd, u64 *since)
 		*since = rd_now_us();
 	if (rd_now_us() - *since < patience() * 1000000ULL)
 		return 0;
-	rd_err(0, "the server of '%s' has not answered for %d seconds", nbd->uri, patience());
-	return -ETIMEDOUT;
+	return tell_silence(nbd);
 }
 
 /* Serve the socket until @cookie has been answered. */
