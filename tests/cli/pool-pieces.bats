@@ -240,6 +240,74 @@ first_image() {
 	must scrub
 }
 
+# listed_image: 1.img of 64 segments of noise is vm1@1, with --pieces $1; 2.img is as it.
+listed_image() {
+	make_pool 512M
+	truncate -s 128M 1.img
+	blocks 1.img 0 $((64 * 512))
+	snap 1 --pieces "$1"
+	must tune --pieces "$1"
+	next_image 2
+}
+
+# bats test_tags=slow
+@test "pieces: of a segment in a list of changes only what is listed is read" {
+	local nr
+	listed_image 64
+	echo "version vm1@1" >list
+	for ((nr = 1; nr < 64; nr += 2)); do
+		blocks 2.img $((nr * 512 + 100)) 3
+		echo $((nr * 512 * 4096 + 100 * 4096 + 1000)) 10000
+	done >>list
+	snap 2 --changed list
+	[ "$(field 0 '["mode"]')" = changed ]
+	[ "$(field 0 '["segments_changed"]')" = 32 ]
+	[ "$(field 0 '["blocks_changed"]')" = 96 ]
+	# 3 blocks each; and whole the one segment whose turn it is, and four others.
+	[ "$(field 0 '["bytes_read"]')" -le $((32 * 3 * 4096 + 5 * 2097152)) ]
+	restores 1 2
+	must scrub
+	# Their quick sum is not known: the next audits read them.
+	next_image 3
+	echo "version vm1@2" >list
+	snap 3 --changed list
+	[ "$(field 0 '["segments_changed"]')" = 0 ]
+	restores 3
+}
+
+# bats test_tags=slow
+@test "pieces: a segment that was read in part is read as a whole where it must be written" {
+	listed_image 2
+	# Two pieces: what comes before the block, or what comes after it, is written as well.
+	blocks 2.img $((5 * 512 + 300)) 1
+	printf 'version vm1@1\n%d 4096\n' $(((5 * 512 + 300) * 4096)) >list
+	snap 2 --changed list
+	[ "$(field 0 '["segments_in_part"]')" = 1 ]
+	[ "$(most)" = 2 ]
+	restores 1 2
+	must scrub
+}
+
+# bats test_tags=slow
+@test "pieces: what is in no list, but beside what is, is found, and all read once more" {
+	local nr
+	listed_image 64
+	echo "version vm1@1" >list
+	for nr in 2 10 11 12 13 14 15 16 17 18; do
+		blocks 2.img $((nr * 512)) 1
+		blocks 2.img $((nr * 512 + 256)) 1
+		echo $((nr * 2097152)) 4096
+	done >>list
+	# Version 2 audits segment 2.
+	snap 2 --changed list
+	output=$(grep '^{' <<<"$output")
+	[ "$(field 0 '["reason"]')" = "a segment outside the list of changes had changed" ]
+	[ "$(field 0 '["segments_changed"]')" = 10 ]
+	[ "$(field 0 '["blocks_changed"]')" = 20 ]
+	restores 1 2
+	must scrub
+}
+
 @test "pieces: with packs, what changed of many segments is one pack" {
 	local nr
 	must init pool --size 128M --compression zstd --pieces 512 --dedup reverse

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Disks that a snapshot reads from a server: see served_disk.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,12 +72,22 @@ static int image_options(const char *format, const char *path, struct rd_buffer 
 	return ret->failed ? -ENOMEM : 0;
 }
 
+/* What qemu-img says of an image, in JSON. */
+static int read_info(const char *image, struct rd_buffer *ret)
+{
+	char *const argv[] = { "qemu-img", "info", "--output=json", "--image-opts",
+			       (char *)image, NULL };
+	int r = rd_run(argv, ret);
+
+	return r > 0 ? -EIO : r;
+}
+
 /*
  * Find the bitmap that the user has named, or else one that follows on, among those in the file:
  * one that was not closed well is of no use, and one that does not record only where another goes
  * on from the new version. *@ret is in @names, or NULL.
  */
-static int find_bitmap(const struct ctl *ctl, const char *image, const struct rd_version *newest,
+static int find_bitmap(const struct ctl *ctl, const char *info, const struct rd_version *newest,
 		       struct rd_buffer *names, const char **ret)
 {
 	const char *wanted = ctl_value(ctl, CTL_OPT_BITMAP);
@@ -85,18 +96,10 @@ static int find_bitmap(const struct ctl *ctl, const char *image, const struct rd
 		" WHERE value = 'auto'), '+', '-') || json_extract(b.value, '$.name')"
 		" FROM json_each(?1, '$.\"format-specific\".data.bitmaps') b WHERE NOT EXISTS"
 		" (SELECT * FROM json_each(b.value, '$.flags') WHERE value = 'in-use')";
-	char *const argv[] = { "qemu-img", "info", "--output=json", "--image-opts",
-			       (char *)image, NULL };
-	struct rd_buffer json = { 0 };
 	const char *name;
-	int r;
+	int r = rd_json_ask(info, question, NULL, names);
 
 	*ret = NULL;
-	r = rd_run(argv, &json);
-	r = r > 0 ? -EIO : r;
-	if (!r)
-		r = rd_json_ask((const char *)json.data, question, NULL, names);
-	rd_buffer_free(&json);
 	for (name = (const char *)names->data;
 	     !r && name < (const char *)names->data + names->len; name += strlen(name) + 1)
 		if ((name[0] == '+' || has_next) &&
@@ -109,7 +112,7 @@ static int find_bitmap(const struct ctl *ctl, const char *image, const struct rd
 struct server {
 	struct rd_buffer image;		/* as --image-opts has it */
 	char *bitmap;
-	char *argv[8];
+	char *argv[10];
 };
 
 /* @path: "qcow2:FILE". @read_only: or NULL. */
@@ -143,19 +146,57 @@ static void free_server(struct server *server)
 }
 
 /* The last argument is the image. */
-static int add_bitmap(struct server *server, const char *bitmap)
+static void add_option(struct server *server, char *option)
 {
 	unsigned int nr;
 
 	for (nr = 0; server->argv[nr]; nr++)
 		;
+	server->argv[nr] = server->argv[nr - 1];
+	server->argv[nr - 1] = option;
+}
+
+static int add_bitmap(struct server *server, const char *bitmap)
+{
 	if (asprintf(&server->bitmap, "--bitmap=%s", bitmap) < 0) {
 		server->bitmap = NULL;
 		return -ENOMEM;
 	}
-	server->argv[nr] = server->argv[nr - 1];
-	server->argv[nr - 1] = server->bitmap;
+	add_option(server, server->bitmap);
 	return 0;
+}
+
+/*
+ * The page cache costs the server more than all else, and each byte is read once. What is below an
+ * image may lie where that is not possible, and is not looked for.
+ */
+static int pass_by_cache(struct server *server, int fd, const char *info)
+{
+	struct rd_buffer below = { 0 };
+	int r = rd_json_ask(info, "SELECT json_extract(?1, '$.\"backing-filename\"')", NULL, &below);
+
+	if (!r && !below.len && (fcntl(fd, F_GETFL) & O_DIRECT)) {
+		add_option(server, "--cache=none");
+		add_option(server, "--aio=native");
+	}
+	rd_buffer_free(&below);
+	return r;
+}
+
+/* What is to be known of a file that has a format of its own. */
+static int look_at_file(const struct ctl *ctl, struct server *server, int fd,
+			const struct rd_version *newest, struct rd_buffer *names,
+			const char **ret)
+{
+	struct rd_buffer info = { 0 };
+	int r = read_info((const char *)server->image.data, &info);
+
+	if (!r)
+		r = pass_by_cache(server, fd, (const char *)info.data);
+	if (!r)
+		r = find_bitmap(ctl, (const char *)info.data, newest, names, ret);
+	rd_buffer_free(&info);
+	return r;
 }
 
 static int open_server(const struct ctl *ctl, const char *uri, char **argv, const char *bitmap,
@@ -211,7 +252,7 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 	if (!r && server.image.data)
 		r = check_file(ctl, options, file, disk);
 	if (!r && server.image.data)
-		r = find_bitmap(ctl, (const char *)server.image.data, newest, &names, &found);
+		r = look_at_file(ctl, &server, disk->file.fd, newest, &names, &found);
 	if (!r && found)
 		r = add_bitmap(&server, found);
 	else if (bitmap && newest->id && !options->why_full)

@@ -206,7 +206,7 @@ int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		r = rd_sql_run(sql, "INSERT INTO recipe VALUES(?, ?, ?, ?)", "ibib", id, fp->b,
 			       sizeof(fp->b), (i64)frame, blob, rd_map_pack(map, id, frame, blob));
 	if (!r)
-		r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, ?, ?)", "iii", id,
+		r = rd_sql_run(sql, "INSERT INTO uses VALUES(?, 0, 0, ?, nullif(?, 0))", "iii", id,
 			       (i64)rd_map_pieces(map), (i64)quick);
 	if (!r)
 		r = rd_owners_change(sql, id, NULL, map);

@@ -56,8 +56,8 @@ int rd_recipe_quick(struct rd_sql *sql, i64 id, u64 *ret_sum);
 int rd_recipe_set_quick(struct rd_sql *sql, i64 id, u64 sum);
 
 /*
- * Insert a recipe that has the quick sum @quick, and that no row names. What @map refers to is
- * OWN, or is on the way there.
+ * Insert a recipe that has the quick sum @quick (0: not known), and that no row names. What @map
+ * refers to is OWN, or is on the way there.
  */
 int rd_recipe_insert(struct rd_sql *sql, const struct rd_seg_fp *fp, u64 frame,
 		     const struct rd_map *map, u64 quick, i64 *ret_id);

@@ -307,6 +307,17 @@ static int add_blocks(struct rd_snapshot_run *s, const struct rd_snapshot_buffer
 	return r;
 }
 
+/* Were all blocks that are written read? */
+static bool has_all(const struct rd_snapshot_buffer *buffer, const struct rd_slots *written)
+{
+	unsigned int i;
+
+	for (i = 0; buffer->is_partial && i < RD_SEG_BLOCKS; i++)
+		if (rd_slots_test(written, i) && (i < buffer->first || i >= buffer->end))
+			return false;
+	return true;
+}
+
 int rd_snapshot_store_part(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
 			   struct rd_snapshot_item *item)
 {
@@ -318,6 +329,8 @@ int rd_snapshot_store_part(struct rd_snapshot_run *s, struct rd_snapshot_buffer 
 		r = choose(s, buffer, &part, &in_part);
 	if (r || !in_part)
 		return r;
+	if (!has_all(buffer, &part.written))
+		return -EAGAIN;
 	has_hits = !rd_slots_are_none(&part.found);
 	item->map = malloc(sizeof(*item->map));
 	if (item->map && has_hits)

@@ -169,9 +169,6 @@ int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 	plan->end = base->id ? rd_max(nr_segs, rd_nr_segs(base->size)) : nr_segs;
 	plan->changed = changed;
 	plan->all = !changed;
-	plan->seen = calloc(1, plan->end / 8 + 1);
-	if (!plan->seen)
-		return -ENOMEM;
 	/* Where everything is compared, the others are read anyway. */
 	if (plan->all)
 		return 0;
@@ -182,13 +179,11 @@ int rd_plan_begin(struct rd_snapshot_plan *plan, struct rd_sql *sql,
 void rd_plan_free(struct rd_snapshot_plan *plan)
 {
 	free(plan->pieces);
-	free(plan->seen);
 }
 
-/* The next segment from @from on, whether it was taken or not. */
-static u64 next_segment(struct rd_snapshot_plan *plan, u64 from, bool *ret_audit)
+u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit)
 {
-	u64 changed, next;
+	u64 changed, next, from = plan->next;
 
 	*ret_audit = false;
 	if (from >= plan->end)
@@ -201,21 +196,32 @@ static u64 next_segment(struct rd_snapshot_plan *plan, u64 from, bool *ret_audit
 	return next < plan->end ? next : U64_MAX;
 }
 
-u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit)
+bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, unsigned int *ret_first,
+			unsigned int *ret_end)
 {
-	u64 segment = next_segment(plan, plan->next, ret_audit);
+	u64 start = segment << RD_SEG_SHIFT, end = start + RD_SEG_SIZE, from = end, to = start;
+	const struct rd_changed *changed = plan->changed;
+	unsigned int i;
 
-	/* A plan that has begun again passes by what was taken before. */
-	while (segment != U64_MAX && test_bit(plan->seen, segment)) {
-		plan->next = segment + 1;
-		segment = next_segment(plan, plan->next, ret_audit);
+	*ret_first = 0;
+	*ret_end = RD_SEG_BLOCKS;
+	if (plan->all)
+		return false;
+	for (i = plan->range; i < changed->nr && changed->ranges[i].offset < end; i++) {
+		const struct rd_changed_range *range = &changed->ranges[i];
+
+		from = rd_min(from, rd_max(range->offset, start));
+		to = rd_max(to, rd_min(range->offset + range->len, end));
 	}
-	return segment;
+	if (from >= to)
+		return false;
+	*ret_first = (from - start) / RD_BLOCK_SIZE;
+	*ret_end = rd_round_up(to - start, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
+	return next_in_audit(plan, segment) != segment && next_in_pieces(plan, segment) != segment;
 }
 
 void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment)
 {
-	set_bit(plan->seen, segment);
 	plan->next = segment + 1;
 }
 

@@ -6,7 +6,7 @@
  *	- the version before has in too many pieces: they are written again to be whole
  *	- are audited: a few that should not have changed, others each time
  *
- * Where an audit finds a change, the plan begins again and has all of them.
+ * Where an audit finds a change, the snapshot begins again, with all of them.
  */
 #ifndef RD_SNAPSHOT_PLAN_H
 #define RD_SNAPSHOT_PLAN_H
@@ -31,7 +31,6 @@ struct rd_snapshot_plan {
 	u64 audit_random[RD_PLAN_RANDOM];
 	u8 *pieces;			/* a bit for each segment in pieces; NULL: there is none */
 	u64 pieces_next;		/* next segment in pieces */
-	u8 *seen;			/* a bit for each segment that was taken */
 	u64 window;			/* first segment of recipes[] */
 	unsigned int window_len;
 	i64 recipes[RD_PLAN_AHEAD];
@@ -54,12 +53,20 @@ u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit);
 void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment);
 
 /*
+ * Find the blocks of @segment, the next one, that the list has: the first, and the end of the
+ * last. All, if it is audited. Returns whether these are enough: a segment whose turn it is has
+ * its other blocks audited, and one in too many pieces is written as a whole.
+ */
+bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, unsigned int *ret_first,
+			unsigned int *ret_end);
+
+/*
  * Skip segments before segment @data, where the image has no data, as far as the version
  * before has none either.
  */
 void rd_plan_skip(struct rd_snapshot_plan *plan, u64 data);
 
-/* Begin again, and read all segments that were not taken yet. */
+/* Begin again, and read all segments. */
 void rd_plan_read_all(struct rd_snapshot_plan *plan);
 
 /* Find the recipe that the version before has for @segment, 0: zeros. */

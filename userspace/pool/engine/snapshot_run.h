@@ -48,7 +48,7 @@ struct rd_snapshot_item {
 	i64 old;		/* the recipe that the version before has here */
 	bool is_same;		/* unchanged: only its quick sum is stored */
 	bool is_zero;
-	u64 quick;
+	u64 quick;		/* 0: not known */
 	struct rd_snapshot_frame to;	/* none: see @map, or the pool has it */
 	struct rd_map *map;	/* of a segment that is written in part: see snapshot_pieces.c */
 	struct rd_fp *fps;	/* of its blocks, if some were found elsewhere in the pool */
@@ -86,7 +86,9 @@ struct rd_snapshot_buffer {
 	u8 *data;		/* a segment */
 	struct rd_fp *fps;	/* of its blocks */
 	struct rd_seg_fp fp, old_fp;
-	size_t skip, len;	/* the rest, before and behind, is a hole, and not read */
+	unsigned int first, end;	/* blocks that the list of changes has */
+	bool is_partial;	/* no others are read: they are what they were */
+	size_t skip, len;	/* else the rest, before and behind, is a hole, and not read */
 	struct rd_op read;
 	struct iovec read_iov;
 	struct rd_job job;
@@ -174,6 +176,10 @@ int rd_snapshot_free(struct rd_snapshot_copy *copy, int r);
 /* Read all that the plan has, decide upon it, and commit it. */
 int rd_snapshot_read(struct rd_snapshot_run *s);
 
+/* Read all of @segment into @buffer, and fingerprint that, once more, and now. */
+int rd_snapshot_read_again(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
+			   u64 segment);
+
 /* A buffer that nothing uses, or NULL. */
 struct rd_snapshot_buffer *rd_snapshot_free_buffer(struct rd_snapshot_run *s);
 /* Take @buffer for @segment, behind those that are not decided upon. */
@@ -211,6 +217,7 @@ struct rd_snapshot_item *rd_snapshot_add_item(struct rd_snapshot_run *s, u64 seg
 /*
  * Add an item with the content of @buffer, which comes from an earlier item, from the
  * pool, or, always if @must_write, from a new frame that the buffer is written to.
+ * -EAGAIN: nothing was added, for it has to be written, and was read in part.
  */
 int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
 		      bool must_write);
@@ -225,7 +232,7 @@ void rd_snapshot_read_before(struct rd_snapshot_run *s, i64 old);
 
 /*
  * Store of @buffer only what differs from s->before, if that makes few pieces: @item gets a map.
- * Else it has none, and nothing was stored.
+ * Else it has none, and nothing was stored. -EAGAIN: the same, and some of it was not read.
  */
 int rd_snapshot_store_part(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
 			   struct rd_snapshot_item *item);

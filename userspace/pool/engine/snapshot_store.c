@@ -80,11 +80,12 @@ int rd_snapshot_store(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buff
 		r = pieces ? 0 : rd_snapshot_store_part(s, buffer, item);
 	}
 	if (!r && !item->map)
-		r = rd_snapshot_write(s, buffer, &item->to);
+		r = buffer->is_partial ? -EAGAIN : rd_snapshot_write(s, buffer, &item->to);
 	if (item->map)
 		s->nr_maps++;
 	if (r) {
 		rd_snapshot_drop_part(item);
+		*slot = 0;
 		s->nr_items--;
 	}
 	return r;
@@ -255,15 +256,12 @@ static int write_again(struct rd_snapshot_run *s, struct rd_snapshot_item *item)
 	r = rd_failpoint("snapshot-again");
 	if (r)
 		return r;
-	r = rd_source_read_now(&s->source, s->ring, buffer->data, RD_SEG_SIZE,
-			       item->segment << RD_SEG_SHIFT);
+	r = rd_snapshot_read_again(s, buffer, item->segment);
 	if (r)
-		return rd_err(r, "cannot read '%s'", s->options->from);
+		return r;
 	*sum -= rd_fp_sum(s->hasher, item->segment, &item->fp);
-	buffer->skip = 0;
-	buffer->len = RD_SEG_SIZE;
-	rd_fp_segment(s->hasher, buffer->data, RD_SEG_SIZE, buffer->fps, &item->fp);
-	item->quick = rd_quick_sum(buffer->data, 0, RD_SEG_BLOCKS);
+	item->fp = buffer->fp;
+	item->quick = buffer->quick;
 	set_slots(item, buffer);
 	item->is_zero = rd_is_zero(buffer->fps, RD_FPS_SIZE);
 	if (item->is_zero)

@@ -50,11 +50,7 @@ static int undo_batch(struct rd_sql *sql, const struct rd_version *version,
 	for (i = 0; i < nr && !r; i++)
 		r = undo_row(sql, version->volume, &rows[i], &maps);
 	*ret_more = r > 0 || nr == BATCH;
-	if (r > 0)
-		r = 0;
-	if (!r && !*ret_more)
-		r = rd_version_remove(sql, version);
-	return r;
+	return r > 0 ? 0 : r;
 }
 
 /* From the first row that goes on, no feed may go on with it: it is one that a crash has left. */
@@ -69,27 +65,44 @@ static int give_up(struct rd_sql *sql, struct rd_version *version)
 	return rd_catalog_end(sql, rd_version_set_state(sql, version));
 }
 
-int rd_undo_version(struct rd_sql *sql, i64 id)
+/* @removes: the version as well, with the last of its rows. */
+static int undo_rows(struct rd_sql *sql, const struct rd_version *version, bool removes)
 {
 	struct rd_segment_content *rows = malloc(BATCH * sizeof(*rows));
-	struct rd_version version;
 	bool more = true;
 	int r = rows ? 0 : -ENOMEM;
 
-	if (!r)
-		r = rd_version_by_id(sql, id, &version);
-	if (!r && version.state == RD_VERSION_PARTIAL)
-		r = give_up(sql, &version);
 	while (!r && more) {
 		r = rd_failpoint("recover-undo");
 		if (!r)
 			r = rd_catalog_begin(sql);
-		if (!r)
-			r = rd_catalog_end(sql, undo_batch(sql, &version, rows, &more));
+		if (r)
+			break;
+		r = undo_batch(sql, version, rows, &more);
+		if (!r && !more && removes)
+			r = rd_version_remove(sql, version);
+		r = rd_catalog_end(sql, r);
 		if (!r && more)
 			rd_sql_pause();
 	}
 	free(rows);
+	return r;
+}
+
+int rd_undo_rows(struct rd_sql *sql, const struct rd_version *version)
+{
+	return undo_rows(sql, version, false);
+}
+
+int rd_undo_version(struct rd_sql *sql, i64 id)
+{
+	struct rd_version version;
+	int r = rd_version_by_id(sql, id, &version);
+
+	if (!r && version.state == RD_VERSION_PARTIAL)
+		r = give_up(sql, &version);
+	if (!r)
+		r = undo_rows(sql, &version, true);
 	return r == -ENOENT ? 0 : r;
 }
 

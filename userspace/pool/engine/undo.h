@@ -11,6 +11,9 @@
  */
 int rd_undo_version(struct rd_sql *sql, i64 id);
 
+/* Remove only the rows of @version, which this command writes. */
+int rd_undo_rows(struct rd_sql *sql, const struct rd_version *version);
+
 /* Undo the version that session @id wrote, if any. -ENOENT: there is no such session. */
 int rd_undo_version_of(struct rd_sql *sql, i64 id);
 
