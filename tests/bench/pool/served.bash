@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2154 # what others here set
-# Disks over NBD: a first version beside one of the same file, from cold caches; and, of a sparse
-# disk in qcow2, a version by a bitmap beside one that reads all: 1 % of what it has changed, in
-# runs of 4 MiB, or in 64 KiB anywhere.
+# Disks over NBD: a first version beside one of the same file, from cold caches, both past the page
+# cache, as guests have their disks; and, of a sparse disk in qcow2, a version by a bitmap beside one
+# that reads all: 1 % of what it has changed, in runs of 4 MiB, or in 64 KiB anywhere.
 
-declare -A served_mib=([full]=2048 [demo]=256)
+declare -A served_mib=([full]=8192 [demo]=256)
 
 served_file() { revdedupctl -q snapshot file --from "$dir/served.copy"; }
 served_nbd() { revdedupctl -q snapshot nbd --from "nbd+unix:///?socket=$dir/served.sock"; }
@@ -45,8 +45,8 @@ part_served() {
 	image random "$dir/served.raw" $((mib * served_mib[$size])) 1
 	# The server has a lock on its file.
 	cp "$dir/served.raw" "$dir/served.copy"
-	qemu-nbd --read-only --persistent --format=raw --socket="$dir/served.sock" \
-		"$dir/served.raw" >/dev/null 2>&1 &
+	qemu-nbd --read-only --persistent --format=raw --cache=none --aio=native \
+		--socket="$dir/served.sock" "$dir/served.raw" >/dev/null 2>&1 &
 	server=$!
 	until [ -e "$dir/served.sock" ]; do sleep 0.05; done
 	compare served_pool served_nbd served_file
