@@ -260,6 +260,33 @@ load pool
 	[ "${#lines[@]}" -eq 0 ] || [ "$status" -eq 1 ]
 }
 
+@test "snapshot: a stream with its size" {
+	local size=$((5 * 1048576 + 77))
+	make_pool 128M
+	head -c "$size" /dev/urandom >1.img
+	must snapshot vm1 --from - --size "$size" < <(cat 1.img)
+	"$build/bin/revdedupctl" dump vm1@1 | cmp - 1.img
+	blocks 1.img 700 3
+	must snapshot vm1 --from - --size "$size" --json < <(cat 1.img)
+	[ "$(field 0 '["blocks_changed"]')" = 3 ]
+	[ "$(field 0 '["reason"]')" = "a stream is read as a whole" ]
+	"$build/bin/revdedupctl" dump vm1@2 | cmp - 1.img
+	refused() {
+		ctl snapshot vm1 --from - "${@:2}" < <(cat 1.img)
+		echo "$output"
+		[ "$status" -ne 0 ]
+		[[ $output == *"$1"* ]]
+		ctl list vm1
+		[[ $output != *vm1@3* ]]
+	}
+	refused "goes on behind its $((size - 1)) bytes" --size $((size - 1))
+	refused "ended after $size of $((size + 1)) bytes" --size $((size + 1))
+	refused "needs --size" --comment none
+	refused "read as a whole" --size "$size" --bitmap b
+	ctl snapshot vm1 --from 1.img --size 1M
+	[[ $output == *"--size is for --from -"* ]]
+}
+
 @test "snapshot: a full pool is as it was" {
 	make_pool 64M
 	truncate -s 40M 1.img

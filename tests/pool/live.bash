@@ -133,7 +133,7 @@ part_of_every() { echo $(((${EVERY:-1} + $2 - 1) * $1 / $2)); }
 # the step is not always the same.
 stop_at() {
 	local state
-	REVDEDUP_FAIL=$1=stop "${ctl[@]}" "${@:2}" >out/stopped 2>&1 3>&- &
+	REVDEDUP_FAIL=$1=stop "${ctl[@]}" "${@:2}" <&0 >out/stopped 2>&1 3>&- &
 	pid=$!
 	while :; do
 		read -r _ _ state _ 2>/dev/null <"/proc/$pid/stat" || return 0

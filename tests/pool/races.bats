@@ -95,6 +95,23 @@ stop_in() {
 	must scrub
 }
 
+@test "a snapshot of a stream that lost what it had found ends, for it cannot read it again" {
+	must init --compression none pool --size 512M --reserve 1M
+	blocks 1 100 300
+	blocks 2 100 300
+	snapshot vm1 1 1
+	snapshot vm1 2 2
+	truncate -s 2M img/1
+	stop_in snapshot-hit snapshot vm2 --from - --size 2M < <(cat img/1)
+	must delete vm1@1
+	rm want/vm1@1
+	kill -CONT "$pid"
+	wait "$pid" && fail_test "$stopped: it went on"
+	pid=
+	grep -q "cannot be read twice" out/stopped || fail_test "$(cat out/stopped)"
+	all_right
+}
+
 @test "a place that the index gave has other content when it is looked at again" {
 	must init --compression none pool --size 512M --reserve 1M --pieces 64 --dedup inline
 	blocks 1 0 512

@@ -38,8 +38,8 @@ const struct ctl_command ctl_commands[] = {
 	  "take a version of an attached volume, an image or a device",
 	  COMMON | O(PROGRESS) | O(FROM) | O(CHANGED) | O(QMP) | O(LIBVIRT) | O(BITMAP) |
 	  O(NEXT_BITMAP) | O(TEMP) | O(FULL_SCAN) | O(COMMENT) | O(TAG) | O(GROUP) | O(COW_SIZE) |
-	  O(HOOK_TIMEOUT) | O(ALL) | O(COMPRESSION) | O(PIECES) | O(DEDUP) | O(VERIFY_HITS) |
-	  O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
+	  O(HOOK_TIMEOUT) | O(ALL) | O(SIZE) | O(COMPRESSION) | O(PIECES) | O(DEDUP) |
+	  O(VERIFY_HITS) | O(RATE) | O(FORCE), 0, ANY, false, cmd_snapshot },
 	{ "list", "ls", { "versions", "snapshots" }, "[VOL|@TAG]", "list versions",
 	  COMMON, 0, 1, false, cmd_list },
 	{ "show", NULL, { "info" }, "VOL[@VERSION]|@TAG", "describe a version",

@@ -31,9 +31,26 @@ static const char *format_of(const char *from)
 	return NULL;
 }
 
+static bool is_stream(const struct ctl *ctl, const char *from)
+{
+	return from && !strcmp(from, "-") && !ctl_has(ctl, CTL_OPT_QMP);
+}
+
 bool ctl_is_served(const struct ctl *ctl, const char *from)
 {
-	return from && (ctl_has(ctl, CTL_OPT_QMP) || rd_nbd_is_uri(from) || format_of(from));
+	return from && (ctl_has(ctl, CTL_OPT_QMP) || is_stream(ctl, from) || rd_nbd_is_uri(from) ||
+			format_of(from));
+}
+
+static int check_stream(const struct ctl *ctl, bool has_bitmap)
+{
+	if (has_bitmap || ctl_has(ctl, CTL_OPT_CHANGED) || ctl_has(ctl, CTL_OPT_FORCE))
+		return ctl_usage(ctl, "a stream is read as a whole: leave out --bitmap, --next-bitmap, --changed and --force");
+	if (!ctl_has_typed(ctl, CTL_OPT_SIZE))
+		return ctl_usage(ctl, "a stream needs --size SIZE, which is that of its disk");
+	if (isatty(STDIN_FILENO))
+		return ctl_usage(ctl, "stdin is a terminal: --from - reads a disk from a pipe");
+	return 0;
 }
 
 int ctl_served_check(const struct ctl *ctl, const char *from)
@@ -44,6 +61,10 @@ int ctl_served_check(const struct ctl *ctl, const char *from)
 		return ctl_usage(ctl, "--qmp needs --from DISK, a node or device of that QEMU");
 	if (ctl_has(ctl, CTL_OPT_QMP) && (has_bitmap || ctl_has(ctl, CTL_OPT_CHANGED)))
 		return ctl_usage(ctl, "with --qmp the bitmaps have names of our own: leave out --bitmap, --next-bitmap and --changed");
+	if (ctl_has_typed(ctl, CTL_OPT_SIZE) && !is_stream(ctl, from))
+		return ctl_usage(ctl, "--size is for --from -");
+	if (is_stream(ctl, from))
+		return check_stream(ctl, has_bitmap);
 	if (!ctl_is_served(ctl, from))
 		return has_bitmap ? ctl_usage(ctl, "--bitmap and --next-bitmap are for --from nbd://... and qcow2:FILE") : 0;
 	if (ctl_has(ctl, CTL_OPT_FORCE) && !ctl_has(ctl, CTL_OPT_QMP))
@@ -172,8 +193,9 @@ static int add_bitmap(struct server *server, const char *bitmap)
  */
 static int pass_by_cache(struct server *server, int fd, const char *info)
 {
+	static const char question[] = "SELECT json_extract(?1, '$.\"backing-filename\"')";
 	struct rd_buffer below = { 0 };
-	int r = rd_json_ask(info, "SELECT json_extract(?1, '$.\"backing-filename\"')", NULL, &below);
+	int r = rd_json_ask(info, question, NULL, &below);
 
 	if (!r && !below.len && (fcntl(fd, F_GETFL) & O_DIRECT)) {
 		add_option(server, "--cache=none");
@@ -389,12 +411,39 @@ static int open_nbd(struct ctl *ctl, struct rd_snapshot_options *options,
 					ctl_value(ctl, CTL_OPT_NEXT_BITMAP), options);
 }
 
+static int check_end(void *ctx)
+{
+	struct ctl_served_disk *disk = ctx;
+
+	return rd_pipe_check_end(&disk->pipe);
+}
+
+static int open_stream(struct ctl *ctl, struct rd_snapshot_options *options,
+		       struct ctl_served_disk *disk)
+{
+	u64 size;
+	int r = ctl_value_size(ctl, CTL_OPT_SIZE, &size);
+
+	if (!r && size > RD_VERSION_MAX)
+		r = ctl_usage(ctl, "--size: no volume is as large as that");
+	if (r)
+		return r;
+	options->why_full = "a stream is read as a whole";
+	options->check = check_end;
+	options->ctx = disk;
+	rd_pipe_open(&disk->pipe, STDIN_FILENO, size, ctl->progress.progress.stop);
+	options->served = &disk->pipe.served;
+	return 0;
+}
+
 int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 		     struct ctl_served_disk *disk)
 {
 	struct rd_version newest;
 	int r;
 
+	if (is_stream(ctl, options->from))
+		return open_stream(ctl, options, disk);
 	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
 		options->why_full = "as requested";
 	r = rd_version_newest(ctl->pool->sql, options->volume, &newest);

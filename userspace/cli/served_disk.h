@@ -4,6 +4,7 @@
  *
  *	nbd://HOST[:PORT]/EXPORT	an NBD server; also nbds, nbd+unix, nbds+unix
  *	qcow2:FILE			a disk in a file of that format, by qemu-nbd
+ *	-				a stream of --size bytes on stdin
  *	--qmp SOCKET --from DISK	a disk of a QEMU that runs: see host/qemu/fleece.h
  */
 #ifndef CTL_SERVED_DISK_H
@@ -12,10 +13,12 @@
 #include "host/qemu/fleece.h"
 #include "pool/engine/source.h"
 #include "pool/served/bitmap.h"
+#include "pool/served/pipe.h"
 #include "cli.h"
 
 struct ctl_served_disk {
 	struct rd_nbd *nbd;
+	struct rd_pipe pipe;
 	struct rd_bitmap_list list;
 	struct rd_source file;		/* that qemu-nbd reads: is it written meanwhile? */
 	bool is_fleeced;

@@ -12,6 +12,7 @@
 
 struct rd_served {
 	u64 size;
+	bool is_once;			/* reads are in order, and of nothing twice */
 	/* All that follows is called by the thread that has @ring. */
 	int (*begin)(struct rd_served *served, struct rd_ring *ring);
 	/*

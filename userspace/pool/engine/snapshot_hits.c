@@ -192,8 +192,8 @@ static int compare(struct rd_snapshot_hits *hits, const struct rd_snapshot_buffe
 }
 
 /*
- * A segment of a feed cannot be read again when a hit turns out to be none, so those that are none
- * already are dropped before it is let go.
+ * A segment of a feed or a stream cannot be read again when a hit turns out to be none, so those
+ * that are none already are dropped before it is let go.
  */
 static int drop_refused(struct rd_snapshot_run *s, const struct rd_snapshot_buffer *buffer,
 			rd_place places[RD_SEG_BLOCKS])
@@ -227,7 +227,7 @@ int rd_snapshot_find_hits(struct rd_snapshot_run *s, const struct rd_snapshot_bu
 
 	memset(places, 0, RD_SEG_BLOCKS * sizeof(*places));
 	rd_lookup(hits->lookup, buffer->fps, wanted, places, &s->report->lookups);
-	if (s->options->feed)
+	if (rd_snapshot_is_once(s))
 		r = drop_refused(s, buffer, places);
 	return !r && hits->blocks ? compare(hits, buffer, places) : r;
 }

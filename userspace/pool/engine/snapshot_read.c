@@ -237,8 +237,9 @@ static void read_done(struct rd_op *op, int r)
 
 	if (r) {
 		if (!s->r)
-			s->r = rd_err(r, "cannot read '%s' at %llu", s->options->from,
-				      (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
+			s->r = r == -EINTR ? r :
+				rd_err(r, "cannot read '%s' at %llu", s->options->from,
+				       (unsigned long long)(buffer->segment << RD_SEG_SHIFT));
 		return;
 	}
 	rd_snapshot_fingerprint(buffer);
@@ -445,5 +446,11 @@ int rd_snapshot_read(struct rd_snapshot_run *s)
 		if (!r)
 			r = read_plan(s);
 	}
-	return r ? r : rd_snapshot_commit(s);
+	if (!r)
+		r = rd_snapshot_commit(s);
+	if (r == -EAGAIN && rd_snapshot_is_once(s)) {
+		rd_err(0, "another command took away what the pool had of '%s'", s->options->from);
+		rd_hint("it cannot be read twice: send it once more");
+	}
+	return r;
 }

@@ -171,6 +171,12 @@ int rd_snapshot_settle(struct rd_snapshot_copy *copy, int r);
 /* Unless @r is an error, free. */
 int rd_snapshot_free(struct rd_snapshot_copy *copy, int r);
 
+/* Can nothing be read again? Then what the pool had and lost meanwhile ends it: -EAGAIN. */
+static inline bool rd_snapshot_is_once(const struct rd_snapshot_run *s)
+{
+	return s->options->feed || (s->options->served && s->options->served->is_once);
+}
+
 /* --- snapshot_read.c */
 
 /* Read all that the plan has, decide upon it, and commit it. */

@@ -190,9 +190,9 @@ static int commit_item(struct rd_snapshot_run *s, const struct rd_snapshot_item 
 	if (r && r != -ENOENT)
 		return r;
 	is_new = r == -ENOENT;
-	/* What a feed has not in memory any more is used in however many pieces. */
+	/* What is not in memory any more, and comes once, is used in however many pieces. */
 	if (!is_new && (pieces <= s->rule.pieces ||
-			(s->options->feed && item->to.nr == RD_NO_FRAME))) {
+			(rd_snapshot_is_once(s) && item->to.nr == RD_NO_FRAME))) {
 		s->report->segments_shared += item->to.nr == RD_NO_FRAME && !item->map;
 		return put_segment(s, item, recipe);
 	}
@@ -225,8 +225,7 @@ static int commit_items(struct rd_snapshot_run *s)
 	for (i = 0; i < s->nr_items && !r; i++) {
 		r = commit_item(s, &s->items[i]);
 		rd_snapshot_drop_part(&s->items[i]);
-		/* Of a feed nothing can be read again. */
-		if (r == -EAGAIN && !s->options->feed) {
+		if (r == -EAGAIN && !rd_snapshot_is_once(s)) {
 			s->items[left++] = s->items[i];
 			r = 0;
 		}
