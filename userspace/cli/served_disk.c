@@ -366,7 +366,7 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 	else
 		r = open_nbd(ctl, options, &newest, disk);
 	if (!r)
-		options->served = rd_nbd_served(disk->nbd);
+		options->store = rd_nbd_store(disk->nbd);
 	return r;
 }
 
