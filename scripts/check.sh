@@ -84,6 +84,7 @@ declare -A about=(
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
 	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
+	[ceph]="disks on RBD, on a small cluster of Ceph: written, killed, replaced, out of reach"
 	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
@@ -213,6 +214,12 @@ job_libvirt() {
 	"$tree/tests/nbd/libvirt.py" --ctl "$tree/build/nbd/bin/revdedupctl" --seed "$SEED" \
 		--rounds 200
 	cd "$tree" && rm -rf "$dir"
+}
+
+job_ceph() {
+	"$scripts/setup.sh" ceph
+	build tests/nbd programs
+	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/ceph/*.bats
 }
 
 job_nbd_boot() {
@@ -449,7 +456,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 	guest_6.12 guest_6.1 table_6.12
 	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12
 	end_to_end_6.12 crash_6.12 tablecrash_6.12 power_cuts_6.12 harness
-	kunit packages nbd_boot)
+	kunit packages nbd_boot ceph)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
@@ -519,6 +526,7 @@ packages           2    -  200
 deb                2    -    -
 libvirt            2    -    -
 nbd_boot           1    -  120
+ceph               2    -  150
 newest             1    -    -  modules
 kernels            2    -    -
 '
@@ -535,7 +543,7 @@ kernel/tests/*
 kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
-	lint unit cli pool* nbd* fuzz_tools modules host* live* dedup* shared* blocksize*
+	lint unit cli pool* nbd* ceph fuzz_tools modules host* live* dedup* shared* blocksize*
 	end_to_end* mutate packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
@@ -549,6 +557,8 @@ tests/pool/*
 	lint pool* mutate
 tests/nbd/*
 	lint nbd* libvirt
+tests/ceph/*
+	lint ceph
 tests/guest/host/*
 	lint host* live* dedup* shared* blocksize*
 tests/guest/table/*
@@ -688,6 +698,7 @@ lint_jobs() {
 		case $file in
 		# All of these are.
 		tests/cli/*.bats | tests/sim/*.bats | tests/nbd/*.bats) ;;
+		tests/ceph/*.bats) ;;
 		tests/guest/*.bats)
 			name=${file#tests/guest/}
 			grep -qxF "${name%.bats}" <<<"$in_guest" || echo "no job runs $file"

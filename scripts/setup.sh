@@ -10,6 +10,7 @@
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    the tests that run on this machine
 #   libvirt a libvirtd for the tests, which leave that of the machine alone
+#   ceph    a small cluster for the tests, which starts no service of the machine
 #   fuzz    libFuzzer, for the parsers of the programs
 #   pool    a series of real disk images
 #   bench   the benchmarks of the pool, and borg and restic beside it
@@ -20,7 +21,8 @@
 #
 # It prints the names of the packages before it does anything, and then runs "apt-get
 # update" and "apt-get install", with sudo where the user is not root. It runs nothing else
-# with root rights, and nothing at all where no package is missing.
+# with root rights, and nothing at all where no package is missing. Services of the packages are
+# not started.
 #
 # A fresh Debian 12 lacks all of them, even make, so the other scripts call this first.
 # shellcheck source=scripts/lib.sh
@@ -39,6 +41,7 @@ declare -A packages=(
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
 		gnutls-bin fuse3 openssh-client openssh-server age zstd"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
+	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common librados-dev librbd-dev"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs
@@ -81,6 +84,13 @@ note "these Debian packages are missing and will be installed: ${need[*]}"
 apt_get=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
 as_root "${apt_get[@]}" update >&2 ||
 	die "apt-get update failed: see its message above, then run this again"
+
+# Tests start what they need themselves: no daemon of a package is to run on the machine for them.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap 'as_root rm -f "$policy"' EXIT
+	as_root install -m 755 /dev/stdin "$policy" <<<$'#!/bin/sh\nexit 101'
+fi
 as_root "${apt_get[@]}" install -y --no-install-recommends -o Dpkg::Use-Pty=0 \
 	"${need[@]}" >&2 ||
 	die "apt-get could not install ${need[*]}: see its message above"

@@ -22,7 +22,7 @@ static u64 nr_changes;
 
 static void put(const void *data, size_t len, u64 offset)
 {
-	must(pwrite(area.fd, data, len, offset) == (ssize_t)len);
+	must(pwrite(area.store->fd, data, len, offset) == (ssize_t)len);
 }
 
 /* Kind, length, link: then what is in it. */
@@ -79,8 +79,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	int r;
 
 	/* What was there is gone. */
-	must(!ftruncate(area.fd, 0) &&
-	     !ftruncate(area.fd, rd_frame_offset(NR_FRAMES - 1) + RD_SEG_SIZE));
+	must(!ftruncate(area.store->fd, 0) &&
+	     !ftruncate(area.store->fd, rd_frame_offset(NR_FRAMES - 1) + RD_SEG_SIZE));
 	if (how % 4)
 		put_parts(&input);
 	else
@@ -109,7 +109,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	area.fd = fuzz_file(0);
+	must(!rd_store_use(&area.store, fuzz_file(0)));
 	fuzz_seed(parts, sizeof(parts));
 	return 0;
 }

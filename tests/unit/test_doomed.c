@@ -28,19 +28,18 @@ static int set_up(void **state)
 	/* Half of it is noise. */
 	for (i = 0; i < sizeof(data); i++)
 		data[i] = i / RD_PACK_GROUP_SIZE % 2 ? (u8)rand() : 7;
-	area.fd = memfd_create("data", 0);
 	memset(area.super.uuid, 5, sizeof(area.super.uuid));
 	memset(&pack_head, 0, sizeof(pack_head));
 	memcpy(pack_head.uuid, area.super.uuid, sizeof(pack_head.uuid));
 	memset(pack_head.slots, 0xff, sizeof(pack_head.slots));
 	pack_head.frame = RD_PACKED_FRAMES;
-	if (area.fd < 0 || !packer)
+	if (!packer || rd_store_use(&area.store, memfd_create("data", 0)))
 		return -1;
 	len = rd_pack_make(packer, &pack_head, data, 1, pack);
 	rd_packer_free(packer);
 	nr = len / RD_BLOCK_SIZE;
 	head = rd_slot_offset(0, FIRST_SLOT) / RD_BLOCK_SIZE;
-	return nr > 100 && pwrite(area.fd, pack, len, head * RD_BLOCK_SIZE) == (ssize_t)len ?
+	return nr > 100 && pwrite(area.store->fd, pack, len, head * RD_BLOCK_SIZE) == (ssize_t)len ?
 		0 : -1;
 }
 
@@ -106,7 +105,7 @@ static void has_no_head(void **state)
 	u8 byte = 0;
 
 	(void)state;
-	assert_int_equal(pwrite(area.fd, &byte, 1, head * RD_BLOCK_SIZE), 1);
+	assert_int_equal(pwrite(area.store->fd, &byte, 1, head * RD_BLOCK_SIZE), 1);
 	doom_tail(&doomed, &frame, FIRST_SLOT - 1);
 	assert_true(rd_doomed_has_pack(&doomed, head));
 	doom_tail(&doomed, &frame, FIRST_SLOT);

@@ -27,7 +27,7 @@
 #include "pool/index/fp_cache.h"
 #include "pool/index/gather.h"
 #include "pool/index/lookup_log.h"
-#include "pool/index/store.h"
+#include "pool/index/files.h"
 
 #define PACKED		(1ULL << 36)
 
@@ -372,18 +372,18 @@ static void test_older_loses(void **state)
 	struct rd_fp fp = sampled(5);
 	struct rd_new_run run;
 	struct rd_index *index;
-	struct rd_store store;
+	struct rd_files files;
 
 	(void)state;
 	make_run(1, 0, 1);
 	make_run(2, 0, 10);
 	entry = (struct rd_index_run_entry){ rd_index_run_key(&fp), 77 };
-	assert_int_equal(rd_store_open(&store, dir, uuid), 0);
-	assert_int_equal(rd_store_begin(&store, &run, 1, 1), 0);
+	assert_int_equal(rd_files_open(&files, dir, uuid), 0);
+	assert_int_equal(rd_files_begin(&files, &run, 1, 1), 0);
 	assert_int_equal(run.number, 3);
 	assert_int_equal(rd_index_run_put(&run.writer, &entry), 0);
-	assert_int_equal(rd_store_end(&store, &run, 0), 0);
-	rd_store_close(&store);
+	assert_int_equal(rd_files_end(&files, &run, 0), 0);
+	rd_files_close(&files);
 	index = open_index();
 	assert_int_equal(find(index, 5), place_of(5));
 	rd_index_close(index);
@@ -572,12 +572,12 @@ static void test_gather(void **state)
 
 static unsigned int count_runs(void)
 {
-	struct rd_store store;
+	struct rd_files files;
 	unsigned int nr;
 
-	assert_int_equal(rd_store_open(&store, dir, uuid), 0);
-	nr = store.nr;
-	rd_store_close(&store);
+	assert_int_equal(rd_files_open(&files, dir, uuid), 0);
+	nr = files.nr;
+	rd_files_close(&files);
 	return nr;
 }
 
@@ -649,24 +649,24 @@ static void test_at_once(void **state)
 /* What a writer that died has left goes; what one writes that lives, stays. */
 static void test_left_over(void **state)
 {
-	struct rd_store a, b;
+	struct rd_files a, b;
 	struct rd_new_run run;
 
 	(void)state;
 	make_run(1, 0, 10);
 	close(open(path_of("index/7.new"), O_CREAT | O_WRONLY, 0600));
-	assert_int_equal(rd_store_open(&a, dir, uuid), 0);
-	assert_int_equal(rd_store_begin(&a, &run, 1, 0), 0);
+	assert_int_equal(rd_files_open(&a, dir, uuid), 0);
+	assert_int_equal(rd_files_begin(&a, &run, 1, 0), 0);
 	assert_int_equal(run.number, 8);
 	assert_int_not_equal(access(path_of("index/7.new"), F_OK), 0);
-	assert_int_equal(rd_store_open(&b, dir, uuid), 0);
+	assert_int_equal(rd_files_open(&b, dir, uuid), 0);
 	make_run(9, 20, 10);
 	assert_int_equal(access(path_of("index/8.new"), F_OK), 0);
-	assert_int_equal(rd_store_end(&a, &run, 0), 0);
-	rd_store_refresh(&b);
+	assert_int_equal(rd_files_end(&a, &run, 0), 0);
+	rd_files_refresh(&b);
 	assert_int_equal(b.nr, 3);
-	rd_store_close(&a);
-	rd_store_close(&b);
+	rd_files_close(&a);
+	rd_files_close(&b);
 }
 
 /* --- a pool: an area with fingerprints, and a catalog */

@@ -20,7 +20,7 @@ enum rd_lock_class {
 	RD_LOCK_SESSION,	/* a session is alive */
 	RD_LOCK_VOLUME,		/* to make or delete versions of a volume */
 	RD_LOCK_VERSION,	/* shared: to read it; exclusive: to delete it */
-	RD_LOCK_INDEX,		/* names and merges of the index: see pool/index/store.h */
+	RD_LOCK_INDEX,		/* names and merges of the index: see pool/index/files.h */
 	RD_LOCK_PASS,		/* to run a pass over the pool */
 };
 

@@ -37,7 +37,7 @@ int cmd_grow(struct ctl *ctl)
 		r = ctl_usage(ctl, "--size must not be 0");
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_ALONE);
-	if (!r && size && ctl->pool->area.is_device)
+	if (!r && size && !rd_area_can(&ctl->pool->area, RD_STORE_GROWS))
 		r = ctl_usage(ctl, "--size is for a pool in a file; one on a device gets all of the device");
 	if (!r)
 		r = rd_grow(ctl->pool, size, &report);

@@ -20,7 +20,7 @@
 #include "host/sys/probe.h"
 #include "host/volume/safety.h"
 #include "pool/engine/restore.h"
-#include "pool/engine/served.h"
+#include "pool/data/store.h"
 #include "pool/stream/receive_disk.h"
 #include "remote.h"
 #include "served_disk.h"
@@ -131,7 +131,7 @@ static int open_served(const struct ctl *ctl, struct target *target,
 	if (r)
 		return r;
 	target->is_device = true;
-	target->size = rd_nbd_served(target->served.nbd)->size;
+	target->size = rd_nbd_store(target->served.nbd)->bytes;
 	return check_size(target, version);
 }
 
@@ -249,7 +249,7 @@ static int write_target(struct ctl *ctl, const struct target *target,
 		.mode = mode_for(ctl, target),
 		.fd = target->fd,
 		.is_device = target->is_device,
-		.served = target->served.nbd ? rd_nbd_served(target->served.nbd) : NULL,
+		.store = target->served.nbd ? rd_nbd_store(target->served.nbd) : NULL,
 	};
 	int r;
 

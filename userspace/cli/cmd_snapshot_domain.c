@@ -148,7 +148,7 @@ static int open_copy(struct moment *moment, struct copy *copy,
 				     moment->domain.checkpoint : NULL,
 				     &copy->options);
 	if (!r)
-		copy->options.served = rd_nbd_served(copy->nbd);
+		copy->options.store = rd_nbd_store(copy->nbd);
 	return r;
 }
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include "base/cleanup.h"
 #include "host/volume/safety.h"
@@ -36,13 +35,11 @@ static int add_file(const struct ctl *ctl, const char *name, u64 *bytes)
 /* A sparse data area cannot have more than its file system has left. */
 static void read_space(const struct rd_area *area, struct ctl_pool_stats *stats)
 {
-	struct statvfs fs;
+	u64 room = area->store->ops->room(area->store);
 
 	stats->size = stats->frames * RD_SEG_SIZE;
 	stats->limit = stats->frames_free * RD_SEG_SIZE;
-	stats->avail = CTL_UNKNOWN;
-	if (!area->is_device && !fstatvfs(area->fd, &fs))
-		stats->avail = (u64)fs.f_bavail * fs.f_frsize;
+	stats->avail = room == U64_MAX ? CTL_UNKNOWN : room;
 	stats->free = rd_min(stats->limit, stats->avail);
 }
 

@@ -274,7 +274,7 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 	if (!r && server.image.data)
 		r = check_file(ctl, options, file, disk);
 	if (!r && server.image.data)
-		r = look_at_file(ctl, &server, disk->file.fd, newest, &names, &found);
+		r = look_at_file(ctl, &server, disk->file.store->fd, newest, &names, &found);
 	if (!r && found)
 		r = add_bitmap(&server, found);
 	else if (bitmap && newest->id && !options->why_full)
@@ -432,7 +432,7 @@ static int open_stream(struct ctl *ctl, struct rd_snapshot_options *options,
 	options->check = check_end;
 	options->ctx = disk;
 	rd_pipe_open(&disk->pipe, STDIN_FILENO, size, ctl->progress.progress.stop);
-	options->served = &disk->pipe.served;
+	options->store = &disk->pipe.store;
 	return 0;
 }
 
@@ -456,7 +456,7 @@ int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 	else
 		r = open_nbd(ctl, options, &newest, disk);
 	if (!r)
-		options->served = rd_nbd_served(disk->nbd);
+		options->store = rd_nbd_store(disk->nbd);
 	return r;
 }
 

@@ -177,13 +177,14 @@ static bool is_there(const char *pool, const char *name)
 /* Is @data the data area of a pool? A catalog can be rebuilt from it. */
 static bool is_without_catalog(const char *data)
 {
-	RD_CLOSE int fd = -1;
-	struct stat st;
+	struct rd_store *store;
+	bool has_super;
 
-	if (stat(data, &st) || (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+	if (rd_store_open(&store, data, O_RDONLY | O_NONBLOCK))
 		return false;
-	fd = open(data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return fd >= 0 && rd_area_has_super(fd, true) > 0;
+	has_super = rd_area_has_super(store, true) > 0;
+	rd_store_close(store);
+	return has_super;
 }
 
 /*

@@ -155,12 +155,12 @@ static int open_lock_file(struct rd_pool *pool, const char *data)
 	struct stat st;
 	int flags = O_CLOEXEC | (pool->area.writable ? O_RDWR : O_RDONLY);
 
-	if (!pool->area.is_device) {
+	if (!rd_area_can(&pool->area, RD_STORE_KERNEL_READS)) {
 		pool->lock_fd = open(data, flags);
 		return pool->lock_fd < 0 ? rd_err(-errno, "cannot open '%s'", data) : 0;
 	}
 	/* Two paths to one device must meet. */
-	if (fstat(pool->area.fd, &st))
+	if (fstat(pool->area.store->fd, &st))
 		return -errno;
 	pool->lock_fd = open_lock_of_device(&st);
 	return pool->lock_fd < 0 ? pool->lock_fd : 0;
@@ -265,7 +265,6 @@ int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 
 	if (!pool)
 		return -ENOMEM;
-	pool->area.fd = -1;
 	pool->lock_fd = -1;
 	pool->lock = RD_LOCK_NONE;
 	pool->session_lock = RD_LOCK_NONE;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/direct.h"
@@ -172,11 +171,7 @@ static int check_speed(const struct estimate *e)
 
 static int check_device(const struct rd_dedup_run *run)
 {
-	struct stat st;
-
-	if (fstat(run->pool->area.fd, &st))
-		return -errno;
-	if (S_ISBLK(st.st_mode))
+	if (rd_area_can(&run->pool->area, RD_STORE_KERNEL_READS))
 		return 0;
 	return refuse(run, "the data of the pool are a file, so that each read would pass a loop device and a file system");
 }

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/direct.h"
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "kernel/format.h"
@@ -81,16 +79,18 @@ static bool is_meta(const u8 *block)
 static int find_content(const char *path, bool is_file, struct rd_owner *ret)
 {
 	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
+	struct rd_store *store = NULL;
 	int r;
 
-	RD_CLOSE int fd = rd_open_direct(path, O_RDONLY, 0);
-
+	r = rd_store_open(&store, path, O_RDONLY);
 	/* A damaged superblock counts as well. */
-	r = fd < 0 ? fd : rd_area_has_super(fd, is_file);
+	if (!r)
+		r = rd_area_has_super(store, is_file);
 	if (r > 0)
 		ret->kind = RD_OWNER_POOL;
 	if (!r)
-		r = rd_read_direct(fd, block, RD_BLOCK_SIZE, 0);
+		r = store->ops->read(store, block, RD_BLOCK_SIZE, 0);
+	rd_store_close(store);
 	if (r < 0)
 		return rd_err(r, "cannot read '%s'", path);
 	if (!ret->kind && is_meta(block))

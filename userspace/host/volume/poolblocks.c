@@ -39,7 +39,7 @@ int rd_poolblocks_compare(const struct rd_area *area, const char *number)
 	struct stat st;
 	int r;
 
-	if (fstat(area->fd, &st))
+	if (fstat(area->store->fd, &st))
 		return -errno;
 	if (sscanf(number, "%u:%u", &major, &minor) != 2)
 		return -EINVAL;

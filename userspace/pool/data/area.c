@@ -3,14 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/crc32c.h>
-#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "area.h"
@@ -166,14 +162,20 @@ int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset)
 		return r;
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
 		return -ENOMEM;
-	r = rd_read_direct(area->fd, bounce, len, offset);
+	r = rd_area_read_direct(area, bounce, len, offset);
 	if (!r)
 		memcpy(buf, bounce, len);
 	return r;
 }
 
+int rd_area_read_direct(const struct rd_area *area, void *buf, size_t len, u64 offset)
+{
+	return area->store->ops->read(area->store, buf, len, offset);
+}
+
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
 {
+	struct rd_store *store = area->store;
 	RD_FREE void *bounce = NULL;
 	size_t part;
 	bool cut;
@@ -186,11 +188,11 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 	if (posix_memalign(&bounce, RD_BLOCK_SIZE, len))
 		return -ENOMEM;
 	memcpy(bounce, buf, len);
-	id = rd_trace_buffer(area->fd, buf, len, offset);
+	id = rd_trace_buffer(store->fd, buf, len, offset);
 	part = cut ? rd_cut(len) : len;
-	r = rd_write_direct(area->fd, bounce, part, offset);
+	r = store->ops->write(store, bounce, part, offset);
 	if (!r && part < len)
-		r = rd_write_direct(area->fd, (u8 *)bounce + part, len - part, offset + part);
+		r = store->ops->write(store, (u8 *)bounce + part, len - part, offset + part);
 	if (r)
 		return r;
 	rd_trace_written(id);
@@ -205,30 +207,23 @@ int rd_area_sync(const struct rd_area *area)
 	r = rd_failpoint("area-sync");
 	if (r)
 		return r;
-	id = rd_trace_sync(area->fd);
-	if (fdatasync(area->fd))
-		return rd_err(-errno, "cannot flush the data area");
+	id = rd_trace_sync(area->store->fd);
+	r = area->store->ops->sync(area->store);
+	if (r)
+		return rd_err(r, "cannot flush the data area");
 	rd_trace_synced(id);
 	return 0;
 }
 
 int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 {
-	u64 range[2] = { offset, len };
 	int r;
 
 	r = rd_failpoint("area-punch");
 	if (r)
 		return r;
-	rd_trace_punch(area->fd, offset, len);
-	if (area->is_device) {
-		/* A favour to thin volumes and SSDs, on which nothing relies: it may fail. */
-		(void)!ioctl(area->fd, BLKDISCARD, range);
-		return 0;
-	}
-	if (fallocate(area->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, len))
-		return -errno;
-	return 0;
+	rd_trace_punch(area->store->fd, offset, len);
+	return area->store->ops->punch(area->store, offset, len);
 }
 
 int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr)
@@ -250,7 +245,7 @@ int rd_area_clear_frame(const struct rd_area *area, u64 frame)
 	RD_FREE void *zeros = NULL;
 	int r;
 
-	if (!area->is_device)
+	if (rd_area_can(area, RD_STORE_ZEROS))
 		return 0;
 	zeros = calloc(1, RD_SEG_SIZE);
 	r = zeros ? rd_area_write(area, zeros, RD_SEG_SIZE, rd_frame_offset(frame)) : -ENOMEM;
@@ -348,11 +343,9 @@ static int open_area(struct rd_area *area, const char *path, bool writable)
 	int r;
 
 	*area = (struct rd_area){ .writable = writable };
-	area->fd = rd_open_direct(path, writable ? O_RDWR : O_RDONLY, 0);
-	if (area->fd < 0)
-		return rd_err(area->fd, "cannot open '%s'", path);
-	r = rd_size_of(area->fd, &area->bytes, &area->is_device);
-	return r ? rd_err(r, "cannot use '%s'", path) : 0;
+	r = rd_store_open(&area->store, path, writable ? O_RDWR : O_RDONLY);
+	return !r ? 0 : r == -ENOTBLK ? rd_err(r, "cannot use '%s'", path) :
+		rd_err(r, "cannot open '%s'", path);
 }
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable)
@@ -364,9 +357,9 @@ int rd_area_open(struct rd_area *area, const char *path, bool writable)
 		r = choose_super(area, path);
 	if (!r && writable && area->super.compat_ro)
 		r = refuse_features(path, "compatible for reading", area->super.compat_ro);
-	if (!r && rd_frames_in(area->bytes) < area->super.nr_frames) {
+	if (!r && rd_frames_in(area->store->bytes) < area->super.nr_frames) {
 		rd_warn("'%s' is cut off: it has %llu bytes, but its last frame ends at %llu",
-			path, (unsigned long long)area->bytes,
+			path, (unsigned long long)area->store->bytes,
 			(unsigned long long)rd_frame_offset(area->super.nr_frames - 1) +
 			RD_SEG_SIZE);
 		rd_remedy(RD_REMEDY_SCRUB, NULL, NULL);
@@ -397,9 +390,8 @@ int rd_area_open_lost(struct rd_area *area, const char *path)
 
 void rd_area_close(struct rd_area *area)
 {
-	if (area->fd >= 0)
-		close(area->fd);
-	area->fd = -1;
+	rd_store_close(area->store);
+	area->store = NULL;
 }
 
 int rd_area_reread_super(struct rd_area *area)
@@ -429,25 +421,19 @@ int rd_area_extend(struct rd_area *area, u64 bytes)
 	int r;
 
 	r = rd_failpoint("area-extend");
-	if (r)
-		return r;
-	/* Not fdatasync(): it need not flush a length that no data were written to yet. */
-	if (ftruncate(area->fd, bytes) || fsync(area->fd))
-		return -errno;
-	area->bytes = bytes;
-	return 0;
+	return r ? r : area->store->ops->resize(area->store, bytes);
 }
 
-int rd_area_has_super(int fd, bool both)
+int rd_area_has_super(struct rd_store *store, bool both)
 {
 	u8 block[RD_BLOCK_SIZE] __attribute__((aligned(RD_BLOCK_SIZE)));
 	struct rd_pool_super super;
 	int r;
 
-	r = rd_read_direct(fd, block, sizeof(block), COPY_A);
+	r = store->ops->read(store, block, sizeof(block), COPY_A);
 	/* Behind other content it would belong to the first partition. */
 	if (!r && both && rd_pool_super_unpack(&super, block) == -ENODATA)
-		r = rd_read_direct(fd, block, sizeof(block), COPY_B);
+		r = store->ops->read(store, block, sizeof(block), COPY_B);
 	return r ? r : !is_nothing(rd_pool_super_unpack(&super, block));
 }
 
@@ -457,15 +443,15 @@ static int has_content(const struct rd_area *area)
 	u8 block[RD_BLOCK_SIZE];
 	int r;
 
-	if (!area->is_device)
-		return lseek(area->fd, 0, SEEK_DATA) >= 0 || errno != ENXIO;
+	if (rd_area_can(area, RD_STORE_HOLES))
+		return rd_store_seek(area->store, 0, SEEK_DATA) >= 0 || errno != ENXIO;
 	r = rd_area_read(area, block, sizeof(block), 0);
 	return r ? r : !rd_is_zero(block, sizeof(block));
 }
 
 static int check_is_empty(const struct rd_area *area, const char *path)
 {
-	int r, is_pool = rd_area_has_super(area->fd, true);
+	int r, is_pool = rd_area_has_super(area->store, true);
 
 	r = is_pool < 0 ? is_pool : has_content(area);
 	if (r < 0)
@@ -478,22 +464,26 @@ static int check_is_empty(const struct rd_area *area, const char *path)
 	return -EEXIST;
 }
 
-/* Clear the first frame of a device, and all of a file, so that no old content is seen. */
-static int clear_area(const struct rd_area *area, const char *path)
+/* Clear the first frame, or all where that is easy, so that no old content is seen. */
+static int clear_area(const struct rd_area *area, u64 bytes, const char *path)
 {
-	int r = 0;
+	struct rd_store *store = area->store;
+	int r;
 
-	if (area->is_device)
+	if (!rd_area_can(area, RD_STORE_GROWS)) {
 		r = rd_area_clear_frame(area, 0);
-	else if (ftruncate(area->fd, 0) || ftruncate(area->fd, area->bytes))
-		r = -errno;
+	} else {
+		r = store->ops->resize(store, 0);
+		if (!r)
+			r = store->ops->resize(store, bytes);
+	}
 	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
 }
 
-static int too_small(const char *path, bool is_device)
+static int too_small(const char *path, const struct rd_area *area)
 {
 	rd_err(0, "'%s' is too small: a pool needs at least 40 MiB", path);
-	if (!is_device)
+	if (rd_area_can(area, RD_STORE_GROWS))
 		rd_remedy(RD_REMEDY_NAME_SIZE, NULL, NULL);
 	return -EINVAL;
 }
@@ -504,23 +494,21 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	struct rd_area area = { .writable = true };
 	int r;
 
-	area.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (area.fd < 0)
-		return rd_err(-errno, "cannot create '%s'", path);
-	r = rd_size_of(area.fd, &area.bytes, &area.is_device);
+	r = rd_store_open(&area.store, path, O_RDWR | O_CREAT);
 	if (r)
-		rd_err(r, "cannot use '%s'", path);
-	else if (area.bytes && !force)
+		return r == -ENOTBLK ? rd_err(r, "cannot use '%s'", path) :
+			rd_err(r, "cannot create '%s'", path);
+	if (area.store->bytes || !rd_area_can(&area, RD_STORE_GROWS))
+		bytes = area.store->bytes;
+	if (area.store->bytes && !force)
 		r = check_is_empty(&area, path);
-	if (!r && !area.is_device && !area.bytes)
-		area.bytes = bytes;
-	if (!r && rd_frames_in(area.bytes) < 16)
-		r = too_small(path, area.is_device);
+	if (!r && rd_frames_in(bytes) < 16)
+		r = too_small(path, &area);
 	if (!r)
-		r = clear_area(&area, path);
+		r = clear_area(&area, bytes, path);
 	if (!r) {
 		memcpy(area.super.uuid, uuid, sizeof(area.super.uuid));
-		area.super.nr_frames = rd_frames_in(area.bytes);
+		area.super.nr_frames = rd_frames_in(bytes);
 		area.super.journal_id = journal_id;
 		area.super.compression = compression;
 		area.super.rule = rule.pieces ? rule : RD_RULE_FIRST;

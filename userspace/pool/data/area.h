@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The data area of a pool: a sparse file or a block device.
+ * The data area of a pool, in a sparse file or on a block device: in a store (store.h).
  *
  *	0		superblock, copy A
  *	1 MiB		superblock, copy B
@@ -54,6 +54,7 @@
 #include "map.h"
 #include "pack.h"
 #include "ring.h"
+#include "store.h"
 
 #define RD_POOL_FORMAT	2
 
@@ -114,10 +115,8 @@ struct rd_pool_super {
 };
 
 struct rd_area {
-	int fd;
-	bool is_device;
+	struct rd_store *store;	/* NULL: not open */
 	bool writable;
-	u64 bytes;		/* of the file or device */
 	struct rd_pool_super super;
 };
 
@@ -184,11 +183,11 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 		   u64 journal_id, struct rd_compression compression, struct rd_rule rule);
 
 /*
- * Look for a superblock in @fd, or the remains of one. Returns 1, 0, or -errno of a read,
+ * Look for a superblock in @store, or the remains of one. Returns 1, 0, or -errno of a read,
  * without a message. @both: the second copy alone counts, too, though it may be from a
  * pool that was there before.
  */
-int rd_area_has_super(int fd, bool both);
+int rd_area_has_super(struct rd_store *store, bool both);
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable);
 /* Open an area both of whose superblocks are lost. -EEXIST, without a message: one is good. */
@@ -198,7 +197,7 @@ void rd_area_close(struct rd_area *area);
 /* Write area->super with the next sequence number to both copies, and flush. */
 int rd_area_write_super(struct rd_area *area);
 
-/* Make a file @bytes long, which is more than it has, and flush that. */
+/* Make the store @bytes long, which is more than it has, and flush that. */
 int rd_area_extend(struct rd_area *area, u64 bytes);
 
 /* Count the copies that cannot be read; with @stale also one that a crash left behind. */
@@ -207,14 +206,22 @@ unsigned int rd_area_bad_supers(struct rd_area *area, bool stale);
 /* Read the superblock again, which another process may have written. */
 int rd_area_reread_super(struct rd_area *area);
 
-/* Read or write by plain calls. The buffer need not be aligned, length and offset must be. */
+/* Can its store do that? */
+static inline bool rd_area_can(const struct rd_area *area, unsigned int cap)
+{
+	return rd_store_can(area->store, cap);
+}
+
+/* Read or write, and wait. The buffer need not be aligned, length and offset must be. */
 int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset);
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset);
+/* Read to a buffer that is aligned. */
+int rd_area_read_direct(const struct rd_area *area, void *buf, size_t len, u64 offset);
 
 /* Make all writes stable that have ended, those of other processes too. */
 int rd_area_sync(const struct rd_area *area);
 
-/* Give the space back to the file system or device, where that is possible. */
+/* Give the space back to the store, where that is possible. */
 int rd_area_punch(const struct rd_area *area, u64 offset, u64 len);
 
 /* The same for whole frames and their fingerprints. */
@@ -222,7 +229,7 @@ int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr);
 
 /*
  * Fill a frame that the journal will use with zeros, and flush it: after the end of the
- * journal, old content must not look like a part of it. Files have holes there already.
+ * journal, old content must not look like a part of it. Some stores have holes there already.
  */
 int rd_area_clear_frame(const struct rd_area *area, u64 frame);
 

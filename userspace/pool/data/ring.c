@@ -4,13 +4,17 @@
 #include <liburing.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/inject.h"
 #include "base/iov.h"
 #include "base/log.h"
 #include "ring.h"
+#include "store.h"
 
 /* Of those who share a ring each has one. */
 #define MAX_POLLS	8
@@ -22,6 +26,17 @@ struct rd_ring {
 	unsigned int in_flight;		/* in the kernel */
 	unsigned int busy;		/* in flight or waiting */
 	struct rd_op *waiting, **waiting_end;
+
+	/*
+	 * What stores transfer for the ring. They may end it in threads of their own, which then
+	 * wake up the one that waits here.
+	 */
+	unsigned int lent;		/* given to stores, and not ended */
+	pthread_mutex_t lock;
+	struct rd_op *ended, **ended_end;	/* under @lock */
+	int bell;			/* an eventfd, or -1 */
+	struct rd_op listening;
+	bool is_listening;
 };
 
 int rd_ring_new(struct rd_ring **ret, unsigned int depth)
@@ -32,6 +47,9 @@ int rd_ring_new(struct rd_ring **ret, unsigned int depth)
 		return -ENOMEM;
 	ring->depth = depth;
 	ring->waiting_end = &ring->waiting;
+	ring->ended_end = &ring->ended;
+	ring->bell = -1;
+	pthread_mutex_init(&ring->lock, NULL);
 	/* Some hosts and some containers forbid it. */
 	ring->has_uring = !getenv("REVDEDUP_NO_URING") &&
 		!io_uring_queue_init(depth, &ring->uring, 0);
@@ -120,17 +138,135 @@ static void transferred(struct rd_ring *ring, struct rd_op *op, int r)
 		end_op(ring, op, 0);
 }
 
+/* --- what stores transfer */
+
+static void lend(struct rd_ring *ring, struct rd_op *op)
+{
+	ring->lent++;
+	if (!op->r && ring->bell < 0) {
+		ring->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		op->r = ring->bell < 0 ? -errno : 0;
+	}
+	if (op->r)
+		rd_ring_end(op, op->r);
+	else
+		op->store->ops->submit(op->store, op);
+}
+
+void rd_ring_end(struct rd_op *op, int r)
+{
+	struct rd_ring *ring = op->ring;
+	const u64 one = 1;
+
+	op->r = r;
+	op->next = NULL;
+	pthread_mutex_lock(&ring->lock);
+	/* One is enough; and before the ring can be freed, which takes the lock first. */
+	if (!ring->ended)
+		(void)!write(ring->bell, &one, sizeof(one));
+	*ring->ended_end = op;
+	ring->ended_end = &op->next;
+	pthread_mutex_unlock(&ring->lock);
+}
+
+static struct rd_op *take_ended(struct rd_ring *ring)
+{
+	struct rd_op *op;
+
+	pthread_mutex_lock(&ring->lock);
+	op = ring->ended;
+	if (op)
+		ring->ended = op->next;
+	if (!ring->ended)
+		ring->ended_end = &ring->ended;
+	pthread_mutex_unlock(&ring->lock);
+	return op;
+}
+
+/* Call done() for what stores have ended. Has any? */
+static bool end_lent(struct rd_ring *ring)
+{
+	struct rd_op *op;
+	bool any = false;
+
+	while (ring->lent && (op = take_ended(ring))) {
+		ring->lent--;
+		end_op(ring, op, op->r);
+		any = true;
+	}
+	return any;
+}
+
+static void heard(struct rd_op *op, int r)
+{
+	struct rd_ring *ring = op->ctx;
+	u64 count;
+
+	(void)r;
+	/* It stands for the ring, and for no operation of the caller. */
+	ring->busy++;
+	ring->is_listening = false;
+	(void)!read(ring->bell, &count, sizeof(count));
+}
+
+/* Have the wait end when a store has ended something. */
+static void listen_for_lent(struct rd_ring *ring)
+{
+	if (!ring->lent || ring->is_listening)
+		return;
+	ring->is_listening = true;
+	ring->listening = (struct rd_op){
+		.kind = RD_OP_POLL,
+		.fd = ring->bell,
+		.done = heard,
+		.ctx = ring,
+	};
+	enqueue(ring, &ring->listening);
+}
+
+void rd_ring_forget(struct rd_ring *ring)
+{
+	while (take_ended(ring))
+		;
+	ring->busy -= ring->lent;
+	ring->lent = 0;
+}
+
+/* Nothing may write into the caller's buffers any more, nor ring the bell. */
+static void wait_for_lent(struct rd_ring *ring)
+{
+	struct pollfd pollfd = { .fd = ring->bell, .events = POLLIN };
+	u64 count;
+
+	while (ring->lent) {
+		while (ring->lent && take_ended(ring))
+			ring->lent--;
+		if (!ring->lent)
+			break;
+		poll(&pollfd, 1, -1);
+		(void)!read(ring->bell, &count, sizeof(count));
+	}
+}
+
+/* --- */
+
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 {
+	op->ring = ring;
 	op->left = op->kind == RD_OP_POLL ? 0 : iov_bytes(op);
 	op->r = 0;
+	if (op->store)
+		op->fd = op->store->fd;
 	op->cut = false;
 	if (op->kind != RD_OP_POLL)
 		op->r = rd_transfer_point(op->kind == RD_OP_WRITE ? "write" : "read", &op->cut);
 	if (op->kind == RD_OP_WRITE)
 		op->traced = rd_trace_write(op->fd, op->iov, op->nr_iov, op->offset);
 	ring->busy++;
-	enqueue(ring, op);
+	if (op->store && op->store->ops->submit)
+		lend(ring, op);
+	else
+		enqueue(ring, op);
 }
 
 /* Make an injected short transfer of the beginning of the first vector. */
@@ -279,22 +415,34 @@ static void reap(struct rd_ring *ring)
 	}
 }
 
-int rd_ring_wait(struct rd_ring *ring)
+static int wait_uring(struct rd_ring *ring, unsigned int wait_for)
 {
 	int r;
 
-	if (!ring->busy)
-		return 0;
-	if (!ring->has_uring)
-		return wait_plainly(ring);
 	fill_uring(ring);
-	r = submit_uring(ring, ring->in_flight ? 1 : 0);
+	r = submit_uring(ring, ring->in_flight ? wait_for : 0);
 	if (!r) {
 		reap(ring);
 		fill_uring(ring);
 		r = submit_uring(ring, 0);
 	}
 	return r ? rd_err(r, "io_uring failed") : 0;
+}
+
+int rd_ring_wait(struct rd_ring *ring)
+{
+	bool any = end_lent(ring);
+	int r = 0;
+
+	if (!ring->busy)
+		return 0;
+	listen_for_lent(ring);
+	if (ring->has_uring)
+		r = wait_uring(ring, any ? 0 : 1);
+	else if (!any)
+		r = wait_plainly(ring);
+	end_lent(ring);
+	return r;
 }
 
 unsigned int rd_ring_busy(const struct rd_ring *ring)
@@ -305,10 +453,15 @@ unsigned int rd_ring_busy(const struct rd_ring *ring)
 void rd_ring_free(struct rd_ring *ring)
 {
 	struct io_uring_cqe *cqe;
+	const u64 one = 1;
 
 	if (!ring)
 		return;
+	wait_for_lent(ring);
 	if (ring->has_uring) {
+		/* Let the poll of the bell end. */
+		if (ring->is_listening)
+			(void)!write(ring->bell, &one, sizeof(one));
 		/* The kernel may still write into buffers that the caller frees next. */
 		while (ring->in_flight > io_uring_sq_ready(&ring->uring) &&
 		       !io_uring_wait_cqe(&ring->uring, &cqe)) {
@@ -317,5 +470,10 @@ void rd_ring_free(struct rd_ring *ring)
 		}
 		io_uring_queue_exit(&ring->uring);
 	}
+	pthread_mutex_lock(&ring->lock);
+	pthread_mutex_unlock(&ring->lock);
+	pthread_mutex_destroy(&ring->lock);
+	if (ring->bell >= 0)
+		close(ring->bell);
 	free(ring);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Reads and writes in flight, by io_uring, or by plain calls where the kernel forbids
- * io_uring. A ring belongs to one thread.
+ * io_uring, or by the store that they go to (store.h). A ring belongs to one thread.
  *
  * An operation is whole or has failed: short transfers are continued. A read beyond the
  * end of a file gives zeros, because a disk image may end in the middle of a block, and
@@ -23,6 +23,7 @@ enum rd_op_kind {
 
 struct rd_op {
 	enum rd_op_kind kind;
+	struct rd_store *store;	/* or NULL: @fd */
 	int fd;
 	short events;		/* of poll(2); 0: POLLIN */
 	u64 offset;
@@ -34,6 +35,7 @@ struct rd_op {
 	void *ctx;
 
 	/* These belong to the ring. */
+	struct rd_ring *ring;
 	struct rd_op *next;
 	u64 left;
 	/* Injected: the operation fails before it begins; its first part is short. */
@@ -43,6 +45,7 @@ struct rd_op {
 };
 
 struct rd_ring;
+struct rd_store;
 
 int rd_ring_new(struct rd_ring **ret, unsigned int depth);
 /* Wait for the operations in flight, without calling done(), and free the ring. */
@@ -55,6 +58,14 @@ void rd_ring_submit(struct rd_ring *ring, struct rd_op *op);
  * once if none is in flight. 0, or -errno of the ring itself.
  */
 int rd_ring_wait(struct rd_ring *ring);
+
+/*
+ * For stores, in any thread: @op, which submit() of the store was given, has ended. Its done()
+ * comes out of rd_ring_wait().
+ */
+void rd_ring_end(struct rd_op *op, int r);
+/* For stores: what they were given will not end, as rd_store_end() has let go of it. */
+void rd_ring_forget(struct rd_ring *ring);
 
 /* Count the operations that were submitted and have not ended. */
 unsigned int rd_ring_busy(const struct rd_ring *ring);

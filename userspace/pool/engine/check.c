@@ -119,7 +119,7 @@ static int check_area(struct checker *check)
 	int r;
 
 	r = rd_check_used(check);
-	if (!r && !check->pool->area.is_device)
+	if (!r && rd_area_can(&check->pool->area, RD_STORE_HOLES))
 		r = rd_check_free(check);
 	return r ? r : check_copies(check);
 }

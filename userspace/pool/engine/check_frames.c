@@ -200,18 +200,18 @@ static int live_slots(struct checker *check, u64 frame, struct rd_slots *slots,
 static int check_allocated(struct checker *check, u64 frame, const struct rd_slots *live,
 			   const struct rd_slots *zeros, const struct rd_slots *allowed)
 {
-	int fd = check->pool->area.fd;
+	struct rd_store *store = check->pool->area.store;
 	u64 offset = rd_frame_offset(frame), at = offset, end = offset + RD_SEG_SIZE, data, hole;
 	u64 i, leaked = 0, lost = 0;
 	struct rd_slots has = { 0 };
 
 	while (at < end) {
-		off_t found = lseek(fd, at, SEEK_DATA);
+		off_t found = rd_store_seek(store, at, SEEK_DATA);
 
 		if (found < 0 && errno != ENXIO)
 			return -errno;
 		data = found < 0 ? end : rd_min(found, end);
-		found = data < end ? lseek(fd, data, SEEK_HOLE) : (off_t)end;
+		found = data < end ? rd_store_seek(store, data, SEEK_HOLE) : (off_t)end;
 		hole = found < 0 ? end : rd_min(found, end);
 		for (i = data; i < hole; i += RD_BLOCK_SIZE)
 			rd_slots_set(&has, (i - offset) / RD_BLOCK_SIZE);
@@ -333,7 +333,7 @@ int rd_check_used(struct checker *check)
 			r = packing_slots(check, frame, &queued);
 		if (!r)
 			r = kept_slots(check, frame, &queued);
-		if (!r && !check->pool->area.is_device)
+		if (!r && rd_area_can(&check->pool->area, RD_STORE_HOLES))
 			r = check_allocated(check, frame, &live, &zeros, &queued);
 	}
 	return r;
@@ -356,7 +356,7 @@ int rd_check_free(struct checker *check)
 
 			group_end = rd_min(end, (frame / RD_GROUP_FRAMES + 1) * RD_GROUP_FRAMES);
 			stop = rd_frame_offset(group_end - 1) + RD_SEG_SIZE;
-			data = lseek(check->pool->area.fd, start, SEEK_DATA);
+			data = rd_store_seek(check->pool->area.store, start, SEEK_DATA);
 			if (data < 0 || (u64)data >= stop)
 				continue;
 			rd_check_doubt(check, "free frames %llu to %llu take space",

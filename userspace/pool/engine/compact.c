@@ -112,7 +112,7 @@ static void submit(struct compact *c, enum rd_op_kind kind, unsigned int first, 
 	};
 	c->ops[first] = (struct rd_op){
 		.kind = kind,
-		.fd = c->pool->area.fd,
+		.store = c->pool->area.store,
 		.offset = rd_place_offset(place),
 		.iov = &c->iovs[first],
 		.nr_iov = 1,
@@ -383,11 +383,12 @@ static int commit(struct compact *c)
  */
 static int clear_dest(struct compact *c)
 {
+	bool can_punch = rd_area_can(&c->pool->area, RD_STORE_PUNCH);
 	u64 skip = (u64)c->first * RD_BLOCK_SIZE;
 	unsigned int i;
 	int r = 0;
 
-	for (i = 0; i < c->nr_dest && !c->pool->area.is_device && !r; i++, skip = 0)
+	for (i = 0; i < c->nr_dest && can_punch && !r; i++, skip = 0)
 		r = rd_area_punch(&c->pool->area, rd_frame_offset(c->dest[i]) + skip,
 				  RD_SEG_SIZE - skip);
 	return r ? rd_err(r, "cannot free space in the data area") : 1;

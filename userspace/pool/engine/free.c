@@ -90,12 +90,17 @@ static unsigned int nr_holes(const struct rd_slots *slots)
 	return nr;
 }
 
+static bool can_punch(const struct freeing *f)
+{
+	return rd_area_can(&f->pool->area, RD_STORE_PUNCH);
+}
+
 static bool should_compact(const struct freeing *f, const struct rd_queued *entry)
 {
 	if (!entry->live || entry->has_fps)
 		return false;
 	/* A device has no holes: only whole frames are given back. */
-	if (f->pool->area.is_device)
+	if (!can_punch(f))
 		return entry->live <= RD_SEG_BLOCKS * 3 / 4;
 	return f->hole_us + entry->live * f->move_us < nr_holes(&entry->slots) * f->hole_us;
 }
@@ -106,7 +111,7 @@ static bool should_compact(const struct freeing *f, const struct rd_queued *entr
  */
 static bool waits(const struct freeing *f, const struct rd_queued *entry)
 {
-	return f->has_no_room && f->pool->area.is_device && should_compact(f, entry);
+	return f->has_no_room && !can_punch(f) && should_compact(f, entry);
 }
 
 /* Compact, and learn what a slot costs. A few say little: most of it is to flush once. */
@@ -162,7 +167,7 @@ static int compact(struct freeing *f, bool *ret_moved)
 /* A device has no holes: only whole frames are given back. */
 static bool will_free(const struct freeing *f, const struct rd_queued *entry)
 {
-	return !waits(f, entry) && !(entry->live && f->pool->area.is_device);
+	return !waits(f, entry) && !(entry->live && !can_punch(f));
 }
 
 static int list_doomed(const struct freeing *f, struct rd_doomed *doomed)
@@ -347,7 +352,7 @@ static int punch_all(struct freeing *f)
 			continue;
 		if (!entry->live)
 			r = punch(f, rd_frame_offset(entry->frame), RD_SEG_SIZE);
-		else if (!f->pool->area.is_device)
+		else if (can_punch(f))
 			r = punch_slots(f, entry);
 	}
 	for (i = 0; i < f->nr && !r; i++)
@@ -356,7 +361,7 @@ static int punch_all(struct freeing *f)
 	if (!r)
 		r = punch_now(f);
 	/* After step 5 no table says that it was to be given back. */
-	return r || f->pool->area.is_device ? r : rd_area_sync(&f->pool->area);
+	return r || !can_punch(f) ? r : rd_area_sync(&f->pool->area);
 }
 
 /* --- taking off the queue */

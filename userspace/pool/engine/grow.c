@@ -28,12 +28,12 @@ static int choose_size(struct rd_pool *pool, u64 size, u64 *ret)
 	RD_FREE char *path = rd_path_in(pool->path, "data");
 	int r = path ? 0 : -ENOMEM;
 
-	*ret = size ? size : pool->area.bytes;
-	if (r || size || pool->area.is_device)
+	*ret = size ? size : pool->area.store->bytes;
+	if (r || size || !rd_area_can(&pool->area, RD_STORE_GROWS))
 		return r;
 	r = rd_default_size(path, ret);
 	/* A file system that is smaller than a sparse file of it is no reason to fail. */
-	*ret = rd_max(*ret, pool->area.bytes);
+	*ret = rd_max(*ret, pool->area.store->bytes);
 	return r;
 }
 
@@ -44,7 +44,7 @@ static int refuse_less(const struct rd_pool *pool, u64 bytes)
 
 	rd_err(0, "the pool '%s' does not shrink: its last frame ends at %llu bytes, and %s %llu",
 	       pool->path, (unsigned long long)end,
-	       area->is_device ? "the device has only" : "the file would have only",
+	       rd_area_can(area, RD_STORE_GROWS) ? "the file would have only" : "the device has only",
 	       (unsigned long long)bytes);
 	rd_hint("nothing was changed");
 	return -EINVAL;
@@ -69,7 +69,7 @@ int rd_grow(struct rd_pool *pool, u64 size, struct rd_grow_report *report)
 	if (nr_frames > RD_MAX_FRAMES)
 		return rd_err(-EFBIG, "'%s': no pool can have %llu bytes", pool->path,
 			      (unsigned long long)bytes);
-	if (bytes > area->bytes) {
+	if (bytes > area->store->bytes) {
 		r = rd_area_extend(area, bytes);
 		if (r) {
 			rd_err(r, "cannot make the data area %llu bytes long",

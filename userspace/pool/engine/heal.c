@@ -775,13 +775,12 @@ static int grow(struct rd_pool *pool)
 {
 	struct rd_area *area = &pool->area;
 	u64 bytes = rd_frame_offset(area->super.nr_frames - 1) + RD_SEG_SIZE;
+	int r;
 
-	if (area->is_device || area->bytes >= bytes)
+	if (!rd_area_can(area, RD_STORE_GROWS) || area->store->bytes >= bytes)
 		return 0;
-	if (ftruncate(area->fd, bytes))
-		return rd_err(-errno, "cannot set the size of the data area");
-	area->bytes = bytes;
-	return 0;
+	r = area->store->ops->resize(area->store, bytes);
+	return r ? rd_err(r, "cannot set the size of the data area") : 0;
 }
 
 static int set_up(struct heal *heal)

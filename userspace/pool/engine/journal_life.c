@@ -352,9 +352,9 @@ static int is_content(struct rd_pool *pool, u64 frame, const void *block, bool *
 static int find_newer(struct rd_pool *pool, u64 generation)
 {
 	const struct rd_area *area = &pool->area;
+	bool content, tells_holes = rd_area_can(area, RD_STORE_HOLES);
 	u8 block[RD_BLOCK_SIZE];
 	struct rd_journal_part *part = (struct rd_journal_part *)block;
-	bool content;
 	u64 frame;
 	off_t data = 0;
 	int r;
@@ -362,11 +362,11 @@ static int find_newer(struct rd_pool *pool, u64 generation)
 	for (frame = 0; frame < area->super.nr_frames; frame++) {
 		u64 offset = rd_frame_offset(frame);
 
-		if (!area->is_device && (u64)data <= offset)
-			data = lseek(area->fd, offset, SEEK_DATA);
+		if (tells_holes && (u64)data <= offset)
+			data = rd_store_seek(area->store, offset, SEEK_DATA);
 		if (data < 0)
 			break;
-		if ((!area->is_device && (u64)data > offset) ||
+		if ((tells_holes && (u64)data > offset) ||
 		    rd_area_read(area, block, sizeof(block), offset))
 			continue;
 		if (le32_to_cpu(part->magic) != RD_JOURNAL_MAGIC ||

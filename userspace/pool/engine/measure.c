@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/direct.h"
@@ -85,7 +84,7 @@ static void submit(struct reading *reading)
 	reading->iov = (struct iovec){ .iov_base = reading->data, .iov_len = m->size };
 	reading->op = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = m->pool->area.fd,
+		.store = m->pool->area.store,
 		.offset = m->start + at,
 		.iov = &reading->iov,
 		.nr_iov = 1,
@@ -209,11 +208,7 @@ static int fill(struct measuring *m, u64 len)
 /* Others write to the file system of a sparse data area meanwhile, and so does the catalog. */
 static u64 frames_to_fill(const struct rd_area *area)
 {
-	struct statvfs vfs;
-
-	if (area->is_device || fstatvfs(area->fd, &vfs))
-		return MAX_FRAMES;
-	return (u64)vfs.f_bavail * vfs.f_frsize / 2 / RD_SEG_SIZE;
+	return area->store->ops->room(area->store) / 2 / RD_SEG_SIZE;
 }
 
 /* Frames of a group are in a row on the disk. */

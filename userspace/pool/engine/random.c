@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/direct.h"
 #include "base/inject.h"
 #include "base/log.h"
 #include "random_parts.h"
@@ -85,7 +84,7 @@ static void submit(struct rd_random *random, struct buffer *buffer, unsigned int
 	};
 	*op = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = random->pool->area.fd,
+		.store = random->pool->area.store,
 		.offset = rd_place_offset(buffer->known.at[block]),
 		.iov = &buffer->iovs[block],
 		.nr_iov = 1,
@@ -115,9 +114,9 @@ static int read_places(struct rd_random *random, struct buffer *buffer, unsigned
 		/* The ring is for what is in several pieces. */
 		if (len == nr)
 			return buffer->r ? buffer->r :
-				rd_read_direct(random->pool->area.fd, to,
-					       (size_t)len * RD_BLOCK_SIZE,
-					       rd_place_offset(known->at[i]));
+				rd_area_read_direct(&random->pool->area, to,
+						    (size_t)len * RD_BLOCK_SIZE,
+						    rd_place_offset(known->at[i]));
 		submit(random, buffer, i, len);
 	}
 	r = rd_random_read_packs(random, buffer, nr);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/direct.h"
 #include "pool/catalog/packs.h"
 #include "random_parts.h"
 
@@ -364,21 +363,21 @@ static u64 fetch_offset(const struct fetch *fetch)
 static int read_fetches(struct rd_random *random, struct buffer *buffer)
 {
 	struct unpacker *unpack = buffer->unpacker;
-	int fd = random->pool->area.fd;
+	const struct rd_area *area = &random->pool->area;
 	unsigned int i;
 	int r = 0;
 
 	if (unpack->nr_fetches == 1 && !rd_ring_busy(buffer->ring))
-		return rd_read_direct(fd, unpack->fetches->bytes,
-				      unpack->fetches->end - unpack->fetches->begin,
-				      fetch_offset(unpack->fetches));
+		return rd_area_read_direct(area, unpack->fetches->bytes,
+					   unpack->fetches->end - unpack->fetches->begin,
+					   fetch_offset(unpack->fetches));
 	for (i = 0; i < unpack->nr_fetches; i++) {
 		struct fetch *fetch = &unpack->fetches[i];
 
 		fetch->iov = (struct iovec){ fetch->bytes, fetch->end - fetch->begin };
 		fetch->op = (struct rd_op){
 			.kind = RD_OP_READ,
-			.fd = fd,
+			.store = area->store,
 			.offset = fetch_offset(fetch),
 			.iov = &fetch->iov,
 			.nr_iov = 1,

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/direct.h"
 #include "base/inject.h"
 #include "random_parts.h"
 
@@ -70,7 +69,7 @@ int rd_random_read_pack(struct rd_random *random, const struct rd_disk *disk, u6
 	if (find(random, disk, segment, slots, &before) || rd_failpoint("random-pack"))
 		return -ENOENT;
 	len = (size_t)before.blocks * RD_BLOCK_SIZE;
-	if (len > RD_PACK_MAX || rd_read_direct(area->fd, pack, len, rd_pack_offset(&before)) ||
+	if (len > RD_PACK_MAX || rd_area_read_direct(area, pack, len, rd_pack_offset(&before)) ||
 	    rd_pack_read_head(head, pack, len, area->super.uuid, before.frame) ||
 	    memcmp(head->slots, slots, sizeof(*slots)) || !is_sound(head, pack))
 		return -ENOENT;

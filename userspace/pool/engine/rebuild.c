@@ -158,10 +158,10 @@ static bool has_data(const struct rd_area *area, struct hole *hole, u64 offset, 
 {
 	off_t data;
 
-	if (area->is_device)
+	if (!rd_area_can(area, RD_STORE_PUNCH))
 		return false;
 	if (offset < hole->start || offset >= hole->end) {
-		data = lseek(area->fd, offset, SEEK_DATA);
+		data = rd_store_seek(area->store, offset, SEEK_DATA);
 		hole->start = offset;
 		hole->end = data >= 0 ? (u64)data : errno == ENXIO ? U64_MAX : offset;
 	}
@@ -203,7 +203,7 @@ static int find_frames(struct rebuild *rebuild)
 	r = rd_lease_count(rebuild->sql, NULL, &leases);
 	if (r)
 		return r;
-	rebuild->all_may_be_read = leases && rebuild->area->is_device;
+	rebuild->all_may_be_read = leases && !rd_area_can(rebuild->area, RD_STORE_PUNCH);
 	if (rebuild->all_may_be_read)
 		rd_warn("mapped devices read the pool: unused space is freed once they no longer read from it");
 	r = rd_frames_forget_free(rebuild->sql);

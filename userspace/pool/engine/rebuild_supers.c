@@ -50,10 +50,10 @@ static int read_nr_frames(struct rd_pool *pool)
 	r = rd_frames_nr_known(pool->sql, &nr);
 	if (r)
 		return r;
-	if (nr <= 0 || (u64)nr > rd_frames_in(pool->area.bytes))
+	if (nr <= 0 || (u64)nr > rd_frames_in(pool->area.store->bytes))
 		return rd_err(-EUCLEAN, "the catalog has %lld frames, and the data area has room for %llu",
 			      (long long)nr,
-			      (unsigned long long)rd_frames_in(pool->area.bytes));
+			      (unsigned long long)rd_frames_in(pool->area.store->bytes));
 	pool->area.super.nr_frames = nr;
 	return 0;
 }

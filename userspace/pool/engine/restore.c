@@ -27,7 +27,6 @@
 #include "pool/catalog/segments.h"
 #include "proof.h"
 #include "restore_pieces.h"
-#include "served.h"
 
 /* --- the pipeline */
 
@@ -50,14 +49,14 @@ static bool needs_zeros(const struct restore *restore)
 /* Can the target have holes? */
 static bool has_holes(const struct restore *restore)
 {
-	return !restore->options->is_device || restore->options->served;
+	return !restore->options->is_device || restore->options->store;
 }
 
 static off_t seek_data(struct restore *restore, off_t offset)
 {
-	struct rd_served *served = restore->options->served;
+	struct rd_store *store = restore->options->store;
 
-	return served ? served->seek(served, offset, SEEK_DATA) :
+	return store ? rd_store_seek(store, offset, SEEK_DATA) :
 		lseek(restore->options->fd, offset, SEEK_DATA);
 }
 
@@ -343,15 +342,15 @@ static int set_up(struct restore *restore)
 	if (r)
 		return r;
 	r = rd_ring_new(&restore->ring, 64);
-	if (!r && restore->options->served)
-		r = restore->options->served->begin(restore->options->served, restore->ring);
+	if (!r && restore->options->store)
+		r = rd_store_begin(restore->options->store, restore->ring);
 	return r ? r : rd_workers_new(&restore->workers, restore->ring);
 }
 
 static void tear_down(struct restore *restore)
 {
-	if (restore->options->served)
-		restore->options->served->end(restore->options->served);
+	if (restore->options->store)
+		rd_store_end(restore->options->store);
 	rd_workers_free(restore->workers);
 	rd_ring_free(restore->ring);
 	free(restore->pieces);
@@ -382,8 +381,8 @@ int rd_restore(struct rd_pool *pool, const struct rd_restore_options *options,
 	r = set_up(&restore);
 	if (!r)
 		r = run(&restore);
-	if (!r && options->served)
-		r = options->served->flush(options->served);
+	if (!r && options->store)
+		r = options->store->ops->sync(options->store);
 	tear_down(&restore);
 	if (!r && restore.is_unknown)
 		rd_warn("the catalog has lost the recipes of some segments: it is not proven that all others belong to this version");

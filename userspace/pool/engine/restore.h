@@ -10,7 +10,7 @@
 #include "pool/catalog/versions.h"
 #include "pool/pool.h"
 
-struct rd_served;
+struct rd_store;
 
 enum rd_restore_mode {
 	RD_RESTORE_NEW,		/* @fd is all zeros: write all other blocks */
@@ -25,7 +25,7 @@ struct rd_restore_options {
 	enum rd_restore_mode mode;
 	int fd;
 	bool is_device;		/* @fd is */
-	struct rd_served *served;	/* instead of @fd, which is as a device; or NULL */
+	struct rd_store *store;	/* instead of @fd, which is as a device; or NULL */
 };
 
 /* What could not be read. */

@@ -226,7 +226,7 @@ static void read_part(struct unpack *unpack, u32 first, u32 end)
 	};
 	unpack->op = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = restore->pool->area.fd,
+		.store = restore->pool->area.store,
 		.offset = rd_pack_offset(&unpack->pack) + unpack->skip,
 		.iov = &unpack->iov,
 		.nr_iov = 1,

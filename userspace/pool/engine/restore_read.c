@@ -94,7 +94,7 @@ static void submit_gather(struct gather *gather, u64 offset)
 	memcpy(gather->used, gather->iov, gather->nr * sizeof(*gather->iov));
 	gather->op = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = gather->restore->pool->area.fd,
+		.store = gather->restore->pool->area.store,
 		.offset = offset,
 		.iov = gather->used,
 		.nr_iov = gather->nr,

@@ -6,17 +6,6 @@
 
 #include "base/log.h"
 #include "restore_pieces.h"
-#include "served.h"
-
-static void submit(struct restore *restore, struct rd_op *op)
-{
-	struct rd_served *served = restore->options->served;
-
-	if (served)
-		served->submit(served, op);
-	else
-		rd_ring_submit(restore->ring, op);
-}
 
 /* --- writing */
 
@@ -62,6 +51,7 @@ static void write_run(struct piece *piece, unsigned int first, unsigned int end)
 	};
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_WRITE,
+		.store = piece->restore->options->store,
 		.fd = piece->restore->options->fd,
 		.offset = piece_offset(piece) + (u64)first * RD_BLOCK_SIZE,
 		.iov = &piece->iovs[nr],
@@ -70,7 +60,7 @@ static void write_run(struct piece *piece, unsigned int first, unsigned int end)
 		.ctx = piece,
 	};
 	piece->restore->report->bytes_written += len;
-	submit(piece->restore, &piece->ops[nr]);
+	rd_ring_submit(piece->restore->ring, &piece->ops[nr]);
 }
 
 /* What a file is to have as zeros it had better not have at all. */
@@ -161,6 +151,7 @@ void rd_restore_read_target(struct piece *piece)
 	piece->iov = (struct iovec){ .iov_base = piece->data, .iov_len = piece->len };
 	piece->op = (struct rd_op){
 		.kind = RD_OP_READ,
+		.store = piece->restore->options->store,
 		.fd = piece->restore->options->fd,
 		.offset = piece_offset(piece),
 		.iov = &piece->iov,
@@ -168,7 +159,7 @@ void rd_restore_read_target(struct piece *piece)
 		.done = target_read,
 		.ctx = piece,
 	};
-	submit(piece->restore, &piece->op);
+	rd_ring_submit(piece->restore->ring, &piece->op);
 }
 
 int rd_restore_compare(struct restore *restore, struct piece *piece)

@@ -268,10 +268,11 @@ static int reserve_raw(struct rewrite *w, u64 *ret)
 	return rd_catalog_end(pool->sql, r);
 }
 
-/* A file gets no blocks of zeros; on a device they replace what was there before. */
+/* Blocks of zeros replace what was there before, where there may be something. */
 static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots *slots)
 {
 	const struct rd_area *area = &w->pool->area;
+	bool all = !rd_area_can(area, RD_STORE_ZEROS);
 	unsigned int i, first;
 	int r = reserve_raw(w, &dest->frame);
 
@@ -279,7 +280,7 @@ static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots
 		return r;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
 		for (first = i; i < RD_SEG_BLOCKS; i++)
-			if (!rd_slots_test(slots, i) && !area->is_device)
+			if (!rd_slots_test(slots, i) && !all)
 				break;
 		if (first < i)
 			r = rd_area_write(area, w->segment + (size_t)first * RD_BLOCK_SIZE,

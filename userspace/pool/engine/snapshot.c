@@ -412,8 +412,8 @@ static int take(struct rd_snapshot_run *s)
 
 	r = set_up(s);
 	if (!r && !feed)
-		r = s->options->served ?
-			rd_source_serve(&s->source, s->options->served, s->ring) :
+		r = s->options->store ?
+			rd_source_serve(&s->source, s->options->store, s->ring) :
 			rd_source_open(&s->source, s->options->from, s->options->is_frozen);
 	if (!r)
 		r = prove_base(s);
@@ -457,7 +457,6 @@ int rd_snapshot_copy(struct rd_pool *pool, const struct rd_snapshot_options *opt
 	ret->mark = rd_now_us();
 	s = calloc(1, sizeof(*s));
 	if (s) {
-		s->source.fd = -1;
 		s->pool = pool;
 		s->options = options;
 		s->report = report;

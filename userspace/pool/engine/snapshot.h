@@ -8,7 +8,7 @@
 #include "pool/pool.h"
 
 struct rd_feed;
-struct rd_served;
+struct rd_store;
 
 /* The ranges that have changed since version @base: nothing else has. */
 struct rd_changed {
@@ -23,7 +23,7 @@ struct rd_changed {
 struct rd_snapshot_options {
 	const char *volume;
 	const char *from;
-	struct rd_served *served;	/* that @from names, or NULL: see served.h */
+	struct rd_store *store;	/* that @from names, or NULL: see pool/data/store.h */
 	struct rd_feed *feed;		/* instead of @from, or NULL: see feed.h */
 	const struct rd_changed *changed;	/* NULL: compare everything */
 	const char *comment;

@@ -174,7 +174,7 @@ int rd_snapshot_free(struct rd_snapshot_copy *copy, int r);
 /* Can nothing be read again? Then what the pool had and lost meanwhile ends it: -EAGAIN. */
 static inline bool rd_snapshot_is_once(const struct rd_snapshot_run *s)
 {
-	return s->options->feed || (s->options->served && s->options->served->is_once);
+	return s->options->feed || (s->source.store && s->source.store->is_once);
 }
 
 /* --- snapshot_read.c */

@@ -73,7 +73,7 @@ static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t l
 	buffer->iovs[nr] = (struct iovec){ .iov_base = data, .iov_len = len };
 	buffer->ops[nr] = (struct rd_op){
 		.kind = RD_OP_WRITE,
-		.fd = buffer->snapshot->pool->area.fd,
+		.store = buffer->snapshot->pool->area.store,
 		.offset = offset,
 		.iov = &buffer->iovs[nr],
 		.nr_iov = 1,
@@ -84,14 +84,14 @@ static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t l
 }
 
 /*
- * Write blocks that are not zeros. On a device write all of them: a place there may have
- * other data from before, and a reader of the whole frame must find zeros.
+ * Write blocks that are not zeros. Write all of them where a place may have other data from
+ * before: a reader of the whole frame must find zeros.
  */
 static void write_raw(struct rd_snapshot_buffer *buffer, u64 frame)
 {
 	struct rd_snapshot_run *s = buffer->snapshot;
 	/* A dense frame may have blocks of before. */
-	bool all = s->pool->area.is_device && !buffer->to->is_dense;
+	bool all = !rd_area_can(&s->pool->area, RD_STORE_ZEROS) && !buffer->to->is_dense;
 	u64 offset = rd_frame_offset(frame);
 	unsigned int i, start;
 

@@ -6,7 +6,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/versions.h"
 #include "pool/data/map.h"
@@ -72,7 +71,7 @@ int rd_source_has_changed(struct rd_source *source, bool *ret)
 	*ret = false;
 	if (source->is_frozen)
 		return 0;
-	r = read_stamp(source->fd, &now);
+	r = read_stamp(source->store->fd, &now);
 	if (r)
 		return rd_err(r, "cannot look at '%s'", source->path);
 	if (S_ISREG(before->st.st_mode) && now.st.st_size < before->st.st_size) {
@@ -91,50 +90,47 @@ int rd_source_open(struct rd_source *source, const char *path, bool is_frozen)
 
 	source->path = path;
 	source->is_frozen = is_frozen;
-	source->fd = rd_open_direct(path, O_RDONLY, 0);
-	if (source->fd < 0)
-		return rd_err(source->fd, "cannot open '%s'", path);
-	r = rd_size_of(source->fd, &source->size, &source->is_device);
+	r = rd_store_open(&source->store, path, O_RDONLY);
 	if (r == -ENOTBLK)
 		return rd_err(0, "'%s' is neither a file nor a block device", path), r;
-	if (!r && source->size > RD_VERSION_MAX) {
+	if (r)
+		return rd_err(r, "cannot open '%s'", path);
+	source->size = source->store->bytes;
+	if (source->size > RD_VERSION_MAX) {
 		rd_err(-EFBIG, "'%s' has %llu bytes", path, (unsigned long long)source->size);
 		return -EFBIG;
 	}
 	source->nr_segs = rd_nr_segs(source->size);
-	if (!r && !is_frozen)
-		r = read_stamp(source->fd, &source->before);
+	if (!is_frozen)
+		r = read_stamp(source->store->fd, &source->before);
 	return r ? rd_err(r, "cannot look at '%s'", path) : 0;
 }
 
-int rd_source_serve(struct rd_source *source, struct rd_served *served, struct rd_ring *ring)
+int rd_source_serve(struct rd_source *source, struct rd_store *store, struct rd_ring *ring)
 {
-	source->served = served;
+	source->store = store;
+	source->is_served = true;
 	source->is_frozen = true;
-	source->size = served->size;
+	source->size = store->bytes;
 	source->nr_segs = rd_nr_segs(source->size);
-	return served->begin(served, ring);
+	return rd_store_begin(store, ring);
 }
 
 void rd_source_close(struct rd_source *source)
 {
-	if (source->served)
-		source->served->end(source->served);
-	source->served = NULL;
-	if (source->fd >= 0)
-		close(source->fd);
-	source->fd = -1;
+	if (source->is_served)
+		rd_store_end(source->store);
+	else
+		rd_store_close(source->store);
+	source->store = NULL;
 }
 
 /* --- reading */
 
 void rd_source_read(struct rd_source *source, struct rd_ring *ring, struct rd_op *op)
 {
-	op->fd = source->fd;
-	if (source->served)
-		source->served->submit(source->served, op);
-	else
-		rd_ring_submit(ring, op);
+	op->store = source->store;
+	rd_ring_submit(ring, op);
 }
 
 struct waiting {
@@ -170,21 +166,15 @@ int rd_source_read_now(struct rd_source *source, struct rd_ring *ring, void *dat
 
 /* --- holes */
 
-static off_t seek(struct rd_source *source, off_t offset, int whence)
-{
-	return source->served ? source->served->seek(source->served, offset, whence) :
-		lseek(source->fd, offset, whence);
-}
-
 bool rd_source_is_hole(struct rd_source *source, u64 segment)
 {
 	u64 start = segment << RD_SEG_SHIFT;
 	off_t data;
 
-	if (source->is_device)
+	if (!rd_store_can(source->store, RD_STORE_HOLES))
 		return false;
 	if (start < source->data_end || start >= source->data_start) {
-		data = seek(source, start, SEEK_DATA);
+		data = rd_store_seek(source->store, start, SEEK_DATA);
 		if (data < 0 && errno != ENXIO)
 			return false;
 		source->data_end = start;
@@ -204,14 +194,14 @@ void rd_source_trim(struct rd_source *source, u64 segment, u64 *ret_from, u64 *r
 	    (start >= source->run && end <= source->run_end))
 		return;
 	*ret_from = source->data_start / RD_BLOCK_SIZE * RD_BLOCK_SIZE;
-	hole = seek(source, source->data_start, SEEK_HOLE);
+	hole = rd_store_seek(source->store, source->data_start, SEEK_HOLE);
 	if (hole < 0)
 		return;
 	source->run = source->data_start;
 	source->run_end = hole;
 	if (source->run_end >= end)
 		return;
-	data = seek(source, hole, SEEK_DATA);
+	data = rd_store_seek(source->store, hole, SEEK_DATA);
 	if (data < 0 && errno != ENXIO)
 		return;
 	source->data_end = hole;

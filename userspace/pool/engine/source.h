@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "served.h"
+#include "pool/data/ring.h"
+#include "pool/data/store.h"
 
 /* Values that a write changes. */
 struct rd_source_stamp {
@@ -20,9 +21,8 @@ struct rd_source_stamp {
 
 struct rd_source {
 	const char *path;
-	int fd;			/* -1: not open */
-	struct rd_served *served;	/* instead, or NULL */
-	bool is_device;
+	struct rd_store *store;	/* NULL: not open */
+	bool is_served;		/* by a server, and not ours to close */
 	bool is_frozen;		/* nothing can write to it */
 	u64 size;
 	u64 nr_segs;
@@ -37,7 +37,7 @@ struct rd_source {
 /* Open an image; a device first writes its cache. */
 int rd_source_open(struct rd_source *source, const char *path, bool is_frozen);
 /* The same of a disk that a server has. Reads of it come out of @ring. */
-int rd_source_serve(struct rd_source *source, struct rd_served *served, struct rd_ring *ring);
+int rd_source_serve(struct rd_source *source, struct rd_store *store, struct rd_ring *ring);
 /* Before the ring is freed, for a served disk. */
 void rd_source_close(struct rd_source *source);
 

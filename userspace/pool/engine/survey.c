@@ -214,7 +214,7 @@ static void read_run(struct piece *piece, unsigned int first, unsigned int nr_bl
 	};
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = piece->scan->pool->area.fd,
+		.store = piece->scan->pool->area.store,
 		.offset = offset,
 		.iov = &piece->iovs[nr],
 		.nr_iov = 1,

@@ -97,7 +97,7 @@ static int begin_group(struct build *build, struct group *group)
 	};
 	group->op = (struct rd_op){
 		.kind = RD_OP_READ,
-		.fd = build->area->fd,
+		.store = build->area->store,
 		.offset = rd_frame_fps_offset(group->frames[0].nr),
 		.iov = &group->iov,
 		.nr_iov = 1,
@@ -224,7 +224,7 @@ int rd_index_build(struct rd_index *index, struct rd_sql *sql, const struct rd_a
 	index->lost = false;
 	index->fan = RD_MERGE_WIDE;
 	/* Most runs are soon merged, and need never reach the disk. */
-	index->store.lazy = true;
+	index->files.lazy = true;
 	r = set_up(build);
 	if (!r)
 		r = build_all(build, tell, ctx);
@@ -232,9 +232,9 @@ int rd_index_build(struct rd_index *index, struct rd_sql *sql, const struct rd_a
 	rd_index_flush(index);
 	index->fan = RD_MERGE_FAN;
 	if (!r)
-		rd_merge_all(&index->store);
-	index->store.lazy = false;
+		rd_merge_all(&index->files);
+	index->files.lazy = false;
 	if (!r && !index->lost)
-		rd_store_set_whole(&index->store);
+		rd_files_set_whole(&index->files);
 	return r;
 }

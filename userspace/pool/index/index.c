@@ -14,7 +14,7 @@ int rd_index_open(struct rd_index **ret, const char *pool_path, const u8 uuid[16
 	if (!index)
 		return -ENOMEM;
 	index->fan = RD_MERGE_FAN;
-	r = rd_store_open(&index->store, pool_path, uuid);
+	r = rd_files_open(&index->files, pool_path, uuid);
 	if (r)
 		free(index);
 	else
@@ -27,7 +27,7 @@ void rd_index_close(struct rd_index *index)
 	if (!index)
 		return;
 	rd_gather_clear(&index->gather);
-	rd_store_close(&index->store);
+	rd_files_close(&index->files);
 	free(index);
 }
 
@@ -48,7 +48,7 @@ void rd_index_counts(const struct rd_index *index, struct rd_index_counts *ret)
 
 bool rd_index_exists(const char *pool_path)
 {
-	return rd_store_is_whole(pool_path);
+	return rd_files_is_whole(pool_path);
 }
 
 /* --- finding */
@@ -112,8 +112,8 @@ static void ask_runs(struct rd_index *index, struct query *queries, unsigned int
 	unsigned int i = 0, j;
 	int r;
 
-	while (i < index->store.nr) {
-		struct rd_index_run *run = index->store.runs[i];
+	while (i < index->files.nr) {
+		struct rd_index_run *run = index->files.runs[i];
 
 		r = run->vector ? 0 : ask_forward(index, run, queries, nr);
 		for (j = 0; run->vector && j < nr && !r; j++)
@@ -121,7 +121,7 @@ static void ask_runs(struct rd_index *index, struct query *queries, unsigned int
 				r = ask_run(index, run, &queries[j]);
 		/* The next one is in its place then. */
 		if (r)
-			rd_store_drop(&index->store, run, r);
+			rd_files_drop(&index->files, run, r);
 		else
 			i++;
 	}
@@ -150,7 +150,7 @@ void rd_index_find(struct rd_index *index, const struct rd_fp *fps, unsigned int
 						  &queries[i].place);
 	}
 	/* Who only adds needs none of them. */
-	rd_store_load_vectors(&index->store);
+	rd_files_load_vectors(&index->files);
 	qsort(queries, nr, sizeof(*queries), compare_keys);
 	ask_runs(index, queries, nr);
 	for (i = 0; i < nr; i++) {
@@ -174,12 +174,12 @@ static void write_gathered(struct rd_index *index)
 
 	if (!nr)
 		return;
-	r = rd_store_begin(&index->store, &new, nr, 0);
+	r = rd_files_begin(&index->files, &new, nr, 0);
 	if (!r) {
 		rd_gather_sort(gather);
 		for (i = 0; i < nr && !r; i++)
 			r = rd_index_run_put(&new.writer, &gather->entries[i]);
-		r = rd_store_end(&index->store, &new, r);
+		r = rd_files_end(&index->files, &new, r);
 	}
 	index->lost |= r != 0;
 	rd_gather_clear(gather);
@@ -200,11 +200,11 @@ void rd_index_add(struct rd_index *index, const struct rd_fp *fp, rd_place place
 void rd_index_flush(struct rd_index *index)
 {
 	write_gathered(index);
-	rd_merge(&index->store, index->sql, index->fan);
+	rd_merge(&index->files, index->sql, index->fan);
 }
 
 void rd_index_clear(struct rd_index *index)
 {
 	rd_gather_clear(&index->gather);
-	rd_store_clear(&index->store);
+	rd_files_clear(&index->files);
 }

@@ -4,7 +4,7 @@
  * RD_INDEX_SAMPLE, chosen by value; from there lookup.h finds those beside it.
  *
  * All that it says is a hint, and the caller looks at the place itself. It may lack anything,
- * and nothing in it fails a command: see store.h. So it takes no part in what a crash leaves,
+ * and nothing in it fails a command: see files.h. So it takes no part in what a crash leaves,
  * and can be removed at any time. It is not in the journal, nor in the counts of the pool.
  *
  * Several processes may use it at the same time; each finds what others have written before it

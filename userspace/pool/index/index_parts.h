@@ -6,10 +6,10 @@
 #include "gather.h"
 #include "index.h"
 #include "merge.h"
-#include "store.h"
+#include "files.h"
 
 struct rd_index {
-	struct rd_store store;
+	struct rd_files files;
 	struct rd_gather gather;
 	struct rd_index_counts counts;
 	struct rd_sql *sql;		/* to prune; or NULL */

@@ -89,14 +89,14 @@ static bool parse_line(const char *line, size_t len, struct rd_lookup_entry *ret
 
 /* --- adding */
 
-/* Let @store begin a new file, if the one that there is has become long. */
-static void rotate(const struct rd_store *store, const char *path)
+/* Let @files begin a new file, if the one that there is has become long. */
+static void rotate(const struct rd_files *files, const char *path)
 {
 	char old[PATH_MAX];
 	struct stat st;
 
 	/* Where this fails, the file grows on. */
-	if (!stat(path, &st) && st.st_size >= RD_LOOKUP_LOG_MAX && !rd_store_path(old, store, OLD))
+	if (!stat(path, &st) && st.st_size >= RD_LOOKUP_LOG_MAX && !rd_files_path(old, files, OLD))
 		(void)!rename(path, old);
 }
 
@@ -120,7 +120,7 @@ static int append(int fd, const char *line, size_t len)
 	return n < 0 ? -errno : n < (ssize_t)len ? -ENOSPC : 0;
 }
 
-static int add_line(struct rd_store *store, const char *line, size_t len)
+static int add_line(struct rd_files *files, const char *line, size_t len)
 {
 	struct rd_lock names = RD_LOCK_NONE;
 	char path[PATH_MAX];
@@ -128,12 +128,12 @@ static int add_line(struct rd_store *store, const char *line, size_t len)
 
 	r = rd_failpoint("index-lookups");
 	if (!r)
-		r = rd_store_path(path, store, LOG);
+		r = rd_files_path(path, files, LOG);
 	if (!r)
-		r = rd_store_lock_names(store, &names, true);
+		r = rd_files_lock_names(files, &names, true);
 	if (r)
 		return r;
-	rotate(store, path);
+	rotate(files, path);
 	fd = rd_open_plain(path, O_RDWR | O_APPEND | O_CREAT, 0600);
 	r = fd < 0 ? fd : append(fd, line, len);
 	if (fd >= 0)
@@ -144,16 +144,16 @@ static int add_line(struct rd_store *store, const char *line, size_t len)
 
 void rd_lookup_log_add(struct rd_index *index, const struct rd_lookup_entry *entry)
 {
-	struct rd_store *store = &index->store;
+	struct rd_files *files = &index->files;
 	char line[RD_LOOKUP_LINE];
 	int r = print_line(line, entry);
 
 	if (r > 0)
-		r = add_line(store, line, r);
+		r = add_line(files, line, r);
 	/* An index that cannot be written has been told of. */
-	if (r && !store->told_write)
+	if (r && !files->told_write)
 		rd_warn("cannot write '%s/" LOG "': %s; what this snapshot looked up is not recorded",
-			store->path, strerror(-r));
+			files->path, strerror(-r));
 }
 
 /* --- reading */
@@ -172,12 +172,12 @@ static int parse(char *text, size_t len, struct rd_buffer *ret)
 	return ret->failed ? -ENOMEM : 0;
 }
 
-static int read_file(const struct rd_store *store, const char *name, struct rd_buffer *ret)
+static int read_file(const struct rd_files *files, const char *name, struct rd_buffer *ret)
 {
 	RD_CLOSE int fd = -1;
 	struct rd_buffer text = { 0 };
 	char path[PATH_MAX];
-	int r = rd_store_path(path, store, name);
+	int r = rd_files_path(path, files, name);
 
 	if (r)
 		return r;
@@ -194,17 +194,17 @@ static int read_file(const struct rd_store *store, const char *name, struct rd_b
 int rd_lookup_log_read(const char *pool_path, struct rd_buffer *ret)
 {
 	struct rd_lock names = RD_LOCK_NONE;
-	struct rd_store store;
-	int r = rd_store_find(&store, pool_path);
+	struct rd_files files;
+	int r = rd_files_find(&files, pool_path);
 
 	if (r)
 		return r;
 	/* Without the lock, on a file system that is read-only, no one else has it either. */
-	rd_store_lock_names(&store, &names, false);
-	r = read_file(&store, OLD, ret);
+	rd_files_lock_names(&files, &names, false);
+	r = read_file(&files, OLD, ret);
 	if (!r)
-		r = read_file(&store, LOG, ret);
+		r = read_file(&files, LOG, ret);
 	rd_lock_drop(&names);
-	rd_store_close(&store);
+	rd_files_close(&files);
 	return r;
 }

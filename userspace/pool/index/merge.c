@@ -13,7 +13,7 @@
 #define LEAST_PRUNED	65536
 
 struct merge {
-	struct rd_store *store;
+	struct rd_files *files;
 	const struct rd_owned *owned;	/* NULL: all stay */
 	unsigned int nr;
 	struct rd_index_run *runs[RD_MERGE_WIDE];	/* the newest first */
@@ -56,7 +56,7 @@ static int step(struct merge *merge, unsigned int i)
 	int r = rd_index_run_next(&merge->readers[i], &merge->next[i]);
 
 	if (r < 0 && r != -ENOMEM) {
-		rd_store_drop(merge->store, merge->runs[i], r);
+		rd_files_drop(merge->files, merge->runs[i], r);
 		return -EAGAIN;
 	}
 	return r;
@@ -164,13 +164,13 @@ static int merge_runs(struct merge *merge)
 	if (!r)
 		r = count(merge, &nr);
 	if (!r)
-		r = rd_store_begin(merge->store, &new, nr, merge->runs[0]->head.generation);
+		r = rd_files_begin(merge->files, &new, nr, merge->runs[0]->head.generation);
 	if (r)
 		return r;
 	r = put_all(merge, &new.writer);
-	r = rd_store_end(merge->store, &new, r);
+	r = rd_files_end(merge->files, &new, r);
 	for (i = 0; i < merge->nr && !r; i++)
-		rd_store_remove(merge->store, merge->runs[i]);
+		rd_files_remove(merge->files, merge->runs[i]);
 	return r;
 }
 
@@ -215,14 +215,14 @@ static unsigned int size_of(const struct rd_index_run *run)
 /* Find @fan runs of a size, and more if there are. */
 static bool choose(struct merge *merge, unsigned int fan)
 {
-	const struct rd_store *store = merge->store;
+	const struct rd_files *files = merge->files;
 	unsigned int size, i;
 
 	for (size = 0; size < 32; size++) {
 		merge->nr = 0;
-		for (i = 0; i < store->nr && merge->nr < RD_MERGE_WIDE; i++)
-			if (size_of(store->runs[i]) == size)
-				merge->runs[merge->nr++] = store->runs[i];
+		for (i = 0; i < files->nr && merge->nr < RD_MERGE_WIDE; i++)
+			if (size_of(files->runs[i]) == size)
+				merge->runs[merge->nr++] = files->runs[i];
 		if (merge->nr >= fan)
 			return true;
 	}
@@ -231,40 +231,40 @@ static bool choose(struct merge *merge, unsigned int fan)
 
 static bool choose_any(struct merge *merge)
 {
-	const struct rd_store *store = merge->store;
+	const struct rd_files *files = merge->files;
 	unsigned int i;
 
 	merge->nr = 0;
-	for (i = 0; i < store->nr && i < RD_MERGE_WIDE; i++)
-		merge->runs[merge->nr++] = store->runs[i];
+	for (i = 0; i < files->nr && i < RD_MERGE_WIDE; i++)
+		merge->runs[merge->nr++] = files->runs[i];
 	return merge->nr > 1;
 }
 
-static void run_merges(struct rd_store *store, struct rd_sql *sql, unsigned int fan)
+static void run_merges(struct rd_files *files, struct rd_sql *sql, unsigned int fan)
 {
 	struct merge *merge = calloc(1, sizeof(*merge));
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r = 0;
 
-	if (!merge || !rd_store_lock_merge(store, &lock)) {
+	if (!merge || !rd_files_lock_merge(files, &lock)) {
 		free(merge);
 		return;
 	}
-	merge->store = store;
-	rd_store_refresh(store);
+	merge->files = files;
+	rd_files_refresh(files);
 	while ((!r || r == -EAGAIN) && (fan ? choose(merge, fan) : choose_any(merge)))
 		r = merge_pruned(merge, sql);
 	rd_lock_drop(&lock);
 	free(merge);
 }
 
-void rd_merge(struct rd_store *store, struct rd_sql *sql, unsigned int fan)
+void rd_merge(struct rd_files *files, struct rd_sql *sql, unsigned int fan)
 {
-	if (store->nr >= fan)
-		run_merges(store, sql, fan);
+	if (files->nr >= fan)
+		run_merges(files, sql, fan);
 }
 
-void rd_merge_all(struct rd_store *store)
+void rd_merge_all(struct rd_files *files)
 {
-	run_merges(store, NULL, 0);
+	run_merges(files, NULL, 0);
 }

@@ -8,7 +8,7 @@
 #define RD_MERGE_H
 
 #include "pool/catalog/db.h"
-#include "store.h"
+#include "files.h"
 
 #define RD_MERGE_FAN		4
 /* While an index is made, so that most entries are merged once. */
@@ -18,9 +18,9 @@
  * Merge, unless another process does. Entries of frames that no recipe of @sql has go; NULL:
  * all stay. What fails has been told.
  */
-void rd_merge(struct rd_store *store, struct rd_sql *sql, unsigned int fan);
+void rd_merge(struct rd_files *files, struct rd_sql *sql, unsigned int fan);
 
 /* Merge all runs into one, but for the last number of RD_MERGE_WIDE. */
-void rd_merge_all(struct rd_store *store);
+void rd_merge_all(struct rd_files *files);
 
 #endif

@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "pool/data/map.h"
-#include "pool/engine/served.h"
+#include "pool/data/ring.h"
+#include "pool/data/store.h"
 #include "libnbd.h"
 #include "nbd.h"
 
@@ -33,7 +34,7 @@ struct run {
 };
 
 struct rd_nbd {
-	struct rd_served served;
+	struct rd_store store;
 	const struct rd_libnbd *lib;
 	struct nbd_handle *handle;
 	struct rd_nbd_options options;
@@ -53,7 +54,6 @@ struct rd_nbd {
 	u64 looked;			/* when options.look() was called last */
 	unsigned int in_flight;
 	struct question *question;	/* that is to be answered, or NULL */
-	struct rd_op *ended, **ended_end;	/* requests whose done() is to be called */
 
 	/* The runs of [from, to), as the server said last. */
 	struct rd_buffer runs;
@@ -98,26 +98,6 @@ static int last_error(const struct rd_nbd *nbd)
 
 /* --- requests */
 
-static void put_ended(struct rd_nbd *nbd, struct rd_op *op, int r)
-{
-	op->r = r;
-	op->next = NULL;
-	*nbd->ended_end = op;
-	nbd->ended_end = &op->next;
-}
-
-static void tell_ended(struct rd_nbd *nbd)
-{
-	struct rd_op *op;
-
-	while ((op = nbd->ended)) {
-		nbd->ended = op->next;
-		if (!nbd->ended)
-			nbd->ended_end = &nbd->ended;
-		op->done(op, op->r);
-	}
-}
-
 struct request {
 	struct rd_nbd *nbd;
 	struct rd_op *op;
@@ -130,7 +110,7 @@ static int end_request(void *user_data, int *error)
 	request->nbd->in_flight--;
 	/* When the handle is closed, the snapshot is gone, and what it had in flight. */
 	if (request->nbd->ring)
-		put_ended(request->nbd, request->op, -*error);
+		rd_ring_end(request->op, -*error);
 	return 1;
 }
 
@@ -198,7 +178,6 @@ static void polled(struct rd_op *op, int r)
 		nbd->options.look(nbd->options.ctx);
 	}
 	nbd->lib->poll(nbd->handle, 0);
-	tell_ended(nbd);
 	keep_polling(nbd);
 }
 
@@ -233,14 +212,14 @@ static void start_alarm(struct rd_nbd *nbd)
 
 /* --- what a snapshot calls */
 
-static struct rd_nbd *nbd_of(struct rd_served *served)
+static struct rd_nbd *nbd_of(struct rd_store *store)
 {
-	return (struct rd_nbd *)((char *)served - offsetof(struct rd_nbd, served));
+	return (struct rd_nbd *)((char *)store - offsetof(struct rd_nbd, store));
 }
 
-static int begin(struct rd_served *served, struct rd_ring *ring)
+static int begin(struct rd_store *store, struct rd_ring *ring)
 {
-	struct rd_nbd *nbd = nbd_of(served);
+	struct rd_nbd *nbd = nbd_of(store);
 
 	nbd->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (nbd->timer < 0)
@@ -251,13 +230,14 @@ static int begin(struct rd_served *served, struct rd_ring *ring)
 }
 
 /* The ring waits for what it polls before it is freed: let both come at once. */
-static void end(struct rd_served *served)
+static void end(struct rd_store *store)
 {
 	const struct itimerspec now = { .it_value.tv_nsec = 1 };
-	struct rd_nbd *nbd = nbd_of(served);
+	struct rd_nbd *nbd = nbd_of(store);
 
 	if (!nbd->ring)
 		return;
+	rd_ring_forget(nbd->ring);
 	nbd->ring = NULL;
 	if (nbd->options.end)
 		nbd->options.end(nbd->options.ctx);
@@ -266,11 +246,11 @@ static void end(struct rd_served *served)
 	timerfd_settime(nbd->timer, 0, &now, NULL);
 }
 
-static void submit(struct rd_served *served, struct rd_op *op)
+static void submit(struct rd_store *store, struct rd_op *op)
 {
-	struct rd_nbd *nbd = nbd_of(served);
+	struct rd_nbd *nbd = nbd_of(store);
 	size_t len = op->iov->iov_len;
-	u64 left = op->offset < served->size ? served->size - op->offset : 0;
+	u64 left = op->offset < store->bytes ? store->bytes - op->offset : 0;
 	struct request *request = malloc(sizeof(*request));
 	nbd_completion_callback callback = {
 		.callback = end_request,
@@ -286,7 +266,7 @@ static void submit(struct rd_served *served, struct rd_op *op)
 		len = left;
 	}
 	if (!request) {
-		put_ended(nbd, op, -ENOMEM);
+		rd_ring_end(op, -ENOMEM);
 	} else {
 		*request = (struct request){ nbd, op };
 		if (!nbd->in_flight++)
@@ -298,10 +278,9 @@ static void submit(struct rd_served *served, struct rd_op *op)
 					     callback, 0);
 		if (cookie < 0) {
 			nbd->in_flight--;
-			put_ended(nbd, op, last_error(nbd));
+			rd_ring_end(op, last_error(nbd));
 		}
 	}
-	tell_ended(nbd);
 	keep_polling(nbd);
 }
 
@@ -368,13 +347,12 @@ static int wait_for(struct rd_nbd *nbd, i64 cookie)
 	else if (r == -ETIMEDOUT || r == -EINTR)
 		cut_off(nbd);
 	nbd->question = NULL;
-	tell_ended(nbd);
 	return r;
 }
 
-static int flush(struct rd_served *served)
+static int flush(struct rd_store *store)
 {
-	struct rd_nbd *nbd = nbd_of(served);
+	struct rd_nbd *nbd = nbd_of(store);
 	int r;
 
 	if (nbd->lib->can_flush(nbd->handle) <= 0)
@@ -386,7 +364,7 @@ static int flush(struct rd_served *served)
 /* Ask about the disk from question->offset on, for some of it. */
 static int ask(struct rd_nbd *nbd, struct question *question)
 {
-	u64 from = question->offset, len = rd_min((u64)WINDOW, nbd->served.size - from);
+	u64 from = question->offset, len = rd_min((u64)WINDOW, nbd->store.bytes - from);
 	nbd_extent_callback callback = { .callback = take_answer, .user_data = nbd };
 	i64 cookie;
 	int r;
@@ -399,7 +377,7 @@ static int ask(struct rd_nbd *nbd, struct question *question)
 		return r;
 	if (question->is_wrong || question->offset == from)
 		return -EPROTO;
-	question->offset = rd_min(question->offset, nbd->served.size);
+	question->offset = rd_min(question->offset, nbd->store.bytes);
 	return question->into->failed ? -ENOMEM : 0;
 }
 
@@ -455,13 +433,13 @@ static const struct run *find_run(const struct rd_nbd *nbd, u64 offset)
 	return &runs[low];
 }
 
-static off_t seek(struct rd_served *served, off_t offset, int whence)
+static off_t seek(struct rd_store *store, off_t offset, int whence)
 {
-	struct rd_nbd *nbd = nbd_of(served);
+	struct rd_nbd *nbd = nbd_of(store);
 	const struct run *run;
 	u64 at = offset;
 
-	while (at < served->size && nbd->tells_holes) {
+	while (at < store->bytes && nbd->tells_holes) {
 		if ((at < nbd->from || at >= nbd->to) && load_runs(nbd, at)) {
 			errno = EIO;
 			return -1;
@@ -471,10 +449,10 @@ static off_t seek(struct rd_served *served, off_t offset, int whence)
 			return at;
 		at = rd_min(run->end, nbd->to);
 	}
-	if (at < served->size)
-		return whence == SEEK_DATA ? at : served->size;
+	if (at < store->bytes)
+		return whence == SEEK_DATA ? at : store->bytes;
 	if (whence == SEEK_HOLE)
-		return served->size;
+		return store->bytes;
 	errno = ENXIO;
 	return -1;
 }
@@ -508,15 +486,15 @@ bool rd_nbd_has_bitmap(const struct rd_nbd *nbd)
 /* Append the zeros that may have been cut off and be there again: see nbd.h. */
 static int add_zeros(struct rd_nbd *nbd, struct rd_buffer *zeros)
 {
-	u64 size = nbd->served.size, start, end = 0;
+	u64 size = nbd->store.bytes, start, end = 0;
 	off_t at;
 
 	while (end < size) {
-		at = seek(&nbd->served, end, SEEK_HOLE);
+		at = seek(&nbd->store, end, SEEK_HOLE);
 		if (at < 0)
 			return -EIO;
 		start = at;
-		at = seek(&nbd->served, start, SEEK_DATA);
+		at = seek(&nbd->store, start, SEEK_DATA);
 		if (at < 0 && errno != ENXIO)
 			return -EIO;
 		end = at < 0 ? size : (u64)at;
@@ -549,7 +527,7 @@ int rd_nbd_dirty(struct rd_nbd *nbd, struct rd_buffer *ret)
 	struct question question = { .context = nbd->bitmap, .add = add_dirty, .into = &dirty };
 	int r = 0;
 
-	while (!r && question.offset < nbd->served.size)
+	while (!r && question.offset < nbd->store.bytes)
 		r = ask(nbd, &question);
 	if (!r)
 		r = add_zeros(nbd, &zeros);
@@ -589,9 +567,9 @@ static int check_sizes(struct rd_nbd *nbd)
 
 	if (size < 0)
 		return rd_err(0, "'%s': %s", nbd->uri, nbd->lib->get_error()), last_error(nbd);
-	nbd->served.size = size;
-	if (nbd->served.size > RD_VERSION_MAX)
-		return rd_err(-EFBIG, "'%s' has %llu bytes", nbd->uri, nbd->served.size);
+	nbd->store.bytes = size;
+	if (nbd->store.bytes > RD_VERSION_MAX)
+		return rd_err(-EFBIG, "'%s' has %llu bytes", nbd->uri, nbd->store.bytes);
 	if (least <= RD_BLOCK_SIZE && (most <= 0 || most >= RD_SEG_SIZE))
 		return 0;
 	rd_err(0, "the server of '%s' takes requests of %lld to %lld bytes, and must take 4096 to %d",
@@ -625,6 +603,14 @@ static int connect_to(struct rd_nbd *nbd)
 	return r;
 }
 
+static const struct rd_store_ops ops = {
+	.begin = begin,
+	.submit = submit,
+	.sync = flush,
+	.seek = seek,
+	.end = end,
+};
+
 int rd_nbd_open(struct rd_nbd **ret, const struct rd_nbd_options *options)
 {
 	struct rd_nbd *nbd = calloc(1, sizeof(*nbd));
@@ -633,15 +619,8 @@ int rd_nbd_open(struct rd_nbd **ret, const struct rd_nbd_options *options)
 	*ret = nbd;
 	if (!nbd)
 		return -ENOMEM;
-	nbd->served = (struct rd_served){
-		.begin = begin,
-		.submit = submit,
-		.flush = flush,
-		.seek = seek,
-		.end = end,
-	};
+	nbd->store = (struct rd_store){ .ops = &ops, .caps = RD_STORE_HOLES, .fd = -1 };
 	nbd->timer = -1;
-	nbd->ended_end = &nbd->ended;
 	nbd->options = *options;
 	nbd->uri = options->uri;
 	if (options->bitmap && asprintf(&nbd->bitmap, BITMAP "%s", options->bitmap) < 0) {
@@ -670,7 +649,7 @@ bool rd_nbd_is_read_only(const struct rd_nbd *nbd)
 	return nbd->lib->is_read_only(nbd->handle) != 0;
 }
 
-struct rd_served *rd_nbd_served(struct rd_nbd *nbd)
+struct rd_store *rd_nbd_store(struct rd_nbd *nbd)
 {
-	return &nbd->served;
+	return &nbd->store;
 }

@@ -4,8 +4,8 @@
  * server such as qemu-nbd takes no second one.
  *
  * The ring of the snapshot or restore waits for the socket, and libnbd's state machine runs in its
- * thread. Requests that have ended are put on a list, because libnbd calls back with its handle
- * locked, and their done() is called when it is not.
+ * thread. Requests that have ended go to the ring, which calls their done() later, because libnbd
+ * calls back with its handle locked.
  */
 #ifndef RD_NBD_SOURCE_H
 #define RD_NBD_SOURCE_H
@@ -42,7 +42,7 @@ void rd_nbd_close(struct rd_nbd *nbd);
 bool rd_nbd_is_read_only(const struct rd_nbd *nbd);
 
 /* The disk, for a snapshot or a restore, until rd_nbd_close(). */
-struct rd_served *rd_nbd_served(struct rd_nbd *nbd);
+struct rd_store *rd_nbd_store(struct rd_nbd *nbd);
 
 /* Has the server the bitmap that was asked for? */
 bool rd_nbd_has_bitmap(const struct rd_nbd *nbd);

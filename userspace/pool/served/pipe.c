@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "pool/data/ring.h"
 #include "pipe.h"
 
 /* Read @len bytes; *@ret: how many there were until the end. */
@@ -33,58 +34,41 @@ static int read_all(struct rd_pipe *pipe, void *data, size_t len, size_t *ret)
 	return 0;
 }
 
-static void submit(struct rd_served *served, struct rd_op *op)
+static void submit(struct rd_store *store, struct rd_op *op)
 {
-	struct rd_pipe *pipe = (struct rd_pipe *)served;
+	struct rd_pipe *pipe = (struct rd_pipe *)store;
 	size_t len = op->iov->iov_len, wanted, got;
-	u64 left = served->size - rd_min(op->offset, served->size);
+	u64 left = store->bytes - rd_min(op->offset, store->bytes);
 	int r;
 
 	wanted = rd_min(len, left);
 	if (op->offset != pipe->at) {
-		op->done(op, -ESPIPE);
+		rd_ring_end(op, -ESPIPE);
 		return;
 	}
 	r = read_all(pipe, op->iov->iov_base, wanted, &got);
 	pipe->at += got;
 	if (!r && got < wanted) {
 		rd_err(0, "the stream ended after %llu of %llu bytes",
-		       (unsigned long long)pipe->at, (unsigned long long)served->size);
+		       (unsigned long long)pipe->at, (unsigned long long)store->bytes);
 		r = -EPIPE;
 	}
 	memset((char *)op->iov->iov_base + got, 0, len - got);
-	op->done(op, r);
-}
-
-static int begin(struct rd_served *served, struct rd_ring *ring)
-{
-	(void)served;
-	(void)ring;
-	return 0;
-}
-
-static void end(struct rd_served *served)
-{
-	(void)served;
+	rd_ring_end(op, r);
 }
 
 /* Zeros come as such. */
-static off_t seek(struct rd_served *served, off_t offset, int whence)
+static off_t seek(struct rd_store *store, off_t offset, int whence)
 {
-	return whence == SEEK_DATA ? offset : (off_t)served->size;
+	return whence == SEEK_DATA ? offset : (off_t)store->bytes;
 }
+
+static const struct rd_store_ops ops = { .submit = submit, .seek = seek };
 
 void rd_pipe_open(struct rd_pipe *pipe, int fd, u64 size, const volatile int *stop)
 {
 	*pipe = (struct rd_pipe){
-		.served = {
-			.size = size,
-			.is_once = true,
-			.begin = begin,
-			.submit = submit,
-			.seek = seek,
-			.end = end,
-		},
+		.store = { .ops = &ops, .bytes = size, .is_once = true, .fd = -1 },
 		.fd = fd,
 		.stop = stop,
 	};
@@ -99,6 +83,6 @@ int rd_pipe_check_end(struct rd_pipe *pipe)
 	if (r || !got)
 		return r;
 	rd_err(0, "the stream goes on behind its %llu bytes",
-	       (unsigned long long)pipe->served.size);
+	       (unsigned long long)pipe->store.bytes);
 	return -EFBIG;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A disk that comes once, from its beginning to its end, down a pipe: see engine/served.h. */
+/* A disk that comes once, from its beginning to its end, down a pipe: see pool/data/store.h. */
 #ifndef RD_PIPE_H
 #define RD_PIPE_H
 
-#include "pool/engine/served.h"
+#include "pool/data/store.h"
 
 struct rd_pipe {
-	struct rd_served served;
+	struct rd_store store;
 	int fd;
 	u64 at;				/* so far it was read */
 	const volatile int *stop;	/* not 0: the user has asked to stop */

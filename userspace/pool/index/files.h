@@ -18,8 +18,8 @@
  * Nothing here fails a command. A run that is damaged is dropped: a message says so, the file
  * is removed, and "whole" with it. A run that cannot be written is given up, after a message.
  */
-#ifndef RD_STORE_H
-#define RD_STORE_H
+#ifndef RD_FILES_H
+#define RD_FILES_H
 
 #include <limits.h>
 
@@ -27,9 +27,9 @@
 #include "run.h"
 
 /* The vectors in memory have no more bytes; those of the greatest runs are read. */
-#define RD_STORE_VECTORS	(12ULL << 20)
+#define RD_FILES_VECTORS	(12ULL << 20)
 
-struct rd_store {
+struct rd_files {
 	char *path;		/* of the folder */
 	bool is_foreign;	/* it is a link, or no folder: as if it were empty */
 	u8 uuid[16];
@@ -39,31 +39,31 @@ struct rd_store {
 	u64 vectors;		/* bytes in memory */
 	bool has_vectors;	/* all are there that have room */
 	bool told_write;
-	bool lazy;		/* new runs are not flushed: rd_store_set_whole() does that */
+	bool lazy;		/* new runs are not flushed: rd_files_set_whole() does that */
 };
 
 /* A folder that is not there is empty. */
-int rd_store_open(struct rd_store *store, const char *pool_path, const u8 uuid[16]);
+int rd_files_open(struct rd_files *files, const char *pool_path, const u8 uuid[16]);
 /* Open the folder, without its runs. */
-int rd_store_find(struct rd_store *store, const char *pool_path);
-void rd_store_close(struct rd_store *store);
+int rd_files_find(struct rd_files *files, const char *pool_path);
+void rd_files_close(struct rd_files *files);
 
 /* Make the path of a file in the folder. -ENAMETOOLONG, -ENOTDIR: it is foreign. */
-int rd_store_path(char path[PATH_MAX], const struct rd_store *store, const char *name);
+int rd_files_path(char path[PATH_MAX], const struct rd_files *files, const char *name);
 /*
  * Take the lock of all names in the folder, for a moment; @exclusive: make the folder, if there is
  * none. Else -EBADF.
  */
-int rd_store_lock_names(struct rd_store *store, struct rd_lock *ret, bool exclusive);
+int rd_files_lock_names(struct rd_files *files, struct rd_lock *ret, bool exclusive);
 
 /* Look for runs that other processes have made or removed. */
-void rd_store_refresh(struct rd_store *store);
+void rd_files_refresh(struct rd_files *files);
 
 /* Read the vectors for which there is room, if runs have come or gone since. */
-void rd_store_load_vectors(struct rd_store *store);
+void rd_files_load_vectors(struct rd_files *files);
 
 /* Drop @run, which cannot be read because of @error. */
-void rd_store_drop(struct rd_store *store, struct rd_index_run *run, int error);
+void rd_files_drop(struct rd_files *files, struct rd_index_run *run, int error);
 
 /* A run that is being written. */
 struct rd_new_run {
@@ -77,20 +77,20 @@ struct rd_new_run {
  * Begin a run of up to @nr entries, with the generation @generation, or 0: it is the newest.
  * An error has been told.
  */
-int rd_store_begin(struct rd_store *store, struct rd_new_run *ret, u64 nr, u64 generation);
+int rd_files_begin(struct rd_files *files, struct rd_new_run *ret, u64 nr, u64 generation);
 /* End it, and use it; where @r is not 0, or something fails, remove it. */
-int rd_store_end(struct rd_store *store, struct rd_new_run *run, int r);
+int rd_files_end(struct rd_files *files, struct rd_new_run *run, int r);
 
 /* Take the lock for merging. False: another process has it. */
-bool rd_store_lock_merge(struct rd_store *store, struct rd_lock *ret);
+bool rd_files_lock_merge(struct rd_files *files, struct rd_lock *ret);
 /* Remove a run that has been merged. */
-void rd_store_remove(struct rd_store *store, struct rd_index_run *run);
+void rd_files_remove(struct rd_files *files, struct rd_index_run *run);
 
 /* Remove all runs. */
-void rd_store_clear(struct rd_store *store);
+void rd_files_clear(struct rd_files *files);
 
-bool rd_store_is_whole(const char *pool_path);
+bool rd_files_is_whole(const char *pool_path);
 /* Flush all runs, and note that the index is whole. */
-void rd_store_set_whole(struct rd_store *store);
+void rd_files_set_whole(struct rd_files *files);
 
 #endif
