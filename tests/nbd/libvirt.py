@@ -168,6 +168,17 @@ def compare(domain, disk):
         check(got[at:at + 4096] == want[at:at + 4096], f"{disk} differs at {at}")
 
 
+def compare_definition(domain, disk):
+    version = f"{domain.name}/xml@latest"
+    must(ctl("restore", version, "--to", "definition", "--full", "--quiet", "--yes"))
+    with open("definition", encoding="utf-8") as definition:
+        got = definition.read()
+    want = virsh("dumpxml", domain.name)
+    check(got.strip() == want.strip(), f"{version} is\n{got}\nand not\n{want}")
+    shown = must(ctl("show", f"{domain.name}/{disk}@latest"))
+    check(f"definition:     {domain.name}/xml@" in shown, shown)
+
+
 def test_random():
     """See above."""
     seen = collections.Counter()
@@ -208,6 +219,7 @@ def test_random():
             domain.write_some()
         output = must(snapshot(domain.name if len(disks) > 1 else f"{domain.name}/{disks[0]}"))
         seen[event] += 1
+        compare_definition(domain, disks[0])
         for disk in disks:
             compare(domain, disk)
             full = f"{disk}@" in output and any(
@@ -238,6 +250,7 @@ def test_kills():
         domain.write_some()
         output = must(snapshot(domain.name))
         full += output.count("full read") - 1
+        compare_definition(domain, "vda")
         for disk in DISKS:
             compare(domain, disk)
         domain.check_clean()

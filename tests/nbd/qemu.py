@@ -12,6 +12,8 @@ was written. The QEMU has no processor; its monitor writes in the place of a gue
             is in the next one
   kills     a snapshot is killed at each of its steps, the next one finds all that was written,
             and nothing is left in QEMU
+  home      a guest has an old version as its disk at once, by an export, writes to it, and QEMU
+            copies it to a file meanwhile
   refusals  no such disk, no such socket, a socket that another program has, an NBD server that is
             in use, no space for what is overwritten
 
@@ -28,6 +30,7 @@ import collections
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -98,6 +101,7 @@ class Qemu:
         self.content = bytearray(SIZE)
         self.process = None
         self.more = []
+        self.below = ""
         subprocess.run(["qemu-img", "create", "-q", "-f", args.format, self.path, str(SIZE)],
                        check=True)
 
@@ -105,7 +109,7 @@ class Qemu:
         command = ["qemu-system-x86_64", "-machine", "none", "-nodefaults", "-display", "none",
                    "-drive", f"if=none,id=drive0,driver={args.format},node-name=disk0,"
                    f"discard=unmap,file.driver=file,file.discard=unmap,"
-                   f"file.filename={self.path}", *self.more]
+                   f"file.filename={self.path}{self.below}", *self.more]
         for path in self.sockets:
             command += ["-qmp", f"unix:{path},server=on,wait=off"]
         # What qemu-io says goes there, and not to the monitor.
@@ -300,6 +304,42 @@ def test_moment():
     qemu.end()
 
 
+def test_home():
+    """See above."""
+    qemu = Qemu("home")
+    qemu.start()
+    write_some(qemu, 8)
+    version = f"home@{must(snapshot(qemu, 'home'))['number']}"
+    then = bytearray(qemu.content)
+    qemu.write(0, MIB, 99)
+    qemu.end()
+    status, output = ctl("export", version, "--background")
+    check(status == 0, output)
+    path = re.search(r"socket=(\S+)", output)[1]
+    back = Qemu("back")
+    back.content = then
+    back.below = ",backing=old"
+    back.more = ["-blockdev", f"nbd,node-name=old,read-only=on,export={version},server.type=unix,"
+                 f"server.path={path}"]
+    back.start()
+    # So slow that the guest writes before it is there.
+    back.monitor.run("block-stream", **{"job-id": "home", "device": "disk0", "speed": MIB // 4})
+    write_some(back, 6)
+    check(back.monitor.run("query-block-jobs"), "it was copied before the guest wrote")
+    back.monitor.run("block-job-set-speed", device="home", speed=0)
+    for _ in range(2400):
+        if not back.monitor.run("query-block-jobs"):
+            break
+        time.sleep(0.05)
+    back.end()
+    status, output = ctl("unexport", version)
+    check(status == 0, output)
+    subprocess.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", back.path, "back.raw"],
+                   check=True)
+    with open("back.raw", "rb") as raw:
+        check(raw.read() == back.content, "what was copied is not what the guest had")
+
+
 def test_kills():
     """See above."""
     qemu = Qemu("kills")
@@ -390,7 +430,7 @@ def test_refusals():
 
 
 tests = {"random": test_random, "moment": test_moment, "kills": test_kills,
-         "refusals": test_refusals}
+         "home": test_home, "refusals": test_refusals}
 os.makedirs("temp", exist_ok=True)
 failed = 0
 for test_name in args.names or tests:

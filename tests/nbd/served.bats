@@ -325,3 +325,7 @@ model() {
 @test "a QEMU that refuses" {
 	model refusals
 }
+
+@test "a guest has an old version as its disk, while QEMU copies it home" {
+	model home
+}

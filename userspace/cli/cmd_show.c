@@ -2,11 +2,13 @@
 /* revdedupctl show: describe a version. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/uuid.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
 #include "describe.h"
+#include "snapshot.h"
 
 #define WINDOW	1024
 
@@ -51,7 +53,39 @@ static const char *consistency_of(const struct rd_version *version)
 		"no: it may have been written while it was read";
 }
 
-static void show_text(const struct ctl_described *described, const struct counts *counts)
+/*
+ * Name the version of the definition of the domain that the disk was of at the same moment, or
+ * "": see cmd_snapshot_domain.c. One of them has the tag that all of a moment have.
+ */
+static int find_definition(struct ctl *ctl, const struct ctl_described *described,
+			   char ret[CTL_VERSION_TEXT])
+{
+	RD_ROW struct rd_row *rows = NULL;
+	const char *disk = strrchr(described->v.volume, '/');
+	char volume[CTL_NAME_MAX + sizeof("/" CTL_DEFINITION)];
+	const char *tag;
+	i64 id, number;
+	int r;
+
+	ret[0] = '\0';
+	if (!disk || !strcmp(disk + 1, CTL_DEFINITION))
+		return 0;
+	snprintf(volume, sizeof(volume), "%.*s/" CTL_DEFINITION,
+		 (int)(disk - described->v.volume), described->v.volume);
+	r = rd_volume_find(ctl->pool->sql, volume, &id);
+	if (!r)
+		r = rd_version_tags(ctl->pool->sql, &rows, &described->v.version);
+	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
+		r = rd_version_by_tag(ctl->pool->sql, id, tag, &number);
+		if (!r)
+			ctl_name_print(ret, volume, number);
+		r = r == -ENOENT ? 0 : r;
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+static void show_text(const struct ctl_described *described, const struct counts *counts,
+		      const char *definition)
 {
 	const struct rd_version *version = &described->v.version;
 	char time[CTL_TIME_TEXT], size[CTL_SIZE_TEXT], tracker[RD_UUID_TEXT];
@@ -68,6 +102,9 @@ static void show_text(const struct ctl_described *described, const struct counts
 	printf("in use:         %s\n", described->in_use ? "yes: a device reads it" : "no");
 	printf("protected:      %s\n", version->is_protected ? "yes" : "no");
 	printf("tags:           %s\n", described->tags[0] ? described->tags : "-");
+	if (definition[0])
+		printf("definition:     %s, which 'revdedupctl dump %s' prints\n", definition,
+		       definition);
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
 	if (described->unique != CTL_UNKNOWN)
@@ -90,12 +127,14 @@ static void show_text(const struct ctl_described *described, const struct counts
 }
 
 static void show_json(struct ctl *ctl, const struct ctl_described *described,
-		      const struct counts *counts)
+		      const struct counts *counts, const char *definition)
 {
 	const struct rd_version *version = &described->v.version;
 	char tracker[RD_UUID_TEXT];
 
 	ctl_json_described(ctl, described);
+	if (definition[0])
+		rd_json_string(&ctl->out, "definition", definition);
 	rd_json_u64(&ctl->out, "segments", counts->segments);
 	rd_json_u64(&ctl->out, "segments_zero", counts->zero);
 	rd_json_u64(&ctl->out, "segments_whole", counts->whole);
@@ -109,16 +148,20 @@ static void show_json(struct ctl *ctl, const struct ctl_described *described,
 static int show(struct ctl *ctl, const struct ctl_version *version)
 {
 	struct ctl_described described = { .v = *version };
+	char definition[CTL_VERSION_TEXT];
 	struct counts counts;
-	int r;
+	int r, found;
 
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
 		r = ctl_describe(ctl, &described);
-	if (r >= 0 && ctl->json)
-		show_json(ctl, &described, &counts);
-	else if (r >= 0)
-		show_text(&described, &counts);
+	found = r < 0 ? r : find_definition(ctl, &described, definition);
+	if (found < 0)
+		r = found;
+	else if (ctl->json)
+		show_json(ctl, &described, &counts, definition);
+	else
+		show_text(&described, &counts, definition);
 	free(described.tags);
 	return r;
 }

@@ -13,10 +13,10 @@
 #include "pool/served/bitmap.h"
 #include "snapshot.h"
 
-/* A disk that becomes a version. */
+/* A disk that becomes a version, or the definition. */
 struct copy {
 	char volume[CTL_NAME_MAX + 1];
-	const struct rd_domain_disk *disk;
+	const struct rd_domain_disk *disk;	/* NULL: the definition, which is the last one */
 	struct rd_nbd *nbd;
 	struct rd_bitmap_list list;
 	struct rd_snapshot_options options;
@@ -53,10 +53,17 @@ static int choose(struct moment *moment, char *operand)
 		disk->is_wanted = !target || !strcmp(disk->target, target);
 		moment->nr += disk->is_wanted;
 	}
-	if (moment->nr)
+	if (moment->nr++)
 		return 0;
 	rd_err(0, "the domain '%s' has no disk '%s'", operand, target);
 	return -ENOENT;
+}
+
+static int name_volume(struct moment *moment, const char *what, char volume[CTL_NAME_MAX + 1])
+{
+	int len = snprintf(volume, CTL_NAME_MAX + 1, "%s/%s", moment->domain.name, what);
+
+	return len <= CTL_NAME_MAX && ctl_is_volume(volume) ? 0 : -EINVAL;
 }
 
 static int name_volumes(struct moment *moment)
@@ -64,13 +71,13 @@ static int name_volumes(struct moment *moment)
 	struct rd_domain_disk *disk;
 	struct copy *copy = moment->copies;
 	char volume[CTL_NAME_MAX + 1];
-	int len, r = 0;
+	int r = 0;
 
 	rd_each(disk, &moment->domain.disks) {
-		len = snprintf(volume, sizeof(volume), "%s/%s", moment->domain.name,
-			       disk->target);
+		bool is_named = !name_volume(moment, disk->target, volume);
+
 		/* What others need is kept, so all are looked for. */
-		if (!r && len < (int)sizeof(volume) && ctl_is_volume(volume))
+		if (!r && is_named)
 			r = rd_version_newest(moment->ctl->pool->sql, volume, &disk->newest);
 		else if (!r && disk->is_wanted)
 			r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", volume);
@@ -80,6 +87,8 @@ static int name_volumes(struct moment *moment)
 		copy->disk = disk;
 		copy++;
 	}
+	if (!r && name_volume(moment, CTL_DEFINITION, copy->volume))
+		r = ctl_usage(moment->ctl, "'%s' cannot be the name of a volume", copy->volume);
 	return r;
 }
 
@@ -112,25 +121,14 @@ static void let_go(struct moment *moment)
 	moment->left = rd_domain_end(&moment->domain, true);
 }
 
-static int note_made(void *ctx, const struct rd_version *version)
-{
-	(void)version;
-	let_go(ctx);
-	return 0;
-}
-
-static int open_copy(struct moment *moment, struct copy *copy,
-		     const struct rd_snapshot_options *options)
+static int open_disk(struct moment *moment, struct copy *copy)
 {
 	const struct rd_domain_disk *disk = copy->disk;
 	bool has_bitmap = disk->old[0];
 	int r;
 
-	copy->options = *options;
-	copy->options.volume = copy->volume;
 	copy->options.from = disk->uri;
 	copy->options.check = check;
-	copy->options.copied = note_made;
 	copy->options.ctx = moment;
 	copy->options.why_full = ctl_has(moment->ctl, CTL_OPT_FULL_SCAN) ? "as requested" :
 		disk->why_full;
@@ -152,12 +150,17 @@ static int open_copy(struct moment *moment, struct copy *copy,
 	return r;
 }
 
-static int copy_one(struct moment *moment, const struct rd_snapshot_options *options)
+static int open_copy(struct moment *moment, struct copy *copy,
+		     const struct rd_snapshot_options *options)
 {
-	struct copy *copy = moment->copies;
-	int r = open_copy(moment, copy, options);
-
-	return r ? r : rd_snapshot(moment->ctl->pool, &copy->options, &copy->report);
+	copy->options = *options;
+	copy->options.volume = copy->volume;
+	copy->options.waits = true;
+	if (copy->disk)
+		return open_disk(moment, copy);
+	copy->options.from = moment->domain.definition;
+	copy->options.why_full = "it is a definition";
+	return 0;
 }
 
 /* All of them exist, or none. */
@@ -172,8 +175,6 @@ static int copy_all(struct moment *moment, const struct rd_snapshot_options *opt
 		struct copy *copy = &moment->copies[i];
 
 		r = open_copy(moment, copy, options);
-		copy->options.copied = NULL;
-		copy->options.waits = true;
 		copy->options.time = now;
 		if (!r)
 			r = rd_snapshot_group_copy(group, &copy->options, &copy->report);
@@ -209,16 +210,21 @@ static int name_moment(struct moment *moment)
 
 static void tell(struct moment *moment)
 {
-	unsigned int i;
+	unsigned int i, disks = moment->nr - 1;
+	const struct copy *definition = &moment->copies[disks];
+	char name[CTL_VERSION_TEXT];
 
-	for (i = 0; i < moment->nr; i++)
+	/* The definition is no news. */
+	for (i = 0; i < (moment->ctl->json ? moment->nr : disks); i++)
 		ctl_tell_snapshot(moment->ctl, moment->copies[i].volume,
 				  &moment->copies[i].report, 0);
-	if (moment->nr > 1 && moment->ctl->json)
+	ctl_name_print(name, definition->volume, definition->report.version.number);
+	if (moment->ctl->json)
 		ctl_json(moment->ctl, "group", "name=%s versions=%llu", moment->name,
 			 (u64)moment->nr);
-	else if (moment->nr > 1 && !moment->ctl->quiet)
-		printf("@%s: %u versions of one moment\n", moment->name, moment->nr);
+	else if (!moment->ctl->quiet)
+		printf("@%s: %u version%s of one moment, and the definition, %s\n", moment->name,
+		       disks, disks == 1 ? "" : "s", name);
 }
 
 static void end(struct moment *moment)
@@ -246,15 +252,14 @@ static int take(struct moment *moment, const struct rd_snapshot_options *options
 
 	moment->domain.pool = ctl->pool->area.super.uuid;
 	r = name_volumes(moment);
-	/* A name for one as well, if the user gives it. */
-	if (!r && (moment->nr > 1 || ctl_has(ctl, CTL_OPT_GROUP)))
+	if (!r)
 		r = rd_snapshot_group_new(&moment->group, ctl->pool, moment->name, moment->nr);
 	if (!r)
 		r = rd_domain_begin(&moment->domain);
 	if (r)
 		return r;
 	ctl_progress_begin(&ctl->progress, moment->domain.name);
-	r = moment->group ? copy_all(moment, options) : copy_one(moment, options);
+	r = copy_all(moment, options);
 	ctl_progress_clear(&ctl->progress);
 	return r;
 }

@@ -19,7 +19,11 @@ void ctl_warn_of_damage(const struct ctl *ctl);
 
 /* snapshot --group */
 int ctl_snapshot_group(struct ctl *ctl, const struct rd_snapshot_options *options);
-/* snapshot --libvirt */
+/*
+ * snapshot --libvirt. What libvirt says of DOMAIN is the content of the volume DOMAIN/xml, of which
+ * each moment has a version.
+ */
+#define CTL_DEFINITION	"xml"
 int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *options);
 
 #endif

@@ -18,6 +18,7 @@
 
 /* libvirt's QEMU can make a socket there, whatever guards it. */
 #define STATE_DIR	"/var/lib/libvirt/qemu/domain-%s-*"
+#define DEFINITION	"domain.xml"
 /* A virsh that a kill has orphaned may begin the job this much later. */
 #define LATE_STEPS	10
 #define LATE_US		500000
@@ -105,11 +106,12 @@ int rd_domain_disks(struct rd_domain *domain)
 	r = check_name(domain);
 	if (!r)
 		r = check_runs(domain);
+	/* Without secrets, which a pool is not to keep. */
 	if (!r)
-		r = rd_virsh(domain->name, false, &text, "dumpxml", NULL, NULL, NULL);
+		r = rd_virsh(domain->name, false, &domain->xml, "dumpxml", NULL, NULL, NULL);
 	if (!r)
-		domain->has_threads = strstr((const char *)text.data, "iothread");
-	if (!r && strstr((const char *)text.data, "device='lun'"))
+		domain->has_threads = strstr((const char *)domain->xml.data, "iothread");
+	if (!r && strstr((const char *)domain->xml.data, "device='lun'"))
 		rd_warn("'%s' has a device of SCSI that is passed through, which is not kept",
 			domain->name);
 	if (!r)
@@ -253,6 +255,7 @@ static void put(struct rd_buffer *xml, const char *fmt, ...)
 static int write_file(const struct rd_domain *domain, const char *name, struct rd_buffer *xml)
 {
 	ssize_t len = -1;
+	bool is_whole;
 	int fd;
 
 	unlinkat(domain->den.fd, name, 0);
@@ -262,8 +265,9 @@ static int write_file(const struct rd_domain *domain, const char *name, struct r
 		len = write(fd, xml->data, xml->len);
 		close(fd);
 	}
+	is_whole = len == (ssize_t)xml->len;
 	rd_buffer_free(xml);
-	return len > 0 ? 0 : rd_err(-EIO, "cannot write '%s/%s'", domain->den.path, name);
+	return is_whole ? 0 : rd_err(-EIO, "cannot write '%s/%s'", domain->den.path, name);
 }
 
 static int write_backup(const struct rd_domain *domain, bool full)
@@ -396,6 +400,7 @@ static void remove_files(const struct rd_domain *domain)
 		unlinkat(domain->den.fd, disk->target, 0);
 	unlinkat(domain->den.fd, "backup.xml", 0);
 	unlinkat(domain->den.fd, "checkpoint.xml", 0);
+	unlinkat(domain->den.fd, DEFINITION, 0);
 }
 
 /* See check_threads() in fleece.c. */
@@ -424,6 +429,14 @@ static int clear(struct rd_domain *domain)
 		return r;
 	remove_files(domain);
 	return sort_checkpoints(domain, false);
+}
+
+static int write_definition(struct rd_domain *domain)
+{
+	domain->xml.len = strlen((const char *)domain->xml.data);
+	snprintf(domain->definition, sizeof(domain->definition), "%s/%s", domain->den.path,
+		 DEFINITION);
+	return write_file(domain, DEFINITION, &domain->xml);
 }
 
 static u64 first_number(const char *line)
@@ -477,6 +490,8 @@ int rd_domain_begin(struct rd_domain *domain)
 	}
 	r = clear(domain);
 	if (!r)
+		r = write_definition(domain);
+	if (!r)
 		r = measure(domain);
 	domain->job = (struct rd_guard){ .end = clear_away, .ctx = domain, .limit_ms = -1 };
 	if (!r)
@@ -521,4 +536,5 @@ int rd_domain_end(struct rd_domain *domain, bool is_made)
 void rd_domain_free(struct rd_domain *domain)
 {
 	rd_buffer_free(&domain->disks);
+	rd_buffer_free(&domain->xml);
 }

@@ -53,6 +53,8 @@ struct rd_domain {
 	bool (*follows)(const struct rd_version *newest, const char *name);
 	bool force;			/* although a kill may end QEMU */
 	struct rd_buffer disks;		/* struct rd_domain_disk each */
+	struct rd_buffer xml;		/* its definition, as it runs, with a NUL */
+	char definition[PATH_MAX + RD_DOMAIN_NAME];	/* a file that has it, until the end */
 
 	/* The rest is that of domain.c. */
 	char prefix[RD_DEN_NAME];	/* of our checkpoints, and the name of the den */
