@@ -51,6 +51,28 @@ make_moment() {
 	done
 }
 
+@test "show: a disk of a domain names the definition of the same moment" {
+	make_pool 128M
+	truncate -s 4M disk.img
+	for nr in 1 2; do
+		echo "<domain $nr/>" >xml
+		must snapshot db/xml --from xml --tag "m$nr"
+		blocks disk.img "$nr" 1
+		must snapshot db/vda --from disk.img --tag "m$nr" --tag "also$nr"
+	done
+	must snapshot db/vda --from disk.img
+	must show db/vda@1
+	[[ $output == *"definition:     db/xml@1, which 'revdedupctl dump db/xml@1' prints"* ]]
+	must show db/vda@2 --json
+	[ "$(field 0 '["definition"]')" = db/xml@2 ]
+	must dump db/xml@2
+	[ "$output" = "<domain 2/>" ]
+	must show db/vda@3
+	[[ $output != *definition* ]]
+	must show db/xml@1
+	[[ $output != *definition* ]]
+}
+
 @test "@TAG: protect and delete take all of them, or none" {
 	make_moment
 	must protect vm2@gold
