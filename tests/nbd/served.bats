@@ -329,3 +329,20 @@ model() {
 @test "a guest has an old version as its disk, while QEMU copies it home" {
 	model home
 }
+
+@test "a disk over NBD with TLS, for who has the key" {
+	local uri="nbds+unix://alice@/?socket=$PWD/s&tls-psk-file="
+	make_pool 256M
+	disk raw 9441792
+	psktool -u alice -p keys >/dev/null
+	psktool -u alice -p others >/dev/null
+	server nbdkit --foreground --unix "$PWD/s" --tls=require --tls-psk="$PWD/keys" file raw
+	must snapshot vm --from "$uri$PWD/keys"
+	is vm@1 raw
+	for refused in "$uri$PWD/others" "$(nbd)"; do
+		ctl snapshot vm --from "$refused"
+		echo "$output"
+		[ "$status" -eq 1 ]
+		[[ $output == *"cannot connect to "*"no version was made"* ]]
+	done
+}
