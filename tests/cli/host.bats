@@ -102,6 +102,54 @@ is_good() { awk -f "$top/tests/guest/host/prometheus.awk" <<<"$output"; }
 	[[ $output != *scrub* ]]
 }
 
+@test "scrub in parts: each goes on, together they read all, and what one found stays said" {
+	local nr found=0 ended=0
+	export REVDEDUP_POOL=$PWD/pool
+	ctl init --compression none "$REVDEDUP_POOL" --size 1G
+	dd if=/dev/urandom of=image bs=1M count=40 status=none
+	ctl snapshot vm1 --from image
+	ctl scrub --sample 30%
+	[ "$status" -eq 0 ]
+	[[ $output == "scrub OK: "*" read, "[34]?" % of the pool so far, no version damaged" ]]
+	ctl status
+	[[ $output == *"  last scrub:  never"*"  next scrub:  goes on at "[34]?" %, begun 20"* ]]
+	ctl status --json
+	[[ $output == *'"scrub_part": {"percent": '[34]?', "since": '* ]]
+	# One that reads all needs no rest.
+	ctl scrub --sample 0
+	[[ $output == "scrub OK: 1 version, "* ]]
+	ctl status
+	[[ $output != *"next scrub"* ]]
+	damage image 5000
+	for ((nr = 1; nr <= 4; nr++)); do
+		ctl scrub --sample 30%
+		echo "$output"
+		[ "$status" -eq 0 ] || [ "$status" -eq 4 ]
+		found=$((found + (status == 4)))
+		[[ $output != *"the last part of the pool"* ]] || { ended=$nr; break; }
+	done
+	[ "$found" -eq 1 ]
+	[ "$ended" -ge 3 ]
+	ctl status
+	[[ $output == *"  last scrub:  "*", 1 damaged versions"* ]]
+	[[ $output != *"next scrub"* ]]
+	ctl repair --from image
+	ctl status
+	[[ $output == *"  last scrub:  "*", no damage"* ]]
+	ctl scrub --sample 20M --json
+	[[ $output == *'"bytes_read": 33554432, "percent_so_far": 80}' ]]
+	ctl scrub --time 1h
+	[[ $output == *"the last part of the pool, no version damaged" ]]
+	for wrong in "vm1 --sample 5%" "--sample 200%" "--sample x" "vm1 --time 1h"; do
+		# shellcheck disable=SC2086 # two words
+		ctl scrub $wrong
+		[ "$status" -eq 2 ]
+	done
+	echo next rubbish >pool/scrub-part
+	ctl scrub --sample 30%
+	[[ $output == *" % of the pool so far"* ]]
+}
+
 @test "status, metrics: when a pass last came to its end" {
 	local label
 	export REVDEDUP_POOL=$PWD/pool

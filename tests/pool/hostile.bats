@@ -90,7 +90,7 @@ is_untouched() {
 	local name
 	for name in $(each_of 2 data reserve catalog.db-wal catalog.db catalog.db-pages \
 		catalog.db-shm catalog.db-journal catalog.new catalog.new-pages index \
-		index/lookups index/lock copies index/1 last-scrub last-check); do
+		index/lookups index/lock copies index/1 last-scrub scrub-part last-check); do
 		fresh
 		[ "$name" = index ] || mkdir -p pool/index
 		rm -rf "pool/$name"

@@ -6,12 +6,15 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
+#include "pool/catalog/owners.h"
 #include "pool/engine/check.h"
 #include "pool/engine/copy.h"
 #include "pool/engine/damage.h"
 #include "pool/engine/restore.h"
 #include "cli.h"
+#include "dedup.h"
 #include "lastscrub.h"
 
 struct scrub {
@@ -20,6 +23,8 @@ struct scrub {
 	u64 bytes, bytes_all;		/* of versions that were read, and of all: for progress */
 	u64 nr_versions, nr_damaged, nr_left_out, bytes_read, nr_fps;
 	u64 nr_wrong;			/* in the catalog */
+	bool in_parts;
+	struct ctl_scrub_part part;	/* if so: this one and those before */
 };
 
 static void print_json(struct ctl *ctl, const struct ctl_version *version,
@@ -148,13 +153,14 @@ static int check_catalog(struct scrub *scrub, bool *ret_readable)
 	return r;
 }
 
-static int read_all(struct scrub *scrub)
+/* @part: only so much, or NULL. */
+static int read_all(struct scrub *scrub, struct rd_damage_part *part)
 {
 	struct rd_damage_report report;
 	struct ctl *ctl = scrub->ctl;
 	int r;
 
-	r = rd_damage_find(ctl->pool, NULL, &report);
+	r = rd_damage_find(ctl->pool, part, NULL, &report);
 	ctl_progress_clear(&ctl->progress);
 	if (!r)
 		r = ctl_tell_damage(ctl, &report, U64_MAX, &scrub->nr_versions,
@@ -177,42 +183,111 @@ static int read_copies(struct scrub *scrub)
 	return r;
 }
 
-static int scrub_all(struct scrub *scrub)
+static bool is_damaged(const struct scrub *scrub)
+{
+	return scrub->nr_damaged || scrub->nr_fps || scrub->nr_wrong;
+}
+
+/* What an earlier part of this round has found is said until a repair, or a round, finds none. */
+static bool was_damaged(const struct scrub *scrub)
 {
 	struct ctl_last_scrub last;
-	bool readable;
-	int r;
 
-	r = check_catalog(scrub, &readable);
-	if (!r && readable)
-		r = read_all(scrub);
-	if (!r)
-		r = read_copies(scrub);
-	if (r)
-		return r;
-	last = (struct ctl_last_scrub){
+	ctl_last_scrub_read(scrub->ctl, &last);
+	return scrub->part.since && last.time != CTL_UNKNOWN && last.time >= scrub->part.since &&
+		(last.versions || last.fingerprints || last.wrong);
+}
+
+static void note(const struct scrub *scrub, bool is_end)
+{
+	const struct ctl_last_scrub last = {
 		.versions = scrub->nr_damaged,
 		.fingerprints = scrub->nr_fps,
 		.wrong = scrub->nr_wrong,
 	};
-	ctl_last_scrub_write(scrub->ctl, &last);
+
+	if (is_damaged(scrub) || (is_end && !was_damaged(scrub)))
+		ctl_last_scrub_write(scrub->ctl, &last);
+	ctl_scrub_part_write(scrub->ctl, &(struct ctl_scrub_part){
+		.next = is_end ? 0 : scrub->part.next,
+		.read = scrub->part.read,
+		.all = scrub->part.all,
+		.since = scrub->part.since,
+	});
+}
+
+/* How much is read; 0: no limit. A part goes on where the last one ended. */
+static int begin_part(struct scrub *scrub, struct rd_damage_part *ret)
+{
+	const char *text = ctl_value(scrub->ctl, CTL_OPT_SAMPLE);
+	double percent = 0;
+	u64 rate, blocks, bytes;
+	int r;
+
+	*ret = (struct rd_damage_part){ 0 };
+	r = ctl_dedup_pace(scrub->ctl, &rate, &ret->until_us);
+	if (!r && text && ctl_share_parse(text, &percent, &ret->max_bytes))
+		r = ctl_usage(scrub->ctl, "--sample needs a share such as 5%% or a size such as 10G, not '%s'",
+			      text);
+	if (!r)
+		r = rd_blocks_owned(scrub->ctl->pool->sql, &blocks);
+	if (r)
+		return r;
+	bytes = blocks * RD_BLOCK_SIZE;
+	if (percent > 0)
+		ret->max_bytes = rd_max(percent / 100 * bytes, 1);
+	scrub->in_parts = ret->max_bytes || ret->until_us;
+	if (!scrub->in_parts)
+		return 0;
+	ctl_scrub_part_read(scrub->ctl, &scrub->part);
+	if (!scrub->part.next)
+		scrub->part = (struct ctl_scrub_part){ .all = bytes, .since = time(NULL) };
+	ret->next = scrub->part.next;
 	return 0;
+}
+
+static int scrub_all(struct scrub *scrub)
+{
+	struct rd_damage_part part;
+	bool readable, is_end = true;
+	int r;
+
+	r = begin_part(scrub, &part);
+	if (!r)
+		r = check_catalog(scrub, &readable);
+	if (!r && readable) {
+		r = read_all(scrub, scrub->in_parts ? &part : NULL);
+		is_end = !scrub->in_parts || part.next == U64_MAX;
+		scrub->part.next = part.next;
+		scrub->part.read += scrub->bytes_read;
+	}
+	if (!r && is_end)
+		r = read_copies(scrub);
+	if (!r)
+		note(scrub, is_end);
+	return r;
 }
 
 /* --- */
 
-static bool is_damaged(const struct scrub *scrub)
+static void print_so_far(const struct scrub *scrub)
 {
-	return scrub->nr_damaged || scrub->nr_fps || scrub->nr_wrong;
+	if (scrub->part.next == U64_MAX)
+		fputs("the last part of the pool, ", stdout);
+	else
+		printf("%u %% of the pool so far, ", ctl_scrub_part_percent(&scrub->part));
 }
 
 static void tell_text(const struct scrub *scrub)
 {
 	char read[CTL_SIZE_TEXT];
 
-	printf("scrub %s: %llu version%s, %s read, ", is_damaged(scrub) ? "found damage" : "OK",
-	       scrub->nr_versions, scrub->nr_versions == 1 ? "" : "s",
-	       ctl_size_print(read, scrub->bytes_read));
+	printf("scrub %s: ", is_damaged(scrub) ? "found damage" : "OK");
+	if (!scrub->in_parts)
+		printf("%llu version%s, ", scrub->nr_versions, scrub->nr_versions == 1 ? "" : "s");
+	printf("%s read, ", ctl_size_print(read, scrub->bytes_read));
+	if (scrub->in_parts)
+		print_so_far(scrub);
 	if (scrub->nr_damaged)
 		printf("%llu damaged", scrub->nr_damaged);
 	else
@@ -234,6 +309,9 @@ static void tell(const struct scrub *scrub)
 		rd_json_u64(&ctl->out, "fingerprints_damaged", scrub->nr_fps);
 		rd_json_u64(&ctl->out, "catalog_errors", scrub->nr_wrong);
 		rd_json_u64(&ctl->out, "bytes_read", scrub->bytes_read);
+		if (scrub->in_parts)
+			rd_json_u64(&ctl->out, "percent_so_far", scrub->part.next == U64_MAX ? 100 :
+				    ctl_scrub_part_percent(&scrub->part));
 		ctl_json_end(ctl);
 		return;
 	}
@@ -256,6 +334,9 @@ int cmd_scrub(struct ctl *ctl)
 
 	if (ctl->nr_operands)
 		r = ctl_version_operand(ctl, 0, true, &name);
+	if (!r && ctl->nr_operands &&
+	    (ctl_has_typed(ctl, CTL_OPT_SAMPLE) || ctl_has_typed(ctl, CTL_OPT_TIME)))
+		r = ctl_usage(ctl, "--sample and --time are for the whole pool");
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_READ);
 	if (!r && ctl->nr_operands && name.kind != CTL_NAME_VOLUME)

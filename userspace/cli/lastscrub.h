@@ -10,6 +10,13 @@
  *
  * and are not flushed: the next scrub writes them again. An empty file last-dedup has the time at
  * which a pass last came to its end.
+ *
+ * The file scrub-part is there while a pool is read in parts:
+ *
+ *	next N		frame
+ *	read N		bytes, of all parts
+ *	of N		bytes that lived when the first one began
+ *	since N		when that was
  */
 #ifndef CTL_LASTSCRUB_H
 #define CTL_LASTSCRUB_H
@@ -21,6 +28,21 @@ struct ctl_last_scrub {
 	u64 versions, fingerprints;	/* that are damaged */
 	u64 wrong;			/* in the catalog, and between it and the data area */
 };
+
+struct ctl_scrub_part {
+	u64 next, read, all, since;
+};
+
+/* How much of the pool was read: it may have grown since. */
+static inline unsigned int ctl_scrub_part_percent(const struct ctl_scrub_part *part)
+{
+	return part->all ? rd_min(part->read * 100 / part->all, 99) : 99;
+}
+
+/* Read where a scrub in parts goes on; zeros: it begins anew. */
+void ctl_scrub_part_read(const struct ctl *ctl, struct ctl_scrub_part *ret);
+/* Write it; zeros: forget it. A failure is printed: the next part reads the same once more. */
+void ctl_scrub_part_write(const struct ctl *ctl, const struct ctl_scrub_part *part);
 
 /* Write it. A failure is printed and does no other harm. */
 void ctl_last_scrub_write(const struct ctl *ctl, const struct ctl_last_scrub *scrub);

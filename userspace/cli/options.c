@@ -108,6 +108,7 @@ static const struct option_info {
 			    "leave what fewer than N later versions replace (2)" },
 	[CTL_OPT_LEAST_RUN] = { "least-run", 0, "N", "leave runs of fewer than N blocks (4)" },
 	[CTL_OPT_TEMP] = { "temp", 0, "DIR", "for temporary files (the pool)" },
+	[CTL_OPT_SAMPLE] = { "sample", 0, "N%|SIZE", "read so much; the next one goes on" },
 	[CTL_OPT_COPIES] = { "copies", 0, "N%|SIZE|0",
 			     "have so much a second time, on another disk" },
 	[CTL_OPT_MODE] = { "mode", 0, "zeros|pool", "what of a volume to give back" },

@@ -199,6 +199,7 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 	read_elsewhere(ctl, volumes);
 	ctl_last_check_read(ctl, &ret->check);
 	ctl_last_scrub_read(ctl, &ret->scrub);
+	ctl_scrub_part_read(ctl, &ret->part);
 	ret->deduped = ctl_last_dedup_read(ctl);
 	return 0;
 }

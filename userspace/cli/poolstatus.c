@@ -234,6 +234,10 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 	printf("  free:        %s\n", ctl_free_print(free, stats));
 	print_result("check", "catalog OK", &stats->check);
 	print_result("scrub", "no damage", &stats->scrub);
+	if (stats->part.next)
+		printf("  next scrub:  goes on at %u %%, begun %s\n",
+		       ctl_scrub_part_percent(&stats->part),
+		       ctl_time_print(time, stats->part.since));
 	printf("  last dedup:  %s\n", stats->deduped == CTL_UNKNOWN ? "never" :
 	       ctl_time_print(time, stats->deduped));
 	print_elsewhere(ctl);
@@ -317,6 +321,12 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	ctl_json_free(ctl, stats);
 	json_result(out, "last_check", &stats->check);
 	json_result(out, "last_scrub", &stats->scrub);
+	if (stats->part.next) {
+		rd_json_begin(out, "scrub_part", '{');
+		rd_json_u64(out, "percent", ctl_scrub_part_percent(&stats->part));
+		rd_json_u64(out, "since", stats->part.since);
+		rd_json_end(out, '}');
+	}
 	if (stats->deduped == CTL_UNKNOWN)
 		rd_json_string(out, "last_dedup", NULL);
 	else

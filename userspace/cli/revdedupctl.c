@@ -131,7 +131,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "check", NULL, { "fsck" }, "", "check the catalog, without reading content",
 	  COMMON, 0, 0, false, cmd_check },
 	{ "scrub", NULL, { "verify" }, "[VOL[@VERSION]]", "read everything to find damage",
-	  COMMON | O(PROGRESS) | O(RATE), 0, 1, false, cmd_scrub },
+	  COMMON | O(PROGRESS) | O(RATE) | O(SAMPLE) | O(TIME), 0, 1, false, cmd_scrub },
 	{ "repair", NULL, { NULL }, "[--from PATH]...|--rebuild-catalog",
 	  "heal damage from other copies, or make a new catalog",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(FROM) | O(FORCE) | O(REBUILD_CATALOG), 0, 0, false,

@@ -464,8 +464,9 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	if (!damage->resolver || !damage->hasher || !damage->blocks ||
 	    !damage->pages || !damage->data)
 		return -ENOMEM;
-	damage->is_first = true;
-	while (!r && damage->survey.next_frame != U64_MAX)
+	/* All recipes are followed once in a round, with its first part. */
+	damage->is_first = !damage->survey.next_frame;
+	while (!r && !rd_survey_is_over(&damage->survey))
 		r = pass(damage, healer);
 	damage->report->bytes_read = damage->survey.bytes_read;
 	if (rows->len)
@@ -474,7 +475,7 @@ static int find_all(struct damage *damage, struct rd_healer *healer)
 	return r;
 }
 
-int rd_damage_find(struct rd_pool *pool, struct rd_healer *healer,
+int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_healer *healer,
 		   struct rd_damage_report *report)
 {
 	struct damage *damage = calloc(1, sizeof(*damage));
@@ -485,7 +486,14 @@ int rd_damage_find(struct rd_pool *pool, struct rd_healer *healer,
 		return -ENOMEM;
 	damage->pool = pool;
 	damage->report = report;
+	if (part) {
+		damage->survey.next_frame = part->next;
+		damage->survey.max_bytes = part->max_bytes;
+		damage->survey.until_us = part->until_us;
+	}
 	r = find_all(damage, healer);
+	if (part)
+		part->next = damage->survey.next_frame;
 	rd_buffer_free(&damage->survey.suspects);
 	rd_resolver_free(damage->resolver);
 	rd_hasher_free(damage->hasher);

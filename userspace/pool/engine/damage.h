@@ -55,10 +55,20 @@ struct rd_healer {
 };
 
 /*
- * Read everything, let @healer (or NULL) mend the damage, and report the rest. The caller
- * frees the rows of the report.
+ * A part of all that lives: what is read in several goes, in the order on disk. Blocks that other
+ * commands move meanwhile are read twice, or in the next round.
  */
-int rd_damage_find(struct rd_pool *pool, struct rd_healer *healer,
+struct rd_damage_part {
+	u64 next;		/* frame to begin with, and then to go on with; U64_MAX: the end */
+	u64 max_bytes;		/* 0: no limit; so is the next one */
+	u64 until_us;
+};
+
+/*
+ * Read everything, or @part if it is not NULL; let @healer (or NULL) mend the damage, and report
+ * the rest. The caller frees the rows of the report.
+ */
+int rd_damage_find(struct rd_pool *pool, struct rd_damage_part *part, struct rd_healer *healer,
 		   struct rd_damage_report *report);
 
 #endif

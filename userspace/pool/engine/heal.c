@@ -811,7 +811,7 @@ int rd_heal(struct rd_pool *pool, const struct rd_heal_options *options,
 	if (!r)
 		r = set_up(heal);
 	if (!r)
-		r = rd_damage_find(pool, &heal->healer, report);
+		r = rd_damage_find(pool, NULL, &heal->healer, report);
 	if (!r)
 		r = heal_journal(heal, report);
 	rd_blocks_free(heal->blocks);

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/frames.h"
@@ -364,11 +365,18 @@ static int begin_window(struct scan *scan)
 	return 0;
 }
 
+bool rd_survey_is_over(const struct rd_survey *survey)
+{
+	return survey->next_frame == U64_MAX ||
+		(survey->max_bytes && survey->bytes_read >= survey->max_bytes) ||
+		(survey->until_us && rd_now_us() >= survey->until_us);
+}
+
 static int run(struct scan *scan, size_t max_suspects)
 {
 	struct rd_survey *survey = scan->survey;
 	struct rd_buffer *suspects = &survey->suspects;
-	bool more = survey->next_frame != U64_MAX;
+	bool more = !rd_survey_is_over(survey);
 	int r = 0;
 
 	while (!r && (more || scan->busy)) {
@@ -381,7 +389,7 @@ static int run(struct scan *scan, size_t max_suspects)
 		if (!r)
 			r = rd_pool_progress(scan->pool, "scrub", survey->bytes_read,
 					     survey->bytes_total);
-		more = survey->next_frame != U64_MAX &&
+		more = !rd_survey_is_over(survey) &&
 			suspects->len / sizeof(rd_place) < max_suspects;
 	}
 	return r;
@@ -406,6 +414,9 @@ static int set_up(struct scan *scan)
 	if (r)
 		return r;
 	scan->survey->bytes_total = blocks * RD_BLOCK_SIZE;
+	if (scan->survey->max_bytes)
+		scan->survey->bytes_total = rd_min(scan->survey->bytes_total,
+						   scan->survey->max_bytes);
 	scan->data = rd_alloc_direct((size_t)NR_PIECES * PIECE_SIZE);
 	if (!scan->data)
 		return -ENOMEM;

@@ -12,6 +12,9 @@
 
 struct rd_survey {
 	u64 next_frame;		/* to begin with; U64_MAX: it is done */
+	/* It ends there as well, somewhat later; 0: it does not. */
+	u64 max_bytes;
+	u64 until_us;
 	/*
 	 * Of the disk: blocks of recipes, and packs with their fingerprints, which are in slots
 	 * as well.
@@ -30,5 +33,8 @@ struct rd_survey {
  * suspects; the caller frees them.
  */
 int rd_survey(struct rd_pool *pool, struct rd_survey *survey, size_t max_suspects);
+
+/* Is there nothing left to read, or are the limits reached? */
+bool rd_survey_is_over(const struct rd_survey *survey);
 
 #endif
