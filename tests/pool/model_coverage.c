@@ -55,6 +55,7 @@ const char *const coverage_names[NR_COVERAGE] = {
 	[NUMBER_AGAIN] = "numbers of packs used again",
 	[PACKS_REBUILT] = "catalogs with packs made anew",
 	[STORED_PART] = "changed segments that were stored in part",
+	[READ_PART] = "snapshots that read segments in part",
 	[FOUND_ELSEWHERE] = "blocks that inline deduplication found",
 	[PIECES_AGAIN] = "segments that were written again, as they were in too many pieces",
 	[REF_IN_NEWEST] = "snapshots after which a newest version refers to another one",

@@ -66,6 +66,16 @@ void choose_inline(void)
 	rule.dedup = RD_DEDUP_INLINE;
 }
 
+/* Only what was read in part is stored without a quick sum, or comes from a rebuilt catalog. */
+static i64 unknown_sums(void)
+{
+	i64 nr;
+
+	if (rd_sql_number(pool->sql, &nr, "SELECT count(*) FROM uses WHERE quick IS NULL", ""))
+		fail("cannot count quick sums");
+	return nr;
+}
+
 int take_snapshot(struct model_volume *volume, struct model_version *version)
 {
 	struct model_version *last = newest(volume);
@@ -81,6 +91,7 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 	struct rd_changed changed;
 	u8 tracker[RD_TRACKER_SIZE];
 	bool based = last && is_base(volume, last), had_index = has_index();
+	i64 unknown = unknown_sums();
 	int r;
 
 	was_compressed = compression.codec;
@@ -98,6 +109,7 @@ int take_snapshot(struct model_volume *volume, struct model_version *version)
 	version->number = report.version.number;
 	last_report = report;
 	covered[HIT_REFUSED] += report.lookups.refused;
+	covered[READ_PART] += unknown_sums() > unknown;
 	covered[INDEX_ANEW] += !had_index && has_index();
 	if (options.changed && based && strcmp(report.mode, "changed"))
 		fail("a list of changes was not believed: %s", report.reason);
