@@ -84,6 +84,7 @@ declare -A about=(
 	[pool_sanitized]="part of pool-live with TSan, ASan, UBSan and valgrind"
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
 	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
+	[prometheus]="the alerts and the dashboard, in a real Prometheus"
 	[ceph]="disks on RBD, on a small cluster of Ceph: written, killed, replaced, out of reach"
 	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
@@ -214,6 +215,11 @@ job_libvirt() {
 	"$tree/tests/nbd/libvirt.py" --ctl "$tree/build/nbd/bin/revdedupctl" --seed "$SEED" \
 		--rounds 200
 	cd "$tree" && rm -rf "$dir"
+}
+
+job_prometheus() {
+	build tests/unit O="$PWD/build/unit" all
+	TMPDIR=$memory tests/cli/prometheus.py
 }
 
 job_ceph() {
@@ -462,7 +468,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -525,6 +531,7 @@ harness            2    -  150
 packages           2    -  200
 deb                2    -    -
 libvirt            2    -    -
+prometheus         1    -    -
 nbd_boot           1    -  120
 ceph               2    -  150
 newest             1    -    -  modules
@@ -544,7 +551,7 @@ kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
 	lint unit cli pool* nbd* ceph fuzz_tools modules host* live* dedup* shared* blocksize*
-	end_to_end* mutate packages deb
+	end_to_end* mutate prometheus packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
 tests/unit/*
@@ -552,7 +559,7 @@ tests/unit/*
 tests/fuzz/*
 	lint fuzz_tools
 tests/cli/* tests/sim/*
-	lint cli pool_live
+	lint cli pool_live prometheus
 tests/pool/*
 	lint pool* mutate
 tests/nbd/*
@@ -581,7 +588,7 @@ tests/system/vm-selftest.sh
 	lint harness
 tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms*
 scripts/headers.sh
-	lint packages deb kernels
+	lint packages deb kernels prometheus
 tests/mutate/*
 	lint mutate
 Documentation/* README.md
@@ -958,7 +965,7 @@ fi
 mkdir -p "$logs"
 groups=(build lint test)
 [ "$tier" = fast ] || groups+=(fuzz vm kunit deb)
-[ "$tier" != soak ] || groups+=(libvirt)
+[ "$tier" != soak ] || groups+=(libvirt prometheus)
 "$scripts/setup.sh" "${groups[@]}"
 room=$(capacity)
 if [ "$tier" = soak ]; then

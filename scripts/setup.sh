@@ -40,6 +40,7 @@ declare -A packages=(
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
 		gnutls-bin fuse3 openssh-client openssh-server age zstd"
+	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common librados-dev librbd-dev"
 	[fuzz]="clang libclang-rt-14-dev"

@@ -219,7 +219,7 @@ log_is() { diff - log; }
 	[ "$status" -eq 1 ]
 }
 
-@test "alerts: each metric is one that revdedupctl prints" {
+@test "alerts and dashboard: each metric is one that revdedupctl prints" {
 	local metric metrics
 	# Those of an attached volume are only there with the target: by their names.
 	metrics=$(sed -n 's/^\t{ "\(device_[a-z_]*\)".*/revdedup_\1/p' "$top/userspace/cli/cmd_metrics.c")
@@ -229,10 +229,11 @@ log_is() { diff - log; }
 	truncate -s 3M image
 	"$build/bin/revdedupctl" snapshot vm1 --from image
 	"$build/bin/revdedupctl" scrub
+	"$build/bin/revdedupctl" dedup
 	"$build/bin/revdedupctl" init there --size 64M
 	"$build/bin/revdedupctl" send vm1 --to there
 	metrics+=$'\n'$("$build/bin/revdedupctl" metrics | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p')
-	grep -o 'revdedup_[a-z_]*' "$top/systemd/examples/prometheus-rules.yml" | sort -u >named
+	cat "$top"/systemd/examples/* | grep -o 'revdedup_[a-z_]*' | sort -u >named
 	[ "$(wc -l <named)" -gt 10 ]
 	while read -r metric; do
 		grep -xF "$metric" <<<"$metrics" || {

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""
+Usage: prometheus.py [--ctl PROGRAM]
+
+Let a real Prometheus read what 'revdedupctl metrics' prints for a pool of two, load the rules of
+systemd/examples, and ask it for each expression of the dashboard and of the rules: those of the
+dashboard must have an answer. Metrics of attached volumes are taken from their names in
+cmd_metrics.c, with the value 1.
+"""
+
+import argparse
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+TREE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+EXAMPLES = os.path.join(TREE, "systemd", "examples")
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--ctl", default=os.path.join(TREE, "build", "unit", "bin", "revdedupctl"))
+args = parser.parse_args()
+
+
+def ctl(*words):
+    return subprocess.run([args.ctl, *words], check=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True).stdout
+
+
+def make_metrics():
+    """The text of a pool whose versions are elsewhere, too, scrubbed, deduplicated, with a volume."""
+    for pool in "pool", "there":
+        ctl("init", pool, "--size", "64M", "--quiet")
+    os.environ["REVDEDUP_POOL"] = os.path.abspath("pool")
+    with open("image", "wb") as image:
+        image.write(os.urandom(1 << 20))
+    ctl("snapshot", "vm1", "--from", "image")
+    ctl("scrub")
+    ctl("dedup")
+    ctl("send", "vm1", "--to", "there")
+    with open(os.path.join(TREE, "userspace", "cli", "cmd_metrics.c"), encoding="utf-8") as source:
+        devices = re.findall(r'^\t\{ "(device_[a-z_]*)"', source.read(), re.M)
+    text = ctl("metrics")
+    for name in devices:
+        text += f'revdedup_{name}{{volume="vm1"}} 1\n'
+    return text
+
+
+def ask(port, path, **query):
+    url = f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return json.load(answer)["data"]
+    except urllib.error.HTTPError as error:
+        return {"error": json.load(error)["error"]}
+
+
+def serve(text):
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_address[1]
+
+
+def free_port():
+    with http.server.socketserver.TCPServer(("127.0.0.1", 0), None) as server:
+        return server.server_address[1]
+
+
+def start(target):
+    with open("prometheus.yml", "w", encoding="utf-8") as config:
+        config.write("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+                     f"rule_files: ['{EXAMPLES}/prometheus-rules.yml']\n"
+                     "scrape_configs:\n"
+                     f"- {{job_name: node, static_configs: [{{targets: ['127.0.0.1:{target}']}}]}}\n")
+    port = free_port()
+    with open("prometheus.log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(["prometheus", "--config.file=prometheus.yml",
+                                    "--storage.tsdb.path=tsdb",
+                                    f"--web.listen-address=127.0.0.1:{port}"],
+                                   stdout=log, stderr=log)
+    return process, port
+
+
+def wait_for(port, process):
+    for _ in range(1200):
+        if process.poll() is not None:
+            break
+        try:
+            if ask(port, "query", query="revdedup_pool_up")["result"]:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    with open("prometheus.log", encoding="utf-8") as log:
+        sys.exit("not ok Prometheus reads nothing:\n" + log.read())
+
+
+def check(port):
+    failed = 0
+    with open(os.path.join(EXAMPLES, "grafana-dashboard.json"), encoding="utf-8") as dashboard:
+        panels = json.load(dashboard)["panels"]
+    for panel in panels:
+        for target in panel["targets"]:
+            answer = ask(port, "query", query=target["expr"].replace("$instance", ".*"))
+            good = bool(answer.get("result"))
+            failed += not good
+            print(f"{'ok' if good else 'not ok'} {panel['title']}: {target['expr']}"
+                  f"{'' if good else ' -> ' + json.dumps(answer)}")
+    rules = [rule for group in ask(port, "rules")["groups"] for rule in group["rules"]]
+    for rule in rules:
+        good = "error" not in ask(port, "query", query=rule["query"]) and rule["health"] != "err"
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {rule['name']}")
+    return failed or not rules
+
+
+with tempfile.TemporaryDirectory() as work:
+    os.chdir(work)
+    prometheus, its_port = start(serve(make_metrics()))
+    try:
+        wait_for(its_port, prometheus)
+        result = check(its_port)
+    finally:
+        prometheus.terminate()
+        prometheus.wait()
+    os.chdir(TREE)
+sys.exit(bool(result))
