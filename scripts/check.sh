@@ -225,6 +225,7 @@ job_prometheus() {
 job_ceph() {
 	"$scripts/setup.sh" ceph
 	build tests/nbd programs
+	[ "$tier" != soak ] || export EVERY=1
 	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/ceph/*.bats
 }
 

@@ -31,7 +31,7 @@
 declare -A packages=(
 	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev
 		libdevmapper-dev libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev
-		libzstd-dev libnbd-dev
+		libzstd-dev libnbd-dev librbd-dev
 		uuid-dev nbdkit-plugin-dev linux-headers-cloud-amd64
 		linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
@@ -42,7 +42,7 @@ declare -A packages=(
 		gnutls-bin fuse3 openssh-client openssh-server age zstd"
 	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
-	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common librados-dev librbd-dev"
+	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs

@@ -20,3 +20,61 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 	unset REVDEDUP_POOL
 }
+
+# --- disks on RBD
+
+# image NAME SIZE [OPTION...]: one with some content, in a pool of its own for each test.
+image() {
+	[ -n "${rbd:-}" ] || {
+		rbd=p$BATS_TEST_NUMBER
+		cluster pool "$rbd"
+	}
+	rbd create "$rbd/$1" --size "$2" "${@:3}"
+	change "$1"
+}
+
+# change NAME: write to it at random.
+change() {
+	seed=$((${seed:-${SEED:-1}} * 7 + 1))
+	"$BATS_TEST_DIRNAME/change.py" "$rbd/$1" "$seed"
+}
+
+# ours NAME: the snapshots that it has of us, a line each.
+ours() { rbd snap ls --format json "$rbd/$1" | grep -o '"name":"rd-[^"]*"' | cut -d '"' -f 4; }
+
+# is VOL@N NAME[@SNAPSHOT]: it has the content of this image.
+is() {
+	rbd export --no-progress "$rbd/$2" - | cmp - <("$build/bin/revdedupctl" dump "$1")
+}
+
+# take NAME MODE: a version of vm, made in that way, of what the snapshot of it has, which is the
+# only one that is left. The content is kept in the file N.
+take() {
+	must snapshot vm --from "rbd:$rbd/$1" --json
+	[ "$(field 0 '["mode"]')" = "$2" ] || {
+		echo "$output"
+		return 1
+	}
+	number=$(field 0 '["number"]')
+	[ "$(ours "$1" | wc -l)" -eq 1 ]
+	rbd export --no-progress "$rbd/$1@$(ours "$1")" "$number"
+	"$build/bin/revdedupctl" dump "vm@$number" | cmp - "$number"
+}
+
+# begin NAME: a version of vm, which stops when the changes are listed.
+begin() {
+	REVDEDUP_FAIL=rbd-listed=stop "$build/bin/revdedupctl" snapshot vm --from "rbd:$rbd/$1" \
+		>out 2>&1 3>&- &
+	until [[ $(ps -o stat= "$!") == T* ]]; do sleep 0.05; done
+}
+
+# end: let it go on, and set status and output.
+end() {
+	kill -CONT "$!"
+	status=0
+	wait "$!" || status=$?
+	output=$(<out)
+}
+
+# reason TEXT: it is why the last version was read in full.
+reason() { [[ $(field 0 '["reason"]') == *"$1"* ]]; }

@@ -131,7 +131,7 @@ static int open_served(const struct ctl *ctl, struct target *target,
 	if (r)
 		return r;
 	target->is_device = true;
-	target->size = rd_nbd_store(target->served.nbd)->bytes;
+	target->size = target->served.disk->bytes;
 	return check_size(target, version);
 }
 
@@ -192,10 +192,10 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 	char text[256];
 
 	/* The target is empty. */
-	if (!target->size || (target->served.nbd && target->is_new))
+	if (!target->size || (target->served.disk && target->is_new))
 		return 0;
 	return ctl_ask(ctl, "%s '%s' (%s) exists, and %s would overwrite it",
-		       target->served.nbd ? "disk" : target->is_device ? "device" : "file",
+		       target->served.disk ? "disk" : target->is_device ? "device" : "file",
 		       target->path,
 		       describe(text, sizeof(text), target),
 		       version->name);
@@ -205,7 +205,7 @@ static int ask_overwrite(const struct ctl *ctl, const struct target *target,
 
 static enum rd_restore_mode mode_for(const struct ctl *ctl, const struct target *target)
 {
-	if (target->served.nbd ? target->is_new : !target->is_device && !target->size)
+	if (target->served.disk ? target->is_new : !target->is_device && !target->size)
 		return RD_RESTORE_NEW;
 	return ctl_has(ctl, CTL_OPT_FULL) ? RD_RESTORE_FULL : RD_RESTORE_DELTA;
 }
@@ -232,7 +232,7 @@ static int grow(const struct target *target, u64 size)
 static int finish(const struct target *target, u64 size)
 {
 	/* What a server has is flushed. */
-	if (target->served.nbd)
+	if (target->served.disk)
 		return 0;
 	if (!target->is_device && ftruncate(target->fd, size))
 		return rd_err(-errno, "cannot set the size of '%s'", target->path);
@@ -249,7 +249,7 @@ static int write_target(struct ctl *ctl, const struct target *target,
 		.mode = mode_for(ctl, target),
 		.fd = target->fd,
 		.is_device = target->is_device,
-		.store = target->served.nbd ? rd_nbd_store(target->served.nbd) : NULL,
+		.store = target->served.disk,
 	};
 	int r;
 

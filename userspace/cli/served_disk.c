@@ -15,7 +15,7 @@
 
 /* Formats of qemu-nbd that are named before the file, or before what QEMU takes for one. */
 static const char *const formats[] = {
-	"qcow2", "qcow", "qed", "vmdk", "vdi", "vhdx", "vpc", "parallels", "rbd",
+	"qcow2", "qcow", "qed", "vmdk", "vdi", "vhdx", "vpc", "parallels",
 };
 
 /* The format that @from begins with, or NULL. */
@@ -39,7 +39,7 @@ static bool is_stream(const struct ctl *ctl, const char *from)
 bool ctl_is_served(const struct ctl *ctl, const char *from)
 {
 	return from && (ctl_has(ctl, CTL_OPT_QMP) || is_stream(ctl, from) || rd_nbd_is_uri(from) ||
-			format_of(from));
+			rd_rbd_is_spec(from) || format_of(from));
 }
 
 static int check_stream(const struct ctl *ctl, bool has_bitmap)
@@ -69,6 +69,9 @@ int ctl_served_check(const struct ctl *ctl, const char *from)
 		return has_bitmap ? ctl_usage(ctl, "--bitmap and --next-bitmap are for --from nbd://... and qcow2:FILE") : 0;
 	if (ctl_has(ctl, CTL_OPT_FORCE) && !ctl_has(ctl, CTL_OPT_QMP))
 		return ctl_usage(ctl, "--force is for an image or device: what a server gives is of one moment");
+	if (!ctl_has(ctl, CTL_OPT_QMP) && rd_rbd_is_spec(from) &&
+	    (has_bitmap || ctl_has(ctl, CTL_OPT_CHANGED)))
+		return ctl_usage(ctl, "RBD lists what has changed: leave out --bitmap, --next-bitmap and --changed");
 	if (has_bitmap && ctl_has(ctl, CTL_OPT_CHANGED))
 		return ctl_usage(ctl, "--changed and --bitmap are both a list of changes: give one");
 	return 0;
@@ -149,11 +152,6 @@ static int choose_server(struct server *server, const char *path, const char *re
 	*argv++ = "qemu-nbd";
 	if (read_only)
 		*argv++ = (char *)read_only;
-	if (!strcmp(format, "rbd")) {
-		*argv++ = "--format=raw";
-		*argv = (char *)path;
-		return 0;
-	}
 	r = image_options(format, path + strlen(format) + 1, &server->image);
 	*argv++ = "--image-opts";
 	*argv = (char *)server->image.data;
@@ -271,9 +269,9 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 	struct server server;
 	int r = choose_server(&server, options->from, "--read-only");
 
-	if (!r && server.image.data)
+	if (!r)
 		r = check_file(ctl, options, file, disk);
-	if (!r && server.image.data)
+	if (!r)
 		r = look_at_file(ctl, &server, disk->file.store->fd, newest, &names, &found);
 	if (!r && found)
 		r = add_bitmap(&server, found);
@@ -288,6 +286,61 @@ static int open_file(struct ctl *ctl, struct rd_snapshot_options *options,
 	rd_buffer_free(&names);
 	return r;
 }
+
+/* --- a disk on RBD */
+
+static int check_rbd(void *ctx)
+{
+	struct ctl_served_disk *disk = ctx;
+
+	return rd_rbd_moment_check(&disk->moment);
+}
+
+static int end_rbd(void *ctx, const struct rd_version *version)
+{
+	struct ctl_served_disk *disk = ctx;
+
+	(void)version;
+	disk->left = rd_rbd_moment_end(&disk->moment, true);
+	return 0;
+}
+
+static int open_rbd(struct ctl *ctl, struct rd_snapshot_options *options,
+		    const struct rd_version *newest, struct ctl_served_disk *disk)
+{
+	struct rd_rbd_moment *moment = &disk->moment;
+	int r = rd_rbd_open(&disk->rbd, options->from, 0, NULL);
+
+	if (r)
+		return r;
+	rd_den_name(disk->prefix, ctl->pool->area.super.uuid, options->volume);
+	rd_den_unique(moment->new, sizeof(moment->new), disk->prefix);
+	moment->rbd = disk->rbd;
+	moment->newest = newest;
+	moment->prefix = disk->prefix;
+	moment->stop = ctl->progress.progress.stop;
+	options->check = check_rbd;
+	options->copied = end_rbd;
+	options->ctx = disk;
+	return rd_rbd_moment_begin(moment, options);
+}
+
+static int open_rbd_target(const struct ctl *ctl, const char *path, u64 size,
+			   struct ctl_served_disk *disk, bool *ret_new)
+{
+	int nr = 0, r = rd_rbd_open(&disk->rbd, path, size, ret_new);
+
+	if (!r && !ctl_has(ctl, CTL_OPT_FORCE))
+		nr = rd_rbd_users(disk->rbd);
+	if (r || nr <= 0)
+		return r ? r : nr;
+	rd_err(0, "'%s' is in use: %d other client%s it open", path, nr,
+	       nr == 1 ? " has" : "s have");
+	rd_remedy(RD_REMEDY_WRITE_ANYWAY, NULL, "nothing was changed; shut the guest down first");
+	return CTL_FAILED;
+}
+
+/* --- restoring */
 
 static int make_file(const char *format, const char *file, u64 size)
 {
@@ -304,18 +357,16 @@ static int make_file(const char *format, const char *file, u64 size)
 	return parent ? rd_sync_directory(dirname(parent)) : -ENOMEM;
 }
 
-int ctl_served_target(const struct ctl *ctl, const char *path, u64 size,
-		      struct ctl_served_disk *disk, bool *ret_new)
+static int open_nbd_target(const struct ctl *ctl, const char *path, u64 size,
+			   struct ctl_served_disk *disk, bool *ret_new)
 {
 	const char *format = format_of(path);
 	struct server server = { 0 };
 	int r = 0;
 
-	*ret_new = false;
-	if (format)
+	if (format) {
 		r = choose_server(&server, path, NULL);
-	if (!r && server.image.data) {
-		*ret_new = access(path + strlen(format) + 1, F_OK);
+		*ret_new = !r && access(path + strlen(format) + 1, F_OK);
 		if (*ret_new)
 			r = make_file(format, path + strlen(format) + 1, size);
 	}
@@ -326,6 +377,19 @@ int ctl_served_target(const struct ctl *ctl, const char *path, u64 size,
 		return r;
 	rd_err(0, "the server of '%s' allows no writes", path);
 	return -EROFS;
+}
+
+int ctl_served_target(const struct ctl *ctl, const char *path, u64 size,
+		      struct ctl_served_disk *disk, bool *ret_new)
+{
+	int r;
+
+	*ret_new = false;
+	r = rd_rbd_is_spec(path) ? open_rbd_target(ctl, path, size, disk, ret_new) :
+		open_nbd_target(ctl, path, size, disk, ret_new);
+	if (!r)
+		disk->disk = disk->rbd ? rd_rbd_store(disk->rbd) : rd_nbd_store(disk->nbd);
+	return r;
 }
 
 /* --- a disk of a QEMU that runs */
@@ -439,24 +503,26 @@ static int open_stream(struct ctl *ctl, struct rd_snapshot_options *options,
 int ctl_served_begin(struct ctl *ctl, struct rd_snapshot_options *options,
 		     struct ctl_served_disk *disk)
 {
-	struct rd_version newest;
 	int r;
 
 	if (is_stream(ctl, options->from))
 		return open_stream(ctl, options, disk);
 	if (ctl_has(ctl, CTL_OPT_FULL_SCAN))
 		options->why_full = "as requested";
-	r = rd_version_newest(ctl->pool->sql, options->volume, &newest);
+	r = rd_version_newest(ctl->pool->sql, options->volume, &disk->newest);
 	if (r)
 		return r;
 	if (ctl_has(ctl, CTL_OPT_QMP))
-		r = open_fleece(ctl, options, &newest, disk);
+		r = open_fleece(ctl, options, &disk->newest, disk);
+	else if (rd_rbd_is_spec(options->from))
+		r = open_rbd(ctl, options, &disk->newest, disk);
 	else if (format_of(options->from))
-		r = open_file(ctl, options, &newest, disk);
+		r = open_file(ctl, options, &disk->newest, disk);
 	else
-		r = open_nbd(ctl, options, &newest, disk);
+		r = open_nbd(ctl, options, &disk->newest, disk);
 	if (!r)
-		options->store = rd_nbd_store(disk->nbd);
+		disk->disk = disk->rbd ? rd_rbd_store(disk->rbd) : rd_nbd_store(disk->nbd);
+	options->store = disk->disk;
 	return r;
 }
 
@@ -465,6 +531,9 @@ int ctl_served_end(struct ctl_served_disk *disk)
 	/* QEMU ends the connection, and not we: see rd_nbd_options. */
 	int r = disk->is_fleeced ? rd_fleece_end(&disk->fleece, disk->is_made) : disk->left;
 
+	if (disk->moment.rbd && !r)
+		r = rd_rbd_moment_end(&disk->moment, false);
+	rd_rbd_close(disk->rbd);
 	rd_nbd_close(disk->nbd);
 	rd_buffer_free(&disk->list.ranges);
 	if (disk->file.path)

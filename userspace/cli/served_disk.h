@@ -5,25 +5,33 @@
  *	nbd://HOST[:PORT]/EXPORT	an NBD server; also nbds, nbd+unix, nbds+unix
  *	qcow2:FILE			a disk in a file of that format, by qemu-nbd
  *	-				a stream of --size bytes on stdin
+ *	rbd:POOL/IMAGE			a disk on RBD, by a snapshot of RBD
  *	--qmp SOCKET --from DISK	a disk of a QEMU that runs: see host/qemu/fleece.h
  */
 #ifndef CTL_SERVED_DISK_H
 #define CTL_SERVED_DISK_H
 
+#include "host/qemu/den.h"
 #include "host/qemu/fleece.h"
 #include "pool/engine/source.h"
 #include "pool/served/bitmap.h"
 #include "pool/served/pipe.h"
+#include "pool/served/rbd_moment.h"
 #include "cli.h"
 
 struct ctl_served_disk {
+	struct rd_store *disk;		/* NULL: not open */
 	struct rd_nbd *nbd;
 	struct rd_pipe pipe;
+	struct rd_rbd *rbd;		/* instead */
+	struct rd_rbd_moment moment;
+	char prefix[RD_DEN_NAME];	/* of our snapshots there */
+	struct rd_version newest;	/* id 0: there is none */
 	struct rd_bitmap_list list;
 	struct rd_source file;		/* that qemu-nbd reads: is it written meanwhile? */
 	bool is_fleeced;
 	bool is_made;			/* the version exists */
-	int left;			/* in QEMU, an error */
+	int left;			/* in QEMU or on RBD, an error */
 	struct rd_fleece fleece;
 };
 

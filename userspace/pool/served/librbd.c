@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Load librbd and librados: see librbd.h. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "librbd.h"
+
+#define LIBRARY		"librbd.so.1"
+
+#define CALL(name)	{ #name, offsetof(struct rd_librbd, name) }
+
+static const struct {
+	const char *name;
+	size_t at;
+} table[] = {
+	CALL(rados_create),
+	CALL(rados_conf_read_file),
+	CALL(rados_conf_parse_env),
+	CALL(rados_conf_set),
+	CALL(rados_connect),
+	CALL(rados_shutdown),
+	CALL(rados_cluster_fsid),
+	CALL(rados_ioctx_create),
+	CALL(rados_ioctx_destroy),
+	CALL(rados_ioctx_get_id),
+	CALL(rados_ioctx_set_namespace),
+	CALL(rbd_create4),
+	CALL(rbd_image_options_create),
+	CALL(rbd_image_options_destroy),
+	CALL(rbd_open),
+	CALL(rbd_open_read_only),
+	CALL(rbd_close),
+	CALL(rbd_get_size),
+	CALL(rbd_get_overlap),
+	CALL(rbd_get_block_name_prefix),
+	CALL(rbd_watchers_list),
+	CALL(rbd_watchers_list_cleanup),
+	CALL(rbd_snap_list),
+	CALL(rbd_snap_list_end),
+	CALL(rbd_snap_create),
+	CALL(rbd_snap_remove),
+	CALL(rbd_snap_set),
+	CALL(rbd_snap_get_id),
+	CALL(rbd_diff_iterate2),
+	CALL(rbd_aio_create_completion),
+	CALL(rbd_aio_get_return_value),
+	CALL(rbd_aio_release),
+	CALL(rbd_aio_read2),
+	CALL(rbd_aio_write),
+	CALL(rbd_aio_write_zeroes),
+	CALL(rbd_flush),
+};
+
+_Static_assert(sizeof(struct rd_librbd) == ARRAY_SIZE(table) * sizeof(void *),
+	       "a line for each call");
+
+int rd_librbd_load(const struct rd_librbd **ret)
+{
+	static struct rd_librbd calls;
+	static void *library;
+	size_t i;
+	void *call;
+
+	*ret = &calls;
+	if (library)
+		return 0;
+	library = dlopen(LIBRARY, RTLD_NOW);
+	if (!library) {
+		rd_err(0, "to read from RBD takes librbd: %s", dlerror());
+		rd_hint("Debian's package is 'librbd1', Fedora's too");
+		return -ELIBACC;
+	}
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		/* In librados too, which it was loaded with. */
+		call = dlsym(library, table[i].name);
+		if (!call)
+			return rd_err(-ELIBACC, "librbd has no '%s'", table[i].name);
+		memcpy((char *)&calls + table[i].at, &call, sizeof(call));
+	}
+	return 0;
+}

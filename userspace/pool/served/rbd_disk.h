@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The connection to a disk on RBD, for the files rbd*.c. */
+#ifndef RD_RBD_DISK_H
+#define RD_RBD_DISK_H
+
+#include <pthread.h>
+
+#include "base/buffer.h"
+#include "librbd.h"
+#include "rbd.h"
+
+struct rd_rbd {
+	struct rd_store store;
+	const struct rd_librbd *lib;
+	const char *spec;	/* its name to people */
+	char *text;		/* that the next five are in */
+	const char *pool;
+	const char *space;	/* namespace, or NULL */
+	const char *image;
+	const char *user;	/* without "client." */
+	const char *conf;	/* or NULL */
+	const char *patience;	/* with the cluster, in seconds */
+
+	rados_t cluster;
+	rados_ioctx_t io;
+	rbd_image_t disk;
+	bool is_listed;		/* all that is read has changed: holes are not asked for */
+
+	struct rd_ring *ring;	/* while a snapshot or restore uses it */
+	bool is_silent;		/* it was said that no answer came */
+	/* With the threads of librbd. */
+	pthread_mutex_t lock;
+	pthread_cond_t idle;	/* no request is in librbd */
+	unsigned int busy;
+
+	/* The ranges of [from, to) that have data, in order. */
+	struct rd_buffer data;
+	u64 from, to;
+};
+
+struct rd_rbd_range {
+	u64 start;
+	u64 end;
+};
+
+/* Say what could not be done with it. Returns @r. */
+int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what);
+
+/* Read the size of the image, or of its snapshot that was set. */
+int rd_rbd_read_size(struct rd_rbd *rbd);
+
+/*
+ * Append to @ret, in order and rounded to @unit, what has changed in [@from, @to) since the
+ * snapshot @since; NULL: what has data.
+ */
+int rd_rbd_diff(struct rd_rbd *rbd, const char *since, u64 from, u64 to, u64 unit,
+		struct rd_buffer *ret);
+
+#endif
