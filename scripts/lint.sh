@@ -193,7 +193,7 @@ mapfile -t user_c < <(git ls-files '*.[ch]' | grep -v '^kernel/\|^tests/judge/\|
 mapfile -t shell < <(git ls-files '*.sh' '*.bash' '*.bats' .ci/run 'debian/*.p*rm' 'systemd/*' |
 	xargs -r grep -lE '^#!.*(ba)?sh|shellcheck shell|^#!.*bats')
 mapfile -t text < <(git ls-files '*.md' '*.rst' '*.sh' 'Documentation/*.[1-8]' \
-	'tools/*' 'systemd/*' Makefile 'userspace/Makefile')
+	'tools/*' 'systemd/*' Makefile 'userspace/Makefile' ':!*.json')
 mapfile -t man < <(git ls-files 'Documentation/*.[1-8]')
 
 # The version of a package is that of what it lints with.

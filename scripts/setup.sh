@@ -31,7 +31,7 @@
 declare -A packages=(
 	[build]="debian-archive-keyring gcc libc6-dev make pkg-config kmod libblkid-dev
 		libdevmapper-dev libmount-dev libsqlite3-dev liburing-dev libssl-dev libxxhash-dev
-		libzstd-dev libnbd-dev librbd-dev
+		libzstd-dev libnbd-dev librados-dev librbd-dev
 		uuid-dev nbdkit-plugin-dev linux-headers-cloud-amd64
 		linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4

@@ -13,6 +13,7 @@
 enum rd_remedy {
 	/* locks */
 	RD_REMEDY_WAIT_FOR_LOCK,	/* wait until the other command ends */
+	RD_REMEDY_TAKE_OVER,		/* of a pool that another host has */
 
 	/* a pool: the object is its directory, where that is not the pool in use */
 	RD_REMEDY_NAME_POOL,		/* name another pool */
@@ -71,6 +72,7 @@ enum rd_remedy {
 	RD_REMEDY_SEND_AS,		/* under another name, or although it is another disk */
 
 	/* versions as devices */
+	RD_REMEDY_RESTORE,		/* write it to a disk instead */
 	RD_REMEDY_MAP,			/* map the version instead */
 	RD_REMEDY_UNMAP,		/* [name] */
 	RD_REMEDY_UNMOUNT,		/* [directory] */

@@ -234,6 +234,8 @@ int ctl_check_in_full(const struct ctl *ctl, const char *name);
 
 /* The pool that the user names, NULL: none. */
 const char *ctl_pool_path(const struct ctl *ctl);
+/* The same as the user has named it: of a pool in RADOS no directory. */
+const char *ctl_pool_name(const struct ctl *ctl);
 
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
 /* The same, of the pool @path rather than the one that the user has named. */
@@ -453,6 +455,7 @@ int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);
 int cmd_init(struct ctl *ctl);
 int cmd_grow(struct ctl *ctl);
+int cmd_take_over(struct ctl *ctl);
 int cmd_tune(struct ctl *ctl);
 int cmd_snapshot(struct ctl *ctl);
 int cmd_list(struct ctl *ctl);

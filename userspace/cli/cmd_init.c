@@ -10,6 +10,7 @@
 #include "host/volume/safety.h"
 #include "pool/catalog/rules.h"
 #include "pool/engine/journal.h"
+#include "pool/shard.h"
 #include "tune.h"
 
 /* The smallest size that has room for a pool. */
@@ -153,17 +154,32 @@ static void print_choice(const struct choice *choice)
 	printf(" (--pieces %u --dedup %s)\n", rule.pieces, ctl_dedup_name(rule));
 }
 
+/* A pool that is named by its shard has a directory of ours. @directory: of PATH_MAX bytes. */
+static int name_shard(struct ctl *ctl, struct rd_pool_options *options, const char **path,
+		      char *directory)
+{
+	if (options->data)
+		return ctl_usage(ctl, "--data is for a pool in a directory, and '%s' names a shard",
+				 *path);
+	options->data = *path;
+	rd_shard_directory(*path, directory);
+	*path = directory;
+	return rd_shard_prepare(options->data, false);
+}
+
 int cmd_init(struct ctl *ctl)
 {
 	struct rd_pool_options options = { 0 };
 	struct choice choice = { 0 };
-	const char *path = ctl->nr_operands ? ctl->operands[0] : ctl_pool_path(ctl);
-	char name[PATH_MAX];
+	const char *path = ctl->nr_operands ? ctl->operands[0] : ctl_pool_name(ctl);
+	char name[PATH_MAX], directory[PATH_MAX];
 	int r;
 
 	if (!path)
 		return ctl_usage(ctl, "name the directory of the pool, or set REVDEDUP_POOL");
 	r = check_options(ctl, &options, &choice);
+	if (!r && rd_shard_is_name(path))
+		r = name_shard(ctl, &options, &path, directory);
 	if (!r)
 		r = check_device(&options, name);
 	if (!r)

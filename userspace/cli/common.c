@@ -15,6 +15,7 @@
 #include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
 #include "pool/engine/session.h"
+#include "pool/shard.h"
 #include "pool/stream/wire.h"
 #include "cli.h"
 
@@ -51,7 +52,7 @@ int ctl_live_options(const struct ctl *ctl, struct rd_live_options *ret)
 	return r;
 }
 
-const char *ctl_pool_path(const struct ctl *ctl)
+const char *ctl_pool_name(const struct ctl *ctl)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_POOL);
 
@@ -60,13 +61,31 @@ const char *ctl_pool_path(const struct ctl *ctl)
 	return path && path[0] ? path : NULL;
 }
 
+const char *ctl_pool_path(const struct ctl *ctl)
+{
+	const char *name = ctl_pool_name(ctl);
+	static char directory[PATH_MAX];
+
+	if (!name || !rd_shard_is_name(name))
+		return name;
+	rd_shard_directory(name, directory);
+	return directory;
+}
+
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode)
 {
 	const char *path = ctl_pool_path(ctl);
+	int r;
 
 	if (!path)
 		return ctl_usage(ctl, "no pool given: name one with --pool, in REVDEDUP_POOL, or in '%s'",
 				 ctl->config.path);
+	/* On a host that has not used it yet there is no directory. */
+	if (rd_shard_is_name(ctl_pool_name(ctl))) {
+		r = rd_shard_prepare(ctl_pool_name(ctl), true);
+		if (r)
+			return r;
+	}
 	return ctl_open_at(ctl, path, mode);
 }
 

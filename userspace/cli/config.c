@@ -11,6 +11,7 @@
 #include "base/read_text.h"
 #include "base/suggest.h"
 #include "host/volume/attachment.h"
+#include "pool/shard.h"
 #include "cli.h"
 #include "dedup.h"
 
@@ -134,7 +135,8 @@ static const char *check_value(const struct key *key, const char *value, char te
 	switch (key->kind) {
 	case PATH:
 		/* A unit has another working directory than a shell. */
-		return value[0] == '/' ? NULL : "a path that begins with '/'";
+		return value[0] == '/' || (key->option == CTL_OPT_POOL && rd_shard_is_name(value)) ?
+			NULL : "a path that begins with '/'";
 	case PROGRAM:
 		return value[0] ? NULL : "a program";
 	case POOLS:

@@ -39,6 +39,7 @@ static void read_space(const struct rd_area *area, struct ctl_pool_stats *stats)
 
 	stats->size = stats->frames * RD_SEG_SIZE;
 	stats->limit = stats->frames_free * RD_SEG_SIZE;
+	stats->in_rados = rd_area_can(area, RD_STORE_FENCED);
 	stats->avail = room == U64_MAX ? CTL_UNKNOWN : room;
 	stats->free = rd_min(stats->limit, stats->avail);
 }
@@ -211,7 +212,10 @@ const char *ctl_free_print(char text[CTL_FREE_TEXT], const struct ctl_pool_stats
 	char free[CTL_SIZE_TEXT], other[CTL_SIZE_TEXT];
 
 	ctl_size_print(free, stats->free);
-	if (stats->avail == CTL_UNKNOWN)
+	if (stats->in_rados)
+		snprintf(text, CTL_FREE_TEXT, "%s until the pool's limit, if the cluster has room",
+			 free);
+	else if (stats->avail == CTL_UNKNOWN)
 		snprintf(text, CTL_FREE_TEXT, "%s of %s on the device", free,
 			 ctl_size_print(other, stats->size));
 	else if (stats->avail < stats->limit)

@@ -31,6 +31,7 @@ struct ctl_pool_stats {
 	u64 packed, dead, fps, journal, queued;
 	u64 frames, frames_free, waiting;
 	u64 size, limit, avail, free, copies, recipes, fresh, deduped;
+	bool in_rados;
 	struct ctl_last_scrub check, scrub;
 	struct ctl_scrub_part part;	/* of a scrub in parts; zeros: there is none */
 	bool copies_beside;	/* they were forced onto a disk on which the data are */

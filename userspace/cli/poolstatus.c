@@ -15,6 +15,7 @@
 #include "poolstats.h"
 #include "poolstatus.h"
 #include "reader.h"
+#include "shard_owner.h"
 
 /* A version that something reads, in place: a row of the list of readers. */
 struct in_use {
@@ -36,6 +37,7 @@ struct status {
 	u64 newest_time;
 	struct rd_buffer in_use;	/* struct in_use */
 	struct rd_buffer running;	/* struct running */
+	struct ctl_shard_owner owner;
 };
 
 /* --- what there is */
@@ -232,6 +234,9 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		printf("  copies:      %s, %s\n", ctl_size_print(text, stats->copies),
 		       ctl_copies_place(stats));
 	printf("  free:        %s\n", ctl_free_print(free, stats));
+	if (status->owner.host[0])
+		printf("  owner:       %s, since %s\n", status->owner.host,
+		       ctl_time_print(time, status->owner.since));
 	print_result("check", "catalog OK", &stats->check);
 	print_result("scrub", "no damage", &stats->scrub);
 	if (stats->part.next)
@@ -319,6 +324,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
 	ctl_json_free(ctl, stats);
+	if (status->owner.host[0])
+		rd_json_add(out, "owner=%s owner_since=%lld epoch=%llu", status->owner.host,
+			    status->owner.since, status->owner.epoch);
 	json_result(out, "last_check", &stats->check);
 	json_result(out, "last_scrub", &stats->scrub);
 	if (stats->part.next) {
@@ -351,6 +359,8 @@ int ctl_pool_status(struct ctl *ctl)
 		r = read_readers(ctl, &status.in_use);
 	if (!r)
 		r = read_sessions(ctl, &status.running);
+	if (!r)
+		r = ctl_shard_owner(&ctl->pool->area, &status.owner);
 	r = ctl_close(ctl, r);
 	if (!r)
 		r = read_openers(ctl, &status.running);

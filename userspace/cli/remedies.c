@@ -21,6 +21,9 @@ struct text {
 
 static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_WAIT_FOR_LOCK] = { "'--lock-wait SECONDS' waits for it", NULL },
+	[RD_REMEDY_TAKE_OVER] = {
+		"'revdedupctl take-over' has it at once, and that host cannot write any more",
+		NULL },
 
 	[RD_REMEDY_NAME_POOL] = { "--pool names another", NULL },
 	[RD_REMEDY_MAKE_NEW_POOL] = { "then make a new pool with 'revdedupctl init'", NULL },
@@ -119,6 +122,7 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_FINISH_SNAPSHOT] = {
 		"'revdedupctl snapshot' cleans up", "'revdedupctl snapshot %s' cleans up" },
 
+	[RD_REMEDY_RESTORE] = { "'revdedupctl restore' writes a version to a disk", NULL },
 	[RD_REMEDY_MAP] = { "'revdedupctl map' makes a device of the version", NULL },
 	[RD_REMEDY_UNMAP] = {
 		"'revdedupctl unmap' removes it", "'revdedupctl unmap %s' removes it" },

@@ -22,8 +22,11 @@
 #include "base/plain.h"
 #include "base/uuid.h"
 #include "pool.h"
+#include "shard.h"
 
 #define DEFAULT_RESERVE	(16ULL << 20)
+/* What is not written takes nothing in RADOS, and a pool can grow. */
+#define SHARD_SIZE	(1ULL << 40)
 
 static int write_file(const char *path, const char *text)
 {
@@ -77,7 +80,12 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 
 	if (!path)
 		return -ENOMEM;
-	if (options->data) {
+	if (options->data && rd_shard_is_name(options->data)) {
+		if (!size)
+			size = SHARD_SIZE;
+		if (symlink(options->data, path))
+			return rd_err(-errno, "cannot make '%s'", path);
+	} else if (options->data) {
 		RD_FREE char *target = realpath(options->data, NULL);
 
 		if (!target)

@@ -13,6 +13,7 @@
 #include "base/plain.h"
 #include "pool/catalog/sessions.h"
 #include "pool/catalog/state.h"
+#include "pool/data/rados.h"
 #include "pool.h"
 
 #define RUN		"/run/revdedup"
@@ -149,12 +150,25 @@ static int open_lock_of_device(const struct stat *st)
 	return fd < 0 ? rd_err(fd, "cannot open '%s'", path) : fd;
 }
 
+/* One who only reads may have to make the catalog, and takes a lock for that. */
+static int open_lock_in(struct rd_pool *pool)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "lock");
+
+	if (!path)
+		return -ENOMEM;
+	pool->lock_fd = rd_open_plain(path, O_RDWR | O_CREAT, 0600);
+	return pool->lock_fd < 0 ? rd_err(pool->lock_fd, "cannot open '%s'", path) : 0;
+}
+
 /* Open a file for locks: the data area itself, or one called after the device. */
 static int open_lock_file(struct rd_pool *pool, const char *data)
 {
 	struct stat st;
 	int flags = O_CLOEXEC | (pool->area.writable ? O_RDWR : O_RDONLY);
 
+	if (rd_area_can(&pool->area, RD_STORE_FENCED))
+		return open_lock_in(pool);
 	if (!rd_area_can(&pool->area, RD_STORE_KERNEL_READS)) {
 		pool->lock_fd = open(data, flags);
 		return pool->lock_fd < 0 ? rd_err(-errno, "cannot open '%s'", data) : 0;
@@ -232,6 +246,7 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 {
 	RD_FREE char *data = rd_path_in(pool->path, "data");
 	RD_FREE char *catalog = rd_path_in(pool->path, "catalog.db");
+	char name[PATH_MAX];
 	int r;
 
 	if (!data || !catalog)
@@ -239,7 +254,7 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 	r = rd_check_directory(pool->path);
 	if (r)
 		return r;
-	r = rd_check_plain(data, mode != RD_POOL_READ, true);
+	r = rd_rados_name(data, name) ? 0 : rd_check_plain(data, mode != RD_POOL_READ, true);
 	if (r)
 		return r == -EPERM ? r : refuse_path(pool->path, data, r);
 	r = mode == RD_POOL_LOST ? rd_area_open_lost(&pool->area, data) :
@@ -254,7 +269,9 @@ static int open_parts(struct rd_pool *pool, enum rd_pool_mode mode)
 				 "the pool");
 	if (!r)
 		r = make_room(pool, mode);
-	return r || mode == RD_POOL_REPAIR ? r : open_catalog(pool, catalog, mode);
+	if (r || mode == RD_POOL_REPAIR || rd_area_can(&pool->area, RD_STORE_FENCED))
+		return r;
+	return open_catalog(pool, catalog, mode);
 }
 
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,

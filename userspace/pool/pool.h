@@ -3,12 +3,13 @@
  * A pool keeps versions of disks, without storing the same content twice. It is a
  * directory:
  *
- *	data		the data area: a file, or a link to a block device
+ *	data		the data area: a file, or a link to a block device, or to ceph:POOL/SHARD
  *	catalog.db	the catalog, a SQLite database: what is where in the data area
  *	catalog.db-pages  checksums of the catalog's pages
  *	reserve		space that is given up to delete in a full pool
  *	pool.json	what this directory is, for people and scripts
  *	index/		where blocks are, by content: hints for inline deduplication
+ *	lock, shard	of a shard in RADOS: for locks; who this directory is, see engine/fence.c
  *
  * A disk is cut into segments of 2 MiB. A recipe is one content of a segment: for each
  * block of 4 KiB the slot of a frame that has it. A version is, for each segment, the
@@ -84,6 +85,7 @@ struct rd_pool {
 	i64 session;
 	struct rd_lock session_lock;
 	bool is_ahead;			/* the journal: of what the catalog has noted */
+	bool has_new_epoch;		/* which this command has begun: see engine/fence.h */
 };
 
 /* The progress of long work, for the front end. */
@@ -119,6 +121,7 @@ int rd_sync_directory(const char *path);
 enum rd_pool_mode {
 	RD_POOL_READ,
 	RD_POOL_WRITE,
+	RD_POOL_TAKE,		/* the same, and takes it over from another host */
 	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
 	RD_POOL_ALONE,		/* the same, while no other command uses the pool */
 	RD_POOL_REPAIR,		/* alone, without the catalog; frees the reserve as well */
@@ -131,7 +134,8 @@ enum rd_pool_mode {
 /*
  * Open the parts of the pool @path, and take its lock. Commands call rd_session_open(),
  * which also checks that the parts are of one life, and recovers. -ENOENT: there is no
- * pool. -EEXIST, without a message: the superblocks are not lost. @progress may be NULL.
+ * pool. -EEXIST, without a message: the superblocks are not lost. @progress may be NULL. The
+ * catalog of a pool whose store is fenced is not opened: rd_fence_enter() does that.
  */
 int rd_pool_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mode,
 		 unsigned int wait_ms, const struct rd_progress *progress);

@@ -262,8 +262,7 @@ static int upgrade(struct rd_sql *sql, bool writable)
 	return rd_catalog_end(sql, r);
 }
 
-/* Remove what an earlier try has left, and with it what a stranger may have put there. */
-static int remove_catalog(const char *path)
+int rd_catalog_remove(const char *path)
 {
 	static const char *const parts[] = { "-wal", "-shm", "-journal", RD_PAGES_SUFFIX, "" };
 	unsigned int i;
@@ -284,7 +283,7 @@ int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 jo
 	struct rd_sql *sql;
 	int r;
 
-	r = remove_catalog(path);
+	r = rd_catalog_remove(path);
 	if (!r)
 		r = rd_sql_open(&sql, path, true, true, rd_tables, RD_NR_TABLES);
 	if (r)

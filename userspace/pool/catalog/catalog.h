@@ -33,6 +33,9 @@
 /* Make an empty catalog for the pool @uuid, whose journal begins in frame 0. */
 int rd_catalog_create(const char *path, const u8 uuid[16], u64 nr_frames, u64 journal_id);
 
+/* Remove a catalog, or what an earlier try or a stranger has left in its place. */
+int rd_catalog_remove(const char *path);
+
 /*
  * Rename the catalog @from and the files that belong to it to @to. @from must be closed,
  * and @to must not exist. The caller flushes the directory.

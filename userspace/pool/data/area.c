@@ -10,6 +10,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "area.h"
+#include "rados.h"
 
 #define SUPER_MAGIC	0x0a4c4f4f50445652ULL	/* "RVDPOOL\n" */
 #define COPY_A		0
@@ -173,7 +174,8 @@ int rd_area_read_direct(const struct rd_area *area, void *buf, size_t len, u64 o
 	return area->store->ops->read(area->store, buf, len, offset);
 }
 
-int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
+static int write_how(const struct rd_area *area, const void *buf, size_t len, u64 offset,
+		     unsigned int how)
 {
 	struct rd_store *store = area->store;
 	RD_FREE void *bounce = NULL;
@@ -190,13 +192,24 @@ int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 o
 	memcpy(bounce, buf, len);
 	id = rd_trace_buffer(store->fd, buf, len, offset);
 	part = cut ? rd_cut(len) : len;
-	r = store->ops->write(store, bounce, part, offset);
+	r = store->ops->write(store, bounce, part, offset, how);
 	if (!r && part < len)
-		r = store->ops->write(store, (u8 *)bounce + part, len - part, offset + part);
+		r = store->ops->write(store, (u8 *)bounce + part, len - part, offset + part,
+				      how);
 	if (r)
 		return r;
 	rd_trace_written(id);
 	return 0;
+}
+
+int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset)
+{
+	return write_how(area, buf, len, offset, 0);
+}
+
+int rd_area_log(const struct rd_area *area, const void *buf, size_t len, u64 offset)
+{
+	return write_how(area, buf, len, offset, RD_WRITE_FULL | RD_WRITE_THERE);
 }
 
 int rd_area_sync(const struct rd_area *area)
@@ -215,15 +228,26 @@ int rd_area_sync(const struct rd_area *area)
 	return 0;
 }
 
+int rd_area_punch_ranges(const struct rd_area *area, const struct rd_range *ranges,
+			 unsigned int nr)
+{
+	/* What is far away is asked once. */
+	unsigned int now = rd_area_can(area, RD_STORE_FENCED) ? nr : 1;
+	int r = 0;
+
+	for (; nr && !r; nr -= now, ranges += now) {
+		r = rd_failpoint("area-punch");
+		if (r)
+			break;
+		rd_trace_punch(area->store->fd, ranges->offset, ranges->len);
+		r = area->store->ops->punch(area->store, ranges, now);
+	}
+	return r;
+}
+
 int rd_area_punch(const struct rd_area *area, u64 offset, u64 len)
 {
-	int r;
-
-	r = rd_failpoint("area-punch");
-	if (r)
-		return r;
-	rd_trace_punch(area->store->fd, offset, len);
-	return area->store->ops->punch(area->store, offset, len);
+	return rd_area_punch_ranges(area, &(struct rd_range){ offset, len }, 1);
 }
 
 int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr)
@@ -248,7 +272,8 @@ int rd_area_clear_frame(const struct rd_area *area, u64 frame)
 	if (rd_area_can(area, RD_STORE_ZEROS))
 		return 0;
 	zeros = calloc(1, RD_SEG_SIZE);
-	r = zeros ? rd_area_write(area, zeros, RD_SEG_SIZE, rd_frame_offset(frame)) : -ENOMEM;
+	r = zeros ? write_how(area, zeros, RD_SEG_SIZE, rd_frame_offset(frame), RD_WRITE_FULL) :
+		-ENOMEM;
 	return r ? r : rd_area_sync(area);
 }
 
@@ -338,14 +363,22 @@ unsigned int rd_area_bad_supers(struct rd_area *area, bool stale)
 	return is_super_bad(area, COPY_A, stale) + is_super_bad(area, COPY_B, stale);
 }
 
-static int open_area(struct rd_area *area, const char *path, bool writable)
+/* A shard in RADOS says itself what is wrong. */
+static int open_store(struct rd_store **ret, const char *path, int flags, const char *verb)
 {
+	char name[PATH_MAX];
 	int r;
 
+	if (rd_rados_name(path, name))
+		return rd_rados_open(ret, name, flags);
+	r = rd_store_open(ret, path, flags);
+	return r ? rd_err(r, "cannot %s '%s'", r == -ENOTBLK ? "use" : verb, path) : 0;
+}
+
+static int open_area(struct rd_area *area, const char *path, bool writable)
+{
 	*area = (struct rd_area){ .writable = writable };
-	r = rd_store_open(&area->store, path, writable ? O_RDWR : O_RDONLY);
-	return !r ? 0 : r == -ENOTBLK ? rd_err(r, "cannot use '%s'", path) :
-		rd_err(r, "cannot open '%s'", path);
+	return open_store(&area->store, path, writable ? O_RDWR : O_RDONLY, "open");
 }
 
 int rd_area_open(struct rd_area *area, const char *path, bool writable)
@@ -406,11 +439,11 @@ int rd_area_write_super(struct rd_area *area)
 
 	area->super.seq++;
 	rd_pool_super_pack(&area->super, block);
-	r = rd_area_write(area, block, sizeof(block), COPY_A);
+	r = rd_area_log(area, block, sizeof(block), COPY_A);
 	if (!r)
 		r = rd_area_sync(area);
 	if (!r)
-		r = rd_area_write(area, block, sizeof(block), COPY_B);
+		r = rd_area_log(area, block, sizeof(block), COPY_B);
 	if (!r)
 		r = rd_area_sync(area);
 	return r ? rd_err(r, "cannot write the superblock of the data area") : 0;
@@ -470,13 +503,12 @@ static int clear_area(const struct rd_area *area, u64 bytes, const char *path)
 	struct rd_store *store = area->store;
 	int r;
 
-	if (!rd_area_can(area, RD_STORE_GROWS)) {
+	/* All of a file goes. */
+	r = rd_area_can(area, RD_STORE_GROWS) ? store->ops->resize(store, 0) : 0;
+	if (!r && rd_area_can(area, RD_STORE_GROWS))
+		r = store->ops->resize(store, bytes);
+	if (!r)
 		r = rd_area_clear_frame(area, 0);
-	} else {
-		r = store->ops->resize(store, 0);
-		if (!r)
-			r = store->ops->resize(store, bytes);
-	}
 	return r ? rd_err(r, "cannot write to '%s'", path) : 0;
 }
 
@@ -494,10 +526,9 @@ int rd_area_format(const char *path, u64 bytes, bool force, const u8 uuid[16],
 	struct rd_area area = { .writable = true };
 	int r;
 
-	r = rd_store_open(&area.store, path, O_RDWR | O_CREAT);
+	r = open_store(&area.store, path, O_RDWR | O_CREAT, "create");
 	if (r)
-		return r == -ENOTBLK ? rd_err(r, "cannot use '%s'", path) :
-			rd_err(r, "cannot create '%s'", path);
+		return r;
 	if (area.store->bytes || !rd_area_can(&area, RD_STORE_GROWS))
 		bytes = area.store->bytes;
 	if (area.store->bytes && !force)

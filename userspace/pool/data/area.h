@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The data area of a pool, in a sparse file or on a block device: in a store (store.h).
+ * The data area of a pool, in a sparse file, on a block device or in RADOS: in a store (store.h).
  *
  *	0		superblock, copy A
  *	1 MiB		superblock, copy B
@@ -215,6 +215,11 @@ static inline bool rd_area_can(const struct rd_area *area, unsigned int cap)
 /* Read or write, and wait. The buffer need not be aligned, length and offset must be. */
 int rd_area_read(const struct rd_area *area, void *buf, size_t len, u64 offset);
 int rd_area_write(const struct rd_area *area, const void *buf, size_t len, u64 offset);
+/*
+ * Write to the journal or to a superblock: also if the store is full, and only where this host has
+ * written before, which a store that is fenced can tell.
+ */
+int rd_area_log(const struct rd_area *area, const void *buf, size_t len, u64 offset);
 /* Read to a buffer that is aligned. */
 int rd_area_read_direct(const struct rd_area *area, void *buf, size_t len, u64 offset);
 
@@ -223,6 +228,9 @@ int rd_area_sync(const struct rd_area *area);
 
 /* Give the space back to the store, where that is possible. */
 int rd_area_punch(const struct rd_area *area, u64 offset, u64 len);
+/* The same for ranges in order, which may be one request each to a store that is far away. */
+int rd_area_punch_ranges(const struct rd_area *area, const struct rd_range *ranges,
+			 unsigned int nr);
 
 /* The same for whole frames and their fingerprints. */
 int rd_area_punch_frames(const struct rd_area *area, u64 frame, u64 nr);

@@ -4,6 +4,7 @@
  * writes. Above this, a place is an offset. What a store is, only the file that opens it knows.
  *
  *	store_file	files and block devices, by io_uring and plain calls
+ *	rados		a shard in RADOS
  *	pool/served/	a disk that a server has
  *
  * Transfers are of whole blocks, at multiples of a block, unless a disk ends in the middle of one.
@@ -26,6 +27,15 @@ struct rd_ring;
 #define RD_STORE_HOLES		4U	/* say to the block what takes no space */
 #define RD_STORE_GROWS		8U	/* become larger */
 #define RD_STORE_KERNEL_READS	16U	/* be read by the kernel, as it is */
+#define RD_STORE_FENCED		32U	/* refuse what a host that has lost it writes: rados.h */
+
+/* How a range is written. */
+#define RD_WRITE_FULL		1U	/* also where a store is full, but has a little for this */
+#define RD_WRITE_THERE		2U	/* if it is fenced, only where this host has written */
+
+struct rd_range {
+	u64 offset, len;
+};
 
 struct rd_store {
 	const struct rd_store_ops *ops;
@@ -39,16 +49,17 @@ struct rd_store {
 struct rd_store_ops {
 	/* Transfer all of one range, in aligned memory, and wait. */
 	int (*read)(struct rd_store *store, void *buf, size_t len, u64 offset);
-	int (*write)(struct rd_store *store, const void *buf, size_t len, u64 offset);
+	int (*write)(struct rd_store *store, const void *buf, size_t len, u64 offset,
+		     unsigned int how);
 	/*
-	 * Begin what rd_ring_submit() was given; rd_ring_end() takes the result, then or later, from
-	 * any thread. NULL: the ring itself transfers, by @fd.
+	 * Begin what rd_ring_submit() was given; rd_ring_end() takes the result, then or later,
+	 * from any thread. NULL: the ring itself transfers, by @fd.
 	 */
 	void (*submit)(struct rd_store *store, struct rd_op *op);
 	/* Make all writes stable that have ended. */
 	int (*sync)(struct rd_store *store);
-	/* Give back a range. */
-	int (*punch)(struct rd_store *store, u64 offset, u64 len);
+	/* Give back ranges, which are in order. */
+	int (*punch)(struct rd_store *store, const struct rd_range *ranges, unsigned int nr);
 	/*
 	 * As lseek() with SEEK_DATA or SEEK_HOLE. -1, and errno ENXIO: there is no more data; other
 	 * values: that is not known.
@@ -87,8 +98,8 @@ static inline void rd_store_end(struct rd_store *store)
 }
 
 /*
- * Open a file or block device with the flags of open(2). After an error there is no store; -ENOTBLK:
- * it is neither.
+ * Open a file or block device with the flags of open(2). After an error there is no store;
+ * -ENOTBLK: it is neither.
  */
 int rd_store_open(struct rd_store **ret, const char *path, int flags);
 /* The same of @fd, which closing the store closes; an error does not. */

@@ -16,8 +16,10 @@ static int read_range(struct rd_store *store, void *buf, size_t len, u64 offset)
 	return rd_read_direct(store->fd, buf, len, offset);
 }
 
-static int write_range(struct rd_store *store, const void *buf, size_t len, u64 offset)
+static int write_range(struct rd_store *store, const void *buf, size_t len, u64 offset,
+		       unsigned int how)
 {
+	(void)how;
 	return rd_write_direct(store->fd, buf, len, offset);
 }
 
@@ -26,19 +28,21 @@ static int sync_all(struct rd_store *store)
 	return fdatasync(store->fd) ? -errno : 0;
 }
 
-static int punch_file(struct rd_store *store, u64 offset, u64 len)
+static int punch_file(struct rd_store *store, const struct rd_range *ranges, unsigned int nr)
 {
 	int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
-	return fallocate(store->fd, mode, offset, len) ? -errno : 0;
+	for (; nr--; ranges++)
+		if (fallocate(store->fd, mode, ranges->offset, ranges->len))
+			return -errno;
+	return 0;
 }
 
 /* A favour to thin volumes and SSDs, on which nothing relies: it may fail. */
-static int discard(struct rd_store *store, u64 offset, u64 len)
+static int discard(struct rd_store *store, const struct rd_range *ranges, unsigned int nr)
 {
-	u64 range[2] = { offset, len };
-
-	(void)!ioctl(store->fd, BLKDISCARD, range);
+	for (; nr--; ranges++)
+		(void)!ioctl(store->fd, BLKDISCARD, ranges);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
  *	snapshot_group	several snapshots as one
  *	snapshot, restore, heal, adopt, supers, grow
  *			one command each
+ *	fence		owns a pool that several hosts can reach
  *	recover		what commands that died have left
  *	lease_drop	devices that do not read the pool any more
  *	free		gives back the queue

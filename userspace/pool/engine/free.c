@@ -35,6 +35,8 @@
 /* Frames at a time. Of the first few it is learned what a hole costs. */
 #define FIRST_BATCH	4
 #define BATCH		8192
+/* Places that are given back at a time, which may be at once. */
+#define RANGES		256
 /* How often a command that gives back looks for what others have queued meanwhile. */
 #define MAX_TURNS	8
 
@@ -53,8 +55,9 @@ struct freeing {
 	bool has_no_room;	/* to move slots that are in use */
 	u64 hole_us;		/* of late, */
 	u64 move_us;		/* and a slot */
-	/* The range that is about to be given back. */
-	u64 offset, len;
+	/* Those that are about to be given back. */
+	struct rd_range ranges[RANGES];
+	unsigned int nr_ranges;
 	/* Frames that stay in the queue for a device that is down: of this batch, and before. */
 	unsigned int nr_kept;
 	u64 all_kept;
@@ -299,27 +302,27 @@ static int punch_now(struct freeing *f)
 	u64 began;
 	int r;
 
-	if (!f->len)
+	if (!f->nr_ranges)
 		return 0;
 	began = rd_now_us();
-	r = rd_area_punch(&f->pool->area, f->offset, f->len);
-	f->len = 0;
-	f->hole_us = (7 * f->hole_us + rd_now_us() - began) / 8;
+	r = rd_area_punch_ranges(&f->pool->area, f->ranges, f->nr_ranges);
+	f->hole_us = (7 * f->hole_us + (rd_now_us() - began) / f->nr_ranges) / 8;
+	f->nr_ranges = 0;
 	return r ? rd_err(r, "cannot free space in the data area") : 0;
 }
 
 /* Give back a range. They come in order, and those that touch are one. */
 static int punch(struct freeing *f, u64 offset, u64 len)
 {
+	struct rd_range *last = f->ranges + f->nr_ranges - 1;
 	int r;
 
-	if (f->len && f->offset + f->len == offset) {
-		f->len += len;
+	if (f->nr_ranges && last->offset + last->len == offset) {
+		last->len += len;
 		return 0;
 	}
-	r = punch_now(f);
-	f->offset = offset;
-	f->len = len;
+	r = f->nr_ranges == RANGES ? punch_now(f) : 0;
+	f->ranges[f->nr_ranges++] = (struct rd_range){ offset, len };
 	return r;
 }
 

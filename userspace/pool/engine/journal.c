@@ -70,8 +70,8 @@ static int write_part(struct writer *writer, enum rd_journal_part_kind kind, u64
 	part->crc = cpu_to_le32(rd_journal_part_crc(part, len));
 	memset(part->payload + len, 0, blocks * RD_BLOCK_SIZE - sizeof(*part) - len);
 	writer->pool->is_ahead = true;
-	r = rd_area_write(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
-			  rd_slot_offset(end->frame, end->block));
+	r = rd_area_log(&writer->pool->area, part, blocks * RD_BLOCK_SIZE,
+			rd_slot_offset(end->frame, end->block));
 	if (r)
 		return rd_err(r, "cannot write the journal");
 	rd_journal_part_pass(end, part);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Read the copy of the catalog in the data area. */
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -133,11 +134,19 @@ static int find_next_frame(const struct rd_area *area, const struct rd_journal_e
 {
 	u8 block[RD_BLOCK_SIZE];
 	struct rd_journal_part *part = (struct rd_journal_part *)block;
+	off_t data = 0;
 	u64 frame;
 
 	if (end->block + rd_journal_part_blocks(RD_JOURNAL_PART_MAX) <= RD_JOURNAL_LAST_BLOCK)
 		return 0;
 	for (frame = 0; frame < area->super.nr_frames && !*ret; frame++) {
+		if ((u64)data < rd_frame_offset(frame))
+			data = rd_store_seek(area->store, rd_frame_offset(frame), SEEK_DATA);
+		/* Holes, as far as the store says so. */
+		if (data < 0 && errno == ENXIO)
+			break;
+		if (data > (off_t)rd_frame_offset(frame))
+			continue;
 		if (rd_area_read(area, block, sizeof(block), rd_frame_offset(frame)))
 			continue;
 		*ret = is_later(area, part, end->seq);

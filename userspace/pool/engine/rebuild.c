@@ -168,6 +168,13 @@ static bool has_data(const struct rd_area *area, struct hole *hole, u64 offset, 
 	return hole->end < offset + len;
 }
 
+/* Where holes are not told to the block, those of frames in use are in the way of all others. */
+static bool has_fps(const struct rd_area *area, struct hole *hole, u64 frame)
+{
+	return rd_area_can(area, RD_STORE_HOLES) &&
+		has_data(area, hole, rd_frame_fps_offset(frame), RD_FPS_SIZE);
+}
+
 /*
  * Make the frames between two frames in use free, or queue those that hold data. Nothing is
  * freed here: until the new catalog is in its place, the old one may name that data. The
@@ -182,7 +189,7 @@ static int add_free(struct rebuild *rebuild, u64 start, u64 end)
 	for (frame = start; frame < end && !r; frame++) {
 		if (!rebuild->all_may_be_read &&
 		    !has_data(area, &rebuild->frames, rd_frame_offset(frame), RD_SEG_SIZE) &&
-		    !has_data(area, &rebuild->fps, rd_frame_fps_offset(frame), RD_FPS_SIZE))
+		    !has_fps(area, &rebuild->fps, frame))
 			continue;
 		if (start < frame)
 			r = rd_frames_free(rebuild->sql, start, frame - start);
@@ -392,6 +399,23 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
 	return switch_to(pool, new, old);
+}
+
+int rd_rebuild_cache(struct rd_pool *pool)
+{
+	RD_FREE char *new = rd_path_in(pool->path, "catalog.new");
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	struct rd_rebuild_report report = { 0 };
+	int r;
+
+	if (!new || !path)
+		return -ENOMEM;
+	r = make_new(pool, new, false, &report);
+	if (!r)
+		r = rd_catalog_remove(path);
+	if (!r)
+		r = rd_catalog_rename(new, path);
+	return r ? r : rd_sync_directory(pool->path);
 }
 
 int rd_rebuild_keep(struct rd_pool *pool, char ret[RD_REBUILD_OLD])

@@ -23,6 +23,12 @@ struct rd_rebuild_report {
 int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_report *report);
 
 /*
+ * The same where the journal is what counts: the catalog that is there is dropped, whatever it has.
+ * pool->sql is not open.
+ */
+int rd_rebuild_cache(struct rd_pool *pool);
+
+/*
  * Make a catalog from the readable part of the journal beside the catalog with which @pool
  * continues. @ret is its name, catalog.old, catalog.old.2 and so on; "", after a message:
  * there is nothing to keep.

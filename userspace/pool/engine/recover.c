@@ -14,6 +14,7 @@
 #include "pool/catalog/leases.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
+#include "fence.h"
 #include "hold.h"
 #include "journal.h"
 #include "recover.h"
@@ -78,8 +79,11 @@ static int undo_dead_sessions(struct rd_pool *pool)
 		/*
 		 * From here on, no copy of the catalog that knows of this work may go on. And what
 		 * the session appended to the journal must be known before the session is not.
-		 * In a full pool what is undone makes room, which nothing else would.
+		 * In a full pool what is undone makes room, which nothing else would. In a store
+		 * far away, what it had sent off must not arrive any more.
 		 */
+		if (!r)
+			r = rd_fence_renew(pool);
 		if (!r)
 			r = rd_journal_mark(pool);
 		if (!r || r == -ENOSPC)

@@ -7,6 +7,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sessions.h"
 #include "engine.h"
+#include "fence.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "recover.h"
@@ -173,8 +174,14 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 
 static int begin(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 {
-	int r;
+	bool is_fenced = rd_area_can(&pool->area, RD_STORE_FENCED);
+	int r = 0;
 
+	if (is_fenced)
+		r = rd_fence_enter(pool, mode, mode == RD_POOL_TAKE);
+	/* As it was made now, or the owner's commands left it. */
+	if (r || (is_fenced && mode == RD_POOL_READ))
+		return r;
 	/* There is no catalog, or no superblock that it could be compared with. */
 	if (mode == RD_POOL_REPAIR || mode == RD_POOL_LOST)
 		return 0;

@@ -1,0 +1,182 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# A pool in RADOS, on two hosts: each has a directory and a name of its own.
+export OSDS=3
+load ceph
+bats_require_minimum_version 1.5.0
+
+ctl() { timeout 120 "$build/bin/revdedupctl" "$@"; }
+
+# on HOST COMMAND...: what that host does. What it prints, and to where, is as of `run`.
+on() {
+	local host=$1
+	shift
+	# shellcheck disable=SC2016 # the other shell's
+	REVDEDUP_POOL=$PWD/$host timeout 120 unshare -u sh -c 'hostname "$0"; exec "$@"' \
+		"$host" "$build/bin/revdedupctl" "$@"
+}
+
+# join HOST: it knows of the shard.
+join() {
+	mkdir -m 700 "$1"
+	ln -s "ceph:$shard" "$1/data"
+}
+
+# Change some blocks of the disk.
+change() { dd if=/dev/urandom of=disk bs=4k count=8 seek="$((RANDOM % 2000))" conv=notrunc status=none; }
+
+# take HOST: make a version there, and keep what it is.
+take() {
+	local name
+	change
+	name=$(on "$1" snapshot vm --from disk --json | sed -n 's/.*"version": "\([^"]*\)".*/\1/p')
+	[ "$name" ]
+	cp --sparse=always disk "is.$name"
+}
+
+# sound HOST: all versions that a snapshot has reported are there, and right.
+sound() {
+	local file
+	for file in is.*; do
+		rm -f out
+		on "$1" restore "${file#is.}" --to out
+		cmp out "$file"
+	done
+	on "$1" check
+}
+
+setup() {
+	build=$(realpath "${BUILD:-$BATS_TEST_DIRNAME/../../build/nbd}")
+	cd "$BATS_TEST_TMPDIR" || return
+	unset REVDEDUP_POOL
+	shard=p/test$BATS_TEST_NUMBER
+	cluster pool p 3 2>/dev/null || true
+	truncate -s 16M disk
+	dd if=/dev/urandom of=disk bs=1M count=8 conv=notrunc status=none
+	on a init "$PWD/a" --data "ceph:$shard" --size 4G --pieces 1 --quiet
+	join b
+}
+
+# stop_at HOST STEP COMMAND...: stop it there; $pid is that. Fails if it has ended before, and its status
+# is in ended.HOST.
+stop_at() {
+	local host=$1 step=$2 state
+	shift 2
+	rm -f "ended.$host"
+	(
+		REVDEDUP_FAIL=$step=stop on "$host" "$@" >"out.$host" 2>&1 3>&-
+		echo $? >"ended.$host"
+	) 3>&- &
+	while [ ! -e "ended.$host" ]; do
+		sleep 0.02
+		pid=$(pgrep -nf "^$build/bin/revdedupctl $*") || continue
+		state=$(sed 's/.*) //;s/ .*//' "/proc/$pid/stat" 2>/dev/null) || continue
+		[ "$state" != T ] || return 0
+	done
+	return 1
+}
+
+# ended HOST: wait until its command has.
+ended() {
+	while [ ! -e "ended.$1" ]; do
+		sleep 0.02
+	done
+}
+
+# A snapshot that had all in the journal when it was stopped has a version, of what the disk was.
+keep_was() { mv was "is.$(sed -n 's/^\(vm@[0-9]*\):.*/\1/p' out.a)"; }
+
+# Continue the snapshot of host a.
+go_on() {
+	kill -CONT "$pid"
+	ended a
+	[ "$(cat ended.a)" -ne 0 ] || keep_was
+}
+
+@test "another host reads what one writes, and goes on where that has ended" {
+	take a
+	take a
+	sound b
+	run -0 on b status
+	[[ $output == *"owner:       a, since"* ]]
+	take a
+	sound b
+	run -0 on b snapshot vm --from disk
+	[[ $output == *"belonged to the host 'a', and was taken over"* ]]
+	take b
+	sound a
+	run -0 on a status
+	[[ $output == *"owner:       b, since"* ]]
+	take a
+	on a delete vm@1 --yes
+	rm is.vm@1
+	sound a
+	sound b
+	on b scrub
+}
+
+@test "the owner is stopped at each step of a snapshot, taken over from, and continued" {
+	local nr=0
+	take a
+	change
+	while stop_at a "any:$((nr += 61))" snapshot vm --from disk; do
+		run -11 on b snapshot vm --from disk
+		[[ $output == *"'revdedupctl take-over'"* ]]
+		cp --sparse=always disk was
+		on b take-over --quiet
+		take b
+		go_on
+		on b check
+		on a take-over --quiet
+		on a check
+		change
+	done
+	[ "$nr" -gt 200 ]
+	sound a
+	on a scrub
+}
+
+# What is written to the journal here goes there before the new owner has written.
+@test "the owner goes on between the steps of a take-over" {
+	local nr=0 step owner
+	take a
+	change
+	for step in fence-taken fence-super fence-seal fence-catalog fence-made; do
+		nr=0
+		# Each second write of a plain call is to the journal, or a superblock.
+		while stop_at a "area-write:$((nr += 3))" snapshot vm --from disk; do
+			owner=$pid
+			cp --sparse=always disk was
+			stop_at b "$step" take-over --quiet
+			kill -CONT "$owner"
+			ended a
+			kill -CONT "$pid"
+			ended b
+			[ "$(cat ended.a)" -ne 0 ] || keep_was
+			sound b
+			on a take-over --quiet
+			change
+		done
+	done
+}
+
+@test "a host is killed at each step, and another takes over" {
+	local nr=0 to=b from=a name step
+	take a
+	change
+	while ! REVDEDUP_FAIL=any:$((nr += 71))=kill on "$from" snapshot vm --from disk >killed.out 2>&1; do
+		# The take-over is killed as well, until it has no more steps.
+		for ((step = 1; ; step += 13)); do
+			! REVDEDUP_FAIL=any:$step=kill on "$to" take-over --quiet || break
+		done
+		on "$to" check
+		take "$to"
+		name=$(ls -v is.* | tail -1)
+		REVDEDUP_FAIL=any:$nr=kill on "$to" delete "${name#is.}" --yes --quiet || true
+		rm "$name"
+		on "$from" take-over --quiet
+		sound "$from"
+		change
+	done
+	[ "$nr" -gt 200 ]
+}

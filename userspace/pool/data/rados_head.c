@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who owns a shard in RADOS: its head, and whether the owner lives. See rados.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rados_parts.h"
+
+/* How long the cluster waits for a client that is gone, and we for the answer of one. */
+#define WATCH_SECONDS	10
+#define ANSWER_MS	2000
+
+bool rd_rados_parse_owner(const char *text, struct rd_shard *ret)
+{
+	unsigned long long epoch, base;
+	long long since;
+
+	if (sscanf(text, "%llu %lld %llu %32s %64s", &epoch, &since, &base, ret->token,
+		   ret->host) != 5)
+		return false;
+	ret->epoch = epoch;
+	ret->base = base;
+	ret->since = since;
+	return true;
+}
+
+static int fail(const struct rd_rados *rados, int r, const char *what)
+{
+	return rd_err(r, "cannot %s '%s'", what, rados->name);
+}
+
+int rd_shard_read(struct rd_store *store, struct rd_shard *ret)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	char epoch[16], sealed[16], owner[RD_RADOS_OWNER];
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_EPOCH, epoch, sizeof(epoch));
+	if (!r)
+		r = rd_rados_attr(rados, RD_RADOS_HEAD, "sealed", sealed, sizeof(sealed));
+	if (!r)
+		r = rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_OWNER, owner, sizeof(owner));
+	if (r && r != -ENODATA)
+		return fail(rados, r, "read the head of");
+	if (!r && !rd_rados_parse_owner(owner, ret))
+		return fail(rados, -EBADMSG, "read the owner of");
+	ret->sealed = strtoull(sealed, NULL, 10);
+	/* Of several attributes, read one after the other, the owner's is the newest. */
+	if (r)
+		ret->epoch = strtoull(epoch, NULL, 10);
+	return 0;
+}
+
+static void name_host(char ret[RD_SHARD_HOST + 1])
+{
+	char *c;
+
+	if (gethostname(ret, RD_SHARD_HOST) || !ret[0])
+		snprintf(ret, RD_SHARD_HOST, "unknown");
+	ret[RD_SHARD_HOST] = '\0';
+	for (c = ret; *c; c++)
+		if (*c <= ' ')
+			*c = '_';
+}
+
+int rd_shard_take(struct rd_store *store, struct rd_shard *shard, const char *token, bool is_new)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	const struct rd_librados *lib = rados->lib;
+	char before[RD_RADOS_EPOCH], after[RD_RADOS_EPOCH], owner[RD_RADOS_OWNER];
+	rados_write_op_t op = lib->create_write_op();
+	struct rd_shard new = *shard;
+	int r;
+
+	new.epoch++;
+	if (is_new) {
+		new.base = new.epoch;
+		new.since = time(NULL);
+		name_host(new.host);
+		snprintf(new.token, sizeof(new.token), "%s", token);
+	}
+	rd_rados_print_epoch(before, shard->epoch);
+	rd_rados_print_epoch(after, new.epoch);
+	snprintf(owner, sizeof(owner), "%llu %lld %llu %s %s", (unsigned long long)new.epoch,
+		 (long long)new.since, (unsigned long long)new.base, new.token, new.host);
+	lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, before,
+			       RD_RADOS_EPOCH - 1);
+	lib->write_op_setxattr(op, RD_RADOS_ATTR_EPOCH, after, RD_RADOS_EPOCH - 1);
+	lib->write_op_setxattr(op, RD_RADOS_ATTR_OWNER, owner, strlen(owner));
+	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
+	if (r == -ECANCELED)
+		return -EAGAIN;
+	if (r)
+		return fail(rados, r, "take over");
+	*shard = new;
+	return 0;
+}
+
+int rd_shard_seal(struct rd_store *store, u64 epoch, u64 offset)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	const struct rd_librados *lib = rados->lib;
+	rados_write_op_t op = lib->create_write_op();
+	char text[RD_RADOS_EPOCH], object[RD_RADOS_OBJECT];
+	int r;
+
+	rd_rados_print_epoch(text, epoch);
+	rd_rados_object(rados, offset / RD_SEG_SIZE, object);
+	lib->write_op_cmpxattr(op, RD_RADOS_ATTR_E, LIBRADOS_CMPXATTR_OP_GTE, text,
+			       RD_RADOS_EPOCH - 1);
+	lib->write_op_setxattr(op, RD_RADOS_ATTR_E, text, RD_RADOS_EPOCH - 1);
+	r = rd_rados_write_head(rados, object, op);
+	if (r == -ECANCELED) {
+		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
+		return -ESTALE;
+	}
+	if (r == -ENOENT) {
+		rd_err(0, "'%s' has lost the object '%s', which its journal is in", rados->name,
+		       object);
+		return -EUCLEAN;
+	}
+	return r ? fail(rados, r, "seal the journal of") : 0;
+}
+
+int rd_shard_note_sealed(struct rd_store *store, u64 epoch)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	rados_write_op_t op = rados->lib->create_write_op();
+	char text[RD_RADOS_EPOCH];
+	int r;
+
+	rd_rados_print_epoch(text, epoch);
+	rados->lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, text,
+				      RD_RADOS_EPOCH - 1);
+	rados->lib->write_op_setxattr(op, "sealed", text, RD_RADOS_EPOCH - 1);
+	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
+	if (r == -ECANCELED) {
+		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
+		return -ESTALE;
+	}
+	return r ? fail(rados, r, "write the head of") : 0;
+}
+
+void rd_shard_own(struct rd_store *store, const struct rd_shard *shard)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+
+	pthread_mutex_lock(&rados->lock);
+	rados->can_write = true;
+	rados->epoch = rd_max(rados->epoch, shard->epoch);
+	rados->base = shard->base;
+	snprintf(rados->token, sizeof(rados->token), "%s", shard->token);
+	pthread_mutex_unlock(&rados->lock);
+}
+
+/* --- does the owner live? */
+
+static void asked(void *ctx, uint64_t notify_id, uint64_t handle, uint64_t notifier_id, void *data,
+		  size_t len)
+{
+	struct rd_rados *rados = ctx;
+
+	(void)notifier_id;
+	(void)data;
+	(void)len;
+	rados->lib->notify_ack(rados->io, RD_RADOS_HEAD, notify_id, handle, NULL, 0);
+}
+
+/* The watch is what others see; without it they may take over, and this command is told then. */
+static void lost_watch(void *ctx, uint64_t handle, int error)
+{
+	(void)ctx;
+	(void)handle;
+	(void)error;
+}
+
+int rd_shard_watch(struct rd_store *store)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	int r;
+
+	r = rados->lib->watch3(rados->io, RD_RADOS_HEAD, &rados->watch, asked, lost_watch,
+			       WATCH_SECONDS, rados);
+	if (r)
+		return fail(rados, r, "watch the head of");
+	rados->is_watched = true;
+	return 0;
+}
+
+int rd_shard_ask(struct rd_store *store, enum rd_shard_life *ret)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	const struct rd_librados *lib = rados->lib;
+	struct notify_timeout_t *silent = NULL;
+	struct notify_ack_t *acks = NULL;
+	size_t len = 0, nr_acks = 0, nr_silent = 0;
+	char *reply = NULL;
+	int r, error;
+
+	r = lib->notify2(rados->io, RD_RADOS_HEAD, NULL, 0, ANSWER_MS, &reply, &len);
+	if (r && r != -ETIMEDOUT)
+		return fail(rados, r, "ask for the owner of");
+	error = lib->decode_notify_response(reply, len, &acks, &nr_acks, &silent, &nr_silent);
+	lib->buffer_free(reply);
+	if (error)
+		return fail(rados, error, "ask for the owner of");
+	lib->free_notify_response(acks, nr_acks, silent);
+	*ret = nr_acks ? RD_SHARD_BUSY : nr_silent || r ? RD_SHARD_SILENT : RD_SHARD_IDLE;
+	return 0;
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A shard in RADOS: its name, the cluster, its objects. See rados.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rados_parts.h"
+
+#define SCHEME		"ceph:"
+#define FORMAT		"1"
+
+/* --- names */
+
+bool rd_rados_name(const char *path, char ret[PATH_MAX])
+{
+	ssize_t len;
+
+	if (!strncmp(path, SCHEME, strlen(SCHEME))) {
+		snprintf(ret, PATH_MAX, "%s", path);
+		return true;
+	}
+	len = readlink(path, ret, PATH_MAX - 1);
+	if (len < 0)
+		return false;
+	ret[len] = '\0';
+	return !strncmp(ret, SCHEME, strlen(SCHEME));
+}
+
+void rd_rados_object(const struct rd_rados *rados, u64 nr, char ret[RD_RADOS_OBJECT])
+{
+	snprintf(ret, RD_RADOS_OBJECT, "rbd_data.%s.%016llx", rados->image,
+		 (unsigned long long)nr);
+}
+
+void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch)
+{
+	snprintf(ret, RD_RADOS_EPOCH, "%08u", (unsigned int)(epoch % 100000000));
+}
+
+static int misnamed(const struct rd_rados *rados, const char *why)
+{
+	rd_err(0, "'%s': %s", rados->name, why);
+	rd_hint("a pool in RADOS is ceph:POOL/SHARD, with ':id=USER' and ':conf=FILE' behind it if need be");
+	return -EINVAL;
+}
+
+static int parse_options(struct rd_rados *rados, char *option)
+{
+	char *next;
+
+	for (; option; option = next) {
+		next = strchr(option, ':');
+		if (next)
+			*next++ = '\0';
+		if (!strncmp(option, "id=", 3) && option[3])
+			rados->user = option + 3;
+		else if (!strncmp(option, "conf=", 5) && option[5])
+			rados->conf = option + 5;
+		else
+			return misnamed(rados, "only the options id= and conf= are known");
+	}
+	return 0;
+}
+
+static int parse(struct rd_rados *rados, const char *name)
+{
+	char *slash, *options;
+
+	rados->name = strdup(name);
+	rados->text = strdup(name + strlen(SCHEME));
+	if (!rados->name || !rados->text)
+		return -ENOMEM;
+	rados->user = "admin";
+	options = strchr(rados->text, ':');
+	if (options)
+		*options++ = '\0';
+	rados->pool = rados->text;
+	slash = strchr(rados->text, '/');
+	if (!slash)
+		return misnamed(rados, "it names no shard");
+	*slash++ = '\0';
+	rados->shard = slash;
+	if (strchr(slash, '/'))
+		return misnamed(rados, "the name of a shard has no '/'");
+	if (!*rados->pool || !*rados->shard || *rados->pool == '.' || *rados->shard == '.')
+		return misnamed(rados, "a name is empty, or begins with '.'");
+	return parse_options(rados, options);
+}
+
+/* --- the cluster */
+
+/* A cluster that does not answer to a new client for so many seconds has failed. */
+static const char *patience(void)
+{
+#ifdef RD_TEST
+	if (getenv("REVDEDUP_RADOS_SECONDS"))
+		return getenv("REVDEDUP_RADOS_SECONDS");
+#endif
+	return "60";
+}
+
+static int refused(const struct rd_rados *rados, int r)
+{
+	switch (r) {
+	case -ETIMEDOUT:
+		rd_err(0, "no monitor of the cluster of '%s' has answered for %s seconds",
+		       rados->name, patience());
+		break;
+	case -ENOENT:
+		rd_err(0, "there is no key for client.%s, who is to use '%s'", rados->user,
+		       rados->name);
+		rd_hint("Ceph looks for it in /etc/ceph/ceph.client.%s.keyring; ':id=USER' names another user",
+			rados->user);
+		break;
+	case -EPERM:
+	case -EACCES:
+		rd_err(0, "the cluster of '%s' does not know client.%s, or not with this key",
+		       rados->name, rados->user);
+		rd_hint("'ceph auth get-or-create' makes a user: see cluster.rst");
+		break;
+	default:
+		rd_err(r, "cannot connect to the cluster of '%s'", rados->name);
+	}
+	return r;
+}
+
+/*
+ * Operations wait for OSDs without a limit of time: of a write that was given up it would not be
+ * known whether it still arrives.
+ */
+static int configure(struct rd_rados *rados)
+{
+	const struct rd_librados *lib = rados->lib;
+	int r = lib->create(&rados->cluster, rados->user);
+
+	if (r) {
+		rados->cluster = NULL;
+		return rd_err(r, "cannot use Ceph");
+	}
+	r = lib->conf_read_file(rados->cluster, rados->conf);
+	if (r) {
+		rd_err(r, "cannot read the settings of the cluster of '%s'", rados->name);
+		rd_hint("they are in /etc/ceph/ceph.conf, unless CEPH_CONF or ':conf=FILE' names another file");
+		return r;
+	}
+	/* CEPH_ARGS */
+	lib->conf_parse_env(rados->cluster, NULL);
+	lib->conf_set(rados->cluster, "client_mount_timeout", patience());
+	lib->conf_set(rados->cluster, "rados_mon_op_timeout", patience());
+	return 0;
+}
+
+static int connect_to(struct rd_rados *rados)
+{
+	const struct rd_librados *lib = rados->lib;
+	int r = configure(rados);
+
+	if (r)
+		return r;
+	r = lib->connect(rados->cluster);
+	if (r)
+		return refused(rados, r);
+	r = lib->ioctx_create(rados->cluster, rados->pool, &rados->io);
+	if (r == -ENOENT)
+		return rd_err(0, "the cluster has no pool '%s'", rados->pool), r;
+	if (r)
+		return rd_err(r, "cannot find the pool of '%s'", rados->name);
+	lib->ioctx_set_namespace(rados->io, rados->shard);
+	/* An error is better than to wait for room that this command may be about to make. */
+	lib->set_pool_full_try(rados->io);
+	return 0;
+}
+
+/* --- the head */
+
+int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, char *ret,
+		  size_t size)
+{
+	int r = rados->lib->getxattr(rados->io, object, name, ret, size - 1);
+
+	if (r < 0)
+		return r == -ERANGE ? -ENODATA : r;
+	ret[r] = '\0';
+	return 0;
+}
+
+int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op)
+{
+	int r = rados->lib->write_op_operate2(op, rados->io, object, NULL,
+					      LIBRADOS_OPERATION_FULL_FORCE);
+
+	rados->lib->release_write_op(op);
+	return r;
+}
+
+static int refuse_head(const struct rd_rados *rados, int r)
+{
+	if (r == -EPERM || r == -EACCES) {
+		rd_err(0, "client.%s may not use '%s'", rados->user, rados->name);
+		rd_hint("its caps must allow: mon 'profile rbd', osd 'profile rbd pool=%s namespace=%s'",
+			rados->pool, rados->shard);
+		return r;
+	}
+	if (r == -ENODATA || r == -EBADMSG) {
+		rd_err(0, "'%s' is no shard of revdedup: the object '%s' there is another program's",
+		       rados->name, RD_RADOS_HEAD);
+		rd_hint("nothing was changed; give the shard a name of its own");
+		return -EMEDIUMTYPE;
+	}
+	return rd_err(r, "cannot read '%s'", rados->name);
+}
+
+static int read_head(struct rd_rados *rados)
+{
+	char format[8], bytes[24];
+	int r;
+
+	r = rd_rados_attr(rados, RD_RADOS_HEAD, "format", format, sizeof(format));
+	if (r == -ENOENT)
+		return r;
+	if (!r && strcmp(format, FORMAT))
+		return rd_err_format(rados->name, atoll(format), atoll(FORMAT));
+	if (!r)
+		r = rd_rados_attr(rados, RD_RADOS_HEAD, "image", rados->image,
+				  sizeof(rados->image));
+	if (!r)
+		r = rd_rados_attr(rados, RD_RADOS_HEAD, "bytes", bytes, sizeof(bytes));
+	if (r)
+		return refuse_head(rados, r);
+	rados->store.bytes = strtoull(bytes, NULL, 10);
+	return 0;
+}
+
+/* --- making one */
+
+/* Print the number of the object of the data area, if @name is one. */
+static bool is_ours(const struct rd_rados *rados, const char *name, u64 *ret_nr)
+{
+	char object[RD_RADOS_OBJECT];
+	unsigned long long nr;
+
+	if (strlen(name) < 16)
+		return false;
+	nr = strtoull(name + strlen(name) - 16, NULL, 16);
+	rd_rados_object(rados, nr, object);
+	*ret_nr = nr;
+	return !strcmp(object, name);
+}
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int rd_rados_list(struct rd_rados *rados)
+{
+	rados_list_ctx_t list;
+	const char *name;
+	u64 nr;
+	int r;
+
+	rados->objects.len = 0;
+	r = rados->lib->nobjects_list_open(rados->io, &list);
+	if (r)
+		return r;
+	while (!(r = rados->lib->nobjects_list_next(list, &name, NULL, NULL)))
+		if (is_ours(rados, name, &nr))
+			rd_buffer_put(&rados->objects, &nr, sizeof(nr));
+	rados->lib->nobjects_list_close(list);
+	if (r != -ENOENT || rados->objects.failed)
+		return rados->objects.failed ? -ENOMEM : r;
+	if (rados->objects.len)
+		qsort(rados->objects.data, rados->objects.len / sizeof(nr), sizeof(nr), compare);
+	rados->has_objects = true;
+	return 0;
+}
+
+/* Of another program, or of a shard whose head is lost. */
+static int refuse_objects(struct rd_rados *rados)
+{
+	rados_list_ctx_t list;
+	const char *name;
+	int r = rados->lib->nobjects_list_open(rados->io, &list);
+
+	if (r)
+		return refuse_head(rados, r);
+	r = rados->lib->nobjects_list_next(list, &name, NULL, NULL);
+	if (!r) {
+		rd_err(0, "'%s' cannot become a shard: it has the object '%s'", rados->name, name);
+		rd_hint("nothing was changed; give the shard a name of its own, or remove what is in the namespace '%s' of the pool '%s'",
+			rados->shard, rados->pool);
+	}
+	rados->lib->nobjects_list_close(list);
+	return !r ? -EEXIST : r == -ENOENT ? 0 : refuse_head(rados, r);
+}
+
+/* The superblocks are in object 0, and so the data area is never without it. */
+static int make_first_object(struct rd_rados *rados)
+{
+	rados_write_op_t op = rados->lib->create_write_op();
+	char object[RD_RADOS_OBJECT];
+
+	rd_rados_object(rados, 0, object);
+	rados->lib->write_op_create(op, LIBRADOS_CREATE_IDEMPOTENT, NULL);
+	rados->lib->write_op_setxattr(op, RD_RADOS_ATTR_E, "00000000", RD_RADOS_EPOCH - 1);
+	return rd_rados_write_head(rados, object, op);
+}
+
+static int make(struct rd_rados *rados)
+{
+	rados_write_op_t op;
+	u64 image;
+	int r = refuse_objects(rados);
+
+	if (r)
+		return r;
+	if (getrandom(&image, sizeof(image), 0) != sizeof(image))
+		return rd_err(-errno, "no random number");
+	snprintf(rados->image, sizeof(rados->image), "%016llx", (unsigned long long)image);
+	op = rados->lib->create_write_op();
+	rados->lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
+	rados->lib->write_op_setxattr(op, "format", FORMAT, strlen(FORMAT));
+	rados->lib->write_op_setxattr(op, "image", rados->image, strlen(rados->image));
+	rados->lib->write_op_setxattr(op, "bytes", "0", 1);
+	rados->lib->write_op_setxattr(op, RD_RADOS_ATTR_EPOCH, "00000000", RD_RADOS_EPOCH - 1);
+	rados->lib->write_op_setxattr(op, "sealed", "00000000", RD_RADOS_EPOCH - 1);
+	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
+	return r ? rd_err(r, "cannot make '%s'", rados->name) : 0;
+}
+
+static int open_to_format(struct rd_rados *rados, bool is_new)
+{
+	struct rd_shard shard;
+	int r = is_new ? make(rados) : 0;
+
+	if (!r)
+		r = rd_shard_read(&rados->store, &shard);
+	if (!r && shard.token[0]) {
+		rd_err(0, "'%s' is a pool already, which '%s' has", rados->name, shard.host);
+		rd_hint("nothing was changed; 'rados rm' of all that is in the namespace '%s' of the pool '%s' removes it",
+			rados->shard, rados->pool);
+		return -EEXIST;
+	}
+	if (!r) {
+		r = make_first_object(rados);
+		if (r)
+			rd_err(r, "cannot write to '%s'", rados->name);
+	}
+	if (!r)
+		rd_shard_own(&rados->store, &shard);
+	return r;
+}
+
+/* --- */
+
+static int open_shard(struct rd_rados *rados, const char *name, int flags)
+{
+	int r;
+
+	r = parse(rados, name);
+	if (!r)
+		r = rd_librados_load(&rados->lib);
+	if (!r)
+		r = connect_to(rados);
+	if (r)
+		return r;
+	r = read_head(rados);
+	if (r == -ENOENT && !(flags & O_CREAT)) {
+		rd_err(0, "there is no shard '%s' in the pool '%s'", rados->shard, rados->pool);
+		return -ENODEV;
+	}
+	if (r && r != -ENOENT)
+		return r;
+	return flags & O_CREAT ? open_to_format(rados, r) : 0;
+}
+
+int rd_rados_open(struct rd_store **ret, const char *name, int flags)
+{
+	struct rd_rados *rados = calloc(1, sizeof(*rados));
+	int r;
+
+	if (!rados)
+		return -ENOMEM;
+	pthread_mutex_init(&rados->lock, NULL);
+	rados->store = (struct rd_store){
+		.ops = &rd_rados_ops,
+		.caps = RD_STORE_PUNCH | RD_STORE_GROWS | RD_STORE_FENCED,
+		.fd = -1,
+	};
+	r = open_shard(rados, name, flags);
+	if (r)
+		rd_rados_close(&rados->store);
+	else
+		*ret = &rados->store;
+	return r;
+}
+
+void rd_rados_close(struct rd_store *store)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+
+	if (rados->is_watched) {
+		rados->lib->unwatch2(rados->io, rados->watch);
+		rados->lib->watch_flush(rados->cluster);
+	}
+	if (rados->io)
+		rados->lib->ioctx_destroy(rados->io);
+	if (rados->cluster)
+		rados->lib->shutdown(rados->cluster);
+	pthread_mutex_destroy(&rados->lock);
+	rd_buffer_free(&rados->objects);
+	free(rados->text);
+	free(rados->name);
+	free(rados);
+}

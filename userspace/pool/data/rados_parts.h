@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the store in RADOS share: see rados.h. */
+#ifndef RD_RADOS_PARTS_H
+#define RD_RADOS_PARTS_H
+
+#include <pthread.h>
+
+#include "base/buffer.h"
+#include "librados.h"
+#include "rados.h"
+
+#define RD_RADOS_HEAD	"head"
+#define RD_RADOS_EPOCH	9	/* as text */
+#define RD_RADOS_OWNER	192
+#define RD_RADOS_OBJECT	64
+/* Attributes of the head, and that of an object. */
+#define RD_RADOS_ATTR_EPOCH	"epoch"
+#define RD_RADOS_ATTR_OWNER	"owner"
+#define RD_RADOS_ATTR_E		"e"
+
+struct rd_rados {
+	struct rd_store store;
+	const struct rd_librados *lib;
+	/* The parts of @text, a copy of the name; @name is for people. */
+	char *text, *name;
+	const char *pool, *shard, *user, *conf;
+	char image[17];
+	rados_t cluster;
+	rados_ioctx_t io;
+	bool is_watched;
+	uint64_t watch;
+
+	pthread_mutex_t lock;		/* of all that follows */
+	bool can_write;
+	u64 epoch, base;		/* in which we write */
+	char token[RD_SHARD_TOKEN + 1];
+	bool told_fenced;
+	struct rd_buffer objects;	/* u64: those that are there, in order */
+	bool has_objects;
+};
+
+static inline struct rd_rados *rd_rados_of(const struct rd_store *store)
+{
+	return (struct rd_rados *)((char *)store - offsetof(struct rd_rados, store));
+}
+
+extern const struct rd_store_ops rd_rados_ops;
+
+void rd_rados_close(struct rd_store *store);
+
+void rd_rados_object(const struct rd_rados *rados, u64 nr, char ret[RD_RADOS_OBJECT]);
+void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch);
+/* Read the attribute owner. False: it is not one. */
+bool rd_rados_parse_owner(const char *text, struct rd_shard *ret);
+
+/* Do one operation, also in a pool that is full. */
+int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op);
+/* Read an attribute as text. -ENODATA: there is none, or it is too long. */
+int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, char *ret,
+		  size_t size);
+
+/* List the objects of the data area that are there. */
+int rd_rados_list(struct rd_rados *rados);
+
+#endif

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Own a pool that several hosts can reach, and make its catalog of the journal: see fence.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/inject.h"
+#include "base/log.h"
+#include "base/plain.h"
+#include "pool/catalog/outbox.h"
+#include "pool/catalog/state.h"
+#include "pool/data/rados.h"
+#include "fence.h"
+#include "journal_read.h"
+#include "rebuild.h"
+
+#define MACHINE		"/etc/machine-id"
+#define MACHINE_LEN	64
+
+/* What POOL/shard has: who this directory is, and of which base its catalog is. */
+struct note {
+	char token[RD_SHARD_TOKEN + 1];
+	u64 base;		/* 0: of none */
+};
+
+/* A directory that was copied to another machine is another owner. */
+static void read_machine(char ret[MACHINE_LEN + 1])
+{
+	FILE *file = fopen(MACHINE, "re");
+
+	if (!file || fscanf(file, "%64s", ret) != 1)
+		strcpy(ret, "-");
+	if (file)
+		fclose(file);
+}
+
+static int write_note(const struct rd_pool *pool, const struct note *note)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "shard");
+	RD_FREE char *new = rd_path_in(pool->path, "shard.new");
+	char machine[MACHINE_LEN + 1], text[160];
+	RD_CLOSE int fd = -1;
+	int len;
+
+	if (!path || !new)
+		return -ENOMEM;
+	read_machine(machine);
+	len = snprintf(text, sizeof(text), "%s %llu %s\n", note->token,
+		       (unsigned long long)note->base, machine);
+	fd = rd_open_plain(new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0)
+		return rd_err(fd, "cannot make '%s'", new);
+	if (write(fd, text, len) != len || fsync(fd) || rename(new, path))
+		return rd_err(-errno, "cannot write '%s'", path);
+	return rd_sync_directory(pool->path);
+}
+
+static int make_note(const struct rd_pool *pool, struct note *note)
+{
+	u8 random[RD_SHARD_TOKEN / 2];
+	unsigned int i;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return rd_err(-errno, "no random number");
+	for (i = 0; i < sizeof(random); i++)
+		sprintf(note->token + 2 * i, "%02x", random[i]);
+	note->base = 0;
+	return write_note(pool, note);
+}
+
+/* Without one, it is made if @make. */
+static int read_note(const struct rd_pool *pool, struct note *note, bool make)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "shard");
+	char here[MACHINE_LEN + 1], machine[MACHINE_LEN + 1] = "";
+	unsigned long long base = 0;
+	FILE *file;
+	int nr = 0;
+
+	if (!path)
+		return -ENOMEM;
+	memset(note, 0, sizeof(*note));
+	read_machine(here);
+	file = fopen(path, "re");
+	if (file) {
+		nr = fscanf(file, "%32s %llu %64s", note->token, &base, machine);
+		fclose(file);
+	}
+	note->base = base;
+	if (nr == 3 && !strcmp(machine, here))
+		return 0;
+	memset(note, 0, sizeof(*note));
+	return make ? make_note(pool, note) : 0;
+}
+
+static bool is_owner(const struct note *note, const struct rd_shard *shard)
+{
+	return shard->token[0] && !strcmp(note->token, shard->token);
+}
+
+/* Is the catalog here the one that the commands of the owner write to? */
+static bool is_current(const struct note *note, const struct rd_shard *shard)
+{
+	return is_owner(note, shard) && note->base == shard->base;
+}
+
+/* --- the journal */
+
+static int note_frame(void *ctx, u64 frame)
+{
+	*(u64 *)ctx = frame;
+	return 0;
+}
+
+/*
+ * Seal the frame that the journal goes on in, and then the one where it has gone on meanwhile. A
+ * transaction of several parts that has not ended may reach into another frame than the last that
+ * has.
+ */
+static int seal_frames(struct rd_area *area, u64 epoch, struct rd_journal_end *end)
+{
+	struct rd_journal_reader reader = { .frame = note_frame };
+	u64 sealed = U64_MAX, last;
+	int r;
+
+	for (;;) {
+		last = end->frame;
+		reader.ctx = &last;
+		r = rd_journal_read(area, end, &reader);
+		if (r || last == sealed)
+			return r;
+		r = rd_failpoint("fence-seal");
+		if (!r && end->frame != last)
+			r = rd_shard_seal(area->store, epoch, rd_frame_offset(end->frame));
+		if (!r)
+			r = rd_shard_seal(area->store, epoch, rd_frame_offset(last));
+		if (r)
+			return r;
+		sealed = last;
+	}
+}
+
+/* Let the journal end: step 2 to 4. */
+static int seal(struct rd_pool *pool, u64 epoch)
+{
+	struct rd_area *area = &pool->area;
+	struct rd_journal_end end;
+	int r;
+
+	r = rd_shard_seal(area->store, epoch, 0);
+	if (!r)
+		r = rd_failpoint("fence-super");
+	if (!r)
+		r = rd_area_reread_super(area);
+	end = (struct rd_journal_end){ .frame = area->super.journal_frame };
+	if (!r)
+		r = seal_frames(area, epoch, &end);
+	if (!r)
+		r = rd_failpoint("fence-sealed");
+	return r ? r : rd_shard_note_sealed(area->store, epoch);
+}
+
+/* Has the catalog all that the journal has, and no more? */
+static int is_in_step(struct rd_pool *pool, bool *ret)
+{
+	const struct rd_journal_reader nothing = { .change = NULL };
+	struct rd_journal_end end;
+	struct rd_state state;
+	u64 waiting;
+	int r;
+
+	r = rd_area_reread_super(&pool->area);
+	if (!r)
+		r = rd_state_read(pool->sql, &state);
+	if (!r)
+		r = rd_outbox_count(pool->sql, &waiting);
+	end = state.end;
+	*ret = !r && !waiting && state.journal == pool->area.super.journal_id &&
+		state.generation == end.generation;
+	if (!*ret)
+		return r;
+	r = rd_journal_read(&pool->area, &end, &nothing);
+	*ret = !r && end.seq == state.end.seq;
+	return r;
+}
+
+/* --- the catalog */
+
+static void close_catalog(struct rd_pool *pool)
+{
+	rd_sql_close(pool->sql);
+	pool->sql = NULL;
+}
+
+/* A catalog that cannot be used is made anew, and nobody need know why. */
+static bool open_catalog(struct rd_pool *pool, bool writable)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	u8 uuid[16];
+
+	if (!path || access(path, F_OK) || rd_catalog_open(&pool->sql, path, writable))
+		return false;
+	if (!rd_state_uuid(pool->sql, uuid) &&
+	    !memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
+		return true;
+	close_catalog(pool);
+	return false;
+}
+
+static int make_catalog(struct rd_pool *pool)
+{
+	int r;
+
+	close_catalog(pool);
+	rd_info("making the catalog from the journal of '%s'", pool->path);
+	r = rd_failpoint("fence-catalog");
+	if (!r)
+		r = rd_area_reread_super(&pool->area);
+	return r ? r : rd_rebuild_cache(pool);
+}
+
+/*
+ * For a command that only reads, where another host writes: what the journal has now. Another command
+ * may do the same.
+ */
+static int follow(struct rd_pool *pool, const struct note *note)
+{
+	struct note no_owner = *note;
+	bool in_step = false;
+	int r = 0;
+
+	if (open_catalog(pool, false))
+		r = is_in_step(pool, &in_step);
+	if (r || in_step)
+		return r;
+	/* If this host was the owner, it had a catalog that may have more. */
+	no_owner.base = 0;
+	r = note->base ? write_note(pool, &no_owner) : 0;
+	if (!r)
+		r = make_catalog(pool);
+	return r ? r : open_catalog(pool, false) ? 0 : -EUCLEAN;
+}
+
+/* --- whose it is */
+
+static int refuse(const struct rd_pool *pool, const struct rd_shard *shard,
+		  enum rd_shard_life life)
+{
+	rd_err(0, "'%s' belongs to the host '%s', %s", pool->path, shard->host,
+	       life == RD_SHARD_BUSY ? "where a command is writing to it" :
+	       "where a command was writing to it a moment ago, and does not answer");
+	rd_remedy(RD_REMEDY_TAKE_OVER, NULL, "nothing was changed; repeat it when that has ended");
+	return -EBUSY;
+}
+
+static int may_take(struct rd_pool *pool, const struct rd_shard *shard)
+{
+	enum rd_shard_life life = RD_SHARD_IDLE;
+	int r = shard->token[0] ? rd_shard_ask(pool->area.store, &life) : 0;
+
+	return r || life == RD_SHARD_IDLE ? r : refuse(pool, shard, life);
+}
+
+/* Own it, sealed; @shard is as it was read. */
+static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, bool take)
+{
+	struct rd_store *store = pool->area.store;
+	struct rd_shard before = *shard;
+	int r = 0;
+
+	if (!is_owner(note, shard)) {
+		if (!take)
+			r = may_take(pool, shard);
+		if (!r)
+			r = rd_shard_take(store, shard, note->token, true);
+		if (r == -EAGAIN) {
+			rd_err(0, "another host has taken over '%s' at the same moment", pool->path);
+			return -EBUSY;
+		}
+		if (!r && before.token[0])
+			rd_warn("'%s' belonged to the host '%s', and was taken over", pool->path,
+				before.host);
+		pool->has_new_epoch = !r;
+	}
+	if (!r)
+		r = rd_failpoint("fence-taken");
+	if (!r && shard->sealed != shard->epoch)
+		r = seal(pool, shard->epoch);
+	if (!r)
+		rd_shard_own(store, shard);
+	return r;
+}
+
+static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
+{
+	bool writes = mode != RD_POOL_READ;
+	struct rd_shard shard;
+	struct note note;
+	int r;
+
+	r = read_note(pool, &note, writes);
+	if (!r)
+		r = rd_shard_read(pool->area.store, &shard);
+	if (!r && !writes && !is_current(&note, &shard))
+		return follow(pool, &note);
+	if (!r && writes)
+		r = own(pool, &note, &shard, take);
+	if (!r && writes)
+		r = rd_shard_watch(pool->area.store);
+	if (r || mode == RD_POOL_REPAIR)
+		return r;
+	if (is_current(&note, &shard) && open_catalog(pool, writes))
+		return 0;
+	r = make_catalog(pool);
+	if (!r)
+		r = rd_failpoint("fence-made");
+	if (!r && writes) {
+		note.base = shard.base;
+		r = write_note(pool, &note);
+	}
+	return r ? r : open_catalog(pool, writes) ? 0 : -EUCLEAN;
+}
+
+int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	if (mode == RD_POOL_LOST) {
+		rd_err(0, "both superblocks of '%s' are lost", pool->path);
+		rd_hint("nothing was changed; bring the first object of its data back");
+		return -EUCLEAN;
+	}
+	/* Of this host's commands one at a time takes over, or makes the catalog. */
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = enter(pool, mode, take);
+	rd_lock_drop(&lock);
+	return r;
+}
+
+/* The caller's lock of the journal keeps the other commands of this host from appending. */
+static int renew(struct rd_pool *pool)
+{
+	struct rd_shard shard;
+	struct note note;
+	int r;
+
+	r = read_note(pool, &note, false);
+	if (!r)
+		r = rd_shard_read(pool->area.store, &shard);
+	if (!r && !is_current(&note, &shard)) {
+		rd_err(0, "'%s' was taken over by the host '%s' meanwhile", pool->path, shard.host);
+		return -ESTALE;
+	}
+	if (!r)
+		r = rd_shard_take(pool->area.store, &shard, NULL, false);
+	if (!r)
+		r = seal(pool, shard.epoch);
+	if (!r)
+		rd_shard_own(pool->area.store, &shard);
+	return r == -EAGAIN ? rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path) : r;
+}
+
+int rd_fence_renew(struct rd_pool *pool)
+{
+	struct rd_lock lock = RD_LOCK_NONE;
+	int r;
+
+	if (!rd_area_can(&pool->area, RD_STORE_FENCED) || pool->has_new_epoch)
+		return 0;
+	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
+	if (r)
+		return r;
+	r = renew(pool);
+	rd_lock_drop(&lock);
+	pool->has_new_epoch = !r;
+	return r;
+}
