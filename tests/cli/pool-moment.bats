@@ -56,11 +56,16 @@ make_moment() {
 	truncate -s 4M disk.img
 	for nr in 1 2; do
 		echo "<domain $nr/>" >xml
-		must snapshot db/xml --from xml --tag "m$nr"
+		must snapshot db/xml --from xml --tag "m$nr" --tag weekly
 		blocks disk.img "$nr" 1
 		must snapshot db/vda --from disk.img --tag "m$nr" --tag "also$nr"
 	done
 	must snapshot db/vda --from disk.img
+	for nr in 1 2 3; do
+		set_time "$nr" "2026-11-0$nr 02:00"
+	done
+	# This one has moved to another moment there.
+	must tag db/vda@1 +weekly
 	must show db/vda@1
 	[[ $output == *"definition:     db/xml@1, which 'revdedupctl dump db/xml@1' prints"* ]]
 	must show db/vda@2 --json

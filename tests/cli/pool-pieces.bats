@@ -276,6 +276,36 @@ listed_image() {
 }
 
 # bats test_tags=slow
+@test "pieces: what is listed behind the end, and what is listed as a whole" {
+	local nr base=$((64 * 2097152))
+	make_pool 512M
+	must tune --pieces 64
+	head -c $((base + 1000000)) /dev/urandom >1.img
+	snap 1
+	next_image 2
+	blocks 2.img $((64 * 512 + 3)) 1
+	# Each is read once.
+	{
+		echo "version vm1@1"
+		for nr in 3 30 50; do
+			blocks 2.img $((nr * 512)) 512
+			echo $((nr * 2097152)) 2097152
+		done
+		echo $((base + 12288)) 4096
+		echo $((base + 1572864)) 4096
+	} >list
+	snap 2 --changed list
+	[ "$(field 0 '["segments_changed"]')" = 4 ]
+	[ "$(field 0 '["bytes_read"]')" -le $(((3 + 1 + 1 + 4) * 2097152)) ]
+	restores 1 2
+	next_image 3
+	printf 'version vm1@2\n%d 4096\n' $((base + 1572864)) >list
+	snap 3 --changed list
+	[ "$(field 0 '["segments_changed"]')" = 0 ]
+	restores 3
+}
+
+# bats test_tags=slow
 @test "pieces: a segment that was read in part is read as a whole where it must be written" {
 	listed_image 2
 	# Two pieces: what comes before the block, or what comes after it, is written as well.

@@ -55,7 +55,8 @@ static const char *consistency_of(const struct rd_version *version)
 
 /*
  * Name the version of the definition of the domain that the disk was of at the same moment, or
- * "": see cmd_snapshot_domain.c. One of them has the tag that all of a moment have.
+ * "": see cmd_snapshot_domain.c. All of a moment have one tag and one time: another tag may be at
+ * another version by now.
  */
 static int find_definition(struct ctl *ctl, const struct ctl_described *described,
 			   char ret[CTL_VERSION_TEXT])
@@ -63,6 +64,7 @@ static int find_definition(struct ctl *ctl, const struct ctl_described *describe
 	RD_ROW struct rd_row *rows = NULL;
 	const char *disk = strrchr(described->v.volume, '/');
 	char volume[CTL_NAME_MAX + sizeof("/" CTL_DEFINITION)];
+	struct rd_version found;
 	const char *tag;
 	i64 id, number;
 	int r;
@@ -78,6 +80,8 @@ static int find_definition(struct ctl *ctl, const struct ctl_described *describe
 	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
 		r = rd_version_by_tag(ctl->pool->sql, id, tag, &number);
 		if (!r)
+			r = rd_version_load(ctl->pool->sql, id, number, &found);
+		if (!r && found.time == described->v.version.time)
 			ctl_name_print(ret, volume, number);
 		r = r == -ENOENT ? 0 : r;
 	}

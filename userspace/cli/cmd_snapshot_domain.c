@@ -280,8 +280,8 @@ int ctl_snapshot_domain(struct ctl *ctl, const struct rd_snapshot_options *optio
 
 	if (!operand || options->from || ctl_has(ctl, CTL_OPT_CHANGED) ||
 	    ctl_has(ctl, CTL_OPT_QMP) || ctl_has(ctl, CTL_OPT_BITMAP) ||
-	    ctl_has(ctl, CTL_OPT_NEXT_BITMAP))
-		return ctl_usage(ctl, "--libvirt takes DOMAIN or DOMAIN/DISK, without --from, --qmp and lists of changes");
+	    ctl_has(ctl, CTL_OPT_NEXT_BITMAP) || ctl_has_typed(ctl, CTL_OPT_SIZE))
+		return ctl_usage(ctl, "--libvirt takes DOMAIN or DOMAIN/DISK, without --from, --size, --qmp and lists of changes");
 	r = name_moment(&moment);
 	if (!r)
 		r = choose(&moment, operand);

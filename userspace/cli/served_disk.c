@@ -136,7 +136,7 @@ static int find_bitmap(const struct ctl *ctl, const char *info, const struct rd_
 struct server {
 	struct rd_buffer image;		/* as --image-opts has it */
 	char *bitmap;
-	char *argv[10];
+	char *argv[9];
 };
 
 /* @path: "qcow2:FILE". @read_only: or NULL. */
@@ -186,20 +186,20 @@ static int add_bitmap(struct server *server, const char *bitmap)
 }
 
 /*
- * The page cache costs the server more than all else, and each byte is read once. What is below an
- * image may lie where that is not possible, and is not looked for.
+ * The page cache costs the server more than all else, and each byte is read once. What an image has
+ * in other files may lie where that is not possible, and is not looked for.
  */
 static int pass_by_cache(struct server *server, int fd, const char *info)
 {
-	static const char question[] = "SELECT json_extract(?1, '$.\"backing-filename\"')";
-	struct rd_buffer below = { 0 };
-	int r = rd_json_ask(info, question, NULL, &below);
+	static const char question[] = "SELECT coalesce(json_extract(?1, '$.\"backing-filename\"'),"
+		" json_extract(?1, '$.\"format-specific\".data.\"data-file\"'),"
+		" json_extract(?1, '$.\"format-specific\".data.extents'))";
+	struct rd_buffer others = { 0 };
+	int r = rd_json_ask(info, question, NULL, &others);
 
-	if (!r && !below.len && (fcntl(fd, F_GETFL) & O_DIRECT)) {
+	if (!r && !others.len && (fcntl(fd, F_GETFL) & O_DIRECT))
 		add_option(server, "--cache=none");
-		add_option(server, "--aio=native");
-	}
-	rd_buffer_free(&below);
+	rd_buffer_free(&others);
 	return r;
 }
 

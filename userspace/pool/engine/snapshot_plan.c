@@ -196,11 +196,12 @@ u64 rd_plan_next(struct rd_snapshot_plan *plan, bool *ret_audit)
 	return next < plan->end ? next : U64_MAX;
 }
 
-bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, unsigned int *ret_first,
-			unsigned int *ret_end)
+bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, u64 size,
+			unsigned int *ret_first, unsigned int *ret_end)
 {
-	u64 start = segment << RD_SEG_SHIFT, end = start + RD_SEG_SIZE, from = end, to = start;
+	u64 start = segment << RD_SEG_SHIFT, end = rd_min(start + RD_SEG_SIZE, size);
 	const struct rd_changed *changed = plan->changed;
+	u64 from = end, to = start;
 	unsigned int i;
 
 	*ret_first = 0;
@@ -217,7 +218,8 @@ bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, unsigned int
 		return false;
 	*ret_first = (from - start) / RD_BLOCK_SIZE;
 	*ret_end = rd_round_up(to - start, RD_BLOCK_SIZE) / RD_BLOCK_SIZE;
-	return next_in_audit(plan, segment) != segment && next_in_pieces(plan, segment) != segment;
+	return to - from <= (end - start) * 3 / 4 && next_in_audit(plan, segment) != segment &&
+		next_in_pieces(plan, segment) != segment;
 }
 
 void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment)

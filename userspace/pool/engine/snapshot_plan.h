@@ -54,11 +54,12 @@ void rd_plan_take(struct rd_snapshot_plan *plan, u64 segment);
 
 /*
  * Find the blocks of @segment, the next one, that the list has: the first, and the end of the
- * last. All, if it is audited. Returns whether these are enough: a segment whose turn it is has
- * its other blocks audited, and one in too many pieces is written as a whole.
+ * last. All, if it is audited. Returns whether these are read alone: a segment whose turn it is
+ * has its other blocks audited, and one in too many pieces, or of which most is listed, is
+ * written as a whole.
  */
-bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, unsigned int *ret_first,
-			unsigned int *ret_end);
+bool rd_plan_is_partial(struct rd_snapshot_plan *plan, u64 segment, u64 size,
+			unsigned int *ret_first, unsigned int *ret_end);
 
 /*
  * Skip segments before segment @data, where the image has no data, as far as the version

@@ -44,7 +44,10 @@ static bool is_elsewhere(const struct rd_snapshot_run *s, const struct rd_snapsh
 {
 	unsigned int i;
 
-	for (i = 0; s->before.is_good && i < RD_SEG_BLOCKS; i++)
+	/* That it was zeros is certain, too. */
+	if (buffer->old && !s->before.is_good)
+		return false;
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
 		if ((i < buffer->first || i >= buffer->end) &&
 		    !rd_fp_equal(&s->before.fps[i], &buffer->fps[i]))
 			return true;
@@ -281,7 +284,8 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	u64 start = segment << RD_SEG_SHIFT, from, to;
 
 	rd_snapshot_queue(s, buffer, segment, is_audit);
-	buffer->is_partial = rd_plan_is_partial(&s->plan, segment, &buffer->first, &buffer->end) &&
+	buffer->is_partial = rd_plan_is_partial(&s->plan, segment, s->source.size, &buffer->first,
+						&buffer->end) &&
 		buffer->has_fp && s->rule.pieces > 1;
 	rd_source_trim(&s->source, segment, &from, &to);
 	if (buffer->is_partial) {
@@ -313,12 +317,12 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 int rd_snapshot_read_again(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buffer,
 			   u64 segment)
 {
-	int r = rd_source_read_now(&s->source, s->ring, buffer->data, RD_SEG_SIZE,
-				   segment << RD_SEG_SHIFT);
+	u64 start = segment << RD_SEG_SHIFT;
+	int r = rd_source_read_now(&s->source, s->ring, buffer->data, RD_SEG_SIZE, start);
 
 	if (r)
 		return rd_err(r, "cannot read '%s'", s->options->from);
-	s->version->bytes_read += RD_SEG_SIZE;
+	s->version->bytes_read += rd_min(s->source.size - start, RD_SEG_SIZE);
 	rd_pace(&s->pool->pace, RD_SEG_SIZE);
 	buffer->is_partial = false;
 	buffer->skip = 0;
@@ -372,7 +376,10 @@ static int start_over(struct rd_snapshot_run *s)
 
 	if (!r)
 		r = rd_undo_rows(s->pool->sql, version);
-	/* What was written goes with its rows, and its frames may get other content. */
+	/*
+	 * What was written goes with its rows, and its frames may get other content: but later, as
+	 * nothing can be freed while this volume is locked. So all is stored anew beside it.
+	 */
 	rd_written_free(s->stable);
 	rd_resolver_forget_fps(s->resolver);
 	version->sum = s->base.sum;

@@ -12,6 +12,8 @@
 #include "pool/data/ring.h"
 #include "pipe.h"
 
+#define STEP_MS		200
+
 /* Read @len bytes; *@ret: how many there were until the end. */
 static int read_all(struct rd_pipe *pipe, void *data, size_t len, size_t *ret)
 {
@@ -19,11 +21,16 @@ static int read_all(struct rd_pipe *pipe, void *data, size_t len, size_t *ret)
 	ssize_t part;
 
 	for (*ret = 0; *ret < len; *ret += part) {
-		/* A signal does not end a read of a pipe that is waiting. */
-		if (poll(&ready, 1, -1) < 0 && errno != EINTR)
+		/* A signal does not end a read, nor a wait that begins just after it. */
+		int nr = poll(&ready, 1, STEP_MS);
+
+		if (nr < 0 && errno != EINTR)
 			return -errno;
 		if (pipe->stop && *pipe->stop)
 			return -EINTR;
+		part = 0;
+		if (nr <= 0)
+			continue;
 		part = read(pipe->fd, (char *)data + *ret, len - *ret);
 		if (part < 0 && errno != EINTR && errno != EAGAIN)
 			return -errno;

@@ -14,7 +14,7 @@ struct rd_pipe {
 
 /* Read a disk of @size bytes from @fd. */
 void rd_pipe_open(struct rd_pipe *pipe, int fd, u64 size, const volatile int *stop);
-/* All was read: does it end there? -EIO. Says what is wrong. */
+/* All was read: does it end there? -EFBIG. Says what is wrong. */
 int rd_pipe_check_end(struct rd_pipe *pipe);
 
 #endif
