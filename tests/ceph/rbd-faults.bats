@@ -48,6 +48,9 @@ export REVDEDUP_RBD_SECONDS=4
 	take disk changed
 }
 
+# snapshot_id NAME: the number of this snapshot of the image disk.
+snapshot_id() { rbd snap ls "$rbd/disk" | awk -v name="$1" '$2 == name { print $1 }'; }
+
 @test "a snapshot that is removed by hand: the next version is read in full" {
 	image disk 20M
 	make_pool 1G
@@ -81,6 +84,25 @@ export REVDEDUP_RBD_SECONDS=4
 	rbd mv "$rbd/disk" "$rbd/away"
 	change away
 	take away changed
+}
+
+@test "an image of another pool, with a snapshot of the same name and number, is read in full" {
+	image disk 20M
+	make_pool 1G
+	take disk full
+	name=$(ours disk)
+	wanted=$(snapshot_id "$name")
+	rbd=second
+	cluster pool second
+	image disk 20M
+	for ((id = 0; id < wanted; )); do
+		[ "$id" -eq 0 ] || rbd snap rm --no-progress "$rbd/disk@$name"
+		rbd snap create --no-progress "$rbd/disk@$name"
+		id=$(snapshot_id "$name")
+	done
+	[ "$id" -eq "$wanted" ]
+	take disk full
+	reason "no snapshot of the newest"
 }
 
 @test "a snapshot that goes while it is read: no version is made of what may be anything" {

@@ -34,7 +34,7 @@ int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what)
 		return tell_silence(rbd), r;
 	rd_err(r, "cannot %s '%s'", what, rbd->spec);
 	if (r == -EPERM || r == -EACCES)
-		rd_hint("client.%s lacks a right: see \"Disks on RBD\" in the manual", rbd->user);
+		rd_hint("client.%s lacks a right: see DISKS ON RBD in the manual", rbd->user);
 	return r;
 }
 
