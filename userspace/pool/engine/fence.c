@@ -211,6 +211,14 @@ static bool open_catalog(struct rd_pool *pool, bool writable)
 	return false;
 }
 
+/* A repair must not take what only a catalog of an earlier owner has. */
+static int drop_catalog(const struct rd_pool *pool)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+
+	return path ? rd_catalog_remove(path) : -ENOMEM;
+}
+
 static int make_catalog(struct rd_pool *pool)
 {
 	int r;
@@ -312,7 +320,7 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	if (!r && writes)
 		r = rd_shard_watch(pool->area.store);
 	if (r || mode == RD_POOL_REPAIR)
-		return r;
+		return r || is_current(&note, &shard) ? r : drop_catalog(pool);
 	if (is_current(&note, &shard) && open_catalog(pool, writes))
 		return 0;
 	r = make_catalog(pool);
