@@ -33,7 +33,7 @@ static void read_machine(char ret[MACHINE_LEN + 1])
 	FILE *file = fopen(MACHINE, "re");
 
 	if (!file || fscanf(file, "%64s", ret) != 1)
-		strcpy(ret, "-");
+		snprintf(ret, MACHINE_LEN + 1, "-");
 	if (file)
 		fclose(file);
 }
@@ -43,8 +43,9 @@ static int write_note(const struct rd_pool *pool, const struct note *note)
 	RD_FREE char *path = rd_path_in(pool->path, "shard");
 	RD_FREE char *new = rd_path_in(pool->path, "shard.new");
 	char machine[MACHINE_LEN + 1], text[160];
-	RD_CLOSE int fd = -1;
 	int len;
+
+	RD_CLOSE int fd = -1;
 
 	if (!path || !new)
 		return -ENOMEM;
@@ -232,8 +233,8 @@ static int make_catalog(struct rd_pool *pool)
 }
 
 /*
- * For a command that only reads, where another host writes: what the journal has now. Another command
- * may do the same.
+ * For a command that only reads, where another host writes: what the journal has now. Another
+ * command may do the same.
  */
 static int follow(struct rd_pool *pool, const struct note *note)
 {
@@ -286,7 +287,7 @@ static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, 
 		if (!r)
 			r = rd_shard_take(store, shard, note->token, true);
 		if (r == -EAGAIN) {
-			rd_err(0, "another host has taken over '%s' at the same moment", pool->path);
+			rd_err(0, "another host took over '%s' at the same moment", pool->path);
 			return -EBUSY;
 		}
 		if (!r && before.token[0])
