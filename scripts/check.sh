@@ -85,7 +85,7 @@ declare -A about=(
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
 	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
 	[prometheus]="the alerts and the dashboard, in a real Prometheus"
-	[ceph]="disks on RBD, on a small cluster of Ceph: written, killed, replaced, out of reach"
+	[ceph]="pools in RADOS and disks on RBD, on a small cluster: written, killed, taken over"
 	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
@@ -534,7 +534,7 @@ deb                2    -    -
 libvirt            2    -    -
 prometheus         1    -    -
 nbd_boot           1    -  120
-ceph               2    -  150
+ceph               2    -  300
 newest             1    -    -  modules
 kernels            2    -    -
 '

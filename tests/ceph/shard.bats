@@ -171,7 +171,7 @@ go_on() {
 		done
 		on "$to" check
 		take "$to"
-		name=$(ls -v is.* | tail -1)
+		name=$(printf '%s\n' is.* | sort -V | tail -1)
 		REVDEDUP_FAIL=any:$nr=kill on "$to" delete "${name#is.}" --yes --quiet || true
 		rm "$name"
 		on "$from" take-over --quiet

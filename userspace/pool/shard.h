@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Pools in RADOS by their name, ceph:POOL/SHARD. On each host that uses one it has a directory, as
- * any pool, whose "data" is a link to that name. All else in there is made of the shard, or for this
- * host, and can be removed while no command runs.
+ * any pool, whose "data" is a link to that name. All else in there is made of the shard, or for
+ * this host, and can be removed while no command runs.
  */
 #ifndef RD_SHARD_H
 #define RD_SHARD_H

@@ -183,7 +183,7 @@ static void wrote(rados_completion_t completion, void *arg)
 	} else if (r == -ECANCELED) {
 		ask_owner(part);
 	} else {
-		end_part(part, rd_min(r, 0));
+		end_part(part, r < 0 ? r : 0);
 	}
 }
 
@@ -257,9 +257,9 @@ static void have_read(rados_completion_t completion, void *arg)
 		/* Nothing is there, or it ends before: zeros. */
 		if (slice->got < slice->len)
 			memset(slice->data + slice->got, 0, slice->len - slice->got);
-		r = rd_min(slice->r, 0);
+		r = slice->r < 0 ? slice->r : 0;
 	}
-	end_part(part, rd_min(r, 0));
+	end_part(part, r < 0 ? r : 0);
 }
 
 static void start_read(struct part *part)

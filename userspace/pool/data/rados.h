@@ -31,16 +31,16 @@
  * and no clock has a part in it. Where it was not, a late write can leave any content in an object
  * of which nothing is named, and so:
  *
- * - A place that was given back may hold anything: the store lacks RD_STORE_ZEROS. A whole frame that
- *   is written replaces the object, whatever that is.
+ * - A place that was given back may hold anything: the store lacks RD_STORE_ZEROS. A whole frame
+ *   that is written replaces the object, whatever that is.
  * - A part of the journal is only written where an object is, and never makes one: the frame was
  *   cleared in the same epoch, or sealed in a later one. A frame that a later epoch has given
  *   back is not there, or was written by it. So a part that an earlier epoch writes is refused.
  *
  * Reads need no epoch: content is checked by its fingerprint.
  *
- * In a pool that is full, or at its quota, writes fail with -ENOSPC, and do not wait. The journal and
- * the head may be written even then, or nothing could be deleted.
+ * In a pool that is full, or at its quota, writes fail with -ENOSPC, and do not wait. The journal
+ * and the head may be written even then, or nothing could be deleted.
  */
 #ifndef RD_RADOS_H
 #define RD_RADOS_H
@@ -49,12 +49,13 @@
 
 #include "store.h"
 
-/* Find the name of a shard: @path itself, or where the link @path leads. False: it is no such name. */
+/* Find the name of a shard: @path itself, or where the link @path leads. False: it is none. */
 bool rd_rados_name(const char *path, char ret[PATH_MAX]);
 
 /*
- * Open the shard @name. With O_CREAT in @flags it is made if it is not there, and written in the epoch
- * that it has. Otherwise nothing can be written before rd_shard_own(). Messages have been printed.
+ * Open the shard @name. With O_CREAT in @flags it is made if it is not there, and written in the
+ * epoch that it has. Otherwise nothing can be written before rd_shard_own(). Messages have been
+ * printed.
  */
 int rd_rados_open(struct rd_store **ret, const char *name, int flags);
 
@@ -75,8 +76,8 @@ struct rd_shard {
 int rd_shard_read(struct rd_store *store, struct rd_shard *ret);
 
 /*
- * Raise the epoch from @shard->epoch by one, and be the owner with @token; @is_new: from another owner.
- * Fills in @shard. -EAGAIN, without a message: it has another epoch by now.
+ * Raise the epoch from @shard->epoch by one, and be the owner with @token; @is_new: from another
+ * owner. Fills in @shard. -EAGAIN, without a message: it has another epoch by now.
  */
 int rd_shard_take(struct rd_store *store, struct rd_shard *shard, const char *token, bool is_new);
 

@@ -33,7 +33,7 @@ static void read_machine(char ret[MACHINE_LEN + 1])
 	FILE *file = fopen(MACHINE, "re");
 
 	if (!file || fscanf(file, "%64s", ret) != 1)
-		strcpy(ret, "-");
+		snprintf(ret, MACHINE_LEN + 1, "-");
 	if (file)
 		fclose(file);
 }
@@ -43,8 +43,9 @@ static int write_note(const struct rd_pool *pool, const struct note *note)
 	RD_FREE char *path = rd_path_in(pool->path, "shard");
 	RD_FREE char *new = rd_path_in(pool->path, "shard.new");
 	char machine[MACHINE_LEN + 1], text[160];
-	RD_CLOSE int fd = -1;
 	int len;
+
+	RD_CLOSE int fd = -1;
 
 	if (!path || !new)
 		return -ENOMEM;
@@ -211,6 +212,14 @@ static bool open_catalog(struct rd_pool *pool, bool writable)
 	return false;
 }
 
+/* A repair must not take what only a catalog of an earlier owner has. */
+static int drop_catalog(const struct rd_pool *pool)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+
+	return path ? rd_catalog_remove(path) : -ENOMEM;
+}
+
 static int make_catalog(struct rd_pool *pool)
 {
 	int r;
@@ -224,8 +233,8 @@ static int make_catalog(struct rd_pool *pool)
 }
 
 /*
- * For a command that only reads, where another host writes: what the journal has now. Another command
- * may do the same.
+ * For a command that only reads, where another host writes: what the journal has now. Another
+ * command may do the same.
  */
 static int follow(struct rd_pool *pool, const struct note *note)
 {
@@ -278,7 +287,7 @@ static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, 
 		if (!r)
 			r = rd_shard_take(store, shard, note->token, true);
 		if (r == -EAGAIN) {
-			rd_err(0, "another host has taken over '%s' at the same moment", pool->path);
+			rd_err(0, "another host took over '%s' at the same moment", pool->path);
 			return -EBUSY;
 		}
 		if (!r && before.token[0])
@@ -312,7 +321,7 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	if (!r && writes)
 		r = rd_shard_watch(pool->area.store);
 	if (r || mode == RD_POOL_REPAIR)
-		return r;
+		return r || is_current(&note, &shard) ? r : drop_catalog(pool);
 	if (is_current(&note, &shard) && open_catalog(pool, writes))
 		return 0;
 	r = make_catalog(pool);
