@@ -26,6 +26,7 @@
 #   cli FILE [FILTER]      tests/cli/FILE.bats
 #   bats FILE [FILTER]     tests/pool/FILE.bats
 #   nbd FILE [FILTER]      tests/nbd/FILE.bats
+#   ceph FILE [FILTER]     tests/ceph/FILE.bats
 #   unit NAME              a program of tests/unit
 #
 # The verdict on a patch is "caught", or one of SURVIVED, "does not apply", "does not build"
@@ -120,7 +121,7 @@ build_test() {
 		;;
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;
-	nbd) make -s -j2 -C "$copy/tests/nbd" programs ;;
+	nbd | ceph) make -s -j2 -C "$copy/tests/nbd" programs ;;
 	cli) make -s -j2 -C "$copy/tests/unit" all ;;
 	unit) make -s -j2 -C "$copy/tests/unit" "../../build/unit/$2" ;;
 	*) die "no such kind of test: '$1'" ;;
@@ -180,6 +181,9 @@ run_test() {
 	nbd)
 		BUILD=$copy/build/nbd CHURNS=30 CONVERTED=20 TMPDIR=$shm \
 			run_bats "$copy/tests/nbd/$1.bats" "${*:2}"
+		;;
+	ceph)
+		BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/ceph/$1.bats" "${*:2}"
 		;;
 	unit)
 		timeout "$limit" "$copy/build/unit/$1" && echo "ok $1"
