@@ -35,7 +35,7 @@ load ceph
 
 @test "a disk of any layout: stripes, small objects, no features, a namespace, an odd size" {
 	make_pool 1G
-	image striped 30M --stripe-unit 64K --stripe-count 5
+	image striped 100M --stripe-unit 64K --stripe-count 5
 	image small 20M --object-size 64K
 	image plain 20M --image-feature layering
 	rbd namespace create "$rbd/space"
@@ -44,6 +44,9 @@ load ceph
 	for name in striped small plain space/named odd; do
 		rm -rf pool
 		make_pool 1G
+		# Here and there.
+		rbd bench --io-type write --io-size 4K --io-total 160K --io-pattern rand \
+			"$rbd/$name" >/dev/null
 		must snapshot vm --from "rbd:$rbd/$name"
 		is vm@1 "$name"
 		[[ $name == space/* ]] || change "$name"
