@@ -117,6 +117,26 @@ setup() {
 	ctl scrub --pool taken
 }
 
+@test "a command that a cluster holds up says so, and goes on with it" {
+	local pid nr
+	make held
+	for nr in 0 1 2; do
+		cluster pause "osd.$nr"
+	done
+	ctl snapshot vm --from disk --pool held >said 2>&1 3>&- &
+	pid=$!
+	for ((nr = 0; nr < 1200; nr++)); do
+		! grep -q "has not answered for 10 seconds" said || break
+		sleep 0.1
+	done
+	for nr in 0 1 2; do
+		cluster resume "osd.$nr"
+	done
+	wait "$pid"
+	grep -q "a second Ctrl-C ends the command" said
+	ctl check --pool held
+}
+
 @test "OSDs are stopped and killed while a version is made" {
 	local pid
 	make slow

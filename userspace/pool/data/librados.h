@@ -20,7 +20,6 @@ struct rd_librados {
 	typeof(rados_ioctx_destroy) *ioctx_destroy;
 	typeof(rados_ioctx_set_namespace) *ioctx_set_namespace;
 	typeof(rados_set_pool_full_try) *set_pool_full_try;
-	typeof(rados_getxattr) *getxattr;
 	typeof(rados_aio_getxattr) *aio_getxattr;
 	typeof(rados_nobjects_list_open) *nobjects_list_open;
 	typeof(rados_nobjects_list_next) *nobjects_list_next;
@@ -42,7 +41,6 @@ struct rd_librados {
 	typeof(rados_write_op_truncate) *write_op_truncate;
 	typeof(rados_write_op_zero) *write_op_zero;
 	typeof(rados_write_op_remove) *write_op_remove;
-	typeof(rados_write_op_operate2) *write_op_operate2;
 	typeof(rados_aio_write_op_operate) *aio_write_op_operate;
 	typeof(rados_create_read_op) *create_read_op;
 	typeof(rados_release_read_op) *release_read_op;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "fp.h"
@@ -18,6 +19,8 @@
 #include "ring.h"
 
 #define OBJECT		((u64)RD_SEG_SIZE)
+/* After so many seconds a user is told why nothing happens. */
+#define SILENCE		10
 /* So many objects are punched at a time. */
 #define DEPTH		64
 
@@ -424,14 +427,31 @@ static void submit(struct rd_store *store, struct rd_op *op)
 
 /* --- one that waits */
 
+/* A write that was given up may land all the same, so there is no end to this but a kill. */
+void rd_rados_wait(struct rd_rados *rados, const bool *is_done, pthread_cond_t *done)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += SILENCE;
+	pthread_mutex_lock(&rados->lock);
+	while (!*is_done) {
+		if (pthread_cond_timedwait(done, &rados->lock, &limit) != ETIMEDOUT)
+			continue;
+		limit.tv_sec += SILENCE;
+		if (rados->told_silent)
+			continue;
+		rados->told_silent = true;
+		rd_warn("the cluster of '%s' has not answered for %d seconds", rados->name,
+			SILENCE);
+		rd_hint("the command goes on when it does: 'ceph status' says what is wrong with it; a second Ctrl-C ends the command, and loses nothing");
+	}
+	pthread_mutex_unlock(&rados->lock);
+}
+
 static int wait_for(struct request *request)
 {
-	struct rd_rados *rados = request->rados;
-
-	pthread_mutex_lock(&rados->lock);
-	while (!request->is_done)
-		pthread_cond_wait(request->done, &rados->lock);
-	pthread_mutex_unlock(&rados->lock);
+	rd_rados_wait(request->rados, &request->is_done, request->done);
 	return request->r;
 }
 

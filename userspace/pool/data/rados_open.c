@@ -178,11 +178,54 @@ static int connect_to(struct rd_rados *rados)
 
 /* --- the head */
 
+/* A call that is waited for: the calls of librados that wait say nothing meanwhile. */
+struct call {
+	struct rd_rados *rados;
+	rados_completion_t completion;
+	pthread_cond_t done;
+	bool is_done;
+};
+
+static void called(rados_completion_t completion, void *arg)
+{
+	struct call *call = arg;
+	struct rd_rados *rados = call->rados;
+
+	(void)completion;
+	pthread_mutex_lock(&rados->lock);
+	call->is_done = true;
+	pthread_cond_signal(&call->done);
+	pthread_mutex_unlock(&rados->lock);
+}
+
+static int begin_call(struct call *call, struct rd_rados *rados)
+{
+	*call = (struct call){ .rados = rados, .done = PTHREAD_COND_INITIALIZER };
+	return rados->lib->aio_create_completion2(call, called, &call->completion);
+}
+
+/* @r: of what was to begin it. */
+static int end_call(struct call *call, int r)
+{
+	const struct rd_librados *lib = call->rados->lib;
+
+	if (!r) {
+		rd_rados_wait(call->rados, &call->is_done, &call->done);
+		r = lib->aio_get_return_value(call->completion);
+	}
+	lib->aio_release(call->completion);
+	return r;
+}
+
 int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, char *ret,
 		  size_t size)
 {
-	int r = rados->lib->getxattr(rados->io, object, name, ret, size - 1);
+	struct call call;
+	int r = begin_call(&call, rados);
 
+	if (!r)
+		r = end_call(&call, rados->lib->aio_getxattr(rados->io, object, call.completion,
+							     name, ret, size - 1));
 	if (r < 0)
 		return r == -ERANGE ? -ENODATA : r;
 	ret[r] = '\0';
@@ -191,10 +234,15 @@ int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, 
 
 int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op)
 {
-	int r = rados->lib->write_op_operate2(op, rados->io, object, NULL,
-					      LIBRADOS_OPERATION_FULL_FORCE);
+	const struct rd_librados *lib = rados->lib;
+	int flags = LIBRADOS_OPERATION_FULL_FORCE, r;
+	struct call call;
 
-	rados->lib->release_write_op(op);
+	r = begin_call(&call, rados);
+	if (!r)
+		r = end_call(&call, lib->aio_write_op_operate(op, rados->io, call.completion,
+							      object, NULL, flags));
+	lib->release_write_op(op);
 	return r;
 }
 

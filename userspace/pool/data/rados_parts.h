@@ -34,7 +34,7 @@ struct rd_rados {
 	bool can_write;
 	u64 epoch, base;		/* in which we write */
 	char token[RD_SHARD_TOKEN + 1];
-	bool told_fenced;
+	bool told_fenced, told_silent;
 	struct rd_buffer objects;	/* u64: those that are there, in order */
 	bool has_objects;
 };
@@ -52,6 +52,9 @@ void rd_rados_object(const struct rd_rados *rados, u64 nr, char ret[RD_RADOS_OBJ
 void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch);
 /* Read the attribute owner. False: it is not one. */
 bool rd_rados_parse_owner(const char *text, struct rd_shard *ret);
+
+/* Wait until *@is_done, under rados->lock, and @done is signalled. Says what holds it up. */
+void rd_rados_wait(struct rd_rados *rados, const bool *is_done, pthread_cond_t *done);
 
 /* Do one operation, also in a pool that is full. */
 int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op);
