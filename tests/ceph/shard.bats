@@ -180,3 +180,42 @@ go_on() {
 	done
 	[ "$nr" -gt 200 ]
 }
+
+@test "of two commands of a host one is killed, and the other goes on" {
+	local step nr
+	take a
+	change
+	for step in snapshot-batch snapshot-finish; do
+		for nr in 30 75 120 165; do
+			stop_at a "$step" snapshot vm --from disk
+			cp --sparse=always disk was
+			REVDEDUP_FAIL=any:$nr=kill on a snapshot other --from disk >killed.out 2>&1 || true
+			REVDEDUP_FAIL=any:$nr=kill on a delete other@1 --yes >killed.out 2>&1 || true
+			go_on
+			[ "$(cat ended.a)" -eq 0 ]
+			on a check
+			change
+		done
+	done
+	sound a
+	on a scrub
+	sound b
+}
+
+@test "a catalog that is gone is not made anew beside a command that uses it" {
+	take a
+	change
+	stop_at a snapshot-batch snapshot vm --from disk
+	cp --sparse=always disk was
+	mv a/catalog.db away
+	run -11 on a snapshot other --from disk
+	[[ $output == *"cannot be used, and other commands run that use it"* ]]
+	run ! on a list
+	mv away a/catalog.db
+	go_on
+	[ "$(cat ended.a)" -eq 0 ]
+	mv a/catalog.db away
+	on a snapshot other --from disk
+	sound a
+	on a scrub
+}

@@ -49,7 +49,7 @@ make_names() {
 	offers frobnicate x --
 	offers __com --
 	must __complete -- ""
-	[ "$(cut -f 1 <<<"$output")" = "$("$build/bin/revdedupctl" help | sed -n 's/^  \([a-z]*\) .*/\1/p')" ]
+	[ "$(cut -f 1 <<<"$output")" = "$("$build/bin/revdedupctl" help | sed -n 's/^  \([a-z-]*\) .*/\1/p')" ]
 	for words in "init" "restore vm1@1 --to" "-p" "repair --from" "mount vm1"; do
 		# shellcheck disable=SC2086 # words
 		must __complete -- $words ""

@@ -309,6 +309,7 @@ void rd_pool_close(struct rd_pool *pool)
 	/* Drops every lock. */
 	if (pool->lock_fd >= 0)
 		close(pool->lock_fd);
+	rd_buffer_free(&pool->fenced_off);
 	free(pool->path);
 	free(pool);
 }

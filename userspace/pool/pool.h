@@ -85,7 +85,7 @@ struct rd_pool {
 	i64 session;
 	struct rd_lock session_lock;
 	bool is_ahead;			/* the journal: of what the catalog has noted */
-	bool has_new_epoch;		/* which this command has begun: see engine/fence.h */
+	struct rd_buffer fenced_off;	/* i64: sessions that died, see engine/fence.h */
 };
 
 /* The progress of long work, for the front end. */

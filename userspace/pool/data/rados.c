@@ -603,14 +603,24 @@ static off_t seek(struct rd_store *store, off_t offset, int whence)
 static int resize(struct rd_store *store, u64 bytes)
 {
 	struct rd_rados *rados = rd_rados_of(store);
+	char text[24], epoch[RD_RADOS_EPOCH];
 	rados_write_op_t op;
-	char text[24];
 	int len, r;
 
 	len = snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+	pthread_mutex_lock(&rados->lock);
+	rd_rados_print_epoch(epoch, rados->epoch);
+	pthread_mutex_unlock(&rados->lock);
 	op = rados->lib->create_write_op();
+	rados->lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, epoch,
+				      RD_RADOS_EPOCH - 1);
 	rados->lib->write_op_setxattr(op, "bytes", text, len);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
+	if (r == -ECANCELED) {
+		rd_err(0, "'%s' has another epoch by now: its size was not changed", rados->name);
+		rd_hint("nothing was changed; repeat it");
+		return -ESTALE;
+	}
 	if (!r)
 		store->bytes = bytes;
 	return r;

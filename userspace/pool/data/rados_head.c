@@ -43,10 +43,12 @@ int rd_shard_read(struct rd_store *store, struct rd_shard *ret)
 	r = rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_EPOCH, epoch, sizeof(epoch));
 	if (!r)
 		r = rd_rados_attr(rados, RD_RADOS_HEAD, "sealed", sealed, sizeof(sealed));
-	if (!r)
-		r = rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_OWNER, owner, sizeof(owner));
-	if (r && r != -ENODATA)
+	if (r)
 		return fail(rados, r, "read the head of");
+	r = rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_OWNER, owner, sizeof(owner));
+	/* It has had none yet. */
+	if (r && r != -ENODATA)
+		return fail(rados, r, "read the owner of");
 	if (!r && !rd_rados_parse_owner(owner, ret))
 		return fail(rados, -EBADMSG, "read the owner of");
 	ret->sealed = strtoull(sealed, NULL, 10);

@@ -354,11 +354,14 @@ static int make_first_object(struct rd_rados *rados)
 {
 	rados_write_op_t op = rados->lib->create_write_op();
 	char object[RD_RADOS_OBJECT];
+	int r;
 
 	rd_rados_object(rados, 0, object);
-	rados->lib->write_op_create(op, LIBRADOS_CREATE_IDEMPOTENT, NULL);
+	/* One that is there may be of a later epoch by now, and keeps that. */
+	rados->lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
 	rados->lib->write_op_setxattr(op, RD_RADOS_ATTR_E, "00000000", RD_RADOS_EPOCH - 1);
-	return rd_rados_write_head(rados, object, op);
+	r = rd_rados_write_head(rados, object, op);
+	return r == -EEXIST ? 0 : r;
 }
 
 static int make(struct rd_rados *rados)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/plain.h"
 #include "pool/catalog/outbox.h"
+#include "pool/catalog/sessions.h"
 #include "pool/catalog/state.h"
 #include "pool/data/rados.h"
 #include "fence.h"
@@ -197,19 +198,41 @@ static void close_catalog(struct rd_pool *pool)
 	pool->sql = NULL;
 }
 
-/* A catalog that cannot be used is made anew, and nobody need know why. */
-static bool open_catalog(struct rd_pool *pool, bool writable)
+/* -EUCLEAN: there is none that can be used. */
+static int open_catalog(struct rd_pool *pool, bool writable)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
 	u8 uuid[16];
+	int r;
 
-	if (!path || access(path, F_OK) || rd_catalog_open(&pool->sql, path, writable))
-		return false;
-	if (!rd_state_uuid(pool->sql, uuid) &&
-	    !memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
-		return true;
-	close_catalog(pool);
-	return false;
+	if (!path)
+		return -ENOMEM;
+	if (access(path, F_OK))
+		return errno == ENOENT ? -EUCLEAN : -errno;
+	r = rd_catalog_open(&pool->sql, path, writable);
+	if (!r)
+		r = rd_state_uuid(pool->sql, uuid);
+	if (!r && memcmp(uuid, pool->area.super.uuid, sizeof(uuid)))
+		r = -EUCLEAN;
+	if (r)
+		close_catalog(pool);
+	return r == -ENOENT || r == -EBADMSG ? -EUCLEAN : r;
+}
+
+/*
+ * Before the catalog of this host's commands is made anew: one that runs would go on in the one
+ * that was there, and both in the same places.
+ */
+static int be_alone(struct rd_pool *pool)
+{
+	int r = rd_lock_take(&pool->lock, pool->lock_fd, RD_LOCK_POOL, 0, true, 0);
+
+	if (r != -EAGAIN)
+		return r;
+	rd_err(0, "the catalog of '%s' cannot be used, and other commands run that use it",
+	       pool->path);
+	rd_hint("nothing was changed; when they have ended, the next one makes it from the journal");
+	return -EBUSY;
 }
 
 /* A repair must not take what only a catalog of an earlier owner has. */
@@ -242,8 +265,11 @@ static int follow(struct rd_pool *pool, const struct note *note)
 	bool in_step = false;
 	int r = 0;
 
-	if (open_catalog(pool, false))
+	r = open_catalog(pool, false);
+	if (!r)
 		r = is_in_step(pool, &in_step);
+	else if (r == -EUCLEAN)
+		r = 0;
 	if (r || in_step)
 		return r;
 	/* If this host was the owner, it had a catalog that may have more. */
@@ -251,7 +277,7 @@ static int follow(struct rd_pool *pool, const struct note *note)
 	r = note->base ? write_note(pool, &no_owner) : 0;
 	if (!r)
 		r = make_catalog(pool);
-	return r ? r : open_catalog(pool, false) ? 0 : -EUCLEAN;
+	return r ? r : open_catalog(pool, false);
 }
 
 /* --- whose it is */
@@ -293,7 +319,6 @@ static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, 
 		if (!r && before.token[0])
 			rd_warn("'%s' belonged to the host '%s', and was taken over", pool->path,
 				before.host);
-		pool->has_new_epoch = !r;
 	}
 	if (!r)
 		r = rd_failpoint("fence-taken");
@@ -304,10 +329,26 @@ static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, 
 	return r;
 }
 
+/* The catalog that all commands of the owner use is made anew only where it is lost. */
+static int open_current(struct rd_pool *pool, bool writes, bool *ret_lost)
+{
+	int r = open_catalog(pool, writes);
+
+	*ret_lost = r == -EUCLEAN;
+	if (!*ret_lost)
+		return r;
+	if (writes)
+		return be_alone(pool);
+	rd_err(0, "the catalog of '%s' cannot be used", pool->path);
+	rd_hint("the next command that writes makes it from the journal");
+	return r;
+}
+
 static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 {
 	bool writes = mode != RD_POOL_READ;
 	struct rd_shard shard;
+	bool lost = true;
 	struct note note;
 	int r;
 
@@ -322,8 +363,10 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 		r = rd_shard_watch(pool->area.store);
 	if (r || mode == RD_POOL_REPAIR)
 		return r || is_current(&note, &shard) ? r : drop_catalog(pool);
-	if (is_current(&note, &shard) && open_catalog(pool, writes))
-		return 0;
+	if (is_current(&note, &shard))
+		r = open_current(pool, writes, &lost);
+	if (r || !lost)
+		return r;
 	r = make_catalog(pool);
 	if (!r)
 		r = rd_failpoint("fence-made");
@@ -331,7 +374,12 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 		note.base = shard.base;
 		r = write_note(pool, &note);
 	}
-	return r ? r : open_catalog(pool, writes) ? 0 : -EUCLEAN;
+	if (!r)
+		r = open_catalog(pool, writes);
+	/* From now on others may use it as well. */
+	if (!r && mode < RD_POOL_ALONE)
+		r = rd_lock_take(&pool->lock, pool->lock_fd, RD_LOCK_POOL, 0, false, 0);
+	return r;
 }
 
 int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
@@ -376,18 +424,50 @@ static int renew(struct rd_pool *pool)
 	return r == -EAGAIN ? rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path) : r;
 }
 
+static bool is_fenced_off(const struct rd_pool *pool, i64 session)
+{
+	const i64 *one;
+
+	rd_each(one, &pool->fenced_off)
+		if (*one == session)
+			return true;
+	return false;
+}
+
+int rd_fence_look(struct rd_pool *pool)
+{
+	size_t before = pool->fenced_off.len;
+	i64 id = 0;
+	int r;
+
+	if (!rd_area_can(&pool->area, RD_STORE_FENCED))
+		return 0;
+	/* All locks of a process go at once, so who had the lock that we have is seen as dead. */
+	while (!(r = rd_session_next(pool->sql, pool->session, &id)))
+		if (!is_fenced_off(pool, id) &&
+		    !rd_lock_is_held(pool->lock_fd, RD_LOCK_SESSION, id))
+			rd_buffer_put(&pool->fenced_off, &id, sizeof(id));
+	if (r != -ENOENT)
+		return r;
+	r = pool->fenced_off.failed ? -ENOMEM : 0;
+	if (!r && pool->fenced_off.len > before)
+		r = renew(pool);
+	if (r)
+		pool->fenced_off.len = before;
+	return r;
+}
+
 int rd_fence_renew(struct rd_pool *pool)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
 
-	if (!rd_area_can(&pool->area, RD_STORE_FENCED) || pool->has_new_epoch)
+	if (!rd_area_can(&pool->area, RD_STORE_FENCED))
 		return 0;
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = renew(pool);
+	r = rd_fence_look(pool);
 	rd_lock_drop(&lock);
-	pool->has_new_epoch = !r;
 	return r;
 }

@@ -13,10 +13,11 @@
  *	5. the catalog in this host's directory is made of the journal
  *	6. POOL/shard notes that the catalog is that of base E + 1
  *
- * The commands of a host share its epoch, its catalog and its locks as in any pool. Before a
- * command undoes what another one left that died, it does 1 to 4 with the same base: what the dead
- * one had sent off may still be under way, and must not arrive in a place that is used anew.
- * Commands that live see this as a write that is refused, and go on in the new epoch.
+ * The commands of a host share its epoch, its catalog and its locks as in any pool. What a command
+ * that died had sent off may still be under way, and must not arrive in a place that is used anew:
+ * so whoever gets the lock of the journal, or that of freeing, or undoes its work, does 1 to 4 with
+ * the same base first, once for each session that has died. Commands that live see this as a write
+ * that is refused, and go on in the new epoch.
  *
  * A version is reported when the journal has it, and so no take-over loses it. The catalog may have
  * more; of a host that is not the owner it is dropped, in step 5.
@@ -47,7 +48,11 @@
  */
 int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take);
 
-/* Begin a new epoch before what a dead command left is undone, unless this command has done so. */
+/*
+ * Begin a new epoch if a command of this host has died since this one last looked. The caller has
+ * the lock of the journal, or, for rd_fence_renew(), may take it.
+ */
+int rd_fence_look(struct rd_pool *pool);
 int rd_fence_renew(struct rd_pool *pool);
 
 #endif

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "compact.h"
 #include "engine.h"
+#include "fence.h"
 #include "free_packs.h"
 #include "hold.h"
 #include "journal.h"
@@ -531,6 +532,8 @@ static int free_in_turn(struct rd_pool *pool, struct freed *freed)
 			rd_info("another command is freeing space, and frees that of this command too");
 			return 0;
 		}
+		if (!r)
+			r = rd_fence_renew(pool);
 		if (!r)
 			r = free_all(pool, freed);
 		rd_lock_drop(&lock);

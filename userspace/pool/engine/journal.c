@@ -9,6 +9,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/journal_frames.h"
 #include "pool/catalog/outbox.h"
+#include "fence.h"
 #include "journal.h"
 #include "journal_part.h"
 #include "journal_read.h"
@@ -438,8 +439,10 @@ static int flush(struct rd_pool *pool, bool mark)
 	if (!part)
 		return -ENOMEM;
 	writer.part = part;
+	r = rd_fence_look(pool);
 	/* Another command may have begun a new one, and died before the catalog knew. */
-	r = follow_super(&writer);
+	if (!r)
+		r = follow_super(&writer);
 	if (r == -ESTALE)
 		r = rd_err(-EUCLEAN, "the data area belongs to another catalog");
 	if (!r)
