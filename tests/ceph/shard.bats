@@ -64,8 +64,9 @@ stop_at() {
 	shift 2
 	rm -f "ended.$host"
 	(
-		REVDEDUP_FAIL=$step=stop on "$host" "$@" >"out.$host" 2>&1 3>&-
-		echo $? >"ended.$host"
+		status=0
+		REVDEDUP_FAIL=$step=stop on "$host" "$@" >"out.$host" 2>&1 3>&- || status=$?
+		echo "$status" >"ended.$host"
 	) 3>&- &
 	while [ ! -e "ended.$host" ]; do
 		sleep 0.02
