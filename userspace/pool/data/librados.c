@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Load librados: see librados.h. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <stddef.h>
-#include <string.h>
-
-#include "base/log.h"
+#include "base/library.h"
 #include "base/units.h"
 #include "librados.h"
 
-#define LIBRARY		"librados.so.2"
-
 #define CALL(name)	{ "rados_" #name, offsetof(struct rd_librados, name) }
 
-static const struct {
-	const char *name;
-	size_t at;
-} table[] = {
+static const struct rd_library_call table[] = {
 	CALL(create),
 	CALL(conf_read_file),
 	CALL(conf_parse_env),
@@ -64,24 +54,15 @@ _Static_assert(sizeof(struct rd_librados) == ARRAY_SIZE(table) * sizeof(void *),
 int rd_librados_load(const struct rd_librados **ret)
 {
 	static struct rd_librados calls;
-	static void *library;
-	size_t i;
-	void *call;
+	static struct rd_library library = {
+		.file = "librados.so.2",
+		.name = "librados",
+		.purpose = "a pool in RADOS",
+		.packages = "'librados2', Fedora's too",
+		.calls = table,
+		.nr = ARRAY_SIZE(table),
+	};
 
 	*ret = &calls;
-	if (library)
-		return 0;
-	library = dlopen(LIBRARY, RTLD_NOW);
-	if (!library) {
-		rd_err(0, "a pool in RADOS takes librados: %s", dlerror());
-		rd_hint("Debian's package is 'librados2', Fedora's too");
-		return -ELIBACC;
-	}
-	for (i = 0; i < ARRAY_SIZE(table); i++) {
-		call = dlsym(library, table[i].name);
-		if (!call)
-			return rd_err(-ELIBACC, "librados has no '%s'", table[i].name);
-		memcpy((char *)&calls + table[i].at, &call, sizeof(call));
-	}
-	return 0;
+	return rd_library_load(&library, &calls);
 }

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Load libnbd: see libnbd.h. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <stddef.h>
-#include <string.h>
-
-#include "base/log.h"
+#include "base/library.h"
 #include "base/units.h"
 #include "libnbd.h"
 
-#define LIBRARY		"libnbd.so.0"
-
 #define CALL(name)	{ "nbd_" #name, offsetof(struct rd_libnbd, name) }
 
-static const struct {
-	const char *name;
-	size_t at;
-} table[] = {
+static const struct rd_library_call table[] = {
 	CALL(create),
 	CALL(close),
 	CALL(get_error),
@@ -49,24 +39,15 @@ _Static_assert(sizeof(struct rd_libnbd) == ARRAY_SIZE(table) * sizeof(void *),
 int rd_libnbd_load(const struct rd_libnbd **ret)
 {
 	static struct rd_libnbd calls;
-	static void *library;
-	size_t i;
-	void *call;
+	static struct rd_library library = {
+		.file = "libnbd.so.0",
+		.name = "libnbd",
+		.purpose = "to read over NBD",
+		.packages = "'libnbd0', Fedora's 'libnbd'",
+		.calls = table,
+		.nr = ARRAY_SIZE(table),
+	};
 
 	*ret = &calls;
-	if (library)
-		return 0;
-	library = dlopen(LIBRARY, RTLD_NOW);
-	if (!library) {
-		rd_err(0, "to read over NBD takes libnbd: %s", dlerror());
-		rd_hint("Debian's package is 'libnbd0', Fedora's 'libnbd'");
-		return -ELIBACC;
-	}
-	for (i = 0; i < ARRAY_SIZE(table); i++) {
-		call = dlsym(library, table[i].name);
-		if (!call)
-			return rd_err(-ELIBACC, "libnbd has no '%s'", table[i].name);
-		memcpy((char *)&calls + table[i].at, &call, sizeof(call));
-	}
-	return 0;
+	return rd_library_load(&library, &calls);
 }

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Load librbd and librados: see librbd.h. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <stddef.h>
-#include <string.h>
-
-#include "base/log.h"
+#include "base/library.h"
 #include "base/units.h"
 #include "librbd.h"
 
-#define LIBRARY		"librbd.so.1"
-
 #define CALL(name)	{ #name, offsetof(struct rd_librbd, name) }
 
-static const struct {
-	const char *name;
-	size_t at;
-} table[] = {
+static const struct rd_library_call table[] = {
 	CALL(rados_create),
 	CALL(rados_conf_read_file),
 	CALL(rados_conf_parse_env),
@@ -61,25 +51,15 @@ _Static_assert(sizeof(struct rd_librbd) == ARRAY_SIZE(table) * sizeof(void *),
 int rd_librbd_load(const struct rd_librbd **ret)
 {
 	static struct rd_librbd calls;
-	static void *library;
-	size_t i;
-	void *call;
+	static struct rd_library library = {
+		.file = "librbd.so.1",
+		.name = "librbd",
+		.purpose = "to read from RBD",
+		.packages = "'librbd1', Fedora's too",
+		.calls = table,
+		.nr = ARRAY_SIZE(table),
+	};
 
 	*ret = &calls;
-	if (library)
-		return 0;
-	library = dlopen(LIBRARY, RTLD_NOW);
-	if (!library) {
-		rd_err(0, "to read from RBD takes librbd: %s", dlerror());
-		rd_hint("Debian's package is 'librbd1', Fedora's too");
-		return -ELIBACC;
-	}
-	for (i = 0; i < ARRAY_SIZE(table); i++) {
-		/* In librados too, which it was loaded with. */
-		call = dlsym(library, table[i].name);
-		if (!call)
-			return rd_err(-ELIBACC, "librbd has no '%s'", table[i].name);
-		memcpy((char *)&calls + table[i].at, &call, sizeof(call));
-	}
-	return 0;
+	return rd_library_load(&library, &calls);
 }
