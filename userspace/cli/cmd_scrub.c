@@ -229,16 +229,15 @@ static int begin_part(struct scrub *scrub, struct rd_damage_part *ret)
 	if (!r && text && ctl_share_parse(text, &percent, &ret->max_bytes))
 		r = ctl_usage(scrub->ctl, "--sample needs a share such as 5%% or a size such as 10G, not '%s'",
 			      text);
-	if (!r)
-		r = rd_blocks_owned(scrub->ctl->pool->sql, &blocks);
+	scrub->in_parts = percent > 0 || ret->max_bytes || ret->until_us;
+	if (r || !scrub->in_parts)
+		return r;
+	r = rd_blocks_owned(scrub->ctl->pool->sql, &blocks);
 	if (r)
 		return r;
 	bytes = blocks * RD_BLOCK_SIZE;
 	if (percent > 0)
 		ret->max_bytes = rd_max(percent / 100 * bytes, 1);
-	scrub->in_parts = ret->max_bytes || ret->until_us;
-	if (!scrub->in_parts)
-		return 0;
 	ctl_scrub_part_read(scrub->ctl, &scrub->part);
 	if (!scrub->part.next)
 		scrub->part = (struct ctl_scrub_part){ .all = bytes, .since = time(NULL) };

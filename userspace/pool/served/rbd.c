@@ -64,24 +64,15 @@ static void end_request(rbd_completion_t completion, void *arg)
 	free(request);
 }
 
-static int begin(struct rd_store *store, struct rd_ring *ring)
-{
-	rbd_of(store)->ring = ring;
-	return 0;
-}
-
 /* Buffers of requests are freed after this. */
 static void end(struct rd_store *store)
 {
 	struct rd_rbd *rbd = rbd_of(store);
 
-	if (!rbd->ring)
-		return;
 	pthread_mutex_lock(&rbd->lock);
 	while (rbd->busy)
 		pthread_cond_wait(&rbd->idle, &rbd->lock);
 	pthread_mutex_unlock(&rbd->lock);
-	rbd->ring = NULL;
 }
 
 /* What is all zeros takes no room there. */
@@ -286,7 +277,6 @@ static const struct rd_store_ops ops = {
 	.submit = submit,
 	.sync = flush,
 	.seek = seek,
-	.begin = begin,
 	.end = end,
 };
 

@@ -26,7 +26,6 @@ struct rd_rbd {
 	rbd_image_t disk;
 	bool is_listed;		/* all that is read has changed: holes are not asked for */
 
-	struct rd_ring *ring;	/* while a snapshot or restore uses it */
 	bool is_silent;		/* it was said that no answer came */
 	/* With the threads of librbd. */
 	pthread_mutex_t lock;
