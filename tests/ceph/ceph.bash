@@ -61,9 +61,9 @@ take() {
 	"$build/bin/revdedupctl" dump "vm@$number" | cmp - "$number"
 }
 
-# begin NAME: a version of vm, which stops when the changes are listed.
+# begin NAME [STEP]: a version of vm, which stops there; else when the changes are listed.
 begin() {
-	REVDEDUP_FAIL=rbd-listed=stop "$build/bin/revdedupctl" snapshot vm --from "rbd:$rbd/$1" \
+	REVDEDUP_FAIL=${2:-rbd-listed}=stop "$build/bin/revdedupctl" snapshot vm --from "rbd:$rbd/$1" \
 		>out 2>&1 3>&- &
 	until [[ $(ps -o stat= "$!") == T* ]]; do sleep 0.05; done
 }

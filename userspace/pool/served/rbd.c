@@ -17,10 +17,15 @@ static struct rd_rbd *rbd_of(struct rd_store *store)
 	return (struct rd_rbd *)((char *)store - offsetof(struct rd_rbd, store));
 }
 
-/* A silence is told once, with whatever it began. */
+/* What ends a connection is told once, with whatever it began. */
+static bool is_told(struct rd_rbd *rbd)
+{
+	return __atomic_exchange_n(&rbd->is_told, true, __ATOMIC_RELAXED);
+}
+
 static void tell_silence(struct rd_rbd *rbd)
 {
-	if (rbd->is_silent)
+	if (is_told(rbd))
 		return;
 	rbd->is_silent = true;
 	rd_err(0, "the cluster of '%s' has not answered for %s seconds", rbd->spec,
@@ -28,10 +33,38 @@ static void tell_silence(struct rd_rbd *rbd)
 	rd_hint("'ceph status' says what is wrong with it");
 }
 
-int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what)
+static void tell_shut_out(struct rd_rbd *rbd)
+{
+	if (is_told(rbd))
+		return;
+	rd_err(0, "the cluster has shut this command out of '%s'", rbd->spec);
+	rd_hint("another one needed the image while this one did not answer: run it again");
+}
+
+void rd_rbd_gone(struct rd_rbd *rbd)
+{
+	if (!is_told(rbd))
+		rd_err(0, "a snapshot of '%s' was removed while it was read", rbd->spec);
+}
+
+/* Say it, if the error has a reason of this connection. */
+static bool tell_reason(struct rd_rbd *rbd, int r)
 {
 	if (r == -ETIMEDOUT)
-		return tell_silence(rbd), r;
+		tell_silence(rbd);
+	else if (r == -ESHUTDOWN)
+		tell_shut_out(rbd);
+	else if (r == -ENOENT && rbd->is_moment)
+		rd_rbd_gone(rbd);
+	else
+		return false;
+	return true;
+}
+
+int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what)
+{
+	if (tell_reason(rbd, r))
+		return r;
 	rd_err(r, "cannot %s '%s'", what, rbd->spec);
 	if (r == -EPERM || r == -EACCES)
 		rd_hint("client.%s lacks a right: see DISKS ON RBD in the manual", rbd->user);
@@ -54,8 +87,7 @@ static void end_request(rbd_completion_t completion, void *arg)
 
 	rbd->lib->rbd_aio_release(completion);
 	pthread_mutex_lock(&rbd->lock);
-	if (r == -ETIMEDOUT)
-		tell_silence(rbd);
+	tell_reason(rbd, (int)r);
 	/* Before it is not busy: the ring and rd_rbd_close() come after that. */
 	rd_ring_end(request->op, r < 0 ? (int)r : 0);
 	if (!--rbd->busy)

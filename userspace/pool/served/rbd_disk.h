@@ -26,7 +26,9 @@ struct rd_rbd {
 	rbd_image_t disk;
 	bool is_listed;		/* all that is read has changed: holes are not asked for */
 
-	bool is_silent;		/* it was said that no answer came */
+	bool is_moment;		/* a snapshot is read */
+	bool is_silent;		/* no answer came */
+	bool is_told;		/* it was said what ended it */
 	/* With the threads of librbd. */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;	/* no request is in librbd */
@@ -41,6 +43,9 @@ struct rd_rbd_range {
 	u64 start;
 	u64 end;
 };
+
+/* Say that a snapshot which is needed is no longer there. */
+void rd_rbd_gone(struct rd_rbd *rbd);
 
 /* Say what could not be done with it. Returns @r. */
 int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what);

@@ -127,6 +127,7 @@ static int make_snapshot(struct rd_rbd_moment *moment)
 	/* If the answer is lost, it may be there. */
 	moment->has_new = true;
 	r = rbd->lib->rbd_snap_create(rbd->disk, moment->new);
+	rbd->is_moment = !r;
 	if (!r)
 		r = rd_failpoint("rbd-begun");
 	if (r) {
@@ -257,8 +258,7 @@ static int check_one(struct rd_rbd *rbd, rbd_image_t image, const char *name)
 	if (!r)
 		r = rbd->lib->rbd_snap_get_id(image, name, &now);
 	if (r == -ENOENT || (!r && before != now)) {
-		rd_err(0, "the snapshot '%s' of '%s' was removed while it was read", name,
-		       rbd->spec);
+		rd_rbd_gone(rbd);
 		return -EIO;
 	}
 	return r ? rd_rbd_failed(rbd, r, "look at the snapshots of") : 0;
