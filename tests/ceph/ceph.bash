@@ -65,7 +65,13 @@ take() {
 begin() {
 	REVDEDUP_FAIL=${2:-rbd-listed}=stop "$build/bin/revdedupctl" snapshot vm --from "rbd:$rbd/$1" \
 		>out 2>&1 3>&- &
-	until [[ $(ps -o stat= "$!") == T* ]]; do sleep 0.05; done
+	until [[ $(ps -o stat= "$!") == T* ]]; do
+		kill -0 "$!" || {
+			cat out
+			return 1
+		}
+		sleep 0.05
+	done
 }
 
 # end: let it go on, and set status and output.

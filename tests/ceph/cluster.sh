@@ -57,8 +57,8 @@ free_port() {
 }
 
 # Most of this is for speed: the monitor collects changes for 50 ms, not for a second, closing a
-# file does not wait for 250 ms until a thread looks up, and an OSD that is gone is missed after
-# 5 s.
+# file does not wait for 250 ms until a thread looks up. An OSD that is slow is not called down, and
+# one that was often down not left out, as machines that run tests are busy.
 write_conf() {
 	local nr
 	cat <<END
@@ -85,8 +85,9 @@ mon warn on pool no redundancy = false
 paxos propose interval = 0.05
 paxos min wait = 0.01
 osd heartbeat interval = 1
-osd heartbeat grace = 5
-osd client watch timeout = 4
+osd heartbeat grace = 20
+osd max markdown count = 1000
+osd client watch timeout = 6
 objecter tick interval = 1
 osd class load list = *
 osd class default list = *

@@ -17,7 +17,7 @@ load ceph
 		take disk changed
 	done
 	# At any other.
-	for ((nr = 1; ; nr += ${EVERY:-45})); do
+	for ((nr = 1; ; nr += ${EVERY:-75})); do
 		change disk
 		REVDEDUP_FAIL=any:$nr=kill ctl snapshot vm --from "rbd:$rbd/disk"
 		[ "$status" -eq 137 ] || break
@@ -142,22 +142,20 @@ snapshot_id() { rbd snap ls "$rbd/disk" | awk -v name="$1" '$2 == name { print $
 	image disk 20M
 	make_pool 1G
 	take disk full
-	export REVDEDUP_RBD_SECONDS=4
 	cluster pause mon.a
-	ctl snapshot vm --from "rbd:$rbd/disk"
+	REVDEDUP_RBD_SECONDS=4 ctl snapshot vm --from "rbd:$rbd/disk"
 	cluster resume mon.a
 	[ "$status" -eq 1 ]
 	[[ $output == *"no monitor of the cluster"*"has answered for 4 seconds"* ]]
 	# While it is read.
 	change disk
-	begin disk
+	REVDEDUP_RBD_SECONDS=8 begin disk
 	cluster pause osd.0
 	end
 	# Continued, an OSD that has no other waits for one.
 	cluster kill osd.0
 	cluster revive osd.0
 	[ "$status" -eq 1 ]
-	[[ $output == *"has not answered for 4 seconds"*"no version was made"* ]]
-	unset REVDEDUP_RBD_SECONDS
+	[[ $output == *"has not answered for 8 seconds"*"no version was made"* ]]
 	take disk changed
 }

@@ -86,20 +86,43 @@ setup() {
 	ctl scrub --pool taken
 }
 
-@test "at the quota commands end, and deleting makes room" {
-	local i nr
+# until_full POOL: new content goes there until there is no room, which is noticed after a while.
+until_full() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		dd if=/dev/urandom of=other bs=1M count=12 status=none
+		run ctl snapshot other --from other --pool "$1"
+		[ "$status" -eq 0 ] || break
+		sleep 0.2
+	done
+	[[ $output == *"No space left"* ]]
+}
+
+# until_room POOL
+until_room() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		! ctl snapshot vm --from disk --pool "$1" || return 0
+		sleep 0.2
+	done
+	return 1
+}
+
+# fill RATIO: OSDs are full from there on.
+fill() {
+	ceph osd set-full-ratio "$1"
+	ceph osd set-backfillfull-ratio "$1"
+	ceph osd set-nearfull-ratio "$1"
+}
+
+@test "at the quota, or on OSDs that are full, commands end, and deleting makes room" {
+	local nr
 	cluster pool quota 3
 	ctl init "$PWD/few" --data ceph:quota/few --size 2G --pieces 1 --compression none --quiet
 	ctl snapshot vm --from disk --pool few
 	cluster revive mgr.x
 	ceph osd pool set-quota quota max_bytes "$((20 << 20))"
-	for ((i = 0; i < 600; i++)); do
-		dd if=/dev/urandom of=disk bs=1M count=12 status=none
-		run ctl snapshot other --from disk --pool few
-		[ "$status" -eq 0 ] || break
-		sleep 0.2
-	done
-	[[ $output == *"No space left"* ]]
+	until_full few
 	ctl scrub --pool few
 	mkdir -m 700 taken
 	ln -s ceph:quota/few taken/data
@@ -109,12 +132,19 @@ setup() {
 	[ "$(rados -p quota -N few ls | wc -l)" -le "$((nr - 10))" ]
 	ctl check --pool taken
 	ceph osd pool set-quota quota max_bytes 0
-	for ((i = 0; i < 600; i++)); do
-		! ctl snapshot vm --from disk --pool taken || break
-		sleep 0.2
-	done
+	until_room taken
+	# The host that has lost it takes it back.
+	fill 0.001
+	until_full taken
+	ctl take-over --pool few
+	ctl restore vm@latest --to out --pool few
+	cmp out disk
+	ctl delete vm@latest --yes --pool few
+	ctl check --pool few
+	fill 0.95
+	until_room few
 	cluster kill mgr.x
-	ctl scrub --pool taken
+	ctl scrub --pool few
 }
 
 @test "a command that a cluster holds up says so, and goes on with it" {

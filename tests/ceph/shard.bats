@@ -50,6 +50,7 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 	unset REVDEDUP_POOL
 	shard=p/test$BATS_TEST_NUMBER
+	RANDOM=${SEED:-1}
 	cluster pool p 3 2>/dev/null || true
 	truncate -s 16M disk
 	dd if=/dev/urandom of=disk bs=1M count=8 conv=notrunc status=none
@@ -65,12 +66,12 @@ stop_at() {
 	rm -f "ended.$host"
 	(
 		status=0
-		REVDEDUP_FAIL=$step=stop on "$host" "$@" >"out.$host" 2>&1 3>&- || status=$?
+		REVDEDUP_RADOS_WATCH=600 REVDEDUP_FAIL=$step=stop on "$host" "$@" >"out.$host" 2>&1 3>&- || status=$?
 		echo "$status" >"ended.$host"
 	) 3>&- &
 	while [ ! -e "ended.$host" ]; do
 		sleep 0.02
-		pid=$(pgrep -nf "^$build/bin/revdedupctl $*") || continue
+		pid=$(pgrep -nf "^$build/bin/revdedupctl $*\$") || continue
 		state=$(sed 's/.*) //;s/ .*//' "/proc/$pid/stat" 2>/dev/null) || continue
 		[ "$state" != T ] || return 0
 	done
@@ -219,4 +220,126 @@ go_on() {
 	on a snapshot other --from disk
 	sound a
 	on a scrub
+}
+
+# journal: the object that the journal is in.
+journal() {
+	local object
+	for object in $(rados -p p -N "${shard#*/}" ls | grep rbd_data); do
+		rados -p p -N "${shard#*/}" get "$object" object
+		! grep -q ^RDJ1 <(head -c 4 object) || echo "$object"
+	done
+}
+
+# How many commands others see.
+watched() { rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher; }
+
+@test "an object of the journal is lost: no host takes what is left for all of it" {
+	take a
+	on b list
+	take a
+	rados -p p -N "${shard#*/}" rm "$(journal)"
+	# With a catalog that it had, without one, and to write.
+	run ! on b list
+	[[ $output == *"the host 'a' may have the rest"* ]]
+	join c
+	run ! on c list
+	[[ $output == *"it can be read up to generation 0"* ]]
+	run ! on c snapshot vm --from disk
+	[[ $output == *"the host 'a' may have what it lacks"*"'revdedupctl repair --force' there"* ]]
+	run ! on c repair --rebuild-catalog --force
+	[[ $output == *"the host 'a' may have what it lacks"* ]]
+	run ! on a snapshot vm --from disk
+	[[ $output == *"has lost the end of the copy"* ]]
+	mv a/catalog.db away
+	run ! on a list
+	run ! on a snapshot vm --from disk
+	[[ $output == *"it can be read up to generation 0"* ]]
+	# The owner's catalog has all of it.
+	mv away a/catalog.db
+	on a repair --force
+	take a
+	sound a
+	sound b
+	on b scrub
+	# Without that host what is left counts.
+	rados -p p -N "${shard#*/}" rm "$(journal)"
+	run ! on c take-over
+	[[ $output == *"it can be read up to generation 0"* ]]
+	on c repair --rebuild-catalog --force
+	on c check
+	on c snapshot vm --from disk
+	rm out
+	on c restore vm@1 --to out
+	cmp out disk
+	# Of a catalog that does not count any more nothing goes away unseen.
+	run -0 on a repair --rebuild-catalog
+	[[ $output == *"is kept as 'catalog.old"* ]]
+	on a check
+}
+
+@test "a command that the cluster has forgotten is seen again" {
+	mkfifo disks
+	take a
+	REVDEDUP_POOL=$PWD/a "$build/bin/revdedupctl" snapshot other --from - --size 16M \
+		<disks 3>&- &
+	exec 4>disks
+	head -c 4M disk >&4
+	until [ "$(watched)" -eq 1 ]; do sleep 0.1; done
+	kill -STOP "$!"
+	until [ "$(watched)" -eq 0 ]; do sleep 0.5; done
+	kill -CONT "$!"
+	until [ "$(watched)" -eq 1 ]; do sleep 0.5; done
+	run -11 on b snapshot vm --from disk
+	[[ $output == *"'revdedupctl take-over'"* ]]
+	tail -c +$(((4 << 20) + 1)) disk >&4
+	exec 4>&-
+	wait "$!"
+	take b
+	sound b
+}
+
+@test "of two hosts that begin at once one is refused, and the other goes on" {
+	take a
+	stop_at b fence-taken snapshot other --from disk
+	run -11 on a snapshot vm --from disk
+	[[ $output == *"'revdedupctl take-over'"* ]]
+	kill -CONT "$pid"
+	ended b
+	[ "$(cat ended.b)" -eq 0 ]
+	sound b
+}
+
+@test "a network that falls into two: what was under way arrives too late" {
+	local relay network ports
+	ports=$(ceph osd dump | grep -o '127\.0\.0\.1:[0-9]*' | cut -d : -f 2 | sort -u)
+	# shellcheck disable=SC2086 # a word each
+	"$BATS_TEST_DIRNAME/far.py" $ports "$(grep -o '127.0.0.1:[0-9]*' "$CEPH_CONF" | cut -d : -f 2)" \
+		>network 3>&- &
+	relay=$!
+	until [ -s network ]; do kill -0 "$relay" && sleep 0.05; done
+	network=$(<network)
+	take a
+	mkfifo disks
+	REVDEDUP_POOL=$PWD/a nsenter --net="$network" "$build/bin/revdedupctl" snapshot vm --from - \
+		--size 16M <disks >out.a 2>&1 3>&- &
+	exec 4>disks
+	head -c 4M disk >&4
+	until [ "$(watched)" -eq 1 ]; do sleep 0.1; done
+	kill -STOP "$relay"
+	tail -c +$(((4 << 20) + 1)) disk >&4
+	exec 4>&-
+	on b take-over --quiet
+	take b
+	sound b
+	kill -CONT "$relay"
+	status=0
+	wait "$!" || status=$?
+	[ "$status" -ne 0 ]
+	kill "$relay"
+	grep "was taken over by the host 'b'" out.a
+	sound b
+	take a
+	sound a
+	on b scrub
 }

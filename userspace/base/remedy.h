@@ -14,6 +14,7 @@ enum rd_remedy {
 	/* locks */
 	RD_REMEDY_WAIT_FOR_LOCK,	/* wait until the other command ends */
 	RD_REMEDY_TAKE_OVER,		/* of a pool that another host has */
+	RD_REMEDY_REPAIR_THERE,		/* its journal, from its catalog */
 
 	/* a pool: the object is its directory, where that is not the pool in use */
 	RD_REMEDY_NAME_POOL,		/* name another pool */

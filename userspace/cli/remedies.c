@@ -24,6 +24,9 @@ static const struct text texts[RD_REMEDIES] = {
 	[RD_REMEDY_TAKE_OVER] = {
 		"'revdedupctl take-over' has it at once, and that host cannot write any more",
 		NULL },
+	[RD_REMEDY_REPAIR_THERE] = {
+		"'revdedupctl repair --force' there writes it anew; if that host is gone, 'revdedupctl take-over' goes on without",
+		NULL },
 
 	[RD_REMEDY_NAME_POOL] = { "--pool names another", NULL },
 	[RD_REMEDY_MAKE_NEW_POOL] = { "then make a new pool with 'revdedupctl init'", NULL },

@@ -23,6 +23,7 @@ static const struct rd_library_call table[] = {
 	CALL(nobjects_list_close),
 	CALL(watch3),
 	CALL(unwatch2),
+	CALL(watch_check),
 	CALL(watch_flush),
 	CALL(notify2),
 	CALL(notify_ack),

@@ -26,6 +26,7 @@ struct rd_librados {
 	typeof(rados_nobjects_list_close) *nobjects_list_close;
 	typeof(rados_watch3) *watch3;
 	typeof(rados_unwatch2) *unwatch2;
+	typeof(rados_watch_check) *watch_check;
 	typeof(rados_watch_flush) *watch_flush;
 	typeof(rados_notify2) *notify2;
 	typeof(rados_notify_ack) *notify_ack;

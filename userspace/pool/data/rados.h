@@ -81,8 +81,14 @@ int rd_shard_read(struct rd_store *store, struct rd_shard *ret);
  */
 int rd_shard_take(struct rd_store *store, struct rd_shard *shard, const char *token, bool is_new);
 
-/* Let nothing of an earlier epoch than @epoch be written any more to the object at @offset. */
+/*
+ * Let nothing of an earlier epoch than @epoch be written any more to the object at @offset.
+ * -ENOENT, without a message: it is lost.
+ */
 int rd_shard_seal(struct rd_store *store, u64 epoch, u64 offset);
+
+/* Is there no object at @offset, where the caller knows that one was? */
+int rd_shard_is_lost(struct rd_store *store, u64 offset, bool *ret);
 
 /* Note that the journal is sealed for @epoch. */
 int rd_shard_note_sealed(struct rd_store *store, u64 epoch);

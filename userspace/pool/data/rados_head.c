@@ -10,9 +10,10 @@
 #include "base/log.h"
 #include "rados_parts.h"
 
-/* How long the cluster waits for a client that is gone, and we for the answer of one. */
-#define WATCH_SECONDS	10
+/* How long we wait for the answer of a client. */
 #define ANSWER_MS	2000
+/* How often a command looks whether it is still seen. */
+#define LOOK_SECONDS	3
 
 bool rd_rados_parse_owner(const char *text, struct rd_shard *ret)
 {
@@ -121,12 +122,19 @@ int rd_shard_seal(struct rd_store *store, u64 epoch, u64 offset)
 		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
 		return -ESTALE;
 	}
-	if (r == -ENOENT) {
-		rd_err(0, "'%s' has lost the object '%s', which its journal is in", rados->name,
-		       object);
-		return -EUCLEAN;
-	}
-	return r ? fail(rados, r, "seal the journal of") : 0;
+	return r && r != -ENOENT ? fail(rados, r, "seal the journal of") : r;
+}
+
+int rd_shard_is_lost(struct rd_store *store, u64 offset, bool *ret)
+{
+	struct rd_rados *rados = rd_rados_of(store);
+	char object[RD_RADOS_OBJECT], epoch[16];
+	int r;
+
+	rd_rados_object(rados, offset / RD_SEG_SIZE, object);
+	r = rd_rados_attr(rados, object, RD_RADOS_ATTR_E, epoch, sizeof(epoch));
+	*ret = r == -ENOENT;
+	return r && !*ret ? fail(rados, r, "look for the journal of") : 0;
 }
 
 int rd_shard_note_sealed(struct rd_store *store, u64 epoch)
@@ -173,25 +181,78 @@ static void asked(void *ctx, uint64_t notify_id, uint64_t handle, uint64_t notif
 	rados->lib->notify_ack(rados->io, RD_RADOS_HEAD, notify_id, handle, NULL, 0);
 }
 
-/* The watch is what others see; without it they may take over, and this command is told then. */
-static void lost_watch(void *ctx, uint64_t handle, int error)
+/* How long the cluster waits for a client that is gone. */
+static unsigned int patience(void)
 {
-	(void)ctx;
-	(void)handle;
-	(void)error;
+#ifdef RD_TEST
+	if (getenv("REVDEDUP_RADOS_WATCH"))
+		return atoi(getenv("REVDEDUP_RADOS_WATCH"));
+#endif
+	return 10;
+}
+
+static int begin_watch(struct rd_rados *rados)
+{
+	return rados->lib->watch3(rados->io, RD_RADOS_HEAD, &rados->watch, asked, NULL,
+				  patience(), rados);
+}
+
+/* A cluster that hangs for a while, or has not heard of this command for one, forgets it. */
+static void renew_watch(struct rd_rados *rados)
+{
+	if (rados->has_watch && rados->lib->watch_check(rados->io, rados->watch) >= 0)
+		return;
+	if (rados->has_watch)
+		rados->lib->unwatch2(rados->io, rados->watch);
+	/* Where this fails, writes tell why. */
+	rados->has_watch = !begin_watch(rados);
+}
+
+static void *keep_watch(void *arg)
+{
+	struct rd_rados *rados = arg;
+	struct timespec limit;
+
+	pthread_mutex_lock(&rados->lock);
+	while (!rados->is_closing) {
+		clock_gettime(CLOCK_REALTIME, &limit);
+		limit.tv_sec += LOOK_SECONDS;
+		if (pthread_cond_timedwait(&rados->closing, &rados->lock, &limit) != ETIMEDOUT)
+			continue;
+		pthread_mutex_unlock(&rados->lock);
+		renew_watch(rados);
+		pthread_mutex_lock(&rados->lock);
+	}
+	pthread_mutex_unlock(&rados->lock);
+	return NULL;
 }
 
 int rd_shard_watch(struct rd_store *store)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	int r;
+	int r = begin_watch(rados);
 
-	r = rados->lib->watch3(rados->io, RD_RADOS_HEAD, &rados->watch, asked, lost_watch,
-			       WATCH_SECONDS, rados);
 	if (r)
 		return fail(rados, r, "watch the head of");
-	rados->is_watched = true;
-	return 0;
+	rados->has_watch = true;
+	r = -pthread_create(&rados->watcher, NULL, keep_watch, rados);
+	rados->has_watcher = !r;
+	return r ? fail(rados, r, "watch the head of") : 0;
+}
+
+void rd_rados_end_watch(struct rd_rados *rados)
+{
+	if (rados->has_watcher) {
+		pthread_mutex_lock(&rados->lock);
+		rados->is_closing = true;
+		pthread_cond_signal(&rados->closing);
+		pthread_mutex_unlock(&rados->lock);
+		pthread_join(rados->watcher, NULL);
+	}
+	if (!rados->has_watch)
+		return;
+	rados->lib->unwatch2(rados->io, rados->watch);
+	rados->lib->watch_flush(rados->cluster);
 }
 
 int rd_shard_ask(struct rd_store *store, enum rd_shard_life *ret)

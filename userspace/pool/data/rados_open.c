@@ -440,6 +440,7 @@ int rd_rados_open(struct rd_store **ret, const char *name, int flags)
 	if (!rados)
 		return -ENOMEM;
 	pthread_mutex_init(&rados->lock, NULL);
+	pthread_cond_init(&rados->closing, NULL);
 	rados->store = (struct rd_store){
 		.ops = &rd_rados_ops,
 		.caps = RD_STORE_PUNCH | RD_STORE_GROWS | RD_STORE_FENCED,
@@ -457,14 +458,12 @@ void rd_rados_close(struct rd_store *store)
 {
 	struct rd_rados *rados = rd_rados_of(store);
 
-	if (rados->is_watched) {
-		rados->lib->unwatch2(rados->io, rados->watch);
-		rados->lib->watch_flush(rados->cluster);
-	}
+	rd_rados_end_watch(rados);
 	if (rados->io)
 		rados->lib->ioctx_destroy(rados->io);
 	if (rados->cluster)
 		rados->lib->shutdown(rados->cluster);
+	pthread_cond_destroy(&rados->closing);
 	pthread_mutex_destroy(&rados->lock);
 	rd_buffer_free(&rados->objects);
 	free(rados->text);

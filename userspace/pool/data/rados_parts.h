@@ -27,10 +27,13 @@ struct rd_rados {
 	char image[17];
 	rados_t cluster;
 	rados_ioctx_t io;
-	bool is_watched;
-	uint64_t watch;
+	bool has_watch, has_watcher;
+	uint64_t watch;			/* the watcher's, while there is one */
+	pthread_t watcher;
+	pthread_cond_t closing;
 
 	pthread_mutex_t lock;		/* of all that follows */
+	bool is_closing;
 	bool can_write;
 	u64 epoch, base;		/* in which we write */
 	char token[RD_SHARD_TOKEN + 1];
@@ -47,6 +50,8 @@ static inline struct rd_rados *rd_rados_of(const struct rd_store *store)
 extern const struct rd_store_ops rd_rados_ops;
 
 void rd_rados_close(struct rd_store *store);
+/* Undo rd_shard_watch(), if it was done. */
+void rd_rados_end_watch(struct rd_rados *rados);
 
 void rd_rados_object(const struct rd_rados *rados, u64 nr, char ret[RD_RADOS_OBJECT]);
 void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch);

@@ -16,6 +16,8 @@
 #include "pool/catalog/state.h"
 #include "pool/data/rados.h"
 #include "fence.h"
+#include "journal.h"
+#include "journal_life.h"
 #include "journal_read.h"
 #include "rebuild.h"
 
@@ -118,6 +120,14 @@ static int note_frame(void *ctx, u64 frame)
 	return 0;
 }
 
+static int seal_frame(struct rd_area *area, u64 epoch, u64 frame)
+{
+	int r = rd_shard_seal(area->store, epoch, rd_frame_offset(frame));
+
+	/* Nothing can be appended to what is lost. */
+	return r == -ENOENT ? 0 : r;
+}
+
 /*
  * Seal the frame that the journal goes on in, and then the one where it has gone on meanwhile. A
  * transaction of several parts that has not ended may reach into another frame than the last that
@@ -137,9 +147,9 @@ static int seal_frames(struct rd_area *area, u64 epoch, struct rd_journal_end *e
 			return r;
 		r = rd_failpoint("fence-seal");
 		if (!r && end->frame != last)
-			r = rd_shard_seal(area->store, epoch, rd_frame_offset(end->frame));
+			r = seal_frame(area, epoch, end->frame);
 		if (!r)
-			r = rd_shard_seal(area->store, epoch, rd_frame_offset(last));
+			r = seal_frame(area, epoch, last);
 		if (r)
 			return r;
 		sealed = last;
@@ -154,6 +164,8 @@ static int seal(struct rd_pool *pool, u64 epoch)
 	int r;
 
 	r = rd_shard_seal(area->store, epoch, 0);
+	if (r == -ENOENT)
+		return rd_err(-EUCLEAN, "'%s' has lost its first object", pool->path);
 	if (!r)
 		r = rd_failpoint("fence-super");
 	if (!r)
@@ -170,6 +182,7 @@ static int seal(struct rd_pool *pool, u64 epoch)
 static int is_in_step(struct rd_pool *pool, bool *ret)
 {
 	const struct rd_journal_reader nothing = { .change = NULL };
+	enum rd_life life = RD_LIFE_ONE;
 	struct rd_journal_end end;
 	struct rd_state state;
 	u64 waiting;
@@ -186,7 +199,10 @@ static int is_in_step(struct rd_pool *pool, bool *ret)
 	if (!*ret)
 		return r;
 	r = rd_journal_read(&pool->area, &end, &nothing);
-	*ret = !r && end.seq == state.end.seq;
+	/* Where the object is lost, there is nothing behind the end either. */
+	if (!r)
+		r = rd_journal_life(pool, &life);
+	*ret = !r && end.seq == state.end.seq && life == RD_LIFE_ONE;
 	return r;
 }
 
@@ -235,14 +251,6 @@ static int be_alone(struct rd_pool *pool)
 	return -EBUSY;
 }
 
-/* A repair must not take what only a catalog of an earlier owner has. */
-static int drop_catalog(const struct rd_pool *pool)
-{
-	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
-
-	return path ? rd_catalog_remove(path) : -ENOMEM;
-}
-
 static int make_catalog(struct rd_pool *pool)
 {
 	int r;
@@ -259,7 +267,7 @@ static int make_catalog(struct rd_pool *pool)
  * For a command that only reads, where another host writes: what the journal has now. Another
  * command may do the same.
  */
-static int follow(struct rd_pool *pool, const struct note *note)
+static int follow(struct rd_pool *pool, const struct note *note, const struct rd_shard *shard)
 {
 	struct note no_owner = *note;
 	bool in_step = false;
@@ -277,6 +285,9 @@ static int follow(struct rd_pool *pool, const struct note *note)
 	r = note->base ? write_note(pool, &no_owner) : 0;
 	if (!r)
 		r = make_catalog(pool);
+	if (r == -EUCLEAN)
+		rd_remedy(RD_REMEDY_REPAIR_THERE, NULL, "the host '%s' may have the rest",
+			  shard->host);
 	return r ? r : open_catalog(pool, false);
 }
 
@@ -300,6 +311,35 @@ static int may_take(struct rd_pool *pool, const struct rd_shard *shard)
 	return r || life == RD_SHARD_IDLE ? r : refuse(pool, shard, life);
 }
 
+/*
+ * Where the journal is damaged, the owner's catalog may be all that has the rest, and it would not
+ * count any more.
+ */
+static int refuse_cut(struct rd_pool *pool, const struct rd_shard *shard)
+{
+	const struct rd_journal_reader nothing = { .change = NULL };
+	struct rd_journal_end end;
+	bool cut;
+	u64 id;
+	int r;
+
+	do {
+		id = pool->area.super.journal_id;
+		end = (struct rd_journal_end){ .frame = pool->area.super.journal_frame };
+		r = rd_journal_read(&pool->area, &end, &nothing);
+		if (!r)
+			r = rd_journal_is_cut(&pool->area, &end, &cut);
+		if (!r)
+			r = rd_area_reread_super(&pool->area);
+	} while (!r && pool->area.super.journal_id != id);
+	if (r || !cut)
+		return r;
+	rd_err(0, "the journal of '%s' is damaged, and the host '%s' may have what it lacks",
+	       pool->path, shard->host);
+	rd_remedy(RD_REMEDY_REPAIR_THERE, NULL, "nothing was changed");
+	return -EUCLEAN;
+}
+
 /* Own it, sealed; @shard is as it was read. */
 static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, bool take)
 {
@@ -307,11 +347,15 @@ static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, 
 	struct rd_shard before = *shard;
 	int r = 0;
 
-	if (!is_owner(note, shard)) {
-		if (!take)
-			r = may_take(pool, shard);
-		if (!r)
-			r = rd_shard_take(store, shard, note->token, true);
+	if (!take && !is_owner(note, shard))
+		r = may_take(pool, shard);
+	if (!r && !take && !is_owner(note, shard))
+		r = refuse_cut(pool, shard);
+	/* Before it owns the shard: whoever finds that it does, sees that it lives. */
+	if (!r)
+		r = rd_shard_watch(store);
+	if (!r && !is_owner(note, shard)) {
+		r = rd_shard_take(store, shard, note->token, true);
 		if (r == -EAGAIN) {
 			rd_err(0, "another host took over '%s' at the same moment", pool->path);
 			return -EBUSY;
@@ -356,13 +400,12 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	if (!r)
 		r = rd_shard_read(pool->area.store, &shard);
 	if (!r && !writes && !is_current(&note, &shard))
-		return follow(pool, &note);
+		return follow(pool, &note, &shard);
 	if (!r && writes)
 		r = own(pool, &note, &shard, take);
-	if (!r && writes)
-		r = rd_shard_watch(pool->area.store);
+	/* A repair must not take what only a catalog of an earlier owner has. */
 	if (r || mode == RD_POOL_REPAIR)
-		return r || is_current(&note, &shard) ? r : drop_catalog(pool);
+		return r || is_current(&note, &shard) ? r : rd_rebuild_set_aside(pool);
 	if (is_current(&note, &shard))
 		r = open_current(pool, writes, &lost);
 	if (r || !lost)
@@ -399,6 +442,29 @@ int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	r = enter(pool, mode, take);
 	rd_lock_drop(&lock);
 	return r;
+}
+
+int rd_fence_rebuilt(struct rd_pool *pool)
+{
+	struct rd_shard shard;
+	struct note note;
+	int r;
+
+	if (!rd_area_can(&pool->area, RD_STORE_FENCED))
+		return 0;
+	r = open_catalog(pool, true);
+	/* What is lost of the old one cannot be written to. */
+	if (!r)
+		r = rd_journal_renew(pool);
+	close_catalog(pool);
+	if (!r)
+		r = read_note(pool, &note, true);
+	if (!r)
+		r = rd_shard_read(pool->area.store, &shard);
+	if (r)
+		return r;
+	note.base = shard.base;
+	return write_note(pool, &note);
 }
 
 /* The caller's lock of the journal keeps the other commands of this host from appending. */

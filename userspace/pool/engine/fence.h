@@ -48,6 +48,9 @@
  */
 int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take);
 
+/* A repair, by the owner, has made the catalog: it counts from now on, in a new journal. */
+int rd_fence_rebuilt(struct rd_pool *pool);
+
 /*
  * Begin a new epoch if a command of this host has died since this one last looked. The caller has
  * the lock of the journal, or, for rd_fence_renew(), may take it.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Read the copy of the catalog in the data area. */
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/changes.h"
+#include "pool/data/rados.h"
 #include "journal_part.h"
 #include "journal_read.h"
 
@@ -111,16 +113,18 @@ static bool is_later(const struct rd_area *area, const struct rd_journal_part *p
 /* Look in the rest of the frame. */
 static int find_later(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
 {
-	u8 block[RD_BLOCK_SIZE];
-	struct rd_journal_part *part = (struct rd_journal_part *)block;
-	unsigned int i;
+	size_t len = (RD_SEG_BLOCKS - end->block) * RD_BLOCK_SIZE, at;
+	RD_FREE u8 *rest = aligned_alloc(RD_BLOCK_SIZE, RD_SEG_SIZE);
 
-	for (i = end->block; i < RD_SEG_BLOCKS && !*ret; i++) {
-		int r = rd_area_read(area, block, sizeof(block), rd_slot_offset(end->frame, i));
+	if (!rest)
+		return -ENOMEM;
+	/* A block that cannot be read may have been a part. */
+	*ret = len && rd_area_read(area, rest, len, rd_slot_offset(end->frame, end->block));
+	for (at = 0; at < len && !*ret; at += RD_BLOCK_SIZE) {
+		const struct rd_journal_part *part = (struct rd_journal_part *)(rest + at);
 
-		/* A block that cannot be read may have been a part. */
-		*ret = r || is_later(area, part, end->seq) ||
-			(i == end->block && rd_journal_part_is_next(area, part, end->seq));
+		*ret = is_later(area, part, end->seq) ||
+			(!at && rd_journal_part_is_next(area, part, end->seq));
 	}
 	return 0;
 }
@@ -154,24 +158,51 @@ static int find_next_frame(const struct rd_area *area, const struct rd_journal_e
 	return 0;
 }
 
-int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+/*
+ * Each frame was cleared before a link led there. Where a host can lose a single one it is not
+ * zeros then, but gone.
+ */
+static int find_lost(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	*ret = false;
+	if (!rd_area_can(area, RD_STORE_FENCED))
+		return 0;
+	return rd_shard_is_lost(area->store, rd_frame_offset(end->frame), ret);
+}
+
+/* Move @at behind all parts that can be read, also those of a transaction that was never whole. */
+static int skip_parts(const struct rd_area *area, struct rd_journal_end *at)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct rd_journal_reader reader = { .change = NULL };
-	struct rd_journal_end at = *end;
 	struct rd_buffer unused = { 0 };
 	int r = part ? 0 : -ENOMEM;
 
-	*ret = false;
-	/* Parts of a transaction that was never whole are no damage. */
 	while (!r) {
-		r = rd_journal_part_read(area, &at, part);
+		r = rd_journal_part_read(area, at, part);
 		if (!r)
-			r = take_part(&reader, part, &at, &unused);
+			r = take_part(&reader, part, at, &unused);
 	}
-	if (r == -ENOMEM)
-		return r;
-	r = find_later(area, &at, ret);
-	return r || *ret ? r : find_next_frame(area, &at, ret);
+	return r == -ENOMEM ? r : 0;
 }
 
+int rd_journal_is_cut(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
+{
+	struct rd_journal_end at = *end;
+	u64 seen = U64_MAX;
+	int r;
+
+	/* What is found may have been appended since the parts were read: look once more. */
+	for (;;) {
+		r = skip_parts(area, &at);
+		if (!r)
+			r = find_lost(area, &at, ret);
+		if (!r && !*ret)
+			r = find_later(area, &at, ret);
+		if (!r && !*ret)
+			r = find_next_frame(area, &at, ret);
+		if (r || !*ret || at.seq == seen)
+			return r;
+		seen = at.seq;
+	}
+}

@@ -28,6 +28,7 @@
 #include "pool/catalog/replay.h"
 #include "pool/catalog/state.h"
 #include "pool/catalog/versions.h"
+#include "fence.h"
 #include "journal.h"
 #include "journal_life.h"
 #include "journal_read.h"
@@ -40,7 +41,7 @@ struct hole {
 
 struct rebuild {
 	struct rd_sql *sql;
-	const struct rd_area *area;
+	struct rd_area *area;
 	u64 journal;
 	bool force;
 	bool all_may_be_read;		/* by devices, and holes do not tell otherwise */
@@ -63,13 +64,20 @@ static int note_frame(void *ctx, u64 frame)
 	return rd_journal_frame_note(rebuild->sql, rebuild->journal, frame);
 }
 
-/* Refuse an end of the journal that is damage: versions behind it would be lost. */
+/*
+ * Refuse an end of the journal that is damage: versions behind it would be lost. -EAGAIN: the
+ * owner, another host, has begun a new one meanwhile, and what was read may be anything.
+ */
 static int check_end(const struct rebuild *rebuild, const struct rd_journal_end *end)
 {
 	bool cut;
 	int r;
 
 	r = rd_journal_is_cut(rebuild->area, end, &cut);
+	if (!r)
+		r = rd_area_reread_super(rebuild->area);
+	if (!r && rebuild->area->super.journal_id != rebuild->journal)
+		return -EAGAIN;
 	if (r || !cut)
 		return r;
 	if (rebuild->force) {
@@ -398,7 +406,24 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 	choose_old(pool, old);
 	if (rd_is_in(pool->path, "catalog.db"))
 		snprintf(report->old, sizeof(report->old), "%s", old);
-	return switch_to(pool, new, old);
+	r = switch_to(pool, new, old);
+	return r ? r : rd_fence_rebuilt(pool);
+}
+
+int rd_rebuild_set_aside(struct rd_pool *pool)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db"), *old = NULL;
+	char name[RD_REBUILD_OLD];
+	int r;
+
+	if (!rd_is_in(pool->path, "catalog.db"))
+		return 0;
+	choose_old(pool, name);
+	old = rd_path_in(pool->path, name);
+	r = path && old ? rd_catalog_rename(path, old) : -ENOMEM;
+	if (!r)
+		rd_warn("the catalog that was here is kept as '%s'", name);
+	return r ? r : rd_sync_directory(pool->path);
 }
 
 int rd_rebuild_cache(struct rd_pool *pool)
@@ -410,7 +435,9 @@ int rd_rebuild_cache(struct rd_pool *pool)
 
 	if (!new || !path)
 		return -ENOMEM;
-	r = make_new(pool, new, false, &report);
+	do {
+		r = make_new(pool, new, false, &report);
+	} while (r == -EAGAIN);
 	if (!r)
 		r = rd_catalog_remove(path);
 	if (!r)

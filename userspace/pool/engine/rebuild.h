@@ -28,6 +28,9 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
  */
 int rd_rebuild_cache(struct rd_pool *pool);
 
+/* Keep the present catalog, if any, under such a name, and have none. */
+int rd_rebuild_set_aside(struct rd_pool *pool);
+
 /*
  * Make a catalog from the readable part of the journal beside the catalog with which @pool
  * continues. @ret is its name, catalog.old, catalog.old.2 and so on; "", after a message:
