@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # A pool in RADOS where the cluster is not as it should be.
+# shellcheck disable=SC2030,SC2031 # each test is a subshell
 export OSDS=3
 load ceph
 bats_require_minimum_version 1.5.0
