@@ -80,6 +80,7 @@ struct rd_pool {
 	struct rd_lease_ops *lease_ops;	/* or NULL: see engine/lease.h */
 	bool told_unreachable;		/* the message that a device is */
 	enum rd_life life;		/* of a pool that is only read */
+	bool is_of_another;		/* host, which frees and moves without asking this one */
 
 	/* Of a pool that is open for writing: see engine/session.h. */
 	i64 session;
@@ -120,10 +121,13 @@ int rd_sync_directory(const char *path);
 
 enum rd_pool_mode {
 	RD_POOL_READ,
+	/* To hold what is read, as RD_POOL_WRITE; where another host owns it, as RD_POOL_READ. */
+	RD_POOL_HOLD,
 	RD_POOL_WRITE,
 	RD_POOL_TAKE,		/* the same, and takes it over from another host */
 	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
-	RD_POOL_ALONE,		/* the same, while no other command uses the pool */
+	RD_POOL_UNHOLD,		/* the same; where another host owns it, as RD_POOL_READ */
+	RD_POOL_ALONE,		/* as RD_POOL_DELETE, while no other command uses the pool */
 	RD_POOL_REPAIR,		/* alone, without the catalog; frees the reserve as well */
 	/* Alone; catalog and data area are not of one life, and the catalog shall hold. */
 	RD_POOL_APART,
