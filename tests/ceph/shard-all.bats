@@ -231,6 +231,20 @@ owner() {
 	sound a b
 }
 
+@test "a pool that is full grows, and others see it" {
+	make --size 64M --compression none --pieces 1
+	truncate -s 80M disk
+	blocks disk 0 18000
+	run -12 on a snapshot vm --from disk
+	on a grow --size 200M
+	take b vm
+	sound a b
+	# Without a size it gets that of a new one.
+	run -0 on a grow
+	[[ $output == *"has room for 1020.0 GiB now"* ]]
+	sound b a
+}
+
 @test "versions are sent from a shard and received into one" {
 	make --compression zstd
 	blocks disk 0 900

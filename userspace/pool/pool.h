@@ -109,7 +109,10 @@ struct rd_pool_options {
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
-/* Find the size that a sparse file gets if none is named: that of the file system of @path. */
+/*
+ * Find the size that a data area gets if none is named: a sparse file that of the file system of
+ * @path, a shard one of its own.
+ */
 int rd_default_size(const char *path, u64 *ret);
 
 /* The path of @name in the directory @pool; NULL: no memory. */
