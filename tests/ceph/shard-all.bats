@@ -389,3 +389,29 @@ go_on() {
 	cmp out vm@2
 	owner a
 }
+
+@test "what only the kernel could do is refused, and commands in the way are named" {
+	local command
+	make --compression none --pieces 1
+	blocks disk 0 600
+	take a vm
+	mkdir mnt
+	for command in "clone vm@1 vg/new" "rollback vm@1 --yes" "map vm@1" "mount vm@1 mnt"; do
+		[[ $command != m* || ! -e /sys/module/nbd ]] || break
+		# shellcheck disable=SC2086 # words
+		run ! on b $command
+		[[ $output == *"the pool '$PWD/b' is in RADOS, which the kernel does not read"* ]]
+		[[ $output == *"'revdedupctl restore' writes a version to a disk"* ]]
+	done
+	owner a
+	blocks disk 0 600
+	stopped_at snapshot-batch snapshot vm --from disk
+	run ! on a grow --lock-wait 1
+	[[ $output == *"another command is using the pool"* ]]
+	[[ $output == *"running: $build/bin/revdedupctl snapshot vm --from disk, pid $holder"* ]]
+	run -0 on a status
+	[[ $output == *"running:     $build/bin/revdedupctl snapshot vm --from disk (pid $holder"* ]]
+	go_on
+	cp disk vm@2
+	sound a b
+}

@@ -117,6 +117,10 @@ int rd_default_size(const char *path, u64 *ret);
 
 /* The path of @name in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
+/* Is the pool in RADOS? @pool: its directory, or its name there. */
+bool rd_pool_is_shard(const char *pool);
+/* The path of the file in the directory @pool that its commands have open; NULL: no memory. */
+char *rd_pool_opened(const char *pool);
 /* Is the file @name in the directory @pool? A link counts if its target exists. */
 bool rd_is_in(const char *pool, const char *name);
 /* Flush a directory: names that were made or removed in it are stable. */
