@@ -185,6 +185,9 @@ owner() {
 	damage "$object" "$block" 2
 	run -4 on b scrub
 	[[ $output == *"damaged: offset $((700 * 4096)), length 8192 in vm@1, 2"* ]]
+	[[ $output == *"what the host that owns the pool has moved or freed meanwhile looks damaged"* ]]
+	run -4 on a scrub
+	[[ $output != *"the host that owns the pool"* ]]
 	# The host with the copies takes them from there.
 	run -0 on a restore vm@2 --to out
 	[[ $output == *"2 damaged blocks were taken from the copies"* ]]
@@ -193,6 +196,7 @@ owner() {
 	[[ $output == *"2 blocks damaged, 2 healed"* ]]
 	damage "$object"
 	run -4 on b restore vm@2 --to lost
+	[[ $output == *"has moved or freed meanwhile looks damaged here: repeat the command"* ]]
 	run -0 on a repair
 	[[ $output == *"512 blocks damaged, 512 healed"* ]]
 	sound a b

@@ -371,6 +371,9 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 
 struct rd_copy_check;
 
+/* Behind damage that was found: what another host has moved meanwhile looks like that. */
+void ctl_tell_moved(const struct ctl *ctl);
+
 /* Print what is known of the copies on another disk, if there are any. */
 void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies);
 
