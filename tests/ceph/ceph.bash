@@ -21,6 +21,23 @@ setup() {
 	unset REVDEDUP_POOL
 }
 
+# --- a pool in RADOS, on several hosts: each has a directory and a name of its own
+
+# on HOST COMMAND...: what that host does. What it prints, and to where, is as of `run`.
+on() {
+	local host=$1
+	shift
+	# shellcheck disable=SC2016 # the other shell's
+	REVDEDUP_POOL=$PWD/$host REVDEDUP_RUN=$PWD/run-$host timeout 120 \
+		unshare -u sh -c 'hostname "$0"; exec "$@"' "$host" "$build/bin/revdedupctl" "$@"
+}
+
+# join HOST: it knows of the shard.
+join() {
+	mkdir -m 700 "$1"
+	ln -s "ceph:$shard" "$1/data"
+}
+
 # --- disks on RBD
 
 # image NAME SIZE [OPTION...]: one with some content, in a pool of its own for each test.

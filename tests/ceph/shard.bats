@@ -7,21 +7,6 @@ bats_require_minimum_version 1.5.0
 
 ctl() { timeout 120 "$build/bin/revdedupctl" "$@"; }
 
-# on HOST COMMAND...: what that host does. What it prints, and to where, is as of `run`.
-on() {
-	local host=$1
-	shift
-	# shellcheck disable=SC2016 # the other shell's
-	REVDEDUP_POOL=$PWD/$host timeout 120 unshare -u sh -c 'hostname "$0"; exec "$@"' \
-		"$host" "$build/bin/revdedupctl" "$@"
-}
-
-# join HOST: it knows of the shard.
-join() {
-	mkdir -m 700 "$1"
-	ln -s "ceph:$shard" "$1/data"
-}
-
 # Change some blocks of the disk.
 change() { dd if=/dev/urandom of=disk bs=4k count=8 seek="$((RANDOM % 2000))" conv=notrunc status=none; }
 

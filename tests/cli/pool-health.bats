@@ -85,6 +85,15 @@ load pool
 	[ "$(field 0 '["damaged"]')" = "[{'offset': 2088960, 'length': 4096}]" ]
 }
 
+@test "scrub: --rate is kept, also where all is read" {
+	local began
+	make_versions
+	began=${EPOCHREALTIME/./}
+	must scrub --rate 2M
+	# 2.4 MiB are stored.
+	[ $((${EPOCHREALTIME/./} - began)) -ge 1100000 ]
+}
+
 @test "repair: heals from another copy" {
 	make_versions
 	ctl repair

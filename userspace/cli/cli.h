@@ -236,6 +236,8 @@ int ctl_check_in_full(const struct ctl *ctl, const char *name);
 const char *ctl_pool_path(const struct ctl *ctl);
 /* The same as the user has named it: of a pool in RADOS no directory. */
 const char *ctl_pool_name(const struct ctl *ctl);
+/* Refuse a pool that the kernel cannot read. */
+int ctl_require_kernel(const struct ctl *ctl);
 
 int ctl_open(struct ctl *ctl, enum rd_pool_mode mode);
 /* The same, of the pool @path rather than the one that the user has named. */
@@ -369,6 +371,9 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 
 struct rd_copy_check;
 
+/* Behind damage that was found: what another host has moved meanwhile looks like that. */
+void ctl_tell_moved(const struct ctl *ctl);
+
 /* Print what is known of the copies on another disk, if there are any. */
 void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies);
 
@@ -387,7 +392,8 @@ int ctl_delete_dry(struct ctl *ctl, const struct ctl_version *versions, size_t n
 
 /*
  * What makes devices of versions: our module; else, also where it is too old for a version that
- * is compressed, the kernel's nbd. Else -ENOPKG, after the lines that do without.
+ * is compressed, or the pool is in RADOS, the kernel's nbd. Else -ENOPKG, after the lines that do
+ * without.
  */
 enum ctl_mapper {
 	CTL_MAPPER_MODULE,

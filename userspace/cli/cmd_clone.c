@@ -92,6 +92,8 @@ int cmd_clone(struct ctl *ctl)
 		r = ctl_usage(ctl, "'%s' is not a logical volume: name it as GROUP/NAME",
 			      to.volume);
 	if (!r)
+		r = ctl_require_kernel(ctl);
+	if (!r)
 		r = rd_target_require();
 	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);

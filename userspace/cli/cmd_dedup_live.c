@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "host/volume/live_dedup.h"
+#include "host/volume/poolblocks.h"
 #include "cli.h"
 #include "dedup.h"
 
@@ -142,9 +143,11 @@ static int confirm(void *ctx, const struct rd_attachment *at, u64 bytes)
 static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_run)
 {
 	enum rd_pool_mode mode = dry_run ? RD_POOL_READ : RD_POOL_WRITE;
+	int r;
 
-	return at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
+	r = at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
 		ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
+	return r ? r : rd_poolblocks_require(ctl->pool->path);
 }
 
 /* Each volume has a mode of its own, unless the user names one. */

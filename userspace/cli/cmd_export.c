@@ -136,8 +136,8 @@ int ctl_free_space(struct ctl *ctl, const char *pool)
 	if (access(pool, W_OK))
 		return 0;
 	/* Which is what a full pool needs. */
-	r = ctl_open_at(ctl, pool, RD_POOL_DELETE);
-	if (!r)
+	r = ctl_open_at(ctl, pool, RD_POOL_UNHOLD);
+	if (!r && ctl->pool->session)
 		r = rd_free_queue(ctl->pool);
 	return ctl_close(ctl, r);
 }

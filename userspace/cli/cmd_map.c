@@ -48,7 +48,9 @@ static int refuse_without_nbd(void)
 
 int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mapper *ret)
 {
-	bool has_module = rd_target_exists(), packed = false;
+	const char *pool = ctl_pool_name(ctl);
+	bool is_shard = pool && rd_pool_is_shard(pool);
+	bool has_module = !is_shard && rd_target_exists(), packed = false;
 	struct ctl_version version;
 	int r = 0;
 
@@ -58,7 +60,10 @@ int ctl_find_mapper(struct ctl *ctl, const struct ctl_name *name, enum ctl_mappe
 	*ret = has_module && !packed ? CTL_MAPPER_MODULE : CTL_MAPPER_NBD;
 	if (r || *ret == CTL_MAPPER_MODULE || rd_nbd_exists())
 		return r;
-	r = has_module ? rd_target_require_packs() : rd_target_require();
+	if (is_shard && ctl_require_kernel(ctl))
+		r = -ENOPKG;
+	else
+		r = has_module ? rd_target_require_packs() : rd_target_require();
 	if (!ctl_open(ctl, RD_POOL_READ) && !ctl_find(ctl, name, &version))
 		ctl_tell_export(ctl, version.name);
 	return ctl_close(ctl, r);

@@ -312,6 +312,7 @@ static int tell(struct ctl *ctl, const struct target *target,
 	ctl_print_bad(version, report, ", not written");
 	rd_hint("in these ranges '%s' has %s; 'revdedupctl scrub' lists the versions that are damaged",
 		target->path, target->size ? "its previous content" : "zeros");
+	ctl_tell_moved(ctl);
 	return CTL_DAMAGE;
 }
 
@@ -350,6 +351,7 @@ static int stream(struct ctl *ctl, struct ctl_version *version)
 		tell_copied(version, &report);
 	if (!r && report.bad.len) {
 		ctl_print_bad(version, &report, ", zeros in its place");
+		ctl_tell_moved(ctl);
 		r = CTL_DAMAGE;
 	}
 	rd_buffer_free(&report.bad);

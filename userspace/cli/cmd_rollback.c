@@ -154,6 +154,8 @@ int cmd_rollback(struct ctl *ctl)
 
 	r = ctl_versions_operand(ctl, 0, false, &name);
 	if (!r)
+		r = ctl_require_kernel(ctl);
+	if (!r)
 		r = ctl_open(ctl, RD_POOL_WRITE);
 	if (!r)
 		r = ctl_find_each(ctl, &name, &versions);

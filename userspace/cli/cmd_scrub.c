@@ -321,8 +321,10 @@ static void tell(const struct scrub *scrub)
 		       scrub->nr_fps);
 	if (scrub->nr_wrong)
 		rd_err(0, "the catalog has %llu errors", scrub->nr_wrong);
-	if (is_damaged(scrub))
-		rd_hint("nothing was changed; 'revdedupctl repair' heals whatever it finds another copy of; 'restore' writes everything that is not damaged");
+	if (!is_damaged(scrub))
+		return;
+	rd_hint("nothing was changed; 'revdedupctl repair' heals whatever it finds another copy of; 'restore' writes everything that is not damaged");
+	ctl_tell_moved(ctl);
 }
 
 int cmd_scrub(struct ctl *ctl)

@@ -12,6 +12,7 @@
 #include "host/sys/openers.h"
 #include "host/volume/export.h"
 #include "host/volume/live_snapshot.h"
+#include "host/volume/poolblocks.h"
 #include "host/volume/tenants.h"
 #include "pool/engine/restore.h"
 #include "pool/engine/session.h"
@@ -59,6 +60,13 @@ const char *ctl_pool_name(const struct ctl *ctl)
 	if (!path)
 		path = getenv("REVDEDUP_POOL");
 	return path && path[0] ? path : NULL;
+}
+
+int ctl_require_kernel(const struct ctl *ctl)
+{
+	const char *pool = ctl_pool_name(ctl);
+
+	return pool ? rd_poolblocks_require(pool) : 0;
 }
 
 const char *ctl_pool_path(const struct ctl *ctl)
@@ -110,12 +118,12 @@ static void tell_exports(const char *path)
  */
 static void tell_openers(const char *path)
 {
-	RD_FREE char *data = rd_path_in(path, "data");
+	RD_FREE char *opened = rd_pool_opened(path);
 	struct rd_buffer all = { 0 };
 	const struct rd_opener *opener;
 
-	if (data)
-		rd_openers(data, &all);
+	if (opened)
+		rd_openers(opened, &all);
 	rd_each(opener, &all)
 		rd_hint("running: %s, pid %d", opener->command, (int)opener->pid);
 	rd_buffer_free(&all);

@@ -188,6 +188,12 @@ int ctl_tell_damage(struct ctl *ctl, const struct rd_damage_report *report, u64 
 
 /* --- copies */
 
+void ctl_tell_moved(const struct ctl *ctl)
+{
+	if (ctl->pool->is_of_another)
+		rd_hint("what the host that owns the pool has moved or freed meanwhile looks damaged here: repeat the command");
+}
+
 void ctl_tell_copies(struct ctl *ctl, const struct rd_copy_check *copies)
 {
 	u64 left = copies->damaged - copies->healed - copies->dropped;

@@ -16,7 +16,7 @@ int ctl_open_to_send(struct ctl *ctl)
 {
 	const char *path = ctl_pool_path(ctl);
 
-	return ctl_open(ctl, path && !access(path, W_OK) ? RD_POOL_WRITE : RD_POOL_READ);
+	return ctl_open(ctl, path && !access(path, W_OK) ? RD_POOL_HOLD : RD_POOL_READ);
 }
 
 int ctl_picks_read(struct ctl_picks *picks, const struct rd_record *record, u64 *ret_newest)

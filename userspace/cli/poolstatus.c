@@ -127,7 +127,7 @@ static void add_opener(const struct rd_opener *opener, struct rd_buffer *ret)
 
 /*
  * Commands that write are in the catalog, whoever runs them. Those that only read are found
- * by the data area, which each of them has open.
+ * by a file that each of them has open.
  */
 static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 {
@@ -148,13 +148,13 @@ static int read_sessions(struct ctl *ctl, struct rd_buffer *ret)
 
 static int read_openers(struct ctl *ctl, struct rd_buffer *ret)
 {
-	RD_FREE char *data = rd_path_in(ctl_pool_path(ctl), "data");
+	RD_FREE char *path = rd_pool_opened(ctl_pool_path(ctl));
 	struct rd_buffer openers = { 0 };
 	const struct rd_opener *opener;
 
-	if (!data)
+	if (!path)
 		return -ENOMEM;
-	rd_openers(data, &openers);
+	rd_openers(path, &openers);
 	rd_each(opener, &openers)
 		add_opener(opener, ret);
 	rd_buffer_free(&openers);

@@ -65,10 +65,10 @@ static void run(const char *path, int fd, pid_t server)
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	prctl(PR_SET_NAME, "revdedup-holder");
-	answer.r = rd_session_open(&pool, path, RD_POOL_WRITE, "export", 0, NULL);
+	answer.r = rd_session_open(&pool, path, RD_POOL_HOLD, "export", 0, NULL);
 	is_open = !answer.r;
 	if (is_open)
-		answer.r = rd_hold_for(pool, server);
+		answer.r = pool->session ? rd_hold_for(pool, server) : -EROFS;
 	if (tell(fd, answer) && !answer.r)
 		do_all(pool, fd);
 	if (is_open)

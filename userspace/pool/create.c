@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/plain.h"
 #include "base/uuid.h"
+#include "pool/data/rados.h"
 #include "pool.h"
 #include "shard.h"
 
@@ -59,8 +60,12 @@ static int make_reserve(const char *pool, u64 bytes)
 
 int rd_default_size(const char *path, u64 *ret)
 {
+	char name[PATH_MAX];
 	struct statvfs vfs;
 
+	*ret = SHARD_SIZE;
+	if (rd_rados_name(path, name))
+		return 0;
 	if (statvfs(path, &vfs))
 		return rd_err(-errno, "cannot look at '%s'", path);
 	/* The largest file of ext4 with 4 KiB blocks is just below 16 TiB. */
@@ -81,10 +86,10 @@ static int make_data(const char *pool, const struct rd_pool_options *options,
 	if (!path)
 		return -ENOMEM;
 	if (options->data && rd_shard_is_name(options->data)) {
-		if (!size)
-			size = SHARD_SIZE;
 		if (symlink(options->data, path))
 			return rd_err(-errno, "cannot make '%s'", path);
+		if (!size)
+			r = rd_default_size(path, &size);
 	} else if (options->data) {
 		RD_FREE char *target = realpath(options->data, NULL);
 

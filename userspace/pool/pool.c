@@ -15,6 +15,7 @@
 #include "pool/catalog/state.h"
 #include "pool/data/rados.h"
 #include "pool.h"
+#include "shard.h"
 
 #define RUN		"/run/revdedup"
 #define ROOM_TO_OPEN	(128ULL << 10)
@@ -36,6 +37,19 @@ bool rd_is_in(const char *pool, const char *name)
 	RD_FREE char *path = rd_path_in(pool, name);
 
 	return path && !access(path, F_OK);
+}
+
+bool rd_pool_is_shard(const char *pool)
+{
+	RD_FREE char *data = rd_path_in(pool, "data");
+	char name[PATH_MAX];
+
+	return rd_shard_is_name(pool) || (data && rd_rados_name(data, name));
+}
+
+char *rd_pool_opened(const char *pool)
+{
+	return rd_path_in(pool, rd_pool_is_shard(pool) ? "lock" : "data");
 }
 
 int rd_sync_directory(const char *path)

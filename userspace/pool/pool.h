@@ -80,6 +80,7 @@ struct rd_pool {
 	struct rd_lease_ops *lease_ops;	/* or NULL: see engine/lease.h */
 	bool told_unreachable;		/* the message that a device is */
 	enum rd_life life;		/* of a pool that is only read */
+	bool is_of_another;		/* host, which frees and moves without asking this one */
 
 	/* Of a pool that is open for writing: see engine/session.h. */
 	i64 session;
@@ -108,11 +109,18 @@ struct rd_pool_options {
 
 int rd_pool_create(const char *path, const struct rd_pool_options *options);
 
-/* Find the size that a sparse file gets if none is named: that of the file system of @path. */
+/*
+ * Find the size that a data area gets if none is named: a sparse file that of the file system of
+ * @path, a shard one of its own.
+ */
 int rd_default_size(const char *path, u64 *ret);
 
 /* The path of @name in the directory @pool; NULL: no memory. */
 char *rd_path_in(const char *pool, const char *name);
+/* Is the pool in RADOS? @pool: its directory, or its name there. */
+bool rd_pool_is_shard(const char *pool);
+/* The path of the file in the directory @pool that its commands have open; NULL: no memory. */
+char *rd_pool_opened(const char *pool);
 /* Is the file @name in the directory @pool? A link counts if its target exists. */
 bool rd_is_in(const char *pool, const char *name);
 /* Flush a directory: names that were made or removed in it are stable. */
@@ -120,10 +128,13 @@ int rd_sync_directory(const char *path);
 
 enum rd_pool_mode {
 	RD_POOL_READ,
+	/* To hold what is read, as RD_POOL_WRITE; where another host owns it, as RD_POOL_READ. */
+	RD_POOL_HOLD,
 	RD_POOL_WRITE,
 	RD_POOL_TAKE,		/* the same, and takes it over from another host */
 	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
-	RD_POOL_ALONE,		/* the same, while no other command uses the pool */
+	RD_POOL_UNHOLD,		/* the same; where another host owns it, as RD_POOL_READ */
+	RD_POOL_ALONE,		/* as RD_POOL_DELETE, while no other command uses the pool */
 	RD_POOL_REPAIR,		/* alone, without the catalog; frees the reserve as well */
 	/* Alone; catalog and data area are not of one life, and the catalog shall hold. */
 	RD_POOL_APART,

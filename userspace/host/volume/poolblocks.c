@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "host/sys/loop.h"
-#include "pool/data/rados.h"
 #include "pool/pool.h"
 #include "poolblocks.h"
 
@@ -61,20 +60,25 @@ static bool has_small_blocks(int fd)
 	return !ioctl(fd, BLKSSZGET, &size) && size <= 512;
 }
 
+int rd_poolblocks_require(const char *pool)
+{
+	if (!rd_pool_is_shard(pool))
+		return 0;
+	rd_err(0, "the pool '%s' is in RADOS, which the kernel does not read", pool);
+	rd_remedy(RD_REMEDY_RESTORE, NULL, "nothing was changed");
+	return -EOPNOTSUPP;
+}
+
 int rd_poolblocks_open(struct rd_poolblocks *blocks, const char *pool, bool read_only)
 {
 	RD_FREE char *data = rd_path_in(pool, "data");
-	char loop[RD_LOOP_PATH], name[PATH_MAX];
+	char loop[RD_LOOP_PATH];
 	struct stat st;
+	int r = data ? rd_poolblocks_require(pool) : -ENOMEM;
 
 	*blocks = RD_POOLBLOCKS_NONE;
-	if (!data)
-		return -ENOMEM;
-	if (rd_rados_name(data, name)) {
-		rd_err(0, "the pool '%s' is in RADOS, which the kernel does not read", pool);
-		rd_remedy(RD_REMEDY_RESTORE, NULL, "nothing was changed");
-		return -EOPNOTSUPP;
-	}
+	if (r)
+		return r;
 	RD_CLOSE int fd = open(data, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) || !realpath(data, blocks->path))

@@ -15,6 +15,9 @@ struct rd_poolblocks {
 
 #define RD_POOLBLOCKS_NONE	((struct rd_poolblocks){ .fd = -1 })
 
+/* Can the kernel read the pool in the directory @pool? Else -EOPNOTSUPP, after a message. */
+int rd_poolblocks_require(const char *pool);
+
 /*
  * Open the data area of the pool in the directory @pool. A read-only table needs a
  * read-only device. Its logical blocks have 512 bytes, whatever the disk has.

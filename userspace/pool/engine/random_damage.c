@@ -59,6 +59,12 @@ static int tell_bad(struct rd_random *random, const struct rd_disk *disk, u64 of
 	len = rd_min(len, disk->version.size - offset);
 	if (!rd_random_is_new(random, disk->version.id, offset))
 		return -EIO;
+	if (random->pool->is_of_another) {
+		rd_err(0, "%s: damaged, or moved by the host that owns the pool: offset %llu, length %llu",
+		       disk->name, offset, len);
+		rd_hint("reading it is an error; who begins anew finds what was moved");
+		return -EIO;
+	}
 	rd_err(0, "%s: damaged: offset %llu, length %llu", disk->name, offset, len);
 	rd_remedy(RD_REMEDY_SCRUB, NULL, "reading it is an error");
 	return -EIO;

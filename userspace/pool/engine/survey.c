@@ -377,6 +377,7 @@ static int run(struct scan *scan, size_t max_suspects)
 	struct rd_survey *survey = scan->survey;
 	struct rd_buffer *suspects = &survey->suspects;
 	bool more = !rd_survey_is_over(survey);
+	u64 paid = survey->bytes_read;
 	int r = 0;
 
 	while (!r && (more || scan->busy)) {
@@ -384,6 +385,8 @@ static int run(struct scan *scan, size_t max_suspects)
 			r = begin_window(scan);
 		else
 			r = rd_ring_wait(scan->ring);
+		rd_pace(&scan->pool->pace, survey->bytes_read - paid);
+		paid = survey->bytes_read;
 		if (!r && suspects->failed)
 			r = -ENOMEM;
 		if (!r)
