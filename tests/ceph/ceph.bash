@@ -28,7 +28,7 @@ on() {
 	local host=$1
 	shift
 	# shellcheck disable=SC2016 # the other shell's
-	REVDEDUP_POOL=$PWD/$host REVDEDUP_RUN=$PWD/run-$host timeout 120 \
+	REVDEDUP_POOL=$PWD/$host REVDEDUP_RUN=$PWD/run-$host timeout -k 10 120 \
 		unshare -u sh -c 'hostname "$0"; exec "$@"' "$host" "$build/bin/revdedupctl" "$@"
 }
 

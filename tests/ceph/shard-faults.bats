@@ -6,7 +6,7 @@ export OSDS=3
 load ceph
 bats_require_minimum_version 1.5.0
 
-ctl() { timeout 120 "$build/bin/revdedupctl" "$@"; }
+ctl() { timeout -k 10 120 "$build/bin/revdedupctl" "$@"; }
 
 # make NAME [USER]: a pool in the directory of that name.
 make() { ctl init "$PWD/$1" --data "ceph:p/$1${2:+:id=$2}" --size 2G --pieces 1 --compression none --quiet; }

@@ -5,7 +5,7 @@ export OSDS=3
 load ceph
 bats_require_minimum_version 1.5.0
 
-ctl() { timeout 120 "$build/bin/revdedupctl" "$@"; }
+ctl() { timeout -k 10 120 "$build/bin/revdedupctl" "$@"; }
 
 # Change some blocks of the disk.
 change() { dd if=/dev/urandom of=disk bs=4k count=8 seek="$((RANDOM % 2000))" conv=notrunc status=none; }
@@ -216,8 +216,16 @@ journal() {
 	done
 }
 
-# How many commands others see.
-watched() { rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher; }
+# until_seen NR: so many commands are seen by others.
+until_seen() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		[ "$(rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher)" -ne "$1" ] ||
+			return 0
+		sleep 0.2
+	done
+	return 1
+}
 
 @test "an object of the journal is lost: no host takes what is left for all of it" {
 	take a
@@ -270,11 +278,11 @@ watched() { rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher; }
 		<disks 3>&- &
 	exec 4>disks
 	head -c 4M disk >&4
-	until [ "$(watched)" -eq 1 ]; do sleep 0.1; done
+	until_seen 1
 	kill -STOP "$!"
-	until [ "$(watched)" -eq 0 ]; do sleep 0.5; done
+	until_seen 0
 	kill -CONT "$!"
-	until [ "$(watched)" -eq 1 ]; do sleep 0.5; done
+	until_seen 1
 	run -11 on b snapshot vm --from disk
 	[[ $output == *"'revdedupctl take-over'"* ]]
 	tail -c +$(((4 << 20) + 1)) disk >&4
@@ -310,7 +318,7 @@ watched() { rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher; }
 		--size 16M <disks >out.a 2>&1 3>&- &
 	exec 4>disks
 	head -c 4M disk >&4
-	until [ "$(watched)" -eq 1 ]; do sleep 0.1; done
+	until_seen 1
 	kill -STOP "$relay"
 	tail -c +$(((4 << 20) + 1)) disk >&4
 	exec 4>&-
