@@ -24,6 +24,7 @@
 #   send     what a series sends to another pool, beside other programs, and how fast
 #   served   disks over NBD, and by bitmaps of QEMU
 #   rbd      disks on RBD, beside "rbd export"; what librados itself does
+#   shards   pools in RADOS, beside librados, a local pool, "rbd import" and "rbd export"
 #   rules    the cost of commands in one piece, and in 512 and inline
 #   scale    the cost of commands for n and for 4 n: segments, versions, volumes, ...
 #
@@ -45,8 +46,8 @@
 #                all of them; those of packs are "demo disk disks layouts database", of dedup
 #                "disks layouts fleet trimmed", of scale "versions volumes fan_in pieces aged
 #                volume")
-#   --size demo  packs, pieces, index, aged, streams, seek, served, rbd and memory on small disks,
-#                in minutes (with --sparse 8): to try the programs, not to measure
+#   --size demo  packs, pieces, index, aged, streams, seek, served, rbd, shards and memory on
+#                small disks, in minutes (with --sparse 8): to try the programs, not to measure
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -57,7 +58,7 @@ here=$tree/tests/bench/pool
 . "$tree/scripts/lib.sh"
 
 all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send served
-	rbd rules scale)
+	rbd shards rules scale)
 pool_options=(--pieces 1 --dedup reverse)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2154 # what others here set
+# Pools in RADOS, on a small cluster of three OSDs with three copies: a first version and the
+# newest one beside what librados does with as many bytes, beside a pool on the disk that the OSDs
+# are on, and beside "rbd import" and "rbd export"; three shards at a time; a take-over.
+
+declare -A shards_mib=([full]=2048 [demo]=256)
+# Segments of the disk whose catalog is made of the journal.
+declare -A shards_segments=([full]=64000 [demo]=2000)
+
+# shard_new [NAME]: in the directory of this name, which is the pool then.
+shard_new() {
+	export REVDEDUP_POOL=$dir/${1:-shard}
+	rm -rf "$REVDEDUP_POOL"
+	shard_nr=$((shard_nr + 1))
+	revdedupctl init --quiet --compression "$compression" "${pool_options[@]}" --size 2T \
+		--data "ceph:bench/s$shard_nr" "$REVDEDUP_POOL"
+}
+
+shard_take() { revdedupctl -q snapshot vm --from "$dir/shard.img"; }
+shard_read() { revdedupctl dump vm@latest; }
+shard_local() { new_pool; }
+
+# What librados does, 16 requests of 2 MiB in flight.
+rados_write() {
+	rados -p bench -N raw bench 3600 write -t 16 -b 2097152 --no-cleanup \
+		--max-objects $((shards_mib[$size] / 2)) --run-name raw
+}
+rados_read() { rados -p bench -N raw bench 3600 seq -t 16 --run-name raw; }
+rados_clear() { rados -p bench -N raw cleanup --run-name raw >/dev/null; }
+
+rbd_in() { rbd import --no-progress "$dir/shard.img" bench/disk; }
+rbd_out() { rbd export --no-progress bench/disk - | cat; }
+rbd_clear() { ! rbd info bench/disk >/dev/null 2>&1 || rbd rm --no-progress bench/disk; }
+
+shard_and_raw() { shard_new; rados_clear; }
+shard_and_rbd() { shard_new; rbd_clear; }
+
+# In the order of compare(): how fast a shard is as a share of the local pool.
+in_shard() { REVDEDUP_POOL=$dir/shard "$@"; }
+in_local() { REVDEDUP_POOL=$dir/pool "$@"; }
+shard_take_here() { in_shard shard_take; }
+local_take() { in_local shard_take; }
+shard_read_here() { in_shard shard_read; }
+local_read() { in_local shard_read; }
+both_new() { shard_new; REVDEDUP_POOL=$dir/pool; new_pool; }
+both_changed() {
+	seed=$((seed + 1))
+	image some "$dir/shard.img" $((shards_mib[$size] * 256 / 100)) "$seed" >/dev/null
+}
+
+beside_others() {
+	compare shard_and_raw shard_take rados_write
+	ratio_row "first version / librados, as many bytes, speed" 0.85
+	shard_new
+	shard_take
+	compare true shard_read rados_read
+	ratio_row "newest version / librados, as many bytes, speed" 0.85
+	compare shard_and_rbd shard_take rbd_in
+	row "first version / rbd import, speed" "$(spread)"
+	compare true shard_read rbd_out
+	row "newest version / rbd export, speed" "$(spread)"
+	rados_clear
+	rbd_clear
+}
+
+beside_local() {
+	compare both_new shard_take_here local_take
+	row "first version / the same in a local pool, speed" "$(spread)"
+	compare both_changed shard_take_here local_take
+	row "1 % changed / the same in a local pool, speed" "$(spread)"
+	compare true shard_read_here local_read
+	row "newest version / the same of a local pool, speed" "$(spread)"
+}
+
+three_at_once() {
+	local i pids=()
+	for i in 1 2 3; do
+		REVDEDUP_POOL=$dir/shard$i shard_take &
+		pids+=("$!")
+	done
+	for i in "${pids[@]}"; do
+		wait "$i"
+	done
+}
+
+three_in_turn() {
+	local i
+	for i in 1 2 3; do
+		REVDEDUP_POOL=$dir/shard$i shard_take
+	done
+}
+
+three_new() {
+	local i
+	for i in 1 2 3; do
+		shard_new "shard$i"
+	done
+}
+
+three_shards() {
+	compare three_new three_in_turn three_at_once
+	row "three shards: at a time / one after the other, time" "$(spread)"
+}
+
+# A host that has nothing of the shard takes it over.
+take_over() {
+	rm -rf "$dir/other"
+	mkdir -m 700 "$dir/other"
+	ln -s "ceph:bench/s$shard_nr" "$dir/other/data"
+	turn revdedupctl -q take-over --pool "$dir/other"
+}
+
+take_overs() {
+	local i few=() many=() segments=${shards_segments[$size]} rate
+	for ((i = 0; i < rounds; i++)); do
+		shard_new
+		truncate -s 2M "$dir/few.img"
+		revdedupctl -q snapshot few --from "$dir/few.img"
+		take_over
+		few+=("$usec")
+	done
+	rate=$(median "${few[@]}")
+	row "take-over of a shard with next to nothing, s" "$(calc "$rate / 1e6")" "<= 2" \
+		"$rate <= 2e6"
+	image sparse "$dir/many.img" $((segments * 2 * mib)) 1
+	shard_new
+	revdedupctl -q snapshot many --from "$dir/many.img"
+	rm -f "$dir/many.img"
+	for ((i = 0; i < rounds; i++)); do
+		take_over
+		many+=("$usec")
+	done
+	rate=$(calc "$segments * 1e6 / ($(median "${many[@]}") - $(median "${few[@]}"))" %d)
+	row "  segments that it makes the catalog of, a second" "$rate" ">= 20000" "$rate >= 20000"
+}
+
+part_shards() {
+	local cluster=$tree/tests/ceph/cluster.sh shard_nr=0 seed=1 pool=$REVDEDUP_POOL
+	"$tree/scripts/setup.sh" ceph
+	export CLUSTER=$dir/ceph OSD_GIB=40
+	# shellcheck disable=SC2064 # of this function, and not of the end
+	trap "'$cluster' wipe; clean_up" EXIT
+	eval "$("$cluster" start 3)"
+	"$cluster" pool bench 3
+	title "pools in RADOS, three copies (${shards_mib[$size]} MiB, $compression)"
+	header
+	image halves "$dir/shard.img" $((mib * shards_mib[$size])) 1
+	beside_others
+	beside_local
+	three_shards
+	take_overs
+	export REVDEDUP_POOL=$pool
+	"$cluster" wipe
+	trap clean_up EXIT
+	unset CEPH_CONF CLUSTER OSD_GIB
+	rm -rf "$dir"/shard* "$dir/other" "$dir/few.img"
+}
