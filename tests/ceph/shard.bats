@@ -239,7 +239,7 @@ until_seen() {
 	run ! on c list
 	[[ $output == *"it can be read up to generation 0"* ]]
 	run ! on c snapshot vm --from disk
-	[[ $output == *"the host 'a' may have what it lacks"*"'revdedupctl repair --force' there"* ]]
+	[[ $output == *"the host 'a' may have what it lacks"*"'revdedupctl repair' there"* ]]
 	run ! on c repair --rebuild-catalog --force
 	[[ $output == *"the host 'a' may have what it lacks"* ]]
 	run ! on a snapshot vm --from disk

@@ -58,6 +58,9 @@ beside_others() {
 	ratio_row "newest version / librados, as many bytes, speed" 0.85
 	compare shard_and_rbd shard_take rbd_in
 	row "first version / rbd import, speed" "$(spread)"
+	rbd_clear
+	rbd_in
+	shard_take
 	compare true shard_read rbd_out
 	row "newest version / rbd export, speed" "$(spread)"
 	rados_clear
