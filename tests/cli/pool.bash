@@ -59,8 +59,20 @@ make_pool() {
 	export REVDEDUP_POOL=$PWD/pool
 }
 
-# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others.
+# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others. Made once a file:
+# each test has a copy.
 make_versions() {
+	local made=$BATS_FILE_TMPDIR/versions
+	if [ ! -d "$made" ]; then
+		mkdir "$made.new"
+		(cd "$made.new" && fill_versions)
+		mv "$made.new" "$made"
+	fi
+	cp -a "$made/." .
+	export REVDEDUP_POOL=$PWD/pool
+}
+
+fill_versions() {
 	make_pool 128M
 	truncate -s 6M 1.img
 	blocks 1.img 0 600
