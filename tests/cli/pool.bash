@@ -187,5 +187,5 @@ edit() {
 	"$BATS_TEST_DIRNAME/edit-catalog.py" pool/catalog.db "$@"
 }
 
-# ask SQL: the one value that it gives.
-ask() { sqlite3 -separator ' ' pool/catalog.db "$1"; }
+# ask SQL: the one value that it gives, also while a command has the catalog locked.
+ask() { sqlite3 -cmd '.timeout 60000' -separator ' ' pool/catalog.db "$1"; }
