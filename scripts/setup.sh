@@ -39,7 +39,7 @@ declare -A packages=(
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
-		gnutls-bin fuse3 openssh-client openssh-server age zstd"
+		gnutls-bin fuse3 openssh-client openssh-server age zstd sqlite3"
 	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"

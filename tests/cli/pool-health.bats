@@ -82,7 +82,7 @@ load pool
 	ctl restore vm1@1 --to r.img --yes --json
 	[ "$status" -eq 4 ]
 	output=${lines[0]}
-	[ "$(field 0 '["damaged"]')" = "[{'offset': 2088960, 'length': 4096}]" ]
+	[ "$(field 0 '["damaged"]')" = '[{"offset":2088960,"length":4096}]' ]
 }
 
 @test "scrub: --rate is kept, also where all is read" {

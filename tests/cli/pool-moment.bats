@@ -32,7 +32,7 @@ make_moment() {
 	[[ ${lines[2]} == vm2@2\ *gold* ]]
 	must list @gold --json
 	[ "${#lines[@]}" -eq 2 ]
-	[ "$(field 1 '["tags"]')" = "['gold']" ]
+	[ "$(field 1 '["tags"]')" = '["gold"]' ]
 	must show @gold
 	[ "$(grep -c '^version:' <<<"$output")" -eq 2 ]
 	[ "${lines[0]}" = "version:        vm1@2" ]

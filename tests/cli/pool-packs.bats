@@ -16,9 +16,7 @@ words = [b"alpha ", b"beta ", b"gamma\n", b"delta=", b"0x12 "]
 with open(path, "r+b") as image:
     image.seek(first * 4096)
     for _ in range(nr):
-        block = random.randbytes(16)
-        while len(block) < 4096:
-            block += random.choice(words)
+        block = random.randbytes(16) + b"".join(random.choices(words, k=816))
         image.write(block[:4096])' "$@"
 }
 

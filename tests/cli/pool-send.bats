@@ -132,11 +132,11 @@ send_held() {
 	for field in comment tags time consistent size number; do
 		must list --json
 		for nr in 0 1 2; do
-			field "$nr" "['$field']"
+			field "$nr" "[\"$field\"]"
 		done >here
 		must list --json --pool there
 		for nr in 0 1 2; do
-			field "$nr" "['$field']"
+			field "$nr" "[\"$field\"]"
 		done | diff here -
 	done
 	[ "$(sort -u here | wc -l)" -eq 3 ]
@@ -261,10 +261,16 @@ send_held() {
 		would send vm2@1 to there: all of 6.0 MiB
 	END
 	must send vm1 -nq --to there --json
-	[ "$(field 0 '["type"], lines[0]["version"], lines[0]["as"]')" = "there vm1@2 vm1" ]
-	[ "$(field 1 '["type"], lines[1]["version"], lines[1]["since"]')" = "send vm1@3 vm1@2" ]
-	[ "$(field 1 '["bytes_changed"], lines[1]["dry_run"]')" = "16384 True" ]
-	[ "$(field 2 '["versions"], lines[2]["dry_run"]')" = "1 True" ]
+	[ "$(field 0 '["type"]')" = there ]
+	[ "$(field 0 '["version"]')" = vm1@2 ]
+	[ "$(field 0 '["as"]')" = vm1 ]
+	[ "$(field 1 '["type"]')" = send ]
+	[ "$(field 1 '["version"]')" = vm1@3 ]
+	[ "$(field 1 '["since"]')" = vm1@2 ]
+	[ "$(field 1 '["bytes_changed"]')" = 16384 ]
+	[ "$(field 1 '["dry_run"]')" = True ]
+	[ "$(field 2 '["versions"]')" = 1 ]
+	[ "$(field 2 '["dry_run"]')" = True ]
 	must list --pool there
 	[ "$(md5sum <<<"$output")" = "$before" ]
 	# What it tells is what is done.
@@ -755,7 +761,9 @@ data.write(bytes((byte ^ 1,)))'
 	must receive vm1 --pool more --from pool
 	[[ ${lines[2]} == "2 versions: 2.4 MiB over the wire, for 2.4 MiB that changed" ]]
 	must receive vm2@1 --pool more --from pool --json
-	[ "$(field 1 '["type"], lines[1]["versions"], lines[1]["versions_refused"]')" = "received 1 0" ]
+	[ "$(field 1 '["type"]')" = received ]
+	[ "$(field 1 '["versions"]')" = 1 ]
+	[ "$(field 1 '["versions_refused"]')" = 0 ]
 	[ "$(field 1 '["blocks_changed"]')" = 620 ]
 	[ "$(field 1 '["bytes_received"]')" -lt 200000 ]
 }

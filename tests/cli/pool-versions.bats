@@ -32,7 +32,7 @@ load pool
 	must list --json
 	[ "$(field 0 '["comment"]')" = $'tab\there' ]
 	[ "$(field 1 '["protected"]')" = True ]
-	[ "$(field 2 '["tags"]')" = "['a', 'b']" ]
+	[ "$(field 2 '["tags"]')" = '["a","b"]' ]
 	[ "$(field 3 '["time"]')" = "$(date -d "2026-11-20 02:00:13" +%s)" ]
 	[ "$(field 3 '["blocks_changed"]')" = 4 ]
 
@@ -580,7 +580,7 @@ move() {
 	END
 	ctl delete vm1@1 --json --progress=never
 	[ "$status" -eq 0 ]
-	[ "$(field 0 '["held_by"]')" = "['REVDEDUP-c']" ]
+	[ "$(field 0 '["held_by"]')" = '["REVDEDUP-c"]' ]
 	# For users they are gone.
 	must list
 	[[ $output != *vm1@1* && $output != *vm1@3* ]]
