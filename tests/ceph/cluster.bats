@@ -9,16 +9,16 @@ store() { timeout "$2" rados -p p put "$1" "$BATS_TEST_DIRNAME/cluster.sh"; }
 
 @test "copies on three hosts outlive one OSD, and no object is lost when all are killed" {
 	cluster pool p 3
-	store one 60
+	store one 300
 	cluster kill osd.1
-	store two 60
+	store two 300
 	cluster kill osd.0
 	cluster kill osd.2
 	cluster kill mon.a
 	run cluster start
 	[ "$status" -eq 0 ]
 	for name in one two; do
-		timeout 60 rados -p p get "$name" got
+		timeout 300 rados -p p get "$name" got
 		cmp got "$BATS_TEST_DIRNAME/cluster.sh"
 	done
 	[ "$(rados -p p ls | sort | xargs)" = "one two" ]
@@ -54,7 +54,7 @@ store() { timeout "$2" rados -p p put "$1" "$BATS_TEST_DIRNAME/cluster.sh"; }
 	[ "$(CEPH_CONF=$other/ceph.conf ceph fsid)" != "$(ceph fsid)" ]
 	CLUSTER=$other cluster stop
 	CLUSTER=$other cluster start >/dev/null
-	CEPH_CONF=$other/ceph.conf timeout 60 ceph osd stat -f json | grep -q '"num_osds":1'
+	CEPH_CONF=$other/ceph.conf timeout 300 ceph osd stat -f json | grep -q '"num_osds":1'
 	CLUSTER=$other cluster wipe
 	[ ! -e "$other" ]
 	ceph fsid

@@ -9,18 +9,20 @@ load ceph
 	make_pool 1G
 	take disk full
 	"$BATS_TEST_DIRNAME/change.py" "$rbd/disk" 5 --hold held 3>&- &
+	writer=$!
 	until [ -e held ]; do sleep 0.05; done
 	while [ "$number" -lt 6 ]; do
 		change disk
 		take disk changed
 	done
 	rm held
-	wait
+	wait $writer
 	while [ "$number" -lt 12 ]; do
 		rbd bench --io-type write --io-size 16K --io-total 8M --io-pattern rand \
 			"$rbd/disk" >/dev/null 3>&- &
+		writer=$!
 		take disk changed
-		wait
+		wait $writer
 	done
 	# Nothing has changed.
 	take disk changed
@@ -166,12 +168,13 @@ load ceph
 	[ "$(field 0 '["bytes_written"]')" -le 32768 ]
 	is vm@1 disk
 	"$BATS_TEST_DIRNAME/change.py" "$rbd/disk" 5 --hold held 3>&- &
+	writer=$!
 	until [ -e held ]; do sleep 0.05; done
 	ctl restore vm@1 --to "rbd:$rbd/disk" --yes
 	[ "$status" -eq 1 ]
 	[[ $output == *"is in use: 1 other client has it open"*"--force"* ]]
 	rm held
-	wait
+	wait $writer
 	rbd create "$rbd/small" --size 20M
 	ctl restore vm@1 --to "rbd:$rbd/small" --yes
 	[ "$status" -eq 1 ]

@@ -24,7 +24,7 @@ fake_virsh() {
 	cat >bin/virsh <<-'END'
 		#!/bin/bash
 		cd "${0%/bin/virsh}" || exit
-		[ ! -e hangs ] || exec sleep 60
+		[ ! -e hangs ] || exec sleep 600
 		command=$2 guest=$4
 		case $command in
 		list) ls guests; echo ;;
@@ -47,9 +47,10 @@ fake_virsh() {
 	chmod +x bin/virsh
 }
 
-# hook WHEN: the hook for $volume on $device, with seconds that a test can wait for.
+# hook WHEN: the hook for $volume on $device, where $hanging (answer, freeze) is given up soon.
 hook() {
-	sed 's/_within=[0-9]*/_within=2/' "$top/systemd/hooks/libvirt" >bin/hook
+	sed -e 's/_within=[0-9]*/_within=60/' -e "s/^\(${hanging:-none}_within\)=60/\1=2/" \
+		"$top/systemd/hooks/libvirt" >bin/hook
 	run bash bin/hook "$1" "${volume:-vg/vm1}" "$PWD/${device:-device}"
 }
 
@@ -92,7 +93,7 @@ log_is() { diff - log; }
 	log_is <<<"qemu-agent-command vm"
 
 	touch hangs
-	hook pre
+	hanging=answer hook pre
 	[ "$status" -eq 0 ]
 	[[ $output == *"libvirt does not answer"* ]]
 	rm hangs
@@ -154,8 +155,8 @@ log_is() { diff - log; }
 
 @test "libvirt hook: an agent that hangs in the freeze is thawed" {
 	echo disk-a >guests/vm
-	echo 'touch vm.frozen; exec sleep 60' >vm.domfsfreeze
-	hook pre
+	echo 'touch vm.frozen; exec sleep 600' >vm.domfsfreeze
+	hanging=freeze hook pre
 	[ "$status" -eq 0 ]
 	[[ $output == *"'vm' did not freeze within 2 s"* ]]
 	hook post

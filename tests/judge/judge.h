@@ -58,6 +58,7 @@ struct judge {
 	struct workqueue_struct *wq;
 	struct work_struct work;
 	wait_queue_head_t room;		/* cached_blocks went down, or a crash */
+	wait_queue_head_t delays;	/* a delay has changed, or a crash */
 	unsigned int cache_limit;	/* in blocks */
 	unsigned int flush_delay_us;
 	unsigned int discard_delay_us;

@@ -56,16 +56,18 @@
  *   ignore-discards on|off    discards succeed, and change nothing: a thin pool that is
  *                             read-only does that
  *   flush-delay <us>
- *   discard-delay <us>        each discard takes effect so much later
+ *   discard-delay <us>        each discard takes effect so much later. Another delay, a
+ *                             crash or halt ends those that run
  *   hold-rcu <ms>             keep the CPU, and any RCU grace period from ending
  *
  * Status: <reads> <write bios> <sectors written> <flushes> <cached sectors>
- *         <sectors dropped by crashes> <ok|crashed>
+ *         <sectors dropped by crashes> <ok|crashed> <0|1: a delay runs>
  * Write bios are writes, discards and write zeroes; each version cached counts.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/delay.h>
+#include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -73,7 +75,7 @@
 #include "judge.h"
 
 #define DEFAULT_CACHE_BLOCKS	4096U
-#define MAX_DELAY_US		3000000U
+#define MAX_DELAY_US		90000000U
 #define MAX_HOLD_MS		10000U
 
 static LIST_HEAD(groups);
@@ -160,15 +162,27 @@ static bool has_crashed(struct judge *j)
 	return crashed;
 }
 
+/*
+ * Take as long as @delay_us says, or until it says something else: a test lets go what it has
+ * held, instead of hoping that it is quicker.
+ */
+static void take_time(struct judge *j, unsigned int *delay_us)
+{
+	unsigned int delay = READ_ONCE(*delay_us);
+
+	if (delay)
+		wait_event_hrtimeout(j->delays, READ_ONCE(*delay_us) != delay ||
+				     READ_ONCE(j->crashed),
+				     ns_to_ktime((u64)delay * NSEC_PER_USEC));
+}
+
 static void do_syncs(struct judge *j, struct bio_list *syncs)
 {
-	unsigned int delay = READ_ONCE(j->flush_delay_us);
 	struct bio *bio;
 
 	if (bio_list_empty(syncs))
 		return;
-	if (delay)
-		usleep_range(delay, delay + delay / 4);
+	take_time(j, &j->flush_delay_us);
 
 	while ((bio = bio_list_pop(syncs))) {
 		/* Not where only the kernel has died: the disk may not have come to it. */
@@ -330,12 +344,10 @@ static bool cut_discard(struct judge *j, struct bio *bio)
 
 static int map_write(struct judge *j, struct bio *bio)
 {
-	unsigned int delay = READ_ONCE(j->discard_delay_us);
 	struct version *v;
 
 	if (bio_op(bio) == REQ_OP_DISCARD) {
-		if (delay)
-			usleep_range(delay, delay + delay / 4);
+		take_time(j, &j->discard_delay_us);
 		if (!cut_discard(j, bio))
 			bio->bi_iter.bi_size = 0;
 	}
@@ -457,8 +469,10 @@ static int crash_group(struct group *g, u64 seed)
 		j->crashed = true;
 	spin_unlock(&g->lock);
 
-	list_for_each_entry(j, &g->members, member)
+	list_for_each_entry(j, &g->members, member) {
+		wake_up_all(&j->delays);
 		cache_crash(j, seed ? &rnd : NULL);
+	}
 	mutex_unlock(&g->mutex);
 	return 0;
 }
@@ -473,8 +487,10 @@ static int halt_group(struct group *g, bool on)
 		j->crashed = on;
 	spin_unlock(&g->lock);
 	/* What is in flight fails, even if it was done. */
-	list_for_each_entry(j, &g->members, member)
+	list_for_each_entry(j, &g->members, member) {
+		wake_up_all(&j->delays);
 		flush_workqueue(j->wq);
+	}
 	mutex_unlock(&g->mutex);
 	return 0;
 }
@@ -576,6 +592,7 @@ static int judge_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	INIT_LIST_HEAD(&j->member);
 	INIT_WORK(&j->work, do_work);
 	init_waitqueue_head(&j->room);
+	init_waitqueue_head(&j->delays);
 
 	r = parse_options(j, &as, &ti->error);
 	if (!r)
@@ -659,12 +676,15 @@ static int judge_iterate_devices(struct dm_target *ti, iterate_devices_callout_f
 
 static void emit_counters(struct judge *j, char *result, unsigned int maxlen)
 {
+	/* It needs no barrier: a test looks again and again. */
+	bool delays = waitqueue_active(&j->delays);
 	unsigned int sz = 0;
 
 	spin_lock(&j->group->lock);
-	DMEMIT("%llu %llu %llu %llu %llu %llu %s", j->nr_reads, j->nr_writes,
+	DMEMIT("%llu %llu %llu %llu %llu %llu %s %d", j->nr_reads, j->nr_writes,
 	       j->written_sectors, j->nr_flushes, j->cached_sectors,
-	       j->dropped_sectors, j->crashed ? "crashed" : "ok");
+	       j->dropped_sectors, j->crashed ? "crashed" : "ok",
+	       delays);
 	spin_unlock(&j->group->lock);
 }
 
@@ -731,11 +751,21 @@ static void hold_rcu(unsigned int ms)
 	rcu_read_unlock();
 }
 
+static int message_delay(struct judge *j, unsigned int *delay_us, const char *value)
+{
+	unsigned int us;
+
+	if (kstrtouint(value, 10, &us) || us > MAX_DELAY_US)
+		return -EINVAL;
+	WRITE_ONCE(*delay_us, us);
+	wake_up_all(&j->delays);
+	return 0;
+}
+
 static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 			 char *result, unsigned int maxlen)
 {
 	struct judge *j = ti->private;
-	unsigned int us;
 	unsigned int ms;
 	u64 seed;
 
@@ -759,16 +789,10 @@ static int judge_message(struct dm_target *ti, unsigned int argc, char **argv,
 		WRITE_ONCE(j->ignore_discards, !strcmp(argv[1], "on"));
 		return 0;
 	}
-	if (!strcmp(argv[0], "flush-delay") && !kstrtouint(argv[1], 10, &us) &&
-	    us <= MAX_DELAY_US) {
-		WRITE_ONCE(j->flush_delay_us, us);
-		return 0;
-	}
-	if (!strcmp(argv[0], "discard-delay") && !kstrtouint(argv[1], 10, &us) &&
-	    us <= MAX_DELAY_US) {
-		WRITE_ONCE(j->discard_delay_us, us);
-		return 0;
-	}
+	if (!strcmp(argv[0], "flush-delay"))
+		return message_delay(j, &j->flush_delay_us, argv[1]);
+	if (!strcmp(argv[0], "discard-delay"))
+		return message_delay(j, &j->discard_delay_us, argv[1]);
 	if (!strcmp(argv[0], "hold-rcu") && !kstrtouint(argv[1], 10, &ms) &&
 	    ms <= MAX_HOLD_MS) {
 		hold_rcu(ms);

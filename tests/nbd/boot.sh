@@ -103,7 +103,7 @@ for _ in 1 2 3 4; do change; done
 ctl export vm1@2 --background
 uri="nbd+unix:///vm1@2?socket=$dir/run/vm1@2.sock"
 truncate -s 4096 flag
-timeout 300 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -display none -no-reboot \
+timeout 3000 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -display none -no-reboot \
 	-serial file:console -kernel "$kernel/vmlinux" -initrd initramfs.gz \
 	-append "console=ttyS0 quiet panic=-1" \
 	-drive "file=$uri,format=raw,if=virtio,snapshot=on" \

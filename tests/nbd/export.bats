@@ -221,7 +221,7 @@ opened() {
 	same vm1@1 1.img --random 20
 	# It ends with who has started it.
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')"
-	flock --timeout 20 run/vm1@1.export true
+	flock --timeout 120 run/vm1@1.export true
 	must snapshot vm1 --from 1.img
 	is_clean
 	run nbdkit --foreground --unix "$PWD/run/none.sock" \

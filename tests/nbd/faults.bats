@@ -97,7 +97,7 @@ with open("copies", "r+b") as copies:
 	serve_logged env REVDEDUP_FAIL=copies-read:3=stop
 	nbdsh -u "$(uri vm1@1)" -c 'h.pread(4096, 409600)' 3>&- &
 	clients+=($!)
-	for ((i = 0; i < 400; i++)); do
+	for ((i = 0; i < 2400; i++)); do
 		read -r _ _ state _ <"/proc/$server/stat"
 		[ "$state" != T ] || break
 		sleep 0.05
@@ -167,13 +167,13 @@ fcntl.fcntl(open("pool/data", "r+b"), fcntl.F_OFD_SETLK, lock)'
 	server=$(cat run/vm1@1.pid)
 	kill -9 "$(ps -o ppid= -p "$server" | tr -d ' ')" "$server"
 	# Nothing that the kernel has kept of the file.
-	run timeout 20 dd if=mnt/nbd of=/dev/null bs=4096 iflag=direct
+	run timeout 120 dd if=mnt/nbd of=/dev/null bs=4096 iflag=direct
 	echo "$output"
 	[ "$status" -eq 1 ]
 	# nbdfuse of libnbd 1.14 is aborted by that, and the kernel answers for it.
 	[[ $output == *"Input/output error"* || $output == *"not connected"* ||
 		$output == *"connection abort"* ]]
-	timeout 20 fusermount3 -u mnt
+	timeout 120 fusermount3 -u mnt
 	[ ! -e mnt/nbd ]
 	# The next command that writes ends the hold, and status the files.
 	must snapshot vm1 --from 3.img

@@ -88,7 +88,7 @@ end_client() {
 
 wait_for() {
 	local i
-	for ((i = 0; i < 400; i++)); do
+	for ((i = 0; i < 2400; i++)); do
 		[ ! -e "$1" ] || return 0
 		sleep 0.05
 	done

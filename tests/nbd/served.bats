@@ -4,9 +4,6 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; build is by nbd.bash
 load nbd
 
-# A server that hangs is given up soon.
-export REVDEDUP_NBD_SECONDS=4
-
 # disk FILE SIZE: content here and there, and in the last block.
 disk() {
 	truncate -s "$2" "$1"
@@ -189,11 +186,12 @@ is() {
 		error=EIO
 	failed 'Input/output error'
 	stop
+	# One that hangs is given up soon.
 	server nbdkit --foreground --unix "$PWD/s" --filter=delay file raw rdelay=30
-	failed 'has not answered for 4 seconds'
+	REVDEDUP_NBD_SECONDS=4 failed 'has not answered for 4 seconds'
 	stop
 	server nbdkit --foreground --unix "$PWD/s" --filter=delay file raw delay-open=30
-	failed 'has not answered for 4 seconds'
+	REVDEDUP_NBD_SECONDS=4 failed 'has not answered for 4 seconds'
 	stop
 	# It closes at the second read.
 	server nbdkit --foreground --unix "$PWD/s" eval get_size='echo 8388608' \
@@ -222,6 +220,8 @@ s.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")' 3>&- &
 	# Interrupted while it waits.
 	server nbdkit --foreground --unix "$PWD/s" --filter=delay file raw rdelay=30
 	REVDEDUP_NBD_SECONDS=60 "$build/bin/revdedupctl" snapshot vm --from "$(nbd)" 3>&- &
+	# Not before it has a handler for that, bit 1.
+	until grep -q '^SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.05; done
 	sleep 1
 	kill -INT $!
 	status=0

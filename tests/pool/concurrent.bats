@@ -163,7 +163,7 @@ scrubs() {
 	run_beside stats looks stats
 	wait "${others[@]}"
 	touch "done"
-	wait
+	wait "${pids[@]}"
 	if [ -e failed ]; then
 		grep -h -A 5 "SEED\|differ" out/*[a-z0-9]
 		fail_test "see above"

@@ -110,7 +110,7 @@ with() {
 	for command in "cat $PWD/there/data" "$CTL --pool $PWD/there delete web1@1" sh \
 		"$CTL --pool $PWD/there serve" ""; do
 		# shellcheck disable=SC2046,SC2086 # words
-		run timeout 20 $(with push) -p "$port" "$(id -un)@127.0.0.1" $command <1.img
+		run timeout 120 $(with push) -p "$port" "$(id -un)@127.0.0.1" $command <1.img
 		[ "$status" -ne 0 ]
 		[[ $output == *"is no stream of versions"* ]]
 		[ "${#output}" -lt 1000 ]

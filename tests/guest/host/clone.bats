@@ -329,11 +329,11 @@ refused() {
 	echo "$output"
 	[ "$status" -eq 1 ]
 	# A first write to a segment is one to the metadata, too.
-	timeout 10 dd if=/dev/urandom of="$new" bs=4k count=1 oflag=direct conv=notrunc status=none
+	timeout 120 dd if=/dev/urandom of="$new" bs=4k count=1 oflag=direct conv=notrunc status=none
 	# A command and its guard were killed together.
 	dmsetup suspend "${new##*/}:meta"
 	revdedupctl attach $vg/new
-	timeout 10 dd if=/dev/urandom of="$new" bs=4k count=1 seek=600 oflag=direct \
+	timeout 120 dd if=/dev/urandom of="$new" bs=4k count=1 seek=600 oflag=direct \
 		conv=notrunc status=none
 	revdedupctl -q snapshot $vg/new
 	is_version $vg/new@1 "$new"

@@ -202,7 +202,7 @@ is_clean() {
 	must mount vm1@1 $mnt
 	kill -9 "$(server)"
 	echo 3 >/proc/sys/vm/drop_caches
-	run timeout 20 cat $mnt/file
+	run timeout 120 cat $mnt/file
 	echo "$output" | head -c 300
 	[[ $status -eq 1 && $output == *"Input/output error"* ]]
 	must status
@@ -213,7 +213,7 @@ is_clean() {
 	must map vm1@1
 	must delete vm1@1
 	kill -9 "$(awk '{ print $4 }' "/proc/$(server)/stat")" "$(server)"
-	run ! timeout 20 cat /dev/nbd0
+	run ! timeout 120 cat /dev/nbd0
 	must unmap revdedup-vm1@1
 	is_clean
 }
@@ -234,7 +234,7 @@ is_clean() {
 	echo 1000 >/sys/block/nbd0/queue/io_timeout
 	fresh /dev/nbd0
 	kill -STOP "$(server)"
-	run timeout 20 cmp 1.img /dev/nbd0
+	run timeout 120 cmp 1.img /dev/nbd0
 	echo "$output"
 	[[ $status -eq 2 && $output == *"Input/output error"* ]]
 	must unmap vm1@1

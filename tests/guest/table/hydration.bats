@@ -37,13 +37,14 @@ load table
 @test "hydration: a limit, a checkpoint, stop, reload and a new device" {
 	local left
 	vol_create
-	batch "0,800,p0;800,800,p0"
+	# It takes half a minute.
+	batch "0,800,p0;800,800,p0;1000,800,p0;1800,800,p0"
 	snapshot
 	msg hydrate start 1
 	hydrate_is on
 	vol_reload
 	hydrate_is on
-	within 10 left_is_less 4096
+	within 10 left_is_less 8192
 	# It waits from a checkpoint to its commit or abort.
 	for how in commit abort; do
 		checkpoint
@@ -71,7 +72,7 @@ load table
 	hydrate_is on
 	status
 	left=${field[9]}
-	[ "$left" -gt 0 ] && [ "$left" -lt 4096 ]
+	[ "$left" -gt 0 ] && [ "$left" -lt 8192 ]
 	within 10 left_is_less $left
 	msg hydrate stop
 	hydrate_is off
@@ -80,31 +81,31 @@ load table
 	hydrate_is off
 	left_is 0
 	[ "${field[8]}" -gt 0 ]
-	reads 0 32768 "p0,4000;p0,4000"
+	reads 0 65536 "p0,4000;p0,4000;p0,4000;p0,4000"
 	msg hydrate start
 	within 30 hydrate_is off
-	reads 0 32768 "p0,4000;p0,4000"
+	reads 0 65536 "p0,4000;p0,4000;p0,4000;p0,4000"
 	places_are 0 16384 "0,4000,b"
 }
 
 @test "hydration: a table that is behind what was copied" {
 	vol_create
-	batch "0,400,p0"
+	batch "0,800,p0"
 	msg hydrate start 1
-	within 10 left_is_less 1024
+	within 10 left_is_less 2048
 	dm suspend rdt-v
 	save_meta
 	dm resume rdt-v
-	within 10 left_is_less 700
+	within 10 left_is_less 1700
 	vol_remove
 	restore_meta
 	vol_create
 	hydrate_is on
-	left_is_less 1024
-	reads 0 8192 "p0,2000"
+	left_is_less 2048
+	reads 0 16384 "p0,4000"
 	msg hydrate start
 	within 30 hydrate_is off
-	reads 0 8192 "p0,2000"
+	reads 0 16384 "p0,4000"
 }
 
 @test "hydration under writes, discards and reads" {

@@ -198,14 +198,15 @@ judge_meta() {
 	make rdt-m "0 $meta_sectors judge $meta_ground dying"
 }
 
-# is_cached: something is, and its flush takes long enough.
+# is_cached: something is, and its flush does not end.
 is_cached() {
 	dm status rdt-m
 	read -ra field <<<"$reply"
 	[ "${field[4]}" -gt 0 ] || is "sectors in the cache" "${field[4]}" "some"
 }
 
-slow_flushes() { dm message rdt-m "flush-delay 3000000"; }
+# Until the kernel dies.
+slow_flushes() { dm message rdt-m "flush-delay 90000000"; }
 
 # is_over PID: tell the target that tracking is lost, so that nobody waits for that.
 is_over() {

@@ -477,16 +477,17 @@ page_each() {
 	for ((i = 30; i < segs; i++)); do
 		reads $((i * seg_sectors)) 8 "p38,8"
 	done
-	reload rdt-m "0 $meta_sectors delay $meta_ground 0 300 $meta_ground 0 0"
+	reload rdt-m "0 $meta_sectors delay $meta_ground 0 3000 $meta_ground 0 0"
+	page_reads
 	dmsetup message rdt-v 0 "alias 1 ${first//,1/,1,z}" 3>&- &
 	aliaser=$!
-	sleep 1
+	within 30 reads_more $reply
 	poke 35
 	status
 	is "dirty segments" "${field[f_dirty]}" "1/$segs"
 	kill -0 $aliaser || is "alias" "has ended" "reads pages"
-	wait $aliaser
 	meta_set ok
+	wait $aliaser
 	places_are 0 3 "0,1,p7;1,1,z;2,1,b"
 }
 

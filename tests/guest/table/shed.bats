@@ -266,38 +266,52 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	dm remove rdt-j
 }
 
+# hold_discards, let_go_discards: of the base. (Where dmserve waits, this does not.)
+hold_discards() { dm message rdt-b "discard-delay 90000000"; }
+let_go_discards() { dmsetup message rdt-b 0 "discard-delay 0"; }
+
+# discard_is_held: one has come to the base.
+discard_is_held() { within 30 base_delays; }
+base_delays() { dm status rdt-b && is "a delay" "${reply##* }" 1; }
+
+# has_come PID: its write has, or was so quick that it has ended.
+has_come() { in_flight $vol || ! kill -0 $1; }
+
 @test "a write that comes home during the discard waits for it, and its data survive" {
 	local shedder last
 	chunked_base
 	vol_create
 	batch "0,200,p0;200,200,p200"
-	dm message rdt-b "discard-delay 3000000"
+	hold_discards
 	dmsetup message rdt-v 0 "shed 0,200" 3>&- &
 	shedder=$!
-	sleep 1
+	discard_is_held
 	# Of another segment they do not wait, and reads do not.
 	writes 4096 8
 	reads 0 8 "p0,8"
 	writes 0 8 &
 	writer=$!
+	within 30 has_come $writer
 	sleep 0.5
 	kill -0 $writer || is "the write" "has ended" "waits for the discard"
+	let_go_discards
 	wait $shedder
 	wait $writer
-	dm message rdt-b "discard-delay 0"
 	reads 0 16 "w0,8;p8,8"
 	base_has 0 16 "w0,8;z,8"
 	# A part of a block as well, for which the rest comes from the pool.
-	dm message rdt-b "discard-delay 2000000"
+	hold_discards
 	dmsetup message rdt-v 0 "shed 10,10" 3>&- &
 	shedder=$!
-	sleep 0.5
+	discard_is_held
 	writes 130 2 &
 	writer=$!
 	# The last block that is discarded. dmserve is with the other write.
 	dd if=$pool bs=4096 skip=5 count=1 iflag=direct status=none |
 		dd of=$vol bs=4096 seek=31 iflag=fullblock oflag=direct status=none &
 	last=$!
+	within 30 in_flight $vol 2
+	let_go_discards
 	wait $shedder
 	wait $writer
 	wait $last
@@ -311,10 +325,11 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	chunked_base
 	vol_create
 	batch "0,800,p0;800,800,p0;1000,1000,z"
-	dm message rdt-b "discard-delay 500000"
+	# Each of 16.
+	dm message rdt-b "discard-delay 3000000"
 	dmsetup message rdt-v 0 "shed 0,2000" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
 	shedder=$!
-	sleep 1
+	discard_is_held
 	dm suspend rdt-v
 	# A checkpoint can come at once.
 	status
@@ -424,17 +439,17 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	chunked_base
 	vol_create
 	batch "0,40,z"
-	dm message rdt-b "discard-delay 2000000"
+	hold_discards
 	dmsetup message rdt-v 0 "shed 0,40 zeroed" 3>&- >"$BATS_TEST_TMPDIR/out" 2>&1 &
 	shedder=$!
-	sleep 1
+	discard_is_held
 	dm message rdt-b "fail-flushes on"
+	let_go_discards
 	if wait $shedder; then
 		echo "the shed has succeeded"
 		return 1
 	fi
 	dm message rdt-b "fail-flushes off"
-	dm message rdt-b "discard-delay 0"
 	reads 0 512 "z,200"
 	within 10 mode_is rw
 	reads 0 512 "z,200"
@@ -445,31 +460,26 @@ discards() { blkdiscard -o $(($1 * 4096)) -l $(($2 * 4096)) $vol; }
 	drop_base
 }
 
-# discard_waits: in rdt-s.
-discard_waits() { dm status rdt-s && is "delayed" "$reply" "0 1 0"; }
-
 @test "zeros do not come home where the base loses its cache during the discard" {
 	local shedder
 	chunked_base
-	# Discards wait for the next reload, flushes do not.
-	make rdt-s "0 $vol_sectors delay $base 0 0 $base 0 90000 $base 0 0"
-	base=/dev/mapper/rdt-s
 	vol_create
 	batch "0,40,z"
+	hold_discards
 	dmsetup message rdt-v 0 "shed 0,40 zeroed" 3>&- &
 	shedder=$!
-	within 30 discard_waits
+	discard_is_held
 	dm message rdt-b "fail-flushes on"
 	run ! sync $vol
 	dm message rdt-b "fail-flushes off"
-	reload rdt-s "0 $vol_sectors linear /dev/mapper/rdt-b 0"
+	let_go_discards
 	if wait $shedder; then
 		echo "the shed has succeeded"
 		return 1
 	fi
 	places_are 0 64 "0,40,z"
 	reads 0 512 "z,200"
-	drop_slow_base
+	drop_base
 }
 
 @test "a discard from above leaves what an alias has not made stable" {
@@ -498,15 +508,15 @@ discard_waits() { dm status rdt-s && is "delayed" "$reply" "0 1 0"; }
 	chunked_base
 	vol_create
 	batch "0,8,p0"
-	dm message rdt-b "discard-delay 3000000"
+	hold_discards
 	discards 8 8 &
 	discarder=$!
-	sleep 1
+	discard_is_held
 	msg hydrate start
 	sleep 0.5
 	left_is 8
+	let_go_discards
 	wait $discarder
-	dm message rdt-b "discard-delay 0"
 	within 20 hydrate_is off
 	reads 0 128 "p0,40;z,40"
 	base_has 0 128 "p0,40;z,40"

@@ -161,11 +161,11 @@ all_messages_are_unsupported() {
 	done
 }
 
-# in_flight DEVICE: I/O has come to it, and has not ended.
+# in_flight DEVICE [NUMBER]: so many I/Os have come to it, and have not ended.
 in_flight() {
 	local reads writes
 	read -r reads writes <"/sys/dev/block/$(stat -Lc %Hr:%Lr "$1")/inflight"
-	[ $((reads + writes)) -gt 0 ]
+	[ $((reads + writes)) -ge ${2:-1} ]
 }
 
 # With no pool in the table line.

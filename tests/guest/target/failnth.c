@@ -50,6 +50,8 @@
 #define SEG_SECTORS	4096U
 #define NR_SEGS		16U
 #define MAX_POINTS	2000U
+/* In seconds: how long a thing takes depends on what else the host does. */
+#define PATIENCE	120
 
 static int fail_nth_fd;
 static char *image;		/* what a used volume leaves on rdt-m */
@@ -145,7 +147,7 @@ static int remove_retry(const char *name)
 {
 	int r, tries;
 
-	for (tries = 0; tries < 1000; tries++) {
+	for (tries = 0; tries < PATIENCE * 1000; tries++) {
 		r = dmreq_simple(name, DM_DEV_REMOVE, 0);
 		if (r != -EBUSY)
 			break;
@@ -637,7 +639,7 @@ static bool is_lost(const struct op *op, char *text, size_t size)
 			return true;
 		usleep(10000);
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (now.tv_sec - start.tv_sec < 10);
+	} while (now.tv_sec - start.tv_sec < PATIENCE);
 	die("status is '%s'", text);
 }
 
@@ -682,7 +684,7 @@ static void wait_hydrated(void)
 	unsigned int tries;
 	char text[256];
 
-	for (tries = 0; tries < 1000; tries++) {
+	for (tries = 0; tries < PATIENCE * 100; tries++) {
 		must(query(0, text, sizeof(text)), "status");
 		if (strstr(text, " off "))
 			return;
