@@ -143,13 +143,13 @@ snapshot_id() { rbd snap ls "$rbd/disk" | awk -v name="$1" '$2 == name { print $
 	make_pool 1G
 	take disk full
 	cluster pause mon.a
-	REVDEDUP_RBD_SECONDS=4 ctl snapshot vm --from "rbd:$rbd/disk"
+	REVDEDUP_CEPH_SECONDS=4 ctl snapshot vm --from "rbd:$rbd/disk"
 	cluster resume mon.a
 	[ "$status" -eq 1 ]
 	[[ $output == *"no monitor of the cluster"*"has answered for 4 seconds"* ]]
 	# While it is read.
 	change disk
-	REVDEDUP_RBD_SECONDS=8 begin disk
+	REVDEDUP_CEPH_SECONDS=8 begin disk
 	cluster pause osd.0
 	end
 	# Continued, an OSD that has no other waits for one.

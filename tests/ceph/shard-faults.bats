@@ -57,7 +57,7 @@ setup() {
 	done
 	make s
 	sed 's/127.0.0.1:[0-9]*/127.0.0.1:1/' "$CEPH_CONF" >gone.conf
-	run env CEPH_CONF="$PWD/gone.conf" REVDEDUP_RADOS_SECONDS=2 timeout 60 \
+	run env CEPH_CONF="$PWD/gone.conf" REVDEDUP_CEPH_SECONDS=2 timeout 60 \
 		"$build/bin/revdedupctl" list --pool s
 	[ "$status" -ne 0 ]
 	[[ $output == *"no monitor of the cluster of 'ceph:p/s' has answered for 2 seconds"* ]]

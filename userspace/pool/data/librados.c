@@ -15,6 +15,8 @@ static const struct rd_library_call table[] = {
 	CALL(shutdown),
 	CALL(ioctx_create),
 	CALL(ioctx_destroy),
+	CALL(cluster_fsid),
+	CALL(ioctx_get_id),
 	CALL(ioctx_set_namespace),
 	CALL(set_pool_full_try),
 	CALL(aio_getxattr),
@@ -58,7 +60,7 @@ int rd_librados_load(const struct rd_librados **ret)
 	static struct rd_library library = {
 		.file = "librados.so.2",
 		.name = "librados",
-		.purpose = "a pool in RADOS",
+		.purpose = "to use a Ceph cluster",
 		.packages = "'librados2', Fedora's too",
 		.calls = table,
 		.nr = ARRAY_SIZE(table),

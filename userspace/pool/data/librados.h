@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * librados, loaded when the first pool in RADOS is opened: it takes 0.1 s and 30 threads, and most
- * commands need none of it.
+ * librados, loaded when the first pool in RADOS or disk on RBD is opened: it takes 0.1 s and 30
+ * threads, and most commands need none of it.
  */
 #ifndef RD_LIBRADOS_H
 #define RD_LIBRADOS_H
@@ -18,6 +18,8 @@ struct rd_librados {
 	typeof(rados_shutdown) *shutdown;
 	typeof(rados_ioctx_create) *ioctx_create;
 	typeof(rados_ioctx_destroy) *ioctx_destroy;
+	typeof(rados_cluster_fsid) *cluster_fsid;
+	typeof(rados_ioctx_get_id) *ioctx_get_id;
 	typeof(rados_ioctx_set_namespace) *ioctx_set_namespace;
 	typeof(rados_set_pool_full_try) *set_pool_full_try;
 	typeof(rados_aio_getxattr) *aio_getxattr;

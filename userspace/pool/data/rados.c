@@ -122,8 +122,8 @@ static void owner_read(rados_completion_t completion, void *arg)
 	struct rd_shard owner;
 	int r;
 
-	r = rados->lib->aio_get_return_value(completion);
-	rados->lib->aio_release(completion);
+	r = rados->ceph.lib->aio_get_return_value(completion);
+	rados->ceph.lib->aio_release(completion);
 	if (r < 0) {
 		end_part(part, r);
 		return;
@@ -156,9 +156,9 @@ static void ask_owner(struct part *part)
 	rados_completion_t completion;
 	int r;
 
-	r = rados->lib->aio_create_completion2(part, owner_read, &completion);
+	r = rados->ceph.lib->aio_create_completion2(part, owner_read, &completion);
 	if (!r)
-		r = rados->lib->aio_getxattr(rados->io, RD_RADOS_HEAD, completion,
+		r = rados->ceph.lib->aio_getxattr(rados->ceph.io, RD_RADOS_HEAD, completion,
 					     RD_RADOS_ATTR_OWNER, part->owner,
 					     sizeof(part->owner) - 1);
 	if (r)
@@ -170,9 +170,9 @@ static void wrote(rados_completion_t completion, void *arg)
 	struct part *part = arg;
 	struct request *request = part->request;
 	struct rd_rados *rados = request->rados;
-	int r = rados->lib->aio_get_return_value(completion);
+	int r = rados->ceph.lib->aio_get_return_value(completion);
 
-	rados->lib->aio_release(completion);
+	rados->ceph.lib->aio_release(completion);
 	if (r == -EDQUOT)
 		r = -ENOSPC;
 	if (r == -ENOENT && part->kind != WRITE) {
@@ -207,7 +207,7 @@ static void add_data(const struct rd_librados *lib, rados_write_op_t op, const s
 static void start_write(struct part *part)
 {
 	struct rd_rados *rados = part->request->rados;
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	int flags = part->request->how & RD_WRITE_FULL ? LIBRADOS_OPERATION_FULL_FORCE :
 		LIBRADOS_OPERATION_NOFLAG;
 	rados_completion_t completion;
@@ -236,7 +236,7 @@ static void start_write(struct part *part)
 	}
 	r = lib->aio_create_completion2(part, wrote, &completion);
 	if (!r)
-		r = lib->aio_write_op_operate(op, rados->io, completion, object, NULL, flags);
+		r = lib->aio_write_op_operate(op, rados->ceph.io, completion, object, NULL, flags);
 	lib->release_write_op(op);
 	if (r)
 		end_part(part, r);
@@ -248,10 +248,10 @@ static void have_read(rados_completion_t completion, void *arg)
 {
 	struct part *part = arg;
 	struct rd_rados *rados = part->request->rados;
-	int r = rados->lib->aio_get_return_value(completion);
+	int r = rados->ceph.lib->aio_get_return_value(completion);
 	unsigned int i;
 
-	rados->lib->aio_release(completion);
+	rados->ceph.lib->aio_release(completion);
 	if (r == -ENOENT)
 		r = 0;
 	for (i = 0; i < part->nr && r >= 0; i++) {
@@ -268,7 +268,7 @@ static void have_read(rados_completion_t completion, void *arg)
 static void start_read(struct part *part)
 {
 	struct rd_rados *rados = part->request->rados;
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	char object[RD_RADOS_OBJECT];
 	rados_completion_t completion;
 	rados_read_op_t op;
@@ -287,7 +287,7 @@ static void start_read(struct part *part)
 	}
 	r = lib->aio_create_completion2(part, have_read, &completion);
 	if (!r)
-		r = lib->aio_read_op_operate(op, rados->io, completion, object, 0);
+		r = lib->aio_read_op_operate(op, rados->ceph.io, completion, object, 0);
 	lib->release_read_op(op);
 	if (r)
 		end_part(part, r);
@@ -611,10 +611,10 @@ static int resize(struct rd_store *store, u64 bytes)
 	pthread_mutex_lock(&rados->lock);
 	rd_rados_print_epoch(epoch, rados->epoch);
 	pthread_mutex_unlock(&rados->lock);
-	op = rados->lib->create_write_op();
-	rados->lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, epoch,
+	op = rados->ceph.lib->create_write_op();
+	rados->ceph.lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, epoch,
 				      RD_RADOS_EPOCH - 1);
-	rados->lib->write_op_setxattr(op, "bytes", text, len);
+	rados->ceph.lib->write_op_setxattr(op, "bytes", text, len);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
 	if (r == -ECANCELED) {
 		rd_err(0, "'%s' has another epoch by now: its size was not changed", rados->name);

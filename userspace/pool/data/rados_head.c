@@ -74,7 +74,7 @@ static void name_host(char ret[RD_SHARD_HOST + 1])
 int rd_shard_take(struct rd_store *store, struct rd_shard *shard, const char *token, bool is_new)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	char before[RD_RADOS_EPOCH], after[RD_RADOS_EPOCH], owner[RD_RADOS_OWNER];
 	rados_write_op_t op = lib->create_write_op();
 	struct rd_shard new = *shard;
@@ -107,7 +107,7 @@ int rd_shard_take(struct rd_store *store, struct rd_shard *shard, const char *to
 int rd_shard_seal(struct rd_store *store, u64 epoch, u64 offset)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	rados_write_op_t op = lib->create_write_op();
 	char text[RD_RADOS_EPOCH], object[RD_RADOS_OBJECT];
 	int r;
@@ -140,14 +140,14 @@ int rd_shard_is_lost(struct rd_store *store, u64 offset, bool *ret)
 int rd_shard_note_sealed(struct rd_store *store, u64 epoch)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	rados_write_op_t op = rados->lib->create_write_op();
+	rados_write_op_t op = rados->ceph.lib->create_write_op();
 	char text[RD_RADOS_EPOCH];
 	int r;
 
 	rd_rados_print_epoch(text, epoch);
-	rados->lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, text,
+	rados->ceph.lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, text,
 				      RD_RADOS_EPOCH - 1);
-	rados->lib->write_op_setxattr(op, "sealed", text, RD_RADOS_EPOCH - 1);
+	rados->ceph.lib->write_op_setxattr(op, "sealed", text, RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
 	if (r == -ECANCELED) {
 		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
@@ -178,7 +178,7 @@ static void asked(void *ctx, uint64_t notify_id, uint64_t handle, uint64_t notif
 	(void)notifier_id;
 	(void)data;
 	(void)len;
-	rados->lib->notify_ack(rados->io, RD_RADOS_HEAD, notify_id, handle, NULL, 0);
+	rados->ceph.lib->notify_ack(rados->ceph.io, RD_RADOS_HEAD, notify_id, handle, NULL, 0);
 }
 
 /* How long the cluster waits for a client that is gone. */
@@ -193,17 +193,17 @@ static unsigned int patience(void)
 
 static int begin_watch(struct rd_rados *rados)
 {
-	return rados->lib->watch3(rados->io, RD_RADOS_HEAD, &rados->watch, asked, NULL,
+	return rados->ceph.lib->watch3(rados->ceph.io, RD_RADOS_HEAD, &rados->watch, asked, NULL,
 				  patience(), rados);
 }
 
 /* A cluster that hangs for a while, or has not heard of this command for one, forgets it. */
 static void renew_watch(struct rd_rados *rados)
 {
-	if (rados->has_watch && rados->lib->watch_check(rados->io, rados->watch) >= 0)
+	if (rados->has_watch && rados->ceph.lib->watch_check(rados->ceph.io, rados->watch) >= 0)
 		return;
 	if (rados->has_watch)
-		rados->lib->unwatch2(rados->io, rados->watch);
+		rados->ceph.lib->unwatch2(rados->ceph.io, rados->watch);
 	/* Where this fails, writes tell why. */
 	rados->has_watch = !begin_watch(rados);
 }
@@ -251,21 +251,21 @@ void rd_rados_end_watch(struct rd_rados *rados)
 	}
 	if (!rados->has_watch)
 		return;
-	rados->lib->unwatch2(rados->io, rados->watch);
-	rados->lib->watch_flush(rados->cluster);
+	rados->ceph.lib->unwatch2(rados->ceph.io, rados->watch);
+	rados->ceph.lib->watch_flush(rados->ceph.cluster);
 }
 
 int rd_shard_ask(struct rd_store *store, enum rd_shard_life *ret)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	struct notify_timeout_t *silent = NULL;
 	struct notify_ack_t *acks = NULL;
 	size_t len = 0, nr_acks = 0, nr_silent = 0;
 	char *reply = NULL;
 	int r, error;
 
-	r = lib->notify2(rados->io, RD_RADOS_HEAD, NULL, 0, ANSWER_MS, &reply, &len);
+	r = lib->notify2(rados->ceph.io, RD_RADOS_HEAD, NULL, 0, ANSWER_MS, &reply, &len);
 	if (r && r != -ETIMEDOUT)
 		return fail(rados, r, "ask for the owner of");
 	error = lib->decode_notify_response(reply, len, &acks, &nr_acks, &silent, &nr_silent);

@@ -49,131 +49,41 @@ static int misnamed(const struct rd_rados *rados, const char *why)
 	return -EINVAL;
 }
 
-static int parse_options(struct rd_rados *rados, char *option)
-{
-	char *next;
-
-	for (; option; option = next) {
-		next = strchr(option, ':');
-		if (next)
-			*next++ = '\0';
-		if (!strncmp(option, "id=", 3) && option[3])
-			rados->user = option + 3;
-		else if (!strncmp(option, "conf=", 5) && option[5])
-			rados->conf = option + 5;
-		else
-			return misnamed(rados, "only the options id= and conf= are known");
-	}
-	return 0;
-}
-
 static int parse(struct rd_rados *rados, const char *name)
 {
-	char *slash, *options;
+	const char *why, *shard;
+	int r;
 
 	rados->name = strdup(name);
-	rados->text = strdup(name + strlen(SCHEME));
-	if (!rados->name || !rados->text)
+	if (!rados->name)
 		return -ENOMEM;
-	rados->user = "admin";
-	options = strchr(rados->text, ':');
-	if (options)
-		*options++ = '\0';
-	rados->pool = rados->text;
-	slash = strchr(rados->text, '/');
-	if (!slash)
-		return misnamed(rados, "it names no shard");
-	*slash++ = '\0';
-	rados->shard = slash;
-	if (strchr(slash, '/'))
+	r = rd_ceph_parse(&rados->ceph, rados->name, strlen(SCHEME), &why);
+	if (r == -EINVAL)
+		return misnamed(rados, why);
+	if (r)
+		return r;
+	shard = rados->ceph.path;
+	if (strchr(shard, '/'))
 		return misnamed(rados, "the name of a shard has no '/'");
-	if (!*rados->pool || !*rados->shard || *rados->pool == '.' || *rados->shard == '.')
-		return misnamed(rados, "a name is empty, or begins with '.'");
-	return parse_options(rados, options);
-}
-
-/* --- the cluster */
-
-/* A cluster that does not answer to a new client for so many seconds has failed. */
-static const char *patience(void)
-{
-#ifdef RD_TEST
-	if (getenv("REVDEDUP_RADOS_SECONDS"))
-		return getenv("REVDEDUP_RADOS_SECONDS");
-#endif
-	return "60";
-}
-
-static int refused(const struct rd_rados *rados, int r)
-{
-	switch (r) {
-	case -ETIMEDOUT:
-		rd_err(0, "no monitor of the cluster of '%s' has answered for %s seconds",
-		       rados->name, patience());
-		break;
-	case -ENOENT:
-		rd_err(0, "there is no key for client.%s, who is to use '%s'", rados->user,
-		       rados->name);
-		rd_hint("Ceph looks for it in /etc/ceph/ceph.client.%s.keyring; ':id=USER' names another user",
-			rados->user);
-		break;
-	case -EPERM:
-	case -EACCES:
-		rd_err(0, "the cluster of '%s' does not know client.%s, or not with this key",
-		       rados->name, rados->user);
-		rd_hint("'ceph auth get-or-create' makes a user: see cluster.rst");
-		break;
-	default:
-		rd_err(r, "cannot connect to the cluster of '%s'", rados->name);
-	}
-	return r;
+	if (*rados->ceph.pool == '.' || *shard == '.')
+		return misnamed(rados, "a name begins with '.'");
+	return 0;
 }
 
 /*
  * Operations wait for OSDs without a limit of time: of a write that was given up it would not be
  * known whether it still arrives.
  */
-static int configure(struct rd_rados *rados)
-{
-	const struct rd_librados *lib = rados->lib;
-	int r = lib->create(&rados->cluster, rados->user);
-
-	if (r) {
-		rados->cluster = NULL;
-		return rd_err(r, "cannot use Ceph");
-	}
-	r = lib->conf_read_file(rados->cluster, rados->conf);
-	if (r) {
-		rd_err(r, "cannot read the settings of the cluster of '%s'", rados->name);
-		rd_hint("they are in /etc/ceph/ceph.conf, unless CEPH_CONF or ':conf=FILE' names another file");
-		return r;
-	}
-	/* CEPH_ARGS */
-	lib->conf_parse_env(rados->cluster, NULL);
-	lib->conf_set(rados->cluster, "client_mount_timeout", patience());
-	lib->conf_set(rados->cluster, "rados_mon_op_timeout", patience());
-	return 0;
-}
-
 static int connect_to(struct rd_rados *rados)
 {
-	const struct rd_librados *lib = rados->lib;
-	int r = configure(rados);
+	int r = rd_ceph_configure(&rados->ceph);
 
-	if (r)
-		return r;
-	r = lib->connect(rados->cluster);
-	if (r)
-		return refused(rados, r);
-	r = lib->ioctx_create(rados->cluster, rados->pool, &rados->io);
-	if (r == -ENOENT)
-		return rd_err(0, "the cluster has no pool '%s'", rados->pool), r;
-	if (r)
-		return rd_err(r, "cannot find the pool of '%s'", rados->name);
-	lib->ioctx_set_namespace(rados->io, rados->shard);
+	if (!r)
+		r = rd_ceph_connect(&rados->ceph, rados->ceph.path);
 	/* An error is better than to wait for room that this command may be about to make. */
-	lib->set_pool_full_try(rados->io);
-	return 0;
+	if (!r)
+		rados->ceph.lib->set_pool_full_try(rados->ceph.io);
+	return r;
 }
 
 /* --- the head */
@@ -201,13 +111,13 @@ static void called(rados_completion_t completion, void *arg)
 static int begin_call(struct call *call, struct rd_rados *rados)
 {
 	*call = (struct call){ .rados = rados, .done = PTHREAD_COND_INITIALIZER };
-	return rados->lib->aio_create_completion2(call, called, &call->completion);
+	return rados->ceph.lib->aio_create_completion2(call, called, &call->completion);
 }
 
 /* @r: of what was to begin it. */
 static int end_call(struct call *call, int r)
 {
-	const struct rd_librados *lib = call->rados->lib;
+	const struct rd_librados *lib = call->rados->ceph.lib;
 
 	if (!r) {
 		rd_rados_wait(call->rados, &call->is_done, &call->done);
@@ -220,12 +130,13 @@ static int end_call(struct call *call, int r)
 int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, char *ret,
 		  size_t size)
 {
+	const struct rd_librados *lib = rados->ceph.lib;
 	struct call call;
 	int r = begin_call(&call, rados);
 
 	if (!r)
-		r = end_call(&call, rados->lib->aio_getxattr(rados->io, object, call.completion,
-							     name, ret, size - 1));
+		r = end_call(&call, lib->aio_getxattr(rados->ceph.io, object, call.completion, name,
+						      ret, size - 1));
 	if (r < 0)
 		return r == -ERANGE ? -ENODATA : r;
 	ret[r] = '\0';
@@ -234,13 +145,13 @@ int rd_rados_attr(struct rd_rados *rados, const char *object, const char *name, 
 
 int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_op_t op)
 {
-	const struct rd_librados *lib = rados->lib;
+	const struct rd_librados *lib = rados->ceph.lib;
 	int flags = LIBRADOS_OPERATION_FULL_FORCE, r;
 	struct call call;
 
 	r = begin_call(&call, rados);
 	if (!r)
-		r = end_call(&call, lib->aio_write_op_operate(op, rados->io, call.completion,
+		r = end_call(&call, lib->aio_write_op_operate(op, rados->ceph.io, call.completion,
 							      object, NULL, flags));
 	lib->release_write_op(op);
 	return r;
@@ -249,9 +160,9 @@ int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_
 static int refuse_head(const struct rd_rados *rados, int r)
 {
 	if (r == -EPERM || r == -EACCES) {
-		rd_err(0, "client.%s may not use '%s'", rados->user, rados->name);
+		rd_err(0, "client.%s may not use '%s'", rados->ceph.user, rados->name);
 		rd_hint("its caps must allow: mon 'profile rbd', osd 'profile rbd pool=%s namespace=%s'",
-			rados->pool, rados->shard);
+			rados->ceph.pool, rados->ceph.path);
 		return r;
 	}
 	if (r == -ENODATA || r == -EBADMSG) {
@@ -315,13 +226,13 @@ int rd_rados_list(struct rd_rados *rados)
 	int r;
 
 	rados->objects.len = 0;
-	r = rados->lib->nobjects_list_open(rados->io, &list);
+	r = rados->ceph.lib->nobjects_list_open(rados->ceph.io, &list);
 	if (r)
 		return r;
-	while (!(r = rados->lib->nobjects_list_next(list, &name, NULL, NULL)))
+	while (!(r = rados->ceph.lib->nobjects_list_next(list, &name, NULL, NULL)))
 		if (is_ours(rados, name, &nr))
 			rd_buffer_put(&rados->objects, &nr, sizeof(nr));
-	rados->lib->nobjects_list_close(list);
+	rados->ceph.lib->nobjects_list_close(list);
 	if (r != -ENOENT || rados->objects.failed)
 		return rados->objects.failed ? -ENOMEM : r;
 	if (rados->objects.len)
@@ -335,31 +246,31 @@ static int refuse_objects(struct rd_rados *rados)
 {
 	rados_list_ctx_t list;
 	const char *name;
-	int r = rados->lib->nobjects_list_open(rados->io, &list);
+	int r = rados->ceph.lib->nobjects_list_open(rados->ceph.io, &list);
 
 	if (r)
 		return refuse_head(rados, r);
-	r = rados->lib->nobjects_list_next(list, &name, NULL, NULL);
+	r = rados->ceph.lib->nobjects_list_next(list, &name, NULL, NULL);
 	if (!r) {
 		rd_err(0, "'%s' cannot become a shard: it has the object '%s'", rados->name, name);
 		rd_hint("nothing was changed; give the shard a name of its own, or remove what is in the namespace '%s' of the pool '%s'",
-			rados->shard, rados->pool);
+			rados->ceph.path, rados->ceph.pool);
 	}
-	rados->lib->nobjects_list_close(list);
+	rados->ceph.lib->nobjects_list_close(list);
 	return !r ? -EEXIST : r == -ENOENT ? 0 : refuse_head(rados, r);
 }
 
 /* The superblocks are in object 0, and so the data area is never without it. */
 static int make_first_object(struct rd_rados *rados)
 {
-	rados_write_op_t op = rados->lib->create_write_op();
+	rados_write_op_t op = rados->ceph.lib->create_write_op();
 	char object[RD_RADOS_OBJECT];
 	int r;
 
 	rd_rados_object(rados, 0, object);
 	/* One that is there may be of a later epoch by now, and keeps that. */
-	rados->lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
-	rados->lib->write_op_setxattr(op, RD_RADOS_ATTR_E, "00000000", RD_RADOS_EPOCH - 1);
+	rados->ceph.lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
+	rados->ceph.lib->write_op_setxattr(op, RD_RADOS_ATTR_E, "00000000", RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, object, op);
 	return r == -EEXIST ? 0 : r;
 }
@@ -375,13 +286,13 @@ static int make(struct rd_rados *rados)
 	if (getrandom(&image, sizeof(image), 0) != sizeof(image))
 		return rd_err(-errno, "no random number");
 	snprintf(rados->image, sizeof(rados->image), "%016llx", (unsigned long long)image);
-	op = rados->lib->create_write_op();
-	rados->lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
-	rados->lib->write_op_setxattr(op, "format", FORMAT, strlen(FORMAT));
-	rados->lib->write_op_setxattr(op, "image", rados->image, strlen(rados->image));
-	rados->lib->write_op_setxattr(op, "bytes", "0", 1);
-	rados->lib->write_op_setxattr(op, RD_RADOS_ATTR_EPOCH, "00000000", RD_RADOS_EPOCH - 1);
-	rados->lib->write_op_setxattr(op, "sealed", "00000000", RD_RADOS_EPOCH - 1);
+	op = rados->ceph.lib->create_write_op();
+	rados->ceph.lib->write_op_create(op, LIBRADOS_CREATE_EXCLUSIVE, NULL);
+	rados->ceph.lib->write_op_setxattr(op, "format", FORMAT, strlen(FORMAT));
+	rados->ceph.lib->write_op_setxattr(op, "image", rados->image, strlen(rados->image));
+	rados->ceph.lib->write_op_setxattr(op, "bytes", "0", 1);
+	rados->ceph.lib->write_op_setxattr(op, RD_RADOS_ATTR_EPOCH, "00000000", RD_RADOS_EPOCH - 1);
+	rados->ceph.lib->write_op_setxattr(op, "sealed", "00000000", RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
 	return r ? rd_err(r, "cannot make '%s'", rados->name) : 0;
 }
@@ -396,7 +307,7 @@ static int open_to_format(struct rd_rados *rados, bool is_new)
 	if (!r && shard.token[0]) {
 		rd_err(0, "'%s' is a pool already, which '%s' has", rados->name, shard.host);
 		rd_hint("nothing was changed; 'rados rm' of all that is in the namespace '%s' of the pool '%s' removes it",
-			rados->shard, rados->pool);
+			rados->ceph.path, rados->ceph.pool);
 		return -EEXIST;
 	}
 	if (!r) {
@@ -417,14 +328,13 @@ static int open_shard(struct rd_rados *rados, const char *name, int flags)
 
 	r = parse(rados, name);
 	if (!r)
-		r = rd_librados_load(&rados->lib);
-	if (!r)
 		r = connect_to(rados);
 	if (r)
 		return r;
 	r = read_head(rados);
 	if (r == -ENOENT && !(flags & O_CREAT)) {
-		rd_err(0, "there is no shard '%s' in the pool '%s'", rados->shard, rados->pool);
+		rd_err(0, "there is no shard '%s' in the pool '%s'", rados->ceph.path,
+		       rados->ceph.pool);
 		return -ENODEV;
 	}
 	if (r && r != -ENOENT)
@@ -459,14 +369,10 @@ void rd_rados_close(struct rd_store *store)
 	struct rd_rados *rados = rd_rados_of(store);
 
 	rd_rados_end_watch(rados);
-	if (rados->io)
-		rados->lib->ioctx_destroy(rados->io);
-	if (rados->cluster)
-		rados->lib->shutdown(rados->cluster);
+	rd_ceph_close(&rados->ceph);
 	pthread_cond_destroy(&rados->closing);
 	pthread_mutex_destroy(&rados->lock);
 	rd_buffer_free(&rados->objects);
-	free(rados->text);
 	free(rados->name);
 	free(rados);
 }

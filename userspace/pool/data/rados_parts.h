@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
-#include "librados.h"
+#include "ceph.h"
 #include "rados.h"
 
 #define RD_RADOS_HEAD	"head"
@@ -20,13 +20,9 @@
 
 struct rd_rados {
 	struct rd_store store;
-	const struct rd_librados *lib;
-	/* The parts of @text, a copy of the name; @name is for people. */
-	char *text, *name;
-	const char *pool, *shard, *user, *conf;
+	struct rd_ceph ceph;
+	char *name;
 	char image[17];
-	rados_t cluster;
-	rados_ioctx_t io;
 	bool has_watch, has_watcher;
 	uint64_t watch;			/* the watcher's, while there is one */
 	pthread_t watcher;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Load librbd and librados: see librbd.h. */
+/* Load librbd: see librbd.h. */
 #include "base/library.h"
 #include "base/units.h"
 #include "librbd.h"
@@ -7,17 +7,6 @@
 #define CALL(name)	{ #name, offsetof(struct rd_librbd, name) }
 
 static const struct rd_library_call table[] = {
-	CALL(rados_create),
-	CALL(rados_conf_read_file),
-	CALL(rados_conf_parse_env),
-	CALL(rados_conf_set),
-	CALL(rados_connect),
-	CALL(rados_shutdown),
-	CALL(rados_cluster_fsid),
-	CALL(rados_ioctx_create),
-	CALL(rados_ioctx_destroy),
-	CALL(rados_ioctx_get_id),
-	CALL(rados_ioctx_set_namespace),
 	CALL(rbd_create4),
 	CALL(rbd_image_options_create),
 	CALL(rbd_image_options_destroy),

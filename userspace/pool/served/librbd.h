@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * librbd and librados, which it brings, loaded when the first disk on RBD is read: they take 0.1 s
+ * librbd, loaded when the first disk on RBD is read: with librados, which it brings, it takes 0.1 s
  * and 30 threads, and most commands need neither.
  */
 #ifndef RD_LIBRBD_H
@@ -10,17 +10,6 @@
 
 /* The calls that are used: librbd.c has a line for each. */
 struct rd_librbd {
-	typeof(rados_create) *rados_create;
-	typeof(rados_conf_read_file) *rados_conf_read_file;
-	typeof(rados_conf_parse_env) *rados_conf_parse_env;
-	typeof(rados_conf_set) *rados_conf_set;
-	typeof(rados_connect) *rados_connect;
-	typeof(rados_shutdown) *rados_shutdown;
-	typeof(rados_cluster_fsid) *rados_cluster_fsid;
-	typeof(rados_ioctx_create) *rados_ioctx_create;
-	typeof(rados_ioctx_destroy) *rados_ioctx_destroy;
-	typeof(rados_ioctx_get_id) *rados_ioctx_get_id;
-	typeof(rados_ioctx_set_namespace) *rados_ioctx_set_namespace;
 	typeof(rbd_create4) *rbd_create4;
 	typeof(rbd_image_options_create) *rbd_image_options_create;
 	typeof(rbd_image_options_destroy) *rbd_image_options_destroy;
@@ -48,7 +37,7 @@ struct rd_librbd {
 	typeof(rbd_flush) *rbd_flush;
 };
 
-/* Load them, or say which package has them: -ELIBACC. */
+/* Load it, or say which package has it: -ELIBACC. */
 int rd_librbd_load(const struct rd_librbd **ret);
 
 #endif

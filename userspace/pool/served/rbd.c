@@ -29,7 +29,7 @@ static void tell_silence(struct rd_rbd *rbd)
 		return;
 	rbd->is_silent = true;
 	rd_err(0, "the cluster of '%s' has not answered for %s seconds", rbd->spec,
-	       rbd->patience);
+	       rbd->ceph.patience);
 	rd_hint("'ceph status' says what is wrong with it");
 }
 
@@ -67,7 +67,7 @@ int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what)
 		return r;
 	rd_err(r, "cannot %s '%s'", what, rbd->spec);
 	if (r == -EPERM || r == -EACCES)
-		rd_hint("client.%s lacks a right: see DISKS ON RBD in the manual", rbd->user);
+		rd_hint("client.%s lacks a right: see DISKS ON RBD in the manual", rbd->ceph.user);
 	return r;
 }
 

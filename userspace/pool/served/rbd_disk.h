@@ -7,22 +7,16 @@
 
 #include "base/buffer.h"
 #include "librbd.h"
+#include "pool/data/ceph.h"
 #include "rbd.h"
 
 struct rd_rbd {
 	struct rd_store store;
 	const struct rd_librbd *lib;
 	const char *spec;	/* its name to people */
-	char *text;		/* that the next five are in */
-	const char *pool;
+	struct rd_ceph ceph;
 	const char *space;	/* namespace, or NULL */
 	const char *image;
-	const char *user;	/* without "client." */
-	const char *conf;	/* or NULL */
-	const char *patience;	/* with the cluster, in seconds */
-
-	rados_t cluster;
-	rados_ioctx_t io;
 	rbd_image_t disk;
 	bool is_listed;		/* all that is read has changed: holes are not asked for */
 

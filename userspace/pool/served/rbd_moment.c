@@ -25,13 +25,13 @@ static int identify(struct rd_rbd *rbd, u64 snapshot, char ret[NAME_MAX_LEN])
 	char cluster[64] = "", image[256] = "";
 	int r;
 
-	r = rbd->lib->rados_cluster_fsid(rbd->cluster, cluster, sizeof(cluster));
+	r = rbd->ceph.lib->cluster_fsid(rbd->ceph.cluster, cluster, sizeof(cluster));
 	if (r >= 0)
 		r = rbd->lib->rbd_get_block_name_prefix(rbd->disk, image, sizeof(image));
 	if (r < 0)
 		return rd_rbd_failed(rbd, r, "identify");
 	snprintf(ret, NAME_MAX_LEN, "%s/%lld/%s@%llu", cluster,
-		 (long long)rbd->lib->rados_ioctx_get_id(rbd->io), image, snapshot);
+		 (long long)rbd->ceph.lib->ioctx_get_id(rbd->ceph.io), image, snapshot);
 	return 0;
 }
 
@@ -269,7 +269,7 @@ int rd_rbd_moment_check(struct rd_rbd_moment *moment)
 {
 	struct rd_rbd *rbd = moment->rbd;
 	rbd_image_t image;
-	int r = rbd->lib->rbd_open_read_only(rbd->io, rbd->image, &image, NULL);
+	int r = rbd->lib->rbd_open_read_only(rbd->ceph.io, rbd->image, &image, NULL);
 
 	if (r)
 		return rd_rbd_failed(rbd, r, "look again at");

@@ -19,16 +19,6 @@ bool rd_rbd_is_spec(const char *text)
 	return !strncmp(text, SCHEME, strlen(SCHEME));
 }
 
-/* A cluster that does not answer for so many seconds has failed. */
-static const char *patience(void)
-{
-#ifdef RD_TEST
-	if (getenv("REVDEDUP_RBD_SECONDS"))
-		return getenv("REVDEDUP_RBD_SECONDS");
-#endif
-	return "60";
-}
-
 /* --- the name */
 
 static int misnamed(const struct rd_rbd *rbd, const char *why)
@@ -38,122 +28,47 @@ static int misnamed(const struct rd_rbd *rbd, const char *why)
 	return -EINVAL;
 }
 
-static int parse_options(struct rd_rbd *rbd, char *option)
-{
-	char *next;
-
-	for (; option; option = next) {
-		next = strchr(option, ':');
-		if (next)
-			*next++ = '\0';
-		if (!strncmp(option, "id=", 3) && option[3])
-			rbd->user = option + 3;
-		else if (!strncmp(option, "conf=", 5) && option[5])
-			rbd->conf = option + 5;
-		else
-			return misnamed(rbd, "only the options id= and conf= are known");
-	}
-	return 0;
-}
-
 static int parse(struct rd_rbd *rbd)
 {
-	char *slash, *more, *options;
+	const char *why;
+	char *slash;
+	int r = rd_ceph_parse(&rbd->ceph, rbd->spec, strlen(SCHEME), &why);
 
-	rbd->text = strdup(rbd->spec + strlen(SCHEME));
-	if (!rbd->text)
-		return -ENOMEM;
-	rbd->user = "admin";
-	options = strchr(rbd->text, ':');
-	if (options)
-		*options++ = '\0';
-	rbd->pool = rbd->text;
-	slash = strchr(rbd->text, '/');
-	if (!slash)
-		return misnamed(rbd, "it names no image");
-	*slash++ = '\0';
-	more = strchr(slash, '/');
-	if (more) {
-		*more++ = '\0';
-		rbd->space = slash;
-		slash = more;
+	if (r)
+		return r == -EINVAL ? misnamed(rbd, why) : r;
+	rbd->image = rbd->ceph.path;
+	slash = strchr(rbd->ceph.path, '/');
+	if (slash) {
+		*slash++ = '\0';
+		rbd->space = rbd->ceph.path;
+		rbd->image = slash;
 	}
-	rbd->image = slash;
-	if (strpbrk(slash, "/@"))
+	if (strpbrk(rbd->image, "/@"))
 		return misnamed(rbd, "a name has no '/', and the snapshot is made by this command: leave out '@'");
-	if (!*rbd->pool || !*rbd->image || (rbd->space && !*rbd->space))
+	if (!*rbd->image || (rbd->space && !*rbd->space))
 		return misnamed(rbd, "a name is empty");
-	return parse_options(rbd, options);
+	return 0;
 }
 
 /* --- the cluster */
 
-static int refused(const struct rd_rbd *rbd, int r)
+static void set(struct rd_rbd *rbd, const char *name, const char *value)
 {
-	switch (r) {
-	case -ETIMEDOUT:
-		rd_err(0, "no monitor of the cluster of '%s' has answered for %s seconds",
-		       rbd->spec, rbd->patience);
-		break;
-	/* Which of these it is depends on the version. */
-	case -ENOENT:
-	case -EPERM:
-	case -EACCES:
-		rd_err(0, "the cluster of '%s' refuses client.%s: it has no key, or not the right one",
-		       rbd->spec, rbd->user);
-		rd_hint("Ceph looks for it in /etc/ceph/ceph.client.%s.keyring; ':id=USER' names another user",
-			rbd->user);
-		break;
-	default:
-		rd_err(r, "cannot connect to the cluster of '%s'", rbd->spec);
-	}
-	return r;
-}
-
-static int configure(struct rd_rbd *rbd)
-{
-	const struct rd_librbd *lib = rbd->lib;
-	int r = lib->rados_create(&rbd->cluster, rbd->user);
-
-	if (r) {
-		rbd->cluster = NULL;
-		return rd_err(r, "cannot use Ceph");
-	}
-	r = lib->rados_conf_read_file(rbd->cluster, rbd->conf);
-	if (r) {
-		rd_err(r, "cannot read the settings of the cluster of '%s'", rbd->spec);
-		rd_hint("they are in /etc/ceph/ceph.conf, unless CEPH_CONF or ':conf=FILE' names another file");
-		return r;
-	}
-	/* CEPH_ARGS. Then ours: a cluster that is gone must not hold up all that comes after. */
-	lib->rados_conf_parse_env(rbd->cluster, NULL);
-	lib->rados_conf_set(rbd->cluster, "client_mount_timeout", rbd->patience);
-	lib->rados_conf_set(rbd->cluster, "rados_mon_op_timeout", rbd->patience);
-	lib->rados_conf_set(rbd->cluster, "rados_osd_op_timeout", rbd->patience);
-	lib->rados_conf_set(rbd->cluster, "rbd_concurrent_management_ops", LISTED);
-	/* Nothing is read twice, and what was written is to be there. */
-	lib->rados_conf_set(rbd->cluster, "rbd_cache", "false");
-	return 0;
+	rbd->ceph.lib->conf_set(rbd->ceph.cluster, name, value);
 }
 
 static int connect_to(struct rd_rbd *rbd)
 {
-	const struct rd_librbd *lib = rbd->lib;
-	int r = configure(rbd);
+	int r = rd_ceph_configure(&rbd->ceph);
 
 	if (r)
 		return r;
-	r = lib->rados_connect(rbd->cluster);
-	if (r)
-		return refused(rbd, r);
-	r = lib->rados_ioctx_create(rbd->cluster, rbd->pool, &rbd->io);
-	if (r == -ENOENT)
-		return rd_err(0, "the cluster has no pool '%s'", rbd->pool), r;
-	if (r)
-		return rd_rbd_failed(rbd, r, "find the pool of");
-	if (rbd->space)
-		lib->rados_ioctx_set_namespace(rbd->io, rbd->space);
-	return 0;
+	/* A cluster that is gone must not hold up all that comes after. */
+	set(rbd, "rados_osd_op_timeout", rbd->ceph.patience);
+	set(rbd, "rbd_concurrent_management_ops", LISTED);
+	/* Nothing is read twice, and what was written is to be there. */
+	set(rbd, "rbd_cache", "false");
+	return rd_ceph_connect(&rbd->ceph, rbd->space);
 }
 
 /* --- the image */
@@ -164,7 +79,7 @@ static int make_image(struct rd_rbd *rbd, u64 size)
 	int r;
 
 	rbd->lib->rbd_image_options_create(&options);
-	r = rbd->lib->rbd_create4(rbd->io, rbd->image, size, options);
+	r = rbd->lib->rbd_create4(rbd->ceph.io, rbd->image, size, options);
 	rbd->lib->rbd_image_options_destroy(options);
 	return r ? rd_rbd_failed(rbd, r, "make") : 0;
 }
@@ -181,20 +96,20 @@ int rd_rbd_read_size(struct rd_rbd *rbd)
 
 static int open_image(struct rd_rbd *rbd, u64 size, bool *ret_new)
 {
-	int r = rbd->lib->rbd_open(rbd->io, rbd->image, &rbd->disk, NULL);
+	int r = rbd->lib->rbd_open(rbd->ceph.io, rbd->image, &rbd->disk, NULL);
 
 	if (r == -ENOENT && size) {
 		r = make_image(rbd, size);
 		if (r)
 			return r;
 		*ret_new = true;
-		r = rbd->lib->rbd_open(rbd->io, rbd->image, &rbd->disk, NULL);
+		r = rbd->lib->rbd_open(rbd->ceph.io, rbd->image, &rbd->disk, NULL);
 	}
 	if (r)
 		rbd->disk = NULL;
 	if (r == -ENOENT)
 		return rd_err(0, "there is no image '%s' in the pool '%s'%s%s", rbd->image,
-			      rbd->pool, rbd->space ? ", namespace " : "",
+			      rbd->ceph.pool, rbd->space ? ", namespace " : "",
 			      rbd->space ? : ""), r;
 	if (!r)
 		r = rd_rbd_read_size(rbd);
@@ -216,7 +131,6 @@ int rd_rbd_open(struct rd_rbd **ret, const char *spec, u64 size, bool *ret_new)
 	pthread_mutex_init(&rbd->lock, NULL);
 	pthread_cond_init(&rbd->idle, NULL);
 	rbd->spec = spec;
-	rbd->patience = patience();
 	r = parse(rbd);
 	if (!r)
 		r = rd_librbd_load(&rbd->lib);
@@ -231,14 +145,10 @@ void rd_rbd_close(struct rd_rbd *rbd)
 		return;
 	if (rbd->disk)
 		rbd->lib->rbd_close(rbd->disk);
-	if (rbd->io)
-		rbd->lib->rados_ioctx_destroy(rbd->io);
-	if (rbd->cluster)
-		rbd->lib->rados_shutdown(rbd->cluster);
+	rd_ceph_close(&rbd->ceph);
 	pthread_cond_destroy(&rbd->idle);
 	pthread_mutex_destroy(&rbd->lock);
 	rd_buffer_free(&rbd->data);
-	free(rbd->text);
 	free(rbd);
 }
 
