@@ -87,6 +87,24 @@ setup() {
 	ctl scrub --pool taken
 }
 
+@test "a pool that is erasure coded has to allow overwrites" {
+	ceph osd erasure-code-profile set two k=2 m=1 crush-failure-domain=osd
+	ceph osd pool create coded 8 8 erasure two
+	ceph osd pool application enable coded revdedup
+	run ctl init "$PWD/s" --data ceph:coded/s --size 2G --pieces 1
+	[ "$status" -ne 0 ]
+	[[ $output == *"'ceph osd pool set coded allow_ec_overwrites true'"*"no pool was made"* ]]
+	ceph osd pool set coded allow_ec_overwrites true
+	ctl init "$PWD/s" --data ceph:coded/s --size 2G --pieces 1 --quiet
+	ctl snapshot vm --from disk --pool s
+	dd if=/dev/urandom of=disk bs=4k count=3 seek=700 conv=notrunc status=none
+	ctl snapshot vm --from disk --pool s
+	ctl restore vm@2 --to out --pool s
+	cmp out disk
+	ctl delete vm@1 --yes --pool s
+	ctl scrub --pool s
+}
+
 # until_full POOL: new content goes there until there is no room, which is noticed after a while.
 until_full() {
 	local i

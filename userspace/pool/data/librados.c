@@ -18,6 +18,7 @@ static const struct rd_library_call table[] = {
 	CALL(cluster_fsid),
 	CALL(ioctx_get_id),
 	CALL(ioctx_set_namespace),
+	CALL(ioctx_pool_requires_alignment2),
 	CALL(set_pool_full_try),
 	CALL(aio_getxattr),
 	CALL(nobjects_list_open),

@@ -21,6 +21,7 @@ struct rd_librados {
 	typeof(rados_cluster_fsid) *cluster_fsid;
 	typeof(rados_ioctx_get_id) *ioctx_get_id;
 	typeof(rados_ioctx_set_namespace) *ioctx_set_namespace;
+	typeof(rados_ioctx_pool_requires_alignment2) *ioctx_pool_requires_alignment2;
 	typeof(rados_set_pool_full_try) *set_pool_full_try;
 	typeof(rados_aio_getxattr) *aio_getxattr;
 	typeof(rados_nobjects_list_open) *nobjects_list_open;

@@ -70,6 +70,20 @@ static int parse(struct rd_rados *rados, const char *name)
 	return 0;
 }
 
+/* One that is erasure coded takes only whole stripes at the end of an object, unless it was told. */
+static int check_overwrites(const struct rd_ceph *ceph)
+{
+	int only_appends, r;
+
+	r = ceph->lib->ioctx_pool_requires_alignment2(ceph->io, &only_appends);
+	if (r || !only_appends)
+		return r ? rd_err(r, "cannot look at the pool of '%s'", ceph->name) : 0;
+	rd_err(0, "the pool '%s' is erasure coded, and does not allow overwrites", ceph->pool);
+	rd_hint("'ceph osd pool set %s allow_ec_overwrites true' lets it, on BlueStore",
+		ceph->pool);
+	return -EOPNOTSUPP;
+}
+
 /*
  * Operations wait for OSDs without a limit of time: of a write that was given up it would not be
  * known whether it still arrives.
@@ -80,6 +94,8 @@ static int connect_to(struct rd_rados *rados)
 
 	if (!r)
 		r = rd_ceph_connect(&rados->ceph, rados->ceph.path);
+	if (!r)
+		r = check_overwrites(&rados->ceph);
 	/* An error is better than to wait for room that this command may be about to make. */
 	if (!r)
 		rados->ceph.lib->set_pool_full_try(rados->ceph.io);
