@@ -201,3 +201,20 @@ fill() {
 	ctl scrub --pool slow
 	ctl check --pool slow
 }
+
+@test "each daemon is restarted in turn, as an upgrade does it, while versions are made" {
+	local daemon nr=0
+	make upgraded
+	for daemon in mon.a osd.0 osd.1 osd.2; do
+		dd if=/dev/urandom of=disk bs=4k count=50 seek="$((nr * 300))" conv=notrunc status=none
+		cluster kill "$daemon"
+		ctl snapshot vm --from disk --pool upgraded 3>&- &
+		cluster revive "$daemon"
+		wait "$!"
+		cp disk "was.$((++nr))"
+	done
+	for nr in 1 2 3 4; do
+		ctl dump "vm@$nr" --pool upgraded | cmp - "was.$nr"
+	done
+	ctl check --pool upgraded
+}
