@@ -25,8 +25,9 @@ teardown() {
 	for host in a b; do
 		on "$host" unexport --all -q || :
 	done
-	[ -z "${holder:-}" ] || kill -KILL "$holder" 2>/dev/null || :
-	wait
+	[ -n "${holder:-}" ] || return 0
+	kill -KILL "$holder" 2>/dev/null || :
+	wait "$holder" || :
 }
 
 # make [OPTION...]: the pool, by the host a.
@@ -363,6 +364,7 @@ go_on() {
 	blocks disk 0 2048
 	take a vm
 	run -1 "$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/all" vm@1
+	echo "$output"; cat log >&2
 	[[ $output != *differs* ]]
 	grep -F "the pool is only read" log
 	run ! grep -F "readonly database" log
@@ -370,6 +372,31 @@ go_on() {
 	on b export vm@1 --background
 	"$BATS_TEST_DIRNAME/../nbd/client.py" "nbd+unix:///vm@1?socket=$PWD/run-b/vm@1.sock" vm@1
 	owner a
+}
+
+@test "places that have other content in part are an error as a whole" {
+	local segment
+	make --compression none --pieces 1
+	blocks disk 0 2048
+	take a vm
+	on b list
+	REVDEDUP_POOL=$PWD/b nbdkit --foreground --unix "$PWD/all" --pidfile "$PWD/pid" \
+		"$build/bin/nbdkit-revdedup-plugin.so" pool="$PWD/b" >log 2>&1 3>&- &
+	holder=$!
+	until [ -e pid ]; do
+		kill -0 "$holder"
+		sleep 0.02
+	done
+	on a delete vm@1 --yes
+	rm vm@1 disk
+	truncate -s 8M disk
+	for segment in 0 1 2 3; do
+		blocks disk "$((segment * 512))" 100
+	done
+	take a other
+	# These blocks match the fingerprints beside them, which are as new.
+	run ! nbdsh -u "nbd+unix:///vm@1?socket=$PWD/all" -c 'h.pread(65536, 0)'
+	[[ $output == *"Input/output error"* ]]
 }
 
 @test "the owner's export holds its version; another host has a version elsewhere as a disk" {

@@ -142,12 +142,13 @@ static int confirm(void *ctx, const struct rd_attachment *at, u64 bytes)
 /* Open the pool that blocks of it lie in, or the one that the user has named. */
 static int open_pool(struct ctl *ctl, const struct rd_attachment *at, bool dry_run)
 {
+	bool is_its_own = at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL);
 	enum rd_pool_mode mode = dry_run ? RD_POOL_READ : RD_POOL_WRITE;
-	int r;
+	int r = is_its_own ? rd_poolblocks_require(at->pool) : ctl_require_kernel(ctl);
 
-	r = at->dedup_pool && at->pool[0] && !ctl_has_typed(ctl, CTL_OPT_POOL) ?
-		ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
-	return r ? r : rd_poolblocks_require(ctl->pool->path);
+	if (r)
+		return r;
+	return is_its_own ? ctl_open_at(ctl, at->pool, mode) : ctl_open(ctl, mode);
 }
 
 /* Each volume has a mode of its own, unless the user names one. */

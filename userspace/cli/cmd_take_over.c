@@ -11,7 +11,7 @@ int cmd_take_over(struct ctl *ctl)
 	struct ctl_shard_owner owner;
 	int r;
 
-	r = ctl_open(ctl, RD_POOL_TAKE);
+	r = ctl_open(ctl, ctl_has(ctl, CTL_OPT_FORCE) ? RD_POOL_TAKE_CUT : RD_POOL_TAKE);
 	if (r)
 		return r;
 	r = ctl_shard_owner(&ctl->pool->area, &owner);

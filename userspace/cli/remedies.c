@@ -25,7 +25,7 @@ static const struct text texts[RD_REMEDIES] = {
 		"'revdedupctl take-over' has it at once, and that host cannot write any more",
 		NULL },
 	[RD_REMEDY_REPAIR_THERE] = {
-		"'revdedupctl repair' there writes it anew, with --force if it says so; if that host is gone, 'revdedupctl take-over' goes on without",
+		"'revdedupctl repair' there writes it anew, with --force if it says so; if that host is gone, 'revdedupctl take-over --force' goes on without",
 		NULL },
 
 	[RD_REMEDY_NAME_POOL] = { "--pool names another", NULL },

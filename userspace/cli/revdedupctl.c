@@ -117,7 +117,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "grow", NULL, { "resize" }, "", "give a pool more room: a longer file, or all of its device",
 	  COMMON | O(SIZE), 0, 0, false, cmd_grow },
 	{ "take-over", NULL, { "takeover" }, "", "have a pool in RADOS that another host has",
-	  COMMON, 0, 0, false, cmd_take_over },
+	  COMMON | O(FORCE), 0, 0, false, cmd_take_over },
 	{ "stats", NULL, { "du", "df" }, "[VOL --lookups|--isolation]",
 	  "show how much is in the pool",
 	  COMMON | O(LOOKUPS) | O(ISOLATION), 0, 1, false, cmd_stats },

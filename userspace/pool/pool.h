@@ -132,6 +132,7 @@ enum rd_pool_mode {
 	RD_POOL_HOLD,
 	RD_POOL_WRITE,
 	RD_POOL_TAKE,		/* the same, and takes it over from another host */
+	RD_POOL_TAKE_CUT,	/* the same, also where the journal is damaged */
 	RD_POOL_DELETE,		/* the same, and frees the reserve to have room */
 	RD_POOL_UNHOLD,		/* the same; where another host owns it, as RD_POOL_READ */
 	RD_POOL_ALONE,		/* as RD_POOL_DELETE, while no other command uses the pool */

@@ -29,20 +29,6 @@ void rd_shard_directory(const char *name, char ret[PATH_MAX])
 	snprintf(ret, PATH_MAX, ROOT "%.*s", (int)strcspn(text, ":"), text);
 }
 
-bool rd_shard_has_token(const char *pool, const char *token)
-{
-	RD_FREE char *path = rd_path_in(pool, "shard");
-	char text[64] = "";
-	FILE *file = path ? fopen(path, "re") : NULL;
-
-	if (!file)
-		return false;
-	if (fscanf(file, "%63s", text) != 1)
-		text[0] = '\0';
-	fclose(file);
-	return !strcmp(text, token);
-}
-
 /* The options may be others than before. */
 static int link_data(const char *directory, const char *name)
 {

@@ -16,9 +16,6 @@ bool rd_shard_is_name(const char *pool);
 /* Find the directory of a shard on this host; pure. */
 void rd_shard_directory(const char *name, char ret[PATH_MAX]);
 
-/* Has the directory @pool, which engine/fence.c has given a token, this one? */
-bool rd_shard_has_token(const char *pool, const char *token);
-
 /* Make the directories above it, with @join all of it, if they are not there. */
 int rd_shard_prepare(const char *name, bool join);
 

@@ -5,6 +5,8 @@
 /* Up to this many differences are tried in every combination: 2 ^ 12 hashes of 8 KiB. */
 #define MAX_TRIED	12
 
+#define UNPROVEN	(RD_BAD_CONTENT | RD_BAD_UNPROVEN)
+
 /* A disk loses a block of fingerprints at once. */
 #define FPS_IN_BLOCK	(RD_BLOCK_SIZE / sizeof(struct rd_fp))
 
@@ -106,9 +108,16 @@ static void blame_proven(const struct blame *blame, u8 *bad)
 			(rd_fp_equal(&blame->truth[i], &blame->stored[i]) ? 0 : RD_BAD_FP);
 }
 
+void rd_blame_all(const struct rd_map *map, struct rd_blame *ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < RD_SEG_BLOCKS; i++)
+		ret->bad[i] = rd_place_kind(map->at[i]) == RD_OWN ? UNPROVEN : 0;
+}
+
 static void blame_unproven(const struct blame *blame, struct rd_blame *ret)
 {
-	const u8 is_bad = RD_BAD_CONTENT | RD_BAD_UNPROVEN;
 	unsigned int i;
 
 	ret->is_map_wrong = true;
@@ -116,12 +125,11 @@ static void blame_unproven(const struct blame *blame, struct rd_blame *ret)
 		bool is_own = rd_place_kind(blame->map->at[i]) == RD_OWN;
 
 		ret->bad[i] = is_own && !rd_fp_agrees(&blame->stored[i], &blame->found[i]) ?
-			is_bad : 0;
+			UNPROVEN : 0;
 		ret->is_map_wrong &= !ret->bad[i];
 	}
-	for (i = 0; i < RD_SEG_BLOCKS && ret->is_map_wrong; i++)
-		if (rd_place_kind(blame->map->at[i]) == RD_OWN)
-			ret->bad[i] = is_bad;
+	if (ret->is_map_wrong)
+		rd_blame_all(blame->map, ret);
 }
 
 bool rd_blame(struct rd_hasher *hasher, const struct rd_map *map,

@@ -35,4 +35,10 @@ bool rd_blame(struct rd_hasher *hasher, const struct rd_map *map,
 	      const struct rd_seg_fp *want, const struct rd_fp stored[RD_SEG_BLOCKS],
 	      const struct rd_fp found[RD_SEG_BLOCKS], struct rd_blame *ret);
 
+/*
+ * After false, where another host may have put other blocks into the places of @map, with
+ * fingerprints that match: none of them counts as good.
+ */
+void rd_blame_all(const struct rd_map *map, struct rd_blame *ret);
+
 #endif

@@ -197,15 +197,35 @@ static int begin_watch(struct rd_rados *rados)
 				  patience(), rados);
 }
 
+/* Does this command, once it owns the shard, do so no more? */
+static bool is_taken(struct rd_rados *rados)
+{
+	char text[RD_RADOS_OWNER];
+	struct rd_shard owner;
+	bool is_ours;
+
+	if (rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_OWNER, text, sizeof(text)) ||
+	    !rd_rados_parse_owner(text, &owner))
+		return false;
+	pthread_mutex_lock(&rados->lock);
+	is_ours = !rados->can_write ||
+		(!strcmp(owner.token, rados->token) && owner.base == rados->base);
+	pthread_mutex_unlock(&rados->lock);
+	return !is_ours;
+}
+
 /* A cluster that hangs for a while, or has not heard of this command for one, forgets it. */
 static void renew_watch(struct rd_rados *rados)
 {
-	if (rados->has_watch && rados->ceph.lib->watch_check(rados->ceph.io, rados->watch) >= 0)
+	bool is_wanted = !is_taken(rados);
+
+	if (is_wanted && rados->has_watch &&
+	    rados->ceph.lib->watch_check(rados->ceph.io, rados->watch) >= 0)
 		return;
 	if (rados->has_watch)
 		rados->ceph.lib->unwatch2(rados->ceph.io, rados->watch);
 	/* Where this fails, writes tell why. */
-	rados->has_watch = !begin_watch(rados);
+	rados->has_watch = is_wanted && !begin_watch(rados);
 }
 
 static void *keep_watch(void *arg)

@@ -70,7 +70,7 @@ static int parse(struct rd_rados *rados, const char *name)
 	return 0;
 }
 
-/* One that is erasure coded takes only whole stripes at the end of an object, unless it was told. */
+/* One that is erasure coded takes only whole stripes at the end of an object, unless told. */
 static int check_overwrites(const struct rd_ceph *ceph)
 {
 	int only_appends, r;

@@ -106,6 +106,18 @@ static bool is_owner(const struct note *note, const struct rd_shard *shard)
 	return shard->token[0] && !strcmp(note->token, shard->token);
 }
 
+int rd_fence_owns(const struct rd_pool *pool, bool *ret)
+{
+	struct rd_shard shard;
+	struct note note;
+	int r = read_note(pool, &note, false);
+
+	if (!r)
+		r = rd_shard_read(pool->area.store, &shard);
+	*ret = !r && is_owner(&note, &shard);
+	return r;
+}
+
 /* Is the catalog here the one that the commands of the owner write to? */
 static bool is_current(const struct note *note, const struct rd_shard *shard)
 {
@@ -285,7 +297,7 @@ static int follow(struct rd_pool *pool, const struct note *note, const struct rd
 	r = note->base ? write_note(pool, &no_owner) : 0;
 	if (!r)
 		r = make_catalog(pool);
-	if (r == -EUCLEAN)
+	if (r == -EUCLEAN && !is_owner(note, shard))
 		rd_remedy(RD_REMEDY_REPAIR_THERE, NULL, "the host '%s' may have the rest",
 			  shard->host);
 	return r ? r : open_catalog(pool, false);
@@ -341,15 +353,16 @@ static int refuse_cut(struct rd_pool *pool, const struct rd_shard *shard)
 }
 
 /* Own it, sealed; @shard is as it was read. */
-static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard, bool take)
+static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard,
+	       enum rd_pool_mode mode)
 {
 	struct rd_store *store = pool->area.store;
 	struct rd_shard before = *shard;
 	int r = 0;
 
-	if (!take && !is_owner(note, shard))
+	if (!is_owner(note, shard) && mode != RD_POOL_TAKE && mode != RD_POOL_TAKE_CUT)
 		r = may_take(pool, shard);
-	if (!r && !take && !is_owner(note, shard))
+	if (!r && !is_owner(note, shard) && mode != RD_POOL_TAKE_CUT)
 		r = refuse_cut(pool, shard);
 	/* Before it owns the shard: whoever finds that it does, sees that it lives. */
 	if (!r)
@@ -388,7 +401,7 @@ static int open_current(struct rd_pool *pool, bool writes, bool *ret_lost)
 	return r;
 }
 
-static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
+static int enter(struct rd_pool *pool, enum rd_pool_mode mode)
 {
 	bool writes = mode != RD_POOL_READ;
 	struct rd_shard shard;
@@ -402,7 +415,7 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	if (!r && !writes && !is_current(&note, &shard))
 		return follow(pool, &note, &shard);
 	if (!r && writes)
-		r = own(pool, &note, &shard, take);
+		r = own(pool, &note, &shard, mode);
 	/* A repair must not take what only a catalog of an earlier owner has. */
 	if (r || mode == RD_POOL_REPAIR)
 		return r || is_current(&note, &shard) ? r : rd_rebuild_set_aside(pool);
@@ -425,7 +438,7 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	return r;
 }
 
-int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
+int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
@@ -439,9 +452,35 @@ int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode, bool take)
 	r = rd_pool_lock(pool, &lock, RD_LOCK_JOURNAL, 0, true, "the journal");
 	if (r)
 		return r;
-	r = enter(pool, mode, take);
+	r = enter(pool, mode);
 	rd_lock_drop(&lock);
 	return r;
+}
+
+/* With the same base: what commands of this host that died had sent off does not arrive. */
+static int begin_epoch(struct rd_pool *pool, struct rd_shard *shard)
+{
+	int r = rd_shard_take(pool->area.store, shard, NULL, false);
+
+	if (!r)
+		r = seal(pool, shard->epoch);
+	if (!r)
+		rd_shard_own(pool->area.store, shard);
+	return r == -EAGAIN ? rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path) : r;
+}
+
+/* Begin a new journal: what is lost of the old one cannot be written to. */
+static int renew_journal(struct rd_pool *pool)
+{
+	u64 before = pool->area.super.journal_id;
+	int r = open_catalog(pool, true);
+
+	if (!r)
+		r = rd_journal_renew(pool);
+	close_catalog(pool);
+	if (r || pool->area.super.journal_id != before)
+		return r;
+	return rd_err(-ENOSPC, "there is no room for a new journal in '%s'", pool->path);
 }
 
 int rd_fence_rebuilt(struct rd_pool *pool)
@@ -452,15 +491,15 @@ int rd_fence_rebuilt(struct rd_pool *pool)
 
 	if (!rd_area_can(&pool->area, RD_STORE_FENCED))
 		return 0;
-	r = open_catalog(pool, true);
-	/* What is lost of the old one cannot be written to. */
-	if (!r)
-		r = rd_journal_renew(pool);
-	close_catalog(pool);
-	if (!r)
-		r = read_note(pool, &note, true);
+	r = read_note(pool, &note, true);
 	if (!r)
 		r = rd_shard_read(pool->area.store, &shard);
+	if (!r && !is_owner(&note, &shard))
+		r = rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path);
+	if (!r)
+		r = begin_epoch(pool, &shard);
+	if (!r)
+		r = renew_journal(pool);
 	if (r)
 		return r;
 	note.base = shard.base;
@@ -481,13 +520,7 @@ static int renew(struct rd_pool *pool)
 		rd_err(0, "'%s' was taken over by the host '%s' meanwhile", pool->path, shard.host);
 		return -ESTALE;
 	}
-	if (!r)
-		r = rd_shard_take(pool->area.store, &shard, NULL, false);
-	if (!r)
-		r = seal(pool, shard.epoch);
-	if (!r)
-		rd_shard_own(pool->area.store, &shard);
-	return r == -EAGAIN ? rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path) : r;
+	return r ? r : begin_epoch(pool, &shard);
 }
 
 static bool is_fenced_off(const struct rd_pool *pool, i64 session)

@@ -203,6 +203,8 @@ static int read_suspect(struct rd_random *random, const struct rd_disk *disk, u6
 	if (suspect->is_proven)
 		rd_random_put_known(random, disk->version.id, segment, &at->map,
 				    suspect->blame.truth);
+	else if (rd_area_can(&random->pool->area, RD_STORE_FENCED))
+		rd_blame_all(&at->map, &suspect->blame);
 	return 0;
 }
 

@@ -65,8 +65,8 @@ static int note_frame(void *ctx, u64 frame)
 }
 
 /*
- * Refuse an end of the journal that is damage: versions behind it would be lost. -EAGAIN: the
- * owner, another host, has begun a new one meanwhile, and what was read may be anything.
+ * Refuse an end of the journal that is damage: versions behind it would be lost. -EAGAIN: another
+ * command has begun a new one meanwhile, and what was read may be anything.
  */
 static int check_end(const struct rebuild *rebuild, const struct rd_journal_end *end)
 {
@@ -257,8 +257,8 @@ static int fill(struct rebuild *rebuild, struct rd_rebuild_report *report)
 	return r ? r : rd_versions_count(rebuild->sql, &report->nr_versions);
 }
 
-static int make_new(struct rd_pool *pool, const char *path, bool force,
-		    struct rd_rebuild_report *report)
+static int try_new(struct rd_pool *pool, const char *path, bool force,
+		   struct rd_rebuild_report *report)
 {
 	const struct rd_pool_super *super = &pool->area.super;
 	struct rebuild rebuild = {
@@ -285,6 +285,17 @@ static int make_new(struct rd_pool *pool, const char *path, bool force,
 	if (!r)
 		r = rd_sql_settle(rebuild.sql);
 	rd_sql_close(rebuild.sql);
+	return r;
+}
+
+static int make_new(struct rd_pool *pool, const char *path, bool force,
+		    struct rd_rebuild_report *report)
+{
+	int r;
+
+	do {
+		r = try_new(pool, path, force, report);
+	} while (r == -EAGAIN);
 	return r;
 }
 
@@ -435,9 +446,7 @@ int rd_rebuild_cache(struct rd_pool *pool)
 
 	if (!new || !path)
 		return -ENOMEM;
-	do {
-		r = make_new(pool, new, false, &report);
-	} while (r == -EAGAIN);
+	r = make_new(pool, new, false, &report);
 	if (!r)
 		r = rd_catalog_remove(path);
 	if (!r)

@@ -249,6 +249,8 @@ static bool find_bad(struct restore *restore, struct piece *piece,
 		found[i] = i < nr && is_wanted(piece, i) ? piece->fps[i] : stored[i];
 	if (rd_blame(restore->hasher, &piece->map, &piece->want, stored, found, &blame))
 		memcpy(ret_truth, blame.truth, RD_FPS_SIZE);
+	else if (rd_area_can(&restore->pool->area, RD_STORE_FENCED))
+		rd_blame_all(&piece->map, &blame);
 	for (i = 0; i < nr; i++) {
 		piece->bad[i] = is_wanted(piece, i) && blame.bad[i] & RD_BAD_CONTENT;
 		any |= piece->bad[i];

@@ -6,8 +6,6 @@
 #include "pool/catalog/filling.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sessions.h"
-#include "pool/data/rados.h"
-#include "pool/shard.h"
 #include "engine.h"
 #include "fence.h"
 #include "journal.h"
@@ -177,13 +175,13 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 /* Who only reads what another host owns must not take it over, nor refuse it to that host. */
 static int leave_to_owner(struct rd_pool *pool, enum rd_pool_mode *mode)
 {
-	struct rd_shard shard;
+	bool owns;
 	int r;
 
 	if (*mode != RD_POOL_READ && *mode != RD_POOL_HOLD && *mode != RD_POOL_UNHOLD)
 		return 0;
-	r = rd_shard_read(pool->area.store, &shard);
-	if (r || rd_shard_has_token(pool->path, shard.token))
+	r = rd_fence_owns(pool, &owns);
+	if (r || owns)
 		return r;
 	pool->is_of_another = true;
 	pool->area.writable = false;
@@ -197,7 +195,7 @@ static int begin(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 	int r = is_fenced ? leave_to_owner(pool, &mode) : 0;
 
 	if (!r && is_fenced)
-		r = rd_fence_enter(pool, mode, mode == RD_POOL_TAKE);
+		r = rd_fence_enter(pool, mode);
 	/* As it was made now, or the owner's commands left it. */
 	if (r || (is_fenced && mode == RD_POOL_READ))
 		return r;
