@@ -30,7 +30,7 @@ done
 [ -z "$tags" ] || options+=(--filter-tags "$tags")
 
 # Only for a test that hangs, as one does that waits for a process which has died.
-[ -n "${SOAK:-}" ] || export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-3600}
+[ -n "${SOAK:-}" ] || export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-1800}
 
 # For each test the disk seeks, so that a pool of which it says no more has one piece.
 export REVDEDUP_MEASURED=4000,4000,4000,5000,10000
