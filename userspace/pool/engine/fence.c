@@ -101,21 +101,18 @@ static int read_note(const struct rd_pool *pool, struct note *note, bool make)
 	return make ? make_note(pool, note) : 0;
 }
 
+/* Whose it is, and who this host is. */
+static int read_owner(const struct rd_pool *pool, bool make, struct note *note,
+		      struct rd_shard *shard)
+{
+	int r = read_note(pool, note, make);
+
+	return r ? r : rd_shard_read(pool->area.store, shard);
+}
+
 static bool is_owner(const struct note *note, const struct rd_shard *shard)
 {
 	return shard->token[0] && !strcmp(note->token, shard->token);
-}
-
-int rd_fence_owns(const struct rd_pool *pool, bool *ret)
-{
-	struct rd_shard shard;
-	struct note note;
-	int r = read_note(pool, &note, false);
-
-	if (!r)
-		r = rd_shard_read(pool->area.store, &shard);
-	*ret = !r && is_owner(&note, &shard);
-	return r;
 }
 
 /* Is the catalog here the one that the commands of the owner write to? */
@@ -213,7 +210,7 @@ static int is_in_step(struct rd_pool *pool, bool *ret)
 	r = rd_journal_read(&pool->area, &end, &nothing);
 	/* Where the object is lost, there is nothing behind the end either. */
 	if (!r)
-		r = rd_journal_life(pool, &life);
+		r = rd_journal_see_last(&pool->area, &state.end, &life);
 	*ret = !r && end.seq == state.end.seq && life == RD_LIFE_ONE;
 	return r;
 }
@@ -315,7 +312,7 @@ static int refuse(const struct rd_pool *pool, const struct rd_shard *shard,
 	return -EBUSY;
 }
 
-static int may_take(struct rd_pool *pool, const struct rd_shard *shard)
+static int refuse_busy(struct rd_pool *pool, const struct rd_shard *shard)
 {
 	enum rd_shard_life life = RD_SHARD_IDLE;
 	int r = shard->token[0] ? rd_shard_ask(pool->area.store, &life) : 0;
@@ -352,22 +349,28 @@ static int refuse_cut(struct rd_pool *pool, const struct rd_shard *shard)
 	return -EUCLEAN;
 }
 
+static int may_take(struct rd_pool *pool, const struct rd_shard *shard, enum rd_pool_mode mode)
+{
+	int r = 0;
+
+	if (mode != RD_POOL_TAKE && mode != RD_POOL_TAKE_CUT)
+		r = refuse_busy(pool, shard);
+	return r || mode == RD_POOL_TAKE_CUT ? r : refuse_cut(pool, shard);
+}
+
 /* Own it, sealed; @shard is as it was read. */
 static int own(struct rd_pool *pool, struct note *note, struct rd_shard *shard,
 	       enum rd_pool_mode mode)
 {
 	struct rd_store *store = pool->area.store;
 	struct rd_shard before = *shard;
-	int r = 0;
+	bool takes = !is_owner(note, shard);
+	int r = takes ? may_take(pool, shard, mode) : 0;
 
-	if (!is_owner(note, shard) && mode != RD_POOL_TAKE && mode != RD_POOL_TAKE_CUT)
-		r = may_take(pool, shard);
-	if (!r && !is_owner(note, shard) && mode != RD_POOL_TAKE_CUT)
-		r = refuse_cut(pool, shard);
 	/* Before it owns the shard: whoever finds that it does, sees that it lives. */
 	if (!r)
 		r = rd_shard_watch(store);
-	if (!r && !is_owner(note, shard)) {
+	if (!r && takes) {
 		r = rd_shard_take(store, shard, note->token, true);
 		if (r == -EAGAIN) {
 			rd_err(0, "another host took over '%s' at the same moment", pool->path);
@@ -401,17 +404,28 @@ static int open_current(struct rd_pool *pool, bool writes, bool *ret_lost)
 	return r;
 }
 
-static int enter(struct rd_pool *pool, enum rd_pool_mode mode)
+/* Who only reads what another host owns must not take it over, nor refuse it to that host. */
+static void leave_to_owner(struct rd_pool *pool, enum rd_pool_mode *mode)
 {
-	bool writes = mode != RD_POOL_READ;
+	pool->is_of_another = true;
+	pool->area.writable = false;
+	*mode = RD_POOL_READ;
+}
+
+static int enter(struct rd_pool *pool, enum rd_pool_mode *ret_mode)
+{
+	enum rd_pool_mode mode = *ret_mode;
+	bool needs = mode != RD_POOL_READ && mode != RD_POOL_HOLD && mode != RD_POOL_UNHOLD;
 	struct rd_shard shard;
-	bool lost = true;
+	bool lost = true, writes;
 	struct note note;
 	int r;
 
-	r = read_note(pool, &note, writes);
-	if (!r)
-		r = rd_shard_read(pool->area.store, &shard);
+	r = read_owner(pool, needs, &note, &shard);
+	if (!r && !needs && !is_owner(&note, &shard))
+		leave_to_owner(pool, &mode);
+	*ret_mode = mode;
+	writes = mode != RD_POOL_READ;
 	if (!r && !writes && !is_current(&note, &shard))
 		return follow(pool, &note, &shard);
 	if (!r && writes)
@@ -438,12 +452,12 @@ static int enter(struct rd_pool *pool, enum rd_pool_mode mode)
 	return r;
 }
 
-int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode)
+int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode *mode)
 {
 	struct rd_lock lock = RD_LOCK_NONE;
 	int r;
 
-	if (mode == RD_POOL_LOST) {
+	if (*mode == RD_POOL_LOST) {
 		rd_err(0, "both superblocks of '%s' are lost", pool->path);
 		rd_hint("nothing was changed; bring the first object of its data back");
 		return -EUCLEAN;
@@ -491,9 +505,7 @@ int rd_fence_rebuilt(struct rd_pool *pool)
 
 	if (!rd_area_can(&pool->area, RD_STORE_FENCED))
 		return 0;
-	r = read_note(pool, &note, true);
-	if (!r)
-		r = rd_shard_read(pool->area.store, &shard);
+	r = read_owner(pool, false, &note, &shard);
 	if (!r && !is_owner(&note, &shard))
 		r = rd_err(-ESTALE, "'%s' was taken over meanwhile", pool->path);
 	if (!r)
@@ -513,9 +525,7 @@ static int renew(struct rd_pool *pool)
 	struct note note;
 	int r;
 
-	r = read_note(pool, &note, false);
-	if (!r)
-		r = rd_shard_read(pool->area.store, &shard);
+	r = read_owner(pool, false, &note, &shard);
 	if (!r && !is_current(&note, &shard)) {
 		rd_err(0, "'%s' was taken over by the host '%s' meanwhile", pool->path, shard.host);
 		return -ESTALE;

@@ -41,15 +41,12 @@
 
 #include "pool/pool.h"
 
-/* Does this host own the pool, whose store is fenced? */
-int rd_fence_owns(const struct rd_pool *pool, bool *ret);
-
 /*
- * Open the catalog of a pool whose store is fenced, after rd_pool_open(). Where @mode writes, this
+ * Open the catalog of a pool whose store is fenced, after rd_pool_open(). Where *@mode writes, this
  * host owns the pool then; -EBUSY, after a message: another host does, and has a command that runs,
- * or does not answer.
+ * or does not answer. *@mode becomes RD_POOL_READ where it can and another host owns the pool.
  */
-int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode mode);
+int rd_fence_enter(struct rd_pool *pool, enum rd_pool_mode *mode);
 
 /* A repair, by the owner, has made the catalog: it counts from now on, in a new journal. */
 int rd_fence_rebuilt(struct rd_pool *pool);

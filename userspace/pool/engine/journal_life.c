@@ -114,9 +114,8 @@ static bool was_part(const struct rd_journal_part *part, u32 crc)
 	return __builtin_popcount(le32_to_cpu(part->crc) ^ crc) <= 1;
 }
 
-/* The catalog has seen the part before @end stable. Is that part still there? */
-static int see_last_part(const struct rd_area *area, const struct rd_journal_end *end,
-			 enum rd_life *ret)
+int rd_journal_see_last(const struct rd_area *area, const struct rd_journal_end *end,
+			enum rd_life *ret)
 {
 	RD_FREE struct rd_journal_part *part = rd_journal_part_new();
 	struct rd_journal_end last = {
@@ -244,7 +243,7 @@ static int see_life(struct rd_pool *pool, enum rd_life *ret, bool *ret_switched,
 	if (*ret_switched)
 		known = (struct rd_journal_end){ .frame = pool->area.super.journal_frame };
 	r = *ret_switched ? see_switch(pool, &state, ret) :
-		see_last_part(&pool->area, &state.end, ret);
+		rd_journal_see_last(&pool->area, &state.end, ret);
 	if (!r && *ret == RD_LIFE_ONE)
 		r = see_behind(pool, &known, ret);
 	if (r || *ret == RD_LIFE_ONE)
@@ -392,7 +391,7 @@ int rd_journal_find(struct rd_pool *pool)
 	pool->area.super.journal_id = state.journal;
 	r = find_first(pool, &state.end, &end);
 	if (!r)
-		r = see_last_part(&pool->area, &state.end, &life);
+		r = rd_journal_see_last(&pool->area, &state.end, &life);
 	if (!r && life == RD_LIFE_ONE)
 		r = see_behind(pool, &state.end, &life);
 	if (!r && life != RD_LIFE_ONE)

@@ -3,6 +3,7 @@
 #ifndef RD_JOURNAL_LIFE_H
 #define RD_JOURNAL_LIFE_H
 
+#include "pool/catalog/state.h"
 #include "pool/pool.h"
 
 /* Return a sentence that says how catalog and data area differ. */
@@ -14,6 +15,13 @@ const char *rd_life_text(enum rd_life life);
  * command has begun before it died.
  */
 int rd_journal_life(struct rd_pool *pool, enum rd_life *ret);
+
+/*
+ * The catalog has seen the part before @end stable. Is that part still there? Then it is
+ * RD_LIFE_ONE, as far as that goes.
+ */
+int rd_journal_see_last(const struct rd_area *area, const struct rd_journal_end *end,
+			enum rd_life *ret);
 
 /* Does the data area have all of the journal that the catalog knows? */
 int rd_journal_verify(struct rd_pool *pool, bool *ret_good);

@@ -172,30 +172,11 @@ static int end_session(struct rd_pool *pool, bool has_failed)
 
 /* --- */
 
-/* Who only reads what another host owns must not take it over, nor refuse it to that host. */
-static int leave_to_owner(struct rd_pool *pool, enum rd_pool_mode *mode)
-{
-	bool owns;
-	int r;
-
-	if (*mode != RD_POOL_READ && *mode != RD_POOL_HOLD && *mode != RD_POOL_UNHOLD)
-		return 0;
-	r = rd_fence_owns(pool, &owns);
-	if (r || owns)
-		return r;
-	pool->is_of_another = true;
-	pool->area.writable = false;
-	*mode = RD_POOL_READ;
-	return 0;
-}
-
 static int begin(struct rd_pool *pool, enum rd_pool_mode mode, const char *verb)
 {
 	bool is_fenced = rd_area_can(&pool->area, RD_STORE_FENCED);
-	int r = is_fenced ? leave_to_owner(pool, &mode) : 0;
+	int r = is_fenced ? rd_fence_enter(pool, &mode) : 0;
 
-	if (!r && is_fenced)
-		r = rd_fence_enter(pool, mode);
 	/* As it was made now, or the owner's commands left it. */
 	if (r || (is_fenced && mode == RD_POOL_READ))
 		return r;
