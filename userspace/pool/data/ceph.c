@@ -41,11 +41,11 @@ int rd_ceph_parse(struct rd_ceph *ceph, const char *name, size_t skip, const cha
 {
 	char *options;
 
-	ceph->name = name;
+	ceph->name = strdup(name);
 	ceph->patience = patience();
 	ceph->user = "admin";
 	ceph->text = strdup(name + skip);
-	if (!ceph->text)
+	if (!ceph->name || !ceph->text)
 		return -ENOMEM;
 	options = strchr(ceph->text, ':');
 	if (options)
@@ -130,4 +130,5 @@ void rd_ceph_close(struct rd_ceph *ceph)
 	if (ceph->cluster)
 		ceph->lib->shutdown(ceph->cluster);
 	free(ceph->text);
+	free(ceph->name);
 }

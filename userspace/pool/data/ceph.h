@@ -9,7 +9,7 @@
 
 struct rd_ceph {
 	const struct rd_librados *lib;
-	const char *name;	/* to people */
+	char *name;		/* to people */
 	char *text;		/* that the next four are in */
 	const char *pool;
 	char *path;		/* in the pool */
@@ -21,7 +21,7 @@ struct rd_ceph {
 };
 
 /*
- * Take @name apart, which must last: @skip bytes, POOL/PATH, and ":id=USER" and ":conf=FILE" behind
+ * Take @name apart: @skip bytes, POOL/PATH, and ":id=USER" and ":conf=FILE" behind
  * it. @ret_why: without a message, what is wrong with it; -EINVAL.
  */
 int rd_ceph_parse(struct rd_ceph *ceph, const char *name, size_t skip, const char **ret_why);

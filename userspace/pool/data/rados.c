@@ -106,8 +106,8 @@ static void tell_fenced(struct rd_rados *rados, const struct rd_shard *owner)
 	pthread_mutex_unlock(&rados->lock);
 	if (told)
 		return;
-	rd_err(0, "'%s' was taken over by the host '%s': this command has lost it", rados->name,
-	       owner->host);
+	rd_err(0, "'%s' was taken over by the host '%s': this command has lost it",
+	       rados->ceph.name, owner->host);
 	rd_hint("what it had not finished is undone there; no version that was reported is lost");
 }
 
@@ -134,7 +134,7 @@ static void owner_read(rados_completion_t completion, void *arg)
 		return;
 	}
 	pthread_mutex_lock(&rados->lock);
-	is_ours = !strcmp(owner.token, rados->token) && owner.base == rados->base;
+	is_ours = rd_rados_is_ours(rados, &owner);
 	if (is_ours && owner.epoch > part->epoch) {
 		goes_on = true;
 		rados->epoch = rd_max(rados->epoch, owner.epoch);
@@ -442,7 +442,7 @@ void rd_rados_wait(struct rd_rados *rados, const bool *is_done, pthread_cond_t *
 		if (rados->told_silent)
 			continue;
 		rados->told_silent = true;
-		rd_warn("the cluster of '%s' has not answered for %d seconds", rados->name,
+		rd_warn("the cluster of '%s' has not answered for %d seconds", rados->ceph.name,
 			SILENCE);
 		rd_hint("the command goes on when it does: 'ceph status' says what is wrong with it; a second Ctrl-C ends the command, and loses nothing");
 	}
@@ -617,7 +617,8 @@ static int resize(struct rd_store *store, u64 bytes)
 	rados->ceph.lib->write_op_setxattr(op, "bytes", text, len);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
 	if (r == -ECANCELED) {
-		rd_err(0, "'%s' has another epoch by now: its size was not changed", rados->name);
+		rd_err(0, "'%s' has another epoch by now: its size was not changed",
+		       rados->ceph.name);
 		rd_hint("nothing was changed; repeat it");
 		return -ESTALE;
 	}

@@ -31,7 +31,7 @@ bool rd_rados_parse_owner(const char *text, struct rd_shard *ret)
 
 static int fail(const struct rd_rados *rados, int r, const char *what)
 {
-	return rd_err(r, "cannot %s '%s'", what, rados->name);
+	return rd_err(r, "cannot %s '%s'", what, rados->ceph.name);
 }
 
 int rd_shard_read(struct rd_store *store, struct rd_shard *ret)
@@ -119,7 +119,7 @@ int rd_shard_seal(struct rd_store *store, u64 epoch, u64 offset)
 	lib->write_op_setxattr(op, RD_RADOS_ATTR_E, text, RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, object, op);
 	if (r == -ECANCELED) {
-		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
+		rd_err(0, "'%s' was taken over once more meanwhile", rados->ceph.name);
 		return -ESTALE;
 	}
 	return r && r != -ENOENT ? fail(rados, r, "seal the journal of") : r;
@@ -140,17 +140,18 @@ int rd_shard_is_lost(struct rd_store *store, u64 offset, bool *ret)
 int rd_shard_note_sealed(struct rd_store *store, u64 epoch)
 {
 	struct rd_rados *rados = rd_rados_of(store);
-	rados_write_op_t op = rados->ceph.lib->create_write_op();
+	const struct rd_librados *lib = rados->ceph.lib;
+	rados_write_op_t op = lib->create_write_op();
 	char text[RD_RADOS_EPOCH];
 	int r;
 
 	rd_rados_print_epoch(text, epoch);
-	rados->ceph.lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, text,
-				      RD_RADOS_EPOCH - 1);
-	rados->ceph.lib->write_op_setxattr(op, "sealed", text, RD_RADOS_EPOCH - 1);
+	lib->write_op_cmpxattr(op, RD_RADOS_ATTR_EPOCH, LIBRADOS_CMPXATTR_OP_EQ, text,
+			       RD_RADOS_EPOCH - 1);
+	lib->write_op_setxattr(op, "sealed", text, RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
 	if (r == -ECANCELED) {
-		rd_err(0, "'%s' was taken over once more meanwhile", rados->name);
+		rd_err(0, "'%s' was taken over once more meanwhile", rados->ceph.name);
 		return -ESTALE;
 	}
 	return r ? fail(rados, r, "write the head of") : 0;
@@ -193,8 +194,8 @@ static unsigned int patience(void)
 
 static int begin_watch(struct rd_rados *rados)
 {
-	return rados->ceph.lib->watch3(rados->ceph.io, RD_RADOS_HEAD, &rados->watch, asked, NULL,
-				  patience(), rados);
+	return rados->ceph.lib->watch3(rados->ceph.io, RD_RADOS_HEAD, &rados->watch, asked,
+				       NULL, patience(), rados);
 }
 
 /* Does this command, once it owns the shard, do so no more? */
@@ -202,16 +203,15 @@ static bool is_taken(struct rd_rados *rados)
 {
 	char text[RD_RADOS_OWNER];
 	struct rd_shard owner;
-	bool is_ours;
+	bool is_taken;
 
 	if (rd_rados_attr(rados, RD_RADOS_HEAD, RD_RADOS_ATTR_OWNER, text, sizeof(text)) ||
 	    !rd_rados_parse_owner(text, &owner))
 		return false;
 	pthread_mutex_lock(&rados->lock);
-	is_ours = !rados->can_write ||
-		(!strcmp(owner.token, rados->token) && owner.base == rados->base);
+	is_taken = rados->can_write && !rd_rados_is_ours(rados, &owner);
 	pthread_mutex_unlock(&rados->lock);
-	return !is_ours;
+	return is_taken;
 }
 
 /* A cluster that hangs for a while, or has not heard of this command for one, forgets it. */

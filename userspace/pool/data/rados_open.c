@@ -44,7 +44,7 @@ void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch)
 
 static int misnamed(const struct rd_rados *rados, const char *why)
 {
-	rd_err(0, "'%s': %s", rados->name, why);
+	rd_err(0, "'%s': %s", rados->ceph.name, why);
 	rd_hint("a pool in RADOS is ceph:POOL/SHARD, with ':id=USER' and ':conf=FILE' behind it if need be");
 	return -EINVAL;
 }
@@ -54,10 +54,7 @@ static int parse(struct rd_rados *rados, const char *name)
 	const char *why, *shard;
 	int r;
 
-	rados->name = strdup(name);
-	if (!rados->name)
-		return -ENOMEM;
-	r = rd_ceph_parse(&rados->ceph, rados->name, strlen(SCHEME), &why);
+	r = rd_ceph_parse(&rados->ceph, name, strlen(SCHEME), &why);
 	if (r == -EINVAL)
 		return misnamed(rados, why);
 	if (r)
@@ -176,18 +173,18 @@ int rd_rados_write_head(struct rd_rados *rados, const char *object, rados_write_
 static int refuse_head(const struct rd_rados *rados, int r)
 {
 	if (r == -EPERM || r == -EACCES) {
-		rd_err(0, "client.%s may not use '%s'", rados->ceph.user, rados->name);
+		rd_err(0, "client.%s may not use '%s'", rados->ceph.user, rados->ceph.name);
 		rd_hint("its caps must allow: mon 'profile rbd', osd 'profile rbd pool=%s namespace=%s'",
 			rados->ceph.pool, rados->ceph.path);
 		return r;
 	}
 	if (r == -ENODATA || r == -EBADMSG) {
 		rd_err(0, "'%s' is no shard of revdedup: the object '%s' there is another program's",
-		       rados->name, RD_RADOS_HEAD);
+		       rados->ceph.name, RD_RADOS_HEAD);
 		rd_hint("nothing was changed; give the shard a name of its own");
 		return -EMEDIUMTYPE;
 	}
-	return rd_err(r, "cannot read '%s'", rados->name);
+	return rd_err(r, "cannot read '%s'", rados->ceph.name);
 }
 
 static int read_head(struct rd_rados *rados)
@@ -199,7 +196,7 @@ static int read_head(struct rd_rados *rados)
 	if (r == -ENOENT)
 		return r;
 	if (!r && strcmp(format, FORMAT))
-		return rd_err_format(rados->name, atoll(format), atoll(FORMAT));
+		return rd_err_format(rados->ceph.name, atoll(format), atoll(FORMAT));
 	if (!r)
 		r = rd_rados_attr(rados, RD_RADOS_HEAD, "image", rados->image,
 				  sizeof(rados->image));
@@ -268,7 +265,8 @@ static int refuse_objects(struct rd_rados *rados)
 		return refuse_head(rados, r);
 	r = rados->ceph.lib->nobjects_list_next(list, &name, NULL, NULL);
 	if (!r) {
-		rd_err(0, "'%s' cannot become a shard: it has the object '%s'", rados->name, name);
+		rd_err(0, "'%s' cannot become a shard: it has the object '%s'",
+		       rados->ceph.name, name);
 		rd_hint("nothing was changed; give the shard a name of its own, or remove what is in the namespace '%s' of the pool '%s'",
 			rados->ceph.path, rados->ceph.pool);
 	}
@@ -310,7 +308,7 @@ static int make(struct rd_rados *rados)
 	rados->ceph.lib->write_op_setxattr(op, RD_RADOS_ATTR_EPOCH, "00000000", RD_RADOS_EPOCH - 1);
 	rados->ceph.lib->write_op_setxattr(op, "sealed", "00000000", RD_RADOS_EPOCH - 1);
 	r = rd_rados_write_head(rados, RD_RADOS_HEAD, op);
-	return r ? rd_err(r, "cannot make '%s'", rados->name) : 0;
+	return r ? rd_err(r, "cannot make '%s'", rados->ceph.name) : 0;
 }
 
 static int open_to_format(struct rd_rados *rados, bool is_new)
@@ -321,7 +319,7 @@ static int open_to_format(struct rd_rados *rados, bool is_new)
 	if (!r)
 		r = rd_shard_read(&rados->store, &shard);
 	if (!r && shard.token[0]) {
-		rd_err(0, "'%s' is a pool already, which '%s' has", rados->name, shard.host);
+		rd_err(0, "'%s' is a pool already, which '%s' has", rados->ceph.name, shard.host);
 		rd_hint("nothing was changed; 'rados rm' of all that is in the namespace '%s' of the pool '%s' removes it",
 			rados->ceph.path, rados->ceph.pool);
 		return -EEXIST;
@@ -329,7 +327,7 @@ static int open_to_format(struct rd_rados *rados, bool is_new)
 	if (!r) {
 		r = make_first_object(rados);
 		if (r)
-			rd_err(r, "cannot write to '%s'", rados->name);
+			rd_err(r, "cannot write to '%s'", rados->ceph.name);
 	}
 	if (!r)
 		rd_shard_own(&rados->store, &shard);
@@ -389,6 +387,5 @@ void rd_rados_close(struct rd_store *store)
 	pthread_cond_destroy(&rados->closing);
 	pthread_mutex_destroy(&rados->lock);
 	rd_buffer_free(&rados->objects);
-	free(rados->name);
 	free(rados);
 }

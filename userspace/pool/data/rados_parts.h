@@ -4,6 +4,7 @@
 #define RD_RADOS_PARTS_H
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "ceph.h"
@@ -21,7 +22,6 @@
 struct rd_rados {
 	struct rd_store store;
 	struct rd_ceph ceph;
-	char *name;
 	char image[17];
 	bool has_watch, has_watcher;
 	uint64_t watch;			/* the watcher's, while there is one */
@@ -53,6 +53,12 @@ void rd_rados_object(const struct rd_rados *rados, u64 nr, char ret[RD_RADOS_OBJ
 void rd_rados_print_epoch(char ret[RD_RADOS_EPOCH], u64 epoch);
 /* Read the attribute owner. False: it is not one. */
 bool rd_rados_parse_owner(const char *text, struct rd_shard *ret);
+
+/* Is it this command's host that has it, in the life in which the command began? Under the lock. */
+static inline bool rd_rados_is_ours(const struct rd_rados *rados, const struct rd_shard *owner)
+{
+	return !strcmp(owner->token, rados->token) && owner->base == rados->base;
+}
 
 /* Wait until *@is_done, under rados->lock, and @done is signalled. Says what holds it up. */
 void rd_rados_wait(struct rd_rados *rados, const bool *is_done, pthread_cond_t *done);

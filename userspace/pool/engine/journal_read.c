@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Read the copy of the catalog in the data area. */
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/direct.h"
 #include "base/log.h"
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/changes.h"
@@ -114,7 +114,7 @@ static bool is_later(const struct rd_area *area, const struct rd_journal_part *p
 static int find_later(const struct rd_area *area, const struct rd_journal_end *end, bool *ret)
 {
 	size_t len = (RD_SEG_BLOCKS - end->block) * RD_BLOCK_SIZE, at;
-	RD_FREE u8 *rest = aligned_alloc(RD_BLOCK_SIZE, RD_SEG_SIZE);
+	RD_FREE u8 *rest = rd_alloc_direct(RD_SEG_SIZE);
 
 	if (!rest)
 		return -ENOMEM;

@@ -386,14 +386,20 @@ static void choose_old(const struct rd_pool *pool, char ret[RD_REBUILD_OLD])
 		snprintf(ret, RD_REBUILD_OLD, "catalog.old.%u", ++nr);
 }
 
+static int rename_to(const struct rd_pool *pool, const char *old_name)
+{
+	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
+	RD_FREE char *old = rd_path_in(pool->path, old_name);
+
+	return path && old ? rd_catalog_rename(path, old) : -ENOMEM;
+}
+
 /* SQLite must not find the old one's log beside the new one. */
 static int switch_to(struct rd_pool *pool, const char *new, const char *old_name)
 {
 	RD_FREE char *path = rd_path_in(pool->path, "catalog.db");
-	RD_FREE char *old = rd_path_in(pool->path, old_name);
-	int r;
+	int r = path ? rename_to(pool, old_name) : -ENOMEM;
 
-	r = path && old ? rd_catalog_rename(path, old) : -ENOMEM;
 	if (!r)
 		r = rd_catalog_rename(new, path);
 	return r ? r : rd_sync_directory(pool->path);
@@ -423,15 +429,13 @@ int rd_rebuild_catalog(struct rd_pool *pool, bool force, struct rd_rebuild_repor
 
 int rd_rebuild_set_aside(struct rd_pool *pool)
 {
-	RD_FREE char *path = rd_path_in(pool->path, "catalog.db"), *old = NULL;
 	char name[RD_REBUILD_OLD];
 	int r;
 
 	if (!rd_is_in(pool->path, "catalog.db"))
 		return 0;
 	choose_old(pool, name);
-	old = rd_path_in(pool->path, name);
-	r = path && old ? rd_catalog_rename(path, old) : -ENOMEM;
+	r = rename_to(pool, name);
 	if (!r)
 		rd_warn("the catalog that was here is kept as '%s'", name);
 	return r ? r : rd_sync_directory(pool->path);

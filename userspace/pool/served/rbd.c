@@ -28,7 +28,7 @@ static void tell_silence(struct rd_rbd *rbd)
 	if (is_told(rbd))
 		return;
 	rbd->is_silent = true;
-	rd_err(0, "the cluster of '%s' has not answered for %s seconds", rbd->spec,
+	rd_err(0, "the cluster of '%s' has not answered for %s seconds", rbd->ceph.name,
 	       rbd->ceph.patience);
 	rd_hint("'ceph status' says what is wrong with it");
 }
@@ -37,14 +37,14 @@ static void tell_shut_out(struct rd_rbd *rbd)
 {
 	if (is_told(rbd))
 		return;
-	rd_err(0, "the cluster has shut this command out of '%s'", rbd->spec);
+	rd_err(0, "the cluster has shut this command out of '%s'", rbd->ceph.name);
 	rd_hint("another one needed the image while this one did not answer: run it again");
 }
 
 void rd_rbd_gone(struct rd_rbd *rbd)
 {
 	if (!is_told(rbd))
-		rd_err(0, "a snapshot of '%s' was removed while it was read", rbd->spec);
+		rd_err(0, "a snapshot of '%s' was removed while it was read", rbd->ceph.name);
 }
 
 /* Say it, if the error has a reason of this connection. */
@@ -65,7 +65,7 @@ int rd_rbd_failed(struct rd_rbd *rbd, int r, const char *what)
 {
 	if (tell_reason(rbd, r))
 		return r;
-	rd_err(r, "cannot %s '%s'", what, rbd->spec);
+	rd_err(r, "cannot %s '%s'", what, rbd->ceph.name);
 	if (r == -EPERM || r == -EACCES)
 		rd_hint("client.%s lacks a right: see DISKS ON RBD in the manual", rbd->ceph.user);
 	return r;

@@ -13,7 +13,6 @@
 struct rd_rbd {
 	struct rd_store store;
 	const struct rd_librbd *lib;
-	const char *spec;	/* its name to people */
 	struct rd_ceph ceph;
 	const char *space;	/* namespace, or NULL */
 	const char *image;

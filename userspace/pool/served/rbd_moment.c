@@ -66,7 +66,7 @@ static int remove_snapshot(struct rd_rbd *rbd, const char *name)
 		r = rbd->lib->rbd_snap_remove(rbd->disk, name);
 	if (!r || r == -ENOENT)
 		return 0;
-	rd_warn("'%s' still has the snapshot '%s': %s", rbd->spec, name,
+	rd_warn("'%s' still has the snapshot '%s': %s", rbd->ceph.name, name,
 		rbd->is_silent ? "the cluster does not answer" :
 		r == -EBUSY ? "it is protected" : strerror(-r));
 	rd_hint("the next snapshot of the volume removes it, if it can");

@@ -23,16 +23,16 @@ bool rd_rbd_is_spec(const char *text)
 
 static int misnamed(const struct rd_rbd *rbd, const char *why)
 {
-	rd_err(0, "'%s': %s", rbd->spec, why);
+	rd_err(0, "'%s': %s", rbd->ceph.name, why);
 	rd_hint("a disk on RBD is rbd:POOL/IMAGE or rbd:POOL/NAMESPACE/IMAGE, with ':id=USER' and ':conf=FILE' behind it if need be");
 	return -EINVAL;
 }
 
-static int parse(struct rd_rbd *rbd)
+static int parse(struct rd_rbd *rbd, const char *spec)
 {
 	const char *why;
 	char *slash;
-	int r = rd_ceph_parse(&rbd->ceph, rbd->spec, strlen(SCHEME), &why);
+	int r = rd_ceph_parse(&rbd->ceph, spec, strlen(SCHEME), &why);
 
 	if (r)
 		return r == -EINVAL ? misnamed(rbd, why) : r;
@@ -116,7 +116,7 @@ static int open_image(struct rd_rbd *rbd, u64 size, bool *ret_new)
 	if (r)
 		return rd_rbd_failed(rbd, r, "open");
 	if (rbd->store.bytes > RD_VERSION_MAX)
-		return rd_err(-EFBIG, "'%s' has %llu bytes", rbd->spec, rbd->store.bytes);
+		return rd_err(-EFBIG, "'%s' has %llu bytes", rbd->ceph.name, rbd->store.bytes);
 	return 0;
 }
 
@@ -130,8 +130,7 @@ int rd_rbd_open(struct rd_rbd **ret, const char *spec, u64 size, bool *ret_new)
 		return -ENOMEM;
 	pthread_mutex_init(&rbd->lock, NULL);
 	pthread_cond_init(&rbd->idle, NULL);
-	rbd->spec = spec;
-	r = parse(rbd);
+	r = parse(rbd, spec);
 	if (!r)
 		r = rd_librbd_load(&rbd->lib);
 	if (!r)
