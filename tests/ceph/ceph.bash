@@ -38,6 +38,9 @@ join() {
 	ln -s "ceph:$shard" "$1/data"
 }
 
+# in_shard ARGUMENT...: what rados does there.
+in_shard() { rados -p "${shard%%/*}" -N "${shard#*/}" "$@"; }
+
 # --- disks on RBD
 
 # image NAME SIZE [OPTION...]: one with some content, in a pool of its own for each test.

@@ -210,8 +210,8 @@ go_on() {
 # journal: the object that the journal is in.
 journal() {
 	local object
-	for object in $(rados -p p -N "${shard#*/}" ls | grep rbd_data); do
-		rados -p p -N "${shard#*/}" get "$object" object
+	for object in $(in_shard ls | grep rbd_data); do
+		in_shard get "$object" object
 		! grep -q ^RDJ1 <(head -c 4 object) || echo "$object"
 	done
 }
@@ -220,7 +220,7 @@ journal() {
 until_seen() {
 	local i
 	for ((i = 0; i < 600; i++)); do
-		[ "$(rados -p p -N "${shard#*/}" listwatchers head | grep -c watcher)" -ne "$1" ] ||
+		[ "$(in_shard listwatchers head | grep -c watcher)" -ne "$1" ] ||
 			return 0
 		sleep 0.2
 	done
@@ -231,7 +231,7 @@ until_seen() {
 	take a
 	on b list
 	take a
-	rados -p p -N "${shard#*/}" rm "$(journal)"
+	in_shard rm "$(journal)"
 	# With a catalog that it had, without one, and to write.
 	run ! on b list
 	[[ $output == *"the host 'a' may have the rest"* ]]
@@ -256,7 +256,7 @@ until_seen() {
 	sound b
 	on b scrub
 	# Without that host what is left counts.
-	rados -p p -N "${shard#*/}" rm "$(journal)"
+	in_shard rm "$(journal)"
 	run ! on c take-over
 	[[ $output == *"the host 'a' may have what it lacks"*"'revdedupctl take-over --force'"* ]]
 	run ! on c take-over --force

@@ -19,7 +19,6 @@ shard_new() {
 
 shard_take() { revdedupctl -q snapshot vm --from "$dir/shard.img"; }
 shard_read() { revdedupctl dump vm@latest; }
-shard_local() { new_pool; }
 
 # What librados does, 16 requests of 2 MiB in flight.
 rados_write() {
