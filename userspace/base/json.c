@@ -53,11 +53,12 @@ static void put_string(struct rd_json *json, const char *text)
 	while (*text) {
 		unsigned char c = *text;
 
-		if (c >= ' ' && c != '"' && c != '\\') {
+		if (c >= ' ' && !strchr("\"\\<", c)) {
 			text += rd_utf8_put(text, json->out);
 			continue;
 		}
-		fprintf(json->out, c < ' ' ? "\\u%04x" : "\\%c", c);
+		/* A '<' as it is could end the script of a page. */
+		fprintf(json->out, c < ' ' || c == '<' ? "\\u%04x" : "\\%c", c);
 		text++;
 	}
 	putc('"', json->out);

@@ -86,6 +86,7 @@ enum ctl_option {
 	CTL_OPT_NO_SNAPSHOT,
 	CTL_OPT_HOOK_TIMEOUT,
 	CTL_OPT_OUTPUT,
+	CTL_OPT_HTML,
 	CTL_OPT_TEXTFILE,
 	CTL_OPT_THINPOOL,
 	CTL_OPT_NO_HYDRATE,
@@ -213,6 +214,11 @@ bool ctl_pieces_are_auto(const struct ctl *ctl);
 
 /* Read --pieces and --dedup: what is not given, or to be measured, stays as it is. */
 int ctl_value_rule(const struct ctl *ctl, struct rd_rule_change *ret);
+
+struct ctl_keep_policy;
+
+/* Read the rules that keep versions, and the time; *@ret_any: there is one. */
+int ctl_value_keep(const struct ctl *ctl, struct ctl_keep_policy *ret, bool *ret_any);
 
 /* Print all options that @command takes, one a line with help. */
 void ctl_print_options(const struct ctl_command *command);
@@ -467,6 +473,7 @@ int cmd_snapshot(struct ctl *ctl);
 int cmd_list(struct ctl *ctl);
 int cmd_show(struct ctl *ctl);
 int cmd_stats(struct ctl *ctl);
+int cmd_report(struct ctl *ctl);
 int cmd_diff(struct ctl *ctl);
 int cmd_restore(struct ctl *ctl);
 int cmd_dump(struct ctl *ctl);

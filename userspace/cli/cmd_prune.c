@@ -11,9 +11,6 @@
 #include "dedup.h"
 #include "keep.h"
 
-_Static_assert(CTL_OPT_KEEP_YEARLY - CTL_OPT_KEEP_LAST == CTL_KEEP_YEARLY - CTL_KEEP_LAST,
-	       "the counted options are in the order of the rules");
-
 struct prune {
 	struct ctl *ctl;
 	struct ctl_keep_policy policy;
@@ -24,31 +21,6 @@ struct prune {
 };
 
 /* --- the policy */
-
-static int read_rules(struct prune *prune)
-{
-	struct ctl *ctl = prune->ctl;
-	const char *within = ctl_value(ctl, CTL_OPT_KEEP_WITHIN);
-	unsigned int i;
-	int r;
-
-	for (i = 0; i < CTL_KEEP_COUNTED; i++) {
-		u64 count = 0;
-
-		r = ctl_value_number(ctl, CTL_OPT_KEEP_LAST + i, 1, CTL_KEEP_MAX, &count);
-		if (r)
-			return r;
-		prune->policy.counts[i] = count;
-		prune->any_rule |= count;
-	}
-	if (within && (ctl_duration_parse(within, &prune->policy.within) ||
-		       !prune->policy.within))
-		return ctl_usage(ctl, "--keep-within needs a time such as 12h, 30d, 8w or 1y, not '%s'",
-				 within);
-	prune->policy.now = time(NULL);
-	prune->any_rule |= within || ctl_has(ctl, CTL_OPT_KEEP_TAG);
-	return 0;
-}
 
 static int read_dedup(struct prune *prune)
 {
@@ -68,17 +40,13 @@ static int read_dedup(struct prune *prune)
 static int check_options(struct prune *prune)
 {
 	struct ctl *ctl = prune->ctl;
-	unsigned int i;
 	int r;
 
-	r = read_rules(prune);
+	r = ctl_value_keep(ctl, &prune->policy, &prune->any_rule);
 	if (!r)
 		r = read_dedup(prune);
 	if (r)
 		return r;
-	for (i = 0; i < ctl->nr_given; i++)
-		if (ctl->given[i].option == CTL_OPT_KEEP_TAG && !ctl_is_tag(ctl->given[i].value))
-			return ctl_usage(ctl, "'%s' is not a tag", ctl->given[i].value);
 	if (prune->any_rule)
 		return 0;
 	/* An empty variable must not delete a whole pool. */

@@ -60,6 +60,7 @@ static const struct key {
 	{ "send", CTL_OPT_TO, POOLS, 0, 0, "-" },
 	{ "send", CTL_OPT_RSH, PROGRAM, 0, 0, "ssh" },
 	{ "send", CTL_OPT_RATE, BYTES, CTL_RATE_MIN, 0, "-" },
+	{ "report", CTL_OPT_HTML, PATH, 0, 0, "-" },
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 

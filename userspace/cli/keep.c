@@ -19,21 +19,18 @@ const char *const ctl_keep_names[CTL_KEEP_RULES] = {
 	[CTL_KEEP_PROTECTED] = "protected",
 };
 
-/* Return the number of the hour, day, ... of @item; @nr: of the item itself. */
-static i64 period(enum ctl_keep_rule rule, const struct ctl_keep_item *item, size_t nr)
+i64 ctl_keep_period(enum ctl_keep_rule rule, i64 time)
 {
-	time_t seconds = item->time;
+	time_t seconds = time;
 	struct tm tm;
 	i64 day;
 
-	if (rule == CTL_KEEP_LAST)
-		return nr;
 	if (!localtime_r(&seconds, &tm))
-		return nr;
+		return time;
 	/* When clocks are put back, an hour occurs twice, and counts as two. */
 	if (rule == CTL_KEEP_HOURLY)
-		return (item->time + tm.tm_gmtoff) / 3600 * 2 + (tm.tm_isdst > 0);
-	day = (item->time + tm.tm_gmtoff) / 86400;
+		return (time + tm.tm_gmtoff) / 3600 * 2 + (tm.tm_isdst > 0);
+	day = (time + tm.tm_gmtoff) / 86400;
 	switch (rule) {
 	case CTL_KEEP_DAILY:
 		return day;
@@ -72,7 +69,7 @@ static void apply_count(enum ctl_keep_rule rule, const struct ctl_keep_policy *p
 			sorted[nr]->reasons |= 1U << rule;
 			continue;
 		}
-		now = period(rule, sorted[nr], sorted[nr] - items);
+		now = rule == CTL_KEEP_LAST ? (i64)nr : ctl_keep_period(rule, sorted[nr]->time);
 		if (any && now == last)
 			continue;
 		sorted[nr]->reasons |= 1U << rule;

@@ -50,6 +50,9 @@ struct ctl_keep_item {
 	unsigned int reasons;	/* result: a bit for each rule; 0: not kept */
 };
 
+/* The number of the hour, day and so on of local time in which @time is. */
+i64 ctl_keep_period(enum ctl_keep_rule rule, i64 time);
+
 /* @items: in the order of their numbers. -ENOMEM */
 int ctl_keep(const struct ctl_keep_policy *policy, struct ctl_keep_item *items, size_t nr);
 

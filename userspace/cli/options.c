@@ -5,9 +5,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/suggest.h"
 #include "cli.h"
+#include "keep.h"
 
 /* getopt returns this number and higher ones for options without a letter. */
 #define NO_LETTER	256
@@ -90,6 +92,7 @@ static const struct option_info {
 	[CTL_OPT_HOOK_TIMEOUT] = { "hook-timeout", 0, "SECONDS",
 				   "how long each hook may take (60)" },
 	[CTL_OPT_OUTPUT] = { "output", 0, "FILE", "replace FILE as a whole, instead of stdout" },
+	[CTL_OPT_HTML] = { "html", 0, "FILE", "write a page to FILE, or to stdout for -" },
 	[CTL_OPT_TEXTFILE] = { "textfile", 0, NULL, "write to the file named in revdedup.conf" },
 	[CTL_OPT_THINPOOL] = { "thinpool", 0, "POOL", "make it thin, in this pool of the group" },
 	[CTL_OPT_NO_HYDRATE] = { "no-hydrate", 0, NULL, "do not copy blocks back from the pool" },
@@ -372,6 +375,42 @@ bool ctl_pieces_are_auto(const struct ctl *ctl)
 	const char *pieces = ctl_value(ctl, CTL_OPT_PIECES);
 
 	return pieces && !strcmp(pieces, "auto");
+}
+
+_Static_assert(CTL_OPT_KEEP_YEARLY - CTL_OPT_KEEP_LAST == CTL_KEEP_YEARLY - CTL_KEEP_LAST,
+	       "the counted options are in the order of the rules");
+
+static int check_tags(const struct ctl *ctl)
+{
+	unsigned int i;
+
+	for (i = 0; i < ctl->nr_given; i++)
+		if (ctl->given[i].option == CTL_OPT_KEEP_TAG && !ctl_is_tag(ctl->given[i].value))
+			return ctl_usage(ctl, "'%s' is not a tag", ctl->given[i].value);
+	return 0;
+}
+
+int ctl_value_keep(const struct ctl *ctl, struct ctl_keep_policy *ret, bool *ret_any)
+{
+	const char *within = ctl_value(ctl, CTL_OPT_KEEP_WITHIN);
+	unsigned int i;
+	int r;
+
+	*ret = (struct ctl_keep_policy){ .now = time(NULL) };
+	*ret_any = within || ctl_has(ctl, CTL_OPT_KEEP_TAG);
+	for (i = 0; i < CTL_KEEP_COUNTED; i++) {
+		u64 count = 0;
+
+		r = ctl_value_number(ctl, CTL_OPT_KEEP_LAST + i, 1, CTL_KEEP_MAX, &count);
+		if (r)
+			return r;
+		ret->counts[i] = count;
+		*ret_any |= count;
+	}
+	if (within && (ctl_duration_parse(within, &ret->within) || !ret->within))
+		return ctl_usage(ctl, "--keep-within needs a time such as 12h, 30d, 8w or 1y, not '%s'",
+				 within);
+	return check_tags(ctl);
 }
 
 int ctl_value_rule(const struct ctl *ctl, struct rd_rule_change *ret)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/data/area.h"
 #include "segments.h"
 #include "sql.h"
 #include "version_sql.h"
@@ -154,6 +155,57 @@ int rd_next_segment_row(struct rd_row *rows, struct rd_segment_row *ret)
 		.segment = rd_row_i64(rows, 1),
 		.born = rd_row_i64(rows, 2),
 		.until = rd_row_i64(rows, 3),
+	};
+	return 1;
+}
+
+int rd_segment_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs)
+{
+	return rd_sql_ask(sql, ret, "SELECT born, segment * ?2 / ?3 AS part, count(*),"
+			  " sum(recipe = 0) FROM segment WHERE volume = ?1 AND segment < ?3"
+			  " GROUP BY born, part ORDER BY born, part", "iii", volume, (i64)parts,
+			  (i64)nr_segs);
+}
+
+int rd_next_segment_part(struct rd_row *rows, struct rd_segment_part *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret = (struct rd_segment_part){
+		.born = rd_row_i64(rows, 0),
+		.part = rd_row_i64(rows, 1),
+		.nr = rd_row_i64(rows, 2),
+		.zeros = rd_row_i64(rows, 3),
+	};
+	return 1;
+}
+
+int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs)
+{
+	return rd_sql_ask(sql, ret, "SELECT segment * ?2 / ?3 AS part, sum(pieces = 1),"
+			  " sum(pieces <> 1), sum(frame >= ?4) FROM segment AS s"
+			  " CROSS JOIN uses ON uses.recipe = s.recipe"
+			  " CROSS JOIN recipe ON recipe.id = s.recipe"
+			  " WHERE volume = ?1 AND segment < ?3 AND NOT EXISTS (SELECT 1"
+			  " FROM segment AS t WHERE t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born > s.born)"
+			  " GROUP BY part ORDER BY part", "iiii", volume, (i64)parts,
+			  (i64)nr_segs, (i64)RD_PACKED_FRAMES);
+}
+
+int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret)
+{
+	int r = rd_row_next(rows);
+
+	if (r <= 0)
+		return r;
+	*ret = (struct rd_latest_part){
+		.part = rd_row_i64(rows, 0),
+		.whole = rd_row_i64(rows, 1),
+		.several = rd_row_i64(rows, 2),
+		.packed = rd_row_i64(rows, 3),
 	};
 	return 1;
 }

@@ -79,6 +79,31 @@ struct rd_segment_birth {
 	size_t fp_len, before_len;
 };
 
+/* Of a part of a volume: in how many segments another content is born. */
+struct rd_segment_part {
+	i64 born;
+	u64 part, nr;
+	u64 zeros;		/* of them, those that become zeros */
+};
+
+/*
+ * Ask for the births of @volume, whose @nr_segs segments are divided into @parts: by version, then
+ * by part: rd_next_segment_part().
+ */
+int rd_segment_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs);
+int rd_next_segment_part(struct rd_row *rows, struct rd_segment_part *ret);
+
+/* How the segments of a part of the newest version lie in the pool; the others are zeros. */
+struct rd_latest_part {
+	u64 part;
+	u64 whole, several;	/* in one piece, or more */
+	u64 packed;		/* of both, those in packs */
+};
+
+/* Ask for those of @volume in the same way: rd_next_latest_part(). */
+int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs);
+int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret);
+
 /* Ask for all rows of @volume in the order of birth: rd_next_birth(). */
 int rd_segment_births(struct rd_sql *sql, struct rd_row **ret, i64 volume);
 int rd_next_birth(struct rd_row *rows, struct rd_segment_birth *ret);

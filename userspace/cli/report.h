@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The numbers of a report: one object of JSON, which the page report.html draws.
+ *
+ * Versions are counted through all volumes that have any, from 1 on: volumes in the order of
+ * their names. What belongs to versions is an array with a value for each. A text with a character
+ * for each part of a volume is a map:
+ *
+ *	.		nothing
+ *	1 ... 9 a ... z	so much of the part, in 35 steps
+ *	_		what changed became zeros
+ */
+#ifndef CTL_REPORT_H
+#define CTL_REPORT_H
+
+#include "cli.h"
+#include "keep.h"
+
+/*
+ * Write the object, for the volumes that are operands or for all. CTL_DAMAGE: all that can be known
+ * is there, but the catalog is damaged.
+ */
+int ctl_report_write(struct ctl *ctl, const struct ctl_keep_policy *policy, FILE *out);
+
+/* --- report_volume.c */
+
+/*
+ * Write to ctl->out the object of a volume, whose first version has the number @first. @max_parts: it is
+ * divided into no more. *@ret_nr: so many versions there are; 0: nothing was written.
+ */
+int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts,
+		      u32 *ret_nr);
+
+#endif
