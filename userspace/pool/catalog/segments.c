@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What versions have in their segments. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "pool/data/area.h"
@@ -231,58 +230,6 @@ int rd_next_birth(struct rd_row *rows, struct rd_segment_birth *ret)
 	ret->fp = rd_row_blob(rows, 2, &ret->fp_len);
 	ret->before = rd_row_blob(rows, 3, &ret->before_len);
 	return 1;
-}
-
-/* --- what would die */
-
-/* A list in JSON, which SQLite reads. */
-static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
-{
-	char text[24];
-	size_t i;
-
-	rd_buffer_put(list, "[", 1);
-	for (i = 0; i < nr; i++) {
-		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
-		rd_buffer_put(list, text, strlen(text));
-	}
-	rd_buffer_put(list, "]", 2);
-	return list->failed ? -ENOMEM : 0;
-}
-
-static int ask_dying(struct rd_sql *sql, struct rd_row **ret, const char *list)
-{
-	return rd_sql_ask(sql, ret, "SELECT recipe FROM segment AS s"
-			  " WHERE recipe AND volume IN (SELECT volume FROM version"
-			  "  WHERE id IN (SELECT value FROM json_each(?1)))"
-			  " AND NOT EXISTS (SELECT 1 FROM version AS v WHERE v.volume = s.volume"
-			  "  AND v.number >= s.born AND v.number < coalesce((SELECT min(t.born)"
-			  "   FROM segment AS t WHERE t.volume = s.volume"
-			  "   AND t.segment = s.segment AND t.born > s.born), ?2)"
-			  "  AND (v.id NOT IN (SELECT value FROM json_each(?1))"
-			  "   OR EXISTS (SELECT 1 FROM lease AS l WHERE l.volume = v.volume"
-			  "    AND l.number = v.number)))"
-			  " GROUP BY recipe HAVING count(*) ="
-			  "  (SELECT refs FROM uses WHERE uses.recipe = s.recipe)"
-			  " ORDER BY recipe", "ti", list, INT64_MAX);
-}
-
-int rd_segments_dying(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret)
-{
-	RD_ROW struct rd_row *row = NULL;
-	struct rd_buffer list = { 0 };
-	i64 id;
-	int r;
-
-	r = make_list(ids, nr, &list);
-	if (!r)
-		r = ask_dying(sql, &row, (const char *)list.data);
-	while (!r && (r = rd_next_id(row, &id)) > 0) {
-		rd_buffer_put(ret, &id, sizeof(id));
-		r = ret->failed ? -ENOMEM : 0;
-	}
-	rd_buffer_free(&list);
-	return r;
 }
 
 /* --- rows, one by one */

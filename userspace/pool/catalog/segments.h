@@ -108,12 +108,6 @@ int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret);
 int rd_segment_births(struct rd_sql *sql, struct rd_row **ret, i64 volume);
 int rd_next_birth(struct rd_row *rows, struct rd_segment_birth *ret);
 
-/*
- * Append the recipes, i64 each and in order, that no row would name if the @nr versions
- * @ids were gone. A version that a device reads counts as one that stays.
- */
-int rd_segments_dying(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret);
-
 /* --- rows, one by one */
 
 /* @segment has @recipe (0: zeros) from version @born on, until its next row. */

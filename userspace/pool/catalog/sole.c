@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What each version of a volume has alone: see sole.h. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "sole.h"
 #include "sql.h"
@@ -12,32 +13,39 @@ struct seer {
 };
 
 struct pass {
-	struct rd_buffer seers;		/* in the order of numbers */
-	struct rd_buffer *found;
+	struct rd_sql *sql;
+	const char *dying;		/* versions that all go, see make_list(); NULL: each alone */
+	struct rd_buffer seers;		/* in the order of numbers; with @dying: those that stay */
+	struct rd_buffer found;
 };
 
-static int read_seers(struct rd_sql *sql, i64 volume, struct rd_buffer *seers)
+static int read_seers(struct pass *pass, i64 volume)
 {
 	RD_ROW struct rd_row *row = NULL;
 	int r;
 
-	r = rd_sql_ask(sql, &row, "SELECT number, EXISTS (SELECT 1 FROM lease AS l"
-		       " WHERE l.volume = v.volume AND l.number = v.number)"
-		       " FROM version AS v WHERE volume = ? ORDER BY number", "i", volume);
+	pass->seers.len = 0;
+	r = rd_sql_ask(pass->sql, &row, "SELECT * FROM (SELECT number, EXISTS (SELECT 1"
+		       "  FROM lease AS l WHERE l.volume = v.volume AND l.number = v.number) AS is_read,"
+		       "  id IN (SELECT value FROM json_each(?2)) AS goes"
+		       "  FROM version AS v WHERE volume = ?1)"
+		       " WHERE is_read OR NOT goes ORDER BY number", "it", volume,
+		       pass->dying ? pass->dying : "[]");
 	while (!r && (r = rd_row_next(row)) > 0) {
 		struct seer seer = {
 			.number = rd_row_i64(row, 0),
 			.is_read = rd_row_i64(row, 1),
 		};
 
-		rd_buffer_put(seers, &seer, sizeof(seer));
-		r = seers->failed ? -ENOMEM : 0;
+		rd_buffer_put(&pass->seers, &seer, sizeof(seer));
+		r = pass->seers.failed ? -ENOMEM : 0;
 	}
 	return r;
 }
 
-/* Find the only version that sees a row: it is born with @born, and @next replaces it. */
-static const struct seer *only_seer(const struct pass *pass, i64 born, i64 next)
+/* Find the seers of a row that is born with @born, and that @next replaces. */
+static size_t find_seers(const struct pass *pass, i64 born, i64 next,
+			 const struct seer **ret_first)
 {
 	const struct seer *seers = (const struct seer *)pass->seers.data;
 	size_t first = 0, end = pass->seers.len / sizeof(*seers), nr = end, middle;
@@ -49,34 +57,41 @@ static const struct seer *only_seer(const struct pass *pass, i64 born, i64 next)
 		else
 			end = middle;
 	}
+	*ret_first = &seers[first];
 	if (first == nr || seers[first].number >= next)
-		return NULL;
-	return first + 1 < nr && seers[first + 1].number < next ? NULL : &seers[first];
+		return 0;
+	return first + 1 < nr && seers[first + 1].number < next ? 2 : 1;
 }
 
 static int add_row(struct pass *pass, i64 recipe, i64 born, i64 next)
 {
-	const struct seer *seer = recipe ? only_seer(pass, born, next) : NULL;
-	struct rd_sole sole;
+	const struct seer *seer = NULL;
+	size_t nr = recipe ? find_seers(pass, born, next, &seer) : 2;
+	struct rd_sole sole = { .recipe = recipe };
 
-	if (!seer || seer->is_read)
+	if (pass->dying && nr)
 		return 0;
-	if (pass->found->len >= RD_SOLE_MAX * sizeof(sole))
-		return -E2BIG;
-	sole = (struct rd_sole){ .recipe = recipe, .number = seer->number };
-	rd_buffer_put(pass->found, &sole, sizeof(sole));
-	return pass->found->failed ? -ENOMEM : 0;
+	if (!pass->dying) {
+		if (nr != 1 || seer->is_read)
+			return 0;
+		if (pass->found.len >= RD_SOLE_MAX * sizeof(sole))
+			return -E2BIG;
+		sole.number = seer->number;
+	}
+	rd_buffer_put(&pass->found, &sole, sizeof(sole));
+	return pass->found.failed ? -ENOMEM : 0;
 }
 
 /* The key has this order, and the next row of a segment ends the time of the last one. */
-static int read_rows(struct rd_sql *sql, i64 volume, struct pass *pass)
+static int read_rows(struct pass *pass, i64 volume)
 {
 	i64 segment = -1, born = 0, recipe = 0;
 	RD_ROW struct rd_row *row = NULL;
-	int r;
+	int r = read_seers(pass, volume);
 
-	r = rd_sql_ask(sql, &row, "SELECT segment, born, recipe FROM segment"
-		       " WHERE volume = ? ORDER BY segment, born", "i", volume);
+	if (!r)
+		r = rd_sql_ask(pass->sql, &row, "SELECT segment, born, recipe FROM segment"
+			       " WHERE volume = ? ORDER BY segment, born", "i", volume);
 	while (!r && (r = rd_row_next(row)) > 0) {
 		bool is_next = rd_row_i64(row, 0) == segment;
 
@@ -99,7 +114,7 @@ static int compare_sole(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Does nothing but the @nr rows, which are of one version, name the recipe? */
+/* Does nothing but the @nr rows, which were found, name the recipe? */
 static int is_named_by(struct rd_sql *sql, i64 recipe, size_t nr, bool *ret)
 {
 	i64 refs;
@@ -109,43 +124,85 @@ static int is_named_by(struct rd_sql *sql, i64 recipe, size_t nr, bool *ret)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Keep one for each recipe, and only those that no other row names. */
-static int keep_sole(struct rd_sql *sql, struct rd_buffer *found)
+/* Append one for each recipe, and only those that no other row names. */
+static int keep_sole(struct pass *pass, struct rd_buffer *ret)
 {
-	struct rd_sole *sole = (struct rd_sole *)found->data;
-	size_t i, end, left = 0, nr = found->len / sizeof(*sole);
+	const struct rd_sole *sole = (const struct rd_sole *)pass->found.data;
+	size_t i, end, nr = pass->found.len / sizeof(*sole);
 	bool keep;
 	int r = 0;
 
+	if (nr)
+		qsort(pass->found.data, nr, sizeof(*sole), compare_sole);
 	for (i = 0; i < nr && !r; i = end) {
 		for (end = i + 1; end < nr && !compare_sole(&sole[i], &sole[end]); end++)
 			;
-		r = is_named_by(sql, sole[i].recipe, end - i, &keep);
+		r = is_named_by(pass->sql, sole[i].recipe, end - i, &keep);
 		if (keep)
-			sole[left++] = sole[i];
+			rd_buffer_put(ret, &sole[i], sizeof(*sole));
 	}
-	found->len = left * sizeof(*sole);
-	return r;
+	return r ? r : ret->failed ? -ENOMEM : 0;
+}
+
+static void free_pass(struct pass *pass)
+{
+	rd_buffer_free(&pass->seers);
+	rd_buffer_free(&pass->found);
 }
 
 int rd_sole_recipes(struct rd_sql *sql, i64 volume, struct rd_buffer *ret)
 {
-	struct rd_buffer found = { 0 };
-	struct pass pass = { .found = &found };
+	struct pass pass = { .sql = sql };
+	int r = read_rows(&pass, volume);
+
+	if (!r)
+		r = keep_sole(&pass, ret);
+	free_pass(&pass);
+	return r;
+}
+
+/* --- versions that go together */
+
+/* A list in JSON, which SQLite reads. */
+static int make_list(const i64 *ids, size_t nr, struct rd_buffer *list)
+{
+	char text[24];
+	size_t i;
+
+	rd_buffer_put(list, "[", 1);
+	for (i = 0; i < nr; i++) {
+		snprintf(text, sizeof(text), "%s%lld", i ? "," : "", (long long)ids[i]);
+		rd_buffer_put(list, text, strlen(text));
+	}
+	rd_buffer_put(list, "]", 2);
+	return list->failed ? -ENOMEM : 0;
+}
+
+static int read_volumes(struct pass *pass)
+{
+	RD_ROW struct rd_row *row = NULL;
+	i64 volume;
 	int r;
 
-	r = read_seers(sql, volume, &pass.seers);
+	r = rd_sql_ask(pass->sql, &row, "SELECT DISTINCT volume FROM version"
+		       " WHERE id IN (SELECT value FROM json_each(?))", "t", pass->dying);
+	while (!r && (r = rd_next_id(row, &volume)) > 0)
+		r = read_rows(pass, volume);
+	return r;
+}
+
+int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret)
+{
+	struct rd_buffer list = { 0 };
+	struct pass pass = { .sql = sql };
+	int r = make_list(ids, nr, &list);
+
+	pass.dying = (const char *)list.data;
 	if (!r)
-		r = read_rows(sql, volume, &pass);
-	if (!r && found.len)
-		qsort(found.data, found.len / sizeof(struct rd_sole), sizeof(struct rd_sole),
-		      compare_sole);
+		r = read_volumes(&pass);
 	if (!r)
-		r = keep_sole(sql, &found);
-	if (!r && found.len)
-		rd_buffer_put(ret, found.data, found.len);
-	r = r ? r : ret->failed ? -ENOMEM : 0;
-	rd_buffer_free(&pass.seers);
-	rd_buffer_free(&found);
+		r = keep_sole(&pass, ret);
+	free_pass(&pass);
+	rd_buffer_free(&list);
 	return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Recipes that would go with one version: no row names them that another version sees. The
- * rule is that of rd_segments_dying(), asked for each version of a volume in one pass over its
- * rows.
+ * Recipes that would go with one version, or with some together: no row names them that another
+ * version sees. A version that a device reads stays. One pass over the rows of a volume, for all
+ * of its versions.
  */
 #ifndef RD_SOLE_H
 #define RD_SOLE_H
@@ -24,5 +24,8 @@ struct rd_sole {
  * without a message: there are more than RD_SOLE_MAX rows to look at.
  */
 int rd_sole_recipes(struct rd_sql *sql, i64 volume, struct rd_buffer *ret);
+
+/* The same of recipes that would go with all @nr versions @ids together. Their number is 0. */
+int rd_sole_together(struct rd_sql *sql, const i64 *ids, size_t nr, struct rd_buffer *ret);
 
 #endif

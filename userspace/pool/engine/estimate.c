@@ -25,7 +25,6 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
-#include "pool/catalog/segments.h"
 #include "pool/catalog/sole.h"
 #include "engine.h"
 #include "resolve.h"
@@ -358,24 +357,6 @@ static int count_all(struct estimate *estimate)
 
 /* --- some versions together */
 
-/* For those that die together the number is 0. */
-static int list_dying(struct estimate *estimate, const i64 *ids, size_t nr_ids)
-{
-	struct rd_buffer recipes = { 0 };
-	size_t i;
-	int r;
-
-	r = rd_segments_dying(estimate->pool->sql, ids, nr_ids, &recipes);
-	for (i = 0; i < recipes.len / sizeof(i64) && !r; i++) {
-		struct rd_sole sole = { .recipe = ((const i64 *)recipes.data)[i] };
-
-		rd_buffer_put(&estimate->dying, &sole, sizeof(sole));
-		r = estimate->dying.failed ? -ENOMEM : 0;
-	}
-	rd_buffer_free(&recipes);
-	return r;
-}
-
 static int add_losses(struct estimate *estimate)
 {
 	size_t i, nr = add_up_losses(&estimate->losses);
@@ -413,7 +394,7 @@ int rd_delete_estimate(struct rd_pool *pool, const i64 *ids, size_t nr, u64 *ret
 	r = rd_sql_begin_read(pool->sql);
 	if (r)
 		return r;
-	r = list_dying(&estimate, ids, nr);
+	r = rd_sole_together(pool->sql, ids, nr, &estimate.dying);
 	if (!r)
 		r = count(&estimate);
 	rd_sql_end_read(pool->sql);
