@@ -85,6 +85,7 @@ declare -A about=(
 	[nbd]="versions over NBD: what clients read while the pool changes, and in spite of faults"
 	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
 	[prometheus]="the alerts and the dashboard, in a real Prometheus"
+	[report]="the page of a report, in a browser, beside what other commands say"
 	[ceph]="pools in RADOS and disks on RBD, on a small cluster: written, killed, taken over"
 	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
@@ -220,6 +221,12 @@ job_libvirt() {
 job_prometheus() {
 	build tests/unit O="$PWD/build/unit" all
 	TMPDIR=$memory tests/cli/prometheus.py
+}
+
+job_report() {
+	"$scripts/setup.sh" browser
+	build tests/unit O="$PWD/build/unit" all
+	BUILD=$PWD/build/unit TMPDIR=$memory "$scripts/bats.sh" tests/report/report.bats
 }
 
 job_ceph() {
@@ -463,7 +470,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 	guest_6.12 guest_6.1 table_6.12
 	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12
 	end_to_end_6.12 crash_6.12 tablecrash_6.12 power_cuts_6.12 harness
-	kunit packages nbd_boot ceph)
+	kunit packages nbd_boot ceph report)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
@@ -535,6 +542,7 @@ libvirt            2    -    -
 prometheus         1    -    -
 nbd_boot           1    -  120
 ceph               2    -  300
+report             2    -   60
 newest             1    -    -  modules
 kernels            2    -    -
 '
@@ -551,8 +559,8 @@ kernel/tests/*
 kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
-	lint unit cli pool* nbd* ceph fuzz_tools modules host* live* dedup* shared* blocksize*
-	end_to_end* mutate prometheus packages deb
+	lint unit cli pool* nbd* ceph report fuzz_tools modules host* live* dedup* shared*
+	blocksize* end_to_end* mutate prometheus packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
 tests/unit/*
@@ -567,6 +575,8 @@ tests/nbd/*
 	lint nbd* libvirt
 tests/ceph/*
 	lint ceph
+tests/report/*
+	lint report
 tests/guest/host/*
 	lint host* live* dedup* shared* blocksize*
 tests/guest/table/*

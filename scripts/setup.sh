@@ -11,6 +11,7 @@
 #   test    the tests that run on this machine
 #   libvirt a libvirtd for the tests, which leave that of the machine alone
 #   ceph    a small cluster for the tests, which starts no service of the machine
+#   browser a browser for the tests of pages
 #   fuzz    libFuzzer, for the parsers of the programs
 #   pool    a series of real disk images
 #   bench   the benchmarks of the pool, and borg and restic beside it
@@ -43,6 +44,7 @@ declare -A packages=(
 	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"
+	[browser]="chromium chromium-driver python3-selenium fonts-dejavu-core"
 	[fuzz]="clang libclang-rt-14-dev"
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs

@@ -27,6 +27,7 @@
 #   bats FILE [FILTER]     tests/pool/FILE.bats
 #   nbd FILE [FILTER]      tests/nbd/FILE.bats
 #   ceph FILE [FILTER]     tests/ceph/FILE.bats, on a small cluster
+#   report FILE [FILTER]   tests/report/FILE.bats, in a browser
 #   unit NAME              a program of tests/unit
 #
 # The verdict on a patch is "caught", or one of SURVIVED, "does not apply", "does not build"
@@ -122,7 +123,7 @@ build_test() {
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;
 	nbd | ceph) make -s -j2 -C "$copy/tests/nbd" programs ;;
-	cli) make -s -j2 -C "$copy/tests/unit" all ;;
+	cli | report) make -s -j2 -C "$copy/tests/unit" all ;;
 	unit) make -s -j2 -C "$copy/tests/unit" "../../build/unit/$2" ;;
 	*) die "no such kind of test: '$1'" ;;
 	esac
@@ -185,6 +186,7 @@ run_test() {
 			run_bats "$copy/tests/nbd/$1.bats" "${*:2}"
 		;;
 	ceph) BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/ceph/$1.bats" "${*:2}" ;;
+	report) TMPDIR=$shm run_bats "$copy/tests/report/$1.bats" "${*:2}" ;;
 	unit)
 		timeout "$limit" "$copy/build/unit/$1" && echo "ok $1"
 		;;

@@ -169,7 +169,7 @@ static int write_sets(struct ctl *ctl, const struct rd_holders *holders,
 {
 	const struct rd_held *sets = (const struct rd_held *)holders->sets.data;
 	size_t i, nr = 0, all = holders->sets.len / sizeof(*sets);
-	RD_FREE const struct rd_held **sorted = calloc(all, sizeof(*sorted));
+	const struct rd_held **sorted = calloc(all, sizeof(*sorted));
 	u64 bytes = 0;
 
 	if (!sorted)
@@ -184,6 +184,7 @@ static int write_sets(struct ctl *ctl, const struct rd_holders *holders,
 		bytes += sorted[i]->bytes;
 	}
 	rd_json_end(&ctl->out, ']');
+	free(sorted);
 	rd_json_add(&ctl->out, "held_elsewhere=%llu held_sample=%u", holders->bytes - bytes,
 		    holders->every);
 	return 0;
@@ -236,6 +237,7 @@ int ctl_report_write(struct ctl *ctl, const struct ctl_keep_policy *policy, FILE
 	rd_json_begin(&ctl->out, NULL, '{');
 	rd_json_string(&ctl->out, "type", "report");
 	r = write_all(ctl, policy);
+	rd_json_bool(&ctl->out, "damaged", r == CTL_DAMAGE);
 	rd_json_end(&ctl->out, '}');
 	rd_sql_end_read(ctl->pool->sql);
 	return r;

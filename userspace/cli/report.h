@@ -17,16 +17,16 @@
 #include "keep.h"
 
 /*
- * Write the object, for the volumes that are operands or for all. CTL_DAMAGE: all that can be known
- * is there, but the catalog is damaged.
+ * Write the object to @out, for the volumes that are operands or for all. CTL_DAMAGE: all that can
+ * be known is there, but the catalog is damaged.
  */
 int ctl_report_write(struct ctl *ctl, const struct ctl_keep_policy *policy, FILE *out);
 
 /* --- report_volume.c */
 
 /*
- * Write to ctl->out the object of a volume, whose first version has the number @first. @max_parts: it is
- * divided into no more. *@ret_nr: so many versions there are; 0: nothing was written.
+ * Write to ctl->out the object of a volume, whose first version has the number @first. @max_parts:
+ * it is divided into no more. *@ret_nr: so many versions there are; 0: nothing was written.
  */
 int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts,
 		      u32 *ret_nr);

@@ -14,7 +14,7 @@ struct seer {
 
 struct pass {
 	struct rd_sql *sql;
-	const char *dying;		/* versions that all go, see make_list(); NULL: each alone */
+	const char *dying;		/* versions that all go, as make_list(); NULL: each alone */
 	struct rd_buffer seers;		/* in the order of numbers; with @dying: those that stay */
 	struct rd_buffer found;
 };
