@@ -264,8 +264,45 @@ move() {
 	[ "$(field 0 '["blocks_changed"]')" = 6 ]
 	ctl diff vm1@4 vm1@1
 	expect 0 </dev/null
+}
+
+@test "diff: a version and an image" {
+	make_versions
+	ctl diff vm1@3 --from 1.img
+	expect 0 <<-END
+		$((10 * 4096)) 8192
+		$((510 * 4096)) 16384
+	END
+	ctl diff vm1@3 --from 3.img
+	expect 0 </dev/null
+	# Longer, with a block that is not whole; shorter, with a hole.
+	cp --sparse=always 3.img 4.img
+	printf x | dd of=4.img bs=1 seek=$(((8 << 20) + 99)) conv=notrunc status=none
+	ctl diff vm1@3 --from 4.img --json
+	expect 0 <<-END
+		{"type": "range", "offset": $((8 << 20)), "length": 100}
+		{"type": "diff", "from": "vm1@3", "to": "4.img", "ranges": 1, "bytes": 100, "segments_damaged": 0}
+	END
+	truncate -s 4096 4.img
+	ctl diff vm1@3 --from 4.img
+	expect 0 <<<"4096 $((599 * 4096))"
 	ctl diff vm1@1
 	[ "$status" -eq 2 ]
+	[[ ${lines[0]} == *"'vm1' is not attached: name another version, or an image or device with --from"* ]]
+	ctl diff vm1@1 vm1@2 --from 1.img
+	[ "$status" -eq 2 ]
+	ctl diff vm1@1 --from none.img
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == *"cannot open 'none.img'"* ]]
+	keep_on "os.pwrite(os.open('3.img', os.O_RDWR), bytes([i % 256]), 5000)"
+	# Who writes may not get the processor before the command has ended.
+	for _ in $(seq 100); do
+		ctl diff vm1@3 --from 3.img
+		[ "$status" -eq 0 ]
+		[[ $output != *"'3.img' was written to while it was read"* ]] || break
+	done
+	drop
+	[[ $output == *"'3.img' was written to while it was read"* ]]
 }
 
 @test "delete: in any order, and space comes back" {

@@ -35,6 +35,8 @@ teardown() {
 	revdedupctl snapshot $vg/vm1 --json | tee /tmp/said
 	[ "$(json blocks_changed </tmp/said)" = 1 ]
 	is_version $vg/vm1@3 "$vol"
+	[ "$(revdedupctl diff $vg/vm1@2)" = "$((5000 * 4096)) 4096" ]
+	[ -z "$(revdedupctl diff $vg/vm1@3)" ]
 	revdedupctl check
 	revdedupctl status
 	[ "$(dm_devices | grep -c '^revdedup')" -eq 2 ]
