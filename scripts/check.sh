@@ -716,7 +716,7 @@ lint_jobs() {
 		case $file in
 		# All of these are.
 		tests/cli/*.bats | tests/sim/*.bats | tests/nbd/*.bats) ;;
-		tests/ceph/*.bats) ;;
+		tests/ceph/*.bats | tests/report/*.bats) ;;
 		tests/guest/*.bats)
 			name=${file#tests/guest/}
 			grep -qxF "${name%.bats}" <<<"$in_guest" || echo "no job runs $file"

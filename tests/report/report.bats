@@ -5,6 +5,7 @@
 # BUILD is where tests/unit/Makefile built revdedupctl with sanitizers.
 # shellcheck disable=SC2030,SC2031 # each test is a subshell, and knows it
 # shellcheck disable=SC2154 # by lib.bash
+# shellcheck disable=SC2016 # in JavaScript $ is a name
 load ../cli/pool
 
 # Made once a file: three volumes, of which two begin alike, with pieces, zeros, deleted versions,
@@ -39,6 +40,11 @@ fill_fleet() {
 		fallocate -p -o $((nr << 20)) -l 512K 3.img
 		dd if=1.img of=2.img bs=4096 skip=$((nr * 300)) seek=$((nr * 300)) count=3 \
 			conv=notrunc status=none
+		# For two versions, what all have elsewhere in the same image.
+		if [ "$nr" -eq 4 ] || [ "$nr" -eq 6 ]; then
+			dd if=1.img of=1.img bs=4096 skip=$((nr * 700 - 2700)) seek=3200 count=40 \
+				conv=notrunc status=none
+		fi
 	done
 	must delete a@3 b@1
 	must protect c@2
@@ -186,23 +192,24 @@ numbers() {
 	make_fleet
 	must report --html page.html --keep-daily 3 --keep-tag gold
 	[ "$output" = "wrote 'page.html'" ]
-	for rule in last=3 hourly=4 daily=5 weekly=3 monthly=2 yearly=1 daily=3; do
+	for rule in last=3 hourly=4 daily=5 weekly={1,2,3,4,5,6} monthly=2 yearly=1 daily=3; do
 		must prune --dry-run --json --keep-tag gold "--keep-${rule%=*}" "${rule#*=}"
 		grep -c '"keep": false' <<<"$output" || :
 		field -1 '["bytes"]'
-	done >prune
+	done >said
 	days='["last", "hourly", "daily", "weekly", "monthly", "yearly"].forEach(r => $("rule-" + r).value = 0)'
 	run "$BATS_TEST_DIRNAME/page.py" page.html \
 		"(set = (rule, nr) => { $days; \$('rule-' + rule).value = nr; applyRules(); return [
 			volumes.map(v => v.number.filter((n, i) => !kept[v.first + i]).length)
 				.reduce((a, b) => a + b), freedBy(kept)].join(); }, 0)" \
-		'set("last", 3)' 'set("hourly", 4)' 'set("daily", 5)' 'set("weekly", 3)' \
-		'set("monthly", 2)' 'set("yearly", 1)' 'set("daily", 3)' '$("freed").textContent'
+		'set("last", 3)' 'set("hourly", 4)' 'set("daily", 5)' 'set("weekly", 1)' \
+		'set("weekly", 2)' 'set("weekly", 3)' 'set("weekly", 4)' 'set("weekly", 5)' \
+		'set("weekly", 6)' 'set("monthly", 2)' 'set("yearly", 1)' 'set("daily", 3)' '$("freed").textContent'
 	echo "$output"
 	[ "$status" -eq 0 ]
-	[ "$(sed '1d;$d;s/"//g' <<<"$output")" = "$(paste -d, - - <prune)" ] || {
+	[ "$(sed '1d;$d;s/"//g' <<<"$output")" = "$(paste -d, - - <said)" ] || {
 		echo "prune says:"
-		paste -d, - - <prune
+		paste -d, - - <said
 		return 1
 	}
 	[[ ${lines[-1]} == *' versions of 22 would go, and '*' would be free.'*'--keep-daily 3 --keep-tag gold"' ]]
