@@ -91,6 +91,9 @@ static void show_text(const struct ctl_described *described, const struct counts
 	if (definition[0])
 		printf("definition:     %s, which 'revdedupctl dump %s' prints\n", definition,
 		       definition);
+	if (described->boot.time)
+		printf("boot:           %s, %s: %s\n", described->boot.passed ? "yes" : "no",
+		       ctl_time_print(time, described->boot.time), described->boot.why);
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
 	if (described->unique != CTL_UNKNOWN)
@@ -141,7 +144,9 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
 		r = ctl_describe(ctl, &described);
-	found = r < 0 ? r : find_definition(ctl, &described, definition);
+	found = r < 0 ? r : ctl_describe_boots(ctl, &described, 1);
+	if (!found)
+		found = find_definition(ctl, &described, definition);
 	if (found < 0)
 		r = found;
 	else if (ctl->json)

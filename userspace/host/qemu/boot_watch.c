@@ -399,6 +399,9 @@ int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *opti
 	int r;
 
 	rd_qmp_on_event(booting->qmp, take_event, &watch);
+	/* The screen that is off is the first one, so that no other is. */
+	if (wants(&watch, RD_BOOT_SCREEN))
+		look_at_screen(&watch);
 	r = rd_qmp_query(booting->qmp, "cont");
 	while (!r && !ret->why[0]) {
 		wait_for_guest(&watch);
