@@ -133,13 +133,15 @@ static void add_channels(struct command *command, const int ends[ENDS], int scre
 	add(command, "fd=%d,set=%d", inherit(command, screen), RD_BOOT_SCREEN_SET);
 }
 
-/* The file of variables is a copy in memory: @vars. */
-static void add_uefi(struct command *command, const char *code, int vars)
+/* The file of variables is a copy in memory: @vars, and the same for reading. */
+static void add_uefi(struct command *command, const char *code, int vars, int vars_read)
 {
 	add(command, "-drive");
 	add(command, "if=pflash,unit=0,format=raw,readonly=on,file=%s", code);
 	add(command, "-add-fd");
 	add(command, "fd=%d,set=%d", inherit(command, vars), VARS_SET);
+	add(command, "-add-fd");
+	add(command, "fd=%d,set=%d", inherit(command, vars_read), VARS_SET);
 	add(command, "-drive");
 	add(command, "if=pflash,unit=1,format=raw,file=/dev/fdset/%d", VARS_SET);
 }
@@ -224,14 +226,19 @@ static int copy_vars(const char *path)
 	return r ? rd_err(r, "cannot copy '%s'", path) : fd;
 }
 
-/* QEMU gets a descriptor that only writes, as it asks for one that does. */
-static int make_screen(struct rd_booting *booting)
+/* QEMU takes only a descriptor with the mode that it asks for. */
+static int open_again(int fd, int mode)
 {
 	char path[64];
 
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fd < 0 ? -1 : open(path, mode | O_CLOEXEC);
+}
+
+static int make_screen(struct rd_booting *booting)
+{
 	booting->screen = memfd_create("screen", MFD_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", booting->screen);
-	booting->screen_out = booting->screen < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+	booting->screen_out = open_again(booting->screen, O_WRONLY);
 	booting->errors = memfd_create("errors", MFD_CLOEXEC);
 	return booting->screen_out < 0 || booting->errors < 0 ?
 		rd_err(-errno, "cannot make a file in memory") : 0;
@@ -334,7 +341,7 @@ static void end(struct rd_booting *booting)
 }
 
 static int make_command(struct command *command, const struct rd_machine *machine,
-			const int theirs[ENDS], int screen, bool kvm, int *ret_vars)
+			const int theirs[ENDS], int screen, bool kvm, int ret_vars[2])
 {
 	const char *code, *vars;
 	int r = 0;
@@ -344,11 +351,13 @@ static int make_command(struct command *command, const struct rd_machine *machin
 	if (machine->firmware == RD_FIRMWARE_UEFI) {
 		r = rd_machine_find_uefi(&code, &vars);
 		if (!r)
-			*ret_vars = copy_vars(vars);
-		if (!r && *ret_vars < 0)
-			r = *ret_vars;
+			ret_vars[0] = copy_vars(vars);
+		if (!r && ret_vars[0] < 0)
+			r = ret_vars[0];
 		if (!r)
-			add_uefi(command, code, *ret_vars);
+			ret_vars[1] = open_again(ret_vars[0], O_RDONLY);
+		if (!r)
+			add_uefi(command, code, ret_vars[0], ret_vars[1]);
 	}
 	add_disks(command, machine);
 	if (!r && command->is_cut)
@@ -363,7 +372,7 @@ static int make_command(struct command *command, const struct rd_machine *machin
 static int start(struct rd_booting *booting, const struct rd_machine *machine, bool kvm)
 {
 	RD_FREE struct command *command = calloc(1, sizeof(*command));
-	int ours[ENDS], theirs[ENDS], r, vars = -1;
+	int ours[ENDS], theirs[ENDS], vars[2] = { -1, -1 }, r;
 	pid_t parent = getpid();
 
 	*booting = (struct rd_booting){
@@ -375,7 +384,7 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 	if (!r)
 		r = command ? make_screen(booting) : -ENOMEM;
 	if (!r)
-		r = make_command(command, machine, theirs, booting->screen_out, kvm, &vars);
+		r = make_command(command, machine, theirs, booting->screen_out, kvm, vars);
 	if (!r) {
 		booting->pid = fork();
 		if (!booting->pid)
@@ -384,8 +393,7 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 			r = rd_err(-errno, "cannot start a process");
 	}
 	close_all(theirs, ENDS);
-	if (vars >= 0)
-		close(vars);
+	close_all(vars, 2);
 	if (!r && machine->disks.len)
 		return rd_qmp_open_fd(&booting->qmp, ours[QMP]);
 	close_all(ours, 1);

@@ -15,6 +15,8 @@
 #include "boot_parts.h"
 
 #define LINE		4096
+/* Of a line that is printed. */
+#define PRINTED		200
 #define STEP_MS		200
 #define AGENT_US	(2 * 1000000ULL)
 #define SCREEN_US	500000
@@ -434,35 +436,39 @@ int rd_boot_wait_any(struct rd_booting *booting, u64 until_us, const volatile in
 
 /* --- printing */
 
-/* Find where the last @nr lines begin. */
+/* Find where the last @nr lines begin; one that is too long is more than one. */
 static size_t find_last(const struct rd_buffer *log, unsigned int nr)
 {
-	size_t at = log->len;
+	size_t at = log->len, len = 0;
 
 	while (at && (log->data[at - 1] == '\n' || log->data[at - 1] == '\r'))
 		at--;
 	while (at && nr) {
 		at--;
-		nr -= log->data[at] == '\n';
+		len = log->data[at] == '\n' ? 0 : len + 1;
+		nr -= !len || len % PRINTED == 0;
 	}
 	return at && log->data[at] == '\n' ? at + 1 : at;
 }
 
 void rd_boot_print(FILE *out, const char *before, const struct rd_buffer *log, unsigned int nr)
 {
-	size_t at = find_last(log, nr);
-	bool is_new = true;
+	size_t at = find_last(log, nr), len = 0;
 
 	for (; at < log->len; at++) {
 		u8 byte = log->data[at];
 
 		if (byte == '\r')
 			continue;
-		if (is_new)
+		if (!len && byte != '\n')
 			fputs(before, out);
-		is_new = byte == '\n';
-		fputc(is_new || (byte >= ' ' && byte <= '~') ? byte : '?', out);
+		if (byte != '\n')
+			fputc(byte >= ' ' && byte <= '~' ? byte : '?', out);
+		len = byte == '\n' ? 0 : len + 1;
+		if (!len || len == PRINTED)
+			fputc('\n', out);
+		len %= PRINTED;
 	}
-	if (!is_new)
+	if (len)
 		fputc('\n', out);
 }
