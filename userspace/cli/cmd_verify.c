@@ -81,13 +81,15 @@ static int define_machine(struct test *test)
 	if (r)
 		return r;
 	r = definition.version.size > XML_MAX ?
-		rd_err(-EFBIG, "%s is no definition", definition.name) :
+		rd_err(-EFBIG, "%s is not the definition of a domain", definition.name) :
 		read_version(test->ctl, &definition, definition.version.size, &xml);
 	if (!r)
 		r = rd_machine_define(&test->machine, (const char *)xml.data, xml.len);
-	if (!r && !find_disk(&test->machine, slash + 1))
-		r = rd_err(-EINVAL, "%s has no disk '%s'", definition.name, slash + 1);
-	else if (r == -EINVAL)
+	if (!r && !find_disk(&test->machine, slash + 1)) {
+		rd_err(0, "%s has no disk '%s'", definition.name, slash + 1);
+		r = -EINVAL;
+	}
+	if (r == -EINVAL)
 		rd_hint("nothing was booted; 'revdedupctl dump %s' prints the definition",
 			definition.name);
 	rd_buffer_free(&xml);
