@@ -15,8 +15,8 @@
  *	why TEXT		what passed it, or why it failed; printable, and no part of it is
  *				what a guest wrote
  *
- * They are not flushed: the next test writes them again. Those of versions that are gone are removed
- * by the next test.
+ * They are not flushed: the next test writes them again. Those of versions that are gone are
+ * removed by the next test, and by prune.
  */
 #ifndef CTL_BOOTTEST_H
 #define CTL_BOOTTEST_H

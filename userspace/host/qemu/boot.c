@@ -289,7 +289,7 @@ static void run_child(const struct command *command, const struct rd_booting *bo
 
 /* --- starting and ending it */
 
-static void close_all(int *fds, unsigned int nr)
+static void close_all(const int *fds, unsigned int nr)
 {
 	while (nr--)
 		if (fds[nr] >= 0)
@@ -301,8 +301,10 @@ static int make_ends(int ours[ENDS], int theirs[ENDS])
 	unsigned int i;
 	int ends[2];
 
-	for (i = 0; i < ENDS; i++)
-		ours[i] = theirs[i] = -1;
+	for (i = 0; i < ENDS; i++) {
+		ours[i] = -1;
+		theirs[i] = -1;
+	}
 	for (i = 0; i < ENDS; i++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 			return rd_err(-errno, "cannot make a socket");
@@ -329,15 +331,20 @@ static void tell_errors(const struct rd_booting *booting)
 
 static void end(struct rd_booting *booting)
 {
+	const int fds[] = {
+		booting->serial, booting->agent, booting->screen, booting->screen_out,
+		booting->errors,
+	};
+
 	rd_qmp_close(booting->qmp);
 	if (booting->pid > 0) {
+		/* It may not have its group yet. */
 		kill(-booting->pid, SIGKILL);
 		kill(booting->pid, SIGKILL);
 		while (waitpid(booting->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	close_all((int[]){ booting->serial, booting->agent, booting->screen, booting->screen_out,
-			   booting->errors }, 5);
+	close_all(fds, ARRAY_SIZE(fds));
 }
 
 static int make_command(struct command *command, const struct rd_machine *machine,

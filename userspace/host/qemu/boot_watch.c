@@ -323,7 +323,7 @@ static void take_event(void *ctx, const char *name, const char *json)
 	struct watch *watch = ctx;
 
 	if (!strcmp(name, "RESET"))
-		watch->resets += strstr(json, "\"guest\": true") != NULL;
+		watch->resets += !!strstr(json, "\"guest\": true");
 	watch->is_off |= !strcmp(name, "SHUTDOWN");
 	watch->has_panicked |= !strcmp(name, "GUEST_PANICKED");
 }
