@@ -86,7 +86,7 @@ declare -A about=(
 	[libvirt]="disks of a domain of a real libvirtd: written, powered off, killed, replaced"
 	[prometheus]="the alerts and the dashboard, in a real Prometheus"
 	[ceph]="pools in RADOS and disks on RBD, on a small cluster: written, killed, taken over"
-	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
+	[nbd_boot]="guests that boot over NBD: while the pool changes; for trial, with an agent"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
 	[kernels]="that the module builds for each kernel that has headers in the archive"
@@ -232,6 +232,7 @@ job_ceph() {
 job_nbd_boot() {
 	build tests/nbd programs
 	tests/nbd/boot.sh
+	tests/nbd/boot-agent.sh
 }
 
 job_fuzz_tools() {

@@ -204,12 +204,16 @@ static void end_all(struct test *test)
 	struct rd_machine_disk *disk;
 	struct served *served;
 
-	rd_each(disk, &test->machine.disks)
+	rd_each(disk, &test->machine.disks) {
 		if (disk->fd >= 0)
 			close(disk->fd);
-	rd_each(served, &test->served)
+		disk->fd = -1;
+	}
+	rd_each(served, &test->served) {
 		if (served->is_served)
 			rd_export_end(&served->export);
+		served->is_served = false;
+	}
 }
 
 /* --- what came of it */
@@ -306,11 +310,18 @@ static int boot(struct test *test)
 		.accel = test->limits.accel,
 		.stop = test->ctl->progress.progress.stop,
 	};
-	int r = serve_all(test);
+	int r;
 
-	if (!r)
-		r = rd_boot(&options, &test->report);
-	end_all(test);
+	do {
+		rd_boot_report_free(&test->report);
+		r = serve_all(test);
+		if (!r)
+			r = rd_boot(&options, &test->report);
+		end_all(test);
+		if (r == -EAGAIN)
+			rd_info("%s is booted once more, emulated, as KVM cannot go on with it",
+				test->version.name);
+	} while (r == -EAGAIN);
 	return r;
 }
 

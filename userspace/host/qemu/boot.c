@@ -409,10 +409,15 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 
 /* --- KVM */
 
-/* That it can be opened does not mean that a guest gets anywhere with it. */
+/* What is known of it by now. */
+static enum { UNKNOWN, WORKS, FAILS } known;
+
+/*
+ * That it can be opened does not mean that a guest gets anywhere with it. Even where a BIOS does,
+ * as on a host that is a guest itself, a kernel may not: see check_stopped().
+ */
 static bool kvm_works(const volatile int *stop)
 {
-	static enum { UNKNOWN, WORKS, FAILS } known;
 	const struct rd_machine machine = { .memory = 64U << 20, .cpus = 1 };
 	struct rd_booting booting;
 	int r;
@@ -461,9 +466,15 @@ int rd_boot(const struct rd_boot_options *options, struct rd_boot_report *ret)
 		r = rd_boot_watch(&booting, options, ret);
 	if (!r)
 		rd_boot_read_screen(&booting, "png", &ret->screen);
-	if (r && r != -EINTR)
+	if (r == -EAGAIN)
+		known = FAILS;
+	else if (r && r != -EINTR)
 		tell_errors(&booting);
 	end(&booting);
+	if (r == -EAGAIN && options->accel != RD_BOOT_ACCEL_AUTO) {
+		rd_err(0, "KVM cannot go on with this guest on this host");
+		r = -EIO;
+	}
 	ret->us = rd_now_us() - begun;
 	return r;
 }

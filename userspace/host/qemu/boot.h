@@ -38,7 +38,7 @@ struct rd_boot_rule {
 int rd_boot_rule_parse(const char *text, struct rd_boot_rule *ret);
 
 enum rd_boot_accel {
-	RD_BOOT_ACCEL_AUTO,		/* KVM, if a machine gets anywhere with it */
+	RD_BOOT_ACCEL_AUTO,		/* KVM, if a machine gets anywhere with it; see rd_boot() */
 	RD_BOOT_ACCEL_KVM,
 	RD_BOOT_ACCEL_TCG,
 };
@@ -62,7 +62,8 @@ struct rd_boot_report {
 
 /*
  * Boot it, and end it. Returns 0 whether it passed or not; an error, after a message, only where
- * that is not known. -EINTR: *@stop.
+ * that is not known. -EINTR: *@stop. -EAGAIN, without a word: KVM cannot go on with this guest; it
+ * is not chosen again, so boot once more, with disks as they were.
  */
 int rd_boot(const struct rd_boot_options *options, struct rd_boot_report *ret);
 void rd_boot_report_free(struct rd_boot_report *report);

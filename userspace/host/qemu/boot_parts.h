@@ -21,7 +21,10 @@ struct rd_booting {
 /* Where QEMU writes the screen: see screendump. */
 #define RD_BOOT_SCREEN_SET	1
 
-/* Let the guest run until a rule passes or it is clear that none does. Fills in @ret but time. */
+/*
+ * Let the guest run until a rule passes or it is clear that none does. Fills in @ret but time.
+ * -EAGAIN, without a word: KVM cannot go on with it.
+ */
 int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *options,
 		  struct rd_boot_report *ret);
 /* Wait until the serial console has said something. -ETIME: not until @until_us. */

@@ -51,7 +51,7 @@ struct watch {
 	unsigned int changes;
 
 	unsigned int resets;
-	bool is_off, has_panicked;
+	bool is_off, has_panicked, has_stopped;
 };
 
 /* --- rules */
@@ -326,6 +326,25 @@ static void take_event(void *ctx, const char *name, const char *json)
 		watch->resets += !!strstr(json, "\"guest\": true");
 	watch->is_off |= !strcmp(name, "SHUTDOWN");
 	watch->has_panicked |= !strcmp(name, "GUEST_PANICKED");
+	watch->has_stopped |= !strcmp(name, "STOP");
+}
+
+/* It has stopped the guest: is that of the guest's making? */
+static int check_stopped(struct watch *watch)
+{
+	struct rd_buffer status = { 0 };
+	int r = rd_qmp_query(watch->booting->qmp, "query-status");
+
+	watch->has_stopped = false;
+	if (!r)
+		r = rd_qmp_ask(watch->booting->qmp, "SELECT json_extract(?1, '$.status')", NULL,
+			       &status);
+	if (!r && status.len && !strcmp((const char *)status.data, "internal-error"))
+		r = -EAGAIN;
+	else if (!r && status.len && !strcmp((const char *)status.data, "io-error"))
+		r = rd_err(-ENOSPC, "there is no room for what the guest writes");
+	rd_buffer_free(&status);
+	return r;
 }
 
 /* --- all of it */
@@ -382,6 +401,7 @@ static void wait_for_guest(struct watch *watch)
 static int look(struct watch *watch)
 {
 	u64 now = rd_now_us();
+	int r;
 
 	read_serial(watch);
 	read_agent(watch);
@@ -389,7 +409,8 @@ static int look(struct watch *watch)
 		ask_agent(watch);
 	if (wants(watch, RD_BOOT_SCREEN) && now - watch->looked >= SCREEN_US)
 		look_at_screen(watch);
-	return rd_qmp_take_events(watch->booting->qmp);
+	r = rd_qmp_take_events(watch->booting->qmp);
+	return !r && watch->has_stopped ? check_stopped(watch) : r;
 }
 
 int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *options,
