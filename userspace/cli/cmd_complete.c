@@ -306,6 +306,20 @@ static void offer_values(const struct line *line)
 		offer(line, "reverse", "what the version before has at the same place");
 		offer(line, "inline", "what the pool has anywhere");
 		return;
+	case CTL_OPT_RULE:
+		offer(line, "serial:", "a line of the serial console has this text");
+		offer(line, "agent", "the guest's agent answers");
+		offer(line, "screen", "the screen stays the same");
+		return;
+	case CTL_OPT_FIRMWARE:
+		offer(line, "bios", NULL);
+		offer(line, "uefi", NULL);
+		return;
+	case CTL_OPT_ACCEL:
+		offer(line, "auto", "KVM where it works");
+		offer(line, "kvm", NULL);
+		offer(line, "tcg", "emulated");
+		return;
 	case CTL_OPT_MODE:
 		offer(line, "zeros", "chunks that read as zeros");
 		offer(line, "pool", "what the newest version has, to be read from there");
