@@ -235,6 +235,12 @@ moment() {
 	[ "$(grep -c '^driver=nbd' args)" -eq 2 ]
 	kill "$command"
 	wait "$command" || :
+	# A tag that has moved on is of another moment.
+	guest none dom/vdb
+	must tag dom/vdb@2 +now
+	boot dom/vda --time 1s
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == *"dom/vda@1 is booted without the disk 'vdb', of which there is no version of the same moment" ]]
 	boot dom/xml
 	[ "$status" -eq 2 ]
 	[[ $output == *"'dom/xml' is the definition of a domain: name one of its disks"* ]]
