@@ -31,6 +31,7 @@ start_boot() {
 		kill -0 "$command" || { cat boot.log; return 1; }
 		sleep 0.05
 	done
+	clients+=("$qemu")
 }
 
 # until_gone PID
