@@ -487,7 +487,7 @@ pool_live          2    -  300
 pool_power         2    -  200
 pool_sanitized     2    -  200
 fuzz_tools         2    -  120
-nbd                2    -  120
+nbd                2    -  160
 modules            2    -   90
 debug_kernel       2    -   60
 debug              1    -  400  modules debug_kernel
@@ -534,7 +534,7 @@ packages           2    -  200
 deb                2    -    -
 libvirt            2    -    -
 prometheus         1    -    -
-nbd_boot           1    -  120
+nbd_boot           1    -  180
 ceph               2    -  300
 newest             1    -    -  modules
 kernels            2    -    -
