@@ -87,7 +87,7 @@ declare -A about=(
 	[prometheus]="the alerts and the dashboard, in a real Prometheus"
 	[report]="the page of a report, in a browser, beside what other commands say"
 	[ceph]="pools in RADOS and disks on RBD, on a small cluster: written, killed, taken over"
-	[nbd_boot]="a guest that boots from an old version over NBD while the pool changes"
+	[nbd_boot]="guests that boot over NBD: while the pool changes; for trial, with an agent"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
 	[kernels]="that the module builds for each kernel that has headers in the archive"
@@ -239,6 +239,7 @@ job_ceph() {
 job_nbd_boot() {
 	build tests/nbd programs
 	tests/nbd/boot.sh
+	tests/nbd/boot-agent.sh
 }
 
 job_fuzz_tools() {
@@ -493,7 +494,7 @@ pool_live          2    -  300
 pool_power         2    -  200
 pool_sanitized     2    -  200
 fuzz_tools         2    -  120
-nbd                2    -  120
+nbd                2    -  160
 modules            2    -   90
 debug_kernel       2    -   60
 debug              1    -  400  modules debug_kernel
@@ -540,7 +541,7 @@ packages           2    -  200
 deb                2    -    -
 libvirt            2    -    -
 prometheus         1    -    -
-nbd_boot           1    -  120
+nbd_boot           1    -  180
 ceph               2    -  300
 report             2    -   60
 newest             1    -    -  modules

@@ -8,6 +8,7 @@
 #
 #   release       the kernel's release, as uname -r prints it
 #   vmlinux       the kernel, unpacked, so that the guest need not do it
+#   vmlinuz       the same as a boot loader wants it
 #   modules       lib/modules/RELEASE with what a block device test can want
 #   modules.ext4  the same as a file system for the guest
 #
@@ -80,6 +81,8 @@ make_kernel() {
 
 	echo "$release" >"$dir/release"
 	unpack_kernel "$deb/boot/vmlinuz-$release" "$dir/vmlinux"
+	# For a boot loader.
+	mv "$deb/boot/vmlinuz-$release" "$dir/vmlinuz"
 
 	mkdir -p "$modules/kernel"
 	for d in "${module_dirs[@]}"; do

@@ -36,10 +36,10 @@ declare -A packages=(
 		uuid-dev nbdkit-plugin-dev linux-headers-cloud-amd64
 		linux-headers-6.12-cloud-amd64"
 	[vm]="qemu-system-x86 seabios busybox-static kmod cpio xz-utils zstd lz4
-		e2fsprogs mmdebstrap nbdkit binutils
+		e2fsprogs mmdebstrap nbdkit binutils syslinux mtools
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
-		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86
+		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86 ovmf
 		gnutls-bin fuse3 openssh-client openssh-server age zstd sqlite3"
 	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"

@@ -213,7 +213,7 @@ log_is() { diff - log; }
 	[ "$status" -eq 0 ]
 	grep "daemon.alert revdedup-prune.service failed" journal
 	# Each unit that has work to do, and none of them that is run every five minutes.
-	for unit in attach snapshot prune scrub dedup send; do
+	for unit in attach snapshot prune scrub dedup send boot; do
 		grep -x 'OnFailure=revdedup-failure@%n.service' "$top/systemd/revdedup-$unit.service"
 	done
 	run grep '^OnFailure' "$top"/systemd/revdedup-{metrics,failure@}.service
@@ -233,6 +233,9 @@ log_is() { diff - log; }
 	"$build/bin/revdedupctl" dedup
 	"$build/bin/revdedupctl" init there --size 64M
 	"$build/bin/revdedupctl" send vm1 --to there
+	mkdir -m 700 pool/boot
+	printf 'time 1700000000\npassed 1\nwhy the agent answers\n' \
+		>"pool/boot/$("$build/bin/revdedupctl" show vm1 | awk '$1 == "uid:" { print $2 }').result"
 	metrics+=$'\n'$("$build/bin/revdedupctl" metrics | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p')
 	cat "$top"/systemd/examples/* | grep -o 'revdedup_[a-z_]*' | sort -u >named
 	[ "$(wc -l <named)" -gt 10 ]

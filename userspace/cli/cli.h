@@ -117,6 +117,12 @@ enum ctl_option {
 	CTL_OPT_READ_ONLY,
 	CTL_OPT_VOLUMES,
 	CTL_OPT_LIMIT,
+	CTL_OPT_BOOT,
+	CTL_OPT_RULE,
+	CTL_OPT_MEMORY,
+	CTL_OPT_CPUS,
+	CTL_OPT_FIRMWARE,
+	CTL_OPT_ACCEL,
 	CTL_OPT_HELP,
 	CTL_OPT_VERSION,
 	CTL_OPTIONS,
@@ -132,6 +138,9 @@ _Static_assert(CTL_OPTIONS <= 128, "a bit each");
 #define CTL_LOCK_WAIT_MAX	(30 * 86400)
 #define CTL_HOOK_TIMEOUT_MAX	3600
 #define CTL_KEEP_MAX		1000000
+#define CTL_CPUS_MAX		64
+/* The least that --memory allows. */
+#define CTL_MEMORY_MIN		(16U << 20)
 
 /* 'metrics --textfile' writes here; it is the directory of Debian's node exporter. */
 #define CTL_METRICS_FILE	"/var/lib/prometheus/node-exporter/revdedup.prom"
@@ -303,6 +312,13 @@ int ctl_find(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *r
 int ctl_find_partial(struct ctl *ctl, const struct ctl_name *name, struct ctl_version *ret);
 /* Find the version of operand @nr, which was parsed before. */
 int ctl_find_operand(struct ctl *ctl, int nr, struct ctl_version *ret);
+
+/*
+ * Find the version of DOMAIN/@what of the same moment as @disk, which is of DOMAIN/DISK: see
+ * cmd_snapshot_domain.c. -ENOENT, without a word: there is none.
+ */
+int ctl_find_beside(struct ctl *ctl, const struct ctl_version *disk, const char *what,
+		    struct ctl_version *ret);
 
 /*
  * Read it again after a lock was taken. -ENOENT, and says so: it was deleted
@@ -491,6 +507,7 @@ int cmd_check(struct ctl *ctl);
 int cmd_compact(struct ctl *ctl);
 int cmd_dedup(struct ctl *ctl);
 int cmd_scrub(struct ctl *ctl);
+int cmd_verify(struct ctl *ctl);
 int cmd_repair(struct ctl *ctl);
 int cmd_config(struct ctl *ctl);
 int cmd_complete(struct ctl *ctl);

@@ -204,7 +204,7 @@ static void offer_exports(const struct line *line)
 	rd_exports(&all);
 	export = (const struct rd_export *)all.data;
 	for (nr = all.len / sizeof(*export); nr--; export++)
-		if (!export->device[0])
+		if (rd_export_is_asked(export))
 			offer(line, export->name, export->uri);
 	rd_buffer_free(&all);
 }
@@ -305,6 +305,20 @@ static void offer_values(const struct line *line)
 	case CTL_OPT_DEDUP:
 		offer(line, "reverse", "what the version before has at the same place");
 		offer(line, "inline", "what the pool has anywhere");
+		return;
+	case CTL_OPT_RULE:
+		offer(line, "serial:", "a line of the serial console has this text");
+		offer(line, "agent", "the guest's agent answers");
+		offer(line, "screen", "the screen stays the same");
+		return;
+	case CTL_OPT_FIRMWARE:
+		offer(line, "bios", NULL);
+		offer(line, "uefi", NULL);
+		return;
+	case CTL_OPT_ACCEL:
+		offer(line, "auto", "KVM where it works");
+		offer(line, "kvm", NULL);
+		offer(line, "tcg", "emulated");
 		return;
 	case CTL_OPT_MODE:
 		offer(line, "zeros", "chunks that read as zeros");

@@ -194,6 +194,9 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 	r = name && name->kind == CTL_NAME_MOMENT ? add_moment(ctl, name, &listed) :
 		add_volumes(ctl, name ? name->volume : NULL, &listed);
 	rd_sql_end_read(ctl->pool->sql);
+	if (!r)
+		r = ctl_describe_boots(ctl, (struct ctl_described *)listed.described.data,
+				       listed.described.len / sizeof(struct ctl_described));
 	if (!r) {
 		print_all(ctl, &listed.described);
 		print_partials(ctl, &listed.partials);

@@ -91,6 +91,10 @@ static const struct metric volume_metrics[] = {
 	  VOLUME(inconsistent) },
 	{ "volume_elsewhere_timestamp_seconds", "When the newest version was taken that 'send' knows in another pool.",
 	  offsetof(struct ctl_volume_stats, elsewhere) },
+	{ "volume_boot_test_passed", "Whether the last version came up that was booted for trial.",
+	  offsetof(struct ctl_volume_stats, boot_passed) },
+	{ "volume_boot_test_timestamp_seconds", "When that was.",
+	  offsetof(struct ctl_volume_stats, boot_time) },
 };
 
 static const struct metric device_metrics[] = {

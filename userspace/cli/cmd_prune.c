@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "boottest.h"
 #include "cli.h"
 #include "dedup.h"
 #include "keep.h"
@@ -266,6 +267,8 @@ int cmd_prune(struct ctl *ctl)
 		r = ctl_copies_prepare(ctl, &prune.dedup.copies);
 	if (!r)
 		r = dedup(&prune, prune_planned(&prune));
+	if (r >= 0 && ctl->pool && !prune.dry)
+		ctl_boot_tests_clear(ctl);
 	rd_buffer_free(&prune.delete);
 	return ctl_close(ctl, r);
 }

@@ -53,38 +53,20 @@ static const char *consistency_of(const struct rd_version *version)
 		"no: it may have been written while it was read";
 }
 
-/*
- * Name the version of the definition of the domain that the disk was of at the same moment, or
- * "": see cmd_snapshot_domain.c. All of a moment have one tag and one time: another tag may be at
- * another version by now.
- */
+/* Name the version of the definition of the domain that the disk was of, or "". */
 static int find_definition(struct ctl *ctl, const struct ctl_described *described,
 			   char ret[CTL_VERSION_TEXT])
 {
-	RD_ROW struct rd_row *rows = NULL;
 	const char *disk = strrchr(described->v.volume, '/');
-	char volume[CTL_NAME_MAX + sizeof("/" CTL_DEFINITION)];
-	struct rd_version found;
-	const char *tag;
-	i64 id, number;
+	struct ctl_version found;
 	int r;
 
 	ret[0] = '\0';
 	if (!disk || !strcmp(disk + 1, CTL_DEFINITION))
 		return 0;
-	snprintf(volume, sizeof(volume), "%.*s/" CTL_DEFINITION,
-		 (int)(disk - described->v.volume), described->v.volume);
-	r = rd_volume_find(ctl->pool->sql, volume, &id);
+	r = ctl_find_beside(ctl, &described->v, CTL_DEFINITION, &found);
 	if (!r)
-		r = rd_version_tags(ctl->pool->sql, &rows, &described->v.version);
-	while (!r && (r = rd_next_tag(rows, &tag)) > 0) {
-		r = rd_version_by_tag(ctl->pool->sql, id, tag, &number);
-		if (!r)
-			r = rd_version_load(ctl->pool->sql, id, number, &found);
-		if (!r && found.time == described->v.version.time)
-			ctl_name_print(ret, volume, number);
-		r = r == -ENOENT ? 0 : r;
-	}
+		snprintf(ret, CTL_VERSION_TEXT, "%s", found.name);
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -109,6 +91,9 @@ static void show_text(const struct ctl_described *described, const struct counts
 	if (definition[0])
 		printf("definition:     %s, which 'revdedupctl dump %s' prints\n", definition,
 		       definition);
+	if (described->boot.time)
+		printf("boot:           %s, %s: %s\n", described->boot.passed ? "yes" : "no",
+		       ctl_time_print(time, described->boot.time), described->boot.why);
 	fputs("comment:        ", stdout);
 	ctl_print_comment(version->comment[0] ? version->comment : "-");
 	if (described->unique != CTL_UNKNOWN)
@@ -159,7 +144,9 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
 		r = ctl_describe(ctl, &described);
-	found = r < 0 ? r : find_definition(ctl, &described, definition);
+	found = r < 0 ? r : ctl_describe_boots(ctl, &described, 1);
+	if (!found)
+		found = find_definition(ctl, &described, definition);
 	if (found < 0)
 		r = found;
 	else if (ctl->json)

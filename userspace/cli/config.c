@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "host/volume/attachment.h"
 #include "pool/shard.h"
+#include "bootrules.h"
 #include "cli.h"
 #include "dedup.h"
 
@@ -30,6 +31,9 @@ enum kind {
 	TIME,
 	TAG,		/* may be there more than once */
 	POOLS,		/* a pool, and patterns of volumes; the same */
+	RULE,		/* when a guest is up; the same */
+	BOOTS,		/* a pattern of volumes, and a rule; the same */
+	ACCEL,
 };
 
 static const struct key {
@@ -61,6 +65,12 @@ static const struct key {
 	{ "send", CTL_OPT_RSH, PROGRAM, 0, 0, "ssh" },
 	{ "send", CTL_OPT_RATE, BYTES, CTL_RATE_MIN, 0, "-" },
 	{ "report", CTL_OPT_HTML, PATH, 0, 0, "-" },
+	{ "boot", CTL_OPT_VOLUMES, BOOTS, 0, 0, "-" },
+	{ "boot", CTL_OPT_RULE, RULE, 0, 0, CTL_BOOT_RULES },
+	{ "boot", CTL_OPT_TIME, LIMIT, 0, 0, "10m" },
+	{ "boot", CTL_OPT_MEMORY, BYTES, CTL_MEMORY_MIN, 0, "1G" },
+	{ "boot", CTL_OPT_CPUS, NUMBER, 1, CTL_CPUS_MAX, "1" },
+	{ "boot", CTL_OPT_ACCEL, ACCEL, 0, 0, "auto" },
 	{ "metrics", CTL_OPT_OUTPUT, PATH, 0, 0, CTL_METRICS_FILE },
 };
 
@@ -162,8 +172,21 @@ static const char *check_value(const struct key *key, const char *value, char te
 			"a time such as 12h, 30d, 8w or 1y" : NULL;
 	case TAG:
 		return ctl_is_tag(value) ? NULL : "a tag";
+	case RULE:
+		return ctl_boot_rule_is(value) ? NULL :
+			"serial:TEXT, agent, screen or screen:SECONDS";
+	case BOOTS:
+		return ctl_boot_volumes_are(value) ? NULL :
+			"a pattern of volumes, and perhaps a rule as of 'verify --rule'";
+	case ACCEL:
+		return ctl_boot_accel_is(value) ? NULL : "auto, kvm or tcg";
 	}
 	return NULL;
+}
+
+static bool may_repeat(enum kind kind)
+{
+	return kind == TAG || kind == POOLS || kind == RULE || kind == BOOTS;
 }
 
 static bool is_set(const struct ctl_config *config, const struct key *key)
@@ -189,8 +212,7 @@ static int add_line(struct ctl_config *config, const struct rd_ini *ini)
 	if (wanted)
 		snprintf(text, sizeof(text), "'%s' needs %s, not '%.200s'", ini->key, wanted,
 			 ini->value);
-	else if (setting.key->kind != TAG && setting.key->kind != POOLS &&
-		 is_set(config, setting.key))
+	else if (!may_repeat(setting.key->kind) && is_set(config, setting.key))
 		snprintf(text, sizeof(text), "'%s' is there twice", ini->key);
 	else
 		text[0] = '\0';
@@ -265,6 +287,9 @@ static bool is_for(const struct ctl *ctl, const struct key *key)
 
 	if (!ctl_takes(ctl->command, key->option))
 		return false;
+	if (!strcmp(key->section, "boot") || ctl->command->run == cmd_verify)
+		return ctl->command->run == cmd_verify && (!strcmp(key->section, "boot") ||
+							   !strcmp(key->section, "general"));
 	if (!strcmp(key->section, "send"))
 		return sends && (key->option != CTL_OPT_TO || ctl_sends_by_config(ctl));
 	return strcmp(key->section, "dedup") || ctl->command->run == cmd_dedup ||

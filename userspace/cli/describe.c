@@ -112,6 +112,22 @@ int ctl_describe(struct ctl *ctl, struct ctl_described *ret)
 	return r;
 }
 
+int ctl_describe_boots(const struct ctl *ctl, struct ctl_described *list, size_t nr)
+{
+	struct rd_buffer tests = { 0 };
+	const struct ctl_boot_test *test;
+	size_t i;
+	int r = ctl_boot_tests_read(ctl, &tests);
+
+	for (i = 0; i < nr && !r; i++) {
+		test = ctl_boot_test_find(&tests, list[i].v.version.uid);
+		if (test)
+			list[i].boot = *test;
+	}
+	rd_buffer_free(&tests);
+	return r;
+}
+
 void ctl_described_free(struct rd_buffer *described)
 {
 	struct ctl_described *one;
@@ -142,6 +158,8 @@ const char *ctl_state_print(char text[CTL_STATE_TEXT], const struct ctl_describe
 		{ !version->is_consistent, "not consistent" },
 		{ rd_version_is_by_list(version), "by a list" },
 		{ described->clock_went_back, "clock set back" },
+		{ described->boot.time && described->boot.passed, "boots" },
+		{ described->boot.time && !described->boot.passed, "does not boot" },
 	};
 	size_t i, len = 0;
 
@@ -190,6 +208,9 @@ void ctl_json_described(struct ctl *ctl, const struct ctl_described *described)
 	rd_json_bool(out, "consistent", version->is_consistent);
 	rd_json_bool(out, "by_list", rd_version_is_by_list(version));
 	rd_json_bool(out, "protected", version->is_protected);
+	if (described->boot.time)
+		rd_json_add(out, "boot_test={ passed=%d time=%llu why=%s }",
+			    described->boot.passed, described->boot.time, described->boot.why);
 	json_tags(out, described->tags);
 	rd_json_string(out, "comment", version->comment);
 }

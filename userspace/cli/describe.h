@@ -3,6 +3,7 @@
 #ifndef CTL_DESCRIBE_H
 #define CTL_DESCRIBE_H
 
+#include "boottest.h"
 #include "cli.h"
 
 /* A version, and properties that its row in the catalog does not have. */
@@ -16,6 +17,7 @@ struct ctl_described {
 	bool in_use;		/* a device reads it */
 	bool clock_went_back;	/* it is dated earlier than the version before it */
 	char *tags;		/* "a,b", or "" */
+	struct ctl_boot_test boot;	/* what came of booting it; time 0: nothing did */
 };
 
 /*
@@ -25,10 +27,12 @@ struct ctl_described {
 int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct rd_buffer *ret);
 /* Describe the one version ret->v. */
 int ctl_describe(struct ctl *ctl, struct ctl_described *ret);
+/* Fill in what came of booting @nr versions; there, most are not tested. */
+int ctl_describe_boots(const struct ctl *ctl, struct ctl_described *list, size_t nr);
 void ctl_described_free(struct rd_buffer *described);
 
 /* Everything that is not as usual: "protected, in use", or "". */
-#define CTL_STATE_TEXT	80
+#define CTL_STATE_TEXT	100
 const char *ctl_state_print(char text[CTL_STATE_TEXT], const struct ctl_described *described);
 
 /* Begin a line of JSON with all that is known of the version. */

@@ -207,6 +207,35 @@ void ctl_tell_consistency(const struct ctl_version *version)
 			"a list of changes lacked one" : "it may have been written while it was read");
 }
 
+/* All of a moment have one tag and one time: another tag may be at another version by now. */
+int ctl_find_beside(struct ctl *ctl, const struct ctl_version *disk, const char *what,
+		    struct ctl_version *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	const char *slash = strrchr(disk->volume, '/'), *tag;
+	char volume[CTL_NAME_MAX + 1];
+	i64 id, number;
+	bool found = false;
+	int r;
+
+	if (!slash || snprintf(volume, sizeof(volume), "%.*s/%s", (int)(slash - disk->volume),
+			       disk->volume, what) > CTL_NAME_MAX)
+		return -ENOENT;
+	r = rd_volume_find(ctl->pool->sql, volume, &id);
+	if (!r)
+		r = rd_version_tags(ctl->pool->sql, &rows, &disk->version);
+	while (!r && !found && (r = rd_next_tag(rows, &tag)) > 0) {
+		r = rd_version_by_tag(ctl->pool->sql, id, tag, &number);
+		if (!r)
+			r = rd_version_load(ctl->pool->sql, id, number, &ret->version);
+		found = !r && ret->version.time == disk->version.time;
+		r = r == -ENOENT ? 0 : r;
+	}
+	if (found)
+		set_name(ret, volume);
+	return r ? r : found ? 0 : -ENOENT;
+}
+
 int ctl_lock_version(struct ctl *ctl, struct ctl_version *version)
 {
 	struct rd_lock lock = RD_LOCK_NONE;

@@ -129,6 +129,13 @@ static const struct option_info {
 	[CTL_OPT_VOLUMES] = { "volumes", 0, "PATTERN",
 			      "allow only these, such as 'web*'; may be repeated" },
 	[CTL_OPT_LIMIT] = { "limit", 0, "SIZE", "take no version while the pool holds more" },
+	[CTL_OPT_BOOT] = { "boot", 0, NULL, "boot the version for trial, in QEMU" },
+	[CTL_OPT_RULE] = { "rule", 0, "RULE",
+			   "serial:TEXT, agent or screen[:SECONDS]; may be repeated" },
+	[CTL_OPT_MEMORY] = { "memory", 0, "SIZE", "no more memory for the guest (1G)" },
+	[CTL_OPT_CPUS] = { "cpus", 0, "N", "no more processors for the guest (1)" },
+	[CTL_OPT_FIRMWARE] = { "firmware", 0, "bios|uefi", "what the guest boots by" },
+	[CTL_OPT_ACCEL] = { "accel", 0, "auto|kvm|tcg", "by KVM, or emulated (auto)" },
 	[CTL_OPT_HELP] = { "help", 'h', NULL, "print this help" },
 	[CTL_OPT_VERSION] = { "version", 'V', NULL, "print the version" },
 };
@@ -138,13 +145,35 @@ static const struct option_info prune_dedup = {
 	"dedup", 0, NULL, "then let old versions give up blocks, as 'dedup' does"
 };
 
+/* The same of verify. */
+static const struct option_info verify_volumes = {
+	"volumes", 0, "PATTERN [RULE]", "what --all means, such as 'web*'; may be repeated"
+};
+
+static const struct option_info verify_time = {
+	"time", 0, "TIME", "how long a guest may take to come up (10m)"
+};
+
+static const struct option_info verify_all = {
+	"all", 0, NULL, "the newest version of each volume that --volumes names"
+};
+
 /* The same of send. */
 static const struct option_info send_compression = {
 	"compression", 0, "none|zstd[:LEVEL]", "compress all that is sent like this"
 };
 
+static const struct option_info *verify_info(enum ctl_option option)
+{
+	return option == CTL_OPT_VOLUMES ? &verify_volumes :
+		option == CTL_OPT_TIME ? &verify_time :
+		option == CTL_OPT_ALL ? &verify_all : &infos[option];
+}
+
 static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)
 {
+	if (command && command->run == cmd_verify)
+		return verify_info(option);
 	if (option == CTL_OPT_COMPRESSION && command && command->run == cmd_send)
 		return &send_compression;
 	return option == CTL_OPT_DEDUP && command && command->run == cmd_prune ? &prune_dedup :

@@ -16,6 +16,7 @@
 #include "pool/catalog/packs.h"
 #include "pool/catalog/state.h"
 #include "pool/data/copies.h"
+#include "boottest.h"
 #include "elsewhere.h"
 #include "poolstats.h"
 
@@ -132,7 +133,12 @@ static int read_volumes(struct ctl *ctl, struct ctl_pool_stats *stats,
 			struct rd_buffer *volumes)
 {
 	RD_ROW struct rd_row *rows = NULL;
-	struct ctl_volume_stats volume = { .elsewhere = CTL_UNKNOWN };
+	struct ctl_volume_stats volume = {
+		.elsewhere = CTL_UNKNOWN,
+		.boot_time = CTL_UNKNOWN,
+		.boot_passed = CTL_UNKNOWN,
+		.boot_number = CTL_UNKNOWN,
+	};
 	int r;
 
 	r = rd_volume_stats(ctl->pool->sql, &rows);
@@ -180,6 +186,44 @@ static void read_elsewhere(struct ctl *ctl, struct rd_buffer *volumes)
 	rd_buffer_free(&all);
 }
 
+static void add_boot(struct rd_buffer *volumes, const char *name, const struct rd_version *version,
+		     const struct ctl_boot_test *test)
+{
+	struct ctl_volume_stats *volume;
+
+	rd_each(volume, volumes) {
+		if (strcmp(volume->name, name) ||
+		    (volume->boot_time != CTL_UNKNOWN && volume->boot_time > test->time))
+			continue;
+		volume->boot_time = test->time;
+		volume->boot_passed = test->passed;
+		volume->boot_number = version->number;
+	}
+}
+
+static int read_boots(struct ctl *ctl, struct rd_buffer *volumes)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_buffer tests = { 0 };
+	const struct ctl_boot_test *test;
+	struct rd_version version;
+	const char *name;
+	int r = ctl_boot_tests_read(ctl, &tests);
+
+	/* Most pools have none. */
+	if (!r && tests.len)
+		r = rd_versions_kept(ctl->pool->sql, &rows);
+	while (!r && tests.len && (r = rd_next_kept(rows, &version, &name)) > 0) {
+		test = rd_version_exists(&version) ? ctl_boot_test_find(&tests, version.uid) :
+			NULL;
+		if (test)
+			add_boot(volumes, name, &version, test);
+		r = 0;
+	}
+	rd_buffer_free(&tests);
+	return r;
+}
+
 int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer *volumes)
 {
 	int r;
@@ -193,6 +237,8 @@ int ctl_pool_stats(struct ctl *ctl, struct ctl_pool_stats *ret, struct rd_buffer
 		r = read_volumes(ctl, ret, volumes);
 	if (!r)
 		r = rd_versions_held(ctl->pool->sql, &ret->held, &ret->held_logical);
+	if (!r)
+		r = read_boots(ctl, volumes);
 	rd_sql_end_read(ctl->pool->sql);
 	if (r)
 		return r;

@@ -35,6 +35,9 @@ struct status {
 	struct ctl_pool_stats stats;
 	char newest[CTL_VERSION_TEXT];	/* of all volumes; "": there is none */
 	u64 newest_time;
+	u64 boots, boots_failed;	/* volumes whose last boot for trial passed, or not */
+	u64 boot_time;			/* of the last of all */
+	char boot_failed[CTL_VERSION_TEXT];	/* the first one that did not */
 	struct rd_buffer in_use;	/* struct in_use */
 	struct rd_buffer running;	/* struct running */
 	struct ctl_shard_owner owner;
@@ -55,13 +58,31 @@ static void find_newest(const struct rd_buffer *volumes, struct status *status)
 	status->newest_time = newest->row.time;
 }
 
+static void count_boots(const struct rd_buffer *volumes, struct status *status)
+{
+	const struct ctl_volume_stats *volume;
+
+	rd_each(volume, volumes) {
+		if (volume->boot_time == CTL_UNKNOWN)
+			continue;
+		status->boots++;
+		status->boot_time = rd_max(status->boot_time, volume->boot_time);
+		if (volume->boot_passed)
+			continue;
+		if (!status->boots_failed++)
+			ctl_name_print(status->boot_failed, volume->name, volume->boot_number);
+	}
+}
+
 static int read_numbers(struct ctl *ctl, struct status *status)
 {
 	struct rd_buffer volumes = { 0 };
 	int r = ctl_pool_stats(ctl, &status->stats, &volumes);
 
-	if (!r)
+	if (!r) {
 		find_newest(&volumes, status);
+		count_boots(&volumes, status);
+	}
 	rd_buffer_free(&volumes);
 	return r;
 }
@@ -180,6 +201,23 @@ static void print_result(const char *what, const char *good, const struct ctl_la
 	       last->versions, last->fingerprints, last->wrong);
 }
 
+static void print_boots(const struct status *status)
+{
+	char time[CTL_TIME_TEXT];
+
+	if (!status->boots)
+		return;
+	printf("  last boot:   %s, ", ctl_time_print(time, status->boot_time));
+	if (!status->boots_failed)
+		printf("%llu volume%s boot%s\n", status->boots, status->boots == 1 ? "" : "s",
+		       status->boots == 1 ? "s" : "");
+	else
+		printf("%llu of %llu volume%s %s not boot: %s%s\n", status->boots_failed,
+		       status->boots, status->boots == 1 ? "" : "s",
+		       status->boots_failed == 1 ? "does" : "do", status->boot_failed,
+		       status->boots_failed == 1 ? "" : " and others");
+}
+
 static void print_elsewhere(const struct ctl *ctl)
 {
 	struct rd_buffer all = { 0 };
@@ -245,6 +283,7 @@ static void print_text(const struct ctl *ctl, const struct status *status)
 		       ctl_time_print(time, stats->part.since));
 	printf("  last dedup:  %s\n", stats->deduped == CTL_UNKNOWN ? "never" :
 	       ctl_time_print(time, stats->deduped));
+	print_boots(status);
 	print_elsewhere(ctl);
 	print_readers(&status->in_use);
 	print_running(&status->running);
@@ -339,6 +378,9 @@ static void print_json(struct ctl *ctl, const struct status *status)
 		rd_json_string(out, "last_dedup", NULL);
 	else
 		rd_json_u64(out, "last_dedup", stats->deduped);
+	if (status->boots)
+		rd_json_add(out, "boot_tests={ time=%llu volumes=%llu failed=%llu }",
+			    status->boot_time, status->boots, status->boots_failed);
 	json_elsewhere(ctl, out);
 	json_readers(out, &status->in_use);
 	json_running(out, &status->running);

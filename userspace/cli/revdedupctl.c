@@ -136,8 +136,12 @@ const struct ctl_command ctl_commands[] = {
 	  O(POOL), 0, 0, false, cmd_version },
 	{ "check", NULL, { "fsck" }, "", "check the catalog, without reading content",
 	  COMMON, 0, 0, false, cmd_check },
-	{ "scrub", NULL, { "verify" }, "[VOL[@VERSION]]", "read everything to find damage",
+	{ "scrub", NULL, { NULL }, "[VOL[@VERSION]]", "read everything to find damage",
 	  COMMON | O(PROGRESS) | O(RATE) | O(SAMPLE) | O(TIME), 0, 1, false, cmd_scrub },
+	{ "verify", NULL, { "boot-test" }, "[VOL[@VERSION]|--all] --boot",
+	  "boot a version for trial, and see whether its guest comes up",
+	  COMMON | O(BOOT) | O(ALL) | O(VOLUMES) | O(RULE) | O(TIME) | O(MEMORY) | O(CPUS) |
+	  O(FIRMWARE) | O(ACCEL), 0, 1, false, cmd_verify },
 	{ "repair", NULL, { NULL }, "[--from PATH]...|--rebuild-catalog",
 	  "heal damage from other copies, or make a new catalog",
 	  COMMON | O(PROGRESS) | O(DRY_RUN) | O(FROM) | O(FORCE) | O(REBUILD_CATALOG), 0, 0, false,

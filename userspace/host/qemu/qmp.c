@@ -28,6 +28,8 @@ struct rd_qmp {
 	struct rd_buffer line;		/* the last answer, with a NUL */
 	struct rd_buffer refusal;
 	struct rd_sql *sql;		/* empty: for questions */
+	rd_qmp_event_fn *event;		/* NULL: events are passed by */
+	void *ctx;
 };
 
 /* --- JSON */
@@ -144,6 +146,18 @@ static int is_answer(struct rd_qmp *qmp)
 	return r;
 }
 
+/* Tell of the last line, which is no answer. */
+static int take_event(struct rd_qmp *qmp)
+{
+	struct rd_buffer name = { 0 };
+	int r = qmp->event ? find_member(qmp, "SELECT json_extract(?1, '$.event')", &name) : 0;
+
+	if (r > 0)
+		qmp->event(qmp->ctx, (const char *)name.data, (const char *)qmp->line.data);
+	rd_buffer_free(&name);
+	return r < 0 ? r : 0;
+}
+
 static int read_answer(struct rd_qmp *qmp)
 {
 	struct rd_buffer result = { 0 };
@@ -153,6 +167,8 @@ static int read_answer(struct rd_qmp *qmp)
 		r = read_line(qmp);
 		if (!r)
 			r = is_answer(qmp);
+		if (!r)
+			r = take_event(qmp);
 		if (r < 0)
 			break;
 		if (!r)
@@ -234,6 +250,31 @@ int rd_qmp_query(struct rd_qmp *qmp, const char *verb)
 	return run(qmp, verb, NULL, none);
 }
 
+void rd_qmp_on_event(struct rd_qmp *qmp, rd_qmp_event_fn *event, void *ctx)
+{
+	qmp->event = event;
+	qmp->ctx = ctx;
+}
+
+int rd_qmp_fd(const struct rd_qmp *qmp)
+{
+	return qmp->fd;
+}
+
+int rd_qmp_take_events(struct rd_qmp *qmp)
+{
+	struct pollfd wait = { .fd = qmp->fd, .events = POLLIN };
+	int r = 0;
+
+	while (!r && ((qmp->in.len && memchr(qmp->in.data, '\n', qmp->in.len)) ||
+		      poll(&wait, 1, 0) > 0)) {
+		r = read_line(qmp);
+		if (!r)
+			r = take_event(qmp);
+	}
+	return r;
+}
+
 const char *rd_qmp_refusal(const struct rd_qmp *qmp)
 {
 	return qmp->refusal.len ? (const char *)qmp->refusal.data : "";
@@ -244,17 +285,22 @@ const char *rd_qmp_refusal(const struct rd_qmp *qmp)
 static int connect_to(struct rd_qmp *qmp)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	socklen_t len = sizeof(qmp->peer);
-	int r;
 
 	if (strlen(qmp->path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, qmp->path, strlen(qmp->path) + 1);
 	qmp->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (qmp->fd < 0 || connect(qmp->fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    getsockopt(qmp->fd, SOL_SOCKET, SO_PEERCRED, &qmp->peer, &len))
+	return qmp->fd < 0 || connect(qmp->fd, (struct sockaddr *)&address, sizeof(address)) ?
+		-errno : 0;
+}
+
+static int greet(struct rd_qmp *qmp)
+{
+	socklen_t len = sizeof(qmp->peer);
+	int r;
+
+	if (getsockopt(qmp->fd, SOL_SOCKET, SO_PEERCRED, &qmp->peer, &len))
 		return -errno;
-	/* The greeting. */
 	r = read_line(qmp);
 	if (!r)
 		r = find_member(qmp, "SELECT json_extract(?1, '$.QMP.version.qemu.major')",
@@ -269,7 +315,8 @@ unsigned int rd_qmp_major(const struct rd_qmp *qmp)
 	return qmp->major;
 }
 
-int rd_qmp_open(struct rd_qmp **ret, const char *path)
+/* @fd: -1: connect to @path. */
+static int open_qmp(struct rd_qmp **ret, const char *path, int fd)
 {
 	struct rd_qmp *qmp = calloc(1, sizeof(*qmp));
 	int r;
@@ -277,20 +324,37 @@ int rd_qmp_open(struct rd_qmp **ret, const char *path)
 	*ret = qmp;
 	if (!qmp)
 		return -ENOMEM;
-	qmp->fd = -1;
+	qmp->fd = fd;
 	qmp->path = strdup(path);
 	if (!qmp->path)
 		return -ENOMEM;
 	r = rd_sql_open_memory(&qmp->sql);
 	if (r)
 		return r;
-	r = connect_to(qmp);
+	if (fd < 0)
+		r = connect_to(qmp);
+	if (!r)
+		r = greet(qmp);
 	/* That was said. */
 	if (r == -ETIMEDOUT || r == -ECONNRESET)
 		return r;
 	if (!r)
 		r = rd_qmp_query(qmp, "qmp_capabilities");
 	return r ? rd_err(r, "cannot speak QMP at '%s'", path) : 0;
+}
+
+int rd_qmp_open(struct rd_qmp **ret, const char *path)
+{
+	return open_qmp(ret, path, -1);
+}
+
+int rd_qmp_open_fd(struct rd_qmp **ret, int fd)
+{
+	int r = open_qmp(ret, "the socket of QMP", fd);
+
+	if (!*ret)
+		close(fd);
+	return r;
 }
 
 void rd_qmp_close(struct rd_qmp *qmp)

@@ -19,6 +19,8 @@ struct rd_qmp;
 
 /* Connect to the Unix socket @path. Says what failed; so do all others unless they say more. */
 int rd_qmp_open(struct rd_qmp **ret, const char *path);
+/* The same, over a socket that is connected, which it closes in the end. */
+int rd_qmp_open_fd(struct rd_qmp **ret, int fd);
 void rd_qmp_close(struct rd_qmp *qmp);
 
 /* The first number of QEMU's version. */
@@ -26,6 +28,13 @@ unsigned int rd_qmp_major(const struct rd_qmp *qmp);
 /* The user and group that QEMU runs as. */
 uid_t rd_qmp_uid(const struct rd_qmp *qmp);
 gid_t rd_qmp_gid(const struct rd_qmp *qmp);
+
+/* From now on call @event for each event, @json, which comes while something else is done. */
+typedef void rd_qmp_event_fn(void *ctx, const char *name, const char *json);
+void rd_qmp_on_event(struct rd_qmp *qmp, rd_qmp_event_fn *event, void *ctx);
+/* Its socket, to wait for events; and take those that are there, without waiting. */
+int rd_qmp_fd(const struct rd_qmp *qmp);
+int rd_qmp_take_events(struct rd_qmp *qmp);
 
 /*
  * Execute @verb with arguments as for rd_json_add(). -EREMOTEIO, without a message: QEMU refuses,

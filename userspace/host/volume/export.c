@@ -209,7 +209,7 @@ static void make_command(struct command *command, const struct rd_export_options
 	add(command, "--pidfile");
 	add(command, command->pid);
 	add_address(command, options, export);
-	if (options->device)
+	if (options->device || options->is_own)
 		add(command, "--filter=truncate");
 	add(command, options->writable ? "--filter=cow" : "--read-only");
 	/* A device connects once, and the export ends with it. */
@@ -220,9 +220,9 @@ static void make_command(struct command *command, const struct rd_export_options
 	else
 		add_plugin(command, options, export->pool);
 	/* A device has whole sectors; the module fills the last one with zeros, too. */
-	if (options->device)
+	if (options->device || options->is_own)
 		add(command, "round-up=512");
-	if (options->device && !options->from)
+	if ((options->device && !options->from) || options->is_own)
 		add(command, "clients=1");
 	add(command, NULL);
 }
@@ -477,9 +477,10 @@ static void set_name(struct rd_export *export, const struct rd_export_options *o
 		snprintf(export->version, sizeof(export->version), "%s", options->name);
 	if (options->asked)
 		snprintf(export->asked, sizeof(export->asked), "%s", options->asked);
+	export->is_own = options->is_own;
 	if (!options->device) {
-		snprintf(export->name, sizeof(export->name), "%s",
-			 options->name ? options->name : "all");
+		snprintf(export->name, sizeof(export->name), "%.150s%s",
+			 options->name ? options->name : "all", options->is_own ? ":boot" : "");
 		return;
 	}
 	snprintf(export->device, sizeof(export->device), "%s", options->device);
@@ -529,6 +530,33 @@ int rd_export_wait(const struct rd_export_options *options, const struct rd_expo
 	else
 		rd_err(0, "nbdkit has failed");
 	return -EIO;
+}
+
+int rd_export_connect(const struct rd_export *export)
+{
+	int fd = connect_socket(export);
+
+	return fd < 0 ? rd_err(-errno, "cannot connect to '%s'", export->socket) : fd;
+}
+
+void rd_export_end(const struct rd_export *export)
+{
+	u64 end = rd_now_us() + KILL_MS * 1000ULL;
+	pid_t ended = 0;
+
+	kill(export->pid, SIGTERM);
+	while (!ended && rd_now_us() < end) {
+		ended = waitpid(export->pid, NULL, WNOHANG);
+		if (!ended)
+			usleep(STEP_US);
+	}
+	if (!ended) {
+		kill(export->pid, SIGKILL);
+		while (waitpid(export->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	rd_export_remove_files(export);
+	close(export->fd);
 }
 
 /*

@@ -10,7 +10,8 @@
  *
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
- * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map.
+ * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map. One that a
+ * command uses itself, and that is no business of the user, is VOL@N:boot.
  *
  * nbdkit is the child of revdedupctl itself, or of a process in the background, which removes
  * its files. Both have the open file of the first, with a lock of it (flock), which goes with the
@@ -30,7 +31,7 @@
 #define RD_EXPORT_URI	(3 * PATH_MAX)
 
 struct rd_export {
-	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", or "NAME:map" */
+	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", "NAME:map", or "vm1@3:boot" */
 	char asked[RD_EXPORT_NAME];	/* what the user called it, "vm1@tag" */
 	char version[RD_EXPORT_NAME];	/* "vm1@3", or "" for all */
 	char device[RD_EXPORT_NAME];	/* NAME of the device that reads it, or "" */
@@ -38,6 +39,7 @@ struct rd_export {
 	char uri[RD_EXPORT_URI];
 	char socket[PATH_MAX];		/* "": TCP */
 	bool writable;
+	bool is_own;			/* of the command that made it, see there */
 	pid_t pid;			/* of nbdkit */
 	int fd;				/* of its file, in the process that started it */
 };
@@ -57,6 +59,7 @@ struct rd_export_options {
 	const char *tls_psk;		/* a file, or NULL */
 	bool insecure;			/* TCP without TLS; or no certificate of the client */
 	bool writable;			/* what is written is thrown away in the end */
+	bool is_own;			/* to be read by this command; in whole sectors */
 	bool background;
 	volatile int *stop;		/* not 0 once a signal asks to end */
 };
@@ -90,6 +93,18 @@ int rd_export_describe(const struct rd_export_options *options, struct rd_export
  * Removes its files. -EIO, after a message: it did not end well.
  */
 int rd_export_wait(const struct rd_export_options *options, const struct rd_export *export);
+
+/* Connect to an export with a socket: the descriptor, or -errno, after a message. */
+int rd_export_connect(const struct rd_export *export);
+
+/* End an export in the foreground, without a word of how it ended. */
+void rd_export_end(const struct rd_export *export);
+
+/* Is it one that the user has asked for? */
+static inline bool rd_export_is_asked(const struct rd_export *export)
+{
+	return !export->device[0] && !export->is_own;
+}
 
 /* End an export that runs on this host, and remove its files. */
 int rd_export_stop(const struct rd_export *export);

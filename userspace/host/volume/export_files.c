@@ -99,7 +99,9 @@ int rd_export_make_directory(void)
 static int refuse_running(const struct rd_export *export)
 {
 	rd_err(0, "%s is exported already", export->name);
-	if (export->device[0])
+	if (export->is_own)
+		rd_hint("nothing was changed; another command uses it, and ends it");
+	else if (export->device[0])
 		rd_remedy(RD_REMEDY_UNMAP, export->device, "nothing was changed");
 	else
 		rd_remedy(RD_REMEDY_UNEXPORT, export->name, "nothing was changed");
@@ -142,9 +144,9 @@ int rd_export_make_file(const struct rd_export *export)
 	if (fd < 0)
 		return fd;
 	len = snprintf(text, sizeof(text),
-		       "name=%s\nasked=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\n",
+		       "name=%s\nasked=%s\nversion=%s\ndevice=%s\npool=%s\nuri=%s\nsocket=%s\nwritable=%d\nown=%d\n",
 		       export->name, export->asked, export->version, export->device, export->pool,
-		       export->uri, export->socket, export->writable);
+		       export->uri, export->socket, export->writable, export->is_own);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
 	if (ftruncate(fd, 0) || pwrite(fd, text, len, 0) != len) {
@@ -224,6 +226,8 @@ static void take_line(struct rd_export *export, const char *line)
 			snprintf(texts[i].to, texts[i].size, "%s", line + strlen(texts[i].key));
 	if (!strcmp(line, "writable=1"))
 		export->writable = true;
+	if (!strcmp(line, "own=1"))
+		export->is_own = true;
 }
 
 static bool read_file(struct rd_export *export, const char *path)

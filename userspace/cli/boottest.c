@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The directory boot/ of a pool: see boottest.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/plain.h"
+#include "boottest.h"
+#include "replace.h"
+
+#define DIRECTORY	"boot"
+#define RESULT		"result"
+#define UID_DIGITS	16
+#define FORMAT		"time %llu\npassed %d\nwhy %s\n"
+
+/* --- names */
+
+char *ctl_boot_test_path(const struct ctl *ctl, u64 uid, const char *suffix)
+{
+	char name[sizeof(DIRECTORY) + UID_DIGITS + 32];
+
+	snprintf(name, sizeof(name), DIRECTORY "/%016llx.%.16s", uid, suffix);
+	return rd_path_in(ctl->pool->path, name);
+}
+
+/* Is @name "UID.SUFFIX"? */
+static bool parse_name(const char *name, u64 *ret_uid, const char **ret_suffix)
+{
+	char *end;
+
+	if (strspn(name, "0123456789abcdef") != UID_DIGITS || name[UID_DIGITS] != '.')
+		return false;
+	*ret_uid = strtoull(name, &end, 16);
+	*ret_suffix = end + 1;
+	return true;
+}
+
+/* Open the directory. NULL: it is not there, or not for us to use. */
+static DIR *open_directory(const struct ctl *ctl)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, DIRECTORY);
+	int fd = path && !rd_check_directory(path) ?
+		open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir && fd >= 0)
+		close(fd);
+	return dir;
+}
+
+/* --- reading */
+
+static bool read_result(const struct ctl *ctl, u64 uid, struct ctl_boot_test *ret)
+{
+	RD_FREE char *path = ctl_boot_test_path(ctl, uid, RESULT);
+	int passed = 0, fd = path ? rd_open_plain(path, O_RDONLY, 0) : -ENOMEM;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	char *at;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->uid = uid;
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	if (fscanf(file, "time %llu\npassed %d\nwhy %127[^\n]", &ret->time, &passed,
+		   ret->why) != 3)
+		ret->time = 0;
+	fclose(file);
+	ret->passed = passed == 1;
+	/* It is printed, and a stranger may have put it there. */
+	for (at = ret->why; *at; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
+	return ret->time;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct ctl_boot_test *one = a, *other = b;
+
+	return one->uid < other->uid ? -1 : one->uid > other->uid;
+}
+
+int ctl_boot_tests_read(const struct ctl *ctl, struct rd_buffer *ret)
+{
+	size_t begin = ret->len;
+	DIR *dir = open_directory(ctl);
+	const struct dirent *entry;
+	struct ctl_boot_test test;
+	const char *suffix;
+	u64 uid;
+
+	while (dir && (entry = readdir(dir)))
+		if (parse_name(entry->d_name, &uid, &suffix) && !strcmp(suffix, RESULT) &&
+		    read_result(ctl, uid, &test))
+			rd_buffer_put(ret, &test, sizeof(test));
+	if (dir)
+		closedir(dir);
+	if (ret->failed)
+		return -ENOMEM;
+	if (ret->len > begin)
+		qsort(ret->data + begin, (ret->len - begin) / sizeof(test), sizeof(test), compare);
+	return 0;
+}
+
+const struct ctl_boot_test *ctl_boot_test_find(const struct rd_buffer *tests, u64 uid)
+{
+	const struct ctl_boot_test key = { .uid = uid };
+
+	return tests->len ? bsearch(&key, tests->data, tests->len / sizeof(key), sizeof(key),
+				    compare) : NULL;
+}
+
+/* --- writing */
+
+static int make_directory(const struct ctl *ctl)
+{
+	RD_FREE char *path = rd_path_in(ctl->pool->path, DIRECTORY);
+	DIR *dir;
+
+	if (!path)
+		return -ENOMEM;
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return rd_err(-errno, "cannot make '%s'", path);
+	dir = open_directory(ctl);
+	if (!dir)
+		return rd_err(-ENOTDIR, "cannot use '%s'", path);
+	closedir(dir);
+	return 0;
+}
+
+int ctl_boot_test_put(const struct ctl *ctl, u64 uid, const char *suffix, const void *data,
+		      size_t len)
+{
+	RD_FREE char *path = ctl_boot_test_path(ctl, uid, suffix), *tmp = NULL;
+	FILE *out;
+	int r = path ? make_directory(ctl) : -ENOMEM;
+
+	if (r)
+		return r;
+	if (!data)
+		return unlink(path) && errno != ENOENT ?
+			rd_err(-errno, "cannot remove '%s'", path) : 0;
+	out = ctl_replace_begin(path, &tmp);
+	r = out ? 0 : -errno;
+	if (!r) {
+		fwrite(data, 1, len, out);
+		r = ctl_replace_end(out, tmp, path, 0600);
+	}
+	return r ? rd_err(r, "cannot write '%s'", path) : 0;
+}
+
+int ctl_boot_test_write(const struct ctl *ctl, const struct ctl_boot_test *test)
+{
+	char text[sizeof(test->why) + 80];
+	int len = snprintf(text, sizeof(text), FORMAT, test->time, test->passed, test->why);
+
+	return ctl_boot_test_put(ctl, test->uid, RESULT, text, len);
+}
+
+/* --- clearing */
+
+static int read_uids(struct ctl *ctl, struct rd_buffer *ret)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_version version;
+	const char *volume;
+	int r = rd_versions_kept(ctl->pool->sql, &rows);
+
+	while (!r && (r = rd_next_kept(rows, &version, &volume)) > 0) {
+		const struct ctl_boot_test there = { .uid = version.uid };
+
+		rd_buffer_put(ret, &there, sizeof(there));
+		r = ret->failed ? -ENOMEM : 0;
+	}
+	if (!r && ret->len)
+		qsort(ret->data, ret->len / sizeof(struct ctl_boot_test),
+		      sizeof(struct ctl_boot_test), compare);
+	return r;
+}
+
+void ctl_boot_tests_clear(struct ctl *ctl)
+{
+	DIR *dir = open_directory(ctl);
+	struct rd_buffer there = { 0 };
+	const struct dirent *entry;
+	const char *suffix;
+	u64 uid;
+
+	if (!dir)
+		return;
+	if (!read_uids(ctl, &there))
+		while ((entry = readdir(dir)))
+			if (parse_name(entry->d_name, &uid, &suffix) &&
+			    !ctl_boot_test_find(&there, uid))
+				unlinkat(dirfd(dir), entry->d_name, 0);
+	rd_buffer_free(&there);
+	closedir(dir);
+}
