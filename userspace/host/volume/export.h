@@ -10,7 +10,8 @@
  *
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
- * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map.
+ * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map. One that a
+ * command reads itself (guest.h) is called files-PID, and has a directory, files-PID.tmp.
  *
  * nbdkit is the child of revdedupctl itself, or of a process in the background, which removes
  * its files. Both have the open file of the first, with a lock of it (flock), which goes with the
@@ -30,10 +31,11 @@
 #define RD_EXPORT_URI	(3 * PATH_MAX)
 
 struct rd_export {
-	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", or "NAME:map" */
+	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", "NAME:map", or "files-PID" */
 	char asked[RD_EXPORT_NAME];	/* what the user called it, "vm1@tag" */
 	char version[RD_EXPORT_NAME];	/* "vm1@3", or "" for all */
 	char device[RD_EXPORT_NAME];	/* NAME of the device that reads it, or "" */
+	bool is_own;			/* a command has it for itself: see guest.h */
 	char pool[PATH_MAX];
 	char uri[RD_EXPORT_URI];
 	char socket[PATH_MAX];		/* "": TCP */
@@ -50,6 +52,7 @@ struct rd_export_options {
 	const char *rsh;		/* this reaches; NULL: ssh */
 	u64 rate;			/* bytes a second, on stdin and stdout; 0: any */
 	const char *device;		/* that is to read it; NULL: any client */
+	bool is_own;			/* for this process, which reads it */
 	const char *socket;		/* a path; NULL: by its name, or TCP */
 	const char *address;		/* NULL: no TCP */
 	unsigned int port;
@@ -66,6 +69,15 @@ struct rd_export_options {
  * this process. -EPERM: TCP without TLS, unless @options->insecure; says so.
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
+
+/* Has the user made it as an export? A device or a command reads others, and ends them. */
+static inline bool rd_export_is_users(const struct rd_export *export)
+{
+	return !export->device[0] && !export->is_own;
+}
+
+/* The user that speaks with clients, where that is not the one that starts an export: or NULL. */
+const char *rd_export_user(void);
 
 /* Is it of a pool of this host? */
 static inline bool rd_export_is_here(const struct rd_export *export)
