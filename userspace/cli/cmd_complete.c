@@ -204,7 +204,7 @@ static void offer_exports(const struct line *line)
 	rd_exports(&all);
 	export = (const struct rd_export *)all.data;
 	for (nr = all.len / sizeof(*export); nr--; export++)
-		if (!export->device[0])
+		if (rd_export_is_users(export))
 			offer(line, export->name, export->uri);
 	rd_buffer_free(&all);
 }

@@ -218,7 +218,7 @@ int ctl_print_exports(struct ctl *ctl)
 	int r = rd_exports(&all);
 
 	rd_each(export, &all)
-		if (!r && !export->device[0])
+		if (!r && rd_export_is_users(export))
 			print_one(ctl, export);
 	rd_buffer_free(&all);
 	return r;
@@ -241,8 +241,8 @@ static int end_one(struct ctl *ctl, const struct rd_export *export)
 
 static bool is_meant(const struct ctl *ctl, const struct rd_export *export)
 {
-	/* A device reads it, which 'unmap' removes first. */
-	if (export->device[0])
+	/* 'unmap' removes the device that reads it, or a command ends it. */
+	if (!rd_export_is_users(export))
 		return false;
 	return ctl_has(ctl, CTL_OPT_ALL) || !strcmp(ctl->operands[0], export->name) ||
 		!strcmp(ctl->operands[0], export->asked) ||
