@@ -87,6 +87,7 @@ declare -A about=(
 	[prometheus]="the alerts and the dashboard, in a real Prometheus"
 	[report]="the page of a report, in a browser, beside what other commands say"
 	[ceph]="pools in RADOS and disks on RBD, on a small cluster: written, killed, taken over"
+	[files]="files in versions, of real guests by libguestfs, and of hostile ones"
 	[nbd_boot]="guests that boot over NBD: while the pool changes; for trial, with an agent"
 	[fuzz_tools]="libFuzzer at each parser of input from a disk or a user"
 	[modules]="no test: builds the modules and programs that guests get"
@@ -234,6 +235,12 @@ job_ceph() {
 	build tests/nbd programs
 	[ "$tier" != soak ] || export EVERY=1
 	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/ceph/*.bats
+}
+
+job_files() {
+	"$scripts/setup.sh" guestfs
+	build tests/nbd programs
+	BUILD=$PWD/build/nbd TMPDIR=$memory "$scripts/bats.sh" tests/files/*.bats
 }
 
 job_nbd_boot() {
@@ -471,7 +478,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 	guest_6.12 guest_6.1 table_6.12
 	dedup_6.12 dedup_faults_6.12 shared_6.12 live_6.1 blocksize_6.12
 	end_to_end_6.12 crash_6.12 tablecrash_6.12 power_cuts_6.12 harness
-	kunit packages nbd_boot ceph report)
+	kunit packages nbd_boot ceph report files)
 # They take long, or are about our code more than about the kernel. (deb includes
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
@@ -542,6 +549,7 @@ deb                2    -    -
 libvirt            2    -    -
 prometheus         1    -    -
 nbd_boot           1    -  180
+files              2    -  150
 ceph               2    -  300
 report             2    -   60
 newest             1    -    -  modules
@@ -560,7 +568,7 @@ kernel/tests/*
 kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
-	lint unit cli pool* nbd* ceph report fuzz_tools modules host* live* dedup* shared*
+	lint unit cli pool* nbd* ceph report files fuzz_tools modules host* live* dedup* shared*
 	blocksize* end_to_end* mutate prometheus packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
@@ -573,11 +581,13 @@ tests/cli/* tests/sim/*
 tests/pool/*
 	lint pool* mutate
 tests/nbd/*
-	lint nbd* libvirt
+	lint nbd* libvirt files
 tests/ceph/*
 	lint ceph
 tests/report/*
 	lint report
+tests/files/*
+	lint files
 tests/guest/host/*
 	lint host* live* dedup* shared* blocksize*
 tests/guest/table/*
@@ -717,7 +727,7 @@ lint_jobs() {
 		case $file in
 		# All of these are.
 		tests/cli/*.bats | tests/sim/*.bats | tests/nbd/*.bats) ;;
-		tests/ceph/*.bats | tests/report/*.bats) ;;
+		tests/ceph/*.bats | tests/report/*.bats | tests/files/*.bats) ;;
 		tests/guest/*.bats)
 			name=${file#tests/guest/}
 			grep -qxF "${name%.bats}" <<<"$in_guest" || echo "no job runs $file"

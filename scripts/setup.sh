@@ -10,6 +10,7 @@
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    the tests that run on this machine
 #   libvirt a libvirtd for the tests, which leave that of the machine alone
+#   guestfs libguestfs, with a QEMU of its own, and bsdtar
 #   ceph    a small cluster for the tests, which starts no service of the machine
 #   browser a browser for the tests of pages
 #   fuzz    libFuzzer, for the parsers of the programs
@@ -43,6 +44,7 @@ declare -A packages=(
 		gnutls-bin fuse3 openssh-client openssh-server age zstd sqlite3"
 	[prometheus]="prometheus"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
+	[guestfs]="libguestfs0 libguestfs-xfs guestfish libarchive-tools"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"
 	[browser]="chromium chromium-driver python3-selenium fonts-dejavu-core"
 	[fuzz]="clang libclang-rt-14-dev"

@@ -70,6 +70,9 @@ make_names() {
 	offers restore none@ --
 	offers diff vm1@1 vm1@3 v --
 	offers diff vm1@1 vm1@l -- vm1@latest
+	offers find '*.conf' vm1@l -- vm1@latest
+	# What a guest has is not looked up.
+	offers files vm1@1 "" --
 	offers delete vm1@1 vm1@2 vm1@l -- vm1@latest
 	offers tag vm1@2 "" -- +gold -gold
 	# Of one volume it is no moment.

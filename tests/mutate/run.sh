@@ -28,6 +28,7 @@
 #   nbd FILE [FILTER]      tests/nbd/FILE.bats
 #   ceph FILE [FILTER]     tests/ceph/FILE.bats, on a small cluster
 #   report FILE [FILTER]   tests/report/FILE.bats, in a browser
+#   files FILE [FILTER]    tests/files/FILE.bats
 #   unit NAME              a program of tests/unit
 #
 # The verdict on a patch is "caught", or one of SURVIVED, "does not apply", "does not build"
@@ -122,7 +123,7 @@ build_test() {
 		;;
 	model) make -s -j2 -C "$copy/tests/pool" ../../build/pool/plain/model ;;
 	bats) make -s -j2 -C "$copy/tests/pool" programs ../../build/pool/plain/model ;;
-	nbd | ceph) make -s -j2 -C "$copy/tests/nbd" programs ;;
+	nbd | ceph | files) make -s -j2 -C "$copy/tests/nbd" programs ;;
 	cli | report) make -s -j2 -C "$copy/tests/unit" all ;;
 	unit) make -s -j2 -C "$copy/tests/unit" "../../build/unit/$2" ;;
 	*) die "no such kind of test: '$1'" ;;
@@ -167,9 +168,9 @@ run_model() {
 
 # run_test KIND ARG...
 run_test() {
-	local kind=$1 pool=$copy/build/pool ctl
+	local test=$1 pool=$copy/build/pool ctl
 	shift
-	case $kind in
+	case $test in
 	guest) run_guest "$work/module" build/guest-ctl/revdedupctl "$1" "${*:2}" ;;
 	host) run_guest build/modules/6.12 "$copy/build/ctl/revdedupctl" "host/$1" "${*:2}" ;;
 	model) run_model "$@" ;;
@@ -185,7 +186,9 @@ run_test() {
 		BUILD=$copy/build/nbd CHURNS=30 CONVERTED=20 TMPDIR=$shm \
 			run_bats "$copy/tests/nbd/$1.bats" "${*:2}"
 		;;
-	ceph) BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/ceph/$1.bats" "${*:2}" ;;
+	ceph | files)
+		BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/$kind/$1.bats" "${*:2}"
+		;;
 	report) TMPDIR=$shm run_bats "$copy/tests/report/$1.bats" "${*:2}" ;;
 	unit)
 		timeout "$limit" "$copy/build/unit/$1" && echo "ok $1"

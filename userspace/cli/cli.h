@@ -68,6 +68,7 @@ enum ctl_option {
 	CTL_OPT_TAG,
 	CTL_OPT_GROUP,
 	CTL_OPT_TO,
+	CTL_OPT_TAR,
 	CTL_OPT_FULL,
 	CTL_OPT_KEEP_LAST,	/* these six are as in enum ctl_keep_rule */
 	CTL_OPT_KEEP_HOURLY,
@@ -478,6 +479,8 @@ int cmd_unmap(struct ctl *ctl);
 int cmd_mount(struct ctl *ctl);
 int cmd_umount(struct ctl *ctl);
 int cmd_export(struct ctl *ctl);
+int cmd_files(struct ctl *ctl);
+int cmd_find(struct ctl *ctl);
 int cmd_unexport(struct ctl *ctl);
 int cmd_clone(struct ctl *ctl);
 int cmd_rollback(struct ctl *ctl);

@@ -166,17 +166,19 @@ static int find_machine(struct test *test)
 
 static int serve(struct test *test, struct served *served, struct rd_machine_disk *disk)
 {
+	char own[RD_EXPORT_NAME];
 	const struct rd_export_options options = {
 		.name = served->version.name,
 		.pool = test->pool,
 		.writable = true,
-		.is_own = true,
+		.own = own,
 		.stop = test->ctl->progress.progress.stop,
 	};
 	int r;
 
 	if (!served->is_there)
 		return 0;
+	snprintf(own, sizeof(own), "%.150s:boot", served->version.name);
 	r = rd_export_start(&options, &served->export);
 	if (r)
 		return r;

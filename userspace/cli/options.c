@@ -66,6 +66,7 @@ static const struct option_info {
 			    "take versions of all these volumes at one moment, with this tag" },
 	[CTL_OPT_TO] = { "to", 0, "TARGET",
 			 "a file or block device, - for stdout; a pool to send to" },
+	[CTL_OPT_TAR] = { "tar", 0, "FILE", "write a tar of it to FILE, - for stdout" },
 	[CTL_OPT_FULL] = { "full", 0, NULL, "write everything, not only what differs" },
 	[CTL_OPT_KEEP_LAST] = { "keep-last", 0, "N", "keep the last N versions" },
 	[CTL_OPT_KEEP_HOURLY] = { "keep-hourly", 0, "N", "keep one for each of N hours" },
@@ -170,12 +171,19 @@ static const struct option_info *verify_info(enum ctl_option option)
 		option == CTL_OPT_ALL ? &verify_all : &infos[option];
 }
 
+/* The same of files. */
+static const struct option_info files_to = {
+	"to", 0, "DIR", "unpack it in this directory"
+};
+
 static const struct option_info *info_of(const struct ctl_command *command, enum ctl_option option)
 {
 	if (command && command->run == cmd_verify)
 		return verify_info(option);
 	if (option == CTL_OPT_COMPRESSION && command && command->run == cmd_send)
 		return &send_compression;
+	if (option == CTL_OPT_TO && command && command->run == cmd_files)
+		return &files_to;
 	return option == CTL_OPT_DEDUP && command && command->run == cmd_prune ? &prune_dedup :
 		&infos[option];
 }

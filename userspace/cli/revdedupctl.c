@@ -77,6 +77,11 @@ const struct ctl_command ctl_commands[] = {
 	  O(INSECURE) | O(WRITABLE) | O(BACKGROUND) | O(FROM) | O(RSH), 0, 1, false, cmd_export },
 	{ "unexport", NULL, { NULL }, "VOL@VERSION|--all", "end an export",
 	  HOST | O(ALL), 0, 1, false, cmd_unexport },
+	{ "files", NULL, { NULL }, "VOL[@VERSION] [PATH]", "list the files in a version, or get them out",
+	  COMMON | O(TO) | O(TAR), 1, 2, false, cmd_files },
+	{ "find", NULL, { "locate" }, "PATTERN [VOL[@VERSION]]",
+	  "find files in versions, and when they changed",
+	  COMMON | O(PROGRESS) | O(NEWEST), 1, 2, false, cmd_find },
 	{ "diff", NULL, { NULL }, "VOL@A [VOL@B|--from PATH]",
 	  "list ranges that differ: offset and length",
 	  COMMON | O(PROGRESS) | O(FROM), 1, 2, false, cmd_diff },
@@ -349,12 +354,12 @@ static int run_line(struct ctl *ctl, int argc, char **argv)
 
 /*
  * Is an error to be an object on stdout? Not where stdout would be the content of a version:
- * of 'dump', and of 'restore --to -', which both refuse --json. The arguments behind one that
- * is wrong were not parsed.
+ * of 'dump', 'restore --to -' and 'files --tar -', which refuse --json. The arguments behind one
+ * that is wrong were not parsed.
  */
 static bool errors_are_json(const struct ctl *ctl, char **argv)
 {
-	const char *to = ctl_value(ctl, CTL_OPT_TO);
+	const char *to = ctl_value(ctl, ctl_has(ctl, CTL_OPT_TAR) ? CTL_OPT_TAR : CTL_OPT_TO);
 	bool json = ctl_has(ctl, CTL_OPT_JSON);
 
 	for (; *argv && strcmp(*argv, "--"); argv++)

@@ -25,8 +25,7 @@
  * for every version.
  *
  * nbdkit's side (plugin.c) has the callbacks; exports.c the versions in use; holds.c and
- * holder.c what holds them; user.c the user; messages.c what the engine says, which goes to
- * nbdkit's log.
+ * holder.c what holds them; messages.c what the engine says, which goes to nbdkit's log.
  */
 #ifndef NBD_H
 #define NBD_H
@@ -127,11 +126,6 @@ void nbd_holder_stop(struct nbd_holder *holder);
 /* Hold the version with the id @version. -ENOENT: it is gone; -EPIPE: the process is. */
 int nbd_holder_add(const struct nbd_holder *holder, i64 version, i64 *ret_hold);
 void nbd_holder_drop(const struct nbd_holder *holder, i64 hold);
-
-/* --- user.c */
-
-/* Become the user @name. */
-int nbd_become(const char *name);
 
 /* --- messages.c */
 

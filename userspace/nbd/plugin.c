@@ -8,6 +8,7 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "base/become.h"
 #include "base/log.h"
 #include "nbd.h"
 
@@ -86,7 +87,7 @@ static int after_fork(void)
 {
 	if (nbd_start(&server))
 		return -1;
-	return server.user && nbd_become(server.user) ? -1 : 0;
+	return server.user && rd_become(server.user, 0) ? -1 : 0;
 }
 
 static void cleanup(void)

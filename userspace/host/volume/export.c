@@ -86,13 +86,10 @@ static void find_plugin(char ret[PATH_MAX])
 		snprintf(ret, PATH_MAX, "revdedup");
 }
 
-/*
- * root opens the pool, and another user speaks with clients. nbdkit reads keys for TLS at each
- * connection, which only root may.
- */
-static const char *find_user(const struct rd_export_options *options)
+/* root opens the pool, and another user speaks with clients. */
+const char *rd_export_user(void)
 {
-	if (geteuid() || options->tls_psk)
+	if (geteuid())
 		return NULL;
 	return getpwnam(USER) ? USER : "nobody";
 }
@@ -158,7 +155,8 @@ static void add_address(struct command *command, const struct rd_export_options 
 static void add_plugin(struct command *command, const struct rd_export_options *options,
 		       const char *pool)
 {
-	const char *user = find_user(options);
+	/* nbdkit reads keys for TLS at each connection, which only root may. */
+	const char *user = options->tls_psk ? NULL : rd_export_user();
 
 	find_plugin(command->plugin);
 	add(command, command->plugin);
@@ -209,7 +207,7 @@ static void make_command(struct command *command, const struct rd_export_options
 	add(command, "--pidfile");
 	add(command, command->pid);
 	add_address(command, options, export);
-	if (options->device || options->is_own)
+	if (options->device || options->own)
 		add(command, "--filter=truncate");
 	add(command, options->writable ? "--filter=cow" : "--read-only");
 	/* A device connects once, and the export ends with it. */
@@ -220,9 +218,9 @@ static void make_command(struct command *command, const struct rd_export_options
 	else
 		add_plugin(command, options, export->pool);
 	/* A device has whole sectors; the module fills the last one with zeros, too. */
-	if (options->device || options->is_own)
+	if (options->device || options->own)
 		add(command, "round-up=512");
-	if ((options->device && !options->from) || options->is_own)
+	if ((options->device && !options->from) || (options->own && options->writable))
 		add(command, "clients=1");
 	add(command, NULL);
 }
@@ -477,10 +475,10 @@ static void set_name(struct rd_export *export, const struct rd_export_options *o
 		snprintf(export->version, sizeof(export->version), "%s", options->name);
 	if (options->asked)
 		snprintf(export->asked, sizeof(export->asked), "%s", options->asked);
-	export->is_own = options->is_own;
+	export->is_own = options->own;
 	if (!options->device) {
-		snprintf(export->name, sizeof(export->name), "%.150s%s",
-			 options->name ? options->name : "all", options->is_own ? ":boot" : "");
+		snprintf(export->name, sizeof(export->name), "%s",
+			 options->own ? options->own : options->name ? options->name : "all");
 		return;
 	}
 	snprintf(export->device, sizeof(export->device), "%s", options->device);

@@ -11,7 +11,8 @@
  * A user other than root has them in $XDG_RUNTIME_DIR/revdedup, or in /tmp/revdedup-UID;
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
  * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map. One that a
- * command uses itself, and that is no business of the user, is VOL@N:boot.
+ * command has for itself is named by it: VOL@N:boot (cmd_verify.c), or files-PID, which has a
+ * directory files-PID.tmp (guest.h).
  *
  * nbdkit is the child of revdedupctl itself, or of a process in the background, which removes
  * its files. Both have the open file of the first, with a lock of it (flock), which goes with the
@@ -31,7 +32,7 @@
 #define RD_EXPORT_URI	(3 * PATH_MAX)
 
 struct rd_export {
-	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", "NAME:map", or "vm1@3:boot" */
+	char name[RD_EXPORT_NAME];	/* "vm1@3", "all", or one of those above */
 	char asked[RD_EXPORT_NAME];	/* what the user called it, "vm1@tag" */
 	char version[RD_EXPORT_NAME];	/* "vm1@3", or "" for all */
 	char device[RD_EXPORT_NAME];	/* NAME of the device that reads it, or "" */
@@ -39,7 +40,7 @@ struct rd_export {
 	char uri[RD_EXPORT_URI];
 	char socket[PATH_MAX];		/* "": TCP */
 	bool writable;
-	bool is_own;			/* of the command that made it, see there */
+	bool is_own;			/* a command has it for itself */
 	pid_t pid;			/* of nbdkit */
 	int fd;				/* of its file, in the process that started it */
 };
@@ -59,7 +60,7 @@ struct rd_export_options {
 	const char *tls_psk;		/* a file, or NULL */
 	bool insecure;			/* TCP without TLS; or no certificate of the client */
 	bool writable;			/* what is written is thrown away in the end */
-	bool is_own;			/* to be read by this command; in whole sectors */
+	const char *own;		/* the name of one that this command reads, or NULL */
 	bool background;
 	volatile int *stop;		/* not 0 once a signal asks to end */
 };
@@ -69,6 +70,9 @@ struct rd_export_options {
  * this process. -EPERM: TCP without TLS, unless @options->insecure; says so.
  */
 int rd_export_start(const struct rd_export_options *options, struct rd_export *ret);
+
+/* The user that speaks with clients, where that is not the one that starts an export: or NULL. */
+const char *rd_export_user(void);
 
 /* Is it of a pool of this host? */
 static inline bool rd_export_is_here(const struct rd_export *export)
@@ -100,7 +104,7 @@ int rd_export_connect(const struct rd_export *export);
 /* End an export in the foreground, without a word of how it ended. */
 void rd_export_end(const struct rd_export *export);
 
-/* Is it one that the user has asked for? */
+/* Has the user asked for it? A device or a command reads others, and ends them. */
 static inline bool rd_export_is_asked(const struct rd_export *export)
 {
 	return !export->device[0] && !export->is_own;

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "host/sys/run.h"
 #include "export_files.h"
 
 #define SUFFIX		".export"
@@ -83,7 +84,8 @@ int rd_export_make_directory(void)
 	const char *dir = run_directory();
 	struct stat st;
 
-	if (mkdir(dir, 0755) && errno != EEXIST)
+	/* Whatever the umask is, others may look for a socket that is theirs. */
+	if (mkdir(dir, 0755) ? errno != EEXIST : chmod(dir, 0755))
 		return rd_err(-errno, "cannot make '%s'", dir);
 	if (lstat(dir, &st))
 		return rd_err(-errno, "cannot look at '%s'", dir);
@@ -173,12 +175,23 @@ bool rd_export_is_locked(const struct rd_export *export)
 	return is_locked(path);
 }
 
+/* Another user has written there: rm follows no link, and needs no lock against that user. */
+static void remove_directory(const struct rd_export *export)
+{
+	char path[PATH_MAX], *const argv[] = { "rm", "-rf", "--", path, NULL };
+
+	rd_export_file(path, export->name, "tmp");
+	rd_run_quietly(argv, NULL);
+}
+
 void rd_export_remove_files(const struct rd_export *export)
 {
 	char path[PATH_MAX];
 
 	if (export->socket[0])
 		unlink(export->socket);
+	if (export->is_own)
+		remove_directory(export);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
 	rd_export_file(path, export->name, "export");

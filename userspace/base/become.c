@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * From root to a user without rights, with what is open by then: what clients send is read by a
- * process that can open nothing of the host.
- */
+/* From root to a user without rights: see become.h. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -11,8 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "nbd.h"
+#include "become.h"
+#include "log.h"
 
 /* It is that also where no file says so. */
 #define NOBODY	65534
@@ -27,7 +24,7 @@ static int keep_parent(int signal, pid_t parent)
 	return getppid() == parent ? 0 : -raise(signal);
 }
 
-static int find(const char *name, uid_t *ret_uid, gid_t *ret_gid)
+int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 {
 	const struct passwd *user;
 
@@ -40,18 +37,18 @@ static int find(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	return 0;
 }
 
-int nbd_become(const char *name)
+int rd_become(const char *name, gid_t also)
 {
 	pid_t parent = getppid();
 	int signal = 0;
 	uid_t uid;
 	gid_t gid;
-	int r = find(name, &uid, &gid);
+	int r = rd_find_user(name, &uid, &gid);
 
 	if (r)
 		return r;
 	prctl(PR_GET_PDEATHSIG, &signal);
-	if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+	if (setgroups(!!also, &also) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		r = -errno;
 	if (!r)
 		r = keep_parent(signal, parent);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * From root to a user without rights, with what is open by then: what clients send, or what guests
+ * have written, is read by a process that can open nothing of the host.
+ */
+#ifndef RD_BECOME_H
+#define RD_BECOME_H
+
+#include <sys/types.h>
+
+/* Find a user, and "nobody" also where no file has it. Says what is wrong. */
+int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
+
+/*
+ * Become the user @name for good, with no group but its own and @also, if that is not 0. A signal
+ * that this process gets when its parent ends stays so. Says what is wrong.
+ */
+int rd_become(const char *name, gid_t also);
+
+#endif
