@@ -266,6 +266,46 @@ move() {
 	expect 0 </dev/null
 }
 
+# on_terminal COLUMNS COMMAND...: what it prints on one.
+on_terminal() {
+	script -qec "stty cols $1; '$build/bin/revdedupctl' ${*:2}" /dev/null </dev/null | tr -d '\r'
+}
+
+@test "pictures of a line: on a terminal, as wide as there is room" {
+	make_versions
+	fallocate -p -o 0 -l 2M 3.img
+	must snapshot vm1 --from 3.img
+	truncate -s 40M big.img
+	blocks big.img $((9 * 512)) 1
+	must snapshot big --from big.img
+	export TERM=xterm LC_ALL=C.UTF-8
+	on_terminal 150 list vm1 | tee said
+	grep -q '^VERSION .* UNIQUE  WHERE  *$' said
+	grep -q '^vm1@1 .*  ████████████████ *$' said
+	grep -q '^vm1@2 .*  ████████ *$' said
+	grep -q '^vm1@4 .*  00000000 *$' said
+	# The last segment of twenty, and of 24 columns the last ones.
+	on_terminal 150 list big | grep -q '^big@1 .*B             █ *$'
+	LC_ALL=C on_terminal 150 list vm1 | grep -q '^vm1@2 .*  ######## *$'
+	# No line is longer than the terminal.
+	for columns in 79 74 73 60; do
+		on_terminal "$columns" list vm1 >said
+		awk -v most="$columns" 'length > most && most > 70 { bad = 1 } END { exit bad }' said
+		[ "$columns" -lt 74 ] || grep -q '█' said
+		[ "$columns" -ge 74 ] || [ "$(grep -c '█' said)" -eq 0 ]
+	done
+	on_terminal 80 show vm1@3 | grep -q '^where changed:  *████████████████ *$'
+	on_terminal 80 stats | grep -q '^big .*  ████████████████████████$'
+	on_terminal 80 stats | grep -q '^vm1 .*  █*$'
+	# Elsewhere there is none.
+	for run in "TERM=dumb on_terminal 150" "ctl"; do
+		for command in "list vm1" "show vm1@3" stats; do
+			run eval "$run $command"
+			[[ $output != *█* && $output != *WHERE* && $output != *'where changed'* ]]
+		done
+	done
+}
+
 @test "diff: a version and an image" {
 	make_versions
 	ctl diff vm1@3 --from 1.img

@@ -4,12 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "describe.h"
+#include "bar.h"
+#include "map.h"
 
 /* What the table needs, and how wide. */
 struct table {
 	int name, state, tags;		/* 0: no such column */
-	bool comment;
+	int comment;
+	const struct map_text *maps;
+	unsigned int map;		/* how wide they are; 0: no such column */
+};
+
+struct map_text {
+	char text[CTL_BAR_WIDTH + 1];
 };
 
 static void measure(struct table *table, const struct ctl_described *list, size_t nr)
@@ -17,17 +24,27 @@ static void measure(struct table *table, const struct ctl_described *list, size_
 	char state[CTL_STATE_TEXT];
 	size_t i;
 
-	*table = (struct table){ .name = strlen("VERSION") };
+	table->name = strlen("VERSION");
 	for (i = 0; i < nr; i++) {
 		table->name = rd_max(table->name, strlen(list[i].v.name));
 		table->state = rd_max(table->state, strlen(ctl_state_print(state, &list[i])));
 		table->tags = rd_max(table->tags, strlen(list[i].tags));
-		table->comment |= list[i].v.version.comment[0] != '\0';
+		table->comment = rd_max(table->comment,
+					(int)strlen(list[i].v.version.comment));
 	}
 	if (table->state)
 		table->state = rd_max(table->state, strlen("STATE"));
 	if (table->tags)
 		table->tags = rd_max(table->tags, strlen("TAGS"));
+}
+
+static unsigned int width_of(const struct table *table)
+{
+	/* The columns that are always there, and READ and WRITTEN. */
+	unsigned int width = table->name + 2 + 19 + 3 * 12 + (rd_verbosity > 0 ? 2 * 12 : 0);
+
+	return width + (table->state ? table->state + 2 : 0) +
+		(table->tags ? table->tags + 2 : 0) + (table->comment ? table->comment + 2 : 0);
 }
 
 static void print_headings(const struct table *table)
@@ -36,6 +53,8 @@ static void print_headings(const struct table *table)
 	if (rd_verbosity > 0)
 		printf("  %10s  %10s", "READ", "WRITTEN");
 	printf("  %10s", "UNIQUE");
+	if (table->map)
+		printf("  %-*s", (int)table->map, "WHERE");
 	if (table->state)
 		printf("  %-*s", table->state, "STATE");
 	if (table->tags)
@@ -48,7 +67,7 @@ static const char *or_dash(const char *text)
 	return text[0] ? text : "-";
 }
 
-static void print_row(const struct table *table, const struct ctl_described *row)
+static void print_row(const struct table *table, const struct ctl_described *row, size_t i)
 {
 	const struct rd_version *version = &row->v.version;
 	char time[CTL_TIME_TEXT], text[CTL_SIZE_TEXT], state[CTL_STATE_TEXT];
@@ -62,6 +81,10 @@ static void print_row(const struct table *table, const struct ctl_described *row
 	}
 	printf("  %10s", row->unique == CTL_UNKNOWN ? "?" :
 	       ctl_size_print(text, row->unique));
+	if (table->map) {
+		fputs("  ", stdout);
+		ctl_bar_map(table->maps[i].text, table->map);
+	}
 	if (table->state)
 		printf("  %-*s", table->state, or_dash(ctl_state_print(state, row)));
 	if (table->tags)
@@ -73,18 +96,22 @@ static void print_row(const struct table *table, const struct ctl_described *row
 	putchar('\n');
 }
 
-static void print_all(struct ctl *ctl, const struct rd_buffer *described)
+/* @maps: a struct map_text for each, or nothing. */
+static void print_all(struct ctl *ctl, const struct rd_buffer *described,
+		      const struct rd_buffer *maps)
 {
 	const struct ctl_described *list = (const struct ctl_described *)described->data;
 	size_t i, nr = described->len / sizeof(*list);
-	struct table table;
+	struct table table = { 0 };
 
 	measure(&table, list, nr);
+	table.maps = (const struct map_text *)maps->data;
+	table.map = maps->len ? ctl_bar_room(width_of(&table)) : 0;
 	if (nr && !ctl->json)
 		print_headings(&table);
 	for (i = 0; i < nr; i++) {
 		if (!ctl->json) {
-			print_row(&table, &list[i]);
+			print_row(&table, &list[i], i);
 			continue;
 		}
 		ctl_json_described(ctl, &list[i]);
@@ -135,6 +162,7 @@ static void print_partials(struct ctl *ctl, const struct rd_buffer *partials)
 /* What a list is made of. */
 struct listed {
 	struct rd_buffer described, partials;
+	struct rd_buffer maps;		/* struct map_text each, where there may be room for them */
 	bool is_damaged;
 };
 
@@ -145,17 +173,45 @@ static int without_damage(struct listed *listed, int r)
 	return r == CTL_DAMAGE ? 0 : r;
 }
 
+/* Of the versions from place @begin on, all of the volume. */
+static int add_maps(struct ctl *ctl, const struct ctl_volume *volume, struct listed *listed,
+		    size_t begin)
+{
+	const struct ctl_described *list = (const struct ctl_described *)listed->described.data;
+	size_t i, nr = listed->described.len / sizeof(*list) - begin;
+	struct rd_buffer texts = { 0 };
+	struct map_text map_text;
+	struct ctl_map map;
+	int r;
+
+	if (ctl->json || !ctl_bar_room(0))
+		return 0;
+	ctl_map_init(&map, volume->id, list + begin, nr, CTL_BAR_WIDTH);
+	r = ctl_map_changes(ctl, &map, list + begin, nr, &texts);
+	for (i = 0; i < nr && !r; i++) {
+		snprintf(map_text.text, sizeof(map_text.text), "%s",
+			 ctl_map_text(&map, &texts, i));
+		rd_buffer_put(&listed->maps, &map_text, sizeof(map_text));
+	}
+	rd_buffer_free(&texts);
+	return r ? r : listed->maps.failed ? -ENOMEM : 0;
+}
+
 /* @name: NULL: of all volumes. */
 static int add_volumes(struct ctl *ctl, const char *name, struct listed *listed)
 {
 	struct rd_buffer volumes = { 0 };
 	const struct ctl_volume *volume;
 	int r = ctl_volumes(ctl, name, &volumes);
+	size_t begin;
 
 	rd_each(volume, &volumes) {
+		begin = listed->described.len / sizeof(struct ctl_described);
 		if (!r)
 			r = without_damage(listed, ctl_describe_volume(ctl, volume,
 								       &listed->described));
+		if (!r)
+			r = add_maps(ctl, volume, listed, begin);
 		if (!r)
 			r = add_partial(ctl, volume, &listed->partials);
 	}
@@ -198,10 +254,11 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 		r = ctl_describe_boots(ctl, (struct ctl_described *)listed.described.data,
 				       listed.described.len / sizeof(struct ctl_described));
 	if (!r) {
-		print_all(ctl, &listed.described);
+		print_all(ctl, &listed.described, &listed.maps);
 		print_partials(ctl, &listed.partials);
 	}
 	rd_buffer_free(&listed.partials);
+	rd_buffer_free(&listed.maps);
 	ctl_described_free(&listed.described);
 	return r ? r : listed.is_damaged ? CTL_DAMAGE : 0;
 }

@@ -7,7 +7,8 @@
 #include "base/uuid.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/segments.h"
-#include "describe.h"
+#include "bar.h"
+#include "map.h"
 #include "snapshot.h"
 
 #define WINDOW	1024
@@ -68,6 +69,39 @@ static int find_definition(struct ctl *ctl, const struct ctl_described *describe
 	if (!r)
 		snprintf(ret, CTL_VERSION_TEXT, "%s", found.name);
 	return r == -ENOENT ? 0 : r;
+}
+
+/* Print where on the volume it changed, where that can be seen. */
+static int show_map(struct ctl *ctl, const struct rd_version *version)
+{
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_buffer list = { 0 }, texts = { 0 };
+	struct ctl_described one = { .boot = { 0 } };
+	size_t nr = 0, at = 0;
+	unsigned int room = ctl_bar_room(14);
+	struct ctl_map map;
+	int r;
+
+	if (ctl->json || !room)
+		return 0;
+	r = rd_versions(ctl->pool->sql, &rows, version->volume);
+	while (!r && (r = rd_next_version(rows, &one.v.version)) > 0) {
+		at = one.v.version.number == version->number ? nr : at;
+		nr++;
+		rd_buffer_put(&list, &one, sizeof(one));
+		r = list.failed ? -ENOMEM : 0;
+	}
+	ctl_map_init(&map, version->volume, (struct ctl_described *)list.data, nr, CTL_BAR_WIDTH);
+	if (!r)
+		r = ctl_map_changes(ctl, &map, (struct ctl_described *)list.data, nr, &texts);
+	if (!r && nr) {
+		fputs("where changed:  ", stdout);
+		ctl_bar_map(ctl_map_text(&map, &texts, at), room);
+		putchar('\n');
+	}
+	rd_buffer_free(&list);
+	rd_buffer_free(&texts);
+	return r;
 }
 
 static void show_text(const struct ctl_described *described, const struct counts *counts,
@@ -153,6 +187,10 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 		show_json(ctl, &described, &counts, definition);
 	else
 		show_text(&described, &counts, definition);
+	if (found >= 0) {
+		found = show_map(ctl, &version->version);
+		r = found ? found : r;
+	}
 	free(described.tags);
 	return r;
 }

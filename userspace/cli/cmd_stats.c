@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool/engine/isolation.h"
+#include "bar.h"
 #include "lookups.h"
 #include "poolstats.h"
 #include "tune.h"
@@ -55,9 +56,14 @@ static void print_volumes(const struct rd_buffer *volumes)
 	const struct ctl_volume_stats *volume;
 	char a[CTL_SIZE_TEXT], b[CTL_SIZE_TEXT], time[CTL_TIME_TEXT];
 	int width = 20;
+	u64 most = 0;
+	unsigned int room;
 
-	rd_each(volume, volumes)
+	rd_each(volume, volumes) {
 		width = rd_max(width, (int)strlen(volume->name));
+		most = rd_max(most, volume->row.logical);
+	}
+	room = ctl_bar_room(width + 34 + (rd_verbosity > 0 ? 21 : 0));
 	printf("%-*s  %8s  %10s  %10s%s\n", width, "VOLUME", "VERSIONS", "LOGICAL", "LATEST",
 	       rd_verbosity > 0 ? "  LATEST TIME" : "");
 	rd_each(volume, volumes) {
@@ -66,6 +72,10 @@ static void print_volumes(const struct rd_buffer *volumes)
 		       ctl_size_print(b, volume->row.latest_size));
 		if (rd_verbosity > 0)
 			printf("  %s", ctl_time_print(time, volume->row.time));
+		if (room) {
+			fputs("  ", stdout);
+			ctl_bar_share(volume->row.logical, most, room);
+		}
 		putchar('\n');
 	}
 	putchar('\n');

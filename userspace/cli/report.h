@@ -3,12 +3,8 @@
  * The numbers of a report: one object of JSON, which the page report.html draws.
  *
  * Versions are counted through all volumes that have any, from 1 on: volumes in the order of
- * their names. What belongs to versions is an array with a value for each. A text with a character
- * for each part of a volume is a map:
- *
- *	.		nothing
- *	1 ... 9 a ... z	so much of the part, in 35 steps
- *	_		what changed became zeros
+ * their names. What belongs to versions is an array with a value for each. Maps are as in map.h,
+ * but for nothing at the end.
  */
 #ifndef CTL_REPORT_H
 #define CTL_REPORT_H

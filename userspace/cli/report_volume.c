@@ -8,96 +8,51 @@
 #include "describe.h"
 #include "elsewhere.h"
 #include "keep.h"
+#include "map.h"
 #include "report.h"
-
-struct part_counts {
-	u64 nr, zeros;
-};
 
 struct report_volume {
 	struct ctl *ctl;
 	struct rd_json *out;
-	i64 id;
 	const struct ctl_described *list;
 	size_t nr;
-	u64 parts, nr_segs;
-	struct part_counts *counts;	/* of each part */
-	char *text;			/* a character a part, and a zero */
+	struct ctl_map map;
 };
 
 /* --- maps */
 
-/* The segments of a part. */
-static u64 size_of(const struct report_volume *volume, u64 part)
+static void put_text(struct report_volume *volume, const char *key, char *text)
 {
-	u64 begin = (part * volume->nr_segs + volume->parts - 1) / volume->parts;
-	u64 end = ((part + 1) * volume->nr_segs + volume->parts - 1) / volume->parts;
+	size_t len = volume->map.parts;
 
-	return end - begin;
-}
-
-static char share(const struct report_volume *volume, u64 part, u64 nr)
-{
-	u64 size = size_of(volume, part);
-	u64 step = size ? (rd_min(nr, size) * 35 + size - 1) / size : 0;
-
-	return step ? "0123456789abcdefghijklmnopqrstuvwxyz"[step] : '.';
-}
-
-/* Nothing at the end is left out. */
-static void put_text(struct report_volume *volume, const char *key)
-{
-	size_t len = volume->parts;
-
-	while (len && volume->text[len - 1] == '.')
+	/* Nothing at the end is left out. */
+	while (len && text[len - 1] == '.')
 		len--;
-	volume->text[len] = '\0';
-	rd_json_string(volume->out, key, volume->text);
+	text[len] = '\0';
+	rd_json_string(volume->out, key, text);
 }
 
-static void put_changes(struct report_volume *volume)
-{
-	const struct part_counts *count = volume->counts;
-	u64 part;
-
-	for (part = 0; part < volume->parts; part++, count++)
-		volume->text[part] = count->nr && count->nr == count->zeros ? '_' :
-			share(volume, part, count->nr);
-	put_text(volume, NULL);
-	memset(volume->counts, 0, volume->parts * sizeof(*volume->counts));
-}
-
-/* A version has what was born in those before it that were deleted. */
 static int write_changes(struct report_volume *volume)
 {
-	RD_ROW struct rd_row *rows = NULL;
-	struct rd_segment_part part;
-	size_t at = 0;
+	struct rd_buffer texts = { 0 };
+	size_t i;
 	int r;
 
+	r = ctl_map_changes(volume->ctl, &volume->map, volume->list, volume->nr, &texts);
 	rd_json_begin(volume->out, "changed", '[');
-	r = rd_segment_parts(volume->ctl->pool->sql, &rows, volume->id, volume->parts,
-			     volume->nr_segs);
-	while (!r && (r = rd_next_segment_part(rows, &part)) > 0) {
-		r = 0;
-		for (; at < volume->nr && volume->list[at].v.version.number < part.born; at++)
-			put_changes(volume);
-		if (part.part >= volume->parts)
-			continue;
-		volume->counts[part.part].nr += part.nr;
-		volume->counts[part.part].zeros += part.zeros;
-	}
-	for (; at < volume->nr; at++)
-		put_changes(volume);
+	for (i = 0; i < volume->nr && !r; i++)
+		put_text(volume, NULL, ctl_map_text(&volume->map, &texts, i));
 	rd_json_end(volume->out, ']');
+	rd_buffer_free(&texts);
 	return r;
 }
 
 /* How many segments of a part have a property. */
 static u64 zero_in(const struct report_volume *volume, const struct rd_latest_part *part)
 {
-	return size_of(volume, part->part) - rd_min(part->whole + part->several,
-						    size_of(volume, part->part));
+	u64 size = ctl_map_size(&volume->map, part->part);
+
+	return size - rd_min(part->whole + part->several, size);
 }
 
 static u64 several_in(const struct report_volume *volume, const struct rd_latest_part *part)
@@ -113,56 +68,44 @@ static u64 packed_in(const struct report_volume *volume, const struct rd_latest_
 }
 
 static void put_latest(struct report_volume *volume, const char *key,
-		       const struct rd_buffer *parts,
+		       const struct rd_buffer *parts, char *text,
 		       u64 (*in)(const struct report_volume *, const struct rd_latest_part *))
 {
 	const struct rd_latest_part *part;
 	struct rd_latest_part none = { 0 };
 
-	for (; none.part < volume->parts; none.part++)
-		volume->text[none.part] = share(volume, none.part, in(volume, &none));
+	for (; none.part < volume->map.parts; none.part++)
+		text[none.part] = ctl_map_share(&volume->map, none.part, in(volume, &none));
 	rd_each(part, parts)
-		volume->text[part->part] = share(volume, part->part, in(volume, part));
-	put_text(volume, key);
+		text[part->part] = ctl_map_share(&volume->map, part->part, in(volume, part));
+	put_text(volume, key, text);
 }
 
 static int write_latest(struct report_volume *volume)
 {
 	RD_ROW struct rd_row *rows = NULL;
+	char *text = malloc(volume->map.parts + 1);
 	struct rd_buffer parts = { 0 };
 	struct rd_latest_part part;
 	int r;
 
-	r = rd_latest_parts(volume->ctl->pool->sql, &rows, volume->id, volume->parts,
-			    volume->nr_segs);
+	r = !text ? -ENOMEM : rd_latest_parts(volume->ctl->pool->sql, &rows, volume->map.volume,
+					      volume->map.parts, volume->map.nr_segs);
 	while (!r && (r = rd_next_latest_part(rows, &part)) > 0) {
-		if (part.part < volume->parts)
+		if (part.part < volume->map.parts)
 			rd_buffer_put(&parts, &part, sizeof(part));
 		r = parts.failed ? -ENOMEM : 0;
 	}
-	rd_json_begin(volume->out, "newest", '{');
-	put_latest(volume, "zeros", &parts, zero_in);
-	put_latest(volume, "several_pieces", &parts, several_in);
-	put_latest(volume, "packed", &parts, packed_in);
-	rd_json_end(volume->out, '}');
+	if (!r) {
+		rd_json_begin(volume->out, "newest", '{');
+		put_latest(volume, "zeros", &parts, text, zero_in);
+		put_latest(volume, "several_pieces", &parts, text, several_in);
+		put_latest(volume, "packed", &parts, text, packed_in);
+		rd_json_end(volume->out, '}');
+	}
 	rd_buffer_free(&parts);
+	free(text);
 	return r;
-}
-
-static int write_maps(struct report_volume *volume)
-{
-	RD_FREE struct part_counts *counts = calloc(volume->parts, sizeof(*counts));
-	RD_FREE char *text = malloc(volume->parts + 1);
-	int r;
-
-	if (!counts || !text)
-		return -ENOMEM;
-	volume->counts = counts;
-	volume->text = text;
-	rd_json_u64(volume->out, "segments", volume->nr_segs);
-	rd_json_u64(volume->out, "parts", volume->parts);
-	r = write_changes(volume);
-	return r ? r : write_latest(volume);
 }
 
 /* --- versions */
@@ -218,6 +161,9 @@ static void write_versions(struct report_volume *volume)
 	COLUMN(volume, "state", "%s", ctl_state_print(state, row));
 	COLUMN(volume, "tags", "%s", row->tags);
 	COLUMN(volume, "comment", "%s", version->comment);
+	/* Time 0: it was not booted. */
+	COLUMN(volume, "boot_time", "%llu", row->boot.time);
+	COLUMN(volume, "boots", "%d", row->boot.passed);
 	write_periods(volume);
 }
 
@@ -236,16 +182,6 @@ static void write_elsewhere(struct report_volume *volume, const char *name)
 	rd_buffer_free(&all);
 }
 
-static u64 largest(const struct report_volume *volume)
-{
-	u64 size = RD_SEG_SIZE;
-	size_t i;
-
-	for (i = 0; i < volume->nr; i++)
-		size = rd_max(size, volume->list[i].v.version.size);
-	return rd_nr_segs(size);
-}
-
 static int write_volume(struct report_volume *volume, const char *name, u32 first)
 {
 	int r;
@@ -255,7 +191,11 @@ static int write_volume(struct report_volume *volume, const char *name, u32 firs
 	rd_json_u64(volume->out, "first", first);
 	write_versions(volume);
 	write_elsewhere(volume, name);
-	r = write_maps(volume);
+	rd_json_u64(volume->out, "segments", volume->map.nr_segs);
+	rd_json_u64(volume->out, "parts", volume->map.parts);
+	r = write_changes(volume);
+	if (!r)
+		r = write_latest(volume);
 	rd_json_end(volume->out, '}');
 	return r;
 }
@@ -264,7 +204,7 @@ int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 firs
 		      u32 *ret_nr)
 {
 	struct rd_buffer described = { 0 };
-	struct report_volume report = { .ctl = ctl, .out = &ctl->out, .id = volume->id };
+	struct report_volume report = { .ctl = ctl, .out = &ctl->out };
 	int r = ctl_describe_volume(ctl, volume, &described), damage = 0;
 
 	if (r == CTL_DAMAGE) {
@@ -273,9 +213,10 @@ int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 firs
 	}
 	report.list = (const struct ctl_described *)described.data;
 	report.nr = described.len / sizeof(*report.list);
+	if (!r)
+		r = ctl_describe_boots(ctl, (struct ctl_described *)described.data, report.nr);
 	*ret_nr = report.nr;
-	report.nr_segs = largest(&report);
-	report.parts = rd_min(report.nr_segs, max_parts);
+	ctl_map_init(&report.map, volume->id, report.list, report.nr, max_parts);
 	if (!r && report.nr)
 		r = write_volume(&report, volume->name, first);
 	ctl_described_free(&described);
