@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pictures of a line, on a terminal alone: where output goes elsewhere, or TERM is "dumb", as readers
- * of a screen set it, there is none. They need no colour, and no more than ASCII where the locale has
- * no UTF-8. Where a line has no room for one, it is left out.
+ * Pictures of a line, on a terminal alone: where output goes elsewhere, or TERM is "dumb", there is
+ * none. They need no colour, and no more than ASCII where the locale has no UTF-8. Where a line has
+ * no room for one, it is left out.
  */
 #ifndef CTL_BAR_H
 #define CTL_BAR_H

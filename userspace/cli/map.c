@@ -58,8 +58,8 @@ static void put_text(const struct ctl_map *map, struct counts *counts, struct rd
 int ctl_map_changes(struct ctl *ctl, const struct ctl_map *map, const struct ctl_described *list,
 		    size_t nr, struct rd_buffer *ret)
 {
-	RD_FREE struct counts *counts = calloc(map->parts, sizeof(*counts));
 	RD_ROW struct rd_row *rows = NULL;
+	struct counts *counts = calloc(map->parts, sizeof(*counts));
 	struct rd_segment_part part;
 	size_t at = 0;
 	int r;
@@ -77,5 +77,6 @@ int ctl_map_changes(struct ctl *ctl, const struct ctl_map *map, const struct ctl
 	}
 	for (; at < nr && !r; at++)
 		put_text(map, counts, ret);
+	free(counts);
 	return r ? r : ret->failed ? -ENOMEM : 0;
 }
