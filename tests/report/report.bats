@@ -137,7 +137,7 @@ numbers() {
 		# 600 to 614 came with version 3, 900 to 921 with 4.
 		assert volume["changed"][2] == ".z", volume["changed"]
 		assert volume["changed"][3] == "..z...z", volume["changed"]
-		assert volume["newest"]["zeros"] == ".......zzzzz", volume["newest"]
+		assert volume["newest"]["one_piece"] == "zzzzzzz", volume["newest"]
 		assert all["held_elsewhere"] > 0
 	END
 	numbers c
@@ -145,7 +145,7 @@ numbers() {
 		import json
 		volume, = json.load(open("numbers.json"))["volumes"]
 		# Where all of a segment becomes zeros there is a mark of its own.
-		assert volume["newest"]["zeros"] == "...zzzzz", volume["newest"]
+		assert volume["newest"]["one_piece"] == "zzz", volume["newest"]
 		assert any("_" in text for text in volume["changed"]), volume["changed"]
 	END
 }
@@ -156,7 +156,7 @@ numbers() {
 	must snapshot vm1 --from 3.img
 	numbers
 	[ "$(field 0 '["volumes"][0]["changed"][3]')" = _ ]
-	[ "$(field 0 '["volumes"][0]["newest"]["zeros"]')" = z.z ]
+	[ "$(field 0 '["volumes"][0]["newest"]["one_piece"]')" = .z ]
 }
 
 @test "in packs as well: the sets hold about what packs take" {
@@ -235,6 +235,30 @@ numbers() {
 	[[ ${lines[2]} == '"a@7, '*' from 4 MiB to 6 MiB: '* ]]
 	[ "${lines[3]}" = 0 ]
 	[ "${lines[4]}" = true ]
+}
+
+@test "a page of one volume: prune is for that alone, what is in use stays, boots are told" {
+	local uid nr
+	make_fleet
+	mkdir -m 700 pool/boot
+	# 5 was booted again after 7.
+	for nr in 7 5; do
+		must show "a@$nr" --json
+		uid=$(field 0 '["uid"]')
+		printf 'time %d\npassed %d\nwhy a test\n' $((1790000000 - nr)) $((nr == 7)) \
+			>"pool/boot/$uid.result"
+	done
+	chmod 600 pool/boot/*
+	must report a --html page.html --keep-last 2
+	run "$BATS_TEST_DIRNAME/page.py" page.html '[...document.querySelectorAll("#freed code")].map(e => e.textContent).join()' \
+		'freedBy(kept) > 0' '(volumes[0].in_use.fill(true), freedBy(kept))' \
+		'$("volumes").innerText.includes("a@5 does not")'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "${lines[0]}" = '"revdedupctl prune a --dry-run --keep-last 2"' ]
+	[ "${lines[1]}" = true ]
+	[ "${lines[2]}" = 0 ]
+	[ "${lines[3]}" = true ]
 }
 
 @test "text in the pool is text on the page" {

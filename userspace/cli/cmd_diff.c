@@ -236,13 +236,15 @@ static int find_both(struct diff *diff)
 	return r;
 }
 
-static void warn_of_writes(struct diff *diff)
+static int warn_of_writes(struct diff *diff)
 {
-	bool has_changed;
+	bool has_changed = false;
+	int r = rd_source_has_changed(&diff->disk, &has_changed);
 
-	if (!rd_source_has_changed(&diff->disk, &has_changed) && has_changed)
+	if (!r && has_changed)
 		rd_warn("'%s' was written to while it was read: a range may have its old or its new content",
 			diff->path);
+	return r;
 }
 
 static void free_diff(struct diff *diff)
@@ -266,7 +268,7 @@ static int diff_with(struct ctl *ctl, const char *path)
 	if (!r)
 		r = diff.resolver && diff.hasher ? diff_all(&diff) : -ENOMEM;
 	if (!r && path)
-		warn_of_writes(&diff);
+		r = warn_of_writes(&diff);
 	if (!r && ctl->json)
 		ctl_json(ctl, "diff", "from=%s to=%s ranges=%llu bytes=%llu segments_damaged=%llu",
 			 diff.a.name, path ? path : diff.b.name, diff.nr_ranges, diff.nr_bytes,

@@ -34,8 +34,9 @@ static void write_pool(struct ctl *ctl, const struct ctl_pool_stats *stats)
 		    RD_VERSION);
 	rd_json_add(out, "bytes_logical=%llu bytes_data=%llu bytes_packed=%llu bytes_unique=%llu",
 		    stats->logical, stats->data, stats->packed, stats->unique);
-	rd_json_add(out, "bytes_index=%llu versions=%llu",
-		    stats->catalog + stats->fps + stats->journal, stats->versions);
+	rd_json_add(out, "bytes_index=%llu versions=%llu versions_held=%llu all_volumes=%d",
+		    stats->catalog + stats->fps + stats->journal, stats->versions, stats->held,
+		    !ctl->nr_operands);
 	if (stats->copies != CTL_UNKNOWN)
 		rd_json_u64(out, "bytes_copies", stats->copies);
 	ctl_json_free(ctl, stats);
@@ -107,7 +108,7 @@ static int write_volumes(struct ctl *ctl, const struct rd_buffer *stats, struct 
 {
 	const struct ctl_volume_stats *row;
 	struct rd_buffer volumes = { 0 };
-	u32 run[2] = { 1, 1 }, nr;
+	u32 run[2] = { 1, 1 };
 	u64 parts;
 	int r = 0, damage = 0;
 
@@ -122,7 +123,7 @@ static int write_volumes(struct ctl *ctl, const struct rd_buffer *stats, struct 
 		r = ctl_volumes(ctl, row->name, &volumes);
 		if (!r)
 			r = ctl_report_volume(ctl, (const struct ctl_volume *)volumes.data,
-					      run[0], parts, &nr);
+					      run[0], parts);
 		if (r == CTL_DAMAGE) {
 			damage = r;
 			r = 0;

@@ -22,9 +22,8 @@ int ctl_report_write(struct ctl *ctl, const struct ctl_keep_policy *policy, FILE
 
 /*
  * Write to ctl->out the object of a volume, whose first version has the number @first. @max_parts:
- * it is divided into no more. *@ret_nr: so many versions there are; 0: nothing was written.
+ * it is divided into no more. Without a version nothing is written.
  */
-int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts,
-		      u32 *ret_nr);
+int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A volume in a report: its versions, what changed between them, how the newest one lies. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -47,63 +48,51 @@ static int write_changes(struct report_volume *volume)
 	return r;
 }
 
-/* How many segments of a part have a property. */
-static u64 zero_in(const struct report_volume *volume, const struct rd_latest_part *part)
+static int read_latest(struct report_volume *volume, struct rd_latest_part *parts)
 {
-	u64 size = ctl_map_size(&volume->map, part->part);
+	RD_ROW struct rd_row *rows = NULL;
+	struct rd_latest_part part;
+	int r;
 
-	return size - rd_min(part->whole + part->several, size);
+	r = rd_latest_parts(volume->ctl->pool->sql, &rows, &volume->list[volume->nr - 1].v.version,
+			    volume->map.parts, volume->map.nr_segs);
+	while (!r && (r = rd_next_latest_part(rows, &part)) > 0) {
+		if (part.part < volume->map.parts)
+			parts[part.part] = part;
+		r = 0;
+	}
+	return r;
 }
 
-static u64 several_in(const struct report_volume *volume, const struct rd_latest_part *part)
-{
-	(void)volume;
-	return part->several;
-}
-
-static u64 packed_in(const struct report_volume *volume, const struct rd_latest_part *part)
-{
-	(void)volume;
-	return part->packed;
-}
-
+/* @at: which of the numbers of a part. */
 static void put_latest(struct report_volume *volume, const char *key,
-		       const struct rd_buffer *parts, char *text,
-		       u64 (*in)(const struct report_volume *, const struct rd_latest_part *))
+		       const struct rd_latest_part *parts, char *text, size_t at)
 {
-	const struct rd_latest_part *part;
-	struct rd_latest_part none = { 0 };
+	u64 i, nr;
 
-	for (; none.part < volume->map.parts; none.part++)
-		text[none.part] = ctl_map_share(&volume->map, none.part, in(volume, &none));
-	rd_each(part, parts)
-		text[part->part] = ctl_map_share(&volume->map, part->part, in(volume, part));
+	for (i = 0; i < volume->map.parts; i++) {
+		memcpy(&nr, (const u8 *)&parts[i] + at, sizeof(nr));
+		text[i] = ctl_map_share(&volume->map, i, nr);
+	}
 	put_text(volume, key, text);
 }
 
 static int write_latest(struct report_volume *volume)
 {
-	RD_ROW struct rd_row *rows = NULL;
+	struct rd_latest_part *parts = calloc(volume->map.parts, sizeof(*parts));
 	char *text = malloc(volume->map.parts + 1);
-	struct rd_buffer parts = { 0 };
-	struct rd_latest_part part;
-	int r;
+	int r = parts && text ? read_latest(volume, parts) : -ENOMEM;
 
-	r = !text ? -ENOMEM : rd_latest_parts(volume->ctl->pool->sql, &rows, volume->map.volume,
-					      volume->map.parts, volume->map.nr_segs);
-	while (!r && (r = rd_next_latest_part(rows, &part)) > 0) {
-		if (part.part < volume->map.parts)
-			rd_buffer_put(&parts, &part, sizeof(part));
-		r = parts.failed ? -ENOMEM : 0;
-	}
 	if (!r) {
 		rd_json_begin(volume->out, "newest", '{');
-		put_latest(volume, "zeros", &parts, text, zero_in);
-		put_latest(volume, "several_pieces", &parts, text, several_in);
-		put_latest(volume, "packed", &parts, text, packed_in);
+		put_latest(volume, "one_piece", parts, text,
+			   offsetof(struct rd_latest_part, whole));
+		put_latest(volume, "several_pieces", parts, text,
+			   offsetof(struct rd_latest_part, several));
+		put_latest(volume, "packed", parts, text, offsetof(struct rd_latest_part, packed));
 		rd_json_end(volume->out, '}');
 	}
-	rd_buffer_free(&parts);
+	free(parts);
 	free(text);
 	return r;
 }
@@ -157,6 +146,7 @@ static void write_versions(struct report_volume *volume)
 	COLUMN(volume, "bytes_changed", "%llu", version->blocks_changed * RD_BLOCK_SIZE);
 	COLUMN(volume, "bytes_stored", "%llu", version->bytes_stored);
 	write_unique(volume);
+	COLUMN(volume, "in_use", "%d", row->in_use);
 	COLUMN(volume, "protected", "%d", version->is_protected);
 	COLUMN(volume, "state", "%s", ctl_state_print(state, row));
 	COLUMN(volume, "tags", "%s", row->tags);
@@ -200,8 +190,7 @@ static int write_volume(struct report_volume *volume, const char *name, u32 firs
 	return r;
 }
 
-int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts,
-		      u32 *ret_nr)
+int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts)
 {
 	struct rd_buffer described = { 0 };
 	struct report_volume report = { .ctl = ctl, .out = &ctl->out };
@@ -215,7 +204,6 @@ int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 firs
 	report.nr = described.len / sizeof(*report.list);
 	if (!r)
 		r = ctl_describe_boots(ctl, (struct ctl_described *)described.data, report.nr);
-	*ret_nr = report.nr;
 	ctl_map_init(&report.map, volume->id, report.list, report.nr, max_parts);
 	if (!r && report.nr)
 		r = write_volume(&report, volume->name, first);

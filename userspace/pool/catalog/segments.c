@@ -181,17 +181,18 @@ int rd_next_segment_part(struct rd_row *rows, struct rd_segment_part *ret)
 	return 1;
 }
 
-int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs)
+int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version,
+		    u64 parts, u64 nr_segs)
 {
 	return rd_sql_ask(sql, ret, "SELECT segment * ?2 / ?3 AS part, sum(pieces = 1),"
 			  " sum(pieces <> 1), sum(frame >= ?4) FROM segment AS s"
 			  " CROSS JOIN uses ON uses.recipe = s.recipe"
 			  " CROSS JOIN recipe ON recipe.id = s.recipe"
-			  " WHERE volume = ?1 AND segment < ?3 AND NOT EXISTS (SELECT 1"
-			  " FROM segment AS t WHERE t.volume = s.volume"
-			  " AND t.segment = s.segment AND t.born > s.born)"
-			  " GROUP BY part ORDER BY part", "iiii", volume, (i64)parts,
-			  (i64)nr_segs, (i64)RD_PACKED_FRAMES);
+			  " WHERE volume = ?1 AND segment < ?3 AND born <= ?5 AND NOT EXISTS"
+			  " (SELECT 1 FROM segment AS t WHERE t.volume = s.volume"
+			  " AND t.segment = s.segment AND t.born > s.born AND t.born <= ?5)"
+			  " GROUP BY part ORDER BY part", "iiiii", version->volume, (i64)parts,
+			  (i64)nr_segs, (i64)RD_PACKED_FRAMES, version->number);
 }
 
 int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret)

@@ -100,8 +100,9 @@ struct rd_latest_part {
 	u64 packed;		/* of both, those in packs */
 };
 
-/* Ask for those of @volume in the same way: rd_next_latest_part(). */
-int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, i64 volume, u64 parts, u64 nr_segs);
+/* Ask for those of @version, the newest one, in the same way: rd_next_latest_part(). */
+int rd_latest_parts(struct rd_sql *sql, struct rd_row **ret, const struct rd_version *version,
+		    u64 parts, u64 nr_segs);
 int rd_next_latest_part(struct rd_row *rows, struct rd_latest_part *ret);
 
 /* Ask for all rows of @volume in the order of birth: rd_next_birth(). */
