@@ -328,6 +328,7 @@ opens() {
 @test "axe-core finds nothing on the page" {
 	make_fleet
 	must report --html page.html --keep-daily 3
+	rm -r pool
 	make_pool 64M
 	must report --html none.html
 	(cd "$BATS_FILE_TMPDIR" && npm pack --silent axe-core@4 && tar -xf axe-core-4*.tgz)
