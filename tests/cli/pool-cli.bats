@@ -179,8 +179,8 @@ bats_require_minimum_version 1.5.0
 	expect 2 <<<"revdedupctl: 'list' does not take --dry-run (try 'revdedupctl help list')"
 	ctl list a b
 	expect 2 <<<"revdedupctl: unexpected argument 'b' (try 'revdedupctl help list')"
-	ctl diff vm1@1
-	expect 2 <<<"revdedupctl: 'diff' needs VOL@A VOL@B (try 'revdedupctl help diff')"
+	ctl diff
+	expect 2 <<<"revdedupctl: 'diff' needs VOL@A [VOL@B|--from PATH] (try 'revdedupctl help diff')"
 	ctl list -p x --lock-wait forever
 	expect 2 <<<"revdedupctl: --lock-wait needs a number from 0 to 2592000, not 'forever' (try 'revdedupctl help list')"
 	ctl list --quiet=yes

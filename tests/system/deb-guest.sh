@@ -205,9 +205,14 @@ first_boot() {
 	ok "with one there are" runs metrics
 	ok "of the pool" grep 'revdedup_pool_scrub_damaged_versions{.*} 0' $metrics/revdedup.prom
 	ok "and of volumes" grep 'revdedup_device_tracked{volume="vg/vm3"} 1' $metrics/revdedup.prom
+	ok "without a file there is no report" is_skipped report
+	sed -i 's|^#html = .*|html = /srv/report.html|' $conf
+	ok "with one there is" runs report
+	ok "for all users" [ "$(stat -c %a /srv/report.html)" = 644 ]
+	ok "without a volume none is booted" is_skipped boot
 	test_failures
 	test_timers
-	for unit in prune scrub dedup metrics failure@one; do
+	for unit in prune scrub dedup metrics report failure@one; do
 		ok "the sandbox is closed: $unit" is_closed $unit
 	done
 	test_lvm
@@ -287,8 +292,10 @@ test_timers() {
 		prune 1500
 		dedup 1500
 		scrub 45000
+		report 72
+		boot 11000
 	END
-	systemctl -q disable --now revdedup-{metrics,snapshot,dedup,prune}.timer
+	systemctl -q disable --now revdedup-{metrics,snapshot,dedup,prune,report,boot}.timer
 }
 
 test_lvm() {
