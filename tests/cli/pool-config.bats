@@ -236,7 +236,7 @@ refused() {
 	# What it shows as comments is right as well.
 	sed -i 's/^#\([a-z]\)/\1/' etc/revdedup.conf
 	must config
-	[ "$(grep -c "revdedup.conf, line" <<<"$output")" -eq 22 ]
+	[ "$(grep -c "revdedup.conf, line" <<<"$output")" -eq 21 ]
 	must prune --dry-run
 	[[ $output == *"keep-monthly 12"* ]]
 }
