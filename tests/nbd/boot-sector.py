@@ -11,7 +11,7 @@ Write a disk of 1 MiB that boots by BIOS within a second, and whose guest does o
   off      powers off, by APM or else by the port of q35
   screen   draws half of a screen white
   write    writes to its disk, and says "vm login: " if it reads the same there
-  escape   writes to the serial console what would change a terminal
+  escape   writes to the serial console what would change a terminal, and powers off
   flood    writes to the serial console without an end
 """
 
@@ -48,18 +48,19 @@ def write():
     return code.ljust(0x100, b"\0") + request
 
 
+# By APM: connect, version, power off; by the port of q35.
+OFF = bytes.fromhex("b8 01 53 31 db cd 15 b8 0e 53 31 db b9 02 01 cd 15"
+                    "b8 07 53 bb 01 00 b9 03 00 cd 15 ba 04 06 b8 00 20 ef") + HALT
+
 KINDS = {
     "login": say(b"hello\r\nvm login: "),
     "none": HALT,
     "reboot": bytes.fromhex("ea f0 ff 00 f0"),          # jmp 0xf000:0xfff0
-    "off": bytes.fromhex("b8 01 53 31 db cd 15"         # APM: connect, version, power off
-                         "b8 0e 53 31 db b9 02 01 cd 15"
-                         "b8 07 53 bb 01 00 b9 03 00 cd 15"
-                         "ba 04 06 b8 00 20 ef") + HALT,
+    "off": OFF,
     "screen": bytes.fromhex("b8 12 00 cd 10"            # 640 x 480
                             "68 00 a0 07 31 ff b9 00 40 b8 ff ff f3 ab") + HALT,
     "write": write(),
-    "escape": say(b"\x1b]0;gone\x07\x1b[2J\xc2\x9b31m\r\nfine\r\n"),
+    "escape": say(b"\x1b]0;gone\x07\x1b[2J\xc2\x9b31m\r\nfine\r\n", OFF),
     "flood": bytes.fromhex("ba f8 03 b0 61 ee eb fd"),  # out dx, 'a' for ever
 }
 

@@ -6,6 +6,22 @@
 # shellcheck disable=SC2030,SC2031,SC2154 # each test is a subshell; by pool.bash
 load nbd
 
+setup_file() {
+	# QEMU runs as nobody, who must get there.
+	FAKE=$(mktemp -d /tmp/revdedup-qemu-XXXXXX)
+	export FAKE
+	chmod 777 "$FAKE"
+	cp "$BATS_TEST_DIRNAME/boot-qemu.py" "$FAKE/qemu-system-x86_64"
+}
+
+teardown_file() { rm -rf "$FAKE"; }
+
+# broken DOES VOL [OPTION...]: boot it with such a QEMU, see boot-qemu.py.
+broken() {
+	rm -f "$FAKE"/{starts,runs}
+	BOOT_QEMU=$1 PATH=$FAKE:$PATH ctl verify "$2" --boot "${@:3}"
+}
+
 # guest KIND [VOL]: a version of such a disk.
 guest() {
 	[ -n "${REVDEDUP_POOL:-}" ] || make_pool 128M
@@ -36,9 +52,11 @@ start_boot() {
 
 # until_gone PID
 until_gone() {
-	local i
-	for ((i = 0; i < 2400; i++)); do
-		kill -0 "$1" 2>/dev/null || return 0
+	local state end=$((SECONDS + 120))
+	while ((SECONDS < end)); do
+		# A child is there until it is waited for.
+		state=$(ps -o stat= -p "$1") || return 0
+		[[ $state != Z* ]] || return 0
 		sleep 0.05
 	done
 	echo "process $1 is still there"
@@ -69,10 +87,14 @@ until_gone() {
 }
 
 @test "a guest that does not say what the rule wants does not boot" {
-	guest escape vm1
-	boot vm1 --time 1s --rule serial:ready --rule agent
+	guest none
+	boot none --time 1s --rule serial:ready --rule agent
 	[ "$status" -eq 1 ]
-	[[ ${lines[0]} == "revdedupctl: vm1@1 does not boot: 1 s: no 'ready' on the serial console, no agent" ]]
+	[[ ${lines[0]} == "revdedupctl: none@1 does not boot: 1 s: no 'ready' on the serial console, no agent" ]]
+	guest escape vm1
+	boot vm1 --rule serial:ready
+	[ "$status" -eq 1 ]
+	[[ ${lines[0]} == "revdedupctl: vm1@1 does not boot: the guest powered off" ]]
 	# What it wrote is shown, and harmless.
 	[ "${lines[1]}" = "  ?]0;gone??[2J??31m" ]
 	[ "${lines[2]}" = "  fine" ]
@@ -80,7 +102,7 @@ until_gone() {
 	must list vm1
 	[[ ${lines[1]} == *" does not boot"* ]]
 	must status
-	[[ $output == *", 1 of 1 volume does not boot: vm1@1"* ]]
+	[[ $output == *"2 of 2 volumes do not boot: "* ]]
 	must metrics
 	[[ $output == *'revdedup_volume_boot_test_passed{volume="vm1"} 0'* ]]
 	# The last test counts.
@@ -134,7 +156,12 @@ until_gone() {
 
 @test "QEMU has no network, no rights, and nothing of the host" {
 	guest none vm1
+	exec 7>private
 	start_boot vm1
+	exec 7>&-
+	run readlink "/proc/$qemu/fd/"*
+	echo "$output"
+	[[ $output == *socket:* && $output != *private* && $output != *boot.log* ]]
 	tr '\0' '\n' <"/proc/$qemu/cmdline" >args
 	grep -A 1 -x -e -nic args | grep -x none
 	run grep -E 'netdev|,user|tap' args
@@ -148,8 +175,10 @@ until_gone() {
 		echo "$output"
 		[[ $output != *$'\t0'* && $output != 0$'\t'* ]]
 		[[ ${lines[-1]} =~ ^0+$ ]]
-		[ "$(readlink "/proc/$qemu/ns/net")" != "$(readlink /proc/self/ns/net)" ] ||
-			! unshare -n true
+		for kind in net ipc pid; do
+			[ "$(readlink "/proc/$qemu/ns/$kind")" != "$(readlink "/proc/self/ns/$kind")" ] ||
+				! unshare --net --ipc --pid --fork true
+		done
 	fi
 	must status
 	[[ $output == *"in use:      vm1@1, read by process "* ]]
@@ -216,6 +245,8 @@ moment() {
 	# There is no moment yet: the disk is alone.
 	boot dom/vda --time 1s
 	[ "$status" -eq 1 ]
+	boot dom/vdb
+	[ -e "$(file_of dom/vdb log)" ]
 	for volume in vda vdb xml; do
 		must tag dom/$volume@1 +now
 	done
@@ -224,7 +255,10 @@ moment() {
 	[[ $output == *"definition:     dom/xml@1"* ]]
 	boot dom/vda
 	[ "$status" -eq 0 ]
-	# Both are tested.
+	# Both are tested, and log and screen are of the one that was named.
+	[ -e "$(file_of dom/vda log)" ]
+	[ ! -e "$(file_of dom/vdb log)" ]
+	[ ! -e "$(file_of dom/vdb png)" ]
 	must list dom/vdb --json
 	[ "$(field 0 '["boot_test"]["passed"]')" = True ]
 	definition virtio 1 2 >xml
@@ -270,7 +304,8 @@ moment() {
 	definition virtio 1 >good
 	nr=0
 	for text in "s/x86_64/aarch64/" "s/<domain/<kingdom/" "s/'vda'/'vdc'/" "s/<devices>//" \
-		"s/>hvm</>hvm<!--</" "s/domain/$(printf 'x%.0s' {1..300})/"; do
+		"s/>hvm</>hvm<!--</" "s,</devices>,<disk><target dev='x\x1b[2J'/></disk>&," \
+		"s/domain/$(printf 'x%.0s' {1..300})/"; do
 		nr=$((nr + 1))
 		sed "$text" good >bad
 		must snapshot dom/xml --from bad
@@ -280,7 +315,7 @@ moment() {
 		boot dom/vda
 		echo "$text: $output"
 		[ "$status" -eq 1 ]
-		[[ $output == *"definition"* && $output != *"boots:"* ]]
+		[[ $output == *"definition"* && $output != *"boots:"* && $output != *$'\e'* ]]
 	done
 	[ ! -e pool/boot ]
 }
@@ -288,19 +323,23 @@ moment() {
 @test "by settings each volume has its rule, and the timer's command boots those that have one" {
 	guest login web1
 	guest escape db1
-	guest none other
+	guest off other
+	# A volume may have no version any more.
+	guest none web0
+	must delete web0@1
 	cat >conf <<-'END'
 		[boot]
 		volumes = web*
 		volumes = db* serial:fine
-		time = 2s
+		time = 30m
 		accel = tcg
 		[scrub]
 		time = 1h
 	END
 	must verify --config conf --boot --all
-	[ "$output" = "db1@1 boots: the serial console says 'fine' (0:00)
-web1@1 boots: the serial console says 'login:' (0:00)" ] || [[ $output != *other* ]]
+	[[ ${lines[0]} == "db1@1 boots: the serial console says 'fine' ("* ]]
+	[[ ${lines[1]} == "web1@1 boots: the serial console says 'login:' ("* ]]
+	[ "${#lines[@]}" -eq 2 ]
 	must verify --config conf --boot db1
 	# One that fails keeps none from its test.
 	ctl verify --config conf --boot --all --volumes '*' --rule serial:hello
@@ -316,6 +355,70 @@ web1@1 boots: the serial console says 'login:' (0:00)" ] || [[ $output != *other
 		[ "$status" -eq 2 ]
 		[[ $output == *"line 2: '${line%% *}' needs "* ]]
 	done
+}
+
+@test "a QEMU that a guest has taken over or broken keeps the command from nothing" {
+	guest none vm1
+	broken flood vm1 --accel tcg --time 1s
+	[ "$status" -eq 1 ]
+	[[ $output == *"vm1@1 does not boot: 1 s: no 'login:' on the serial console, no agent"* ]]
+	broken ends vm1 --accel tcg
+	[ "$status" -eq 1 ]
+	[[ $output == *"vm1@1 does not boot: QEMU ended"* ]]
+	broken stops vm1 --accel tcg
+	[ "$status" -eq 1 ]
+	[[ $output == *"QEMU cannot go on with this guest"* ]]
+	[ "$(wc -l <"$FAKE/starts")" -eq 1 ]
+	if [ -w /dev/kvm ]; then
+		# KVM is tried alone, and with the guest; it is emulated once then.
+		broken stops vm1
+		[ "$status" -eq 1 ]
+		[[ $output == *"QEMU cannot go on with this guest"* ]]
+		[ "$(wc -l <"$FAKE/starts")" -eq 3 ]
+	fi
+	rm "$FAKE/runs"
+	BOOT_QEMU=drip PATH=$FAKE:$PATH "$build/bin/revdedupctl" verify vm1 --boot --accel tcg 3>&- &
+	command=$!
+	clients+=("$command")
+	wait_for "$FAKE/runs"
+	kill "$command"
+	until_gone "$command"
+	status=0
+	wait "$command" || status=$?
+	[ "$status" -eq 130 ]
+	[ -z "$(ls run)" ]
+	is_clean
+}
+
+@test "a still screen is one that was seen, and none of a firmware that has nothing to boot" {
+	guest none vm1
+	options=(--accel tcg --firmware uefi --rule screen:1)
+	broken picture vm1 "${options[@]}"
+	[ "$status" -eq 0 ]
+	[[ $output == *"vm1@1 boots: the screen has been the same for 1 s"* ]]
+	# What is kept of a screen is a picture.
+	[ ! -e "$(file_of vm1 png)" ]
+	for does in shell blind; do
+		broken "$does" vm1 "${options[@]}" --time 3s
+		echo "$does: $output"
+		[ "$status" -eq 1 ]
+		[[ $output == *": 3 s: no screen that stays the same"* ]]
+	done
+}
+
+@test "a guest cannot fill the file system that has what it writes" {
+	[ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+	guest none vm1
+	mkdir mnt
+	mount -t tmpfs -o size=16M none mnt
+	fallocate -l 16000K mnt/full
+	TMPDIR=$PWD/mnt boot vm1
+	echo "$output"
+	[ "$status" -eq 12 ]
+	[[ $output == *"'$PWD/mnt' has no room for what the guest writes"* ]]
+	must show vm1
+	[[ $output != *"boot: "* ]]
+	is_clean
 }
 
 @test "results go with their versions" {
@@ -348,7 +451,7 @@ web1@1 boots: the serial console says 'login:' (0:00)" ] || [[ $output != *other
 type=uefi'
 	must snapshot esp --from esp.img
 	# Of the firmware, which finds no program there.
-	boot esp --rule serial:BdsDxe --time 120s
+	boot esp --rule serial:BdsDxe
 	[ "$status" -eq 0 ]
 	boot esp --rule serial:BdsDxe --firmware bios --time 1s
 	[ "$status" -eq 1 ]

@@ -145,7 +145,7 @@ size_t ctl_boot_rules(const struct ctl *ctl, const char *volume,
 			nr++;
 	if (nr)
 		return nr;
-	rd_boot_rule_parse("serial:login:", &ret[0]);
-	rd_boot_rule_parse("agent", &ret[1]);
+	rd_boot_rule_parse(CTL_BOOT_RULE_1, &ret[0]);
+	rd_boot_rule_parse(CTL_BOOT_RULE_2, &ret[1]);
 	return 2;
 }

@@ -7,7 +7,9 @@
 #include "cli.h"
 
 /* Where nothing says when a guest is up. */
-#define CTL_BOOT_RULES	"serial:login:, agent"
+#define CTL_BOOT_RULE_1	"serial:login:"
+#define CTL_BOOT_RULE_2	"agent"
+#define CTL_BOOT_RULES	CTL_BOOT_RULE_1 ", " CTL_BOOT_RULE_2
 #define CTL_BOOT_RULES_MAX	16
 
 /* Is it what the option or the setting needs? */

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,6 +71,19 @@ static struct rd_machine_disk *find_disk(struct rd_machine *machine, const char 
 	return NULL;
 }
 
+/* A target is part of a volume's name, and is printed. A definition may hold anything. */
+static int check_targets(const struct rd_machine *machine, const char *definition)
+{
+	const struct rd_machine_disk *disk;
+
+	rd_each(disk, &machine->disks)
+		if (!ctl_is_volume(disk->target) || strchr(disk->target, '/')) {
+			rd_err(0, "%s has a disk whose target is no name of a disk", definition);
+			return -EINVAL;
+		}
+	return 0;
+}
+
 /* Of a version whose moment has a definition. -ENOENT, without a word: it has none. */
 static int define_machine(struct test *test)
 {
@@ -83,8 +97,12 @@ static int define_machine(struct test *test)
 	r = definition.version.size > XML_MAX ?
 		rd_err(-EFBIG, "%s is not the definition of a domain", definition.name) :
 		read_version(test->ctl, &definition, definition.version.size, &xml);
+	if (r == -ENOENT)
+		r = rd_err(-EIO, "cannot read %s", definition.name);
 	if (!r)
 		r = rd_machine_define(&test->machine, (const char *)xml.data, xml.len);
+	if (!r)
+		r = check_targets(&test->machine, definition.name);
 	if (!r && !find_disk(&test->machine, slash + 1)) {
 		rd_err(0, "%s has no disk '%s'", definition.name, slash + 1);
 		r = -EINVAL;
@@ -232,11 +250,24 @@ static int write_result(struct test *test, const struct ctl_version *version)
 	return ctl_boot_test_write(test->ctl, &result);
 }
 
-/* All disks of the machine were tested; log and screen are those of the one that was named. */
-static int write_all(struct test *test)
+static int write_files(struct test *test, const struct ctl_version *version)
 {
 	const struct rd_boot_report *report = &test->report;
-	u64 uid = test->version.version.uid;
+	/* Log and screen are of the disk that was named; those of others are of an earlier test. */
+	bool is_named = version->version.id == test->version.version.id;
+	const char *log = report->log.len ? (const char *)report->log.data : "";
+	u64 uid = version->version.uid;
+	int r = ctl_boot_test_put(test->ctl, uid, "log", is_named ? log : NULL, report->log.len);
+
+	if (!r)
+		r = ctl_boot_test_put(test->ctl, uid, "png",
+				      is_named ? report->screen.data : NULL, report->screen.len);
+	return r ? r : write_result(test, version);
+}
+
+/* All disks of the machine were tested. */
+static int write_all(struct test *test)
+{
 	struct ctl *ctl = test->ctl;
 	struct served *served;
 	int r = ctl_open_at(ctl, test->pool, RD_POOL_READ);
@@ -244,13 +275,9 @@ static int write_all(struct test *test)
 	if (r)
 		return ctl_close(ctl, r);
 	ctl_boot_tests_clear(ctl);
-	r = ctl_boot_test_put(ctl, uid, "log", report->log.len ? (char *)report->log.data : "",
-			      report->log.len);
-	if (!r)
-		r = ctl_boot_test_put(ctl, uid, "png", report->screen.data, report->screen.len);
 	rd_each(served, &test->served)
 		if (!r && served->is_there)
-			r = write_result(test, &served->version);
+			r = write_files(test, &served->version);
 	return ctl_close(ctl, r);
 }
 
@@ -301,7 +328,15 @@ static int tell(struct test *test)
 
 /* --- one test */
 
-static int boot(struct test *test)
+/* Where nbdkit keeps what a client writes. */
+static const char *find_overlay(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && dir[0] ? dir : "/var/tmp";
+}
+
+static int boot_by(struct test *test, enum rd_boot_accel accel)
 {
 	struct rd_boot_rule rules[CTL_BOOT_RULES_MAX];
 	const struct rd_boot_options options = {
@@ -309,22 +344,29 @@ static int boot(struct test *test)
 		.rules = rules,
 		.nr_rules = ctl_boot_rules(test->ctl, test->version.volume, rules),
 		.limit_us = test->limits.time_us,
-		.accel = test->limits.accel,
+		.overlay = find_overlay(),
+		.accel = accel,
 		.stop = test->ctl->progress.progress.stop,
 	};
 	int r;
 
-	do {
-		rd_boot_report_free(&test->report);
-		r = serve_all(test);
-		if (!r)
-			r = rd_boot(&options, &test->report);
-		end_all(test);
-		if (r == -EAGAIN)
-			rd_info("%s is booted once more, emulated, as KVM cannot go on with it",
-				test->version.name);
-	} while (r == -EAGAIN);
+	rd_boot_report_free(&test->report);
+	r = serve_all(test);
+	if (!r)
+		r = rd_boot(&options, &test->report);
+	end_all(test);
 	return r;
+}
+
+static int boot(struct test *test)
+{
+	int r = boot_by(test, test->limits.accel);
+
+	if (r != -EAGAIN)
+		return r;
+	rd_info("%s is booted once more, emulated, as KVM cannot go on with it",
+		test->version.name);
+	return boot_by(test, RD_BOOT_ACCEL_TCG);
 }
 
 /* The pool is open, and closed behind this. @tested: struct ctl_version of each disk. */
@@ -363,13 +405,19 @@ static int find_meant(struct ctl *ctl, struct rd_buffer *ret)
 	struct ctl_name name = { .kind = CTL_NAME_VOLUME };
 	const struct ctl_volume *volume;
 	struct ctl_version version;
+	u64 nr = 0;
 	int r = ctl_volumes(ctl, NULL, &volumes);
 
 	rd_each(volume, &volumes) {
 		if (r || !ctl_boot_is_meant(ctl, volume->name) || is_definition(volume->name))
 			continue;
 		snprintf(name.volume, sizeof(name.volume), "%s", volume->name);
-		r = ctl_find(ctl, &name, &version);
+		r = rd_versions_count_of(ctl->pool->sql, volume->id, &nr);
+		/* The first snapshot of it has failed, or all were deleted. */
+		if (!r && !nr)
+			continue;
+		if (!r)
+			r = ctl_find(ctl, &name, &version);
 		if (!r)
 			rd_buffer_put(ret, &version, sizeof(version));
 	}
@@ -477,6 +525,9 @@ int cmd_verify(struct ctl *ctl)
 	r = ctl_close(ctl, r);
 	if (!r && !versions.len)
 		r = rd_err(-ENOENT, "no volume of the pool is named by --volumes or [boot]");
+	if (!r && limits.accel == RD_BOOT_ACCEL_AUTO &&
+	    !rd_boot_kvm_works(ctl->progress.progress.stop))
+		limits.accel = RD_BOOT_ACCEL_TCG;
 	if (!r)
 		r = test_all(ctl, &limits, &versions);
 	rd_buffer_free(&versions);

@@ -2,21 +2,23 @@
 /* Start QEMU for a trial, and end it: see boot.h. boot_watch.c looks at the guest. */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/become.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,8 +28,6 @@
 
 #define QEMU		"qemu-system-x86_64"
 #define KVM		"/dev/kvm"
-/* The same in each system, also where no file says so. */
-#define NOBODY		65534
 #define MAX_ARGS	160
 #define TEXT		400
 /* The firmware says something at once, but for a machine that is under load. */
@@ -36,6 +36,8 @@
 #define MAX_FILE	(256UL << 20)
 /* Of UEFI's variables. */
 #define MAX_VARS	(16U << 20)
+/* A picture of the screen that is kept; QEMU may be of ill will by then. */
+#define MAX_PNG		(8U << 20)
 #define VARS_SET	2
 
 enum { QMP, SERIAL, AGENT, ENDS };
@@ -246,42 +248,62 @@ static int make_screen(struct rd_booting *booting)
 
 /* --- the child */
 
-/* Without a right but for that to KVM, if it is to have that. */
-static int drop_rights(bool kvm)
+/* Root's group is none to keep. */
+static gid_t find_kvm(void)
 {
-	const struct passwd *user = getpwnam("nobody");
-	uid_t uid = user ? user->pw_uid : NOBODY;
-	gid_t gid = user ? user->pw_gid : NOBODY;
-	struct stat st = { .st_gid = gid };
+	struct stat st;
 
-	/* The guest has no card; this is for a guest that gets out. A unit may forbid it. */
-	unshare(CLONE_NEWNET | CLONE_NEWIPC);
-	if (kvm)
-		stat(KVM, &st);
-	return setgroups(kvm, &st.st_gid) || setresgid(gid, gid, gid) ||
-		setresuid(uid, uid, uid) ? -errno : 0;
+	return !stat(KVM, &st) && S_ISCHR(st.st_mode) ? st.st_gid : 0;
 }
 
+/*
+ * The guest has no card; a network without a device, and no process to send signals to, are for a
+ * guest that gets out of QEMU. A user may have them only in a namespace of users, if at all.
+ */
+static pid_t fork_apart(void)
+{
+	const int root = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID | SIGCHLD;
+	bool is_root = !geteuid();
+	pid_t pid = syscall(SYS_clone, is_root ? root : root | CLONE_NEWUSER, 0, 0, 0, 0);
+
+	if (pid < 0 && is_root)
+		rd_warn("QEMU has the network and the processes of the host in sight: %s",
+			strerror(errno));
+	return pid < 0 ? fork() : pid;
+}
+
+/* @parent: a pidfd, as its number is not known in there. */
+static bool has_ended(int parent)
+{
+	struct pollfd end = { .fd = parent, .events = POLLIN };
+
+	return poll(&end, 1, 0) != 0;
+}
+
+/* QEMU has no right but for that to KVM, if it is to have that. */
 static void run_child(const struct command *command, const struct rd_booting *booting, bool kvm,
-		      pid_t parent)
+		      int parent)
 {
 	const struct rlimit file = { MAX_FILE, MAX_FILE }, core = { 0, 0 };
 	int null = open("/dev/null", O_RDWR);
 	unsigned int i;
 
+	setpgid(0, 0);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	/* What the caller of the command has open is not for QEMU. */
+	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) ||
+	    (!geteuid() && rd_become("nobody", kvm ? find_kvm() : 0)))
+		_exit(127);
 	for (i = 0; i < command->nr_inherited; i++)
 		fcntl(command->inherited[i], F_SETFD, 0);
-	setpgid(0, 0);
 	dup2(null, STDIN_FILENO);
 	dup2(booting->errors, STDOUT_FILENO);
 	dup2(booting->errors, STDERR_FILENO);
 	setrlimit(RLIMIT_FSIZE, &file);
 	setrlimit(RLIMIT_CORE, &core);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
 	/* The kernel forgets the signal when the user changes. */
-	if ((geteuid() || !drop_rights(kvm)) && !prctl(PR_SET_PDEATHSIG, SIGKILL) &&
-	    getppid() == parent)
+	if (!prctl(PR_SET_PDEATHSIG, SIGKILL) && !has_ended(parent))
 		execvp(command->args[0], (char *const *)command->args);
 	fprintf(stderr, "cannot run '%s': %s\n", command->args[0], strerror(errno));
 	_exit(127);
@@ -376,11 +398,12 @@ static int make_command(struct command *command, const struct rd_machine *machin
  * Without a disk it is a trial of KVM, which begins at once, without QMP and without a word. Else
  * the guest does not run yet.
  */
-static int start(struct rd_booting *booting, const struct rd_machine *machine, bool kvm)
+static int start(struct rd_booting *booting, const struct rd_machine *machine, bool kvm,
+		 const volatile int *stop)
 {
 	RD_FREE struct command *command = calloc(1, sizeof(*command));
 	int ours[ENDS], theirs[ENDS], vars[2] = { -1, -1 }, r;
-	pid_t parent = getpid();
+	RD_CLOSE int parent = pidfd_open(getpid(), 0);
 
 	*booting = (struct rd_booting){
 		.serial = -1, .agent = -1, .screen = -1, .screen_out = -1, .errors = -1
@@ -393,7 +416,7 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 	if (!r)
 		r = make_command(command, machine, theirs, booting->screen_out, kvm, vars);
 	if (!r) {
-		booting->pid = fork();
+		booting->pid = fork_apart();
 		if (!booting->pid)
 			run_child(command, booting, kvm, parent);
 		if (booting->pid < 0)
@@ -402,41 +425,35 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 	close_all(theirs, ENDS);
 	close_all(vars, 2);
 	if (!r && machine->disks.len)
-		return rd_qmp_open_fd(&booting->qmp, ours[QMP]);
+		return rd_qmp_open_fd(&booting->qmp, ours[QMP], stop);
 	close_all(ours, 1);
 	return r;
 }
 
 /* --- KVM */
 
-/* What is known of it by now. */
-static enum { UNKNOWN, WORKS, FAILS } known;
-
 /*
  * That it can be opened does not mean that a guest gets anywhere with it. Even where a BIOS does,
  * as on a host that is a guest itself, a kernel may not: see check_stopped().
  */
-static bool kvm_works(const volatile int *stop)
+bool rd_boot_kvm_works(const volatile int *stop)
 {
 	const struct rd_machine machine = { .memory = 64U << 20, .cpus = 1 };
 	struct rd_booting booting;
 	int r;
 
-	if (known == UNKNOWN && access(KVM, R_OK | W_OK))
-		known = FAILS;
-	if (known != UNKNOWN)
-		return known == WORKS;
-	r = start(&booting, &machine, true);
+	if (access(KVM, R_OK | W_OK))
+		return false;
+	r = start(&booting, &machine, true, stop);
 	if (!r)
 		r = rd_boot_wait_any(&booting, rd_now_us() + TRIAL_US, stop);
 	end(&booting);
-	known = r ? FAILS : WORKS;
 	if (r)
 		rd_info("guests are emulated, as a machine gets nowhere with '" KVM "'");
 	return !r;
 }
 
-/* --- */
+/* --- all of it */
 
 int rd_boot_is_possible(void)
 {
@@ -450,31 +467,56 @@ int rd_boot_is_possible(void)
 	return r;
 }
 
+/* Keep the last screen, if there is one. */
+static void keep_screen(struct rd_booting *booting, struct rd_buffer *ret)
+{
+	static const u8 magic[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
+
+	if (rd_boot_read_screen(booting, "png", ret) || ret->len > MAX_PNG ||
+	    ret->len < sizeof(magic) || memcmp(ret->data, magic, sizeof(magic)))
+		rd_buffer_free(ret);
+}
+
+/* QEMU has failed, and not the guest. */
+static int tell_failure(const struct rd_booting *booting, const struct rd_boot_options *options,
+			int r)
+{
+	if (r == -EINTR || (r == -EAGAIN && options->accel == RD_BOOT_ACCEL_AUTO))
+		return r;
+	if (r == -EAGAIN)
+		rd_err(0, "%s cannot go on with this guest on this host",
+		       options->accel == RD_BOOT_ACCEL_KVM ? "KVM" : "QEMU");
+	else if (r == -ECONNRESET)
+		rd_err(0, "QEMU has ended before it ran the guest");
+	else if (r == -ETIMEDOUT)
+		rd_err(0, "QEMU does not answer");
+	else if (r == -EREMOTEIO)
+		rd_err(0, "QEMU refuses to run the guest");
+	tell_errors(booting);
+	return r == -EAGAIN ? -EIO : r;
+}
+
 int rd_boot(const struct rd_boot_options *options, struct rd_boot_report *ret)
 {
 	u64 begun = rd_now_us();
 	struct rd_booting booting;
-	bool kvm = options->accel == RD_BOOT_ACCEL_KVM ||
-		(options->accel == RD_BOOT_ACCEL_AUTO && kvm_works(options->stop));
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	if (*options->stop)
 		return -EINTR;
-	r = start(&booting, options->machine, kvm);
+	r = start(&booting, options->machine, options->accel != RD_BOOT_ACCEL_TCG, options->stop);
 	if (!r)
 		r = rd_boot_watch(&booting, options, ret);
 	if (!r)
-		rd_boot_read_screen(&booting, "png", &ret->screen);
-	if (r == -EAGAIN)
-		known = FAILS;
-	else if (r && r != -EINTR)
+		keep_screen(&booting, &ret->screen);
+	if (r == -ECONNRESET && ret->why[0]) {
 		tell_errors(&booting);
-	end(&booting);
-	if (r == -EAGAIN && options->accel != RD_BOOT_ACCEL_AUTO) {
-		rd_err(0, "KVM cannot go on with this guest on this host");
-		r = -EIO;
+		r = 0;
+	} else if (r) {
+		r = tell_failure(&booting, options, r);
 	}
+	end(&booting);
 	ret->us = rd_now_us() - begun;
 	return r;
 }

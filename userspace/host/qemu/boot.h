@@ -2,11 +2,12 @@
 /*
  * Boot a machine for trial, and see whether the guest comes up.
  *
- * QEMU is a child without rights of its own: of the user nobody, in a network of its own without
- * any device, in QEMU's sandbox. The guest has no network card. All that QEMU needs are sockets
- * and files in memory that it inherits, so nothing of it is in the file system; it dies with this
- * process (PR_SET_PDEATHSIG), however that ends. Its disks are sockets as well, connected to
- * servers that throw away what is written.
+ * QEMU is a child without rights of its own: of the user nobody if this is root, in QEMU's sandbox,
+ * and, where the host allows that, in namespaces of its own, in which there is no network and no
+ * other process. The guest has no network card. All that QEMU needs are sockets and files in memory
+ * that it inherits, so nothing of it is in the file system; it dies with this process
+ * (PR_SET_PDEATHSIG), however that ends. Its disks are sockets as well, connected to servers that
+ * throw away what is written.
  *
  * A guest is hostile: what it says is bounded, is never taken for more than it is, and is
  * printed only by rd_boot_print().
@@ -38,7 +39,7 @@ struct rd_boot_rule {
 int rd_boot_rule_parse(const char *text, struct rd_boot_rule *ret);
 
 enum rd_boot_accel {
-	RD_BOOT_ACCEL_AUTO,		/* KVM, if a machine gets anywhere with it; see rd_boot() */
+	RD_BOOT_ACCEL_AUTO,		/* KVM, unless it fails with this guest: see rd_boot() */
 	RD_BOOT_ACCEL_KVM,
 	RD_BOOT_ACCEL_TCG,
 };
@@ -48,6 +49,7 @@ struct rd_boot_options {
 	const struct rd_boot_rule *rules;
 	size_t nr_rules;
 	u64 limit_us;			/* how long it may take */
+	const char *overlay;		/* a directory: there is what the guest writes */
 	enum rd_boot_accel accel;
 	volatile int *stop;		/* not 0 once a signal asks to end */
 };
@@ -62,14 +64,16 @@ struct rd_boot_report {
 
 /*
  * Boot it, and end it. Returns 0 whether it passed or not; an error, after a message, only where
- * that is not known. -EINTR: *@stop. -EAGAIN, without a word: KVM cannot go on with this guest; it
- * is not chosen again, so boot once more, with disks as they were.
+ * that is not known. -EINTR: *@stop. -EAGAIN, without a word, with RD_BOOT_ACCEL_AUTO alone: KVM
+ * cannot go on with this guest, so boot it emulated, with disks as they were.
  */
 int rd_boot(const struct rd_boot_options *options, struct rd_boot_report *ret);
 void rd_boot_report_free(struct rd_boot_report *report);
 
 /* Is QEMU there? 0, or -errno, after a message. */
 int rd_boot_is_possible(void);
+/* Does a machine without a disk get anywhere with KVM, if that is there? */
+bool rd_boot_kvm_works(const volatile int *stop);
 
 /* Print the last @nr lines of what a guest wrote, each behind @before, without what could harm. */
 void rd_boot_print(FILE *out, const char *before, const struct rd_buffer *log, unsigned int nr);

@@ -23,7 +23,8 @@ struct rd_booting {
 
 /*
  * Let the guest run until a rule passes or it is clear that none does. Fills in @ret but time.
- * -EAGAIN, without a word: KVM cannot go on with it.
+ * Without a word, -EAGAIN: QEMU itself cannot go on with it, -ECONNRESET: it has ended, which @ret
+ * says, and -ETIMEDOUT: it does not answer.
  */
 int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *options,
 		  struct rd_boot_report *ret);

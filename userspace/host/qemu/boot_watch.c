@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -29,6 +30,11 @@
 /* Firmware, updates and a relabelling of files do that once or twice. */
 #define MAX_RESETS	3
 #define SYNC_ID		"1382719"
+/* More than a guest can write between two looks. */
+#define READS_MAX	64
+/* What is left free where a guest's writes go: one part of so many, or so much. */
+#define RESERVE_SHARE	32
+#define RESERVE_MAX	(1ULL << 30)
 
 struct picture {
 	struct rd_buffer ppm;
@@ -49,6 +55,7 @@ struct watch {
 	struct picture picture;
 	u64 looked, changed;		/* at the screen; when it did */
 	unsigned int changes;
+	bool is_firmware;		/* what is seen there, as UEFI found nothing to boot */
 
 	unsigned int resets;
 	bool is_off, has_panicked, has_stopped;
@@ -113,11 +120,30 @@ static void decide(struct watch *watch, bool passed, const char *fmt, ...)
 
 /* --- the serial console */
 
+/*
+ * UEFI says here what its screen shows. It may have failed with one disk, and go on with the next;
+ * but its shell is started as a guest is.
+ */
+static void match_firmware(struct watch *watch)
+{
+	static const char *const fails[] = {
+		"UEFI Interactive Shell", "BdsDxe: failed", "No bootable option",
+	};
+	unsigned int i;
+
+	if (strstr(watch->line, "BdsDxe: starting") && !strstr(watch->line, "Shell"))
+		watch->is_firmware = false;
+	for (i = 0; i < ARRAY_SIZE(fails); i++)
+		watch->is_firmware |= !!strstr(watch->line, fails[i]);
+}
+
 static void match_line(struct watch *watch)
 {
 	const struct rd_boot_rule *rule = watch->options->rules;
 	size_t i;
 
+	if (watch->options->machine->firmware == RD_FIRMWARE_UEFI)
+		match_firmware(watch);
 	for (i = 0; i < watch->options->nr_rules; i++, rule++)
 		if (rule->sign == RD_BOOT_SERIAL && strstr(watch->line, rule->text))
 			decide(watch, true, "the serial console says '%s'", rule->text);
@@ -148,15 +174,15 @@ static void keep(struct rd_buffer *log, const char *text, size_t len)
 	log->len = RD_BOOT_LOG;
 }
 
-/* A prompt has no end of line, so what is there of the last one counts. */
-static void read_serial(struct watch *watch)
+/* A prompt has no end of line, so what is there of the last one counts. False: nothing is there. */
+static bool read_some(struct watch *watch)
 {
 	char text[16384];
 	ssize_t i, got = read(watch->booting->serial, text, sizeof(text));
 	size_t len = strlen(watch->line);
 
 	if (got <= 0)
-		return;
+		return false;
 	keep(&watch->report->log, text, got);
 	for (i = 0; i < got; i++) {
 		if (!add_byte(watch->line, &len, text[i]))
@@ -166,6 +192,15 @@ static void read_serial(struct watch *watch)
 		watch->line[0] = '\0';
 	}
 	match_line(watch);
+	return true;
+}
+
+static void read_serial(struct watch *watch)
+{
+	unsigned int nr;
+
+	for (nr = 0; nr < READS_MAX && read_some(watch); nr++)
+		;
 }
 
 /* --- the agent */
@@ -281,7 +316,8 @@ static bool is_of_guest(const struct watch *watch)
 	const struct picture *picture = &watch->picture;
 	bool is_bios = watch->options->machine->firmware != RD_FIRMWARE_UEFI;
 
-	return !(is_bios && picture->width == 720 && picture->height == 400) &&
+	return !watch->is_firmware &&
+		!(is_bios && picture->width == 720 && picture->height == 400) &&
 		count_other(picture, NULL) > count_pixels(picture) / SMALL;
 }
 
@@ -304,8 +340,13 @@ static void look_at_screen(struct watch *watch)
 	struct picture now = { .width = 0 };
 
 	watch->looked = rd_now_us();
-	if (rd_boot_read_screen(watch->booting, "ppm", &now.ppm) || !parse_picture(&now) ||
-	    is_same(&now, &watch->picture)) {
+	if (rd_boot_read_screen(watch->booting, "ppm", &now.ppm) || !parse_picture(&now)) {
+		/* Nobody knows whether it is still. */
+		rd_buffer_free(&now.ppm);
+		watch->changed = watch->looked;
+		return;
+	}
+	if (is_same(&now, &watch->picture)) {
 		rd_buffer_free(&now.ppm);
 		judge_screen(watch);
 		return;
@@ -345,6 +386,25 @@ static int check_stopped(struct watch *watch)
 		r = rd_err(-ENOSPC, "there is no room for what the guest writes");
 	rd_buffer_free(&status);
 	return r;
+}
+
+/* --- room */
+
+/* QEMU only tells the guest that a write has failed, and others need the room as well. */
+static int check_room(const struct watch *watch)
+{
+	const char *dir = watch->options->overlay;
+	struct statvfs st;
+	u64 unit;
+
+	if (statvfs(dir, &st))
+		return rd_err(-errno, "cannot see how much is free in '%s'", dir);
+	unit = st.f_frsize;
+	if (st.f_bavail * unit >= rd_min(st.f_blocks * unit / RESERVE_SHARE, RESERVE_MAX))
+		return 0;
+	rd_err(0, "'%s' has no room for what the guest writes", dir);
+	rd_hint("the version is as it was; TMPDIR names another directory");
+	return -ENOSPC;
 }
 
 /* --- all of it */
@@ -401,15 +461,18 @@ static void wait_for_guest(struct watch *watch)
 static int look(struct watch *watch)
 {
 	u64 now = rd_now_us();
-	int r;
+	int r = rd_qmp_take_events(watch->booting->qmp);
 
+	/* Behind events: what a guest wrote before it powered off counts. */
 	read_serial(watch);
+	if (r)
+		return r;
 	read_agent(watch);
 	if (wants(watch, RD_BOOT_AGENT) && now - watch->asked >= AGENT_US)
 		ask_agent(watch);
 	if (wants(watch, RD_BOOT_SCREEN) && now - watch->looked >= SCREEN_US)
 		look_at_screen(watch);
-	r = rd_qmp_take_events(watch->booting->qmp);
+	r = check_room(watch);
 	return !r && watch->has_stopped ? check_stopped(watch) : r;
 }
 
@@ -435,6 +498,8 @@ int rd_boot_watch(struct rd_booting *booting, const struct rd_boot_options *opti
 	/* What it has said in its last moment helps to see why. */
 	if (!r)
 		read_serial(&watch);
+	if (r == -ECONNRESET)
+		decide(&watch, false, "QEMU ended");
 	if (ret->log.len > RD_BOOT_LOG) {
 		memmove(ret->log.data, ret->log.data + ret->log.len - RD_BOOT_LOG, RD_BOOT_LOG);
 		ret->log.len = RD_BOOT_LOG;

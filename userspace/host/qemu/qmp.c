@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "pool/catalog/sql.h"
@@ -17,6 +18,11 @@
 
 /* query-named-block-nodes of a host with hundreds of disks has some MiB. */
 #define LINE_MAX_BYTES	(64U << 20)
+/* So that a QEMU that tells of events without end keeps nobody from all else. */
+#define EVENTS_AT_ONCE	64
+/* No honest QEMU tells of more before it answers. */
+#define EVENTS_MAX	10000
+#define STEP_MS		200
 
 struct rd_qmp {
 	char *path;
@@ -30,6 +36,8 @@ struct rd_qmp {
 	struct rd_sql *sql;		/* empty: for questions */
 	rd_qmp_event_fn *event;		/* NULL: events are passed by */
 	void *ctx;
+	const volatile int *stop;	/* NULL: QEMU is trusted */
+	u64 until;			/* else: the command ends */
 };
 
 /* --- JSON */
@@ -79,30 +87,52 @@ static int tell_silence(const struct rd_qmp *qmp)
 	return -ETIMEDOUT;
 }
 
-/* Wait until more can be read, and read it. */
-static int read_more(struct rd_qmp *qmp)
+/* Read what is there. */
+static int read_some(struct rd_qmp *qmp)
 {
-	struct pollfd wait = { .fd = qmp->fd, .events = POLLIN };
+	char *to = (char *)rd_buffer_grow(&qmp->in, 65536);
 	ssize_t len;
-	char *to;
-	int r;
 
-	/* An answer is always waited for: Ctrl-C is seen between commands. */
-	do {
-		r = poll(&wait, 1, RD_QMP_SECONDS * 1000);
-	} while (r < 0 && errno == EINTR);
-	if (!r)
-		return tell_silence(qmp);
-	to = (char *)rd_buffer_grow(&qmp->in, 65536);
 	if (!to)
 		return -ENOMEM;
 	len = read(qmp->fd, to, 65536);
 	qmp->in.len -= 65536 - (len > 0 ? len : 0);
+	if (len <= 0 && qmp->stop)
+		return -ECONNRESET;
 	if (len < 0)
 		return rd_err(-errno, "cannot read '%s'", qmp->path);
 	if (!len)
 		return rd_err(0, "QEMU has closed '%s'", qmp->path), -ECONNRESET;
 	return qmp->in.len > LINE_MAX_BYTES ? -EFBIG : 0;
+}
+
+/* Must a command end that an untrusted QEMU has not answered? */
+static int check_over(const struct rd_qmp *qmp)
+{
+	if (!qmp->stop)
+		return 0;
+	return *qmp->stop ? -EINTR : rd_now_us() >= qmp->until ? -ETIMEDOUT : 0;
+}
+
+/* Wait until more can be read. */
+static int wait_for_more(struct rd_qmp *qmp)
+{
+	struct pollfd wait = { .fd = qmp->fd, .events = POLLIN };
+	int r;
+
+	/* Elsewhere an answer is always waited for: Ctrl-C is seen between commands. */
+	do {
+		r = check_over(qmp);
+		if (r)
+			return r;
+		r = poll(&wait, 1, qmp->stop ? STEP_MS : RD_QMP_SECONDS * 1000);
+	} while ((r < 0 && errno == EINTR) || (!r && qmp->stop));
+	return r ? 0 : tell_silence(qmp);
+}
+
+static u8 *find_end(const struct rd_qmp *qmp)
+{
+	return qmp->in.len ? memchr(qmp->in.data, '\n', qmp->in.len) : NULL;
 }
 
 static int read_line(struct rd_qmp *qmp)
@@ -111,8 +141,11 @@ static int read_line(struct rd_qmp *qmp)
 	u8 *end;
 	int r = 0;
 
-	while (!(end = qmp->in.len ? memchr(qmp->in.data, '\n', qmp->in.len) : NULL) && !r)
-		r = read_more(qmp);
+	while (!r && !(end = find_end(qmp))) {
+		r = wait_for_more(qmp);
+		if (!r)
+			r = read_some(qmp);
+	}
 	if (r)
 		return r;
 	*end = '\0';
@@ -161,10 +194,14 @@ static int take_event(struct rd_qmp *qmp)
 static int read_answer(struct rd_qmp *qmp)
 {
 	struct rd_buffer result = { 0 };
+	unsigned int nr = 0;
 	int r;
 
 	for (;;) {
-		r = read_line(qmp);
+		/* Lines that are there already are not waited for. */
+		r = qmp->stop && ++nr > EVENTS_MAX ? -ETIMEDOUT : check_over(qmp);
+		if (!r)
+			r = read_line(qmp);
 		if (!r)
 			r = is_answer(qmp);
 		if (!r)
@@ -196,7 +233,10 @@ static int send_line(struct rd_qmp *qmp, const char *text, size_t len)
 	ssize_t done;
 
 	while (len) {
-		done = send(qmp->fd, text, len, MSG_NOSIGNAL);
+		done = send(qmp->fd, text, len, MSG_NOSIGNAL | (qmp->stop ? MSG_DONTWAIT : 0));
+		/* No honest QEMU has so much to read that there is no room. */
+		if (done < 0 && errno != EINTR && qmp->stop)
+			return -ECONNRESET;
 		if (done < 0 && errno != EINTR)
 			return rd_err(-errno, "cannot write to '%s'", qmp->path);
 		if (done > 0) {
@@ -218,6 +258,7 @@ static int run(struct rd_qmp *qmp, const char *verb, const char *fmt, va_list ar
 	json.out = open_memstream(&text, &len);
 	if (!json.out)
 		return -ENOMEM;
+	qmp->until = rd_now_us() + RD_QMP_SECONDS * 1000000ULL;
 	rd_json_begin(&json, NULL, '{');
 	rd_json_string(&json, "execute", verb);
 	rd_json_u64(&json, "id", ++qmp->nr);
@@ -264,10 +305,13 @@ int rd_qmp_fd(const struct rd_qmp *qmp)
 int rd_qmp_take_events(struct rd_qmp *qmp)
 {
 	struct pollfd wait = { .fd = qmp->fd, .events = POLLIN };
+	unsigned int nr;
 	int r = 0;
 
-	while (!r && ((qmp->in.len && memchr(qmp->in.data, '\n', qmp->in.len)) ||
-		      poll(&wait, 1, 0) > 0)) {
+	/* The rest of a line that is not whole may never come. */
+	if (!find_end(qmp) && poll(&wait, 1, 0) > 0)
+		r = read_some(qmp);
+	for (nr = 0; !r && nr < EVENTS_AT_ONCE && find_end(qmp); nr++) {
 		r = read_line(qmp);
 		if (!r)
 			r = take_event(qmp);
@@ -316,7 +360,7 @@ unsigned int rd_qmp_major(const struct rd_qmp *qmp)
 }
 
 /* @fd: -1: connect to @path. */
-static int open_qmp(struct rd_qmp **ret, const char *path, int fd)
+static int open_qmp(struct rd_qmp **ret, const char *path, int fd, const volatile int *stop)
 {
 	struct rd_qmp *qmp = calloc(1, sizeof(*qmp));
 	int r;
@@ -325,6 +369,8 @@ static int open_qmp(struct rd_qmp **ret, const char *path, int fd)
 	if (!qmp)
 		return -ENOMEM;
 	qmp->fd = fd;
+	qmp->stop = stop;
+	qmp->until = rd_now_us() + RD_QMP_SECONDS * 1000000ULL;
 	qmp->path = strdup(path);
 	if (!qmp->path)
 		return -ENOMEM;
@@ -336,21 +382,21 @@ static int open_qmp(struct rd_qmp **ret, const char *path, int fd)
 	if (!r)
 		r = greet(qmp);
 	/* That was said. */
-	if (r == -ETIMEDOUT || r == -ECONNRESET)
+	if (r == -ETIMEDOUT || r == -ECONNRESET || r == -EINTR)
 		return r;
 	if (!r)
 		r = rd_qmp_query(qmp, "qmp_capabilities");
-	return r ? rd_err(r, "cannot speak QMP at '%s'", path) : 0;
+	return r && !stop ? rd_err(r, "cannot speak QMP at '%s'", path) : r;
 }
 
 int rd_qmp_open(struct rd_qmp **ret, const char *path)
 {
-	return open_qmp(ret, path, -1);
+	return open_qmp(ret, path, -1, NULL);
 }
 
-int rd_qmp_open_fd(struct rd_qmp **ret, int fd)
+int rd_qmp_open_fd(struct rd_qmp **ret, int fd, const volatile int *stop)
 {
-	int r = open_qmp(ret, "the socket of QMP", fd);
+	int r = open_qmp(ret, "the socket of QMP", fd, stop);
 
 	if (!*ret)
 		close(fd);

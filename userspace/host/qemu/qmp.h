@@ -19,8 +19,12 @@ struct rd_qmp;
 
 /* Connect to the Unix socket @path. Says what failed; so do all others unless they say more. */
 int rd_qmp_open(struct rd_qmp **ret, const char *path);
-/* The same, over a socket that is connected, which it closes in the end. */
-int rd_qmp_open_fd(struct rd_qmp **ret, int fd);
+/*
+ * The same, over a socket that is connected, which it closes in the end, with a QEMU that may be of
+ * ill will: no command lasts longer than RD_QMP_SECONDS or goes on once *@stop is not 0, whatever
+ * QEMU sends. -EINTR, -ETIMEDOUT and -ECONNRESET, QEMU has ended, are without a message.
+ */
+int rd_qmp_open_fd(struct rd_qmp **ret, int fd, const volatile int *stop);
 void rd_qmp_close(struct rd_qmp *qmp);
 
 /* The first number of QEMU's version. */
@@ -32,7 +36,7 @@ gid_t rd_qmp_gid(const struct rd_qmp *qmp);
 /* From now on call @event for each event, @json, which comes while something else is done. */
 typedef void rd_qmp_event_fn(void *ctx, const char *name, const char *json);
 void rd_qmp_on_event(struct rd_qmp *qmp, rd_qmp_event_fn *event, void *ctx);
-/* Its socket, to wait for events; and take those that are there, without waiting. */
+/* Its socket, to wait for events; and take some of those that are there, without waiting. */
 int rd_qmp_fd(const struct rd_qmp *qmp);
 int rd_qmp_take_events(struct rd_qmp *qmp);
 
