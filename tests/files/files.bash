@@ -9,6 +9,7 @@ load "${BASH_SOURCE[0]%/*}/../nbd/nbd"
 setup_file() {
 	world=$(mktemp -d /tmp/revdedup-files.XXXXXX)
 	chmod 755 "$world"
+	mkdir -m 1777 "$world/tmp"
 	export world
 	[ "$(type -t prepare)" != function ] || prepare
 }
@@ -19,7 +20,7 @@ teardown_file() { rm -rf "$world"; }
 eval "nbd_$(declare -f setup)"
 setup() {
 	nbd_setup
-	export REVDEDUP_RUN=$world/run
+	export REVDEDUP_RUN=$world/run TMPDIR=$world/tmp
 }
 
 # real_libguestfs: to prepare the real one, whose QEMU runs as everywhere without KVM. A command takes
@@ -95,4 +96,5 @@ ended() {
 	# The next command removes the files of one that was killed.
 	must status
 	[ -z "$(ls -A "$world/run" 2>/dev/null)" ]
+	[ -z "$(ls -d "$world/tmp/revdedup-files-"* 2>/dev/null)" ]
 }

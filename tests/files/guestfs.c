@@ -2,7 +2,10 @@
 /*
  * What a test loads in place of libguestfs: the files in $LIBGUESTFS_FAKE/VOL@N are those of a
  * guest with one file system, or VOL@N.tar is the tar of any of them, and VOL@N.raw all that the
- * process sends. So a guest can do what a real one does only after it has broken out of QEMU.
+ * process sends. With VOL@N.mounts, lines of a directory and a device, it is a system, which
+ * mounts these; no device with "bad" in it can be mounted. Of a file "unread" nothing is known,
+ * and of those behind "short" even less. So a guest can do what a real one does only after it
+ * has broken out of QEMU.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,19 +50,28 @@ static int run(const char *command, const char *dir, const char *file)
 	return status ? -1 : 0;
 }
 
-static char **list_of(const char *a, const char *b)
+static char **list_of(const char *a, const char *b, const char *c, const char *d)
 {
-	char **ret = calloc(3, sizeof(*ret));
+	char **ret = calloc(5, sizeof(*ret));
 
 	ret[0] = a ? strdup(a) : NULL;
 	ret[1] = b ? strdup(b) : NULL;
+	ret[2] = c ? strdup(c) : NULL;
+	ret[3] = d ? strdup(d) : NULL;
 	return ret;
+}
+
+static FILE *mounts(void)
+{
+	char path[PATH_MAX + 8];
+
+	snprintf(path, sizeof(path), "%s.mounts", root);
+	return fopen(path, "re");
 }
 
 void *guestfs_create(void) { return root; }
 void guestfs_close(void *g) { (void)g; }
 const char *guestfs_last_error(void *g) { (void)g; return error; }
-int guestfs_last_errno(void *g) { (void)g; return errno; }
 void guestfs_set_error_handler(void *g, void *c, void *x) { (void)g; (void)c; (void)x; }
 int guestfs_set_backend(void *g, const char *b) { (void)g; (void)b; return 0; }
 
@@ -86,7 +99,7 @@ int guestfs_launch(void *g)
 		_exit(0);
 	}
 	if (access(in_root("/"), X_OK)) {
-		printf("what QEMU says\033[31m\n");
+		printf("what QEMU says\033[31m\302\233\n");
 		fflush(stdout);
 		snprintf(error, sizeof(error), "no such guest");
 		return -1;
@@ -94,13 +107,62 @@ int guestfs_launch(void *g)
 	/* Whoever it is can do nothing that root can. */
 	if (getuid() == 0 || access("/root/.", R_OK) == 0)
 		abort();
+	/* It has no terminal, and no program gives it more rights. */
+	if (getsid(0) != getpid() || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		abort();
+	/* What can be large is not where sockets are. */
+	snprintf(raw, sizeof(raw), "%s/large", getenv("LIBGUESTFS_TMPDIR"));
+	fd = open(raw, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0 || strstr(raw, getenv("XDG_RUNTIME_DIR")))
+		abort();
+	close(fd);
 	return 0;
 }
 
-char **guestfs_inspect_os(void *g) { (void)g; return list_of(NULL, NULL); }
-char **guestfs_inspect_get_mountpoints(void *g, const char *r) { (void)g; (void)r; return NULL; }
-char **guestfs_list_filesystems(void *g) { (void)g; return list_of("/dev/sda", "ext4"); }
-int guestfs_mount_ro(void *g, const char *d, const char *p) { (void)g; (void)d; (void)p; return 0; }
+char **guestfs_inspect_os(void *g)
+{
+	FILE *file = mounts();
+
+	(void)g;
+	if (file)
+		fclose(file);
+	return list_of(file ? "/dev/sda" : NULL, NULL, NULL, NULL);
+}
+
+char **guestfs_inspect_get_mountpoints(void *g, const char *r)
+{
+	char **ret = calloc(100, sizeof(*ret));
+	FILE *file = mounts();
+	int i;
+
+	(void)g;
+	(void)r;
+	for (i = 0; fscanf(file, "%ms", &ret[i]) == 1; i++)
+		;
+	ret[i] = NULL;
+	fclose(file);
+	return ret;
+}
+
+char **guestfs_list_filesystems(void *g)
+{
+	FILE *file = mounts();
+
+	(void)g;
+	if (file)
+		fclose(file);
+	return file ? list_of("/dev/sda", "ext4", "/dev/bad", "xfs") :
+		list_of("/dev/sda", "ext4", NULL, NULL);
+}
+
+int guestfs_mount_ro(void *g, const char *device, const char *dir)
+{
+	(void)g;
+	(void)dir;
+	snprintf(error, sizeof(error), "it is bad");
+	return strstr(device, "bad") ? -1 : 0;
+}
+
 int guestfs_umount_all(void *g) { (void)g; return 0; }
 char *guestfs_vfs_label(void *g, const char *d) { (void)g; (void)d; return strdup("a\033[31mb"); }
 int64_t guestfs_blockdev_getsize64(void *g, const char *d) { (void)g; (void)d; return 1 << 20; }
@@ -152,7 +214,12 @@ struct guestfs_statns_list *guestfs_lstatnslist(void *g, const char *dir, char *
 	ret->val = calloc(1000, sizeof(*ret->val));
 	for (; *names; names++) {
 		snprintf(path, sizeof(path), "%s/%s", in_root(dir), *names);
-		fill(&ret->val[ret->len++], path);
+		if (!strcmp(*names, "short"))
+			break;
+		fill(&ret->val[ret->len], path);
+		if (!strcmp(*names, "unread"))
+			ret->val[ret->len].ino = -1;
+		ret->len++;
 	}
 	return ret;
 }

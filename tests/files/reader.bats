@@ -33,11 +33,10 @@ guest() {
 pack() {
 	python3 -c 'import io, sys, tarfile
 tar = tarfile.open(sys.argv[1], "w", format=tarfile.PAX_FORMAT)
-def add(name, kind=tarfile.REGTYPE, content=b"", link="", **more):
+def add(name, kind=tarfile.REGTYPE, content=b"", link="", mode=0, **more):
     info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.size, info.mode = kind, link, len(content), 0o644
-    if kind == tarfile.DIRTYPE:
-        info.mode = 0o755
+    info.type, info.linkname, info.size = kind, link, len(content)
+    info.mode = mode or (0o755 if kind == tarfile.DIRTYPE else 0o644)
     info.pax_headers = more
     tar.addfile(info, io.BytesIO(content))
 DIR, LINK, HARD = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -82,6 +81,7 @@ if not sys.argv[1].endswith("bad.tar"):
 	[ "$status" -eq 1 ]
 	[[ $output == *'cannot start libguestfs: no such guest'* ]]
 	[[ $output == *'what QEMU says [31m'* && $output == *libguestfs-test-tool* ]]
+	[[ $output != *$'\xc2\x9b'* ]]
 	ended
 }
 
@@ -148,11 +148,63 @@ ranges() {
 	END
 	ctl files vm /etc --to out
 	[ "$status" -eq 1 ]
-	[[ $output == *"'$PWD/out' is not complete"* ]]
-	[ "$(<out/etc/good)" = good ]
-	[ -z "$(ls -A outside)" ]
+	[[ $output == *"nothing of it is in '$PWD/out'"* ]]
+	[ -z "$(ls -A out)$(ls -A outside)" ]
 	[ ! -e by-dots ]
-	[ ! -e out/etc/hard ]
+	# Of what unpacks well only what was asked for is kept.
+	pack "$fake/vm@1.tar" <<-END
+		add(".\0DOT", DIR)
+		add("./etc", DIR, mode=0o555)
+		add("./etc/good", content=b"good")
+		add("./.bashrc", content=b"bad")
+	END
+	must files vm /etc --to out
+	[ "$(ls -A out)" = etc ]
+	[ "$(<out/etc/good)" = good ]
+	[ "$(stat -c %a out/etc)" = 555 ]
+	chmod 755 out/etc
+	ctl files vm /lib --to out
+	[ "$status" -eq 1 ]
+	[[ $output == *"cannot read '/lib'"* ]]
+	mkdir "$fake/vm@1/lib"
+	ctl files vm /lib --to out
+	[ "$status" -eq 1 ]
+	[[ $output == *"'lib' is not in what the guest has sent"* ]]
+	[ "$(ls -A out)" = etc ]
+	ended
+}
+
+@test "bsdtar reads a tar and nothing else, by names as they are" {
+	guest 1
+	mkdir -p bin out to "$fake/vm@1/etc"
+	# A name of which bsdtar would read all as uuencoded, and then guess again.
+	pack "$fake/vm@1.tar" <<-'END'
+		add(".\0DOT", DIR)
+		add("./\nbegin 644 x\n#04%!\n`\nend\n", content=b"uu")
+		add("./etc/gr\u00f6\u00dfe", content=b"big")
+		add("./etc/\udcff", content=b"no UTF-8")
+	END
+	printf '#!/bin/sh\nenv >%q\nexec %q "$@"\n' "$world/env" "$(type -p bsdtar)" >bin/bsdtar
+	chmod +x bin/bsdtar
+	PATH=$PWD/bin:$PATH LC_ALL=C TAR_READER_OPTIONS=hdrcharset=KOI8-R must files vm /etc --to out
+	[ -e out/etc/größe ] && [ -e out/etc/$'\xff' ]
+	# A shell adds these.
+	diff <(grep -v '^\(PWD\|OLDPWD\|_\|SHLVL\)=' "$world/env" | sed 's/^PATH=.*/PATH/' | sort) \
+		<(printf '%s\n' LC_ALL=C.UTF-8 PATH)
+	must files vm / --tar x.tar
+	bsdtar -tf x.tar | grep begin
+	must files vm / --to to
+	[ -e to/etc ]
+	# LHA, behind the directory.
+	truncate -s 512 "$fake/vm@1.tar"
+	printf '\x20\x00-lh0-%0500d' 0 >>"$fake/vm@1.tar"
+	for how in '--tar y.tar' '--to to'; do
+		rm -rf to/*
+		# shellcheck disable=SC2086 # two words
+		ctl files vm / $how
+		[ "$status" -eq 1 ]
+		[[ $output == *'do not come as a tar'* ]]
+	done
 	ended
 }
 
@@ -170,7 +222,7 @@ ranges() {
 		[ "$status" -eq 1 ]
 		[[ $output == *'nothing was changed'* ]]
 	done
-	for path in /etc/.. /../x . etc; do
+	for path in /etc/.. /../x . etc /dev/sda:; do
 		ctl files vm "$path" --to out
 		[ "$status" -eq 2 ]
 	done
@@ -185,6 +237,14 @@ ranges() {
 	[ "$(field 0 '["to"]')" = x.tar ]
 	[ "$(bsdtar -tf x.tar | xargs)" = './etc/ ./etc/new' ]
 	[ "$(stat -c %a x.tar)" = 600 ]
+	# What is no file is not replaced.
+	mkfifo fifo
+	cat fifo >read.tar 3>&- &
+	pid=$!
+	must files vm /etc --tar fifo
+	wait "$pid"
+	[ -p fifo ]
+	cmp x.tar read.tar
 	ended
 }
 
@@ -203,10 +263,22 @@ ranges() {
 	[ -z "$(ls x.tar* 2>/dev/null)" ]
 	ctl files vm /etc --to out
 	[ "$status" -eq 1 ]
-	[[ $output == *'is not complete'* ]]
+	[[ $output == *'nothing of it is in'* ]]
+	[ -z "$(ls -A out)" ]
 	run "$build/bin/revdedupctl" files vm /etc --tar -
 	[ "$status" -eq 1 ]
 	rm "$fake/vm@1.cut"
+	# Without an end, with less than a block of it, and with no member.
+	cp "$fake/vm@1.tar" whole.tar
+	for size in 250000 $(($(stat -c %s whole.tar) - 1)) 10240; do
+		cp whole.tar "$fake/vm@1.tar"
+		[ "$size" != 10240 ] || truncate -s 512 "$fake/vm@1.tar"
+		truncate -s "$size" "$fake/vm@1.tar"
+		ctl files vm /etc --tar x.tar
+		[ "$status" -eq 1 ]
+		[[ $output == *'has no end'* || $output == *'do not come as a tar'* ]]
+		[ -z "$(ls x.tar* 2>/dev/null)" ]
+	done
 	# It does not begin with the directory.
 	pack "$fake/vm@1.bad.tar" <<<'add("./etc", DIR)'
 	mv "$fake/vm@1.bad.tar" "$fake/vm@1.tar"
@@ -216,7 +288,7 @@ ranges() {
 	head -c 3000 /dev/urandom >"$fake/vm@1.tar"
 	ctl files vm /etc --tar x.tar
 	[ "$status" -eq 1 ]
-	# What reads it goes: quietly, and nothing is left.
+	# What reads it goes, and nothing is left.
 	pack "$fake/vm@1.tar" <<-END
 		add(".\0DOT", DIR)
 		add("./etc", DIR)
@@ -241,6 +313,10 @@ sys.stdout.buffer.write(eval(sys.argv[1]))' "$1" >"$fake/vm@1.raw"
 	send 'record(0, b"fine")'
 	must files vm /
 	[[ $output == *' fine' ]]
+	# A tar comes by its own pipe.
+	ctl files vm / --tar x.tar
+	[ "$status" -eq 1 ]
+	[[ $output == *'makes no sense'* ]]
 	for what in 'record(9, b"x")' 'record(0, b"x", lens=[0, 1, 1])' \
 		'record(0, b"x", lens=[1 << 31, 1, 1])' 'record(0, b"a\0b", lens=[4, 1, 1])' \
 		'record(0, b"x", lens=[3, 1, 1])' 'record(0, b"x") + b"cut"' 'record(0, b"x")[:-1]'; do
@@ -250,6 +326,48 @@ sys.stdout.buffer.write(eval(sys.argv[1]))' "$1" >"$fake/vm@1.raw"
 		[ "$status" -eq 1 ]
 		[[ $output == *'makes no sense'* ]]
 	done
+	ended
+}
+
+@test "what of a version cannot be read is told, and is not taken for deleted" {
+	guest 2
+	mkdir "$fake/vm@"{1,2}/d
+	touch "$fake/vm@1/d/a"
+	ln "$fake/vm@1/d/a" "$fake/vm@2/d/a"
+	# Another disk, or a CD.
+	printf '%s\n' '/ /dev/sda' '/cd /dev/bad0' >"$fake/vm@2.mounts"
+	must files vm /d
+	[[ $output == *"cannot mount '/dev/bad0' at '/cd': it is bad"* ]]
+	must find a vm --json
+	[ "$(ranges)" = '/d/a vm@1 vm@2' ]
+	printf '%s\n' '/ /dev/sda' '/home /dev/bad' >"$fake/vm@2.mounts"
+	ctl files vm /d
+	[ "$status" -eq 3 ]
+	[[ $output == *"cannot mount '/dev/bad' at '/home'"* && $output == *' a'* ]]
+	mkdir out
+	pack "$fake/vm@2.tar" <<<'add(".\0DOT", DIR); add("./d", DIR)'
+	ctl files vm /d --to out
+	[ "$status" -eq 3 ]
+	[ -d out/d ]
+	ctl find a vm
+	[ "$status" -eq 3 ]
+	[[ $output == *'vm@2 is left out'* && $output == *' vm@1'* ]]
+	rm "$fake/vm@2.mounts"
+	for name in unread short; do
+		mkdir -p "$fake/vm@2/"{d,z}
+		touch "$fake/vm@2/z/$name" "$fake/vm@2/z/a"
+		ctl files vm /z
+		[ "$status" -eq 1 ]
+		[[ $output == *"cannot read all of '/z'"* ]]
+		# What was found in another directory before is not said.
+		ctl find '[abs-z]*' vm --json
+		[ "$status" -eq 3 ]
+		[[ $output == *'vm@2 is left out'* && $output == *'"vm@1"'* ]]
+		[[ $output != *'"vm@2"'* ]]
+		rm -r "$fake/vm@2/z"
+	done
+	ctl find a vm@2 --newest 1
+	[ "$status" -eq 2 ]
 	ended
 }
 

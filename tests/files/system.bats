@@ -63,6 +63,7 @@ print([(name, os.getxattr(sys.argv[1], name)) for name in sorted(os.listxattr(sy
 			[[ $(ps -o comm= -p "$(left | paste -sd,)") != *qemu* ]] || break
 			sleep 0.05
 		done
+		[[ $(ps -o comm= -p "$(left | paste -sd,)") == *qemu* ]]
 		kill -s "$signal" "$pid"
 		status=0
 		wait "$pid" || status=$?

@@ -187,7 +187,7 @@ run_test() {
 			run_bats "$copy/tests/nbd/$1.bats" "${*:2}"
 		;;
 	ceph | files)
-		BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/$kind/$1.bats" "${*:2}"
+		BUILD=$copy/build/nbd TMPDIR=$shm run_bats "$copy/tests/$test/$1.bats" "${*:2}"
 		;;
 	report) TMPDIR=$shm run_bats "$copy/tests/report/$1.bats" "${*:2}" ;;
 	unit)
@@ -217,7 +217,8 @@ attempt() {
 	124) verdict=timeout ;;
 	*) verdict=failed ;;
 	esac
-	# No test has run where the filter matches none.
+	# No test has run where there is no such file, or the filter matches none.
+	! grep -q '^Error: Test file .* does not exist' "$out" || verdict='no test'
 	[ "$verdict" != passed ] || grep -q '^ok ' "$out" || verdict='no test'
 	[ "$status" -ne 125 ] || echo 'not ok the guest has ended without a verdict' >>"$out"
 }

@@ -37,20 +37,15 @@ int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	return 0;
 }
 
-int rd_become(const char *name, gid_t also)
+int rd_become(uid_t uid, gid_t gid, gid_t also)
 {
 	pid_t parent = getppid();
-	int signal = 0;
-	uid_t uid;
-	gid_t gid;
-	int r = rd_find_user(name, &uid, &gid);
+	int signal = 0, r = 0;
 
-	if (r)
-		return r;
 	prctl(PR_GET_PDEATHSIG, &signal);
 	if (setgroups(!!also, &also) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
 		r = -errno;
 	if (!r)
 		r = keep_parent(signal, parent);
-	return r ? rd_err(r, "cannot become the user '%s'", name) : 0;
+	return r ? rd_err(r, "cannot become the user %u", uid) : 0;
 }

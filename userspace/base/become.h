@@ -12,9 +12,9 @@
 int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
 
 /*
- * Become the user @name for good, with no group but its own and @also, if that is not 0. A signal
- * that this process gets when its parent ends stays so. Says what is wrong.
+ * Become this user for good, with no group but @gid and @also, if that is not 0. A signal that this
+ * process gets when its parent ends stays so. Says what is wrong.
  */
-int rd_become(const char *name, gid_t also);
+int rd_become(uid_t uid, gid_t gid, gid_t also);
 
 #endif

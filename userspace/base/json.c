@@ -35,6 +35,16 @@ unsigned int rd_utf8_len(const char *text)
 	return len;
 }
 
+unsigned int rd_shown_len(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+	unsigned int len = rd_utf8_len(text);
+
+	if (len == 1)
+		return at[0] >= ' ' && at[0] != 127;
+	return len == 2 && at[0] == 0xc2 && at[1] < 0xa0 ? 0 : len;
+}
+
 unsigned int rd_utf8_put(const char *text, FILE *out)
 {
 	unsigned int len = rd_utf8_len(text);

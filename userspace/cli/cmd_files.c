@@ -35,7 +35,7 @@ static int check_path(struct files *files, const char *path)
 	size_t len = strlen(path);
 	const char *part;
 
-	if (!root || len >= sizeof(files->path))
+	if (!root || len >= sizeof(files->path) || path[len - 1] == ':')
 		return ctl_usage(files->ctl, "PATH is as in the guest, '/etc', or with its device, '/dev/sda1:/etc'");
 	for (part = root; part; part = strchr(part, '/')) {
 		size_t dots = strspn(++part, ".");
@@ -142,41 +142,55 @@ static int list(struct files *files)
 {
 	int r = rd_guest_read(&files->guest);
 
-	if (r || files->guest.path)
+	if (r < 0 || files->guest.path)
 		return r;
 	if (!files->nr)
 		rd_warn("there is no file system in %s", files->version.version.name);
 	else if (!files->ctl->json && !files->ctl->quiet)
 		rd_hint("'revdedupctl files %s /' lists the root of what is installed, DEVICE:/ that of one of these",
 			files->version.version.name);
-	return 0;
+	return r;
 }
 
 /* --- tar */
 
+/* To a device or a pipe, which is not to be replaced. */
+static int write_into(struct files *files, const char *to)
+{
+	RD_CLOSE int fd = open(to, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return rd_err(-errno, "cannot write to '%s'", to);
+	files->guest.out = fd;
+	return rd_guest_read(&files->guest);
+}
+
 static int write_tar(struct files *files, const char *to)
 {
 	RD_FREE char *tmp = NULL;
+	struct stat st;
 	FILE *out;
-	int r;
+	int r, r2;
 
 	if (!strcmp(to, "-")) {
 		files->guest.out = STDOUT_FILENO;
 		return rd_guest_read(&files->guest);
 	}
+	if (!stat(to, &st) && !S_ISREG(st.st_mode))
+		return write_into(files, to);
 	out = ctl_replace_begin(to, &tmp);
 	if (!out)
 		return rd_err(-errno, "cannot write to '%s'", to);
 	files->guest.out = fileno(out);
 	r = rd_guest_read(&files->guest);
-	if (r) {
+	if (r < 0) {
 		fclose(out);
 		unlink(tmp);
 		return r;
 	}
 	/* There may be keys and passwords in it. */
-	r = ctl_replace_end(out, tmp, to, 0600);
-	return r ? rd_err(r, "cannot write to '%s'", to) : 0;
+	r2 = ctl_replace_end(out, tmp, to, 0600);
+	return r2 ? rd_err(r2, "cannot write to '%s'", to) : r;
 }
 
 /* --- to a directory */
@@ -217,25 +231,21 @@ static int check_directory(const struct files *files, const char *dir)
 
 static int unpack(struct files *files, const char *to)
 {
-	char dir[PATH_MAX];
-	pid_t pid;
-	int r, r2;
+	struct rd_untar untar;
+	int r = rd_untar_start(&untar, to), partly;
 
-	if (!realpath(to, dir))
-		return rd_err(-errno, "cannot find '%s'", to);
-	r = rd_untar_start(dir, &pid, &files->guest.out);
 	if (r)
 		return r;
+	files->guest.out = untar.fd;
 	r = rd_guest_read(&files->guest);
-	r2 = rd_untar_end(pid, files->guest.out);
-	/* bsdtar says why it reads no more. */
-	if (!r || r == -EPIPE)
-		r = r2 ? r2 : r;
+	partly = r > 0 ? r : 0;
+	r = rd_untar_end(&untar, files->name, partly ? 0 : r);
 	if (r)
-		rd_hint("what was unpacked in '%s' is not complete", dir);
+		rd_hint(files->name[0] ? "nothing of it is in '%s'" : "not all of it is in '%s'",
+			untar.dir);
 	else if (geteuid() && !files->ctl->quiet)
 		rd_warn("the files are of this user: only root keeps their owners");
-	return r;
+	return r ? r : partly;
 }
 
 static int get(struct files *files)
@@ -244,7 +254,7 @@ static int get(struct files *files)
 	const char *to = ctl_value(ctl, CTL_OPT_TO), *tar = ctl_value(ctl, CTL_OPT_TAR);
 	int r = to ? unpack(files, to) : write_tar(files, tar);
 
-	if (r)
+	if (r < 0)
 		return r;
 	if (ctl->json)
 		ctl_json(ctl, "files", "version=%s path=%s to=%s", files->version.version.name,
@@ -252,7 +262,7 @@ static int get(struct files *files)
 	else if (!ctl->quiet && strcmp(to ? to : tar, "-"))
 		printf("restored '%s' of %s to '%s'\n", files->path, files->version.version.name,
 		       to ? to : tar);
-	return 0;
+	return r;
 }
 
 int cmd_files(struct ctl *ctl)
@@ -281,5 +291,7 @@ int cmd_files(struct ctl *ctl)
 	files.guest.pool = files.version.pool;
 	files.guest.version = files.version.version.name;
 	r = files.guest.work == RD_GUEST_TAR ? get(&files) : list(&files);
-	return r ? r : ctl_free_space(ctl, files.version.pool);
+	if (r < 0)
+		return r;
+	return ctl_free_space(ctl, files.version.pool) ? : r ? CTL_PARTLY : 0;
 }

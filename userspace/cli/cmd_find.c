@@ -127,6 +127,16 @@ static int repeat_hits(struct find *find)
 	return r;
 }
 
+/* Of what could not be read to its end nothing is known. */
+static void drop_hits(struct find *find, size_t len)
+{
+	size_t i;
+
+	for (i = len / sizeof(struct hit); i < find->hits.len / sizeof(struct hit); i++)
+		free(((struct hit *)find->hits.data)[i].path);
+	find->hits.len = len;
+}
+
 static int read_version(struct find *find, const struct candidate *candidate)
 {
 	const struct rd_guest_options guest = {
@@ -138,8 +148,12 @@ static int read_version(struct find *find, const struct candidate *candidate)
 		.ctx = find,
 		.stop = find->ctl->progress.progress.stop,
 	};
+	size_t len = find->hits.len;
+	int r = rd_guest_read(&guest);
 
-	return rd_guest_read(&guest);
+	if (r < 0)
+		drop_hits(find, len);
+	return r;
 }
 
 static int read_all(struct find *find)
@@ -162,7 +176,7 @@ static int read_all(struct find *find)
 		if (r == -EINTR || r == -ENOMEM)
 			return r;
 		has_failed = r;
-		if (r)
+		if (r < 0)
 			rd_warn("%s is left out", one->v.name);
 		find->nr_failed += has_failed;
 		done += one->v.version.size;
@@ -273,6 +287,8 @@ int cmd_find(struct ctl *ctl)
 	struct ctl_name name;
 	int r = has_name ? ctl_version_operand(ctl, 1, true, &name) : 0;
 
+	if (!r && has_name && name.kind != CTL_NAME_VOLUME && ctl_value(ctl, CTL_OPT_NEWEST))
+		r = ctl_usage(ctl, "--newest is for a volume or all of them, not for a version");
 	if (!r)
 		r = ctl_value_number(ctl, CTL_OPT_NEWEST, 1, INT64_MAX, &newest);
 	if (!r)

@@ -5,23 +5,12 @@
 
 #include "guest.h"
 
-/* Is the character of @len bytes at @text one that a terminal only shows? */
-static bool is_shown(const char *text, unsigned int len)
-{
-	const u8 *c = (const u8 *)text;
-
-	if (len == 1)
-		return c[0] >= ' ' && c[0] != 127 && c[0] != '\\';
-	/* U+0080 to U+009F are control characters, too. */
-	return len && !(c[0] == 0xc2 && c[1] < 0xa0);
-}
-
 void ctl_print_name(const char *name)
 {
 	while (*name) {
-		unsigned int len = rd_utf8_len(name);
+		unsigned int len = *name == '\\' ? 0 : rd_shown_len(name);
 
-		if (is_shown(name, len)) {
+		if (len) {
 			printf("%.*s", len, name);
 			name += len;
 		} else {

@@ -85,9 +85,14 @@ static int get_ready(void)
 
 static int after_fork(void)
 {
+	uid_t uid;
+	gid_t gid;
+
 	if (nbd_start(&server))
 		return -1;
-	return server.user && rd_become(server.user, 0) ? -1 : 0;
+	if (server.user && (rd_find_user(server.user, &uid, &gid) || rd_become(uid, gid, 0)))
+		return -1;
+	return 0;
 }
 
 static void cleanup(void)

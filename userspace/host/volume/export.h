@@ -12,7 +12,7 @@
  * REVDEDUP_RUN names another directory. A "/" in the name is a "-" there. The export that a
  * device of the kernel's nbd reads (mapped_nbd.h) is called after that: NAME:map. One that a
  * command has for itself is named by it: VOL@N:boot (cmd_verify.c), or files-PID, which has a
- * directory files-PID.tmp (guest.h).
+ * directory files-PID.tmp, and files-PID.link to another one in /var/tmp (guest.h).
  *
  * nbdkit is the child of revdedupctl itself, or of a process in the background, which removes
  * its files. Both have the open file of the first, with a lock of it (flock), which goes with the

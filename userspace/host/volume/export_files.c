@@ -175,13 +175,26 @@ bool rd_export_is_locked(const struct rd_export *export)
 	return is_locked(path);
 }
 
-/* Another user has written there: rm follows no link, and needs no lock against that user. */
-static void remove_directory(const struct rd_export *export)
+int rd_export_keep_tmp(const struct rd_export *export, const char *tmp)
 {
-	char path[PATH_MAX], *const argv[] = { "rm", "-rf", "--", path, NULL };
+	char path[PATH_MAX];
+
+	rd_export_file(path, export->name, "link");
+	return symlink(tmp, path) ? rd_err(-errno, "cannot make '%s'", path) : 0;
+}
+
+/* Another user has written there: rm follows no link, and needs no lock against that user. */
+static void remove_directories(const struct rd_export *export)
+{
+	char path[PATH_MAX], link[PATH_MAX], tmp[PATH_MAX];
+	ssize_t len;
 
 	rd_export_file(path, export->name, "tmp");
-	rd_run_quietly(argv, NULL);
+	rd_export_file(link, export->name, "link");
+	len = readlink(link, tmp, sizeof(tmp) - 1);
+	tmp[len > 0 ? len : 0] = '\0';
+	rd_run_quietly((char *[]){ "rm", "-rf", "--", path, len > 0 ? tmp : NULL, NULL }, NULL);
+	unlink(link);
 }
 
 void rd_export_remove_files(const struct rd_export *export)
@@ -191,7 +204,7 @@ void rd_export_remove_files(const struct rd_export *export)
 	if (export->socket[0])
 		unlink(export->socket);
 	if (export->is_own)
-		remove_directory(export);
+		remove_directories(export);
 	rd_export_file(path, export->name, "pid");
 	unlink(path);
 	rd_export_file(path, export->name, "export");

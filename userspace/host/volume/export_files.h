@@ -23,6 +23,9 @@ int rd_export_make_file(const struct rd_export *export);
 /* The name of the export that the device @device reads. */
 void rd_export_device_name(char ret[RD_EXPORT_NAME], const char *device);
 
+/* Remove the directory @tmp, another user's, together with these files. Says what is wrong. */
+int rd_export_keep_tmp(const struct rd_export *export, const char *tmp);
+
 bool rd_export_is_locked(const struct rd_export *export);
 void rd_export_remove_files(const struct rd_export *export);
 

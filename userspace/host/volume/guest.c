@@ -17,6 +17,7 @@
 
 #include "base/become.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "export.h"
 #include "export_files.h"
@@ -31,13 +32,17 @@
 struct guest {
 	const struct rd_guest_options *options;
 	struct rd_export export;
-	char dir[PATH_MAX];
+	char dir[PATH_MAX];	/* for sockets of libguestfs */
+	char tmp[PATH_MAX];	/* for what can be large */
+	uid_t uid;		/* whose these are */
+	gid_t gid;
 	pid_t pid;
-	int records, tar;	/* to read from; -1: at their end */
+	int records, tar;	/* to read from; -1: at their end, or not there */
 	int messages;		/* what it prints */
 	struct rd_buffer text;	/* of records that are not whole yet */
 	struct rd_guest_tar head;
 	bool has_started;	/* what is wrong is in the guest */
+	bool is_partly;		/* not all could be read */
 };
 
 int rd_guest_is_possible(void)
@@ -54,10 +59,18 @@ int rd_guest_is_possible(void)
 static void tell(enum rd_log_kind kind, const char *text)
 {
 	char line[2048];
-	size_t i;
+	size_t i = 0;
 
-	for (i = 0; text[i] && i < sizeof(line) - 1; i++)
-		line[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i];
+	while (*text && i < sizeof(line) - 4) {
+		unsigned int len = rd_shown_len(text);
+
+		if (len)
+			memcpy(line + i, text, len);
+		else
+			line[i] = ' ';
+		i += len ? len : 1;
+		text += len ? len : 1;
+	}
 	line[i] = '\0';
 	if (kind == RD_LOG_ERROR)
 		rd_err(0, "%s", line);
@@ -90,6 +103,12 @@ static void tell_messages(const struct guest *guest)
 
 /* --- what it sends */
 
+static int tell_nonsense(void)
+{
+	rd_err(0, "the process that reads the guest's files makes no sense");
+	return -EBADMSG;
+}
+
 static int take_record(struct guest *guest, const struct rd_guest_record *record)
 {
 	switch (record->kind) {
@@ -99,11 +118,16 @@ static int take_record(struct guest *guest, const struct rd_guest_record *record
 	case RD_GUEST_NO_START:
 		tell(RD_LOG_ERROR, record->text[0]);
 		return -EIO;
+	case RD_GUEST_PARTLY:
+		guest->is_partly = true;
+		__attribute__((fallthrough));
 	case RD_GUEST_WARNING:
 		tell(RD_LOG_WARNING, record->text[0]);
 		return 0;
 	}
-	return guest->options->take ? guest->options->take(guest->options->ctx, record) : 0;
+	if (guest->options->work == RD_GUEST_TAR)
+		return tell_nonsense();
+	return guest->options->take(guest->options->ctx, record);
 }
 
 /* Take the record at @at, if it is whole. Returns its length, 0, or -EBADMSG. */
@@ -132,12 +156,6 @@ static ssize_t parse(struct guest *guest, size_t at, int *ret)
 		return -EBADMSG;
 	*ret = take_record(guest, &head.record);
 	return all;
-}
-
-static int tell_nonsense(void)
-{
-	rd_err(0, "the process that reads the guest's files makes no sense");
-	return -EBADMSG;
 }
 
 static int take_records(struct guest *guest)
@@ -196,13 +214,13 @@ static int take_all(struct guest *guest)
 
 /* --- the process */
 
-static int find_owner(uid_t *uid, gid_t *gid)
+static int find_owner(struct guest *guest)
 {
 	const char *user = rd_export_user();
 
-	*uid = geteuid();
-	*gid = getegid();
-	return user ? rd_find_user(user, uid, gid) : 0;
+	guest->uid = geteuid();
+	guest->gid = getegid();
+	return user ? rd_find_user(user, &guest->uid, &guest->gid) : 0;
 }
 
 /* QEMU is slow without /dev/kvm. */
@@ -219,14 +237,14 @@ static int set_files(const struct guest *guest, int records, int tar)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	/* Above all that they may be moved to. */
 	int high_records = fcntl(records, F_DUPFD_CLOEXEC, 10);
-	int high_tar = fcntl(tar, F_DUPFD_CLOEXEC, 10);
+	int high_tar = tar < 0 ? -1 : fcntl(tar, F_DUPFD_CLOEXEC, 10);
 
 	if (dup2(null, STDIN_FILENO) < 0 || dup2(guest->messages, STDOUT_FILENO) < 0 ||
 	    dup2(guest->messages, STDERR_FILENO) < 0 ||
 	    dup3(high_records, RD_GUEST_FD_RECORDS, O_CLOEXEC) < 0 ||
-	    dup3(high_tar, RD_GUEST_FD_TAR, O_CLOEXEC) < 0)
+	    (tar >= 0 && dup3(high_tar, RD_GUEST_FD_TAR, O_CLOEXEC) < 0))
 		return -errno;
-	return close_range(RD_GUEST_FD_TAR + 1, ~0U, 0) ? -errno : 0;
+	return close_range(tar < 0 ? RD_GUEST_FD_TAR : RD_GUEST_FD_TAR + 1, ~0U, 0) ? -errno : 0;
 }
 
 /* The signal of its end is asked for too late, if the parent has ended before. */
@@ -239,11 +257,13 @@ static bool has_parent(void)
 
 /*
  * Where root may, in a namespace of processes: the kernel ends all that is in it together with its
- * first one. Elsewhere a process of libguestfs looks every two seconds.
+ * first one. Elsewhere a process of libguestfs looks every two seconds. There is no network, and no
+ * shared memory of others, either.
  */
 static pid_t fork_reader(void)
 {
-	pid_t pid = geteuid() ? -1 : syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+	const unsigned long own = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
+	pid_t pid = geteuid() ? -1 : syscall(SYS_clone, own | SIGCHLD, 0, 0, 0, 0);
 
 	return pid < 0 ? fork() : pid;
 }
@@ -253,46 +273,68 @@ static void become_reader(struct guest *guest, int records, int tar)
 	const struct rd_guest_place place = {
 		.socket = guest->export.socket,
 		.dir = guest->dir,
+		.tmp = guest->tmp,
 	};
 	const struct rlimit no_core = { 0, 0 };
-	const char *user = rd_export_user();
 
-	setpgid(0, 0);
+	/* Whoever has a terminal can type into it. */
+	setsid();
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	setrlimit(RLIMIT_CORE, &no_core);
 	umask(077);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (set_files(guest, records, tar) || chdir("/") ||
-	    (user && rd_become(user, find_kvm())) || !has_parent())
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || set_files(guest, records, tar) ||
+	    chdir("/") || (!geteuid() && rd_become(guest->uid, guest->gid, find_kvm())) ||
+	    !has_parent())
 		_exit(1);
 	_exit(rd_guest_serve(guest->options, &place));
+}
+
+static int make_directories(struct guest *guest)
+{
+	const char *parent = getenv("TMPDIR");
+	int r;
+
+	rd_export_file(guest->dir, guest->export.name, "tmp");
+	if (mkdir(guest->dir, 0700) || chown(guest->dir, guest->uid, guest->gid) ||
+	    chown(guest->export.socket, guest->uid, guest->gid))
+		return rd_err(-errno, "cannot make '%s'", guest->dir);
+	/* What is in /run is in memory. */
+	snprintf(guest->tmp, sizeof(guest->tmp), "%.3800s/revdedup-files-XXXXXX",
+		 parent && parent[0] == '/' ? parent : "/var/tmp");
+	if (!mkdtemp(guest->tmp))
+		return rd_err(-errno, "cannot make '%s'", guest->tmp);
+	r = rd_export_keep_tmp(&guest->export, guest->tmp);
+	if (r)
+		rmdir(guest->tmp);
+	else if (chown(guest->tmp, guest->uid, guest->gid))
+		r = rd_err(-errno, "cannot hand over '%s'", guest->tmp);
+	return r;
 }
 
 static int start(struct guest *guest)
 {
 	int records[2], tar[2] = { -1, -1 };
-	uid_t uid;
-	gid_t gid;
-	int r = find_owner(&uid, &gid);
+	int r = find_owner(guest);
 
+	if (!r)
+		r = make_directories(guest);
 	if (r)
 		return r;
-	rd_export_file(guest->dir, guest->export.name, "tmp");
 	guest->messages = memfd_create("messages", MFD_CLOEXEC);
-	if (mkdir(guest->dir, 0700) || chown(guest->dir, uid, gid) ||
-	    chown(guest->export.socket, uid, gid))
-		return rd_err(-errno, "cannot make '%s'", guest->dir);
-	if (guest->messages < 0 || pipe2(records, O_CLOEXEC) || pipe2(tar, O_CLOEXEC))
+	if (guest->messages < 0 || pipe2(records, O_CLOEXEC) ||
+	    (guest->options->work == RD_GUEST_TAR && pipe2(tar, O_CLOEXEC)))
 		return rd_err(-errno, "cannot make a pipe");
 	/* libguestfs opens it by its name. */
-	if (fchown(tar[1], uid, gid))
+	if (tar[1] >= 0 && fchown(tar[1], guest->uid, guest->gid))
 		return rd_err(-errno, "cannot hand over a pipe");
 	guest->pid = fork_reader();
 	if (!guest->pid)
 		become_reader(guest, records[1], tar[1]);
 	close(records[1]);
-	close(tar[1]);
+	if (tar[1] >= 0)
+		close(tar[1]);
 	guest->records = records[0];
 	guest->tar = tar[0];
 	return guest->pid < 0 ? rd_err(-errno, "cannot start a process") : 0;
@@ -324,15 +366,6 @@ static int end(struct guest *guest, int r)
 	if (rd_verbosity > 0 || (r == -EIO && !guest->has_started))
 		tell_messages(guest);
 	return r;
-}
-
-static int end_export(struct guest *guest, const struct rd_export_options *options, int r)
-{
-	int r2;
-
-	kill(guest->export.pid, SIGTERM);
-	r2 = rd_export_wait(options, &guest->export);
-	return r ? r : r2;
 }
 
 int rd_guest_read(const struct rd_guest_options *options)
@@ -367,11 +400,13 @@ int rd_guest_read(const struct rd_guest_options *options)
 	if (!r)
 		r = take_all(&guest);
 	r = end(&guest, r);
-	r = end_export(&guest, &export, r);
+	if (!r && options->work == RD_GUEST_TAR)
+		r = rd_guest_tar_end(&guest.head);
+	rd_export_end(&guest.export);
 	rd_close_p(&guest.records);
 	rd_close_p(&guest.tar);
 	rd_close_p(&guest.messages);
 	rd_buffer_free(&guest.text);
 	signal(SIGPIPE, on_pipe);
-	return r;
+	return r ? r : guest.is_partly;
 }

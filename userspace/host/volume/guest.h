@@ -23,7 +23,8 @@
 enum rd_guest_kind {
 	RD_GUEST_FILE,		/* text[0]: its path; text[1]: where a link points, or "" */
 	RD_GUEST_SYSTEM,	/* a file system, text[0]: its device; [1]: type; [2]: label */
-	RD_GUEST_WARNING,	/* text[0]: something could not be read */
+	RD_GUEST_WARNING,	/* text[0]: something is not on the disk */
+	RD_GUEST_PARTLY,	/* text[0]: something could not be read */
 	RD_GUEST_ERROR,		/* text[0]; nothing follows */
 	RD_GUEST_NO_START,	/* the same, of libguestfs itself */
 	RD_GUEST_KINDS,
@@ -55,7 +56,7 @@ struct rd_guest_options {
 	enum rd_guest_work work;
 	const char *path;
 	int out;		/* gets the tar; its members begin with "./" and their name */
-	/* Take a FILE or a SYSTEM. */
+	/* Take a FILE or a SYSTEM; for a tar there are none. */
 	int (*take)(void *ctx, const struct rd_guest_record *record);
 	void *ctx;
 	volatile int *stop;
@@ -64,7 +65,10 @@ struct rd_guest_options {
 /* Is all there that it takes? 0, or -errno after a message. */
 int rd_guest_is_possible(void);
 
-/* The caller has the pool not open. -EINTR: it was asked to stop. -EPIPE: of @out, silent. */
+/*
+ * The caller has the pool not open. 1: not all could be read, after a warning. -EINTR: it was asked
+ * to stop. -EPIPE: of @out, silent.
+ */
 int rd_guest_read(const struct rd_guest_options *options);
 
 #endif

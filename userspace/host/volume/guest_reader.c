@@ -105,8 +105,37 @@ static int send_file(const struct guestfs_statns *st, const char *path, const ch
 		.text = { path, link },
 	};
 
-	/* The number -1 stands for one that was gone, which nothing here can be. */
-	return st->ino == -1 ? 0 : send_record(&record);
+	return send_record(&record);
+}
+
+/* What libguestfs does not say is wrong. Returns -EIO. */
+static int tell_unread(const char *dir)
+{
+	char text[4096];
+	const struct rd_guest_record record = { .kind = RD_GUEST_ERROR, .text = { text } };
+
+	snprintf(text, sizeof(text), "cannot read all of '%.4000s'", dir);
+	send_record(&record);
+	return -EIO;
+}
+
+/* Are there @nr files, all of them readable? The number -1 stands for one that is not. */
+static bool is_whole(const struct guestfs_statns_list *stats, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr && i < stats->len && stats->val[i].ino != -1; i++)
+		;
+	return i == nr && nr == stats->len;
+}
+
+static size_t count(char *const *list)
+{
+	size_t nr = 0;
+
+	while (list[nr])
+		nr++;
+	return nr;
 }
 
 /* --- mounting */
@@ -116,25 +145,43 @@ static int order(const void *a, const void *b)
 	return strlen(*(char *const *)a) < strlen(*(char *const *)b) ? -1 : 1;
 }
 
+/* Is a device one of these file systems? */
+static bool has_device(char *const *systems, const char *device)
+{
+	while (*systems && strcmp(*systems, device))
+		systems += 2;
+	return *systems;
+}
+
+/*
+ * @at: a directory, and its device, that could not be mounted. A CD in a drive, or another disk, is
+ * no part of the volume. Of what is, a version without those files looks as if they were deleted.
+ */
+static int tell_unmounted(struct reader *reader, char *const *systems, char *const *at)
+{
+	bool is_here = has_device(systems, at[1]), finds = reader->options->work == RD_GUEST_FIND;
+
+	if (!strcmp(at[0], "/") || (is_here && finds))
+		return tell(reader, RD_GUEST_ERROR, "cannot mount '%s' at '%s'", at[1], at[0]);
+	if (!finds)
+		tell(reader, is_here ? RD_GUEST_PARTLY : RD_GUEST_WARNING,
+		     "cannot mount '%s' at '%s'", at[1], at[0]);
+	return 0;
+}
+
 /* Pairs of a directory and a device; what is mounted on another comes behind that. */
-static int mount_system(struct reader *reader, const char *root)
+static int mount_system(struct reader *reader, char *const *systems, const char *root)
 {
 	char **mounts = reader->lib->inspect_get_mountpoints(reader->g, root);
-	size_t nr = 0;
+	int r = 0;
 
 	if (!mounts)
 		return tell(reader, RD_GUEST_ERROR, "cannot find what the guest mounts");
-	while (mounts[2 * nr])
-		nr++;
-	qsort(mounts, nr, 2 * sizeof(*mounts), order);
-	for (; nr && *mounts; mounts += 2) {
-		if (!reader->lib->mount_ro(reader->g, mounts[1], mounts[0]))
-			continue;
-		if (!strcmp(mounts[0], "/"))
-			return tell(reader, RD_GUEST_ERROR, "cannot mount '%s'", mounts[1]);
-		tell(reader, RD_GUEST_WARNING, "cannot mount '%s' at '%s'", mounts[1], mounts[0]);
-	}
-	return 0;
+	qsort(mounts, count(mounts) / 2, 2 * sizeof(*mounts), order);
+	for (; *mounts && !r; mounts += 2)
+		if (reader->lib->mount_ro(reader->g, mounts[1], mounts[0]))
+			r = tell_unmounted(reader, systems, mounts);
+	return r;
 }
 
 /* Has it files that no other has? A part of a btrfs is a directory of the whole, too. */
@@ -150,7 +197,7 @@ static const char *find_device(char *const *systems, const char *path)
 	for (; *systems; systems += 2) {
 		size_t len = strlen(*systems);
 
-		if (!strncmp(path, *systems, len) && path[len] == ':')
+		if (!strncmp(path, *systems, len) && !strncmp(path + len, ":/", 2))
 			return *systems;
 	}
 	return NULL;
@@ -190,7 +237,7 @@ static int mount_default(struct reader *reader, char *const *systems)
 	if (!roots)
 		return tell(reader, RD_GUEST_ERROR, "cannot look for an operating system");
 	if (roots[0] && !roots[1])
-		return mount_system(reader, roots[0]);
+		return mount_system(reader, systems, roots[0]);
 	return only ? mount_device(reader, only) : -ENOENT;
 }
 
@@ -230,12 +277,14 @@ static int list_names(struct reader *reader, const char *dir, char *const *names
 {
 	struct guestfs_statns_list *stats = reader->lib->lstatnslist(reader->g, dir, names);
 	char **links = reader->lib->readlinklist(reader->g, dir, names);
-	unsigned int i;
+	size_t nr = count(names), i;
 	int r = 0;
 
 	if (!stats || !links)
 		return tell(reader, RD_GUEST_ERROR, "cannot read '%s'", dir);
-	for (i = 0; i < stats->len && names[i] && links[i] && !r; i++)
+	if (!is_whole(stats, nr) || count(links) != nr)
+		return tell_unread(dir);
+	for (i = 0; i < nr && !r; i++)
 		r = send_file(&stats->val[i], names[i],
 			      S_ISLNK(stats->val[i].mode) ? links[i] : NULL);
 	return r;
@@ -296,7 +345,9 @@ static int send_found(struct reader *reader, const struct found *found, size_t n
 	stats = root ? reader->lib->lstatnslist(reader->g, root, (char *const *)names) : NULL;
 	if (!stats)
 		return tell(reader, RD_GUEST_ERROR, "cannot read '/%s'", dir);
-	for (i = 0; i < stats->len && i < nr && !r; i++) {
+	if (!is_whole(stats, nr))
+		return tell_unread(root);
+	for (i = 0; i < nr && !r; i++) {
 		RD_FREE char *path = NULL;
 
 		if (asprintf(&path, "%s/%s%s%s", reader->prefix, dir, dir[0] ? "/" : "",
@@ -377,7 +428,7 @@ static int find_in_each(struct reader *reader, char *const *systems)
 		if (!is_own(systems))
 			continue;
 		if (reader->lib->mount_ro(reader->g, systems[0], "/")) {
-			tell(reader, RD_GUEST_WARNING, "cannot mount '%s'", systems[0]);
+			tell(reader, RD_GUEST_PARTLY, "cannot mount '%s'", systems[0]);
 			continue;
 		}
 		snprintf(prefix, sizeof(prefix), "%s:", systems[0]);
@@ -526,8 +577,6 @@ static int read_disk(struct reader *reader)
 	device = options->work == RD_GUEST_FIND ? NULL : find_device(systems, options->path);
 	if (device) {
 		reader->path += strlen(device) + 1;
-		if (!reader->path[0])
-			reader->path = "/";
 		r = mount_device(reader, device);
 	} else {
 		r = mount_default(reader, systems);
@@ -580,7 +629,7 @@ static int clean_environment(const struct rd_guest_place *place)
 		putenv(text);
 	return setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1) || setenv("LC_ALL", "C", 1) ||
 		setenv("HOME", place->dir, 1) || setenv("XDG_RUNTIME_DIR", place->dir, 1) ||
-		setenv("LIBGUESTFS_TMPDIR", place->dir, 1) ? -ENOMEM : 0;
+		setenv("LIBGUESTFS_TMPDIR", place->tmp, 1) ? -ENOMEM : 0;
 }
 
 int rd_guest_serve(const struct rd_guest_options *options, const struct rd_guest_place *place)

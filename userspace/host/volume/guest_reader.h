@@ -7,7 +7,7 @@
 
 /* What it has open, and nothing else; 0 to 2 are not the user's. */
 #define RD_GUEST_FD_RECORDS	3
-#define RD_GUEST_FD_TAR		4
+#define RD_GUEST_FD_TAR		4	/* of a tar only */
 
 /* Before a record's texts, each with its zero. */
 struct rd_guest_head {
@@ -20,7 +20,8 @@ struct rd_guest_head {
 
 struct rd_guest_place {
 	const char *socket;
-	const char *dir;	/* for its temporary files */
+	const char *dir;	/* for its sockets */
+	const char *tmp;	/* for its temporary files */
 };
 
 /* Do the work. Returns an exit status. */

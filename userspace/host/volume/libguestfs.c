@@ -10,7 +10,6 @@ static const struct rd_library_call table[] = {
 	CALL(create),
 	CALL(close),
 	CALL(last_error),
-	CALL(last_errno),
 	CALL(set_error_handler),
 	CALL(set_backend),
 	CALL(add_drive_opts_argv),

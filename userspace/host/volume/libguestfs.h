@@ -57,7 +57,6 @@ struct rd_libguestfs {
 	void *(*create)(void);
 	void (*close)(void *g);
 	const char *(*last_error)(void *g);
-	int (*last_errno)(void *g);
 	void (*set_error_handler)(void *g, void *call, void *ctx);
 	int (*set_backend)(void *g, const char *backend);
 	int (*add_drive_opts_argv)(void *g, const char *disk, const struct guestfs_add_drive *how);
