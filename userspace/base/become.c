@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "become.h"
@@ -35,6 +36,13 @@ int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	*ret_uid = user ? user->pw_uid : NOBODY;
 	*ret_gid = user ? user->pw_gid : NOBODY;
 	return 0;
+}
+
+gid_t rd_kvm_group(void)
+{
+	struct stat st;
+
+	return !stat("/dev/kvm", &st) && S_ISCHR(st.st_mode) ? st.st_gid : 0;
 }
 
 int rd_become(uid_t uid, gid_t gid, gid_t also)

@@ -11,6 +11,9 @@
 /* Find a user, and "nobody" also where no file has it. Says what is wrong. */
 int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
 
+/* The group that may use /dev/kvm; 0: none but root. QEMU is slow without it. */
+gid_t rd_kvm_group(void);
+
 /*
  * Become this user for good, with no group but @gid and @also, if that is not 0. A signal that this
  * process gets when its parent ends stays so. Says what is wrong.

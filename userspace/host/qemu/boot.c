@@ -248,14 +248,6 @@ static int make_screen(struct rd_booting *booting)
 
 /* --- the child */
 
-/* Root's group is none to keep. */
-static gid_t find_kvm(void)
-{
-	struct stat st;
-
-	return !stat(KVM, &st) && S_ISCHR(st.st_mode) ? st.st_gid : 0;
-}
-
 /*
  * The guest has no card; a network without a device, and no process to send signals to, are for a
  * guest that gets out of QEMU. A user may have them only in a namespace of users, if at all.
@@ -287,13 +279,18 @@ static void run_child(const struct command *command, const struct rd_booting *bo
 	const struct rlimit file = { MAX_FILE, MAX_FILE }, core = { 0, 0 };
 	int null = open("/dev/null", O_RDWR);
 	unsigned int i;
+	uid_t uid = 0;
+	gid_t gid = 0;
 
-	setpgid(0, 0);
+	/* Without a terminal, into which it could type. */
+	setsid();
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	/* What the caller of the command has open is not for QEMU. */
 	if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) ||
-	    (!geteuid() && rd_become("nobody", kvm ? find_kvm() : 0)))
+	    (!geteuid() && (rd_find_user("nobody", &uid, &gid) ||
+			    rd_become(uid, gid, kvm ? rd_kvm_group() : 0))))
 		_exit(127);
 	for (i = 0; i < command->nr_inherited; i++)
 		fcntl(command->inherited[i], F_SETFD, 0);

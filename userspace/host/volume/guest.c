@@ -223,14 +223,6 @@ static int find_owner(struct guest *guest)
 	return user ? rd_find_user(user, &guest->uid, &guest->gid) : 0;
 }
 
-/* QEMU is slow without /dev/kvm. */
-static gid_t find_kvm(void)
-{
-	struct stat st;
-
-	return !stat("/dev/kvm", &st) && S_ISCHR(st.st_mode) ? st.st_gid : 0;
-}
-
 /* Keep nothing open but what is handed over, of these a lock of the export. */
 static int set_files(const struct guest *guest, int records, int tar)
 {
@@ -285,7 +277,7 @@ static void become_reader(struct guest *guest, int records, int tar)
 	umask(077);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || set_files(guest, records, tar) ||
-	    chdir("/") || (!geteuid() && rd_become(guest->uid, guest->gid, find_kvm())) ||
+	    chdir("/") || (!geteuid() && rd_become(guest->uid, guest->gid, rd_kvm_group())) ||
 	    !has_parent())
 		_exit(1);
 	_exit(rd_guest_serve(guest->options, &place));
