@@ -12,7 +12,7 @@
 #            the pool's model: no guest, 3 minutes on two processors
 #   all      all tests of programs and pool, and the tests in guests: in full on one kernel, and
 #            on a second kernel and on a debug kernel the part that may differ there (the
-#            default; 40 to 60 minutes)
+#            default; 35 to 60 minutes)
 #   soak     like all, with many times the rounds, in full on each kernel, and with the
 #            jobs that take too long for every change: some hours. If it is interrupted,
 #            the next soak of the same tree goes on with the jobs that had not passed
