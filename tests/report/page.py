@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -96,4 +97,8 @@ def main():
     return 0 if good else 1
 
 
-sys.exit(main())
+# The browser leaves files where it keeps temporary ones.
+with tempfile.TemporaryDirectory() as directory:
+    os.environ["TMPDIR"] = directory
+    status = main()
+sys.exit(status)
