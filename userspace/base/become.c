@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "become.h"
@@ -36,6 +38,12 @@ int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	*ret_uid = user ? user->pw_uid : NOBODY;
 	*ret_gid = user ? user->pw_gid : NOBODY;
 	return 0;
+}
+
+pid_t rd_fork_apart(unsigned long more)
+{
+	return syscall(SYS_clone, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID | more | SIGCHLD, 0, 0,
+		       0, 0);
 }
 
 gid_t rd_kvm_group(void)

@@ -11,6 +11,13 @@
 /* Find a user, and "nobody" also where no file has it. Says what is wrong. */
 int rd_find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
 
+/*
+ * Fork into namespaces of its own for processes, the network and shared memory, and such as @more
+ * has: the kernel ends all that is in there together with the first process. -1, with errno: it
+ * may not.
+ */
+pid_t rd_fork_apart(unsigned long more);
+
 /* The group that may use /dev/kvm; 0: none but root. QEMU is slow without it. */
 gid_t rd_kvm_group(void);
 

@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,11 +251,10 @@ static int make_screen(struct rd_booting *booting)
  * The guest has no card; a network without a device, and no process to send signals to, are for a
  * guest that gets out of QEMU. A user may have them only in a namespace of users, if at all.
  */
-static pid_t fork_apart(void)
+static pid_t fork_qemu(void)
 {
-	const int root = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID | SIGCHLD;
 	bool is_root = !geteuid();
-	pid_t pid = syscall(SYS_clone, is_root ? root : root | CLONE_NEWUSER, 0, 0, 0, 0);
+	pid_t pid = rd_fork_apart(is_root ? 0 : CLONE_NEWUSER);
 
 	if (pid < 0 && is_root)
 		rd_warn("QEMU has the network and the processes of the host in sight: %s",
@@ -413,7 +411,7 @@ static int start(struct rd_booting *booting, const struct rd_machine *machine, b
 	if (!r)
 		r = make_command(command, machine, theirs, booting->screen_out, kvm, vars);
 	if (!r) {
-		booting->pid = fork_apart();
+		booting->pid = fork_qemu();
 		if (!booting->pid)
 			run_child(command, booting, kvm, parent);
 		if (booting->pid < 0)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,8 +252,7 @@ static bool has_parent(void)
  */
 static pid_t fork_reader(void)
 {
-	const unsigned long own = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
-	pid_t pid = geteuid() ? -1 : syscall(SYS_clone, own | SIGCHLD, 0, 0, 0, 0);
+	pid_t pid = geteuid() ? -1 : rd_fork_apart(0);
 
 	return pid < 0 ? fork() : pid;
 }
