@@ -59,18 +59,20 @@ make_pool() {
 	export REVDEDUP_POOL=$PWD/pool
 }
 
-# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others. Made once a file:
-# each test has a copy.
-make_versions() {
-	local made=$BATS_FILE_TMPDIR/versions
+# made_once COMMAND: have what it makes here, and its pool. It runs once a file: each test has a copy.
+made_once() {
+	local made=$BATS_FILE_TMPDIR/$1
 	if [ ! -d "$made" ]; then
 		mkdir "$made.new"
-		(cd "$made.new" && fill_versions)
+		(cd "$made.new" && "$1")
 		mv "$made.new" "$made"
 	fi
 	cp -a "$made/." .
 	export REVDEDUP_POOL=$PWD/pool
 }
+
+# 1.img to 3.img of 6 MiB, vm1@1 to vm1@3: two blocks change, then two others.
+make_versions() { made_once fill_versions; }
 
 fill_versions() {
 	make_pool 128M

@@ -8,18 +8,9 @@
 # shellcheck disable=SC2016 # in JavaScript $ is a name
 load ../cli/pool
 
-# Made once a file: three volumes, of which two begin alike, with pieces, zeros, deleted versions,
+# Three volumes, of which two begin alike, with pieces, zeros, deleted versions,
 # and times over some months and one in the future.
-make_fleet() {
-	local made=$BATS_FILE_TMPDIR/fleet
-	if [ ! -d "$made" ]; then
-		mkdir "$made.new"
-		(cd "$made.new" && fill_fleet)
-		mv "$made.new" "$made"
-	fi
-	cp -a "$made/." .
-	export REVDEDUP_POOL=$PWD/pool
-}
+make_fleet() { made_once fill_fleet; }
 
 fill_fleet() {
 	local nr
