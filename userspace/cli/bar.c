@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "bar.h"
+#include "map.h"
 
-#define STEPS	35	/* of a part in a map */
 #define LEAST	8	/* less than that shows nothing */
 
 unsigned int ctl_bar_room(unsigned int used)
@@ -44,11 +44,6 @@ static void put_height(unsigned int eighths)
 		putchar(" .:-=+*##"[eighths]);
 }
 
-static unsigned int step_of(char c)
-{
-	return c >= 'a' ? c - 'a' + 10 : c >= '1' ? c - '0' : 0;
-}
-
 /* Of the parts that are in column @i. */
 static char most_of(const char *text, unsigned int i, unsigned int width)
 {
@@ -57,7 +52,7 @@ static char most_of(const char *text, unsigned int i, unsigned int width)
 
 	/* A map of few parts has several columns for each. */
 	for (; at < end; at++)
-		if (step_of(text[at]) > step_of(most) || most == '.')
+		if (ctl_map_step(text[at]) > ctl_map_step(most) || most == '.')
 			most = text[at];
 	return most;
 }
@@ -72,7 +67,7 @@ void ctl_bar_map(const char *text, unsigned int width)
 		if (most == '_')
 			putchar('0');
 		else
-			put_height((step_of(most) * 8 + STEPS - 1) / STEPS);
+			put_height((ctl_map_step(most) * 8 + CTL_MAP_STEPS - 1) / CTL_MAP_STEPS);
 	}
 }
 

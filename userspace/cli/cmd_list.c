@@ -241,6 +241,7 @@ static int add_moment(struct ctl *ctl, const struct ctl_name *name, struct liste
 static int list_all(struct ctl *ctl, const struct ctl_name *name)
 {
 	struct listed listed = { .is_damaged = false };
+	struct rd_buffer boots = { 0 };
 	int r;
 
 	/* Read one state of the catalog, whatever other commands do meanwhile. */
@@ -251,12 +252,14 @@ static int list_all(struct ctl *ctl, const struct ctl_name *name)
 		add_volumes(ctl, name ? name->volume : NULL, &listed);
 	rd_sql_end_read(ctl->pool->sql);
 	if (!r)
-		r = ctl_describe_boots(ctl, (struct ctl_described *)listed.described.data,
-				       listed.described.len / sizeof(struct ctl_described));
+		r = ctl_boot_tests_read(ctl, &boots);
 	if (!r) {
+		ctl_describe_boots(&boots, (struct ctl_described *)listed.described.data,
+				   listed.described.len / sizeof(struct ctl_described));
 		print_all(ctl, &listed.described, &listed.maps);
 		print_partials(ctl, &listed.partials);
 	}
+	rd_buffer_free(&boots);
 	rd_buffer_free(&listed.partials);
 	rd_buffer_free(&listed.maps);
 	ctl_described_free(&listed.described);

@@ -172,13 +172,15 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 {
 	struct ctl_described described = { .v = *version };
 	char definition[CTL_VERSION_TEXT];
+	struct rd_buffer boots = { 0 };
 	struct counts counts;
 	int r, found;
 
 	r = count_segments(ctl, &version->version, &counts);
 	if (!r)
 		r = ctl_describe(ctl, &described);
-	found = r < 0 ? r : ctl_describe_boots(ctl, &described, 1);
+	found = r < 0 ? r : ctl_boot_tests_read(ctl, &boots);
+	ctl_describe_boots(&boots, &described, 1);
 	if (!found)
 		found = find_definition(ctl, &described, definition);
 	if (found < 0)
@@ -191,6 +193,7 @@ static int show(struct ctl *ctl, const struct ctl_version *version)
 		found = show_map(ctl, &version->version);
 		r = found ? found : r;
 	}
+	rd_buffer_free(&boots);
 	free(described.tags);
 	return r;
 }

@@ -112,20 +112,16 @@ int ctl_describe(struct ctl *ctl, struct ctl_described *ret)
 	return r;
 }
 
-int ctl_describe_boots(const struct ctl *ctl, struct ctl_described *list, size_t nr)
+void ctl_describe_boots(const struct rd_buffer *tests, struct ctl_described *list, size_t nr)
 {
-	struct rd_buffer tests = { 0 };
 	const struct ctl_boot_test *test;
 	size_t i;
-	int r = ctl_boot_tests_read(ctl, &tests);
 
-	for (i = 0; i < nr && !r; i++) {
-		test = ctl_boot_test_find(&tests, list[i].v.version.uid);
+	for (i = 0; i < nr; i++) {
+		test = ctl_boot_test_find(tests, list[i].v.version.uid);
 		if (test)
 			list[i].boot = *test;
 	}
-	rd_buffer_free(&tests);
-	return r;
 }
 
 void ctl_described_free(struct rd_buffer *described)

@@ -28,7 +28,7 @@ int ctl_describe_volume(struct ctl *ctl, const struct ctl_volume *volume, struct
 /* Describe the one version ret->v. */
 int ctl_describe(struct ctl *ctl, struct ctl_described *ret);
 /* Fill in what came of booting @nr versions; there, most are not tested. */
-int ctl_describe_boots(const struct ctl *ctl, struct ctl_described *list, size_t nr);
+void ctl_describe_boots(const struct rd_buffer *tests, struct ctl_described *list, size_t nr);
 void ctl_described_free(struct rd_buffer *described);
 
 /* Everything that is not as usual: "protected, in use", or "". */

@@ -35,9 +35,14 @@ u64 ctl_map_size(const struct ctl_map *map, u64 part)
 char ctl_map_share(const struct ctl_map *map, u64 part, u64 nr)
 {
 	u64 size = ctl_map_size(map, part);
-	u64 step = size ? (rd_min(nr, size) * 35 + size - 1) / size : 0;
+	u64 step = size ? (rd_min(nr, size) * CTL_MAP_STEPS + size - 1) / size : 0;
 
 	return step ? "0123456789abcdefghijklmnopqrstuvwxyz"[step] : '.';
+}
+
+unsigned int ctl_map_step(char c)
+{
+	return c >= 'a' ? c - 'a' + 10 : c >= '1' ? c - '0' : 0;
 }
 
 /* Append the text of a version, and begin with the next one. */

@@ -23,6 +23,9 @@ void ctl_map_init(struct ctl_map *map, i64 volume, const struct ctl_described *l
 
 /* Count the segments of a part. */
 u64 ctl_map_size(const struct ctl_map *map, u64 part);
+/* How many steps a share has, and the step of a character; 0 for zeros as well. */
+#define CTL_MAP_STEPS	35
+unsigned int ctl_map_step(char c);
 /* The character for @nr of them. */
 char ctl_map_share(const struct ctl_map *map, u64 part, u64 nr);
 

@@ -5,6 +5,8 @@
 
 #include "base/cleanup.h"
 #include "pool/engine/holders.h"
+#include "boottest.h"
+#include "elsewhere.h"
 #include "keep.h"
 #include "poolstats.h"
 #include "report.h"
@@ -80,7 +82,6 @@ static bool is_wanted(const struct ctl *ctl, const char *name)
 /* Versions of the volumes that are shown: what they share with others is not freed. */
 struct shown {
 	struct rd_buffer runs;		/* u32 first, and the first behind */
-	u64 nr;
 };
 
 static bool is_shown(const struct shown *shown, u32 number)
@@ -94,25 +95,26 @@ static bool is_shown(const struct shown *shown, u32 number)
 	return false;
 }
 
-static u64 count_versions(const struct ctl *ctl, const struct rd_buffer *volumes)
+static int read_once(struct ctl *ctl, const struct rd_buffer *volumes, struct ctl_report *ret)
 {
 	const struct ctl_volume_stats *volume;
 	u64 nr = 0;
 
 	rd_each(volume, volumes)
 		nr += is_wanted(ctl, volume->name) ? volume->row.versions : 0;
-	return nr;
+	ret->max_parts = rd_max(rd_min(MAX_CELLS / rd_max(nr, 1ULL), MAX_PARTS), MIN_PARTS);
+	ctl_elsewhere_read(ctl->pool->path, &ret->elsewhere);
+	return ctl_boot_tests_read(ctl, &ret->boots);
 }
 
-static int write_volumes(struct ctl *ctl, const struct rd_buffer *stats, struct shown *shown)
+static int write_volumes(struct ctl *ctl, const struct ctl_report *report,
+			 const struct rd_buffer *stats, struct shown *shown)
 {
 	const struct ctl_volume_stats *row;
 	struct rd_buffer volumes = { 0 };
 	u32 run[2] = { 1, 1 };
-	u64 parts;
 	int r = 0, damage = 0;
 
-	parts = rd_max(rd_min(MAX_CELLS / rd_max(shown->nr, 1ULL), MAX_PARTS), MIN_PARTS);
 	rd_json_begin(&ctl->out, "volumes", '[');
 	rd_each(row, stats) {
 		run[0] = run[1];
@@ -122,8 +124,8 @@ static int write_volumes(struct ctl *ctl, const struct rd_buffer *stats, struct 
 		volumes.len = 0;
 		r = ctl_volumes(ctl, row->name, &volumes);
 		if (!r)
-			r = ctl_report_volume(ctl, (const struct ctl_volume *)volumes.data,
-					      run[0], parts);
+			r = ctl_report_volume(ctl, report, (const struct ctl_volume *)volumes.data,
+					      run[0]);
 		if (r == CTL_DAMAGE) {
 			damage = r;
 			r = 0;
@@ -208,21 +210,25 @@ static int write_holders(struct ctl *ctl, const struct shown *shown)
 static int write_all(struct ctl *ctl, const struct ctl_keep_policy *policy)
 {
 	struct rd_buffer volumes = { 0 };
-	struct shown shown = { .nr = 0 };
+	struct shown shown = { .runs = { 0 } };
+	struct ctl_report report = { .max_parts = 0 };
 	struct ctl_pool_stats stats;
 	int r, damage = 0;
 
 	r = ctl_pool_stats(ctl, &stats, &volumes);
 	if (!r) {
-		shown.nr = count_versions(ctl, &volumes);
 		write_pool(ctl, &stats);
 		write_rules(ctl, policy);
-		r = write_volumes(ctl, &volumes, &shown);
+		r = read_once(ctl, &volumes, &report);
 	}
+	if (!r)
+		r = write_volumes(ctl, &report, &volumes, &shown);
 	if (!r || r == CTL_DAMAGE) {
 		damage = r;
 		r = write_holders(ctl, &shown);
 	}
+	rd_buffer_free(&report.boots);
+	rd_buffer_free(&report.elsewhere);
 	rd_buffer_free(&shown.runs);
 	rd_buffer_free(&volumes);
 	return r ? r : damage;

@@ -20,10 +20,18 @@ int ctl_report_write(struct ctl *ctl, const struct ctl_keep_policy *policy, FILE
 
 /* --- report_volume.c */
 
+/* What is read once for all volumes. */
+struct ctl_report {
+	struct rd_buffer boots;		/* struct ctl_boot_test each */
+	struct rd_buffer elsewhere;	/* struct ctl_elsewhere each */
+	u64 max_parts;			/* a volume is divided into no more */
+};
+
 /*
- * Write to ctl->out the object of a volume, whose first version has the number @first. @max_parts:
- * it is divided into no more. Without a version nothing is written.
+ * Write to ctl->out the object of a volume, whose first version has the number @first. Without a
+ * version nothing is written.
  */
-int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts);
+int ctl_report_volume(struct ctl *ctl, const struct ctl_report *report,
+		      const struct ctl_volume *volume, u32 first);
 
 #endif

@@ -157,22 +157,21 @@ static void write_versions(struct report_volume *volume)
 	write_periods(volume);
 }
 
-static void write_elsewhere(struct report_volume *volume, const char *name)
+static void write_elsewhere(struct report_volume *volume, const struct rd_buffer *elsewhere,
+			    const char *name)
 {
-	struct rd_buffer all = { 0 };
 	const struct ctl_elsewhere *one;
 
-	ctl_elsewhere_read(volume->ctl->pool->path, &all);
 	rd_json_begin(volume->out, "elsewhere", '[');
-	rd_each(one, &all)
+	rd_each(one, elsewhere)
 		if (!strcmp(one->volume, name))
 			rd_json_add(volume->out, "{ number=%lld time=%lld pool=%s }", one->number,
 				    one->time, one->to);
 	rd_json_end(volume->out, ']');
-	rd_buffer_free(&all);
 }
 
-static int write_volume(struct report_volume *volume, const char *name, u32 first)
+static int write_volume(struct report_volume *volume, const struct rd_buffer *elsewhere,
+			const char *name, u32 first)
 {
 	int r;
 
@@ -180,7 +179,7 @@ static int write_volume(struct report_volume *volume, const char *name, u32 firs
 	rd_json_string(volume->out, "name", name);
 	rd_json_u64(volume->out, "first", first);
 	write_versions(volume);
-	write_elsewhere(volume, name);
+	write_elsewhere(volume, elsewhere, name);
 	rd_json_u64(volume->out, "segments", volume->map.nr_segs);
 	rd_json_u64(volume->out, "parts", volume->map.parts);
 	r = write_changes(volume);
@@ -190,23 +189,23 @@ static int write_volume(struct report_volume *volume, const char *name, u32 firs
 	return r;
 }
 
-int ctl_report_volume(struct ctl *ctl, const struct ctl_volume *volume, u32 first, u64 max_parts)
+int ctl_report_volume(struct ctl *ctl, const struct ctl_report *report,
+		      const struct ctl_volume *volume, u32 first)
 {
 	struct rd_buffer described = { 0 };
-	struct report_volume report = { .ctl = ctl, .out = &ctl->out };
+	struct report_volume row = { .ctl = ctl, .out = &ctl->out };
 	int r = ctl_describe_volume(ctl, volume, &described), damage = 0;
 
 	if (r == CTL_DAMAGE) {
 		damage = r;
 		r = 0;
 	}
-	report.list = (const struct ctl_described *)described.data;
-	report.nr = described.len / sizeof(*report.list);
-	if (!r)
-		r = ctl_describe_boots(ctl, (struct ctl_described *)described.data, report.nr);
-	ctl_map_init(&report.map, volume->id, report.list, report.nr, max_parts);
-	if (!r && report.nr)
-		r = write_volume(&report, volume->name, first);
+	row.list = (const struct ctl_described *)described.data;
+	row.nr = described.len / sizeof(*row.list);
+	ctl_describe_boots(&report->boots, (struct ctl_described *)described.data, row.nr);
+	ctl_map_init(&row.map, volume->id, row.list, row.nr, report->max_parts);
+	if (!r && row.nr)
+		r = write_volume(&row, &report->elsewhere, volume->name, first);
 	ctl_described_free(&described);
 	return r ? r : damage;
 }
