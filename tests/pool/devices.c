@@ -266,23 +266,26 @@ static void get_want(const struct device *device, unsigned int i,
 		       rd_min(device->size - offset, RD_BLOCK_SIZE));
 }
 
-/* Read as the kernel does: by the head of the pack, and nothing else. */
+/* Read as the kernel does: the head of the pack, then the one group, and nothing else. */
 static bool read_packed(int fd, struct dmr_entry place, u8 block[RD_BLOCK_SIZE])
 {
 	static struct rd_packer *packer;
-	static u8 pack[RD_PACK_MAX], blocks[RD_PACK_GROUP_SIZE];
+	static u8 bytes[RD_PACK_GROUP_SIZE], blocks[RD_PACK_GROUP_SIZE];
+	u64 begin = dmr_entry_pool_block(place) * RD_BLOCK_SIZE;
 	unsigned int slot = dmr_entry_slot(place), group = slot / RD_PACK_GROUP;
 	struct dmr_pack_disk disk;
 	struct dmr_pack_head head;
-	ssize_t len = pread(fd, pack, sizeof(pack), dmr_entry_pool_block(place) * RD_BLOCK_SIZE);
+	u32 len;
 
 	if (!packer)
 		packer = rd_packer_new();
-	if (!packer || len < (ssize_t)sizeof(disk))
+	if (!packer || pread(fd, &disk, sizeof(disk), begin) != sizeof(disk) ||
+	    dmr_pack_head_unpack(&disk, RD_PACK_MAX, &head) || !rd_pack_has(&head, slot))
 		return false;
-	memcpy(&disk, pack, sizeof(disk));
-	if (dmr_pack_head_unpack(&disk, len, &head) || !rd_pack_has(&head, slot) ||
-	    rd_pack_decode(packer, &head, group, pack + dmr_pack_offset(&head, group), blocks))
+	len = head.groups[group].len;
+	if (len > sizeof(bytes) ||
+	    pread(fd, bytes, len, begin + dmr_pack_offset(&head, group)) != (ssize_t)len ||
+	    rd_pack_decode(packer, &head, group, bytes, blocks))
 		return false;
 	memcpy(block, blocks + (size_t)rd_pack_block_at(&head, slot) * RD_BLOCK_SIZE,
 	       RD_BLOCK_SIZE);
