@@ -35,7 +35,7 @@ make() { on a init "$PWD/a" --data "ceph:$shard" --size 2G --quiet "$@"; }
 
 # texts FIRST NR: fill these blocks of the disk with what compresses.
 texts() {
-	od -An -v -tx1 /dev/urandom | head -c $(($2 * 4096)) |
+	basenc --base16 /dev/urandom | head -c $(($2 * 4096)) |
 		dd of=disk bs=4096 seek="$1" iflag=fullblock conv=notrunc status=none
 }
 

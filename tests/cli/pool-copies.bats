@@ -503,7 +503,7 @@ make_moved() {
 	make_pool 128M
 	for nr in 1 2; do
 		truncate -s 4M "$nr.img"
-		od -An -v -tx1 /dev/urandom | head -c 3M |
+		basenc --base16 /dev/urandom | head -c 3M |
 			dd of="$nr.img" bs=4096 conv=notrunc iflag=fullblock status=none
 		must snapshot "vm$nr" --from "$nr.img" --compression zstd
 	done

@@ -238,8 +238,8 @@ all_are() { is a@1 1 a@2 3 b@1 10 c@1 2 c@2 3 d@1 20 d@2 3; }
 rotten_twins() {
 	rm -rf pool
 	must init pool --size 256M --compression "$1"
-	od -An -v -tx1 /dev/urandom | head -c 2M >1.img
-	od -An -v -tx1 /dev/urandom | head -c 2M >10.img
+	basenc --base16 /dev/urandom | head -c 2M >1.img
+	basenc --base16 /dev/urandom | head -c 2M >10.img
 	blocks 1.img 96 64
 	take 1 96 64 10 320
 	truncate -s 2M 10.img
@@ -397,7 +397,7 @@ with open("pool/data", "r+b") as data:
 @test "dedup: with packs" {
 	make_pool 128M
 	truncate -s 4M 1.img
-	od -An -v -tx1 /dev/urandom | head -c $((600 * 4096)) |
+	basenc --base16 /dev/urandom | head -c $((600 * 4096)) |
 		dd of=1.img bs=4096 conv=notrunc iflag=fullblock status=none
 	take 1 0 600 2 70
 	noise 3 0 5

@@ -175,7 +175,7 @@ is() {
 
 @test "inline: with packs" {
 	make_shared --compression zstd
-	od -An -v -tx1 /dev/urandom | head -c 4000000 | dd of=1.img conv=notrunc status=none
+	basenc --base16 /dev/urandom | head -c 4000000 | dd of=1.img conv=notrunc status=none
 	take 1.img 0 2.img 77 900
 	must snapshot vm1 --from 1.img
 	must snapshot vm2 --from 2.img --json

@@ -123,7 +123,7 @@ make_fleet() {
 	must tune --pieces 4
 	for nr in 1 2 3 4 5; do
 		truncate -s 8M "$nr.img"
-		od -An -v -tx1 /dev/urandom | head -c 7M |
+		basenc --base16 /dev/urandom | head -c 7M |
 			dd of="$nr.img" bs=4096 conv=notrunc iflag=fullblock status=none
 		must snapshot "vm$((nr % 3))" --from "$nr.img" --compression zstd
 	done

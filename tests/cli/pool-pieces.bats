@@ -343,13 +343,13 @@ listed_image() {
 	must init pool --size 128M --compression zstd --pieces 512 --dedup reverse
 	export REVDEDUP_POOL=$PWD/pool
 	truncate -s 8M 1.img
-	od -An -v -tx1 /dev/urandom | head -c $((8 << 20)) | dd of=1.img bs=1M conv=notrunc \
+	basenc --base16 /dev/urandom | head -c $((8 << 20)) | dd of=1.img bs=1M conv=notrunc \
 		iflag=fullblock status=none
 	snap 1
 	for nr in 2 3 4; do
 		next_image "$nr"
 		for at in 10 600 1200 1900; do
-			od -An -v -tx1 /dev/urandom | head -c 32768 |
+			basenc --base16 /dev/urandom | head -c 32768 |
 				dd of="$nr.img" bs=4096 seek=$((at + nr * 9)) conv=notrunc \
 					iflag=fullblock status=none
 		done
@@ -373,7 +373,7 @@ listed_image() {
 
 # texts FILE FIRST NR: fill these blocks with what compresses.
 texts() {
-	od -An -v -tx1 /dev/urandom | head -c $(($3 * 4096)) |
+	basenc --base16 /dev/urandom | head -c $(($3 * 4096)) |
 		dd of="$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
 }
 

@@ -435,7 +435,7 @@ seeks=4000,4000,4200,5000,14000
 	must init pool --size 128M --compression zstd
 	export REVDEDUP_POOL=$PWD/pool
 	for nr in 1 2; do
-		od -An -v -tx1 /dev/urandom | head -c 4M >"$nr.img"
+		basenc --base16 /dev/urandom | head -c 4M >"$nr.img"
 		must snapshot vm1 --from "$nr.img"
 	done
 	[ "$(ask "SELECT count(*) > 0 FROM pack")" = 1 ]

@@ -17,7 +17,7 @@ teardown() {
 }
 
 # text NR: blocks of 4 KiB that are nowhere else, and that can be compressed.
-text() { od -An -v -tx1 /dev/urandom | head -c $(($1 * 4096)); }
+text() { basenc --base16 /dev/urandom | head -c $(($1 * 4096)); }
 
 # blocks FILE FIRST NR: fill these blocks.
 blocks() {

@@ -55,7 +55,7 @@ leave() {
 # fill_image VOL MIB: with what is nowhere else. With texts=true it compresses by about 3.
 fill_image() {
 	if "${texts:-false}"; then
-		od -An -v -tx1 /dev/urandom | head -c "$2M" >"img/$1"
+		basenc --base16 /dev/urandom | head -c "$2M" >"img/$1"
 	else
 		head -c "$2M" /dev/urandom >"img/$1"
 	fi

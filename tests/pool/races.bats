@@ -25,7 +25,7 @@ blocks() {
 
 # texts FILE FIRST NR: the same with what compresses by about 3.
 texts() {
-	od -An -v -tx1 /dev/urandom | head -c $((4096 * $3)) |
+	basenc --base16 /dev/urandom | head -c $((4096 * $3)) |
 		dd of="img/$1" bs=4096 seek="$2" iflag=fullblock conv=notrunc status=none
 }
 
