@@ -52,9 +52,7 @@ ask() {
 	rm -rf asked
 	mkdir asked
 	cp pool/catalog.db* asked
-	python3 -c 'import sqlite3, sys
-for row in sqlite3.connect("asked/catalog.db").execute(sys.argv[1]):
-    print(*row)' "$1"
+	sqlite3 -separator ' ' asked/catalog.db "$1"
 }
 
 # scribble VOL: change the image of a volume, or make it.

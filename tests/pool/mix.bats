@@ -30,8 +30,8 @@ killed() {
 
 # refused WORDS: each command that writes says that, and changes nothing; check says it.
 refused() {
-	local verb status before
-	before=$(md5sum <pool/data)
+	local verb status
+	cp --sparse=always pool/data out/data
 	for verb in "tag vm1@1 +x" "snapshot vm1 --from img/vm1" "delete vm1@1" repair dedup \
 		"prune --keep-last 1"; do
 		status=0
@@ -44,7 +44,7 @@ refused() {
 			grep -q -e "--rebuild-catalog" out/refused ||
 			fail_test "$verb: $(cat out/refused)" || return
 	done
-	[ "$(md5sum <pool/data)" = "$before" ] || fail_test "the data area was changed" || return
+	cmp pool/data out/data || fail_test "the data area was changed" || return
 	! "${ctl[@]}" check >out/check 2>&1 || fail_test "check finds nothing" || return
 }
 
