@@ -18,6 +18,7 @@
 #            gain and cost: five series
 #   index    size, time and mistakes of the index of inline deduplication
 #   dedup    what a pass over the whole pool gains and costs
+#   forward  reads of the newest and the oldest beside conventional deduplication
 #   aged     restore of the newest version after 1, 10, 100 and 300 versions
 #   streams  snapshots of 1, 2 and 4 volumes side by side
 #   seek     in a guest, restore from a disk with seeks, in the pieces that init chooses
@@ -46,8 +47,9 @@
 #                all of them; those of packs are "demo disk disks layouts database", of dedup
 #                "disks layouts fleet trimmed", of scale "versions volumes fan_in pieces aged
 #                volume")
-#   --size demo  packs, pieces, index, aged, streams, seek, served, rbd, shards and memory on
-#                small disks, in minutes (with --sparse 8): to try the programs, not to measure
+#   --size demo  packs, pieces, index, forward, aged, streams, seek, served, rbd, shards and
+#                memory on small disks, in minutes (with --sparse 8): to try the programs, not to
+#                measure
 #   --check      exit with 1 if a target is missed
 #
 # Takes more than an hour, most of it for borg, restic and the sparse disk. Needs
@@ -57,8 +59,8 @@ here=$tree/tests/bench/pool
 # shellcheck source=scripts/lib.sh
 . "$tree/scripts/lib.sh"
 
-all=(storage speed peers delete churn memory packs pieces index dedup aged streams seek send served
-	rbd shards rules scale)
+all=(storage speed peers delete churn memory packs pieces index dedup forward aged streams seek send
+	served rbd shards rules scale)
 pool_options=(--pieces 1 --dedup reverse)
 rounds=5 compression=none where=/var/tmp sparse_gib=1024 check=false parts=()
 pieces=auto size=full only_series=''
