@@ -313,7 +313,8 @@ payload() {
 	printf '%s\n' --payload "build/modules/$1:modules" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload build/guest-ctl:ctl \
-		--payload tests/guest:tests/guest --payload Documentation:doc
+		--payload tests/guest:tests/guest --payload tests/golden:tests/golden \
+		--payload Documentation:doc
 }
 
 # guest SERIES FILE... [-- OPTION...]: run tests/guest/FILE.bats in one boot, with these
@@ -371,7 +372,9 @@ dedup_faults() {
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
-job_table_6.12() { guest 6.12 table/{io,packs,messages,errors,shed,lost-cache,hydration,model}; }
+job_table_6.12() {
+	guest 6.12 table/{io,packs,golden,messages,errors,shed,lost-cache,hydration,model}
+}
 job_table_6.1() { guest 6.1 table/{io,packs,messages,errors,shed,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
@@ -617,6 +620,8 @@ Documentation/* README.md
 	lint cli packages
 Documentation/dm-revdedup.rst
 	guest*
+tests/golden/*
+	lint cli table*
 tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore
 	lint
 '
