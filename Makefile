@@ -13,11 +13,12 @@
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as three Debian packages, in build/deb
+#   make dist          the source of the last commit, as build/revdedup-VERSION.tar.gz
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
 
-VERSION := 0.1.0
+VERSION := 0.9.0
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
@@ -94,7 +95,7 @@ install-programs: userspace
 
 # What administrators read, as text, and what they copy.
 pages := $(addprefix Documentation/,guests.rst host.rst pool.rst dm-revdedup.rst tutorial.rst \
-	under-a-pool.rst secure-boot.rst figures.rst offsite.rst stream.rst)
+	under-a-pool.rst secure-boot.rst figures.rst offsite.rst stream.rst formats.rst)
 install-docs:
 	install -d "$(DESTDIR)$(DOCDIR)/examples"
 	install -m 644 README.md CHANGELOG.md $(pages) "$(DESTDIR)$(DOCDIR)"
@@ -127,6 +128,12 @@ install-host:
 
 deb:
 	scripts/deb.sh
+
+# What is committed, and nothing else: it builds without git.
+dist:
+	@mkdir -p build
+	git archive --prefix=revdedup-$(VERSION)/ -o build/revdedup-$(VERSION).tar.gz HEAD
+	@echo "build/revdedup-$(VERSION).tar.gz"
 
 # DKMS builds the module, now and again for each new kernel.
 install-module:
@@ -164,4 +171,4 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool bench-nbd demo demo-host install install-programs \
-	install-docs install-host install-plugin install-module deb uninstall clean
+	install-docs install-host install-plugin install-module deb dist uninstall clean

@@ -120,6 +120,7 @@ declare -A about=(
 	[debug_table]="the remap table under KASAN, lockdep and kmemleak"
 	[debug_crash]="crashes under KASAN, lockdep and kmemleak"
 	[debug_faults]="each allocation and each metadata I/O of the target fails once"
+	[release]="that the first release refuses what it does not know; that the tarball builds"
 	[packages]="that the Debian packages build and have each file in its place"
 	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
 	[harness]="that a guest which hangs, panics or lies fails its test"
@@ -313,7 +314,8 @@ payload() {
 	printf '%s\n' --payload "build/modules/$1:modules" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload build/guest-ctl:ctl \
-		--payload tests/guest:tests/guest --payload Documentation:doc
+		--payload tests/guest:tests/guest --payload tests/golden:tests/golden \
+		--payload Documentation:doc
 }
 
 # guest SERIES FILE... [-- OPTION...]: run tests/guest/FILE.bats in one boot, with these
@@ -371,7 +373,9 @@ dedup_faults() {
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
-job_table_6.12() { guest 6.12 table/{io,packs,messages,errors,shed,lost-cache,hydration,model}; }
+job_table_6.12() {
+	guest 6.12 table/{io,packs,golden,messages,errors,shed,lost-cache,hydration,model}
+}
 job_table_6.1() { guest 6.1 table/{io,packs,messages,errors,shed,lost-cache,hydration}; }
 job_model_6.1() { guest 6.1 table/model; }
 job_crash_6.12() { guest 6.12 crash/{crash,logwrites}; }
@@ -438,6 +442,10 @@ job_debug_crash() {
 job_end_to_end_6.12() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.12; }
 job_end_to_end_6.1() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.1; }
 job_deb() { tests/system/deb.sh; }
+job_release() {
+	"$scripts/setup.sh" build test
+	TMPDIR=$memory "$scripts/bats.sh" tests/golden/release.bats
+}
 # package_has PACKAGE PATTERN...: a file of each of these names.
 package_has() {
 	local file list
@@ -484,7 +492,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -547,6 +555,7 @@ harness            2    -  150
 packages           2    -  200
 deb                2    -    -
 libvirt            2    -    -
+release            2    -    -
 prometheus         1    -    -
 nbd_boot           1    -  180
 files              2    -  150
@@ -610,13 +619,15 @@ tests/system/vm-selftest.sh
 	lint harness
 tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms*
 scripts/headers.sh
-	lint packages deb kernels prometheus
+	lint packages deb kernels prometheus release
 tests/mutate/*
 	lint mutate
 Documentation/* README.md
 	lint cli packages
 Documentation/dm-revdedup.rst
 	guest*
+tests/golden/*
+	lint cli table* release
 tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore
 	lint
 '
@@ -728,6 +739,7 @@ lint_jobs() {
 		# All of these are.
 		tests/cli/*.bats | tests/sim/*.bats | tests/nbd/*.bats) ;;
 		tests/ceph/*.bats | tests/report/*.bats | tests/files/*.bats) ;;
+		tests/golden/release.bats) ;;
 		tests/guest/*.bats)
 			name=${file#tests/guest/}
 			grep -qxF "${name%.bats}" <<<"$in_guest" || echo "no job runs $file"

@@ -20,3 +20,12 @@ setup() {
 @test "transcripts: the tutorial's part without a kernel prints what it says" {
 	"$top/tools/transcript" --check "$top/Documentation/tutorial.rst"
 }
+
+@test "the version of Makefile is that of the packages, the changes and the programs" {
+	local version
+	version=$(sed -n 's/^VERSION := //p' "$top/Makefile")
+	[[ $(head -n 1 "$top/debian/changelog") == "revdedup ($version) "* ]]
+	[ -n "$(sed -n "3{/^## $version\\b/p}" "$top/CHANGELOG.md")" ]
+	[[ $("$build/bin/revdedupctl" version) == "revdedupctl $version, "* ]]
+	[[ $("$build/bin/revdedup-meta" --version) == "revdedup-meta $version, "* ]]
+}

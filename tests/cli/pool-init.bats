@@ -188,7 +188,29 @@ load pool
 		revdedupctl: '$PWD/pool/catalog.db' has format 7, and this program knows only 6
 		revdedupctl: $newer
 	END
+	# It does not put aside what it does not know.
+	cp pool/catalog.db catalog
+	for verb in "repair --rebuild-catalog" "repair --rebuild-catalog --force" "repair --force"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb
+		expect 1 <<-END
+			revdedupctl: '$PWD/pool/catalog.db' has format 7, and this program knows only 6
+			revdedupctl: $newer
+		END
+	done
+	cmp pool/catalog.db catalog
+	[ ! -e pool/catalog.old ]
 	edit "PRAGMA user_version = 6"
+	"$BATS_TEST_DIRNAME/later.py" pages pool/catalog.db-pages 2
+	for verb in list "snapshot vm1 --from 1.img" "repair --rebuild-catalog"; do
+		# shellcheck disable=SC2086 # words
+		ctl $verb
+		expect 1 <<-END
+			revdedupctl: '$PWD/pool/catalog.db-pages' has format 2, and this program knows only 1
+			revdedupctl: $newer
+		END
+	done
+	"$BATS_TEST_DIRNAME/later.py" pages pool/catalog.db-pages 1
 	super_format 1
 	cp pool/data data
 	for verb in list "snapshot vm1 --from 1.img" "repair --force" "repair --rebuild-catalog"; do

@@ -89,6 +89,31 @@ are_the_same() {
 	expect 1 <<<"stream.py: vg_vm1@2 is another base"
 }
 
+@test "stream: another format, or a feature, is refused, and nothing changes" {
+	local newer="nothing was changed; a newer revdedup reads it"
+	make_disks
+	must init there --size 256M
+	"$build/bin/revdedupctl" send --all >whole 2>/dev/null
+	cp whole later
+	"$here/later.py" stream later 2
+	sha256sum there/data >before
+	ctl receive --pool there <later
+	expect 1 <<-END
+		revdedupctl: the stream uses a format that this program does not know
+		revdedupctl: $newer
+	END
+	cp whole later
+	"$here/later.py" stream-features later 8
+	ctl receive --pool there <later
+	expect 1 <<-END
+		revdedupctl: the stream uses features that this program does not know
+		revdedupctl: $newer
+	END
+	sha256sum --status -c before
+	ctl list --pool there
+	[ -z "$output" ]
+}
+
 @test "stream: a flipped bit, and a cut, are found by both readers" {
 	make_disks
 	into all vg/vm1

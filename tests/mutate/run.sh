@@ -138,7 +138,7 @@ run_guest() {
 		--payload "$1/dm-judge.ko:modules/dm-judge.ko" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload "$2:ctl/revdedupctl" --payload tests/guest:tests/guest \
-		--payload Documentation:doc -- \
+		--payload tests/golden:tests/golden --payload Documentation:doc -- \
 		env SOAK=1 "${rounds[@]}" ${filter:+"FILTER=$filter"} \
 		/revdedup/tests/guest/run.sh "/revdedup/tests/guest/$file.bats"
 }

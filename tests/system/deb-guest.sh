@@ -4,7 +4,8 @@
 # The guest's part of deb.sh, in the Debian on which deb.sh has installed the packages. It boots
 # with systemd, three times: see "boots" below. In the first boot a volume is attached, and the
 # units run; udev and LVM treat the devices as they should. In the other two the volumes are
-# there again, and at last dpkg upgrades the packages, refuses to remove them, and removes them.
+# there again, and at last dpkg upgrades the packages, and takes that back, while volumes are in
+# use; refuses to remove them, and removes them.
 set -euo pipefail
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
@@ -353,6 +354,17 @@ nothing_left() {
 		! dm_devices | grep revdedup
 }
 
+# All that was at work before the packages were replaced.
+goes_on() {
+	ok "the module is still there" [ "$(</sys/module/dm_revdedup/refcnt)" -gt 0 ]
+	ok "the unit was not stopped" has attach ActiveState active
+	ok "a timer goes on" systemctl is-active revdedup-scrub.timer
+	ok "no other one does" fails systemctl is-active revdedup-prune.timer
+	ok "who writes was not stopped" kill -0 "$writer"
+	ok "versions are taken" runs snapshot
+	ok "the pool is sound" revdedupctl check
+}
+
 third_boot() {
 	local writer
 	test_boot
@@ -362,18 +374,14 @@ third_boot() {
 	# There is neither compiler nor header here, so there will be no module for the next
 	# boot: the worst case.
 	ok "they are upgraded while volumes are in use" eval 'dpkg -i /later/*.deb'
-	ok "the module is still there" [ "$(</sys/module/dm_revdedup/refcnt)" -gt 0 ]
-	ok "the unit was not stopped" has attach ActiveState active
-	ok "a timer goes on" systemctl is-active revdedup-scrub.timer
-	ok "no other one does" fails systemctl is-active revdedup-prune.timer
-	ok "who writes was not stopped" kill -0 "$writer"
-	ok "versions are taken" runs snapshot
+	goes_on
+	ok "the ones before come back while volumes are in use" eval 'dpkg -i /debs/*.deb'
+	goes_on
 	ok "the programs do not go while volumes are attached, and say what to do" \
 		refused "revdedupctl detach" dpkg -r revdedup-nbdkit revdedup
 	ok "nor does the module" refused "revdedupctl detach" dpkg -r revdedup-dkms
 	rm /tmp/go
 	wait "$writer"
-	ok "the pool is sound" revdedupctl check
 	systemctl stop data.mount
 	ok "blocks are copied back" revdedupctl dedup --undo vg/vm3
 	ok "volumes are detached" each_volume detach

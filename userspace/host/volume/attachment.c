@@ -488,7 +488,7 @@ static int load_file(struct rd_attachment *at, const char *dir, const char *name
 			   path);
 	if (!r)
 		return check_name(at, path);
-	rd_hint("nothing was changed; restore the file from a copy, or write the lines anew if you know the volume's devices");
+	rd_hint("nothing was changed; install a newer revdedup if one wrote the file; else restore it from a copy, or write the lines anew if you know the volume's devices");
 	return r;
 }
 

@@ -365,7 +365,9 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 	i64 id, version;
 	int r;
 
-	r = rd_sql_open(&sql, path, false, writable, rd_tables, RD_NR_TABLES);
+	r = rd_pages_know_format(path);
+	if (!r)
+		r = rd_sql_open(&sql, path, false, writable, rd_tables, RD_NR_TABLES);
 	if (r)
 		return r;
 	r = rd_sql_number(sql, &id, "PRAGMA application_id", "");

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/inject.h"
+#include "base/log.h"
 #include "base/plain.h"
 #include "pages.h"
 
@@ -133,6 +134,23 @@ int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable)
 	else
 		*ret_fd = fd;
 	return r;
+}
+
+int rd_pages_know_format(const char *catalog)
+{
+	RD_CLOSE int fd = -1;
+	RD_FREE char *path = NULL;
+	struct head head;
+
+	if (asprintf(&path, "%s" RD_PAGES_SUFFIX, catalog) < 0)
+		return -ENOMEM;
+	fd = rd_open_plain(path, O_RDONLY, 0);
+	/* What is missing or damaged is told where it is used. */
+	if (fd < 0 || pread(fd, &head, sizeof(head), 0) < (ssize_t)sizeof(head) ||
+	    head.magic != cpu_to_le64(MAGIC) || head.crc != crc_of(&head) ||
+	    head.format == cpu_to_le32(FORMAT))
+		return 0;
+	return rd_err_format(path, le32_to_cpu(head.format), FORMAT);
 }
 
 int rd_pages_begin_log(int fd, u64 salt, u64 salt_before)

@@ -44,6 +44,9 @@
 /* Open the map of the catalog at @catalog, or make a new, empty one. -errno. */
 int rd_pages_open(int *ret_fd, const char *catalog, bool create, bool writable);
 
+/* -EOPNOTSUPP, after a message: the map of @catalog is there, and has another format. */
+int rd_pages_know_format(const char *catalog);
+
 /* Note that @page is about to be written to the catalog at @offset. 0 or -errno. */
 int rd_pages_note(int fd, const void *page, u64 offset);
 

@@ -357,7 +357,8 @@ static int save_present(struct rd_pool *pool, bool force)
 	if (access(path, F_OK))
 		return 0;
 	r = look_at_present(pool, path, &waiting);
-	if (r == -ENOMEM || r == -EBUSY)
+	/* A later program has changed more than the catalog, or will not have it changed back. */
+	if (r == -ENOMEM || r == -EBUSY || r == -EOPNOTSUPP)
 		return r;
 	if (r && r != -ESTALE)
 		rd_warn("the present catalog cannot be used: changes that only it has are left out");

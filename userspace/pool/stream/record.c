@@ -9,6 +9,9 @@
 
 static const char magic[8] = "RDSTRM1\n";
 
+/* Where the magic has the format. */
+#define FORMAT_AT	6
+
 #define KNOWN_FEATURES	0
 
 /* --- preamble and heads */
@@ -24,8 +27,10 @@ void rd_preamble_put(u8 to[RD_PREAMBLE], char who)
 
 int rd_preamble_get(const u8 from[RD_PREAMBLE], char *ret_who)
 {
-	if (memcmp(from, magic, sizeof(magic)))
+	if (memcmp(from, magic, FORMAT_AT) || from[FORMAT_AT + 1] != magic[FORMAT_AT + 1])
 		return -EMEDIUMTYPE;
+	if (from[FORMAT_AT] != magic[FORMAT_AT])
+		return -EPROTONOSUPPORT;
 	if (rd_get_u32(from + 16) != ~crc32c(~0U, from, 16))
 		return -EBADMSG;
 	if (rd_get_u32(from + 12) & ~KNOWN_FEATURES)

@@ -4,7 +4,7 @@
  *
  * Each direction begins with a preamble of 20 bytes:
  *
- *	 0  8  magic, "RDSTRM1\n"
+ *	 0  8  magic, "RDSTRM1\n", of which the digit is the format
  *	 8  1  who writes: 'F' a sender into a file, 'S' a sender, 'R' a receiver, 'N' who reads a
  *	       version by NBD
  *	 9  3  zeros
@@ -71,7 +71,10 @@ struct rd_record {
 };
 
 void rd_preamble_put(u8 to[RD_PREAMBLE], char who);
-/* -EMEDIUMTYPE: it is none. -EBADMSG: damaged. -EOPNOTSUPP: a feature is not known. */
+/*
+ * -EMEDIUMTYPE: it is none. -EBADMSG: damaged. -EPROTONOSUPPORT: the format is not known;
+ * -EOPNOTSUPP: a feature is not.
+ */
 int rd_preamble_get(const u8 from[RD_PREAMBLE], char *ret_who);
 
 /* Append a record. */

@@ -330,8 +330,9 @@ static int read_preamble(struct rd_wire *wire, char *ret_who)
 		return tell_over(wire);
 	r = rd_preamble_get(wire->from.data, ret_who);
 	wire->from_start = RD_PREAMBLE;
-	if (r == -EOPNOTSUPP) {
-		rd_err(0, "%s uses features that this program does not know", wire->peer);
+	if (r == -EOPNOTSUPP || r == -EPROTONOSUPPORT) {
+		rd_err(0, "%s uses %s that this program does not know", wire->peer,
+		       r == -EOPNOTSUPP ? "features" : "a format");
 		rd_hint("nothing was changed; a newer revdedup reads it");
 	} else if (r) {
 		rd_err(0, "what comes from %s is no stream of versions", wire->peer);
