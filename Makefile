@@ -10,6 +10,7 @@
 #   make bench-table   how fast a remap table is written, the same
 #   make bench-pool    what the pool takes and how fast it is, the same
 #   make bench-nbd     how fast versions are read over NBD, the same
+#   make figures       all of these, as far as there are no results: a day
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as three Debian packages, in build/deb
@@ -80,6 +81,9 @@ bench-pool:
 
 bench-nbd:
 	tests/bench/nbd/run.sh
+
+figures:
+	tests/bench/figures.sh
 
 demo:
 	scripts/demo.sh
@@ -170,5 +174,5 @@ clean:
 	rm -rf build
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
-	bench-table bench-pool bench-nbd demo demo-host install install-programs \
+	bench-table bench-pool bench-nbd figures demo demo-host install install-programs \
 	install-docs install-host install-plugin install-module deb dist uninstall clean

@@ -29,3 +29,7 @@ setup() {
 	[[ $("$build/bin/revdedupctl" version) == "revdedupctl $version, "* ]]
 	[[ $("$build/bin/revdedup-meta" --version) == "revdedup-meta $version, "* ]]
 }
+
+@test "numbers: those of README are those of figures.rst" {
+	"$top/tools/numbers" --check
+}
