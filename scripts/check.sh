@@ -122,6 +122,7 @@ declare -A about=(
 	[debug_faults]="each allocation and each metadata I/O of the target fails once"
 	[packages]="that the Debian packages build and have each file in its place"
 	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
+	[proxmox]="the plugin for Proxmox VE: a guest's disk in use, with snapshots and roll-backs"
 	[harness]="that a guest which hangs, panics or lies fails its test"
 )
 
@@ -370,6 +371,12 @@ dedup_faults() {
 }
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
+# With Proxmox VE's own modules instead of a stand-in: tests/proxmox/upstream.sh
+job_proxmox_6.12() {
+	# shellcheck disable=SC2086 # words
+	tests/proxmox/payload.sh build/guest-perl ${PROXMOX_STORAGE:-}
+	guest 6.12 host/proxmox -- --payload build/guest-perl:perl
+}
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
 job_table_6.12() { guest 6.12 table/{io,packs,messages,errors,shed,lost-cache,hydration,model}; }
 job_table_6.1() { guest 6.1 table/{io,packs,messages,errors,shed,lost-cache,hydration}; }
@@ -484,7 +491,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus proxmox_6.12)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -538,6 +545,7 @@ end_to_end_6.12    1    -  300  modules
 end_to_end_6.1     1    -    -  modules
 power_cuts_6.12    1    -  200  modules
 power_cuts_6.1     1    -    -  modules
+proxmox_6.12       1    -    -  modules
 memory_6.12        1    -    -  modules
 memory_6.1         1    -    -  modules
 bounds_6.12        1    -    -  modules
@@ -569,7 +577,7 @@ kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
 	lint unit cli pool* nbd* ceph report files fuzz_tools modules host* live* dedup* shared*
-	blocksize* end_to_end* mutate prometheus packages deb
+	blocksize* end_to_end* mutate prometheus proxmox* packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
 tests/unit/*
@@ -589,7 +597,9 @@ tests/report/*
 tests/files/*
 	lint files
 tests/guest/host/*
-	lint host* live* dedup* shared* blocksize*
+	lint host* live* dedup* shared* blocksize* proxmox*
+tests/proxmox/* tools/proxmox/*
+	lint cli proxmox*
 tests/guest/table/*
 	lint guest* table* model* bounds* debug_table
 tests/guest/target/*
