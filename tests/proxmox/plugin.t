@@ -401,7 +401,9 @@ subtest 'features' => sub {
             if PVE::Storage::volume_has_feature($cfg, $feature, $disk, 'one');
     }
     is_deeply(\@has, ['snapshot', 'clone of one', 'copy', 'copy of one'], 'of a disk');
-    ok(!PVE::Storage::volume_has_feature($cfg, 'snapshot', 'fast:vm-100-cloudinit'), 'of others');
+    my $cloudinit = 'fast:vm-100-cloudinit';
+    ok(!PVE::Storage::volume_has_feature($cfg, 'snapshot', $cloudinit), 'of others');
+    ok(PVE::Storage::volume_has_feature($cfg, 'copy', $cloudinit, 'one'), 'as a clone asks');
     fails(qr/cannot rename/, sub { PVE::Storage::rename_volume($cfg, $disk, 102) }, 'renaming');
 };
 

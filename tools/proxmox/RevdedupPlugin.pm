@@ -477,11 +477,11 @@ sub volume_has_feature {
         snapshot => { current => 1 },
         clone => { snap => 1 },
     };
-    my $plain = { copy => { current => 1 } };
+    # A clone of a snapshot asks this of the disk of cloud-init as well, and then makes it anew.
     my $name = ($class->parse_volname($volname))[1];
-    my $has = is_plain($name) ? $plain : $features;
+    return undef if $feature ne 'copy' && is_plain($name);
 
-    return $has->{$feature}->{ defined($snapname) ? 'snap' : 'current' };
+    return $features->{$feature}->{ defined($snapname) ? 'snap' : 'current' };
 }
 
 # A volume has its versions, and its attachment, under its name.
