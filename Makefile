@@ -13,6 +13,7 @@
 #   make figures       all of these, as far as there are no results: a day
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
+#   make install-proxmox  the plugin for Proxmox VE
 #   make deb           the same as three Debian packages, in build/deb
 #   make dist          the source of the last commit, as build/revdedup-VERSION.tar.gz
 #
@@ -30,6 +31,7 @@ LIBDIR ?= $(PREFIX)/lib/revdedup
 DOCDIR ?= $(PREFIX)/share/doc/revdedup
 HOOKDIR ?= /etc/revdedup/hooks.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
+PERLDIR ?= /usr/share/perl5
 CONFDIR ?= /etc/revdedup
 DKMS_SRC := /usr/src/revdedup-$(VERSION)
 
@@ -99,14 +101,21 @@ install-programs: userspace
 
 # What administrators read, as text, and what they copy.
 pages := $(addprefix Documentation/,guests.rst host.rst pool.rst dm-revdedup.rst tutorial.rst \
-	under-a-pool.rst secure-boot.rst figures.rst offsite.rst stream.rst formats.rst)
+	under-a-pool.rst secure-boot.rst figures.rst offsite.rst stream.rst formats.rst \
+	proxmox.rst)
 install-docs:
 	install -d "$(DESTDIR)$(DOCDIR)/examples"
 	install -m 644 README.md CHANGELOG.md $(pages) "$(DESTDIR)$(DOCDIR)"
-	install -m 644 systemd/examples/* "$(DESTDIR)$(DOCDIR)/examples"
+	install -m 644 systemd/examples/* tools/proxmox/* "$(DESTDIR)$(DOCDIR)/examples"
 
 install-plugin: userspace
 	$(MAKE) -C userspace install-plugin
+
+# The storage plugin for Proxmox VE, on one of its nodes: its daemons are to be restarted.
+install-proxmox:
+	install -d "$(DESTDIR)$(PERLDIR)/PVE/Storage/Custom"
+	sed 's|/usr/sbin/|$(SBINDIR)/|' tools/proxmox/RevdedupPlugin.pm \
+		>"$(DESTDIR)$(PERLDIR)/PVE/Storage/Custom/RevdedupPlugin.pm"
 
 # What a host starts by itself. The units name the program where it is installed.
 units := $(notdir $(wildcard systemd/*.service systemd/*.timer))
@@ -168,6 +177,7 @@ uninstall:
 	rm -rf "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(DOCDIR)"
 	-cmp -s systemd/hooks/libvirt "$(DESTDIR)$(HOOKDIR)/libvirt" && \
 		rm "$(DESTDIR)$(HOOKDIR)/libvirt"
+	rm -f "$(DESTDIR)$(PERLDIR)/PVE/Storage/Custom/RevdedupPlugin.pm"
 	$(MAKE) -C userspace uninstall
 
 clean:
@@ -175,4 +185,5 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool bench-nbd figures demo demo-host install install-programs \
-	install-docs install-host install-plugin install-module deb dist uninstall clean
+	install-docs install-host install-plugin install-proxmox install-module deb dist uninstall \
+	clean

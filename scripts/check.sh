@@ -123,6 +123,7 @@ declare -A about=(
 	[release]="that the first release refuses what it does not know; that the tarball builds"
 	[packages]="that the Debian packages build and have each file in its place"
 	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
+	[proxmox]="the plugin for Proxmox VE: a guest's disk in use, with snapshots and roll-backs"
 	[harness]="that a guest which hangs, panics or lies fails its test"
 )
 
@@ -372,6 +373,12 @@ dedup_faults() {
 }
 job_dedup_faults_6.12() { dedup_faults 6.12; }
 job_dedup_faults_6.1() { dedup_faults 6.1; }
+# With Proxmox VE's own modules instead of a stand-in: tests/proxmox/upstream.sh
+job_proxmox_6.12() {
+	# shellcheck disable=SC2086 # words
+	tests/proxmox/payload.sh build/guest-perl ${PROXMOX_STORAGE:-}
+	guest 6.12 host/proxmox -- --payload build/guest-perl:perl
+}
 job_shared_6.12() { guest 6.12 host/dedup-shared; }
 job_table_6.12() {
 	guest 6.12 table/{io,packs,golden,messages,errors,shed,lost-cache,hydration,model}
@@ -492,7 +499,8 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release
+	proxmox_6.12)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -546,6 +554,7 @@ end_to_end_6.12    1    -  300  modules
 end_to_end_6.1     1    -    -  modules
 power_cuts_6.12    1    -  200  modules
 power_cuts_6.1     1    -    -  modules
+proxmox_6.12       1    -    -  modules
 memory_6.12        1    -    -  modules
 memory_6.1         1    -    -  modules
 bounds_6.12        1    -    -  modules
@@ -578,7 +587,7 @@ kernel/format.* kernel/ranges.*
 	cli pool* nbd* fuzz_tools
 userspace/*
 	lint unit cli pool* nbd* ceph report files fuzz_tools modules host* live* dedup* shared*
-	blocksize* end_to_end* mutate prometheus packages deb
+	blocksize* end_to_end* mutate prometheus proxmox* packages deb
 userspace/meta/* userspace/metatool/* userspace/base/*
 	table* bounds* guest*
 tests/unit/*
@@ -598,7 +607,9 @@ tests/report/*
 tests/files/*
 	lint files
 tests/guest/host/*
-	lint host* live* dedup* shared* blocksize*
+	lint host* live* dedup* shared* blocksize* proxmox*
+tests/proxmox/* tools/proxmox/*
+	lint cli proxmox*
 tests/guest/table/*
 	lint guest* table* model* bounds* debug_table
 tests/guest/target/*

@@ -9,6 +9,7 @@
 #   vm      guests for the tests: QEMU, kernels, a file system
 #   lint    checkpatch, sparse, shellcheck, mandoc
 #   test    the tests that run on this machine
+#   proxmox what Proxmox VE's modules for storage need, see tests/proxmox
 #   libvirt a libvirtd for the tests, which leave that of the machine alone
 #   guestfs libguestfs, with a QEMU of its own, and bsdtar
 #   ceph    a small cluster for the tests, which starts no service of the machine
@@ -41,8 +42,12 @@ declare -A packages=(
 		linux-headers-cloud-amd64 linux-headers-6.12-cloud-amd64"
 	[test]="bats ccache libcmocka-dev mandoc python3 e2fsprogs xfsprogs fdisk btrfs-progs
 		valgrind zsh fish nbdkit libnbd-bin python3-libnbd qemu-utils qemu-system-x86 ovmf
-		gnutls-bin fuse3 openssh-client openssh-server age zstd sqlite3"
+		gnutls-bin fuse3 openssh-client openssh-server age zstd sqlite3 libjson-perl"
 	[prometheus]="prometheus"
+	[proxmox]="libanyevent-perl libclone-perl libdevel-cycle-perl libencode-locale-perl
+		libfile-chdir-perl libfilesys-df-perl libjson-xs-perl liblinux-inotify2-perl
+		libnet-ip-perl libnetaddr-ip-perl libposix-strptime-perl
+		libstring-shellquote-perl libtimedate-perl libwww-perl"
 	[libvirt]="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils"
 	[guestfs]="libguestfs0 libguestfs-xfs guestfish libarchive-tools"
 	[ceph]="ceph-mon ceph-mgr ceph-osd ceph-common python3-rbd librados-dev librbd-dev"

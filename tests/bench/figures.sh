@@ -37,8 +37,8 @@ rbd      | disks on RBD                                           | pool/run.sh 
 shards   | pools in RADOS                                         | pool/run.sh --size demo shards
 scale    | the cost of commands for n and 4 n                     | pool/run.sh scale
 live     | a volume in use: snapshot, pause, map, roll-back       | target/live.sh
-steady   | the target beside dm-linear and dm-era                 | target/run.sh --only counted --table steady
-mapped   | the target with blocks in a pool, beside dm-thin       | target/run.sh --only counted --table mapped
+steady   | the target beside dm-linear and dm-era          | target/run.sh --table steady
+mapped   | blocks in a pool, beside dm-thin                | target/run.sh --table mapped
 target-packs | versions read from packs                           | target/packs.sh
 live-dedup   | paper 002: deduplication of volumes in use         | target/dedup.sh
 space    | paper 002: what it gives back                          | target/space.sh
@@ -74,7 +74,8 @@ measure() {
 
 # page: all results that are there.
 page() {
-	local name
+	local name model
+	model=$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)
 	cat <<-END
 		.. SPDX-License-Identifier: GPL-2.0
 
@@ -82,12 +83,11 @@ page() {
 		Printed figures
 		===============
 
-		Written by \`\`make figures\`\`: what each benchmark printed, on the state of the code whose
-		\`\`kernel\`\`, \`\`userspace\`\` and \`\`tests/bench\`\` have the sum $code. figures.rst is in
-		words.
+		Written by \`\`make figures\`\`: what each benchmark printed, on a state of the code whose
+		\`\`kernel\`\`, \`\`userspace\`\` and \`\`tests/bench\`\` have the sum $code.
+		figures.rst is in words.
 
-		Machine: $(nproc) processors ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)),
-		Linux $(uname -r). Guests: QEMU with $("$tree/scripts/vm-probe.sh").
+		Machine: $(nproc) processors ($model), Linux $(uname -r). Guests: QEMU with $("$tree/scripts/vm-probe.sh").
 	END
 	while read -r name; do
 		[ -e "$results/$name" ] || continue
@@ -108,7 +108,7 @@ while [ $# -gt 0 ]; do
 	--list) list=true ;;
 	-*) usage_error "no such option: $1" ;;
 	*)
-		[ -n "$(of "$1" 3)" ] || usage_error "no such benchmark: '$1' (--list says which there are)"
+		[ -n "$(of "$1" 3)" ] || usage_error "no such benchmark: '$1' (see --list)"
 		chosen+=("$1")
 		;;
 	esac
@@ -119,8 +119,8 @@ results=$tree/build/figures/$code
 mkdir -p "$results"
 if $list; then
 	while read -r name; do
-		printf '%-13s %-8s %s\n' "$name" \
-			"$([ -e "$results/$name" ] && cat "$results/$name.date" || echo -)" "$(of "$name" 2)"
+		printf '%-13s %-10s %s\n' "$name" \
+			"$(cat "$results/$name.date" 2>/dev/null || echo -)" "$(of "$name" 2)"
 	done < <(names)
 	exit
 fi

@@ -321,6 +321,7 @@ revdedupctl_commands() {
 	[ "revdedupctl: $(field -1 '["error"]')" = "${stderr_lines[0]}" ]
 	[ "revdedupctl: $(field -1 '["hint"]')" = "${stderr_lines[1]}" ]
 	[ "$(field -1 '["exit"]')" = 1 ]
+	[ "$(field -1 '["missing"]')" = True ]
 	# Wrong usage, before and behind --json.
 	for words in "--json frob" "frob --json" "list --json --frob" "list --frob --json" "list a b --json"; do
 		# shellcheck disable=SC2086 # words
@@ -334,6 +335,7 @@ revdedupctl_commands() {
 	[ "$status" -eq 10 ]
 	[ "$(field -1 '["error"]')" = "'nowhere' is not a pool" ]
 	[ "$(field -1 '["exit"]')" = 10 ]
+	[ "$(field -1 '["missing"]')" = False ]
 	# Nothing where nothing failed.
 	run --separate-stderr "$build/bin/revdedupctl" list --json
 	[[ $output != *'"error"'* ]]

@@ -74,7 +74,8 @@ has_pages() {
 	local page
 	dpkg-deb -c "$build"/debs/revdedup_*.deb >"$build/contents"
 	for page in README.md CHANGELOG.md guests.rst under-a-pool.rst \
-		examples/prometheus-rules.yml examples/grafana-dashboard.json; do
+		examples/prometheus-rules.yml examples/grafana-dashboard.json \
+		proxmox.rst examples/RevdedupPlugin.pm; do
 		grep "/usr/share/doc/revdedup/$page\$" "$build/contents" || return
 	done
 }

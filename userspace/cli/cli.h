@@ -182,6 +182,7 @@ struct ctl {
 
 	bool json;
 	bool quiet;
+	bool is_missing;		/* it has failed, as what it names does not exist */
 	struct ctl_progress progress;
 	struct rd_pool *pool;
 	struct rd_json out;

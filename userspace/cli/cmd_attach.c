@@ -169,7 +169,7 @@ int cmd_detach(struct ctl *ctl)
 	if (r == -ENOENT) {
 		rd_err(0, "'%s' is not attached", name.volume);
 		rd_remedy(RD_REMEDY_LIST_ATTACHED, NULL, NULL);
-		return CTL_FAILED;
+		return -ENOENT;
 	}
 	if (!r)
 		r = rd_detach(&caller, at, &options, &report);

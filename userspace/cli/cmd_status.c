@@ -128,7 +128,7 @@ static int status_of(struct ctl *ctl, const char *volume)
 
 	if (!r && !shown) {
 		rd_err(0, "'%s' is not attached", volume);
-		return CTL_FAILED;
+		return -ENOENT;
 	}
 	return r ? r : problems ? CTL_FAILED : 0;
 }

@@ -174,14 +174,14 @@ const char *ctl_first_hint(void)
 	return first.hint;
 }
 
-void ctl_print_error_json(int exit)
+void ctl_print_error_json(int exit, bool is_missing)
 {
 	struct rd_json json = { .out = stdout };
 
 	if (!first.nr)
 		return;
-	rd_json_add(&json, "{ type=%s error=%s hint=%s exit=%u }", "error", first.error,
-		    first.hint[0] ? first.hint : NULL, exit);
+	rd_json_add(&json, "{ type=%s error=%s hint=%s missing=%d exit=%u }", "error", first.error,
+		    first.hint[0] ? first.hint : NULL, is_missing, exit);
 	putchar('\n');
 }
 

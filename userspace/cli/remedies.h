@@ -3,6 +3,8 @@
 #ifndef CTL_REMEDIES_H
 #define CTL_REMEDIES_H
 
+#include <stdbool.h>
+
 struct ctl_progress;
 
 /* Print all messages from now on, each in the place of the line of @over. */
@@ -10,9 +12,9 @@ void ctl_print_messages(struct ctl_progress *over);
 
 /*
  * Print the first error, if there was one, and its hint as a line of JSON. The last line of a
- * command that ends with the status @exit.
+ * command that ends with the status @exit. @is_missing: what it names does not exist.
  */
-void ctl_print_error_json(int exit);
+void ctl_print_error_json(int exit, bool is_missing);
 
 /* Why the command failed: the text of its first error, and of the hint behind it, or "". */
 const char *ctl_first_error(void);

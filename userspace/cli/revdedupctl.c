@@ -266,8 +266,10 @@ static int exit_code(int r)
 
 static int run(struct ctl *ctl)
 {
-	int r = exit_code(ctl->command->run(ctl));
+	int r = ctl->command->run(ctl);
 
+	ctl->is_missing = r == -ENOENT;
+	r = exit_code(r);
 	/* Output that did not arrive is a failure. stdio no longer knows its cause. */
 	if (fflush(stdout) || ferror(stdout)) {
 		rd_err(0, "cannot write to stdout: the output is incomplete");
@@ -382,7 +384,7 @@ int main(int argc, char **argv)
 	setlinebuf(stdout);
 	r = run_line(&ctl, argc, argv);
 	if (r && errors_are_json(&ctl, argv))
-		ctl_print_error_json(r);
+		ctl_print_error_json(r, ctl.is_missing);
 	ctl_config_free(&ctl.config);
 	free(ctl.given);
 	return r;
