@@ -13,6 +13,7 @@
 #   make demo          see the pool at work; demo-host: the whole, in a guest
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as three Debian packages, in build/deb
+#   make repo          these, and prebuilt modules, as a signed apt repository (KEY=ID)
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
@@ -128,6 +129,9 @@ install-host:
 deb:
 	scripts/deb.sh
 
+repo:
+	scripts/repo.sh $(if $(KEY),--key "$(KEY)")
+
 # DKMS builds the module, now and again for each new kernel.
 install-module:
 	install -d "$(DESTDIR)$(DKMS_SRC)/kernel"
@@ -164,4 +168,4 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool bench-nbd demo demo-host install install-programs \
-	install-docs install-host install-plugin install-module deb uninstall clean
+	install-docs install-host install-plugin install-module deb repo uninstall clean

@@ -95,7 +95,7 @@ static void mend_unbuilt(struct ctl_finding *ret, const char *release)
 		ctl_mend(ret, "dkms install %s -k %s; where that fails, /var/lib/dkms/%s/build/make.log says why",
 			 known, release, known);
 	else
-		ctl_mend_by_package(ret, deb, "akmod-revdedup kernel-devel");
+		ctl_mend_by_package(ret, deb, "revdedup-dkms kernel-devel");
 }
 
 /* It is installed, and does not get into the kernel: modprobe says why. */
