@@ -323,7 +323,7 @@ test_boot() {
 	ok "systemd has not left out one" eval '! journalctl -b | grep "ordering cycle"'
 	ok "the unit has attached volumes" has attach ActiveState active
 	ok "changes are tracked" are_tracked
-	ok "one is mounted" grep . /data/one
+	ok "one is mounted" retry 100 0.2 grep . /data/one
 	ok "the guest's group is not active" eval '! dm_devices | grep ^guest'
 }
 
@@ -369,7 +369,7 @@ boot_without_module() {
 	ok "the unit says that a volume works, and is not tracked" says attach \
 		"there is no module dm-revdedup for this kernel: 'vg/vm1' works, but is not tracked"
 	ok "and of which blocks lie in the pool" says attach "and blocks of 'vg/vm3' lie in the pool"
-	ok "what is on the volume is mounted" grep . /data/one
+	ok "what is on the volume is mounted" retry 100 0.2 grep . /data/one
 	ok "links by UUID lead to it" is_ready
 	ok "status says of it that it is not tracked" state_is vg/vm1 linear 'is not tracked'
 	ok "and of the other one that it has no device" state_is vg/vm3 down 'has no device'
