@@ -14,6 +14,8 @@
 #   make install       module by DKMS, programs, man pages, units, rules for udev
 #   make deb           the same as three Debian packages, in build/deb
 #   make repo          these, and prebuilt modules, as a signed apt repository (KEY=ID)
+#   make rpm           packages for Fedora and RHEL, in build/rpm
+#   make sbom          what the programs consist of and need, as CycloneDX
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
@@ -132,6 +134,12 @@ deb:
 repo:
 	scripts/repo.sh $(if $(KEY),--key "$(KEY)")
 
+rpm:
+	scripts/rpm.sh
+
+sbom: userspace
+	scripts/sbom.py
+
 # DKMS builds the module, now and again for each new kernel.
 install-module:
 	install -d "$(DESTDIR)$(DKMS_SRC)/kernel"
@@ -168,4 +176,4 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool bench-nbd demo demo-host install install-programs \
-	install-docs install-host install-plugin install-module deb repo uninstall clean
+	install-docs install-host install-plugin install-module deb repo rpm sbom uninstall clean

@@ -123,6 +123,8 @@ declare -A about=(
 	[packages]="that the Debian packages build and have each file in its place"
 	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
 	[repo]="the apt repository: stock apt installs from it, with a prebuilt module"
+	[rpm]="the packages for Fedora and RHEL: built, looked at by rpmlint, and unpacked"
+	[sbom]="what the programs consist of and need, beside the schema of CycloneDX"
 	[harness]="that a guest which hangs, panics or lies fails its test"
 )
 
@@ -440,6 +442,8 @@ job_end_to_end_6.12() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6
 job_end_to_end_6.1() { env "${rounds[@]}" tests/system/end-to-end.sh --kernel 6.1; }
 job_deb() { tests/system/deb.sh; }
 job_repo() { tests/system/repo.sh; }
+job_rpm() { tests/system/rpm.sh; }
+job_sbom() { tests/system/sbom.sh; }
 # package_has PACKAGE PATTERN...: a file of each of these names.
 package_has() {
 	local file list
@@ -486,7 +490,8 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
-	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus repo)
+	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus repo rpm
+	sbom)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -549,6 +554,8 @@ harness            2    -  150
 packages           2    -  200
 deb                2    -    -
 repo               2    -    -  deb
+rpm                2    -    -
+sbom               2    -    -
 libvirt            2    -    -
 prometheus         1    -    -
 nbd_boot           1    -  180
@@ -613,9 +620,13 @@ tests/system/vm-selftest.sh
 	lint harness
 tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms*
 scripts/headers.sh
-	lint packages deb repo kernels prometheus
+	lint packages deb repo rpm sbom kernels prometheus
 tests/system/repo.sh scripts/repo.sh
 	lint repo
+tests/system/rpm.sh scripts/rpm.sh rpm/*
+	lint rpm
+tests/system/sbom.sh scripts/sbom.py
+	lint sbom
 tests/mutate/*
 	lint mutate
 Documentation/* README.md
