@@ -39,9 +39,9 @@ defines=(--define "_topdir $top" --define "kdir $kdir"
 	--define "kernel_release $(<"$kdir/include/config/kernel.release")")
 [ ! -e /etc/debian_version ] || defines+=(--nodeps --define 'debug_package %{nil}'
 	# What macros of Fedora do, and Debian's do not.
-	--define '__os_install_post bash /usr/lib/rpm/brp-compress
-		strip %{buildroot}%{_sbindir}/revdedup* %{buildroot}%{_libdir}/nbdkit/plugins/*.so
-		strip --strip-debug %{buildroot}/lib/modules/*/extra/revdedup/*.ko'
+	--define "__os_install_post $(printf '%s; ' 'bash /usr/lib/rpm/brp-compress' \
+		'strip %{buildroot}%{_sbindir}/revdedup* %{buildroot}%{_libdir}/nbdkit/plugins/*.so' \
+		'strip --strip-debug %{buildroot}/lib/modules/*/extra/revdedup/*.ko')"
 	--define 'optflags -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2')
 rpmbuild -bb "${defines[@]}" "$top/SPECS/revdedup.spec" >"$top/log" 2>&1 || {
 	tail -n 30 "$top/log" >&2

@@ -116,7 +116,7 @@ attached() { echo none >etc/volumes/revdedup-vg-vm1; }
 		"\"apt install --reinstall revdedup-modules-$release; *\""
 	says dkms "revdedup/1.2, $release, x86_64: installed"
 	finds module wrong '*' "\"dkms install --force revdedup/1.2 -k $release\""
-	says modprobe 'install /bin/false'
+	says modprobe 'install /bin/false '
 	finds module wrong "a line in /etc/modprobe.d keeps *: 'install /bin/false'" \
 		'"*grep -r revdedup /etc/modprobe.d"'
 }

@@ -61,7 +61,7 @@ has_files() {
 		usr/lib/systemd/system-preset/80-revdedup.preset \
 		usr/lib/udev/rules.d/56-revdedup.rules etc/revdedup/{revdedup.conf,hooks.d/libvirt} \
 		usr/libexec/revdedup/tell-failure usr/share/bash-completion/completions/revdedupctl \
-		usr/share/licenses/revdedup/COPYING usr/share/doc/revdedup/README.md \
+		"usr/share/licenses/revdedup-$version/COPYING" usr/share/doc/revdedup/README.md \
 		"usr/src/revdedup-$version/"{dkms.conf,kernel/target.c} \
 		usr/lib64/nbdkit/plugins/nbdkit-revdedup-plugin.so \
 		usr/lib/sysusers.d/revdedup-nbdkit.conf \

@@ -53,9 +53,11 @@ int ctl_ask_program(char *const *argv, char *ret, size_t size)
 {
 	struct rd_buffer text = { 0 };
 	int r = rd_run_quietly(argv, &text);
+	size_t len = text.len ? strcspn((char *)text.data, "\n") : 0;
 
-	snprintf(ret, size, "%.*s", text.len ? (int)strcspn((char *)text.data, "\n") : 0,
-		 text.len ? (char *)text.data : "");
+	while (len && text.data[len - 1] == ' ')
+		len--;
+	snprintf(ret, size, "%.*s", (int)len, len ? (char *)text.data : "");
 	rd_buffer_free(&text);
 	return r;
 }
