@@ -135,7 +135,9 @@ mkdir "$build/module"
 cp "$root/lib/modules/$release/extra/revdedup/dm-revdedup.ko" "$build/module"
 ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
 	--payload "$build/module:module" -- \
-	sh -ec 'modprobe dm-mod; insmod /revdedup/module/dm-revdedup.ko; dmsetup targets | grep "^revdedup "'
+	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")
+		insmod module/dm-revdedup.ko
+		dmsetup targets | grep "^revdedup "'
 ok "it goes" inside apt-get -y -q remove "$module"
 ok "and its kernel has none" fails inside modinfo -k "$release" dm-revdedup
 

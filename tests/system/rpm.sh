@@ -106,7 +106,9 @@ ok "the module is its kernel's" eval \
 	'modinfo -F vermagic "$root/lib/modules/$release/extra/revdedup/dm-revdedup.ko" | grep "^$release "'
 ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
 	--payload "$root/lib/modules/$release/extra/revdedup:module" -- \
-	sh -ec 'modprobe dm-mod; insmod /revdedup/module/dm-revdedup.ko; dmsetup targets | grep "^revdedup "'
+	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")
+		insmod module/dm-revdedup.ko
+		dmsetup targets | grep "^revdedup "'
 # What dkms.conf has DKMS do, in the source that it gets.
 dkms_builds() {
 	local tree=$root/usr/src/revdedup-$version
