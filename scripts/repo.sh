@@ -39,7 +39,8 @@ gpg=(gpg --batch --quiet --no-tty)
 if [ -z "$key" ]; then
 	export GNUPGHOME=$PWD/build/repo-key
 	rm -rf "$GNUPGHOME"
-	mkdir -p -m 700 "$GNUPGHOME"
+	mkdir -p build
+	mkdir -m 700 "$GNUPGHOME"
 	trap 'gpgconf --kill all' EXIT
 	key="revdedup repository (a key for a try)"
 	"${gpg[@]}" --passphrase '' --quick-generate-key "$key" ed25519 sign never 2>/dev/null
@@ -49,7 +50,8 @@ fi
 # kernel_release KDIR: for which kernel these headers are.
 kernel_release() {
 	local file=$1/include/config/kernel.release
-	[ -f "$file" ] || die "'$1' has no include/config/kernel.release: it has no headers of a kernel"
+	[ -f "$file" ] ||
+		die "'$1' has no headers of a kernel: it lacks include/config/kernel.release"
 	cat "$file"
 }
 
@@ -76,7 +78,8 @@ make_modules() {
 
 		Package: $name
 		Architecture: $arch
-		Depends: \${misc:Depends}, kmod, linux-image-$release | linux-image-$release-unsigned
+		Depends: \${misc:Depends}, kmod,
+		 linux-image-$release | linux-image-$release-unsigned
 		Recommends: revdedup
 		Provides: revdedup-modules (= $version)
 		Description: frequent, cheap snapshots of VM disks on LVM - module for $release
@@ -90,19 +93,20 @@ make_modules() {
 		%:
 			dh \$@
 		override_dh_auto_install:
+			strip --strip-debug dm-revdedup.ko
 			install -D -m 644 dm-revdedup.ko \
 				debian/$name/lib/modules/$release/extra/revdedup/dm-revdedup.ko
-			strip --strip-debug debian/$name/lib/modules/$release/extra/revdedup/dm-revdedup.ko
 		override_dh_strip override_dh_installmodules override_dh_usrlocal:
 	END
 	chmod 755 "$tree/debian/rules"
 	cp "build/modules-deb/out-$release/dm-revdedup.ko" "$tree"
+	# shellcheck disable=SC2016 # for sh
 	printf '#!/bin/sh\nset -e\n[ "$1" != configure ] || depmod %s\n#DEBHELPER#\n' "$release" \
 		>"$tree/debian/postinst"
 	printf '#!/bin/sh\nset -e\n[ ! -d /lib/modules/%s ] || depmod %s\n#DEBHELPER#\n' \
 		"$release" "$release" >"$tree/debian/postrm"
 	# As that of DKMS, where it is the running kernel's.
-	sed "s/^if .* remove .*/if [ \"\$1\" = remove ] \&\& [ \"\$(uname -r)\" = $release ] \&\& attached; then/" \
+	sed "s/ = remove ]/& \&\& [ \"\$(uname -r)\" = $release ]/" \
 		debian/revdedup-dkms.prerm >"$tree/debian/prerm"
 	(cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >"$tree.log" 2>&1 || {
 		tail -n 30 "$tree.log" >&2
@@ -152,6 +156,6 @@ cat >README <<-END
 	The last line may name a module that is built already, if there is one for your kernel,
 	instead of DKMS, a compiler and headers:
 
-	$(printf '  # apt install revdedup %s\n' "$(sed -n 's/^Package: \(revdedup-modules-.*\)/\1/p' "$index")")
+	$(sed -n 's/^Package: \(revdedup-modules-.*\)/  # apt install revdedup \1/p' "$index")
 END
 note "the repository is in build/repo: README there says how a host uses it"

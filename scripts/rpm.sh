@@ -32,8 +32,9 @@ rm -rf "$top"
 mkdir -p "$top"/{SOURCES,SPECS}
 git ls-files -z | tar -c --null -T - --transform "s|^|revdedup-$version/|S" |
 	gzip -n >"$top/SOURCES/revdedup-$version.tar.gz"
-entry="* $(date -d "$(dpkg-parsechangelog -S Date)" '+%a %b %d %Y') $(dpkg-parsechangelog -S Maintainer)"
-sed -e "s/@VERSION@/$version/" -e "s/^@CHANGELOG@/$entry - $version-1\n- CHANGELOG.md says what is new/" \
+entry="* $(date -d "$(dpkg-parsechangelog -S Date)" '+%a %b %d %Y')"
+entry+=" $(dpkg-parsechangelog -S Maintainer) - $version-1"
+sed -e "s/@VERSION@/$version/" -e "s/^@CHANGELOG@/$entry\n- CHANGELOG.md says what is new/" \
 	rpm/revdedup.spec.in >"$top/SPECS/revdedup.spec"
 defines=(--define "_topdir $top" --define "kdir $kdir"
 	--define "kernel_release $(<"$kdir/include/config/kernel.release")")
@@ -47,7 +48,8 @@ rpmbuild -bb "${defines[@]}" "$top/SPECS/revdedup.spec" >"$top/log" 2>&1 || {
 	tail -n 30 "$top/log" >&2
 	die "no packages were made; all of the log is in build/rpm/log"
 }
-rpmlint --strict --config rpm/rpmlint.toml "$top"/SPECS/*.spec "$top"/RPMS/*/*.rpm >"$top/lint" 2>&1 || {
+rpmlint --strict --config rpm/rpmlint.toml "$top"/SPECS/*.spec "$top"/RPMS/*/*.rpm \
+	>"$top/lint" 2>&1 || {
 	cat "$top/lint" >&2
 	die "rpmlint finds fault with the packages"
 }

@@ -98,7 +98,8 @@ tar -x -C "$root" -f "$base/root.tar"
 mount -t proc proc "$root/proc"
 
 # As python prints it once it listens.
-python3 -u -m http.server --bind 127.0.0.1 --directory "$build/served" 0 >"$build/server" 2>/dev/null &
+python3 -u -m http.server --bind 127.0.0.1 --directory "$build/served" 0 \
+	>"$build/server" 2>/dev/null &
 server=$!
 until port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$build/server") && [ -n "$port" ]; do
 	kill -0 "$server" || die "no server on loopback: see $build/server"
@@ -109,8 +110,8 @@ url=http://127.0.0.1:$port
 # No other source, so that no package of Debian's can stand in; and a DKMS, which there is not.
 rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*
 mkdir -p "$build/dkms/DEBIAN" "$root/local"
-printf '%s\n' 'Package: dkms' 'Version: 3.0' 'Architecture: all' 'Maintainer: none <none@localhost>' \
-	'Description: stands for it' >"$build/dkms/DEBIAN/control"
+printf '%s\n' 'Package: dkms' 'Version: 3.0' 'Architecture: all' \
+	'Maintainer: none <none@localhost>' 'Description: stands for it' >"$build/dkms/DEBIAN/control"
 dpkg-deb --root-owner-group -b "$build/dkms" "$root/local/dkms.deb" >/dev/null
 (cd "$root/local" && dpkg-scanpackages . 2>/dev/null >Packages)
 echo 'deb [trusted=yes] file:/local ./' >"$root/etc/apt/sources.list.d/local.list"
@@ -129,10 +130,12 @@ ok "they are installed" inside apt-get -y -q install revdedup "$module"
 ok "from the repository" inside sh -c "apt-cache policy revdedup | grep -F '$url'"
 ok "the module is there for its kernel" inside modinfo -k "$release" dm-revdedup
 ok "with no compiler" inside sh -c '! command -v gcc && ! command -v make && ! dpkg -s dkms'
-ok "all that the programs recommend is there" inside sh -c '[ -z "$(apt-get -s install revdedup | grep ^Inst)" ]'
+lacks_nothing() { ! inside apt-get -s install revdedup | grep ^Inst; }
+ok "all that the programs recommend is there" lacks_nothing
 ok "programs run" inside revdedupctl version
 mkdir "$build/module"
 cp "$root/lib/modules/$release/extra/revdedup/dm-revdedup.ko" "$build/module"
+# shellcheck disable=SC2016 # for the guest
 ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
 	--payload "$build/module:module" -- \
 	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")

@@ -57,7 +57,8 @@ preun() {
 has_files() {
 	local file
 	for file in usr/sbin/revdedup{ctl,-meta} usr/share/man/man8/revdedup{ctl,-meta}.8.gz \
-		usr/share/man/man5/revdedup.conf.5.gz usr/lib/systemd/system/revdedup-attach.service \
+		usr/share/man/man5/revdedup.conf.5.gz \
+		usr/lib/systemd/system/revdedup-attach.service \
 		usr/lib/systemd/system-preset/80-revdedup.preset \
 		usr/lib/udev/rules.d/56-revdedup.rules etc/revdedup/{revdedup.conf,hooks.d/libvirt} \
 		usr/libexec/revdedup/tell-failure usr/share/bash-completion/completions/revdedupctl \
@@ -84,6 +85,14 @@ starts() {
 		! grep -r '@[A-Z]*@\|BUILD' "$root/usr/lib/systemd/system"
 }
 
+run_programs() {
+	"$root/usr/sbin/revdedupctl" version | grep -F "$version" &&
+		"$root/usr/sbin/revdedup-meta" --version | grep -F "$version"
+}
+
+modules=$root/lib/modules/$release/extra/revdedup
+is_of_kernel() { modinfo -F vermagic "$modules/dm-revdedup.ko" | grep "^$release "; }
+
 rm -rf "$build"
 mkdir -p "$root" "$build/rpms"
 ok "they are built, and rpmlint finds no fault" make rpm
@@ -96,16 +105,16 @@ ok "or prebuilt" requires kmod-revdedup 'revdedup-kmod = '
 ok "they are installed" rpm --root "$root" -i --nodeps --noscripts "$build"/rpms/*.rpm
 ok "each file is in its place" has_files
 ok "each belongs to one of them" owns_all
-ok "they are as they were packed" rpm --root "$root" -V --nodeps --noscripts revdedup{,-nbdkit,-dkms} kmod-revdedup
+ok "they are as they were packed" rpm --root "$root" -V --nodeps --noscripts \
+	revdedup{,-nbdkit,-dkms} kmod-revdedup
 ok "units start what is there" starts
-ok "the programs run" eval '"$root/usr/sbin/revdedupctl" version | grep -F "$version" &&
-	"$root/usr/sbin/revdedup-meta" --version | grep -F "$version"'
+ok "the programs run" run_programs
 ok "nbdkit loads the plugin" nbdkit \
 	"$root/usr/lib64/nbdkit/plugins/nbdkit-revdedup-plugin.so" --dump-plugin
-ok "the module is its kernel's" eval \
-	'modinfo -F vermagic "$root/lib/modules/$release/extra/revdedup/dm-revdedup.ko" | grep "^$release "'
+ok "the module is its kernel's" is_of_kernel
+# shellcheck disable=SC2016 # for the guest
 ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
-	--payload "$root/lib/modules/$release/extra/revdedup:module" -- \
+	--payload "$modules:module" -- \
 	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")
 		insmod module/dm-revdedup.ko
 		dmsetup targets | grep "^revdedup "'

@@ -78,7 +78,8 @@ done
 scripts/sbom.py --out "$build/again.json" >/dev/null
 ok "it is the same again" cmp build/sbom.json "$build/again.json"
 sed 's/"specVersion": "1.5"/&, "more": 1/' build/sbom.json >"$build/wrong.json"
-ok "the validator finds what is wrong" eval '! fits "$build/wrong.json"'
+fits_not() { ! fits "$@"; }
+ok "the validator finds what is wrong" fits_not "$build/wrong.json"
 sed '/"libzstd": /d' scripts/sbom.py >"$build/tree/scripts/sbom.py"
 ln -s "$PWD"/{.git,Makefile,userspace,build} "$build/tree"
 unknown() {

@@ -73,8 +73,8 @@ static int check_settings(struct ctl *ctl, struct ctl_finding *ret)
 			      config->path);
 		return ctl_mend(ret, "edit %s", config->path);
 	}
-	return ctl_find_that(ret, CTL_FINDING_OK, config->is_missing ? "there is no '%s', and need be none" :
-			     "'%s'", config->path);
+	return ctl_find_that(ret, CTL_FINDING_OK, config->is_missing ?
+			     "there is no '%s', and need be none" : "'%s'", config->path);
 }
 
 /* The alert for Prometheus has the same bound. */
@@ -140,7 +140,7 @@ static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	if (r)
 		return r;
 	if (bad)
-		return ctl_mend(ret, "revdedupctl status, which shows all; after a repair: revdedupctl attach --all");
+		return ctl_mend(ret, "revdedupctl status shows all; then: revdedupctl attach --all");
 	if (!nr)
 		return ctl_find_that(ret, CTL_FINDING_OK, "none is attached");
 	return ctl_find_that(ret, CTL_FINDING_OK, "%u attached, none needs attention", nr);

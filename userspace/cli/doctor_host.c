@@ -147,7 +147,7 @@ static int check_loaded(struct ctl_finding *ret, const char *release)
 		return ctl_find_that(ret, CTL_FINDING_OK, "target %u.%u.%u, loaded in %s",
 				     version[0], version[1], version[2], release);
 	ctl_find_that(ret, CTL_FINDING_NOTE, "an older build of the module is loaded than is installed");
-	return ctl_mend(ret, "restart the host; or, once no volume is attached: modprobe -r " MODULE);
+	return ctl_mend(ret, "restart, or, once no volume is attached: modprobe -r " MODULE);
 }
 
 static int check_module(struct ctl *ctl, struct ctl_finding *ret)
@@ -474,7 +474,8 @@ static int check_libguestfs(struct ctl *ctl, struct ctl_finding *ret)
 
 	(void)ctl;
 	return rd_libguestfs_load(&calls) ?
-		note_missing(ret, "libguestfs", "'files' and 'find' need", "libguestfs0", "libguestfs") :
+		note_missing(ret, "libguestfs", "'files' and 'find' need", "libguestfs0",
+			     "libguestfs") :
 		ctl_find_that(ret, CTL_FINDING_OK, "libguestfs");
 }
 
@@ -484,7 +485,8 @@ static int check_libnbd(struct ctl *ctl, struct ctl_finding *ret)
 
 	(void)ctl;
 	return rd_libnbd_load(&calls) ?
-		note_missing(ret, "libnbd", "reads and writes disks over NBD", "libnbd0", "libnbd") :
+		note_missing(ret, "libnbd", "reads and writes disks over NBD", "libnbd0",
+			     "libnbd") :
 		ctl_find_that(ret, CTL_FINDING_OK, "libnbd");
 }
 
