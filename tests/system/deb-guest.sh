@@ -393,6 +393,9 @@ failed_units() { systemctl --no-pager --plain --no-legend --failed | awk '{ prin
 # is_whole VOLUME: its newest version is what its device has.
 is_whole() { revdedupctl dump "$1@latest" | cmp - "$vm2"; }
 
+# reads_changes VOLUME: a version of it, which is based on the one before.
+reads_changes() { revdedupctl snapshot "$1" | tee /tmp/made && grep " changed segments, " /tmp/made; }
+
 # What the first boot after it finds.
 test_after() {
 	ok "tracking was lost, and status says so" \
@@ -400,8 +403,7 @@ test_after() {
 	ok "the next version is read in full" eval \
 		'revdedupctl snapshot vg/vm2 | grep -F "full read: "'
 	ok "and has what was written without the module" is_whole vg/vm2
-	ok "the one behind it is not" eval \
-		'revdedupctl snapshot vg/vm2 | grep -F ": 0 changed segments"'
+	ok "the one behind it is not" reads_changes vg/vm2
 }
 
 # --- the last: LVM as Proxmox VE sets it up; upgrade, and removal

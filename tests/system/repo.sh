@@ -111,7 +111,8 @@ url=http://127.0.0.1:$port
 rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*
 mkdir -p "$build/dkms/DEBIAN" "$root/local"
 printf '%s\n' 'Package: dkms' 'Version: 3.0' 'Architecture: all' \
-	'Maintainer: none <none@localhost>' 'Description: stands for it' >"$build/dkms/DEBIAN/control"
+	'Maintainer: none <none@localhost>' 'Description: stands for it' \
+	>"$build/dkms/DEBIAN/control"
 dpkg-deb --root-owner-group -b "$build/dkms" "$root/local/dkms.deb" >/dev/null
 (cd "$root/local" && dpkg-scanpackages . 2>/dev/null >Packages)
 echo 'deb [trusted=yes] file:/local ./' >"$root/etc/apt/sources.list.d/local.list"

@@ -60,8 +60,10 @@ has_files() {
 		usr/share/man/man5/revdedup.conf.5.gz \
 		usr/lib/systemd/system/revdedup-attach.service \
 		usr/lib/systemd/system-preset/80-revdedup.preset \
-		usr/lib/udev/rules.d/56-revdedup.rules etc/revdedup/{revdedup.conf,hooks.d/libvirt} \
-		usr/libexec/revdedup/tell-failure usr/share/bash-completion/completions/revdedupctl \
+		usr/lib/udev/rules.d/56-revdedup.rules \
+		etc/revdedup/{revdedup.conf,hooks.d/libvirt} \
+		usr/libexec/revdedup/tell-failure \
+		usr/share/bash-completion/completions/revdedupctl \
 		"usr/share/licenses/revdedup-$version/COPYING" usr/share/doc/revdedup/README.md \
 		"usr/src/revdedup-$version/"{dkms.conf,kernel/target.c} \
 		usr/lib64/nbdkit/plugins/nbdkit-revdedup-plugin.so \
@@ -129,7 +131,9 @@ dkms_builds() {
 ok "the source for DKMS builds" dkms_builds
 ok "with nothing attached the programs may go" preun revdedup 0
 touch "$root/etc/revdedup/volumes/revdedup-vg-vm1"
-refuses() { ! preun revdedup 0 2>"$build/error" && grep -F 'revdedupctl detach VOL' "$build/error"; }
+refuses() {
+	! preun revdedup 0 2>"$build/error" && grep -F 'revdedupctl detach VOL' "$build/error"
+}
 ok "with a volume attached they may not, and say what to do" refuses
 ok "but be upgraded" preun revdedup 1
 echo "# $number passed"

@@ -111,7 +111,8 @@ static int check_pool(struct ctl *ctl, struct ctl_finding *ret)
 		return r;
 	ctl_free_print(free, &stats);
 	if (!is_nearly_full(&stats))
-		return ctl_find_that(ret, CTL_FINDING_OK, "'%s', free: %s", ctl_pool_name(ctl), free);
+		return ctl_find_that(ret, CTL_FINDING_OK, "'%s', free: %s", ctl_pool_name(ctl),
+				     free);
 	ctl_find_that(ret, CTL_FINDING_WRONG, "'%s' is nearly full, free: %s", ctl_pool_name(ctl),
 		      free);
 	return ctl_mend(ret, "revdedupctl prune --keep-last N; or revdedupctl grow");
