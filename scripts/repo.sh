@@ -82,7 +82,7 @@ make_modules() {
 		 linux-image-$release | linux-image-$release-unsigned
 		Recommends: revdedup
 		Provides: revdedup-modules (= $version)
-		Description: frequent, cheap snapshots of VM disks on LVM - module for $release
+		Description: module of revdedup for $release
 		 The device-mapper target that remembers which parts of a volume were written
 		 since its last snapshot, built for this kernel: nothing is compiled where it is
 		 installed. For other kernels there is revdedup-dkms; where both have built it
@@ -90,13 +90,10 @@ make_modules() {
 	END
 	cat >"$tree/debian/rules" <<-END
 		#!/usr/bin/make -f
-		%:
-			dh \$@
-		override_dh_auto_install:
-			strip --strip-debug dm-revdedup.ko
-			install -D -m 644 dm-revdedup.ko \
-				debian/$name/lib/modules/$release/extra/revdedup/dm-revdedup.ko
-		override_dh_strip override_dh_installmodules override_dh_usrlocal:
+		file := debian/$name/lib/modules/$release/extra/revdedup/dm-revdedup.ko
+		%: ; dh \$@
+		override_dh_auto_install: ; install -D -m 644 dm-revdedup.ko \$(file) && strip -g \$(file)
+		override_dh_strip override_dh_installmodules override_dh_usrlocal: ;
 	END
 	chmod 755 "$tree/debian/rules"
 	cp "build/modules-deb/out-$release/dm-revdedup.ko" "$tree"
