@@ -110,7 +110,11 @@ attached() { echo none >etc/volumes/revdedup-vg-vm1; }
 
 @test "doctor: a module that does not load" {
 	says modprobe "modprobe: ERROR: could not insert 'dm_revdedup': Key was rejected by service" 1
-	finds module wrong '*does not load: *Key was rejected by service' '"mokutil --import *"'
+	finds module wrong '*does not load: *Key was rejected by service' \
+		'"apt install revdedup-dkms, which signs it; mokutil --import *"'
+	says dkms "revdedup/1.2, $release, x86_64: installed"
+	finds module wrong '*' '"mokutil --import *"'
+	says dkms ''
 	says modprobe "modprobe: ERROR: could not insert 'dm_revdedup': Exec format error" 1
 	finds module wrong '*does not load: *Exec format error' \
 		"\"apt install --reinstall revdedup-modules-$release; *\""

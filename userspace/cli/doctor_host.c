@@ -115,7 +115,8 @@ static void find_unloadable(struct ctl_finding *ret, const char *release)
 			      MODULE " from being loaded: '%s'", what);
 		ctl_mend(ret, "remove the line that this shows: grep -r revdedup /etc/modprobe.d");
 	} else if (strstr(why, "Key was rejected") || strstr(why, "Required key")) {
-		ctl_mend(ret, "mokutil --import /var/lib/dkms/mok.pub, and restart the host: see secure-boot.rst");
+		ctl_mend(ret, "%smokutil --import /var/lib/dkms/mok.pub, and restart the host: see secure-boot.rst",
+			 known[0] ? "" : "apt install revdedup-dkms, which signs it; ");
 	} else if (known[0]) {
 		ctl_mend(ret, "dkms install --force %s -k %s", known, release);
 	} else {
