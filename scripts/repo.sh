@@ -92,8 +92,9 @@ make_modules() {
 		#!/usr/bin/make -f
 		file := debian/$name/lib/modules/$release/extra/revdedup/dm-revdedup.ko
 		%: ; dh \$@
-		override_dh_auto_install: ; install -D -m 644 dm-revdedup.ko \$(file) && strip -g \$(file)
-		override_dh_strip override_dh_installmodules override_dh_usrlocal: ;
+		override_dh_auto_install: ; install -D -m 644 dm-revdedup.ko \$(file)
+		override_dh_strip: ; strip -g \$(file)
+		override_dh_installmodules override_dh_usrlocal: ;
 	END
 	chmod 755 "$tree/debian/rules"
 	cp "build/modules-deb/out-$release/dm-revdedup.ko" "$tree"

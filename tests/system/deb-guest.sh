@@ -394,7 +394,10 @@ failed_units() { systemctl --no-pager --plain --no-legend --failed | awk '{ prin
 is_whole() { revdedupctl dump "$1@latest" | cmp - "$vm2"; }
 
 # reads_changes VOLUME: a version of it, which is based on the one before.
-reads_changes() { revdedupctl snapshot "$1" | tee /tmp/made && grep " changed segments, " /tmp/made; }
+reads_changes() {
+	revdedupctl snapshot "$1" | tee /tmp/made
+	grep " changed segments, " /tmp/made
+}
 
 # What the first boot after it finds.
 test_after() {
