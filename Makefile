@@ -16,6 +16,9 @@
 #   make install-proxmox  the plugin for Proxmox VE
 #   make deb           the same as three Debian packages, in build/deb
 #   make dist          the source of the last commit, as build/revdedup-VERSION.tar.gz
+#   make repo          these, and prebuilt modules, as a signed apt repository (KEY=ID)
+#   make rpm           packages for Fedora and RHEL, in build/rpm
+#   make sbom          what the programs consist of and need, as CycloneDX
 #
 # A fresh Debian has no make yet: scripts/demo.sh and scripts/check.sh install
 # what they need. All output goes to build/.
@@ -148,6 +151,15 @@ dist:
 	git archive --prefix=revdedup-$(VERSION)/ -o build/revdedup-$(VERSION).tar.gz HEAD
 	@echo "build/revdedup-$(VERSION).tar.gz"
 
+repo:
+	scripts/repo.sh $(if $(KEY),--key "$(KEY)")
+
+rpm:
+	scripts/rpm.sh
+
+sbom: userspace
+	scripts/sbom.py
+
 # DKMS builds the module, now and again for each new kernel.
 install-module:
 	install -d "$(DESTDIR)$(DKMS_SRC)/kernel"
@@ -185,5 +197,5 @@ clean:
 
 .PHONY: all help userspace module modules-all lint check-fast check soak bench-target \
 	bench-table bench-pool bench-nbd figures demo demo-host install install-programs \
-	install-docs install-host install-plugin install-proxmox install-module deb dist uninstall \
-	clean
+	install-docs install-host install-plugin install-proxmox install-module deb dist repo rpm \
+	sbom uninstall clean

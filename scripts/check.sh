@@ -124,6 +124,9 @@ declare -A about=(
 	[packages]="that the Debian packages build and have each file in its place"
 	[deb]="the Debian packages installed, booted with systemd, upgraded and removed"
 	[proxmox]="the plugin for Proxmox VE: a guest's disk in use, with snapshots and roll-backs"
+	[repo]="the apt repository: stock apt installs from it, with a prebuilt module"
+	[rpm]="the packages for Fedora and RHEL: built, looked at by rpmlint, and unpacked"
+	[sbom]="what the programs consist of and need, beside the schema of CycloneDX"
 	[harness]="that a guest which hangs, panics or lies fails its test"
 )
 
@@ -453,6 +456,9 @@ job_release() {
 	"$scripts/setup.sh" build test
 	TMPDIR=$memory "$scripts/bats.sh" tests/golden/release.bats
 }
+job_repo() { tests/system/repo.sh; }
+job_rpm() { tests/system/rpm.sh; }
+job_sbom() { tests/system/sbom.sh; }
 # package_has PACKAGE PATTERN...: a file of each of these names.
 package_has() {
 	local file list
@@ -500,7 +506,7 @@ soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecras
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
 	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
 	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release
-	proxmox_6.12)
+	proxmox_6.12 repo rpm sbom)
 
 # --- what jobs cost and need, and what breaks them
 
@@ -563,6 +569,9 @@ mutate             2    -    -  modules
 harness            2    -  150
 packages           2    -  200
 deb                2    -    -
+repo               2    -    -  deb
+rpm                2    -    -
+sbom               2    -    -
 libvirt            2    -    -
 release            2    -    -
 prometheus         1    -    -
@@ -631,6 +640,13 @@ tests/system/vm-selftest.sh
 tests/system/deb* debian/* systemd/* Makefile scripts/deb.sh scripts/dkms*
 scripts/headers.sh
 	lint packages deb kernels prometheus release
+	lint packages deb repo rpm sbom kernels prometheus
+tests/system/repo.sh scripts/repo.sh
+	lint repo
+tests/system/rpm.sh scripts/rpm.sh tools/rpm/*
+	lint rpm
+tests/system/sbom.sh scripts/sbom.py
+	lint sbom
 tests/mutate/*
 	lint mutate
 Documentation/* README.md

@@ -7,7 +7,8 @@
 # reported. Kernel code: checkpatch --strict, sparse, W=1. Other C code: checkpatch.
 # Scripts: shellcheck. Man pages: mandoc. Units: systemd-analyze. The tree: the programs in
 # tools/ check that includes go down, that comments and pages name functions and files that
-# exist, and that no word is back that was given up. No line is wider than 100 columns.
+# exist, and that no word is back that was given up. No line is wider than 100 columns, and each
+# file says its licence.
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=${BASH_SOURCE[0]%/*}
@@ -219,6 +220,14 @@ check_files "shellcheck" "$(version_of shellcheck) $(cat "${sourced[@]}" | sha25
 [ "${#man[@]}" -eq 0 ] || check "mandoc" mandoc -T lint -W warning "${man[@]}"
 check "systemd-analyze" verify_units
 check "systemd-analyze security" exposed_units
+# Formats without comments, pages in Markdown and patches have none.
+unlicensed() {
+	{ git grep -L 'SPDX-License-Identifier: GPL-2\.0' -- . ':!*.md' ':!*.json' ':!*.patch' \
+		':!.gitignore' ':!COPYING' ':!debian/changelog' ':!debian/copyright' \
+		':!debian/source/format' ':!tests/bench/target/dist' || :; } |
+		sed 's/$/: no SPDX line/'
+}
+check "licences" unlicensed
 check "columns" too_wide "${text[@]}"
 check "arrows between layers" tools/arrows
 check "dangling names" tools/dangling

@@ -18,6 +18,8 @@
 #   pool    a series of real disk images
 #   bench   the benchmarks of the pool, and borg and restic beside it
 #   deb     the Debian packages, and a machine to try them on
+#   rpm     the packages for Fedora and RHEL
+#   sbom    what checks the bill of materials
 #   kunit   a kernel built from Debian's source (user-mode Linux)
 #
 #   -n, --dry-run   print the missing packages, one a line, and install nothing
@@ -56,7 +58,9 @@ declare -A packages=(
 	[pool]="mmdebstrap e2fsprogs"
 	[bench]="borgbackup restic rdiff openssh-server openssh-client postgresql btrfs-progs
 		squashfs-tools sqlite3 time e2fsprogs nbdkit libnbd-dev libnbd-bin python3-libnbd"
-	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs"
+	[deb]="debhelper dh-dkms dpkg-dev lintian mmdebstrap e2fsprogs apt-utils gnupg binutils"
+	[rpm]="rpm rpmlint dpkg-dev cpio"
+	[sbom]="python3-venv binutils"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		systemd linux-source-6.12"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils

@@ -84,10 +84,10 @@ page() {
 		===============
 
 		Written by \`\`make figures\`\`: what each benchmark printed, on a state of the code whose
-		\`\`kernel\`\`, \`\`userspace\`\` and \`\`tests/bench\`\` have the sum $code.
-		figures.rst is in words.
+		kernel/, userspace/ and tests/bench/ have the sum $code. figures.rst is in words.
 
-		Machine: $(nproc) processors ($model), Linux $(uname -r). Guests: QEMU with $("$tree/scripts/vm-probe.sh").
+		Machine: $(nproc) processors ($model), Linux $(uname -r). Guests:
+		QEMU with $("$tree/scripts/vm-probe.sh").
 	END
 	while read -r name; do
 		[ -e "$results/$name" ] || continue

@@ -220,7 +220,7 @@ bats_require_minimum_version 1.5.0
 			[ "$output" = "$wanted" ] || { diff <(echo "$output") <(echo "$wanted"); false; }
 		done
 	done
-	[ "$(revdedupctl_commands | wc -l)" -eq 42 ]
+	[ "$(revdedupctl_commands | wc -l)" -eq 43 ]
 	must help
 	# On a terminal as most are.
 	[ "$(awk 'length > 80' <<<"$output")" = "" ]

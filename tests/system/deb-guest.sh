@@ -2,10 +2,11 @@
 # shellcheck shell=bash
 #
 # The guest's part of deb.sh, in the Debian on which deb.sh has installed the packages. It boots
-# with systemd, three times: see "boots" below. In the first boot a volume is attached, and the
-# units run; udev and LVM treat the devices as they should. In the other two the volumes are
-# there again, and at last dpkg upgrades the packages, and takes that back, while volumes are in
-# use; refuses to remove them, and removes them.
+# with systemd, four times: see "boots" below. In the first boot a volume is attached, and the
+# units run; udev and LVM treat the devices as they should. In the second the volumes are there
+# again, in the third as far as they can be without the module, and then again; at last dpkg
+# upgrades the packages, and takes that back, while volumes are in use; refuses to remove them,
+# and removes them.
 set -euo pipefail
 # shellcheck source=tests/guest/lib/guest.bash
 . "${BASH_SOURCE[0]%/*}/../guest/lib/guest.bash"
@@ -310,6 +311,7 @@ test_lvm() {
 	ok "a guest's volume group is seen" vgs guest
 	ok "with the documented filter it is not" refused guest vgs --config "$filter" guest
 	ok "but the host's" vgs --config "$filter" vg
+	ok "doctor says so" doctor_says lvm-filter "which is a guest's"
 }
 
 # --- the second boot: LVM as Debian sets it up
@@ -322,7 +324,7 @@ test_boot() {
 	ok "systemd has not left out one" eval '! journalctl -b | grep "ordering cycle"'
 	ok "the unit has attached volumes" has attach ActiveState active
 	ok "changes are tracked" are_tracked
-	ok "one is mounted" grep . /data/one
+	ok "one is mounted" retry 100 0.2 grep . /data/one
 	ok "the guest's group is not active" eval '! dm_devices | grep ^guest'
 }
 
@@ -337,9 +339,78 @@ second_boot() {
 	lvchange -qq --setautoactivation n vg/vm1 vg/vm2 vg/vm3
 	sed -i 's/^devices {/&\n\tuse_devicesfile = 1/' /etc/lvm/lvm.conf
 	lvm lvmdevices --yes --adddev /dev/disk/by-id/virtio-disk0
+	# As a disk that was full while it was built has it; boot_all unloads the module.
+	cp "$(modinfo -n dm-revdedup)" /root/module
+	truncate -s 4K "$(modinfo -n dm-revdedup)"
 }
 
-# --- the third: LVM as Proxmox VE sets it up; upgrade, and removal
+# --- a boot with a module that does not load
+
+vm2=/dev/mapper/revdedup-vg-vm2
+
+# state_is VOLUME STATE WORDS: status says so.
+state_is() {
+	revdedupctl status "$1" >/tmp/status
+	cat /tmp/status
+	grep -E "^$1 +$2 .*$3" /tmp/status
+}
+
+# doctor_says NAME WORDS [MEND]
+doctor_says() {
+	revdedupctl doctor >/tmp/doctor
+	grep -A 1 "^$1 " /tmp/doctor | tee /tmp/found
+	grep -F -- "$2" /tmp/found && { [ $# -eq 2 ] || grep -F -- "mend: $3" /tmp/found; }
+}
+
+boot_without_module() {
+	local fs
+	fs=$(blkid -p -o value -s UUID $vol)
+	ok "without the module the host comes up" systemctl is-active multi-user.target
+	ok "and no other unit fails" [ "$(failed_units)" = revdedup-attach.service ]
+	ok "the unit says that a volume works, and is not tracked" says attach \
+		"there is no module dm-revdedup for this kernel: 'vg/vm1' works, but is not tracked"
+	ok "and of which one blocks lie in the pool" \
+		says attach "and blocks of 'vg/vm3' lie in the pool"
+	ok "what is on the volume is mounted" retry 100 0.2 grep . /data/one
+	ok "links by UUID lead to it" is_ready
+	ok "status says of it that it is not tracked" state_is vg/vm1 linear 'is not tracked'
+	ok "and of the other one that it has no device" state_is vg/vm3 down 'has no device'
+	ok "no version of it is taken, which would lack something" \
+		refused "'vg/vm1' is not tracked" revdedupctl snapshot vg/vm1
+	ok "root is told so by the timer's unit" tells snapshot "'vg/vm1' is not tracked"
+	ok "a guest writes" dd if=/dev/urandom of=$vm2 bs=4k seek=5000 count=100 oflag=direct
+	ok "doctor says why" doctor_says module "does not load: modprobe: ERROR: could not insert" \
+		"dkms install --force revdedup/"
+	cp /root/module "$(modinfo -n dm-revdedup)"
+	echo 'install dm-revdedup /bin/false' >/etc/modprobe.d/test.conf
+	ok "so it does of a line that forbids it" doctor_says module "'install /bin/false'" \
+		"remove the line that this shows: grep -r revdedup /etc/modprobe.d"
+	ok "which 'attach' obeys as well" state_is vg/vm1 linear 'is not tracked'
+	rm /etc/modprobe.d/test.conf
+}
+
+failed_units() { systemctl --no-pager --plain --no-legend --failed | awk '{ print $1 }'; }
+
+# is_whole VOLUME: its newest version is what its device has.
+is_whole() { revdedupctl dump "$1@latest" | cmp - "$vm2"; }
+
+# reads_changes VOLUME: a version of it, which is based on the one before.
+reads_changes() {
+	revdedupctl snapshot "$1" | tee /tmp/made
+	grep " changed segments, " /tmp/made
+}
+
+# What the first boot after it finds.
+test_after() {
+	ok "tracking was lost, and status says so" \
+		state_is vg/vm2 tracked 'has lost track of changes: the next snapshot reads everything'
+	ok "the next version is read in full" eval \
+		'revdedupctl snapshot vg/vm2 | grep -F "full read: "'
+	ok "and has what was written without the module" is_whole vg/vm2
+	ok "the one behind it is not" reads_changes vg/vm2
+}
+
+# --- the last: LVM as Proxmox VE sets it up; upgrade, and removal
 
 writer() {
 	touch /tmp/go
@@ -369,6 +440,8 @@ third_boot() {
 	local writer
 	test_boot
 	ok "this host does not see it" refused guest vgs guest
+	test_after
+	ok "doctor finds nothing wrong" revdedupctl doctor
 	writer &
 	writer=$!
 	# There is neither compiler nor header here, so there will be no module for the next
@@ -393,7 +466,7 @@ third_boot() {
 
 # --- boots
 
-# Boot three times, with systemd as the first process of a PID namespace. It ends each boot as it
+# Boot four times, with systemd as the first process of a PID namespace. It ends each boot as it
 # ends a machine: nothing is mounted then, and no device is left.
 boot_all() {
 	local part
@@ -415,7 +488,8 @@ boot_all() {
 	systemctl -q add-wants graphical.target part.service
 	systemctl -q mask getty.target
 	mkfifo /revdedup/out
-	for part in first_boot second_boot third_boot; do
+	for part in first_boot second_boot boot_without_module third_boot; do
+		[ $part != boot_without_module ] || rmmod dm_revdedup
 		# The end of the last one has made it read-only.
 		mount -o remount,rw /
 		echo "exec bash /revdedup/tests/system/deb-guest.sh $part >/revdedup/out 2>&1" \

@@ -474,6 +474,7 @@ void ctl_tell_export(struct ctl *ctl, const char *version);
 int cmd_attach(struct ctl *ctl);
 int cmd_detach(struct ctl *ctl);
 int cmd_status(struct ctl *ctl);
+int cmd_doctor(struct ctl *ctl);
 int cmd_metrics(struct ctl *ctl);
 int cmd_map(struct ctl *ctl);
 int cmd_unmap(struct ctl *ctl);

@@ -16,7 +16,7 @@ static const char *heading_of(const char *command)
 	} headings[] = {
 		{ "snapshot", "Every day" },
 		{ "init", "Now and then" },
-		{ "check", "When something may be broken" },
+		{ "doctor", "When something may be broken" },
 	};
 	unsigned int i;
 

@@ -321,21 +321,21 @@ static int apply(struct ctl *ctl)
 int ctl_config_load(struct ctl *ctl)
 {
 	const char *path = ctl_value(ctl, CTL_OPT_CONFIG);
-	bool is_status = ctl->command->run == cmd_status;
+	bool goes_on = ctl->command->run == cmd_status || ctl->command->run == cmd_doctor;
 	struct ctl_config *config = &ctl->config;
 	int r;
 
 	if (!ctl_takes(ctl->command, CTL_OPT_CONFIG))
 		return 0;
 	config->path = path ? strdup(path) : rd_config_path("revdedup.conf");
-	config->then = is_status ? "no setting counts" : "nothing was done";
+	config->then = goes_on ? "no setting counts" : "nothing was done";
 	r = config->path ? read_file(config, !path) : -ENOMEM;
 	if (!r)
 		r = parse(config);
 	if (!r)
 		return apply(ctl);
 	config->error = r;
-	return is_status ? 0 : r;
+	return goes_on ? 0 : r;
 }
 
 void ctl_config_free(struct ctl_config *config)

@@ -148,20 +148,31 @@ static struct ctl_progress *progress;
 /* --- the error that JSON has */
 
 /* The first one says why the command failed; later ones are what followed from it. */
-static struct {
-	pthread_mutex_t lock;
-	unsigned int nr;
-	char error[1200], hint[1200];
-} first = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct ctl_message first, *kept;
+static pthread_mutex_t first_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void keep_first(enum rd_log_kind kind, const char *text)
+/* Returns whether the caller of ctl_keep_messages() has it, so that it is not to be printed. */
+static bool keep_first(enum rd_log_kind kind, const char *text)
 {
-	pthread_mutex_lock(&first.lock);
-	if (kind == RD_LOG_ERROR && !first.nr++)
-		snprintf(first.error, sizeof(first.error), "%s", text);
-	if (kind == RD_LOG_HINT && first.nr == 1 && !first.hint[0])
-		snprintf(first.hint, sizeof(first.hint), "%s", text);
-	pthread_mutex_unlock(&first.lock);
+	struct ctl_message *message;
+	bool is_kept;
+
+	pthread_mutex_lock(&first_lock);
+	is_kept = kept;
+	message = is_kept ? kept : &first;
+	if (kind == RD_LOG_ERROR && !message->nr++)
+		snprintf(message->error, sizeof(message->error), "%s", text);
+	if (kind == RD_LOG_HINT && message->nr == 1 && !message->hint[0])
+		snprintf(message->hint, sizeof(message->hint), "%s", text);
+	pthread_mutex_unlock(&first_lock);
+	return is_kept;
+}
+
+void ctl_keep_messages(struct ctl_message *to)
+{
+	pthread_mutex_lock(&first_lock);
+	kept = to;
+	pthread_mutex_unlock(&first_lock);
 }
 
 const char *ctl_first_error(void)
@@ -189,9 +200,10 @@ void ctl_print_error_json(int exit, bool is_missing)
 
 static void print(enum rd_log_kind kind, const char *text)
 {
-	char line[1300];
+	char line[CTL_MESSAGE_TEXT + 100];
 
-	keep_first(kind, text);
+	if (keep_first(kind, text))
+		return;
 	if (progress)
 		ctl_progress_clear(progress);
 	snprintf(line, sizeof(line), "revdedupctl: %s%s\n",

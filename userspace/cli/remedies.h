@@ -5,6 +5,14 @@
 
 #include <stdbool.h>
 
+#define CTL_MESSAGE_TEXT	1200
+
+/* The first error, and the hint behind it. */
+struct ctl_message {
+	unsigned int nr;	/* how many errors there were */
+	char error[CTL_MESSAGE_TEXT], hint[CTL_MESSAGE_TEXT];
+};
+
 struct ctl_progress;
 
 /* Print all messages from now on, each in the place of the line of @over. */
@@ -19,5 +27,8 @@ void ctl_print_error_json(int exit, bool is_missing);
 /* Why the command failed: the text of its first error, and of the hint behind it, or "". */
 const char *ctl_first_error(void);
 const char *ctl_first_hint(void);
+
+/* From now on print no message, and keep the first one in @to; NULL: print them again. */
+void ctl_keep_messages(struct ctl_message *to);
 
 #endif

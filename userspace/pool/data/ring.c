@@ -57,6 +57,11 @@ int rd_ring_new(struct rd_ring **ret, unsigned int depth)
 	return 0;
 }
 
+bool rd_ring_is_uring(const struct rd_ring *ring)
+{
+	return ring->has_uring;
+}
+
 static void enqueue(struct rd_ring *ring, struct rd_op *op)
 {
 	op->next = NULL;

@@ -51,6 +51,9 @@ int rd_ring_new(struct rd_ring **ret, unsigned int depth);
 /* Wait for the operations in flight, without calling done(), and free the ring. */
 void rd_ring_free(struct rd_ring *ring);
 
+/* Has it io_uring, or plain calls? */
+bool rd_ring_is_uring(const struct rd_ring *ring);
+
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op);
 
 /*

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The checks of 'revdedupctl doctor' that concern the host: see doctor.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "host/sys/lvm.h"
+#include "host/sys/nbd.h"
+#include "host/sys/run.h"
+#include "host/sys/sysfs.h"
+#include "host/volume/attachment.h"
+#include "host/volume/libguestfs.h"
+#include "pool/data/librados.h"
+#include "pool/data/ring.h"
+#include "pool/served/libnbd.h"
+#include "pool/served/librbd.h"
+#include "doctor.h"
+
+#define LINE		256
+#define MODULE		"dm-revdedup"
+
+/* What is missing is wrong where a volume is attached: a host may keep images alone. */
+static enum ctl_finding_state state_of_missing(void)
+{
+	struct rd_buffer all = { 0 };
+	int r = rd_attachments(&all);
+	bool is_attached = r || all.len;
+
+	rd_buffer_free(&all);
+	return is_attached ? CTL_FINDING_WRONG : CTL_FINDING_NOTE;
+}
+
+/* --- the kernel and its module */
+
+/* The least that DKMS builds the module for: see scripts/dkms.conf.in. */
+static int check_kernel(struct ctl *ctl, struct ctl_finding *ret)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname name;
+
+	(void)ctl;
+	uname(&name);
+	sscanf(name.release, "%u.%u", &major, &minor);
+	if (major > 6 || (major == 6 && minor >= 1))
+		return ctl_find_that(ret, CTL_FINDING_OK, "Linux %s", name.release);
+	ctl_find_that(ret, CTL_FINDING_WRONG, "Linux %s is too old: the module needs 6.1 or later",
+		      name.release);
+	return ctl_mend_by_package(ret, "linux-image-amd64, and restart",
+				   "kernel, and restart");
+}
+
+static bool has_headers(const char *release)
+{
+	char path[LINE];
+
+	snprintf(path, sizeof(path), "/lib/modules/%s/build/Makefile", release);
+	return !access(path, F_OK);
+}
+
+static bool is_built(const char *release)
+{
+	char *const argv[] = { "modinfo", "-k", (char *)release, "-F", "filename", MODULE, NULL };
+
+	return !rd_run_quietly(argv, NULL);
+}
+
+/* Find the version that DKMS has, as "revdedup/1.0"; "": none. */
+static void find_in_dkms(char ret[LINE])
+{
+	char *const argv[] = { "dkms", "status", "revdedup", NULL };
+
+	if (ctl_ask_program(argv, ret, LINE))
+		ret[0] = '\0';
+	ret[strcspn(ret, ",: ")] = '\0';
+}
+
+/*
+ * Say how @release gets the module that it has not. It is wrong, too, where DKMS should have
+ * built it.
+ */
+static void mend_unbuilt(struct ctl_finding *ret, const char *release)
+{
+	char known[LINE], deb[2 * LINE];
+
+	find_in_dkms(known);
+	ret->state = known[0] ? CTL_FINDING_WRONG : state_of_missing();
+	snprintf(deb, sizeof(deb), "%slinux-headers-%s", known[0] ? "" : "revdedup-dkms ", release);
+	if (known[0] && has_headers(release))
+		ctl_mend(ret, "dkms install %s -k %s; where that fails, /var/lib/dkms/%s/build/make.log says why",
+			 known, release, known);
+	else
+		ctl_mend_by_package(ret, deb, "revdedup-dkms kernel-devel");
+}
+
+/* It is installed, and does not get into the kernel: modprobe says why. */
+static void find_unloadable(struct ctl_finding *ret, const char *release)
+{
+	char *const try[] = { "sh", "-c", "modprobe " MODULE " 2>&1", NULL };
+	char *const dry[] = { "modprobe", "-n", "-v", MODULE, NULL };
+	char why[LINE], what[LINE], known[LINE];
+
+	ctl_ask_program(dry, what, sizeof(what));
+	ctl_ask_program(try, why, sizeof(why));
+	ctl_find_that(ret, CTL_FINDING_WRONG, "the module " MODULE " does not load: %s",
+		      why[0] ? why : "modprobe does not say why");
+	find_in_dkms(known);
+	if (!strncmp(what, "install ", 8)) {
+		ctl_find_that(ret, CTL_FINDING_WRONG, "a line in /etc/modprobe.d keeps the module "
+			      MODULE " from being loaded: '%s'", what);
+		ctl_mend(ret, "remove the line that this shows: grep -r revdedup /etc/modprobe.d");
+	} else if (strstr(why, "Key was rejected") || strstr(why, "Required key")) {
+		ctl_mend(ret, "%smokutil --import /var/lib/dkms/mok.pub, and restart the host: see secure-boot.rst",
+			 known[0] ? "" : "apt install revdedup-dkms, which signs it; ");
+	} else if (known[0]) {
+		ctl_mend(ret, "dkms install --force %s -k %s", known, release);
+	} else {
+		ctl_mend(ret, "apt install --reinstall revdedup-modules-%s; dmesg may say more",
+			 release);
+	}
+}
+
+/* Is another build loaded than the one that lies on the disk? */
+static bool is_stale(void)
+{
+	char *const argv[] = { "modinfo", "-F", "srcversion", MODULE, NULL };
+	char loaded[LINE], installed[LINE];
+
+	rd_sysfs_line("/sys/module/dm_revdedup/srcversion", loaded, sizeof(loaded));
+	return !ctl_ask_program(argv, installed, sizeof(installed)) && loaded[0] &&
+		installed[0] && strcmp(loaded, installed);
+}
+
+static int check_loaded(struct ctl_finding *ret, const char *release)
+{
+	u32 version[3] = { 0 };
+	int r = rd_target_require_packs();
+
+	if (r)
+		return r;
+	rd_dm_has_target(RD_TARGET, version);
+	if (!is_stale())
+		return ctl_find_that(ret, CTL_FINDING_OK, "target %u.%u.%u, loaded in %s",
+				     version[0], version[1], version[2], release);
+	ctl_find_that(ret, CTL_FINDING_NOTE, "an older build of the module is loaded than is installed");
+	return ctl_mend(ret, "restart, or, once no volume is attached: modprobe -r " MODULE);
+}
+
+static int check_module(struct ctl *ctl, struct ctl_finding *ret)
+{
+	struct utsname name;
+
+	(void)ctl;
+	uname(&name);
+	if (geteuid() && access("/sys/module/dm_revdedup", F_OK)) {
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "only root can have it loaded");
+		return ctl_mend(ret, "run this as root");
+	}
+	if (geteuid())
+		return ctl_find_that(ret, CTL_FINDING_OK, "loaded in %s", name.release);
+	if (rd_target_exists())
+		return check_loaded(ret, name.release);
+	if (is_built(name.release)) {
+		find_unloadable(ret, name.release);
+		return 0;
+	}
+	ctl_find_that(ret, CTL_FINDING_WRONG,
+		      "there is no module " MODULE " for this kernel, %s: only images can be kept",
+		      name.release);
+	mend_unbuilt(ret, name.release);
+	return 0;
+}
+
+/* Is it a kernel, and not what a removed one has left? */
+static int is_kernel(const struct dirent *entry)
+{
+	char path[sizeof(entry->d_name) + 32];
+
+	snprintf(path, sizeof(path), "/lib/modules/%s/modules.order", entry->d_name);
+	return entry->d_name[0] != '.' && !access(path, F_OK);
+}
+
+/* A boot into a kernel that has no module is one after which no change is tracked. */
+static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
+{
+	struct dirent **kernels;
+	int nr = scandir("/lib/modules", &kernels, is_kernel, versionsort), i;
+	char missing[LINE] = "";
+
+	(void)ctl;
+	for (i = 0; i < nr; i++) {
+		if (!missing[0] && !is_built(kernels[i]->d_name))
+			snprintf(missing, sizeof(missing), "%s", kernels[i]->d_name);
+		free(kernels[i]);
+	}
+	if (nr >= 0)
+		free(kernels);
+	if (!missing[0])
+		return ctl_find_that(ret, CTL_FINDING_OK, "each installed kernel has the module");
+	ctl_find_that(ret, CTL_FINDING_WRONG,
+		      "%s, which is installed, has no module: after a boot into it no change is tracked",
+		      missing);
+	mend_unbuilt(ret, missing);
+	return 0;
+}
+
+/* --- LVM and udev */
+
+static int check_lvm(struct ctl *ctl, struct ctl_finding *ret)
+{
+	char *const argv[] = { "sh", "-c", "lvm version | sed -n 's/.*LVM version: *//p'", NULL };
+	unsigned int major = 0, minor = 0;
+	char line[LINE];
+	int r = ctl_ask_program(argv, line, sizeof(line));
+
+	(void)ctl;
+	if (r || sscanf(line, "%u.%u", &major, &minor) != 2) {
+		ctl_find_that(ret, state_of_missing(), "LVM is not installed: no volume can be attached");
+		return ctl_mend_by_package(ret, "lvm2", "lvm2");
+	}
+	if (major > 2 || (major == 2 && minor >= 3))
+		return ctl_find_that(ret, CTL_FINDING_OK, "LVM %s", line);
+	ctl_find_that(ret, CTL_FINDING_WRONG, "LVM %s is too old: 2.03 or later is needed", line);
+	return ctl_mend_by_package(ret, "lvm2", "lvm2");
+}
+
+static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
+{
+	struct rd_buffer seen = { 0 };
+	int r = rd_lvm_sees(&seen);
+
+	(void)ctl;
+	if (!r && seen.len) {
+		ctl_find_that(ret, CTL_FINDING_WRONG,
+			      "LVM of this host finds a physical volume on '%s', which is a guest's",
+			      (char *)seen.data);
+		ctl_mend(ret, "add the global_filter of guests.rst to /etc/lvm/lvm.conf");
+	} else if (!r) {
+		ctl_find_that(ret, CTL_FINDING_OK, "LVM looks into no disk of a guest");
+	}
+	rd_buffer_free(&seen);
+	return r;
+}
+
+static int check_udev(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const char *const dirs[] = {
+		"/etc/udev", "/run/udev", "/usr/local/lib/udev", "/usr/lib/udev", "/lib/udev",
+	};
+	char path[LINE];
+	unsigned int i;
+
+	(void)ctl;
+	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s/rules.d/56-revdedup.rules", dirs[i]);
+		if (!access(path, R_OK))
+			return ctl_find_that(ret, CTL_FINDING_OK, "'%s'", path);
+	}
+	ctl_find_that(ret, CTL_FINDING_WRONG,
+		      "udev has no 56-revdedup.rules: a mount by UUID may bypass tracking");
+	return ctl_mend_by_package(ret, "--reinstall revdedup", "revdedup");
+}
+
+/* --- units */
+
+static bool has_systemd(void)
+{
+	char *const argv[] = { "systemctl", "--version", NULL };
+
+	return !rd_run_quietly(argv, NULL);
+}
+
+static bool is_enabled(const char *unit)
+{
+	char *const argv[] = { "systemctl", "is-enabled", (char *)unit, NULL };
+
+	return !rd_run_quietly(argv, NULL);
+}
+
+static int check_boot(struct ctl *ctl, struct ctl_finding *ret)
+{
+	(void)ctl;
+	if (!has_systemd())
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN,
+				     "no systemd here: 'revdedupctl attach --all' must run at boot");
+	if (is_enabled("revdedup-attach.service"))
+		return ctl_find_that(ret, CTL_FINDING_OK, "volumes are attached at boot");
+	ctl_find_that(ret, state_of_missing(),
+		      "revdedup-attach.service is not enabled: attached volumes have no device after a boot");
+	return ctl_mend(ret, "systemctl enable revdedup-attach.service");
+}
+
+/* Not to have them on is a choice: another program may do what they do. */
+static int check_timers(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const char *const timers[] = { "snapshot", "prune", "scrub", "dedup" };
+	char off[LINE] = "", unit[64];
+	unsigned int i;
+
+	(void)ctl;
+	if (!has_systemd())
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "no systemd here");
+	for (i = 0; i < ARRAY_SIZE(timers); i++) {
+		snprintf(unit, sizeof(unit), "revdedup-%s.timer", timers[i]);
+		if (!is_enabled(unit))
+			snprintf(off + strlen(off), sizeof(off) - strlen(off), " %s", unit);
+	}
+	if (!off[0])
+		return ctl_find_that(ret, CTL_FINDING_OK, "snapshot, prune, scrub, dedup");
+	ctl_find_that(ret, CTL_FINDING_NOTE, "not enabled:%s", off);
+	return ctl_mend(ret, "systemctl enable --now%s", off);
+}
+
+static int check_failed(struct ctl *ctl, struct ctl_finding *ret)
+{
+	char *const argv[] = { "systemctl", "--plain", "--no-legend", "--state=failed",
+			       "list-units", "revdedup-*", NULL };
+	char line[LINE];
+	int r = ctl_ask_program(argv, line, sizeof(line));
+
+	(void)ctl;
+	line[strcspn(line, " ")] = '\0';
+	if (r)
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "no systemd runs here");
+	if (!line[0])
+		return ctl_find_that(ret, CTL_FINDING_OK, "none of revdedup has failed");
+	ctl_find_that(ret, CTL_FINDING_WRONG, "'%s' has failed", line);
+	return ctl_mend(ret, "journalctl -u %s says why; then systemctl restart %s", line, line);
+}
+
+static int check_clock(struct ctl *ctl, struct ctl_finding *ret)
+{
+	char *const argv[] = { "timedatectl", "show", "-p", "NTPSynchronized", "--value", NULL };
+	char line[LINE];
+
+	(void)ctl;
+	if (ctl_ask_program(argv, line, sizeof(line)) || !line[0])
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "timedatectl does not say");
+	if (!strcmp(line, "yes"))
+		return ctl_find_that(ret, CTL_FINDING_OK, "synchronized");
+	ctl_find_that(ret, CTL_FINDING_NOTE,
+		      "not synchronized: rules that keep versions by time depend on it");
+	return ctl_mend(ret, "timedatectl set-ntp true");
+}
+
+/* --- what the kernel allows */
+
+static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
+{
+	struct rd_ring *ring;
+	char line[LINE];
+	bool has;
+	int r = rd_ring_new(&ring, 1);
+
+	(void)ctl;
+	if (r)
+		return r;
+	has = rd_ring_is_uring(ring);
+	rd_ring_free(ring);
+	if (has)
+		return ctl_find_that(ret, CTL_FINDING_OK, "allowed");
+	ctl_find_that(ret, CTL_FINDING_NOTE, "not allowed: slower calls are used");
+	rd_sysfs_line("/proc/sys/kernel/io_uring_disabled", line, sizeof(line));
+	return line[0] && strcmp(line, "0") ? ctl_mend(ret, "sysctl kernel.io_uring_disabled=0") :
+		ctl_mend(ret, "allow io_uring_setup in the container or sandbox, or unset REVDEDUP_NO_URING");
+}
+
+#define GUARD_MEMORY	(32UL << 20)
+
+/* The guard process of a suspended volume must not wait for a swap on that volume. */
+static int check_locking(struct ctl *ctl, struct ctl_finding *ret)
+{
+	void *memory = mmap(NULL, GUARD_MEMORY, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool may;
+
+	(void)ctl;
+	if (memory == MAP_FAILED)
+		return -errno;
+	/* Not the function: with sanitizers that one does nothing. */
+	may = !syscall(SYS_mlock2, memory, GUARD_MEMORY, MLOCK_ONFAULT);
+	munmap(memory, GUARD_MEMORY);
+	if (may)
+		return ctl_find_that(ret, CTL_FINDING_OK, "processes may lock it");
+	ctl_find_that(ret, CTL_FINDING_NOTE,
+		      "processes may not lock it: the guard of a suspended volume could be swapped out");
+	return ctl_mend(ret, "ulimit -l unlimited; in a unit: LimitMEMLOCK=infinity");
+}
+
+/* --- what some commands need */
+
+/* What other packages have: without it all else works. */
+static int note_missing(struct ctl_finding *ret, const char *what, const char *purpose,
+			const char *deb, const char *rpm)
+{
+	ctl_find_that(ret, CTL_FINDING_NOTE, "%s is not installed, which %s", what, purpose);
+	return ctl_mend_by_package(ret, deb, rpm);
+}
+
+struct program {
+	char *argv[4];
+	const char *purpose, *deb, *rpm;
+};
+
+static int check_program(const struct program *program, struct ctl_finding *ret)
+{
+	return rd_run_quietly(program->argv, NULL) ?
+		note_missing(ret, program->argv[0], program->purpose, program->deb, program->rpm) :
+		ctl_find_that(ret, CTL_FINDING_OK, "%s", program->argv[0]);
+}
+
+static int check_nbdkit(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const struct program nbdkit = {
+		{ "nbdkit", "--version" }, "'export', 'files' and 'find' need", "nbdkit", "nbdkit",
+	};
+	char *const plugin[] = { "nbdkit", "revdedup", "--dump-plugin", NULL };
+
+	(void)ctl;
+	check_program(&nbdkit, ret);
+	return ret->state || !rd_run_quietly(plugin, NULL) ? 0 :
+		note_missing(ret, "nbdkit's plugin revdedup", nbdkit.purpose, "revdedup-nbdkit",
+			     "revdedup-nbdkit");
+}
+
+static int check_qemu_utils(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const struct program program = {
+		{ "qemu-img", "--version" }, "reads and writes qcow2 files", "qemu-utils", "qemu-img",
+	};
+
+	(void)ctl;
+	return check_program(&program, ret);
+}
+
+static int check_qemu(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const struct program program = {
+		{ "qemu-system-x86_64", "--version" }, "'verify --boot' needs",
+		"qemu-system-x86", "qemu-system-x86-core",
+	};
+
+	(void)ctl;
+	return check_program(&program, ret);
+}
+
+static int check_virsh(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const struct program program = {
+		{ "virsh", "--version" }, "freezes guests of libvirt, and finds their disks",
+		"libvirt-clients", "libvirt-client",
+	};
+
+	(void)ctl;
+	return check_program(&program, ret);
+}
+
+static int check_bsdtar(struct ctl *ctl, struct ctl_finding *ret)
+{
+	static const struct program program = {
+		{ "bsdtar", "--version" }, "'files --to' needs", "libarchive-tools", "bsdtar",
+	};
+
+	(void)ctl;
+	return check_program(&program, ret);
+}
+
+static int check_libguestfs(struct ctl *ctl, struct ctl_finding *ret)
+{
+	const struct rd_libguestfs *calls;
+
+	(void)ctl;
+	return rd_libguestfs_load(&calls) ?
+		note_missing(ret, "libguestfs", "'files' and 'find' need", "libguestfs0",
+			     "libguestfs") :
+		ctl_find_that(ret, CTL_FINDING_OK, "libguestfs");
+}
+
+static int check_libnbd(struct ctl *ctl, struct ctl_finding *ret)
+{
+	const struct rd_libnbd *calls;
+
+	(void)ctl;
+	return rd_libnbd_load(&calls) ?
+		note_missing(ret, "libnbd", "reads and writes disks over NBD", "libnbd0",
+			     "libnbd") :
+		ctl_find_that(ret, CTL_FINDING_OK, "libnbd");
+}
+
+static int check_ceph(struct ctl *ctl, struct ctl_finding *ret)
+{
+	const struct rd_librados *rados;
+	const struct rd_librbd *rbd;
+
+	(void)ctl;
+	return rd_librados_load(&rados) || rd_librbd_load(&rbd) ?
+		note_missing(ret, "librados or librbd", "pools and disks on Ceph need",
+			     "librados2 librbd1", "librados2 librbd1") :
+		ctl_find_that(ret, CTL_FINDING_OK, "librados, librbd");
+}
+
+static int check_nbd(struct ctl *ctl, struct ctl_finding *ret)
+{
+	(void)ctl;
+	if (geteuid())
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "only root can have it loaded");
+	if (rd_nbd_exists())
+		return ctl_find_that(ret, CTL_FINDING_OK, "in the kernel");
+	ctl_find_that(ret, CTL_FINDING_NOTE,
+		      "not in the kernel: 'map' of a version that is elsewhere needs it");
+	return ctl_mend(ret, "modprobe nbd");
+}
+
+const struct ctl_doctor_check ctl_host_checks[] = {
+	{ "kernel", check_kernel },
+	{ "module", check_module },
+	{ "kernels", check_other_kernels },
+	{ "lvm", check_lvm },
+	{ "lvm-filter", check_guests_volumes },
+	{ "udev", check_udev },
+	{ "boot", check_boot },
+	{ "timers", check_timers },
+	{ "units", check_failed },
+	{ "clock", check_clock },
+	{ "io_uring", check_uring },
+	{ "memory", check_locking },
+	{ "nbd", check_nbd },
+	{ "nbdkit", check_nbdkit },
+	{ "qemu-utils", check_qemu_utils },
+	{ "qemu", check_qemu },
+	{ "libvirt", check_virsh },
+	{ "bsdtar", check_bsdtar },
+	{ "libguestfs", check_libguestfs },
+	{ "libnbd", check_libnbd },
+	{ "ceph", check_ceph },
+	{ NULL }
+};
