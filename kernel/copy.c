@@ -30,9 +30,13 @@ void dmr_copy_home(struct dmr_table *t, struct dmr_entry place, sector_t sector,
 		.count = count,
 	};
 
-	if (place.kind == DMR_PACK)
+#ifndef DMR_NO_PACKS
+	if (place.kind == DMR_PACK) {
 		dmr_packs_copy_home(t, place, sector, count, fn, context);
-	else if (place.kind == DMR_POOL)
+		return;
+	}
+#endif
+	if (place.kind == DMR_POOL)
 		dm_kcopyd_copy(t->kcopyd, &from, 1, &to, 0, fn, context);
 	else
 		dm_kcopyd_zero(t->kcopyd, 1, &to, 0, fn, context);

@@ -38,8 +38,13 @@ static inline bool dmr_copy_covers_end(struct dmr_table *t, struct bio *bio)
 /* Is a block at @place in the pool, which may be smaller now, and can it be read there? */
 static inline bool dmr_copy_is_possible(struct dmr_table *t, struct dmr_entry place)
 {
-	return dmr_entry_in_pool(place) && dmr_entry_pool_block(place) < t->pool_blocks &&
-	       (place.kind != DMR_PACK || t->packs);
+	if (place.kind == DMR_PACK)
+#ifndef DMR_NO_PACKS
+		return t->packs && dmr_entry_pool_block(place) < t->pool_blocks;
+#else
+		return false;
+#endif
+	return place.kind == DMR_POOL && place.block < t->pool_blocks;
 }
 
 /* Find what must be copied home before @bio may go; false: it cannot be. Under t->lock. */

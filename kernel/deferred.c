@@ -301,6 +301,7 @@ static int work_discard_part(struct dmr_table *t, struct bio *bio,
 	return 1;
 }
 
+#ifndef DMR_NO_ALIAS
 static void forget_marks(struct dmr_table *t, struct bio *bio)
 {
 	u64 block = dmr_bio_first_block(bio), end = dmr_bio_last_block(bio) + 1;
@@ -315,6 +316,7 @@ static void forget_marks(struct dmr_table *t, struct bio *bio)
 		block += nr;
 	}
 }
+#endif
 
 static bool work_discard(struct dmr_table *t, struct bio *bio)
 {
@@ -325,7 +327,9 @@ static bool work_discard(struct dmr_table *t, struct bio *bio)
 	bool found;
 	int r;
 
+#ifndef DMR_NO_ALIAS
 	forget_marks(t, bio);
+#endif
 	do {
 		part = NULL;
 		rcu_read_lock();

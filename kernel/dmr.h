@@ -8,33 +8,18 @@
  *   message.c                        messages: parse, check, call
  *   meta.c                           life of a metadata device
  *   load.c    firstwrite.c           its format and size; writes that wait for a bit
- *      |         |
- *      |      table.c                life of a remap table
- *      |      edit.c  alias.c  shed.c  print.c  parts.c
- *      |         |                   messages of the table
- *      |      hydrate.c  deferred.c
- *      |         |                   copies home, bios that had to wait
- *      |      remap.c                map and end_io of a bio
- *      |      copy.c  units.c        copies of blocks to the base, discards there
- *      |      packs.c                blocks that are in packs
- *      |      writeback.c            changes become stable; settle
- *      |      pages.c  words.c  watch.c  hold.c  flight.c
- *      |         |                   the table in memory
- *   checkpoint.c |                   checkpoint, commit, abort, mark
- *   dirty.c      |                   dirty bits become stable; the end of an outage
- *   super.c      |                   the two copies of the superblock
- *   bitmaps.c    |                   bitmaps in memory and on disk
- *      |         |
+ *   checkpoint.c                     checkpoint, commit, abort, mark
+ *   dirty.c                          dirty bits become stable; the end of an outage
+ *   super.c                          the two copies of the superblock
+ *   bitmaps.c                        bitmaps in memory and on disk
  *   outage.c  flush.c                an outage begins; flushes of both devices
  *   queue.c                          what waits for a worker
- *   decode.c                         contexts of zstd
- *   format.c  pack_format.c          pure: on-disk formats
+ *   format.c                         pure: the on-disk format
  *   ranges.c                         pure: text of messages
  *
  * A lower file that needs an upper one leaves work in a queue of queue.c; the upper
  * file has set the work item up that takes it from there. This header has what is
- * known of a device, dmr_table.h what is known of a remap table; target.c and
- * message.c do not include the latter. Each other header has the functions of one
+ * known of a device. Each other header has the functions of one
  * file, and says where they may be called:
  *
  *   sleeps        in process context, under no spinlock
@@ -45,17 +30,12 @@
  *
  *   dmr_meta.message_lock         mutex      one message at a time
  *   dmr_meta.lock                 mutex      state, bits and superblock
- *   dmr_table.writeback_lock      mutex      one write-back at a time
  *   dmr_meta.flush_lock, dmr_meta.base_flush_lock
  *                                 mutexes    one flush of a device at a time
  *   the lock of dm-bufio
  *   dmr_meta.defer_lock           spinlock   in interrupts, too
- *   dmr_table.lock                spinlock   in interrupts, too
- *   dmr_packs.lock                spinlock   in interrupts, too
  *
- * map takes only the last three, no two of them together, and where nothing changes none of
- * the first two. The lock of a head (packs.c) is a mutex of jobs that nothing else waits for;
- * under those of decode.c nothing is done but to allocate and to decode.
+ * map takes only the last, and where nothing changes none.
  * dmr_meta_list_lock (meta.c) is taken with no other lock and held over no I/O: a
  * metadata device that hangs must not hold up another volume.
  */
@@ -77,8 +57,10 @@
 
 #define DM_MSG_PREFIX "revdedup"
 
+#ifndef DMR_NO_TABLE
 struct dmr_page;
 struct dmr_table;
+#endif
 
 /*
  * A metadata device in use. The state belongs to the device, not to a table line:
@@ -94,7 +76,9 @@ struct dmr_meta {
 
 	struct dm_bufio_client *bufio;
 	struct workqueue_struct *wq;
+#ifndef DMR_NO_TABLE
 	struct dmr_table *table;	/* NULL: all is BASE, and no pool */
+#endif
 
 	struct mutex message_lock;	/* one message at a time */
 	/* A suspend or a resume waits for it, and so does the guest. Under no lock. */
@@ -102,8 +86,8 @@ struct dmr_meta {
 
 	/*
 	 * `lock` protects the fields from here to flush_failed, `held`, the outage, and
-	 * every write to the metadata device but those of the remap table. Exception:
-	 * map reads `stable` without it.
+	 * every write of bits and superblocks to the metadata device. Exception: map reads
+	 * `stable` without it.
 	 */
 	struct mutex lock;
 	struct dm_target *ti;		/* the live target; NULL while none is */
@@ -148,10 +132,10 @@ struct dmr_meta {
 	struct mutex base_flush_lock;	/* a flush begins when the last one is noted */
 
 	/*
-	 * dmr_meta.lock covers the writes of bits and superblocks, writeback_lock those
-	 * of the remap table. Of two flushes at the same time only one learns that the
-	 * device has lost its cache, and with it what the other had written. So flushes
-	 * run one after the other, and count (under flush_lock) how often one failed.
+	 * Not all writes to the metadata device are under `lock`. Of two flushes at the
+	 * same time only one learns that the device has lost its cache, and with it what
+	 * the other had written. So flushes run one after the other, and count (under
+	 * flush_lock) how often one failed.
 	 */
 	struct mutex flush_lock;
 	unsigned int flush_errors;
@@ -187,17 +171,19 @@ struct dmr_meta {
 struct dmr_target {
 	struct dm_dev *base;		/* NULL: none, a version */
 	struct dm_dev *meta_dev;
-	struct dm_dev *pool;		/* NULL: none */
 	struct dmr_meta *meta;
 	u8 volume_uuid[DMR_UUID_SIZE];	/* zero: not given */
 	u8 pool_uuid[DMR_UUID_SIZE];	/* zero: not given */
-	unsigned int cache_mib;		/* 0: not given */
-	unsigned int pack_mib;		/* 0: not given */
 	unsigned int nr_opts;		/* words, for the table line */
-	bool zeros;			/* a remap table without a pool */
-	bool has_table;			/* a remap table goes with it, if there is room for one */
 	bool read_only;
 	bool was_live;			/* it was resumed once */
+#ifndef DMR_NO_TABLE
+	struct dm_dev *pool;		/* NULL: none */
+	unsigned int cache_mib;		/* 0: not given */
+	unsigned int pack_mib;		/* 0: not given */
+	bool zeros;			/* a remap table without a pool */
+	bool has_table;			/* a remap table goes with it, if there is room for one */
+#endif
 };
 
 /* Per bio. */
@@ -205,6 +191,7 @@ struct dmr_io {
 	/* Where a write zeroes began, in case the target must write the zeros itself. */
 	sector_t sector;
 	unsigned int sectors;
+#ifndef DMR_NO_TABLE
 
 	/* With a remap table; see remap.c. */
 	u8 phase;		/* it is counted in */
@@ -221,6 +208,7 @@ struct dmr_io {
 	struct dmr_page *page;
 	atomic_t copies;
 	unsigned int losses;	/* dmr_table.nr_losses when they began */
+#endif
 };
 
 static inline struct dmr_io *dmr_io_of(struct bio *bio)

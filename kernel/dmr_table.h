@@ -1,7 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The remap table in memory, and who may touch what. Only the files of the table and
- * meta.c include this; target.c and message.c use the functions of table.h.
+ * The remap table: the order of its files, its locks, what it is in memory, and who may touch
+ * what. Only the files of the table, queue.c, flush.c and meta.c include this; target.c and
+ * message.c use the functions of table.h.
+ *
+ * In the drawing of dmr.h the files of the table stand below meta.c, and above those of
+ * dirty bits and the superblock:
+ *
+ *   table.c                        life of a remap table
+ *   edit.c  print.c  parts.c       messages of the table
+ *   hydrate.c  deferred.c          copies home, bios that had to wait
+ *   remap.c                        map and end_io of a bio
+ *   copy.c  units.c                copies of blocks to the base, discards there
+ *   writeback.c                    changes become stable; settle
+ *   pages.c  words.c  hold.c  flight.c
+ *                                  the table in memory
+ *
+ * Of these, firstwrite.c calls remap.c for the writes that it held. Lock order:
+ *
+ *   dmr_meta.lock
+ *   dmr_table.writeback_lock      mutex      one write-back at a time
+ *   dmr_meta.flush_lock, ...
+ *   dmr_meta.defer_lock
+ *   dmr_table.lock                spinlock   in interrupts, too
+ *
+ * map takes only the last two, not both together, and where nothing changes none of them.
  *
  * A segment's word is 64 bits in memory, always there (8 bytes for 2 MiB):
  *
@@ -92,12 +115,14 @@ struct dmr_page {
 	struct dmr_table *table;
 };
 
+#ifndef DMR_NO_ALIAS
 /* Marks of `watch`, a bit a block, in a segment that has any. Under dmr_table.lock. */
 struct dmr_watch {
 	DECLARE_BITMAP(marks, DMR_SEG_BLOCKS);
 };
 
 #define DMR_MAX_WATCHES		4096
+#endif
 
 /* Blocks that are being copied home; page is NULL in one that is not in use. */
 struct dmr_copy {
@@ -126,13 +151,14 @@ struct dmr_table {
 	struct block_device *base;	/* NULL: none */
 	struct block_device *pool;	/* NULL: none, and no entry needs it */
 	u64 pool_blocks;
+#ifndef DMR_NO_PACKS
 	struct dmr_packs *packs;	/* NULL: no entry is PACK, nor was one */
 	unsigned int pack_mib;		/* for the groups that it has */
+#endif
 	bool is_used;			/* the table line wants it; else all is BASE */
 
 	unsigned int phase;		/* 0 or 1 */
 	struct dmr_flight __percpu *flight;
-	unsigned int nr_watches;	/* map reads it */
 
 	struct mutex writeback_lock;	/* one write-back at a time */
 	spinlock_t lock;
@@ -159,9 +185,12 @@ struct dmr_table {
 	bool words_wait;		/* words_dirty is not empty */
 
 	u64 nr[4];			/* blocks by kind; PAGE: damaged */
+#ifndef DMR_NO_ALIAS
+	unsigned int nr_watches;	/* map reads it */
 	struct xarray watches;		/* by segment; map looks which there are */
 	u64 watch_token;		/* of the program that has marked; under message_lock */
 	bool is_aliasing;		/* blocks are about to become POOL or ZERO */
+#endif
 	bool base_is_unsettled;		/* a block was BASE since the last settle; see units.c */
 	struct list_head holds;		/* of hold.h */
 
@@ -201,7 +230,9 @@ struct dmr_table {
 	struct dm_io_client *io;
 	struct dm_kcopyd_client *kcopyd;
 	struct workqueue_struct *wq;
+#ifndef DMR_NO_PACKS
 	struct workqueue_struct *pack_wq;	/* of packs.c */
+#endif
 	__le64 *scratch;		/* of messages: a packed run */
 	__le64 *io_scratch;		/* of the worker */
 };

@@ -159,7 +159,9 @@ static void set_whole(struct dmr_table *t, const struct dmr_part *part)
 	/* A write-back has pages on lists of its own. */
 	mutex_lock(&t->writeback_lock);
 	spin_lock_irq(&t->lock);
+#ifndef DMR_NO_ALIAS
 	dmr_watch_clear(t, part->seg, part->first, part->nr);
+#endif
 	old = t->words[part->seg];
 	if (dmr_word_is_here(old))
 		dmr_page_replace(dmr_word_page(old), word);
@@ -174,7 +176,9 @@ static void swap_all(struct dmr_table *t, const struct dmr_part *part,
 {
 	unsigned int i;
 
+#ifndef DMR_NO_ALIAS
 	dmr_watch_clear(t, part->seg, part->first, part->nr);
+#endif
 	for (i = 0; i < part->nr; i++)
 		dmr_page_change(page, part->first + i, part->place[0].kind,
 				t->scratch[i]);

@@ -126,18 +126,25 @@ static unsigned int take_deferred(struct dmr_meta *meta, bool *ret_requeue)
 	return nr;
 }
 
+static void issue_one(struct dmr_meta *meta, struct bio *bio)
+{
+#ifndef DMR_NO_TABLE
+	if (meta->table) {
+		dmr_remap_resume(meta->table, bio);
+		return;
+	}
+#endif
+	submit_bio_noacct(bio);
+}
+
 static void issue(struct dmr_meta *meta, struct bio_list *bios)
 {
 	struct blk_plug plug;
 	struct bio *bio;
 
 	blk_start_plug(&plug);
-	while ((bio = bio_list_pop(bios))) {
-		if (meta->table)
-			dmr_remap_resume(meta->table, bio);
-		else
-			submit_bio_noacct(bio);
-	}
+	while ((bio = bio_list_pop(bios)))
+		issue_one(meta, bio);
 	blk_finish_plug(&plug);
 }
 

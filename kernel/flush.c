@@ -46,6 +46,7 @@ int dmr_flush_meta(struct dmr_meta *meta, unsigned int errors)
  * The base
  */
 
+#ifndef DMR_NO_TABLE
 void dmr_flush_base_lost(struct dmr_table *t, bool at_once)
 {
 	unsigned long flags;
@@ -61,6 +62,7 @@ void dmr_flush_base_lost(struct dmr_table *t, bool at_once)
 	}
 	spin_unlock_irqrestore(&t->lock, flags);
 }
+#endif
 
 /*
  * A device reports a lost cache once. If it reports it to a flush of the target, flushes
@@ -80,8 +82,10 @@ int dmr_flush_base(struct dmr_meta *meta, struct block_device *base)
 	if (r && r != -ENOSPC) {
 		WRITE_ONCE(meta->tell_until, jiffies + TELL_FOR);
 		atomic_set(&meta->flush_failed, 2);
+#ifndef DMR_NO_TABLE
 		if (meta->table)
 			dmr_flush_base_lost(meta->table, false);
+#endif
 	}
 	mutex_unlock(&meta->base_flush_lock);
 	return r;

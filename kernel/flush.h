@@ -31,11 +31,13 @@ int dmr_flush_base(struct dmr_meta *meta, struct block_device *base);
  * Do not consume a pending report on a bio that already failed.
  */
 void dmr_flush_tell(struct dmr_meta *meta, blk_status_t *error);
+#ifndef DMR_NO_TABLE
 
 /*
  * Note that a flush of the base has failed: have the next write-back take back what
  * the target copied there. @at_once: run it now. Anywhere.
  */
 void dmr_flush_base_lost(struct dmr_table *t, bool at_once);
+#endif
 
 #endif

@@ -146,7 +146,11 @@ struct dmr_super_disk {
  * a target that decodes nothing can be used.
  */
 #define DMR_INCOMPAT_PACK	BIT(0)
+#ifndef DMR_NO_PACKS
 #define DMR_INCOMPAT_ALL	DMR_INCOMPAT_PACK
+#else
+#define DMR_INCOMPAT_ALL	0U
+#endif
 
 /*
  * Bitmap block: bit s % 64 of bits[s / 64] is segment s of the group. Bits past

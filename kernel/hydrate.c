@@ -100,8 +100,10 @@ static bool find_run(struct dmr_table *t, struct dmr_page *page, unsigned int i,
 	if (i == DMR_SEG_BLOCKS)
 		return false;
 	*place = dmr_page_entry(page, i);
+#ifndef DMR_NO_PACKS
 	if (place->kind == DMR_PACK)
 		max = dmr_packs_run(*place);
+#endif
 	while (nr < max && i + nr < DMR_SEG_BLOCKS &&
 	       can_copy(t, page, i + nr) &&
 	       dmr_entry_goes_on(*place, nr, dmr_page_entry(page, i + nr)))

@@ -23,7 +23,9 @@
 
 struct message {
 	struct dmr_meta *meta;
+#ifndef DMR_NO_TABLE
 	struct dmr_table *table;
+#endif
 	struct block_device *base;
 	char **argv;		/* after the verb */
 	unsigned int argc;
@@ -46,18 +48,22 @@ static int msg_checkpoint(struct message *m)
 	u64 epoch;
 	int r = parse_number(m, 0, &epoch);
 
+#ifndef DMR_NO_TABLE
 	/* The suspend has written back, but that may have failed. */
 	if (!r && m->table)
 		r = dmr_writeback(m->table);
+#endif
 	return r ? r : dmr_checkpoint(m->meta, m->base, epoch);
 }
 
+#ifndef DMR_NO_TABLE
 /* Resume hydration, which stops while a checkpoint waits. */
 static void resume_hydration(struct message *m)
 {
 	if (m->table)
 		dmr_hydrate_kick(m->table);
 }
+#endif
 
 static int msg_commit(struct message *m)
 {
@@ -68,8 +74,10 @@ static int msg_commit(struct message *m)
 		r = parse_number(m, 1, &version);
 	if (!r)
 		r = dmr_commit(m->meta, epoch, version);
+#ifndef DMR_NO_TABLE
 	if (!r)
 		resume_hydration(m);
+#endif
 	return r;
 }
 
@@ -80,8 +88,10 @@ static int msg_abort(struct message *m)
 
 	if (!r)
 		r = dmr_abort(m->meta, epoch);
+#ifndef DMR_NO_TABLE
 	if (!r)
 		resume_hydration(m);
+#endif
 	return r;
 }
 
@@ -161,6 +171,7 @@ static int msg_dirty(struct message *m)
 			  first + min(count, meta->nr_segs - first));
 }
 
+#ifndef DMR_NO_TABLE
 /* ------------------------------------------------------------------
  * The remap table
  */
@@ -185,6 +196,12 @@ static int msg_end(struct message *m)
 	return dmr_edit_end(m->table);
 }
 
+static int msg_punch(struct message *m)
+{
+	return dmr_edit_punch(m->table, m->argv[0]);
+}
+
+#ifndef DMR_NO_ALIAS
 /* Parse the token of the program that sends @m: any number but 0. */
 static int parse_token(struct message *m, u64 *ret)
 {
@@ -222,11 +239,6 @@ static int msg_alias(struct message *m)
 	return r ? r : dmr_alias(m->table, token, m->argv[1]);
 }
 
-static int msg_punch(struct message *m)
-{
-	return dmr_edit_punch(m->table, m->argv[0]);
-}
-
 static int msg_shed(struct message *m)
 {
 	bool zeroed = m->argc == 2;
@@ -237,6 +249,7 @@ static int msg_shed(struct message *m)
 	}
 	return dmr_shed(m->table, m->argv[0], zeroed);
 }
+#endif
 
 static int msg_table(struct message *m)
 {
@@ -291,6 +304,7 @@ static int msg_hydrate(struct message *m)
 	}
 	return set_hydration(m, true, mib);
 }
+#endif
 
 /* ------------------------------------------------------------------
  * All of them
@@ -300,25 +314,31 @@ static const struct verb {
 	const char *name;
 	unsigned int min_args;
 	unsigned int max_args;
-	bool table;		/* needs a remap table, and takes meta->lock itself */
 	int (*run)(struct message *m);
+#ifndef DMR_NO_TABLE
+	bool table;		/* needs a remap table, and takes meta->lock itself */
+#endif
 } verbs[] = {
-	{ "checkpoint",	1, 1, false, msg_checkpoint },	/* E */
-	{ "commit",	2, 2, false, msg_commit },	/* E N */
-	{ "abort",	1, 1, false, msg_abort },	/* E */
-	{ "dirty",	3, 3, false, msg_dirty },	/* current|frozen first count */
-	{ "mark",	1, 1, false, msg_mark },	/* ranges */
-	{ "lost-noted",	0, 0, false, msg_lost_noted },
-	{ "remap",	1, 1, true, msg_remap },	/* ranges with old and new */
-	{ "begin",	0, 0, true, msg_begin },
-	{ "set",	1, 1, true, msg_set },		/* ranges with a place */
-	{ "end",	0, 0, true, msg_end },
-	{ "watch",	1, 2, true, msg_watch },	/* token ranges, or - */
-	{ "alias",	2, 2, true, msg_alias },	/* token, ranges with a place */
-	{ "punch",	1, 1, true, msg_punch },	/* ranges of the pool */
-	{ "shed",	1, 2, true, msg_shed },		/* ranges [zeroed] */
-	{ "table",	2, 4, true, msg_table },	/* first count [pool first, length] */
-	{ "hydrate",	1, 2, true, msg_hydrate },	/* start [MiB/s] | stop */
+	{ "checkpoint",	1, 1, msg_checkpoint },		/* E */
+	{ "commit",	2, 2, msg_commit },		/* E N */
+	{ "abort",	1, 1, msg_abort },		/* E */
+	{ "dirty",	3, 3, msg_dirty },		/* current|frozen first count */
+	{ "mark",	1, 1, msg_mark },		/* ranges */
+	{ "lost-noted",	0, 0, msg_lost_noted },
+#ifndef DMR_NO_TABLE
+	{ "remap",	1, 1, msg_remap, true },	/* ranges with old and new */
+	{ "begin",	0, 0, msg_begin, true },
+	{ "set",	1, 1, msg_set, true },		/* ranges with a place */
+	{ "end",	0, 0, msg_end, true },
+	{ "punch",	1, 1, msg_punch, true },	/* ranges of the pool */
+	{ "table",	2, 4, msg_table, true },	/* first count [pool first, length] */
+	{ "hydrate",	1, 2, msg_hydrate, true },	/* start [MiB/s] | stop */
+#ifndef DMR_NO_ALIAS
+	{ "watch",	1, 2, msg_watch, true },	/* token ranges, or - */
+	{ "alias",	2, 2, msg_alias, true },	/* token, ranges with a place */
+	{ "shed",	1, 2, msg_shed, true },		/* ranges [zeroed] */
+#endif
+#endif
 };
 
 static const struct verb *find_verb(const char *name)
@@ -332,6 +352,7 @@ static const struct verb *find_verb(const char *name)
 	return NULL;
 }
 
+#ifndef DMR_NO_TABLE
 /* With a pool, blocks may get a place there: it cannot be left out any more. */
 static int note_pool(struct message *m)
 {
@@ -365,6 +386,7 @@ static int run_on_table(struct message *m, const struct verb *verb)
 	dmr_writeback_begin_settle(m->table);
 	return verb->run(m);
 }
+#endif
 
 static int run_verb(struct message *m, const struct verb *verb)
 {
@@ -374,11 +396,17 @@ static int run_verb(struct message *m, const struct verb *verb)
 	mutex_lock(&m->meta->lock);
 	/* Device-mapper asks live table lines only, but preresume may have failed. */
 	loaded = m->meta->loaded;
+#ifndef DMR_NO_TABLE
 	m->table = m->meta->table;
-	if (loaded && !verb->table)
+	if (verb->table) {
+		mutex_unlock(&m->meta->lock);
+		return loaded ? run_on_table(m, verb) : r;
+	}
+#endif
+	if (loaded)
 		r = verb->run(m);
 	mutex_unlock(&m->meta->lock);
-	return loaded && verb->table ? run_on_table(m, verb) : r;
+	return r;
 }
 
 int dmr_message(struct dm_target *ti, unsigned int argc, char **argv,

@@ -25,9 +25,11 @@
 
 /* For dm-bufio: no thread holds more than one buffer. */
 #define RESERVED_BUFFERS	1
+#ifndef DMR_NO_TABLE
 
 /* Memory for pages of the remap table, if the table line names none. */
 #define DEFAULT_CACHE_MIB	64U
+#endif
 
 static LIST_HEAD(dmr_metas);
 static DEFINE_MUTEX(dmr_meta_list_lock);
@@ -55,6 +57,7 @@ static int check_belongs(struct dm_target *ti, struct dmr_target *rt,
 		*why = "the metadata belongs to another pool (pool_uuid)";
 		return -EXDEV;
 	}
+#ifndef DMR_NO_TABLE
 	if (!(super->flags & (DMR_FLAG_LINEAR_OK | DMR_FLAG_NO_POOL)) && !rt->pool) {
 		*why = "blocks of the volume lie in a pool: give the pool device";
 		return -ENODEV;
@@ -64,6 +67,12 @@ static int check_belongs(struct dm_target *ti, struct dmr_target *rt,
 		*why = "without a base device there must be a remap table";
 		return -ENODEV;
 	}
+#else
+	if (!(super->flags & DMR_FLAG_LINEAR_OK)) {
+		*why = "blocks of the volume lie elsewhere, and this version has no remap table";
+		return -EOPNOTSUPP;
+	}
+#endif
 	if (super->compat_ro && dmr_table_is_writable(ti)) {
 		*why = "the metadata uses a feature that this version can only read (compat_ro)";
 		return -EROFS;
@@ -128,8 +137,10 @@ static int check_loaded(struct dmr_meta *meta, struct dm_target *ti,
 
 static void free_meta(struct dmr_meta *meta)
 {
+#ifndef DMR_NO_TABLE
 	if (meta->table)
 		dmr_table_destroy(meta->table);
+#endif
 	if (meta->wq)
 		destroy_workqueue(meta->wq);
 	if (meta->bufio)
@@ -239,16 +250,27 @@ struct dmr_meta *dmr_meta_get(struct dm_target *ti, struct dmr_target *rt,
 static void flush_before_free(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
+#ifndef DMR_NO_TABLE
 	if (meta->table && dmr_table_waits(meta->table) &&
 	    dmr_writeback(meta->table))
 		DMERR("%s: removed with changes of the remap table that could not be written: writes since the last flush may be lost",
 		      dmr_name(meta));
+#endif
 	if (meta->outage && !dmr_dirty_end_outage(meta))
 		DMERR("%s: removed while the metadata device %pg takes no writes: take a full snapshot next",
 		      dmr_name(meta), meta->bdev);
 	else if (meta->loaded && !meta->read_only)
 		dmr_super_refresh(meta);
 	mutex_unlock(&meta->lock);
+}
+
+static void stop_work(struct dmr_meta *meta)
+{
+#ifndef DMR_NO_TABLE
+	if (meta->table)
+		dmr_table_stop(meta->table);
+#endif
+	cancel_delayed_work_sync(&meta->work);
 }
 
 void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
@@ -264,14 +286,10 @@ void dmr_meta_put(struct dmr_meta *meta, struct dm_target *ti)
 	 * @meta stays in the list, so that no other target uses the device meanwhile.
 	 * No target is left, so only the work itself queues work.
 	 */
-	if (meta->table)
-		dmr_table_stop(meta->table);
-	cancel_delayed_work_sync(&meta->work);
+	stop_work(meta);
 	flush_before_free(meta);
 	/* flush_before_free() may have queued work. */
-	if (meta->table)
-		dmr_table_stop(meta->table);
-	cancel_delayed_work_sync(&meta->work);
+	stop_work(meta);
 
 	mutex_lock(&dmr_meta_list_lock);
 	list_del(&meta->list);
@@ -348,6 +366,7 @@ static void adopt(struct dmr_meta *meta, struct dmr_target *rt)
 		dmr_super_write(meta, &super);
 }
 
+#ifndef DMR_NO_TABLE
 static unsigned int cache_pages(const struct dmr_target *rt)
 {
 	return (rt->cache_mib ? rt->cache_mib : DEFAULT_CACHE_MIB) *
@@ -380,15 +399,29 @@ static int take_table(struct dmr_meta *meta, struct dmr_target *rt)
 	return 0;
 }
 
-/* Adopt another size of the volume: new segments are BASE before they count. */
-static int resize(struct dmr_meta *meta, u64 sectors)
+/* Adopt another size of a volume with a table: new segments are BASE before they count. */
+static int resize_with_table(struct dmr_meta *meta, struct dmr_table *t, u64 sectors)
 {
-	struct dmr_table *t = meta->table;
 	int r = 0;
 
+	if (sectors > t->volume_sectors)
+		r = dmr_table_resize(t, sectors);
+	if (!r && meta->super.volume_sectors != sectors)
+		r = dmr_load_resize(meta, sectors);
+	if (r && t->volume_sectors > meta->super.volume_sectors)
+		dmr_table_resize(t, meta->super.volume_sectors);
+	if (!r && t->volume_sectors > sectors)
+		r = dmr_table_resize(t, sectors);
+	return r;
+}
+#endif
+
+/* Adopt another size of the volume. */
+static int resize(struct dmr_meta *meta, u64 sectors)
+{
 	/*
-	 * Refuse while copy B is not known to be at the end, see adopt(): new pages of
-	 * the table could overwrite it.
+	 * Refuse while copy B is not known to be at the end, see adopt(): what is appended
+	 * to the metadata could overwrite it.
 	 */
 	if (meta->super.volume_sectors != sectors &&
 	    meta->super.meta_blocks != dmr_device_blocks(meta)) {
@@ -396,15 +429,11 @@ static int resize(struct dmr_meta *meta, u64 sectors)
 		      dmr_name(meta));
 		return -EIO;
 	}
-	if (t && sectors > t->volume_sectors)
-		r = dmr_table_resize(t, sectors);
-	if (!r && meta->super.volume_sectors != sectors)
-		r = dmr_load_resize(meta, sectors);
-	if (r && t && t->volume_sectors > meta->super.volume_sectors)
-		dmr_table_resize(t, meta->super.volume_sectors);
-	if (!r && t && t->volume_sectors > sectors)
-		r = dmr_table_resize(t, sectors);
-	return r;
+#ifndef DMR_NO_TABLE
+	if (meta->table)
+		return resize_with_table(meta, meta->table, sectors);
+#endif
+	return meta->super.volume_sectors == sectors ? 0 : dmr_load_resize(meta, sectors);
 }
 
 static int take_over(struct dmr_meta *meta, struct dm_target *ti,
@@ -423,15 +452,15 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 		meta->loaded = !r;
 		meta->suspended = true;
 	}
+#ifndef DMR_NO_TABLE
 	/* The constructor did not know that: its device may take no flushes. */
 	if (!r && rt->has_table && !ti->flush_supported) {
 		DMERR("%s: the volume is not linear any more: load the table line again",
 		      dmr_name(meta));
 		r = -ENODEV;
 	}
-	if (r)
-		return r;
-	r = take_table(meta, rt);
+	if (!r)
+		r = take_table(meta, rt);
 	if (!r && (meta->super.flags & DMR_FLAG_INCOMPLETE)) {
 		DMERR("%s: the remap table is incomplete: repeat the batch that was cut off (begin, set, end), then resume",
 		      dmr_name(meta));
@@ -443,6 +472,7 @@ static int take_over(struct dmr_meta *meta, struct dm_target *ti,
 		      dmr_name(meta));
 		r = -EROFS;
 	}
+#endif
 	if (r || meta->read_only)
 		return r;
 	/*
@@ -477,11 +507,15 @@ void dmr_meta_use(struct dmr_meta *meta, struct dm_target *ti, struct dmr_target
 	lock_out_messages(meta);
 	meta->ti = ti;
 	meta->read_only = !dmr_table_is_writable(ti);
-	if (meta->table) {
-		/* The program that has made them may be dead, and they slow writers down. */
+#ifndef DMR_NO_TABLE
+#ifndef DMR_NO_ALIAS
+	/* The program that has made marks may be dead, and they slow writers down. */
+	if (meta->table)
 		dmr_watch_drop_all(meta->table);
+#endif
+	if (meta->table)
 		dmr_table_use(meta->table, rt, cache_pages(rt));
-	}
+#endif
 	let_in_messages(meta);
 	memalloc_noio_restore(noio);
 }
@@ -507,12 +541,14 @@ int dmr_meta_resume(struct dmr_meta *meta, struct dm_target *ti,
 void dmr_meta_suspend(struct dmr_meta *meta)
 {
 	mutex_lock(&meta->lock);
+#ifndef DMR_NO_TABLE
 	/* Write hints, too. dmr_writeback() logs an error, and the changes stay in memory. */
 	if (meta->table && !meta->read_only) {
 		dmr_table_write_hints(meta->table);
 		if (!dmr_writeback(meta->table))
 			dmr_writeback_note_linear(meta->table);
 	}
+#endif
 	meta->suspended = true;
 	WRITE_ONCE(meta->is_awaited, false);
 	mutex_unlock(&meta->lock);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Blocks that are in packs: read, or copied home.
+ *
+ * packs.c stands above writeback.c in the drawing of dmr_table.h; at the bottom are
+ * decode.c, the contexts of zstd, and pack_format.c, which is pure: the format of a pack.
+ * dmr_packs.lock is taken last, a spinlock in interrupts, too, and map takes it under no
+ * other. The lock of a head is a mutex of jobs that nothing else waits for; under those of
+ * decode.c nothing is done but to allocate and to decode.
  */
 #ifndef DMR_PACKS_H
 #define DMR_PACKS_H

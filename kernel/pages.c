@@ -266,7 +266,9 @@ unsigned int dmr_page_take_back(struct dmr_page *page)
 		clear_bit(i, page->taken);
 		clear_bit(i, page->home);
 		page->table->nr_changes++;
+#ifndef DMR_NO_ALIAS
 		dmr_watch_clear(page->table, page->seg, i, 1);
+#endif
 		count_entry(page, DMR_BASE, -1);
 		count_entry(page, dmr_page_entry(page, i).kind, 1);
 		nr++;

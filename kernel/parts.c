@@ -69,6 +69,7 @@ bool dmr_parts_name_kind(const char *ranges, const struct dmr_range_rules *rules
 	return false;
 }
 
+#ifndef DMR_NO_PACKS
 /* Read them anew: a place where a pack was may have another by now. */
 static void forget_packs(struct dmr_table *t, const char *ranges,
 			 const struct dmr_range_rules *rules)
@@ -115,6 +116,16 @@ int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
 		forget_packs(t, ranges, rules);
 	return r;
 }
+#else
+int dmr_parts_admit_packs(struct dmr_table *t, const char *ranges,
+			  const struct dmr_range_rules *rules)
+{
+	if (!dmr_parts_name_kind(ranges, rules, DMR_PACK))
+		return 0;
+	DMERR("%s: this version cannot read packs", dmr_name(t->meta));
+	return -EOPNOTSUPP;
+}
+#endif
 
 int dmr_parts_check_writable(struct dmr_table *t, const char *verb)
 {

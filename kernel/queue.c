@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What waits for a worker. See queue.h; the workers are in firstwrite.c, deferred.c and
- * writeback.c.
+ * What waits for a worker. See queue.h.
  */
 #include <linux/bio.h>
 #include <linux/blk_types.h>
@@ -11,7 +10,7 @@
 #include "queue.h"
 
 /* ------------------------------------------------------------------
- * First writes
+ * First writes: the worker is in firstwrite.c
  */
 
 void dmr_queue_tracker(struct dmr_meta *meta)
@@ -54,8 +53,9 @@ void dmr_queue_event(struct dmr_meta *meta)
 	dmr_queue_tracker(meta);
 }
 
+#ifndef DMR_NO_TABLE
 /* ------------------------------------------------------------------
- * A remap table
+ * A remap table: the workers are in deferred.c and writeback.c
  */
 
 void dmr_queue_bio(struct dmr_table *t, struct bio *bio)
@@ -105,3 +105,4 @@ void dmr_queue_writeback(struct dmr_table *t)
 	t->writeback_is_due = true;
 	mod_delayed_work(t->wq, &t->writeback_work, 0);
 }
+#endif

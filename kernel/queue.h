@@ -19,6 +19,7 @@ void dmr_queue_first_write(struct dmr_meta *meta, struct bio *bio);
 void dmr_queue_zeroes(struct dmr_meta *meta, struct bio *bio);
 /* Raise an event soon; for callers that may or may not hold meta->lock. */
 void dmr_queue_event(struct dmr_meta *meta);
+#ifndef DMR_NO_TABLE
 
 /* Of a remap table. */
 
@@ -32,5 +33,6 @@ void dmr_queue_in(struct bio_list *list, struct bio *bio);
 void dmr_queue_flush(struct dmr_table *t, struct bio *bio);
 /* Write changes back soon. Under t->lock. */
 void dmr_queue_writeback(struct dmr_table *t);
+#endif
 
 #endif

@@ -21,8 +21,10 @@
 /* Pages that may wait for a write-back: it looks at all of them under the lock. */
 #define MAX_DIRTY	2048U
 
+#ifndef DMR_NO_PACKS
 /* Decoded groups of packs that are kept. */
 #define DEFAULT_PACK_MIB	8U
+#endif
 
 /* Words that a resize looks at without a pause. */
 #define PIECE_SEGS	4096U
@@ -97,10 +99,12 @@ int dmr_table_load(struct dmr_table *t, bool fresh)
 	__le64 *buf;
 	int r = 0;
 
+#ifndef DMR_NO_PACKS
 	if (t->meta->super.incompat & DMR_INCOMPAT_PACK)
 		r = dmr_packs_begin(t);
 	if (r)
 		return r;
+#endif
 	if (fresh) {
 		for (seg = 0; seg < t->nr_segs; seg++) {
 			t->words[seg] = DMR_WORD_BASE;
@@ -303,7 +307,9 @@ int dmr_table_resize(struct dmr_table *t, u64 volume_sectors)
 	r = alloc_new(&new, nr_segs);
 	if (r)
 		return r;
+#ifndef DMR_NO_ALIAS
 	dmr_watch_drop_all(t);
+#endif
 	if (dmr_block_index(end))
 		r = clear_past(t, dmr_block_seg(end), dmr_block_index(end));
 	if (r) {
@@ -332,17 +338,21 @@ void dmr_table_use(struct dmr_table *t, struct dmr_target *rt,
 
 	/* A write-back that is retried may be at work with the old devices. */
 	mutex_lock(&t->writeback_lock);
+#ifndef DMR_NO_PACKS
 	/* Another device, which may be a copy, as what is read from there may be damaged. */
 	if (t->packs && t->pool != pool)
 		dmr_packs_forget_all(t);
+#endif
 	spin_lock_irq(&t->lock);
 	t->base = rt->base ? rt->base->bdev : NULL;
 	t->pool = pool;
 	t->pool_blocks = t->pool ?
 			 bdev_nr_sectors(t->pool) / DMR_BLOCK_SECTORS : 0;
 	t->is_used = rt->has_table;
+#ifndef DMR_NO_PACKS
 	if (!t->packs)
 		t->pack_mib = rt->pack_mib ? rt->pack_mib : DEFAULT_PACK_MIB;
+#endif
 	/* Pages that exist already stay. */
 	t->max_pages = max(max_pages, DMR_MIN_PAGES);
 	t->max_dirty = min(t->max_pages / 2, MAX_DIRTY);
@@ -393,7 +403,9 @@ void dmr_table_count(struct dmr_table *t, struct dmr_counts *counts)
 	counts->page_reads = t->page_reads;
 	counts->failed = t->writeback_failed;
 	spin_unlock_irq(&t->lock);
+#ifndef DMR_NO_PACKS
 	dmr_packs_count(t, &counts->pack_mib, &counts->groups_read);
+#endif
 }
 
 /* ------------------------------------------------------------------
@@ -414,11 +426,15 @@ void dmr_table_destroy(struct dmr_table *t)
 
 	/* A last write-back that failed has queued a retry. */
 	cancel_delayed_work_sync(&t->writeback_work);
+#ifndef DMR_NO_PACKS
 	dmr_packs_end(t);
+#endif
 	/* Wait for pages that come back behind RCU, and queue the worker. */
 	rcu_barrier();
+#ifndef DMR_NO_PACKS
 	if (t->pack_wq)
 		destroy_workqueue(t->pack_wq);
+#endif
 	if (t->wq)
 		destroy_workqueue(t->wq);
 	for (seg = 0; t->words && seg < t->nr_segs; seg++) {
@@ -427,8 +443,10 @@ void dmr_table_destroy(struct dmr_table *t)
 	}
 	list_for_each_entry_safe(page, next, &t->free, list)
 		dmr_page_free(page);
+#ifndef DMR_NO_ALIAS
 	dmr_watch_drop_all(t);
 	xa_destroy(&t->watches);
+#endif
 	dmr_writeback_exit(t);
 	if (t->kcopyd)
 		dm_kcopyd_client_destroy(t->kcopyd);
@@ -463,10 +481,14 @@ static int alloc_table(struct dmr_table *t)
 	t->io_scratch = kmalloc(DMR_BLOCK_SIZE, GFP_KERNEL);
 	t->flight = alloc_percpu(struct dmr_flight);
 	t->wq = alloc_workqueue("revdedup_table", DMR_WQ_FLAGS, 0);
+#ifndef DMR_NO_PACKS
 	/* Not by the message that names the first pack: the thread of a queue is made elsewhere. */
 	t->pack_wq = alloc_workqueue("revdedup_packs", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!t->pack_wq)
+		return -ENOMEM;
+#endif
 	if (!t->words || !t->words_dirty || !t->hints_stale || !t->words_pool ||
-	    !t->words_taken || !t->scratch || !t->io_scratch || !t->flight || !t->wq || !t->pack_wq)
+	    !t->words_taken || !t->scratch || !t->io_scratch || !t->flight || !t->wq)
 		return -ENOMEM;
 	r = bioset_init(&t->bios, BIO_POOL_SIZE, 0, 0);
 	if (r)
@@ -506,7 +528,9 @@ struct dmr_table *dmr_table_create(struct dmr_meta *meta, unsigned int max_pages
 	INIT_LIST_HEAD(&t->dirty);
 	INIT_LIST_HEAD(&t->holds);
 	init_waitqueue_head(&t->page_wait);
+#ifndef DMR_NO_ALIAS
 	xa_init_flags(&t->watches, XA_FLAGS_LOCK_IRQ);
+#endif
 	dmr_copy_init(t);
 	dmr_deferred_init(t);
 	dmr_writeback_init(t);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dm-revdedup knows every 2 MiB segment of a volume that was written since the last
- * committed snapshot, whatever crashes. And it reads each 4 KiB block from the volume,
- * from zeros or from a pool, while writes go home.
- *
- *   revdedup <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]
+ * committed snapshot, whatever crashes.
  *
  * This file is what device-mapper calls: the table line, map, suspend and
  * resume, status. See dmr.h for the order of files and locks, format.h for the
@@ -14,12 +11,6 @@
  * map decides from bits in memory alone. Reads, flushes, and writes to segments
  * that are dirty already go down at once, so that the target costs what
  * dm-linear costs; everything else goes to the worker.
- *
- * A device without a remap table has a path of its own, although remap.c with all
- * words BASE would do the same: that path costs more. In counted instructions, reads
- * and writes of 4 KiB have 0.99 of the speed of dm-linear or more without a table, and
- * 0.97 to 0.98 with a table in which all words are BASE. The command
- * "tests/bench/target/run.sh --only counted --table steady" prints both ratios.
  */
 #include <linux/module.h>
 #include <linux/uuid.h>
@@ -46,12 +37,14 @@ static int parse_base(struct dm_target *ti, struct dmr_target *rt,
 {
 	int r;
 
+#ifndef DMR_NO_TABLE
 	if (!strcmp(path, "-")) {
 		if (rt->read_only && rt->pool)
 			return 0;
 		ti->error = "only a read-only table with a pool device needs no base device";
 		return -EINVAL;
 	}
+#endif
 	r = dm_get_device(ti, path, dm_table_get_mode(ti->table), &rt->base);
 	if (r)
 		ti->error = "cannot open the base device";
@@ -74,17 +67,14 @@ static int parse_meta_dev(struct dm_target *ti, struct dmr_target *rt,
 		ti->error = "cannot open the metadata device";
 		return r;
 	}
-	if (is_same(rt->meta_dev, rt->base) || is_same(rt->meta_dev, rt->pool)) {
-		ti->error = "metadata must not lie on the base or pool device";
-		return -EINVAL;
-	}
-	if (is_same(rt->base, rt->pool)) {
-		ti->error = "base and pool must be two devices";
+	if (is_same(rt->meta_dev, rt->base)) {
+		ti->error = "metadata must not lie on the base device";
 		return -EINVAL;
 	}
 	return 0;
 }
 
+#ifndef DMR_NO_TABLE
 static int parse_pool(struct dm_target *ti, struct dmr_target *rt,
 		      const char *path)
 {
@@ -98,36 +88,58 @@ static int parse_pool(struct dm_target *ti, struct dmr_target *rt,
 	return r;
 }
 
-static bool has_large_blocks(struct dm_dev *dev)
+static int check_pool(struct dm_target *ti, struct dmr_target *rt)
 {
-	return dev && bdev_logical_block_size(dev->bdev) > DMR_BLOCK_SIZE;
-}
-
-/*
- * Refuse devices that cannot take a block of 4 KiB; kernels from 6.15 on have such. And
- * refuse a pool with larger logical blocks than the base has: a file system on the
- * volume is laid out for the blocks of the base, and could not read smaller parts of a
- * pool block. Without a base the device is a version of a volume whose blocks are
- * unknown: the pool must have the smallest ones.
- */
-static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
-{
-	unsigned int of_base = rt->base ? bdev_logical_block_size(rt->base->bdev) :
-			       SECTOR_SIZE;
-
-	if (has_large_blocks(rt->base))
-		ti->error = "the base device has logical blocks of more than 4096 bytes";
-	else if (has_large_blocks(rt->meta_dev))
-		ti->error = "the metadata device has logical blocks of more than 4096 bytes";
-	else if (rt->pool && bdev_logical_block_size(rt->pool->bdev) > of_base)
-		ti->error = rt->base ?
-			    "the pool device has larger logical blocks than the base device" :
-			    "a pool without a base must have logical blocks of 512 bytes";
+	if (is_same(rt->meta_dev, rt->pool))
+		ti->error = "metadata must not lie on the pool device";
+	else if (is_same(rt->base, rt->pool))
+		ti->error = "base and pool must be two devices";
 	else
 		return 0;
 	return -EINVAL;
 }
 
+/*
+ * Refuse a pool with larger logical blocks than the base has: a file system on the
+ * volume is laid out for the blocks of the base, and could not read smaller parts of a
+ * pool block. Without a base the device is a version of a volume whose blocks are
+ * unknown: the pool must have the smallest ones.
+ */
+static int check_pool_block_size(struct dm_target *ti, struct dmr_target *rt)
+{
+	unsigned int of_base = rt->base ? bdev_logical_block_size(rt->base->bdev) :
+			       SECTOR_SIZE;
+
+	if (!rt->pool || bdev_logical_block_size(rt->pool->bdev) <= of_base)
+		return 0;
+	ti->error = rt->base ? "the pool device has larger logical blocks than the base device" :
+		    "a pool without a base must have logical blocks of 512 bytes";
+	return -EINVAL;
+}
+#endif
+
+static bool has_large_blocks(struct dm_dev *dev)
+{
+	return dev && bdev_logical_block_size(dev->bdev) > DMR_BLOCK_SIZE;
+}
+
+/* Refuse devices that cannot take a block of 4 KiB; kernels from 6.15 on have such. */
+static int check_block_size(struct dm_target *ti, struct dmr_target *rt)
+{
+	if (has_large_blocks(rt->base))
+		ti->error = "the base device has logical blocks of more than 4096 bytes";
+	else if (has_large_blocks(rt->meta_dev))
+		ti->error = "the metadata device has logical blocks of more than 4096 bytes";
+	else
+#ifndef DMR_NO_TABLE
+		return check_pool_block_size(ti, rt);
+#else
+		return 0;
+#endif
+	return -EINVAL;
+}
+
+#ifndef DMR_NO_TABLE
 static int parse_mib(struct dm_target *ti, const char *text, unsigned int *to)
 {
 	u64 mib;
@@ -143,6 +155,29 @@ static int parse_mib(struct dm_target *ti, const char *text, unsigned int *to)
 	*to = mib;
 	return 0;
 }
+
+/* Parse an option of the remap table: 1, or 0 if this is none, or -errno. */
+static int parse_table_opt(struct dm_target *ti, struct dmr_target *rt, const char *name,
+			   struct dm_arg_set *as)
+{
+	unsigned int *mib = !strcasecmp(name, "cache_mib") ? &rt->cache_mib :
+			    !strcasecmp(name, "pack_mib") ? &rt->pack_mib : NULL;
+	int r;
+
+	if (!strcasecmp(name, "zeros")) {
+		if (rt->zeros) {
+			ti->error = "an option is given twice";
+			return -EINVAL;
+		}
+		rt->zeros = true;
+		return 1;
+	}
+	if (!mib || !as->argc)
+		return 0;
+	r = parse_mib(ti, dm_shift_arg(as), mib);
+	return r ? r : 1;
+}
+#endif
 
 static int parse_uuid(struct dm_target *ti, const char *text, u8 *uuid)
 {
@@ -160,11 +195,19 @@ static int parse_uuid(struct dm_target *ti, const char *text, u8 *uuid)
 static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 		      struct dm_arg_set *as)
 {
+#ifndef DMR_NO_TABLE
 	static const struct dm_arg nr_opts_arg = {
 		0, 9, "the number of option words must be 0 to 9, and so many must follow",
 	};
 	static char bad_option[] =
 		"options are volume_uuid|pool_uuid <uuid>, cache_mib|pack_mib <MiB>, zeros";
+#else
+	static const struct dm_arg nr_opts_arg = {
+		0, 4, "the number of option words must be 0 to 4, and so many must follow",
+	};
+	static char bad_option[] =
+		"options are volume_uuid|pool_uuid <uuid>";
+#endif
 	unsigned int nr_opts;
 	int r;
 
@@ -180,33 +223,26 @@ static int parse_opts(struct dm_target *ti, struct dmr_target *rt,
 	rt->nr_opts = nr_opts;
 	while (as->argc) {
 		const char *name = dm_shift_arg(as);
-		bool is_zeros = !strcasecmp(name, "zeros");
-		const char *value = is_zeros ? NULL : dm_shift_arg(as);
-		unsigned int *mib = !strcasecmp(name, "cache_mib") ? &rt->cache_mib :
-				    !strcasecmp(name, "pack_mib") ? &rt->pack_mib : NULL;
 		u8 *uuid = !strcasecmp(name, "volume_uuid") ? rt->volume_uuid :
 			   !strcasecmp(name, "pool_uuid") ? rt->pool_uuid :
 			   NULL;
 
-		if (is_zeros && !rt->zeros) {
-			rt->zeros = true;
+#ifndef DMR_NO_TABLE
+		r = parse_table_opt(ti, rt, name, as);
+		if (r < 0)
+			return r;
+		if (r)
 			continue;
-		}
-		if (value && mib) {
-			r = parse_mib(ti, value, mib);
-			if (r)
-				return r;
-			continue;
-		}
-		if (!is_zeros && (!uuid || !value)) {
+#endif
+		if (!uuid || !as->argc) {
 			ti->error = bad_option;
 			return -EINVAL;
 		}
-		if (is_zeros || !dmr_is_zero(uuid, DMR_UUID_SIZE)) {
+		if (!dmr_is_zero(uuid, DMR_UUID_SIZE)) {
 			ti->error = "an option is given twice";
 			return -EINVAL;
 		}
-		r = parse_uuid(ti, value, uuid);
+		r = parse_uuid(ti, dm_shift_arg(as), uuid);
 		if (r)
 			return r;
 	}
@@ -219,8 +255,10 @@ static void dmr_destroy(struct dm_target *ti, struct dmr_target *rt)
 		dmr_meta_put(rt->meta, ti);
 	if (rt->meta_dev)
 		dm_put_device(ti, rt->meta_dev);
+#ifndef DMR_NO_TABLE
 	if (rt->pool)
 		dm_put_device(ti, rt->pool);
+#endif
 	if (rt->base)
 		dm_put_device(ti, rt->base);
 	kfree(rt);
@@ -231,8 +269,10 @@ static void dmr_init_target(struct dm_target *ti, struct dmr_target *rt)
 	ti->private = rt;
 	ti->per_io_data_size = sizeof(struct dmr_io);
 	ti->num_flush_bios = 1;
+#ifndef DMR_NO_TABLE
 	/* Entries may wait in memory even where the base has no cache. */
 	ti->flush_supported = rt->has_table;
+#endif
 	ti->num_discard_bios = 1;
 	ti->num_write_zeroes_bios = 1;
 	/*
@@ -249,23 +289,39 @@ static int dmr_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	int r;
 
 	if (argc < 3) {
+#ifndef DMR_NO_TABLE
 		ti->error = "arguments are <base dev|-> <meta dev> <pool dev|-> [<#opts> <opt>...]";
+#else
+		ti->error = "arguments are <base dev> <meta dev> - [<#opts> <opt>...]";
+#endif
 		return -EINVAL;
 	}
+#ifdef DMR_NO_TABLE
+	if (strcmp(argv[2], "-")) {
+		ti->error = "there is no remap table, so the pool device must be -";
+		return -EINVAL;
+	}
+#endif
 	rt = kzalloc(sizeof(*rt), GFP_KERNEL);
 	if (!rt) {
 		ti->error = "cannot allocate the target";
 		return -ENOMEM;
 	}
 	rt->read_only = !dmr_table_is_writable(ti);
-	r = parse_pool(ti, rt, argv[2]);
+	r = parse_opts(ti, rt, &as);
+#ifndef DMR_NO_TABLE
 	if (!r)
-		r = parse_opts(ti, rt, &as);
+		r = parse_pool(ti, rt, argv[2]);
 	rt->has_table = rt->pool || rt->zeros;
+#endif
 	if (!r)
 		r = parse_base(ti, rt, argv[0]);
 	if (!r)
 		r = parse_meta_dev(ti, rt, argv[1]);
+#ifndef DMR_NO_TABLE
+	if (!r)
+		r = check_pool(ti, rt);
+#endif
 	if (!r)
 		r = check_block_size(ti, rt);
 	if (!r)
@@ -312,8 +368,10 @@ static int dmr_map(struct dm_target *ti, struct bio *bio)
 {
 	struct dmr_target *rt = ti->private;
 
+#ifndef DMR_NO_TABLE
 	if (rt->meta->table)
 		return dmr_remap_map(rt->meta->table, rt, bio);
+#endif
 
 	bio_set_dev(bio, rt->base->bdev);
 
@@ -347,7 +405,6 @@ static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 		      blk_status_t *error)
 {
 	struct dmr_target *rt = ti->private;
-	struct dmr_table *t = rt->meta->table;
 
 	if (unlikely(*error == BLK_STS_NOTSUPP)) {
 		if (bio_op(bio) == REQ_OP_WRITE_ZEROES) {
@@ -359,12 +416,17 @@ static int dmr_end_io(struct dm_target *ti, struct bio *bio,
 		else if (bio->bi_opf & REQ_NOWAIT)
 			*error = BLK_STS_AGAIN;
 	}
-	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA))) {
-		if (t && *error)
-			dmr_remap_note_error(t, bio, *error);
+#ifndef DMR_NO_TABLE
+	if (unlikely(*error && (bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)) && rt->meta->table))
+		dmr_remap_note_error(rt->meta->table, bio, *error);
+#endif
+	if (unlikely(bio->bi_opf & (REQ_PREFLUSH | REQ_FUA)))
 		dmr_flush_tell(rt->meta, error);
-	}
-	return t ? dmr_remap_end_io(t, bio, error) : DM_ENDIO_DONE;
+#ifndef DMR_NO_TABLE
+	if (rt->meta->table)
+		return dmr_remap_end_io(rt->meta->table, bio, error);
+#endif
+	return DM_ENDIO_DONE;
 }
 
 /* ------------------------------------------------------------------
@@ -380,8 +442,10 @@ static void dmr_presuspend(struct dm_target *ti)
 	/* First writes that are held would keep the suspend waiting. */
 	if (dm_noflush_suspending(ti))
 		dmr_first_write_requeue(rt->meta, true);
+#ifndef DMR_NO_TABLE
 	if (rt->meta->table)
 		dmr_hydrate_pause(rt->meta->table);
+#endif
 }
 
 static void dmr_presuspend_undo(struct dm_target *ti)
@@ -390,8 +454,10 @@ static void dmr_presuspend_undo(struct dm_target *ti)
 
 	WRITE_ONCE(rt->meta->is_awaited, false);
 	dmr_first_write_requeue(rt->meta, false);
+#ifndef DMR_NO_TABLE
 	if (rt->meta->table)
 		dmr_hydrate_resume(rt->meta->table);
+#endif
 }
 
 /*
@@ -428,8 +494,10 @@ static void dmr_resume(struct dm_target *ti)
 	struct dmr_target *rt = ti->private;
 
 	rt->was_live = true;
+#ifndef DMR_NO_TABLE
 	if (rt->meta->table)
 		dmr_hydrate_resume(rt->meta->table);
+#endif
 }
 
 /* ------------------------------------------------------------------
@@ -445,6 +513,7 @@ static u64 count_dirty(struct dmr_meta *meta)
 	return nr;
 }
 
+#ifndef DMR_NO_TABLE
 static void get_counts(struct dmr_meta *meta, struct dm_target *ti,
 		       struct dmr_counts *counts)
 {
@@ -461,6 +530,7 @@ static u64 hydration_left(struct dmr_meta *meta, const struct dmr_counts *counts
 		return 0;
 	return counts->zero + counts->pool;
 }
+#endif
 
 /*
  * <format version> <epoch> <uncommitted checkpoint|-> <last version>
@@ -471,7 +541,9 @@ static u64 hydration_left(struct dmr_meta *meta, const struct dmr_counts *counts
 static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 			char *result, unsigned int maxlen)
 {
+#ifndef DMR_NO_TABLE
 	struct dmr_counts counts;
+#endif
 	unsigned int sz = 0;
 
 	mutex_lock(&meta->lock);
@@ -483,6 +555,7 @@ static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 			DMEMIT("%llu", meta->super.epoch);
 		else
 			DMEMIT("-");
+#ifndef DMR_NO_TABLE
 		get_counts(meta, ti, &counts);
 		DMEMIT(" %llu %llu/%llu %llu %llu %llu %llu %s %s %s %u %llu %u %llu",
 		       meta->super.version_nr, count_dirty(meta),
@@ -492,22 +565,34 @@ static void status_info(struct dm_target *ti, struct dmr_meta *meta,
 		       meta->table ? dmr_hydrate_state(meta->table) : "off",
 		       counts.waiting, counts.page_reads, counts.pack_mib,
 		       counts.groups_read);
+#else
+		DMEMIT(" %llu %llu/%llu %llu 0 0 0 %s %s off 0 0 0 0",
+		       meta->super.version_nr, count_dirty(meta), meta->nr_segs,
+		       dmr_nr_blocks(ti->len), dmr_is_lost(meta) ? "lost" : "ok",
+		       meta->read_only ? "ro" : "rw");
+#endif
 	}
 	mutex_unlock(&meta->lock);
 }
 
+#ifndef DMR_NO_TABLE
 static const char *name_of(struct dm_dev *dev)
 {
 	return dev ? dev->name : "-";
 }
+#endif
 
 static void status_table(struct dmr_target *rt, char *result,
 			 unsigned int maxlen)
 {
 	unsigned int sz = 0;
 
+#ifndef DMR_NO_TABLE
 	DMEMIT("%s %s %s", name_of(rt->base), rt->meta_dev->name,
 	       name_of(rt->pool));
+#else
+	DMEMIT("%s %s -", rt->base->name, rt->meta_dev->name);
+#endif
 	if (!rt->nr_opts)
 		return;
 	DMEMIT(" %u", rt->nr_opts);
@@ -515,12 +600,14 @@ static void status_table(struct dmr_target *rt, char *result,
 		DMEMIT(" volume_uuid %pUb", rt->volume_uuid);
 	if (!dmr_is_zero(rt->pool_uuid, DMR_UUID_SIZE))
 		DMEMIT(" pool_uuid %pUb", rt->pool_uuid);
+#ifndef DMR_NO_TABLE
 	if (rt->cache_mib)
 		DMEMIT(" cache_mib %u", rt->cache_mib);
 	if (rt->pack_mib)
 		DMEMIT(" pack_mib %u", rt->pack_mib);
 	if (rt->zeros)
 		DMEMIT(" zeros");
+#endif
 }
 
 static void status_ima(struct dm_target *ti, struct dmr_target *rt,
@@ -529,8 +616,12 @@ static void status_ima(struct dm_target *ti, struct dmr_target *rt,
 	unsigned int sz = 0;
 
 	DMEMIT_TARGET_NAME_VERSION(ti->type);
+#ifndef DMR_NO_TABLE
 	DMEMIT(",base=%s,meta=%s,pool=%s;", name_of(rt->base),
 	       rt->meta_dev->name, name_of(rt->pool));
+#else
+	DMEMIT(",base=%s,meta=%s,pool=-;", rt->base->name, rt->meta_dev->name);
+#endif
 }
 
 static void dmr_status(struct dm_target *ti, status_type_t type,
@@ -556,26 +647,30 @@ static void dmr_status(struct dm_target *ti, status_type_t type,
  * The rest of the target type
  */
 
-/*
- * Tell device-mapper of the base only: all writes go there, so write zeroes, discards
- * and block sizes of the pool do not matter to the volume.
- */
 static int dmr_iterate_devices(struct dm_target *ti,
 			       iterate_devices_callout_fn fn, void *data)
 {
 	struct dmr_target *rt = ti->private;
 
-	if (rt->base)
-		return fn(ti, rt->base, 0, ti->len, data);
-	return fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
+#ifndef DMR_NO_TABLE
+	/*
+	 * Tell device-mapper of the base only: all writes go there, so write zeroes, discards
+	 * and block sizes of the pool do not matter to the volume.
+	 */
+	if (!rt->base)
+		return fn(ti, rt->pool, 0, bdev_nr_sectors(rt->pool->bdev), data);
+#endif
+	return fn(ti, rt->base, 0, ti->len, data);
 }
 
 static void dmr_io_hints(struct dm_target *ti, struct queue_limits *limits)
 {
+#ifndef DMR_NO_TABLE
 	struct dmr_target *rt = ti->private;
 
 	if (rt->base && rt->pool)
 		dmr_limits_add_reads(limits, rt->pool->bdev);
+#endif
 	dmr_limits_want_discard(limits);
 }
 
@@ -613,5 +708,5 @@ static void __exit dmr_exit(void)
 module_init(dmr_init);
 module_exit(dmr_exit);
 
-MODULE_DESCRIPTION("device-mapper target that tracks which segments were written since the last snapshot, and reads any block from a pool");
+MODULE_DESCRIPTION("device-mapper target for incremental and deduplicated snapshots");
 MODULE_LICENSE("GPL");

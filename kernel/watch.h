@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Marks of the messages watch and alias: a write to a marked block clears its mark.
+ * Marks of the messages watch and alias: a write to a marked block clears its mark. In the
+ * drawing of dmr_table.h watch.c stands beside pages.c, alias.c and shed.c beside edit.c.
  */
 #ifndef DMR_WATCH_H
 #define DMR_WATCH_H

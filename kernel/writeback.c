@@ -487,8 +487,10 @@ bool dmr_writeback_is_linear(struct dmr_table *t)
 	bool is;
 
 	spin_lock_irq(&t->lock);
-	is = !t->nr[DMR_ZERO] && !t->nr[DMR_POOL] && !t->is_aliasing &&
-	     !dmr_table_waits(t);
+	is = !t->nr[DMR_ZERO] && !t->nr[DMR_POOL] && !dmr_table_waits(t);
+#ifndef DMR_NO_ALIAS
+	is &= !t->is_aliasing;
+#endif
 	spin_unlock_irq(&t->lock);
 	return is;
 }

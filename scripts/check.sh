@@ -94,6 +94,7 @@ declare -A about=(
 	[kernels]="that the module builds for each kernel that has headers in the archive"
 	[newest]="table lines and dirty bits on the newest kernel of the archive"
 	[debug_kernel]="no test: builds the debug kernel and the module for it"
+	[upstream]="the series of patches for the kernel: each clean, builds, and passes its tests"
 	[kunit]="the KUnit suites, in the debug kernel"
 	[guest]="the target: table lines, dirty bits, messages, outages, sizes, costs"
 	[guest_6.1]="the part of guest-6.12 that may differ on an older kernel"
@@ -288,6 +289,32 @@ job_newest() {
 	guest newest "${newest_files[@]}"
 }
 
+# Each patch of the series with the tests of what it adds, and the selftest at its end.
+job_upstream() {
+	local kdir i options files=(
+		"target/target target/resize target/outage target/nowait"
+		"table/io table/hydration table/mapped"
+		"table/messages table/shed table/errors table/lost-cache"
+		"table/packs target/ctor"
+	)
+	"$scripts/upstream.sh" --check build/upstream
+	kdir=$("$scripts/headers.sh" newest)
+	"$scripts/module-build.sh" --out build/upstream/judge --kdir "$kdir" JUDGE=1
+	mkdir -p build/modules/upstream
+	cp build/upstream/judge/dm-judge.ko build/modules/upstream
+	for i in "${!files[@]}"; do
+		note "patch $((i + 1))"
+		cp "build/upstream/$((i + 1))/dm-revdedup.ko" build/modules/upstream
+		# shellcheck disable=SC2086 # words
+		module=upstream guest newest ${files[i]}
+	done
+	note "the selftest"
+	mapfile -t options < <(module=upstream payload newest)
+	"$scripts/vm-run.sh" --kernel newest "${options[@]}" --timeout "$guest_timeout" \
+		--payload build/upstream/selftest:selftest -- \
+		/revdedup/tests/guest/run.sh -- /revdedup/tests/guest/selftest.sh
+}
+
 # The module for each series that has headers, and a table of what came of it.
 job_kernels() {
 	local list series kdir failed=0
@@ -313,9 +340,10 @@ job_debug_kernel() {
 
 job_kunit() { "$scripts/kunit-run.sh"; }
 
-# payload SERIES: print the options that vm-run.sh and uml-run.sh take.
+# payload SERIES: print the options that vm-run.sh and uml-run.sh take. With `module` set, the
+# guest gets the module of build/modules/$module.
 payload() {
-	printf '%s\n' --payload "build/modules/$1:modules" \
+	printf '%s\n' --payload "build/modules/${module:-$1}:modules" \
 		--payload build/guest-bin:bin --payload build/bin:tools \
 		--payload build/guest-ctl:ctl \
 		--payload tests/guest:tests/guest --payload tests/golden:tests/golden \
@@ -504,7 +532,7 @@ all_jobs=(debug debug_faults host_6.12 host_clone_6.12 host_pieces_6.12 host_qui
 # packages.)
 soak_jobs=("${all_jobs[@]/packages/deb}" table_6.1 model_6.1 crash_6.1 tablecrash_6.1
 	power_cuts_6.1 debug_crash debug_table memory_6.12 memory_6.1 bounds_6.12 bounds_6.1
-	newest kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
+	newest upstream kernels live_6.12 host_6.1 dedup_6.1 dedup_faults_6.1 blocksize_6.1 mutate
 	liverandom_6.12 liverandom_6.1 end_to_end_6.1 libvirt prometheus release
 	proxmox_6.12 repo rpm sbom)
 
@@ -580,6 +608,7 @@ files              2    -  150
 ceph               2    -  300
 report             2    -   60
 newest             1    -    -  modules
+upstream           2    -    -  modules
 kernels            2    -    -
 '
 
@@ -589,7 +618,7 @@ breaks='
 kernel/* tests/judge/* Kbuild
 	lint unit modules guest* table* model* crash* tablecrash* memory* bounds* debug*
 	live* dedup* shared* host* blocksize* end_to_end* power_cuts* mutate kernels newest
-	packages deb
+	upstream packages deb
 kernel/tests/*
 	kunit
 kernel/format.* kernel/ranges.*
@@ -652,9 +681,11 @@ tests/mutate/*
 Documentation/* README.md
 	lint cli packages
 Documentation/dm-revdedup.rst
-	guest*
+	guest* upstream
 tests/golden/*
 	lint cli table* release
+scripts/upstream.sh scripts/upstream/* scripts/archive.sh
+	lint upstream
 tests/bench/* tools/* scripts/lint.sh scripts/demo*.sh CHANGELOG.md COPYING .gitignore
 	lint
 '

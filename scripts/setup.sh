@@ -21,6 +21,7 @@
 #   rpm     the packages for Fedora and RHEL
 #   sbom    what checks the bill of materials
 #   kunit   a kernel built from Debian's source (user-mode Linux)
+#   upstream the series of patches for the kernel, and its checks
 #
 #   -n, --dry-run   print the missing packages, one a line, and install nothing
 #
@@ -63,6 +64,8 @@ declare -A packages=(
 	[sbom]="python3-venv binutils"
 	[lint]="mandoc shellcheck sparse perl git python3 python3-git python3-ply xz-utils
 		systemd linux-source-6.12"
+	[upstream]="unifdef patch perl sparse python3 python3-sphinx python3-yaml make gcc flex
+		bison bc libelf-dev libssl-dev xz-utils git"
 	[kunit]="gcc libc6-dev make flex bison bc libelf-dev python3 xz-utils
 		linux-source-6.12"
 )

@@ -463,18 +463,19 @@ static const struct command {
 	{ "events", do_events }, { "names", do_names }, { "devno", do_devno },
 	{ "log", do_log }, { "hash", do_hash }, { "zero", do_zero },
 	{ "poke", do_poke }, { "fill", do_fill }, { "read", do_read },
+	{ NULL }
 };
 
 static int run_line(char *line)
 {
+	const struct command *command;
 	struct words w = { 0 };
-	size_t i;
 
 	while (w.nr < MAX_WORDS && line)
 		w.word[w.nr++] = strsep(&line, "\t");
-	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (!strcmp(commands[i].name, w.word[0]))
-			return commands[i].run(&w);
+	for (command = commands; command->name; command++) {
+		if (!strcmp(command->name, w.word[0]))
+			return command->run(&w);
 	}
 	return -EOPNOTSUPP;
 }

@@ -854,7 +854,7 @@ sleeps() { [[ $(<"/proc/$1/stat") == *"(dmsetup) S "* ]]; }
 	done <<-END
 		Invalid argument|- META POOL|needs no base device
 		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
-		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
+		Invalid argument|/dev/ram0 META META|metadata must not lie on the pool device
 		Invalid argument|/dev/ram0 META POOL 2 cache_mib 0|cache_mib and pack_mib must be 1 to
 		Invalid argument|/dev/ram0 META POOL 2 cache_mib -1|cache_mib and pack_mib must be 1 to
 		Invalid argument|/dev/ram0 META POOL 2 cache_mib 1M|cache_mib and pack_mib must be 1 to

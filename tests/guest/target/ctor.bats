@@ -33,9 +33,9 @@ teardown() { volume_teardown; }
 		$absent|/dev/ram0 /dev/nothing -|cannot open the metadata device
 		$other|/dev/null META -|cannot open the base device
 		$absent|/dev/ram0 META /dev/nothing|cannot open the pool device
-		Invalid argument|/dev/ram0 /dev/ram0 -|metadata must not lie on the base or pool device
-		Invalid argument|META META -|metadata must not lie on the base or pool device
-		Invalid argument|/dev/ram0 META META|metadata must not lie on the base or pool device
+		Invalid argument|/dev/ram0 /dev/ram0 -|metadata must not lie on the base device
+		Invalid argument|META META -|metadata must not lie on the base device
+		Invalid argument|/dev/ram0 META META|metadata must not lie on the pool device
 		Invalid argument|/dev/ram0 META /dev/ram0|base and pool must be two devices
 		Invalid argument|/dev/ram0 META - x|the number of option words must be 0 to 9
 		Invalid argument|/dev/ram0 META - -1|the number of option words must be 0 to 9
