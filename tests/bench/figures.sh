@@ -83,8 +83,9 @@ page() {
 		Printed figures
 		===============
 
-		Written by \`\`make figures\`\`: what each benchmark printed, on a state of the code whose
-		kernel/, userspace/ and tests/bench/ have the sum $code. figures.rst is in words.
+		Written by \`\`make figures\`\`: what each benchmark printed, on a state of the code
+		whose kernel/, userspace/ and tests/bench/ have the sum $code. figures.rst is in
+		words.
 
 		Machine: $(nproc) processors ($model), Linux $(uname -r). Guests:
 		QEMU with $("$tree/scripts/vm-probe.sh").

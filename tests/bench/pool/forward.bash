@@ -53,7 +53,7 @@ take_both() {
 raw_requests() {
 	local bytes
 	bytes=$(du --dereference --block-size=1 "$1" | cut -f 1)
-	echo $((bytes / 2097152 * 2 + 1))
+	echo $((bytes / mib + 1))
 }
 
 # back_both NAME NUMBER IMAGE RAW: restores both, and prints a row.
