@@ -68,13 +68,25 @@ linux=$(realpath "$linux")
 [ -n "$author" ] || author=$(git -C "$scripts" var GIT_AUTHOR_IDENT | sed 's/>.*/>/')
 [[ $author == ?*\ \<*@*\> ]] || usage_error "an author is 'NAME <MAIL>', not '$author'"
 
-rm -rf "$out"/{tree,patches,[0-9]*,selftest}
+# All that is in OUT is made anew, so it is only taken where this script has made it.
 mkdir -p "$out"
 out=$(realpath "$out")
+[ -e "$out/.made-by-upstream.sh" ] || [ -z "$(ls -A "$out")" ] ||
+	die "'$out' has files that are not of this script: name a directory that is empty or not there"
+[[ $linux/ != "$out"/* ]] || die "'$linux' lies in '$out', which is made anew"
+find "$out" -mindepth 1 -delete
+touch "$out/.made-by-upstream.sh"
 tree=$out/tree
 mapfile -t parts < <(sed -n 's/^\([a-z]*\) := .*\.o.*/\1/p' "$scripts/../kernel/Kbuild")
 
-in_tree() { git -C "$tree" -c user.name="${author% <*}" -c user.email="${author##*<}" "$@"; }
+# Neither the repository from which this was called nor the user's settings have a say.
+# shellcheck disable=SC2046 # names
+unset $(git rev-parse --local-env-vars)
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+mail=${author##*<}
+export GIT_AUTHOR_NAME=${author% <*} GIT_AUTHOR_EMAIL=${mail%>}
+export GIT_COMMITTER_NAME=$GIT_AUTHOR_NAME GIT_COMMITTER_EMAIL=$GIT_AUTHOR_EMAIL
+in_tree() { git -C "$tree" "$@"; }
 
 # --- the series, in a repository that has of the kernel what the patches change
 
