@@ -26,6 +26,7 @@ $ENV{REVDEDUP_CONFIG} = "$dir/etc";
 my (%lvs, %attached);
 my @ran;        # what was run since log_begin()
 my %broken;     # commands of revdedupctl that fail, and what they say
+my $interrupted;    # a snapshot is, when its version is there
 
 my sub image { return "$dir/$_[0].img" }
 
@@ -46,6 +47,8 @@ my sub read_image {
 }
 
 my sub option { my ($name, @words) = @_; return (grep { $words[$_] eq $name } 0 .. $#words)[0] + 1 }
+
+my sub device { return '/dev/mapper/revdedup-vg-' . ($_[0] =~ s/-/--/gr) }
 
 my sub report_lvs {
     my ($param, @words) = @_;
@@ -68,10 +71,17 @@ my %lvm = (
         my ($param, @words) = @_;
 
         my $name = $words[option('--name', @words)];
+        die "Logical Volume \"$name\" already exists in volume group \"vg\"\n" if $lvs{$name};
         my ($kib) = $words[option('--size', @words)] =~ m/^(\d+)k$/;
         my $tag = $words[option('--addtag', @words)];
         $lvs{$name} = { size => $kib * 1024, tags => [$tag] };
         write_image($name, 'new', $kib * 1024);
+    },
+    dmsetup => sub {
+        my ($param, @words) = @_;
+
+        my ($name) = grep { device($_) eq $words[-1] } keys %attached;
+        $param->{outfunc}->($attached{$name}->{open} // 0);
     },
     lvremove => sub { delete $lvs{ $_[-1] =~ s|^vg/||r } // die "no such volume\n" },
     lvextend => sub {
@@ -91,8 +101,6 @@ my %lvm = (
             if any { $_ eq '--addtag' } @words;
     },
 );
-
-my sub device { return '/dev/mapper/revdedup-vg-' . ($_[0] =~ s/-/--/gr) }
 
 my $real;
 
@@ -126,8 +134,11 @@ my %played = (
         my ($name) = $words[-1] =~ m|^vg/(.+)$|;
         return error_of($param, "blocks of '$words[-1]' lie in the pool", exit => 11)
             if away($name) && !any { $_ eq '--force' } @words;
+        my $stays = $attached{$name}->{stays} ? JSON::true : JSON::false;
         delete $attached{$name};
         delete $lvs{"${name}_rdmeta"};
+        $param->{outfunc}->(
+            encode_json({ type => 'detach', volume => $words[-1], device_stays => $stays }));
         return 0;
     },
     status => sub {
@@ -136,7 +147,11 @@ my %played = (
         my ($name) = $volume =~ m|^vg/(.+)$|;
         return error_of($param, "'$volume' is not attached", exit => 1, missing => JSON::true)
             if !$attached{$name};
-        $param->{outfunc}->(encode_json({ type => 'status', blocks_away => away($name) }));
+        my $is_up = $attached{$name}->{tracked};
+        $param->{outfunc}->(encode_json({
+            type => 'status', device => device($name), state => $is_up ? 'tracked' : 'linear',
+            $is_up ? (blocks_away => away($name)) : (),
+        }));
         return 0;
     },
     map => sub { return 0 },
@@ -144,8 +159,11 @@ my %played = (
         my ($param, @words) = @_;
 
         my ($name) = $words[-1] =~ m|^vg/(.+)$|;
-        return $real->(
+        my $status = $real->(
             [$program, 'snapshot', '--json', @words, '--from', image($name)], %$param);
+        die "interrupted by signal\n" if $interrupted;
+        return error_of($param, $broken{hook}, exit => 3) if $broken{hook};
+        return $status;
     },
     rollback => sub {
         my ($param, @words) = @_;
@@ -167,26 +185,36 @@ my %played = (
     },
 );
 
-my sub fake {
+my sub run_fake {
     my ($cmd, %param) = @_;
 
-    die "not a list: $cmd\n" if ref($cmd) ne 'ARRAY';
     my ($command, @words) = $cmd->@*;
     $command =~ s|^.*/||;
     $param{$_} //= sub { } for qw(outfunc errfunc);
     if ($command eq 'revdedupctl') {
-        my ($verb, $json, @more) = @words;
+        my ($verb, $json, $wait, $seconds, @more) = @words;
         push @ran, join(' ', $verb, @more);
         die "$verb: not for a program\n" if $json ne '--json';
+        die "$verb: does not wait\n" if $wait ne '--lock-wait' || $seconds ne '60';
         die "$verb: of what pool?\n" if $ENV{REVDEDUP_POOL} ne "$dir/pool";
         return error_of(\%param, $broken{$verb}, exit => 1) if $broken{$verb};
         return $played{$verb}->(\%param, @more) if $played{$verb};
         return $real->([$program, @words], %param);
     }
-    push @ran, join(' ', $command, @words) if $command !~ m/^(?:lvs|vgs)$/;
+    push @ran, join(' ', $command, @words) if $command !~ m/^(?:lvs|vgs|dmsetup)$/;
     die "no such command: $command\n" if !$lvm{$command};
     $lvm{$command}->(\%param, @words);
     return 0;
+}
+
+# As the real one, it does not die with noerr, even of a signal.
+my sub fake {
+    my ($cmd, %param) = @_;
+
+    die "not a list: $cmd\n" if ref($cmd) ne 'ARRAY';
+    my $status = eval { run_fake($cmd, %param) };
+    die $@ if $@ && !$param{noerr};
+    return $status // -1;
 }
 
 # The plugins import it when they are loaded.
@@ -292,6 +320,8 @@ subtest 'a new disk is attached' => sub {
         'what cannot be attached');
     %broken = ();
     ok(!$lvs{'vm-100-disk-1'}, '... is not there');
+    is_deeply([grep { m/^(?:detach|lvremove)/ } commands()->@*],
+        ['detach --yes vg/vm-100-disk-1', 'lvremove -f vg/vm-100-disk-1'], '... nor its metadata');
     fails(qr/unsupported format/,
         sub { PVE::Storage::vdisk_alloc($cfg, 'fast', 100, 'qcow2', undef, 4096) }, 'qcow2');
     commands();
@@ -320,7 +350,7 @@ subtest 'snapshots' => sub {
     commands();
     PVE::Storage::volume_snapshot($cfg, $disk, 'one');
     like(join("\n", commands()->@*),
-        qr|snapshot --tag pve-one --lock-wait 60 vg/vm-100-disk-0\nprotect vg/vm-100-disk-0\@1$|,
+        qr|snapshot --tag pve-one vg/vm-100-disk-0\nprotect vg/vm-100-disk-0\@1$|,
         'commands');
     write_image('vm-100-disk-0', 'two', 8 << 20);
     PVE::Storage::volume_snapshot($cfg, $disk, 'two_2-x');
@@ -351,6 +381,30 @@ subtest 'snapshots' => sub {
         'cannot be protected');
     %broken = ();
     is(scalar(versions('vg/vm-100-disk-0')), 3, '... does not stay');
+    $interrupted = 1;
+    fails(qr/was interrupted$/, sub { PVE::Storage::volume_snapshot($cfg, $disk, 'three') },
+        'interrupted');
+    is(scalar(versions('vg/vm-100-disk-0')), 3, '... does not stay');
+    $broken{delete} = 'locked';
+    my @warnings;
+    local $SIG{__WARN__} = sub { push @warnings, @_ };
+    fails(qr/was interrupted$/, sub { PVE::Storage::volume_snapshot($cfg, $disk, 'three') },
+        'interrupted twice');
+    is("@warnings", "locked\n", '... the second error is told');
+    is(scalar(versions('vg/vm-100-disk-0')), 4, '... stays');
+    $interrupted = 0;
+    %broken = (hook => 'hook failed');
+    @warnings = ();
+    PVE::Storage::volume_snapshot($cfg, $disk, 'three');
+    is("@warnings", "hook failed\n", 'an error after the version was made is told');
+    %broken = ();
+    is(scalar(versions('vg/vm-100-disk-0')), 4, 'what an interrupted one has left is replaced');
+    fails(qr/already exists/,
+        sub { PVE::Storage::vdisk_alloc($cfg, 'fast', 100, 'raw', 'vm-100-disk-0', 4096) },
+        'a disk that exists is not made again');
+    ok(PVE::Storage::volume_snapshot_info($cfg, $disk)->{one}, '... and keeps its snapshots');
+    ok((versions('vg/vm-100-disk-0'))[0]->{protected}, '... protected');
+    PVE::Storage::volume_snapshot_delete($cfg, $disk, 'three');
 };
 
 subtest 'roll-back' => sub {
@@ -361,13 +415,22 @@ subtest 'roll-back' => sub {
         sub { PVE::Storage::volume_snapshot_rollback($cfg, $disk, 'mine') }, 'to a tag of others');
     commands();
     PVE::Storage::volume_snapshot_rollback($cfg, $disk, 'one');
-    is(commands()->[-1], 'rollback --yes --lock-wait 60 vg/vm-100-disk-0@1', 'command');
+    is(commands()->[-1], 'rollback --yes vg/vm-100-disk-0@1', 'command');
     is(read_image('vm-100-disk-0'), "one\0", 'content');
     ok(PVE::Storage::volume_snapshot_info($cfg, $disk)->{'two_2-x'}, 'newer ones stay');
     fails(qr/has 7 blocks in the pool, and cannot be rolled back/,
         sub { PVE::Storage::volume_rollback_is_possible($cfg, $disk, 'one') },
         'not before all is copied back');
     $attached{'vm-100-disk-0'}->{away} = 0;
+    $broken{status} = 'cannot read the attachments';
+    fails(qr/^cannot read the attachments$/,
+        sub { PVE::Storage::volume_rollback_is_possible($cfg, $disk, 'one') }, 'nor if unknown');
+    %broken = ();
+    $attached{'vm-100-disk-0'}->{tracked} = 0;
+    fails(qr/is not tracked \(state: linear\), and cannot be rolled back/,
+        sub { PVE::Storage::volume_rollback_is_possible($cfg, $disk, 'one') },
+        'nor without the module');
+    $attached{'vm-100-disk-0'}->{tracked} = 1;
 };
 
 subtest 'a snapshot is read and cloned' => sub {
@@ -419,7 +482,7 @@ subtest 'snapshots are deleted' => sub {
     commands();
     PVE::Storage::volume_snapshot_delete($cfg, $disk, 'one', 1);
     is_deeply(commands(),
-        ['unprotect vg/vm-100-disk-0@1', 'delete --lock-wait 60 vg/vm-100-disk-0@1'], 'commands');
+        ['unprotect vg/vm-100-disk-0@1', 'delete vg/vm-100-disk-0@1'], 'commands');
     is_deeply([map { $_->{number} } versions('vg/vm-100-disk-0')], [2, 3], 'it alone is gone');
     $broken{delete} = 'locked';
     fails(qr/^locked$/, sub { PVE::Storage::volume_snapshot_delete($cfg, $disk, 'two_2-x') },
@@ -439,6 +502,21 @@ subtest 'a disk goes, its versions stay' => sub {
     fails(qr/is not a pool/, sub { PVE::Storage::vdisk_free($cfg, $disk) }, 'no pool');
     rename($other, "$dir/pool") or die "rename: $!";
     is_deeply(commands(), [], '... nothing is changed');
+    $attached{'vm-100-disk-0'}->{open} = 1;
+    fails(qr/is in use, and is not removed/, sub { PVE::Storage::vdisk_free($cfg, $disk) },
+        'a disk in use');
+    is_deeply(commands(), [], '... nothing is changed');
+    $attached{'vm-100-disk-0'} = { tracked => 1, stays => 1 };
+    fails(qr/is in use, and is not removed/, sub { PVE::Storage::vdisk_free($cfg, $disk) },
+        'a disk that is opened meanwhile');
+    is_deeply(commands(), ['detach --yes vg/vm-100-disk-0', 'attach vg/vm-100-disk-0'],
+        '... is attached again');
+    my $lvremove = $lvm{lvremove};
+    $lvm{lvremove} = sub { die "cannot remove it\n" };
+    fails(qr/cannot remove it/, sub { PVE::Storage::vdisk_free($cfg, $disk) }, 'LVM fails');
+    $lvm{lvremove} = $lvremove;
+    ok(PVE::Storage::volume_snapshot_info($cfg, $disk)->{'two_2-x'}, '... the snapshots stay');
+    PVE::Storage::activate_volumes($cfg, [$disk]);
     PVE::Storage::vdisk_free($cfg, $disk);
     # With --force a device in use would not be refused.
     ok((any { $_ eq 'detach --yes vg/vm-100-disk-0' } commands()->@*), 'it is detached');

@@ -26,8 +26,8 @@ my $lvm = 'PVE::Storage::LVMPlugin';
 # Snapshots have a prefix, as tags of the administrator are in the same space.
 my $tag_prefix = 'pve-';
 
-# In seconds, for a snapshot of revdedup-snapshot.timer of the same volume. The guest may be paused
-# meanwhile.
+# In seconds, how long each command waits for another one on the same volume or pool, such as a
+# snapshot of revdedup-snapshot.timer. The guest may be paused meanwhile.
 my $lock_wait = 60;
 
 # --- revdedupctl
@@ -53,7 +53,7 @@ my sub ask {
     # Not each command has an option for it.
     local $ENV{REVDEDUP_POOL} = $scfg->{pool};
     my $status = run_command(
-        [$revdedupctl, $command, '--json', @args],
+        [$revdedupctl, $command, '--json', '--lock-wait', $lock_wait, @args],
         noerr => 1,
         outfunc => sub {
             my $object = decode_json(shift);
@@ -72,16 +72,30 @@ my sub ask {
         my $text = $line =~ s/^revdedupctl: //r;
         print STDERR "$line\n" if !grep { defined($_) && $_ eq $text } $error->@{qw(error hint)};
     }
+    # With noerr, run_command returns this instead of dying.
+    die "'revdedupctl $command' was interrupted\n" if $status < 0;
     return ($status, $said);
 }
 
-# Die with what the command said: what failed, and on a line of its own what to do.
+# Return what the command said: what failed, and on a line of its own what to do.
+my sub error_text {
+    my ($error) = @_;
+
+    return join("\n", grep { defined } $error->@{qw(error hint)}) . "\n";
+}
+
 my sub fail {
     my ($status, $said, $command) = @_;
 
-    my $error = $said->{error};
-    die "'revdedupctl $command' ended with exit status $status\n" if !$error;
-    die join("\n", grep { defined } $error->@{qw(error hint)}) . "\n";
+    die "'revdedupctl $command' ended with exit status $status\n" if !$said->{error};
+    die error_text($said->{error});
+}
+
+# Tell of an error that did not stop the command from doing what it was asked.
+my sub complain {
+    my ($status, $said) = @_;
+
+    warn error_text($said->{error}) if $status && $said->{error};
 }
 
 # The same as ask(), for a command that has to succeed.
@@ -156,15 +170,84 @@ my sub get_snapshot {
         // die "'$volume' has no snapshot '$snap' in the pool '$scfg->{pool}'\n";
 }
 
+my sub snapshot_device {
+    my ($scfg, $name, $snap) = @_;
+
+    return device_of($scfg, $name) . "\@$tag_prefix$snap";
+}
+
+# Remove the device of a snapshot. It fails if the device is in use.
+my sub unmap_snapshot {
+    my ($scfg, $name, $snap) = @_;
+
+    my $path = snapshot_device($scfg, $name, $snap);
+    tell($scfg, 'unmap', $path =~ s|^/dev/mapper/||r) if -b $path;
+}
+
+# Delete a snapshot that Proxmox VE does not know, if there is one.
+my sub delete_unfinished {
+    my ($scfg, $volume, $snap) = @_;
+
+    my $version = find_snapshot($scfg, $volume, $snap) // return;
+    tell($scfg, 'unprotect', $version->{version}) if $version->{protected};
+    tell($scfg, 'delete', $version->{version});
+}
+
 # Turn snapshots of a disk that is gone into mere versions: prune deletes them by its rules.
 my sub release_versions {
-    my ($scfg, $volume) = @_;
+    my ($scfg, $name) = @_;
 
-    for my $version (versions_of($scfg, $volume)->@*) {
+    for my $version (versions_of($scfg, "$scfg->{vgname}/$name")->@*) {
         my @snaps = snapshots_in($version) or next;
+        unmap_snapshot($scfg, $name, $_) for @snaps;
         tell($scfg, 'unprotect', $version->{version});
         tell($scfg, 'tag', '--', $version->{version}, map { "-$tag_prefix$_" } @snaps);
     }
+}
+
+# --- attachments
+
+# Return the status of a volume, or undef if it is not attached.
+my sub status_of {
+    my ($scfg, $volume) = @_;
+
+    my ($status, $said) = ask($scfg, 'status', $volume);
+    return $said->{status} if $said->{status};
+    return undef if $said->{error} && $said->{error}->{missing};
+    fail($status, $said, 'status');
+}
+
+# Die if a device of an attached volume is open. Nothing else than this count tells of a QEMU.
+my sub check_unused {
+    my ($status) = @_;
+
+    my $open;
+    run_command(
+        ['/sbin/dmsetup', qw(info -c --noheadings -o open), $status->{device}],
+        noerr => 1,
+        outfunc => sub { ($open) = shift =~ m/^\s*(\d+)\s*$/ },
+        errfunc => sub { },
+    );
+    # A volume that is down has no device.
+    die "cannot find out whether '$status->{device}' is in use\n"
+        if !defined($open) && ($status->{state} ne 'down' || -b $status->{device});
+    die "'$status->{device}' is in use, and is not removed\n" if $open;
+}
+
+# Take the target off a volume that is to be removed.
+my sub detach_unused {
+    my ($scfg, $volume) = @_;
+
+    my $status = status_of($scfg, $volume) // return;
+    check_unused($status);
+    # What only the pool has is lost with the volume, as it has to be. That --force does not detach
+    # a device in use; it would without such blocks.
+    my @force = $status->{blocks_away} ? ('--force') : ();
+    my $detached = tell($scfg, 'detach', '--yes', @force, $volume)->{detach};
+    return if !$detached || !$detached->{device_stays};
+    # It was opened meanwhile.
+    tell($scfg, 'attach', $volume);
+    die "'$status->{device}' is in use, and is not removed\n";
 }
 
 # --- what Proxmox VE asks of a plugin
@@ -236,7 +319,7 @@ sub filesystem_path {
     my $path = "/dev/$scfg->{vgname}/$name";
     if (defined($snapname)) {
         tracked($class, $scfg, $volname);
-        $path = device_of($scfg, $name) . "\@$tag_prefix$snapname";
+        $path = snapshot_device($scfg, $name, $snapname);
     } elsif (!is_plain($name)) {
         $path = device_of($scfg, $name);
     }
@@ -277,13 +360,19 @@ sub alloc_image {
     die "illegal name '$name' - should be 'vm-$vmid-*'\n" if $name !~ m/^vm-\Q$vmid\E-/;
     my $plain = is_plain(($class->parse_volname($name))[1]);
 
-    # Whoever has freed the last disk of that name may have been interrupted.
-    release_versions($scfg, "$scfg->{vgname}/$name") if !$plain;
+    # This fails if there is a disk of that name, which keeps its snapshots then.
     $lvm->alloc_image($storeid, $scfg, $vmid, $fmt, $name, $size);
     return $name if $plain;
 
-    eval { tell($scfg, 'attach', "$scfg->{vgname}/$name") };
+    my $volume = "$scfg->{vgname}/$name";
+    eval {
+        # Whoever has freed the last disk of that name may have been interrupted.
+        release_versions($scfg, $name);
+        tell($scfg, 'attach', $volume);
+    };
     if (my $err = $@) {
+        # An attach that was interrupted may have left its metadata.
+        eval { ask($scfg, 'detach', '--yes', $volume) };
         # Nothing was written to it, so there is nothing to zero.
         eval { $lvm->free_image($storeid, { %$scfg, saferemove => 0 }, $name, 0, $fmt) };
         warn $@ if $@;
@@ -316,23 +405,19 @@ sub free_image {
 
     my $name = ($class->parse_volname($volname))[1];
     if (!is_plain($name)) {
-        my $volume = "$scfg->{vgname}/$name";
-
         # This also finds out whether the pool is there, before anything has changed.
-        $class->deactivate_volume($storeid, $scfg, $volname, $_)
-            for map { snapshots_in($_) } versions_of($scfg, $volume)->@*;
-        my (undef, $said) = ask($scfg, 'status', $volume);
-        if (my $status = $said->{status}) {
-            # What only the pool has is lost with the volume, as it has to be. That --force does
-            # not detach a device in use; it would without such blocks.
-            my @force = $status->{blocks_away} ? ('--force') : ();
-            tell($scfg, 'detach', '--yes', @force, $volume);
-        } elsif (!$said->{error} || !$said->{error}->{missing}) {
-            fail(1, $said, 'status');
-        }
-        release_versions($scfg, $volume);
+        my $versions = versions_of($scfg, "$scfg->{vgname}/$name");
+        unmap_snapshot($scfg, $name, $_) for map { snapshots_in($_) } @$versions;
+        detach_unused($scfg, "$scfg->{vgname}/$name");
     }
-    return $lvm->free_image($storeid, $scfg, $volname, $isBase, 'raw');
+    # With saferemove this is what zeroes the volume later: its name is free already.
+    my $cleanup = $lvm->free_image($storeid, $scfg, $volname, $isBase, 'raw');
+    if (!is_plain($name)) {
+        # The disk is gone, whatever happens now; a new one of that name tries it again.
+        eval { release_versions($scfg, $name) };
+        warn $@ if $@;
+    }
+    return $cleanup;
 }
 
 sub activate_volume {
@@ -342,7 +427,9 @@ sub activate_volume {
     my $path = $class->filesystem_path($scfg, $volname, $snapname);
     if (defined($snapname)) {
         my $version = get_snapshot($scfg, tracked($class, $scfg, $volname), $snapname);
-        tell($scfg, 'map', $version->{version}, $path =~ s|^/dev/mapper/||r) if !-b $path;
+        # Nothing tells of which version a device is that was left by another disk of that name.
+        unmap_snapshot($scfg, $name, $snapname);
+        tell($scfg, 'map', $version->{version}, $path =~ s|^/dev/mapper/||r);
         return;
     }
     $lvm->activate_volume($storeid, $scfg, $volname, undef, $cache)
@@ -353,6 +440,7 @@ sub activate_volume {
     my ($status, $said) = ask($scfg, 'attach', "$scfg->{vgname}/$name");
     my $attached = $said->{attach};
     fail($status, $said, 'attach') if !$attached;
+    complain($status, $said);
     die "'$attached->{volume}' has the device '$attached->{device}', not '$path'\n"
         if $attached->{device} ne $path;
     warn "'$attached->{volume}' is not tracked: the next snapshot reads all of it\n"
@@ -363,10 +451,10 @@ sub activate_volume {
 sub deactivate_volume {
     my ($class, $storeid, $scfg, $volname, $snapname, $cache) = @_;
 
-    my $path = $class->filesystem_path($scfg, $volname, $snapname);
+    my $name = ($class->parse_volname($volname))[1];
     if (defined($snapname)) {
-        tell($scfg, 'unmap', $path =~ s|^/dev/mapper/||r) if -b $path;
-    } elsif (is_plain(($class->parse_volname($volname))[1])) {
+        unmap_snapshot($scfg, $name, $snapname);
+    } elsif (is_plain($name)) {
         $lvm->deactivate_volume($storeid, $scfg, $volname, undef, $cache);
     }
 }
@@ -392,17 +480,23 @@ sub volume_snapshot {
 
     my $volume = tracked($class, $scfg, $volname);
     # revdedupctl would move the tag here.
-    die "'$volume' has a snapshot '$snap' already\n" if find_snapshot($scfg, $volume, $snap);
+    my $old = find_snapshot($scfg, $volume, $snap);
+    die "'$volume' has a snapshot '$snap' already\n" if $old && $old->{protected};
+    # One that was interrupted before it was protected: Proxmox VE does not know it.
+    delete_unfinished($scfg, $volume, $snap) if $old;
     $class->activate_volume($storeid, $scfg, $volname);
-    my ($status, $said) =
-        ask($scfg, 'snapshot', '--tag', "$tag_prefix$snap", '--lock-wait', $lock_wait, $volume);
-    # A hook that failed in the end is told, and the version is there.
-    my $made = $said->{snapshot} or fail($status, $said, 'snapshot');
-    my ($version) = $made->{version} =~ m/^(\S+\@\d+)$/;
-    # No rule of prune is to take a snapshot from Proxmox VE, which would still list it.
-    eval { tell($scfg, 'protect', $version) };
+    eval {
+        my ($status, $said) = ask($scfg, 'snapshot', '--tag', "$tag_prefix$snap", $volume);
+        my $made = $said->{snapshot} or fail($status, $said, 'snapshot');
+        # A hook that failed in the end: the version is there.
+        complain($status, $said);
+        my ($version) = $made->{version} =~ m/^(\S+\@\d+)$/;
+        # No rule of prune is to take a snapshot from Proxmox VE, which would still list it.
+        tell($scfg, 'protect', $version);
+    };
     if (my $err = $@) {
-        eval { tell($scfg, 'delete', $version) };
+        # One that was interrupted has not said whether there is a version.
+        eval { delete_unfinished($scfg, $volume, $snap) };
         warn $@ if $@;
         die $err;
     }
@@ -415,8 +509,12 @@ sub volume_rollback_is_possible {
 
     my $volume = tracked($class, $scfg, $volname);
     get_snapshot($scfg, $volume, $snap);
-    my (undef, $said) = ask($scfg, 'status', $volume);
-    my $away = ($said->{status} // {})->{blocks_away};
+    # A roll-back attaches a volume that is not.
+    my $status = status_of($scfg, $volume) // return 1;
+    my $away = $status->{blocks_away};
+    die "the device of '$volume' is not tracked (state: $status->{state}), and cannot be rolled"
+        . " back: 'revdedupctl attach $volume' brings it up, or says what is missing\n"
+        if !defined($away);
     die "'$volume' has $away blocks in the pool, and cannot be rolled back before they are copied"
         . " back, which goes on in the background: 'revdedupctl status' shows how many are left\n"
         if $away;
@@ -429,7 +527,7 @@ sub volume_snapshot_rollback {
 
     my $version = get_snapshot($scfg, tracked($class, $scfg, $volname), $snap);
     $class->activate_volume($storeid, $scfg, $volname);
-    tell($scfg, 'rollback', '--yes', '--lock-wait', $lock_wait, $version->{version});
+    tell($scfg, 'rollback', '--yes', $version->{version});
     return undef;
 }
 
@@ -443,7 +541,7 @@ sub volume_snapshot_delete {
     }
     $class->deactivate_volume($storeid, $scfg, $volname, $snap);
     tell($scfg, 'unprotect', $version->{version});
-    eval { tell($scfg, 'delete', '--lock-wait', $lock_wait, $version->{version}) };
+    eval { tell($scfg, 'delete', $version->{version}) };
     if (my $err = $@) {
         eval { tell($scfg, 'protect', $version->{version}) };
         warn $@ if $@;

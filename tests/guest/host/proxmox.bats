@@ -56,7 +56,10 @@ fill() { dd if=/dev/urandom of="$1" bs=1M count="$2" seek="${3:-0}" oflag=direct
 	pve activate_volumes "[\"$disk\"]" one
 	pve deactivate_volumes "[\"$disk\"]" one
 	[ ! -e "$mapped" ]
+	# A device of that name may be of another version.
+	revdedupctl -q map $vg/vm-100-disk-0@2 "${mapped##*/}"
 	pve activate_volumes "[\"$disk\"]" one
+	cmp "$mapped" /tmp/rdt-pool/one
 
 	# The guest is off.
 	exec 9<&-

@@ -49,11 +49,16 @@ sub run_command {
     my ($cmd, %param) = @_;
 
     die "not a list\n" if ref($cmd) ne 'ARRAY' || grep { ref } $cmd->@*;
-    my $status = run($cmd, \%param);
-    my $what = $param{errmsg} // "command '@$cmd' failed";
-    die "$what: got signal " . ($status & 127) . "\n" if $status & 127;
-    die "$what: exit code " . ($status >> 8) . "\n" if $status && !$param{noerr};
-    return $status >> 8;
+    my $code = -1;
+    eval {
+        my $status = run($cmd, \%param);
+        die 'got signal ' . ($status & 127) . "\n" if $status & 127;
+        $code = $status >> 8;
+        die "exit code $code\n" if $code;
+    };
+    # With noerr a signal, and a handler that dies, are -1.
+    die(($param{errmsg} // "command '@$cmd' failed") . ": $@") if $@ && !$param{noerr};
+    return $code;
 }
 
 1;
