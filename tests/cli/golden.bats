@@ -143,7 +143,7 @@ rebuilt() {
 
 @test "golden pools whose catalog is lost" { each rebuilt; }
 
-# A version has arrived in part: it goes on where it was, or is undone.
+# A version has arrived in part: it is listed as that, and can be undone.
 partial() {
 	unpack partial
 	must list
