@@ -220,12 +220,12 @@ int dmr_super_choose(const struct dmr_super *a, int ra,
 		     const struct dmr_super *b, int rb,
 		     struct dmr_super *super)
 {
-	if (ra && rb)
-		return ra;
-
 	/* A copy that a newer version of the target wrote may be the state. */
 	if (ra == -EOPNOTSUPP || rb == -EOPNOTSUPP)
 		return -EOPNOTSUPP;
+
+	if (ra && rb)
+		return ra;
 
 	/* A copy B from an earlier use of the device does not count. */
 	if (!ra && !rb && memcmp(a->meta_uuid, b->meta_uuid, DMR_UUID_SIZE))
@@ -300,7 +300,7 @@ int dmr_super_decide(const struct dmr_super_copy *a,
 
 	r = dmr_super_choose(&a->super, a->r, &b->super, b->r, &state->super);
 	if (r)
-		return no_state(state, r, a->r ? a->why : b->why);
+		return no_state(state, r, a->r == r ? a->why : b->why);
 
 	other_life = !a->r && !b->r &&
 		     memcmp(a->super.meta_uuid, b->super.meta_uuid, DMR_UUID_SIZE);

@@ -556,9 +556,9 @@ static const char choices[NR_COPY][NR_COPY + 1] = {
 	[OLD]         = "ABBaaa2",
 	[SAME]        = "AABaaa2",
 	[NEW]         = "AAAaaa2",
-	[EIO_]        = "bbb1111",
-	[ENODATA_]    = "bbb1111",
-	[EBADMSG_]    = "bbb1111",
+	[EIO_]        = "bbb1112",
+	[ENODATA_]    = "bbb1112",
+	[EBADMSG_]    = "bbb1112",
 	[EOPNOTSUPP_] = "1111111",
 };
 

@@ -110,6 +110,26 @@ killed() {
 
 @test "golden pools in which a command died" { each killed; }
 
+# The catalog itself has the number from before. The index of the log is memory.
+later() {
+	local command before
+	unpack killed
+	"$BATS_TEST_DIRNAME/later.py" catalog-log pool/catalog.db 7
+	before=$(sha256sum pool/catalog.db pool/catalog.db-pages pool/catalog.db-wal pool/data)
+	for command in list "delete vm1@1" "snapshot vm1 --from $golden/image.py" repair \
+		"repair --rebuild-catalog --force"; do
+		# shellcheck disable=SC2086 # words
+		ctl $command
+		echo "$command: $output"
+		[ "$status" -eq 1 ]
+		[[ $output == *"catalog.db' has format 7, and this program knows only 6"* ]]
+		[ "$(sha256sum pool/catalog.db pool/catalog.db-pages pool/catalog.db-wal \
+			pool/data)" = "$before" ]
+	done
+}
+
+@test "golden pools whose log of the catalog is a later program's stay as they are" { each later; }
+
 # The journal has all of the catalog. What only the log of the catalog has is added before.
 rebuilt() {
 	unpack raw
@@ -123,7 +143,7 @@ rebuilt() {
 
 @test "golden pools whose catalog is lost" { each rebuilt; }
 
-# A version has arrived in part: it goes on where it was, or is undone.
+# A version has arrived in part: it is listed as that, and can be undone.
 partial() {
 	unpack partial
 	must list
@@ -171,7 +191,8 @@ metadata() {
 		places) run "$build/bin/revdedup-meta" table "$name.img" ;;
 		esac
 		echo "$name, $what: '$output', wanted '$wanted'"
-		[ "$status" -eq 0 ] && [ "${output//$'\n'/;}" = "$wanted" ]
+		[ "$status" -eq 0 ]
+		[ "${output//$'\n'/;}" = "$wanted" ]
 	done <"$release/metadata"
 	for name in *.img; do
 		"$build/bin/revdedup-meta" check "$name"

@@ -5,8 +5,9 @@
 #
 # Have a file say that it is of another format, or has these features, as a later program would
 # write it, with sums that are right. KIND is stream or stream-features; pages, the page map of a
-# catalog; copies, on another disk; run, of the index; or of a metadata device meta, meta-ro or
-# meta-incompat. (edit-super.py is for pools.)
+# catalog; copies, on another disk; run, of the index; catalog-log, where the log of the catalog FILE says so
+# and the catalog does not yet; or of a metadata device meta, meta-ro or meta-incompat.
+# (edit-super.py is for pools.)
 import struct
 import sys
 
@@ -51,9 +52,51 @@ def change_head(file):
     file.write(head)
 
 
+def sum_of_log(data, sums, order):
+    """Go on with the checksum of SQLite's log."""
+    first, second = sums
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for one, other in zip(words[::2], words[1::2]):
+        first = (first + one + second) & 0xffffffff
+        second = (second + other + first) & 0xffffffff
+    return first, second
+
+
+def change_log(catalog):
+    """Append a transaction that changes the first page alone."""
+    first = catalog.read(4096)
+    with open(path + "-wal", "r+b") as file:
+        log = file.read()
+        order = ">" if struct.unpack_from(">I", log)[0] & 1 else "<"
+        salts = log[16:24]
+        sums = last = struct.unpack_from(">2I", log, 24)
+        end, nr_pages = 32, 0
+        for at in range(32, len(log) - 4119, 4120):
+            number, pages = struct.unpack_from(">2I", log, at)
+            last = sum_of_log(log[at:at + 8] + log[at + 24:at + 4120], last, order)
+            if log[at + 8:at + 16] != salts or last != struct.unpack_from(">2I", log, at + 16):
+                break
+            if number == 1:
+                first = log[at + 24:at + 4120]
+            if pages:
+                end, nr_pages, sums = at + 4120, pages, last
+        # What is behind the last transaction would be no part of it.
+        page = bytearray(first)
+        struct.pack_into(">I", page, 60, value)
+        struct.pack_into("<I4s", page, 4088,
+                         crc32c(struct.pack("<I", 1) + page[:-8]), b"RVPC")
+        head = struct.pack(">2I", 1, nr_pages)
+        sums = sum_of_log(head + page, sums, order)
+        file.seek(end)
+        file.write(head + salts + struct.pack(">2I", *sums) + page)
+        file.truncate()
+
+
 kind, path, value = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with open(path, "r+b") as changed:
     if kind in META:
         change_meta(changed, META[kind])
+    elif kind == "catalog-log":
+        change_log(changed)
     else:
         change_head(changed)

@@ -421,6 +421,18 @@ load meta
 		revdedup-meta: 'a.img': the metadata uses a feature that is not supported (incompat)
 		revdedup-meta: use a later version of dm-revdedup and of this program; do not format the device
 	END
+	# One copy is damaged: the other still says what wrote it.
+	for number in 0 15; do
+		make_image a.img
+		"$build/mkmeta" super a.img 15 format_version=2
+		"$build/mkmeta" super a.img 0 format_version=2
+		printf '\xff' | dd of=a.img bs=1 seek=$((number * 4096 + 200)) conv=notrunc status=none
+		meta check a.img
+		expect 1 <<-'END'
+			revdedup-meta: 'a.img': the metadata's format version is not supported
+			revdedup-meta: use a later version of dm-revdedup and of this program; do not format the device
+		END
+	done
 }
 
 @test "cut off" {

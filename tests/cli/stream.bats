@@ -118,7 +118,7 @@ are_the_same() {
 	make_disks
 	into all vg/vm1
 	size=$(stat -c %s all)
-	for at in 9 30 $((size / 2)) $((size - 3)); do
+	for at in 6 9 30 $((size / 2)) $((size - 3)); do
 		python3 -c 'import sys
 data = bytearray(open("all", "rb").read())
 data[int(sys.argv[1])] ^= 4
@@ -126,6 +126,8 @@ open("bad", "wb").write(data)' "$at"
 		run "$here/stream.py" out <bad
 		[ "$status" -eq 1 ]
 		[[ $output == *"stream.py: "* ]]
+		# Damage is not a format to come.
+		[ "$at" != 6 ] || mv bad digit
 	done
 	head -c $((size - 1)) all >short
 	run "$here/stream.py" out <short
@@ -133,6 +135,9 @@ open("bad", "wb").write(data)' "$at"
 	must init other --size 128M
 	ctl receive --pool other <bad
 	[ "$status" -eq 1 ]
+	ctl receive --pool other <digit
+	echo "$output"
+	[[ $status -eq 1 && $output != *"newer"* ]]
 	must receive --pool other <all
 	must list --pool other
 	[ "${#lines[@]}" -eq 5 ]

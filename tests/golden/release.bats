@@ -12,14 +12,14 @@ first=0.9.0
 top=$BATS_TEST_DIRNAME/../..
 cli=$top/tests/cli
 
-# version_of DIR: which release is that tree?
-version_of() { sed -n 's/^VERSION := //p' "$1/Makefile"; }
+# version_here: which release is this tree, as committed?
+version_here() { git -C "$top" show HEAD:Makefile | sed -n 's/^VERSION := //p'; }
 
 # first_tree: print the tree of the first release.
 first_tree() {
 	if git -C "$top" rev-parse -q --verify "v$first^{commit}" >/dev/null; then
 		git -C "$top" archive "v$first"
-	elif [ "$(version_of "$top")" = "$first" ]; then
+	elif [ "$(version_here)" = "$first" ]; then
 		echo "# there is no tag v$first yet, and this tree is that release" >&3
 		git -C "$top" ls-files -z | tar -C "$top" -c --null --ignore-failed-read -T -
 	else
@@ -41,6 +41,10 @@ setup() {
 	export REVDEDUP_CONFIG=$PWD/etc REVDEDUP_POOL=$PWD/pool
 	unpack raw
 	"$bin/revdedupctl" dump vm1@4 >image
+}
+
+teardown() {
+	[ ! -e elsewhere ] || rm -rf "$(cat elsewhere)"
 }
 
 # unpack NAME: a pool of the first release.
@@ -116,24 +120,40 @@ all_refuse() {
 		"${reading[@]}" "${writing[@]}" "${repairing[@]}"
 }
 
+@test "the first release: a catalog whose log has the next number" {
+	unpack killed
+	"$cli/later.py" catalog-log pool/catalog.db 7
+	all_refuse "'$PWD/pool/catalog.db' has format 7, and this program knows only 6" \
+		"${reading[@]}" "${writing[@]}" "${repairing[@]}"
+}
+
 @test "the first release: a page map with the next number" {
 	"$cli/later.py" pages pool/catalog.db-pages 2
 	all_refuse "'$PWD/pool/catalog.db-pages' has format 2, and this program knows only 1" \
 		"${reading[@]}" "${writing[@]}" "${repairing[@]}"
+	rm pool/catalog.db
+	all_refuse "'$PWD/pool/catalog.db-pages' has format 2, and this program knows only 1" \
+		"repair --rebuild-catalog" "repair --rebuild-catalog --force"
 }
 
 # It does without, and they are there for the next program.
 @test "the first release: copies with the next number" {
-	local command
+	local command elsewhere
 	unpack inline
-	"$cli/later.py" copies copies.img 2
-	sha256sum copies.img >before
+	# Without one on another disk, "dedup --copies" ends before it looks at them.
+	elsewhere=$(mktemp -d /dev/shm/golden.XXXXXX)
+	echo "$elsewhere" >elsewhere
+	mv copies.img "$elsewhere"
+	ln -sfn "$elsewhere/copies.img" pool/copies
+	"$cli/later.py" copies "$elsewhere/copies.img" 2
+	sha256sum "$elsewhere/copies.img" >before
 	for command in scrub repair "dedup --copies 1%" "restore vm1@1 --to back"; do
 		# shellcheck disable=SC2086 # words
 		run "$bin/revdedupctl" $command
 		echo "$command: $output"
-		[[ $command == [dr]e[ds]* || $status -eq 0 && $output == \
+		[[ $command == restore* || $output == \
 			*"has copies in a format that this program does not know"* ]]
+		[[ $status -eq 0 || $command == dedup* ]]
 		sha256sum --status -c before
 		[ -L pool/copies ]
 	done
@@ -217,10 +237,18 @@ version_says() {
 # Of what is committed, outside of git.
 @test "the tarball builds the programs and the module" {
 	local version kdir
-	version=$(version_of "$top")
+	version=$(version_here)
 	make -s -C "$top" dist
 	tar -xzf "$top/build/revdedup-$version.tar.gz"
 	kdir=$("$top/scripts/headers.sh" 6.12)
+	# Inside of a repository of others, as a tarball may be.
+	git init -q .
+	(cd "revdedup-$version" && scripts/deb.sh --list | tr '\0' '\n') >listed
+	(cd "revdedup-$version" && find . ! -type d -printf '%P\n') >there
+	diff <(sort listed) <(sort there)
+	mkdir "revdedup-$version/build"
+	touch "revdedup-$version/build/made"
+	(cd "revdedup-$version" && scripts/deb.sh --list | tr '\0' '\n' | sort) | diff <(sort there) -
 	export GIT_DIR=/nonexistent
 	make -s -j2 -C "revdedup-$version" KDIR="$kdir"
 	version_says "revdedup-$version" "$version"

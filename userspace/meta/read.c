@@ -196,7 +196,7 @@ static enum advice advise(const struct rd_meta *meta)
 		return NOTHING;
 	case EMEDIUMTYPE:
 		if (meta->b.r)
-			return WRONG_DEVICE;
+			return meta->b.r == -EOPNOTSUPP ? UPGRADE : WRONG_DEVICE;
 		return is_remapped(meta) ? RESTORE_OVERWRITTEN : ZERO_OVERWRITTEN;
 	case EEXIST:
 		if (meta->b.r)

@@ -13,8 +13,7 @@ golden=/revdedup/tests/golden
 
 # with NAME [OPTION...]: rdt-v, with the metadata of that name.
 with() {
-	[ -e "$BATS_TEST_TMPDIR/$1.img" ] ||
-		tar -xf "$release/metadata.tar" -C "$BATS_TEST_TMPDIR"
+	tar -xf "$release/metadata.tar" -C "$BATS_TEST_TMPDIR"
 	dd if="$BATS_TEST_TMPDIR/$1.img" of=$meta bs=64k oflag=direct status=none
 	table $vol_sectors volume_uuid $some_uuid pool_uuid $some_uuid
 	make rdt-v "$table"

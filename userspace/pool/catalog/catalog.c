@@ -379,6 +379,8 @@ int rd_catalog_open(struct rd_sql **ret, const char *path, bool writable)
 		r = rd_err_format(path, version, SCHEMA_VERSION);
 	if (!r)
 		r = check_schema(sql, path, version);
+	if (!r)
+		rd_sql_accept(sql);
 	if (!r && version == SCHEMA_BEFORE)
 		r = upgrade(sql, writable);
 	if (!r)

@@ -673,6 +673,8 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	sqlite3_extended_result_codes(sql->db, 1);
 	sqlite3_preupdate_hook(sql->db, note_change, sql);
 	distrust(sql->db);
+	if (!create)
+		sqlite3_db_config(sql->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	r = writable ? set_up(sql, create) : 0;
 	if (r) {
 		rd_sql_close(sql);
@@ -680,6 +682,11 @@ int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writabl
 	}
 	*ret = sql;
 	return 0;
+}
+
+void rd_sql_accept(struct rd_sql *sql)
+{
+	sqlite3_db_config(sql->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 }
 
 int rd_sql_open_memory(struct rd_sql **ret)

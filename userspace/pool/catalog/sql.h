@@ -24,6 +24,12 @@ struct rd_sql_table;
 int rd_sql_open(struct rd_sql **ret, const char *path, bool create, bool writable,
 		const struct rd_sql_table *tables, unsigned int nr_tables);
 
+/*
+ * The database is one that we know. Until then a close copies nothing from its log: what is
+ * refused stays as it is. One that was created needs no such call.
+ */
+void rd_sql_accept(struct rd_sql *sql);
+
 /* Open an empty database in memory. */
 int rd_sql_open_memory(struct rd_sql **ret);
 

@@ -24,6 +24,7 @@
 #include "pool/catalog/outbox.h"
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
+#include "pool/catalog/pages.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/replay.h"
 #include "pool/catalog/state.h"
@@ -354,8 +355,10 @@ static int save_present(struct rd_pool *pool, bool force)
 
 	if (!path)
 		return -ENOMEM;
-	if (access(path, F_OK))
-		return 0;
+	/* The map may be there alone. */
+	r = rd_pages_know_format(path);
+	if (r || access(path, F_OK))
+		return r;
 	r = look_at_present(pool, path, &waiting);
 	/* A later program has changed more than the catalog, or will not have it changed back. */
 	if (r == -ENOMEM || r == -EBUSY || r == -EOPNOTSUPP)

@@ -29,10 +29,10 @@ int rd_preamble_get(const u8 from[RD_PREAMBLE], char *ret_who)
 {
 	if (memcmp(from, magic, FORMAT_AT) || from[FORMAT_AT + 1] != magic[FORMAT_AT + 1])
 		return -EMEDIUMTYPE;
-	if (from[FORMAT_AT] != magic[FORMAT_AT])
-		return -EPROTONOSUPPORT;
 	if (rd_get_u32(from + 16) != ~crc32c(~0U, from, 16))
 		return -EBADMSG;
+	if (from[FORMAT_AT] != magic[FORMAT_AT])
+		return -EPROTONOSUPPORT;
 	if (rd_get_u32(from + 12) & ~KNOWN_FEATURES)
 		return -EOPNOTSUPP;
 	*ret_who = from[8];
