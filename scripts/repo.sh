@@ -38,13 +38,14 @@ repo=$PWD/build/repo.new
 gpg=(gpg --batch --quiet --no-tty)
 if [ -z "$key" ]; then
 	export GNUPGHOME=$PWD/build/repo-key
-	mkdir -p build
-	mkdir -p -m 700 "$GNUPGHOME"
+	mkdir -p "$GNUPGHOME"
+	chmod 700 "$GNUPGHOME"
 	trap 'gpgconf --kill all' EXIT
 	key="revdedup repository (a key for a try)"
 	# A host that trusts it goes on to do so.
 	"${gpg[@]}" --list-secret-keys "$key" >/dev/null 2>&1 ||
-		"${gpg[@]}" --passphrase '' --quick-generate-key "$key" ed25519 sign never 2>/dev/null
+		"${gpg[@]}" --passphrase '' --quick-generate-key "$key" ed25519 sign never \
+			2>/dev/null
 fi
 "${gpg[@]}" --list-secret-keys "$key" >/dev/null || die "there is no secret key '$key' to sign with"
 
