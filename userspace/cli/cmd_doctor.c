@@ -157,7 +157,8 @@ static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	if (r)
 		return r;
 	if (nr && geteuid()) {
-		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "only root can look at the devices of %u", nr);
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "%u attached: only root can look at them",
+			      nr);
 		return ctl_mend(ret, "run this as root");
 	}
 	if (bad)

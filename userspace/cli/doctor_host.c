@@ -273,7 +273,8 @@ static int check_lvm(struct ctl *ctl, struct ctl_finding *ret)
 		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "'lvm version' does not say it");
 	if (major > 2 || (major == 2 && minor >= 3))
 		return ctl_find_that(ret, CTL_FINDING_OK, "LVM %s", version);
-	ctl_find_that(ret, CTL_FINDING_WRONG, "LVM %s is too old: 2.03 or later is needed", version);
+	ctl_find_that(ret, CTL_FINDING_WRONG, "LVM %s is too old: 2.03 or later is needed",
+		      version);
 	return ctl_mend_by_package(ret, "lvm2", "lvm2");
 }
 
