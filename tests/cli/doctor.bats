@@ -298,6 +298,13 @@ attached() { echo none >etc/volumes/revdedup-vg-vm1; }
 	wrong=pool finds pool wrong "'$PWD/pool' is nearly full, free: *" '"revdedupctl prune *"'
 }
 
+@test "doctor: a pool that another command has" {
+	must init pool --size 64M
+	export REVDEDUP_POOL=$PWD/pool
+	hold 0 0
+	finds pool unknown 'another command is using *' '"try again later*"'
+}
+
 @test "doctor: a pool to which nothing can be written" {
 	must init pool --size 64M --reserve 1M
 	export REVDEDUP_POOL=$PWD/pool

@@ -264,9 +264,8 @@ static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 	r = check->run(ctl, &finding);
 	ctl_keep_messages(NULL);
 	if (!finding.text[0])
-		ctl_find_that(&finding, state_of_failed(&finding, r), "%s%s",
-			      r == -EBUSY ? "in use by another command: " : "",
-			      said.error[0] ? said.error : strerror(r < 0 ? -r : EIO));
+		ctl_find_that(&finding, state_of_failed(&finding, r), "%s", said.error[0] ?
+			      said.error : strerror(r < 0 ? -r : EIO));
 	if (!finding.mend[0] && said.error[0])
 		ctl_mend(&finding, "%s", without_excuse(said.hint));
 	print_finding(ctl, check->name, &finding);
