@@ -8,7 +8,7 @@
 # web server, or a file system; build/repo/README says what a host is told.
 #
 #   --key ID    sign with this key of the user's; else one is made, in build/repo-key, which is
-#               good for a try
+#               good for a try, and signs the next repository as well
 # shellcheck source=scripts/lib.sh
 . "${BASH_SOURCE[0]%/*}/lib.sh"
 scripts=$(realpath "${BASH_SOURCE[0]%/*}")
@@ -32,18 +32,20 @@ cd "$scripts/.."
 [ "${#kdirs[@]}" -gt 0 ] || kdirs=("$(scripts/headers.sh 6.12)")
 arch=$(dpkg --print-architecture)
 version=$(dpkg-parsechangelog -S Version)
-repo=$PWD/build/repo
+repo=$PWD/build/repo.new
 
 # Without a key that the user has there is none to ask for a passphrase, and no agent is left.
 gpg=(gpg --batch --quiet --no-tty)
 if [ -z "$key" ]; then
 	export GNUPGHOME=$PWD/build/repo-key
-	rm -rf "$GNUPGHOME"
-	mkdir -p build
-	mkdir -m 700 "$GNUPGHOME"
+	mkdir -p "$GNUPGHOME"
+	chmod 700 "$GNUPGHOME"
 	trap 'gpgconf --kill all' EXIT
 	key="revdedup repository (a key for a try)"
-	"${gpg[@]}" --passphrase '' --quick-generate-key "$key" ed25519 sign never 2>/dev/null
+	# A host that trusts it goes on to do so.
+	"${gpg[@]}" --list-secret-keys "$key" >/dev/null 2>&1 ||
+		"${gpg[@]}" --passphrase '' --quick-generate-key "$key" ed25519 sign never \
+			2>/dev/null
 fi
 "${gpg[@]}" --list-secret-keys "$key" >/dev/null || die "there is no secret key '$key' to sign with"
 
@@ -55,7 +57,7 @@ kernel_release() {
 	cat "$file"
 }
 
-# make_modules KDIR: a package with the module for that kernel, in build/repo. It lies where
+# make_modules KDIR: a package with the module for that kernel, in the repository. It lies where
 # depmod prefers one that DKMS has built.
 make_modules() {
 	local kdir=$1 release name tree
@@ -101,7 +103,7 @@ make_modules() {
 	# shellcheck disable=SC2016 # for sh
 	printf '#!/bin/sh\nset -e\n[ "$1" != configure ] || depmod %s\n#DEBHELPER#\n' "$release" \
 		>"$tree/debian/postinst"
-	printf '#!/bin/sh\nset -e\n[ ! -d /lib/modules/%s ] || depmod %s\n#DEBHELPER#\n' \
+	printf '#!/bin/sh\nset -e\n[ ! -d /lib/modules/%s ] || depmod %s || :\n#DEBHELPER#\n' \
 		"$release" "$release" >"$tree/debian/postrm"
 	# As that of DKMS, where it is the running kernel's.
 	sed "s/ = remove ]/& \&\& [ \"\$(uname -r)\" = $release ]/" \
@@ -156,4 +158,8 @@ cat >README <<-END
 
 	$(sed -n 's/^Package: \(revdedup-modules-.*\)/  # apt install revdedup \1/p' "$index")
 END
+# What is served stays whole until there is another.
+cd ../..
+rm -rf build/repo
+mv "$repo" build/repo
 note "the repository is in build/repo: README there says how a host uses it"

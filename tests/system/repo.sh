@@ -131,7 +131,12 @@ ok "they are installed" inside apt-get -y -q install revdedup "$module"
 ok "from the repository" inside sh -c "apt-cache policy revdedup | grep -F '$url'"
 ok "the module is there for its kernel" inside modinfo -k "$release" dm-revdedup
 ok "with no compiler" inside sh -c '! command -v gcc && ! command -v make && ! dpkg -s dkms'
-lacks_nothing() { ! inside apt-get -s install revdedup | grep ^Inst; }
+# lacks_nothing: apt would add no package that an installed one recommends.
+lacks_nothing() {
+	inside apt-get -s --fix-policy install >"$build/lacking" || return 1
+	cat "$build/lacking"
+	! grep -q '^Inst ' "$build/lacking"
+}
 ok "all that the programs recommend is there" lacks_nothing
 ok "programs run" inside revdedupctl version
 mkdir "$build/module"

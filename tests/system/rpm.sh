@@ -132,8 +132,10 @@ ok "the source for DKMS builds" dkms_builds
 ok "with nothing attached the programs may go" preun revdedup 0
 touch "$root/etc/revdedup/volumes/revdedup-vg-vm1"
 refuses() {
-	! preun revdedup 0 2>"$build/error" && grep -F 'revdedupctl detach VOL' "$build/error"
+	! preun "$1" 0 2>"$build/error" && grep -F 'revdedupctl detach VOL' "$build/error"
 }
-ok "with a volume attached they may not, and say what to do" refuses
+ok "with a volume attached they may not, and say what to do" refuses revdedup
+ok "nor may DKMS's module" refuses revdedup-dkms
+ok "nor that for one kernel" refuses kmod-revdedup
 ok "but be upgraded" preun revdedup 1
 echo "# $number passed"

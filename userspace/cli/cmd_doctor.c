@@ -12,8 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/remedy.h"
 #include "host/sys/run.h"
 #include "host/volume/hooks.h"
+#include "pool/engine/journal_life.h"
 #include "doctor.h"
 #include "health.h"
 #include "poolstats.h"
@@ -83,11 +86,24 @@ static bool is_nearly_full(const struct ctl_pool_stats *stats)
 	return stats->free < stats->size / 10 && stats->free < (stats->data + stats->free) / 10;
 }
 
+/* Commands that read only warn of it. To others the pool is of no use. */
+static int check_life(const struct rd_pool *pool)
+{
+	if (pool->life == RD_LIFE_ONE)
+		return 0;
+	rd_err(0, "'%s': %s; nothing can be written", pool->path, rd_life_text(pool->life));
+	rd_remedy(RD_REMEDY_CHOOSE_SIDE, NULL, "bring back the %s if you can",
+		  pool->life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
+	return -ESTALE;
+}
+
 static int look_into_pool(struct ctl *ctl, struct ctl_pool_stats *ret)
 {
 	struct rd_buffer volumes = { 0 };
 	int r = ctl_open(ctl, RD_POOL_READ);
 
+	if (!r)
+		r = check_life(ctl->pool);
 	if (!r)
 		r = ctl_pool_stats(ctl, ret, &volumes);
 	r = ctl_close(ctl, r);
@@ -140,6 +156,11 @@ static int check_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	rd_buffer_free(&all);
 	if (r)
 		return r;
+	if (nr && geteuid()) {
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "%u attached: only root can look at them",
+			      nr);
+		return ctl_mend(ret, "run this as root");
+	}
 	if (bad)
 		return ctl_mend(ret, "revdedupctl status shows all; then: revdedupctl attach --all");
 	if (!nr)
@@ -180,11 +201,12 @@ static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
 	return r;
 }
 
+/* The pool is the last one: a disk or a network that does not answer may keep it for long. */
 const struct ctl_doctor_check ctl_pool_checks[] = {
 	{ "settings", check_settings },
-	{ "pool", check_pool },
 	{ "volumes", check_volumes },
 	{ "hooks", check_hooks },
+	{ "pool", check_pool },
 	{ NULL }
 };
 
@@ -204,6 +226,8 @@ static void print_finding(struct ctl *ctl, const char *name, const struct ctl_fi
 		if (finding->mend[0])
 			printf("%-12s        mend: %s\n", "", finding->mend);
 	}
+	/* The next check may hang, and then this one is to be seen. */
+	fflush(stdout);
 }
 
 /* A hint of another command begins with what that command has not done. */
@@ -218,6 +242,17 @@ static const char *without_excuse(const char *hint)
 	return hint;
 }
 
+/* A check has failed: is that for want of a right, or for another command, and not wrong? */
+static enum ctl_finding_state state_of_failed(struct ctl_finding *ret, int r)
+{
+	if (r == -EBUSY)
+		return CTL_FINDING_UNKNOWN;
+	if (!geteuid() || (r != -EACCES && r != -EPERM))
+		return CTL_FINDING_WRONG;
+	ctl_mend(ret, "run this as root");
+	return CTL_FINDING_UNKNOWN;
+}
+
 /* Returns whether something is wrong. */
 static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 {
@@ -229,19 +264,36 @@ static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 	r = check->run(ctl, &finding);
 	ctl_keep_messages(NULL);
 	if (!finding.text[0])
-		ctl_find_that(&finding, CTL_FINDING_WRONG, "%s", said.error[0] ? said.error :
-			      strerror(r < 0 ? -r : EIO));
+		ctl_find_that(&finding, state_of_failed(&finding, r), "%s", said.error[0] ?
+			      said.error : strerror(r < 0 ? -r : EIO));
 	if (!finding.mend[0] && said.error[0])
 		ctl_mend(&finding, "%s", without_excuse(said.hint));
 	print_finding(ctl, check->name, &finding);
 	return finding.state == CTL_FINDING_WRONG;
 }
 
+/* Users who are not root, and cron, have no sbin in their path, where programs of the host are. */
+static int add_sbin(void)
+{
+	const char *path = getenv("PATH");
+	char *all;
+	int r;
+
+	if (asprintf(&all, "%s:/usr/local/sbin:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin") < 0)
+		return -ENOMEM;
+	r = setenv("PATH", all, 1) ? -errno : 0;
+	free(all);
+	return r;
+}
+
 int cmd_doctor(struct ctl *ctl)
 {
 	const struct ctl_doctor_check *check;
 	unsigned int wrong = 0;
+	int r = add_sbin();
 
+	if (r)
+		return r;
 	for (check = ctl_host_checks; check->name; check++)
 		wrong += run_check(ctl, check);
 	for (check = ctl_pool_checks; check->name; check++)

@@ -2,6 +2,7 @@
 /* The checks of 'revdedupctl doctor' that concern the host: see doctor.h. */
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,15 +40,21 @@ static enum ctl_finding_state state_of_missing(void)
 /* --- the kernel and its module */
 
 /* The least that DKMS builds the module for: see scripts/dkms.conf.in. */
-static int check_kernel(struct ctl *ctl, struct ctl_finding *ret)
+static bool is_new_enough(const char *release)
 {
 	unsigned int major = 0, minor = 0;
+
+	sscanf(release, "%u.%u", &major, &minor);
+	return major > 6 || (major == 6 && minor >= 1);
+}
+
+static int check_kernel(struct ctl *ctl, struct ctl_finding *ret)
+{
 	struct utsname name;
 
 	(void)ctl;
 	uname(&name);
-	sscanf(name.release, "%u.%u", &major, &minor);
-	if (major > 6 || (major == 6 && minor >= 1))
+	if (is_new_enough(name.release))
 		return ctl_find_that(ret, CTL_FINDING_OK, "Linux %s", name.release);
 	ctl_find_that(ret, CTL_FINDING_WRONG, "Linux %s is too old: the module needs 6.1 or later",
 		      name.release);
@@ -63,11 +70,19 @@ static bool has_headers(const char *release)
 	return !access(path, F_OK);
 }
 
-static bool is_built(const char *release)
+/* 1, 0, or -errno: modinfo does not run. */
+static int is_built(const char *release)
 {
 	char *const argv[] = { "modinfo", "-k", (char *)release, "-F", "filename", MODULE, NULL };
+	int r = rd_run_quietly(argv, NULL);
 
-	return !rd_run_quietly(argv, NULL);
+	return r < 0 ? r : !r;
+}
+
+static int find_unrun(struct ctl_finding *ret, const char *program, int r)
+{
+	return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "cannot run '%s': %s", program,
+			     strerror(-r));
 }
 
 /* Find the version that DKMS has, as "revdedup/1.0"; "": none. */
@@ -125,17 +140,6 @@ static void find_unloadable(struct ctl_finding *ret, const char *release)
 	}
 }
 
-/* Is another build loaded than the one that lies on the disk? */
-static bool is_stale(void)
-{
-	char *const argv[] = { "modinfo", "-F", "srcversion", MODULE, NULL };
-	char loaded[LINE], installed[LINE];
-
-	rd_sysfs_line("/sys/module/dm_revdedup/srcversion", loaded, sizeof(loaded));
-	return !ctl_ask_program(argv, installed, sizeof(installed)) && loaded[0] &&
-		installed[0] && strcmp(loaded, installed);
-}
-
 static int check_loaded(struct ctl_finding *ret, const char *release)
 {
 	u32 version[3] = { 0 };
@@ -144,16 +148,14 @@ static int check_loaded(struct ctl_finding *ret, const char *release)
 	if (r)
 		return r;
 	rd_dm_has_target(RD_TARGET, version);
-	if (!is_stale())
-		return ctl_find_that(ret, CTL_FINDING_OK, "target %u.%u.%u, loaded in %s",
-				     version[0], version[1], version[2], release);
-	ctl_find_that(ret, CTL_FINDING_NOTE, "an older build of the module is loaded than is installed");
-	return ctl_mend(ret, "restart, or, once no volume is attached: modprobe -r " MODULE);
+	return ctl_find_that(ret, CTL_FINDING_OK, "target %u.%u.%u, loaded in %s", version[0],
+			     version[1], version[2], release);
 }
 
 static int check_module(struct ctl *ctl, struct ctl_finding *ret)
 {
 	struct utsname name;
+	int r;
 
 	(void)ctl;
 	uname(&name);
@@ -165,7 +167,10 @@ static int check_module(struct ctl *ctl, struct ctl_finding *ret)
 		return ctl_find_that(ret, CTL_FINDING_OK, "loaded in %s", name.release);
 	if (rd_target_exists())
 		return check_loaded(ret, name.release);
-	if (is_built(name.release)) {
+	r = is_built(name.release);
+	if (r < 0)
+		return find_unrun(ret, "modinfo", r);
+	if (r) {
 		find_unloadable(ret, name.release);
 		return 0;
 	}
@@ -185,27 +190,65 @@ static int is_kernel(const struct dirent *entry)
 	return entry->d_name[0] != '.' && !access(path, F_OK);
 }
 
-/* A boot into a kernel that has no module is one after which no change is tracked. */
-static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
+/* The running kernel's own module is that of the check before. */
+static int find_unbuilt(const char *running, char newer[LINE], char older[LINE])
 {
 	struct dirent **kernels;
-	int nr = scandir("/lib/modules", &kernels, is_kernel, versionsort), i;
-	char missing[LINE] = "";
+	int nr = scandir("/lib/modules", &kernels, is_kernel, versionsort), i, r = 1;
 
-	(void)ctl;
+	newer[0] = '\0';
+	older[0] = '\0';
 	for (i = 0; i < nr; i++) {
-		if (!missing[0] && !is_built(kernels[i]->d_name))
-			snprintf(missing, sizeof(missing), "%s", kernels[i]->d_name);
+		const char *release = kernels[i]->d_name;
+		int order = strverscmp(release, running);
+		char *unbuilt = order > 0 ? newer : older;
+
+		if (r >= 0 && order)
+			r = is_built(release);
+		if (!r && order && !unbuilt[0])
+			snprintf(unbuilt, LINE, "%s", release);
 		free(kernels[i]);
 	}
 	if (nr >= 0)
 		free(kernels);
-	if (!missing[0])
-		return ctl_find_that(ret, CTL_FINDING_OK, "each installed kernel has the module");
+	return r < 0 ? r : 0;
+}
+
+/*
+ * A host keeps the kernel before the running one, for which there were no headers when it had
+ * DKMS: that is no fault, and nobody boots it but on purpose.
+ */
+static int note_older(struct ctl_finding *ret, const char *release)
+{
+	const char *build = is_new_enough(release) && !has_headers(release) ?
+		", or install its headers" : "";
+
+	ctl_find_that(ret, CTL_FINDING_NOTE,
+		      "%s, which is older than the running one, has no module: do not boot it",
+		      release);
+	return ctl_mend(ret, "apt purge linux-image-%s%s", release, build);
+}
+
+/* A boot into a kernel that has no module is one after which no change is tracked. */
+static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
+{
+	char newer[LINE], older[LINE];
+	struct utsname name;
+	int r;
+
+	(void)ctl;
+	uname(&name);
+	r = find_unbuilt(name.release, newer, older);
+	if (r)
+		return find_unrun(ret, "modinfo", r);
+	if (!newer[0] && !older[0])
+		return ctl_find_that(ret, CTL_FINDING_OK, "each other kernel has the module");
+	if (!newer[0])
+		return note_older(ret, older);
 	ctl_find_that(ret, CTL_FINDING_WRONG,
 		      "%s, which is installed, has no module: after a boot into it no change is tracked",
-		      missing);
-	mend_unbuilt(ret, missing);
+		      newer);
+	mend_unbuilt(ret, newer);
 	return 0;
 }
 
@@ -213,28 +256,79 @@ static int check_other_kernels(struct ctl *ctl, struct ctl_finding *ret)
 
 static int check_lvm(struct ctl *ctl, struct ctl_finding *ret)
 {
-	char *const argv[] = { "sh", "-c", "lvm version | sed -n 's/.*LVM version: *//p'", NULL };
+	char *const argv[] = { "lvm", "version", NULL };
 	unsigned int major = 0, minor = 0;
-	char line[LINE];
+	char line[LINE], *version;
 	int r = ctl_ask_program(argv, line, sizeof(line));
 
 	(void)ctl;
-	if (r || sscanf(line, "%u.%u", &major, &minor) != 2) {
+	if (r == -ENOENT) {
 		ctl_find_that(ret, state_of_missing(), "LVM is not installed: no volume can be attached");
 		return ctl_mend_by_package(ret, "lvm2", "lvm2");
 	}
+	if (r < 0)
+		return find_unrun(ret, "lvm", r);
+	version = line + strcspn(line, "0123456789");
+	if (r || sscanf(version, "%u.%u", &major, &minor) != 2)
+		return ctl_find_that(ret, CTL_FINDING_UNKNOWN, "'lvm version' does not say it");
 	if (major > 2 || (major == 2 && minor >= 3))
-		return ctl_find_that(ret, CTL_FINDING_OK, "LVM %s", line);
-	ctl_find_that(ret, CTL_FINDING_WRONG, "LVM %s is too old: 2.03 or later is needed", line);
+		return ctl_find_that(ret, CTL_FINDING_OK, "LVM %s", version);
+	ctl_find_that(ret, CTL_FINDING_WRONG, "LVM %s is too old: 2.03 or later is needed",
+		      version);
 	return ctl_mend_by_package(ret, "lvm2", "lvm2");
+}
+
+/* LVM waits for a device that is suspended, unless lvm.conf says otherwise. */
+static bool is_any_suspended(void)
+{
+	bool is_suspended = false;
+	glob_t files = { 0 };
+	char line[LINE];
+	size_t i;
+
+	if (!glob("/sys/block/dm-*/dm/suspended", 0, NULL, &files))
+		for (i = 0; i < files.gl_pathc && !is_suspended; i++) {
+			rd_sysfs_line(files.gl_pathv[i], line, sizeof(line));
+			is_suspended = !strcmp(line, "1");
+		}
+	globfree(&files);
+	return is_suspended;
+}
+
+/* rd_lvm_sees() finds nothing where LVM does not answer. */
+static bool does_lvm_answer(struct ctl_finding *ret)
+{
+	char *const argv[] = { "pvs", "--config", "devices/ignore_suspended_devices=1", NULL };
+	int r;
+
+	if (is_any_suspended()) {
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN,
+			      "a device is suspended, and LVM could wait for it");
+		ctl_mend(ret, "run this again; what 'dmsetup info' shows as suspended has been left so");
+		return false;
+	}
+	r = rd_run_quietly(argv, NULL);
+	if (r == -ENOENT)
+		ctl_find_that(ret, CTL_FINDING_OK, "LVM is not installed");
+	else if (r < 0)
+		find_unrun(ret, "pvs", r);
+	else if (r)
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "'pvs' fails%s",
+			      geteuid() ? ", as only root can run it" : "");
+	if (r > 0)
+		ctl_mend(ret, geteuid() ? "run this as root" : "pvs says why");
+	return !r;
 }
 
 static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
 {
 	struct rd_buffer seen = { 0 };
-	int r = rd_lvm_sees(&seen);
+	int r;
 
 	(void)ctl;
+	if (!does_lvm_answer(ret))
+		return 0;
+	r = rd_lvm_sees(&seen);
 	if (!r && seen.len) {
 		ctl_find_that(ret, CTL_FINDING_WRONG,
 			      "LVM of this host finds a physical volume on '%s', which is a guest's",
@@ -261,7 +355,7 @@ static int check_udev(struct ctl *ctl, struct ctl_finding *ret)
 		if (!access(path, R_OK))
 			return ctl_find_that(ret, CTL_FINDING_OK, "'%s'", path);
 	}
-	ctl_find_that(ret, CTL_FINDING_WRONG,
+	ctl_find_that(ret, state_of_missing(),
 		      "udev has no 56-revdedup.rules: a mount by UUID may bypass tracking");
 	return ctl_mend_by_package(ret, "--reinstall revdedup", "revdedup");
 }
@@ -352,6 +446,7 @@ static int check_clock(struct ctl *ctl, struct ctl_finding *ret)
 
 static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
 {
+	bool is_off = getenv("REVDEDUP_NO_URING");
 	struct rd_ring *ring;
 	char line[LINE];
 	bool has;
@@ -365,9 +460,15 @@ static int check_uring(struct ctl *ctl, struct ctl_finding *ret)
 	if (has)
 		return ctl_find_that(ret, CTL_FINDING_OK, "allowed");
 	ctl_find_that(ret, CTL_FINDING_NOTE, "not allowed: slower calls are used");
+	/* 2: nobody may; 1: only root, which is enough, and safer than 0. */
 	rd_sysfs_line("/proc/sys/kernel/io_uring_disabled", line, sizeof(line));
-	return line[0] && strcmp(line, "0") ? ctl_mend(ret, "sysctl kernel.io_uring_disabled=0") :
-		ctl_mend(ret, "allow io_uring_setup in the container or sandbox, or unset REVDEDUP_NO_URING");
+	if (!strcmp(line, "2"))
+		return ctl_mend(ret, "%ssysctl kernel.io_uring_disabled=1",
+				is_off ? "unset REVDEDUP_NO_URING; " : "");
+	if (is_off)
+		return ctl_mend(ret, "unset REVDEDUP_NO_URING");
+	return ctl_mend(ret, !strcmp(line, "1") && geteuid() ? "run this as root" :
+			"allow io_uring_setup in the container or sandbox");
 }
 
 #define GUARD_MEMORY	(32UL << 20)
@@ -408,8 +509,12 @@ struct program {
 
 static int check_program(const struct program *program, struct ctl_finding *ret)
 {
-	return rd_run_quietly(program->argv, NULL) ?
-		note_missing(ret, program->argv[0], program->purpose, program->deb, program->rpm) :
+	int r = rd_run_quietly(program->argv, NULL);
+
+	if (r < 0 && r != -ENOENT)
+		return find_unrun(ret, program->argv[0], r);
+	return r ? note_missing(ret, program->argv[0], program->purpose, program->deb,
+				program->rpm) :
 		ctl_find_that(ret, CTL_FINDING_OK, "%s", program->argv[0]);
 }
 
