@@ -72,7 +72,7 @@ linux=$(realpath "$linux")
 mkdir -p "$out"
 out=$(realpath "$out")
 [ -e "$out/.made-by-upstream.sh" ] || [ -z "$(ls -A "$out")" ] ||
-	die "'$out' has files that are not of this script: name a directory that is empty or not there"
+	die "'$out' has files of others: name a directory that is empty, or not there"
 [[ $linux/ != "$out"/* ]] || die "'$linux' lies in '$out', which is made anew"
 find "$out" -mindepth 1 -delete
 touch "$out/.made-by-upstream.sh"
