@@ -94,7 +94,7 @@ page() {
 		[ -e "$results/$name" ] || continue
 		printf '\n%s\n%s\n\n' "$name" "$(tr '[:print:]' = <<<"$name")"
 		# shellcheck disable=SC2016 # no commands, but marks of code
-		printf '%s. ``tests/bench/%s``, %s::\n\n' "$(of "$name" 2)" "$(of "$name" 3)" \
+		printf '%s, by\n``tests/bench/%s``, %s::\n\n' "$(of "$name" 2)" "$(of "$name" 3)" \
 			"$(<"$results/$name.date")"
 		sed 's/[[:space:]]*$//; s/^./    &/' "$results/$name"
 	done < <(names)
