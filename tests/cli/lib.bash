@@ -11,6 +11,20 @@ cli_setup() {
 	[ -z "${SEED:-}" ] || RANDOM=$SEED
 }
 
+# detach LOOP: the kernel leaves it for the last one who has it open, and others look at all loop
+# devices now and then, as our commands do.
+detach() {
+	local file i
+	file=$(losetup --noheadings --output BACK-FILE "$1")
+	losetup --detach "$1"
+	for ((i = 0; i < 6000; i++)); do
+		[ "$(losetup --noheadings --output BACK-FILE "$1" 2>/dev/null)" = "$file" ] || return 0
+		sleep 0.02
+	done
+	echo "'$1' is still made of '$file'"
+	return 1
+}
+
 # cli_teardown PID: end that process, if there is one, unmount mnt, and detach $loop.
 cli_teardown() {
 	if [ -n "$1" ]; then

@@ -661,7 +661,7 @@ time.sleep(3600)' "$loop" 3>&- &
 	truncate -s 20M mnt/other
 	second=$(losetup --find --show mnt/other)
 	ctl -p mnt/pool dedup --copies 1% --to "$second"
-	losetup --detach "$second"
+	detach "$second"
 	[ "$status" -eq 1 ]
 	[[ $output == *"'$second' is on a disk on which the data of the pool is"* ]]
 	ctl -p mnt/pool dedup --copies 1% --to mnt/more

@@ -50,7 +50,7 @@ load pool
 	[ "$status" -eq 1 ]
 	[ "${lines[0]}" = "revdedupctl: '$loop' is part of the pool" ]
 	must check
-	losetup --detach "$loop"
+	detach "$loop"
 	# A file system that is mounted from a file.
 	truncate -s 100M disk
 	mkfs.ext4 -q disk
@@ -75,7 +75,7 @@ load pool
 		END
 	done
 	umount mnt
-	losetup --detach "$loop"
+	detach "$loop"
 	loop=
 	must restore vm1@1 --to disk --yes
 	must check
@@ -105,7 +105,7 @@ load pool
 			revdedupctl: nothing was changed; restore to another place
 		END
 		umount mnt
-		losetup --detach "$loop"
+		detach "$loop"
 		loop=
 		rm disk
 	done
@@ -334,7 +334,7 @@ time.sleep(3600)' "$loop" 3>&- &
 	ctl restore vm1@1 --to "$loop" </dev/null
 	[ "$status" -eq 1 ]
 	[ "${lines[0]}" = "revdedupctl: device '$loop' (8.0 MiB, holds ext4) exists, and vm1@1 would overwrite it" ]
-	losetup --detach "$loop"
+	detach "$loop"
 	# The data area of another pool.
 	loop=$(losetup --find --show disk.img)
 	must init two --data "$loop"

@@ -476,7 +476,7 @@ load pool
 	[[ $output == *"is part of the pool"* ]]
 	must delete vm1@1
 	must check
-	losetup --detach "$loop"
+	detach "$loop"
 
 	must init --compression none other --size 100M
 	export REVDEDUP_POOL=other
