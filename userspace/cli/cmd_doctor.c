@@ -203,11 +203,11 @@ static int check_hooks(struct ctl *ctl, struct ctl_finding *ret)
 
 /* The pool is the last one: a disk or a network that does not answer may keep it for long. */
 const struct ctl_doctor_check ctl_pool_checks[] = {
-	{ "settings", check_settings },
-	{ "volumes", check_volumes },
-	{ "hooks", check_hooks },
-	{ "pool", check_pool },
-	{ NULL }
+	{ .name = "settings", .run = check_settings },
+	{ .name = "volumes", .run = check_volumes },
+	{ .name = "hooks", .run = check_hooks },
+	{ .name = "pool", .run = check_pool },
+	{ }
 };
 
 /* --- all of them */
@@ -261,7 +261,7 @@ static bool run_check(struct ctl *ctl, const struct ctl_doctor_check *check)
 	int r;
 
 	ctl_keep_messages(&said);
-	r = check->run(ctl, &finding);
+	r = check->run ? check->run(ctl, &finding) : ctl_find_program(&finding, &check->program);
 	ctl_keep_messages(NULL);
 	if (!finding.text[0])
 		ctl_find_that(&finding, state_of_failed(&finding, r), "%s", said.error[0] ?

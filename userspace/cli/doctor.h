@@ -20,6 +20,12 @@ struct ctl_finding {
 	char mend[CTL_MESSAGE_TEXT];	/* "": nothing to do */
 };
 
+/* A program of another package, without which all else works: how it says its version. */
+struct ctl_doctor_program {
+	char *argv[3];
+	const char *purpose, *deb, *rpm;
+};
+
 /*
  * A check calls ctl_find_that() once. Where it returns -errno without that, what the layers below
  * have said is the text, and their hint what mends it, and it is wrong.
@@ -27,6 +33,7 @@ struct ctl_finding {
 struct ctl_doctor_check {
 	const char *name;
 	int (*run)(struct ctl *ctl, struct ctl_finding *ret);
+	struct ctl_doctor_program program;	/* where there is no run(): is it there? */
 };
 
 /* Of the host, and of the pool and the volumes. Each ends with one without a name. */
@@ -40,6 +47,9 @@ __attribute__((format(printf, 2, 3)))
 int ctl_mend(struct ctl_finding *ret, const char *fmt, ...);
 /* The same, by a package: its names for apt and for dnf. */
 int ctl_mend_by_package(struct ctl_finding *ret, const char *deb, const char *rpm);
+
+/* Is the program there? Returns 0. */
+int ctl_find_program(struct ctl_finding *ret, const struct ctl_doctor_program *program);
 
 /* Run a program quietly, and keep the first line that it prints; -errno, or its exit status. */
 int ctl_ask_program(char *const *argv, char *ret, size_t size);

@@ -502,12 +502,7 @@ static int note_missing(struct ctl_finding *ret, const char *what, const char *p
 	return ctl_mend_by_package(ret, deb, rpm);
 }
 
-struct program {
-	char *argv[4];
-	const char *purpose, *deb, *rpm;
-};
-
-static int check_program(const struct program *program, struct ctl_finding *ret)
+int ctl_find_program(struct ctl_finding *ret, const struct ctl_doctor_program *program)
 {
 	int r = rd_run_quietly(program->argv, NULL);
 
@@ -520,58 +515,16 @@ static int check_program(const struct program *program, struct ctl_finding *ret)
 
 static int check_nbdkit(struct ctl *ctl, struct ctl_finding *ret)
 {
-	static const struct program nbdkit = {
+	static const struct ctl_doctor_program nbdkit = {
 		{ "nbdkit", "--version" }, "'export', 'files' and 'find' need", "nbdkit", "nbdkit",
 	};
 	char *const plugin[] = { "nbdkit", "revdedup", "--dump-plugin", NULL };
 
 	(void)ctl;
-	check_program(&nbdkit, ret);
+	ctl_find_program(ret, &nbdkit);
 	return ret->state || !rd_run_quietly(plugin, NULL) ? 0 :
 		note_missing(ret, "nbdkit's plugin revdedup", nbdkit.purpose, "revdedup-nbdkit",
 			     "revdedup-nbdkit");
-}
-
-static int check_qemu_utils(struct ctl *ctl, struct ctl_finding *ret)
-{
-	static const struct program program = {
-		{ "qemu-img", "--version" }, "reads and writes qcow2 files", "qemu-utils", "qemu-img",
-	};
-
-	(void)ctl;
-	return check_program(&program, ret);
-}
-
-static int check_qemu(struct ctl *ctl, struct ctl_finding *ret)
-{
-	static const struct program program = {
-		{ "qemu-system-x86_64", "--version" }, "'verify --boot' needs",
-		"qemu-system-x86", "qemu-system-x86-core",
-	};
-
-	(void)ctl;
-	return check_program(&program, ret);
-}
-
-static int check_virsh(struct ctl *ctl, struct ctl_finding *ret)
-{
-	static const struct program program = {
-		{ "virsh", "--version" }, "freezes guests of libvirt, and finds their disks",
-		"libvirt-clients", "libvirt-client",
-	};
-
-	(void)ctl;
-	return check_program(&program, ret);
-}
-
-static int check_bsdtar(struct ctl *ctl, struct ctl_finding *ret)
-{
-	static const struct program program = {
-		{ "bsdtar", "--version" }, "'files --to' needs", "libarchive-tools", "bsdtar",
-	};
-
-	(void)ctl;
-	return check_program(&program, ret);
 }
 
 static int check_libguestfs(struct ctl *ctl, struct ctl_finding *ret)
@@ -621,26 +574,31 @@ static int check_nbd(struct ctl *ctl, struct ctl_finding *ret)
 }
 
 const struct ctl_doctor_check ctl_host_checks[] = {
-	{ "kernel", check_kernel },
-	{ "module", check_module },
-	{ "kernels", check_other_kernels },
-	{ "lvm", check_lvm },
-	{ "lvm-filter", check_guests_volumes },
-	{ "udev", check_udev },
-	{ "boot", check_boot },
-	{ "timers", check_timers },
-	{ "units", check_failed },
-	{ "clock", check_clock },
-	{ "io_uring", check_uring },
-	{ "memory", check_locking },
-	{ "nbd", check_nbd },
-	{ "nbdkit", check_nbdkit },
-	{ "qemu-utils", check_qemu_utils },
-	{ "qemu", check_qemu },
-	{ "libvirt", check_virsh },
-	{ "bsdtar", check_bsdtar },
-	{ "libguestfs", check_libguestfs },
-	{ "libnbd", check_libnbd },
-	{ "ceph", check_ceph },
-	{ NULL }
+	{ .name = "kernel", .run = check_kernel },
+	{ .name = "module", .run = check_module },
+	{ .name = "kernels", .run = check_other_kernels },
+	{ .name = "lvm", .run = check_lvm },
+	{ .name = "lvm-filter", .run = check_guests_volumes },
+	{ .name = "udev", .run = check_udev },
+	{ .name = "boot", .run = check_boot },
+	{ .name = "timers", .run = check_timers },
+	{ .name = "units", .run = check_failed },
+	{ .name = "clock", .run = check_clock },
+	{ .name = "io_uring", .run = check_uring },
+	{ .name = "memory", .run = check_locking },
+	{ .name = "nbd", .run = check_nbd },
+	{ .name = "nbdkit", .run = check_nbdkit },
+	{ .name = "qemu-utils", .program = { { "qemu-img", "--version" },
+		"reads and writes qcow2 files", "qemu-utils", "qemu-img" } },
+	{ .name = "qemu", .program = { { "qemu-system-x86_64", "--version" },
+		"'verify --boot' needs", "qemu-system-x86", "qemu-system-x86-core" } },
+	{ .name = "libvirt", .program = { { "virsh", "--version" },
+		"freezes guests of libvirt, and finds their disks", "libvirt-clients",
+		"libvirt-client" } },
+	{ .name = "bsdtar", .program = { { "bsdtar", "--version" },
+		"'files --to' needs", "libarchive-tools", "bsdtar" } },
+	{ .name = "libguestfs", .run = check_libguestfs },
+	{ .name = "libnbd", .run = check_libnbd },
+	{ .name = "ceph", .run = check_ceph },
+	{ }
 };
