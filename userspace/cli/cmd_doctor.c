@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/remedy.h"
 #include "host/sys/run.h"
 #include "host/volume/hooks.h"
 #include "pool/engine/journal_life.h"
+#include "pool/engine/session.h"
 #include "doctor.h"
 #include "health.h"
 #include "poolstats.h"
@@ -92,8 +92,7 @@ static int check_life(const struct rd_pool *pool)
 	if (pool->life == RD_LIFE_ONE)
 		return 0;
 	rd_err(0, "'%s': %s; nothing can be written", pool->path, rd_life_text(pool->life));
-	rd_remedy(RD_REMEDY_CHOOSE_SIDE, NULL, "bring back the %s if you can",
-		  pool->life == RD_LIFE_OLD_DATA ? "newer data area" : "two that belong together");
+	rd_session_hint_life(pool->life);
 	return -ESTALE;
 }
 

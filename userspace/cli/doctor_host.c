@@ -295,29 +295,16 @@ static bool is_any_suspended(void)
 	return is_suspended;
 }
 
-/* rd_lvm_sees() finds nothing where LVM does not answer. */
-static bool does_lvm_answer(struct ctl_finding *ret)
+/* @r: what rd_lvm_sees() returned. */
+static int find_no_answer(struct ctl_finding *ret, int r)
 {
-	char *const argv[] = { "pvs", "--config", "devices/ignore_suspended_devices=1", NULL };
-	int r;
-
-	if (is_any_suspended()) {
-		ctl_find_that(ret, CTL_FINDING_UNKNOWN,
-			      "a device is suspended, and LVM could wait for it");
-		ctl_mend(ret, "run this again; what 'dmsetup info' shows as suspended has been left so");
-		return false;
-	}
-	r = rd_run_quietly(argv, NULL);
 	if (r == -ENOENT)
-		ctl_find_that(ret, CTL_FINDING_OK, "LVM is not installed");
-	else if (r < 0)
-		find_unrun(ret, "pvs", r);
-	else if (r)
-		ctl_find_that(ret, CTL_FINDING_UNKNOWN, "'pvs' fails%s",
-			      geteuid() ? ", as only root can run it" : "");
-	if (r > 0)
-		ctl_mend(ret, geteuid() ? "run this as root" : "pvs says why");
-	return !r;
+		return ctl_find_that(ret, CTL_FINDING_OK, "LVM is not installed");
+	if (r < 0)
+		return find_unrun(ret, "pvs", r);
+	ctl_find_that(ret, CTL_FINDING_UNKNOWN, "'pvs' fails%s",
+		      geteuid() ? ", as only root can run it" : "");
+	return ctl_mend(ret, geteuid() ? "run this as root" : "pvs says why");
 }
 
 static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
@@ -326,19 +313,24 @@ static int check_guests_volumes(struct ctl *ctl, struct ctl_finding *ret)
 	int r;
 
 	(void)ctl;
-	if (!does_lvm_answer(ret))
-		return 0;
+	if (is_any_suspended()) {
+		ctl_find_that(ret, CTL_FINDING_UNKNOWN,
+			      "a device is suspended, and LVM could wait for it");
+		return ctl_mend(ret, "run this again; what 'dmsetup info' shows as suspended has been left so");
+	}
 	r = rd_lvm_sees(&seen);
-	if (!r && seen.len) {
+	if (r) {
+		find_no_answer(ret, r);
+	} else if (seen.len) {
 		ctl_find_that(ret, CTL_FINDING_WRONG,
 			      "LVM of this host finds a physical volume on '%s', which is a guest's",
 			      (char *)seen.data);
 		ctl_mend(ret, "add the global_filter of guests.rst to /etc/lvm/lvm.conf");
-	} else if (!r) {
+	} else {
 		ctl_find_that(ret, CTL_FINDING_OK, "LVM looks into no disk of a guest");
 	}
 	rd_buffer_free(&seen);
-	return r;
+	return 0;
 }
 
 static int check_udev(struct ctl *ctl, struct ctl_finding *ret)

@@ -351,5 +351,5 @@ int rd_lvm_sees(struct rd_buffer *ret)
 			rd_buffer_put(ret, path, strlen(path) + 1);
 	}
 	rd_buffer_free(&text);
-	return ret->failed ? -ENOMEM : 0;
+	return ret->failed ? -ENOMEM : r;
 }

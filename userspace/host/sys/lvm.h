@@ -66,7 +66,7 @@ int rd_lv_activate_path(const char *path);
 
 /*
  * Append the path, with a NUL, of each device of ours on which LVM of this host finds a physical
- * volume, which is then a guest's.
+ * volume, which is then a guest's. 0, -errno, or the status of a pvs that fails: nothing is found.
  */
 int rd_lvm_sees(struct rd_buffer *ret);
 

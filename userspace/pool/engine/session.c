@@ -16,8 +16,7 @@
 
 /* --- the life check */
 
-/* Both ways out keep what the other side knows. */
-static void hint_ways_out(enum rd_life life)
+void rd_session_hint_life(enum rd_life life)
 {
 	rd_remedy(RD_REMEDY_CHOOSE_SIDE, NULL, "nothing was changed; bring back the %s if you can",
 		  life == RD_LIFE_OLD_CATALOG ? "newer catalog.db, with its catalog.db-pages" :
@@ -48,7 +47,7 @@ static int check_life(struct rd_pool *pool, enum rd_pool_mode mode)
 		return 0;
 	}
 	rd_err(0, "'%s': %s", pool->path, rd_life_text(life));
-	hint_ways_out(life);
+	rd_session_hint_life(life);
 	return -ESTALE;
 }
 

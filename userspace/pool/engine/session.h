@@ -26,6 +26,9 @@ int rd_session_open(struct rd_pool **ret, const char *path, enum rd_pool_mode mo
  */
 int rd_session_close(struct rd_pool *pool, int r);
 
+/* Say the ways out of a life that is not RD_LIFE_ONE. Both keep what the other side knows. */
+void rd_session_hint_life(enum rd_life life);
+
 /*
  * Give back what the session has reserved and no version uses: of a part of a command that failed,
  * where the command goes on.
