@@ -676,6 +676,8 @@ tests/system/rpm.sh scripts/rpm.sh tools/rpm/*
 	lint rpm
 tests/system/sbom.sh scripts/sbom.py
 	lint sbom
+tests/system/packages.bash
+	lint deb repo rpm sbom
 tests/mutate/*
 	lint mutate
 Documentation/* README.md

@@ -6,14 +6,8 @@
 # Test the Debian packages: build them, install them in a Debian 12 with DKMS, a compiler
 # and kernel headers, where DKMS builds the module, and upgrade them. Then boot that Debian
 # with systemd, run the units, and upgrade and remove the packages there: see deb-guest.sh.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-cd "${BASH_SOURCE[0]%/*}/../.."
-
-case ${1:-} in
--h | --help) show_help; exit ;;
-?*) usage_error "'$1' is one argument too many" ;;
-esac
+# shellcheck source=tests/system/packages.bash
+. "${BASH_SOURCE[0]%/*}/packages.bash"
 [ "$(id -u)" -eq 0 ] || die "this makes a chroot: run it as root"
 
 scripts/setup.sh build deb vm
@@ -27,13 +21,6 @@ packages=(bash-completion dkms dmsetup e2fsprogs gawk gcc init-system-helpers km
 	linux-headers-6.12-cloud-amd64 lvm2 make mount nbdkit procps systemd
 	thin-provisioning-tools udev util-linux xxd)
 
-make_base() {
-	note "making a Debian to install the packages on (some two minutes)"
-	mmdebstrap --quiet --variant=apt --include="$(IFS=, && echo "${packages[*]}")" \
-		--dpkgopt=path-exclude='/usr/share/doc/*' \
-		--dpkgopt=path-exclude='/usr/share/locale/*' bookworm "$1/root.tar"
-}
-
 release=$(<"$(scripts/kernels.sh 6.12)/release")
 base=$(cached "deb/$release-$(declare -p packages | sha256sum | head -c 8)" make_base)
 
@@ -41,24 +28,6 @@ clean_up() { ! mountpoint -q "$root/proc" || umount "$root/proc"; }
 trap clean_up EXIT
 
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C "$@"; }
-
-# ok WHAT COMMAND...
-number=0
-ok() {
-	local what=$1
-	shift
-	number=$((number + 1))
-	if "$@" >"$build/output" 2>&1; then
-		echo "ok $number $what"
-	else
-		echo "not ok $number $what"
-		sed 's/^/# /' "$build/output"
-		exit 1
-	fi
-}
-
-# fails COMMAND...
-fails() { ! "$@"; }
 
 # later NAME: the same package, called newer. (Nothing in here ends it by failing.)
 later() {

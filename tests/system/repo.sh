@@ -6,14 +6,8 @@
 # Test the apt repository: make it, serve it on loopback, and install from it by stock apt in a
 # Debian 12 that has no compiler: with the prebuilt module, which a guest loads. What another key
 # has signed, and what was changed, is refused.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-cd "${BASH_SOURCE[0]%/*}/../.."
-
-case ${1:-} in
--h | --help) show_help; exit ;;
-?*) usage_error "'$1' is one argument too many" ;;
-esac
+# shellcheck source=tests/system/packages.bash
+. "${BASH_SOURCE[0]%/*}/packages.bash"
 [ "$(id -u)" -eq 0 ] || die "this makes a chroot: run it as root"
 
 scripts/setup.sh build deb vm
@@ -28,13 +22,6 @@ packages=(dmsetup gawk init-system-helpers kmod libdevmapper1.02.1 libnbd0 libsq
 	liburing2 libxxhash0 lvm2 mount systemd systemd-sysv udev util-linux
 	"linux-image-$release")
 
-make_base() {
-	note "making a Debian to install from the repository on (some two minutes)"
-	mmdebstrap --quiet --variant=apt --include="$(IFS=, && echo "${packages[*]}")" \
-		--dpkgopt=path-exclude='/usr/share/doc/*' \
-		--dpkgopt=path-exclude='/usr/share/locale/*' bookworm "$1/root.tar"
-}
-
 base=$(cached "repo/$release-$(declare -p packages | sha256sum | head -c 8)" make_base)
 
 server=
@@ -48,22 +35,6 @@ inside() {
 	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C \
 		DEBIAN_FRONTEND=noninteractive "$@"
 }
-
-number=0
-ok() {
-	local what=$1
-	shift
-	number=$((number + 1))
-	if "$@" >"$build/output" 2>&1; then
-		echo "ok $number $what"
-	else
-		echo "not ok $number $what"
-		sed 's/^/# /' "$build/output"
-		exit 1
-	fi
-}
-
-fails() { ! "$@"; }
 
 # refused WORDS COMMAND...: it ends with an error, and says this.
 refused() {
@@ -141,12 +112,7 @@ ok "all that the programs recommend is there" lacks_nothing
 ok "programs run" inside revdedupctl version
 mkdir "$build/module"
 cp "$root/lib/modules/$release/extra/revdedup/dm-revdedup.ko" "$build/module"
-# shellcheck disable=SC2016 # for the guest
-ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
-	--payload "$build/module:module" -- \
-	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")
-		insmod module/dm-revdedup.ko
-		dmsetup targets | grep "^revdedup "'
+ok "a guest of that kernel loads it" loads_in_guest "$build/module"
 ok "it goes" inside apt-get -y -q remove "$module"
 ok "and its kernel has none" fails inside modinfo -k "$release" dm-revdedup
 

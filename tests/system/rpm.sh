@@ -6,14 +6,8 @@
 # Test the packages for Fedora and RHEL as far as a Debian can: build them, have rpmlint look at
 # them, and install them by rpm into an empty tree, where each file is in its place, the programs
 # run, and the module is one of its kernel, which a guest loads. What their scripts refuse.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-cd "${BASH_SOURCE[0]%/*}/../.."
-
-case ${1:-} in
--h | --help) show_help; exit ;;
-?*) usage_error "'$1' is one argument too many" ;;
-esac
+# shellcheck source=tests/system/packages.bash
+. "${BASH_SOURCE[0]%/*}/packages.bash"
 [ "$(id -u)" -eq 0 ] || die "rpm installs as root: run it as root"
 
 scripts/setup.sh build rpm vm
@@ -21,20 +15,6 @@ build=$PWD/build/rpm-test
 root=$build/root
 release=$(<"$(scripts/kernels.sh 6.12)/release")
 version=$(sed -n 's/^VERSION := //p' Makefile)
-
-number=0
-ok() {
-	local what=$1
-	shift
-	number=$((number + 1))
-	if "$@" >"$build/output" 2>&1; then
-		echo "ok $number $what"
-	else
-		echo "not ok $number $what"
-		sed 's/^/# /' "$build/output"
-		exit 1
-	fi
-}
 
 # requires PACKAGE WORDS...: it names each.
 requires() {
@@ -114,12 +94,7 @@ ok "the programs run" run_programs
 ok "nbdkit loads the plugin" nbdkit \
 	"$root/usr/lib64/nbdkit/plugins/nbdkit-revdedup-plugin.so" --dump-plugin
 ok "the module is its kernel's" is_of_kernel
-# shellcheck disable=SC2016 # for the guest
-ok "a guest of that kernel loads it" scripts/vm-run.sh --kernel 6.12 --timeout 300 \
-	--payload "$modules:module" -- \
-	bash -ec 'modprobe -a dm-mod $(modinfo -F depends module/dm-revdedup.ko | tr , " ")
-		insmod module/dm-revdedup.ko
-		dmsetup targets | grep "^revdedup "'
+ok "a guest of that kernel loads it" loads_in_guest "$modules"
 # What dkms.conf has DKMS do, in the source that it gets.
 dkms_builds() {
 	local tree=$root/usr/src/revdedup-$version

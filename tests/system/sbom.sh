@@ -6,14 +6,8 @@
 # Test the bill of materials: it fits to the schema of CycloneDX, as its own validator knows it,
 # has each library that the programs name, and is the same each time. A library whose licence is
 # not known is an error.
-# shellcheck source=scripts/lib.sh
-. "${BASH_SOURCE[0]%/*}/../../scripts/lib.sh"
-cd "${BASH_SOURCE[0]%/*}/../.."
-
-case ${1:-} in
--h | --help) show_help; exit ;;
-?*) usage_error "'$1' is one argument too many" ;;
-esac
+# shellcheck source=tests/system/packages.bash
+. "${BASH_SOURCE[0]%/*}/packages.bash"
 
 scripts/setup.sh build sbom
 build=$PWD/build/sbom-test
@@ -23,20 +17,6 @@ make_venv() { python3 -m venv "$1" && "$1/bin/pip" -q install "$validator"; }
 
 # But for python3 itself, programs in it name where they were made.
 venv=$(cached "sbom/$(sha256sum <<<"$validator" | head -c 8)" make_venv)
-
-number=0
-ok() {
-	local what=$1
-	shift
-	number=$((number + 1))
-	if "$@" >"$build/output" 2>&1; then
-		echo "ok $number $what"
-	else
-		echo "not ok $number $what"
-		sed 's/^/# /' "$build/output"
-		exit 1
-	fi
-}
 
 fits() {
 	"$venv/bin/python3" - "$1" <<-'END'
