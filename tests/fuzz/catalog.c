@@ -11,11 +11,11 @@
 
 #include "pool/catalog/pages.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/check.h"
-#include "pool/engine/proof.h"
-#include "pool/engine/resolve.h"
-#include "pool/engine/session.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/read/proof.h"
+#include "pool/engine/read/resolve.h"
+#include "pool/engine/snapshot/snapshot.h"
+#include "pool/engine/version/session.h"
 #include "fuzz.h"
 
 static char directory[64];

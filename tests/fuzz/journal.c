@@ -7,8 +7,8 @@
 
 #include "pool/catalog/catalog.h"
 #include "pool/catalog/changes.h"
-#include "pool/engine/journal_part.h"
-#include "pool/engine/journal_read.h"
+#include "pool/engine/journal/journal_part.h"
+#include "pool/engine/journal/journal_read.h"
 #include "fuzz.h"
 
 #define NR_FRAMES	4

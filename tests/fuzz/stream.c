@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pool/engine/check.h"
-#include "pool/engine/random.h"
-#include "pool/engine/session.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/read/random.h"
+#include "pool/engine/snapshot/snapshot.h"
+#include "pool/engine/version/session.h"
 #include "pool/stream/receive.h"
 #include "pool/stream/send.h"
 #include "fuzz.h"

@@ -8,9 +8,8 @@
 
 #include "host/volume/target_place.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/lease_drop.h"
-#include "pool/engine/resolve.h"
+#include "pool/engine/read/resolve.h"
+#include "pool/engine/version/version.h"
 #include "devices.h"
 
 struct devices *devices;

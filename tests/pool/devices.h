@@ -9,7 +9,7 @@
 #define DEVICES_H
 
 #include "kernel/format.h"
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 
 #define NR_DEVICES	4
 #define DEVICE_BLOCKS	(5 * 512)

@@ -7,7 +7,7 @@
 #include "pool/catalog/frames.h"
 #include "pool/catalog/sql.h"
 #include "pool/catalog/version_sql.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
 #include "lies.h"
 
 struct row {

@@ -21,8 +21,8 @@
 
 #include <stdbool.h>
 
-#include "pool/engine/pass.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/dedup/pass.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "devices.h"
 #include "lies.h"
 #include "power.h"

@@ -12,7 +12,7 @@
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/sql.h"
-#include "pool/engine/engine.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 u64 *covered;

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pool/engine/engine.h"
-#include "pool/engine/recompress.h"
-#include "pool/engine/session.h"
+#include "pool/engine/care/recompress.h"
+#include "pool/engine/version/session.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 /* The commands. Each step is of one that comes to it often. */

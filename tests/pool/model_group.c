@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/engine/snapshot_group.h"
+#include "pool/engine/snapshot/snapshot_group.h"
 #include "model.h"
 
 bool can_group(const struct model_volume *a, const struct model_volume *b)

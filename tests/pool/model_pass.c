@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/pace.h"
-#include "pool/engine/copy.h"
-#include "pool/engine/pass.h"
+#include "pool/engine/care/copy.h"
+#include "pool/engine/dedup/pass.h"
 #include "model.h"
 
 struct rd_pass_options any_pass(void)

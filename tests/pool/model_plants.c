@@ -10,9 +10,9 @@
 
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/sql.h"
-#include "pool/engine/check.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/session.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/version/session.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 static const char *const plants[] = {

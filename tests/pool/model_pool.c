@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "pool/catalog/sql.h"
-#include "pool/engine/check.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/rebuild.h"
-#include "pool/engine/restore.h"
-#include "pool/engine/session.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/journal/rebuild.h"
+#include "pool/engine/read/restore.h"
+#include "pool/engine/version/session.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 void copy(const char *from, const char *to)

@@ -12,8 +12,8 @@
 
 #include "pool/catalog/sql.h"
 #include "pool/catalog/version_sql.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/journal.h"
+#include "pool/engine/journal/journal.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 /* What there was when so many writes had been noted. */

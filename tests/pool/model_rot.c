@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "pool/catalog/recipes.h"
 #include "pool/catalog/sql.h"
-#include "pool/engine/heal.h"
+#include "pool/engine/care/heal.h"
 #include "model.h"
 
 #define NR_ROUNDS	4

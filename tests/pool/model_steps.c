@@ -14,12 +14,11 @@
 
 #include "base/log.h"
 #include "pool/catalog/sql.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/journal.h"
-#include "pool/engine/lease_drop.h"
-#include "pool/engine/recompress.h"
-#include "pool/engine/session.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/care/recompress.h"
+#include "pool/engine/journal/journal.h"
+#include "pool/engine/snapshot/snapshot.h"
+#include "pool/engine/version/session.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 #define RUN	64		/* blocks: one of 16 is in the index */

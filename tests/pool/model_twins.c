@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/engine/engine.h"
+#include "pool/engine/version/version.h"
 #include "model.h"
 
 static const char *const counted[] = {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "pool/engine/doomed.h"
+#include "pool/engine/space/doomed.h"
 
 #define FIRST_SLOT	500
 

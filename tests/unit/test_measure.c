@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "pool/engine/measure.h"
+#include "pool/engine/space/measure.h"
 
 #define MIB	1048576.0
 #define LAST	(RD_MEASURE_SIZES - 1)

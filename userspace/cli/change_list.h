@@ -15,7 +15,7 @@
 #ifndef CTL_CHANGE_LIST_H
 #define CTL_CHANGE_LIST_H
 
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "names.h"
 
 struct ctl_changed {

@@ -2,7 +2,7 @@
 /* revdedupctl check: check the catalog, without reading content. */
 #include <stdio.h>
 
-#include "pool/engine/check.h"
+#include "pool/engine/care/check.h"
 #include "cli.h"
 #include "lastscrub.h"
 

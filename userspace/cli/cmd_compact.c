@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "host/volume/target.h"
-#include "pool/engine/hold.h"
-#include "pool/engine/recompress.h"
+#include "pool/engine/care/recompress.h"
+#include "pool/engine/space/hold.h"
 #include "cli.h"
 
 static void print(struct ctl *ctl, const struct rd_recompress_report *report)

@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "pool/catalog/frames.h"
 #include "pool/catalog/owners.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
+#include "pool/engine/version/version.h"
 #include "cli.h"
 #include "reader.h"
 

@@ -17,9 +17,9 @@
 #include "host/sys/dm.h"
 #include "host/volume/attachment.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/proof.h"
-#include "pool/engine/resolve.h"
-#include "pool/engine/source.h"
+#include "pool/engine/read/proof.h"
+#include "pool/engine/read/resolve.h"
+#include "pool/engine/read/source.h"
 #include "cli.h"
 
 #define WINDOW		1024

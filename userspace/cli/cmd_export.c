@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "host/volume/export.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
+#include "pool/engine/version/version.h"
 #include "remote.h"
 
 #define NBD_PORT	10809

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "pool/catalog/segments.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
 #include "guest.h"
 
 struct hit {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "pool/engine/grow.h"
+#include "pool/engine/space/grow.h"
 #include "cli.h"
 
 static void print(struct ctl *ctl, const struct rd_grow_report *report)

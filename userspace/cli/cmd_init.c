@@ -9,7 +9,7 @@
 #include "host/sys/block.h"
 #include "host/volume/safety.h"
 #include "pool/catalog/rules.h"
-#include "pool/engine/journal.h"
+#include "pool/engine/journal/journal.h"
 #include "pool/shard.h"
 #include "tune.h"
 

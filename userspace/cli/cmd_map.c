@@ -11,9 +11,8 @@
 #include "host/volume/mapped_nbd.h"
 #include "host/volume/target.h"
 #include "host/volume/version_table.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/lease.h"
-#include "pool/engine/lease_drop.h"
+#include "pool/engine/space/lease.h"
+#include "pool/engine/version/version.h"
 #include "remote.h"
 
 int ctl_device_name(const struct ctl_version *version, const char *what,

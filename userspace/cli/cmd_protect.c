@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/engine/journal.h"
+#include "pool/engine/journal/journal.h"
 #include "cli.h"
 
 /* End a change. When a command ends, the pool's copy of the catalog has its changes. */

@@ -9,11 +9,11 @@
 
 #include "base/cleanup.h"
 #include "host/volume/safety.h"
-#include "pool/engine/adopt.h"
-#include "pool/engine/check.h"
-#include "pool/engine/copy.h"
-#include "pool/engine/heal.h"
-#include "pool/engine/rebuild_supers.h"
+#include "pool/engine/care/adopt.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/care/copy.h"
+#include "pool/engine/care/heal.h"
+#include "pool/engine/care/rebuild_supers.h"
 #include "cli.h"
 #include "lastscrub.h"
 

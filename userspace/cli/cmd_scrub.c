@@ -9,10 +9,10 @@
 #include <time.h>
 
 #include "pool/catalog/owners.h"
-#include "pool/engine/check.h"
-#include "pool/engine/copy.h"
-#include "pool/engine/damage.h"
-#include "pool/engine/restore.h"
+#include "pool/engine/care/check.h"
+#include "pool/engine/care/copy.h"
+#include "pool/engine/care/damage.h"
+#include "pool/engine/read/restore.h"
 #include "cli.h"
 #include "dedup.h"
 #include "lastscrub.h"

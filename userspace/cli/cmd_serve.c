@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "host/volume/export.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
 #include "pool/stream/receive.h"
 #include "pool/stream/send.h"
 #include "picks.h"

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/read_text.h"
 #include "host/volume/safety.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "change_list.h"
 #include "lastscrub.h"
 #include "lookups.h"

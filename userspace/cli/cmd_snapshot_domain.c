@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "host/qemu/domain.h"
-#include "pool/engine/snapshot_group.h"
+#include "pool/engine/snapshot/snapshot_group.h"
 #include "pool/served/bitmap.h"
 #include "snapshot.h"
 

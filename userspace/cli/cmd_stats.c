@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/engine/isolation.h"
+#include "pool/engine/care/isolation.h"
 #include "bar.h"
 #include "lookups.h"
 #include "poolstats.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "pool/catalog/rules.h"
-#include "pool/engine/choices.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/journal.h"
+#include "pool/engine/journal/journal.h"
+#include "pool/engine/space/choices.h"
+#include "pool/engine/version/version.h"
 #include "tune.h"
 
 const char *ctl_dedup_name(struct rd_rule rule)

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "host/volume/export.h"
-#include "pool/engine/proof.h"
-#include "pool/engine/random.h"
+#include "pool/engine/read/proof.h"
+#include "pool/engine/read/random.h"
 #include "bootrules.h"
 #include "boottest.h"
 #include "snapshot.h"

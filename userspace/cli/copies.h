@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Copies on another disk (pool/engine/copy.h), brought up to date behind a pass. */
+/* Copies on another disk (pool/engine/care/copy.h), brought up to date behind a pass. */
 #ifndef CTL_COPIES_H
 #define CTL_COPIES_H
 
-#include "pool/engine/copy.h"
+#include "pool/engine/care/copy.h"
 
 struct ctl;
 

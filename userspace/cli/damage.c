@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "pool/engine/copy.h"
-#include "pool/engine/damage.h"
-#include "pool/engine/restore.h"
+#include "pool/engine/care/copy.h"
+#include "pool/engine/care/damage.h"
+#include "pool/engine/read/restore.h"
 #include "cli.h"
 
 /* --- ranges, and the versions of a volume that have them */

@@ -6,7 +6,7 @@
 #ifndef CTL_DEDUP_H
 #define CTL_DEDUP_H
 
-#include "pool/engine/pass.h"
+#include "pool/engine/dedup/pass.h"
 #include "copies.h"
 
 struct ctl;

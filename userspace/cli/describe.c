@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "pool/catalog/leases.h"
-#include "pool/engine/engine.h"
-#include "pool/engine/hold.h"
+#include "pool/engine/space/hold.h"
+#include "pool/engine/version/version.h"
 #include "describe.h"
 
 /* Join the tags: "a,b". */

@@ -3,7 +3,7 @@
 #ifndef CTL_LOOKUPS_H
 #define CTL_LOOKUPS_H
 
-#include "pool/engine/lookups.h"
+#include "pool/engine/snapshot/lookups.h"
 #include "cli.h"
 
 /* Add them as the object "lookups". */

@@ -5,7 +5,7 @@
 #include "host/sys/dm.h"
 #include "host/sys/layers.h"
 #include "host/volume/mapped_nbd.h"
-#include "pool/engine/hold.h"
+#include "pool/engine/space/hold.h"
 #include "reader.h"
 
 /* Is the process @pid one that only serves a device? */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "pool/engine/holders.h"
+#include "pool/engine/care/holders.h"
 #include "boottest.h"
 #include "elsewhere.h"
 #include "keep.h"

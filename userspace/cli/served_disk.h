@@ -13,7 +13,7 @@
 
 #include "host/qemu/den.h"
 #include "host/qemu/fleece.h"
-#include "pool/engine/source.h"
+#include "pool/engine/read/source.h"
 #include "pool/served/bitmap.h"
 #include "pool/served/pipe.h"
 #include "pool/served/rbd_moment.h"

@@ -3,7 +3,7 @@
 #ifndef RD_CTL_TUNE_H
 #define RD_CTL_TUNE_H
 
-#include "pool/engine/measure.h"
+#include "pool/engine/space/measure.h"
 #include "cli.h"
 
 const char *ctl_dedup_name(struct rd_rule rule);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "pool/engine/session.h"
+#include "pool/engine/version/session.h"
 #include "nbd.h"
 
 /* --- the pool */

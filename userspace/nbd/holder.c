@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "pool/engine/hold.h"
-#include "pool/engine/session.h"
+#include "pool/engine/space/hold.h"
+#include "pool/engine/version/session.h"
 #include "nbd.h"
 
 struct request {

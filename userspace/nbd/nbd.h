@@ -11,7 +11,7 @@
  * when a client connects, and what it has then stays. The name "" is the first one of
  * version=, or the newest version of the only volume.
  *
- * A version that version= names is held (engine/hold.h) as long as the server runs, any
+ * A version that version= names is held (hold.h) as long as the server runs, any
  * other from the first read of a client until the last client that has it goes. It is not
  * held when a client only connects, as one does that lists exports: 500 of these would write
  * to the catalog 500 times. A process of its own writes the holds (holder.c), which a thread
@@ -20,7 +20,7 @@
  * on. A user who may not write to the pool holds nothing, as revdedupctl says. All reads are
  * checked, so of a version that is deleted before it is held they give the right bytes or an error.
  *
- * The first read of a client also proves the version (engine/proof.h), as a restore does first;
+ * The first read of a client also proves the version (proof.h), as a restore does first;
  * "revdedupctl export VOL@N" does that before as well, to say so at once. Opening costs the same
  * for every version.
  *
@@ -30,7 +30,7 @@
 #ifndef NBD_H
 #define NBD_H
 
-#include "pool/engine/random.h"
+#include "pool/engine/read/random.h"
 
 #define NBD_NAME_MAX	256
 

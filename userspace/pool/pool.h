@@ -9,7 +9,7 @@
  *	reserve		space that is given up to delete in a full pool
  *	pool.json	what this directory is, for people and scripts
  *	index/		where blocks are, by content: hints for inline deduplication
- *	lock, shard	of a shard in RADOS: for locks; who this directory is, see engine/fence.c
+ *	lock, shard	of a shard in RADOS: for locks; who this directory is, see fence.c
  *
  * A disk is cut into segments of 2 MiB. A recipe is one content of a segment: for each
  * block of 4 KiB the slot of a frame that has it. A version is, for each segment, the
@@ -37,12 +37,12 @@
  * is alone. A writer takes that of its volume. A transaction of the catalog is short.
  *
  * Read next: catalog/catalog.c for the tables, data/area.h for the data area,
- * engine/engine.h for the order of the engine's files, engine/snapshot.c and
- * engine/free.c for the two ends of a block's life, engine/journal.h for the copy.
+ * snapshot.c and free.c for the two ends of a block's life, journal.h for the copy.
+ * Documentation/HACKING.md has the engine's folders.
  * Documentation/pool.rst has the whole design.
  *
  * This file is the handle alone: parts that are open, locks, progress. It knows nothing
- * of versions. engine/session.h opens a pool for a command.
+ * of versions. session.h opens a pool for a command.
  */
 #ifndef RD_POOL_H
 #define RD_POOL_H
@@ -58,7 +58,7 @@ struct rd_lease_ops;
  * Are the data area and the catalog of one life, that is, do they describe the same state
  * of the pool? Each knows how far the other must be: the catalog has the last part of the
  * journal that it has seen stable, and the sequence number of the superblock; each part of
- * the journal has the generation of the catalog. See engine/journal_life.h.
+ * the journal has the generation of the catalog. See journal_life.h.
  */
 enum rd_life {
 	RD_LIFE_ONE,
@@ -77,16 +77,16 @@ struct rd_pool {
 	unsigned int wait_ms;		/* for locks that other commands have */
 	const struct rd_progress *progress;	/* or NULL */
 	struct rd_pace pace;		/* of what snapshot, restore and scrub read */
-	struct rd_lease_ops *lease_ops;	/* or NULL: see engine/lease.h */
+	struct rd_lease_ops *lease_ops;	/* or NULL: see lease.h */
 	bool told_unreachable;		/* the message that a device is */
 	enum rd_life life;		/* of a pool that is only read */
 	bool is_of_another;		/* host, which frees and moves without asking this one */
 
-	/* Of a pool that is open for writing: see engine/session.h. */
+	/* Of a pool that is open for writing: see session.h. */
 	i64 session;
 	struct rd_lock session_lock;
 	bool is_ahead;			/* the journal: of what the catalog has noted */
-	struct rd_buffer fenced_off;	/* i64: sessions that died, see engine/fence.h */
+	struct rd_buffer fenced_off;	/* i64: sessions that died, see fence.h */
 };
 
 /* The progress of long work, for the front end. */

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
-#include "pool/engine/session.h"
+#include "pool/engine/version/session.h"
 #include "attach.h"
 #include "clone.h"
 #include "dedup_home.h"

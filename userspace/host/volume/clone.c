@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "host/sys/block.h"
 #include "host/sys/lvm.h"
-#include "pool/engine/engine.h"
+#include "pool/engine/version/version.h"
 #include "clone.h"
 #include "stack.h"
 #include "tenants.h"

@@ -18,7 +18,7 @@
 #ifndef RD_CLONE_H
 #define RD_CLONE_H
 
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 #include "attachment.h"
 
 struct rd_clone_options {

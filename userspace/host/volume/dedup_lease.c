@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/inject.h"
-#include "pool/engine/lease_drop.h"
+#include "pool/engine/version/version.h"
 #include "dedup_lease.h"
 
 int rd_leases_of(struct rd_pool *pool, const struct rd_attachment *at, struct rd_buffer *ret)

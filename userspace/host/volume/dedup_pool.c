@@ -35,7 +35,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/block.h"
-#include "pool/engine/journal.h"
+#include "pool/engine/journal/journal.h"
 #include "dedup_home.h"
 #include "dedup_lease.h"
 #include "dedup_pool.h"

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
 #include "dedup_source.h"
 #include "target.h"
 #include "target_place.h"

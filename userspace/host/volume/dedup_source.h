@@ -15,7 +15,7 @@
 
 #include "kernel/format.h"
 #include "pool/catalog/versions.h"
-#include "pool/engine/resolve.h"
+#include "pool/engine/read/resolve.h"
 #include "pool/pool.h"
 #include "attachment.h"
 

@@ -20,7 +20,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/thin.h"
-#include "pool/engine/session.h"
+#include "pool/engine/version/session.h"
 #include "dedup_home.h"
 #include "freeze.h"
 #include "live_dedup.h"

@@ -7,7 +7,7 @@
 #ifndef RD_DOWN_H
 #define RD_DOWN_H
 
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 
 /*
  * Keep in the queue what the device with the dm UUID @device, which is down, names of what is

@@ -10,7 +10,7 @@
 #include "base/inject.h"
 #include "base/log.h"
 #include "host/sys/layers.h"
-#include "pool/engine/snapshot_group.h"
+#include "pool/engine/snapshot/snapshot_group.h"
 #include "live_group.h"
 #include "live_parts.h"
 

@@ -19,7 +19,7 @@
 #ifndef RD_LIVE_SNAPSHOT_H
 #define RD_LIVE_SNAPSHOT_H
 
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "attach.h"
 #include "quiesce.h"
 

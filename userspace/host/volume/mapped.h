@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 #include "host/sys/dm.h"
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 
 /* Is @uuid that of a mapped version, and of one on this host? */
 bool rd_is_mapped(const char *uuid);

@@ -14,7 +14,7 @@
 #ifndef RD_ROLLBACK_H
 #define RD_ROLLBACK_H
 
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 #include "attachment.h"
 
 struct rd_rollback_options {

@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/uuid.h"
 #include "host/sys/dm.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 
 #define RD_TARGET	"revdedup"
 

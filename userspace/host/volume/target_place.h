@@ -5,7 +5,7 @@
 
 #include "kernel/format.h"
 #include "pool/data/map.h"
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 
 /* Packs that were found last: neighbours mostly are in the same ones. */
 struct rd_target_places {

@@ -7,7 +7,7 @@
 #ifndef RD_TENANTS_H
 #define RD_TENANTS_H
 
-#include "pool/engine/lease.h"
+#include "pool/engine/space/lease.h"
 #include "attachment.h"
 
 extern struct rd_lease_ops rd_host_lease_ops;

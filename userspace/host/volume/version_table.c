@@ -7,7 +7,7 @@
 #include "base/uuid.h"
 #include "meta/table_write.h"
 #include "pool/catalog/segments.h"
-#include "pool/engine/proof.h"
+#include "pool/engine/read/proof.h"
 #include "target.h"
 #include "target_place.h"
 #include "version_table.h"

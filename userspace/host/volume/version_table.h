@@ -5,7 +5,7 @@
 
 #include "kernel/ranges.h"
 #include "pool/catalog/versions.h"
-#include "pool/engine/resolve.h"
+#include "pool/engine/read/resolve.h"
 #include "pool/pool.h"
 
 static inline u64 rd_version_sectors(const struct rd_version *version)

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "pool/engine/lease.h"
-#include "pool/engine/lease_drop.h"
-#include "pool/engine/session.h"
+#include "pool/engine/space/lease.h"
+#include "pool/engine/version/session.h"
+#include "pool/engine/version/version.h"
 #include "poolblocks.h"
 #include "target.h"
 #include "tenants.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Check the catalog with SQL: compare its tables with each other, and with two temporary
- * tables into which engine/check.c counts the entries of all maps. None of the code that
+ * tables into which check.c counts the entries of all maps. None of the code that
  * keeps the counts is used here.
  */
 #ifndef RD_CHECK_COUNTS_H

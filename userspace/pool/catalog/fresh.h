@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the last pass over the pool (engine/pass.h) has not seen: the tables fresh and pass of the
+ * What the last pass over the pool (pass.h) has not seen: the tables fresh and pass of the
  * catalog. A recipe is fresh when
  *
  *	- it is new

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The table lease: devices that read the data area directly, and the versions from which
- * their device-mapper tables were made. engine/lease.h states the rules.
+ * their device-mapper tables were made. lease.h states the rules.
  */
 #ifndef RD_LEASES_H
 #define RD_LEASES_H

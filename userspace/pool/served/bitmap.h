@@ -11,7 +11,7 @@
 #ifndef RD_BITMAP_H
 #define RD_BITMAP_H
 
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "nbd.h"
 
 struct rd_bitmap_list {

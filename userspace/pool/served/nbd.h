@@ -10,7 +10,7 @@
 #ifndef RD_NBD_SOURCE_H
 #define RD_NBD_SOURCE_H
 
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 
 struct rd_nbd;
 

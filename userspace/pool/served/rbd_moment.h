@@ -16,7 +16,7 @@
 #ifndef RD_RBD_MOMENT_H
 #define RD_RBD_MOMENT_H
 
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "rbd.h"
 
 #define RD_RBD_SNAP	64

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "pool/catalog/frames.h"
-#include "pool/engine/snapshot.h"
+#include "pool/engine/snapshot/snapshot.h"
 #include "receiver.h"
 
 /*

@@ -17,9 +17,9 @@
 #include <zstd.h>
 
 #include "pool/data/map.h"
-#include "pool/engine/blocks.h"
-#include "pool/engine/feed.h"
-#include "pool/engine/resolve.h"
+#include "pool/engine/read/blocks.h"
+#include "pool/engine/read/resolve.h"
+#include "pool/engine/snapshot/feed.h"
 #include "pool/index/lookup.h"
 #include "receive.h"
 #include "sender.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "pool/engine/hold.h"
+#include "pool/engine/space/hold.h"
 #include "sender.h"
 
 /* --- versions */

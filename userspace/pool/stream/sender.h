@@ -18,7 +18,7 @@
 #define RD_SENDER_H
 
 #include "pool/data/workers.h"
-#include "pool/engine/random.h"
+#include "pool/engine/read/random.h"
 #include "send.h"
 
 #define RD_SEND_QUEUE	8192	/* segments */
