@@ -26,16 +26,18 @@
 #include "base/log.h"
 #include "pool/engine/journal/fence.h"
 #include "pool/engine/journal/journal.h"
-#include "compact.h"
 #include "free.h"
 #include "free_packs.h"
 #include "hold.h"
 #include "lease.h"
 #include "move_packs.h"
+#include "rewrite.h"
 
 /* Frames at a time. Of the first few it is learned what a hole costs. */
 #define FIRST_BATCH	4
 #define BATCH		8192
+/* The most slots that are moved at a time. */
+#define COMPACT_SLOTS	2048
 /* Places that are given back at a time, which may be at once. */
 #define RANGES		256
 /* How often a command that gives back looks for what others have queued meanwhile. */
@@ -66,7 +68,6 @@ struct freeing {
 	bool forgot_lease;
 };
 
-/* What a command must know of the freeing that it has done. */
 /* --- the queue */
 
 static int read_queue(struct freeing *f, unsigned int max)
@@ -117,21 +118,25 @@ static bool waits(const struct freeing *f, const struct rd_queued *entry)
 static int compact_now(struct freeing *f, const u64 *frames, unsigned int nr,
 		       unsigned int live)
 {
+	const struct rd_rewrite_options options = {
+		.dense = true,
+		.packing = true,
+		.may_fill_up = true,
+	};
 	u64 began = rd_now_us();
-	int r = rd_compact(f->pool, frames, nr);
+	int r = rd_rewrite(f->pool, frames, nr, &options);
 
 	if (!r)
 		r = rd_move_packs(f->pool, frames, nr);
-
-	f->move_us = (f->move_us * (2 * RD_COMPACT_SLOTS - live) + rd_now_us() - began) /
-		     (2 * RD_COMPACT_SLOTS);
+	f->move_us = (f->move_us * (2 * COMPACT_SLOTS - live) + rd_now_us() - began) /
+		     (2 * COMPACT_SLOTS);
 	return r;
 }
 
 /* Compact what should be. *@ret_moved: the queue has changed by it. 1: no room. */
 static int compact(struct freeing *f, bool *ret_moved)
 {
-	u64 frames[RD_COMPACT_SLOTS];
+	u64 frames[COMPACT_SLOTS];
 	unsigned int i, nr = 0, live = 0;
 	struct rd_queued now;
 	int r = 0;
@@ -147,7 +152,7 @@ static int compact(struct freeing *f, bool *ret_moved)
 		r = rd_frames_count_live(f->pool->sql, entry->frame, &now.live);
 		if (r || !should_compact(f, &now))
 			continue;
-		if (live + now.live > RD_COMPACT_SLOTS) {
+		if (live + now.live > COMPACT_SLOTS) {
 			r = compact_now(f, frames, nr, live);
 			nr = 0;
 			live = 0;

@@ -12,6 +12,7 @@
 #include "pool/catalog/owners.h"
 #include "pool/catalog/packs.h"
 #include "pool/catalog/recipes.h"
+#include "pool/data/ring.h"
 #include "pool/engine/journal/journal.h"
 #include "pool/engine/read/blocks.h"
 #include "choices.h"
@@ -24,9 +25,9 @@ struct move {
 	bool is_bad, is_used;
 };
 
-/* A new frame, and the moves that fill it. */
+/* A new frame, and the moves that fill it, of a dense one from @slot on. */
 struct dest {
-	unsigned int first, nr;
+	unsigned int first, nr, slot;
 	u64 was;		/* the frame that it replaces */
 	u64 frame;		/* NO_FRAME: all stays where it is */
 	struct rd_pack pack;	/* of a packed one */
@@ -37,6 +38,7 @@ struct dest {
 struct rewrite {
 	struct rd_pool *pool;
 	const struct rd_rewrite_options *options;
+	struct rd_ring *ring;
 	struct rd_hasher *hasher;
 	struct rd_packer *packer;
 	struct rd_blocks *blocks;
@@ -46,6 +48,8 @@ struct rewrite {
 	struct dest dests[RD_REWRITE_BLOCKS];
 	u8 *data;			/* a block a move */
 	struct rd_fp fps[RD_REWRITE_BLOCKS];
+	struct rd_op ops[RD_REWRITE_BLOCKS];
+	struct iovec iovs[RD_REWRITE_BLOCKS];
 	/* Of the frame that is being written. */
 	u8 *segment, *pack;
 	struct rd_fp page[RD_SEG_BLOCKS];
@@ -96,41 +100,81 @@ static int compare_from(const void *a, const void *b)
 
 /* --- reading */
 
+static bool is_packed(const struct rewrite *w, unsigned int first)
+{
+	return rd_frame_is_packed(rd_place_id(w->moves[first].from));
+}
+
 /* How many blocks from @first on are next to each other in an ordinary frame? */
 static unsigned int run_of(const struct rewrite *w, unsigned int first)
 {
 	unsigned int end = first + 1;
 
-	if (rd_frame_is_packed(rd_place_id(w->moves[first].from)))
-		return 1;
-	while (end < w->nr && w->moves[end].from == w->moves[end - 1].from + 1 &&
+	while (!is_packed(w, first) && end < w->nr &&
+	       w->moves[end].from == w->moves[end - 1].from + 1 &&
 	       rd_place_slot(w->moves[end].from))
 		end++;
 	return end - first;
 }
 
+static void was_read(struct rd_op *op, int r)
+{
+	struct rewrite *w = op->ctx;
+
+	w->moves[op - w->ops].is_bad = r;
+}
+
+static void submit(struct rewrite *w, unsigned int first, unsigned int nr)
+{
+	w->iovs[first] = (struct iovec){
+		.iov_base = w->data + (size_t)first * RD_BLOCK_SIZE,
+		.iov_len = (size_t)nr * RD_BLOCK_SIZE,
+	};
+	w->ops[first] = (struct rd_op){
+		.kind = RD_OP_READ,
+		.store = w->pool->area.store,
+		.offset = rd_place_offset(w->moves[first].from),
+		.iov = &w->iovs[first],
+		.nr_iov = 1,
+		.done = was_read,
+		.ctx = w,
+	};
+	rd_ring_submit(w->ring, &w->ops[first]);
+}
+
 /* A sector that is gone must not keep everybody from the pool: what can be read moves. */
+static int read_alone(struct rewrite *w, unsigned int first, unsigned int nr)
+{
+	int r = 0;
+
+	for (; nr-- && r != -ENOMEM; first++) {
+		r = rd_blocks_read(w->blocks, w->moves[first].from,
+				   w->data + (size_t)first * RD_BLOCK_SIZE);
+		w->moves[first].is_bad = r;
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
 static int read_blocks(struct rewrite *w)
 {
-	unsigned int first, nr, i;
-	int r;
+	unsigned int first, nr;
+	int r = 0;
 
 	for (first = 0; first < w->nr; first += nr) {
-		u8 *to = w->data + (size_t)first * RD_BLOCK_SIZE;
-
 		nr = run_of(w, first);
-		if (nr > 1 && !rd_area_read(&w->pool->area, to, (size_t)nr * RD_BLOCK_SIZE,
-					    rd_place_offset(w->moves[first].from)))
-			continue;
-		for (i = 0; i < nr; i++) {
-			r = rd_blocks_read(w->blocks, w->moves[first + i].from,
-					   to + (size_t)i * RD_BLOCK_SIZE);
-			if (r == -ENOMEM)
-				return r;
-			w->moves[first + i].is_bad = r;
-		}
+		if (is_packed(w, first))
+			w->moves[first].is_bad = true;
+		else
+			submit(w, first, nr);
 	}
-	return 0;
+	while (!r && rd_ring_busy(w->ring))
+		r = rd_ring_wait(w->ring);
+	for (first = 0; first < w->nr && !r; first += nr) {
+		nr = run_of(w, first);
+		if (w->moves[first].is_bad)
+			r = read_alone(w, first, nr);
+	}
+	return r;
 }
 
 /* Try to make a damaged block good. A caller who can knows of those that stay. */
@@ -194,26 +238,61 @@ static void drop_bad(struct rewrite *w)
 
 /* --- where to */
 
-static void make_dests(struct rewrite *w)
+/* Do not trust the table packing: no recipe may have the slots that are written to next. */
+static int check_packing(struct rewrite *w, u64 frame, unsigned int next)
 {
-	struct dest *dest = NULL;
+	struct rd_slots slots;
 	unsigned int i;
+	int r;
 
-	w->nr_dests = 0;
-	for (i = 0; i < w->nr; i++) {
+	r = rd_frame_slots(w->pool->sql, frame, &slots);
+	for (i = next; i < RD_SEG_BLOCKS && !r; i++)
+		if (rd_slots_test(&slots, i))
+			r = -EUCLEAN;
+	if (r != -EUCLEAN)
+		return r;
+	rd_err(0, "frame %llu cannot be filled from slot %u on: it has blocks there already",
+	       (unsigned long long)frame, next);
+	rd_remedy(RD_REMEDY_RECOUNT_FRAMES, NULL, "nothing was written there");
+	return r;
+}
+
+/* Find the frame to go on with: its number and first slot. */
+static int find_packing(struct rewrite *w, struct dest *ret)
+{
+	int r = -ENOENT;
+
+	*ret = (struct dest){ .frame = NO_FRAME };
+	if (w->options->packing)
+		r = rd_packing_find(w->pool->sql, &ret->frame, &ret->slot);
+	return r ? r == -ENOENT ? 0 : r : check_packing(w, ret->frame, ret->slot);
+}
+
+static int make_dests(struct rewrite *w)
+{
+	struct dest *dest = NULL, next;
+	unsigned int i;
+	int r = find_packing(w, &next);
+
+	for (i = 0; i < w->nr && !r; i++) {
 		u64 was = rd_place_id(w->moves[i].from);
 
-		if (!dest || (w->options->dense ? dest->nr == RD_SEG_BLOCKS : dest->was != was)) {
+		if (!dest || (w->options->dense ? dest->slot + dest->nr == RD_SEG_BLOCKS :
+			      dest->was != was)) {
 			dest = &w->dests[w->nr_dests++];
-			*dest = (struct dest){ .first = i, .was = was, .frame = NO_FRAME };
+			*dest = next;
+			dest->first = i;
+			dest->was = was;
+			next = (struct dest){ .frame = NO_FRAME };
 		}
 		dest->nr++;
 	}
+	return r;
 }
 
 static unsigned int slot_in(const struct rewrite *w, const struct dest *dest, unsigned int i)
 {
-	return w->options->dense ? i - dest->first : rd_place_slot(w->moves[i].from);
+	return w->options->dense ? dest->slot + i - dest->first : rd_place_slot(w->moves[i].from);
 }
 
 /* Put the blocks where they are to be in the frame. */
@@ -268,14 +347,24 @@ static int reserve_raw(struct rewrite *w, u64 *ret)
 	return rd_catalog_end(pool->sql, r);
 }
 
-/* Blocks of zeros replace what was there before, where there may be something. */
+/*
+ * Where each frame becomes one, blocks of zeros replace what was there before, where there may be
+ * something.
+ */
 static int write_raw(struct rewrite *w, struct dest *dest, const struct rd_slots *slots)
 {
 	const struct rd_area *area = &w->pool->area;
-	bool all = !rd_area_can(area, RD_STORE_ZEROS);
+	bool all = !w->options->dense && !rd_area_can(area, RD_STORE_ZEROS);
+	struct rd_fp packing[RD_SEG_BLOCKS];
 	unsigned int i, first;
-	int r = reserve_raw(w, &dest->frame);
+	int r;
 
+	if (dest->slot) {
+		r = rd_area_read_fps(area, dest->frame, 1, packing);
+		memcpy(w->page, packing, dest->slot * sizeof(*packing));
+	} else {
+		r = reserve_raw(w, &dest->frame);
+	}
 	if (r)
 		return r;
 	for (i = 0; i < RD_SEG_BLOCKS && !r; i++) {
@@ -362,9 +451,10 @@ static int change_recipe(struct rewrite *w, i64 id)
 /* Blocks that lost their last recipe while they were copied are in vain. */
 static int settle_dest(struct rewrite *w, const struct dest *dest)
 {
+	bool was_packing = dest->slot;
 	struct rd_slots unused = { 0 };
 	unsigned int i, nr_used = 0;
-	int r = 0;
+	int r;
 
 	for (i = dest->first; i < dest->first + dest->nr; i++) {
 		if (w->moves[i].is_used)
@@ -374,10 +464,20 @@ static int settle_dest(struct rewrite *w, const struct dest *dest)
 	}
 	if (rd_frame_is_packed(dest->frame))
 		return nr_used ? rd_pack_insert(w->pool->sql, &dest->pack) : 0;
-	if (!nr_used)
+	if (!nr_used && !w->options->packing)
 		return rd_filling_leave(w->pool->sql, dest->frame);
-	r = rd_frames_use(w->pool->sql, dest->frame);
+	r = was_packing ? 0 : rd_frames_use(w->pool->sql, dest->frame);
 	return r ? r : rd_frames_queue(w->pool->sql, dest->frame, &unused);
+}
+
+/* The last frame is the one to go on with, if there is room in it. */
+static int set_packing(struct rewrite *w)
+{
+	const struct dest *last = &w->dests[w->nr_dests - 1];
+	unsigned int next = last->slot + last->nr;
+	int r = rd_packing_end(w->pool->sql);
+
+	return r || next == RD_SEG_BLOCKS ? r : rd_packing_begin(w->pool->sql, last->frame, next);
 }
 
 static int change_all(struct rewrite *w)
@@ -397,6 +497,8 @@ static int change_all(struct rewrite *w)
 	for (i = 0; i < w->nr_dests && !r; i++)
 		if (w->dests[i].frame != NO_FRAME)
 			r = settle_dest(w, &w->dests[i]);
+	if (!r && w->options->packing)
+		r = set_packing(w);
 	return r ? r : rd_pack_writer_end(&w->writer);
 }
 
@@ -407,13 +509,36 @@ static int commit(struct rewrite *w)
 	return r ? r : rd_catalog_end(w->pool->sql, change_all(w));
 }
 
+/*
+ * Remove what was written to ordinary frames: that makes room for the catalog. (A failed
+ * transaction does not come here: its commit may be stable nevertheless.)
+ */
+static int punch_dests(struct rewrite *w)
+{
+	unsigned int i;
+	int r = 0;
+
+	for (i = 0; i < w->nr_dests && !r && rd_area_can(&w->pool->area, RD_STORE_PUNCH); i++) {
+		u64 skip = (u64)w->dests[i].slot * RD_BLOCK_SIZE, frame = w->dests[i].frame;
+
+		if (frame != NO_FRAME && !rd_frame_is_packed(frame))
+			r = rd_area_punch(&w->pool->area, rd_frame_offset(frame) + skip,
+					  RD_SEG_SIZE - skip);
+	}
+	return r ? rd_err(r, "cannot free space in the data area") : 0;
+}
+
 /* There was no room for all of it: what was written is in vain. */
 static int give_up(struct rewrite *w)
 {
 	struct rd_sql *sql = w->pool->sql;
 	unsigned int i;
-	int r = rd_catalog_begin(sql);
+	int r = punch_dests(w);
 
+	/* The session leaves frames of these that it has reserved. */
+	if (r || w->options->packing)
+		return r ? r : 1;
+	r = rd_catalog_begin(sql);
 	if (r)
 		return r;
 	for (i = 0; i < w->nr_dests && !r; i++)
@@ -432,16 +557,17 @@ static int write_all(struct rewrite *w)
 	unsigned int i;
 	int r;
 
-	make_dests(w);
-	r = w->options->compression.codec ? rd_packs_announce(w->pool) : 0;
+	r = make_dests(w);
+	if (!r && w->options->compression.codec)
+		r = rd_packs_announce(w->pool);
 	if (!r)
-		r = rd_failpoint("rewrite-write");
+		r = rd_failpoint(w->options->packing ? "compact-write" : "rewrite-write");
 	for (i = 0; i < w->nr_dests && !r; i++)
 		r = write_dest(w, &w->dests[i]);
 	if (!r)
 		r = rd_journal_mark(w->pool);
 	if (!r)
-		r = rd_failpoint("rewrite-commit");
+		r = rd_failpoint(w->options->packing ? "compact-commit" : "rewrite-commit");
 	if (r == -ENOSPC)
 		return give_up(w);
 	return r ? r : commit(w);
@@ -467,6 +593,7 @@ static int run(struct rewrite *w, const u64 *frames, unsigned int nr)
 
 static void tear_down(struct rewrite *w)
 {
+	rd_ring_free(w->ring);
 	rd_pack_writer_free(&w->writer);
 	rd_blocks_free(w->blocks);
 	rd_packer_free(w->packer);
@@ -496,6 +623,8 @@ int rd_rewrite(struct rd_pool *pool, const u64 *frames, unsigned int nr,
 	w->pack = rd_alloc_direct(RD_PACK_MAX);
 	rd_pack_writer_begin(&w->writer, pool, options->may_fill_up);
 	if (w->hasher && w->packer && w->blocks && w->data && w->segment && w->pack)
+		r = rd_ring_new(&w->ring, 64);
+	if (!r)
 		r = run(w, frames, nr);
 	tear_down(w);
 	return r;

@@ -6,7 +6,8 @@
  *	2. write it to new frames, with the fingerprints; flush
  *	3. one transaction makes the recipes name the new places, and queues the old ones
  *
- * A crash before the last step leaves frames that are reserved. The caller has RD_LOCK_FREE.
+ * A crash before the last step leaves frames that are reserved, or slots of a packing frame beyond
+ * its "next": no recipe uses either. The caller has RD_LOCK_FREE.
  */
 #ifndef RD_REWRITE_H
 #define RD_REWRITE_H
@@ -23,6 +24,8 @@ struct rd_rewrite_options {
 	 * and a recipe that is whole stays so.
 	 */
 	bool dense;
+	/* Raw and dense, and the first of them behind what was put there before. */
+	bool packing;
 	/* Only what compresses is written; raw frames that do not stay as they are. */
 	bool only_packs;
 	bool may_fill_up;	/* the last frames of the pool, too */
