@@ -258,6 +258,10 @@ static void wait_for_lent(struct rd_ring *ring)
 void rd_ring_submit(struct rd_ring *ring, struct rd_op *op)
 {
 	op->ring = ring;
+	if (!op->iov) {
+		op->iov = &op->own;
+		op->nr_iov = 1;
+	}
 	op->left = op->kind == RD_OP_POLL ? 0 : iov_bytes(op);
 	op->r = 0;
 	if (op->store)

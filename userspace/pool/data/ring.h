@@ -27,7 +27,8 @@ struct rd_op {
 	int fd;
 	short events;		/* of poll(2); 0: POLLIN */
 	u64 offset;
-	/* The vectors belong to the caller. The ring uses them up. */
+	/* One buffer, or vectors, which belong to the caller. The ring uses them up. */
+	struct iovec own;
 	struct iovec *iov;
 	unsigned int nr_iov;
 	/* @r: 0 or -errno. May submit operations, @op too. */

@@ -25,7 +25,6 @@ struct group {
 	struct frame frames[RD_GROUP_FRAMES];
 	struct rd_fp *fps;			/* from the first of the frames to the last */
 	bool busy;
-	struct iovec iov;
 	struct rd_op op;
 };
 
@@ -91,16 +90,11 @@ static int begin_group(struct build *build, struct group *group)
 		memset(group->fps, 0, RD_GROUP_FRAMES * RD_FPS_SIZE);
 		return 0;
 	}
-	group->iov = (struct iovec){
-		.iov_base = group->fps,
-		.iov_len = span_of(group) * RD_FPS_SIZE,
-	};
 	group->op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = build->area->store,
 		.offset = rd_frame_fps_offset(group->frames[0].nr),
-		.iov = &group->iov,
-		.nr_iov = 1,
+		.own = { group->fps, span_of(group) * RD_FPS_SIZE },
 		.done = read_ended,
 		.ctx = build,
 	};

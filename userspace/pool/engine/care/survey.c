@@ -47,7 +47,6 @@ struct piece {
 	bool failed;
 	struct rd_job job;
 	struct rd_op ops[MAX_RUNS];
-	struct iovec iovs[MAX_RUNS];
 };
 
 struct scan {
@@ -209,16 +208,12 @@ static void read_run(struct piece *piece, unsigned int first, unsigned int nr_bl
 	unsigned int nr = piece->busy++;
 
 	piece->scan->survey->bytes_read += (u64)nr_blocks * RD_BLOCK_SIZE;
-	piece->iovs[nr] = (struct iovec){
-		.iov_base = piece->data + (size_t)first * RD_BLOCK_SIZE,
-		.iov_len = (size_t)nr_blocks * RD_BLOCK_SIZE,
-	};
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = piece->scan->pool->area.store,
 		.offset = offset,
-		.iov = &piece->iovs[nr],
-		.nr_iov = 1,
+		.own = { piece->data + (size_t)first * RD_BLOCK_SIZE,
+			 (size_t)nr_blocks * RD_BLOCK_SIZE },
 		.done = read_ended,
 		.ctx = piece,
 	};

@@ -50,7 +50,6 @@ struct rd_spill {
 	struct rd_ring *ring;
 	int error;		/* of what was in flight */
 	struct rd_op ops[DEPTH];	/* fd -1: it is not in flight */
-	struct iovec iov[DEPTH];
 	u8 *spare[DEPTH];	/* buffers, of operations that are not in flight */
 	/* The bucket that is read. */
 	unsigned int bucket;
@@ -186,13 +185,11 @@ static int wait_for_all(struct rd_spill *spill)
 static void submit(struct rd_spill *spill, unsigned int i, enum rd_op_kind kind, u8 *data,
 		   u32 chunk)
 {
-	spill->iov[i] = (struct iovec){ data, spill->chunk };
 	spill->ops[i] = (struct rd_op){
 		.kind = kind,
 		.fd = spill->fd,
 		.offset = (u64)chunk * spill->chunk,
-		.iov = &spill->iov[i],
-		.nr_iov = 1,
+		.own = { data, spill->chunk },
 		.done = end_op,
 		.ctx = spill,
 	};

@@ -78,16 +78,12 @@ static void submit(struct rd_random *random, struct buffer *buffer, unsigned int
 {
 	struct rd_op *op = &buffer->ops[block];
 
-	buffer->iovs[block] = (struct iovec){
-		.iov_base = buffer->data + (size_t)block * RD_BLOCK_SIZE,
-		.iov_len = (size_t)len * RD_BLOCK_SIZE,
-	};
 	*op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = random->pool->area.store,
 		.offset = rd_place_offset(buffer->known.at[block]),
-		.iov = &buffer->iovs[block],
-		.nr_iov = 1,
+		.own = { buffer->data + (size_t)block * RD_BLOCK_SIZE,
+			 (size_t)len * RD_BLOCK_SIZE },
 		.done = read_ended,
 		.ctx = buffer,
 	};

@@ -73,7 +73,6 @@ struct fetch {
 	u32 begin, end;			/* in the pack */
 	u8 *bytes;
 	struct rd_op op;
-	struct iovec iov;
 };
 
 struct unpacker {
@@ -374,13 +373,11 @@ static int read_fetches(struct rd_random *random, struct buffer *buffer)
 	for (i = 0; i < unpack->nr_fetches; i++) {
 		struct fetch *fetch = &unpack->fetches[i];
 
-		fetch->iov = (struct iovec){ fetch->bytes, fetch->end - fetch->begin };
 		fetch->op = (struct rd_op){
 			.kind = RD_OP_READ,
 			.store = area->store,
 			.offset = fetch_offset(fetch),
-			.iov = &fetch->iov,
-			.nr_iov = 1,
+			.own = { fetch->bytes, fetch->end - fetch->begin },
 			.done = fetched,
 			.ctx = buffer,
 		};

@@ -41,7 +41,6 @@ struct buffer {
 	struct known known;
 	struct rd_fp found[PIECE_BLOCKS];
 	struct rd_op ops[PIECE_BLOCKS];
-	struct iovec iovs[PIECE_BLOCKS];
 	int r;			/* of the reads */
 };
 

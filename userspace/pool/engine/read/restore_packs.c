@@ -27,7 +27,6 @@ struct unpack {
 	u32 skip;			/* offset of what is in the buffer */
 	struct buffer *buffer;
 	struct rd_op op;
-	struct iovec iov;
 	struct rd_job job;
 	unsigned int nr;
 	struct unpack_want {
@@ -220,16 +219,11 @@ static void read_part(struct unpack *unpack, u32 first, u32 end)
 	/* Of a pack that has not what it should have, read something all the same. */
 	end = rd_round_up(rd_max(end, first + 1), RD_BLOCK_SIZE);
 	restore->report->bytes_read += end - unpack->skip;
-	unpack->iov = (struct iovec){
-		.iov_base = unpack->buffer->bytes,
-		.iov_len = end - unpack->skip,
-	};
 	unpack->op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = restore->pool->area.store,
 		.offset = rd_pack_offset(&unpack->pack) + unpack->skip,
-		.iov = &unpack->iov,
-		.nr_iov = 1,
+		.own = { unpack->buffer->bytes, end - unpack->skip },
 		.done = read_done,
 		.ctx = unpack,
 	};

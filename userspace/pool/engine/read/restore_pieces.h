@@ -50,9 +50,7 @@ struct piece {
 	int r;				/* of the reads */
 	struct rd_job job;
 	struct rd_op op;		/* on the target */
-	struct iovec iov;
 	struct rd_op ops[RD_SEG_BLOCKS];	/* writes; or reads, alone */
-	struct iovec iovs[RD_SEG_BLOCKS];
 };
 
 struct want {

@@ -45,17 +45,12 @@ static void write_run(struct piece *piece, unsigned int first, unsigned int end)
 	size_t len = write_len(piece, first, end);
 	unsigned int nr = piece->busy++;
 
-	piece->iovs[nr] = (struct iovec){
-		.iov_base = piece->data + (size_t)first * RD_BLOCK_SIZE,
-		.iov_len = len,
-	};
 	piece->ops[nr] = (struct rd_op){
 		.kind = RD_OP_WRITE,
 		.store = piece->restore->options->store,
 		.fd = piece->restore->options->fd,
 		.offset = piece_offset(piece) + (u64)first * RD_BLOCK_SIZE,
-		.iov = &piece->iovs[nr],
-		.nr_iov = 1,
+		.own = { piece->data + (size_t)first * RD_BLOCK_SIZE, len },
 		.done = wrote,
 		.ctx = piece,
 	};
@@ -148,14 +143,12 @@ static void target_read(struct rd_op *op, int r)
 void rd_restore_read_target(struct piece *piece)
 {
 	piece->state = PIECE_TARGET;
-	piece->iov = (struct iovec){ .iov_base = piece->data, .iov_len = piece->len };
 	piece->op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = piece->restore->options->store,
 		.fd = piece->restore->options->fd,
 		.offset = piece_offset(piece),
-		.iov = &piece->iov,
-		.nr_iov = 1,
+		.own = { piece->data, piece->len },
 		.done = target_read,
 		.ctx = piece,
 	};

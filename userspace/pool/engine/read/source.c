@@ -146,13 +146,11 @@ static void read_now_done(struct rd_op *op, int r)
 int rd_source_read_now(struct rd_source *source, struct rd_ring *ring, void *data, size_t len,
 		       u64 offset)
 {
-	struct iovec iov = { .iov_base = data, .iov_len = len };
 	struct waiting waiting = { 0 };
 	struct rd_op op = {
 		.kind = RD_OP_READ,
 		.offset = offset,
-		.iov = &iov,
-		.nr_iov = 1,
+		.own = { data, len },
 		.done = read_now_done,
 		.ctx = &waiting,
 	};

@@ -295,15 +295,10 @@ static void start_read(struct rd_snapshot_run *s, struct rd_snapshot_buffer *buf
 	to = rd_min(to, rd_round_up(s->source.size, RD_BLOCK_SIZE));
 	buffer->skip = from - start;
 	buffer->len = to - start;
-	buffer->read_iov = (struct iovec){
-		.iov_base = buffer->data + buffer->skip,
-		.iov_len = to - from,
-	};
 	buffer->read = (struct rd_op){
 		.kind = RD_OP_READ,
 		.offset = from,
-		.iov = &buffer->read_iov,
-		.nr_iov = 1,
+		.own = { buffer->data + buffer->skip, to - from },
 		.done = read_done,
 		.ctx = buffer,
 	};

@@ -90,7 +90,6 @@ struct rd_snapshot_buffer {
 	bool is_partial;	/* no others are read: they are what they were */
 	size_t skip, len;	/* else the rest, before and behind, is a hole, and not read */
 	struct rd_op read;
-	struct iovec read_iov;
 	struct rd_job job;
 	struct rd_snapshot_frame *to;	/* that it is written to */
 	u8 *pack;		/* RD_PACK_MAX */
@@ -98,7 +97,6 @@ struct rd_snapshot_buffer {
 	size_t pack_len;	/* 0: it is of no use */
 	unsigned int writes;
 	struct rd_op ops[RD_SEG_BLOCKS / 2 + 1];
-	struct iovec iovs[RD_SEG_BLOCKS / 2 + 1];
 };
 
 /* One snapshot that is being taken. */

@@ -70,13 +70,11 @@ static void submit_write(struct rd_snapshot_buffer *buffer, void *data, size_t l
 {
 	unsigned int nr = buffer->writes++;
 
-	buffer->iovs[nr] = (struct iovec){ .iov_base = data, .iov_len = len };
 	buffer->ops[nr] = (struct rd_op){
 		.kind = RD_OP_WRITE,
 		.store = buffer->snapshot->pool->area.store,
 		.offset = offset,
-		.iov = &buffer->iovs[nr],
-		.nr_iov = 1,
+		.own = { data, len },
 		.done = write_done,
 		.ctx = buffer,
 	};

@@ -33,7 +33,6 @@ struct measuring;
 struct reading {
 	struct measuring *measuring;
 	struct rd_op op;
-	struct iovec iov;
 	u8 *data;
 };
 
@@ -81,13 +80,11 @@ static void submit(struct reading *reading)
 	u64 at = m->in_sequence ? m->next % m->len : draw(m) % (m->len / m->size) * m->size;
 
 	m->next += m->size;
-	reading->iov = (struct iovec){ .iov_base = reading->data, .iov_len = m->size };
 	reading->op = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = m->pool->area.store,
 		.offset = m->start + at,
-		.iov = &reading->iov,
-		.nr_iov = 1,
+		.own = { reading->data, m->size },
 		.done = read_done,
 		.ctx = reading,
 	};

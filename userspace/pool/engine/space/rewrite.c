@@ -49,7 +49,6 @@ struct rewrite {
 	u8 *data;			/* a block a move */
 	struct rd_fp fps[RD_REWRITE_BLOCKS];
 	struct rd_op ops[RD_REWRITE_BLOCKS];
-	struct iovec iovs[RD_REWRITE_BLOCKS];
 	/* Of the frame that is being written. */
 	u8 *segment, *pack;
 	struct rd_fp page[RD_SEG_BLOCKS];
@@ -126,16 +125,11 @@ static void was_read(struct rd_op *op, int r)
 
 static void submit(struct rewrite *w, unsigned int first, unsigned int nr)
 {
-	w->iovs[first] = (struct iovec){
-		.iov_base = w->data + (size_t)first * RD_BLOCK_SIZE,
-		.iov_len = (size_t)nr * RD_BLOCK_SIZE,
-	};
 	w->ops[first] = (struct rd_op){
 		.kind = RD_OP_READ,
 		.store = w->pool->area.store,
 		.offset = rd_place_offset(w->moves[first].from),
-		.iov = &w->iovs[first],
-		.nr_iov = 1,
+		.own = { w->data + (size_t)first * RD_BLOCK_SIZE, (size_t)nr * RD_BLOCK_SIZE },
 		.done = was_read,
 		.ctx = w,
 	};
